@@ -1,0 +1,82 @@
+# Everything that a checkout can do. 'make' alone lists it.
+#
+# The package is built into .build/lib of the checkout, never into the user's library (but by
+# 'make install'). What the parts do is in tools/ and tests/c/.
+
+SHELL := /bin/bash
+R ?= R
+RSCRIPT ?= Rscript
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+BUILT := .build/installed
+RESULTS := .build/results
+# Runs a command with the package found first
+WITH_LIB := R_LIBS="$(CURDIR)/.build/lib$(if $(R_LIBS),:$(R_LIBS))"
+SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md) \
+  $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
+
+.PHONY: help deps deps-bench build install demo test test-c test-r check bench test-newer-r doc clean
+.NOTPARALLEL:
+
+help:
+	@echo "make demo          a bootstrap on all cores, base R beside clutch: table and plot"
+	@echo "make test          C unit tests, testthat, R CMD check; 'make test-c', 'test-r', 'check' do one"
+	@echo "                   (test-c: T=frame ARGS=-v    test-r: FILTER=cores)"
+	@echo "make bench         all measurements in bench/"
+	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"
+	@echo "make install       installs into R's library"
+	@echo "make deps          installs what is missing (all of the above do it first)"
+	@echo "make test-newer-r  the tests on R 4.5 in a Debian folder made by debootstrap (root)"
+	@echo "make doc           help pages and NAMESPACE from the comments (needs roxygen2)"
+	@echo "make clean         removes what was built"
+
+deps:
+	@tools/deps.sh
+
+deps-bench: deps
+	@tools/deps.sh peers
+
+build: deps $(BUILT)
+
+$(BUILT): $(SOURCES) tools/build.sh
+	@tools/build.sh
+
+install: deps
+	@tools/build.sh --user
+
+demo: build
+	@$(WITH_LIB) $(RSCRIPT) bench/demo.R
+
+# All steps run, whatever one of them finds; tally.sh sums up and decides.
+test: deps
+	@rm -rf $(RESULTS)
+	@for step in test-c test-r check; do $(MAKE) --no-print-directory $$step; done; tools/tally.sh
+
+test-c: deps
+	@echo; echo "== C unit tests, plain and with sanitizers"
+	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-c
+	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) test RESULT="$(CURDIR)/$(RESULTS)/test-c"
+
+test-r: build
+	@echo; echo "== testthat"
+	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-r
+	@$(WITH_LIB) tools/run-tests.sh $(RESULTS)/test-r $(FILTER)
+
+check: deps
+	@echo; echo "== R CMD check"
+	@mkdir -p $(RESULTS); rm -f $(RESULTS)/check
+	@$(RSCRIPT) tools/check.R $(RESULTS)/check
+
+# Every script in bench/ but those whose name begins with _, which are for the others.
+bench: build deps-bench
+	@rc=0; for f in $$(ls bench/*.R | grep -v '/_'); do \
+	  echo; echo "== $$f"; $(WITH_LIB) $(RSCRIPT) $$f || rc=1; done; exit $$rc
+
+test-newer-r:
+	@tools/newer-r.sh $(FILTER)
+
+doc:
+	@$(RSCRIPT) -e 'if (!nzchar(system.file(package = "roxygen2"))) stop("make doc needs the R package roxygen2", call. = FALSE)' \
+	  -e 'roxygen2::roxygenise(load_code = "source")'
+
+clean:
+	rm -rf .build tests/c/build src/*.o src/*.so src/*/*.o

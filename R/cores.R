@@ -1,0 +1,235 @@
+# How many cores may this process use? Every source is one small function that
+# returns a count or NA ("no limit"); core_limits() collects them. All files are
+# read below `root`, so that tests can hand in the tree of another machine.
+
+#' Cores this R process may use
+#'
+#' The number of cores of a machine is seldom the number a process may use:
+#' containers, batch systems, administrators and `R CMD check` all limit it.
+#' `available_cores()` is the smallest of all limits that apply.
+#'
+#' # Where the limits come from
+#' * `affinity`: the CPU affinity mask of this process, sched_getaffinity(2);
+#'   where it is unknown, `machine`: [parallel::detectCores()].
+#' * `cgroup_quota`: the CPU bandwidth of Linux control groups, `cpu.max` (v2) or
+#'   `cpu.cfs_quota_us` / `cpu.cfs_period_us` (v1). The smallest of this process's
+#'   group and all its visible ancestors, because the kernel enforces each of them.
+#' * `cgroup_cpuset`: the CPUs of the control group, `cpuset.cpus.effective` (v2)
+#'   or `cpuset.effective_cpus` (v1), else `cpuset.cpus`.
+#' * `mc.cores`: `options(mc.cores =)`, see [parallel::mclapply()]; without a
+#'   valid option `MC_CORES`, the environment variable.
+#' * `_R_CHECK_LIMIT_CORES_`: 2, if this environment variable is neither empty nor
+#'   `false`: CRAN's rule, applied as \pkg{parallel} does.
+#' * Slurm's environment variables, the first that is set: `SLURM_CPUS_PER_TASK`,
+#'   the cores of one task, however many tasks the job has; `SLURM_CPUS_ON_NODE`,
+#'   the job's cores on this node; `SLURM_JOB_CPUS_PER_NODE`, on its first node.
+#'
+#' A quota is time, not cores, and can be a fraction: it is rounded down, but
+#' never below 1, as one process too many is throttled together with all others.
+#' What cannot be read or understood is no limit, and no error.
+#'
+#' The formats are those of the Linux kernel's documents `cgroup-v2`,
+#' `cgroup-v1/cpusets` and `sched-bwc`, of the manual pages cgroups(7),
+#' cgroup_namespaces(7) and proc(5) (`/proc/self/cgroup`,
+#' `/proc/self/mountinfo`), and of sbatch(1) and srun(1).
+#'
+#' @param which `"min"`: the number to use; `"all"`: each limit that applies, to
+#'   see which one decides.
+#' @return `"min"`: one integer, at least 1. `"all"`: a named integer vector of
+#'   such numbers, named as below (`unknown`, 1, if nothing is known).
+#' @export
+#' @examples
+#' available_cores()
+#' available_cores("all")
+available_cores <- function(which = c("min", "all")) {
+  which <- match.arg(which)
+  limits <- core_limits()
+  if (which == "all") limits else min(limits)
+}
+
+core_limits <- function(root = "/",
+                        affinity = .Call(ffi_affinity_count),
+                        machine = parallel::detectCores()) {
+  limits <- c(
+    # `machine` stays a promise if the mask is known: detectCores() runs a shell
+    if (is.na(affinity)) c(machine = as_count(machine)) else c(affinity = as_count(affinity)),
+    cgroup_quota = cgroup_quota(root),
+    cgroup_cpuset = cgroup_cpuset(root),
+    mc_cores_limit(),
+    `_R_CHECK_LIMIT_CORES_` = check_limit(),
+    slurm_limit()
+  )
+  limits <- limits[!is.na(limits)]
+  if (length(limits)) limits else c(unknown = 1L)
+}
+
+# ---- options and environment -------------------------------------------------
+
+# A whole number >= 1, or NA for anything else.
+as_count <- function(x) {
+  if (length(x) != 1L || !(is.numeric(x) || is.character(x))) return(NA_integer_)
+  n <- suppressWarnings(as.numeric(x))
+  if (!is.finite(n) || n < 1) return(NA_integer_)
+  as.integer(min(n, .Machine$integer.max))
+}
+
+# parallel copies MC_CORES into the option, but only while it is being loaded:
+# a value set later is seen only here.
+mc_cores_limit <- function() {
+  option <- as_count(getOption("mc.cores"))
+  if (is.na(option)) c(MC_CORES = as_count(Sys.getenv("MC_CORES"))) else c(mc.cores = option)
+}
+
+# The same test as parallel:::.check_ncores(): "warn", or even "0", limits too.
+check_limit <- function() {
+  value <- tolower(Sys.getenv("_R_CHECK_LIMIT_CORES_"))
+  if (nzchar(value) && value != "false") 2L else NA_integer_
+}
+
+# From the narrowest to the widest. A list of nodes, "4(x2),3", gives its first.
+slurm_limit <- function() {
+  vars <- c("SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE", "SLURM_JOB_CPUS_PER_NODE")
+  first <- sub("[(,].*", "", Sys.getenv(vars), useBytes = TRUE)
+  counts <- vapply(first, as_count, 1L)
+  names(counts) <- vars
+  counts[!is.na(counts)][1L]
+}
+
+# ---- control groups ----------------------------------------------------------
+
+# Each of the two controllers lives in a v1 hierarchy or in the v2 one, never in
+# both. On hybrid hosts the v2 tree merely lacks the files, so both are asked.
+
+cgroup_quota <- function(root) {
+  v1 <- vapply(unlist(cgroup_folders(root, "cpu")), function(dir) {
+    quota_cores(read_lines(dir, "cpu.cfs_quota_us"), read_lines(dir, "cpu.cfs_period_us"))
+  }, 1L)
+  v2 <- vapply(unlist(cgroup_folders(root, "")), function(dir) {
+    fields <- strsplit(paste(read_lines(dir, "cpu.max"), collapse = " "), " +")[[1L]]
+    if (length(fields) == 2L) quota_cores(fields[1L], fields[2L]) else NA_integer_
+  }, 1L)
+  smallest(c(v1, v2))
+}
+
+# No limit is "max" in v2 and -1 in v1.
+quota_cores <- function(quota, period) {
+  if (length(quota) != 1L || length(period) != 1L) return(NA_integer_)
+  cores <- suppressWarnings(as.numeric(quota) / as.numeric(period))
+  if (!is.finite(cores) || cores <= 0) NA_integer_ else as_count(max(1, cores))
+}
+
+# Only the nearest group that names CPUs counts, not the smallest: the CPUs of a
+# v2 partition are missing in `cpuset.cpus.effective` of its parent, and an empty
+# list means "as the parent".
+cgroup_cpuset <- function(root) {
+  nearest <- function(dirs, files) {
+    for (dir in dirs) for (file in files) {
+      n <- count_cpus(read_lines(dir, file))
+      if (!is.na(n)) return(n)
+    }
+    NA_integer_
+  }
+  smallest(c(
+    vapply(cgroup_folders(root, "cpuset"), nearest, 1L, c("cpuset.effective_cpus", "cpuset.cpus")),
+    vapply(cgroup_folders(root, ""), nearest, 1L, c("cpuset.cpus.effective", "cpuset.cpus"))
+  ))
+}
+
+# "0-3,8" is 5 CPUs.
+count_cpus <- function(list) {
+  form <- "^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$"
+  if (length(list) != 1L || !grepl(form, list)) return(NA_integer_)
+  ranges <- strsplit(strsplit(list, ",", fixed = TRUE)[[1L]], "-", fixed = TRUE)
+  sizes <- vapply(ranges, function(r) diff(as.numeric(r[c(1L, length(r))])) + 1, 1)
+  if (any(sizes < 1)) NA_integer_ else as_count(sum(sizes))
+}
+
+# The folders of this process's group in one hierarchy (`controller` "" is v2):
+# a list with one vector for each mount that shows it, the group's own folder
+# first, then its ancestors up to the mount point. A folder need not exist.
+cgroup_folders <- function(root, controller) {
+  group <- cgroup_of_process(root, controller)
+  mounts <- cgroup_mounts(root, controller)
+  if (is.na(group) || !nrow(mounts)) return(list())
+
+  below <- vapply(mounts$root, path_below, "", path = group)
+  visible <- !is.na(below)
+  if (!any(visible)) {
+    # A container that sees its own group as the mount point, under a name from
+    # outside, or from another namespace ("/../.."): all we can know is that.
+    mounts <- mounts[1L, ]
+    below <- ""
+    visible <- TRUE
+  }
+  Map(function(point, below) {
+    parts <- strsplit(below, "/", fixed = TRUE)[[1L]]
+    rev(unlist(Reduce(file.path, parts[nzchar(parts)], point, accumulate = TRUE)))
+  }, paste0(sub("/+$", "", root), mounts$point[visible]), below[visible])
+}
+
+# Lines "4:cpu,cpuacct:/path"; v2 is "0::/path". The path may contain colons.
+cgroup_of_process <- function(root, controller) {
+  fields <- match_fields("^[0-9]+:([^:]*):(/.*)$", 2L, read_lines(root, "proc/self/cgroup"))
+  controllers <- strsplit(fields[, 1L], ",", fixed = TRUE)
+  mine <- if (nzchar(controller)) vapply(controllers, function(x) controller %in% x, NA)
+          else fields[, 1L] == ""
+  fields[mine, 2L][1L]
+}
+
+# Lines "id parent dev root point options [tags] - type source superoptions",
+# where the root is the part of the hierarchy that can be seen at the point.
+# Other lines may well be malformed (WSL writes mount points with spaces).
+cgroup_mounts <- function(root, controller) {
+  fields <- match_fields(
+    "^[0-9]+ [0-9]+ [0-9:]+ (/[^ ]*) (/[^ ]*) [^ ]+ (?:.* )?- (cgroup2?) [^ ]* ([^ ]+)$", 4L,
+    read_lines(root, "proc/self/mountinfo")
+  )
+  mine <- if (nzchar(controller)) {
+    options <- strsplit(fields[, 4L], ",", fixed = TRUE)
+    fields[, 3L] == "cgroup" & vapply(options, function(x) controller %in% x, NA)
+  } else fields[, 3L] == "cgroup2"
+  mounts <- data.frame(root = unescape(fields[mine, 1L]), point = unescape(fields[mine, 2L]))
+  # a later mount on the same point hides the earlier one
+  mounts[!duplicated(mounts$point, fromLast = TRUE), ]
+}
+
+# `path` as seen from `top`: "" is `top` itself, NA not below it.
+path_below <- function(top, path) {
+  top <- sub("/$", "", top)
+  if (path != top && !startsWith(path, paste0(top, "/"))) return(NA_character_)
+  below <- substring(path, nchar(top) + 1L)
+  # ".." leads out of the mount (a process moved out of its cgroup namespace)
+  if (".." %in% strsplit(below, "/", fixed = TRUE)[[1L]]) NA_character_ else below
+}
+
+# The kernel escapes blanks and backslashes in mountinfo as octal; the latter are
+# common, systemd names units like "app-org.gnome\x2dshell". Backslashes last.
+unescape <- function(x) {
+  for (code in c("040 ", "011\t", "012\n", "134\\")) {
+    x <- gsub(paste0("\\", substr(code, 1L, 3L)), substring(code, 4L), x, fixed = TRUE)
+  }
+  x
+}
+
+# ---- small tools -------------------------------------------------------------
+
+# No line for what cannot be read; invalid text would make the regex functions fail.
+read_lines <- function(...) {
+  lines <- tryCatch(
+    suppressWarnings(readLines(file.path(...), warn = FALSE)),
+    error = function(e) character()
+  )
+  lines[validEnc(lines)]
+}
+
+# The `n` groups of `pattern`: a column each, a row for each line that matches.
+match_fields <- function(pattern, n, lines) {
+  found <- regmatches(lines, regexec(pattern, lines, perl = TRUE))
+  groups <- lapply(found[lengths(found) > 0L], `[`, -1L)
+  matrix(as.character(unlist(groups)), ncol = n, byrow = TRUE)
+}
+
+smallest <- function(x) {
+  x <- x[!is.na(x)]
+  if (length(x)) min(x) else NA_integer_
+}

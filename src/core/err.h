@@ -1,0 +1,46 @@
+/* Errors of the core: one space of codes for every system.
+ *
+ * Each function that can fail returns one of these codes (CLU_OK is 0) and, where it takes a
+ * clu_err, fills it in at the place of the failure: the code, the system's own number (errno or
+ * GetLastError, 0 if none) and a sentence for people. The core never prints, throws or exits.
+ */
+#ifndef CLUTCH_ERR_H
+#define CLUTCH_ERR_H
+
+#define CLU_CODES(X)                                                                 \
+  X(OK, "no error")                                                                  \
+  X(AGAIN, "nothing to be done now, wait for readiness")                             \
+  X(EOF, "the other side has closed")                                                \
+  X(RESET, "the connection was reset")                                               \
+  X(TIMEOUT, "the time is up")                                                       \
+  X(NOMEM, "not enough memory")                                                      \
+  X(LIMIT, "a limit on descriptors or processes is reached")                         \
+  X(PROTO, "what the other side sent is not a frame of this protocol")               \
+  X(DEAD, "the process is gone")                                                     \
+  X(SYS, "the operating system refused")                                             \
+  X(UNSUPPORTED, "not available on this system")
+
+enum clu_code {
+#define CLU_ENUM(name, text) CLU_##name,
+  CLU_CODES(CLU_ENUM)
+#undef CLU_ENUM
+  CLU_N_CODES
+};
+
+typedef struct clu_err {
+  int code;
+  int sys;
+  char text[256];
+} clu_err;
+
+/* Fills `e` (may be NULL) with a formatted sentence and returns `code`. */
+int clu_fail(clu_err *e, int code, int sys, const char *fmt, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 4, 5)))
+#endif
+    ;
+
+/* The general sentence of a code; a constant. */
+const char *clu_code_text(int code);
+
+#endif

@@ -1,0 +1,407 @@
+#include "pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int clu_loop_init(clu_loop *l, clu_err *e) {
+  memset(l, 0, sizeof *l);
+  l->poller = clu_poller_new(e);
+  return l->poller ? CLU_OK : CLU_SYS;
+}
+
+void clu_loop_fini(clu_loop *l) {
+  clu_poller_free(l->poller);
+  l->poller = NULL;
+}
+
+void clu_loop_close_all(clu_loop *l) {
+  for (clu_node *nd = l->nodes; nd; nd = nd->next)
+    if (nd->chan.fd != CLU_NO_FD) clu_os_close(nd->chan.fd);
+  for (clu_server *s = l->servers; s; s = s->next)
+    if (s->chan.fd != CLU_NO_FD) clu_os_close(s->chan.fd);
+}
+
+/* Flushes and asks for exactly the readiness that is of use. An error shows when it is read. */
+static void push(clu_loop *l, clu_chan *c, unsigned *interest, void *what) {
+  unsigned want;
+  int rc;
+  if (c->fd == CLU_NO_FD) return;
+  rc = clu_chan_flush(c);
+  want = CLU_READ | (rc == CLU_AGAIN ? CLU_WRITE : 0);
+  if (want != *interest && clu_poller_set(l->poller, c->fd, *interest != 0, want, what, NULL) == CLU_OK)
+    *interest = want;
+}
+
+static void close_chan(clu_loop *l, clu_chan *c, unsigned *interest) {
+  if (c->fd == CLU_NO_FD) return;
+  if (*interest) clu_poller_set(l->poller, c->fd, 1, 0, NULL, NULL);
+  *interest = 0;
+  clu_chan_fini(c);
+}
+
+/* ---- requests ---- */
+
+static void drop_req(clu_node *nd, clu_req *r) {
+  clu_blob_unref(r->body);
+  memmove(r, r + 1, (size_t)(nd->reqs + --nd->nreqs - r) * sizeof *r);
+}
+
+clu_req *clu_node_first(clu_node *nd) {
+  for (int i = 0; i < nd->nreqs; i++)
+    if (!nd->reqs[i].stale) return &nd->reqs[i];
+  return NULL;
+}
+
+clu_blob *clu_node_take(clu_node *nd, clu_req *r) {
+  clu_blob *b = r->body;
+  r->body = NULL;
+  drop_req(nd, r);
+  return b;
+}
+
+/* The request the node is at, if that is a stale one, is to be given up. Only then: a signal must
+ * not hit the work of another. */
+static void signal_stale_head(clu_node *nd) {
+  clu_req *head = NULL;
+  unsigned char body[8];
+  for (int i = 0; i < nd->nreqs && !head; i++)
+    if (!nd->reqs[i].arrival) head = &nd->reqs[i];
+  if (!head || !head->stale || nd->state > CLU_NODE_READY) return;
+  clu_put64(body, head->seq);
+  if (clu_server_send(nd->server, CLU_K_CANCEL, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK)
+    nd->signals++;
+}
+
+static void answered(clu_node *nd, clu_msg *m) {
+  for (int i = 0; i < nd->nreqs; i++) {
+    clu_req *r = &nd->reqs[i];
+    if (r->seq != m->seq) continue;
+    if (r->stale) {
+      drop_req(nd, r);
+      signal_stale_head(nd);
+    } else {
+      r->kind = m->kind;
+      r->body = m->body;
+      r->arrival = ++nd->loop->arrivals;
+      m->body = NULL;
+      nd->done++;
+    }
+    return;
+  }
+}
+
+int clu_node_call(clu_node *nd, clu_blob *body, uint64_t owner, int tag, clu_err *e) {
+  clu_req *r;
+  if (nd->state > CLU_NODE_READY) return clu_fail(e, CLU_DEAD, 0, "the node is gone");
+  if (nd->nreqs == nd->cap) {
+    int cap = nd->cap ? 2 * nd->cap : 4;
+    clu_req *more = realloc(nd->reqs, (size_t)cap * sizeof *more);
+    if (!more) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+    nd->reqs = more;
+    nd->cap = cap;
+  }
+  if (clu_chan_send(&nd->chan, CLU_K_CALL, nd->seq + 1, body, CLU_NO_FD) != CLU_OK)
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  r = &nd->reqs[nd->nreqs++];
+  memset(r, 0, sizeof *r);
+  r->seq = ++nd->seq;
+  r->owner = owner;
+  r->tag = tag;
+  push(nd->loop, &nd->chan, &nd->interest, nd);
+  return CLU_OK;
+}
+
+void clu_node_cancel(clu_node *nd, uint64_t owner) {
+  int gone_stale = 0;
+  for (int i = nd->nreqs - 1; i >= 0; i--) { /* the last first: what has not left goes away */
+    clu_req *r = &nd->reqs[i];
+    if (r->stale || (owner && r->owner != owner)) continue;
+    if (r->arrival || nd->state > CLU_NODE_READY ||
+        clu_chan_withdraw(&nd->chan, CLU_K_CALL, r->seq)) {
+      drop_req(nd, r);
+    } else {
+      r->stale = 1;
+      gone_stale = 1;
+    }
+  }
+  push(nd->loop, &nd->chan, &nd->interest, nd);
+  if (gone_stale) signal_stale_head(nd);
+}
+
+int clu_node_in_step(const clu_node *nd) {
+  if (nd->state > CLU_NODE_READY) return 1;
+  if (nd->signals) return 0;
+  for (int i = 0; i < nd->nreqs; i++)
+    if (nd->reqs[i].stale) return 0;
+  return 1;
+}
+
+/* ---- nodes ---- */
+
+/* The node is over; its answers that have arrived remain. */
+static void node_over(clu_node *nd) {
+  if (nd->state > CLU_NODE_READY) return;
+  nd->state = nd->stopping ? CLU_NODE_STOPPED : CLU_NODE_DEAD;
+  nd->over = clu_os_now();
+  nd->signals = 0;
+  nd->server->live--;
+  for (int i = nd->nreqs - 1; i >= 0; i--)
+    if (nd->reqs[i].stale) drop_req(nd, &nd->reqs[i]);
+  close_chan(nd->loop, &nd->chan, &nd->interest);
+}
+
+static void node_read(clu_node *nd) {
+  for (int k = 0; k < 16 && nd->chan.fd != CLU_NO_FD; k++) {
+    int rc = clu_chan_fill(&nd->chan), r;
+    clu_msg m;
+    while ((r = clu_chan_next(&nd->chan, &m)) == 1) {
+      if (m.kind == CLU_K_HELLO) {
+        if (nd->state == CLU_NODE_SPAWNING) nd->state = CLU_NODE_READY;
+      } else if (m.kind == CLU_K_VALUE || m.kind == CLU_K_FAILED || m.kind == CLU_K_CANCELLED) {
+        answered(nd, &m);
+      }
+      clu_blob_unref(m.body);
+    }
+    if (rc == CLU_AGAIN && r >= 0) return;
+    if (rc != CLU_OK || r < 0) node_over(nd);
+  }
+}
+
+int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
+  clu_fd pair[2];
+  clu_node *nd;
+  unsigned char body[1];
+  int rc = clu_os_pair(pair, e);
+  if (rc != CLU_OK) return rc;
+  clu_os_move_high(&pair[0], 1024);
+  nd = calloc(1, sizeof *nd);
+  if (!nd || clu_chan_init(&nd->chan, pair[0], INT64_MAX, 0) != CLU_OK) {
+    free(nd);
+    clu_os_close(pair[0]);
+    clu_os_close(pair[1]);
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  }
+  nd->loop = s->loop;
+  nd->server = s;
+  nd->id = ++s->loop->next_id;
+  nd->born = clu_os_now();
+  body[0] = (unsigned char)by_exec;
+  if ((rc = clu_poller_set(s->loop->poller, pair[0], 0, CLU_READ, nd, e)) != CLU_OK ||
+      (rc = clu_server_send(s, CLU_K_SPAWN, nd->id, body, 1, pair[1])) != CLU_OK) {
+    if (rc != CLU_LIMIT) clu_fail(e, rc, 0, "the fork server has gone");
+    clu_chan_fini(&nd->chan);
+    free(nd);
+    return rc;
+  }
+  nd->interest = CLU_READ;
+  s->refs++;
+  s->live++;
+  nd->next = s->loop->nodes;
+  if (nd->next) nd->next->prev = nd;
+  s->loop->nodes = nd;
+  *out = nd;
+  return CLU_OK;
+}
+
+void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
+  unsigned char body[4];
+  if (nd->state > CLU_NODE_READY) return;
+  nd->stopping = 1;
+  if (grace_ms) {
+    clu_chan_send(&nd->chan, CLU_K_DONE, 0, NULL, CLU_NO_FD);
+    push(nd->loop, &nd->chan, &nd->interest, nd);
+  }
+  clu_put32(body, grace_ms);
+  clu_server_send(nd->server, CLU_K_STOP, nd->id, body, sizeof body, CLU_NO_FD);
+}
+
+void clu_node_free(clu_node *nd) {
+  if (nd->state <= CLU_NODE_READY) {
+    if (!nd->stopping) clu_node_stop(nd, 2000);
+    node_over(nd);
+  }
+  while (nd->nreqs) drop_req(nd, &nd->reqs[nd->nreqs - 1]);
+  free(nd->reqs);
+  free(nd->refusal);
+  if (nd->prev)
+    nd->prev->next = nd->next;
+  else
+    nd->loop->nodes = nd->next;
+  if (nd->next) nd->next->prev = nd->prev;
+  clu_server_unref(nd->server);
+  free(nd);
+}
+
+/* ---- servers ---- */
+
+int clu_server_start(clu_loop *l, clu_spawn *spec, clu_server **out, clu_err *e) {
+  clu_fd pair[2];
+  clu_server *s;
+  int rc = clu_os_pair(pair, e);
+  if (rc != CLU_OK) return rc;
+  clu_os_move_high(&pair[0], 1024);
+  s = calloc(1, sizeof *s);
+  if (!s || clu_chan_init(&s->chan, pair[0], INT64_MAX, 0) != CLU_OK) {
+    free(s);
+    clu_os_close(pair[0]);
+    clu_os_close(pair[1]);
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  }
+  s->is_server = 1;
+  s->loop = l;
+  s->refs = 1;
+  spec->keep = &pair[1];
+  spec->nkeep = 1;
+  rc = clu_os_spawn(spec, &s->pid, e);
+  clu_os_close(pair[1]);
+  if (rc == CLU_OK) rc = clu_poller_set(l->poller, pair[0], 0, CLU_READ, s, e);
+  if (rc != CLU_OK) {
+    clu_chan_fini(&s->chan);
+    free(s);
+    return rc;
+  }
+  s->interest = CLU_READ;
+  s->next = l->servers;
+  if (s->next) s->next->prev = s;
+  l->servers = s;
+  *out = s;
+  return CLU_OK;
+}
+
+int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd pass) {
+  int rc;
+  if (s->state == CLU_SERVER_ENDED) {
+    if (pass != CLU_NO_FD) clu_os_close(pass);
+    return CLU_DEAD;
+  }
+  rc = clu_chan_send_bytes(&s->chan, kind, seq, p, n, pass);
+  if (rc == CLU_OK) push(s->loop, &s->chan, &s->interest, s);
+  return rc;
+}
+
+static void server_over(clu_server *s) {
+  if (s->state == CLU_SERVER_ENDED) return;
+  s->state = CLU_SERVER_ENDED;
+  close_chan(s->loop, &s->chan, &s->interest);
+  for (clu_node *nd = s->loop->nodes; nd; nd = nd->next)
+    if (nd->server == s && nd->state <= CLU_NODE_READY) {
+      node_read(nd); /* what it still had to say */
+      node_over(nd);
+    }
+  clu_server_reap(s);
+}
+
+void clu_server_close(clu_server *s) {
+  s->asked = 1;
+  server_over(s);
+}
+
+int clu_server_reap(clu_server *s) {
+  int rc;
+  if (s->reaped) return 1;
+  rc = clu_os_reap(s->pid, 0, &s->how);
+  if (rc == CLU_DEAD) s->how.code = -1; /* somebody else reaped it: how it ended is not known */
+  if (rc != CLU_AGAIN) s->reaped = 1;
+  return s->reaped;
+}
+
+void clu_server_unref(clu_server *s) {
+  if (--s->refs > 0) return;
+  if (s->state != CLU_SERVER_ENDED) clu_server_close(s);
+  clu_server_reap(s);
+  clu_blob_unref(s->ready);
+  clu_blob_unref(s->refusal);
+  if (s->prev)
+    s->prev->next = s->next;
+  else
+    s->loop->servers = s->next;
+  if (s->next) s->next->prev = s->prev;
+  free(s);
+}
+
+static clu_node *node_of(clu_server *s, uint64_t id) {
+  for (clu_node *nd = s->loop->nodes; nd; nd = nd->next)
+    if (nd->id == id && nd->server == s) return nd;
+  return NULL;
+}
+
+static void server_said(clu_server *s, clu_msg *m) {
+  clu_node *nd;
+  switch (m->kind) {
+  case CLU_K_READY:
+    s->state = CLU_SERVER_READY;
+    clu_blob_unref(s->ready);
+    s->ready = m->body;
+    m->body = NULL;
+    break;
+  case CLU_K_APPLIED:
+    clu_blob_unref(s->refusal);
+    s->refusal = m->body;
+    m->body = NULL;
+    s->answered = m->seq;
+    s->applied = s->refusal ? 0 : m->seq;
+    break;
+  case CLU_K_SPAWNED:
+    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 8)
+      nd->pid = (clu_pid)clu_get64(m->body->data);
+    break;
+  case CLU_K_REFUSED:
+    if ((nd = node_of(s, m->seq))) {
+      size_t n = m->body ? m->body->size : 0;
+      nd->refusal = malloc(n + 1);
+      if (nd->refusal) {
+        if (n) memcpy(nd->refusal, m->body->data, n);
+        nd->refusal[n] = 0;
+      }
+      node_over(nd);
+    }
+    break;
+  case CLU_K_EXITED:
+    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 8) {
+      nd->how.by_signal = (int)clu_get32(m->body->data);
+      nd->how.code = (int)clu_get32(m->body->data + 4);
+      nd->how_known = 1;
+      node_read(nd); /* an answer given before the end counts */
+      node_over(nd);
+    }
+    break;
+  case CLU_K_SIGNALLED:
+    if ((nd = node_of(s, m->seq)) && nd->signals > 0) nd->signals--;
+    break;
+  case CLU_K_BYE:
+    s->bye = 1;
+    break;
+  }
+}
+
+static void server_read(clu_server *s) {
+  for (int k = 0; k < 16 && s->chan.fd != CLU_NO_FD; k++) {
+    int rc = clu_chan_fill(&s->chan), r;
+    clu_msg m;
+    while ((r = clu_chan_next(&s->chan, &m)) == 1) {
+      server_said(s, &m);
+      clu_blob_unref(m.body);
+    }
+    if (rc == CLU_AGAIN && r >= 0) return;
+    if (rc != CLU_OK || r < 0) server_over(s);
+  }
+}
+
+int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e) {
+  clu_event got[64];
+  int n = 0, rc = clu_poller_wait(l->poller, got, 64, &n, wait_ns, e);
+  l->events = n;
+  for (int i = 0; i < n; i++) {
+    /* nothing is freed in here, but an earlier event may have closed the channel */
+    if (*(int *)got[i].what) {
+      clu_server *s = got[i].what;
+      if (got[i].ready & CLU_WRITE) push(l, &s->chan, &s->interest, s);
+      if ((got[i].ready & CLU_READ) && s->chan.fd != CLU_NO_FD) server_read(s);
+    } else {
+      clu_node *nd = got[i].what;
+      if (got[i].ready & CLU_WRITE) push(l, &nd->chan, &nd->interest, nd);
+      if ((got[i].ready & CLU_READ) && nd->chan.fd != CLU_NO_FD) node_read(nd);
+    }
+  }
+  return rc;
+}

@@ -1,0 +1,122 @@
+/* The master's side: fork servers, nodes and the requests that are with them.
+ *
+ * A state machine over channels: nothing here waits except clu_loop_pump(). A request is sent with
+ * the number of its owner (the call it belongs to; 0: none, it stays until it is asked for). When
+ * an owner gives up, its requests are withdrawn where they have not left, and made stale where they
+ * have: the node is told to give them up and their answers are thrown away when they come. So an
+ * answer is never taken for that of another request.
+ *
+ * Owned by the caller: loop, servers and nodes, freed by their free functions in any order (a
+ * node keeps its server). Neither is freed inside of clu_loop_pump().
+ */
+#ifndef CLUTCH_POOL_H
+#define CLUTCH_POOL_H
+
+#include "chan.h"
+#include "os.h"
+
+typedef struct clu_loop clu_loop;
+typedef struct clu_server clu_server;
+typedef struct clu_node clu_node;
+
+struct clu_loop {
+  clu_poller *poller;
+  clu_node *nodes;
+  clu_server *servers;
+  uint64_t arrivals; /* answers so far: orders them */
+  uint64_t next_id;  /* of nodes and settings */
+  int events;        /* seen by the last pump */
+};
+
+enum clu_server_state { CLU_SERVER_STARTING, CLU_SERVER_READY, CLU_SERVER_ENDED };
+
+struct clu_server {
+  int is_server; /* 1: tells the two kinds of event targets apart; first member of both */
+  clu_loop *loop;
+  clu_server *prev, *next;
+  long refs; /* the caller's and one for each node */
+  clu_chan chan;
+  unsigned interest;
+  int state;
+  int bye;        /* it ended because it was idle */
+  int asked;      /* it was asked to end */
+  clu_pid pid;
+  clu_exit how;   /* once ended and reaped: */
+  int reaped;
+  clu_blob *ready;         /* what it reported when it was ready */
+  uint64_t applied;        /* number of the settings in force */
+  uint64_t answered;       /* number of the settings last answered, refused ones too */
+  clu_blob *refusal;       /* why they were refused */
+  int live;                /* nodes of it that are not over */
+};
+
+enum clu_node_state { CLU_NODE_SPAWNING, CLU_NODE_READY, CLU_NODE_DEAD, CLU_NODE_STOPPED };
+
+typedef struct clu_req {
+  uint64_t seq, owner;
+  uint64_t arrival; /* 0: not answered yet */
+  int stale;
+  uint8_t kind;     /* of the answer */
+  clu_blob *body;
+  int tag;          /* the caller's */
+} clu_req;
+
+struct clu_node {
+  int is_server; /* 0 */
+  clu_loop *loop;
+  clu_node *prev, *next;
+  clu_server *server;
+  uint64_t id;
+  clu_chan chan;
+  unsigned interest;
+  int state;
+  clu_pid pid;
+  clu_exit how;
+  int how_known;
+  int stopping;       /* it was told to stop */
+  char *refusal;      /* why it could not be started */
+  uint64_t born, over;
+  clu_req *reqs;      /* in the order they were sent */
+  int nreqs, cap;
+  uint64_t seq;
+  uint64_t done;      /* answered, stale ones not counted */
+  int signals;        /* cancels sent and not yet confirmed */
+  uint64_t mark;      /* the caller's */
+};
+
+int clu_loop_init(clu_loop *l, clu_err *e);
+void clu_loop_fini(clu_loop *l); /* closes the poller; servers and nodes are the caller's */
+/* Waits at most `wait_ns` for something to happen and does what can be done. The only function here
+ * that blocks. CLU_OK also when nothing happened or a signal came. */
+int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e);
+/* In a forked child: closes every descriptor, touches nothing else. Async-signal-safe. */
+void clu_loop_close_all(clu_loop *l);
+
+/* Starts the program `s` with the control channel as descriptor 3. */
+int clu_server_start(clu_loop *l, clu_spawn *s, clu_server **out, clu_err *e);
+/* Queues and sends what can be sent now. */
+int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd pass);
+/* Closes the control channel: server and nodes end. */
+void clu_server_close(clu_server *s);
+/* Whether it has ended; reaps it. */
+int clu_server_reap(clu_server *s);
+void clu_server_unref(clu_server *s);
+
+/* Asks the server for a node. */
+int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e);
+/* Queues a request and sends what can be sent now. CLU_DEAD when the node is over. */
+int clu_node_call(clu_node *nd, clu_blob *body, uint64_t owner, int tag, clu_err *e);
+/* The oldest request that is not stale, or NULL. Valid until the next call of this module. */
+clu_req *clu_node_first(clu_node *nd);
+/* Removes `r`; its body is the caller's. */
+clu_blob *clu_node_take(clu_node *nd, clu_req *r);
+/* Gives up the requests of `owner`; with 0, all. */
+void clu_node_cancel(clu_node *nd, uint64_t owner);
+/* Whether no stale request is left and no cancel is under way. */
+int clu_node_in_step(const clu_node *nd);
+/* Tells it to end; after `grace_ms` its server kills it (0: at once). */
+void clu_node_stop(clu_node *nd, uint32_t grace_ms);
+/* Stops it if need be and frees it. */
+void clu_node_free(clu_node *nd);
+
+#endif

@@ -1,0 +1,383 @@
+#include "supervisor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct clu_sv_node {
+  uint64_t id;
+  clu_pid pid;
+  int slot;
+  uint64_t kill_at; /* 0: nobody asked it to stop */
+  char *tmp;
+} clu_sv_node;
+
+static const uint64_t MS = 1000000u;
+
+int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, const char *tmp,
+                        char *const *exec, uint64_t idle_ns, clu_err *e) {
+  void *p;
+  int rc;
+  memset(sv, 0, sizeof *sv);
+  sv->chan.fd = sv->signals = sv->slots_fd = sv->output = CLU_NO_FD;
+  sv->master = master;
+  sv->exec = exec;
+  sv->idle_ns = idle_ns;
+  sv->idle_since = clu_os_now();
+  sv->tmp = malloc(strlen(tmp) + 1);
+  sv->slot_used = calloc(CLU_SLOTS, 1);
+  if (!sv->tmp || !sv->slot_used) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  strcpy(sv->tmp, tmp);
+  if ((rc = clu_chan_init(&sv->chan, control, INT64_MAX, 1)) != CLU_OK)
+    return clu_fail(e, rc, 0, "not enough memory");
+  if ((rc = clu_os_shared_new(CLU_SLOTS * sizeof *sv->slots, &p, &sv->slots_fd, e)) != CLU_OK)
+    return rc;
+  sv->slots = p;
+  if ((rc = clu_os_watch_start(&sv->signals, e)) != CLU_OK) return rc;
+  if (!(sv->poller = clu_poller_new(e))) return CLU_SYS;
+  sv->interest = CLU_READ;
+  if ((rc = clu_poller_set(sv->poller, control, 0, CLU_READ, &sv->chan, e)) != CLU_OK) return rc;
+  return clu_poller_set(sv->poller, sv->signals, 0, CLU_READ, &sv->signals, e);
+}
+
+void clu_supervisor_fini(clu_supervisor *sv) {
+  clu_chan_fini(&sv->chan);
+  clu_poller_free(sv->poller);
+  sv->poller = NULL;
+  clu_os_watch_end();
+  if (sv->slots_fd != CLU_NO_FD) clu_os_close(sv->slots_fd);
+  if (sv->output != CLU_NO_FD) clu_os_close(sv->output);
+  sv->slots_fd = sv->output = CLU_NO_FD;
+  for (int i = 0; i < sv->n; i++) free(sv->nodes[i].tmp);
+  free(sv->nodes);
+  free(sv->slot_used);
+  free(sv->tmp);
+  sv->nodes = NULL;
+  sv->slot_used = NULL;
+  sv->tmp = NULL;
+  sv->n = sv->cap = 0;
+}
+
+int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n) {
+  return clu_chan_send_bytes(&sv->chan, kind, seq, p, n, CLU_NO_FD);
+}
+
+static clu_sv_node *find(clu_supervisor *sv, uint64_t id) {
+  for (int i = 0; i < sv->n; i++)
+    if (sv->nodes[i].id == id) return &sv->nodes[i];
+  return NULL;
+}
+
+/* ---- ends ---- */
+
+static void forget(clu_supervisor *sv, int i) {
+  clu_sv_node *nd = &sv->nodes[i];
+  clu_os_remove_tree(nd->tmp);
+  free(nd->tmp);
+  sv->slot_used[nd->slot] = 0;
+  sv->nodes[i] = sv->nodes[--sv->n];
+  if (sv->n == 0) sv->idle_since = clu_os_now();
+}
+
+static void reap(clu_supervisor *sv) {
+  clu_pid pid;
+  while (clu_os_ended_child(&pid) == CLU_OK) {
+    clu_exit how = {0, 0};
+    int i = 0;
+    while (i < sv->n && sv->nodes[i].pid != pid) i++;
+    if (clu_os_reap(pid, i < sv->n, &how) == CLU_AGAIN) break;
+    if (i < sv->n) {
+      unsigned char body[8];
+      clu_put32(body, (uint32_t)how.by_signal);
+      clu_put32(body + 4, (uint32_t)how.code);
+      clu_supervisor_answer(sv, CLU_K_EXITED, sv->nodes[i].id, body, sizeof body);
+      clu_chan_flush(&sv->chan); /* before its folder is removed, which may take long */
+      forget(sv, i);
+    }
+  }
+}
+
+static void end_all(clu_supervisor *sv) {
+  uint64_t deadline = clu_os_now() + 2000 * MS;
+  int term = 0;
+  for (int i = 0; i < sv->n; i++) clu_os_kill(sv->nodes[i].pid, CLU_SIG_KILL, 1);
+  while (sv->n > 0 && clu_os_now() < deadline) {
+    clu_os_wait_readable(sv->signals, 20 * (int64_t)MS);
+    clu_os_watch_clear(&term);
+    reap(sv);
+  }
+}
+
+/* ---- births ---- */
+
+static void refuse(clu_supervisor *sv, uint64_t id, const char *text) {
+  clu_supervisor_answer(sv, CLU_K_REFUSED, id, text, strlen(text));
+}
+
+static int add_node(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, const char *tmp) {
+  clu_sv_node *nd;
+  if (sv->n == sv->cap) {
+    int cap = sv->cap ? 2 * sv->cap : 64;
+    clu_sv_node *more = realloc(sv->nodes, (size_t)cap * sizeof *more);
+    if (!more) return CLU_NOMEM;
+    sv->nodes = more;
+    sv->cap = cap;
+  }
+  nd = &sv->nodes[sv->n];
+  nd->tmp = malloc(strlen(tmp) + 1);
+  if (!nd->tmp) return CLU_NOMEM;
+  strcpy(nd->tmp, tmp);
+  nd->id = id;
+  nd->pid = pid;
+  nd->slot = slot;
+  nd->kill_at = 0;
+  sv->n++;
+  return CLU_OK;
+}
+
+static int take_slot(clu_supervisor *sv) {
+  for (int k = 0; k < CLU_SLOTS; k++) {
+    int i = (sv->slot_from + k) % CLU_SLOTS;
+    if (!sv->slot_used[i]) {
+      sv->slot_used[i] = 1;
+      sv->slots[i] = 0;
+      sv->slot_from = (i + 1) % CLU_SLOTS; /* the freed one rests: its old owner may still be dying */
+      return i;
+    }
+  }
+  return -1;
+}
+
+/* A node by exec: its own temporary folder becomes the folder in which it makes its temporary folder;
+ * the arguments carry what was in TMPDIR, so that the node can put it back. */
+static int start_by_exec(clu_supervisor *sv, const char *tmp, int slot, clu_fd fd, clu_pid *pid,
+                         clu_err *e) {
+  enum { MAX = 64 };
+  const char *argv[MAX], *old = getenv("TMPDIR");
+  char slot_arg[16], env_tmp[1100], **envp, **env = clu_os_environ();
+  int n = 0, m = 0, k = 0, rc;
+  clu_fd keep[2];
+  clu_spawn s;
+  while (sv->exec[n] && n < MAX - 4) {
+    argv[n] = sv->exec[n];
+    n++;
+  }
+  snprintf(slot_arg, sizeof slot_arg, "%d", slot);
+  argv[n++] = slot_arg;
+  argv[n++] = old ? "set" : "unset";
+  argv[n++] = old ? old : "";
+  argv[n] = NULL;
+  while (env[m]) m++;
+  envp = malloc((size_t)(m + 2) * sizeof *envp);
+  if (!envp) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  for (int i = 0; i < m; i++)
+    if (strncmp(env[i], "TMPDIR=", 7) != 0) envp[k++] = env[i];
+  snprintf(env_tmp, sizeof env_tmp, "TMPDIR=%s", tmp);
+  envp[k++] = env_tmp;
+  envp[k] = NULL;
+  keep[0] = fd;
+  keep[1] = sv->slots_fd;
+  memset(&s, 0, sizeof s);
+  s.file = argv[0];
+  s.argv = (char *const *)argv;
+  s.envp = envp;
+  s.in = CLU_NO_FD;
+  s.out = s.err = sv->output == CLU_NO_FD ? 1 : sv->output;
+  s.keep = keep;
+  s.nkeep = 2;
+  rc = clu_os_spawn(&s, pid, e);
+  free(envp);
+  return rc;
+}
+
+/* Forks or starts one node. 1: this process is the node. */
+static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
+  clu_err e = {0, 0, ""};
+  clu_fd fd = clu_chan_take_fd(&sv->chan);
+  int slot, by_exec = m->body && m->body->size > 0 && m->body->data[0] == 1;
+  clu_pid pid = 0;
+  unsigned char answer[8];
+  if (fd == CLU_NO_FD) {
+    refuse(sv, m->seq, "its end of the data socket did not arrive");
+    return 0;
+  }
+  slot = take_slot(sv);
+  if (slot < 0) {
+    clu_os_close(fd);
+    refuse(sv, m->seq, "a fork server has no more than 65536 nodes");
+    return 0;
+  }
+  if (clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, &e) != CLU_OK) goto refused;
+  if (by_exec) {
+    if (start_by_exec(sv, b->tmp, slot, fd, &pid, &e) != CLU_OK) goto no_process;
+  } else {
+    clu_pid me = clu_os_getpid();
+    if (clu_os_fork(&pid, &e) != CLU_OK) goto no_process;
+    if (pid == 0) {
+      /* Only descriptors are given back here: writing to the heap would copy shared pages. The
+       * control channel above all: while a node held it, nobody would see this server die. */
+      clu_os_close(sv->chan.fd);
+      for (int i = 0; i < sv->chan.nfds; i++) clu_os_close(sv->chan.fds[i]);
+      clu_poller_free(sv->poller);
+      clu_os_close(sv->slots_fd);
+      if (sv->output != CLU_NO_FD) {
+        clu_os_redirect_output(sv->output);
+        clu_os_close(sv->output);
+      }
+      b->id = m->seq;
+      b->fd = fd;
+      b->cancel = &sv->slots[slot];
+      b->parent = me;
+      clu_os_on_term(me, b->tmp);
+      if (clu_os_follow_parent(me) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
+      return 1;
+    }
+  }
+  clu_os_close(fd);
+  if (add_node(sv, m->seq, pid, slot, b->tmp) != CLU_OK) {
+    clu_exit how;
+    clu_os_kill(pid, CLU_SIG_KILL, 1);
+    clu_os_reap(pid, 1, &how);
+    clu_os_remove_tree(b->tmp);
+    sv->slot_used[slot] = 0;
+    refuse(sv, m->seq, "not enough memory");
+    return 0;
+  }
+  clu_put64(answer, (uint64_t)pid);
+  clu_supervisor_answer(sv, CLU_K_SPAWNED, m->seq, answer, sizeof answer);
+  return 0;
+no_process:
+  clu_os_remove_tree(b->tmp);
+refused:
+  sv->slot_used[slot] = 0;
+  clu_os_close(fd);
+  refuse(sv, m->seq, e.text);
+  return 0;
+}
+
+/* ---- the loop ---- */
+
+/* 1: the caller has to do something, `ev` says what. */
+static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
+  clu_sv_node *nd;
+  switch (m->kind) {
+  case CLU_K_SETUP:
+  case CLU_K_SETTINGS:
+    ev->what = m->kind == CLU_K_SETUP ? CLU_SV_SETUP : CLU_SV_SETTINGS;
+    ev->msg = *m;
+    m->body = NULL;
+    return 1;
+  case CLU_K_OUTPUT:
+    if (sv->output != CLU_NO_FD) clu_os_close(sv->output);
+    sv->output = clu_chan_take_fd(&sv->chan);
+    return 0;
+  case CLU_K_SPAWN:
+    sv->idle_since = clu_os_now();
+    if (!spawn(sv, m, &ev->node)) return 0;
+    ev->what = CLU_SV_CHILD;
+    return 1;
+  case CLU_K_CANCEL:
+    if ((nd = find(sv, m->seq)) && m->body && m->body->size == 8) {
+      sv->slots[nd->slot] = clu_get64(m->body->data);
+      clu_os_kill(nd->pid, CLU_SIG_INT, 1);
+    }
+    clu_supervisor_answer(sv, CLU_K_SIGNALLED, m->seq, NULL, 0);
+    return 0;
+  case CLU_K_STOP:
+    if ((nd = find(sv, m->seq)) && m->body && m->body->size == 4) {
+      uint32_t grace = clu_get32(m->body->data);
+      if (grace == 0)
+        clu_os_kill(nd->pid, CLU_SIG_KILL, 1);
+      else
+        nd->kill_at = clu_os_now() + grace * MS;
+    }
+    return 0;
+  case CLU_K_QUIT:
+    ev->what = CLU_SV_END;
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+/* Kills whoever has outstayed its grace; nanoseconds until the next deadline, -1 for none. */
+static int64_t deadlines(clu_supervisor *sv) {
+  uint64_t now = clu_os_now(), next = 0;
+  for (int i = 0; i < sv->n; i++) {
+    clu_sv_node *nd = &sv->nodes[i];
+    if (!nd->kill_at) continue;
+    if (nd->kill_at <= now) {
+      clu_os_kill(nd->pid, CLU_SIG_KILL, 1);
+      nd->kill_at = now + 1000 * MS; /* should it take longer, once more */
+    }
+    if (!next || nd->kill_at < next) next = nd->kill_at;
+  }
+  if (sv->n == 0 && sv->idle_ns) {
+    uint64_t idle_end = sv->idle_since + sv->idle_ns;
+    if (!next || idle_end < next) next = idle_end;
+  }
+  if (!next) return -1;
+  return next > now ? (int64_t)(next - now) : 0;
+}
+
+int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
+  int closed = 0, busy = 0; /* busy: messages handled since the last flush */
+  for (;;) {
+    clu_event got[2];
+    clu_msg m;
+    int term = 0, n = 0, rc, more = 0;
+    unsigned interest;
+    int64_t wait;
+
+    clu_os_watch_clear(&term);
+    if (term) closed = 1;
+    reap(sv);
+    if (!closed) {
+      int r = clu_chan_next(&sv->chan, &m);
+      if (r < 0) closed = 1;
+      if (r == 1) {
+        int act = handle(sv, &m, ev);
+        clu_blob_unref(m.body);
+        if (act && ev->what == CLU_SV_CHILD) return CLU_OK;
+        if (act && ev->what == CLU_SV_END)
+          closed = 1;
+        else if (act)
+          return CLU_OK;
+        /* many requests for nodes come in a row: answer them together, the master has to be woken
+         * for each answer and takes time from the forks */
+        if (++busy < 16 && ((rc = clu_chan_fill(&sv->chan)) == CLU_OK || rc == CLU_AGAIN)) {
+          if (rc == CLU_OK) continue;
+        }
+        more = 1;
+      }
+    }
+    busy = 0;
+    rc = closed ? CLU_EOF : clu_chan_flush(&sv->chan);
+    if (rc != CLU_OK && rc != CLU_AGAIN) closed = 1;
+    if (closed) {
+      end_all(sv);
+      ev->what = CLU_SV_END;
+      return CLU_OK;
+    }
+    interest = CLU_READ | (rc == CLU_AGAIN ? CLU_WRITE : 0);
+    if (interest != sv->interest) {
+      if ((rc = clu_poller_set(sv->poller, sv->chan.fd, 1, interest, &sv->chan, e)) != CLU_OK)
+        return rc;
+      sv->interest = interest;
+    }
+    if (more) continue;
+    wait = deadlines(sv);
+    if (sv->n == 0 && sv->idle_ns && clu_os_now() >= sv->idle_since + sv->idle_ns) {
+      clu_supervisor_answer(sv, CLU_K_BYE, 0, NULL, 0);
+      clu_chan_flush(&sv->chan);
+      closed = 1;
+      continue;
+    }
+    if ((rc = clu_poller_wait(sv->poller, got, 2, &n, wait, e)) != CLU_OK) return rc;
+    for (int i = 0; i < n; i++) {
+      if (got[i].what != &sv->chan || !(got[i].ready & CLU_READ)) continue;
+      rc = clu_chan_fill(&sv->chan);
+      if (rc != CLU_OK && rc != CLU_AGAIN) closed = 1;
+    }
+  }
+}

@@ -1,0 +1,67 @@
+/* The fork server's side: it forks nodes from itself, reaps them, tells the master how each ended,
+ * delivers cancels, and ends all of them when the master's end of the control channel closes.
+ *
+ * One process, one thread, one supervisor. serve() returns to its caller for what the core cannot do
+ * itself: settings to apply (R code), and the child's own way after a fork.
+ */
+#ifndef CLUTCH_SUPERVISOR_H
+#define CLUTCH_SUPERVISOR_H
+
+#include "chan.h"
+#include "os.h"
+
+#define CLU_SLOTS 65536 /* nodes alive at a time */
+
+struct clu_sv_node;
+
+typedef struct clu_supervisor {
+  clu_chan chan;
+  clu_poller *poller;
+  clu_fd signals;      /* readable when a child ended or CLU_SIG_TERM came */
+  clu_pid master;
+  struct clu_sv_node *nodes;
+  int n, cap;
+  uint64_t *slots;     /* shared with the nodes: the request that each is to give up */
+  unsigned char *slot_used;
+  int slot_from;
+  clu_fd slots_fd;
+  clu_fd output;       /* becomes 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
+  char *tmp;           /* own temporary folder: that of a node is made in it */
+  char *const *exec;   /* program and arguments of a node started by exec, NULL-terminated */
+  uint64_t idle_ns, idle_since;
+  unsigned interest;
+} clu_supervisor;
+
+enum clu_sv_what {
+  CLU_SV_SETTINGS, /* ev.msg: apply it, then clu_supervisor_applied() */
+  CLU_SV_SETUP,    /* the same for the first message */
+  CLU_SV_CHILD,    /* this process is a node now: ev.node */
+  CLU_SV_END       /* the master is gone or has said so: nodes are gone, end this process */
+};
+
+/* What a node knows of itself. */
+typedef struct clu_birth {
+  uint64_t id;
+  clu_fd fd;                 /* its end of the data socket, owned */
+  volatile uint64_t *cancel; /* the request it is to give up */
+  clu_pid parent;
+  char tmp[1024];
+} clu_birth;
+
+typedef struct clu_sv_event {
+  int what;
+  clu_msg msg; /* the body is the caller's */
+  clu_birth node;
+} clu_sv_event;
+
+/* Takes over the control descriptor. `tmp` and `exec` are kept as pointers. */
+int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, const char *tmp,
+                        char *const *exec, uint64_t idle_ns, clu_err *e);
+/* Blocks until there is something for the caller to do. */
+int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e);
+/* Queues an answer, flushed by the next serve(). */
+int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n);
+/* Closes what belongs to the supervisor; in the master's absence also after CLU_SV_END. */
+void clu_supervisor_fini(clu_supervisor *sv);
+
+#endif

@@ -1,0 +1,88 @@
+/* Readiness by poll(), where there is no epoll. */
+#if !defined(__linux__)
+#if defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#endif
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/os.h"
+
+struct clu_poller {
+  struct pollfd *fds;
+  void **what;
+  int n, cap, from; /* from: where the next report begins, so that nobody starves */
+};
+
+clu_poller *clu_poller_new(clu_err *e) {
+  clu_poller *p = calloc(1, sizeof *p);
+  if (!p) clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  return p;
+}
+
+void clu_poller_free(clu_poller *p) {
+  if (!p) return;
+  free(p->fds);
+  free(p->what);
+  free(p);
+}
+
+int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void *what, clu_err *e) {
+  int i = 0;
+  (void)known;
+  while (i < p->n && p->fds[i].fd != (int)fd) i++;
+  if (!interest) {
+    if (i < p->n) {
+      p->n--;
+      p->fds[i] = p->fds[p->n];
+      p->what[i] = p->what[p->n];
+    }
+    return CLU_OK;
+  }
+  if (i == p->n) {
+    if (p->n == p->cap) {
+      int cap = p->cap ? 2 * p->cap : 16;
+      struct pollfd *f = realloc(p->fds, (size_t)cap * sizeof *f);
+      void **w;
+      if (f) p->fds = f;
+      w = realloc(p->what, (size_t)cap * sizeof *w);
+      if (w) p->what = w;
+      if (!f || !w) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+      p->cap = cap;
+    }
+    p->n++;
+  }
+  p->fds[i].fd = (int)fd;
+  p->fds[i].events = (short)((interest & CLU_READ ? POLLIN : 0) | (interest & CLU_WRITE ? POLLOUT : 0));
+  p->fds[i].revents = 0;
+  p->what[i] = what;
+  return CLU_OK;
+}
+
+int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns, clu_err *e) {
+  int ms = wait_ns < 0 ? -1 : (int)((wait_ns + 999999) / 1000000), k;
+  *n = 0;
+  k = poll(p->fds, (nfds_t)p->n, ms);
+  if (k < 0) {
+    if (errno == EINTR) return CLU_OK;
+    return clu_fail(e, CLU_SYS, errno, "waiting failed: %s", strerror(errno));
+  }
+  for (int j = 0; j < p->n && *n < max && *n < k; j++) {
+    int i = (p->from + j) % p->n;
+    short r = p->fds[i].revents;
+    if (!r) continue;
+    events[*n].what = p->what[i];
+    events[*n].ready = (r & POLLIN ? CLU_READ : 0) | (r & POLLOUT ? CLU_WRITE : 0);
+    if (r & (POLLERR | POLLHUP | POLLNVAL)) events[*n].ready |= CLU_READ | CLU_WRITE;
+    ++*n;
+  }
+  if (p->n) p->from = (p->from + 1) % p->n;
+  return CLU_OK;
+}
+
+#else
+typedef int clu_poll_poll_is_not_used_here;
+#endif

@@ -1,0 +1,309 @@
+/* Processes on POSIX systems: start, fork, signal, reap, and noticing that the parent has gone. */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#elif defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+/* vfork: a session may hold tens of gigabytes, whose page tables fork() would copy for nothing */
+#define fork_to_exec vfork
+#else
+#define fork_to_exec fork
+#endif
+
+#include "../core/os.h"
+
+extern char **environ;
+
+const int CLU_SIG_INT = SIGINT, CLU_SIG_TERM = SIGTERM, CLU_SIG_KILL = SIGKILL;
+
+char **clu_os_environ(void) { return environ; }
+clu_pid clu_os_getpid(void) { return getpid(); }
+clu_pid clu_os_getppid(void) { return getppid(); }
+
+void clu_os_end_self(void) {
+  for (;;) kill(getpid(), SIGKILL);
+}
+
+int clu_os_kill(clu_pid pid, int sig, int group) {
+  return kill(group ? -(pid_t)pid : (pid_t)pid, sig) == 0 ? 0 : errno;
+}
+
+/* ---- start ---- */
+
+/* Only async-signal-safe calls from here to exec. */
+static void close_from(int least) {
+#if defined(__linux__) && defined(SYS_close_range)
+  if (syscall(SYS_close_range, (unsigned)least, ~0u, 0u) == 0) return;
+#endif
+  {
+    struct rlimit r;
+    int top = 1 << 16;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur != RLIM_INFINITY &&
+        r.rlim_cur < (rlim_t)(1 << 20))
+      top = (int)r.rlim_cur;
+    for (int i = least; i < top; i++) close(i);
+  }
+}
+
+#define MAX_KEEP 8
+
+static int child_setup(const clu_spawn *s) {
+  int from[3 + MAX_KEEP], n = 3 + s->nkeep;
+  for (int i = 0; i < n; i++) {
+    clu_fd fd = i == 0 ? s->in : i == 1 ? s->out : i == 2 ? s->err : s->keep[i - 3];
+    if (fd == CLU_NO_FD)
+      from[i] = open("/dev/null", i == 0 ? O_RDONLY : O_WRONLY);
+    else
+      from[i] = (int)fd;
+    if (from[i] < 0) return errno;
+    from[i] = fcntl(from[i], F_DUPFD, 3 + MAX_KEEP + 16); /* out of the way of the final numbers */
+    if (from[i] < 0) return errno;
+  }
+  for (int i = 0; i < n; i++)
+    if (dup2(from[i], i) < 0) return errno;
+  close_from(n);
+  return 0;
+}
+
+int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
+  sigset_t all, old;
+  volatile int err = 0;
+  int report[2] = {-1, -1}; /* carries errno of the child where fork() shares no memory */
+  pid_t pid;
+  if (s->nkeep > MAX_KEEP) return clu_fail(e, CLU_SYS, EINVAL, "too many descriptors to keep");
+  if (pipe(report) != 0)
+    return clu_fail(e, CLU_LIMIT, errno, "no pipe can be made: %s", strerror(errno));
+  fcntl(report[0], F_SETFD, FD_CLOEXEC);
+  fcntl(report[1], F_SETFD, FD_CLOEXEC);
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &old); /* no handler of ours may run in the child */
+  pid = fork_to_exec();
+  if (pid == 0) {
+    int e2;
+    sigset_t none;
+    for (int sig = 1; sig < NSIG; sig++) {
+      struct sigaction a;
+      if (sigaction(sig, NULL, &a) == 0 && a.sa_handler != SIG_DFL) {
+        memset(&a, 0, sizeof a);
+        a.sa_handler = SIG_DFL;
+        sigaction(sig, &a, NULL);
+      }
+    }
+    if (s->new_session)
+      setsid();
+    else
+      setpgid(0, 0);
+    /* the pipe's write end must outlive close_from(): it is the last of the kept ones */
+    {
+      clu_spawn t = *s;
+      clu_fd keep[MAX_KEEP + 1];
+      for (int i = 0; i < s->nkeep; i++) keep[i] = s->keep[i];
+      keep[s->nkeep] = report[1];
+      t.keep = keep;
+      t.nkeep = s->nkeep + 1;
+      e2 = child_setup(&t);
+      if (!e2) fcntl(3 + s->nkeep, F_SETFD, FD_CLOEXEC);
+    }
+    if (!e2) {
+      sigemptyset(&none);
+      sigprocmask(SIG_SETMASK, &none, NULL);
+      execve(s->file, s->argv, s->envp ? s->envp : environ);
+      e2 = errno;
+      if (write(3 + s->nkeep, &e2, sizeof e2) < 0) e2 = errno;
+    } else if (write(report[1], &e2, sizeof e2) < 0) {
+      e2 = errno;
+    }
+    for (;;) kill(getpid(), SIGKILL);
+  }
+  if (pid < 0) err = errno;
+  sigprocmask(SIG_SETMASK, &old, NULL);
+  close(report[1]);
+  if (pid > 0) {
+    int e2 = 0;
+    ssize_t k;
+    do k = read(report[0], &e2, sizeof e2);
+    while (k < 0 && errno == EINTR);
+    if (k == (ssize_t)sizeof e2) {
+      err = e2;
+      while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+    }
+  }
+  close(report[0]);
+  if (err)
+    return clu_fail(e, err == EAGAIN || err == ENOMEM ? CLU_LIMIT : CLU_SYS, err,
+                    "'%s' cannot be started: %s", s->file, strerror(err));
+  *out = pid;
+  return CLU_OK;
+}
+
+int clu_os_fork(clu_pid *out, clu_err *e) {
+  sigset_t all, old;
+  pid_t pid;
+  int err;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &old); /* the supervisor's handlers must not run in the child */
+  pid = fork();
+  err = errno;
+  if (pid == 0) {
+    setpgid(0, 0);
+    clu_os_watch_end();
+  } else if (pid > 0) {
+    setpgid(pid, pid); /* in both, so that it holds whoever is first */
+  }
+  sigprocmask(SIG_SETMASK, &old, NULL);
+  if (pid < 0)
+    return clu_fail(e, err == EAGAIN || err == ENOMEM ? CLU_LIMIT : CLU_SYS, err,
+                    "no process can be forked: %s", strerror(err));
+  *out = pid;
+  return CLU_OK;
+}
+
+/* ---- ends ---- */
+
+int clu_os_reap(clu_pid pid, int group, clu_exit *how) {
+  siginfo_t info;
+  int status;
+  memset(&info, 0, sizeof info);
+  if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+    return errno == EINTR ? CLU_AGAIN : CLU_DEAD;
+  if (info.si_pid == 0) return CLU_AGAIN;
+  if (group) kill(-(pid_t)pid, SIGKILL); /* what it started and left */
+  while (waitpid((pid_t)pid, &status, 0) < 0)
+    if (errno != EINTR) return CLU_DEAD;
+  how->by_signal = WIFSIGNALED(status);
+  how->code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  return CLU_OK;
+}
+
+int clu_os_ended_child(clu_pid *pid) {
+  siginfo_t info;
+  memset(&info, 0, sizeof info);
+  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+    return CLU_AGAIN;
+  *pid = info.si_pid;
+  return CLU_OK;
+}
+
+/* ---- signals ---- */
+
+static void set_handler(int sig, void (*fn)(int), int flags) {
+  struct sigaction a;
+  memset(&a, 0, sizeof a);
+  a.sa_handler = fn;
+  a.sa_flags = flags;
+  sigemptyset(&a.sa_mask);
+  sigaction(sig, &a, NULL);
+}
+
+int clu_os_follow_parent(clu_pid parent) {
+#if defined(__linux__)
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  return getppid() == (pid_t)parent ? CLU_OK : CLU_DEAD;
+#else
+  return getppid() == (pid_t)parent ? CLU_UNSUPPORTED : CLU_DEAD;
+#endif
+}
+
+static clu_pid term_parent;
+static char *term_tmp;
+
+static void on_term(int sig) {
+  if (getppid() != (pid_t)term_parent) {
+    /* nobody is left to clean up: become the program that does */
+    char *argv[] = {(char *)"rm", (char *)"-rf", (char *)"--", term_tmp, NULL};
+    execve("/bin/rm", argv, environ);
+    kill(getpid(), SIGKILL);
+  }
+  signal(sig, SIG_DFL);
+  kill(getpid(), sig);
+}
+
+int clu_os_on_term(clu_pid parent, const char *tmp) {
+  char *copy = tmp ? strdup(tmp) : NULL;
+  set_handler(SIGTERM, SIG_DFL, 0);
+  free(term_tmp);
+  term_tmp = copy;
+  term_parent = parent;
+  if (!tmp) return CLU_OK;
+  if (!copy) return CLU_NOMEM;
+  set_handler(SIGTERM, on_term, SA_NODEFER);
+  return CLU_OK;
+}
+
+static int watch[2] = {-1, -1};
+
+static void on_watched(int sig) {
+  int err = errno;
+  char c = sig == SIGTERM ? 't' : 'c';
+  if (write(watch[1], &c, 1) < 0) errno = err; /* full: it is readable already */
+  errno = err;
+}
+
+int clu_os_watch_start(clu_fd *readable, clu_err *e) {
+  if (pipe(watch) != 0)
+    return clu_fail(e, CLU_LIMIT, errno, "no pipe can be made: %s", strerror(errno));
+  for (int i = 0; i < 2; i++) {
+    fcntl(watch[i], F_SETFD, FD_CLOEXEC);
+    fcntl(watch[i], F_SETFL, O_NONBLOCK);
+  }
+  set_handler(SIGCHLD, on_watched, SA_NOCLDSTOP);
+  set_handler(SIGTERM, on_watched, 0);
+  *readable = watch[0];
+  return CLU_OK;
+}
+
+void clu_os_watch_clear(int *term) {
+  char buf[256];
+  ssize_t k;
+  while ((k = read(watch[0], buf, sizeof buf)) > 0)
+    if (memchr(buf, 't', (size_t)k)) *term = 1;
+}
+
+void clu_os_watch_end(void) {
+  if (watch[0] < 0) return;
+  set_handler(SIGCHLD, SIG_DFL, 0);
+  set_handler(SIGTERM, SIG_DFL, 0);
+  close(watch[0]);
+  close(watch[1]);
+  watch[0] = watch[1] = -1;
+}
+
+void clu_os_watch_term(void) { set_handler(SIGTERM, on_watched, 0); }
+
+static int (*int_task)(void);
+static void (*int_before)(int);
+
+static void on_int(int sig) {
+  int err = errno;
+  if (int_task() && int_before != SIG_DFL && int_before != SIG_IGN) {
+    int_before(sig);
+    set_handler(SIGINT, on_int, 0); /* R's own puts itself back with signal() */
+  }
+  errno = err;
+}
+
+void clu_os_on_int(int (*task)(void)) {
+  struct sigaction old;
+  int_task = task;
+  sigaction(SIGINT, NULL, &old);
+  int_before = old.sa_handler;
+  set_handler(SIGINT, on_int, 0); /* no SA_RESTART: a read or write under way has to see it */
+}
+
+int clu_os_redirect_output(clu_fd fd) {
+  return dup2((int)fd, 1) < 0 || dup2((int)fd, 2) < 0 ? CLU_SYS : CLU_OK;
+}

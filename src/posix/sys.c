@@ -1,0 +1,215 @@
+/* Clock, chance, limits, temporary folders: the port's small things on POSIX systems. */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#elif defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#endif
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+#include "../core/os.h"
+
+uint64_t clu_os_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int clu_os_random(void *out, size_t n) {
+  int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+  size_t have = 0;
+  if (fd < 0) return CLU_SYS;
+  while (have < n) {
+    ssize_t k = read(fd, (char *)out + have, n - have);
+    if (k > 0)
+      have += (size_t)k;
+    else if (k == 0 || errno != EINTR)
+      break;
+  }
+  close(fd);
+  return have == n ? CLU_OK : CLU_SYS;
+}
+
+void clu_os_times(double out[5]) {
+  struct rusage self, kids;
+  getrusage(RUSAGE_SELF, &self);
+  getrusage(RUSAGE_CHILDREN, &kids);
+#define SECONDS(t) ((double)(t).tv_sec + 1e-6 * (double)(t).tv_usec)
+  out[0] = SECONDS(self.ru_utime);
+  out[1] = SECONDS(self.ru_stime);
+  out[2] = 1e-9 * (double)clu_os_now();
+  out[3] = SECONDS(kids.ru_utime);
+  out[4] = SECONDS(kids.ru_stime);
+#undef SECONDS
+}
+
+/* ---- limits ---- */
+
+static int count_entries(const char *dir) {
+  DIR *d = opendir(dir);
+  struct dirent *e;
+  int n = 0;
+  if (!d) return -1;
+  while ((e = readdir(d)))
+    if (e->d_name[0] != '.') n++;
+  closedir(d);
+  return n;
+}
+
+static int64_t as_limit(rlim_t v) { return v == RLIM_INFINITY ? -1 : (int64_t)v; }
+
+void clu_os_limits(clu_limits *out) {
+  struct rlimit r;
+  int n = count_entries("/dev/fd");
+  out->fds_soft = out->fds_hard = out->procs = -1;
+  out->fds_open = n < 0 ? -1 : n - 1; /* less the one that counted */
+  if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+    out->fds_soft = as_limit(r.rlim_cur);
+    out->fds_hard = as_limit(r.rlim_max);
+  }
+  if (getrlimit(RLIMIT_NPROC, &r) == 0) out->procs = as_limit(r.rlim_cur);
+}
+
+int clu_os_raise_fds(int64_t n) {
+  struct rlimit r;
+  if (getrlimit(RLIMIT_NOFILE, &r) != 0) return CLU_LIMIT;
+  if (r.rlim_cur == RLIM_INFINITY || (int64_t)r.rlim_cur >= n) return CLU_OK;
+  if (r.rlim_max != RLIM_INFINITY && (int64_t)r.rlim_max < n) return CLU_LIMIT;
+  r.rlim_cur = (rlim_t)n;
+  return setrlimit(RLIMIT_NOFILE, &r) == 0 ? CLU_OK : CLU_LIMIT;
+}
+
+int clu_os_affinity_count(void) {
+#if defined(__linux__)
+  /* the mask is as long as the kernel was built for: grow until it fits */
+  for (int cpus = 1024; cpus <= 1 << 18; cpus *= 2) {
+    cpu_set_t *set = CPU_ALLOC(cpus);
+    size_t size = CPU_ALLOC_SIZE(cpus);
+    int n = -1, err;
+    if (!set) return -1;
+    err = sched_getaffinity(0, size, set) == 0 ? 0 : errno;
+    if (!err) n = CPU_COUNT_S(size, set);
+    CPU_FREE(set);
+    if (!err) return n;
+    if (err != EINVAL) return -1;
+  }
+#endif
+  return -1;
+}
+
+int clu_os_thread_count(void) {
+#if defined(__linux__)
+  return count_entries("/proc/self/task");
+#else
+  return -1;
+#endif
+}
+
+int clu_os_after_fork(void (*fn)(void)) {
+  return pthread_atfork(NULL, NULL, fn) == 0 ? CLU_OK : CLU_SYS;
+}
+
+/* ---- shared memory ---- */
+
+int clu_os_shared_new(size_t n, void **p, clu_fd *fd, clu_err *e) {
+  char path[] = "/tmp/clutch-XXXXXX";
+  int f = -1;
+  if (fd) {
+#if defined(__linux__)
+    f = memfd_create("clutch", MFD_CLOEXEC);
+#else
+    f = mkstemp(path);
+    if (f >= 0) {
+      unlink(path);
+      fcntl(f, F_SETFD, FD_CLOEXEC);
+    }
+#endif
+    (void)path;
+    if (f < 0 || ftruncate(f, (off_t)n) != 0) {
+      int err = errno;
+      if (f >= 0) close(f);
+      return clu_fail(e, CLU_SYS, err, "shared memory cannot be made: %s", strerror(err));
+    }
+  }
+  *p = mmap(NULL, n, PROT_READ | PROT_WRITE, f < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, f, 0);
+  if (*p == MAP_FAILED) {
+    int err = errno;
+    if (f >= 0) close(f);
+    return clu_fail(e, CLU_NOMEM, err, "shared memory cannot be mapped: %s", strerror(err));
+  }
+  if (fd) *fd = f;
+  return CLU_OK;
+}
+
+int clu_os_shared_map(clu_fd fd, size_t n, void **p, clu_err *e) {
+  *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+  if (*p == MAP_FAILED)
+    return clu_fail(e, CLU_NOMEM, errno, "shared memory cannot be mapped: %s", strerror(errno));
+  return CLU_OK;
+}
+
+/* ---- files ---- */
+
+int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e) {
+  int n = snprintf(path, cap, "%s/RtmpXXXXXX", under);
+  if (n < 0 || (size_t)n >= cap)
+    return clu_fail(e, CLU_SYS, ENAMETOOLONG, "the path of the temporary folder is too long");
+  if (!mkdtemp(path))
+    return clu_fail(e, CLU_SYS, errno, "no temporary folder can be made in %s: %s", under,
+                    strerror(errno));
+  return CLU_OK;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+  (void)st;
+  (void)ftw;
+  if (type == FTW_DNR) { /* a folder that its owner made unreadable */
+    chmod(path, 0700);
+    return 0;
+  }
+  if (remove(path) != 0 && errno == EACCES) {
+    /* its parent is not writable: make it so, then once more */
+    char parent[4096];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    if (n > 0 && n < sizeof parent) {
+      memcpy(parent, path, n);
+      parent[n] = 0;
+      chmod(parent, 0700);
+      remove(path);
+    }
+  }
+  return 0;
+}
+
+int clu_os_remove_tree(const char *path) {
+  struct stat st;
+  for (int tries = 0; tries < 3; tries++) {
+    if (lstat(path, &st) != 0) return 0;
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  }
+  return lstat(path, &st) == 0 ? -1 : 0;
+}
+
+int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e) {
+  int f = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+  if (f < 0)
+    return clu_fail(e, CLU_SYS, errno, "cannot open '%s' for output: %s", path, strerror(errno));
+  *fd = f;
+  return CLU_OK;
+}

@@ -1,0 +1,90 @@
+# Rscript tools/check.R RESULT-FILE
+#
+# R CMD build and R CMD check. Each of the check's own points is one that passed or failed: errors and
+# warnings fail; notes pass, but are printed with their reason, or as without one.
+
+# Notes that are known, each as c(pattern in its text, why it stands).
+known <- list()
+
+args <- commandArgs(TRUE)
+root <- getwd()
+result <- if (startsWith(args[1L], "/")) args[1L] else file.path(root, args[1L])
+out <- file.path(root, ".build", "check")
+unlink(out, recursive = TRUE)
+dir.create(out, recursive = TRUE)
+setwd(out)
+
+# Not those of a make around us; and no library with a clutch in it
+Sys.unsetenv(c("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "NOT_CRAN"))
+Sys.setenv(
+  "_R_CHECK_CRAN_INCOMING_" = "FALSE",   # asks the network
+  "_R_CHECK_FORCE_SUGGESTS_" = "FALSE",
+  "_R_CHECK_SYSTEM_CLOCK_" = "FALSE",    # asks the network
+  CLUTCH_FAST_TESTS = "1"                # the whole suite runs outside, once
+)
+if (!l10n_info()[["UTF-8"]]) Sys.setenv(LC_ALL = "C.UTF-8")
+
+fail <- function(text) {
+  writeLines("0 1 0", result)
+  cat("FAIL", text, "\n")
+  quit("no", status = 1L)
+}
+r <- function(...) {
+  # a check that hangs is ended: R's own limits on tests are off by default
+  suppressWarnings(system2(file.path(R.home("bin"), "R"), c("CMD", ...), stdout = "log.txt", stderr = "log.txt",
+                           stdin = "/dev/null", timeout = 1200))
+}
+
+if (r("build", shQuote(root)) != 0L) {
+  writeLines(readLines("log.txt"))
+  fail("R CMD build")
+}
+tarball <- list.files(pattern = "\\.tar\\.gz$")
+status <- r("check", "--no-manual", shQuote(tarball))
+log <- list.files(pattern = "^00check\\.log$", recursive = TRUE)
+if (!length(log)) {
+  writeLines(readLines("log.txt"))
+  fail("R CMD check did not begin")
+}
+lines <- readLines(log[1L], encoding = "UTF-8")
+
+# A point begins with "* " and lasts until the next; its verdict ends its first line, or, where
+# output comes in between (tests, examples), another line.
+begins <- grep("^\\* ", lines)
+points <- Map(function(from, to) lines[from:to], begins, c(begins[-1L] - 1L, length(lines)))
+points <- points[grepl("^\\* checking ", vapply(points, `[`, "", 1L))]
+verdict <- vapply(points, function(p) {
+  words <- regmatches(p, regexpr("(?<= )(OK|NOTE|WARNING|ERROR|SKIPPED|INFO)$", p, perl = TRUE))
+  sub <- regmatches(p, regexpr("(?<=\\.\\.\\. )(OK|NOTE|WARNING|ERROR)(?= \\()", p, perl = TRUE))
+  for (v in c("ERROR", "WARNING", "NOTE", "OK")) if (v %in% c(words, sub)) return(v)
+  ""
+}, "")
+
+for (v in c("ERROR", "WARNING", "NOTE")) {
+  for (p in points[verdict == v]) {
+    cat(paste0("  ", p), sep = "\n")
+    if (v == "NOTE") {
+      why <- Filter(function(k) any(grepl(k[1L], p)), known)
+      cat("  ->", if (length(why)) why[[1L]][2L] else "not explained in tools/check.R yet", "\n")
+    }
+  }
+}
+# Outputs of failed tests and examples are in files of their own
+failed_output <- list.files(".", pattern = "\\.(Rout\\.fail|Rout)$", recursive = TRUE, full.names = TRUE)
+failed_output <- failed_output[grepl("fail$", failed_output)]
+for (f in failed_output) cat("---", f, "\n", paste0("  ", utils::tail(readLines(f), 60L), "\n"), sep = "")
+
+bad <- sum(verdict %in% c("ERROR", "WARNING"))
+notes <- sum(verdict == "NOTE")
+good <- sum(verdict == "OK") + notes
+# The check's own sum is right where this reading of its log is not.
+summary <- grep("^Status: ", lines, value = TRUE)
+if (!bad && (status != 0L || !length(summary) || grepl("ERROR|WARNING", summary))) {
+  writeLines(utils::tail(readLines("log.txt"), 30L))
+  cat("FAIL R CMD check ended with exit status", status, "\n")
+  bad <- 1L
+}
+writeLines(paste(good, bad, 0), result)
+cat("R CMD check: ", good, " points passed", if (notes) paste0(" (", notes, " with a note)"), ", ", bad,
+    " failed; log: ", file.path(".build", "check", log[1L]), "\n", sep = "")
+quit("no", status = if (bad) 1L else 0L)

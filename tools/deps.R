@@ -1,0 +1,56 @@
+# Rscript tools/deps.R missing [peers]   prints the packages that are missing or too old
+# Rscript tools/deps.R install [peers]   installs them from the configured repository
+#
+# Peers are what bench/ compares with: nice to have, no failure without them.
+
+args <- commandArgs(TRUE)
+needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.table = "0")
+peers <- c(parallelly = "0", mirai = "0")
+if ("peers" %in% args) needed <- c(needed, peers)
+
+if (getRversion() < "4.2.0") {
+  stop("clutch needs R >= 4.2, and this is ", getRversion(), call. = FALSE)
+}
+
+lacking <- function(packages) {
+  there <- vapply(names(packages), function(p) {
+    version <- tryCatch(utils::packageVersion(p), error = function(e) NULL)
+    !is.null(version) && version >= packages[[p]]
+  }, NA)
+  names(packages)[!there]
+}
+
+# As install.packages() in an interactive session: the library if it is writable, else the user's.
+target <- function() {
+  lib <- .libPaths()[1L]
+  if (file.access(lib, 2L) == 0L) return(lib)
+  lib <- strsplit(Sys.getenv("R_LIBS_USER"), .Platform$path.sep, fixed = TRUE)[[1L]]
+  lib <- path.expand(if (length(lib)) lib[1L] else "~/R/library")
+  if (!dir.exists(lib) && !dir.create(lib, recursive = TRUE)) {
+    stop("the library ", lib, " cannot be made", call. = FALSE)
+  }
+  .libPaths(c(lib, .libPaths()))
+  lib
+}
+
+absent <- lacking(needed)
+if ("install" %in% args && length(absent)) {
+  repos <- getOption("repos")
+  if (!length(repos) || any(repos == "@CRAN@")) {
+    stop("missing: ", toString(absent), ". No repository is configured to install from: ",
+         "set options(repos = ) in .Rprofile, or install them by other means", call. = FALSE)
+  }
+  lib <- target()
+  message("deps: installing ", toString(absent), " from the configured repository into ", lib)
+  # testthat needs fs, which brings libuv along but uses it only when told to
+  if (is.na(Sys.getenv("USE_BUNDLED_LIBUV", NA))) Sys.setenv(USE_BUNDLED_LIBUV = "1")
+  cores <- max(1L, parallel::detectCores(), na.rm = TRUE)
+  utils::install.packages(absent, lib = lib, Ncpus = cores, quiet = TRUE)
+  absent <- lacking(needed)
+  if (length(setdiff(absent, names(peers)))) {
+    stop("could not be installed: ", toString(absent), call. = FALSE)
+  }
+  if (length(absent)) message("deps: cannot be had: ", toString(absent), "; bench/ goes on without")
+} else if (length(absent)) {
+  cat(absent, sep = "\n")
+}

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Runs the testthat suite on a newer R: Debian trixie's (R 4.5), in a folder of its own, by chroot.
+#
+# The folder is made once, by debootstrap from the mirror that apt is configured for on this
+# machine, and kept for the next run (0.9 GB; remove it to have it made anew). All mounts are made
+# in a mount namespace of this run, so nothing stays mounted whatever ends it; a process namespace
+# does the same for processes.
+#
+# CLUTCH_TRIXIE: another folder. CLUTCH_MIRROR: another mirror. An argument is a filter for the tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+die() { printf 'test-newer-r: %s\n' "$*" >&2; exit 1; }
+
+suite=trixie
+root=${CLUTCH_TRIXIE:-${XDG_CACHE_HOME:-$HOME/.cache}/clutch/r-$suite}
+packages="make r-base-dev r-cran-testthat r-cran-cli r-cran-survival r-cran-boot r-cran-data.table"
+
+[ "$(uname -s)" = Linux ] || die "needs Linux (debootstrap, chroot)"
+[ "$(id -u)" = 0 ] || die "needs root (debootstrap, chroot, mount): run it as 'sudo make test-newer-r'"
+command -v unshare >/dev/null || die "needs 'unshare' of util-linux"
+unshare -m -p --fork true 2>/dev/null ||
+  die "no mount namespace can be made here (CAP_SYS_ADMIN is missing, as in an unprivileged container)"
+
+# One line of a Debian archive that apt reads on this machine; never a name written down here.
+mirror() {
+  if [ -n "${CLUTCH_MIRROR:-}" ]; then echo "$CLUTCH_MIRROR"; return; fi
+  command -v apt-get >/dev/null || return 0
+  apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+    awk '$1 == "Debian" && $2 == "main" && $3 !~ /security/ { print $3; exit }'
+}
+
+make_root() {
+  local from
+  if ! command -v debootstrap >/dev/null; then
+    command -v apt-get >/dev/null || die "needs 'debootstrap', and there is no apt-get to install it"
+    echo "installing debootstrap"
+    { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends debootstrap; } \
+      >/dev/null </dev/null || die "needs 'debootstrap', and apt-get could not install it"
+  fi
+  from=$(mirror)
+  if [ -z "$from" ] && [ -z "${CLUTCH_MIRROR:-}" ] && command -v apt-get >/dev/null; then
+    apt-get update -q >/dev/null </dev/null || true # without its lists apt cannot tell its mirror
+    from=$(mirror)
+  fi
+  [ -n "$from" ] || die "apt on this machine reads no Debian archive: name one in CLUTCH_MIRROR"
+
+  echo "making $root (once, about a minute)"
+  rm -rf --one-file-system "$root"
+  mkdir -p "$root"
+  debootstrap --variant=minbase "$suite" "$root" "$from" >"$root.log" 2>&1 </dev/null || {
+    tail -n 20 "$root.log" >&2
+    die "debootstrap could not get Debian $suite (log: $root.log)"
+  }
+  # How apt reaches the mirror (proxies, old snapshots) holds in there, too.
+  apt-config dump Acquire >"$root/etc/apt/apt.conf.d/90host" 2>/dev/null || true
+  for f in resolv.conf hosts; do
+    if [ -e "/etc/$f" ]; then rm -f "$root/etc/$f"; cat "/etc/$f" >"$root/etc/$f"; fi
+  done
+  within sh -c "apt-get update -q && apt-get install -qy --no-install-recommends $packages && apt-get clean" \
+    >>"$root.log" 2>&1 || {
+    tail -n 20 "$root.log" >&2
+    die "R could not be installed in $root (log: $root.log)"
+  }
+  touch "$root/.complete"
+}
+
+# A command in the folder, with /proc and /dev, in namespaces that end with it.
+within() {
+  unshare -m -p --fork --kill-child --propagation private bash -c '
+    set -e
+    root=$1; shift
+    mount -t proc proc "$root/proc"
+    mount --rbind /dev "$root/dev"
+    mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+    [ -z "${CLUTCH_TREE:-}" ] || { mkdir -p "$root/clutch"; mount --bind "$CLUTCH_TREE" "$root/clutch"; }
+    # not exec: this shell is process 1 in there and takes in orphans, which make would leave as zombies
+    chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+      DEBIAN_FRONTEND=noninteractive CI="${CI:-}" CLUTCH_FAST_TESTS="${CLUTCH_FAST_TESTS:-}" "$@"
+    exit $?
+  ' within "$root" "$@" </dev/null
+}
+
+[ -e "$root/.complete" ] || make_root
+if [ "${1:-}" = --only-make ]; then within Rscript -e 'cat(R.version.string, "\n")'; exit; fi
+
+CLUTCH_TREE=$(mktemp -d)
+export CLUTCH_TREE
+trap 'rm -rf "$CLUTCH_TREE"' EXIT
+tar -cf - --exclude=./.git --exclude=./.build --exclude=./tests/c/build --exclude='*.o' --exclude='*.so' . |
+  tar -xf - -C "$CLUTCH_TREE"
+
+within sh -c 'cd /clutch && Rscript -e "cat(R.version.string, \"\n\")" && exec make --no-print-directory test-r FILTER="$1"' \
+  sh "${1:-}"

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Runs the testthat suite on the installed package and then counts what it left behind: processes,
+# and entries of the temporary folder.
+#   run-tests.sh RESULT-FILE [FILTER]
+# CLUTCH_TEST_SECONDS: the suite is ended after that long (a hang is a failure like others).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+result=$1
+filter=${2:-}
+seconds=${CLUTCH_TEST_SECONDS:-900}
+unset MAKEFLAGS MAKELEVEL MFLAGS
+
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/clutch-test.XXXXXX") || exit 1
+trap 'rm -rf "$tmp"' EXIT
+mkdir "$tmp/t"
+limit=()
+# --foreground: Ctrl-C at the terminal reaches R
+if command -v timeout >/dev/null; then limit=(timeout --foreground -k 10 "$seconds"); fi
+
+# The mark stands in the environment of every process that descends from this run.
+mark=$tmp/t
+SECONDS=0
+TMPDIR=$mark CLUTCH_TEST_RUN=$mark \
+  ${limit[@]+"${limit[@]}"} "${RSCRIPT:-Rscript}" tools/run-tests.R "$tmp/counts" "$filter" </dev/null
+rc=$?
+
+if [ -s "$tmp/counts" ]; then
+  read -r passed failed skipped <"$tmp/counts"
+  if [ $rc != 0 ] && [ "$failed" = 0 ]; then echo "FAIL R ended with status $rc after the tests"; failed=1; fi
+else
+  passed=0 failed=1 skipped=0
+  if [ $SECONDS -ge "$seconds" ]; then echo "FAIL testthat was not done within $seconds s"; else echo "FAIL testthat ended early, status $rc"; fi
+fi
+
+left_processes() {
+  local e p
+  for e in /proc/[0-9]*/environ; do
+    p=${e#/proc/}; p=${p%/environ}
+    if { tr '\0' '\n' <"$e"; } 2>/dev/null | grep -qxF "CLUTCH_TEST_RUN=$mark"; then echo "$p"; fi
+  done
+}
+left_files() { ls -A "$mark"; }
+
+# R has ended: its nodes have 0.2 s to end, their temporary folders 2 s to go; 3 s here.
+if [ -d /proc/self ]; then
+  for _ in $(seq 30); do
+    processes=$(left_processes); files=$(left_files)
+    [ -n "$processes$files" ] || break
+    sleep 0.1
+  done
+  if [ -n "$processes" ]; then
+    echo "FAIL left behind: $(echo "$processes" | wc -l) processes"
+    for p in $processes; do
+      printf '  %s %s %s\n' "$p" "$(awk '/^State/ { print $2 }' "/proc/$p/status" 2>/dev/null)" \
+        "$(tr '\0' ' ' 2>/dev/null <"/proc/$p/cmdline" | cut -c 1-150)"
+    done
+    kill -KILL $processes 2>/dev/null
+    failed=$((failed + 1))
+  else
+    passed=$((passed + 1))
+  fi
+  if [ ! -s "$tmp/counts" ]; then
+    : # R was killed: its own folder is there and says nothing
+  elif [ -n "$files" ]; then
+    echo "FAIL left behind in the temporary folder: $(echo "$files" | wc -l) entries"
+    echo "$files" | head -n 20 | sed 's/^/  /'
+    failed=$((failed + 1))
+  else
+    passed=$((passed + 1))
+  fi
+fi
+
+echo "$passed $failed $skipped" >"$result"
+echo "testthat: $passed expectations passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]
