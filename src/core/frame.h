@@ -40,6 +40,7 @@ enum clu_kind {
   CLU_K_SETTINGS, /* seq: number of the settings; payload: what the nodes that follow inherit */
   CLU_K_SPAWN,    /* seq: the node; payload: u8 1 = by exec; its end of the data socket is passed along */
   CLU_K_OUTPUT,   /* a descriptor for the nodes' output is passed along */
+  CLU_K_ERRORS,   /* the same for their error output, where it differs */
   CLU_K_CANCEL,   /* seq: the node; payload: u64 request */
   CLU_K_STOP,     /* seq: the node; payload: u32 milliseconds of grace, then it is killed */
   CLU_K_QUIT,     /* end all */

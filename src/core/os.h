@@ -20,6 +20,8 @@ typedef int64_t clu_pid;
 
 /* Monotonic nanoseconds; unrelated to the wall clock, which may be set at any time. */
 uint64_t clu_os_now(void);
+/* Blocks for `ns`, or until a signal comes. */
+void clu_os_pause(uint64_t ns);
 /* `n` unpredictable bytes from the system's source. Returns CLU_OK or CLU_SYS. */
 int clu_os_random(void *out, size_t n);
 
@@ -49,6 +51,9 @@ int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds,
  * Blocks as clu_os_readv() does. */
 int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put);
 int clu_os_set_blocking(clu_fd fd, int blocking);
+int clu_os_set_cloexec(clu_fd fd);
+/* A close-on-exec copy of `fd`, the caller's to close. */
+int clu_os_dup(clu_fd fd, clu_fd *copy);
 /* Closes once; what the system answers is of no use to the caller, the descriptor is gone. */
 void clu_os_close(clu_fd fd);
 /* Waits until `fd` is readable, at most `wait_ns` (< 0: for ever). Blocks. CLU_OK, CLU_TIMEOUT, or
@@ -131,8 +136,8 @@ void clu_os_watch_term(void);
  * called after it. Reads and writes under way are interrupted. */
 void clu_os_on_int(int (*task)(void));
 
-/* Makes descriptors 1 and 2 copies of `fd`. */
-int clu_os_redirect_output(clu_fd fd);
+/* Makes descriptors 1 and 2 copies of `out` and `err`. */
+int clu_os_redirect_output(clu_fd out, clu_fd err);
 /* Opens `path` for appending, creating it; the caller owns it. */
 int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e);
 

@@ -217,7 +217,9 @@ void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
 
 void clu_node_free(clu_node *nd) {
   if (nd->state <= CLU_NODE_READY) {
-    if (!nd->stopping) clu_node_stop(nd, 2000);
+    int busy = 0;
+    for (int i = 0; i < nd->nreqs; i++) busy |= !nd->reqs[i].arrival;
+    if (!nd->stopping) clu_node_stop(nd, busy ? 0 : 2000); /* nobody can ask for its answer any more */
     node_over(nd);
   }
   while (nd->nreqs) drop_req(nd, &nd->reqs[nd->nreqs - 1]);

@@ -19,7 +19,7 @@ int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, cons
   void *p;
   int rc;
   memset(sv, 0, sizeof *sv);
-  sv->chan.fd = sv->signals = sv->slots_fd = sv->output = CLU_NO_FD;
+  sv->chan.fd = sv->signals = sv->slots_fd = sv->output = sv->errors = CLU_NO_FD;
   sv->master = master;
   sv->exec = exec;
   sv->idle_ns = idle_ns;
@@ -28,6 +28,8 @@ int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, cons
   sv->slot_used = calloc(CLU_SLOTS, 1);
   if (!sv->tmp || !sv->slot_used) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   strcpy(sv->tmp, tmp);
+  clu_os_set_cloexec(control); /* it came through exec */
+  clu_os_set_blocking(control, 0);
   if ((rc = clu_chan_init(&sv->chan, control, INT64_MAX, 1)) != CLU_OK)
     return clu_fail(e, rc, 0, "not enough memory");
   if ((rc = clu_os_shared_new(CLU_SLOTS * sizeof *sv->slots, &p, &sv->slots_fd, e)) != CLU_OK)
@@ -40,14 +42,24 @@ int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, cons
   return clu_poller_set(sv->poller, sv->signals, 0, CLU_READ, &sv->signals, e);
 }
 
+static void close_output(clu_supervisor *sv) {
+  if (sv->output != CLU_NO_FD) clu_os_close(sv->output);
+  if (sv->errors != CLU_NO_FD) clu_os_close(sv->errors);
+  sv->output = sv->errors = CLU_NO_FD;
+}
+
+static clu_fd errors_of(const clu_supervisor *sv) {
+  return sv->errors != CLU_NO_FD ? sv->errors : sv->output;
+}
+
 void clu_supervisor_fini(clu_supervisor *sv) {
   clu_chan_fini(&sv->chan);
   clu_poller_free(sv->poller);
   sv->poller = NULL;
   clu_os_watch_end();
   if (sv->slots_fd != CLU_NO_FD) clu_os_close(sv->slots_fd);
-  if (sv->output != CLU_NO_FD) clu_os_close(sv->output);
-  sv->slots_fd = sv->output = CLU_NO_FD;
+  close_output(sv);
+  sv->slots_fd = CLU_NO_FD;
   for (int i = 0; i < sv->n; i++) free(sv->nodes[i].tmp);
   free(sv->nodes);
   free(sv->slot_used);
@@ -182,7 +194,8 @@ static int start_by_exec(clu_supervisor *sv, const char *tmp, int slot, clu_fd f
   s.argv = (char *const *)argv;
   s.envp = envp;
   s.in = CLU_NO_FD;
-  s.out = s.err = sv->output == CLU_NO_FD ? 1 : sv->output;
+  s.out = sv->output == CLU_NO_FD ? 1 : sv->output;
+  s.err = sv->output == CLU_NO_FD ? 2 : errors_of(sv);
   s.keep = keep;
   s.nkeep = 2;
   rc = clu_os_spawn(&s, pid, e);
@@ -220,10 +233,8 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
       for (int i = 0; i < sv->chan.nfds; i++) clu_os_close(sv->chan.fds[i]);
       clu_poller_free(sv->poller);
       clu_os_close(sv->slots_fd);
-      if (sv->output != CLU_NO_FD) {
-        clu_os_redirect_output(sv->output);
-        clu_os_close(sv->output);
-      }
+      if (sv->output != CLU_NO_FD) clu_os_redirect_output(sv->output, errors_of(sv));
+      close_output(sv);
       b->id = m->seq;
       b->fd = fd;
       b->cancel = &sv->slots[slot];
@@ -268,8 +279,11 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     m->body = NULL;
     return 1;
   case CLU_K_OUTPUT:
-    if (sv->output != CLU_NO_FD) clu_os_close(sv->output);
+    close_output(sv);
     sv->output = clu_chan_take_fd(&sv->chan);
+    return 0;
+  case CLU_K_ERRORS:
+    sv->errors = clu_chan_take_fd(&sv->chan);
     return 0;
   case CLU_K_SPAWN:
     sv->idle_since = clu_os_now();

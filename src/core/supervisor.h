@@ -25,7 +25,7 @@ typedef struct clu_supervisor {
   unsigned char *slot_used;
   int slot_from;
   clu_fd slots_fd;
-  clu_fd output;       /* becomes 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
+  clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
   char *tmp;           /* own temporary folder: that of a node is made in it */
   char *const *exec;   /* program and arguments of a node started by exec, NULL-terminated */
   uint64_t idle_ns, idle_since;

@@ -304,6 +304,6 @@ void clu_os_on_int(int (*task)(void)) {
   set_handler(SIGINT, on_int, 0); /* no SA_RESTART: a read or write under way has to see it */
 }
 
-int clu_os_redirect_output(clu_fd fd) {
-  return dup2((int)fd, 1) < 0 || dup2((int)fd, 2) < 0 ? CLU_SYS : CLU_OK;
+int clu_os_redirect_output(clu_fd out, clu_fd err) {
+  return dup2((int)out, 1) < 0 || dup2((int)err, 2) < 0 ? CLU_SYS : CLU_OK;
 }

@@ -172,6 +172,17 @@ int clu_os_set_blocking(clu_fd fd, int blocking) {
   return fcntl((int)fd, F_SETFL, flags) == 0 ? CLU_OK : CLU_SYS;
 }
 
+int clu_os_set_cloexec(clu_fd fd) {
+  return fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0 ? CLU_OK : CLU_SYS;
+}
+
+int clu_os_dup(clu_fd fd, clu_fd *copy) {
+  int f = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
+  if (f < 0) return CLU_SYS;
+  *copy = f;
+  return CLU_OK;
+}
+
 void clu_os_close(clu_fd fd) {
   close((int)fd); /* after EINTR the descriptor is gone all the same on Linux and macOS */
 }

@@ -30,6 +30,11 @@ uint64_t clu_os_now(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+void clu_os_pause(uint64_t ns) {
+  struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+  nanosleep(&t, NULL);
+}
+
 int clu_os_random(void *out, size_t n) {
   int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
   size_t have = 0;

@@ -1,0 +1,362 @@
+# The user's view of a cluster: make, look at, stop.
+
+# Options of parallel::makeCluster() that mean nothing to nodes on this machine that are not reached
+# through a port; accepted, so that programs written for it run.
+ignored_options <- c("type", "port", "timeout", "setup_strategy", "master", "homogeneous", "user", "rshcmd",
+                     "useXDR", "rhome", "rlibs", "scriptdir", "rprog", "snowlib", "useRscript")
+known_options <- c("methods", "renice", "rscript", "manual", ignored_options)
+
+#' Make a cluster of R processes
+#'
+#' Starts R processes, the nodes of a cluster, for the functions of package \pkg{parallel} such as
+#' [parallel::parLapply()] and [parallel::clusterApplyLB()].
+#'
+#' With strategy `"fork_server"` a clean R is started once by the session, attaches the default packages and
+#' `packages`, and forks one node after the other from itself. Each node is as an R started at that moment
+#' would be: nothing of the session's workspace, files, devices or threads is in it, it has its own temporary
+#' folder and random numbers, and the session's environment variables and working directory. The fork server
+#' stays for later clusters (see [fork_server_stop()]), tells how a node ended, and ends all nodes when the
+#' session ends, whatever ends it. No port is opened.
+#'
+#' With strategy `"spawn"` each node is an R process of its own start. It takes as long as with base R, and
+#' is used, with a message, when a package starts threads while it is attached, for threads do not survive
+#' a fork.
+#'
+#' In the nodes the libraries for linear algebra start with one thread, if the environment does not say
+#' otherwise: nodes times threads is then the number of cores in use.
+#'
+#' @param spec number of nodes; or one `"localhost"` for each node.
+#' @param strategy how the nodes are started: `"fork_server"` or `"spawn"`.
+#' @param packages character: names of packages to attach in every node.
+#' @param outfile where output of the nodes goes: a file that is appended to, `""` for that of this
+#'   session, or (default) nowhere.
+#' @param env named character: environment variables of the nodes, besides the session's.
+#' @param rscript_args character: more arguments for `Rscript`.
+#' @param setup_timeout seconds within which the cluster has to be up.
+#' @param ... options of [parallel::makeCluster()]: `methods`, `renice` and `rscript` as there; those that
+#'   have to do with ports and hosts are accepted and do nothing. Others are an error.
+#' @return An object of class `c("clutch_cluster", "cluster")`, a list of nodes.
+#' @section Errors: `clutch_argument` for arguments of no use, `clutch_limit` when more nodes are asked for
+#'   than the system allows, `clutch_package` (with element `package`) when one cannot be attached,
+#'   `clutch_start` when the cluster does not come up. Nothing is left running then. In calls:
+#'   `clutch_node_died` (with elements `node`, `pid`, `host`, `signal`, `status`) when a node has died,
+#'   `clutch_stopped` for a cluster that was stopped, or saved and loaded again, and `clutch_forked` in a
+#'   forked child of the session. All have class `clutch_error`.
+#' @seealso [stop_cluster()], [cluster_status()], [available_cores()]
+#' @references The server sockets, start-up and handshake of base R's clusters are described in
+#'   T. Kalibera and L. Tierney, *Socket Connections Update*, The R Blog, 2020. That a fork server
+#'   avoids what makes forking a live session unsafe is from Python's `multiprocessing`.
+#' @examples
+#' cl <- make_cluster(2)
+#' parallel::parSapply(cl, 1:4, function(i) i^2)
+#' cl
+#' stop_cluster(cl)
+#' @export
+make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "spawn"), packages = NULL,
+                         outfile = "/dev/null", env = NULL, rscript_args = character(),
+                         setup_timeout = 120, ...) {
+  began <- proc.time()[[3L]]
+  strategy <- match_arg(strategy, c("fork_server", "spawn"), "strategy")
+  opts <- check_options(list(...))
+  n <- node_count(spec)
+  packages <- check_strings(packages, "packages")
+  rscript_args <- check_strings(rscript_args, "rscript_args")
+  env <- check_env(env)
+  if (is.null(outfile)) outfile <- "/dev/null"
+  if (!is.character(outfile) || length(outfile) != 1L || is.na(outfile))
+    throw("argument", "`outfile` has to be one string")
+  if (!is.numeric(setup_timeout) || length(setup_timeout) != 1L || is.na(setup_timeout) || setup_timeout <= 0)
+    throw("argument", "`setup_timeout` has to be a positive number of seconds")
+  check_limits(n)
+
+  deadline <- began + setup_timeout
+  left <- function() max(deadline - proc.time()[[3L]], 0.01)
+  whole_env <- effective_env(env)
+  server_spec <- list(packages = packages, rscript = opts$rscript, rscript_args = rscript_args,
+                      methods = opts$methods, strategy = strategy)
+  server <- server_ready(server_for(server_spec, whole_env), left())
+  if (strategy == "fork_server" && has_threads(server$report)) {
+    say_threads(server$report)
+    server_drop(server$key)
+    server_spec$strategy <- strategy <- "spawn"
+    server <- server_ready(server_for(server_spec, whole_env), left())
+  }
+
+  info <- new.env(parent = emptyenv())
+  info$server <- server
+  info$strategy <- strategy
+  info$settings <- node_settings(whole_env, server$env, outfile, opts$renice)
+  info$outfile <- path.expand(outfile)
+  info$started <- Sys.time()
+  info$packages <- packages
+  info$oom_kills <- oom_kills()
+  handles <- start_nodes(info, n, left)
+  info$took <- proc.time()[[3L]] - began
+  cl <- lapply(seq_len(n), function(i)
+    structure(list(handle = handles[[i]], host = "localhost", rank = i, info = info), class = "clutch_node"))
+  structure(cl, class = c("clutch_cluster", "cluster"))
+}
+
+# `n` nodes that have said hello, or an error and none.
+start_nodes <- function(info, n, left) {
+  handle <- info$server$handle
+  if (is.null(info$number) || !identical(.Call(ffi_server_info, handle)$applied, info$number)) {
+    answer <- .Call(ffi_server_settings, handle, info$settings, info$outfile, left())
+    if (is.character(answer)) throw("start", paste("the nodes cannot be set up:", answer))
+    info$number <- answer
+  }
+  nodes <- NULL
+  ok <- FALSE
+  on.exit(if (!ok && !is.null(nodes)) .Call(ffi_nodes_stop, nodes, 0, 5))
+  nodes <- .Call(ffi_nodes_spawn, handle, n, info$strategy == "spawn")
+  failed <- .Call(ffi_nodes_wait, nodes, left())
+  if (failed > 0L) {
+    i <- .Call(ffi_node_info, nodes[[failed]])
+    why <- if (!is.null(i$refusal)) i$refusal
+      else if (i$state == "starting") "it did not start within setup_timeout"
+      else if (i$server_ended) server_end_text(i$server_pid, info$server)
+      else how_ended(i$by_signal, i$code)
+    throw(if (!is.null(i$refusal)) "limit" else "start",
+          sprintf("node %d of %d cannot be started: %s; nothing was left running", failed, n, why))
+  }
+  ok <- TRUE
+  nodes
+}
+
+node_settings <- function(wanted, servers, outfile, nice) {
+  servers <- servers[!names(servers) %in% setdiff(names(servers), c(names(wanted), names(servers)))]
+  changed <- names(wanted)[is.na(servers[names(wanted)]) | servers[names(wanted)] != wanted]
+  list(env_set = wanted[changed], env_unset = setdiff(names(servers), names(wanted)), wd = getwd(),
+       umask = Sys.umask(), announce = outfile != "/dev/null", nice = nice)
+}
+
+has_threads <- function(report) {
+  length(report$threads) > 0L || isTRUE(report$start_threads > 1L)
+}
+
+say_threads <- function(report) {
+  who <- if (length(report$threads))
+    sprintf("Package %s starts threads while it is attached", paste0("'", report$threads, "'", collapse = ", "))
+  else "R itself runs with more than one thread (its linear algebra, or its profile)"
+  say(paste0(who, ", and threads do not survive a fork: each node is started afresh ",
+             "(strategy \"spawn\"), which takes longer."))
+}
+
+# ---- arguments ----
+
+match_arg <- function(x, choices, name) {
+  if (identical(x, choices)) return(choices[[1L]])
+  if (!is.character(x) || length(x) != 1L || !x %in% choices)
+    throw("argument", sprintf("`%s` has to be one of %s", name, paste0('"', choices, '"', collapse = ", ")))
+  x
+}
+
+check_strings <- function(x, name) {
+  if (is.null(x)) return(character())
+  if (!is.character(x) || anyNA(x) || !all(nzchar(x)))
+    throw("argument", sprintf("`%s` has to be a character vector without NA or empty strings", name))
+  x
+}
+
+check_env <- function(env) {
+  if (is.null(env)) return(character())
+  out <- structure(as.character(env), names = names(env))
+  if (is.null(names(env)) || !all(nzchar(names(env))) || anyNA(out) || any(grepl("=", names(env), fixed = TRUE)))
+    throw("argument", "`env` has to be a named character vector: c(NAME = \"value\")")
+  out
+}
+
+check_options <- function(opts) {
+  given <- names(opts)
+  if (length(opts) && (is.null(given) || !all(nzchar(given))))
+    throw("argument", "the options of make_cluster() have to be named")
+  bad <- setdiff(given, known_options)
+  if (length(bad)) {
+    all <- c(known_options, names(formals(make_cluster)))
+    near <- all[which.min(utils::adist(bad[[1L]], all, ignore.case = TRUE))]
+    close <- utils::adist(bad[[1L]], near, ignore.case = TRUE) <= max(2, nchar(bad[[1L]]) / 3)
+    throw("argument", sprintf("make_cluster() has no option '%s'%s", bad[[1L]],
+                              if (close) sprintf(": did you mean '%s'?", near) else ""))
+  }
+  if (isTRUE(opts$manual))
+    throw("unsupported", "`manual = TRUE` is for nodes that connect over the network, which this version does not have")
+  list(methods = !identical(opts$methods, FALSE),
+       renice = if (is.null(opts$renice)) NA_integer_ else as.integer(opts$renice),
+       rscript = if (is.null(opts$rscript)) file.path(R.home("bin"), "Rscript") else path.expand(opts$rscript))
+}
+
+node_count <- function(spec) {
+  if (is.list(spec)) spec <- vapply(spec, function(s) if (is.list(s)) as.character(s$host)[1L] else as.character(s)[1L], "")
+  if (is.character(spec)) {
+    local <- spec %in% c("localhost", "127.0.0.1", "::1", Sys.info()[["nodename"]])
+    if (length(spec) == 0L) throw("argument", "a cluster has at least one node")
+    if (!all(local))
+      throw("argument", sprintf("'%s' is no host of nodes that this version can start: only \"localhost\" is",
+                                spec[!local][[1L]]))
+    return(length(spec))
+  }
+  if (!is.numeric(spec) || length(spec) != 1L || is.na(spec) || spec != floor(spec) || spec < 1)
+    throw("argument", "`spec` has to be a number of nodes, 1 or more, or \"localhost\" for each node")
+  if (spec > 65536) throw("limit", sprintf("%.0f nodes are more than a cluster can have (65536)", spec))
+  as.integer(spec)
+}
+
+# What would fail half-way fails here.
+check_limits <- function(n) {
+  check <- tolower(Sys.getenv("_R_CHECK_LIMIT_CORES_"))
+  if (nzchar(check) && check != "false" && n > 2L) {
+    text <- sprintf("%d simultaneous processes spawned", n)
+    if (check == "warn") warning(text, call. = FALSE) else throw("limit", text)
+  }
+  l <- .Call(ffi_limits)
+  open <- if (is.na(l[[3L]])) 64 else l[[3L]]
+  # above the first 1024, which are left to code that uses select(); fewer if need be
+  if (!.Call(ffi_raise_fds, 1024 + n + open + 64) && !.Call(ffi_raise_fds, n + open + 64))
+    throw("limit", sprintf("%d nodes need as many descriptors, and this process may have %.0f (ulimit -Hn), %.0f of which are open",
+                           n, l[[2L]], open))
+  room <- process_room()
+  if (n > room$n)
+    throw("limit", sprintf("%d nodes are more than the processes that can be started: about %.0f (%s)", n, room$n, room$what))
+}
+
+process_room <- function() {
+  number <- function(file) {
+    x <- tryCatch(suppressWarnings(as.numeric(readLines(file, n = 1L, warn = FALSE))), error = function(e) NA_real_,
+                  warning = function(w) NA_real_)
+    if (length(x)) x else NA_real_
+  }
+  running <- length(list.files("/proc", "^[0-9]+$"))
+  mem <- tryCatch(readLines("/proc/meminfo", warn = FALSE), error = function(e) "", warning = function(w) "")
+  free <- as.numeric(gsub("[^0-9]", "", grep("^MemAvailable", mem, value = TRUE)))
+  rooms <- c("kernel.pid_max" = number("/proc/sys/kernel/pid_max") - running,
+             "kernel.threads-max" = number("/proc/sys/kernel/threads-max") - running,
+             "a node takes about 1 MB of free memory" = if (length(free)) free / 1024 else NA)
+  if (all(is.na(rooms))) return(list(n = Inf, what = ""))
+  list(n = max(min(rooms, na.rm = TRUE), 0), what = names(rooms)[which.min(rooms)])
+}
+
+# ---- looking ----
+
+#' State of a cluster's nodes
+#'
+#' Asks the system and the fork server; runs nothing on the nodes.
+#'
+#' @param cl a cluster made by [make_cluster()].
+#' @return A data frame with one row a node: `node` (its rank), `host`, `pid`, `state` (`"idle"`, `"busy"`,
+#'   `"cancelling"`: it is told to give up a call that was interrupted, `"stopped"`, or `"dead: "` and how
+#'   it ended), `started` (date and time), `tasks` (calls answered), `cpu` (seconds of user and system time)
+#'   and `memory` (MB that are its own, not shared with other nodes). The last two are `NA` where the
+#'   system does not tell.
+#' @section Errors: `clutch_argument` when `cl` is no such cluster.
+#' @examples
+#' cl <- make_cluster(2)
+#' cluster_status(cl)
+#' stop_cluster(cl)
+#' @export
+cluster_status <- function(cl) {
+  check_cluster(cl)
+  infos <- lapply(cl, function(nd) .Call(ffi_node_info, nd$handle))
+  pid <- vapply(infos, function(i) i$pid, 1L)
+  alive <- vapply(infos, function(i) i$state %in% c("idle", "busy", "cancelling", "starting"), NA)
+  data.frame(
+    node = vapply(cl, function(nd) nd$rank, 1L),
+    host = vapply(cl, function(nd) nd$host, ""),
+    pid = pid,
+    state = vapply(infos, state_text, ""),
+    started = Sys.time() - vapply(infos, function(i) i$age, 1),
+    tasks = vapply(infos, function(i) i$done, 1),
+    cpu = ifelse(alive, vapply(pid, process_cpu, 1), NA_real_),
+    memory = ifelse(alive, vapply(pid, process_memory, 1), NA_real_),
+    stringsAsFactors = FALSE)
+}
+
+state_text <- function(i) {
+  if (i$state != "dead") return(i$state)
+  paste("dead:", if (!is.null(i$refusal)) i$refusal
+        else if (is.na(i$by_signal) && i$server_ended) "its fork server ended"
+        else how_ended(i$by_signal, i$code))
+}
+
+read_proc <- function(pid, file) {
+  tryCatch(suppressWarnings(readLines(file.path("/proc", pid, file), warn = FALSE)), error = function(e) character())
+}
+
+process_cpu <- function(pid) {
+  stat <- read_proc(pid, "stat")
+  if (!length(stat)) return(NA_real_)
+  fields <- strsplit(sub("^.*\\) ", "", stat[[1L]]), " ")[[1L]]
+  sum(as.numeric(fields[12:13])) / 100 # USER_HZ is 100 on every Linux
+}
+
+process_memory <- function(pid) {
+  lines <- grep("^Private_(Clean|Dirty)", read_proc(pid, "smaps_rollup"), value = TRUE)
+  if (!length(lines)) return(NA_real_)
+  sum(as.numeric(gsub("[^0-9]", "", lines))) / 1024
+}
+
+check_cluster <- function(cl) {
+  if (!inherits(cl, "clutch_cluster"))
+    throw("argument", "`cl` has to be a cluster made by make_cluster()")
+}
+
+#' @export
+print.clutch_cluster <- function(x, ...) {
+  n <- length(x)
+  cat(sprintf("clutch cluster with %d node%s on host %s\n", n, if (n == 1L) "" else "s",
+              paste0(sQuote(unique(vapply(x, function(nd) nd$host, ""))), collapse = ", ")))
+  if (n == 0L) return(invisible(x))
+  first <- x[[1L]]$info
+  infos <- tryCatch(lapply(x, function(nd) .Call(ffi_node_info, nd$handle)), clutch_error = function(e) NULL)
+  cat(sprintf("  started by strategy \"%s\" in %.0f ms, %s\n", first$strategy, 1000 * first$took,
+              format(first$started, "%Y-%m-%d %H:%M:%S")))
+  if (length(first$packages)) cat("  packages:", paste(first$packages, collapse = ", "), "\n")
+  if (is.null(infos)) {
+    cat("  not usable in this process\n")
+    return(invisible(x))
+  }
+  pids <- vapply(infos, function(i) as.character(i$pid), "")
+  more <- if (n > 10L) sprintf(", ... (%d more)", n - 10L) else ""
+  cat("  pids: ", paste(utils::head(pids, 10L), collapse = ", "), more, "\n", sep = "")
+  states <- table(vapply(infos, state_text, ""))
+  cat("  ", paste(states, names(states), collapse = ", "), "\n", sep = "")
+  invisible(x)
+}
+
+#' @export
+print.clutch_node <- function(x, ...) {
+  i <- tryCatch(.Call(ffi_node_info, x$handle), clutch_error = function(e) NULL)
+  if (is.null(i)) cat(sprintf("node %d of a clutch cluster, not usable in this process\n", x$rank))
+  else cat(sprintf("node %d of a clutch cluster on host %s with pid %d, %s\n", x$rank, sQuote(x$host), i$pid,
+                   state_text(i)))
+  invisible(x)
+}
+
+# ---- stopping ----
+
+#' Stop a cluster
+#'
+#' Ends the nodes and waits until they are gone. Idle nodes close their files and devices first; a node that
+#' is busy, or takes longer than two seconds for that, is killed. [parallel::stopCluster()] does the same. A
+#' cluster to which nothing refers any more is stopped when R next collects garbage.
+#'
+#' @param cl a cluster; by default the one registered with [parallel::setDefaultCluster()].
+#' @return `NULL`, invisibly.
+#' @section Errors: `clutch_argument` when there is no cluster to stop.
+#' @examples
+#' cl <- make_cluster(2)
+#' stop_cluster(cl)
+#' @export
+stop_cluster <- function(cl = NULL) {
+  default <- parallel::getDefaultCluster()
+  if (is.null(cl)) cl <- default
+  if (is.null(cl)) throw("argument", "no cluster 'cl' supplied and none is registered")
+  check_cluster(cl)
+  if (identical(cl, default)) parallel::setDefaultCluster(NULL)
+  stop_nodes(cl)
+}
+
+stop_nodes <- function(cl) {
+  handles <- lapply(unclass(cl), function(nd) nd$handle)
+  .Call(ffi_nodes_stop, handles, 2000, 5)
+  invisible(NULL)
+}

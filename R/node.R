@@ -1,0 +1,116 @@
+# What runs in the fork server and in a node. Nothing here is called in the user's session.
+
+the_node <- new.env(parent = emptyenv())
+
+# Arguments: library of this package, seconds of idleness, packages of nodes started by exec (joined by
+# commas), then the command that starts an R: program and arguments.
+fork_server_main <- function(args) {
+  the_node$seed <- as.numeric(.Call(ffi_random_seeds, 1L))
+  exec <- c(args[-(1:3)], system.file("node", "node.R", package = "clutch", lib.loc = args[[1L]]),
+            args[[1L]], args[[3L]])
+  .Call(ffi_fork_server_begin, exec, as.numeric(args[[2L]]))
+  repeat {
+    todo <- .Call(ffi_fork_server_serve)
+    switch(todo$what,
+           setup = .Call(ffi_fork_server_answer, "ready", 0, serialize(prepare(todo$object), NULL)),
+           settings = .Call(ffi_fork_server_answer, "applied", todo$seq, apply_settings(todo$object)),
+           child = return(forked_node_main(todo$seq)),
+           end = break)
+  }
+  quit(save = "no", runLast = FALSE)
+}
+
+# Attaches packages and tells what came of it. Collected three times, objects are old: the collections
+# in the nodes leave their pages alone, and so shared.
+prepare <- function(setup) {
+  report <- list(error = NULL, threads = character(), start_threads = .Call(ffi_thread_count))
+  for (p in setup$packages) {
+    before <- .Call(ffi_thread_count)
+    report$error <- tryCatch({
+      suppressPackageStartupMessages(library(p, character.only = TRUE))
+      NULL
+    }, error = function(e) conditionMessage(e))
+    if (!is.null(report$error)) {
+      report$failed <- p
+      break
+    }
+    if (!is.na(before) && .Call(ffi_thread_count) > before) report$threads <- c(report$threads, p)
+  }
+  report$search <- search()
+  report$tmp <- tempdir()
+  suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
+  for (i in 1:3) gc()
+  report
+}
+
+# What the nodes that follow inherit from this process. NULL, or the text of the error.
+apply_settings <- function(s) {
+  tryCatch({
+    if (length(s$env_unset)) Sys.unsetenv(s$env_unset)
+    if (length(s$env_set)) do.call(Sys.setenv, as.list(s$env_set))
+    Sys.umask(s$umask)
+    setwd(s$wd)
+    the_node$announce <- s$announce
+    the_node$nice <- s$nice
+    NULL
+  }, error = function(e) conditionMessage(e))
+}
+
+forked_node_main <- function(id) {
+  seed <- (the_node$seed + id * 2654435761) %% 2^32
+  if (seed >= 2^31) seed <- seed - 2^32
+  set.seed(if (seed == -2^31) 1L else as.integer(seed))
+  if (!is.null(the_node$nice) && !is.na(the_node$nice)) tools::psnice(value = the_node$nice)
+  if (isTRUE(the_node$announce)) announce()
+  .Call(ffi_node_begin)
+  node_serve()
+}
+
+# A node that was started by exec. Arguments: library, packages, then from the supervisor: number of its
+# slot in the shared memory, whether TMPDIR was set, and to what.
+exec_node_main <- function(args) {
+  if (args[[4L]] == "set") Sys.setenv(TMPDIR = args[[5L]]) else Sys.unsetenv("TMPDIR")
+  for (p in strsplit(args[[2L]], ",", fixed = TRUE)[[1L]])
+    suppressPackageStartupMessages(library(p, character.only = TRUE))
+  set.seed(.Call(ffi_random_seeds, 1L))
+  .Call(ffi_node_begin_exec, as.integer(args[[3L]]))
+  node_serve()
+}
+
+announce <- function() {
+  cat(sprintf("starting worker pid=%d on localhost at %s\n", Sys.getpid(), format(Sys.time(), "%H:%M:%OS3")))
+}
+
+# Error values are as base R's workers make them. The frame in which functions are called has the
+# workspace as parent: a function given by name is looked up there first.
+node_serve <- function() {
+  failed <- function(text) structure(text, class = c("snow-try-error", "try-error"))
+  repeat {
+    over <- tryCatch(
+      .Call(ffi_node_loop, new.env(parent = globalenv())),
+      error = function(e) .Call(ffi_node_failed, failed(conditionMessage(e))),
+      interrupt = function(e) .Call(ffi_node_interrupted, failed("the call was interrupted on its node")))
+    if (over) break
+  }
+  node_end()
+}
+
+# The end that was asked for. What the user's code left open is closed, and finalizers of what is in the
+# workspace run; those of what was there before the fork are not this process's.
+node_end <- function() {
+  try(silent = TRUE, {
+    while (sink.number() > 0L) sink()
+    if (length(grDevices::dev.list())) grDevices::graphics.off()
+    for (con in getAllConnections()[-(1:3)]) close(getConnection(con))
+    if (length(objects <- ls(globalenv(), all.names = TRUE)) > 1L) {
+      rm(list = objects, envir = globalenv())
+      gc()
+    }
+    unlink(tempdir(), recursive = TRUE)
+  })
+  .Call(ffi_node_end)
+}
+
+# Found by the scripts in inst/node without the cost of `:::`, which would attach nothing but look odd.
+.__fork_server__ <- function(args) fork_server_main(args)
+.__node__ <- function(args) exec_node_main(args)

@@ -1,0 +1,106 @@
+# The methods by which parallel's functions run on our nodes. Its generics are exported from R 4.4 on and
+# internal before: .onLoad() registers the methods with either.
+#
+# clusterCall(), clusterApply() and clusterApplyLB() send through sendCall() and postNode() and take the
+# answers before they return. So what was sent from a frame of theirs that is gone was abandoned (the call
+# was interrupted, or failed), and must not be taken for an answer to a later call. Others who use the
+# generics directly, as package future does, may come for the answer later.
+
+sendData_clutch_node <- function(node, data) {
+  if (identical(data$type, "DONE")) {
+    stop_nodes(list(node))
+    return(invisible())
+  }
+  if (!identical(data$type, "EXEC")) return(invisible()) # as base R's workers: unknown types are ignored
+  owner <- if (sys.nframe() > 4L) sys.frame(-4L) # sendData <- postNode <- sendCall <- owner
+  if (!is.null(owner) && !identical(parent.env(owner), the$parallel)) owner <- NULL
+  if (!is.null(owner) && .Call(ffi_owner_is_new, owner))
+    .Call(ffi_owner_begin, owner, identical(sys.function(-4L), the$parallel$clusterCall), sys.frames())
+  send_call(node, data$data, owner)
+}
+
+send_call <- function(node, call, owner = NULL) {
+  status <- .Call(ffi_node_send, node$handle, call, owner, getOption("clutch.cancel_grace", 5))
+  if (status == 2L) {
+    replace_node(node)
+    status <- .Call(ffi_node_send, node$handle, call, owner, 0)
+  }
+  if (status == 1L) throw_node_died(node, before = TRUE)
+  invisible()
+}
+
+# A node that does not come back from what it was told to give up, deep in compiled code.
+replace_node <- function(node) {
+  old <- .Call(ffi_node_info, node$handle)
+  .Call(ffi_nodes_stop, list(node$handle), 0, 5)
+  fresh <- start_nodes(node$info, 1L, function() 30)[[1L]]
+  .Call(ffi_node_swap, node$handle, fresh)
+  warning(warningCondition(sprintf(paste(
+    "node %d (pid %d) did not give up an interrupted call within %g seconds and was replaced:",
+    "what was exported to it is lost"), node$rank, old$pid, getOption("clutch.cancel_grace", 5)),
+    class = "clutch_node_replaced"))
+}
+
+recvData_clutch_node <- function(node) {
+  answer <- .Call(ffi_node_recv, node$handle)
+  if (is.null(answer)) throw_node_died(node)
+  answer
+}
+
+recvOneData_clutch_cluster <- function(cl) {
+  answer <- .Call(ffi_any_recv, cl)
+  if (is.null(answer$value)) throw_node_died(cl[[answer$node]])
+  answer
+}
+
+closeNode_clutch_node <- function(node) stop_nodes(list(node))
+
+#' @importFrom parallel stopCluster
+#' @export
+stopCluster.clutch_cluster <- function(cl, ...) stop_nodes(cl)
+
+# stopCluster() without a cluster takes the default one, and then dispatches on its missing argument, which
+# R takes for NULL. The generic's frame has the cluster.
+#' @export
+stopCluster.NULL <- function(cl = NULL, ...) {
+  default <- if (sys.nframe() > 1L) get0("cl", sys.frame(-1L), inherits = FALSE)
+  if (inherits(default, "clutch_cluster")) return(stop_nodes(default))
+  if (inherits(default, "cluster")) return(parallel::stopCluster(default))
+  stop("no cluster 'cl' supplied and none is registered", call. = FALSE)
+}
+
+#' Copy objects to all nodes
+#'
+#' As [parallel::clusterExport()], but all variables travel in one message, serialized once and sent to all
+#' nodes at the same time. What two of them share stays shared.
+#'
+#' @param cl a cluster made by [make_cluster()].
+#' @param varlist character: names of the variables.
+#' @param envir environment to take them from; the caller's by default.
+#' @return `NULL`, invisibly.
+#' @section Errors: `clutch_node_died` when a node has died; an R error when a variable does not exist.
+#' @examples
+#' cl <- make_cluster(2)
+#' base <- 10; offset <- 1
+#' cluster_export(cl, c("base", "offset"))
+#' parallel::clusterEvalQ(cl, base + offset)
+#' stop_cluster(cl)
+#' @export
+cluster_export <- function(cl, varlist, envir = parent.frame()) {
+  check_cluster(cl)
+  varlist <- check_strings(varlist, "varlist")
+  values <- mget(varlist, envir = envir, inherits = TRUE)
+  put <- function(values) list2env(values, globalenv())
+  environment(put) <- baseenv()
+  parallel::clusterCall(cl, function_without_value(put), values)
+  invisible(NULL)
+}
+
+# The answer of an export must not carry the values back.
+function_without_value <- function(put) {
+  body(put) <- call("{", body(put), quote(NULL))
+  put
+}
+
+# For parallel::makeCluster(type = "CLUTCH"), where R can register types of clusters.
+start_for_parallel <- function(spec = available_cores(), ...) make_cluster(spec, ...)

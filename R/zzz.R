@@ -1,0 +1,24 @@
+#' @keywords internal
+#' @useDynLib clutch, .registration = TRUE
+"_PACKAGE"
+
+.onLoad <- function(libname, pkgname) {
+  the$parallel <- asNamespace("parallel")
+  registerS3method("sendData", "clutch_node", sendData_clutch_node, envir = the$parallel)
+  registerS3method("recvData", "clutch_node", recvData_clutch_node, envir = the$parallel)
+  registerS3method("recvOneData", "clutch_cluster", recvOneData_clutch_cluster, envir = the$parallel)
+  registerS3method("closeNode", "clutch_node", closeNode_clutch_node, envir = the$parallel)
+  if (!is.null(register <- get0("registerClusterType", the$parallel))) # R >= 4.5
+    register("CLUTCH", start_for_parallel)
+}
+
+.onAttach <- function(libname, pkgname) {
+  if (isTRUE(getOption("clutch.prestart")))
+    server_for(list(packages = character(), rscript = file.path(R.home("bin"), "Rscript"),
+                    rscript_args = character(), methods = TRUE, strategy = "fork_server"), effective_env(NULL))
+}
+
+.onUnload <- function(libpath) {
+  for (key in names(the$servers)) server_drop(key)
+  library.dynam.unload("clutch", libpath)
+}

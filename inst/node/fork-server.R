@@ -1,0 +1,1 @@
+loadNamespace("clutch", lib.loc = commandArgs(TRUE)[[1L]])$.__fork_server__(commandArgs(TRUE))

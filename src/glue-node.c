@@ -1,0 +1,234 @@
+/* A node: receives calls, evaluates them, answers.
+ *
+ * ffi_node_loop() runs within R's tryCatch(), which is set up once and not for each call: an error in
+ * a call jumps out of the loop to the handler, which answers through ffi_node_failed() and comes back.
+ * So all state is here in one static struct, and none is on the C stack.
+ *
+ * An interrupt reaches R only while a call is evaluated, and only if it is meant: the fork server
+ * writes the number of the request to be given up into shared memory before it sends the signal.
+ */
+#include "glue-node.h"
+#include "glue.h"
+
+#include <Rembedded.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/chan.h"
+#include "core/os.h"
+
+static struct {
+  clu_chan chan;
+  clu_birth birth;
+  volatile uint64_t seq;      /* the request at hand, 0: none */
+  volatile int running;       /* its call is being evaluated */
+  volatile int sending;       /* its answer is being written */
+  volatile int interrupted;   /* R was told of a signal */
+  uint64_t seen;              /* the last cancel that was looked at */
+  double t1[5];
+  int over;
+} node;
+
+void clu_node_born(const clu_birth *b) { node.birth = *b; }
+
+/* In the handler of CLU_SIG_INT. 1: R is to see it. */
+static int on_interrupt(void) {
+  uint64_t c = *node.birth.cancel;
+  int fresh = c != 0 && c != node.seen;
+  if (fresh) node.seen = c;
+  if (!node.running) return 0;
+  if (fresh && c != node.seq) return 0; /* for one that is over already */
+  node.interrupted = 1;
+  return 1;
+}
+
+/* A temporary folder of its own within `under`. R keeps two pointers to its own, one of them private, by
+ * which quit() removes it: so R itself has to make the new one, which it does when the old one is
+ * found missing. */
+static void set_temp_dir(const char *under) {
+  const char *old = getenv("TMPDIR");
+  char *kept = old ? strdup(old) : NULL;
+  SEXP call;
+  R_TempDir = ""; /* not the parent's folder: that one stays */
+  setenv("TMPDIR", under, 1);
+  call = PROTECT(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE)));
+  Rf_eval(call, R_BaseEnv);
+  UNPROTECT(1);
+  if (kept)
+    setenv("TMPDIR", kept, 1);
+  else
+    unsetenv("TMPDIR");
+  free(kept);
+}
+
+static SEXP begin(void) {
+  unsigned char pid[8];
+  clu_os_set_blocking(node.birth.fd, 1);
+  if (clu_chan_init(&node.chan, node.birth.fd, INT64_MAX, 0) != CLU_OK) Rf_error("not enough memory");
+  clu_os_on_int(on_interrupt);
+  clu_put64(pid, (uint64_t)clu_os_getpid());
+  clu_chan_send_bytes(&node.chan, CLU_K_HELLO, 0, pid, sizeof pid, CLU_NO_FD);
+  node.over = clu_chan_flush(&node.chan) != CLU_OK;
+  return R_NilValue;
+}
+
+/* A forked node. */
+SEXP ffi_node_begin(void) {
+  set_temp_dir(node.birth.tmp);
+  return begin();
+}
+
+/* A node started by exec: descriptor 3 is its socket, 4 the shared memory. */
+SEXP ffi_node_begin_exec(SEXP slot) {
+  void *p;
+  clu_err e = {0, 0, ""};
+  clu_birth b;
+  memset(&b, 0, sizeof b);
+  b.fd = 3;
+  b.parent = clu_os_getppid();
+  if (clu_os_shared_map(4, CLU_SLOTS * sizeof(uint64_t), &p, &e) != CLU_OK) clu_raise_err(&e);
+  clu_os_close(4);
+  clu_os_set_cloexec(3);
+  b.cancel = (volatile uint64_t *)p + Rf_asInteger(slot);
+  snprintf(b.tmp, sizeof b.tmp, "%s", R_TempDir);
+  clu_node_born(&b);
+  clu_os_on_term(b.parent, b.tmp);
+  if (clu_os_follow_parent(b.parent) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
+  return begin();
+}
+
+/* Writes the answer; gives it up when it is cancelled half-way. */
+static void answer(uint8_t kind, clu_blob *body) {
+  uint64_t seq = node.seq;
+  int rc, tries = 0;
+  if (clu_chan_send(&node.chan, kind, seq, body, CLU_NO_FD) != CLU_OK) {
+    node.over = 1;
+    return;
+  }
+  node.sending = 1;
+  while ((rc = clu_chan_flush(&node.chan)) == CLU_AGAIN) { /* a signal */
+    if (kind != CLU_K_CANCELLED && *node.birth.cancel == seq && !tries++ &&
+        clu_chan_withdraw(&node.chan, kind, seq))
+      clu_chan_send(&node.chan, CLU_K_CANCELLED, seq, NULL, CLU_NO_FD);
+  }
+  node.sending = 0;
+  node.seq = 0;
+  if (rc != CLU_OK) node.over = 1;
+}
+
+static void check(void *unused) {
+  (void)unused;
+  R_CheckUserInterrupt();
+}
+
+/* Ends the evaluation: an interrupt that R has been told of and has not acted upon is not for the next. */
+static void stop_running(void) {
+  node.running = 0;
+  if (node.interrupted) {
+    node.interrupted = 0;
+    R_ToplevelExec(check, NULL);
+  }
+}
+
+static void put_times(unsigned char *p) {
+  double t2[5];
+  clu_os_times(t2);
+  for (int i = 0; i < 5; i++) t2[i] -= node.t1[i];
+  memcpy(p, t2, sizeof t2);
+}
+
+static void answer_object(uint8_t kind, SEXP x) {
+  clu_blob *b = clu_serialize(x, 5 * sizeof(double));
+  put_times(b->data);
+  answer(kind, b);
+  clu_blob_unref(b);
+}
+
+/* fun(quote(a), quote(b), ...), as do.call(quote = TRUE) builds it */
+static SEXP call_of(SEXP msg) {
+  SEXP fun = VECTOR_ELT(msg, 0), args = VECTOR_ELT(msg, 1), names, call, at, quote = Rf_install("quote");
+  R_xlen_t n = Rf_xlength(args);
+  if (TYPEOF(args) != VECSXP) Rf_error("second argument must be a list");
+  if (TYPEOF(fun) == STRSXP && Rf_length(fun) == 1)
+    fun = Rf_installTrChar(STRING_ELT(fun, 0));
+  else if (!Rf_isFunction(fun))
+    Rf_error("'what' must be a function or character string");
+  names = Rf_getAttrib(args, R_NamesSymbol);
+  call = PROTECT(Rf_allocVector(LANGSXP, n + 1));
+  SETCAR(call, fun);
+  at = CDR(call);
+  for (R_xlen_t i = 0; i < n; i++, at = CDR(at)) {
+    SETCAR(at, Rf_lang2(quote, VECTOR_ELT(args, i)));
+    if (names != R_NilValue && CHAR(STRING_ELT(names, i))[0])
+      SET_TAG(at, Rf_installTrChar(STRING_ELT(names, i)));
+  }
+  UNPROTECT(1);
+  return call;
+}
+
+/* Serves until there is no more to do (TRUE), evaluating in `env`. Errors of calls jump out. */
+SEXP ffi_node_loop(SEXP env) {
+  while (!node.over) {
+    clu_msg m;
+    int r = clu_chan_next(&node.chan, &m);
+    SEXP msg, call, value;
+    if (r < 0) break;
+    if (r == 0) {
+      int rc = clu_chan_fill(&node.chan);
+      if (rc != CLU_OK && rc != CLU_AGAIN) break;
+      continue;
+    }
+    if (m.kind == CLU_K_DONE) {
+      clu_blob_unref(m.body);
+      break;
+    }
+    if (m.kind != CLU_K_CALL) {
+      clu_blob_unref(m.body);
+      continue;
+    }
+    node.seq = m.seq;
+    clu_os_times(node.t1);
+    msg = PROTECT(clu_unserialize(m.body, 0));
+    if (TYPEOF(msg) != VECSXP || Rf_length(msg) != 2) Rf_error("a call arrived that is none");
+    call = PROTECT(call_of(msg));
+    node.running = 1;
+    if (*node.birth.cancel == node.seq) { /* it came before the call began */
+      node.seen = node.seq;
+      stop_running();
+      answer(CLU_K_CANCELLED, NULL);
+      UNPROTECT(2);
+      continue;
+    }
+    value = PROTECT(Rf_eval(call, env));
+    stop_running();
+    answer_object(CLU_K_VALUE, value);
+    UNPROTECT(3);
+  }
+  return Rf_ScalarLogical(TRUE);
+}
+
+/* The answer to the request at hand is an error. FALSE: go on. */
+SEXP ffi_node_failed(SEXP value) {
+  stop_running();
+  if (node.seq) answer_object(CLU_K_FAILED, value);
+  return Rf_ScalarLogical(FALSE);
+}
+
+/* The request at hand was interrupted: by the master's wish, or else `value` is the error. */
+SEXP ffi_node_interrupted(SEXP value) {
+  stop_running();
+  if (!node.seq) return Rf_ScalarLogical(FALSE);
+  if (*node.birth.cancel == node.seq)
+    answer(CLU_K_CANCELLED, NULL);
+  else
+    answer_object(CLU_K_FAILED, value);
+  return Rf_ScalarLogical(FALSE);
+}
+
+/* Ends this process without R's exit: finalizers and exit handlers in it are the fork server's. */
+SEXP ffi_node_end(void) {
+  fflush(NULL);
+  clu_os_end_self();
+  return R_NilValue;
+}

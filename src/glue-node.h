@@ -1,0 +1,10 @@
+/* A node's own side. */
+#ifndef CLUTCH_GLUE_NODE_H
+#define CLUTCH_GLUE_NODE_H
+
+#include "core/supervisor.h"
+
+/* Called in the child right after the fork, before it goes back to R: remembers who it is. */
+void clu_node_born(const clu_birth *b);
+
+#endif

@@ -1,0 +1,97 @@
+/* R objects to bytes and back, over the streams of R's serialization. */
+#include "glue.h"
+
+#include <string.h>
+
+typedef struct {
+  clu_blob *b;
+  size_t pos;
+  SEXP x;
+} stream;
+
+static void out_bytes(R_outpstream_t s, void *buf, int n) {
+  stream *st = (stream *)s->data;
+  if (clu_blob_append(st->b, buf, (size_t)n) != 0)
+    Rf_error("not enough memory to serialize an object of more than %.0f MB",
+             (double)st->b->size / 1e6);
+}
+
+static void out_char(R_outpstream_t s, int c) {
+  char ch = (char)c;
+  out_bytes(s, &ch, 1);
+}
+
+static void in_bytes(R_inpstream_t s, void *buf, int n) {
+  stream *st = (stream *)s->data;
+  if (n < 0 || (size_t)n > st->b->size - st->pos) Rf_error("an object arrived incomplete");
+  memcpy(buf, st->b->data + st->pos, (size_t)n);
+  st->pos += (size_t)n;
+}
+
+static int in_char(R_inpstream_t s) {
+  unsigned char c;
+  in_bytes(s, &c, 1);
+  return c;
+}
+
+static SEXP do_out(void *data) {
+  stream *st = data;
+  struct R_outpstream_st out;
+  /* the sender is the same build of R on the same machine: native byte order, version 3 */
+  R_InitOutPStream(&out, (R_pstream_data_t)st, R_pstream_binary_format, 3, out_char, out_bytes, NULL,
+                   R_NilValue);
+  R_Serialize(st->x, &out);
+  return R_NilValue;
+}
+
+static SEXP do_in(void *data) {
+  stream *st = data;
+  struct R_inpstream_st in;
+  R_InitInPStream(&in, (R_pstream_data_t)st, R_pstream_any_format, in_char, in_bytes, NULL, R_NilValue);
+  return R_Unserialize(&in);
+}
+
+static void drop(void *data, Rboolean jump) {
+  stream *st = data;
+  if (jump) clu_blob_unref(st->b);
+}
+
+static void drop_always(void *data, Rboolean jump) {
+  (void)jump;
+  clu_blob_unref(((stream *)data)->b);
+}
+
+/* One continuation serves all: R allocates it once, and only the innermost jump uses it. */
+static SEXP cont(void) {
+  static SEXP token;
+  if (!token) {
+    token = R_MakeUnwindCont();
+    R_PreserveObject(token);
+  }
+  return token;
+}
+
+clu_blob *clu_serialize(SEXP x, size_t room) {
+  stream st;
+  SEXP token = cont();
+  char zeros[64] = {0};
+  st.b = clu_blob_new(512);
+  if (!st.b) Rf_error("not enough memory");
+  if (room) clu_blob_append(st.b, zeros, room);
+  st.pos = 0;
+  st.x = x;
+  R_UnwindProtect(do_out, &st, drop, &st, token);
+  return st.b;
+}
+
+SEXP clu_unserialize(clu_blob *b, size_t skip) {
+  stream st;
+  if (!b || b->size < skip) {
+    clu_blob_unref(b);
+    return R_NilValue;
+  }
+  st.b = b;
+  st.pos = skip;
+  st.x = R_NilValue;
+  return R_UnwindProtect(do_in, &st, drop_always, &st, cont());
+}

@@ -1,0 +1,54 @@
+/* Small questions to the system. */
+#include "glue.h"
+
+#include "core/os.h"
+
+SEXP ffi_affinity_count(void) {
+  int n = clu_os_affinity_count();
+  return Rf_ScalarInteger(n < 1 ? NA_INTEGER : n);
+}
+
+SEXP ffi_thread_count(void) {
+  int n = clu_os_thread_count();
+  return Rf_ScalarInteger(n < 0 ? NA_INTEGER : n);
+}
+
+/* c(fds_soft, fds_hard, fds_open, procs); NA: no limit, or not known */
+SEXP ffi_limits(void) {
+  clu_limits l;
+  SEXP out = PROTECT(Rf_allocVector(REALSXP, 4));
+  int64_t v[4];
+  clu_os_limits(&l);
+  v[0] = l.fds_soft;
+  v[1] = l.fds_hard;
+  v[2] = l.fds_open;
+  v[3] = l.procs;
+  for (int i = 0; i < 4; i++) REAL(out)[i] = v[i] < 0 ? NA_REAL : (double)v[i];
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP ffi_raise_fds(SEXP n) {
+  return Rf_ScalarLogical(clu_os_raise_fds((int64_t)Rf_asReal(n)) == CLU_OK);
+}
+
+SEXP ffi_remove_tree(SEXP path) {
+  return Rf_ScalarLogical(clu_os_remove_tree(R_ExpandFileName(CHAR(STRING_ELT(path, 0)))) == 0);
+}
+
+/* `n` distinct integers, none of them NA: consecutive multiples of an odd number from a start that
+ * the system chose. R's own seed from the clock and the pid has 16 bits of its own, so that among
+ * 1,000 nodes several would share a stream. */
+SEXP ffi_random_seeds(SEXP n) {
+  uint32_t x = 0;
+  int k = Rf_asInteger(n);
+  SEXP out = PROTECT(Rf_allocVector(INTSXP, k));
+  if (clu_os_random(&x, sizeof x) != CLU_OK) clu_raise("system", "the system gives no random bytes");
+  for (int i = 0; i < k; i++) {
+    x += 0x9E3779B1u;
+    if (x == 0x80000000u) x += 0x9E3779B1u;
+    INTEGER(out)[i] = (int)x;
+  }
+  UNPROTECT(1);
+  return out;
+}

@@ -1,0 +1,69 @@
+/* The glue between R and the core: the only C that includes R headers.
+ *
+ * ffi_*() are the doors of .Call: they check, convert and call the core. An R error is a jump, so no
+ * function of the core is ever on the stack below one; what the core holds belongs to external
+ * pointers, or is freed by R_UnwindProtect().
+ */
+#ifndef CLUTCH_GLUE_H
+#define CLUTCH_GLUE_H
+
+#define R_NO_REMAP
+#include <R.h>
+#include <Rinternals.h>
+
+#include "core/blob.h"
+#include "core/err.h"
+
+/* Raises an R condition of class "clutch_<what>", then "clutch_error". Does not return. */
+void clu_raise(const char *what, const char *fmt, ...);
+/* The same for a failure of the core. */
+void clu_raise_err(const clu_err *e);
+
+/* The object in R's binary format; the caller owns the blob, `room` bytes of which are left free at
+ * its beginning. May raise R's own errors; leaks nothing then. */
+clu_blob *clu_serialize(SEXP x, size_t room);
+/* The object behind the first `skip` bytes. Consumes the reference to `b`, also on a jump. */
+SEXP clu_unserialize(clu_blob *b, size_t skip);
+
+/* glue-master.c */
+SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log);
+SEXP ffi_server_send(SEXP server, SEXP kind, SEXP object);
+SEXP ffi_server_wait(SEXP server, SEXP seconds);
+SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds);
+SEXP ffi_server_info(SEXP server);
+SEXP ffi_server_close(SEXP server, SEXP seconds);
+SEXP ffi_nodes_spawn(SEXP server, SEXP n, SEXP by_exec);
+SEXP ffi_nodes_wait(SEXP handles, SEXP seconds);
+SEXP ffi_nodes_stop(SEXP handles, SEXP grace_ms, SEXP seconds);
+SEXP ffi_node_info(SEXP handle);
+SEXP ffi_node_swap(SEXP handle, SEXP fresh);
+SEXP ffi_owner_is_new(SEXP frame);
+SEXP ffi_owner_begin(SEXP frame, SEXP burst, SEXP frames);
+SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP grace);
+SEXP ffi_node_recv(SEXP handle);
+SEXP ffi_any_recv(SEXP nodes);
+SEXP ffi_cancel_owner(SEXP frame, SEXP seconds);
+SEXP ffi_live_handles(void);
+
+/* glue-server.c */
+SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
+SEXP ffi_fork_server_serve(void);
+SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
+
+/* glue-node.c */
+SEXP ffi_node_begin(void);
+SEXP ffi_node_begin_exec(SEXP slot);
+SEXP ffi_node_loop(SEXP env);
+SEXP ffi_node_failed(SEXP value);
+SEXP ffi_node_interrupted(SEXP value);
+SEXP ffi_node_end(void);
+
+/* glue-sys.c */
+SEXP ffi_affinity_count(void);
+SEXP ffi_limits(void);
+SEXP ffi_raise_fds(SEXP n);
+SEXP ffi_thread_count(void);
+SEXP ffi_remove_tree(SEXP path);
+SEXP ffi_random_seeds(SEXP n);
+
+#endif

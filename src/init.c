@@ -1,0 +1,25 @@
+/* Registration of the doors. */
+#include <R_ext/Rdynload.h>
+
+#include "glue.h"
+
+#define DOOR(name, n) {#name, (DL_FUNC)&name, n}
+
+static const R_CallMethodDef doors[] = {
+    DOOR(ffi_server_start, 4),   DOOR(ffi_server_send, 3),      DOOR(ffi_server_wait, 2),
+    DOOR(ffi_server_settings, 4), DOOR(ffi_server_info, 1),     DOOR(ffi_server_close, 2),
+    DOOR(ffi_nodes_spawn, 3),    DOOR(ffi_nodes_wait, 2),       DOOR(ffi_nodes_stop, 3),
+    DOOR(ffi_node_info, 1),      DOOR(ffi_owner_is_new, 1),     DOOR(ffi_owner_begin, 3),
+    DOOR(ffi_node_send, 4),      DOOR(ffi_node_recv, 1),        DOOR(ffi_any_recv, 1),
+    DOOR(ffi_cancel_owner, 2),   DOOR(ffi_node_swap, 2),     DOOR(ffi_live_handles, 0),     DOOR(ffi_fork_server_begin, 2),
+    DOOR(ffi_fork_server_serve, 0), DOOR(ffi_fork_server_answer, 3), DOOR(ffi_node_begin, 0),
+    DOOR(ffi_node_begin_exec, 1), DOOR(ffi_node_loop, 1),       DOOR(ffi_node_failed, 1),
+    DOOR(ffi_node_interrupted, 1), DOOR(ffi_node_end, 0),       DOOR(ffi_affinity_count, 0),
+    DOOR(ffi_limits, 0),         DOOR(ffi_raise_fds, 1),        DOOR(ffi_thread_count, 0),
+    DOOR(ffi_remove_tree, 1),    DOOR(ffi_random_seeds, 1),     {NULL, NULL, 0}};
+
+void R_init_clutch(DllInfo *dll) {
+  R_registerRoutines(dll, NULL, doors, NULL, NULL);
+  R_useDynamicSymbols(dll, FALSE);
+  R_forceSymbols(dll, TRUE);
+}
