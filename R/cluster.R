@@ -124,7 +124,7 @@ start_nodes <- function(info, n, left) {
 }
 
 node_settings <- function(wanted, servers, outfile, nice) {
-  servers <- servers[!names(servers) %in% setdiff(names(servers), c(names(wanted), names(servers)))]
+  wanted[["PWD"]] <- getwd() # as the shell that starts an Rscript sets it
   changed <- names(wanted)[is.na(servers[names(wanted)]) | servers[names(wanted)] != wanted]
   list(env_set = wanted[changed], env_unset = setdiff(names(servers), names(wanted)), wd = getwd(),
        umask = Sys.umask(), announce = outfile != "/dev/null", nice = nice)
@@ -195,7 +195,7 @@ node_count <- function(spec) {
                                 spec[!local][[1L]]))
     return(length(spec))
   }
-  if (!is.numeric(spec) || length(spec) != 1L || is.na(spec) || spec != floor(spec) || spec < 1)
+  if (!is.numeric(spec) || length(spec) != 1L || !is.finite(spec) || spec != floor(spec) || spec < 1)
     throw("argument", "`spec` has to be a number of nodes, 1 or more, or \"localhost\" for each node")
   if (spec > 65536) throw("limit", sprintf("%.0f nodes are more than a cluster can have (65536)", spec))
   as.integer(spec)
@@ -211,7 +211,7 @@ check_limits <- function(n) {
   l <- .Call(ffi_limits)
   open <- if (is.na(l[[3L]])) 64 else l[[3L]]
   # above the first 1024, which are left to code that uses select(); fewer if need be
-  if (!.Call(ffi_raise_fds, 1024 + n + open + 64) && !.Call(ffi_raise_fds, n + open + 64))
+  if (!.Call(ffi_raise_fds, 1024 + n + open + 64) && !.Call(ffi_raise_fds, n + open + 16))
     throw("limit", sprintf("%d nodes need as many descriptors, and this process may have %.0f (ulimit -Hn), %.0f of which are open",
                            n, l[[2L]], open))
   room <- process_room()

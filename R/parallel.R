@@ -13,7 +13,10 @@ sendData_clutch_node <- function(node, data) {
   }
   if (!identical(data$type, "EXEC")) return(invisible()) # as base R's workers: unknown types are ignored
   owner <- if (sys.nframe() > 4L) sys.frame(-4L) # sendData <- postNode <- sendCall <- owner
-  if (!is.null(owner) && !identical(parent.env(owner), the$parallel)) owner <- NULL
+  if (!is.null(owner) && !identical(parent.env(owner), the$parallel)) {
+    owner <- parent.env(owner) # clusterApplyLB() sends from a function defined within
+    if (identical(owner, emptyenv()) || !identical(parent.env(owner), the$parallel)) owner <- NULL
+  }
   if (!is.null(owner) && .Call(ffi_owner_is_new, owner))
     .Call(ffi_owner_begin, owner, identical(sys.function(-4L), the$parallel$clusterCall), sys.frames())
   send_call(node, data$data, owner)

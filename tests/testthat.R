@@ -1,0 +1,3 @@
+library(testthat)
+library(clutch)
+test_check("clutch")

@@ -1,0 +1,49 @@
+# Deadlines and counts of what is left behind. No test asserts on time but that something does not hang.
+
+eventually <- function(expr, seconds = 20) {
+  expr <- substitute(expr)
+  env <- parent.frame()
+  end <- proc.time()[[3L]] + seconds
+  while (proc.time()[[3L]] < end) {
+    if (isTRUE(eval(expr, env))) return(TRUE)
+    Sys.sleep(0.01)
+  }
+  FALSE
+}
+
+alive <- function(pid) {
+  vapply(pid, function(p) {
+    stat <- tryCatch(suppressWarnings(readLines(file.path("/proc", p, "stat"))), error = function(e) character())
+    length(stat) > 0L && !grepl("\\) [ZX] ", stat[[1L]])
+  }, NA)
+}
+
+open_fds <- function(pid = Sys.getpid()) length(list.files(file.path("/proc", pid, "fd")))
+pids <- function(cl) cluster_status(cl)$pid
+
+long_test <- function() testthat::skip_if(nzchar(Sys.getenv("CLUTCH_FAST_TESTS")), "long")
+linux_only <- function() testthat::skip_if_not(dir.exists("/proc/self/fd"), "needs /proc")
+
+# A script in an R process of its own that can be signalled; its output goes to a file.
+start_script <- function(lines, ...) {
+  file <- tempfile(fileext = ".R")
+  out <- tempfile(fileext = ".out")
+  writeLines(c("library(clutch)", lines), file)
+  pidfile <- tempfile()
+  tmp <- tempfile("session-") # a killed session leaves its temporary folder: here
+  dir.create(tmp)
+  cmd <- sprintf("TMPDIR=%s R_LIBS=%s R_TESTS= %s --vanilla %s > %s 2>&1 & echo $! > %s",
+                 shQuote(tmp), shQuote(paste(.libPaths(), collapse = ":")), shQuote(file.path(R.home("bin"), "Rscript")),
+                 shQuote(file), shQuote(out), shQuote(pidfile))
+  system(cmd, wait = TRUE)
+  stopifnot(eventually(file.exists(pidfile) && length(readLines(pidfile)) == 1L))
+  list(pid = as.integer(readLines(pidfile)), out = out)
+}
+
+said <- function(script, pattern, seconds = 30) {
+  eventually(file.exists(script$out) && any(grepl(pattern, readLines(script$out, warn = FALSE))), seconds)
+}
+value_of <- function(script, name) {
+  line <- grep(paste0("^", name, "="), readLines(script$out, warn = FALSE), value = TRUE)
+  sub(paste0("^", name, "="), "", line[[1L]])
+}

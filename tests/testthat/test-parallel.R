@@ -1,0 +1,120 @@
+# The functions of parallel on our nodes beside its own: the same values and the same errors.
+
+both <- function(code) {
+  ours <- make_cluster(2)
+  theirs <- parallel::makePSOCKcluster(2)
+  on.exit({ stop_cluster(ours); parallel::stopCluster(theirs) })
+  code(ours, theirs)
+}
+
+test_that("every function of parallel gives the same values", {
+  both(function(ours, theirs) {
+    m <- matrix(1:12, 4)
+    calls <- list(
+      function(cl) parallel::clusterCall(cl, function(x) x + 1, 2),
+      function(cl) parallel::clusterCall(cl, "sum", 1, 2),
+      function(cl) parallel::clusterEvalQ(cl, { zz <- 3; zz * 2 }),
+      function(cl) { b <- 5; parallel::clusterExport(cl, "b", environment()); parallel::clusterEvalQ(cl, b) },
+      function(cl) parallel::clusterApply(cl, 1:5, function(i, k) i * k, 3),
+      function(cl) parallel::clusterApply(cl, list(), identity),
+      function(cl) parallel::clusterApplyLB(cl, c(a = 1, b = 2, c = 3), function(i) i),
+      function(cl) parallel::clusterMap(cl, function(x, y) x + y, c(a = 1, b = 2), 3:4, SIMPLIFY = TRUE),
+      function(cl) parallel::clusterMap(cl, function(x, y, z) x + y + z, 1:3, 4:6, MoreArgs = list(z = 1),
+                                        .scheduling = "dynamic"),
+      function(cl) parallel::clusterSplit(cl, 1:7),
+      function(cl) parallel::parLapply(cl, 1:5, function(i) letters[i]),
+      function(cl) parallel::parLapplyLB(cl, 1:5, function(i) letters[i]),
+      function(cl) parallel::parSapply(cl, c(x = 1, y = 2), sqrt),
+      function(cl) parallel::parSapplyLB(cl, 1:5, sqrt),
+      function(cl) parallel::parApply(cl, m, c(1, 2), function(x) x * 2),
+      function(cl) parallel::parRapply(cl, m, sum),
+      function(cl) parallel::parCapply(cl, m, sum),
+      function(cl) parallel::clusterCall(cl, function(...) names(list(...)), a = 1, b = quote(x + y)),
+      function(cl) parallel::clusterCall(cl, function(f) f, quote(stop("not evaluated"))),
+      function(cl) { parallel::clusterSetRNGStream(cl, 42); parallel::parSapply(cl, 1:6, function(i) stats::rnorm(1)) },
+      function(cl) { parallel::setDefaultCluster(cl); on.exit(parallel::setDefaultCluster(NULL))
+                     parallel::parLapply(NULL, 1:3, identity) })
+    for (f in calls) expect_identical(f(ours), f(theirs), info = paste(deparse(body(f)), collapse = " "))
+  })
+})
+
+test_that("errors have the same text", {
+  both(function(ours, theirs) {
+    message_of <- function(e) tryCatch(e, error = conditionMessage)
+    for (f in list(function(cl) parallel::clusterCall(cl, function() stop("all")),
+                   function(cl) parallel::clusterApply(cl, 1:2, function(i) if (i == 2) stop("one") else i),
+                   function(cl) parallel::clusterApply(cl, 1:2, function(i) stop("number ", i)),
+                   function(cl) parallel::clusterCall(cl, function() try(stop("tried"), silent = TRUE)),
+                   function(cl) parallel::clusterCall(cl, "no_such_function_at_all"),
+                   function(cl) parallel::clusterCall(cl, function() log("a")),
+                   function(cl) parallel::clusterEvalQ(cl, library(no.such.package)),
+                   function(cl) parallel::clusterCall(cl, function() { f <- function() f(); f() }))) {
+      expect_identical(message_of(f(ours)), message_of(f(theirs)))
+      expect_identical(parallel::clusterCall(ours, identity, 7), list(7, 7))
+    }
+  })
+})
+
+test_that("stopping works in every way that parallel offers", {
+  cl <- make_cluster(1)
+  parallel::stopCluster(cl)
+  expect_error(parallel::clusterCall(cl, identity, 1), class = "clutch_stopped")
+  expect_silent(stop_cluster(cl))
+  cl <- make_cluster(1)
+  parallel::setDefaultCluster(cl)
+  parallel::stopCluster()
+  expect_error(parallel::clusterCall(cl, identity, 1), class = "clutch_stopped")
+  expect_null(parallel::getDefaultCluster())
+  cl <- make_cluster(1)
+  parallel::setDefaultCluster(cl)
+  stop_cluster()
+  expect_null(parallel::getDefaultCluster())
+  expect_error(stop_cluster(), class = "clutch_argument")
+  expect_error(parallel::stopCluster())
+})
+
+test_that("big values and shared exports arrive whole", {
+  cl <- make_cluster(3)
+  x <- as.raw(seq_len(5e6) %% 251)
+  for (answer in parallel::clusterCall(cl, identity, x)) expect_identical(answer, x)
+  e <- new.env()
+  f <- function() e
+  cluster_export(cl, c("x", "e", "f"), environment())
+  expect_identical(parallel::clusterEvalQ(cl, list(length(x), identical(f(), e)))[[3L]], list(5000000L, TRUE))
+  parallel::clusterExport(cl, "x", environment())
+  expect_identical(unlist(parallel::clusterEvalQ(cl, sum(as.integer(x)))), rep(sum(as.integer(x)), 3))
+  stop_cluster(cl)
+})
+
+test_that("what changes between two calls is sent anew", {
+  cl <- make_cluster(2)
+  e <- new.env()
+  get_it <- function(e) e$v
+  for (i in 1:3) {
+    e$v <- i
+    expect_identical(parallel::clusterCall(cl, get_it, e), list(i, i))
+  }
+  stop_cluster(cl)
+})
+
+test_that("the generics can be used directly, also with calls under way", {
+  cl <- make_cluster(2)
+  for (i in 1:5) parallel:::sendCall(cl[[1L]], function(i) i, list(i))
+  for (i in 1:5) expect_identical(parallel:::recvResult(cl[[1L]]), i)
+  parallel:::sendCall(cl[[2L]], function() "late", list(), tag = "t")
+  expect_identical(parallel::clusterCall(cl[1L], identity, 1), list(1))
+  r <- parallel:::recvOneResult(cl)
+  expect_identical(r$value, "late")
+  expect_identical(r$node, 2L)
+  expect_identical(r$tag, "t")
+  expect_error(parallel:::recvResult(cl[[1L]]), class = "clutch_no_call")
+  stop_cluster(cl)
+})
+
+test_that("makeCluster(type = \"CLUTCH\") works where R can register types", {
+  skip_if_not(exists("registerClusterType", asNamespace("parallel")), "needs R >= 4.5")
+  cl <- parallel::makeCluster(2, type = "CLUTCH")
+  expect_s3_class(cl, "clutch_cluster")
+  expect_identical(parallel::clusterCall(cl, identity, 1), list(1, 1))
+  parallel::stopCluster(cl)
+})
