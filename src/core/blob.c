@@ -20,6 +20,7 @@ clu_blob *clu_blob_new(size_t cap) {
 }
 
 int clu_blob_append(clu_blob *b, const void *bytes, size_t n) {
+  if (n == 0) return 0;
   if (n > b->cap - b->size) {
     size_t want, cap = b->cap + b->cap / 2;
     unsigned char *bigger;

@@ -151,7 +151,7 @@ int clu_chan_withdraw(clu_chan *c, uint8_t kind, uint64_t seq) {
   }
   if (!o) return 0;
   if (o->abort) return 1;
-  if (!o->in_frame && o->off == 0) { /* nothing of it has left */
+  if (o->off == 0 && (!o->in_frame || o->head_off == 0)) { /* nothing of it has left */
     if (prev)
       prev->next = o->next;
     else

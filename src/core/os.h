@@ -32,6 +32,14 @@ typedef struct clu_iov {
   size_t len;
 } clu_iov;
 
+/* A wait in the milliseconds that poll() takes: rounded up, -1 for ever, at most a day. */
+static inline int clu_os_wait_ms(int64_t ns) {
+  const int64_t day = 86400000;
+  if (ns < 0) return -1;
+  ns = ns / 1000000 + (ns % 1000000 != 0);
+  return (int)(ns < day ? ns : day);
+}
+
 #define CLU_MAX_IOV 4
 #define CLU_MAX_FDS 8 /* descriptors that one read may bring */
 

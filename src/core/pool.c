@@ -66,7 +66,7 @@ static void signal_stale_head(clu_node *nd) {
   unsigned char body[8];
   for (int i = 0; i < nd->nreqs && !head; i++)
     if (!nd->reqs[i].arrival) head = &nd->reqs[i];
-  if (!head || !head->stale || nd->state > CLU_NODE_READY) return;
+  if (!head || !head->stale || nd->state != CLU_NODE_READY) return;
   clu_put64(body, head->seq);
   if (clu_server_send(nd->server, CLU_K_CANCEL, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK)
     nd->signals++;
@@ -85,6 +85,7 @@ static void answered(clu_node *nd, clu_msg *m) {
       r->arrival = ++nd->loop->arrivals;
       m->body = NULL;
       nd->done++;
+      signal_stale_head(nd); /* one that was given up may be next in line */
     }
     return;
   }
@@ -150,13 +151,15 @@ static void node_over(clu_node *nd) {
   close_chan(nd->loop, &nd->chan, &nd->interest);
 }
 
-static void node_read(clu_node *nd) {
-  for (int k = 0; k < 16 && nd->chan.fd != CLU_NO_FD; k++) {
+/* At most `fills` reads, so that one node cannot keep the others waiting; < 0: all there is. */
+static void node_read(clu_node *nd, int fills) {
+  for (int k = 0; k != fills && nd->chan.fd != CLU_NO_FD; k++) {
     int rc = clu_chan_fill(&nd->chan), r;
     clu_msg m;
     while ((r = clu_chan_next(&nd->chan, &m)) == 1) {
       if (m.kind == CLU_K_HELLO) {
         if (nd->state == CLU_NODE_SPAWNING) nd->state = CLU_NODE_READY;
+        signal_stale_head(nd); /* a signal before would have hit an R that is starting */
       } else if (m.kind == CLU_K_VALUE || m.kind == CLU_K_FAILED || m.kind == CLU_K_CANCELLED) {
         answered(nd, &m);
       }
@@ -186,14 +189,20 @@ int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
   nd->id = ++s->loop->next_id;
   nd->born = clu_os_now();
   body[0] = (unsigned char)by_exec;
-  if ((rc = clu_poller_set(s->loop->poller, pair[0], 0, CLU_READ, nd, e)) != CLU_OK ||
-      (rc = clu_server_send(s, CLU_K_SPAWN, nd->id, body, 1, pair[1])) != CLU_OK) {
-    if (rc != CLU_LIMIT) clu_fail(e, rc, 0, "the fork server has gone");
+  rc = clu_poller_set(s->loop->poller, pair[0], 0, CLU_READ, nd, e);
+  if (rc != CLU_OK) {
+    clu_os_close(pair[1]);
+  } else {
+    nd->interest = CLU_READ;
+    rc = clu_server_send(s, CLU_K_SPAWN, nd->id, body, 1, pair[1]);
+    if (rc != CLU_OK) clu_fail(e, rc, 0, "the fork server has gone");
+  }
+  if (rc != CLU_OK) {
+    close_chan(s->loop, &nd->chan, &nd->interest);
     clu_chan_fini(&nd->chan);
     free(nd);
     return rc;
   }
-  nd->interest = CLU_READ;
   s->refs++;
   s->live++;
   nd->next = s->loop->nodes;
@@ -256,7 +265,10 @@ int clu_server_start(clu_loop *l, clu_spawn *spec, clu_server **out, clu_err *e)
   spec->nkeep = 1;
   rc = clu_os_spawn(spec, &s->pid, e);
   clu_os_close(pair[1]);
-  if (rc == CLU_OK) rc = clu_poller_set(l->poller, pair[0], 0, CLU_READ, s, e);
+  if (rc == CLU_OK && (rc = clu_poller_set(l->poller, pair[0], 0, CLU_READ, s, e)) != CLU_OK) {
+    clu_os_kill(s->pid, CLU_SIG_KILL, 0);
+    while (clu_os_reap(s->pid, 1, &s->how) == CLU_AGAIN) clu_os_pause(1000000);
+  }
   if (rc != CLU_OK) {
     clu_chan_fini(&s->chan);
     free(s);
@@ -287,7 +299,7 @@ static void server_over(clu_server *s) {
   close_chan(s->loop, &s->chan, &s->interest);
   for (clu_node *nd = s->loop->nodes; nd; nd = nd->next)
     if (nd->server == s && nd->state <= CLU_NODE_READY) {
-      node_read(nd); /* what it still had to say */
+      node_read(nd, -1); /* what it still had to say */
       node_over(nd);
     }
   clu_server_reap(s);
@@ -363,7 +375,7 @@ static void server_said(clu_server *s, clu_msg *m) {
       nd->how.by_signal = (int)clu_get32(m->body->data);
       nd->how.code = (int)clu_get32(m->body->data + 4);
       nd->how_known = 1;
-      node_read(nd); /* an answer given before the end counts */
+      node_read(nd, -1); /* an answer given before the end counts */
       node_over(nd);
     }
     break;
@@ -402,7 +414,7 @@ int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e) {
     } else {
       clu_node *nd = got[i].what;
       if (got[i].ready & CLU_WRITE) push(l, &nd->chan, &nd->interest, nd);
-      if ((got[i].ready & CLU_READ) && nd->chan.fd != CLU_NO_FD) node_read(nd);
+      if ((got[i].ready & CLU_READ) && nd->chan.fd != CLU_NO_FD) node_read(nd, 16);
     }
   }
   return rc;

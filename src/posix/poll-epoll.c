@@ -55,7 +55,7 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void 
 
 int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns, clu_err *e) {
   struct epoll_event got[64];
-  int ms = wait_ns < 0 ? -1 : (int)((wait_ns + 999999) / 1000000), k;
+  int ms = clu_os_wait_ms(wait_ns), k;
   if (max > 64) max = 64;
   *n = 0;
   k = epoll_wait(p->ep, got, max, ms);

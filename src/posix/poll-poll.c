@@ -63,7 +63,7 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void 
 }
 
 int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns, clu_err *e) {
-  int ms = wait_ns < 0 ? -1 : (int)((wait_ns + 999999) / 1000000), k;
+  int ms = clu_os_wait_ms(wait_ns), k;
   *n = 0;
   k = poll(p->fds, (nfds_t)p->n, ms);
   if (k < 0) {

@@ -62,7 +62,7 @@ static void close_from(int least) {
 #define MAX_KEEP 8
 
 static int child_setup(const clu_spawn *s) {
-  int from[3 + MAX_KEEP], n = 3 + s->nkeep;
+  int from[4 + MAX_KEEP], n = 3 + s->nkeep;
   for (int i = 0; i < n; i++) {
     clu_fd fd = i == 0 ? s->in : i == 1 ? s->out : i == 2 ? s->err : s->keep[i - 3];
     if (fd == CLU_NO_FD)

@@ -189,7 +189,7 @@ void clu_os_close(clu_fd fd) {
 
 int clu_os_wait_readable(clu_fd fd, int64_t wait_ns) {
   struct pollfd p;
-  int ms = wait_ns < 0 ? -1 : (int)((wait_ns + 999999) / 1000000), k;
+  int ms = clu_os_wait_ms(wait_ns), k;
   p.fd = (int)fd;
   p.events = POLLIN;
   k = poll(&p, 1, ms);
