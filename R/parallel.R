@@ -17,16 +17,19 @@ sendData_clutch_node <- function(node, data) {
     owner <- parent.env(owner) # clusterApplyLB() sends from a function defined within
     if (identical(owner, emptyenv()) || !identical(parent.env(owner), the$parallel)) owner <- NULL
   }
-  if (!is.null(owner) && .Call(ffi_owner_is_new, owner))
+  status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), owner)
+  if (status == 0L) return(invisible())
+  if (status == 3L) { # the first from this frame
     .Call(ffi_owner_begin, owner, identical(sys.function(-4L), the$parallel$clusterCall), sys.frames())
-  send_call(node, data$data, owner)
+    status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), owner)
+  }
+  sent_badly(node, data$data, owner, status)
 }
 
-send_call <- function(node, call, owner = NULL) {
-  status <- .Call(ffi_node_send, node$handle, call, owner, getOption("clutch.cancel_grace", 5))
+sent_badly <- function(node, call, owner, status) {
   if (status == 2L) {
     replace_node(node)
-    status <- .Call(ffi_node_send, node$handle, call, owner, 0)
+    status <- .Call(ffi_node_send, node$handle, call, owner)
   }
   if (status == 1L) throw_node_died(node, before = TRUE)
   invisible()
@@ -45,7 +48,7 @@ replace_node <- function(node) {
 }
 
 recvData_clutch_node <- function(node) {
-  answer <- .Call(ffi_node_recv, node$handle)
+  answer <- .Call(ffi_node_recv, .subset2(node, 1L))
   if (is.null(answer)) throw_node_died(node)
   answer
 }

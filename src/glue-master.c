@@ -9,6 +9,8 @@
 
 static const int64_t SLICE = 100000000; /* at most this long without a look at interrupts */
 
+#define SPIN 50000 /* ns; see glue-node.c */
+
 static clu_loop loop;
 static clu_pid loop_pid;
 static int handles; /* external pointers with something behind them */
@@ -104,7 +106,7 @@ static void jumped(void *data, Rboolean jump) {
 /* Pumps until `done` says so (1) or the time is up (0). An interrupt or a time limit of R's jumps out,
  * after `fn` has run. */
 static int wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *)) {
-  uint64_t looked = 0;
+  uint64_t looked = 0, spin_end = clu_os_now() + SPIN;
   on_jump j;
   j.fn = fn;
   j.data = data;
@@ -116,6 +118,14 @@ static int wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*f
       now = clu_os_now();
       if (now >= deadline) return 0;
       if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);
+    }
+    if (spin_end) { /* the answer to a small call is here before a sleeper would be awake */
+      if (clu_os_now() < spin_end) {
+        clu_loop_pump(&loop, 0, &e);
+        if (loop.events == 0) clu_os_yield();
+        continue;
+      }
+      spin_end = 0;
     }
     if (clu_loop_pump(&loop, wait, &e) != CLU_OK) {
       if (fn) fn(data);
@@ -419,10 +429,6 @@ static void abandon(uint64_t owner) {
   pump_for(all_in_step, NULL, in_ms(80));
 }
 
-SEXP ffi_owner_is_new(SEXP frame) {
-  return Rf_ScalarLogical(TYPEOF(frame) == ENVSXP && owner_of(frame) == 0);
-}
-
 static void forget_sent(void);
 
 /* A call begins. Those whose frames are not among `frames` (sys.frames()) are over. */
@@ -567,11 +573,17 @@ static void clear_tags(SEXP handle, clu_node *nd) {
       SET_VECTOR_ELT(list, i, R_NilValue);
 }
 
-enum { SENT = 0, GONE = 1, STUCK = 2 };
+enum { SENT = 0, GONE = 1, STUCK = 2, NEW = 3 };
+
+static SEXP cancel_grace(void) {
+  SEXP x = Rf_GetOption1(Rf_install("clutch.cancel_grace"));
+  return x == R_NilValue ? Rf_ScalarReal(5) : x;
+}
 
 /* Sends a call: `data` is parallel's list(fun, args, return, tag). SENT, GONE: the node is no more,
- * STUCK: it does not give up what it was told to within `grace` seconds. */
-SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP grace) {
+ * STUCK: it does not give up what it was told to within getOption("clutch.cancel_grace") seconds, NEW:
+ * nothing was sent, ffi_owner_begin() has to be called for this frame before. */
+SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame) {
   clu_node *nd = get_node(handle);
   clu_err e = {0, 0, ""};
   uint64_t owner = owner_of(frame);
@@ -579,10 +591,11 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP grace) {
   clu_blob *b;
   one_wait w;
   int tag, rc;
+  if (!owner && TYPEOF(frame) == ENVSXP) return Rf_ScalarInteger(NEW);
   w.nd = nd;
   w.owner = owner;
   if (nd->state <= CLU_NODE_READY && !clu_node_in_step(nd) &&
-      !wait_for(in_step, &w, in_seconds(grace), abandon_wait))
+      !wait_for(in_step, &w, in_seconds(cancel_grace()), abandon_wait))
     return Rf_ScalarInteger(STUCK);
   if (nd->state > CLU_NODE_READY) {
     if (owner) cancel_owner(owner);
@@ -740,14 +753,4 @@ SEXP ffi_any_recv(SEXP nodes) {
     SET_VECTOR_ELT(out, 1, answer_list(handle, nd, clu_node_first(nd)));
   UNPROTECT(1);
   return out;
-}
-
-/* Gives up what the call with this frame has under way. */
-SEXP ffi_cancel_owner(SEXP frame, SEXP seconds) {
-  uint64_t owner = owner_of(frame);
-  if (owner) {
-    cancel_owner(owner);
-    pump_for(all_in_step, NULL, in_seconds(seconds));
-  }
-  return R_NilValue;
 }

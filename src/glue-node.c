@@ -18,6 +18,8 @@
 #include "core/chan.h"
 #include "core/os.h"
 
+#define SPIN 50000 /* ns; two wake-ups of a sleeping process take about as long */
+
 static struct {
   clu_chan chan;
   clu_birth birth;
@@ -169,13 +171,16 @@ static SEXP call_of(SEXP msg) {
 
 /* Serves until there is no more to do (TRUE), evaluating in `env`. Errors of calls jump out. */
 SEXP ffi_node_loop(SEXP env) {
+  int served = 0;
   while (!node.over) {
     clu_msg m;
     int r = clu_chan_next(&node.chan, &m);
     SEXP msg, call, value;
     if (r < 0) break;
     if (r == 0) {
-      int rc = clu_chan_fill(&node.chan);
+      int rc;
+      if (served) clu_os_spin_readable(node.birth.fd, SPIN); /* the next call may follow at once */
+      rc = clu_chan_fill(&node.chan);
       if (rc != CLU_OK && rc != CLU_AGAIN) break;
       continue;
     }
@@ -203,6 +208,7 @@ SEXP ffi_node_loop(SEXP env) {
     value = PROTECT(Rf_eval(call, env));
     stop_running();
     answer_object(CLU_K_VALUE, value);
+    served = 1;
     UNPROTECT(3);
   }
   return Rf_ScalarLogical(TRUE);

@@ -37,12 +37,10 @@ SEXP ffi_nodes_wait(SEXP handles, SEXP seconds);
 SEXP ffi_nodes_stop(SEXP handles, SEXP grace_ms, SEXP seconds);
 SEXP ffi_node_info(SEXP handle);
 SEXP ffi_node_swap(SEXP handle, SEXP fresh);
-SEXP ffi_owner_is_new(SEXP frame);
 SEXP ffi_owner_begin(SEXP frame, SEXP burst, SEXP frames);
-SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP grace);
+SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame);
 SEXP ffi_node_recv(SEXP handle);
 SEXP ffi_any_recv(SEXP nodes);
-SEXP ffi_cancel_owner(SEXP frame, SEXP seconds);
 SEXP ffi_live_handles(void);
 
 /* glue-server.c */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -185,6 +186,19 @@ int clu_os_dup(clu_fd fd, clu_fd *copy) {
 
 void clu_os_close(clu_fd fd) {
   close((int)fd); /* after EINTR the descriptor is gone all the same on Linux and macOS */
+}
+
+void clu_os_yield(void) { sched_yield(); }
+
+int clu_os_spin_readable(clu_fd fd, uint64_t ns) {
+  uint64_t end = clu_os_now() + ns;
+  char c;
+  do {
+    ssize_t k = recv((int)fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (k >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return 1;
+    sched_yield();
+  } while (clu_os_now() < end);
+  return 0;
 }
 
 int clu_os_wait_readable(clu_fd fd, int64_t wait_ns) {

@@ -169,8 +169,8 @@ test_that("limits on processes and descriptors are clear errors that leave nothi
   s <- start_script(c(
     "Sys.sleep(0)",
     "before <- length(list.files('/proc/self/fd'))",
-    "system(sprintf('prlimit --pid %d --nofile=60:60', Sys.getpid()))",
-    "e <- tryCatch(make_cluster(100), error = identity)",
+    "system(sprintf('prlimit --pid %d --nofile=200:200', Sys.getpid()))",
+    "e <- tryCatch(make_cluster(300), error = identity)",
     "cat('class=', class(e)[1], '\\n', sep = '')",
     "cl <- make_cluster(2); cat('works=', identical(parallel::clusterCall(cl, identity, 1), list(1, 1)), '\\n', sep = '')",
     "stop_cluster(cl); cat('done\\n')"))
