@@ -159,6 +159,8 @@ static void node_read(clu_node *nd, int fills) {
     while ((r = clu_chan_next(&nd->chan, &m)) == 1) {
       if (m.kind == CLU_K_HELLO) {
         if (nd->state == CLU_NODE_SPAWNING) nd->state = CLU_NODE_READY;
+        /* the server says so, too, but perhaps later */
+        if (m.body && m.body->size == 8) nd->pid = (clu_pid)clu_get64(m.body->data);
         signal_stale_head(nd); /* a signal before would have hit an R that is starting */
       } else if (m.kind == CLU_K_VALUE || m.kind == CLU_K_FAILED || m.kind == CLU_K_CANCELLED) {
         answered(nd, &m);
