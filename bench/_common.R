@@ -1,0 +1,56 @@
+# Helpers of the measurements: one line on the machine, medians, tables, pictures.
+
+report <- function(file) {
+  dir.create("bench/report", showWarnings = FALSE, recursive = TRUE)
+  file.path("bench/report", file)
+}
+
+machine <- function() {
+  cat(sprintf("%s, %s cores, %s, clutch %s\n\n", R.version.string, clutch::available_cores(),
+              paste(Sys.info()[c("sysname", "release")], collapse = " "), utils::packageVersion("clutch")))
+}
+
+seconds <- function(expr) {
+  t <- proc.time()[[3L]]
+  force(expr)
+  proc.time()[[3L]] - t
+}
+
+show <- function(table, file) {
+  print(table, row.names = FALSE, digits = 3)
+  cat("\n")
+  utils::write.csv(table, report(paste0(file, ".csv")), row.names = FALSE)
+}
+
+option <- function(name, default) {
+  hit <- grep(paste0("^--", name, "="), commandArgs(TRUE), value = TRUE)
+  if (length(hit)) sub("^[^=]*=", "", hit[[1L]]) else default
+}
+
+# Lines over a log-log plane, each with its name at its right end. `x`: common; `ys`: named list.
+lines_png <- function(file, x, ys, xlab, ylab, main) {
+  path <- report(file)
+  grDevices::png(path, 1000, 640, res = 110, type = if (capabilities("cairo")) "cairo" else "Xlib")
+  graphics::par(mar = c(4.2, 4.5, 3, 10), las = 1)
+  graphics::plot(range(x), range(unlist(ys), na.rm = TRUE), type = "n", log = "xy", xlab = xlab, ylab = ylab,
+                 main = main, bty = "l")
+  cols <- grDevices::hcl.colors(max(3L, length(ys)), "Dark 3")
+  last <- vapply(ys, function(y) y[max(which(!is.na(y)))], 1)
+  at <- log10(last)
+  gap <- diff(graphics::par("usr")[3:4]) * 0.05 # labels that would overlap move apart
+  o <- order(at)
+  for (k in seq_along(o)[-1L]) at[o[k]] <- max(at[o[k]], at[o[k - 1L]] + gap)
+  for (i in seq_along(ys)) {
+    graphics::lines(x, ys[[i]], type = "b", pch = 16, col = cols[i], lwd = 2)
+    graphics::mtext(names(ys)[i], side = 4, at = 10^at[[i]], col = cols[i], line = 0.5)
+  }
+  grDevices::dev.off()
+  cat("plot:", path, "\n")
+}
+
+private_mb <- function(pids) {
+  stats::median(vapply(pids, function(p) {
+    l <- grep("^Private_", readLines(file.path("/proc", p, "smaps_rollup")), value = TRUE)
+    sum(as.numeric(gsub("[^0-9]", "", l[!grepl("Hugetlb", l)]))) / 1024
+  }, 1))
+}
