@@ -20,7 +20,7 @@ fork_server_main <- function(args) {
   quit(save = "no", runLast = FALSE)
 }
 
-# Attaches packages and tells what came of it. Collected three times, objects are old: the collections
+# Attaches packages and tells what came of it. Collected twice, objects are old: the collections
 # in the nodes leave their pages alone, and so shared.
 prepare <- function(setup) {
   report <- list(error = NULL, threads = character(), start_threads = .Call(ffi_thread_count))
@@ -38,9 +38,21 @@ prepare <- function(setup) {
   }
   report$search <- search()
   report$tmp <- tempdir()
+  rehearse()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
-  for (i in 1:3) gc()
+  for (i in 1:2) gc() # a third makes no difference to the memory of a node
   report
+}
+
+# Functions are read from disk when they are first used: those that every node uses, here and once.
+rehearse <- function() {
+  set.seed(1L)
+  try(tempdir(TRUE), silent = TRUE)
+  for (f in list(forked_node_main, node_serve, node_end, announce, new.env, globalenv, tryCatch, structure,
+                 conditionMessage, unlink, sink.number, getAllConnections, ls, rm, grDevices::dev.list)) force(f)
+  tryCatch(stop("rehearsed"), error = function(e) structure(conditionMessage(e), class = c("snow-try-error", "try-error")),
+           interrupt = function(e) NULL)
+  invisible()
 }
 
 # What the nodes that follow inherit from this process. NULL, or the text of the error.
