@@ -86,6 +86,7 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
   info$server <- server
   info$strategy <- strategy
   info$settings <- node_settings(whole_env, server$env, outfile, opts$renice)
+  info$settings$by_exec <- strategy == "spawn"
   info$outfile <- path.expand(outfile)
   info$started <- Sys.time()
   info$packages <- packages

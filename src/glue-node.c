@@ -82,7 +82,7 @@ SEXP ffi_node_begin(void) {
 }
 
 /* A node started by exec: descriptor 3 is its socket, 4 the shared memory. */
-SEXP ffi_node_begin_exec(SEXP slot) {
+SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   void *p;
   clu_err e = {0, 0, ""};
   clu_birth b;
@@ -93,7 +93,7 @@ SEXP ffi_node_begin_exec(SEXP slot) {
   clu_os_close(4);
   clu_os_set_cloexec(3);
   b.cancel = (volatile uint64_t *)p + Rf_asInteger(slot);
-  snprintf(b.tmp, sizeof b.tmp, "%s", R_TempDir);
+  snprintf(b.tmp, sizeof b.tmp, "%s", CHAR(STRING_ELT(tmp, 0)));
   clu_node_born(&b);
   clu_os_on_term(b.parent, b.tmp);
   if (clu_os_follow_parent(b.parent) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);

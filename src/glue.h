@@ -50,7 +50,7 @@ SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 
 /* glue-node.c */
 SEXP ffi_node_begin(void);
-SEXP ffi_node_begin_exec(SEXP slot);
+SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp);
 SEXP ffi_node_loop(SEXP env);
 SEXP ffi_node_failed(SEXP value);
 SEXP ffi_node_interrupted(SEXP value);

@@ -13,7 +13,7 @@ static const R_CallMethodDef doors[] = {
     DOOR(ffi_node_send, 3),      DOOR(ffi_node_recv, 1),        DOOR(ffi_any_recv, 1),
      DOOR(ffi_node_swap, 2),     DOOR(ffi_live_handles, 0),     DOOR(ffi_fork_server_begin, 2),
     DOOR(ffi_fork_server_serve, 0), DOOR(ffi_fork_server_answer, 3), DOOR(ffi_node_begin, 0),
-    DOOR(ffi_node_begin_exec, 1), DOOR(ffi_node_loop, 1),       DOOR(ffi_node_failed, 1),
+    DOOR(ffi_node_begin_exec, 2), DOOR(ffi_node_loop, 1),       DOOR(ffi_node_failed, 1),
     DOOR(ffi_node_interrupted, 1), DOOR(ffi_node_end, 0),       DOOR(ffi_affinity_count, 0),
     DOOR(ffi_limits, 0),         DOOR(ffi_raise_fds, 1),        DOOR(ffi_thread_count, 0),
     DOOR(ffi_remove_tree, 1),    DOOR(ffi_random_seeds, 1),     {NULL, NULL, 0}};

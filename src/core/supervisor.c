@@ -170,7 +170,7 @@ static int start_by_exec(clu_supervisor *sv, const char *tmp, int slot, clu_fd f
   int n = 0, m = 0, k = 0, rc;
   clu_fd keep[2];
   clu_spawn s;
-  while (sv->exec[n] && n < MAX - 4) {
+  while (sv->exec[n] && n < MAX - 5) {
     argv[n] = sv->exec[n];
     n++;
   }
@@ -178,6 +178,7 @@ static int start_by_exec(clu_supervisor *sv, const char *tmp, int slot, clu_fd f
   argv[n++] = slot_arg;
   argv[n++] = old ? "set" : "unset";
   argv[n++] = old ? old : "";
+  argv[n++] = tmp;
   argv[n] = NULL;
   while (env[m]) m++;
   envp = malloc((size_t)(m + 2) * sizeof *envp);
