@@ -37,6 +37,7 @@ SEXP ffi_fork_server_serve(void) {
   SEXP out;
   memset(&ev, 0, sizeof ev);
   fflush(NULL); /* what is buffered now would be printed by every node */
+  free(malloc(4096)); /* glibc now puts in order what was freed, or every node would and copy the pages */
   clu_os_on_term(0, NULL);
   clu_os_watch_term();
   if (clu_supervisor_serve(&sv, &ev, &e) != CLU_OK) clu_raise_err(&e);

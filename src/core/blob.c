@@ -1,22 +1,33 @@
 #include "blob.h"
 
+#include "small.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 clu_blob *clu_blob_new(size_t cap) {
-  clu_blob *b = malloc(sizeof *b);
+  clu_blob *b = clu_small_new();
+  _Static_assert(sizeof *b <= CLU_SMALL, "a blob is a small block");
   if (!b) return NULL;
-  if (cap < 64) cap = 64;
-  b->data = malloc(cap);
+  if (cap < sizeof b->few) cap = sizeof b->few;
+  b->data = cap > sizeof b->few ? malloc(cap) : b->few;
   if (!b->data) {
-    free(b);
+    clu_small_free(b);
     return NULL;
   }
   b->refs = 1;
   b->size = 0;
   b->cap = cap;
   return b;
+}
+
+static unsigned char *resized(clu_blob *b, size_t cap) {
+  unsigned char *p;
+  if (b->data != b->few) return realloc(b->data, cap);
+  p = malloc(cap);
+  if (p) memcpy(p, b->few, b->size);
+  return p;
 }
 
 int clu_blob_append(clu_blob *b, const void *bytes, size_t n) {
@@ -27,8 +38,8 @@ int clu_blob_append(clu_blob *b, const void *bytes, size_t n) {
     if (n > SIZE_MAX / 2 - b->size) return -1;
     want = b->size + n;
     if (cap < want) cap = want;
-    bigger = realloc(b->data, cap);
-    if (!bigger && cap > want) bigger = realloc(b->data, cap = want);
+    bigger = resized(b, cap);
+    if (!bigger && cap > want) bigger = resized(b, cap = want);
     if (!bigger) return -1;
     b->data = bigger;
     b->cap = cap;
@@ -45,6 +56,6 @@ clu_blob *clu_blob_ref(clu_blob *b) {
 
 void clu_blob_unref(clu_blob *b) {
   if (!b || --b->refs > 0) return;
-  free(b->data);
-  free(b);
+  if (b->data != b->few) free(b->data);
+  clu_small_free(b);
 }

@@ -7,7 +7,8 @@
 typedef struct clu_blob {
   long refs;
   size_t size, cap;
-  unsigned char *data;
+  unsigned char *data; /* `few`, or memory of its own */
+  unsigned char few[64];
 } clu_blob;
 
 /* A blob of size 0 with room for `cap` bytes and one reference; NULL without memory. */

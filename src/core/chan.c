@@ -1,5 +1,7 @@
 #include "chan.h"
 
+#include "small.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +31,7 @@ int clu_chan_init(clu_chan *c, clu_fd fd, uint64_t limit, int takes_fds) {
 static void out_free(clu_out *o) {
   clu_blob_unref(o->body);
   if (o->pass != CLU_NO_FD) clu_os_close(o->pass);
-  free(o);
+  clu_small_free(o);
 }
 
 void clu_chan_fini(clu_chan *c) {
@@ -52,11 +54,13 @@ void clu_chan_fini(clu_chan *c) {
 /* ---- writing ---- */
 
 int clu_chan_send(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob *body, clu_fd pass) {
-  clu_out *o = calloc(1, sizeof *o);
+  clu_out *o = clu_small_new();
+  _Static_assert(sizeof *o <= CLU_SMALL, "a message that waits is a small block");
   if (!o) {
     if (pass != CLU_NO_FD) clu_os_close(pass);
     return CLU_NOMEM;
   }
+  memset(o, 0, sizeof *o);
   o->kind = kind;
   o->seq = seq;
   o->body = body ? clu_blob_ref(body) : NULL;

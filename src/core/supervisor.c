@@ -9,7 +9,7 @@ typedef struct clu_sv_node {
   clu_pid pid;
   int slot;
   uint64_t kill_at; /* 0: nobody asked it to stop */
-  char *tmp;
+  char leaf[16];    /* its folder in the supervisor's own */
 } clu_sv_node;
 
 static const uint64_t MS = 1000000u;
@@ -26,7 +26,9 @@ int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, cons
   sv->idle_since = clu_os_now();
   sv->tmp = malloc(strlen(tmp) + 1);
   sv->slot_used = calloc(CLU_SLOTS, 1);
-  if (!sv->tmp || !sv->slot_used) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  sv->cap = 64;
+  sv->nodes = malloc((size_t)sv->cap * sizeof *sv->nodes);
+  if (!sv->tmp || !sv->slot_used || !sv->nodes) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   strcpy(sv->tmp, tmp);
   clu_os_set_cloexec(control); /* it came through exec */
   clu_os_set_blocking(control, 0);
@@ -60,7 +62,6 @@ void clu_supervisor_fini(clu_supervisor *sv) {
   if (sv->slots_fd != CLU_NO_FD) clu_os_close(sv->slots_fd);
   close_output(sv);
   sv->slots_fd = CLU_NO_FD;
-  for (int i = 0; i < sv->n; i++) free(sv->nodes[i].tmp);
   free(sv->nodes);
   free(sv->slot_used);
   free(sv->tmp);
@@ -84,8 +85,9 @@ static clu_sv_node *find(clu_supervisor *sv, uint64_t id) {
 
 static void forget(clu_supervisor *sv, int i) {
   clu_sv_node *nd = &sv->nodes[i];
-  clu_os_remove_tree(nd->tmp);
-  free(nd->tmp);
+  char tmp[1024];
+  snprintf(tmp, sizeof tmp, "%s/%s", sv->tmp, nd->leaf);
+  clu_os_remove_tree(tmp);
   sv->slot_used[nd->slot] = 0;
   sv->nodes[i] = sv->nodes[--sv->n];
   if (sv->n == 0) sv->idle_since = clu_os_now();
@@ -129,16 +131,14 @@ static void refuse(clu_supervisor *sv, uint64_t id, const char *text) {
 static int add_node(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, const char *tmp) {
   clu_sv_node *nd;
   if (sv->n == sv->cap) {
-    int cap = sv->cap ? 2 * sv->cap : 64;
+    int cap = 2 * sv->cap;
     clu_sv_node *more = realloc(sv->nodes, (size_t)cap * sizeof *more);
     if (!more) return CLU_NOMEM;
     sv->nodes = more;
     sv->cap = cap;
   }
   nd = &sv->nodes[sv->n];
-  nd->tmp = malloc(strlen(tmp) + 1);
-  if (!nd->tmp) return CLU_NOMEM;
-  strcpy(nd->tmp, tmp);
+  snprintf(nd->leaf, sizeof nd->leaf, "%s", tmp + strlen(sv->tmp) + 1);
   nd->id = id;
   nd->pid = pid;
   nd->slot = slot;
