@@ -25,11 +25,12 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   if (clu_supervisor_init(&sv, 3, master, R_TempDir, exec_argv, (uint64_t)(1e9 * Rf_asReal(idle)),
                           &e) != CLU_OK)
     clu_raise_err(&e);
+  sv.quiet_ns = 200000000;
   return R_NilValue;
 }
 
-/* list(what, seq, object): "setup" and "settings" want an answer, "child": this process is a node
- * now, "end". */
+/* list(what, seq, object): "setup" and "settings" want an answer, "quiet": nothing to do, "child": this
+ * process is a node now, "end". */
 SEXP ffi_fork_server_serve(void) {
   clu_sv_event ev;
   clu_err e = {0, 0, ""};
@@ -55,6 +56,10 @@ SEXP ffi_fork_server_serve(void) {
     clu_node_born(&ev.node);
     SET_VECTOR_ELT(out, 0, Rf_mkString("child"));
     SET_VECTOR_ELT(out, 1, Rf_ScalarReal((double)ev.node.id));
+    break;
+  case CLU_SV_QUIET:
+    clu_os_on_term(master, R_TempDir);
+    SET_VECTOR_ELT(out, 0, Rf_mkString("quiet"));
     break;
   default:
     SET_VECTOR_ELT(out, 0, Rf_mkString("end"));

@@ -331,12 +331,17 @@ static int64_t deadlines(clu_supervisor *sv) {
     uint64_t idle_end = sv->idle_since + sv->idle_ns;
     if (!next || idle_end < next) next = idle_end;
   }
+  if (sv->n == 0 && sv->quiet_ns) {
+    uint64_t quiet = sv->idle_since + sv->quiet_ns;
+    if (!next || quiet < next) next = quiet;
+  }
   if (!next) return -1;
   return next > now ? (int64_t)(next - now) : 0;
 }
 
 int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
   int closed = 0, busy = 0; /* busy: messages handled since the last flush */
+  sv->idle_since = clu_os_now(); /* the caller may have been at work */
   for (;;) {
     clu_event got[2];
     clu_msg m;
@@ -387,6 +392,11 @@ int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
       clu_chan_flush(&sv->chan);
       closed = 1;
       continue;
+    }
+    if (sv->n == 0 && sv->quiet_ns && clu_os_now() >= sv->idle_since + sv->quiet_ns) {
+      sv->quiet_ns = 0;
+      ev->what = CLU_SV_QUIET;
+      return CLU_OK;
     }
     if ((rc = clu_poller_wait(sv->poller, got, 2, &n, wait, e)) != CLU_OK) return rc;
     for (int i = 0; i < n; i++) {

@@ -29,6 +29,7 @@ typedef struct clu_supervisor {
   char *tmp;           /* own temporary folder: that of a node is made in it */
   char *const *exec;   /* program and arguments of a node started by exec, NULL-terminated */
   uint64_t idle_ns, idle_since;
+  uint64_t quiet_ns;   /* CLU_SV_QUIET comes once, after so long without nodes; 0: never. The caller's to set */
   unsigned interest;
 } clu_supervisor;
 
@@ -36,6 +37,7 @@ enum clu_sv_what {
   CLU_SV_SETTINGS, /* ev.msg: apply it, then clu_supervisor_applied() */
   CLU_SV_SETUP,    /* the same for the first message */
   CLU_SV_CHILD,    /* this process is a node now: ev.node */
+  CLU_SV_QUIET,    /* nothing to do for a while: time for what may wait */
   CLU_SV_END       /* the master is gone or has said so: nodes are gone, end this process */
 };
 

@@ -117,7 +117,8 @@ static void stub_node(const clu_birth *b) {
 }
 
 __attribute__((constructor)) static void stub(void) {
-  const char *tmp = getenv("TEST_STUB_TMP"), *idle = getenv("TEST_STUB_IDLE_MS");
+  const char *tmp = getenv("TEST_STUB_TMP"), *idle = getenv("TEST_STUB_IDLE_MS"),
+             *quiet = getenv("TEST_STUB_QUIET_MS");
   static clu_supervisor sv;
   char *none[] = {NULL};
   clu_err e;
@@ -125,12 +126,15 @@ __attribute__((constructor)) static void stub(void) {
   signal(SIGINT, SIG_IGN);
   if (clu_supervisor_init(&sv, 3, getppid(), tmp, none, idle ? (uint64_t)atoi(idle) * 1000000u : 0, &e) != CLU_OK)
     _exit(80);
+  if (quiet) sv.quiet_ns = (uint64_t)atoi(quiet) * 1000000u;
   clu_supervisor_answer(&sv, CLU_K_READY, 0, "ready", 5);
   for (;;) {
     clu_sv_event ev;
     if (clu_supervisor_serve(&sv, &ev, &e) != CLU_OK) _exit(81);
     if (ev.what == CLU_SV_CHILD) {
       stub_node(&ev.node);
+    } else if (ev.what == CLU_SV_QUIET) {
+      clu_supervisor_answer(&sv, CLU_K_APPLIED, 1000, NULL, 0);
     } else if (ev.what == CLU_SV_END) {
       clu_supervisor_fini(&sv);
       _exit(0);
@@ -535,6 +539,23 @@ TEST(an_idle_server_says_goodbye) {
   PUMP(&r, r.s->state == CLU_SERVER_ENDED);
   CHECK_INT_EQ(r.s->bye, 1);
   CHECK_SOON(clu_server_reap(r.s), 5000);
+  down(&r);
+}
+
+TEST(a_server_is_told_once_that_it_is_quiet_and_not_while_it_has_nodes) {
+  rig r;
+  clu_err e;
+  double end;
+  up_with(&r, "TEST_STUB_QUIET_MS=100");
+  REQUIRE(clu_node_spawn(r.s, 0, &r.nd[0], &e) == CLU_OK);
+  r.n = 1;
+  for (end = test_ms() + 300; test_ms() < end;) clu_loop_pump(&r.l, 5000000, &e);
+  CHECK_INT_EQ(r.s->answered, 0);
+  clu_node_stop(r.nd[0], 0);
+  PUMP(&r, r.s->answered == 1000);
+  r.s->answered = 0;
+  for (end = test_ms() + 300; test_ms() < end;) clu_loop_pump(&r.l, 5000000, &e);
+  CHECK_INT_EQ(r.s->answered, 0);
   down(&r);
 }
 
