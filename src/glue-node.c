@@ -28,6 +28,7 @@ static struct {
   volatile int sending;       /* its answer is being written */
   volatile int interrupted;   /* R was told of a signal */
   uint64_t seen;              /* the last cancel that was looked at */
+  int broken;                 /* why a call could not be read to its end */
   double t1[5];
   int over;
 } node;
@@ -169,12 +170,17 @@ static SEXP call_of(SEXP msg) {
   return call;
 }
 
+static int read_call(void *unused, void *p, size_t n) {
+  (void)unused;
+  return node.broken = clu_chan_read(&node.chan, p, n);
+}
+
 /* Serves until there is no more to do (TRUE), evaluating in `env`. Errors of calls jump out. */
 SEXP ffi_node_loop(SEXP env) {
   int served = 0;
   while (!node.over) {
     clu_msg m;
-    int r = clu_chan_next(&node.chan, &m);
+    int r = clu_chan_begin(&node.chan, &m);
     SEXP msg, call, value;
     if (r < 0) break;
     if (r == 0) {
@@ -184,17 +190,15 @@ SEXP ffi_node_loop(SEXP env) {
       if (rc != CLU_OK && rc != CLU_AGAIN) break;
       continue;
     }
-    if (m.kind == CLU_K_DONE) {
-      clu_blob_unref(m.body);
-      break;
-    }
+    if (m.kind == CLU_K_DONE) break;
+    if (m.kind == CLU_K_CALL) node.seq = m.seq; /* from here on an error is its answer */
+    msg = PROTECT(m.kind == CLU_K_CALL ? clu_unserialize_from(read_call, NULL) : R_NilValue);
+    if (clu_chan_skip(&node.chan) != CLU_OK) break;
     if (m.kind != CLU_K_CALL) {
-      clu_blob_unref(m.body);
+      UNPROTECT(1);
       continue;
     }
-    node.seq = m.seq;
     clu_os_times(node.t1);
-    msg = PROTECT(clu_unserialize(m.body, 0));
     if (TYPEOF(msg) != VECSXP || Rf_length(msg) != 2) Rf_error("a call arrived that is none");
     call = PROTECT(call_of(msg));
     node.running = 1;
@@ -214,17 +218,25 @@ SEXP ffi_node_loop(SEXP env) {
   return Rf_ScalarLogical(TRUE);
 }
 
+/* After a jump out of the loop: to the end of the message that it was perhaps reading. */
+static void recover(void) {
+  stop_running();
+  if (node.broken == CLU_CANCELLED) node.seq = 0; /* the master has withdrawn it: no answer */
+  node.broken = CLU_OK;
+  if (clu_chan_skip(&node.chan) != CLU_OK) node.over = 1;
+}
+
 /* The answer to the request at hand is an error. FALSE: go on. */
 SEXP ffi_node_failed(SEXP value) {
-  stop_running();
-  if (node.seq) answer_object(CLU_K_FAILED, value);
-  return Rf_ScalarLogical(FALSE);
+  recover();
+  if (node.seq && !node.over) answer_object(CLU_K_FAILED, value);
+  return Rf_ScalarLogical(node.over);
 }
 
 /* The request at hand was interrupted: by the master's wish, or else `value` is the error. */
 SEXP ffi_node_interrupted(SEXP value) {
-  stop_running();
-  if (!node.seq) return Rf_ScalarLogical(FALSE);
+  recover();
+  if (!node.seq || node.over) return Rf_ScalarLogical(FALSE);
   if (*node.birth.cancel == node.seq)
     answer(CLU_K_CANCELLED, NULL);
   else

@@ -34,6 +34,23 @@ static int in_char(R_inpstream_t s) {
   return c;
 }
 
+typedef struct {
+  clu_reader read;
+  void *data;
+} pieces;
+
+static void in_pieces(R_inpstream_t s, void *buf, int n) {
+  pieces *p = (pieces *)s->data;
+  int rc = n < 0 ? CLU_PROTO : p->read(p->data, buf, (size_t)n);
+  if (rc != CLU_OK) Rf_error("an object arrived incomplete: %s", clu_code_text(rc));
+}
+
+static int in_piece_char(R_inpstream_t s) {
+  unsigned char c;
+  in_pieces(s, &c, 1);
+  return c;
+}
+
 static SEXP do_out(void *data) {
   stream *st = data;
   struct R_outpstream_st out;
@@ -94,4 +111,13 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
   st.pos = skip;
   st.x = R_NilValue;
   return R_UnwindProtect(do_in, &st, drop_always, &st, cont());
+}
+
+SEXP clu_unserialize_from(clu_reader read, void *data) {
+  struct R_inpstream_st in;
+  pieces p;
+  p.read = read;
+  p.data = data;
+  R_InitInPStream(&in, (R_pstream_data_t)&p, R_pstream_any_format, in_piece_char, in_pieces, NULL, R_NilValue);
+  return R_Unserialize(&in);
 }

@@ -24,6 +24,10 @@ void clu_raise_err(const clu_err *e);
 clu_blob *clu_serialize(SEXP x, size_t room);
 /* The object behind the first `skip` bytes. Consumes the reference to `b`, also on a jump. */
 SEXP clu_unserialize(clu_blob *b, size_t skip);
+/* The object whose bytes `read` gives piece by piece: exactly `n` bytes and CLU_OK, or a code that becomes an
+ * R error. Nothing is held meanwhile, the bytes go where they belong. */
+typedef int (*clu_reader)(void *data, void *p, size_t n);
+SEXP clu_unserialize_from(clu_reader read, void *data);
 
 /* glue-master.c */
 SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log);

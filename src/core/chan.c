@@ -183,7 +183,7 @@ int clu_chan_fill(clu_chan *c) {
     c->in_len -= c->in_pos;
     c->in_pos = 0;
   }
-  if (c->in_msg && c->cur.len > 0 && c->in_len == 0) {
+  if (c->in_msg && !c->stream && c->cur.len > 0 && c->in_len == 0) {
     /* the rest of the frame straight to its place, what follows behind it into the buffer */
     iov[n].base = c->body->data + c->body->size;
     iov[n++].len = direct = c->cur.len;
@@ -225,7 +225,7 @@ static int take_header(clu_chan *c) {
   c->in_pos += CLU_HEADER;
   if (h.total > c->limit) return -CLU_PROTO;
   if (c->in_msg) {
-    size_t have = c->body ? c->body->size : 0;
+    uint64_t have = c->stream ? c->read : c->body ? c->body->size : 0;
     if (h.kind != c->cur.kind || h.seq != c->cur.seq || h.total != c->cur.total ||
         h.len > h.total - have || (h.len == 0 && !(h.flags & CLU_ABORT)))
       return -CLU_PROTO;
@@ -235,7 +235,8 @@ static int take_header(clu_chan *c) {
   if (h.flags & CLU_ABORT) return -CLU_PROTO; /* of what? */
   if (h.len == 0 && h.total > 0) return -CLU_PROTO;
   c->cur = h;
-  if (h.total > 0) {
+  c->read = 0;
+  if (h.total > 0 && !c->stream) {
     c->body = clu_blob_new((size_t)h.total);
     if (!c->body) return -CLU_NOMEM;
   }
@@ -275,6 +276,75 @@ int clu_chan_next(clu_chan *c, clu_msg *m) {
       if (rc <= 0) return rc;
     }
   }
+}
+
+/* ---- a body in pieces ---- */
+
+int clu_chan_begin(clu_chan *c, clu_msg *m) {
+  int rc;
+  c->stream = 1;
+  rc = take_header(c);
+  if (rc != 1) return rc;
+  m->kind = c->cur.kind;
+  m->seq = c->cur.seq;
+  m->body = NULL;
+  return 1;
+}
+
+/* To bytes of the body that can be read, or the end. */
+static int next_piece(clu_chan *c) {
+  int rc;
+  if (c->cur.len > 0) return CLU_OK;
+  if (c->read == c->cur.total) return CLU_EOF;
+  while ((rc = take_header(c)) == 0)
+    if ((rc = clu_chan_fill(c)) != CLU_OK && rc != CLU_AGAIN) return rc == CLU_EOF ? CLU_RESET : rc;
+  if (rc < 0) return -rc;
+  if (!(c->cur.flags & CLU_ABORT)) return CLU_OK;
+  c->in_msg = 0;
+  c->read = c->cur.total;
+  return CLU_CANCELLED;
+}
+
+int clu_chan_read(clu_chan *c, void *p, size_t n) {
+  unsigned char *to = p;
+  while (n > 0) {
+    size_t part, got = 0;
+    int rc = c->in_msg ? next_piece(c) : CLU_PROTO;
+    if (rc != CLU_OK) return rc == CLU_EOF ? CLU_PROTO : rc;
+    part = c->in_len - c->in_pos;
+    if (part > c->cur.len) part = c->cur.len;
+    if (part > n) part = n;
+    if (part > 0) {
+      memcpy(to, c->in + c->in_pos, part);
+      c->in_pos += part;
+    } else if (n < IN_CAP / 4) { /* through the buffer: small pieces follow each other */
+      rc = clu_chan_fill(c);
+      if (rc != CLU_OK && rc != CLU_AGAIN) return rc == CLU_EOF ? CLU_RESET : rc;
+    } else {
+      clu_iov iov;
+      iov.base = to;
+      iov.len = n < c->cur.len ? n : c->cur.len;
+      rc = clu_os_readv(c->fd, &iov, 1, &got, NULL, NULL);
+      if (rc != CLU_OK && rc != CLU_AGAIN) return rc == CLU_EOF ? CLU_RESET : rc;
+      c->bytes_in += got;
+      part = got;
+    }
+    c->cur.len -= (uint32_t)part;
+    c->read += part;
+    to += part;
+    n -= part;
+  }
+  return CLU_OK;
+}
+
+int clu_chan_skip(clu_chan *c) {
+  unsigned char waste[4096];
+  int rc = CLU_OK;
+  while (rc == CLU_OK && c->in_msg && (rc = next_piece(c)) == CLU_OK)
+    rc = clu_chan_read(c, waste, c->cur.len < sizeof waste ? c->cur.len : sizeof waste);
+  if (rc == CLU_EOF || rc == CLU_CANCELLED) rc = CLU_OK;
+  c->in_msg = 0;
+  return rc;
 }
 
 clu_fd clu_chan_take_fd(clu_chan *c) {

@@ -30,6 +30,8 @@ typedef struct clu_chan {
   int in_msg;          /* within a message: */
   clu_header cur;      /* cur.len counts down within a frame */
   clu_blob *body;
+  int stream;          /* the body is read by clu_chan_read(): */
+  uint64_t read;       /* so much of it has been */
   clu_fd fds[32];      /* received, not yet taken */
   int nfds;
   /* writing */
@@ -61,6 +63,14 @@ int clu_chan_fill(clu_chan *c);
 /* 1: `m` is a message, its body the caller's; 0: none complete; < 0: -CLU_PROTO or -CLU_NOMEM, the
  * channel is of no more use. */
 int clu_chan_next(clu_chan *c, clu_msg *m);
+/* The same for a channel whose descriptor blocks, and without the body: 1 when a message has begun. Its
+ * body is read by clu_chan_read() and its end reached by clu_chan_skip() before the next one. */
+int clu_chan_begin(clu_chan *c, clu_msg *m);
+/* The next `n` bytes of its body. Blocks. CLU_OK; CLU_CANCELLED when the sender has given the message up;
+ * CLU_PROTO also when there are not so many. */
+int clu_chan_read(clu_chan *c, void *p, size_t n);
+/* Throws away what is left of the body. Blocks. CLU_OK, also when the sender gives it up. */
+int clu_chan_skip(clu_chan *c);
 /* The oldest descriptor received, the caller's to close, or CLU_NO_FD. */
 clu_fd clu_chan_take_fd(clu_chan *c);
 

@@ -17,6 +17,7 @@
   X(LIMIT, "a limit on descriptors or processes is reached")                         \
   X(PROTO, "what the other side sent is not a frame of this protocol")               \
   X(DEAD, "the process is gone")                                                     \
+  X(CANCELLED, "the other side has given it up")                                     \
   X(SYS, "the operating system refused")                                             \
   X(UNSUPPORTED, "not available on this system")
 
