@@ -1,5 +1,6 @@
 #include "blob.h"
 
+#include "os.h"
 #include "small.h"
 
 #include <stdint.h>
@@ -16,6 +17,7 @@ clu_blob *clu_blob_new(size_t cap) {
     clu_small_free(b);
     return NULL;
   }
+  clu_os_expect_writes(b->data, cap);
   b->refs = 1;
   b->size = 0;
   b->cap = cap;
@@ -41,6 +43,7 @@ int clu_blob_append(clu_blob *b, const void *bytes, size_t n) {
     bigger = resized(b, cap);
     if (!bigger && cap > want) bigger = resized(b, cap = want);
     if (!bigger) return -1;
+    clu_os_expect_writes(bigger, cap);
     b->data = bigger;
     b->cap = cap;
   }

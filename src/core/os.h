@@ -27,6 +27,9 @@ int clu_os_random(void *out, size_t n);
 
 /* ---- bytes ---- */
 
+/* A hint that these `n` bytes, just allocated, will all be written: the system may give large pages. */
+void clu_os_expect_writes(void *p, size_t n);
+
 typedef struct clu_iov {
   void *base;
   size_t len;

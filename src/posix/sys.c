@@ -129,6 +129,18 @@ int clu_os_after_fork(void (*fn)(void)) {
   return pthread_atfork(NULL, NULL, fn) == 0 ? CLU_OK : CLU_SYS;
 }
 
+void clu_os_expect_writes(void *p, size_t n) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  /* whole large pages within only: the kernel rounds to small ones, and the rest of the heap is not meant */
+  const uintptr_t large = (uintptr_t)2 << 20;
+  uintptr_t from = ((uintptr_t)p + large - 1) & ~(large - 1), to = ((uintptr_t)p + n) & ~(large - 1);
+  if (to > from) madvise((void *)from, to - from, MADV_HUGEPAGE);
+#else
+  (void)p;
+  (void)n;
+#endif
+}
+
 /* ---- shared memory ---- */
 
 int clu_os_shared_new(size_t n, void **p, clu_fd *fd, clu_err *e) {
