@@ -30,7 +30,8 @@ static struct {
   uint64_t seen;              /* the last cancel that was looked at */
   int broken;                 /* why a call could not be read to its end */
   double t1[5];
-  int over;
+  int over;                   /* the channel is of no more use */
+  int asked;                  /* the master has said DONE */
 } node;
 
 void clu_node_born(const clu_birth *b) { node.birth = *b; }
@@ -190,7 +191,10 @@ SEXP ffi_node_loop(SEXP env) {
       if (rc != CLU_OK && rc != CLU_AGAIN) break;
       continue;
     }
-    if (m.kind == CLU_K_DONE) break;
+    if (m.kind == CLU_K_DONE) {
+      node.asked = 1;
+      break;
+    }
     if (m.kind == CLU_K_CALL) node.seq = m.seq; /* from here on an error is its answer */
     msg = PROTECT(m.kind == CLU_K_CALL ? clu_unserialize_from(read_call, NULL) : R_NilValue);
     if (clu_chan_skip(&node.chan) != CLU_OK) break;
@@ -247,6 +251,7 @@ SEXP ffi_node_interrupted(SEXP value) {
 /* Ends this process without R's exit: finalizers and exit handlers in it are the fork server's. */
 SEXP ffi_node_end(void) {
   fflush(NULL);
+  if (!node.asked) clu_node_await_end(&node.birth);
   clu_os_end_self();
   return R_NilValue;
 }

@@ -122,6 +122,11 @@ static void end_all(clu_supervisor *sv) {
   }
 }
 
+void clu_node_await_end(const clu_birth *b) {
+  for (int i = 0; i < 200 && clu_os_getppid() == b->parent; i++) clu_os_pause(25 * MS);
+  if (clu_os_getppid() != b->parent) clu_os_remove_tree(b->tmp);
+}
+
 /* ---- births ---- */
 
 static void refuse(clu_supervisor *sv, uint64_t id, const char *text) {

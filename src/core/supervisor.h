@@ -63,6 +63,10 @@ int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, cons
 int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e);
 /* Queues an answer, flushed by the next serve(). */
 int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n);
+/* For a node whose channel has ended without a word of the master: the master or the fork server is at its
+ * end. Blocks until the fork server kills this process, or CLU_SIG_TERM does it because the fork server is
+ * gone; returns when neither comes, and then its folder is removed if nobody else is there to do it. */
+void clu_node_await_end(const clu_birth *b);
 /* Closes what belongs to the supervisor; in the master's absence also after CLU_SV_END. */
 void clu_supervisor_fini(clu_supervisor *sv);
 

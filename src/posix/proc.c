@@ -223,9 +223,11 @@ static char *term_tmp;
 
 static void on_term(int sig) {
   if (getppid() != (pid_t)term_parent) {
-    /* nobody is left to clean up: become the program that does */
-    char *argv[] = {(char *)"rm", (char *)"-rf", (char *)"--", term_tmp, NULL};
-    execve("/bin/rm", argv, environ);
+    /* nobody is left to clean up: become the program that does; the last one finds the folder around
+     * its own empty */
+    char *argv[] = {(char *)"sh", (char *)"-c",
+                    (char *)"rm -rf -- \"$0\"; rmdir -- \"${0%/*}\" 2> /dev/null", term_tmp, NULL};
+    execve("/bin/sh", argv, environ);
     kill(getpid(), SIGKILL);
   }
   signal(sig, SIG_DFL);
