@@ -12,24 +12,31 @@ sendData_clutch_node <- function(node, data) {
     return(invisible())
   }
   if (!identical(data$type, "EXEC")) return(invisible()) # as base R's workers: unknown types are ignored
-  owner <- if (sys.nframe() > 4L) sys.frame(-4L) # sendData <- postNode <- sendCall <- owner
-  if (!is.null(owner) && !identical(parent.env(owner), the$parallel)) {
-    owner <- parent.env(owner) # clusterApplyLB() sends from a function defined within
-    if (identical(owner, emptyenv()) || !identical(parent.env(owner), the$parallel)) owner <- NULL
-  }
-  status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), owner)
+  frame <- if (sys.nframe() > 4L) sys.frame(-4L) # sendData <- postNode <- sendCall <- frame
+  status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, if (!is.null(frame)) parent.env(frame))
   if (status == 0L) return(invisible())
-  if (status == 3L) { # the first from this frame
-    .Call(ffi_owner_begin, owner, identical(sys.function(-4L), the$parallel$clusterCall), sys.frames())
-    status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), owner)
+  owner <- owner_frame(frame)
+  if (status == 3L) { # neither frame is known as an owner
+    if (!is.null(owner))
+      .Call(ffi_owner_begin, owner, identical(sys.function(-4L), the$parallel$clusterCall), sys.frames())
+    status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), owner, NULL)
   }
   sent_badly(node, data$data, owner, status)
+}
+
+# The frame of parallel's function, or NULL for others. clusterApplyLB() sends from a function defined within.
+owner_frame <- function(frame) {
+  for (i in 1:2) {
+    if (is.null(frame) || identical(frame, emptyenv())) return(NULL)
+    if (identical(parent.env(frame), the$parallel)) return(frame)
+    frame <- parent.env(frame)
+  }
 }
 
 sent_badly <- function(node, call, owner, status) {
   if (status == 2L) {
     replace_node(node)
-    status <- .Call(ffi_node_send, node$handle, call, owner)
+    status <- .Call(ffi_node_send, node$handle, call, owner, NULL)
   }
   if (status == 1L) throw_node_died(node, before = TRUE)
   invisible()

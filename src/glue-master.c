@@ -583,7 +583,7 @@ static SEXP cancel_grace(void) {
 /* Sends a call: `data` is parallel's list(fun, args, return, tag). SENT, GONE: the node is no more,
  * STUCK: it does not give up what it was told to within getOption("clutch.cancel_grace") seconds, NEW:
  * nothing was sent, ffi_owner_begin() has to be called for this frame before. */
-SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame) {
+SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   clu_node *nd = get_node(handle);
   clu_err e = {0, 0, ""};
   uint64_t owner = owner_of(frame);
@@ -591,6 +591,7 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame) {
   clu_blob *b;
   one_wait w;
   int tag, rc;
+  if (!owner) owner = owner_of(outer);
   if (!owner && TYPEOF(frame) == ENVSXP) return Rf_ScalarInteger(NEW);
   w.nd = nd;
   w.owner = owner;
