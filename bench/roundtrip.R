@@ -22,9 +22,17 @@ if (has_mirai) for (dispatcher in c(TRUE, FALSE)) {
 cat("one call and back\n")
 show(data.frame(cluster = names(us), us = us, times_clutch = us / us[["clutch"]]), "roundtrip")
 
-tiny <- vapply(clusters, function(cl) stats::median(replicate(3, seconds(clusterApplyLB(cl, 1:20000, function(i) i)))), 1)
-cat("clusterApplyLB on 20,000 tiny tasks, 2 nodes\n")
-show(data.frame(cluster = names(tiny), s = tiny, tasks_per_s = 20000 / tiny, times_clutch = tiny / tiny[["clutch"]]), "tiny")
+# A function of the workspace travels apart from its arguments and is kept by the nodes; one made within another
+# carries what is around it, and has to be sent whole each time.
+itself <- function(i) i
+for (how in c("function of the workspace", "function made within another")) {
+  f <- if (how == "function of the workspace") itself else local(function(i) i, new.env())
+  tiny <- replicate(5, vapply(clusters, function(cl) seconds(clusterApplyLB(cl, 1:20000, f)), 1))
+  tiny <- apply(tiny, 1L, stats::median)
+  cat("clusterApplyLB on 20,000 tiny tasks, 2 nodes,", how, "\n")
+  show(data.frame(cluster = names(tiny), s = tiny, tasks_per_s = 20000 / tiny, times_clutch = tiny / tiny[["clutch"]]),
+       if (how == "function of the workspace") "tiny" else "tiny-closure")
+}
 
 sizes <- round(10^c(0, 1, 2, 3, 3.3, 3.7, 4, 4.3, 4.7, 5, 5.5, 6, 7, 8))
 there_and_back <- function(call) vapply(sizes, function(s) {

@@ -143,15 +143,19 @@ static void put_times(unsigned char *p) {
 }
 
 static void answer_object(uint8_t kind, SEXP x) {
-  clu_blob *b = clu_serialize(x, 5 * sizeof(double));
+  static const double room[5];
+  clu_blob *b = clu_blob_new(512);
+  if (!b) Rf_error("not enough memory");
+  clu_blob_append(b, room, sizeof room);
+  b = clu_serialize(b, x);
   put_times(b->data);
   answer(kind, b);
   clu_blob_unref(b);
 }
 
 /* fun(quote(a), quote(b), ...), as do.call(quote = TRUE) builds it */
-static SEXP call_of(SEXP msg) {
-  SEXP fun = VECTOR_ELT(msg, 0), args = VECTOR_ELT(msg, 1), names, call, at, quote = Rf_install("quote");
+static SEXP call_of(SEXP fun, SEXP args) {
+  SEXP names, call, at, quote = Rf_install("quote");
   R_xlen_t n = Rf_xlength(args);
   if (TYPEOF(args) != VECSXP) Rf_error("second argument must be a list");
   if (TYPEOF(fun) == STRSXP && Rf_length(fun) == 1)
@@ -176,13 +180,69 @@ static int read_call(void *unused, void *p, size_t n) {
   return node.broken = clu_chan_read(&node.chan, p, n);
 }
 
+static void read_bytes(void *p, size_t n) {
+  if (read_call(NULL, p, n) != CLU_OK) Rf_error("a call arrived incomplete");
+}
+
+/* The object that the next `n` bytes are. */
+static SEXP read_object(uint64_t n) {
+  unsigned char few[CLU_MOST_FUN];
+  if (n > sizeof few) return clu_unserialize_from(read_call, NULL);
+  read_bytes(few, (size_t)n);
+  return clu_unserialize_bytes(few, (size_t)n);
+}
+
+/* The function of a call. The same bytes as before are the same function: they name no environment but the
+ * workspace and base R's. */
+static SEXP read_function(uint32_t n) {
+  static unsigned char bytes[CLU_MOST_FUN];
+  static uint32_t size;
+  static SEXP cell; /* preserved, holds it */
+  unsigned char now[CLU_MOST_FUN];
+  SEXP fun;
+  if (n > sizeof now) Rf_error("a call arrived that is none");
+  read_bytes(now, n);
+  if (size == n && memcmp(now, bytes, n) == 0) return CAR(cell);
+  if (!cell) {
+    cell = Rf_cons(R_NilValue, R_NilValue);
+    R_PreserveObject(cell);
+  }
+  size = 0;
+  fun = clu_unserialize_bytes(now, n);
+  SETCAR(cell, fun);
+  memcpy(bytes, now, n);
+  size = n;
+  return fun;
+}
+
+/* The call that has begun to arrive. */
+static SEXP read_call_object(void) {
+  unsigned char len[4];
+  SEXP fun, args, msg, call;
+  uint32_t n;
+  read_bytes(len, sizeof len);
+  n = clu_get32(len);
+  if (n > 0) {
+    fun = PROTECT(read_function(n));
+    args = PROTECT(read_object(node.chan.cur.total - node.chan.read));
+  } else {
+    msg = PROTECT(read_object(node.chan.cur.total - node.chan.read));
+    if (TYPEOF(msg) != VECSXP || Rf_length(msg) != 2) Rf_error("a call arrived that is none");
+    fun = VECTOR_ELT(msg, 0);
+    args = PROTECT(VECTOR_ELT(msg, 1));
+  }
+  call = call_of(fun, args);
+  UNPROTECT(2);
+  return call;
+}
+
 /* Serves until there is no more to do (TRUE), evaluating in `env`. Errors of calls jump out. */
 SEXP ffi_node_loop(SEXP env) {
   int served = 0;
   while (!node.over) {
     clu_msg m;
     int r = clu_chan_begin(&node.chan, &m);
-    SEXP msg, call, value;
+    SEXP call, value;
     if (r < 0) break;
     if (r == 0) {
       int rc;
@@ -196,28 +256,26 @@ SEXP ffi_node_loop(SEXP env) {
       break;
     }
     if (m.kind == CLU_K_CALL) node.seq = m.seq; /* from here on an error is its answer */
-    msg = PROTECT(m.kind == CLU_K_CALL ? clu_unserialize_from(read_call, NULL) : R_NilValue);
+    call = PROTECT(m.kind == CLU_K_CALL ? read_call_object() : R_NilValue);
     if (clu_chan_skip(&node.chan) != CLU_OK) break;
     if (m.kind != CLU_K_CALL) {
       UNPROTECT(1);
       continue;
     }
     clu_os_times(node.t1);
-    if (TYPEOF(msg) != VECSXP || Rf_length(msg) != 2) Rf_error("a call arrived that is none");
-    call = PROTECT(call_of(msg));
     node.running = 1;
     if (*node.birth.cancel == node.seq) { /* it came before the call began */
       node.seen = node.seq;
       stop_running();
       answer(CLU_K_CANCELLED, NULL);
-      UNPROTECT(2);
+      UNPROTECT(1);
       continue;
     }
     value = PROTECT(Rf_eval(call, env));
     stop_running();
     answer_object(CLU_K_VALUE, value);
     served = 1;
-    UNPROTECT(3);
+    UNPROTECT(2);
   }
   return Rf_ScalarLogical(TRUE);
 }

@@ -88,24 +88,54 @@ static SEXP cont(void) {
   return token;
 }
 
-clu_blob *clu_serialize(SEXP x, size_t room) {
+clu_blob *clu_serialize_by_r(clu_blob *b, SEXP x) {
   stream st;
-  SEXP token = cont();
-  char zeros[64] = {0};
-  st.b = clu_blob_new(512);
-  if (!st.b) Rf_error("not enough memory");
-  if (room) clu_blob_append(st.b, zeros, room);
+  st.b = b;
   st.pos = 0;
   st.x = x;
-  R_UnwindProtect(do_out, &st, drop, &st, token);
+  R_UnwindProtect(do_out, &st, drop, &st, cont());
   return st.b;
 }
 
+clu_blob *clu_serialize(clu_blob *b, SEXP x) {
+  if (!b) b = clu_blob_new(512);
+  if (!b) Rf_error("not enough memory");
+  return clu_plain_put(b, x) ? b : clu_serialize_by_r(b, x);
+}
+
+typedef struct {
+  const unsigned char *p;
+  size_t left;
+} memory;
+
+static int read_memory(void *data, void *to, size_t n) {
+  memory *m = data;
+  if (n > m->left) return CLU_EOF;
+  memcpy(to, m->p, n);
+  m->p += n;
+  m->left -= n;
+  return CLU_OK;
+}
+
+SEXP clu_unserialize_bytes(const unsigned char *p, size_t n) {
+  memory m = {p, n};
+  SEXP x = clu_plain_get(p, n);
+  return x ? x : clu_unserialize_from(read_memory, &m);
+}
+
 SEXP clu_unserialize(clu_blob *b, size_t skip) {
+  unsigned char few[2048];
   stream st;
+  size_t n;
   if (!b || b->size < skip) {
     clu_blob_unref(b);
     return R_NilValue;
+  }
+  n = b->size - skip;
+  if (n <= sizeof few) { /* then nothing has to be given back on a jump */
+    memcpy(few, b->data + skip, n);
+    clu_blob_unref(b);
+    return clu_unserialize_bytes(few, n);
   }
   st.b = b;
   st.pos = skip;

@@ -19,15 +19,25 @@ void clu_raise(const char *what, const char *fmt, ...);
 /* The same for a failure of the core. */
 void clu_raise_err(const clu_err *e);
 
-/* The object in R's binary format; the caller owns the blob, `room` bytes of which are left free at
- * its beginning. May raise R's own errors; leaks nothing then. */
-clu_blob *clu_serialize(SEXP x, size_t room);
+/* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the reference
+ * to `b` and hands it back. May raise R's own errors; leaks nothing then. */
+clu_blob *clu_serialize(clu_blob *b, SEXP x);
+clu_blob *clu_serialize_by_r(clu_blob *b, SEXP x); /* never by clu_plain_put() */
 /* The object behind the first `skip` bytes. Consumes the reference to `b`, also on a jump. */
 SEXP clu_unserialize(clu_blob *b, size_t skip);
+/* The object in memory that R does not own and that stays through a jump (on the stack, static). */
+SEXP clu_unserialize_bytes(const unsigned char *p, size_t n);
 /* The object whose bytes `read` gives piece by piece: exactly `n` bytes and CLU_OK, or a code that becomes an
  * R error. Nothing is held meanwhile, the bytes go where they belong. */
 typedef int (*clu_reader)(void *data, void *p, size_t n);
 SEXP clu_unserialize_from(clu_reader read, void *data);
+
+#define CLU_MOST_FUN 4096 /* bytes of a function that travels apart from its arguments */
+
+/* glue-plain.c. Appends a plain value: 1, or 0 for others, and then nothing is appended. */
+int clu_plain_put(clu_blob *b, SEXP x);
+/* A plain value; NULL when it is none. */
+SEXP clu_plain_get(const unsigned char *p, size_t n);
 
 /* glue-master.c */
 SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log);

@@ -118,3 +118,53 @@ test_that("makeCluster(type = \"CLUTCH\") works where R can register types", {
   expect_identical(parallel::clusterCall(cl, identity, 1), list(1, 1))
   parallel::stopCluster(cl)
 })
+
+test_that("plain values and others arrive as they are, there and back", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  values <- list(
+    NULL, 1, 1L, TRUE, NA, NA_integer_, NA_real_, NaN, Inf, -0, numeric(), integer(), logical(), list(), list(NULL),
+    c(1.5, NA, -Inf), 1:10, 1:300, as.numeric(1:256), as.numeric(1:257), list(1, 2L, NA), list(list(1)), list(list(list(1))),
+    list(a = 1), c(a = 1), factor("a"), Sys.Date(), "text", list("text", 1), as.raw(1:3), 1i, quote(x + y),
+    new.env(), matrix(1:4, 2), structure(1, class = "odd"), as.list(1:300))
+  for (v in values) {
+    back <- parallel::clusterCall(cl, identity, v)[[1L]]
+    if (is.environment(v)) expect_true(is.environment(back)) else expect_identical(back, v)
+  }
+  sent <- parallel::clusterApplyLB(cl, values, function(x) x)
+  expect_identical(sent[-33L], values[-33L])
+  bits <- parallel::clusterCall(cl, function(x) serialize(x, NULL), c(NA_real_, NaN, -0))[[1L]]
+  expect_identical(bits, serialize(c(NA_real_, NaN, -0), NULL)) # to the bit
+})
+
+test_that("a function that is kept by the nodes is the one that was sent", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  in_workspace <- function(f) { environment(f) <- globalenv(); f }
+  f <- in_workspace(function(x) x + 1)
+  for (i in 1:4) expect_identical(parallel::clusterApply(cl, 1:4, f), list(2, 3, 4, 5))
+  f <- in_workspace(function(x) x + 2) # another one under the same name
+  for (i in 1:4) expect_identical(parallel::clusterApply(cl, 1:4, f), list(3, 4, 5, 6))
+  g <- in_workspace(function(x) x * clutch_test_factor)
+  for (k in c(10, 100)) { # what it finds in the node's workspace is looked up at each call
+    clutch_test_factor <- k
+    parallel::clusterExport(cl, "clutch_test_factor", environment())
+    for (i in 1:3) expect_identical(parallel::clusterApply(cl, 1:2, g), list(k, 2 * k))
+  }
+  body(f)[[1L]] <- quote(`-`)
+  for (i in 1:3) expect_identical(parallel::clusterApply(cl, 1:2, f), list(-1, 0))
+  attr(f, "mark") <- "kept"
+  h <- in_workspace(function(...) attributes(sys.function())$mark)
+  attr(h, "mark") <- "first"
+  expect_identical(parallel::clusterCall(cl, h), list("first", "first"))
+  attr(h, "mark") <- "second"
+  for (i in 1:3) expect_identical(parallel::clusterCall(cl, h), list("second", "second"))
+  environment(g) <- list2env(list(clutch_test_factor = 7), parent = globalenv())
+  for (i in 1:3) expect_identical(parallel::clusterApply(cl, 1:2, g), list(7, 14))
+  environment(g)$clutch_test_factor <- 8 # the environment of a closure is sent as it is now
+  for (i in 1:3) expect_identical(parallel::clusterApply(cl, 1:2, g), list(8, 16))
+  for (i in 1:3) {
+    expect_identical(parallel::clusterCall(cl[1], sum, 1, 2), list(3)) # builtin
+    expect_identical(parallel::clusterCall(cl[1], `if`, TRUE, 2), list(2)) # special
+  }
+})

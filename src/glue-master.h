@@ -1,0 +1,25 @@
+/* What the two halves of the master's glue share: glue-master.c (servers, nodes, waiting) and glue-calls.c. */
+#ifndef CLUTCH_GLUE_MASTER_H
+#define CLUTCH_GLUE_MASTER_H
+
+#include "glue.h"
+
+#include "core/pool.h"
+
+extern clu_loop clu_the_loop;
+/* Makes the loop ready; an R error in a forked child of the session. */
+void clu_need_loop(void);
+/* What is behind a handle; an R error when that is nothing. The handle keeps it. */
+clu_server *clu_get_server(SEXP x);
+clu_node *clu_get_node(SEXP x);
+
+/* Points in time, as clu_os_now() counts. */
+uint64_t clu_in_ms(uint64_t ms);
+uint64_t clu_in_seconds(SEXP s);
+/* Pumps until `done` says so (1) or the time is up (0). An interrupt or a time limit of R's jumps out,
+ * after `fn` (may be NULL) has run. */
+int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *));
+/* The same without a look at interrupts, for clean-ups: no R API in there. */
+int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline);
+
+#endif
