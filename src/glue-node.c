@@ -66,11 +66,17 @@ static void set_temp_dir(const char *under) {
   free(kept);
 }
 
+/* While an answer is serialized. */
+static void look_up(void) {
+  if (node.seq && *node.birth.cancel == node.seq) Rf_error("given up");
+}
+
 static SEXP begin(void) {
   unsigned char pid[8];
   clu_os_set_blocking(node.birth.fd, 1);
   if (clu_chan_init(&node.chan, node.birth.fd, INT64_MAX, 0) != CLU_OK) Rf_error("not enough memory");
   clu_os_on_int(on_interrupt);
+  clu_serialize_look_up(look_up);
   clu_put64(pid, (uint64_t)clu_os_getpid());
   clu_chan_send_bytes(&node.chan, CLU_K_HELLO, 0, pid, sizeof pid, CLU_NO_FD);
   node.over = clu_chan_flush(&node.chan) != CLU_OK;
@@ -106,6 +112,10 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
 static void answer(uint8_t kind, clu_blob *body) {
   uint64_t seq = node.seq;
   int rc, tries = 0;
+  if (*node.birth.cancel == seq) {
+    kind = CLU_K_CANCELLED;
+    body = NULL;
+  }
   if (clu_chan_send(&node.chan, kind, seq, body, CLU_NO_FD) != CLU_OK) {
     node.over = 1;
     return;

@@ -9,11 +9,31 @@ typedef struct {
   SEXP x;
 } stream;
 
+/* So that a large object does not keep the user waiting: every few megabytes somebody may jump out. */
+static void (*look_up)(void) = R_CheckUserInterrupt;
+static size_t unlooked;
+
+#define PIECE ((size_t)4 << 20)
+
+void clu_serialize_look_up(void (*fn)(void)) { look_up = fn; }
+
+static size_t piece(size_t left) {
+  size_t n = left < PIECE ? left : PIECE;
+  if ((unlooked += n) > PIECE) {
+    unlooked = 0;
+    look_up();
+  }
+  return n;
+}
+
 static void out_bytes(R_outpstream_t s, void *buf, int n) {
   stream *st = (stream *)s->data;
-  if (clu_blob_append(st->b, buf, (size_t)n) != 0)
-    Rf_error("not enough memory to serialize an object of more than %.0f MB",
-             (double)st->b->size / 1e6);
+  unsigned char *from = buf;
+  for (size_t left = (size_t)n, k; left > 0; left -= k, from += k) {
+    k = piece(left);
+    if (clu_blob_append(st->b, from, k) != 0)
+      Rf_error("not enough memory to serialize an object of more than %.0f MB", (double)st->b->size / 1e6);
+  }
 }
 
 static void out_char(R_outpstream_t s, int c) {
@@ -23,9 +43,12 @@ static void out_char(R_outpstream_t s, int c) {
 
 static void in_bytes(R_inpstream_t s, void *buf, int n) {
   stream *st = (stream *)s->data;
+  unsigned char *to = buf;
   if (n < 0 || (size_t)n > st->b->size - st->pos) Rf_error("an object arrived incomplete");
-  memcpy(buf, st->b->data + st->pos, (size_t)n);
-  st->pos += (size_t)n;
+  for (size_t left = (size_t)n, k; left > 0; left -= k, st->pos += k, to += k) {
+    k = piece(left);
+    memcpy(to, st->b->data + st->pos, k);
+  }
 }
 
 static int in_char(R_inpstream_t s) {
