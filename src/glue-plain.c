@@ -15,15 +15,10 @@
 static unsigned char head[64]; /* what an object's bytes begin with: format, versions, encoding */
 static size_t nhead;
 
-static void learn_head(void) {
-  clu_blob *b = clu_blob_new(sizeof head);
-  if (!b) Rf_error("not enough memory");
-  b = clu_serialize_by_r(b, R_NilValue);
-  if (b->size > sizeof(int) && b->size - sizeof(int) <= sizeof head) {
-    nhead = b->size - sizeof(int);
-    memcpy(head, b->data, nhead);
-  }
-  clu_blob_unref(b);
+void clu_plain_learn(const unsigned char *null, size_t n) {
+  if (n <= sizeof(int) || n - sizeof(int) > sizeof head) return;
+  nhead = n - sizeof(int);
+  memcpy(head, null, nhead);
 }
 
 static size_t width(int type) {
@@ -58,9 +53,8 @@ static int put(clu_blob *b, SEXP x) {
 
 int clu_plain_put(clu_blob *b, SEXP x) {
   size_t before = b->size;
-  if (!is_plain(x, 2)) return 0;
-  if (!nhead) learn_head();
-  if (nhead && clu_blob_append(b, head, nhead) == 0 && put(b, x) == 0) return 1;
+  if (!nhead || !is_plain(x, 2)) return 0;
+  if (clu_blob_append(b, head, nhead) == 0 && put(b, x) == 0) return 1;
   b->size = before;
   return 0;
 }
@@ -110,7 +104,6 @@ static SEXP get(bytes *in, int deep) {
 
 SEXP clu_plain_get(const unsigned char *p, size_t n) {
   bytes in = {p, n};
-  if (!nhead) learn_head();
   if (!nhead || n < nhead || memcmp(p, head, nhead) != 0) return NULL;
   in.p += nhead;
   in.left -= nhead;

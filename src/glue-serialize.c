@@ -111,7 +111,7 @@ static SEXP cont(void) {
   return token;
 }
 
-clu_blob *clu_serialize_by_r(clu_blob *b, SEXP x) {
+static clu_blob *serialize_by_r(clu_blob *b, SEXP x) {
   stream st;
   st.b = b;
   st.pos = 0;
@@ -121,9 +121,17 @@ clu_blob *clu_serialize_by_r(clu_blob *b, SEXP x) {
 }
 
 clu_blob *clu_serialize(clu_blob *b, SEXP x) {
+  static int learned;
   if (!b) b = clu_blob_new(512);
   if (!b) Rf_error("not enough memory");
-  return clu_plain_put(b, x) ? b : clu_serialize_by_r(b, x);
+  if (!learned) {
+    size_t before = b->size;
+    learned = 1;
+    b = serialize_by_r(b, R_NilValue);
+    clu_plain_learn(b->data + before, b->size - before);
+    b->size = before;
+  }
+  return clu_plain_put(b, x) ? b : serialize_by_r(b, x);
 }
 
 typedef struct {

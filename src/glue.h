@@ -22,7 +22,6 @@ void clu_raise_err(const clu_err *e);
 /* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the reference
  * to `b` and hands it back. May raise R's own errors; leaks nothing then. */
 clu_blob *clu_serialize(clu_blob *b, SEXP x);
-clu_blob *clu_serialize_by_r(clu_blob *b, SEXP x); /* never by clu_plain_put() */
 /* Called now and then while a large object is written or read; may jump out. R_CheckUserInterrupt() at first. */
 void clu_serialize_look_up(void (*fn)(void));
 /* The object behind the first `skip` bytes. Consumes the reference to `b`, also on a jump. */
@@ -36,7 +35,9 @@ SEXP clu_unserialize_from(clu_reader read, void *data);
 
 #define CLU_MOST_FUN 4096 /* bytes of a function that travels apart from its arguments */
 
-/* glue-plain.c. Appends a plain value: 1, or 0 for others, and then nothing is appended. */
+/* glue-plain.c. Until it has learned how NULL looks in R's format, nothing is plain. */
+void clu_plain_learn(const unsigned char *null, size_t n);
+/* Appends a plain value: 1, or 0 for others, and then nothing is appended. */
 int clu_plain_put(clu_blob *b, SEXP x);
 /* A plain value; NULL when it is none. */
 SEXP clu_plain_get(const unsigned char *p, size_t n);
