@@ -7,8 +7,8 @@
 typedef struct clu_sv_node {
   uint64_t id;
   clu_pid pid;
-  int slot;
-  uint64_t kill_at; /* 0: nobody asked it to stop */
+  int slot, stopping;
+  uint64_t kill_at; /* 0: never */
   char leaf[16];    /* its folder in the supervisor's own */
 } clu_sv_node;
 
@@ -102,11 +102,15 @@ static void reap(clu_supervisor *sv) {
     if (clu_os_reap(pid, i < sv->n, &how) == CLU_AGAIN) break;
     if (i < sv->n) {
       unsigned char body[8];
+      uint64_t id = sv->nodes[i].id;
+      int expected = sv->nodes[i].stopping;
       clu_put32(body, (uint32_t)how.by_signal);
       clu_put32(body + 4, (uint32_t)how.code);
-      clu_supervisor_answer(sv, CLU_K_EXITED, sv->nodes[i].id, body, sizeof body);
-      clu_chan_flush(&sv->chan); /* before its folder is removed, which may take long */
-      forget(sv, i);
+      /* Removing its folder may take long. Who has asked for the end waits for that, too; a death is news. */
+      if (expected) forget(sv, i);
+      clu_supervisor_answer(sv, CLU_K_EXITED, id, body, sizeof body);
+      clu_chan_flush(&sv->chan);
+      if (!expected) forget(sv, i);
     }
   }
 }
@@ -148,6 +152,7 @@ static int add_node(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, cons
   nd->pid = pid;
   nd->slot = slot;
   nd->kill_at = 0;
+  nd->stopping = 0;
   sv->n++;
   return CLU_OK;
 }
@@ -306,6 +311,7 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
   case CLU_K_STOP:
     if ((nd = find(sv, m->seq)) && m->body && m->body->size == 4) {
       uint32_t grace = clu_get32(m->body->data);
+      nd->stopping = 1;
       if (grace == 0)
         clu_os_kill(nd->pid, CLU_SIG_KILL, 1);
       else
