@@ -91,15 +91,15 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
   info$started <- Sys.time()
   info$packages <- packages
   info$oom_kills <- oom_kills()
-  handles <- start_nodes(info, n, left)
+  handles <- start_nodes(info, seq_len(n), left)
   info$took <- proc.time()[[3L]] - began
   cl <- lapply(seq_len(n), function(i)
     structure(list(handle = handles[[i]], host = "localhost", rank = i, info = info), class = "clutch_node"))
   structure(cl, class = c("clutch_cluster", "cluster"))
 }
 
-# `n` nodes that have said hello, or an error and none.
-start_nodes <- function(info, n, left) {
+# Nodes with these ranks that have said hello, or an error and none.
+start_nodes <- function(info, ranks, left) {
   handle <- info$server$handle
   if (is.null(info$number) || !identical(.Call(ffi_server_info, handle)$applied, info$number)) {
     answer <- .Call(ffi_server_settings, handle, info$settings, info$outfile, left())
@@ -109,7 +109,7 @@ start_nodes <- function(info, n, left) {
   nodes <- NULL
   ok <- FALSE
   on.exit(if (!ok && !is.null(nodes)) .Call(ffi_nodes_stop, nodes, 0, 5))
-  nodes <- .Call(ffi_nodes_spawn, handle, n, info$strategy == "spawn")
+  nodes <- .Call(ffi_nodes_spawn, handle, as.integer(ranks), info$strategy == "spawn")
   failed <- .Call(ffi_nodes_wait, nodes, left())
   if (failed > 0L) {
     i <- .Call(ffi_node_info, nodes[[failed]])
@@ -118,7 +118,7 @@ start_nodes <- function(info, n, left) {
       else if (i$server_ended) server_end_text(i$server_pid, info$server)
       else how_ended(i$by_signal, i$code)
     throw(if (!is.null(i$refusal)) "limit" else "start",
-          sprintf("node %d of %d cannot be started: %s; nothing was left running", failed, n, why))
+          sprintf("node %d of %d cannot be started: %s; nothing was left running", failed, length(ranks), why))
   }
   ok <- TRUE
   nodes

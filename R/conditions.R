@@ -21,9 +21,9 @@ signal_name <- function(code) {
   if (is.na(name)) "" else sprintf(" (%s%s)", name, if (name %in% names(what)) what[[name]] else "")
 }
 
-# The nodes' error. `before`: it was dead when it was asked to do something.
-throw_node_died <- function(node, before = FALSE) {
-  i <- .Call(ffi_node_info, node$handle)
+# The nodes' error. `before`: it was dead when it was asked to do something. `i`: of the node that has died, which
+# may be another one of the same call.
+throw_node_died <- function(node, before = FALSE, i = .Call(ffi_node_info, node$handle)) {
   if (i$state == "stopped")
     throw("stopped", "this cluster has been stopped: make a new one with make_cluster()")
   how <- if (!is.null(i$refusal)) i$refusal
@@ -32,9 +32,9 @@ throw_node_died <- function(node, before = FALSE) {
   if (identical(i$by_signal, TRUE) && identical(i$code, 9L) && oom_kills() > node$info$oom_kills)
     how <- paste0(how, "; the system's out-of-memory killer was at work meanwhile")
   throw("node_died",
-        sprintf("node %d of the cluster (pid %d on %s) %s: %s", node$rank, i$pid, node$host,
+        sprintf("node %d of the cluster (pid %d on %s) %s: %s", i$rank, i$pid, node$host,
                 if (before) "is dead" else "died during a call", how),
-        node = node$rank, pid = i$pid, host = node$host,
+        node = i$rank, pid = i$pid, host = node$host,
         signal = if (identical(i$by_signal, TRUE)) i$code else NA_integer_,
         status = if (identical(i$by_signal, FALSE)) i$code else NA_integer_)
 }

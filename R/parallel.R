@@ -46,7 +46,7 @@ sent_badly <- function(node, call, owner, status) {
 replace_node <- function(node) {
   old <- .Call(ffi_node_info, node$handle)
   .Call(ffi_nodes_stop, list(node$handle), 0, 5)
-  fresh <- start_nodes(node$info, 1L, function() 30)[[1L]]
+  fresh <- start_nodes(node$info, node$rank, function() 30)[[1L]]
   .Call(ffi_node_swap, node$handle, fresh)
   warning(warningCondition(sprintf(paste(
     "node %d (pid %d) did not give up an interrupted call within %g seconds and was replaced:",
@@ -57,6 +57,7 @@ replace_node <- function(node) {
 recvData_clutch_node <- function(node) {
   answer <- .Call(ffi_node_recv, .subset2(node, 1L))
   if (is.null(answer)) throw_node_died(node)
+  if (length(answer) == 1L) throw_node_died(node, i = answer[[1L]])
   answer
 }
 

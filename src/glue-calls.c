@@ -196,6 +196,8 @@ static SEXP element(SEXP list, const char *name) {
 typedef struct {
   clu_node *nd;
   uint64_t owner, seq;
+  uint64_t deaths; /* of nodes, when it was last looked for whom they concern */
+  clu_node *dead;  /* another node of the same call that has died */
 } one_wait;
 
 static int in_step(void *data) { return clu_node_in_step(((one_wait *)data)->nd); }
@@ -349,15 +351,29 @@ static SEXP died(clu_node *nd, uint64_t owner) {
   return R_NilValue;
 }
 
+/* A node that can no more answer to this call. */
+static clu_node *dead_of(uint64_t owner) {
+  for (clu_node *nd = clu_the_loop.nodes; nd; nd = nd->next) {
+    if (nd->state <= CLU_NODE_READY) continue;
+    for (int i = 0; i < nd->nreqs; i++)
+      if (nd->reqs[i].owner == owner && !nd->reqs[i].arrival) return nd;
+  }
+  return NULL;
+}
+
 static int one_answered(void *data) {
   one_wait *w = data;
   clu_req *r;
   if (w->nd->state > CLU_NODE_READY) return 1;
   r = clu_node_first(w->nd);
-  return r && r->arrival;
+  if (r && r->arrival) return 1;
+  if (!w->owner || w->deaths == clu_the_loop.deaths) return 0;
+  w->deaths = clu_the_loop.deaths;
+  return (w->dead = dead_of(w->owner)) != NULL;
 }
 
-/* The answer to the oldest call of this node; NULL: it has died. */
+/* The answer to the oldest call of this node; NULL: it has died; list(info): another node of the same call has,
+ * whose answer would be asked for later, but the call as a whole has failed now. */
 SEXP ffi_node_recv(SEXP handle) {
   clu_node *nd = clu_get_node(handle);
   clu_req *r = clu_node_first(nd);
@@ -369,7 +385,16 @@ SEXP ffi_node_recv(SEXP handle) {
   forget_sent();
   w.nd = nd;
   w.owner = r->owner;
+  w.deaths = UINT64_MAX; /* look once at the beginning */
+  w.dead = NULL;
   clu_wait_for(one_answered, &w, UINT64_MAX, abandon_wait);
+  if (w.dead) {
+    SEXP out = PROTECT(Rf_allocVector(VECSXP, 1));
+    died(w.dead, w.owner);
+    SET_VECTOR_ELT(out, 0, clu_node_info(w.dead));
+    UNPROTECT(1);
+    return out;
+  }
   r = clu_node_first(nd);
   if (!r || !r->arrival) return died(nd, w.owner);
   return answer_list(handle, nd, r);

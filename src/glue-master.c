@@ -276,16 +276,18 @@ SEXP ffi_server_close(SEXP server, SEXP seconds) {
 
 /* ---- nodes: birth and end ---- */
 
-SEXP ffi_nodes_spawn(SEXP server, SEXP n, SEXP by_exec) {
+/* A node for each of `ranks`, which are the numbers that they have in their cluster. */
+SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
   clu_server *s = clu_get_server(server);
   clu_err e = {0, 0, ""};
-  int k = Rf_asInteger(n), exec = Rf_asLogical(by_exec);
+  int k = Rf_length(ranks), exec = Rf_asLogical(by_exec);
   SEXP out = PROTECT(Rf_allocVector(VECSXP, k));
   for (int i = 0; i < k; i++)
     SET_VECTOR_ELT(out, i, shell(tag_node(), Rf_allocVector(VECSXP, 0), node_finalize));
   for (int i = 0; i < k; i++) {
     clu_node *nd = NULL;
     if (clu_node_spawn(s, exec, &nd, &e) != CLU_OK) clu_raise_err(&e);
+    nd->rank = INTEGER(ranks)[i];
     R_SetExternalPtrAddr(VECTOR_ELT(out, i), nd);
     handles++;
     if (i % 8 == 7) clu_loop_pump(&clu_the_loop, 0, NULL); /* descriptors in flight are limited */
@@ -349,19 +351,17 @@ SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds) {
   return Rf_ScalarLogical(clu_pump_for(nodes_over, &w, clu_in_seconds(seconds)));
 }
 
-SEXP ffi_node_info(SEXP handle) {
-  static const char *names[] = {"id", "pid", "state", "by_signal", "code", "refusal", "age",
+SEXP clu_node_info(clu_node *nd) {
+  static const char *names[] = {"rank", "pid", "state", "by_signal", "code", "refusal", "age",
                                       "done", "waiting", "server_pid", "server_ended", ""};
   static const char *const states[] = {"starting", "idle", "dead", "stopped"};
-  clu_node *nd = clu_get_node(handle);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   const char *state;
   int waiting = 0;
-  clu_loop_pump(&clu_the_loop, 0, NULL);
   state = states[nd->state];
   for (int i = 0; i < nd->nreqs; i++) waiting += !nd->reqs[i].arrival;
   if (nd->state == CLU_NODE_READY && waiting) state = clu_node_in_step(nd) ? "busy" : "cancelling";
-  SET_VECTOR_ELT(out, 0, Rf_ScalarReal((double)nd->id));
+  SET_VECTOR_ELT(out, 0, Rf_ScalarInteger(nd->rank));
   SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(nd->pid ? (int)nd->pid : NA_INTEGER));
   SET_VECTOR_ELT(out, 2, Rf_mkString(state));
   SET_VECTOR_ELT(out, 3, Rf_ScalarLogical(nd->how_known ? nd->how.by_signal : NA_LOGICAL));
@@ -374,6 +374,12 @@ SEXP ffi_node_info(SEXP handle) {
   SET_VECTOR_ELT(out, 10, Rf_ScalarLogical(nd->server->state == CLU_SERVER_ENDED));
   UNPROTECT(1);
   return out;
+}
+
+SEXP ffi_node_info(SEXP handle) {
+  clu_node *nd = clu_get_node(handle);
+  clu_loop_pump(&clu_the_loop, 0, NULL);
+  return clu_node_info(nd);
 }
 
 /* The node behind `handle` is from now on the one behind `fresh`, for every copy of the handle. */

@@ -13,6 +13,9 @@ void clu_need_loop(void);
 clu_server *clu_get_server(SEXP x);
 clu_node *clu_get_node(SEXP x);
 
+/* What R is told of a node: a list. */
+SEXP clu_node_info(clu_node *nd);
+
 /* Points in time, as clu_os_now() counts. */
 uint64_t clu_in_ms(uint64_t ms);
 uint64_t clu_in_seconds(SEXP s);

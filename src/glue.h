@@ -49,7 +49,7 @@ SEXP ffi_server_wait(SEXP server, SEXP seconds);
 SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds);
 SEXP ffi_server_info(SEXP server);
 SEXP ffi_server_close(SEXP server, SEXP seconds);
-SEXP ffi_nodes_spawn(SEXP server, SEXP n, SEXP by_exec);
+SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec);
 SEXP ffi_nodes_wait(SEXP handles, SEXP seconds);
 SEXP ffi_nodes_stop(SEXP handles, SEXP grace_ms, SEXP seconds);
 SEXP ffi_node_info(SEXP handle);

@@ -144,6 +144,7 @@ static void node_over(clu_node *nd) {
   if (nd->state > CLU_NODE_READY) return;
   nd->state = nd->stopping ? CLU_NODE_STOPPED : CLU_NODE_DEAD;
   nd->over = clu_os_now();
+  if (!nd->stopping) nd->loop->deaths++;
   nd->signals = 0;
   nd->server->live--;
   for (int i = nd->nreqs - 1; i >= 0; i--)

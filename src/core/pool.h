@@ -25,6 +25,7 @@ struct clu_loop {
   clu_server *servers;
   uint64_t arrivals; /* answers so far: orders them */
   uint64_t next_id;  /* of nodes and settings */
+  uint64_t deaths;   /* of nodes that nobody had stopped */
   int events;        /* seen by the last pump */
 };
 
@@ -81,7 +82,7 @@ struct clu_node {
   uint64_t seq;
   uint64_t done;      /* answered, stale ones not counted */
   int signals;        /* cancels sent and not yet confirmed */
-  uint64_t mark;      /* the caller's */
+  int rank;           /* the caller's: its number in the cluster */
 };
 
 int clu_loop_init(clu_loop *l, clu_err *e);

@@ -14,6 +14,20 @@ test_that("a node that dies in a call is named, and the others stay in step", {
   stop_cluster(cl)
 })
 
+test_that("a death is an error at once, also while the call waits for another node", {
+  cl <- make_cluster(3)
+  on.exit(stop_cluster(cl))
+  die_or_sleep <- function(i) if (i == 3) tools::pskill(Sys.getpid(), 9L) else Sys.sleep(600)
+  for (call in list(function() parallel::clusterApply(cl, 1:3, die_or_sleep),
+                    function() parallel::clusterMap(cl, die_or_sleep, 1:3))) {
+    e <- expect_error(call(), class = "clutch_node_died")
+    expect_identical(e$node, 3L)
+    expect_identical(parallel::clusterApply(cl[1:2], 1:2, identity), list(1L, 2L))
+    stop_cluster(cl)
+    cl <- make_cluster(3)
+  }
+})
+
 test_that("quit() and a segmentation fault are told apart", {
   cl <- make_cluster(2)
   e <- died(parallel::clusterCall(cl[1L], function() quit(status = 3)))
