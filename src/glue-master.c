@@ -103,6 +103,13 @@ static void jumped(void *data, Rboolean jump) {
   if (jump && j->fn) j->fn(j->data);
 }
 
+/* The time is up, but this process may have been stopped, and what it waits for be here for long. */
+static int look_again(int (*done)(void *), void *data) {
+  for (int k = 0; k < 1000 && !done(data); k++)
+    if (clu_loop_pump(&loop, 0, NULL) != CLU_OK || loop.events == 0) break;
+  return done(data);
+}
+
 /* Pumps until `done` says so (1) or the time is up (0). An interrupt or a time limit of R's jumps out,
  * after `fn` has run. */
 static int wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *)) {
@@ -116,7 +123,7 @@ static int wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*f
     int64_t wait = SLICE;
     if (deadline != UINT64_MAX) {
       now = clu_os_now();
-      if (now >= deadline) return 0;
+      if (now >= deadline) return look_again(done, data);
       if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);
     }
     if (spin_end) { /* the answer to a small call is here before a sleeper would be awake */
@@ -145,7 +152,8 @@ static int wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*f
 static int pump_for(int (*done)(void *), void *data, uint64_t deadline) {
   while (!done(data)) {
     uint64_t now = clu_os_now();
-    if (now >= deadline || clu_loop_pump(&loop, (int64_t)(deadline - now), NULL) != CLU_OK) return 0;
+    if (now >= deadline) return look_again(done, data);
+    if (clu_loop_pump(&loop, (int64_t)(deadline - now), NULL) != CLU_OK) return 0;
   }
   return 1;
 }
