@@ -264,7 +264,8 @@ SEXP ffi_server_info(SEXP server) {
   clu_server *s = get_server(server);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_loop_pump(&loop, 0, NULL); /* what it may have said meanwhile */
-  if (s->state == CLU_SERVER_ENDED) clu_server_reap(s);
+  if (s->state == CLU_SERVER_ENDED && !clu_server_reap(s) && !s->bye && !s->asked)
+    for (int k = 0; k < 200 && !clu_server_reap(s); k++) clu_os_pause(1000000); /* killed: just now */
   SET_VECTOR_ELT(out, 0, Rf_ScalarInteger((int)s->pid));
   SET_VECTOR_ELT(out, 1, Rf_mkString(states[s->state]));
   SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(s->bye));
@@ -284,10 +285,17 @@ SEXP ffi_server_close(SEXP server, SEXP seconds) {
   int gone;
   clu_server_close(s);
   while (!(gone = clu_server_reap(s)) && clu_os_now() < deadline) clu_os_pause(1000000);
+  if (!gone) {
+    clu_os_kill(s->pid, CLU_SIG_KILL, 0);
+    deadline = in_ms(1000);
+    while (!(gone = clu_server_reap(s)) && clu_os_now() < deadline) clu_os_pause(1000000);
+  }
   return Rf_ScalarLogical(gone);
 }
 
 /* ---- nodes: birth and end ---- */
+
+static int server_heard(void *s) { return !clu_chan_pending(&((clu_server *)s)->chan); }
 
 SEXP ffi_nodes_spawn(SEXP server, SEXP n, SEXP by_exec) {
   clu_server *s = get_server(server);
@@ -298,7 +306,11 @@ SEXP ffi_nodes_spawn(SEXP server, SEXP n, SEXP by_exec) {
     SET_VECTOR_ELT(out, i, shell(tag_node(), Rf_allocVector(VECSXP, 0), node_finalize));
   for (int i = 0; i < k; i++) {
     clu_node *nd = NULL;
-    if (clu_node_spawn(s, exec, &nd, &e) != CLU_OK) clu_raise_err(&e);
+    if (clu_node_spawn(s, exec, &nd, &e) != CLU_OK) {
+      for (int j = 0; j < i; j++) clu_node_stop(R_ExternalPtrAddr(VECTOR_ELT(out, j)), 0);
+      pump_for(server_heard, s, in_ms(2000));
+      clu_raise_err(&e);
+    }
     R_SetExternalPtrAddr(VECTOR_ELT(out, i), nd);
     handles++;
     if (i % 8 == 7) clu_loop_pump(&loop, 0, NULL); /* descriptors in flight are limited */
@@ -340,7 +352,7 @@ static int nodes_over(void *data) {
   for (; w->from < Rf_xlength(w->list); w->from++) {
     clu_node *nd = nth(w->list, w->from);
     if (nd->state <= CLU_NODE_READY) return 0;
-    if (!nd->how_known && nd->server->state != CLU_SERVER_ENDED) return 0;
+    if (!nd->how_known && !nd->refusal && nd->server->state != CLU_SERVER_ENDED) return 0;
   }
   return 1;
 }
