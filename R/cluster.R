@@ -83,15 +83,23 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
   }
 
   info <- new.env(parent = emptyenv())
-  info$server <- server
   info$strategy <- strategy
-  info$settings <- node_settings(whole_env, server$env, outfile, opts$renice)
-  info$settings$by_exec <- strategy == "spawn"
   info$outfile <- path.expand(outfile)
   info$started <- Sys.time()
   info$packages <- packages
   info$oom_kills <- oom_kills()
-  handles <- start_nodes(info, seq_len(n), left)
+  hatch <- function(server) {
+    info$server <- server
+    info$settings <- node_settings(whole_env, server$env, outfile, opts$renice)
+    info$settings$by_exec <- strategy == "spawn"
+    info$number <- NULL
+    start_nodes(info, seq_len(n), left)
+  }
+  handles <- tryCatch(hatch(server), clutch_error = function(e) {
+    # a warm server may end just now, because it was idle for too long, or was killed
+    if (.Call(ffi_server_info, server$handle)$state != "ended") stop(e)
+  })
+  if (is.null(handles)) handles <- hatch(server_ready(server_for(server_spec, whole_env), left()))
   info$took <- proc.time()[[3L]] - began
   cl <- lapply(seq_len(n), function(i)
     structure(list(handle = handles[[i]], host = "localhost", rank = i, info = info), class = "clutch_node"))

@@ -59,6 +59,9 @@ server_for <- function(spec, env, quiet = FALSE) {
 }
 
 server_start <- function(spec, env) {
+  idle <- getOption("clutch.idle_limit", 300)
+  if (!is.numeric(idle) || length(idle) != 1L || is.na(idle) || idle <= 0)
+    throw("argument", "option 'clutch.idle_limit' has to be a positive number of seconds")
   log <- tempfile("clutch-server-", fileext = ".log")
   lib <- dirname(getNamespaceInfo("clutch", "path"))
   default <- if (spec$methods) "--default-packages=datasets,utils,grDevices,graphics,stats,methods"
@@ -69,7 +72,7 @@ server_start <- function(spec, env) {
   exec <- spec$strategy == "spawn"
   if (!exec) env["GLIBC_TUNABLES"] <- huge_pages(env["GLIBC_TUNABLES"])
   argv <- c(command, system.file("node", "fork-server.R", package = "clutch", lib.loc = lib), lib,
-            format(getOption("clutch.idle_limit", 300)), if (exec) paste(spec$packages, collapse = ",") else "",
+            format(min(idle, 1e9)), if (exec) paste(spec$packages, collapse = ",") else "",
             command)
   handle <- .Call(ffi_server_start, spec$rscript, argv, paste0(names(env), "=", env), log)
   server <- list(handle = handle, log = log, env = env, report = NULL, tmp = NULL)

@@ -13,9 +13,9 @@
 }
 
 .onAttach <- function(libname, pkgname) {
-  if (isTRUE(getOption("clutch.prestart")))
+  if (isTRUE(getOption("clutch.prestart"))) try(silent = TRUE, # the first cluster will say what is wrong
     server_for(list(packages = character(), rscript = file.path(R.home("bin"), "Rscript"),
-                    rscript_args = character(), methods = TRUE, strategy = "fork_server"), effective_env(NULL))
+                    rscript_args = character(), methods = TRUE, strategy = "fork_server"), effective_env(NULL)))
 }
 
 .onUnload <- function(libpath) {

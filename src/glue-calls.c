@@ -9,13 +9,12 @@
  * frame is gone and its requests are not, the call was abandoned. The frames are held weakly: they
  * keep nothing alive. */
 
-#define MAX_OWNERS 16
-
-static struct {
+typedef struct {
   uint64_t number;
   SEXP ref; /* weak reference, preserved */
-} owners[MAX_OWNERS];
-static int n_owners;
+} caller;
+static caller *owners; /* of calls within calls, the innermost last */
+static int n_owners, owners_cap;
 static uint64_t owner_numbers, burst_owner;
 
 static uint64_t owner_of(SEXP frame) {
@@ -50,13 +49,20 @@ SEXP ffi_owner_begin(SEXP frame, SEXP burst, SEXP frames) {
   int kept = 0;
   SEXP ref;
   clu_need_loop();
+  if (n_owners == owners_cap) {
+    int cap = owners_cap ? 2 * owners_cap : 16;
+    caller *more = realloc(owners, (size_t)cap * sizeof *more);
+    if (!more) clu_raise("memory", "not enough memory");
+    owners = more;
+    owners_cap = cap;
+  }
   forget_sent();
   for (int i = 0; i < n_owners; i++) {
     SEXP key = R_WeakRefKey(owners[i].ref);
     int alive = 0;
     if (key != R_NilValue)
       for (SEXP f = frames; TYPEOF(f) == LISTSXP && !alive; f = CDR(f)) alive = CAR(f) == key;
-    if (alive && kept < MAX_OWNERS - 1) {
+    if (alive) {
       owners[kept++] = owners[i];
     } else {
       cancel_owner(owners[i].number);

@@ -101,6 +101,13 @@ static void jumped(void *data, Rboolean jump) {
   if (jump && j->fn) j->fn(j->data);
 }
 
+/* The time is up, but this process may have been stopped, and what it waits for be here for long. */
+static int look_again(int (*done)(void *), void *data) {
+  for (int k = 0; k < 1000 && !done(data); k++)
+    if (clu_loop_pump(&clu_the_loop, 0, NULL) != CLU_OK || clu_the_loop.events == 0) break;
+  return done(data);
+}
+
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *)) {
   uint64_t looked = 0, spin_end = clu_os_now() + SPIN;
   on_jump j;
@@ -112,7 +119,7 @@ int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(
     int64_t wait = SLICE;
     if (deadline != UINT64_MAX) {
       now = clu_os_now();
-      if (now >= deadline) return 0;
+      if (now >= deadline) return look_again(done, data);
       if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);
     }
     if (spin_end) { /* the answer to a small call is here before a sleeper would be awake */
@@ -140,7 +147,8 @@ int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(
 int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline) {
   while (!done(data)) {
     uint64_t now = clu_os_now();
-    if (now >= deadline || clu_loop_pump(&clu_the_loop, (int64_t)(deadline - now), NULL) != CLU_OK) return 0;
+    if (now >= deadline) return look_again(done, data);
+    if (clu_loop_pump(&clu_the_loop, (int64_t)(deadline - now), NULL) != CLU_OK) return 0;
   }
   return 1;
 }
@@ -251,7 +259,8 @@ SEXP ffi_server_info(SEXP server) {
   clu_server *s = clu_get_server(server);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_loop_pump(&clu_the_loop, 0, NULL); /* what it may have said meanwhile */
-  if (s->state == CLU_SERVER_ENDED) clu_server_reap(s);
+  if (s->state == CLU_SERVER_ENDED && !clu_server_reap(s) && !s->bye && !s->asked)
+    for (int k = 0; k < 200 && !clu_server_reap(s); k++) clu_os_pause(1000000); /* killed: just now */
   SET_VECTOR_ELT(out, 0, Rf_ScalarInteger((int)s->pid));
   SET_VECTOR_ELT(out, 1, Rf_mkString(states[s->state]));
   SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(s->bye));
@@ -271,10 +280,17 @@ SEXP ffi_server_close(SEXP server, SEXP seconds) {
   int gone;
   clu_server_close(s);
   while (!(gone = clu_server_reap(s)) && clu_os_now() < deadline) clu_os_pause(1000000);
+  if (!gone) {
+    clu_os_kill(s->pid, CLU_SIG_KILL, 0);
+    deadline = clu_in_ms(1000);
+    while (!(gone = clu_server_reap(s)) && clu_os_now() < deadline) clu_os_pause(1000000);
+  }
   return Rf_ScalarLogical(gone);
 }
 
 /* ---- nodes: birth and end ---- */
+
+static int server_heard(void *s) { return !clu_chan_pending(&((clu_server *)s)->chan); }
 
 /* A node for each of `ranks`, which are the numbers that they have in their cluster. */
 SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
@@ -286,7 +302,11 @@ SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
     SET_VECTOR_ELT(out, i, shell(tag_node(), Rf_allocVector(VECSXP, 0), node_finalize));
   for (int i = 0; i < k; i++) {
     clu_node *nd = NULL;
-    if (clu_node_spawn(s, exec, &nd, &e) != CLU_OK) clu_raise_err(&e);
+    if (clu_node_spawn(s, exec, &nd, &e) != CLU_OK) {
+      for (int j = 0; j < i; j++) clu_node_stop(R_ExternalPtrAddr(VECTOR_ELT(out, j)), 0);
+      clu_pump_for(server_heard, s, clu_in_ms(2000));
+      clu_raise_err(&e);
+    }
     nd->rank = INTEGER(ranks)[i];
     R_SetExternalPtrAddr(VECTOR_ELT(out, i), nd);
     handles++;
@@ -329,7 +349,7 @@ static int nodes_over(void *data) {
   for (; w->from < Rf_xlength(w->list); w->from++) {
     clu_node *nd = nth(w->list, w->from);
     if (nd->state <= CLU_NODE_READY) return 0;
-    if (!nd->how_known && nd->server->state != CLU_SERVER_ENDED) return 0;
+    if (!nd->how_known && !nd->refusal && nd->server->state != CLU_SERVER_ENDED) return 0;
   }
   return 1;
 }

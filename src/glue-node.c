@@ -32,6 +32,7 @@ static struct {
   double t1[5];
   int over;                   /* the channel is of no more use */
   int asked;                  /* the master has said DONE */
+  volatile int forked;        /* this is a child of the node (mclapply() in a call), not the node */
 } node;
 
 void clu_node_born(const clu_birth *b) { node.birth = *b; }
@@ -71,8 +72,15 @@ static void look_up(void) {
   if (node.seq && *node.birth.cancel == node.seq) Rf_error("given up");
 }
 
+/* A fork of the node must not take its calls, nor answer in its place. */
+static void after_fork(void) {
+  node.forked = 1;
+  clu_os_close(node.birth.fd);
+}
+
 static SEXP begin(void) {
   unsigned char pid[8];
+  clu_os_after_fork(after_fork);
   clu_os_set_blocking(node.birth.fd, 1);
   if (clu_chan_init(&node.chan, node.birth.fd, INT64_MAX, 0) != CLU_OK) Rf_error("not enough memory");
   clu_os_on_int(on_interrupt);
@@ -94,6 +102,7 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   void *p;
   clu_err e = {0, 0, ""};
   clu_birth b;
+  char *above;
   memset(&b, 0, sizeof b);
   b.fd = 3;
   b.parent = clu_os_getppid();
@@ -103,6 +112,7 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   b.cancel = (volatile uint64_t *)p + Rf_asInteger(slot);
   snprintf(b.tmp, sizeof b.tmp, "%s", CHAR(STRING_ELT(tmp, 0)));
   clu_node_born(&b);
+  if ((above = strrchr(b.tmp, '/'))) *above = 0; /* the fork server's folder, as for a forked node */
   clu_os_on_term(b.parent, b.tmp);
   if (clu_os_follow_parent(b.parent) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
   return begin();
@@ -138,6 +148,7 @@ static void check(void *unused) {
 
 /* Ends the evaluation: an interrupt that R has been told of and has not acted upon is not for the next. */
 static void stop_running(void) {
+  if (node.forked) clu_os_end_self(); /* it came back from its call */
   node.running = 0;
   if (node.interrupted) {
     node.interrupted = 0;

@@ -136,8 +136,9 @@ void clu_os_end_self(void);
  * ended already. Where the system cannot do that, CLU_UNSUPPORTED. */
 int clu_os_follow_parent(clu_pid parent);
 /* From now on CLU_SIG_TERM ends this process at once, and when its parent is no longer `parent` the
- * folder `tmp` and all in it is removed as its last act, and the folder around it if that is empty then. Async-signal-safe inside. `tmp` is
- * copied; NULL: the default action again. */
+ * folder `tmp` and all in it is removed as its last act; if it leads a process group, that ends with
+ * it. In a process forked by this one it just ends that. Async-signal-safe inside. `tmp` is copied;
+ * NULL: the default action again. */
 int clu_os_on_term(clu_pid parent, const char *tmp);
 /* From now on the end of a child, or CLU_SIG_TERM, makes `*readable` readable: a supervisor's way
  * of waiting for both. clu_os_watch_end() undoes it (in a forked child, too). */

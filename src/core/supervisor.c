@@ -250,7 +250,7 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
       b->fd = fd;
       b->cancel = &sv->slots[slot];
       b->parent = me;
-      clu_os_on_term(me, b->tmp);
+      clu_os_on_term(me, sv->tmp); /* with this server gone, its folder is of no more use either */
       if (clu_os_follow_parent(me) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
       return 1;
     }

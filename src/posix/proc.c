@@ -218,17 +218,21 @@ int clu_os_follow_parent(clu_pid parent) {
 #endif
 }
 
-static clu_pid term_parent;
+static clu_pid term_parent, term_self;
 static char *term_tmp;
 
 static void on_term(int sig) {
-  if (getppid() != (pid_t)term_parent) {
-    /* nobody is left to clean up: become the program that does; the last one finds the folder around
-     * its own empty */
-    char *argv[] = {(char *)"sh", (char *)"-c",
-                    (char *)"rm -rf -- \"$0\"; rmdir -- \"${0%/*}\" 2> /dev/null", term_tmp, NULL};
-    execve("/bin/sh", argv, environ);
-    kill(getpid(), SIGKILL);
+  /* not in a process that the one meant has forked: parallel ends those by SIGTERM */
+  if (getpid() == (pid_t)term_self && getppid() != (pid_t)term_parent) {
+    /* nobody is left to clean up. vfork, for fork() is not safe here: it takes locks */
+    char *argv[] = {(char *)"rm", (char *)"-rf", (char *)"--", term_tmp, NULL};
+    pid_t pid = getpgrp() == getpid() ? fork_to_exec() : 0;
+    if (pid <= 0) { /* as the child; or where there can be none, this process becomes it */
+      execve("/bin/rm", argv, environ);
+      kill(getpid(), SIGKILL);
+    }
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+    kill(0, SIGKILL); /* what this process has started, and itself */
   }
   signal(sig, SIG_DFL);
   kill(getpid(), sig);
@@ -240,6 +244,7 @@ int clu_os_on_term(clu_pid parent, const char *tmp) {
   free(term_tmp);
   term_tmp = copy;
   term_parent = parent;
+  term_self = getpid();
   if (!tmp) return CLU_OK;
   if (!copy) return CLU_NOMEM;
   set_handler(SIGTERM, on_term, SA_NODEFER);

@@ -37,7 +37,18 @@ start_script <- function(lines, ...) {
                  shQuote(file), shQuote(out), shQuote(pidfile))
   system(cmd, wait = TRUE)
   stopifnot(eventually(file.exists(pidfile) && length(readLines(pidfile)) == 1L))
-  list(pid = as.integer(readLines(pidfile)), out = out)
+  list(pid = as.integer(readLines(pidfile)), out = out, tmp = tmp)
+}
+
+# Those that a script has started, and itself: they have its TMPDIR from their start on.
+processes_of <- function(s) {
+  mark <- paste0("TMPDIR=", s$tmp)
+  p <- as.integer(list.files("/proc", "^[0-9]+$"))
+  p[vapply(p, function(p) {
+    env <- tryCatch(suppressWarnings(readBin(file.path("/proc", p, "environ"), "raw", 1e5)), error = function(e) raw())
+    env[env == 0] <- charToRaw("\n")
+    alive(p) && mark %in% strsplit(rawToChar(env), "\n", fixed = TRUE)[[1L]]
+  }, NA)]
 }
 
 said <- function(script, pattern, seconds = 30) {

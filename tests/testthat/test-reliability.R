@@ -1,0 +1,289 @@
+# What is done to the processes from outside, at every step of their lives: killed, stopped, interrupted,
+# short of memory, processes and descriptors. After each the cluster is in step, or there is a clear error
+# and nothing left.
+
+server_pid <- function(cl) .Call(clutch:::ffi_node_info, cl[[1L]]$handle)$server_pid
+node_died <- function(expr) tryCatch(expr, clutch_node_died = identity)
+later <- function(seconds, command, ...) system(sprintf(paste0("(sleep %.3f; ", command, ") >/dev/null 2>&1 &"), seconds, ...))
+works <- function(cl) {
+  x <- stats::runif(1)
+  identical(parallel::clusterCall(cl, identity, x), rep(list(x), length(cl)))
+}
+expect_done <- function(s, seconds = 60) {
+  done <- said(s, "^done|^Error|halted", seconds) && any(grepl("^done", readLines(s$out, warn = FALSE)))
+  expect_true(done, info = paste(readLines(s$out, warn = FALSE), collapse = "\n"))
+}
+ends <- function(s) eventually(length(processes_of(s)) == 0L)
+# Files that are left when all is over: a session that was killed leaves its own folder, as any R does.
+left_in <- function(s) {
+  folder <- grep("^session=", readLines(s$out, warn = FALSE), value = TRUE)
+  setdiff(list.files(s$tmp), basename(sub("^session=", "", folder)))
+}
+
+# ---- forks of a node ----
+
+test_that("a process forked in a call takes nothing with it when it is ended", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  r <- parallel::clusterCall(cl, function() {
+    file <- tempfile()
+    writeLines("kept", file)
+    child <- parallel::mcparallel(Sys.sleep(60))
+    tools::pskill(child$pid, 15L) # as parallel itself does when a mclapply() is interrupted
+    parallel::mccollect(child)
+    readLines(file)
+  })
+  expect_identical(r, list("kept", "kept"))
+})
+
+test_that("a process forked in a call never answers in the node's place, nor takes its calls", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  p <- pids(cl)
+  for (how in c("error", "value")) {
+    r <- parallel::clusterCall(cl, function(how) {
+      child <- parallel:::mcfork()
+      if (inherits(child, "masterProcess")) if (how == "error") stop("of the child") else return("of the child")
+      while (!is.null(parallel:::selectChildren(child, 30)) && !is.raw(parallel:::readChild(child))) NULL
+      "of the node"
+    }, how)
+    expect_identical(r, list("of the node", "of the node"))
+    for (k in 1:5) expect_identical(unlist(parallel::clusterCall(cl, Sys.getpid)), p)
+  }
+})
+
+# ---- kill -9 ----
+
+test_that("a node killed while a large call is sent, or its answer comes, is an error that says so", {
+  linux_only()
+  cl <- make_cluster(3)
+  on.exit(stop_cluster(cl))
+  big <- raw(5e7)
+  p <- pids(cl)
+  tools::pskill(p[[1L]], 19L) # stopped: it reads nothing, half of the call is sent
+  later(0.2, "kill -9 %d", p[[1L]])
+  e <- node_died(parallel::clusterCall(cl, length, big))
+  expect_s3_class(e, "clutch_node_died")
+  expect_identical(e[c("node", "pid", "host", "signal")], list(node = 1L, pid = p[[1L]], host = "localhost", signal = 9L))
+  expect_match(conditionMessage(e), "SIGKILL")
+  expect_true(works(cl[-1L]))
+  for (delay in c(0, 0.02, 0.05)) { # at any time while 100 MB come back, or after
+    one <- make_cluster(1)
+    r <- node_died(parallel::clusterCall(one, function(d) {
+      system(sprintf("(sleep %.2f; kill -9 %d) >/dev/null 2>&1 &", d, Sys.getpid()))
+      raw(1e8)
+    }, delay))
+    if (is.list(r[[1L]]) || inherits(r, "condition")) expect_identical(r$signal, 9L)
+    else expect_identical(length(r[[1L]]), 100000000L)
+    stop_cluster(one)
+  }
+  expect_true(works(cl[-1L]))
+})
+
+test_that("a fork server killed while it starts nodes is replaced at once, with a message", {
+  linux_only()
+  stop_cluster(make_cluster(1))
+  cl <- make_cluster(1)
+  old <- server_pid(cl)
+  stop_cluster(cl)
+  tools::pskill(old, 19L)
+  later(0.2, "kill -9 %d", old)
+  expect_message(cl <- make_cluster(2), "fork server .* killed by signal 9 .SIGKILL.; a new one")
+  expect_true(works(cl))
+  expect_false(server_pid(cl) == old)
+  stop_cluster(cl)
+})
+
+test_that("a fork server killed during calls and while the cluster stops", {
+  linux_only()
+  cl <- make_cluster(2)
+  p <- pids(cl)
+  server <- server_pid(cl)
+  tmp <- dirname(dirname(parallel::clusterCall(cl[1L], tempdir)[[1L]]))
+  grandchild <- parallel::clusterCall(cl[1L], function() system("sleep 300 >/dev/null 2>&1 & echo $!", intern = TRUE))[[1L]]
+  tools::pskill(p[[1L]], 19L)
+  later(0.2, "kill -9 %d; kill -CONT %d", server, p[[1L]])
+  e <- node_died(parallel::clusterCall(cl, length, raw(5e7)))
+  expect_match(conditionMessage(e), "its fork server .pid [0-9]+. was killed by signal 9 .SIGKILL., and its nodes with it")
+  expect_true(eventually(!any(alive(c(p, grandchild)))))
+  expect_true(eventually(!dir.exists(tmp)))
+  suppressMessages(cl <- make_cluster(2))
+  server <- server_pid(cl)
+  p <- pids(cl)
+  tools::pskill(server, 19L)
+  later(0.2, "kill -9 %d", server)
+  expect_null(stop_cluster(cl))
+  expect_true(eventually(!any(alive(c(p, server)))))
+  expect_message(make_cluster(1), "killed by signal 9")
+})
+
+test_that("a fork server killed at any time of its start leaves no process", {
+  linux_only()
+  s <- start_script(c(
+    "cat('session=', tempdir(), '\\n', sep = '')",
+    "children <- sprintf('/proc/%d/task/%d/children', Sys.getpid(), Sys.getpid())",
+    "shot <- tempfile()",
+    "for (d in seq(0.002, 0.2, length.out = 10)) {",
+    "  unlink(shot)",
+    "  system(sprintf('(sleep %.3f; kill -9 $(cat %s); touch %s) >/dev/null 2>&1 &', d, children, shot))",
+    "  cl <- tryCatch(suppressMessages(make_cluster(2)), clutch_start = identity)",
+    "  if (!inherits(cl, 'error')) { tryCatch(parallel::clusterCall(cl, identity, 1), clutch_node_died = identity); stop_cluster(cl) }",
+    "  while (!file.exists(shot)) Sys.sleep(0.01)",
+    "  fork_server_stop(all = TRUE)",
+    "}",
+    "cl <- make_cluster(2); cat('works=', identical(parallel::clusterCall(cl, identity, 1), list(1, 1)), '\\n', sep = '')",
+    "stop_cluster(cl); fork_server_stop()",
+    "cat('children=', length(scan(children, quiet = TRUE)), '\\n', sep = ''); cat('done\\n')"))
+  expect_done(s)
+  expect_identical(value_of(s, "works"), "TRUE")
+  expect_identical(value_of(s, "children"), "0")
+  expect_true(ends(s))
+})
+
+test_that("a master killed at any step takes all with it, and leaves no folder but its own", {
+  linux_only()
+  big <- 5e7
+  steps <- list(
+    starting = "cat('step\\n'); repeat { stop_cluster(make_cluster(8)); fork_server_stop() }",
+    idle = "cl <- make_cluster(2); cat('step\\n'); Sys.sleep(60)",
+    # a stopped node reads nothing: half of the call is sent
+    sending = "cl <- make_cluster(2); tools::pskill(cluster_status(cl)$pid[[1]], 19L); cat('step\\n'); parallel::clusterCall(cl, length, raw(5e7))",
+    receiving = "cl <- make_cluster(2); cat('step\\n'); repeat parallel::clusterCall(cl, function() raw(5e7))",
+    forking = "cl <- make_cluster(2); kid <- parallel::mcparallel(Sys.sleep(60)); cat('kid=', kid$pid, '\\n', sep = ''); cat('step\\n'); Sys.sleep(60)",
+    nested = "cl <- make_cluster(2); parallel::clusterEvalQ(cl, { inner <- clutch::make_cluster(1); 1 }); cat('step\\n'); Sys.sleep(60)",
+    # the fork server is stopped: nodes have to end all the same, and it when it goes on
+    stopping = "cl <- make_cluster(2); tools::pskill(.Call(clutch:::ffi_node_info, cl[[1]]$handle)$server_pid, 19L); cat('step\\n'); stop_cluster(cl)")
+  scripts <- lapply(steps, function(step) start_script(c("cat('session=', tempdir(), '\\n', sep = '')", step)))
+  for (name in names(scripts)) {
+    s <- scripts[[name]]
+    expect_true(said(s, "^step"), info = name)
+    Sys.sleep(stats::runif(1, 0, 0.1))
+    before <- processes_of(s)
+    tools::pskill(s$pid, 9L)
+    if (name == "forking") { # that one is base R's, and does not follow: it must not keep the others
+      kid <- as.integer(value_of(s, "kid"))
+      expect_true(eventually(identical(processes_of(s), kid)))
+      tools::pskill(kid, 9L)
+    }
+    if (name == "stopping") for (p in before) tools::pskill(p, 18L)
+    expect_true(ends(s), info = name)
+    expect_true(eventually(length(left_in(s)) == 0L), info = paste(name, paste(left_in(s), collapse = " ")))
+  }
+})
+
+# ---- SIGSTOP ----
+
+test_that("a stopped fork server: calls go on, a start fails in time, all is well when it goes on", {
+  linux_only()
+  cl <- make_cluster(2)
+  server <- server_pid(cl)
+  before <- pids(cl)
+  tools::pskill(server, 19L)
+  on.exit(tools::pskill(server, 18L))
+  expect_true(works(cl))
+  e <- tryCatch(make_cluster(2, setup_timeout = 0.5), clutch_start = identity)
+  expect_s3_class(e, "clutch_start")
+  expect_match(conditionMessage(e), "does not answer|setup_timeout")
+  tools::pskill(server, 18L)
+  later(0, "kill -STOP %d; sleep 0.3; kill -CONT %d", server, server)
+  other <- make_cluster(2)
+  expect_true(works(other) && works(cl))
+  nodes <- pids(other)
+  stop_cluster(other)
+  expect_false(any(alive(nodes)))
+  children <- as.integer(scan(sprintf("/proc/%d/task/%d/children", server, server), quiet = TRUE))
+  expect_setequal(children, before) # nothing is left of the start that failed
+  tools::pskill(server, 19L)
+  expect_null(stop_cluster(cl)) # idle nodes do not need it
+  expect_gte(fork_server_stop(), 1L)
+  expect_false(alive(server))
+  expect_true(eventually(!any(alive(before))))
+})
+
+test_that("a stopped node does not keep its cluster from stopping", {
+  linux_only()
+  cl <- make_cluster(2)
+  p <- pids(cl)
+  tools::pskill(p[[1L]], 19L)
+  stop_cluster(cl)
+  expect_false(any(alive(p)))
+})
+
+test_that("a master that was stopped for long finds what has come meanwhile, and no deadline missed", {
+  linux_only()
+  s <- start_script(c(
+    "options(clutch.cancel_grace = 1, warn = 1)",
+    "cl <- make_cluster(2); f <- tempfile(); cat('file=', f, '\\n', sep = '')",
+    "deaf <- function(f) suspendInterrupts({ while (!file.exists(f)) NULL; file.create(paste0(f, 2)) })",
+    "{ setTimeLimit(elapsed = 0.3, transient = TRUE); try(parallel::clusterCall(cl[1], deaf, f), silent = TRUE); setTimeLimit() }",
+    "cat('step\\n')",
+    "cat('same=', identical(parallel::clusterCall(cl, identity, 5), list(5, 5)), '\\n', sep = '')", # waits for the deaf one
+    "cat('many=', all(vapply(1:2000, function(i) identical(parallel::clusterCall(cl, identity, i), list(i, i)), NA)), '\\n', sep = '')",
+    "stop_cluster(cl); cat('done\\n')"))
+  expect_true(said(s, "^step"))
+  f <- value_of(s, "file")
+  tools::pskill(s$pid, 19L)
+  file.create(f)
+  expect_true(eventually(file.exists(paste0(f, 2)))) # and its grace of 1 s is over while the master stands
+  Sys.sleep(1.5)
+  tools::pskill(s$pid, 18L)
+  expect_true(said(s, "^same="))
+  for (k in 1:5) { # and in the middle of calls
+    tools::pskill(s$pid, 19L)
+    Sys.sleep(0.02)
+    tools::pskill(s$pid, 18L)
+    Sys.sleep(0.01)
+  }
+  expect_done(s)
+  expect_identical(value_of(s, "same"), "TRUE")
+  expect_identical(value_of(s, "many"), "TRUE")
+  expect_false(any(grepl("replaced", readLines(s$out))))
+})
+
+# ---- signals ----
+
+test_that("a storm of signals changes no byte and stops nothing", {
+  long_test()
+  linux_only()
+  dir <- tempfile("storm")
+  dir.create(dir)
+  file.copy(test_path("fixtures", "storm.c"), dir)
+  old <- setwd(dir)
+  on.exit(setwd(old))
+  built <- system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "storm.c"), stdout = FALSE, stderr = FALSE)
+  skip_if(built != 0L, "no compiler")
+  s <- start_script(c(
+    sprintf("lib <- %s", deparse(file.path(dir, paste0("storm", .Platform$dynlib.ext)))),
+    "storm <- function(lib, on) { if (!is.loaded('storm')) dyn.load(lib); .C('storm', as.integer(on), 0L)[[2L]] }",
+    "environment(storm) <- globalenv()",
+    "storm(lib, TRUE)",
+    "cl <- make_cluster(2); invisible(parallel::clusterCall(cl, storm, lib, TRUE))",
+    "set.seed(1); x <- as.raw(sample(0:255, 1e6, TRUE)); big <- rep(x, 20)",
+    "ok <- TRUE",
+    "for (k in 1:6) { r <- parallel::clusterCall(cl, identity, big); ok <- ok && identical(r[[1]], big) && identical(r[[2]], big) }",
+    "cat('big=', ok, '\\n', sep = '')",
+    "cat('many=', identical(parallel::clusterApplyLB(cl, 1:3000, function(i) i), as.list(1:3000)), '\\n', sep = '')",
+    "for (k in 1:3) { setTimeLimit(elapsed = 0.05, transient = TRUE)",
+    "  try(repeat parallel::clusterCall(cl, identity, big), silent = TRUE); setTimeLimit()",
+    "  ok <- ok && identical(parallel::clusterCall(cl, identity, -k), list(-k, -k)) }",
+    "cat('step=', ok, '\\n', sep = '')",
+    "cat('hits=', min(storm(lib, TRUE), unlist(parallel::clusterCall(cl, storm, lib, TRUE))), '\\n', sep = '')",
+    "stop_cluster(cl); cl <- make_cluster(2); stop_cluster(cl); fork_server_stop(); cat('done\\n')"))
+  expect_done(s)
+  for (what in c("big", "many", "step")) expect_identical(value_of(s, what), "TRUE", info = what)
+  expect_gt(as.integer(value_of(s, "hits")), 100L)
+  expect_true(ends(s))
+})
+
+test_that("calls within calls are in step, however deep", {
+  cl <- make_cluster(22)
+  on.exit(stop_cluster(cl))
+  registerS3method("[[", "clutch_test_nest", function(x, i) {
+    level <- unclass(x)[[1L]]
+    if (i == 1L) return(level) # the first is sent, then the second is found out by a call of its own
+    if (level == 20L) return(0)
+    sum(unlist(parallel::clusterApply(cl[level + 1:2], structure(list(level + 1L, 0), class = "clutch_test_nest"), identity)))
+  })
+  r <- parallel::clusterApply(cl[1:2], structure(list(1L, 0), class = "clutch_test_nest"), identity)
+  expect_identical(sum(unlist(r)), sum(1:20) + 0)
+})
