@@ -8,7 +8,7 @@
   registerS3method("recvData", "clutch_node", recvData_clutch_node, envir = the$parallel)
   registerS3method("recvOneData", "clutch_cluster", recvOneData_clutch_cluster, envir = the$parallel)
   registerS3method("closeNode", "clutch_node", closeNode_clutch_node, envir = the$parallel)
-  if (!is.null(register <- get0("registerClusterType", the$parallel))) # R >= 4.5
+  if (!is.null(register <- get0("registerClusterType", the$parallel))) # newer than R 4.2; seen in 4.5
     register("CLUTCH", start_for_parallel)
 }
 

@@ -31,9 +31,10 @@ option <- function(name, default) {
 lines_png <- function(file, x, ys, xlab, ylab, main) {
   path <- report(file)
   grDevices::png(path, 1000, 640, res = 110, type = if (capabilities("cairo")) "cairo" else "Xlib")
-  graphics::par(mar = c(4.2, 4.5, 3, 10), las = 1)
-  graphics::plot(range(x), range(unlist(ys), na.rm = TRUE), type = "n", log = "xy", xlab = xlab, ylab = ylab,
+  graphics::par(mar = c(4.2, 5.5, 3, 10), las = 1)
+  graphics::plot(range(x), range(unlist(ys), na.rm = TRUE), type = "n", log = "xy", xlab = xlab, ylab = "",
                  main = main, bty = "l")
+  graphics::title(ylab = ylab, line = 4.2)
   cols <- grDevices::hcl.colors(max(3L, length(ys)), "Dark 3")
   last <- vapply(ys, function(y) y[max(which(!is.na(y)))], 1)
   at <- log10(last)

@@ -35,7 +35,8 @@ start_script <- function(lines, ...) {
   cmd <- sprintf("TMPDIR=%s R_LIBS=%s R_TESTS= %s --vanilla %s > %s 2>&1 & echo $! > %s",
                  shQuote(tmp), shQuote(paste(.libPaths(), collapse = ":")), shQuote(file.path(R.home("bin"), "Rscript")),
                  shQuote(file), shQuote(out), shQuote(pidfile))
-  system(cmd, wait = TRUE)
+  # with job control: what a shell starts in the background without it ignores SIGINT, and R 4.5 leaves it so
+  system(paste("bash -c", shQuote(paste("set -m;", cmd))), wait = TRUE)
   stopifnot(eventually(file.exists(pidfile) && length(readLines(pidfile)) == 1L))
   list(pid = as.integer(readLines(pidfile)), out = out, tmp = tmp)
 }

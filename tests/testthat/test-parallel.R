@@ -112,7 +112,7 @@ test_that("the generics can be used directly, also with calls under way", {
 })
 
 test_that("makeCluster(type = \"CLUTCH\") works where R can register types", {
-  skip_if_not(exists("registerClusterType", asNamespace("parallel")), "needs R >= 4.5")
+  skip_if_not(exists("registerClusterType", asNamespace("parallel")), "needs an R with registerClusterType()")
   cl <- parallel::makeCluster(2, type = "CLUTCH")
   expect_s3_class(cl, "clutch_cluster")
   expect_identical(parallel::clusterCall(cl, identity, 1), list(1, 1))
