@@ -337,6 +337,11 @@ static int nodes_ready(void *data) {
   return 1;
 }
 
+static int how_known(void *data) {
+  clu_node *nd = data;
+  return nd->how_known || nd->refusal || nd->server->state == CLU_SERVER_ENDED;
+}
+
 /* 0 when all are ready, else the number of one that is not. */
 SEXP ffi_nodes_wait(SEXP list, SEXP seconds) {
   nodes_wait w;
@@ -344,6 +349,8 @@ SEXP ffi_nodes_wait(SEXP list, SEXP seconds) {
   w.from = 0;
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++) get_node(VECTOR_ELT(list, i));
   wait_for(nodes_ready, &w, in_seconds(seconds), NULL);
+  if (w.from < Rf_xlength(list) && nth(list, w.from)->state > CLU_NODE_READY)
+    pump_for(how_known, nth(list, w.from), in_ms(1000)); /* its end may be seen before its server says why */
   return Rf_ScalarInteger(w.from < Rf_xlength(list) ? (int)w.from + 1 : 0);
 }
 
@@ -682,11 +689,6 @@ static SEXP answer_list(SEXP handle, clu_node *nd, clu_req *r) {
   SET_VECTOR_ELT(out, 1, clu_unserialize(b, 5 * sizeof(double)));
   UNPROTECT(2);
   return out;
-}
-
-static int how_known(void *data) {
-  clu_node *nd = data;
-  return nd->how_known || nd->refusal || nd->server->state == CLU_SERVER_ENDED;
 }
 
 /* The node ended with a request: the call as a whole has failed. */

@@ -71,7 +71,7 @@ static int child_setup(const clu_spawn *s) {
       from[i] = (int)fd;
     if (from[i] < 0) return errno;
     from[i] = fcntl(from[i], F_DUPFD, 3 + MAX_KEEP + 16); /* out of the way of the final numbers */
-    if (from[i] < 0) return errno;
+    if (from[i] < 0) return errno == EINVAL ? EMFILE : errno; /* the limit is below that number */
   }
   for (int i = 0; i < n; i++)
     if (dup2(from[i], i) < 0) return errno;
@@ -144,7 +144,7 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
   }
   close(report[0]);
   if (err)
-    return clu_fail(e, err == EAGAIN || err == ENOMEM ? CLU_LIMIT : CLU_SYS, err,
+    return clu_fail(e, err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE ? CLU_LIMIT : CLU_SYS, err,
                     "'%s' cannot be started: %s", s->file, strerror(err));
   *out = pid;
   return CLU_OK;
