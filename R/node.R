@@ -104,11 +104,14 @@ announce <- function() {
 # workspace as parent: a function given by name is looked up there first.
 node_serve <- function() {
   failed <- function(text) structure(text, class = c("snow-try-error", "try-error"))
+  interrupted <- function(e) .Call(ffi_node_interrupted, failed("the call was interrupted on its node"))
   repeat {
     over <- tryCatch(
-      .Call(ffi_node_loop, new.env(parent = globalenv())),
-      error = function(e) .Call(ffi_node_failed, failed(conditionMessage(e))),
-      interrupt = function(e) .Call(ffi_node_interrupted, failed("the call was interrupted on its node")))
+      tryCatch(
+        .Call(ffi_node_loop, new.env(parent = globalenv())),
+        error = function(e) .Call(ffi_node_failed, failed(conditionMessage(e))),
+        interrupt = interrupted),
+      interrupt = interrupted) # a second signal may come while the first is answered
     if (over) break
   }
   node_end()

@@ -344,15 +344,10 @@ static SEXP answer_list(SEXP handle, clu_node *nd, clu_req *r) {
   return out;
 }
 
-static int how_known(void *data) {
-  clu_node *nd = data;
-  return nd->how_known || nd->refusal || nd->server->state == CLU_SERVER_ENDED;
-}
-
 /* The node ended with a request: the call as a whole has failed. */
 static SEXP died(clu_node *nd, uint64_t owner) {
   if (owner) cancel_owner(owner);
-  clu_pump_for(how_known, nd, clu_in_ms(1000));
+  clu_await_reason(nd);
   while (nd->nreqs) clu_blob_unref(clu_node_take(nd, &nd->reqs[0]));
   return R_NilValue;
 }

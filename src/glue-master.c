@@ -334,6 +334,13 @@ static int nodes_ready(void *data) {
   return 1;
 }
 
+static int how_known(void *data) {
+  clu_node *nd = data;
+  return nd->how_known || nd->refusal || nd->server->state == CLU_SERVER_ENDED;
+}
+
+void clu_await_reason(clu_node *nd) { clu_pump_for(how_known, nd, clu_in_ms(1000)); }
+
 /* 0 when all are ready, else the number of one that is not. */
 SEXP ffi_nodes_wait(SEXP list, SEXP seconds) {
   nodes_wait w;
@@ -341,6 +348,8 @@ SEXP ffi_nodes_wait(SEXP list, SEXP seconds) {
   w.from = 0;
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++) clu_get_node(VECTOR_ELT(list, i));
   clu_wait_for(nodes_ready, &w, clu_in_seconds(seconds), NULL);
+  if (w.from < Rf_xlength(list) && nth(list, w.from)->state > CLU_NODE_READY)
+    clu_await_reason(nth(list, w.from));
   return Rf_ScalarInteger(w.from < Rf_xlength(list) ? (int)w.from + 1 : 0);
 }
 

@@ -13,6 +13,8 @@ void clu_need_loop(void);
 clu_server *clu_get_server(SEXP x);
 clu_node *clu_get_node(SEXP x);
 
+/* For a node that is over: waits, a second at most, until its server has said why. */
+void clu_await_reason(clu_node *nd);
 /* What R is told of a node: a list. */
 SEXP clu_node_info(clu_node *nd);
 

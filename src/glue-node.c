@@ -37,10 +37,11 @@ static struct {
 
 void clu_node_born(const clu_birth *b) { node.birth = *b; }
 
-/* In the handler of CLU_SIG_INT. 1: R is to see it. */
-static int on_interrupt(void) {
+/* In the handler of CLU_SIG_INT, and of the nudge that follows it. 1: R is to see it. */
+static int on_interrupt(int nudge) {
   uint64_t c = *node.birth.cancel;
   int fresh = c != 0 && c != node.seen;
+  if (nudge && (node.interrupted || c != node.seq)) return 0; /* it has been seen, or was for another */
   if (fresh) node.seen = c;
   if (!node.running) return 0;
   if (fresh && c != node.seq) return 0; /* for one that is over already */

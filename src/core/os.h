@@ -122,7 +122,7 @@ clu_pid clu_os_getpid(void);
 clu_pid clu_os_getppid(void);
 /* Sends a signal to a process, or with `group` to the group it leads. 0, or the system's error. */
 int clu_os_kill(clu_pid pid, int sig, int group);
-extern const int CLU_SIG_INT, CLU_SIG_TERM, CLU_SIG_KILL;
+extern const int CLU_SIG_INT, CLU_SIG_NUDGE, CLU_SIG_TERM, CLU_SIG_KILL;
 /* Whether the child `pid` has ended. CLU_OK: yes, it is reaped and `*how` says how;
  * CLU_AGAIN: it runs; CLU_DEAD: no such child (somebody else reaped it). Its process group gets
  * SIGKILL first when `group` is set, while the pid cannot yet be anybody else's. */
@@ -149,8 +149,10 @@ void clu_os_watch_end(void);
 /* CLU_SIG_TERM goes to the watch again, after clu_os_on_term(). */
 void clu_os_watch_term(void);
 /* `task` runs in the handler of CLU_SIG_INT; when it returns 1, the handler that was there before is
- * called after it. Reads and writes under way are interrupted. */
-void clu_os_on_int(int (*task)(void));
+ * called after it. Reads and writes under way are interrupted. The same for CLU_SIG_NUDGE, then with 1:
+ * that one arrives also where CLU_SIG_INT is ignored for a while, as system() does while its child runs,
+ * and does nothing to a process that has no handler for it. */
+void clu_os_on_int(int (*task)(int nudge));
 
 /* Makes descriptors 1 and 2 copies of `out` and `err`. */
 int clu_os_redirect_output(clu_fd out, clu_fd err);

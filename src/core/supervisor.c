@@ -305,6 +305,7 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     if ((nd = find(sv, m->seq)) && m->body && m->body->size == 8) {
       sv->slots[nd->slot] = clu_get64(m->body->data);
       clu_os_kill(nd->pid, CLU_SIG_INT, 1);
+      clu_os_kill(nd->pid, CLU_SIG_NUDGE, 0); /* R may be in system(), which ignores the other */
     }
     clu_supervisor_answer(sv, CLU_K_SIGNALLED, m->seq, NULL, 0);
     return 0;

@@ -28,7 +28,7 @@
 
 extern char **environ;
 
-const int CLU_SIG_INT = SIGINT, CLU_SIG_TERM = SIGTERM, CLU_SIG_KILL = SIGKILL;
+const int CLU_SIG_INT = SIGINT, CLU_SIG_NUDGE = SIGURG, CLU_SIG_TERM = SIGTERM, CLU_SIG_KILL = SIGKILL;
 
 char **clu_os_environ(void) { return environ; }
 clu_pid clu_os_getpid(void) { return getpid(); }
@@ -71,7 +71,7 @@ static int child_setup(const clu_spawn *s) {
       from[i] = (int)fd;
     if (from[i] < 0) return errno;
     from[i] = fcntl(from[i], F_DUPFD, 3 + MAX_KEEP + 16); /* out of the way of the final numbers */
-    if (from[i] < 0) return errno;
+    if (from[i] < 0) return errno == EINVAL ? EMFILE : errno; /* the limit is below that number */
   }
   for (int i = 0; i < n; i++)
     if (dup2(from[i], i) < 0) return errno;
@@ -144,7 +144,7 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
   }
   close(report[0]);
   if (err)
-    return clu_fail(e, err == EAGAIN || err == ENOMEM ? CLU_LIMIT : CLU_SYS, err,
+    return clu_fail(e, err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE ? CLU_LIMIT : CLU_SYS, err,
                     "'%s' cannot be started: %s", s->file, strerror(err));
   *out = pid;
   return CLU_OK;
@@ -291,24 +291,25 @@ void clu_os_watch_end(void) {
 
 void clu_os_watch_term(void) { set_handler(SIGTERM, on_watched, 0); }
 
-static int (*int_task)(void);
+static int (*int_task)(int);
 static void (*int_before)(int);
 
 static void on_int(int sig) {
   int err = errno;
-  if (int_task() && int_before != SIG_DFL && int_before != SIG_IGN) {
-    int_before(sig);
+  if (int_task(sig == SIGURG) && int_before != SIG_DFL && int_before != SIG_IGN) {
+    int_before(SIGINT);
     set_handler(SIGINT, on_int, 0); /* R's own puts itself back with signal() */
   }
   errno = err;
 }
 
-void clu_os_on_int(int (*task)(void)) {
+void clu_os_on_int(int (*task)(int nudge)) {
   struct sigaction old;
   int_task = task;
   sigaction(SIGINT, NULL, &old);
   int_before = old.sa_handler;
   set_handler(SIGINT, on_int, 0); /* no SA_RESTART: a read or write under way has to see it */
+  set_handler(SIGURG, on_int, SA_RESTART);
 }
 
 int clu_os_redirect_output(clu_fd out, clu_fd err) {

@@ -59,3 +59,21 @@ value_of <- function(script, name) {
   line <- grep(paste0("^", name, "="), readLines(script$out, warn = FALSE), value = TRUE)
   sub(paste0("^", name, "="), "", line[[1L]])
 }
+
+server_pid <- function(cl) .Call(clutch:::ffi_node_info, cl[[1L]]$handle)$server_pid
+node_died <- function(expr) tryCatch(expr, clutch_node_died = identity)
+later <- function(seconds, command, ...) system(sprintf(paste0("(sleep %.3f; ", command, ") >/dev/null 2>&1 &"), seconds, ...))
+works <- function(cl) {
+  x <- stats::runif(1)
+  identical(parallel::clusterCall(cl, identity, x), rep(list(x), length(cl)))
+}
+expect_done <- function(s, seconds = 60) {
+  done <- said(s, "^done|^Error|halted", seconds) && any(grepl("^done", readLines(s$out, warn = FALSE)))
+  expect_true(done, info = paste(readLines(s$out, warn = FALSE), collapse = "\n"))
+}
+ends <- function(s) eventually(length(processes_of(s)) == 0L)
+# Files that are left when all is over: a session that was killed leaves its own folder, as any R does.
+left_in <- function(s) {
+  folder <- grep("^session=", readLines(s$out, warn = FALSE), value = TRUE)
+  setdiff(list.files(s$tmp), basename(sub("^session=", "", folder)))
+}

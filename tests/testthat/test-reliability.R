@@ -1,24 +1,6 @@
-# What is done to the processes from outside, at every step of their lives: killed, stopped, interrupted,
-# short of memory, processes and descriptors. After each the cluster is in step, or there is a clear error
+# What is done to the processes from outside, at every step of their lives: killed, stopped and
+# interrupted. After each the cluster is in step, or there is a clear error
 # and nothing left.
-
-server_pid <- function(cl) .Call(clutch:::ffi_node_info, cl[[1L]]$handle)$server_pid
-node_died <- function(expr) tryCatch(expr, clutch_node_died = identity)
-later <- function(seconds, command, ...) system(sprintf(paste0("(sleep %.3f; ", command, ") >/dev/null 2>&1 &"), seconds, ...))
-works <- function(cl) {
-  x <- stats::runif(1)
-  identical(parallel::clusterCall(cl, identity, x), rep(list(x), length(cl)))
-}
-expect_done <- function(s, seconds = 60) {
-  done <- said(s, "^done|^Error|halted", seconds) && any(grepl("^done", readLines(s$out, warn = FALSE)))
-  expect_true(done, info = paste(readLines(s$out, warn = FALSE), collapse = "\n"))
-}
-ends <- function(s) eventually(length(processes_of(s)) == 0L)
-# Files that are left when all is over: a session that was killed leaves its own folder, as any R does.
-left_in <- function(s) {
-  folder <- grep("^session=", readLines(s$out, warn = FALSE), value = TRUE)
-  setdiff(list.files(s$tmp), basename(sub("^session=", "", folder)))
-}
 
 # ---- forks of a node ----
 
@@ -286,4 +268,82 @@ test_that("calls within calls are in step, however deep", {
   })
   r <- parallel::clusterApply(cl[1:2], structure(list(1L, 0), class = "clutch_test_nest"), identity)
   expect_identical(sum(unlist(r)), sum(1:20) + 0)
+})
+
+# ---- Ctrl-C ----
+
+test_that("Ctrl-C while 200 MB are sent or received gives control back, and the next call is right", {
+  long_test()
+  linux_only()
+  s <- start_script(c(
+    "cl <- make_cluster(2); big <- raw(2e8); worst <- 0; hit <- 0L; bad <- 0L",
+    "for (d in c(0.1, 0.3)) for (f in list(length, function(x) raw(2e8))) {",
+    "  at <- tempfile()",
+    "  system(sprintf('(sleep %.2f; date +%%s.%%N > %s; kill -INT %d) &', d, at, Sys.getpid()))",
+    "  tryCatch({ repeat parallel::clusterCall(cl, f, if (identical(f, length)) big) },",
+    "    interrupt = function(e) { hit <<- hit + 1L; worst <<- max(worst, as.numeric(Sys.time()) - as.numeric(readLines(at))) })",
+    "  if (!identical(parallel::clusterCall(cl, identity, d), list(d, d))) bad <- bad + 1L",
+    "}",
+    "cat('bad=', bad, '\\nhit=', hit, '\\nworst=', worst, '\\n', sep = ''); stop_cluster(cl); cat('done\\n')"))
+  expect_done(s)
+  expect_identical(value_of(s, "bad"), "0")
+  expect_identical(value_of(s, "hit"), "4")
+  expect_lt(as.numeric(value_of(s, "worst")), 10)
+})
+
+test_that("Ctrl-C at random instants of all kinds of calls, starts and stops leaves all in step", {
+  long_test()
+  linux_only()
+  s <- start_script(c(
+    "library(parallel); cl <- make_cluster(2); first <- cluster_status(cl)$pid",
+    "ops <- list(",
+    "  fails = function() for (j in 1:100) tryCatch(clusterCall(cl, function() stop('no')), error = identity),",
+    "  silent = function() clusterCall(cl, function() for (i in 1:1e6) tryCatch(stop('x'), error = identity)),",
+    "  balanced = function() clusterApplyLB(cl, 1:500, function(i) i),",
+    "  exports = function() { big <- raw(2e6); repeat { cluster_export(cl, 'big', environment()); clusterExport(cl, 'big', environment()) } },",
+    "  starts = function() repeat stop_cluster(make_cluster(3)),",
+    "  cold = function() repeat { stop_cluster(make_cluster(1)); fork_server_stop() },",
+    "  shell = function() clusterCall(cl, function() repeat { system('sleep 0.01'); for (i in 1:500) sin(i) }),",
+    "  deep = function() clusterCall(cl, function() repeat sort(runif(1e5))))",
+    "set.seed(1); bad <- character(); hit <- 0L; k <- 0L; end <- Sys.time() + 30",
+    "while (hit < 80L && Sys.time() < end) {",
+    "  k <- k + 1L; name <- names(ops)[(k - 1L) %% length(ops) + 1L]",
+    "  system(sprintf('(sleep %.4f; kill -INT %d) &', if (name == 'cold') runif(1, 0, 0.12) else runif(1, 0, 0.03), Sys.getpid()))",
+    "  tryCatch({ repeat ops[[name]]() }, interrupt = function(e) hit <<- hit + 1L, error = function(e) bad <<- c(bad, paste(name, conditionMessage(e))))",
+    "  r <- tryCatch(clusterCall(cl, identity, -k), error = identity)",
+    "  if (!identical(r, list(-k, -k))) bad <- c(bad, paste(name, 'wrong:', if (inherits(r, 'error')) conditionMessage(r) else deparse(r)))",
+    "}",
+    "if (!identical(first, cluster_status(cl)$pid)) bad <- c(bad, 'nodes were replaced')",
+    "stop_cluster(cl); rm(cl); gc(); gc(); fork_server_stop(all = TRUE)",
+    "children <- sprintf('/proc/%d/task/%d/children', Sys.getpid(), Sys.getpid())",
+    "for (i in 1:500) if (length(left <- scan(children, quiet = TRUE))) Sys.sleep(0.01)",
+    "cat('bad=', paste(unique(bad), collapse = '; '), '\\nhit=', hit, '\\nleft=', length(left), '\\n', sep = ''); cat('done\\n')"))
+  expect_done(s)
+  expect_identical(value_of(s, "bad"), "")
+  expect_gt(as.integer(value_of(s, "hit")), 10L)
+  expect_identical(value_of(s, "left"), "0")
+})
+
+test_that("Ctrl-C at a terminal reaches the session and no node", {
+  long_test()
+  linux_only()
+  skip_if(!nzchar(Sys.which("script")), "no program 'script'")
+  file <- tempfile(fileext = ".R")
+  writeLines(c(
+    "library(clutch); cl <- make_cluster(2); p <- cluster_status(cl)$pid; server <- .Call(clutch:::ffi_node_info, cl[[1]]$handle)$server_pid",
+    "cat('ready\\n')",
+    "r <- tryCatch(parallel::clusterCall(cl, Sys.sleep, 60), interrupt = function(e) 'interrupted')",
+    "alive <- vapply(c(p, server), function(x) tools::pskill(x, 0L), NA)",
+    "same <- identical(parallel::clusterCall(cl, Sys.getpid), as.list(p))",
+    "cat('result', identical(r, 'interrupted'), alive, same, '\\n'); stop_cluster(cl)"), file)
+  out <- tempfile()
+  term <- pipe(sprintf("R_LIBS=%s script -q -c %s /dev/null > %s 2>&1", shQuote(paste(.libPaths(), collapse = ":")),
+                       shQuote(paste(file.path(R.home("bin"), "Rscript"), "--vanilla", file)), out), "w")
+  on.exit(close(term))
+  terminal <- list(out = out)
+  skip_if(!said(terminal, "ready", 20), "no terminal can be had by 'script'")
+  cat("\003", file = term)
+  flush(term)
+  expect_true(said(terminal, "result"))
+  expect_match(grep("result", readLines(out, warn = FALSE), value = TRUE), "TRUE TRUE TRUE TRUE TRUE")
 })
