@@ -7,7 +7,7 @@
 typedef struct clu_sv_node {
   uint64_t id;
   clu_pid pid;
-  int slot, stopping;
+  int slot;
   uint64_t kill_at; /* 0: never */
   char leaf[16];    /* its folder in the supervisor's own */
 } clu_sv_node;
@@ -85,9 +85,6 @@ static clu_sv_node *find(clu_supervisor *sv, uint64_t id) {
 
 static void forget(clu_supervisor *sv, int i) {
   clu_sv_node *nd = &sv->nodes[i];
-  char tmp[1024];
-  snprintf(tmp, sizeof tmp, "%s/%s", sv->tmp, nd->leaf);
-  clu_os_remove_tree(tmp);
   sv->slot_used[nd->slot] = 0;
   sv->nodes[i] = sv->nodes[--sv->n];
   if (sv->n == 0) sv->idle_since = clu_os_now();
@@ -102,15 +99,17 @@ static void reap(clu_supervisor *sv) {
     if (clu_os_reap(pid, i < sv->n, &how) == CLU_AGAIN) break;
     if (i < sv->n) {
       unsigned char body[8];
-      uint64_t id = sv->nodes[i].id;
-      int expected = sv->nodes[i].stopping;
+      char tmp[1024], gone[1040];
       clu_put32(body, (uint32_t)how.by_signal);
       clu_put32(body + 4, (uint32_t)how.code);
-      /* Removing its folder may take long. Who has asked for the end waits for that, too; a death is news. */
-      if (expected) forget(sv, i);
-      clu_supervisor_answer(sv, CLU_K_EXITED, id, body, sizeof body);
+      /* who hears of the end finds no folder any more, and does not wait until all in it is removed */
+      snprintf(tmp, sizeof tmp, "%s/%s", sv->tmp, sv->nodes[i].leaf);
+      snprintf(gone, sizeof gone, "%s-gone", tmp);
+      if (rename(tmp, gone) != 0) memcpy(gone, tmp, sizeof tmp);
+      clu_supervisor_answer(sv, CLU_K_EXITED, sv->nodes[i].id, body, sizeof body);
       clu_chan_flush(&sv->chan);
-      if (!expected) forget(sv, i);
+      clu_os_remove_tree(gone);
+      forget(sv, i);
     }
   }
 }
@@ -152,7 +151,6 @@ static int add_node(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, cons
   nd->pid = pid;
   nd->slot = slot;
   nd->kill_at = 0;
-  nd->stopping = 0;
   sv->n++;
   return CLU_OK;
 }
@@ -312,7 +310,6 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
   case CLU_K_STOP:
     if ((nd = find(sv, m->seq)) && m->body && m->body->size == 4) {
       uint32_t grace = clu_get32(m->body->data);
-      nd->stopping = 1;
       if (grace == 0)
         clu_os_kill(nd->pid, CLU_SIG_KILL, 1);
       else

@@ -57,7 +57,7 @@ test_that("without descriptors a start is a limit, however few there are, and le
     "invisible({ gc(); gc() }); first <- open(); warm <- cold <- character()",
     "for (room in 40:0) {",
     "  limit(first + room); warm <- c(warm, attempt())",
-    "  if (room == 8) half <- tryCatch(.Call(clutch:::ffi_nodes_spawn, handle, 50L, FALSE), error = function(e) class(e)[1])",
+    "  if (room == 8) half <- tryCatch(.Call(clutch:::ffi_nodes_spawn, handle, 1:50, FALSE), error = function(e) class(e)[1])",
     "  if (room %% 4 == 0) cold <- c(cold, attempt(packages = 'splines'))", # needs another fork server
     "}",
     "cat('warm=', paste(unique(warm), collapse = ' '), '\\ncold=', paste(unique(cold), collapse = ' '), '\\nhalf=', half, '\\n', sep = '')",
