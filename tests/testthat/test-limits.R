@@ -162,6 +162,7 @@ test_that("a recommended package is attached on every node, a missing one leaves
   fit <- function(i) unname(coef(coxph(Surv(time, status) ~ age, lung)))
   environment(fit) <- globalenv()
   expect_length(unique(unlist(parallel::clusterApply(cl, 1:2, fit))), 1L)
+  invisible(gc()) # of other tests
   own <- sprintf("/proc/%d/task/%d/children", Sys.getpid(), Sys.getpid())
   before <- scan(own, quiet = TRUE)
   fds <- open_fds()

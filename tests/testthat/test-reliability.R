@@ -1,6 +1,5 @@
-# What is done to the processes from outside, at every step of their lives: killed, stopped and
-# interrupted. After each the cluster is in step, or there is a clear error
-# and nothing left.
+# What is done to the processes from outside, at every step of their lives: killed, stopped, interrupted.
+# After each the cluster is in step, or there is a clear error and nothing left.
 
 # ---- forks of a node ----
 
@@ -96,7 +95,7 @@ test_that("a fork server killed during calls and while the cluster stops", {
   later(0.2, "kill -9 %d", server)
   expect_null(stop_cluster(cl))
   expect_true(eventually(!any(alive(c(p, server)))))
-  expect_message(make_cluster(1), "killed by signal 9")
+  expect_message(stop_cluster(make_cluster(1)), "killed by signal 9")
 })
 
 test_that("a fork server killed at any time of its start leaves no process", {
@@ -157,6 +156,7 @@ test_that("a master killed at any step takes all with it, and leaves no folder b
 
 test_that("a stopped fork server: calls go on, a start fails in time, all is well when it goes on", {
   linux_only()
+  fork_server_stop(all = TRUE) # one with no other nodes
   cl <- make_cluster(2)
   server <- server_pid(cl)
   before <- pids(cl)
