@@ -16,6 +16,14 @@ seconds <- function(expr) {
   as.numeric(Sys.time()) - t
 }
 
+# Waits until these processes have ended: base R's workers end after stopCluster() has returned, and would take
+# the next contender's time.
+await_gone <- function(pids) {
+  pids <- unlist(pids)
+  end <- Sys.time() + 30
+  while (any(file.exists(file.path("/proc", pids))) && Sys.time() < end) Sys.sleep(0.01)
+}
+
 show <- function(table, file) {
   print(table, row.names = FALSE, digits = 3)
   cat("\n")

@@ -17,8 +17,10 @@ job <- function(name, start, stop) {
   up <- seconds({ cl <- start(n); clusterCall(cl, identity, 1) })
   clusterSetRNGStream(cl, 20261120)
   run <- seconds(est <- parSapply(cl, seq_len(replicates), one))
-  memory <- private_mb(unlist(clusterCall(cl, Sys.getpid)))
+  pids <- unlist(clusterCall(cl, Sys.getpid))
+  memory <- private_mb(pids)
   stop(cl)
+  await_gone(pids)
   list(est = est, row = data.frame(cluster = name, start_s = up, run_s = run, total_s = up + run, MB_per_node = memory))
 }
 base <- job("base PSOCK", makeCluster, stopCluster)
@@ -32,8 +34,9 @@ show(rbind(base$row, ours$row), "demo")
 cat("Start-up time against nodes (cluster made and one call answered by each) ...\n")
 sizes <- c(1, 2, 4, 8, 16, 32)
 up <- function(start, stop) vapply(sizes, function(k) {
-  s <- seconds({ cl <- start(k); clusterCall(cl, identity, 1) })
+  s <- seconds({ cl <- start(k); pids <- clusterCall(cl, Sys.getpid) })
   stop(cl)
+  await_gone(pids)
   s
 }, 1)
 times <- list("base PSOCK" = up(makeCluster, stopCluster), "clutch, warm" = up(make_cluster, stop_cluster),

@@ -16,6 +16,7 @@ measure <- function(name, start, stop) {
   clusterCall(cl, work)
   used <- private_mb(pids)
   stop(cl)
+  await_gone(pids)
   data.frame(cluster = name, nodes = n, idle_MB = idle, after_lm_MB = used)
 }
 show(rbind(measure("base PSOCK", makeCluster, stopCluster), measure("clutch", make_cluster, stop_cluster)), "memory")
