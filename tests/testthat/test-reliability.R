@@ -88,6 +88,13 @@ test_that("a fork server killed during calls and while the cluster stops", {
   expect_match(conditionMessage(e), "its fork server .pid [0-9]+. was killed by signal 9 .SIGKILL., and its nodes with it")
   expect_true(eventually(!any(alive(c(p, grandchild)))))
   expect_true(eventually(!dir.exists(tmp)))
+  cl <- make_cluster(2, strategy = "spawn")
+  p <- pids(cl)
+  tmp <- dirname(dirname(parallel::clusterCall(cl[1L], tempdir)[[1L]]))
+  tools::pskill(server_pid(cl), 9L)
+  e <- node_died(parallel::clusterCall(cl, Sys.sleep, 60))
+  expect_match(conditionMessage(e), "its fork server .pid [0-9]+. was killed by signal 9")
+  expect_true(eventually(!any(alive(p)) && !dir.exists(tmp)))
   suppressMessages(cl <- make_cluster(2))
   server <- server_pid(cl)
   p <- pids(cl)
@@ -272,15 +279,20 @@ test_that("calls within calls are in step, however deep", {
 
 # ---- Ctrl-C ----
 
+# In a script: arm(d) and then, where it is to be caught, shoot(). system() itself ignores SIGINT.
+arm <- c(
+  "arm <- function(d, at = '/dev/null') { go <<- tempfile()",
+  "  system(sprintf('(while [ ! -e %s ]; do sleep 0.003; done; sleep %.4f; date +%%s.%%N > %s; kill -INT %d) &', go, d, at, Sys.getpid())) }",
+  "shoot <- function() file.create(go)")
+
 test_that("Ctrl-C while 200 MB are sent or received gives control back, and the next call is right", {
   long_test()
   linux_only()
-  s <- start_script(c(
+  s <- start_script(c(arm,
     "cl <- make_cluster(2); big <- raw(2e8); worst <- 0; hit <- 0L; bad <- 0L",
     "for (d in c(0.1, 0.3)) for (f in list(length, function(x) raw(2e8))) {",
-    "  at <- tempfile()",
-    "  system(sprintf('(sleep %.2f; date +%%s.%%N > %s; kill -INT %d) &', d, at, Sys.getpid()))",
-    "  tryCatch({ repeat parallel::clusterCall(cl, f, if (identical(f, length)) big) },",
+    "  at <- tempfile(); arm(d, at)",
+    "  tryCatch({ shoot(); repeat parallel::clusterCall(cl, f, if (identical(f, length)) big) },",
     "    interrupt = function(e) { hit <<- hit + 1L; worst <<- max(worst, as.numeric(Sys.time()) - as.numeric(readLines(at))) })",
     "  if (!identical(parallel::clusterCall(cl, identity, d), list(d, d))) bad <- bad + 1L",
     "}",
@@ -294,7 +306,7 @@ test_that("Ctrl-C while 200 MB are sent or received gives control back, and the 
 test_that("Ctrl-C at random instants of all kinds of calls, starts and stops leaves all in step", {
   long_test()
   linux_only()
-  s <- start_script(c(
+  s <- start_script(c(arm,
     "library(parallel); cl <- make_cluster(2); first <- cluster_status(cl)$pid",
     "ops <- list(",
     "  fails = function() for (j in 1:100) tryCatch(clusterCall(cl, function() stop('no')), error = identity),",
@@ -308,8 +320,8 @@ test_that("Ctrl-C at random instants of all kinds of calls, starts and stops lea
     "set.seed(1); bad <- character(); hit <- 0L; k <- 0L; end <- Sys.time() + 30",
     "while (hit < 80L && Sys.time() < end) {",
     "  k <- k + 1L; name <- names(ops)[(k - 1L) %% length(ops) + 1L]",
-    "  system(sprintf('(sleep %.4f; kill -INT %d) &', if (name == 'cold') runif(1, 0, 0.12) else runif(1, 0, 0.03), Sys.getpid()))",
-    "  tryCatch({ repeat ops[[name]]() }, interrupt = function(e) hit <<- hit + 1L, error = function(e) bad <<- c(bad, paste(name, conditionMessage(e))))",
+    "  arm(if (name == 'cold') runif(1, 0, 0.12) else runif(1, 0, 0.03))",
+    "  tryCatch({ shoot(); repeat ops[[name]]() }, interrupt = function(e) hit <<- hit + 1L, error = function(e) bad <<- c(bad, paste(name, conditionMessage(e))))",
     "  r <- tryCatch(clusterCall(cl, identity, -k), error = identity)",
     "  if (!identical(r, list(-k, -k))) bad <- c(bad, paste(name, 'wrong:', if (inherits(r, 'error')) conditionMessage(r) else deparse(r)))",
     "}",
