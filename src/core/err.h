@@ -18,7 +18,13 @@
   X(PROTO, "what the other side sent is not a frame of this protocol")               \
   X(DEAD, "the process is gone")                                                     \
   X(SYS, "the operating system refused")                                             \
-  X(UNSUPPORTED, "not available on this system")
+  X(UNSUPPORTED, "not available on this system")                                     \
+  X(REFUSED, "nobody listens there")                                                 \
+  X(UNREACHABLE, "there is no way to that address")                                  \
+  X(DNS, "this name has no address")                                                 \
+  X(IN_USE, "the address is in use")                                                 \
+  X(BUSY, "the listener's queue is full, try again")                                 \
+  X(CLOSED, "it is closed on this side")
 
 enum clu_code {
 #define CLU_ENUM(name, text) CLU_##name,
