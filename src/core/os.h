@@ -118,6 +118,8 @@ const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap);
 void clu_os_addr_set_port(clu_addr *a, int port);
 /* The host alone, without brackets, and the port (-1: has none). */
 int clu_os_addr_host(const clu_addr *a, char *out, size_t cap);
+/* IPv4 within IPv6, as a socket for both has it */
+int clu_os_addr_mapped(const clu_addr *a);
 /* 127.0.0.0/8, ::1, those within IPv6, and every Unix-domain address */
 int clu_os_addr_is_loopback(const clu_addr *a);
 

@@ -153,6 +153,13 @@ const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap) {
   return out;
 }
 
+int clu_os_addr_mapped(const clu_addr *a) {
+  struct sockaddr_in6 in;
+  if (a->family != CLU_INET6) return 0;
+  memcpy(&in, a->bytes, sizeof in);
+  return IN6_IS_ADDR_V4MAPPED(&in.sin6_addr) != 0;
+}
+
 int clu_os_addr_is_loopback(const clu_addr *a) {
   if (a->family == CLU_INET) {
     struct sockaddr_in in;
