@@ -381,6 +381,20 @@ service_probe <- function(host = "localhost", ports, timeout = 1) {
   out
 }
 
+# Called from C when something that looks like serialize() begins to write: TRUE if it is, and its frame calls
+# uncork() when it is left. See con_write() in src/glue-socket-con.c.
+cork <- function(shell) {
+  n <- sys.nframe() - 1L
+  if (n < 1L) return(FALSE)
+  f <- sys.function(n)
+  if (!identical(f, base::serialize) && !identical(f, base::saveRDS)) return(FALSE)
+  do.call(on.exit, list(as.call(list(uncork, shell, quote(returnValue), cut_off)), TRUE), envir = sys.frame(n))
+  TRUE
+}
+
+cut_off <- new.env()
+uncork <- function(shell, value, none) .Call(ffi_connection_uncork, shell, !identical(value(none), none))
+
 # ---- arguments and failures ----
 
 invalid <- function(name) throw("invalid", sprintf("invalid '%s' argument", name))

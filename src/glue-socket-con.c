@@ -10,8 +10,8 @@
  * The conversion of encodings is done here and not by R's dummy_fgetc(): that takes a momentary lack of
  * input for the end until R 4.4 (PR#18555), and reads ahead where it would have to wait.
  *
- * A read that fails takes nothing: the bytes of the line (or of the call, for binary reads) that it had
- * go back to the buffer, up to CLU_SOCK_KEEP. A write that has begun is not interrupted for GRACE.
+ * A read that fails takes nothing: the bytes of the line (up to CLU_SOCK_KEEP; or of the call, for binary
+ * reads) that it had go back to the buffer. A write that has begun is not interrupted for GRACE.
  */
 #include "glue-socket.h"
 
@@ -45,7 +45,13 @@ typedef struct {
   size_t text_cap, conv_cap;
   char init_out[25]; /* what an encoding begins with */
   size_t init_n;
+  const char *start, *next; /* of a binary read in blocks: see con_read() */
+  int corked; /* an object is being serialized: see cork() */
+  char *held;
+  size_t held_n, held_cap, cork_sent;
 } conn;
+
+#define HELD 65536u
 
 static SEXP tag(void) { return Rf_install("clutch_connection"); }
 
@@ -61,31 +67,37 @@ static conn *conn_of(Rconnection con) {
 
 /* ---- reading ---- */
 
-static void keep(conn *c) {
+static void keep(Rconnection con, conn *c) {
   clu_sock_keep(c->s);
-  c->kept = c->d;
+  if (con->inconv) c->kept = c->d;
 }
 
 /* Bytes that were handed out go back; a conversion begins anew there. */
 typedef struct {
   Rconnection con;
   conn *c;
+  const void *to; /* of a binary read: where the bytes are that it has */
+  size_t got;
 } reading;
 
 static void undo(void *data) {
   reading *r = data;
-  clu_sock_undo(r->c->s);
+  if (r->to)
+    clu_sock_unread(r->c->s, r->to, r->got);
+  else
+    clu_sock_undo(r->c->s);
+  if (!r->con->inconv) return;
   r->c->d = r->c->kept;
-  if (r->con->inconv) Riconv(r->con->inconv, NULL, NULL, NULL, NULL);
+  Riconv(r->con->inconv, NULL, NULL, NULL, NULL);
 }
 
 /* 1: there are bytes. 0: the end, or with incomplete set nothing now. */
-static int more(Rconnection con, conn *c) {
+static int more(Rconnection con, conn *c, const void *to, size_t got) {
   clu_sock *s = c->s;
-  reading r = {con, c};
+  reading r = {con, c, to, got};
   uint64_t deadline = 0;
   con->incomplete = FALSE;
-  if (s->pos - s->mark > CLU_SOCK_KEEP / 2) keep(c); /* before the socket does, which knows no decoder */
+  if (s->pos - s->mark > CLU_SOCK_KEEP / 2) keep(con, c); /* before the socket does, which knows no decoder */
   for (;;) {
     clu_err e = {0, 0, ""};
     int rc = s->pos < s->end ? CLU_OK : clu_sock_fill(s, &e);
@@ -114,8 +126,8 @@ static int con_fgetc_internal(Rconnection con) {
   conn *c = conn_of(con);
   clu_sock *s = c->s;
   int byte;
-  if (s->pos == s->end && !more(con, c)) {
-    keep(c); /* R has what there was of the line, and pushes it back */
+  if (s->pos == s->end && !more(con, c, NULL, 0)) {
+    keep(con, c); /* R has what there was of the line, and pushes it back */
     return -1;
   }
   byte = s->in[s->pos++];
@@ -147,7 +159,7 @@ static int decode(Rconnection con, conn *c) {
   size_t in_n, out_n = sizeof d->out, rc;
   int there;
   if (d->bad) return 0;
-  there = s->pos < s->end || more(con, c);
+  there = s->pos < s->end || more(con, c, NULL, 0);
   /* what looked like the beginning of a byte order mark was all that came */
   if (!there && (con->incomplete || d->bom == NO_BOM || !d->raw_n)) return 0;
   while (s->pos < s->end && d->raw_n < 25) {
@@ -181,28 +193,35 @@ static int con_fgetc(Rconnection con) {
   d = &c->d;
   while (d->at == d->n)
     if (!decode(con, c)) {
-      keep(c);
+      keep(con, c);
       return -1;
     }
   byte = (unsigned char)d->out[d->at++];
-  if (byte == '\n') keep(c);
+  if (byte == '\n') keep(con, c);
   return byte;
 }
+
+/* readBin() reads in blocks of that many items, one behind the other: what the earlier ones of its blocks had goes
+ * back, too, when a later one fails. */
+#define BLOCK 8096
 
 static size_t con_read(void *to, size_t size, size_t n, Rconnection con) {
   conn *c = conn_of(con);
   clu_sock *s = c->s;
-  size_t want = size * n, got = 0, part;
+  size_t want = size * n, got = 0, part, earlier;
   if (!want) return 0;
   con->incomplete = FALSE;
-  keep(c);
+  if (c->next != to) c->start = to;
+  c->next = NULL;
+  earlier = (size_t)((char *)to - c->start);
   for (;;) {
     got += clu_sock_take(s, (char *)to + got, want - got);
-    if (got == want || !more(con, c)) break;
+    keep(con, c);
+    if (got == want || !more(con, c, c->start, earlier + got)) break;
   }
+  if (got == want && n == BLOCK) c->next = (char *)to + got;
   part = got % size; /* of an item: the rest of it may come later */
-  if (part && part <= s->pos - s->mark) s->pos -= part;
-  keep(c);
+  clu_sock_unread(s, (char *)to + got - part, part);
   return got / size;
 }
 
@@ -212,10 +231,9 @@ static void cut_short(void *s) {
   clu_sock_shutdown(s, CLU_WRITE, NULL); /* the peer sees an end, not half a message and then another */
 }
 
-static size_t con_write(const void *from, size_t size, size_t n, Rconnection con) {
-  conn *c = conn_of(con);
+static void send(conn *c, const void *from, size_t all) {
   clu_sock *s = c->s;
-  size_t all = size * n, put = 0, k;
+  size_t put = 0, k;
   uint64_t deadline = 0, grace = 0;
   while (put < all) {
     clu_err e = {0, 0, ""};
@@ -236,7 +254,65 @@ static size_t con_write(const void *from, size_t size, size_t n, Rconnection con
     }
     clu_raise_timeout(s, "the peer takes nothing", (double)s->timeout_ns / 1e9, (double)put);
   }
+}
+
+/* serialize() writes an object in pieces of 4 and 8 bytes, each of which would be a packet. (For its own
+ * sockets R collects them, but goes by their class.) The first two bytes tell that it begins. An R function then looks
+ * whether it is base's serialize() or saveRDS(), and has its frame call ffi_connection_uncork() when it is left: until
+ * then what is written is held back. When it is left by a jump and nothing has gone, nothing does. */
+static int cork(conn *c) {
+  SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
+  SEXP call = PROTECT(Rf_lang2(Rf_install("cork"), c->shell));
+  int yes = Rf_asLogical(Rf_eval(call, ns)) == TRUE;
+  UNPROTECT(3);
+  return yes;
+}
+
+static size_t con_write(const void *from, size_t size, size_t n, Rconnection con) {
+  conn *c = conn_of(con);
+  size_t all = size * n;
+  if (!c->corked && all == 2 && !con->text && (memcmp(from, "X\n", 2) == 0 || memcmp(from, "B\n", 2) == 0)) {
+    c->held_n = c->cork_sent = 0;
+    c->corked = cork(c);
+  }
+  if (c->corked) {
+    if (!c->held) {
+      c->held = malloc(HELD);
+      if (!c->held) Rf_error("not enough memory");
+      c->held_cap = HELD;
+    }
+    if (c->held_n + all <= c->held_cap) {
+      memcpy(c->held + c->held_n, from, all);
+      c->held_n += all;
+      return n;
+    }
+    c->cork_sent = 1;
+    send(c, c->held, c->held_n);
+    c->held_n = 0;
+    if (all <= HELD / 4) {
+      memcpy(c->held, from, all);
+      c->held_n = all;
+      return n;
+    }
+  }
+  send(c, from, all);
   return n;
+}
+
+/* serialize() has been left, `done`: by its end. */
+SEXP ffi_connection_uncork(SEXP shell, SEXP done) {
+  conn *c = R_ExternalPtrAddr(shell);
+  size_t n;
+  if (!c || !c->corked) return R_NilValue;
+  c->corked = 0;
+  n = c->held_n;
+  c->held_n = 0;
+  if (!c->s) return R_NilValue;
+  if (Rf_asLogical(done) == TRUE)
+    send(c, c->held, n);
+  else if (c->cork_sent)
+    cut_short(c->s);
+  return R_NilValue;
 }
 
 /* Memory that lasts as long as the connection: a jump out of a write does not lose it. */
@@ -310,6 +386,7 @@ static void con_destroy(Rconnection con) {
   clu_sock_free(c->s);
   free(c->text);
   free(c->conv);
+  free(c->held);
   free(c);
 }
 

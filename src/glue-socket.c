@@ -377,7 +377,16 @@ SEXP ffi_socket_drop(SEXP x) {
 
 /* ---- bytes, for socket_read() and socket_write() ---- */
 
-static void undo(void *s) { clu_sock_undo(s); }
+typedef struct {
+  clu_sock *s;
+  SEXP to;
+  size_t got;
+} reading;
+
+static void undo(void *data) {
+  reading *r = data;
+  if (r->got) clu_sock_unread(r->s, RAW(r->to), r->got);
+}
 
 /* Up to `n` bytes; with `exact` fewer only at the end. NULL: the peer has finished. */
 SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact) {
@@ -391,7 +400,6 @@ SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact) {
   int ended = 0;
   /* the answer is made as large as what is there: `n` may be a generous bound */
   PROTECT_WITH_INDEX(out = Rf_allocVector(RAWSXP, 0), &i);
-  clu_sock_keep(s);
   while (got < most) {
     clu_err e = {0, 0, ""};
     int rc = CLU_OK;
@@ -406,6 +414,7 @@ SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact) {
         REPROTECT(out = rest, i);
       }
       got += clu_sock_take(s, RAW(out) + got, take);
+      clu_sock_keep(s);
       if (!all) break;
       deadline = clu_deadline_ns(s->timeout_ns);
       continue;
@@ -417,15 +426,15 @@ SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact) {
       break;
     }
     if (rc == CLU_AGAIN) {
+      reading r = {s, out, got};
       if (!s->blocking) break;
-      if (clu_socket_ready(s, CLU_READ, deadline, undo, s)) continue;
-      clu_sock_undo(s);
+      if (clu_socket_ready(s, CLU_READ, deadline, undo, &r)) continue;
+      undo(&r);
       clu_raise_timeout(s, "nothing has come", (double)s->timeout_ns / 1e9, -1);
     }
-    clu_sock_undo(s);
+    if (got) clu_sock_unread(s, RAW(out), got);
     clu_raise_socket(s, &e, -1);
   }
-  clu_sock_keep(s);
   if (!got && ended) {
     UNPROTECT(1);
     return R_NilValue;

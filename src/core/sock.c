@@ -260,6 +260,22 @@ size_t clu_sock_take(clu_sock *s, void *out, size_t n) {
   return n;
 }
 
+int clu_sock_unread(clu_sock *s, const void *data, size_t n) {
+  size_t there = s->end - s->pos;
+  if (!n) return CLU_OK;
+  if (n + there > s->cap) {
+    unsigned char *p = realloc(s->in, n + there);
+    if (!p) return CLU_NOMEM;
+    s->in = p;
+    s->cap = n + there;
+  }
+  if (there) memmove(s->in + n, s->in + s->pos, there);
+  memcpy(s->in, data, n);
+  s->mark = s->pos = 0;
+  s->end = n + there;
+  return CLU_OK;
+}
+
 int clu_sock_put(clu_sock *s, const void *data, size_t n, size_t *put, clu_err *e) {
   clu_iov v;
   int rc;
