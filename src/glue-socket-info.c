@@ -143,8 +143,13 @@ SEXP ffi_connection_fd(SEXP x) {
   return Rf_ScalarInteger(fd == CLU_NO_FD ? NA_INTEGER : (int)fd);
 }
 
+/* How many there are: c(open, all) */
 SEXP ffi_socket_count(void) {
-  int n = 0;
-  for (clu_sock *s = clu_sock_next(NULL); s; s = clu_sock_next(s)) n += s->fd != CLU_NO_FD;
-  return Rf_ScalarInteger(n);
+  SEXP out = Rf_allocVector(INTSXP, 2);
+  INTEGER(out)[0] = INTEGER(out)[1] = 0;
+  for (clu_sock *s = clu_sock_next(NULL); s; s = clu_sock_next(s)) {
+    INTEGER(out)[0] += s->fd != CLU_NO_FD;
+    INTEGER(out)[1]++;
+  }
+  return out;
 }

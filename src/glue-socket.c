@@ -290,11 +290,12 @@ SEXP ffi_socket_connect(SEXP x, SEXP host, SEXP port, SEXP path, SEXP timeout, S
   uint64_t deadline = clu_deadline(Rf_asReal(timeout));
   const char *file = text_or_null(path), *name = text_or_null(host);
   clu_err e = {0, 0, ""}, why = {0, 0, ""};
-  int rc;
+  int rc, collected = 0;
   if (file) file = R_ExpandFileName(file);
-  rc = clu_sock_connect(s, name, Rf_asInteger(port), file, option(options, CLU_OPT_SEND_BUFFER),
-                        option(options, CLU_OPT_RECEIVE_BUFFER), &e);
-  if (rc == CLU_OK) {
+  do {
+    rc = clu_sock_connect(s, name, Rf_asInteger(port), file, option(options, CLU_OPT_SEND_BUFFER),
+                          option(options, CLU_OPT_RECEIVE_BUFFER), &e);
+    if (rc != CLU_OK) break;
     while ((rc = clu_sock_connect_step(s, clu_slice(deadline), &e)) == CLU_AGAIN) {
       if (e.code) why = e;
       if (!clu_slice(deadline)) {
@@ -304,7 +305,7 @@ SEXP ffi_socket_connect(SEXP x, SEXP host, SEXP port, SEXP path, SEXP timeout, S
       }
       clu_look(NULL, NULL);
     }
-  }
+  } while (rc == CLU_LIMIT && !collected++ && (R_gc(), 1)); /* forgotten sockets may free descriptors */
   if (rc != CLU_OK) clu_raise_socket(s, &e, -1);
   set_options(s, options);
   return R_NilValue;

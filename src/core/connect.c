@@ -13,7 +13,7 @@ struct clu_connector {
   clu_fd fd[CLU_MAX_ADDRS];
   uint64_t retry_at[CLU_MAX_ADDRS]; /* 0: not to be asked again */
   clu_addr to[CLU_MAX_ADDRS];
-  clu_err first; /* failure */
+  clu_err first, limit; /* failures: the first one, the last for want of descriptors */
 };
 
 clu_connector *clu_connector_new(const clu_addr *to, int n, int send_buffer, int receive_buffer, clu_err *e) {
@@ -54,12 +54,17 @@ static int outcome(clu_connector *c, int i, int rc, const clu_err *why) {
   return 0;
 }
 
+/* CLU_OK: connected. CLU_LIMIT: no descriptor is free, nothing has begun. Otherwise CLU_AGAIN. */
 static int begin(clu_connector *c, int i) {
   clu_err why = {0, 0, ""};
   int rc = clu_os_connect_start(&c->to[i], c->send_buffer, c->receive_buffer, &c->fd[i], &why);
   /* on this machine the answer is there by now, although the call said that it is under way */
   if (rc == CLU_AGAIN) rc = clu_os_connect_finish(c->fd[i], &c->to[i], &why);
-  return outcome(c, i, rc, &why);
+  if (rc == CLU_LIMIT) {
+    c->limit = why;
+    return rc;
+  }
+  return outcome(c, i, rc, &why) ? CLU_OK : CLU_AGAIN;
 }
 
 int clu_connector_step(clu_connector *c, int64_t wait_ns, clu_fd *fd, clu_addr *to, clu_err *e) {
@@ -73,15 +78,24 @@ int clu_connector_step(clu_connector *c, int64_t wait_ns, clu_fd *fd, clu_addr *
       clu_err why = {0, 0, ""};
       if (c->fd[i] != CLU_NO_FD) {
         if (outcome(c, i, clu_os_connect_finish(c->fd[i], &c->to[i], &why), &why)) return take(c, i, fd, to);
-      } else if (c->retry_at[i] && c->retry_at[i] <= now && begin(c, i)) {
+      } else if (c->retry_at[i] && c->retry_at[i] <= now && begin(c, i) == CLU_OK) {
         return take(c, i, fd, to);
       }
       under_way += c->fd[i] != CLU_NO_FD;
       if (c->retry_at[i] && c->retry_at[i] < soonest) soonest = c->retry_at[i];
     }
     while (c->begun < c->n && (!under_way || now >= c->next_at)) {
-      int i = c->begun++;
-      if (begin(c, i)) return take(c, i, fd, to);
+      int i = c->begun, rc = begin(c, i);
+      if (rc == CLU_LIMIT && !under_way) {
+        if (e) *e = c->limit;
+        return rc;
+      }
+      if (rc == CLU_LIMIT) { /* those under way go on, and may free one */
+        c->next_at = now + RETRY;
+        break;
+      }
+      c->begun++;
+      if (rc == CLU_OK) return take(c, i, fd, to);
       under_way += c->fd[i] != CLU_NO_FD;
       if (c->retry_at[i] && c->retry_at[i] < soonest) soonest = c->retry_at[i];
       c->next_at = now + HEAD_START;

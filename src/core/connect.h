@@ -16,6 +16,7 @@ typedef struct clu_connector clu_connector;
 clu_connector *clu_connector_new(const clu_addr *to, int n, int send_buffer, int receive_buffer, clu_err *e);
 /* Goes on, waiting at most `wait_ns` (0: looks only; not negative). CLU_OK: `*fd` is the caller's, `*to` (may
  * be NULL) is where it leads. CLU_AGAIN: not yet, `e` says what the last failure was, if there was one.
+ * CLU_LIMIT: no descriptor is free; to be called again when one may be.
  * Everything else: all addresses have failed, and `e` tells of the first. */
 int clu_connector_step(clu_connector *c, int64_t wait_ns, clu_fd *fd, clu_addr *to, clu_err *e);
 /* Gives up: closes what is under way. Accepts NULL. */

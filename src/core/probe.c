@@ -25,7 +25,7 @@ clu_probe *clu_probe_new(const clu_addr *to, int n, clu_err *e) {
     clu_fail(e, CLU_NOMEM, 0, "not enough memory");
     return NULL;
   }
-  memcpy(p->to, to, (size_t)n * sizeof *to);
+  if (n > 0) memcpy(p->to, to, (size_t)n * sizeof *to);
   memset(p->answer, -1, k);
   p->n = p->left = n;
   return p;
