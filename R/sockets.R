@@ -245,10 +245,11 @@ socket_options <- function(no_delay = TRUE, keepalive = NULL, keep_idle = NULL, 
 }
 
 option_values <- function(options) {
-  if (is.null(options) || is.character(options)) options <- socket_options() # "no-delay" is on
+  if (is.null(options) || is.character(options)) return(default_options) # "no-delay" is on
   if (!inherits(options, "clutch_socket_options")) invalid("options")
   as.integer(options)
 }
+default_options <- as.integer(socket_options())
 
 #' Bytes of a socket
 #'
@@ -381,19 +382,13 @@ service_probe <- function(host = "localhost", ports, timeout = 1) {
   out
 }
 
-# Called from C when something that looks like serialize() begins to write: TRUE if it is, and its frame calls
-# uncork() when it is left. See con_write() in src/glue-socket-con.c.
-cork <- function(shell) {
+# Called from C when something that looks like serialize() begins to write: its frame, if that is what it is. See
+# cork() in src/glue-socket-con.c.
+serializing_frame <- function() {
   n <- sys.nframe() - 1L
-  if (n < 1L) return(FALSE)
-  f <- sys.function(n)
-  if (!identical(f, base::serialize) && !identical(f, base::saveRDS)) return(FALSE)
-  do.call(on.exit, list(as.call(list(uncork, shell, quote(returnValue), cut_off)), TRUE), envir = sys.frame(n))
-  TRUE
+  f <- if (n > 0L) sys.function(n)
+  if (identical(f, serialize) || identical(f, saveRDS)) sys.frame(n)
 }
-
-cut_off <- new.env()
-uncork <- function(shell, value, none) .Call(ffi_connection_uncork, shell, !identical(value(none), none))
 
 # ---- arguments and failures ----
 

@@ -214,6 +214,12 @@ static size_t con_read(void *to, size_t size, size_t n, Rconnection con) {
   if (c->next != to) c->start = to;
   c->next = NULL;
   earlier = (size_t)((char *)to - c->start);
+  if (want <= 8 && want <= s->end - s->pos) { /* unserialize() asks for one number after the other */
+    memcpy(to, s->in + s->pos, want);
+    s->pos += want;
+    keep(con, c);
+    return n;
+  }
   for (;;) {
     got += clu_sock_take(s, (char *)to + got, want - got);
     keep(con, c);
@@ -261,10 +267,29 @@ static void send(conn *c, const void *from, size_t all) {
  * whether it is base's serialize() or saveRDS(), and has its frame call ffi_connection_uncork() when it is left: until
  * then what is written is held back. When it is left by a jump and nothing has gone, nothing does. */
 static int cork(conn *c) {
-  SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
-  SEXP call = PROTECT(Rf_lang2(Rf_install("cork"), c->shell));
-  int yes = Rf_asLogical(Rf_eval(call, ns)) == TRUE;
-  UNPROTECT(3);
+  static SEXP frame_of, door, none; /* R's part; its door to C; what no function returns */
+  SEXP frame, value, call;
+  int yes;
+  if (!frame_of) {
+    SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
+    door = PROTECT(Rf_eval(Rf_install("ffi_connection_uncork"), ns));
+    none = PROTECT(Rf_cons(R_NilValue, R_NilValue));
+    R_PreserveObject(door);
+    R_PreserveObject(none);
+    R_PreserveObject(frame_of = Rf_eval(Rf_install("serializing_frame"), ns));
+    UNPROTECT(4);
+  }
+  call = PROTECT(Rf_lang1(frame_of));
+  frame = PROTECT(Rf_eval(call, R_BaseEnv));
+  yes = TYPEOF(frame) == ENVSXP;
+  if (yes) { /* on.exit(.Call(ffi_connection_uncork, shell, returnValue(none), none), TRUE) */
+    value = PROTECT(Rf_lang2(Rf_install("returnValue"), PROTECT(Rf_lang2(R_QuoteSymbol, none))));
+    call = PROTECT(Rf_lang5(Rf_install(".Call"), door, c->shell, value, PROTECT(Rf_lang2(R_QuoteSymbol, none))));
+    call = PROTECT(Rf_lang3(Rf_install("on.exit"), call, PROTECT(Rf_ScalarLogical(1))));
+    Rf_eval(call, frame);
+    UNPROTECT(6);
+  }
+  UNPROTECT(2);
   return yes;
 }
 
@@ -299,8 +324,8 @@ static size_t con_write(const void *from, size_t size, size_t n, Rconnection con
   return n;
 }
 
-/* serialize() has been left, `done`: by its end. */
-SEXP ffi_connection_uncork(SEXP shell, SEXP done) {
+/* serialize() has been left: by its end if it has a value. */
+SEXP ffi_connection_uncork(SEXP shell, SEXP value, SEXP none) {
   conn *c = R_ExternalPtrAddr(shell);
   size_t n;
   if (!c || !c->corked) return R_NilValue;
@@ -308,7 +333,7 @@ SEXP ffi_connection_uncork(SEXP shell, SEXP done) {
   n = c->held_n;
   c->held_n = 0;
   if (!c->s) return R_NilValue;
-  if (Rf_asLogical(done) == TRUE)
+  if (value != none)
     send(c, c->held, n);
   else if (c->cork_sent)
     cut_short(c->s);

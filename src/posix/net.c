@@ -380,9 +380,13 @@ int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e) {
   p.fd = (int)fd;
   p.events = POLLOUT;
   p.revents = 0;
-  if (poll(&p, 1, 0) <= 0) return CLU_AGAIN;
   if (getsockopt((int)fd, SOL_SOCKET, SO_ERROR, &err, &n) != 0) err = errno;
-  if (err) return connect_failed(err, to, e);
+  if (err) return connect_failed(err, to, e); /* most ports that are asked are dead: no poll() for those */
+  if (poll(&p, 1, 0) <= 0) return CLU_AGAIN;
+  if (p.revents & (POLLERR | POLLHUP)) { /* it came in between */
+    n = sizeof err;
+    if (getsockopt((int)fd, SOL_SOCKET, SO_ERROR, &err, &n) == 0 && err) return connect_failed(err, to, e);
+  }
   if (clu_os_peer_addr(fd, &peer) != CLU_OK) {
     if (p.revents & (POLLERR | POLLHUP)) return connect_failed(ECONNRESET, to, e);
     return CLU_AGAIN;
