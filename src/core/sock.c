@@ -152,7 +152,6 @@ int clu_sock_accept(clu_sock *l, clu_sock *s, clu_err *e) {
 
 int clu_sock_connect(clu_sock *s, const char *host, int port, const char *path, int send_buffer,
                      int receive_buffer, clu_err *e) {
-  s->drained = 0;
   if (path) {
     clu_addr a;
     int rc = clu_os_addr_path(path, &a, e);
@@ -162,8 +161,8 @@ int clu_sock_connect(clu_sock *s, const char *host, int port, const char *path, 
   }
   s->resolve = clu_os_resolve_start(host, port, e);
   if (!s->resolve) return note(s, e ? e->code : CLU_NOMEM, e);
-  s->backlog_asked = send_buffer; /* kept for the connector, which is made when the name is known */
-  s->backlog_granted = receive_buffer;
+  s->send_buffer = send_buffer; /* for the connector, which is made when the name is known */
+  s->receive_buffer = receive_buffer;
   return CLU_OK;
 }
 
@@ -178,8 +177,7 @@ int clu_sock_connect_step(clu_sock *s, int64_t wait_ns, clu_err *e) {
     clu_os_resolve_free(s->resolve);
     s->resolve = NULL;
     if (rc != CLU_OK) return note(s, rc, e);
-    s->connector = clu_connector_new(to, n, s->backlog_asked, s->backlog_granted, e);
-    s->backlog_asked = s->backlog_granted = -1;
+    s->connector = clu_connector_new(to, n, s->send_buffer, s->receive_buffer, e);
     if (!s->connector) return CLU_NOMEM;
   }
   if (!s->connector) return fail(s, CLU_CLOSED, e);

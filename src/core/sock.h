@@ -33,6 +33,7 @@ typedef struct clu_sock {
   unsigned char *in;
   size_t cap, mark, pos, end;
   /* while it connects */
+  int send_buffer, receive_buffer;
   clu_resolve *resolve;
   clu_connector *connector;
   struct clu_sock *next, *before;

@@ -122,9 +122,9 @@ test_that("Ctrl-C ends each wait within moments, and leaves nothing", {
     "n <- fds()",
     "waits <- list(accept = quote(socket_accept(l, timeout = 60)), read = quote(readBin(b, 'raw', 1)), write = quote(writeBin(raw(5e7), b)),",
     "  select = quote(socket_select(list(b))), connect = quote(socket_connect('127.0.0.1', fp, timeout = 60)))",
-    "for (w in names(waits)) { cat('at=', w, '\\n', sep = ''); r <- tryCatch({ eval(waits[[w]]); 'returned' }, interrupt = function(e) 'interrupted', error = conditionMessage)",
-    "  cat('result_', w, '=', r, '\\n', sep = '') }",
-    "gc(); cat('left=', fds() - n, '\\n', sep = '')"))
+    "for (w in names(waits)) { cat('at=', w, '\n', sep = ''); r <- tryCatch({ eval(waits[[w]]); 'returned' }, interrupt = function(e) 'interrupted', error = conditionMessage)",
+    "  cat('result_', w, '=', r, '\n', sep = '') }",
+    "gc(); cat('left=', fds() - n, '\n', sep = '')"))
   for (w in c("accept", "read", "write", "select", "connect")) {
     expect_true(said(script, paste0("^at=", w)))
     Sys.sleep(0.2) # so that it waits by then
@@ -149,7 +149,7 @@ test_that("a storm of signals loses nothing, and suspendInterrupts() is honoured
     "  con <- socket_accept(l, blocking = TRUE, open = 'a+b', timeout = 60)",
     "  socket_select(list(con), TRUE)",
     "  x <- as.raw(seq_len(4e6) %% 251); writeBin(x, con); y <- readBin(con, 'raw', 4e6)",
-    "  cat('same=', identical(x, y), '\\n', sep = '')",
+    "  cat('same=', identical(x, y), '\n', sep = '')",
     "  'whole' }), interrupt = function(e) 'interrupted afterwards')",
     "cat('done=1\\n')"))
   expect_true(said(script, "^same="))
@@ -209,6 +209,24 @@ test_that("a peer that resets before it is accepted is no error of accept", {
     }
     close_all(good, l)
   })
+})
+
+test_that("readiness can be a lie: what another process has taken is waited for, for the rest of the time", {
+  linux_only()
+  # two processes wait at one socket: both are told that it is ready, and one finds nothing
+  script <- start_script(c(
+    "library(parallel)", "l <- socket_listen(0); port <- socket_info(l)$local_port",
+    "a <- socket_connect(port = port, open = 'a+b'); b <- socket_accept(l, open = 'a+b', blocking = TRUE, timeout = 0.6)",
+    "both <- function(wait, act) { jobs <- lapply(1:2, function(i) mcparallel(tryCatch({ wait(); 'got it' }, error = function(e) class(e)[[1L]])))",
+    "  Sys.sleep(0.3); act(); paste(sort(unlist(mccollect(jobs))), collapse = ' ') }",
+    "for (k in 1:4) { cat('read', k, '=', both(function() stopifnot(length(readBin(b, 'raw', 1)) == 1L), function() writeBin(raw(1), a)), '\n', sep = '')",
+    "  cat('accept', k, '=', both(function() socket_accept(l, timeout = 0.6), function() c2 <<- socket_connect(port = port)), '\n', sep = '') }",
+    "cat('done=1\\n')"))
+  expect_true(said(script, "^done="))
+  for (k in 1:4) {
+    expect_identical(value_of(script, paste0("read", k)), "clutch_socket_timeout got it")
+    expect_identical(value_of(script, paste0("accept", k)), "clutch_socket_timeout got it")
+  }
 })
 
 test_that("select looks at all of a mixed list, duplicates and read-ahead included", {
@@ -329,7 +347,7 @@ test_that("a connection that nobody holds any more is closed, with base R's warn
   script <- start_script(c( # a finalizer's warnings are shown and cannot be caught
     "fds <- function() length(list.files('/proc/self/fd'))", "n <- fds()", "l <- socket_listen(0, slot = FALSE)",
     "local({a <- socket_connect(port = socket_info(l)$local_port); b <- socket_accept(l, slot = FALSE); NULL})",
-    "close(l)", "for (k in 1:3) gc()", "cat('left=', fds() - n, '\\n', sep = '')"))
+    "close(l)", "for (k in 1:3) gc()", "cat('left=', fds() - n, '\n', sep = '')"))
   expect_true(said(script, "^left=0"))
   expect_true(said(script, "closing unused connection 3 \\(->localhost"))
 })
