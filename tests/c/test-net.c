@@ -97,6 +97,23 @@ TEST(a_pair_over_each_family) {
   CHECK(clu_sock_next(NULL) == NULL);
 }
 
+TEST(descriptors_are_right_from_birth) {
+  clu_listen how = {-1, 0, 0};
+  clu_sock *l = listener("127.0.0.1", -1);
+  clu_addr any;
+  clu_fd a, b = CLU_NO_FD, c;
+  int rc = clu_os_connect_start(&l->local, 0, 0, &a, NULL);
+  CHECK(rc == CLU_OK || rc == CLU_AGAIN);
+  CHECK_SOON(clu_os_accept(l->fd, &b, NULL, NULL) == CLU_OK, 2000);
+  clu_os_addr_any(CLU_INET, 0, &any);
+  CHECK_INT_EQ(clu_os_listen(&any, &how, &c, NULL, NULL), CLU_OK);
+  CHECK(flags_are_right(a) && flags_are_right(b) && flags_are_right(c));
+  clu_os_close(a);
+  clu_os_close(b);
+  clu_os_close(c);
+  clu_sock_free(l);
+}
+
 TEST(every_address_takes_both_families) {
   clu_sock *l = listener(NULL, -1), *a = client("127.0.0.1", port_of(l)), *b = client("::1", port_of(l));
   char text[CLU_ADDR_TEXT];

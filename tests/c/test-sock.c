@@ -1,5 +1,5 @@
 /* Sockets: bytes, what is told of them, and the end. */
-// link: -Wl,--wrap=shutdown
+// link: -Wl,--wrap=shutdown -Wl,--wrap=clu_os_readv
 #include "test.h"
 
 #include "sock-help.h"
@@ -15,6 +15,16 @@ int __wrap_shutdown(int fd, int how) {
     return -1;
   }
   return __real_shutdown(fd, how);
+}
+
+static size_t endless; /* bytes that every socket has to be read */
+int __real_clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds);
+int __wrap_clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds);
+int __wrap_clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds) {
+  if (!endless) return __real_clu_os_readv(fd, iov, n, got, fds, nfds);
+  *got = iov[0].len < endless ? iov[0].len : endless;
+  endless -= *got;
+  return CLU_OK;
 }
 
 /* ---- bytes ---- */
@@ -241,19 +251,14 @@ TEST(every_step_of_the_end_is_tried_whatever_the_earlier_ones_said) {
 }
 
 TEST(a_peer_that_goes_on_sending_is_not_listened_to_for_ever) {
-  static char junk[1 << 16];
   clu_sock *a, *b;
-  size_t put;
-  int rc = CLU_AGAIN;
-  uint64_t end = clu_os_now() + 10000 * (uint64_t)MS;
   tcp_pair(&a, &b);
-  while (rc == CLU_AGAIN && clu_os_now() < end) {
-    clu_sock_put(b, junk, sizeof junk, &put, NULL);
-    clu_sock_put(b, junk, sizeof junk, &put, NULL);
-    rc = clu_sock_end(a, 0);
-  }
-  CHECK_INT_EQ(rc, CLU_OK);
+  endless = 64u << 20; /* more is always there */
+  CHECK_INT_EQ(clu_sock_end(a, 0), CLU_OK);
+  CHECK(endless > 0);
   CHECK(a->drained < CLU_SOCK_DRAIN + (64u << 10));
+  CHECK_INT_EQ(a->fd, CLU_NO_FD);
+  endless = 0;
   clu_sock_free(a);
   clu_sock_free(b);
 }
@@ -269,10 +274,10 @@ TEST(bytes_the_peer_has_no_room_for_are_waited_for_then_dropped) {
   while (b->bytes_in < a->bytes_out) {
     REQUIRE(fill_soon(b) == CLU_OK);
     b->pos = b->mark = b->end;
-    clu_sock_end(a, 0);
   }
+  CHECK_INT_EQ(fill_soon(b), CLU_EOF); /* the first step is done: before the descriptor is closed */
+  CHECK(a->fd != CLU_NO_FD);
   end_soon(a);
-  CHECK_INT_EQ(fill_soon(b), CLU_EOF);
   clu_sock_free(a);
   clu_sock_free(b);
   tcp_pair(&a, &b);
