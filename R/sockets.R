@@ -178,11 +178,11 @@ connection <- function(handle, description, class, open, blocking, encoding, ope
 #' @seealso [socketSelect()], [socket_listen()]
 #' @export
 socket_select <- function(socklist, write = FALSE, timeout = NULL) {
-  if (!is.list(socklist) || inherits(socklist, "clutch_light") || !length(socklist)) throw("invalid", "not a list of sockets")
-  if (!is.logical(write) || !length(write) || length(write) > length(socklist) || anyNA(write)) throw("invalid", "bad write indicators")
+  if (!is.list(socklist) || inherits(socklist, "clutch_light") || !length(socklist)) throw("argument", "not a list of sockets")
+  if (!is.logical(write) || !length(write) || length(write) > length(socklist) || anyNA(write)) throw("argument", "bad write indicators")
   if (is.null(timeout)) timeout <- -1
   else if (!is.numeric(timeout) || length(timeout) != 1L || is.na(timeout) || timeout < 0)
-    throw("invalid", "'timeout' must be NULL or a non-negative number")
+    throw("argument", "'timeout' must be NULL or a non-negative number")
   .Call(ffi_socket_select, socklist, rep_len(write, length(socklist)), as.numeric(timeout))
 }
 
@@ -392,7 +392,7 @@ serializing_frame <- function() {
 
 # ---- arguments and failures ----
 
-invalid <- function(name) throw("invalid", sprintf("invalid '%s' argument", name))
+invalid <- function(name) throw("argument", sprintf("invalid '%s' argument", name))
 
 valid_port <- function(port, least) {
   if (is.character(port)) port <- suppressWarnings(as.numeric(port))

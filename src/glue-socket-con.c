@@ -480,7 +480,7 @@ SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SE
   if (strlen(enc) > 100) Rf_error("invalid '%s' argument", "encoding");
   if (converts(enc)) { /* before anything is made */
     void *cv = Riconv_open("", strcmp(enc, "UTF-8-BOM") == 0 ? "UTF-8" : enc);
-    if (cv == (void *)-1) clu_raise("invalid", "conversion from encoding '%s' is not supported here", enc);
+    if (cv == (void *)-1) clu_raise("argument", "conversion from encoding '%s' is not supported here", enc);
     Riconv_close(cv);
   }
   shell = PROTECT(R_MakeExternalPtr(NULL, tag(), opener));

@@ -172,7 +172,7 @@ clu_sock *clu_socket_of(SEXP x, int open) {
   } else if (Rf_inherits(x, "clutch_socket") || Rf_inherits(x, "clutch_listener")) {
     s = clu_connection_socket(x, NULL, NULL, NULL);
   } else {
-    clu_raise("invalid", "not a socket of this package");
+    clu_raise("argument", "not a socket of this package");
   }
   if (!s || (open && s->fd == CLU_NO_FD)) raise_closed(s);
   return s;
@@ -315,7 +315,7 @@ SEXP ffi_socket_accept(SEXP listener, SEXP x, SEXP timeout, SEXP options) {
   clu_sock *l = clu_socket_of(listener, 1), *s = clu_socket_of(x, 0);
   uint64_t deadline = clu_deadline(Rf_asReal(timeout));
   int collected = 0;
-  if (!l->listening) clu_raise("invalid", "not a listening socket");
+  if (!l->listening) clu_raise("argument", "not a listening socket");
   for (;;) {
     clu_err e = {0, 0, ""};
     int rc = clu_sock_accept(l, s, &e);

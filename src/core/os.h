@@ -49,7 +49,8 @@ int clu_os_pair(clu_fd out[2], clu_err *e);
 /* Moves `*fd` to a number of at least `least`, so that code which uses select() (R's own sockets)
  * keeps the low numbers. Best effort: `*fd` stays as it is where that cannot be done. */
 void clu_os_move_high(clu_fd *fd, int least);
-/* Reads what is there. CLU_OK (`*got` > 0), CLU_AGAIN, CLU_EOF, CLU_RESET or CLU_SYS. With
+/* Reads what is there. CLU_OK (`*got` > 0), CLU_AGAIN, CLU_EOF, CLU_RESET (also: the peer is beyond
+ * reach) or CLU_SYS. With
  * `fds` not NULL also takes passed descriptors; the caller owns the `*nfds` received (at most
  * CLU_MAX_FDS). On a descriptor made blocking by clu_os_set_blocking() it blocks, and answers
  * CLU_AGAIN when a signal interrupted it. */

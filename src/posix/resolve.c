@@ -65,7 +65,7 @@ static void *asker(void *data) {
   clu_addr addr[CLU_MAX_ADDRS];
   clu_iov v = {(char[]){'x'}, 1};
   size_t put;
-  int n, status = ask(r->host, r->port, AI_ADDRCONFIG, addr, &n);
+  int n, status = ask(r->host, r->port, 0, addr, &n);
   pthread_mutex_lock(&r->lock);
   memcpy(r->addr, addr, sizeof addr[0] * (size_t)n);
   r->n = n;

@@ -113,6 +113,32 @@ test_that("binary data and objects", {
   })
 })
 
+test_that("other connections can be put around them, and output goes there", {
+  expect_nothing_left({
+    l <- socket_listen(0)
+    z <- gzcon(socket_connect(port = port_of(l), open = "wb"))
+    b <- socket_accept(l, blocking = TRUE, open = "a+b")
+    close(l)
+    writeLines(rep("again and again", 100), z)
+    close(z)
+    writeBin(readBin(b, "raw", 1e5), file <- tempfile())
+    expect_identical(readLines(file), rep("again and again", 100)) # reading gzcon() wants a connection that cannot be written
+    close(b)
+    p <- socket_pair(blocking = TRUE)
+    sink(p$a)
+    print(1:3)
+    sink()
+    dput(list(a = 1), p$a)
+    write.table(data.frame(x = 1), p$a)
+    expect_identical(readLines(p$b, 4), c("[1] 1 2 3", "list(a = 1)", "\"x\"", "\"1\" 1"))
+    writeLines(strrep("long ", 1e5), p$a)
+    expect_identical(nchar(readLines(p$b, 1)), 500000L)
+    flush(p$a)
+    expect_error(seek(p$a, 0), "not enabled")
+    close_all(p$a, p$b)
+  })
+})
+
 test_that("a part of a number waits for its rest", {
   p <- socket_pair(open = "a+b")
   bytes <- writeBin(123456789L, raw())
@@ -159,7 +185,7 @@ test_that("encodings are converted in both directions", {
   b <- socket_accept(l, blocking = TRUE, open = "a+b")
   cat("fünf", file = a)
   expect_identical(readBin(b, "raw", 4), as.raw(c(0x66, 0xfc, 0x6e, 0x66)))
-  expect_error(socket_connect(port = port_of(l), encoding = "no such"), "not supported", class = "clutch_invalid")
+  expect_error(socket_connect(port = port_of(l), encoding = "no such"), "not supported", class = "clutch_argument")
   close_all(a, b, l)
 })
 
@@ -296,9 +322,9 @@ test_that("addresses: IPv4, IPv6, every one, and paths", {
 
 test_that("arguments are checked", {
   for (port in list(-1, 65536, 87535, 1.5, NA, "a", 1:2, NULL, 1e10)) {
-    expect_error(socket_listen(port), "invalid 'port' argument", class = "clutch_invalid")
-    expect_error(socket_connect(port = port), "invalid 'port' argument", class = "clutch_invalid")
-    if (length(port) == 1L) expect_error(service_probe(ports = port), "invalid 'ports'", class = "clutch_invalid")
+    expect_error(socket_listen(port), "invalid 'port' argument", class = "clutch_argument")
+    expect_error(socket_connect(port = port), "invalid 'port' argument", class = "clutch_argument")
+    if (length(port) == 1L) expect_error(service_probe(ports = port), "invalid 'ports'", class = "clutch_argument")
   }
   expect_error(socket_connect(port = 0), "invalid 'port'")
   expect_error(socket_connect(port = 9, blocking = NA), "invalid 'blocking'")
