@@ -34,7 +34,8 @@
 #'
 #' # Many sockets
 #' R has 128 connections (before 4.4). With `slot = FALSE` a light handle is returned that takes none: for
-#' [socket_read()], [socket_write()], `socket_select()`, `socket_info()`, `socket_timeout()`, `socket_shutdown()` and `close()`.
+#' [socket_read()], [socket_write()], `socket_select()`, `socket_info()`, `socket_timeout()`, `socket_shutdown()` and
+#' `close()`.
 #'
 #' @param port 1 to 65535; to listen also 0: the system chooses, see [socket_info()].
 #' @param host To listen: an address of this machine, `NULL` for all of them. To connect: a name or an address.
@@ -60,12 +61,12 @@ socket_listen <- function(port, host = NULL, path = NULL, backlog = NULL, reuse_
                           options = socket_options(), slot = TRUE) {
   if (is.null(path)) port <- valid_port(port, 0L)
   else port <- NA_integer_
-  if (!is.null(backlog)) backlog <- valid_whole(backlog, "backlog", 0)
+  backlog <- if (is.null(backlog)) NA_integer_ else valid_whole(backlog, "backlog", 0)
   values <- option_values(options)
   handle <- .Call(ffi_socket_new, TRUE, Inf)
   done <- FALSE
   on.exit(if (!done) .Call(ffi_socket_drop, handle))
-  tryCatch(.Call(ffi_socket_listen, handle, host, port, path, if (is.null(backlog)) NA_integer_ else backlog, !isTRUE(reuse_address), values),
+  tryCatch(.Call(ffi_socket_listen, handle, host, port, path, backlog, !isTRUE(reuse_address), values),
            clutch_error = function(e) failed(e, if (is.null(path))
              sprintf("creation of server socket failed: port %d cannot be opened", port)
              else sprintf("creation of server socket failed: %s cannot be opened", path)))
@@ -89,7 +90,8 @@ socket_accept <- function(socket, blocking = FALSE, open = "a+", encoding = getO
     done <- FALSE
     on.exit(if (!done) .Call(ffi_socket_drop, handle))
     tryCatch(.Call(ffi_socket_accept, socket, handle, spec$opening, spec$options),
-             clutch_error = function(e) failed(e, "cannot open the connection", "problem in accepting connections on this socket"))
+             clutch_error = function(e)
+               failed(e, "cannot open the connection", "problem in accepting connections on this socket"))
     done <- TRUE
     handle
   }
@@ -117,7 +119,8 @@ socket_connect <- function(host = "localhost", port, server = FALSE, blocking = 
   }
   open_now <- if (server) function() {
     listener <- tryCatch(socket_listen(port, path = path, slot = FALSE),
-                         clutch_error = function(e) failed(e, "cannot open the connection", sprintf("port %d cannot be opened", port)))
+                         clutch_error = function(e)
+                           failed(e, "cannot open the connection", sprintf("port %d cannot be opened", port)))
     on.exit(close(listener))
     handle <- .Call(ffi_socket_new, spec$blocking, spec$timeout)
     done <- FALSE
@@ -131,7 +134,8 @@ socket_connect <- function(host = "localhost", port, server = FALSE, blocking = 
     done <- FALSE
     on.exit(if (!done) .Call(ffi_socket_drop, handle))
     tryCatch(.Call(ffi_socket_connect, handle, host, port, path, spec$opening, spec$options),
-             clutch_error = function(e) failed(e, paste("cannot open the connection to", where), paste(where, "cannot be opened")))
+             clutch_error = function(e)
+               failed(e, paste("cannot open the connection to", where), paste(where, "cannot be opened")))
     done <- TRUE
     handle
   }
@@ -149,7 +153,8 @@ stream <- function(open_now, spec, slot, describe, unopened) {
   handle <- open_now()
   done <- FALSE
   on.exit(if (!done) .Call(ffi_socket_drop, handle))
-  out <- result(handle, slot, "clutch_socket", describe(.Call(ffi_socket_info, handle)), spec$open, spec$blocking, spec$encoding)
+  description <- describe(.Call(ffi_socket_info, handle))
+  out <- result(handle, slot, "clutch_socket", description, spec$open, spec$blocking, spec$encoding)
   done <- TRUE
   out
 }
@@ -163,7 +168,8 @@ connection <- function(handle, description, class, open, blocking, encoding, ope
   tryCatch(.Call(ffi_connection_new, handle, description, class, open, blocking, encoding, opener),
            error = function(e) {
              if (inherits(e, "clutch_error")) stop(e)
-             throw_socket("socket_limit", paste0(description, ": ", conditionMessage(e), " (slot = FALSE takes none)"), description, NA_real_)
+             text <- paste0(description, ": ", conditionMessage(e), " (slot = FALSE takes none)")
+             throw_socket("socket_limit", text, description, NA_real_)
            })
 }
 
@@ -178,8 +184,10 @@ connection <- function(handle, description, class, open, blocking, encoding, ope
 #' @seealso [socketSelect()], [socket_listen()]
 #' @export
 socket_select <- function(socklist, write = FALSE, timeout = NULL) {
-  if (!is.list(socklist) || inherits(socklist, "clutch_light") || !length(socklist)) throw("argument", "not a list of sockets")
-  if (!is.logical(write) || !length(write) || length(write) > length(socklist) || anyNA(write)) throw("argument", "bad write indicators")
+  if (!is.list(socklist) || inherits(socklist, "clutch_light") || !length(socklist))
+    throw("argument", "not a list of sockets")
+  if (!is.logical(write) || !length(write) || length(write) > length(socklist) || anyNA(write))
+    throw("argument", "bad write indicators")
   if (is.null(timeout)) timeout <- -1
   else if (!is.numeric(timeout) || length(timeout) != 1L || is.na(timeout) || timeout < 0)
     throw("argument", "'timeout' must be NULL or a non-negative number")
@@ -257,7 +265,8 @@ default_options <- as.integer(socket_options())
 #' @param socket A stream.
 #' @param n The most to be read.
 #' @param exact Wait until all `n` are there, or the peer has finished.
-#' @return `socket_read()`: a raw vector. `raw(0)`: `blocking = FALSE` and nothing is there now; `NULL`: the peer has finished.
+#' @return `socket_read()`: a raw vector. `raw(0)`: `blocking = FALSE` and nothing is there now; `NULL`: the peer has
+#'   finished.
 #' @export
 socket_read <- function(socket, n = 65536, exact = FALSE) {
   if (!inherits(socket, "clutch_socket")) invalid("socket")
@@ -319,9 +328,10 @@ socket_info <- function(socket) {
   i$peer <- address(i$peer_host, i$peer_port)
   first <- c("local", "peer", "family", "state")
   i <- i[c(first, setdiff(names(i), c(first, "ours")))]
-  if (i$kind == "listener") i[c("peer", "peer_host", "peer_port", "queued_in", "queued_out", "retransmits", "rtt", "bytes_in",
-                                "bytes_out", "timeout")] <- NULL
-  else i[c("backlog_asked", "backlog_granted", "backlog_used", "accepted", "path")] <- NULL
+  of_stream <- c("peer", "peer_host", "peer_port", "queued_in", "queued_out", "retransmits", "rtt", "bytes_in",
+                 "bytes_out", "timeout")
+  of_listener <- c("backlog_asked", "backlog_granted", "backlog_used", "accepted", "path")
+  i[if (i$kind == "listener") of_stream else of_listener] <- NULL
   if (inherits(socket, "clutch_socket")) {
     values <- as.list(.Call(ffi_socket_get_options, socket))
     names(values) <- names(socket_options())
@@ -332,8 +342,8 @@ socket_info <- function(socket) {
 }
 
 #' @rdname socket_info
-#' @return `socket_table()`: a data frame of all sockets of this process, this package's and others', one row each. `owner` is
-#'   `"clutch"`, `"base"` (an R connection of base R's own), or `"other"`.
+#' @return `socket_table()`: a data frame of all sockets of this process, this package's and others', one row each.
+#'   `owner` is `"clutch"`, `"base"` (an R connection of base R's own), or `"other"`.
 #' @export
 socket_table <- function() {
   t <- as.data.frame(.Call(ffi_socket_table))
@@ -348,7 +358,8 @@ socket_table <- function() {
   t$local <- address(t$local_host, t$local_port)
   t$peer <- address(t$peer_host, t$peer_port)
   t <- t[order(t$fd), c("fd", "owner", "connection", "kind", "family", "local", "peer", "state", "queued_in", "queued_out",
-                        "retransmits", "rtt", "age", "bytes_in", "bytes_out", "backlog_used", "backlog_granted", "last_error")]
+                        "retransmits", "rtt", "age", "bytes_in", "bytes_out", "backlog_used", "backlog_granted",
+                        "last_error")]
   rownames(t) <- NULL
   t
 }
@@ -363,7 +374,8 @@ address <- function(host, port) {
 #' @param host A name or an address; where it has several, any of them counts.
 #' @param ports 1 to 65535.
 #' @param timeout Seconds for all of them together.
-#' @return A logical vector, with the ports as names: `TRUE` where somebody listens, `FALSE` where nobody does or no answer came.
+#' @return A logical vector, with the ports as names: `TRUE` where somebody listens, `FALSE` where nobody does or no
+#'   answer came.
 #' @examples
 #' l <- socket_listen(0)
 #' p <- socket_info(l)$local_port
@@ -396,8 +408,9 @@ invalid <- function(name) throw("argument", sprintf("invalid '%s' argument", nam
 
 valid_port <- function(port, least) {
   if (is.character(port)) port <- suppressWarnings(as.numeric(port))
-  if (!is.numeric(port) || length(port) != 1L || is.na(port) || port < least || port > 65535 || port != round(port)) invalid("port")
-  as.integer(port)
+  port <- valid_whole(port, "port", least)
+  if (port > 65535L) invalid("port")
+  port
 }
 
 valid_whole <- function(x, name, least) {

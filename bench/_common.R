@@ -68,9 +68,10 @@ bars_png <- function(file, m, ylab, main, bar = NULL) {
   grDevices::png(path, 1000, 640, res = 110, type = if (capabilities("cairo")) "cairo" else "Xlib")
   graphics::par(mar = c(4.5, 5, 3, 1), las = 1)
   low <- 10^floor(log10(min(m, na.rm = TRUE)))
-  at <- graphics::barplot(m, beside = TRUE, log = "y", ylim = c(low, max(m, bar, na.rm = TRUE) * 4), col = grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")[seq_len(nrow(m))],
+  cols <- grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")[seq_len(nrow(m))]
+  at <- graphics::barplot(m, beside = TRUE, log = "y", ylim = c(low, max(m, bar, na.rm = TRUE) * 4), col = cols,
                           ylab = ylab, main = main, border = NA)
-  graphics::legend("topright", rownames(m), fill = grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")[seq_len(nrow(m))], border = NA, bty = "n")
+  graphics::legend("topright", rownames(m), fill = cols, border = NA, bty = "n")
   graphics::text(at, m, ifelse(is.na(m), "", formatC(m, digits = 3, format = "fg", big.mark = ",")), pos = 3, cex = 0.75)
   if (!is.null(bar)) graphics::abline(h = bar, lty = 2)
   grDevices::dev.off()

@@ -55,8 +55,9 @@ for (way in names(ways)) for (who in names(maker)) {
   t <- seconds(for (i in seq_len(n)) states[i] <- ways[[way]](m$pair(way == "peer resets")))
   close(m$l)
   seen <- sort(table(states), decreasing = TRUE)
-  rows[[length(rows) + 1L]] <- data.frame(how = way, who = who, n = n, us_each = 1e6 * t / n, states = paste(names(seen), collapse = " "),
-                                          resets_seen_by_peer = resets, bytes_lost = lost, descriptors_left = descriptors() - before)
+  rows[[length(rows) + 1L]] <- data.frame(how = way, who = who, n = n, us_each = 1e6 * t / n,
+                                          states = paste(names(seen), collapse = " "), resets_seen_by_peer = resets,
+                                          bytes_lost = lost, descriptors_left = descriptors() - before)
 }
 table <- do.call(rbind, rows)
 cat("connect, accept, end;", n, "connections each\n")

@@ -7,7 +7,8 @@ mb <- as.numeric(option("mb", "100"))
 
 peer <- tempfile(fileext = ".R")
 writeLines(c("a <- commandArgs(TRUE); suppressPackageStartupMessages(library(clutch))",
-             "con <- (if (a[1] == 'base') socketConnection else socket_connect)('localhost', as.integer(a[2]), blocking = TRUE, open = 'a+b', timeout = 600)",
+             "connect <- if (a[1] == 'base') socketConnection else socket_connect",
+             "con <- connect('localhost', as.integer(a[2]), blocking = TRUE, open = 'a+b', timeout = 600)",
              "repeat { x <- unserialize(con); if (is.null(x)) break; serialize(x, con, xdr = a[3] == 'TRUE') }"), peer)
 pair <- function(who, xdr) {
   if (who == "base") repeat {
@@ -46,7 +47,10 @@ names(wide) <- sub("s.", "", names(wide), fixed = TRUE)
 wide$base_is_times <- wide$base / wide$clutch
 cat("there and back, seconds (median of", rounds, "rounds)\n")
 show(wide, "sockets")
-bars_png("sockets.png", t(as.matrix(data.frame(base = wide$base, clutch = wide$clutch, row.names = paste0(wide$what, ifelse(wide$xdr, "\nxdr", "\nnative"))))),
+bars <- rbind(base = wide$base, clutch = wide$clutch)
+colnames(bars) <- paste0(wide$what, ifelse(wide$xdr, "\nxdr", "\nnative"))
+bars_png("sockets.png", bars,
          "seconds", "An object there and back over TCP")
 cat("descriptors left:", descriptors() - before, "\n")
-cat("goal: not slower than base R's sockets with", mb, "MB:", if (all(wide$base_is_times[grepl("MB", wide$what)] >= 1)) "met" else "MISSED", "\n")
+cat("goal: not slower than base R's sockets with", mb, "MB:",
+    if (all(wide$base_is_times[grepl("MB", wide$what)] >= 1)) "met" else "MISSED", "\n")

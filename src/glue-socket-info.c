@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-static const char *const states[CLU_N_TCP] = {"",           "ESTABLISHED", "SYN_SENT",  "SYN_RECV",   "FIN_WAIT1", "FIN_WAIT2",
-                                              "TIME_WAIT",  "CLOSED",      "CLOSE_WAIT", "LAST_ACK", "LISTEN",    "CLOSING"};
+static const char *const states[CLU_N_TCP] = {"", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2",
+                                              "TIME_WAIT", "CLOSED", "CLOSE_WAIT", "LAST_ACK", "LISTEN", "CLOSING"};
 
 /* Columns of both, in this order */
 enum { FD, SLOT, OURS, KIND, FAMILY, STATE, LOCAL, LOCAL_PORT, PEER, PEER_PORT, QUEUED_IN, QUEUED_OUT, RETRANSMITS, RTT,
@@ -74,7 +74,9 @@ static void describe(SEXP out, int row, clu_fd fd, const clu_sock *s) {
   put(out, RETRANSMITS, row, known((double)st.retransmits));
   put(out, RTT, row, st.rtt_us < 0 ? NA_REAL : (double)st.rtt_us / 1e6);
   put(out, BACKLOG_USED, row, known((double)st.backlog_used));
-  put(out, BACKLOG_GRANTED, row, st.backlog_max >= 0 ? (double)st.backlog_max : s && s->listening ? known(s->backlog_granted) : NA_REAL);
+  put(out, BACKLOG_GRANTED, row, st.backlog_max >= 0   ? (double)st.backlog_max
+                                 : s && s->listening ? known(s->backlog_granted)
+                                                     : NA_REAL);
   put(out, BACKLOG_ASKED, row, s && s->listening ? known(s->backlog_asked) : NA_REAL);
   put(out, AGE, row, s ? (double)(clu_os_now() - s->born) / 1e9 : NA_REAL);
   put(out, IN, row, s && !s->listening ? (double)s->bytes_in : NA_REAL);

@@ -63,7 +63,8 @@ port_of <- function(listener) socket_info(listener)$local_port
 # Descriptors, sockets and places in R's table of connections are as many after `expr` as before.
 expect_nothing_left <- function(expr) {
   gc()
-  count <- function() c(descriptors = open_fds(), sockets = .Call(clutch:::ffi_socket_count)[[1L]], connections = length(getAllConnections()))
+  count <- function() c(descriptors = open_fds(), sockets = .Call(clutch:::ffi_socket_count)[[1L]],
+                        connections = length(getAllConnections()))
   before <- count()
   force(expr)
   testthat::expect_identical(count(), before)

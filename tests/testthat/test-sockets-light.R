@@ -1,5 +1,13 @@
 # Light handles: sockets that take no place in R's table of connections.
 
+# What a script says that runs under a limit of the shell's
+limited <- function(limit, lines) {
+  file <- tempfile(fileext = ".R")
+  writeLines(c("library(clutch)", lines), file)
+  system(sprintf("%s; R_LIBS=%s %s --vanilla %s 2>&1", limit, shQuote(paste(.libPaths(), collapse = ":")),
+                 shQuote(file.path(R.home("bin"), "Rscript")), shQuote(file)), intern = TRUE)
+}
+
 test_that("light handles read, write and end", {
   expect_nothing_left({
     p <- socket_pair(slot = FALSE)
@@ -16,7 +24,8 @@ test_that("light handles read, write and end", {
     close(p$a)
     expect_identical(capture.output(print(p$a)), "<socket, closed>")
     expect_null(close(p$a)) # again is harmless
-    for (f in list(socket_read, socket_info, socket_shutdown, function(x) socket_write(x, "x"), function(x) socket_select(list(x))))
+    for (f in list(socket_read, socket_info, socket_shutdown, function(x) socket_write(x, "x"),
+                   function(x) socket_select(list(x))))
       expect_s3_class(caught(f(p$a)), "clutch_socket_closed")
     close(p$b)
   })
@@ -101,19 +110,25 @@ test_that("a handle that is forgotten is closed", {
 
 test_that("when descriptors are used up that is an error of its own, and nothing is lost by it", {
   linux_only()
-  file <- tempfile(fileext = ".R")
-  writeLines(c(
-    "library(clutch)", "l <- socket_listen(0, slot = FALSE); port <- socket_info(l)$local_port", "s <- list()",
-    "for (i in 1:500) { con <- tryCatch(suppressWarnings(socket_connect('127.0.0.1', port, slot = FALSE)), error = identity)",
-    "  if (inherits(con, 'error')) break; s <- c(s, list(con)) }",
-    "cat(class(con)[[1L]], length(s) > 20, '\\n')",
-    "e <- tryCatch(socket_accept(l, slot = FALSE, timeout = 5), warning = function(w) tryCatch(suppressWarnings(socket_accept(l, slot = FALSE, timeout = 5)), error = identity))",
-    "cat(class(e)[[1L]], socket_info(l)$backlog_used == length(s), '\\n')", # they wait in the queue
-    "for (con in s[1:3]) close(con)", "a <- socket_accept(l, slot = FALSE, timeout = 5)", "cat(socket_info(a)$state, '\\n')",
-    "n <- length(s); s <- list(); rm(con); b <- socket_connect('127.0.0.1', port, slot = FALSE)", # forgotten ones are collected first
-    "cat('alive\\n')"), file)
-  out <- system(sprintf("ulimit -n 300; R_LIBS=%s %s --vanilla %s 2>&1", shQuote(paste(.libPaths(), collapse = ":")),
-                        shQuote(file.path(R.home("bin"), "Rscript")), shQuote(file)), intern = TRUE)
+  out <- limited("ulimit -n 300", r"---(
+    l <- socket_listen(0, slot = FALSE)
+    connect <- function() suppressWarnings(socket_connect("127.0.0.1", socket_info(l)$local_port, slot = FALSE))
+    accept <- function() suppressWarnings(socket_accept(l, slot = FALSE, timeout = 5))
+    s <- list()
+    for (i in 1:500) {
+      con <- tryCatch(connect(), error = identity)
+      if (inherits(con, "error")) break
+      s <- c(s, list(con))
+    }
+    cat(class(con)[[1L]], length(s) > 20, "\n")
+    e <- tryCatch(accept(), error = identity)
+    cat(class(e)[[1L]], socket_info(l)$backlog_used == length(s), "\n") # they wait in the queue
+    for (con in s[1:3]) close(con)
+    cat(socket_info(accept())$state, "\n")
+    s <- list()
+    rm(con)
+    b <- connect() # forgotten ones are collected first
+    cat("alive\n"))---")
   expect_identical(trimws(out), c("clutch_socket_limit TRUE", "clutch_socket_limit TRUE", "CLOSE_WAIT", "alive"))
 })
 
@@ -121,10 +136,13 @@ test_that("the soft limit on descriptors is raised", {
   linux_only()
   hard <- .Call(clutch:::ffi_limits)[[2L]]
   skip_if(!is.na(hard) && hard < 1600, "the hard limit is too low")
-  out <- system(sprintf("ulimit -Sn 300; R_LIBS=%s %s --vanilla -e %s 2>&1", shQuote(paste(.libPaths(), collapse = ":")),
-                        shQuote(file.path(R.home("bin"), "Rscript")),
-                        shQuote("library(clutch); l <- socket_listen(0, slot = FALSE); p <- socket_info(l)$local_port; s <- lapply(1:700, function(i) list(socket_connect('127.0.0.1', p, slot = FALSE), socket_accept(l, slot = FALSE))); cat(length(s))")),
-                intern = TRUE)
+  out <- limited("ulimit -Sn 300", r"---(
+    l <- socket_listen(0, slot = FALSE)
+    both <- function(i) {
+      a <- socket_connect("127.0.0.1", socket_info(l)$local_port, slot = FALSE)
+      list(a, socket_accept(l, slot = FALSE))
+    }
+    cat(length(lapply(1:700, both))))---")
   expect_identical(out, "700")
 })
 

@@ -36,8 +36,9 @@ test_that("a timeout holds in connect, and leaves no descriptor", {
     l <- socket_listen(0, host = "127.0.0.1", backlog = 0)
     filler <- list()
     repeat {
-      con <- tryCatch(socket_connect("127.0.0.1", port_of(l), timeout = 0.3, slot = FALSE), error = identity, warning = function(w) "base R's warning")
-      if (inherits(con, "error") || is.character(con) || length(filler) == 5L) break
+      con <- tryCatch(socket_connect("127.0.0.1", port_of(l), timeout = 0.3, slot = FALSE),
+                      warning = function(w) "base R's warning")
+      if (is.character(con) || length(filler) == 5L) break
       filler <- c(filler, list(con))
     }
     expect_identical(con, "base R's warning")
@@ -90,7 +91,8 @@ test_that("a read that timed out takes nothing", {
   x <- as.raw(seq_len(2e6) %% 251)
   sent <- 0
   while (sent < length(x)) { # as much as the buffers take, then the rest in the next round
-    sent <- tryCatch({writeBin(x[(sent + 1):length(x)], p$a); length(x)}, clutch_socket_timeout = function(e) sent + e$written)
+    sent <- tryCatch({writeBin(x[(sent + 1):length(x)], p$a); length(x)},
+                     clutch_socket_timeout = function(e) sent + e$written)
     y <- tryCatch(readBin(p$b, "raw", 2e6), clutch_socket_timeout = function(e) NULL)
   }
   expect_identical(y, x)
@@ -113,18 +115,31 @@ test_that("the time is one of silence: it begins anew when bytes come", {
 
 test_that("Ctrl-C ends each wait within moments, and leaves nothing", {
   linux_only()
-  script <- start_script(c(
-    "fds <- function() length(list.files('/proc/self/fd'))",
-    "l <- socket_listen(0); port <- socket_info(l)$local_port",
-    "a <- socket_connect(port = port, open = 'a+b'); b <- socket_accept(l, blocking = TRUE, open = 'a+b')",
-    "full <- socket_listen(0, host = '127.0.0.1', backlog = 0); fp <- socket_info(full)$local_port",
-    "fill <- list(); repeat { con <- tryCatch(suppressWarnings(socket_connect('127.0.0.1', fp, timeout = 0.2)), error = function(e) NULL); if (is.null(con)) break; fill <- c(fill, list(con)) }",
-    "n <- fds()",
-    "waits <- list(accept = quote(socket_accept(l, timeout = 60)), read = quote(readBin(b, 'raw', 1)), write = quote(writeBin(raw(5e7), b)),",
-    "  select = quote(socket_select(list(b))), connect = quote(socket_connect('127.0.0.1', fp, timeout = 60)))",
-    "for (w in names(waits)) { cat('at=', w, '\n', sep = ''); r <- tryCatch({ eval(waits[[w]]); 'returned' }, interrupt = function(e) 'interrupted', error = conditionMessage)",
-    "  cat('result_', w, '=', r, '\n', sep = '') }",
-    "gc(); cat('left=', fds() - n, '\n', sep = '')"))
+  script <- start_script(r"---(
+    fds <- function() length(list.files("/proc/self/fd"))
+    l <- socket_listen(0)
+    port <- socket_info(l)$local_port
+    a <- socket_connect(port = port, open = "a+b")
+    b <- socket_accept(l, blocking = TRUE, open = "a+b")
+    full <- socket_listen(0, host = "127.0.0.1", backlog = 0)
+    connect <- function(s) socket_connect("127.0.0.1", socket_info(full)$local_port, timeout = s)
+    fill <- list()
+    repeat {
+      con <- tryCatch(suppressWarnings(connect(0.2)), error = function(e) NULL)
+      if (is.null(con)) break
+      fill <- c(fill, list(con))
+    }
+    n <- fds()
+    waits <- list(accept = function() socket_accept(l, timeout = 60), read = function() readBin(b, "raw", 1),
+                  write = function() writeBin(raw(5e7), b), select = function() socket_select(list(b)),
+                  connect = function() connect(60))
+    for (w in names(waits)) {
+      cat("at=", w, "\n", sep = "")
+      r <- tryCatch({ waits[[w]](); "returned" }, interrupt = function(e) "interrupted", error = conditionMessage)
+      cat("result_", w, "=", r, "\n", sep = "")
+    }
+    gc()
+    cat("left=", fds() - n, "\n", sep = ""))---")
   for (w in c("accept", "read", "write", "select", "connect")) {
     expect_true(said(script, paste0("^at=", w)))
     Sys.sleep(0.2) # so that it waits by then
@@ -138,20 +153,25 @@ test_that("Ctrl-C ends each wait within moments, and leaves nothing", {
 
 test_that("a storm of signals loses nothing, and suspendInterrupts() is honoured", {
   linux_only()
-  script <- start_script(c(
-    "l <- socket_listen(0); port <- socket_info(l)$local_port",
-    "me <- Sys.getpid(); system(sprintf('(i=0; while [ $i -lt 300 ] && kill -INT %d; do sleep 0.005; i=$((i + 1)); done) 2> /dev/null &', me), wait = FALSE)",
-    # the peer is a process of its own, that writes and reads slowly
-    "peer <- tempfile(fileext = '.R')",
-    "writeLines(c(sprintf('con <- socketConnection(port = %d, open = \"a+b\", blocking = TRUE)', port), 'x <- readBin(con, \"raw\", 4e6)', 'for (i in 0:9) { Sys.sleep(0.05); writeBin(x[i * 4e5 + 1:4e5], con) }', 'close(con)'), peer)",
-    "r <- tryCatch(suspendInterrupts({",
-    "  system2(file.path(R.home('bin'), 'Rscript'), c('--vanilla', peer), wait = FALSE)",
-    "  con <- socket_accept(l, blocking = TRUE, open = 'a+b', timeout = 60)",
-    "  socket_select(list(con), TRUE)",
-    "  x <- as.raw(seq_len(4e6) %% 251); writeBin(x, con); y <- readBin(con, 'raw', 4e6)",
-    "  cat('same=', identical(x, y), '\n', sep = '')",
-    "  'whole' }), interrupt = function(e) 'interrupted afterwards')",
-    "cat('done=1\\n')"))
+  script <- start_script(r"---(
+    l <- socket_listen(0)
+    storm <- "(i=0; while [ $i -lt 300 ] && kill -INT %d; do sleep 0.005; i=$((i + 1)); done) 2> /dev/null &"
+    peer <- tempfile(fileext = ".R") # a process of its own, that writes slowly
+    writeLines(c(
+      sprintf("con <- socketConnection(port = %d, open = 'a+b', blocking = TRUE)", socket_info(l)$local_port),
+      "x <- readBin(con, 'raw', 4e6)",
+      "for (i in 0:9) { Sys.sleep(0.05); writeBin(x[i * 4e5 + 1:4e5], con) }",
+      "close(con)"), peer)
+    tryCatch(suspendInterrupts({
+      system(sprintf(storm, Sys.getpid()), wait = FALSE)
+      system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", peer), wait = FALSE)
+      con <- socket_accept(l, blocking = TRUE, open = "a+b", timeout = 60)
+      socket_select(list(con), TRUE)
+      x <- as.raw(seq_len(4e6) %% 251)
+      writeBin(x, con)
+      y <- readBin(con, "raw", 4e6)
+      cat("same=", identical(x, y), "\n", sep = "")
+    }), interrupt = function(e) "afterwards"))---")
   expect_true(said(script, "^same="))
   expect_identical(value_of(script, "same"), "TRUE")
 })
@@ -214,14 +234,26 @@ test_that("a peer that resets before it is accepted is no error of accept", {
 test_that("readiness can be a lie: what another process has taken is waited for, for the rest of the time", {
   linux_only()
   # two processes wait at one socket: both are told that it is ready, and one finds nothing
-  script <- start_script(c(
-    "library(parallel)", "l <- socket_listen(0); port <- socket_info(l)$local_port",
-    "a <- socket_connect(port = port, open = 'a+b'); b <- socket_accept(l, open = 'a+b', blocking = TRUE, timeout = 0.6)",
-    "both <- function(wait, act) { jobs <- lapply(1:2, function(i) mcparallel(tryCatch({ wait(); 'got it' }, error = function(e) class(e)[[1L]])))",
-    "  Sys.sleep(0.3); act(); paste(sort(unlist(mccollect(jobs))), collapse = ' ') }",
-    "for (k in 1:4) { cat('read', k, '=', both(function() stopifnot(length(readBin(b, 'raw', 1)) == 1L), function() writeBin(raw(1), a)), '\n', sep = '')",
-    "  cat('accept', k, '=', both(function() socket_accept(l, timeout = 0.6), function() c2 <<- socket_connect(port = port)), '\n', sep = '') }",
-    "cat('done=1\\n')"))
+  script <- start_script(r"---(
+    library(parallel)
+    l <- socket_listen(0)
+    port <- socket_info(l)$local_port
+    a <- socket_connect(port = port, open = "a+b")
+    b <- socket_accept(l, open = "a+b", blocking = TRUE, timeout = 0.6)
+    both <- function(wait, act) {
+      try_it <- function() tryCatch({ wait(); "got it" }, error = function(e) class(e)[[1L]])
+      jobs <- lapply(1:2, function(i) mcparallel(try_it()))
+      Sys.sleep(0.3)
+      act()
+      paste(sort(unlist(mccollect(jobs))), collapse = " ")
+    }
+    for (k in 1:4) {
+      r <- both(function() stopifnot(length(readBin(b, "raw", 1)) == 1L), function() writeBin(raw(1), a))
+      cat("read", k, "=", r, "\n", sep = "")
+      r <- both(function() socket_accept(l, timeout = 0.6), function() c2 <<- socket_connect(port = port))
+      cat("accept", k, "=", r, "\n", sep = "")
+    }
+    cat("done=1\n"))---")
   expect_true(said(script, "^done="))
   for (k in 1:4) {
     expect_identical(value_of(script, paste0("read", k)), "clutch_socket_timeout got it")
@@ -280,7 +312,12 @@ test_that("connections ended in any way leave no descriptor, and other end's byt
     "the peer first" = function(p) { close(p$b); close(p$a) },
     "we first" = function(p) { close(p$a); close(p$b) },
     "reset" = function(p) { close(p$b); close(p$a) },
-    "half closed" = function(p) { socket_shutdown(p$a); expect_identical(readBin(p$b, "raw", 1), raw()); close(p$a); close(p$b) },
+    "half closed" = function(p) {
+      socket_shutdown(p$a)
+      expect_identical(readBin(p$b, "raw", 1), raw())
+      close(p$a)
+      close(p$b)
+    },
     "unread bytes" = function(p) {
       writeBin(charToRaw("never read"), p$b)
       writeBin(charToRaw("goodbye"), p$a)
@@ -305,7 +342,7 @@ test_that("connections ended in any way leave no descriptor, and other end's byt
   })
 })
 
-test_that("a peer that takes nothing holds up close() for `wait` seconds at the most, and an interrupt of it leaves nothing", {
+test_that("a peer that takes nothing holds up close() no longer than `wait`, and an interrupt of it leaves nothing", {
   expect_nothing_left({
     p <- socket_pair(open = "a+b", blocking = TRUE, timeout = 0.1)
     caught(writeBin(raw(5e7), p$a))
@@ -371,7 +408,9 @@ test_that("no descriptor is inherited by a program", {
   l <- socket_listen(0)
   seen <- system("ls -l /proc/self/fd", intern = TRUE)
   before <- system(sprintf("ls -l /proc/%d/fd", Sys.getpid()), intern = TRUE)
-  mine <- sub(".*(socket:\\[[0-9]+\\]).*", "\\1", grep(paste0("(", paste(socket_table()$fd[socket_table()$owner == "clutch"], collapse = "|"), ") -> socket"), before, value = TRUE))
+  t <- socket_table()
+  links <- grep(paste0(" (", paste(t$fd[t$owner == "clutch"], collapse = "|"), ") -> socket"), before, value = TRUE)
+  mine <- sub(".*(socket:\\[[0-9]+\\]).*", "\\1", links)
   expect_length(mine, 3L)
   expect_false(any(vapply(mine, function(m) any(grepl(m, seen, fixed = TRUE)), NA)))
   close_all(p$a, p$b, l)
@@ -384,8 +423,10 @@ test_that("failures leave no connection, with warn = 2 either", {
   expect_nothing_left(for (k in 1:20) expect_error(socket_connect(port = port), "cannot be opened"))
   options(old)
   expect_nothing_left(for (k in 1:20) expect_s3_class(caught(socket_connect(port = port)), "clutch_socket_refused"))
-  expect_warning(caught2 <- tryCatch(socket_connect(port = port), error = identity), sprintf("localhost:%d cannot be opened", port))
-  expect_match(conditionMessage(caught2), sprintf("cannot open the connection to localhost:%d: 127.0.0.1:%d: .*refused", port, port))
+  expect_warning(e <- tryCatch(socket_connect(port = port), error = identity),
+                 sprintf("localhost:%d cannot be opened", port))
+  expect_match(conditionMessage(e),
+               sprintf("cannot open the connection to localhost:%d: 127.0.0.1:%d: .*refused", port, port))
 })
 
 test_that("when R's connections are used up that is an error of its own, and handles go on", {
@@ -426,7 +467,8 @@ test_that("an address in use, and one that is not ours", {
     l <- socket_listen(0, host = "127.0.0.1")
     e <- caught(socket_listen(port_of(l), host = "127.0.0.1"))
     expect_s3_class(e, "clutch_socket_in_use")
-    expect_match(conditionMessage(e), sprintf("creation of server socket failed: port %d cannot be opened: 127.0.0.1:%d", port_of(l), port_of(l)))
+    expect_match(conditionMessage(e), sprintf("creation of server socket failed: port %d cannot be opened: 127.0.0.1:%d",
+                                              port_of(l), port_of(l)))
     expect_s3_class(caught(socket_listen(0, host = "192.0.2.1")), "clutch_socket_unreachable")
     port <- port_of(l)
     a <- socket_connect("127.0.0.1", port)
@@ -477,7 +519,10 @@ test_that("the table has every socket of this process", {
   expect_identical(t$local[t$fd == socket_info(l)$fd], path)
   expect_identical(t$connection[t$fd == socket_info(p$a)$fd], as.integer(p$a))
   expect_identical(t$state[t$fd == socket_info(p$a)$fd], "ESTABLISHED")
-  if (linux) expect_identical(sort(t$fd), sort(as.integer(Filter(function(f) grepl("^socket:", suppressWarnings(Sys.readlink(file.path("/proc/self/fd", f)))), list.files("/proc/self/fd")))))
+  if (linux) {
+    fds <- list.files("/proc/self/fd")
+    expect_identical(t$fd, sort(as.integer(fds[startsWith(Sys.readlink(file.path("/proc/self/fd", fds)), "socket:")])))
+  }
   stop_cluster(cl)
   close_all(p$a, p$b, light$a, light$b, l)
 })

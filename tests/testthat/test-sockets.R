@@ -21,7 +21,8 @@ test_that("classes and summary are those of connections", {
     s <- summary(a)
     expect_identical(s$description, sprintf("->localhost:%d", p))
     expect_identical(s[c("class", "mode", "text", "opened", "can read", "can write")],
-                     list(class = "clutch_socket", mode = "a+b", text = "binary", opened = "opened", `can read` = "yes", `can write` = "yes"))
+                     list(class = "clutch_socket", mode = "a+b", text = "binary", opened = "opened", `can read` = "yes",
+                          `can write` = "yes"))
     expect_identical(summary(b)$text, "text")
     expect_identical(summary(b)$description, sprintf("<-127.0.0.1:%d", p))
     expect_true(isOpen(a) && isOpen(b, "read") && isOpen(b, "write"))
@@ -122,7 +123,7 @@ test_that("other connections can be put around them, and output goes there", {
     writeLines(rep("again and again", 100), z)
     close(z)
     writeBin(readBin(b, "raw", 1e5), file <- tempfile())
-    expect_identical(readLines(file), rep("again and again", 100)) # reading gzcon() wants a connection that cannot be written
+    expect_identical(readLines(file), rep("again and again", 100)) # gzcon() reads only where nothing can be written
     close(b)
     p <- socket_pair(blocking = TRUE)
     sink(p$a)
@@ -254,8 +255,14 @@ test_that("a connection made with open = \"\" is opened later, and can be opened
 test_that("server = TRUE takes one connection", {
   expect_nothing_left({
     port <- dead_port()
-    script <- start_script(c("con <- NULL", sprintf("for (i in 1:200) { con <- tryCatch(suppressWarnings(socketConnection(port = %d, open = 'a+')), error = function(e) NULL)", port),
-                             "if (!is.null(con)) break; Sys.sleep(0.05) }", "writeLines('from base R', con)", "close(con)"))
+    script <- start_script(c(sprintf("port <- %d", port), r"---(
+      for (i in 1:200) {
+        con <- tryCatch(suppressWarnings(socketConnection(port = port, open = "a+")), error = function(e) NULL)
+        if (!is.null(con)) break
+        Sys.sleep(0.05)
+      }
+      writeLines("from base R", con)
+      close(con))---"))
     con <- socket_connect(port = port, server = TRUE, blocking = TRUE)
     expect_identical(readLines(con, 1), "from base R")
     expect_identical(summary(con)$description, sprintf("<-127.0.0.1:%d", port))
@@ -347,7 +354,8 @@ test_that("arguments are checked", {
 
 test_that("options are set, and read back", {
   l <- socket_listen(0, backlog = 7)
-  a <- socket_connect(port = port_of(l), options = socket_options(keep_idle = 30, keep_interval = 5, keep_count = 3, user_timeout = 2.5, linger = 4))
+  a <- socket_connect(port = port_of(l), options = socket_options(keep_idle = 30, keep_interval = 5, keep_count = 3,
+                                                                  user_timeout = 2.5, linger = 4))
   b <- socket_accept(l)
   o <- socket_info(a)$options
   expect_identical(o[c("no_delay", "keepalive", "linger")], list(no_delay = 1L, keepalive = 1L, linger = 4L))
