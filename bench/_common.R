@@ -63,3 +63,35 @@ private_mb <- function(pids) {
     sum(as.numeric(gsub("[^0-9]", "", l[!grepl("Hugetlb", l)]))) / 1024
   }, 1))
 }
+
+# Microseconds, by the clock with the finest grain that R has
+us <- function(expr) {
+  t <- as.numeric(Sys.time())
+  force(expr)
+  1e6 * (as.numeric(Sys.time()) - t)
+}
+
+# Bars in groups over a log axis: `m` has a column for each group and a row for each who.
+bars_png <- function(file, m, ylab, main, bar = NULL) {
+  path <- report(file)
+  grDevices::png(path, 1000, 640, res = 110, type = if (capabilities("cairo")) "cairo" else "Xlib")
+  graphics::par(mar = c(4.5, 5, 3, 1), las = 1)
+  low <- 10^floor(log10(min(m, na.rm = TRUE)))
+  cols <- grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")[seq_len(nrow(m))]
+  at <- graphics::barplot(m, beside = TRUE, log = "y", ylim = c(low, max(m, bar, na.rm = TRUE) * 4), col = cols,
+                          ylab = ylab, main = main, border = NA)
+  graphics::legend("topright", rownames(m), fill = cols, border = NA, bty = "n")
+  graphics::text(at, m, ifelse(is.na(m), "", formatC(m, digits = 3, format = "fg", big.mark = ",")), pos = 3, cex = 0.75)
+  if (!is.null(bar)) graphics::abline(h = bar, lty = 2)
+  grDevices::dev.off()
+  cat("plot:", path, "\n")
+}
+
+# This machine's addresses that are not loopback ones
+local_addresses <- function() {
+  out <- tryCatch(suppressWarnings(system2("hostname", "-I", stdout = TRUE, stderr = FALSE)), error = function(e) character())
+  a <- unlist(strsplit(out, " +"))
+  a[grepl("^[0-9.]+$", a)]
+}
+
+descriptors <- function() if (dir.exists("/proc/self/fd")) length(list.files("/proc/self/fd")) else NA_integer_

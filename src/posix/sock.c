@@ -77,6 +77,9 @@ static int code_of(int err) {
     return CLU_AGAIN;
   case EPIPE:
   case ECONNRESET:
+  case ETIMEDOUT: /* the peer has not answered keepalive's questions, or confirmed nothing for too long */
+  case EHOSTUNREACH:
+  case ENETUNREACH:
     return CLU_RESET;
   case ENOBUFS:      /* the system has no buffers just now */
   case ETOOMANYREFS: /* too many descriptors are in flight: wait until some have arrived */

@@ -1,0 +1,56 @@
+# serialize() and unserialize() over a TCP connection to another R process and back, base R's sockets beside clutch's.
+source("bench/_common.R")
+suppressPackageStartupMessages(library(clutch))
+machine()
+rounds <- as.integer(option("rounds", "7"))
+mb <- as.numeric(option("mb", "100"))
+
+peer <- tempfile(fileext = ".R")
+writeLines(c("a <- commandArgs(TRUE); suppressPackageStartupMessages(library(clutch))",
+             "connect <- if (a[1] == 'base') socketConnection else socket_connect",
+             "con <- connect('localhost', as.integer(a[2]), blocking = TRUE, open = 'a+b', timeout = 600)",
+             "repeat { x <- unserialize(con); if (is.null(x)) break; serialize(x, con, xdr = a[3] == 'TRUE') }"), peer)
+pair <- function(who, xdr) {
+  if (who == "base") repeat {
+    port <- sample(20000:30000, 1L)
+    l <- tryCatch(serverSocket(port), error = function(e) NULL)
+    if (!is.null(l)) break
+  } else {
+    l <- socket_listen(0, host = "127.0.0.1")
+    port <- socket_info(l)$local_port
+  }
+  system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", peer, who, port, xdr), wait = FALSE)
+  con <- (if (who == "base") socketAccept else socket_accept)(l, blocking = TRUE, open = "a+b", timeout = 600)
+  close(l)
+  con
+}
+big <- stats::runif(mb * 125000)
+many <- as.list(seq_len(50000))
+small <- 1:3
+before <- descriptors()
+time <- list()
+for (xdr in c(TRUE, FALSE)) {
+  cons <- list(base = pair("base", xdr), clutch = pair("clutch", xdr))
+  there_and_back <- function(con, x) { serialize(x, con, xdr = xdr); invisible(unserialize(con)) }
+  for (k in seq_len(rounds)) for (who in names(cons)) { # in turn, so that both meet the same machine
+    con <- cons[[who]]
+    add <- function(what, s) time[[length(time) + 1L]] <<- data.frame(what = what, xdr = xdr, who = who, s = s)
+    add(sprintf("%g MB of doubles", mb), us(there_and_back(con, big)) / 1e6)
+    add("list of 50,000 numbers", us(there_and_back(con, many)) / 1e6)
+    add("1:3", us(for (i in 1:1000) there_and_back(con, small)) / 1e9)
+  }
+  for (con in cons) { serialize(NULL, con); close(con) }
+}
+table <- stats::aggregate(s ~ what + xdr + who, do.call(rbind, time), stats::median)
+wide <- stats::reshape(table, idvar = c("what", "xdr"), timevar = "who", direction = "wide")
+names(wide) <- sub("s.", "", names(wide), fixed = TRUE)
+wide$base_is_times <- wide$base / wide$clutch
+cat("there and back, seconds (median of", rounds, "rounds)\n")
+show(wide, "sockets")
+bars <- rbind(base = wide$base, clutch = wide$clutch)
+colnames(bars) <- paste0(wide$what, ifelse(wide$xdr, "\nxdr", "\nnative"))
+bars_png("sockets.png", bars,
+         "seconds", "An object there and back over TCP")
+cat("descriptors left:", descriptors() - before, "\n")
+cat("goal: not slower than base R's sockets with", mb, "MB:",
+    if (all(wide$base_is_times[grepl("MB", wide$what)] >= 1)) "met" else "MISSED", "\n")
