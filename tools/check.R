@@ -5,7 +5,8 @@
 
 # Notes that are known, each as c(pattern in its text, why it stands).
 known <- list(
-  c("R_TempDir", "a forked node needs a temporary folder of its own; R has no function for it (see glue-node.c)"))
+  c("R_TempDir", "a forked node needs a temporary folder of its own; R has no function for it (see glue-node.c)"),
+  c("R_new_custom_connection", "sockets are R connections; R has no other way for a package to make one (see glue-socket-con.c)"))
 
 args <- commandArgs(TRUE)
 root <- getwd()
@@ -66,7 +67,7 @@ for (v in c("ERROR", "WARNING", "NOTE")) {
     cat(paste0("  ", p), sep = "\n")
     if (v == "NOTE") {
       why <- Filter(function(k) any(grepl(k[1L], p)), known)
-      cat("  ->", if (length(why)) why[[1L]][2L] else "not explained in tools/check.R yet", "\n")
+      cat("  ->", if (length(why)) paste(vapply(why, `[`, "", 2L), collapse = "\n  -> ") else "not explained in tools/check.R yet", "\n")
     }
   }
 }
