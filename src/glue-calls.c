@@ -338,7 +338,7 @@ static SEXP answer_list(SEXP handle, clu_node *nd, clu_req *r) {
 
 static int how_known(void *data) {
   clu_node *nd = data;
-  return nd->how_known || nd->refusal || nd->server->state == CLU_SERVER_ENDED;
+  return nd->refusal || clu_node_gone(nd);
 }
 
 /* The node ended with a request: the call as a whole has failed. */

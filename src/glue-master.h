@@ -13,6 +13,15 @@ void clu_need_loop(void);
 clu_server *clu_get_server(SEXP x);
 clu_node *clu_get_node(SEXP x);
 
+/* An external pointer with nothing behind it yet; and with a node. */
+SEXP clu_shell(SEXP tag, SEXP prot, R_CFinalizer_t fin);
+SEXP clu_node_shell(void);
+void clu_node_shell_fill(SEXP x, clu_node *nd);
+/* One more, or less, external pointer with something behind it. */
+void clu_count_handle(int by);
+/* Whether this is the process that made the loop. */
+int clu_loop_is_ours(void);
+
 /* Points in time, as clu_os_now() counts. */
 uint64_t clu_in_ms(uint64_t ms);
 uint64_t clu_in_seconds(SEXP s);
