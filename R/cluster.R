@@ -3,7 +3,7 @@
 # Options of parallel::makeCluster() that mean nothing here; accepted, so that programs written for it run.
 ignored_options <- c("type", "setup_strategy", "useXDR", "rhome", "rlibs", "scriptdir", "rprog", "snowlib", "useRscript")
 # Those of nodes that connect over TCP; the others do not listen to them.
-tcp_options <- c("port", "timeout", "master", "homogeneous", "user", "rshcmd", "manual", "backlog", "node")
+tcp_options <- c("port", "timeout", "master", "homogeneous", "user", "rshcmd", "manual", "backlog", "secret", "node")
 known_options <- c("methods", "renice", "rscript", tcp_options, ignored_options)
 strategies <- c("fork_server", "spawn", "parallel", "sequential")
 
@@ -200,7 +200,7 @@ check_options <- function(opts) {
   list(methods = !identical(opts$methods, FALSE),
        renice = if (is.null(opts$renice)) NA_integer_ else as.integer(opts$renice),
        rscript = if (is.null(opts$rscript)) file.path(R.home("bin"), "Rscript") else path.expand(opts$rscript),
-       given = intersect(given, c("rscript", tcp_options)), tcp = opts[intersect(given, tcp_options)])
+       given = intersect(given, c("rscript", tcp_options)), tcp = check_tcp_options(opts[intersect(given, tcp_options)]))
 }
 
 # One list for each node: host, and options that are for this node only.

@@ -7,7 +7,7 @@ node_options <- c("host", "rscript", "rscript_args", "user", "rshcmd", "homogene
 
 # As `info` of the nodes.
 tcp_plan <- function(hosts, strategy, opts, packages, outfile, env, whole_env, rscript_args, setup_timeout) {
-  o <- check_tcp_options(opts$tcp)
+  o <- opts$tcp
   info <- new.env(parent = emptyenv())
   info$strategy <- strategy
   info$outfile <- path.expand(outfile)
@@ -34,7 +34,7 @@ tcp_plan <- function(hosts, strategy, opts, packages, outfile, env, whole_env, r
   masters <- unique(vapply(nodes, function(node) node$master, ""))
   # one address where that is enough: nobody else can even connect
   listen <- if (length(masters) == 1L && loopback(masters)) masters else ""
-  info$tcp <- list(nodes = nodes, listen = listen, ports = o$port, backlog = o$backlog, manual = o$manual, node = o$node,
+  info$tcp <- list(nodes = nodes, listen = listen, ports = o$port, backlog = o$backlog, secret = o$secret, manual = o$manual, node = o$node,
                    sequential = strategy == "sequential", env = env, whole_env = whole_env, methods = opts$methods,
                    setup_timeout = setup_timeout, timeout = o$timeout)
   info
@@ -58,6 +58,7 @@ check_tcp_options <- function(o) {
        user = one("user", NULL, function(x) is.character(x) && grepl("^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*$", x), "the name of a user"),
        rshcmd = one("rshcmd", "ssh", is.character, "one string"),
        backlog = one("backlog", NA_integer_, is.numeric, "a number"),
+       secret = one("secret", NULL, function(x) is.character(x) && grepl("^[0-9a-f]{64}$", x), "64 hexadecimal digits"),
        node = match_arg(if (is.null(o$node)) c("clutch", "psock") else o$node, c("clutch", "psock"), "node"))
 }
 
@@ -94,7 +95,7 @@ start_tcp_nodes <- function(info, ranks, left) {
   logs <- character()
   handles <- list()
   ok <- FALSE
-  m <- .Call(ffi_muster_open, tcp$listen, tcp$ports, as.integer(tcp$backlog))
+  m <- .Call(ffi_muster_open, tcp$listen, tcp$ports, as.integer(tcp$backlog), tcp$secret)
   if (is.character(m)) throw("start", paste("there is no port at which the nodes could connect:", m))
   on.exit({
     .Call(ffi_muster_close, m$handle)

@@ -13,26 +13,13 @@ static clu_pid parent; /* the session that has started it; 0: not known, or on a
 
 static int parent_lives(void) { return !parent || clu_os_kill(parent, 0, 0) == 0; }
 
-static int digit(char c) {
-  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static int from_hex(const char *hex, unsigned char out[CLU_SECRET]) {
-  for (int i = 0; i < CLU_SECRET; i++) {
-    int a = digit(hex[2 * i]), b = a < 0 ? -1 : digit(hex[2 * i + 1]);
-    if (b < 0) return 0;
-    out[i] = (unsigned char)(16 * a + b);
-  }
-  return 1;
-}
-
 /* From the environment, of which nothing is left, or from the standard input. */
 static int get_secret(unsigned char out[CLU_SECRET]) {
   char *env = getenv("CLUTCH_SECRET"), hex[2 * CLU_SECRET + 1];
   size_t have = 0;
   int ok;
   if (env) {
-    ok = strlen(env) == 2 * CLU_SECRET && from_hex(env, out);
+    ok = strlen(env) == 2 * CLU_SECRET && clu_secret_from_hex(env, out);
     clu_os_wipe(env, strlen(env)); /* what others may read in /proc, too */
     unsetenv("CLUTCH_SECRET");
     return ok;
@@ -50,7 +37,7 @@ static int get_secret(unsigned char out[CLU_SECRET]) {
       break;
     have += got;
   }
-  ok = have == 2 * CLU_SECRET && from_hex(hex, out);
+  ok = have == 2 * CLU_SECRET && clu_secret_from_hex(hex, out);
   clu_os_wipe(hex, sizeof hex);
   return ok;
 }

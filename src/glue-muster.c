@@ -27,16 +27,20 @@ static clu_muster *get_muster(SEXP x) {
 }
 
 /* list(handle, port, backlog): listens at `host` (numbers, or "localhost"; "": every address) at the first of `ports`
- * that is free; or, when none is, a string. `backlog` NA: the most the system allows. */
-SEXP ffi_muster_open(SEXP host, SEXP ports, SEXP backlog) {
+ * that is free; or, when none is, a string. `backlog` NA: the most the system allows. `secret`: digits, or NULL for a random one. */
+SEXP ffi_muster_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   static const char *names[] = {"handle", "port", "backlog", ""};
   const char *h = CHAR(STRING_ELT(host, 0));
   clu_err e = {0, 0, ""};
   clu_muster *m = NULL;
   clu_addr at[CLU_MAX_ADDRS];
   int n = 0, granted = -1, port = 0, rc = CLU_DNS, most = Rf_asInteger(backlog);
+  unsigned char given[CLU_SECRET];
   SEXP out, x;
   clu_need_loop();
+  if (secret != R_NilValue &&
+      (strlen(CHAR(STRING_ELT(secret, 0))) != 2 * CLU_SECRET || !clu_secret_from_hex(CHAR(STRING_ELT(secret, 0)), given)))
+    clu_raise("argument", "`secret` has to be %d hexadecimal digits", 2 * CLU_SECRET);
   x = PROTECT(clu_shell(tag_muster(), R_NilValue, muster_finalize));
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   if (*h) {
@@ -49,9 +53,10 @@ SEXP ffi_muster_open(SEXP host, SEXP ports, SEXP backlog) {
   }
   for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
     clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
-    rc = clu_muster_open(&clu_the_loop, &at[0], most == NA_INTEGER ? -1 : most, &m, &granted, &port, &e);
+    rc = clu_muster_open(&clu_the_loop, &at[0], most == NA_INTEGER ? -1 : most, secret == R_NilValue ? NULL : given, &m, &granted, &port, &e);
     if (rc != CLU_IN_USE) break;
   }
+  clu_os_wipe(given, sizeof given);
   if (rc != CLU_OK) {
     UNPROTECT(2);
     return Rf_mkString(e.text);
@@ -67,10 +72,7 @@ SEXP ffi_muster_open(SEXP host, SEXP ports, SEXP backlog) {
 
 #define HEX (2 * CLU_SECRET + 1)
 
-static void secret_hex(const clu_muster *m, char out[HEX]) {
-  const unsigned char *s = clu_muster_secret(m);
-  for (int i = 0; i < CLU_SECRET; i++) snprintf(out + 2 * i, 3, "%02x", s[i]);
-}
+static void secret_hex(const clu_muster *m, char out[HEX]) { clu_secret_to_hex(clu_muster_secret(m), out); }
 
 /* As hexadecimal digits, for the command that a person is asked to run. */
 SEXP ffi_muster_secret(SEXP muster) {

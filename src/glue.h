@@ -61,7 +61,7 @@ SEXP ffi_any_recv(SEXP nodes);
 SEXP ffi_live_handles(void);
 
 /* glue-muster.c */
-SEXP ffi_muster_open(SEXP host, SEXP ports, SEXP backlog);
+SEXP ffi_muster_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret);
 SEXP ffi_muster_secret(SEXP muster);
 SEXP ffi_muster_node(SEXP muster, SEXP rank, SEXP settings);
 SEXP ffi_muster_spawn(SEXP muster, SEXP handle, SEXP argv, SEXP envp, SEXP how);

@@ -126,10 +126,23 @@ static int get_settings(const try_state *t, clu_chan *c, clu_msg *settings) {
   }
 }
 
+/* Where nobody listens yet at a port that the system may also choose for a client, a connection can meet itself. */
+static int with_itself(clu_fd fd) {
+  clu_addr a, b;
+  return clu_os_local_addr(fd, &a) == CLU_OK && clu_os_peer_addr(fd, &b) == CLU_OK && a.len == b.len &&
+         memcmp(a.bytes, b.bytes, a.len) == 0;
+}
+
 static int try_once(const try_state *t, clu_chan *c, clu_msg *settings) {
   clu_fd fd = CLU_NO_FD;
   int how = connect_once(t, &fd);
   if (how != JOINED) return how;
+  if (with_itself(fd)) {
+    clu_os_sockopt_set(fd, CLU_OPT_LINGER, 0); /* or the master could not listen there for a while */
+    clu_os_close(fd);
+    clu_fail(t->e, CLU_REFUSED, 0, "nobody listens at %s, port %d", t->j->host, t->j->port);
+    return AGAIN;
+  }
   clu_os_sockopt_set(fd, CLU_OPT_NODELAY, 1);
   clu_os_sockopt_set(fd, CLU_OPT_KEEPALIVE, 1);
   if ((how = call_roll(t, fd)) != JOINED) {
@@ -161,7 +174,7 @@ int clu_join_cluster(const clu_join *j, clu_chan *c, clu_msg *settings, clu_err 
     if (how == NEVER) break;
     patience += 200 * MS;
     until = clu_os_now() + pause;
-    pause += pause / 2;
+    if (pause < 2000 * MS) pause += pause / 2; /* a master that is late is not to wait long for it */
     while (slice(until) > 0 && go_on(&t)) clu_os_pause((uint64_t)slice(until));
     if (last.code == CLU_CANCELLED) break;
     if (clu_os_now() >= j->deadline) {

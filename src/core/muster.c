@@ -42,7 +42,8 @@ static void stranger_ready(void *self, unsigned ready);
 
 /* ---- the listener ---- */
 
-int clu_muster_open(clu_loop *l, const clu_addr *at, int backlog, clu_muster **out, int *granted, int *port, clu_err *e) {
+int clu_muster_open(clu_loop *l, const clu_addr *at, int backlog, const unsigned char *secret, clu_muster **out,
+                    int *granted, int *port, clu_err *e) {
   clu_listen how = {0, 0, 0};
   clu_addr local;
   char host[CLU_ADDR_TEXT];
@@ -53,7 +54,8 @@ int clu_muster_open(clu_loop *l, const clu_addr *at, int backlog, clu_muster **o
   m->on.ready = listener_ready;
   m->loop = l;
   m->fd = CLU_NO_FD;
-  if (clu_os_secret_bytes(m->secret, sizeof m->secret) != CLU_OK ||
+  if (secret) memcpy(m->secret, secret, sizeof m->secret);
+  if ((!secret && clu_os_secret_bytes(m->secret, sizeof m->secret) != CLU_OK) ||
       clu_os_secret_bytes(&m->cluster, sizeof m->cluster) != CLU_OK)
     rc = clu_fail(e, CLU_SYS, 0, "the system gives no random bytes");
   else if ((rc = clu_os_listen(at, &how, &m->fd, granted, e)) == CLU_OK) {

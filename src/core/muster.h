@@ -29,8 +29,8 @@ typedef struct clu_muster_report {
 } clu_muster_report;
 
 /* Listens at `at`. `backlog` < 0: the most the system allows; `*granted`, `*port`: what it has become. Codes as those
- * of clu_os_listen(). The secret is random. */
-int clu_muster_open(clu_loop *l, const clu_addr *at, int backlog, clu_muster **out, int *granted, int *port, clu_err *e);
+ * of clu_os_listen(). `secret`: CLU_SECRET bytes, copied; NULL: random ones. */
+int clu_muster_open(clu_loop *l, const clu_addr *at, int backlog, const unsigned char *secret, clu_muster **out, int *granted, int *port, clu_err *e);
 /* The cluster's secret, CLU_SECRET bytes, the muster's. */
 const unsigned char *clu_muster_secret(const clu_muster *m);
 /* `nd` is the node number `rank` (1, 2, ...; in this order), still the caller's. It gets `settings` (a reference is

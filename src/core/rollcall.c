@@ -161,6 +161,22 @@ int clu_roll_time(clu_roll *r, uint64_t now) {
   return fail(r, CLU_ROLL_SILENT);
 }
 
+static int digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+int clu_secret_from_hex(const char *hex, unsigned char out[CLU_SECRET]) {
+  for (int i = 0; i < CLU_SECRET; i++) {
+    int a = digit(hex[2 * i]), b = a < 0 ? -1 : digit(hex[2 * i + 1]);
+    if (b < 0) return 0;
+    out[i] = (unsigned char)(16 * a + b);
+  }
+  return 1;
+}
+
+void clu_secret_to_hex(const unsigned char *secret, char out[2 * CLU_SECRET + 1]) {
+  for (int i = 0; i < 2 * CLU_SECRET; i++) out[i] = "0123456789abcdef"[secret[i / 2] >> (i % 2 ? 0 : 4) & 15];
+  out[2 * CLU_SECRET] = 0;
+}
+
 const char *clu_roll_why_text(int why) {
   static const char *const texts[CLU_ROLL_N_WHY] = {
       "nothing went wrong",

@@ -83,7 +83,11 @@ int clu_roll_closed(clu_roll *r);
 /* Ends it when its time is up. To be asked after all that has come was fed: this process may have been stopped. */
 int clu_roll_time(clu_roll *r, uint64_t now);
 
-/* "it said nothing" ...; a constant, for a sentence about the other side. */
+/* CLU_SECRET bytes from twice as many hexadecimal digits; what follows these is not looked at. 1, or 0. */
+int clu_secret_from_hex(const char *hex, unsigned char out[CLU_SECRET]);
+void clu_secret_to_hex(const unsigned char *secret, char out[2 * CLU_SECRET + 1]);
+
+/* "did not say ..." and so on; a constant, for a sentence about the other side. */
 const char *clu_roll_why_text(int why);
 const char *clu_roll_verdict_text(int verdict);
 
