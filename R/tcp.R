@@ -102,19 +102,20 @@ start_tcp_nodes <- function(info, ranks, left) {
     if (!ok) .Call(ffi_nodes_stop, handles, 0, 5)
     unlink(logs)
   })
-  all_there <- function() {
-    if (.Call(ffi_muster_wait, m$handle, left())) return()
-    e <- start_failure(info, ranks[seq_along(handles)], length(ranks), handles, logs, m)
+  wait_for <- function(n) {
+    if (.Call(ffi_muster_wait, m$handle, n, left())) return()
+    e <- start_failure(info, ranks, length(logs), handles, logs, m)
     .Call(ffi_nodes_stop, handles, 0, 5)
     stop(e)
   }
+  # all are expected from now on: some may be running already
+  for (i in seq_along(ranks))
+    handles[[i]] <- .Call(ffi_muster_node, m$handle, ranks[[i]], join_settings(info, tcp$nodes[[ranks[[i]]]]))
   for (i in seq_along(ranks)) {
-    node <- tcp$nodes[[ranks[[i]]]]
-    handles[[i]] <- .Call(ffi_muster_node, m$handle, ranks[[i]], join_settings(info, node))
-    logs[[i]] <- start_tcp_node(tcp, node, ranks[[i]], handles[[i]], m)
-    if (tcp$sequential) all_there()
+    logs[[i]] <- start_tcp_node(tcp, tcp$nodes[[ranks[[i]]]], ranks[[i]], handles[[i]], m)
+    if (tcp$sequential) wait_for(i)
   }
-  all_there()
+  wait_for(length(ranks))
   info$port <- m$port
   ok <- TRUE
   handles
@@ -157,7 +158,10 @@ start_tcp_node <- function(tcp, node, rank, handle, m) {
 # ---- failure ----
 
 # The error of a start: which nodes, why, and what they printed last.
-start_failure <- function(info, ranks, n, handles, logs, m) {
+start_failure <- function(info, ranks, begun, handles, logs, m) {
+  n <- length(ranks)
+  ranks <- ranks[seq_len(begun)] # with "sequential" the others were not started
+  handles <- handles[seq_len(begun)]
   infos <- lapply(handles, function(h) .Call(ffi_node_info, h))
   failed <- vapply(infos, function(i) i$state == "dead" || !is.null(i$refusal), NA)
   late <- !any(failed) # the time is up

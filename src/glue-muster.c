@@ -196,6 +196,7 @@ SEXP ffi_muster_spawn(SEXP muster, SEXP handle, SEXP argv, SEXP envp, SEXP how) 
 typedef struct {
   clu_muster *m;
   SEXP nodes; /* pairlist of handles */
+  int want;
 } muster_wait;
 
 static int over(SEXP nodes) {
@@ -206,14 +207,20 @@ static int over(SEXP nodes) {
   return 0;
 }
 
-static int mustered(void *data) {
-  muster_wait *w = data;
-  return clu_muster_tick(w->m) == 0 || over(w->nodes);
+static int enough(muster_wait *w) {
+  int ready = 0;
+  clu_muster_tick(w->m);
+  for (SEXP x = w->nodes; x != R_NilValue; x = CDR(x))
+    ready += ((clu_node *)R_ExternalPtrAddr(CAR(x)))->state == CLU_NODE_READY;
+  return ready >= w->want;
 }
 
-/* Whether all expected nodes are ready: FALSE when the time is up or one has failed. */
-SEXP ffi_muster_wait(SEXP muster, SEXP seconds) {
+static int mustered(void *data) { return enough(data) || over(((muster_wait *)data)->nodes); }
+
+/* Whether `n` of the expected nodes are ready: FALSE when the time is up or one has failed. */
+SEXP ffi_muster_wait(SEXP muster, SEXP n, SEXP seconds) {
   muster_wait w;
+  w.want = Rf_asInteger(n);
   w.m = get_muster(muster);
   w.nodes = R_ExternalPtrProtected(muster);
   clu_wait_for(mustered, &w, clu_in_seconds(seconds), NULL);
@@ -222,7 +229,7 @@ SEXP ffi_muster_wait(SEXP muster, SEXP seconds) {
     clu_loop_pump(&clu_the_loop, 0, NULL);
     if (clu_the_loop.events == 0) break;
   }
-  return Rf_ScalarLogical(clu_muster_tick(w.m) == 0 && !over(w.nodes));
+  return Rf_ScalarLogical(enough(&w) && !over(w.nodes));
 }
 
 /* What came to the listener: named counts. */

@@ -65,7 +65,7 @@ SEXP ffi_muster_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret);
 SEXP ffi_muster_secret(SEXP muster);
 SEXP ffi_muster_node(SEXP muster, SEXP rank, SEXP settings);
 SEXP ffi_muster_spawn(SEXP muster, SEXP handle, SEXP argv, SEXP envp, SEXP how);
-SEXP ffi_muster_wait(SEXP muster, SEXP seconds);
+SEXP ffi_muster_wait(SEXP muster, SEXP n, SEXP seconds);
 SEXP ffi_muster_report(SEXP muster);
 SEXP ffi_muster_close(SEXP muster);
 

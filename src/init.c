@@ -16,7 +16,7 @@ static const R_CallMethodDef doors[] = {
     DOOR(ffi_node_begin_exec, 2), DOOR(ffi_node_loop, 1),       DOOR(ffi_node_failed, 1),
     DOOR(ffi_node_interrupted, 1), DOOR(ffi_node_end, 0),       DOOR(ffi_affinity_count, 0),
     DOOR(ffi_muster_open, 4),    DOOR(ffi_muster_secret, 1),    DOOR(ffi_muster_node, 3),
-    DOOR(ffi_muster_spawn, 5),   DOOR(ffi_muster_wait, 2),      DOOR(ffi_muster_report, 1),
+    DOOR(ffi_muster_spawn, 5),   DOOR(ffi_muster_wait, 3),      DOOR(ffi_muster_report, 1),
     DOOR(ffi_muster_close, 1),   DOOR(ffi_join, 5), DOOR(ffi_output_to, 1),            DOOR(ffi_node_begin_joined, 1),
     DOOR(ffi_limits, 0),         DOOR(ffi_raise_fds, 1),        DOOR(ffi_thread_count, 0),
     DOOR(ffi_remove_tree, 1),    DOOR(ffi_random_seeds, 1),     {NULL, NULL, 0}};
