@@ -12,6 +12,8 @@
 
 #define MS 1000000
 #define MANY 64
+#define HOST (TEST_SANITIZED ? 200 : 1000)
+#define MOST 1000
 
 static const unsigned char secret[CLU_SECRET] = "the secret of these tests is 32";
 
@@ -50,7 +52,7 @@ static void node_main(int port, int rank, const unsigned char *s, uint64_t limit
   clu_err e = {0, 0, ""};
   unsigned char pid[8];
   int rc;
-  for (int i = 3; i < 2000; i++) close(i); /* a node is no fork of its master: a listener must not live on in it */
+  for (int i = 3; i < 4096; i++) close(i); /* a node is no fork of its master: a listener must not live on in it */
   memset(&j, 0, sizeof j);
   j.host = "127.0.0.1";
   j.port = port;
@@ -106,7 +108,7 @@ static void reap(pid_t pid, int want) {
 
 static clu_loop loop;
 static clu_muster *muster;
-static clu_node *nodes[MANY];
+static clu_node *nodes[MOST];
 static int port;
 
 static void loopback(clu_addr *at, int p) {
@@ -283,6 +285,22 @@ TEST(a_backlog_of_1_and_64_nodes) {
   call_all(MANY);
   close_all(MANY);
   for (int i = 0; i < MANY; i++) reap(pid[i], 0);
+}
+
+TEST(a_thousand_nodes_and_a_backlog_of_128) {
+  static pid_t pid[MOST];
+  prepare();
+  if (clu_os_raise_fds(MOST + 1500) != CLU_OK) SKIP("too few descriptors are allowed");
+  open_muster(0, 128, HOST);
+  for (int i = 0; i < HOST; i++) {
+    pid[i] = start_node(port, i + 1, secret, 28000);
+    if (i % 16 == 0) missing();
+  }
+  CHECK_SOON(missing() == 0, 28000);
+  CHECK(report_now().accepted >= HOST);
+  call_all(HOST);
+  close_all(HOST);
+  for (int i = 0; i < HOST; i++) reap(pid[i], 0);
 }
 
 TEST(a_connection_that_only_the_node_knows_of) {
