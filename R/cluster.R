@@ -391,6 +391,7 @@ stop_cluster <- function(cl = NULL) {
 }
 
 stop_nodes <- function(cl) {
+  for (nd in unclass(cl)) if (inherits(nd, "clutch_psock_node")) tell_psock_done(nd)
   handles <- lapply(unclass(cl), function(nd) nd$handle)
   .Call(ffi_nodes_stop, handles, 2000, 5)
   invisible(NULL)

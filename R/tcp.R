@@ -135,6 +135,11 @@ start_tcp_node <- function(tcp, node, rank, handle, m) {
     utils::flush.console()
     return("")
   }
+  launch_node(tcp, node, handle, m$handle, command, paste0("PARENT=", Sys.getpid()))
+}
+
+# Its process, here or by way of rshcmd. `own`: arguments for one that is this session's child.
+launch_node <- function(tcp, node, handle, muster, command, own) {
   log <- if (nzchar(node$outfile)) tempfile("clutch-node-", fileext = ".log") else ""
   if (node$local) {
     folder <- tempfile("clutch-node-")
@@ -142,16 +147,17 @@ start_tcp_node <- function(tcp, node, rank, handle, m) {
     env <- tcp$whole_env
     old <- env["TMPDIR"]
     env[["TMPDIR"]] <- folder
-    command <- c(command, paste0("PARENT=", Sys.getpid()), paste0("TMP=", folder), if (!is.na(old)) paste0("OLDTMP=", old))
+    if (length(own)) own <- c(own, paste0("TMP=", folder), if (!is.na(old)) paste0("OLDTMP=", old))
+    command <- c(command, own)
     command[[1L]] <- program(command[[1L]])
-    how <- list(output = log, folder = folder, stdin = FALSE, slot = TRUE)
+    how <- list(output = log, folder = folder, stdin = FALSE, slot = length(own) > 0L)
   } else {
     env <- effective_env(NULL)
     command <- remote_command(node, command)
     command[[1L]] <- program(command[[1L]])
     how <- list(output = log, folder = NULL, stdin = TRUE, slot = FALSE)
   }
-  .Call(ffi_muster_spawn, m$handle, handle, command, paste0(names(env), "=", env), how)
+  .Call(ffi_muster_spawn, muster, handle, command, paste0(names(env), "=", env), how)
   log
 }
 
@@ -193,6 +199,7 @@ start_failure <- function(info, ranks, begun, handles, logs, m) {
 
 # Who else came to the port, if anybody.
 strangers_text <- function(m) {
+  if (is.null(m)) return(NULL)
   r <- .Call(ffi_muster_report, m$handle)
   what <- c(silent = "did not say in time what a node has to say", closed = "closed or reset the connection before the end of the roll call",
             garbage = "sent what is no message of a roll call", version = "spoke another version of the protocol",

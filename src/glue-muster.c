@@ -84,27 +84,30 @@ SEXP ffi_muster_secret(SEXP muster) {
   return out;
 }
 
-/* A handle of the node number `rank`, which has not arrived. */
+/* A handle of the node number `rank`, which has not arrived. Without a muster (NULL) it is that of a process only. */
 SEXP ffi_muster_node(SEXP muster, SEXP rank, SEXP settings) {
-  clu_muster *m = get_muster(muster);
+  clu_muster *m = muster == R_NilValue ? NULL : get_muster(muster);
   clu_err e = {0, 0, ""};
   clu_node *nd = NULL;
   SEXP x = PROTECT(clu_node_shell()), kept;
   clu_blob *b;
   int rc;
-  /* a node is not freed before its muster */
-  kept = PROTECT(Rf_cons(x, R_ExternalPtrProtected(muster)));
-  R_SetExternalPtrProtected(muster, kept);
+  clu_need_loop();
+  if (m) { /* a node is not freed before its muster */
+    kept = PROTECT(Rf_cons(x, R_ExternalPtrProtected(muster)));
+    R_SetExternalPtrProtected(muster, kept);
+    UNPROTECT(1);
+  }
   b = clu_serialize(NULL, settings);
   rc = clu_node_new(&clu_the_loop, &nd, &e);
   if (rc == CLU_OK) {
     nd->rank = Rf_asInteger(rank);
     clu_node_shell_fill(x, nd);
-    if ((rc = clu_muster_expect(m, nd, nd->rank, b)) != CLU_OK) clu_fail(&e, rc, 0, "not enough memory");
+    if (m && (rc = clu_muster_expect(m, nd, nd->rank, b)) != CLU_OK) clu_fail(&e, rc, 0, "not enough memory");
   }
   clu_blob_unref(b);
   if (rc != CLU_OK) clu_raise_err(&e);
-  UNPROTECT(2);
+  UNPROTECT(1);
   return x;
 }
 
@@ -141,7 +144,7 @@ static int secret_as_input(const clu_muster *m, clu_fd *in, clu_err *e) {
  * folder = removed when it has ended, or NULL; stdin = whether the secret goes there, else it is in the
  * environment; slot = whether it shares the memory for cancels). */
 SEXP ffi_muster_spawn(SEXP muster, SEXP handle, SEXP argv, SEXP envp, SEXP how) {
-  clu_muster *m = get_muster(muster);
+  clu_muster *m = muster == R_NilValue ? NULL : get_muster(muster);
   clu_node *nd = clu_get_node(handle);
   clu_err e = {0, 0, ""};
   clu_spawn s;
@@ -165,7 +168,7 @@ SEXP ffi_muster_spawn(SEXP muster, SEXP handle, SEXP argv, SEXP envp, SEXP how) 
     s.out = 1;
     s.err = 2;
   }
-  if (rc == CLU_OK && by_stdin) rc = secret_as_input(m, &s.in, &e);
+  if (rc == CLU_OK && by_stdin && m) rc = secret_as_input(m, &s.in, &e);
   if (rc == CLU_OK && Rf_asLogical(part(how, "slot")) == 1 &&
       (rc = clu_child_slot(&clu_the_loop.children, &slot, &board, &e)) == CLU_OK) {
     s.keep = &board;
@@ -173,7 +176,7 @@ SEXP ffi_muster_spawn(SEXP muster, SEXP handle, SEXP argv, SEXP envp, SEXP how) 
     snprintf(slot_arg, sizeof slot_arg, "SLOT=%d", slot);
     a[na++] = slot_arg;
   }
-  if (!by_stdin) {
+  if (!by_stdin && m) {
     strcpy(secret, "CLUTCH_SECRET=");
     secret_hex(m, secret + strlen(secret));
     v[ne++] = secret;
@@ -184,10 +187,11 @@ SEXP ffi_muster_spawn(SEXP muster, SEXP handle, SEXP argv, SEXP envp, SEXP how) 
   s.envp = (char *const *)v;
   if (rc == CLU_OK)
     rc = clu_node_start(nd, &s, slot, folder == R_NilValue ? NULL : CHAR(STRING_ELT(folder, 0)), &e);
-  clu_os_wipe(secret, sizeof secret);
+  if (m) clu_os_wipe(secret, sizeof secret);
   if (out != CLU_NO_FD) clu_os_close(out);
   if (s.in != CLU_NO_FD) clu_os_close(s.in);
   if (rc != CLU_OK) clu_raise_err(&e);
+  if (!m) return R_NilValue;
   clu_loop_pump(&clu_the_loop, 0, NULL); /* those who are here already need not wait for the last */
   clu_muster_tick(m);
   return R_NilValue;

@@ -69,6 +69,17 @@ SEXP ffi_muster_wait(SEXP muster, SEXP n, SEXP seconds);
 SEXP ffi_muster_report(SEXP muster);
 SEXP ffi_muster_close(SEXP muster);
 
+/* glue-psock.c */
+SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog);
+SEXP ffi_psock_accept(SEXP listener);
+SEXP ffi_psock_ready(SEXP list, SEXP seconds);
+SEXP ffi_psock_send(SEXP x, SEXP object);
+SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node);
+SEXP ffi_psock_close(SEXP x);
+SEXP ffi_psock_is_ready(SEXP handle, SEXP pid);
+SEXP ffi_node_child_pid(SEXP handle);
+SEXP ffi_node_lost(SEXP handle);
+
 /* glue-join.c */
 SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local);
 SEXP ffi_output_to(SEXP path);

@@ -18,6 +18,9 @@ static const R_CallMethodDef doors[] = {
     DOOR(ffi_muster_open, 4),    DOOR(ffi_muster_secret, 1),    DOOR(ffi_muster_node, 3),
     DOOR(ffi_muster_spawn, 5),   DOOR(ffi_muster_wait, 3),      DOOR(ffi_muster_report, 1),
     DOOR(ffi_muster_close, 1),   DOOR(ffi_join, 5), DOOR(ffi_output_to, 1),            DOOR(ffi_node_begin_joined, 1),
+    DOOR(ffi_psock_listen, 3),   DOOR(ffi_psock_accept, 1),     DOOR(ffi_psock_ready, 2),
+    DOOR(ffi_psock_send, 2),     DOOR(ffi_psock_recv, 4),       DOOR(ffi_psock_close, 1),
+    DOOR(ffi_psock_is_ready, 2), DOOR(ffi_node_child_pid, 1),   DOOR(ffi_node_lost, 1),
     DOOR(ffi_limits, 0),         DOOR(ffi_raise_fds, 1),        DOOR(ffi_thread_count, 0),
     DOOR(ffi_remove_tree, 1),    DOOR(ffi_random_seeds, 1),     {NULL, NULL, 0}};
 

@@ -278,6 +278,8 @@ int clu_node_look(clu_node *nd) {
   return nd->state <= CLU_NODE_READY && nd->chan.fd != CLU_NO_FD;
 }
 
+void clu_node_lose(clu_node *nd) { node_over(nd); }
+
 int clu_node_gone(const clu_node *nd) {
   if (nd->state <= CLU_NODE_READY) return 0;
   if (nd->server) return nd->how_known || nd->server->state == CLU_SERVER_ENDED;
@@ -337,15 +339,15 @@ void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
   unsigned char body[4];
   if (nd->state > CLU_NODE_READY) return;
   nd->stopping = 1;
-  if (nd->chan.fd == CLU_NO_FD) grace_ms = 0; /* it has not connected: it would not hear of it */
-  if (grace_ms) {
+  if (!nd->server && nd->state == CLU_NODE_SPAWNING && nd->chan.fd == CLU_NO_FD) grace_ms = 0; /* it would not hear of it */
+  if (grace_ms && nd->chan.fd != CLU_NO_FD) {
     clu_chan_send(&nd->chan, CLU_K_DONE, 0, NULL, CLU_NO_FD);
     push(nd->loop, &nd->chan, &nd->interest, nd);
   }
   if (!nd->server) {
     uint64_t by = grace_ms ? clu_os_now() + grace_ms * 1000000ull : 0;
     if (nd->child) clu_child_end_by(nd->child, by);
-    if (!by) {
+    if (!by || nd->chan.fd == CLU_NO_FD) { /* without a channel: the caller has told it otherwise */
       node_over(nd);
     } else if (!nd->leave_by) {
       nd->leave_by = by;

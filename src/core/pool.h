@@ -127,6 +127,8 @@ int clu_node_join(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e);
 void clu_node_tell(clu_node *nd, uint8_t kind, clu_blob *body);
 /* Whether it has connected and its process runs, as far as can be known. Reads what an ended one still said. */
 int clu_node_look(clu_node *nd);
+/* The caller has seen that it is no more. */
+void clu_node_lose(clu_node *nd);
 /* Whether it is over, and no more will be known of how. */
 int clu_node_gone(const clu_node *nd);
 /* Queues a request and sends what can be sent now. CLU_DEAD when the node is over. */
