@@ -23,23 +23,42 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 #' is used, with a message, when a package starts threads while it is attached, for threads do not survive
 #' a fork.
 #'
+#' With strategies `"parallel"` and `"sequential"` the nodes connect to the session over TCP: all of them are started
+#' at once, or one after the other. This is what nodes on other hosts need, and nodes that are started by hand
+#' (`manual = TRUE`). Node and session prove to each other that they know the cluster's secret (HMAC-SHA256 over random
+#' numbers of both) before either believes anything else; a stranger gets nothing. What travels afterwards is not
+#' encrypted. When all nodes are local, the port is open on a loopback address only, and only until they are there.
+#' A node that hears nothing from the session, because the connection was lost on the way, connects anew.
+#' Where R itself is to be the node, without this package, take `node = "psock"`: it is base R's own worker, with base
+#' R's own protocol, which proves nothing: who can reach the port while the cluster starts can join it.
+#'
 #' In the nodes the libraries for linear algebra start with one thread, if the environment does not say
 #' otherwise: nodes times threads is then the number of cores in use.
 #'
-#' @param spec number of nodes; or one `"localhost"` for each node.
-#' @param strategy how the nodes are started: `"fork_server"` or `"spawn"`.
+#' @param spec number of nodes on this machine; or a character vector with the host of each node; or a list of such
+#'   names and of lists `list(host = )` with options for that node only: `rscript`, `rscript_args`, `user`, `rshcmd`,
+#'   `homogeneous`, `master`, `renice`, `outfile`. `"localhost"`, `"127.0.0.1"` and all other addresses that begin with
+#'   127, `"::1"` and this machine's name are this machine; others are reached with `rshcmd`.
+#' @param strategy how the nodes are started: `"fork_server"`, `"spawn"`, `"parallel"` or `"sequential"`. By default
+#'   `"fork_server"`, but `"parallel"` with hosts other than this machine and with `node = "psock"`, and
+#'   `"sequential"` with `manual = TRUE`.
 #' @param packages character: names of packages to attach in every node.
 #' @param outfile where output of the nodes goes: a file that is appended to, `""` for that of this
 #'   session, or (default) nowhere.
 #' @param env named character: environment variables of the nodes, besides the session's.
 #' @param rscript_args character: more arguments for `Rscript`.
 #' @param setup_timeout seconds within which the cluster has to be up.
-#' @param ... options of [parallel::makeCluster()]: `methods`, `renice` and `rscript` as there; those that
-#'   have to do with ports and hosts are accepted and do nothing. Others are an error.
+#' @param ... options of [parallel::makeCluster()]: `methods`, `renice` and `rscript` as there; for nodes that connect
+#'   over TCP also `port` (0, the default: one that is free; or a range, of which one is taken), `master` (this machine's
+#'   name, as the nodes know it), `timeout` (seconds of silence after which a node ends; 30 days or more: none),
+#'   `homogeneous`, `rshcmd`, `user` and `manual`. Besides: `node` (`"clutch"` or `"psock"`), `backlog` (connections that may
+#'   wait to be accepted; by default the most the system allows) and `secret` (64 hexadecimal digits, for nodes that were
+#'   started by hand before). Options of base R that mean nothing here are accepted; others are an error.
 #' @return An object of class `c("clutch_cluster", "cluster")`, a list of nodes.
 #' @section Errors: `clutch_argument` for arguments of no use, `clutch_limit` when more nodes are asked for
 #'   than the system allows, `clutch_package` (with element `package`) when one cannot be attached,
-#'   `clutch_start` when the cluster does not come up. Nothing is left running then. In calls:
+#'   `clutch_start` when the cluster does not come up: its message says which nodes failed, why, and what they printed last
+#'   (element `nodes` has their numbers). Nothing is left running then. In calls:
 #'   `clutch_node_died` (with elements `node`, `pid`, `host`, `signal`, `status`) when a node has died,
 #'   `clutch_stopped` for a cluster that was stopped, or saved and loaded again, and `clutch_forked` in a
 #'   forked child of the session. All have class `clutch_error`.
@@ -50,6 +69,9 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 #' @examples
 #' cl <- make_cluster(2)
 #' parallel::parSapply(cl, 1:4, function(i) i^2)
+#' cl
+#' stop_cluster(cl)
+#' cl <- make_cluster(2, strategy = "parallel")
 #' cl
 #' stop_cluster(cl)
 #' @export
