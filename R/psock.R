@@ -81,8 +81,8 @@ set_up_psock <- function(cl, info) {
     NULL
   }
   environment(set_up) <- baseenv()
-  for (i in seq_along(cl)) parallel:::sendCall(cl[[i]], set_up, list(info$packages, info$tcp$nodes[[i]]$nice, info$tcp$env))
-  bad <- Filter(Negate(is.null), lapply(unclass(cl), parallel:::recvResult))
+  for (i in seq_along(cl)) the$parallel$sendCall(cl[[i]], set_up, list(info$packages, info$tcp$nodes[[i]]$nice, info$tcp$env))
+  bad <- Filter(Negate(is.null), lapply(unclass(cl), the$parallel$recvResult))
   if (!length(bad)) return(invisible())
   stop_nodes(cl)
   throw("package", sprintf("package '%s' cannot be attached on the nodes: %s", bad[[1L]][[1L]], bad[[1L]][[2L]]), package = bad[[1L]][[1L]])

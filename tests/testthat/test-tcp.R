@@ -302,6 +302,26 @@ test_that("a session that was stopped for longer than its nodes wait gets them a
   expect_identical(value_of(s, "answers"), "7 7")
 })
 
+test_that("a start that is interrupted leaves nothing", {
+  linux_only()
+  invisible(gc())
+  before <- open_fds()
+  slow <- tempfile(fileext = ".sh")
+  on.exit(unlink(slow))
+  writeLines(c("#!/bin/sh", "exec sleep 100"), slow)
+  Sys.chmod(slow, "0755")
+  for (node in c("clutch", "psock")) {
+    expect_error({
+      setTimeLimit(elapsed = 0.5, transient = TRUE)
+      make_cluster(list("localhost", list(host = "localhost", rscript = slow)), "parallel", node = node)
+    }, "time limit")
+    setTimeLimit()
+  }
+  invisible(gc())
+  expect_identical(left_in(), character())
+  expect_identical(open_fds(), before)
+})
+
 test_that("64 nodes and a backlog of 1 or 64", {
   long_test()
   linux_only()
