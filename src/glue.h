@@ -81,4 +81,30 @@ SEXP ffi_thread_count(void);
 SEXP ffi_remove_tree(SEXP path);
 SEXP ffi_random_seeds(SEXP n);
 
+/* glue-socket.c */
+SEXP ffi_socket_new(SEXP blocking, SEXP timeout);
+SEXP ffi_socket_options(SEXP x, SEXP options);
+SEXP ffi_socket_get_options(SEXP x);
+SEXP ffi_socket_listen(SEXP x, SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep, SEXP options);
+SEXP ffi_socket_connect(SEXP x, SEXP host, SEXP port, SEXP path, SEXP timeout, SEXP options);
+SEXP ffi_socket_accept(SEXP listener, SEXP x, SEXP timeout, SEXP options);
+SEXP ffi_socket_timeout(SEXP x, SEXP seconds);
+SEXP ffi_socket_shutdown(SEXP x, SEXP how);
+SEXP ffi_socket_end(SEXP x, SEXP seconds);
+SEXP ffi_socket_drop(SEXP x);
+SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact);
+SEXP ffi_socket_write(SEXP x, SEXP data);
+SEXP ffi_socket_select(SEXP list, SEXP write, SEXP timeout);
+SEXP ffi_service_probe(SEXP x, SEXP host, SEXP ports, SEXP timeout);
+
+/* glue-socket-con.c */
+SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking, SEXP encoding, SEXP opener);
+SEXP ffi_connection_uncork(SEXP shell, SEXP done);
+
+/* glue-socket-info.c */
+SEXP ffi_socket_info(SEXP x);
+SEXP ffi_socket_table(void);
+SEXP ffi_connection_fd(SEXP x);
+SEXP ffi_socket_count(void);
+
 #endif

@@ -16,7 +16,14 @@ static const R_CallMethodDef doors[] = {
     DOOR(ffi_node_begin_exec, 2), DOOR(ffi_node_loop, 1),       DOOR(ffi_node_failed, 1),
     DOOR(ffi_node_interrupted, 1), DOOR(ffi_node_end, 0),       DOOR(ffi_affinity_count, 0),
     DOOR(ffi_limits, 0),         DOOR(ffi_raise_fds, 1),        DOOR(ffi_thread_count, 0),
-    DOOR(ffi_remove_tree, 1),    DOOR(ffi_random_seeds, 1),     {NULL, NULL, 0}};
+    DOOR(ffi_remove_tree, 1),    DOOR(ffi_random_seeds, 1),
+    DOOR(ffi_socket_new, 2),     DOOR(ffi_socket_options, 2),   DOOR(ffi_socket_get_options, 1),
+    DOOR(ffi_socket_listen, 7),  DOOR(ffi_socket_connect, 6),   DOOR(ffi_socket_accept, 4),
+    DOOR(ffi_socket_timeout, 2), DOOR(ffi_socket_shutdown, 2),  DOOR(ffi_socket_end, 2),
+    DOOR(ffi_socket_drop, 1),    DOOR(ffi_socket_read, 3),      DOOR(ffi_socket_write, 2),
+    DOOR(ffi_socket_select, 3),  DOOR(ffi_service_probe, 4),    DOOR(ffi_connection_new, 7),
+    DOOR(ffi_socket_info, 1),    DOOR(ffi_socket_table, 0),     DOOR(ffi_connection_fd, 1),
+    DOOR(ffi_socket_count, 0),   DOOR(ffi_connection_uncork, 2), {NULL, NULL, 0}};
 
 void R_init_clutch(DllInfo *dll) {
   R_registerRoutines(dll, NULL, doors, NULL, NULL);

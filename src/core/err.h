@@ -19,7 +19,13 @@
   X(DEAD, "the process is gone")                                                     \
   X(CANCELLED, "the other side has given it up")                                     \
   X(SYS, "the operating system refused")                                             \
-  X(UNSUPPORTED, "not available on this system")
+  X(UNSUPPORTED, "not available on this system")                                     \
+  X(REFUSED, "nobody listens there")                                                 \
+  X(UNREACHABLE, "there is no way to that address")                                  \
+  X(DNS, "this name has no address")                                                 \
+  X(IN_USE, "the address is in use")                                                 \
+  X(BUSY, "the listener's queue is full, try again")                                 \
+  X(CLOSED, "it is closed on this side")
 
 enum clu_code {
 #define CLU_ENUM(name, text) CLU_##name,

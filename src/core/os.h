@@ -93,6 +93,142 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void 
  * signal came or the time is up (then `*n` is 0), CLU_SYS otherwise. */
 int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns, clu_err *e);
 
+/* ---- sockets: TCP over IPv4 and IPv6, Unix-domain ----
+ *
+ * The port starts the system's socket library by itself where that is needed. What is written here
+ * of TCP's options holds where the family has them; elsewhere they are CLU_UNSUPPORTED. The address
+ * stands in the text of every error. Bytes travel by clu_os_readv() and clu_os_writev().
+ */
+
+enum { CLU_NO_FAMILY = 0, CLU_INET, CLU_INET6, CLU_UNIX };
+typedef struct clu_addr {
+  int family;
+  unsigned len;                          /* bytes used */
+  _Alignas(16) unsigned char bytes[128]; /* the system's own sockaddr */
+} clu_addr;
+
+/* Room for any address as text: "127.0.0.1:80", "[::1]:80", "/tmp/socket" */
+#define CLU_ADDR_TEXT 160
+
+/* Every address of this machine at `port` (0: the system chooses one). CLU_INET6 takes IPv4, too. */
+void clu_os_addr_any(int family, int port, clu_addr *out);
+/* A path of the file system; CLU_SYS where it is too long for one. */
+int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e);
+/* As text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address without a name
+ * (the connecting end of a Unix-domain connection) is "". */
+const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap);
+/* Another port of the same host. */
+void clu_os_addr_set_port(clu_addr *a, int port);
+/* The host alone, without brackets, and the port (-1: has none). */
+int clu_os_addr_host(const clu_addr *a, char *out, size_t cap);
+/* IPv4 within IPv6, as a socket for both has it */
+int clu_os_addr_mapped(const clu_addr *a);
+/* 127.0.0.0/8, ::1, those within IPv6, and every Unix-domain address */
+int clu_os_addr_is_loopback(const clu_addr *a);
+
+/* The addresses of a name. Numbers, "localhost" (127.0.0.1, then ::1) and NULL (all of this machine:
+ * any IPv6, then any IPv4) are known at once; others are asked in the background, for the system's
+ * resolver blocks as long as it likes. */
+typedef struct clu_resolve clu_resolve;
+#define CLU_MAX_ADDRS 16
+clu_resolve *clu_os_resolve_start(const char *host, int port, clu_err *e);
+/* Waits at most `wait_ns` (< 0: for ever). Blocks. CLU_OK: `*n` (> 0) addresses in the order in which
+ * they should be tried; CLU_AGAIN: not known yet; CLU_DNS. */
+int clu_os_resolve_wait(clu_resolve *r, int64_t wait_ns, clu_addr out[CLU_MAX_ADDRS], int *n, clu_err *e);
+/* Also while it is under way: its answer is thrown away then. Accepts NULL. */
+void clu_os_resolve_free(clu_resolve *r);
+
+typedef struct clu_listen {
+  int backlog;        /* connections that may wait to be accepted; < 0: the most the system allows */
+  int keep_address;   /* 1: fails while connections of an earlier listener linger at this address */
+  int receive_buffer; /* bytes, 0: the system's choice. Accepted sockets inherit it */
+} clu_listen;
+/* A listening socket. `*granted`: what the system made of the backlog, -1 where it does not tell.
+ * CLU_IN_USE, CLU_LIMIT (descriptors), CLU_SYS. A path must not exist. */
+int clu_os_listen(const clu_addr *at, const clu_listen *how, clu_fd *fd, int *granted, clu_err *e);
+/* The next connection. `peer` may be NULL. CLU_OK: `*fd` is the caller's. CLU_AGAIN: there is none, or it
+ * was gone before it could be taken (ECONNABORTED and its kin), or a signal came: wait again.
+ * CLU_LIMIT: no descriptor is free and the connection stays in the queue, so the listener stays
+ * readable: pause. */
+int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e);
+
+/* Begins to connect; never waits. `send_buffer` and `receive_buffer`: bytes, 0: the system's choice.
+ * CLU_OK: connected. CLU_AGAIN: under way, wait for CLU_WRITE, then ask clu_os_connect_finish(). In both
+ * cases `*fd` is the caller's. Everything else is a failure and `*fd` is CLU_NO_FD: CLU_REFUSED,
+ * CLU_UNREACHABLE, CLU_LIMIT, CLU_SYS, or CLU_BUSY (Unix domain: the listener's queue is full; nothing is
+ * under way, try again later). To a loopback address a dead port is refused at once. */
+int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd, clu_err *e);
+/* What became of it. CLU_OK, CLU_AGAIN (still under way), or a failure as above, also CLU_RESET and
+ * CLU_TIMEOUT (the system's own); the caller closes `fd` then. Connects never twice; to be asked again
+ * after CLU_OK is harmless. */
+int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e);
+
+/* `how`: CLU_READ, CLU_WRITE or both. CLU_OK, CLU_RESET (no longer connected), CLU_SYS. */
+int clu_os_shutdown(clu_fd fd, unsigned how);
+
+typedef enum clu_sockopt {
+  CLU_OPT_NODELAY,        /* 0 or 1 */
+  CLU_OPT_KEEPALIVE,      /* 0 or 1 */
+  CLU_OPT_KEEP_IDLE,      /* seconds of silence before the first probe */
+  CLU_OPT_KEEP_INTERVAL,  /* seconds between probes */
+  CLU_OPT_KEEP_COUNT,     /* probes without an answer before the connection counts as gone */
+  CLU_OPT_USER_TIMEOUT,   /* milliseconds that sent bytes may stay unacknowledged; 0: the system's */
+  CLU_OPT_SEND_BUFFER,    /* bytes */
+  CLU_OPT_RECEIVE_BUFFER, /* bytes */
+  CLU_OPT_LINGER,         /* seconds; -1: off; 0: close resets the connection */
+  CLU_N_OPTS
+} clu_sockopt;
+/* CLU_OK, CLU_UNSUPPORTED or CLU_SYS. */
+int clu_os_sockopt_set(clu_fd fd, clu_sockopt which, int value);
+int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value);
+
+/* CLU_OK, or CLU_SYS (not a socket), CLU_RESET (has no such address, or not any more). */
+int clu_os_local_addr(clu_fd fd, clu_addr *out);
+int clu_os_peer_addr(clu_fd fd, clu_addr *out);
+
+/* In TCP's own words. CLU_TCP_NONE: not TCP, or the system does not tell. */
+enum {
+  CLU_TCP_NONE = 0, CLU_TCP_ESTABLISHED, CLU_TCP_SYN_SENT, CLU_TCP_SYN_RECV, CLU_TCP_FIN_WAIT1,
+  CLU_TCP_FIN_WAIT2, CLU_TCP_TIME_WAIT, CLU_TCP_CLOSED, CLU_TCP_CLOSE_WAIT, CLU_TCP_LAST_ACK,
+  CLU_TCP_LISTEN, CLU_TCP_CLOSING, CLU_N_TCP
+};
+enum { CLU_KIND_OTHER = 0, CLU_KIND_STREAM, CLU_KIND_DATAGRAM };
+typedef struct clu_sock_status {
+  int family, kind; /* CLU_NO_FAMILY: neither TCP/IP nor Unix-domain */
+  int tcp;          /* CLU_TCP_* */
+  int listening;
+  /* -1 where the system does not tell */
+  int64_t queued_in;    /* bytes that have come and are not read */
+  int64_t queued_out;   /* bytes written and not acknowledged by the peer's system; with the FIN, if sent */
+  int64_t retransmits;  /* segments sent again, in total */
+  int64_t rtt_us;       /* smoothed round-trip time */
+  int64_t backlog_used; /* of a listener: connections that wait to be accepted */
+  int64_t backlog_max;
+} clu_sock_status;
+/* CLU_OK; CLU_SYS: `fd` is not a socket. */
+int clu_os_sock_status(clu_fd fd, clu_sock_status *out);
+/* Every socket of this process, whoever made it: at most `max`, `*n` there are. CLU_OK, or CLU_UNSUPPORTED. */
+int clu_os_sockets(clu_fd *out, int max, int *n);
+
+/* A wait for a set that is made up for this one time. Fields as those of clu_poller_set(). */
+typedef struct clu_watch {
+  clu_fd fd;       /* CLU_NO_FD: never ready */
+  unsigned want;   /* CLU_READ, CLU_WRITE */
+  unsigned ready;  /* of what is wanted; all of it after an error or hang-up */
+} clu_watch;
+/* Waits at most `wait_ns` (< 0: for ever; 0: looks only). Blocks. `*n` are ready; CLU_OK also when the time
+ * is up or a signal came (then `*n` is 0). No limit on the descriptors' numbers. Readiness can be a
+ * lie: the read, write or accept that follows may still answer CLU_AGAIN. */
+int clu_os_poll(clu_watch *set, int count, int64_t wait_ns, int *n, clu_err *e);
+
+/* Removes the file of a Unix-domain listener at `path`, if nobody listens there any more (connecting
+ * is refused) and it is a socket. CLU_OK: nothing is there now. CLU_IN_USE: somebody listens, or it is
+ * no socket. */
+int clu_os_path_clear(const char *path);
+/* Removes the file of one's own listener; `id` says that it is still the same. */
+int clu_os_path_id(const char *path, uint64_t id[2]);
+void clu_os_path_remove(const char *path, const uint64_t id[2]);
+
 /* ---- processes ---- */
 
 typedef struct clu_exit {

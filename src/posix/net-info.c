@@ -1,0 +1,175 @@
+/* What the system tells of sockets, the list of this process's sockets, and the wait for a set of them. */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#elif defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#endif
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <linux/sockios.h>
+#elif defined(__APPLE__)
+#include <netinet/tcp_fsm.h>
+#include <sys/sysctl.h>
+#endif
+
+#include "net.h"
+
+int clu_net_most_backlog(void) {
+  int most = -1;
+#if defined(__linux__)
+  char text[32];
+  int fd = open("/proc/sys/net/core/somaxconn", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    ssize_t k = read(fd, text, sizeof text - 1);
+    if (k > 0) {
+      text[k] = 0;
+      most = atoi(text);
+    }
+    close(fd);
+  }
+#elif defined(__APPLE__)
+  size_t n = sizeof most;
+  if (sysctlbyname("kern.ipc.somaxconn", &most, &n, NULL, 0) != 0) most = -1;
+#endif
+  return most;
+}
+
+#if defined(__linux__)
+static void tcp_status(int fd, clu_sock_status *out) {
+  /* the kernel's numbers, TCP_ESTABLISHED = 1 to TCP_CLOSING = 11 */
+  static const int names[] = {CLU_TCP_NONE, CLU_TCP_ESTABLISHED, CLU_TCP_SYN_SENT, CLU_TCP_SYN_RECV,
+                              CLU_TCP_FIN_WAIT1, CLU_TCP_FIN_WAIT2, CLU_TCP_TIME_WAIT, CLU_TCP_CLOSED,
+                              CLU_TCP_CLOSE_WAIT, CLU_TCP_LAST_ACK, CLU_TCP_LISTEN, CLU_TCP_CLOSING};
+  struct tcp_info t;
+  socklen_t n = sizeof t;
+  memset(&t, 0, sizeof t);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &t, &n) != 0) return;
+  if (t.tcpi_state < sizeof names / sizeof *names) out->tcp = names[t.tcpi_state];
+  if (out->tcp == CLU_TCP_LISTEN) { /* for a listener these two tell its queue */
+    out->backlog_used = t.tcpi_unacked;
+    out->backlog_max = t.tcpi_sacked;
+  } else {
+    out->retransmits = t.tcpi_total_retrans;
+    out->rtt_us = t.tcpi_rtt;
+  }
+}
+#elif defined(__APPLE__)
+static void tcp_status(int fd, clu_sock_status *out) {
+  static const struct { int theirs, ours; } names[] = {
+      {TCPS_CLOSED, CLU_TCP_CLOSED}, {TCPS_LISTEN, CLU_TCP_LISTEN}, {TCPS_SYN_SENT, CLU_TCP_SYN_SENT},
+      {TCPS_SYN_RECEIVED, CLU_TCP_SYN_RECV}, {TCPS_ESTABLISHED, CLU_TCP_ESTABLISHED},
+      {TCPS_CLOSE_WAIT, CLU_TCP_CLOSE_WAIT}, {TCPS_FIN_WAIT_1, CLU_TCP_FIN_WAIT1}, {TCPS_CLOSING, CLU_TCP_CLOSING},
+      {TCPS_LAST_ACK, CLU_TCP_LAST_ACK}, {TCPS_FIN_WAIT_2, CLU_TCP_FIN_WAIT2}, {TCPS_TIME_WAIT, CLU_TCP_TIME_WAIT}};
+  struct tcp_connection_info t;
+  socklen_t n = sizeof t;
+  memset(&t, 0, sizeof t);
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONNECTION_INFO, &t, &n) != 0) return;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (names[i].theirs == t.tcpi_state) out->tcp = names[i].ours;
+  out->retransmits = (int64_t)t.tcpi_txretransmitpackets;
+  out->rtt_us = (int64_t)t.tcpi_srtt * 1000;
+}
+#else
+static void tcp_status(int fd, clu_sock_status *out) {
+  (void)fd;
+  (void)out;
+}
+#endif
+
+int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
+  clu_addr local;
+  int type = 0, on = 0, k;
+  socklen_t n = sizeof type;
+  memset(out, 0, sizeof *out);
+  out->queued_in = out->queued_out = out->retransmits = out->rtt_us = out->backlog_used = out->backlog_max = -1;
+  if (getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &n) != 0) return CLU_SYS;
+  out->kind = type == SOCK_STREAM ? CLU_KIND_STREAM : type == SOCK_DGRAM ? CLU_KIND_DATAGRAM : CLU_KIND_OTHER;
+  if (clu_os_local_addr(fd, &local) == CLU_OK) out->family = local.family;
+  n = sizeof on;
+  if (getsockopt((int)fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &n) == 0) out->listening = on != 0;
+  if (out->kind == CLU_KIND_STREAM && (out->family == CLU_INET || out->family == CLU_INET6)) tcp_status((int)fd, out);
+  if (out->tcp == CLU_TCP_LISTEN) out->listening = 1;
+  if (out->listening) {
+#if defined(__APPLE__)
+    if (out->tcp == CLU_TCP_NONE && out->family != CLU_UNIX) out->tcp = CLU_TCP_LISTEN;
+#endif
+    return CLU_OK;
+  }
+#if defined(SO_NREAD) /* macOS: FIONREAD would do, but there is no TIOCOUTQ for sockets */
+  n = sizeof k;
+  if (getsockopt((int)fd, SOL_SOCKET, SO_NREAD, &k, &n) == 0) out->queued_in = k;
+  n = sizeof k;
+  if (getsockopt((int)fd, SOL_SOCKET, SO_NWRITE, &k, &n) == 0) out->queued_out = k;
+#else
+  if (ioctl((int)fd, FIONREAD, &k) == 0) out->queued_in = k;
+#if defined(SIOCOUTQ)
+  if (ioctl((int)fd, SIOCOUTQ, &k) == 0) out->queued_out = k;
+#endif
+#endif
+  return CLU_OK;
+}
+
+int clu_os_sockets(clu_fd *out, int max, int *n) {
+#if defined(__linux__)
+  DIR *d = opendir("/proc/self/fd");
+#else
+  DIR *d = opendir("/dev/fd");
+#endif
+  struct dirent *entry;
+  *n = 0;
+  if (!d) return CLU_UNSUPPORTED;
+  while ((entry = readdir(d))) {
+    struct stat st;
+    char *end;
+    long fd = strtol(entry->d_name, &end, 10);
+    if (end == entry->d_name || *end || fd == dirfd(d)) continue;
+    if (fstat((int)fd, &st) != 0 || !S_ISSOCK(st.st_mode)) continue;
+    if (*n < max) out[*n] = fd;
+    ++*n;
+  }
+  closedir(d);
+  return CLU_OK;
+}
+
+int clu_os_poll(clu_watch *set, int count, int64_t wait_ns, int *n, clu_err *e) {
+  struct pollfd few[32], *p = few;
+  int k;
+  *n = 0;
+  if (count > 32 && !(p = malloc((size_t)count * sizeof *p))) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  for (int i = 0; i < count; i++) {
+    p[i].fd = set[i].fd == CLU_NO_FD ? -1 : (int)set[i].fd; /* poll() skips negative ones */
+    p[i].events = (short)((set[i].want & CLU_READ ? POLLIN : 0) | (set[i].want & CLU_WRITE ? POLLOUT : 0));
+    p[i].revents = 0;
+    set[i].ready = 0;
+  }
+  k = poll(p, (nfds_t)count, clu_os_wait_ms(wait_ns));
+  if (k < 0) {
+    int err = errno;
+    if (p != few) free(p);
+    return err == EINTR ? CLU_OK : clu_fail(e, CLU_SYS, err, "waiting failed: %s", strerror(err));
+  }
+  for (int i = 0; i < count && k > 0; i++) {
+    short r = p[i].revents;
+    if (!r) continue;
+    if (r & POLLIN) set[i].ready |= CLU_READ;
+    if (r & POLLOUT) set[i].ready |= CLU_WRITE;
+    if (r & (POLLERR | POLLHUP | POLLNVAL)) set[i].ready |= CLU_READ | CLU_WRITE;
+    set[i].ready &= set[i].want;
+    if (set[i].ready) ++*n;
+  }
+  if (p != few) free(p);
+  return CLU_OK;
+}

@@ -1,0 +1,495 @@
+/* TCP and Unix-domain sockets on POSIX systems: addresses, listen, accept, connect, options. What a
+ * socket tells of itself is in net-info.c, names in resolve.c. */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#elif defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#endif
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "net.h"
+
+/* ---- errors ---- */
+
+int clu_net_code(int err) {
+  switch (err) {
+  case EAGAIN:
+#if EWOULDBLOCK != EAGAIN
+  case EWOULDBLOCK:
+#endif
+  case EINTR: return CLU_AGAIN;
+  case ECONNREFUSED:
+  case ENOENT: return CLU_REFUSED; /* ENOENT: a path without a socket */
+  case ECONNRESET:
+  case ECONNABORTED:
+  case ENOTCONN:
+  case EPIPE: return CLU_RESET;
+  case ETIMEDOUT: return CLU_TIMEOUT;
+  case ENETUNREACH:
+  case EHOSTUNREACH:
+  case ENETDOWN:
+#ifdef EHOSTDOWN
+  case EHOSTDOWN:
+#endif
+  case EADDRNOTAVAIL: return CLU_UNREACHABLE;
+  case EADDRINUSE: return CLU_IN_USE;
+  case EMFILE:
+  case ENFILE: return CLU_LIMIT;
+  case ENOMEM:
+  case ENOBUFS: return CLU_NOMEM;
+  default: return CLU_SYS;
+  }
+}
+
+static int fail_at(clu_err *e, int code, int err, const clu_addr *a, const char *what) {
+  char at[CLU_ADDR_TEXT];
+  return clu_fail(e, code, err, "%s: %s: %s", clu_os_addr_text(a, at, sizeof at), what, strerror(err));
+}
+
+/* ---- addresses ---- */
+
+void clu_net_put(clu_addr *a, const void *sa, size_t len) {
+  const struct sockaddr *s = sa;
+  memset(a, 0, sizeof *a);
+  if (len > sizeof a->bytes) len = sizeof a->bytes;
+  memcpy(a->bytes, sa, len);
+  a->len = (unsigned)len;
+  a->family = len < sizeof s->sa_family        ? CLU_NO_FAMILY
+              : s->sa_family == AF_INET        ? CLU_INET
+              : s->sa_family == AF_INET6       ? CLU_INET6
+              : s->sa_family == AF_UNIX        ? CLU_UNIX
+                                               : CLU_NO_FAMILY;
+}
+
+void clu_os_addr_any(int family, int port, clu_addr *out) {
+  if (family == CLU_INET) {
+    struct sockaddr_in in;
+    memset(&in, 0, sizeof in);
+    in.sin_family = AF_INET;
+    in.sin_port = htons((uint16_t)port);
+    in.sin_addr.s_addr = htonl(INADDR_ANY);
+    clu_net_put(out, &in, sizeof in);
+  } else {
+    struct sockaddr_in6 in;
+    memset(&in, 0, sizeof in);
+    in.sin6_family = AF_INET6;
+    in.sin6_port = htons((uint16_t)port);
+    in.sin6_addr = in6addr_any;
+    clu_net_put(out, &in, sizeof in);
+  }
+}
+
+int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e) {
+  struct sockaddr_un un;
+  size_t n = strlen(path);
+  if (!n || n >= sizeof un.sun_path)
+    return clu_fail(e, CLU_SYS, ENAMETOOLONG, "%s: the path of a socket has 1 to %d bytes", path,
+                    (int)sizeof un.sun_path - 1);
+  memset(&un, 0, sizeof un);
+  un.sun_family = AF_UNIX;
+  memcpy(un.sun_path, path, n + 1);
+  clu_net_put(out, &un, offsetof(struct sockaddr_un, sun_path) + n + 1);
+  return CLU_OK;
+}
+
+int clu_os_addr_host(const clu_addr *a, char *out, size_t cap) {
+  out[0] = 0;
+  if (a->family == CLU_INET) {
+    struct sockaddr_in in;
+    memcpy(&in, a->bytes, sizeof in);
+    inet_ntop(AF_INET, &in.sin_addr, out, (socklen_t)cap);
+    return ntohs(in.sin_port);
+  }
+  if (a->family == CLU_INET6) {
+    struct sockaddr_in6 in;
+    memcpy(&in, a->bytes, sizeof in);
+    if (IN6_IS_ADDR_V4MAPPED(&in.sin6_addr))
+      inet_ntop(AF_INET, in.sin6_addr.s6_addr + 12, out, (socklen_t)cap);
+    else
+      inet_ntop(AF_INET6, &in.sin6_addr, out, (socklen_t)cap);
+    return ntohs(in.sin6_port);
+  }
+  if (a->family == CLU_UNIX && a->len > offsetof(struct sockaddr_un, sun_path)) {
+    struct sockaddr_un un;
+    size_t n = a->len - offsetof(struct sockaddr_un, sun_path);
+    memset(&un, 0, sizeof un);
+    memcpy(&un, a->bytes, a->len < sizeof un ? a->len : sizeof un);
+    if (n > sizeof un.sun_path) n = sizeof un.sun_path;
+    if (un.sun_path[0] || n < 2)
+      snprintf(out, cap, "%.*s", (int)n, un.sun_path);
+    else /* Linux's abstract names begin with a zero byte */
+      snprintf(out, cap, "@%.*s", (int)n - 1, un.sun_path + 1);
+  }
+  return -1;
+}
+
+void clu_os_addr_set_port(clu_addr *a, int port) {
+  uint16_t p = htons((uint16_t)port);
+  if (a->family == CLU_INET) memcpy(a->bytes + offsetof(struct sockaddr_in, sin_port), &p, sizeof p);
+  if (a->family == CLU_INET6) memcpy(a->bytes + offsetof(struct sockaddr_in6, sin6_port), &p, sizeof p);
+}
+
+const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap) {
+  char host[CLU_ADDR_TEXT - 10];
+  int port = clu_os_addr_host(a, host, sizeof host);
+  if (port < 0)
+    snprintf(out, cap, "%s", host);
+  else
+    snprintf(out, cap, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, port);
+  return out;
+}
+
+int clu_os_addr_mapped(const clu_addr *a) {
+  struct sockaddr_in6 in;
+  if (a->family != CLU_INET6) return 0;
+  memcpy(&in, a->bytes, sizeof in);
+  return IN6_IS_ADDR_V4MAPPED(&in.sin6_addr) != 0;
+}
+
+int clu_os_addr_is_loopback(const clu_addr *a) {
+  if (a->family == CLU_INET) {
+    struct sockaddr_in in;
+    memcpy(&in, a->bytes, sizeof in);
+    return ntohl(in.sin_addr.s_addr) >> 24 == 127;
+  }
+  if (a->family == CLU_INET6) {
+    struct sockaddr_in6 in;
+    memcpy(&in, a->bytes, sizeof in);
+    return IN6_IS_ADDR_LOOPBACK(&in.sin6_addr) ||
+           (IN6_IS_ADDR_V4MAPPED(&in.sin6_addr) && in.sin6_addr.s6_addr[12] == 127);
+  }
+  return a->family == CLU_UNIX;
+}
+
+static int same_endpoint(const clu_addr *a, const clu_addr *b) {
+  char x[CLU_ADDR_TEXT], y[CLU_ADDR_TEXT];
+  return strcmp(clu_os_addr_text(a, x, sizeof x), clu_os_addr_text(b, y, sizeof y)) == 0;
+}
+
+int clu_os_local_addr(clu_fd fd, clu_addr *out) {
+  struct sockaddr_storage s;
+  socklen_t n = sizeof s;
+  memset(out, 0, sizeof *out);
+  if (getsockname((int)fd, (struct sockaddr *)&s, &n) != 0) return CLU_SYS;
+  clu_net_put(out, &s, n);
+  return CLU_OK;
+}
+
+int clu_os_peer_addr(clu_fd fd, clu_addr *out) {
+  struct sockaddr_storage s;
+  socklen_t n = sizeof s;
+  memset(out, 0, sizeof *out);
+  if (getpeername((int)fd, (struct sockaddr *)&s, &n) != 0)
+    return errno == ENOTCONN || errno == EINVAL ? CLU_RESET : CLU_SYS;
+  clu_net_put(out, &s, n);
+  return CLU_OK;
+}
+
+/* ---- making sockets ---- */
+
+static int system_family(int family) {
+  return family == CLU_INET ? AF_INET : family == CLU_INET6 ? AF_INET6 : AF_UNIX;
+}
+
+/* Non-blocking, close-on-exec, without SIGPIPE; -1 and errno otherwise. */
+static int prepare(int fd) {
+#ifndef SOCK_CLOEXEC
+  if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || clu_os_set_blocking(fd, 0) != CLU_OK) {
+    int err = errno;
+    close(fd);
+    errno = err;
+    return -1;
+  }
+#endif
+#ifdef SO_NOSIGPIPE
+  {
+    int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+  }
+#endif
+  return fd;
+}
+
+static int new_socket(int family) {
+  int type = SOCK_STREAM, fd;
+#ifdef SOCK_CLOEXEC
+  type |= SOCK_CLOEXEC | SOCK_NONBLOCK;
+#endif
+  fd = socket(system_family(family), type, 0);
+  return fd < 0 ? -1 : prepare(fd);
+}
+
+static void set_int(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
+
+int clu_os_listen(const clu_addr *at, const clu_listen *how, clu_fd *fd, int *granted, clu_err *e) {
+  clu_sock_status st;
+  int s = new_socket(at->family), err;
+  const char *what = "no socket can be made";
+  *fd = CLU_NO_FD;
+  if (granted) *granted = -1;
+  if (s < 0) {
+    err = errno;
+    return fail_at(e, err == EAFNOSUPPORT ? CLU_UNSUPPORTED : clu_net_code(err), err, at, what);
+  }
+  if (at->family != CLU_UNIX) {
+    if (!how->keep_address) set_int(s, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (at->family == CLU_INET6) set_int(s, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  }
+  /* before listen(): the window's scale is agreed on when a connection begins */
+  if (how->receive_buffer > 0) set_int(s, SOL_SOCKET, SO_RCVBUF, how->receive_buffer);
+  what = "this address cannot be bound";
+  if (bind(s, (const struct sockaddr *)at->bytes, (socklen_t)at->len) != 0) goto failed;
+  what = "cannot listen";
+  /* the system cuts the number to what it allows */
+  if (listen(s, how->backlog < 0 ? INT_MAX : how->backlog) != 0) goto failed;
+  *fd = s;
+  if (granted) {
+    if (clu_os_sock_status(s, &st) == CLU_OK && st.backlog_max >= 0)
+      *granted = (int)st.backlog_max;
+    else {
+      int most = clu_net_most_backlog();
+      if (most >= 0) *granted = how->backlog < 0 || how->backlog > most ? most : how->backlog;
+    }
+  }
+  return CLU_OK;
+failed:
+  err = errno;
+  close(s);
+  return fail_at(e, clu_net_code(err), err, at, what);
+}
+
+int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {
+  struct sockaddr_storage from;
+  socklen_t n = sizeof from;
+  int s;
+  *fd = CLU_NO_FD;
+  memset(&from, 0, sizeof from);
+#if defined(__linux__)
+  s = accept4((int)listener, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+#else
+  s = accept((int)listener, (struct sockaddr *)&from, &n);
+#endif
+  if (s < 0) {
+    int err = errno;
+    switch (err) {
+    case EAGAIN:
+#if EWOULDBLOCK != EAGAIN
+    case EWOULDBLOCK:
+#endif
+    case EINTR:
+    case ECONNABORTED: /* reset by its peer before it could be taken */
+    case EPROTO:
+    /* Linux hands over errors of the new connection's network, too: accept(2) */
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+#ifdef EHOSTDOWN
+    case EHOSTDOWN:
+#endif
+#ifdef ENONET
+    case ENONET:
+#endif
+    case ETIMEDOUT:
+    case ECONNRESET:
+      return CLU_AGAIN;
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+      return clu_fail(e, CLU_LIMIT, err, "no further connection can be accepted: %s", strerror(err));
+    default:
+      return clu_fail(e, err == EINVAL || err == EBADF ? CLU_CLOSED : clu_net_code(err), err,
+                      "connections cannot be accepted: %s", strerror(err));
+    }
+  }
+#if !defined(__linux__)
+  s = fcntl(s, F_SETFD, FD_CLOEXEC) == 0 && clu_os_set_blocking(s, 0) == CLU_OK ? prepare(s) : (close(s), -1);
+  if (s < 0) return CLU_AGAIN;
+#endif
+  *fd = s;
+  if (peer) clu_net_put(peer, &from, n);
+  return CLU_OK;
+}
+
+static int connect_failed(int err, const clu_addr *to, clu_err *e) {
+  int code = clu_net_code(err);
+  if (code == CLU_AGAIN) code = CLU_SYS;
+  if (err == EADDRNOTAVAIL && to->family != CLU_UNIX) { /* every local port is taken */
+    return fail_at(e, CLU_UNREACHABLE, err, to, "cannot connect");
+  }
+  return fail_at(e, code, err, to, "cannot connect");
+}
+
+/* Connecting to a dead port among those that the system gives to connecting sockets may meet itself:
+ * TCP's simultaneous open. Nobody listens there. */
+static int met_itself(int fd) {
+  clu_addr here, there;
+  return clu_os_local_addr(fd, &here) == CLU_OK && clu_os_peer_addr(fd, &there) == CLU_OK &&
+         here.family != CLU_UNIX && same_endpoint(&here, &there);
+}
+
+int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd, clu_err *e) {
+  int s = new_socket(to->family), err;
+  *fd = CLU_NO_FD;
+  if (s < 0) {
+    err = errno;
+    return fail_at(e, err == EAFNOSUPPORT ? CLU_UNREACHABLE : clu_net_code(err), err, to, "no socket can be made");
+  }
+  if (send_buffer > 0) set_int(s, SOL_SOCKET, SO_SNDBUF, send_buffer);
+  if (receive_buffer > 0) set_int(s, SOL_SOCKET, SO_RCVBUF, receive_buffer);
+  if (connect(s, (const struct sockaddr *)to->bytes, (socklen_t)to->len) == 0) {
+    if (met_itself(s)) {
+      close(s);
+      return connect_failed(ECONNREFUSED, to, e);
+    }
+    *fd = s;
+    return CLU_OK;
+  }
+  err = errno;
+  /* after EINTR it goes on by itself, as after EINPROGRESS: a second connect() would be wrong */
+  if (err == EINPROGRESS || (err == EINTR && to->family != CLU_UNIX)) {
+    *fd = s;
+    return CLU_AGAIN;
+  }
+  close(s);
+  if (to->family == CLU_UNIX && (err == EAGAIN || err == EWOULDBLOCK || err == EINTR))
+    return fail_at(e, CLU_BUSY, err, to, "the listener's queue is full");
+  return connect_failed(err, to, e);
+}
+
+int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e) {
+  struct pollfd p;
+  clu_addr peer;
+  int err = 0;
+  socklen_t n = sizeof err;
+  p.fd = (int)fd;
+  p.events = POLLOUT;
+  p.revents = 0;
+  if (poll(&p, 1, 0) <= 0) return CLU_AGAIN;
+  if (getsockopt((int)fd, SOL_SOCKET, SO_ERROR, &err, &n) != 0) err = errno;
+  if (err) return connect_failed(err, to, e);
+  if (clu_os_peer_addr(fd, &peer) != CLU_OK) {
+    if (p.revents & (POLLERR | POLLHUP)) return connect_failed(ECONNRESET, to, e);
+    return CLU_AGAIN;
+  }
+  return met_itself((int)fd) ? connect_failed(ECONNREFUSED, to, e) : CLU_OK;
+}
+
+int clu_os_shutdown(clu_fd fd, unsigned how) {
+  int h = how == (CLU_READ | CLU_WRITE) ? SHUT_RDWR : how == CLU_WRITE ? SHUT_WR : SHUT_RD;
+  if (shutdown((int)fd, h) == 0) return CLU_OK;
+  return errno == ENOTCONN ? CLU_RESET : CLU_SYS;
+}
+
+/* ---- options ---- */
+
+#ifndef TCP_KEEPIDLE
+#ifdef TCP_KEEPALIVE
+#define TCP_KEEPIDLE TCP_KEEPALIVE /* macOS' name of it */
+#endif
+#endif
+
+static int where(clu_sockopt which, int *level, int *name) {
+  *level = IPPROTO_TCP;
+  switch (which) {
+  case CLU_OPT_NODELAY: *name = TCP_NODELAY; return 1;
+  case CLU_OPT_KEEPALIVE: *level = SOL_SOCKET; *name = SO_KEEPALIVE; return 1;
+#ifdef TCP_KEEPIDLE
+  case CLU_OPT_KEEP_IDLE: *name = TCP_KEEPIDLE; return 1;
+#endif
+#ifdef TCP_KEEPINTVL
+  case CLU_OPT_KEEP_INTERVAL: *name = TCP_KEEPINTVL; return 1;
+#endif
+#ifdef TCP_KEEPCNT
+  case CLU_OPT_KEEP_COUNT: *name = TCP_KEEPCNT; return 1;
+#endif
+#ifdef TCP_USER_TIMEOUT
+  case CLU_OPT_USER_TIMEOUT: *name = TCP_USER_TIMEOUT; return 1;
+#endif
+  case CLU_OPT_SEND_BUFFER: *level = SOL_SOCKET; *name = SO_SNDBUF; return 1;
+  case CLU_OPT_RECEIVE_BUFFER: *level = SOL_SOCKET; *name = SO_RCVBUF; return 1;
+  default: return 0;
+  }
+}
+
+/* Of a family that has no such option */
+static int no_option(int err) {
+  return err == EOPNOTSUPP || err == ENOPROTOOPT || err == EINVAL ? CLU_UNSUPPORTED : CLU_SYS;
+}
+
+int clu_os_sockopt_set(clu_fd fd, clu_sockopt which, int value) {
+  int level, name;
+  if (which == CLU_OPT_LINGER) {
+    struct linger l;
+    l.l_onoff = value >= 0;
+    l.l_linger = value >= 0 ? value : 0;
+    return setsockopt((int)fd, SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0 ? CLU_OK : CLU_SYS;
+  }
+  if (!where(which, &level, &name)) return CLU_UNSUPPORTED;
+  if (setsockopt((int)fd, level, name, &value, sizeof value) == 0) return CLU_OK;
+  return level == IPPROTO_TCP ? no_option(errno) : CLU_SYS;
+}
+
+int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value) {
+  int level, name;
+  socklen_t n = sizeof *value;
+  if (which == CLU_OPT_LINGER) {
+    struct linger l;
+    n = sizeof l;
+    if (getsockopt((int)fd, SOL_SOCKET, SO_LINGER, &l, &n) != 0) return CLU_SYS;
+    *value = l.l_onoff ? l.l_linger : -1;
+    return CLU_OK;
+  }
+  if (!where(which, &level, &name)) return CLU_UNSUPPORTED;
+  if (getsockopt((int)fd, level, name, value, &n) != 0)
+    return level == IPPROTO_TCP ? no_option(errno) : CLU_SYS;
+  if (which == CLU_OPT_NODELAY || which == CLU_OPT_KEEPALIVE) *value = *value != 0;
+  return CLU_OK;
+}
+
+/* ---- files of Unix-domain listeners ---- */
+
+int clu_os_path_id(const char *path, uint64_t id[2]) {
+  struct stat st;
+  if (lstat(path, &st) != 0) return CLU_SYS;
+  id[0] = (uint64_t)st.st_dev;
+  id[1] = (uint64_t)st.st_ino;
+  return CLU_OK;
+}
+
+int clu_os_path_clear(const char *path) {
+  struct stat st;
+  clu_addr a;
+  int fd, refused;
+  if (lstat(path, &st) != 0) return errno == ENOENT ? CLU_OK : CLU_SYS;
+  if (!S_ISSOCK(st.st_mode)) return CLU_IN_USE;
+  if (clu_os_addr_path(path, &a, NULL) != CLU_OK) return CLU_SYS;
+  /* a datagram socket asks without disturbing: a living listener is of the wrong type for it
+   * (EPROTOTYPE), and sees no connection */
+  fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+  if (fd < 0) return CLU_SYS;
+  refused = connect(fd, (const struct sockaddr *)a.bytes, (socklen_t)a.len) != 0 && errno == ECONNREFUSED;
+  close(fd);
+  if (!refused) return CLU_IN_USE;
+  return unlink(path) == 0 ? CLU_OK : CLU_SYS;
+}
+
+void clu_os_path_remove(const char *path, const uint64_t id[2]) {
+  uint64_t now[2];
+  if (clu_os_path_id(path, now) == CLU_OK && now[0] == id[0] && now[1] == id[1]) unlink(path);
+}

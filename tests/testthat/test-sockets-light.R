@@ -1,0 +1,100 @@
+# Light handles: sockets that take no place in R's table of connections.
+
+test_that("light handles read, write and end", {
+  expect_nothing_left({
+    p <- socket_pair(slot = FALSE)
+    expect_identical(class(p$a), c("clutch_socket", "clutch_light"))
+    expect_identical(socket_read(p$b), raw())
+    expect_identical(socket_write(p$a, "abc"), 3)
+    expect_true(socket_select(list(p$b), timeout = 5))
+    expect_identical(socket_read(p$b, 2), charToRaw("ab"))
+    expect_identical(socket_read(p$b, 2), charToRaw("c"))
+    expect_match(capture.output(print(p$a)), "^<socket 127.0.0.1:[0-9]+ -> 127.0.0.1:[0-9]+ ESTABLISHED>$")
+    socket_shutdown(p$a)
+    expect_true(socket_select(list(p$b), timeout = 5))
+    expect_null(socket_read(p$b))
+    close(p$a)
+    expect_identical(capture.output(print(p$a)), "<socket, closed>")
+    expect_null(close(p$a)) # again is harmless
+    for (f in list(socket_read, socket_info, socket_shutdown, function(x) socket_write(x, "x"), function(x) socket_select(list(x))))
+      expect_s3_class(caught(f(p$a)), "clutch_socket_closed")
+    close(p$b)
+  })
+})
+
+test_that("blocking handles wait, and with exact = TRUE for all", {
+  p <- socket_pair(slot = FALSE, blocking = TRUE, timeout = 0.1)
+  expect_s3_class(caught(socket_read(p$b)), "clutch_socket_timeout")
+  socket_write(p$a, as.raw(1:3))
+  expect_s3_class(caught(socket_read(p$b, 5, exact = TRUE)), "clutch_socket_timeout")
+  socket_write(p$a, as.raw(4:5))
+  expect_identical(socket_read(p$b, 5, exact = TRUE), as.raw(1:5)) # nothing was lost
+  socket_write(p$a, as.raw(6))
+  close(p$a)
+  expect_identical(socket_read(p$b, 5, exact = TRUE), as.raw(6))
+  expect_null(socket_read(p$b, 5, exact = TRUE))
+  close(p$b)
+  p <- socket_pair(slot = FALSE, blocking = TRUE, timeout = 0.1)
+  e <- caught(socket_write(p$a, raw(5e7)))
+  expect_s3_class(e, "clutch_socket_timeout")
+  expect_gt(e$written, 0)
+  close_all(p$a, p$b)
+  p <- socket_pair(slot = FALSE, blocking = FALSE)
+  n <- socket_write(p$a, raw(5e7))
+  expect_true(n > 0 && n < 5e7)
+  expect_identical(socket_write(p$a, raw(5e7)), 0)
+  expect_identical(socket_select(list(p$a), TRUE, 0), FALSE)
+  close_all(p$a, p$b)
+})
+
+test_that("a large message arrives whole", {
+  l <- socket_listen(0, slot = FALSE)
+  a <- socket_connect(port = port_of(l), slot = FALSE)
+  b <- socket_accept(l, slot = FALSE)
+  x <- as.raw(seq_len(3e6) %% 251)
+  sent <- 0
+  got <- raw()
+  while (length(got) < length(x)) {
+    if (sent < length(x)) sent <- sent + socket_write(a, x[(sent + 1):length(x)])
+    got <- c(got, socket_read(b, 1e6))
+  }
+  expect_identical(got, x)
+  close_all(a, b, l)
+})
+
+test_that("connections can be read and written like handles", {
+  p <- socket_pair(blocking = TRUE)
+  socket_write(p$a, "line\nrest")
+  expect_identical(readLines(p$b, 1), "line")
+  expect_identical(socket_read(p$b), charToRaw("rest"))
+  close_all(p$a, p$b)
+})
+
+test_that("3,000 sockets, with descriptors beyond those of select()", {
+  limits <- .Call(clutch:::ffi_limits)
+  skip_if(!is.na(limits[[2L]]) && limits[[2L]] < 3200, "the hard limit on descriptors is too low")
+  expect_nothing_left({
+    l <- socket_listen(0, slot = FALSE)
+    a <- b <- vector("list", 1500L)
+    for (i in seq_along(a)) {
+      a[[i]] <- socket_connect("127.0.0.1", port_of(l), slot = FALSE)
+      b[[i]] <- socket_accept(l, slot = FALSE)
+    }
+    all <- c(a, b)
+    expect_gt(max(socket_table()$fd), 3000)
+    expect_identical(sum(socket_select(all, timeout = 0)), 0L)
+    expect_identical(sum(socket_select(all, TRUE, timeout = 0)), 3000L)
+    for (i in c(1L, 777L, 1500L)) socket_write(a[[i]], "x")
+    expect_true(eventually(identical(which(socket_select(all, timeout = 5)), 1500L + c(1L, 777L, 1500L)), 5))
+    expect_identical(sum(socket_table()$owner == "clutch"), 3001L)
+    for (s in all) close(s)
+    close(l)
+  })
+})
+
+test_that("a handle that is forgotten is closed", {
+  expect_nothing_left({
+    for (i in 1:50) socket_pair(slot = FALSE)
+    gc()
+  })
+})
