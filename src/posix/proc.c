@@ -150,6 +150,11 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
   return CLU_OK;
 }
 
+int clu_os_kept(int i, clu_fd *fd) {
+  *fd = 3 + i;
+  return fcntl(3 + i, F_GETFD) < 0 ? CLU_SYS : CLU_OK;
+}
+
 int clu_os_fork(clu_pid *out, clu_err *e) {
   sigset_t all, old;
   pid_t pid;
