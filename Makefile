@@ -75,7 +75,7 @@ bench: build deps-bench
 test-newer-r:
 	@tools/newer-r.sh $(FILTER)
 
-# Not part of 'make test': to install mingw-w64 and wine takes minutes and 700 MB.
+# Not part of 'make test': to install mingw-w64 and wine takes minutes and 1.2 GB.
 test-windows:
 	@tools/test-windows.sh
 

@@ -34,7 +34,8 @@ static void *table(int family) {
   for (int tries = 0; tries < 8 && rc == ERROR_INSUFFICIENT_BUFFER; tries++) { /* it may grow in between */
     free(p);
     if (!(p = malloc(size))) return NULL;
-    rc = GetExtendedTcpTable(p, &size, FALSE, (ULONG)family, TCP_TABLE_OWNER_PID_ALL, 0);
+    /* those without the processes: to find out whose they are takes long */
+    rc = family == AF_INET ? GetTcpTable(p, &size, FALSE) : GetTcp6Table(p, &size, FALSE);
   }
   if (rc == NO_ERROR) return p;
   free(p);
@@ -46,12 +47,12 @@ static int state_in_table(const clu_addr *here, const clu_addr *there) {
   int state = CLU_TCP_NONE;
   if (here->family == CLU_INET) {
     struct sockaddr_in a, b;
-    MIB_TCPTABLE_OWNER_PID *t = table(AF_INET);
+    MIB_TCPTABLE *t = table(AF_INET);
     memset(&b, 0, sizeof b);
     memcpy(&a, here->bytes, sizeof a);
     if (there->family == CLU_INET) memcpy(&b, there->bytes, sizeof b);
     for (DWORD i = 0; t && i < t->dwNumEntries; i++) {
-      const MIB_TCPROW_OWNER_PID *r = &t->table[i];
+      const MIB_TCPROW *r = &t->table[i];
       if (r->dwLocalAddr == a.sin_addr.s_addr && (u_short)r->dwLocalPort == a.sin_port &&
           (r->dwState == MIB_TCP_STATE_LISTEN ||
            (r->dwRemoteAddr == b.sin_addr.s_addr && (u_short)r->dwRemotePort == b.sin_port)))
@@ -60,16 +61,16 @@ static int state_in_table(const clu_addr *here, const clu_addr *there) {
     free(t);
   } else if (here->family == CLU_INET6) {
     struct sockaddr_in6 a, b;
-    MIB_TCP6TABLE_OWNER_PID *t = table(AF_INET6);
+    MIB_TCP6TABLE *t = table(AF_INET6);
     memset(&b, 0, sizeof b);
     memcpy(&a, here->bytes, sizeof a);
     if (there->family == CLU_INET6) memcpy(&b, there->bytes, sizeof b);
     for (DWORD i = 0; t && i < t->dwNumEntries; i++) {
-      const MIB_TCP6ROW_OWNER_PID *r = &t->table[i];
-      if (memcmp(r->ucLocalAddr, &a.sin6_addr, 16) == 0 && (u_short)r->dwLocalPort == a.sin6_port &&
-          (r->dwState == MIB_TCP_STATE_LISTEN ||
-           (memcmp(r->ucRemoteAddr, &b.sin6_addr, 16) == 0 && (u_short)r->dwRemotePort == b.sin6_port)))
-        state = state_of(r->dwState);
+      const MIB_TCP6ROW *r = &t->table[i];
+      if (memcmp(&r->LocalAddr, &a.sin6_addr, 16) == 0 && (u_short)r->dwLocalPort == a.sin6_port &&
+          (r->State == MIB_TCP_STATE_LISTEN ||
+           (memcmp(&r->RemoteAddr, &b.sin6_addr, 16) == 0 && (u_short)r->dwRemotePort == b.sin6_port)))
+        state = state_of(r->State);
     }
     free(t);
   }

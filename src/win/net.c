@@ -3,7 +3,6 @@
  * without a way to tell a living listener's file from a dead one's. */
 #include "win.h"
 
-#include <mstcpip.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,6 +212,7 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {
   case WSAEINTR:
   case WSAECONNRESET: /* by its peer before it could be taken */
   case WSAECONNABORTED:
+  case WSAENOTCONN: /* wine's word for that */
   case WSAENETDOWN:
   case WSAETIMEDOUT: return CLU_AGAIN;
   case WSAEMFILE:
@@ -226,26 +226,6 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {
 }
 
 /* ---- connecting ---- */
-
-/* Windows asks a port that has refused twice more, half a second apart: two seconds for a dead port, where
- * nothing can have been lost on the way. One repetition, as early as it can be had. "None" is not asked for:
- * before Windows 10 version 1709 that is read as 255 repetitions, two minutes. Systems before
- * Windows 8, and wine, know nothing of this. */
-int clu_win_refuse_fast(SOCKET s) {
-  struct {
-    USHORT rtt; /* ms */
-    UCHAR repetitions;
-  } how = {1, 1};
-  DWORD n;
-#ifndef SIO_TCP_INITIAL_RTO
-  const DWORD code = _WSAIOW(IOC_VENDOR, 17);
-#else
-  const DWORD code = SIO_TCP_INITIAL_RTO;
-#endif
-  if (WSAIoctl(s, code, &how, sizeof how, NULL, 0, &n, NULL, NULL) == 0) return 0;
-  how.rtt = 250; /* which all that know it take */
-  return WSAIoctl(s, code, &how, sizeof how, NULL, 0, &n, NULL, NULL) == 0 ? 0 : WSAGetLastError();
-}
 
 static int connect_failed(int err, const clu_addr *to, clu_err *e) {
   int code = err == WSAEACCES ? CLU_UNREACHABLE : clu_win_code(err); /* WSAEACCES: a firewall's rule */

@@ -178,7 +178,8 @@ int main(int argc, char **argv) {
       chosen = 1;
   }
   CloseHandle(CreateThread(NULL, 0, test_watch, NULL, 0, NULL));
-  for (int k = 0; k < test_n && k < TEST_MAX; k++) {
+  /* from the last one on: this linker has the constructors run in reverse order */
+  for (int k = (test_n < TEST_MAX ? test_n : TEST_MAX) - 1; k >= 0; k--) {
     int wanted = !chosen;
     for (int i = 1; i < argc; i++)
       wanted |= strcmp(argv[i], "-v") != 0 && strstr(test_cases[k].name, argv[i]) != NULL;
