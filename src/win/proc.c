@@ -14,7 +14,19 @@
 const int CLU_SIG_INT = 2, CLU_SIG_TERM = 15, CLU_SIG_KILL = 9;
 
 #define MAX_KEEP 8
-#define KEPT "CLUTCH_KEPT" /* in the environment of a process started here: its kept handles */
+#define KEPT "CLUTCH_KEPT" /* in the environment of a process started here: the handle of its `kept` */
+
+/* What a process was given to keep, in memory that it shares with the one that started it. Sockets go by
+ * WSADuplicateSocketW(), which needs the pid, so after the start: an inherited handle alone is one to Windows'
+ * own sockets only, not with a layered provider, nor in wine. */
+typedef struct kept {
+  int n;
+  struct {
+    int is_socket;       /* and still in `socket` */
+    uint64_t handle;
+    WSAPROTOCOL_INFOW socket;
+  } item[MAX_KEEP];
+} kept;
 
 typedef struct child {
   struct child *next;
@@ -105,9 +117,8 @@ static int is_variable(const wchar_t *entry, const wchar_t *name) {
 }
 
 /* The environment of the new process: `envp` or this one's, and what is added here. */
-static wchar_t *environment(char *const *envp, const HANDLE *keep, int nkeep) {
-  wchar_t kept[MAX_KEEP * 21 + 32], root[MAX_PATH + 16];
-  size_t n = 0;
+static wchar_t *environment(char *const *envp, HANDLE shared) {
+  wchar_t number[64], root[MAX_PATH + 16];
   DWORD k;
   wide t = {NULL, 0, 0, 0};
   int has_root = 0;
@@ -134,11 +145,9 @@ static wchar_t *environment(char *const *envp, const HANDLE *keep, int nkeep) {
     k = GetEnvironmentVariableW(L"SystemRoot", root + 11, MAX_PATH);
     if (k > 0 && k < MAX_PATH) add(&t, root, wcslen(root) + 1);
   }
-  if (nkeep) {
-    n = (size_t)_snwprintf(kept, 32, L"%hs=", KEPT);
-    for (int i = 0; i < nkeep; i++)
-      n += (size_t)_snwprintf(kept + n, 21, L"%ls%I64u", i ? L"," : L"", (unsigned __int64)(uintptr_t)keep[i]);
-    add(&t, kept, n + 1);
+  if (shared) {
+    _snwprintf(number, 64, L"%hs=%I64u", KEPT, (unsigned __int64)(uintptr_t)shared);
+    add(&t, number, wcslen(number) + 1);
   }
   if (!t.n) add(&t, L"", 1); /* none at all: two zeros */
   add(&t, L"", 1);
@@ -147,15 +156,39 @@ static wchar_t *environment(char *const *envp, const HANDLE *keep, int nkeep) {
   return NULL;
 }
 
+/* For the new process, `pid`, which does not run yet. 0, or the error. */
+static DWORD hand_over(const clu_spawn *s, kept *k, DWORD pid) {
+  for (int i = 0; i < s->nkeep; i++)
+    if (k->item[i].is_socket && WSADuplicateSocketW((SOCKET)s->keep[i], pid, &k->item[i].socket) != 0)
+      return (DWORD)WSAGetLastError();
+  return 0;
+}
+
 int clu_os_kept(int i, clu_fd *fd) {
-  char all[MAX_KEEP * 21 + 1], *p = all;
-  DWORD n = GetEnvironmentVariableA(KEPT, all, sizeof all);
-  if (!n || n >= sizeof all) return CLU_SYS;
-  for (; i > 0; i--) {
-    if (!(p = strchr(p, ','))) return CLU_SYS;
-    p++;
+  static kept *k; /* stays, and so does its handle */
+  char number[32];
+  DWORD n = GetEnvironmentVariableA(KEPT, number, sizeof number);
+  if (!n || n >= sizeof number) return CLU_SYS;
+  if (!k) {
+    HANDLE h = (HANDLE)(uintptr_t)_strtoui64(number, NULL, 10);
+    void *p;
+    SetHandleInformation(h, HANDLE_FLAG_INHERIT, 0); /* inherited handles are inheritable again */
+    if (clu_os_shared_map((clu_fd)h, sizeof *k, &p, NULL) != CLU_OK) return CLU_SYS;
+    k = p;
+    for (int j = 0; j < k->n; j++)
+      if (!k->item[j].is_socket) SetHandleInformation((HANDLE)(uintptr_t)k->item[j].handle, HANDLE_FLAG_INHERIT, 0);
   }
-  *fd = (clu_fd)_strtoui64(p, NULL, 10);
+  if (i < 0 || i >= k->n) return CLU_SYS;
+  if (k->item[i].is_socket) { /* only once can that be made a socket */
+    SOCKET made;
+    if (clu_win_start(NULL) != CLU_OK) return CLU_SYS;
+    made = WSASocketW(FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, &k->item[i].socket, 0,
+                      WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
+    if (made == INVALID_SOCKET || clu_win_prepare(made)) return CLU_SYS;
+    k->item[i].handle = made;
+    k->item[i].is_socket = 0;
+  }
+  *fd = (clu_fd)k->item[i].handle;
   return CLU_OK;
 }
 
@@ -187,7 +220,7 @@ static DWORD start(const wchar_t *file, wchar_t *line, wchar_t *env, DWORD flags
                    PROCESS_INFORMATION *made) {
   STARTUPINFOEXW s;
   LPPROC_THREAD_ATTRIBUTE_LIST list = NULL;
-  DWORD was[3 + MAX_KEEP], err = 0;
+  DWORD was[4 + MAX_KEEP], err = 0;
   SIZE_T size = 0;
   memset(&s, 0, sizeof s);
   s.StartupInfo.cb = sizeof s;
@@ -218,38 +251,61 @@ static DWORD start(const wchar_t *file, wchar_t *line, wchar_t *env, DWORD flags
 }
 
 int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e) {
-  const clu_fd given[3] = {s->in, s->out, s->err};
-  HANDLE all[3 + MAX_KEEP], inherit[3 + MAX_KEEP], null = INVALID_HANDLE_VALUE;
+  const clu_fd standard[3] = {s->in, s->out, s->err};
+  HANDLE all[4 + MAX_KEEP], inherit[4 + MAX_KEEP], null = INVALID_HANDLE_VALUE;
   PROCESS_INFORMATION made;
   wide line = {NULL, 0, 0, 0};
   wchar_t *file = NULL, *env = NULL;
+  kept *k = NULL;
+  clu_fd shared = 0;
   child *c = NULL;
+  int n = 0;
   /* suspended until it is in its job, or it could start something outside. Ctrl-C reaches all processes of a
    * console that are not in a group of their own. */
   DWORD flags = CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP | CREATE_UNICODE_ENVIRONMENT | EXTENDED_STARTUPINFO_PRESENT, err = 0;
   if (s->nkeep > MAX_KEEP) return clu_fail(e, CLU_SYS, ERROR_INVALID_PARAMETER, "too many descriptors to keep");
   if (s->new_session) flags |= CREATE_NO_WINDOW; /* a console of its own, which nobody sees */
   memset(&made, 0, sizeof made);
-  for (int i = 0; i < 3 + s->nkeep; i++) {
-    clu_fd fd = i < 3 ? given[i] : s->keep[i - 3];
-    if (fd == CLU_NO_FD && null == INVALID_HANDLE_VALUE) {
+  for (int i = 0; i < 3; i++) {
+    if (standard[i] == CLU_NO_FD && null == INVALID_HANDLE_VALUE) {
       null = CreateFileW(L"NUL", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL, OPEN_EXISTING, 0, NULL);
       if (null == INVALID_HANDLE_VALUE) {
         err = GetLastError();
         goto done;
       }
     }
-    all[i] = fd == CLU_NO_FD ? null : (HANDLE)fd;
+    all[n++] = standard[i] == CLU_NO_FD ? null : (HANDLE)standard[i];
+  }
+  if (s->nkeep) {
+    void *p;
+    if (clu_win_start(e) != CLU_OK || clu_os_shared_new(sizeof *k, &p, &shared, e) != CLU_OK) {
+      if (null != INVALID_HANDLE_VALUE) CloseHandle(null);
+      return CLU_SYS;
+    }
+    k = p;
+    k->n = s->nkeep;
+    all[n++] = (HANDLE)shared;
+    for (int i = 0; i < s->nkeep; i++) {
+      int type, size = sizeof type;
+      k->item[i].is_socket = getsockopt((SOCKET)s->keep[i], SOL_SOCKET, SO_TYPE, (char *)&type, &size) == 0;
+      k->item[i].handle = (uint64_t)s->keep[i];
+      if (!k->item[i].is_socket) all[n++] = (HANDLE)s->keep[i];
+    }
   }
   err = ERROR_NOT_ENOUGH_MEMORY;
   for (int i = 0; s->argv[i]; i++) add_argument(&line, s->argv[i]);
   add(&line, L"", 1);
   file = clu_win_wide(s->file);
-  env = environment(s->envp, all + 3, s->nkeep);
+  env = environment(s->envp, (HANDLE)shared);
   c = calloc(1, sizeof *c);
   if (!file || !env || !c || line.failed) goto done;
   AcquireSRWLockExclusive(&lock);
-  err = start(file, line.at, env, flags, all, inherit, unlike(all, 3 + s->nkeep, inherit), &made);
+  err = start(file, line.at, env, flags, all, inherit, unlike(all, n, inherit), &made);
+  if (!err && k && (err = hand_over(s, k, made.dwProcessId)) != 0) {
+    TerminateProcess(made.hProcess, CLU_WIN_KILLED(CLU_SIG_KILL));
+    CloseHandle(made.hThread);
+    CloseHandle(made.hProcess);
+  }
   if (!err) {
     c->process = made.hProcess;
     c->pid = (clu_pid)made.dwProcessId;
@@ -270,6 +326,8 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e) {
   }
 done:
   if (null != INVALID_HANDLE_VALUE) CloseHandle(null);
+  if (k) UnmapViewOfFile(k);
+  if (shared) CloseHandle((HANDLE)shared); /* the new process has its own */
   free(line.at);
   free(file);
   free(env);

@@ -105,6 +105,7 @@ static char *temp_folder(void) {
   static char here[MAX_PATH];
   DWORD n = GetTempPathA(sizeof here, here);
   REQUIRE(n > 0 && n < sizeof here);
+  if (here[n - 1] == '\\') here[n - 1] = 0;
   return here;
 }
 
