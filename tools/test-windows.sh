@@ -2,10 +2,19 @@
 # Builds src/core and src/win with mingw-w64 and runs their C tests under wine. The last line is
 # "N passed, N failed", with ", N skipped" where there were such.
 # With --if-possible, for CI: where the two are not there and cannot be installed, that is said, and no failure.
-# T and ARGS as in tests/c/win/Makefile.
+# T, ARGS and RESULT as in tests/c/win/Makefile.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
+export RESULT="${RESULT:-}"
+# given relative to here
+case $RESULT in ''|/*) ;; *) RESULT=$PWD/$RESULT ;; esac
+skip() {
+  echo "the tests for Windows are skipped: $1"
+  [ -z "$RESULT" ] || echo "0 0 1" >"$RESULT"
+  echo "0 passed, 0 failed, 1 skipped"
+  exit 0
+}
 optional=0; [ "${1:-}" = --if-possible ] && optional=1
 root=0; [ "$(id -u)" = 0 ] && root=1
 debian=0
@@ -33,11 +42,7 @@ fi
 if [ -n "$need" ]; then
   how="Install mingw-w64 for x86_64 and 64-bit wine by your system's means."
   [ $debian = 1 ] && how="Install it with: sudo apt-get install --no-install-recommends $(echo $need)"
-  if [ $optional = 1 ]; then
-    echo "the tests for Windows are skipped: $(echo $need) cannot be had here. $how"
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-  fi
+  [ $optional = 0 ] || skip "$(echo $need) cannot be had here. $how"
   echo "missing: $(echo $need). $how" >&2
   exit 1
 fi
@@ -57,11 +62,7 @@ trap end EXIT
 # Its first start makes the folders; it takes seconds, and its messages mean nothing
 if ! timeout 300 "$WINE" wineboot -i >"$work/start.txt" 2>&1 </dev/null; then
   cat "$work/start.txt"
-  if [ $optional = 1 ]; then
-    echo "the tests for Windows are skipped: wine does not start here"
-    echo "0 passed, 0 failed, 1 skipped"
-    exit 0
-  fi
+  [ $optional = 0 ] || skip "wine does not start here"
   echo "wine does not start" >&2
   exit 1
 fi

@@ -268,6 +268,8 @@ int clu_os_kept(int i, clu_fd *fd);
 int clu_os_fork(clu_pid *pid, clu_err *e);
 /* The environment as execve() takes it: NULL-terminated, the system's own memory. */
 char **clu_os_environ(void);
+/* Sets a variable of it, or with `value` NULL removes it. Returns CLU_OK or CLU_SYS. */
+int clu_os_setenv(const char *name, const char *value);
 clu_pid clu_os_getpid(void);
 clu_pid clu_os_getppid(void);
 /* Sends a signal to a process, or with `group` to the group it leads. 0, or the system's error. Windows:

@@ -31,6 +31,9 @@ extern char **environ;
 const int CLU_SIG_INT = SIGINT, CLU_SIG_TERM = SIGTERM, CLU_SIG_KILL = SIGKILL;
 
 char **clu_os_environ(void) { return environ; }
+int clu_os_setenv(const char *name, const char *value) {
+  return (value ? setenv(name, value, 1) : unsetenv(name)) == 0 ? CLU_OK : CLU_SYS;
+}
 clu_pid clu_os_getpid(void) { return getpid(); }
 clu_pid clu_os_getppid(void) { return getppid(); }
 

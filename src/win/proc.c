@@ -53,6 +53,10 @@ clu_pid clu_os_getppid(void) {
 
 char **clu_os_environ(void) { return _environ; }
 
+int clu_os_setenv(const char *name, const char *value) { /* what is empty is gone */
+  return _putenv_s(name, value ? value : "") == 0 ? CLU_OK : CLU_SYS;
+}
+
 void clu_os_end_self(void) {
   for (;;) TerminateProcess(GetCurrentProcess(), CLU_WIN_KILLED(9));
 }

@@ -229,17 +229,19 @@ int clu_os_set_cloexec(clu_fd fd) {
 
 int clu_os_dup(clu_fd fd, clu_fd *copy) {
   WSAPROTOCOL_INFOW about;
+  int type, n = sizeof type;
   HANDLE h;
   if (clu_win_start(NULL) != CLU_OK) return CLU_SYS;
-  if (WSADuplicateSocketW((SOCKET)fd, GetCurrentProcessId(), &about) == 0) {
-    SOCKET s = WSASocketW(FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, &about, 0,
-                          WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
+  if (getsockopt((SOCKET)fd, SOL_SOCKET, SO_TYPE, (char *)&type, &n) == 0) {
+    SOCKET s;
+    if (WSADuplicateSocketW((SOCKET)fd, GetCurrentProcessId(), &about) != 0) return CLU_SYS;
+    s = WSASocketW(FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, &about, 0,
+                   WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
     if (s == INVALID_SOCKET) return CLU_SYS;
     SetHandleInformation((HANDLE)s, HANDLE_FLAG_INHERIT, 0);
     *copy = (clu_fd)s;
     return CLU_OK;
   }
-  if (WSAGetLastError() != WSAENOTSOCK) return CLU_SYS;
   if (!DuplicateHandle(GetCurrentProcess(), (HANDLE)fd, GetCurrentProcess(), &h, 0, FALSE, DUPLICATE_SAME_ACCESS))
     return CLU_SYS;
   *copy = (clu_fd)h;

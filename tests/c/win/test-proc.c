@@ -252,13 +252,13 @@ TEST(the_environment_is_the_one_given) {
   clu_spawn s = nothing_kept();
   clu_pid pid;
   clu_exit how;
-  _putenv("CLUTCH_OTHER=1");
+  CHECK_INT_EQ(clu_os_setenv("CLUTCH_OTHER", "1"), CLU_OK);
   s.envp = env;
   REQUIRE(start(&s, &pid, (char *)"variable", (char *)"one two") == CLU_OK);
   how = end_of(pid);
   CHECK_INT_EQ(how.code, 0);
-  _putenv("CLUTCH_OTHER=");
-  _putenv("CLUTCH_TEST=own");
+  CHECK_INT_EQ(clu_os_setenv("CLUTCH_OTHER", NULL), CLU_OK);
+  CHECK_INT_EQ(clu_os_setenv("CLUTCH_TEST", "own"), CLU_OK);
   s = nothing_kept();
   REQUIRE(start(&s, &pid, (char *)"variable", (char *)"own") == CLU_OK);
   how = end_of(pid);
