@@ -300,7 +300,14 @@ SEXP ffi_server_close(SEXP server, SEXP seconds) {
 
 /* ---- nodes: birth and end ---- */
 
-static int server_heard(void *s) { return !clu_chan_pending(&((clu_server *)s)->chan); }
+/* Those that there are of a start that failed half-way. */
+static int some_gone(void *list) {
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++) {
+    clu_node *nd = R_ExternalPtrAddr(VECTOR_ELT(list, i));
+    if (nd && !clu_node_gone(nd)) return 0;
+  }
+  return 1;
+}
 
 /* A node for each of `ranks`, which are the numbers that they have in their cluster. */
 SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
@@ -314,7 +321,7 @@ SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
     clu_node *nd = NULL;
     if (clu_node_spawn(s, exec, &nd, &e) != CLU_OK) {
       for (int j = 0; j < i; j++) clu_node_stop(R_ExternalPtrAddr(VECTOR_ELT(out, j)), 0);
-      clu_pump_for(server_heard, s, clu_in_ms(2000));
+      clu_pump_for(some_gone, out, clu_in_ms(2000));
       clu_raise_err(&e);
     }
     nd->rank = INTEGER(ranks)[i];
