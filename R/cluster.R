@@ -1,10 +1,11 @@
 # The user's view of a cluster: make, look at, stop.
 
-# Options of parallel::makeCluster() that mean nothing to nodes on this machine that are not reached
-# through a port; accepted, so that programs written for it run.
-ignored_options <- c("type", "port", "timeout", "setup_strategy", "master", "homogeneous", "user", "rshcmd",
-                     "useXDR", "rhome", "rlibs", "scriptdir", "rprog", "snowlib", "useRscript")
-known_options <- c("methods", "renice", "rscript", "manual", ignored_options)
+# Options of parallel::makeCluster() that mean nothing here; accepted, so that programs written for it run.
+ignored_options <- c("type", "setup_strategy", "useXDR", "rhome", "rlibs", "scriptdir", "rprog", "snowlib", "useRscript")
+# Those of nodes that connect over TCP; the others do not listen to them.
+tcp_options <- c("port", "timeout", "master", "homogeneous", "user", "rshcmd", "manual", "backlog", "secret", "node")
+known_options <- c("methods", "renice", "rscript", tcp_options, ignored_options)
+strategies <- c("fork_server", "spawn", "parallel", "sequential")
 
 #' Make a cluster of R processes
 #'
@@ -22,23 +23,42 @@ known_options <- c("methods", "renice", "rscript", "manual", ignored_options)
 #' is used, with a message, when a package starts threads while it is attached, for threads do not survive
 #' a fork.
 #'
+#' With strategies `"parallel"` and `"sequential"` the nodes connect to the session over TCP: all of them are started
+#' at once, or one after the other. This is what nodes on other hosts need, and nodes that are started by hand
+#' (`manual = TRUE`). Node and session prove to each other that they know the cluster's secret (HMAC-SHA256 over random
+#' numbers of both) before either believes anything else; a stranger gets nothing. What travels afterwards is not
+#' encrypted. When all nodes are local, the port is open on a loopback address only, and only until they are there.
+#' A node that hears nothing from the session, because the connection was lost on the way, connects anew.
+#' Where R itself is to be the node, without this package, take `node = "psock"`: it is base R's own worker, with base
+#' R's own protocol, which proves nothing: who can reach the port while the cluster starts can join it.
+#'
 #' In the nodes the libraries for linear algebra start with one thread, if the environment does not say
 #' otherwise: nodes times threads is then the number of cores in use.
 #'
-#' @param spec number of nodes; or one `"localhost"` for each node.
-#' @param strategy how the nodes are started: `"fork_server"` or `"spawn"`.
+#' @param spec number of nodes on this machine; or a character vector with the host of each node; or a list of such
+#'   names and of lists `list(host = )` with options for that node only: `rscript`, `rscript_args`, `user`, `rshcmd`,
+#'   `homogeneous`, `master`, `renice`, `outfile`. `"localhost"`, `"127.0.0.1"` and all other addresses that begin with
+#'   127, `"::1"` and this machine's name are this machine; others are reached with `rshcmd`.
+#' @param strategy how the nodes are started: `"fork_server"`, `"spawn"`, `"parallel"` or `"sequential"`. By default
+#'   `"fork_server"`, but `"parallel"` with hosts other than this machine and with `node = "psock"`, and
+#'   `"sequential"` with `manual = TRUE`.
 #' @param packages character: names of packages to attach in every node.
 #' @param outfile where output of the nodes goes: a file that is appended to, `""` for that of this
 #'   session, or (default) nowhere.
 #' @param env named character: environment variables of the nodes, besides the session's.
 #' @param rscript_args character: more arguments for `Rscript`.
 #' @param setup_timeout seconds within which the cluster has to be up.
-#' @param ... options of [parallel::makeCluster()]: `methods`, `renice` and `rscript` as there; those that
-#'   have to do with ports and hosts are accepted and do nothing. Others are an error.
+#' @param ... options of [parallel::makeCluster()]: `methods`, `renice` and `rscript` as there; for nodes that connect
+#'   over TCP also `port` (0, the default: one that is free; or a range, of which one is taken), `master` (this machine's
+#'   name, as the nodes know it), `timeout` (seconds of silence after which a node ends; 30 days or more: none),
+#'   `homogeneous`, `rshcmd`, `user` and `manual`. Besides: `node` (`"clutch"` or `"psock"`), `backlog` (connections that may
+#'   wait to be accepted; by default the most the system allows) and `secret` (64 hexadecimal digits, for nodes that were
+#'   started by hand before). Options of base R that mean nothing here are accepted; others are an error.
 #' @return An object of class `c("clutch_cluster", "cluster")`, a list of nodes.
 #' @section Errors: `clutch_argument` for arguments of no use, `clutch_limit` when more nodes are asked for
 #'   than the system allows, `clutch_package` (with element `package`) when one cannot be attached,
-#'   `clutch_start` when the cluster does not come up. Nothing is left running then. In calls:
+#'   `clutch_start` when the cluster does not come up: its message says which nodes failed, why, and what they printed last
+#'   (element `nodes` has their numbers). Nothing is left running then. In calls:
 #'   `clutch_node_died` (with elements `node`, `pid`, `host`, `signal`, `status`) when a node has died,
 #'   `clutch_stopped` for a cluster that was stopped, or saved and loaded again, and `clutch_forked` in a
 #'   forked child of the session. All have class `clutch_error`.
@@ -51,14 +71,20 @@ known_options <- c("methods", "renice", "rscript", "manual", ignored_options)
 #' parallel::parSapply(cl, 1:4, function(i) i^2)
 #' cl
 #' stop_cluster(cl)
+#' cl <- make_cluster(2, strategy = "parallel")
+#' cl
+#' stop_cluster(cl)
 #' @export
-make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "spawn"), packages = NULL,
+make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "spawn", "parallel", "sequential"), packages = NULL,
                          outfile = "/dev/null", env = NULL, rscript_args = character(),
                          setup_timeout = 120, ...) {
   began <- proc.time()[[3L]]
-  strategy <- match_arg(strategy, c("fork_server", "spawn"), "strategy")
   opts <- check_options(list(...))
-  n <- node_count(spec)
+  by_default <- identical(strategy, strategies)
+  strategy <- match_arg(strategy, strategies, "strategy")
+  hosts <- node_hosts(spec)
+  n <- length(hosts)
+  if (by_default) strategy <- default_strategy(hosts, opts)
   packages <- check_strings(packages, "packages")
   rscript_args <- check_strings(rscript_args, "rscript_args")
   env <- check_env(env)
@@ -72,6 +98,14 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
   deadline <- began + setup_timeout
   left <- function() max(deadline - proc.time()[[3L]], 0.01)
   whole_env <- effective_env(env)
+  if (strategy %in% c("parallel", "sequential")) {
+    info <- tcp_plan(hosts, strategy, opts, packages, outfile, env, whole_env, rscript_args, setup_timeout)
+    if (identical(opts$tcp$node, "psock")) return(psock_cluster(info, n, left, began))
+    return(as_cluster(info, start_nodes(info, n, left), began))
+  }
+  if (!all(vapply(hosts, function(h) is_this_machine(h$host), NA)))
+    throw("argument", sprintf("strategy \"%s\" starts nodes on this machine only, and '%s' is another one: take \"parallel\"",
+                              strategy, Find(function(h) !is_this_machine(h$host), hosts)$host))
   server_spec <- list(packages = packages, rscript = opts$rscript, rscript_args = rscript_args,
                       methods = opts$methods, strategy = strategy)
   server <- server_ready(server_for(server_spec, whole_env), left())
@@ -93,21 +127,28 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
     info$settings <- node_settings(whole_env, server$env, outfile, opts$renice)
     info$settings$by_exec <- strategy == "spawn"
     info$number <- NULL
-    start_nodes(info, seq_len(n), left)
+    start_nodes(info, n, left)
   }
   handles <- tryCatch(hatch(server), clutch_error = function(e) {
     # a warm server may end just now, because it was idle for too long, or was killed
     if (.Call(ffi_server_info, server$handle)$state != "ended") stop(e)
   })
   if (is.null(handles)) handles <- hatch(server_ready(server_for(server_spec, whole_env), left()))
+  as_cluster(info, handles, began)
+}
+
+as_cluster <- function(info, handles, began) {
+  force(handles)
   info$took <- proc.time()[[3L]] - began
-  cl <- lapply(seq_len(n), function(i)
-    structure(list(handle = handles[[i]], host = "localhost", rank = i, info = info), class = "clutch_node"))
+  host <- function(i) if (is.null(info$tcp)) "localhost" else info$tcp$nodes[[i]]$host
+  cl <- lapply(seq_along(handles), function(i)
+    structure(list(handle = handles[[i]], host = host(i), rank = i, info = info), class = "clutch_node"))
   structure(cl, class = c("clutch_cluster", "cluster"))
 }
 
-# Nodes with these ranks that have said hello, or an error and none.
-start_nodes <- function(info, ranks, left) {
+# `n` nodes that have said hello, or an error and none.
+start_nodes <- function(info, n, left, ranks = seq_len(n)) {
+  if (!is.null(info$tcp)) return(start_tcp_nodes(info, ranks, left))
   handle <- info$server$handle
   if (is.null(info$number) || !identical(.Call(ffi_server_info, handle)$applied, info$number)) {
     answer <- .Call(ffi_server_settings, handle, info$settings, info$outfile, left())
@@ -187,27 +228,42 @@ check_options <- function(opts) {
     throw("argument", sprintf("make_cluster() has no option '%s'%s", bad[[1L]],
                               if (close) sprintf(": did you mean '%s'?", near) else ""))
   }
-  if (isTRUE(opts$manual))
-    throw("unsupported", "`manual = TRUE` is for nodes that connect over the network, which this version does not have")
   list(methods = !identical(opts$methods, FALSE),
        renice = if (is.null(opts$renice)) NA_integer_ else as.integer(opts$renice),
-       rscript = if (is.null(opts$rscript)) file.path(R.home("bin"), "Rscript") else path.expand(opts$rscript))
+       rscript = if (is.null(opts$rscript)) file.path(R.home("bin"), "Rscript") else path.expand(opts$rscript),
+       given = intersect(given, c("rscript", tcp_options)), tcp = check_tcp_options(opts[intersect(given, tcp_options)]))
 }
 
-node_count <- function(spec) {
-  if (is.list(spec)) spec <- vapply(spec, function(s) if (is.list(s)) as.character(s$host)[1L] else as.character(s)[1L], "")
-  if (is.character(spec)) {
-    local <- spec %in% c("localhost", "127.0.0.1", "::1", Sys.info()[["nodename"]])
+# One list for each node: host, and options that are for this node only.
+node_hosts <- function(spec) {
+  if (is.character(spec) || is.list(spec)) {
     if (length(spec) == 0L) throw("argument", "a cluster has at least one node")
-    if (!all(local))
-      throw("argument", sprintf("'%s' is no host of nodes that this version can start: only \"localhost\" is",
-                                spec[!local][[1L]]))
-    return(length(spec))
+    return(lapply(spec, one_host))
   }
   if (!is.numeric(spec) || length(spec) != 1L || !is.finite(spec) || spec != floor(spec) || spec < 1)
-    throw("argument", "`spec` has to be a number of nodes, 1 or more, or \"localhost\" for each node")
+    throw("argument", "`spec` has to be a number of nodes, 1 or more, or a name of a host for each node")
   if (spec > 65536) throw("limit", sprintf("%.0f nodes are more than a cluster can have (65536)", spec))
-  as.integer(spec)
+  rep(list(list(host = "localhost")), spec)
+}
+
+one_host <- function(s) {
+  if (!is.list(s)) s <- list(host = s)
+  bad <- setdiff(names(s), node_options)
+  if (length(bad)) throw("argument", sprintf("a node has no option '%s'", bad[[1L]]))
+  # what begins with "-" would be an option of ssh
+  if (!is.character(s$host) || length(s$host) != 1L || is.na(s$host) || !grepl("^[A-Za-z0-9_:][A-Za-z0-9_.:%@-]*$", s$host))
+    throw("argument", sprintf("'%s' is no name of a host", format(s$host)[1L]))
+  s
+}
+
+is_this_machine <- function(host) {
+  host %in% c("localhost", "::1", Sys.info()[["nodename"]]) || grepl("^127(\\.[0-9]{1,3}){3}$", host)
+}
+
+default_strategy <- function(hosts, opts) {
+  if (isTRUE(opts$tcp$manual)) "sequential"
+  else if (identical(opts$tcp$node, "psock") || !all(vapply(hosts, function(h) is_this_machine(h$host), NA))) "parallel"
+  else "fork_server"
 }
 
 # What would fail half-way fails here.
@@ -267,6 +323,7 @@ cluster_status <- function(cl) {
   infos <- lapply(cl, function(nd) .Call(ffi_node_info, nd$handle))
   pid <- vapply(infos, function(i) i$pid, 1L)
   alive <- vapply(infos, function(i) i$state %in% c("idle", "busy", "cancelling", "starting"), NA)
+  here <- alive & vapply(cl, function(nd) is_this_machine(nd$host), NA)
   data.frame(
     node = vapply(cl, function(nd) nd$rank, 1L),
     host = vapply(cl, function(nd) nd$host, ""),
@@ -274,8 +331,8 @@ cluster_status <- function(cl) {
     state = vapply(infos, state_text, ""),
     started = Sys.time() - vapply(infos, function(i) i$age, 1),
     tasks = vapply(infos, function(i) i$done, 1),
-    cpu = ifelse(alive, vapply(pid, process_cpu, 1), NA_real_),
-    memory = ifelse(alive, vapply(pid, process_memory, 1), NA_real_),
+    cpu = ifelse(here, vapply(pid, process_cpu, 1), NA_real_),
+    memory = ifelse(here, vapply(pid, process_memory, 1), NA_real_),
     stringsAsFactors = FALSE)
 }
 
@@ -365,6 +422,7 @@ stop_cluster <- function(cl = NULL) {
 }
 
 stop_nodes <- function(cl) {
+  for (nd in unclass(cl)) if (inherits(nd, "clutch_psock_node")) tell_psock_done(nd)
   handles <- lapply(unclass(cl), function(nd) nd$handle)
   .Call(ffi_nodes_stop, handles, 2000, 5)
   invisible(NULL)

@@ -1,7 +1,9 @@
 # Errors of this package: one function throws them all. Class "clutch_<what>", then "clutch_error".
 
-throw <- function(what, text, ...) {
-  stop(errorCondition(text, ..., class = c(paste0("clutch_", what), "clutch_error"), call = NULL))
+throw <- function(what, text, ...) stop(error_of(what, text, ...))
+
+error_of <- function(what, text, ...) {
+  errorCondition(text, ..., class = c(paste0("clutch_", what), "clutch_error"), call = NULL)
 }
 
 say <- function(text) cli::cli_inform(c(i = "{text}"))

@@ -129,9 +129,11 @@ node_end <- function() {
       gc()
     }
   })
+  if (isTRUE(the_node$joined)) quit(save = "no", runLast = FALSE) # an R of its own: removes its temporary folder
   .Call(ffi_node_end)
 }
 
 # Found by the scripts in inst/node without the cost of `:::`, which would attach nothing but look odd.
 .__fork_server__ <- function(args) fork_server_main(args)
 .__node__ <- function(args) exec_node_main(args)
+.__join__ <- function(args) join_main(args)

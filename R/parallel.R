@@ -46,7 +46,7 @@ sent_badly <- function(node, call, owner, status) {
 replace_node <- function(node) {
   old <- .Call(ffi_node_info, node$handle)
   .Call(ffi_nodes_stop, list(node$handle), 0, 5)
-  fresh <- start_nodes(node$info, node$rank, function() 30)[[1L]]
+  fresh <- start_nodes(node$info, 1L, function() 30, node$rank)[[1L]]
   .Call(ffi_node_swap, node$handle, fresh)
   warning(warningCondition(sprintf(paste(
     "node %d (pid %d) did not give up an interrupted call within %g seconds and was replaced:",

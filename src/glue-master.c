@@ -74,12 +74,22 @@ static void *get(SEXP x, SEXP tag) {
 clu_server *clu_get_server(SEXP x) { return get(x, tag_server()); }
 clu_node *clu_get_node(SEXP x) { return get(x, tag_node()); }
 
-static SEXP shell(SEXP tag, SEXP prot, R_CFinalizer_t fin) {
+SEXP clu_shell(SEXP tag, SEXP prot, R_CFinalizer_t fin) {
   SEXP x = PROTECT(R_MakeExternalPtr(NULL, tag, prot));
   R_RegisterCFinalizerEx(x, fin, FALSE);
   UNPROTECT(1);
   return x;
 }
+
+SEXP clu_node_shell(void) { return clu_shell(tag_node(), Rf_allocVector(VECSXP, 0), node_finalize); }
+
+void clu_node_shell_fill(SEXP x, clu_node *nd) {
+  R_SetExternalPtrAddr(x, nd);
+  handles++;
+}
+
+void clu_count_handle(int by) { handles += by; }
+int clu_loop_is_ours(void) { return loop_pid && loop_pid == clu_os_getpid(); }
 
 SEXP ffi_live_handles(void) { return Rf_ScalarInteger(handles); }
 
@@ -166,7 +176,7 @@ SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log) {
   SEXP x;
   int rc;
   clu_need_loop();
-  x = PROTECT(shell(tag_server(), R_NilValue, server_finalize));
+  x = PROTECT(clu_shell(tag_server(), R_NilValue, server_finalize));
   for (R_xlen_t i = 0; i < na; i++) a[i] = CHAR(STRING_ELT(argv, i));
   for (R_xlen_t i = 0; i < ne; i++) v[i] = CHAR(STRING_ELT(envp, i));
   a[na] = v[ne] = NULL;
@@ -290,7 +300,14 @@ SEXP ffi_server_close(SEXP server, SEXP seconds) {
 
 /* ---- nodes: birth and end ---- */
 
-static int server_heard(void *s) { return !clu_chan_pending(&((clu_server *)s)->chan); }
+/* Those that there are of a start that failed half-way. */
+static int some_gone(void *list) {
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++) {
+    clu_node *nd = R_ExternalPtrAddr(VECTOR_ELT(list, i));
+    if (nd && !clu_node_gone(nd)) return 0;
+  }
+  return 1;
+}
 
 /* A node for each of `ranks`, which are the numbers that they have in their cluster. */
 SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
@@ -299,17 +316,16 @@ SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
   int k = Rf_length(ranks), exec = Rf_asLogical(by_exec);
   SEXP out = PROTECT(Rf_allocVector(VECSXP, k));
   for (int i = 0; i < k; i++)
-    SET_VECTOR_ELT(out, i, shell(tag_node(), Rf_allocVector(VECSXP, 0), node_finalize));
+    SET_VECTOR_ELT(out, i, clu_node_shell());
   for (int i = 0; i < k; i++) {
     clu_node *nd = NULL;
     if (clu_node_spawn(s, exec, &nd, &e) != CLU_OK) {
       for (int j = 0; j < i; j++) clu_node_stop(R_ExternalPtrAddr(VECTOR_ELT(out, j)), 0);
-      clu_pump_for(server_heard, s, clu_in_ms(2000));
+      clu_pump_for(some_gone, out, clu_in_ms(2000));
       clu_raise_err(&e);
     }
     nd->rank = INTEGER(ranks)[i];
-    R_SetExternalPtrAddr(VECTOR_ELT(out, i), nd);
-    handles++;
+    clu_node_shell_fill(VECTOR_ELT(out, i), nd);
     if (i % 8 == 7) clu_loop_pump(&clu_the_loop, 0, NULL); /* descriptors in flight are limited */
   }
   UNPROTECT(1);
@@ -336,7 +352,7 @@ static int nodes_ready(void *data) {
 
 static int how_known(void *data) {
   clu_node *nd = data;
-  return nd->how_known || nd->refusal || nd->server->state == CLU_SERVER_ENDED;
+  return nd->refusal || clu_node_gone(nd);
 }
 
 void clu_await_reason(clu_node *nd) { clu_pump_for(how_known, nd, clu_in_ms(1000)); }
@@ -357,8 +373,7 @@ static int nodes_over(void *data) {
   nodes_wait *w = data;
   for (; w->from < Rf_xlength(w->list); w->from++) {
     clu_node *nd = nth(w->list, w->from);
-    if (nd->state <= CLU_NODE_READY) return 0;
-    if (!nd->how_known && !nd->refusal && nd->server->state != CLU_SERVER_ENDED) return 0;
+    if (!clu_node_gone(nd)) return 0;
   }
   return 1;
 }
@@ -387,6 +402,7 @@ SEXP clu_node_info(clu_node *nd) {
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   const char *state;
   int waiting = 0;
+  if (!nd->server) clu_node_look(nd);
   state = states[nd->state];
   for (int i = 0; i < nd->nreqs; i++) waiting += !nd->reqs[i].arrival;
   if (nd->state == CLU_NODE_READY && waiting) state = clu_node_in_step(nd) ? "busy" : "cancelling";
@@ -399,8 +415,8 @@ SEXP clu_node_info(clu_node *nd) {
   SET_VECTOR_ELT(out, 6, Rf_ScalarReal(1e-9 * (double)(clu_os_now() - nd->born)));
   SET_VECTOR_ELT(out, 7, Rf_ScalarReal((double)nd->done));
   SET_VECTOR_ELT(out, 8, Rf_ScalarInteger(waiting));
-  SET_VECTOR_ELT(out, 9, Rf_ScalarInteger((int)nd->server->pid));
-  SET_VECTOR_ELT(out, 10, Rf_ScalarLogical(nd->server->state == CLU_SERVER_ENDED));
+  SET_VECTOR_ELT(out, 9, Rf_ScalarInteger(nd->server ? (int)nd->server->pid : NA_INTEGER));
+  SET_VECTOR_ELT(out, 10, Rf_ScalarLogical(nd->server && nd->server->state == CLU_SERVER_ENDED));
   UNPROTECT(1);
   return out;
 }

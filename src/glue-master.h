@@ -17,6 +17,14 @@ clu_node *clu_get_node(SEXP x);
 void clu_await_reason(clu_node *nd);
 /* What R is told of a node: a list. */
 SEXP clu_node_info(clu_node *nd);
+/* An external pointer with nothing behind it yet; and with a node. */
+SEXP clu_shell(SEXP tag, SEXP prot, R_CFinalizer_t fin);
+SEXP clu_node_shell(void);
+void clu_node_shell_fill(SEXP x, clu_node *nd);
+/* One more, or less, external pointer with something behind it. */
+void clu_count_handle(int by);
+/* Whether this is the process that made the loop. */
+int clu_loop_is_ours(void);
 
 /* Points in time, as clu_os_now() counts. */
 uint64_t clu_in_ms(uint64_t ms);

@@ -33,6 +33,7 @@ static struct {
   int over;                   /* the channel is of no more use */
   int asked;                  /* the master has said DONE */
   volatile int forked;        /* this is a child of the node (mclapply() in a call), not the node */
+  int64_t idle_ns;            /* so much silence ends it; 0: no matter how much */
 } node;
 
 void clu_node_born(const clu_birth *b) { node.birth = *b; }
@@ -79,16 +80,38 @@ static void after_fork(void) {
   clu_os_close(node.birth.fd);
 }
 
-static SEXP begin(void) {
+static SEXP say_hello(void) {
   unsigned char pid[8];
   clu_os_after_fork(after_fork);
   clu_os_set_blocking(node.birth.fd, 1);
-  if (clu_chan_init(&node.chan, node.birth.fd, INT64_MAX, 0) != CLU_OK) Rf_error("not enough memory");
   clu_os_on_int(on_interrupt);
   clu_serialize_look_up(look_up);
   clu_put64(pid, (uint64_t)clu_os_getpid());
   clu_chan_send_bytes(&node.chan, CLU_K_HELLO, 0, pid, sizeof pid, CLU_NO_FD);
   node.over = clu_chan_flush(&node.chan) != CLU_OK;
+  return R_NilValue;
+}
+
+static SEXP begin(void) {
+  if (clu_chan_init(&node.chan, node.birth.fd, INT64_MAX, 0) != CLU_OK) Rf_error("not enough memory");
+  return say_hello();
+}
+
+void clu_node_joined(const clu_birth *b, clu_chan *c, int64_t idle_ns) {
+  node.birth = *b;
+  node.birth.fd = c->fd;
+  node.chan = *c;
+  node.idle_ns = idle_ns > 0 ? idle_ns : 0;
+}
+
+/* A node that has joined and is set up; or, with a text, is not, and ends. */
+SEXP ffi_node_begin_joined(SEXP problem) {
+  const char *text;
+  if (problem == R_NilValue) return say_hello();
+  text = CHAR(STRING_ELT(problem, 0));
+  clu_os_set_blocking(node.birth.fd, 1);
+  clu_chan_send_bytes(&node.chan, CLU_K_REFUSED, 0, text, strlen(text), CLU_NO_FD);
+  while (clu_chan_flush(&node.chan) == CLU_AGAIN) continue;
   return R_NilValue;
 }
 
@@ -269,6 +292,7 @@ SEXP ffi_node_loop(SEXP env) {
     if (r == 0) {
       int rc;
       if (served) clu_os_spin_readable(node.birth.fd, SPIN); /* the next call may follow at once */
+      if (node.idle_ns && clu_os_wait_readable(node.birth.fd, node.idle_ns) == CLU_TIMEOUT) break;
       rc = clu_chan_fill(&node.chan);
       if (rc != CLU_OK && rc != CLU_AGAIN) break;
       continue;

@@ -60,6 +60,30 @@ SEXP ffi_node_recv(SEXP handle);
 SEXP ffi_any_recv(SEXP nodes);
 SEXP ffi_live_handles(void);
 
+/* glue-muster.c */
+SEXP ffi_muster_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret);
+SEXP ffi_muster_secret(SEXP muster);
+SEXP ffi_muster_node(SEXP muster, SEXP rank, SEXP settings);
+SEXP ffi_muster_spawn(SEXP muster, SEXP handle, SEXP argv, SEXP envp, SEXP how);
+SEXP ffi_muster_wait(SEXP muster, SEXP n, SEXP seconds);
+SEXP ffi_muster_report(SEXP muster);
+SEXP ffi_muster_close(SEXP muster);
+
+/* glue-psock.c */
+SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog);
+SEXP ffi_psock_accept(SEXP listener);
+SEXP ffi_psock_ready(SEXP list, SEXP seconds);
+SEXP ffi_psock_send(SEXP x, SEXP object);
+SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node);
+SEXP ffi_psock_close(SEXP x);
+SEXP ffi_psock_is_ready(SEXP handle, SEXP pid);
+SEXP ffi_node_child_pid(SEXP handle);
+SEXP ffi_node_lost(SEXP handle);
+
+/* glue-join.c */
+SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local);
+SEXP ffi_output_to(SEXP path);
+
 /* glue-server.c */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
 SEXP ffi_fork_server_serve(void);
@@ -68,6 +92,7 @@ SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 /* glue-node.c */
 SEXP ffi_node_begin(void);
 SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp);
+SEXP ffi_node_begin_joined(SEXP problem);
 SEXP ffi_node_loop(SEXP env);
 SEXP ffi_node_failed(SEXP value);
 SEXP ffi_node_interrupted(SEXP value);

@@ -31,6 +31,7 @@ missing_system() {
     echo "R's headers"
   fi
   if command -v gcc >/dev/null && ! echo '#include <stdio.h>' | gcc -E - >/dev/null 2>&1; then echo "the C library's headers"; fi
+  if command -v gcc >/dev/null && ! echo '#include <openssl/hmac.h>' | gcc -E - >/dev/null 2>&1; then echo "OpenSSL's headers"; fi
 }
 # Debian's packages are of use to Debian's R only; another R has its own headers and library.
 debians_r() {
@@ -39,7 +40,7 @@ debians_r() {
 
 missing=$(missing_system)
 if [ -n "$missing" ]; then
-  if debians_r; then want=r-base-dev; else want=build-essential; fi
+  if debians_r; then want="r-base-dev libssl-dev"; else want="build-essential libssl-dev"; fi
   if [ $debian = 1 ] && [ $root = 1 ]; then
     apt_install $want || { say "apt-get could not install $want"; exit 1; }
     missing=$(missing_system)
@@ -48,7 +49,7 @@ if [ -n "$missing" ]; then
     exit 1
   fi
   if [ -n "$missing" ]; then
-    say "missing: $(echo $missing). Install R (>= 4.2) with its headers, gcc (or clang as gcc) and make by your system's means."
+    say "missing: $(echo $missing). Install R (>= 4.2) with its headers, gcc (or clang as gcc) and make, and OpenSSL's headers, by your system's means."
     exit 1
   fi
 fi

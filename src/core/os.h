@@ -25,6 +25,17 @@ void clu_os_pause(uint64_t ns);
 /* `n` unpredictable bytes from the system's source. Returns CLU_OK or CLU_SYS. */
 int clu_os_random(void *out, size_t n);
 
+/* ---- secrets ---- */
+
+/* HMAC-SHA256 of `n` bytes. CLU_OK or CLU_SYS. */
+int clu_os_hmac_sha256(const void *key, size_t nkey, const void *msg, size_t n, unsigned char out[32]);
+/* `n` bytes that nobody can guess. CLU_OK or CLU_SYS. */
+int clu_os_secret_bytes(void *out, size_t n);
+/* 1: the same. Takes as long for any two of that length. */
+int clu_os_same_secret(const void *a, const void *b, size_t n);
+/* Overwrites with zeros, which no compiler leaves out. */
+void clu_os_wipe(void *p, size_t n);
+
 /* ---- bytes ---- */
 
 /* A hint that these `n` bytes, just allocated, will all be written: the system may give large pages. */
@@ -302,6 +313,8 @@ int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e);
  * descriptor through which a program started later can map the same bytes. */
 int clu_os_shared_new(size_t n, void **p, clu_fd *fd, clu_err *e);
 int clu_os_shared_map(clu_fd fd, size_t n, void **p, clu_err *e);
+/* Only this process's view of it goes. */
+void clu_os_shared_free(void *p, size_t n);
 
 /* ---- files ---- */
 

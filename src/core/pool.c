@@ -3,8 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOOK_AGAIN 2000000     /* ns */
+#define LAST_GRACE 2000000000u /* ns that a process has to end after its connection has */
+
 int clu_loop_init(clu_loop *l, clu_err *e) {
   memset(l, 0, sizeof *l);
+  clu_children_init(&l->children);
   l->poller = clu_poller_new(e);
   return l->poller ? CLU_OK : CLU_SYS;
 }
@@ -12,6 +16,7 @@ int clu_loop_init(clu_loop *l, clu_err *e) {
 void clu_loop_fini(clu_loop *l) {
   clu_poller_free(l->poller);
   l->poller = NULL;
+  clu_children_fini(&l->children);
 }
 
 void clu_loop_close_all(clu_loop *l) {
@@ -67,6 +72,14 @@ static void signal_stale_head(clu_node *nd) {
   for (int i = 0; i < nd->nreqs && !head; i++)
     if (!nd->reqs[i].arrival) head = &nd->reqs[i];
   if (!head || !head->stale || nd->state != CLU_NODE_READY) return;
+  if (!nd->server) {
+    /* its own process and our child, not reaped: the signal reaches nobody else */
+    volatile uint64_t *cancel = nd->child ? clu_child_cancel(nd->child) : NULL;
+    if (!cancel || nd->child->ended || nd->child->pid != nd->pid || *cancel == head->seq) return;
+    *cancel = head->seq;
+    clu_os_kill(nd->pid, CLU_SIG_INT, 0);
+    return;
+  }
   clu_put64(body, head->seq);
   if (clu_server_send(nd->server, CLU_K_CANCEL, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK)
     nd->signals++;
@@ -146,10 +159,23 @@ static void node_over(clu_node *nd) {
   nd->over = clu_os_now();
   if (!nd->stopping) nd->loop->deaths++;
   nd->signals = 0;
-  nd->server->live--;
+  if (nd->leave_by) nd->loop->leaving--;
+  if (nd->server)
+    nd->server->live--;
+  else if (nd->child)
+    clu_child_end_by(nd->child, nd->over + LAST_GRACE);
   for (int i = nd->nreqs - 1; i >= 0; i--)
     if (nd->reqs[i].stale) drop_req(nd, &nd->reqs[i]);
   close_chan(nd->loop, &nd->chan, &nd->interest);
+}
+
+static void set_refusal(clu_node *nd, const clu_blob *text) {
+  size_t n = text ? text->size : 0;
+  free(nd->refusal);
+  nd->refusal = malloc(n + 1);
+  if (!nd->refusal) return;
+  if (n) memcpy(nd->refusal, text->data, n);
+  nd->refusal[n] = 0;
 }
 
 /* At most `fills` reads, so that one node cannot keep the others waiting; < 0: all there is. */
@@ -163,14 +189,113 @@ static void node_read(clu_node *nd, int fills) {
         /* the server says so, too, but perhaps later */
         if (m.body && m.body->size == 8) nd->pid = (clu_pid)clu_get64(m.body->data);
         signal_stale_head(nd); /* a signal before would have hit an R that is starting */
+      } else if (m.kind == CLU_K_REFUSED) { /* it cannot serve, and says why */
+        set_refusal(nd, m.body);
       } else if (m.kind == CLU_K_VALUE || m.kind == CLU_K_FAILED || m.kind == CLU_K_CANCELLED) {
         answered(nd, &m);
       }
       clu_blob_unref(m.body);
     }
     if (rc == CLU_AGAIN && r >= 0) return;
-    if (rc != CLU_OK || r < 0) node_over(nd);
+    if (rc == CLU_OK && r >= 0) continue;
+    if (!nd->server && nd->state == CLU_NODE_SPAWNING && !nd->refusal && !nd->stopping)
+      close_chan(nd->loop, &nd->chan, &nd->interest); /* it may connect anew */
+    else
+      node_over(nd);
   }
+}
+
+static void node_ready(void *self, unsigned ready) {
+  clu_node *nd = self;
+  if (ready & CLU_WRITE) push(nd->loop, &nd->chan, &nd->interest, nd);
+  if ((ready & CLU_READ) && nd->chan.fd != CLU_NO_FD) node_read(nd, 16);
+}
+
+static void unlink_node(clu_node *nd) {
+  if (nd->prev)
+    nd->prev->next = nd->next;
+  else
+    nd->loop->nodes = nd->next;
+  if (nd->next) nd->next->prev = nd->prev;
+}
+
+static void link_node(clu_loop *l, clu_node *nd) {
+  nd->on.ready = node_ready;
+  nd->loop = l;
+  nd->id = ++l->next_id;
+  nd->born = clu_os_now();
+  nd->next = l->nodes;
+  if (nd->next) nd->next->prev = nd;
+  l->nodes = nd;
+}
+
+int clu_node_new(clu_loop *l, clu_node **out, clu_err *e) {
+  clu_node *nd = calloc(1, sizeof *nd);
+  if (!nd) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  nd->chan.fd = CLU_NO_FD;
+  link_node(l, nd);
+  *out = nd;
+  return CLU_OK;
+}
+
+int clu_node_start(clu_node *nd, const clu_spawn *spec, int slot, const char *folder, clu_err *e) {
+  return clu_child_start(&nd->loop->children, spec, slot, folder, &nd->child, e);
+}
+
+int clu_node_join(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e) {
+  int rc;
+  close_chan(nd->loop, &nd->chan, &nd->interest);
+  if (clu_chan_init(&nd->chan, fd, INT64_MAX, 0) != CLU_OK) {
+    clu_chan_fini(&nd->chan);
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  }
+  rc = clu_poller_set(nd->loop->poller, fd, 0, CLU_READ, nd, e);
+  if (rc != CLU_OK) {
+    clu_chan_fini(&nd->chan);
+    return rc;
+  }
+  nd->interest = CLU_READ;
+  nd->pid = pid;
+  return CLU_OK;
+}
+
+void clu_node_tell(clu_node *nd, uint8_t kind, clu_blob *body) {
+  if (nd->chan.fd == CLU_NO_FD || clu_chan_send(&nd->chan, kind, 0, body, CLU_NO_FD) != CLU_OK) return;
+  push(nd->loop, &nd->chan, &nd->interest, nd);
+}
+
+static void learn_how(clu_node *nd) {
+  if (nd->how_known || !nd->child || !nd->child->how_known) return;
+  nd->how = nd->child->how;
+  nd->how_known = 1;
+}
+
+int clu_node_look(clu_node *nd) {
+  if (nd->state <= CLU_NODE_READY && nd->child && clu_child_ended(nd->child)) {
+    node_read(nd, -1);
+    node_over(nd);
+  }
+  learn_how(nd);
+  return nd->state <= CLU_NODE_READY && nd->chan.fd != CLU_NO_FD;
+}
+
+void clu_node_lose(clu_node *nd) { node_over(nd); }
+
+int clu_node_gone(const clu_node *nd) {
+  if (nd->state <= CLU_NODE_READY) return 0;
+  if (nd->server) return nd->how_known || nd->refusal || nd->server->state == CLU_SERVER_ENDED;
+  return !nd->child || nd->child->ended;
+}
+
+/* What only the time brings: ends of processes, and of patience. */
+static void tick(clu_loop *l) {
+  uint64_t now;
+  if (clu_children_tick(&l->children))
+    for (clu_node *nd = l->nodes; nd; nd = nd->next) learn_how(nd);
+  if (!l->leaving) return;
+  now = clu_os_now();
+  for (clu_node *nd = l->nodes; nd; nd = nd->next)
+    if (nd->leave_by && nd->leave_by <= now) node_over(nd);
 }
 
 int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
@@ -187,10 +312,8 @@ int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
     clu_os_close(pair[1]);
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   }
-  nd->loop = s->loop;
   nd->server = s;
-  nd->id = ++s->loop->next_id;
-  nd->born = clu_os_now();
+  link_node(s->loop, nd);
   body[0] = (unsigned char)by_exec;
   rc = clu_poller_set(s->loop->poller, pair[0], 0, CLU_READ, nd, e);
   if (rc != CLU_OK) {
@@ -203,14 +326,12 @@ int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
   if (rc != CLU_OK) {
     close_chan(s->loop, &nd->chan, &nd->interest);
     clu_chan_fini(&nd->chan);
+    unlink_node(nd);
     free(nd);
     return rc;
   }
   s->refs++;
   s->live++;
-  nd->next = s->loop->nodes;
-  if (nd->next) nd->next->prev = nd;
-  s->loop->nodes = nd;
   *out = nd;
   return CLU_OK;
 }
@@ -219,9 +340,21 @@ void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
   unsigned char body[4];
   if (nd->state > CLU_NODE_READY) return;
   nd->stopping = 1;
-  if (grace_ms) {
+  if (!nd->server && nd->state == CLU_NODE_SPAWNING && nd->chan.fd == CLU_NO_FD) grace_ms = 0; /* it would not hear of it */
+  if (grace_ms && nd->chan.fd != CLU_NO_FD) {
     clu_chan_send(&nd->chan, CLU_K_DONE, 0, NULL, CLU_NO_FD);
     push(nd->loop, &nd->chan, &nd->interest, nd);
+  }
+  if (!nd->server) {
+    uint64_t by = grace_ms ? clu_os_now() + grace_ms * 1000000ull : 0;
+    if (nd->child) clu_child_end_by(nd->child, by);
+    if (!by || nd->chan.fd == CLU_NO_FD) { /* without a channel: the caller has told it otherwise */
+      node_over(nd);
+    } else if (!nd->leave_by) {
+      nd->leave_by = by;
+      nd->loop->leaving++;
+    }
+    return;
   }
   clu_put32(body, grace_ms);
   clu_server_send(nd->server, CLU_K_STOP, nd->id, body, sizeof body, CLU_NO_FD);
@@ -237,16 +370,15 @@ void clu_node_free(clu_node *nd) {
   while (nd->nreqs) drop_req(nd, &nd->reqs[nd->nreqs - 1]);
   free(nd->reqs);
   free(nd->refusal);
-  if (nd->prev)
-    nd->prev->next = nd->next;
-  else
-    nd->loop->nodes = nd->next;
-  if (nd->next) nd->next->prev = nd->prev;
-  clu_server_unref(nd->server);
+  unlink_node(nd);
+  if (nd->server) clu_server_unref(nd->server);
+  if (nd->child) clu_child_release(nd->child);
   free(nd);
 }
 
 /* ---- servers ---- */
+
+static void server_ready(void *self, unsigned ready);
 
 int clu_server_start(clu_loop *l, clu_spawn *spec, clu_server **out, clu_err *e) {
   clu_fd pair[2];
@@ -261,7 +393,7 @@ int clu_server_start(clu_loop *l, clu_spawn *spec, clu_server **out, clu_err *e)
     clu_os_close(pair[1]);
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   }
-  s->is_server = 1;
+  s->on.ready = server_ready;
   s->loop = l;
   s->refs = 1;
   spec->keep = &pair[1];
@@ -364,12 +496,7 @@ static void server_said(clu_server *s, clu_msg *m) {
     break;
   case CLU_K_REFUSED:
     if ((nd = node_of(s, m->seq))) {
-      size_t n = m->body ? m->body->size : 0;
-      nd->refusal = malloc(n + 1);
-      if (nd->refusal) {
-        if (n) memcpy(nd->refusal, m->body->data, n);
-        nd->refusal[n] = 0;
-      }
+      set_refusal(nd, m->body);
       node_over(nd);
     }
     break;
@@ -404,21 +531,21 @@ static void server_read(clu_server *s) {
   }
 }
 
+static void server_ready(void *self, unsigned ready) {
+  clu_server *s = self;
+  if (ready & CLU_WRITE) push(s->loop, &s->chan, &s->interest, s);
+  if ((ready & CLU_READ) && s->chan.fd != CLU_NO_FD) server_read(s);
+}
+
 int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e) {
   clu_event got[64];
-  int n = 0, rc = clu_poller_wait(l->poller, got, 64, &n, wait_ns, e);
+  int n = 0, rc;
+  /* nothing tells of the end of a process: it is asked for */
+  if ((l->children.dying || l->leaving) && (wait_ns < 0 || wait_ns > LOOK_AGAIN)) wait_ns = LOOK_AGAIN;
+  rc = clu_poller_wait(l->poller, got, 64, &n, wait_ns, e);
   l->events = n;
-  for (int i = 0; i < n; i++) {
-    /* nothing is freed in here, but an earlier event may have closed the channel */
-    if (*(int *)got[i].what) {
-      clu_server *s = got[i].what;
-      if (got[i].ready & CLU_WRITE) push(l, &s->chan, &s->interest, s);
-      if ((got[i].ready & CLU_READ) && s->chan.fd != CLU_NO_FD) server_read(s);
-    } else {
-      clu_node *nd = got[i].what;
-      if (got[i].ready & CLU_WRITE) push(l, &nd->chan, &nd->interest, nd);
-      if ((got[i].ready & CLU_READ) && nd->chan.fd != CLU_NO_FD) node_read(nd, 16);
-    }
-  }
+  /* no node and no server is freed in here, but an earlier event may have closed a channel */
+  for (int i = 0; i < n; i++) ((clu_target *)got[i].what)->ready(got[i].what, got[i].ready);
+  if (l->children.dying || l->leaving) tick(l);
   return rc;
 }

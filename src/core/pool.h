@@ -13,26 +13,35 @@
 #define CLUTCH_POOL_H
 
 #include "chan.h"
+#include "child.h"
 #include "os.h"
 
 typedef struct clu_loop clu_loop;
 typedef struct clu_server clu_server;
 typedef struct clu_node clu_node;
 
+/* Whatever waits for readiness has this as its first member. `ready`: CLU_READ, CLU_WRITE. Nothing is freed in
+ * there but what cannot have another event in the same round: itself. */
+typedef struct clu_target {
+  void (*ready)(void *self, unsigned ready);
+} clu_target;
+
 struct clu_loop {
   clu_poller *poller;
+  clu_children children;
   clu_node *nodes;
   clu_server *servers;
   uint64_t arrivals; /* answers so far: orders them */
   uint64_t next_id;  /* of nodes and settings */
   uint64_t deaths;   /* of nodes that nobody had stopped */
+  int leaving;       /* nodes that nobody can kill, told to stop */
   int events;        /* seen by the last pump */
 };
 
 enum clu_server_state { CLU_SERVER_STARTING, CLU_SERVER_READY, CLU_SERVER_ENDED };
 
 struct clu_server {
-  int is_server; /* 1: tells the two kinds of event targets apart; first member of both */
+  clu_target on;
   clu_loop *loop;
   clu_server *prev, *next;
   long refs; /* the caller's and one for each node */
@@ -63,10 +72,12 @@ typedef struct clu_req {
 } clu_req;
 
 struct clu_node {
-  int is_server; /* 0 */
+  clu_target on;
   clu_loop *loop;
   clu_node *prev, *next;
-  clu_server *server;
+  clu_server *server; /* NULL: it connects over TCP; then: */
+  clu_child *child;   /* its process, or the one that starts it elsewhere; NULL: started by others */
+  uint64_t leave_by;  /* told to stop and nobody can kill it: when it is given up; 0: it was not */
   uint64_t id;
   clu_chan chan;
   unsigned interest;
@@ -105,6 +116,22 @@ void clu_server_unref(clu_server *s);
 
 /* Asks the server for a node. */
 int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e);
+/* A node without a server: it is CLU_NODE_SPAWNING until it has connected, has been told its settings, and has
+ * said hello. */
+int clu_node_new(clu_loop *l, clu_node **out, clu_err *e);
+/* Starts its process: see clu_child_start(). */
+int clu_node_start(clu_node *nd, const clu_spawn *spec, int slot, const char *folder, clu_err *e);
+/* It has connected, as process `pid`. Takes over `fd` also on failure. A connection that it had before is
+ * closed. */
+int clu_node_join(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e);
+/* Sends it a message that is no request. */
+void clu_node_tell(clu_node *nd, uint8_t kind, clu_blob *body);
+/* Whether it has connected and its process runs, as far as can be known. Reads what an ended one still said. */
+int clu_node_look(clu_node *nd);
+/* The caller has seen that it is no more. */
+void clu_node_lose(clu_node *nd);
+/* Whether it is over, and no more will be known of how. */
+int clu_node_gone(const clu_node *nd);
 /* Queues a request and sends what can be sent now. CLU_DEAD when the node is over. */
 int clu_node_call(clu_node *nd, clu_blob *body, uint64_t owner, int tag, clu_err *e);
 /* The oldest request that is not stale, or NULL. Valid until the next call of this module. */

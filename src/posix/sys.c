@@ -180,6 +180,8 @@ int clu_os_shared_map(clu_fd fd, size_t n, void **p, clu_err *e) {
   return CLU_OK;
 }
 
+void clu_os_shared_free(void *p, size_t n) { munmap(p, n); }
+
 /* ---- files ---- */
 
 int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e) {

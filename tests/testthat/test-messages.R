@@ -34,7 +34,23 @@ test_that("errors of arguments say what to do", {
   expect_snapshot(show_errors(
     make_cluster(0), make_cluster(-1), make_cluster(NA), make_cluster(2.5), make_cluster("a b"), make_cluster(character()),
     make_cluster(1e6), make_cluster(2, setup_timout = 3), make_cluster(2, strategy = "fork"), make_cluster(2, env = "A=1"),
-    make_cluster(2, outfile = 7), make_cluster(2, setup_timeout = 0), make_cluster(2, manual = TRUE), cluster_status(1)))
+    make_cluster(2, outfile = 7), make_cluster(2, setup_timeout = 0), make_cluster("elsewhere", strategy = "fork_server"), make_cluster(2, port = -1),
+    cluster_status(1)))
+})
+
+# What is in the command besides is this machine's.
+scrub_command <- function(lines) {
+  lines <- gsub("CLUTCH_SECRET=[0-9a-f]{64}", "CLUTCH_SECRET=<secret>", scrub(lines))
+  lines <- gsub("'[^' ]*/(Rscript|join\\.R)'", "'<path>/\\1'", lines)
+  gsub("port [0-9]+", "port <port>", gsub("'PORT=[0-9]+'", "'PORT=<port>'", gsub("'LIB=[^']*'", "'LIB=<path>'", lines)))
+}
+
+test_that("a start over TCP that fails, and what is to be started by hand", {
+  local_reproducible_output(unicode = FALSE)
+  expect_snapshot(show_errors(
+    make_cluster(1, "parallel", rscript_args = c("-e", "cat('it says why\n'); quit(status = 3)")),
+    make_cluster(c("localhost", "127.0.0.2"), "parallel", manual = TRUE, setup_timeout = 0.2),
+    make_cluster("elsewhere", master = "127.0.0.1", rshcmd = "no-such-program")), transform = scrub_command)
 })
 
 test_that("errors of calls name the node and what happened to it", {

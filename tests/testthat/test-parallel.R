@@ -1,7 +1,11 @@
 # The functions of parallel on our nodes beside its own: the same values and the same errors.
 
+# test-tcp.R runs this file again with another new_cluster().
+
+if (!exists("new_cluster")) new_cluster <- function(n) make_cluster(n)
+
 both <- function(code) {
-  ours <- make_cluster(2)
+  ours <- new_cluster(2)
   theirs <- parallel::makePSOCKcluster(2)
   on.exit({ stop_cluster(ours); parallel::stopCluster(theirs) })
   code(ours, theirs)
@@ -56,16 +60,16 @@ test_that("errors have the same text", {
 })
 
 test_that("stopping works in every way that parallel offers", {
-  cl <- make_cluster(1)
+  cl <- new_cluster(1)
   parallel::stopCluster(cl)
   expect_error(parallel::clusterCall(cl, identity, 1), class = "clutch_stopped")
   expect_silent(stop_cluster(cl))
-  cl <- make_cluster(1)
+  cl <- new_cluster(1)
   parallel::setDefaultCluster(cl)
   parallel::stopCluster()
   expect_error(parallel::clusterCall(cl, identity, 1), class = "clutch_stopped")
   expect_null(parallel::getDefaultCluster())
-  cl <- make_cluster(1)
+  cl <- new_cluster(1)
   parallel::setDefaultCluster(cl)
   stop_cluster()
   expect_null(parallel::getDefaultCluster())
@@ -74,7 +78,7 @@ test_that("stopping works in every way that parallel offers", {
 })
 
 test_that("big values and shared exports arrive whole", {
-  cl <- make_cluster(3)
+  cl <- new_cluster(3)
   x <- as.raw(seq_len(5e6) %% 251)
   for (answer in parallel::clusterCall(cl, identity, x)) expect_identical(answer, x)
   e <- new.env()
@@ -87,7 +91,7 @@ test_that("big values and shared exports arrive whole", {
 })
 
 test_that("what changes between two calls is sent anew", {
-  cl <- make_cluster(2)
+  cl <- new_cluster(2)
   e <- new.env()
   get_it <- function(e) e$v
   for (i in 1:3) {
@@ -98,7 +102,7 @@ test_that("what changes between two calls is sent anew", {
 })
 
 test_that("the generics can be used directly, also with calls under way", {
-  cl <- make_cluster(2)
+  cl <- new_cluster(2)
   for (i in 1:5) parallel:::sendCall(cl[[1L]], function(i) i, list(i))
   for (i in 1:5) expect_identical(parallel:::recvResult(cl[[1L]]), i)
   parallel:::sendCall(cl[[2L]], function() "late", list(), tag = "t")
@@ -120,7 +124,7 @@ test_that("makeCluster(type = \"CLUTCH\") works where R can register types", {
 })
 
 test_that("plain values and others arrive as they are, there and back", {
-  cl <- make_cluster(1)
+  cl <- new_cluster(1)
   on.exit(stop_cluster(cl))
   values <- list(
     NULL, 1, 1L, TRUE, NA, NA_integer_, NA_real_, NaN, Inf, -0, numeric(), integer(), logical(), list(), list(NULL),
@@ -138,7 +142,7 @@ test_that("plain values and others arrive as they are, there and back", {
 })
 
 test_that("a function that is kept by the nodes is the one that was sent", {
-  cl <- make_cluster(2)
+  cl <- new_cluster(2)
   on.exit(stop_cluster(cl))
   in_workspace <- function(f) { environment(f) <- globalenv(); f }
   f <- in_workspace(function(x) x + 1)

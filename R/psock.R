@@ -1,0 +1,167 @@
+# Base R's own workers as nodes (node = "psock"): started and watched as ours, spoken to in their protocol. Its
+# handshake proves nothing: a worker is who answers a command, and, where the session has started it, has the
+# pid of a process that was started.
+#
+# A worker answers in order and cannot be told to give up. What was asked before a call was interrupted has an older
+# number (epoch) than what is asked afterwards, and its answers are thrown away.
+
+psock_cluster <- function(info, n, left, began) {
+  tcp <- info$tcp
+  l <- .Call(ffi_psock_listen, tcp$listen, tcp$ports, as.integer(tcp$backlog))
+  if (is.character(l)) throw("start", paste("there is no port at which the nodes could connect:", l))
+  ranks <- seq_len(n)
+  handles <- lapply(ranks, function(r) .Call(ffi_muster_node, NULL, r, NULL))
+  sockets <- vector("list", n)
+  pending <- list()
+  logs <- character()
+  ok <- FALSE
+  on.exit({
+    for (s in c(list(l$handle), pending, if (!ok) Filter(Negate(is.null), sockets))) .Call(ffi_psock_close, s)
+    if (!ok) .Call(ffi_nodes_stop, handles, 0, 5)
+    unlink(logs)
+  })
+  pids <- function() vapply(handles, function(h) { p <- .Call(ffi_node_child_pid, h); if (is.null(p)) NA_integer_ else p }, 1L)
+  take <- function(s) { # one who has answered
+    pid <- tryCatch(.Call(ffi_psock_recv, s, 1, 4096, NULL)$value, error = function(e) NULL)
+    free <- vapply(sockets, is.null, NA)
+    known <- pids()
+    at <- if (!is.integer(pid) || length(pid) != 1L) NA else if (pid %in% known[free]) which(free & known %in% pid)[1L]
+      else which(free & (is.na(known) | !vapply(tcp$nodes, function(nd) nd$local, NA)))[1L]
+    if (is.na(at)) return(.Call(ffi_psock_close, s))
+    sockets[[at]] <<- s
+    .Call(ffi_psock_is_ready, handles[[at]], pid)
+  }
+  wait_for <- function(k) {
+    while (sum(!vapply(sockets, is.null, NA)) < k) {
+      dead <- any(vapply(handles, function(h) .Call(ffi_node_info, h)$state == "dead", NA))
+      if (dead || left() <= 0.02) {
+        e <- start_failure(info, ranks, length(logs), handles, logs, NULL)
+        .Call(ffi_nodes_stop, handles, 0, 5)
+        stop(e)
+      }
+      ready <- .Call(ffi_psock_ready, c(list(l$handle), pending), min(left(), 0.1))
+      if (1L %in% ready && length(pending) < 128L + n && !is.null(s <- .Call(ffi_psock_accept, l$handle))) {
+        call <- list(type = "EXEC", data = list(fun = eval, args = list(quote(Sys.getpid())), return = TRUE, tag = NULL), tag = NULL)
+        if (.Call(ffi_psock_send, s, call)) pending[[length(pending) + 1L]] <<- s
+        ready <- ready[ready <= length(pending)]
+      }
+      answered <- setdiff(ready, 1L) - 1L
+      for (s in pending[answered]) take(s)
+      if (length(answered)) pending <<- pending[-answered]
+    }
+  }
+  for (i in ranks) {
+    logs[[i]] <- start_psock_node(info, tcp$nodes[[i]], handles[[i]], l$port)
+    if (tcp$sequential) wait_for(i)
+  }
+  wait_for(n)
+  ok <- TRUE
+  info$port <- l$port
+  cl <- as_cluster(info, handles, began)
+  info$epoch <- 0
+  for (i in ranks) {
+    cl[[i]]$con <- sockets[[i]]
+    cl[[i]]$asked <- new.env(parent = emptyenv())
+    cl[[i]]$asked$epochs <- numeric()
+    class(cl[[i]]) <- c("clutch_psock_node", "clutch_node")
+  }
+  class(cl) <- c("clutch_psock_cluster", class(cl))
+  set_up_psock(cl, info)
+  cl
+}
+
+set_up_psock <- function(cl, info) {
+  set_up <- function(packages, nice, env) {
+    if (length(env)) do.call(Sys.setenv, as.list(env))
+    if (!is.na(nice)) tools::psnice(value = nice)
+    for (p in packages) {
+      why <- tryCatch({ suppressPackageStartupMessages(library(p, character.only = TRUE)); NULL }, error = conditionMessage)
+      if (!is.null(why)) return(c(p, why))
+    }
+    NULL
+  }
+  environment(set_up) <- baseenv()
+  for (i in seq_along(cl)) the$parallel$sendCall(cl[[i]], set_up, list(info$packages, info$tcp$nodes[[i]]$nice, info$tcp$env))
+  bad <- Filter(Negate(is.null), lapply(unclass(cl), the$parallel$recvResult))
+  if (!length(bad)) return(invisible())
+  stop_nodes(cl)
+  throw("package", sprintf("package '%s' cannot be attached on the nodes: %s", bad[[1L]][[1L]], bad[[1L]][[2L]]), package = bad[[1L]][[1L]])
+}
+
+psock_command <- function(node, port, tcp) {
+  packages <- c("datasets", "utils", "grDevices", "graphics", "stats", if (tcp$methods) "methods")
+  c(node$rscript, paste0("--default-packages=", paste(packages, collapse = ",")), node$rscript_args,
+    "-e", "parallel:::.workRSOCK()", paste0("MASTER=", node$master), paste0("PORT=", port), paste0("OUT=", node$outfile),
+    paste0("SETUPTIMEOUT=", format(tcp$setup_timeout, scientific = FALSE)),
+    paste0("TIMEOUT=", format(tcp$timeout, scientific = FALSE)), "XDR=TRUE", "SETUPSTRATEGY=parallel")
+}
+
+start_psock_node <- function(info, node, handle, port) {
+  command <- psock_command(node, port, info$tcp)
+  if (info$tcp$manual) {
+    cat("Manually start worker on", node$host, "with\n    ", command_line(command), "\n")
+    utils::flush.console()
+    return("")
+  }
+  launch_node(info$tcp, node, handle, NULL, command, character())
+}
+
+tell_psock_done <- function(nd) {
+  try(.Call(ffi_psock_send, nd$con, list(type = "DONE", data = NULL, tag = NULL)), silent = TRUE)
+  .Call(ffi_psock_close, nd$con)
+}
+
+# ---- methods for parallel ----
+
+sendData_clutch_psock_node <- function(node, data) {
+  if (identical(data$type, "DONE")) {
+    stop_nodes(list(node))
+    return(invisible())
+  }
+  if (identical(data$type, "EXEC")) node$asked$epochs <- c(node$asked$epochs, node$info$epoch)
+  if (!.Call(ffi_psock_send, node$con, data)) psock_died(node, TRUE)
+  invisible()
+}
+
+# The next answer; NULL: it is to a call that has been given up.
+psock_answer <- function(node) {
+  answer <- tryCatch(.Call(ffi_psock_recv, node$con, 1e10, 1e16, node$handle), error = function(e) NULL)
+  if (is.null(answer)) psock_died(node)
+  epoch <- node$asked$epochs[[1L]]
+  node$asked$epochs <- node$asked$epochs[-1L]
+  if (epoch == node$info$epoch) answer
+}
+
+# An interrupt, or the death of a node, while an answer is awaited: all that is under way is given up.
+giving_up <- function(node, expr) {
+  done <- FALSE
+  on.exit(if (!done) node$info$epoch <- node$info$epoch + 1)
+  force(expr)
+  done <- TRUE
+}
+
+recvData_clutch_psock_node <- function(node) {
+  answer <- NULL
+  if (!length(node$asked$epochs)) throw("no_call", "nothing was sent to this node that it could answer")
+  giving_up(node, while (is.null(answer))
+    if (length(.Call(ffi_psock_ready, list(node$con), 3600))) answer <- psock_answer(node))
+  answer
+}
+
+recvOneData_clutch_psock_cluster <- function(cl) {
+  found <- NULL
+  nodes <- unclass(cl)
+  cons <- lapply(nodes, function(nd) nd$con)
+  giving_up(nodes[[1L]], while (is.null(found))
+    for (i in .Call(ffi_psock_ready, cons, 3600))
+      if (is.null(found) && !is.null(answer <- psock_answer(nodes[[i]]))) found <- list(node = i, value = answer))
+  found
+}
+
+psock_died <- function(node, before = FALSE) {
+  end <- proc.time()[[3L]] + 1
+  while (.Call(ffi_node_info, node$handle)$state == "idle" && proc.time()[[3L]] < end) Sys.sleep(0.002)
+  .Call(ffi_psock_close, node$con)
+  if (.Call(ffi_node_info, node$handle)$state == "idle") .Call(ffi_node_lost, node$handle)
+  throw_node_died(node, before)
+}
