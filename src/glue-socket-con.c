@@ -204,6 +204,7 @@ static int con_fgetc(Rconnection con) {
 /* readBin() reads in blocks of that many items, one behind the other: what the earlier ones of its blocks had goes
  * back, too, when a later one fails. */
 #define BLOCK 8096
+#define LARGE 32768 /* bytes that are not worth a copy */
 
 static size_t con_read(void *to, size_t size, size_t n, Rconnection con) {
   conn *c = conn_of(con);
@@ -221,8 +222,24 @@ static size_t con_read(void *to, size_t size, size_t n, Rconnection con) {
     return n;
   }
   for (;;) {
-    got += clu_sock_take(s, (char *)to + got, want - got);
+    size_t k = clu_sock_take(s, (char *)to + got, want - got);
+    got += k;
     keep(con, c);
+    if (!k && want - got >= LARGE) {
+      reading r = {con, c, c->start, earlier + got};
+      clu_err e = {0, 0, ""};
+      int rc = clu_sock_get(s, (char *)to + got, want - got, &k, &e);
+      if (rc == CLU_OK) {
+        got += k;
+        r.got += k;
+        clu_look(undo, &r);
+        continue;
+      }
+      if (rc != CLU_AGAIN && rc != CLU_EOF) { /* the system tells it once */
+        undo(&r);
+        clu_raise_socket(s, &e, -1);
+      }
+    }
     if (got == want || !more(con, c, c->start, earlier + got)) break;
   }
   if (got == want && n == BLOCK) c->next = (char *)to + got;

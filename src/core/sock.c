@@ -73,6 +73,7 @@ const char *clu_sock_text(const clu_sock *s, char *out, size_t cap) {
 }
 
 static int note(clu_sock *s, int code, const clu_err *e) {
+  if (code == CLU_RESET) s->broken = 1;
   if (code == CLU_OK || code == CLU_AGAIN || code == CLU_EOF) return code;
   if (e && e->code == code)
     s->last = *e;
@@ -223,24 +224,31 @@ static int make_room(clu_sock *s) {
   return CLU_OK;
 }
 
-int clu_sock_fill(clu_sock *s, clu_err *e) {
-  clu_iov v;
-  size_t got = 0;
+int clu_sock_get(clu_sock *s, void *out, size_t n, size_t *got, clu_err *e) {
+  clu_iov v = {out, n};
   int rc;
+  *got = 0;
   if (s->fd == CLU_NO_FD || s->listening) return fail(s, CLU_CLOSED, e);
   if (s->eof || (s->shut & CLU_READ)) return CLU_EOF;
-  if (make_room(s) != CLU_OK) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-  v.base = s->in + s->end;
-  v.len = s->cap - s->end;
-  if (v.len > LARGE_BUFFER) v.len = LARGE_BUFFER;
-  rc = clu_os_readv(s->fd, &v, 1, &got, NULL, NULL);
+  rc = clu_os_readv(s->fd, &v, 1, got, NULL, NULL);
+  if (rc == CLU_EOF && s->broken) rc = CLU_RESET;
   if (rc == CLU_EOF) s->eof = 1;
   if (rc == CLU_AGAIN || rc == CLU_EOF) return rc;
   if (rc != CLU_OK) return fail(s, rc, e);
+  s->bytes_in += *got;
+  return CLU_OK;
+}
+
+int clu_sock_fill(clu_sock *s, clu_err *e) {
+  size_t got = 0, most;
+  int rc;
+  if (make_room(s) != CLU_OK) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  most = s->cap - s->end < LARGE_BUFFER ? s->cap - s->end : LARGE_BUFFER;
+  rc = clu_sock_get(s, s->in + s->end, most, &got, e);
+  if (rc != CLU_OK) return rc;
   s->end += got;
-  s->bytes_in += got;
   /* a full buffer: more comes at a time than expected */
-  if (got == v.len && s->cap < LARGE_BUFFER) {
+  if (got == most && s->cap < LARGE_BUFFER) {
     unsigned char *p = realloc(s->in, 4 * s->cap);
     if (p) {
       s->in = p;

@@ -15,6 +15,7 @@
 typedef struct clu_sock {
   clu_fd fd; /* CLU_NO_FD: not open yet, or closed */
   int listening, blocking, closed, eof;
+  int broken; /* it was reset: the system says so once, and then speaks of an end */
   int shut;           /* CLU_READ, CLU_WRITE: what this side has shut down */
   int64_t timeout_ns; /* of silence; < 0: for ever */
   clu_pid owner;
@@ -70,6 +71,8 @@ int clu_sock_connect_step(clu_sock *s, int64_t wait_ns, clu_err *e);
 int clu_sock_wait(clu_sock *s, unsigned want, int64_t wait_ns);
 /* Reads once into the buffer. CLU_OK: there is more at [pos, end); CLU_AGAIN, CLU_EOF, CLU_RESET, CLU_CLOSED... */
 int clu_sock_fill(clu_sock *s, clu_err *e);
+/* The same straight to `out`, for large reads: only when nothing is in the buffer. CLU_OK: `*got` > 0. */
+int clu_sock_get(clu_sock *s, void *out, size_t n, size_t *got, clu_err *e);
 /* Hands out up to `n` bytes that are there; returns how many. */
 size_t clu_sock_take(clu_sock *s, void *out, size_t n);
 /* What has been handed out until now is not taken back any more. */

@@ -103,6 +103,7 @@ TEST(a_dead_peer_is_an_error_and_no_signal) {
   clu_sock_free(b);
   CHECK_SOON((rc = clu_sock_put(a, "x", 1, &put, NULL)) == CLU_RESET, 2000);
   CHECK_INT_EQ(clu_sock_put(a, "x", 1, &put, NULL), CLU_RESET);
+  for (int i = 0; i < 3; i++) CHECK_INT_EQ(clu_sock_fill(a, NULL), CLU_RESET); /* never an end */
   clu_sock_free(a);
 }
 

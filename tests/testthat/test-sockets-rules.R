@@ -372,6 +372,10 @@ test_that("a dead peer is a classed error, never a signal", {
     expect_match(conditionMessage(e), "127.0.0.1")
     expect_match(socket_info(p$a)$last_error, "reset")
     close(p$a)
+    p <- socket_pair(open = "a+b", blocking = TRUE, options = socket_options(linger = 0))
+    close(p$b)
+    expect_s3_class(caught(readBin(p$a, "raw", 1e6)), "clutch_socket_reset") # a large read goes another way
+    close(p$a)
     p <- socket_pair(open = "a+b", blocking = TRUE)
     socket_shutdown(p$a)
     expect_s3_class(caught(writeBin(raw(1), p$a)), "clutch_socket_closed")
