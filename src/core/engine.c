@@ -1,0 +1,721 @@
+#include "engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "err.h"
+
+#define LOOK_AGAIN 1000000 /* ns */
+
+/* Elements first ... first + n - 1 of a job, with a node as tasks seq, seq + 1, ... */
+typedef struct unit {
+  clu_job *job;
+  uint64_t first, seq, sent;
+  uint32_t n, attempt;
+  int last;             /* of a retry: the node it must not meet again */
+  int unwanted;
+} unit;
+
+typedef struct node {
+  int up, resting;
+  clu_claim *claim;
+  unit *q;              /* a ring, in the order of their numbers */
+  uint32_t head, len, cap;
+  uint32_t at;          /* elements in it */
+  uint32_t unwanted;    /* of these */
+  uint64_t end;         /* number after the last task */
+  uint64_t since;       /* when the first of them could begin */
+  uint64_t deadline;    /* when something has to be done about it; 0: never */
+  int urged;            /* that one was interrupted: */
+  int why;              /* CLU_END_TIMEOUT or CANCELLED */
+  int killed;
+  int prev, next;       /* in the list of hungry nodes; -1 ends it */
+  int hungry;
+  int lprev, lnext;     /* in the list of those that have something which may be taken back */
+  int loaded;
+} node;
+
+typedef struct range {
+  uint64_t first, n;
+} range;
+
+typedef struct again {
+  uint64_t element;
+  int last; /* the node it must not meet again */
+} again;
+
+struct clu_job {
+  clu_job_spec spec;
+  clu_job *prev, *next;   /* all */
+  clu_job *wprev, *wnext; /* those with waiting elements, in the order they came */
+  int listed, freed, cancelled;
+  uint64_t left, waiting, cursor;
+  uint64_t id;
+  uint32_t units;         /* that are with nodes */
+  range *back;            /* taken back, the last first */
+  size_t nback, capback;
+  again *retry;           /* a queue */
+  size_t rhead, nretry, capretry;
+  uint8_t *attempts;      /* starts that ended with a node's death; NULL: none did */
+  uint64_t time, bytes;   /* of one element, as measured */
+};
+
+struct clu_engine {
+  node *nodes;
+  int n, up;
+  int hungry, hungry_last;
+  int loaded;
+  clu_job *jobs, *waiting, *waiting_last;
+  uint64_t next_id, grace, deadline;
+  clu_ended *ended;       /* a queue */
+  size_t ehead, nended, capended;
+};
+
+/* ---- small tools ---- */
+
+/* Room for one more in an array of `size` each; 0 without memory. */
+static int room(void *array, size_t *cap, size_t n, size_t size) {
+  void **a = array, *more;
+  size_t c;
+  if (n < *cap) return 1;
+  c = *cap ? 2 * *cap : 8;
+  more = realloc(*a, c * size);
+  if (!more) return 0;
+  *a = more;
+  *cap = c;
+  return 1;
+}
+
+static unit *nth(node *nd, uint32_t k) { return &nd->q[(nd->head + k) & (nd->cap - 1)]; }
+
+static void set_hungry(clu_engine *e, int i, int yes) {
+  node *nd = &e->nodes[i];
+  if (nd->hungry == yes) return;
+  nd->hungry = yes;
+  if (yes) {
+    nd->prev = e->hungry_last;
+    nd->next = -1;
+    if (e->hungry_last >= 0)
+      e->nodes[e->hungry_last].next = i;
+    else
+      e->hungry = i;
+    e->hungry_last = i;
+    return;
+  }
+  if (nd->prev >= 0)
+    e->nodes[nd->prev].next = nd->next;
+  else
+    e->hungry = nd->next;
+  if (nd->next >= 0)
+    e->nodes[nd->next].prev = nd->prev;
+  else
+    e->hungry_last = nd->prev;
+}
+
+static void set_loaded(clu_engine *e, int i, int yes) {
+  node *nd = &e->nodes[i];
+  if (nd->loaded == yes) return;
+  nd->loaded = yes;
+  if (yes) {
+    nd->lprev = -1;
+    nd->lnext = e->loaded;
+    if (e->loaded >= 0) e->nodes[e->loaded].lprev = i;
+    e->loaded = i;
+    return;
+  }
+  if (nd->lprev >= 0)
+    e->nodes[nd->lprev].lnext = nd->lnext;
+  else
+    e->loaded = nd->lnext;
+  if (nd->lnext >= 0) e->nodes[nd->lnext].lprev = nd->lprev;
+}
+
+/* In its place among those that wait: they are served in the order in which they came. */
+static void list_job(clu_engine *e, clu_job *j) {
+  clu_job *after = e->waiting_last;
+  if (j->listed) return;
+  j->listed = 1;
+  while (after && after->id > j->id) after = after->wprev;
+  j->wprev = after;
+  j->wnext = after ? after->wnext : e->waiting;
+  if (after)
+    after->wnext = j;
+  else
+    e->waiting = j;
+  if (j->wnext)
+    j->wnext->wprev = j;
+  else
+    e->waiting_last = j;
+}
+
+static void unlist_job(clu_engine *e, clu_job *j) {
+  if (!j->listed) return;
+  j->listed = 0;
+  if (j->wprev)
+    j->wprev->wnext = j->wnext;
+  else
+    e->waiting = j->wnext;
+  if (j->wnext)
+    j->wnext->wprev = j->wprev;
+  else
+    e->waiting_last = j->wprev;
+}
+
+static void drop_job(clu_engine *e, clu_job *j) {
+  if (j->prev)
+    j->prev->next = j->next;
+  else
+    e->jobs = j->next;
+  if (j->next) j->next->prev = j->prev;
+  free(j->back);
+  free(j->retry);
+  free(j->attempts);
+  free(j);
+}
+
+static void job_let_go(clu_engine *e, clu_job *j) {
+  if (--j->units == 0 && j->freed) drop_job(e, j);
+}
+
+/* ---- endings ---- */
+
+static void fill_ended(clu_ended *x, int why, clu_job *j, uint64_t element, int i, uint32_t attempt, int cause, uint64_t sent) {
+  x->why = why;
+  x->owner = j->spec.owner;
+  x->job = j;
+  x->element = element;
+  x->node = i;
+  x->attempt = attempt;
+  x->cause = cause;
+  x->sent = sent;
+}
+
+static void end_without(clu_engine *e, int why, clu_job *j, uint64_t element, int i, uint32_t attempt, int cause) {
+  j->left--;
+  if (e->ehead > 64 && e->ehead * 2 > e->nended) {
+    memmove(e->ended, e->ended + e->ehead, (e->nended - e->ehead) * sizeof *e->ended);
+    e->nended -= e->ehead;
+    e->ehead = 0;
+  }
+  if (!room(&e->ended, &e->capended, e->nended, sizeof *e->ended)) return; /* clu_job_left() tells */
+  fill_ended(&e->ended[e->nended++], why, j, element, i, attempt, cause, 0);
+}
+
+int clu_engine_ended(clu_engine *e, clu_ended *out) {
+  while (e->ehead < e->nended) {
+    *out = e->ended[e->ehead++];
+    if (e->ehead == e->nended) e->ehead = e->nended = 0;
+    if (out->job) return 1; /* not of one that was freed meanwhile */
+  }
+  return 0;
+}
+
+/* ---- elements that wait ---- */
+
+static void wait_again(clu_engine *e, clu_job *j, uint64_t first, uint64_t n) {
+  if (n == 0 || j->cancelled) return;
+  if (j->nback && j->back[j->nback - 1].first == first + n) { /* taken back from the end: together again */
+    j->back[j->nback - 1].first = first;
+    j->back[j->nback - 1].n += n;
+  } else {
+    if (!room(&j->back, &j->capback, j->nback, sizeof *j->back)) {
+      for (uint64_t k = 0; k < n; k++) end_without(e, CLU_END_DIED, j, first + k, -1, 0, 0);
+      return;
+    }
+    j->back[j->nback].first = first;
+    j->back[j->nback++].n = n;
+  }
+  j->waiting += n;
+  list_job(e, j);
+}
+
+static void retry_later(clu_engine *e, clu_job *j, uint64_t element, int last, uint32_t attempt, int cause) {
+  if (j->rhead > 64 && j->rhead * 2 > j->nretry) {
+    memmove(j->retry, j->retry + j->rhead, (j->nretry - j->rhead) * sizeof *j->retry);
+    j->nretry -= j->rhead;
+    j->rhead = 0;
+  }
+  if (!j->attempts) j->attempts = calloc(j->spec.n ? (size_t)j->spec.n : 1, 1);
+  if (!j->attempts || !room(&j->retry, &j->capretry, j->nretry, sizeof *j->retry)) {
+    end_without(e, CLU_END_DIED, j, element, last, attempt, cause);
+    return;
+  }
+  j->attempts[element] = (uint8_t)attempt;
+  j->retry[j->nretry].element = element;
+  j->retry[j->nretry++].last = last;
+  j->waiting++;
+  list_job(e, j);
+}
+
+static uint32_t starts(const clu_job *j, uint64_t element) { return j->attempts ? j->attempts[element] : 0; }
+
+/* Elements that may leave together, and that may be with a node. */
+static uint32_t unit_size(const clu_engine *e, const clu_job *j, const node *nd) {
+  uint64_t n = 1, share;
+  if (j->spec.chunk) return j->spec.chunk;
+  if (j->time == 0) return 1;
+  n = CLU_AHEAD / 2 / j->time;
+  if (j->bytes && n > CLU_UNIT_BYTES / j->bytes) n = CLU_UNIT_BYTES / j->bytes;
+  share = j->waiting / (2 * (uint64_t)(e->up > 0 ? e->up : 1));
+  if (n > share) n = share;
+  if (n > CLU_MOST_UNIT) n = CLU_MOST_UNIT;
+  if (!nd->claim && n > 64) n = 64;
+  return n < 1 ? 1 : (uint32_t)n;
+}
+
+static uint32_t most_at(const clu_engine *e, const clu_job *j, const node *nd) {
+  uint32_t n = unit_size(e, j, nd), k;
+  uint64_t ahead;
+  if (!nd->claim) return 2 * n;
+  if (j->spec.chunk == 0 || j->time == 0) return 2 * n;
+  /* one by one: still as many as keep the node busy, in units of their own */
+  ahead = CLU_AHEAD / j->time;
+  if (j->bytes && ahead > 2 * CLU_UNIT_BYTES / j->bytes) ahead = 2 * CLU_UNIT_BYTES / j->bytes;
+  k = ahead > 512 ? 512 : (uint32_t)ahead;
+  return k > 2 * n ? k : 2 * n;
+}
+
+static void look_whether_hungry(clu_engine *e, int i) {
+  node *nd = &e->nodes[i];
+  int yes = nd->up && !nd->resting && !nd->urged;
+  if (yes && nd->at > 0) yes = 2 * nd->at <= most_at(e, nth(nd, nd->len - 1)->job, nd);
+  set_hungry(e, i, yes);
+}
+
+/* Takes a retry that may go to node `i`: 1, and it is in `a`. */
+static int pick_retry(clu_engine *e, clu_job *j, int i, clu_action *a) {
+  for (size_t k = j->rhead; k < j->nretry && k < j->rhead + 16; k++) {
+    again r = j->retry[k];
+    if (r.last == i && e->up > 1) continue;
+    j->retry[k] = j->retry[j->rhead++];
+    if (j->rhead == j->nretry) j->rhead = j->nretry = 0;
+    a->first = r.element;
+    a->n = 1;
+    a->attempt = starts(j, r.element) + 1;
+    a->last = r.last;
+    return 1;
+  }
+  return 0;
+}
+
+static int pick(clu_engine *e, clu_job *j, int i, clu_action *a) {
+  uint32_t n = unit_size(e, j, &e->nodes[i]);
+  a->attempt = 1;
+  if (j->rhead < j->nretry && pick_retry(e, j, i, a)) {
+    j->waiting--;
+  } else if (j->nback) {
+    range *r = &j->back[j->nback - 1];
+    a->first = r->first;
+    a->n = r->n < n ? (uint32_t)r->n : n;
+    r->first += a->n;
+    if ((r->n -= a->n) == 0) j->nback--;
+    j->waiting -= a->n;
+  } else if (j->cursor < j->spec.n) {
+    uint64_t left = j->spec.n - j->cursor;
+    a->first = j->cursor;
+    a->n = left < n ? (uint32_t)left : n;
+    j->cursor += a->n;
+    j->waiting -= a->n;
+  } else {
+    return 0;
+  }
+  if (j->waiting == 0) unlist_job(e, j);
+  return 1;
+}
+
+/* ---- what a node has ---- */
+
+static void new_head(clu_engine *e, node *nd, uint64_t now) {
+  nd->since = now;
+  nd->urged = nd->killed = 0;
+  nd->deadline = 0;
+  if (nd->len && nth(nd, 0)->job->spec.timeout_ns && !nth(nd, 0)->unwanted) {
+    nd->deadline = now + nth(nd, 0)->job->spec.timeout_ns;
+    if (nd->deadline < e->deadline) e->deadline = nd->deadline;
+  }
+}
+
+/* Takes back what it has not started. */
+static int take_back(clu_engine *e, int i) {
+  node *nd = &e->nodes[i];
+  uint64_t from;
+  uint32_t before = nd->at;
+  if (!nd->claim || nd->len == 0) return 0;
+  from = clu_claim_take_back(nd->claim, nd->end);
+  while (nd->len) {
+    unit *u = nth(nd, nd->len - 1);
+    uint32_t keep = u->seq >= from ? 0 : u->seq + u->n <= from ? u->n : (uint32_t)(from - u->seq);
+    uint32_t gone = u->n - keep;
+    clu_job *j = u->job;
+    if (gone == 0) break;
+    nd->at -= gone;
+    if (u->unwanted)
+      nd->unwanted -= gone;
+    else if (u->attempt > 1) /* a retry, one element */
+      retry_later(e, j, u->first, u->last, u->attempt - 1, 0);
+    else
+      wait_again(e, j, u->first + keep, gone);
+    u->n = keep;
+    if (keep) break;
+    nd->len--;
+    job_let_go(e, j);
+  }
+  if (nd->len == 0) new_head(e, nd, 0);
+  set_loaded(e, i, 0);
+  look_whether_hungry(e, i);
+  return nd->at < before;
+}
+
+static void urge(clu_engine *e, node *nd, int why, uint64_t now) {
+  if (nd->urged) return;
+  nd->urged = 1; /* the action is still to be taken: its deadline is now */
+  nd->killed = -1;
+  nd->why = why;
+  nd->deadline = now ? now : 1;
+  if (nd->deadline < e->deadline) e->deadline = nd->deadline;
+}
+
+/* ---- public: life ---- */
+
+clu_engine *clu_engine_new(uint64_t grace) {
+  clu_engine *e = calloc(1, sizeof *e);
+  if (!e) return NULL;
+  e->grace = grace;
+  e->hungry = e->hungry_last = e->loaded = -1;
+  e->deadline = UINT64_MAX;
+  return e;
+}
+
+void clu_engine_free(clu_engine *e) {
+  if (!e) return;
+  while (e->jobs) drop_job(e, e->jobs);
+  for (int i = 0; i < e->n; i++) free(e->nodes[i].q);
+  free(e->nodes);
+  free(e->ended);
+  free(e);
+}
+
+clu_job *clu_job_new(clu_engine *e, const clu_job_spec *spec) {
+  clu_job *j = calloc(1, sizeof *j);
+  if (!j) return NULL;
+  j->spec = *spec;
+  if (j->spec.retries > 254) j->spec.retries = 254;
+  j->id = ++e->next_id;
+  j->left = j->waiting = spec->n;
+  j->next = e->jobs;
+  if (j->next) j->next->prev = j;
+  e->jobs = j;
+  if (j->waiting) list_job(e, j);
+  return j;
+}
+
+uint64_t clu_job_left(const clu_job *j) { return j->left; }
+uint64_t clu_job_waiting(const clu_job *j) { return j->waiting; }
+uint64_t clu_job_time(const clu_job *j) { return j->time; }
+
+static void forget_waiting(clu_engine *e, clu_job *j) {
+  j->nback = j->rhead = j->nretry = 0;
+  j->cursor = j->spec.n;
+  j->waiting = 0;
+  unlist_job(e, j);
+}
+
+void clu_job_cancel(clu_engine *e, clu_job *j, uint64_t now) {
+  if (j->cancelled) return;
+  j->cancelled = 1;
+  forget_waiting(e, j);
+  for (int i = 0; i < e->n && j->units > 0; i++) {
+    node *nd = &e->nodes[i];
+    int mine = 0;
+    for (uint32_t k = 0; k < nd->len; k++) {
+      unit *u = nth(nd, k);
+      if (u->job != j || u->unwanted) continue;
+      u->unwanted = 1;
+      nd->unwanted += u->n;
+      mine = 1;
+    }
+    if (!mine) continue;
+    take_back(e, i);
+    if (nd->len && nth(nd, 0)->unwanted) urge(e, nd, CLU_END_CANCELLED, now);
+    look_whether_hungry(e, i);
+  }
+  j->left = 0;
+}
+
+void clu_job_strand(clu_engine *e, clu_job *j, int cause) {
+  for (size_t k = j->rhead; k < j->nretry; k++)
+    end_without(e, CLU_END_DIED, j, j->retry[k].element, j->retry[k].last, starts(j, j->retry[k].element), cause);
+  for (size_t k = 0; k < j->nback; k++)
+    for (uint64_t i = 0; i < j->back[k].n; i++)
+      end_without(e, CLU_END_DIED, j, j->back[k].first + i, -1, 0, cause);
+  for (uint64_t i = j->cursor; i < j->spec.n; i++) end_without(e, CLU_END_DIED, j, i, -1, 0, cause);
+  forget_waiting(e, j);
+}
+
+void clu_job_free(clu_engine *e, clu_job *j, uint64_t now) {
+  clu_job_cancel(e, j, now);
+  for (size_t k = e->ehead; k < e->nended; k++)
+    if (e->ended[k].job == j) e->ended[k].job = NULL;
+  j->freed = 1;
+  if (j->units == 0) drop_job(e, j);
+}
+
+/* ---- public: nodes ---- */
+
+int clu_engine_up(clu_engine *e, int i, clu_claim *claim) {
+  node *nd;
+  if (i >= e->n) {
+    int n = e->n ? 2 * e->n : 8;
+    node *more;
+    if (n <= i) n = i + 1;
+    more = realloc(e->nodes, (size_t)n * sizeof *more);
+    if (!more) return CLU_NOMEM;
+    memset(more + e->n, 0, (size_t)(n - e->n) * sizeof *more);
+    e->nodes = more;
+    e->n = n;
+  }
+  nd = &e->nodes[i];
+  if (nd->up) return CLU_OK;
+  nd->up = 1;
+  nd->resting = 0;
+  nd->claim = claim;
+  nd->end = 0;
+  e->up++;
+  new_head(e, nd, 0);
+  look_whether_hungry(e, i);
+  return CLU_OK;
+}
+
+void clu_engine_claim(clu_engine *e, int i, clu_claim *claim) {
+  if (clu_engine_is_up(e, i)) e->nodes[i].claim = claim;
+}
+
+void clu_engine_rest(clu_engine *e, int i, int resting) {
+  if (!clu_engine_is_up(e, i)) return;
+  e->nodes[i].resting = resting;
+  look_whether_hungry(e, i);
+}
+
+void clu_engine_down(clu_engine *e, int i, int cause, int retry, int lost) {
+  node *nd;
+  uint64_t begun;
+  if (!clu_engine_is_up(e, i)) return;
+  nd = &e->nodes[i];
+  nd->up = 0;
+  e->up--;
+  set_hungry(e, i, 0);
+  set_loaded(e, i, 0);
+  /* numbers below have been started; without a claim word, the unit at hand may have been, or all */
+  begun = nd->claim ? clu_claim_look(nd->claim) : lost ? UINT64_MAX : nd->len ? nth(nd, 0)->seq + nth(nd, 0)->n : 0;
+  for (uint32_t k = nd->len; k-- > 0;) { /* the last first, so that what waits again is in order */
+    unit u = *nth(nd, k);
+    clu_job *j = u.job;
+    uint32_t done = u.seq >= begun ? 0 : u.seq + u.n <= begun ? u.n : (uint32_t)(begun - u.seq);
+    if (!u.unwanted) {
+      if (done < u.n && u.attempt == 1)
+        wait_again(e, j, u.first + done, u.n - done);
+      else if (done < u.n)
+        retry_later(e, j, u.first, u.last, u.attempt - 1, cause);
+      for (uint32_t m = 0; m < done; m++) {
+        int urged = nd->urged && k == 0 && m == 0;
+        if (urged)
+          end_without(e, nd->why, j, u.first + m, i, u.attempt, cause);
+        else if (retry && u.attempt <= j->spec.retries)
+          retry_later(e, j, u.first + m, i, u.attempt, cause);
+        else
+          end_without(e, CLU_END_DIED, j, u.first + m, i, u.attempt, cause);
+      }
+    }
+    nd->len--;
+    job_let_go(e, j);
+  }
+  nd->at = nd->unwanted = 0;
+  nd->claim = NULL;
+  nd->urged = nd->killed = 0;
+  nd->deadline = 0;
+}
+
+int clu_engine_is_up(const clu_engine *e, int i) { return i >= 0 && i < e->n && e->nodes[i].up; }
+int clu_engine_nodes_up(const clu_engine *e) { return e->up; }
+
+uint32_t clu_engine_at(const clu_engine *e, int i, uint32_t *unwanted) {
+  if (unwanted) *unwanted = i < e->n ? e->nodes[i].unwanted : 0;
+  return i < e->n ? e->nodes[i].at : 0;
+}
+
+/* ---- public: work ---- */
+
+/* Of the first element with a node. What is not begun has all its time: a node may be busy with a call, and nobody
+ * tells when it begins, so it is looked for. */
+static uint64_t time_left(node *nd, uint64_t now) {
+  uint64_t limit = nth(nd, 0)->job->spec.timeout_ns, end;
+  if (nd->claim && clu_claim_look(nd->claim) <= nth(nd, 0)->seq) {
+    nd->since = now;
+    return limit / 10 + 1;
+  }
+  end = nd->since + limit;
+  return end > now ? end - now : 0;
+}
+
+/* Somebody whose time is up: 1, and what to do is in `a`. */
+static int overdue(clu_engine *e, uint64_t now, clu_action *a) {
+  uint64_t next = UINT64_MAX, wait;
+  if (now < e->deadline) return 0;
+  for (int i = 0; i < e->n; i++) {
+    node *nd = &e->nodes[i];
+    if (!nd->up || !nd->deadline) continue;
+    if (nd->deadline > now) {
+      if (nd->deadline < next) next = nd->deadline;
+      continue;
+    }
+    if (!nd->urged && (wait = time_left(nd, now)) > 0) {
+      nd->deadline = now + wait;
+      if (nd->deadline < next) next = nd->deadline;
+      continue;
+    }
+    a->node = i;
+    if (!nd->urged || nd->killed < 0) {
+      take_back(e, i); /* others need not wait for what becomes of it */
+      if (!nd->urged) nd->why = CLU_END_TIMEOUT;
+      nd->urged = 1;
+      nd->killed = 0;
+      nd->deadline = now + e->grace;
+      a->what = CLU_ACT_INTERRUPT;
+      a->seq = nth(nd, 0)->seq;
+      set_hungry(e, i, 0);
+    } else {
+      nd->killed = 1;
+      nd->deadline = 0;
+      a->what = CLU_ACT_KILL;
+    }
+    return 1; /* e->deadline stays: there may be more */
+  }
+  e->deadline = next;
+  return 0;
+}
+
+/* Nothing waits, but somebody has nothing to do while elements wait at others. Only from those that have begun with
+ * their first: who has just been sent something would else lose it before it is awake, and so in turn. Returns
+ * whose turn it is now, or -1. */
+static int relieve(clu_engine *e, uint64_t now) {
+  int i = e->hungry, idle = 0;
+  for (int k = 0; i >= 0 && k < 4 && !idle; k++) {
+    idle = e->nodes[i].at == 0;
+    if (!idle) i = e->nodes[i].next;
+  }
+  if (!idle) return -1;
+  for (int from = e->loaded, next, k = 0; from >= 0 && k < 16; from = next, k++) {
+    node *nd = &e->nodes[from];
+    next = nd->lnext;
+    if (clu_claim_look(nd->claim) <= nth(nd, 0)->seq) {
+      if (now + LOOK_AGAIN < e->deadline) e->deadline = now + LOOK_AGAIN; /* nobody tells when it begins */
+    } else {
+      int got = take_back(e, from);
+      set_loaded(e, from, 0);
+      if (got) return i;
+    }
+  }
+  return -1;
+}
+
+/* Something that waits, for node `i`. */
+static int give(clu_engine *e, int i, clu_action *a) {
+  int k = 0;
+  for (clu_job *j = e->waiting; j && k < 16; j = j->wnext, k++) {
+    if (!pick(e, j, i, a)) continue;
+    a->what = CLU_ACT_SEND;
+    a->node = i;
+    a->job = j;
+    a->owner = j->spec.owner;
+    return 1;
+  }
+  return 0;
+}
+
+void clu_engine_next(clu_engine *e, uint64_t now, clu_action *a) {
+  int first = -1;
+  memset(a, 0, sizeof *a);
+  if (overdue(e, now, a)) return;
+  if (!e->waiting) first = relieve(e, now);
+  if (first >= 0 && give(e, first, a)) return;
+  for (int i = e->waiting ? e->hungry : -1; i >= 0; i = e->nodes[i].next)
+    if (give(e, i, a)) return;
+}
+
+int clu_engine_sent(clu_engine *e, const clu_action *a, uint64_t seq, uint64_t bytes, uint64_t now) {
+  node *nd = &e->nodes[a->node];
+  unit *u;
+  clu_job *j = a->job;
+  if (nd->len == nd->cap) {
+    uint32_t cap = nd->cap ? 2 * nd->cap : 4;
+    unit *more = malloc(cap * sizeof *more);
+    if (!more) {
+      clu_engine_unsent(e, a);
+      return CLU_NOMEM;
+    }
+    for (uint32_t k = 0; k < nd->len; k++) more[k] = *nth(nd, k);
+    free(nd->q);
+    nd->q = more;
+    nd->head = 0;
+    nd->cap = cap;
+  }
+  u = nth(nd, nd->len++);
+  u->job = j;
+  u->first = a->first;
+  u->seq = seq;
+  u->n = a->n;
+  u->attempt = a->attempt;
+  u->last = a->last;
+  u->sent = now;
+  u->unwanted = 0;
+  j->units++;
+  bytes /= a->n;
+  j->bytes = j->bytes ? j->bytes + bytes / 4 - j->bytes / 4 : bytes;
+  nd->at += a->n;
+  nd->end = seq + a->n;
+  if (nd->len == 1) new_head(e, nd, now);
+  if (nd->at > 1 && nd->claim) set_loaded(e, a->node, 1);
+  look_whether_hungry(e, a->node);
+  return CLU_OK;
+}
+
+void clu_engine_unsent(clu_engine *e, const clu_action *a) {
+  if (a->attempt > 1)
+    retry_later(e, a->job, a->first, a->last, a->attempt - 1, 0);
+  else
+    wait_again(e, a->job, a->first, a->n);
+}
+
+uint64_t clu_engine_deadline(const clu_engine *e) { return e->deadline; }
+
+int clu_engine_answer(clu_engine *e, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now, clu_ended *out) {
+  node *nd;
+  unit *u;
+  clu_job *j;
+  int wanted, why;
+  if (!clu_engine_is_up(e, i)) return -1;
+  nd = &e->nodes[i];
+  if (nd->len == 0 || (u = nth(nd, 0))->seq != seq) return -1;
+  j = u->job;
+  wanted = !u->unwanted;
+  why = given_up && nd->urged ? nd->why : CLU_END_ANSWER;
+  fill_ended(out, why, j, u->first, i, u->attempt, 0, u->sent);
+  if (took < 1) took = 1;
+  if (!given_up) j->time = j->time ? j->time - j->time / 8 + took / 8 : took;
+  if (j->time < 1) j->time = 1;
+  u->first++;
+  u->seq++;
+  nd->at--;
+  if (!wanted) nd->unwanted--;
+  else j->left--;
+  if (--u->n == 0) {
+    nd->head = (nd->head + 1) & (nd->cap - 1);
+    nd->len--;
+    job_let_go(e, j);
+  }
+  new_head(e, nd, now);
+  if (nd->len && nth(nd, 0)->unwanted) urge(e, nd, CLU_END_CANCELLED, now);
+  if (nd->at < 2) set_loaded(e, i, 0);
+  look_whether_hungry(e, i);
+  return wanted;
+}

@@ -1,0 +1,552 @@
+/* The scheduler with stub nodes: what is sent where, and random schedules of work, deaths, births, delays,
+ * interrupts that are ignored, and cancels, in virtual time. A failure prints the seed that repeats it. */
+#include "test.h"
+
+#include "engine.h"
+#include "err.h"
+
+static clu_action act;
+static uint64_t now_ns;
+static clu_ended end;
+
+static clu_job *job(clu_engine *e, uint64_t n, uint32_t retries, uint32_t chunk, uint64_t timeout) {
+  clu_job_spec s;
+  memset(&s, 0, sizeof s);
+  s.n = n;
+  s.retries = retries;
+  s.chunk = chunk;
+  s.timeout_ns = timeout;
+  return clu_job_new(e, &s);
+}
+
+static int next_is(clu_engine *e, uint64_t now, int what) {
+  clu_engine_next(e, now, &act);
+  return act.what == what;
+}
+
+/* A send that has to come: to `node`, of `n` elements from `first`. */
+static int sends(clu_engine *e, int i, uint64_t first, uint32_t n, uint64_t seq) {
+  if (!next_is(e, 0, CLU_ACT_SEND) || act.node != i || act.first != first || act.n != n) return 0;
+  return clu_engine_sent(e, &act, seq, 8 * n, 0) == CLU_OK;
+}
+
+TEST(one_by_one_with_a_second_one_waiting) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w[2] = {0, 0};
+  clu_job *j = job(e, 6, 0, 1, 0);
+  for (int i = 0; i < 2; i++) CHECK_INT_EQ(clu_engine_up(e, i, &w[i]), CLU_OK);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK(sends(e, 0, 1, 1, 2));
+  CHECK(sends(e, 1, 2, 1, 1));
+  CHECK(sends(e, 1, 3, 1, 2));
+  CHECK(next_is(e, 0, CLU_ACT_NONE));
+  /* the second node is done with its first, of a second's work, and gets another */
+  CHECK(clu_claim_start(&w[1], 1));
+  CHECK_INT_EQ(clu_engine_answer(e, 1, 1, 0, 1000000000, 0, &end), 1);
+  CHECK(end.why == CLU_END_ANSWER && end.element == 2 && end.node == 1 && end.attempt == 1);
+  CHECK(sends(e, 1, 4, 1, 3));
+  CHECK(next_is(e, 0, CLU_ACT_NONE));
+  CHECK_INT_EQ(clu_job_left(j), 5);
+  CHECK_INT_EQ(clu_job_waiting(j), 1);
+  clu_engine_free(e);
+}
+
+TEST(who_has_nothing_to_do_gets_what_waits_elsewhere) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w[2] = {0, 0};
+  job(e, 4, 0, 0, 0);
+  clu_engine_up(e, 0, &w[0]);
+  CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
+  clu_engine_up(e, 1, &w[1]);
+  CHECK(sends(e, 1, 2, 1, 1) && sends(e, 1, 3, 1, 2));
+  CHECK(clu_claim_start(&w[0], 1)); /* a long one */
+  for (uint64_t s = 1; s <= 2; s++) {
+    CHECK(clu_claim_start(&w[1], s));
+    CHECK_INT_EQ(clu_engine_answer(e, 1, s, 0, 5000, 0, &end), 1);
+  }
+  CHECK(sends(e, 1, 1, 1, 3)); /* the other's second */
+  CHECK(!clu_claim_start(&w[0], 2)); /* which that one may not start any more */
+  CHECK(clu_claim_start(&w[1], 3));
+  CHECK_INT_EQ(clu_engine_answer(e, 1, 3, 0, 5000, 0, &end), 1);
+  CHECK_INT_EQ(end.element, 1);
+  CHECK(next_is(e, 0, CLU_ACT_NONE));
+  CHECK_INT_EQ(clu_engine_answer(e, 0, 1, 0, 5000, 0, &end), 1);
+  clu_engine_free(e);
+}
+
+TEST(quick_elements_leave_together_slow_ones_do_not) {
+  for (int slow = 0; slow < 2; slow++) {
+    clu_engine *e = clu_engine_new(1000);
+    clu_claim w = 0;
+    job(e, 100000, 0, 0, 0);
+    clu_engine_up(e, 0, &w);
+    CHECK(sends(e, 0, 0, 1, 1));
+    CHECK_INT_EQ(clu_engine_answer(e, 0, 1, 0, slow ? 10000000 : 1000, 0, &end), 1);
+    CHECK(next_is(e, 0, CLU_ACT_SEND));
+    CHECK_INT_EQ(act.n, slow ? 1 : CLU_AHEAD / 2 / 1000);
+    clu_engine_free(e);
+  }
+}
+
+TEST(large_elements_leave_alone) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w = 0;
+  job(e, 100000, 0, 0, 0);
+  clu_engine_up(e, 0, &w);
+  CHECK(next_is(e, 0, CLU_ACT_SEND));
+  CHECK_INT_EQ(clu_engine_sent(e, &act, 1, 10000000, 0), CLU_OK);
+  CHECK_INT_EQ(clu_engine_answer(e, 0, 1, 0, 1000, 0, &end), 1);
+  CHECK(next_is(e, 0, CLU_ACT_SEND));
+  CHECK_INT_EQ(act.n, 1);
+  clu_engine_free(e);
+}
+
+TEST(without_retries_what_was_started_dies_and_what_was_not_goes_on) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w[2] = {0, 0};
+  clu_job *j = job(e, 2, 0, 1, 0);
+  clu_engine_up(e, 0, &w[0]);
+  CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
+  CHECK(clu_claim_start(&w[0], 1));
+  clu_engine_down(e, 0, 77, 1, 0);
+  CHECK_INT_EQ(clu_engine_ended(e, &end), 1);
+  CHECK(end.why == CLU_END_DIED && end.element == 0 && end.cause == 77 && end.attempt == 1 && end.node == 0);
+  CHECK_INT_EQ(clu_engine_ended(e, &end), 0);
+  CHECK_INT_EQ(clu_job_left(j), 1);
+  clu_engine_up(e, 1, &w[1]);
+  CHECK(sends(e, 1, 1, 1, 1));
+  CHECK_INT_EQ(act.attempt, 1);
+  clu_engine_free(e);
+}
+
+TEST(a_retry_goes_to_another_node_where_there_is_one) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w[2] = {0, 0};
+  clu_job *j = job(e, 1, 1, 0, 0);
+  clu_engine_up(e, 0, &w[0]);
+  clu_engine_up(e, 1, &w[1]);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK(clu_claim_start(&w[0], 1));
+  clu_engine_down(e, 0, 0, 1, 0);
+  w[0] = 0;
+  clu_engine_up(e, 0, &w[0]);
+  clu_engine_rest(e, 1, 1);
+  CHECK(next_is(e, 0, CLU_ACT_NONE)); /* the other one is there, but not ready */
+  clu_engine_rest(e, 1, 0);
+  CHECK(sends(e, 1, 0, 1, 1));
+  CHECK_INT_EQ(act.attempt, 2);
+  CHECK(clu_claim_start(&w[1], 1));
+  clu_engine_down(e, 1, 5, 1, 0);
+  CHECK_INT_EQ(clu_engine_ended(e, &end), 1);
+  CHECK(end.why == CLU_END_DIED && end.attempt == 2 && end.cause == 5 && end.node == 1);
+  CHECK_INT_EQ(clu_job_left(j), 0);
+  clu_engine_free(e);
+}
+
+TEST(the_only_node_gets_its_retry_back) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w = 0;
+  job(e, 1, 1, 0, 0);
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK(clu_claim_start(&w, 1));
+  clu_engine_down(e, 0, 0, 1, 0);
+  w = 0;
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1));
+  clu_engine_free(e);
+}
+
+TEST(a_death_that_is_not_to_be_repeated_is_final) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w = 0;
+  job(e, 1, 9, 0, 0);
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK(clu_claim_start(&w, 1));
+  clu_engine_down(e, 0, 3, 0, 0);
+  CHECK_INT_EQ(clu_engine_ended(e, &end), 1);
+  CHECK_INT_EQ(end.why, CLU_END_DIED);
+  clu_engine_free(e);
+}
+
+TEST(a_node_without_a_claim_word_has_begun_its_unit_or_if_answers_were_lost_all) {
+  for (int lost = 0; lost < 2; lost++) {
+    clu_engine *e = clu_engine_new(1000);
+    clu_job *j = job(e, 4, 0, 2, 0);
+    int died = 0;
+    clu_engine_up(e, 0, NULL);
+    CHECK(sends(e, 0, 0, 2, 1) && sends(e, 0, 2, 2, 3));
+    clu_engine_down(e, 0, 0, 1, lost);
+    while (clu_engine_ended(e, &end)) died++;
+    CHECK_INT_EQ(died, lost ? 4 : 2);
+    CHECK_INT_EQ(clu_job_waiting(j), lost ? 0 : 2);
+    clu_engine_free(e);
+  }
+}
+
+TEST(time_up_means_interrupt_then_kill_and_only_that_element_ends) {
+  clu_engine *e = clu_engine_new(50);
+  clu_claim w = 0;
+  clu_job *j = job(e, 3, 2, 1, 100);
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
+  CHECK(clu_claim_start(&w, 1));
+  CHECK_INT_EQ(clu_engine_deadline(e), 100);
+  CHECK(next_is(e, 99, CLU_ACT_NONE));
+  CHECK(next_is(e, 100, CLU_ACT_INTERRUPT));
+  CHECK_INT_EQ(act.seq, 1);
+  CHECK(next_is(e, 120, CLU_ACT_NONE)); /* nothing new for a node that may be stuck */
+  CHECK_INT_EQ(clu_engine_answer(e, 0, 1, 1, 1, 130, &end), 1);
+  CHECK(end.why == CLU_END_TIMEOUT && end.element == 0);
+  CHECK(next_is(e, 130, CLU_ACT_SEND));
+  CHECK_INT_EQ(act.first, 1); /* it had been taken back */
+  CHECK_INT_EQ(clu_engine_sent(e, &act, 3, 8, 130), CLU_OK);
+  CHECK(clu_claim_start(&w, 3));
+  CHECK(next_is(e, 140, CLU_ACT_SEND));
+  clu_engine_unsent(e, &act);
+  CHECK(next_is(e, 230, CLU_ACT_INTERRUPT));
+  CHECK(next_is(e, 280, CLU_ACT_KILL));
+  clu_engine_down(e, 0, 0, 1, 0);
+  CHECK_INT_EQ(clu_engine_ended(e, &end), 1);
+  CHECK(end.why == CLU_END_TIMEOUT && end.element == 1);
+  CHECK_INT_EQ(clu_job_left(j), 1);
+  clu_engine_free(e);
+}
+
+TEST(what_was_not_started_does_not_run_out_of_time) {
+  clu_engine *e = clu_engine_new(50);
+  clu_claim w = 0;
+  job(e, 1, 0, 1, 100);
+  clu_engine_up(e, 0, &w); /* and does something else all the time */
+  CHECK(sends(e, 0, 0, 1, 1));
+  for (uint64_t t = 0; t < 1000; t++) CHECK(next_is(e, t, CLU_ACT_NONE));
+  CHECK(clu_claim_start(&w, 1));
+  for (uint64_t t = 1000; t < 1080; t++) CHECK(next_is(e, t, CLU_ACT_NONE));
+  while (!next_is(e, now_ns, CLU_ACT_INTERRUPT) && now_ns < 2000) now_ns++;
+  CHECK(now_ns >= 1000 && now_ns <= 1110);
+  clu_engine_free(e);
+}
+
+TEST(a_cancelled_job_leaves_its_runner_to_be_interrupted) {
+  clu_engine *e = clu_engine_new(50);
+  clu_claim w = 0;
+  clu_job *a = job(e, 5, 0, 1, 0), *b;
+  uint32_t unwanted;
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
+  CHECK(clu_claim_start(&w, 1));
+  clu_job_cancel(e, a, 10);
+  CHECK_INT_EQ(clu_job_left(a), 0);
+  CHECK_INT_EQ(clu_engine_at(e, 0, &unwanted), 1);
+  CHECK_INT_EQ(unwanted, 1);
+  b = job(e, 1, 0, 1, 0);
+  CHECK(next_is(e, 10, CLU_ACT_INTERRUPT));
+  CHECK(next_is(e, 10, CLU_ACT_NONE));
+  CHECK_INT_EQ(clu_engine_answer(e, 0, 1, 1, 1, 20, &end), 0); /* nobody's */
+  CHECK(next_is(e, 20, CLU_ACT_SEND));
+  CHECK(act.job == b);
+  clu_engine_unsent(e, &act);
+  CHECK_INT_EQ(clu_engine_ended(e, &end), 0);
+  clu_job_free(e, a, 20);
+  clu_engine_free(e);
+}
+
+TEST(jobs_are_served_in_their_order_also_after_a_return) {
+  clu_engine *e = clu_engine_new(50);
+  clu_claim w = 0;
+  clu_job *a = job(e, 1, 1, 1, 0), *b = job(e, 3, 1, 1, 0);
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1) && act.job == a);
+  CHECK(sends(e, 0, 0, 1, 2) && act.job == b);
+  clu_engine_down(e, 0, 0, 1, 0); /* neither was started */
+  w = 0;
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK(act.job == a && act.attempt == 1);
+  clu_engine_free(e);
+}
+
+TEST(without_nodes_what_waits_can_be_ended) {
+  clu_engine *e = clu_engine_new(50);
+  clu_job *j = job(e, 3, 1, 1, 0);
+  int n = 0;
+  clu_job_strand(e, j, 9);
+  while (clu_engine_ended(e, &end)) n += end.why == CLU_END_DIED && end.cause == 9 && end.attempt == 0;
+  CHECK_INT_EQ(n, 3);
+  CHECK_INT_EQ(clu_job_left(j), 0);
+  clu_engine_free(e);
+}
+
+TEST(an_answer_out_of_turn_is_noticed) {
+  clu_engine *e = clu_engine_new(50);
+  clu_claim w = 0;
+  job(e, 3, 1, 1, 0);
+  clu_engine_up(e, 0, &w);
+  CHECK_INT_EQ(clu_engine_answer(e, 0, 1, 0, 1, 0, &end), -1);
+  CHECK(sends(e, 0, 0, 1, 7));
+  CHECK_INT_EQ(clu_engine_answer(e, 0, 8, 0, 1, 0, &end), -1);
+  CHECK_INT_EQ(clu_engine_answer(e, 3, 7, 0, 1, 0, &end), -1);
+  CHECK_INT_EQ(clu_engine_answer(e, 0, 7, 0, 1, 0, &end), 1);
+  clu_engine_free(e);
+}
+
+/* ---- random schedules ---- */
+
+static uint64_t dice_state;
+static uint64_t dice(uint64_t n) { /* xorshift64* (Vigna 2016) */
+  dice_state ^= dice_state >> 12;
+  dice_state ^= dice_state << 25;
+  dice_state ^= dice_state >> 27;
+  return (dice_state * 2685821657736338717ull >> 11) % n;
+}
+
+enum { JOBS = 40, QUEUE = 4096 };
+
+typedef struct piece {
+  int job;
+  uint64_t element, seq;
+  uint32_t attempt;
+} piece;
+
+typedef struct stub {
+  int up, running, deaf; /* deaf: ignores interrupts */
+  int knows;             /* has a claim word */
+  clu_claim claim;
+  uint64_t seq;
+  piece *q;
+  uint32_t head, len;
+  piece now;
+  struct { piece p; int given_up; } out; /* an answer on its way */
+  int answered;
+} stub;
+
+typedef struct work {
+  clu_job *job;
+  int owner;
+  uint64_t n;
+  uint32_t retries;
+  int cancelled;
+  uint8_t *starts, *ends;
+  int *last;
+} work;
+
+static stub *stubs;
+static work works[JOBS];
+static int n_stubs, n_works;
+static uint64_t elements_ended;
+static clu_engine *eng;
+
+static void ended_once(const clu_ended *x) {
+  work *w = &works[*(int *)x->owner];
+  CHECK(!w->cancelled);
+  CHECK_INT_EQ(++w->ends[x->element], 1);
+  elements_ended++;
+}
+
+static void drain(void) {
+  clu_ended x;
+  while (clu_engine_ended(eng, &x)) ended_once(&x);
+}
+
+static void deliver(int i) {
+  stub *s = &stubs[i];
+  clu_ended x;
+  int rc;
+  if (!s->answered) return;
+  s->answered = 0;
+  rc = clu_engine_answer(eng, i, s->out.p.seq, s->out.given_up, 1 + dice(100000), now_ns, &x);
+  CHECK(rc >= 0);
+  if (rc == 1) ended_once(&x);
+  CHECK((rc == 0) == works[s->out.p.job].cancelled);
+}
+
+static void stub_dies(int i) {
+  stub *s = &stubs[i];
+  int lost = !s->knows && dice(2);
+  if (!s->up) return;
+  if (!lost) deliver(i); /* what it had written is read before its end is noticed */
+  clu_engine_down(eng, i, 1, 1, lost);
+  s->up = s->running = s->answered = 0;
+  s->len = 0;
+  drain();
+}
+
+static void stub_rises(int i) {
+  stub *s = &stubs[i];
+  if (s->up) return;
+  s->up = 1;
+  s->seq = 0;
+  s->claim = 0;
+  CHECK_INT_EQ(clu_engine_up(eng, i, s->knows ? &s->claim : NULL), CLU_OK);
+}
+
+static void stub_works(int i) {
+  stub *s = &stubs[i];
+  if (!s->up || s->answered) return; /* one answer at a time is on its way */
+  if (s->running) {
+    s->running = 0;
+    s->answered = 1;
+    s->out.p = s->now;
+    s->out.given_up = 0;
+    return;
+  }
+  while (s->len) {
+    piece p = s->q[s->head];
+    work *w = &works[p.job];
+    s->head = (s->head + 1) % QUEUE;
+    s->len--;
+    if (s->knows && !clu_claim_start(&s->claim, p.seq)) continue;
+    s->now = p;
+    s->running = 1;
+    s->deaf = dice(4) == 0;
+    CHECK(++w->starts[p.element] <= w->retries + 1);
+    CHECK(p.attempt <= w->retries + 1);
+    w->last[p.element] = i;
+    return;
+  }
+}
+
+static void do_next(void) {
+  clu_action a;
+  stub *s;
+  clu_engine_next(eng, now_ns, &a);
+  drain();
+  if (a.what == CLU_ACT_NONE) return;
+  s = &stubs[a.node];
+  CHECK(s->up);
+  if (a.what == CLU_ACT_SEND) {
+    int w = *(int *)a.owner;
+    CHECK(!works[w].cancelled);
+    if (dice(50) == 0) {
+      clu_engine_unsent(eng, &a);
+      return;
+    }
+    s->seq += dice(3); /* calls in between have numbers, too */
+    CHECK(s->len + a.n < QUEUE);
+    for (uint32_t k = 0; k < a.n && s->len < QUEUE; k++) {
+      piece *p = &s->q[(s->head + s->len++) % QUEUE];
+      p->job = w;
+      p->element = a.first + k;
+      p->seq = s->seq + 1 + k;
+      p->attempt = a.attempt;
+    }
+    CHECK_INT_EQ(clu_engine_sent(eng, &a, s->seq + 1, a.n * 8, now_ns), CLU_OK);
+    s->seq += a.n;
+  } else if (a.what == CLU_ACT_INTERRUPT) {
+    if (s->running && s->now.seq == a.seq && !s->deaf) {
+      s->running = 0;
+      s->answered = 1;
+      s->out.p = s->now;
+      s->out.given_up = 1;
+    }
+  } else {
+    stub_dies(a.node);
+  }
+}
+
+static void add_work(void) {
+  clu_job_spec spec;
+  work *w = &works[n_works];
+  static int owners[JOBS];
+  memset(&spec, 0, sizeof spec);
+  owners[n_works] = n_works;
+  spec.n = dice(4) == 0 ? 1 : dice(2000);
+  spec.retries = (uint32_t)dice(3);
+  spec.chunk = dice(3) == 0 ? 1 + (uint32_t)dice(20) : 0;
+  spec.timeout_ns = dice(3) == 0 ? 1 + dice(200000) : 0;
+  spec.owner = &owners[n_works];
+  w->n = spec.n;
+  w->retries = spec.retries;
+  w->cancelled = 0;
+  w->starts = calloc(spec.n + 1, 1);
+  w->ends = calloc(spec.n + 1, 1);
+  w->last = calloc(spec.n + 1, sizeof *w->last);
+  w->job = clu_job_new(eng, &spec);
+  n_works++;
+}
+
+static int all_over(void) {
+  for (int k = 0; k < n_works; k++)
+    if (clu_job_left(works[k].job)) return 0;
+  return 1;
+}
+
+static void simulate(uint64_t seed, int nodes, long steps) {
+  long guard = 0;
+  int before = test_now->failed;
+  dice_state = seed * 2 + 1;
+  for (int k = 0; k < 10; k++) dice(2);
+  n_stubs = nodes;
+  n_works = 0;
+  now_ns = 1;
+  stubs = calloc((size_t)nodes, sizeof *stubs);
+  eng = clu_engine_new(5000);
+  for (int i = 0; i < nodes; i++) {
+    stubs[i].knows = dice(4) != 0;
+    stubs[i].q = calloc(QUEUE, sizeof(piece));
+    stub_rises(i);
+  }
+  for (long k = 0; k < steps && test_now->failed == before; k++) {
+    uint64_t what = dice(1000);
+    int i = (int)dice((uint64_t)nodes);
+    if (what < 420) do_next();
+    else if (what < 700) stub_works(i);
+    else if (what < 970) deliver(i);
+    else if (what < 975) stub_dies(i);
+    else if (what < 985) stub_rises(i);
+    else if (what < 995) now_ns += dice(20000);
+    else if (what < 999 && n_works < JOBS) add_work();
+    else if (n_works && dice(10) == 0) {
+      work *w = &works[dice((uint64_t)n_works)];
+      clu_job_cancel(eng, w->job, now_ns);
+      w->cancelled = 1;
+      drain();
+    }
+  }
+  /* from now on nobody dies but those that are killed: all has to come to an end */
+  while (!all_over() && guard++ < 3000000 && test_now->failed == before) {
+    int i = (int)dice((uint64_t)nodes);
+    stub_rises(i);
+    do_next();
+    do_next();
+    stub_works(i);
+    deliver((int)dice((uint64_t)nodes));
+    now_ns += dice(200);
+  }
+  drain();
+  CHECK(all_over());
+  for (int k = 0; k < n_works; k++) {
+    work *w = &works[k];
+    if (!w->cancelled)
+      for (uint64_t x = 0; x < w->n; x++)
+        if (w->ends[x] != 1) {
+          CHECK_INT_EQ(w->ends[x], 1);
+          break;
+        }
+    clu_job_free(eng, w->job, now_ns);
+    free(w->starts);
+    free(w->ends);
+    free(w->last);
+  }
+  clu_engine_free(eng);
+  for (int i = 0; i < nodes; i++) free(stubs[i].q);
+  free(stubs);
+  if (test_now->failed != before) fprintf(stderr, "  seed %llu, %d nodes, %ld steps\n", (unsigned long long)seed, nodes, steps);
+}
+
+TEST(no_element_is_lost_or_done_twice_whatever_happens) {
+  const char *seed = getenv("CLUTCH_SEED"), *steps = getenv("CLUTCH_STEPS");
+  long each = steps ? atol(steps) / 50 : TEST_SANITIZED ? 5000 : 20000;
+  if (seed) {
+    simulate(strtoull(seed, NULL, 10), 3, each);
+    return;
+  }
+  for (uint64_t s = 1; s <= 50 && !test_now->failed; s++)
+    simulate(s, s % 7 == 0 ? 1 : s % 5 == 0 ? 40 : 1 + (int)(s % 4), each);
+}
+
+TEST(ten_thousand_nodes) {
+  simulate(4711, 10000, TEST_SANITIZED ? 20000 : 200000);
+}
+
