@@ -140,6 +140,7 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
 as_cluster <- function(info, handles, began) {
   force(handles)
   info$took <- proc.time()[[3L]] - began
+  info$handles <- handles
   host <- function(i) if (is.null(info$tcp)) "localhost" else info$tcp$nodes[[i]]$host
   cl <- lapply(seq_along(handles), function(i)
     structure(list(handle = handles[[i]], host = host(i), rank = i, info = info), class = "clutch_node"))

@@ -50,7 +50,7 @@ prepare <- function(setup) {
 rehearse <- function() {
   set.seed(1L)
   try(tempdir(TRUE), silent = TRUE)
-  for (f in list(forked_node_main, node_serve, node_end, announce, new.env, globalenv, tryCatch, structure,
+  for (f in list(forked_node_main, node_serve, node_end, announce, on_error, on_message, on_warning, on_condition, withCallingHandlers, new.env, globalenv, tryCatch, structure,
                  conditionMessage, unlink, sink.number, getAllConnections, ls, rm, grDevices::dev.list)) force(f)
   tryCatch(stop("rehearsed"), error = function(e) structure(conditionMessage(e), class = c("snow-try-error", "try-error")),
            interrupt = function(e) NULL)
@@ -103,13 +103,19 @@ announce <- function() {
 # Error values are as base R's workers make them. The frame in which functions are called has the
 # workspace as parent: a function given by name is looked up there first.
 node_serve <- function() {
-  failed <- function(text) structure(text, class = c("snow-try-error", "try-error"))
-  interrupted <- function(e) .Call(ffi_node_interrupted, failed("the call was interrupted on its node"))
+  failed <- function(e) {
+    if (!is.null(.Call(ffi_node_at_task))) return(task_failure(e))
+    .Call(ffi_work_unreadable, structure(list(cond = e, calls = NULL), class = "clutch_task_failure"))
+    structure(conditionMessage(e), class = c("snow-try-error", "try-error"))
+  }
+  interrupted <- function(e) .Call(ffi_node_interrupted, failed(simpleError("the call was interrupted on its node")))
   repeat {
     over <- tryCatch(
       tryCatch(
-        .Call(ffi_node_loop, new.env(parent = globalenv())),
-        error = function(e) .Call(ffi_node_failed, failed(conditionMessage(e))),
+        withCallingHandlers(
+          .Call(ffi_node_loop, new.env(parent = globalenv())),
+          error = on_error, message = on_message, warning = on_warning, condition = on_condition),
+        error = function(e) .Call(ffi_node_failed, failed(e)),
         interrupt = interrupted),
       interrupt = interrupted) # a second signal may come while the first is answered
     if (over) break

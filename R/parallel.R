@@ -107,6 +107,9 @@ cluster_export <- function(cl, varlist, envir = parent.frame()) {
   put <- function(values) list2env(values, globalenv())
   environment(put) <- baseenv()
   parallel::clusterCall(cl, function_without_value(put), values)
+  info <- cl[[1L]]$info # a node that replaces another gets them, too
+  info$setup <- c(Filter(function(s) !identical(s$export, sort(varlist)), info$setup),
+                  list(list(fun = function_without_value(put), arg = values, export = sort(varlist))))
   invisible(NULL)
 }
 

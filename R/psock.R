@@ -58,6 +58,7 @@ psock_cluster <- function(info, n, left, began) {
   ok <- TRUE
   info$port <- l$port
   cl <- as_cluster(info, handles, began)
+  info$handles <- NULL # they know nothing of tasks
   info$epoch <- 0
   for (i in ranks) {
     cl[[i]]$con <- sockets[[i]]

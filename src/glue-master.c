@@ -388,9 +388,7 @@ SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds) {
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++) clu_get_node(VECTOR_ELT(list, i));
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++) {
     clu_node *nd = nth(list, i);
-    int busy = 0;
-    for (int k = 0; k < nd->nreqs; k++) busy |= !nd->reqs[k].arrival;
-    clu_node_stop(nd, busy ? 0 : grace);
+    clu_node_stop(nd, clu_node_busy(nd) ? 0 : grace);
   }
   return Rf_ScalarLogical(clu_pump_for(nodes_over, &w, clu_in_seconds(seconds)));
 }
@@ -401,7 +399,7 @@ SEXP clu_node_info(clu_node *nd) {
   static const char *const states[] = {"starting", "idle", "dead", "stopped"};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   const char *state;
-  int waiting = 0;
+  int waiting = nd->tasks ? (int)clu_the_loop.tasks_at(nd, NULL) : 0;
   if (!nd->server) clu_node_look(nd);
   state = states[nd->state];
   for (int i = 0; i < nd->nreqs; i++) waiting += !nd->reqs[i].arrival;

@@ -20,21 +20,8 @@
 
 #define SPIN 50000 /* ns; two wake-ups of a sleeping process take about as long */
 
-static struct {
-  clu_chan chan;
-  clu_birth birth;
-  volatile uint64_t seq;      /* the request at hand, 0: none */
-  volatile int running;       /* its call is being evaluated */
-  volatile int sending;       /* its answer is being written */
-  volatile int interrupted;   /* R was told of a signal */
-  uint64_t seen;              /* the last cancel that was looked at */
-  int broken;                 /* why a call could not be read to its end */
-  double t1[5];
-  int over;                   /* the channel is of no more use */
-  int asked;                  /* the master has said DONE */
-  volatile int forked;        /* this is a child of the node (mclapply() in a call), not the node */
-  int64_t idle_ns;            /* so much silence ends it; 0: no matter how much */
-} node;
+clu_this_node clu_me;
+#define node clu_me /* short, for it is everywhere */
 
 void clu_node_born(const clu_birth *b) { node.birth = *b; }
 
@@ -130,10 +117,11 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   memset(&b, 0, sizeof b);
   b.fd = 3;
   b.parent = clu_os_getppid();
-  if (clu_os_shared_map(4, CLU_SLOTS * sizeof(uint64_t), &p, &e) != CLU_OK) clu_raise_err(&e);
+  if (clu_os_shared_map(4, sizeof(clu_shared), &p, &e) != CLU_OK) clu_raise_err(&e);
   clu_os_close(4);
   clu_os_set_cloexec(3);
-  b.cancel = (volatile uint64_t *)p + Rf_asInteger(slot);
+  b.cancel = &((clu_shared *)p)->cancel[Rf_asInteger(slot)];
+  b.claim = &((clu_shared *)p)->claim[Rf_asInteger(slot)];
   snprintf(b.tmp, sizeof b.tmp, "%s", CHAR(STRING_ELT(tmp, 0)));
   clu_node_born(&b);
   if ((above = strrchr(b.tmp, '/'))) *above = 0; /* the fork server's folder, as for a forked node */
@@ -143,7 +131,7 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
 }
 
 /* Writes the answer; gives it up when it is cancelled half-way. */
-static void answer(uint8_t kind, clu_blob *body) {
+void clu_node_answer(uint8_t kind, clu_blob *body) {
   uint64_t seq = node.seq;
   int rc, tries = 0;
   if (*node.birth.cancel == seq) {
@@ -162,6 +150,7 @@ static void answer(uint8_t kind, clu_blob *body) {
   }
   node.sending = 0;
   node.seq = 0;
+  node.task = 0;
   if (rc != CLU_OK) node.over = 1;
 }
 
@@ -171,7 +160,7 @@ static void check(void *unused) {
 }
 
 /* Ends the evaluation: an interrupt that R has been told of and has not acted upon is not for the next. */
-static void stop_running(void) {
+void clu_node_stop_running(void) {
   if (node.forked) clu_os_end_self(); /* it came back from its call */
   node.running = 0;
   if (node.interrupted) {
@@ -194,7 +183,7 @@ static void answer_object(uint8_t kind, SEXP x) {
   clu_blob_append(b, room, sizeof room);
   b = clu_serialize(b, x);
   put_times(b->data);
-  answer(kind, b);
+  clu_node_answer(kind, b);
   clu_blob_unref(b);
 }
 
@@ -225,15 +214,15 @@ static int read_call(void *unused, void *p, size_t n) {
   return node.broken = clu_chan_read(&node.chan, p, n);
 }
 
-static void read_bytes(void *p, size_t n) {
+void clu_node_read(void *p, size_t n) {
   if (read_call(NULL, p, n) != CLU_OK) Rf_error("a call arrived incomplete");
 }
 
 /* The object that the next `n` bytes are. */
-static SEXP read_object(uint64_t n) {
+SEXP clu_node_read_object(uint64_t n) {
   unsigned char few[CLU_MOST_FUN];
   if (n > sizeof few) return clu_unserialize_from(read_call, NULL);
-  read_bytes(few, (size_t)n);
+  clu_node_read(few, (size_t)n);
   return clu_unserialize_bytes(few, (size_t)n);
 }
 
@@ -246,7 +235,7 @@ static SEXP read_function(uint32_t n) {
   unsigned char now[CLU_MOST_FUN];
   SEXP fun;
   if (n > sizeof now) Rf_error("a call arrived that is none");
-  read_bytes(now, n);
+  clu_node_read(now, n);
   if (size == n && memcmp(now, bytes, n) == 0) return CAR(cell);
   if (!cell) {
     cell = Rf_cons(R_NilValue, R_NilValue);
@@ -265,13 +254,13 @@ static SEXP read_call_object(void) {
   unsigned char len[4];
   SEXP fun, args, msg, call;
   uint32_t n;
-  read_bytes(len, sizeof len);
+  clu_node_read(len, sizeof len);
   n = clu_get32(len);
   if (n > 0) {
     fun = PROTECT(read_function(n));
-    args = PROTECT(read_object(node.chan.cur.total - node.chan.read));
+    args = PROTECT(clu_node_read_object(node.chan.cur.total - node.chan.read));
   } else {
-    msg = PROTECT(read_object(node.chan.cur.total - node.chan.read));
+    msg = PROTECT(clu_node_read_object(node.chan.cur.total - node.chan.read));
     if (TYPEOF(msg) != VECSXP || Rf_length(msg) != 2) Rf_error("a call arrived that is none");
     fun = VECTOR_ELT(msg, 0);
     args = PROTECT(VECTOR_ELT(msg, 1));
@@ -286,8 +275,11 @@ SEXP ffi_node_loop(SEXP env) {
   int served = 0;
   while (!node.over) {
     clu_msg m;
-    int r = clu_chan_begin(&node.chan, &m);
+    int r;
     SEXP call, value;
+    served |= clu_work_go_on(); /* tasks that have come together, one of which jumped out */
+    if (node.over) break;
+    r = clu_chan_begin(&node.chan, &m);
     if (r < 0) break;
     if (r == 0) {
       int rc;
@@ -301,7 +293,15 @@ SEXP ffi_node_loop(SEXP env) {
       node.asked = 1;
       break;
     }
-    if (m.kind == CLU_K_CALL) node.seq = m.seq; /* from here on an error is its answer */
+    if (m.kind == CLU_K_JOB || m.kind == CLU_K_TASKS || m.kind == CLU_K_JOB_END) {
+      clu_work_take(&m);
+      if (clu_chan_skip(&node.chan) != CLU_OK) break;
+      continue;
+    }
+    if (m.kind == CLU_K_CALL) {
+      clu_work_leave(); /* a call finds the workspace as it is without tasks */
+      node.seq = m.seq; /* from here on an error is its answer */
+    }
     call = PROTECT(m.kind == CLU_K_CALL ? read_call_object() : R_NilValue);
     if (clu_chan_skip(&node.chan) != CLU_OK) break;
     if (m.kind != CLU_K_CALL) {
@@ -312,13 +312,13 @@ SEXP ffi_node_loop(SEXP env) {
     node.running = 1;
     if (*node.birth.cancel == node.seq) { /* it came before the call began */
       node.seen = node.seq;
-      stop_running();
-      answer(CLU_K_CANCELLED, NULL);
+      clu_node_stop_running();
+      clu_node_answer(CLU_K_CANCELLED, NULL);
       UNPROTECT(1);
       continue;
     }
     value = PROTECT(Rf_eval(call, env));
-    stop_running();
+    clu_node_stop_running();
     answer_object(CLU_K_VALUE, value);
     served = 1;
     UNPROTECT(2);
@@ -328,7 +328,7 @@ SEXP ffi_node_loop(SEXP env) {
 
 /* After a jump out of the loop: to the end of the message that it was perhaps reading. */
 static void recover(void) {
-  stop_running();
+  clu_node_stop_running();
   if (node.broken == CLU_CANCELLED) node.seq = 0; /* the master has withdrawn it: no answer */
   node.broken = CLU_OK;
   if (clu_chan_skip(&node.chan) != CLU_OK) node.over = 1;
@@ -337,8 +337,18 @@ static void recover(void) {
 /* The answer to the request at hand is an error. FALSE: go on. */
 SEXP ffi_node_failed(SEXP value) {
   recover();
-  if (node.seq && !node.over) answer_object(CLU_K_FAILED, value);
+  if (node.seq && !node.over) {
+    if (node.task)
+      clu_work_failed(value);
+    else
+      answer_object(CLU_K_FAILED, value);
+  }
   return Rf_ScalarLogical(node.over);
+}
+
+/* Whether it is a task that is being done: NULL, or TRUE where its output and conditions are to be collected. */
+SEXP ffi_node_at_task(void) {
+  return node.task ? Rf_ScalarLogical(node.task == CLU_TASK_RELAYED) : R_NilValue;
 }
 
 /* The request at hand was interrupted: by the master's wish, or else `value` is the error. */
@@ -346,7 +356,9 @@ SEXP ffi_node_interrupted(SEXP value) {
   recover();
   if (!node.seq || node.over) return Rf_ScalarLogical(FALSE);
   if (*node.birth.cancel == node.seq)
-    answer(CLU_K_CANCELLED, NULL);
+    clu_node_answer(CLU_K_CANCELLED, NULL);
+  else if (node.task)
+    clu_work_failed(value);
   else
     answer_object(CLU_K_FAILED, value);
   return Rf_ScalarLogical(FALSE);

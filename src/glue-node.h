@@ -2,7 +2,46 @@
 #ifndef CLUTCH_GLUE_NODE_H
 #define CLUTCH_GLUE_NODE_H
 
+#include "glue.h"
+
+#include "core/chan.h"
 #include "core/supervisor.h"
+
+/* Everything that a node remembers from one request to the next. */
+typedef struct clu_this_node {
+  clu_chan chan;
+  clu_birth birth;
+  volatile uint64_t seq;      /* the request or task at hand, 0: none */
+  volatile int running;       /* it is being evaluated */
+  volatile int sending;       /* its answer is being written */
+  volatile int interrupted;   /* R was told of a signal */
+  int task;                   /* it is a task: CLU_TASK_* */
+  uint64_t seen;              /* the last cancel that was looked at */
+  int broken;                 /* why a message could not be read to its end */
+  double t1[5];
+  int over;                   /* the channel is of no more use */
+  int asked;                  /* the master has said DONE */
+  volatile int forked;        /* this is a child of the node (mclapply() in a call), not the node */
+  int64_t idle_ns;            /* so much silence ends it; 0: no matter how much */
+} clu_this_node;
+extern clu_this_node clu_me;
+
+enum { CLU_TASK_NONE = 0, CLU_TASK_QUIET, CLU_TASK_RELAYED };
+
+/* Writes the answer to the request at hand; gives it up when it is cancelled half-way. */
+void clu_node_answer(uint8_t kind, clu_blob *body);
+/* Ends the evaluation: an interrupt that R has been told of and has not acted upon is not for the next. */
+void clu_node_stop_running(void);
+/* From the message that has begun; an R error when it ends too soon. */
+void clu_node_read(void *p, size_t n);
+SEXP clu_node_read_object(uint64_t n);
+
+/* glue-work.c: takes a message about tasks; does what is to be done of the tasks taken (1: there was something);
+ * puts the workspace back as it is without them; answers that the task at hand has failed. */
+void clu_work_take(const clu_msg *m);
+int clu_work_go_on(void);
+void clu_work_leave(void);
+void clu_work_failed(SEXP failure);
 
 /* Called in the child right after the fork, before it goes back to R: remembers who it is. */
 void clu_node_born(const clu_birth *b);

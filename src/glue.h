@@ -98,6 +98,29 @@ SEXP ffi_node_failed(SEXP value);
 SEXP ffi_node_interrupted(SEXP value);
 SEXP ffi_node_end(void);
 
+/* glue-work.c */
+SEXP ffi_node_at_task(void);
+SEXP ffi_work_log(SEXP cond, SEXP now);
+SEXP ffi_work_output(void);
+SEXP ffi_work_unreadable(SEXP failure);
+SEXP ffi_task_attempt(void);
+
+/* glue-tasks.c */
+SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
+SEXP ffi_tasks_attach(SEXP x, SEXP index);
+SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen);
+SEXP ffi_tasks_deaths(SEXP x);
+SEXP ffi_tasks_trace(SEXP x);
+SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP only);
+SEXP ffi_job_ready(SEXP job);
+SEXP ffi_job_state(SEXP job);
+SEXP ffi_job_values(SEXP job);
+SEXP ffi_job_failures(SEXP job, SEXP from);
+SEXP ffi_job_relay(SEXP job);
+SEXP ffi_job_end(SEXP job, SEXP wait);
+SEXP ffi_job_strand(SEXP job, SEXP cause);
+SEXP ffi_stream_jump(SEXP state, SEXP n);
+
 /* glue-sys.c */
 SEXP ffi_affinity_count(void);
 SEXP ffi_limits(void);

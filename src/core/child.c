@@ -3,9 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "supervisor.h"
-
-#define BYTES (CLU_SLOTS * sizeof(uint64_t))
 
 void clu_children_init(clu_children *set) {
   memset(set, 0, sizeof *set);
@@ -13,10 +10,10 @@ void clu_children_init(clu_children *set) {
 }
 
 static void drop_slots(clu_children *set) {
-  if (set->slots) clu_os_shared_free(set->slots, BYTES);
+  if (set->shared) clu_os_shared_free(set->shared, sizeof *set->shared);
   if (set->slots_fd != CLU_NO_FD) clu_os_close(set->slots_fd);
   free(set->used);
-  set->slots = NULL;
+  set->shared = NULL;
   set->used = NULL;
   set->slots_fd = CLU_NO_FD;
 }
@@ -34,10 +31,10 @@ void clu_children_fini(clu_children *set) {
 
 int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
   void *p;
-  if (!set->slots) {
-    int rc = clu_os_shared_new(BYTES, &p, &set->slots_fd, e);
+  if (!set->shared) {
+    int rc = clu_os_shared_new(sizeof *set->shared, &p, &set->slots_fd, e);
     if (rc != CLU_OK) return rc;
-    set->slots = p;
+    set->shared = p;
     set->used = calloc(CLU_SLOTS, 1);
     if (!set->used) {
       drop_slots(set);
@@ -48,7 +45,8 @@ int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
   while (set->used[set->from]) set->from = (set->from + 1) % CLU_SLOTS;
   *slot = set->from;
   set->used[*slot] = 1;
-  set->slots[*slot] = 0;
+  set->shared->cancel[*slot] = 0;
+  atomic_store(&set->shared->claim[*slot], 0);
   set->from = (set->from + 1) % CLU_SLOTS;
   set->live++;
   *fd = set->slots_fd;
@@ -90,7 +88,11 @@ int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const ch
 }
 
 volatile uint64_t *clu_child_cancel(const clu_child *c) {
-  return c->slot < 0 || !c->set->slots ? NULL : &c->set->slots[c->slot];
+  return c->slot < 0 || !c->set->shared ? NULL : &c->set->shared->cancel[c->slot];
+}
+
+clu_claim *clu_child_claim(const clu_child *c) {
+  return c->slot < 0 || !c->set->shared ? NULL : &c->set->shared->claim[c->slot];
 }
 
 static void drop(clu_child *c) {

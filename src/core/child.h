@@ -8,6 +8,7 @@
 #ifndef CLUTCH_CHILD_H
 #define CLUTCH_CHILD_H
 
+#include "claim.h"
 #include "os.h"
 
 typedef struct clu_child clu_child;
@@ -15,7 +16,7 @@ typedef struct clu_child clu_child;
 typedef struct clu_children {
   clu_child *first;
   int dying;           /* told to end and not reaped yet */
-  uint64_t *slots;     /* shared with the children: the request that each is to give up */
+  clu_shared *shared;  /* with the children */
   unsigned char *used;
   int from, live;
   clu_fd slots_fd;     /* open while there are children */
@@ -44,6 +45,8 @@ void clu_child_slot_free(clu_children *set, int slot);
 int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const char *folder, clu_child **out, clu_err *e);
 /* Where it reads what it is to give up; NULL: nowhere. */
 volatile uint64_t *clu_child_cancel(const clu_child *c);
+/* And which tasks it may start. */
+clu_claim *clu_child_claim(const clu_child *c);
 /* Whether it has ended; reaps it, after its process group was killed. */
 int clu_child_ended(clu_child *c);
 /* It is to have ended by `at` (clu_os_now()), else it is killed with its process group; 0: now. An earlier time

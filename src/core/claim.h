@@ -14,6 +14,14 @@
 
 typedef _Atomic uint64_t clu_claim;
 
+#define CLU_SLOTS 65536 /* nodes of one owner that are alive at a time */
+
+/* The memory that whoever starts nodes shares with them, a slot each. */
+typedef struct clu_shared {
+  volatile uint64_t cancel[CLU_SLOTS]; /* the request that the node is to give up */
+  clu_claim claim[CLU_SLOTS];
+} clu_shared;
+
 /* The node's: 1, `seq` is its to start; 0: it was taken back. */
 static inline int clu_claim_start(clu_claim *w, uint64_t seq) {
   uint64_t now = atomic_load(w);

@@ -86,7 +86,7 @@ static int room(void *array, size_t *cap, size_t n, size_t size) {
   return 1;
 }
 
-static unit *nth(node *nd, uint32_t k) { return &nd->q[(nd->head + k) & (nd->cap - 1)]; }
+static unit *nth(const node *nd, uint32_t k) { return &nd->q[(nd->head + k) & (nd->cap - 1)]; }
 
 static void set_hungry(clu_engine *e, int i, int yes) {
   node *nd = &e->nodes[i];
@@ -167,6 +167,7 @@ static void drop_job(clu_engine *e, clu_job *j) {
   else
     e->jobs = j->next;
   if (j->next) j->next->prev = j->prev;
+  free(j->spec.only);
   free(j->back);
   free(j->retry);
   free(j->attempts);
@@ -282,11 +283,21 @@ static void look_whether_hungry(clu_engine *e, int i) {
   set_hungry(e, i, yes);
 }
 
+static int may_do(const clu_job *j, int i) { return !j->spec.only || (i < j->spec.nonly && j->spec.only[i]); }
+
+/* Whether another node than `i` could do it. */
+static int others_may(const clu_engine *e, const clu_job *j, int i) {
+  if (!j->spec.only) return e->up > 1;
+  for (int k = 0; k < j->spec.nonly; k++)
+    if (k != i && j->spec.only[k] && clu_engine_is_up(e, k)) return 1;
+  return 0;
+}
+
 /* Takes a retry that may go to node `i`: 1, and it is in `a`. */
 static int pick_retry(clu_engine *e, clu_job *j, int i, clu_action *a) {
   for (size_t k = j->rhead; k < j->nretry && k < j->rhead + 16; k++) {
     again r = j->retry[k];
-    if (r.last == i && e->up > 1) continue;
+    if (r.last == i && others_may(e, j, i)) continue;
     j->retry[k] = j->retry[j->rhead++];
     if (j->rhead == j->nretry) j->rhead = j->nretry = 0;
     a->first = r.element;
@@ -607,6 +618,7 @@ static int relieve(clu_engine *e, uint64_t now) {
   for (int from = e->loaded, next, k = 0; from >= 0 && k < 16; from = next, k++) {
     node *nd = &e->nodes[from];
     next = nd->lnext;
+    if (!may_do(nth(nd, nd->len - 1)->job, i)) continue;
     if (clu_claim_look(nd->claim) <= nth(nd, 0)->seq) {
       if (now + LOOK_AGAIN < e->deadline) e->deadline = now + LOOK_AGAIN; /* nobody tells when it begins */
     } else {
@@ -622,7 +634,7 @@ static int relieve(clu_engine *e, uint64_t now) {
 static int give(clu_engine *e, int i, clu_action *a) {
   int k = 0;
   for (clu_job *j = e->waiting; j && k < 16; j = j->wnext, k++) {
-    if (!pick(e, j, i, a)) continue;
+    if (!may_do(j, i) || !pick(e, j, i, a)) continue;
     a->what = CLU_ACT_SEND;
     a->node = i;
     a->job = j;
@@ -684,6 +696,16 @@ void clu_engine_unsent(clu_engine *e, const clu_action *a) {
     retry_later(e, a->job, a->first, a->last, a->attempt - 1, 0);
   else
     wait_again(e, a->job, a->first, a->n);
+}
+
+int clu_engine_current(const clu_engine *e, int i, uint64_t seq, void **owner, uint64_t *element) {
+  const unit *u;
+  if (!clu_engine_is_up(e, i) || e->nodes[i].len == 0) return 0;
+  u = nth(&e->nodes[i], 0);
+  if (u->seq != seq || u->unwanted) return 0;
+  *owner = u->job->spec.owner;
+  *element = u->first;
+  return 1;
 }
 
 uint64_t clu_engine_deadline(const clu_engine *e) { return e->deadline; }

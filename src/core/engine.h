@@ -38,6 +38,8 @@ typedef struct clu_job_spec {
   uint32_t chunk;       /* elements that leave together; 0: as measured */
   uint64_t timeout_ns;  /* of one element; 0: none */
   void *owner;          /* the caller's, comes back in actions and endings */
+  unsigned char *only;  /* `nonly` flags by node: who may do it; the job's from then on, by malloc(). NULL: all may */
+  int nonly;
 } clu_job_spec;
 
 enum clu_act { CLU_ACT_NONE, CLU_ACT_SEND, CLU_ACT_INTERRUPT, CLU_ACT_KILL };
@@ -110,6 +112,8 @@ uint64_t clu_engine_deadline(const clu_engine *e);
  * is what has ended (CLU_END_ANSWER, or TIMEOUT or CANCELLED after an interrupt of the engine's); 0: nobody wants
  * it; -1: it was never asked that, the node is out of step and has to be given up. */
 int clu_engine_answer(clu_engine *e, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now, clu_ended *out);
+/* Whose task `seq` of node `i` is, if that is what it is at and somebody wants it: 1. */
+int clu_engine_current(const clu_engine *e, int i, uint64_t seq, void **owner, uint64_t *element);
 /* Elements that ended without an answer: 1 and the next of them, or 0. */
 int clu_engine_ended(clu_engine *e, clu_ended *out);
 

@@ -38,7 +38,7 @@ int clu_header_get(const unsigned char in[CLU_HEADER], clu_header *h) {
   h->len = clu_get32(in + 4);
   h->seq = clu_get64(in + 8);
   h->total = clu_get64(in + 16);
-  if (in[0] != CLU_MAGIC || in[3] != 0 || h->kind == 0 || h->kind > CLU_K_BYE ||
+  if (in[0] != CLU_MAGIC || in[3] != 0 || h->kind == 0 || h->kind >= CLU_K_AFTER_LAST ||
       (h->flags & ~CLU_ABORT) || h->len > CLU_FRAME_MAX || h->len > h->total ||
       h->total > INT64_MAX || ((h->flags & CLU_ABORT) && h->len))
     return CLU_PROTO;

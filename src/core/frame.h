@@ -34,7 +34,7 @@ enum clu_kind {
   CLU_K_HELLO,     /* ready; payload: pid as u64 */
   CLU_K_VALUE,     /* seq: the request; payload: 5 doubles of time, then the value */
   CLU_K_FAILED,    /* the same, the value is the error */
-  CLU_K_CANCELLED, /* the request was given up because the master asked for that */
+  CLU_K_CANCELLED, /* the request or task was given up because the master asked for that */
   /* master to fork server */
   CLU_K_SETUP,    /* payload: what to attach */
   CLU_K_SETTINGS, /* seq: number of the settings; payload: what the nodes that follow inherit */
@@ -45,13 +45,21 @@ enum clu_kind {
   CLU_K_STOP,     /* seq: the node; payload: u32 milliseconds of grace, then it is killed */
   CLU_K_QUIT,     /* end all */
   /* fork server to master */
-  CLU_K_READY,    /* payload: what was attached, or the error */
+  CLU_K_READY,    /* payload: what was attached, or the error; the shared memory's descriptor is passed along */
   CLU_K_APPLIED,  /* seq: number of the settings; payload: empty, or the error's text */
-  CLU_K_SPAWNED,  /* seq: the node; payload: u64 pid */
+  CLU_K_SPAWNED,  /* seq: the node; payload: u64 pid, u32 slot in the shared memory */
   CLU_K_REFUSED,  /* seq: the node; payload: the error's text */
   CLU_K_EXITED,   /* seq: the node; payload: u32 by_signal, u32 code */
   CLU_K_SIGNALLED,/* seq: the node: the CANCEL was delivered */
-  CLU_K_BYE       /* idle for too long */
+  CLU_K_BYE,      /* idle for too long */
+  /* tasks, see glue-tasks.h. Master to node */
+  CLU_K_JOB,      /* seq: the job; payload: what its tasks have in common */
+  CLU_K_TASKS,    /* seq: the first task, the others follow */
+  CLU_K_JOB_END,  /* seq: the job, of which nothing more will come */
+  /* node to master */
+  CLU_K_RESULT,   /* seq: the task */
+  CLU_K_RELAY,    /* seq: the task under way; payload: output or a condition of it */
+  CLU_K_AFTER_LAST
 };
 
 typedef struct clu_header {

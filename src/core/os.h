@@ -336,6 +336,8 @@ int clu_os_raise_fds(int64_t n);
 int clu_os_affinity_count(void);
 /* Threads of this process, or -1 where the system does not tell. */
 int clu_os_thread_count(void);
+/* Bytes of memory that a process has and does not share as files or shared memory, or -1. */
+int64_t clu_os_process_memory(clu_pid pid);
 /* user, system, elapsed, children's user, children's system seconds, as R's proc.time() */
 void clu_os_times(double out[5]);
 /* How the calling process may be told, when it was forked by others than this package, that these

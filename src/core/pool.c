@@ -68,24 +68,44 @@ clu_blob *clu_node_take(clu_node *nd, clu_req *r) {
  * not hit the work of another. */
 static void signal_stale_head(clu_node *nd) {
   clu_req *head = NULL;
-  unsigned char body[8];
   for (int i = 0; i < nd->nreqs && !head; i++)
     if (!nd->reqs[i].arrival) head = &nd->reqs[i];
-  if (!head || !head->stale || nd->state != CLU_NODE_READY) return;
+  if (head && head->stale) clu_node_interrupt(nd, head->seq);
+}
+
+void clu_node_interrupt(clu_node *nd, uint64_t seq) {
+  unsigned char body[8];
+  if (nd->state != CLU_NODE_READY) return;
   if (!nd->server) {
     /* its own process and our child, not reaped: the signal reaches nobody else */
     volatile uint64_t *cancel = nd->child ? clu_child_cancel(nd->child) : NULL;
-    if (!cancel || nd->child->ended || nd->child->pid != nd->pid || *cancel == head->seq) return;
-    *cancel = head->seq;
+    if (!cancel || nd->child->ended || nd->child->pid != nd->pid || *cancel == seq) return;
+    *cancel = seq;
     clu_os_kill(nd->pid, CLU_SIG_INT, 0);
     return;
   }
-  clu_put64(body, head->seq);
+  clu_put64(body, seq);
   if (clu_server_send(nd->server, CLU_K_CANCEL, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK)
     nd->signals++;
 }
 
-static void answered(clu_node *nd, clu_msg *m) {
+int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint64_t *seq) {
+  if (nd->state > CLU_NODE_READY) return CLU_DEAD;
+  if (n) *seq = nd->seq + 1;
+  if (clu_chan_send(&nd->chan, kind, *seq, body, CLU_NO_FD) != CLU_OK) return CLU_NOMEM;
+  nd->seq += n;
+  return CLU_OK;
+}
+
+void clu_node_push(clu_node *nd) { push(nd->loop, &nd->chan, &nd->interest, nd); }
+
+clu_claim *clu_node_claim(const clu_node *nd) {
+  if (!nd->server) return nd->child ? clu_child_claim(nd->child) : NULL;
+  return nd->server->shared && nd->slot >= 0 ? &nd->server->shared->claim[nd->slot] : NULL;
+}
+
+/* 1: it was a request's. */
+static int answered(clu_node *nd, clu_msg *m) {
   for (int i = 0; i < nd->nreqs; i++) {
     clu_req *r = &nd->reqs[i];
     if (r->seq != m->seq) continue;
@@ -100,8 +120,9 @@ static void answered(clu_node *nd, clu_msg *m) {
       nd->done++;
       signal_stale_head(nd); /* one that was given up may be next in line */
     }
-    return;
+    return 1;
   }
+  return 0;
 }
 
 int clu_node_call(clu_node *nd, clu_blob *body, uint64_t owner, int tag, clu_err *e) {
@@ -143,8 +164,10 @@ void clu_node_cancel(clu_node *nd, uint64_t owner) {
 }
 
 int clu_node_in_step(const clu_node *nd) {
+  uint32_t unwanted = 0;
   if (nd->state > CLU_NODE_READY) return 1;
-  if (nd->signals) return 0;
+  if (nd->tasks) nd->loop->tasks_at(nd, &unwanted);
+  if (nd->signals || unwanted) return 0;
   for (int i = 0; i < nd->nreqs; i++)
     if (nd->reqs[i].stale) return 0;
   return 1;
@@ -192,7 +215,9 @@ static void node_read(clu_node *nd, int fills) {
       } else if (m.kind == CLU_K_REFUSED) { /* it cannot serve, and says why */
         set_refusal(nd, m.body);
       } else if (m.kind == CLU_K_VALUE || m.kind == CLU_K_FAILED || m.kind == CLU_K_CANCELLED) {
-        answered(nd, &m);
+        if (!answered(nd, &m) && nd->tasks) nd->loop->on_task(nd, &m);
+      } else if ((m.kind == CLU_K_RESULT || m.kind == CLU_K_RELAY) && nd->tasks) {
+        nd->loop->on_task(nd, &m);
       }
       clu_blob_unref(m.body);
     }
@@ -222,6 +247,7 @@ static void unlink_node(clu_node *nd) {
 static void link_node(clu_loop *l, clu_node *nd) {
   nd->on.ready = node_ready;
   nd->loop = l;
+  nd->slot = -1;
   nd->id = ++l->next_id;
   nd->born = clu_os_now();
   nd->next = l->nodes;
@@ -336,6 +362,12 @@ int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
   return CLU_OK;
 }
 
+int clu_node_busy(const clu_node *nd) {
+  for (int i = 0; i < nd->nreqs; i++)
+    if (!nd->reqs[i].arrival) return 1;
+  return nd->tasks && nd->loop->tasks_at(nd, NULL) > 0;
+}
+
 void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
   unsigned char body[4];
   if (nd->state > CLU_NODE_READY) return;
@@ -362,9 +394,7 @@ void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
 
 void clu_node_free(clu_node *nd) {
   if (nd->state <= CLU_NODE_READY) {
-    int busy = 0;
-    for (int i = 0; i < nd->nreqs; i++) busy |= !nd->reqs[i].arrival;
-    if (!nd->stopping) clu_node_stop(nd, busy ? 0 : 2000); /* nobody can ask for its answer any more */
+    if (!nd->stopping) clu_node_stop(nd, clu_node_busy(nd) ? 0 : 2000); /* nobody can ask for its answer any more */
     node_over(nd);
   }
   while (nd->nreqs) drop_req(nd, &nd->reqs[nd->nreqs - 1]);
@@ -387,7 +417,7 @@ int clu_server_start(clu_loop *l, clu_spawn *spec, clu_server **out, clu_err *e)
   if (rc != CLU_OK) return rc;
   clu_os_move_high(&pair[0], 1024);
   s = calloc(1, sizeof *s);
-  if (!s || clu_chan_init(&s->chan, pair[0], INT64_MAX, 0) != CLU_OK) {
+  if (!s || clu_chan_init(&s->chan, pair[0], INT64_MAX, 1) != CLU_OK) {
     free(s);
     clu_os_close(pair[0]);
     clu_os_close(pair[1]);
@@ -460,6 +490,7 @@ void clu_server_unref(clu_server *s) {
   clu_server_reap(s);
   clu_blob_unref(s->ready);
   clu_blob_unref(s->refusal);
+  if (s->shared) clu_os_shared_free(s->shared, sizeof *s->shared);
   if (s->prev)
     s->prev->next = s->next;
   else
@@ -474,6 +505,15 @@ static clu_node *node_of(clu_server *s, uint64_t id) {
   return NULL;
 }
 
+/* Without it all works, but nothing that a node has not started can be taken back. */
+static void take_shared(clu_server *s) {
+  clu_fd fd = clu_chan_take_fd(&s->chan);
+  void *p;
+  if (fd == CLU_NO_FD) return;
+  if (!s->shared && clu_os_shared_map(fd, sizeof *s->shared, &p, NULL) == CLU_OK) s->shared = p;
+  clu_os_close(fd);
+}
+
 static void server_said(clu_server *s, clu_msg *m) {
   clu_node *nd;
   switch (m->kind) {
@@ -482,6 +522,7 @@ static void server_said(clu_server *s, clu_msg *m) {
     clu_blob_unref(s->ready);
     s->ready = m->body;
     m->body = NULL;
+    take_shared(s);
     break;
   case CLU_K_APPLIED:
     clu_blob_unref(s->refusal);
@@ -491,8 +532,11 @@ static void server_said(clu_server *s, clu_msg *m) {
     s->applied = s->refusal ? 0 : m->seq;
     break;
   case CLU_K_SPAWNED:
-    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 8)
+    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 12) {
+      uint32_t slot = clu_get32(m->body->data + 8);
       nd->pid = (clu_pid)clu_get64(m->body->data);
+      if (slot < CLU_SLOTS) nd->slot = (int)slot;
+    }
     break;
   case CLU_K_REFUSED:
     if ((nd = node_of(s, m->seq))) {

@@ -36,6 +36,10 @@ struct clu_loop {
   uint64_t deaths;   /* of nodes that nobody had stopped */
   int leaving;       /* nodes that nobody can kill, told to stop */
   int events;        /* seen by the last pump */
+  /* The caller's, for nodes with `tasks`: what has come of them, the body is the callee's to take (set it to
+   * NULL); and how many are with it, also of those that nobody wants any more. Called within clu_loop_pump(). */
+  void (*on_task)(clu_node *nd, clu_msg *m);
+  uint32_t (*tasks_at)(const clu_node *nd, uint32_t *unwanted);
 };
 
 enum clu_server_state { CLU_SERVER_STARTING, CLU_SERVER_READY, CLU_SERVER_ENDED };
@@ -57,6 +61,7 @@ struct clu_server {
   uint64_t applied;        /* number of the settings in force */
   uint64_t answered;       /* number of the settings last answered, refused ones too */
   clu_blob *refusal;       /* why they were refused */
+  clu_shared *shared;      /* with it and its nodes; NULL: not known yet, or not to be had */
   int live;                /* nodes of it that are not over */
 };
 
@@ -94,6 +99,8 @@ struct clu_node {
   uint64_t done;      /* answered, stale ones not counted */
   int signals;        /* cancels sent and not yet confirmed */
   int rank;           /* the caller's: its number in the cluster */
+  int slot;           /* of the server's shared memory, -1: not known yet */
+  void *tasks;        /* the caller's: who gives it tasks, if anybody */
 };
 
 int clu_loop_init(clu_loop *l, clu_err *e);
@@ -134,6 +141,15 @@ void clu_node_lose(clu_node *nd);
 int clu_node_gone(const clu_node *nd);
 /* Queues a request and sends what can be sent now. CLU_DEAD when the node is over. */
 int clu_node_call(clu_node *nd, clu_blob *body, uint64_t owner, int tag, clu_err *e);
+/* Queues a message about `n` tasks (or none), the first of which has the number `*seq`, the others the following.
+ * Leaves with clu_node_push(). CLU_OK, CLU_DEAD, CLU_NOMEM. */
+int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint64_t *seq);
+/* Sends what can be sent now. */
+void clu_node_push(clu_node *nd);
+/* Has it give up task `seq`, if that is what it is at. */
+void clu_node_interrupt(clu_node *nd, uint64_t seq);
+/* The word that says which tasks it may start; NULL: not known (yet). */
+clu_claim *clu_node_claim(const clu_node *nd);
 /* The oldest request that is not stale, or NULL. Valid until the next call of this module. */
 clu_req *clu_node_first(clu_node *nd);
 /* Removes `r`; its body is the caller's. */
@@ -142,6 +158,8 @@ clu_blob *clu_node_take(clu_node *nd, clu_req *r);
 void clu_node_cancel(clu_node *nd, uint64_t owner);
 /* Whether no stale request is left and no cancel is under way. */
 int clu_node_in_step(const clu_node *nd);
+/* Whether it has something to answer. */
+int clu_node_busy(const clu_node *nd);
 /* Tells it to end; after `grace_ms` its server kills it (0: at once). */
 void clu_node_stop(clu_node *nd, uint32_t grace_ms);
 /* Stops it if need be and frees it. */

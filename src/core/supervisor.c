@@ -34,9 +34,9 @@ int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, cons
   clu_os_set_blocking(control, 0);
   if ((rc = clu_chan_init(&sv->chan, control, INT64_MAX, 1)) != CLU_OK)
     return clu_fail(e, rc, 0, "not enough memory");
-  if ((rc = clu_os_shared_new(CLU_SLOTS * sizeof *sv->slots, &p, &sv->slots_fd, e)) != CLU_OK)
+  if ((rc = clu_os_shared_new(sizeof *sv->shared, &p, &sv->slots_fd, e)) != CLU_OK)
     return rc;
-  sv->slots = p;
+  sv->shared = p;
   if ((rc = clu_os_watch_start(&sv->signals, e)) != CLU_OK) return rc;
   if (!(sv->poller = clu_poller_new(e))) return CLU_SYS;
   sv->interest = CLU_READ;
@@ -72,7 +72,9 @@ void clu_supervisor_fini(clu_supervisor *sv) {
 }
 
 int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n) {
-  return clu_chan_send_bytes(&sv->chan, kind, seq, p, n, CLU_NO_FD);
+  clu_fd pass = CLU_NO_FD;
+  if (kind == CLU_K_READY) clu_os_dup(sv->slots_fd, &pass);
+  return clu_chan_send_bytes(&sv->chan, kind, seq, p, n, pass);
 }
 
 static clu_sv_node *find(clu_supervisor *sv, uint64_t id) {
@@ -160,7 +162,8 @@ static int take_slot(clu_supervisor *sv) {
     int i = (sv->slot_from + k) % CLU_SLOTS;
     if (!sv->slot_used[i]) {
       sv->slot_used[i] = 1;
-      sv->slots[i] = 0;
+      sv->shared->cancel[i] = 0;
+      atomic_store(&sv->shared->claim[i], 0);
       sv->slot_from = (i + 1) % CLU_SLOTS; /* the freed one rests: its old owner may still be dying */
       return i;
     }
@@ -218,7 +221,7 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
   clu_fd fd = clu_chan_take_fd(&sv->chan);
   int slot, by_exec = m->body && m->body->size > 0 && m->body->data[0] == 1;
   clu_pid pid = 0;
-  unsigned char answer[8];
+  unsigned char answer[12];
   if (fd == CLU_NO_FD) {
     refuse(sv, m->seq, "its end of the data socket did not arrive");
     return 0;
@@ -246,7 +249,8 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
       close_output(sv);
       b->id = m->seq;
       b->fd = fd;
-      b->cancel = &sv->slots[slot];
+      b->cancel = &sv->shared->cancel[slot];
+      b->claim = &sv->shared->claim[slot];
       b->parent = me;
       clu_os_on_term(me, sv->tmp); /* with this server gone, its folder is of no more use either */
       if (clu_os_follow_parent(me) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
@@ -264,6 +268,7 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
     return 0;
   }
   clu_put64(answer, (uint64_t)pid);
+  clu_put32(answer + 8, (uint32_t)slot);
   clu_supervisor_answer(sv, CLU_K_SPAWNED, m->seq, answer, sizeof answer);
   return 0;
 no_process:
@@ -301,7 +306,7 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     return 1;
   case CLU_K_CANCEL:
     if ((nd = find(sv, m->seq)) && m->body && m->body->size == 8) {
-      sv->slots[nd->slot] = clu_get64(m->body->data);
+      sv->shared->cancel[nd->slot] = clu_get64(m->body->data);
       clu_os_kill(nd->pid, CLU_SIG_INT, 1);
       clu_os_kill(nd->pid, CLU_SIG_NUDGE, 0); /* R may be in system(), which ignores the other */
     }

@@ -8,9 +8,8 @@
 #define CLUTCH_SUPERVISOR_H
 
 #include "chan.h"
+#include "claim.h"
 #include "os.h"
-
-#define CLU_SLOTS 65536 /* nodes alive at a time */
 
 struct clu_sv_node;
 
@@ -21,7 +20,7 @@ typedef struct clu_supervisor {
   clu_pid master;
   struct clu_sv_node *nodes;
   int n, cap;
-  uint64_t *slots;     /* shared with the nodes: the request that each is to give up */
+  clu_shared *shared;  /* with the nodes; the master gets its descriptor with READY */
   unsigned char *slot_used;
   int slot_from;
   clu_fd slots_fd;
@@ -46,6 +45,7 @@ typedef struct clu_birth {
   uint64_t id;
   clu_fd fd;                 /* its end of the data socket, owned */
   volatile uint64_t *cancel; /* the request it is to give up */
+  clu_claim *claim;          /* the tasks that it may start */
   clu_pid parent;
   char tmp[1024];
 } clu_birth;

@@ -232,3 +232,15 @@ int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e) {
   *fd = f;
   return CLU_OK;
 }
+
+int64_t clu_os_process_memory(clu_pid pid) {
+  char path[64], text[128];
+  long long size, resident, shared;
+  FILE *f;
+  int n;
+  snprintf(path, sizeof path, "/proc/%lld/statm", (long long)pid);
+  if (!(f = fopen(path, "re"))) return -1;
+  n = fgets(text, sizeof text, f) && sscanf(text, "%lld %lld %lld", &size, &resident, &shared) == 3;
+  fclose(f);
+  return n ? (int64_t)(resident - shared) * sysconf(_SC_PAGESIZE) : -1;
+}

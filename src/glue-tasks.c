@@ -1,0 +1,807 @@
+/* The master's tasks: drives the engine with the bytes, clocks and signals that it does not know of.
+ *
+ * A `tasks` belongs to a cluster, as external pointer; its protected value is the list of the nodes' handles. A
+ * `tjob` is one job, an external pointer too: its protected value is a list of its elements, values and logs. What
+ * comes from a node within clu_loop_pump() is only queued, as bytes: no R function is called there.
+ */
+#include "glue-master.h"
+#include "glue-tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine.h"
+#include "core/streams.h"
+
+static const int64_t SLICE = 100000000;  /* ns without a look at interrupts, at most */
+static const uint64_t MEMORY_EVERY = 20000000; /* ns between looks at the nodes' memory */
+
+#define SPIN 50000 /* ns; see glue-node.c */
+
+typedef struct tasks tasks;
+
+typedef struct tnode {
+  tasks *of;
+  int index;
+  uint64_t id;         /* of the clu_node that the engine knows of; 0: none */
+  int over_memory, killed; /* ended by us, and why */
+} tnode;
+
+/* Queued until R asks for it. */
+typedef struct note {
+  struct note *next;
+  uint64_t element;
+  uint32_t flags;
+  clu_blob *body;
+} note;
+typedef struct notes {
+  note *first, *last;
+} notes;
+
+typedef struct failure {
+  uint64_t element;
+  int why, cause, node;
+  uint32_t attempt;
+} failure;
+
+typedef struct tjob {
+  struct tjob *next;
+  SEXP self;           /* the external pointer, whose finalizer frees this */
+  tasks *of;
+  clu_job *job;
+  uint64_t number;
+  clu_blob *about;     /* the JOB message */
+  uint64_t *told;      /* ids of the nodes that have it */
+  int ntold;
+  int seeded, bare;
+  uint32_t seed[6];    /* the stream of element 0 */
+  double max_memory;   /* bytes; 0: no limit */
+  notes results, relays;
+  failure *failures;
+  size_t nfailures, capfailures;
+  uint64_t answered, bytes_in, bytes_out;
+  unsigned char *ended; /* a flag an element */
+  uint64_t n, ready;   /* elements; those at the beginning that have all ended */
+} tjob;
+
+typedef struct record {
+  uint64_t job, element, began, took, sent;
+  uint32_t attempt, bytes;
+  int node, ok;
+} record;
+
+typedef struct death {
+  int index, cause, over_memory, killed;
+} death;
+
+struct tasks {
+  clu_engine *e;
+  tnode *nodes;
+  int n;
+  tjob *jobs;
+  uint64_t numbers, looked_at_memory;
+  int causes;
+  death *deaths;       /* not told to R yet */
+  size_t ndeaths, capdeaths;
+  record *trace;       /* a ring once it is full */
+  size_t ntrace, captrace, most;
+};
+
+/* ---- pieces ---- */
+
+static SEXP tag_tasks(void) { return Rf_install("clutch_tasks"); }
+static SEXP tag_job(void) { return Rf_install("clutch_job"); }
+
+static void add_note(notes *q, uint64_t element, uint32_t flags, clu_blob *body) {
+  note *x = malloc(sizeof *x);
+  if (!x) return; /* seen as an element without a value */
+  x->next = NULL;
+  x->element = element;
+  x->flags = flags;
+  x->body = body ? clu_blob_ref(body) : NULL;
+  if (q->last)
+    q->last->next = x;
+  else
+    q->first = x;
+  q->last = x;
+}
+
+/* The body is the caller's. */
+static int take_note(notes *q, note *out) {
+  note *x = q->first;
+  if (!x) return 0;
+  *out = *x;
+  q->first = x->next;
+  if (!q->first) q->last = NULL;
+  free(x);
+  return 1;
+}
+
+static void drop_notes(notes *q) {
+  note x;
+  while (take_note(q, &x)) clu_blob_unref(x.body);
+}
+
+static void add_failure(tjob *j, const clu_ended *x) {
+  failure *f;
+  if (j->nfailures == j->capfailures) {
+    size_t cap = j->capfailures ? 2 * j->capfailures : 4;
+    failure *more = realloc(j->failures, cap * sizeof *more);
+    if (!more) return;
+    j->failures = more;
+    j->capfailures = cap;
+  }
+  f = &j->failures[j->nfailures++];
+  j->ended[x->element] = 1;
+  f->element = x->element;
+  f->why = x->why;
+  f->cause = x->cause;
+  f->node = x->node;
+  f->attempt = x->attempt;
+}
+
+static void add_trace(tasks *t, const tjob *j, const clu_ended *x, uint64_t began, uint64_t took, size_t bytes, int ok) {
+  record *r;
+  if (t->most == 0) return;
+  if (t->ntrace < t->most && t->ntrace == t->captrace) {
+    size_t cap = t->captrace ? 2 * t->captrace : 256;
+    record *more;
+    if (cap > t->most) cap = t->most;
+    more = realloc(t->trace, cap * sizeof *more);
+    if (!more) return;
+    t->trace = more;
+    t->captrace = cap;
+  }
+  r = &t->trace[t->ntrace++ % t->captrace];
+  r->job = j->number;
+  r->element = x->element;
+  r->node = x->node;
+  r->attempt = x->attempt;
+  r->sent = x->sent;
+  r->began = began;
+  r->took = took;
+  r->bytes = (uint32_t)(bytes > UINT32_MAX ? UINT32_MAX : bytes);
+  r->ok = ok;
+}
+
+static clu_node *node_at(SEXP handles, int i) { return R_ExternalPtrAddr(VECTOR_ELT(handles, i)); }
+
+static void kill_node(clu_node *nd, tnode *at) {
+  at->killed = 1;
+  clu_node_stop(nd, 0);
+}
+
+/* ---- what nodes say, within clu_loop_pump() ---- */
+
+static void on_task(clu_node *nd, clu_msg *m) {
+  tnode *at = nd->tasks;
+  tasks *t = at->of;
+  clu_ended x;
+  tjob *j;
+  int rc;
+  uint64_t now = clu_os_now(), began = now, took = 0;
+  uint32_t flags = 0;
+  void *owner;
+  uint64_t element;
+  if (at->id != nd->id) return; /* the engine has given it up */
+  if (m->kind == CLU_K_RELAY) {
+    if (m->body && clu_engine_current(t->e, at->index, m->seq, &owner, &element))
+      add_note(&((tjob *)owner)->relays, element, 0, m->body);
+    return;
+  }
+  if (m->kind == CLU_K_RESULT && m->body && m->body->size >= CLU_RESULT_HEAD) {
+    flags = clu_get32(m->body->data);
+    began = clu_get64(m->body->data + 8);
+    took = clu_get64(m->body->data + 16);
+    if (!nd->server && !nd->child) began = now - took; /* another clock */
+  }
+  rc = clu_engine_answer(t->e, at->index, m->seq, m->kind == CLU_K_CANCELLED, took, now, &x);
+  if (rc < 0) kill_node(nd, at);
+  if (rc <= 0) return;
+  nd->done++;
+  j = x.owner;
+  if (x.why == CLU_END_ANSWER && m->kind == CLU_K_CANCELLED) x.why = CLU_END_CANCELLED;
+  add_trace(t, j, &x, began, took, m->body ? m->body->size : 0, x.why == CLU_END_ANSWER && !(flags & CLU_RESULT_ERROR));
+  if (x.why != CLU_END_ANSWER) {
+    add_failure(j, &x);
+    return;
+  }
+  j->answered++;
+  j->bytes_in += m->body->size;
+  if (flags & CLU_RESULT_ERROR) add_failure(j, &x);
+  add_note(&j->results, x.element, flags, m->body);
+}
+
+static uint32_t tasks_at(const clu_node *nd, uint32_t *unwanted) {
+  tnode *at = nd->tasks;
+  if (at->id != nd->id) return 0;
+  return clu_engine_at(at->of->e, at->index, unwanted);
+}
+
+/* ---- life ---- */
+
+static void forget_job(tjob *j) {
+  tasks *t = j->of;
+  if (t) {
+    tjob **at = &t->jobs;
+    while (*at && *at != j) at = &(*at)->next;
+    if (*at) *at = j->next;
+    clu_job_free(t->e, j->job, clu_os_now());
+  }
+  j->of = NULL;
+  j->job = NULL;
+}
+
+static void tell_job_end(tasks *t, SEXP handles, tjob *j) {
+  for (int i = 0; i < j->ntold; i++) {
+    clu_node *nd = i < t->n ? node_at(handles, i) : NULL;
+    uint64_t seq = j->number;
+    if (!nd || !j->told[i] || nd->id != j->told[i]) continue;
+    if (clu_node_tasks(nd, CLU_K_JOB_END, NULL, 0, &seq) == CLU_OK) clu_node_push(nd);
+    j->told[i] = 0;
+  }
+}
+
+static void actions(tasks *t, SEXP handles, int may_send);
+
+static void job_finalize(SEXP x) {
+  tjob *j = R_ExternalPtrAddr(x);
+  R_ClearExternalPtr(x);
+  if (!j) return;
+  clu_count_handle(-1);
+  if (j->of && clu_loop_is_ours()) {
+    tasks *t = j->of;
+    SEXP handles = VECTOR_ELT(R_ExternalPtrProtected(x), 0);
+    forget_job(j);
+    actions(t, handles, 0); /* who is at it is interrupted */
+    tell_job_end(t, handles, j);
+  }
+  drop_notes(&j->results);
+  drop_notes(&j->relays);
+  clu_blob_unref(j->about);
+  free(j->told);
+  free(j->ended);
+  free(j->failures);
+  free(j);
+}
+
+static void tasks_finalize(SEXP x) {
+  tasks *t = R_ExternalPtrAddr(x);
+  SEXP handles = R_ExternalPtrProtected(x);
+  R_ClearExternalPtr(x);
+  if (!t) return;
+  clu_count_handle(-1);
+  for (tjob *j = t->jobs; j; j = j->next) {
+    j->of = NULL;
+    j->job = NULL;
+  }
+  for (int i = 0; i < t->n && clu_loop_is_ours(); i++) {
+    clu_node *nd = node_at(handles, i); /* NULL: its finalizer came first */
+    if (nd && nd->tasks == &t->nodes[i]) nd->tasks = NULL;
+  }
+  clu_engine_free(t->e);
+  free(t->nodes);
+  free(t->deaths);
+  free(t->trace);
+  free(t);
+}
+
+static tasks *get_tasks(SEXP x) {
+  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_tasks() || !R_ExternalPtrAddr(x))
+    clu_raise("stopped", "this cluster belongs to another R session: it was saved and loaded again");
+  clu_need_loop();
+  return R_ExternalPtrAddr(x);
+}
+
+static tjob *get_job(SEXP x) {
+  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_job() || !R_ExternalPtrAddr(x))
+    clu_raise("argument", "this task belongs to another R session: it was saved and loaded again");
+  clu_need_loop();
+  return R_ExternalPtrAddr(x);
+}
+
+/* For a cluster with these nodes. `grace`: seconds that an interrupted task has to end. `most`: tasks remembered. */
+SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
+  int n = Rf_length(handles);
+  tasks *t;
+  SEXP x;
+  clu_need_loop();
+  x = PROTECT(clu_shell(tag_tasks(), handles, tasks_finalize));
+  t = calloc(1, sizeof *t);
+  if (t) t->e = clu_engine_new((uint64_t)(1e9 * Rf_asReal(grace)));
+  if (t) t->nodes = calloc((size_t)n + 1, sizeof *t->nodes);
+  if (!t || !t->e || !t->nodes) {
+    if (t) clu_engine_free(t->e);
+    if (t) free(t->nodes);
+    free(t);
+    clu_raise("memory", "not enough memory");
+  }
+  t->n = n;
+  t->most = (size_t)Rf_asReal(most);
+  for (int i = 0; i < n; i++) {
+    t->nodes[i].of = t;
+    t->nodes[i].index = i;
+  }
+  clu_the_loop.on_task = on_task;
+  clu_the_loop.tasks_at = tasks_at;
+  R_SetExternalPtrAddr(x, t);
+  clu_count_handle(1);
+  UNPROTECT(1);
+  return x;
+}
+
+static void look_at_nodes(tasks *t, SEXP handles);
+
+/* From now on node `index` (from 1) has its part in the work. NA: it is dead and has to be replaced; FALSE: stopped. */
+SEXP ffi_tasks_attach(SEXP x, SEXP index) {
+  tasks *t = get_tasks(x);
+  int i = Rf_asInteger(index) - 1;
+  clu_node *nd = i >= 0 && i < t->n ? node_at(R_ExternalPtrProtected(x), i) : NULL;
+  if (!nd) clu_raise("argument", "there is no node %d", i + 1);
+  if (nd->state != CLU_NODE_READY) return Rf_ScalarLogical(nd->state == CLU_NODE_DEAD || t->nodes[i].killed ? NA_LOGICAL : FALSE);
+  if (t->nodes[i].id == nd->id) return Rf_ScalarLogical(TRUE);
+  if (t->nodes[i].id) look_at_nodes(t, R_ExternalPtrProtected(x)); /* the one before has ended unseen */
+  t->nodes[i].id = nd->id;
+  t->nodes[i].over_memory = t->nodes[i].killed = 0;
+  nd->tasks = &t->nodes[i];
+  if (clu_engine_up(t->e, i, clu_node_claim(nd)) != CLU_OK) clu_raise("memory", "not enough memory");
+  return Rf_ScalarLogical(TRUE);
+}
+
+/* A job: `about` goes to each node once, `elements` is a list or a plain vector, or NULL: one task without an element.
+ * `spec`: retries, chunk, timeout in seconds, max_memory in bytes. `seed`: six integers or NULL. `only`: numbers of the
+ * nodes that may do it, or NULL. */
+SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
+  tasks *t = get_tasks(x);
+  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 4)), out = PROTECT(clu_shell(tag_job(), prot, job_finalize));
+  R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
+  clu_job_spec s;
+  clu_blob *b;
+  tjob *j;
+  SET_VECTOR_ELT(prot, 0, R_ExternalPtrProtected(x));
+  SET_VECTOR_ELT(prot, 1, elements);
+  SET_VECTOR_ELT(prot, 2, Rf_allocVector(VECSXP, n));
+  b = clu_serialize(NULL, about);
+  j = calloc(1, sizeof *j);
+  if (j) j->told = calloc((size_t)t->n + 1, sizeof *j->told);
+  if (j) j->ended = calloc((size_t)n + 1, 1);
+  memset(&s, 0, sizeof s);
+  s.nonly = only == R_NilValue ? 0 : t->n;
+  if (s.nonly) s.only = calloc((size_t)t->n, 1);
+  for (R_xlen_t i = 0; s.only && i < Rf_xlength(only); i++)
+    if (INTEGER(only)[i] >= 1 && INTEGER(only)[i] <= t->n) s.only[INTEGER(only)[i] - 1] = 1;
+  s.n = (uint64_t)n;
+  s.retries = (uint32_t)REAL(spec)[0];
+  s.chunk = (uint32_t)REAL(spec)[1];
+  s.timeout_ns = (uint64_t)(1e9 * REAL(spec)[2]);
+  s.owner = j;
+  if (j && j->told && j->ended && (s.only || !s.nonly)) j->job = clu_job_new(t->e, &s);
+  if (!j || !j->job) {
+    if (j) free(j->told);
+    if (j) free(j->ended);
+    free(j);
+    free(s.only);
+    clu_blob_unref(b);
+    clu_raise("memory", "not enough memory");
+  }
+  j->about = b;
+  j->ntold = t->n;
+  j->max_memory = REAL(spec)[3];
+  j->bare = elements == R_NilValue;
+  j->seeded = seed != R_NilValue;
+  for (int i = 0; i < 6 && j->seeded; i++) j->seed[i] = (uint32_t)INTEGER(seed)[i];
+  j->number = ++t->numbers;
+  j->n = (uint64_t)n;
+  j->of = t;
+  j->next = t->jobs;
+  t->jobs = j;
+  R_SetExternalPtrAddr(out, j);
+  j->self = out;
+  clu_count_handle(1);
+  UNPROTECT(2);
+  return out;
+}
+
+/* ---- work ---- */
+
+/* Nodes that are over, and those whose claim word is known only now. */
+static void look_at_nodes(tasks *t, SEXP handles) {
+  for (int i = 0; i < t->n; i++) {
+    tnode *at = &t->nodes[i];
+    clu_node *nd;
+    int cause;
+    if (!at->id) continue;
+    nd = node_at(handles, i);
+    if (nd && nd->id == at->id && nd->state <= CLU_NODE_READY) continue;
+    at->id = 0;
+    cause = ++t->causes;
+    if (nd && nd->tasks == at) nd->tasks = NULL;
+    clu_engine_down(t->e, i, cause, !at->over_memory, nd && !nd->server && !nd->child);
+    if (t->ndeaths == t->capdeaths) {
+      size_t cap = t->capdeaths ? 2 * t->capdeaths : 8;
+      death *more = realloc(t->deaths, cap * sizeof *more);
+      if (!more) continue;
+      t->deaths = more;
+      t->capdeaths = cap;
+    }
+    t->deaths[t->ndeaths].index = i;
+    t->deaths[t->ndeaths].cause = cause;
+    t->deaths[t->ndeaths].over_memory = at->over_memory;
+    t->deaths[t->ndeaths++].killed = at->killed;
+  }
+}
+
+static void look_at_endings(tasks *t) {
+  clu_ended x;
+  while (clu_engine_ended(t->e, &x)) {
+    add_failure(x.owner, &x);
+    add_trace(t, x.owner, &x, clu_os_now(), 0, 0, 0);
+  }
+}
+
+static void look_at_memory(tasks *t, SEXP handles) {
+  uint64_t now = clu_os_now();
+  double least = 0;
+  for (tjob *j = t->jobs; j; j = j->next)
+    if (j->max_memory > 0 && clu_job_left(j->job) && (least == 0 || j->max_memory < least)) least = j->max_memory;
+  if (least == 0 || now - t->looked_at_memory < MEMORY_EVERY) return;
+  t->looked_at_memory = now;
+  for (int i = 0; i < t->n; i++) {
+    tnode *at = &t->nodes[i];
+    clu_node *nd = at->id ? node_at(handles, i) : NULL;
+    if (!nd || nd->id != at->id || at->over_memory || clu_engine_at(t->e, i, NULL) == 0) continue;
+    if ((double)clu_os_process_memory(nd->pid) <= least) continue;
+    at->over_memory = 1;
+    kill_node(nd, at);
+  }
+}
+
+typedef struct {
+  tasks *t;
+  tjob *j;
+  clu_action a;
+  clu_blob *body;
+} sending;
+
+static SEXP slice(SEXP x, R_xlen_t from, R_xlen_t n) {
+  SEXP out = PROTECT(Rf_allocVector(TYPEOF(x), n));
+  switch (TYPEOF(x)) {
+  case INTSXP: memcpy(INTEGER(out), INTEGER_RO(x) + from, (size_t)n * sizeof(int)); break;
+  case LGLSXP: memcpy(LOGICAL(out), LOGICAL_RO(x) + from, (size_t)n * sizeof(int)); break;
+  case REALSXP: memcpy(REAL(out), REAL_RO(x) + from, (size_t)n * sizeof(double)); break;
+  case STRSXP:
+    for (R_xlen_t i = 0; i < n; i++) SET_STRING_ELT(out, i, STRING_ELT(x, from + i));
+    break;
+  default:
+    for (R_xlen_t i = 0; i < n; i++) SET_VECTOR_ELT(out, i, VECTOR_ELT(x, from + i));
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+static SEXP tasks_bytes(void *data) {
+  sending *s = data;
+  unsigned char head[CLU_TASKS_HEAD];
+  uint32_t flags = (s->j->seeded ? CLU_TASKS_SEEDED : 0) | (s->j->bare ? CLU_TASKS_BARE : 0), seed[6];
+  clu_blob *b;
+  memcpy(seed, s->j->seed, sizeof seed);
+  if (s->j->seeded) clu_stream_jump(seed, s->a.first);
+  clu_put64(head, s->j->number);
+  clu_put32(head + 8, s->a.n);
+  clu_put32(head + 12, s->a.attempt);
+  clu_put32(head + 16, flags);
+  clu_put32(head + 20, 0);
+  for (int i = 0; i < 6; i++) clu_put32(head + 24 + 4 * i, seed[i]);
+  b = clu_blob_new(sizeof head + 64);
+  if (!b) Rf_error("not enough memory");
+  clu_blob_append(b, head, sizeof head);
+  if (!s->j->bare) {
+    SEXP part = PROTECT(slice(VECTOR_ELT(R_ExternalPtrProtected(s->j->self), 1), (R_xlen_t)s->a.first, (R_xlen_t)s->a.n));
+    b = clu_serialize(b, part);
+    UNPROTECT(1);
+  }
+  s->body = b;
+  return R_NilValue;
+}
+
+/* An interrupt, or an element that cannot be serialized: it waits again, its job will be freed. */
+static void unsent(void *data, Rboolean jump) {
+  sending *s = data;
+  if (jump) clu_engine_unsent(s->t->e, &s->a);
+}
+
+static void send(tasks *t, SEXP handles, const clu_action *a) {
+  static SEXP token;
+  tjob *j = a->owner;
+  clu_node *nd = node_at(handles, a->node);
+  uint64_t seq = j->number;
+  sending s;
+  int rc = CLU_OK;
+  if (!token) {
+    token = R_MakeUnwindCont();
+    R_PreserveObject(token);
+  }
+  s.t = t;
+  s.j = j;
+  s.a = *a;
+  s.body = NULL;
+  R_UnwindProtect(tasks_bytes, &s, unsent, &s, token);
+  clu_engine_claim(t->e, a->node, clu_node_claim(nd));
+  if (j->told[a->node] != nd->id) {
+    rc = clu_node_tasks(nd, CLU_K_JOB, j->about, 0, &seq);
+    if (rc == CLU_OK) {
+      j->told[a->node] = nd->id;
+      j->bytes_out += j->about->size;
+    }
+  }
+  if (rc == CLU_OK) rc = clu_node_tasks(nd, CLU_K_TASKS, s.body, a->n, &seq);
+  if (rc == CLU_OK) {
+    j->bytes_out += s.body->size;
+    if (clu_engine_sent(t->e, a, seq, s.body->size, clu_os_now()) != CLU_OK) kill_node(nd, &t->nodes[a->node]);
+  } else {
+    clu_engine_unsent(t->e, a);
+    kill_node(nd, &t->nodes[a->node]);
+  }
+  clu_blob_unref(s.body);
+}
+
+/* Does what the engine wants. Only where it may send, it may jump. */
+static void actions(tasks *t, SEXP handles, int may_send) {
+  clu_action a;
+  clu_node *last = NULL;
+  for (int k = 0; k < 256; k++) {
+    clu_node *nd;
+    clu_engine_next(t->e, clu_os_now(), &a);
+    if (a.what == CLU_ACT_NONE) break;
+    nd = node_at(handles, a.node);
+    if (a.what == CLU_ACT_SEND && !may_send) {
+      clu_engine_unsent(t->e, &a);
+      break;
+    }
+    if (a.what == CLU_ACT_SEND) {
+      if (last && last != nd) clu_node_push(last);
+      last = nd;
+      send(t, handles, &a);
+    } else if (a.what == CLU_ACT_INTERRUPT) {
+      clu_node_interrupt(nd, a.seq);
+    } else {
+      kill_node(nd, &t->nodes[a.node]);
+    }
+  }
+  if (last) clu_node_push(last);
+}
+
+/* Results that have come become values. */
+static void take_results(tjob *j, SEXP prot) {
+  note x;
+  while (take_note(&j->results, &x)) {
+    SEXP v;
+    if (!x.body) continue;
+    v = PROTECT(clu_unserialize(x.body, CLU_RESULT_HEAD)); /* gives it back */
+    if (x.flags & CLU_RESULT_LOG) {
+      if (VECTOR_ELT(prot, 3) == R_NilValue)
+        SET_VECTOR_ELT(prot, 3, Rf_allocVector(VECSXP, Rf_xlength(VECTOR_ELT(prot, 2))));
+      SET_VECTOR_ELT(VECTOR_ELT(prot, 3), (R_xlen_t)x.element, VECTOR_ELT(v, 1));
+      v = VECTOR_ELT(v, 0);
+    }
+    SET_VECTOR_ELT(VECTOR_ELT(prot, 2), (R_xlen_t)x.element, v);
+    j->ended[x.element] = 1;
+    UNPROTECT(1);
+  }
+}
+
+enum { TIME_UP = 0, DONE, DEATHS, RELAY, FAILED, NO_NODE };
+
+/* Works for at most `seconds`, or until there is something to be done about `job` (may be NULL), of whose failures
+ * `seen` are known. */
+SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
+  tasks *t = get_tasks(x);
+  SEXP handles = R_ExternalPtrProtected(x);
+  tjob *j = job == R_NilValue ? NULL : get_job(job);
+  uint64_t deadline = clu_in_seconds(seconds), looked = clu_os_now(), spin_end = looked + SPIN;
+  size_t known = (size_t)Rf_asReal(seen);
+  for (;;) {
+    clu_err e = {0, 0, ""};
+    uint64_t now, next;
+    int64_t wait = SLICE;
+    look_at_nodes(t, handles);
+    look_at_memory(t, handles);
+    actions(t, handles, 1);
+    look_at_endings(t);
+    if (j) take_results(j, R_ExternalPtrProtected(job));
+    if (t->ndeaths) return Rf_ScalarInteger(DEATHS);
+    if (j && j->relays.first) return Rf_ScalarInteger(RELAY);
+    if (j && j->nfailures > known) return Rf_ScalarInteger(FAILED);
+    if (j && (!j->job || clu_job_left(j->job) == 0)) return Rf_ScalarInteger(DONE);
+    if (j && clu_engine_nodes_up(t->e) == 0) return Rf_ScalarInteger(NO_NODE);
+    now = clu_os_now();
+    if (now >= deadline) return Rf_ScalarInteger(TIME_UP);
+    if (now < spin_end) { /* an answer that comes soon is here before a sleeper would be awake */
+      wait = 0;
+    } else {
+      next = clu_engine_deadline(t->e);
+      if (next < deadline && next > now && (uint64_t)wait > next - now) wait = (int64_t)(next - now);
+      if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);
+    }
+    if (clu_loop_pump(&clu_the_loop, wait, &e) != CLU_OK) clu_raise_err(&e);
+    if (clu_the_loop.events == 0 && wait == 0) clu_os_yield();
+    if (clu_the_loop.events > 0) spin_end = clu_os_now() + SPIN;
+    if ((clu_the_loop.events == 0 && wait) || now - looked > (uint64_t)SLICE / 4) {
+      R_CheckUserInterrupt(); /* may jump: nothing is held here */
+      looked = clu_os_now();
+    }
+  }
+}
+
+/* Deaths since the last time: list(index, cause, over_memory, killed, info) each: `killed`, by us. */
+SEXP ffi_tasks_deaths(SEXP x) {
+  static const char *names[] = {"index", "cause", "over_memory", "killed", "info", ""};
+  tasks *t = get_tasks(x);
+  int n = (int)t->ndeaths;
+  SEXP out = PROTECT(Rf_allocVector(VECSXP, n));
+  for (int i = 0; i < n; i++) {
+    death d = t->deaths[i];
+    SEXP one = PROTECT(Rf_mkNamed(VECSXP, names));
+    clu_node *nd = node_at(R_ExternalPtrProtected(x), d.index);
+    SET_VECTOR_ELT(one, 0, Rf_ScalarInteger(d.index + 1));
+    SET_VECTOR_ELT(one, 1, Rf_ScalarInteger(d.cause));
+    SET_VECTOR_ELT(one, 2, Rf_ScalarLogical(d.over_memory));
+    SET_VECTOR_ELT(one, 3, Rf_ScalarLogical(d.killed));
+    if (nd) {
+      clu_await_reason(nd);
+      SET_VECTOR_ELT(one, 4, clu_node_info(nd));
+    }
+    SET_VECTOR_ELT(out, i, one);
+    UNPROTECT(1);
+  }
+  memmove(t->deaths, t->deaths + n, (t->ndeaths - (size_t)n) * sizeof *t->deaths);
+  t->ndeaths -= (size_t)n;
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- what R asks of a job ---- */
+
+/* list(left, answered, time in s, bytes_out, bytes_in, about_bytes) */
+SEXP ffi_job_state(SEXP job) {
+  static const char *names[] = {"left", "waiting", "answered", "time", "bytes_out", "bytes_in", "about", "failures", ""};
+  tjob *j = get_job(job);
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  double v[8] = {0, 0, (double)j->answered, 0, (double)j->bytes_out, (double)j->bytes_in, (double)j->about->size,
+                 (double)j->nfailures};
+  if (j->job) {
+    v[0] = (double)clu_job_left(j->job);
+    v[1] = (double)clu_job_waiting(j->job);
+    v[3] = 1e-9 * (double)clu_job_time(j->job);
+  }
+  for (int i = 0; i < 8; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(v[i]));
+  UNPROTECT(1);
+  return out;
+}
+
+/* How many elements at the beginning have all ended. */
+SEXP ffi_job_ready(SEXP job) {
+  tjob *j = get_job(job);
+  take_results(j, R_ExternalPtrProtected(job));
+  while (j->ready < j->n && j->ended[j->ready]) j->ready++;
+  return Rf_ScalarReal((double)j->ready);
+}
+
+/* list(values, logs) as they are now */
+SEXP ffi_job_values(SEXP job) {
+  tjob *j = get_job(job);
+  SEXP prot = R_ExternalPtrProtected(job), out;
+  take_results(j, prot);
+  out = PROTECT(Rf_allocVector(VECSXP, 2));
+  SET_VECTOR_ELT(out, 0, VECTOR_ELT(prot, 2));
+  SET_VECTOR_ELT(out, 1, VECTOR_ELT(prot, 3));
+  UNPROTECT(1);
+  return out;
+}
+
+/* Failures from number `from` on: a list of vectors. */
+SEXP ffi_job_failures(SEXP job, SEXP from) {
+  static const char *names[] = {"element", "why", "cause", "node", "attempt", ""};
+  tjob *j = get_job(job);
+  size_t k = (size_t)Rf_asReal(from);
+  int n = j->nfailures > k ? (int)(j->nfailures - k) : 0;
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(out, 0, Rf_allocVector(REALSXP, n));
+  for (int c = 1; c < 5; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(INTSXP, n));
+  for (int i = 0; i < n; i++) {
+    failure *f = &j->failures[k + (size_t)i];
+    REAL(VECTOR_ELT(out, 0))[i] = (double)f->element + 1;
+    INTEGER(VECTOR_ELT(out, 1))[i] = f->why;
+    INTEGER(VECTOR_ELT(out, 2))[i] = f->cause;
+    INTEGER(VECTOR_ELT(out, 3))[i] = f->node + 1;
+    INTEGER(VECTOR_ELT(out, 4))[i] = (int)f->attempt;
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* The next piece of live output or condition: list(element, text or condition), or NULL. */
+SEXP ffi_job_relay(SEXP job) {
+  tjob *j = get_job(job);
+  note x;
+  SEXP out, v;
+  unsigned char what;
+  if (!take_note(&j->relays, &x)) return R_NilValue;
+  out = PROTECT(Rf_allocVector(VECSXP, 2));
+  if (!x.body || x.body->size < 1) {
+    clu_blob_unref(x.body);
+    UNPROTECT(1);
+    return out;
+  }
+  what = x.body->data[0];
+  v = what == 1 ? clu_unserialize(x.body, 1)
+                : Rf_ScalarString(Rf_mkCharLenCE((char *)x.body->data + 1, (int)(x.body->size - 1), CE_NATIVE));
+  if (what != 1) clu_blob_unref(x.body);
+  SET_VECTOR_ELT(out, 1, v);
+  SET_VECTOR_ELT(out, 0, Rf_ScalarReal((double)x.element + 1));
+  UNPROTECT(1);
+  return out;
+}
+
+static int all_in_step(void *handles) {
+  for (R_xlen_t i = 0; i < Rf_xlength(handles); i++) {
+    clu_node *nd = node_at(handles, (int)i);
+    if (nd && !clu_node_in_step(nd)) return 0;
+  }
+  return 1;
+}
+
+/* Gives the job up. `wait`: seconds to wait until the nodes have, at most. No interrupt ends it: it is bounded. */
+SEXP ffi_job_end(SEXP job, SEXP wait) {
+  tjob *j = get_job(job);
+  SEXP handles = VECTOR_ELT(R_ExternalPtrProtected(job), 0);
+  tasks *t = j->of;
+  int busy;
+  if (!t) return R_NilValue;
+  busy = clu_job_left(j->job) > 0;
+  clu_job_cancel(t->e, j->job, clu_os_now());
+  actions(t, handles, 0);
+  if (busy && Rf_asReal(wait) > 0) clu_pump_for(all_in_step, handles, clu_in_seconds(wait));
+  tell_job_end(t, handles, j);
+  forget_job(j);
+  return R_NilValue;
+}
+
+/* No node is left and none can be had: what waits will not be done. */
+SEXP ffi_job_strand(SEXP job, SEXP cause) {
+  tjob *j = get_job(job);
+  if (j->of) {
+    clu_job_strand(j->of->e, j->job, Rf_asInteger(cause));
+    look_at_endings(j->of);
+  }
+  return R_NilValue;
+}
+
+/* What was done when: a list of vectors, times in seconds by this machine's clock. */
+SEXP ffi_tasks_trace(SEXP x) {
+  static const char *names[] = {"job", "element", "node", "attempt", "sent", "began", "ended", "bytes", "ok", ""};
+  tasks *t = get_tasks(x);
+  size_t n = t->ntrace < t->captrace ? t->ntrace : t->captrace, from = t->ntrace - n;
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  for (int c = 0; c < 9; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(c == 8 ? LGLSXP : REALSXP, (R_xlen_t)n));
+  for (size_t i = 0; i < n; i++) {
+    record *r = &t->trace[(from + i) % t->captrace];
+    double v[8] = {(double)r->job, (double)r->element + 1, r->node + 1.0, r->attempt, 1e-9 * (double)r->sent,
+                   1e-9 * (double)r->began, 1e-9 * (double)(r->began + r->took), r->bytes};
+    for (int c = 0; c < 8; c++) REAL(VECTOR_ELT(out, c))[i] = v[c];
+    LOGICAL(VECTOR_ELT(out, 8))[i] = r->ok;
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* `n` streams of random numbers after `state`: for tests. */
+SEXP ffi_stream_jump(SEXP state, SEXP n) {
+  uint32_t s[6];
+  SEXP out = PROTECT(Rf_allocVector(INTSXP, 6));
+  for (int i = 0; i < 6; i++) s[i] = (uint32_t)INTEGER(state)[i];
+  clu_stream_jump(s, (uint64_t)Rf_asReal(n));
+  for (int i = 0; i < 6; i++) INTEGER(out)[i] = (int)s[i];
+  UNPROTECT(1);
+  return out;
+}

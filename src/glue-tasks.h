@@ -1,0 +1,28 @@
+/* What master and node say to each other about tasks.
+ *
+ * JOB      R's list of what its tasks have in common, see node_job() in R/node-tasks.R
+ * TASKS    CLU_TASKS_HEAD bytes:
+ *            0  u64 job
+ *            8  u32 number of tasks
+ *            12 u32 attempt
+ *            16 u32 flags: 1 with seed, 2 no elements follow (the job's function takes none)
+ *            20 u32 0
+ *            24 6 x u32 the random stream of the first task; each other has the next stream
+ *          then an R vector with their elements
+ * RESULT   CLU_RESULT_HEAD bytes:
+ *            0  u32 flags: 1 an error, 2 with log
+ *            4  u32 0
+ *            8  u64 when it began, by the node's clock (CLU_CLOCK: that of the machine, in ns)
+ *            16 u64 how long it took, in ns
+ *          then the value, or list(value, log)
+ * RELAY    u8 0: output, as it is; 1: a condition, as R object
+ */
+#ifndef CLUTCH_GLUE_TASKS_H
+#define CLUTCH_GLUE_TASKS_H
+
+#define CLU_TASKS_HEAD 48
+#define CLU_RESULT_HEAD 24
+enum { CLU_TASKS_SEEDED = 1, CLU_TASKS_BARE = 2 };
+enum { CLU_RESULT_ERROR = 1, CLU_RESULT_LOG = 2 };
+
+#endif

@@ -1,0 +1,368 @@
+/* A node's tasks: elements of a job that arrive together, are claimed one by one, evaluated and answered one by one.
+ *
+ * An error in a task jumps out of the loop in glue-node.c, as that of a call does; so all state is here in one static
+ * struct, and clu_work_go_on() goes on behind the element that jumped.
+ */
+#include "glue-node.h"
+#include "glue-tasks.h"
+
+#include <R_ext/Connections.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/os.h"
+#include "core/streams.h"
+
+#if R_CONNECTIONS_VERSION != 1
+#error "another version of R's connections"
+#endif
+
+/* What R's collector has to see, in a preserved list. */
+enum { ENV, CALL, ELEMENTS, LOG, N_KEPT };
+
+static struct {
+  SEXP kept;
+  uint64_t job;        /* whose workspace is in force; 0: none */
+  int relay, live;     /* what it wants of output and conditions */
+  uint64_t reading;    /* a job whose description is being read */
+  uint64_t of, seq;    /* the tasks at hand: of which job, number of the first */
+  uint32_t n, pos, attempt, flags;
+  int have;            /* their elements could be read */
+  uint32_t stream[6];  /* of the task `stream_at` */
+  uint32_t stream_at;
+  int claimed;         /* the one that node.seq is */
+  uint64_t began;
+  char *out;           /* output of the task, not in the log yet */
+  size_t out_n, out_cap;
+} work;
+
+static SEXP keep(int which, SEXP x) {
+  if (!work.kept) {
+    work.kept = Rf_allocVector(VECSXP, N_KEPT);
+    R_PreserveObject(work.kept);
+  }
+  return SET_VECTOR_ELT(work.kept, which, x);
+}
+
+static SEXP kept(int which) { return VECTOR_ELT(work.kept, which); }
+
+static SEXP call_r(const char *fun, SEXP a, SEXP b) {
+  SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
+  SEXP call = PROTECT(Rf_lang3(Rf_install(fun), a, b)), out;
+  out = Rf_eval(call, ns);
+  UNPROTECT(3);
+  return out;
+}
+
+/* ---- output and conditions ---- */
+
+static void send_relay(unsigned char what, const void *p, size_t n) {
+  clu_blob *b = clu_blob_new(n + 1);
+  if (!b) return;
+  clu_blob_append(b, &what, 1);
+  clu_blob_append(b, p, n);
+  if (clu_chan_send(&clu_me.chan, CLU_K_RELAY, clu_me.seq, b, CLU_NO_FD) == CLU_OK)
+    while (clu_chan_flush(&clu_me.chan) == CLU_AGAIN) continue;
+  clu_blob_unref(b);
+}
+
+static void log_entry(SEXP x) {
+  SEXP at = kept(LOG), cell = PROTECT(Rf_cons(x, R_NilValue));
+  if (at == R_NilValue) {
+    keep(LOG, cell);
+  } else {
+    while (CDR(at) != R_NilValue) at = CDR(at);
+    SETCDR(at, cell);
+  }
+  UNPROTECT(1);
+}
+
+static void flush_output(void) {
+  size_t n = work.out_n;
+  work.out_n = 0;
+  if (n == 0) return;
+  if (work.live)
+    send_relay(0, work.out, n);
+  else
+    log_entry(PROTECT(Rf_ScalarString(Rf_mkCharLenCE(work.out, (int)n, CE_NATIVE)))), UNPROTECT(1);
+}
+
+/* A condition of the task at hand. `now`: it is wanted at once. */
+SEXP ffi_work_log(SEXP cond, SEXP now) {
+  if (!clu_me.task) return R_NilValue;
+  flush_output();
+  if (work.live || Rf_asLogical(now) == TRUE) {
+    clu_blob *b = clu_serialize(NULL, cond);
+    send_relay(1, b->data, b->size);
+    clu_blob_unref(b);
+  } else {
+    log_entry(cond);
+  }
+  return R_NilValue;
+}
+
+/* No R API in these: R calls them while it prints. */
+static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con) {
+  size_t bytes = size * n;
+  (void)con;
+  if (work.out_n + bytes > work.out_cap) {
+    size_t cap = 2 * (work.out_n + bytes);
+    char *more = realloc(work.out, cap);
+    if (!more) return 0;
+    work.out = more;
+    work.out_cap = cap;
+  }
+  memcpy(work.out + work.out_n, p, bytes);
+  work.out_n += bytes;
+  if (work.live && clu_me.task && bytes && memchr(p, '\n', bytes)) {
+    send_relay(0, work.out, work.out_n);
+    work.out_n = 0;
+  }
+  return n;
+}
+
+static int relay_vfprintf(Rconnection con, const char *format, va_list ap) {
+  char few[512], *text = few;
+  va_list again;
+  int n;
+  va_copy(again, ap);
+  n = vsnprintf(few, sizeof few, format, ap);
+  if (n >= (int)sizeof few && (text = malloc((size_t)n + 1))) vsnprintf(text, (size_t)n + 1, format, again);
+  va_end(again);
+  if (n > 0 && text) relay_write(text, 1, (size_t)n, con);
+  if (text != few) free(text);
+  return n;
+}
+
+static Rboolean relay_open(Rconnection con) {
+  con->isopen = TRUE;
+  return TRUE;
+}
+
+/* A connection that what tasks print is collected by. */
+SEXP ffi_work_output(void) {
+  Rconnection con;
+  SEXP x = PROTECT(R_new_custom_connection("output of tasks", "w", "clutch_relay", &con));
+  con->open = relay_open;
+  con->write = relay_write;
+  con->vfprintf = relay_vfprintf;
+  con->isopen = con->canwrite = TRUE;
+  con->canread = FALSE;
+  con->text = TRUE;
+  UNPROTECT(1);
+  return x;
+}
+
+static SEXP take_log(void) {
+  SEXP log;
+  flush_output();
+  log = kept(LOG);
+  if (log == R_NilValue) return log;
+  log = PROTECT(Rf_PairToVectorList(log));
+  keep(LOG, R_NilValue);
+  UNPROTECT(1);
+  return log;
+}
+
+/* ---- messages ---- */
+
+static void take_job(const clu_msg *m) {
+  SEXP id = PROTECT(Rf_ScalarReal((double)m->seq)), x;
+  work.reading = m->seq;
+  x = PROTECT(clu_node_read_object(clu_me.chan.cur.total));
+  call_r("node_job", id, x);
+  work.reading = 0;
+  UNPROTECT(2);
+}
+
+static void take_tasks(const clu_msg *m) {
+  unsigned char head[CLU_TASKS_HEAD];
+  uint64_t left;
+  clu_node_read(head, sizeof head);
+  work.of = clu_get64(head);
+  work.n = clu_get32(head + 8);
+  work.attempt = clu_get32(head + 12);
+  work.flags = clu_get32(head + 16);
+  for (int i = 0; i < 6; i++) work.stream[i] = clu_get32(head + 24 + 4 * i);
+  work.stream_at = work.pos = 0;
+  work.seq = m->seq;
+  work.have = 0;
+  left = clu_me.chan.cur.total - clu_me.chan.read;
+  if (work.flags & CLU_TASKS_BARE) {
+    keep(ELEMENTS, R_NilValue);
+  } else {
+    SEXP x;
+    clu_me.task = CLU_TASK_QUIET;
+    clu_me.seq = m->seq; /* an error is the answer to the first, and then to each */
+    work.claimed = 0;
+    work.pos = 1;
+    x = clu_node_read_object(left);
+    keep(ELEMENTS, x);
+    if ((uint64_t)Rf_xlength(x) < work.n) Rf_error("tasks arrived incomplete");
+    work.pos = 0;
+    clu_me.seq = 0;
+    clu_me.task = 0;
+  }
+  work.have = 1;
+}
+
+void clu_work_take(const clu_msg *m) {
+  if (!work.kept) keep(ENV, R_NilValue);
+  if (m->kind == CLU_K_TASKS) {
+    take_tasks(m);
+  } else if (m->kind == CLU_K_JOB) {
+    take_job(m);
+  } else {
+    SEXP id;
+    if (work.job == m->seq) clu_work_leave();
+    id = PROTECT(Rf_ScalarReal((double)m->seq));
+    call_r("node_job_end", id, R_NilValue);
+    UNPROTECT(1);
+  }
+}
+
+void clu_work_leave(void) {
+  SEXP id;
+  if (!work.job) return;
+  id = PROTECT(Rf_ScalarReal((double)work.job));
+  work.job = 0;
+  keep(ENV, R_NilValue);
+  keep(CALL, R_NilValue);
+  call_r("node_leave", id, R_NilValue);
+  UNPROTECT(1);
+}
+
+/* From here on the workspace is as the job wants it. */
+static void enter(uint64_t job) {
+  SEXP id, how;
+  if (work.job == job) return;
+  clu_work_leave();
+  id = PROTECT(Rf_ScalarReal((double)job));
+  how = PROTECT(call_r("node_enter", id, R_NilValue)); /* list(env, call, relay, live) */
+  keep(ENV, VECTOR_ELT(how, 0));
+  keep(CALL, VECTOR_ELT(how, 1));
+  work.relay = Rf_asLogical(VECTOR_ELT(how, 2)) == TRUE;
+  work.live = Rf_asLogical(VECTOR_ELT(how, 3)) == TRUE;
+  work.job = job;
+  UNPROTECT(2);
+}
+
+/* ---- tasks ---- */
+
+static SEXP element(SEXP x, uint32_t i) {
+  switch (TYPEOF(x)) {
+  case VECSXP: return VECTOR_ELT(x, i);
+  case INTSXP: return Rf_ScalarInteger(INTEGER(x)[i]);
+  case REALSXP: return Rf_ScalarReal(REAL(x)[i]);
+  case LGLSXP: return Rf_ScalarLogical(LOGICAL(x)[i]);
+  case STRSXP: return Rf_ScalarString(STRING_ELT(x, i));
+  default: return R_NilValue;
+  }
+}
+
+static void set_stream(uint32_t i) {
+  static SEXP symbol;
+  SEXP seed;
+  if (!symbol) symbol = Rf_install(".Random.seed");
+  clu_stream_jump(work.stream, i - work.stream_at);
+  work.stream_at = i;
+  seed = PROTECT(Rf_allocVector(INTSXP, 7));
+  INTEGER(seed)[0] = 10407; /* L'Ecuyer-CMRG, Inversion, Rejection: see ?RNGkind */
+  for (int k = 0; k < 6; k++) INTEGER(seed)[k + 1] = (int)work.stream[k];
+  Rf_defineVar(symbol, seed, R_GlobalEnv);
+  UNPROTECT(1);
+}
+
+static void send_result(uint32_t flags, SEXP value) {
+  unsigned char head[CLU_RESULT_HEAD];
+  uint64_t took = clu_os_now() - work.began;
+  SEXP log = work.relay ? PROTECT(take_log()) : PROTECT(R_NilValue);
+  clu_blob *b;
+  if (log != R_NilValue) {
+    SEXP both = PROTECT(Rf_allocVector(VECSXP, 2));
+    SET_VECTOR_ELT(both, 0, value);
+    SET_VECTOR_ELT(both, 1, log);
+    UNPROTECT(1);
+    value = both;
+    flags |= CLU_RESULT_LOG;
+  }
+  PROTECT(value);
+  clu_put32(head, flags);
+  clu_put32(head + 4, 0);
+  clu_put64(head + 8, work.began);
+  clu_put64(head + 16, took);
+  b = clu_blob_new(sizeof head + 64);
+  if (!b) Rf_error("not enough memory");
+  clu_blob_append(b, head, sizeof head);
+  b = clu_serialize(b, value);
+  clu_node_answer(CLU_K_RESULT, b);
+  clu_blob_unref(b);
+  UNPROTECT(2);
+}
+
+static void one(void) {
+  static SEXP x_symbol;
+  uint32_t i = work.pos++;
+  SEXP value;
+  if (!clu_claim_start(clu_me.birth.claim, work.seq + i)) return; /* taken back */
+  clu_me.seq = work.seq + i;
+  work.claimed = 1;
+  clu_me.task = CLU_TASK_QUIET;
+  work.began = clu_os_now();
+  if (!work.have) Rf_error("the elements of these tasks could not be read");
+  enter(work.of);
+  if (work.relay) clu_me.task = CLU_TASK_RELAYED;
+  if (work.flags & CLU_TASKS_SEEDED) set_stream(i);
+  if (!x_symbol) x_symbol = Rf_install(".x");
+  if (!(work.flags & CLU_TASKS_BARE)) {
+    value = PROTECT(element(kept(ELEMENTS), i));
+    Rf_defineVar(x_symbol, value, kept(ENV));
+    UNPROTECT(1);
+  }
+  clu_me.running = 1;
+  if (*clu_me.birth.cancel == clu_me.seq) { /* it came before the task began */
+    clu_me.seen = clu_me.seq;
+    clu_node_stop_running();
+    clu_node_answer(CLU_K_CANCELLED, NULL);
+    return;
+  }
+  value = PROTECT(R_forceAndCall(kept(CALL), work.flags & CLU_TASKS_BARE ? 0 : 1, kept(ENV)));
+  clu_node_stop_running();
+  send_result(0, value);
+  UNPROTECT(1);
+}
+
+int clu_work_go_on(void) {
+  if (work.pos >= work.n) return 0;
+  while (work.pos < work.n && !clu_me.over) one();
+  work.n = work.pos = 0;
+  keep(ELEMENTS, R_NilValue);
+  return 1;
+}
+
+void clu_work_failed(SEXP failure) {
+  if (!work.claimed && !clu_claim_start(clu_me.birth.claim, clu_me.seq)) {
+    clu_me.seq = 0;
+    clu_me.task = 0;
+    return;
+  }
+  work.claimed = 1;
+  send_result(CLU_RESULT_ERROR, failure);
+}
+
+/* What was being read when `failure` happened, outside of any task: the job, all of whose tasks will fail. */
+SEXP ffi_work_unreadable(SEXP failure) {
+  SEXP id;
+  if (!work.reading) return R_NilValue;
+  id = PROTECT(Rf_ScalarReal((double)work.reading));
+  work.reading = 0;
+  call_r("node_job", id, failure);
+  UNPROTECT(1);
+  return R_NilValue;
+}
+
+/* How often the task at hand was started, this time included; NA outside of tasks. */
+SEXP ffi_task_attempt(void) {
+  return Rf_ScalarInteger(clu_me.task ? (int)work.attempt : NA_INTEGER);
+}
