@@ -11,8 +11,18 @@
   registerS3method("sendData", "clutch_psock_node", sendData_clutch_psock_node, envir = the$parallel)
   registerS3method("recvData", "clutch_psock_node", recvData_clutch_psock_node, envir = the$parallel)
   registerS3method("recvOneData", "clutch_psock_cluster", recvOneData_clutch_psock_cluster, envir = the$parallel)
+  when_loaded("promises", "as.promise", as.promise.clutch_task)
+  when_loaded("future", "resolved", resolved.clutch_task)
+  when_loaded("dplyr", "collect", collect.clutch_task)
   if (!is.null(register <- get0("registerClusterType", the$parallel))) # newer than R 4.2; seen in 4.5
     register("CLUTCH", start_for_parallel)
+}
+
+# A method for a generic of a package that need not be there.
+when_loaded <- function(package, generic, method) {
+  register <- function(...) registerS3method(generic, "clutch_task", method, envir = asNamespace(package))
+  if (isNamespaceLoaded(package)) register()
+  setHook(packageEvent(package, "onLoad"), register)
 }
 
 .onAttach <- function(libname, pkgname) {

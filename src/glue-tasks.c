@@ -613,7 +613,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
     if (j && j->relays.first) return Rf_ScalarInteger(RELAY);
     if (j && j->nfailures > known) return Rf_ScalarInteger(FAILED);
     if (j && (!j->job || clu_job_left(j->job) == 0)) return Rf_ScalarInteger(DONE);
-    if (j && clu_engine_nodes_up(t->e) == 0) return Rf_ScalarInteger(NO_NODE);
+    if (j && !clu_job_has_node(t->e, j->job)) return Rf_ScalarInteger(NO_NODE);
     now = clu_os_now();
     if (now >= deadline) return Rf_ScalarInteger(TIME_UP);
     if (now < spin_end) { /* an answer that comes soon is here before a sleeper would be awake */
@@ -765,6 +765,14 @@ SEXP ffi_job_end(SEXP job, SEXP wait) {
   tell_job_end(t, handles, j);
   forget_job(j);
   return R_NilValue;
+}
+
+/* Elements of all jobs that have not ended. */
+SEXP ffi_tasks_open(SEXP x) {
+  tasks *t = get_tasks(x);
+  double n = 0;
+  for (tjob *j = t->jobs; j; j = j->next) n += (double)clu_job_left(j->job);
+  return Rf_ScalarReal(n);
 }
 
 /* No node is left and none can be had: what waits will not be done. */

@@ -287,7 +287,7 @@ static int may_do(const clu_job *j, int i) { return !j->spec.only || (i < j->spe
 
 /* Whether another node than `i` could do it. */
 static int others_may(const clu_engine *e, const clu_job *j, int i) {
-  if (!j->spec.only) return e->up > 1;
+  if (!j->spec.only) return e->up > clu_engine_is_up(e, i);
   for (int k = 0; k < j->spec.nonly; k++)
     if (k != i && j->spec.only[k] && clu_engine_is_up(e, k)) return 1;
   return 0;
@@ -423,6 +423,8 @@ clu_job *clu_job_new(clu_engine *e, const clu_job_spec *spec) {
 uint64_t clu_job_left(const clu_job *j) { return j->left; }
 uint64_t clu_job_waiting(const clu_job *j) { return j->waiting; }
 uint64_t clu_job_time(const clu_job *j) { return j->time; }
+
+int clu_job_has_node(const clu_engine *e, const clu_job *j) { return others_may(e, j, -1); }
 
 static void forget_waiting(clu_engine *e, clu_job *j) {
   j->nback = j->rhead = j->nretry = 0;

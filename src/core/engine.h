@@ -81,6 +81,8 @@ void clu_job_strand(clu_engine *e, clu_job *j, int cause);
 void clu_job_free(clu_engine *e, clu_job *j, uint64_t now);
 uint64_t clu_job_left(const clu_job *j);    /* elements that have not ended */
 uint64_t clu_job_waiting(const clu_job *j); /* elements that are with no node */
+/* Whether a node is there that may do it. */
+int clu_job_has_node(const clu_engine *e, const clu_job *j);
 /* Measured nanoseconds of one element; 0: not known yet. */
 uint64_t clu_job_time(const clu_job *j);
 

@@ -1,0 +1,217 @@
+#' Evaluate an expression on a node, and collect its value later
+#'
+#' `cluster_submit()` returns at once. `resolved()` says whether the task has ended, `collect()` waits for it and returns its value or raises its error,
+#' `cancel()` gives it up. `collect_any()` waits for the first of several tasks, `collect_all()` for all of them.
+#'
+#' A task is sent when a node gets free, which is seen whenever one of these functions is called; where package \pkg{later} is
+#' installed, also while R is idle. A task to which nothing refers any more is cancelled. Deaths of nodes, retries, time
+#' limits, random numbers and conditions are as in [cluster_map()]; what the task has printed and signalled is relayed
+#' when it is collected for the first time.
+#'
+#' `promises::as.promise()` turns a task into a promise, for \pkg{shiny} and its kin.
+#'
+#' @param cl a cluster made by [make_cluster()].
+#' @param expr an expression. Its variables have the values that they have now: they are found by package \pkg{globals} where that is
+#'   installed (else by the names in the code) and travel with the task.
+#' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory as in [cluster_map()]; a list of globals is used in place of what would
+#'   be found.
+#' @param .label a name for the task, in errors and when it is printed.
+#' @param x,t a task.
+#' @param tasks,... a list of tasks, or tasks.
+#' @param timeout seconds to wait, at most.
+#' @return `cluster_submit()`: an object of class `clutch_task`. `resolved()`: `TRUE` or `FALSE`. `collect()`: the value. `cancel()`: whether it was given up
+#'   (`FALSE`: it had ended), invisibly. `collect_any()`: a list with `index`, `task` and `value` of the one that ended first; an error if that one has failed.
+#'   `collect_all()`: a list of values.
+#' @section Errors: `collect()`: those of [cluster_map()], and `clutch_timeout` when the task has not ended within `timeout` seconds; it goes on then.
+#' @examples
+#' cl <- make_cluster(2)
+#' a <- 20
+#' t <- cluster_submit(cl, a + 1)
+#' resolved(t)
+#' collect(t)
+#' race <- collect_any(list(cluster_submit(cl, { Sys.sleep(5); "slow" }), cluster_submit(cl, "quick")))
+#' race$value
+#' stop_cluster(cl)
+#' @export
+cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = TRUE, .timeout = Inf, .retries = 0,
+                           .relay = TRUE, .max_memory = Inf, .label = NULL) {
+  code <- substitute(expr)
+  env <- parent.frame()
+  if (is.null(.label)) .label <- label_of(code)
+  o <- task_options(.seed, .timeout, .retries, NULL, .packages, if (identical(.relay, "live")) "ordered" else .relay, .max_memory)
+  t <- tasks_of(cl)
+  local <- new.env(parent = globalenv())
+  fun <- function() NULL
+  body(fun) <- code
+  environment(fun) <- local
+  globals <- if (isTRUE(.globals)) {
+    found <- new.env(parent = emptyenv())
+    globals_of(code, env, found, local)
+    as.list(found, all.names = TRUE)
+  } else find_globals(fun, list(), .globals, env)
+  task <- new.env(parent = emptyenv())
+  task$engine <- t
+  task$label <- .label
+  task$job <- job_new(t, fun, NULL, list(), globals, o)
+  task$relayed <- FALSE
+  turn(t, task$job, 0)
+  advance_when_idle(t)
+  structure(task, class = "clutch_task")
+}
+
+label_of <- function(code) {
+  s <- deparse(code, width.cutoff = 60L, nlines = 2L)
+  paste0("'", s[[1L]], if (length(s) > 1L) " ...", "'")
+}
+
+# list(value =) or list(error =), or NULL: it has not ended.
+outcome <- function(x) {
+  if (!is.null(x$outcome)) return(x$outcome)
+  s <- .Call(ffi_job_state, x$job)
+  if (s$left > 0) return(NULL)
+  values <- .Call(ffi_job_values, x$job)
+  f <- .Call(ffi_job_failures, x$job, 0)
+  x$log <- values[[2L]][[1L]]
+  x$outcome <- if (isTRUE(x$cancelled)) list(error = error_of("task_cancelled", sprintf("%s was cancelled", x$label)))
+    else if (length(f$element)) list(error = task_error(x$engine, f, 1L, values[[1L]][[1L]], x$label))
+    else list(value = values[[1L]][[1L]])
+  if (isTRUE(x$cancelled)) class(x$outcome$error) <- c("clutch_task_cancelled", "clutch_task_error", "clutch_error", "error", "condition")
+  .Call(ffi_job_end, x$job, 0)
+  x$outcome
+}
+
+check_task <- function(x) {
+  if (!inherits(x, "clutch_task")) throw("argument", "this is no task made by cluster_submit()")
+}
+
+# One turn for any of these tasks: returns when there may be something new.
+await <- function(tasks, seconds) {
+  open <- Filter(function(x) is.null(outcome(x)), tasks)
+  if (!length(open)) return(invisible())
+  engines <- unique(lapply(open, function(x) x$engine))
+  # one engine, one task: it can wait for just that; else in slices
+  if (length(open) == 1L) turn(open[[1L]]$engine, open[[1L]]$job, seconds, 0)
+  else for (t in engines) {
+    mine <- Filter(function(x) identical(x$engine, t), open)
+    turn(t, mine[[1L]]$job, min(seconds, 0.002), 0)
+  }
+  invisible()
+}
+
+#' @rdname cluster_submit
+#' @export
+resolved <- function(x, ...) UseMethod("resolved")
+
+#' @rdname cluster_submit
+#' @export
+resolved.clutch_task <- function(x, ...) {
+  if (is.null(outcome(x))) turn(x$engine, x$job, 0)
+  !is.null(outcome(x))
+}
+
+#' @rdname cluster_submit
+#' @export
+collect <- function(x, ...) UseMethod("collect")
+
+#' @rdname cluster_submit
+#' @export
+collect.clutch_task <- function(x, timeout = Inf, ...) {
+  finish(x, timeout)
+  deliver(x)
+}
+
+finish <- function(x, timeout) {
+  if (!is.numeric(timeout) || length(timeout) != 1L || is.na(timeout) || timeout < 0)
+    throw("argument", "`timeout` has to be a number of seconds")
+  deadline <- proc.time()[[3L]] + timeout
+  while (is.null(outcome(x))) {
+    left <- deadline - proc.time()[[3L]]
+    if (left < 0) throw("timeout", sprintf("%s has not ended within %g seconds", x$label, timeout))
+    turn(x$engine, x$job, min(left, 3600), 0)
+  }
+}
+
+deliver <- function(x) {
+  if (!x$relayed) {
+    x$relayed <- TRUE
+    relay_log(x$log)
+    x$log <- NULL
+  }
+  if (!is.null(x$outcome$error)) stop(x$outcome$error)
+  x$outcome$value
+}
+
+#' @rdname cluster_submit
+#' @export
+cancel <- function(t) {
+  check_task(t)
+  if (!is.null(outcome(t))) return(invisible(FALSE))
+  t$cancelled <- TRUE
+  .Call(ffi_job_end, t$job, 0)
+  invisible(TRUE)
+}
+
+#' @rdname cluster_submit
+#' @export
+collect_any <- function(tasks, timeout = Inf) {
+  if (inherits(tasks, "clutch_task")) tasks <- list(tasks)
+  lapply(tasks, check_task)
+  if (!length(tasks)) throw("argument", "there are no tasks to wait for")
+  deadline <- proc.time()[[3L]] + timeout
+  repeat {
+    done <- which(vapply(tasks, function(x) !is.null(outcome(x)), NA))
+    if (length(done)) break
+    left <- deadline - proc.time()[[3L]]
+    if (left < 0) throw("timeout", sprintf("none of %d tasks has ended within %g seconds", length(tasks), timeout))
+    await(tasks, min(left, 3600))
+  }
+  i <- done[[1L]]
+  list(index = i, task = tasks[[i]], value = deliver(tasks[[i]]))
+}
+
+#' @rdname cluster_submit
+#' @export
+collect_all <- function(..., timeout = Inf) {
+  tasks <- list(...)
+  if (length(tasks) == 1L && !inherits(tasks[[1L]], "clutch_task")) tasks <- tasks[[1L]]
+  lapply(tasks, check_task)
+  deadline <- proc.time()[[3L]] + timeout
+  for (x in tasks) finish(x, max(deadline - proc.time()[[3L]], 0))
+  lapply(tasks, deliver)
+}
+
+#' @export
+print.clutch_task <- function(x, ...) {
+  if (is.null(outcome(x))) turn(x$engine, x$job, 0)
+  o <- outcome(x)
+  state <- if (is.null(o)) { if (.Call(ffi_job_state, x$job)$waiting > 0) "waiting for a node" else "running" }
+    else if (is.null(o$error)) "done" else paste0("failed: ", conditionMessage(o$error))
+  cat(sprintf("clutch task %s: %s\n", x$label, state))
+  invisible(x)
+}
+
+# ---- while R is idle ----
+
+# With package later, tasks go on at the prompt and in the event loops of others.
+advance_when_idle <- function(t) {
+  if (isTRUE(t$scheduled) || !requireNamespace("later", quietly = TRUE)) return(invisible())
+  t$scheduled <- TRUE
+  later::later(function() {
+    t$scheduled <- FALSE
+    open <- tryCatch(.Call(ffi_tasks_open, t$ptr), error = function(e) 0)
+    if (open == 0) return()
+    tryCatch(turn(t, NULL, 0), clutch_error = function(e) NULL)
+    advance_when_idle(t)
+  }, 0.01)
+}
+
+# promises::as.promise(): looked for at the times that later gives.
+as.promise.clutch_task <- function(x) {
+  promises::promise(function(resolve, reject) {
+    look <- function() {
+      if (!resolved(x)) return(later::later(look, 0.01))
+      tryCatch(resolve(deliver(x)), error = reject)
+    }
+    look()
+  })
+}
