@@ -14,7 +14,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/.build/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-bench build install demo test test-c test-r check bench test-newer-r doc clean
+.PHONY: help deps deps-bench build install demo test test-c test-r check bench test-newer-r test-windows doc clean
 .NOTPARALLEL:
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make install       installs into R's library"
 	@echo "make deps          installs what is missing (all of the above do it first)"
 	@echo "make test-newer-r  the tests on R 4.5 in a Debian folder made by debootstrap (root)"
+	@echo "make test-windows  the C tests built by mingw-w64, under wine (installs them: root, Debian)"
 	@echo "make doc           help pages and NAMESPACE from the comments (needs roxygen2)"
 	@echo "make clean         removes what was built"
 
@@ -73,6 +74,10 @@ bench: build deps-bench
 
 test-newer-r:
 	@tools/newer-r.sh $(FILTER)
+
+# Not part of 'make test': to install mingw-w64 and wine takes minutes and 1.2 GB.
+test-windows:
+	@tools/test-windows.sh
 
 doc:
 	@$(RSCRIPT) -e 'if (!nzchar(system.file(package = "roxygen2"))) stop("make doc needs the R package roxygen2", call. = FALSE)' \
