@@ -14,18 +14,20 @@ WITH_LIB := R_LIBS="$(CURDIR)/.build/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-bench build install demo test test-c test-r check bench test-newer-r doc clean
+.PHONY: help deps deps-bench build install demo test test-c test-fuzz fuzz test-r check bench test-newer-r test-windows doc clean
 .NOTPARALLEL:
 
 help:
 	@echo "make demo          a bootstrap on all cores, base R beside clutch: table and plot"
-	@echo "make test          C unit tests, testthat, R CMD check; 'make test-c', 'test-r', 'check' do one"
+	@echo "make test          C unit tests, fuzzing, testthat, R CMD check; 'make test-c', 'test-r', 'check' do one"
 	@echo "                   (test-c: T=frame ARGS=-v    test-r: FILTER=cores)"
+	@echo "make fuzz          10 minutes of fuzzing a decoder (T=frames SECONDS=600 SEED=1)"
 	@echo "make bench         all measurements in bench/"
 	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"
 	@echo "make install       installs into R's library"
 	@echo "make deps          installs what is missing (all of the above do it first)"
 	@echo "make test-newer-r  the tests on R 4.5 in a Debian folder made by debootstrap (root)"
+	@echo "make test-windows  the C tests built by mingw-w64, under wine (installs them: root, Debian)"
 	@echo "make doc           help pages and NAMESPACE from the comments (needs roxygen2)"
 	@echo "make clean         removes what was built"
 
@@ -49,12 +51,21 @@ demo: build
 # All steps run, whatever one of them finds; tally.sh sums up and decides.
 test: deps
 	@rm -rf $(RESULTS)
-	@for step in test-c test-r check; do $(MAKE) --no-print-directory $$step; done; tools/tally.sh
+	@for step in test-c test-fuzz test-r check; do $(MAKE) --no-print-directory $$step; done; tools/tally.sh
 
 test-c: deps
 	@echo; echo "== C unit tests, plain and with sanitizers"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-c
 	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) test RESULT="$(CURDIR)/$(RESULTS)/test-c"
+
+# A few seconds of what 'make fuzz' does for longer.
+test-fuzz: deps
+	@echo; echo "== fuzzing of what reads bytes from others"
+	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-fuzz
+	@$(MAKE) --no-print-directory -C tests/fuzz run SECONDS=10 RESULT="$(CURDIR)/$(RESULTS)/test-fuzz"
+
+fuzz: deps
+	@$(MAKE) --no-print-directory -C tests/fuzz run SECONDS=$(or $(SECONDS),600) $(if $(T),T=$(T)) $(if $(SEED),SEED=$(SEED))
 
 test-r: build
 	@echo; echo "== testthat"
@@ -73,6 +84,10 @@ bench: build deps-bench
 
 test-newer-r:
 	@tools/newer-r.sh $(FILTER)
+
+# Not part of 'make test': to install mingw-w64 and wine takes minutes and 1.2 GB.
+test-windows:
+	@tools/test-windows.sh
 
 doc:
 	@$(RSCRIPT) -e 'if (!nzchar(system.file(package = "roxygen2"))) stop("make doc needs the R package roxygen2", call. = FALSE)' \

@@ -78,7 +78,7 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "spawn", "parallel", "sequential"), packages = NULL,
                          outfile = "/dev/null", env = NULL, rscript_args = character(),
                          setup_timeout = 120, ...) {
-  began <- proc.time()[[3L]]
+  began <- clock()
   opts <- check_options(list(...))
   by_default <- identical(strategy, strategies)
   strategy <- match_arg(strategy, strategies, "strategy")
@@ -96,7 +96,7 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
   check_limits(n)
 
   deadline <- began + setup_timeout
-  left <- function() max(deadline - proc.time()[[3L]], 0.01)
+  left <- function() max(deadline - clock(), 0.01)
   whole_env <- effective_env(env)
   if (strategy %in% c("parallel", "sequential")) {
     info <- tcp_plan(hosts, strategy, opts, packages, outfile, env, whole_env, rscript_args, setup_timeout)
@@ -139,7 +139,7 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
 
 as_cluster <- function(info, handles, began) {
   force(handles)
-  info$took <- proc.time()[[3L]] - began
+  info$took <- clock() - began
   info$handles <- handles
   host <- function(i) if (is.null(info$tcp)) "localhost" else info$tcp$nodes[[i]]$host
   cl <- lapply(seq_along(handles), function(i)

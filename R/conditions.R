@@ -6,6 +6,9 @@ error_of <- function(what, text, ...) {
   errorCondition(text, ..., class = c(paste0("clutch_", what), "clutch_error"), call = NULL)
 }
 
+# Seconds by a clock that nobody can set: R's own proc.time() follows the wall clock.
+clock <- function() .Call(ffi_clock)
+
 say <- function(text) cli::cli_inform(c(i = "{text}"))
 
 # "killed by signal 9 (SIGKILL)", "exit status 3"

@@ -160,8 +160,8 @@ recvOneData_clutch_psock_cluster <- function(cl) {
 }
 
 psock_died <- function(node, before = FALSE) {
-  end <- proc.time()[[3L]] + 1
-  while (.Call(ffi_node_info, node$handle)$state == "idle" && proc.time()[[3L]] < end) Sys.sleep(0.002)
+  end <- clock() + 1
+  while (.Call(ffi_node_info, node$handle)$state == "idle" && clock() < end) Sys.sleep(0.002)
   .Call(ffi_psock_close, node$con)
   if (.Call(ffi_node_info, node$handle)$state == "idle") .Call(ffi_node_lost, node$handle)
   throw_node_died(node, before)

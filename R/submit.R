@@ -123,9 +123,9 @@ collect.clutch_task <- function(x, timeout = Inf, ...) {
 finish <- function(x, timeout) {
   if (!is.numeric(timeout) || length(timeout) != 1L || is.na(timeout) || timeout < 0)
     throw("argument", "`timeout` has to be a number of seconds")
-  deadline <- proc.time()[[3L]] + timeout
+  deadline <- clock() + timeout
   while (is.null(outcome(x))) {
-    left <- deadline - proc.time()[[3L]]
+    left <- deadline - clock()
     if (left < 0) throw("timeout", sprintf("%s has not ended within %g seconds", x$label, timeout))
     turn(x$engine, x$job, min(left, 3600), 0)
   }
@@ -157,11 +157,11 @@ collect_any <- function(tasks, timeout = Inf) {
   if (inherits(tasks, "clutch_task")) tasks <- list(tasks)
   lapply(tasks, check_task)
   if (!length(tasks)) throw("argument", "there are no tasks to wait for")
-  deadline <- proc.time()[[3L]] + timeout
+  deadline <- clock() + timeout
   repeat {
     done <- which(vapply(tasks, function(x) !is.null(outcome(x)), NA))
     if (length(done)) break
-    left <- deadline - proc.time()[[3L]]
+    left <- deadline - clock()
     if (left < 0) throw("timeout", sprintf("none of %d tasks has ended within %g seconds", length(tasks), timeout))
     await(tasks, min(left, 3600))
   }
@@ -175,8 +175,8 @@ collect_all <- function(..., timeout = Inf) {
   tasks <- list(...)
   if (length(tasks) == 1L && !inherits(tasks[[1L]], "clutch_task")) tasks <- tasks[[1L]]
   lapply(tasks, check_task)
-  deadline <- proc.time()[[3L]] + timeout
-  for (x in tasks) finish(x, max(deadline - proc.time()[[3L]], 0))
+  deadline <- clock() + timeout
+  for (x in tasks) finish(x, max(deadline - clock(), 0))
   lapply(tasks, deliver)
 }
 

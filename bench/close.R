@@ -3,7 +3,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
-n <- as.integer(option("n", "2000"))
+n <- as.integer(option("n", if (nzchar(Sys.getenv("QUICK"))) "500" else "10000"))
 
 maker <- list(
   base = function() {
@@ -30,6 +30,8 @@ state <- function(con) socket_info(con)$state
 ways <- list(
   "peer first" = function(p) { close(p$peer); s <- state(p$we); close(p$we); s },
   "we first" = function(p) { close(p$we); s <- state(p$peer); close(p$peer); s },
+  "both" = function(p) { # both ends are closed for writing before either is read to its end
+    socket_shutdown(p$peer); socket_shutdown(p$we); s <- state(p$we); close(p$we); close(p$peer); s },
   "peer resets" = function(p) { close(p$peer); s <- state(p$we); close(p$we); s },
   "half-closed" = function(p) {
     if (inherits(p$peer, "clutch_socket")) socket_shutdown(p$peer)
@@ -46,7 +48,7 @@ ways <- list(
 
 rows <- list()
 for (way in names(ways)) for (who in names(maker)) {
-  if (who == "base" && way %in% c("peer resets", "half-closed")) next # base R cannot
+  if (who == "base" && way %in% c("both", "peer resets", "half-closed")) next # base R cannot
   gc()
   before <- descriptors()
   lost <- resets <- 0

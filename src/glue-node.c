@@ -45,14 +45,11 @@ static void set_temp_dir(const char *under) {
   char *kept = old ? strdup(old) : NULL;
   SEXP call;
   R_TempDir = ""; /* not the parent's folder: that one stays */
-  setenv("TMPDIR", under, 1);
+  clu_os_setenv("TMPDIR", under);
   call = PROTECT(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE)));
   Rf_eval(call, R_BaseEnv);
   UNPROTECT(1);
-  if (kept)
-    setenv("TMPDIR", kept, 1);
-  else
-    unsetenv("TMPDIR");
+  clu_os_setenv("TMPDIR", kept);
   free(kept);
 }
 

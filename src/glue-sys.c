@@ -32,6 +32,8 @@ SEXP ffi_raise_fds(SEXP n) {
   return Rf_ScalarLogical(clu_os_raise_fds((int64_t)Rf_asReal(n)) == CLU_OK);
 }
 
+SEXP ffi_clock(void) { return Rf_ScalarReal(1e-9 * (double)clu_os_now()); }
+
 SEXP ffi_remove_tree(SEXP path) {
   return Rf_ScalarLogical(clu_os_remove_tree(R_ExpandFileName(CHAR(STRING_ELT(path, 0)))) == 0);
 }

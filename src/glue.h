@@ -128,6 +128,7 @@ SEXP ffi_limits(void);
 SEXP ffi_raise_fds(SEXP n);
 SEXP ffi_thread_count(void);
 SEXP ffi_remove_tree(SEXP path);
+SEXP ffi_clock(void);
 SEXP ffi_random_seeds(SEXP n);
 
 /* glue-socket.c */

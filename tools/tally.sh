@@ -5,15 +5,16 @@ cd "$(dirname "$0")/.."
 passed=0 failed=0 skipped=0
 line=0; [ "${1:-}" = --line ] && line=1
 [ $line = 1 ] || echo
-for step in test-c test-r check; do
+# those for Windows are not part of 'make test', only of CI
+for step in test-c test-fuzz test-r check $(cd .build/results 2>/dev/null && ls windows 2>/dev/null); do
   p=0 f=1 s=0 why=' (did not run to its end)'
   if read -r p0 f0 s0 2>/dev/null <".build/results/$step"; then p=$p0 f=$f0 s=$s0 why=; fi
-  [ $line = 1 ] || printf '  %-7s %4d passed %3d failed %3d skipped%s\n' "$step" "$p" "$f" "$s" "$why"
+  [ $line = 1 ] || printf '  %-9s %4d passed %3d failed %3d skipped%s\n' "$step" "$p" "$f" "$s" "$why"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
 if [ $line = 1 ]; then
   echo "$passed passed, $failed failed, $skipped skipped"
 else
-  printf '  %-7s %4d passed %3d failed %3d skipped\n' all "$passed" "$failed" "$skipped"
+  printf '  %-9s %4d passed %3d failed %3d skipped\n' all "$passed" "$failed" "$skipped"
 fi
 [ "$failed" = 0 ]

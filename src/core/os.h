@@ -3,6 +3,9 @@
  * No function here blocks unless its comment says so. Every descriptor that is made here is
  * non-blocking and close-on-exec from birth (a leaked one would hide an end of file), and never
  * raises SIGPIPE.
+ *
+ * Windows has no fork, no signals, and passes no descriptors over sockets. What it lacks is CLU_UNSUPPORTED
+ * there; a comment that begins with "Windows:" says so, and what differs else.
  */
 #ifndef CLUTCH_OS_H
 #define CLUTCH_OS_H
@@ -12,7 +15,8 @@
 
 #include "err.h"
 
-typedef intptr_t clu_fd; /* a descriptor, or a SOCKET on Windows */
+/* A descriptor. Windows: a SOCKET, or the HANDLE of a file or of shared memory. */
+typedef intptr_t clu_fd;
 #define CLU_NO_FD ((clu_fd)-1)
 typedef int64_t clu_pid;
 
@@ -58,7 +62,7 @@ static inline int clu_os_wait_ms(int64_t ns) {
 #define CLU_MAX_FDS 8 /* descriptors that one read may bring */
 
 /* A connected pair of stream sockets; the caller owns both ends. CLU_LIMIT where descriptors are
- * used up. */
+ * used up. Windows: a TCP connection over the loopback, for which it waits (5 s at most). */
 int clu_os_pair(clu_fd out[2], clu_err *e);
 /* Moves `*fd` to a number of at least `least`, so that code which uses select() (R's own sockets)
  * keeps the low numbers. Best effort: `*fd` stays as it is where that cannot be done. */
@@ -71,7 +75,7 @@ void clu_os_move_high(clu_fd *fd, int least);
 int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds);
 /* Writes what the system takes. CLU_OK (`*put` > 0), CLU_AGAIN, CLU_RESET or CLU_SYS. `pass` is a
  * descriptor to hand over with the first byte, or CLU_NO_FD; the caller keeps its own copy.
- * Blocks as clu_os_readv() does. */
+ * Blocks as clu_os_readv() does. Windows: with `pass` CLU_UNSUPPORTED; and never are descriptors received. */
 int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put);
 int clu_os_set_blocking(clu_fd fd, int blocking);
 int clu_os_set_cloexec(clu_fd fd);
@@ -110,6 +114,7 @@ int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t w
  * The port starts the system's socket library by itself where that is needed. What is written here
  * of TCP's options holds where the family has them; elsewhere they are CLU_UNSUPPORTED. The address
  * stands in the text of every error. Bytes travel by clu_os_readv() and clu_os_writev().
+ * Windows: no Unix domain.
  */
 
 enum { CLU_NO_FAMILY = 0, CLU_INET, CLU_INET6, CLU_UNIX };
@@ -124,7 +129,8 @@ typedef struct clu_addr {
 
 /* Every address of this machine at `port` (0: the system chooses one). CLU_INET6 takes IPv4, too. */
 void clu_os_addr_any(int family, int port, clu_addr *out);
-/* A path of the file system; CLU_SYS where it is too long for one. */
+/* A path of the file system; CLU_SYS where it is too long for one. Windows: CLU_UNSUPPORTED, as the functions
+ * clu_os_path_*(). */
 int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e);
 /* As text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address without a name
  * (the connecting end of a Unix-domain connection) is "". */
@@ -152,7 +158,8 @@ void clu_os_resolve_free(clu_resolve *r);
 
 typedef struct clu_listen {
   int backlog;        /* connections that may wait to be accepted; < 0: the most the system allows */
-  int keep_address;   /* 1: fails while connections of an earlier listener linger at this address */
+  int keep_address;   /* 1: fails while connections of an earlier listener linger at this address. Windows:
+                         without effect, what lingers is never in the way */
   int receive_buffer; /* bytes, 0: the system's choice. Accepted sockets inherit it */
 } clu_listen;
 /* A listening socket. `*granted`: what the system made of the backlog, -1 where it does not tell.
@@ -190,7 +197,8 @@ typedef enum clu_sockopt {
   CLU_OPT_LINGER,         /* seconds; -1: off; 0: close resets the connection */
   CLU_N_OPTS
 } clu_sockopt;
-/* CLU_OK, CLU_UNSUPPORTED or CLU_SYS. */
+/* CLU_OK, CLU_UNSUPPORTED or CLU_SYS. Windows: what the keepalive options and the user timeout need came with
+ * Windows 10, and a user timeout cannot be set back to 0. */
 int clu_os_sockopt_set(clu_fd fd, clu_sockopt which, int value);
 int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value);
 
@@ -211,7 +219,8 @@ typedef struct clu_sock_status {
   int listening;
   /* -1 where the system does not tell */
   int64_t queued_in;    /* bytes that have come and are not read */
-  int64_t queued_out;   /* bytes written and not acknowledged by the peer's system; with the FIN, if sent */
+  int64_t queued_out;   /* bytes written and not acknowledged by the peer's system; with the FIN, if sent.
+                           Windows: only those under way */
   int64_t retransmits;  /* segments sent again, in total */
   int64_t rtt_us;       /* smoothed round-trip time */
   int64_t backlog_used; /* of a listener: connections that wait to be accepted */
@@ -219,7 +228,8 @@ typedef struct clu_sock_status {
 } clu_sock_status;
 /* CLU_OK; CLU_SYS: `fd` is not a socket. */
 int clu_os_sock_status(clu_fd fd, clu_sock_status *out);
-/* Every socket of this process, whoever made it: at most `max`, `*n` there are. CLU_OK, or CLU_UNSUPPORTED. */
+/* Every socket of this process, whoever made it: at most `max`, `*n` there are. CLU_OK, or CLU_UNSUPPORTED
+ * (Windows: always). */
 int clu_os_sockets(clu_fd *out, int max, int *n);
 
 /* A wait for a set that is made up for this one time. Fields as those of clu_poller_set(). */
@@ -245,7 +255,7 @@ void clu_os_path_remove(const char *path, const uint64_t id[2]);
 
 typedef struct clu_exit {
   int by_signal; /* 1: `code` is a signal number; 0: an exit status */
-  int code;
+  int code;      /* Windows: after a crash the exception's number as status */
 } clu_exit;
 
 typedef struct clu_spawn {
@@ -253,22 +263,29 @@ typedef struct clu_spawn {
   char *const *argv;      /* NULL-terminated */
   char *const *envp;      /* NULL-terminated; NULL: this process's */
   clu_fd in, out, err;    /* become 0, 1, 2; CLU_NO_FD: the null device */
-  const clu_fd *keep;     /* become 3, 4, ... in this order; everything else is closed */
+  const clu_fd *keep;     /* become 3, 4, ... in this order; everything else is closed. Windows: they have
+                             no such numbers, the program gets them by clu_os_kept() only */
   int nkeep;
   int new_session;        /* no controlling terminal, so that Ctrl-C there does not reach it */
 } clu_spawn;
 
 /* Starts a program. Signals are at their defaults in it. Blocks only until the program is
- * running or has failed to; its errno is reported. */
+ * running or has failed to; its errno is reported. Windows: `in`, `out` and `err` are files; the program, and all
+ * that it starts, ends with this process (by a job object). */
 int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e);
+/* In a program started by clu_os_spawn(): the kept descriptor number `i`, counted from 0. CLU_OK, or CLU_SYS. */
+int clu_os_kept(int i, clu_fd *fd);
 /* As fork(): `*pid` is 0 in the child. The child is the leader of a process group of its own.
- * Flushes nothing. */
+ * Flushes nothing. Windows: CLU_UNSUPPORTED. */
 int clu_os_fork(clu_pid *pid, clu_err *e);
 /* The environment as execve() takes it: NULL-terminated, the system's own memory. */
 char **clu_os_environ(void);
+/* Sets a variable of it, or with `value` NULL removes it. Returns CLU_OK or CLU_SYS. */
+int clu_os_setenv(const char *name, const char *value);
 clu_pid clu_os_getpid(void);
 clu_pid clu_os_getppid(void);
-/* Sends a signal to a process, or with `group` to the group it leads. 0, or the system's error. */
+/* Sends a signal to a process, or with `group` to the group it leads. 0, or the system's error. Windows:
+ * CLU_SIG_TERM and CLU_SIG_KILL end it at once, with `group` all that it has started, too; there is no other. */
 int clu_os_kill(clu_pid pid, int sig, int group);
 extern const int CLU_SIG_INT, CLU_SIG_NUDGE, CLU_SIG_TERM, CLU_SIG_KILL;
 /* Whether the child `pid` has ended. CLU_OK: yes, it is reaped and `*how` says how;
@@ -281,15 +298,16 @@ int clu_os_ended_child(clu_pid *pid);
 void clu_os_end_self(void);
 
 /* Has the system send CLU_SIG_TERM to this process when its parent `parent` ends. CLU_DEAD: it has
- * ended already. Where the system cannot do that, CLU_UNSUPPORTED. */
+ * ended already. Where the system cannot do that, CLU_UNSUPPORTED. Windows: that, but what clu_os_spawn()
+ * started ends with its parent anyway. */
 int clu_os_follow_parent(clu_pid parent);
 /* From now on CLU_SIG_TERM ends this process at once, and when its parent is no longer `parent` the
  * folder `tmp` and all in it is removed as its last act; if it leads a process group, that ends with
  * it. In a process forked by this one it just ends that. Async-signal-safe inside. `tmp` is copied;
- * NULL: the default action again. */
+ * NULL: the default action again. Windows: CLU_UNSUPPORTED; nothing is told before the end. */
 int clu_os_on_term(clu_pid parent, const char *tmp);
 /* From now on the end of a child, or CLU_SIG_TERM, makes `*readable` readable: a supervisor's way
- * of waiting for both. clu_os_watch_end() undoes it (in a forked child, too). */
+ * of waiting for both. clu_os_watch_end() undoes it (in a forked child, too). Windows: CLU_UNSUPPORTED. */
 int clu_os_watch_start(clu_fd *readable, clu_err *e);
 /* Empties it; `*term` becomes 1 when CLU_SIG_TERM came. */
 void clu_os_watch_clear(int *term);
@@ -299,7 +317,7 @@ void clu_os_watch_term(void);
 /* `task` runs in the handler of CLU_SIG_INT; when it returns 1, the handler that was there before is
  * called after it. Reads and writes under way are interrupted. The same for CLU_SIG_NUDGE, then with 1:
  * that one arrives also where CLU_SIG_INT is ignored for a while, as system() does while its child runs,
- * and does nothing to a process that has no handler for it. */
+ * and does nothing to a process that has no handler for it. Windows: does nothing. */
 void clu_os_on_int(int (*task)(int nudge));
 
 /* Makes descriptors 1 and 2 copies of `out` and `err`. */
@@ -341,7 +359,7 @@ int64_t clu_os_process_memory(clu_pid pid);
 /* user, system, elapsed, children's user, children's system seconds, as R's proc.time() */
 void clu_os_times(double out[5]);
 /* How the calling process may be told, when it was forked by others than this package, that these
- * descriptors are not its own: `fn` runs in the child after each fork(). */
+ * descriptors are not its own: `fn` runs in the child after each fork(). Windows: never. */
 int clu_os_after_fork(void (*fn)(void));
 
 #endif

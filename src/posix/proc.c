@@ -31,6 +31,9 @@ extern char **environ;
 const int CLU_SIG_INT = SIGINT, CLU_SIG_NUDGE = SIGURG, CLU_SIG_TERM = SIGTERM, CLU_SIG_KILL = SIGKILL;
 
 char **clu_os_environ(void) { return environ; }
+int clu_os_setenv(const char *name, const char *value) {
+  return (value ? setenv(name, value, 1) : unsetenv(name)) == 0 ? CLU_OK : CLU_SYS;
+}
 clu_pid clu_os_getpid(void) { return getpid(); }
 clu_pid clu_os_getppid(void) { return getppid(); }
 
@@ -148,6 +151,11 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
                     "'%s' cannot be started: %s", s->file, strerror(err));
   *out = pid;
   return CLU_OK;
+}
+
+int clu_os_kept(int i, clu_fd *fd) {
+  *fd = 3 + i;
+  return fcntl(3 + i, F_GETFD) < 0 ? CLU_SYS : CLU_OK;
 }
 
 int clu_os_fork(clu_pid *out, clu_err *e) {

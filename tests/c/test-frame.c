@@ -48,12 +48,13 @@ TEST(the_kinds_keep_their_numbers) {
   CHECK_INT_EQ(CLU_K_CANCELLED, 6);
   CHECK_INT_EQ(CLU_K_SPAWN, 9);
   CHECK_INT_EQ(CLU_K_BYE, 21);
+  CHECK_INT_EQ(CLU_K_RELAY, 26);
 }
 
 TEST(a_header_survives_the_trip) {
   static const uint64_t seqs[] = {0, 1, 255, 256, UINT32_MAX, (uint64_t)UINT32_MAX + 1, UINT64_MAX};
   static const uint64_t totals[] = {0, 1, CLU_FRAME_MAX, CLU_FRAME_MAX + 1, INT64_MAX};
-  for (int kind = 1; kind <= CLU_K_BYE; kind++)
+  for (int kind = 1; kind < CLU_K_AFTER_LAST; kind++)
     for (size_t i = 0; i < sizeof seqs / sizeof *seqs; i++)
       for (size_t j = 0; j < sizeof totals / sizeof *totals; j++)
         for (int abort = 0; abort < 2; abort++) {
@@ -84,7 +85,7 @@ TEST(every_other_kind_is_refused) {
   unsigned char b[CLU_HEADER];
   for (int v = 0; v < 256; v++) {
     put(b, (uint8_t)v, 0, 5, 1, 5);
-    CHECK_INT_EQ(get(b), v >= 1 && v <= CLU_K_BYE ? CLU_OK : CLU_PROTO);
+    CHECK_INT_EQ(get(b), v >= 1 && v < CLU_K_AFTER_LAST ? CLU_OK : CLU_PROTO);
   }
 }
 

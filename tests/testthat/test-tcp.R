@@ -45,6 +45,19 @@ test_that("a cluster over TCP hatches, computes, prints and stops, and leaves no
   expect_identical(.Call(clutch:::ffi_live_handles), handles)
 })
 
+test_that("nodes over IPv6, and over both families", {
+  if (!has_ipv6()) skip("no IPv6 here")
+  for (hosts in list(c("::1", "::1"), c("::1", "127.0.0.1"))) {
+    cl <- make_cluster(hosts, "parallel")
+    expect_identical(vapply(cl, function(nd) nd$host, ""), hosts)
+    expect_identical(parallel::parSapply(cl, 1:4, function(i) i^2), (1:4)^2)
+    stop_cluster(cl)
+  }
+  cl <- make_cluster(1, "sequential", master = "::1")
+  expect_true(works(cl))
+  stop_cluster(cl)
+})
+
 test_that("nobody can read the secret from a node, nor connect once the cluster is up", {
   linux_only()
   cl <- over_tcp(1)
