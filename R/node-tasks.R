@@ -24,7 +24,7 @@ node_enter <- function(id, unused) {
     if (is.null(job)) stop("the node knows nothing of the job of this task")
     if (!is.null(job$failure)) stop(job$failure$cond)
     for (p in job$packages) suppressPackageStartupMessages(library(p, character.only = TRUE))
-    job$before <- mget(c(names(job$globals), if (job$seeded) ".Random.seed"), envir = globalenv(), inherits = FALSE,
+    job$before <- mget(c(as.character(names(job$globals)), if (job$seeded) ".Random.seed"), envir = globalenv(), inherits = FALSE,
                        ifnotfound = list(the_node))
     list2env(job$globals, globalenv())
     if (job$relay) collect_output()

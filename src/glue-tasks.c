@@ -332,6 +332,8 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
 
 static void look_at_nodes(tasks *t, SEXP handles);
 
+static int slot_known(void *nd) { return clu_node_claim(nd) != NULL || ((clu_node *)nd)->state != CLU_NODE_READY; }
+
 /* From now on node `index` (from 1) has its part in the work. NA: it is dead and has to be replaced; FALSE: stopped. */
 SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   tasks *t = get_tasks(x);
@@ -341,6 +343,8 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   if (nd->state != CLU_NODE_READY) return Rf_ScalarLogical(nd->state == CLU_NODE_DEAD || t->nodes[i].killed ? NA_LOGICAL : FALSE);
   if (t->nodes[i].id == nd->id) return Rf_ScalarLogical(TRUE);
   if (t->nodes[i].id) look_at_nodes(t, R_ExternalPtrProtected(x)); /* the one before has ended unseen */
+  if (nd->server && nd->server->shared) clu_pump_for(slot_known, nd, clu_in_ms(1000)); /* its server says so about now */
+  if (nd->state != CLU_NODE_READY) return Rf_ScalarLogical(NA_LOGICAL);
   t->nodes[i].id = nd->id;
   t->nodes[i].over_memory = t->nodes[i].killed = 0;
   nd->tasks = &t->nodes[i];
@@ -415,6 +419,7 @@ static void look_at_nodes(tasks *t, SEXP handles) {
     if (nd && nd->id == at->id && nd->state <= CLU_NODE_READY) continue;
     at->id = 0;
     cause = ++t->causes;
+    if (nd && clu_node_claim(nd)) clu_engine_claim(t->e, i, clu_node_claim(nd)); /* it may have died before it was known */
     if (nd && nd->tasks == at) nd->tasks = NULL;
     clu_engine_down(t->e, i, cause, !at->over_memory, nd && !nd->server && !nd->child);
     if (t->ndeaths == t->capdeaths) {
