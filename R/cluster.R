@@ -32,8 +32,11 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 #' Where R itself is to be the node, without this package, take `node = "psock"`: it is base R's own worker, with base
 #' R's own protocol, which proves nothing: who can reach the port while the cluster starts can join it.
 #'
-#' In the nodes the libraries for linear algebra start with one thread, if the environment does not say
-#' otherwise: nodes times threads is then the number of cores in use.
+#' A node's share of the cores is `available_cores()` divided by the number of nodes on this machine, at least 1. In a node
+#' [available_cores()] is that share, and so are the environment variables that libraries take their number of threads from
+#' (`OMP_NUM_THREADS`, `OPENBLAS_NUM_THREADS`, `MKL_NUM_THREADS`, `R_DATATABLE_NUM_THREADS` and kin), where the
+#' session does not set them: nodes times threads are not more than the cores. Libraries that the fork server
+#' has loaded before it forks have one thread.
 #'
 #' @param spec number of nodes on this machine; or a character vector with the host of each node; or a list of such
 #'   names and of lists `list(host = )` with options for that node only: `rscript`, `rscript_args`, `user`, `rshcmd`,
@@ -99,7 +102,8 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
   left <- function() max(deadline - clock(), 0.01)
   whole_env <- effective_env(env)
   if (strategy %in% c("parallel", "sequential")) {
-    info <- tcp_plan(hosts, strategy, opts, packages, outfile, env, whole_env, rscript_args, setup_timeout)
+    here <- sum(vapply(hosts, function(h) is_this_machine(h$host), NA))
+    info <- tcp_plan(hosts, strategy, opts, packages, outfile, env, share_env(whole_env, max(here, 1L)), rscript_args, setup_timeout)
     if (identical(opts$tcp$node, "psock")) return(psock_cluster(info, n, left, began))
     return(as_cluster(info, start_nodes(info, n, left), began))
   }
@@ -124,7 +128,7 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
   info$oom_kills <- oom_kills()
   hatch <- function(server) {
     info$server <- server
-    info$settings <- node_settings(whole_env, server$env, outfile, opts$renice)
+    info$settings <- node_settings(share_env(whole_env, n), server$env, outfile, opts$renice)
     info$settings$by_exec <- strategy == "spawn"
     info$number <- NULL
     start_nodes(info, n, left)

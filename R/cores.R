@@ -20,6 +20,7 @@
 #'   valid option `MC_CORES`, the environment variable.
 #' * `_R_CHECK_LIMIT_CORES_`: 2, if this environment variable is neither empty nor
 #'   `false`: CRAN's rule, applied as \pkg{parallel} does.
+#' * `CLUTCH_NODE_CORES`: in a node of a cluster, its share, see [make_cluster()].
 #' * Slurm's environment variables, the first that is set: `SLURM_CPUS_PER_TASK`,
 #'   the cores of one task, however many tasks the job has; `SLURM_CPUS_ON_NODE`,
 #'   the job's cores on this node; `SLURM_JOB_CPUS_PER_NODE`, on its first node.
@@ -57,6 +58,7 @@ core_limits <- function(root = "/",
     cgroup_cpuset = cgroup_cpuset(root),
     mc_cores_limit(),
     `_R_CHECK_LIMIT_CORES_` = check_limit(),
+    CLUTCH_NODE_CORES = as_count(Sys.getenv("CLUTCH_NODE_CORES")),
     slurm_limit()
   )
   limits <- limits[!is.na(limits)]

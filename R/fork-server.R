@@ -38,6 +38,14 @@ effective_env <- function(env) {
   now
 }
 
+# The environment of `n` nodes that share this machine's cores.
+share_env <- function(env, n) {
+  share <- as.character(max(1L, available_cores() %/% n))
+  for (v in c(thread_variables, "R_DATATABLE_NUM_THREADS")) if (is.na(env[v])) env[v] <- share
+  env["CLUTCH_NODE_CORES"] <- share
+  env
+}
+
 # `spec`: list(packages, rscript, rscript_args, methods, strategy); `env`: the whole environment
 server_key <- function(spec, env) {
   files <- startup_files()
