@@ -4,88 +4,18 @@
  * `tjob` is one job, an external pointer too: its protected value is a list of its elements, values and logs. What
  * comes from a node within clu_loop_pump() is only queued, as bytes: no R function is called there.
  */
-#include "glue-master.h"
+#include "glue-jobs.h"
 #include "glue-tasks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine.h"
 #include "core/streams.h"
 
 static const int64_t SLICE = 100000000;  /* ns without a look at interrupts, at most */
 static const uint64_t MEMORY_EVERY = 20000000; /* ns between looks at the nodes' memory */
 
 #define SPIN 50000 /* ns; see glue-node.c */
-
-typedef struct tasks tasks;
-
-typedef struct tnode {
-  tasks *of;
-  int index;
-  uint64_t id;         /* of the clu_node that the engine knows of; 0: none */
-  int over_memory, killed; /* ended by us, and why */
-} tnode;
-
-/* Queued until R asks for it. */
-typedef struct note {
-  struct note *next;
-  uint64_t element;
-  uint32_t flags;
-  clu_blob *body;
-} note;
-typedef struct notes {
-  note *first, *last;
-} notes;
-
-typedef struct failure {
-  uint64_t element;
-  int why, cause, node;
-  uint32_t attempt;
-} failure;
-
-typedef struct tjob {
-  struct tjob *next;
-  SEXP self;           /* the external pointer, whose finalizer frees this */
-  tasks *of;
-  clu_job *job;
-  uint64_t number;
-  clu_blob *about;     /* the JOB message */
-  uint64_t *told;      /* ids of the nodes that have it */
-  int ntold;
-  int seeded, bare;
-  uint32_t seed[6];    /* the stream of element 0 */
-  double max_memory;   /* bytes; 0: no limit */
-  notes results, relays;
-  failure *failures;
-  size_t nfailures, capfailures;
-  uint64_t answered, bytes_in, bytes_out;
-  unsigned char *ended; /* a flag an element */
-  uint64_t n, ready;   /* elements; those at the beginning that have all ended */
-} tjob;
-
-typedef struct record {
-  uint64_t job, element, began, took, sent;
-  uint32_t attempt, bytes;
-  int node, ok;
-} record;
-
-typedef struct death {
-  int index, cause, over_memory, killed;
-} death;
-
-struct tasks {
-  clu_engine *e;
-  tnode *nodes;
-  int n;
-  tjob *jobs;
-  uint64_t numbers, looked_at_memory;
-  int causes;
-  death *deaths;       /* not told to R yet */
-  size_t ndeaths, capdeaths;
-  record *trace;       /* a ring once it is full */
-  size_t ntrace, captrace, most;
-};
 
 /* ---- pieces ---- */
 
@@ -107,7 +37,7 @@ static void add_note(notes *q, uint64_t element, uint32_t flags, clu_blob *body)
 }
 
 /* The body is the caller's. */
-static int take_note(notes *q, note *out) {
+int clu_take_note(notes *q, note *out) {
   note *x = q->first;
   if (!x) return 0;
   *out = *x;
@@ -119,7 +49,7 @@ static int take_note(notes *q, note *out) {
 
 static void drop_notes(notes *q) {
   note x;
-  while (take_note(q, &x)) clu_blob_unref(x.body);
+  while (clu_take_note(q, &x)) clu_blob_unref(x.body);
 }
 
 static void add_failure(tjob *j, const clu_ended *x) {
@@ -164,7 +94,7 @@ static void add_trace(tasks *t, const tjob *j, const clu_ended *x, uint64_t bega
   r->ok = ok;
 }
 
-static clu_node *node_at(SEXP handles, int i) { return R_ExternalPtrAddr(VECTOR_ELT(handles, i)); }
+clu_node *clu_tasks_node(SEXP handles, int i) { return R_ExternalPtrAddr(VECTOR_ELT(handles, i)); }
 
 static void kill_node(clu_node *nd, tnode *at) {
   at->killed = 1;
@@ -220,7 +150,7 @@ static uint32_t tasks_at(const clu_node *nd, uint32_t *unwanted) {
 
 /* ---- life ---- */
 
-static void forget_job(tjob *j) {
+void clu_job_forget(tjob *j) {
   tasks *t = j->of;
   if (t) {
     tjob **at = &t->jobs;
@@ -232,17 +162,15 @@ static void forget_job(tjob *j) {
   j->job = NULL;
 }
 
-static void tell_job_end(tasks *t, SEXP handles, tjob *j) {
+void clu_job_tell_end(tasks *t, SEXP handles, tjob *j) {
   for (int i = 0; i < j->ntold; i++) {
-    clu_node *nd = i < t->n ? node_at(handles, i) : NULL;
+    clu_node *nd = i < t->n ? clu_tasks_node(handles, i) : NULL;
     uint64_t seq = j->number;
     if (!nd || !j->told[i] || nd->id != j->told[i]) continue;
     if (clu_node_tasks(nd, CLU_K_JOB_END, NULL, 0, &seq) == CLU_OK) clu_node_push(nd);
     j->told[i] = 0;
   }
 }
-
-static void actions(tasks *t, SEXP handles, int may_send);
 
 static void job_finalize(SEXP x) {
   tjob *j = R_ExternalPtrAddr(x);
@@ -252,9 +180,9 @@ static void job_finalize(SEXP x) {
   if (j->of && clu_loop_is_ours()) {
     tasks *t = j->of;
     SEXP handles = VECTOR_ELT(R_ExternalPtrProtected(x), 0);
-    forget_job(j);
-    actions(t, handles, 0); /* who is at it is interrupted */
-    tell_job_end(t, handles, j);
+    clu_job_forget(j);
+    clu_tasks_act(t, handles, 0); /* who is at it is interrupted */
+    clu_job_tell_end(t, handles, j);
   }
   drop_notes(&j->results);
   drop_notes(&j->relays);
@@ -276,7 +204,7 @@ static void tasks_finalize(SEXP x) {
     j->job = NULL;
   }
   for (int i = 0; i < t->n && clu_loop_is_ours(); i++) {
-    clu_node *nd = node_at(handles, i); /* NULL: its finalizer came first */
+    clu_node *nd = clu_tasks_node(handles, i); /* NULL: its finalizer came first */
     if (nd && nd->tasks == &t->nodes[i]) nd->tasks = NULL;
   }
   clu_engine_free(t->e);
@@ -286,14 +214,14 @@ static void tasks_finalize(SEXP x) {
   free(t);
 }
 
-static tasks *get_tasks(SEXP x) {
+tasks *clu_get_tasks(SEXP x) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_tasks() || !R_ExternalPtrAddr(x))
     clu_raise("stopped", "this cluster belongs to another R session: it was saved and loaded again");
   clu_need_loop();
   return R_ExternalPtrAddr(x);
 }
 
-static tjob *get_job(SEXP x) {
+tjob *clu_get_job(SEXP x) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_job() || !R_ExternalPtrAddr(x))
     clu_raise("argument", "this task belongs to another R session: it was saved and loaded again");
   clu_need_loop();
@@ -336,9 +264,9 @@ static int slot_known(void *nd) { return clu_node_claim(nd) != NULL || ((clu_nod
 
 /* From now on node `index` (from 1) has its part in the work. NA: it is dead and has to be replaced; FALSE: stopped. */
 SEXP ffi_tasks_attach(SEXP x, SEXP index) {
-  tasks *t = get_tasks(x);
+  tasks *t = clu_get_tasks(x);
   int i = Rf_asInteger(index) - 1;
-  clu_node *nd = i >= 0 && i < t->n ? node_at(R_ExternalPtrProtected(x), i) : NULL;
+  clu_node *nd = i >= 0 && i < t->n ? clu_tasks_node(R_ExternalPtrProtected(x), i) : NULL;
   if (!nd) clu_raise("argument", "there is no node %d", i + 1);
   if (nd->state != CLU_NODE_READY) return Rf_ScalarLogical(nd->state == CLU_NODE_DEAD || t->nodes[i].killed ? NA_LOGICAL : FALSE);
   if (t->nodes[i].id == nd->id) return Rf_ScalarLogical(TRUE);
@@ -356,7 +284,7 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
  * `spec`: retries, chunk, timeout in seconds, max_memory in bytes. `seed`: six integers or NULL. `only`: numbers of the
  * nodes that may do it, or NULL. */
 SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
-  tasks *t = get_tasks(x);
+  tasks *t = clu_get_tasks(x);
   SEXP prot = PROTECT(Rf_allocVector(VECSXP, 4)), out = PROTECT(clu_shell(tag_job(), prot, job_finalize));
   R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
   clu_job_spec s;
@@ -415,7 +343,7 @@ static void look_at_nodes(tasks *t, SEXP handles) {
     clu_node *nd;
     int cause;
     if (!at->id) continue;
-    nd = node_at(handles, i);
+    nd = clu_tasks_node(handles, i);
     if (nd && nd->id == at->id && nd->state <= CLU_NODE_READY) continue;
     at->id = 0;
     cause = ++t->causes;
@@ -436,7 +364,7 @@ static void look_at_nodes(tasks *t, SEXP handles) {
   }
 }
 
-static void look_at_endings(tasks *t) {
+void clu_tasks_look_at_endings(tasks *t) {
   clu_ended x;
   while (clu_engine_ended(t->e, &x)) {
     add_failure(x.owner, &x);
@@ -453,7 +381,7 @@ static void look_at_memory(tasks *t, SEXP handles) {
   t->looked_at_memory = now;
   for (int i = 0; i < t->n; i++) {
     tnode *at = &t->nodes[i];
-    clu_node *nd = at->id ? node_at(handles, i) : NULL;
+    clu_node *nd = at->id ? clu_tasks_node(handles, i) : NULL;
     if (!nd || nd->id != at->id || at->over_memory || clu_engine_at(t->e, i, NULL) == 0) continue;
     if ((double)clu_os_process_memory(nd->pid) <= least) continue;
     at->over_memory = 1;
@@ -518,7 +446,7 @@ static void unsent(void *data, Rboolean jump) {
 static void send(tasks *t, SEXP handles, const clu_action *a) {
   static SEXP token;
   tjob *j = a->owner;
-  clu_node *nd = node_at(handles, a->node);
+  clu_node *nd = clu_tasks_node(handles, a->node);
   uint64_t seq = j->number;
   sending s;
   int rc = CLU_OK;
@@ -551,14 +479,14 @@ static void send(tasks *t, SEXP handles, const clu_action *a) {
 }
 
 /* Does what the engine wants. Only where it may send, it may jump. */
-static void actions(tasks *t, SEXP handles, int may_send) {
+void clu_tasks_act(tasks *t, SEXP handles, int may_send) {
   clu_action a;
   clu_node *last = NULL;
   for (int k = 0; k < 256; k++) {
     clu_node *nd;
     clu_engine_next(t->e, clu_os_now(), &a);
     if (a.what == CLU_ACT_NONE) break;
-    nd = node_at(handles, a.node);
+    nd = clu_tasks_node(handles, a.node);
     if (a.what == CLU_ACT_SEND && !may_send) {
       clu_engine_unsent(t->e, &a);
       break;
@@ -577,9 +505,9 @@ static void actions(tasks *t, SEXP handles, int may_send) {
 }
 
 /* Results that have come become values. */
-static void take_results(tjob *j, SEXP prot) {
+void clu_take_results(tjob *j, SEXP prot) {
   note x;
-  while (take_note(&j->results, &x)) {
+  while (clu_take_note(&j->results, &x)) {
     SEXP v;
     if (!x.body) continue;
     v = PROTECT(clu_unserialize(x.body, CLU_RESULT_HEAD)); /* gives it back */
@@ -600,9 +528,9 @@ enum { TIME_UP = 0, DONE, DEATHS, RELAY, FAILED, NO_NODE };
 /* Works for at most `seconds`, or until there is something to be done about `job` (may be NULL), of whose failures
  * `seen` are known. */
 SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
-  tasks *t = get_tasks(x);
+  tasks *t = clu_get_tasks(x);
   SEXP handles = R_ExternalPtrProtected(x);
-  tjob *j = job == R_NilValue ? NULL : get_job(job);
+  tjob *j = job == R_NilValue ? NULL : clu_get_job(job);
   uint64_t deadline = clu_in_seconds(seconds), looked = clu_os_now(), spin_end = looked + SPIN;
   size_t known = (size_t)Rf_asReal(seen);
   for (;;) {
@@ -611,9 +539,9 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
     int64_t wait = SLICE;
     look_at_nodes(t, handles);
     look_at_memory(t, handles);
-    actions(t, handles, 1);
-    look_at_endings(t);
-    if (j) take_results(j, R_ExternalPtrProtected(job));
+    clu_tasks_act(t, handles, 1);
+    clu_tasks_look_at_endings(t);
+    if (j) clu_take_results(j, R_ExternalPtrProtected(job));
     if (t->ndeaths) return Rf_ScalarInteger(DEATHS);
     if (j && j->relays.first) return Rf_ScalarInteger(RELAY);
     if (j && j->nfailures > known) return Rf_ScalarInteger(FAILED);
@@ -641,13 +569,13 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
 /* Deaths since the last time: list(index, cause, over_memory, killed, info) each: `killed`, by us. */
 SEXP ffi_tasks_deaths(SEXP x) {
   static const char *names[] = {"index", "cause", "over_memory", "killed", "info", ""};
-  tasks *t = get_tasks(x);
+  tasks *t = clu_get_tasks(x);
   int n = (int)t->ndeaths;
   SEXP out = PROTECT(Rf_allocVector(VECSXP, n));
   for (int i = 0; i < n; i++) {
     death d = t->deaths[i];
     SEXP one = PROTECT(Rf_mkNamed(VECSXP, names));
-    clu_node *nd = node_at(R_ExternalPtrProtected(x), d.index);
+    clu_node *nd = clu_tasks_node(R_ExternalPtrProtected(x), d.index);
     SET_VECTOR_ELT(one, 0, Rf_ScalarInteger(d.index + 1));
     SET_VECTOR_ELT(one, 1, Rf_ScalarInteger(d.cause));
     SET_VECTOR_ELT(one, 2, Rf_ScalarLogical(d.over_memory));
@@ -661,160 +589,6 @@ SEXP ffi_tasks_deaths(SEXP x) {
   }
   memmove(t->deaths, t->deaths + n, (t->ndeaths - (size_t)n) * sizeof *t->deaths);
   t->ndeaths -= (size_t)n;
-  UNPROTECT(1);
-  return out;
-}
-
-/* ---- what R asks of a job ---- */
-
-/* list(left, answered, time in s, bytes_out, bytes_in, about_bytes) */
-SEXP ffi_job_state(SEXP job) {
-  static const char *names[] = {"left", "waiting", "answered", "time", "bytes_out", "bytes_in", "about", "failures", ""};
-  tjob *j = get_job(job);
-  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  double v[8] = {0, 0, (double)j->answered, 0, (double)j->bytes_out, (double)j->bytes_in, (double)j->about->size,
-                 (double)j->nfailures};
-  if (j->job) {
-    v[0] = (double)clu_job_left(j->job);
-    v[1] = (double)clu_job_waiting(j->job);
-    v[3] = 1e-9 * (double)clu_job_time(j->job);
-  }
-  for (int i = 0; i < 8; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(v[i]));
-  UNPROTECT(1);
-  return out;
-}
-
-/* How many elements at the beginning have all ended. */
-SEXP ffi_job_ready(SEXP job) {
-  tjob *j = get_job(job);
-  take_results(j, R_ExternalPtrProtected(job));
-  while (j->ready < j->n && j->ended[j->ready]) j->ready++;
-  return Rf_ScalarReal((double)j->ready);
-}
-
-/* list(values, logs) as they are now */
-SEXP ffi_job_values(SEXP job) {
-  tjob *j = get_job(job);
-  SEXP prot = R_ExternalPtrProtected(job), out;
-  take_results(j, prot);
-  out = PROTECT(Rf_allocVector(VECSXP, 2));
-  SET_VECTOR_ELT(out, 0, VECTOR_ELT(prot, 2));
-  SET_VECTOR_ELT(out, 1, VECTOR_ELT(prot, 3));
-  UNPROTECT(1);
-  return out;
-}
-
-/* Failures from number `from` on: a list of vectors. */
-SEXP ffi_job_failures(SEXP job, SEXP from) {
-  static const char *names[] = {"element", "why", "cause", "node", "attempt", ""};
-  tjob *j = get_job(job);
-  size_t k = (size_t)Rf_asReal(from);
-  int n = j->nfailures > k ? (int)(j->nfailures - k) : 0;
-  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(out, 0, Rf_allocVector(REALSXP, n));
-  for (int c = 1; c < 5; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(INTSXP, n));
-  for (int i = 0; i < n; i++) {
-    failure *f = &j->failures[k + (size_t)i];
-    REAL(VECTOR_ELT(out, 0))[i] = (double)f->element + 1;
-    INTEGER(VECTOR_ELT(out, 1))[i] = f->why;
-    INTEGER(VECTOR_ELT(out, 2))[i] = f->cause;
-    INTEGER(VECTOR_ELT(out, 3))[i] = f->node + 1;
-    INTEGER(VECTOR_ELT(out, 4))[i] = (int)f->attempt;
-  }
-  UNPROTECT(1);
-  return out;
-}
-
-/* The next piece of live output or condition: list(element, text or condition), or NULL. */
-SEXP ffi_job_relay(SEXP job) {
-  tjob *j = get_job(job);
-  note x;
-  SEXP out, v;
-  unsigned char what;
-  if (!take_note(&j->relays, &x)) return R_NilValue;
-  out = PROTECT(Rf_allocVector(VECSXP, 2));
-  if (!x.body || x.body->size < 1) {
-    clu_blob_unref(x.body);
-    UNPROTECT(1);
-    return out;
-  }
-  what = x.body->data[0];
-  v = what == 1 ? clu_unserialize(x.body, 1)
-                : Rf_ScalarString(Rf_mkCharLenCE((char *)x.body->data + 1, (int)(x.body->size - 1), CE_NATIVE));
-  if (what != 1) clu_blob_unref(x.body);
-  SET_VECTOR_ELT(out, 1, v);
-  SET_VECTOR_ELT(out, 0, Rf_ScalarReal((double)x.element + 1));
-  UNPROTECT(1);
-  return out;
-}
-
-static int all_in_step(void *handles) {
-  for (R_xlen_t i = 0; i < Rf_xlength(handles); i++) {
-    clu_node *nd = node_at(handles, (int)i);
-    if (nd && !clu_node_in_step(nd)) return 0;
-  }
-  return 1;
-}
-
-/* Gives the job up. `wait`: seconds to wait until the nodes have, at most. No interrupt ends it: it is bounded. */
-SEXP ffi_job_end(SEXP job, SEXP wait) {
-  tjob *j = get_job(job);
-  SEXP handles = VECTOR_ELT(R_ExternalPtrProtected(job), 0);
-  tasks *t = j->of;
-  int busy;
-  if (!t) return R_NilValue;
-  busy = clu_job_left(j->job) > 0;
-  clu_job_cancel(t->e, j->job, clu_os_now());
-  actions(t, handles, 0);
-  if (busy && Rf_asReal(wait) > 0) clu_pump_for(all_in_step, handles, clu_in_seconds(wait));
-  tell_job_end(t, handles, j);
-  forget_job(j);
-  return R_NilValue;
-}
-
-/* Elements of all jobs that have not ended. */
-SEXP ffi_tasks_open(SEXP x) {
-  tasks *t = get_tasks(x);
-  double n = 0;
-  for (tjob *j = t->jobs; j; j = j->next) n += (double)clu_job_left(j->job);
-  return Rf_ScalarReal(n);
-}
-
-/* No node is left and none can be had: what waits will not be done. */
-SEXP ffi_job_strand(SEXP job, SEXP cause) {
-  tjob *j = get_job(job);
-  if (j->of) {
-    clu_job_strand(j->of->e, j->job, Rf_asInteger(cause));
-    look_at_endings(j->of);
-  }
-  return R_NilValue;
-}
-
-/* What was done when: a list of vectors, times in seconds by this machine's clock. */
-SEXP ffi_tasks_trace(SEXP x) {
-  static const char *names[] = {"job", "element", "node", "attempt", "sent", "began", "ended", "bytes", "ok", ""};
-  tasks *t = get_tasks(x);
-  size_t n = t->ntrace < t->captrace ? t->ntrace : t->captrace, from = t->ntrace - n;
-  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  for (int c = 0; c < 9; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(c == 8 ? LGLSXP : REALSXP, (R_xlen_t)n));
-  for (size_t i = 0; i < n; i++) {
-    record *r = &t->trace[(from + i) % t->captrace];
-    double v[8] = {(double)r->job, (double)r->element + 1, r->node + 1.0, r->attempt, 1e-9 * (double)r->sent,
-                   1e-9 * (double)r->began, 1e-9 * (double)(r->began + r->took), r->bytes};
-    for (int c = 0; c < 8; c++) REAL(VECTOR_ELT(out, c))[i] = v[c];
-    LOGICAL(VECTOR_ELT(out, 8))[i] = r->ok;
-  }
-  UNPROTECT(1);
-  return out;
-}
-
-/* `n` streams of random numbers after `state`: for tests. */
-SEXP ffi_stream_jump(SEXP state, SEXP n) {
-  uint32_t s[6];
-  SEXP out = PROTECT(Rf_allocVector(INTSXP, 6));
-  for (int i = 0; i < 6; i++) s[i] = (uint32_t)INTEGER(state)[i];
-  clu_stream_jump(s, (uint64_t)Rf_asReal(n));
-  for (int i = 0; i < 6; i++) INTEGER(out)[i] = (int)s[i];
   UNPROTECT(1);
   return out;
 }

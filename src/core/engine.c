@@ -1,4 +1,4 @@
-#include "engine.h"
+#include "engine-parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,334 +7,14 @@
 
 #define LOOK_AGAIN 1000000 /* ns */
 
-/* Elements first ... first + n - 1 of a job, with a node as tasks seq, seq + 1, ... */
-typedef struct unit {
-  clu_job *job;
-  uint64_t first, seq, sent;
-  uint32_t n, attempt;
-  int last;             /* of a retry: the node it must not meet again */
-  int unwanted;
-} unit;
-
-typedef struct node {
-  int up, resting;
-  clu_claim *claim;
-  unit *q;              /* a ring, in the order of their numbers */
-  uint32_t head, len, cap;
-  uint32_t at;          /* elements in it */
-  uint32_t unwanted;    /* of these */
-  uint64_t end;         /* number after the last task */
-  uint64_t since;       /* when the first of them could begin */
-  uint64_t deadline;    /* when something has to be done about it; 0: never */
-  int urged;            /* that one was interrupted: */
-  int why;              /* CLU_END_TIMEOUT or CANCELLED */
-  int killed;
-  int prev, next;       /* in the list of hungry nodes; -1 ends it */
-  int hungry;
-  int lprev, lnext;     /* in the list of those that have something which may be taken back */
-  int loaded;
-} node;
-
-typedef struct range {
-  uint64_t first, n;
-} range;
-
-typedef struct again {
-  uint64_t element;
-  int last; /* the node it must not meet again */
-} again;
-
-struct clu_job {
-  clu_job_spec spec;
-  clu_job *prev, *next;   /* all */
-  clu_job *wprev, *wnext; /* those with waiting elements, in the order they came */
-  int listed, freed, cancelled;
-  uint64_t left, waiting, cursor;
-  uint64_t id;
-  uint32_t units;         /* that are with nodes */
-  range *back;            /* taken back, the last first */
-  size_t nback, capback;
-  again *retry;           /* a queue */
-  size_t rhead, nretry, capretry;
-  uint8_t *attempts;      /* starts that ended with a node's death; NULL: none did */
-  uint64_t time, bytes;   /* of one element, as measured */
-};
-
-struct clu_engine {
-  node *nodes;
-  int n, up;
-  int hungry, hungry_last;
-  int loaded;
-  clu_job *jobs, *waiting, *waiting_last;
-  uint64_t next_id, grace, deadline;
-  clu_ended *ended;       /* a queue */
-  size_t ehead, nended, capended;
-};
-
-/* ---- small tools ---- */
-
-/* Room for one more in an array of `size` each; 0 without memory. */
-static int room(void *array, size_t *cap, size_t n, size_t size) {
-  void **a = array, *more;
-  size_t c;
-  if (n < *cap) return 1;
-  c = *cap ? 2 * *cap : 8;
-  more = realloc(*a, c * size);
-  if (!more) return 0;
-  *a = more;
-  *cap = c;
-  return 1;
-}
-
-static unit *nth(const node *nd, uint32_t k) { return &nd->q[(nd->head + k) & (nd->cap - 1)]; }
-
-static void set_hungry(clu_engine *e, int i, int yes) {
-  node *nd = &e->nodes[i];
-  if (nd->hungry == yes) return;
-  nd->hungry = yes;
-  if (yes) {
-    nd->prev = e->hungry_last;
-    nd->next = -1;
-    if (e->hungry_last >= 0)
-      e->nodes[e->hungry_last].next = i;
-    else
-      e->hungry = i;
-    e->hungry_last = i;
-    return;
-  }
-  if (nd->prev >= 0)
-    e->nodes[nd->prev].next = nd->next;
-  else
-    e->hungry = nd->next;
-  if (nd->next >= 0)
-    e->nodes[nd->next].prev = nd->prev;
-  else
-    e->hungry_last = nd->prev;
-}
-
-static void set_loaded(clu_engine *e, int i, int yes) {
-  node *nd = &e->nodes[i];
-  if (nd->loaded == yes) return;
-  nd->loaded = yes;
-  if (yes) {
-    nd->lprev = -1;
-    nd->lnext = e->loaded;
-    if (e->loaded >= 0) e->nodes[e->loaded].lprev = i;
-    e->loaded = i;
-    return;
-  }
-  if (nd->lprev >= 0)
-    e->nodes[nd->lprev].lnext = nd->lnext;
-  else
-    e->loaded = nd->lnext;
-  if (nd->lnext >= 0) e->nodes[nd->lnext].lprev = nd->lprev;
-}
-
-/* In its place among those that wait: they are served in the order in which they came. */
-static void list_job(clu_engine *e, clu_job *j) {
-  clu_job *after = e->waiting_last;
-  if (j->listed) return;
-  j->listed = 1;
-  while (after && after->id > j->id) after = after->wprev;
-  j->wprev = after;
-  j->wnext = after ? after->wnext : e->waiting;
-  if (after)
-    after->wnext = j;
-  else
-    e->waiting = j;
-  if (j->wnext)
-    j->wnext->wprev = j;
-  else
-    e->waiting_last = j;
-}
-
-static void unlist_job(clu_engine *e, clu_job *j) {
-  if (!j->listed) return;
-  j->listed = 0;
-  if (j->wprev)
-    j->wprev->wnext = j->wnext;
-  else
-    e->waiting = j->wnext;
-  if (j->wnext)
-    j->wnext->wprev = j->wprev;
-  else
-    e->waiting_last = j->wprev;
-}
-
-static void drop_job(clu_engine *e, clu_job *j) {
-  if (j->prev)
-    j->prev->next = j->next;
-  else
-    e->jobs = j->next;
-  if (j->next) j->next->prev = j->prev;
-  free(j->spec.only);
-  free(j->back);
-  free(j->retry);
-  free(j->attempts);
-  free(j);
-}
-
-static void job_let_go(clu_engine *e, clu_job *j) {
-  if (--j->units == 0 && j->freed) drop_job(e, j);
-}
-
-/* ---- endings ---- */
-
-static void fill_ended(clu_ended *x, int why, clu_job *j, uint64_t element, int i, uint32_t attempt, int cause, uint64_t sent) {
-  x->why = why;
-  x->owner = j->spec.owner;
-  x->job = j;
-  x->element = element;
-  x->node = i;
-  x->attempt = attempt;
-  x->cause = cause;
-  x->sent = sent;
-}
-
-static void end_without(clu_engine *e, int why, clu_job *j, uint64_t element, int i, uint32_t attempt, int cause) {
-  j->left--;
-  if (e->ehead > 64 && e->ehead * 2 > e->nended) {
-    memmove(e->ended, e->ended + e->ehead, (e->nended - e->ehead) * sizeof *e->ended);
-    e->nended -= e->ehead;
-    e->ehead = 0;
-  }
-  if (!room(&e->ended, &e->capended, e->nended, sizeof *e->ended)) return; /* clu_job_left() tells */
-  fill_ended(&e->ended[e->nended++], why, j, element, i, attempt, cause, 0);
-}
-
-int clu_engine_ended(clu_engine *e, clu_ended *out) {
-  while (e->ehead < e->nended) {
-    *out = e->ended[e->ehead++];
-    if (e->ehead == e->nended) e->ehead = e->nended = 0;
-    if (out->job) return 1; /* not of one that was freed meanwhile */
-  }
-  return 0;
-}
-
-/* ---- elements that wait ---- */
-
-static void wait_again(clu_engine *e, clu_job *j, uint64_t first, uint64_t n) {
-  if (n == 0 || j->cancelled) return;
-  if (j->nback && j->back[j->nback - 1].first == first + n) { /* taken back from the end: together again */
-    j->back[j->nback - 1].first = first;
-    j->back[j->nback - 1].n += n;
-  } else {
-    if (!room(&j->back, &j->capback, j->nback, sizeof *j->back)) {
-      for (uint64_t k = 0; k < n; k++) end_without(e, CLU_END_DIED, j, first + k, -1, 0, 0);
-      return;
-    }
-    j->back[j->nback].first = first;
-    j->back[j->nback++].n = n;
-  }
-  j->waiting += n;
-  list_job(e, j);
-}
-
-static void retry_later(clu_engine *e, clu_job *j, uint64_t element, int last, uint32_t attempt, int cause) {
-  if (j->rhead > 64 && j->rhead * 2 > j->nretry) {
-    memmove(j->retry, j->retry + j->rhead, (j->nretry - j->rhead) * sizeof *j->retry);
-    j->nretry -= j->rhead;
-    j->rhead = 0;
-  }
-  if (!j->attempts) j->attempts = calloc(j->spec.n ? (size_t)j->spec.n : 1, 1);
-  if (!j->attempts || !room(&j->retry, &j->capretry, j->nretry, sizeof *j->retry)) {
-    end_without(e, CLU_END_DIED, j, element, last, attempt, cause);
-    return;
-  }
-  j->attempts[element] = (uint8_t)attempt;
-  j->retry[j->nretry].element = element;
-  j->retry[j->nretry++].last = last;
-  j->waiting++;
-  list_job(e, j);
-}
-
-static uint32_t starts(const clu_job *j, uint64_t element) { return j->attempts ? j->attempts[element] : 0; }
-
-/* Elements that may leave together, and that may be with a node. */
-static uint32_t unit_size(const clu_engine *e, const clu_job *j, const node *nd) {
-  uint64_t n = 1, share;
-  if (j->spec.chunk) return j->spec.chunk;
-  if (j->time == 0) return 1;
-  n = CLU_AHEAD / 2 / j->time;
-  if (j->bytes && n > CLU_UNIT_BYTES / j->bytes) n = CLU_UNIT_BYTES / j->bytes;
-  share = j->waiting / (2 * (uint64_t)(e->up > 0 ? e->up : 1));
-  if (n > share) n = share;
-  if (n > CLU_MOST_UNIT) n = CLU_MOST_UNIT;
-  if (!nd->claim && n > 64) n = 64;
-  return n < 1 ? 1 : (uint32_t)n;
-}
-
-static uint32_t most_at(const clu_engine *e, const clu_job *j, const node *nd) {
-  uint32_t n = unit_size(e, j, nd), k;
-  uint64_t ahead;
-  if (!nd->claim) return 2 * n;
-  if (j->spec.chunk == 0 || j->time == 0) return 2 * n;
-  /* one by one: still as many as keep the node busy, in units of their own */
-  ahead = CLU_AHEAD / j->time;
-  if (j->bytes && ahead > 2 * CLU_UNIT_BYTES / j->bytes) ahead = 2 * CLU_UNIT_BYTES / j->bytes;
-  k = ahead > 512 ? 512 : (uint32_t)ahead;
-  return k > 2 * n ? k : 2 * n;
-}
+/* ---- what a node has ---- */
 
 static void look_whether_hungry(clu_engine *e, int i) {
   node *nd = &e->nodes[i];
   int yes = nd->up && !nd->resting && !nd->urged;
-  if (yes && nd->at > 0) yes = 2 * nd->at <= most_at(e, nth(nd, nd->len - 1)->job, nd);
-  set_hungry(e, i, yes);
+  if (yes && nd->at > 0) yes = 2 * nd->at <= clu_eng_most_at(e, nth(nd, nd->len - 1)->job, nd);
+  clu_eng_set_hungry(e, i, yes);
 }
-
-static int may_do(const clu_job *j, int i) { return !j->spec.only || (i < j->spec.nonly && j->spec.only[i]); }
-
-/* Whether another node than `i` could do it. */
-static int others_may(const clu_engine *e, const clu_job *j, int i) {
-  if (!j->spec.only) return e->up > clu_engine_is_up(e, i);
-  for (int k = 0; k < j->spec.nonly; k++)
-    if (k != i && j->spec.only[k] && clu_engine_is_up(e, k)) return 1;
-  return 0;
-}
-
-/* Takes a retry that may go to node `i`: 1, and it is in `a`. */
-static int pick_retry(clu_engine *e, clu_job *j, int i, clu_action *a) {
-  for (size_t k = j->rhead; k < j->nretry && k < j->rhead + 16; k++) {
-    again r = j->retry[k];
-    if (r.last == i && others_may(e, j, i)) continue;
-    j->retry[k] = j->retry[j->rhead++];
-    if (j->rhead == j->nretry) j->rhead = j->nretry = 0;
-    a->first = r.element;
-    a->n = 1;
-    a->attempt = starts(j, r.element) + 1;
-    a->last = r.last;
-    return 1;
-  }
-  return 0;
-}
-
-static int pick(clu_engine *e, clu_job *j, int i, clu_action *a) {
-  uint32_t n = unit_size(e, j, &e->nodes[i]);
-  a->attempt = 1;
-  if (j->rhead < j->nretry && pick_retry(e, j, i, a)) {
-    j->waiting--;
-  } else if (j->nback) {
-    range *r = &j->back[j->nback - 1];
-    a->first = r->first;
-    a->n = r->n < n ? (uint32_t)r->n : n;
-    r->first += a->n;
-    if ((r->n -= a->n) == 0) j->nback--;
-    j->waiting -= a->n;
-  } else if (j->cursor < j->spec.n) {
-    uint64_t left = j->spec.n - j->cursor;
-    a->first = j->cursor;
-    a->n = left < n ? (uint32_t)left : n;
-    j->cursor += a->n;
-    j->waiting -= a->n;
-  } else {
-    return 0;
-  }
-  if (j->waiting == 0) unlist_job(e, j);
-  return 1;
-}
-
-/* ---- what a node has ---- */
 
 static void new_head(clu_engine *e, node *nd, uint64_t now) {
   nd->since = now;
@@ -363,16 +43,16 @@ static int take_back(clu_engine *e, int i) {
     if (u->unwanted)
       nd->unwanted -= gone;
     else if (u->attempt > 1) /* a retry, one element */
-      retry_later(e, j, u->first, u->last, u->attempt - 1, 0);
+      clu_eng_retry_later(e, j, u->first, u->last, u->attempt - 1, 0);
     else
-      wait_again(e, j, u->first + keep, gone);
+      clu_eng_wait_again(e, j, u->first + keep, gone);
     u->n = keep;
     if (keep) break;
     nd->len--;
-    job_let_go(e, j);
+    clu_eng_job_let_go(e, j);
   }
   if (nd->len == 0) new_head(e, nd, 0);
-  set_loaded(e, i, 0);
+  clu_eng_set_loaded(e, i, 0);
   look_whether_hungry(e, i);
   return nd->at < before;
 }
@@ -399,7 +79,7 @@ clu_engine *clu_engine_new(uint64_t grace) {
 
 void clu_engine_free(clu_engine *e) {
   if (!e) return;
-  while (e->jobs) drop_job(e, e->jobs);
+  while (e->jobs) clu_eng_drop_job(e, e->jobs);
   for (int i = 0; i < e->n; i++) free(e->nodes[i].q);
   free(e->nodes);
   free(e->ended);
@@ -416,7 +96,7 @@ clu_job *clu_job_new(clu_engine *e, const clu_job_spec *spec) {
   j->next = e->jobs;
   if (j->next) j->next->prev = j;
   e->jobs = j;
-  if (j->waiting) list_job(e, j);
+  if (j->waiting) clu_eng_list_job(e, j);
   return j;
 }
 
@@ -424,13 +104,13 @@ uint64_t clu_job_left(const clu_job *j) { return j->left; }
 uint64_t clu_job_waiting(const clu_job *j) { return j->waiting; }
 uint64_t clu_job_time(const clu_job *j) { return j->time; }
 
-int clu_job_has_node(const clu_engine *e, const clu_job *j) { return others_may(e, j, -1); }
+int clu_job_has_node(const clu_engine *e, const clu_job *j) { return clu_eng_others_may(e, j, -1); }
 
 static void forget_waiting(clu_engine *e, clu_job *j) {
   j->nback = j->rhead = j->nretry = 0;
   j->cursor = j->spec.n;
   j->waiting = 0;
-  unlist_job(e, j);
+  clu_eng_unlist_job(e, j);
 }
 
 void clu_job_cancel(clu_engine *e, clu_job *j, uint64_t now) {
@@ -457,11 +137,11 @@ void clu_job_cancel(clu_engine *e, clu_job *j, uint64_t now) {
 
 void clu_job_strand(clu_engine *e, clu_job *j, int cause) {
   for (size_t k = j->rhead; k < j->nretry; k++)
-    end_without(e, CLU_END_DIED, j, j->retry[k].element, j->retry[k].last, starts(j, j->retry[k].element), cause);
+    clu_eng_end_without(e, CLU_END_DIED, j, j->retry[k].element, j->retry[k].last, clu_eng_starts(j, j->retry[k].element), cause);
   for (size_t k = 0; k < j->nback; k++)
     for (uint64_t i = 0; i < j->back[k].n; i++)
-      end_without(e, CLU_END_DIED, j, j->back[k].first + i, -1, 0, cause);
-  for (uint64_t i = j->cursor; i < j->spec.n; i++) end_without(e, CLU_END_DIED, j, i, -1, 0, cause);
+      clu_eng_end_without(e, CLU_END_DIED, j, j->back[k].first + i, -1, 0, cause);
+  for (uint64_t i = j->cursor; i < j->spec.n; i++) clu_eng_end_without(e, CLU_END_DIED, j, i, -1, 0, cause);
   forget_waiting(e, j);
 }
 
@@ -470,7 +150,7 @@ void clu_job_free(clu_engine *e, clu_job *j, uint64_t now) {
   for (size_t k = e->ehead; k < e->nended; k++)
     if (e->ended[k].job == j) e->ended[k].job = NULL;
   j->freed = 1;
-  if (j->units == 0) drop_job(e, j);
+  if (j->units == 0) clu_eng_drop_job(e, j);
 }
 
 /* ---- public: nodes ---- */
@@ -516,8 +196,8 @@ void clu_engine_down(clu_engine *e, int i, int cause, int retry, int lost) {
   nd = &e->nodes[i];
   nd->up = 0;
   e->up--;
-  set_hungry(e, i, 0);
-  set_loaded(e, i, 0);
+  clu_eng_set_hungry(e, i, 0);
+  clu_eng_set_loaded(e, i, 0);
   /* numbers below have been started; without a claim word, the unit at hand may have been, or all */
   begun = nd->claim ? clu_claim_look(nd->claim) : lost ? UINT64_MAX : nd->len ? nth(nd, 0)->seq + nth(nd, 0)->n : 0;
   for (uint32_t k = nd->len; k-- > 0;) { /* the last first, so that what waits again is in order */
@@ -526,21 +206,21 @@ void clu_engine_down(clu_engine *e, int i, int cause, int retry, int lost) {
     uint32_t done = u.seq >= begun ? 0 : u.seq + u.n <= begun ? u.n : (uint32_t)(begun - u.seq);
     if (!u.unwanted) {
       if (done < u.n && u.attempt == 1)
-        wait_again(e, j, u.first + done, u.n - done);
+        clu_eng_wait_again(e, j, u.first + done, u.n - done);
       else if (done < u.n)
-        retry_later(e, j, u.first, u.last, u.attempt - 1, cause);
+        clu_eng_retry_later(e, j, u.first, u.last, u.attempt - 1, cause);
       for (uint32_t m = 0; m < done; m++) {
         int urged = nd->urged && k == 0 && m == 0;
         if (urged)
-          end_without(e, nd->why, j, u.first + m, i, u.attempt, cause);
+          clu_eng_end_without(e, nd->why, j, u.first + m, i, u.attempt, cause);
         else if (retry && u.attempt <= j->spec.retries)
-          retry_later(e, j, u.first + m, i, u.attempt, cause);
+          clu_eng_retry_later(e, j, u.first + m, i, u.attempt, cause);
         else
-          end_without(e, CLU_END_DIED, j, u.first + m, i, u.attempt, cause);
+          clu_eng_end_without(e, CLU_END_DIED, j, u.first + m, i, u.attempt, cause);
       }
     }
     nd->len--;
-    job_let_go(e, j);
+    clu_eng_job_let_go(e, j);
   }
   nd->at = nd->unwanted = 0;
   nd->claim = NULL;
@@ -595,7 +275,7 @@ static int overdue(clu_engine *e, uint64_t now, clu_action *a) {
       nd->deadline = now + e->grace;
       a->what = CLU_ACT_INTERRUPT;
       a->seq = nth(nd, 0)->seq;
-      set_hungry(e, i, 0);
+      clu_eng_set_hungry(e, i, 0);
     } else {
       nd->killed = 1;
       nd->deadline = 0;
@@ -620,12 +300,12 @@ static int relieve(clu_engine *e, uint64_t now) {
   for (int from = e->loaded, next, k = 0; from >= 0 && k < 16; from = next, k++) {
     node *nd = &e->nodes[from];
     next = nd->lnext;
-    if (!may_do(nth(nd, nd->len - 1)->job, i)) continue;
+    if (!clu_eng_may_do(nth(nd, nd->len - 1)->job, i)) continue;
     if (clu_claim_look(nd->claim) <= nth(nd, 0)->seq) {
       if (now + LOOK_AGAIN < e->deadline) e->deadline = now + LOOK_AGAIN; /* nobody tells when it begins */
     } else {
       int got = take_back(e, from);
-      set_loaded(e, from, 0);
+      clu_eng_set_loaded(e, from, 0);
       if (got) return i;
     }
   }
@@ -636,7 +316,7 @@ static int relieve(clu_engine *e, uint64_t now) {
 static int give(clu_engine *e, int i, clu_action *a) {
   int k = 0;
   for (clu_job *j = e->waiting; j && k < 16; j = j->wnext, k++) {
-    if (!may_do(j, i) || !pick(e, j, i, a)) continue;
+    if (!clu_eng_may_do(j, i) || !clu_eng_pick(e, j, i, a)) continue;
     a->what = CLU_ACT_SEND;
     a->node = i;
     a->job = j;
@@ -688,16 +368,16 @@ int clu_engine_sent(clu_engine *e, const clu_action *a, uint64_t seq, uint64_t b
   nd->at += a->n;
   nd->end = seq + a->n;
   if (nd->len == 1) new_head(e, nd, now);
-  if (nd->at > 1 && nd->claim) set_loaded(e, a->node, 1);
+  if (nd->at > 1 && nd->claim) clu_eng_set_loaded(e, a->node, 1);
   look_whether_hungry(e, a->node);
   return CLU_OK;
 }
 
 void clu_engine_unsent(clu_engine *e, const clu_action *a) {
   if (a->attempt > 1)
-    retry_later(e, a->job, a->first, a->last, a->attempt - 1, 0);
+    clu_eng_retry_later(e, a->job, a->first, a->last, a->attempt - 1, 0);
   else
-    wait_again(e, a->job, a->first, a->n);
+    clu_eng_wait_again(e, a->job, a->first, a->n);
 }
 
 int clu_engine_current(const clu_engine *e, int i, uint64_t seq, void **owner, uint64_t *element) {
@@ -723,7 +403,7 @@ int clu_engine_answer(clu_engine *e, int i, uint64_t seq, int given_up, uint64_t
   j = u->job;
   wanted = !u->unwanted;
   why = given_up && nd->urged ? nd->why : CLU_END_ANSWER;
-  fill_ended(out, why, j, u->first, i, u->attempt, 0, u->sent);
+  clu_eng_fill_ended(out, why, j, u->first, i, u->attempt, 0, u->sent);
   if (took < 1) took = 1;
   if (!given_up) j->time = j->time ? j->time - j->time / 8 + took / 8 : took;
   if (j->time < 1) j->time = 1;
@@ -735,11 +415,11 @@ int clu_engine_answer(clu_engine *e, int i, uint64_t seq, int given_up, uint64_t
   if (--u->n == 0) {
     nd->head = (nd->head + 1) & (nd->cap - 1);
     nd->len--;
-    job_let_go(e, j);
+    clu_eng_job_let_go(e, j);
   }
   new_head(e, nd, now);
   if (nd->len && nth(nd, 0)->unwanted) urge(e, nd, CLU_END_CANCELLED, now);
-  if (nd->at < 2) set_loaded(e, i, 0);
+  if (nd->at < 2) clu_eng_set_loaded(e, i, 0);
   look_whether_hungry(e, i);
   return wanted;
 }

@@ -1,0 +1,100 @@
+/* The engine's insides, for engine.c and engine-wait.c only. */
+#ifndef CLUTCH_ENGINE_PARTS_H
+#define CLUTCH_ENGINE_PARTS_H
+
+#include "engine.h"
+
+/* Elements first ... first + n - 1 of a job, with a node as tasks seq, seq + 1, ... */
+typedef struct unit {
+  clu_job *job;
+  uint64_t first, seq, sent;
+  uint32_t n, attempt;
+  int last;             /* of a retry: the node it must not meet again */
+  int unwanted;
+} unit;
+
+typedef struct node {
+  int up, resting;
+  clu_claim *claim;
+  unit *q;              /* a ring, in the order of their numbers */
+  uint32_t head, len, cap;
+  uint32_t at;          /* elements in it */
+  uint32_t unwanted;    /* of these */
+  uint64_t end;         /* number after the last task */
+  uint64_t since;       /* when the first of them could begin */
+  uint64_t deadline;    /* when something has to be done about it; 0: never */
+  int urged;            /* that one was interrupted: */
+  int why;              /* CLU_END_TIMEOUT or CANCELLED */
+  int killed;
+  int prev, next;       /* in the list of hungry nodes; -1 ends it */
+  int hungry;
+  int lprev, lnext;     /* in the list of those that have something which may be taken back */
+  int loaded;
+} node;
+
+typedef struct range {
+  uint64_t first, n;
+} range;
+
+typedef struct again {
+  uint64_t element;
+  int last; /* the node it must not meet again */
+} again;
+
+struct clu_job {
+  clu_job_spec spec;
+  clu_job *prev, *next;   /* all */
+  clu_job *wprev, *wnext; /* those with waiting elements, in the order they came */
+  int listed, freed, cancelled;
+  uint64_t left, waiting, cursor;
+  uint64_t id;
+  uint32_t units;         /* that are with nodes */
+  range *back;            /* taken back, the last first */
+  size_t nback, capback;
+  again *retry;           /* a queue */
+  size_t rhead, nretry, capretry;
+  uint8_t *attempts;      /* starts that ended with a node's death; NULL: none did */
+  uint64_t time, bytes;   /* of one element, as measured */
+};
+
+struct clu_engine {
+  node *nodes;
+  int n, up;
+  int hungry, hungry_last;
+  int loaded;
+  clu_job *jobs, *waiting, *waiting_last;
+  uint64_t next_id, grace, deadline;
+  clu_ended *ended;       /* a queue */
+  size_t ehead, nended, capended;
+};
+
+/* ---- engine-wait.c ---- */
+
+/* Room for one more in an array of things of `size`; 0 without memory. */
+int clu_eng_room(void *array, size_t *cap, size_t n, size_t size);
+/* The k-th unit that a node has. */
+static inline unit *nth(const node *nd, uint32_t k) { return &nd->q[(nd->head + k) & (nd->cap - 1)]; }
+void clu_eng_set_hungry(clu_engine *e, int i, int yes);
+void clu_eng_set_loaded(clu_engine *e, int i, int yes);
+void clu_eng_list_job(clu_engine *e, clu_job *j);
+void clu_eng_unlist_job(clu_engine *e, clu_job *j);
+void clu_eng_drop_job(clu_engine *e, clu_job *j);
+/* One unit less is with nodes. */
+void clu_eng_job_let_go(clu_engine *e, clu_job *j);
+void clu_eng_fill_ended(clu_ended *x, int why, clu_job *j, uint64_t element, int i, uint32_t attempt, int cause, uint64_t sent);
+/* An element ends without an answer. */
+void clu_eng_end_without(clu_engine *e, int why, clu_job *j, uint64_t element, int i, uint32_t attempt, int cause);
+/* Elements wait again; a retry does, which must not meet node `last`. */
+void clu_eng_wait_again(clu_engine *e, clu_job *j, uint64_t first, uint64_t n);
+void clu_eng_retry_later(clu_engine *e, clu_job *j, uint64_t element, int last, uint32_t attempt, int cause);
+/* How often it was started. */
+uint32_t clu_eng_starts(const clu_job *j, uint64_t element);
+/* Elements that may be with a node. */
+uint32_t clu_eng_most_at(const clu_engine *e, const clu_job *j, const node *nd);
+int clu_eng_may_do(const clu_job *j, int i);
+/* Whether another node than `i` could do it. */
+int clu_eng_others_may(const clu_engine *e, const clu_job *j, int i);
+/* Takes something that waits, for node `i`: 1, and it is in `a`. */
+int clu_eng_pick(clu_engine *e, clu_job *j, int i, clu_action *a);
+
+#endif

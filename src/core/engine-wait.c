@@ -1,0 +1,259 @@
+/* What the engine does with elements that wait, and with its lists. */
+#include "engine-parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- small tools ---- */
+
+/* Room for one more in an array of `size` each; 0 without memory. */
+int clu_eng_room(void *array, size_t *cap, size_t n, size_t size) {
+  void **a = array, *more;
+  size_t c;
+  if (n < *cap) return 1;
+  c = *cap ? 2 * *cap : 8;
+  more = realloc(*a, c * size);
+  if (!more) return 0;
+  *a = more;
+  *cap = c;
+  return 1;
+}
+
+void clu_eng_set_hungry(clu_engine *e, int i, int yes) {
+  node *nd = &e->nodes[i];
+  if (nd->hungry == yes) return;
+  nd->hungry = yes;
+  if (yes) {
+    nd->prev = e->hungry_last;
+    nd->next = -1;
+    if (e->hungry_last >= 0)
+      e->nodes[e->hungry_last].next = i;
+    else
+      e->hungry = i;
+    e->hungry_last = i;
+    return;
+  }
+  if (nd->prev >= 0)
+    e->nodes[nd->prev].next = nd->next;
+  else
+    e->hungry = nd->next;
+  if (nd->next >= 0)
+    e->nodes[nd->next].prev = nd->prev;
+  else
+    e->hungry_last = nd->prev;
+}
+
+void clu_eng_set_loaded(clu_engine *e, int i, int yes) {
+  node *nd = &e->nodes[i];
+  if (nd->loaded == yes) return;
+  nd->loaded = yes;
+  if (yes) {
+    nd->lprev = -1;
+    nd->lnext = e->loaded;
+    if (e->loaded >= 0) e->nodes[e->loaded].lprev = i;
+    e->loaded = i;
+    return;
+  }
+  if (nd->lprev >= 0)
+    e->nodes[nd->lprev].lnext = nd->lnext;
+  else
+    e->loaded = nd->lnext;
+  if (nd->lnext >= 0) e->nodes[nd->lnext].lprev = nd->lprev;
+}
+
+/* In its place among those that wait: they are served in the order in which they came. */
+void clu_eng_list_job(clu_engine *e, clu_job *j) {
+  clu_job *after = e->waiting_last;
+  if (j->listed) return;
+  j->listed = 1;
+  while (after && after->id > j->id) after = after->wprev;
+  j->wprev = after;
+  j->wnext = after ? after->wnext : e->waiting;
+  if (after)
+    after->wnext = j;
+  else
+    e->waiting = j;
+  if (j->wnext)
+    j->wnext->wprev = j;
+  else
+    e->waiting_last = j;
+}
+
+void clu_eng_unlist_job(clu_engine *e, clu_job *j) {
+  if (!j->listed) return;
+  j->listed = 0;
+  if (j->wprev)
+    j->wprev->wnext = j->wnext;
+  else
+    e->waiting = j->wnext;
+  if (j->wnext)
+    j->wnext->wprev = j->wprev;
+  else
+    e->waiting_last = j->wprev;
+}
+
+void clu_eng_drop_job(clu_engine *e, clu_job *j) {
+  if (j->prev)
+    j->prev->next = j->next;
+  else
+    e->jobs = j->next;
+  if (j->next) j->next->prev = j->prev;
+  free(j->spec.only);
+  free(j->back);
+  free(j->retry);
+  free(j->attempts);
+  free(j);
+}
+
+void clu_eng_job_let_go(clu_engine *e, clu_job *j) {
+  if (--j->units == 0 && j->freed) clu_eng_drop_job(e, j);
+}
+
+/* ---- endings ---- */
+
+void clu_eng_fill_ended(clu_ended *x, int why, clu_job *j, uint64_t element, int i, uint32_t attempt, int cause, uint64_t sent) {
+  x->why = why;
+  x->owner = j->spec.owner;
+  x->job = j;
+  x->element = element;
+  x->node = i;
+  x->attempt = attempt;
+  x->cause = cause;
+  x->sent = sent;
+}
+
+void clu_eng_end_without(clu_engine *e, int why, clu_job *j, uint64_t element, int i, uint32_t attempt, int cause) {
+  j->left--;
+  if (e->ehead > 64 && e->ehead * 2 > e->nended) {
+    memmove(e->ended, e->ended + e->ehead, (e->nended - e->ehead) * sizeof *e->ended);
+    e->nended -= e->ehead;
+    e->ehead = 0;
+  }
+  if (!clu_eng_room(&e->ended, &e->capended, e->nended, sizeof *e->ended)) return; /* clu_job_left() tells */
+  clu_eng_fill_ended(&e->ended[e->nended++], why, j, element, i, attempt, cause, 0);
+}
+
+int clu_engine_ended(clu_engine *e, clu_ended *out) {
+  while (e->ehead < e->nended) {
+    *out = e->ended[e->ehead++];
+    if (e->ehead == e->nended) e->ehead = e->nended = 0;
+    if (out->job) return 1; /* not of one that was freed meanwhile */
+  }
+  return 0;
+}
+
+/* ---- elements that wait ---- */
+
+void clu_eng_wait_again(clu_engine *e, clu_job *j, uint64_t first, uint64_t n) {
+  if (n == 0 || j->cancelled) return;
+  if (j->nback && j->back[j->nback - 1].first == first + n) { /* taken back from the end: together again */
+    j->back[j->nback - 1].first = first;
+    j->back[j->nback - 1].n += n;
+  } else {
+    if (!clu_eng_room(&j->back, &j->capback, j->nback, sizeof *j->back)) {
+      for (uint64_t k = 0; k < n; k++) clu_eng_end_without(e, CLU_END_DIED, j, first + k, -1, 0, 0);
+      return;
+    }
+    j->back[j->nback].first = first;
+    j->back[j->nback++].n = n;
+  }
+  j->waiting += n;
+  clu_eng_list_job(e, j);
+}
+
+void clu_eng_retry_later(clu_engine *e, clu_job *j, uint64_t element, int last, uint32_t attempt, int cause) {
+  if (j->rhead > 64 && j->rhead * 2 > j->nretry) {
+    memmove(j->retry, j->retry + j->rhead, (j->nretry - j->rhead) * sizeof *j->retry);
+    j->nretry -= j->rhead;
+    j->rhead = 0;
+  }
+  if (!j->attempts) j->attempts = calloc(j->spec.n ? (size_t)j->spec.n : 1, 1);
+  if (!j->attempts || !clu_eng_room(&j->retry, &j->capretry, j->nretry, sizeof *j->retry)) {
+    clu_eng_end_without(e, CLU_END_DIED, j, element, last, attempt, cause);
+    return;
+  }
+  j->attempts[element] = (uint8_t)attempt;
+  j->retry[j->nretry].element = element;
+  j->retry[j->nretry++].last = last;
+  j->waiting++;
+  clu_eng_list_job(e, j);
+}
+
+uint32_t clu_eng_starts(const clu_job *j, uint64_t element) { return j->attempts ? j->attempts[element] : 0; }
+
+/* Elements that may leave together, and that may be with a node. */
+static uint32_t unit_size(const clu_engine *e, const clu_job *j, const node *nd) {
+  uint64_t n = 1, share;
+  if (j->spec.chunk) return j->spec.chunk;
+  if (j->time == 0) return 1;
+  n = CLU_AHEAD / 2 / j->time;
+  if (j->bytes && n > CLU_UNIT_BYTES / j->bytes) n = CLU_UNIT_BYTES / j->bytes;
+  share = j->waiting / (2 * (uint64_t)(e->up > 0 ? e->up : 1));
+  if (n > share) n = share;
+  if (n > CLU_MOST_UNIT) n = CLU_MOST_UNIT;
+  if (!nd->claim && n > 64) n = 64;
+  return n < 1 ? 1 : (uint32_t)n;
+}
+
+uint32_t clu_eng_most_at(const clu_engine *e, const clu_job *j, const node *nd) {
+  uint32_t n = unit_size(e, j, nd), k;
+  uint64_t ahead;
+  if (!nd->claim) return 2 * n;
+  if (j->spec.chunk == 0 || j->time == 0) return 2 * n;
+  /* one by one: still as many as keep the node busy, in units of their own */
+  ahead = CLU_AHEAD / j->time;
+  if (j->bytes && ahead > 2 * CLU_UNIT_BYTES / j->bytes) ahead = 2 * CLU_UNIT_BYTES / j->bytes;
+  k = ahead > 512 ? 512 : (uint32_t)ahead;
+  return k > 2 * n ? k : 2 * n;
+}
+
+int clu_eng_may_do(const clu_job *j, int i) { return !j->spec.only || (i < j->spec.nonly && j->spec.only[i]); }
+
+/* Whether another node than `i` could do it. */
+int clu_eng_others_may(const clu_engine *e, const clu_job *j, int i) {
+  if (!j->spec.only) return e->up > clu_engine_is_up(e, i);
+  for (int k = 0; k < j->spec.nonly; k++)
+    if (k != i && j->spec.only[k] && clu_engine_is_up(e, k)) return 1;
+  return 0;
+}
+
+/* Takes a retry that may go to node `i`: 1, and it is in `a`. */
+static int pick_retry(clu_engine *e, clu_job *j, int i, clu_action *a) {
+  for (size_t k = j->rhead; k < j->nretry && k < j->rhead + 16; k++) {
+    again r = j->retry[k];
+    if (r.last == i && clu_eng_others_may(e, j, i)) continue;
+    j->retry[k] = j->retry[j->rhead++];
+    if (j->rhead == j->nretry) j->rhead = j->nretry = 0;
+    a->first = r.element;
+    a->n = 1;
+    a->attempt = clu_eng_starts(j, r.element) + 1;
+    a->last = r.last;
+    return 1;
+  }
+  return 0;
+}
+
+int clu_eng_pick(clu_engine *e, clu_job *j, int i, clu_action *a) {
+  uint32_t n = unit_size(e, j, &e->nodes[i]);
+  a->attempt = 1;
+  if (j->rhead < j->nretry && pick_retry(e, j, i, a)) {
+    j->waiting--;
+  } else if (j->nback) {
+    range *r = &j->back[j->nback - 1];
+    a->first = r->first;
+    a->n = r->n < n ? (uint32_t)r->n : n;
+    r->first += a->n;
+    if ((r->n -= a->n) == 0) j->nback--;
+    j->waiting -= a->n;
+  } else if (j->cursor < j->spec.n) {
+    uint64_t left = j->spec.n - j->cursor;
+    a->first = j->cursor;
+    a->n = left < n ? (uint32_t)left : n;
+    j->cursor += a->n;
+    j->waiting -= a->n;
+  } else {
+    return 0;
+  }
+  if (j->waiting == 0) clu_eng_unlist_job(e, j);
+  return 1;
+}

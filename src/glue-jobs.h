@@ -1,0 +1,93 @@
+/* The master's tasks, for glue-tasks.c (driving the engine) and glue-jobs.c (what R asks of a job). */
+#ifndef CLUTCH_GLUE_JOBS_H
+#define CLUTCH_GLUE_JOBS_H
+
+#include "glue-master.h"
+
+#include "core/engine.h"
+
+typedef struct tasks tasks;
+
+typedef struct tnode {
+  tasks *of;
+  int index;
+  uint64_t id;         /* of the clu_node that the engine knows of; 0: none */
+  int over_memory, killed; /* ended by us, and why */
+} tnode;
+
+/* Queued until R asks for it. */
+typedef struct note {
+  struct note *next;
+  uint64_t element;
+  uint32_t flags;
+  clu_blob *body;
+} note;
+typedef struct notes {
+  note *first, *last;
+} notes;
+
+typedef struct failure {
+  uint64_t element;
+  int why, cause, node;
+  uint32_t attempt;
+} failure;
+
+typedef struct tjob {
+  struct tjob *next;
+  SEXP self;           /* the external pointer, whose finalizer frees this */
+  tasks *of;
+  clu_job *job;
+  uint64_t number;
+  clu_blob *about;     /* the JOB message */
+  uint64_t *told;      /* ids of the nodes that have it */
+  int ntold;
+  int seeded, bare;
+  uint32_t seed[6];    /* the stream of element 0 */
+  double max_memory;   /* bytes; 0: no limit */
+  notes results, relays;
+  failure *failures;
+  size_t nfailures, capfailures;
+  uint64_t answered, bytes_in, bytes_out;
+  unsigned char *ended; /* a flag an element */
+  uint64_t n, ready;   /* elements; those at the beginning that have all ended */
+} tjob;
+
+typedef struct record {
+  uint64_t job, element, began, took, sent;
+  uint32_t attempt, bytes;
+  int node, ok;
+} record;
+
+typedef struct death {
+  int index, cause, over_memory, killed;
+} death;
+
+struct tasks {
+  clu_engine *e;
+  tnode *nodes;
+  int n;
+  tjob *jobs;
+  uint64_t numbers, looked_at_memory;
+  int causes;
+  death *deaths;       /* not told to R yet */
+  size_t ndeaths, capdeaths;
+  record *trace;       /* a ring once it is full */
+  size_t ntrace, captrace, most;
+};
+
+/* What is behind the external pointers; an R error when that is nothing. */
+tasks *clu_get_tasks(SEXP x);
+tjob *clu_get_job(SEXP x);
+clu_node *clu_tasks_node(SEXP handles, int i);
+/* The oldest of the queue: 1, and the body is the caller's. */
+int clu_take_note(notes *q, note *out);
+/* Results that have come become values. */
+void clu_take_results(tjob *j, SEXP prot);
+/* Does what the engine wants. Only where it may send, it may jump. */
+void clu_tasks_act(tasks *t, SEXP handles, int may_send);
+void clu_tasks_look_at_endings(tasks *t);
+/* Nodes are told that nothing more will come of it; it is taken out of the engine. */
+void clu_job_tell_end(tasks *t, SEXP handles, tjob *j);
+void clu_job_forget(tjob *j);
+
+#endif
