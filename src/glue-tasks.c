@@ -533,6 +533,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
   tjob *j = job == R_NilValue ? NULL : clu_get_job(job);
   uint64_t deadline = clu_in_seconds(seconds), looked = clu_os_now(), spin_end = looked + SPIN;
   size_t known = (size_t)Rf_asReal(seen);
+  clu_loop_pump(&clu_the_loop, 0, NULL); /* also with no time at all, what has come is seen */
   for (;;) {
     clu_err e = {0, 0, ""};
     uint64_t now, next;

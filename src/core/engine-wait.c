@@ -197,12 +197,14 @@ static uint32_t unit_size(const clu_engine *e, const clu_job *j, const node *nd)
 
 uint32_t clu_eng_most_at(const clu_engine *e, const clu_job *j, const node *nd) {
   uint32_t n = unit_size(e, j, nd), k;
-  uint64_t ahead;
+  uint64_t ahead, share;
   if (!nd->claim) return 2 * n;
   if (j->spec.chunk == 0 || j->time == 0) return 2 * n;
   /* one by one: still as many as keep the node busy, in units of their own */
   ahead = CLU_AHEAD / j->time;
   if (j->bytes && ahead > 2 * CLU_UNIT_BYTES / j->bytes) ahead = 2 * CLU_UNIT_BYTES / j->bytes;
+  share = j->waiting / (uint64_t)(e->up > 0 ? e->up : 1); /* near the end, so much that all get their part */
+  if (ahead > share) ahead = share;
   k = ahead > 512 ? 512 : (uint32_t)ahead;
   return k > 2 * n ? k : 2 * n;
 }
