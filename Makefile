@@ -14,7 +14,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/.build/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-bench build install demo test test-c test-fuzz fuzz test-r check bench test-newer-r test-windows doc clean
+.PHONY: help deps deps-bench build install demo test test-c test-fuzz fuzz chaos test-r check bench test-newer-r test-windows doc clean
 .NOTPARALLEL:
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test          C unit tests, fuzzing, testthat, R CMD check; 'make test-c', 'test-r', 'check' do one"
 	@echo "                   (test-c: T=frame ARGS=-v    test-r: FILTER=cores)"
 	@echo "make fuzz          10 minutes of fuzzing a decoder (T=frames SECONDS=600 SEED=1)"
+	@echo "make chaos         minutes of deaths, stops and interrupts while maps run (EVENTS=10000 SEED=1)"
 	@echo "make bench         all measurements in bench/"
 	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"
 	@echo "make install       installs into R's library"
@@ -66,6 +67,12 @@ test-fuzz: deps
 
 fuzz: deps
 	@$(MAKE) --no-print-directory -C tests/fuzz run SECONDS=$(or $(SECONDS),600) $(if $(T),T=$(T)) $(if $(SEED),SEED=$(SEED))
+
+# What goes wrong at random, for minutes: EVENTS=10000 SEED=1
+chaos: build
+	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) all
+	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-engine -v
+	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) tools/run-tests.sh /dev/null chaos
 
 test-r: build
 	@echo; echo "== testthat"

@@ -1,0 +1,106 @@
+# Maps while things die: from a printed seed, elements that crash, quit, hang, fail, eat memory or are slow, and
+# from outside SIGKILL, SIGSTOP and SIGCONT to nodes at random. Every map has to end with all values, or the errors
+# that it should have, each element started no more often than promised, and nothing left.
+#
+# CLUTCH_SEED repeats a run as far as the system allows; CLUTCH_EVENTS: how many things go wrong ('make chaos': 10,000).
+
+events_wanted <- as.integer(Sys.getenv("CLUTCH_EVENTS", "300"))
+chaos_seed <- as.integer(Sys.getenv("CLUTCH_SEED", as.character(sample.int(1e6, 1L))))
+
+# Kills, stops and continues children of `server` until the mark goes. Its own random numbers.
+start_tormentor <- function(server, mark, log) {
+  file.create(mark)
+  lines <- c("#!/bin/bash", "RANDOM=$4", "while [ -e \"$2\" ]; do",
+    "  sleep 0.0$((RANDOM % 80 + 10))", "  kids=($(cat /proc/$1/task/$1/children 2>/dev/null)); [ ${#kids[@]} -gt 0 ] || continue",
+    "  p=${kids[RANDOM % ${#kids[@]}]}",
+    "  if [ $((RANDOM % 3)) = 0 ]; then kill -9 $p && echo kill >> \"$3\"; else kill -STOP $p && sleep 0.0$((RANDOM % 90 + 10)); kill -CONT $p && echo stop >> \"$3\"; fi",
+    "done 2>/dev/null")
+  script <- tempfile(fileext = ".sh")
+  writeLines(lines, script)
+  system(sprintf("bash %s %d %s %s %d > /dev/null 2>&1", script, server, mark, log, chaos_seed %% 32768L), wait = FALSE)
+}
+
+chaotic <- function(i, what, dir) {
+  cat("x", file = file.path(dir, i), append = TRUE)
+  switch(what[[i]], fine = NULL, slow = Sys.sleep(0.005), error = stop("meant"), kill = tools::pskill(Sys.getpid(), 9L),
+         segv = tools::pskill(Sys.getpid(), 11L), quit = quit("no", 5), hang = repeat {}, deaf = Sys.sleep(100),
+         memory = { x <- numeric(8e6); repeat { x[[1L]] <- 1; x <- c(x, x[1:4e6]) } },
+         says = { message("said"); warning("warned") })
+  i * 10
+}
+environment(chaotic) <- globalenv()
+
+test_that("whatever dies, every element has its value or its own error, and nothing is left", {
+  linux_only()
+  set.seed(chaos_seed)
+  old <- options(clutch.task_grace = 0.5)
+  on.exit(options(old))
+  invisible(gc())
+  stop_cluster(make_cluster(1))
+  invisible(gc())
+  before <- c(open_fds(), .Call(clutch:::ffi_live_handles))
+  cl <- make_cluster(3)
+  server <- server_pid(cl)
+  events <- 0
+  while (events < events_wanted) {
+    n <- sample(20:150, 1L)
+    outside <- sample(c(TRUE, FALSE), 1L)
+    what <- sample(c("fine", "slow", "error", "kill", "segv", "quit", "hang", "deaf", "memory", "says"), n, replace = TRUE,
+                   prob = c(60, 15, 3, 2, 2, 2, 0.7, 0.7, 0.3, 5))
+    retries <- if (outside) 8L else sample(0:2, 1L) # so that nobody dies of what was done to it from outside alone
+    dir <- tempfile("chaos-")
+    dir.create(dir)
+    mark <- tempfile()
+    log <- tempfile()
+    if (outside) start_tormentor(server, mark, log)
+    began <- clutch:::clock()
+    r <- suppressMessages(suppressWarnings(cluster_map(cl, seq_len(n), chaotic, what = what, dir = dir, .retries = retries, .timeout = 0.4,
+      .max_memory = 400e6, .on_error = "continue", .chunk = sample(list(NULL, 1, 5), 1L)[[1L]])))
+    took <- clutch:::clock() - began
+    unlink(mark)
+    bad <- what %in% c("error", "kill", "segv", "quit", "hang", "deaf", "memory")
+    value <- vapply(seq_len(n), function(i) identical(r[[i]], i * 10), NA)
+    failed <- vapply(r, inherits, NA, "clutch_task_error")
+    state <- sprintf("seed %d, %d elements, retries %d, outside %s", chaos_seed, n, retries, outside)
+    # a stop from outside may make a quick element run out of time, and a killed node may have been at a failing one
+    late <- vapply(r, inherits, NA, "clutch_task_timeout")
+    expect_true(all(value[!bad & !late]), label = state)
+    expect_true(all(failed[bad]), label = state)
+    expect_true(outside || !any(late[!bad]), label = state)
+    starts <- file.size(file.path(dir, seq_len(n)))
+    starts[is.na(starts)] <- 0
+    expect_true(all(starts <= retries + 1), label = state)
+    expect_true(all(starts[value] >= 1), label = state)
+    expect_true(took < 60, label = state)
+    x <- runif(1)
+    alive_now <- cluster_map(cl, 1:3, function(i, x) x, x = x) # the next gets its own answers
+    expect_identical(alive_now, list(x, x, x), label = state)
+    events <- events + sum(bad) + if (file.exists(log)) length(readLines(log)) else 0
+    unlink(dir, recursive = TRUE)
+  }
+  p <- pids(cl)
+  expect_true(all(vapply(p, function(k) identical(readLines(sprintf("/proc/%d/task/%d/children", server, server), warn = FALSE) != "", TRUE), NA)))
+  stop_cluster(cl)
+  expect_true(eventually(!any(alive(p))))
+  rm(cl)
+  invisible(gc())
+  expect_identical(c(open_fds(), .Call(clutch:::ffi_live_handles)), before)
+})
+
+test_that("Ctrl-C at random moments of a map: control is back, and the cluster in step", {
+  linux_only()
+  times <- if (events_wanted >= 10000L) 1000L else 60L
+  s <- start_script(c("cl <- make_cluster(2)", sprintf("set.seed(%d)", chaos_seed), "late <- 0; took <- numeric()",
+    sprintf("for (k in 1:%d) {", times),
+    "  wait <- runif(1, 0, 0.03)",
+    "  r <- tryCatch({ system(sprintf('(sleep %.4f; kill -INT %d) > /dev/null 2>&1 &', wait, Sys.getpid())); began <- clutch:::clock()",
+    "    cluster_map(cl, 1:1000000, function(i) { if (i %% 100 == 0) Sys.sleep(0.001); i }); Sys.sleep(5); 'no' }, interrupt = function(e) 'yes')",
+    "  took[k] <- clutch:::clock() - began - wait",
+    "  stopifnot(identical(r, 'yes'))",
+    "  x <- runif(1); stopifnot(identical(parallel::clusterCall(cl, identity, x), list(x, x)))",
+    "  stopifnot(identical(cluster_map(cl, 1:3, function(i, x) x, x = x), list(x, x, x)))", "}",
+    "cat('median', median(took), 'most', max(took), '\\n')", "stopifnot(max(took) < 3)", "stop_cluster(cl)", "cat('done\\n')"))
+  expect_done(s, 60 + times)
+  cat(" ", grep("^median", readLines(s$out), value = TRUE))
+  expect_true(ends(s))
+})
