@@ -15,6 +15,7 @@ join_main <- function(args) {
     quit(save = "no", status = 1L, runLast = FALSE)
   }
   the_node$joined <- TRUE
+  options(clutch.joins = NULL)
   problem <- tryCatch(apply_join_settings(settings), error = conditionMessage)
   .Call(ffi_node_begin_joined, problem)
   if (!is.null(problem)) quit(save = "no", status = 1L, runLast = FALSE)

@@ -1,5 +1,5 @@
 # The methods by which parallel's functions run on our nodes. Its generics are exported from R 4.4 on and
-# internal before: .onLoad() registers the methods with either.
+# internal before: join_parallel() registers the methods with either.
 #
 # clusterCall(), clusterApply() and clusterApplyLB() send through sendCall() and postNode() and take the
 # answers before they return. So what was sent from a frame of theirs that is gone was abandoned (the call
@@ -69,13 +69,10 @@ recvOneData_clutch_cluster <- function(cl) {
 
 closeNode_clutch_node <- function(node) stop_nodes(list(node))
 
-#' @importFrom parallel stopCluster
-#' @export
 stopCluster.clutch_cluster <- function(cl, ...) stop_nodes(cl)
 
 # stopCluster() without a cluster takes the default one, and then dispatches on its missing argument, which
 # R takes for NULL. The generic's frame has the cluster.
-#' @export
 stopCluster.NULL <- function(cl = NULL, ...) {
   default <- if (sys.nframe() > 1L) get0("cl", sys.frame(-1L), inherits = FALSE)
   if (inherits(default, "clutch_cluster")) return(stop_nodes(default))

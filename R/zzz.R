@@ -3,6 +3,16 @@
 "_PACKAGE"
 
 .onLoad <- function(libname, pkgname) {
+  # a node over TCP needs package parallel only if what it is told to do does: 3 ms of its start
+  if (isTRUE(getOption("clutch.joins")) && !isNamespaceLoaded("parallel")) setHook(packageEvent("parallel", "onLoad"), join_parallel)
+  else join_parallel()
+  when_loaded("promises", "as.promise", as.promise.clutch_task)
+  when_loaded("future", "resolved", resolved.clutch_task)
+  when_loaded("dplyr", "collect", collect.clutch_task)
+}
+
+# Our methods for parallel's generics, which are exported from R 4.4 on and internal before.
+join_parallel <- function(...) {
   the$parallel <- asNamespace("parallel")
   registerS3method("sendData", "clutch_node", sendData_clutch_node, envir = the$parallel)
   registerS3method("recvData", "clutch_node", recvData_clutch_node, envir = the$parallel)
@@ -11,9 +21,8 @@
   registerS3method("sendData", "clutch_psock_node", sendData_clutch_psock_node, envir = the$parallel)
   registerS3method("recvData", "clutch_psock_node", recvData_clutch_psock_node, envir = the$parallel)
   registerS3method("recvOneData", "clutch_psock_cluster", recvOneData_clutch_psock_cluster, envir = the$parallel)
-  when_loaded("promises", "as.promise", as.promise.clutch_task)
-  when_loaded("future", "resolved", resolved.clutch_task)
-  when_loaded("dplyr", "collect", collect.clutch_task)
+  registerS3method("stopCluster", "clutch_cluster", stopCluster.clutch_cluster, envir = the$parallel)
+  registerS3method("stopCluster", "NULL", stopCluster.NULL, envir = the$parallel)
   if (!is.null(register <- get0("registerClusterType", the$parallel))) # newer than R 4.2; seen in 4.5
     register("CLUTCH", start_for_parallel)
 }

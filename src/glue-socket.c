@@ -428,7 +428,7 @@ SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact) {
     }
     if (rc == CLU_AGAIN) {
       reading r = {s, out, got};
-      if (!s->blocking) break;
+      if (!s->blocking && !all) break;
       if (clu_socket_ready(s, CLU_READ, deadline, undo, &r)) continue;
       undo(&r);
       clu_raise_timeout(s, "nothing has come", (double)s->timeout_ns / 1e9, -1);

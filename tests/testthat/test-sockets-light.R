@@ -153,3 +153,20 @@ test_that("the package is unloaded with its connections closed", {
   expect_true(said(script, "^alive=1"))
   expect_identical(value_of(script, "closed"), "1")
 })
+
+test_that("exact = TRUE waits for all, also where reads do not block otherwise", {
+  p <- socket_pair(slot = FALSE)
+  x <- as.raw(seq_len(255))
+  socket_write(p$a, x[1:10])
+  expect_true(eventually(socket_info(p$b)$queued_in == 10))
+  on.exit(close_all(p$a, p$b))
+  # the rest comes while it waits: from a connection that a forked child of this process shares
+  job <- parallel::mcparallel({ Sys.sleep(0.2); socket_write(p$a, x[11:255]); NULL })
+  expect_identical(socket_read(p$b, 255L, exact = TRUE), x)
+  parallel::mccollect(job)
+  expect_identical(socket_read(p$b, 255L), raw(0)) # and without it does not wait
+  socket_timeout(p$b, 0.1)
+  socket_write(p$a, x[1:3])
+  expect_error(socket_read(p$b, 4L, exact = TRUE), class = "clutch_socket_timeout")
+  expect_identical(socket_read(p$b, 4L), x[1:3]) # nothing was lost
+})
