@@ -83,7 +83,8 @@ stopCluster.NULL <- function(cl = NULL, ...) {
 #' Copy objects to all nodes
 #'
 #' As [parallel::clusterExport()], but all variables travel in one message, serialized once and sent to all
-#' nodes at the same time. What two of them share stays shared.
+#' nodes at the same time. What two of them share stays shared. A node that [cluster_map()] or [cluster_submit()] puts in the place of
+#' a dead one gets them, too, so the cluster refers to the values until it is stopped.
 #'
 #' @param cl a cluster made by [make_cluster()].
 #' @param varlist character: names of the variables.

@@ -49,6 +49,7 @@ typedef struct tjob {
   size_t nfailures, capfailures;
   uint64_t answered, bytes_in, bytes_out;
   unsigned char *ended; /* a flag an element */
+  int lost;            /* there was no memory for a result */
   uint64_t n, ready;   /* elements; those at the beginning that have all ended */
 } tjob;
 

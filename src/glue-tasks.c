@@ -22,9 +22,10 @@ static const uint64_t MEMORY_EVERY = 20000000; /* ns between looks at the nodes'
 static SEXP tag_tasks(void) { return Rf_install("clutch_tasks"); }
 static SEXP tag_job(void) { return Rf_install("clutch_job"); }
 
-static void add_note(notes *q, uint64_t element, uint32_t flags, clu_blob *body) {
+/* 0 without memory. */
+static int add_note(notes *q, uint64_t element, uint32_t flags, clu_blob *body) {
   note *x = malloc(sizeof *x);
-  if (!x) return; /* seen as an element without a value */
+  if (!x) return 0;
   x->next = NULL;
   x->element = element;
   x->flags = flags;
@@ -34,6 +35,7 @@ static void add_note(notes *q, uint64_t element, uint32_t flags, clu_blob *body)
   else
     q->first = x;
   q->last = x;
+  return 1;
 }
 
 /* The body is the caller's. */
@@ -119,7 +121,11 @@ static void on_task(clu_node *nd, clu_msg *m) {
       add_note(&((tjob *)owner)->relays, element, 0, m->body);
     return;
   }
-  if (m->kind == CLU_K_RESULT && m->body && m->body->size >= CLU_RESULT_HEAD) {
+  if (m->kind == CLU_K_RESULT && (!m->body || m->body->size < CLU_RESULT_HEAD)) { /* it is out of its mind */
+    kill_node(nd, at);
+    return;
+  }
+  if (m->kind == CLU_K_RESULT) {
     flags = clu_get32(m->body->data);
     began = clu_get64(m->body->data + 8);
     took = clu_get64(m->body->data + 16);
@@ -139,7 +145,7 @@ static void on_task(clu_node *nd, clu_msg *m) {
   j->answered++;
   j->bytes_in += m->body->size;
   if (flags & CLU_RESULT_ERROR) add_failure(j, &x);
-  add_note(&j->results, x.element, flags, m->body);
+  if (!add_note(&j->results, x.element, flags, m->body)) j->lost = 1;
 }
 
 static uint32_t tasks_at(const clu_node *nd, uint32_t *unwanted) {
@@ -486,8 +492,8 @@ void clu_tasks_act(tasks *t, SEXP handles, int may_send) {
     clu_node *nd;
     clu_engine_next(t->e, clu_os_now(), &a);
     if (a.what == CLU_ACT_NONE) break;
-    nd = clu_tasks_node(handles, a.node);
-    if (a.what == CLU_ACT_SEND && !may_send) {
+    nd = clu_tasks_node(handles, a.node); /* NULL: all is being collected, and its finalizer came first */
+    if (a.what == CLU_ACT_SEND && (!may_send || !nd)) {
       clu_engine_unsent(t->e, &a);
       break;
     }
@@ -495,6 +501,8 @@ void clu_tasks_act(tasks *t, SEXP handles, int may_send) {
       if (last && last != nd) clu_node_push(last);
       last = nd;
       send(t, handles, &a);
+    } else if (!nd) {
+      continue;
     } else if (a.what == CLU_ACT_INTERRUPT) {
       clu_node_interrupt(nd, a.seq);
     } else {
@@ -543,6 +551,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
     clu_tasks_act(t, handles, 1);
     clu_tasks_look_at_endings(t);
     if (j) clu_take_results(j, R_ExternalPtrProtected(job));
+    if (j && j->lost) clu_raise("memory", "not enough memory for the results");
     if (t->ndeaths) return Rf_ScalarInteger(DEATHS);
     if (j && j->relays.first) return Rf_ScalarInteger(RELAY);
     if (j && j->nfailures > known) return Rf_ScalarInteger(FAILED);

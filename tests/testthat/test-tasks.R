@@ -425,3 +425,19 @@ test_that("a node knows its share of the cores, and so do libraries with threads
     stop_cluster(cl)
   }
 })
+
+test_that("a cluster, its engine and its tasks are collected together, in any order", {
+  linux_only()
+  invisible(gc())
+  before <- .Call(clutch:::ffi_live_handles)
+  p <- integer()
+  for (k in 1:6) local({
+    cl <- make_cluster(2)
+    p <<- c(p, pids(cl))
+    tasks <- lapply(1:5, function(i) cluster_submit(cl, Sys.sleep(100)))
+    NULL
+  })
+  for (k in 1:3) invisible(gc())
+  expect_identical(.Call(clutch:::ffi_live_handles), before)
+  expect_true(eventually(!any(alive(p))))
+})
