@@ -192,17 +192,25 @@ print.clutch_task <- function(x, ...) {
 
 # ---- while R is idle ----
 
-# With package later, tasks go on at the prompt and in the event loops of others.
+# With package later, tasks go on at the prompt and in the event loops of others. What waits there does not keep the
+# cluster alive.
 advance_when_idle <- function(t) {
   if (isTRUE(t$scheduled) || !requireNamespace("later", quietly = TRUE)) return(invisible())
   t$scheduled <- TRUE
-  later::later(function() {
+  later::later(idle_turn(.Call(ffi_weak_new, t)), 0.01)
+}
+
+idle_turn <- function(ref) {
+  force(ref)
+  function() {
+    t <- .Call(ffi_weak_get, ref)
+    if (is.null(t)) return()
     t$scheduled <- FALSE
     open <- tryCatch(.Call(ffi_tasks_open, t$ptr), error = function(e) 0)
     if (open == 0) return()
     tryCatch(turn(t, NULL, 0), clutch_error = function(e) NULL)
     advance_when_idle(t)
-  }, 0.01)
+  }
 }
 
 # promises::as.promise(): looked for at the times that later gives.

@@ -34,6 +34,10 @@ SEXP ffi_raise_fds(SEXP n) {
 
 SEXP ffi_clock(void) { return Rf_ScalarReal(1e-9 * (double)clu_os_now()); }
 
+/* A reference to an environment that does not keep it alive; and the environment, or NULL when it has gone. */
+SEXP ffi_weak_new(SEXP env) { return R_MakeWeakRef(env, R_NilValue, R_NilValue, FALSE); }
+SEXP ffi_weak_get(SEXP ref) { return R_WeakRefKey(ref); }
+
 SEXP ffi_remove_tree(SEXP path) {
   return Rf_ScalarLogical(clu_os_remove_tree(R_ExpandFileName(CHAR(STRING_ELT(path, 0)))) == 0);
 }

@@ -129,6 +129,8 @@ SEXP ffi_raise_fds(SEXP n);
 SEXP ffi_thread_count(void);
 SEXP ffi_remove_tree(SEXP path);
 SEXP ffi_clock(void);
+SEXP ffi_weak_new(SEXP env);
+SEXP ffi_weak_get(SEXP ref);
 SEXP ffi_random_seeds(SEXP n);
 
 /* glue-socket.c */
