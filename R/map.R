@@ -227,7 +227,7 @@ task_attempt <- function() .Call(ffi_task_attempt)
 # ---- progress ----
 
 progress_new <- function(progress, n) {
-  bar <- new.env(parent = emptyenv())
+  bar <- new.env(parent = baseenv()) # the texts of the bar are evaluated in there
   signals <- uses_progressr()
   bar$on <- if (is.null(progress)) signals || interactive() else isTRUE(progress)
   bar$done <- 0

@@ -63,7 +63,7 @@ test_that("the function and its constants travel once a node, not with each elem
   while (clutch:::turn(t, job, 1) != 1L) NULL
   s <- .Call(clutch:::ffi_job_state, job)
   expect_identical(s$left, 0)
-  expect_lt(s$bytes_out, 2 * 8e6 + 1e6)
+  expect_lt(s$bytes_out, 3 * 8e6) # twice it, and the rest
   .Call(clutch:::ffi_job_end, job, 0)
 })
 
@@ -440,4 +440,26 @@ test_that("a cluster, its engine and its tasks are collected together, in any or
   for (k in 1:3) invisible(gc())
   expect_identical(.Call(clutch:::ffi_live_handles), before)
   expect_true(eventually(!any(alive(p))))
+})
+
+test_that("a progress bar is shown when asked for", {
+  old <- options(cli.dynamic = TRUE)
+  cl <- make_cluster(2)
+  on.exit({options(old); stop_cluster(cl)})
+  shown <- capture.output(r <- cluster_map(cl, 1:30, function(i) { Sys.sleep(0.02); i }, .progress = TRUE), type = "message")
+  expect_identical(unlist(r), 1:30)
+  expect_match(paste(shown, collapse = ""), "[0-9]+/30")
+})
+
+test_that("package progressr gets the signals of tasks and of the map", {
+  skip_if_not_installed("progressr")
+  old <- options(progressr.enable = TRUE)
+  cl <- make_cluster(2)
+  on.exit({options(old); stop_cluster(cl)})
+  seen <- 0
+  withCallingHandlers(progressr::with_progress(handlers = progressr::handler_void(), {
+    p <- progressr::progressor(6)
+    cluster_map(cl, 1:6, function(i, p) { p(); i }, p = p)
+  }), progression = function(c) if (identical(c$type, "update")) seen <<- seen + 1)
+  expect_gte(seen, 6)
 })
