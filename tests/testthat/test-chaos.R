@@ -54,7 +54,7 @@ test_that("whatever dies, every element has its value or its own error, and noth
     log <- tempfile()
     if (outside) start_tormentor(server, mark, log)
     began <- clutch:::clock()
-    r <- suppressMessages(suppressWarnings(cluster_map(cl, seq_len(n), chaotic, what = what, dir = dir, .retries = retries, .timeout = 0.4,
+    r <- suppressMessages(suppressWarnings(cluster_map(cl, seq_len(n), chaotic, what = what, dir = dir, .retries = retries, .timeout = 1.5,
       .max_memory = 400e6, .on_error = "continue", .chunk = sample(list(NULL, 1, 5), 1L)[[1L]])))
     took <- clutch:::clock() - began
     unlink(mark)
@@ -92,7 +92,7 @@ test_that("Ctrl-C at random moments of a map: control is back, and the cluster i
   times <- if (events_wanted >= 10000L) 1000L else 60L
   s <- start_script(c("cl <- make_cluster(2)", sprintf("set.seed(%d)", chaos_seed), "late <- 0; took <- numeric()",
     sprintf("for (k in 1:%d) {", times),
-    "  wait <- runif(1, 0, 0.03)",
+    "  wait <- runif(1, 0.05, 0.08)",
     "  r <- tryCatch({ system(sprintf('(sleep %.4f; kill -INT %d) > /dev/null 2>&1 &', wait, Sys.getpid())); began <- clutch:::clock()",
     "    cluster_map(cl, 1:1000000, function(i) { if (i %% 100 == 0) Sys.sleep(0.001); i }); Sys.sleep(5); 'no' }, interrupt = function(e) 'yes')",
     "  took[k] <- clutch:::clock() - began - wait",

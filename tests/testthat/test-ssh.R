@@ -18,8 +18,10 @@ own_sshd <- function() {
     writeLines(c(sprintf("Port %d", port), "ListenAddress 127.0.0.1", paste("HostKey", f("host")), paste("AuthorizedKeysFile", f("keys")),
                  "StrictModes no", "UsePAM no", "PasswordAuthentication no", paste("PidFile", f("pid"))), f("sshd_config"))
     system2(sshd, c("-f", f("sshd_config"), "-E", f("log")))
-    if (eventually(file.exists(f("pid")) && service_probe("127.0.0.1", port)[[1L]], 5)) {
-      pid <- as.integer(readLines(f("pid")))
+    # the file is there before its text is
+    written <- function() if (file.exists(f("pid"))) as.integer(readLines(f("pid"), warn = FALSE)) else integer()
+    if (eventually(length(written()) == 1L && service_probe("127.0.0.1", port)[[1L]], 5)) {
+      pid <- written()
       break
     }
   }
