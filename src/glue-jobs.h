@@ -45,6 +45,8 @@ typedef struct tjob {
   uint32_t seed[6];    /* the stream of element 0 */
   double max_memory;   /* bytes; 0: no limit */
   notes results, relays;
+  clu_blob *small;     /* results that came by way of rings: u64 element, u32 flags, u32 size, and the bytes, each */
+  size_t small_at;     /* so much of that is done */
   failure *failures;
   size_t nfailures, capfailures;
   uint64_t answered, bytes_in, bytes_out;

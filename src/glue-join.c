@@ -59,7 +59,9 @@ static const char *said(SEXP strings, const char *name) {
  * session has started itself: PARENT, its pid; SLOT of the shared memory, which is descriptor 3; TMP, the
  * folder that is to go with the node. */
 SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
-  static clu_shared nothing; /* for a node with which the master shares no memory: no request is 0, and all may start */
+  /* for a node with which the master shares no memory: no request is 0, and all may start */
+  static uint64_t no_cancel;
+  static clu_claim no_claim;
   const char *pid = said(local, "PARENT"), *slot = said(local, "SLOT"), *tmp = said(local, "TMP");
   unsigned char secret[CLU_SECRET];
   clu_err e = {0, 0, ""};
@@ -71,8 +73,8 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
   double timeout;
   SEXP settings;
   memset(&b, 0, sizeof b);
-  b.cancel = &nothing.cancel[0];
-  b.claim = &nothing.claim[0];
+  b.cancel = &no_cancel;
+  b.claim = &no_claim;
   if (!get_secret(secret)) return Rf_mkString("it was not told the cluster's secret");
   if (pid) parent = (clu_pid)atoll(pid);
   if (parent && clu_os_getppid() == parent) {
@@ -85,6 +87,7 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
     if (clu_os_shared_map(3, sizeof(clu_shared), &p, NULL) == CLU_OK) {
       b.cancel = &((clu_shared *)p)->cancel[atoi(slot)];
       b.claim = &((clu_shared *)p)->claim[atoi(slot)];
+      b.ring = clu_shared_ring(p, atoi(slot));
     }
     clu_os_close(3);
   }

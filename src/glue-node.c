@@ -119,6 +119,7 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   clu_os_set_cloexec(3);
   b.cancel = &((clu_shared *)p)->cancel[Rf_asInteger(slot)];
   b.claim = &((clu_shared *)p)->claim[Rf_asInteger(slot)];
+  b.ring = clu_shared_ring(p, Rf_asInteger(slot));
   snprintf(b.tmp, sizeof b.tmp, "%s", CHAR(STRING_ELT(tmp, 0)));
   clu_node_born(&b);
   if ((above = strrchr(b.tmp, '/'))) *above = 0; /* the fork server's folder, as for a forked node */
@@ -280,12 +281,14 @@ SEXP ffi_node_loop(SEXP env) {
     if (r < 0) break;
     if (r == 0) {
       int rc;
+      clu_work_tell();
       if (served) clu_os_spin_readable(node.birth.fd, SPIN); /* the next call may follow at once */
       if (node.idle_ns && clu_os_wait_readable(node.birth.fd, node.idle_ns) == CLU_TIMEOUT) break;
       rc = clu_chan_fill(&node.chan);
       if (rc != CLU_OK && rc != CLU_AGAIN) break;
       continue;
     }
+    if (m.kind != CLU_K_TASKS) clu_work_tell();
     if (m.kind == CLU_K_DONE) {
       node.asked = 1;
       break;

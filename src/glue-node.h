@@ -42,6 +42,8 @@ void clu_work_take(const clu_msg *m);
 int clu_work_go_on(void);
 void clu_work_leave(void);
 void clu_work_failed(SEXP failure);
+/* Tells the master of results in the ring of which it was not told. */
+void clu_work_tell(void);
 
 /* Called in the child right after the fork, before it goes back to R: remembers who it is. */
 void clu_node_born(const clu_birth *b);

@@ -35,28 +35,51 @@ static int is_plain(SEXP x, int deep) {
   return 1;
 }
 
-static int put(clu_blob *b, SEXP x) {
-  int word[2], n = (int)Rf_xlength(x), bad;
+/* Bytes of a plain value. */
+static size_t size_of(SEXP x) {
+  size_t n = 2 * sizeof(int);
+  if (x == R_NilValue) return sizeof(int);
+  if (TYPEOF(x) != VECSXP) return n + width(TYPEOF(x)) * (size_t)Rf_xlength(x);
+  for (R_xlen_t i = 0; i < Rf_xlength(x); i++) n += size_of(VECTOR_ELT(x, i));
+  return n;
+}
+
+static unsigned char *put(unsigned char *p, SEXP x) {
+  int word[2], n = (int)Rf_xlength(x);
   word[0] = x == R_NilValue ? NILVALUE_FLAGS : TYPEOF(x);
   word[1] = n;
-  bad = clu_blob_append(b, word, x == R_NilValue ? sizeof(int) : sizeof word);
-  if (x == R_NilValue) return bad;
-  switch (TYPEOF(x)) {
-  case REALSXP: return bad | clu_blob_append(b, REAL(x), (size_t)n * sizeof(double));
-  case INTSXP: return bad | clu_blob_append(b, INTEGER(x), (size_t)n * sizeof(int));
-  case LGLSXP: return bad | clu_blob_append(b, LOGICAL(x), (size_t)n * sizeof(int));
-  default:
-    for (int i = 0; i < n; i++) bad |= put(b, VECTOR_ELT(x, i));
-    return bad;
+  if (x == R_NilValue) {
+    memcpy(p, word, sizeof(int));
+    return p + sizeof(int);
   }
+  memcpy(p, word, sizeof word);
+  p += sizeof word;
+  if (TYPEOF(x) == VECSXP) {
+    for (int i = 0; i < n; i++) p = put(p, VECTOR_ELT(x, i));
+    return p;
+  }
+  memcpy(p, TYPEOF(x) == REALSXP ? (const void *)REAL(x) : TYPEOF(x) == INTSXP ? (const void *)INTEGER(x) : (const void *)LOGICAL(x),
+         width(TYPEOF(x)) * (size_t)n);
+  return p + width(TYPEOF(x)) * (size_t)n;
+}
+
+size_t clu_plain_bare(unsigned char *p, size_t n, SEXP x) {
+  size_t need;
+  if (!is_plain(x, 2) || (need = size_of(x)) > n) return 0;
+  put(p, x);
+  return need;
 }
 
 int clu_plain_put(clu_blob *b, SEXP x) {
-  size_t before = b->size;
+  size_t before = b->size, n;
   if (!nhead || !is_plain(x, 2)) return 0;
-  if (clu_blob_append(b, head, nhead) == 0 && put(b, x) == 0) return 1;
-  b->size = before;
-  return 0;
+  n = size_of(x);
+  if (clu_blob_append(b, head, nhead) != 0 || clu_blob_append(b, NULL, n) != 0) {
+    b->size = before;
+    return 0;
+  }
+  put(b->data + b->size - n, x);
+  return 1;
 }
 
 typedef struct {
@@ -99,6 +122,13 @@ static SEXP get(bytes *in, int deep) {
     }
   }
   UNPROTECT(1);
+  return x;
+}
+
+SEXP clu_plain_bare_get(const unsigned char *p, size_t n) {
+  bytes in = {p, n};
+  SEXP x = get(&in, 2);
+  if (!x) Rf_error("an object arrived damaged");
   return x;
 }
 

@@ -16,6 +16,10 @@ static const int64_t SLICE = 100000000;  /* ns without a look at interrupts, at 
 static const uint64_t MEMORY_EVERY = 20000000; /* ns between looks at the nodes' memory */
 
 #define SPIN 50000 /* ns; see glue-node.c */
+#define SMALL_NOTE 16
+#define KEEP_SMALL 1048576
+#define QUICK 20000 /* ns: of results of such tasks the node does not tell each time; see glue-work.c */
+static const int64_t QUICK_SLICE = 10000000;
 
 /* ---- pieces ---- */
 
@@ -105,17 +109,86 @@ static void kill_node(clu_node *nd, tnode *at) {
 
 /* ---- what nodes say, within clu_loop_pump() ---- */
 
+static int add_small(tjob *j, uint64_t element, uint32_t flags, const unsigned char *p, size_t n) {
+  unsigned char head[SMALL_NOTE];
+  clu_put64(head, element);
+  clu_put32(head + 8, flags);
+  clu_put32(head + 12, (uint32_t)n);
+  if (!j->small && !(j->small = clu_blob_new(4096))) return 0;
+  return clu_blob_append(j->small, head, sizeof head) == 0 && clu_blob_append(j->small, p, n) == 0;
+}
+
+/* The node has answered, with so many bytes. */
+static void ended(tasks *t, const clu_ended *x, uint32_t flags, uint64_t began, uint64_t took, size_t wire) {
+  tjob *j = x->owner;
+  add_trace(t, j, x, began, took, wire, x->why == CLU_END_ANSWER && !(flags & CLU_RESULT_ERROR));
+  if (x->why != CLU_END_ANSWER) {
+    add_failure(j, x);
+    return;
+  }
+  j->answered++;
+  j->bytes_in += wire;
+  if (flags & CLU_RESULT_ERROR) add_failure(j, x);
+}
+
+/* Takes what is in the node's ring. A result whose turn it is not has another before it, which came, or will come,
+ * by the socket. */
+static void take_ring(clu_node *nd, tnode *at) {
+  tasks *t = at->of;
+  clu_ring *r = clu_node_ring(nd);
+  const unsigned char *p;
+  size_t n;
+  uint64_t now;
+  if (!r || at->id != nd->id || !(p = clu_ring_peek(r, &n))) return;
+  now = clu_os_now();
+  for (; p; p = clu_ring_peek(r, &n)) {
+    clu_ended x;
+    uint32_t flags;
+    uint64_t began, took;
+    int rc;
+    if (n < CLU_SMALL_HEAD || clu_get64(p + 8) != clu_engine_head(t->e, at->index)) return;
+    flags = clu_get32(p);
+    took = clu_get32(p + 4);
+    began = clu_get64(p + 16);
+    rc = clu_engine_answer(t->e, at->index, clu_get64(p + 8), 0, took, now, &x);
+    if (rc > 0) {
+      nd->done++;
+      ended(t, &x, flags, began, took, n);
+      if (x.why == CLU_END_ANSWER && !add_small(x.owner, x.element, flags, p + CLU_SMALL_HEAD, n - CLU_SMALL_HEAD))
+        ((tjob *)x.owner)->lost = 1;
+    }
+    clu_ring_took(r);
+  }
+}
+
+static void on_over(clu_node *nd) {
+  tnode *at = nd->tasks;
+  if (at->id != nd->id) return;
+  take_ring(nd, at);
+  clu_engine_over(at->of->e, at->index);
+}
+
+static void take_rings(tasks *t, SEXP handles) {
+  for (int i = 0; i < t->n; i++) {
+    clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
+    if (nd && nd->tasks == &t->nodes[i] && nd->state == CLU_NODE_READY) take_ring(nd, &t->nodes[i]);
+  }
+}
+
 static void on_task(clu_node *nd, clu_msg *m) {
   tnode *at = nd->tasks;
   tasks *t = at->of;
   clu_ended x;
   tjob *j;
   int rc;
-  uint64_t now = clu_os_now(), began = now, took = 0;
+  uint64_t now, began, took = 0;
   uint32_t flags = 0;
   void *owner;
   uint64_t element;
   if (at->id != nd->id) return; /* the engine has given it up */
+  take_ring(nd, at);
+  if (m->kind == CLU_K_BELL) return;
+  began = now = clu_os_now();
   if (m->kind == CLU_K_RELAY) {
     if (m->body && clu_engine_current(t->e, at->index, m->seq, &owner, &element))
       add_note(&((tjob *)owner)->relays, element, 0, m->body);
@@ -137,15 +210,9 @@ static void on_task(clu_node *nd, clu_msg *m) {
   nd->done++;
   j = x.owner;
   if (x.why == CLU_END_ANSWER && m->kind == CLU_K_CANCELLED) x.why = CLU_END_CANCELLED;
-  add_trace(t, j, &x, began, took, m->body ? m->body->size : 0, x.why == CLU_END_ANSWER && !(flags & CLU_RESULT_ERROR));
-  if (x.why != CLU_END_ANSWER) {
-    add_failure(j, &x);
-    return;
-  }
-  j->answered++;
-  j->bytes_in += m->body->size;
-  if (flags & CLU_RESULT_ERROR) add_failure(j, &x);
-  if (!add_note(&j->results, x.element, flags, m->body)) j->lost = 1;
+  ended(t, &x, flags, began, took, m->body ? m->body->size : 0);
+  if (x.why == CLU_END_ANSWER && !add_note(&j->results, x.element, flags, m->body)) j->lost = 1;
+  take_ring(nd, at); /* what had to wait for this one */
 }
 
 static uint32_t tasks_at(const clu_node *nd, uint32_t *unwanted) {
@@ -192,6 +259,7 @@ static void job_finalize(SEXP x) {
   }
   drop_notes(&j->results);
   drop_notes(&j->relays);
+  clu_blob_unref(j->small);
   clu_blob_unref(j->about);
   free(j->told);
   free(j->ended);
@@ -258,6 +326,7 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
   }
   clu_the_loop.on_task = on_task;
   clu_the_loop.tasks_at = tasks_at;
+  clu_the_loop.on_over = on_over;
   R_SetExternalPtrAddr(x, t);
   clu_count_handle(1);
   UNPROTECT(1);
@@ -265,8 +334,6 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
 }
 
 static void look_at_nodes(tasks *t, SEXP handles);
-
-static int slot_known(void *nd) { return clu_node_claim(nd) != NULL || ((clu_node *)nd)->state != CLU_NODE_READY; }
 
 /* From now on node `index` (from 1) has its part in the work. NA: it is dead and has to be replaced; FALSE: stopped. */
 SEXP ffi_tasks_attach(SEXP x, SEXP index) {
@@ -277,8 +344,6 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   if (nd->state != CLU_NODE_READY) return Rf_ScalarLogical(nd->state == CLU_NODE_DEAD || t->nodes[i].killed ? NA_LOGICAL : FALSE);
   if (t->nodes[i].id == nd->id) return Rf_ScalarLogical(TRUE);
   if (t->nodes[i].id) look_at_nodes(t, R_ExternalPtrProtected(x)); /* the one before has ended unseen */
-  if (nd->server && nd->server->shared) clu_pump_for(slot_known, nd, clu_in_ms(1000)); /* its server says so about now */
-  if (nd->state != CLU_NODE_READY) return Rf_ScalarLogical(NA_LOGICAL);
   t->nodes[i].id = nd->id;
   t->nodes[i].over_memory = t->nodes[i].killed = 0;
   nd->tasks = &t->nodes[i];
@@ -342,7 +407,7 @@ SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP o
 
 /* ---- work ---- */
 
-/* Nodes that are over, and those whose claim word is known only now. */
+/* Nodes that are over. */
 static void look_at_nodes(tasks *t, SEXP handles) {
   for (int i = 0; i < t->n; i++) {
     tnode *at = &t->nodes[i];
@@ -353,7 +418,6 @@ static void look_at_nodes(tasks *t, SEXP handles) {
     if (nd && nd->id == at->id && nd->state <= CLU_NODE_READY) continue;
     at->id = 0;
     cause = ++t->causes;
-    if (nd && clu_node_claim(nd)) clu_engine_claim(t->e, i, clu_node_claim(nd)); /* it may have died before it was known */
     if (nd && nd->tasks == at) nd->tasks = NULL;
     clu_engine_down(t->e, i, cause, !at->over_memory, nd && !nd->server && !nd->child);
     if (t->ndeaths == t->capdeaths) {
@@ -465,7 +529,6 @@ static void send(tasks *t, SEXP handles, const clu_action *a) {
   s.a = *a;
   s.body = NULL;
   R_UnwindProtect(tasks_bytes, &s, unsent, &s, token);
-  clu_engine_claim(t->e, a->node, clu_node_claim(nd));
   if (j->told[a->node] != nd->id) {
     rc = clu_node_tasks(nd, CLU_K_JOB, j->about, 0, &seq);
     if (rc == CLU_OK) {
@@ -488,6 +551,7 @@ static void send(tasks *t, SEXP handles, const clu_action *a) {
 void clu_tasks_act(tasks *t, SEXP handles, int may_send) {
   clu_action a;
   clu_node *last = NULL;
+  if (clu_engine_deadline(t->e) <= clu_os_now()) take_rings(t, handles); /* who has answered is not late */
   for (int k = 0; k < 256; k++) {
     clu_node *nd;
     clu_engine_next(t->e, clu_os_now(), &a);
@@ -512,23 +576,57 @@ void clu_tasks_act(tasks *t, SEXP handles, int may_send) {
   if (last) clu_node_push(last);
 }
 
+static void set_value(tjob *j, SEXP prot, uint64_t element, uint32_t flags, SEXP v) {
+  if (flags & CLU_RESULT_LOG) {
+    if (VECTOR_ELT(prot, 3) == R_NilValue) {
+      PROTECT(v);
+      SET_VECTOR_ELT(prot, 3, Rf_allocVector(VECSXP, Rf_xlength(VECTOR_ELT(prot, 2))));
+      UNPROTECT(1);
+    }
+    SET_VECTOR_ELT(VECTOR_ELT(prot, 3), (R_xlen_t)element, VECTOR_ELT(v, 1));
+    v = VECTOR_ELT(v, 0);
+  }
+  SET_VECTOR_ELT(VECTOR_ELT(prot, 2), (R_xlen_t)element, v);
+  j->ended[element] = 1;
+}
+
+/* Those that came by way of rings. A jump (no memory, an object that cannot be read) leaves the rest for later. */
+static void take_small(tjob *j, SEXP prot) {
+  clu_blob *b = j->small;
+  if (!b) return;
+  while (j->small_at < b->size) {
+    const unsigned char *p = b->data + j->small_at;
+    uint32_t flags = clu_get32(p + 8), n = clu_get32(p + 12);
+    uint64_t element = clu_get64(p);
+    SEXP v;
+    j->small_at += SMALL_NOTE + n;
+    v = PROTECT(flags & CLU_RESULT_BARE ? clu_plain_bare_get(p + SMALL_NOTE, n) : clu_unserialize_bytes(p + SMALL_NOTE, n));
+    set_value(j, prot, element, flags, v);
+    UNPROTECT(1);
+  }
+  j->small_at = b->size = 0;
+  if (b->cap > KEEP_SMALL) {
+    clu_blob_unref(b);
+    j->small = NULL;
+  }
+}
+
 /* Results that have come become values. */
 void clu_take_results(tjob *j, SEXP prot) {
   note x;
+  take_small(j, prot);
   while (clu_take_note(&j->results, &x)) {
     SEXP v;
     if (!x.body) continue;
     v = PROTECT(clu_unserialize(x.body, CLU_RESULT_HEAD)); /* gives it back */
-    if (x.flags & CLU_RESULT_LOG) {
-      if (VECTOR_ELT(prot, 3) == R_NilValue)
-        SET_VECTOR_ELT(prot, 3, Rf_allocVector(VECSXP, Rf_xlength(VECTOR_ELT(prot, 2))));
-      SET_VECTOR_ELT(VECTOR_ELT(prot, 3), (R_xlen_t)x.element, VECTOR_ELT(v, 1));
-      v = VECTOR_ELT(v, 0);
-    }
-    SET_VECTOR_ELT(VECTOR_ELT(prot, 2), (R_xlen_t)x.element, v);
-    j->ended[x.element] = 1;
+    set_value(j, prot, x.element, x.flags, v);
     UNPROTECT(1);
   }
+}
+
+/* Whether so little is with the nodes that an answer to it is worth to be waited for awake. */
+static int few_out(const tasks *t, const tjob *j) {
+  return !j || !j->job || clu_job_left(j->job) - clu_job_waiting(j->job) <= 2 * (uint64_t)clu_engine_nodes_up(t->e);
 }
 
 enum { TIME_UP = 0, DONE, DEATHS, RELAY, FAILED, NO_NODE };
@@ -542,6 +640,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
   uint64_t deadline = clu_in_seconds(seconds), looked = clu_os_now(), spin_end = looked + SPIN;
   size_t known = (size_t)Rf_asReal(seen);
   clu_loop_pump(&clu_the_loop, 0, NULL); /* also with no time at all, what has come is seen */
+  take_rings(t, handles);
   for (;;) {
     clu_err e = {0, 0, ""};
     uint64_t now, next;
@@ -559,15 +658,17 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
     if (j && !clu_job_has_node(t->e, j->job)) return Rf_ScalarInteger(NO_NODE);
     now = clu_os_now();
     if (now >= deadline) return Rf_ScalarInteger(TIME_UP);
-    if (now < spin_end) { /* an answer that comes soon is here before a sleeper would be awake */
+    if (now < spin_end && few_out(t, j)) { /* an answer that comes soon is here before a sleeper would be awake */
       wait = 0;
     } else {
+      if (j && clu_job_time(j->job) < QUICK) wait = QUICK_SLICE;
       next = clu_engine_deadline(t->e);
       if (next < deadline && next > now && (uint64_t)wait > next - now) wait = (int64_t)(next - now);
       if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);
     }
     if (clu_loop_pump(&clu_the_loop, wait, &e) != CLU_OK) clu_raise_err(&e);
     if (clu_the_loop.events == 0 && wait == 0) clu_os_yield();
+    if (clu_the_loop.events == 0 && wait > 0) take_rings(t, handles);
     if (clu_the_loop.events > 0) spin_end = clu_os_now() + SPIN;
     if ((clu_the_loop.events == 0 && wait) || now - looked > (uint64_t)SLICE / 4) {
       R_CheckUserInterrupt(); /* may jump: nothing is held here */

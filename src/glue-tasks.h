@@ -14,7 +14,12 @@
  *            4  u32 0
  *            8  u64 when it began, by the node's clock (CLU_CLOCK: that of the machine, in ns)
  *            16 u64 how long it took, in ns
- *          then the value, or list(value, log)
+ *          then the value, or list(value, log). Or else, in the ring (core/ring.h) as a record of CLU_SMALL_HEAD bytes:
+ *            0  u32 flags: as above; 4 the value is as clu_plain_bare() writes it
+ *            4  u32 how long it took, in ns
+ *            8  u64 seq
+ *            16 u64 when it began
+ *          then the same
  * RELAY    u8 0: output, as it is; 1: a condition, as R object
  */
 #ifndef CLUTCH_GLUE_TASKS_H
@@ -22,7 +27,8 @@
 
 #define CLU_TASKS_HEAD 48
 #define CLU_RESULT_HEAD 24
+#define CLU_SMALL_HEAD 24
 enum { CLU_TASKS_SEEDED = 1, CLU_TASKS_BARE = 2 };
-enum { CLU_RESULT_ERROR = 1, CLU_RESULT_LOG = 2 };
+enum { CLU_RESULT_ERROR = 1, CLU_RESULT_LOG = 2, CLU_RESULT_BARE = 4 };
 
 #endif

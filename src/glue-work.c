@@ -7,6 +7,7 @@
 #include "glue-tasks.h"
 
 #include <R_ext/Connections.h>
+#include <Rversion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,10 @@
 #if R_CONNECTIONS_VERSION != 1
 #error "another version of R's connections"
 #endif
+
+#define QUICK 20000 /* ns; see leave(), and glue-tasks.c */
+#define TELL 300000 /* ns */
+#define MOST_SMALL (CLU_RING_MOST - CLU_SMALL_HEAD)
 
 /* What R's collector has to see, in a preserved list. */
 enum { ENV, CALL, ELEMENTS, LOG, N_KEPT };
@@ -32,7 +37,10 @@ static struct {
   uint32_t stream[6];  /* of the task `stream_at` */
   uint32_t stream_at;
   int claimed;         /* the one that node.seq is */
-  uint64_t began;
+  uint64_t began;      /* the one at hand; 0: it begins now */
+  uint64_t mean;       /* of what a task takes, in ns, lately */
+  uint64_t untold;     /* since when there are results in the ring of which the master was not told; 0: none */
+  uint64_t unread;     /* bytes of them */
   char *out;           /* output of the task, not in the log yet */
   size_t out_n, out_cap;
 } work;
@@ -261,24 +269,89 @@ static SEXP element(SEXP x, uint32_t i) {
   }
 }
 
+/* What is the variable's value and nobody else's is written to in place. */
 static void set_stream(uint32_t i) {
   static SEXP symbol;
   SEXP seed;
   if (!symbol) symbol = Rf_install(".Random.seed");
   clu_stream_jump(work.stream, i - work.stream_at);
   work.stream_at = i;
-  seed = PROTECT(Rf_allocVector(INTSXP, 7));
+#if R_VERSION >= R_Version(4, 5, 0)
+  seed = R_getVarEx(symbol, R_GlobalEnv, FALSE, R_NilValue);
+#else
+  seed = Rf_findVarInFrame(R_GlobalEnv, symbol);
+#endif
+  if (TYPEOF(seed) != INTSXP || Rf_xlength(seed) != 7 || MAYBE_SHARED(seed) || ALTREP(seed) || ATTRIB(seed) != R_NilValue) {
+    seed = PROTECT(Rf_allocVector(INTSXP, 7));
+    Rf_defineVar(symbol, seed, R_GlobalEnv);
+    UNPROTECT(1);
+  }
   INTEGER(seed)[0] = 10407; /* L'Ecuyer-CMRG, Inversion, Rejection: see ?RNGkind */
-  for (int k = 0; k < 6; k++) INTEGER(seed)[k + 1] = (int)work.stream[k];
-  Rf_defineVar(symbol, seed, R_GlobalEnv);
-  UNPROTECT(1);
+  memcpy(INTEGER(seed) + 1, work.stream, sizeof work.stream);
+}
+
+/* ---- results ---- */
+
+void clu_work_tell(void) {
+  if (!work.untold) return;
+  work.untold = work.unread = 0;
+  if (clu_chan_send(&clu_me.chan, CLU_K_BELL, 0, NULL, CLU_NO_FD) == CLU_OK)
+    while (clu_chan_flush(&clu_me.chan) == CLU_AGAIN) continue;
+}
+
+/* Where a result can be left in the ring; NULL: it has to go by the socket. One that is full is about to be read
+ * from, by a master that may only be waiting for this processor. */
+static unsigned char *room(uint64_t now, uint64_t took) {
+  clu_ring *r = clu_me.birth.ring;
+  unsigned char *p;
+  if (!r || took > UINT32_MAX || *clu_me.birth.cancel == clu_me.seq) return NULL;
+  if ((p = clu_ring_room(r, CLU_RING_MOST))) return p;
+  clu_work_tell();
+  while (!(p = clu_ring_room(r, CLU_RING_MOST)) && clu_os_now() - now < TELL / 2) clu_os_yield();
+  return p;
+}
+
+/* Its value of `n` bytes is in the room `p`. The master is told at once, but of tasks so quick that it would have no time
+ * for anything else: then now and then, and when there is nothing else to do. */
+static void leave(unsigned char *p, uint32_t flags, size_t n, uint64_t now, uint64_t took) {
+  clu_put32(p, flags);
+  clu_put32(p + 4, (uint32_t)took);
+  clu_put64(p + 8, clu_me.seq);
+  clu_put64(p + 16, work.began);
+  clu_ring_publish(clu_me.birth.ring, CLU_SMALL_HEAD + n);
+  clu_me.seq = 0;
+  clu_me.task = 0;
+  work.mean = work.mean ? work.mean - work.mean / 8 + took / 8 : took + 1;
+  if (!work.untold) work.untold = now;
+  work.unread += n;
+  if (work.mean > QUICK || now - work.untold > TELL || work.unread > CLU_RING_BYTES / 2) clu_work_tell();
+}
+
+static void send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) {
+  unsigned char head[CLU_RESULT_HEAD], *p;
+  clu_blob *b = clu_blob_new(sizeof head + 64);
+  if (!b) Rf_error("not enough memory");
+  clu_put32(head, flags);
+  clu_put32(head + 4, 0);
+  clu_put64(head + 8, work.began);
+  clu_put64(head + 16, took);
+  clu_blob_append(b, head, sizeof head);
+  b = clu_serialize(b, value);
+  if (b->size - sizeof head <= MOST_SMALL && (p = room(now, took))) {
+    memcpy(p + CLU_SMALL_HEAD, b->data + sizeof head, b->size - sizeof head);
+    leave(p, flags, b->size - sizeof head, now, took);
+  } else {
+    work.untold = work.unread = 0; /* this message says so, too */
+    clu_node_answer(CLU_K_RESULT, b);
+  }
+  clu_blob_unref(b);
 }
 
 static void send_result(uint32_t flags, SEXP value) {
-  unsigned char head[CLU_RESULT_HEAD];
-  uint64_t took = clu_os_now() - work.began;
+  uint64_t now = clu_os_now(), took = now - work.began;
   SEXP log = work.relay ? PROTECT(take_log()) : PROTECT(R_NilValue);
-  clu_blob *b;
+  unsigned char *p;
+  size_t n;
   if (log != R_NilValue) {
     SEXP both = PROTECT(Rf_allocVector(VECSXP, 2));
     SET_VECTOR_ELT(both, 0, value);
@@ -288,16 +361,11 @@ static void send_result(uint32_t flags, SEXP value) {
     flags |= CLU_RESULT_LOG;
   }
   PROTECT(value);
-  clu_put32(head, flags);
-  clu_put32(head + 4, 0);
-  clu_put64(head + 8, work.began);
-  clu_put64(head + 16, took);
-  b = clu_blob_new(sizeof head + 64);
-  if (!b) Rf_error("not enough memory");
-  clu_blob_append(b, head, sizeof head);
-  b = clu_serialize(b, value);
-  clu_node_answer(CLU_K_RESULT, b);
-  clu_blob_unref(b);
+  if ((p = room(now, took)) && (n = clu_plain_bare(p + CLU_SMALL_HEAD, MOST_SMALL, value)) > 0)
+    leave(p, flags | CLU_RESULT_BARE, n, now, took);
+  else
+    send_bytes(flags, value, now, took);
+  work.began = now; /* the next one follows at once */
   UNPROTECT(2);
 }
 
@@ -309,7 +377,7 @@ static void one(void) {
   clu_me.seq = work.seq + i;
   work.claimed = 1;
   clu_me.task = CLU_TASK_QUIET;
-  work.began = clu_os_now();
+  if (!work.began) work.began = clu_os_now();
   if (!work.have) Rf_error("the elements of these tasks could not be read");
   enter(work.of);
   if (work.relay) clu_me.task = CLU_TASK_RELAYED;
@@ -335,6 +403,7 @@ static void one(void) {
 
 int clu_work_go_on(void) {
   if (work.pos >= work.n) return 0;
+  work.began = 0;
   while (work.pos < work.n && !clu_me.over) one();
   work.n = work.pos = 0;
   keep(ELEMENTS, R_NilValue);
@@ -342,6 +411,7 @@ int clu_work_go_on(void) {
 }
 
 void clu_work_failed(SEXP failure) {
+  if (!work.began) work.began = clu_os_now();
   if (!work.claimed && !clu_claim_start(clu_me.birth.claim, clu_me.seq)) {
     clu_me.seq = 0;
     clu_me.task = 0;

@@ -39,6 +39,10 @@ SEXP clu_unserialize_from(clu_reader read, void *data);
 void clu_plain_learn(const unsigned char *null, size_t n);
 /* Appends a plain value: 1, or 0 for others, and then nothing is appended. */
 int clu_plain_put(clu_blob *b, SEXP x);
+/* The same without what every object's bytes begin with, to `p` with room for `n` bytes: how many it took; 0: it is
+ * not plain, or too large. An R error when what clu_plain_bare_get() is given is no such thing. */
+size_t clu_plain_bare(unsigned char *p, size_t n, SEXP x);
+SEXP clu_plain_bare_get(const unsigned char *p, size_t n);
 /* A plain value; NULL when it is none. */
 SEXP clu_plain_get(const unsigned char *p, size_t n);
 

@@ -47,7 +47,7 @@ int clu_blob_append(clu_blob *b, const void *bytes, size_t n) {
     b->data = bigger;
     b->cap = cap;
   }
-  memcpy(b->data + b->size, bytes, n);
+  if (bytes) memcpy(b->data + b->size, bytes, n);
   b->size += n;
   return 0;
 }

@@ -13,7 +13,7 @@ typedef struct clu_blob {
 
 /* A blob of size 0 with room for `cap` bytes and one reference; NULL without memory. */
 clu_blob *clu_blob_new(size_t cap);
-/* Appends, growing by half as needed. 0, or -1 without memory (the blob is unchanged). */
+/* Appends, growing by half as needed; NULL: room only, which the caller fills. 0, or -1 without memory (the blob is unchanged). */
 int clu_blob_append(clu_blob *b, const void *bytes, size_t n);
 clu_blob *clu_blob_ref(clu_blob *b);
 void clu_blob_unref(clu_blob *b); /* accepts NULL; frees with the last reference */

@@ -42,12 +42,9 @@ int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
     }
   }
   if (set->live == CLU_SLOTS) return clu_fail(e, CLU_LIMIT, 0, "there are %d nodes already", CLU_SLOTS);
-  while (set->used[set->from]) set->from = (set->from + 1) % CLU_SLOTS;
-  *slot = set->from;
+  for (*slot = 0; set->used[*slot];) ++*slot; /* the first ones have rings */
   set->used[*slot] = 1;
-  set->shared->cancel[*slot] = 0;
-  atomic_store(&set->shared->claim[*slot], 0);
-  set->from = (set->from + 1) % CLU_SLOTS;
+  clu_shared_reset(set->shared, *slot);
   set->live++;
   *fd = set->slots_fd;
   return CLU_OK;
@@ -95,6 +92,17 @@ clu_claim *clu_child_claim(const clu_child *c) {
   return c->slot < 0 || !c->set->shared ? NULL : &c->set->shared->claim[c->slot];
 }
 
+clu_ring *clu_child_ring(const clu_child *c) {
+  return c->slot < 0 || !c->set->shared ? NULL : clu_shared_ring(c->set->shared, c->slot);
+}
+
+void clu_child_detach(clu_child *c) {
+  c->detached = 1;
+  if (!c->ended) return;
+  clu_child_slot_free(c->set, c->slot);
+  c->slot = -1;
+}
+
 static void drop(clu_child *c) {
   if (c->prev)
     c->prev->next = c->next;
@@ -114,8 +122,7 @@ int clu_child_ended(clu_child *c) {
   c->how_known = rc == CLU_OK; /* else somebody else has reaped it */
   if (c->dying) c->set->dying--;
   if (c->folder) clu_os_remove_tree(c->folder);
-  clu_child_slot_free(c->set, c->slot);
-  c->slot = -1;
+  if (c->detached) clu_child_detach(c);
   return 1;
 }
 
@@ -134,6 +141,7 @@ void clu_child_end_by(clu_child *c, uint64_t at) {
 
 void clu_child_release(clu_child *c) {
   c->released = 1;
+  clu_child_detach(c);
   if (c->ended) drop(c);
 }
 

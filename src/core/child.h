@@ -18,7 +18,7 @@ typedef struct clu_children {
   int dying;           /* told to end and not reaped yet */
   clu_shared *shared;  /* with the children */
   unsigned char *used;
-  int from, live;
+  int live;
   clu_fd slots_fd;     /* open while there are children */
 } clu_children;
 
@@ -27,6 +27,7 @@ struct clu_child {
   clu_children *set;
   clu_pid pid;
   int slot;            /* -1: none */
+  int detached;        /* nobody looks at the slot any more */
   int ended, how_known;
   clu_exit how;
   int dying, released;
@@ -47,11 +48,15 @@ int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const ch
 volatile uint64_t *clu_child_cancel(const clu_child *c);
 /* And which tasks it may start. */
 clu_claim *clu_child_claim(const clu_child *c);
+/* And where it leaves small results. */
+clu_ring *clu_child_ring(const clu_child *c);
 /* Whether it has ended; reaps it, after its process group was killed. */
 int clu_child_ended(clu_child *c);
 /* It is to have ended by `at` (clu_os_now()), else it is killed with its process group; 0: now. An earlier time
  * that was set stays. */
 void clu_child_end_by(clu_child *c, uint64_t at);
+/* The owner does not look at its slot any more, which is free when the process has ended, too. */
+void clu_child_detach(clu_child *c);
 /* The owner needs it no more: it is freed when it has ended. Not before clu_child_end_by(). */
 void clu_child_release(clu_child *c);
 /* Sees to those that are to end. Returns how many have ended in it. */

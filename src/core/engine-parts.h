@@ -16,6 +16,8 @@ typedef struct unit {
 typedef struct node {
   int up, resting;
   clu_claim *claim;
+  int over;             /* it says nothing any more; what it said: */
+  uint64_t begun;
   unit *q;              /* a ring, in the order of their numbers */
   uint32_t head, len, cap;
   uint32_t at;          /* elements in it */

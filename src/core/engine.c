@@ -6,6 +6,7 @@
 #include "err.h"
 
 #define LOOK_AGAIN 1000000 /* ns */
+#define SAME_TIME 100000   /* ns */
 
 /* ---- what a node has ---- */
 
@@ -172,6 +173,7 @@ int clu_engine_up(clu_engine *e, int i, clu_claim *claim) {
   nd->up = 1;
   nd->resting = 0;
   nd->claim = claim;
+  nd->over = 0;
   nd->end = 0;
   e->up++;
   new_head(e, nd, 0);
@@ -179,8 +181,15 @@ int clu_engine_up(clu_engine *e, int i, clu_claim *claim) {
   return CLU_OK;
 }
 
-void clu_engine_claim(clu_engine *e, int i, clu_claim *claim) {
-  if (clu_engine_is_up(e, i)) e->nodes[i].claim = claim;
+void clu_engine_over(clu_engine *e, int i) {
+  node *nd;
+  if (!clu_engine_is_up(e, i) || e->nodes[i].over || !e->nodes[i].claim) return;
+  nd = &e->nodes[i];
+  nd->begun = clu_claim_take_back(nd->claim, nd->end); /* it may still be running: it starts nothing more */
+  nd->over = nd->resting = 1;
+  nd->claim = NULL;
+  clu_eng_set_loaded(e, i, 0);
+  look_whether_hungry(e, i);
 }
 
 void clu_engine_rest(clu_engine *e, int i, int resting) {
@@ -194,12 +203,13 @@ void clu_engine_down(clu_engine *e, int i, int cause, int retry, int lost) {
   uint64_t begun;
   if (!clu_engine_is_up(e, i)) return;
   nd = &e->nodes[i];
+  clu_engine_over(e, i);
   nd->up = 0;
   e->up--;
   clu_eng_set_hungry(e, i, 0);
   clu_eng_set_loaded(e, i, 0);
   /* numbers below have been started; without a claim word, the unit at hand may have been, or all */
-  begun = nd->claim ? clu_claim_look(nd->claim) : lost ? UINT64_MAX : nd->len ? nth(nd, 0)->seq + nth(nd, 0)->n : 0;
+  begun = nd->over ? nd->begun : lost ? UINT64_MAX : nd->len ? nth(nd, 0)->seq + nth(nd, 0)->n : 0;
   for (uint32_t k = nd->len; k-- > 0;) { /* the last first, so that what waits again is in order */
     unit u = *nth(nd, k);
     clu_job *j = u.job;
@@ -336,38 +346,58 @@ void clu_engine_next(clu_engine *e, uint64_t now, clu_action *a) {
     if (give(e, i, a)) return;
 }
 
+/* Room for one more unit; 0 without memory. */
+static int room_at(node *nd) {
+  uint32_t cap = nd->cap ? 2 * nd->cap : 4;
+  unit *more;
+  if (nd->len < nd->cap) return 1;
+  more = malloc(cap * sizeof *more);
+  if (!more) return 0;
+  for (uint32_t k = 0; k < nd->len; k++) more[k] = *nth(nd, k);
+  free(nd->q);
+  nd->q = more;
+  nd->head = 0;
+  nd->cap = cap;
+  return 1;
+}
+
+/* Whether it only makes the last unit longer: a thousand elements sent one by one are not to be a thousand units. Where
+ * there is no claim word the unit says what may have begun. */
+static int continues(const node *nd, const clu_action *a, uint64_t seq, uint64_t now) {
+  const unit *u;
+  if (nd->len == 0 || a->attempt > 1 || !nd->claim) return 0;
+  u = nth(nd, nd->len - 1);
+  return u->job == a->job && !u->unwanted && u->attempt == 1 && u->first + u->n == a->first && u->seq + u->n == seq &&
+         now - u->sent < SAME_TIME && u->n < CLU_MOST_UNIT;
+}
+
 int clu_engine_sent(clu_engine *e, const clu_action *a, uint64_t seq, uint64_t bytes, uint64_t now) {
   node *nd = &e->nodes[a->node];
   unit *u;
   clu_job *j = a->job;
-  if (nd->len == nd->cap) {
-    uint32_t cap = nd->cap ? 2 * nd->cap : 4;
-    unit *more = malloc(cap * sizeof *more);
-    if (!more) {
+  if (continues(nd, a, seq, now)) {
+    nth(nd, nd->len - 1)->n += a->n;
+  } else {
+    if (!room_at(nd)) {
       clu_engine_unsent(e, a);
       return CLU_NOMEM;
     }
-    for (uint32_t k = 0; k < nd->len; k++) more[k] = *nth(nd, k);
-    free(nd->q);
-    nd->q = more;
-    nd->head = 0;
-    nd->cap = cap;
+    u = nth(nd, nd->len++);
+    u->job = j;
+    u->first = a->first;
+    u->seq = seq;
+    u->n = a->n;
+    u->attempt = a->attempt;
+    u->last = a->last;
+    u->sent = now;
+    u->unwanted = 0;
+    j->units++;
+    if (nd->len == 1) new_head(e, nd, now);
   }
-  u = nth(nd, nd->len++);
-  u->job = j;
-  u->first = a->first;
-  u->seq = seq;
-  u->n = a->n;
-  u->attempt = a->attempt;
-  u->last = a->last;
-  u->sent = now;
-  u->unwanted = 0;
-  j->units++;
   bytes /= a->n;
   j->bytes = j->bytes ? j->bytes + bytes / 4 - j->bytes / 4 : bytes;
   nd->at += a->n;
   nd->end = seq + a->n;
-  if (nd->len == 1) new_head(e, nd, now);
   if (nd->at > 1 && nd->claim) clu_eng_set_loaded(e, a->node, 1);
   look_whether_hungry(e, a->node);
   return CLU_OK;
@@ -378,6 +408,10 @@ void clu_engine_unsent(clu_engine *e, const clu_action *a) {
     clu_eng_retry_later(e, a->job, a->first, a->last, a->attempt - 1, 0);
   else
     clu_eng_wait_again(e, a->job, a->first, a->n);
+}
+
+uint64_t clu_engine_head(const clu_engine *e, int i) {
+  return clu_engine_is_up(e, i) && e->nodes[i].len ? nth(&e->nodes[i], 0)->seq : 0;
 }
 
 int clu_engine_current(const clu_engine *e, int i, uint64_t seq, void **owner, uint64_t *element) {
@@ -420,6 +454,6 @@ int clu_engine_answer(clu_engine *e, int i, uint64_t seq, int given_up, uint64_t
   new_head(e, nd, now);
   if (nd->len && nth(nd, 0)->unwanted) urge(e, nd, CLU_END_CANCELLED, now);
   if (nd->at < 2) clu_eng_set_loaded(e, i, 0);
-  look_whether_hungry(e, i);
+  if (nd->at < 8 || nd->at % 8 == 0) look_whether_hungry(e, i); /* divisions: of those that have much not each time */
   return wanted;
 }

@@ -88,8 +88,8 @@ uint64_t clu_job_time(const clu_job *j);
 
 /* Node `i` (0, 1, ...) is there. `claim` may be NULL. CLU_OK or CLU_NOMEM. */
 int clu_engine_up(clu_engine *e, int i, clu_claim *claim);
-/* It is known only now where its claim word is. */
-void clu_engine_claim(clu_engine *e, int i, clu_claim *claim);
+/* It is over, and its claim word may go: what the word says is remembered until clu_engine_down(). */
+void clu_engine_over(clu_engine *e, int i);
 /* It is gone. `again`: what it was at may be tried again if its job says so. `lost`: answers that it gave may have
  * been lost with it. */
 void clu_engine_down(clu_engine *e, int i, int cause, int again, int lost);
@@ -114,6 +114,8 @@ uint64_t clu_engine_deadline(const clu_engine *e);
  * is what has ended (CLU_END_ANSWER, or TIMEOUT or CANCELLED after an interrupt of the engine's); 0: nobody wants
  * it; -1: it was never asked that, the node is out of step and has to be given up. */
 int clu_engine_answer(clu_engine *e, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now, clu_ended *out);
+/* The task that node `i` has to answer next; 0: none. */
+uint64_t clu_engine_head(const clu_engine *e, int i);
 /* Whose task `seq` of node `i` is, if that is what it is at and somebody wants it: 1. */
 int clu_engine_current(const clu_engine *e, int i, uint64_t seq, void **owner, uint64_t *element);
 /* Elements that ended without an answer: 1 and the next of them, or 0. */

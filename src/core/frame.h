@@ -38,7 +38,7 @@ enum clu_kind {
   /* master to fork server */
   CLU_K_SETUP,    /* payload: what to attach */
   CLU_K_SETTINGS, /* seq: number of the settings; payload: what the nodes that follow inherit */
-  CLU_K_SPAWN,    /* seq: the node; payload: u8 1 = by exec; its end of the data socket is passed along */
+  CLU_K_SPAWN,    /* seq: the node; payload: u8 1 = by exec, u32 slot in the shared memory; its end of the data socket is passed along */
   CLU_K_OUTPUT,   /* a descriptor for the nodes' output is passed along */
   CLU_K_ERRORS,   /* the same for their error output, where it differs */
   CLU_K_CANCEL,   /* seq: the node; payload: u64 request */
@@ -47,7 +47,7 @@ enum clu_kind {
   /* fork server to master */
   CLU_K_READY,    /* payload: what was attached, or the error; the shared memory's descriptor is passed along */
   CLU_K_APPLIED,  /* seq: number of the settings; payload: empty, or the error's text */
-  CLU_K_SPAWNED,  /* seq: the node; payload: u64 pid, u32 slot in the shared memory */
+  CLU_K_SPAWNED,  /* seq: the node; payload: u64 pid */
   CLU_K_REFUSED,  /* seq: the node; payload: the error's text */
   CLU_K_EXITED,   /* seq: the node; payload: u32 by_signal, u32 code */
   CLU_K_SIGNALLED,/* seq: the node: the CANCEL was delivered */
@@ -59,6 +59,7 @@ enum clu_kind {
   /* node to master */
   CLU_K_RESULT,   /* seq: the task */
   CLU_K_RELAY,    /* seq: the task under way; payload: output or a condition of it */
+  CLU_K_BELL,     /* there are results in the ring */
   CLU_K_AFTER_LAST
 };
 
@@ -72,9 +73,24 @@ void clu_header_put(unsigned char out[CLU_HEADER], const clu_header *h);
 /* CLU_OK, or CLU_PROTO when it is no header of this protocol. */
 int clu_header_get(const unsigned char in[CLU_HEADER], clu_header *h);
 
-void clu_put32(unsigned char *p, uint32_t v);
-void clu_put64(unsigned char *p, uint64_t v);
-uint32_t clu_get32(const unsigned char *p);
-uint64_t clu_get64(const unsigned char *p);
+static inline void clu_put32(unsigned char *p, uint32_t v) {
+  for (int i = 0; i < 4; i++) p[i] = (unsigned char)(v >> (8 * i));
+}
+
+static inline void clu_put64(unsigned char *p, uint64_t v) {
+  for (int i = 0; i < 8; i++) p[i] = (unsigned char)(v >> (8 * i));
+}
+
+static inline uint32_t clu_get32(const unsigned char *p) {
+  uint32_t v = 0;
+  for (int i = 0; i < 4; i++) v |= (uint32_t)p[i] << (8 * i);
+  return v;
+}
+
+static inline uint64_t clu_get64(const unsigned char *p) {
+  uint64_t v = 0;
+  for (int i = 0; i < 8; i++) v |= (uint64_t)p[i] << (8 * i);
+  return v;
+}
 
 #endif

@@ -104,11 +104,17 @@ clu_claim *clu_node_claim(const clu_node *nd) {
   return nd->server->shared && nd->slot >= 0 ? &nd->server->shared->claim[nd->slot] : NULL;
 }
 
+clu_ring *clu_node_ring(const clu_node *nd) {
+  if (!nd->server) return nd->child ? clu_child_ring(nd->child) : NULL;
+  return nd->server->shared ? clu_shared_ring(nd->server->shared, nd->slot) : NULL;
+}
+
 /* 1: it was a request's. */
 static int answered(clu_node *nd, clu_msg *m) {
   for (int i = 0; i < nd->nreqs; i++) {
     clu_req *r = &nd->reqs[i];
     if (r->seq != m->seq) continue;
+    if (r->arrival) return 1; /* it has answered before: nobody wants that */
     if (r->stale) {
       drop_req(nd, r);
       signal_stale_head(nd);
@@ -181,12 +187,14 @@ static void node_over(clu_node *nd) {
   nd->state = nd->stopping ? CLU_NODE_STOPPED : CLU_NODE_DEAD;
   nd->over = clu_os_now();
   if (!nd->stopping) nd->loop->deaths++;
+  if (nd->tasks && nd->loop->on_over) nd->loop->on_over(nd);
   nd->signals = 0;
   if (nd->leave_by) nd->loop->leaving--;
   if (nd->server)
     nd->server->live--;
   else if (nd->child)
     clu_child_end_by(nd->child, nd->over + LAST_GRACE);
+  if (nd->child) clu_child_detach(nd->child);
   for (int i = nd->nreqs - 1; i >= 0; i--)
     if (nd->reqs[i].stale) drop_req(nd, &nd->reqs[i]);
   close_chan(nd->loop, &nd->chan, &nd->interest);
@@ -216,7 +224,7 @@ static void node_read(clu_node *nd, int fills) {
         set_refusal(nd, m.body);
       } else if (m.kind == CLU_K_VALUE || m.kind == CLU_K_FAILED || m.kind == CLU_K_CANCELLED) {
         if (!answered(nd, &m) && nd->tasks) nd->loop->on_task(nd, &m);
-      } else if ((m.kind == CLU_K_RESULT || m.kind == CLU_K_RELAY) && nd->tasks) {
+      } else if ((m.kind == CLU_K_RESULT || m.kind == CLU_K_RELAY || m.kind == CLU_K_BELL) && nd->tasks) {
         nd->loop->on_task(nd, &m);
       }
       clu_blob_unref(m.body);
@@ -324,10 +332,33 @@ static void tick(clu_loop *l) {
     if (nd->leave_by && nd->leave_by <= now) node_over(nd);
 }
 
+/* A slot is free again when the server has said that the process is no more: until then that may write to it. */
+static int take_slot(clu_server *s, uint64_t id) {
+  int i = 0;
+  while (i < s->nslots && s->slots[i]) i++;
+  if (i == CLU_SLOTS) return -1;
+  if (i == s->nslots) {
+    int n = s->nslots ? 2 * s->nslots : 64;
+    uint64_t *more = realloc(s->slots, (size_t)n * sizeof *more);
+    if (!more) return -1;
+    memset(more + s->nslots, 0, (size_t)(n - s->nslots) * sizeof *more);
+    s->slots = more;
+    s->nslots = n;
+  }
+  s->slots[i] = id;
+  if (s->shared) clu_shared_reset(s->shared, i);
+  return i;
+}
+
+static void give_slot_back(clu_server *s, uint64_t id) {
+  for (int i = 0; i < s->nslots; i++)
+    if (s->slots[i] == id) s->slots[i] = 0;
+}
+
 int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
   clu_fd pair[2];
   clu_node *nd;
-  unsigned char body[1];
+  unsigned char body[5];
   int rc = clu_os_pair(pair, e);
   if (rc != CLU_OK) return rc;
   clu_os_move_high(&pair[0], 1024);
@@ -340,18 +371,21 @@ int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
   }
   nd->server = s;
   link_node(s->loop, nd);
+  nd->slot = take_slot(s, nd->id);
   body[0] = (unsigned char)by_exec;
+  clu_put32(body + 1, nd->slot < 0 ? CLU_SLOTS : (uint32_t)nd->slot);
   rc = clu_poller_set(s->loop->poller, pair[0], 0, CLU_READ, nd, e);
   if (rc != CLU_OK) {
     clu_os_close(pair[1]);
   } else {
     nd->interest = CLU_READ;
-    rc = clu_server_send(s, CLU_K_SPAWN, nd->id, body, 1, pair[1]);
+    rc = clu_server_send(s, CLU_K_SPAWN, nd->id, body, sizeof body, pair[1]);
     if (rc != CLU_OK) clu_fail(e, rc, 0, "the fork server has gone");
   }
   if (rc != CLU_OK) {
     close_chan(s->loop, &nd->chan, &nd->interest);
     clu_chan_fini(&nd->chan);
+    give_slot_back(s, nd->id);
     unlink_node(nd);
     free(nd);
     return rc;
@@ -491,6 +525,7 @@ void clu_server_unref(clu_server *s) {
   clu_blob_unref(s->ready);
   clu_blob_unref(s->refusal);
   if (s->shared) clu_os_shared_free(s->shared, sizeof *s->shared);
+  free(s->slots);
   if (s->prev)
     s->prev->next = s->next;
   else
@@ -532,19 +567,17 @@ static void server_said(clu_server *s, clu_msg *m) {
     s->applied = s->refusal ? 0 : m->seq;
     break;
   case CLU_K_SPAWNED:
-    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 12) {
-      uint32_t slot = clu_get32(m->body->data + 8);
-      nd->pid = (clu_pid)clu_get64(m->body->data);
-      if (slot < CLU_SLOTS) nd->slot = (int)slot;
-    }
+    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 8) nd->pid = (clu_pid)clu_get64(m->body->data);
     break;
   case CLU_K_REFUSED:
+    give_slot_back(s, m->seq);
     if ((nd = node_of(s, m->seq))) {
       set_refusal(nd, m->body);
       node_over(nd);
     }
     break;
   case CLU_K_EXITED:
+    give_slot_back(s, m->seq);
     if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 8) {
       nd->how.by_signal = (int)clu_get32(m->body->data);
       nd->how.code = (int)clu_get32(m->body->data + 4);

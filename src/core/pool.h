@@ -40,6 +40,8 @@ struct clu_loop {
    * NULL); and how many are with it, also of those that nobody wants any more. Called within clu_loop_pump(). */
   void (*on_task)(clu_node *nd, clu_msg *m);
   uint32_t (*tasks_at)(const clu_node *nd, uint32_t *unwanted);
+  /* It is over; the memory that it shared may go. Also called by clu_node_stop() and clu_node_free(). */
+  void (*on_over)(clu_node *nd);
 };
 
 enum clu_server_state { CLU_SERVER_STARTING, CLU_SERVER_READY, CLU_SERVER_ENDED };
@@ -63,6 +65,8 @@ struct clu_server {
   clu_blob *refusal;       /* why they were refused */
   clu_shared *shared;      /* with it and its nodes; NULL: not known yet, or not to be had */
   int live;                /* nodes of it that are not over */
+  uint64_t *slots;         /* ids of those whose process has, or may have, a slot of `shared`; 0: free */
+  int nslots;
 };
 
 enum clu_node_state { CLU_NODE_SPAWNING, CLU_NODE_READY, CLU_NODE_DEAD, CLU_NODE_STOPPED };
@@ -99,7 +103,7 @@ struct clu_node {
   uint64_t done;      /* answered, stale ones not counted */
   int signals;        /* cancels sent and not yet confirmed */
   int rank;           /* the caller's: its number in the cluster */
-  int slot;           /* of the server's shared memory, -1: not known yet */
+  int slot;           /* of the server's shared memory, -1: none */
   void *tasks;        /* the caller's: who gives it tasks, if anybody */
 };
 
@@ -148,8 +152,10 @@ int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint6
 void clu_node_push(clu_node *nd);
 /* Has it give up task `seq`, if that is what it is at. */
 void clu_node_interrupt(clu_node *nd, uint64_t seq);
-/* The word that says which tasks it may start; NULL: not known (yet). */
+/* The word that says which tasks it may start, and where it leaves small results; NULL: there is none. Both are there
+ * until it is over. */
 clu_claim *clu_node_claim(const clu_node *nd);
+clu_ring *clu_node_ring(const clu_node *nd);
 /* The oldest request that is not stale, or NULL. Valid until the next call of this module. */
 clu_req *clu_node_first(clu_node *nd);
 /* Removes `r`; its body is the caller's. */

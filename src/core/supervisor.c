@@ -25,10 +25,9 @@ int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, cons
   sv->idle_ns = idle_ns;
   sv->idle_since = clu_os_now();
   sv->tmp = malloc(strlen(tmp) + 1);
-  sv->slot_used = calloc(CLU_SLOTS, 1);
   sv->cap = 64;
   sv->nodes = malloc((size_t)sv->cap * sizeof *sv->nodes);
-  if (!sv->tmp || !sv->slot_used || !sv->nodes) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  if (!sv->tmp || !sv->nodes) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   strcpy(sv->tmp, tmp);
   clu_os_set_cloexec(control); /* it came through exec */
   clu_os_set_blocking(control, 0);
@@ -63,10 +62,8 @@ void clu_supervisor_fini(clu_supervisor *sv) {
   close_output(sv);
   sv->slots_fd = CLU_NO_FD;
   free(sv->nodes);
-  free(sv->slot_used);
   free(sv->tmp);
   sv->nodes = NULL;
-  sv->slot_used = NULL;
   sv->tmp = NULL;
   sv->n = sv->cap = 0;
 }
@@ -86,8 +83,6 @@ static clu_sv_node *find(clu_supervisor *sv, uint64_t id) {
 /* ---- ends ---- */
 
 static void forget(clu_supervisor *sv, int i) {
-  clu_sv_node *nd = &sv->nodes[i];
-  sv->slot_used[nd->slot] = 0;
   sv->nodes[i] = sv->nodes[--sv->n];
   if (sv->n == 0) sv->idle_since = clu_os_now();
 }
@@ -157,20 +152,6 @@ static int add_node(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, cons
   return CLU_OK;
 }
 
-static int take_slot(clu_supervisor *sv) {
-  for (int k = 0; k < CLU_SLOTS; k++) {
-    int i = (sv->slot_from + k) % CLU_SLOTS;
-    if (!sv->slot_used[i]) {
-      sv->slot_used[i] = 1;
-      sv->shared->cancel[i] = 0;
-      atomic_store(&sv->shared->claim[i], 0);
-      sv->slot_from = (i + 1) % CLU_SLOTS; /* the freed one rests: its old owner may still be dying */
-      return i;
-    }
-  }
-  return -1;
-}
-
 /* A node by exec: its own temporary folder becomes the folder in which it makes its temporary folder;
  * the arguments carry what was in TMPDIR, so that the node can put it back. */
 static int start_by_exec(clu_supervisor *sv, const char *tmp, int slot, clu_fd fd, clu_pid *pid,
@@ -219,22 +200,27 @@ static int start_by_exec(clu_supervisor *sv, const char *tmp, int slot, clu_fd f
 static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
   clu_err e = {0, 0, ""};
   clu_fd fd = clu_chan_take_fd(&sv->chan);
-  int slot, by_exec = m->body && m->body->size > 0 && m->body->data[0] == 1;
+  uint32_t slot = CLU_SLOTS;
+  int by_exec = 0;
   clu_pid pid = 0;
-  unsigned char answer[12];
+  unsigned char answer[8];
+  if (m->body && m->body->size == 5) {
+    by_exec = m->body->data[0] == 1;
+    slot = clu_get32(m->body->data + 1);
+  }
   if (fd == CLU_NO_FD) {
     refuse(sv, m->seq, "its end of the data socket did not arrive");
     return 0;
   }
-  slot = take_slot(sv);
-  if (slot < 0) {
+  if (slot >= CLU_SLOTS) {
     clu_os_close(fd);
     refuse(sv, m->seq, "a fork server has no more than 65536 nodes");
     return 0;
   }
+  clu_shared_reset(sv->shared, (int)slot);
   if (clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, &e) != CLU_OK) goto refused;
   if (by_exec) {
-    if (start_by_exec(sv, b->tmp, slot, fd, &pid, &e) != CLU_OK) goto no_process;
+    if (start_by_exec(sv, b->tmp, (int)slot, fd, &pid, &e) != CLU_OK) goto no_process;
   } else {
     clu_pid me = clu_os_getpid();
     if (clu_os_fork(&pid, &e) != CLU_OK) goto no_process;
@@ -251,6 +237,7 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
       b->fd = fd;
       b->cancel = &sv->shared->cancel[slot];
       b->claim = &sv->shared->claim[slot];
+      b->ring = clu_shared_ring(sv->shared, (int)slot);
       b->parent = me;
       clu_os_on_term(me, sv->tmp); /* with this server gone, its folder is of no more use either */
       if (clu_os_follow_parent(me) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
@@ -258,23 +245,20 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
     }
   }
   clu_os_close(fd);
-  if (add_node(sv, m->seq, pid, slot, b->tmp) != CLU_OK) {
+  if (add_node(sv, m->seq, pid, (int)slot, b->tmp) != CLU_OK) {
     clu_exit how;
     clu_os_kill(pid, CLU_SIG_KILL, 1);
     clu_os_reap(pid, 1, &how);
     clu_os_remove_tree(b->tmp);
-    sv->slot_used[slot] = 0;
     refuse(sv, m->seq, "not enough memory");
     return 0;
   }
   clu_put64(answer, (uint64_t)pid);
-  clu_put32(answer + 8, (uint32_t)slot);
   clu_supervisor_answer(sv, CLU_K_SPAWNED, m->seq, answer, sizeof answer);
   return 0;
 no_process:
   clu_os_remove_tree(b->tmp);
 refused:
-  sv->slot_used[slot] = 0;
   clu_os_close(fd);
   refuse(sv, m->seq, e.text);
   return 0;

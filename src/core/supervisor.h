@@ -21,8 +21,6 @@ typedef struct clu_supervisor {
   struct clu_sv_node *nodes;
   int n, cap;
   clu_shared *shared;  /* with the nodes; the master gets its descriptor with READY */
-  unsigned char *slot_used;
-  int slot_from;
   clu_fd slots_fd;
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
   char *tmp;           /* own temporary folder: that of a node is made in it */
@@ -46,6 +44,7 @@ typedef struct clu_birth {
   clu_fd fd;                 /* its end of the data socket, owned */
   volatile uint64_t *cancel; /* the request it is to give up */
   clu_claim *claim;          /* the tasks that it may start */
+  clu_ring *ring;            /* for its small results; NULL: none */
   clu_pid parent;
   char tmp[1024];
 } clu_birth;

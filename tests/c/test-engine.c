@@ -119,6 +119,44 @@ TEST(without_retries_what_was_started_dies_and_what_was_not_goes_on) {
   clu_engine_free(e);
 }
 
+TEST(what_a_node_that_is_over_had_started_is_known_when_the_memory_has_gone) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim *w = malloc(sizeof *w);
+  clu_job *j = job(e, 3, 0, 1, 0);
+  REQUIRE(w);
+  *w = 0;
+  clu_engine_up(e, 0, w);
+  CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
+  CHECK(clu_claim_start(w, 1));
+  clu_engine_over(e, 0);
+  CHECK(!clu_claim_start(w, 2)); /* it may still be running for a moment */
+  free(w);
+  CHECK(next_is(e, 0, CLU_ACT_NONE));
+  clu_job_cancel(e, job(e, 1, 0, 1, 0), 5);
+  clu_engine_down(e, 0, 77, 1, 0);
+  CHECK_INT_EQ(clu_engine_ended(e, &end), 1);
+  CHECK(end.why == CLU_END_DIED && end.element == 0);
+  CHECK_INT_EQ(clu_engine_ended(e, &end), 0);
+  CHECK_INT_EQ(clu_job_left(j), 2);
+  clu_engine_free(e);
+}
+
+TEST(the_task_to_be_answered_next_is_the_head) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w = 0;
+  job(e, 5, 0, 1, 0);
+  clu_engine_up(e, 0, &w);
+  CHECK_INT_EQ(clu_engine_head(e, 0), 0);
+  CHECK(sends(e, 0, 0, 1, 7) && sends(e, 0, 1, 1, 8));
+  CHECK_INT_EQ(clu_engine_head(e, 0), 7);
+  CHECK(clu_claim_start(&w, 7));
+  CHECK_INT_EQ(clu_engine_answer(e, 0, 7, 0, 1000, 10, &end), 1);
+  CHECK_INT_EQ(clu_engine_head(e, 0), 8);
+  clu_engine_down(e, 0, 0, 1, 0);
+  CHECK_INT_EQ(clu_engine_head(e, 0), 0);
+  clu_engine_free(e);
+}
+
 TEST(a_retry_goes_to_another_node_where_there_is_one) {
   clu_engine *e = clu_engine_new(1000);
   clu_claim w[2] = {0, 0};
