@@ -49,14 +49,14 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 #' @param outfile where output of the nodes goes: a file that is appended to, `""` for that of this
 #'   session, or (default) nowhere.
 #' @param env named character: environment variables of the nodes, besides the session's.
-#' @param rscript_args character: more arguments for `Rscript`.
-#' @param setup_timeout seconds within which the cluster has to be up.
 #' @param ... options of [parallel::makeCluster()]: `methods`, `renice` and `rscript` as there; for nodes that connect
 #'   over TCP also `port` (0, the default: one that is free; or a range, of which one is taken), `master` (this machine's
 #'   name, as the nodes know it), `timeout` (seconds of silence after which a node ends; 30 days or more: none),
 #'   `homogeneous`, `rshcmd`, `user` and `manual`. Besides: `node` (`"clutch"` or `"psock"`), `backlog` (connections that may
 #'   wait to be accepted; by default the most the system allows) and `secret` (64 hexadecimal digits, for nodes that were
 #'   started by hand before). Options of base R that mean nothing here are accepted; others are an error.
+#' @param rscript_args character: more arguments for `Rscript`.
+#' @param setup_timeout seconds within which the cluster has to be up.
 #' @return An object of class `c("clutch_cluster", "cluster")`, a list of nodes.
 #' @section Errors: `clutch_argument` for arguments of no use, `clutch_limit` when more nodes are asked for
 #'   than the system allows, `clutch_package` (with element `package`) when one cannot be attached,
@@ -79,8 +79,8 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 #' stop_cluster(cl)
 #' @export
 make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "spawn", "parallel", "sequential"), packages = NULL,
-                         outfile = "/dev/null", env = NULL, rscript_args = character(),
-                         setup_timeout = 120, ...) {
+                         outfile = "/dev/null", env = NULL, ..., rscript_args = character(),
+                         setup_timeout = 120) { # behind the dots: `rscript` is not to be taken for `rscript_args`
   began <- clock()
   opts <- check_options(list(...))
   by_default <- identical(strategy, strategies)

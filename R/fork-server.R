@@ -70,7 +70,10 @@ server_start <- function(spec, env) {
   idle <- getOption("clutch.idle_limit", 300)
   if (!is.numeric(idle) || length(idle) != 1L || is.na(idle) || idle <= 0)
     throw("argument", "option 'clutch.idle_limit' has to be a positive number of seconds")
+  spec$rscript <- program(spec$rscript)
   log <- tempfile("clutch-server-", fileext = ".log")
+  ok <- FALSE
+  on.exit(if (!ok) unlink(log))
   lib <- dirname(getNamespaceInfo("clutch", "path"))
   default <- if (spec$methods) "--default-packages=datasets,utils,grDevices,graphics,stats,methods"
     else "--default-packages=datasets,utils,grDevices,graphics,stats"
@@ -85,6 +88,7 @@ server_start <- function(spec, env) {
   handle <- .Call(ffi_server_start, spec$rscript, argv, paste0(names(env), "=", env), log)
   server <- list(handle = handle, log = log, env = env, report = NULL, tmp = NULL)
   .Call(ffi_server_send, handle, "setup", list(packages = if (exec) character() else spec$packages))
+  ok <- TRUE
   server
 }
 

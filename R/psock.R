@@ -51,7 +51,8 @@ psock_cluster <- function(info, n, left, began) {
     }
   }
   for (i in ranks) {
-    logs[[i]] <- start_psock_node(info, tcp$nodes[[i]], handles[[i]], l$port)
+    logs[[i]] <- log_of(tcp, tcp$nodes[[i]])
+    start_psock_node(info, tcp$nodes[[i]], handles[[i]], l$port, logs[[i]])
     if (tcp$sequential) wait_for(i)
   }
   wait_for(n)
@@ -97,14 +98,14 @@ psock_command <- function(node, port, tcp) {
     paste0("TIMEOUT=", format(tcp$timeout, scientific = FALSE)), "XDR=TRUE", "SETUPSTRATEGY=parallel")
 }
 
-start_psock_node <- function(info, node, handle, port) {
+start_psock_node <- function(info, node, handle, port, log) {
   command <- psock_command(node, port, info$tcp)
   if (info$tcp$manual) {
     cat("Manually start worker on", node$host, "with\n    ", command_line(command), "\n")
     utils::flush.console()
-    return("")
+    return(invisible())
   }
-  launch_node(info$tcp, node, handle, NULL, command, character())
+  launch_node(info$tcp, node, handle, NULL, command, character(), log)
 }
 
 tell_psock_done <- function(nd) {

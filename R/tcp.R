@@ -83,7 +83,7 @@ remote_command <- function(node, command) {
 
 program <- function(name) {
   path <- if (grepl("/", name, fixed = TRUE)) name else Sys.which(name)[[1L]]
-  if (!nzchar(path)) throw("start", sprintf("the program '%s' is not found", name))
+  if (!nzchar(path) || !file.exists(path)) throw("start", sprintf("the program '%s' is not found", name))
   path
 }
 
@@ -112,7 +112,8 @@ start_tcp_nodes <- function(info, ranks, left) {
   for (i in seq_along(ranks))
     handles[[i]] <- .Call(ffi_muster_node, m$handle, ranks[[i]], join_settings(info, tcp$nodes[[ranks[[i]]]]))
   for (i in seq_along(ranks)) {
-    logs[[i]] <- start_tcp_node(tcp, tcp$nodes[[ranks[[i]]]], ranks[[i]], handles[[i]], m)
+    logs[[i]] <- log_of(tcp, tcp$nodes[[ranks[[i]]]])
+    start_tcp_node(tcp, tcp$nodes[[ranks[[i]]]], ranks[[i]], handles[[i]], m, logs[[i]])
     if (tcp$sequential) wait_for(i)
   }
   wait_for(length(ranks))
@@ -126,21 +127,25 @@ join_settings <- function(info, node) {
        outfile = node$outfile, announce = node$outfile != "/dev/null", timeout = info$tcp$timeout)
 }
 
-# Starts a node, or says how to; the file that has what it prints until it is ready.
-start_tcp_node <- function(tcp, node, rank, handle, m) {
+# The file that is to have what a node prints until it is ready; "": there is none.
+log_of <- function(tcp, node) if (nzchar(node$outfile) && !tcp$manual) tempfile("clutch-node-", fileext = ".log") else ""
+
+# Starts a node, or says how to.
+start_tcp_node <- function(tcp, node, rank, handle, m, log) {
   command <- node_command(node, m$port, rank, tcp)
   if (tcp$manual) {
     cat("Manually start worker on", node$host, "with\n    ",
         paste0("CLUTCH_SECRET=", .Call(ffi_muster_secret, m$handle), " ", command_line(command)), "\n")
     utils::flush.console()
-    return("")
+    return(invisible())
   }
-  launch_node(tcp, node, handle, m$handle, command, paste0("PARENT=", Sys.getpid()))
+  launch_node(tcp, node, handle, m$handle, command, paste0("PARENT=", Sys.getpid()), log)
 }
 
 # Its process, here or by way of rshcmd. `own`: arguments for one that is this session's child.
-launch_node <- function(tcp, node, handle, muster, command, own) {
-  log <- if (nzchar(node$outfile)) tempfile("clutch-node-", fileext = ".log") else ""
+launch_node <- function(tcp, node, handle, muster, command, own, log) {
+  if (!node$local) command <- remote_command(node, command)
+  command[[1L]] <- program(command[[1L]])
   if (node$local) {
     folder <- tempfile("clutch-node-")
     dir.create(folder, mode = "0700")
@@ -149,16 +154,12 @@ launch_node <- function(tcp, node, handle, muster, command, own) {
     env[["TMPDIR"]] <- folder
     if (length(own)) own <- c(own, paste0("TMP=", folder), if (!is.na(old)) paste0("OLDTMP=", old))
     command <- c(command, own)
-    command[[1L]] <- program(command[[1L]])
     how <- list(output = log, folder = folder, stdin = FALSE, slot = length(own) > 0L)
   } else {
     env <- effective_env(NULL)
-    command <- remote_command(node, command)
-    command[[1L]] <- program(command[[1L]])
     how <- list(output = log, folder = NULL, stdin = TRUE, slot = FALSE)
   }
   .Call(ffi_muster_spawn, muster, handle, command, paste0(names(env), "=", env), how)
-  log
 }
 
 # ---- failure ----

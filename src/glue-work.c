@@ -37,6 +37,7 @@ static struct {
   uint32_t stream[6];  /* of the task `stream_at` */
   uint32_t stream_at;
   int claimed;         /* the one that node.seq is */
+  int spoke;           /* it has sent something by the socket: its result comes behind that */
   uint64_t began;      /* the one at hand; 0: it begins now */
   uint64_t mean;       /* of what a task takes, in ns, lately */
   uint64_t untold;     /* since when there are results in the ring of which the master was not told; 0: none */
@@ -68,6 +69,7 @@ static SEXP call_r(const char *fun, SEXP a, SEXP b) {
 static void send_relay(unsigned char what, const void *p, size_t n) {
   clu_blob *b = clu_blob_new(n + 1);
   if (!b) return;
+  work.spoke = 1;
   clu_blob_append(b, &what, 1);
   clu_blob_append(b, p, n);
   if (clu_chan_send(&clu_me.chan, CLU_K_RELAY, clu_me.seq, b, CLU_NO_FD) == CLU_OK)
@@ -304,7 +306,7 @@ void clu_work_tell(void) {
 static unsigned char *room(uint64_t now, uint64_t took) {
   clu_ring *r = clu_me.birth.ring;
   unsigned char *p;
-  if (!r || took > UINT32_MAX || *clu_me.birth.cancel == clu_me.seq) return NULL;
+  if (!r || work.spoke || took > UINT32_MAX || *clu_me.birth.cancel == clu_me.seq) return NULL;
   if ((p = clu_ring_room(r, CLU_RING_MOST))) return p;
   clu_work_tell();
   while (!(p = clu_ring_room(r, CLU_RING_MOST)) && clu_os_now() - now < TELL / 2) clu_os_yield();
@@ -376,6 +378,7 @@ static void one(void) {
   if (!clu_claim_start(clu_me.birth.claim, work.seq + i)) return; /* taken back */
   clu_me.seq = work.seq + i;
   work.claimed = 1;
+  work.spoke = 0;
   clu_me.task = CLU_TASK_QUIET;
   if (!work.began) work.began = clu_os_now();
   if (!work.have) Rf_error("the elements of these tasks could not be read");

@@ -190,6 +190,69 @@ test_that("output and conditions come in the order of the elements, or as they c
   })
 })
 
+test_that("results of all sizes come, each to its own element, whatever way they take", {
+  f <- function(i) switch(i %% 6 + 1, NULL, i, rep(i, 300), as.character(i), list(i, "a", i / 2), { message("m"); c(a = i) })
+  want <- lapply(1:3000, function(i) suppressMessages(f(i)))
+  for (strategy in c("fork_server", "parallel")) for (chunk in list(NULL, 1, 7)) {
+    cl <- make_cluster(2, strategy)
+    expect_identical(suppressMessages(cluster_map(cl, 1:3000, f, .chunk = chunk)), want, label = strategy)
+    stop_cluster(cl)
+  }
+})
+
+test_that("a quick result is there while the node is at a slow task", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  invisible(cluster_map(cl, 1:20000, identity))
+  seen <- integer()
+  withCallingHandlers(cluster_map(cl, 1:5001, function(i) { if (i == 4999) message("before"); if (i == 5000) Sys.sleep(2); i }),
+                      message = function(m) { seen[["at"]] <<- clutch:::clock(); invokeRestart("muffleMessage") })
+  end <- clutch:::clock()
+  expect_gt(end - seen[["at"]], 1) # it was relayed while the next one slept
+  # and no task is late because the quick ones before it were not told of
+  r <- cluster_map(cl, 1:20001, function(i) { if (i == 20000) Sys.sleep(0.6); i }, .timeout = 1)
+  expect_identical(unlist(r), 1:20001)
+})
+
+test_that("what was done before a node died is not lost, and not done twice", {
+  linux_only()
+  for (strategy in c("fork_server", "parallel")) {
+    cl <- make_cluster(2, strategy)
+    for (k in 1:5) {
+      die <- sample(2000:19000, 1L)
+      dir <- tempfile()
+      dir.create(dir)
+      r <- suppressWarnings(cluster_map(cl, 1:20000, function(i, die, dir) {
+        if (i == die) tools::pskill(Sys.getpid(), 9L)
+        if (abs(i - die) < 50) cat("x", file = file.path(dir, i), append = TRUE)
+        i
+      }, die = die, dir = dir, .on_error = "continue"))
+      expect_identical(which(vapply(r, inherits, NA, "clutch_task_died")), die, label = strategy)
+      expect_identical(unlist(r[-die]), (1:20000)[-die])
+      near <- setdiff(die + -49:49, die)
+      expect_true(all(file.size(file.path(dir, near)) == 1))
+      unlink(dir, recursive = TRUE)
+    }
+    stop_cluster(cl)
+  }
+})
+
+test_that("random numbers follow their stream also where a task keeps, sets or removes .Random.seed", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  plain <- cluster_map(cl, 1:60, function(i) runif(2), .seed = 7)
+  odd <- cluster_map(cl, 1:60, function(i) {
+    x <- runif(2)
+    if (i %% 4 == 1) assign("kept", .Random.seed, globalenv())
+    if (i %% 4 == 2) set.seed(1, kind = "Mersenne-Twister")
+    if (i %% 4 == 3) rm(.Random.seed, envir = globalenv())
+    x
+  }, .seed = 7)
+  expect_identical(odd, plain)
+  kept <- cluster_map(cl, 1:40, function(i) .Random.seed, .seed = 7)
+  expect_identical(length(unique(kept)), 40L) # none was written over while somebody had it
+})
+
 test_that("an error is of class clutch_task_error and has element, node, call, stack and the original condition", {
   of_each_strategy(function(cl) {
     f <- function(x) g(x)
