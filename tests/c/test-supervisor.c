@@ -17,6 +17,7 @@ enum {
   LOOP = 'l',   /* an endless loop */
   EXIT = 'x',   /* ends with the status in the second byte */
   CHILD = 'c',  /* starts a process of its own and answers its pid */
+  TWICE = '2',  /* as ECHO, twice */
   TICK = 't'    /* has a signal every millisecond from now on */
 };
 
@@ -82,6 +83,9 @@ static void serve_call(clu_chan *c, const clu_birth *b, clu_msg *m) {
   }
   case TICK:
     tick(1);
+    break;
+  case TWICE:
+    reply(c, CLU_K_VALUE, m->seq, m->body);
     break;
   }
   reply(c, CLU_K_VALUE, m->seq, m->body);
@@ -676,5 +680,42 @@ TEST(a_storm_of_signals_changes_no_byte) {
   for (uint32_t i = 0; i < 2; i++) expect_echo(&r, r.nd[i], ECHO, i, (size_t)5 << 20);
   tick(0);
   alarm(TEST_SECONDS);
+  down(&r);
+}
+
+TEST(a_second_answer_is_nobodys) {
+  rig r;
+  up(&r, 1);
+  call(r.nd[0], TWICE, 1, 100, 1);
+  pump_for(&r, 50); /* both have come */
+  expect_echo(&r, r.nd[0], TWICE, 1, 100);
+  echo_all(&r, -1);
+  CHECK_INT_EQ(r.nd[0]->done, 2);
+  down(&r);
+}
+
+TEST(a_slot_belongs_to_one_process_until_that_has_ended) {
+  rig r;
+  clu_err e;
+  clu_node *old, *young;
+  up(&r, 3);
+  for (int i = 0; i < 3; i++) {
+    CHECK_INT_EQ(r.nd[i]->slot, i);
+    CHECK(clu_node_claim(r.nd[i]) == &r.s->shared->claim[i] && clu_node_ring(r.nd[i]) == &r.s->shared->ring[i]);
+  }
+  old = r.nd[1];
+  atomic_store(clu_node_claim(old), 77);
+  kill((pid_t)old->pid, SIGSTOP);
+  clu_node_stop(old, 20); /* it cannot hear that */
+  clu_node_lose(old);
+  REQUIRE(clu_node_spawn(r.s, 0, &young, &e) == CLU_OK);
+  CHECK_INT_EQ(young->slot, 3); /* the other one may still write to its own */
+  PUMP(&r, young->state == CLU_NODE_READY && old->how_known);
+  clu_node_free(young);
+  REQUIRE(clu_node_spawn(r.s, 0, &young, &e) == CLU_OK);
+  CHECK_INT_EQ(young->slot, 1);
+  CHECK_INT_EQ(clu_claim_look(clu_node_claim(young)), 0);
+  PUMP(&r, young->state == CLU_NODE_READY);
+  clu_node_free(young);
   down(&r);
 }
