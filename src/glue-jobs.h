@@ -1,4 +1,5 @@
-/* The master's tasks, for glue-tasks.c (driving the engine) and glue-jobs.c (what R asks of a job). */
+/* The master's tasks, for glue-tasks.c (driving the engine), glue-results.c (what nodes say) and glue-jobs.c
+ * (what R asks of a job). */
 #ifndef CLUTCH_GLUE_JOBS_H
 #define CLUTCH_GLUE_JOBS_H
 
@@ -82,10 +83,26 @@ struct tasks {
 tasks *clu_get_tasks(SEXP x);
 tjob *clu_get_job(SEXP x);
 clu_node *clu_tasks_node(SEXP handles, int i);
+/* Ends a node that is of no more use. */
+void clu_tasks_kill(clu_node *nd, tnode *at);
+
+/* ---- glue-results.c ---- */
+
+/* From now on what nodes say of tasks is heard. */
+void clu_tasks_listen(void);
+/* Takes what is in the nodes' rings, told of or not. */
+void clu_tasks_take_rings(tasks *t, SEXP handles);
 /* The oldest of the queue: 1, and the body is the caller's. */
 int clu_take_note(notes *q, note *out);
+void clu_drop_notes(notes *q);
+/* An element has failed; what was done is remembered for cluster_trace(). */
+void clu_job_fail(tjob *j, const clu_ended *x);
+void clu_tasks_trace(tasks *t, const tjob *j, const clu_ended *x, uint64_t began, uint64_t took, size_t bytes, int ok);
 /* Results that have come become values. */
 void clu_take_results(tjob *j, SEXP prot);
+
+/* ---- glue-tasks.c ---- */
+
 /* Does what the engine wants. Only where it may send, it may jump. */
 void clu_tasks_act(tasks *t, SEXP handles, int may_send);
 void clu_tasks_look_at_endings(tasks *t);

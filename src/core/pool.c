@@ -1,4 +1,4 @@
-#include "pool.h"
+#include "pool-parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +26,7 @@ void clu_loop_close_all(clu_loop *l) {
     if (s->chan.fd != CLU_NO_FD) clu_os_close(s->chan.fd);
 }
 
-/* Flushes and asks for exactly the readiness that is of use. An error shows when it is read. */
-static void push(clu_loop *l, clu_chan *c, unsigned *interest, void *what) {
+void clu_pool_push(clu_loop *l, clu_chan *c, unsigned *interest, void *what) {
   unsigned want;
   int rc;
   if (c->fd == CLU_NO_FD) return;
@@ -37,7 +36,7 @@ static void push(clu_loop *l, clu_chan *c, unsigned *interest, void *what) {
     *interest = want;
 }
 
-static void close_chan(clu_loop *l, clu_chan *c, unsigned *interest) {
+void clu_pool_close(clu_loop *l, clu_chan *c, unsigned *interest) {
   if (c->fd == CLU_NO_FD) return;
   if (*interest) clu_poller_set(l->poller, c->fd, 1, 0, NULL, NULL);
   *interest = 0;
@@ -97,7 +96,7 @@ int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint6
   return CLU_OK;
 }
 
-void clu_node_push(clu_node *nd) { push(nd->loop, &nd->chan, &nd->interest, nd); }
+void clu_node_push(clu_node *nd) { clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd); }
 
 clu_claim *clu_node_claim(const clu_node *nd) {
   if (!nd->server) return nd->child ? clu_child_claim(nd->child) : NULL;
@@ -148,7 +147,7 @@ int clu_node_call(clu_node *nd, clu_blob *body, uint64_t owner, int tag, clu_err
   r->seq = ++nd->seq;
   r->owner = owner;
   r->tag = tag;
-  push(nd->loop, &nd->chan, &nd->interest, nd);
+  clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
   return CLU_OK;
 }
 
@@ -165,7 +164,7 @@ void clu_node_cancel(clu_node *nd, uint64_t owner) {
       gone_stale = 1;
     }
   }
-  push(nd->loop, &nd->chan, &nd->interest, nd);
+  clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
   if (gone_stale) signal_stale_head(nd);
 }
 
@@ -181,8 +180,7 @@ int clu_node_in_step(const clu_node *nd) {
 
 /* ---- nodes ---- */
 
-/* The node is over; its answers that have arrived remain. */
-static void node_over(clu_node *nd) {
+void clu_pool_node_over(clu_node *nd) {
   if (nd->state > CLU_NODE_READY) return;
   nd->state = nd->stopping ? CLU_NODE_STOPPED : CLU_NODE_DEAD;
   nd->over = clu_os_now();
@@ -197,10 +195,10 @@ static void node_over(clu_node *nd) {
   if (nd->child) clu_child_detach(nd->child);
   for (int i = nd->nreqs - 1; i >= 0; i--)
     if (nd->reqs[i].stale) drop_req(nd, &nd->reqs[i]);
-  close_chan(nd->loop, &nd->chan, &nd->interest);
+  clu_pool_close(nd->loop, &nd->chan, &nd->interest);
 }
 
-static void set_refusal(clu_node *nd, const clu_blob *text) {
+void clu_pool_refused(clu_node *nd, const clu_blob *text) {
   size_t n = text ? text->size : 0;
   free(nd->refusal);
   nd->refusal = malloc(n + 1);
@@ -209,8 +207,7 @@ static void set_refusal(clu_node *nd, const clu_blob *text) {
   nd->refusal[n] = 0;
 }
 
-/* At most `fills` reads, so that one node cannot keep the others waiting; < 0: all there is. */
-static void node_read(clu_node *nd, int fills) {
+void clu_pool_node_read(clu_node *nd, int fills) {
   for (int k = 0; k != fills && nd->chan.fd != CLU_NO_FD; k++) {
     int rc = clu_chan_fill(&nd->chan), r;
     clu_msg m;
@@ -221,7 +218,7 @@ static void node_read(clu_node *nd, int fills) {
         if (m.body && m.body->size == 8) nd->pid = (clu_pid)clu_get64(m.body->data);
         signal_stale_head(nd); /* a signal before would have hit an R that is starting */
       } else if (m.kind == CLU_K_REFUSED) { /* it cannot serve, and says why */
-        set_refusal(nd, m.body);
+        clu_pool_refused(nd, m.body);
       } else if (m.kind == CLU_K_VALUE || m.kind == CLU_K_FAILED || m.kind == CLU_K_CANCELLED) {
         if (!answered(nd, &m) && nd->tasks) nd->loop->on_task(nd, &m);
       } else if ((m.kind == CLU_K_RESULT || m.kind == CLU_K_RELAY || m.kind == CLU_K_BELL) && nd->tasks) {
@@ -232,16 +229,16 @@ static void node_read(clu_node *nd, int fills) {
     if (rc == CLU_AGAIN && r >= 0) return;
     if (rc == CLU_OK && r >= 0) continue;
     if (!nd->server && nd->state == CLU_NODE_SPAWNING && !nd->refusal && !nd->stopping)
-      close_chan(nd->loop, &nd->chan, &nd->interest); /* it may connect anew */
+      clu_pool_close(nd->loop, &nd->chan, &nd->interest); /* it may connect anew */
     else
-      node_over(nd);
+      clu_pool_node_over(nd);
   }
 }
 
 static void node_ready(void *self, unsigned ready) {
   clu_node *nd = self;
-  if (ready & CLU_WRITE) push(nd->loop, &nd->chan, &nd->interest, nd);
-  if ((ready & CLU_READ) && nd->chan.fd != CLU_NO_FD) node_read(nd, 16);
+  if (ready & CLU_WRITE) clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
+  if ((ready & CLU_READ) && nd->chan.fd != CLU_NO_FD) clu_pool_node_read(nd, 16);
 }
 
 static void unlink_node(clu_node *nd) {
@@ -278,7 +275,7 @@ int clu_node_start(clu_node *nd, const clu_spawn *spec, int slot, const char *fo
 
 int clu_node_join(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e) {
   int rc;
-  close_chan(nd->loop, &nd->chan, &nd->interest);
+  clu_pool_close(nd->loop, &nd->chan, &nd->interest);
   if (clu_chan_init(&nd->chan, fd, INT64_MAX, 0) != CLU_OK) {
     clu_chan_fini(&nd->chan);
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
@@ -295,7 +292,7 @@ int clu_node_join(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e) {
 
 void clu_node_tell(clu_node *nd, uint8_t kind, clu_blob *body) {
   if (nd->chan.fd == CLU_NO_FD || clu_chan_send(&nd->chan, kind, 0, body, CLU_NO_FD) != CLU_OK) return;
-  push(nd->loop, &nd->chan, &nd->interest, nd);
+  clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
 }
 
 static void learn_how(clu_node *nd) {
@@ -306,14 +303,14 @@ static void learn_how(clu_node *nd) {
 
 int clu_node_look(clu_node *nd) {
   if (nd->state <= CLU_NODE_READY && nd->child && clu_child_ended(nd->child)) {
-    node_read(nd, -1);
-    node_over(nd);
+    clu_pool_node_read(nd, -1);
+    clu_pool_node_over(nd);
   }
   learn_how(nd);
   return nd->state <= CLU_NODE_READY && nd->chan.fd != CLU_NO_FD;
 }
 
-void clu_node_lose(clu_node *nd) { node_over(nd); }
+void clu_node_lose(clu_node *nd) { clu_pool_node_over(nd); }
 
 int clu_node_gone(const clu_node *nd) {
   if (nd->state <= CLU_NODE_READY) return 0;
@@ -329,30 +326,7 @@ static void tick(clu_loop *l) {
   if (!l->leaving) return;
   now = clu_os_now();
   for (clu_node *nd = l->nodes; nd; nd = nd->next)
-    if (nd->leave_by && nd->leave_by <= now) node_over(nd);
-}
-
-/* A slot is free again when the server has said that the process is no more: until then that may write to it. */
-static int take_slot(clu_server *s, uint64_t id) {
-  int i = 0;
-  while (i < s->nslots && s->slots[i]) i++;
-  if (i == CLU_SLOTS) return -1;
-  if (i == s->nslots) {
-    int n = s->nslots ? 2 * s->nslots : 64;
-    uint64_t *more = realloc(s->slots, (size_t)n * sizeof *more);
-    if (!more) return -1;
-    memset(more + s->nslots, 0, (size_t)(n - s->nslots) * sizeof *more);
-    s->slots = more;
-    s->nslots = n;
-  }
-  s->slots[i] = id;
-  if (s->shared) clu_shared_reset(s->shared, i);
-  return i;
-}
-
-static void give_slot_back(clu_server *s, uint64_t id) {
-  for (int i = 0; i < s->nslots; i++)
-    if (s->slots[i] == id) s->slots[i] = 0;
+    if (nd->leave_by && nd->leave_by <= now) clu_pool_node_over(nd);
 }
 
 int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
@@ -371,7 +345,7 @@ int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
   }
   nd->server = s;
   link_node(s->loop, nd);
-  nd->slot = take_slot(s, nd->id);
+  nd->slot = clu_pool_take_slot(s, nd->id);
   body[0] = (unsigned char)by_exec;
   clu_put32(body + 1, nd->slot < 0 ? CLU_SLOTS : (uint32_t)nd->slot);
   rc = clu_poller_set(s->loop->poller, pair[0], 0, CLU_READ, nd, e);
@@ -383,9 +357,9 @@ int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
     if (rc != CLU_OK) clu_fail(e, rc, 0, "the fork server has gone");
   }
   if (rc != CLU_OK) {
-    close_chan(s->loop, &nd->chan, &nd->interest);
+    clu_pool_close(s->loop, &nd->chan, &nd->interest);
     clu_chan_fini(&nd->chan);
-    give_slot_back(s, nd->id);
+    clu_pool_give_slot_back(s, nd->id);
     unlink_node(nd);
     free(nd);
     return rc;
@@ -409,13 +383,13 @@ void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
   if (!nd->server && nd->state == CLU_NODE_SPAWNING && nd->chan.fd == CLU_NO_FD) grace_ms = 0; /* it would not hear of it */
   if (grace_ms && nd->chan.fd != CLU_NO_FD) {
     clu_chan_send(&nd->chan, CLU_K_DONE, 0, NULL, CLU_NO_FD);
-    push(nd->loop, &nd->chan, &nd->interest, nd);
+    clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
   }
   if (!nd->server) {
     uint64_t by = grace_ms ? clu_os_now() + grace_ms * 1000000ull : 0;
     if (nd->child) clu_child_end_by(nd->child, by);
     if (!by || nd->chan.fd == CLU_NO_FD) { /* without a channel: the caller has told it otherwise */
-      node_over(nd);
+      clu_pool_node_over(nd);
     } else if (!nd->leave_by) {
       nd->leave_by = by;
       nd->loop->leaving++;
@@ -429,7 +403,7 @@ void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
 void clu_node_free(clu_node *nd) {
   if (nd->state <= CLU_NODE_READY) {
     if (!nd->stopping) clu_node_stop(nd, clu_node_busy(nd) ? 0 : 2000); /* nobody can ask for its answer any more */
-    node_over(nd);
+    clu_pool_node_over(nd);
   }
   while (nd->nreqs) drop_req(nd, &nd->reqs[nd->nreqs - 1]);
   free(nd->reqs);
@@ -438,180 +412,6 @@ void clu_node_free(clu_node *nd) {
   if (nd->server) clu_server_unref(nd->server);
   if (nd->child) clu_child_release(nd->child);
   free(nd);
-}
-
-/* ---- servers ---- */
-
-static void server_ready(void *self, unsigned ready);
-
-int clu_server_start(clu_loop *l, clu_spawn *spec, clu_server **out, clu_err *e) {
-  clu_fd pair[2];
-  clu_server *s;
-  int rc = clu_os_pair(pair, e);
-  if (rc != CLU_OK) return rc;
-  clu_os_move_high(&pair[0], 1024);
-  s = calloc(1, sizeof *s);
-  if (!s || clu_chan_init(&s->chan, pair[0], INT64_MAX, 1) != CLU_OK) {
-    free(s);
-    clu_os_close(pair[0]);
-    clu_os_close(pair[1]);
-    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-  }
-  s->on.ready = server_ready;
-  s->loop = l;
-  s->refs = 1;
-  spec->keep = &pair[1];
-  spec->nkeep = 1;
-  rc = clu_os_spawn(spec, &s->pid, e);
-  clu_os_close(pair[1]);
-  if (rc == CLU_OK && (rc = clu_poller_set(l->poller, pair[0], 0, CLU_READ, s, e)) != CLU_OK) {
-    clu_os_kill(s->pid, CLU_SIG_KILL, 0);
-    while (clu_os_reap(s->pid, 1, &s->how) == CLU_AGAIN) clu_os_pause(1000000);
-  }
-  if (rc != CLU_OK) {
-    clu_chan_fini(&s->chan);
-    free(s);
-    return rc;
-  }
-  s->interest = CLU_READ;
-  s->next = l->servers;
-  if (s->next) s->next->prev = s;
-  l->servers = s;
-  *out = s;
-  return CLU_OK;
-}
-
-int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd pass) {
-  int rc;
-  if (s->state == CLU_SERVER_ENDED) {
-    if (pass != CLU_NO_FD) clu_os_close(pass);
-    return CLU_DEAD;
-  }
-  rc = clu_chan_send_bytes(&s->chan, kind, seq, p, n, pass);
-  if (rc == CLU_OK) push(s->loop, &s->chan, &s->interest, s);
-  return rc;
-}
-
-static void server_over(clu_server *s) {
-  if (s->state == CLU_SERVER_ENDED) return;
-  s->state = CLU_SERVER_ENDED;
-  close_chan(s->loop, &s->chan, &s->interest);
-  for (clu_node *nd = s->loop->nodes; nd; nd = nd->next)
-    if (nd->server == s && nd->state <= CLU_NODE_READY) {
-      node_read(nd, -1); /* what it still had to say */
-      node_over(nd);
-    }
-  clu_server_reap(s);
-}
-
-void clu_server_close(clu_server *s) {
-  s->asked = 1;
-  server_over(s);
-}
-
-int clu_server_reap(clu_server *s) {
-  int rc;
-  if (s->reaped) return 1;
-  rc = clu_os_reap(s->pid, 0, &s->how);
-  if (rc == CLU_DEAD) s->how.code = -1; /* somebody else reaped it: how it ended is not known */
-  if (rc != CLU_AGAIN) s->reaped = 1;
-  return s->reaped;
-}
-
-void clu_server_unref(clu_server *s) {
-  if (--s->refs > 0) return;
-  if (s->state != CLU_SERVER_ENDED) clu_server_close(s);
-  clu_server_reap(s);
-  clu_blob_unref(s->ready);
-  clu_blob_unref(s->refusal);
-  if (s->shared) clu_os_shared_free(s->shared, sizeof *s->shared);
-  free(s->slots);
-  if (s->prev)
-    s->prev->next = s->next;
-  else
-    s->loop->servers = s->next;
-  if (s->next) s->next->prev = s->prev;
-  free(s);
-}
-
-static clu_node *node_of(clu_server *s, uint64_t id) {
-  for (clu_node *nd = s->loop->nodes; nd; nd = nd->next)
-    if (nd->id == id && nd->server == s) return nd;
-  return NULL;
-}
-
-/* Without it all works, but nothing that a node has not started can be taken back. */
-static void take_shared(clu_server *s) {
-  clu_fd fd = clu_chan_take_fd(&s->chan);
-  void *p;
-  if (fd == CLU_NO_FD) return;
-  if (!s->shared && clu_os_shared_map(fd, sizeof *s->shared, &p, NULL) == CLU_OK) s->shared = p;
-  clu_os_close(fd);
-}
-
-static void server_said(clu_server *s, clu_msg *m) {
-  clu_node *nd;
-  switch (m->kind) {
-  case CLU_K_READY:
-    s->state = CLU_SERVER_READY;
-    clu_blob_unref(s->ready);
-    s->ready = m->body;
-    m->body = NULL;
-    take_shared(s);
-    break;
-  case CLU_K_APPLIED:
-    clu_blob_unref(s->refusal);
-    s->refusal = m->body;
-    m->body = NULL;
-    s->answered = m->seq;
-    s->applied = s->refusal ? 0 : m->seq;
-    break;
-  case CLU_K_SPAWNED:
-    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 8) nd->pid = (clu_pid)clu_get64(m->body->data);
-    break;
-  case CLU_K_REFUSED:
-    give_slot_back(s, m->seq);
-    if ((nd = node_of(s, m->seq))) {
-      set_refusal(nd, m->body);
-      node_over(nd);
-    }
-    break;
-  case CLU_K_EXITED:
-    give_slot_back(s, m->seq);
-    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 8) {
-      nd->how.by_signal = (int)clu_get32(m->body->data);
-      nd->how.code = (int)clu_get32(m->body->data + 4);
-      nd->how_known = 1;
-      node_read(nd, -1); /* an answer given before the end counts */
-      node_over(nd);
-    }
-    break;
-  case CLU_K_SIGNALLED:
-    if ((nd = node_of(s, m->seq)) && nd->signals > 0) nd->signals--;
-    break;
-  case CLU_K_BYE:
-    s->bye = 1;
-    break;
-  }
-}
-
-static void server_read(clu_server *s) {
-  for (int k = 0; k < 16 && s->chan.fd != CLU_NO_FD; k++) {
-    int rc = clu_chan_fill(&s->chan), r;
-    clu_msg m;
-    while ((r = clu_chan_next(&s->chan, &m)) == 1) {
-      server_said(s, &m);
-      clu_blob_unref(m.body);
-    }
-    if (rc == CLU_AGAIN && r >= 0) return;
-    if (rc != CLU_OK || r < 0) server_over(s);
-  }
-}
-
-static void server_ready(void *self, unsigned ready) {
-  clu_server *s = self;
-  if (ready & CLU_WRITE) push(s->loop, &s->chan, &s->interest, s);
-  if ((ready & CLU_READ) && s->chan.fd != CLU_NO_FD) server_read(s);
 }
 
 int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e) {

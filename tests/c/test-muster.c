@@ -580,29 +580,3 @@ TEST(a_process_that_ends_before_it_joins_is_noticed) {
   CHECK(access(folder, F_OK) != 0);
   close_all(1);
 }
-
-TEST(a_child_that_does_not_end_is_killed_and_what_it_started_too) {
-  clu_spawn s;
-  clu_err e = {0, 0, ""};
-  char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)"sleep 100 & trap '' TERM INT; wait; sleep 100", NULL};
-  int both[2];
-  char c;
-  prepare();
-  open_muster(0, -1, 1);
-  REQUIRE(pipe(both) == 0);
-  memset(&s, 0, sizeof s);
-  s.file = argv[0];
-  s.argv = argv;
-  s.in = s.err = CLU_NO_FD;
-  s.out = both[1];
-  s.new_session = 1;
-  CHECK_INT_EQ(clu_node_start(nodes[0], &s, -1, NULL, &e), CLU_OK);
-  close(both[1]);
-  missing();
-  clu_node_stop(nodes[0], 2000);
-  CHECK_SOON((clu_loop_pump(&loop, -1, NULL), clu_node_gone(nodes[0])), 5000);
-  CHECK_INT_EQ(nodes[0]->how.code, SIGKILL);
-  CHECK_INT_EQ(read(both[0], &c, 1), 0); /* nobody has the other end any more */
-  close(both[0]);
-  close_all(1);
-}

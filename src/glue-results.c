@@ -1,0 +1,259 @@
+/* What nodes say of their tasks, from bytes to the values of a job.
+ *
+ * What comes within clu_loop_pump(), by the socket or by way of a ring, is only queued, as bytes: no R function is called
+ * there. clu_take_results() makes values of it.
+ */
+#include "glue-jobs.h"
+#include "glue-tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SMALL_NOTE 16      /* before each of the small results that are queued */
+#define KEEP_SMALL 1048576 /* so much of their memory stays for the next */
+
+/* ---- queues ---- */
+
+/* 0 without memory. */
+static int add_note(notes *q, uint64_t element, uint32_t flags, clu_blob *body) {
+  note *x = malloc(sizeof *x);
+  if (!x) return 0;
+  x->next = NULL;
+  x->element = element;
+  x->flags = flags;
+  x->body = body ? clu_blob_ref(body) : NULL;
+  if (q->last)
+    q->last->next = x;
+  else
+    q->first = x;
+  q->last = x;
+  return 1;
+}
+
+/* The body is the caller's. */
+int clu_take_note(notes *q, note *out) {
+  note *x = q->first;
+  if (!x) return 0;
+  *out = *x;
+  q->first = x->next;
+  if (!q->first) q->last = NULL;
+  free(x);
+  return 1;
+}
+
+void clu_drop_notes(notes *q) {
+  note x;
+  while (clu_take_note(q, &x)) clu_blob_unref(x.body);
+}
+
+void clu_job_fail(tjob *j, const clu_ended *x) {
+  failure *f;
+  if (j->nfailures == j->capfailures) {
+    size_t cap = j->capfailures ? 2 * j->capfailures : 4;
+    failure *more = realloc(j->failures, cap * sizeof *more);
+    if (!more) return;
+    j->failures = more;
+    j->capfailures = cap;
+  }
+  f = &j->failures[j->nfailures++];
+  j->ended[x->element] = 1;
+  f->element = x->element;
+  f->why = x->why;
+  f->cause = x->cause;
+  f->node = x->node;
+  f->attempt = x->attempt;
+}
+
+void clu_tasks_trace(tasks *t, const tjob *j, const clu_ended *x, uint64_t began, uint64_t took, size_t bytes, int ok) {
+  record *r;
+  if (t->most == 0) return;
+  if (t->ntrace < t->most && t->ntrace == t->captrace) {
+    size_t cap = t->captrace ? 2 * t->captrace : 256;
+    record *more;
+    if (cap > t->most) cap = t->most;
+    more = realloc(t->trace, cap * sizeof *more);
+    if (!more) return;
+    t->trace = more;
+    t->captrace = cap;
+  }
+  r = &t->trace[t->ntrace++ % t->captrace];
+  r->job = j->number;
+  r->element = x->element;
+  r->node = x->node;
+  r->attempt = x->attempt;
+  r->sent = x->sent;
+  r->began = began;
+  r->took = took;
+  r->bytes = (uint32_t)(bytes > UINT32_MAX ? UINT32_MAX : bytes);
+  r->ok = ok;
+}
+
+/* ---- what nodes say, within clu_loop_pump() ---- */
+
+static int add_small(tjob *j, uint64_t element, uint32_t flags, const unsigned char *p, size_t n) {
+  unsigned char head[SMALL_NOTE];
+  clu_put64(head, element);
+  clu_put32(head + 8, flags);
+  clu_put32(head + 12, (uint32_t)n);
+  if (!j->small && !(j->small = clu_blob_new(4096))) return 0;
+  return clu_blob_append(j->small, head, sizeof head) == 0 && clu_blob_append(j->small, p, n) == 0;
+}
+
+/* The node has answered, with so many bytes. */
+static void ended(tasks *t, const clu_ended *x, uint32_t flags, uint64_t began, uint64_t took, size_t wire) {
+  tjob *j = x->owner;
+  clu_tasks_trace(t, j, x, began, took, wire, x->why == CLU_END_ANSWER && !(flags & CLU_RESULT_ERROR));
+  if (x->why != CLU_END_ANSWER) {
+    clu_job_fail(j, x);
+    return;
+  }
+  j->answered++;
+  j->bytes_in += wire;
+  if (flags & CLU_RESULT_ERROR) clu_job_fail(j, x);
+}
+
+/* Takes what is in the node's ring. A result whose turn it is not has another before it, which came, or will come,
+ * by the socket. */
+static void take_ring(clu_node *nd, tnode *at) {
+  tasks *t = at->of;
+  clu_ring *r = clu_node_ring(nd);
+  const unsigned char *p;
+  size_t n;
+  uint64_t now;
+  if (!r || at->id != nd->id || !(p = clu_ring_peek(r, &n))) return;
+  now = clu_os_now();
+  for (; p; p = clu_ring_peek(r, &n)) {
+    clu_ended x;
+    uint32_t flags;
+    uint64_t began, took;
+    int rc;
+    if (n < CLU_SMALL_HEAD || clu_get64(p + 8) != clu_engine_head(t->e, at->index)) return;
+    flags = clu_get32(p);
+    took = clu_get32(p + 4);
+    began = clu_get64(p + 16);
+    rc = clu_engine_answer(t->e, at->index, clu_get64(p + 8), 0, took, now, &x);
+    if (rc > 0) {
+      nd->done++;
+      ended(t, &x, flags, began, took, n);
+      if (x.why == CLU_END_ANSWER && !add_small(x.owner, x.element, flags, p + CLU_SMALL_HEAD, n - CLU_SMALL_HEAD))
+        ((tjob *)x.owner)->lost = 1;
+    }
+    clu_ring_took(r);
+  }
+}
+
+static void on_over(clu_node *nd) {
+  tnode *at = nd->tasks;
+  if (at->id != nd->id) return;
+  take_ring(nd, at);
+  clu_engine_over(at->of->e, at->index);
+}
+
+void clu_tasks_take_rings(tasks *t, SEXP handles) {
+  for (int i = 0; i < t->n; i++) {
+    clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
+    if (nd && nd->tasks == &t->nodes[i] && nd->state == CLU_NODE_READY) take_ring(nd, &t->nodes[i]);
+  }
+}
+
+static void on_task(clu_node *nd, clu_msg *m) {
+  tnode *at = nd->tasks;
+  tasks *t = at->of;
+  clu_ended x;
+  tjob *j;
+  int rc;
+  uint64_t now, began, took = 0;
+  uint32_t flags = 0;
+  void *owner;
+  uint64_t element;
+  if (at->id != nd->id) return; /* the engine has given it up */
+  take_ring(nd, at);
+  if (m->kind == CLU_K_BELL) return;
+  began = now = clu_os_now();
+  if (m->kind == CLU_K_RELAY) {
+    if (m->body && clu_engine_current(t->e, at->index, m->seq, &owner, &element))
+      add_note(&((tjob *)owner)->relays, element, 0, m->body);
+    return;
+  }
+  if (m->kind == CLU_K_RESULT && (!m->body || m->body->size < CLU_RESULT_HEAD)) { /* it is out of its mind */
+    clu_tasks_kill(nd, at);
+    return;
+  }
+  if (m->kind == CLU_K_RESULT) {
+    flags = clu_get32(m->body->data);
+    began = clu_get64(m->body->data + 8);
+    took = clu_get64(m->body->data + 16);
+    if (!nd->server && !nd->child) began = now - took; /* another clock */
+  }
+  rc = clu_engine_answer(t->e, at->index, m->seq, m->kind == CLU_K_CANCELLED, took, now, &x);
+  if (rc < 0) clu_tasks_kill(nd, at);
+  if (rc <= 0) return;
+  nd->done++;
+  j = x.owner;
+  if (x.why == CLU_END_ANSWER && m->kind == CLU_K_CANCELLED) x.why = CLU_END_CANCELLED;
+  ended(t, &x, flags, began, took, m->body ? m->body->size : 0);
+  if (x.why == CLU_END_ANSWER && !add_note(&j->results, x.element, flags, m->body)) j->lost = 1;
+  take_ring(nd, at); /* what had to wait for this one */
+}
+
+static uint32_t tasks_at(const clu_node *nd, uint32_t *unwanted) {
+  tnode *at = nd->tasks;
+  if (at->id != nd->id) return 0;
+  return clu_engine_at(at->of->e, at->index, unwanted);
+}
+
+void clu_tasks_listen(void) {
+  clu_the_loop.on_task = on_task;
+  clu_the_loop.tasks_at = tasks_at;
+  clu_the_loop.on_over = on_over;
+}
+
+/* ---- values ---- */
+
+static void set_value(tjob *j, SEXP prot, uint64_t element, uint32_t flags, SEXP v) {
+  if (flags & CLU_RESULT_LOG) {
+    if (VECTOR_ELT(prot, 3) == R_NilValue) {
+      PROTECT(v);
+      SET_VECTOR_ELT(prot, 3, Rf_allocVector(VECSXP, Rf_xlength(VECTOR_ELT(prot, 2))));
+      UNPROTECT(1);
+    }
+    SET_VECTOR_ELT(VECTOR_ELT(prot, 3), (R_xlen_t)element, VECTOR_ELT(v, 1));
+    v = VECTOR_ELT(v, 0);
+  }
+  SET_VECTOR_ELT(VECTOR_ELT(prot, 2), (R_xlen_t)element, v);
+  j->ended[element] = 1;
+}
+
+/* Those that came by way of rings. A jump (no memory, an object that cannot be read) leaves the rest for later. */
+static void take_small(tjob *j, SEXP prot) {
+  clu_blob *b = j->small;
+  if (!b) return;
+  while (j->small_at < b->size) {
+    const unsigned char *p = b->data + j->small_at;
+    uint32_t flags = clu_get32(p + 8), n = clu_get32(p + 12);
+    uint64_t element = clu_get64(p);
+    SEXP v;
+    j->small_at += SMALL_NOTE + n;
+    v = PROTECT(flags & CLU_RESULT_BARE ? clu_plain_bare_get(p + SMALL_NOTE, n) : clu_unserialize_bytes(p + SMALL_NOTE, n));
+    set_value(j, prot, element, flags, v);
+    UNPROTECT(1);
+  }
+  j->small_at = b->size = 0;
+  if (b->cap > KEEP_SMALL) {
+    clu_blob_unref(b);
+    j->small = NULL;
+  }
+}
+
+/* Results that have come become values. */
+void clu_take_results(tjob *j, SEXP prot) {
+  note x;
+  take_small(j, prot);
+  while (clu_take_note(&j->results, &x)) {
+    SEXP v;
+    if (!x.body) continue;
+    v = PROTECT(clu_unserialize(x.body, CLU_RESULT_HEAD)); /* gives it back */
+    set_value(j, prot, x.element, x.flags, v);
+    UNPROTECT(1);
+  }
+}

@@ -1,0 +1,310 @@
+/* A fork server that is this program once more (see stub()), whose nodes answer calls in C, and a master that pumps. The
+ * first byte of a call says what the node does with it. */
+#ifndef SERVER_RIG_H
+#define SERVER_RIG_H
+
+#include "test.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#include "pool.h"
+#include "supervisor.h"
+
+enum {
+  ECHO = 'e',   /* the body is the answer */
+  BIG = 'b',    /* u32: so many bytes */
+  LATE = 'd',   /* u32: milliseconds, deaf to cancels, then as ECHO */
+  SLEEP = 's',  /* until it is cancelled */
+  LOOP = 'l',   /* an endless loop */
+  EXIT = 'x',   /* ends with the status in the second byte */
+  CHILD = 'c',  /* starts a process of its own and answers its pid */
+  TWICE = '2',  /* as ECHO, twice */
+  TICK = 't'    /* has a signal every millisecond from now on */
+};
+
+/* ---- the node and the server ---- */
+
+TEST_UNUSED static int no_task(int nudge) { return nudge & 0; }
+TEST_UNUSED static void on_tick(int sig) { (void)sig; }
+
+TEST_UNUSED static void tick(int on) {
+  struct itimerval it = {{0, on ? 1000 : 0}, {0, on ? 1000 : 0}};
+  struct sigaction a;
+  memset(&a, 0, sizeof a);
+  a.sa_handler = on_tick; /* no SA_RESTART */
+  if (on) sigaction(SIGALRM, &a, NULL);
+  setitimer(ITIMER_REAL, &it, NULL);
+}
+
+TEST_UNUSED static void reply(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob *body) {
+  int rc;
+  if (clu_chan_send(c, kind, seq, body, CLU_NO_FD) != CLU_OK) _exit(90);
+  while ((rc = clu_chan_flush(c)) == CLU_AGAIN) continue;
+  if (rc != CLU_OK) _exit(91);
+}
+
+TEST_UNUSED static void serve_call(clu_chan *c, const clu_birth *b, clu_msg *m) {
+  unsigned char what = m->body ? m->body->data[0] : ECHO;
+  uint32_t n = m->body && m->body->size >= 5 ? clu_get32(m->body->data + 1) : 0;
+  clu_blob *big;
+  if (*b->cancel == m->seq) { /* it came before the call began */
+    reply(c, CLU_K_CANCELLED, m->seq, NULL);
+    return;
+  }
+  switch (what) {
+  case BIG:
+    if (!(big = clu_blob_new(n))) _exit(92);
+    memset(big->data, 'B', n);
+    big->size = n;
+    reply(c, CLU_K_VALUE, m->seq, big);
+    clu_blob_unref(big);
+    return;
+  case LATE: {
+    uint64_t end = clu_os_now() + n * (uint64_t)1000000;
+    while (clu_os_now() < end) clu_os_pause(1000000);
+    break;
+  }
+  case SLEEP:
+    while (*b->cancel != m->seq) clu_os_pause(5000000);
+    reply(c, CLU_K_CANCELLED, m->seq, NULL);
+    return;
+  case LOOP:
+    for (volatile unsigned k = 0;; k++) continue;
+  case EXIT:
+    _exit(m->body->data[1]);
+  case CHILD: {
+    unsigned char pid[8];
+    pid_t p = fork();
+    if (p == 0)
+      for (;;) pause();
+    clu_put64(pid, (uint64_t)p);
+    clu_chan_send_bytes(c, CLU_K_VALUE, m->seq, pid, 8, CLU_NO_FD);
+    while (clu_chan_flush(c) == CLU_AGAIN) continue;
+    return;
+  }
+  case TICK:
+    tick(1);
+    break;
+  case TWICE:
+    reply(c, CLU_K_VALUE, m->seq, m->body);
+    break;
+  }
+  reply(c, CLU_K_VALUE, m->seq, m->body);
+}
+
+TEST_UNUSED static void stub_node(const clu_birth *b) {
+  unsigned char pid[8];
+  char file[1100];
+  clu_chan c;
+  int fd;
+  snprintf(file, sizeof file, "%s/file", b->tmp); /* so that the folder is not empty */
+  if ((fd = open(file, O_CREAT | O_WRONLY, 0600)) < 0) _exit(93);
+  close(fd);
+  clu_os_set_blocking(b->fd, 1);
+  if (clu_chan_init(&c, b->fd, INT64_MAX, 0) != CLU_OK) _exit(94);
+  clu_os_on_int(no_task);
+  clu_put64(pid, (uint64_t)getpid());
+  clu_chan_send_bytes(&c, CLU_K_HELLO, 0, pid, 8, CLU_NO_FD);
+  if (clu_chan_flush(&c) != CLU_OK) _exit(95);
+  for (;;) {
+    clu_msg m;
+    int r = clu_chan_next(&c, &m);
+    if (r < 0) _exit(96);
+    if (r == 0) {
+      int rc = clu_chan_fill(&c);
+      if (rc != CLU_OK && rc != CLU_AGAIN) {
+        clu_node_await_end(b);
+        _exit(97);
+      }
+      continue;
+    }
+    if (m.kind == CLU_K_DONE) _exit(0);
+    if (m.kind == CLU_K_CALL) serve_call(&c, b, &m);
+    clu_blob_unref(m.body);
+  }
+}
+
+__attribute__((constructor)) static void stub(void) {
+  const char *tmp = getenv("TEST_STUB_TMP"), *idle = getenv("TEST_STUB_IDLE_MS"),
+             *quiet = getenv("TEST_STUB_QUIET_MS");
+  static clu_supervisor sv;
+  char *none[] = {NULL};
+  clu_err e;
+  if (!tmp) return;
+  signal(SIGINT, SIG_IGN);
+  if (clu_supervisor_init(&sv, 3, getppid(), tmp, none, idle ? (uint64_t)atoi(idle) * 1000000u : 0, &e) != CLU_OK)
+    _exit(80);
+  if (quiet) sv.quiet_ns = (uint64_t)atoi(quiet) * 1000000u;
+  clu_supervisor_answer(&sv, CLU_K_READY, 0, "ready", 5);
+  for (;;) {
+    clu_sv_event ev;
+    if (clu_supervisor_serve(&sv, &ev, &e) != CLU_OK) _exit(81);
+    if (ev.what == CLU_SV_CHILD) {
+      stub_node(&ev.node);
+    } else if (ev.what == CLU_SV_QUIET) {
+      clu_supervisor_answer(&sv, CLU_K_APPLIED, 1000, NULL, 0);
+    } else if (ev.what == CLU_SV_END) {
+      clu_supervisor_fini(&sv);
+      _exit(0);
+    } else {
+      clu_supervisor_answer(&sv, CLU_K_APPLIED, ev.msg.seq, "no", ev.msg.body ? 2 : 0);
+      clu_blob_unref(ev.msg.body);
+    }
+  }
+}
+
+/* ---- the master ---- */
+
+#define MAX_NODES 64
+
+typedef struct rig {
+  clu_loop l;
+  clu_server *s;
+  clu_node *nd[MAX_NODES];
+  int n;
+  char tmp[64];
+} rig;
+
+/* Pumps until it is true, at most 15 s. */
+#define PUMP(r, cond)                                                                   \
+  do {                                                                                  \
+    double pump_end = test_ms() + 15000;                                                \
+    int pump_ok;                                                                        \
+    clu_err pump_e;                                                                     \
+    while (!(pump_ok = !!(cond)) && test_ms() < pump_end)                               \
+      if (!CHECK(clu_loop_pump(&(r)->l, 5000000, &pump_e) == CLU_OK)) break;            \
+    if (!pump_ok) test_fail(__FILE__, __LINE__, "not true within 15 s: %s", #cond);     \
+  } while (0)
+
+TEST_UNUSED static void up_with(rig *r, const char *more) {
+  char *argv[] = {(char *)"stub", NULL}, *envp[256], env_tmp[100];
+  clu_spawn s;
+  clu_err e;
+  int n = 0;
+  memset(r, 0, sizeof *r);
+  strcpy(r->tmp, "/tmp/clutch-test-XXXXXX");
+  REQUIRE(mkdtemp(r->tmp));
+  snprintf(env_tmp, sizeof env_tmp, "TEST_STUB_TMP=%s", r->tmp);
+  for (char **p = clu_os_environ(); *p && n < 250; p++) envp[n++] = *p;
+  envp[n++] = env_tmp;
+  if (more) envp[n++] = (char *)more;
+  envp[n] = NULL;
+  memset(&s, 0, sizeof s);
+  s.file = "/proc/self/exe";
+  s.argv = argv;
+  s.envp = envp;
+  s.in = CLU_NO_FD;
+  s.out = 1;
+  s.err = 2;
+  s.new_session = 1;
+  REQUIRE(clu_loop_init(&r->l, &e) == CLU_OK);
+  REQUIRE(clu_server_start(&r->l, &s, &r->s, &e) == CLU_OK);
+  PUMP(r, r->s->state != CLU_SERVER_STARTING);
+  REQUIRE(r->s->state == CLU_SERVER_READY);
+  REQUIRE(r->s->ready && r->s->ready->size == 5 && memcmp(r->s->ready->data, "ready", 5) == 0);
+}
+
+TEST_UNUSED static int all_in(rig *r, int state) {
+  for (int i = 0; i < r->n; i++)
+    if (r->nd[i]->state != state || r->nd[i]->pid == 0) return 0;
+  return 1;
+}
+
+TEST_UNUSED static void up(rig *r, int nodes) {
+  clu_err e;
+  up_with(r, NULL);
+  for (r->n = 0; r->n < nodes; r->n++) REQUIRE(clu_node_spawn(r->s, 0, &r->nd[r->n], &e) == CLU_OK);
+  PUMP(r, all_in(r, CLU_NODE_READY));
+  REQUIRE(all_in(r, CLU_NODE_READY));
+  CHECK_INT_EQ(r->s->live, nodes);
+}
+
+TEST_UNUSED static int entries(const char *dir) {
+  DIR *d = opendir(dir);
+  struct dirent *entry;
+  int n = 0;
+  if (!d) return -1;
+  while ((entry = readdir(d))) n += entry->d_name[0] != '.';
+  closedir(d);
+  return n;
+}
+
+TEST_UNUSED static void down(rig *r) {
+  for (int i = 0; i < r->n; i++)
+    if (r->nd[i]) clu_node_free(r->nd[i]);
+  if (r->s->state != CLU_SERVER_ENDED) clu_server_close(r->s);
+  CHECK_SOON(clu_server_reap(r->s), 10000);
+  clu_server_unref(r->s);
+  CHECK(r->l.nodes == NULL && r->l.servers == NULL);
+  clu_loop_fini(&r->l);
+  CHECK_SOON(entries(r->tmp) <= 0, 5000);
+  clu_os_remove_tree(r->tmp);
+}
+
+/* Ended; the orphans of a dead server are reaped only after the test. */
+TEST_UNUSED static int gone(clu_pid pid) {
+  char path[64], text[512], *end;
+  FILE *f;
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  if (!(f = fopen(path, "re"))) return 1;
+  text[fread(text, 1, sizeof text - 1, f)] = 0;
+  fclose(f);
+  end = strrchr(text, ')');
+  return !end || end[2] == 'Z' || end[2] == 'X';
+}
+
+TEST_UNUSED static int all_gone(rig *r) {
+  for (int i = 0; i < r->n; i++)
+    if (!gone(r->nd[i]->pid)) return 0;
+  return 1;
+}
+
+TEST_UNUSED static void call(clu_node *nd, char what, uint32_t number, size_t n, uint64_t owner) {
+  clu_blob *b = clu_blob_new(n);
+  clu_err e;
+  REQUIRE(b);
+  for (size_t i = 0; i < n; i++) b->data[i] = (unsigned char)((i * 2654435761u + number) >> 7);
+  b->size = n;
+  b->data[0] = (unsigned char)what;
+  if (n >= 5) clu_put32(b->data + 1, number);
+  REQUIRE(clu_node_call(nd, b, owner, (int)number, &e) == CLU_OK);
+  clu_blob_unref(b);
+}
+
+TEST_UNUSED static int has_answer(clu_node *nd) { return clu_node_first(nd) && clu_node_first(nd)->arrival; }
+
+/* Takes the answer, which has to be the echo of that call. */
+TEST_UNUSED static void expect_echo(rig *r, clu_node *nd, char what, uint32_t number, size_t n) {
+  clu_req *q;
+  clu_blob *b;
+  PUMP(r, has_answer(nd) || nd->state > CLU_NODE_READY);
+  q = clu_node_first(nd);
+  if (!CHECK(q && q->arrival)) return;
+  CHECK_INT_EQ(q->kind, CLU_K_VALUE);
+  CHECK_INT_EQ(q->tag, number);
+  b = clu_node_take(nd, q);
+  if (CHECK(b && b->size == n)) {
+    int same = b->data[0] == (unsigned char)what && (n < 5 || clu_get32(b->data + 1) == number);
+    for (size_t i = n < 5 ? 1 : 5; i < n; i++)
+      same &= b->data[i] == (unsigned char)((i * 2654435761u + number) >> 7);
+    CHECK(same);
+  }
+  clu_blob_unref(b);
+}
+
+TEST_UNUSED static void echo_all(rig *r, int except) {
+  for (int i = 0; i < r->n; i++)
+    if (i != except) call(r->nd[i], ECHO, (uint32_t)(1000 + i), 1000, 1);
+  for (int i = 0; i < r->n; i++)
+    if (i != except) expect_echo(r, r->nd[i], ECHO, (uint32_t)(1000 + i), 1000);
+}
+
+TEST_UNUSED static void pump_for(rig *r, double ms) {
+  double end = test_ms() + ms;
+  clu_err e;
+  while (test_ms() < end) clu_loop_pump(&r->l, 5000000, &e);
+}
+
+#endif
