@@ -14,7 +14,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/.build/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-bench build install demo test test-c test-fuzz fuzz chaos test-r check bench test-newer-r test-windows doc clean
+.PHONY: help deps deps-bench deps-vignettes build install demo test test-c test-fuzz fuzz chaos test-r check bench test-newer-r test-windows doc clean
 .NOTPARALLEL:
 
 help:
@@ -37,6 +37,9 @@ deps:
 
 deps-bench: deps
 	@tools/deps.sh peers
+
+deps-vignettes: deps
+	@tools/deps.sh vignettes
 
 build: deps $(BUILT)
 
@@ -79,7 +82,7 @@ test-r: build
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-r
 	@$(WITH_LIB) tools/run-tests.sh $(RESULTS)/test-r $(FILTER)
 
-check: deps
+check: deps-vignettes
 	@echo; echo "== R CMD check"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/check
 	@$(RSCRIPT) tools/check.R $(RESULTS)/check

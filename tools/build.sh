@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the package into .build/lib, compiling only what changed, from a copy, so that the checkout
-# stays free of objects. With --user: into the library that R itself would choose.
+# stays free of objects. With --user: then also into the library that R itself would choose, with vignettes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 R=${R:-R}
@@ -24,9 +24,6 @@ for f in DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup R src man inst 
 done
 tar -cf - --exclude='*.o' --exclude='*.so' "${parts[@]}" | tar -xf - -C .build/pkg # keeps times: make needs them
 
-if [ "${1:-}" = --user ]; then
-  exec "$R" CMD INSTALL .build/pkg 9>&-
-fi
 rm -rf .build/lib/00LOCK-* # of a build that was killed
 log=.build/install.log
 if ! "$R" CMD INSTALL --library="$PWD/.build/lib" .build/pkg >$log 2>&1 9>&-; then
@@ -35,3 +32,9 @@ if ! "$R" CMD INSTALL --library="$PWD/.build/lib" .build/pkg >$log 2>&1 9>&-; th
 fi
 grep -iE 'warning' -A 4 $log >&2 || true
 touch .build/installed
+
+if [ "${1:-}" = --user ]; then
+  cp -R vignettes .build/pkg/
+  R_LIBS="$PWD/.build/lib${R_LIBS:+:$R_LIBS}" "${RSCRIPT:-Rscript}" tools/vignettes.R .build/pkg 9>&- || true
+  exec "$R" CMD INSTALL .build/pkg 9>&-
+fi

@@ -1,12 +1,13 @@
-# Rscript tools/deps.R missing [peers]   prints the packages that are missing or too old
-# Rscript tools/deps.R install [peers]   installs them from the configured repository
+# Rscript tools/deps.R missing [peers] [vignettes]   prints the packages that are missing or too old
+# Rscript tools/deps.R install [peers] [vignettes]   installs them from the configured repository
 #
-# Peers are what bench/ compares with: nice to have, no failure without them.
+# Peers are what bench/ compares with, 'vignettes' is what builds these: nice to have, no failure without them.
 
 args <- commandArgs(TRUE)
 needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.table = "0")
-peers <- c(parallelly = "0", mirai = "0")
-if ("peers" %in% args) needed <- c(needed, peers)
+more <- c(if ("peers" %in% args) c(parallelly = "0", mirai = "0"),
+          if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"))
+needed <- c(needed, more)
 
 if (getRversion() < "4.2.0") {
   stop("clutch needs R >= 4.2, and this is ", getRversion(), call. = FALSE)
@@ -47,10 +48,10 @@ if ("install" %in% args && length(absent)) {
   cores <- max(1L, parallel::detectCores(), na.rm = TRUE)
   utils::install.packages(absent, lib = lib, Ncpus = cores, quiet = TRUE)
   absent <- lacking(needed)
-  if (length(setdiff(absent, names(peers)))) {
+  if (length(setdiff(absent, names(more)))) {
     stop("could not be installed: ", toString(absent), call. = FALSE)
   }
-  if (length(absent)) message("deps: cannot be had: ", toString(absent), "; bench/ goes on without")
+  if (length(absent)) message("deps: cannot be had: ", toString(absent), "; going on without")
 } else if (length(absent)) {
   cat(absent, sep = "\n")
 }

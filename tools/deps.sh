@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, demonstrate and test the package; says nothing when all is there.
-# 'deps.sh peers' also gets the packages that bench/ compares with, as far as they can be had.
+# 'deps.sh peers' also gets the packages that bench/ compares with, 'deps.sh vignettes' what builds these, as far as
+# they can be had.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -51,6 +52,15 @@ if [ -n "$missing" ]; then
   if [ -n "$missing" ]; then
     say "missing: $(echo $missing). Install R (>= 4.2) with its headers, gcc (or clang as gcc) and make, and OpenSSL's headers, by your system's means."
     exit 1
+  fi
+fi
+
+# ---- pandoc, which makes pages of the vignettes ----
+if [[ " $* " = *" vignettes "* ]] && ! command -v pandoc >/dev/null && [ -z "${RSTUDIO_PANDOC:-}" ]; then
+  if [ $debian = 1 ] && [ $root = 1 ]; then
+    apt_install pandoc || say "pandoc cannot be had from Debian; going on without"
+  else
+    say "pandoc is missing, without which the vignettes are neither built nor checked: install it by your system's means"
   fi
 fi
 
