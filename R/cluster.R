@@ -137,7 +137,9 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
     # a warm server may end just now, because it was idle for too long, or was killed
     if (.Call(ffi_server_info, server$handle)$state != "ended") stop(e)
   })
-  if (is.null(handles)) handles <- hatch(server_ready(server_for(server_spec, whole_env), left()))
+  renew <- function(left) server_ready(server_for(server_spec, whole_env), left())
+  if (is.null(handles)) handles <- hatch(renew(left))
+  info$renew <- renew
   as_cluster(info, handles, began)
 }
 
@@ -151,9 +153,21 @@ as_cluster <- function(info, handles, began) {
   structure(cl, class = c("clutch_cluster", "cluster"))
 }
 
+# A fork server that was killed is no reason for its cluster to be of no more use: the nodes to come are those of a new one.
+# The one that the session has ended itself, or that it has ended with, is.
+renew_server <- function(info, left) {
+  if (is.null(info$renew)) return()
+  i <- .Call(ffi_server_info, info$server$handle)
+  if (i$state != "ended" || i$asked) return()
+  info$lost_servers[[format(i$pid)]] <- server_end_text(i$pid, info$server)
+  info$server <- info$renew(left)
+  info$number <- NULL
+}
+
 # `n` nodes that have said hello, or an error and none.
 start_nodes <- function(info, n, left, ranks = seq_len(n)) {
   if (!is.null(info$tcp)) return(start_tcp_nodes(info, ranks, left))
+  renew_server(info, left)
   handle <- info$server$handle
   if (is.null(info$number) || !identical(.Call(ffi_server_info, handle)$applied, info$number)) {
     answer <- .Call(ffi_server_settings, handle, info$settings, info$outfile, left())
@@ -169,7 +183,7 @@ start_nodes <- function(info, n, left, ranks = seq_len(n)) {
     i <- .Call(ffi_node_info, nodes[[failed]])
     why <- if (!is.null(i$refusal)) i$refusal
       else if (i$state == "starting") "it did not start within setup_timeout"
-      else if (i$server_ended) server_end_text(i$server_pid, info$server)
+      else if (i$server_ended) server_end_text(i$server_pid, info$server, info$lost_servers)
       else how_ended(i$by_signal, i$code)
     throw(if (!is.null(i$refusal)) "limit" else "start",
           sprintf("node %d of %d cannot be started: %s; nothing was left running", failed, length(ranks), why))

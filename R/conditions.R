@@ -32,7 +32,7 @@ throw_node_died <- function(node, before = FALSE, i = .Call(ffi_node_info, node$
   if (i$state == "stopped")
     throw("stopped", "this cluster has been stopped: make a new one with make_cluster()")
   how <- if (!is.null(i$refusal)) i$refusal
-    else if (i$server_ended && is.na(i$by_signal)) server_end_text(i$server_pid, node$info$server)
+    else if (i$server_ended && is.na(i$by_signal)) server_end_text(i$server_pid, node$info$server, node$info$lost_servers)
     else how_ended(i$by_signal, i$code)
   if (identical(i$by_signal, TRUE) && identical(i$code, 9L) && oom_kills() > node$info$oom_kills)
     how <- paste0(how, "; the system's out-of-memory killer was at work meanwhile")

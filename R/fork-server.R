@@ -133,7 +133,8 @@ last_lines <- function(log) {
   if (length(lines)) paste0("; it printed last:\n", paste0("  ", lines, collapse = "\n")) else ""
 }
 
-server_end_text <- function(pid, server) {
+server_end_text <- function(pid, server, lost = NULL) {
+  if (!is.null(text <- lost[[format(pid)]])) return(text) # there is a new one since
   i <- .Call(ffi_server_info, server$handle)
   sprintf("its fork server (pid %d) %s, and its nodes with it", pid, end_phrase(i))
 }

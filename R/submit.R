@@ -109,9 +109,21 @@ resolved.clutch_task <- function(x, ...) {
   !is.null(outcome(x))
 }
 
+# Others have generics of these names, which this package may hide.
+#' @export
+resolved.default <- function(x, ...) hidden("resolved", "future", x, ...)
+
+hidden <- function(name, package, x, ...) {
+  if (!package %in% loadedNamespaces()) throw("argument", sprintf("%s() wants a task of cluster_submit()", name))
+  getExportedValue(package, name)(x, ...)
+}
+
 #' @rdname cluster_submit
 #' @export
 collect <- function(x, ...) UseMethod("collect")
+
+#' @export
+collect.default <- function(x, ...) hidden("collect", "dplyr", x, ...)
 
 #' @rdname cluster_submit
 #' @export

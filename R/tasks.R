@@ -167,7 +167,7 @@ node_lost <- function(t, d) {
 # How a node ended; `info` is its cluster's.
 death_text <- function(i, info) {
   if (!is.null(i$refusal)) return(i$refusal)
-  if (is.na(i$by_signal)) return(if (isTRUE(i$server_ended)) server_end_text(i$server_pid, info$server) else "how it ended is not known")
+  if (is.na(i$by_signal)) return(if (isTRUE(i$server_ended)) server_end_text(i$server_pid, info$server, info$lost_servers) else "how it ended is not known")
   how <- how_ended(i$by_signal, i$code)
   if (identical(i$by_signal, TRUE) && identical(i$code, 9L)) {
     kills <- oom_kills()

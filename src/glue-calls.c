@@ -260,9 +260,14 @@ static void clear_tags(SEXP handle, clu_node *nd) {
 
 enum { SENT = 0, GONE = 1, STUCK = 2, NEW = 3 };
 
-static SEXP cancel_grace(void) {
-  SEXP x = Rf_GetOption1(Rf_install("clutch.cancel_grace"));
-  return x == R_NilValue ? Rf_ScalarReal(5) : x;
+/* When a node has to be in step: the grace counts from when it was told, so that several are not waited for in turn. */
+static uint64_t in_step_by(const clu_node *nd) {
+  SEXP x = PROTECT(Rf_GetOption1(Rf_install("clutch.cancel_grace")));
+  uint64_t end = x == R_NilValue ? clu_in_ms(5000) : clu_in_seconds(x), spent = 0;
+  UNPROTECT(1);
+  for (int i = 0; i < nd->nreqs; i++)
+    if (nd->reqs[i].stale) spent = clu_os_now() - nd->stale_since;
+  return end == UINT64_MAX ? end : end > spent ? end - spent : 0;
 }
 
 /* Sends a call: `data` is parallel's list(fun, args, return, tag). SENT, GONE: the node is no more,
@@ -281,7 +286,7 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   w.nd = nd;
   w.owner = owner;
   if (nd->state <= CLU_NODE_READY && !clu_node_in_step(nd) &&
-      !clu_wait_for(in_step, &w, clu_in_seconds(cancel_grace()), abandon_wait))
+      !clu_wait_for(in_step, &w, in_step_by(nd), abandon_wait))
     return Rf_ScalarInteger(STUCK);
   if (nd->state > CLU_NODE_READY) {
     if (owner) cancel_owner(owner);

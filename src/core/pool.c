@@ -152,9 +152,10 @@ int clu_node_call(clu_node *nd, clu_blob *body, uint64_t owner, int tag, clu_err
 }
 
 void clu_node_cancel(clu_node *nd, uint64_t owner) {
-  int gone_stale = 0;
+  int gone_stale = 0, before = 0;
   for (int i = nd->nreqs - 1; i >= 0; i--) { /* the last first: what has not left goes away */
     clu_req *r = &nd->reqs[i];
+    before |= r->stale;
     if (r->stale || (owner && r->owner != owner)) continue;
     if (r->arrival || nd->state > CLU_NODE_READY ||
         clu_chan_withdraw(&nd->chan, CLU_K_CALL, r->seq)) {
@@ -165,7 +166,9 @@ void clu_node_cancel(clu_node *nd, uint64_t owner) {
     }
   }
   clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
-  if (gone_stale) signal_stale_head(nd);
+  if (!gone_stale) return;
+  if (!before) nd->stale_since = clu_os_now();
+  signal_stale_head(nd);
 }
 
 int clu_node_in_step(const clu_node *nd) {

@@ -100,6 +100,7 @@ struct clu_node {
   clu_req *reqs;      /* in the order they were sent */
   int nreqs, cap;
   uint64_t seq;
+  uint64_t stale_since; /* since when it has requests to give up, if it has */
   uint64_t done;      /* answered, stale ones not counted */
   int signals;        /* cancels sent and not yet confirmed */
   int rank;           /* the caller's: its number in the cluster */

@@ -104,6 +104,29 @@ TEST(a_storm_of_signals_changes_no_byte) {
   down(&r);
 }
 
+TEST(the_time_to_give_up_counts_from_the_first_cancel) {
+  rig r;
+  uint64_t first;
+  up(&r, 1);
+  call(r.nd[0], LATE, 300, 5, 1);
+  call(r.nd[0], ECHO, 2, 5, 2);
+  pump_for(&r, 30);
+  clu_node_cancel(r.nd[0], 1);
+  first = r.nd[0]->stale_since;
+  CHECK(first > 0);
+  pump_for(&r, 20);
+  clu_node_cancel(r.nd[0], 2);
+  CHECK(r.nd[0]->stale_since == first);
+  PUMP(&r, clu_node_in_step(r.nd[0]));
+  call(r.nd[0], LATE, 50, 5, 3);
+  pump_for(&r, 20);
+  clu_node_cancel(r.nd[0], 3);
+  CHECK(r.nd[0]->stale_since > first);
+  PUMP(&r, clu_node_in_step(r.nd[0]));
+  echo_all(&r, -1);
+  down(&r);
+}
+
 TEST(a_second_answer_is_nobodys) {
   rig r;
   up(&r, 1);

@@ -303,6 +303,30 @@ test_that("a node that dies is replaced and prepared, its element follows the gu
   })
 })
 
+test_that("a cluster whose fork server was killed gets new nodes from a new one", {
+  linux_only()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  cluster_setup(cl, was_set_up <- TRUE)
+  old <- server_pid(cl)
+  dies <- function(i, server) { if (i == 2 && clutch::task_attempt() == 1L) tools::pskill(server, 9L); Sys.sleep(0.05); was_set_up && i < 9 }
+  r <- suppressMessages(cluster_map(cl, 1:6, dies, server = old, .retries = 1, .globals = FALSE))
+  expect_true(all(unlist(r)))
+  expect_false(server_pid(cl) == old)
+  e <- suppressMessages(tryCatch(cluster_map(cl, 1:4, dies, server = server_pid(cl)), clutch_task_died = identity))
+  expect_match(conditionMessage(e), "its fork server \\(pid [0-9]+\\) was killed by signal 9")
+  # in calls it stays dead, until a map
+  p <- pids(cl)
+  tools::pskill(server_pid(cl), 9L)
+  expect_true(eventually(!any(alive(p))))
+  expect_error(suppressMessages(parallel::clusterCall(cl, identity, 1)), class = "clutch_node_died")
+  expect_identical(suppressMessages(cluster_map_dbl(cl, 1:3, sqrt)), sqrt(1:3))
+  expect_identical(parallel::clusterCall(cl, identity, 1), list(1, 1))
+  # one that was asked to end stays ended
+  fork_server_stop(all = TRUE)
+  expect_error(cluster_map(cl, 1:3, sqrt), class = "clutch_stopped")
+})
+
 test_that("an element is started at most 1 + retries times, whatever dies", {
   linux_only()
   cl <- make_cluster(3)
