@@ -43,13 +43,14 @@ enum clu_kind {
   CLU_K_ERRORS,   /* the same for their error output, where it differs */
   CLU_K_CANCEL,   /* seq: the node; payload: u64 request */
   CLU_K_STOP,     /* seq: the node; payload: u32 milliseconds of grace, then it is killed */
+  CLU_K_LIMIT,    /* seq: the node; payload: u64 bytes of memory, with more of which it is killed; 0: no limit */
   CLU_K_QUIT,     /* end all */
   /* fork server to master */
   CLU_K_READY,    /* payload: what was attached, or the error; the shared memory's descriptor is passed along */
   CLU_K_APPLIED,  /* seq: number of the settings; payload: empty, or the error's text */
   CLU_K_SPAWNED,  /* seq: the node; payload: u64 pid */
   CLU_K_REFUSED,  /* seq: the node; payload: the error's text */
-  CLU_K_EXITED,   /* seq: the node; payload: u32 by_signal, u32 code */
+  CLU_K_EXITED,   /* seq: the node; payload: u32 by_signal, u32 code, u32 1 = it had more memory than its limit */
   CLU_K_SIGNALLED,/* seq: the node: the CANCEL was delivered */
   CLU_K_BYE,      /* idle for too long */
   /* tasks, see glue-tasks.h. Master to node */
