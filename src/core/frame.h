@@ -43,7 +43,6 @@ enum clu_kind {
   CLU_K_ERRORS,   /* the same for their error output, where it differs */
   CLU_K_CANCEL,   /* seq: the node; payload: u64 request */
   CLU_K_STOP,     /* seq: the node; payload: u32 milliseconds of grace, then it is killed */
-  CLU_K_LIMIT,    /* seq: the node; payload: u64 bytes of memory, with more of which it is killed; 0: no limit */
   CLU_K_QUIT,     /* end all */
   /* fork server to master */
   CLU_K_READY,    /* payload: what was attached, or the error; the shared memory's descriptor is passed along */
@@ -61,6 +60,8 @@ enum clu_kind {
   CLU_K_RESULT,   /* seq: the task */
   CLU_K_RELAY,    /* seq: the task under way; payload: output or a condition of it */
   CLU_K_BELL,     /* there are results in the ring */
+  /* master to fork server */
+  CLU_K_LIMIT,    /* seq: the node; payload: u64 bytes of memory, with more of which it is killed; 0: no limit */
   CLU_K_AFTER_LAST
 };
 
