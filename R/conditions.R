@@ -64,11 +64,19 @@ killed_for_memory <- function(i, info) {
 oom_kills <- function() {
   group <- read_lines("", "proc/self/cgroup")
   if (is.null(the$oom_files) || !identical(group, the$oom_group)) { # to look for the folder takes 3 ms
-    file <- function(controller, name) vapply(cgroup_folders("", controller), function(dirs) file.path(dirs[[1L]], name), "")
-    the$oom_files <- c(file("memory", "memory.oom_control"), file("", "memory.events"), "/proc/vmstat")
+    the$oom_files <- oom_files("")
     the$oom_group <- group
   }
-  for (f in the$oom_files) {
+  count_oom_kills(the$oom_files)
+}
+
+oom_files <- function(root) {
+  own <- function(controller, name) vapply(cgroup_folders(root, controller), function(dirs) file.path(dirs[[1L]], name), "", USE.NAMES = FALSE)
+  c(own("memory", "memory.oom_control"), own("", "memory.events"), paste0(root, "/proc/vmstat"))
+}
+
+count_oom_kills <- function(files) {
+  for (f in files) {
     lines <- tryCatch(readLines(f, warn = FALSE), error = function(e) "", warning = function(w) "")
     n <- as.numeric(sub("oom_kill ", "", grep("^oom_kill [0-9]+$", lines, value = TRUE), fixed = TRUE))
     if (length(n)) return(n[[1L]])

@@ -61,7 +61,7 @@ in_group <- c("spare <- function(cl) {",
 
 test_that("who is ended by the out-of-memory killer is named so, each of several, and the others have their values", {
   linux_only()
-  g <- memory_group(400)
+  g <- memory_group(300)
   if (is.character(g)) skip(g)
   on.exit(expect_true(g$remove()))
   s <- start_limited(g$join, c(in_group, "for (strategy in c('fork_server', 'parallel')) {", "  cl <- make_cluster(2, strategy)", "  spare(cl)",
@@ -72,8 +72,8 @@ test_that("who is ended by the out-of-memory killer is named so, each of several
     "  r <- suppressWarnings(cluster_map(cl, 1:4, function(i) { if (i == 2) tools::pskill(Sys.getpid(), 9L); i }, .on_error = 'continue'))",
     "  stopifnot(identical(died_of(r[[2]]), 'clutch_task_died'))",
     # two at the same time, and a look at both of them only later
-    "  spare(cl)", "  t <- lapply(1:2, function(k) cluster_submit(cl, eat()))", "  p <- cluster_status(cl)$pid", "  end <- Sys.time() + 60",
-    "  while (any(file.exists(file.path('/proc', p)) & !vapply(p, function(p) any(grepl('^State:.*Z', try(readLines(file.path('/proc', p, 'status')), silent = TRUE))), NA)) && Sys.time() < end) Sys.sleep(0.05)",
+    "  spare(cl)", "  before <- clutch:::oom_kills()", "  t <- lapply(1:2, function(k) cluster_submit(cl, eat()))",
+    "  for (k in 1:300) if (clutch:::oom_kills() < before + 2) Sys.sleep(0.1)",
     "  for (x in t) {", "    e <- tryCatch(collect(x), clutch_task_error = identity)", "    stopifnot(inherits(e, 'clutch_task_memory'))", "  }",
     "  stop_cluster(cl)", "}", "cat('done\\n')"))
   expect_done(s)
@@ -82,7 +82,7 @@ test_that("who is ended by the out-of-memory killer is named so, each of several
 
 test_that("a death for want of memory in a call, or in another cluster, is not the next one's cause", {
   linux_only()
-  g <- memory_group(400)
+  g <- memory_group(300)
   if (is.character(g)) skip(g)
   on.exit(expect_true(g$remove()))
   s <- start_limited(g$join, c(in_group, "cl <- make_cluster(1)", "other <- make_cluster(1)", "spare(cl)",
@@ -107,4 +107,28 @@ test_that("what the out-of-memory killer does to processes of others is no cause
   e <- tryCatch(collect(cluster_submit(cl, tools::pskill(Sys.getpid(), 9L))), clutch_task_error = identity)
   expect_s3_class(e, "clutch_task_died")
   expect_false(inherits(e, "clutch_task_memory"))
+})
+
+test_that("the kernel's count is that of our control group, of either version, and else the machine's", {
+  root <- tempfile("root-")
+  on.exit(unlink(root, recursive = TRUE))
+  put <- function(file, ...) {
+    dir.create(file.path(root, dirname(file)), recursive = TRUE, showWarnings = FALSE)
+    writeLines(c(...), file.path(root, file))
+  }
+  count <- function() clutch:::count_oom_kills(clutch:::oom_files(root))
+  expect_identical(count(), 0)
+  put("proc/vmstat", "pgpgin 5", "oom_kill 7", "oom_kill_other 8")
+  expect_identical(count(), 7)
+  put("proc/self/cgroup", "0::/user/app.scope")
+  put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate")
+  expect_identical(count(), 7)
+  put("sys/fs/cgroup/user/memory.events", "oom_kill 6")
+  put("sys/fs/cgroup/user/app.scope/memory.events", "low 0", "high 0", "max 12", "oom 2", "oom_kill 2", "oom_group_kill 0")
+  expect_identical(count(), 2)
+  put("proc/self/cgroup", "9:memory:/a/b", "0::/")
+  put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup/unified rw shared:4 - cgroup2 cgroup2 rw",
+      "31 23 0:27 / /sys/fs/cgroup/memory rw shared:5 - cgroup cgroup rw,memory")
+  put("sys/fs/cgroup/memory/a/b/memory.oom_control", "oom_kill_disable 0", "under_oom 0", "oom_kill 3")
+  expect_identical(count(), 3)
 })
