@@ -71,11 +71,11 @@ test-fuzz: deps
 fuzz: deps
 	@$(MAKE) --no-print-directory -C tests/fuzz run SECONDS=$(or $(SECONDS),600) $(if $(T),T=$(T)) $(if $(SEED),SEED=$(SEED))
 
-# What goes wrong at random, for minutes: EVENTS=10000 SEED=1
+# What goes wrong at random, and what goes on for long, for many minutes: EVENTS=10000 SEED=1
 chaos: build
 	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) all
 	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-engine -v
-	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) tools/run-tests.sh /dev/null chaos
+	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|soak|slow-host"
 
 test-r: build
 	@echo; echo "== testthat"

@@ -34,8 +34,7 @@ throw_node_died <- function(node, before = FALSE, i = .Call(ffi_node_info, node$
   how <- if (!is.null(i$refusal)) i$refusal
     else if (i$server_ended && is.na(i$by_signal)) server_end_text(i$server_pid, node$info$server, node$info$lost_servers)
     else how_ended(i$by_signal, i$code)
-  if (identical(i$by_signal, TRUE) && identical(i$code, 9L) && oom_kills() > node$info$oom_kills)
-    how <- paste0(how, "; the system's out-of-memory killer was at work meanwhile")
+  if (killed_for_memory(i, node$info)) how <- paste0(how, killer_text)
   throw("node_died",
         sprintf("node %d of the cluster (pid %d on %s) %s: %s", i$rank, i$pid, node$host,
                 if (before) "is dead" else "died during a call", how),
@@ -44,9 +43,43 @@ throw_node_died <- function(node, before = FALSE, i = .Call(ffi_node_info, node$
         status = if (identical(i$by_signal, FALSE)) i$code else NA_integer_)
 }
 
-# How often the kernel has killed for want of memory; 0 where it does not tell.
+killer_text <- "; the system's out-of-memory killer was at work meanwhile"
+
+# Whether the kernel has ended this node for want of memory. It tells how many processes it has killed and not which, so
+# each kill since the cluster's start is taken for one death by SIGKILL, in whatever cluster of the session. The answer is
+# kept while the node has no successor: it may be asked for again.
+killed_for_memory <- function(i, info) {
+  if (!identical(i$by_signal, TRUE) || !identical(i$code, 9L)) return(FALSE)
+  rank <- format(i$rank)
+  if (identical(info$by_killer[[rank]]$pid, i$pid)) return(info$by_killer[[rank]]$was)
+  accounted <- max(info$oom_kills, the$oom_kills)
+  was <- oom_kills() > accounted
+  if (was) the$oom_kills <- accounted + 1
+  info$by_killer[[rank]] <- list(pid = i$pid, was = was)
+  was
+}
+
+# How often the kernel has killed for want of memory: in the control group that this process and its nodes are in, or
+# where that does not tell, on the whole machine, which may be others' affair. 0: nothing tells.
 oom_kills <- function() {
-  lines <- tryCatch(readLines("/proc/vmstat", warn = FALSE), error = function(e) "", warning = function(w) "")
-  n <- as.numeric(sub("oom_kill ", "", grep("^oom_kill ", lines, value = TRUE), fixed = TRUE))
-  if (length(n)) n else 0
+  group <- read_lines("", "proc/self/cgroup")
+  if (is.null(the$oom_files) || !identical(group, the$oom_group)) { # to look for the folder takes 3 ms
+    the$oom_files <- oom_files("")
+    the$oom_group <- group
+  }
+  count_oom_kills(the$oom_files)
+}
+
+oom_files <- function(root) {
+  own <- function(controller, name) vapply(cgroup_folders(root, controller), function(dirs) file.path(dirs[[1L]], name), "", USE.NAMES = FALSE)
+  c(own("memory", "memory.oom_control"), own("", "memory.events"), paste0(root, "/proc/vmstat"))
+}
+
+count_oom_kills <- function(files) {
+  for (f in files) {
+    lines <- tryCatch(readLines(f, warn = FALSE), error = function(e) "", warning = function(w) "")
+    n <- as.numeric(sub("oom_kill ", "", grep("^oom_kill [0-9]+$", lines, value = TRUE), fixed = TRUE))
+    if (length(n)) return(n[[1L]])
+  }
+  0
 }

@@ -4,6 +4,7 @@
 # a start depends on; where that has changed, another one is started.
 
 the <- new.env(parent = emptyenv())
+the$oom_kills <- 0 # of those that the system has killed for want of memory, so many have been accounted for
 the$servers <- list() # key -> list(handle, tmp, log, env, report)
 
 thread_variables <- c("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",

@@ -10,7 +10,7 @@ tasks_of <- function(cl) {
   if (is.null(info$tasks)) {
     t <- new.env(parent = emptyenv())
     t$info <- info
-    t$deaths <- list()
+    t$deaths <- new.env(parent = emptyenv()) # by cause, as text
     t$ptr <- .Call(ffi_tasks_new, info$handles, getOption("clutch.task_grace", 1), getOption("clutch.trace", 1e5))
     info$tasks <- t
   }
@@ -32,6 +32,8 @@ tasks_of <- function(cl) {
 job_new <- function(t, fun, elements, more, globals, o) {
   about <- list(fun = fun, more = more, globals = globals, packages = o$packages, relay = o$relay != "none",
                 live = o$relay == "live", seeded = !is.null(o$seed), bare = is.null(elements))
+  # of deaths that no job can ask for any more nothing is kept
+  if (length(t$deaths) && .Call(ffi_tasks_jobs, t$ptr) == 0L) t$deaths <- new.env(parent = emptyenv())
   only <- if (length(t$ranks) < length(t$info$handles)) as.integer(t$ranks)
   job <- .Call(ffi_job_new, t$ptr, about, elements, c(o$retries, o$chunk, o$timeout, o$max_memory), o$seed, only)
   warn_size(job, about)
@@ -158,7 +160,8 @@ node_lost <- function(t, d) {
     else if (i$state == "stopped") "the cluster was stopped"
     else death_text(i, t$info)
   kind <- if (d$over_memory || grepl("out-of-memory", how, fixed = TRUE)) "memory" else "died"
-  t$deaths[[d$cause]] <- list(how = how, kind = kind, pid = i$pid, rank = d$index,
+  t$latest <- how
+  t$deaths[[format(d$cause)]] <- list(how = how, kind = kind, pid = i$pid, rank = d$index,
                               signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
                               status = if (isFALSE(i$by_signal)) i$code else NA_integer_)
   if (d$killed || (!is.null(i) && i$state == "dead")) replace_dead(t, d$index)
@@ -168,15 +171,7 @@ node_lost <- function(t, d) {
 death_text <- function(i, info) {
   if (!is.null(i$refusal)) return(i$refusal)
   if (is.na(i$by_signal)) return(if (isTRUE(i$server_ended)) server_end_text(i$server_pid, info$server, info$lost_servers) else "how it ended is not known")
-  how <- how_ended(i$by_signal, i$code)
-  if (identical(i$by_signal, TRUE) && identical(i$code, 9L)) {
-    kills <- oom_kills()
-    if (kills > info$oom_kills) {
-      info$oom_kills <- kills
-      how <- paste0(how, "; the system's out-of-memory killer was at work meanwhile")
-    }
-  }
-  how
+  paste0(how_ended(i$by_signal, i$code), if (killed_for_memory(i, info)) killer_text)
 }
 
 # A new process behind the same handle; it gets what cluster_setup() and cluster_export() have said.
@@ -202,9 +197,9 @@ replace_dead <- function(t, index) {
 }
 
 no_node_left <- function(t, job) {
-  cause <- length(t$deaths) + 1L
-  why <- if (!is.null(t$problem)) t$problem else if (length(t$deaths)) t$deaths[[length(t$deaths)]]$how else "the cluster was stopped"
-  t$deaths[[cause]] <- list(how = paste("no node is left:", why), kind = "died", pid = NA_integer_, rank = NA_integer_,
+  cause <- -1L - length(t$deaths) # those of the engine are positive
+  why <- if (!is.null(t$problem)) t$problem else if (!is.null(t$latest)) t$latest else "the cluster was stopped"
+  t$deaths[[format(cause)]] <- list(how = paste("no node is left:", why), kind = "died", pid = NA_integer_, rank = NA_integer_,
                             signal = NA_integer_, status = NA_integer_)
   .Call(ffi_job_strand, job, cause)
 }
@@ -226,7 +221,7 @@ task_error <- function(t, f, k, value, label = NULL) {
   if (why == 2L) return(make("clutch_task_timeout", sprintf("%s%s%s took longer than `.timeout` allows", what, at, again)))
   if (why == 3L) return(make("clutch_task_cancelled", sprintf("%s%s was cancelled", what, at)))
   if (why == 1L) {
-    d <- t$deaths[[f$cause[[k]]]]
+    d <- t$deaths[[format(f$cause[[k]])]]
     if (is.null(d)) d <- list(how = "it is gone", kind = "died", pid = NA_integer_, signal = NA_integer_, status = NA_integer_)
     text <- if (is.na(node) || is.na(d$pid)) sprintf("%s was not done: %s", what, d$how)
       else sprintf("%s%s%s: node %d (pid %d) died while it was at it: %s", what, at, again, node, d$pid, d$how)

@@ -120,6 +120,13 @@ SEXP ffi_tasks_open(SEXP x) {
   return Rf_ScalarReal(n);
 }
 
+/* Jobs that were not given up: theirs are the causes of deaths that may still be asked for. */
+SEXP ffi_tasks_jobs(SEXP x) {
+  int n = 0;
+  for (tjob *j = clu_get_tasks(x)->jobs; j; j = j->next) n++;
+  return Rf_ScalarInteger(n);
+}
+
 /* No node is left and none can be had: what waits will not be done. */
 SEXP ffi_job_strand(SEXP job, SEXP cause) {
   tjob *j = clu_get_job(job);

@@ -116,6 +116,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen);
 SEXP ffi_tasks_deaths(SEXP x);
 SEXP ffi_tasks_trace(SEXP x);
 SEXP ffi_tasks_open(SEXP x);
+SEXP ffi_tasks_jobs(SEXP x);
 SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP only);
 SEXP ffi_job_ready(SEXP job);
 SEXP ffi_job_state(SEXP job);

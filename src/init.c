@@ -24,7 +24,7 @@ static const R_CallMethodDef doors[] = {
     DOOR(ffi_node_at_task, 0),   DOOR(ffi_work_log, 2),         DOOR(ffi_work_output, 0),
     DOOR(ffi_work_unreadable, 1), DOOR(ffi_task_attempt, 0),    DOOR(ffi_tasks_new, 3),
     DOOR(ffi_tasks_attach, 2),   DOOR(ffi_tasks_step, 4),       DOOR(ffi_tasks_deaths, 1),
-    DOOR(ffi_tasks_trace, 1), DOOR(ffi_tasks_open, 1),    DOOR(ffi_job_new, 6), DOOR(ffi_job_ready, 1),          DOOR(ffi_job_state, 1),
+    DOOR(ffi_tasks_trace, 1), DOOR(ffi_tasks_open, 1), DOOR(ffi_tasks_jobs, 1),   DOOR(ffi_job_new, 6), DOOR(ffi_job_ready, 1),          DOOR(ffi_job_state, 1),
     DOOR(ffi_job_values, 1),     DOOR(ffi_job_failures, 2),     DOOR(ffi_job_relay, 1),
     DOOR(ffi_job_end, 2),        DOOR(ffi_job_strand, 2),       DOOR(ffi_stream_jump, 2),
     DOOR(ffi_limits, 0),         DOOR(ffi_raise_fds, 1),        DOOR(ffi_thread_count, 0),

@@ -25,7 +25,8 @@ long_test <- function() testthat::skip_if(nzchar(Sys.getenv("CLUTCH_FAST_TESTS")
 linux_only <- function() testthat::skip_if_not(dir.exists("/proc/self/fd"), "needs /proc")
 
 # A script in an R process of its own that can be signalled; its output goes to a file.
-start_script <- function(lines, ...) {
+# `program`: in place of Rscript.
+start_script <- function(lines, program = file.path(R.home("bin"), "Rscript")) {
   file <- tempfile(fileext = ".R")
   out <- tempfile(fileext = ".out")
   writeLines(c("library(clutch)", lines), file)
@@ -33,7 +34,7 @@ start_script <- function(lines, ...) {
   tmp <- tempfile("session-") # a killed session leaves its temporary folder: here
   dir.create(tmp)
   cmd <- sprintf("TMPDIR=%s R_LIBS=%s R_TESTS= %s --vanilla %s > %s 2>&1 & echo $! > %s",
-                 shQuote(tmp), shQuote(paste(.libPaths(), collapse = ":")), shQuote(file.path(R.home("bin"), "Rscript")),
+                 shQuote(tmp), shQuote(paste(.libPaths(), collapse = ":")), shQuote(program),
                  shQuote(file), shQuote(out), shQuote(pidfile))
   # with job control: what a shell starts in the background without it ignores SIGINT, and R 4.5 leaves it so
   system(paste("bash -c", shQuote(paste("set -m;", cmd))), wait = TRUE)

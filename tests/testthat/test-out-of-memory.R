@@ -1,0 +1,134 @@
+# No memory: a limit of the session's, and the kernel's out-of-memory killer in a control group of our own.
+
+# A script whose session, and all that it starts, runs after these shell commands, such as a limit. See start_script().
+start_limited <- function(commands, lines) {
+  wrapper <- tempfile(fileext = ".sh")
+  writeLines(c("#!/bin/bash", commands, sprintf("exec %s \"$@\"", shQuote(file.path(R.home("bin"), "Rscript")))), wrapper)
+  Sys.chmod(wrapper, "0755")
+  start_script(lines, program = wrapper)
+}
+
+test_that("under `ulimit -v` an allocation that fails is an error of its element, and nobody dies", {
+  linux_only()
+  # 4 GB hold an R with its libraries on any system, and an element asks for 8
+  s <- start_limited("ulimit -v 4000000 || exit 1", c("for (strategy in c('fork_server', 'parallel')) {",
+    "  cl <- make_cluster(2, strategy)", "  p <- cluster_status(cl)$pid",
+    "  r <- suppressWarnings(cluster_map(cl, 1:8, function(i) { if (i %in% c(3, 6)) x <- numeric(1e9); i }, .on_error = 'continue'))",
+    "  stopifnot(identical(r[-c(3, 6)], list(1L, 2L, 4L, 5L, 7L, 8L)))",
+    "  for (e in r[c(3, 6)]) stopifnot(identical(class(e)[[1]], 'clutch_task_error'), grepl('cannot allocate', conditionMessage(e)))",
+    "  e <- tryCatch(collect(cluster_submit(cl, numeric(1e9))), clutch_task_error = identity)",
+    "  stopifnot(grepl('cannot allocate', conditionMessage(e)), !inherits(e, 'clutch_task_died'))",
+    # what is within the limit is not the next one's loss
+    "  stopifnot(identical(cluster_map_dbl(cl, 1:4, function(i) sum(numeric(1e6) + i)), 1e6 * 1:4))",
+    "  stopifnot(identical(cluster_status(cl)$pid, p))", "  stop_cluster(cl)", "}", "cat('done\\n')"))
+  expect_done(s)
+  expect_true(ends(s))
+})
+
+# A control group with a limit of memory, below our own: list(folder, join: a shell command, remove()), or a text that says why
+# there is none.
+memory_group <- function(mb) {
+  of <- function(controller) unlist(lapply(clutch:::cgroup_folders("", controller), `[[`, 1L))
+  why <- "control groups of memory cannot be seen here"
+  for (v in 1:2) for (parent in of(if (v == 1L) "memory" else "")) {
+    folder <- file.path(parent, basename(tempfile("clutch-")))
+    limit <- file.path(folder, if (v == 1L) "memory.limit_in_bytes" else "memory.max")
+    if (!suppressWarnings(dir.create(folder, showWarnings = FALSE))) {
+      why <- paste("no control group can be made in", parent)
+      next
+    }
+    put <- function(file, text) isTRUE(tryCatch({ cat(text, file = file); TRUE }, error = function(e) FALSE, warning = function(w) FALSE))
+    number <- sprintf("%.0f", mb * 2^20) # whole pages, or it is rounded
+    if (file.exists(limit) && put(limit, number) && identical(readLines(limit), number)) {
+      for (swap in file.path(folder, c("memory.memsw.limit_in_bytes", "memory.swap.max"))) # swapping is not dying
+        if (file.exists(swap)) put(swap, if (v == 1L) number else "0")
+      remove <- function() eventually(system2("rmdir", folder, stderr = FALSE) == 0L) # not before its processes are gone
+      return(list(folder = folder, join = sprintf("echo $$ > %s/cgroup.procs || exit 1", folder), remove = remove))
+    }
+    system2("rmdir", folder)
+    why <- paste("no limit of memory can be set in", parent)
+  }
+  why
+}
+
+# What scripts in such a group begin with: `eat()` takes memory until somebody ends it. The session is not to be the
+# victim: to make it less likely needs rights, to make nodes more likely does not.
+in_group <- c("spare <- function(cl) {",
+  "  suppressWarnings(try(writeLines('-500', '/proc/self/oom_score_adj'), silent = TRUE))",
+  "  for (p in cluster_status(cl)$pid) writeLines('500', sprintf('/proc/%d/oom_score_adj', p))", "}",
+  "eat <- function() { x <- list(); repeat x[[length(x) + 1L]] <- rep(1, 1e6) }",
+  "died_of <- function(e) intersect(class(e), c('clutch_task_memory', 'clutch_task_died'))")
+
+test_that("who is ended by the out-of-memory killer is named so, each of several, and the others have their values", {
+  linux_only()
+  g <- memory_group(300)
+  if (is.character(g)) skip(g)
+  on.exit(expect_true(g$remove()))
+  s <- start_limited(g$join, c(in_group, "for (strategy in c('fork_server', 'parallel')) {", "  cl <- make_cluster(2, strategy)", "  spare(cl)",
+    "  r <- suppressWarnings(cluster_map(cl, 1:8, function(i, eat) { if (i == 3) eat(); i }, eat = eat, .on_error = 'continue'))",
+    "  stopifnot(identical(r[-3], list(1L, 2L, 4L, 5L, 6L, 7L, 8L)))",
+    "  stopifnot(inherits(r[[3]], 'clutch_task_memory'), grepl('out-of-memory killer', conditionMessage(r[[3]])), identical(r[[3]]$signal, 9L))",
+    # one that is killed by somebody else afterwards did not want memory
+    "  r <- suppressWarnings(cluster_map(cl, 1:4, function(i) { if (i == 2) tools::pskill(Sys.getpid(), 9L); i }, .on_error = 'continue'))",
+    "  stopifnot(identical(died_of(r[[2]]), 'clutch_task_died'))",
+    # two at the same time, and a look at both of them only later
+    "  spare(cl)", "  before <- clutch:::oom_kills()", "  t <- lapply(1:2, function(k) cluster_submit(cl, eat()))",
+    "  for (k in 1:300) if (clutch:::oom_kills() < before + 2) Sys.sleep(0.1)",
+    "  for (x in t) {", "    e <- tryCatch(collect(x), clutch_task_error = identity)", "    stopifnot(inherits(e, 'clutch_task_memory'))", "  }",
+    "  stop_cluster(cl)", "}", "cat('done\\n')"))
+  expect_done(s)
+  expect_true(ends(s))
+})
+
+test_that("a death for want of memory in a call, or in another cluster, is not the next one's cause", {
+  linux_only()
+  g <- memory_group(300)
+  if (is.character(g)) skip(g)
+  on.exit(expect_true(g$remove()))
+  s <- start_limited(g$join, c(in_group, "cl <- make_cluster(1)", "other <- make_cluster(1)", "spare(cl)",
+    "e <- tryCatch(parallel::clusterCall(cl, eat), clutch_node_died = conditionMessage)", "stopifnot(grepl('out-of-memory killer', e))",
+    "e <- tryCatch(parallel::clusterCall(cl, eat), clutch_node_died = conditionMessage)", "stopifnot(grepl('is dead.*out-of-memory killer', e))", # again
+    "kill <- function() tools::pskill(Sys.getpid(), 9L)", "for (x in list(cl, other)) {",
+    "  e <- tryCatch(collect(cluster_submit(x, kill())), clutch_task_error = identity)", "  stopifnot(identical(died_of(e), 'clutch_task_died'))", "}",
+    "stop_cluster(cl)", "stop_cluster(other)", "cat('done\\n')"))
+  expect_done(s)
+  expect_true(ends(s))
+})
+
+test_that("what the out-of-memory killer does to processes of others is no cause of a death", {
+  linux_only()
+  g <- memory_group(200)
+  if (is.character(g)) skip(g)
+  on.exit(expect_true(g$remove()))
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  s <- start_limited(g$join, c(in_group, "eat()"))
+  expect_true(ends(s))
+  e <- tryCatch(collect(cluster_submit(cl, tools::pskill(Sys.getpid(), 9L))), clutch_task_error = identity)
+  expect_s3_class(e, "clutch_task_died")
+  expect_false(inherits(e, "clutch_task_memory"))
+})
+
+test_that("the kernel's count is that of our control group, of either version, and else the machine's", {
+  root <- tempfile("root-")
+  on.exit(unlink(root, recursive = TRUE))
+  put <- function(file, ...) {
+    dir.create(file.path(root, dirname(file)), recursive = TRUE, showWarnings = FALSE)
+    writeLines(c(...), file.path(root, file))
+  }
+  count <- function() clutch:::count_oom_kills(clutch:::oom_files(root))
+  expect_identical(count(), 0)
+  put("proc/vmstat", "pgpgin 5", "oom_kill 7", "oom_kill_other 8")
+  expect_identical(count(), 7)
+  put("proc/self/cgroup", "0::/user/app.scope")
+  put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate")
+  expect_identical(count(), 7)
+  put("sys/fs/cgroup/user/memory.events", "oom_kill 6")
+  put("sys/fs/cgroup/user/app.scope/memory.events", "low 0", "high 0", "max 12", "oom 2", "oom_kill 2", "oom_group_kill 0")
+  expect_identical(count(), 2)
+  put("proc/self/cgroup", "9:memory:/a/b", "0::/")
+  put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup/unified rw shared:4 - cgroup2 cgroup2 rw",
+      "31 23 0:27 / /sys/fs/cgroup/memory rw shared:5 - cgroup cgroup rw,memory")
+  put("sys/fs/cgroup/memory/a/b/memory.oom_control", "oom_kill_disable 0", "under_oom 0", "oom_kill 3")
+  expect_identical(count(), 3)
+})
