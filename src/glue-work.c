@@ -306,7 +306,7 @@ void clu_work_tell(void) {
 static unsigned char *room(uint64_t now, uint64_t took) {
   clu_ring *r = clu_me.birth.ring;
   unsigned char *p;
-  if (!r || work.spoke || took > UINT32_MAX || *clu_me.birth.cancel == clu_me.seq) return NULL;
+  if (!r || (work.flags & CLU_TASKS_NO_RING) || work.spoke || took > UINT32_MAX || *clu_me.birth.cancel == clu_me.seq) return NULL;
   if ((p = clu_ring_room(r, CLU_RING_MOST))) return p;
   clu_work_tell();
   while (!(p = clu_ring_room(r, CLU_RING_MOST)) && clu_os_now() - now < TELL / 2) clu_os_yield();

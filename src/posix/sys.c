@@ -145,8 +145,12 @@ void clu_os_expect_writes(void *p, size_t n) {
 
 int clu_os_shared_new(size_t n, void **p, clu_fd *fd, clu_err *e) {
   char path[] = "/tmp/clutch-XXXXXX";
+  struct rlimit r;
   int f = -1;
   if (fd) {
+    if (getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur != RLIM_INFINITY && n > r.rlim_cur) /* else SIGXFSZ ends the process */
+      return clu_fail(e, CLU_SYS, EFBIG, "shared memory cannot be made: %lu bytes are more than a file may have (ulimit -f)",
+                      (unsigned long)n);
 #if defined(__linux__)
     f = memfd_create("clutch", MFD_CLOEXEC);
 #else
