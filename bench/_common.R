@@ -150,22 +150,30 @@ us <- function(expr) {
   1e6 * (as.numeric(Sys.time()) - t)
 }
 
-# Bars in groups over a log axis: `m` has a column for each group and a row for each who. `low` and `high`: the extremes. `bar`: a
-# line across. Numbers above the bars say what the axis says only roughly.
+# Bars in groups: `m` has a column for each group and a row for each who. `low` and `high`: the extremes. `bar`: a line across. Numbers
+# above the bars say what the axis says only roughly. Lengths of bars mean something from 0 on, so the axis is a logarithm's only
+# where the smallest could not be seen otherwise, and then it begins at a power of ten.
 bars_png <- function(file, m, ylab, main, bar = NULL, low = NULL, high = NULL) picture(file, function() {
-  graphics::par(mar = c(4.5, 5.5, 3, 1), las = 1)
-  bottom <- 10^floor(log10(min(m, low, na.rm = TRUE)) - 0.02)
-  cols <- grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")[seq_len(nrow(m))]
+  several <- nrow(m) > 1L
+  graphics::par(mar = c(4.5, 5.8, if (several) 5 else 3, 1), las = 1, mgp = c(3, 1.2, 0))
   top <- max(m, high, bar, na.rm = TRUE)
-  at <- graphics::barplot(m, beside = TRUE, log = "y", ylim = c(bottom, top * (top / bottom)^(0.08 + 0.055 * nrow(m))), col = cols,
-                          ylab = "", main = main, border = NA, axes = FALSE, cex.names = if (ncol(m) > 5L) 0.75 else 0.9)
-  log_axis(2)
-  graphics::title(ylab = ylab, line = 4.2)
-  graphics::legend("topright", rownames(m), fill = cols, border = NA, bty = "n")
+  logarithm <- max(m, na.rm = TRUE) > 40 * min(m, na.rm = TRUE)
+  bottom <- if (logarithm) 10^floor(log10(min(m, low, na.rm = TRUE)) - 0.02) else 0
+  ylim <- c(bottom, if (logarithm) top * (top / bottom)^0.08 else 1.1 * top)
+  cols <- grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")[seq_len(nrow(m))]
+  at <- graphics::barplot(m, beside = TRUE, log = if (logarithm) "y" else "", ylim = ylim, border = NA, axes = FALSE, ylab = "",
+                          col = if (several) cols else cols[[1L]], cex.names = if (ncol(m) > 5L) 0.75 else 0.9)
+  graphics::title(main, line = if (several) 3.2 else 1.2)
+  if (logarithm) log_axis(2) else {
+    ticks <- pretty(c(0, top))
+    graphics::axis(2, ticks, axis_labels(ticks))
+  }
+  graphics::title(ylab = ylab, line = 4.6)
+  if (several) graphics::legend("top", rownames(m), fill = cols, border = NA, bty = "n", horiz = TRUE, xpd = NA, inset = -0.13)
   if (!is.null(low)) graphics::segments(at, low, at, high, lwd = 1.5)
   above <- if (is.null(high)) m else pmax(m, high, na.rm = TRUE)
   graphics::text(at, above, ifelse(is.na(m), "", formatC(m, digits = 3, format = "fg", big.mark = ",")), pos = 3,
-                 cex = if (length(m) > 16L) 0.65 else 0.75)
+                 cex = if (length(m) > 16L) 0.65 else 0.75, xpd = NA)
   if (!is.null(bar)) graphics::abline(h = bar, lty = 2)
 })
 

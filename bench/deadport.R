@@ -35,7 +35,7 @@ for (r in 0:rounds) for (case in rotated(cases, r + 1L)) {
                                           p95_ms = stats::quantile(each, 0.95)[[1L]])
 }
 raw <- do.call(rbind, rows)
-raw <- raw[order(match(raw$how, names(ways)), match(raw$host, names(hosts))), ]
+raw <- raw[order(match(raw$host, names(hosts)), match(raw$how, names(ways))), ]
 keep(raw, "deadport")
 first <- raw[raw$rep == 0L, ]
 raw <- raw[raw$rep > 0L, ]

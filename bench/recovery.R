@@ -87,7 +87,7 @@ killed <- function(start) function() {
   if (length(nodes) < 2L) { tools::pskill(session, 9L); return(NA_real_) }
   Sys.sleep(0.1)
   # until this one is no more than a zombie: /proc/PID/exe cannot be read then
-  there <- function(pids) nzchar(suppressWarnings(Sys.readlink(file.path("/proc", pids, "exe"))))
+  there <- function(pids) !is.na(to <- suppressWarnings(Sys.readlink(file.path("/proc", pids, "exe")))) & nzchar(to)
   t <- us({
     tools::pskill(session, 9L)
     stop_at <- Sys.time() + limit
@@ -119,7 +119,7 @@ finite <- table[is.finite(table$max), ]
 finite$min <- pmax(finite$min, 0.1) # a difference of two times can be next to nothing, or less
 finite$median <- pmax(finite$median, 0.1)
 finite$who <- sub(" .*", "", finite$who)
-short <- c("caller knows", "all answer again", "added to a map", "nodes of a killed session gone")
+short <- c("caller knows", "all answer again", "added to a map", "session killed:\nits nodes gone")
 finite$what <- short[match(finite$what, names(what))]
 m <- function(value) as_matrix(finite, "who", "what", value)
 bars_png("recovery.png", m("median"), "milliseconds", "A node dies; the session dies", low = m("min"), high = m("max"))
