@@ -86,15 +86,13 @@ killed <- function(start) function() {
   session <- as.integer(sub(".*-", "", list.files(dir, "^session-")))
   if (length(nodes) < 2L) { tools::pskill(session, 9L); return(NA_real_) }
   Sys.sleep(0.1)
-  # until this one is no more than a zombie: /proc/PID/exe cannot be read then
-  there <- function(pids) !is.na(to <- suppressWarnings(Sys.readlink(file.path("/proc", pids, "exe")))) & nzchar(to)
   t <- us({
     tools::pskill(session, 9L)
     stop_at <- Sys.time() + limit
-    while (any(there(nodes)) && Sys.time() < stop_at) Sys.sleep(0.001)
+    while (any(runs_still(nodes)) && Sys.time() < stop_at) Sys.sleep(0.001)
   }) / 1000
-  if (any(there(nodes))) {
-    tools::pskill(as.integer(nodes[there(nodes)]), 9L)
+  if (any(runs_still(nodes))) {
+    tools::pskill(as.integer(nodes[runs_still(nodes)]), 9L)
     return(Inf)
   }
   t
