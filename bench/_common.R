@@ -95,8 +95,12 @@ picture <- function(file, draw, width = 1000, height = 640) {
   cat("plot:", path, "\n")
 }
 
-# Numbers as people write them: 0.01, 100, 10,000
-axis_labels <- function(at) trimws(format(at, big.mark = ",", scientific = FALSE, drop0trailing = TRUE, trim = TRUE))
+# Numbers as people write them: 0.01, 100, 10,000, 1 M
+axis_labels <- function(at) {
+  million <- at >= 1e6
+  x <- format(ifelse(million, at / 1e6, at), big.mark = ",", scientific = FALSE, drop0trailing = TRUE, trim = TRUE)
+  paste0(x, ifelse(million, " M", ""))
+}
 log_axis <- function(side, at = NULL) {
   usr <- graphics::par("usr")[if (side %% 2) 1:2 else 3:4]
   if (is.null(at)) {
@@ -129,6 +133,10 @@ lines_png <- function(file, x, ys, xlab, ylab, main, low = NULL, high = NULL) pi
   for (i in seq_along(ys)) {
     graphics::lines(x, ys[[i]], type = "b", pch = 16, col = cols[i], lwd = 2)
     graphics::mtext(names(ys)[i], side = 4, at = 10^at[[i]], col = cols[i], line = 0.5)
+    # a line that ends early, or whose name had to move, is led to it
+    end <- max(which(!is.na(ys[[i]])))
+    graphics::segments(x[end], ys[[i]][end], 10^(graphics::par("usr")[[2L]] + 0.01), 10^at[[i]], lty = 3, xpd = NA,
+                       col = grDevices::adjustcolor(cols[i], 0.7))
   }
 })
 
@@ -158,24 +166,25 @@ us <- function(expr) {
 
 # Bars in groups: `m` has a column for each group and a row for each who. `low` and `high`: the extremes. `bar`: a line across. Numbers
 # above the bars say what the axis says only roughly. Lengths of bars mean something from 0 on, so the axis is a logarithm's only
-# where the smallest could not be seen otherwise, and then it begins at a power of ten.
-bars_png <- function(file, m, ylab, main, bar = NULL, low = NULL, high = NULL) picture(file, function() {
+# where the smallest could not be seen otherwise (not with `zero`), and then it begins at a power of ten.
+bars_png <- function(file, m, ylab, main, bar = NULL, low = NULL, high = NULL, zero = FALSE) picture(file, function() {
   several <- nrow(m) > 1L
-  graphics::par(mar = c(4.5, 5.8, if (several) 5 else 3, 1), las = 1, mgp = c(3, 1.2, 0))
+  graphics::par(mar = c(4.5, 6.8, if (several) 5 else 3, 1), las = 1, mgp = c(3, 1.2, 0))
   top <- max(m, high, bar, na.rm = TRUE)
-  logarithm <- max(m, na.rm = TRUE) > 40 * min(m, na.rm = TRUE)
+  logarithm <- !zero && max(m, na.rm = TRUE) > 40 * min(m, na.rm = TRUE)
   bottom <- if (logarithm) 10^floor(log10(min(m, low, na.rm = TRUE)) - 0.02) else 0
   ylim <- c(bottom, if (logarithm) top * (top / bottom)^0.08 else 1.1 * top)
-  cols <- grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")[seq_len(nrow(m))]
+  cols <- grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")
   at <- graphics::barplot(m, beside = TRUE, log = if (logarithm) "y" else "", ylim = ylim, border = NA, axes = FALSE, ylab = "",
-                          col = if (several) cols else cols[[1L]], cex.names = if (ncol(m) > 5L) 0.75 else 0.9)
+                          col = if (several) cols[seq_len(nrow(m))] else cols[1L + startsWith(colnames(m), "clutch")],
+                          cex.names = if (ncol(m) > 5L) 0.75 else 0.9)
   graphics::title(main, line = if (several) 3.2 else 1.2)
   if (logarithm) log_axis(2) else {
     ticks <- pretty(c(0, top))
     graphics::axis(2, ticks, axis_labels(ticks))
   }
-  graphics::title(ylab = ylab, line = 4.6)
-  if (several) graphics::legend("top", rownames(m), fill = cols, border = NA, bty = "n", horiz = TRUE, xpd = NA, inset = -0.13)
+  graphics::title(ylab = ylab, line = 5.6)
+  if (several) graphics::legend("top", rownames(m), fill = cols[seq_len(nrow(m))], border = NA, bty = "n", horiz = TRUE, xpd = NA, inset = -0.13)
   if (!is.null(low)) graphics::segments(at, low, at, high, lwd = 1.5)
   above <- if (is.null(high)) m else pmax(m, high, na.rm = TRUE)
   graphics::text(at, above, ifelse(is.na(m), "", formatC(m, digits = 3, format = "fg", big.mark = ",")), pos = 3,

@@ -1,7 +1,7 @@
 # The report, section by section: title, the question in one line, scripts, peers that may be absent, tables, pictures, and what the
 # figures show, in sentences made from them. bench/report.R does the rest.
 #
-# Figures of the background texts are quoted from them; all others come from the tables in bench/report/.
+# Figures of the background texts are quoted from them (`no_text`: there are none); all others come from the tables in bench/report/.
 
 num <- function(x) ifelse(is.na(x), "-", trimws(formatC(signif(x, 3), digits = 3, format = "fg", big.mark = ",")))
 # "0.17 (0.15 to 0.21)"
@@ -30,7 +30,6 @@ crossed <- function(t, who, what, head, unit = "", text = function(t) cell(t)) {
   out
 }
 beside <- function(rows, of) ifelse(rows %in% names(of), unname(of[as.character(rows)]), "-")
-nothing <- "no text reports a figure"
 
 sections <- list()
 
@@ -137,7 +136,7 @@ sections$deadport <- list(
     }),
     list(caption = "Milliseconds of `service_probe()` of 1,000 dead ports.", make = function() {
       t <- read("probe.csv")
-      data.frame(host = t$host, "1,000 ports" = cell(t), "the texts" = nothing, check.names = FALSE)
+      data.frame(host = t$host, "1,000 ports" = cell(t), check.names = FALSE)
     })),
   plots = c("deadport.png" = "Milliseconds for 10 dead ports"),
   shows = function() {
@@ -216,11 +215,12 @@ sections$bang <- list(
 
 sections$roundtrip <- list(
   title = "Round trip", scripts = c("roundtrip", "sockets"), peers = c("mirai", "callr"),
+  no_text = TRUE,
   question = "How long does one call to one node and back take, and how long data there and back?",
   tables = list(
     list(caption = "Microseconds of one call and back.", make = function() {
       t <- read("roundtrip.csv")
-      data.frame(call = t$who, us = cell(t), "times as long as clutch" = num(t$times_clutch), "the texts" = nothing, check.names = FALSE)
+      data.frame(call = t$who, us = cell(t), "times as long as clutch" = num(t$times_clutch), check.names = FALSE)
     }),
     list(caption = "A raw vector there and back, milliseconds.", make = function() {
       t <- read("payload.csv")
@@ -249,12 +249,12 @@ sections$roundtrip <- list(
 
 sections$tasks <- list(
   title = "Task throughput", scripts = c("tasks", "tiny"), peers = "mirai",
+  no_text = TRUE,
   question = "How many tiny tasks a second do two nodes do, and how evenly are tasks of uneven length shared out?",
   tables = list(
     list(caption = "Tasks a second, one by one, load-balanced: `cluster_map()`, base R's `clusterApplyLB()`, `mirai_map()`.", make = function() {
       t <- read("tasks-spread.csv")
-      data.frame(who = t$who, "tasks a second" = cell(t), "clutch is times as fast" = times_as(get_median(t, who = "clutch"), t$median),
-                 "the texts" = nothing, check.names = FALSE)
+      data.frame(who = t$who, "tasks a second" = cell(t), "clutch is times as fast" = times_as(get_median(t, who = "clutch"), t$median), check.names = FALSE)
     }),
     list(caption = "No-ops a second in chunks: `cluster_map()` by measured time, base R's `parLapply()` one chunk a node.", make = function() {
       t <- read("tasks-chunks-spread.csv")
@@ -286,11 +286,11 @@ sections$tasks <- list(
 
 sections$memory <- list(
   title = "Memory per node", scripts = "memory", peers = c("mirai", "callr"),
+  no_text = TRUE,
   question = "How much memory does a node take for itself, idle and after a fit of `lm()` on 1e5 x 10?",
   tables = list(list(caption = "MB that no other process shares.", make = function() {
     t <- read("memory.csv")
     out <- crossed(t, "who", "when", "cluster")
-    out[["the texts"]] <- nothing
     out
   })),
   plots = c("memory.png" = "MB of a node's own"),
@@ -305,10 +305,11 @@ sections$memory <- list(
 
 sections$broadcast <- list(
   title = "Broadcast", scripts = "broadcast", peers = "mirai",
+  no_text = TRUE,
   question = "How long does it take to give the same large vector to all nodes?",
   tables = list(list(make = function() {
     t <- read("broadcast.csv")
-    data.frame(how = t$how, nodes = t$nodes, MB = t$mb, seconds = cell(t), "the texts" = nothing, check.names = FALSE)
+    data.frame(how = t$how, nodes = t$nodes, MB = t$mb, seconds = cell(t), check.names = FALSE)
   })),
   plots = c("broadcast.png" = "Seconds of a broadcast"),
   shows = function() {
@@ -322,13 +323,14 @@ sections$broadcast <- list(
 
 sections$recovery <- list(
   title = "Recovery", scripts = "recovery", peers = "mirai",
+  no_text = TRUE,
   question = "A node dies: how soon is it known, and how soon do all answer again? The session dies: how soon are its busy nodes gone?",
   tables = list(list(
     caption = "Milliseconds. Base R and mirai replace no node: what is measured there is the whole cluster made anew by hand.",
     make = function() {
       t <- read("recovery.csv")
       t$note[is.na(t$note)] <- ""
-      data.frame(what = t$what, who = t$who, ms = ifelse(t$note == "", cell(t), t$note), "the texts" = nothing, check.names = FALSE)
+      data.frame(what = t$what, who = t$who, ms = ifelse(t$note == "", cell(t), t$note), check.names = FALSE)
     })),
   plots = c("recovery.png" = "Milliseconds until a death is known, until all answer again, and until the nodes of a killed session are gone"),
   shows = function() {

@@ -127,13 +127,14 @@ lines_png("bang.png", sizes, columns(times), "logical processes", "milliseconds 
           columns(wide("min")), columns(wide("max")))
 
 picture("bang-heat.png", function() {
-  graphics::par(mar = c(4.2, 9, 3, 1), las = 1)
+  graphics::par(mar = c(4.2, 11, 3, 1), las = 1)
   m <- log10(times)
   graphics::image(seq_along(sizes), seq_len(ncol(m)), m, col = grDevices::hcl.colors(40, "YlOrRd", rev = TRUE), xaxt = "n",
                   yaxt = "n", xlab = "logical processes", ylab = "", main = "All-to-all messages: milliseconds of a round")
   graphics::axis(1, seq_along(sizes), sizes)
   graphics::axis(2, seq_len(ncol(m)), colnames(m))
-  graphics::text(row(m), col(m), formatC(times, digits = 3, format = "fg"), cex = 0.9)
+  graphics::text(row(m), col(m), formatC(times, digits = 3, format = "fg", big.mark = ","), cex = 0.9,
+                 col = ifelse(m > min(m) + 0.65 * diff(range(m)), "white", "black"))
 }, 900, 560)
 method("bang",
   what = "milliseconds of a round in which each of N logical processes has sent to all others and has all answers, 2 N (N - 1) messages",

@@ -42,7 +42,7 @@ table <- spread(raw, c("who", "when", "nodes"), "mb")
 cat("MB of a node's own\n")
 show(table, "memory")
 wide <- function(value) as_matrix(table, "when", "who", value)
-bars_png("memory.png", wide("median"), "MB of a node's own", "Memory of a node", low = wide("min"), high = wide("max"))
+bars_png("memory.png", wide("median"), "MB of a node's own", "Memory of a node", low = wide("min"), high = wide("max"), zero = TRUE)
 method("memory",
   what = sprintf("MB that belong to one node alone (Private_ in smaps_rollup), median of %d nodes", n),
   order = "all contenders once in each repetition, another one first each time",

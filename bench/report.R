@@ -101,8 +101,12 @@ markdown <- function(table) {
     apply(cells, 1L, function(x) paste0("| ", paste(x, collapse = " | "), " |")))
 }
 read <- function(file) utils::read.csv(report(file), stringsAsFactors = FALSE, check.names = FALSE, na.strings = "NA")
-# A part that cannot be made, because its script failed, says so in its place.
-part <- function(f) tryCatch(f(), error = function(e) "_No figures: the script did not get so far._")
+# A part that cannot be made says so in its place. Where its script did not fail, the fault is in this report.
+faults <- character()
+part <- function(f, scripts) tryCatch(f(), error = function(e) {
+  if (all(runs$status[runs$script %in% scripts] == 0L)) faults <<- c(faults, paste0(toString(scripts), ": ", conditionMessage(e)))
+  "_No figures: the script did not get so far._"
+})
 
 write_section <- function(s) {
   out <- c(paste("##", s$title), "", s$question, "")
@@ -115,19 +119,20 @@ write_section <- function(s) {
   }
   absent <- Filter(function(p) machine$is[match(p, machine$what)] == "not installed", s$peers)
   if (length(absent)) out <- c(out, sprintf("**Without %s: not installed on this machine.**", paste(absent, collapse = ", ")), "")
-  for (t in s$tables) out <- c(out, if (!is.null(t$caption)) c(t$caption, ""), part(function() markdown(t$make())), "")
+  for (t in s$tables) out <- c(out, if (!is.null(t$caption)) c(t$caption, ""), part(function() markdown(t$make()), s$scripts), "")
+  if (isTRUE(s$no_text)) out <- c(out, "None of the background texts reports a figure for this.", "")
   for (k in seq_along(s$plots)) if (file.exists(report(names(s$plots)[k])))
     out <- c(out, sprintf("![%s](%s)", s$plots[[k]], names(s$plots)[k]), "")
-  shown <- tryCatch(s$shows(), error = function(e) NULL)
-  if (length(shown)) out <- c(out, "What it shows:", "", paste("-", shown), "")
+  shown <- part(s$shows, s$scripts)
+  if (length(shown) && !startsWith(shown[[1L]], "_No figures")) out <- c(out, "What it shows:", "", paste("-", shown), "")
   for (script in s$scripts) out <- c(out, part(function() {
     m <- read(paste0(script, "-method.csv"))
     m <- stats::setNames(m$text, m$what)
     q <- isTRUE(runs$quick[runs$script == script])
     sprintf("`bench/%s.R` measures %s. %s; order: %s. Warm-up: %s.%s", script, m[["what"]], repetitions_of(script), m[["order"]], m[["warm"]],
             if (q) " **QUICK: fewer repetitions and sizes.**" else "")
-  }), "")
-  files <- list.files("bench/report", paste0("^(", paste(c(s$scripts, also[s$scripts]), collapse = "|"), ")[-.].*[.]csv$"))
+  }, script), "")
+  files <- list.files("bench/report", paste0("^(", paste(c(s$scripts, also[names(also) %in% s$scripts]), collapse = "|"), ")[-.](.*[.])?csv$"))
   files <- files[!grepl("-method", files)]
   c(out, paste0("Again: ", paste0("`make report ONLY=", paste(s$scripts, collapse = ","), "`; by itself ",
                                  paste0("`Rscript bench/", s$scripts, ".R`", collapse = ", "), "."),
@@ -152,9 +157,9 @@ goals <- unlist(lapply(scripts, function(s) {
 }))
 lines <- c(
   "# Measurements", "",
-  "Written by `make report`, which runs the scripts of `bench/` and makes this page from their tables; nothing here was written by hand but",
-  "the questions. Figures are medians with the least and the greatest in brackets; every comparison is of one run, in which the contenders",
-  "take turns. What the background texts report was measured on other machines, and stands in a column of its own.", "",
+  "Written by `make report`, which runs the scripts of `bench/` and makes this page from their tables, all figures in sentences included.",
+  "Figures are medians with the least and the greatest in brackets; every comparison is of one run, in which the contenders take turns.",
+  "What the background texts report was measured on other machines, and stands in a column of its own.", "",
   if (any(runs$quick)) c("**QUICK=1: with fewer repetitions and sizes than a full report has.**", ""),
   if (any(runs$status != 0L)) c(sprintf("**Failed: %s.**", paste0("`bench/", runs$script[runs$status != 0L], ".R`", collapse = ", ")), ""),
   "The machine:", "", markdown(stats::setNames(machine, c("", " "))), "",
@@ -169,4 +174,5 @@ writeLines(lines, report("README.md"))
 cat("written:", report("README.md"), sprintf("(%.1f minutes)\n", sum(runs$seconds[runs$script %in% chosen]) / 60))
 big <- Filter(function(f) file.size(report(f)) > 1e5, list.files("bench/report", "[.]png$"))
 if (length(big)) cat("pictures of more than 100 kB:", toString(big), "\n")
-if (any(runs$status != 0L)) quit(status = 1L)
+if (length(faults)) cat(paste("cannot be written:", faults), sep = "\n")
+if (any(runs$status != 0L) || length(faults)) quit(status = 1L)

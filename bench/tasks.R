@@ -82,7 +82,7 @@ plot_trace("tasks-uneven.png")
 one_by_one <- vapply(rate, function(x) c(stats::median(x), min(x), max(x)), c(1, 1, 1))
 colnames(one_by_one) <- c(clutch = "clutch\ncluster_map", base = "base\nclusterApplyLB", mirai = "mirai\nmirai_map")[colnames(one_by_one)]
 bars_png("tasks.png", one_by_one[1L, , drop = FALSE], "tasks a second", "Tiny tasks, one by one, on two nodes",
-         low = one_by_one[2L, ], high = one_by_one[3L, ])
+         low = one_by_one[2L, ], high = one_by_one[3L, ], zero = TRUE)
 
 # ---- a large constant ----
 big <- stats::runif(if (quick) 1.25e6 else 1.25e7)
