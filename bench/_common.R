@@ -24,8 +24,8 @@ await_gone <- function(pids) {
   end <- Sys.time() + 30
   while (any(runs_still(pids)) && Sys.time() < end) Sys.sleep(0.01)
 }
-# A process of which nobody has asked the exit status yet is still in /proc, but runs no program: where callr is loaded, the nodes
-# of makeForkCluster() are left so.
+# A process of which nobody has asked the exit status yet is still in /proc, but runs no program: where callr is loaded,
+# the nodes of makeForkCluster() are left so.
 runs_still <- function(pids) {
   program <- suppressWarnings(Sys.readlink(file.path("/proc", pids, "exe")))
   !is.na(program) & nzchar(program)
@@ -40,15 +40,16 @@ show <- function(table, file) {
 # Every single figure, one a row, beside the table of medians
 keep <- function(raw, file) utils::write.csv(raw, report(paste0(file, "-raw.csv")), row.names = FALSE)
 
-# `raw`: a data frame with a row for each repetition. The median, the extremes and the number of what is in column `value`, for
-# each combination of the columns `by`, in the order in which they come first.
+# `raw`: a data frame with a row for each repetition. The median, the extremes and the number of what is in column
+# `value`, for each combination of the columns `by`, in the order in which they come first.
 spread <- function(raw, by, value) {
   key <- do.call(paste, c(unname(raw[by]), sep = "\r"))
   rows <- lapply(split(seq_len(nrow(raw)), factor(key, unique(key))), function(i) {
     x <- raw[[value]][i]
     x <- x[!is.na(x)]
     none <- !length(x)
-    cbind(raw[i[[1L]], by, drop = FALSE], median = if (none) NA_real_ else stats::median(x), min = if (none) NA_real_ else min(x),
+    cbind(raw[i[[1L]], by, drop = FALSE], median = if (none) NA_real_ else stats::median(x),
+        min = if (none) NA_real_ else min(x),
           max = if (none) NA_real_ else max(x), reps = length(x))
   })
   table <- do.call(rbind, rows)
@@ -66,10 +67,15 @@ repetitions <- function(full = 5L, few = 2L) as.integer(option("reps", if (quick
 # How it was measured, in words for the report: repetitions, order, warm-up, what was not done
 method <- function(file, ...) {
   text <- c(...)
-  utils::write.csv(data.frame(what = names(text), text = unname(text)), report(paste0(file, "-method.csv")), row.names = FALSE)
+  utils::write.csv(data.frame(what = names(text), text = unname(text)), report(paste0(file, "-method.csv")),
+      row.names = FALSE)
 }
 
-has <- function(package) requireNamespace(package, quietly = TRUE) || { cat("without", package, "(not installed)\n"); FALSE }
+has <- function(package) {
+  there <- requireNamespace(package, quietly = TRUE)
+  if (!there) cat("without", package, "(not installed)\n")
+  there
+}
 
 # How many more connections this R can open: 128 in all before R 4.4, and the default since. Nobody says so but the error.
 connections_left <- function() {
@@ -111,12 +117,13 @@ log_axis <- function(side, at = NULL) {
   graphics::axis(side, at, vapply(at, axis_labels, ""))
 }
 
-# Lines over a log-log plane, each with its name at its right end. `x`: common; `ys`: named list. `low` and `high`: the same of the
-# extremes, drawn as a band.
+# Lines over a log-log plane, each with its name at its right end. `x`: common; `ys`: named list. `low` and `high`: the
+# same of the extremes, drawn as a band.
 lines_png <- function(file, x, ys, xlab, ylab, main, low = NULL, high = NULL) picture(file, function() {
   long <- max(nchar(names(ys)))
   graphics::par(mar = c(4.2, 5.5, 3, max(6, 0.6 * long)), las = 1)
-  graphics::plot(range(x), range(unlist(ys), unlist(low), unlist(high), na.rm = TRUE), type = "n", log = "xy", xlab = xlab,
+  graphics::plot(range(x), range(unlist(ys), unlist(low), unlist(high), na.rm = TRUE), type = "n", log = "xy",
+      xlab = xlab,
                  ylab = "", main = main, bty = "l", axes = FALSE)
   graphics::box(bty = "l")
   log_axis(1, if (length(x) <= 9L) x)
@@ -164,9 +171,10 @@ us <- function(expr) {
   1e6 * (as.numeric(Sys.time()) - t)
 }
 
-# Bars in groups: `m` has a column for each group and a row for each who. `low` and `high`: the extremes. `bar`: a line across. Numbers
-# above the bars say what the axis says only roughly. Lengths of bars mean something from 0 on, so the axis is a logarithm's only
-# where the smallest could not be seen otherwise (not with `zero`), and then it begins at a power of ten.
+# Bars in groups: `m` has a column for each group and a row for each who. `low` and `high`: the extremes. `bar`: a line
+# across. Numbers above the bars say what the axis says only roughly. Lengths of bars mean something from 0 on, so the
+# axis is a logarithm's only where the smallest could not be seen otherwise (not with `zero`), and then it begins at a
+# power of ten.
 bars_png <- function(file, m, ylab, main, bar = NULL, low = NULL, high = NULL, zero = FALSE) picture(file, function() {
   several <- nrow(m) > 1L
   graphics::par(mar = c(4.5, 6.8, if (several) 5 else 3, 1), las = 1, mgp = c(3, 1.2, 0))
@@ -175,7 +183,8 @@ bars_png <- function(file, m, ylab, main, bar = NULL, low = NULL, high = NULL, z
   bottom <- if (logarithm) 10^floor(log10(min(m, low, na.rm = TRUE)) - 0.02) else 0
   ylim <- c(bottom, if (logarithm) top * (top / bottom)^0.08 else 1.1 * top)
   cols <- grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")
-  at <- graphics::barplot(m, beside = TRUE, log = if (logarithm) "y" else "", ylim = ylim, border = NA, axes = FALSE, ylab = "",
+  at <- graphics::barplot(m, beside = TRUE, log = if (logarithm) "y" else "", ylim = ylim, border = NA, axes = FALSE,
+      ylab = "",
                           col = if (several) cols[seq_len(nrow(m))] else cols[1L + startsWith(colnames(m), "clutch")],
                           cex.names = if (ncol(m) > 5L) 0.75 else 0.9)
   graphics::title(main, line = if (several) 3.2 else 1.2)
@@ -184,7 +193,8 @@ bars_png <- function(file, m, ylab, main, bar = NULL, low = NULL, high = NULL, z
     graphics::axis(2, ticks, axis_labels(ticks))
   }
   graphics::title(ylab = ylab, line = 5.6)
-  if (several) graphics::legend("top", rownames(m), fill = cols[seq_len(nrow(m))], border = NA, bty = "n", horiz = TRUE, xpd = NA, inset = -0.13)
+  if (several) graphics::legend("top", rownames(m), fill = cols[seq_len(nrow(m))], border = NA, bty = "n", horiz = TRUE,
+      xpd = NA, inset = -0.13)
   if (!is.null(low)) graphics::segments(at, low, at, high, lwd = 1.5)
   above <- if (is.null(high)) m else pmax(m, high, na.rm = TRUE)
   graphics::text(at, above, ifelse(is.na(m), "", formatC(m, digits = 3, format = "fg", big.mark = ",")), pos = 3,
@@ -203,7 +213,8 @@ as_matrix <- function(table, who, what, value = "median") {
 
 # This machine's addresses that are not loopback ones
 local_addresses <- function() {
-  out <- tryCatch(suppressWarnings(system2("hostname", "-I", stdout = TRUE, stderr = FALSE)), error = function(e) character())
+  out <- tryCatch(suppressWarnings(system2("hostname", "-I", stdout = TRUE, stderr = FALSE)),
+      error = function(e) character())
   a <- unlist(strsplit(out, " +"))
   a[grepl("^[0-9.]+$", a)]
 }

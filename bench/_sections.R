@@ -1,7 +1,8 @@
-# The report, section by section: title, the question in one line, scripts, peers that may be absent, tables, pictures, and what the
-# figures show, in sentences made from them. bench/report.R does the rest.
+# The report, section by section: title, the question in one line, scripts, peers that may be absent, tables, pictures,
+# and what the figures show, in sentences made from them. bench/report.R does the rest.
 #
-# Figures of the background texts are quoted from them (`no_text`: there are none); all others come from the tables in bench/report/.
+# Figures of the background texts are quoted from them (`no_text`: there are none); all others come from the tables in
+# bench/report/.
 
 num <- function(x) ifelse(is.na(x), "-", trimws(formatC(signif(x, 3), digits = 3, format = "fg", big.mark = ",")))
 # "0.17 (0.15 to 0.21)"
@@ -37,16 +38,19 @@ sections$startup <- list(
   title = "Start-up against nodes", scripts = "startup", peers = c("parallelly", "mirai", "callr"),
   question = "How long does it take from nothing until every node of a cluster has answered?",
   tables = list(list(
-    caption = paste("Seconds, by number of nodes. *Sequential* is R 3.6's way, node after node; *parallel* is that of R since 4.0.",
+    caption = paste("Seconds, by number of nodes. *Sequential* is R 3.6's way, node after node; *parallel* is",
+                    "that of R since 4.0.",
                     "*Cold*: no fork server runs; *warm*: one does."),
     make = function() {
       t <- read("startup.csv")
       t$note[is.na(t$note)] <- ""
       out <- crossed(t, "who", "nodes", "cluster", text = function(t) ifelse(t$note == "", cell(t), t$note))
       out[["R blog 2020 (other machines, a node a core)"]] <- beside(out$cluster, c(
-        "base, sequential" = paste("R 3.6: 8 nodes 1.7 s (Windows laptop), 12: 4.2 s (macOS), 40: 6.6 s (Ubuntu), 48: 9.3 s (Windows",
+        "base, sequential" = paste("R 3.6: 8 nodes 1.7 s (Windows laptop), 12: 4.2 s (macOS), 40: 6.6 s",
+                                   "(Ubuntu), 48: 9.3 s (Windows",
                                    "server), 64: 14 s (Fedora), 64: 211 s (Solaris)"),
-        "base, parallel" = paste("R-devel: 8 nodes 0.5 s (Windows laptop), 12: 0.7 s (macOS), 40: 0.4 s (Ubuntu), 48: 0.5 s (Windows",
+        "base, parallel" = paste("R-devel: 8 nodes 0.5 s (Windows laptop), 12: 0.7 s (macOS), 40: 0.4 s",
+                                 "(Ubuntu), 48: 0.5 s (Windows",
                                  "server), 64: 0.4 s (Fedora), 64: 7 s (Solaris)")))
       out
     })),
@@ -56,15 +60,19 @@ sections$startup <- list(
     n <- max(t$nodes[t$who == "base, sequential" & !is.na(t$median)])
     of <- function(who) get_median(t, who = who, nodes = n)
     sentences(
-      sprintf("With %s nodes base R takes %s s one after the other and %s s in parallel; clutch %s s with nothing running before: %s and %s times as long.",
-              n, num(of("base, sequential")), num(of("base, parallel")), num(of("clutch, cold")), times_as(of("base, sequential"), of("clutch, cold")),
+      sprintf(paste("With %s nodes base R takes %s s one after the other and %s s in parallel; clutch %s s with",
+          "nothing running before: %s and %s times as long."),
+              n, num(of("base, sequential")), num(of("base, parallel")), num(of("clutch, cold")),
+                  times_as(of("base, sequential"), of("clutch, cold")),
               times_as(of("base, parallel"), of("clutch, cold"))),
-      sprintf("With a fork server that runs already: clutch %s s, base R's fork of the session %s s.", num(of("clutch, warm")), num(of("base, fork"))),
+      sprintf("With a fork server that runs already: clutch %s s, base R's fork of the session %s s.",
+          num(of("clutch, warm")), num(of("base, fork"))),
       sprintf("mirai takes %s s.", num(of("mirai"))))
   })
 
 herd_text <- list( # milliseconds: least, mean
-  plain = list("0" = c(0.048, 0.067), "128" = c(0.303, 0.503), "512" = c(0.937, 1.252), "1024" = c(1.810, 2.383), "2048" = c(3.456, 3.983),
+  plain = list("0" = c(0.048, 0.067), "128" = c(0.303, 0.503), "512" = c(0.937, 1.252), "1024" = c(1.810, 2.383),
+      "2048" = c(3.456, 3.983),
                "4096" = c(7.754, 8.966)),
   copies = list("1024" = c(73.256, 100.852), "4096" = c(309.425, 357.304)))
 herd_table <- function(file, text) function() {
@@ -81,8 +89,10 @@ sections$herd <- list(
   title = "Connect time against waiting processes", scripts = "herd", peers = character(),
   question = "What do processes that wait on one listener cost the one who connects to it, by how they wait?",
   tables = list(
-    list(caption = "Microseconds of a non-blocking connect, by number of processes that wait on the listener.", make = herd_table("herd.csv", herd_text$plain)),
-    list(caption = paste("The same, each process waiting on 1,000 copies (`dup()`) of the listener (the text: 1,019). `-`: not tried, it takes",
+    list(caption = "Microseconds of a non-blocking connect, by number of processes that wait on the listener.",
+        make = herd_table("herd.csv", herd_text$plain)),
+    list(caption = paste("The same, each process waiting on 1,000 copies (`dup()`) of the listener (the text:",
+                         "1,019). `-`: not tried, it takes",
                          "too long."),
          make = herd_table("herd-dups.csv", herd_text$copies)),
     list(caption = "Processes woken by one connection (no text reports it).", make = function() {
@@ -91,7 +101,8 @@ sections$herd <- list(
       out$waiting <- num(out$waiting)
       out
     }),
-    list(caption = paste("Nodes of clutch share no listener with their master: microseconds of a connect to a listener of the master, by",
+    list(caption = paste("Nodes of clutch share no listener with their master: microseconds of a connect to a",
+                         "listener of the master, by",
                          "number of its nodes."), make = function() {
       t <- read("herd-master.csv")
       names(t)[names(t) == "us"] <- "median"
@@ -100,11 +111,14 @@ sections$herd <- list(
       names(out) <- sub("^parallel$", "over TCP", sub("^fork_server$", "of a fork server", names(out)))
       out
     }),
-    list(caption = "Microseconds that each waiting process adds to a connect, by a straight line through the medians.", make = function() {
+    list(caption = "Microseconds that each waiting process adds to a connect, by a straight line through the medians.",
+        make = function() {
       t <- read("herd-slopes.csv")
-      data.frame(who = t$who, "us a process" = num(t$us_per_process), "us a process and copy" = num(t$us_per_process_and_copy),
+      data.frame(who = t$who, "us a process" = num(t$us_per_process),
+          "us a process and copy" = num(t$us_per_process_and_copy),
                  "the text, from its figures at 1,024 and 4,096 (other machine)" = beside(t$who, c(select = sprintf(
-                   "%s; %s a process and copy", num((8966 - 2383) / 3072), num((357304 - 100852) / 3072 / 1019)))), check.names = FALSE)
+                   "%s; %s a process and copy", num((8966 - 2383) / 3072), num((357304 - 100852) / 3072 / 1019)))),
+                       check.names = FALSE)
     })),
   plots = c("herd.png" = "Microseconds of a connect against waiting processes; a band from the least to the greatest",
             "herd-dups.png" = "The same with 1,000 copies of the listener in each process",
@@ -117,9 +131,11 @@ sections$herd <- list(
     m <- read("herd-master.csv")
     m <- m[m$strategy == "fork_server", ]
     sentences(
-      sprintf("With %s processes a connect takes %s us where they wait by `select`, %s by `poll`, %s by `epoll`; %s where each is registered exclusively, %s in a blocking `accept`.",
+      sprintf(paste("With %s processes a connect takes %s us where they wait by `select`, %s by `poll`, %s by",
+          "`epoll`; %s where each is registered exclusively, %s in a blocking `accept`."),
               num(n), num(of("select")), num(of("poll")), num(of("epoll")), num(of("exclusive")), num(of("accept"))),
-      sprintf("A connect to a listener of clutch's master takes %s us with no nodes and %s us with %s.", num(m$us[m$nodes == 0]),
+      sprintf("A connect to a listener of clutch's master takes %s us with no nodes and %s us with %s.",
+          num(m$us[m$nodes == 0]),
               num(m$us[which.max(m$nodes)]), num(max(m$nodes))))
   })
 
@@ -127,12 +143,15 @@ sections$deadport <- list(
   title = "Dead ports", scripts = "deadport", peers = character(),
   question = "How soon does one know that nobody listens at 10 ports?",
   tables = list(
-    list(caption = "Milliseconds for 10 ports one after the other, and for the very first ten. Base R has no IPv6.", make = function() {
+    list(caption = "Milliseconds for 10 ports one after the other, and for the very first ten. Base R has no IPv6.",
+        make = function() {
       t <- read("deadport.csv")
-      data.frame(address = t$host, how = t$how, "10 ports" = cell(t), "the first time" = num(t$first_ten_ms), "one port" = num(t$one_ms),
+      data.frame(address = t$host, how = t$how, "10 ports" = cell(t), "the first time" = num(t$first_ten_ms),
+          "one port" = num(t$one_ms),
                  "net-dev 2020, 10 Java RMI look-ups (other machines)" = beside(t$host, c(
                    "127.0.0.1" = "Windows 10: 20,687, after the change 356; Ubuntu 18.04: 42",
-                   "its own address" = "192.168.1.1: Windows 10: 20,574, after the change 21,113; Ubuntu 18.04: 59")), check.names = FALSE)
+                   "its own address" = "192.168.1.1: Windows 10: 20,574, after the change 21,113; Ubuntu 18.04: 59")),
+                       check.names = FALSE)
     }),
     list(caption = "Milliseconds of `service_probe()` of 1,000 dead ports.", make = function() {
       t <- read("probe.csv")
@@ -143,7 +162,8 @@ sections$deadport <- list(
     t <- read("deadport.csv")
     of <- function(how) get_median(t, host = "127.0.0.1", how = how)
     sentences(
-      sprintf("10 dead ports of 127.0.0.1 take base R %s ms and clutch %s ms.", num(of("base socketConnection")), num(of("clutch socket_connect"))),
+      sprintf("10 dead ports of 127.0.0.1 take base R %s ms and clutch %s ms.", num(of("base socketConnection")),
+          num(of("clutch socket_connect"))),
       sprintf("1,000 dead ports, all at once, take `service_probe()` %s ms.", num(read("probe.csv")$median[[1L]])))
   })
 
@@ -151,15 +171,18 @@ sections$close <- list(
   title = "Close and leaks", scripts = "close", peers = character(),
   question = "Is every descriptor given back, however a connection ends, and what does the peer see?",
   tables = list(list(
-    caption = paste("Microseconds to connect, accept and end a connection; *states*: of the accepting end just before its close. Base R cannot",
+    caption = paste("Microseconds to connect, accept and end a connection; *states*: of the accepting end just",
+                    "before its close. Base R cannot",
                     "close one direction, nor reset."),
     make = function() {
       t <- read("close.csv")
       out <- data.frame(how = t$how, who = t$who, us = cell(t), connections = num(t$connections), states = t$states,
-                        "resets seen by the peer" = num(t$resets_seen_by_peer), "descriptors left" = num(t$descriptors_left),
+                        "resets seen by the peer" = num(t$resets_seen_by_peer),
+                            "descriptors left" = num(t$descriptors_left),
                         "the text of 2008 (Haskell's Network.HTTP on a Mac)" = "", check.names = FALSE)
       last <- ncol(out)
-      out[[last]] <- beside(out$how, c("peer first" = "left for ever in LAST_ACK and TIME_WAIT, up to 152 within hours: \"too many open files\""))
+      out[[last]] <- beside(out$how,
+          c("peer first" = "left for ever in LAST_ACK and TIME_WAIT, up to 152 within hours: \"too many open files\""))
       missing <- setdiff(out$how, out$how[out$who == "base"])
       for (how in missing) {
         row <- out[1L, ]
@@ -177,18 +200,22 @@ sections$close <- list(
     left <- function(who) num(sum(t$descriptors_left[t$who == who]))
     u <- t[t$how == "unread data", ]
     sentences(
-      sprintf("Of %s connections of clutch %s descriptors are left, of %s of base R %s.", num(sum(t$connections[t$who == "clutch"])), left("clutch"),
+      sprintf("Of %s connections of clutch %s descriptors are left, of %s of base R %s.",
+          num(sum(t$connections[t$who == "clutch"])), left("clutch"),
               num(sum(t$connections[t$who == "base"])), left("base")),
       sprintf("Ended with unread bytes, the peer sees %s of %s connections of base R reset, and %s of %s of clutch.",
-              num(u$resets_seen_by_peer[u$who == "base"]), num(u$connections[u$who == "base"]), num(u$resets_seen_by_peer[u$who == "clutch"]),
+              num(u$resets_seen_by_peer[u$who == "base"]), num(u$connections[u$who == "base"]),
+                  num(u$resets_seen_by_peer[u$who == "clutch"]),
               num(u$connections[u$who == "clutch"])))
   })
 
 sections$bang <- list(
   title = "All-to-all messages", scripts = "bang", peers = "Erlang/OTP",
-  question = "How long until each of N logical processes has sent to all others and has all answers, on S nodes; and in Erlang on S schedulers?",
+  question = paste("How long until each of N logical processes has sent to all others and has all answers, on S",
+      "nodes; and in Erlang on S schedulers?"),
   tables = list(list(
-    caption = paste("Milliseconds of a round. clutch: the messages of one node to another travel together and are answered in vectors. Erlang:",
+    caption = paste("Milliseconds of a round. clutch: the messages of one node to another travel together and",
+                    "are answered in vectors. Erlang:",
                     "each by itself."),
     make = function() {
       t <- read("bang.csv")
@@ -209,7 +236,8 @@ sections$bang <- list(
     e <- best("^Erlang")
     k <- best("^clutch")
     sentences(
-      sprintf("With %s processes (%s messages) clutch is fastest on %s: %s ms.", num(n), num(2 * n * (n - 1)), sub("clutch, ", "", k$who), num(k$median)),
+      sprintf("With %s processes (%s messages) clutch is fastest on %s: %s ms.", num(n), num(2 * n * (n - 1)),
+          sub("clutch, ", "", k$who), num(k$median)),
       if (nrow(e)) sprintf("Erlang is fastest on %s: %s ms.", sub("Erlang, ", "", e$who), num(e$median)))
   })
 
@@ -230,21 +258,25 @@ sections$roundtrip <- list(
       out$bytes <- num(out$bytes)
       out
     }),
-    list(caption = "R's `serialize()` to another R process and `unserialize()` of what it sends back, over TCP, milliseconds: connections of base R and of clutch.",
+    list(caption = paste("R's `serialize()` to another R process and `unserialize()` of what it sends back, over TCP,",
+        "milliseconds: connections of base R and of clutch."),
          make = function() {
            t <- read("sockets-spread.csv")
            for (k in c("median", "min", "max")) t[[k]] <- 1000 * t[[k]]
            t$value <- paste0(t$what, ifelse(as.logical(t$xdr), ", xdr", ", native"))
            crossed(t, "value", "who", "value")
          })),
-  plots = c("roundtrip.png" = "Microseconds of one call and back", "payload.png" = "Seconds of a raw vector there and back against its size",
+  plots = c("roundtrip.png" = "Microseconds of one call and back",
+      "payload.png" = "Seconds of a raw vector there and back against its size",
             "sockets.png" = "Seconds of an object there and back over TCP"),
   shows = function() {
     t <- read("roundtrip.csv")
     of <- function(who) get_median(t, who = who)
     sentences(
-      sprintf("One `clusterCall()` takes %s us on a node of clutch and %s us on one of base R.", num(of("clutch clusterCall")), num(of("base clusterCall"))),
-      sprintf("One `mirai()` takes %s us through its dispatcher and %s us without.", num(of("mirai")), num(of("mirai, direct"))))
+      sprintf("One `clusterCall()` takes %s us on a node of clutch and %s us on one of base R.",
+          num(of("clutch clusterCall")), num(of("base clusterCall"))),
+      sprintf("One `mirai()` takes %s us through its dispatcher and %s us without.", num(of("mirai")),
+          num(of("mirai, direct"))))
   })
 
 sections$tasks <- list(
@@ -252,11 +284,14 @@ sections$tasks <- list(
   no_text = TRUE,
   question = "How many tiny tasks a second do two nodes do, and how evenly are tasks of uneven length shared out?",
   tables = list(
-    list(caption = "Tasks a second, one by one, load-balanced: `cluster_map()`, base R's `clusterApplyLB()`, `mirai_map()`.", make = function() {
+    list(caption = paste("Tasks a second, one by one, load-balanced: `cluster_map()`, base R's `clusterApplyLB()`,",
+        "`mirai_map()`."), make = function() {
       t <- read("tasks-spread.csv")
-      data.frame(who = t$who, "tasks a second" = cell(t), "clutch is times as fast" = times_as(get_median(t, who = "clutch"), t$median), check.names = FALSE)
+      data.frame(who = t$who, "tasks a second" = cell(t),
+                 "clutch is times as fast" = times_as(get_median(t, who = "clutch"), t$median), check.names = FALSE)
     }),
-    list(caption = "No-ops a second in chunks: `cluster_map()` by measured time, base R's `parLapply()` one chunk a node.", make = function() {
+    list(caption = paste("No-ops a second in chunks: `cluster_map()` by measured time, base R's `parLapply()` one",
+        "chunk a node."), make = function() {
       t <- read("tasks-chunks-spread.csv")
       data.frame(who = t$who, "no-ops a second" = cell(t), check.names = FALSE)
     }),
@@ -264,7 +299,8 @@ sections$tasks <- list(
       t <- read("tasks-uneven-spread.csv")
       data.frame(who = t$who, "percent over the best" = cell(t), check.names = FALSE)
     }),
-    list(caption = "`clusterApplyLB()` on nodes of base R and of clutch: tasks a second, by the function.", make = function() {
+    list(caption = "`clusterApplyLB()` on nodes of base R and of clutch: tasks a second, by the function.",
+        make = function() {
       t <- read("tiny.csv")
       crossed(t, "f", "who", "function")
     }),
@@ -272,16 +308,20 @@ sections$tasks <- list(
       t <- read("tasks-engine.csv")
       data.frame("stub nodes" = num(t$stub_nodes), "nanoseconds a task" = num(t$ns), check.names = FALSE)
     })),
-  plots = c("tasks.png" = "Tiny tasks a second, one by one", "tasks-uneven.png" = "Who did what when: uneven tasks on two nodes of clutch"),
+  plots = c("tasks.png" = "Tiny tasks a second, one by one",
+      "tasks-uneven.png" = "Who did what when: uneven tasks on two nodes of clutch"),
   shows = function() {
     t <- read("tasks-spread.csv")
     u <- read("tasks-uneven-spread.csv")
     of <- function(who) get_median(t, who = who)
+    over <- function(who) get_median(u, who = who)
     sentences(
-      sprintf("One by one, clutch does %s tiny tasks a second, base R %s (clutch is %s times as fast).", num(of("clutch")), num(of("base")), times_as(of("clutch"), of("base"))),
+      sprintf("One by one, clutch does %s tiny tasks a second, base R %s (clutch is %s times as fast).",
+          num(of("clutch")), num(of("base")), times_as(of("clutch"), of("base"))),
       sprintf("mirai does %s (clutch is %s times as fast).", num(of("mirai")), times_as(of("clutch"), of("mirai"))),
-      sprintf("Uneven tasks take %s %% longer than the best schedule in `cluster_map()`, %s %% in `clusterApplyLB()`, %s %% in `parLapply()`.",
-              num(get_median(u, who = "cluster_map")), num(get_median(u, who = "clusterApplyLB")), num(get_median(u, who = "parLapply"))))
+      sprintf(paste("Uneven tasks take %s %% longer than the best schedule in `cluster_map()`, %s %% in",
+          "`clusterApplyLB()`, %s %% in `parLapply()`."),
+              num(over("cluster_map")), num(over("clusterApplyLB")), num(over("parLapply"))))
   })
 
 sections$memory <- list(
@@ -298,9 +338,11 @@ sections$memory <- list(
     t <- read("memory.csv")
     of <- function(who, when) get_median(t, who = who, when = when)
     sentences(
-      sprintf("An idle node of clutch has %s MB of its own, one of base R's PSOCK %s MB, a fork of the session %s MB.", num(of("clutch", "idle")), num(of("base PSOCK", "idle")),
+      sprintf("An idle node of clutch has %s MB of its own, one of base R's PSOCK %s MB, a fork of the session %s MB.",
+          num(of("clutch", "idle")), num(of("base PSOCK", "idle")),
               num(of("base fork", "idle"))),
-      sprintf("After the fit it is %s, %s and %s MB.", num(of("clutch", "after lm")), num(of("base PSOCK", "after lm")), num(of("base fork", "after lm"))))
+      sprintf("After the fit it is %s, %s and %s MB.", num(of("clutch", "after lm")), num(of("base PSOCK", "after lm")),
+          num(of("base fork", "after lm"))))
   })
 
 sections$broadcast <- list(
@@ -316,29 +358,41 @@ sections$broadcast <- list(
     t <- read("broadcast.csv")
     of <- function(how) get_median(t, how = how)
     sentences(
-      sprintf("%s MB to %s nodes: base R's `clusterExport()` takes %s s, on clutch's nodes %s s, `cluster_export()` %s s.", t$mb[[1L]], t$nodes[[1L]],
+      sprintf(paste("%s MB to %s nodes: base R's `clusterExport()` takes %s s, on clutch's nodes %s s,",
+          "`cluster_export()` %s s."), t$mb[[1L]], t$nodes[[1L]],
               num(of("base clusterExport")), num(of("clutch clusterExport")), num(of("clutch cluster_export"))),
-      sprintf("As an argument of `clusterCall()`: base R %s s, clutch %s s.", num(of("base clusterCall")), num(of("clutch clusterCall"))))
+      sprintf("As an argument of `clusterCall()`: base R %s s, clutch %s s.", num(of("base clusterCall")),
+          num(of("clutch clusterCall"))))
   })
 
 sections$recovery <- list(
   title = "Recovery", scripts = "recovery", peers = "mirai",
   no_text = TRUE,
-  question = "A node dies: how soon is it known, and how soon do all answer again? The session dies: how soon are its busy nodes gone?",
+  question = paste("A node dies: how soon is it known, and how soon do all answer again? The session dies: how soon",
+      "are its busy nodes gone?"),
   tables = list(list(
-    caption = "Milliseconds. Base R and mirai replace no node: what is measured there is the whole cluster made anew by hand.",
+    caption = paste("Milliseconds. Base R and mirai replace no node: what is measured there is the whole cluster made",
+        "anew by hand."),
     make = function() {
       t <- read("recovery.csv")
       t$note[is.na(t$note)] <- ""
       data.frame(what = t$what, who = t$who, ms = ifelse(t$note == "", cell(t), t$note), check.names = FALSE)
     })),
-  plots = c("recovery.png" = "Milliseconds until a death is known, until all answer again, and until the nodes of a killed session are gone"),
+  plots = c("recovery.png" = paste("Milliseconds until a death is known, until all answer again, and until the nodes",
+      "of a killed session are gone")),
   shows = function() {
     t <- read("recovery.csv")
     whats <- unique(t$what)
-    of <- function(k, who) { x <- t$median[t$what == whats[[k]] & startsWith(t$who, who)]; if (length(x)) x[[1L]] else NA_real_ }
-    gone <- function(who) { x <- of(4L, who); if (is.na(x)) NA else if (is.infinite(x)) "not while it was waited for" else paste("after", num(x), "ms") }
+    of <- function(k, who) {
+      x <- t$median[t$what == whats[[k]] & startsWith(t$who, who)]
+      if (length(x)) x[[1L]] else NA_real_
+    }
+    gone <- function(who) {
+      x <- of(4L, who)
+      if (is.na(x)) NA else if (is.infinite(x)) "not while it was waited for" else paste("after", num(x), "ms")
+    }
     sentences(
-      sprintf("After a death clutch's nodes all answer again within %s ms; base R's cluster made anew takes %s ms.", num(of(2L, "clutch")), num(of(2L, "base"))),
+      sprintf("After a death clutch's nodes all answer again within %s ms; base R's cluster made anew takes %s ms.",
+          num(of(2L, "clutch")), num(of(2L, "base"))),
       sprintf("The busy nodes of a killed session are gone: clutch %s; base R %s.", gone("clutch"), gone("base")))
   })

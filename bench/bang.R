@@ -1,10 +1,10 @@
-# All-to-all messages: each of N logical processes sends to every other one and waits for all answers, 2 N (N - 1) messages;
-# spread over S nodes, and Erlang's own beside, on one to four schedulers, where `erl` is installed.
+# All-to-all messages: each of N logical processes sends to every other one and waits for all answers, 2 N (N - 1)
+# messages; spread over S nodes, and Erlang's own beside, on one to four schedulers, where `erl` is installed.
 #
-# A logical process is a mailbox on one of the nodes. The nodes are joined by socket_connect() and socket_accept(), each with each.
-# What the processes of one node have to say to those of another travels as one message of pairs (from, to), and is taken apart and
-# answered there pair by pair in vectors: that is how a program in R would do it. Erlang sends each message by itself.
-# QUICK=1: fewer processes.
+# A logical process is a mailbox on one of the nodes. The nodes are joined by socket_connect() and socket_accept(), each
+# with each. What the processes of one node have to say to those of another travels as one message of pairs (from, to),
+# and is taken apart and answered there pair by pair in vectors: that is how a program in R would do it. Erlang sends
+# each message by itself. QUICK=1: fewer processes.
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
@@ -62,7 +62,8 @@ bang <- function(n, at) {
   repeat {
     full <- others[lengths(out[others]) > 0L]
     if (left == 0L && !length(full)) break
-    ready <- clutch::socket_select(mesh$to[c(others, full)], rep(c(FALSE, TRUE), c(length(others), length(full))), timeout = 30)
+    ready <- clutch::socket_select(mesh$to[c(others, full)], rep(c(FALSE, TRUE), c(length(others), length(full))),
+        timeout = 30)
     if (!any(ready)) stop("silence")
     for (o in full[ready[length(others) + seq_along(full)]]) send(o, raw())
     for (o in others[ready[seq_along(others)]]) {
@@ -103,7 +104,8 @@ if (nzchar(erl)) {
                           paste(sizes, collapse = ","), 2), stdout = TRUE)
     as.numeric(sub(".* ", "", out))
   }
-  for (k in schedulers) contenders[[sprintf("Erlang, %d scheduler%s", k, if (k == 1) "" else "s")]] <- local({ k <- k; function() in_erlang(k) })
+  for (k in schedulers) contenders[[sprintf("Erlang, %d scheduler%s", k,
+      if (k == 1) "" else "s")]] <- local({ k <- k; function() in_erlang(k) })
 } else cat("without Erlang (`erl` is not installed; Debian: erlang-base)\n")
 
 raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(names(contenders), r), function(who)
@@ -129,14 +131,18 @@ lines_png("bang.png", sizes, columns(times), "logical processes", "milliseconds 
 picture("bang-heat.png", function() {
   graphics::par(mar = c(4.2, 11, 3, 1), las = 1)
   m <- log10(times)
-  graphics::image(seq_along(sizes), seq_len(ncol(m)), m, col = grDevices::hcl.colors(40, "YlOrRd", rev = TRUE), xaxt = "n",
-                  yaxt = "n", xlab = "logical processes", ylab = "", main = "All-to-all messages: milliseconds of a round")
+  graphics::image(seq_along(sizes), seq_len(ncol(m)), m, col = grDevices::hcl.colors(40, "YlOrRd", rev = TRUE),
+      xaxt = "n",
+                  yaxt = "n", xlab = "logical processes", ylab = "",
+                      main = "All-to-all messages: milliseconds of a round")
   graphics::axis(1, seq_along(sizes), sizes)
   graphics::axis(2, seq_len(ncol(m)), colnames(m))
   graphics::text(row(m), col(m), formatC(times, digits = 3, format = "fg", big.mark = ","), cex = 0.9,
                  col = ifelse(m > min(m) + 0.65 * diff(range(m)), "white", "black"))
 }, 900, 560)
 method("bang",
-  what = "milliseconds of a round in which each of N logical processes has sent to all others and has all answers, 2 N (N - 1) messages",
-  order = "all numbers of nodes and of schedulers once in each repetition, another one first each time; all clusters are there from the beginning",
+  what = paste("milliseconds of a round in which each of N logical processes has sent to all others and has all",
+      "answers, 2 N (N - 1) messages"),
+  order = paste("all numbers of nodes and of schedulers once in each repetition, another one first each time; all",
+      "clusters are there from the beginning"),
   warm = "one round before each, not counted, in R and in Erlang")

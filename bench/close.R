@@ -23,7 +23,8 @@ maker <- list(
     l <- socket_listen(0)
     port <- socket_info(l)$local_port
     list(l = l, pair = function(reset) {
-      a <- socket_connect("localhost", port, open = "a+b", blocking = TRUE, options = socket_options(linger = if (reset) 0))
+      a <- socket_connect("localhost", port, open = "a+b", blocking = TRUE,
+          options = socket_options(linger = if (reset) 0))
       list(peer = a, we = socket_accept(l, open = "a+b", blocking = TRUE))
     })
   })
@@ -77,7 +78,8 @@ for (what in c("resets_seen_by_peer", "bytes_lost", "descriptors_left")) table[[
 cat("connect, accept, end: microseconds a connection, in", reps, "blocks of", block, "\n")
 show(table, "close")
 wide <- function(value) as_matrix(table, "who", "how", value)
-bars_png("close.png", wide("median"), "microseconds a connection", "Connect, accept, end", low = wide("min"), high = wide("max"))
+bars_png("close.png", wide("median"), "microseconds a connection", "Connect, accept, end", low = wide("min"),
+    high = wide("max"))
 cat("goal: no descriptor left:", if (all(table$descriptors_left == 0)) "met" else "MISSED", "\n")
 method("close",
   what = "microseconds to connect, accept and end one connection in this way, both ends in one R process",

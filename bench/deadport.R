@@ -31,7 +31,8 @@ for (r in 0:rounds) for (case in rotated(cases, r + 1L)) {
   f <- ways[[case$how]]
   host <- hosts[[case$host]]
   each <- vapply(case$ports, function(p) us(f(host, p)), 1) / 1000
-  rows[[length(rows) + 1L]] <- data.frame(host = case$host, how = case$how, rep = r, ten_ms = sum(each), one_ms = stats::median(each),
+  rows[[length(rows) + 1L]] <- data.frame(host = case$host, how = case$how, rep = r, ten_ms = sum(each),
+      one_ms = stats::median(each),
                                           p95_ms = stats::quantile(each, 0.95)[[1L]])
 }
 raw <- do.call(rbind, rows)
@@ -49,7 +50,8 @@ wide <- function(value) as_matrix(table, "how", "host", value)
 bars_png("deadport.png", wide("median"), "milliseconds", "Connecting to 10 ports at which nobody listens",
          low = wide("min"), high = wide("max"))
 
-raw <- do.call(rbind, lapply(seq_len(rounds), function(r) do.call(rbind, lapply(rotated(c("127.0.0.1", "localhost"), r), function(h)
+raw <- do.call(rbind, lapply(seq_len(rounds), function(r) do.call(rbind, lapply(rotated(c("127.0.0.1", "localhost"), r),
+    function(h)
   data.frame(host = h, rep = r, ms = us(service_probe(h, 20001:21000)) / 1000)))))
 probe <- spread(raw, "host", "ms")
 cat("service_probe() of 1,000 ports, milliseconds\n")

@@ -13,28 +13,31 @@ before <- c(descriptors(), processes())
 
 herd <- tempfile("herd-")
 if (system2(file.path(R.home("bin"), "R"), c("CMD", "config", "CC"), stdout = FALSE) != 0L ||
-    system(paste(system2(file.path(R.home("bin"), "R"), c("CMD", "config", "CC"), stdout = TRUE), "-O2 -o", herd, "bench/herd.c")) != 0L)
+    system(paste(system2(file.path(R.home("bin"), "R"), c("CMD", "config", "CC"), stdout = TRUE), "-O2 -o", herd,
+        "bench/herd.c")) != 0L)
   stop("bench/herd.c cannot be compiled")
 run <- function(...) { # median, minimum, 90 % quantile, maximum, woken
   out <- suppressWarnings(system2(herd, c(...), stdout = TRUE))
   x <- suppressWarnings(as.numeric(strsplit(paste(out, ""), " ")[[1L]]))
   if (length(x) < 5L) rep(NA_real_, 5L) else x[1:5]
 }
-pretty <- function(m) apply(m, 2, function(x) ifelse(is.na(x), "unsupported", formatC(x, digits = 3, format = "fg", big.mark = ",")))
+pretty <- function(m) apply(m, 2, function(x) ifelse(is.na(x), "unsupported", formatC(x, digits = 3, format = "fg",
+    big.mark = ",")))
 
 # ---- processes that wait on one listener ----
 modes <- c("select", "poll", "epoll", "exclusive", "accept", "reuseport", "io_uring")
 n <- if (quick) c(0, 1, 16, 128, 512) else c(0, 1, 16, 128, 512, 1024, 2048, 4096)
 rounds <- repetitions()
 connects <- 5L
-# `connects` in each round, the modes in turn; over the rounds the median of medians, and the extremes of all connects. More processes
-# than `max` only where `max` names no mode.
+# `connects` in each round, the modes in turn; over the rounds the median of medians, and the extremes of all connects.
+# More processes than `max` only where `max` names no mode.
 measure <- function(n, dups, connects, modes, max = NULL) {
   rows <- list()
   for (k in n) for (r in seq_len(rounds)) for (m in rotated(modes, r)) {
     if (!is.null(max[m]) && !is.na(max[m]) && k > max[m]) next
     x <- run("listener", m, k, dups, connects)
-    rows[[length(rows) + 1L]] <- data.frame(mode = m, n = k, dups = dups, rep = r, us = x[[1L]], min = x[[2L]], p90 = x[[3L]], max = x[[4L]],
+    rows[[length(rows) + 1L]] <- data.frame(mode = m, n = k, dups = dups, rep = r, us = x[[1L]], min = x[[2L]],
+        p90 = x[[3L]], max = x[[4L]],
                                             woken = x[[5L]])
   }
   raw <- do.call(rbind, rows)
@@ -64,7 +67,8 @@ slope <- function(x) vapply(modes, function(m) {
   d <- x[x$mode == m & x$n > 0 & !is.na(x$us), ]
   if (nrow(d) < 2L) NA_real_ else unname(stats::coef(stats::lm(us ~ n, d))[[2L]])
 }, 1)
-# select() sees no descriptor from 1,024 on, so 1,000 copies. Four million copies are for two modes only: they take long to make.
+# select() sees no descriptor from 1,024 on, so 1,000 copies. Four million copies are for two modes only: they take long
+# to make.
 few <- if (quick) c(4, 16) else c(4, 64, 1024, 4096)
 dups <- measure(few, 1000, 1L, modes[1:4], c(poll = 1024, epoll = 1024))
 keep(dups$raw, "herd-dups")
@@ -104,7 +108,8 @@ master$max <- spread(master_raw, c("strategy", "nodes"), "max")$max
 cat("a connect to a listener of clutch's master, by number of its nodes\n")
 show(master, "herd-master")
 
-fits <- data.frame(who = c(modes, "clutch: nodes of a fork server", "clutch: nodes over TCP"), us_per_process = round(c(slope(table),
+fits <- data.frame(who = c(modes, "clutch: nodes of a fork server", "clutch: nodes over TCP"),
+    us_per_process = round(c(slope(table),
   vapply(c("fork_server", "parallel"), function(s) {
     d <- master[master$strategy == s, ]
     unname(stats::coef(stats::lm(us ~ nodes, d))[[2L]])
@@ -126,7 +131,8 @@ waits$socket_select <- vapply(k, function(k) {
   l <- socket_listen(0, slot = FALSE)
   on.exit(close(l))
   port <- socket_info(l)$local_port
-  pairs <- lapply(seq_len(k), function(i) list(socket_connect("127.0.0.1", port, slot = FALSE), socket_accept(l, slot = FALSE)))
+  pairs <- lapply(seq_len(k), function(i) list(socket_connect("127.0.0.1", port, slot = FALSE), socket_accept(l,
+      slot = FALSE)))
   watched <- lapply(pairs, `[[`, 2L)
   socket_write(pairs[[k %/% 2L]][[1L]], as.raw(1))
   Sys.sleep(0.01)
@@ -150,13 +156,16 @@ d <- master[master$strategy == "fork_server" & master$nodes > 0, ]
 for (what in drawn) ys[[what]][["clutch master"]] <- vapply(some, function(x) {
   if (x < min(d$nodes) || x > max(d$nodes)) NA_real_ else exp(stats::approx(log(d$nodes), log(d[[what]]), log(x))$y)
 }, 1)
-lines_png("herd.png", some, ys$us, "processes waiting on the listener (clutch: nodes of the master)", "microseconds of a connect",
+lines_png("herd.png", some, ys$us, "processes waiting on the listener (clutch: nodes of the master)",
+    "microseconds of a connect",
           "Connect to a listener on which many wait", ys$min, ys$max)
 ys <- lines_of(extreme, few)
-lines_png("herd-dups.png", few, ys$us, "processes waiting, each on 1,000 copies of the listener", "microseconds of a connect",
+lines_png("herd-dups.png", few, ys$us, "processes waiting, each on 1,000 copies of the listener",
+    "microseconds of a connect",
           "Connect to a listener of which each process has 1,000 copies", ys$min, ys$max)
 ys <- as.list(waits[-1L])
-lines_png("herd-wait.png", k, Filter(function(y) !all(is.na(y)), ys), "watched sockets, one of them ready", "microseconds of one wait",
+lines_png("herd-wait.png", k, Filter(function(y) !all(is.na(y)), ys), "watched sockets, one of them ready",
+    "microseconds of one wait",
           "One wait, by number of watched sockets")
 
 unlink(herd)
@@ -168,7 +177,8 @@ flat <- vapply(split(master, master$strategy), function(d) d$us[which.max(d$node
 cat(sprintf("goal: a connect to a clutch master is flat: with the most nodes it takes %s times as long as with none: %s\n",
             paste(sprintf("%.2f", flat), collapse = " and "), if (all(flat < 2)) "met" else "MISSED"))
 method("herd",
-  what = paste("microseconds from a non-blocking connect() until it is writable, by herd.c;", connects, "connects in each repetition,",
+  what = paste("microseconds from a non-blocking connect() until it is writable, by herd.c;", connects,
+      "connects in each repetition,",
                "1 where there are copies; after each a pause until all sleep again"),
   order = "in each repetition every way of waiting once, another one first each time",
   warm = "3 connects before each measurement (1 where there are copies)")

@@ -1,4 +1,5 @@
-# Memory that is a node's own (not shared with another process): idle, and after lm on 1e5 x 10. --nodes=16 QUICK=1: fewer.
+# Memory that is a node's own (not shared with another process): idle, and after lm on 1e5 x 10. --nodes=16 QUICK=1:
+# fewer.
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
@@ -17,7 +18,8 @@ contenders <- list(
   "clutch" = list(start = make_cluster, call = call_all, stop = stop_cluster))
 if (has("mirai")) contenders$mirai <- list(
   start = function(n) { mirai::daemons(n); n },
-  call = function(n, f) mirai::collect_mirai(mirai::everywhere(f(), f = f, .min = n)), stop = function(n) mirai::daemons(0))
+  call = function(n, f) mirai::collect_mirai(mirai::everywhere(f(), f = f, .min = n)),
+      stop = function(n) mirai::daemons(0))
 if (has("callr")) contenders[["callr (sessions)"]] <- list(
   start = function(n) lapply(seq_len(n), function(i) callr::r_session$new()),
   call = function(all, f) {
@@ -25,7 +27,8 @@ if (has("callr")) contenders[["callr (sessions)"]] <- list(
     lapply(all, function(s) { s$poll_process(60000); s$read()$result })
   },
   stop = function(all) for (s in all) s$close(grace = 0))
-raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(names(contenders), r), function(who) {
+raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(names(contenders), r),
+    function(who) {
   c <- contenders[[who]]
   cl <- c$start(n)
   pids <- unlist(c$call(cl, Sys.getpid))
@@ -42,7 +45,8 @@ table <- spread(raw, c("who", "when", "nodes"), "mb")
 cat("MB of a node's own\n")
 show(table, "memory")
 wide <- function(value) as_matrix(table, "when", "who", value)
-bars_png("memory.png", wide("median"), "MB of a node's own", "Memory of a node", low = wide("min"), high = wide("max"), zero = TRUE)
+bars_png("memory.png", wide("median"), "MB of a node's own", "Memory of a node", low = wide("min"), high = wide("max"),
+    zero = TRUE)
 method("memory",
   what = sprintf("MB that belong to one node alone (Private_ in smaps_rollup), median of %d nodes", n),
   order = "all contenders once in each repetition, another one first each time",

@@ -1,4 +1,5 @@
-# A node dies: how soon the caller knows, what a replacement costs; the session dies: how soon its busy nodes are gone. QUICK=1: fewer.
+# A node dies: how soon the caller knows, what a replacement costs; the session dies: how soon its busy nodes are gone.
+# QUICK=1: fewer.
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
@@ -100,13 +101,16 @@ killed <- function(start) function() {
 gone <- list(
   base = killed("clusterCall(makeCluster(2), busy, dir)"),
   clutch = killed("clusterCall(make_cluster(2), busy, dir)"))
-if (with_mirai) gone$mirai <- killed(c("mirai::daemons(2)", "m <- list(mirai::mirai(busy(dir), busy = busy, dir = dir), mirai::mirai(busy(dir), busy = busy, dir = dir))",
+if (with_mirai) gone$mirai <- killed(c("mirai::daemons(2)",
+    "m <- list(mirai::mirai(busy(dir), busy = busy, dir = dir), mirai::mirai(busy(dir), busy = busy, dir = dir))",
                                        "Sys.sleep(60)"))
 
 what <- list("the caller knows that a node died" = knows, "all nodes answer again" = back,
-             "a node dies in a map and is replaced: time added" = added, "the session is killed: its busy nodes are gone" = gone)
+             "a node dies in a map and is replaced: time added" = added,
+                 "the session is killed: its busy nodes are gone" = gone)
 raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(names(what), function(w)
-  do.call(rbind, lapply(rotated(names(what[[w]]), r), function(who) data.frame(what = w, who = who, rep = r, ms = what[[w]][[who]]())))))))
+  do.call(rbind, lapply(rotated(names(what[[w]]), r), function(who) data.frame(what = w, who = who, rep = r,
+      ms = what[[w]][[who]]())))))))
 raw <- raw[order(match(raw$what, names(what)), raw$who, raw$rep), ]
 keep(raw, "recovery")
 table <- spread(raw, c("what", "who"), "ms")
@@ -122,8 +126,10 @@ finite$what <- short[match(finite$what, names(what))]
 m <- function(value) as_matrix(finite, "who", "what", value)
 bars_png("recovery.png", m("median"), "milliseconds", "A node dies; the session dies", low = m("min"), high = m("max"))
 method("recovery",
-  what = paste("milliseconds: of a call that kills its own node, until its error is there; from the death of one of two nodes until two",
-               "answer again; added to a map of 40 tasks of 20 ms on two nodes; from SIGKILL of the session until its two nodes,",
+  what = paste("milliseconds: of a call that kills its own node, until its error is there; from the death of",
+               "one of two nodes until two",
+               "answer again; added to a map of 40 tasks of 20 ms on two nodes; from SIGKILL of the session",
+               "until its two nodes,",
                "which compute, have ended"),
   order = "in each repetition each contender once, another one first each time",
   warm = "none but a first call; each repetition has new nodes")

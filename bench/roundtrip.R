@@ -35,7 +35,8 @@ table$times_clutch <- table$median / table$median[table$who == "clutch clusterCa
 cat("one call and back, microseconds\n")
 show(table, "roundtrip")
 wide <- function(value) matrix(table[[value]], 1L, dimnames = list("microseconds", table$who))
-bars_png("roundtrip.png", wide("median"), "microseconds", "One call to one node and back", low = wide("min"), high = wide("max"))
+bars_png("roundtrip.png", wide("median"), "microseconds", "One call to one node and back", low = wide("min"),
+    high = wide("max"))
 
 sizes <- if (quick) 10^(0:7) else round(10^c(0, 1, 2, 3, 3.3, 3.7, 4, 4.3, 4.7, 5, 5.5, 6, 7, 8))
 rows <- list()
@@ -54,12 +55,15 @@ table <- spread(raw, c("who", "bytes"), "s")
 cat("payload there and back, seconds\n")
 show(table, "payload")
 curve <- function(value) lapply(split(table, factor(table$who, names(there))), function(d) d[[value]])
-lines_png("payload.png", sizes, curve("median"), "bytes", "seconds", "A raw vector to one node and back", curve("min"), curve("max"))
+lines_png("payload.png", sizes, curve("median"), "bytes", "seconds", "A raw vector to one node and back", curve("min"),
+    curve("max"))
 
 for (cl in clusters) stopCluster(cl)
 if ("mirai" %in% names(one)) { mirai::daemons(0); mirai::daemons(0, .compute = "direct") }
 if (exists("session")) session$close()
 method("roundtrip",
-  what = "microseconds of clusterCall(cl, identity, 1) on a cluster of one node, or what comes nearest to it; blocks of calls",
+  what = paste("microseconds of clusterCall(cl, identity, 1) on a cluster of one node, or what comes nearest to it;",
+      "blocks of calls"),
   order = "a block of each in each repetition, another one first each time",
-  warm = sprintf("%d calls of each before (callr: %d); of each size of a payload one repetition", calls %/% reps, calls %/% 10L %/% reps))
+  warm = sprintf("%d calls of each before (callr: %d); of each size of a payload one repetition", calls %/% reps,
+      calls %/% 10L %/% reps))

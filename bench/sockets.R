@@ -56,7 +56,8 @@ show(wide, "sockets")
 all_ms <- utils::read.csv(report("sockets-spread.csv"))
 all_ms$what <- paste0(sub("list of ", "", all_ms$what), ifelse(all_ms$xdr, "\nxdr", "\nnative"))
 m <- function(value) 1000 * as_matrix(all_ms, "who", "what", value)
-bars_png("sockets.png", signif(m("median"), 2), "milliseconds", "An object there and back over TCP", low = m("min"), high = m("max"))
+bars_png("sockets.png", signif(m("median"), 2), "milliseconds", "An object there and back over TCP", low = m("min"),
+    high = m("max"))
 cat("descriptors left:", descriptors() - before, "\n")
 cat("goal: not slower than base R's sockets with", mb, "MB:",
     if (all(wide$base_is_times[grepl("MB", wide$what)] >= 1)) "met" else "MISSED", "\n")

@@ -1,6 +1,6 @@
-# From nothing to every node having answered a call. Contenders take turns within each repetition, another first each time; each
-# is gone before the next begins. --sizes=2,8,64 --reps=3 --only=clutch,base
-# QUICK=1: fewer nodes and repetitions.
+# From nothing to every node having answered a call. Contenders take turns within each repetition, another first each
+# time; each is gone before the next begins. --sizes=2,8,64 --reps=3 --only=clutch,base QUICK=1: fewer nodes and
+# repetitions.
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
@@ -14,7 +14,8 @@ of_connections <- connections_left() - 1L
 answered <- function(cl) clusterCall(cl, Sys.getpid)
 # `max`: more nodes take too long here; `cannot`: more are impossible
 contenders <- list(
-  "base, sequential" = list(start = function(n) makePSOCKcluster(n, setup_strategy = "sequential"), stop = stopCluster, max = 64,
+  "base, sequential" = list(start = function(n) makePSOCKcluster(n, setup_strategy = "sequential"), stop = stopCluster,
+      max = 64,
                             cannot = of_connections),
   "base, parallel" = list(start = makePSOCKcluster, stop = stopCluster, max = 120, cannot = of_connections),
   "base, fork" = list(start = makeForkCluster, stop = stopCluster, max = 120, cannot = of_connections),
@@ -32,8 +33,8 @@ if (has("mirai")) # ready: everywhere() has run on each daemon
   contenders[["mirai"]] <- list(start = function(n) { mirai::daemons(n); n },
                                 ready = function(n) mirai::collect_mirai(mirai::everywhere(Sys.getpid(), .min = n)),
                                 stop = function(x) mirai::daemons(0), max = 64)
-# Sessions, not a cluster: all are started before the first is waited for. callr collects the ends of all children, so that R
-# says at its own end that it could not end those of makeForkCluster(): they have ended long before.
+# Sessions, not a cluster: all are started before the first is waited for. callr collects the ends of all children, so
+# that R says at its own end that it could not end those of makeForkCluster(): they have ended long before.
 if (has("callr"))
   contenders[["callr (sessions)"]] <- list(
     start = function(n) lapply(seq_len(n), function(i) callr::r_session$new(wait = FALSE)),
@@ -79,7 +80,8 @@ show(table, "startup")
 m <- as_matrix(table, "who", "nodes")
 for (k in intersect(c("clutch, cold", "clutch, warm"), rownames(m))) {
   cat("times as long as", k, "\n")
-  show(data.frame(nodes = sizes, round(t(m) / m[k, ], 1), check.names = FALSE), paste0("startup-ratio-", sub(".* ", "", k)))
+  show(data.frame(nodes = sizes, round(t(m) / m[k, ], 1), check.names = FALSE), paste0("startup-ratio-", sub(".* ", "",
+      k)))
 }
 # those of a few nodes only are in the table
 drawn <- rownames(m)[rowSums(!is.na(m)) > 2L | nrow(t(m)) < 4L]
@@ -88,6 +90,8 @@ lines_png("startup.png", sizes, by_who("median"), "nodes", "seconds", "Start of 
           by_who("min"), by_who("max"))
 method("startup",
   what = "seconds from the call that makes the cluster until each node has answered one call",
-  order = "all contenders once in each repetition, another one first each time; the nodes of one have ended before the next begins",
-  warm = paste("none but what the names say: 'cold' ends the fork server before each start, 'warm' has one that made a node before.",
+  order = paste("all contenders once in each repetition, another one first each time; the nodes of one have ended",
+      "before the next begins"),
+  warm = paste("none but what the names say: 'cold' ends the fork server before each start, 'warm' has one that",
+               "made a node before.",
                "The packages of all contenders are loaded"))

@@ -11,7 +11,8 @@ itself <- function(i) i
 how <- list("of the workspace" = itself, "made within another" = local(function(i) i, new.env()))
 cases <- expand.grid(who = names(clusters), f = names(how), stringsAsFactors = FALSE)
 for (cl in clusters) for (f in how) clusterApplyLB(cl, 1:500, f)
-raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(seq_len(nrow(cases)), r), function(i) {
+raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(seq_len(nrow(cases)), r),
+    function(i) {
   cl <- clusters[[cases$who[i]]]
   f <- how[[cases$f[i]]]
   data.frame(f = cases$f[i], who = cases$who[i], rep = r, tasks_a_second = n / seconds(clusterApplyLB(cl, seq_len(n), f)))
