@@ -222,7 +222,7 @@ sections$bang <- list(
       out <- crossed(t, "processes", "who", "processes")
       out[["the text of 2006, a Mac of four cores"]] <- beside(out$processes, c(
         "50" = "a picture without figures: 50 to 1,500 processes on 1 to 16 schedulers",
-        "700" = "four schedulers win from 800 processes on; 32 are very slow"))
+        "800" = "four schedulers win from 800 processes on; 32 are very slow"))
       out$processes <- num(out$processes)
       out
     })),
