@@ -54,7 +54,7 @@ wide$base_is_times <- wide$base / wide$clutch
 cat("there and back, seconds (median of", rounds, "rounds)\n")
 show(wide, "sockets")
 all_ms <- utils::read.csv(report("sockets-spread.csv"))
-all_ms$what <- paste0(sub("list of ", "", all_ms$what), ifelse(all_ms$xdr, "\nxdr", "\nnative"))
+all_ms$what <- paste0(sub("list of | of(?= doubles)", "", all_ms$what, perl = TRUE), ifelse(all_ms$xdr, "\nxdr", "\nnative"))
 m <- function(value) 1000 * as_matrix(all_ms, "who", "what", value)
 bars_png("sockets.png", signif(m("median"), 2), "milliseconds", "An object there and back over TCP", low = m("min"),
     high = m("max"))
