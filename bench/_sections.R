@@ -5,6 +5,8 @@
 # bench/report/.
 
 num <- function(x) ifelse(is.na(x), "-", trimws(formatC(signif(x, 3), digits = 3, format = "fg", big.mark = ",")))
+# Counts are not rounded to three digits: 4,096
+count <- function(x) ifelse(is.na(x), "-", trimws(formatC(round(x), format = "d", big.mark = ",")))
 # "0.17 (0.15 to 0.21)"
 cell <- function(t) ifelse(is.na(t$median), "-", sprintf("%s (%s to %s)", num(t$median), num(t$min), num(t$max)))
 times_as <- function(x, y) num(x / y)
@@ -82,7 +84,7 @@ herd_table <- function(file, text) function() {
   out <- crossed(t, "n", "mode", "waiting")
   out[["the text, select (other machine): mean (least)"]] <- vapply(as.character(out$waiting), function(k)
     if (is.null(text[[k]])) "-" else sprintf("%s (%s)", num(1000 * text[[k]][[2L]]), num(1000 * text[[k]][[1L]])), "")
-  out$waiting <- num(out$waiting)
+  out$waiting <- count(out$waiting)
   out
 }
 sections$herd <- list(
@@ -97,8 +99,8 @@ sections$herd <- list(
          make = herd_table("herd-dups.csv", herd_text$copies)),
     list(caption = "Processes woken by one connection (no text reports it).", make = function() {
       t <- read("herd.csv")
-      out <- crossed(t[t$n %in% c(1, 128, max(t$n)), ], "n", "mode", "waiting", text = function(t) num(t$woken))
-      out$waiting <- num(out$waiting)
+      out <- crossed(t[t$n %in% c(1, 128, max(t$n)), ], "n", "mode", "waiting", text = function(t) count(t$woken))
+      out$waiting <- count(out$waiting)
       out
     }),
     list(caption = paste("Nodes of clutch share no listener with their master: microseconds of a connect to a",
@@ -107,7 +109,8 @@ sections$herd <- list(
       t <- read("herd-master.csv")
       names(t)[names(t) == "us"] <- "median"
       out <- crossed(t, "nodes", "strategy", "nodes")
-      out$nodes <- num(out$nodes)
+      out <- out[order(out$nodes), ]
+      out$nodes <- count(out$nodes)
       names(out) <- sub("^parallel$", "over TCP", sub("^fork_server$", "of a fork server", names(out)))
       out
     }),
@@ -133,10 +136,10 @@ sections$herd <- list(
     sentences(
       sprintf(paste("With %s processes a connect takes %s us where they wait by `select`, %s by `poll`, %s by",
           "`epoll`; %s where each is registered exclusively, %s in a blocking `accept`."),
-              num(n), num(of("select")), num(of("poll")), num(of("epoll")), num(of("exclusive")), num(of("accept"))),
+              count(n), num(of("select")), num(of("poll")), num(of("epoll")), num(of("exclusive")), num(of("accept"))),
       sprintf("A connect to a listener of clutch's master takes %s us with no nodes and %s us with %s.",
           num(m$us[m$nodes == 0]),
-              num(m$us[which.max(m$nodes)]), num(max(m$nodes))))
+              num(m$us[which.max(m$nodes)]), count(max(m$nodes))))
   })
 
 sections$deadport <- list(
@@ -176,9 +179,9 @@ sections$close <- list(
                     "close one direction, nor reset."),
     make = function() {
       t <- read("close.csv")
-      out <- data.frame(how = t$how, who = t$who, us = cell(t), connections = num(t$connections), states = t$states,
-                        "resets seen by the peer" = num(t$resets_seen_by_peer),
-                            "descriptors left" = num(t$descriptors_left),
+      out <- data.frame(how = t$how, who = t$who, us = cell(t), connections = count(t$connections), states = t$states,
+                        "resets seen by the peer" = count(t$resets_seen_by_peer),
+                            "descriptors left" = count(t$descriptors_left),
                         "the text of 2008 (Haskell's Network.HTTP on a Mac)" = "", check.names = FALSE)
       last <- ncol(out)
       out[[last]] <- beside(out$how,
@@ -197,16 +200,16 @@ sections$close <- list(
   plots = c("close.png" = "Microseconds to connect, accept and end, by how it ends"),
   shows = function() {
     t <- read("close.csv")
-    left <- function(who) num(sum(t$descriptors_left[t$who == who]))
+    left <- function(who) count(sum(t$descriptors_left[t$who == who]))
     u <- t[t$how == "unread data", ]
     sentences(
       sprintf("Of %s connections of clutch %s descriptors are left, of %s of base R %s.",
-          num(sum(t$connections[t$who == "clutch"])), left("clutch"),
-              num(sum(t$connections[t$who == "base"])), left("base")),
+          count(sum(t$connections[t$who == "clutch"])), left("clutch"),
+              count(sum(t$connections[t$who == "base"])), left("base")),
       sprintf("Ended with unread bytes, the peer sees %s of %s connections of base R reset, and %s of %s of clutch.",
-              num(u$resets_seen_by_peer[u$who == "base"]), num(u$connections[u$who == "base"]),
-                  num(u$resets_seen_by_peer[u$who == "clutch"]),
-              num(u$connections[u$who == "clutch"])))
+              count(u$resets_seen_by_peer[u$who == "base"]), count(u$connections[u$who == "base"]),
+                  count(u$resets_seen_by_peer[u$who == "clutch"]),
+              count(u$connections[u$who == "clutch"])))
   })
 
 sections$bang <- list(
@@ -223,7 +226,7 @@ sections$bang <- list(
       out[["the text of 2006, a Mac of four cores"]] <- beside(out$processes, c(
         "50" = "a picture without figures: 50 to 1,500 processes on 1 to 16 schedulers",
         "800" = "four schedulers win from 800 processes on; 32 are very slow"))
-      out$processes <- num(out$processes)
+      out$processes <- count(out$processes)
       out
     })),
   plots = c("bang.png" = "Milliseconds of a round against processes; a band from the least to the greatest",
@@ -236,7 +239,7 @@ sections$bang <- list(
     e <- best("^Erlang")
     k <- best("^clutch")
     sentences(
-      sprintf("With %s processes (%s messages) clutch is fastest on %s: %s ms.", num(n), num(2 * n * (n - 1)),
+      sprintf("With %s processes (%s messages) clutch is fastest on %s: %s ms.", count(n), count(2 * n * (n - 1)),
           sub("clutch, ", "", k$who), num(k$median)),
       if (nrow(e)) sprintf("Erlang is fastest on %s: %s ms.", sub("Erlang, ", "", e$who), num(e$median)))
   })
@@ -255,7 +258,7 @@ sections$roundtrip <- list(
       for (k in c("median", "min", "max")) t[[k]] <- 1000 * t[[k]]
       t <- t[t$bytes %in% 10^(0:8), ]
       out <- crossed(t, "bytes", "who", "bytes")
-      out$bytes <- num(out$bytes)
+      out$bytes <- count(out$bytes)
       out
     }),
     list(caption = paste("R's `serialize()` to another R process and `unserialize()` of what it sends back, over TCP,",
@@ -306,7 +309,7 @@ sections$tasks <- list(
     }),
     list(caption = "The scheduler alone, with stub nodes that answer at once.", make = function() {
       t <- read("tasks-engine.csv")
-      data.frame("stub nodes" = num(t$stub_nodes), "nanoseconds a task" = num(t$ns), check.names = FALSE)
+      data.frame("stub nodes" = count(t$stub_nodes), "nanoseconds a task" = num(t$ns), check.names = FALSE)
     })),
   plots = c("tasks.png" = "Tiny tasks a second, one by one",
       "tasks-uneven.png" = "Who did what when: uneven tasks on two nodes of clutch"),
