@@ -24,6 +24,16 @@
 
 #include "../core/os.h"
 
+uint64_t clu_os_now_coarse(void) {
+#if defined(CLOCK_MONOTONIC_COARSE)
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#else
+  return clu_os_now();
+#endif
+}
+
 uint64_t clu_os_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
