@@ -366,6 +366,27 @@ test_that("a cluster whose fork server was killed gets new nodes from a new one"
   expect_error(cluster_map(cl, 1:3, sqrt), class = "clutch_stopped")
 })
 
+test_that("new nodes have their cluster's environment, whoever the new fork server was started for", {
+  linux_only()
+  old <- Sys.getenv("FOO", NA)
+  on.exit(if (is.na(old)) Sys.unsetenv("FOO") else Sys.setenv(FOO = old))
+  Sys.setenv(FOO = "first")
+  fork_server_stop(all = TRUE)
+  a <- make_cluster(1)
+  on.exit(stop_cluster(a), add = TRUE)
+  Sys.setenv(FOO = "second", FOO_TOO = "only now")
+  on.exit(Sys.unsetenv("FOO_TOO"), add = TRUE)
+  p <- pids(a)
+  tools::pskill(server_pid(a), 9L)
+  expect_true(eventually(!any(alive(p))))
+  b <- suppressMessages(make_cluster(1))
+  on.exit(stop_cluster(b), add = TRUE)
+  env <- function(cl) unlist(cluster_map(cl, c("FOO", "FOO_TOO"), Sys.getenv))
+  expect_identical(env(b), c("second", "only now"))
+  expect_identical(env(a), c("first", ""))
+  expect_identical(server_pid(a), server_pid(b))
+})
+
 test_that("an element is started at most 1 + retries times, whatever dies", {
   linux_only()
   cl <- make_cluster(3)
