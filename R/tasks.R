@@ -223,7 +223,7 @@ task_error <- function(t, f, k, value, label = NULL) {
   if (why == 1L) {
     d <- t$deaths[[format(f$cause[[k]])]]
     if (is.null(d)) d <- list(how = "it is gone", kind = "died", pid = NA_integer_, signal = NA_integer_, status = NA_integer_)
-    text <- if (is.na(node)) sprintf("%s was not done: %s", what, d$how)
+    text <- if (is.na(node) || is.na(d$pid)) sprintf("%s was not done: %s", what, d$how)
       else sprintf("%s%s%s: node %d (pid %d) died while it was at it: %s", what, at, again, node, d$pid, d$how)
     return(make(c(if (d$kind == "memory") "clutch_task_memory", "clutch_task_died"), text, pid = d$pid, signal = d$signal, status = d$status))
   }

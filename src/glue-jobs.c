@@ -108,6 +108,7 @@ SEXP ffi_job_end(SEXP job, SEXP wait) {
   if (busy && Rf_asReal(wait) > 0) clu_pump_for(all_in_step, handles, clu_in_seconds(wait));
   clu_job_tell_end(t, handles, j);
   clu_job_forget(j);
+  clu_tasks_limit_memory(t, handles);
   return R_NilValue;
 }
 

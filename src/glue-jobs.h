@@ -72,6 +72,7 @@ struct tasks {
   int n;
   tjob *jobs;
   uint64_t numbers, looked_at_memory;
+  double limit;        /* bytes that a node may have; 0: no limit */
   int causes;
   death *deaths;       /* not told to R yet */
   size_t ndeaths, capdeaths;
@@ -106,6 +107,7 @@ void clu_take_results(tjob *j, SEXP prot);
 /* Does what the engine wants. Only where it may send, it may jump. */
 void clu_tasks_act(tasks *t, SEXP handles, int may_send);
 void clu_tasks_look_at_endings(tasks *t);
+void clu_tasks_limit_memory(tasks *t, SEXP handles);
 /* Nodes are told that nothing more will come of it; it is taken out of the engine. */
 void clu_job_tell_end(tasks *t, SEXP handles, tjob *j);
 void clu_job_forget(tjob *j);

@@ -143,6 +143,10 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
 
 static void look_at_nodes(tasks *t, SEXP handles);
 
+static void limit_node(tasks *t, clu_node *nd, tnode *at) {
+  if (nd && nd->id == at->id) clu_node_limit(nd, (uint64_t)t->limit);
+}
+
 /* From now on node `index` (from 1) has its part in the work. NA: it is dead and has to be replaced; FALSE: stopped. */
 SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   tasks *t = clu_get_tasks(x);
@@ -155,6 +159,7 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   t->nodes[i].id = nd->id;
   t->nodes[i].over_memory = t->nodes[i].killed = 0;
   nd->tasks = &t->nodes[i];
+  limit_node(t, nd, &t->nodes[i]);
   if (clu_engine_up(t->e, i, clu_node_claim(nd)) != CLU_OK) clu_raise("memory", "not enough memory");
   return Rf_ScalarLogical(TRUE);
 }
@@ -208,6 +213,7 @@ SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP o
   t->jobs = j;
   R_SetExternalPtrAddr(out, j);
   j->self = out;
+  clu_tasks_limit_memory(t, R_ExternalPtrProtected(x));
   clu_count_handle(1);
   UNPROTECT(2);
   return out;
@@ -220,12 +226,18 @@ static void look_at_nodes(tasks *t, SEXP handles) {
   for (int i = 0; i < t->n; i++) {
     tnode *at = &t->nodes[i];
     clu_node *nd;
+    uint64_t id;
     int cause;
     if (!at->id) continue;
     nd = clu_tasks_node(handles, i);
     if (nd && nd->id == at->id && nd->state <= CLU_NODE_READY) continue;
+    id = at->id;
     at->id = 0;
     cause = ++t->causes;
+    if (nd && nd->id == id && t->limit > 0) {
+      clu_await_reason(nd); /* one that had too much is not tried again */
+      if (nd->over_limit) at->over_memory = 1;
+    }
     if (nd && nd->tasks == at) nd->tasks = NULL;
     clu_engine_down(t->e, i, cause, !at->over_memory, nd && !nd->server && !nd->child);
     if (t->ndeaths == t->capdeaths) {
@@ -250,17 +262,24 @@ void clu_tasks_look_at_endings(tasks *t) {
   }
 }
 
-static void look_at_memory(tasks *t, SEXP handles) {
+/* The limit of the nodes' memory is the least of those of the jobs under way. Their fork server sees to it, also while the
+ * session does other things; of nodes without one this does. */
+void clu_tasks_limit_memory(tasks *t, SEXP handles) {
   uint64_t now = clu_os_now();
   double least = 0;
   for (tjob *j = t->jobs; j; j = j->next)
     if (j->max_memory > 0 && clu_job_left(j->job) && (least == 0 || j->max_memory < least)) least = j->max_memory;
+  if (least != t->limit) {
+    t->limit = least;
+    for (int i = 0; i < t->n; i++)
+      if (t->nodes[i].id) limit_node(t, clu_tasks_node(handles, i), &t->nodes[i]);
+  }
   if (least == 0 || now - t->looked_at_memory < MEMORY_EVERY) return;
   t->looked_at_memory = now;
   for (int i = 0; i < t->n; i++) {
     tnode *at = &t->nodes[i];
     clu_node *nd = at->id ? clu_tasks_node(handles, i) : NULL;
-    if (!nd || nd->id != at->id || at->over_memory || clu_engine_at(t->e, i, NULL) == 0) continue;
+    if (!nd || nd->id != at->id || nd->server || at->over_memory || clu_engine_at(t->e, i, NULL) == 0) continue;
     if ((double)clu_os_process_memory(nd->pid) <= least) continue;
     at->over_memory = 1;
     clu_tasks_kill(nd, at);
@@ -406,7 +425,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
     uint64_t now, next;
     int64_t wait = SLICE;
     look_at_nodes(t, handles);
-    look_at_memory(t, handles);
+    clu_tasks_limit_memory(t, handles);
     clu_tasks_act(t, handles, 1);
     clu_tasks_look_at_endings(t);
     if (j) clu_take_results(j, R_ExternalPtrProtected(job));

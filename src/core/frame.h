@@ -49,7 +49,7 @@ enum clu_kind {
   CLU_K_APPLIED,  /* seq: number of the settings; payload: empty, or the error's text */
   CLU_K_SPAWNED,  /* seq: the node; payload: u64 pid */
   CLU_K_REFUSED,  /* seq: the node; payload: the error's text */
-  CLU_K_EXITED,   /* seq: the node; payload: u32 by_signal, u32 code */
+  CLU_K_EXITED,   /* seq: the node; payload: u32 by_signal, u32 code, u32 1 = it had more memory than its limit */
   CLU_K_SIGNALLED,/* seq: the node: the CANCEL was delivered */
   CLU_K_BYE,      /* idle for too long */
   /* tasks, see glue-tasks.h. Master to node */
@@ -60,6 +60,8 @@ enum clu_kind {
   CLU_K_RESULT,   /* seq: the task */
   CLU_K_RELAY,    /* seq: the task under way; payload: output or a condition of it */
   CLU_K_BELL,     /* there are results in the ring */
+  /* master to fork server */
+  CLU_K_LIMIT,    /* seq: the node; payload: u64 bytes of memory, with more of which it is killed; 0: no limit */
   CLU_K_AFTER_LAST
 };
 

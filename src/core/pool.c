@@ -96,6 +96,13 @@ int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint6
   return CLU_OK;
 }
 
+void clu_node_limit(clu_node *nd, uint64_t bytes) {
+  unsigned char body[8];
+  if (nd->state > CLU_NODE_READY || !nd->server || nd->limit == bytes) return;
+  clu_put64(body, bytes);
+  if (clu_server_send(nd->server, CLU_K_LIMIT, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK) nd->limit = bytes;
+}
+
 void clu_node_push(clu_node *nd) { clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd); }
 
 clu_claim *clu_node_claim(const clu_node *nd) {

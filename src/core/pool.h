@@ -94,6 +94,8 @@ struct clu_node {
   clu_pid pid;
   clu_exit how;
   int how_known;
+  uint64_t limit;     /* bytes that it may have; 0: no limit */
+  int over_limit;     /* it had more and was killed */
   int stopping;       /* it was told to stop */
   char *refusal;      /* why it could not be started */
   uint64_t born, over;
@@ -163,6 +165,8 @@ clu_req *clu_node_first(clu_node *nd);
 clu_blob *clu_node_take(clu_node *nd, clu_req *r);
 /* Gives up the requests of `owner`; with 0, all. */
 void clu_node_cancel(clu_node *nd, uint64_t owner);
+/* From now on its server ends it when it has more than so many bytes; 0: no limit. Of one without a server nobody does. */
+void clu_node_limit(clu_node *nd, uint64_t bytes);
 /* Whether no stale request is left and no cancel is under way. */
 int clu_node_in_step(const clu_node *nd);
 /* Whether it has something to answer. */

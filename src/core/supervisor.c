@@ -9,10 +9,13 @@ typedef struct clu_sv_node {
   clu_pid pid;
   int slot;
   uint64_t kill_at; /* 0: never */
+  uint64_t limit;   /* bytes of memory; 0: none */
+  int over_limit;   /* and so killed */
   char leaf[16];    /* its folder in the supervisor's own */
 } clu_sv_node;
 
 static const uint64_t MS = 1000000u;
+static const uint64_t MEMORY_EVERY = 20000000u; /* ns between looks at the memory of nodes with a limit */
 
 int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, const char *tmp,
                         char *const *exec, uint64_t idle_ns, clu_err *e) {
@@ -95,10 +98,11 @@ static void reap(clu_supervisor *sv) {
     while (i < sv->n && sv->nodes[i].pid != pid) i++;
     if (clu_os_reap(pid, i < sv->n, &how) == CLU_AGAIN) break;
     if (i < sv->n) {
-      unsigned char body[8];
+      unsigned char body[12];
       char tmp[1024], gone[1040];
       clu_put32(body, (uint32_t)how.by_signal);
       clu_put32(body + 4, (uint32_t)how.code);
+      clu_put32(body + 8, (uint32_t)sv->nodes[i].over_limit);
       /* who hears of the end finds no folder any more, and does not wait until all in it is removed */
       snprintf(tmp, sizeof tmp, "%s/%s", sv->tmp, sv->nodes[i].leaf);
       snprintf(gone, sizeof gone, "%s-gone", tmp);
@@ -147,7 +151,8 @@ static int add_node(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, cons
   nd->id = id;
   nd->pid = pid;
   nd->slot = slot;
-  nd->kill_at = 0;
+  nd->kill_at = nd->limit = 0;
+  nd->over_limit = 0;
   sv->n++;
   return CLU_OK;
 }
@@ -305,6 +310,9 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
         nd->kill_at = clu_os_now() + grace * MS;
     }
     return 0;
+  case CLU_K_LIMIT:
+    if ((nd = find(sv, m->seq)) && m->body && m->body->size == 8) nd->limit = clu_get64(m->body->data);
+    return 0;
   case CLU_K_QUIT:
     ev->what = CLU_SV_END;
     return 1;
@@ -313,9 +321,24 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
   }
 }
 
-/* Kills whoever has outstayed its grace; nanoseconds until the next deadline, -1 for none. */
+/* Kills whoever has more memory than it may. Whether there is somebody with a limit. */
+static int memory_limits(clu_supervisor *sv, uint64_t now) {
+  int some = 0, look = now - sv->looked_at_memory >= MEMORY_EVERY;
+  for (int i = 0; i < sv->n; i++) {
+    clu_sv_node *nd = &sv->nodes[i];
+    if (!nd->limit || nd->over_limit) continue;
+    some = 1;
+    if (!look || clu_os_process_memory(nd->pid) <= (int64_t)nd->limit) continue;
+    nd->over_limit = 1;
+    clu_os_kill(nd->pid, CLU_SIG_KILL, 1);
+  }
+  if (look) sv->looked_at_memory = now;
+  return some;
+}
+
+/* Kills whoever has outstayed its grace, or has too much; nanoseconds until the next deadline, -1 for none. */
 static int64_t deadlines(clu_supervisor *sv) {
-  uint64_t now = clu_os_now(), next = 0;
+  uint64_t now = clu_os_now(), next = memory_limits(sv, now) ? sv->looked_at_memory + MEMORY_EVERY : 0;
   for (int i = 0; i < sv->n; i++) {
     clu_sv_node *nd = &sv->nodes[i];
     if (!nd->kill_at) continue;

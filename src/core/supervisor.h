@@ -26,6 +26,7 @@ typedef struct clu_supervisor {
   char *tmp;           /* own temporary folder: that of a node is made in it */
   char *const *exec;   /* program and arguments of a node started by exec, NULL-terminated */
   uint64_t idle_ns, idle_since;
+  uint64_t looked_at_memory; /* when it was asked how much the nodes have */
   uint64_t quiet_ns;   /* CLU_SV_QUIET comes once, after so long without nodes; 0: never. The caller's to set */
   unsigned interest;
 } clu_supervisor;

@@ -49,6 +49,7 @@ TEST(the_kinds_keep_their_numbers) {
   CHECK_INT_EQ(CLU_K_SPAWN, 9);
   CHECK_INT_EQ(CLU_K_BYE, 21);
   CHECK_INT_EQ(CLU_K_RELAY, 26);
+  CHECK_INT_EQ(CLU_K_LIMIT, 28);
 }
 
 TEST(a_header_survives_the_trip) {

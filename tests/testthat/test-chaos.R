@@ -1,5 +1,5 @@
-# Maps while things die: from a printed seed, elements that crash, quit, hang, fail, eat memory or are slow, and
-# from outside SIGKILL, SIGSTOP and SIGCONT to nodes at random. Every map has to end with all values, or the errors
+# Maps while things die: from a printed seed, elements that crash, quit, hang, fail, eat memory, use up all descriptors or
+# are slow, tasks that are submitted and cancelled, and from outside SIGKILL, SIGSTOP and SIGCONT to nodes at random. Every map has to end with all values, or the errors
 # that it should have, each element started no more often than promised, and nothing left.
 #
 # CLUTCH_SEED repeats a run as far as the system allows; CLUTCH_EVENTS: how many things go wrong ('make chaos': 10,000).
@@ -25,6 +25,16 @@ chaotic <- function(i, what, dir) {
   switch(what[[i]], fine = NULL, slow = Sys.sleep(0.005), error = stop("meant"), kill = tools::pskill(Sys.getpid(), 9L),
          segv = tools::pskill(Sys.getpid(), 11L), quit = quit("no", 5), hang = repeat {}, deaf = Sys.sleep(100),
          memory = { x <- numeric(8e6); repeat { x[[1L]] <- 1; x <- c(x, x[1:4e6]) } },
+         full = { # no descriptor is free when the result leaves
+           system2("prlimit", c("--pid", Sys.getpid(), "--nofile=40:"), stdout = FALSE, stderr = FALSE)
+           held <- list()
+           repeat {
+             con <- tryCatch(suppressWarnings(file("/dev/null", "r")), error = function(e) NULL)
+             if (is.null(con)) break
+             held <- c(held, list(con))
+           }
+           on.exit({ for (con in held) close(con); system2("prlimit", c("--pid", Sys.getpid(), "--nofile=1024:"), stdout = FALSE, stderr = FALSE) })
+         },
          says = { message("said"); warning("warned") })
   i * 10
 }
@@ -35,6 +45,7 @@ test_that("whatever dies, every element has its value or its own error, and noth
   set.seed(chaos_seed)
   old <- options(clutch.task_grace = 0.5)
   on.exit(options(old))
+  requireNamespace("later", quietly = TRUE) # cluster_submit() would load it, and it has descriptors of its own
   invisible(gc())
   stop_cluster(make_cluster(1))
   invisible(gc())
@@ -45,8 +56,8 @@ test_that("whatever dies, every element has its value or its own error, and noth
   while (events < events_wanted) {
     n <- sample(20:150, 1L)
     outside <- sample(c(TRUE, FALSE), 1L)
-    what <- sample(c("fine", "slow", "error", "kill", "segv", "quit", "hang", "deaf", "memory", "says"), n, replace = TRUE,
-                   prob = c(60, 15, 3, 2, 2, 2, 0.7, 0.7, 0.3, 5))
+    what <- sample(c("fine", "slow", "error", "kill", "segv", "quit", "hang", "deaf", "memory", "full", "says"), n, replace = TRUE,
+                   prob = c(60, 15, 3, 2, 2, 2, 0.7, 0.7, 0.3, 0.7, 5))
     retries <- if (outside) 8L else sample(0:2, 1L) # so that nobody dies of what was done to it from outside alone
     dir <- tempfile("chaos-")
     dir.create(dir)
@@ -54,6 +65,10 @@ test_that("whatever dies, every element has its value or its own error, and noth
     log <- tempfile()
     if (outside) start_tormentor(server, mark, log)
     began <- clutch:::clock()
+    tasks <- lapply(seq_len(sample(0:4, 1L)), function(i) cluster_submit(cl, { Sys.sleep(pause); i }, .globals = list(i = i, pause = stats::runif(1, 0, 0.05)), .retries = 8))
+    gone <- stats::runif(length(tasks)) < 0.5
+    if (outside && any(gone)) Sys.sleep(0.02) # so that some have begun
+    for (i in which(gone)) gone[[i]] <- cancel(tasks[[i]]) # FALSE: it had ended
     r <- suppressMessages(suppressWarnings(cluster_map(cl, seq_len(n), chaotic, what = what, dir = dir, .retries = retries, .timeout = 1.5,
       .max_memory = 400e6, .on_error = "continue", .chunk = sample(list(NULL, 1, 5), 1L)[[1L]])))
     took <- clutch:::clock() - began
@@ -67,6 +82,8 @@ test_that("whatever dies, every element has its value or its own error, and noth
     expect_true(all(value[!bad & !late]), label = state)
     expect_true(all(failed[bad]), label = state)
     expect_true(outside || !any(late[!bad]), label = state)
+    for (i in seq_along(tasks)) expect_identical(tryCatch(collect(tasks[[i]]), clutch_task_cancelled = function(e) "gone"),
+                                                 if (gone[[i]]) "gone" else i, label = state)
     starts <- file.size(file.path(dir, seq_len(n)))
     starts[is.na(starts)] <- 0
     expect_true(all(starts <= retries + 1), label = state)
@@ -75,15 +92,15 @@ test_that("whatever dies, every element has its value or its own error, and noth
     x <- runif(1)
     alive_now <- cluster_map(cl, 1:3, function(i, x) x, x = x) # the next gets its own answers
     expect_identical(alive_now, list(x, x, x), label = state)
-    events <- events + sum(bad) + if (file.exists(log)) length(readLines(log)) else 0
+    events <- events + sum(bad | what == "full") + sum(gone) + if (file.exists(log)) length(readLines(log)) else 0
     unlink(dir, recursive = TRUE)
   }
   p <- pids(cl)
   expect_true(all(vapply(p, function(k) identical(readLines(sprintf("/proc/%d/task/%d/children", server, server), warn = FALSE) != "", TRUE), NA)))
   stop_cluster(cl)
   expect_true(eventually(!any(alive(p))))
-  rm(cl)
-  invisible(gc())
+  rm(cl, tasks)
+  for (k in 1:2) invisible(gc())
   expect_identical(c(open_fds(), .Call(clutch:::ffi_live_handles)), before)
 })
 

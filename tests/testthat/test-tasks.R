@@ -369,6 +369,22 @@ test_that("time and memory have limits, of one element", {
   })
 })
 
+test_that("memory is limited also while the session does other things", {
+  linux_only()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  eat <- function() { x <- list(); repeat { x <- c(x, list(numeric(1e6) + 1)); Sys.sleep(0.001) } }
+  t <- cluster_submit(cl, eat(), .globals = list(eat = eat), .max_memory = 150e6)
+  other <- cluster_submit(cl, { Sys.sleep(0.1); "fine" })
+  p <- pids(cl)
+  expect_true(eventually(!all(alive(p)))) # nobody asks for the task
+  e <- tryCatch(collect(t), clutch_task_memory = identity)
+  expect_match(conditionMessage(e), "max_memory", fixed = TRUE)
+  expect_identical(collect(other), "fine")
+  # without a limit there is none any more
+  expect_identical(cluster_map_dbl(cl, 1:2, function(i) { x <- numeric(3e7) + 1; Sys.sleep(0.1); x[[1]] }), c(1, 1))
+})
+
 test_that("a node that does not react when time is up is killed and replaced", {
   linux_only()
   old <- options(clutch.task_grace = 0.3)
