@@ -164,7 +164,8 @@ node_lost <- function(t, d) {
   t$deaths[[format(d$cause)]] <- list(how = how, kind = kind, pid = if (is.null(i)) NA_integer_ else i$pid, rank = d$index,
                               signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
                               status = if (isFALSE(i$by_signal)) i$code else NA_integer_)
-  if (!is.null(i) && (d$killed || i$state == "dead")) replace_dead(t, d$index)
+  if (is.null(i)) .Call(ffi_tasks_attach, t$ptr, d$index) # its successor
+  else if (d$killed || i$state == "dead") replace_dead(t, d$index)
 }
 
 # How a node ended; `info` is its cluster's.
