@@ -22,7 +22,7 @@ help:
 	@echo "make test          C unit tests, fuzzing, testthat, R CMD check; 'make test-c', 'test-r', 'check' do one"
 	@echo "                   (test-c: T=frame ARGS=-v    test-r: FILTER=cores)"
 	@echo "make fuzz          10 minutes of fuzzing a decoder (T=frames SECONDS=600 SEED=1)"
-	@echo "make chaos         minutes of deaths, stops and interrupts while maps run (EVENTS=10000 SEED=1)"
+	@echo "make chaos         deaths, stops, interrupts and load while maps run, half an hour (EVENTS=10000 SEED=1)"
 	@echo "make bench         all measurements in bench/"
 	@echo "make report        the same, written to bench/report/README.md (QUICK=1 in minutes, ONLY=herd,tasks)"
 	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"

@@ -154,17 +154,18 @@ TURNS <- c(time = 0L, done = 1L, deaths = 2L, relay = 3L, failed = 4L, no_node =
 
 node_lost <- function(t, d) {
   i <- d$info
-  how <- if (is.null(i)) "it is gone"
+  how <- if (is.null(i)) "it was replaced, since it did not give up what it was told to"
     else if (d$over_memory) "it took more memory than `.max_memory` allows and was ended"
     else if (d$killed) "it did not react when time was up and was ended"
     else if (i$state == "stopped") "the cluster was stopped"
     else death_text(i, t$info)
   kind <- if (d$over_memory || grepl("out-of-memory", how, fixed = TRUE)) "memory" else "died"
   t$latest <- how
-  t$deaths[[format(d$cause)]] <- list(how = how, kind = kind, pid = i$pid, rank = d$index,
+  t$deaths[[format(d$cause)]] <- list(how = how, kind = kind, pid = if (is.null(i)) NA_integer_ else i$pid, rank = d$index,
                               signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
                               status = if (isFALSE(i$by_signal)) i$code else NA_integer_)
-  if (d$killed || (!is.null(i) && i$state == "dead")) replace_dead(t, d$index)
+  if (is.null(i)) .Call(ffi_tasks_attach, t$ptr, d$index) # its successor
+  else if (d$killed || i$state == "dead") replace_dead(t, d$index)
 }
 
 # How a node ended; `info` is its cluster's.

@@ -2,12 +2,15 @@
 #include "glue-node.h"
 #include "glue.h"
 
+#include <Rembedded.h>
 #include <Rversion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/join.h"
 #include "core/supervisor.h"
+
+#define LAST_GRACE 2000000000u /* ns that it has to end by itself when the connection has ended; as in core/pool.c */
 
 static clu_pid parent; /* the session that has started it; 0: not known, or on another machine */
 
@@ -102,6 +105,10 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
   rc = clu_join_cluster(&j, &c, &m, &e);
   clu_os_wipe(secret, sizeof secret);
   if (rc != CLU_OK) return Rf_mkString(e.text[0] ? e.text : clu_code_text(rc));
+  if (!parent) { /* nobody near can end it: whatever it is doing when the master has gone, or has given it up, is not wanted */
+    clu_os_on_term(-1, R_TempDir);
+    clu_os_follow_peer(c.fd, LAST_GRACE);
+  }
   settings = PROTECT(clu_unserialize(m.body, 0));
   timeout = Rf_asReal(part(settings, "timeout"));
   /* as long as base R's 30 days is no limit: the end of the connection is what counts */

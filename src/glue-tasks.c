@@ -473,7 +473,7 @@ SEXP ffi_tasks_deaths(SEXP x) {
     SET_VECTOR_ELT(one, 1, Rf_ScalarInteger(d.cause));
     SET_VECTOR_ELT(one, 2, Rf_ScalarLogical(d.over_memory));
     SET_VECTOR_ELT(one, 3, Rf_ScalarLogical(d.killed));
-    if (nd) {
+    if (nd && nd->state > CLU_NODE_READY) { /* else a call has put another in its place */
       clu_await_reason(nd);
       SET_VECTOR_ELT(one, 4, clu_node_info(nd));
     }

@@ -29,7 +29,7 @@ typedef struct node {
   int why;              /* CLU_END_TIMEOUT or CANCELLED */
   int killed;
   int prev, next;       /* in the list of hungry nodes; -1 ends it */
-  int hungry;
+  int hungry;           /* 2: it has nothing at all */
   int lprev, lnext;     /* in the list of those that have something which may be taken back */
   int loaded;
 } node;
@@ -62,7 +62,7 @@ struct clu_job {
 struct clu_engine {
   node *nodes;
   int n, up;
-  int hungry, hungry_last;
+  int hungry, hungry_last, idle_last; /* those that have nothing at all come before those that have room, the longest waiting first */
   int loaded;
   clu_job *jobs, *waiting, *waiting_last;
   uint64_t next_id, grace, deadline;
@@ -76,6 +76,7 @@ struct clu_engine {
 int clu_eng_room(void *array, size_t *cap, size_t n, size_t size);
 /* The k-th unit that a node has. */
 static inline unit *nth(const node *nd, uint32_t k) { return &nd->q[(nd->head + k) & (nd->cap - 1)]; }
+/* Whether it is in the list of those that are to get something, and where. */
 void clu_eng_set_hungry(clu_engine *e, int i, int yes);
 void clu_eng_set_loaded(clu_engine *e, int i, int yes);
 void clu_eng_list_job(clu_engine *e, clu_job *j);

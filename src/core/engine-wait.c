@@ -21,26 +21,34 @@ int clu_eng_room(void *array, size_t *cap, size_t n, size_t size) {
 
 void clu_eng_set_hungry(clu_engine *e, int i, int yes) {
   node *nd = &e->nodes[i];
+  int after;
+  if (yes && nd->at == 0) yes = 2;
   if (nd->hungry == yes) return;
-  nd->hungry = yes;
-  if (yes) {
-    nd->prev = e->hungry_last;
-    nd->next = -1;
-    if (e->hungry_last >= 0)
-      e->nodes[e->hungry_last].next = i;
+  if (nd->hungry) {
+    if (e->idle_last == i) e->idle_last = nd->prev;
+    if (nd->prev >= 0)
+      e->nodes[nd->prev].next = nd->next;
     else
-      e->hungry = i;
-    e->hungry_last = i;
-    return;
+      e->hungry = nd->next;
+    if (nd->next >= 0)
+      e->nodes[nd->next].prev = nd->prev;
+    else
+      e->hungry_last = nd->prev;
   }
-  if (nd->prev >= 0)
-    e->nodes[nd->prev].next = nd->next;
+  nd->hungry = yes;
+  if (!yes) return;
+  after = yes == 2 ? e->idle_last : e->hungry_last;
+  nd->prev = after;
+  nd->next = after >= 0 ? e->nodes[after].next : e->hungry;
+  if (after >= 0)
+    e->nodes[after].next = i;
   else
-    e->hungry = nd->next;
+    e->hungry = i;
   if (nd->next >= 0)
-    e->nodes[nd->next].prev = nd->prev;
+    e->nodes[nd->next].prev = i;
   else
-    e->hungry_last = nd->prev;
+    e->hungry_last = i;
+  if (yes == 2) e->idle_last = i;
 }
 
 void clu_eng_set_loaded(clu_engine *e, int i, int yes) {

@@ -73,7 +73,7 @@ clu_engine *clu_engine_new(uint64_t grace) {
   clu_engine *e = calloc(1, sizeof *e);
   if (!e) return NULL;
   e->grace = grace;
-  e->hungry = e->hungry_last = e->loaded = -1;
+  e->hungry = e->hungry_last = e->idle_last = e->loaded = -1;
   e->deadline = UINT64_MAX;
   return e;
 }

@@ -303,7 +303,11 @@ void clu_os_end_self(void);
  * ended already. Where the system cannot do that, CLU_UNSUPPORTED. Windows: that, but what clu_os_spawn()
  * started ends with its parent anyway. */
 int clu_os_follow_parent(clu_pid parent);
-/* From now on CLU_SIG_TERM ends this process at once, and when its parent is no longer `parent` the
+/* From now on a thread watches the connection `fd`. When the other side has ended it, or it is broken, and this process is
+ * still there `grace_ns` later, it gets CLU_SIG_TERM. CLU_LIMIT: no thread can be started. Only on Linux, elsewhere
+ * CLU_UNSUPPORTED. */
+int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns);
+/* From now on CLU_SIG_TERM ends this process at once, and when its parent is no longer `parent` (-1: in any case) the
  * folder `tmp` and all in it is removed as its last act; if it leads a process group, that ends with
  * it. In a process forked by this one it just ends that. Async-signal-safe inside. `tmp` is copied;
  * NULL: the default action again. Windows: CLU_UNSUPPORTED; nothing is told before the end. */

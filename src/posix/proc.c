@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/prctl.h>
@@ -225,6 +228,50 @@ int clu_os_follow_parent(clu_pid parent) {
   return getppid() == (pid_t)parent ? CLU_UNSUPPORTED : CLU_DEAD;
 #endif
 }
+
+#if defined(__linux__)
+static struct {
+  int fd;
+  struct timespec grace;
+} peer;
+
+static void *watch_peer(void *unused) {
+  struct pollfd p;
+  (void)unused;
+  p.fd = peer.fd;
+  p.events = POLLRDHUP; /* and what is always told: errors, the end in both directions */
+  do p.revents = 0;
+  while (poll(&p, 1, -1) <= 0);
+  nanosleep(&peer.grace, NULL);
+  kill(getpid(), SIGTERM);
+  return NULL;
+}
+
+int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns) {
+  pthread_attr_t attr;
+  pthread_t thread;
+  sigset_t all, old;
+  int failed;
+  peer.fd = fd;
+  peer.grace.tv_sec = (time_t)(grace_ns / 1000000000u);
+  peer.grace.tv_nsec = (long)(grace_ns % 1000000000u);
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attr, 1 << 17);
+  sigfillset(&all); /* signals are for R's thread */
+  pthread_sigmask(SIG_BLOCK, &all, &old);
+  failed = pthread_create(&thread, &attr, watch_peer, NULL);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  pthread_attr_destroy(&attr);
+  return failed ? CLU_LIMIT : CLU_OK;
+}
+#else
+int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns) {
+  (void)fd;
+  (void)grace_ns;
+  return CLU_UNSUPPORTED;
+}
+#endif
 
 static clu_pid term_parent, term_self;
 static char *term_tmp;

@@ -427,6 +427,12 @@ int clu_os_follow_parent(clu_pid parent) {
 
 /* ---- signals: there are none ---- */
 
+int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns) {
+  (void)fd;
+  (void)grace_ns;
+  return CLU_UNSUPPORTED;
+}
+
 int clu_os_on_term(clu_pid parent, const char *tmp) {
   (void)parent;
   return tmp ? CLU_UNSUPPORTED : CLU_OK;

@@ -36,18 +36,39 @@ TEST(one_by_one_with_a_second_one_waiting) {
   clu_job *j = job(e, 6, 0, 1, 0);
   for (int i = 0; i < 2; i++) CHECK_INT_EQ(clu_engine_up(e, i, &w[i]), CLU_OK);
   CHECK(sends(e, 0, 0, 1, 1));
-  CHECK(sends(e, 0, 1, 1, 2));
-  CHECK(sends(e, 1, 2, 1, 1));
+  CHECK(sends(e, 1, 1, 1, 1));
+  CHECK(sends(e, 0, 2, 1, 2));
   CHECK(sends(e, 1, 3, 1, 2));
   CHECK(next_is(e, 0, CLU_ACT_NONE));
   /* the second node is done with its first, of a second's work, and gets another */
   CHECK(clu_claim_start(&w[1], 1));
   CHECK_INT_EQ(clu_engine_answer(e, 1, 1, 0, 1000000000, 0, &end), 1);
-  CHECK(end.why == CLU_END_ANSWER && end.element == 2 && end.node == 1 && end.attempt == 1);
+  CHECK(end.why == CLU_END_ANSWER && end.element == 1 && end.node == 1 && end.attempt == 1);
   CHECK(sends(e, 1, 4, 1, 3));
   CHECK(next_is(e, 0, CLU_ACT_NONE));
   CHECK_INT_EQ(clu_job_left(j), 5);
   CHECK_INT_EQ(clu_job_waiting(j), 1);
+  clu_engine_free(e);
+}
+
+/* Nobody may ask again for long: the session computes. */
+TEST(who_has_nothing_to_do_is_served_before_who_has_only_room) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w[3] = {0, 0, 0};
+  for (int i = 0; i < 3; i++) clu_engine_up(e, i, &w[i]);
+  for (int i = 0; i < 3; i++) { /* jobs that come one after the other, none of them begun */
+    job(e, 1, 0, 0, 0);
+    CHECK(sends(e, i, 0, 1, 1));
+  }
+  /* the one that was first to be idle again, and one that is new */
+  for (int i = 0; i < 3; i++) CHECK(clu_claim_start(&w[i], 1));
+  CHECK_INT_EQ(clu_engine_answer(e, 2, 1, 0, 5000, 0, &end), 1);
+  CHECK_INT_EQ(clu_engine_answer(e, 1, 1, 0, 5000, 0, &end), 1);
+  clu_engine_down(e, 0, 1, 0, 0);
+  while (clu_engine_ended(e, &end)) continue;
+  clu_engine_up(e, 0, &w[0]);
+  job(e, 3, 0, 1, 0);
+  CHECK(sends(e, 2, 0, 1, 2) && sends(e, 1, 1, 1, 2) && sends(e, 0, 2, 1, 2));
   clu_engine_free(e);
 }
 

@@ -91,3 +91,126 @@ test_that("a host that ssh does not reach is an error that says so", {
   expect_s3_class(e, "clutch_start")
   expect_match(conditionMessage(e), "node 1 on nosuchalias.invalid.*exit status 255")
 })
+
+# ---- maps and tasks on nodes of another host ----
+
+# What an attempt leaves, that is processes and temporary folders on the other host, is known by what nodes say of themselves.
+far_cluster <- function(s, hosts = c("far1", "far2")) make_cluster(hosts, master = "127.0.0.1", rshcmd = paste("ssh -F", s$config))
+traces_of <- function(cl) parallel::clusterCall(cl, function() c(Sys.getpid(), tempdir()))
+nothing_left_of <- function(traces) {
+  eventually(!any(alive(as.integer(vapply(traces, `[[`, "", 1L)))) && !any(file.exists(vapply(traces, `[[`, "", 2L))))
+}
+
+test_that("maps and tasks on nodes behind ssh: values, random numbers, output, errors, replacements", {
+  linux_only()
+  s <- own_sshd()
+  if (is.null(s)) skip("no sshd can be run here")
+  on.exit(s$stop())
+  cl <- far_cluster(s)
+  cluster_setup(cl, ready <- 17)
+  left <- traces_of(cl)
+  expect_identical(cluster_map_dbl(cl, 1:2000, function(i, p) i^p + ready, p = 2, .globals = FALSE), (1:2000)^2 + 17)
+  near <- make_cluster(2)
+  draw <- function(i) rnorm(2)
+  expect_identical(cluster_map(cl, 1:50, draw, .seed = 42), cluster_map(near, 1:50, draw, .seed = 42))
+  stop_cluster(near)
+  seen <- character()
+  out <- capture.output(withCallingHandlers(r <- cluster_map(cl, 1:4, function(i) {
+    if (i == 1) Sys.sleep(0.3)
+    cat("out", i, "\n")
+    message("msg ", i)
+    i
+  }, .chunk = 1), message = function(m) { seen <<- c(seen, conditionMessage(m)); invokeRestart("muffleMessage") }))
+  expect_identical(r, as.list(1:4))
+  expect_identical(out, sprintf("out %d ", 1:4))
+  expect_identical(seen, sprintf("msg %d\n", 1:4))
+  e <- tryCatch(cluster_map(cl, 1:3, function(i) if (i == 2) stop("oops") else i), clutch_task_error = identity)
+  expect_identical(e$element, 2)
+  expect_match(conditionMessage(e), "oops")
+  expect_identical(collect_all(lapply(1:6, function(i) cluster_submit(cl, i^2))), as.list((1:6)^2))
+
+  # a node that dies is started again over there, and prepared; its element is tried again
+  r <- cluster_map(cl, 1:6, function(i) {
+    if (i == 2 && clutch::task_attempt() == 1L) tools::pskill(Sys.getpid(), 9L)
+    c(i, clutch::task_attempt(), ready, nzchar(Sys.getenv("SSH_CONNECTION")))
+  }, .retries = 1, .globals = FALSE)
+  expect_identical(vapply(r, `[[`, 1, 1L), as.numeric(1:6))
+  expect_identical(r[[2L]][[2L]], 2)
+  # what was with a node on another host counts as begun when that dies
+  expect_true(all(vapply(r, `[[`, 1, 2L) <= 2))
+  expect_true(all(vapply(r, function(x) x[[3L]] == 17 && x[[4L]] == 1, NA)))
+  killed <- left
+  left <- traces_of(cl)
+  expect_length(setdiff(lapply(left, `[[`, 1L), lapply(killed, `[[`, 1L)), 1L)
+  e <- tryCatch(cluster_map(cl, 1:2, function(i) if (i == 2) quit("no", 3) else i), clutch_task_died = identity)
+  expect_identical(e$status, 3L)
+  cluster_walk(cl, 1:2, identity)
+  left <- c(left, traces_of(cl))
+  stop_cluster(cl)
+  expect_true(nothing_left_of(left))
+})
+
+test_that("a task behind ssh whose time is up, or that is cancelled, costs its node, which ends there in whatever it computes", {
+  linux_only()
+  s <- own_sshd()
+  if (is.null(s)) skip("no sshd can be run here")
+  old <- options(clutch.task_grace = 0.3, clutch.cancel_grace = 0.3)
+  on.exit({options(old); s$stop()})
+  cl <- far_cluster(s)
+  before <- traces_of(cl)
+  expect_warning(r <- cluster_map(cl, 1:6, function(i) { if (i == 2) repeat {}; i }, .timeout = 1, .on_error = "continue", .chunk = 1))
+  expect_s3_class(r[[2L]], "clutch_task_timeout")
+  fine <- vapply(r[-2L], is.integer, NA)
+  expect_true(all(fine))
+  after <- traces_of(cl)
+  replaced <- before[!vapply(before, `[[`, "", 1L) %in% vapply(after, `[[`, "", 1L)]
+  expect_length(replaced, 1L)
+  expect_true(nothing_left_of(replaced))
+  # cancelled, then maps: they do with the other node until the grace is over and there is a new one
+  t <- cluster_submit(cl, repeat {})
+  expect_false(resolved(t))
+  expect_true(cancel(t))
+  expect_error(collect(t), class = "clutch_task_cancelled")
+  expect_identical(cluster_map(cl, 1:6, identity), as.list(1:6))
+  expect_true(eventually({ cluster_walk(cl, 1:2, identity); identical(cluster_status(cl)$state, c("idle", "idle")) }))
+  stop_cluster(cl)
+  expect_true(nothing_left_of(c(before, after)))
+  # cancelled, then a call: the node is replaced by that; what waited there is done by the new one
+  one <- far_cluster(s, "far1")
+  before <- traces_of(one)
+  t <- cluster_submit(one, repeat {})
+  behind <- cluster_submit(one, 1)
+  cancel(t)
+  expect_warning(expect_true(works(one)), class = "clutch_node_replaced")
+  expect_identical(collect(behind), 1)
+  expect_identical(cluster_map(one, 1:3, identity), as.list(1:3))
+  # stopped in the middle of a task
+  t <- cluster_submit(one, repeat {})
+  after <- cluster_status(one)$pid
+  stop_cluster(one)
+  expect_true(nothing_left_of(before))
+  expect_true(eventually(!any(alive(after))))
+})
+
+test_that("Ctrl-C in a map on nodes behind ssh leaves a cluster that works, and a killed session nothing that computes", {
+  linux_only()
+  s <- own_sshd()
+  if (is.null(s)) skip("no sshd can be run here")
+  on.exit(s$stop())
+  script <- start_script(c(
+    sprintf("cl <- make_cluster(c('far1', 'far2'), master = '127.0.0.1', rshcmd = %s)", deparse1(paste("ssh -F", s$config))),
+    "options(clutch.task_grace = 0.3)", "pids <- unlist(parallel::clusterCall(cl, Sys.getpid))", "for (k in 1:3) {",
+    "  system(sprintf('(sleep 0.%d; kill -INT %d) > /dev/null 2>&1 &', k + 1, Sys.getpid()))",
+    "  r <- tryCatch({ cluster_map(cl, 1:10, function(i, k) { if (k == 2) repeat {}; Sys.sleep(if (k == 1) 0.02 else 100); i }, k = k)",
+    "                  Sys.sleep(10); 'not interrupted' }, interrupt = function(e) 'interrupted')",
+    "  stopifnot(identical(r, 'interrupted'))", "  x <- runif(1)",
+    "  stopifnot(identical(cluster_map(cl, 1:4, function(i, x) c(i, x), x = x), lapply(1:4, function(i) c(i, x))))",
+    "  pids <- c(pids, unlist(parallel::clusterCall(cl, Sys.getpid)))", "}",
+    "cat('pids=', paste(unique(pids), collapse = ' '), '\\n', sep = '')", "t <- cluster_submit(cl, repeat {})", "cat('done\\n')", "Sys.sleep(100)"))
+  expect_done(script)
+  p <- as.integer(strsplit(trimws(value_of(script, "pids")), " ")[[1L]])
+  expect_true(eventually(sum(alive(p)) == 2L)) # those that were replaced have ended
+  tools::pskill(script$pid, 9L)
+  expect_true(eventually(!any(alive(p))))
+  expect_true(ends(script))
+})

@@ -522,6 +522,16 @@ test_that("resolved() and collect() are those of other packages for what is no t
   expect_error(collect(1), "no applicable method")
 })
 
+test_that("tasks that are submitted one after the other are all begun while nodes are idle, also when the session computes", {
+  of_each_strategy(function(cl) {
+    marks <- tempfile(c("a", "b"))
+    t <- lapply(marks, function(mark) cluster_submit(cl, { file.create(mark); Sys.sleep(60) }))
+    expect_true(eventually(all(file.exists(marks)))) # nothing of the cluster's is called meanwhile
+    lapply(t, cancel)
+    unlink(marks)
+  })
+})
+
 test_that("a task to which nothing refers is cancelled, and nothing is left of it", {
   linux_only()
   cl <- make_cluster(2)
