@@ -81,7 +81,7 @@ chaos: build
 test-r: build
 	@echo; echo "== testthat"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-r
-	@$(WITH_LIB) tools/run-tests.sh $(RESULTS)/test-r $(FILTER)
+	@$(WITH_LIB) tools/run-tests.sh $(RESULTS)/test-r $(if $(FILTER),"$(FILTER)")
 
 check: deps-vignettes
 	@echo; echo "== R CMD check"

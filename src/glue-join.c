@@ -86,10 +86,10 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
     if (clu_os_follow_parent(parent) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
   }
   if (slot) {
-    void *p = NULL;
-    if (clu_os_shared_map(3, sizeof(clu_shared), &p, NULL) == CLU_OK) {
-      b.cancel = &((clu_shared *)p)->cancel[atoi(slot)];
-      b.claim = &((clu_shared *)p)->claim[atoi(slot)];
+    clu_shared *p;
+    if (clu_shared_map(&p, 3, NULL) == CLU_OK) {
+      b.cancel = &p->cancel[atoi(slot)];
+      b.claim = &p->claim[atoi(slot)];
       b.ring = clu_shared_ring(p, atoi(slot));
     }
     clu_os_close(3);

@@ -107,18 +107,18 @@ SEXP ffi_node_begin(void) {
 
 /* A node started by exec: descriptor 3 is its socket, 4 the shared memory. */
 SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
-  void *p;
+  clu_shared *p;
   clu_err e = {0, 0, ""};
   clu_birth b;
   char *above;
   memset(&b, 0, sizeof b);
   b.fd = 3;
   b.parent = clu_os_getppid();
-  if (clu_os_shared_map(4, sizeof(clu_shared), &p, &e) != CLU_OK) clu_raise_err(&e);
+  if (clu_shared_map(&p, 4, &e) != CLU_OK) clu_raise_err(&e);
   clu_os_close(4);
   clu_os_set_cloexec(3);
-  b.cancel = &((clu_shared *)p)->cancel[Rf_asInteger(slot)];
-  b.claim = &((clu_shared *)p)->claim[Rf_asInteger(slot)];
+  b.cancel = &p->cancel[Rf_asInteger(slot)];
+  b.claim = &p->claim[Rf_asInteger(slot)];
   b.ring = clu_shared_ring(p, Rf_asInteger(slot));
   snprintf(b.tmp, sizeof b.tmp, "%s", CHAR(STRING_ELT(tmp, 0)));
   clu_node_born(&b);

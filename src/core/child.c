@@ -30,11 +30,12 @@ void clu_children_fini(clu_children *set) {
 }
 
 int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
-  void *p;
   if (!set->shared) {
-    int rc = clu_os_shared_new(sizeof *set->shared, &p, &set->slots_fd, e);
-    if (rc != CLU_OK) return rc;
-    set->shared = p;
+    int rc = clu_shared_new(&set->shared, &set->slots_fd, e);
+    if (rc != CLU_OK) {
+      set->slots_fd = CLU_NO_FD;
+      return rc;
+    }
     set->used = calloc(CLU_SLOTS, 1);
     if (!set->used) {
       drop_slots(set);

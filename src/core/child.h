@@ -8,8 +8,8 @@
 #ifndef CLUTCH_CHILD_H
 #define CLUTCH_CHILD_H
 
-#include "claim.h"
 #include "os.h"
+#include "shared.h"
 
 typedef struct clu_child clu_child;
 

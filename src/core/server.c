@@ -127,9 +127,8 @@ static clu_node *node_of(clu_server *s, uint64_t id) {
 /* Without it all works, but nothing that a node has not started can be taken back. */
 static void take_shared(clu_server *s) {
   clu_fd fd = clu_chan_take_fd(&s->chan);
-  void *p;
   if (fd == CLU_NO_FD) return;
-  if (!s->shared && clu_os_shared_map(fd, sizeof *s->shared, &p, NULL) == CLU_OK) s->shared = p;
+  if (!s->shared) clu_shared_map(&s->shared, fd, NULL);
   clu_os_close(fd);
 }
 

@@ -19,7 +19,6 @@ static const uint64_t MEMORY_EVERY = 20000000u; /* ns between looks at the memor
 
 int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, const char *tmp,
                         char *const *exec, uint64_t idle_ns, clu_err *e) {
-  void *p;
   int rc;
   memset(sv, 0, sizeof *sv);
   sv->chan.fd = sv->signals = sv->slots_fd = sv->output = sv->errors = CLU_NO_FD;
@@ -36,9 +35,10 @@ int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, cons
   clu_os_set_blocking(control, 0);
   if ((rc = clu_chan_init(&sv->chan, control, INT64_MAX, 1)) != CLU_OK)
     return clu_fail(e, rc, 0, "not enough memory");
-  if ((rc = clu_os_shared_new(sizeof *sv->shared, &p, &sv->slots_fd, e)) != CLU_OK)
+  if ((rc = clu_shared_new(&sv->shared, &sv->slots_fd, e)) != CLU_OK) {
+    sv->slots_fd = CLU_NO_FD;
     return rc;
-  sv->shared = p;
+  }
   if ((rc = clu_os_watch_start(&sv->signals, e)) != CLU_OK) return rc;
   if (!(sv->poller = clu_poller_new(e))) return CLU_SYS;
   sv->interest = CLU_READ;

@@ -8,8 +8,8 @@
 #define CLUTCH_SUPERVISOR_H
 
 #include "chan.h"
-#include "claim.h"
 #include "os.h"
+#include "shared.h"
 
 struct clu_sv_node;
 

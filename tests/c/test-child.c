@@ -71,7 +71,7 @@ TEST(a_slot_is_kept_until_its_process_has_ended_and_nobody_looks_at_it) {
   clu_children_fini(&set);
 }
 
-TEST(memory_that_is_larger_than_a_file_may_be_is_an_error_and_no_signal) {
+TEST(where_a_file_may_not_be_so_large_there_is_less_of_the_memory) {
   struct rlimit r;
   clu_children set;
   clu_err e = {0, 0, ""};
@@ -81,7 +81,13 @@ TEST(memory_that_is_larger_than_a_file_may_be_is_an_error_and_no_signal) {
   r.rlim_cur = sizeof(clu_shared) - 1;
   REQUIRE(setrlimit(RLIMIT_FSIZE, &r) == 0);
   clu_children_init(&set);
-  CHECK_INT_EQ(clu_child_slot(&set, &slot, &fd, &e), CLU_SYS);
+  CHECK_INT_EQ(clu_child_slot(&set, &slot, &fd, &e), CLU_OK);
+  atomic_store(&set.shared->claim[CLU_SLOTS - 1], 7);
+  CHECK(clu_shared_ring(set.shared, slot) == NULL);
+  clu_child_slot_free(&set, slot);
+  r.rlim_cur = 4096;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &r) == 0);
+  CHECK_INT_EQ(clu_child_slot(&set, &slot, &fd, &e), CLU_SYS); /* an error and no signal */
   CHECK(strstr(e.text, "ulimit -f"));
   clu_children_fini(&set);
 }

@@ -132,3 +132,11 @@ test_that("the kernel's count is that of our control group, of either version, a
   put("sys/fs/cgroup/memory/a/b/memory.oom_control", "oom_kill_disable 0", "under_oom 0", "oom_kill 3")
   expect_identical(count(), 3)
 })
+
+test_that("where files may not be large there is less shared memory, and all works", {
+  linux_only()
+  s <- start_limited("ulimit -f 4096 || exit 1", c("for (strategy in c('fork_server', 'parallel')) {", "cl <- make_cluster(2, strategy)",
+    "stopifnot(identical(cluster_map_dbl(cl, 1:5000, sqrt), sqrt(1:5000)))",
+    "stopifnot(identical(parallel::clusterCall(cl, identity, 1), list(1, 1)))", "stop_cluster(cl)", "}", "cat('done\\n')"))
+  expect_done(s)
+})
