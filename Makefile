@@ -14,7 +14,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/.build/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-bench deps-vignettes build install demo test test-c test-fuzz fuzz chaos test-r check bench test-newer-r test-windows doc clean
+.PHONY: help deps deps-bench deps-vignettes build install demo test test-c test-fuzz fuzz chaos test-r check bench report test-newer-r test-windows doc clean
 .NOTPARALLEL:
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make fuzz          10 minutes of fuzzing a decoder (T=frames SECONDS=600 SEED=1)"
 	@echo "make chaos         deaths, stops, interrupts and load while maps run, half an hour (EVENTS=10000 SEED=1)"
 	@echo "make bench         all measurements in bench/"
+	@echo "make report        the same, written to bench/report/README.md (QUICK=1 in minutes, ONLY=herd,tasks)"
 	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"
 	@echo "make install       installs into R's library"
 	@echo "make deps          installs what is missing (all of the above do it first)"
@@ -87,10 +88,14 @@ check: deps-vignettes
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/check
 	@$(RSCRIPT) tools/check.R $(RESULTS)/check
 
-# Every script in bench/ but those whose name begins with _, which are for the others.
+# Every script in bench/ but those whose name begins with _, which are for the others, and the one that runs them for the report.
 bench: build deps-bench
-	@rc=0; for f in $$(ls bench/*.R | grep -v '/_'); do \
+	@rc=0; for f in $$(ls bench/*.R | grep -vE '/(_|report[.])'); do \
 	  echo; echo "== $$f"; $(WITH_LIB) $(RSCRIPT) $$f || rc=1; done; exit $$rc
+
+# To be committed with what it found: 15 minutes on two cores that do nothing else, 4 with QUICK=1.
+report: build deps-bench
+	@$(WITH_LIB) $(RSCRIPT) bench/report.R $(if $(ONLY),--only=$(ONLY))
 
 test-newer-r:
 	@tools/newer-r.sh $(FILTER)

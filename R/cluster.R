@@ -137,9 +137,14 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
     # a warm server may end just now, because it was idle for too long, or was killed
     if (.Call(ffi_server_info, server$handle)$state != "ended") stop(e)
   })
-  renew <- function(left) server_ready(server_for(server_spec, whole_env), left())
-  if (is.null(handles)) handles <- hatch(renew(left))
-  info$renew <- renew
+  if (is.null(handles)) handles <- hatch(server_ready(server_for(server_spec, whole_env), left()))
+  info$renew <- function(left) {
+    server <- server_ready(server_for(server_spec, whole_env), left())
+    wanted <- share_env(whole_env, n)
+    wanted[["PWD"]] <- info$settings$wd
+    info$settings[c("env_set", "env_unset")] <- env_changes(wanted, server$env) # it may be one that was started for another cluster
+    server
+  }
   as_cluster(info, handles, began)
 }
 
@@ -194,9 +199,13 @@ start_nodes <- function(info, n, left, ranks = seq_len(n)) {
 
 node_settings <- function(wanted, servers, outfile, nice) {
   wanted[["PWD"]] <- getwd() # as the shell that starts an Rscript sets it
+  c(env_changes(wanted, servers), list(wd = getwd(), umask = Sys.umask(), announce = outfile != "/dev/null", nice = nice))
+}
+
+# What makes the environment of a fork server that of its nodes.
+env_changes <- function(wanted, servers) {
   changed <- names(wanted)[is.na(servers[names(wanted)]) | servers[names(wanted)] != wanted]
-  list(env_set = wanted[changed], env_unset = setdiff(names(servers), names(wanted)), wd = getwd(),
-       umask = Sys.umask(), announce = outfile != "/dev/null", nice = nice)
+  list(env_set = wanted[changed], env_unset = setdiff(names(servers), names(wanted)))
 }
 
 has_threads <- function(report) {

@@ -19,7 +19,7 @@ node_job_end <- function(id, unused) {
 # there under these names comes back with node_leave().
 node_enter <- function(id, unused) {
   job <- the_node$jobs[[format(id, digits = 15)]]
-  env <- new.env(parent = globalenv())
+  env <- new.env(hash = FALSE, parent = globalenv()) # few variables, one of them set for each task
   call <- tryCatch({
     if (is.null(job)) stop("the node knows nothing of the job of this task")
     if (!is.null(job$failure)) stop(job$failure$cond)

@@ -115,7 +115,8 @@ resolved.default <- function(x, ...) hidden("resolved", "future", x, ...)
 
 hidden <- function(name, package, x, ...) {
   if (!package %in% loadedNamespaces()) throw("argument", sprintf("%s() wants a task of cluster_submit()", name))
-  getExportedValue(package, name)(x, ...)
+  # as if called in the workspace: seen from here, our own default would be its method, without end
+  do.call(getExportedValue(package, name), list(x, ...), quote = TRUE, envir = globalenv())
 }
 
 #' @rdname cluster_submit

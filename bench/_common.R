@@ -1,4 +1,5 @@
-# Helpers of the measurements: one line on the machine, medians, tables, pictures.
+# Helpers of the measurements: one line on the machine, repetitions in turn, medians with their spread, tables, pictures.
+# What they write to bench/report/ is read by bench/report.R.
 
 report <- function(file) {
   dir.create("bench/report", showWarnings = FALSE, recursive = TRUE)
@@ -21,7 +22,13 @@ seconds <- function(expr) {
 await_gone <- function(pids) {
   pids <- unlist(pids)
   end <- Sys.time() + 30
-  while (any(file.exists(file.path("/proc", pids))) && Sys.time() < end) Sys.sleep(0.01)
+  while (any(runs_still(pids)) && Sys.time() < end) Sys.sleep(0.01)
+}
+# A process of which nobody has asked the exit status yet is still in /proc, but runs no program: where callr is loaded,
+# the nodes of makeForkCluster() are left so.
+runs_still <- function(pids) {
+  program <- suppressWarnings(Sys.readlink(file.path("/proc", pids, "exe")))
+  !is.na(program) & nzchar(program)
 }
 
 show <- function(table, file) {
@@ -30,31 +37,124 @@ show <- function(table, file) {
   utils::write.csv(table, report(paste0(file, ".csv")), row.names = FALSE)
 }
 
+# Every single figure, one a row, beside the table of medians
+keep <- function(raw, file) utils::write.csv(raw, report(paste0(file, "-raw.csv")), row.names = FALSE)
+
+# `raw`: a data frame with a row for each repetition. The median, the extremes and the number of what is in column
+# `value`, for each combination of the columns `by`, in the order in which they come first.
+spread <- function(raw, by, value) {
+  key <- do.call(paste, c(unname(raw[by]), sep = "\r"))
+  rows <- lapply(split(seq_len(nrow(raw)), factor(key, unique(key))), function(i) {
+    x <- raw[[value]][i]
+    x <- x[!is.na(x)]
+    none <- !length(x)
+    cbind(raw[i[[1L]], by, drop = FALSE], median = if (none) NA_real_ else stats::median(x),
+        min = if (none) NA_real_ else min(x),
+          max = if (none) NA_real_ else max(x), reps = length(x))
+  })
+  table <- do.call(rbind, rows)
+  rownames(table) <- NULL
+  table
+}
+
+# Whoever began in the last repetition is last in this one.
+rotated <- function(x, r) x[(seq_along(x) + r - 2L) %% length(x) + 1L]
+
+quick <- nzchar(Sys.getenv("QUICK"))
+# Repetitions: at least five, but for a quick look
+repetitions <- function(full = 5L, few = 2L) as.integer(option("reps", if (quick) few else full))
+
+# How it was measured, in words for the report: repetitions, order, warm-up, what was not done
+method <- function(file, ...) {
+  text <- c(...)
+  utils::write.csv(data.frame(what = names(text), text = unname(text)), report(paste0(file, "-method.csv")),
+      row.names = FALSE)
+}
+
+has <- function(package) {
+  there <- requireNamespace(package, quietly = TRUE)
+  if (!there) cat("without", package, "(not installed)\n")
+  there
+}
+
+# How many more connections this R can open: 128 in all before R 4.4, and the default since. Nobody says so but the error.
+connections_left <- function() {
+  cons <- list()
+  on.exit(for (con in cons) close(con))
+  while (length(cons) < 5000L) {
+    con <- tryCatch(file(), error = function(e) NULL)
+    if (is.null(con)) break
+    cons[[length(cons) + 1L]] <- con
+  }
+  length(cons)
+}
+
 option <- function(name, default) {
   hit <- grep(paste0("^--", name, "="), commandArgs(TRUE), value = TRUE)
   if (length(hit)) sub("^[^=]*=", "", hit[[1L]]) else default
 }
 
-# Lines over a log-log plane, each with its name at its right end. `x`: common; `ys`: named list.
-lines_png <- function(file, x, ys, xlab, ylab, main) {
+picture <- function(file, draw, width = 1000, height = 640) {
   path <- report(file)
-  grDevices::png(path, 1000, 640, res = 110, type = if (capabilities("cairo")) "cairo" else "Xlib")
-  graphics::par(mar = c(4.2, 5.5, 3, 10), las = 1)
-  graphics::plot(range(x), range(unlist(ys), na.rm = TRUE), type = "n", log = "xy", xlab = xlab, ylab = "",
-                 main = main, bty = "l")
+  grDevices::png(path, width, height, res = 110, type = if (capabilities("cairo")) "cairo" else "Xlib")
+  tryCatch(draw(), finally = grDevices::dev.off())
+  cat("plot:", path, "\n")
+}
+
+# Numbers as people write them: 0.01, 100, 10,000, 1 M
+axis_labels <- function(at) {
+  million <- at >= 1e6
+  x <- format(ifelse(million, at / 1e6, at), big.mark = ",", scientific = FALSE, drop0trailing = TRUE, trim = TRUE)
+  paste0(x, ifelse(million, " M", ""))
+}
+log_axis <- function(side, at = NULL) {
+  usr <- graphics::par("usr")[if (side %% 2) 1:2 else 3:4]
+  if (is.null(at)) {
+    at <- 10^seq(ceiling(usr[[1L]]), floor(usr[[2L]]))
+    if (length(at) < 3L) at <- sort(c(at, 3 * 10^seq(floor(usr[[1L]]), floor(usr[[2L]]))))
+    at <- at[log10(at) >= usr[[1L]] & log10(at) <= usr[[2L]]]
+  }
+  graphics::axis(side, at, vapply(at, axis_labels, ""))
+}
+
+# Lines over a log-log plane, each with its name at its right end. `x`: common; `ys`: named list. `low` and `high`: the
+# same of the extremes, drawn as a band.
+lines_png <- function(file, x, ys, xlab, ylab, main, low = NULL, high = NULL) picture(file, function() {
+  long <- max(nchar(names(ys)))
+  graphics::par(mar = c(4.2, 5.5, 3, max(6, 0.6 * long)), las = 1)
+  graphics::plot(range(x), range(unlist(ys), unlist(low), unlist(high), na.rm = TRUE), type = "n", log = "xy",
+      xlab = xlab,
+                 ylab = "", main = main, bty = "l", axes = FALSE)
+  graphics::box(bty = "l")
+  log_axis(1, if (length(x) <= 9L) x)
+  log_axis(2)
   graphics::title(ylab = ylab, line = 4.2)
   cols <- grDevices::hcl.colors(max(3L, length(ys)), "Dark 3")
   last <- vapply(ys, function(y) y[max(which(!is.na(y)))], 1)
-  at <- log10(last)
-  gap <- diff(graphics::par("usr")[3:4]) * 0.05 # labels that would overlap move apart
-  o <- order(at)
-  for (k in seq_along(o)[-1L]) at[o[k]] <- max(at[o[k]], at[o[k - 1L]] + gap)
+  at <- apart(log10(last), diff(graphics::par("usr")[3:4]) * 0.05, graphics::par("usr")[3:4])
+  for (i in seq_along(ys)) if (!is.null(low)) {
+    ok <- !is.na(low[[i]]) & !is.na(high[[i]])
+    graphics::polygon(c(x[ok], rev(x[ok])), c(low[[i]][ok], rev(high[[i]][ok])), border = NA,
+                      col = grDevices::adjustcolor(cols[i], 0.2))
+  }
   for (i in seq_along(ys)) {
     graphics::lines(x, ys[[i]], type = "b", pch = 16, col = cols[i], lwd = 2)
     graphics::mtext(names(ys)[i], side = 4, at = 10^at[[i]], col = cols[i], line = 0.5)
+    # a line that ends early, or whose name had to move, is led to it
+    end <- max(which(!is.na(ys[[i]])))
+    graphics::segments(x[end], ys[[i]][end], 10^(graphics::par("usr")[[2L]] + 0.01), 10^at[[i]], lty = 3, xpd = NA,
+                       col = grDevices::adjustcolor(cols[i], 0.7))
   }
-  grDevices::dev.off()
-  cat("plot:", path, "\n")
+})
+
+# Labels that would overlap move apart, and all of them stay within `range`.
+apart <- function(at, gap, range) {
+  o <- order(at)
+  for (k in seq_along(o)[-1L]) at[o[k]] <- max(at[o[k]], at[o[k - 1L]] + gap)
+  over <- max(at) - range[[2L]]
+  if (over > 0) for (k in rev(seq_along(o)))
+    at[o[k]] <- min(at[o[k]], if (k == length(o)) range[[2L]] else at[o[k + 1L]] - gap)
+  at
 }
 
 private_mb <- function(pids) {
@@ -71,25 +171,50 @@ us <- function(expr) {
   1e6 * (as.numeric(Sys.time()) - t)
 }
 
-# Bars in groups over a log axis: `m` has a column for each group and a row for each who.
-bars_png <- function(file, m, ylab, main, bar = NULL) {
-  path <- report(file)
-  grDevices::png(path, 1000, 640, res = 110, type = if (capabilities("cairo")) "cairo" else "Xlib")
-  graphics::par(mar = c(4.5, 5, 3, 1), las = 1)
-  low <- 10^floor(log10(min(m, na.rm = TRUE)))
-  cols <- grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")[seq_len(nrow(m))]
-  at <- graphics::barplot(m, beside = TRUE, log = "y", ylim = c(low, max(m, bar, na.rm = TRUE) * 4), col = cols,
-                          ylab = ylab, main = main, border = NA)
-  graphics::legend("topright", rownames(m), fill = cols, border = NA, bty = "n")
-  graphics::text(at, m, ifelse(is.na(m), "", formatC(m, digits = 3, format = "fg", big.mark = ",")), pos = 3, cex = 0.75)
+# Bars in groups: `m` has a column for each group and a row for each who. `low` and `high`: the extremes. `bar`: a line
+# across. Numbers above the bars say what the axis says only roughly. Lengths of bars mean something from 0 on, so the
+# axis is a logarithm's only where the smallest could not be seen otherwise (not with `zero`), and then it begins at a
+# power of ten.
+bars_png <- function(file, m, ylab, main, bar = NULL, low = NULL, high = NULL, zero = FALSE) picture(file, function() {
+  several <- nrow(m) > 1L
+  graphics::par(mar = c(4.5, 6.8, if (several) 5 else 3, 1), las = 1, mgp = c(3, 1.2, 0))
+  top <- max(m, high, bar, na.rm = TRUE)
+  logarithm <- !zero && max(m, na.rm = TRUE) > 40 * min(m, na.rm = TRUE)
+  bottom <- if (logarithm) 10^floor(log10(min(m, low, na.rm = TRUE)) - 0.02) else 0
+  ylim <- c(bottom, if (logarithm) top * (top / bottom)^0.08 else 1.1 * top)
+  cols <- grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")
+  at <- graphics::barplot(m, beside = TRUE, log = if (logarithm) "y" else "", ylim = ylim, border = NA, axes = FALSE,
+      ylab = "",
+                          col = if (several) cols[seq_len(nrow(m))] else cols[1L + startsWith(colnames(m), "clutch")],
+                          cex.names = if (ncol(m) > 5L) 0.75 else 0.9)
+  graphics::title(main, line = if (several) 3.2 else 1.2)
+  if (logarithm) log_axis(2) else {
+    ticks <- pretty(c(0, top))
+    graphics::axis(2, ticks, axis_labels(ticks))
+  }
+  graphics::title(ylab = ylab, line = 5.6)
+  if (several) graphics::legend("top", rownames(m), fill = cols[seq_len(nrow(m))], border = NA, bty = "n", horiz = TRUE,
+      xpd = NA, inset = -0.13)
+  if (!is.null(low)) graphics::segments(at, low, at, high, lwd = 1.5)
+  above <- if (is.null(high)) m else pmax(m, high, na.rm = TRUE)
+  graphics::text(at, above, ifelse(is.na(m), "", formatC(m, digits = 3, format = "fg", big.mark = ",")), pos = 3,
+                 cex = if (length(m) > 16L) 0.65 else 0.75, xpd = NA)
   if (!is.null(bar)) graphics::abline(h = bar, lty = 2)
-  grDevices::dev.off()
-  cat("plot:", path, "\n")
+})
+
+# A summary of spread() as a matrix for the pictures: a row for each value of `who`, a column for each of `what`
+as_matrix <- function(table, who, what, value = "median") {
+  rows <- unique(as.character(table[[who]]))
+  cols <- unique(as.character(table[[what]]))
+  m <- matrix(NA_real_, length(rows), length(cols), dimnames = list(rows, cols))
+  m[cbind(match(table[[who]], rows), match(table[[what]], cols))] <- table[[value]]
+  m
 }
 
 # This machine's addresses that are not loopback ones
 local_addresses <- function() {
-  out <- tryCatch(suppressWarnings(system2("hostname", "-I", stdout = TRUE, stderr = FALSE)), error = function(e) character())
+  out <- tryCatch(suppressWarnings(system2("hostname", "-I", stdout = TRUE, stderr = FALSE)),
+      error = function(e) character())
   a <- unlist(strsplit(out, " +"))
   a[grepl("^[0-9.]+$", a)]
 }

@@ -1,17 +1,17 @@
-# All-to-all messages: each of N logical processes sends to every other one and waits for all answers, 2 N (N - 1) messages;
-# spread over S nodes, and Erlang's own beside, on one to four schedulers, where `erl` is installed.
+# All-to-all messages: each of N logical processes sends to every other one and waits for all answers, 2 N (N - 1)
+# messages; spread over S nodes, and Erlang's own beside, on one to four schedulers, where `erl` is installed.
 #
-# A logical process is a mailbox on one of the nodes. The nodes are joined by socket_connect() and socket_accept(), each with each.
-# What the processes of one node have to say to those of another travels as one message of pairs (from, to), and is taken apart and
-# answered there pair by pair in vectors: that is how a program in R would do it. Erlang sends each message by itself.
-# QUICK=1: fewer processes.
+# A logical process is a mailbox on one of the nodes. The nodes are joined by socket_connect() and socket_accept(), each
+# with each. What the processes of one node have to say to those of another travels as one message of pairs (from, to),
+# and is taken apart and answered there pair by pair in vectors: that is how a program in R would do it. Erlang sends
+# each message by itself. QUICK=1: fewer processes.
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
-quick <- nzchar(Sys.getenv("QUICK"))
-sizes <- if (quick) c(50L, 100L, 200L) else c(50L, 100L, 200L, 400L, 700L, 1000L, 1500L)
+sizes <- if (quick) c(50L, 100L, 200L) else c(50L, 100L, 200L, 400L, 800L, 1200L)
 nodes <- c(1L, 2L, 4L, 8L, 16L)
-rounds <- if (quick) 2L else 5L
+schedulers <- c(1L, 2L, 4L)
+reps <- repetitions()
 
 # In a node: a listener, then connections to all of a lower number and from all of a higher one.
 open_port <- function() {
@@ -62,7 +62,8 @@ bang <- function(n, at) {
   repeat {
     full <- others[lengths(out[others]) > 0L]
     if (left == 0L && !length(full)) break
-    ready <- clutch::socket_select(mesh$to[c(others, full)], rep(c(FALSE, TRUE), c(length(others), length(full))), timeout = 30)
+    ready <- clutch::socket_select(mesh$to[c(others, full)], rep(c(FALSE, TRUE), c(length(others), length(full))),
+        timeout = 30)
     if (!any(ready)) stop("silence")
     for (o in full[ready[length(others) + seq_along(full)]]) send(o, raw())
     for (o in others[ready[seq_along(others)]]) {
@@ -78,50 +79,70 @@ bang <- function(n, at) {
 }
 for (f in c("open_port", "join_mesh", "leave_mesh", "bang")) assign(f, `environment<-`(get(f), globalenv()))
 
-times <- matrix(NA_real_, length(sizes), length(nodes), dimnames = list(sizes, paste("clutch,", nodes, ifelse(nodes == 1, "node", "nodes"))))
-for (j in seq_along(nodes)) {
-  s <- nodes[[j]]
+# A cluster for each number of nodes, all there from the beginning, so that they can take turns: those not asked sleep.
+meshes <- lapply(nodes, function(s) {
   cl <- make_cluster(s)
   ports <- unlist(parallel::clusterCall(cl, open_port))
   invisible(parallel::clusterMap(cl, join_mesh, seq_len(s), MoreArgs = list(ports = ports)))
-  for (i in seq_along(sizes)) {
-    n <- sizes[[i]]
-    at <- rep_len(seq_len(s), n)
-    for (r in 1:2) parallel::clusterCall(cl, bang, n, at) # a new node's first touches of memory are the system's work
-    t <- vapply(seq_len(rounds), function(r) seconds(stopifnot(unlist(parallel::clusterCall(cl, bang, n, at)))), 1)
-    times[i, j] <- stats::median(t)
-  }
-  invisible(parallel::clusterCall(cl, leave_mesh))
-  stop_cluster(cl)
-}
-
+  cl
+})
+in_r <- function(cl) vapply(sizes, function(n) {
+  at <- rep_len(seq_along(cl), n)
+  # a round before: new memory is the system's work, and who was asleep wakes
+  parallel::clusterCall(cl, bang, n, at)
+  seconds(stopifnot(unlist(parallel::clusterCall(cl, bang, n, at))))
+}, 1)
+contenders <- lapply(meshes, function(cl) function() in_r(cl))
+names(contenders) <- paste("clutch,", nodes, ifelse(nodes == 1, "node", "nodes"))
 erl <- Sys.which("erl")
 if (nzchar(erl)) {
   dir <- tempfile("erl-")
   dir.create(dir)
   stopifnot(system2(Sys.which("erlc"), c("-o", dir, "bench/bang.erl")) == 0L)
-  for (k in c(1L, 2L, 4L)) {
-    column <- vapply(sizes, function(n) as.numeric(system2(erl, c("-noshell", "+P", "100000", "+S", sprintf("%d:%d", k, k), "-pa", dir, "-run", "bang", "main",
-                                                                  n, rounds), stdout = TRUE)), 1)
-    times <- cbind(times, column)
-    colnames(times)[[ncol(times)]] <- sprintf("Erlang, %d scheduler%s", k, if (k == 1) "" else "s")
+  in_erlang <- function(k) {
+    out <- system2(erl, c("-noshell", "+P", "100000", "+S", sprintf("%d:%d", k, k), "-pa", dir, "-run", "bang", "main",
+                          paste(sizes, collapse = ","), 2), stdout = TRUE)
+    as.numeric(sub(".* ", "", out))
   }
-  unlink(dir, recursive = TRUE)
+  for (k in schedulers) contenders[[sprintf("Erlang, %d scheduler%s", k,
+      if (k == 1) "" else "s")]] <- local({ k <- k; function() in_erlang(k) })
 } else cat("without Erlang (`erl` is not installed; Debian: erlang-base)\n")
 
-cat("milliseconds of one round, median of", rounds, "(Erlang: fastest)\n")
-show(data.frame(processes = sizes, round(1000 * times, 1), check.names = FALSE), "bang")
-lines_png("bang.png", sizes, lapply(split(t(1000 * times), factor(colnames(times), colnames(times))), as.vector), "logical processes",
-          "milliseconds of a round", "All-to-all messages")
+raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(names(contenders), r), function(who)
+  data.frame(who = who, processes = sizes, rep = r, ms = 1000 * contenders[[who]]())))))
+raw <- raw[order(match(raw$who, names(contenders)), raw$processes, raw$rep), ]
+keep(raw, "bang")
+for (cl in meshes) {
+  invisible(parallel::clusterCall(cl, leave_mesh))
+  stop_cluster(cl)
+}
+if (nzchar(erl)) unlink(dir, recursive = TRUE)
+table <- spread(raw, c("who", "processes"), "ms")
+utils::write.csv(table, report("bang.csv"), row.names = FALSE)
+wide <- function(value) as_matrix(table, "processes", "who", value)
+times <- wide("median")
+cat("milliseconds of one round, median of", reps, "\n")
+print(data.frame(processes = sizes, round(times, 1), check.names = FALSE), row.names = FALSE)
+cat("\n")
+columns <- function(m) lapply(`names<-`(colnames(m), colnames(m)), function(k) unname(m[, k]))
+lines_png("bang.png", sizes, columns(times), "logical processes", "milliseconds of a round", "All-to-all messages",
+          columns(wide("min")), columns(wide("max")))
 
-path <- report("bang-heat.png")
-grDevices::png(path, 900, 600, res = 110, type = if (capabilities("cairo")) "cairo" else "Xlib")
-graphics::par(mar = c(4.2, 4.5, 3, 1), las = 1)
-m <- log10(1000 * times[, seq_along(nodes), drop = FALSE])
-graphics::image(seq_along(sizes), seq_along(nodes), m, col = grDevices::hcl.colors(40, "YlOrRd", rev = TRUE), xaxt = "n", yaxt = "n",
-                xlab = "logical processes", ylab = "nodes", main = "All-to-all messages: milliseconds of a round")
-graphics::axis(1, seq_along(sizes), sizes)
-graphics::axis(2, seq_along(nodes), nodes)
-graphics::text(row(m), col(m), formatC(10^m, digits = 3, format = "fg"), cex = 0.9)
-invisible(grDevices::dev.off())
-cat("plot:", path, "\n")
+picture("bang-heat.png", function() {
+  graphics::par(mar = c(4.2, 11, 3, 1), las = 1)
+  m <- log10(times)
+  graphics::image(seq_along(sizes), seq_len(ncol(m)), m, col = grDevices::hcl.colors(40, "YlOrRd", rev = TRUE),
+      xaxt = "n",
+                  yaxt = "n", xlab = "logical processes", ylab = "",
+                      main = "All-to-all messages: milliseconds of a round")
+  graphics::axis(1, seq_along(sizes), sizes)
+  graphics::axis(2, seq_len(ncol(m)), colnames(m))
+  graphics::text(row(m), col(m), formatC(times, digits = 3, format = "fg", big.mark = ","), cex = 0.9,
+                 col = ifelse(m > min(m) + 0.65 * diff(range(m)), "white", "black"))
+}, 900, 560)
+method("bang",
+  what = paste("milliseconds of a round in which each of N logical processes has sent to all others and has all",
+      "answers, 2 N (N - 1) messages"),
+  order = paste("all numbers of nodes and of schedulers once in each repetition, another one first each time; all",
+      "clusters are there from the beginning"),
+  warm = "one round before each, not counted, in R and in Erlang")

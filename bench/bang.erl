@@ -1,12 +1,15 @@
 %% All-to-all: N processes; each sends a message to every other and waits for all answers. 2 N (N - 1) messages.
-%% Prints the seconds of the fastest of R rounds.
+%% For each N of a list with commas: R rounds, of which the first is not counted. Prints "N seconds" for each of the others.
 -module(bang).
 -export([main/1]).
 
-main([N, R]) ->
-    Times = [round_of(list_to_integer(N)) || _ <- lists:seq(1, list_to_integer(R))],
-    io:format("~.6f~n", [lists:min(Times) / 1.0e6]),
+main([Sizes, R]) ->
+    [measure(list_to_integer(N), list_to_integer(R)) || N <- string:tokens(Sizes, ",")],
     halt(0).
+
+measure(N, R) ->
+    round_of(N),
+    [io:format("~w ~.6f~n", [N, round_of(N) / 1.0e6]) || _ <- lists:seq(2, R)].
 
 round_of(N) ->
     Self = self(),

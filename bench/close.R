@@ -3,7 +3,9 @@
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
-n <- as.integer(option("n", if (nzchar(Sys.getenv("QUICK"))) "500" else "10000"))
+reps <- repetitions()
+n <- as.integer(option("n", if (quick) "500" else "10000"))
+block <- n %/% reps
 
 maker <- list(
   base = function() {
@@ -21,7 +23,8 @@ maker <- list(
     l <- socket_listen(0)
     port <- socket_info(l)$local_port
     list(l = l, pair = function(reset) {
-      a <- socket_connect("localhost", port, open = "a+b", blocking = TRUE, options = socket_options(linger = if (reset) 0))
+      a <- socket_connect("localhost", port, open = "a+b", blocking = TRUE,
+          options = socket_options(linger = if (reset) 0))
       list(peer = a, we = socket_accept(l, open = "a+b", blocking = TRUE))
     })
   })
@@ -47,24 +50,38 @@ ways <- list(
     close(p$peer); s })
 
 rows <- list()
-for (way in names(ways)) for (who in names(maker)) {
+for (r in seq_len(reps)) for (way in names(ways)) for (who in rotated(names(maker), r)) {
   if (who == "base" && way %in% c("both", "peer resets", "half-closed")) next # base R cannot
   gc()
   before <- descriptors()
   lost <- resets <- 0
   m <- maker[[who]]()
-  states <- character(n)
-  t <- seconds(for (i in seq_len(n)) states[i] <- ways[[way]](m$pair(way == "peer resets")))
+  states <- character(block)
+  if (r == 1L) for (i in 1:20) ways[[way]](m$pair(way == "peer resets"))
+  lost <- resets <- 0
+  t <- seconds(for (i in seq_len(block)) states[i] <- ways[[way]](m$pair(way == "peer resets")))
   close(m$l)
   seen <- sort(table(states), decreasing = TRUE)
-  rows[[length(rows) + 1L]] <- data.frame(how = way, who = who, n = n, us_each = 1e6 * t / n,
+  rows[[length(rows) + 1L]] <- data.frame(how = way, who = who, rep = r, n = block, us_each = 1e6 * t / block,
                                           states = paste(names(seen), collapse = " "), resets_seen_by_peer = resets,
                                           bytes_lost = lost, descriptors_left = descriptors() - before)
 }
-table <- do.call(rbind, rows)
-cat("connect, accept, end;", n, "connections each\n")
+raw <- do.call(rbind, rows)
+raw <- raw[order(match(raw$how, names(ways)), raw$who, raw$rep), ]
+keep(raw, "close")
+table <- spread(raw, c("how", "who"), "us_each")
+add_up <- function(f, what) vapply(seq_len(nrow(table)), function(i)
+  f(raw[[what]][raw$how == table$how[i] & raw$who == table$who[i]]), if (is.character(raw[[what]])) "" else 1)
+table$connections <- add_up(sum, "n")
+table$states <- add_up(function(x) paste(unique(unlist(strsplit(x, " "))), collapse = " "), "states")
+for (what in c("resets_seen_by_peer", "bytes_lost", "descriptors_left")) table[[what]] <- add_up(sum, what)
+cat("connect, accept, end: microseconds a connection, in", reps, "blocks of", block, "\n")
 show(table, "close")
-m <- stats::xtabs(us_each ~ who + how, table)
-m[m == 0] <- NA
-bars_png("close.png", unclass(m)[, names(ways)], "microseconds a connection", "Connect, accept, end")
+wide <- function(value) as_matrix(table, "who", "how", value)
+bars_png("close.png", wide("median"), "microseconds a connection", "Connect, accept, end", low = wide("min"),
+    high = wide("max"))
 cat("goal: no descriptor left:", if (all(table$descriptors_left == 0)) "met" else "MISSED", "\n")
+method("close",
+  what = "microseconds to connect, accept and end one connection in this way, both ends in one R process",
+  order = "base R and clutch in turn in each repetition, the other one first each time",
+  warm = "20 connections of each kind before the first repetition")

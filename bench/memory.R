@@ -1,22 +1,53 @@
-# Memory that is a node's own: idle, and after lm on 1e5 x 10.
+# Memory that is a node's own (not shared with another process): idle, and after lm on 1e5 x 10. --nodes=16 QUICK=1:
+# fewer.
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
-n <- as.integer(option("nodes", "64"))
+reps <- repetitions()
+n <- as.integer(option("nodes", if (quick) "4" else "16"))
 work <- function() {
   x <- matrix(stats::rnorm(1e6), 1e5)
   stats::lm(stats::rnorm(1e5) ~ x)
   Sys.getpid()
 }
 environment(work) <- globalenv()
-measure <- function(name, start, stop) {
-  cl <- start(n)
-  pids <- unlist(clusterCall(cl, Sys.getpid))
+call_all <- function(cl, f) clusterCall(cl, f)
+contenders <- list(
+  "base PSOCK" = list(start = makeCluster, call = call_all, stop = stopCluster),
+  "base fork" = list(start = makeForkCluster, call = call_all, stop = stopCluster),
+  "clutch" = list(start = make_cluster, call = call_all, stop = stop_cluster))
+if (has("mirai")) contenders$mirai <- list(
+  start = function(n) { mirai::daemons(n); n },
+  call = function(n, f) mirai::collect_mirai(mirai::everywhere(f(), f = f, .min = n)),
+      stop = function(n) mirai::daemons(0))
+if (has("callr")) contenders[["callr (sessions)"]] <- list(
+  start = function(n) lapply(seq_len(n), function(i) callr::r_session$new()),
+  call = function(all, f) {
+    for (s in all) s$call(f)
+    lapply(all, function(s) { s$poll_process(60000); s$read()$result })
+  },
+  stop = function(all) for (s in all) s$close(grace = 0))
+raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(names(contenders), r),
+    function(who) {
+  c <- contenders[[who]]
+  cl <- c$start(n)
+  pids <- unlist(c$call(cl, Sys.getpid))
   idle <- private_mb(pids)
-  clusterCall(cl, work)
+  c$call(cl, work)
   used <- private_mb(pids)
-  stop(cl)
+  c$stop(cl)
   await_gone(pids)
-  data.frame(cluster = name, nodes = n, idle_MB = idle, after_lm_MB = used)
-}
-show(rbind(measure("base PSOCK", makeCluster, stopCluster), measure("clutch", make_cluster, stop_cluster)), "memory")
+  data.frame(who = who, when = c("idle", "after lm"), nodes = n, rep = r, mb = c(idle, used))
+}))))
+raw <- raw[order(match(raw$who, names(contenders)), raw$when != "idle", raw$rep), ]
+keep(raw, "memory")
+table <- spread(raw, c("who", "when", "nodes"), "mb")
+cat("MB of a node's own\n")
+show(table, "memory")
+wide <- function(value) as_matrix(table, "when", "who", value)
+bars_png("memory.png", wide("median"), "MB of a node's own", "Memory of a node", low = wide("min"), high = wide("max"),
+    zero = TRUE)
+method("memory",
+  what = sprintf("MB that belong to one node alone (Private_ in smaps_rollup), median of %d nodes", n),
+  order = "all contenders once in each repetition, another one first each time",
+  warm = "none; each repetition has a new cluster")

@@ -1,69 +1,70 @@
-# One call and back, tiny tasks, payloads, and one object to many nodes.
+# One call to one node and back, and a raw vector there and back, by its size. --calls=2000 QUICK=1: fewer.
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
-clusters <- list(base = makeCluster(2), clutch = make_cluster(2))
-calls <- as.integer(option("calls", "2000"))
-has_mirai <- requireNamespace("mirai", quietly = TRUE)
-if (!has_mirai) cat("without mirai (not installed)\n")
-
-# Microseconds a call: median of 20 blocks
-each_us <- function(f, n = calls) {
-  for (i in seq_len(n %/% 5L)) f()
-  block <- max(n %/% 20L, 1L)
-  stats::median(replicate(20, 1e6 * seconds(for (i in seq_len(block)) f()) / block))
+reps <- repetitions()
+calls <- as.integer(option("calls", if (quick) "400" else "2000"))
+clusters <- list(base = makeCluster(1), clutch = make_cluster(1))
+one <- lapply(clusters, function(cl) function() clusterCall(cl, identity, 1))
+names(one) <- c("base clusterCall", "clutch clusterCall")
+there <- lapply(clusters, function(cl) function(x) clusterCall(cl, identity, x))
+if (has("mirai")) {
+  mirai::daemons(1, dispatcher = TRUE)
+  mirai::daemons(1, dispatcher = FALSE, .compute = "direct")
+  one[["mirai"]] <- function() { m <- mirai::mirai(identity(1)); m[] }
+  one[["mirai, direct"]] <- function() { m <- mirai::mirai(identity(1), .compute = "direct"); m[] }
+  there[["mirai"]] <- function(x) { m <- mirai::mirai(x, x = x); m[] }
 }
-us <- vapply(clusters, function(cl) { one <- cl[1L]; each_us(function() clusterCall(one, identity, 1)) }, 1)
-if (has_mirai) for (dispatcher in c(TRUE, FALSE)) {
-  mirai::daemons(1, dispatcher = dispatcher)
-  us[[if (dispatcher) "mirai" else "mirai, direct"]] <- each_us(function() { m <- mirai::mirai(identity(1)); m[] })
-  mirai::daemons(0)
-}
-cat("one call and back\n")
-show(data.frame(cluster = names(us), us = us, times_clutch = us / us[["clutch"]]), "roundtrip")
-
-# A function of the workspace travels apart from its arguments and is kept by the nodes; one made within another
-# carries what is around it, and has to be sent whole each time.
-itself <- function(i) i
-for (how in c("function of the workspace", "function made within another")) {
-  f <- if (how == "function of the workspace") itself else local(function(i) i, new.env())
-  tiny <- replicate(5, vapply(clusters, function(cl) seconds(clusterApplyLB(cl, 1:20000, f)), 1))
-  tiny <- apply(tiny, 1L, stats::median)
-  cat("clusterApplyLB on 20,000 tiny tasks, 2 nodes,", how, "\n")
-  show(data.frame(cluster = names(tiny), s = tiny, tasks_per_s = 20000 / tiny, times_clutch = tiny / tiny[["clutch"]]),
-       if (how == "function of the workspace") "tiny" else "tiny-closure")
+if (has("callr")) {
+  session <- callr::r_session$new()
+  one[["callr (session)"]] <- function() session$run(identity, list(1))
 }
 
-sizes <- round(10^c(0, 1, 2, 3, 3.3, 3.7, 4, 4.3, 4.7, 5, 5.5, 6, 7, 8))
-there_and_back <- function(call) vapply(sizes, function(s) {
+# Blocks of calls: callr takes a hundred times as long, and so has a tenth of the calls.
+count <- ifelse(startsWith(names(one), "callr"), calls %/% 10L, calls) %/% reps
+names(count) <- names(one)
+for (who in names(one)) for (i in seq_len(count[[who]])) one[[who]]()
+raw <- do.call(rbind, lapply(seq_len(4L * reps), function(r) do.call(rbind, lapply(rotated(names(one), r), function(who) {
+  n <- max(count[[who]] %/% 4L, 1L)
+  data.frame(who = who, rep = r, calls = n, us = us(for (i in seq_len(n)) one[[who]]()) / n)
+}))))
+raw <- raw[order(match(raw$who, names(one))), ]
+keep(raw, "roundtrip")
+table <- spread(raw, "who", "us")
+table$times_clutch <- table$median / table$median[table$who == "clutch clusterCall"]
+cat("one call and back, microseconds\n")
+show(table, "roundtrip")
+wide <- function(value) matrix(table[[value]], 1L, dimnames = list("microseconds", table$who))
+bars_png("roundtrip.png", wide("median"), "microseconds", "One call to one node and back", low = wide("min"),
+    high = wide("max"))
+
+sizes <- if (quick) 10^(0:7) else round(10^c(0, 1, 2, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8))
+rows <- list()
+for (s in sizes) {
   x <- as.raw(seq_len(s) %% 251)
-  call(x)
-  k <- if (s >= 1e7) 1L else if (s >= 1e5) 10L else 100L
-  stats::median(replicate(3, seconds(for (i in seq_len(k)) call(x)) / k))
-}, 1)
-curve <- lapply(clusters, function(cl) { one <- cl[1L]; there_and_back(function(x) clusterCall(one, identity, x)) })
-if (has_mirai) {
-  mirai::daemons(1)
-  curve$mirai <- there_and_back(function(x) { m <- mirai::mirai(x, x = x); m[] })
-  mirai::daemons(0)
+  # some sizes take base R 40 ms a way: Nagle's algorithm waits for an acknowledgement that the other end delays
+  k <- if (s >= 1e7) 1L else if (s >= 2000) 5L else 50L
+  for (r in 0:reps) for (who in rotated(names(there), r + 1L)) {
+    t <- seconds(for (i in seq_len(k)) there[[who]](x)) / k
+    if (r > 0L) rows[[length(rows) + 1L]] <- data.frame(who = who, bytes = s, rep = r, s = t)
+  }
 }
+raw <- do.call(rbind, rows)
+raw <- raw[order(match(raw$who, names(there)), raw$bytes, raw$rep), ]
+keep(raw, "payload")
+table <- spread(raw, c("who", "bytes"), "s")
 cat("payload there and back, seconds\n")
-show(data.frame(bytes = sizes, curve), "payload")
-lines_png("payload.png", sizes, curve, "bytes", "seconds", "A raw vector to one node and back")
-for (cl in clusters) stopCluster(cl)
+show(table, "payload")
+curve <- function(value) lapply(split(table, factor(table$who, names(there))), function(d) d[[value]])
+lines_png("payload.png", sizes, curve("median"), "bytes", "seconds", "A raw vector to one node and back", curve("min"),
+    curve("max"))
 
-clusters <- list(base = makeCluster(8), clutch = make_cluster(8))
-big <- stats::runif(5e6)
-f <- function(x) NULL
-environment(f) <- globalenv()
-# Memory that a machine touches for the first time is slow, and it is a lottery who does: they take turns.
-eight <- replicate(as.integer(option("turns", "9")), c(
-  "base clusterExport" = seconds(clusterExport(clusters$base, "big")),
-  "clutch clusterExport" = seconds(clusterExport(clusters$clutch, "big")),
-  "clutch cluster_export" = seconds(cluster_export(clusters$clutch, "big")),
-  "base clusterCall" = seconds(clusterCall(clusters$base, f, big)),
-  "clutch clusterCall" = seconds(clusterCall(clusters$clutch, f, big))))
-eight <- apply(eight, 1L, stats::median)
-cat("40 MB to 8 nodes\n")
-show(data.frame(how = names(eight), s = eight, base_is_times = eight[c(1L, 1L, 1L, 4L, 4L)] / eight), "export")
 for (cl in clusters) stopCluster(cl)
+if ("mirai" %in% names(one)) { mirai::daemons(0); mirai::daemons(0, .compute = "direct") }
+if (exists("session")) session$close()
+method("roundtrip",
+  what = paste("microseconds of clusterCall(cl, identity, 1) on a cluster of one node, or what comes nearest to it;",
+      "blocks of calls"),
+  order = "a block of each in each repetition, another one first each time",
+  warm = sprintf("%d calls of each before (callr: %d); of each size of a payload one repetition", calls %/% reps,
+      calls %/% 10L %/% reps))

@@ -2,8 +2,8 @@
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
-rounds <- as.integer(option("rounds", "7"))
-mb <- as.numeric(option("mb", "100"))
+rounds <- as.integer(option("rounds", if (quick) "2" else "7"))
+mb <- as.numeric(option("mb", if (quick) "20" else "100"))
 
 peer <- tempfile(fileext = ".R")
 writeLines(c("a <- commandArgs(TRUE); suppressPackageStartupMessages(library(clutch))",
@@ -32,25 +32,36 @@ time <- list()
 for (xdr in c(TRUE, FALSE)) {
   cons <- list(base = pair("base", xdr), clutch = pair("clutch", xdr))
   there_and_back <- function(con, x) { serialize(x, con, xdr = xdr); invisible(unserialize(con)) }
-  for (k in seq_len(rounds)) for (who in names(cons)) { # in turn, so that both meet the same machine
+  for (con in cons) for (i in 1:100) there_and_back(con, small)
+  for (k in seq_len(rounds)) for (who in rotated(names(cons), k)) { # in turn, so that both meet the same machine
     con <- cons[[who]]
-    add <- function(what, s) time[[length(time) + 1L]] <<- data.frame(what = what, xdr = xdr, who = who, s = s)
+    add <- function(what, s) time[[length(time) + 1L]] <<- data.frame(what = what, xdr = xdr, who = who, rep = k, s = s)
     add(sprintf("%g MB of doubles", mb), us(there_and_back(con, big)) / 1e6)
     add("list of 50,000 numbers", us(there_and_back(con, many)) / 1e6)
     add("1:3", us(for (i in 1:1000) there_and_back(con, small)) / 1e9)
   }
   for (con in cons) { serialize(NULL, con); close(con) }
 }
-table <- stats::aggregate(s ~ what + xdr + who, do.call(rbind, time), stats::median)
+raw <- do.call(rbind, time)
+raw <- raw[order(raw$what, raw$xdr, raw$who, raw$rep), ]
+keep(raw, "sockets")
+table <- spread(raw, c("what", "xdr", "who"), "s")
+utils::write.csv(table, report("sockets-spread.csv"), row.names = FALSE)
+table <- data.frame(table[c("what", "xdr", "who")], s = table$median)
 wide <- stats::reshape(table, idvar = c("what", "xdr"), timevar = "who", direction = "wide")
 names(wide) <- sub("s.", "", names(wide), fixed = TRUE)
 wide$base_is_times <- wide$base / wide$clutch
 cat("there and back, seconds (median of", rounds, "rounds)\n")
 show(wide, "sockets")
-bars <- rbind(base = wide$base, clutch = wide$clutch)
-colnames(bars) <- paste0(wide$what, ifelse(wide$xdr, "\nxdr", "\nnative"))
-bars_png("sockets.png", bars,
-         "seconds", "An object there and back over TCP")
+all_ms <- utils::read.csv(report("sockets-spread.csv"))
+all_ms$what <- paste0(sub("list of | of(?= doubles)", "", all_ms$what, perl = TRUE), ifelse(all_ms$xdr, "\nxdr", "\nnative"))
+m <- function(value) 1000 * as_matrix(all_ms, "who", "what", value)
+bars_png("sockets.png", signif(m("median"), 2), "milliseconds", "An object there and back over TCP", low = m("min"),
+    high = m("max"))
 cat("descriptors left:", descriptors() - before, "\n")
 cat("goal: not slower than base R's sockets with", mb, "MB:",
     if (all(wide$base_is_times[grepl("MB", wide$what)] >= 1)) "met" else "MISSED", "\n")
+method("sockets",
+  what = "seconds of serialize() to another R process and unserialize() of what it sends back",
+  order = "base R's connection and clutch's in turn, the other one first each time",
+  warm = "100 times 1:3 on each connection before")

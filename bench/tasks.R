@@ -3,7 +3,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
-quick <- nzchar(Sys.getenv("QUICK"))
+reps <- repetitions(5L, 3L)
 k <- if (quick) 10L else 1L
 has_mirai <- requireNamespace("mirai", quietly = TRUE)
 if (!has_mirai) cat("without mirai (not installed)\n")
@@ -25,8 +25,17 @@ each <- list(
   mirai = if (has_mirai) function() few / wall(mirai::mirai_map(seq_len(few), noop)[]))
 each <- Filter(Negate(is.null), each)
 rate <- sapply(names(each), function(x) numeric())
-for (r in 1:3) for (x in names(each)[(seq_along(each) + r) %% length(each) + 1L]) rate[[x]] <- c(rate[[x]], each[[x]]())
+for (f in each) f()
+for (r in seq_len(reps)) for (x in rotated(names(each), r)) rate[[x]] <- c(rate[[x]], each[[x]]())
 med <- vapply(rate, stats::median, 1)
+# All repetitions, for the report: a list or a matrix with a column for each who
+all_of <- function(x, file, value) {
+  x <- as.list(as.data.frame(x, check.names = FALSE))
+  raw <- stats::setNames(data.frame(rep(names(x), lengths(x)), unlist(lapply(x, seq_along)), unlist(x), row.names = NULL), c("who", "rep", value))
+  keep(raw, file)
+  utils::write.csv(spread(raw, "who", value), report(paste0(file, "-spread.csv")), row.names = FALSE)
+}
+all_of(rate, "tasks", "tasks_a_second")
 cat("tiny tasks, one by one, load-balanced\n")
 show(data.frame(who = names(med), tasks_a_second = round(med), times = round(med[["clutch"]] / med, 1)), "tasks")
 goal(sprintf("at least 8 times clusterApplyLB (%.1f)", med[["clutch"]] / med[["base"]]), med[["clutch"]] >= 8 * med[["base"]])
@@ -35,7 +44,9 @@ if (has_mirai) goal(sprintf("at least 15 times mirai_map (%.1f)", med[["clutch"]
 # ---- in chunks ----
 n <- 1000000L %/% k
 x <- seq_len(n)
-chunks <- t(vapply(1:3, function(i) c(clutch = n / wall(cluster_map(cl, x, noop)), parLapply = n / wall(parLapply(base, x, noop))), c(1, 1)))
+in_chunks <- list(clutch = function() n / wall(cluster_map(cl, x, noop)), parLapply = function() n / wall(parLapply(base, x, noop)))
+chunks <- t(vapply(seq_len(reps), function(r) vapply(in_chunks[rotated(names(in_chunks), r)], function(f) f(), 1)[names(in_chunks)], c(1, 1)))
+all_of(chunks, "tasks-chunks", "tasks_a_second")
 med <- apply(chunks, 2, stats::median)
 cat("\nno-ops, chunks by measured time; parLapply sends one chunk a node\n")
 show(data.frame(who = names(med), tasks_a_second = round(med)), "tasks-chunks")
@@ -48,11 +59,13 @@ times <- sort(stats::rlnorm(if (quick) 100 else 400, log(0.01), 1), decreasing =
 busy <- function(s) { end <- as.numeric(Sys.time()) + s; while (as.numeric(Sys.time()) < end) NULL }
 environment(busy) <- globalenv()
 best <- max(sum(times) / 2, max(times))
-uneven <- t(vapply(1:3, function(i) c(cluster_map = wall(cluster_map(cl, times, busy)), clusterApplyLB = wall(clusterApplyLB(base, times, busy)),
-                                      parLapply = wall(parLapply(base, times, busy))), c(1, 1, 1)))
+all_uneven <- list(cluster_map = function() wall(cluster_map(cl, times, busy)), clusterApplyLB = function() wall(clusterApplyLB(base, times, busy)),
+                   parLapply = function() wall(parLapply(base, times, busy)))
+uneven <- t(vapply(seq_len(reps), function(r) vapply(all_uneven[rotated(names(all_uneven), r)], function(f) f(), 1)[names(all_uneven)], c(1, 1, 1)))
 med <- apply(uneven, 2, stats::median)
 cat("\nuneven tasks (lognormal times), against the best schedule possible\n")
 show(data.frame(who = names(med), seconds = med, over_best = sprintf("%+.1f %%", 100 * (med / best - 1))), "tasks-uneven")
+all_of(100 * (uneven / best - 1), "tasks-uneven", "percent_over_best")
 goal(sprintf("within 5 %% of the best (%.1f %%)", 100 * (med[["cluster_map"]] / best - 1)), med[["cluster_map"]] <= 1.05 * best)
 plot_trace <- function(file) {
   grDevices::png(report(file), 1000, 420, res = 110, type = if (capabilities("cairo")) "cairo" else "Xlib")
@@ -66,6 +79,10 @@ plot_trace <- function(file) {
   cat("plot:", report(file), "\n")
 }
 plot_trace("tasks-uneven.png")
+one_by_one <- vapply(rate, function(x) c(stats::median(x), min(x), max(x)), c(1, 1, 1))
+colnames(one_by_one) <- c(clutch = "clutch\ncluster_map", base = "base\nclusterApplyLB", mirai = "mirai\nmirai_map")[colnames(one_by_one)]
+bars_png("tasks.png", one_by_one[1L, , drop = FALSE], "tasks a second", "Tiny tasks, one by one, on two nodes",
+         low = one_by_one[2L, ], high = one_by_one[3L, ], zero = TRUE)
 
 # ---- a large constant ----
 big <- stats::runif(if (quick) 1.25e6 else 1.25e7)
@@ -102,6 +119,12 @@ unlink(dir, recursive = TRUE)
 stop_cluster(cl)
 stopCluster(base)
 if (has_mirai) mirai::daemons(0)
+
+method("tasks",
+  what = sprintf("tasks a second on 2 nodes: one by one %s tasks of cluster_map(), %s of the others; no-ops in chunks %s",
+                 format(100000L %/% k, big.mark = ","), format(10000L %/% k, big.mark = ","), format(1000000L %/% k, big.mark = ",")),
+  order = "all contenders once in each repetition, another one first each time",
+  warm = "one run of each one by one before, not counted; the same nodes for all")
 
 # ---- the engine alone ----
 exe <- tempfile("engine-")

@@ -91,12 +91,15 @@ void clu_tasks_trace(tasks *t, const tjob *j, const clu_ended *x, uint64_t began
 /* ---- what nodes say, within clu_loop_pump() ---- */
 
 static int add_small(tjob *j, uint64_t element, uint32_t flags, const unsigned char *p, size_t n) {
-  unsigned char head[SMALL_NOTE];
-  clu_put64(head, element);
-  clu_put32(head + 8, flags);
-  clu_put32(head + 12, (uint32_t)n);
+  unsigned char *to;
   if (!j->small && !(j->small = clu_blob_new(4096))) return 0;
-  return clu_blob_append(j->small, head, sizeof head) == 0 && clu_blob_append(j->small, p, n) == 0;
+  if (clu_blob_append(j->small, NULL, SMALL_NOTE + n) != 0) return 0; /* all of it or nothing */
+  to = j->small->data + j->small->size - SMALL_NOTE - n;
+  clu_put64(to, element);
+  clu_put32(to + 8, flags);
+  clu_put32(to + 12, (uint32_t)n);
+  memcpy(to + SMALL_NOTE, p, n);
+  return 1;
 }
 
 /* The node has answered, with so many bytes. */
@@ -125,13 +128,13 @@ static void take_ring(clu_node *nd, tnode *at) {
   for (; p; p = clu_ring_peek(r, &n)) {
     clu_ended x;
     uint32_t flags;
-    uint64_t began, took;
+    uint64_t began, took, head = clu_engine_head(t->e, at->index);
     int rc;
-    if (n < CLU_SMALL_HEAD || clu_get64(p + 8) != clu_engine_head(t->e, at->index)) return;
+    if (head == 0 || n < CLU_SMALL_HEAD || clu_get64(p + 8) != head) return;
     flags = clu_get32(p);
     took = clu_get32(p + 4);
     began = clu_get64(p + 16);
-    rc = clu_engine_answer(t->e, at->index, clu_get64(p + 8), 0, took, now, &x);
+    rc = clu_engine_answer(t->e, at->index, head, 0, took, now, &x);
     if (rc > 0) {
       nd->done++;
       ended(t, &x, flags, began, took, n);
@@ -224,23 +227,25 @@ static void set_value(tjob *j, SEXP prot, uint64_t element, uint32_t flags, SEXP
   j->ended[element] = 1;
 }
 
-/* Those that came by way of rings. A jump (no memory, an object that cannot be read) leaves the rest for later. */
+/* Those that came by way of rings. A jump (no memory, an object that cannot be read) leaves the rest for later. R code may run
+ * while one is read (a namespace is loaded, finalizers), and add to them or take them: nothing points into them then. */
 static void take_small(tjob *j, SEXP prot) {
-  clu_blob *b = j->small;
-  if (!b) return;
-  while (j->small_at < b->size) {
-    const unsigned char *p = b->data + j->small_at;
+  unsigned char now[CLU_RING_MOST];
+  while (j->small && j->small_at < j->small->size) {
+    const unsigned char *p = j->small->data + j->small_at;
     uint32_t flags = clu_get32(p + 8), n = clu_get32(p + 12);
     uint64_t element = clu_get64(p);
     SEXP v;
+    memcpy(now, p + SMALL_NOTE, n);
     j->small_at += SMALL_NOTE + n;
-    v = PROTECT(flags & CLU_RESULT_BARE ? clu_plain_bare_get(p + SMALL_NOTE, n) : clu_unserialize_bytes(p + SMALL_NOTE, n));
+    v = PROTECT(flags & CLU_RESULT_BARE ? clu_plain_bare_get(now, n) : clu_unserialize_bytes(now, n));
     set_value(j, prot, element, flags, v);
     UNPROTECT(1);
   }
-  j->small_at = b->size = 0;
-  if (b->cap > KEEP_SMALL) {
-    clu_blob_unref(b);
+  if (!j->small) return;
+  j->small_at = j->small->size = 0;
+  if (j->small->cap > KEEP_SMALL) {
+    clu_blob_unref(j->small);
     j->small = NULL;
   }
 }

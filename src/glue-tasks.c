@@ -289,6 +289,7 @@ void clu_tasks_limit_memory(tasks *t, SEXP handles) {
 typedef struct {
   tasks *t;
   tjob *j;
+  clu_node *nd;
   clu_action a;
   clu_blob *body;
 } sending;
@@ -312,7 +313,8 @@ static SEXP slice(SEXP x, R_xlen_t from, R_xlen_t n) {
 static SEXP tasks_bytes(void *data) {
   sending *s = data;
   unsigned char head[CLU_TASKS_HEAD];
-  uint32_t flags = (s->j->seeded ? CLU_TASKS_SEEDED : 0) | (s->j->bare ? CLU_TASKS_BARE : 0), seed[6];
+  uint32_t flags = (s->j->seeded ? CLU_TASKS_SEEDED : 0) | (s->j->bare ? CLU_TASKS_BARE : 0) |
+                   (clu_node_ring(s->nd) ? 0 : CLU_TASKS_NO_RING), seed[6];
   clu_blob *b;
   memcpy(seed, s->j->seed, sizeof seed);
   if (s->j->seeded) clu_stream_jump(seed, s->a.first);
@@ -353,6 +355,7 @@ static void send(tasks *t, SEXP handles, const clu_action *a) {
   }
   s.t = t;
   s.j = j;
+  s.nd = nd;
   s.a = *a;
   s.body = NULL;
   R_UnwindProtect(tasks_bytes, &s, unsent, &s, token);

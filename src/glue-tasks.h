@@ -5,7 +5,8 @@
  *            0  u64 job
  *            8  u32 number of tasks
  *            12 u32 attempt
- *            16 u32 flags: 1 with seed, 2 no elements follow (the job's function takes none)
+ *            16 u32 flags: 1 with seed, 2 no elements follow (the job's function takes none), 4 the master has no
+ *                   such memory as the node has: results come by the socket
  *            20 u32 0
  *            24 6 x u32 the random stream of the first task; each other has the next stream
  *          then an R vector with their elements
@@ -28,7 +29,7 @@
 #define CLU_TASKS_HEAD 48
 #define CLU_RESULT_HEAD 24
 #define CLU_SMALL_HEAD 24
-enum { CLU_TASKS_SEEDED = 1, CLU_TASKS_BARE = 2 };
+enum { CLU_TASKS_SEEDED = 1, CLU_TASKS_BARE = 2, CLU_TASKS_NO_RING = 4 };
 enum { CLU_RESULT_ERROR = 1, CLU_RESULT_LOG = 2, CLU_RESULT_BARE = 4 };
 
 #endif

@@ -5,7 +5,7 @@
 
 args <- commandArgs(TRUE)
 needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.table = "0")
-more <- c(if ("peers" %in% args) c(parallelly = "0", mirai = "0"),
+more <- c(if ("peers" %in% args) c(parallelly = "0", mirai = "0", callr = "0"),
           if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"))
 needed <- c(needed, more)
 

@@ -47,6 +47,8 @@ void clu_chan_fini(clu_chan *c) {
   c->body = NULL;
   free(c->in);
   c->in = NULL;
+  c->in_pos = c->in_len = 0; /* whoever is taking messages finds no more */
+  c->in_msg = 0;
   if (c->fd != CLU_NO_FD) clu_os_close(c->fd);
   c->fd = CLU_NO_FD;
 }

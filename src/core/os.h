@@ -24,6 +24,8 @@ typedef int64_t clu_pid;
 
 /* Monotonic nanoseconds; unrelated to the wall clock, which may be set at any time. */
 uint64_t clu_os_now(void);
+/* The same by a hand that moves every few milliseconds and costs less to look at, where there is one. */
+uint64_t clu_os_now_coarse(void);
 /* Blocks for `ns`, or until a signal comes. */
 void clu_os_pause(uint64_t ns);
 /* `n` unpredictable bytes from the system's source. Returns CLU_OK or CLU_SYS. */

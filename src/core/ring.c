@@ -62,6 +62,7 @@ const unsigned char *clu_ring_peek(clu_ring *r, size_t *n) {
 
 void clu_ring_took(clu_ring *r) {
   uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed), size;
+  if (head % WORD) return;
   memcpy(&size, r->data + at(head), WORD);
   if (size > CLU_RING_MOST) return; /* it has changed since: the writer is out of its mind */
   atomic_store_explicit(&r->head, head + WORD + rounded((size_t)size), memory_order_release);

@@ -33,17 +33,19 @@ static void times(matrix a, matrix b, uint64_t m) {
   memcpy(a, c, sizeof(matrix));
 }
 
-/* A number below 2^34 with the same residue: 2^32 is the same as 2^32 - m, which has 15 bits at most. */
-static uint64_t nearly(uint64_t x, uint64_t m) {
-  uint64_t c = ((uint64_t)1 << 32) - m;
-  x = (x >> 32) * c + (uint32_t)x;
-  return (x >> 32) * c + (uint32_t)x;
-}
+/* A smaller number with the same residue, for 2^32 is the same as c = 2^32 - m, which has 15 bits at most: a product of two
+ * numbers of 32 bits is below 2^34 after two such steps, and a sum of three of those below 2 m after one more. */
+static uint64_t less(uint64_t x, uint64_t c) { return (x >> 32) * c + (uint32_t)x; }
 
 static void apply(matrix a, uint32_t s[3], uint64_t m) {
-  uint64_t out[3];
-  for (int i = 0; i < 3; i++) out[i] = nearly(a[i][0] * s[0], m) + nearly(a[i][1] * s[1], m) + nearly(a[i][2] * s[2], m);
-  for (int i = 0; i < 3; i++) s[i] = (uint32_t)(out[i] % m);
+  uint64_t out[3], c = ((uint64_t)1 << 32) - m;
+  for (int i = 0; i < 3; i++) {
+    uint64_t x = 0;
+    for (int k = 0; k < 3; k++) x += less(less(a[i][k] * s[k], c), c);
+    x = less(x, c);
+    out[i] = x < m ? x : x - m;
+  }
+  for (int i = 0; i < 3; i++) s[i] = (uint32_t)out[i];
 }
 
 void clu_stream_jump(uint32_t s[6], uint64_t n) {

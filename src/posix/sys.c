@@ -24,6 +24,16 @@
 
 #include "../core/os.h"
 
+uint64_t clu_os_now_coarse(void) {
+#if defined(CLOCK_MONOTONIC_COARSE)
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#else
+  return clu_os_now();
+#endif
+}
+
 uint64_t clu_os_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -145,8 +155,12 @@ void clu_os_expect_writes(void *p, size_t n) {
 
 int clu_os_shared_new(size_t n, void **p, clu_fd *fd, clu_err *e) {
   char path[] = "/tmp/clutch-XXXXXX";
+  struct rlimit r;
   int f = -1;
   if (fd) {
+    if (getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur != RLIM_INFINITY && n > r.rlim_cur) /* else SIGXFSZ ends the process */
+      return clu_fail(e, CLU_SYS, EFBIG, "shared memory cannot be made: %lu bytes are more than a file may have (ulimit -f)",
+                      (unsigned long)n);
 #if defined(__linux__)
     f = memfd_create("clutch", MFD_CLOEXEC);
 #else

@@ -40,6 +40,8 @@ wchar_t *clu_win_wide(const char *text) {
 
 /* ---- clock and chance ---- */
 
+uint64_t clu_os_now_coarse(void) { return GetTickCount64() * 1000000u; }
+
 uint64_t clu_os_now(void) {
   static uint64_t per_second; /* fixed from boot on: whoever comes first writes the same number */
   LARGE_INTEGER t;

@@ -1,6 +1,8 @@
 /* Processes whose parent is the master: their end, and the slot of shared memory that each may have. */
 #include "test.h"
 
+#include <sys/resource.h>
+
 #include "child.h"
 
 static clu_child *start(clu_children *set, const char *script, clu_fd out, int slot) {
@@ -66,5 +68,20 @@ TEST(a_slot_is_kept_until_its_process_has_ended_and_nobody_looks_at_it) {
   clu_child_release(c[1]);
   CHECK(set.shared == NULL && set.slots_fd == CLU_NO_FD); /* with the last one it goes */
   clu_child_release(c[0]);
+  clu_children_fini(&set);
+}
+
+TEST(memory_that_is_larger_than_a_file_may_be_is_an_error_and_no_signal) {
+  struct rlimit r;
+  clu_children set;
+  clu_err e = {0, 0, ""};
+  clu_fd fd;
+  int slot;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &r) == 0);
+  r.rlim_cur = sizeof(clu_shared) - 1;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &r) == 0);
+  clu_children_init(&set);
+  CHECK_INT_EQ(clu_child_slot(&set, &slot, &fd, &e), CLU_SYS);
+  CHECK(strstr(e.text, "ulimit -f"));
   clu_children_fini(&set);
 }

@@ -163,3 +163,42 @@ TEST(a_slot_belongs_to_one_process_until_that_has_ended) {
   clu_node_free(young);
   down(&r);
 }
+
+/* ---- nodes without a server ---- */
+
+static void given_up(clu_node *nd, clu_msg *m) {
+  (void)m;
+  clu_node_stop(nd, 0);
+}
+
+static uint32_t no_tasks(const clu_node *nd, uint32_t *unwanted) {
+  (void)nd;
+  if (unwanted) *unwanted = 0;
+  return 0;
+}
+
+TEST(one_that_is_given_up_while_its_messages_are_taken_says_no_more) {
+  clu_loop l;
+  clu_node *nd;
+  clu_chan c;
+  clu_fd pair[2];
+  clu_err e;
+  unsigned char pid[8];
+  REQUIRE(clu_loop_init(&l, &e) == CLU_OK);
+  l.on_task = given_up;
+  l.tasks_at = no_tasks;
+  REQUIRE(clu_os_pair(pair, &e) == CLU_OK);
+  REQUIRE(clu_node_new(&l, &nd, &e) == CLU_OK);
+  REQUIRE(clu_node_join(nd, pair[0], clu_os_getpid(), &e) == CLU_OK);
+  nd->tasks = &l;
+  REQUIRE(clu_chan_init(&c, pair[1], INT64_MAX, 0) == CLU_OK);
+  clu_put64(pid, (uint64_t)getpid());
+  clu_chan_send_bytes(&c, CLU_K_HELLO, 0, pid, 8, CLU_NO_FD);
+  for (uint64_t k = 1; k < 5; k++) clu_chan_send_bytes(&c, CLU_K_RESULT, k, "nonsense", 8, CLU_NO_FD);
+  REQUIRE(clu_chan_flush(&c) == CLU_OK);
+  REQUIRE(clu_loop_pump(&l, 1000000000, &e) == CLU_OK);
+  CHECK_INT_EQ(nd->state, CLU_NODE_STOPPED);
+  clu_chan_fini(&c);
+  clu_node_free(nd);
+  clu_loop_fini(&l);
+}

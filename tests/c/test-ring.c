@@ -125,6 +125,18 @@ TEST(what_was_published_outlives_a_killed_writer) {
   }
 }
 
+TEST(a_head_that_changes_between_looking_and_taking_is_not_followed) {
+  clu_ring *r = malloc(sizeof *r); /* the sanitizer knows its edges */
+  size_t n = 0;
+  REQUIRE(r);
+  memset(r, 0, sizeof *r);
+  REQUIRE(put(r, 1) && clu_ring_peek(r, &n));
+  atomic_store(&r->head, (uint64_t)CLU_RING_BYTES - 1);
+  clu_ring_took(r);
+  CHECK_INT_EQ(atomic_load(&r->head), (uint64_t)CLU_RING_BYTES - 1);
+  free(r);
+}
+
 TEST(damage_is_never_followed_out_of_the_ring) {
   uint32_t seed = 7;
   for (int round = 0; round < 20000; round++) {

@@ -200,6 +200,45 @@ test_that("results of all sizes come, each to its own element, whatever way they
   }
 })
 
+test_that("R code that runs while a result is read may take others", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  slow <- cluster_submit(cl, Sys.sleep(60))
+  ran <- 0
+  setHook(packageEvent("splines", "onLoad"), function(...) {
+    fill <- function() lapply(1:2000, function(k) rep(as.raw(255), 1000 + 20 * k))
+    around <- fill() # what grows has to move
+    Sys.sleep(0.3) # the ring is full
+    resolved(slow)
+    fill() # what was given back is somebody else's
+    ran <<- ran + 1
+  })
+  on.exit(setHook(packageEvent("splines", "onLoad"), NULL, "replace"), add = TRUE)
+  for (k in 1:5) {
+    if ("splines" %in% loadedNamespaces()) unloadNamespace("splines")
+    r <- cluster_map(cl, 1:200, function(i) list(if (i == 1) asNamespace("splines"), paste(strrep("x", 3000), i)), .chunk = 100)
+    expect_identical(vapply(r, `[[`, "", 2L), paste(strrep("x", 3000), 1:200))
+  }
+  expect_identical(ran, 5)
+})
+
+test_that("a session that has no room for the shared memory works without it", {
+  linux_only()
+  skip_if_not(nzchar(Sys.which("prlimit")))
+  s <- start_script(c(
+    "session <- raw(4e8) # more than the fork server has, which inherits the limit",
+    "size <- grep('^VmSize', readLines('/proc/self/status'), value = TRUE)",
+    "size <- 1024 * as.numeric(gsub('[^0-9]', '', size))",
+    "system(sprintf('prlimit --pid %d --as=%.0f', Sys.getpid(), size + 5e7))",
+    "cl <- make_cluster(2)",
+    "stopifnot(!any(grepl('memfd:clutch', readLines('/proc/self/maps'), fixed = TRUE)))",
+    "stopifnot(identical(unlist(cluster_map(cl, 1:2000, function(i) i)), 1:2000))",
+    "stopifnot(identical(cluster_map(cl, 1:3, as.character), list('1', '2', '3')))",
+    "stop_cluster(cl)",
+    "cat('done\\n')"))
+  expect_done(s)
+})
+
 test_that("a quick result is there while the node is at a slow task", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
@@ -327,6 +366,27 @@ test_that("a cluster whose fork server was killed gets new nodes from a new one"
   expect_error(cluster_map(cl, 1:3, sqrt), class = "clutch_stopped")
 })
 
+test_that("new nodes have their cluster's environment, whoever the new fork server was started for", {
+  linux_only()
+  old <- Sys.getenv("FOO", NA)
+  on.exit(if (is.na(old)) Sys.unsetenv("FOO") else Sys.setenv(FOO = old))
+  Sys.setenv(FOO = "first")
+  fork_server_stop(all = TRUE)
+  a <- make_cluster(1)
+  on.exit(stop_cluster(a), add = TRUE)
+  Sys.setenv(FOO = "second", FOO_TOO = "only now")
+  on.exit(Sys.unsetenv("FOO_TOO"), add = TRUE)
+  p <- pids(a)
+  tools::pskill(server_pid(a), 9L)
+  expect_true(eventually(!any(alive(p))))
+  b <- suppressMessages(make_cluster(1))
+  on.exit(stop_cluster(b), add = TRUE)
+  env <- function(cl) unlist(cluster_map(cl, c("FOO", "FOO_TOO"), Sys.getenv))
+  expect_identical(env(b), c("second", "only now"))
+  expect_identical(env(a), c("first", ""))
+  expect_identical(server_pid(a), server_pid(b))
+})
+
 test_that("an element is started at most 1 + retries times, whatever dies", {
   linux_only()
   cl <- make_cluster(3)
@@ -433,6 +493,33 @@ test_that("tasks are submitted, waited for, cancelled, raced", {
     set.seed(3); expect_identical(collect(cluster_submit(cl, runif(1))), x)
     expect_true(works(cl))
   })
+})
+
+test_that("resolved() and collect() are those of other packages for what is no task", {
+  lib <- tempfile("lib")
+  dir.create(lib)
+  from <- function(name, code, exports) { # a package
+    dir <- file.path(tempfile("src"), name)
+    dir.create(file.path(dir, "R"), recursive = TRUE)
+    writeLines(c(paste("Package:", name), "Version: 1.0", "Title: T", "Description: D.", "License: GPL-3", "Author: A", "Maintainer: A <a@b.c>"),
+               file.path(dir, "DESCRIPTION"))
+    writeLines(code, file.path(dir, "R", "code.R"))
+    writeLines(exports, file.path(dir, "NAMESPACE"))
+    utils::install.packages(dir, lib, repos = NULL, type = "source", quiet = TRUE)
+    loadNamespace(name, lib.loc = lib)
+  }
+  skip_if(any(c("future", "dplyr") %in% loadedNamespaces()))
+  expect_error(resolved(1), class = "clutch_argument")
+  on.exit({ unloadNamespace("future"); unloadNamespace("dplyr") })
+  from("future", c("resolved <- function(x, ...) UseMethod('resolved')", "resolved.default <- function(x, ...) 'default'",
+                   "resolved.Future <- function(x, more, ...) more"),
+       c("export(resolved)", "S3method(resolved, default)", "S3method(resolved, Future)"))
+  from("dplyr", c("collect <- function(x, ...) UseMethod('collect')", "collect.frame <- function(x, ...) class(x)"),
+       c("export(collect)", "S3method(collect, frame)"))
+  expect_identical(resolved(structure(1, class = "Future"), more = quote(a + b)), quote(a + b))
+  expect_identical(resolved(1), "default")
+  expect_identical(collect(structure(1, class = "frame")), "frame")
+  expect_error(collect(1), "no applicable method")
 })
 
 test_that("tasks that are submitted one after the other are all begun while nodes are idle, also when the session computes", {

@@ -1,0 +1,401 @@
+# The report, section by section: title, the question in one line, scripts, peers that may be absent, tables, pictures,
+# and what the figures show, in sentences made from them. bench/report.R does the rest.
+#
+# Figures of the background texts are quoted from them (`no_text`: there are none); all others come from the tables in
+# bench/report/.
+
+num <- function(x) ifelse(is.na(x), "-", trimws(formatC(signif(x, 3), digits = 3, format = "fg", big.mark = ",")))
+# Counts are not rounded to three digits: 4,096
+count <- function(x) ifelse(is.na(x), "-", trimws(formatC(round(x), format = "d", big.mark = ",")))
+# "0.17 (0.15 to 0.21)"
+cell <- function(t) ifelse(is.na(t$median), "-", sprintf("%s (%s to %s)", num(t$median), num(t$min), num(t$max)))
+times_as <- function(x, y) num(x / y)
+get_median <- function(t, ...) {
+  want <- list(...)
+  keep <- rep(TRUE, nrow(t))
+  for (k in names(want)) keep <- keep & t[[k]] == want[[k]]
+  if (any(keep)) t$median[which(keep)[[1L]]] else NA_real_
+}
+# Drops the sentences of which a figure is missing.
+sentences <- function(...) {
+  x <- c(...)
+  x[!is.na(x) & !grepl("\\bNA\\b", x)]
+}
+# A table with a row for each `who` and a column for each `what`
+crossed <- function(t, who, what, head, unit = "", text = function(t) cell(t)) {
+  t$cell <- text(t)
+  rows <- unique(t[[who]])
+  out <- stats::setNames(data.frame(rows), head)
+  for (w in unique(t[[what]])) out[[paste0(w, unit)]] <- vapply(rows, function(r) {
+    x <- t$cell[t[[who]] == r & t[[what]] == w]
+    if (length(x)) x[[1L]] else "-"
+  }, "")
+  out
+}
+beside <- function(rows, of) ifelse(rows %in% names(of), unname(of[as.character(rows)]), "-")
+
+sections <- list()
+
+sections$startup <- list(
+  title = "Start-up against nodes", scripts = "startup", peers = c("parallelly", "mirai", "callr"),
+  question = "How long does it take from nothing until every node of a cluster has answered?",
+  tables = list(list(
+    caption = paste("Seconds, by number of nodes. *Sequential* is R 3.6's way, node after node; *parallel* is",
+                    "that of R since 4.0.",
+                    "*Cold*: no fork server runs; *warm*: one does."),
+    make = function() {
+      t <- read("startup.csv")
+      t$note[is.na(t$note)] <- ""
+      out <- crossed(t, "who", "nodes", "cluster", text = function(t) ifelse(t$note == "", cell(t), t$note))
+      out[["R blog 2020 (other machines, a node a core)"]] <- beside(out$cluster, c(
+        "base, sequential" = paste("R 3.6: 8 nodes 1.7 s (Windows laptop), 12: 4.2 s (macOS), 40: 6.6 s",
+                                   "(Ubuntu), 48: 9.3 s (Windows",
+                                   "server), 64: 14 s (Fedora), 64: 211 s (Solaris)"),
+        "base, parallel" = paste("R-devel: 8 nodes 0.5 s (Windows laptop), 12: 0.7 s (macOS), 40: 0.4 s",
+                                 "(Ubuntu), 48: 0.5 s (Windows",
+                                 "server), 64: 0.4 s (Fedora), 64: 7 s (Solaris)")))
+      out
+    })),
+  plots = c("startup.png" = "Seconds against nodes; a band from the least to the greatest"),
+  shows = function() {
+    t <- read("startup.csv")
+    n <- max(t$nodes[t$who == "base, sequential" & !is.na(t$median)])
+    of <- function(who) get_median(t, who = who, nodes = n)
+    sentences(
+      sprintf(paste("With %s nodes base R takes %s s one after the other and %s s in parallel; clutch %s s with",
+          "nothing running before: %s and %s times as long."),
+              n, num(of("base, sequential")), num(of("base, parallel")), num(of("clutch, cold")),
+                  times_as(of("base, sequential"), of("clutch, cold")),
+              times_as(of("base, parallel"), of("clutch, cold"))),
+      sprintf("With a fork server that runs already: clutch %s s, base R's fork of the session %s s.",
+          num(of("clutch, warm")), num(of("base, fork"))),
+      sprintf("mirai takes %s s.", num(of("mirai"))))
+  })
+
+herd_text <- list( # milliseconds: least, mean
+  plain = list("0" = c(0.048, 0.067), "128" = c(0.303, 0.503), "512" = c(0.937, 1.252), "1024" = c(1.810, 2.383),
+      "2048" = c(3.456, 3.983),
+               "4096" = c(7.754, 8.966)),
+  copies = list("1024" = c(73.256, 100.852), "4096" = c(309.425, 357.304)))
+herd_table <- function(file, text) function() {
+  t <- read(file)
+  names(t)[names(t) == "us"] <- "median"
+  t$cell <- cell(t)
+  out <- crossed(t, "n", "mode", "waiting")
+  out[["the text, select (other machine): mean (least)"]] <- vapply(as.character(out$waiting), function(k)
+    if (is.null(text[[k]])) "-" else sprintf("%s (%s)", num(1000 * text[[k]][[2L]]), num(1000 * text[[k]][[1L]])), "")
+  out$waiting <- count(out$waiting)
+  out
+}
+sections$herd <- list(
+  title = "Connect time against waiting processes", scripts = "herd", peers = character(),
+  question = "What do processes that wait on one listener cost the one who connects to it, by how they wait?",
+  tables = list(
+    list(caption = "Microseconds of a non-blocking connect, by number of processes that wait on the listener.",
+        make = herd_table("herd.csv", herd_text$plain)),
+    list(caption = paste("The same, each process waiting on 1,000 copies (`dup()`) of the listener (the text:",
+                         "1,019). `-`: not tried, it takes",
+                         "too long."),
+         make = herd_table("herd-dups.csv", herd_text$copies)),
+    list(caption = "Processes woken by one connection (no text reports it).", make = function() {
+      t <- read("herd.csv")
+      out <- crossed(t[t$n %in% c(1, 128, max(t$n)), ], "n", "mode", "waiting", text = function(t) count(t$woken))
+      out$waiting <- count(out$waiting)
+      out
+    }),
+    list(caption = paste("Nodes of clutch share no listener with their master: microseconds of a connect to a",
+                         "listener of the master, by",
+                         "number of its nodes."), make = function() {
+      t <- read("herd-master.csv")
+      names(t)[names(t) == "us"] <- "median"
+      out <- crossed(t, "nodes", "strategy", "nodes")
+      out <- out[order(out$nodes), ]
+      out$nodes <- count(out$nodes)
+      names(out) <- sub("^parallel$", "over TCP", sub("^fork_server$", "of a fork server", names(out)))
+      out
+    }),
+    list(caption = "Microseconds that each waiting process adds to a connect, by a straight line through the medians.",
+        make = function() {
+      t <- read("herd-slopes.csv")
+      data.frame(who = t$who, "us a process" = num(t$us_per_process),
+          "us a process and copy" = num(t$us_per_process_and_copy),
+                 "the text, from its figures at 1,024 and 4,096 (other machine)" = beside(t$who, c(select = sprintf(
+                   "%s; %s a process and copy", num((8966 - 2383) / 3072), num((357304 - 100852) / 3072 / 1019)))),
+                       check.names = FALSE)
+    })),
+  plots = c("herd.png" = "Microseconds of a connect against waiting processes; a band from the least to the greatest",
+            "herd-dups.png" = "The same with 1,000 copies of the listener in each process",
+            "herd-wait.png" = "Microseconds of one wait against watched sockets"),
+  shows = function() {
+    t <- read("herd.csv")
+    names(t)[names(t) == "us"] <- "median"
+    n <- max(t$n)
+    of <- function(m) get_median(t, mode = m, n = n)
+    m <- read("herd-master.csv")
+    m <- m[m$strategy == "fork_server", ]
+    sentences(
+      sprintf(paste("With %s processes a connect takes %s us where they wait by `select`, %s by `poll`, %s by",
+          "`epoll`; %s where each is registered exclusively, %s in a blocking `accept`."),
+              count(n), num(of("select")), num(of("poll")), num(of("epoll")), num(of("exclusive")), num(of("accept"))),
+      sprintf("A connect to a listener of clutch's master takes %s us with no nodes and %s us with %s.",
+          num(m$us[m$nodes == 0]),
+              num(m$us[which.max(m$nodes)]), count(max(m$nodes))))
+  })
+
+sections$deadport <- list(
+  title = "Dead ports", scripts = "deadport", peers = character(),
+  question = "How soon does one know that nobody listens at 10 ports?",
+  tables = list(
+    list(caption = "Milliseconds for 10 ports one after the other, and for the very first ten. Base R has no IPv6.",
+        make = function() {
+      t <- read("deadport.csv")
+      data.frame(address = t$host, how = t$how, "10 ports" = cell(t), "the first time" = num(t$first_ten_ms),
+          "one port" = num(t$one_ms),
+                 "net-dev 2020, 10 Java RMI look-ups (other machines)" = beside(t$host, c(
+                   "127.0.0.1" = "Windows 10: 20,687, after the change 356; Ubuntu 18.04: 42",
+                   "its own address" = "192.168.1.1: Windows 10: 20,574, after the change 21,113; Ubuntu 18.04: 59")),
+                       check.names = FALSE)
+    }),
+    list(caption = "Milliseconds of `service_probe()` of 1,000 dead ports.", make = function() {
+      t <- read("probe.csv")
+      data.frame(host = t$host, "1,000 ports" = cell(t), check.names = FALSE)
+    })),
+  plots = c("deadport.png" = "Milliseconds for 10 dead ports"),
+  shows = function() {
+    t <- read("deadport.csv")
+    of <- function(how) get_median(t, host = "127.0.0.1", how = how)
+    sentences(
+      sprintf("10 dead ports of 127.0.0.1 take base R %s ms and clutch %s ms.", num(of("base socketConnection")),
+          num(of("clutch socket_connect"))),
+      sprintf("1,000 dead ports, all at once, take `service_probe()` %s ms.", num(read("probe.csv")$median[[1L]])))
+  })
+
+sections$close <- list(
+  title = "Close and leaks", scripts = "close", peers = character(),
+  question = "Is every descriptor given back, however a connection ends, and what does the peer see?",
+  tables = list(list(
+    caption = paste("Microseconds to connect, accept and end a connection; *states*: of the accepting end just",
+                    "before its close. Base R cannot",
+                    "close one direction, nor reset."),
+    make = function() {
+      t <- read("close.csv")
+      out <- data.frame(how = t$how, who = t$who, us = cell(t), connections = count(t$connections), states = t$states,
+                        "resets seen by the peer" = count(t$resets_seen_by_peer),
+                            "descriptors left" = count(t$descriptors_left),
+                        "the text of 2008 (Haskell's Network.HTTP on a Mac)" = "", check.names = FALSE)
+      last <- ncol(out)
+      out[[last]] <- beside(out$how,
+          c("peer first" = "left for ever in LAST_ACK and TIME_WAIT, up to 152 within hours: \"too many open files\""))
+      missing <- setdiff(out$how, out$how[out$who == "base"])
+      for (how in missing) {
+        row <- out[1L, ]
+        row[] <- "-"
+        row$how <- how
+        row$who <- "base"
+        row$us <- "cannot"
+        out <- rbind(out, row)
+      }
+      out[order(match(out$how, t$how), out$who != "base"), ]
+    })),
+  plots = c("close.png" = "Microseconds to connect, accept and end, by how it ends"),
+  shows = function() {
+    t <- read("close.csv")
+    left <- function(who) count(sum(t$descriptors_left[t$who == who]))
+    u <- t[t$how == "unread data", ]
+    sentences(
+      sprintf("Of %s connections of clutch %s descriptors are left, of %s of base R %s.",
+          count(sum(t$connections[t$who == "clutch"])), left("clutch"),
+              count(sum(t$connections[t$who == "base"])), left("base")),
+      sprintf("Ended with unread bytes, the peer sees %s of %s connections of base R reset, and %s of %s of clutch.",
+              count(u$resets_seen_by_peer[u$who == "base"]), count(u$connections[u$who == "base"]),
+                  count(u$resets_seen_by_peer[u$who == "clutch"]),
+              count(u$connections[u$who == "clutch"])))
+  })
+
+sections$bang <- list(
+  title = "All-to-all messages", scripts = "bang", peers = "Erlang/OTP",
+  question = paste("How long until each of N logical processes has sent to all others and has all answers, on S",
+      "nodes; and in Erlang on S schedulers?"),
+  tables = list(list(
+    caption = paste("Milliseconds of a round. clutch: the messages of one node to another travel together and",
+                    "are answered in vectors. Erlang:",
+                    "each by itself."),
+    make = function() {
+      t <- read("bang.csv")
+      out <- crossed(t, "processes", "who", "processes")
+      out[["the text of 2006, a Mac of four cores"]] <- beside(out$processes, c(
+        "50" = "a picture without figures: 50 to 1,500 processes on 1 to 16 schedulers",
+        "800" = "four schedulers win from 800 processes on; 32 are very slow"))
+      out$processes <- count(out$processes)
+      out
+    })),
+  plots = c("bang.png" = "Milliseconds of a round against processes; a band from the least to the greatest",
+            "bang-heat.png" = "The same as a map: darker is slower"),
+  shows = function() {
+    t <- read("bang.csv")
+    n <- max(t$processes)
+    t <- t[t$processes == n, ]
+    best <- function(who) t[grepl(who, t$who), ][which.min(t$median[grepl(who, t$who)]), ]
+    e <- best("^Erlang")
+    k <- best("^clutch")
+    sentences(
+      sprintf("With %s processes (%s messages) clutch is fastest on %s: %s ms.", count(n), count(2 * n * (n - 1)),
+          sub("clutch, ", "", k$who), num(k$median)),
+      if (nrow(e)) sprintf("Erlang is fastest on %s: %s ms.", sub("Erlang, ", "", e$who), num(e$median)))
+  })
+
+sections$roundtrip <- list(
+  title = "Round trip", scripts = c("roundtrip", "sockets"), peers = c("mirai", "callr"),
+  no_text = TRUE,
+  question = "How long does one call to one node and back take, and how long data there and back?",
+  tables = list(
+    list(caption = "Microseconds of one call and back.", make = function() {
+      t <- read("roundtrip.csv")
+      data.frame(call = t$who, us = cell(t), "times as long as clutch" = num(t$times_clutch), check.names = FALSE)
+    }),
+    list(caption = "A raw vector there and back, milliseconds.", make = function() {
+      t <- read("payload.csv")
+      for (k in c("median", "min", "max")) t[[k]] <- 1000 * t[[k]]
+      t <- t[t$bytes %in% 10^(0:8), ]
+      out <- crossed(t, "bytes", "who", "bytes")
+      out$bytes <- count(out$bytes)
+      out
+    }),
+    list(caption = paste("R's `serialize()` to another R process and `unserialize()` of what it sends back, over TCP,",
+        "milliseconds: connections of base R and of clutch."),
+         make = function() {
+           t <- read("sockets-spread.csv")
+           for (k in c("median", "min", "max")) t[[k]] <- 1000 * t[[k]]
+           t$value <- paste0(t$what, ifelse(as.logical(t$xdr), ", xdr", ", native"))
+           crossed(t, "value", "who", "value")
+         })),
+  plots = c("roundtrip.png" = "Microseconds of one call and back",
+      "payload.png" = "Seconds of a raw vector there and back against its size",
+            "sockets.png" = "Seconds of an object there and back over TCP"),
+  shows = function() {
+    t <- read("roundtrip.csv")
+    of <- function(who) get_median(t, who = who)
+    sentences(
+      sprintf("One `clusterCall()` takes %s us on a node of clutch and %s us on one of base R.",
+          num(of("clutch clusterCall")), num(of("base clusterCall"))),
+      sprintf("One `mirai()` takes %s us through its dispatcher and %s us without.", num(of("mirai")),
+          num(of("mirai, direct"))))
+  })
+
+sections$tasks <- list(
+  title = "Task throughput", scripts = c("tasks", "tiny"), peers = "mirai",
+  no_text = TRUE,
+  question = "How many tiny tasks a second do two nodes do, and how evenly are tasks of uneven length shared out?",
+  tables = list(
+    list(caption = paste("Tasks a second, one by one, load-balanced: `cluster_map()`, base R's `clusterApplyLB()`,",
+        "`mirai_map()`."), make = function() {
+      t <- read("tasks-spread.csv")
+      data.frame(who = t$who, "tasks a second" = cell(t),
+                 "clutch is times as fast" = times_as(get_median(t, who = "clutch"), t$median), check.names = FALSE)
+    }),
+    list(caption = paste("No-ops a second in chunks: `cluster_map()` by measured time, base R's `parLapply()` one",
+        "chunk a node."), make = function() {
+      t <- read("tasks-chunks-spread.csv")
+      data.frame(who = t$who, "no-ops a second" = cell(t), check.names = FALSE)
+    }),
+    list(caption = "Tasks of uneven length: percent over the time of the best schedule possible.", make = function() {
+      t <- read("tasks-uneven-spread.csv")
+      data.frame(who = t$who, "percent over the best" = cell(t), check.names = FALSE)
+    }),
+    list(caption = "`clusterApplyLB()` on nodes of base R and of clutch: tasks a second, by the function.",
+        make = function() {
+      t <- read("tiny.csv")
+      crossed(t, "f", "who", "function")
+    }),
+    list(caption = "The scheduler alone, with stub nodes that answer at once.", make = function() {
+      t <- read("tasks-engine.csv")
+      data.frame("stub nodes" = count(t$stub_nodes), "nanoseconds a task" = num(t$ns), check.names = FALSE)
+    })),
+  plots = c("tasks.png" = "Tiny tasks a second, one by one",
+      "tasks-uneven.png" = "Who did what when: uneven tasks on two nodes of clutch"),
+  shows = function() {
+    t <- read("tasks-spread.csv")
+    u <- read("tasks-uneven-spread.csv")
+    of <- function(who) get_median(t, who = who)
+    over <- function(who) get_median(u, who = who)
+    sentences(
+      sprintf("One by one, clutch does %s tiny tasks a second, base R %s (clutch is %s times as fast).",
+          num(of("clutch")), num(of("base")), times_as(of("clutch"), of("base"))),
+      sprintf("mirai does %s (clutch is %s times as fast).", num(of("mirai")), times_as(of("clutch"), of("mirai"))),
+      sprintf(paste("Uneven tasks take %s %% longer than the best schedule in `cluster_map()`, %s %% in",
+          "`clusterApplyLB()`, %s %% in `parLapply()`."),
+              num(over("cluster_map")), num(over("clusterApplyLB")), num(over("parLapply"))))
+  })
+
+sections$memory <- list(
+  title = "Memory per node", scripts = "memory", peers = c("mirai", "callr"),
+  no_text = TRUE,
+  question = "How much memory does a node take for itself, idle and after a fit of `lm()` on 1e5 x 10?",
+  tables = list(list(caption = "MB that no other process shares.", make = function() {
+    t <- read("memory.csv")
+    out <- crossed(t, "who", "when", "cluster")
+    out
+  })),
+  plots = c("memory.png" = "MB of a node's own"),
+  shows = function() {
+    t <- read("memory.csv")
+    of <- function(who, when) get_median(t, who = who, when = when)
+    sentences(
+      sprintf("An idle node of clutch has %s MB of its own, one of base R's PSOCK %s MB, a fork of the session %s MB.",
+          num(of("clutch", "idle")), num(of("base PSOCK", "idle")),
+              num(of("base fork", "idle"))),
+      sprintf("After the fit it is %s, %s and %s MB.", num(of("clutch", "after lm")), num(of("base PSOCK", "after lm")),
+          num(of("base fork", "after lm"))))
+  })
+
+sections$broadcast <- list(
+  title = "Broadcast", scripts = "broadcast", peers = "mirai",
+  no_text = TRUE,
+  question = "How long does it take to give the same large vector to all nodes?",
+  tables = list(list(make = function() {
+    t <- read("broadcast.csv")
+    data.frame(how = t$how, nodes = t$nodes, MB = t$mb, seconds = cell(t), check.names = FALSE)
+  })),
+  plots = c("broadcast.png" = "Seconds of a broadcast"),
+  shows = function() {
+    t <- read("broadcast.csv")
+    of <- function(how) get_median(t, how = how)
+    sentences(
+      sprintf(paste("%s MB to %s nodes: base R's `clusterExport()` takes %s s, on clutch's nodes %s s,",
+          "`cluster_export()` %s s."), t$mb[[1L]], t$nodes[[1L]],
+              num(of("base clusterExport")), num(of("clutch clusterExport")), num(of("clutch cluster_export"))),
+      sprintf("As an argument of `clusterCall()`: base R %s s, clutch %s s.", num(of("base clusterCall")),
+          num(of("clutch clusterCall"))))
+  })
+
+sections$recovery <- list(
+  title = "Recovery", scripts = "recovery", peers = "mirai",
+  no_text = TRUE,
+  question = paste("A node dies: how soon is it known, and how soon do all answer again? The session dies: how soon",
+      "are its busy nodes gone?"),
+  tables = list(list(
+    caption = paste("Milliseconds. Base R and mirai replace no node: what is measured there is the whole cluster made",
+        "anew by hand."),
+    make = function() {
+      t <- read("recovery.csv")
+      t$note[is.na(t$note)] <- ""
+      data.frame(what = t$what, who = t$who, ms = ifelse(t$note == "", cell(t), t$note), check.names = FALSE)
+    })),
+  plots = c("recovery.png" = paste("Milliseconds until a death is known, until all answer again, and until the nodes",
+      "of a killed session are gone")),
+  shows = function() {
+    t <- read("recovery.csv")
+    whats <- unique(t$what)
+    of <- function(k, who) {
+      x <- t$median[t$what == whats[[k]] & startsWith(t$who, who)]
+      if (length(x)) x[[1L]] else NA_real_
+    }
+    gone <- function(who) {
+      x <- of(4L, who)
+      if (is.na(x)) NA else if (is.infinite(x)) "not while it was waited for" else paste("after", num(x), "ms")
+    }
+    sentences(
+      sprintf("After a death clutch's nodes all answer again within %s ms; base R's cluster made anew takes %s ms.",
+          num(of(2L, "clutch")), num(of(2L, "base"))),
+      sprintf("The busy nodes of a killed session are gone: clutch %s; base R %s.", gone("clutch"), gone("base")))
+  })

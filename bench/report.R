@@ -1,0 +1,199 @@
+# make report: runs the measurements of bench/, each in an R of its own, and writes bench/report/README.md from the
+# tables that they leave in bench/report/. What the report says about which table is in bench/_sections.R.
+#
+#   Rscript bench/report.R                     all
+#   Rscript bench/report.R --only=herd,tasks   these anew; of the others the figures that are there
+#   Rscript bench/report.R --render            nothing is run, the text is written anew
+#   QUICK=1                                    fewer repetitions and sizes
+#
+# Exit status 1 if a script failed or took longer than --limit=900 seconds; the report says which.
+source("bench/_common.R")
+source("bench/_sections.R")
+suppressPackageStartupMessages(library(clutch))
+
+scripts <- c("startup", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "tasks", "tiny", "memory",
+    "broadcast", "recovery")
+# What a script writes begins with its name; but for these
+also <- c(deadport = "probe", roundtrip = "payload")
+runs_file <- report("runs.csv")
+machine_file <- report("machine.csv")
+
+# ---- running ----
+# No path of this machine gets into the report.
+without_paths <- function(lines) {
+  for (path in unique(c(getwd(), tempdir(), .libPaths(), R.home(), path.expand("~")))) if (nchar(path) > 1L)
+    lines <- gsub(path, "...", lines, fixed = TRUE)
+  lines
+}
+
+run <- function(script, limit) {
+  begins <- paste0("^(", paste(c(script, also[names(also) == script]), collapse = "|"), ")[-.]")
+  unlink(report(list.files("bench/report", begins))) # what failed shows no figures of another day
+  log <- tempfile()
+  on.exit(unlink(log))
+  cat(sprintf("%-12s", script))
+  began <- Sys.time()
+  status <- suppressWarnings(system2(file.path(R.home("bin"), "Rscript"), file.path("bench", paste0(script, ".R")),
+      stdout = log,
+                                     stderr = log, timeout = limit))
+  took <- as.numeric(Sys.time()) - as.numeric(began)
+  lines <- readLines(log, warn = FALSE)
+  cat(sprintf("%6.1f s%s\n", took, if (status == 0L) "" else sprintf("   FAILED (exit status %d)", status)))
+  if (status != 0L) cat(paste0("    ", utils::tail(lines, 15L)), sep = "\n")
+  # scripts say themselves what they had hoped for
+  goals <- unlist(lapply(grep("^goals?: ", lines, value = TRUE), function(x) strsplit(sub("^goals?: ", "", x),
+      "; (?=[^;]*(met|MISSED))", perl = TRUE)))
+  writeLines(as.character(goals), report(paste0(script, "-goals.txt")))
+  now <- utils::read.csv(machine_file, stringsAsFactors = FALSE)
+  data.frame(script = script, began = format(began, "%Y-%m-%d %H:%M", tz = "UTC"), seconds = round(took, 1),
+             status = status, quick = quick, absent = paste(now$what[now$is == "not installed"], collapse = ","),
+             error = if (status == 0L) "" else paste(without_paths(utils::tail(lines, 8L)), collapse = "\n"))
+}
+
+first_line <- function(command, args) {
+  if (!nzchar(Sys.which(command))) return(NA_character_)
+  x <- tryCatch(suppressWarnings(system2(command, args, stdout = TRUE, stderr = FALSE)), error = function(e) character())
+  if (length(x)) x[[1L]] else NA_character_
+}
+version_of <- function(package) if (requireNamespace(package,
+    quietly = TRUE)) as.character(utils::packageVersion(package)) else "not installed"
+
+this_machine <- function() {
+  proc <- function(file, pattern) {
+    x <- if (file.exists(file)) grep(pattern, readLines(file, warn = FALSE), value = TRUE)
+    if (length(x)) trimws(sub("^[^:]*:", "", x[[1L]])) else NA_character_
+  }
+  cpu <- proc("/proc/cpuinfo", "^model name")
+  if (is.na(cpu)) cpu <- first_line("sysctl", c("-n", "machdep.cpu.brand_string"))
+  kb <- as.numeric(sub(" .*", "", proc("/proc/meminfo", "^MemTotal")))
+  erlang <- first_line("erl", c("-noshell", "-eval",
+      shQuote("io:format(\"~s~n\", [erlang:system_info(otp_release)]), halt().")))
+  cc <- strsplit(first_line(file.path(R.home("bin"), "R"), c("CMD", "config", "CC")), " ")[[1L]][[1L]]
+  commit <- first_line("git", c("rev-parse", "--short", "HEAD"))
+  rows <- c(
+    "processor" = cpu,
+    "cores" = as.character(available_cores()),
+    "memory" = if (is.na(kb)) NA else sprintf("%.0f GB", kb / 1024^2),
+    "system" = paste(Sys.info()[["sysname"]], sub("-.*", "", Sys.info()[["release"]])),
+    "load when it began" = if (file.exists("/proc/loadavg")) sub("^(\\S+ \\S+ \\S+).*", "\\1",
+        readLines("/proc/loadavg")) else NA,
+    "R" = sub("^R version ", "", R.version.string),
+    "clutch" = paste0(version_of("clutch"), if (!is.na(commit)) paste(", commit", commit)),
+    "C compiler" = first_line(cc, "--version"),
+    "mirai" = version_of("mirai"), "parallelly" = version_of("parallelly"), "callr" = version_of("callr"),
+    "Erlang/OTP" = if (is.na(erlang)) "not installed" else erlang)
+  rows <- rows[!is.na(rows)]
+  data.frame(what = names(rows), is = unname(rows))
+}
+
+only <- strsplit(option("only", ""), ",")[[1L]]
+if (length(bad <- setdiff(only, scripts))) stop("no such script: ", toString(bad), "; there are ", toString(scripts),
+    call. = FALSE)
+chosen <- if ("--render" %in% commandArgs(TRUE)) character() else if (length(only)) only else scripts
+runs <- if (file.exists(runs_file)) utils::read.csv(runs_file, stringsAsFactors = FALSE)
+if (!is.null(runs) && is.null(runs$absent)) runs$absent <- character(nrow(runs))
+if (length(chosen)) {
+  utils::write.csv(this_machine(), machine_file, row.names = FALSE)
+  for (script in chosen) {
+    now <- run(script, as.numeric(option("limit", "900")))
+    runs <- rbind(runs[runs$script != script, names(now)], now)
+    runs <- runs[order(match(runs$script, scripts)), ]
+    utils::write.csv(runs, runs_file, row.names = FALSE)
+  }
+}
+if (is.null(runs)) stop("nothing has been measured", call. = FALSE)
+for (k in c("error", "absent")) runs[[k]][is.na(runs[[k]])] <- ""
+
+# ---- writing ----
+markdown <- function(table) {
+  cells <- as.matrix(data.frame(lapply(table, function(x) ifelse(is.na(x), "-", as.character(x))), check.names = FALSE))
+  cells <- gsub("|", "\\|", cells, fixed = TRUE)
+  c(paste0("| ", paste(names(table), collapse = " | "), " |"), paste0("|", strrep(" --- |", ncol(table))),
+    apply(cells, 1L, function(x) paste0("| ", paste(x, collapse = " | "), " |")))
+}
+read <- function(file) utils::read.csv(report(file), stringsAsFactors = FALSE, check.names = FALSE, na.strings = "NA")
+# A part that cannot be made says so in its place. Where its script did not fail, the fault is in this report.
+faults <- character()
+part <- function(f, scripts) tryCatch(suppressWarnings(f()), error = function(e) {
+  if (all(runs$status[runs$script %in% scripts] == 0L)) faults <<- c(faults, paste0(toString(scripts), ": ",
+      conditionMessage(e)))
+  "_No figures: the script did not get so far._"
+})
+
+write_section <- function(s) {
+  out <- c(paste("##", s$title), "", s$question, "")
+  mine <- runs[match(s$scripts, runs$script), ]
+  for (i in seq_along(s$scripts)) {
+    if (is.na(mine$status[i])) out <- c(out, sprintf("**`bench/%s.R` has not been run.**", s$scripts[i]), "")
+    else if (mine$status[i] != 0L)
+      out <- c(out, sprintf("**`bench/%s.R` %s.** Its last words:", s$scripts[i], if (mine$status[i] == 124L)
+        sprintf("was ended after %.0f seconds", mine$seconds[i]) else sprintf("failed (exit status %d)", mine$status[i])),
+        "", "```", strsplit(mine$error[i], "\n")[[1L]], "```", "")
+  }
+  absent <- intersect(s$peers, strsplit(paste(mine$absent, collapse = ","), ",")[[1L]])
+  if (length(absent)) out <- c(out, sprintf("**Without %s: not installed on this machine.**", paste(absent,
+      collapse = ", ")), "")
+  for (t in s$tables) out <- c(out, if (!is.null(t$caption)) c(t$caption, ""), part(function() markdown(t$make()),
+      s$scripts), "")
+  if (isTRUE(s$no_text)) out <- c(out, "None of the background texts reports a figure for this.", "")
+  for (k in seq_along(s$plots)) if (file.exists(report(names(s$plots)[k])))
+    out <- c(out, sprintf("![%s](%s)", s$plots[[k]], names(s$plots)[k]), "")
+  shown <- part(s$shows, s$scripts)
+  if (length(shown) && !startsWith(shown[[1L]], "_No figures")) out <- c(out, "What it shows:", "", paste("-", shown), "")
+  for (script in s$scripts[mine$status %in% 0L]) out <- c(out, part(function() {
+    m <- read(paste0(script, "-method.csv"))
+    m <- stats::setNames(m$text, m$what)
+    q <- isTRUE(runs$quick[runs$script == script])
+    sprintf("`bench/%s.R` measures %s. %s; order: %s. Warm-up: %s.%s", script, m[["what"]], repetitions_of(script),
+        m[["order"]], m[["warm"]],
+            if (q) " **QUICK: fewer repetitions and sizes.**" else "")
+  }, script), "")
+  files <- list.files("bench/report", paste0("^(", paste(c(s$scripts, also[names(also) %in% s$scripts]), collapse = "|"),
+      ")[-.](.*[.])?csv$"))
+  files <- files[!grepl("-method", files)]
+  c(out, paste0("Again: ", paste0("`make report ONLY=", paste(s$scripts, collapse = ","), "`; by itself ",
+                                 paste0("`Rscript bench/", s$scripts, ".R`", collapse = ", "), "."),
+                if (length(files)) paste0(" Raw figures: ", paste0("[", files, "](", files, ")", collapse = ", "), ".")), "")
+}
+# "5 repetitions", as the table of raw figures has them
+repetitions_of <- function(script) {
+  r <- read(paste0(script, "-raw.csv"))$rep
+  n <- length(unique(r[r > 0]))
+  sprintf("%d repetition%s", n, if (n == 1L) "" else "s")
+}
+
+machine <- utils::read.csv(machine_file, stringsAsFactors = FALSE)
+texts <- c(
+  "R blog: *Socket Connections Update*, T. Kalibera and L. Tierney, 17 March 2020",
+  "idea.popcount.org on `select()`: the thundering herd, with its programs `server.c` and `client.c` (about kernel 4.5)",
+  "P. R. Brown: *A Short Adventure with simpleHTTP* (2008) and *More on Erlang Performance and Threading* (2006)",
+  "net-dev of OpenJDK: *Improving performance of Windows socket connect on the loopback adapter*, N. Grcevski, July 2020")
+goals <- unlist(lapply(scripts, function(s) {
+  g <- if (file.exists(report(paste0(s, "-goals.txt")))) readLines(report(paste0(s, "-goals.txt")))
+  if (length(g)) paste0("| ", sub(": (met|MISSED)\\s*$", "", g), " | ", sub(".*: (met|MISSED)\\s*$", "\\1", g),
+      " | `bench/", s, ".R` |")
+}))
+lines <- c(
+  "# Measurements", "",
+  "Written by `make report`, which runs the scripts of `bench/` and makes this page from their tables, all figures in",
+  "sentences included. Figures are medians with the least and the greatest in brackets; every comparison is of one run,",
+  "in which the contenders take turns.",
+  "What the background texts report was measured on other machines, and stands in a column of its own.", "",
+  if (any(runs$quick)) c("**QUICK=1: with fewer repetitions and sizes than a full report has.**", ""),
+  if (any(runs$status != 0L)) c(sprintf("**Failed: %s.**", paste0("`bench/", runs$script[runs$status != 0L], ".R`",
+      collapse = ", ")), ""),
+  "The machine:", "", markdown(stats::setNames(machine, c("", " "))), "",
+  "The texts:", "", paste("-", texts), "",
+  unlist(lapply(sections, write_section)),
+  if (length(goals)) c("## Goals", "", "What the scripts had hoped for, in the same runs.", "", "| goal | | script |",
+      "| --- | --- | --- |", goals, ""),
+  "## How long it took", "",
+  markdown(data.frame(script = paste0("`bench/", runs$script, ".R`"), "began (UTC)" = runs$began, seconds = runs$seconds,
+                      "exit status" = runs$status, check.names = FALSE)),
+  "", sprintf("Together %.1f minutes.", sum(runs$seconds) / 60))
+writeLines(lines, report("README.md"))
+cat("written:", report("README.md"), sprintf("(%.1f minutes)\n", sum(runs$seconds[runs$script %in% chosen]) / 60))
+big <- Filter(function(f) file.size(report(f)) > 1e5, list.files("bench/report", "[.]png$"))
+if (length(big)) cat("pictures of more than 100 kB:", toString(big), "\n")
+if (length(faults)) cat(paste("cannot be written:", faults), sep = "\n")
+if (any(runs$status != 0L) || length(faults)) quit(status = 1L)
