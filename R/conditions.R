@@ -71,7 +71,9 @@ oom_kills <- function() {
 }
 
 oom_files <- function(root) {
-  own <- function(controller, name) vapply(cgroup_folders(root, controller), function(dirs) file.path(dirs[[1L]], name), "", USE.NAMES = FALSE)
+  own <- function(controller, name) {
+    vapply(cgroup_folders(root, controller), function(dirs) file.path(dirs[[1L]], name), "", USE.NAMES = FALSE)
+  }
   c(own("memory", "memory.oom_control"), own("", "memory.events"), paste0(root, "/proc/vmstat"))
 }
 

@@ -37,7 +37,9 @@ memory_group <- function(mb) {
       why <- paste("no control group can be made in", parent)
       next
     }
-    put <- function(file, text) isTRUE(tryCatch({ cat(text, file = file); TRUE }, error = function(e) FALSE, warning = function(w) FALSE))
+    put <- function(file, text) {
+      isTRUE(tryCatch({ cat(text, file = file); TRUE }, error = function(e) FALSE, warning = function(w) FALSE))
+    }
     number <- sprintf("%.0f", mb * 2^20) # whole pages, or it is rounded
     if (file.exists(limit) && put(limit, number) && identical(readLines(limit), number)) {
       for (swap in file.path(folder, c("memory.memsw.limit_in_bytes", "memory.swap.max"))) # swapping is not dying
@@ -64,12 +66,15 @@ test_that("who is ended by the out-of-memory killer is named so, each of several
   g <- memory_group(300)
   if (is.character(g)) skip(g)
   on.exit(expect_true(g$remove()))
-  s <- start_limited(g$join, c(in_group, "for (strategy in c('fork_server', 'parallel')) {", "  cl <- make_cluster(2, strategy)", "  spare(cl)",
+  s <- start_limited(g$join, c(in_group, "for (strategy in c('fork_server', 'parallel')) {",
+    "  cl <- make_cluster(2, strategy)", "  spare(cl)",
     "  r <- suppressWarnings(cluster_map(cl, 1:8, function(i, eat) { if (i == 3) eat(); i }, eat = eat, .on_error = 'continue'))",
     "  stopifnot(identical(r[-3], list(1L, 2L, 4L, 5L, 6L, 7L, 8L)))",
-    "  stopifnot(inherits(r[[3]], 'clutch_task_memory'), grepl('out-of-memory killer', conditionMessage(r[[3]])), identical(r[[3]]$signal, 9L))",
+    "  stopifnot(inherits(r[[3]], 'clutch_task_memory'), identical(r[[3]]$signal, 9L))",
+    "  stopifnot(grepl('out-of-memory killer', conditionMessage(r[[3]])))",
     # one that is killed by somebody else afterwards did not want memory
-    "  r <- suppressWarnings(cluster_map(cl, 1:4, function(i) { if (i == 2) tools::pskill(Sys.getpid(), 9L); i }, .on_error = 'continue'))",
+    "  die <- function(i) if (i == 2) tools::pskill(Sys.getpid(), 9L) else i",
+    "  r <- suppressWarnings(cluster_map(cl, 1:4, die, .on_error = 'continue'))",
     "  stopifnot(identical(died_of(r[[2]]), 'clutch_task_died'))",
     # two at the same time, and a look at both of them only later
     "  spare(cl)", "  before <- clutch:::oom_kills()", "  t <- lapply(1:2, function(k) cluster_submit(cl, eat()))",
@@ -86,10 +91,11 @@ test_that("a death for want of memory in a call, or in another cluster, is not t
   if (is.character(g)) skip(g)
   on.exit(expect_true(g$remove()))
   s <- start_limited(g$join, c(in_group, "cl <- make_cluster(1)", "other <- make_cluster(1)", "spare(cl)",
-    "e <- tryCatch(parallel::clusterCall(cl, eat), clutch_node_died = conditionMessage)", "stopifnot(grepl('out-of-memory killer', e))",
-    "e <- tryCatch(parallel::clusterCall(cl, eat), clutch_node_died = conditionMessage)", "stopifnot(grepl('is dead.*out-of-memory killer', e))", # again
+    "call <- function() tryCatch(parallel::clusterCall(cl, eat), clutch_node_died = conditionMessage)",
+    "stopifnot(grepl('out-of-memory killer', call()))", "stopifnot(grepl('is dead.*out-of-memory killer', call()))", # again
     "kill <- function() tools::pskill(Sys.getpid(), 9L)", "for (x in list(cl, other)) {",
-    "  e <- tryCatch(collect(cluster_submit(x, kill())), clutch_task_error = identity)", "  stopifnot(identical(died_of(e), 'clutch_task_died'))", "}",
+    "  e <- tryCatch(collect(cluster_submit(x, kill())), clutch_task_error = identity)",
+    "  stopifnot(identical(died_of(e), 'clutch_task_died'))", "}",
     "stop_cluster(cl)", "stop_cluster(other)", "cat('done\\n')"))
   expect_done(s)
   expect_true(ends(s))

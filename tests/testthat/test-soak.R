@@ -1,6 +1,7 @@
 # A long time of maps in which nodes are killed from outside all the time: everything is right, and nothing grows.
 #
-# CLUTCH_EVENTS >= 10000 ('make chaos'): a million tasks, a node a second is killed. Else the same in seconds, with more deaths a second.
+# CLUTCH_EVENTS >= 10000 ('make chaos'): a million tasks, a node a second is killed. Else the same in seconds, with more
+# deaths a second.
 
 long_soak <- as.integer(Sys.getenv("CLUTCH_EVENTS", "300")) >= 10000L
 
@@ -23,11 +24,14 @@ start_killer <- function(server, mark, log, seconds) {
 }
 
 children_of <- function(pid) {
-  text <- tryCatch(suppressWarnings(readLines(sprintf("/proc/%d/task/%d/children", pid, pid), warn = FALSE)), error = function(e) character())
+  file <- sprintf("/proc/%d/task/%d/children", pid, pid)
+  text <- tryCatch(suppressWarnings(readLines(file, warn = FALSE)), error = function(e) character())
   length(unlist(strsplit(text, " +")))
 }
 entries_in <- function(folders) length(list.files(folders, all.files = TRUE, recursive = TRUE, include.dirs = TRUE))
-server_folder <- function(server) Find(function(s) identical(.Call(clutch:::ffi_server_info, s$handle)$pid, server), as.list(clutch:::the$servers))$tmp
+server_folder <- function(server) {
+  Find(function(s) identical(.Call(clutch:::ffi_server_info, s$handle)$pid, server), as.list(clutch:::the$servers))$tmp
+}
 # KB that are in memory: all of it, since what a process shares with its children may seem less when they write to it
 resident <- function(pid) {
   line <- grep("^VmRSS:", readLines(file.path("/proc", pid, "status")), value = TRUE)
@@ -87,8 +91,8 @@ test_that("a million tasks while nodes are killed: all are right, nothing is lef
   if (long_soak) {
     fifth <- rounds %/% 5L
     rate <- c(first = mean(utils::head(seen[, "rate"], fifth)), last = mean(utils::tail(seen[, "rate"], fifth)))
-    cat(sprintf("\n%d tasks, %d deaths; KB that a run adds: session %.0f of %.0f, fork server %.0f of %.0f; tasks a second: %.0f in the first fifth, %.0f in the last\n",
-                rounds * each, deaths, grown[[1L]], seen[rounds, 1L], grown[[2L]], seen[rounds, 2L], rate[[1L]], rate[[2L]]))
+    cat(sprintf(paste0("\n%d tasks, %d deaths; KB that a run adds: session %.0f of %.0f, fork server %.0f of %.0f; ",
+                       "tasks a second: %.0f in the first fifth, %.0f in the last\n"), rounds * each, deaths, grown[[1L]], seen[rounds, 1L], grown[[2L]], seen[rounds, 2L], rate[[1L]], rate[[2L]]))
     expect_gt(rate[["last"]], rate[["first"]] / 2)
   }
   expect_lt(grown[["session"]], 3000)

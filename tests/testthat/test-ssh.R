@@ -206,7 +206,8 @@ test_that("Ctrl-C in a map on nodes behind ssh leaves a cluster that works, and 
     "  stopifnot(identical(r, 'interrupted'))", "  x <- runif(1)",
     "  stopifnot(identical(cluster_map(cl, 1:4, function(i, x) c(i, x), x = x), lapply(1:4, function(i) c(i, x))))",
     "  pids <- c(pids, unlist(parallel::clusterCall(cl, Sys.getpid)))", "}",
-    "cat('pids=', paste(unique(pids), collapse = ' '), '\\n', sep = '')", "t <- cluster_submit(cl, repeat {})", "cat('done\\n')", "Sys.sleep(100)"))
+    "cat('pids=', paste(unique(pids), collapse = ' '), '\\n', sep = '')", "t <- cluster_submit(cl, repeat {})",
+    "cat('done\\n')", "Sys.sleep(100)"))
   expect_done(script)
   p <- as.integer(strsplit(trimws(value_of(script, "pids")), " ")[[1L]])
   expect_true(eventually(sum(alive(p)) == 2L)) # those that were replaced have ended
