@@ -7,8 +7,9 @@ reps <- repetitions(9L, 3L)
 with_mirai <- has("mirai")
 die <- function(...) tools::pskill(Sys.getpid(), 9L)
 environment(die) <- globalenv()
-pids_of <- function(cl) unlist(clusterCall(cl, Sys.getpid))
-two_daemons <- function() { mirai::daemons(2); unlist(mirai::collect_mirai(mirai::everywhere(Sys.getpid(), .min = 2L))) }
+# tools, which pskill() is in, is there before: to load it takes longer than to die
+pids_of <- function(cl) { clusterCall(cl, function() { loadNamespace("tools"); NULL }); unlist(clusterCall(cl, Sys.getpid)) }
+two_daemons <- function() { mirai::daemons(2); unlist(mirai::collect_mirai(mirai::everywhere({ loadNamespace("tools"); Sys.getpid() }, .min = 2L))) }
 
 # ---- how soon the caller knows: a call that kills its node, until the error is there ----
 knows <- list(
