@@ -67,6 +67,7 @@ static void after_fork(void) {
 static SEXP say_hello(void) {
   unsigned char pid[8];
   clu_os_after_fork(after_fork);
+  clu_os_end_first(); /* not the session, which has the results */
   clu_os_set_blocking(node.birth.fd, 1);
   clu_os_on_int(on_interrupt);
   clu_serialize_look_up(look_up);

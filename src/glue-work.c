@@ -20,7 +20,7 @@
 #endif
 
 #define QUICK 20000 /* ns; see leave(), and glue-tasks.c */
-#define TELL 600000 /* ns */
+#define TELL 1200000 /* ns */
 #define MOST_SMALL (CLU_RING_MOST - CLU_SMALL_HEAD)
 
 /* What R's collector has to see, in a preserved list. */
@@ -333,7 +333,7 @@ static unsigned char *room(uint64_t now, uint64_t took) {
   if (!r || (work.flags & CLU_TASKS_NO_RING) || work.spoke || took > UINT32_MAX || *clu_me.birth.cancel == clu_me.seq) return NULL;
   if ((p = clu_ring_room(r, CLU_RING_MOST))) return p;
   clu_work_tell();
-  while (!(p = clu_ring_room(r, CLU_RING_MOST)) && clu_os_now() - now < TELL / 4) clu_os_yield();
+  while (!(p = clu_ring_room(r, CLU_RING_MOST)) && clu_os_now() - now < TELL / 8) clu_os_yield();
   return p;
 }
 

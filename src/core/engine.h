@@ -25,8 +25,8 @@
 
 #include "claim.h"
 
-#define CLU_AHEAD 2000000u     /* ns of work that may wait at a node */
-#define CLU_MOST_UNIT 4096u    /* elements that leave together, at most */
+#define CLU_AHEAD 4000000u     /* ns of work that may wait at a node */
+#define CLU_MOST_UNIT 8192u    /* elements that leave together, at most */
 #define CLU_UNIT_BYTES 262144u /* more bytes than that leave together only if one element has as many */
 
 typedef struct clu_engine clu_engine;

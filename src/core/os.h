@@ -360,6 +360,8 @@ int clu_os_raise_fds(int64_t n);
 int clu_os_affinity_count(void);
 /* Threads of this process, or -1 where the system does not tell. */
 int clu_os_thread_count(void);
+/* When there is no memory left, this process is to be killed before others of the same size. Only on Linux, elsewhere nothing. */
+void clu_os_end_first(void);
 /* Bytes of memory that a process has and does not share as files or shared memory, or -1. */
 int64_t clu_os_process_memory(clu_pid pid);
 /* user, system, elapsed, children's user, children's system seconds, as R's proc.time() */

@@ -53,11 +53,8 @@ memory_group <- function(mb) {
   why
 }
 
-# What scripts in such a group begin with: `eat()` takes memory until somebody ends it. The session is not to be the
-# victim: to make it less likely needs rights, to make nodes more likely does not.
-in_group <- c("spare <- function(cl) {",
-  "  suppressWarnings(try(writeLines('-500', '/proc/self/oom_score_adj'), silent = TRUE))",
-  "  for (p in cluster_status(cl)$pid) writeLines('500', sprintf('/proc/%d/oom_score_adj', p))", "}",
+# What scripts in such a group begin with: `eat()` takes memory until somebody ends it, which is never the session.
+in_group <- c(
   "eat <- function() { x <- list(); repeat x[[length(x) + 1L]] <- rep(1, 1e6) }",
   "died_of <- function(e) intersect(class(e), c('clutch_task_memory', 'clutch_task_died'))")
 
@@ -67,7 +64,7 @@ test_that("who is ended by the out-of-memory killer is named so, each of several
   if (is.character(g)) skip(g)
   on.exit(expect_true(g$remove()))
   s <- start_limited(g$join, c(in_group, "for (strategy in c('fork_server', 'parallel')) {",
-    "  cl <- make_cluster(2, strategy)", "  spare(cl)",
+    "  cl <- make_cluster(2, strategy)",
     "  r <- suppressWarnings(cluster_map(cl, 1:8, function(i, eat) { if (i == 3) eat(); i }, eat = eat, .on_error = 'continue'))",
     "  stopifnot(identical(r[-3], list(1L, 2L, 4L, 5L, 6L, 7L, 8L)))",
     "  stopifnot(inherits(r[[3]], 'clutch_task_memory'), identical(r[[3]]$signal, 9L))",
@@ -77,7 +74,7 @@ test_that("who is ended by the out-of-memory killer is named so, each of several
     "  r <- suppressWarnings(cluster_map(cl, 1:4, die, .on_error = 'continue'))",
     "  stopifnot(identical(died_of(r[[2]]), 'clutch_task_died'))",
     # two at the same time, and a look at both of them only later
-    "  spare(cl)", "  before <- clutch:::oom_kills()", "  t <- lapply(1:2, function(k) cluster_submit(cl, eat()))",
+    "  before <- clutch:::oom_kills()", "  t <- lapply(1:2, function(k) cluster_submit(cl, eat()))",
     "  for (k in 1:300) if (clutch:::oom_kills() < before + 2) Sys.sleep(0.1)",
     "  for (x in t) {", "    e <- tryCatch(collect(x), clutch_task_error = identity)", "    stopifnot(inherits(e, 'clutch_task_memory'))", "  }",
     "  stop_cluster(cl)", "}", "cat('done\\n')"))
@@ -90,7 +87,7 @@ test_that("a death for want of memory in a call, or in another cluster, is not t
   g <- memory_group(300)
   if (is.character(g)) skip(g)
   on.exit(expect_true(g$remove()))
-  s <- start_limited(g$join, c(in_group, "cl <- make_cluster(1)", "other <- make_cluster(1)", "spare(cl)",
+  s <- start_limited(g$join, c(in_group, "cl <- make_cluster(1)", "other <- make_cluster(1)",
     "call <- function() tryCatch(parallel::clusterCall(cl, eat), clutch_node_died = conditionMessage)",
     "stopifnot(grepl('out-of-memory killer', call()))", "stopifnot(grepl('is dead.*out-of-memory killer', call()))", # again
     "kill <- function() tools::pskill(Sys.getpid(), 9L)", "for (x in list(cl, other)) {",

@@ -83,7 +83,7 @@ test_that("a million tasks while nodes are killed: all are right, nothing is lef
   expect_lt(length(cl[[1L]]$info$tasks$deaths), 10L)
 
   # KB that the whole run would add if it went on as after its first fifth. One small object of R (56 bytes) lost with each task
-  # would be 28 MB in the long run, 10 KB lost with each death 3 MB. What R's heap adds by chance, a page here and there,
+  # would be 50 MB in the long run, 10 KB lost with each death 3 MB. What R's heap adds by chance, a page here and there,
   # was below 1 MB in all runs; in the short one the heap has not found its size after a fifth.
   later <- seq_len(rounds) > rounds / 5
   slope <- function(y) unname(stats::coef(stats::lm(y ~ x, data.frame(y = y, x = seq_along(y))))[[2L]])
