@@ -239,7 +239,7 @@ static void look_at_nodes(tasks *t, SEXP handles) {
       if (nd->over_limit) at->over_memory = 1;
     }
     if (nd && nd->tasks == at) nd->tasks = NULL;
-    clu_engine_down(t->e, i, cause, !at->over_memory, nd && !nd->server && !(nd->child && nd->child->shares));
+    clu_engine_down(t->e, i, cause, !at->over_memory);
     if (t->ndeaths == t->capdeaths) {
       size_t cap = t->capdeaths ? 2 * t->capdeaths : 8;
       death *more = realloc(t->deaths, cap * sizeof *more);

@@ -77,7 +77,6 @@ int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const ch
   }
   c->set = set;
   c->slot = slot;
-  c->shares = slot >= 0;
   c->kill_at = UINT64_MAX;
   c->next = set->first;
   if (c->next) c->next->prev = c;

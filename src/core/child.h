@@ -27,7 +27,6 @@ struct clu_child {
   clu_children *set;
   clu_pid pid;
   int slot;            /* -1: none */
-  int shares;          /* it had one: it is the node itself, and not what starts it elsewhere */
   int detached;        /* nobody looks at the slot any more */
   int ended, how_known;
   clu_exit how;

@@ -206,7 +206,7 @@ static uint32_t unit_size(const clu_engine *e, const clu_job *j, const node *nd)
 uint32_t clu_eng_most_at(const clu_engine *e, const clu_job *j, const node *nd) {
   uint32_t n = unit_size(e, j, nd), k;
   uint64_t ahead, share;
-  if (!nd->claim) return 2 * n;
+  if (!nd->claim) return n;
   if (j->spec.chunk == 0 || j->time == 0) return 2 * n;
   /* one by one: still as many as keep the node busy, in units of their own */
   ahead = CLU_AHEAD / j->time;

@@ -13,7 +13,7 @@
 static void look_whether_hungry(clu_engine *e, int i) {
   node *nd = &e->nodes[i];
   int yes = nd->up && !nd->resting && !nd->urged;
-  if (yes && nd->at > 0) yes = 2 * nd->at <= clu_eng_most_at(e, nth(nd, nd->len - 1)->job, nd);
+  if (yes && nd->at > 0) yes = nd->claim && 2 * nd->at <= clu_eng_most_at(e, nth(nd, nd->len - 1)->job, nd);
   clu_eng_set_hungry(e, i, yes);
 }
 
@@ -198,7 +198,7 @@ void clu_engine_rest(clu_engine *e, int i, int resting) {
   look_whether_hungry(e, i);
 }
 
-void clu_engine_down(clu_engine *e, int i, int cause, int retry, int lost) {
+void clu_engine_down(clu_engine *e, int i, int cause, int retry) {
   node *nd;
   uint64_t begun;
   if (!clu_engine_is_up(e, i)) return;
@@ -208,8 +208,8 @@ void clu_engine_down(clu_engine *e, int i, int cause, int retry, int lost) {
   e->up--;
   clu_eng_set_hungry(e, i, 0);
   clu_eng_set_loaded(e, i, 0);
-  /* numbers below have been started; without a claim word, the unit at hand may have been, or all */
-  begun = nd->over ? nd->begun : lost ? UINT64_MAX : nd->len ? nth(nd, 0)->seq + nth(nd, 0)->n : 0;
+  /* numbers below have been started; without a claim word the unit that is with it may have been */
+  begun = nd->over ? nd->begun : UINT64_MAX;
   for (uint32_t k = nd->len; k-- > 0;) { /* the last first, so that what waits again is in order */
     unit u = *nth(nd, k);
     clu_job *j = u.job;

@@ -9,8 +9,8 @@
  * says why there is none. It is started at most 1 + `retries` times, by another node each time where there is
  * one. Elements leave in order and one after the other; more of them wait at a node only so that it has no
  * pause, about CLU_AHEAD of work by the times measured so far, and are taken back (claim.h) when another
- * node has nothing to do. Without a claim word (nodes elsewhere) nothing can be taken back: no more than
- * two units are with such a node, and when it dies, all that it may have begun counts as begun.
+ * node has nothing to do. Without a claim word (nodes elsewhere) nothing can be taken back: no more
+ * than one unit is with such a node, and when it dies, all of that counts as begun.
  *
  * Jobs are served in the order in which they came.
  *
@@ -90,9 +90,8 @@ uint64_t clu_job_time(const clu_job *j);
 int clu_engine_up(clu_engine *e, int i, clu_claim *claim);
 /* It is over, and its claim word may go: what the word says is remembered until clu_engine_down(). */
 void clu_engine_over(clu_engine *e, int i);
-/* It is gone. `again`: what it was at may be tried again if its job says so. `lost`: answers that it gave may have
- * been lost with it. */
-void clu_engine_down(clu_engine *e, int i, int cause, int again, int lost);
+/* It is gone. `again`: what it was at may be tried again if its job says so. */
+void clu_engine_down(clu_engine *e, int i, int cause, int again);
 /* It gets nothing new until clu_engine_rest() with 0: it is being prepared. */
 void clu_engine_rest(clu_engine *e, int i, int resting);
 int clu_engine_is_up(const clu_engine *e, int i);
