@@ -8,7 +8,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
-sizes <- if (quick) c(50L, 100L, 200L) else c(50L, 100L, 200L, 400L, 800L, 1200L)
+sizes <- if (quick) c(50L, 100L, 200L) else c(50L, 100L, 200L, 400L, 800L, 1500L)
 nodes <- c(1L, 2L, 4L, 8L, 16L)
 schedulers <- c(1L, 2L, 4L)
 reps <- repetitions()

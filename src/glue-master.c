@@ -119,7 +119,8 @@ static int look_again(int (*done)(void *), void *data) {
 }
 
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *)) {
-  uint64_t looked = 0, spin_end = clu_os_now() + SPIN;
+  static clu_spins spins;
+  uint64_t looked = 0, spin_end = clu_spin_pays(&spins) ? clu_os_now() + SPIN : 0;
   on_jump j;
   j.fn = fn;
   j.data = data;
@@ -136,9 +137,11 @@ int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(
       if (clu_os_now() < spin_end) {
         clu_loop_pump(&clu_the_loop, 0, &e);
         if (clu_the_loop.events == 0) clu_os_yield();
+        else clu_spin_ended(&spins, 1);
         continue;
       }
       spin_end = 0;
+      clu_spin_ended(&spins, 0);
     }
     if (clu_loop_pump(&clu_the_loop, wait, &e) != CLU_OK) {
       if (fn) fn(data);

@@ -271,6 +271,7 @@ static SEXP read_call_object(void) {
 
 /* Serves until there is no more to do (TRUE), evaluating in `env`. Errors of calls jump out. */
 SEXP ffi_node_loop(SEXP env) {
+  static clu_spins spins;
   int served = 0;
   while (!node.over) {
     clu_msg m;
@@ -283,7 +284,8 @@ SEXP ffi_node_loop(SEXP env) {
     if (r == 0) {
       int rc;
       clu_work_tell();
-      if (served) clu_os_spin_readable(node.birth.fd, SPIN); /* the next call may follow at once */
+      if (served && clu_spin_pays(&spins)) /* the next call may follow at once */
+        clu_spin_ended(&spins, clu_os_spin_readable(node.birth.fd, SPIN));
       if (node.idle_ns && clu_os_wait_readable(node.birth.fd, node.idle_ns) == CLU_TIMEOUT) break;
       rc = clu_chan_fill(&node.chan);
       if (rc != CLU_OK && rc != CLU_AGAIN) break;

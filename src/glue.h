@@ -35,6 +35,14 @@ SEXP clu_unserialize_from(clu_reader read, void *data);
 
 #define CLU_MOST_FUN 4096 /* bytes of a function that travels apart from its arguments */
 
+/* Whether to wait awake: not where that was in vain some times in a row, as between two processes on one processor; tried
+ * again now and then. */
+typedef struct clu_spins {
+  unsigned misses, waits;
+} clu_spins;
+static inline int clu_spin_pays(clu_spins *s) { return s->misses < 4 || ++s->waits % 64 == 0; }
+static inline void clu_spin_ended(clu_spins *s, int paid) { s->misses = paid ? 0 : s->misses + 1; }
+
 /* glue-plain.c. Until it has learned how NULL looks in R's format, nothing is plain. */
 void clu_plain_learn(const unsigned char *null, size_t n);
 /* Appends a plain value: 1, or 0 for others, and then nothing is appended. */
