@@ -1,10 +1,10 @@
-# Memory that is a node's own (not shared with another process): idle, and after lm on 1e5 x 10. --nodes=16 QUICK=1:
+# Memory that is a node's own (not shared with another process): idle, and after lm on 1e5 x 10. --nodes=8 QUICK=1:
 # fewer.
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
 reps <- repetitions()
-n <- as.integer(option("nodes", if (quick) "4" else "16"))
+n <- as.integer(option("nodes", if (quick) "4" else "8"))
 work <- function() {
   x <- matrix(stats::rnorm(1e6), 1e5)
   stats::lm(stats::rnorm(1e5) ~ x)

@@ -55,7 +55,7 @@ goal(sprintf("not slower than parLapply (%.2f)", med[["clutch"]] / med[["parLapp
 
 # ---- uneven ----
 set.seed(1)
-times <- sort(stats::rlnorm(if (quick) 100 else 300, log(0.01), 1), decreasing = FALSE) # the long ones last: the worst order for chunks
+times <- sort(stats::rlnorm(if (quick) 100 else 240, log(0.01), 1), decreasing = FALSE) # the long ones last: the worst order for chunks
 busy <- function(s) { end <- as.numeric(Sys.time()) + s; while (as.numeric(Sys.time()) < end) NULL }
 environment(busy) <- globalenv()
 best <- max(sum(times) / 2, max(times))
