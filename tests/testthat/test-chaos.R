@@ -79,6 +79,9 @@ test_that("whatever dies, every element has its value or its own error, and noth
     state <- sprintf("seed %d, %d elements, retries %d, outside %s", chaos_seed, n, retries, outside)
     # a stop from outside may make a quick element run out of time, and a killed node may have been at a failing one
     late <- vapply(r, inherits, NA, "clutch_task_timeout")
+    odd <- which(!bad & (late | !value))
+    if (length(odd)) state <- paste0(state, ": element ", odd[[1L]], " (", what[[odd[[1L]]]], "): ",
+                                     if (failed[[odd[[1L]]]]) conditionMessage(r[[odd[[1L]]]]) else deparse(r[[odd[[1L]]]])[[1L]])
     expect_true(all(value[!bad & !late]), label = state)
     expect_true(all(failed[bad]), label = state)
     expect_true(outside || !any(late[!bad]), label = state)
