@@ -98,7 +98,7 @@ report: build deps-bench
 	@$(WITH_LIB) $(RSCRIPT) bench/report.R $(if $(ONLY),--only=$(ONLY))
 
 test-newer-r:
-	@tools/newer-r.sh $(FILTER)
+	@tools/newer-r.sh $(if $(FILTER),"$(FILTER)")
 
 # Not part of 'make test': to install mingw-w64 and wine takes minutes and 1.2 GB.
 test-windows:

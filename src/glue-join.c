@@ -10,8 +10,6 @@
 #include "core/join.h"
 #include "core/supervisor.h"
 
-#define LAST_GRACE 2000000000u /* ns that it has to end by itself when the connection has ended; as in core/pool.c */
-
 static clu_pid parent; /* the session that has started it; 0: not known, or on another machine */
 
 static int parent_lives(void) { return !parent || clu_os_kill(parent, 0, 0) == 0; }
@@ -87,11 +85,7 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
   }
   if (slot) {
     clu_shared *p;
-    if (clu_shared_map(&p, 3, NULL) == CLU_OK) {
-      b.cancel = &p->cancel[atoi(slot)];
-      b.claim = &p->claim[atoi(slot)];
-      b.ring = clu_shared_ring(p, atoi(slot));
-    }
+    if (clu_shared_map(&p, 3, NULL) == CLU_OK) clu_birth_slot(&b, p, atoi(slot));
     clu_os_close(3);
   }
   memset(&j, 0, sizeof j);
@@ -107,7 +101,7 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
   if (rc != CLU_OK) return Rf_mkString(e.text[0] ? e.text : clu_code_text(rc));
   if (!parent) { /* nobody near can end it: whatever it is doing when the master has gone, or has given it up, is not wanted */
     clu_os_on_term(-1, R_TempDir);
-    clu_os_follow_peer(c.fd, LAST_GRACE);
+    clu_os_follow_peer(c.fd, CLU_LAST_GRACE);
   }
   settings = PROTECT(clu_unserialize(m.body, 0));
   timeout = Rf_asReal(part(settings, "timeout"));

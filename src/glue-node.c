@@ -118,9 +118,7 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   if (clu_shared_map(&p, 4, &e) != CLU_OK) clu_raise_err(&e);
   clu_os_close(4);
   clu_os_set_cloexec(3);
-  b.cancel = &p->cancel[Rf_asInteger(slot)];
-  b.claim = &p->claim[Rf_asInteger(slot)];
-  b.ring = clu_shared_ring(p, Rf_asInteger(slot));
+  clu_birth_slot(&b, p, Rf_asInteger(slot));
   snprintf(b.tmp, sizeof b.tmp, "%s", CHAR(STRING_ELT(tmp, 0)));
   clu_node_born(&b);
   if ((above = strrchr(b.tmp, '/'))) *above = 0; /* the fork server's folder, as for a forked node */

@@ -16,8 +16,7 @@ static const int64_t SLICE = 100000000;  /* ns without a look at interrupts, at 
 static const uint64_t MEMORY_EVERY = 20000000; /* ns between looks at the nodes' memory */
 
 #define SPIN 50000 /* ns; see glue-node.c */
-#define QUICK 20000 /* ns: of results of such tasks the node does not tell each time; see glue-work.c */
-static const int64_t QUICK_SLICE = 10000000;
+static const int64_t QUICK_SLICE = 10000000; /* while such tasks are done */
 
 /* ---- pieces ---- */
 
@@ -443,7 +442,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
     if (now < spin_end && few_out(t, j)) { /* an answer that comes soon is here before a sleeper would be awake */
       wait = 0;
     } else {
-      if (j && clu_job_time(j->job) < QUICK) wait = QUICK_SLICE;
+      if (j && clu_job_time(j->job) < CLU_QUICK) wait = QUICK_SLICE;
       next = clu_engine_deadline(t->e);
       if (next < deadline && next > now && (uint64_t)wait > next - now) wait = (int64_t)(next - now);
       if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);

@@ -29,6 +29,7 @@
 #define CLU_TASKS_HEAD 48
 #define CLU_RESULT_HEAD 24
 #define CLU_SMALL_HEAD 24
+#define CLU_QUICK 20000 /* ns: of results of tasks that take less the node does not tell each time */
 enum { CLU_TASKS_SEEDED = 1, CLU_TASKS_BARE = 2, CLU_TASKS_NO_RING = 4 };
 enum { CLU_RESULT_ERROR = 1, CLU_RESULT_LOG = 2, CLU_RESULT_BARE = 4 };
 

@@ -19,7 +19,6 @@
 #error "another version of R's connections"
 #endif
 
-#define QUICK 20000 /* ns; see leave(), and glue-tasks.c */
 #define TELL 1200000 /* ns */
 #define MOST_SMALL (CLU_RING_MOST - CLU_SMALL_HEAD)
 
@@ -350,7 +349,7 @@ static void leave(unsigned char *p, uint32_t flags, size_t n, uint64_t now, uint
   work.mean = work.mean ? work.mean - work.mean / 8 + took / 8 : took + 1;
   if (!work.untold) work.untold = now;
   work.unread += CLU_SMALL_HEAD + 8 + n;
-  if (work.mean > QUICK || now - work.untold > TELL || work.unread > CLU_RING_BYTES / 4 * 3) clu_work_tell();
+  if (work.mean > CLU_QUICK || now - work.untold > TELL || work.unread > CLU_RING_BYTES / 4 * 3) clu_work_tell();
 }
 
 static void send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) {

@@ -25,6 +25,7 @@
 #define CLU_HEADER 24
 #define CLU_FRAME_MAX (1u << 20)
 #define CLU_ABORT 1
+#define CLU_LAST_GRACE 2000000000u /* ns that a node has to end by itself after its connection has */
 
 enum clu_kind {
   /* master to node */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #define LOOK_AGAIN 2000000     /* ns */
-#define LAST_GRACE 2000000000u /* ns that a process has to end after its connection has */
 
 int clu_loop_init(clu_loop *l, clu_err *e) {
   memset(l, 0, sizeof *l);
@@ -201,7 +200,7 @@ void clu_pool_node_over(clu_node *nd) {
   if (nd->server)
     nd->server->live--;
   else if (nd->child)
-    clu_child_end_by(nd->child, nd->over + LAST_GRACE);
+    clu_child_end_by(nd->child, nd->over + CLU_LAST_GRACE);
   if (nd->child) clu_child_detach(nd->child);
   for (int i = nd->nreqs - 1; i >= 0; i--)
     if (nd->reqs[i].stale) drop_req(nd, &nd->reqs[i]);

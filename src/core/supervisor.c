@@ -240,9 +240,7 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
       close_output(sv);
       b->id = m->seq;
       b->fd = fd;
-      b->cancel = &sv->shared->cancel[slot];
-      b->claim = &sv->shared->claim[slot];
-      b->ring = clu_shared_ring(sv->shared, (int)slot);
+      clu_birth_slot(b, sv->shared, (int)slot);
       b->parent = me;
       clu_os_on_term(me, sv->tmp); /* with this server gone, its folder is of no more use either */
       if (clu_os_follow_parent(me) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);

@@ -50,6 +50,13 @@ typedef struct clu_birth {
   char tmp[1024];
 } clu_birth;
 
+/* What it shares with the master: its slot of `s`. */
+static inline void clu_birth_slot(clu_birth *b, clu_shared *s, int slot) {
+  b->cancel = &s->cancel[slot];
+  b->claim = &s->claim[slot];
+  b->ring = clu_shared_ring(s, slot);
+}
+
 typedef struct clu_sv_event {
   int what;
   clu_msg msg; /* the body is the caller's */
