@@ -70,6 +70,8 @@ test_that("a node behind ssh that is killed is an error at once, and a killed se
   ssh <- paste("ssh -F", s$config)
   cl <- make_cluster("far1", master = "127.0.0.1", rshcmd = ssh)
   p <- unlist(parallel::clusterCall(cl, Sys.getpid))
+  its_folder <- unlist(parallel::clusterCall(cl, tempdir)) # nobody removes that of a killed R
+  on.exit(unlink(its_folder, recursive = TRUE), add = TRUE)
   tools::pskill(p, 9L)
   expect_error(parallel::clusterCall(cl, Sys.sleep, 20), class = "clutch_node_died")
   stop_cluster(cl)
@@ -140,6 +142,7 @@ test_that("maps and tasks on nodes behind ssh: values, random numbers, output, e
   expect_true(all(vapply(r, `[[`, 1, 2L) <= 2))
   expect_true(all(vapply(r, function(x) x[[3L]] == 17 && x[[4L]] == 1, NA)))
   killed <- left
+  on.exit(unlink(vapply(killed, `[[`, "", 2L), recursive = TRUE), add = TRUE) # nobody removes that of a killed R
   left <- traces_of(cl)
   expect_length(setdiff(lapply(left, `[[`, 1L), lapply(killed, `[[`, 1L)), 1L)
   e <- tryCatch(cluster_map(cl, 1:2, function(i) if (i == 2) quit("no", 3) else i), clutch_task_died = identity)
