@@ -40,7 +40,8 @@
 #' @param .on_error `"stop"`: the first failure is an error and the rest is cancelled; `"continue"`: in place of a value
 #'   there is the error (in typed vectors `NA`), and a warning says how many there are.
 #' @param .max_memory bytes: a node that has more than that (not counting what it shares with others) is ended, and its element fails with
-#'   an error of class `clutch_task_memory`.
+#'   an error of class `clutch_task_memory`. What garbage earlier elements left is collected before the next one begins. While
+#'   several maps and tasks are under way, the least of their limits holds for all.
 #' @return A list with the names of `.x`; `_dbl`, `_int`, `_chr`, `_lgl`: a vector with one value an element; `_dfr`: a data frame of
 #'   all rows; `cluster_walk()`: `.x`, invisibly.
 #' @section Errors: `clutch_task_error` when an element fails: `element`, `node`, `attempt`, `parent` (the original condition),

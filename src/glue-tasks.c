@@ -16,7 +16,7 @@ static const int64_t SLICE = 100000000;  /* ns without a look at interrupts, at 
 static const uint64_t MEMORY_EVERY = 20000000; /* ns between looks at the nodes' memory */
 
 #define SPIN 50000 /* ns; see glue-node.c */
-static const int64_t QUICK_SLICE = 10000000; /* while such tasks are done */
+static const int64_t QUICK_SLICE = 10000000; /* while such tasks are done, or may be; longer each time nothing happens */
 
 /* ---- pieces ---- */
 
@@ -321,7 +321,7 @@ static SEXP tasks_bytes(void *data) {
   clu_put32(head + 8, s->a.n);
   clu_put32(head + 12, s->a.attempt);
   clu_put32(head + 16, flags);
-  clu_put32(head + 20, 0);
+  clu_put32(head + 20, s->t->limit > 0 && s->t->limit < 4e15 ? (uint32_t)(s->t->limit / 1048576) + 1 : 0);
   for (int i = 0; i < 6; i++) clu_put32(head + 24 + 4 * i, seed[i]);
   b = clu_blob_new(sizeof head + 64);
   if (!b) Rf_error("not enough memory");
@@ -420,6 +420,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
   tjob *j = job == R_NilValue ? NULL : clu_get_job(job);
   uint64_t deadline = clu_in_seconds(seconds), looked = clu_os_now(), spin_end = looked + SPIN;
   size_t known = (size_t)Rf_asReal(seen);
+  int64_t quick = QUICK_SLICE;
   clu_loop_pump(&clu_the_loop, 0, NULL); /* also with no time at all, what has come is seen */
   clu_tasks_take_rings(t, handles);
   for (;;) {
@@ -442,7 +443,10 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
     if (now < spin_end && few_out(t, j)) { /* an answer that comes soon is here before a sleeper would be awake */
       wait = 0;
     } else {
-      if (j && clu_job_time(j->job) < CLU_QUICK) wait = QUICK_SLICE;
+      if (j && clu_job_time(j->job) < CLU_QUICK) {
+        wait = quick;
+        quick = 2 * quick < SLICE ? 2 * quick : SLICE;
+      }
       next = clu_engine_deadline(t->e);
       if (next < deadline && next > now && (uint64_t)wait > next - now) wait = (int64_t)(next - now);
       if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);
@@ -450,7 +454,10 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
     if (clu_loop_pump(&clu_the_loop, wait, &e) != CLU_OK) clu_raise_err(&e);
     if (clu_the_loop.events == 0 && wait == 0) clu_os_yield();
     if (clu_the_loop.events == 0 && wait > 0) clu_tasks_take_rings(t, handles);
-    if (clu_the_loop.events > 0) spin_end = clu_os_now() + SPIN;
+    if (clu_the_loop.events > 0) {
+      spin_end = clu_os_now() + SPIN;
+      quick = QUICK_SLICE;
+    }
     if ((clu_the_loop.events == 0 && wait) || now - looked > (uint64_t)SLICE / 4) {
       R_CheckUserInterrupt(); /* may jump: nothing is held here */
       looked = clu_os_now();

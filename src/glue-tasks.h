@@ -7,7 +7,7 @@
  *            12 u32 attempt
  *            16 u32 flags: 1 with seed, 2 no elements follow (the job's function takes none), 4 the master has no
  *                   such memory as the node has: results come by the socket
- *            20 u32 0
+ *            20 u32 memory that the node may have, in units of 2^20 bytes; 0: no limit
  *            24 6 x u32 the random stream of the first task; each other has the next stream
  *          then an R vector with their elements
  * RESULT   CLU_RESULT_HEAD bytes:

@@ -20,6 +20,7 @@
 #endif
 
 #define TELL 1200000 /* ns */
+#define SLOW 100000  /* ns: what takes less does not fill much memory */
 #define MOST_SMALL (CLU_RING_MOST - CLU_SMALL_HEAD)
 
 /* What R's collector has to see, in a preserved list. */
@@ -39,6 +40,9 @@ static struct {
   int spoke;           /* it has sent something by the socket: its result comes behind that */
   uint64_t began;      /* the one at hand; 0: it begins now */
   uint64_t mean;       /* of what a task takes, in ns, lately */
+  int64_t may_have;    /* bytes of memory of this process; 0: no limit */
+  int64_t needs;       /* bytes of it that are no garbage */
+  int slow;            /* the last task took long enough to leave much garbage */
   uint64_t looked;     /* at the clock, by its coarse hand */
   uint32_t unlooked;   /* tasks that have ended since */
   uint64_t untold;     /* since when there are results in the ring of which the master was not told; 0: none */
@@ -195,6 +199,7 @@ static void take_tasks(const clu_msg *m) {
   work.n = clu_get32(head + 8);
   work.attempt = clu_get32(head + 12);
   work.flags = clu_get32(head + 16);
+  work.may_have = (int64_t)clu_get32(head + 20) * 1048576;
   for (int i = 0; i < 6; i++) work.stream[i] = clu_get32(head + 24 + 4 * i);
   work.stream_at = work.pos = 0;
   work.seq = m->seq;
@@ -385,6 +390,7 @@ static void send_result(uint32_t flags, SEXP value) {
     value = both;
     flags |= CLU_RESULT_LOG;
   }
+  work.slow = took > SLOW;
   PROTECT(value);
   if ((p = room(now, took)) && (n = clu_plain_bare(p + CLU_SMALL_HEAD, MOST_SMALL, value)) > 0)
     leave(p, flags | CLU_RESULT_BARE, n, now, took);
@@ -394,10 +400,25 @@ static void send_result(uint32_t flags, SEXP value) {
   UNPROTECT(2);
 }
 
+/* Where memory is limited, what is garbage when a task begins was left by others, and this one would die of it. */
+static void collect_garbage(void) {
+  int64_t has;
+  if (!work.may_have || !work.slow) return;
+  has = clu_os_process_memory(clu_os_getpid());
+  if (has < work.needs) work.needs = has;
+  if (has < work.may_have / 2 || has < work.needs + work.may_have / 8) return;
+  clu_work_tell(); /* it takes its time */
+  R_gc();
+  clu_os_release_memory();
+  work.needs = clu_os_process_memory(clu_os_getpid());
+  work.began = 0;
+}
+
 static void one(void) {
   static SEXP x_symbol;
   uint32_t i = work.pos++;
   SEXP value;
+  collect_garbage();
   if (!clu_claim_start(clu_me.birth.claim, work.seq + i)) return; /* taken back */
   clu_me.seq = work.seq + i;
   work.claimed = 1;
@@ -430,6 +451,7 @@ static void one(void) {
 int clu_work_go_on(void) {
   if (work.pos >= work.n) return 0;
   work.began = 0;
+  work.slow = 1; /* nobody knows what calls did before */
   while (work.pos < work.n && !clu_me.over) one();
   work.n = work.pos = 0;
   keep(ELEMENTS, R_NilValue);

@@ -364,6 +364,8 @@ int clu_os_thread_count(void);
 void clu_os_end_first(void);
 /* Bytes of memory that a process has and does not share as files or shared memory, or -1. */
 int64_t clu_os_process_memory(clu_pid pid);
+/* Gives to the system what memory was freed. Only with the GNU C library, elsewhere nothing. */
+void clu_os_release_memory(void);
 /* user, system, elapsed, children's user, children's system seconds, as R's proc.time() */
 void clu_os_times(double out[5]);
 /* How the calling process may be told, when it was forked by others than this package, that these

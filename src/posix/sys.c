@@ -21,6 +21,9 @@
 #if defined(__linux__)
 #include <sched.h>
 #endif
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "../core/os.h"
 
@@ -257,6 +260,12 @@ void clu_os_end_first(void) {
   if (score > 700 || !(f = fopen("/proc/self/oom_score_adj", "we"))) return;
   fprintf(f, "%d", score + 300); /* as if it had 30 % of the memory more; a higher one needs no rights */
   fclose(f);
+#endif
+}
+
+void clu_os_release_memory(void) {
+#if defined(__GLIBC__)
+  malloc_trim(0);
 #endif
 }
 

@@ -171,6 +171,8 @@ void clu_os_shared_free(void *p, size_t n) {
 
 void clu_os_end_first(void) {}
 
+void clu_os_release_memory(void) {}
+
 int64_t clu_os_process_memory(clu_pid pid) {
   HANDLE h = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, FALSE, (DWORD)pid);
   PROCESS_MEMORY_COUNTERS_EX m;

@@ -7,17 +7,26 @@
 events_wanted <- as.integer(Sys.getenv("CLUTCH_EVENTS", "300"))
 chaos_seed <- as.integer(Sys.getenv("CLUTCH_SEED", as.character(sample.int(1e6, 1L))))
 
-# Kills, stops and continues children of `server` until the mark goes. Its own random numbers.
-start_tormentor <- function(server, mark, log) {
-  file.create(mark)
+# Kills, stops and continues children of `server`, and writes to `log` what it did. Its own random numbers. A function
+# that ends it; when that has returned it kills nobody any more.
+start_tormentor <- function(server, log) {
+  mark <- tempfile()
+  at_work <- tempfile()
+  file.create(mark, at_work)
   lines <- c("#!/bin/bash", "RANDOM=$4", "while [ -e \"$2\" ]; do",
     "  sleep 0.0$((RANDOM % 80 + 10))", "  kids=($(cat /proc/$1/task/$1/children 2>/dev/null)); [ ${#kids[@]} -gt 0 ] || continue",
     "  p=${kids[RANDOM % ${#kids[@]}]}",
     "  if [ $((RANDOM % 3)) = 0 ]; then kill -9 $p && echo kill >> \"$3\"; else kill -STOP $p && sleep 0.0$((RANDOM % 90 + 10)); kill -CONT $p && echo stop >> \"$3\"; fi",
-    "done 2>/dev/null")
+    "done 2>/dev/null", "rm -f \"$5\"")
   script <- tempfile(fileext = ".sh")
   writeLines(lines, script)
-  system(sprintf("bash %s %d %s %s %d > /dev/null 2>&1", script, server, mark, log, chaos_seed %% 32768L), wait = FALSE)
+  system(sprintf("bash %s %d %s %s %d %s > /dev/null 2>&1", script, server, mark, log, chaos_seed %% 32768L, at_work), wait = FALSE)
+  function() {
+    unlink(mark)
+    ended <- eventually(!file.exists(at_work))
+    unlink(script)
+    ended
+  }
 }
 
 chaotic <- function(i, what, dir) {
@@ -61,9 +70,8 @@ test_that("whatever dies, every element has its value or its own error, and noth
     retries <- if (outside) 8L else sample(0:2, 1L) # so that nobody dies of what was done to it from outside alone
     dir <- tempfile("chaos-")
     dir.create(dir)
-    mark <- tempfile()
     log <- tempfile()
-    if (outside) start_tormentor(server, mark, log)
+    end_torment <- if (outside) start_tormentor(server, log) else function() TRUE
     began <- clutch:::clock()
     tasks <- lapply(seq_len(sample(0:4, 1L)), function(i) cluster_submit(cl, { Sys.sleep(pause); i }, .globals = list(i = i, pause = stats::runif(1, 0, 0.05)), .retries = 8))
     gone <- stats::runif(length(tasks)) < 0.5
@@ -72,7 +80,7 @@ test_that("whatever dies, every element has its value or its own error, and noth
     r <- suppressMessages(suppressWarnings(cluster_map(cl, seq_len(n), chaotic, what = what, dir = dir, .retries = retries, .timeout = 1.5,
       .max_memory = 400e6, .on_error = "continue", .chunk = sample(list(NULL, 1, 5), 1L)[[1L]])))
     took <- clutch:::clock() - began
-    unlink(mark)
+    expect_true(end_torment()) # else it kills one of the next map, too
     bad <- what %in% c("error", "kill", "segv", "quit", "hang", "deaf", "memory")
     value <- vapply(seq_len(n), function(i) identical(r[[i]], i * 10), NA)
     failed <- vapply(r, inherits, NA, "clutch_task_error")

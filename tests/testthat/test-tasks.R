@@ -432,6 +432,19 @@ test_that("time and memory have limits, of one element", {
   })
 })
 
+test_that("where memory is limited, garbage of one element is not the next one's", {
+  linux_only()
+  of_each_strategy(function(cl) {
+    expect_warning(r <- cluster_map(cl[1L], 1:4, function(i, leave) {
+      pages <- as.numeric(strsplit(readLines("/proc/self/statm"), " ")[[1L]])
+      if (leave[[i]]) lapply(1:40, function(k) numeric(1e6)) # 320 MB in one go, then nobody's
+      if (i == 3) stop("that leaves it, too")
+      (pages[[2L]] - pages[[3L]]) * 4096
+    }, leave = c(TRUE, FALSE, TRUE, FALSE), .max_memory = 550e6, .on_error = "continue", .chunk = 2, .globals = FALSE))
+    for (i in c(1L, 2L, 4L)) expect_lt(r[[i]], 250e6)
+  })
+})
+
 test_that("memory is limited also while the session does other things", {
   linux_only()
   cl <- make_cluster(2)
