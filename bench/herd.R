@@ -70,7 +70,7 @@ slope <- function(x) vapply(modes, function(m) {
 # select() sees no descriptor from 1,024 on, so 1,000 copies. Four million of them take long to make: for select() only,
 # which is what the text measured.
 few <- if (quick) c(4, 16) else c(4, 64, 1024, 4096)
-dups <- measure(few, 1000, 1L, modes[1:4], c(poll = 1024, epoll = 1024, exclusive = 1024))
+dups <- measure(few, 1000, 1L, modes[1:4], c(poll = 64, epoll = 1024, exclusive = 64))
 keep(dups$raw, "herd-dups")
 extreme <- dups$table
 cat("each with 1,000 copies of the listener: microseconds of a connect\n")
@@ -95,7 +95,7 @@ against_master <- function(k, strategy) {
   data.frame(strategy = strategy, nodes = k, us = x[[1L]], min = x[[2L]], max = x[[4L]])
 }
 nodes <- if (quick) c(0, 8, 64) else c(0, 8, 64, 256, 1024)
-over_tcp <- if (quick) c(0, 8) else c(0, 8, 32)
+over_tcp <- if (quick) c(0, 8) else c(0, 8, 16)
 cases <- c(Map(list, nodes, "fork_server"), Map(list, over_tcp, "parallel"))
 master_raw <- do.call(rbind, lapply(seq_len(rounds), function(r) do.call(rbind, lapply(rotated(cases, r), function(case)
   cbind(against_master(case[[1L]], case[[2L]]), rep = r)))))

@@ -27,7 +27,7 @@ if (has("parallelly")) for (strategy in c("parallel", "sequential"))
   contenders[[paste0("parallelly, ", strategy)]] <- local({
     strategy <- strategy
     list(start = function(n) parallelly::makeClusterPSOCK(n, setup_strategy = strategy), stop = stopCluster,
-         max = if (strategy == "parallel") 64 else 8, cannot = of_connections)
+         max = 8, cannot = of_connections) # with more it is as slow as base R, whose workers it starts
   })
 if (has("mirai")) # ready: everywhere() has run on each daemon
   contenders[["mirai"]] <- list(start = function(n) { mirai::daemons(n); n },
