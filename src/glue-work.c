@@ -19,7 +19,7 @@
 #error "another version of R's connections"
 #endif
 
-#define TELL 1200000 /* ns */
+#define TELL 2400000 /* ns */
 #define SLOW 100000  /* ns: what takes less does not fill much memory */
 #define MOST_SMALL (CLU_RING_MOST - CLU_SMALL_HEAD)
 

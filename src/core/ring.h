@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLU_RING_BYTES 131072u
+#define CLU_RING_BYTES 262144u
 #define CLU_RING_MOST 4096u /* bytes of a record */
 
 typedef struct clu_ring {

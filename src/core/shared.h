@@ -9,7 +9,7 @@
 #include "ring.h"
 
 #define CLU_SLOTS 65536 /* nodes of one owner that are alive at a time */
-#define CLU_RINGS 1024  /* of these have a ring */
+#define CLU_RINGS 512   /* of these have a ring */
 
 typedef struct clu_shared {
   volatile uint64_t cancel[CLU_SLOTS]; /* the request that the node is to give up */

@@ -4,7 +4,10 @@
 
 typedef uint64_t matrix[3][3];
 
-static const uint64_t M[2] = {4294967087u, 4294944443u};
+#define M0 4294967087u
+#define M1 4294944443u
+
+static const uint64_t M[2] = {M0, M1};
 
 /* One step of each component, from the recurrences
  *   x(n) = 1403580 x(n-2) - 810728 x(n-3)   mod M[0]
@@ -33,19 +36,22 @@ static void times(matrix a, matrix b, uint64_t m) {
   memcpy(a, c, sizeof(matrix));
 }
 
-/* A smaller number with the same residue, for 2^32 is the same as c = 2^32 - m, which has 15 bits at most: a product of two
- * numbers of 32 bits is below 2^34 after two such steps, and a sum of three of those below 2 m after one more. */
-static uint64_t less(uint64_t x, uint64_t c) { return (x >> 32) * c + (uint32_t)x; }
+/* A smaller number with the same residue, for 2^32 is the same as c = 2^32 - m, which has 15 bits at most. */
+static inline uint64_t less(uint64_t x, uint64_t c) { return (x >> 32) * c + (uint32_t)x; }
 
-static void apply(matrix a, uint32_t s[3], uint64_t m) {
-  uint64_t out[3], c = ((uint64_t)1 << 32) - m;
-  for (int i = 0; i < 3; i++) {
-    uint64_t x = 0;
-    for (int k = 0; k < 3; k++) x += less(less(a[i][k] * s[k], c), c);
-    x = less(x, c);
-    out[i] = x < m ? x : x - m;
-  }
-  for (int i = 0; i < 3; i++) s[i] = (uint32_t)out[i];
+/* Each of the three products is below (c + 1) 2^32 after one such step. Of their sum the upper half is below 3 (c + 1), so after
+ * another step it is below 3 (c + 1) c + 2^32 < 2 m. */
+static inline uint32_t row(const uint64_t a[3], const uint32_t s[3], uint64_t m) {
+  uint64_t c = ((uint64_t)1 << 32) - m, x = less(a[0] * s[0], c) + less(a[1] * s[1], c) + less(a[2] * s[2], c);
+  x = less(x, c);
+  return (uint32_t)(x < m ? x : x - m);
+}
+
+static inline void apply(matrix a, uint32_t s[3], uint64_t m) {
+  uint32_t x = row(a[0], s, m), y = row(a[1], s, m), z = row(a[2], s, m);
+  s[0] = x;
+  s[1] = y;
+  s[2] = z;
 }
 
 void clu_stream_jump(uint32_t s[6], uint64_t n) {
@@ -66,7 +72,9 @@ void clu_stream_jump(uint32_t s[6], uint64_t n) {
           }
         }
       }
-    if (n >> bit & 1)
-      for (int k = 0; k < 2; k++) apply(powers[k][bit], s + 3 * k, M[k]);
+    if (n >> bit & 1) {
+      apply(powers[0][bit], s, M0);
+      apply(powers[1][bit], s + 3, M1);
+    }
   }
 }
