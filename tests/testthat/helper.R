@@ -24,6 +24,27 @@ pids <- function(cl) cluster_status(cl)$pid
 long_test <- function() testthat::skip_if(nzchar(Sys.getenv("CLUTCH_FAST_TESTS")), "long")
 linux_only <- function() testthat::skip_if_not(dir.exists("/proc/self/fd"), "needs /proc")
 
+# Does a `deed`, a line of bash, to a random child $p of `server` again and again, after a `pause` (what sleep takes, may have
+# $RANDOM in it) each time, as long as this session lives. The deed writes to "$log" what it did. A function that ends it: TRUE, and
+# nobody is harmed any more.
+start_tormentor <- function(server, log, pause, deed, seed = sample.int(32767L, 1L)) {
+  mark <- tempfile()
+  at_work <- tempfile()
+  script <- tempfile(fileext = ".sh")
+  file.create(log, mark, at_work)
+  writeLines(c("#!/bin/bash", sprintf("RANDOM=%d", seed), paste0("log=", shQuote(log)),
+    sprintf("while [ -e %s ] && [ -e /proc/%d ]; do", shQuote(mark), Sys.getpid()), paste("  sleep", pause),
+    sprintf("  kids=($(cat /proc/%1$d/task/%1$d/children 2>/dev/null)); [ ${#kids[@]} -gt 0 ] || continue", server),
+    "  p=${kids[RANDOM % ${#kids[@]}]}", paste0("  ", deed), "done 2>/dev/null", paste("rm -f", shQuote(at_work))), script)
+  system(paste("bash", shQuote(script), "> /dev/null 2>&1"), wait = FALSE)
+  function() {
+    unlink(mark)
+    ended <- eventually(!file.exists(at_work))
+    unlink(script)
+    ended
+  }
+}
+
 # A script in an R process of its own that can be signalled; its output goes to a file.
 # `program`: in place of Rscript.
 start_script <- function(lines, program = file.path(R.home("bin"), "Rscript")) {

@@ -7,27 +7,9 @@
 events_wanted <- as.integer(Sys.getenv("CLUTCH_EVENTS", "300"))
 chaos_seed <- as.integer(Sys.getenv("CLUTCH_SEED", as.character(sample.int(1e6, 1L))))
 
-# Kills, stops and continues children of `server`, and writes to `log` what it did. Its own random numbers. A function
-# that ends it; when that has returned it kills nobody any more.
-start_tormentor <- function(server, log) {
-  mark <- tempfile()
-  at_work <- tempfile()
-  file.create(mark, at_work)
-  lines <- c("#!/bin/bash", "RANDOM=$4", "while [ -e \"$2\" ]; do",
-    "  sleep 0.0$((RANDOM % 80 + 10))", "  kids=($(cat /proc/$1/task/$1/children 2>/dev/null)); [ ${#kids[@]} -gt 0 ] || continue",
-    "  p=${kids[RANDOM % ${#kids[@]}]}",
-    "  if [ $((RANDOM % 3)) = 0 ]; then kill -9 $p && echo kill >> \"$3\"; else kill -STOP $p && sleep 0.0$((RANDOM % 90 + 10)); kill -CONT $p && echo stop >> \"$3\"; fi",
-    "done 2>/dev/null", "rm -f \"$5\"")
-  script <- tempfile(fileext = ".sh")
-  writeLines(lines, script)
-  system(sprintf("bash %s %d %s %s %d %s > /dev/null 2>&1", script, server, mark, log, chaos_seed %% 32768L, at_work), wait = FALSE)
-  function() {
-    unlink(mark)
-    ended <- eventually(!file.exists(at_work))
-    unlink(script)
-    ended
-  }
-}
+# To nodes, from outside
+deed <- paste("if [ $((RANDOM % 3)) = 0 ]; then kill -9 $p && echo kill >> \"$log\";",
+              "else kill -STOP $p && sleep 0.0$((RANDOM % 90 + 10)); kill -CONT $p && echo stop >> \"$log\"; fi")
 
 chaotic <- function(i, what, dir) {
   cat("x", file = file.path(dir, i), append = TRUE)
@@ -71,7 +53,7 @@ test_that("whatever dies, every element has its value or its own error, and noth
     dir <- tempfile("chaos-")
     dir.create(dir)
     log <- tempfile()
-    end_torment <- if (outside) start_tormentor(server, log) else function() TRUE
+    end_torment <- if (outside) start_tormentor(server, log, "0.0$((RANDOM % 80 + 10))", deed, chaos_seed %% 32768L) else function() TRUE
     began <- clutch:::clock()
     tasks <- lapply(seq_len(sample(0:4, 1L)), function(i) cluster_submit(cl, { Sys.sleep(pause); i }, .globals = list(i = i, pause = stats::runif(1, 0, 0.05)), .retries = 8))
     gone <- stats::runif(length(tasks)) < 0.5

@@ -5,24 +5,6 @@
 
 long_soak <- as.integer(Sys.getenv("CLUTCH_EVENTS", "300")) >= 10000L
 
-# Kills a child of `server` every `seconds`, until the mark goes or this session has ended.
-start_killer <- function(server, mark, log, seconds) {
-  file.create(mark, log)
-  lines <- c("#!/bin/bash", sprintf("while [ -e \"$2\" ] && [ -e /proc/%d ]; do", Sys.getpid()), "  sleep $4",
-    "  kids=($(cat /proc/$1/task/$1/children 2>/dev/null)); [ ${#kids[@]} -gt 0 ] || continue",
-    "  p=${kids[RANDOM % ${#kids[@]}]}", "  kill -9 $p && echo $p >> \"$3\"", "done 2>/dev/null", "rm -f \"$3.on\"")
-  script <- tempfile(fileext = ".sh")
-  writeLines(lines, script)
-  file.create(paste0(log, ".on"))
-  system(sprintf("bash %s %d %s %s %g > /dev/null 2>&1", script, server, mark, log, seconds), wait = FALSE)
-  function() {
-    unlink(mark)
-    ended <- eventually(!file.exists(paste0(log, ".on")))
-    unlink(script)
-    ended
-  }
-}
-
 children_of <- function(pid) {
   file <- sprintf("/proc/%d/task/%d/children", pid, pid)
   text <- tryCatch(suppressWarnings(readLines(file, warn = FALSE)), error = function(e) character())
@@ -60,7 +42,7 @@ test_that("a million tasks while nodes are killed: all are right, nothing is lef
 
   cl <- make_cluster(3)
   expect_identical(server_pid(cl), server)
-  stop_killer <- start_killer(server, file.path(dir, "mark"), file.path(dir, "log"), if (long_soak) 1 else 0.1)
+  stop_killer <- start_tormentor(server, file.path(dir, "log"), if (long_soak) 1 else 0.1, "kill -9 $p && echo $p >> \"$log\"")
   on.exit(stop_killer(), add = TRUE)
   seen <- matrix(0, rounds, 3L, dimnames = list(NULL, c("session", "server", "rate")))
   want <- seq_len(each) * 2
