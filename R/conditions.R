@@ -9,6 +9,18 @@ error_of <- function(what, text, ...) {
 # Seconds by a clock that nobody can set: R's own proc.time() follows the wall clock.
 clock <- function() .Call(ffi_clock)
 
+# ": did you mean `x`?", or "" where none of the names is near. What begins alike is nearer.
+did_you_mean <- function(given, names) {
+  distance <- as.vector(utils::adist(given, names, ignore.case = TRUE))
+  alike <- vapply(names, function(n) {
+    k <- seq_len(min(nchar(n), nchar(given)))
+    sum(cumprod(substring(n, k, k) == substring(given, k, k)))
+  }, 1)
+  near <- which.min(distance - alike)
+  if (distance[[near]] > max(2, nchar(given) / 2)) return("")
+  sprintf(": did you mean `%s`?", names[[near]])
+}
+
 say <- function(text) cli::cli_inform(c(i = "{text}"))
 
 # "killed by signal 9 (SIGKILL)", "exit status 3"

@@ -5,10 +5,14 @@
 #' not for its values.
 #'
 #' @section What travels: The function and its constant arguments go to each node once, not with each element. Variables of
-#'   the workspace that the function uses go with it: they are found by package \pkg{globals} where that is installed (else by
-#'   the names in the code), and are in the workspace of the nodes while the map runs. Local variables travel with the function's
-#'   environment, all of it: a warning of class `clutch_large` says when that is more than
+#'   the workspace that the code uses go with them, and are in the workspace of the nodes while the map runs. They are searched in all
+#'   functions that travel, and in what these find in turn: the function, those in its environment, in elements and
+#'   constants, in lists, attributes, slots and formulas, methods that the workspace has for what travels, and functions that are
+#'   named in a string, as in `do.call("f", x)`. Local variables travel with the function's environment, all of it: a warning of class `clutch_large` says when that is more than
 #'   `getOption("clutch.max_size", 500e6)` bytes, and what the largest objects are.
+#'
+#'   What the code finds in an attached package has that package attached on the nodes. A package whose classes the objects have (a
+#'   data.table, a tibble) is loaded there.
 #' @section Who does what: Elements are handed out in their order as nodes get free, a second one waiting at each node. Where
 #'   elements take little time, as many travel together as make about a millisecond of work, by the times measured so far. What waits at
 #'   a node and is not begun goes to another one that has nothing to do, so no node is idle while there is work.
@@ -25,8 +29,10 @@
 #'   does an error with `.on_error = "stop"`.
 #' @param cl a cluster made by [make_cluster()].
 #' @param .x,.y vectors or lists: their elements are the first argument (the first two) of `.f`.
-#' @param .f a function.
-#' @param ...,more constant arguments of `.f`; `more` is a list of them.
+#' @param .f a function; the name of one; a formula such as `~ .x + 1` (with package \pkg{rlang}); or what to extract from each
+#'   element: a name, a position, or a list of these and of functions. What is not there is `NULL`, or the value of argument `.default`.
+#' @param ...,more constant arguments of `.f`; `more` is a list of them. Those whose names are taken here go into `more`, as in
+#'   `more = list(cl = 3)`: names that begin with a dot, names that `cl` begins with (`c`, `cl`), and `more`.
 #' @param .seed `TRUE`, a number, a value of `.Random.seed`, or `FALSE`: the nodes' own random numbers.
 #' @param .progress whether to show a progress bar: by default in interactive sessions, when the map takes longer than a second.
 #'   Where \pkg{progressr} is in use its signals are given instead.
@@ -34,7 +40,7 @@
 #'   `getOption("clutch.task_grace", 1)` seconds. It ends with an error of class `clutch_task_timeout`, the others are not affected.
 #' @param .retries how often an element is tried again when its node has died.
 #' @param .chunk number of elements that travel together; `NULL`: as their times say.
-#' @param .globals `TRUE`: variables are found; `FALSE`: none are sent; names of variables; or a named list of values.
+#' @param .globals `TRUE`: variables and packages are found; `FALSE`: none are; names of variables; or a named list of values.
 #' @param .packages character: packages to attach on the nodes before.
 #' @param .relay `"ordered"` (or `TRUE`), `"live"`, or `"none"` (`FALSE`): output goes where that of the cluster goes.
 #' @param .on_error `"stop"`: the first failure is an error and the rest is cancelled; `"continue"`: in place of a value
@@ -42,6 +48,7 @@
 #' @param .max_memory bytes: a node that has more than that (not counting what it shares with others) is ended, and its element fails with
 #'   an error of class `clutch_task_memory`. What garbage earlier elements left is collected before the next one begins. While
 #'   several maps and tasks are under way, the least of their limits holds for all.
+#' @param .env environment in which a name given as `.f` and names in `.globals` are looked up: the caller's.
 #' @return A list with the names of `.x`; `_dbl`, `_int`, `_chr`, `_lgl`: a vector with one value an element; `_dfr`: a data frame of
 #'   all rows; `cluster_walk()`: `.x`, invisibly.
 #' @section Errors: `clutch_task_error` when an element fails: `element`, `node`, `attempt`, `parent` (the original condition),
@@ -61,23 +68,36 @@
 #' @export
 cluster_map <- function(cl, .x, .f, ..., more = list(), .seed = TRUE, .progress = NULL, .timeout = Inf, .retries = 0,
                         .chunk = NULL, .globals = TRUE, .packages = NULL, .relay = "ordered", .on_error = "stop",
-                        .max_memory = Inf) {
-  more <- c(list(...), as.list(more))
-  run_map(cl, .x, .f, more, .seed, .progress, .timeout, .retries, .chunk, .globals, .packages, .relay, .on_error, .max_memory,
-          parent.frame())
+                        .max_memory = Inf, .env = parent.frame()) {
+  force(.env)
+  if (inherits(.x, "clutch_cluster") && !inherits(cl, "clutch_cluster"))
+    throw("argument", "an argument whose name begins like `cl` was taken for the cluster: pass it as more = list(name = value)")
+  check_cluster(cl)
+  f <- as_task_function(.f, .env)
+  more <- c(check_dots(list(...), f), as.list(more))
+  run_map(cl, .x, f, more, .seed, .progress, .timeout, .retries, .chunk, .globals, .packages, .relay, .on_error,
+          .max_memory, .env)
+}
+
+# Arguments that begin with a dot are options: one that there is not would else go to the function, unseen.
+check_dots <- function(dots, f) {
+  given <- grep("^[.][A-Za-z]", names(dots), value = TRUE)
+  options <- grep("^[.]", names(formals(cluster_map)), value = TRUE)
+  bad <- setdiff(given, if (inherits(f, "clutch_extractor")) ".default")
+  if (!length(bad)) return(dots)
+  throw("argument", sprintf("there is no option `%s`%s (an argument of that name for the function goes into `more`)", bad[[1L]],
+                            did_you_mean(bad[[1L]], options)))
 }
 
 run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, globals, packages, relay, on_error, max_memory,
                     env) {
-  f <- if (is.character(f) && length(f) == 1L) get(f, envir = env, mode = "function") else f
-  if (!is.function(f)) throw("argument", "`.f` has to be a function")
   on_error <- match_arg(on_error, c("stop", "continue"), ".on_error")
   elements <- plain_elements(x)
   o <- task_options(seed, timeout, retries, chunk, packages, relay, max_memory)
   t <- tasks_of(cl)
   n <- length(elements)
   if (n == 0L) return(structure(list(), names = if (!is.null(names(x))) character()))
-  job <- job_new(t, f, elements, more, find_globals(f, more, globals, env), o)
+  job <- job_new(t, f, elements, more, find_needs(list(f, elements, more), globals, env), o)
   on.exit(.Call(ffi_job_end, job, 0.08))
   bar <- progress_new(progress, n)
   seen <- 0L
@@ -128,16 +148,19 @@ relay_ready <- function(job, shown, to = Inf) {
   ready
 }
 
-# ---- kin ----
+# ---- typed variants ----
 
-typed <- function(values, type, empty, name) {
-  bad <- function(v) is.null(v) || !is.atomic(v) || length(v) != 1L || !(typeof(v) %in% type)
+# One value an element, as a vector whose type and missing value `empty` has.
+typed <- function(values, types, empty, name) {
+  is_one <- function(v) is.atomic(v) && length(v) == 1L && typeof(v) %in% types
   out <- rep(empty, length(values))
   for (i in seq_along(values)) {
     v <- values[[i]]
     if (inherits(v, "clutch_task_error")) next
-    if (bad(v)) throw("value", sprintf("element %d: %s() wants one value of type %s, and this is %s of length %d", i, name,
-                                       type[[1L]], typeof(v), length(v)), element = i)
+    if (!is_one(v)) {
+      throw("value", sprintf("element %d: %s() wants one value of type %s, and this is %s of length %d", i, name,
+                             types[[1L]], typeof(v), length(v)), element = i)
+    }
     out[[i]] <- v
   }
   names(out) <- names(values)
@@ -146,54 +169,82 @@ typed <- function(values, type, empty, name) {
 
 #' @rdname cluster_map
 #' @export
-cluster_map_dbl <- function(cl, .x, .f, ...) typed(map_from(cluster_map, cl, .x, .f, ...), c("double", "integer", "logical"), NA_real_, "cluster_map_dbl")
-
-#' @rdname cluster_map
-#' @export
-cluster_map_int <- function(cl, .x, .f, ...) typed(map_from(cluster_map, cl, .x, .f, ...), c("integer", "logical"), NA_integer_, "cluster_map_int")
-
-#' @rdname cluster_map
-#' @export
-cluster_map_chr <- function(cl, .x, .f, ...) typed(map_from(cluster_map, cl, .x, .f, ...), "character", NA_character_, "cluster_map_chr")
-
-#' @rdname cluster_map
-#' @export
-cluster_map_lgl <- function(cl, .x, .f, ...) typed(map_from(cluster_map, cl, .x, .f, ...), "logical", NA, "cluster_map_lgl")
-
-#' @rdname cluster_map
-#' @export
-cluster_map_dfr <- function(cl, .x, .f, ...) {
-  values <- Filter(function(v) !is.null(v) && !inherits(v, "clutch_task_error"), map_from(cluster_map, cl, .x, .f, ...))
-  bad <- which(!vapply(values, is.list, NA))
-  if (length(bad)) throw("value", sprintf("cluster_map_dfr() wants data frames or lists, and a value is %s", typeof(values[[bad[[1L]]]])))
-  out <- do.call(rbind, c(unname(lapply(values, function(v) if (is.data.frame(v)) v else as.data.frame(v, stringsAsFactors = FALSE))),
-                          list(stringsAsFactors = FALSE)))
-  if (is.null(out)) data.frame() else out
+cluster_map_dbl <- function(cl, .x, .f, ..., .env = parent.frame()) {
+  values <- cluster_map(cl, .x, .f, ..., .env = .env)
+  typed(values, c("double", "integer", "logical"), NA_real_, "cluster_map_dbl")
 }
 
-map_from <- function(map, ...) map(...)
+#' @rdname cluster_map
+#' @export
+cluster_map_int <- function(cl, .x, .f, ..., .env = parent.frame()) {
+  values <- cluster_map(cl, .x, .f, ..., .env = .env)
+  typed(values, c("integer", "logical"), NA_integer_, "cluster_map_int")
+}
 
 #' @rdname cluster_map
 #' @export
-cluster_walk <- function(cl, .x, .f, ...) {
-  cluster_map(cl, .x, function_walk(.f), ...)
+cluster_map_chr <- function(cl, .x, .f, ..., .env = parent.frame()) {
+  typed(cluster_map(cl, .x, .f, ..., .env = .env), "character", NA_character_, "cluster_map_chr")
+}
+
+#' @rdname cluster_map
+#' @export
+cluster_map_lgl <- function(cl, .x, .f, ..., .env = parent.frame()) {
+  typed(cluster_map(cl, .x, .f, ..., .env = .env), "logical", NA, "cluster_map_lgl")
+}
+
+#' @rdname cluster_map
+#' @export
+cluster_map_dfr <- function(cl, .x, .f, ..., .env = parent.frame()) {
+  values <- cluster_map(cl, .x, .f, ..., .env = .env)
+  there <- which(!vapply(values, function(v) is.null(v) || inherits(v, "clutch_task_error"), NA))
+  bind_rows(unname(values[there]), there)
+}
+
+# The rows of data frames, or of lists that are made such, from these elements of a map.
+bind_rows <- function(values, elements) {
+  if (!length(values)) return(data.frame())
+  for (k in seq_along(values)) {
+    if (!is.list(values[[k]])) {
+      throw("value", sprintf("element %d: cluster_map_dfr() wants a data frame or a list, and this is %s of length %d",
+                             elements[[k]], typeof(values[[k]]), length(values[[k]])), element = elements[[k]])
+    }
+  }
+  frames <- lapply(values, function(v) if (is.data.frame(v)) v else as.data.frame(v))
+  columns <- lapply(frames, names)
+  wide <- which(lengths(columns) > 0L) # rbind() leaves out what has no columns
+  for (k in wide) {
+    if (setequal(columns[[k]], columns[[wide[[1L]]]]) && length(columns[[k]]) == length(columns[[wide[[1L]]]])) next
+    throw("value", sprintf("element %d has columns %s, and element %d has %s: the rows cannot be bound", elements[[k]],
+                           toString(columns[[k]]), elements[[wide[[1L]]]], toString(columns[[wide[[1L]]]])),
+          element = elements[[k]])
+  }
+  do.call(rbind, frames)
+}
+
+# ---- variants by arguments ----
+
+#' @rdname cluster_map
+#' @export
+cluster_walk <- function(cl, .x, .f, ..., .env = parent.frame()) {
+  force(.env)
+  cluster_map(cl, .x, function_walk(as_task_function(.f, .env)), ..., .env = .env)
   invisible(.x)
 }
 
 # The same function, whose value does not travel back.
 function_walk <- function(f) {
-  if (!is.function(f)) return(f)
   walk <- function(.x, ...) {
     f(.x, ...)
     NULL
   }
-  environment(walk) <- list2env(list(f = f), parent = globalenv())
-  walk
+  with_functions(walk, f)
 }
 
 #' @rdname cluster_map
 #' @export
-cluster_map2 <- function(cl, .x, .y, .f, ...) {
+cluster_map2 <- function(cl, .x, .y, .f, ..., .env = parent.frame()) {
+  force(.env)
   n <- max(length(.x), length(.y))
   if (length(.x) != length(.y) && !(1L %in% c(length(.x), length(.y))))
     throw("argument", sprintf("`.x` has %d elements and `.y` has %d", length(.x), length(.y)))
@@ -202,15 +253,68 @@ cluster_map2 <- function(cl, .x, .y, .f, ...) {
   y <- rep_len(plain_elements(.y), n)
   pairs <- lapply(seq_len(n), function(i) list(x[[i]], y[[i]]))
   names(pairs) <- if (length(.x) == n) names(.x)
-  if (is.character(.f)) .f <- get(.f, envir = parent.frame(), mode = "function")
-  cluster_map(cl, pairs, function_of_two(.f), ...)
+  cluster_map(cl, pairs, function_of_two(as_task_function(.f, .env)), ..., .env = .env)
 }
 
 function_of_two <- function(f) {
-  if (!is.function(f)) return(f)
   two <- function(.x, ...) f(.x[[1L]], .x[[2L]], ...)
-  environment(two) <- list2env(list(f = f), parent = globalenv())
-  two
+  with_functions(two, f)
+}
+
+# `outer`, which calls `f`, with nothing else of this package's around it.
+with_functions <- function(outer, f) {
+  environment(outer) <- list2env(list(f = f), parent = globalenv())
+  if (inherits(f, "clutch_extractor")) class(outer) <- class(f)
+  outer
+}
+
+# ---- what `.f` may be ----
+
+# A function; the name of one that is seen from `env`; a formula; or what to extract, as purrr::map() has it.
+as_task_function <- function(f, env) {
+  if (missing(f)) throw("argument", "argument `.f` is missing")
+  if (is.function(f)) return(f)
+  if (is.character(f) && length(f) == 1L && !is.na(f) && nzchar(f)) {
+    named <- get0(f, envir = env, mode = "function")
+    if (!is.null(named)) return(named)
+  }
+  if (inherits(f, "formula")) return(function_of_formula(f))
+  if (is.list(f) || is.character(f) || is.numeric(f)) return(extractor(f))
+  throw("argument", "`.f` has to be a function, a formula, or what to extract: a name, a position, or a list of them")
+}
+
+function_of_formula <- function(f) {
+  if (!requireNamespace("rlang", quietly = TRUE))
+    throw("argument", "a formula as `.f` needs package rlang: install it, or write function(x) ...")
+  tryCatch(rlang::as_function(f), error = function(e) throw("argument", paste("`.f`:", conditionMessage(e))))
+}
+
+# Takes one thing after the other out of an element: by name, by position, or by a function. What is not there is NULL, or
+# the argument `.default`.
+extractor <- function(path) {
+  path <- as.list(path)
+  for (p in path) {
+    if (!is.function(p) && !((is.character(p) || is.numeric(p)) && length(p) == 1L && !is.na(p)))
+      throw("argument", "`.f`: what is extracted is told by names, positions and functions")
+  }
+  extract <- function(.x, ..., .default = NULL) {
+    for (p in path) {
+      if (is.function(p)) {
+        .x <- p(.x)
+      } else if (is.environment(.x) && is.character(p)) {
+        .x <- get0(p, envir = .x, inherits = FALSE)
+      } else if (isS4(.x) && is.character(p)) {
+        .x <- methods::slot(.x, p)
+      } else {
+        at <- if (is.character(p)) match(p, names(.x)) else if (p >= 1 && p <= length(.x)) p else NA
+        .x <- if (!is.na(at)) .x[[at]]
+      }
+      if (is.null(.x)) return(.default)
+    }
+    .x
+  }
+  environment(extract) <- list2env(list(path = path), parent = baseenv())
+  structure(extract, class = "clutch_extractor")
 }
 
 #' How often the task at hand was started

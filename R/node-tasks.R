@@ -1,7 +1,7 @@
 # Tasks, as a node sees them: jobs (what the tasks of one map have in common), the workspace that they want, and
 # what is collected while a task runs. glue-work.c calls these functions.
 
-# A description has arrived: list(fun, more, globals, packages, relay, live, seeded, bare); or a failure to read it.
+# A description has arrived: list(fun, more, globals, attach, load, packages, relay, live, seeded, bare); or a failure to read it.
 node_job <- function(id, x) {
   if (is.null(the_node$jobs)) the_node$jobs <- new.env(parent = emptyenv())
   job <- new.env(parent = emptyenv())
@@ -23,7 +23,9 @@ node_enter <- function(id, unused) {
   call <- tryCatch({
     if (is.null(job)) stop("the node knows nothing of the job of this task")
     if (!is.null(job$failure)) stop(job$failure$cond)
-    for (p in job$packages) suppressPackageStartupMessages(library(p, character.only = TRUE))
+    for (p in job$load) try(loadNamespace(p), silent = TRUE) # what was found may be of no use: its lack is no error
+    for (p in job$attach) if (!is_attached(p)) try(attach_package(p), silent = TRUE)
+    for (p in job$packages) if (!is_attached(p)) attach_package(p)
     job$before <- mget(c(as.character(names(job$globals)), if (job$seeded) ".Random.seed"), envir = globalenv(), inherits = FALSE,
                        ifnotfound = list(the_node))
     list2env(job$globals, globalenv())
@@ -35,6 +37,10 @@ node_enter <- function(id, unused) {
   })
   list(env, call, isTRUE(job$relay), isTRUE(job$live))
 }
+
+is_attached <- function(package) paste0("package:", package) %in% search()
+
+attach_package <- function(package) suppressPackageStartupMessages(library(package, character.only = TRUE))
 
 # FUN(.x, a = a, ...): arguments are variables of `env`, so that calls that are shown in errors do not have
 # their values in them.

@@ -11,8 +11,8 @@
 #' `promises::as.promise()` turns a task into a promise, for \pkg{shiny} and its kin.
 #'
 #' @param cl a cluster made by [make_cluster()].
-#' @param expr an expression. Its variables have the values that they have now: they are found by package \pkg{globals} where that is
-#'   installed (else by the names in the code) and travel with the task.
+#' @param expr an expression. Its variables have the values that they have now, and travel with the task; so do what these
+#'   need in turn, and packages, as in [cluster_map()].
 #' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory as in [cluster_map()]; a list of globals is used in place of what would
 #'   be found.
 #' @param .label a name for the task, in errors and when it is printed.
@@ -40,19 +40,14 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   if (is.null(.label)) .label <- label_of(code)
   o <- task_options(.seed, .timeout, .retries, NULL, .packages, if (identical(.relay, "live")) "ordered" else .relay, .max_memory)
   t <- tasks_of(cl)
-  local <- new.env(parent = globalenv())
   fun <- function() NULL
   body(fun) <- code
-  environment(fun) <- local
-  globals <- if (isTRUE(.globals)) {
-    found <- new.env(parent = emptyenv())
-    globals_of(code, env, found, local)
-    as.list(found, all.names = TRUE)
-  } else find_globals(fun, list(), .globals, env)
+  environment(fun) <- if (isTRUE(.globals)) locals_of(code, env) else new.env(parent = globalenv())
+  needs <- find_needs(list(fun), .globals, env)
   task <- new.env(parent = emptyenv())
   task$engine <- t
   task$label <- .label
-  task$job <- job_new(t, fun, NULL, list(), globals, o)
+  task$job <- job_new(t, fun, NULL, list(), needs, o)
   task$relayed <- FALSE
   turn(t, task$job, 0)
   advance_when_idle(t)

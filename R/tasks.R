@@ -29,8 +29,10 @@ tasks_of <- function(cl) {
 # ---- a job ----
 
 # `o`: options as from task_options(). `elements`: a list or plain vector; NULL: one task, whose function takes none.
-job_new <- function(t, fun, elements, more, globals, o) {
-  about <- list(fun = fun, more = more, globals = globals, packages = o$packages, relay = o$relay != "none",
+# `needs`: as from find_needs().
+job_new <- function(t, fun, elements, more, needs, o) {
+  about <- list(fun = fun, more = more, globals = needs$globals, attach = needs$attach, load = needs$load,
+                packages = o$packages, relay = o$relay != "none",
                 live = o$relay == "live", seeded = !is.null(o$seed), bare = is.null(elements))
   # of deaths that no job can ask for any more nothing is kept
   if (length(t$deaths) && .Call(ffi_tasks_jobs, t$ptr) == 0L) t$deaths <- new.env(parent = emptyenv())
@@ -92,53 +94,6 @@ warn_size <- function(job, about) {
 }
 
 mb <- function(bytes) sprintf("%.0f MB", bytes / 1e6)
-
-# ---- globals ----
-
-# What the function needs of the session's workspace: a named list. Local variables travel with the function itself.
-find_globals <- function(fun, more, globals, env) {
-  if (isFALSE(globals)) return(list())
-  if (is.list(globals)) {
-    if (length(globals) && (is.null(names(globals)) || !all(nzchar(names(globals)))))
-      throw("argument", "a list of globals has to be named")
-    return(globals)
-  }
-  if (is.character(globals)) return(mget(globals, envir = env, inherits = TRUE))
-  if (!isTRUE(globals)) throw("argument", "`.globals` has to be TRUE, FALSE, names of variables, or a named list of values")
-  found <- new.env(parent = emptyenv())
-  for (f in c(list(fun), Filter(is.function, more))) globals_of(f, environment(f), found)
-  as.list(found, all.names = TRUE)
-}
-
-# Adds to `found` what `code` (a function or an expression), seen from `env`, takes from the workspace; functions in
-# there are looked at in turn. `local`: gets what it finds between `env` and the workspace.
-globals_of <- function(code, env, found, local = NULL) {
-  if (is.null(env) || is.primitive(code)) return(invisible())
-  top <- globalenv()
-  for (name in free_names(code)) {
-    at <- env
-    while (!identical(at, emptyenv()) && !identical(at, top) && !isNamespace(at) && !exists(name, at, inherits = FALSE))
-      at <- parent.env(at)
-    if (identical(at, emptyenv()) || isNamespace(at)) next
-    if (exists(name, found, inherits = FALSE) && identical(at, top)) next
-    if (!exists(name, at, inherits = FALSE)) next
-    value <- get(name, at, inherits = FALSE)
-    if (identical(at, top)) assign(name, value, envir = found)
-    else if (is.null(local)) { if (!is.function(value)) next } # travels with its environment
-    else if (!exists(name, local, inherits = FALSE)) assign(name, value, envir = local)
-    else next
-    if (is.function(value) && !is.primitive(value) && !isNamespace(environment(value)) && !identical(value, code))
-      if (identical(at, top)) globals_of(value, environment(value), found)
-  }
-  invisible()
-}
-
-free_names <- function(code) {
-  if (requireNamespace("globals", quietly = TRUE))
-    return(unique(globals::findGlobals(code, method = "ordered", unlist = TRUE)))
-  code <- if (is.function(code)) list(formals(code), body(code)) else code
-  unique(all.names(as.call(c(as.name("{"), code))))
-}
 
 # ---- work ----
 

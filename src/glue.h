@@ -135,6 +135,11 @@ SEXP ffi_job_end(SEXP job, SEXP wait);
 SEXP ffi_job_strand(SEXP job, SEXP cause);
 SEXP ffi_stream_jump(SEXP state, SEXP n);
 
+/* glue-globals.c */
+SEXP ffi_globals_new(void);
+SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also);
+SEXP ffi_globals_names(SEXP x, SEXP code);
+
 /* glue-sys.c */
 SEXP ffi_affinity_count(void);
 SEXP ffi_limits(void);

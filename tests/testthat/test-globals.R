@@ -1,0 +1,214 @@
+# What code needs of the session travels with it: variables of the workspace, and packages.
+
+# Evaluates in the workspace, as typed there, and removes what that leaves.
+at_top_level <- function(expr) {
+  before <- ls(globalenv(), all.names = TRUE)
+  seed <- get0(".Random.seed", globalenv())
+  on.exit(rm(list = setdiff(ls(globalenv(), all.names = TRUE), c(before, ".Random.seed")), envir = globalenv()))
+  eval(substitute(expr), globalenv())
+}
+with_two <- function(code) {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  code(cl)
+}
+needs <- function(..., .globals = TRUE) clutch:::find_needs(list(...), .globals, globalenv())
+found_by <- function(...) sort(names(needs(...)$globals))
+error_of <- function(expr) tryCatch({ expr; NULL }, clutch_error = identity)
+
+test_that("every variant of a map finds what its function uses", {
+  with_two(function(cl) {
+    assign("g_cl", cl, globalenv())
+    r <- at_top_level({
+      g_y <- 10
+      list(walk = tryCatch(cluster_walk(g_cl, 1:3, function(x) if (x + g_y < 11) stop("wrong")), error = identity),
+           map2 = cluster_map2(g_cl, 1:2, 3:4, function(a, b) a + b + g_y),
+           dbl = cluster_map_dbl(g_cl, 1:2, function(x) x + g_y),
+           dfr = cluster_map_dfr(g_cl, 1:2, function(x) data.frame(v = x + g_y))$v,
+           submit = collect(cluster_submit(g_cl, g_y * 2)))
+    })
+    rm("g_cl", envir = globalenv())
+    expect_identical(r$walk, 1:3)
+    expect_equal(r$map2, list(14, 16))
+    expect_equal(r$dbl, c(11, 12))
+    expect_equal(r$dfr, c(11, 12))
+    expect_equal(r$submit, 20)
+  })
+})
+
+test_that("functions are searched wherever they travel", {
+  skip_if_not_installed("purrr")
+  with_two(function(cl) {
+    assign("g_cl", cl, globalenv())
+    r <- at_top_level({
+      g_k <- 2
+      g_f <- function(x) x + g_k
+      g_local <- function() {
+        h <- function(x) g_f(x)
+        cluster_map_dbl(g_cl, 1:2, h)
+      }
+      g_factory <- function(by) function(x) x * by # `by` is a promise when the closure is made
+      setClass("g_Class", representation(f = "function"), where = globalenv())
+      out <- list(
+        local = g_local(),
+        Vectorize = cluster_map_dbl(g_cl, 1:2, Vectorize(g_f)),
+        compose = cluster_map_dbl(g_cl, c(2, 7), purrr::compose(sqrt, g_f)),
+        possibly = cluster_map_dbl(g_cl, 1:2, purrr::possibly(g_f, NA)),
+        Reduce = cluster_map_dbl(g_cl, 1:2, Reduce(function(a, b) function(x) b(a(x)), list(g_f, function(z) z * g_k))),
+        elements = cluster_map_dbl(g_cl, list(g_f, g_f), function(f) f(1)),
+        list = cluster_map_dbl(g_cl, list(list(list(g_f))), function(l) l[[1]][[1]](1)),
+        more = cluster_map_dbl(g_cl, 1:2, function(x, fun) fun(x), more = list(fun = g_f)),
+        attribute = cluster_map_dbl(g_cl, 1, function(x, o) attr(o, "f")(x), o = structure(1, f = g_f)),
+        slot = cluster_map_dbl(g_cl, 1, function(x, o) o@f(x), o = new("g_Class", f = g_f)),
+        string = cluster_map_dbl(g_cl, 1, function(x) do.call("g_f", list(x))),
+        promise = cluster_map_dbl(g_cl, 1, g_factory(g_k)),
+        quoted = cluster_map_dbl(g_cl, 1, function(x) eval(as.call(list(g_f, x)))),
+        active = { e <- new.env(); makeActiveBinding("v", function() g_f(5), e); cluster_map_dbl(g_cl, list(e), function(e) e$v) })
+      removeClass("g_Class", where = globalenv())
+      out
+    })
+    rm("g_cl", envir = globalenv())
+    expect_equal(r$local, c(3, 4))
+    expect_equal(r$Vectorize, c(3, 4))
+    expect_equal(r$compose, c(2, 3))
+    expect_equal(r$possibly, c(3, 4))
+    expect_equal(r$Reduce, c(6, 8))
+    expect_equal(r$elements, c(3, 3))
+    expect_equal(r[c("list", "attribute", "slot", "string", "quoted")],
+                 list(list = 3, attribute = 3, slot = 3, string = 3, quoted = 3))
+    expect_equal(r$more, c(3, 4))
+    expect_equal(r$promise, 2)
+    expect_equal(r$active, 7)
+  })
+})
+
+test_that("methods of the workspace and formulas bring what they need", {
+  with_two(function(cl) {
+    assign("g_cl", cl, globalenv())
+    r <- at_top_level({
+      g_w <- 3
+      g_area <- function(s) UseMethod("g_area")
+      g_area.square <- function(s) s$side^2 * g_w
+      format.g_money <- function(x, ...) paste0(unclass(x), " EUR")
+      list(generic = cluster_map_dbl(g_cl, 1:2, function(i) g_area(structure(list(side = i), class = "square"))),
+           class = cluster_map_chr(g_cl, list(structure(5, class = "g_money")), function(m) format(m)),
+           formula = cluster_map_dbl(g_cl, list(dist ~ poly(speed, g_w)), function(f) length(stats::coef(stats::lm(f, cars)))))
+    })
+    rm("g_cl", envir = globalenv())
+    expect_equal(r$generic, c(3, 12))
+    expect_identical(r$class, "5 EUR")
+    expect_equal(r$formula, 4)
+  })
+})
+
+test_that("what is a function's own is not looked for", {
+  on.exit(rm(list = intersect(ls(globalenv()), c("g_big", "g_used", "g_fun", "g_self")), envir = globalenv()))
+  assign("g_big", 1, globalenv())
+  assign("g_used", 2, globalenv())
+  assign("g_fun", eval(quote(function(x) x + g_used), globalenv()), globalenv())
+  f <- function(code) eval(parse(text = code, keep.source = FALSE)[[1]], globalenv())
+  expect_identical(found_by(f("function(g_big) g_big + 1")), character())
+  expect_identical(found_by(f("function(x) { g_big <- x; g_big }")), character())
+  expect_identical(found_by(f("function(x) { g_big <- g_big + x; g_big }")), "g_big")
+  expect_identical(found_by(f("function(x) x$g_big + x@g_big")), character())
+  expect_identical(found_by(f("function(x) quote(g_big)")), character())
+  expect_identical(found_by(f("function(x) stats::g_big")), character())
+  expect_identical(found_by(f("function(x) sapply(x, function(g_big) g_big)")), character())
+  expect_identical(found_by(f("function(x) { sapply(x, function(g_big) g_big); g_big }")), "g_big")
+  expect_identical(found_by(f("function(x) g_fun(x)")), c("g_fun", "g_used"))
+  expect_identical(found_by(f("function(x, y = g_fun(1)) x")), c("g_fun", "g_used"))
+  expect_identical(found_by(f("function(x) { x[g_big] <- 1; g_used[1] <- 2 }")), c("g_big", "g_used"))
+  expect_identical(found_by(f("function(x) for (g_big in x) print(g_big)")), character())
+  expect_identical(found_by(f("function(x) { if (x) g_big <- 1; g_big }")), "g_big")
+  expect_identical(found_by(f("function(x) { if (x) g_big <- 1 else g_big <- 2; g_big }")), character())
+  expect_identical(found_by(f("function(x) { if (x) { g_big <- 1; g_big } else 2 }")), character())
+  expect_identical(found_by(f("function(x) { while (x) { g_big <- 1; g_big }; 3 }")), character())
+  expect_identical(found_by(f("function(x) { g <- function() g_big; g_big <- 1; g() }")), "g_big")
+  expect_identical(found_by(f("function(x) { g_big <<- g_big + 1 }")), "g_big")
+  expect_identical(found_by(f("function(x) function(y) function(z) x + y + g_used")), "g_used")
+  assign("g_self", f("function(n) if (n > 0) g_self(n - 1)"), globalenv()) # a circle
+  expect_identical(found_by(globalenv()$g_self), "g_self")
+  expect_identical(found_by(list(1, "a", NULL, 1:3, mean)), character())
+})
+
+test_that("ten thousand functions are searched once each", {
+  assign("g_k", 2, globalenv())
+  on.exit(rm("g_k", envir = globalenv()))
+  same <- eval(quote(lapply(1:1e4, function(i) function(x) x + i + g_k)), globalenv())
+  own <- lapply(1:1e4, function(i) eval(parse(text = sprintf("function(x) { z <- x; z + %d + g_k }", i), keep.source = FALSE)[[1]],
+                                        globalenv()))
+  expect_identical(found_by(same), "g_k")
+  expect_identical(found_by(own), "g_k")
+})
+
+test_that("names are looked up in the caller's frame", {
+  with_two(function(cl) {
+    result <- function(x) x * 100 # the package has a function of that name
+    k <- 5
+    expect_equal(cluster_map_dbl(cl, 1:2, "result"), c(100, 200))
+    expect_equal(cluster_map(cl, 1:2, "result"), list(100, 200))
+    cluster_walk(cl, 1:2, "result")
+    sum_of <- function(a, b) a + b
+    expect_equal(cluster_map2(cl, 1:2, 3:4, "sum_of"), list(4L, 6L))
+    f <- function(x) x + k
+    environment(f) <- globalenv()
+    expect_equal(cluster_map_dbl(cl, 1:3, f, .globals = "k"), 5 + 1:3)
+    expect_equal(cluster_map_dfr(cl, 1:2, function(x) list(v = x + k), .globals = "k")$v, 6:7)
+    expect_equal(collect(cluster_submit(cl, k + 1, .globals = "k")), 6)
+    e <- error_of(cluster_map(cl, 1:2, f, .globals = "no_such_variable"))
+    expect_s3_class(e, "clutch_argument")
+    expect_match(conditionMessage(e), "no_such_variable", fixed = TRUE)
+  })
+})
+
+test_that("packages follow: those that code finds, and those of the objects' classes", {
+  skip_if_not_installed("data.table")
+  attached <- "package:data.table" %in% search()
+  suppressPackageStartupMessages(library(data.table))
+  if (!attached) on.exit(detach("package:data.table"))
+  with_two(function(cl) {
+    f <- function(i) nrow(data.table(a = 1:i))
+    environment(f) <- globalenv()
+    expect_identical(cluster_map_int(cl, 1:2, f), 1:2)
+    expect_identical(needs(f)$attach, "data.table")
+    assign("g_cl", cl, globalenv())
+    r <- at_top_level({
+      g_dt <- data.table(a = 1:4, b = 5:8)
+      g_in_function <- function() {
+        d <- data.table(a = 1:4, b = 5:8)
+        cluster_map_int(g_cl, 1:2, function(i) d[a > i, sum(b)])
+      }
+      list(cluster_map_int(g_cl, 1:2, function(i) g_dt[a > i, sum(b)]), g_in_function(),
+           collect(cluster_submit(g_cl, g_dt[a > 2, sum(b)])))
+    })
+    rm("g_cl", envir = globalenv())
+    expect_identical(r, list(c(21L, 15L), c(21L, 15L), 15L))
+    expect_identical(c(needs(data.frame(a = 1), factor("a"), Sys.time())$attach), character())
+    expect_identical(needs(f, .globals = FALSE)$attach, character())
+  })
+})
+
+test_that("an expression of a function of a package sees that package", {
+  with_two(function(cl) {
+    f <- function(cl) { n <- 3; cluster_submit(cl, mb(n * 1e6)) }
+    environment(f) <- asNamespace("clutch")
+    expect_identical(collect(f(cl)), "3 MB")
+  })
+})
+
+test_that("a promise that fails, a missing argument and a locked environment do not stop the search", {
+  with_two(function(cl) {
+    make <- function(a, b, c = stop("never asked for")) function(x) x + a
+    expect_equal(cluster_map_dbl(cl, 1:2, make(1)), c(2, 3))
+    dots <- function(...) function(x) sum(x, ...)
+    assign("g_k", 2, globalenv())
+    on.exit(rm("g_k", envir = globalenv()))
+    h <- dots(globalenv()$g_k, 1)
+    expect_equal(cluster_map_dbl(cl, 1:2, h), c(4, 5))
+    e <- new.env()
+    e$self <- e # a circle of environments
+    e$f <- function(x) x
+    lockEnvironment(e, TRUE)
+    expect_equal(cluster_map_dbl(cl, 1:2, function(x) e$f(x)), c(1, 2))
+  })
+})
