@@ -45,7 +45,14 @@ static SEXP try_value(SEXP expr, SEXP env) {
 static SEXP value_in(SEXP symbol, SEXP env) {
   SEXP v;
   if (R_BindingIsActive(symbol, env)) return R_ActiveBindingFunction(symbol, env);
-#if R_VERSION >= R_Version(4, 5, 0)
+#if R_VERSION >= R_Version(4, 6, 0)
+  switch (R_GetBindingType(symbol, env)) {
+  case R_BindingTypeDelayed: v = try_value(symbol, env); break;
+  case R_BindingTypeValue:
+  case R_BindingTypeForced: v = R_getVarEx(symbol, env, FALSE, R_NilValue); break;
+  default: v = R_NilValue;
+  }
+#elif R_VERSION >= R_Version(4, 5, 0) /* nothing tells whether it is a promise */
   v = symbol == R_DotsSymbol ? R_getVarEx(symbol, env, FALSE, R_NilValue) : try_value(symbol, env);
 #else
   v = Rf_findVarInFrame(env, symbol);
