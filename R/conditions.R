@@ -74,7 +74,7 @@ oom_files <- function(root) {
   own <- function(controller, name) {
     vapply(cgroup_folders(root, controller), function(dirs) file.path(dirs[[1L]], name), "", USE.NAMES = FALSE)
   }
-  c(own("memory", "memory.oom_control"), own("", "memory.events"), paste0(root, "/proc/vmstat"))
+  c(own("memory", "memory.oom_control"), own("", "memory.events"), if (nzchar(root)) paste0(root, "/proc/vmstat") else proc_file("vmstat"))
 }
 
 count_oom_kills <- function(files) {

@@ -217,8 +217,10 @@ unescape <- function(x) {
 
 # No line for what cannot be read; invalid text would make the regex functions fail.
 read_lines <- function(...) {
+  path <- file.path(...)
+  if (grepl("^/+proc/", path)) path <- proc_file(sub("^/+proc/", "", path)) # not that of another machine's tree
   lines <- tryCatch(
-    suppressWarnings(readLines(file.path(...), warn = FALSE)),
+    suppressWarnings(readLines(path, warn = FALSE)),
     error = function(e) character()
   )
   lines[validEnc(lines)]

@@ -77,6 +77,28 @@ void clu_os_times(double out[5]) {
 #undef SECONDS
 }
 
+unsigned clu_os_can(void) {
+  unsigned can = 0;
+#if defined(CLU_HAVE_PROC)
+  can |= CLU_CAN_PROC | CLU_CAN_MEMORY | CLU_CAN_THREADS;
+#endif
+#if defined(CLU_HAVE_PRCTL)
+  can |= CLU_CAN_FOLLOW_PARENT;
+#endif
+#if defined(CLU_HAVE_POLLRDHUP)
+  can |= CLU_CAN_FOLLOW_PEER;
+#endif
+#if defined(CLU_HAVE_LINUX_TCP)
+  can |= CLU_CAN_TCP_INFO | CLU_CAN_USER_TIMEOUT;
+#elif defined(__APPLE__)
+  can |= CLU_CAN_TCP_INFO;
+#endif
+#if defined(CLU_HAVE_MEMFD)
+  can |= CLU_CAN_MEMFD;
+#endif
+  return can;
+}
+
 /* ---- limits ---- */
 
 static int count_entries(const char *dir) {
