@@ -314,12 +314,11 @@ check_limits <- function(n) {
 
 process_room <- function() {
   number <- function(file) {
-    x <- tryCatch(suppressWarnings(as.numeric(readLines(file, n = 1L, warn = FALSE))), error = function(e) NA_real_,
-                  warning = function(w) NA_real_)
+    x <- tryCatch(suppressWarnings(as.numeric(readLines(file, n = 1L, warn = FALSE))), error = function(e) NA_real_)
     if (length(x)) x else NA_real_
   }
   running <- length(list.files(proc_file(), "^[0-9]+$"))
-  mem <- tryCatch(readLines(proc_file("meminfo"), warn = FALSE), error = function(e) "", warning = function(w) "")
+  mem <- read_lines(proc_file("meminfo"))
   free <- as.numeric(gsub("[^0-9]", "", grep("^MemAvailable", mem, value = TRUE)))
   rooms <- c("kernel.pid_max" = number(proc_file("sys/kernel/pid_max")) - running,
              "kernel.threads-max" = number(proc_file("sys/kernel/threads-max")) - running,

@@ -79,7 +79,7 @@ oom_files <- function(root) {
 
 count_oom_kills <- function(files) {
   for (f in files) {
-    lines <- tryCatch(readLines(f, warn = FALSE), error = function(e) "", warning = function(w) "")
+    lines <- read_lines(f)
     n <- as.numeric(sub("oom_kill ", "", grep("^oom_kill [0-9]+$", lines, value = TRUE), fixed = TRUE))
     if (length(n)) return(n[[1L]])
   }

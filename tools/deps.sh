@@ -56,15 +56,6 @@ if [ -n "$missing" ]; then
   fi
 fi
 
-# ---- pandoc, which makes pages of the vignettes ----
-if [[ " $* " = *" vignettes "* ]] && ! command -v pandoc >/dev/null && [ -z "${RSTUDIO_PANDOC:-}" ]; then
-  if [ $debian = 1 ] && [ $root = 1 ]; then
-    apt_install pandoc || say "pandoc cannot be had from Debian; going on without"
-  else
-    say "pandoc is missing, without which the vignettes are neither built nor checked: install it by your system's means"
-  fi
-fi
-
 # ---- what cannot be had is not asked for again before 'make clean' ----
 refused=.build/not-to-be-had
 refuse() { mkdir -p .build; echo "$1" >>$refused; say "$1 cannot be had; going on without"; }
@@ -72,6 +63,19 @@ without_refused() {
   local w
   for w in "$@"; do grep -qsxF "$w" $refused || echo "$w"; done
 }
+
+# ---- pandoc, which makes pages of the vignettes; what R CMD check --as-cran asks for ----
+if [[ " $* " = *" vignettes "* ]] && [ $debian = 1 ] && [ $root = 1 ]; then
+  want=$(without_refused $(command -v qpdf >/dev/null || echo qpdf))
+  if [ -n "$want" ]; then apt_install $want || refuse $want; fi
+fi
+if [[ " $* " = *" vignettes "* ]] && ! command -v pandoc >/dev/null && [ -z "${RSTUDIO_PANDOC:-}" ]; then
+  if [ $debian = 1 ] && [ $root = 1 ]; then
+    apt_install pandoc || say "pandoc cannot be had from Debian; going on without"
+  else
+    say "pandoc is missing, without which the vignettes are neither built nor checked: install it by your system's means"
+  fi
+fi
 
 # ---- programs that tests use: each with its Debian package ----
 missing_programs() {

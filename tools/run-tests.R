@@ -16,19 +16,22 @@ library(clutch)
 cat("clutch", format(packageVersion("clutch")), "of", dirname(find.package("clutch")), "on",
     R.version.string, "with testthat", format(packageVersion("testthat")), "\n")
 
-append_to <- function(file, text) cat(text, "\n", file = file, append = TRUE, sep = "")
+# Says nothing where a test has used up descriptors, or R's connections
+note <- function(file, text, append) {
+  tryCatch(suppressWarnings(cat(text, "\n", file = file, append = append, sep = "")), error = function(e) NULL)
+}
 progress <- R6::R6Class(inherit = testthat::Reporter, public = list(
   file = "",
   start_file = function(name) self$file <- name,
   start_test = function(context, test) {
-    writeLines(paste0(self$file, ": ", test), paste0(counts, ".now"))
+    note(paste0(counts, ".now"), paste0(self$file, ": ", test), append = FALSE)
   },
   add_result = function(context, test, result) {
     if (!inherits(result, c("expectation_failure", "expectation_error"))) return(invisible())
     text <- utils::head(strsplit(conditionMessage(result), "\n", fixed = TRUE)[[1L]], 6L)
-    append_to(paste0(counts, ".failed"), paste(c(paste0(self$file, ": ", test), text), collapse = "\n    "))
+    note(paste0(counts, ".failed"), paste(c(paste0(self$file, ": ", test), text), collapse = "\n    "), append = TRUE)
   }))$new()
-shown <- if (interactive()) testthat::ProgressReporter$new() else testthat::SummaryReporter$new()
+shown <- if (interactive()) testthat::ProgressReporter$new() else testthat::SummaryReporter$new(max_reports = Inf)
 reporter <- testthat::MultiReporter$new(list(shown, progress))
 
 started <- proc.time()[["elapsed"]]
