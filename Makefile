@@ -7,14 +7,16 @@ SHELL := /bin/bash
 R ?= R
 RSCRIPT ?= Rscript
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-BUILT := .build/installed
-RESULTS := .build/results
+# the portable build of 'make test-portable' has a folder of its own
+BUILD := .build$(if $(CLUTCH_PORTABLE),/portable)
+BUILT := $(BUILD)/installed
+RESULTS := $(BUILD)/results
 # Runs a command with the package found first
-WITH_LIB := R_LIBS="$(CURDIR)/.build/lib$(if $(R_LIBS),:$(R_LIBS))"
-SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md) \
+WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
+SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-bench deps-vignettes build install demo test test-c test-fuzz fuzz chaos test-r check bench report test-newer-r test-windows doc clean
+.PHONY: help deps deps-tests deps-bench deps-vignettes build install demo test test-c test-fuzz fuzz chaos test-r check bench report test-portable test-newer-r test-windows doc clean
 .NOTPARALLEL:
 
 help:
@@ -28,13 +30,17 @@ help:
 	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"
 	@echo "make install       installs into R's library"
 	@echo "make deps          installs what is missing (all of the above do it first)"
-	@echo "make test-newer-r  the tests on R 4.5 in a Debian folder made by debootstrap (root)"
+	@echo "make test-portable the tests on a build that uses nothing of Linux's own, as on macOS and the BSDs"
+	@echo "make test-newer-r  the tests on R 4.5 and 4.6 in Debian folders made by debootstrap (root)"
 	@echo "make test-windows  the C tests built by mingw-w64, under wine (installs them: root, Debian)"
 	@echo "make doc           help pages and NAMESPACE from the comments (needs roxygen2)"
 	@echo "make clean         removes what was built"
 
 deps:
 	@tools/deps.sh
+
+deps-tests: deps
+	@tools/deps.sh tests
 
 deps-bench: deps
 	@tools/deps.sh peers
@@ -45,7 +51,7 @@ deps-vignettes: deps
 build: deps $(BUILT)
 
 $(BUILT): $(SOURCES) tools/build.sh
-	@tools/build.sh
+	@CLUTCH_BUILD=$(BUILD) tools/build.sh
 
 install: deps
 	@tools/build.sh --user
@@ -54,14 +60,14 @@ demo: build
 	@$(WITH_LIB) $(RSCRIPT) bench/demo.R
 
 # All steps run, whatever one of them finds; tally.sh sums up and decides.
-test: deps
+test: deps-tests
 	@rm -rf $(RESULTS)
 	@for step in test-c test-fuzz test-r check; do $(MAKE) --no-print-directory $$step; done; tools/tally.sh
 
 test-c: deps
 	@echo; echo "== C unit tests, plain and with sanitizers"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-c
-	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) test RESULT="$(CURDIR)/$(RESULTS)/test-c"
+	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) test RESULT="$(CURDIR)/$(RESULTS)/test-c" $(if $(CLUTCH_PORTABLE),PORTABLE=1)
 
 # A few seconds of what 'make fuzz' does for longer.
 test-fuzz: deps
@@ -78,7 +84,7 @@ chaos: build
 	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-engine -v
 	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|soak|slow-host"
 
-test-r: build
+test-r: build deps-tests
 	@echo; echo "== testthat"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-r
 	@$(WITH_LIB) tools/run-tests.sh $(RESULTS)/test-r $(if $(FILTER),"$(FILTER)")
@@ -97,6 +103,12 @@ bench: build deps-bench
 report: build deps-bench
 	@$(WITH_LIB) $(RSCRIPT) bench/report.R $(if $(ONLY),--only=$(ONLY))
 
+# As built for a Unix that has none of Linux's own means: what macOS and the BSDs would do.
+test-portable:
+	@rm -rf .build/portable/results
+	@for step in test-c test-r; do CLUTCH_PORTABLE=1 $(MAKE) --no-print-directory $$step; done; \
+	  CLUTCH_PORTABLE=1 tools/tally.sh
+
 test-newer-r:
 	@tools/newer-r.sh $(if $(FILTER),"$(FILTER)")
 
@@ -109,4 +121,4 @@ doc:
 	  -e 'roxygen2::roxygenise(load_code = "source")'
 
 clean:
-	rm -rf .build tests/c/build src/*.o src/*.so src/*/*.o
+	rm -rf .build tests/c/build src/Makevars src/*.o src/*.so src/*/*.o

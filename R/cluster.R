@@ -314,15 +314,14 @@ check_limits <- function(n) {
 
 process_room <- function() {
   number <- function(file) {
-    x <- tryCatch(suppressWarnings(as.numeric(readLines(file, n = 1L, warn = FALSE))), error = function(e) NA_real_,
-                  warning = function(w) NA_real_)
+    x <- tryCatch(suppressWarnings(as.numeric(readLines(file, n = 1L, warn = FALSE))), error = function(e) NA_real_)
     if (length(x)) x else NA_real_
   }
-  running <- length(list.files("/proc", "^[0-9]+$"))
-  mem <- tryCatch(readLines("/proc/meminfo", warn = FALSE), error = function(e) "", warning = function(w) "")
+  running <- length(list.files(proc_file(), "^[0-9]+$"))
+  mem <- read_lines(proc_file("meminfo"))
   free <- as.numeric(gsub("[^0-9]", "", grep("^MemAvailable", mem, value = TRUE)))
-  rooms <- c("kernel.pid_max" = number("/proc/sys/kernel/pid_max") - running,
-             "kernel.threads-max" = number("/proc/sys/kernel/threads-max") - running,
+  rooms <- c("kernel.pid_max" = number(proc_file("sys/kernel/pid_max")) - running,
+             "kernel.threads-max" = number(proc_file("sys/kernel/threads-max")) - running,
              "a node takes about 1 MB of free memory" = if (length(free)) free / 1024 else NA)
   if (all(is.na(rooms))) return(list(n = Inf, what = ""))
   list(n = max(min(rooms, na.rm = TRUE), 0), what = names(rooms)[which.min(rooms)])
@@ -371,8 +370,14 @@ state_text <- function(i) {
         else how_ended(i$by_signal, i$code))
 }
 
+# A file that tells of processes or of the system, as Linux has them; where there are none, one that does not exist.
+proc_file <- function(...) file.path(if (system_can("proc")) "/proc" else "/no-proc-here", ...)
+
+# What not every system can: see os.h
+system_can <- function(what) .Call(ffi_system_can)[[what]]
+
 read_proc <- function(pid, file) {
-  tryCatch(suppressWarnings(readLines(file.path("/proc", pid, file), warn = FALSE)), error = function(e) character())
+  tryCatch(suppressWarnings(readLines(proc_file(pid, file), warn = FALSE)), error = function(e) character())
 }
 
 process_cpu <- function(pid) {

@@ -86,12 +86,12 @@ oom_files <- function(root) {
   own <- function(controller, name) {
     vapply(cgroup_folders(root, controller), function(dirs) file.path(dirs[[1L]], name), "", USE.NAMES = FALSE)
   }
-  c(own("memory", "memory.oom_control"), own("", "memory.events"), paste0(root, "/proc/vmstat"))
+  c(own("memory", "memory.oom_control"), own("", "memory.events"), if (nzchar(root)) paste0(root, "/proc/vmstat") else proc_file("vmstat"))
 }
 
 count_oom_kills <- function(files) {
   for (f in files) {
-    lines <- tryCatch(readLines(f, warn = FALSE), error = function(e) "", warning = function(w) "")
+    lines <- read_lines(f)
     n <- as.numeric(sub("oom_kill ", "", grep("^oom_kill [0-9]+$", lines, value = TRUE), fixed = TRUE))
     if (length(n)) return(n[[1L]])
   }

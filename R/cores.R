@@ -216,9 +216,13 @@ unescape <- function(x) {
 # ---- small tools -------------------------------------------------------------
 
 # No line for what cannot be read; invalid text would make the regex functions fail.
+# character() for a file that cannot be read. No handler for the warning, which would leave file() before it
+# has given back its place among R's connections.
 read_lines <- function(...) {
+  path <- file.path(...)
+  if (grepl("^/+proc/", path)) path <- proc_file(sub("^/+proc/", "", path)) # not that of another machine's tree
   lines <- tryCatch(
-    suppressWarnings(readLines(file.path(...), warn = FALSE)),
+    suppressWarnings(readLines(path, warn = FALSE)),
     error = function(e) character()
   )
   lines[validEnc(lines)]

@@ -60,7 +60,7 @@ node_leave <- function(id, unused) {
   if (is.null(job)) return()
   if (isTRUE(job$relay) && sink.number() > 0L) sink()
   for (name in names(job$before)) {
-    if (!identical(job$before[[name]], the_node)) assign(name, job$before[[name]], envir = globalenv())
+    if (!identical(job$before[[name]], the_node)) list2env(job$before[name], globalenv())
     else if (exists(name, globalenv(), inherits = FALSE)) rm(list = name, envir = globalenv())
   }
   job$before <- NULL

@@ -27,7 +27,7 @@ static size_t width(int type) {
 
 static int is_plain(SEXP x, int deep) {
   if (x == R_NilValue) return 1;
-  if (Rf_isObject(x) || ATTRIB(x) != R_NilValue || Rf_xlength(x) > MOST || ALTREP(x)) return 0;
+  if (Rf_isObject(x) || clu_has_attributes(x) || Rf_xlength(x) > MOST || ALTREP(x)) return 0;
   if (width(TYPEOF(x))) return 1;
   if (TYPEOF(x) != VECSXP || deep == 0) return 0;
   for (R_xlen_t i = 0; i < Rf_xlength(x); i++)

@@ -32,6 +32,24 @@ SEXP ffi_raise_fds(SEXP n) {
   return Rf_ScalarLogical(clu_os_raise_fds((int64_t)Rf_asReal(n)) == CLU_OK);
 }
 
+/* c(proc =, ...): what the system can do and not every one can */
+SEXP ffi_system_can(void) {
+  static const struct { unsigned bit; const char *name; } all[] = {
+      {CLU_CAN_PROC, "proc"}, {CLU_CAN_FOLLOW_PARENT, "follow_parent"}, {CLU_CAN_FOLLOW_PEER, "follow_peer"},
+      {CLU_CAN_TCP_INFO, "tcp_info"}, {CLU_CAN_USER_TIMEOUT, "user_timeout"}, {CLU_CAN_MEMORY, "memory"},
+      {CLU_CAN_THREADS, "threads"}, {CLU_CAN_MEMFD, "memfd"}};
+  const int n = sizeof all / sizeof *all;
+  unsigned can = clu_os_can();
+  SEXP out = PROTECT(Rf_allocVector(LGLSXP, n)), names = PROTECT(Rf_allocVector(STRSXP, n));
+  for (int i = 0; i < n; i++) {
+    LOGICAL(out)[i] = (can & all[i].bit) != 0;
+    SET_STRING_ELT(names, i, Rf_mkChar(all[i].name));
+  }
+  Rf_setAttrib(out, R_NamesSymbol, names);
+  UNPROTECT(2);
+  return out;
+}
+
 SEXP ffi_clock(void) { return Rf_ScalarReal(1e-9 * (double)clu_os_now()); }
 
 /* A reference to an environment that does not keep it alive; and the environment, or NULL when it has gone. */

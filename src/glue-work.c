@@ -289,7 +289,7 @@ static void set_stream(uint32_t i) {
 #else
   seed = Rf_findVarInFrame(R_GlobalEnv, symbol);
 #endif
-  if (TYPEOF(seed) != INTSXP || Rf_xlength(seed) != 7 || MAYBE_SHARED(seed) || ALTREP(seed) || ATTRIB(seed) != R_NilValue) {
+  if (TYPEOF(seed) != INTSXP || Rf_xlength(seed) != 7 || MAYBE_SHARED(seed) || ALTREP(seed) || clu_has_attributes(seed)) {
     seed = PROTECT(Rf_allocVector(INTSXP, 7));
     Rf_defineVar(symbol, seed, R_GlobalEnv);
     UNPROTECT(1);

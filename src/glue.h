@@ -10,9 +10,17 @@
 #define R_NO_REMAP
 #include <R.h>
 #include <Rinternals.h>
+#include <Rversion.h>
 
 #include "core/blob.h"
 #include "core/err.h"
+
+/* R 4.6 has no ATTRIB() any more. */
+#if R_VERSION >= R_Version(4, 5, 0)
+#define clu_has_attributes(x) ANY_ATTRIB(x)
+#else
+#define clu_has_attributes(x) (ATTRIB(x) != R_NilValue)
+#endif
 
 /* Raises an R condition of class "clutch_<what>", then "clutch_error". Does not return. */
 void clu_raise(const char *what, const char *fmt, ...);
@@ -142,6 +150,7 @@ SEXP ffi_globals_names(SEXP x, SEXP code);
 
 /* glue-sys.c */
 SEXP ffi_affinity_count(void);
+SEXP ffi_system_can(void);
 SEXP ffi_limits(void);
 SEXP ffi_raise_fds(SEXP n);
 SEXP ffi_thread_count(void);

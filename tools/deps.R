@@ -1,12 +1,16 @@
-# Rscript tools/deps.R missing [peers] [vignettes]   prints the packages that are missing or too old
-# Rscript tools/deps.R install [peers] [vignettes]   installs them from the configured repository
+# Rscript tools/deps.R missing [peers] [vignettes] [tests]   prints the packages that are missing or too old
+# Rscript tools/deps.R install [peers] [vignettes] [tests]   installs them from the configured repository
 #
-# Peers are what bench/ compares with, 'vignettes' is what builds these: nice to have, no failure without them.
+# Peers are what bench/ compares with, 'vignettes' is what builds these, 'tests' what tests of living together with
+# other packages use: nice to have, no failure without them.
 
 args <- commandArgs(TRUE)
 needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.table = "0")
 more <- c(if ("peers" %in% args) c(parallelly = "0", mirai = "0", callr = "0"),
-          if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"))
+          if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"),
+          if ("tests" %in% args)
+            c(promises = "0", later = "0", progressr = "0", rlang = "0", purrr = "0", foreach = "0",
+              doParallel = "0", snow = "0", doSNOW = "0", future = "0", parallelly = "0", dplyr = "0", BiocParallel = "0"))
 needed <- c(needed, more)
 
 if (getRversion() < "4.2.0") {
@@ -35,9 +39,15 @@ target <- function() {
 }
 
 absent <- lacking(needed)
+if ("install" %in% args) absent <- setdiff(absent, "BiocParallel") # not on CRAN: Debian's, or by hand
 if ("install" %in% args && length(absent)) {
   repos <- getOption("repos")
   if (!length(repos) || any(repos == "@CRAN@")) {
+    if (!length(setdiff(absent, names(more)))) {
+      message("deps: missing, so that some tests or pages are left out: ", toString(absent),
+              ". No repository is configured to install from")
+      quit("no")
+    }
     stop("missing: ", toString(absent), ". No repository is configured to install from: ",
          "set options(repos = ) in .Rprofile, or install them by other means", call. = FALSE)
   }
@@ -52,6 +62,6 @@ if ("install" %in% args && length(absent)) {
     stop("could not be installed: ", toString(absent), call. = FALSE)
   }
   if (length(absent)) message("deps: cannot be had: ", toString(absent), "; going on without")
-} else if (length(absent)) {
+} else if ("missing" %in% args && length(absent)) {
   cat(absent, sep = "\n")
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, demonstrate and test the package; says nothing when all is there.
-# 'deps.sh peers' also gets the packages that bench/ compares with, 'deps.sh vignettes' what builds these, as far as
-# they can be had.
+# 'deps.sh peers' also gets the packages that bench/ compares with, 'deps.sh vignettes' what builds these, 'deps.sh tests'
+# what tests meet (an ssh daemon, a packet filter, a terminal, other people's packages): as far as they can be had. The tests that
+# need what is missing are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -55,7 +56,19 @@ if [ -n "$missing" ]; then
   fi
 fi
 
-# ---- pandoc, which makes pages of the vignettes ----
+# ---- what cannot be had is not asked for again before 'make clean' ----
+refused=.build/not-to-be-had
+refuse() { mkdir -p .build; echo "$1" >>$refused; say "$1 cannot be had; going on without"; }
+without_refused() {
+  local w
+  for w in "$@"; do grep -qsxF "$w" $refused || echo "$w"; done
+}
+
+# ---- pandoc, which makes pages of the vignettes; what R CMD check --as-cran asks for ----
+if [[ " $* " = *" vignettes "* ]] && [ $debian = 1 ] && [ $root = 1 ]; then
+  want=$(without_refused $(command -v qpdf >/dev/null || echo qpdf))
+  if [ -n "$want" ]; then apt_install $want || refuse $want; fi
+fi
 if [[ " $* " = *" vignettes "* ]] && ! command -v pandoc >/dev/null && [ -z "${RSTUDIO_PANDOC:-}" ]; then
   if [ $debian = 1 ] && [ $root = 1 ]; then
     apt_install pandoc || say "pandoc cannot be had from Debian; going on without"
@@ -64,17 +77,51 @@ if [[ " $* " = *" vignettes "* ]] && ! command -v pandoc >/dev/null && [ -z "${R
   fi
 fi
 
+# ---- programs that tests use: each with its Debian package ----
+missing_programs() {
+  local pair c
+  for pair in sshd:openssh-server ssh:openssh-client ip:iproute2 iptables:iptables tmux:tmux gdb:gdb script:bsdutils \
+    unshare:util-linux ps:procps; do
+    c=${pair%%:*}
+    command -v "$c" >/dev/null || [ -x "/usr/sbin/$c" ] || [ -x "/sbin/$c" ] || echo "${pair#*:}"
+  done
+}
+# A daemon that is installed for tests is not started: they run one of their own.
+start_no_daemon() {
+  local policy=/usr/sbin/policy-rc.d rc
+  if [ -e $policy ]; then "$@"; return; fi
+  printf '#!/bin/sh\nexit 101\n' >$policy && chmod +x $policy
+  "$@"; rc=$?
+  rm -f $policy
+  if [ -d /run/systemd/system ]; then systemctl disable ssh.service ssh.socket >/dev/null 2>&1; fi
+  return $rc
+}
+if [[ " $* " = *" tests "* ]]; then
+  want=$(without_refused $(missing_programs))
+  if [ -n "$want" ] && [ $debian = 1 ] && [ $root = 1 ]; then
+    if ! start_no_daemon apt_install $want; then
+      for n in $want; do start_no_daemon apt_install "$n" || refuse "$n"; done
+    fi
+  elif [ -n "$want" ]; then
+    say "missing, so that some tests are skipped (Debian's names): $(echo $want)"
+  fi
+fi
+
 # ---- R packages ----
-absent=$(Rscript tools/deps.R missing "$@") || exit 1
+absent=$(without_refused $(Rscript tools/deps.R missing "$@")) || exit 1
 [ -n "$absent" ] || exit 0
 if [ $root = 1 ] && debians_r; then
   names=
-  for p in $absent; do names="$names r-cran-$(echo "$p" | tr 'A-Z' 'a-z')"; done
+  for p in $absent; do
+    case $p in BiocParallel) kind=bioc ;; *) kind=cran ;; esac
+    names="$names r-$kind-$(echo "$p" | tr 'A-Z' 'a-z')"
+  done
   # peers are not all in Debian: one at a time, so that one does not stop the others
   if ! apt_install $names; then
     for n in $names; do apt_install "$n" || say "$n cannot be had from Debian"; done
   fi
-  absent=$(Rscript tools/deps.R missing "$@") || exit 1
+  absent=$(without_refused $(Rscript tools/deps.R missing "$@")) || exit 1
   [ -n "$absent" ] || exit 0
 fi
-Rscript tools/deps.R install "$@"
+Rscript tools/deps.R install "$@" || exit 1
+for p in $(without_refused $(Rscript tools/deps.R missing "$@")); do refuse "$p"; done

@@ -1,20 +1,28 @@
 #!/usr/bin/env bash
-# Runs the testthat suite on a newer R: Debian trixie's (R 4.5), in a folder of its own, by chroot.
+# Runs the testthat suite on newer R's: Debian trixie's (R 4.5) and sid's (R 4.6, or what is the newest
+# by then), each in a folder of its own, by chroot.
 #
-# The folder is made once, by debootstrap from the mirror that apt is configured for on this
-# machine, and kept for the next run (0.9 GB; remove it to have it made anew). All mounts are made
-# in a mount namespace of this run, so nothing stays mounted whatever ends it; a process namespace
-# does the same for processes.
+#   newer-r.sh [--only-make] [FILTER]
 #
-# CLUTCH_TRIXIE: another folder. CLUTCH_MIRROR: another mirror. An argument is a filter for the tests.
+# A folder is made once, by debootstrap from the mirror that apt is configured for on this
+# machine, and kept for the next run (about 1.5 GB; remove it to have it made anew; sid's is made
+# anew after 30 days). All mounts are made in a mount namespace of this run, so nothing stays
+# mounted whatever ends it; a process namespace does the same for processes.
+#
+# CLUTCH_SUITES: others than "trixie sid". CLUTCH_ROOTS: where the folders are. CLUTCH_MIRROR: another
+# mirror. CLUTCH_TEST_SECONDS: the limit of one suite's tests. FILTER: as of 'make test-r'.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 die() { printf 'test-newer-r: %s\n' "$*" >&2; exit 1; }
 
-suite=trixie
-root=${CLUTCH_TRIXIE:-${XDG_CACHE_HOME:-$HOME/.cache}/clutch/r-$suite}
-packages="make r-base-dev r-cran-testthat r-cran-cli r-cran-survival r-cran-boot r-cran-data.table"
+suites=${CLUTCH_SUITES:-trixie sid}
+roots=${CLUTCH_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/clutch}
+# what the tests need besides is installed in there by tools/deps.sh
+packages="make r-base-dev libssl-dev r-cran-testthat r-cran-cli r-cran-survival r-cran-boot r-cran-data.table"
+only_make=0
+if [ "${1:-}" = --only-make ]; then only_make=1; shift; fi
+filter=${1:-}
 
 [ "$(uname -s)" = Linux ] || die "needs Linux (debootstrap, chroot)"
 [ "$(id -u)" = 0 ] || die "needs root (debootstrap, chroot, mount): run it as 'sudo make test-newer-r'"
@@ -73,22 +81,44 @@ within() {
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
-    [ -z "${CLUTCH_TREE:-}" ] || { mkdir -p "$root/clutch"; mount --bind "$CLUTCH_TREE" "$root/clutch"; }
+    [ -z "${CLUTCH_BIND:-}" ] || { mkdir -p "$root/clutch"; mount --bind "$CLUTCH_BIND" "$root/clutch"; }
     # not exec: this shell is process 1 in there and takes in orphans, which make would leave as zombies
     chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
-      DEBIAN_FRONTEND=noninteractive CI="${CI:-}" CLUTCH_FAST_TESTS="${CLUTCH_FAST_TESTS:-}" "$@"
+      DEBIAN_FRONTEND=noninteractive CI="${CI:-}" CLUTCH_FAST_TESTS="${CLUTCH_FAST_TESTS:-}" \
+      CLUTCH_TEST_SECONDS="${CLUTCH_TEST_SECONDS:-3600}" "$@"
     exit $?
   ' within "$root" "$@" </dev/null
 }
 
-[ -e "$root/.complete" ] || make_root
-if [ "${1:-}" = --only-make ]; then within Rscript -e 'cat(R.version.string, "\n")'; exit; fi
+use_suite() {
+  suite=$1
+  root=$roots/r-$suite
+  # a folder of an unstable suite gets old: what it would install is no longer there
+  if [ "$suite" = sid ] && [ -n "$(find "$root/.complete" -mtime +30 2>/dev/null)" ]; then rm -f "$root/.complete"; fi
+  [ -e "$root/.complete" ] || make_root
+}
+
+if [ $only_make = 1 ]; then
+  for s in $suites; do
+    use_suite "$s"
+    within Rscript -e 'cat(R.version.string, "\n")'
+  done
+  exit
+fi
 
 CLUTCH_TREE=$(mktemp -d)
-export CLUTCH_TREE
 trap 'rm -rf "$CLUTCH_TREE"' EXIT
-tar -cf - --exclude=./.git --exclude=./.build --exclude=./tests/c/build --exclude='*.o' --exclude='*.so' . |
-  tar -xf - -C "$CLUTCH_TREE"
-
-within sh -c 'cd /clutch && Rscript -e "cat(R.version.string, \"\n\")" && exec make --no-print-directory test-r FILTER="$1"' \
-  sh "${1:-}"
+failed=
+for s in $suites; do
+  use_suite "$s"
+  # each suite compiles in a copy of its own
+  rm -rf "$CLUTCH_TREE/$s"
+  mkdir "$CLUTCH_TREE/$s"
+  tar -cf - --exclude=./.git --exclude=./.build --exclude=./tests/c/build --exclude='*.o' --exclude='*.so' . |
+    tar -xf - -C "$CLUTCH_TREE/$s"
+  echo; echo "== Debian $s"
+  CLUTCH_BIND=$CLUTCH_TREE/$s within sh -c \
+    'cd /clutch && Rscript -e "cat(R.version.string, \"\n\")" && exec make --no-print-directory test-r FILTER="$1"' \
+    sh "$filter" || failed="$failed $s"
+done
+[ -z "$failed" ] || die "failed on:$failed"

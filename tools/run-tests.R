@@ -1,7 +1,9 @@
 # Rscript tools/run-tests.R COUNTS-FILE [FILTER]
 #
 # The testthat suite on the installed package (R_LIBS says where). Writes "passed failed skipped",
-# counting expectations, as testthat does; an error counts as a failure.
+# counting expectations, as testthat does; an error counts as a failure. While it runs,
+# COUNTS-FILE.now names the test at hand, and COUNTS-FILE.failed what has failed so far: when the
+# suite is ended from outside, these tell which test hung and what had been found.
 
 args <- commandArgs(TRUE)
 counts <- normalizePath(args[1L], mustWork = FALSE)
@@ -14,9 +16,27 @@ library(clutch)
 cat("clutch", format(packageVersion("clutch")), "of", dirname(find.package("clutch")), "on",
     R.version.string, "with testthat", format(packageVersion("testthat")), "\n")
 
+# Says nothing where a test has used up descriptors, or R's connections
+note <- function(file, text, append) {
+  tryCatch(suppressWarnings(cat(text, "\n", file = file, append = append, sep = "")), error = function(e) NULL)
+}
+progress <- R6::R6Class(inherit = testthat::Reporter, public = list(
+  file = "",
+  start_file = function(name) self$file <- name,
+  start_test = function(context, test) {
+    note(paste0(counts, ".now"), paste0(self$file, ": ", test), append = FALSE)
+  },
+  add_result = function(context, test, result) {
+    if (!inherits(result, c("expectation_failure", "expectation_error"))) return(invisible())
+    text <- utils::head(strsplit(conditionMessage(result), "\n", fixed = TRUE)[[1L]], 6L)
+    note(paste0(counts, ".failed"), paste(c(paste0(self$file, ": ", test), text), collapse = "\n    "), append = TRUE)
+  }))$new()
+shown <- if (interactive()) testthat::ProgressReporter$new() else testthat::SummaryReporter$new(max_reports = Inf)
+reporter <- testthat::MultiReporter$new(list(shown, progress))
+
 started <- proc.time()[["elapsed"]]
 results <- test_dir("tests/testthat", package = "clutch", load_package = "installed", filter = filter,
-                    reporter = if (interactive()) "progress" else "summary",
+                    reporter = reporter,
                     stop_on_failure = FALSE, stop_on_warning = FALSE)
 found <- as.data.frame(results)
 if (!nrow(found)) stop("no test was run", call. = FALSE)

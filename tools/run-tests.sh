@@ -30,6 +30,8 @@ if [ -s "$tmp/counts" ]; then
 else
   passed=0 failed=1 skipped=0
   if [ $SECONDS -ge "$seconds" ]; then echo "FAIL testthat was not done within $seconds s"; else echo "FAIL testthat ended early, status $rc"; fi
+  if [ -s "$tmp/counts.now" ]; then echo "  at $(cat "$tmp/counts.now")"; fi
+  if [ -s "$tmp/counts.failed" ]; then echo "  failed before that:"; sed 's/^/  /' "$tmp/counts.failed"; fi
 fi
 
 left_processes() {

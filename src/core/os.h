@@ -347,6 +347,21 @@ int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e);
 /* Removes `path` and all in it; follows no link. Never fails loudly: returns 0 when nothing is left. */
 int clu_os_remove_tree(const char *path);
 
+/* ---- what not every system can ---- */
+
+enum {
+  CLU_CAN_PROC = 1,          /* /proc tells of processes and of the system, as on Linux */
+  CLU_CAN_FOLLOW_PARENT = 2, /* clu_os_follow_parent() */
+  CLU_CAN_FOLLOW_PEER = 4,   /* clu_os_follow_peer() */
+  CLU_CAN_TCP_INFO = 8,      /* clu_os_sock_status() knows a TCP connection's state and queues */
+  CLU_CAN_USER_TIMEOUT = 16, /* CLU_OPT_USER_TIMEOUT */
+  CLU_CAN_MEMORY = 32,       /* clu_os_process_memory() */
+  CLU_CAN_THREADS = 64,      /* clu_os_thread_count() */
+  CLU_CAN_MEMFD = 128        /* shared memory has a name of its own in the list of mappings */
+};
+/* Those of this system, as sum. */
+unsigned clu_os_can(void);
+
 /* ---- limits ---- */
 
 typedef struct clu_limits {

@@ -18,7 +18,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
-#if defined(__linux__)
+#include "features.h"
+#if defined(CLU_HAVE_LINUX_TCP)
 #include <linux/sockios.h>
 #elif defined(__APPLE__)
 #include <netinet/tcp_fsm.h>
@@ -29,7 +30,7 @@
 
 int clu_net_most_backlog(void) {
   int most = -1;
-#if defined(__linux__)
+#if defined(CLU_HAVE_PROC)
   char text[32];
   int fd = open("/proc/sys/net/core/somaxconn", O_RDONLY | O_CLOEXEC);
   if (fd >= 0) {
@@ -47,7 +48,7 @@ int clu_net_most_backlog(void) {
   return most;
 }
 
-#if defined(__linux__)
+#if defined(CLU_HAVE_LINUX_TCP)
 static void tcp_status(int fd, clu_sock_status *out) {
   /* the kernel's numbers, TCP_ESTABLISHED = 1 to TCP_CLOSING = 11 */
   static const int names[] = {CLU_TCP_NONE, CLU_TCP_ESTABLISHED, CLU_TCP_SYN_SENT, CLU_TCP_SYN_RECV,
@@ -115,7 +116,7 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
   if (getsockopt((int)fd, SOL_SOCKET, SO_NWRITE, &k, &n) == 0) out->queued_out = k;
 #else
   if (ioctl((int)fd, FIONREAD, &k) == 0) out->queued_in = k;
-#if defined(SIOCOUTQ)
+#if defined(SIOCOUTQ) && defined(CLU_HAVE_LINUX_TCP)
   if (ioctl((int)fd, SIOCOUTQ, &k) == 0) out->queued_out = k;
 #endif
 #endif
@@ -123,7 +124,7 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
 }
 
 int clu_os_sockets(clu_fd *out, int max, int *n) {
-#if defined(__linux__)
+#if defined(CLU_HAVE_PROC)
   DIR *d = opendir("/proc/self/fd");
 #else
   DIR *d = opendir("/dev/fd");

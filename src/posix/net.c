@@ -21,6 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "features.h"
 #include "net.h"
 
 /* ---- errors ---- */
@@ -207,7 +208,7 @@ static int system_family(int family) {
 
 /* Non-blocking, close-on-exec, without SIGPIPE; -1 and errno otherwise. */
 static int prepare(int fd) {
-#ifndef SOCK_CLOEXEC
+#ifndef CLU_HAVE_SOCK_CLOEXEC
   if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || clu_os_set_blocking(fd, 0) != CLU_OK) {
     int err = errno;
     close(fd);
@@ -226,7 +227,7 @@ static int prepare(int fd) {
 
 static int new_socket(int family) {
   int type = SOCK_STREAM, fd;
-#ifdef SOCK_CLOEXEC
+#ifdef CLU_HAVE_SOCK_CLOEXEC
   type |= SOCK_CLOEXEC | SOCK_NONBLOCK;
 #endif
   fd = socket(system_family(family), type, 0);
@@ -278,7 +279,7 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {
   int s;
   *fd = CLU_NO_FD;
   memset(&from, 0, sizeof from);
-#if defined(__linux__)
+#if defined(CLU_HAVE_ACCEPT4)
   s = accept4((int)listener, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
 #else
   s = accept((int)listener, (struct sockaddr *)&from, &n);
@@ -317,7 +318,7 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {
                       "connections cannot be accepted: %s", strerror(err));
     }
   }
-#if !defined(__linux__)
+#if !defined(CLU_HAVE_ACCEPT4)
   s = fcntl(s, F_SETFD, FD_CLOEXEC) == 0 && clu_os_set_blocking(s, 0) == CLU_OK ? prepare(s) : (close(s), -1);
   if (s < 0) return CLU_AGAIN;
 #endif
@@ -422,7 +423,7 @@ static int where(clu_sockopt which, int *level, int *name) {
 #ifdef TCP_KEEPCNT
   case CLU_OPT_KEEP_COUNT: *name = TCP_KEEPCNT; return 1;
 #endif
-#ifdef TCP_USER_TIMEOUT
+#if defined(TCP_USER_TIMEOUT) && defined(CLU_HAVE_LINUX_TCP)
   case CLU_OPT_USER_TIMEOUT: *name = TCP_USER_TIMEOUT; return 1;
 #endif
   case CLU_OPT_SEND_BUFFER: *level = SOL_SOCKET; *name = SO_SNDBUF; return 1;

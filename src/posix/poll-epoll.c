@@ -1,5 +1,6 @@
 /* Readiness by epoll: interest is registered once and kept in the kernel. */
-#if defined(__linux__)
+#include "features.h"
+#if defined(CLU_HAVE_EPOLL)
 #define _GNU_SOURCE
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* Readiness by poll(), where there is no epoll. */
-#if !defined(__linux__)
+#include "features.h"
+#if !defined(CLU_HAVE_EPOLL)
 #if defined(__APPLE__)
 #define _DARWIN_C_SOURCE
 #endif

@@ -18,9 +18,14 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#if defined(__linux__)
+#include "features.h"
+#if defined(CLU_HAVE_PRCTL)
 #include <sys/prctl.h>
+#endif
+#if defined(CLU_HAVE_CLOSE_RANGE)
 #include <sys/syscall.h>
+#endif
+#if defined(CLU_HAVE_VFORK)
 /* vfork: a session may hold tens of gigabytes, whose page tables fork() would copy for nothing */
 #define fork_to_exec vfork
 #else
@@ -52,7 +57,7 @@ int clu_os_kill(clu_pid pid, int sig, int group) {
 
 /* Only async-signal-safe calls from here to exec. */
 static void close_from(int least) {
-#if defined(__linux__) && defined(SYS_close_range)
+#if defined(CLU_HAVE_CLOSE_RANGE) && defined(SYS_close_range)
   if (syscall(SYS_close_range, (unsigned)least, ~0u, 0u) == 0) return;
 #endif
   {
@@ -221,7 +226,7 @@ static void set_handler(int sig, void (*fn)(int), int flags) {
 }
 
 int clu_os_follow_parent(clu_pid parent) {
-#if defined(__linux__)
+#if defined(CLU_HAVE_PRCTL)
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   return getppid() == (pid_t)parent ? CLU_OK : CLU_DEAD;
 #else
@@ -229,7 +234,7 @@ int clu_os_follow_parent(clu_pid parent) {
 #endif
 }
 
-#if defined(__linux__)
+#if defined(CLU_HAVE_POLLRDHUP)
 static struct {
   int fd;
   struct timespec grace;

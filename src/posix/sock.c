@@ -16,11 +16,13 @@
 #include <unistd.h>
 
 #include "../core/os.h"
+#include "features.h"
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* there SO_NOSIGPIPE does it */
 #endif
-#ifndef MSG_CMSG_CLOEXEC
+#ifndef CLU_HAVE_CMSG_CLOEXEC
+#undef MSG_CMSG_CLOEXEC
 #define MSG_CMSG_CLOEXEC 0
 #endif
 
@@ -42,7 +44,7 @@ static int prepare(int fd) {
 
 int clu_os_pair(clu_fd out[2], clu_err *e) {
   int fd[2], type = SOCK_STREAM;
-#ifdef SOCK_CLOEXEC
+#ifdef CLU_HAVE_SOCK_CLOEXEC
   type |= SOCK_CLOEXEC;
 #endif
   if (socketpair(AF_UNIX, type, 0, fd) != 0) {

@@ -18,7 +18,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#if defined(__linux__)
+#include "features.h"
+#if defined(CLU_HAVE_AFFINITY)
 #include <sched.h>
 #endif
 #if defined(__GLIBC__)
@@ -28,7 +29,7 @@
 #include "../core/os.h"
 
 uint64_t clu_os_now_coarse(void) {
-#if defined(CLOCK_MONOTONIC_COARSE)
+#if defined(CLOCK_MONOTONIC_COARSE) && !defined(CLU_PORTABLE)
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -76,6 +77,28 @@ void clu_os_times(double out[5]) {
 #undef SECONDS
 }
 
+unsigned clu_os_can(void) {
+  unsigned can = 0;
+#if defined(CLU_HAVE_PROC)
+  can |= CLU_CAN_PROC | CLU_CAN_MEMORY | CLU_CAN_THREADS;
+#endif
+#if defined(CLU_HAVE_PRCTL)
+  can |= CLU_CAN_FOLLOW_PARENT;
+#endif
+#if defined(CLU_HAVE_POLLRDHUP)
+  can |= CLU_CAN_FOLLOW_PEER;
+#endif
+#if defined(CLU_HAVE_LINUX_TCP)
+  can |= CLU_CAN_TCP_INFO | CLU_CAN_USER_TIMEOUT;
+#elif defined(__APPLE__)
+  can |= CLU_CAN_TCP_INFO;
+#endif
+#if defined(CLU_HAVE_MEMFD)
+  can |= CLU_CAN_MEMFD;
+#endif
+  return can;
+}
+
 /* ---- limits ---- */
 
 static int count_entries(const char *dir) {
@@ -113,7 +136,7 @@ int clu_os_raise_fds(int64_t n) {
 }
 
 int clu_os_affinity_count(void) {
-#if defined(__linux__)
+#if defined(CLU_HAVE_AFFINITY)
   /* the mask is as long as the kernel was built for: grow until it fits */
   for (int cpus = 1024; cpus <= 1 << 18; cpus *= 2) {
     cpu_set_t *set = CPU_ALLOC(cpus);
@@ -131,7 +154,7 @@ int clu_os_affinity_count(void) {
 }
 
 int clu_os_thread_count(void) {
-#if defined(__linux__)
+#if defined(CLU_HAVE_PROC)
   return count_entries("/proc/self/task");
 #else
   return -1;
@@ -143,7 +166,7 @@ int clu_os_after_fork(void (*fn)(void)) {
 }
 
 void clu_os_expect_writes(void *p, size_t n) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
+#if defined(CLU_HAVE_HUGEPAGE) && defined(MADV_HUGEPAGE)
   /* whole large pages within only: the kernel rounds to small ones, and the rest of the heap is not meant */
   const uintptr_t large = (uintptr_t)2 << 20;
   uintptr_t from = ((uintptr_t)p + large - 1) & ~(large - 1), to = ((uintptr_t)p + n) & ~(large - 1);
@@ -164,7 +187,7 @@ int clu_os_shared_new(size_t n, void **p, clu_fd *fd, clu_err *e) {
     if (getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur != RLIM_INFINITY && n > r.rlim_cur) /* else SIGXFSZ ends the process */
       return clu_fail(e, CLU_SYS, EFBIG, "shared memory cannot be made: %lu bytes are more than a file may have (ulimit -f)",
                       (unsigned long)n);
-#if defined(__linux__)
+#if defined(CLU_HAVE_MEMFD)
     f = memfd_create("clutch", MFD_CLOEXEC);
 #else
     f = mkstemp(path);
@@ -251,7 +274,7 @@ int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e) {
 }
 
 void clu_os_end_first(void) {
-#if defined(__linux__)
+#if defined(CLU_HAVE_PROC)
   int score = 0;
   FILE *f = fopen("/proc/self/oom_score_adj", "re");
   if (!f) return;
@@ -264,12 +287,13 @@ void clu_os_end_first(void) {
 }
 
 void clu_os_release_memory(void) {
-#if defined(__GLIBC__)
+#if defined(__GLIBC__) && !defined(CLU_PORTABLE)
   malloc_trim(0);
 #endif
 }
 
 int64_t clu_os_process_memory(clu_pid pid) {
+#if defined(CLU_HAVE_PROC)
   char path[64], text[128];
   long long size, resident, shared;
   FILE *f;
@@ -279,4 +303,8 @@ int64_t clu_os_process_memory(clu_pid pid) {
   n = fgets(text, sizeof text, f) && sscanf(text, "%lld %lld %lld", &size, &resident, &shared) == 3;
   fclose(f);
   return n ? (int64_t)(resident - shared) * sysconf(_SC_PAGESIZE) : -1;
+#else
+  (void)pid;
+  return -1;
+#endif
 }

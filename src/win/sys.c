@@ -130,6 +130,8 @@ int clu_os_after_fork(void (*fn)(void)) {
   return CLU_OK;
 }
 
+unsigned clu_os_can(void) { return CLU_CAN_USER_TIMEOUT | CLU_CAN_MEMORY | CLU_CAN_THREADS; }
+
 /* ---- memory ---- */
 
 void clu_os_expect_writes(void *p, size_t n) {

@@ -22,7 +22,25 @@ open_fds <- function(pid = Sys.getpid()) length(list.files(file.path("/proc", pi
 pids <- function(cl) cluster_status(cl)$pid
 
 long_test <- function() testthat::skip_if(nzchar(Sys.getenv("CLUTCH_FAST_TESTS")), "long")
+# For tests that look at processes and descriptors by means of /proc
 linux_only <- function() testthat::skip_if_not(dir.exists("/proc/self/fd"), "needs /proc")
+# For tests of what not every system can do: asks the package, which may have been built without (make test-portable).
+# `what`: see system_can()
+needs <- function(what) testthat::skip_if_not(system_can(what), paste("this system, or this build, lacks:", what))
+system_can <- function(what) clutch:::system_can(what)
+
+# ---- R CMD check ----
+
+# CRAN's checks allow two processes at a time and little time. There only what keeps to that runs: a larger cluster
+# and an R of the test's own (start_script()) skip the test.
+limited <- nzchar(Sys.getenv("_R_CHECK_LIMIT_CORES_")) && !identical(Sys.getenv("NOT_CRAN"), "true")
+outside_checks_only <- function() testthat::skip_if(limited, "not in a check that allows two processes")
+if (limited) make_cluster <- function(...) {
+  tryCatch(clutch::make_cluster(...), clutch_limit = function(e) {
+    if (grepl("simultaneous processes", conditionMessage(e))) outside_checks_only()
+    stop(e)
+  })
+}
 
 # Does a `deed`, a line of bash, to a random child $p of `server` again and again, after a `pause` (what sleep takes, may have
 # $RANDOM in it) each time, as long as this session lives. The deed writes to "$log" what it did. A function that ends it: TRUE, and
@@ -48,6 +66,7 @@ start_tormentor <- function(server, log, pause, deed, seed = sample.int(32767L, 
 # A script in an R process of its own that can be signalled; its output goes to a file.
 # `program`: in place of Rscript.
 start_script <- function(lines, program = file.path(R.home("bin"), "Rscript")) {
+  outside_checks_only()
   file <- tempfile(fileext = ".R")
   out <- tempfile(fileext = ".out")
   writeLines(c("library(clutch)", lines), file)

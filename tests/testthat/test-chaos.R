@@ -4,6 +4,8 @@
 #
 # CLUTCH_SEED repeats a run as far as the system allows; CLUTCH_EVENTS: how many things go wrong ('make chaos': 10,000).
 
+outside_checks_only()
+
 events_wanted <- as.integer(Sys.getenv("CLUTCH_EVENTS", "300"))
 chaos_seed <- as.integer(Sys.getenv("CLUTCH_SEED", as.character(sample.int(1e6, 1L))))
 

@@ -73,7 +73,7 @@ test_that("arguments of no use are clear errors, before anything is started", {
   old <- Sys.getenv("_R_CHECK_LIMIT_CORES_", NA)
   on.exit(if (is.na(old)) Sys.unsetenv("_R_CHECK_LIMIT_CORES_") else Sys.setenv("_R_CHECK_LIMIT_CORES_" = old))
   Sys.setenv("_R_CHECK_LIMIT_CORES_" = "TRUE")
-  expect_error(make_cluster(3), "3 simultaneous processes spawned", class = "clutch_limit")
+  expect_error(clutch::make_cluster(3), "3 simultaneous processes spawned", class = "clutch_limit")
 })
 
 test_that("packages are attached in every node, and a missing one is named", {

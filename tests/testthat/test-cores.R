@@ -137,3 +137,10 @@ test_that("available_cores() is the smallest limit of this process", {
   expect_identical(available_cores(), min(all))
   expect_error(available_cores("max"))
 })
+
+test_that("a file of the system that cannot be read keeps no place among R's connections", {
+  before <- getAllConnections()
+  for (k in 1:3) expect_identical(count_oom_kills(tempfile()), 0)
+  for (k in 1:3) process_room()
+  expect_identical(getAllConnections(), before)
+})

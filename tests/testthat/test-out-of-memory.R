@@ -1,5 +1,7 @@
 # No memory: a limit of the session's, and the kernel's out-of-memory killer in a control group of our own.
 
+outside_checks_only()
+
 # A script whose session, and all that it starts, runs after these shell commands, such as a limit. See start_script().
 start_limited <- function(commands, lines) {
   wrapper <- tempfile(fileext = ".sh")

@@ -1,5 +1,7 @@
 # A machine that has far more to do than it can: nothing is late that is only slow, and nobody is dead who only waits.
 
+outside_checks_only()
+
 long_slow <- as.integer(Sys.getenv("CLUTCH_EVENTS", "300")) >= 10000L
 
 # `n` processes that compute, as nice as we are, until the function that is returned is called, this session has ended or

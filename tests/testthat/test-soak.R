@@ -3,6 +3,8 @@
 # CLUTCH_EVENTS >= 10000 ('make chaos'): a million tasks, a node a second is killed. Else the same in seconds, with more
 # deaths a second.
 
+outside_checks_only()
+
 long_soak <- as.integer(Sys.getenv("CLUTCH_EVENTS", "300")) >= 10000L
 
 children_of <- function(pid) {

@@ -1,5 +1,7 @@
 # Nodes behind a real ssh: a daemon of our own, on a free port of the loopback, with its own keys.
 
+outside_checks_only()
+
 # list(config, stop()), or NULL where there is no sshd.
 own_sshd <- function() {
   sshd <- Sys.which("sshd")
