@@ -74,6 +74,10 @@ psock_cluster <- function(info, n, left, began) {
 
 set_up_psock <- function(cl, info) {
   set_up <- function(packages, nice, env) {
+    on.exit({ # as starting_is_over() does
+      Sys.unsetenv("CLUTCH_STARTING")
+      if (identical(getOption("error"), expression(NULL))) options(error = NULL)
+    })
     if (length(env)) do.call(Sys.setenv, as.list(env))
     if (!is.na(nice)) tools::psnice(value = nice)
     for (p in packages) {

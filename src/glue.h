@@ -98,6 +98,7 @@ SEXP ffi_output_to(SEXP path);
 
 /* glue-server.c */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
+SEXP ffi_fork_server_temp(void);
 SEXP ffi_fork_server_serve(void);
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 
@@ -142,6 +143,7 @@ SEXP ffi_raise_fds(SEXP n);
 SEXP ffi_thread_count(void);
 SEXP ffi_remove_tree(SEXP path);
 SEXP ffi_clock(void);
+SEXP ffi_signal_name(SEXP sig);
 SEXP ffi_weak_new(SEXP env);
 SEXP ffi_weak_get(SEXP ref);
 SEXP ffi_random_seeds(SEXP n);

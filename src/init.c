@@ -12,6 +12,7 @@ static const R_CallMethodDef doors[] = {
     DOOR(ffi_node_info, 1),      DOOR(ffi_owner_begin, 3),
     DOOR(ffi_node_send, 4),      DOOR(ffi_node_recv, 1),        DOOR(ffi_any_recv, 1),
      DOOR(ffi_node_swap, 2),     DOOR(ffi_live_handles, 0),     DOOR(ffi_fork_server_begin, 2),
+    DOOR(ffi_fork_server_temp, 0), DOOR(ffi_signal_name, 1),
     DOOR(ffi_fork_server_serve, 0), DOOR(ffi_fork_server_answer, 3), DOOR(ffi_node_begin, 0),
     DOOR(ffi_node_begin_exec, 2), DOOR(ffi_node_loop, 1),       DOOR(ffi_node_failed, 1),
     DOOR(ffi_node_interrupted, 1), DOOR(ffi_node_end, 0),       DOOR(ffi_affinity_count, 0),
