@@ -207,6 +207,10 @@ int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value);
 /* CLU_OK, or CLU_SYS (not a socket), CLU_RESET (has no such address, or not any more). */
 int clu_os_local_addr(clu_fd fd, clu_addr *out);
 int clu_os_peer_addr(clu_fd fd, clu_addr *out);
+/* Whose process is at the other end of a TCP connection that does not leave this machine: this process's user or root,
+ * or another one. CLU_PEER_UNKNOWN: it comes from elsewhere, or the system does not tell (only Linux does). */
+enum { CLU_PEER_UNKNOWN, CLU_PEER_OWN, CLU_PEER_OTHER };
+int clu_os_peer_owner(clu_fd fd);
 
 /* In TCP's own words. CLU_TCP_NONE: not TCP, or the system does not tell. */
 enum {
