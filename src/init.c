@@ -20,7 +20,7 @@ static const R_CallMethodDef doors[] = {
     DOOR(ffi_muster_spawn, 5),   DOOR(ffi_muster_wait, 3),      DOOR(ffi_muster_report, 1),
     DOOR(ffi_muster_close, 1),   DOOR(ffi_join, 5), DOOR(ffi_output_to, 1),            DOOR(ffi_node_begin_joined, 1),
     DOOR(ffi_psock_listen, 3),   DOOR(ffi_psock_accept, 1),     DOOR(ffi_psock_ready, 2),
-    DOOR(ffi_psock_send, 2),     DOOR(ffi_psock_recv, 4),       DOOR(ffi_psock_close, 1),
+    DOOR(ffi_psock_queue, 3), DOOR(ffi_psock_flush, 2), DOOR(ffi_psock_awaited, 1),     DOOR(ffi_psock_recv, 4),       DOOR(ffi_psock_close, 1),
     DOOR(ffi_psock_is_ready, 2), DOOR(ffi_node_child_pid, 1),   DOOR(ffi_node_lost, 1),
     DOOR(ffi_node_at_task, 0),   DOOR(ffi_work_log, 2),         DOOR(ffi_work_output, 0),
     DOOR(ffi_work_unreadable, 1), DOOR(ffi_task_attempt, 0),    DOOR(ffi_tasks_new, 3),
