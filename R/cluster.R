@@ -5,6 +5,8 @@ ignored_options <- c("type", "setup_strategy", "useXDR", "rhome", "rlibs", "scri
 # Those of nodes that connect over TCP; the others do not listen to them.
 tcp_options <- c("port", "timeout", "master", "homogeneous", "user", "rshcmd", "manual", "backlog", "secret", "node")
 known_options <- c("methods", "renice", "rscript", tcp_options, ignored_options)
+# What `spec` is called elsewhere.
+names_of_spec <- c("workers", "nodes", "nnodes", "n", "cores", "ncores", "names", "hosts")
 strategies <- c("fork_server", "spawn", "parallel", "sequential")
 
 #' Make a cluster of R processes
@@ -81,10 +83,14 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "spawn", "parallel", "sequential"), packages = NULL,
                          outfile = "/dev/null", env = NULL, ..., rscript_args = character(),
                          setup_timeout = 120) { # behind the dots: `rscript` is not to be taken for `rscript_args`
+  if (is_starting()) return(refuse_while_starting())
+  tempdir(TRUE) # it may have been deleted
   began <- clock()
   opts <- check_options(list(...))
   by_default <- identical(strategy, strategies)
   strategy <- match_arg(strategy, strategies, "strategy")
+  if (identical(list(...)$type, "FORK"))
+    say("type = \"FORK\": the nodes are not forks of this session and see nothing of its objects; see cluster_export().")
   hosts <- node_hosts(spec)
   n <- length(hosts)
   if (by_default) strategy <- default_strategy(hosts, opts)
@@ -141,7 +147,7 @@ make_cluster <- function(spec = available_cores(), strategy = c("fork_server", "
   info$renew <- function(left) {
     server <- server_ready(server_for(server_spec, whole_env), left())
     wanted <- share_env(whole_env, n)
-    wanted[["PWD"]] <- info$settings$wd
+    if (!is.null(info$settings$wd)) wanted[["PWD"]] <- info$settings$wd
     info$settings[c("env_set", "env_unset")] <- env_changes(wanted, server$env) # it may be one that was started for another cluster
     server
   }
@@ -171,6 +177,7 @@ renew_server <- function(info, left) {
 
 # `n` nodes that have said hello, or an error and none.
 start_nodes <- function(info, n, left, ranks = seq_len(n)) {
+  tempdir(TRUE) # it may have been deleted since the cluster was made
   if (!is.null(info$tcp)) return(start_tcp_nodes(info, ranks, left))
   renew_server(info, left)
   handle <- info$server$handle
@@ -198,8 +205,9 @@ start_nodes <- function(info, n, left, ranks = seq_len(n)) {
 }
 
 node_settings <- function(wanted, servers, outfile, nice) {
-  wanted[["PWD"]] <- getwd() # as the shell that starts an Rscript sets it
-  c(env_changes(wanted, servers), list(wd = getwd(), umask = Sys.umask(), announce = outfile != "/dev/null", nice = nice))
+  wd <- getwd()
+  if (!is.null(wd)) wanted[["PWD"]] <- wd # as the shell that starts an Rscript sets it
+  c(env_changes(wanted, servers), list(wd = wd, session = Sys.getpid(), umask = Sys.umask(), announce = outfile != "/dev/null", nice = nice))
 }
 
 # What makes the environment of a fork server that of its nodes.
@@ -250,6 +258,8 @@ check_options <- function(opts) {
     throw("argument", "the options of make_cluster() have to be named")
   bad <- setdiff(given, known_options)
   if (length(bad)) {
+    if (bad[[1L]] %in% names_of_spec)
+      throw("argument", sprintf("make_cluster() has no option '%s': the number of nodes, or their hosts, is `spec`", bad[[1L]]))
     all <- c(known_options, names(formals(make_cluster)))
     near <- all[which.min(utils::adist(bad[[1L]], all, ignore.case = TRUE))]
     close <- utils::adist(bad[[1L]], near, ignore.case = TRUE) <= max(2, nchar(bad[[1L]]) / 3)
@@ -278,6 +288,9 @@ one_host <- function(s) {
   if (!is.list(s)) s <- list(host = s)
   bad <- setdiff(names(s), node_options)
   if (length(bad)) throw("argument", sprintf("a node has no option '%s'", bad[[1L]]))
+  if (is.character(s$host) && length(s$host) == 1L && grepl("^[0-9]+$", s$host))
+    throw("argument", sprintf("\"%s\" is no name of a host: a number of nodes is given as a number, make_cluster(%s)",
+                              s$host, s$host))
   # what begins with "-" would be an option of ssh
   if (!is.character(s$host) || length(s$host) != 1L || is.na(s$host) || !grepl("^[A-Za-z0-9_:][A-Za-z0-9_.:%@-]*$", s$host))
     throw("argument", sprintf("'%s' is no name of a host", format(s$host)[1L]))

@@ -6,6 +6,14 @@ error_of <- function(what, text, ...) {
   errorCondition(text, ..., class = c(paste0("clutch_", what), "clutch_error"), call = NULL)
 }
 
+# The number that an option of this package is, not below `least`, or above it. NA, texts and vectors are errors.
+option_number <- function(name, default, least = 0, above = FALSE) {
+  x <- getOption(name, default)
+  if (is.numeric(x) && length(x) == 1L && !is.na(x) && (if (above) x > least else x >= least)) return(as.double(x))
+  throw("argument", sprintf("option '%s' has to be a number, %s", name,
+                            if (above) sprintf("above %g", least) else sprintf("%g or more", least)))
+}
+
 # Seconds by a clock that nobody can set: R's own proc.time() follows the wall clock.
 clock <- function() .Call(ffi_clock)
 
@@ -31,11 +39,11 @@ how_ended <- function(by_signal, code) {
 }
 
 signal_name <- function(code) {
-  known <- c(SIGHUP = 1L, SIGINT = 2L, SIGQUIT = 3L, SIGILL = 4L, SIGABRT = 6L, SIGFPE = 8L, SIGKILL = 9L,
-             SIGSEGV = 11L, SIGPIPE = 13L, SIGALRM = 14L, SIGTERM = 15L)
-  name <- names(known)[match(code, c(known, use.names = FALSE))]
-  what <- c(SIGSEGV = ", a segmentation fault", SIGABRT = ", an abort", SIGFPE = ", an arithmetic fault")
-  if (is.na(name)) "" else sprintf(" (%s%s)", name, if (name %in% names(what)) what[[name]] else "")
+  name <- .Call(ffi_signal_name, code)
+  what <- c(SIGSEGV = ", a segmentation fault", SIGABRT = ", an abort", SIGFPE = ", an arithmetic fault",
+            SIGBUS = ", memory or a file that is not there", SIGXFSZ = ", a file larger than ulimit -f allows",
+            SIGXCPU = ", more processor time than ulimit -t allows")
+  if (is.null(name)) "" else sprintf(" (%s%s)", name, if (name %in% names(what)) what[[name]] else "")
 }
 
 # The nodes' error. `before`: it was dead when it was asked to do something. `i`: of the node that has died, which

@@ -68,13 +68,14 @@ server_for <- function(spec, env, quiet = FALSE) {
 }
 
 server_start <- function(spec, env) {
-  idle <- getOption("clutch.idle_limit", 300)
-  if (!is.numeric(idle) || length(idle) != 1L || is.na(idle) || idle <= 0)
-    throw("argument", "option 'clutch.idle_limit' has to be a positive number of seconds")
+  if (is_starting()) throw("starting", "a fork server or node that is starting has no fork server of its own")
+  idle <- option_number("clutch.idle_limit", 300, above = TRUE)
   spec$rscript <- program(spec$rscript)
   log <- tempfile("clutch-server-", fileext = ".log")
+  folder <- tempfile("clutch-server-") # around its temporary folder until it is able to remove that itself
   ok <- FALSE
-  on.exit(if (!ok) unlink(log))
+  on.exit(if (!ok) unlink(c(log, folder), recursive = TRUE))
+  dir.create(folder, mode = "0700")
   lib <- dirname(getNamespaceInfo("clutch", "path"))
   default <- if (spec$methods) "--default-packages=datasets,utils,grDevices,graphics,stats,methods"
     else "--default-packages=datasets,utils,grDevices,graphics,stats"
@@ -85,9 +86,11 @@ server_start <- function(spec, env) {
   if (!exec) env["GLIBC_TUNABLES"] <- huge_pages(env["GLIBC_TUNABLES"])
   argv <- c(command, system.file("node", "fork-server.R", package = "clutch", lib.loc = lib), lib,
             format(min(idle, 1e9)), if (exec) paste(spec$packages, collapse = ",") else "",
-            command)
-  handle <- .Call(ffi_server_start, spec$rscript, argv, paste0(names(env), "=", env), log)
-  server <- list(handle = handle, log = log, env = env, report = NULL, tmp = NULL)
+            if (is.na(env["TMPDIR"])) "" else paste0("TMPDIR=", env[["TMPDIR"]]), command)
+  start_env <- env
+  start_env[c("TMPDIR", "CLUTCH_STARTING")] <- c(folder, "1")
+  handle <- .Call(ffi_server_start, spec$rscript, argv, paste0(names(start_env), "=", start_env), log)
+  server <- list(handle = handle, log = log, env = env, report = NULL, tmp = NULL, folder = folder)
   .Call(ffi_server_send, handle, "setup", list(packages = if (exec) character() else spec$packages))
   ok <- TRUE
   server
@@ -151,7 +154,7 @@ server_drop <- function(key) {
 
 server_clean <- function(s) {
   if (!is.null(s$tmp)) .Call(ffi_remove_tree, s$tmp)
-  unlink(s$log)
+  unlink(c(s$log, s$folder), recursive = TRUE) # of the folder's link the link only
   invisible()
 }
 

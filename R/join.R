@@ -17,6 +17,7 @@ join_main <- function(args) {
   the_node$joined <- TRUE
   options(clutch.joins = NULL)
   problem <- tryCatch(apply_join_settings(settings), error = conditionMessage)
+  starting_is_over()
   .Call(ffi_node_begin_joined, problem)
   if (!is.null(problem)) quit(save = "no", status = 1L, runLast = FALSE)
   node_serve()

@@ -3,10 +3,12 @@
 the_node <- new.env(parent = emptyenv())
 
 # Arguments: library of this package, seconds of idleness, packages of nodes started by exec (joined by
-# commas), then the command that starts an R: program and arguments.
+# commas), what TMPDIR is for others ("TMPDIR=value", or "" for unset), then the command that starts an R:
+# program and arguments.
 fork_server_main <- function(args) {
   the_node$seed <- as.numeric(.Call(ffi_random_seeds, 1L))
-  exec <- c(args[-(1:3)], system.file("node", "node.R", package = "clutch", lib.loc = args[[1L]]),
+  move_temp_dir(args[[4L]])
+  exec <- c(args[-(1:4)], system.file("node", "node.R", package = "clutch", lib.loc = args[[1L]]),
             args[[1L]], args[[3L]])
   .Call(ffi_fork_server_begin, exec, as.numeric(args[[2L]]))
   repeat {
@@ -19,6 +21,17 @@ fork_server_main <- function(args) {
            end = break)
   }
   quit(save = "no", runLast = FALSE)
+}
+
+# Until here the temporary folder was within one that the session removes, should this process end before it can
+# do that itself. From now on it is where that of any R is. Paths that the profile has stored lead there, too.
+move_temp_dir <- function(tmpdir) {
+  old <- tempdir()
+  if (nzchar(tmpdir)) Sys.setenv(TMPDIR = sub("^TMPDIR=", "", tmpdir)) else Sys.unsetenv("TMPDIR")
+  .Call(ffi_fork_server_temp)
+  files <- list.files(old, all.files = TRUE, no.. = TRUE)
+  moved <- suppressWarnings(file.rename(file.path(old, files), file.path(tempdir(), files)))
+  if (all(moved) && unlink(old, recursive = TRUE) == 0L) file.symlink(tempdir(), old)
 }
 
 # Attaches packages and tells what came of it. Objects that a collection has met are old: the collections
@@ -41,6 +54,7 @@ prepare <- function(setup) {
   report$search <- search()
   report$tmp <- tempdir()
   rehearse()
+  starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
   gc(full = FALSE) # a tenth of the time of a full one, which follows when there is nothing to do
   report
@@ -62,9 +76,10 @@ apply_settings <- function(s) {
   tryCatch({
     if (length(s$env_unset)) Sys.unsetenv(s$env_unset)
     if (length(s$env_set)) do.call(Sys.setenv, as.list(s$env_set))
-    if (isTRUE(s$by_exec)) Sys.setenv(CLUTCH_NODE = paste(s$nice, s$announce, sep = ","))
+    if (isTRUE(s$by_exec)) Sys.setenv(CLUTCH_NODE = paste(s$nice, s$announce, sep = ","), CLUTCH_STARTING = "1")
     Sys.umask(s$umask)
-    setwd(s$wd)
+    # without a name (it was deleted) the session's link leads there, where the system has such
+    if (!is.null(s$wd)) setwd(s$wd) else try(setwd(sprintf("/proc/%d/cwd", s$session)), silent = TRUE)
     the_node$announce <- s$announce
     the_node$nice <- s$nice
     NULL
@@ -90,10 +105,42 @@ exec_node_main <- function(args) {
   set.seed(.Call(ffi_random_seeds, 1L))
   settings <- strsplit(Sys.getenv("CLUTCH_NODE"), ",", fixed = TRUE)[[1L]] # nice, announce
   Sys.unsetenv("CLUTCH_NODE")
+  starting_is_over()
   if (settings[[1L]] != "NA") tools::psnice(value = as.integer(settings[[1L]]))
   if (settings[[2L]] == "TRUE") announce()
   .Call(ffi_node_begin_exec, as.integer(args[[3L]]), args[[6L]])
   node_serve()
+}
+
+# ---- starting ----
+
+# A profile, or a package that is attached, may make a cluster. Were it made in a fork server or node that is
+# starting, each of its nodes would read the same profile and make another one. So a process that starts has a
+# mark in its environment, which what it starts inherits, and which it removes before it serves. Where the session
+# cannot set the environment (behind `rshcmd`, or started by hand) the command line tells.
+is_starting <- function() {
+  if (nzchar(Sys.getenv("CLUTCH_STARTING"))) return(TRUE)
+  args <- commandArgs()
+  if (any(grepl("$.__join__(", args, fixed = TRUE) | grepl("clutch/node/join.R", args, fixed = TRUE)))
+    return(!isTRUE(the_node$joined))
+  worker <- quote(parallel:::.workRSOCK)
+  "parallel:::.workRSOCK()" %in% args && !any(vapply(sys.calls(), function(call) identical(call[[1L]], worker), NA))
+}
+
+# An R that is not interactive ends at an error of its profile. The profile of one that is starting goes on, or is at
+# the worst left at a later error which comes of having no cluster.
+refuse_while_starting <- function() {
+  options(error = expression(NULL))
+  e <- error_of("starting", paste("this process is a node, or a fork server, that is starting:",
+                                  "a cluster made here, in its profile or by a package, would start others without end"))
+  signalCondition(e)
+  message("make_cluster() starts nothing: ", conditionMessage(e))
+  structure(list(), class = c("clutch_cluster", "cluster"))
+}
+
+starting_is_over <- function() {
+  Sys.unsetenv("CLUTCH_STARTING")
+  if (identical(getOption("error"), expression(NULL))) options(error = NULL)
 }
 
 announce <- function() {

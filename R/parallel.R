@@ -50,7 +50,7 @@ replace_node <- function(node) {
   .Call(ffi_node_swap, node$handle, fresh)
   warning(warningCondition(sprintf(paste(
     "node %d (pid %d) did not give up an interrupted call within %g seconds and was replaced:",
-    "what was exported to it is lost"), node$rank, old$pid, getOption("clutch.cancel_grace", 5)),
+    "what was exported to it is lost"), node$rank, old$pid, option_number("clutch.cancel_grace", 5)),
     class = "clutch_node_replaced"))
 }
 

@@ -3,7 +3,8 @@
 # pid of a process that was started.
 #
 # A worker answers in order and cannot be told to give up. What was asked before a call was interrupted has an older
-# number (epoch) than what is asked afterwards, and its answers are thrown away.
+# number (epoch) than what is asked afterwards, and its answers are thrown away. Nothing is lost when sending or receiving
+# is interrupted half-way: it goes on with the next call.
 
 psock_cluster <- function(info, n, left, began) {
   tcp <- info$tcp
@@ -13,6 +14,7 @@ psock_cluster <- function(info, n, left, began) {
   handles <- lapply(ranks, function(r) .Call(ffi_muster_node, NULL, r, NULL))
   sockets <- vector("list", n)
   pending <- list()
+  since <- numeric()
   logs <- character()
   ok <- FALSE
   on.exit({
@@ -21,16 +23,34 @@ psock_cluster <- function(info, n, left, began) {
     unlink(logs)
   })
   pids <- function() vapply(handles, function(h) { p <- .Call(ffi_node_child_pid, h); if (is.null(p)) NA_integer_ else p }, 1L)
-  take <- function(s) { # one who has answered
-    pid <- tryCatch(.Call(ffi_psock_recv, s, 1, 4096, NULL)$value, error = function(e) NULL)
+  # One who has answered; FALSE: not yet all of it
+  take <- function(s) {
+    pid <- tryCatch(.Call(ffi_psock_recv, s, 0, 4096, NULL)$value$value,
+                    clutch_incomplete = identity, error = function(e) NULL)
+    if (inherits(pid, "clutch_incomplete")) return(FALSE)
     free <- vapply(sockets, is.null, NA)
     known <- pids()
     at <- if (!is.integer(pid) || length(pid) != 1L) NA else if (pid %in% known[free]) which(free & known %in% pid)[1L]
       else which(free & (is.na(known) | !vapply(tcp$nodes, function(nd) nd$local, NA)))[1L]
-    if (is.na(at)) return(.Call(ffi_psock_close, s))
+    if (is.na(at)) {
+      .Call(ffi_psock_close, s)
+      return(TRUE)
+    }
     sockets[[at]] <<- s
     .Call(ffi_psock_is_ready, handles[[at]], pid)
+    TRUE
   }
+  forget <- function(which) {
+    pending <<- pending[!which]
+    since <<- since[!which]
+  }
+  # Who does not answer has ten seconds, and where there are many one.
+  sweep <- function() {
+    late <- clock() - since > (if (length(pending) < 128L + n) 10 else 1)
+    for (s in pending[late]) .Call(ffi_psock_close, s)
+    forget(late)
+  }
+  ask_pid <- list(type = "EXEC", data = list(fun = eval, args = list(quote(Sys.getpid())), return = TRUE, tag = NULL), tag = NULL)
   wait_for <- function(k) {
     while (sum(!vapply(sockets, is.null, NA)) < k) {
       dead <- any(vapply(handles, function(h) .Call(ffi_node_info, h)$state == "dead", NA))
@@ -40,14 +60,18 @@ psock_cluster <- function(info, n, left, began) {
         stop(e)
       }
       ready <- .Call(ffi_psock_ready, c(list(l$handle), pending), min(left(), 0.1))
+      # the listener first in `ready`; what follows is in the order of `pending`, to which accept() appends
       if (1L %in% ready && length(pending) < 128L + n && !is.null(s <- .Call(ffi_psock_accept, l$handle))) {
-        call <- list(type = "EXEC", data = list(fun = eval, args = list(quote(Sys.getpid())), return = TRUE, tag = NULL), tag = NULL)
-        if (.Call(ffi_psock_send, s, call)) pending[[length(pending) + 1L]] <<- s
-        ready <- ready[ready <= length(pending)]
+        .Call(ffi_psock_queue, s, ask_pid, NA_real_)
+        if (.Call(ffi_psock_flush, s, 0)) {
+          pending[[length(pending) + 1L]] <<- s
+          since[length(pending)] <<- clock()
+        }
       }
-      answered <- setdiff(ready, 1L) - 1L
-      for (s in pending[answered]) take(s)
-      if (length(answered)) pending <<- pending[-answered]
+      answered <- seq_along(pending) %in% (setdiff(ready, 1L) - 1L)
+      answered[answered] <- vapply(pending[answered], take, NA)
+      forget(answered)
+      sweep()
     }
   }
   for (i in ranks) {
@@ -63,17 +87,19 @@ psock_cluster <- function(info, n, left, began) {
   info$epoch <- 0
   for (i in ranks) {
     cl[[i]]$con <- sockets[[i]]
-    cl[[i]]$asked <- new.env(parent = emptyenv())
-    cl[[i]]$asked$epochs <- numeric()
     class(cl[[i]]) <- c("clutch_psock_node", "clutch_node")
   }
   class(cl) <- c("clutch_psock_cluster", class(cl))
-  set_up_psock(cl, info)
+  set_up_psock(cl, info, left)
   cl
 }
 
-set_up_psock <- function(cl, info) {
+set_up_psock <- function(cl, info, left) {
   set_up <- function(packages, nice, env) {
+    on.exit({ # as starting_is_over() does
+      Sys.unsetenv("CLUTCH_STARTING")
+      if (identical(getOption("error"), expression(NULL))) options(error = NULL)
+    })
     if (length(env)) do.call(Sys.setenv, as.list(env))
     if (!is.na(nice)) tools::psnice(value = nice)
     for (p in packages) {
@@ -83,11 +109,14 @@ set_up_psock <- function(cl, info) {
     NULL
   }
   environment(set_up) <- baseenv()
+  ok <- FALSE
+  on.exit(if (!ok) stop_nodes(cl))
   for (i in seq_along(cl)) the$parallel$sendCall(cl[[i]], set_up, list(info$packages, info$tcp$nodes[[i]]$nice, info$tcp$env))
+  info$answer_by <- clock() + left()
   bad <- Filter(Negate(is.null), lapply(unclass(cl), the$parallel$recvResult))
-  if (!length(bad)) return(invisible())
-  stop_nodes(cl)
-  throw("package", sprintf("package '%s' cannot be attached on the nodes: %s", bad[[1L]][[1L]], bad[[1L]][[2L]]), package = bad[[1L]][[1L]])
+  info$answer_by <- NULL
+  ok <- length(bad) == 0L
+  if (!ok) throw("package", sprintf("package '%s' cannot be attached on the nodes: %s", bad[[1L]][[1L]], bad[[1L]][[2L]]), package = bad[[1L]][[1L]])
 }
 
 psock_command <- function(node, port, tcp) {
@@ -108,8 +137,12 @@ start_psock_node <- function(info, node, handle, port, log) {
   launch_node(info$tcp, node, handle, NULL, command, character(), log)
 }
 
+# What cannot leave at once is not waited for: a worker that does not read is killed, or finds the connection closed.
 tell_psock_done <- function(nd) {
-  try(.Call(ffi_psock_send, nd$con, list(type = "DONE", data = NULL, tag = NULL)), silent = TRUE)
+  try(silent = TRUE, if (.Call(ffi_psock_flush, nd$con, 0)) {
+    .Call(ffi_psock_queue, nd$con, list(type = "DONE", data = NULL, tag = NULL), NA_real_)
+    .Call(ffi_psock_flush, nd$con, 0)
+  })
   .Call(ffi_psock_close, nd$con)
 }
 
@@ -120,18 +153,21 @@ sendData_clutch_psock_node <- function(node, data) {
     stop_nodes(list(node))
     return(invisible())
   }
-  if (identical(data$type, "EXEC")) node$asked$epochs <- c(node$asked$epochs, node$info$epoch)
-  if (!.Call(ffi_psock_send, node$con, data)) psock_died(node, TRUE)
+  silence <- node$info$tcp$timeout
+  if (!.Call(ffi_psock_flush, node$con, silence)) psock_died(node, TRUE) # the rest of one that was interrupted
+  giving_up(node, {
+    .Call(ffi_psock_queue, node$con, data, if (identical(data$type, "EXEC")) node$info$epoch else NA_real_)
+    if (!.Call(ffi_psock_flush, node$con, silence)) psock_died(node, TRUE)
+  })
   invisible()
 }
 
-# The next answer; NULL: it is to a call that has been given up.
-psock_answer <- function(node) {
-  answer <- tryCatch(.Call(ffi_psock_recv, node$con, 1e10, 1e16, node$handle), error = function(e) NULL)
+# The next answer; NULL: it is to a call that has been given up, or not yet complete `seconds` after its last byte.
+psock_answer <- function(node, seconds) {
+  answer <- tryCatch(.Call(ffi_psock_recv, node$con, seconds, 1e16, node$handle),
+                     clutch_incomplete = function(e) list(epoch = NA), error = function(e) NULL)
   if (is.null(answer)) psock_died(node)
-  epoch <- node$asked$epochs[[1L]]
-  node$asked$epochs <- node$asked$epochs[-1L]
-  if (epoch == node$info$epoch) answer
+  if (identical(answer$epoch, node$info$epoch)) answer$value
 }
 
 # An interrupt, or the death of a node, while an answer is awaited: all that is under way is given up.
@@ -142,11 +178,20 @@ giving_up <- function(node, expr) {
   done <- TRUE
 }
 
+# One whose answer has come in part, and then no more for as long as `timeout` says, is lost.
+check_silence <- function(node) {
+  if (.Call(ffi_psock_awaited, node$con)[[2L]] > node$info$tcp$timeout) psock_died(node)
+  if (!is.null(by <- node$info$answer_by) && clock() > by)
+    throw("start", sprintf("node %d did not answer within setup_timeout; nothing was left running", node$rank), nodes = node$rank)
+}
+
 recvData_clutch_psock_node <- function(node) {
   answer <- NULL
-  if (!length(node$asked$epochs)) throw("no_call", "nothing was sent to this node that it could answer")
-  giving_up(node, while (is.null(answer))
-    if (length(.Call(ffi_psock_ready, list(node$con), 3600))) answer <- psock_answer(node))
+  if (!.Call(ffi_psock_awaited, node$con)[[1L]]) throw("no_call", "nothing was sent to this node that it could answer")
+  giving_up(node, while (is.null(answer)) {
+    if (length(.Call(ffi_psock_ready, list(node$con), 1))) answer <- psock_answer(node, 1)
+    if (is.null(answer)) check_silence(node)
+  })
   answer
 }
 
@@ -154,9 +199,11 @@ recvOneData_clutch_psock_cluster <- function(cl) {
   found <- NULL
   nodes <- unclass(cl)
   cons <- lapply(nodes, function(nd) nd$con)
-  giving_up(nodes[[1L]], while (is.null(found))
-    for (i in .Call(ffi_psock_ready, cons, 3600))
-      if (is.null(found) && !is.null(answer <- psock_answer(nodes[[i]]))) found <- list(node = i, value = answer))
+  giving_up(nodes[[1L]], while (is.null(found)) {
+    for (i in .Call(ffi_psock_ready, cons, 1))
+      if (is.null(found) && !is.null(answer <- psock_answer(nodes[[i]], 0.1))) found <- list(node = i, value = answer)
+    if (is.null(found)) for (nd in nodes) check_silence(nd)
+  })
   found
 }
 

@@ -152,6 +152,7 @@ launch_node <- function(tcp, node, handle, muster, command, own, log) {
     env <- tcp$whole_env
     old <- env["TMPDIR"]
     env[["TMPDIR"]] <- folder
+    env[["CLUTCH_STARTING"]] <- "1"
     if (length(own)) own <- c(own, paste0("TMP=", folder), if (!is.na(old)) paste0("OLDTMP=", old))
     command <- c(command, own)
     how <- list(output = log, folder = folder, stdin = FALSE, slot = length(own) > 0L)

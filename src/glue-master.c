@@ -190,7 +190,7 @@ SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log) {
   s.envp = (char *const *)v;
   s.in = CLU_NO_FD;
   s.out = s.err = out;
-  s.new_session = 1;
+  s.new_session = s.follow = 1;
   rc = clu_server_start(&clu_the_loop, &s, &server, &e);
   clu_os_close(out);
   if (rc != CLU_OK) clu_raise_err(&e);

@@ -160,7 +160,7 @@ SEXP ffi_muster_spawn(SEXP muster, SEXP handle, SEXP argv, SEXP envp, SEXP how) 
   for (R_xlen_t i = 0; i < ne; i++) v[i] = CHAR(STRING_ELT(envp, i));
   memset(&s, 0, sizeof s);
   s.in = CLU_NO_FD;
-  s.new_session = 1;
+  s.new_session = s.follow = 1;
   if (*output) {
     rc = clu_os_open_append(output, &out, &e);
     s.out = s.err = out;

@@ -29,6 +29,21 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   return R_NilValue;
 }
 
+/* A new temporary folder, where TMPDIR says now. R forgets the old one, which stays. */
+SEXP ffi_fork_server_temp(void) {
+  SEXP call;
+  R_TempDir = "";
+  call = PROTECT(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE)));
+  Rf_eval(call, R_BaseEnv);
+  UNPROTECT(1);
+  return R_NilValue;
+}
+
+static void look_at_interrupts(void *unused) {
+  (void)unused;
+  R_CheckUserInterrupt();
+}
+
 /* list(what, seq, object): "setup" and "settings" want an answer, "quiet": nothing to do, "child": this
  * process is a node now, "end". */
 SEXP ffi_fork_server_serve(void) {
@@ -54,6 +69,7 @@ SEXP ffi_fork_server_serve(void) {
     break;
   case CLU_SV_CHILD:
     clu_node_born(&ev.node);
+    R_ToplevelExec(look_at_interrupts, NULL); /* one that the server's R was told of is not the node's */
     SET_VECTOR_ELT(out, 0, Rf_mkString("child"));
     SET_VECTOR_ELT(out, 1, Rf_ScalarReal((double)ev.node.id));
     break;

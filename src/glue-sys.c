@@ -50,6 +50,12 @@ SEXP ffi_system_can(void) {
   return out;
 }
 
+/* "SIGKILL", or NULL: none has this number. */
+SEXP ffi_signal_name(SEXP sig) {
+  const char *name = clu_os_signal_name(Rf_asInteger(sig));
+  return name ? Rf_mkString(name) : R_NilValue;
+}
+
 SEXP ffi_clock(void) { return Rf_ScalarReal(1e-9 * (double)clu_os_now()); }
 
 /* A reference to an environment that does not keep it alive; and the environment, or NULL when it has gone. */

@@ -93,7 +93,9 @@ SEXP ffi_muster_close(SEXP muster);
 SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog);
 SEXP ffi_psock_accept(SEXP listener);
 SEXP ffi_psock_ready(SEXP list, SEXP seconds);
-SEXP ffi_psock_send(SEXP x, SEXP object);
+SEXP ffi_psock_queue(SEXP x, SEXP object, SEXP epoch);
+SEXP ffi_psock_flush(SEXP x, SEXP seconds);
+SEXP ffi_psock_awaited(SEXP x);
 SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node);
 SEXP ffi_psock_close(SEXP x);
 SEXP ffi_psock_is_ready(SEXP handle, SEXP pid);
@@ -106,6 +108,7 @@ SEXP ffi_output_to(SEXP path);
 
 /* glue-server.c */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
+SEXP ffi_fork_server_temp(void);
 SEXP ffi_fork_server_serve(void);
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 
@@ -156,6 +159,7 @@ SEXP ffi_raise_fds(SEXP n);
 SEXP ffi_thread_count(void);
 SEXP ffi_remove_tree(SEXP path);
 SEXP ffi_clock(void);
+SEXP ffi_signal_name(SEXP sig);
 SEXP ffi_weak_new(SEXP env);
 SEXP ffi_weak_get(SEXP ref);
 SEXP ffi_random_seeds(SEXP n);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define PAUSE_NS 50000000u     /* of a listener, when no descriptor is free */
-#define SILENCE_NS 1000000000u /* after which one who has said nothing may lose its place */
+#define GRACE_NS 1000000000u   /* after which one who has proven nothing may lose its place */
 #define LOOK_NS 20000000u      /* between two looks whether processes have ended */
 
 typedef struct stranger {
@@ -14,6 +14,7 @@ typedef struct stranger {
   clu_fd fd;             /* CLU_NO_FD: it has gone, freed by the next tick */
   unsigned interest;
   uint64_t born;
+  int other; /* a process of another user of this machine */
   clu_roll roll;
 } stranger;
 
@@ -31,6 +32,7 @@ struct clu_muster {
   uint64_t paused_until, looked;
   uint64_t cluster;
   stranger *first, *last;
+  int others; /* strangers of other users */
   expected *nodes;
   int n, cap;
   clu_muster_report seen;
@@ -98,13 +100,19 @@ static void listen_for(clu_muster *m, unsigned want) {
 
 /* ---- strangers ---- */
 
+/* Its connection is closed, or a node's. */
+static void gone(stranger *s) {
+  s->fd = CLU_NO_FD;
+  s->m->seen.strangers--;
+  s->m->others -= s->other;
+}
+
 static void stranger_leave(stranger *s) {
   if (s->fd == CLU_NO_FD) return;
   if (s->interest) clu_poller_set(s->m->loop->poller, s->fd, 1, 0, NULL, NULL);
   s->interest = 0;
   clu_os_close(s->fd);
-  s->fd = CLU_NO_FD;
-  s->m->seen.strangers--;
+  gone(s);
 }
 
 static void stranger_failed(stranger *s) {
@@ -137,8 +145,7 @@ static void stranger_joins(stranger *s) {
   }
   if (s->interest) clu_poller_set(m->loop->poller, fd, 1, 0, NULL, NULL);
   s->interest = 0;
-  s->fd = CLU_NO_FD;
-  m->seen.strangers--;
+  gone(s);
   if (clu_node_join(x->nd, fd, (clu_pid)s->roll.pid, NULL) != CLU_OK) return; /* it will connect anew */
   clu_node_tell(x->nd, CLU_K_SETTINGS, x->settings);
 }
@@ -209,23 +216,31 @@ static void stranger_ready(void *self, unsigned ready) {
   stranger_settle(s);
 }
 
-/* Makes a place: 1 when there is one. */
-static int place(clu_muster *m) {
-  uint64_t now;
-  if (m->seen.strangers < CLU_STRANGERS) return 1;
-  now = clu_os_now();
-  for (stranger *s = m->first; s; s = s->next)
-    if (s->fd != CLU_NO_FD && s->roll.step == 2 && s->roll.have == 0 && now - s->born > SILENCE_NS) {
-      stranger_read(s); /* it may be we who were late */
-      if (s->roll.state == CLU_ROLL_UNDER_WAY && s->roll.step == 2 && s->roll.have == 0) {
-        m->seen.crowded++;
-        stranger_leave(s);
-        return 1;
-      }
+static int unproven(const stranger *s) {
+  return s->fd != CLU_NO_FD && s->roll.state == CLU_ROLL_UNDER_WAY && s->roll.step == 2;
+}
+
+/* The oldest that has proven nothing until `before` loses its place, whatever it has sent: a true answer comes in one
+ * piece as a rule, and the node whose answer does not tries again. With `other` one of another user. */
+static void make_room(clu_muster *m, int other, uint64_t before) {
+  for (stranger *s = m->first; s; s = s->next) {
+    if (!unproven(s) || s->other != other || s->born > before) continue;
+    stranger_read(s); /* it may be we who were late */
+    if (unproven(s)) {
+      m->seen.crowded++;
+      stranger_leave(s);
+    } else {
       stranger_settle(s);
-      if (m->seen.strangers < CLU_STRANGERS) return 1;
+      if (s->fd != CLU_NO_FD) continue; /* it has proven itself now */
     }
-  return 0;
+    return;
+  }
+}
+
+/* Whether there is a place for one more, who is not of another user: those have CLU_OTHERS of their own. */
+static int place(clu_muster *m) {
+  if (m->seen.strangers - m->others >= CLU_STRANGERS) make_room(m, 0, clu_os_now() - GRACE_NS);
+  return m->seen.strangers - m->others < CLU_STRANGERS;
 }
 
 static void greet(clu_muster *m, clu_fd fd) {
@@ -245,6 +260,9 @@ static void greet(clu_muster *m, clu_fd fd) {
   s->m = m;
   s->fd = fd;
   s->born = now;
+  s->other = clu_os_peer_owner(fd) == CLU_PEER_OTHER;
+  if (s->other && m->others >= CLU_OTHERS) make_room(m, 1, now);
+  m->others += s->other;
   clu_roll_master(&s->roll, m->secret, nonce, m->cluster, now + CLU_STRANGER_NS);
   if (m->last)
     m->last->next = s;

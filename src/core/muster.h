@@ -2,9 +2,10 @@
  *
  * Lives next to the pool's loop while a cluster starts, and no longer. It owns the listener and the connections that
  * have proven nothing yet (strangers): at most CLU_STRANGERS of them, each for at most CLU_STRANGER_NS and
- * CLU_ROLL_ANSWER + CLU_ROLL_JOIN bytes. Where all places are taken, one that has said nothing for a second has to
- * go; else the next wait in the listener's queue. A node that loses its place, or whose connection breaks before it
- * has said hello, connects anew.
+ * CLU_ROLL_ANSWER + CLU_ROLL_JOIN bytes. Where all places are taken, the oldest that has proven nothing for a second
+ * has to go, whatever it has sent; else the next wait in the listener's queue. Processes of other users of this
+ * machine, where the system tells, take nobody's place but each other's: they have CLU_OTHERS, and the oldest goes at
+ * once. A node that loses its place, or whose connection breaks before it has said hello, connects anew.
  *
  * A proven connection becomes the channel of the node whose rank it has, and gets that node's settings.
  * Nothing here waits.
@@ -16,6 +17,7 @@
 #include "rollcall.h"
 
 #define CLU_STRANGERS 256
+#define CLU_OTHERS 16
 #define CLU_STRANGER_NS 10000000000u
 
 typedef struct clu_muster clu_muster;

@@ -207,6 +207,10 @@ int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value);
 /* CLU_OK, or CLU_SYS (not a socket), CLU_RESET (has no such address, or not any more). */
 int clu_os_local_addr(clu_fd fd, clu_addr *out);
 int clu_os_peer_addr(clu_fd fd, clu_addr *out);
+/* Whose process is at the other end of a TCP connection that does not leave this machine: this process's user or root,
+ * or another one. CLU_PEER_UNKNOWN: it comes from elsewhere, or the system does not tell (only Linux does). */
+enum { CLU_PEER_UNKNOWN, CLU_PEER_OWN, CLU_PEER_OTHER };
+int clu_os_peer_owner(clu_fd fd);
 
 /* In TCP's own words. CLU_TCP_NONE: not TCP, or the system does not tell. */
 enum {
@@ -269,6 +273,8 @@ typedef struct clu_spawn {
                              no such numbers, the program gets them by clu_os_kept() only */
   int nkeep;
   int new_session;        /* no controlling terminal, so that Ctrl-C there does not reach it */
+  int follow;             /* from its first moment on it gets CLU_SIG_TERM when this process ends. Only on Linux;
+                             Windows: always so */
 } clu_spawn;
 
 /* Starts a program. Signals are at their defaults in it. Blocks only until the program is
@@ -289,6 +295,8 @@ clu_pid clu_os_getppid(void);
 /* Sends a signal to a process, or with `group` to the group it leads. 0, or the system's error. Windows:
  * CLU_SIG_TERM and CLU_SIG_KILL end it at once, with `group` all that it has started, too; there is no other. */
 int clu_os_kill(clu_pid pid, int sig, int group);
+/* As "SIGKILL", or NULL: there is no such signal here. Windows: there is none. */
+const char *clu_os_signal_name(int sig);
 extern const int CLU_SIG_INT, CLU_SIG_NUDGE, CLU_SIG_TERM, CLU_SIG_KILL;
 /* Whether the child `pid` has ended. CLU_OK: yes, it is reaped and `*how` says how;
  * CLU_AGAIN: it runs; CLU_DEAD: no such child (somebody else reaped it). Its process group gets
@@ -313,7 +321,7 @@ int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns);
  * NULL: the default action again. Windows: CLU_UNSUPPORTED; nothing is told before the end. */
 int clu_os_on_term(clu_pid parent, const char *tmp);
 /* From now on the end of a child, or CLU_SIG_TERM, makes `*readable` readable: a supervisor's way
- * of waiting for both. clu_os_watch_end() undoes it (in a forked child, too). Windows: CLU_UNSUPPORTED. */
+ * of waiting for both. CLU_SIG_INT does nothing meanwhile. clu_os_watch_end() undoes it (in a forked child, too). Windows: CLU_UNSUPPORTED. */
 int clu_os_watch_start(clu_fd *readable, clu_err *e);
 /* Empties it; `*term` becomes 1 when CLU_SIG_TERM came. */
 void clu_os_watch_clear(int *term);
@@ -342,7 +350,8 @@ void clu_os_shared_free(void *p, size_t n);
 
 /* ---- files ---- */
 
-/* Makes a new folder "<under>/RtmpXXXXXX", readable by its owner only, and writes its path. */
+/* Makes a new folder "<under>/RtmpXXXXXX", readable by its owner only, and writes its path. Where `under` itself is
+ * missing, that is made first (Windows: an error). */
 int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e);
 /* Removes `path` and all in it; follows no link. Never fails loudly: returns 0 when nothing is left. */
 int clu_os_remove_tree(const char *path);

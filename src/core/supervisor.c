@@ -196,6 +196,7 @@ static int start_by_exec(clu_supervisor *sv, const char *tmp, int slot, clu_fd f
   s.err = sv->output == CLU_NO_FD ? 2 : errors_of(sv);
   s.keep = keep;
   s.nkeep = 2;
+  s.follow = 1;
   rc = clu_os_spawn(&s, pid, e);
   free(envp);
   return rc;

@@ -17,6 +17,7 @@
 #define CLU_HAVE_POLLRDHUP 1
 #define CLU_HAVE_PRCTL 1         /* PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER */
 #define CLU_HAVE_PROC 1          /* /proc as Linux has it */
+#define CLU_HAVE_SOCK_DIAG 1     /* netlink: whose a socket is */
 #define CLU_HAVE_SPLICE 1
 #define CLU_HAVE_VFORK 1         /* that shares the memory and stops the parent */
 #endif

@@ -20,6 +20,9 @@
 #include <unistd.h>
 #include "features.h"
 #if defined(CLU_HAVE_LINUX_TCP)
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <linux/sockios.h>
 #elif defined(__APPLE__)
 #include <netinet/tcp_fsm.h>
@@ -144,6 +147,71 @@ int clu_os_sockets(clu_fd *out, int max, int *n) {
   closedir(d);
   return CLU_OK;
 }
+
+#if defined(CLU_HAVE_SOCK_DIAG)
+/* Addresses and ports as the other end has them: its own first. 0: the connection may leave this machine. */
+static int from_there(int fd, struct inet_diag_req_v2 *q) {
+  struct sockaddr_storage us, them;
+  socklen_t n = sizeof us, m = sizeof them;
+  if (getsockname(fd, (struct sockaddr *)&us, &n) != 0 || getpeername(fd, (struct sockaddr *)&them, &m) != 0) return 0;
+  if (us.ss_family == AF_INET && them.ss_family == AF_INET) {
+    const struct sockaddr_in *a = (void *)&them, *b = (void *)&us;
+    q->id.idiag_sport = a->sin_port;
+    q->id.idiag_dport = b->sin_port;
+    q->id.idiag_src[0] = a->sin_addr.s_addr;
+    q->id.idiag_dst[0] = b->sin_addr.s_addr;
+    q->sdiag_family = AF_INET;
+    return ntohl(a->sin_addr.s_addr) >> 24 == 127 || a->sin_addr.s_addr == b->sin_addr.s_addr;
+  }
+  if (us.ss_family == AF_INET6 && them.ss_family == AF_INET6) {
+    const struct sockaddr_in6 *a = (void *)&them, *b = (void *)&us;
+    q->id.idiag_sport = a->sin6_port;
+    q->id.idiag_dport = b->sin6_port;
+    memcpy(q->id.idiag_src, &a->sin6_addr, 16);
+    memcpy(q->id.idiag_dst, &b->sin6_addr, 16);
+    q->sdiag_family = AF_INET6;
+    return memcmp(&a->sin6_addr, &b->sin6_addr, 16) == 0;
+  }
+  return 0;
+}
+
+/* The kernel finds one socket by its addresses at once; /proc/net/tcp would be read from its beginning each time. */
+int clu_os_peer_owner(clu_fd fd) {
+  struct {
+    struct nlmsghdr h;
+    struct inet_diag_req_v2 q;
+  } ask;
+  union {
+    struct nlmsghdr h;
+    char room[1024];
+  } answer;
+  const struct inet_diag_msg *found;
+  ssize_t k = -1;
+  int s;
+  memset(&ask, 0, sizeof ask);
+  if (!from_there((int)fd, &ask.q)) return CLU_PEER_UNKNOWN;
+  ask.h.nlmsg_len = sizeof ask;
+  ask.h.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  ask.h.nlmsg_flags = NLM_F_REQUEST;
+  ask.q.sdiag_protocol = IPPROTO_TCP;
+  ask.q.idiag_states = ~0u;
+  ask.q.id.idiag_cookie[0] = ask.q.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+  if (s < 0) return CLU_PEER_UNKNOWN;
+  /* the kernel answers before send() returns */
+  if (send(s, &ask, sizeof ask, 0) == (ssize_t)sizeof ask) k = recv(s, &answer, sizeof answer, MSG_DONTWAIT);
+  close(s);
+  if (k < (ssize_t)NLMSG_LENGTH(sizeof *found) || answer.h.nlmsg_type != SOCK_DIAG_BY_FAMILY) return CLU_PEER_UNKNOWN;
+  found = NLMSG_DATA(&answer.h);
+  return found->idiag_uid == 0 || found->idiag_uid == getuid() || found->idiag_uid == geteuid() ? CLU_PEER_OWN
+                                                                                               : CLU_PEER_OTHER;
+}
+#else
+int clu_os_peer_owner(clu_fd fd) {
+  (void)fd;
+  return CLU_PEER_UNKNOWN;
+}
+#endif
 
 int clu_os_poll(clu_watch *set, int count, int64_t wait_ns, int *n, clu_err *e) {
   struct pollfd few[32], *p = few;

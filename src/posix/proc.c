@@ -94,7 +94,7 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
   sigset_t all, old;
   volatile int err = 0;
   int report[2] = {-1, -1}; /* carries errno of the child where fork() shares no memory */
-  pid_t pid;
+  pid_t pid, parent = getpid();
   if (s->nkeep > MAX_KEEP) return clu_fail(e, CLU_SYS, EINVAL, "too many descriptors to keep");
   if (pipe(report) != 0)
     return clu_fail(e, CLU_LIMIT, errno, "no pipe can be made: %s", strerror(errno));
@@ -118,6 +118,9 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
       setsid();
     else
       setpgid(0, 0);
+    /* the program keeps it; a parent that is gone already sends nothing */
+    if (s->follow && clu_os_follow_parent(parent) == CLU_DEAD)
+      for (;;) kill(getpid(), SIGKILL);
     /* the pipe's write end must outlive close_from(): it is the last of the kept ones */
     {
       clu_spawn t = *s;
@@ -216,6 +219,76 @@ int clu_os_ended_child(clu_pid *pid) {
 
 /* ---- signals ---- */
 
+const char *clu_os_signal_name(int sig) {
+  static const struct {
+    int sig;
+    const char *name;
+  } all[] = {
+#define NAMED(s) {s, #s},
+      NAMED(SIGHUP)
+      NAMED(SIGINT)
+      NAMED(SIGQUIT)
+      NAMED(SIGILL)
+      NAMED(SIGABRT)
+      NAMED(SIGFPE)
+      NAMED(SIGKILL)
+      NAMED(SIGSEGV)
+      NAMED(SIGPIPE)
+      NAMED(SIGALRM)
+      NAMED(SIGTERM)
+      NAMED(SIGUSR1)
+      NAMED(SIGUSR2)
+      NAMED(SIGCHLD)
+      NAMED(SIGCONT)
+      NAMED(SIGSTOP)
+      NAMED(SIGTSTP)
+      NAMED(SIGTTIN)
+      NAMED(SIGTTOU)
+      NAMED(SIGBUS)
+      NAMED(SIGSYS)
+      NAMED(SIGTRAP)
+      NAMED(SIGURG)
+      NAMED(SIGVTALRM)
+      NAMED(SIGXCPU)
+      NAMED(SIGXFSZ)
+#if defined(SIGEMT)
+      NAMED(SIGEMT)
+#endif
+#if defined(SIGINFO)
+      NAMED(SIGINFO)
+#endif
+#if defined(SIGIO)
+      NAMED(SIGIO)
+#endif
+#if defined(SIGLOST)
+      NAMED(SIGLOST)
+#endif
+#if defined(SIGPROF)
+      NAMED(SIGPROF)
+#endif
+#if defined(SIGPWR)
+      NAMED(SIGPWR)
+#endif
+#if defined(SIGSTKFLT)
+      NAMED(SIGSTKFLT)
+#endif
+#if defined(SIGWINCH)
+      NAMED(SIGWINCH)
+#endif
+#undef NAMED
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i].sig == sig) return all[i].name;
+#if defined(SIGRTMIN) && defined(SIGRTMAX)
+  if (sig >= SIGRTMIN && sig <= SIGRTMAX) {
+    static char text[24];
+    snprintf(text, sizeof text, "SIGRTMIN+%d", sig - SIGRTMIN);
+    return text;
+  }
+#endif
+  return NULL;
+}
+
 static void set_handler(int sig, void (*fn)(int), int flags) {
   struct sigaction a;
   memset(&a, 0, sizeof a);
@@ -312,6 +385,9 @@ int clu_os_on_term(clu_pid parent, const char *tmp) {
 }
 
 static int watch[2] = {-1, -1};
+static struct sigaction int_unwatched;
+
+static void on_nothing(int sig) { (void)sig; }
 
 static void on_watched(int sig) {
   int err = errno;
@@ -329,6 +405,9 @@ int clu_os_watch_start(clu_fd *readable, clu_err *e) {
   }
   set_handler(SIGCHLD, on_watched, SA_NOCLDSTOP);
   set_handler(SIGTERM, on_watched, 0);
+  /* a handler, and not SIG_IGN: what is started by exec has the default again */
+  sigaction(SIGINT, NULL, &int_unwatched);
+  set_handler(SIGINT, on_nothing, SA_RESTART);
   *readable = watch[0];
   return CLU_OK;
 }
@@ -344,6 +423,7 @@ void clu_os_watch_end(void) {
   if (watch[0] < 0) return;
   set_handler(SIGCHLD, SIG_DFL, 0);
   set_handler(SIGTERM, SIG_DFL, 0);
+  sigaction(SIGINT, &int_unwatched, NULL);
   close(watch[0]);
   close(watch[1]);
   watch[0] = watch[1] = -1;

@@ -226,9 +226,16 @@ void clu_os_shared_free(void *p, size_t n) { munmap(p, n); }
 
 int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e) {
   int n = snprintf(path, cap, "%s/RtmpXXXXXX", under);
+  char *made;
   if (n < 0 || (size_t)n >= cap)
     return clu_fail(e, CLU_SYS, ENAMETOOLONG, "the path of the temporary folder is too long");
-  if (!mkdtemp(path))
+  made = mkdtemp(path);
+  /* the one around it was deleted; mkdir() succeeds only if the new one is ours */
+  if (!made && errno == ENOENT && mkdir(under, 0700) == 0) {
+    snprintf(path, cap, "%s/RtmpXXXXXX", under);
+    made = mkdtemp(path);
+  }
+  if (!made)
     return clu_fail(e, CLU_SYS, errno, "no temporary folder can be made in %s: %s", under,
                     strerror(errno));
   return CLU_OK;

@@ -113,6 +113,11 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
   return CLU_OK;
 }
 
+int clu_os_peer_owner(clu_fd fd) {
+  (void)fd;
+  return CLU_PEER_UNKNOWN;
+}
+
 int clu_os_sockets(clu_fd *out, int max, int *n) {
   (void)out; /* handles are numbered with those of everything else, and there is no documented list */
   (void)max;

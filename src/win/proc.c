@@ -443,6 +443,11 @@ int clu_os_watch_start(clu_fd *readable, clu_err *e) {
   return clu_fail(e, CLU_UNSUPPORTED, 0, "Windows has no fork, and so no supervisor");
 }
 
+const char *clu_os_signal_name(int sig) {
+  (void)sig;
+  return NULL;
+}
+
 void clu_os_watch_clear(int *term) { (void)term; }
 void clu_os_watch_end(void) {}
 void clu_os_watch_term(void) {}

@@ -1,10 +1,11 @@
 /* The start over TCP: a master (this process) and nodes (forked), on 127.0.0.1. Nothing here depends on who is quick:
  * each case waits until what it is about has happened. */
-// link: -Wl,--wrap=clu_os_connect_start -Wl,--wrap=clu_os_accept
+// link: -Wl,--wrap=clu_os_connect_start -Wl,--wrap=clu_os_accept -Wl,--wrap=clu_os_peer_owner
 #include "test.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "join.h"
@@ -42,6 +43,11 @@ int __wrap_clu_os_accept(clu_fd l, clu_fd *fd, clu_addr *peer, clu_err *e) {
   if (no_descriptors) return clu_fail(e, CLU_LIMIT, EMFILE, "no descriptor is free");
   return __real_clu_os_accept(l, fd, peer, e);
 }
+
+static int no_owners;
+int __real_clu_os_peer_owner(clu_fd fd);
+int __wrap_clu_os_peer_owner(clu_fd fd);
+int __wrap_clu_os_peer_owner(clu_fd fd) { return no_owners ? CLU_PEER_UNKNOWN : __real_clu_os_peer_owner(fd); }
 
 /* ---- the node ---- */
 
@@ -476,6 +482,103 @@ TEST(more_strangers_than_places_do_not_keep_a_node_out) {
   close_all(1);
   for (int i = 0; i < CLU_STRANGERS + 44; i++) close(fd[i]);
   reap(pid, 0);
+}
+
+/* What they have sent is no answer, and does not keep them in their places. */
+static void crowd_that_says(size_t n) {
+  int fd[CLU_STRANGERS + 44];
+  static const unsigned char bytes[] = {'c', 'l', 'u', 't', 'c', 'h', CLU_ROLL_VERSION, 2}; /* an ANSWER's */
+  pid_t pid;
+  clu_muster_report r;
+  prepare();
+  no_owners = 1;
+  open_muster(0, -1, 1);
+  for (int i = 0; i < CLU_STRANGERS + 44; i++) {
+    fd[i] = stranger();
+    CHECK(send(fd[i], bytes, n, MSG_NOSIGNAL) == (ssize_t)n);
+  }
+  CHECK_SOON((missing(), report_now().accepted >= CLU_STRANGERS), 5000);
+  pid = start_node(port, 1, secret, 25000);
+  CHECK_SOON(missing() == 0, 25000);
+  r = report_now();
+  CHECK(r.crowded > 0);
+  CHECK_INT_EQ(r.failed[CLU_ROLL_SILENT], 0); /* nobody has waited until their time was up */
+  call_all(1);
+  close_all(1);
+  for (int i = 0; i < CLU_STRANGERS + 44; i++) close(fd[i]);
+  reap(pid, 0);
+}
+
+TEST(a_crowd_that_has_sent_one_byte_each_keeps_no_node_out) { crowd_that_says(1); }
+TEST(a_crowd_that_has_sent_the_beginning_of_an_answer_keeps_no_node_out) { crowd_that_says(8); }
+
+/* `n` connections of user `uid`, each with one byte said, until it is killed. */
+static pid_t crowd_of(int n, uid_t uid) {
+  int done[2];
+  char c;
+  pid_t pid;
+  REQUIRE(pipe(done) == 0);
+  REQUIRE((pid = fork()) >= 0);
+  if (pid == 0) {
+    struct rlimit r;
+    for (int i = 3; i < 4096; i++)
+      if (i != done[1]) close(i);
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0) r.rlim_cur = r.rlim_max, setrlimit(RLIMIT_NOFILE, &r);
+    if (setuid(uid) != 0) _exit(1);
+    for (int i = 0; i < n; i++) send(stranger(), "c", 1, MSG_NOSIGNAL);
+    if (write(done[1], "x", 1) != 1) _exit(2);
+    for (;;) pause();
+  }
+  close(done[1]);
+  clu_os_set_blocking(done[0], 0);
+  CHECK_SOON((missing(), read(done[0], &c, 1) == 1), 30000); /* the listener's queue may be shorter than the crowd */
+  close(done[0]);
+  return pid;
+}
+
+TEST(thousands_of_strangers_of_another_user_take_no_place) {
+  enum { CROWD = TEST_SANITIZED ? 1000 : 3000 };
+  pid_t pid[6], crowd;
+  clu_muster_report r;
+  struct rlimit limit;
+  if (geteuid() != 0) SKIP("needs root");
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < CROWD + 64) SKIP("needs descriptors");
+  prepare();
+  open_muster(0, -1, 6);
+  crowd = crowd_of(CROWD, 65534);
+  for (int i = 0; i < 6; i++) pid[i] = start_node(port, i + 1, secret, 25000);
+  CHECK_SOON(missing() == 0, 25000);
+  r = report_now();
+  CHECK(r.crowded >= CROWD - CLU_OTHERS - 64);
+  CHECK(r.strangers <= CLU_OTHERS);
+  CHECK_INT_EQ(r.failed[CLU_ROLL_SILENT], 0);
+  call_all(6);
+  close_all(6);
+  kill(crowd, SIGKILL);
+  waitpid(crowd, NULL, 0);
+  for (int i = 0; i < 6; i++) reap(pid[i], 0);
+}
+
+TEST(whose_process_is_at_the_other_end) {
+  int fd;
+  clu_fd there;
+  clu_addr at, peer;
+  clu_listen how = {-1, 0, 0};
+  clu_fd l;
+  char host[CLU_ADDR_TEXT];
+  loopback(&at, 0);
+  REQUIRE(clu_os_listen(&at, &how, &l, NULL, NULL) == CLU_OK);
+  clu_os_local_addr(l, &at);
+  port = clu_os_addr_host(&at, host, sizeof host);
+  fd = stranger();
+  CHECK_SOON(clu_os_accept(l, &there, &peer, NULL) == CLU_OK, 5000);
+#if defined(__linux__)
+  CHECK_INT_EQ(clu_os_peer_owner(there), CLU_PEER_OWN);
+#endif
+  CHECK_INT_EQ(clu_os_peer_owner(l), CLU_PEER_UNKNOWN);
+  close(fd);
+  clu_os_close(there);
+  clu_os_close(l);
 }
 
 TEST(a_master_that_was_stopped_for_longer_than_the_nodes_wait) {

@@ -82,14 +82,14 @@ start_script <- function(lines, program = file.path(R.home("bin"), "Rscript")) {
   list(pid = as.integer(readLines(pidfile)), out = out, tmp = tmp)
 }
 
-# Those that a script has started, and itself: they have its TMPDIR from their start on.
+# Those that a script has started, and itself: they have its TMPDIR, or one within it, from their start on.
 processes_of <- function(s) {
   mark <- paste0("TMPDIR=", s$tmp)
   p <- as.integer(list.files("/proc", "^[0-9]+$"))
   p[vapply(p, function(p) {
     env <- tryCatch(suppressWarnings(readBin(file.path("/proc", p, "environ"), "raw", 1e5)), error = function(e) raw())
     env[env == 0] <- charToRaw("\n")
-    alive(p) && mark %in% strsplit(rawToChar(env), "\n", fixed = TRUE)[[1L]]
+    alive(p) && any(startsWith(strsplit(rawToChar(env), "\n", fixed = TRUE)[[1L]], mark))
   }, NA)]
 }
 
