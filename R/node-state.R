@@ -7,7 +7,7 @@ state_now <- function(seeded) {
   variables <- .Call(ffi_work_environment, the_node$variables)
   if (!is.null(variables)) the_node$variables <- variables
   list(options = as.list(.Options), variables = the_node$variables, folder = getwd(), locale = locale_now(),
-       sinks = c(sinks(TRUE), sinks(FALSE)), kind = if (!seeded) random_kind(), namespaces = length(loadedNamespaces()))
+       sinks = c(sinks(TRUE), sinks(FALSE)), seed = if (!seeded) random_seed(), namespaces = length(loadedNamespaces()))
 }
 
 state_put_back <- function(s) {
@@ -20,9 +20,10 @@ state_put_back <- function(s) {
   if (!is.null(now)) variables_put_back(s$variables, now, loaded)
   if (!identical(getwd(), s$folder) && !is.null(s$folder)) try(setwd(s$folder), silent = TRUE)
   if (!identical(Sys.getlocale(), s$locale$all)) locale_put_back(s$locale)
-  if (!is.null(s$kind) && !identical(random_kind(), s$kind)) try(silent = TRUE,
-    set.seed(.Call(ffi_random_seeds, 1L), kind = s$kind %% 100L, normal.kind = (s$kind %/% 100L) %% 100L,
-             sample.kind = s$kind %/% 10000L))
+  if (!is.null(s$seed) && !identical(random_seed()[1L], s$seed[1L])) { # its first number tells the kind
+    assign(".Random.seed", s$seed, envir = globalenv())
+    set.seed(.Call(ffi_random_seeds, 1L))
+  }
   setTimeLimit()
 }
 
@@ -61,5 +62,4 @@ locale_put_back <- function(before) {
   }
 }
 
-# The first number of .Random.seed: see ?RNGkind. NULL: nothing was drawn yet.
-random_kind <- function() get0(".Random.seed", globalenv(), inherits = FALSE)[1L]
+random_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)

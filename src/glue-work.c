@@ -150,6 +150,14 @@ void clu_work_leave(void) {
   UNPROTECT(1);
 }
 
+/* R itself changes this variable, and fails where an element has locked it. */
+static SEXP seed_symbol(void) {
+  static SEXP symbol;
+  if (!symbol) symbol = Rf_install(".Random.seed");
+  if (R_existsVarInFrame(R_GlobalEnv, symbol) && R_BindingIsLocked(symbol, R_GlobalEnv)) R_unLockBinding(symbol, R_GlobalEnv);
+  return symbol;
+}
+
 /* Whether all is there that node_enter() has prepared: the task before may have removed it, or left a sink behind. */
 static int in_order(void) {
   if (sinks() != work.sinks || Rf_length(kept(ENV)) < work.n_env) return 0;
@@ -161,6 +169,7 @@ static void enter(uint64_t job) {
   SEXP id, how;
   if (work.job == job && in_order()) return;
   clu_work_leave();
+  seed_symbol();
   id = PROTECT(Rf_ScalarReal((double)job));
   how = PROTECT(call_r("node_enter", id, R_NilValue)); /* list(env, call, relay, live) */
   keep(ENV, VECTOR_ELT(how, 0));
@@ -211,9 +220,7 @@ static SEXP element(SEXP x, uint32_t i) {
 
 /* What is the variable's value and nobody else's is written to in place. */
 static void set_stream(uint32_t i) {
-  static SEXP symbol;
-  SEXP seed;
-  if (!symbol) symbol = Rf_install(".Random.seed");
+  SEXP seed, symbol = seed_symbol();
   clu_stream_jump(work.stream, i - work.stream_at);
   work.stream_at = i;
 #if R_VERSION >= R_Version(4, 5, 0)
