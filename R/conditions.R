@@ -35,7 +35,7 @@ say <- function(text) cli::cli_inform(c(i = "{text}"))
 how_ended <- function(by_signal, code) {
   if (is.na(by_signal) || is.na(code)) return("how it ended is not known")
   if (by_signal) sprintf("killed by signal %d%s", code, signal_name(code))
-  else sprintf("it ended with exit status %d", code)
+  else sprintf("it ended with exit status %d%s", code, if (code == 74L) ", since what it did closed its connection to the session" else "")
 }
 
 signal_name <- function(code) {

@@ -105,7 +105,7 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
   failed <- list()
   repeat {
     code <- turn(t, job, if (bar$on) 0.1 else 0.25, seen)
-    if (code == 3L) while (!is.null(piece <- .Call(ffi_job_relay, job))) relay_one(piece[[2L]])
+    if (code == 3L) while (!is.null(piece <- .Call(ffi_job_relay, job))) relay_log(piece[2L])
     if (code == 4L || code == 1L) {
       f <- .Call(ffi_job_failures, job, seen)
       if (length(f$element) && on_error == "stop") {

@@ -1,7 +1,8 @@
 # Tasks, as a node sees them: jobs (what the tasks of one map have in common), the workspace that they want, and
 # what is collected while a task runs. glue-work.c calls these functions.
 
-# A description has arrived: list(fun, more, globals, attach, load, packages, relay, live, seeded, bare); or a failure to read it.
+# A description has arrived: list(fun, more, globals, attach, load, packages, relay, live, seeded, bare, warn); or a
+# failure to read it.
 node_job <- function(id, x) {
   if (is.null(the_node$jobs)) the_node$jobs <- new.env(parent = emptyenv())
   job <- new.env(parent = emptyenv())
@@ -15,8 +16,8 @@ node_job_end <- function(id, unused) {
   if (!is.null(the_node$jobs) && exists(id, the_node$jobs, inherits = FALSE)) rm(list = id, envir = the_node$jobs)
 }
 
-# From now on tasks of this job are done: its packages are attached, its globals are in the workspace. What was
-# there under these names comes back with node_leave().
+# From now on tasks of this job are done: its packages are attached, its globals are in the workspace, and warnings are
+# treated as in the session. What was there before comes back with node_leave().
 node_enter <- function(id, unused) {
   job <- the_node$jobs[[format(id, digits = 15)]]
   env <- new.env(hash = FALSE, parent = globalenv()) # few variables, one of them set for each task
@@ -28,8 +29,10 @@ node_enter <- function(id, unused) {
     for (p in job$packages) if (!is_attached(p)) attach_package(p)
     job$before <- mget(c(as.character(names(job$globals)), if (job$seeded) ".Random.seed"), envir = globalenv(), inherits = FALSE,
                        ifnotfound = list(the_node))
-    list2env(job$globals, globalenv())
-    if (job$relay) collect_output()
+    job$state <- state_now(job$seeded)
+    options(warn = job$warn)
+    put_variables(job$globals)
+    if (job$relay) sink(.Call(ffi_work_output))
     task_call(job, env)
   }, error = function(e) {
     assign("problem", e, envir = env)
@@ -58,18 +61,21 @@ task_call <- function(job, env) {
 node_leave <- function(id, unused) {
   job <- the_node$jobs[[format(id, digits = 15)]]
   if (is.null(job)) return()
-  if (isTRUE(job$relay) && sink.number() > 0L) sink()
-  for (name in names(job$before)) {
-    if (!identical(job$before[[name]], the_node)) list2env(job$before[name], globalenv())
-    else if (exists(name, globalenv(), inherits = FALSE)) rm(list = name, envir = globalenv())
-  }
+  there <- !vapply(job$before, identical, NA, the_node)
+  gone <- names(job$before)[!there]
+  rm(list = gone[vapply(gone, exists, NA, envir = globalenv(), inherits = FALSE)], envir = globalenv())
+  put_variables(job$before[there])
   job$before <- NULL
+  if (!is.null(job$state)) state_put_back(job$state)
+  job$state <- NULL
 }
 
-collect_output <- function() {
-  open <- !is.null(the_node$output) && tryCatch(isOpen(the_node$output), error = function(e) FALSE)
-  if (!open) the_node$output <- .Call(ffi_work_output)
-  sink(the_node$output)
+# Into the workspace, where an element may have locked them, or made them active.
+put_variables <- function(values) {
+  tryCatch(list2env(values, globalenv()), error = function(e) {
+    rm(list = intersect(names(values), ls(globalenv(), all.names = TRUE)), envir = globalenv())
+    list2env(values, globalenv())
+  })
 }
 
 # ---- conditions ----
@@ -77,30 +83,31 @@ collect_output <- function() {
 # Calling handlers around all that a node evaluates. They do nothing but in a task.
 
 on_error <- function(e) {
-  if (!is.null(.Call(ffi_node_at_task))) the_node$calls <- task_calls(sys.calls())
+  if (!is.null(.Call(ffi_node_at_task))) the_node$calls <- tryCatch(task_calls(sys.calls()), error = function(e) NULL)
 }
 
 on_message <- function(c) {
-  if (!isTRUE(.Call(ffi_node_at_task))) return()
-  .Call(ffi_work_log, c, FALSE)
-  tryInvokeRestart("muffleMessage")
+  if (.Call(ffi_work_log, c, FALSE)) tryInvokeRestart("muffleMessage")
 }
 
+# Where options(warn =) makes it nothing, or an error, that is seen to here, and in the session only handlers see it.
 on_warning <- function(c) {
-  if (!isTRUE(.Call(ffi_node_at_task))) return()
-  .Call(ffi_work_log, c, FALSE)
-  tryInvokeRestart("muffleWarning")
+  level <- getOption("warn")
+  if (level < 0 || level >= 2) c <- structure(list(c), class = "clutch_quiet")
+  if (.Call(ffi_work_log, c, FALSE) && level < 2) tryInvokeRestart("muffleWarning")
 }
 
 # All others. Conditions of class "immediateCondition", as progressr signals them, are wanted at once.
 on_condition <- function(c) {
-  if (inherits(c, c("error", "warning", "message", "interrupt")) || !isTRUE(.Call(ffi_node_at_task))) return()
+  if (inherits(c, c("error", "warning", "message", "interrupt"))) return()
   .Call(ffi_work_log, c, inherits(c, "immediateCondition"))
 }
 
 # The stack of a task in text, a line a call: from the function of the map to where the error was signalled. The calls
-# themselves may hold large data.
+# themselves may hold large data. Of a deep recursion both ends are shown.
 task_calls <- function(calls) {
+  n <- length(calls)
+  if (n > 200L) calls <- c(calls[1:100], quote(...), calls[(n - 99L):n])
   text <- vapply(calls, function(cl) {
     s <- deparse(cl, width.cutoff = 100L, nlines = 1L)[[1L]]
     if (nchar(s) > 120L) paste0(substr(s, 1L, 117L), "...") else s
@@ -112,10 +119,28 @@ task_calls <- function(calls) {
   text
 }
 
-# What the master is told of a task that failed.
+# What the master is told of a task that failed. What the condition says is asked for here, where its methods are.
 task_failure <- function(e) {
   calls <- the_node$calls
   the_node$calls <- NULL
-  if (utils::object.size(e$call) > 1e5) e$call <- NULL
-  structure(list(cond = e, calls = calls), class = "clutch_task_failure")
+  structure(list(cond = .Call(ffi_work_slim, e), calls = calls, text = message_of(e)), class = "clutch_task_failure")
+}
+
+# The answer to what has failed. A condition that cannot be serialized is told in words.
+answer_failure <- function(failure) {
+  tryCatch(.Call(ffi_node_failed, failure), error = function(e) {
+    if (inherits(failure, "clutch_task_failure")) failure$cond <- simpleError(failure$text)
+    .Call(ffi_node_failed, failure)
+  })
+}
+
+# What a condition says, as one text, whatever its conditionMessage() gives or does; of a very long one the beginning.
+message_of <- function(cond, most = 8000L) {
+  text <- tryCatch(suppressWarnings(as.character(conditionMessage(cond))), error = function(e) NULL)
+  if (!length(text)) return(sprintf("a condition of class '%s' without a message", class(cond)[[1L]]))
+  if (length(text) > 1L) text <- paste(utils::head(text, 100L), collapse = "\n")
+  if (!validEnc(text)) text <- iconv(text, to = "UTF-8", sub = "byte")
+  n <- nchar(text)
+  if (!is.na(n) && n > most) text <- sprintf("%s... (%d characters)", substr(text, 1L, most), n)
+  text
 }

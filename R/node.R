@@ -150,10 +150,11 @@ announce <- function() {
 # Error values are as base R's workers make them. The frame in which functions are called has the
 # workspace as parent: a function given by name is looked up there first.
 node_serve <- function() {
+  the_node$serving <- TRUE
   failed <- function(e) {
     if (!is.null(.Call(ffi_node_at_task))) return(task_failure(e))
     .Call(ffi_work_unreadable, structure(list(cond = e, calls = NULL), class = "clutch_task_failure"))
-    structure(conditionMessage(e), class = c("snow-try-error", "try-error"))
+    structure(message_of(e, 1e6), class = c("snow-try-error", "try-error"))
   }
   interrupted <- function(e) .Call(ffi_node_interrupted, failed(simpleError("the call was interrupted on its node")))
   repeat {
@@ -162,7 +163,7 @@ node_serve <- function() {
         withCallingHandlers(
           .Call(ffi_node_loop, new.env(parent = globalenv())),
           error = on_error, message = on_message, warning = on_warning, condition = on_condition),
-        error = function(e) .Call(ffi_node_failed, failed(e)),
+        error = function(e) answer_failure(failed(e)),
         interrupt = interrupted),
       interrupt = interrupted) # a second signal may come while the first is answered
     if (over) break
@@ -182,6 +183,7 @@ node_end <- function() {
       gc()
     }
   })
+  if (.Call(ffi_node_closed)) quit(save = "no", status = 74L, runLast = FALSE) # see how_ended()
   if (isTRUE(the_node$joined)) quit(save = "no", runLast = FALSE) # an R of its own: removes its temporary folder
   .Call(ffi_node_end)
 }

@@ -33,7 +33,8 @@ tasks_of <- function(cl) {
 job_new <- function(t, fun, elements, more, needs, o) {
   about <- list(fun = fun, more = more, globals = needs$globals, attach = needs$attach, load = needs$load,
                 packages = o$packages, relay = o$relay != "none",
-                live = o$relay == "live", seeded = !is.null(o$seed), bare = is.null(elements))
+                live = o$relay == "live", seeded = !is.null(o$seed), bare = is.null(elements),
+                warn = warn_on_nodes())
   # of deaths that no job can ask for any more nothing is kept
   if (length(t$deaths) && .Call(ffi_tasks_jobs, t$ptr) == 0L) t$deaths <- new.env(parent = emptyenv())
   only <- if (length(t$ranks) < length(t$info$handles)) as.integer(t$ranks)
@@ -184,10 +185,11 @@ task_error <- function(t, f, k, value, label = NULL) {
     return(make(c(if (d$kind == "memory") "clutch_task_memory", "clutch_task_died"), text, pid = d$pid, signal = d$signal, status = d$status))
   }
   cond <- value$cond
-  call <- conditionCall(cond)
-  hint <- missing_hint(cond)
+  call <- tryCatch(conditionCall(cond), error = function(e) NULL)
+  text <- if (is.character(value$text)) value$text else message_of(cond)
+  hint <- missing_hint(simpleError(text))
   make(NULL, sprintf("%s%s%s failed%s: %s%s", what, at, again,
-                     if (is.null(call)) "" else sprintf(" in %s", sQuote(deparse(call, nlines = 1L)[[1L]], FALSE)), conditionMessage(cond), hint),
+                     if (is.null(call)) "" else sprintf(" in %s", sQuote(deparse(call, nlines = 1L)[[1L]], FALSE)), text, hint),
        parent = cond, calls = value$calls, node_call = call)
 }
 
@@ -201,13 +203,62 @@ missing_hint <- function(cond) {
 
 # ---- output and conditions of tasks ----
 
-relay_log <- function(log) for (x in log) relay_one(x)
+# options(warn =) of a job. Within suppressWarnings() no warning is to end anything, whatever the session makes of others.
+warn_on_nodes <- function() {
+  warn <- getOption("warn")
+  if (warn < 2) return(warn)
+  suppressed <- function(i) identical(sys.function(i), suppressWarnings) && identical(sys.frame(i)$classes, "warning")
+  if (any(vapply(seq_len(sys.nframe()), suppressed, NA))) 1 else warn
+}
 
+# What elements have printed and signalled, in order. To establish restarts takes most of the time of a condition, so those
+# that follow each other share theirs, until a handler uses it.
+relay_log <- function(log) {
+  i <- 0L
+  n <- length(log)
+  as <- "warning" # what the restart is for
+  go_on <- function() {
+    while (i < n) {
+      x <- log[[i + 1L]]
+      if (is.object(x) && inherits(x, "message") != (as == "message")) break
+      i <<- i + 1L
+      relay_one(x)
+    }
+  }
+  while (i < n) {
+    as <- if (inherits(log[[i + 1L]], "message")) "message" else "warning"
+    if (as == "message") withRestarts(go_on(), muffleMessage = nothing)
+    else withRestarts(go_on(), muffleWarning = nothing)
+  }
+}
+
+nothing <- function() NULL
+
+# As message() and warning() do it, within restarts.
 relay_one <- function(x) {
-  if (is.character(x)) cat(x)
-  else if (inherits(x, "message")) message(x)
-  else if (inherits(x, "warning")) warning(x)
-  else signalCondition(x)
+  if (!is.object(x)) return(cat(x))
+  if (quiet <- inherits(x, "clutch_quiet")) x <- x[[1L]]
+  signalCondition(x)
+  if (quiet || !inherits(x, c("message", "warning")) || !is_usable(x)) return()
+  if (inherits(x, "message")) cat(conditionMessage(x), file = stderr(), sep = "")
+  else show_warning(x)
+}
+
+# Whether there is something to show.
+is_usable <- function(cond) {
+  if (is.list(cond) && is.character(.subset2(cond, "message")) && length(.subset2(cond, "message")) == 1L) return(TRUE)
+  text <- tryCatch(conditionMessage(cond), error = function(e) NULL)
+  is.character(text) && length(text) == 1L
+}
+
+# One that was no error on the node is none here: options(warn = 2) of the session held there, unless the element has set it
+# itself, or suppressWarnings() is around the map.
+show_warning <- function(cond) {
+  if (getOption("warn") >= 2) {
+    old <- options(warn = 1)
+    on.exit(options(old))
+  }
+  .Call(ffi_show_warning, conditionMessage(cond), conditionCall(cond))
 }
 
 # ---- set-up ----

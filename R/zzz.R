@@ -41,6 +41,7 @@ when_loaded <- function(package, generic, method) {
 }
 
 .onUnload <- function(libpath) {
+  if (isTRUE(the_node$serving)) return() # this code runs the node, whatever its tasks unload
   for (key in names(the$servers)) server_drop(key)
   for (k in getAllConnections()[-(1:3)])
     if (inherits(con <- getConnection(k), c("clutch_socket", "clutch_listener"))) close.connection(con)

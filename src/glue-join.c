@@ -99,6 +99,7 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
   rc = clu_join_cluster(&j, &c, &m, &e);
   clu_os_wipe(secret, sizeof secret);
   if (rc != CLU_OK) return Rf_mkString(e.text[0] ? e.text : clu_code_text(rc));
+  clu_node_move_fd(&c.fd);
   if (!parent) { /* nobody near can end it: whatever it is doing when the master has gone, or has given it up, is not wanted */
     clu_os_on_term(-1, R_TempDir);
     clu_os_follow_peer(c.fd, CLU_LAST_GRACE);

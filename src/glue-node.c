@@ -77,7 +77,14 @@ static SEXP say_hello(void) {
   return R_NilValue;
 }
 
+/* User's code that closes all descriptors it can think of begins with the low ones. */
+void clu_node_move_fd(clu_fd *fd) {
+  clu_os_move_high(fd, 200);
+  if (*fd < 60) clu_os_move_high(fd, 60); /* the limit may be low */
+}
+
 static SEXP begin(void) {
+  clu_node_move_fd(&node.birth.fd);
   if (clu_chan_init(&node.chan, node.birth.fd, INT64_MAX, 0) != CLU_OK) Rf_error("not enough memory");
   return say_hello();
 }
@@ -149,6 +156,7 @@ void clu_node_answer(uint8_t kind, clu_blob *body) {
   node.seq = 0;
   node.task = 0;
   if (rc != CLU_OK) node.over = 1;
+  if (rc == CLU_SYS) node.closed = 1;
 }
 
 static void check(void *unused) {
@@ -286,6 +294,7 @@ SEXP ffi_node_loop(SEXP env) {
         clu_spin_ended(&spins, clu_os_spin_readable(node.birth.fd, SPIN));
       if (node.idle_ns && clu_os_wait_readable(node.birth.fd, node.idle_ns) == CLU_TIMEOUT) break;
       rc = clu_chan_fill(&node.chan);
+      if (rc == CLU_SYS) node.closed = 1;
       if (rc != CLU_OK && rc != CLU_AGAIN) break;
       continue;
     }
@@ -364,6 +373,9 @@ SEXP ffi_node_interrupted(SEXP value) {
     answer_object(CLU_K_FAILED, value);
   return Rf_ScalarLogical(FALSE);
 }
+
+/* Whether user's code has closed the descriptor of the channel. */
+SEXP ffi_node_closed(void) { return Rf_ScalarLogical(node.closed); }
 
 /* Ends this process without R's exit: finalizers and exit handlers in it are the fork server's. */
 SEXP ffi_node_end(void) {

@@ -16,11 +16,14 @@ typedef struct clu_this_node {
   volatile int sending;       /* its answer is being written */
   volatile int interrupted;   /* R was told of a signal */
   int task;                   /* it is a task: CLU_TASK_* */
+  int live;                   /* what it prints and signals is wanted at once */
+  int spoke;                  /* it has sent something by the socket: its result comes behind that */
   uint64_t seen;              /* the last cancel that was looked at */
   int broken;                 /* why a message could not be read to its end */
   double t1[5];
   int over;                   /* the channel is of no more use */
-  int asked;                  /* the master has said DONE */
+  int closed;                 /* its descriptor is not what it was */
+  int asked;                  /* to end: the master has said DONE, or this process is of no more use */
   volatile int forked;        /* this is a child of the node (mclapply() in a call), not the node */
   int64_t idle_ns;            /* so much silence ends it; 0: no matter how much */
 } clu_this_node;
@@ -45,8 +48,14 @@ void clu_work_failed(SEXP failure);
 /* Tells the master of results in the ring of which it was not told. */
 void clu_work_tell(void);
 
+/* glue-relay.c: what the task at hand has printed and signalled since this was asked last, in order: a list, or NULL. */
+SEXP clu_relay_take(void);
+
 /* Called in the child right after the fork, before it goes back to R: remembers who it is. */
 void clu_node_born(const clu_birth *b);
+
+/* Moves the channel's descriptor out of the way of user's code. */
+void clu_node_move_fd(clu_fd *fd);
 
 /* A node that has connected over TCP: takes over the channel. `idle_ns` of silence end it; < 0: none do. */
 void clu_node_joined(const clu_birth *b, clu_chan *c, int64_t idle_ns);

@@ -82,3 +82,13 @@ SEXP ffi_random_seeds(SEXP n) {
   UNPROTECT(1);
   return out;
 }
+
+/* What warning() does with a condition that no handler has muffled; only base R's own function leads to that. */
+SEXP ffi_show_warning(SEXP text, SEXP call) {
+  SEXP cmd = PROTECT(Rf_lang2(Rf_install("quote"), call));
+  cmd = PROTECT(Rf_lang3(Rf_install(".dfltWarn"), text, cmd));
+  cmd = PROTECT(Rf_lang2(Rf_install(".Internal"), cmd));
+  Rf_eval(cmd, R_BaseEnv);
+  UNPROTECT(3);
+  return R_NilValue;
+}

@@ -6,30 +6,24 @@
 #include "glue-node.h"
 #include "glue-tasks.h"
 
-#include <R_ext/Connections.h>
 #include <Rversion.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/os.h"
 #include "core/streams.h"
-
-#if R_CONNECTIONS_VERSION != 1
-#error "another version of R's connections"
-#endif
 
 #define TELL 2400000 /* ns */
 #define SLOW 100000  /* ns: what takes less does not fill much memory */
 #define MOST_SMALL (CLU_RING_MOST - CLU_SMALL_HEAD)
 
 /* What R's collector has to see, in a preserved list. */
-enum { ENV, CALL, ELEMENTS, LOG, N_KEPT };
+enum { ENV, CALL, ELEMENTS, NAMESPACE, SINKS, N_KEPT };
 
 static struct {
   SEXP kept;
   uint64_t job;        /* whose workspace is in force; 0: none */
-  int relay, live;     /* what it wants of output and conditions */
+  int relay;           /* it wants output and conditions */
+  int sinks, n_globals, n_env; /* as node_enter() has left them, see in_order() */
   uint64_t reading;    /* a job whose description is being read */
   uint64_t of, seq;    /* the tasks at hand: of which job, number of the first */
   uint32_t n, pos, attempt, flags;
@@ -37,7 +31,6 @@ static struct {
   uint32_t stream[6];  /* of the task `stream_at` */
   uint32_t stream_at;
   int claimed;         /* the one that node.seq is */
-  int spoke;           /* it has sent something by the socket: its result comes behind that */
   uint64_t began;      /* the one at hand; 0: it begins now */
   uint64_t mean;       /* of what a task takes, in ns, lately */
   int64_t may_have;    /* bytes of memory of this process; 0: no limit */
@@ -47,8 +40,6 @@ static struct {
   uint32_t unlooked;   /* tasks that have ended since */
   uint64_t untold;     /* since when there are results in the ring of which the master was not told; 0: none */
   uint64_t unread;     /* bytes of them */
-  char *out;           /* output of the task, not in the log yet */
-  size_t out_n, out_cap;
 } work;
 
 static SEXP keep(int which, SEXP x) {
@@ -61,123 +52,33 @@ static SEXP keep(int which, SEXP x) {
 
 static SEXP kept(int which) { return VECTOR_ELT(work.kept, which); }
 
+/* The namespace is that of the first call: a task may unload the package, and what is found by its name then is a copy
+ * that knows nothing of this node. */
 static SEXP call_r(const char *fun, SEXP a, SEXP b) {
-  SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
   SEXP call = PROTECT(Rf_lang3(Rf_install(fun), a, b)), out;
-  out = Rf_eval(call, ns);
-  UNPROTECT(3);
+  if (kept(NAMESPACE) == R_NilValue) keep(NAMESPACE, R_FindNamespace(PROTECT(Rf_mkString("clutch")))), UNPROTECT(1);
+  out = Rf_eval(call, kept(NAMESPACE));
+  UNPROTECT(1);
   return out;
 }
 
-/* ---- output and conditions ---- */
-
-static void send_relay(unsigned char what, const void *p, size_t n) {
-  clu_blob *b = clu_blob_new(n + 1);
-  if (!b) return;
-  work.spoke = 1;
-  clu_blob_append(b, &what, 1);
-  clu_blob_append(b, p, n);
-  if (clu_chan_send(&clu_me.chan, CLU_K_RELAY, clu_me.seq, b, CLU_NO_FD) == CLU_OK)
-    while (clu_chan_flush(&clu_me.chan) == CLU_AGAIN) continue;
-  clu_blob_unref(b);
-}
-
-static void log_entry(SEXP x) {
-  SEXP at = kept(LOG), cell = PROTECT(Rf_cons(x, R_NilValue));
-  if (at == R_NilValue) {
-    keep(LOG, cell);
-  } else {
-    while (CDR(at) != R_NilValue) at = CDR(at);
-    SETCDR(at, cell);
+/* How many sinks output goes through; with FALSE the connection that messages go to. sink.number() takes 4 us, most of
+ * them to match its argument, and this is asked before each task. */
+SEXP ffi_work_sinks(SEXP output) {
+  SEXP call = kept(SINKS);
+  if (call == R_NilValue) {
+    call = PROTECT(Rf_lang2(Rf_install("sink.number"), R_NilValue));
+    call = keep(SINKS, Rf_lang2(Rf_install(".Internal"), call));
+    UNPROTECT(1);
   }
-  UNPROTECT(1);
+  SETCADR(CADR(call), output);
+  return Rf_eval(call, R_BaseEnv);
 }
 
-static void flush_output(void) {
-  size_t n = work.out_n;
-  work.out_n = 0;
-  if (n == 0) return;
-  if (work.live)
-    send_relay(0, work.out, n);
-  else
-    log_entry(PROTECT(Rf_ScalarString(Rf_mkCharLenCE(work.out, (int)n, CE_NATIVE)))), UNPROTECT(1);
-}
-
-/* A condition of the task at hand. `now`: it is wanted at once. */
-SEXP ffi_work_log(SEXP cond, SEXP now) {
-  if (!clu_me.task) return R_NilValue;
-  flush_output();
-  if (work.live || Rf_asLogical(now) == TRUE) {
-    clu_blob *b = clu_serialize(NULL, cond);
-    send_relay(1, b->data, b->size);
-    clu_blob_unref(b);
-  } else {
-    log_entry(cond);
-  }
-  return R_NilValue;
-}
-
-/* No R API in these: R calls them while it prints. */
-static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con) {
-  size_t bytes = size * n;
-  (void)con;
-  if (work.out_n + bytes > work.out_cap) {
-    size_t cap = 2 * (work.out_n + bytes);
-    char *more = realloc(work.out, cap);
-    if (!more) return 0;
-    work.out = more;
-    work.out_cap = cap;
-  }
-  memcpy(work.out + work.out_n, p, bytes);
-  work.out_n += bytes;
-  if (work.live && clu_me.task && bytes && memchr(p, '\n', bytes)) {
-    send_relay(0, work.out, work.out_n);
-    work.out_n = 0;
-  }
-  return n;
-}
-
-static int relay_vfprintf(Rconnection con, const char *format, va_list ap) {
-  char few[512], *text = few;
-  va_list again;
-  int n;
-  va_copy(again, ap);
-  n = vsnprintf(few, sizeof few, format, ap);
-  if (n >= (int)sizeof few && (text = malloc((size_t)n + 1))) vsnprintf(text, (size_t)n + 1, format, again);
-  va_end(again);
-  if (n > 0 && text) relay_write(text, 1, (size_t)n, con);
-  if (text != few) free(text);
-  return n;
-}
-
-static Rboolean relay_open(Rconnection con) {
-  con->isopen = TRUE;
-  return TRUE;
-}
-
-/* A connection that what tasks print is collected by. */
-SEXP ffi_work_output(void) {
-  Rconnection con;
-  SEXP x = PROTECT(R_new_custom_connection("output of tasks", "w", "clutch_relay", &con));
-  con->open = relay_open;
-  con->write = relay_write;
-  con->vfprintf = relay_vfprintf;
-  con->isopen = con->canwrite = TRUE;
-  con->canread = FALSE;
-  con->text = TRUE;
-  UNPROTECT(1);
-  return x;
-}
-
-static SEXP take_log(void) {
-  SEXP log;
-  flush_output();
-  log = kept(LOG);
-  if (log == R_NilValue) return log;
-  log = PROTECT(Rf_PairToVectorList(log));
-  keep(LOG, R_NilValue);
-  UNPROTECT(1);
-  return log;
+static int sinks(void) {
+  static SEXP yes;
+  if (!yes) R_PreserveObject(yes = Rf_ScalarLogical(TRUE));
+  return Rf_asInteger(ffi_work_sinks(yes));
 }
 
 /* ---- messages ---- */
@@ -249,19 +150,59 @@ void clu_work_leave(void) {
   UNPROTECT(1);
 }
 
+/* R itself changes this variable, and fails where an element has locked it. */
+static SEXP seed_symbol(void) {
+  static SEXP symbol;
+  if (!symbol) symbol = Rf_install(".Random.seed");
+  if (R_existsVarInFrame(R_GlobalEnv, symbol) && R_BindingIsLocked(symbol, R_GlobalEnv)) R_unLockBinding(symbol, R_GlobalEnv);
+  return symbol;
+}
+
+/* Whether all is there that node_enter() has prepared: the task before may have removed it, or left a sink behind. */
+static int in_order(void) {
+  if (sinks() != work.sinks || Rf_length(kept(ENV)) < work.n_env) return 0;
+  return work.n_globals > 1000 || Rf_length(R_GlobalEnv) >= work.n_globals; /* which counts them */
+}
+
 /* From here on the workspace is as the job wants it. */
 static void enter(uint64_t job) {
   SEXP id, how;
-  if (work.job == job) return;
+  if (work.job == job && in_order()) return;
   clu_work_leave();
+  seed_symbol();
   id = PROTECT(Rf_ScalarReal((double)job));
   how = PROTECT(call_r("node_enter", id, R_NilValue)); /* list(env, call, relay, live) */
   keep(ENV, VECTOR_ELT(how, 0));
   keep(CALL, VECTOR_ELT(how, 1));
   work.relay = Rf_asLogical(VECTOR_ELT(how, 2)) == TRUE;
-  work.live = Rf_asLogical(VECTOR_ELT(how, 3)) == TRUE;
+  clu_me.live = Rf_asLogical(VECTOR_ELT(how, 3)) == TRUE;
   work.job = job;
+  work.sinks = sinks();
+  work.n_globals = Rf_length(R_GlobalEnv);
+  work.n_env = Rf_length(kept(ENV));
   UNPROTECT(2);
+}
+
+static int same_environment(SEXP old, char **env) {
+  R_xlen_t i = 0;
+  for (; env[i]; i++)
+    if (i >= Rf_xlength(old) || strcmp(env[i], CHAR(STRING_ELT(old, i))) != 0) return 0;
+  return i == Rf_xlength(old);
+}
+
+/* The environment variables, each as "name=value"; NULL: they are as in `old`. Sys.getenv() takes 50 us. */
+SEXP ffi_work_environment(SEXP old) {
+  static char *none[1];
+  char **env = clu_os_environ();
+  R_xlen_t n = 0;
+  SEXP now;
+  if (!env) env = none; /* clearenv() */
+  if (old != R_NilValue && same_environment(old, env)) return R_NilValue;
+  while (env[n]) n++;
+  now = PROTECT(Rf_allocVector(STRSXP, n));
+  for (R_xlen_t i = 0; i < n; i++) SET_STRING_ELT(now, i, Rf_mkCharCE(env[i], CE_NATIVE));
+  UNPROTECT(1);
+  return now;
 }
 
 /* ---- tasks ---- */
@@ -279,9 +220,7 @@ static SEXP element(SEXP x, uint32_t i) {
 
 /* What is the variable's value and nobody else's is written to in place. */
 static void set_stream(uint32_t i) {
-  static SEXP symbol;
-  SEXP seed;
-  if (!symbol) symbol = Rf_install(".Random.seed");
+  SEXP seed, symbol = seed_symbol();
   clu_stream_jump(work.stream, i - work.stream_at);
   work.stream_at = i;
 #if R_VERSION >= R_Version(4, 5, 0)
@@ -334,7 +273,7 @@ static uint64_t end_of_task(void) {
 static unsigned char *room(uint64_t now, uint64_t took) {
   clu_ring *r = clu_me.birth.ring;
   unsigned char *p;
-  if (!r || (work.flags & CLU_TASKS_NO_RING) || work.spoke || took > UINT32_MAX || *clu_me.birth.cancel == clu_me.seq) return NULL;
+  if (!r || (work.flags & CLU_TASKS_NO_RING) || clu_me.spoke || took > UINT32_MAX || *clu_me.birth.cancel == clu_me.seq) return NULL;
   if ((p = clu_ring_room(r, CLU_RING_MOST))) return p;
   clu_work_tell();
   while (!(p = clu_ring_room(r, CLU_RING_MOST)) && clu_os_now() - now < TELL / 8) clu_os_yield();
@@ -379,7 +318,7 @@ static void send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) 
 
 static void send_result(uint32_t flags, SEXP value) {
   uint64_t now = end_of_task(), took = now - work.began;
-  SEXP log = work.relay ? PROTECT(take_log()) : PROTECT(R_NilValue);
+  SEXP log = work.relay ? PROTECT(clu_relay_take()) : PROTECT(R_NilValue);
   unsigned char *p;
   size_t n;
   if (log != R_NilValue) {
@@ -422,7 +361,7 @@ static void one(void) {
   if (!clu_claim_start(clu_me.birth.claim, work.seq + i)) return; /* taken back */
   clu_me.seq = work.seq + i;
   work.claimed = 1;
-  work.spoke = 0;
+  clu_me.spoke = 0;
   clu_me.task = CLU_TASK_QUIET;
   if (!work.began) look_at_clock();
   if (!work.have) Rf_error("the elements of these tasks could not be read");
@@ -448,11 +387,21 @@ static void one(void) {
   UNPROTECT(1);
 }
 
+/* Nothing unlocks the workspace again: another process goes on with the next task. */
+static void end_if_locked(void) {
+  if (clu_me.seq || !R_EnvironmentIsLocked(R_GlobalEnv)) return;
+  clu_work_tell();
+  clu_me.over = clu_me.asked = 1;
+}
+
 int clu_work_go_on(void) {
   if (work.pos >= work.n) return 0;
   work.began = 0;
   work.slow = 1; /* nobody knows what calls did before */
-  while (work.pos < work.n && !clu_me.over) one();
+  while (work.pos < work.n && !clu_me.over) {
+    one();
+    end_if_locked();
+  }
   work.n = work.pos = 0;
   keep(ELEMENTS, R_NilValue);
   return 1;
@@ -467,6 +416,7 @@ void clu_work_failed(SEXP failure) {
   }
   work.claimed = 1;
   send_result(CLU_RESULT_ERROR, failure);
+  end_if_locked();
 }
 
 /* What was being read when `failure` happened, outside of any task: the job, all of whose tasks will fail. */

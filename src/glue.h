@@ -119,14 +119,20 @@ SEXP ffi_node_begin_joined(SEXP problem);
 SEXP ffi_node_loop(SEXP env);
 SEXP ffi_node_failed(SEXP value);
 SEXP ffi_node_interrupted(SEXP value);
+SEXP ffi_node_closed(void);
 SEXP ffi_node_end(void);
 
 /* glue-work.c */
 SEXP ffi_node_at_task(void);
-SEXP ffi_work_log(SEXP cond, SEXP now);
-SEXP ffi_work_output(void);
 SEXP ffi_work_unreadable(SEXP failure);
+SEXP ffi_work_environment(SEXP old);
+SEXP ffi_work_sinks(SEXP output);
 SEXP ffi_task_attempt(void);
+
+/* glue-relay.c */
+SEXP ffi_work_log(SEXP cond, SEXP now);
+SEXP ffi_work_slim(SEXP cond);
+SEXP ffi_work_output(void);
 
 /* glue-tasks.c */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
@@ -160,6 +166,7 @@ SEXP ffi_thread_count(void);
 SEXP ffi_remove_tree(SEXP path);
 SEXP ffi_clock(void);
 SEXP ffi_signal_name(SEXP sig);
+SEXP ffi_show_warning(SEXP text, SEXP call);
 SEXP ffi_weak_new(SEXP env);
 SEXP ffi_weak_get(SEXP ref);
 SEXP ffi_random_seeds(SEXP n);

@@ -1,0 +1,163 @@
+# What elements do to the R they run in: what the next map finds put back, and what ends the node.
+
+# A value for each kind of state, as the next comer sees it; all found in the node's own functions, nothing travels.
+state_here <- function(i) {
+  list(options = options()[names(options())], folder = getwd(), locale = Sys.getlocale(), env = Sys.getenv(),
+       kind = RNGkind(), sinks = c(sink.number(), sink.number("message")))
+}
+environment(state_here) <- globalenv()
+
+test_that("the next map finds options, variables, folder, locale, sinks and generator as they were", {
+  for (s in c("fork_server", "sequential")) {
+    cl <- make_cluster(1, s)
+    on.exit(stop_cluster(cl))
+    parallel::clusterEvalQ(cl, { options(clutch.of_a_call = 1); Sys.setenv(CLUTCH_OF_A_CALL = "1"); NULL })
+    for (seed in list(TRUE, FALSE)) for (relay in c("ordered", "none")) {
+      before <- cluster_map(cl, 1, state_here, .seed = seed, .relay = relay)[[1]]
+      expect_identical(before$options$clutch.of_a_call, 1)
+      expect_identical(before$env[["CLUTCH_OF_A_CALL"]], "1")
+      cluster_map(cl, 1, function(i) {
+        options(digits = 3, warn = 1, OutDec = ",", clutch.new = 1, scipen = 5, stringsAsFactors = NULL, clutch.of_a_call = NULL)
+        RNGkind("Wichmann-Hill", "Box-Muller", "Rejection")
+        setwd(tempdir())
+        Sys.setenv(CLUTCH_NEW = "new", HOME = "/nowhere", EMPTY = "a=b=c")
+        Sys.unsetenv("CLUTCH_OF_A_CALL")
+        suppressWarnings({
+          Sys.setlocale("LC_COLLATE", if (Sys.getlocale("LC_COLLATE") == "C") "C.UTF-8" else "C")
+          Sys.setlocale("LC_TIME", if (Sys.getlocale("LC_TIME") == "C") "C.UTF-8" else "C")
+        })
+        sink(tempfile())
+        sink(file(tempfile(), "w"), type = "message")
+        setTimeLimit(elapsed = 1000)
+      }, .seed = seed, .relay = relay)
+      expect_identical(cluster_map(cl, 1, state_here, .seed = seed, .relay = relay)[[1]], before, info = paste(s, seed, relay))
+      # and after a map, a call
+      expect_identical(parallel::clusterCall(cl, function() getOption("digits"))[[1]], 7L)
+    }
+    # elements of one map see what those before have set, as with lapply()
+    expect_identical(cluster_map(cl, 1:2, function(i) {
+      if (i == 1) options(digits = 3)
+      getOption("digits")
+    }, .chunk = 2), list(3L, 3L))
+    # what calls do, stays
+    parallel::clusterEvalQ(cl, { options(digits = 4); NULL })
+    cluster_setup(cl, options(scipen = 3))
+    for (k in 1:2) expect_identical(cluster_map(cl, 1, function(i) c(getOption("digits"), getOption("scipen"))), list(c(4, 3)))
+    stop_cluster(cl)
+    on.exit()
+  }
+})
+
+test_that("options that a package sets when an element loads it stay", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  lib <- tempfile()
+  src <- file.path(lib, "src", "setsoptions")
+  dir.create(file.path(src, "R"), recursive = TRUE)
+  on.exit(unlink(lib, recursive = TRUE), add = TRUE)
+  writeLines(c("Package: setsoptions", "Version: 1.0", "Title: T", "Description: D.", "License: MIT", "Author: A", "Maintainer: A <a@b.c>"),
+             file.path(src, "DESCRIPTION"))
+  writeLines("export(opt)", file.path(src, "NAMESPACE"))
+  writeLines(c(".onLoad <- function(libname, pkgname) { options(setsoptions.a = 'set'); Sys.setenv(SETSOPTIONS = 'set') }",
+               "opt <- function() c(getOption('setsoptions.a'), Sys.getenv('SETSOPTIONS'))"), file.path(src, "R", "a.R"))
+  utils::install.packages(src, lib = lib, repos = NULL, type = "source", quiet = TRUE)
+  for (k in 1:3) expect_identical(cluster_map(cl, 1, function(i, lib) loadNamespace("setsoptions", lib.loc = lib)$opt(), lib = lib), list(c("set", "set")))
+})
+
+test_that("what one element does to its node is not seen by the next", {
+  deeds <- list(
+    unload = function() unloadNamespace("clutch"),
+    unload_and_load = function() {
+      unloadNamespace("clutch")
+      clutch::task_attempt()
+    },
+    close_connections = function() {
+      closeAllConnections()
+      file(tempfile(), "w") # its number is that of the connection that collected output
+    },
+    sink = function() sink(),
+    sinks = function() while (sink.number()) sink(),
+    sink_to_file = function() for (k in 1:3) sink(tempfile()),
+    sink_messages = function() sink(file(tempfile(), "w"), type = "message"),
+    lock = function() lockEnvironment(globalenv()),
+    lock_all = function() lockEnvironment(globalenv(), TRUE),
+    lock_binding = function() for (n in ls(globalenv(), all.names = TRUE)) lockBinding(n, globalenv()),
+    rm_local = function() rm(list = ls(parent.frame(), all.names = TRUE), envir = parent.frame()),
+    rm_global = function() rm(list = ls(globalenv(), all.names = TRUE), envir = globalenv()),
+    rm_frame = function() rm(list = ls(sys.frame(-2), all.names = TRUE), envir = parent.frame(2)),
+    active = function() makeActiveBinding("of_the_map", function() stop("active"), globalenv()),
+    time_limit = function() setTimeLimit(elapsed = 0.01),
+    handlers = function() try(globalCallingHandlers(NULL), silent = TRUE),
+    clear_options = function() options(warn = NULL, digits = 3))
+  for (s in c("fork_server", "sequential")) {
+    cl <- make_cluster(1, s)
+    on.exit(stop_cluster(cl))
+    for (n in names(deeds)) {
+      of_the_map <- 10
+      check <- function(x, from) {
+        expect_identical(x$values[-2], as.list(c(11, 13:16)[seq_along(x$values[-2])]), info = paste(s, n, from))
+        expect_identical(x$out, paste("out", c(1, 3:6)), info = paste(s, n, from))
+      }
+      f <- function(i, deed) {
+        if (i != 2) {
+          cat("out", i, "\n")
+          return(of_the_map + i)
+        }
+        deed()
+        12
+      }
+      environment(deeds[[n]]) <- environment(f) <- globalenv()
+      out <- trimws(capture.output(suppressWarnings(x <- cluster_map(cl, 1:6, f, deed = deeds[[n]], .globals = list(of_the_map = 10),
+                                                                     .on_error = "continue", .timeout = 60))))
+      check(list(values = x, out = setdiff(out, "out 2")), "same map")
+      expect_true(identical(x[[2]], 12) || inherits(x[[2]], "clutch_task_error"), info = n)
+      out <- trimws(capture.output(x <- cluster_map(cl, 1:6, f, deed = function() NULL, .globals = list(of_the_map = 10), .on_error = "continue")))
+      check(list(values = x, out = out), "next map")
+      expect_true(works(cl), info = n)
+    }
+    stop_cluster(cl)
+    on.exit()
+  }
+})
+
+test_that("quit() and closed descriptors end the node with a cause, and no other element", {
+  skip_on_os("windows")
+  dir <- tempfile()
+  dir.create(dir)
+  on.exit(unlink(dir, recursive = TRUE))
+  file.copy(test_path("fixtures", "closer.c"), dir)
+  old <- setwd(dir)
+  built <- system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "closer.c"), stdout = FALSE, stderr = FALSE)
+  setwd(old)
+  skip_if(built != 0, "no compiler")
+  so <- file.path(dir, paste0("closer", .Platform$dynlib.ext))
+  starts <- list(fork_server = function() make_cluster(1), sequential = function() make_cluster(1, "sequential"),
+                 tcp = function() make_cluster("localhost"))
+  for (n in names(starts)) {
+    cl <- starts[[n]]()
+    tryCatch({
+      f <- function(i, so, to) {
+        if (i == 2) {
+          dyn.load(so)
+          .C("close_fds", 3L, to)
+          if (to > 20L) i <- numeric(1e5) # too large for the memory that node and session share
+        }
+        i
+      }
+      x <- suppressWarnings(cluster_map(cl, 1:4, f, so = so, to = 20L, .on_error = "continue", .globals = FALSE))
+      expect_identical(x, as.list(1:4), info = n)
+    }, finally = stop_cluster(cl))
+    cl <- starts[[n]]()
+    tryCatch({
+      suppressWarnings(x <- cluster_map(cl, 1:4, f, so = so, to = 1000L, .on_error = "continue", .globals = FALSE))
+      expect_identical(x[-2], list(1L, 3L, 4L), info = n)
+      expect_s3_class(x[[2]], "clutch_task_died")
+      expect_match(conditionMessage(x[[2]]), "closed its connection to the session")
+      suppressWarnings(x <- cluster_map(cl, 1:4, function(i) if (i == 2) q("no", 3) else i, .on_error = "continue"))
+      expect_identical(x[-2], list(1L, 3L, 4L), info = n)
+      expect_s3_class(x[[2]], "clutch_task_died")
+      expect_match(conditionMessage(x[[2]]), "exit status 3")
+      expect_identical(cluster_map(cl, 1:4, identity), as.list(1:4))
+    }, finally = stop_cluster(cl))
+  }
+})
