@@ -34,7 +34,8 @@ startup_files <- function() {
 effective_env <- function(env) {
   now <- Sys.getenv()
   now <- structure(as.character(now), names = names(now))
-  now <- now[names(now) != "R_TESTS"] # R CMD check's own, a path that holds in one folder only
+  # R CMD check's own, a path that holds in one folder only; the mark of a node, in which this may run
+  now <- now[!names(now) %in% c("R_TESTS", "CLUTCH_MARK")]
   now[names(env)] <- env
   now
 }
@@ -86,7 +87,8 @@ server_start <- function(spec, env) {
   argv <- c(command, system.file("node", "fork-server.R", package = "clutch", lib.loc = lib), lib,
             format(min(idle, 1e9)), if (exec) paste(spec$packages, collapse = ",") else "",
             command)
-  handle <- .Call(ffi_server_start, spec$rscript, argv, paste0(names(env), "=", env), log)
+  # room for the mark that each node has and what it starts inherits: see orphans.h
+  handle <- .Call(ffi_server_start, spec$rscript, argv, c(paste0(names(env), "=", env), paste0("CLUTCH_MARK=", strrep("0", 32L))), log)
   server <- list(handle = handle, log = log, env = env, report = NULL, tmp = NULL)
   .Call(ffi_server_send, handle, "setup", list(packages = if (exec) character() else spec$packages))
   ok <- TRUE

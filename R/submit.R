@@ -54,8 +54,12 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   task$label <- .label
   task$job <- job_new(t, fun, NULL, list(), globals, o)
   task$relayed <- FALSE
+  submitted <- FALSE
+  on.exit(if (!submitted) .Call(ffi_job_end, task$job, 0))
+  job_start(t, task$job)
   turn(t, task$job, 0)
   advance_when_idle(t)
+  submitted <- TRUE
   structure(task, class = "clutch_task")
 }
 
