@@ -110,6 +110,7 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
     if (code == 1L) break
   }
   progress_end(bar)
+  settle_replacements(t)
   if (.Call(ffi_job_ready, job) < n) throw("memory", "not enough memory for the results") # or NULL would stand for one
   values <- .Call(ffi_job_values, job)[[1L]]
   for (f in failed) for (k in seq_along(f$element)) values[[f$element[[k]]]] <- task_error(t, f, k, values[[f$element[[k]]]])

@@ -1,11 +1,12 @@
 # Nodes that have died, and those that come in their place.
 #
-# A node of a fork server is there in a moment. One over TCP may be on a host that cannot be reached: it is started and then
+# A node on this machine is there in a moment. One on another host, which perhaps cannot be reached, is started and then
 # looked for now and then (see_to_replacements()), while the others work. What fails is tried again, after longer and longer
 # pauses, as long as others are there.
 
 START_LIMIT <- 60 # seconds that a node may take to come
 PAUSES <- c(1, 60) # seconds before it is tried again: the first and the longest
+USUAL <- 5         # seconds that one on a host within reach takes at most
 
 node_host <- function(info, i) if (is.null(info$tcp)) "localhost" else info$tcp$nodes[[i]]$host
 
@@ -21,7 +22,19 @@ replace_dead <- function(t, index) {
     return(invisible(FALSE))
   }
   begin_replacement(t, index, PAUSES[[1L]])
-  invisible(!is.null(t$replacements[[key]]$muster))
+  r <- t$replacements[[key]]
+  if (t$info$tcp$nodes[[index]]$local) settle(t, r, START_LIMIT)
+  invisible(is.null(t$replacements[[key]]) || !is.null(t$replacements[[key]]$muster))
+}
+
+# When the work is done: calls that follow find the nodes of hosts within reach.
+settle_replacements <- function(t) for (r in t$replacements) settle(t, r, USUAL)
+
+# Waits for it until it is so many seconds old.
+settle <- function(t, r, seconds) {
+  if (is.null(r$muster)) return(invisible())
+  .Call(ffi_muster_wait, r$muster$handle, 1L, max(r$began + seconds - clock(), 0))
+  see_to_replacements(t)
 }
 
 # It gets what cluster_setup() and cluster_export() have said.
@@ -54,7 +67,7 @@ begin_replacement <- function(t, index, pause) {
     m <- .Call(ffi_muster_open, tcp$listen, tcp$ports, as.integer(tcp$backlog), tcp$secret)
     if (is.character(m)) throw("start", paste("there is no port at which a new node could connect:", m))
     r$muster <- m
-    r$until <- clock() + START_LIMIT
+    r$began <- clock()
     r$handle <- .Call(ffi_muster_node, m$handle, as.integer(index), join_settings(t$info, node))
     r$log <- log_of(tcp, node)
     start_tcp_node(tcp, node, as.integer(index), r$handle, m, r$log)
@@ -88,7 +101,7 @@ see_to_replacements <- function(t) {
       unlink(r$log)
       t$info$port <- r$muster$port
       put_in_place(t, r$index, r$handle)
-    } else if (clock() >= r$until || has_failed(r$handle)) {
+    } else if (clock() >= r$began + START_LIMIT || has_failed(r$handle)) {
       tcp <- replace(t$info$tcp, "setup_timeout", START_LIMIT)
       e <- start_failure(list(tcp = tcp), r$index, 1L, list(r$handle), r$log, r$muster)
       end_replacement(r)

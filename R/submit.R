@@ -146,6 +146,7 @@ finish <- function(x, timeout) {
     if (left < 0) throw("timeout", sprintf("%s has not ended within %g seconds", x$label, timeout))
     turn(x$engine, x$job, min(left, 3600), 0)
   }
+  settle_replacements(x$engine)
 }
 
 deliver <- function(x) {
