@@ -158,9 +158,8 @@ as_cluster <- function(info, handles, began) {
   force(handles)
   info$took <- clock() - began
   info$handles <- handles
-  host <- function(i) if (is.null(info$tcp)) "localhost" else info$tcp$nodes[[i]]$host
   cl <- lapply(seq_along(handles), function(i)
-    structure(list(handle = handles[[i]], host = host(i), rank = i, info = info), class = "clutch_node"))
+    structure(list(handle = handles[[i]], host = node_host(info, i), rank = i, info = info), class = "clutch_node"))
   structure(cl, class = c("clutch_cluster", "cluster"))
 }
 
@@ -350,8 +349,8 @@ process_room <- function() {
 #' @return A data frame with one row a node: `node` (its rank), `host`, `pid`, `state` (`"idle"`, `"busy"`,
 #'   `"cancelling"`: it is told to give up a call that was interrupted, `"stopped"`, or `"dead: "` and how
 #'   it ended), `started` (date and time), `tasks` (calls answered), `cpu` (seconds of user and system time)
-#'   and `memory` (MB that are its own, not shared with other nodes). The last two are `NA` where the
-#'   system does not tell.
+#'   and `memory` (MB, that is 2^20 bytes, that are its own, in memory or swap: what it has written, and shares neither with its
+#'   fork server nor with others; what `.max_memory` of [cluster_map()] counts). The last two are `NA` where the system does not tell.
 #' @section Errors: `clutch_argument` when `cl` is no such cluster.
 #' @examples
 #' cl <- make_cluster(2)
@@ -400,11 +399,8 @@ process_cpu <- function(pid) {
   sum(as.numeric(fields[12:13])) / 100 # USER_HZ is 100 on every Linux
 }
 
-process_memory <- function(pid) {
-  lines <- grep("^Private_(Clean|Dirty)", read_proc(pid, "smaps_rollup"), value = TRUE)
-  if (!length(lines)) return(NA_real_)
-  sum(as.numeric(gsub("[^0-9]", "", lines))) / 1024
-}
+# The same measure as that of `.max_memory`, in MB.
+process_memory <- function(pid) .Call(ffi_process_memory, pid) / 2^20
 
 check_cluster <- function(cl) {
   if (!inherits(cl, "clutch_cluster"))
@@ -470,6 +466,7 @@ stop_cluster <- function(cl = NULL) {
 stop_nodes <- function(cl) {
   for (nd in unclass(cl)) if (inherits(nd, "clutch_psock_node")) tell_psock_done(nd)
   handles <- lapply(unclass(cl), function(nd) nd$handle)
+  if (length(cl)) drop_replacements(cl[[1L]]$info$tasks)
   .Call(ffi_nodes_stop, handles, 2000, 5)
   invisible(NULL)
 }

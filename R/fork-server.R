@@ -34,7 +34,8 @@ startup_files <- function() {
 effective_env <- function(env) {
   now <- Sys.getenv()
   now <- structure(as.character(now), names = names(now))
-  now <- now[names(now) != "R_TESTS"] # R CMD check's own, a path that holds in one folder only
+  # R CMD check's own, a path that holds in one folder only; the mark of a node, in which this may run
+  now <- now[!names(now) %in% c("R_TESTS", "CLUTCH_MARK")]
   now[names(env)] <- env
   now
 }
@@ -89,6 +90,7 @@ server_start <- function(spec, env) {
             if (is.na(env["TMPDIR"])) "" else paste0("TMPDIR=", env[["TMPDIR"]]), command)
   start_env <- env
   start_env[c("TMPDIR", "CLUTCH_STARTING")] <- c(folder, "1")
+  start_env["CLUTCH_MARK"] <- strrep("0", 32L) # room for the mark that each node has and what it starts inherits: see orphans.h
   handle <- .Call(ffi_server_start, spec$rscript, argv, paste0(names(start_env), "=", start_env), log)
   server <- list(handle = handle, log = log, env = env, report = NULL, tmp = NULL, folder = folder)
   .Call(ffi_server_send, handle, "setup", list(packages = if (exec) character() else spec$packages))

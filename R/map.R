@@ -19,7 +19,12 @@
 #' @section Guarantees: An element is started at most once, or with `.retries = k` at most `k + 1` times, each time on another
 #'   node if there is one; an element that was with a node and not begun when that died was not started. It is retried when its node has
 #'   died, not when the function has failed or time was up. A node that dies is replaced, and prepared as [cluster_setup()]
-#'   says. An element that kills every node it meets fails, and no other with it.
+#'   says; until its successor is there the others go on. A node of which three in turn have ended before they had begun anything is
+#'   given up, for this map. An element that kills every node it meets fails, and no other with it.
+#' @section What ends with a node: Processes that an element has started end with its node, that is when the node died or was ended since time was
+#'   up or it had too much memory, and when the cluster or the session ends. On Linux with strategies `"fork_server"` and `"spawn"` this
+#'   holds also for those in sessions of their own (`system("setsid ... &")`), if they keep the environment variable `CLUTCH_MARK`;
+#'   elsewhere those go on. What was started by a node that goes on does so, too.
 #' @section Random numbers: Each element has a stream of its own (L'Ecuyer's generator, see [parallel::nextRNGStream()]), so that results
 #'   do not depend on the number of nodes, on the order of the work, or on retries. With `.seed = TRUE` the streams follow from
 #'   the session's generator, that is from [set.seed()]. The session's generator is left as one draw would leave it.
@@ -45,9 +50,12 @@
 #' @param .relay `"ordered"` (or `TRUE`), `"live"`, or `"none"` (`FALSE`): output goes where that of the cluster goes.
 #' @param .on_error `"stop"`: the first failure is an error and the rest is cancelled; `"continue"`: in place of a value
 #'   there is the error (in typed vectors `NA`), and a warning says how many there are.
-#' @param .max_memory bytes: a node that has more than that (not counting what it shares with others) is ended, and its element fails with
-#'   an error of class `clutch_task_memory`. What garbage earlier elements left is collected before the next one begins. While
-#'   several maps and tasks are under way, the least of their limits holds for all.
+#' @param .max_memory bytes: a node that has more than that is ended, and its element fails with an error of class `clutch_task_memory`.
+#'   Counted is what `cluster_status()$memory` shows: what a node has written, in memory or swap, and not what it shares with its fork server
+#'   and others. What garbage earlier elements left is collected before the next one begins. Where not even a new node can begin
+#'   anything, elements fail with that error, too, which says how much a node has by itself. While several maps and tasks are under
+#'   way, the least of their limits holds for all. A limit over the machine's memory is none. Of nodes on other machines nobody
+#'   here knows the memory: a warning of class `clutch_unlimited` says so.
 #' @param .env environment in which a name given as `.f` and names in `.globals` are looked up: the caller's.
 #' @return A list with the names of `.x`; `_dbl`, `_int`, `_chr`, `_lgl`: a vector with one value an element; `_dfr`: a data frame of
 #'   all rows; `cluster_walk()`: `.x`, invisibly.
@@ -99,6 +107,7 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
   if (n == 0L) return(structure(list(), names = if (!is.null(names(x))) character()))
   job <- job_new(t, f, elements, more, find_needs(list(f, elements, more), globals, env), o)
   on.exit(.Call(ffi_job_end, job, 0.08))
+  job_start(t, job)
   bar <- progress_new(progress, n)
   seen <- 0L
   shown <- 0
@@ -121,6 +130,8 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
     if (code == 1L) break
   }
   progress_end(bar)
+  settle_replacements(t)
+  if (.Call(ffi_job_ready, job) < n) throw("memory", "not enough memory for the results") # or NULL would stand for one
   values <- .Call(ffi_job_values, job)[[1L]]
   for (f in failed) for (k in seq_along(f$element)) values[[f$element[[k]]]] <- task_error(t, f, k, values[[f$element[[k]]]])
   names(values) <- names(x)

@@ -49,8 +49,12 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   task$label <- .label
   task$job <- job_new(t, fun, NULL, list(), needs, o)
   task$relayed <- FALSE
+  submitted <- FALSE
+  on.exit(if (!submitted) .Call(ffi_job_end, task$job, 0))
+  job_start(t, task$job)
   turn(t, task$job, 0)
   advance_when_idle(t)
+  submitted <- TRUE
   structure(task, class = "clutch_task")
 }
 
@@ -137,6 +141,7 @@ finish <- function(x, timeout) {
     if (left < 0) throw("timeout", sprintf("%s has not ended within %g seconds", x$label, timeout))
     turn(x$engine, x$job, min(left, 3600), 0)
   }
+  settle_replacements(x$engine)
 }
 
 deliver <- function(x) {

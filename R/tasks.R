@@ -11,11 +11,13 @@ tasks_of <- function(cl) {
     t <- new.env(parent = emptyenv())
     t$info <- info
     t$deaths <- new.env(parent = emptyenv()) # by cause, as text
+    t$barren <- integer(length(info$handles)) # by node: how often one has died in turn that had begun nothing
     t$ptr <- .Call(ffi_tasks_new, info$handles, getOption("clutch.task_grace", 1), getOption("clutch.trace", 1e5))
     info$tasks <- t
   }
   ranks <- vapply(cl, function(nd) nd$rank, 1L)
   there <- FALSE
+  info$tasks$barren[ranks] <- 0L
   for (rank in ranks) {
     state <- .Call(ffi_tasks_attach, info$tasks$ptr, rank)
     if (is.na(state)) state <- replace_dead(info$tasks, rank)
@@ -29,7 +31,7 @@ tasks_of <- function(cl) {
 # ---- a job ----
 
 # `o`: options as from task_options(). `elements`: a list or plain vector; NULL: one task, whose function takes none.
-# `needs`: as from find_needs().
+# `needs`: as from find_needs(). It is not worked at before job_start(): until then whatever jumps out leaves nothing behind.
 job_new <- function(t, fun, elements, more, needs, o) {
   about <- list(fun = fun, more = more, globals = needs$globals, attach = needs$attach, load = needs$load,
                 packages = o$packages, relay = o$relay != "none",
@@ -40,7 +42,19 @@ job_new <- function(t, fun, elements, more, needs, o) {
   only <- if (length(t$ranks) < length(t$info$handles)) as.integer(t$ranks)
   job <- .Call(ffi_job_new, t$ptr, about, elements, c(o$retries, o$chunk, o$timeout, o$max_memory), o$seed, only)
   warn_size(job, about)
+  if (o$max_memory > 0) warn_unlimited(t)
   job
+}
+
+# The caller has seen to it that ffi_job_end() comes, whatever happens.
+job_start <- function(t, job) .Call(ffi_job_start, t$ptr, job)
+
+warn_unlimited <- function(t) {
+  ranks <- .Call(ffi_tasks_unlimited, t$ptr)
+  if (!length(ranks)) return(invisible())
+  nodes <- if (length(ranks) > 5L) sprintf("%d nodes", length(ranks)) else paste(if (length(ranks) == 1L) "node" else "nodes", paste(ranks, collapse = ", "))
+  warning(warningCondition(sprintf("`.max_memory` is not in force for %s: this machine does not tell how much memory they have", nodes),
+                           class = "clutch_unlimited"))
 }
 
 task_options <- function(seed, timeout, retries, chunk, packages, relay, max_memory) {
@@ -100,9 +114,16 @@ mb <- function(bytes) sprintf("%.0f MB", bytes / 1e6)
 
 # One turn: code of what there is to do, see ffi_tasks_step(). Deaths are seen to.
 turn <- function(t, job, seconds, seen = 2^31 - 1) {
+  if (length(t$replacements)) {
+    see_to_replacements(t)
+    seconds <- min(seconds, 0.05)
+  }
   code <- .Call(ffi_tasks_step, t$ptr, job, seconds, seen)
   if (code == 2L) for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
-  if (code == 5L) no_node_left(t, job)
+  if (code == 5L) {
+    if (await_replacement(t, seconds)) return(0L)
+    no_node_left(t, job)
+  }
   code
 }
 
@@ -111,8 +132,8 @@ TURNS <- c(time = 0L, done = 1L, deaths = 2L, relay = 3L, failed = 4L, no_node =
 node_lost <- function(t, d) {
   i <- d$info
   how <- if (is.null(i)) "it was replaced, since it did not give up what it was told to"
-    else if (d$over_memory) "it took more memory than `.max_memory` allows and was ended"
-    else if (d$killed) "it did not react when time was up and was ended"
+    else if (d$over_memory) memory_text(d)
+    else if (d$killed > 0L) killed_text[[d$killed]]
     else if (i$state == "stopped") "the cluster was stopped"
     else death_text(i, t$info)
   kind <- if (d$over_memory || grepl("out-of-memory", how, fixed = TRUE)) "memory" else "died"
@@ -120,8 +141,25 @@ node_lost <- function(t, d) {
   t$deaths[[format(d$cause)]] <- list(how = how, kind = kind, pid = if (is.null(i)) NA_integer_ else i$pid, rank = d$index,
                               signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
                               status = if (isFALSE(i$by_signal)) i$code else NA_integer_)
+  t$latest_kind <- kind
   if (is.null(i)) .Call(ffi_tasks_attach, t$ptr, d$index) # its successor
-  else if (d$killed || i$state == "dead") replace_dead(t, d$index)
+  else if (d$killed > 0L || i$state == "dead") {
+    t$barren[[d$index]] <- if (d$began) 0L else t$barren[[d$index]] + 1L
+    if (t$barren[[d$index]] < MOST_BARREN) replace_dead(t, d$index)
+    else t$problem <- sprintf("node %d was replaced %d times and each time ended before it had begun anything: %s", d$index, MOST_BARREN - 1L, how)
+  }
+}
+
+# What ends each node before it can begin is not mended by one more of them.
+MOST_BARREN <- 3L
+
+killed_text <- c("it did not react when time was up and was ended", "it sent what makes no sense and was ended",
+                 "there was not enough memory for what it was to be sent, and it was ended")
+
+memory_text <- function(d) {
+  what <- if (d$memory > 0) sprintf("it took more memory (%s) than `.max_memory` allows and was ended", mb(d$memory))
+    else "it took more memory than `.max_memory` allows and was ended"
+  if (d$began) what else paste0(what, " before it had begun anything: this is a node's own size, or what others have left in it")
 }
 
 # How a node ended; `info` is its cluster's.
@@ -131,32 +169,11 @@ death_text <- function(i, info) {
   paste0(how_ended(i$by_signal, i$code), if (killed_for_memory(i, info)) killer_text)
 }
 
-# A new process behind the same handle; it gets what cluster_setup() and cluster_export() have said.
-replace_dead <- function(t, index) {
-  handle <- t$info$handles[[index]]
-  fresh <- tryCatch(start_nodes(t$info, 1L, function() 60, as.integer(index)), clutch_error = identity)
-  if (inherits(fresh, "error")) {
-    t$problem <- conditionMessage(fresh)
-    return(invisible(FALSE))
-  }
-  .Call(ffi_node_swap, handle, fresh[[1L]])
-  node <- structure(list(handle = handle, host = "localhost", rank = as.integer(index), info = t$info), class = "clutch_node")
-  ok <- tryCatch({
-    for (s in t$info$setup) parallel::clusterCall(structure(list(node), class = c("clutch_cluster", "cluster")), s$fun, s$arg)
-    TRUE
-  }, error = identity)
-  if (inherits(ok, "error")) {
-    t$problem <- paste("what cluster_setup() says failed on a new node:", conditionMessage(ok))
-    warning(warningCondition(sprintf("node %d was replaced, but %s", index, t$problem), class = "clutch_setup"))
-  }
-  .Call(ffi_tasks_attach, t$ptr, as.integer(index))
-  invisible(TRUE)
-}
-
 no_node_left <- function(t, job) {
   cause <- -1L - length(t$deaths) # those of the engine are positive
   why <- if (!is.null(t$problem)) t$problem else if (!is.null(t$latest)) t$latest else "the cluster was stopped"
-  t$deaths[[format(cause)]] <- list(how = paste("no node is left:", why), kind = "died", pid = NA_integer_, rank = NA_integer_,
+  kind <- if (identical(t$latest_kind, "memory")) "memory" else "died"
+  t$deaths[[format(cause)]] <- list(how = paste("no node is left:", why), kind = kind, pid = NA_integer_, rank = NA_integer_,
                             signal = NA_integer_, status = NA_integer_)
   .Call(ffi_job_strand, job, cause)
 }

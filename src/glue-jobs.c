@@ -36,6 +36,7 @@ SEXP ffi_job_values(SEXP job) {
   tjob *j = clu_get_job(job);
   SEXP prot = R_ExternalPtrProtected(job), out;
   clu_take_results(j, prot);
+  if (clu_tasks_lost(j)) clu_raise("memory", "not enough memory for the results");
   out = PROTECT(Rf_allocVector(VECSXP, 2));
   SET_VECTOR_ELT(out, 0, VECTOR_ELT(prot, 2));
   SET_VECTOR_ELT(out, 1, VECTOR_ELT(prot, 3));

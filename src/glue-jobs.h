@@ -13,7 +13,9 @@ typedef struct tnode {
   tasks *of;
   int index;
   uint64_t id;         /* of the clu_node that the engine knows of; 0: none */
-  int over_memory, killed; /* ended by us, and why */
+  int over_memory, killed; /* ended by us, and why: see clu_tasks_kill() */
+  int64_t memory;      /* what it had then, where we have looked */
+  uint64_t odd, odd_since; /* a record in its ring whose turn has not come, and since when; 0: none */
 } tnode;
 
 /* Queued until R asks for it. */
@@ -36,8 +38,10 @@ typedef struct failure {
 typedef struct tjob {
   struct tjob *next;
   SEXP self;           /* the external pointer, whose finalizer frees this */
-  tasks *of;
+  tasks *of;           /* NULL: it has not been started, or was given up; and then `job`, too */
   clu_job *job;
+  clu_job_spec spec;   /* until it is started */
+  int pins, finalized; /* while somebody is at it that R code may interrupt, it is not freed */
   uint64_t number;
   clu_blob *about;     /* the JOB message */
   uint64_t *told;      /* ids of the nodes that have it */
@@ -52,7 +56,7 @@ typedef struct tjob {
   size_t nfailures, capfailures;
   uint64_t answered, bytes_in, bytes_out;
   unsigned char *ended; /* a flag an element */
-  int lost;            /* there was no memory for a result */
+  int lost;            /* there was no memory for a result, or a failure */
   uint64_t n, ready;   /* elements; those at the beginning that have all ended */
 } tjob;
 
@@ -63,7 +67,8 @@ typedef struct record {
 } record;
 
 typedef struct death {
-  int index, cause, over_memory, killed;
+  int index, cause, over_memory, killed, began; /* began: something, since it was there */
+  double memory;       /* what it had too much of, in bytes; 0: not known */
 } death;
 
 struct tasks {
@@ -84,8 +89,10 @@ struct tasks {
 tasks *clu_get_tasks(SEXP x);
 tjob *clu_get_job(SEXP x);
 clu_node *clu_tasks_node(SEXP handles, int i);
-/* Ends a node that is of no more use. */
-void clu_tasks_kill(clu_node *nd, tnode *at);
+/* Ends a node that is of no more use. `why`: it did not react; it sent what makes no sense; there was no memory for
+ * what it was to be sent. */
+enum { CLU_NO_REACTION = 1, CLU_NO_SENSE, CLU_NO_ROOM };
+void clu_tasks_kill(clu_node *nd, tnode *at, int why);
 
 /* ---- glue-results.c ---- */
 
@@ -93,6 +100,8 @@ void clu_tasks_kill(clu_node *nd, tnode *at);
 void clu_tasks_listen(void);
 /* Takes what is in the nodes' rings, told of or not. */
 void clu_tasks_take_rings(tasks *t, SEXP handles);
+/* Whether some result or failure of it is lost for want of memory. */
+int clu_tasks_lost(const tjob *j);
 /* The oldest of the queue: 1, and the body is the caller's. */
 int clu_take_note(notes *q, note *out);
 void clu_drop_notes(notes *q);
@@ -102,12 +111,17 @@ void clu_tasks_trace(tasks *t, const tjob *j, const clu_ended *x, uint64_t began
 /* Results that have come become values. */
 void clu_take_results(tjob *j, SEXP prot);
 
+/* ---- glue-limits.c ---- */
+
+/* Puts the limit into force for a node that is new, or for all where it has changed; ends those that nobody else can. */
+void clu_tasks_limit_node(tasks *t, clu_node *nd, tnode *at);
+void clu_tasks_limit_memory(tasks *t, SEXP handles);
+
 /* ---- glue-tasks.c ---- */
 
 /* Does what the engine wants. Only where it may send, it may jump. */
 void clu_tasks_act(tasks *t, SEXP handles, int may_send);
 void clu_tasks_look_at_endings(tasks *t);
-void clu_tasks_limit_memory(tasks *t, SEXP handles);
 /* Nodes are told that nothing more will come of it; it is taken out of the engine. */
 void clu_job_tell_end(tasks *t, SEXP handles, tjob *j);
 void clu_job_forget(tjob *j);

@@ -11,6 +11,7 @@
 
 #define SMALL_NOTE 16      /* before each of the small results that are queued */
 #define KEEP_SMALL 1048576 /* so much of their memory stays for the next */
+#define ODD_FOR 5000000000u /* ns that a record in a ring waits for what comes by the socket */
 
 /* ---- queues ---- */
 
@@ -46,12 +47,17 @@ void clu_drop_notes(notes *q) {
   while (clu_take_note(q, &x)) clu_blob_unref(x.body);
 }
 
+int clu_tasks_lost(const tjob *j) { return j->lost || (j->job && clu_job_lost(j->job)); }
+
 void clu_job_fail(tjob *j, const clu_ended *x) {
   failure *f;
   if (j->nfailures == j->capfailures) {
     size_t cap = j->capfailures ? 2 * j->capfailures : 4;
     failure *more = realloc(j->failures, cap * sizeof *more);
-    if (!more) return;
+    if (!more) {
+      j->lost = 1; /* R is told: an element without a value must not look like one whose value is NULL */
+      return;
+    }
     j->failures = more;
     j->capfailures = cap;
   }
@@ -115,6 +121,19 @@ static void ended(tasks *t, const clu_ended *x, uint32_t flags, uint64_t began, 
   if (flags & CLU_RESULT_ERROR) clu_job_fail(j, x);
 }
 
+/* A record whose turn has not come waits for a result that comes by the socket, and has left before it. What is no record
+ * of this node's, or waits for nothing, is as bad as an answer out of turn there. */
+static void odd_record(clu_node *nd, tnode *at, const unsigned char *p, size_t n, uint64_t now) {
+  uint64_t seq = p && n >= CLU_SMALL_HEAD ? clu_get64(p + 8) : 0;
+  if (nd->state != CLU_NODE_READY) return; /* it has died */
+  if (!clu_engine_has(at->of->e, at->index, seq)) {
+    clu_tasks_kill(nd, at, CLU_NO_SENSE);
+  } else if (at->odd != seq) {
+    at->odd = seq;
+    at->odd_since = now;
+  }
+}
+
 /* Takes what is in the node's ring. A result whose turn it is not has another before it, which came, or will come,
  * by the socket. */
 static void take_ring(clu_node *nd, tnode *at) {
@@ -123,14 +142,18 @@ static void take_ring(clu_node *nd, tnode *at) {
   const unsigned char *p;
   size_t n;
   uint64_t now;
-  if (!r || at->id != nd->id || !(p = clu_ring_peek(r, &n))) return;
+  if (!r || at->id != nd->id || !clu_ring_used(r)) return;
   now = clu_os_now();
-  for (; p; p = clu_ring_peek(r, &n)) {
+  while ((p = clu_ring_peek(r, &n)) || n) {
     clu_ended x;
     uint32_t flags;
     uint64_t began, took, head = clu_engine_head(t->e, at->index);
     int rc;
-    if (head == 0 || n < CLU_SMALL_HEAD || clu_get64(p + 8) != head) return;
+    if (!p || n < CLU_SMALL_HEAD || head == 0 || clu_get64(p + 8) != head) {
+      odd_record(nd, at, p, n, now);
+      return;
+    }
+    at->odd = 0;
     flags = clu_get32(p);
     took = clu_get32(p + 4);
     began = clu_get64(p + 16);
@@ -152,10 +175,20 @@ static void on_over(clu_node *nd) {
   clu_engine_over(at->of->e, at->index);
 }
 
+/* What a record in the ring waits for was written before it: when all that has come was read for long, nothing will come. */
+static void wait_no_longer(clu_node *nd, tnode *at) {
+  uint64_t seq = at->odd;
+  if (!seq || at->id != nd->id || clu_os_now() - at->odd_since < ODD_FOR) return;
+  clu_node_read_all(nd);
+  if (at->odd == seq && at->id == nd->id && nd->state == CLU_NODE_READY) clu_tasks_kill(nd, at, CLU_NO_SENSE);
+}
+
 void clu_tasks_take_rings(tasks *t, SEXP handles) {
   for (int i = 0; i < t->n; i++) {
     clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
-    if (nd && nd->tasks == &t->nodes[i] && nd->state == CLU_NODE_READY) take_ring(nd, &t->nodes[i]);
+    if (!nd || nd->tasks != &t->nodes[i] || nd->state != CLU_NODE_READY) continue;
+    take_ring(nd, &t->nodes[i]);
+    wait_no_longer(nd, &t->nodes[i]);
   }
 }
 
@@ -179,7 +212,7 @@ static void on_task(clu_node *nd, clu_msg *m) {
     return;
   }
   if (m->kind == CLU_K_RESULT && (!m->body || m->body->size < CLU_RESULT_HEAD)) { /* it is out of its mind */
-    clu_tasks_kill(nd, at);
+    clu_tasks_kill(nd, at, CLU_NO_SENSE);
     return;
   }
   if (m->kind == CLU_K_RESULT) {
@@ -189,7 +222,7 @@ static void on_task(clu_node *nd, clu_msg *m) {
     if (!nd->server && !nd->child) began = now - took; /* another clock */
   }
   rc = clu_engine_answer(t->e, at->index, m->seq, m->kind == CLU_K_CANCELLED, took, now, &x);
-  if (rc < 0) clu_tasks_kill(nd, at);
+  if (rc < 0) clu_tasks_kill(nd, at, CLU_NO_SENSE);
   if (rc <= 0) return;
   nd->done++;
   j = x.owner;

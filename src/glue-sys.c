@@ -13,6 +13,12 @@ SEXP ffi_thread_count(void) {
   return Rf_ScalarInteger(n < 0 ? NA_INTEGER : n);
 }
 
+/* Bytes of memory that are its own; NA: not known. */
+SEXP ffi_process_memory(SEXP pid) {
+  int64_t n = pid == R_NilValue || Rf_asInteger(pid) == NA_INTEGER ? -1 : clu_os_process_memory(Rf_asInteger(pid), -1);
+  return Rf_ScalarReal(n < 0 ? NA_REAL : (double)n);
+}
+
 /* c(fds_soft, fds_hard, fds_open, procs); NA: no limit, or not known */
 SEXP ffi_limits(void) {
   clu_limits l;

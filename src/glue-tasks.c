@@ -13,7 +13,6 @@
 #include "core/streams.h"
 
 static const int64_t SLICE = 100000000;  /* ns without a look at interrupts, at most */
-static const uint64_t MEMORY_EVERY = 20000000; /* ns between looks at the nodes' memory */
 
 #define SPIN 50000 /* ns; see glue-node.c */
 static const int64_t QUICK_SLICE = 10000000; /* while such tasks are done, or may be; longer each time nothing happens */
@@ -25,8 +24,9 @@ static SEXP tag_job(void) { return Rf_install("clutch_job"); }
 
 clu_node *clu_tasks_node(SEXP handles, int i) { return R_ExternalPtrAddr(VECTOR_ELT(handles, i)); }
 
-void clu_tasks_kill(clu_node *nd, tnode *at) {
-  at->killed = 1;
+void clu_tasks_kill(clu_node *nd, tnode *at, int why) {
+  if (at->killed) return;
+  at->killed = why;
   clu_node_stop(nd, 0);
 }
 
@@ -54,6 +54,22 @@ void clu_job_tell_end(tasks *t, SEXP handles, tjob *j) {
   }
 }
 
+static void job_free(tjob *j) {
+  clu_drop_notes(&j->results);
+  clu_drop_notes(&j->relays);
+  clu_blob_unref(j->small);
+  clu_blob_unref(j->about);
+  free(j->spec.only);
+  free(j->told);
+  free(j->ended);
+  free(j->failures);
+  free(j);
+}
+
+static void job_unpin(tjob *j) {
+  if (--j->pins == 0 && j->finalized) job_free(j);
+}
+
 static void job_finalize(SEXP x) {
   tjob *j = R_ExternalPtrAddr(x);
   R_ClearExternalPtr(x);
@@ -66,14 +82,10 @@ static void job_finalize(SEXP x) {
     clu_tasks_act(t, handles, 0); /* who is at it is interrupted */
     clu_job_tell_end(t, handles, j);
   }
-  clu_drop_notes(&j->results);
-  clu_drop_notes(&j->relays);
-  clu_blob_unref(j->small);
-  clu_blob_unref(j->about);
-  free(j->told);
-  free(j->ended);
-  free(j->failures);
-  free(j);
+  j->of = NULL;
+  j->job = NULL;
+  j->finalized = 1;
+  if (j->pins == 0) job_free(j);
 }
 
 static void tasks_finalize(SEXP x) {
@@ -121,13 +133,16 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
   t = calloc(1, sizeof *t);
   if (t) t->e = clu_engine_new((uint64_t)(1e9 * Rf_asReal(grace)));
   if (t) t->nodes = calloc((size_t)n + 1, sizeof *t->nodes);
-  if (!t || !t->e || !t->nodes) {
+  if (t) t->deaths = calloc((size_t)n + 1, sizeof *t->deaths);
+  if (!t || !t->e || !t->nodes || !t->deaths) {
     if (t) clu_engine_free(t->e);
     if (t) free(t->nodes);
+    if (t) free(t->deaths);
     free(t);
     clu_raise("memory", "not enough memory");
   }
   t->n = n;
+  t->capdeaths = (size_t)n + 1;
   t->most = (size_t)Rf_asReal(most);
   for (int i = 0; i < n; i++) {
     t->nodes[i].of = t;
@@ -142,10 +157,6 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
 
 static void look_at_nodes(tasks *t, SEXP handles);
 
-static void limit_node(tasks *t, clu_node *nd, tnode *at) {
-  if (nd && nd->id == at->id) clu_node_limit(nd, (uint64_t)t->limit);
-}
-
 /* From now on node `index` (from 1) has its part in the work. NA: it is dead and has to be replaced; FALSE: stopped. */
 SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   tasks *t = clu_get_tasks(x);
@@ -157,15 +168,17 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   if (t->nodes[i].id) look_at_nodes(t, R_ExternalPtrProtected(x)); /* the one before has ended unseen */
   t->nodes[i].id = nd->id;
   t->nodes[i].over_memory = t->nodes[i].killed = 0;
+  t->nodes[i].memory = 0;
+  t->nodes[i].odd = 0;
   nd->tasks = &t->nodes[i];
-  limit_node(t, nd, &t->nodes[i]);
+  clu_tasks_limit_node(t, nd, &t->nodes[i]);
   if (clu_engine_up(t->e, i, clu_node_claim(nd)) != CLU_OK) clu_raise("memory", "not enough memory");
   return Rf_ScalarLogical(TRUE);
 }
 
-/* A job: `about` goes to each node once, `elements` is a list or a plain vector, or NULL: one task without an element.
- * `spec`: retries, chunk, timeout in seconds, max_memory in bytes. `seed`: six integers or NULL. `only`: numbers of the
- * nodes that may do it, or NULL. */
+/* A job, of which nothing is done before ffi_job_start(): `about` goes to each node once, `elements` is a list or a plain
+ * vector, or NULL: one task without an element. `spec`: retries, chunk, timeout in seconds, max_memory in bytes. `seed`: six
+ * integers or NULL. `only`: numbers of the nodes that may do it, or NULL. */
 SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
   tasks *t = clu_get_tasks(x);
   SEXP prot = PROTECT(Rf_allocVector(VECSXP, 4)), out = PROTECT(clu_shell(tag_job(), prot, job_finalize));
@@ -173,6 +186,7 @@ SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP o
   clu_job_spec s;
   clu_blob *b;
   tjob *j;
+  double total = (double)clu_os_total_memory();
   SET_VECTOR_ELT(prot, 0, R_ExternalPtrProtected(x));
   SET_VECTOR_ELT(prot, 1, elements);
   SET_VECTOR_ELT(prot, 2, Rf_allocVector(VECSXP, n));
@@ -190,8 +204,7 @@ SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP o
   s.chunk = (uint32_t)REAL(spec)[1];
   s.timeout_ns = (uint64_t)(1e9 * REAL(spec)[2]);
   s.owner = j;
-  if (j && j->told && j->ended && (s.only || !s.nonly)) j->job = clu_job_new(t->e, &s);
-  if (!j || !j->job) {
+  if (!j || !j->told || !j->ended || (s.nonly && !s.only)) {
     if (j) free(j->told);
     if (j) free(j->ended);
     free(j);
@@ -201,21 +214,34 @@ SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP o
   }
   j->about = b;
   j->ntold = t->n;
+  j->spec = s;
   j->max_memory = REAL(spec)[3];
+  if (j->max_memory > (total > 0 ? total : 9e18)) j->max_memory = 0; /* more than there is: no limit */
   j->bare = elements == R_NilValue;
   j->seeded = seed != R_NilValue;
   for (int i = 0; i < 6 && j->seeded; i++) j->seed[i] = (uint32_t)INTEGER(seed)[i];
   j->number = ++t->numbers;
   j->n = (uint64_t)n;
-  j->of = t;
-  j->next = t->jobs;
-  t->jobs = j;
   R_SetExternalPtrAddr(out, j);
   j->self = out;
-  clu_tasks_limit_memory(t, R_ExternalPtrProtected(x));
   clu_count_handle(1);
   UNPROTECT(2);
   return out;
+}
+
+/* From now on it is worked at. The caller has seen to it that it is ended, whatever happens: see ffi_job_end(). */
+SEXP ffi_job_start(SEXP x, SEXP job) {
+  tasks *t = clu_get_tasks(x);
+  tjob *j = clu_get_job(job);
+  if (j->of) return R_NilValue;
+  j->job = clu_job_new(t->e, &j->spec);
+  if (!j->job) clu_raise("memory", "not enough memory");
+  j->spec.only = NULL; /* the engine has it */
+  j->of = t;
+  j->next = t->jobs;
+  t->jobs = j;
+  clu_tasks_limit_memory(t, R_ExternalPtrProtected(x));
+  return R_NilValue;
 }
 
 /* ---- work ---- */
@@ -230,23 +256,25 @@ static void look_at_nodes(tasks *t, SEXP handles) {
     if (!at->id) continue;
     nd = clu_tasks_node(handles, i);
     if (nd && nd->id == at->id && nd->state <= CLU_NODE_READY) continue;
+    if (t->ndeaths == t->capdeaths) {
+      size_t cap = 2 * t->capdeaths;
+      death *more = realloc(t->deaths, cap * sizeof *more);
+      if (!more) return; /* next time: R has to hear of it */
+      t->deaths = more;
+      t->capdeaths = cap;
+    }
     id = at->id;
     at->id = 0;
     cause = ++t->causes;
     if (nd && nd->id == id && t->limit > 0) {
       clu_await_reason(nd); /* one that had too much is not tried again */
       if (nd->over_limit) at->over_memory = 1;
+      if (nd->over_limit) at->memory = (int64_t)nd->memory;
     }
     if (nd && nd->tasks == at) nd->tasks = NULL;
-    clu_engine_down(t->e, i, cause, !at->over_memory);
-    if (t->ndeaths == t->capdeaths) {
-      size_t cap = t->capdeaths ? 2 * t->capdeaths : 8;
-      death *more = realloc(t->deaths, cap * sizeof *more);
-      if (!more) continue;
-      t->deaths = more;
-      t->capdeaths = cap;
-    }
+    t->deaths[t->ndeaths].began = clu_engine_down(t->e, i, cause, !at->over_memory);
     t->deaths[t->ndeaths].index = i;
+    t->deaths[t->ndeaths].memory = (double)at->memory;
     t->deaths[t->ndeaths].cause = cause;
     t->deaths[t->ndeaths].over_memory = at->over_memory;
     t->deaths[t->ndeaths++].killed = at->killed;
@@ -261,35 +289,13 @@ void clu_tasks_look_at_endings(tasks *t) {
   }
 }
 
-/* The limit of the nodes' memory is the least of those of the jobs under way. Their fork server sees to it, also while the
- * session does other things; of nodes without one this does. */
-void clu_tasks_limit_memory(tasks *t, SEXP handles) {
-  uint64_t now = clu_os_now();
-  double least = 0;
-  for (tjob *j = t->jobs; j; j = j->next)
-    if (j->max_memory > 0 && clu_job_left(j->job) && (least == 0 || j->max_memory < least)) least = j->max_memory;
-  if (least != t->limit) {
-    t->limit = least;
-    for (int i = 0; i < t->n; i++)
-      if (t->nodes[i].id) limit_node(t, clu_tasks_node(handles, i), &t->nodes[i]);
-  }
-  if (least == 0 || now - t->looked_at_memory < MEMORY_EVERY) return;
-  t->looked_at_memory = now;
-  for (int i = 0; i < t->n; i++) {
-    tnode *at = &t->nodes[i];
-    clu_node *nd = at->id ? clu_tasks_node(handles, i) : NULL;
-    if (!nd || nd->id != at->id || nd->server || at->over_memory || clu_engine_at(t->e, i, NULL) == 0) continue;
-    if ((double)clu_os_process_memory(nd->pid) <= least) continue;
-    at->over_memory = 1;
-    clu_tasks_kill(nd, at);
-  }
-}
-
 typedef struct {
   tasks *t;
+  SEXP handles;
   tjob *j;
   clu_node *nd;
   clu_action a;
+  int last; /* the node that has messages which were not pushed yet; -1: none */
   clu_blob *body;
 } sending;
 
@@ -314,6 +320,7 @@ static SEXP tasks_bytes(void *data) {
   unsigned char head[CLU_TASKS_HEAD];
   uint32_t flags = (s->j->seeded ? CLU_TASKS_SEEDED : 0) | (s->j->bare ? CLU_TASKS_BARE : 0) |
                    (clu_node_ring(s->nd) ? 0 : CLU_TASKS_NO_RING), seed[6];
+  SEXP part = R_NilValue;
   clu_blob *b;
   memcpy(seed, s->j->seed, sizeof seed);
   if (s->j->seeded) clu_stream_jump(seed, s->a.first);
@@ -323,41 +330,68 @@ static SEXP tasks_bytes(void *data) {
   clu_put32(head + 16, flags);
   clu_put32(head + 20, s->t->limit > 0 && s->t->limit < 4e15 ? (uint32_t)(s->t->limit / 1048576) + 1 : 0);
   for (int i = 0; i < 6; i++) clu_put32(head + 24 + 4 * i, seed[i]);
+  if (!s->j->bare)
+    part = slice(VECTOR_ELT(R_ExternalPtrProtected(s->j->self), 1), (R_xlen_t)s->a.first, (R_xlen_t)s->a.n);
+  PROTECT(part);
   b = clu_blob_new(sizeof head + 64);
   if (!b) Rf_error("not enough memory");
   clu_blob_append(b, head, sizeof head);
-  if (!s->j->bare) {
-    SEXP part = PROTECT(slice(VECTOR_ELT(R_ExternalPtrProtected(s->j->self), 1), (R_xlen_t)s->a.first, (R_xlen_t)s->a.n));
-    b = clu_serialize(b, part);
-    UNPROTECT(1);
-  }
+  if (!s->j->bare) b = clu_serialize(b, part);
+  UNPROTECT(1);
   s->body = b;
   return R_NilValue;
+}
+
+static void push(SEXP handles, int node) {
+  clu_node *nd = node >= 0 ? clu_tasks_node(handles, node) : NULL;
+  if (nd) clu_node_push(nd);
 }
 
 /* An interrupt, or an element that cannot be serialized: it waits again, its job will be freed. */
 static void unsent(void *data, Rboolean jump) {
   sending *s = data;
-  if (jump) clu_engine_unsent(s->t->e, &s->a);
+  if (!jump) return;
+  clu_engine_unsent(s->t->e, &s->a);
+  job_unpin(s->j);
+  push(s->handles, s->last);
 }
 
-static void send(tasks *t, SEXP handles, const clu_action *a) {
+/* R code runs while elements are serialized: finalizers of a collection, the methods of ALTREP. It may give up this job and
+ * others, work at them, and replace nodes. So the job is held, by the engine and here, and all is looked at again after it. */
+static void send(tasks *t, SEXP handles, const clu_action *a, int last) {
   static SEXP token;
   tjob *j = a->owner;
   clu_node *nd = clu_tasks_node(handles, a->node);
-  uint64_t seq = j->number;
+  uint64_t seq = j->number, id = nd->id;
   sending s;
-  int rc = CLU_OK;
+  int rc = CLU_OK, there;
+  if (t->nodes[a->node].id != id) { /* it has just been replaced: seen to soon */
+    clu_engine_unsent(t->e, a);
+    return;
+  }
   if (!token) {
     token = R_MakeUnwindCont();
     R_PreserveObject(token);
   }
   s.t = t;
+  s.handles = handles;
   s.j = j;
   s.nd = nd;
   s.a = *a;
+  s.last = last;
   s.body = NULL;
+  j->pins++;
+  PROTECT(j->self);
   R_UnwindProtect(tasks_bytes, &s, unsent, &s, token);
+  UNPROTECT(1);
+  nd = clu_tasks_node(handles, a->node);
+  there = j->of && nd && nd->id == id && t->nodes[a->node].id == id;
+  job_unpin(j);
+  if (!there) {
+    clu_engine_unsent(t->e, a);
+    clu_blob_unref(s.body);
+    return;
+  }
   if (j->told[a->node] != nd->id) {
     rc = clu_node_tasks(nd, CLU_K_JOB, j->about, 0, &seq);
     if (rc == CLU_OK) {
@@ -368,10 +402,11 @@ static void send(tasks *t, SEXP handles, const clu_action *a) {
   if (rc == CLU_OK) rc = clu_node_tasks(nd, CLU_K_TASKS, s.body, a->n, &seq);
   if (rc == CLU_OK) {
     j->bytes_out += s.body->size;
-    if (clu_engine_sent(t->e, a, seq, s.body->size, clu_os_now()) != CLU_OK) clu_tasks_kill(nd, &t->nodes[a->node]);
+    if (clu_engine_sent(t->e, a, seq, s.body->size, clu_os_now()) != CLU_OK)
+      clu_tasks_kill(nd, &t->nodes[a->node], CLU_NO_ROOM);
   } else {
     clu_engine_unsent(t->e, a);
-    clu_tasks_kill(nd, &t->nodes[a->node]);
+    clu_tasks_kill(nd, &t->nodes[a->node], CLU_NO_ROOM);
   }
   clu_blob_unref(s.body);
 }
@@ -379,7 +414,7 @@ static void send(tasks *t, SEXP handles, const clu_action *a) {
 /* Does what the engine wants. Only where it may send, it may jump. */
 void clu_tasks_act(tasks *t, SEXP handles, int may_send) {
   clu_action a;
-  clu_node *last = NULL;
+  int last = -1;
   if (clu_engine_deadline(t->e) <= clu_os_now()) clu_tasks_take_rings(t, handles); /* who has answered is not late */
   for (int k = 0; k < 256; k++) {
     clu_node *nd;
@@ -391,18 +426,18 @@ void clu_tasks_act(tasks *t, SEXP handles, int may_send) {
       break;
     }
     if (a.what == CLU_ACT_SEND) {
-      if (last && last != nd) clu_node_push(last);
-      last = nd;
-      send(t, handles, &a);
+      if (last != a.node) push(handles, last);
+      last = a.node;
+      send(t, handles, &a, last);
     } else if (!nd) {
       continue;
     } else if (a.what == CLU_ACT_INTERRUPT) {
       clu_node_interrupt(nd, a.seq);
     } else {
-      clu_tasks_kill(nd, &t->nodes[a.node]);
+      clu_tasks_kill(nd, &t->nodes[a.node], CLU_NO_REACTION);
     }
   }
-  if (last) clu_node_push(last);
+  push(handles, last);
 }
 
 /* Whether so little is with the nodes that an answer to it is worth to be waited for awake. */
@@ -425,14 +460,14 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
   clu_tasks_take_rings(t, handles);
   for (;;) {
     clu_err e = {0, 0, ""};
-    uint64_t now, next;
+    uint64_t now;
     int64_t wait = SLICE;
     look_at_nodes(t, handles);
     clu_tasks_limit_memory(t, handles);
     clu_tasks_act(t, handles, 1);
     clu_tasks_look_at_endings(t);
     if (j) clu_take_results(j, R_ExternalPtrProtected(job));
-    if (j && j->lost) clu_raise("memory", "not enough memory for the results");
+    if (j && clu_tasks_lost(j)) clu_raise("memory", "not enough memory for the results");
     if (t->ndeaths) return Rf_ScalarInteger(DEATHS);
     if (j && j->relays.first) return Rf_ScalarInteger(RELAY);
     if (j && j->nfailures > known) return Rf_ScalarInteger(FAILED);
@@ -447,8 +482,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
         wait = quick;
         quick = 2 * quick < SLICE ? 2 * quick : SLICE;
       }
-      next = clu_engine_deadline(t->e);
-      if (next < deadline && next > now && (uint64_t)wait > next - now) wait = (int64_t)(next - now);
+      wait = (int64_t)clu_engine_wait(t->e, now, (uint64_t)wait); /* it may have passed since it was looked at: then 0 */
       if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);
     }
     if (clu_loop_pump(&clu_the_loop, wait, &e) != CLU_OK) clu_raise_err(&e);
@@ -465,9 +499,10 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
   }
 }
 
-/* Deaths since the last time: list(index, cause, over_memory, killed, info) each: `killed`, by us. */
+/* Deaths since the last time, each a list: `killed`: by us, and why, see clu_tasks_kill(); `began`: whether it had begun anything;
+ * `memory`: bytes that it had, where that was too much. */
 SEXP ffi_tasks_deaths(SEXP x) {
-  static const char *names[] = {"index", "cause", "over_memory", "killed", "info", ""};
+  static const char *names[] = {"index", "cause", "over_memory", "killed", "info", "began", "memory", ""};
   tasks *t = clu_get_tasks(x);
   int n = (int)t->ndeaths;
   SEXP out = PROTECT(Rf_allocVector(VECSXP, n));
@@ -478,7 +513,9 @@ SEXP ffi_tasks_deaths(SEXP x) {
     SET_VECTOR_ELT(one, 0, Rf_ScalarInteger(d.index + 1));
     SET_VECTOR_ELT(one, 1, Rf_ScalarInteger(d.cause));
     SET_VECTOR_ELT(one, 2, Rf_ScalarLogical(d.over_memory));
-    SET_VECTOR_ELT(one, 3, Rf_ScalarLogical(d.killed));
+    SET_VECTOR_ELT(one, 3, Rf_ScalarInteger(d.killed));
+    SET_VECTOR_ELT(one, 5, Rf_ScalarLogical(d.began));
+    SET_VECTOR_ELT(one, 6, Rf_ScalarReal(d.memory));
     if (nd && nd->state > CLU_NODE_READY) { /* else a call has put another in its place */
       clu_await_reason(nd);
       SET_VECTOR_ELT(one, 4, clu_node_info(nd));

@@ -35,6 +35,7 @@ static struct {
   uint64_t mean;       /* of what a task takes, in ns, lately */
   int64_t may_have;    /* bytes of memory of this process; 0: no limit */
   int64_t needs;       /* bytes of it that are no garbage */
+  int64_t seen;        /* what it had at most when that was found out */
   int slow;            /* the last task took long enough to leave much garbage */
   uint64_t looked;     /* at the clock, by its coarse hand */
   uint32_t unlooked;   /* tasks that have ended since */
@@ -341,15 +342,20 @@ static void send_result(uint32_t flags, SEXP value) {
 
 /* Where memory is limited, what is garbage when a task begins was left by others, and this one would die of it. */
 static void collect_garbage(void) {
-  int64_t has;
+  int64_t has, most;
   if (!work.may_have || !work.slow) return;
-  has = clu_os_process_memory(clu_os_getpid());
+  most = clu_os_process_memory(clu_os_getpid(), INT64_MAX);
+  if (most < work.seen) work.seen = most;
+  if (most < work.may_have / 2 || most < work.seen + work.may_have / 8) return;
+  has = clu_os_process_memory(clu_os_getpid(), -1); /* takes long: not before each task */
+  work.seen = most;
   if (has < work.needs) work.needs = has;
   if (has < work.may_have / 2 || has < work.needs + work.may_have / 8) return;
   clu_work_tell(); /* it takes its time */
   R_gc();
   clu_os_release_memory();
-  work.needs = clu_os_process_memory(clu_os_getpid());
+  work.needs = clu_os_process_memory(clu_os_getpid(), -1);
+  work.seen = clu_os_process_memory(clu_os_getpid(), INT64_MAX);
   work.began = 0;
 }
 

@@ -239,6 +239,7 @@ static int take_header(clu_chan *c) {
   c->cur = h;
   c->read = 0;
   if (h.total > 0 && !c->stream) {
+    if (h.total > SIZE_MAX / 2) return -CLU_NOMEM; /* where that has 32 bits the size would be cut off */
     c->body = clu_blob_new((size_t)h.total);
     if (!c->body) return -CLU_NOMEM;
   }

@@ -32,7 +32,16 @@ typedef struct node {
   int hungry;           /* 2: it has nothing at all */
   int lprev, lnext;     /* in the list of those that have something which may be taken back */
   int loaded;
+  int began;            /* it has started something since it came up */
 } node;
+
+/* Jobs that may be done by the same nodes. */
+typedef struct group {
+  struct group *next;
+  unsigned char *only;  /* as in clu_job_spec; NULL: all */
+  int nonly;
+  clu_job *waiting, *waiting_last; /* those with waiting elements, in the order they came */
+} group;
 
 typedef struct range {
   uint64_t first, n;
@@ -46,11 +55,12 @@ typedef struct again {
 struct clu_job {
   clu_job_spec spec;
   clu_job *prev, *next;   /* all */
-  clu_job *wprev, *wnext; /* those with waiting elements, in the order they came */
-  int listed, freed, cancelled;
+  clu_job *wprev, *wnext; /* those of its group with waiting elements, in the order they came */
+  group *group;
+  int listed, freed, cancelled, lost;
   uint64_t left, waiting, cursor;
   uint64_t id;
-  uint32_t units;         /* that are with nodes */
+  uint32_t units;         /* that are with nodes, or on their way there */
   range *back;            /* taken back, the last first */
   size_t nback, capback;
   again *retry;           /* a queue */
@@ -64,7 +74,9 @@ struct clu_engine {
   int n, up;
   int hungry, hungry_last, idle_last; /* those that have nothing at all come before those that have room, the longest waiting first */
   int loaded;
-  clu_job *jobs, *waiting, *waiting_last;
+  clu_job *jobs;
+  group *groups;
+  size_t waiting;         /* jobs with waiting elements */
   uint64_t next_id, grace, deadline;
   clu_ended *ended;       /* a queue */
   size_t ehead, nended, capended;
@@ -82,6 +94,8 @@ void clu_eng_set_loaded(clu_engine *e, int i, int yes);
 void clu_eng_list_job(clu_engine *e, clu_job *j);
 void clu_eng_unlist_job(clu_engine *e, clu_job *j);
 void clu_eng_drop_job(clu_engine *e, clu_job *j);
+/* The group for these flags, which belong to it then; NULL without memory. */
+group *clu_eng_group(clu_engine *e, unsigned char *only, int nonly);
 /* One unit less is with nodes. */
 void clu_eng_job_let_go(clu_engine *e, clu_job *j);
 void clu_eng_fill_ended(clu_ended *x, int why, clu_job *j, uint64_t element, int i, uint32_t attempt, int cause, uint64_t sent);
@@ -97,6 +111,8 @@ uint32_t clu_eng_most_at(const clu_engine *e, const clu_job *j, const node *nd);
 int clu_eng_may_do(const clu_job *j, int i);
 /* Whether another node than `i` could do it. */
 int clu_eng_others_may(const clu_engine *e, const clu_job *j, int i);
+/* Whether something waits that may go to node `i`. */
+int clu_eng_has_for(const clu_engine *e, const clu_job *j, int i);
 /* Takes something that waits, for node `i`: 1, and it is in `a`. */
 int clu_eng_pick(clu_engine *e, clu_job *j, int i, clu_action *a);
 

@@ -71,33 +71,54 @@ void clu_eng_set_loaded(clu_engine *e, int i, int yes) {
 
 /* In its place among those that wait: they are served in the order in which they came. */
 void clu_eng_list_job(clu_engine *e, clu_job *j) {
-  clu_job *after = e->waiting_last;
+  group *g = j->group;
+  clu_job *after = g->waiting_last;
   if (j->listed) return;
   j->listed = 1;
+  e->waiting++;
   while (after && after->id > j->id) after = after->wprev;
   j->wprev = after;
-  j->wnext = after ? after->wnext : e->waiting;
+  j->wnext = after ? after->wnext : g->waiting;
   if (after)
     after->wnext = j;
   else
-    e->waiting = j;
+    g->waiting = j;
   if (j->wnext)
     j->wnext->wprev = j;
   else
-    e->waiting_last = j;
+    g->waiting_last = j;
 }
 
 void clu_eng_unlist_job(clu_engine *e, clu_job *j) {
+  group *g = j->group;
   if (!j->listed) return;
   j->listed = 0;
+  e->waiting--;
   if (j->wprev)
     j->wprev->wnext = j->wnext;
   else
-    e->waiting = j->wnext;
+    g->waiting = j->wnext;
   if (j->wnext)
     j->wnext->wprev = j->wprev;
   else
-    e->waiting_last = j->wprev;
+    g->waiting_last = j->wprev;
+}
+
+/* They stay as long as the engine: there are about as many as ways in which its nodes are chosen from. */
+group *clu_eng_group(clu_engine *e, unsigned char *only, int nonly) {
+  group *g = e->groups;
+  while (g && !(only ? g->only && g->nonly == nonly && memcmp(g->only, only, (size_t)nonly) == 0 : !g->only)) g = g->next;
+  if (g) {
+    free(only);
+    return g;
+  }
+  g = calloc(1, sizeof *g);
+  if (!g) return NULL;
+  g->only = only;
+  g->nonly = nonly;
+  g->next = e->groups;
+  e->groups = g;
+  return g;
 }
 
 void clu_eng_drop_job(clu_engine *e, clu_job *j) {
@@ -106,7 +127,6 @@ void clu_eng_drop_job(clu_engine *e, clu_job *j) {
   else
     e->jobs = j->next;
   if (j->next) j->next->prev = j->prev;
-  free(j->spec.only);
   free(j->back);
   free(j->retry);
   free(j->attempts);
@@ -137,7 +157,10 @@ void clu_eng_end_without(clu_engine *e, int why, clu_job *j, uint64_t element, i
     e->nended -= e->ehead;
     e->ehead = 0;
   }
-  if (!clu_eng_room(&e->ended, &e->capended, e->nended, sizeof *e->ended)) return; /* clu_job_left() tells */
+  if (!clu_eng_room(&e->ended, &e->capended, e->nended, sizeof *e->ended)) {
+    j->lost = 1;
+    return;
+  }
   clu_eng_fill_ended(&e->ended[e->nended++], why, j, element, i, attempt, cause, 0);
 }
 
@@ -170,6 +193,7 @@ void clu_eng_wait_again(clu_engine *e, clu_job *j, uint64_t first, uint64_t n) {
 }
 
 void clu_eng_retry_later(clu_engine *e, clu_job *j, uint64_t element, int last, uint32_t attempt, int cause) {
+  if (j->cancelled) return;
   if (j->rhead > 64 && j->rhead * 2 > j->nretry) {
     memmove(j->retry, j->retry + j->rhead, (j->nretry - j->rhead) * sizeof *j->retry);
     j->nretry -= j->rhead;
@@ -217,30 +241,44 @@ uint32_t clu_eng_most_at(const clu_engine *e, const clu_job *j, const node *nd) 
   return k > 2 * n ? k : 2 * n;
 }
 
-int clu_eng_may_do(const clu_job *j, int i) { return !j->spec.only || (i < j->spec.nonly && j->spec.only[i]); }
+int clu_eng_may_do(const clu_job *j, int i) {
+  const group *g = j->group;
+  return !g->only || (i < g->nonly && g->only[i]);
+}
 
 /* Whether another node than `i` could do it. */
 int clu_eng_others_may(const clu_engine *e, const clu_job *j, int i) {
-  if (!j->spec.only) return e->up > clu_engine_is_up(e, i);
-  for (int k = 0; k < j->spec.nonly; k++)
-    if (k != i && j->spec.only[k] && clu_engine_is_up(e, k)) return 1;
+  if (!j->group->only) return e->up > clu_engine_is_up(e, i);
+  for (int k = 0; k < j->group->nonly; k++)
+    if (k != i && j->group->only[k] && clu_engine_is_up(e, k)) return 1;
   return 0;
+}
+
+/* The first retry that may go to node `i`; nretry: there is none. */
+static size_t retry_for(const clu_engine *e, const clu_job *j, int i) {
+  size_t k = j->rhead;
+  if (k < j->nretry && j->retry[k].last == i && clu_eng_others_may(e, j, i))
+    while (k < j->nretry && j->retry[k].last == i) k++;
+  return k;
+}
+
+int clu_eng_has_for(const clu_engine *e, const clu_job *j, int i) {
+  return j->nback || j->cursor < j->spec.n || retry_for(e, j, i) < j->nretry;
 }
 
 /* Takes a retry that may go to node `i`: 1, and it is in `a`. */
 static int pick_retry(clu_engine *e, clu_job *j, int i, clu_action *a) {
-  for (size_t k = j->rhead; k < j->nretry && k < j->rhead + 16; k++) {
-    again r = j->retry[k];
-    if (r.last == i && clu_eng_others_may(e, j, i)) continue;
-    j->retry[k] = j->retry[j->rhead++];
-    if (j->rhead == j->nretry) j->rhead = j->nretry = 0;
-    a->first = r.element;
-    a->n = 1;
-    a->attempt = clu_eng_starts(j, r.element) + 1;
-    a->last = r.last;
-    return 1;
-  }
-  return 0;
+  size_t k = retry_for(e, j, i);
+  again r;
+  if (k == j->nretry) return 0;
+  r = j->retry[k];
+  j->retry[k] = j->retry[j->rhead++];
+  if (j->rhead == j->nretry) j->rhead = j->nretry = 0;
+  a->first = r.element;
+  a->n = 1;
+  a->attempt = clu_eng_starts(j, r.element) + 1;
+  a->last = r.last;
+  return 1;
 }
 
 int clu_eng_pick(clu_engine *e, clu_job *j, int i, clu_action *a) {

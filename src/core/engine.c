@@ -81,6 +81,11 @@ clu_engine *clu_engine_new(uint64_t grace) {
 void clu_engine_free(clu_engine *e) {
   if (!e) return;
   while (e->jobs) clu_eng_drop_job(e, e->jobs);
+  for (group *g; (g = e->groups);) {
+    e->groups = g->next;
+    free(g->only);
+    free(g);
+  }
   for (int i = 0; i < e->n; i++) free(e->nodes[i].q);
   free(e->nodes);
   free(e->ended);
@@ -90,7 +95,13 @@ void clu_engine_free(clu_engine *e) {
 clu_job *clu_job_new(clu_engine *e, const clu_job_spec *spec) {
   clu_job *j = calloc(1, sizeof *j);
   if (!j) return NULL;
+  j->group = clu_eng_group(e, spec->only, spec->nonly);
+  if (!j->group) {
+    free(j);
+    return NULL;
+  }
   j->spec = *spec;
+  j->spec.only = NULL; /* the group has it */
   if (j->spec.retries > 254) j->spec.retries = 254;
   j->id = ++e->next_id;
   j->left = j->waiting = spec->n;
@@ -103,6 +114,7 @@ clu_job *clu_job_new(clu_engine *e, const clu_job_spec *spec) {
 
 uint64_t clu_job_left(const clu_job *j) { return j->left; }
 uint64_t clu_job_waiting(const clu_job *j) { return j->waiting; }
+int clu_job_lost(const clu_job *j) { return j->lost; }
 uint64_t clu_job_time(const clu_job *j) { return j->time; }
 
 int clu_job_has_node(const clu_engine *e, const clu_job *j) { return clu_eng_others_may(e, j, -1); }
@@ -173,7 +185,7 @@ int clu_engine_up(clu_engine *e, int i, clu_claim *claim) {
   nd->up = 1;
   nd->resting = 0;
   nd->claim = claim;
-  nd->over = 0;
+  nd->over = nd->began = 0;
   nd->end = 0;
   e->up++;
   new_head(e, nd, 0);
@@ -198,10 +210,10 @@ void clu_engine_rest(clu_engine *e, int i, int resting) {
   look_whether_hungry(e, i);
 }
 
-void clu_engine_down(clu_engine *e, int i, int cause, int retry) {
+int clu_engine_down(clu_engine *e, int i, int cause, int retry) {
   node *nd;
   uint64_t begun;
-  if (!clu_engine_is_up(e, i)) return;
+  if (!clu_engine_is_up(e, i)) return 0;
   nd = &e->nodes[i];
   clu_engine_over(e, i);
   nd->up = 0;
@@ -214,6 +226,7 @@ void clu_engine_down(clu_engine *e, int i, int cause, int retry) {
     unit u = *nth(nd, k);
     clu_job *j = u.job;
     uint32_t done = u.seq >= begun ? 0 : u.seq + u.n <= begun ? u.n : (uint32_t)(begun - u.seq);
+    nd->began |= done > 0;
     if (!u.unwanted) {
       if (done < u.n && u.attempt == 1)
         clu_eng_wait_again(e, j, u.first + done, u.n - done);
@@ -236,6 +249,7 @@ void clu_engine_down(clu_engine *e, int i, int cause, int retry) {
   nd->claim = NULL;
   nd->urged = nd->killed = 0;
   nd->deadline = 0;
+  return nd->began;
 }
 
 int clu_engine_is_up(const clu_engine *e, int i) { return i >= 0 && i < e->n && e->nodes[i].up; }
@@ -297,53 +311,69 @@ static int overdue(clu_engine *e, uint64_t now, clu_action *a) {
   return 0;
 }
 
-/* Nothing waits, but somebody has nothing to do while elements wait at others. Only from those that have begun with
- * their first: who has just been sent something would else lose it before it is awake, and so in turn. Returns
- * whose turn it is now, or -1. */
-static int relieve(clu_engine *e, uint64_t now) {
-  int i = e->hungry, idle = 0;
-  for (int k = 0; i >= 0 && k < 4 && !idle; k++) {
-    idle = e->nodes[i].at == 0;
-    if (!idle) i = e->nodes[i].next;
-  }
-  if (!idle) return -1;
-  for (int from = e->loaded, next, k = 0; from >= 0 && k < 16; from = next, k++) {
-    node *nd = &e->nodes[from];
-    next = nd->lnext;
-    if (!clu_eng_may_do(nth(nd, nd->len - 1)->job, i)) continue;
-    if (clu_claim_look(nd->claim) <= nth(nd, 0)->seq) {
-      if (now + LOOK_AGAIN < e->deadline) e->deadline = now + LOOK_AGAIN; /* nobody tells when it begins */
-    } else {
-      int got = take_back(e, from);
-      clu_eng_set_loaded(e, from, 0);
-      if (got) return i;
-    }
-  }
-  return -1;
-}
-
-/* Something that waits, for node `i`. */
-static int give(clu_engine *e, int i, clu_action *a) {
-  int k = 0;
-  for (clu_job *j = e->waiting; j && k < 16; j = j->wnext, k++) {
-    if (!clu_eng_may_do(j, i) || !clu_eng_pick(e, j, i, a)) continue;
-    a->what = CLU_ACT_SEND;
-    a->node = i;
-    a->job = j;
-    a->owner = j->spec.owner;
-    return 1;
+/* Whether node `from` has something for node `i` which it need not have begun. */
+static int has_spare(const clu_engine *e, int from, int i) {
+  const node *nd = &e->nodes[from];
+  for (uint32_t k = nd->len; k-- > 0;) {
+    const unit *u = nth(nd, k);
+    if (u->unwanted || (k == 0 && u->n < 2) || !clu_eng_may_do(u->job, i)) continue;
+    if (u->attempt == 1 || u->last != i || !clu_eng_others_may(e, u->job, i)) return 1;
   }
   return 0;
 }
 
+/* Nothing waits for somebody who has nothing to do, while elements wait at others. Only from those that have begun with
+ * their first: who has just been sent something would else lose it before it is awake, and so in turn. Returns
+ * whose turn it is now, or -1. */
+static int relieve(clu_engine *e, uint64_t now) {
+  for (int i = e->hungry; i >= 0 && e->nodes[i].at == 0; i = e->nodes[i].next) {
+    int barred = 0;
+    for (int from = e->loaded, next, k = 0; from >= 0 && k < 16; from = next) {
+      node *nd = &e->nodes[from];
+      next = nd->lnext;
+      if (!has_spare(e, from, i)) {
+        barred = 1;
+        continue;
+      }
+      k++;
+      if (clu_claim_look(nd->claim) <= nth(nd, 0)->seq) {
+        if (now + LOOK_AGAIN < e->deadline) e->deadline = now + LOOK_AGAIN; /* nobody tells when it begins */
+      } else {
+        int got = take_back(e, from);
+        clu_eng_set_loaded(e, from, 0);
+        if (got) return i;
+      }
+    }
+    if (!barred) break; /* the next one would find the same */
+  }
+  return -1;
+}
+
+/* Something that waits, for node `i`: of the job that came first. */
+static int give(clu_engine *e, int i, clu_action *a) {
+  clu_job *first = NULL;
+  for (group *g = e->groups; g; g = g->next) {
+    clu_job *j = g->waiting;
+    if (!j || !clu_eng_may_do(j, i)) continue;
+    while (j && (!first || j->id < first->id) && !clu_eng_has_for(e, j, i)) j = j->wnext;
+    if (j && (!first || j->id < first->id)) first = j;
+  }
+  if (!first || !clu_eng_pick(e, first, i, a)) return 0;
+  a->what = CLU_ACT_SEND;
+  a->node = i;
+  a->job = first;
+  a->owner = first->spec.owner;
+  first->units++;
+  return 1;
+}
+
 void clu_engine_next(clu_engine *e, uint64_t now, clu_action *a) {
-  int first = -1;
+  int i;
   memset(a, 0, sizeof *a);
   if (overdue(e, now, a)) return;
-  if (!e->waiting) first = relieve(e, now);
-  if (first >= 0 && give(e, first, a)) return;
-  for (int i = e->waiting ? e->hungry : -1; i >= 0; i = e->nodes[i].next)
+  for (i = e->waiting ? e->hungry : -1; i >= 0; i = e->nodes[i].next)
     if (give(e, i, a)) return;
+  if ((i = relieve(e, now)) >= 0) give(e, i, a);
 }
 
 /* Room for one more unit; 0 without memory. */
@@ -377,6 +407,7 @@ int clu_engine_sent(clu_engine *e, const clu_action *a, uint64_t seq, uint64_t b
   clu_job *j = a->job;
   if (continues(nd, a, seq, now)) {
     nth(nd, nd->len - 1)->n += a->n;
+    j->units--;
   } else {
     if (!room_at(nd)) {
       clu_engine_unsent(e, a);
@@ -391,7 +422,6 @@ int clu_engine_sent(clu_engine *e, const clu_action *a, uint64_t seq, uint64_t b
     u->last = a->last;
     u->sent = now;
     u->unwanted = 0;
-    j->units++;
     if (nd->len == 1) new_head(e, nd, now);
   }
   bytes /= a->n;
@@ -399,6 +429,12 @@ int clu_engine_sent(clu_engine *e, const clu_action *a, uint64_t seq, uint64_t b
   nd->at += a->n;
   nd->end = seq + a->n;
   if (nd->at > 1 && nd->claim) clu_eng_set_loaded(e, a->node, 1);
+  if (j->cancelled) { /* while it was on its way */
+    nth(nd, nd->len - 1)->unwanted = 1;
+    nd->unwanted += a->n;
+    take_back(e, a->node);
+    if (nd->len && nth(nd, 0)->unwanted) urge(e, nd, CLU_END_CANCELLED, now);
+  }
   look_whether_hungry(e, a->node);
   return CLU_OK;
 }
@@ -408,6 +444,7 @@ void clu_engine_unsent(clu_engine *e, const clu_action *a) {
     clu_eng_retry_later(e, a->job, a->first, a->last, a->attempt - 1, 0);
   else
     clu_eng_wait_again(e, a->job, a->first, a->n);
+  clu_eng_job_let_go(e, a->job);
 }
 
 uint64_t clu_engine_head(const clu_engine *e, int i) {
@@ -424,7 +461,17 @@ int clu_engine_current(const clu_engine *e, int i, uint64_t seq, void **owner, u
   return 1;
 }
 
+int clu_engine_has(const clu_engine *e, int i, uint64_t seq) {
+  uint64_t head = clu_engine_head(e, i);
+  return head && seq >= head && seq < e->nodes[i].end;
+}
+
 uint64_t clu_engine_deadline(const clu_engine *e) { return e->deadline; }
+
+uint64_t clu_engine_wait(const clu_engine *e, uint64_t now, uint64_t most) {
+  uint64_t left = e->deadline > now ? e->deadline - now : 0;
+  return left < most ? left : most;
+}
 
 int clu_engine_answer(clu_engine *e, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now, clu_ended *out) {
   node *nd;
@@ -444,6 +491,7 @@ int clu_engine_answer(clu_engine *e, int i, uint64_t seq, int given_up, uint64_t
   u->first++;
   u->seq++;
   nd->at--;
+  nd->began = 1;
   if (!wanted) nd->unwanted--;
   else j->left--;
   if (--u->n == 0) {

@@ -12,10 +12,11 @@
  * node has nothing to do. Without a claim word (nodes elsewhere) nothing can be taken back: no more
  * than one unit is with such a node, and when it dies, all of that counts as begun.
  *
- * Jobs are served in the order in which they came.
+ * Jobs are served in the order in which they came. A job that waits for nodes which have no time does not keep
+ * the others from what waits for them, nor from work that was sent to others.
  *
  * Cost: each call is O(1) in jobs, elements and nodes, but for cancelling a job and for deadlines that
- * have passed (O(nodes)).
+ * have passed (O(nodes)), and for jobs that only some of the nodes may do (O(sets of such nodes)).
  */
 #ifndef CLUTCH_ENGINE_H
 #define CLUTCH_ENGINE_H
@@ -38,7 +39,7 @@ typedef struct clu_job_spec {
   uint32_t chunk;       /* elements that leave together; 0: as measured */
   uint64_t timeout_ns;  /* of one element; 0: none */
   void *owner;          /* the caller's, comes back in actions and endings */
-  unsigned char *only;  /* `nonly` flags by node: who may do it; the job's from then on, by malloc(). NULL: all may */
+  unsigned char *only;  /* `nonly` flags by node: who may do it; the engine's from then on, by malloc(). NULL: all may */
   int nonly;
 } clu_job_spec;
 
@@ -81,6 +82,8 @@ void clu_job_strand(clu_engine *e, clu_job *j, int cause);
 void clu_job_free(clu_engine *e, clu_job *j, uint64_t now);
 uint64_t clu_job_left(const clu_job *j);    /* elements that have not ended */
 uint64_t clu_job_waiting(const clu_job *j); /* elements that are with no node */
+/* Whether an element has ended for which there is no clu_ended, for want of memory. */
+int clu_job_lost(const clu_job *j);
 /* Whether a node is there that may do it. */
 int clu_job_has_node(const clu_engine *e, const clu_job *j);
 /* Measured nanoseconds of one element; 0: not known yet. */
@@ -90,8 +93,8 @@ uint64_t clu_job_time(const clu_job *j);
 int clu_engine_up(clu_engine *e, int i, clu_claim *claim);
 /* It is over, and its claim word may go: what the word says is remembered until clu_engine_down(). */
 void clu_engine_over(clu_engine *e, int i);
-/* It is gone. `again`: what it was at may be tried again if its job says so. */
-void clu_engine_down(clu_engine *e, int i, int cause, int again);
+/* It is gone. `again`: what it was at may be tried again if its job says so. Whether it had begun anything. */
+int clu_engine_down(clu_engine *e, int i, int cause, int again);
 /* It gets nothing new until clu_engine_rest() with 0: it is being prepared. */
 void clu_engine_rest(clu_engine *e, int i, int resting);
 int clu_engine_is_up(const clu_engine *e, int i);
@@ -99,7 +102,8 @@ int clu_engine_nodes_up(const clu_engine *e);
 /* Elements that are with it, and how many of them nobody wants any more. */
 uint32_t clu_engine_at(const clu_engine *e, int i, uint32_t *unwanted);
 
-/* What to do next. CLU_ACT_NONE: nothing before something happens, or clu_engine_deadline(). */
+/* What to do next. CLU_ACT_NONE: nothing before something happens, or clu_engine_deadline(). A SEND holds its job, so
+ * that it may be given up meanwhile, until clu_engine_sent() or clu_engine_unsent(): one of them has to follow. */
 void clu_engine_next(clu_engine *e, uint64_t now, clu_action *a);
 /* A SEND was done: its elements are tasks seq, seq + 1, ... of the node, more than all before, and are `bytes`
  * long. CLU_OK or CLU_NOMEM (then the node has to be given up). */
@@ -108,6 +112,10 @@ int clu_engine_sent(clu_engine *e, const clu_action *a, uint64_t seq, uint64_t b
 void clu_engine_unsent(clu_engine *e, const clu_action *a);
 /* When it has to be asked again even if nothing happens; UINT64_MAX: never. */
 uint64_t clu_engine_deadline(const clu_engine *e);
+/* How long to wait until then, `most` at most. */
+uint64_t clu_engine_wait(const clu_engine *e, uint64_t now, uint64_t most);
+/* Whether `seq` is one of the tasks that node `i` still has to answer. */
+int clu_engine_has(const clu_engine *e, int i, uint64_t seq);
 
 /* Node `i` has answered task `seq`, which took `took` ns; `given_up`: without a result, as it was interrupted. 1: `out`
  * is what has ended (CLU_END_ANSWER, or TIMEOUT or CANCELLED after an interrupt of the engine's); 0: nobody wants

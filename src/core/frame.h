@@ -50,7 +50,7 @@ enum clu_kind {
   CLU_K_APPLIED,  /* seq: number of the settings; payload: empty, or the error's text */
   CLU_K_SPAWNED,  /* seq: the node; payload: u64 pid */
   CLU_K_REFUSED,  /* seq: the node; payload: the error's text */
-  CLU_K_EXITED,   /* seq: the node; payload: u32 by_signal, u32 code, u32 1 = it had more memory than its limit */
+  CLU_K_EXITED,   /* seq: the node; payload: u32 by_signal, u32 code, u32 1 = it had more memory than its limit, u64 how much */
   CLU_K_SIGNALLED,/* seq: the node: the CANCEL was delivered */
   CLU_K_BYE,      /* idle for too long */
   /* tasks, see glue-tasks.h. Master to node */

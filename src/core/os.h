@@ -281,6 +281,16 @@ typedef struct clu_spawn {
  * running or has failed to; its errno is reported. Windows: `in`, `out` and `err` are files; the program, and all
  * that it starts, ends with this process (by a job object). */
 int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e);
+/* From now on this process is the parent of what its descendants leave behind when they end. Only on Linux, elsewhere
+ * CLU_UNSUPPORTED. */
+int clu_os_adopt_orphans(void);
+/* The children of this process: CLU_OK, and `*out` is the caller's, by malloc(). CLU_UNSUPPORTED, CLU_SYS, CLU_NOMEM. */
+int clu_os_children(clu_pid **out, int *n);
+/* A variable of the environment of a process, as that was when its program began and is within its own memory. CLU_OK; CLU_EOF:
+ * there is none; CLU_SYS: it is not to be read; CLU_UNSUPPORTED. */
+int clu_os_env_of(clu_pid pid, const char *name, char *out, size_t cap);
+/* Sets a variable of this process where others see it by clu_os_env_of(): in its old place, if there is one for as many bytes. */
+void clu_os_mark_env(const char *name, const char *value);
 /* In a program started by clu_os_spawn(): the kept descriptor number `i`, counted from 0. CLU_OK, or CLU_SYS. */
 int clu_os_kept(int i, clu_fd *fd);
 /* As fork(): `*pid` is 0 in the child. The child is the leader of a process group of its own.
@@ -355,6 +365,8 @@ void clu_os_shared_free(void *p, size_t n);
 int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e);
 /* Removes `path` and all in it; follows no link. Never fails loudly: returns 0 when nothing is left. */
 int clu_os_remove_tree(const char *path);
+/* The same, but gives up before it takes long: then 1. */
+int clu_os_remove_few(const char *path);
 
 /* ---- what not every system can ---- */
 
@@ -386,8 +398,12 @@ int clu_os_affinity_count(void);
 int clu_os_thread_count(void);
 /* When there is no memory left, this process is to be killed before others of the same size. Only on Linux, elsewhere nothing. */
 void clu_os_end_first(void);
-/* Bytes of memory that a process has and does not share as files or shared memory, or -1. */
-int64_t clu_os_process_memory(clu_pid pid);
+/* Bytes of memory that are a process's own: written by it, and shared neither as files nor with the process that it was
+ * forked from; with what of them is in swap. -1: the system does not tell. To find out takes long where there is much:
+ * it is left at a number that is not too small when that is `enough` or less. Windows: what it has committed. */
+int64_t clu_os_process_memory(clu_pid pid, int64_t enough);
+/* Bytes of this machine's memory, with its swap; -1: the system does not tell. */
+int64_t clu_os_total_memory(void);
 /* Gives to the system what memory was freed. Only with the GNU C library, elsewhere nothing. */
 void clu_os_release_memory(void);
 /* user, system, elapsed, children's user, children's system seconds, as R's proc.time() */

@@ -319,6 +319,8 @@ int clu_node_look(clu_node *nd) {
   return nd->state <= CLU_NODE_READY && nd->chan.fd != CLU_NO_FD;
 }
 
+void clu_node_read_all(clu_node *nd) { clu_pool_node_read(nd, -1); }
+
 void clu_node_lose(clu_node *nd) { clu_pool_node_over(nd); }
 
 int clu_node_gone(const clu_node *nd) {

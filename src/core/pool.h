@@ -95,7 +95,8 @@ struct clu_node {
   clu_exit how;
   int how_known;
   uint64_t limit;     /* bytes that it may have; 0: no limit */
-  int over_limit;     /* it had more and was killed */
+  int over_limit;     /* it had more and was killed: */
+  uint64_t memory;    /* what it had */
   int stopping;       /* it was told to stop */
   char *refusal;      /* why it could not be started */
   uint64_t born, over;
@@ -142,6 +143,8 @@ int clu_node_join(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e);
 void clu_node_tell(clu_node *nd, uint8_t kind, clu_blob *body);
 /* Whether it has connected and its process runs, as far as can be known. Reads what an ended one still said. */
 int clu_node_look(clu_node *nd);
+/* Reads all that has come of it. */
+void clu_node_read_all(clu_node *nd);
 /* The caller has seen that it is no more. */
 void clu_node_lose(clu_node *nd);
 /* Whether it is over, and no more will be known of how. */

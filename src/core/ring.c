@@ -45,6 +45,9 @@ const unsigned char *clu_ring_peek(clu_ring *r, size_t *n) {
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed), size;
     size_t left = CLU_RING_BYTES - at(head);
+    *n = 0;
+    if (tail == head) return NULL;
+    *n = SIZE_MAX;
     if (tail - head < WORD || tail - head > CLU_RING_BYTES || head % WORD) return NULL;
     memcpy(&size, r->data + at(head), WORD);
     if (size == SKIP) {

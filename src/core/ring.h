@@ -32,7 +32,8 @@ unsigned char *clu_ring_room(clu_ring *r, size_t n);
 void clu_ring_publish(clu_ring *r, size_t n);
 /* How full it is, in bytes. */
 size_t clu_ring_used(const clu_ring *r);
-/* The reader's: the oldest record and its size, there until clu_ring_took(); NULL: none, or no sense in it. */
+/* The reader's: the oldest record and its size, there until clu_ring_took(). NULL: none, and then `*n` is 0; or there is no
+ * sense in it, and then it is not. */
 const unsigned char *clu_ring_peek(clu_ring *r, size_t *n);
 void clu_ring_took(clu_ring *r);
 

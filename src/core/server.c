@@ -161,8 +161,9 @@ static void server_said(clu_server *s, clu_msg *m) {
     break;
   case CLU_K_EXITED:
     clu_pool_give_slot_back(s, m->seq);
-    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 12) {
+    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 20) {
       nd->over_limit = (int)clu_get32(m->body->data + 8);
+      nd->memory = clu_get64(m->body->data + 12);
       nd->how.by_signal = (int)clu_get32(m->body->data);
       nd->how.code = (int)clu_get32(m->body->data + 4);
       nd->how_known = 1;

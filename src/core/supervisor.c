@@ -1,5 +1,7 @@
 #include "supervisor.h"
 
+#include "orphans.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +12,14 @@ typedef struct clu_sv_node {
   int slot;
   uint64_t kill_at; /* 0: never */
   uint64_t limit;   /* bytes of memory; 0: none */
-  int over_limit;   /* and so killed */
+  int over_limit;   /* and so killed: */
+  uint64_t memory;  /* what it had */
   char leaf[16];    /* its folder in the supervisor's own */
 } clu_sv_node;
 
 static const uint64_t MS = 1000000u;
 static const uint64_t MEMORY_EVERY = 20000000u; /* ns between looks at the memory of nodes with a limit */
+static const uint64_t ORPHANS_EVERY = 20000000u; /* and between looks for what nodes have left */
 
 int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, const char *tmp,
                         char *const *exec, uint64_t idle_ns, clu_err *e) {
@@ -26,6 +30,8 @@ int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, cons
   sv->exec = exec;
   sv->idle_ns = idle_ns;
   sv->idle_since = clu_os_now();
+  if (clu_os_random(&sv->family, sizeof sv->family) != CLU_OK || sv->family == 0) sv->family = 1 + (uint64_t)clu_os_getpid();
+  clu_os_adopt_orphans();
   sv->tmp = malloc(strlen(tmp) + 1);
   sv->cap = 64;
   sv->nodes = malloc((size_t)sv->cap * sizeof *sv->nodes);
@@ -90,6 +96,23 @@ static void forget(clu_supervisor *sv, int i) {
   if (sv->n == 0) sv->idle_since = clu_os_now();
 }
 
+/* Not here where that may take long: cancels, limits and deaths of others do not wait for it. */
+static void remove_folder(clu_supervisor *sv, const char *path) {
+  clu_err e;
+  clu_pid pid;
+  if (clu_os_remove_few(path) == 0) return;
+  if (clu_os_fork(&pid, &e) != CLU_OK) {
+    clu_os_remove_tree(path);
+  } else if (pid == 0) {
+    clu_os_close(sv->chan.fd); /* its end is this server's */
+    clu_poller_free(sv->poller);
+    clu_os_close(sv->slots_fd);
+    close_output(sv);
+    clu_os_remove_tree(path);
+    clu_os_end_self();
+  }
+}
+
 static void reap(clu_supervisor *sv) {
   clu_pid pid;
   while (clu_os_ended_child(&pid) == CLU_OK) {
@@ -97,22 +120,46 @@ static void reap(clu_supervisor *sv) {
     int i = 0;
     while (i < sv->n && sv->nodes[i].pid != pid) i++;
     if (clu_os_reap(pid, i < sv->n, &how) == CLU_AGAIN) break;
+    sv->left = 1;
     if (i < sv->n) {
-      unsigned char body[12];
+      unsigned char body[20];
       char tmp[1024], gone[1040];
       clu_put32(body, (uint32_t)how.by_signal);
       clu_put32(body + 4, (uint32_t)how.code);
       clu_put32(body + 8, (uint32_t)sv->nodes[i].over_limit);
+      clu_put64(body + 12, sv->nodes[i].memory);
       /* who hears of the end finds no folder any more, and does not wait until all in it is removed */
       snprintf(tmp, sizeof tmp, "%s/%s", sv->tmp, sv->nodes[i].leaf);
       snprintf(gone, sizeof gone, "%s-gone", tmp);
       if (rename(tmp, gone) != 0) memcpy(gone, tmp, sizeof tmp);
       clu_supervisor_answer(sv, CLU_K_EXITED, sv->nodes[i].id, body, sizeof body);
       clu_chan_flush(&sv->chan);
-      clu_os_remove_tree(gone);
+      remove_folder(sv, gone);
       forget(sv, i);
     }
   }
+}
+
+/* ---- what nodes leave ---- */
+
+static int is_node(void *data, clu_pid pid) {
+  clu_supervisor *sv = data;
+  for (int i = 0; i < sv->n; i++)
+    if (sv->nodes[i].pid == pid) return 1;
+  return 0;
+}
+
+static int is_alive(void *data, uint64_t id) { return find(data, id) != NULL; }
+
+static int end_orphans(clu_supervisor *sv) {
+  clu_orphans o;
+  o.family = sv->family;
+  o.is_node = is_node;
+  o.is_alive = is_alive;
+  o.data = sv;
+  sv->left = 0;
+  sv->looked_for_orphans = clu_os_now();
+  return clu_orphans_end(&o, sv->n == 0);
 }
 
 static void end_all(clu_supervisor *sv) {
@@ -120,6 +167,11 @@ static void end_all(clu_supervisor *sv) {
   int term = 0;
   for (int i = 0; i < sv->n; i++) clu_os_kill(sv->nodes[i].pid, CLU_SIG_KILL, 1);
   while (sv->n > 0 && clu_os_now() < deadline) {
+    clu_os_wait_readable(sv->signals, 20 * (int64_t)MS);
+    clu_os_watch_clear(&term);
+    reap(sv);
+  }
+  while (end_orphans(sv) > 0 && clu_os_now() < deadline) {
     clu_os_wait_readable(sv->signals, 20 * (int64_t)MS);
     clu_os_watch_clear(&term);
     reap(sv);
@@ -153,17 +205,18 @@ static int add_node(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, cons
   nd->slot = slot;
   nd->kill_at = nd->limit = 0;
   nd->over_limit = 0;
+  nd->memory = 0;
   sv->n++;
   return CLU_OK;
 }
 
 /* A node by exec: its own temporary folder becomes the folder in which it makes its temporary folder;
  * the arguments carry what was in TMPDIR, so that the node can put it back. */
-static int start_by_exec(clu_supervisor *sv, const char *tmp, int slot, clu_fd fd, clu_pid *pid,
+static int start_by_exec(clu_supervisor *sv, uint64_t id, const char *tmp, int slot, clu_fd fd, clu_pid *pid,
                          clu_err *e) {
   enum { MAX = 64 };
   const char *argv[MAX], *old = getenv("TMPDIR");
-  char slot_arg[16], env_tmp[1100], **envp, **env = clu_os_environ();
+  char slot_arg[16], env_tmp[1100], env_mark[sizeof CLU_MARK + 1 + CLU_MARK_DIGITS], **envp, **env = clu_os_environ();
   int n = 0, m = 0, k = 0, rc;
   clu_fd keep[2];
   clu_spawn s;
@@ -178,12 +231,15 @@ static int start_by_exec(clu_supervisor *sv, const char *tmp, int slot, clu_fd f
   argv[n++] = tmp;
   argv[n] = NULL;
   while (env[m]) m++;
-  envp = malloc((size_t)(m + 2) * sizeof *envp);
+  envp = malloc((size_t)(m + 3) * sizeof *envp);
   if (!envp) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   for (int i = 0; i < m; i++)
-    if (strncmp(env[i], "TMPDIR=", 7) != 0) envp[k++] = env[i];
+    if (strncmp(env[i], "TMPDIR=", 7) != 0 && strncmp(env[i], CLU_MARK "=", sizeof CLU_MARK) != 0) envp[k++] = env[i];
   snprintf(env_tmp, sizeof env_tmp, "TMPDIR=%s", tmp);
   envp[k++] = env_tmp;
+  strcpy(env_mark, CLU_MARK "=");
+  clu_mark_text(env_mark + sizeof CLU_MARK, sv->family, id);
+  envp[k++] = env_mark;
   envp[k] = NULL;
   keep[0] = fd;
   keep[1] = sv->slots_fd;
@@ -226,7 +282,7 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
   clu_shared_reset(sv->shared, (int)slot);
   if (clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, &e) != CLU_OK) goto refused;
   if (by_exec) {
-    if (start_by_exec(sv, b->tmp, (int)slot, fd, &pid, &e) != CLU_OK) goto no_process;
+    if (start_by_exec(sv, m->seq, b->tmp, (int)slot, fd, &pid, &e) != CLU_OK) goto no_process;
   } else {
     clu_pid me = clu_os_getpid();
     if (clu_os_fork(&pid, &e) != CLU_OK) goto no_process;
@@ -239,6 +295,7 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
       clu_os_close(sv->slots_fd);
       if (sv->output != CLU_NO_FD) clu_os_redirect_output(sv->output, errors_of(sv));
       close_output(sv);
+      clu_mark_self(sv->family, m->seq);
       b->id = m->seq;
       b->fd = fd;
       clu_birth_slot(b, sv->shared, (int)slot);
@@ -310,7 +367,10 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     }
     return 0;
   case CLU_K_LIMIT:
-    if ((nd = find(sv, m->seq)) && m->body && m->body->size == 8) nd->limit = clu_get64(m->body->data);
+    if ((nd = find(sv, m->seq)) && m->body && m->body->size == 8) {
+      nd->limit = clu_get64(m->body->data);
+      if (nd->limit > INT64_MAX) nd->limit = 0; /* nobody has more */
+    }
     return 0;
   case CLU_K_QUIT:
     ev->what = CLU_SV_END;
@@ -325,10 +385,12 @@ static int memory_limits(clu_supervisor *sv, uint64_t now) {
   int some = 0, look = now - sv->looked_at_memory >= MEMORY_EVERY;
   for (int i = 0; i < sv->n; i++) {
     clu_sv_node *nd = &sv->nodes[i];
+    int64_t has;
     if (!nd->limit || nd->over_limit) continue;
     some = 1;
-    if (!look || clu_os_process_memory(nd->pid) <= (int64_t)nd->limit) continue;
+    if (!look || (has = clu_os_process_memory(nd->pid, (int64_t)nd->limit)) <= (int64_t)nd->limit) continue;
     nd->over_limit = 1;
+    nd->memory = (uint64_t)has;
     clu_os_kill(nd->pid, CLU_SIG_KILL, 1);
   }
   if (look) sv->looked_at_memory = now;
@@ -338,6 +400,8 @@ static int memory_limits(clu_supervisor *sv, uint64_t now) {
 /* Kills whoever has outstayed its grace, or has too much; nanoseconds until the next deadline, -1 for none. */
 static int64_t deadlines(clu_supervisor *sv) {
   uint64_t now = clu_os_now(), next = memory_limits(sv, now) ? sv->looked_at_memory + MEMORY_EVERY : 0;
+  if (sv->left && now - sv->looked_for_orphans >= ORPHANS_EVERY) end_orphans(sv);
+  if (sv->left && (!next || sv->looked_for_orphans + ORPHANS_EVERY < next)) next = sv->looked_for_orphans + ORPHANS_EVERY;
   for (int i = 0; i < sv->n; i++) {
     clu_sv_node *nd = &sv->nodes[i];
     if (!nd->kill_at) continue;

@@ -27,6 +27,9 @@ typedef struct clu_supervisor {
   char *const *exec;   /* program and arguments of a node started by exec, NULL-terminated */
   uint64_t idle_ns, idle_since;
   uint64_t looked_at_memory; /* when it was asked how much the nodes have */
+  uint64_t family;     /* of its nodes' marks, see orphans.h */
+  int left;            /* a process has ended, which may have left others */
+  uint64_t looked_for_orphans;
   uint64_t quiet_ns;   /* CLU_SV_QUIET comes once, after so long without nodes; 0: never. The caller's to set */
   unsigned interest;
 } clu_supervisor;

@@ -22,6 +22,9 @@
 #if defined(CLU_HAVE_AFFINITY)
 #include <sched.h>
 #endif
+#if defined(CLU_HAVE_PROC)
+#include <sys/sysinfo.h>
+#endif
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
@@ -272,6 +275,22 @@ int clu_os_remove_tree(const char *path) {
   return lstat(path, &st) == 0 ? -1 : 0;
 }
 
+#define FEW 64              /* files, removed in less than a millisecond, */
+#define LARGE (64l << 20) /* if none is larger */
+static int few_left;
+
+static int remove_one_of_few(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+  if (few_left-- <= 0 || (type == FTW_F && st->st_size > LARGE)) return 1;
+  return remove_one(path, st, type, ftw);
+}
+
+int clu_os_remove_few(const char *path) {
+  struct stat st;
+  few_left = FEW;
+  if (lstat(path, &st) == 0) nftw(path, remove_one_of_few, 16, FTW_DEPTH | FTW_PHYS);
+  return lstat(path, &st) == 0;
+}
+
 int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e) {
   int f = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
   if (f < 0)
@@ -299,19 +318,65 @@ void clu_os_release_memory(void) {
 #endif
 }
 
-int64_t clu_os_process_memory(clu_pid pid) {
 #if defined(CLU_HAVE_PROC)
-  char path[64], text[128];
-  long long size, resident, shared;
+/* What all mappings have of their own, by a file of /proc; -1: not known. */
+static int64_t own_memory(clu_pid pid, const char *name) {
+  char path[64], line[512];
+  long long kb;
+  int64_t sum = 0;
+  int some = 0;
   FILE *f;
-  int n;
+  snprintf(path, sizeof path, "/proc/%lld/%s", (long long)pid, name);
+  if (!(f = fopen(path, "re"))) return -1;
+  while (fgets(line, sizeof line, f))
+    if (sscanf(line, "Private_Dirty: %lld kB", &kb) == 1 || sscanf(line, "Swap: %lld kB", &kb) == 1) {
+      sum += 1024 * (int64_t)kb;
+      some = 1;
+    }
+  fclose(f);
+  return some ? sum : -1;
+}
+
+/* No process has more of its own than is resident or in swap. */
+static int64_t resident_memory(clu_pid pid) {
+  char path[64], text[128];
+  long long size, resident;
+  int64_t swap = 0;
+  FILE *f;
+  int ok;
   snprintf(path, sizeof path, "/proc/%lld/statm", (long long)pid);
   if (!(f = fopen(path, "re"))) return -1;
-  n = fgets(text, sizeof text, f) && sscanf(text, "%lld %lld %lld", &size, &resident, &shared) == 3;
+  ok = fgets(text, sizeof text, f) && sscanf(text, "%lld %lld", &size, &resident) == 2;
   fclose(f);
-  return n ? (int64_t)(resident - shared) * sysconf(_SC_PAGESIZE) : -1;
+  {
+    struct sysinfo i;
+    if (sysinfo(&i) == 0) swap = (int64_t)((uint64_t)(i.totalswap - i.freeswap) * i.mem_unit);
+  }
+  return ok ? (int64_t)resident * sysconf(_SC_PAGESIZE) + swap : -1;
+}
+
+int64_t clu_os_process_memory(clu_pid pid, int64_t enough) {
+  int64_t most = resident_memory(pid), own;
+  if (most < 0 || most <= enough) return most;
+  own = own_memory(pid, "smaps_rollup");
+  return own < 0 ? own_memory(pid, "smaps") : own; /* before Linux 4.14 */
+}
 #else
+int64_t clu_os_process_memory(clu_pid pid, int64_t enough) {
   (void)pid;
+  (void)enough;
   return -1;
+}
 #endif
+
+int64_t clu_os_total_memory(void) {
+  int64_t n = -1;
+#if defined(CLU_HAVE_PROC)
+  struct sysinfo i;
+  if (sysinfo(&i) == 0) n = (int64_t)(((uint64_t)i.totalram + i.totalswap) * i.mem_unit);
+#elif defined(_SC_PHYS_PAGES)
+  n = sysconf(_SC_PHYS_PAGES);
+  if (n > 0) n *= sysconf(_SC_PAGESIZE);
+#endif
+  return n;
 }

@@ -125,6 +125,8 @@ int clu_os_remove_tree(const char *path) {
   return left ? -1 : 0;
 }
 
+int clu_os_remove_few(const char *path) { return clu_os_remove_tree(path) != 0; }
+
 int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e) {
   char text[CLU_WIN_TEXT];
   wchar_t *wide = clu_win_wide(path);

@@ -425,6 +425,26 @@ int clu_os_follow_parent(clu_pid parent) {
   return ended ? CLU_DEAD : CLU_UNSUPPORTED;
 }
 
+/* ---- what descendants leave: it ends with its job ---- */
+
+int clu_os_adopt_orphans(void) { return CLU_UNSUPPORTED; }
+
+int clu_os_children(clu_pid **out, int *n) {
+  *out = NULL;
+  *n = 0;
+  return CLU_UNSUPPORTED;
+}
+
+int clu_os_env_of(clu_pid pid, const char *name, char *out, size_t cap) {
+  (void)pid;
+  (void)name;
+  (void)out;
+  (void)cap;
+  return CLU_UNSUPPORTED;
+}
+
+void clu_os_mark_env(const char *name, const char *value) { clu_os_setenv(name, value); }
+
 /* ---- signals: there are none ---- */
 
 int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns) {

@@ -175,12 +175,19 @@ void clu_os_end_first(void) {}
 
 void clu_os_release_memory(void) {}
 
-int64_t clu_os_process_memory(clu_pid pid) {
+int64_t clu_os_process_memory(clu_pid pid, int64_t enough) {
   HANDLE h = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, FALSE, (DWORD)pid);
   PROCESS_MEMORY_COUNTERS_EX m;
   int ok;
+  (void)enough;
   if (!h) return -1;
   ok = GetProcessMemoryInfo(h, (PROCESS_MEMORY_COUNTERS *)&m, sizeof m) != 0;
   CloseHandle(h);
   return ok ? (int64_t)m.PrivateUsage : -1;
+}
+
+int64_t clu_os_total_memory(void) {
+  MEMORYSTATUSEX m;
+  m.dwLength = sizeof m;
+  return GlobalMemoryStatusEx(&m) ? (int64_t)m.ullTotalPageFile : -1;
 }

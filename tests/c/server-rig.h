@@ -20,6 +20,7 @@ enum {
   LOOP = 'l',   /* an endless loop */
   EXIT = 'x',   /* ends with the status in the second byte */
   CHILD = 'c',  /* starts a process of its own and answers its pid */
+  LEAVE = 'v',  /* the same, in a session of its own and not its child any more */
   TWICE = '2',  /* as ECHO, twice */
   TICK = 't'    /* has a signal every millisecond from now on */
 };
@@ -80,6 +81,32 @@ TEST_UNUSED static void serve_call(clu_chan *c, const clu_birth *b, clu_msg *m) 
     if (p == 0)
       for (;;) pause();
     clu_put64(pid, (uint64_t)p);
+    clu_chan_send_bytes(c, CLU_K_VALUE, m->seq, pid, 8, CLU_NO_FD);
+    while (clu_chan_flush(c) == CLU_AGAIN) continue;
+    return;
+  }
+  case LEAVE: {
+    unsigned char pid[8];
+    int p[2];
+    pid_t child, left = 0;
+    if (pipe(p) != 0) _exit(98);
+    child = fork();
+    if (child == 0) {
+      left = fork();
+      if (left == 0) {
+        setsid();
+        close(p[0]);
+        close(p[1]);
+        for (;;) pause();
+      }
+      if (write(p[1], &left, sizeof left) < 0) _exit(1);
+      _exit(0);
+    }
+    if (read(p[0], &left, sizeof left) != (ssize_t)sizeof left) _exit(99);
+    close(p[0]);
+    close(p[1]);
+    while (waitpid(child, NULL, 0) < 0) continue;
+    clu_put64(pid, (uint64_t)left);
     clu_chan_send_bytes(c, CLU_K_VALUE, m->seq, pid, 8, CLU_NO_FD);
     while (clu_chan_flush(c) == CLU_AGAIN) continue;
     return;
@@ -189,6 +216,7 @@ TEST_UNUSED static void up_with(rig *r, const char *more) {
   snprintf(env_tmp, sizeof env_tmp, "TEST_STUB_TMP=%s", r->tmp);
   for (char **p = clu_os_environ(); *p && n < 250; p++) envp[n++] = *p;
   envp[n++] = env_tmp;
+  envp[n++] = (char *)"CLUTCH_MARK=00000000000000000000000000000000"; /* see orphans.h */
   if (more) envp[n++] = (char *)more;
   envp[n] = NULL;
   memset(&s, 0, sizeof s);

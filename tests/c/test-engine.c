@@ -1,5 +1,6 @@
 /* The scheduler with stub nodes: what is sent where, and random schedules of work, deaths, births, delays,
  * interrupts that are ignored, and cancels, in virtual time. A failure prints the seed that repeats it. */
+// link: -Wl,--wrap=realloc
 #include "test.h"
 
 #include "engine.h"
@@ -18,6 +19,22 @@ static clu_job *job(clu_engine *e, uint64_t n, uint32_t retries, uint32_t chunk,
   s.timeout_ns = timeout;
   return clu_job_new(e, &s);
 }
+
+/* One that only these nodes may do, of `nodes`. */
+static clu_job *job_for(clu_engine *e, uint64_t n, int nodes, unsigned mask) {
+  clu_job_spec s;
+  memset(&s, 0, sizeof s);
+  s.n = n;
+  s.nonly = nodes;
+  s.only = calloc((size_t)nodes, 1);
+  REQUIRE(s.only);
+  for (int i = 0; i < nodes; i++) s.only[i] = mask >> i & 1;
+  return clu_job_new(e, &s);
+}
+
+void *__real_realloc(void *p, size_t n);
+static int no_memory;
+void *__wrap_realloc(void *p, size_t n) { return no_memory ? NULL : __real_realloc(p, n); }
 
 static int next_is(clu_engine *e, uint64_t now, int what) {
   clu_engine_next(e, now, &act);
@@ -353,6 +370,172 @@ TEST(an_answer_out_of_turn_is_noticed) {
   clu_engine_free(e);
 }
 
+TEST(a_node_is_served_however_many_jobs_wait_for_another) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w[2] = {0, 0};
+  clu_job *late;
+  for (int i = 0; i < 2; i++) clu_engine_up(e, i, &w[i]);
+  for (int k = 0; k < 40; k++) job_for(e, 1, 2, 1);
+  late = job_for(e, 1, 2, 2);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK(sends(e, 1, 0, 1, 1) && act.job == late);
+  CHECK(sends(e, 0, 0, 1, 2));
+  late = job(e, 1, 0, 0, 0); /* the first that any node may do */
+  CHECK(sends(e, 1, 0, 1, 2) && act.job == late);
+  CHECK(next_is(e, 0, CLU_ACT_NONE));
+  clu_engine_free(e);
+}
+
+TEST(of_several_kinds_of_jobs_the_oldest_comes_first) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w[2] = {0, 0};
+  clu_job *a = job(e, 1, 0, 0, 0), *b = job_for(e, 1, 2, 1), *c = job(e, 1, 0, 0, 0);
+  clu_engine_up(e, 0, &w[0]);
+  CHECK(sends(e, 0, 0, 1, 1) && act.job == a);
+  CHECK(sends(e, 0, 0, 1, 2) && act.job == b);
+  clu_engine_up(e, 1, &w[1]);
+  CHECK(sends(e, 1, 0, 1, 1) && act.job == c);
+  clu_engine_free(e);
+}
+
+TEST(who_has_nothing_to_do_is_helped_also_while_a_job_waits_for_others) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w[3] = {0, 0, 0};
+  clu_job *j = job(e, 4, 0, 1, 0);
+  for (int i = 0; i < 2; i++) clu_engine_up(e, i, &w[i]);
+  CHECK(sends(e, 0, 0, 1, 1) && sends(e, 1, 1, 1, 1) && sends(e, 0, 2, 1, 2) && sends(e, 1, 3, 1, 2));
+  for (int i = 0; i < 2; i++) CHECK(clu_claim_start(&w[i], 1)); /* long ones */
+  job_for(e, 1, 3, 1);                                          /* waits for the first node */
+  CHECK(next_is(e, 0, CLU_ACT_NONE));
+  clu_engine_up(e, 2, &w[2]);
+  CHECK(next_is(e, 0, CLU_ACT_SEND) && act.node == 2 && act.job == j);
+  CHECK_INT_EQ(clu_engine_sent(e, &act, 1, 8, 0), CLU_OK);
+  clu_engine_free(e);
+}
+
+TEST(who_may_not_do_what_waits_elsewhere_does_not_keep_the_next_from_it) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w[3] = {0, 0, 0};
+  clu_job *j = job_for(e, 2, 3, 1 + 4);
+  clu_engine_up(e, 0, &w[0]);
+  CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
+  CHECK(clu_claim_start(&w[0], 1));
+  clu_engine_up(e, 1, &w[1]); /* may not, and is idle for longer */
+  CHECK(next_is(e, 0, CLU_ACT_NONE));
+  clu_engine_up(e, 2, &w[2]);
+  CHECK(sends(e, 2, 1, 1, 1) && act.job == j);
+  clu_engine_free(e);
+}
+
+TEST(a_retry_that_must_not_go_back_is_not_taken_from_its_node_for_that) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w[2] = {0, 0};
+  clu_job *j = job(e, 1, 2, 1, 0);
+  for (int i = 0; i < 2; i++) clu_engine_up(e, i, &w[i]);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK(clu_claim_start(&w[0], 1));
+  job_for(e, 1, 2, 2);
+  CHECK(sends(e, 1, 0, 1, 1));
+  CHECK(clu_claim_start(&w[1], 1));
+  clu_engine_down(e, 0, 0, 1);
+  CHECK(sends(e, 1, 0, 1, 2) && act.job == j); /* behind the other's */
+  w[0] = 0;
+  clu_engine_up(e, 0, &w[0]);
+  CHECK(next_is(e, 0, CLU_ACT_NONE));
+  clu_engine_free(e);
+}
+
+/* R code runs while elements are serialized: anything may have been given up meanwhile. */
+TEST(what_is_on_its_way_holds_its_job) {
+  for (int sent = 0; sent < 2; sent++)
+    for (int before = 0; before < 2; before++) { /* how many were sent before: the job goes with the last */
+      clu_engine *e = clu_engine_new(1000);
+      clu_claim w = 0;
+      clu_job *j = job(e, 3, 1, 1, 0);
+      uint32_t unwanted = 0;
+      clu_engine_up(e, 0, &w);
+      if (before) CHECK(sends(e, 0, 0, 1, 1));
+      CHECK(next_is(e, 0, CLU_ACT_SEND) && act.job == j);
+      clu_job_free(e, j, 5);
+      if (sent) {
+        CHECK_INT_EQ(clu_engine_sent(e, &act, 1 + (uint64_t)before, 8, 6), CLU_OK);
+        CHECK_INT_EQ(clu_engine_at(e, 0, &unwanted), 0); /* not begun: it was taken back */
+      } else {
+        clu_engine_unsent(e, &act);
+      }
+      while (next_is(e, 7, CLU_ACT_INTERRUPT)) continue;
+      CHECK_INT_EQ(act.what, CLU_ACT_NONE);
+      CHECK_INT_EQ(clu_engine_ended(e, &end), 0);
+      clu_engine_free(e);
+    }
+}
+
+TEST(an_ending_that_cannot_be_told_of_is_not_silent) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w = 0;
+  clu_job *j = job(e, 1, 0, 1, 0);
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK(clu_claim_start(&w, 1));
+  no_memory = 1;
+  clu_engine_down(e, 0, 3, 1);
+  no_memory = 0;
+  CHECK_INT_EQ(clu_engine_ended(e, &end), 0);
+  CHECK_INT_EQ(clu_job_left(j), 0);
+  CHECK_INT_EQ(clu_job_lost(j), 1);
+  clu_engine_free(e);
+}
+
+TEST(a_death_says_whether_anything_had_begun) {
+  clu_engine *e = clu_engine_new(1000);
+  clu_claim w = 0;
+  job(e, 9, 9, 1, 0);
+  clu_engine_up(e, 0, &w);
+  CHECK_INT_EQ(clu_engine_down(e, 0, 0, 1), 0);
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK_INT_EQ(clu_engine_down(e, 0, 0, 1), 0); /* it was sent something and did not begin it */
+  w = 0;
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK(clu_claim_start(&w, 1));
+  CHECK_INT_EQ(clu_engine_down(e, 0, 0, 1), 1);
+  w = 0;
+  clu_engine_up(e, 0, &w);
+  CHECK(next_is(e, 0, CLU_ACT_SEND));
+  CHECK_INT_EQ(clu_engine_sent(e, &act, 1, 8, 0), CLU_OK);
+  CHECK(clu_claim_start(&w, 1));
+  CHECK_INT_EQ(clu_engine_answer(e, 0, 1, 0, 5, 0, &end), 1);
+  CHECK_INT_EQ(clu_engine_down(e, 0, 0, 1), 1);
+  CHECK_INT_EQ(clu_engine_down(e, 0, 0, 1), 0);
+  clu_engine_free(e);
+}
+
+TEST(a_deadline_that_has_passed_is_not_waited_for) {
+  clu_engine *e = clu_engine_new(50);
+  clu_claim w = 0;
+  job(e, 1, 0, 1, 100);
+  CHECK(clu_engine_wait(e, 7, 1000) == 1000);
+  clu_engine_up(e, 0, &w);
+  CHECK(sends(e, 0, 0, 1, 1));
+  CHECK(clu_engine_wait(e, 40, 1000) == 60);
+  CHECK(clu_engine_wait(e, 40, 10) == 10);
+  CHECK(clu_engine_wait(e, 100, 1000) == 0);
+  CHECK(clu_engine_wait(e, 101, 1000) == 0);
+  clu_engine_free(e);
+}
+
+TEST(tasks_that_a_node_has_to_answer_are_known) {
+  clu_engine *e = clu_engine_new(50);
+  clu_claim w = 0;
+  job(e, 2, 0, 1, 0);
+  clu_engine_up(e, 0, &w);
+  CHECK(!clu_engine_has(e, 0, 0) && !clu_engine_has(e, 0, 1) && !clu_engine_has(e, 5, 1));
+  CHECK(sends(e, 0, 0, 1, 7) && sends(e, 0, 1, 1, 8));
+  CHECK(!clu_engine_has(e, 0, 6) && clu_engine_has(e, 0, 7) && clu_engine_has(e, 0, 8) && !clu_engine_has(e, 0, 9));
+  clu_engine_free(e);
+}
+
 /* ---- random schedules ---- */
 
 static uint64_t dice_state;
@@ -390,6 +573,7 @@ typedef struct work {
   uint32_t retries;
   int cancelled;
   uint8_t *starts, *ends;
+  unsigned char *only; /* a copy; NULL: all */
   int *last;
 } work;
 
@@ -487,6 +671,12 @@ static void do_next(void) {
   if (a.what == CLU_ACT_SEND) {
     int w = *(int *)a.owner;
     CHECK(holds(!works[w].cancelled));
+    CHECK(holds(!works[w].only || works[w].only[a.node]));
+    if (dice(500) == 0) { /* it is given up while it is on its way */
+      clu_job_cancel(eng, works[w].job, now_ns);
+      works[w].cancelled = 1;
+      drain();
+    }
     if (dice(50) == 0) {
       clu_engine_unsent(eng, &a);
       return;
@@ -525,6 +715,15 @@ static void add_work(void) {
   spec.chunk = dice(3) == 0 ? 1 + (uint32_t)dice(20) : 0;
   spec.timeout_ns = dice(3) == 0 ? 1 + dice(200000) : 0;
   spec.owner = &owners[n_works];
+  w->only = NULL;
+  if (n_stubs < 100 && dice(3) == 0) {
+    spec.nonly = n_stubs;
+    spec.only = calloc((size_t)n_stubs, 1);
+    w->only = calloc((size_t)n_stubs, 1);
+    spec.only[dice((uint64_t)n_stubs)] = 1;
+    spec.only[dice((uint64_t)n_stubs)] = 1;
+    memcpy(w->only, spec.only, (size_t)n_stubs);
+  }
   w->n = spec.n;
   w->retries = spec.retries;
   w->cancelled = 0;
@@ -593,6 +792,7 @@ static void simulate(uint64_t seed, int nodes, long steps) {
           break;
         }
     clu_job_free(eng, w->job, now_ns);
+    free(w->only);
     free(w->starts);
     free(w->ends);
     free(w->last);

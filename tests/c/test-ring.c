@@ -158,3 +158,24 @@ TEST(damage_is_never_followed_out_of_the_ring) {
     if (TEST_SANITIZED && round > 2000) break;
   }
 }
+
+TEST(nothing_and_no_sense_are_told_apart) {
+  clu_ring *r = malloc(sizeof *r);
+  size_t n = 7;
+  uint64_t size;
+  REQUIRE(r);
+  memset(r, 0, sizeof *r);
+  CHECK(clu_ring_peek(r, &n) == NULL && n == 0);
+  REQUIRE(put(r, 1) && clu_ring_peek(r, &n) && n > 0);
+  clu_ring_took(r);
+  CHECK(clu_ring_peek(r, &n) == NULL && n == 0);
+  size = CLU_RING_MOST + 1; /* of a record */
+  memcpy(r->data + atomic_load(&r->tail) % CLU_RING_BYTES, &size, 8);
+  atomic_fetch_add(&r->tail, 64);
+  CHECK(clu_ring_peek(r, &n) == NULL && n != 0);
+  atomic_store(&r->tail, atomic_load(&r->head) + 4); /* less than a size */
+  CHECK(clu_ring_peek(r, &n) == NULL && n != 0);
+  atomic_store(&r->tail, atomic_load(&r->head) - 8);
+  CHECK(clu_ring_peek(r, &n) == NULL && n != 0);
+  free(r);
+}

@@ -1,5 +1,19 @@
 /* Fork server and master together: births, calls and ends. */
+// link: -Wl,--wrap=clu_os_remove_tree
 #include "server-rig.h"
+
+/* In the server and what it forks: the removal of a folder takes as long as there is a file of this name. */
+int __real_clu_os_remove_tree(const char *path);
+int __wrap_clu_os_remove_tree(const char *path) {
+  const char *tmp = getenv("TEST_STUB_TMP");
+  char hold[200];
+  double end = test_ms() + 20000;
+  if (tmp) {
+    snprintf(hold, sizeof hold, "%s.hold", tmp);
+    while (access(hold, F_OK) == 0 && test_ms() < end) test_pause();
+  }
+  return __real_clu_os_remove_tree(path);
+}
 
 /* ---- births and calls ---- */
 
@@ -147,6 +161,66 @@ TEST(what_a_node_started_ends_with_it) {
   kill((pid_t)r.nd[0]->pid, SIGKILL);
   PUMP(&r, r.nd[0]->how_known);
   CHECK_SOON(gone(pid), 5000);
+  down(&r);
+}
+
+static clu_pid leaves_one(rig *r, clu_node *nd) {
+  clu_blob *b;
+  clu_pid pid = 0;
+  call(nd, LEAVE, 0, 5, 1);
+  PUMP(r, has_answer(nd));
+  b = has_answer(nd) ? clu_node_take(nd, clu_node_first(nd)) : NULL;
+  if (CHECK(b && b->size == 8)) pid = (clu_pid)clu_get64(b->data);
+  clu_blob_unref(b);
+  return pid;
+}
+
+TEST(what_a_node_left_in_a_session_of_its_own_ends_with_it_and_not_before) {
+  rig r;
+  clu_pid left[3];
+  up(&r, 3);
+  for (int i = 0; i < 3; i++) left[i] = leaves_one(&r, r.nd[i]);
+  kill((pid_t)r.nd[0]->pid, SIGKILL);
+  PUMP(&r, gone(left[0]));
+  clu_node_stop(r.nd[1], 1000);
+  PUMP(&r, gone(left[1]));
+  call(r.nd[2], ECHO, 1, 100, 1);
+  expect_echo(&r, r.nd[2], ECHO, 1, 100);
+  CHECK(!gone(left[2]));
+  clu_server_close(r.s);
+  CHECK_SOON(gone(left[2]), 5000);
+  down(&r);
+}
+
+TEST(a_large_folder_is_removed_while_others_are_seen_to) {
+  rig r;
+  char path[300], hold[100];
+  struct dirent *entry;
+  DIR *d;
+  int k = 0;
+  up(&r, 2);
+  snprintf(hold, sizeof hold, "%s.hold", r.tmp);
+  REQUIRE((d = opendir(r.tmp)));
+  while ((entry = readdir(d)))
+    for (int i = 0; i < 200 && entry->d_name[0] != '.'; i++, k++) {
+      int fd;
+      snprintf(path, sizeof path, "%s/%.20s/%d", r.tmp, entry->d_name, i);
+      if ((fd = open(path, O_CREAT | O_WRONLY, 0600)) >= 0) close(fd);
+    }
+  closedir(d);
+  CHECK_INT_EQ(k, 400);
+  close(open(hold, O_CREAT | O_WRONLY, 0600));
+  kill((pid_t)r.nd[0]->pid, SIGKILL);
+  PUMP(&r, r.nd[0]->how_known);
+  call(r.nd[1], SLEEP, 0, 5, 7);
+  pump_for(&r, 50);
+  clu_node_cancel(r.nd[1], 7);
+  PUMP(&r, clu_node_in_step(r.nd[1]));
+  call(r.nd[1], ECHO, 1, 100, 1);
+  expect_echo(&r, r.nd[1], ECHO, 1, 100);
+  CHECK_INT_EQ(entries(r.tmp), 2);
+  unlink(hold);
+  CHECK_SOON(entries(r.tmp) == 1, 10000);
   down(&r);
 }
 

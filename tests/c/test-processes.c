@@ -1,0 +1,125 @@
+/* What the port tells of processes and does to their files: memory of their own, children, marks, small folders. */
+#include "test.h"
+
+#include <sys/stat.h>
+
+#include "os.h"
+
+/* A child that does what it is told by a pipe, a byte each. */
+typedef struct child {
+  pid_t pid;
+  int to, from;
+} child;
+
+static char *block;
+static const size_t SIZE = 64 << 20;
+
+static void say(child *c, char what) {
+  char back = 0;
+  REQUIRE(write(c->to, &what, 1) == 1 && read(c->from, &back, 1) == 1 && back == what);
+}
+
+static child start(void) {
+  child c;
+  int to[2], from[2];
+  REQUIRE(pipe(to) == 0 && pipe(from) == 0);
+  REQUIRE((c.pid = fork()) >= 0);
+  if (c.pid == 0) {
+    char what;
+    volatile char sum = 0;
+    close(to[1]);
+    close(from[0]);
+    while (read(to[0], &what, 1) == 1) {
+      if (what == 'r')
+        for (size_t i = 0; i < SIZE; i += 4096) sum += block[i];
+      if (what == 'w') memset(block, 3, SIZE);
+      if (write(from[1], &what, 1) != 1) break;
+    }
+    _exit(0);
+  }
+  close(to[0]);
+  close(from[1]);
+  c.to = to[1];
+  c.from = from[0];
+  return c;
+}
+
+static void end(child *c) {
+  close(c->to);
+  close(c->from);
+  waitpid(c->pid, NULL, 0);
+}
+
+TEST(memory_that_is_shared_with_the_parent_is_not_a_process_s_own) {
+  child c;
+  int64_t before, after, has;
+  if (clu_os_process_memory(clu_os_getpid(), -1) < 0) return;
+  block = malloc(SIZE);
+  REQUIRE(block);
+  memset(block, 1, SIZE);
+  CHECK(clu_os_process_memory(clu_os_getpid(), -1) > (int64_t)SIZE);
+  c = start();
+  say(&c, 'r');
+  before = clu_os_process_memory(c.pid, -1);
+  CHECK(before >= 0 && before < (int64_t)SIZE / 2);
+  CHECK(clu_os_process_memory(c.pid, INT64_MAX) >= before); /* not looked at closely: an upper bound */
+  CHECK(clu_os_process_memory(c.pid, (int64_t)SIZE / 2) <= (int64_t)SIZE / 2);
+  say(&c, 'w');
+  after = clu_os_process_memory(c.pid, -1);
+  has = clu_os_process_memory(c.pid, (int64_t)SIZE / 2);
+  CHECK(after - before > (int64_t)SIZE * 9 / 10 && after < (int64_t)SIZE * 3);
+  CHECK(has > (int64_t)SIZE / 2);
+  end(&c);
+  CHECK_INT_EQ(clu_os_process_memory(c.pid, -1), -1);
+  free(block);
+}
+
+TEST(the_machine_has_more_memory_than_this_process) {
+  int64_t all = clu_os_total_memory();
+  CHECK(all < 0 || all > clu_os_process_memory(clu_os_getpid(), INT64_MAX));
+}
+
+TEST(children_and_their_marks_are_known) {
+  clu_pid *list = NULL;
+  int n = 0, found = 0;
+  char text[64];
+  child c = start();
+  if (clu_os_children(&list, &n) == CLU_UNSUPPORTED) {
+    end(&c);
+    return;
+  }
+  for (int i = 0; i < n; i++) found += list[i] == c.pid;
+  CHECK_INT_EQ(found, 1);
+  free(list);
+  CHECK_INT_EQ(clu_os_env_of(c.pid, "CLUTCH_NO_SUCH_THING", text, sizeof text), CLU_EOF);
+  CHECK(clu_os_env_of(c.pid, "PATH", text, sizeof text) == CLU_OK && strncmp(text, getenv("PATH"), 20) == 0);
+  end(&c);
+  CHECK_INT_EQ(clu_os_env_of(c.pid, "PATH", text, sizeof text), CLU_SYS);
+}
+
+TEST(a_small_folder_is_removed_at_once_a_large_one_is_not) {
+  char dir[64] = "/tmp/clutch-test-XXXXXX", path[100];
+  struct stat st;
+  REQUIRE(mkdtemp(dir));
+  for (int i = 0; i < 10; i++) {
+    snprintf(path, sizeof path, "%s/%d", dir, i);
+    CHECK(mkdir(path, 0700) == 0);
+  }
+  CHECK_INT_EQ(clu_os_remove_few(dir), 0);
+  CHECK(stat(dir, &st) != 0);
+  CHECK(mkdir(dir, 0700) == 0);
+  for (int i = 0; i < 500; i++) {
+    snprintf(path, sizeof path, "%s/%d", dir, i);
+    CHECK(mkdir(path, 0700) == 0);
+  }
+  CHECK_INT_EQ(clu_os_remove_few(dir), 1);
+  CHECK_INT_EQ(clu_os_remove_tree(dir), 0);
+  CHECK(mkdir(dir, 0700) == 0);
+  snprintf(path, sizeof path, "%s/large", dir);
+  close(open(path, O_CREAT | O_WRONLY, 0600));
+  CHECK(truncate(path, (off_t)1 << 33) == 0);
+  CHECK_INT_EQ(clu_os_remove_few(dir), 1);
+  CHECK(stat(path, &st) == 0);
+  CHECK_INT_EQ(clu_os_remove_tree(dir), 0);
+  CHECK_INT_EQ(clu_os_remove_few(dir), 0); /* there is nothing */
+}
