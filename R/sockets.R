@@ -11,8 +11,14 @@
 #' # Timeouts
 #' A timeout is a time of silence, in seconds, fractions and `Inf` allowed: connecting and accepting take no
 #' longer than that; in reading and writing it begins anew when bytes move. A blocking read whose time is up is an
-#' error of class `clutch_socket_timeout` and not an end of file, and takes nothing: what it had of a line (or, with
-#' `readBin()`, of the call), is read again by the next. As in base R, `timeout` of `NA`, 0 or less means 60 seconds
+#' error of class `clutch_socket_timeout` and not an end of file. It takes nothing: everything that the call had taken (lines,
+#' fields, parts of an object) is read again by the next. The call is the outermost function of base R or utils that was
+#' given the connection: `read.csv()`, and not the `scan()` within it; `unserialize()` and `readRDS()` can be repeated. The same
+#' holds where Ctrl-C or [setTimeLimit()] ends the wait. Up to 64 MB are kept for that while a call is under way, for `readBin()`
+#' as much as its vector has. A call that had taken more cannot be repeated: when it is given up, the connection is broken for
+#' reading, and further reads are errors of class `clutch_socket_broken`. Functions of other packages that read in C code of
+#' their own give back what they had of a line, or of one binary read; text of [pushBack()] does not come back.
+#' As in base R, `timeout` of `NA`, 0 or less means 60 seconds
 #' while a connection is opened, and writes wait even where `blocking = FALSE`. Ctrl-C and [setTimeLimit()] end any wait,
 #' unless [suspendInterrupts()] holds them off; a message of which a part has been written has two more seconds for
 #' the rest, after which that direction is shut down, so that the peer never takes half a message for a whole one.
@@ -25,7 +31,7 @@
 #' # Errors
 #' All are conditions of class `clutch_error`, with the address in the message and in `$address`:
 #' `clutch_socket_timeout`, `clutch_socket_refused` (nobody listens), `clutch_socket_reset` (the peer broke it off),
-#' `clutch_socket_closed` (closed or shut down on this side), `clutch_socket_dns`, `clutch_socket_limit` (no descriptor or
+#' `clutch_socket_closed` (closed or shut down on this side), `clutch_socket_broken` (see *Timeouts*), `clutch_socket_dns`, `clutch_socket_limit` (no descriptor or
 #' connection is free), `clutch_socket_unreachable`, `clutch_socket_in_use`. After an error in writing `$written` tells how
 #' many bytes of the call had gone. Where base R also warns, so do these functions.
 #' ```r
@@ -400,6 +406,36 @@ serializing_frame <- function() {
   n <- sys.nframe() - 1L
   f <- if (n > 0L) sys.function(n)
   if (identical(f, serialize) || identical(f, saveRDS)) sys.frame(n)
+}
+
+# Called from C when a connection is read and no call is known that reads it, see src/glue-socket-read.c: the frame of the
+# function that reads, or a list of that and of the frame of the call which it is a part of: the outermost of base or utils
+# by who called whom. NULL: a reader whose calls are not followed.
+reading_frames <- function() {
+  n <- sys.nframe() - 1L
+  if (n < 1L) return(NULL)
+  leaf <- sys.frame(n)
+  if (!of_base(leaf)) return(NULL)
+  parents <- sys.parents()
+  p <- parents[[n]]
+  if (p == 0L || p >= n || !takes_connection(sys.frame(p))) return(leaf)
+  repeat {
+    outer <- p
+    p <- parents[[outer]]
+    if (p == 0L || p >= outer || !takes_connection(sys.frame(p))) return(list(leaf, sys.frame(outer)))
+  }
+}
+
+of_base <- function(frame) {
+  e <- parent.env(frame)
+  identical(e, .BaseNamespaceEnv) || identical(e, utils_namespace)
+}
+utils_namespace <- asNamespace("utils")
+
+# By the names that base and utils use. What they hold is not looked at: that could be a promise which nobody has asked yet.
+takes_connection <- function(frame) {
+  of_base(frame) && (exists("file", envir = frame, inherits = FALSE) || exists("con", envir = frame, inherits = FALSE) ||
+                       exists("connection", envir = frame, inherits = FALSE))
 }
 
 # ---- arguments and failures ----

@@ -45,6 +45,6 @@ when_loaded <- function(package, generic, method) {
   for (key in names(the$servers)) server_drop(key)
   for (k in getAllConnections()[-(1:3)])
     if (inherits(con <- getConnection(k), c("clutch_socket", "clutch_listener"))) close.connection(con)
-  gc() # finalizers are code of the library: it stays while there is an object that has one
-  if (.Call(ffi_live_handles) == 0L && .Call(ffi_socket_count)[[2L]] == 0L) library.dynam.unload("clutch", libpath)
+  gc() # finalizers are code of the library: it stays while there is an object that has one, or a thread that looks up a name
+  if (.Call(ffi_live_handles) == 0L && all(.Call(ffi_socket_count)[2:3] == 0L)) library.dynam.unload("clutch", libpath)
 }

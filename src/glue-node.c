@@ -61,7 +61,8 @@ static void look_up(void) {
 /* A fork of the node must not take its calls, nor answer in its place. */
 static void after_fork(void) {
   node.forked = 1;
-  clu_os_close(node.birth.fd);
+  if (node.birth.fd != CLU_NO_FD) clu_os_close(node.birth.fd);
+  node.birth.fd = node.chan.fd = CLU_NO_FD; /* in a fork of the fork, and later here, it may be another file's number */
 }
 
 static SEXP say_hello(void) {

@@ -10,52 +10,22 @@
  * The conversion of encodings is done here and not by R's dummy_fgetc(): that takes a momentary lack of
  * input for the end until R 4.4 (PR#18555), and reads ahead where it would have to wait.
  *
- * A read that fails takes nothing: the bytes of the line (up to CLU_SOCK_KEEP; or of the call, for binary
- * reads) that it had go back to the buffer. A write that has begun is not interrupted for GRACE.
+ * Reading is in glue-socket-read.c. A write that has begun is not interrupted for GRACE.
  */
-#include "glue-socket.h"
+#include "glue-socket-con.h"
 
-#include <R_ext/Connections.h>
 #include <R_ext/Riconv.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if R_CONNECTIONS_VERSION != 1
-#error "another version of R's connections"
-#endif
-
 static const uint64_t GRACE = 2000000000; /* ns that Ctrl-C waits for the rest of a message */
-
-typedef struct {
-  char raw[32]; /* bytes that have come and are not converted: at most one character, or all up to a newline */
-  int raw_n;
-  char out[128]; /* converted and not handed out: [at, n) */
-  int at, n;
-  enum { NO_BOM, BOM_16, BOM_8 } bom; /* still to be looked for */
-  int bad;                            /* invalid input: nothing more comes, as in R */
-} decoder;
-
-typedef struct {
-  clu_sock *s;
-  SEXP shell;
-  decoder d, kept; /* kept: as it was at s->mark */
-  char *text, *conv;
-  size_t text_cap, conv_cap;
-  char init_out[25]; /* what an encoding begins with */
-  size_t init_n;
-  const char *start, *next; /* of a binary read in blocks: see con_read() */
-  int corked; /* an object is being serialized: see cork() */
-  char *held;
-  size_t held_n, held_cap, cork_sent;
-} conn;
-
 #define HELD 65536u
 
 static SEXP tag(void) { return Rf_install("clutch_connection"); }
 
-static conn *conn_of(Rconnection con) {
+conn *clu_conn_of(Rconnection con) {
   conn *c = con->private;
   if (!c || !c->s) {
     clu_err e;
@@ -63,189 +33,6 @@ static conn *conn_of(Rconnection con) {
     clu_raise_socket(NULL, &e, -1);
   }
   return c;
-}
-
-/* ---- reading ---- */
-
-static void keep(Rconnection con, conn *c) {
-  clu_sock_keep(c->s);
-  if (con->inconv) c->kept = c->d;
-}
-
-/* Bytes that were handed out go back; a conversion begins anew there. */
-typedef struct {
-  Rconnection con;
-  conn *c;
-  const void *to; /* of a binary read: where the bytes are that it has */
-  size_t got;
-} reading;
-
-static void undo(void *data) {
-  reading *r = data;
-  if (r->to)
-    clu_sock_unread(r->c->s, r->to, r->got);
-  else
-    clu_sock_undo(r->c->s);
-  if (!r->con->inconv) return;
-  r->c->d = r->c->kept;
-  Riconv(r->con->inconv, NULL, NULL, NULL, NULL);
-}
-
-/* 1: there are bytes. 0: the end, or with incomplete set nothing now. */
-static int more(Rconnection con, conn *c, const void *to, size_t got) {
-  clu_sock *s = c->s;
-  reading r = {con, c, to, got};
-  uint64_t deadline = 0;
-  con->incomplete = FALSE;
-  if (s->pos - s->mark > CLU_SOCK_KEEP / 2) keep(con, c); /* before the socket does, which knows no decoder */
-  for (;;) {
-    clu_err e = {0, 0, ""};
-    int rc = s->pos < s->end ? CLU_OK : clu_sock_fill(s, &e);
-    if (rc == CLU_OK) {
-      clu_look(undo, &r);
-      return 1;
-    }
-    if (rc == CLU_EOF) return 0;
-    if (rc != CLU_AGAIN) {
-      undo(&r);
-      clu_raise_socket(s, &e, -1);
-    }
-    if (!con->blocking) {
-      con->incomplete = TRUE;
-      return 0;
-    }
-    if (!deadline) deadline = clu_deadline_ns(s->timeout_ns);
-    if (!clu_socket_ready(s, CLU_READ, deadline, undo, &r)) {
-      undo(&r);
-      clu_raise_timeout(s, "nothing has come", (double)s->timeout_ns / 1e9, -1);
-    }
-  }
-}
-
-static int con_fgetc_internal(Rconnection con) {
-  conn *c = conn_of(con);
-  clu_sock *s = c->s;
-  int byte;
-  if (s->pos == s->end && !more(con, c, NULL, 0)) {
-    keep(con, c); /* R has what there was of the line, and pushes it back */
-    return -1;
-  }
-  byte = s->in[s->pos++];
-  if (byte == '\n') clu_sock_keep(s);
-  return byte;
-}
-
-/* Passes over a byte order mark. 0: it may be one, and not all of it is here. */
-static int past_bom(decoder *d, int at_end) {
-  static const unsigned char marks[3][4] = {"", "\xff\xfe", "\xef\xbb\xbf"};
-  int n = d->bom == BOM_16 ? 2 : 3;
-  int same = 0;
-  while (same < n && same < d->raw_n && (unsigned char)d->raw[same] == marks[d->bom][same]) same++;
-  if (same == d->raw_n && same < n && !at_end) return 0;
-  if (same == n) {
-    d->raw_n -= n;
-    memmove(d->raw, d->raw + n, (size_t)d->raw_n);
-  }
-  d->bom = NO_BOM;
-  return 1;
-}
-
-/* Converts what is there, waiting for at least one more byte. 0: none comes. */
-static int decode(Rconnection con, conn *c) {
-  decoder *d = &c->d;
-  clu_sock *s = c->s;
-  const char *in = d->raw;
-  char *out = d->out;
-  size_t in_n, out_n = sizeof d->out, rc;
-  int there;
-  if (d->bad) return 0;
-  there = s->pos < s->end || more(con, c, NULL, 0);
-  /* what looked like the beginning of a byte order mark was all that came */
-  if (!there && (con->incomplete || d->bom == NO_BOM || !d->raw_n)) return 0;
-  while (s->pos < s->end && d->raw_n < 25) {
-    char b = (char)s->in[s->pos++];
-    d->raw[d->raw_n++] = b;
-    if (b == '\n' || b == '\r') break; /* what follows belongs to the next call */
-  }
-  if (d->bom != NO_BOM && !past_bom(d, !there)) return 1;
-  in_n = (size_t)d->raw_n;
-  errno = 0;
-  rc = Riconv(con->inconv, &in, &in_n, &out, &out_n);
-  d->at = 0;
-  d->n = (int)(sizeof d->out - out_n);
-  memmove(d->raw, in, in_n);
-  d->raw_n = (int)in_n;
-  if (rc == (size_t)-1 && errno != EINVAL && errno != E2BIG) {
-    Riconv(con->inconv, NULL, NULL, NULL, NULL);
-    d->raw_n = 0;
-    d->bad = 1;
-    Rf_warning("invalid input found on input connection '%s'", con->description);
-  }
-  return 1;
-}
-
-static int con_fgetc(Rconnection con) {
-  conn *c;
-  decoder *d;
-  int byte;
-  if (!con->inconv) return con_fgetc_internal(con);
-  c = conn_of(con);
-  d = &c->d;
-  while (d->at == d->n)
-    if (!decode(con, c)) {
-      keep(con, c);
-      return -1;
-    }
-  byte = (unsigned char)d->out[d->at++];
-  if (byte == '\n') keep(con, c);
-  return byte;
-}
-
-/* readBin() reads in blocks of that many items, one behind the other: what the earlier ones of its blocks had goes
- * back, too, when a later one fails. */
-#define BLOCK 8096
-#define LARGE 32768 /* bytes that are not worth a copy */
-
-static size_t con_read(void *to, size_t size, size_t n, Rconnection con) {
-  conn *c = conn_of(con);
-  clu_sock *s = c->s;
-  size_t want = size * n, got = 0, part, earlier;
-  if (!want) return 0;
-  con->incomplete = FALSE;
-  if (c->next != to) c->start = to;
-  c->next = NULL;
-  earlier = (size_t)((char *)to - c->start);
-  if (want <= 8 && want <= s->end - s->pos) { /* unserialize() asks for one number after the other */
-    memcpy(to, s->in + s->pos, want);
-    s->pos += want;
-    keep(con, c);
-    return n;
-  }
-  for (;;) {
-    size_t k = clu_sock_take(s, (char *)to + got, want - got);
-    got += k;
-    keep(con, c);
-    if (!k && want - got >= LARGE) {
-      reading r = {con, c, c->start, earlier + got};
-      clu_err e = {0, 0, ""};
-      int rc = clu_sock_get(s, (char *)to + got, want - got, &k, &e);
-      if (rc == CLU_OK) {
-        got += k;
-        r.got += k;
-        clu_look(undo, &r);
-        continue;
-      }
-      if (rc != CLU_AGAIN && rc != CLU_EOF) { /* the system tells it once */
-        undo(&r);
-        clu_raise_socket(s, &e, -1);
-      }
-    }
-    if (got == want || !more(con, c, c->start, earlier + got)) break;
-  }
-  if (got == want && n == BLOCK) c->next = (char *)to + got;
-  part = got % size; /* of an item: the rest of it may come later */
-  clu_sock_unread(s, (char *)to + got - part, part);
-  return got / size;
 }
 
 /* ---- writing ---- */
@@ -311,7 +98,7 @@ static int cork(conn *c) {
 }
 
 static size_t con_write(const void *from, size_t size, size_t n, Rconnection con) {
-  conn *c = conn_of(con);
+  conn *c = clu_conn_of(con);
   size_t all = size * n;
   if (!c->corked && all == 2 && !con->text && (memcmp(from, "X\n", 2) == 0 || memcmp(from, "B\n", 2) == 0)) {
     c->held_n = c->cork_sent = 0;
@@ -357,8 +144,7 @@ SEXP ffi_connection_uncork(SEXP shell, SEXP value, SEXP none) {
   return R_NilValue;
 }
 
-/* Memory that lasts as long as the connection: a jump out of a write does not lose it. */
-static int room(char **p, size_t *cap, size_t n) {
+int clu_con_room(char **p, size_t *cap, size_t n) {
   char *bigger;
   if (n <= *cap) return 1;
   bigger = realloc(*p, n);
@@ -369,14 +155,14 @@ static int room(char **p, size_t *cap, size_t n) {
 }
 
 static int con_vfprintf(Rconnection con, const char *format, va_list ap) {
-  conn *c = conn_of(con);
+  conn *c = clu_conn_of(con);
   va_list aq;
   int n;
   va_copy(aq, ap);
   n = vsnprintf(c->text, c->text_cap, format, aq);
   va_end(aq);
   if (n >= 0 && (size_t)n >= c->text_cap) {
-    if (!room(&c->text, &c->text_cap, (size_t)n + 1)) Rf_error("not enough memory");
+    if (!clu_con_room(&c->text, &c->text_cap, (size_t)n + 1)) Rf_error("not enough memory");
     n = vsnprintf(c->text, c->text_cap, format, ap);
   }
   if (n <= 0) return n;
@@ -386,7 +172,7 @@ static int con_vfprintf(Rconnection con, const char *format, va_list ap) {
     const char *in = c->text;
     size_t in_n = (size_t)n, used = c->init_n;
     int bad = 0;
-    if (!room(&c->conv, &c->conv_cap, 256 + (size_t)n)) Rf_error("not enough memory");
+    if (!clu_con_room(&c->conv, &c->conv_cap, 256 + (size_t)n)) Rf_error("not enough memory");
     memcpy(c->conv, c->init_out, c->init_n);
     while (in_n && !bad) {
       char *out = c->conv + used;
@@ -395,7 +181,7 @@ static int con_vfprintf(Rconnection con, const char *format, va_list ap) {
       if (Riconv(con->outconv, &in, &in_n, &out, &out_n) == (size_t)-1) {
         if (errno == E2BIG) {
           used = c->conv_cap - out_n;
-          if (!room(&c->conv, &c->conv_cap, 2 * c->conv_cap)) Rf_error("not enough memory");
+          if (!clu_con_room(&c->conv, &c->conv_cap, 2 * c->conv_cap)) Rf_error("not enough memory");
           continue;
         }
         Riconv(con->outconv, NULL, NULL, NULL, NULL);
@@ -429,6 +215,7 @@ static void con_destroy(Rconnection con) {
   free(c->text);
   free(c->conv);
   free(c->held);
+  free(c->front);
   free(c);
 }
 
@@ -467,6 +254,7 @@ static int set_converters(Rconnection con, conn *c) {
 static int begins(Rconnection con, conn *c, clu_sock *s) {
   size_t n = strlen(con->mode);
   c->s = s;
+  clu_con_forget(c);
   con->text = !(n >= 2 && con->mode[n - 1] == 'b');
   con->UTF8out = FALSE;
   con->isopen = TRUE;
@@ -477,7 +265,7 @@ static int begins(Rconnection con, conn *c, clu_sock *s) {
 /* R's open() of a connection made with open = "", or readLines() and its kin on one. */
 static Rboolean con_open(Rconnection con) {
   conn *c = con->private;
-  SEXP opener = c ? R_ExternalPtrProtected(c->shell) : R_NilValue, call, handle;
+  SEXP opener = c ? CAR(R_ExternalPtrProtected(c->shell)) : R_NilValue, call, handle;
   clu_sock *s;
   if (!Rf_isFunction(opener)) Rf_error("this connection cannot be opened again");
   call = PROTECT(Rf_lang1(opener));
@@ -500,12 +288,13 @@ SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SE
     if (cv == (void *)-1) clu_raise("argument", "conversion from encoding '%s' is not supported here", enc);
     Riconv_close(cv);
   }
-  shell = PROTECT(R_MakeExternalPtr(NULL, tag(), opener));
+  shell = PROTECT(R_MakeExternalPtr(NULL, tag(), PROTECT(Rf_cons(opener, R_NilValue))));
   ans = PROTECT(R_new_custom_connection(Rf_translateChar(STRING_ELT(description, 0)), CHAR(STRING_ELT(mode, 0)),
                                         CHAR(STRING_ELT(class, 0)), &con));
   c = calloc(1, sizeof *c);
   if (!c) Rf_error("not enough memory");
   con->private = c;
+  c->con = con;
   con->destroy = con_destroy;
   con->close = con_close;
   c->shell = shell;
@@ -516,9 +305,9 @@ SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SE
   con->encname[sizeof con->encname - 1] = 0;
   con->open = con_open;
   if (strcmp(CHAR(STRING_ELT(class, 0)), "clutch_socket") == 0) {
-    con->fgetc = con_fgetc;
-    con->fgetc_internal = con_fgetc_internal;
-    con->read = con_read;
+    con->fgetc = clu_con_fgetc;
+    con->fgetc_internal = clu_con_fgetc;
+    con->read = clu_con_read;
     con->write = con_write;
     con->vfprintf = con_vfprintf;
   }
@@ -528,7 +317,7 @@ SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SE
     s->slot = Rf_asInteger(ans);
     if (!begins(con, c, s)) Rf_error("conversion to encoding '%s' is not supported", enc);
   }
-  UNPROTECT(2);
+  UNPROTECT(3);
   return ans;
 }
 

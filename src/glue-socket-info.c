@@ -145,10 +145,11 @@ SEXP ffi_connection_fd(SEXP x) {
   return Rf_ScalarInteger(fd == CLU_NO_FD ? NA_INTEGER : (int)fd);
 }
 
-/* How many there are: c(open, all) */
+/* How many there are: c(open, all), and threads that look up names */
 SEXP ffi_socket_count(void) {
-  SEXP out = Rf_allocVector(INTSXP, 2);
+  SEXP out = Rf_allocVector(INTSXP, 3);
   INTEGER(out)[0] = INTEGER(out)[1] = 0;
+  INTEGER(out)[2] = clu_os_resolvers();
   for (clu_sock *s = clu_sock_next(NULL); s; s = clu_sock_next(s)) {
     INTEGER(out)[0] += s->fd != CLU_NO_FD;
     INTEGER(out)[1]++;

@@ -74,6 +74,7 @@ static const char *what_of(int code) {
   case CLU_REFUSED: return "socket_refused";
   case CLU_RESET: return "socket_reset";
   case CLU_CLOSED: return "socket_closed";
+  case CLU_BROKEN: return "socket_broken";
   case CLU_DNS: return "socket_dns";
   case CLU_LIMIT: return "socket_limit";
   case CLU_UNREACHABLE: return "socket_unreachable";

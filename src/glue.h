@@ -193,6 +193,7 @@ SEXP ffi_service_probe(SEXP x, SEXP host, SEXP ports, SEXP timeout);
 /* glue-socket-con.c */
 SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking, SEXP encoding, SEXP opener);
 SEXP ffi_connection_uncork(SEXP shell, SEXP value, SEXP none);
+SEXP ffi_connection_left(SEXP shell, SEXP whole);
 
 /* glue-socket-info.c */
 SEXP ffi_socket_info(SEXP x);

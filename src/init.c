@@ -40,7 +40,8 @@ static const R_CallMethodDef doors[] = {
     DOOR(ffi_socket_select, 3),  DOOR(ffi_service_probe, 4),    DOOR(ffi_connection_new, 7),
     DOOR(ffi_socket_info, 1),    DOOR(ffi_socket_table, 0),     DOOR(ffi_connection_fd, 1),
     DOOR(ffi_globals_new, 0),    DOOR(ffi_globals_search, 3),   DOOR(ffi_globals_names, 2),
-    DOOR(ffi_socket_count, 0),   DOOR(ffi_connection_uncork, 3), {NULL, NULL, 0}};
+    DOOR(ffi_socket_count, 0),   DOOR(ffi_connection_uncork, 3), DOOR(ffi_connection_left, 2),
+    {NULL, NULL, 0}};
 
 void R_init_clutch(DllInfo *dll) {
   R_registerRoutines(dll, NULL, doors, NULL, NULL);

@@ -25,7 +25,8 @@
   X(DNS, "this name has no address")                                                 \
   X(IN_USE, "the address is in use")                                                 \
   X(BUSY, "the listener's queue is full, try again")                                 \
-  X(CLOSED, "it is closed on this side")
+  X(CLOSED, "it is closed on this side")                                             \
+  X(BROKEN, "a part of what was sent is lost: it was taken by a call that was given up")
 
 enum clu_code {
 #define CLU_ENUM(name, text) CLU_##name,

@@ -148,7 +148,8 @@ int clu_os_addr_is_loopback(const clu_addr *a);
 
 /* The addresses of a name. Numbers, "localhost" (127.0.0.1, then ::1) and NULL (all of this machine:
  * any IPv6, then any IPv4) are known at once; others are asked in the background, for the system's
- * resolver blocks as long as it likes. */
+ * resolver blocks as long as it likes: in a few threads at most, for further names when one of them is free. Who asks
+ * for a name that is being asked for shares the answer. */
 typedef struct clu_resolve clu_resolve;
 #define CLU_MAX_ADDRS 16
 clu_resolve *clu_os_resolve_start(const char *host, int port, clu_err *e);
@@ -157,6 +158,8 @@ clu_resolve *clu_os_resolve_start(const char *host, int port, clu_err *e);
 int clu_os_resolve_wait(clu_resolve *r, int64_t wait_ns, clu_addr out[CLU_MAX_ADDRS], int *n, clu_err *e);
 /* Also while it is under way: its answer is thrown away then. Accepts NULL. */
 void clu_os_resolve_free(clu_resolve *r);
+/* Threads that are still asking. While there is one this library must not be unloaded. */
+int clu_os_resolvers(void);
 
 typedef struct clu_listen {
   int backlog;        /* connections that may wait to be accepted; < 0: the most the system allows */

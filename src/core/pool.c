@@ -18,11 +18,15 @@ void clu_loop_fini(clu_loop *l) {
   clu_children_fini(&l->children);
 }
 
+/* Once: in a fork of the fork the number may be another file's. */
+static void forget(clu_chan *c) {
+  if (c->fd != CLU_NO_FD) clu_os_close(c->fd);
+  c->fd = CLU_NO_FD;
+}
+
 void clu_loop_close_all(clu_loop *l) {
-  for (clu_node *nd = l->nodes; nd; nd = nd->next)
-    if (nd->chan.fd != CLU_NO_FD) clu_os_close(nd->chan.fd);
-  for (clu_server *s = l->servers; s; s = s->next)
-    if (s->chan.fd != CLU_NO_FD) clu_os_close(s->chan.fd);
+  for (clu_node *nd = l->nodes; nd; nd = nd->next) forget(&nd->chan);
+  for (clu_server *s = l->servers; s; s = s->next) forget(&s->chan);
 }
 
 void clu_pool_push(clu_loop *l, clu_chan *c, unsigned *interest, void *what) {

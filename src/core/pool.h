@@ -116,7 +116,7 @@ void clu_loop_fini(clu_loop *l); /* closes the poller; servers and nodes are the
 /* Waits at most `wait_ns` for something to happen and does what can be done. The only function here
  * that blocks. CLU_OK also when nothing happened or a signal came. */
 int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e);
-/* In a forked child: closes every descriptor, touches nothing else. Async-signal-safe. */
+/* In a forked child: closes every descriptor and forgets it, touches nothing else. Async-signal-safe. */
 void clu_loop_close_all(clu_loop *l);
 
 /* Starts the program `s` with the control channel as descriptor 3. */

@@ -267,19 +267,38 @@ size_t clu_sock_take(clu_sock *s, void *out, size_t n) {
 }
 
 int clu_sock_unread(clu_sock *s, const void *data, size_t n) {
-  size_t there = s->end - s->pos;
+  size_t head = s->pos - s->mark, rest = s->end - s->pos;
   if (!n) return CLU_OK;
-  if (n + there > s->cap) {
-    unsigned char *p = realloc(s->in, n + there);
+  if (head + n + rest > s->cap) {
+    unsigned char *p = realloc(s->in, head + n + rest);
     if (!p) return CLU_NOMEM;
     s->in = p;
-    s->cap = n + there;
+    s->cap = head + n + rest;
   }
-  if (there) memmove(s->in + n, s->in + s->pos, there);
-  memcpy(s->in, data, n);
-  s->mark = s->pos = 0;
-  s->end = n + there;
+  if (s->end + n > s->cap) { /* to the front of the buffer */
+    memmove(s->in, s->in + s->mark, head + rest);
+    s->mark = 0;
+    s->pos = head;
+    s->end = head + rest;
+  }
+  if (rest) memmove(s->in + s->pos + n, s->in + s->pos, rest);
+  memcpy(s->in + s->pos, data, n);
+  s->end += n;
   return CLU_OK;
+}
+
+void clu_sock_trim(clu_sock *s) {
+  size_t n = s->end - s->mark, cap = n > LARGE_BUFFER ? n : LARGE_BUFFER;
+  unsigned char *p;
+  if (s->cap < 4 * cap) return; /* also: no more than a read of usual size */
+  if (n) memmove(s->in, s->in + s->mark, n);
+  s->pos -= s->mark;
+  s->end = n;
+  s->mark = 0;
+  if ((p = realloc(s->in, cap))) {
+    s->in = p;
+    s->cap = cap;
+  }
 }
 
 int clu_sock_put(clu_sock *s, const void *data, size_t n, size_t *put, clu_err *e) {

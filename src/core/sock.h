@@ -41,7 +41,7 @@ typedef struct clu_sock {
 } clu_sock;
 
 /* What is handed out stays to be taken back up to this many bytes. */
-#define CLU_SOCK_KEEP (4u << 20)
+#define CLU_SOCK_KEEP (64u << 20)
 /* Most that is read and thrown away from a peer that goes on sending while its socket is closed. */
 #define CLU_SOCK_DRAIN (1u << 20)
 
@@ -79,9 +79,11 @@ size_t clu_sock_take(clu_sock *s, void *out, size_t n);
 static inline void clu_sock_keep(clu_sock *s) { s->mark = s->pos; }
 /* Takes back what has been handed out since then. */
 static inline void clu_sock_undo(clu_sock *s) { s->pos = s->mark; }
-/* Puts bytes back that were handed out and kept (clu_sock_keep()): they come first again. CLU_OK, or CLU_NOMEM: they are
- * lost. */
+/* Puts bytes back that were handed out and are no longer in the buffer: they come next again, and what was handed out
+ * before them can still be taken back. CLU_OK, or CLU_NOMEM: they are lost. */
 int clu_sock_unread(clu_sock *s, const void *data, size_t n);
+/* Gives back memory that a large read took, if nothing is to be taken back. */
+void clu_sock_trim(clu_sock *s);
 /* Writes what the system takes. CLU_OK (`*put` > 0), CLU_AGAIN, CLU_RESET, CLU_CLOSED, ... */
 int clu_sock_put(clu_sock *s, const void *data, size_t n, size_t *put, clu_err *e);
 /* Ends one or both directions. */

@@ -225,8 +225,8 @@ static int prepare(int fd) {
   return fd;
 }
 
-static int new_socket(int family) {
-  int type = SOCK_STREAM, fd;
+static int new_socket(int family, int type) {
+  int fd;
 #ifdef CLU_HAVE_SOCK_CLOEXEC
   type |= SOCK_CLOEXEC | SOCK_NONBLOCK;
 #endif
@@ -238,7 +238,7 @@ static void set_int(int fd, int level, int name, int value) { setsockopt(fd, lev
 
 int clu_os_listen(const clu_addr *at, const clu_listen *how, clu_fd *fd, int *granted, clu_err *e) {
   clu_sock_status st;
-  int s = new_socket(at->family), err;
+  int s = new_socket(at->family, SOCK_STREAM), err;
   const char *what = "no socket can be made";
   *fd = CLU_NO_FD;
   if (granted) *granted = -1;
@@ -345,7 +345,7 @@ static int met_itself(int fd) {
 }
 
 int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd, clu_err *e) {
-  int s = new_socket(to->family), err;
+  int s = new_socket(to->family, SOCK_STREAM), err;
   *fd = CLU_NO_FD;
   if (s < 0) {
     err = errno;
@@ -486,7 +486,7 @@ int clu_os_path_clear(const char *path) {
   if (clu_os_addr_path(path, &a, NULL) != CLU_OK) return CLU_SYS;
   /* a datagram socket asks without disturbing: a living listener is of the wrong type for it
    * (EPROTOTYPE), and sees no connection */
-  fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+  fd = new_socket(CLU_UNIX, SOCK_DGRAM);
   if (fd < 0) return CLU_SYS;
   refused = connect(fd, (const struct sockaddr *)a.bytes, (socklen_t)a.len) != 0 && errno == ECONNREFUSED;
   close(fd);

@@ -34,6 +34,7 @@
 #endif
 
 #include "../core/os.h"
+#include "fd.h"
 
 extern char **environ;
 
@@ -78,11 +79,11 @@ static int child_setup(const clu_spawn *s) {
   for (int i = 0; i < n; i++) {
     clu_fd fd = i == 0 ? s->in : i == 1 ? s->out : i == 2 ? s->err : s->keep[i - 3];
     if (fd == CLU_NO_FD)
-      from[i] = open("/dev/null", i == 0 ? O_RDONLY : O_WRONLY);
+      from[i] = open("/dev/null", (i == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
     else
       from[i] = (int)fd;
     if (from[i] < 0) return errno;
-    from[i] = fcntl(from[i], F_DUPFD, 3 + MAX_KEEP + 16); /* out of the way of the final numbers */
+    from[i] = clu_fd_dup(from[i], 3 + MAX_KEEP + 16); /* out of the way of the final numbers */
     if (from[i] < 0) return errno == EINVAL ? EMFILE : errno; /* the limit is below that number */
   }
   for (int i = 0; i < n; i++)
@@ -97,10 +98,8 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
   int report[2] = {-1, -1}; /* carries errno of the child where fork() shares no memory */
   pid_t pid, parent = getpid();
   if (s->nkeep > MAX_KEEP) return clu_fail(e, CLU_SYS, EINVAL, "too many descriptors to keep");
-  if (pipe(report) != 0)
+  if (clu_fd_pipe(report, 0) != 0)
     return clu_fail(e, CLU_LIMIT, errno, "no pipe can be made: %s", strerror(errno));
-  fcntl(report[0], F_SETFD, FD_CLOEXEC);
-  fcntl(report[1], F_SETFD, FD_CLOEXEC);
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &old); /* no handler of ours may run in the child */
   pid = fork_to_exec();
@@ -498,12 +497,8 @@ static void on_watched(int sig) {
 }
 
 int clu_os_watch_start(clu_fd *readable, clu_err *e) {
-  if (pipe(watch) != 0)
+  if (clu_fd_pipe(watch, 1) != 0)
     return clu_fail(e, CLU_LIMIT, errno, "no pipe can be made: %s", strerror(errno));
-  for (int i = 0; i < 2; i++) {
-    fcntl(watch[i], F_SETFD, FD_CLOEXEC);
-    fcntl(watch[i], F_SETFL, O_NONBLOCK);
-  }
   set_handler(SIGCHLD, on_watched, SA_NOCLDSTOP);
   set_handler(SIGTERM, on_watched, 0);
   /* a handler, and not SIG_IGN: what is started by exec has the default again */

@@ -1,5 +1,12 @@
-/* Names to addresses. The system's resolver blocks and cannot be interrupted, so it runs in a thread of its
- * own, which is left behind when nobody wants the answer any more. Numbers and "localhost" need none. */
+/* Names to addresses. The system's resolver blocks and cannot be interrupted, so it runs in threads of its
+ * own. Whoever asks waits for a look-up, which is shared by all that want the same name at the time. One that
+ * nobody wants any more goes on until the resolver has answered, for a thread cannot be ended, but there are never
+ * more than MOST threads: further names wait for one of them. A look-up uses no descriptor. Numbers and
+ * "localhost" need none of this.
+ *
+ * The lock guards the list and what is in it. Threads end when no name waits, and are joined by whoever comes next, so
+ * that none is in code of this library when clu_os_resolvers() says 0. In a forked child nothing of it is in use.
+ */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #elif defined(__APPLE__)
@@ -8,92 +15,213 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "net.h"
 
-struct clu_resolve {
-  pthread_mutex_t lock;
-  int users; /* the asker and the thread */
-  clu_fd done[2]; /* the thread writes a byte to [1] */
+#define MOST 16 /* threads */
+enum { NONE, RUNS, ENDED };
+
+typedef struct lookup {
+  struct lookup *next;
   char *host;
-  int port, finished, status, n;
+  pid_t owner;
+  int users; /* handles */
+  enum { WAITS, ASKS, DONE } state;
+  int status, n; /* when it is done: it is not on the list any more */
+  clu_addr addr[CLU_MAX_ADDRS];
+} lookup;
+
+struct clu_resolve {
+  lookup *look; /* NULL: known at once */
+  int port, n;
   clu_addr addr[CLU_MAX_ADDRS];
 };
 
-static void unuse(clu_resolve *r, int locked) {
-  int left;
-  if (!locked) pthread_mutex_lock(&r->lock);
-  left = --r->users;
-  pthread_mutex_unlock(&r->lock);
-  if (left) return;
-  for (int i = 0; i < 2; i++)
-    if (r->done[i] != CLU_NO_FD) clu_os_close(r->done[i]);
-  pthread_mutex_destroy(&r->lock);
-  free(r->host);
-  free(r);
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t done;
+  pid_t owner;
+  lookup *first; /* in the order in which they came */
+  struct {
+    int state; /* NONE, RUNS, ENDED */
+    pthread_t id;
+  } thread[MOST];
+} all;
+
+/* Takes the lock. In a forked child it may be held by a thread that is not there: everything begins anew. */
+static void enter(void) {
+  if (all.owner != getpid()) {
+    memset(&all, 0, sizeof all);
+    pthread_mutex_init(&all.lock, NULL);
+#if defined(__APPLE__)
+    pthread_cond_init(&all.done, NULL);
+#else
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&all.done, &attr);
+    pthread_condattr_destroy(&attr);
+#endif
+    all.owner = getpid();
+  }
+  pthread_mutex_lock(&all.lock);
+}
+
+static void leave(void) { pthread_mutex_unlock(&all.lock); }
+
+/* Waits for `done` with the lock held; wakes early now and then. */
+static void wait_done(int64_t ns) {
+  struct timespec t;
+#if defined(__APPLE__)
+  t.tv_sec = (time_t)(ns / 1000000000);
+  t.tv_nsec = (long)(ns % 1000000000);
+  pthread_cond_timedwait_relative_np(&all.done, &all.lock, &t);
+#else
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  t.tv_sec += (time_t)(ns / 1000000000);
+  t.tv_nsec += (long)(ns % 1000000000);
+  if (t.tv_nsec >= 1000000000) {
+    t.tv_sec++;
+    t.tv_nsec -= 1000000000;
+  }
+  pthread_cond_timedwait(&all.done, &all.lock, &t);
+#endif
+}
+
+static void unlist(lookup *l) {
+  lookup **at = &all.first;
+  while (*at && *at != l) at = &(*at)->next;
+  if (*at) *at = l->next;
+}
+
+static void drop(lookup *l) {
+  free(l->host);
+  free(l);
+}
+
+/* With the lock held. Those that have ended do not need it any more. */
+static void join_ended(void) {
+  for (int i = 0; i < MOST; i++)
+    if (all.thread[i].state == ENDED) {
+      pthread_join(all.thread[i].id, NULL);
+      all.thread[i].state = NONE;
+    }
 }
 
 /* getaddrinfo() into `addr`; returns its status */
-static int ask(const char *host, int port, int flags, clu_addr *addr, int *n) {
-  struct addrinfo hints, *all = NULL;
-  char service[16];
+static int ask(const char *host, int flags, clu_addr *addr, int *n) {
+  struct addrinfo hints, *found = NULL;
   int status;
   memset(&hints, 0, sizeof hints);
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
-  snprintf(service, sizeof service, "%d", port);
-  status = getaddrinfo(host, service, &hints, &all);
+  status = getaddrinfo(host, NULL, &hints, &found);
   *n = 0;
   if (status) return status;
-  for (struct addrinfo *a = all; a && *n < CLU_MAX_ADDRS; a = a->ai_next)
+  for (struct addrinfo *a = found; a && *n < CLU_MAX_ADDRS; a = a->ai_next)
     if (a->ai_family == AF_INET || a->ai_family == AF_INET6) clu_net_put(&addr[(*n)++], a->ai_addr, a->ai_addrlen);
-  freeaddrinfo(all);
+  freeaddrinfo(found);
   return *n ? 0 : EAI_NONAME;
 }
 
 static void *asker(void *data) {
-  clu_resolve *r = data;
+  int *state = data;
   clu_addr addr[CLU_MAX_ADDRS];
-  clu_iov v = {(char[]){'x'}, 1};
-  size_t put;
-  int n, status = ask(r->host, r->port, 0, addr, &n);
-  pthread_mutex_lock(&r->lock);
-  memcpy(r->addr, addr, sizeof addr[0] * (size_t)n);
-  r->n = n;
-  r->status = status;
-  r->finished = 1;
-  clu_os_writev(r->done[1], &v, 1, CLU_NO_FD, &put);
-  unuse(r, 1); /* before the asker can see that it is finished: nothing of it is left then */
+  pthread_mutex_lock(&all.lock);
+  for (;;) {
+    lookup *l = all.first;
+    int n, status;
+    while (l && l->state != WAITS) l = l->next;
+    if (!l) break;
+    l->state = ASKS;
+    pthread_mutex_unlock(&all.lock);
+    status = ask(l->host, 0, addr, &n);
+    pthread_mutex_lock(&all.lock);
+    memcpy(l->addr, addr, sizeof addr[0] * (size_t)n);
+    l->n = n;
+    l->status = status;
+    l->state = DONE;
+    unlist(l);
+    if (!l->users) drop(l);
+    pthread_cond_broadcast(&all.done);
+  }
+  *state = ENDED;
+  pthread_mutex_unlock(&all.lock);
   return NULL;
+}
+
+/* One more thread, where there may be one. An errno if there is none at all, otherwise 0. */
+static int start_thread(void) {
+  sigset_t every, old;
+  int free_one = -1, running = 0, failed;
+  join_ended();
+  for (int i = 0; i < MOST; i++) {
+    if (all.thread[i].state == RUNS)
+      running++;
+    else
+      free_one = i;
+  }
+  if (free_one < 0) return 0;
+  sigfillset(&every); /* signals are for the caller's thread */
+  pthread_sigmask(SIG_BLOCK, &every, &old);
+  all.thread[free_one].state = RUNS;
+  failed = pthread_create(&all.thread[free_one].id, NULL, asker, &all.thread[free_one].state);
+  if (failed) all.thread[free_one].state = NONE;
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return failed && !running ? failed : 0;
 }
 
 static void numeric(clu_resolve *r, const char *host) {
   int n;
-  if (ask(host, r->port, AI_NUMERICHOST | AI_NUMERICSERV, &r->addr[r->n], &n) == 0) r->n += n;
+  if (ask(host, AI_NUMERICHOST, &r->addr[r->n], &n) == 0) r->n += n;
+}
+
+/* The look-up of that name: one that is under way, or a new one. */
+static lookup *look_up(const char *host, clu_err *e) {
+  lookup *l, **end;
+  int failed = 0;
+  enter();
+  for (end = &all.first; *end && strcmp((*end)->host, host) != 0; end = &(*end)->next) continue;
+  l = *end;
+  if (!l) {
+    l = calloc(1, sizeof *l);
+    if (!l || !(l->host = strdup(host))) {
+      free(l);
+      leave();
+      clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+      return NULL;
+    }
+    l->owner = all.owner;
+    *end = l;
+    failed = start_thread();
+  }
+  if (failed) {
+    unlist(l);
+    drop(l);
+    l = NULL;
+    clu_fail(e, CLU_LIMIT, failed, "no thread can be started: %s", strerror(failed));
+  } else {
+    l->users++;
+  }
+  leave();
+  return l;
 }
 
 clu_resolve *clu_os_resolve_start(const char *host, int port, clu_err *e) {
   clu_resolve *r = calloc(1, sizeof *r);
-  pthread_attr_t attr;
-  pthread_t thread;
-  sigset_t all, old;
-  int failed;
   if (!r) {
     clu_fail(e, CLU_NOMEM, 0, "not enough memory");
     return NULL;
   }
-  pthread_mutex_init(&r->lock, NULL);
-  r->users = 1;
-  r->done[0] = r->done[1] = CLU_NO_FD;
   r->port = port;
   if (!host) {
     clu_os_addr_any(CLU_INET6, port, &r->addr[0]);
@@ -105,46 +233,62 @@ clu_resolve *clu_os_resolve_start(const char *host, int port, clu_err *e) {
   } else {
     numeric(r, host);
   }
-  r->finished = r->n > 0;
-  if (r->finished) return r;
-  r->host = strdup(host);
-  if (!r->host || clu_os_pair(r->done, e) != CLU_OK) {
-    if (!r->host) clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-    clu_os_resolve_free(r);
-    return NULL;
-  }
-  r->users = 2;
-  pthread_attr_init(&attr);
-  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-  sigfillset(&all); /* signals are for the caller's thread */
-  pthread_sigmask(SIG_BLOCK, &all, &old);
-  failed = pthread_create(&thread, &attr, asker, r);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  pthread_attr_destroy(&attr);
-  if (failed) {
-    clu_fail(e, CLU_LIMIT, failed, "no thread can be started: %s", strerror(failed));
-    r->users = 1;
-    clu_os_resolve_free(r);
+  if (r->n > 0) return r;
+  if (!(r->look = look_up(host, e))) {
+    free(r);
     return NULL;
   }
   return r;
 }
 
 int clu_os_resolve_wait(clu_resolve *r, int64_t wait_ns, clu_addr out[CLU_MAX_ADDRS], int *n, clu_err *e) {
-  int finished;
+  lookup *l = r->look;
+  uint64_t end = clu_os_now() + (uint64_t)(wait_ns < 0 ? 0 : wait_ns);
   *n = 0;
-  if (r->done[0] != CLU_NO_FD) clu_os_wait_readable(r->done[0], wait_ns);
-  pthread_mutex_lock(&r->lock);
-  finished = r->finished;
-  pthread_mutex_unlock(&r->lock);
-  if (!finished) return CLU_AGAIN;
-  if (r->status)
-    return clu_fail(e, CLU_DNS, r->status, "%s: this name has no address: %s", r->host, gai_strerror(r->status));
+  if (l) {
+    int rc = CLU_OK;
+    if (l->owner != getpid()) return clu_fail(e, CLU_CLOSED, 0, "a name was asked for by the parent of this process");
+    enter();
+    while (l->state != DONE) {
+      uint64_t now = clu_os_now();
+      if (wait_ns >= 0 && now >= end) break;
+      wait_done(wait_ns < 0 ? 1000000000 : (int64_t)(end - now));
+    }
+    if (l->state != DONE)
+      rc = CLU_AGAIN;
+    else if (l->status)
+      rc = clu_fail(e, CLU_DNS, l->status, "%s: this name has no address: %s", l->host, gai_strerror(l->status));
+    else
+      memcpy(r->addr, l->addr, sizeof l->addr[0] * (size_t)(r->n = l->n));
+    leave();
+    if (rc != CLU_OK) return rc;
+  }
   memcpy(out, r->addr, sizeof out[0] * (size_t)r->n);
+  for (int i = 0; i < r->n; i++) clu_os_addr_set_port(&out[i], r->port);
   *n = r->n;
   return CLU_OK;
 }
 
 void clu_os_resolve_free(clu_resolve *r) {
-  if (r) unuse(r, 0);
+  if (!r) return;
+  if (r->look && r->look->owner == getpid()) {
+    lookup *l = r->look;
+    enter();
+    if (!--l->users && l->state != ASKS) { /* otherwise the thread does it */
+      if (l->state == WAITS) unlist(l);
+      drop(l);
+    }
+    join_ended();
+    leave();
+  }
+  free(r);
+}
+
+int clu_os_resolvers(void) {
+  int n = 0;
+  enter();
+  join_ended();
+  for (int i = 0; i < MOST; i++) n += all.thread[i].state == RUNS;
+  leave();
+  return n;
 }

@@ -17,6 +17,7 @@
 
 #include "../core/os.h"
 #include "features.h"
+#include "fd.h"
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* there SO_NOSIGPIPE does it */
@@ -63,7 +64,7 @@ int clu_os_pair(clu_fd out[2], clu_err *e) {
 }
 
 void clu_os_move_high(clu_fd *fd, int least) {
-  int moved = fcntl((int)*fd, F_DUPFD_CLOEXEC, least);
+  int moved = clu_fd_dup((int)*fd, least);
   if (moved < 0) return;
   close((int)*fd);
   *fd = moved;
@@ -183,7 +184,7 @@ int clu_os_set_cloexec(clu_fd fd) {
 }
 
 int clu_os_dup(clu_fd fd, clu_fd *copy) {
-  int f = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
+  int f = clu_fd_dup((int)fd, 3);
   if (f < 0) return CLU_SYS;
   *copy = f;
   return CLU_OK;

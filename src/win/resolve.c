@@ -1,36 +1,68 @@
-/* Names to addresses on Windows. The system's resolver blocks and cannot be interrupted, so it runs in a
- * thread of its own, which is left behind when nobody wants the answer any more. Numbers and "localhost"
- * need none. */
+/* Names to addresses on Windows: as posix/resolve.c. Look-ups are shared by all that want the same name at the time,
+ * go on when nobody wants them any more, and wait when MOST threads are asking. */
 #include "win.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct clu_resolve {
-  SRWLOCK lock;
-  int users;   /* the asker and the thread */
-  HANDLE done; /* an event */
+#define MOST 16 /* threads */
+enum { NONE, RUNS, ENDED };
+
+typedef struct lookup {
+  struct lookup *next;
   char *host;
-  int port, finished, status, n;
+  int users; /* handles */
+  enum { WAITS, ASKS, DONE } state;
+  int status, n; /* when it is done: it is not on the list any more */
+  clu_addr addr[CLU_MAX_ADDRS];
+} lookup;
+
+struct clu_resolve {
+  lookup *look; /* NULL: known at once */
+  int port, n;
   clu_addr addr[CLU_MAX_ADDRS];
 };
 
-static void unuse(clu_resolve *r, int locked) {
-  int left;
-  if (!locked) AcquireSRWLockExclusive(&r->lock);
-  left = --r->users;
-  ReleaseSRWLockExclusive(&r->lock);
-  if (left) return;
-  if (r->done) CloseHandle(r->done);
-  free(r->host);
-  free(r);
+/* The lock guards the list and what is in it. */
+static struct {
+  SRWLOCK lock;
+  CONDITION_VARIABLE done;
+  lookup *first; /* in the order in which they came */
+  struct {
+    int state; /* NONE, RUNS, ENDED */
+    HANDLE handle;
+  } thread[MOST];
+} all = {SRWLOCK_INIT, CONDITION_VARIABLE_INIT, NULL, {{0, NULL}}};
+
+static void enter(void) { AcquireSRWLockExclusive(&all.lock); }
+static void leave(void) { ReleaseSRWLockExclusive(&all.lock); }
+
+static void unlist(lookup *l) {
+  lookup **at = &all.first;
+  while (*at && *at != l) at = &(*at)->next;
+  if (*at) *at = l->next;
+}
+
+static void drop(lookup *l) {
+  free(l->host);
+  free(l);
+}
+
+/* With the lock held. Those that have ended do not need it any more. */
+static void join_ended(void) {
+  for (int i = 0; i < MOST; i++)
+    if (all.thread[i].state == ENDED) {
+      WaitForSingleObject(all.thread[i].handle, INFINITE);
+      CloseHandle(all.thread[i].handle);
+      all.thread[i].state = NONE;
+    }
 }
 
 /* GetAddrInfoW() into `addr`; returns its status */
-static int ask(const char *host, int port, int flags, clu_addr *addr, int *n) {
-  ADDRINFOW hints, *all = NULL;
-  wchar_t service[16], *name = clu_win_wide(host);
+static int ask(const char *host, int flags, clu_addr *addr, int *n) {
+  ADDRINFOW hints, *found = NULL;
+  wchar_t *name = clu_win_wide(host);
   int status;
   *n = 0;
   if (!name) return WSA_NOT_ENOUGH_MEMORY;
@@ -38,46 +70,105 @@ static int ask(const char *host, int port, int flags, clu_addr *addr, int *n) {
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
-  _snwprintf(service, 16, L"%d", port);
-  status = GetAddrInfoW(name, service, &hints, &all);
+  status = GetAddrInfoW(name, NULL, &hints, &found);
   free(name);
   if (status) return status;
-  for (ADDRINFOW *a = all; a && *n < CLU_MAX_ADDRS; a = a->ai_next)
+  for (ADDRINFOW *a = found; a && *n < CLU_MAX_ADDRS; a = a->ai_next)
     if (a->ai_family == AF_INET || a->ai_family == AF_INET6) clu_win_put(&addr[(*n)++], a->ai_addr, a->ai_addrlen);
-  FreeAddrInfoW(all);
+  FreeAddrInfoW(found);
   return *n ? 0 : WSAHOST_NOT_FOUND;
 }
 
 static DWORD WINAPI asker(void *data) {
-  clu_resolve *r = data;
+  int *state = data;
   clu_addr addr[CLU_MAX_ADDRS];
-  int n, status = ask(r->host, r->port, AI_ADDRCONFIG, addr, &n);
-  AcquireSRWLockExclusive(&r->lock);
-  memcpy(r->addr, addr, sizeof addr[0] * (size_t)n);
-  r->n = n;
-  r->status = status;
-  r->finished = 1;
-  SetEvent(r->done);
-  unuse(r, 1);
+  enter();
+  for (;;) {
+    lookup *l = all.first;
+    int n, status;
+    while (l && l->state != WAITS) l = l->next;
+    if (!l) break;
+    l->state = ASKS;
+    leave();
+    status = ask(l->host, AI_ADDRCONFIG, addr, &n);
+    enter();
+    memcpy(l->addr, addr, sizeof addr[0] * (size_t)n);
+    l->n = n;
+    l->status = status;
+    l->state = DONE;
+    unlist(l);
+    if (!l->users) drop(l);
+    WakeAllConditionVariable(&all.done);
+  }
+  *state = ENDED;
+  leave();
   return 0;
+}
+
+/* One more thread, where there may be one. The system's number of a failure if there is none at all, otherwise 0. */
+static int start_thread(void) {
+  int free_one = -1, running = 0;
+  join_ended();
+  for (int i = 0; i < MOST; i++) {
+    if (all.thread[i].state == RUNS)
+      running++;
+    else
+      free_one = i;
+  }
+  if (free_one < 0) return 0;
+  /* not by the C library's own: the thread uses nothing of it that needs more */
+  all.thread[free_one].state = RUNS;
+  all.thread[free_one].handle = CreateThread(NULL, 0, asker, &all.thread[free_one].state, 0, NULL);
+  if (all.thread[free_one].handle) return 0;
+  all.thread[free_one].state = NONE;
+  return running ? 0 : (int)GetLastError();
 }
 
 static void numeric(clu_resolve *r, const char *host) {
   int n;
-  if (ask(host, r->port, AI_NUMERICHOST, &r->addr[r->n], &n) == 0) r->n += n;
+  if (ask(host, AI_NUMERICHOST, &r->addr[r->n], &n) == 0) r->n += n;
+}
+
+/* The look-up of that name: one that is under way, or a new one. */
+static lookup *look_up(const char *host, clu_err *e) {
+  lookup *l, **end;
+  char text[CLU_WIN_TEXT];
+  int failed = 0;
+  enter();
+  for (end = &all.first; *end && strcmp((*end)->host, host) != 0; end = &(*end)->next) continue;
+  l = *end;
+  if (!l) {
+    l = calloc(1, sizeof *l);
+    if (l && (l->host = malloc(strlen(host) + 1))) strcpy(l->host, host);
+    if (!l || !l->host) {
+      free(l);
+      leave();
+      clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+      return NULL;
+    }
+    *end = l;
+    failed = start_thread();
+  }
+  if (failed) {
+    unlist(l);
+    drop(l);
+    l = NULL;
+    clu_fail(e, CLU_LIMIT, failed, "no thread can be started: %s", clu_win_text(failed, text));
+  } else {
+    l->users++;
+  }
+  leave();
+  return l;
 }
 
 clu_resolve *clu_os_resolve_start(const char *host, int port, clu_err *e) {
   clu_resolve *r;
-  HANDLE thread;
   if (clu_win_start(e) != CLU_OK) return NULL;
   r = calloc(1, sizeof *r);
   if (!r) {
     clu_fail(e, CLU_NOMEM, 0, "not enough memory");
     return NULL;
   }
-  InitializeSRWLock(&r->lock);
-  r->users = 1;
   r->port = port;
   if (!host) {
     clu_os_addr_any(CLU_INET6, port, &r->addr[0]);
@@ -89,48 +180,64 @@ clu_resolve *clu_os_resolve_start(const char *host, int port, clu_err *e) {
   } else {
     numeric(r, host);
   }
-  r->finished = r->n > 0;
-  if (r->finished) return r;
-  r->host = malloc(strlen(host) + 1);
-  if (r->host) strcpy(r->host, host);
-  r->done = CreateEventW(NULL, TRUE, FALSE, NULL);
-  if (!r->host || !r->done) {
-    clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-    clu_os_resolve_free(r);
+  if (r->n > 0) return r;
+  if (!(r->look = look_up(host, e))) {
+    free(r);
     return NULL;
   }
-  r->users = 2;
-  /* not by the C library's own: the thread uses nothing of it that needs more */
-  thread = CreateThread(NULL, 0, asker, r, 0, NULL);
-  if (!thread) {
-    char text[CLU_WIN_TEXT];
-    int err = (int)GetLastError();
-    clu_fail(e, CLU_LIMIT, err, "no thread can be started: %s", clu_win_text(err, text));
-    r->users = 1;
-    clu_os_resolve_free(r);
-    return NULL;
-  }
-  CloseHandle(thread);
   return r;
 }
 
 int clu_os_resolve_wait(clu_resolve *r, int64_t wait_ns, clu_addr out[CLU_MAX_ADDRS], int *n, clu_err *e) {
-  int finished;
+  lookup *l = r->look;
+  uint64_t end = clu_os_now() + (uint64_t)(wait_ns < 0 ? 0 : wait_ns);
   *n = 0;
-  if (r->done) WaitForSingleObject(r->done, wait_ns < 0 ? INFINITE : (DWORD)clu_os_wait_ms(wait_ns));
-  AcquireSRWLockExclusive(&r->lock);
-  finished = r->finished;
-  ReleaseSRWLockExclusive(&r->lock);
-  if (!finished) return CLU_AGAIN;
-  if (r->status) {
+  if (l) {
     char text[CLU_WIN_TEXT];
-    return clu_fail(e, CLU_DNS, r->status, "%s: this name has no address: %s", r->host, clu_win_text(r->status, text));
+    int rc = CLU_OK;
+    enter();
+    while (l->state != DONE) {
+      uint64_t now = clu_os_now();
+      if (wait_ns >= 0 && now >= end) break;
+      SleepConditionVariableSRW(&all.done, &all.lock,
+                                wait_ns < 0 ? INFINITE : (DWORD)clu_os_wait_ms((int64_t)(end - now)), 0);
+    }
+    if (l->state != DONE)
+      rc = CLU_AGAIN;
+    else if (l->status)
+      rc = clu_fail(e, CLU_DNS, l->status, "%s: this name has no address: %s", l->host,
+                    clu_win_text(l->status, text));
+    else
+      memcpy(r->addr, l->addr, sizeof l->addr[0] * (size_t)(r->n = l->n));
+    leave();
+    if (rc != CLU_OK) return rc;
   }
   memcpy(out, r->addr, sizeof out[0] * (size_t)r->n);
+  for (int i = 0; i < r->n; i++) clu_os_addr_set_port(&out[i], r->port);
   *n = r->n;
   return CLU_OK;
 }
 
 void clu_os_resolve_free(clu_resolve *r) {
-  if (r) unuse(r, 0);
+  if (!r) return;
+  if (r->look) {
+    lookup *l = r->look;
+    enter();
+    if (!--l->users && l->state != ASKS) { /* otherwise the thread does it */
+      if (l->state == WAITS) unlist(l);
+      drop(l);
+    }
+    join_ended();
+    leave();
+  }
+  free(r);
+}
+
+int clu_os_resolvers(void) {
+  int n = 0;
+  enter();
+  join_ended();
+  for (int i = 0; i < MOST; i++) n += all.thread[i].state == RUNS;
+  leave();
+  return n;
 }

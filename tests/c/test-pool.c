@@ -202,3 +202,26 @@ TEST(one_that_is_given_up_while_its_messages_are_taken_says_no_more) {
   clu_node_free(nd);
   clu_loop_fini(&l);
 }
+
+TEST(a_fork_of_a_fork_closes_no_number_a_second_time) {
+  clu_loop l;
+  clu_node nd;
+  clu_server s;
+  clu_fd fd[2], again[2];
+  memset(&l, 0, sizeof l);
+  memset(&nd, 0, sizeof nd);
+  memset(&s, 0, sizeof s);
+  REQUIRE(clu_os_pair(fd, NULL) == CLU_OK);
+  nd.chan.fd = fd[0];
+  s.chan.fd = fd[1];
+  l.nodes = &nd;
+  l.servers = &s;
+  clu_loop_close_all(&l);
+  CHECK(fcntl((int)fd[0], F_GETFD) < 0 && fcntl((int)fd[1], F_GETFD) < 0);
+  REQUIRE(clu_os_pair(again, NULL) == CLU_OK); /* the lowest numbers: those */
+  CHECK(again[0] == fd[0] && again[1] == fd[1]);
+  clu_loop_close_all(&l);
+  CHECK(fcntl((int)again[0], F_GETFD) >= 0 && fcntl((int)again[1], F_GETFD) >= 0);
+  clu_os_close(again[0]);
+  clu_os_close(again[1]);
+}

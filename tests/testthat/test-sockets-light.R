@@ -170,3 +170,41 @@ test_that("exact = TRUE waits for all, also where reads do not block otherwise",
   expect_error(socket_read(p$b, 4L, exact = TRUE), class = "clutch_socket_timeout")
   expect_identical(socket_read(p$b, 4L), x[1:3]) # nothing was lost
 })
+
+test_that("names that nobody waits for any more take few threads, and outlive the package", {
+  linux_only()
+  # a resolver that stands, in front of the system's
+  folder <- tempfile("resolver")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  source <- file.path(folder, "resolver.c")
+  writeLines(c("#define _GNU_SOURCE", "#include <dlfcn.h>", "#include <netdb.h>", "#include <unistd.h>",
+    "int getaddrinfo(const char *h, const char *s, const struct addrinfo *hints, struct addrinfo **out) {",
+    "  int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, \"getaddrinfo\");",
+    "  if (!(hints->ai_flags & AI_NUMERICHOST)) { while (access(RELEASE, F_OK) != 0) usleep(1000); return EAI_NONAME; }",
+    "  return real(h, s, hints, out);", "}"), source)
+  release <- file.path(folder, "release")
+  built <- system2("cc", c("-shared", "-fPIC", shQuote(paste0("-DRELEASE=\"", release, "\"")), "-o",
+                           file.path(folder, "resolver.so"), source, "-ldl"), stdout = FALSE, stderr = FALSE)
+  if (built != 0L) skip("needs a C compiler")
+  rscript <- file.path(folder, "rscript")
+  writeLines(c("#!/bin/sh", sprintf("LD_PRELOAD=%s exec %s \"$@\"", file.path(folder, "resolver.so"),
+                                    file.path(R.home("bin"), "Rscript"))), rscript)
+  Sys.chmod(rscript, "0755")
+  script <- start_script(c(r"---(
+    count <- function() c(length(list.files("/proc/self/task")), length(list.files("/proc/self/fd")))
+    before <- count()
+    for (i in 1:300) try(suppressWarnings(socket_connect(c("nowhere", paste0("nowhere", i))[i %% 2 + 1], 80, timeout = .001)), TRUE)
+    cat("more=", paste(count() - before, collapse = " "), "\n", sep = "")
+    unloadNamespace("clutch")
+    invisible(gc()))---", sprintf("file.create('%s')", release), "Sys.sleep(0.3)",
+    "cat('threads=', length(list.files('/proc/self/task')) - before[1], '\n', sep = '')",
+    "library(clutch); unloadNamespace('clutch')", # joined, and gone
+    "cat('loaded=', 'clutch' %in% names(getLoadedDLLs()), '\n', sep = '')", "cat('alive=1\n')"), program = rscript)
+  expect_true(said(script, "^alive=1", 60))
+  more <- as.integer(strsplit(value_of(script, "more"), " ")[[1L]])
+  expect_lte(more[[1L]], 16L)
+  expect_identical(more[[2L]], 0L)
+  expect_identical(value_of(script, "threads"), "0")
+  expect_identical(value_of(script, "loaded"), "FALSE")
+})
