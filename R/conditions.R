@@ -6,6 +6,14 @@ error_of <- function(what, text, ...) {
   errorCondition(text, ..., class = c(paste0("clutch_", what), "clutch_error"), call = NULL)
 }
 
+# The number that an option of this package is, not below `least`, or above it. NA, texts and vectors are errors.
+option_number <- function(name, default, least = 0, above = FALSE) {
+  x <- getOption(name, default)
+  if (is.numeric(x) && length(x) == 1L && !is.na(x) && (if (above) x > least else x >= least)) return(as.double(x))
+  throw("argument", sprintf("option '%s' has to be a number, %s", name,
+                            if (above) sprintf("above %g", least) else sprintf("%g or more", least)))
+}
+
 # Seconds by a clock that nobody can set: R's own proc.time() follows the wall clock.
 clock <- function() .Call(ffi_clock)
 

@@ -69,6 +69,9 @@ cluster_map <- function(cl, .x, .f, ..., more = list(), .seed = TRUE, .progress 
 
 run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, globals, packages, relay, on_error, max_memory,
                     env) {
+  check_cluster(cl)
+  given(x, ".x")
+  given(f, ".f")
   f <- if (is.character(f) && length(f) == 1L) get(f, envir = env, mode = "function") else f
   if (!is.function(f)) throw("argument", "`.f` has to be a function")
   on_error <- match_arg(on_error, c("stop", "continue"), ".on_error")
@@ -88,7 +91,8 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
     if (code == 3L) while (!is.null(piece <- .Call(ffi_job_relay, job))) relay_one(piece[[2L]])
     if (code == 4L || code == 1L) {
       f <- .Call(ffi_job_failures, job, seen)
-      if (length(f$element) && on_error == "stop") {
+      if (length(f$element) && (on_error == "stop" || lacks_package(job, f))) {
+        f <- all_failures(t, job, f, seen)
         k <- which.min(f$element)
         if (o$relay == "ordered") relay_ready(job, shown, f$element[[k]])
         stop(task_error(t, f, k, .Call(ffi_job_values, job)[[1L]][[f$element[[k]]]]))
@@ -110,6 +114,25 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
                                      conditionMessage(errors[[1L]])), class = "clutch_failed"))
   }
   values
+}
+
+# The failures known when all before the first of them has ended, or 20 ms after it was known: which of several is
+# told shall not depend on which node was heard first.
+all_failures <- function(t, job, f, seen) {
+  deadline <- clock() + 0.02
+  repeat {
+    left <- deadline - clock()
+    if (.Call(ffi_job_ready, job) >= min(f$element) - 1 || left <= 0) return(f)
+    turn(t, job, min(left, 0.002), seen + length(f$element))
+    f <- .Call(ffi_job_failures, job, seen)
+  }
+}
+
+# Whether a package of `.packages` cannot be attached: no element can be done then.
+lacks_package <- function(job, f) {
+  values <- .Call(ffi_job_values, job)[[1L]]
+  for (k in which(f$why == 0L)) if (isTRUE(values[[f$element[[k]]]]$cond$of_job)) return(TRUE)
+  FALSE
 }
 
 # As lapply() takes them: whatever is no plain vector becomes a list.
@@ -176,12 +199,14 @@ map_from <- function(map, ...) map(...)
 #' @rdname cluster_map
 #' @export
 cluster_walk <- function(cl, .x, .f, ...) {
+  check_cluster(cl)
   cluster_map(cl, .x, function_walk(.f), ...)
   invisible(.x)
 }
 
 # The same function, whose value does not travel back.
 function_walk <- function(f) {
+  given(f, ".f")
   if (!is.function(f)) return(f)
   walk <- function(.x, ...) {
     f(.x, ...)
@@ -194,6 +219,10 @@ function_walk <- function(f) {
 #' @rdname cluster_map
 #' @export
 cluster_map2 <- function(cl, .x, .y, .f, ...) {
+  check_cluster(cl)
+  given(.x, ".x")
+  given(.y, ".y")
+  given(.f, ".f")
   n <- max(length(.x), length(.y))
   if (length(.x) != length(.y) && !(1L %in% c(length(.x), length(.y))))
     throw("argument", sprintf("`.x` has %d elements and `.y` has %d", length(.x), length(.y)))

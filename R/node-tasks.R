@@ -23,7 +23,7 @@ node_enter <- function(id, unused) {
   call <- tryCatch({
     if (is.null(job)) stop("the node knows nothing of the job of this task")
     if (!is.null(job$failure)) stop(job$failure$cond)
-    for (p in job$packages) suppressPackageStartupMessages(library(p, character.only = TRUE))
+    for (p in job$packages) attach_for_job(p)
     job$before <- mget(c(as.character(names(job$globals)), if (job$seeded) ".Random.seed"), envir = globalenv(), inherits = FALSE,
                        ifnotfound = list(the_node))
     list2env(job$globals, globalenv())
@@ -34,6 +34,12 @@ node_enter <- function(id, unused) {
     quote(stop(problem))
   })
   list(env, call, isTRUE(job$relay), isTRUE(job$live))
+}
+
+# Where it is not there, it is no element that has failed.
+attach_for_job <- function(p) {
+  tryCatch(suppressPackageStartupMessages(library(p, character.only = TRUE)),
+           error = function(e) stop(error_of("package", conditionMessage(e), package = p, of_job = TRUE)))
 }
 
 # FUN(.x, a = a, ...): arguments are variables of `env`, so that calls that are shown in errors do not have

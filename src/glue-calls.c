@@ -263,7 +263,10 @@ enum { SENT = 0, GONE = 1, STUCK = 2, NEW = 3 };
 /* When a node has to be in step: the grace counts from when it was told, so that several are not waited for in turn. */
 static uint64_t in_step_by(const clu_node *nd) {
   SEXP x = PROTECT(Rf_GetOption1(Rf_install("clutch.cancel_grace")));
-  uint64_t end = x == R_NilValue ? clu_in_ms(5000) : clu_in_seconds(x), spent = 0;
+  uint64_t end, spent = 0;
+  if (x != R_NilValue && (!Rf_isNumeric(x) || Rf_length(x) != 1 || !(Rf_asReal(x) >= 0)))
+    clu_raise("argument", "option 'clutch.cancel_grace' has to be a number, 0 or more");
+  end = x == R_NilValue ? clu_in_ms(5000) : clu_in_seconds(x);
   UNPROTECT(1);
   for (int i = 0; i < nd->nreqs; i++)
     if (nd->reqs[i].stale) spent = clu_os_now() - nd->stale_since;
@@ -404,6 +407,17 @@ SEXP ffi_node_recv(SEXP handle) {
   r = clu_node_first(nd);
   if (!r || !r->arrival) return died(nd, w.owner);
   return answer_list(handle, nd, r);
+}
+
+/* Whether ffi_node_recv() would return at once; NA: nothing was sent to this node. */
+SEXP ffi_node_ready(SEXP handle) {
+  clu_node *nd = clu_get_node(handle);
+  clu_req *r;
+  if (!clu_node_first(nd)) return Rf_ScalarLogical(NA_LOGICAL);
+  for (int k = 0; k < 1000; k++) /* a large answer comes in pieces */
+    if (clu_loop_pump(&clu_the_loop, 0, NULL) != CLU_OK || clu_the_loop.events == 0) break;
+  r = clu_node_first(nd);
+  return Rf_ScalarLogical(nd->state > CLU_NODE_READY || !r || r->arrival);
 }
 
 typedef struct {
