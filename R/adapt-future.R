@@ -53,8 +53,8 @@ answer_connection <- function(node) {
 
 # Made when they are first wanted, and again when somebody has closed all connections.
 signal_connections <- function() {
-  open <- function(con) tryCatch(isOpen(con), error = function(e) FALSE)
-  if (!is.null(the$signals) && open(the$signals$ready) && open(the$signals$idle)) return(the$signals)
+  if (!is.null(the$signals) && is_same_connection(the$signals$ready) && is_same_connection(the$signals$idle)) return(the$signals)
+  close_signals()
   listener <- socket_listen(0, host = "127.0.0.1", slot = FALSE)
   on.exit(close(listener))
   port <- socket_info(listener)$local_port
@@ -66,6 +66,19 @@ signal_connections <- function() {
   socket_write(ready_end, as.raw(1L))
   the$signals <- list(ready = ready, idle = idle, ends = list(ready_end, idle_end))
   the$signals
+}
+
+# The numbers of closed connections are used again.
+is_same_connection <- function(con) {
+  now <- tryCatch(getConnection(con), error = function(e) NULL)
+  !is.null(now) && identical(attr(now, "conn_id"), attr(con, "conn_id"))
+}
+
+close_signals <- function() {
+  signals <- the$signals
+  the$signals <- NULL
+  for (con in signals[c("ready", "idle")]) if (!is.null(con) && is_same_connection(con)) close(con)
+  for (con in signals$ends) close(con)
 }
 
 node_alive <- function(node) .Call(ffi_node_info, .subset2(node, "handle"))$state %in% c("starting", "idle", "busy", "cancelling")

@@ -41,6 +41,7 @@ register_node_methods <- function(ns) {
   for (key in names(the$servers)) server_drop(key)
   for (k in getAllConnections()[-(1:3)])
     if (inherits(con <- getConnection(k), c("clutch_socket", "clutch_listener"))) close.connection(con)
+  close_signals()
   gc() # finalizers are code of the library: it stays while there is an object that has one
   if (.Call(ffi_live_handles) == 0L && .Call(ffi_socket_count)[[2L]] == 0L) library.dynam.unload("clutch", libpath)
 }
