@@ -16,8 +16,9 @@ hint_for_name <- function(name) {
 # In the workspace, or in a function that is being evaluated and is neither base R's nor ours.
 is_of_session <- function(name) {
   if (exists(name, globalenv(), inherits = FALSE)) return(TRUE)
-  others <- Filter(function(env) !environmentName(topenv(env)) %in% c("base", "clutch"), sys.frames())
-  any(vapply(others, function(env) exists(name, env, inherits = FALSE), NA))
+  for (env in sys.frames())
+    if (!environmentName(parent.env(env)) %in% c("base", "clutch") && exists(name, env, inherits = FALSE)) return(TRUE)
+  FALSE
 }
 
 # Base R tells only that a number is none of a connection, or one of another kind.
