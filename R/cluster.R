@@ -402,7 +402,25 @@ process_cpu <- function(pid) {
 # The same measure as that of `.max_memory`, in MB.
 process_memory <- function(pid) .Call(ffi_process_memory, pid) / 2^20
 
+#' @export
+`[.clutch_cluster` <- function(x, i) {
+  class <- class(x)
+  x <- unclass(x)
+  if (missing(i)) return(structure(x, class = class))
+  at <- seq_along(x)[i]
+  if (anyNA(at))
+    throw("argument", sprintf("the cluster has %d node%s: [%s] is out of range", length(x), if (length(x) == 1L) "" else "s",
+                              deparse(i, nlines = 1L)[[1L]]))
+  structure(x[at], class = class)
+}
+
+# An argument of the caller's that has to be there.
+given <- function(x, name) {
+  if (missing(x)) throw("argument", sprintf("argument `%s` is missing", name))
+}
+
 check_cluster <- function(cl) {
+  given(cl, "cl")
   if (!inherits(cl, "clutch_cluster"))
     throw("argument", "`cl` has to be a cluster made by make_cluster()")
 }

@@ -34,9 +34,7 @@ given_globals <- function(globals, env) {
   }
   if (!is.character(globals) || anyNA(globals))
     throw("argument", "`.globals` has to be TRUE, FALSE, names of variables, or a named list of values")
-  absent <- globals[!vapply(globals, exists, NA, envir = env)]
-  if (length(absent)) throw("argument", sprintf("`.globals`: object '%s' does not exist", absent[[1L]]))
-  mget(globals, envir = env, inherits = TRUE)
+  variables(globals, env, ".globals")
 }
 
 # Searches until nothing new is found. Methods of the workspace are found by the names of generics and classes, in rounds.

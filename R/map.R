@@ -78,6 +78,8 @@ cluster_map <- function(cl, .x, .f, ..., more = list(), .seed = TRUE, .progress 
                         .chunk = NULL, .globals = TRUE, .packages = NULL, .relay = "ordered", .on_error = "stop",
                         .max_memory = Inf, .env = parent.frame()) {
   force(.env)
+  given(cl, "cl")
+  given(.x, ".x")
   if (inherits(.x, "clutch_cluster") && !inherits(cl, "clutch_cluster"))
     throw("argument", "an argument whose name begins like `cl` was taken for the cluster: pass it as more = list(name = value)")
   check_cluster(cl)
@@ -117,7 +119,8 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
     if (code == 3L) while (!is.null(piece <- .Call(ffi_job_relay, job))) relay_log(piece[2L])
     if (code == 4L || code == 1L) {
       f <- .Call(ffi_job_failures, job, seen)
-      if (length(f$element) && on_error == "stop") {
+      if (length(f$element) && (on_error == "stop" || lacks_package(job, f))) {
+        f <- all_failures(t, job, f, seen)
         k <- which.min(f$element)
         if (o$relay == "ordered") relay_ready(job, shown, f$element[[k]])
         stop(task_error(t, f, k, .Call(ffi_job_values, job)[[1L]][[f$element[[k]]]]))
@@ -141,6 +144,25 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
                                      conditionMessage(errors[[1L]])), class = "clutch_failed"))
   }
   values
+}
+
+# The failures known when all before the first of them has ended, or 20 ms after it was known: which of several is
+# told shall not depend on which node was heard first.
+all_failures <- function(t, job, f, seen) {
+  deadline <- clock() + 0.02
+  repeat {
+    left <- deadline - clock()
+    if (.Call(ffi_job_ready, job) >= min(f$element) - 1 || left <= 0) return(f)
+    turn(t, job, min(left, 0.002), seen + length(f$element))
+    f <- .Call(ffi_job_failures, job, seen)
+  }
+}
+
+# Whether a package of `.packages` cannot be attached: no element can be done then.
+lacks_package <- function(job, f) {
+  values <- .Call(ffi_job_values, job)[[1L]]
+  for (k in which(f$why == 0L)) if (isTRUE(values[[f$element[[k]]]]$cond$of_job)) return(TRUE)
+  FALSE
 }
 
 # As lapply() takes them: whatever is no plain vector becomes a list.
@@ -239,6 +261,7 @@ bind_rows <- function(values, elements) {
 #' @export
 cluster_walk <- function(cl, .x, .f, ..., .env = parent.frame()) {
   force(.env)
+  check_cluster(cl)
   cluster_map(cl, .x, function_walk(as_task_function(.f, .env)), ..., .env = .env)
   invisible(.x)
 }
@@ -256,6 +279,9 @@ function_walk <- function(f) {
 #' @export
 cluster_map2 <- function(cl, .x, .y, .f, ..., .env = parent.frame()) {
   force(.env)
+  check_cluster(cl)
+  given(.x, ".x")
+  given(.y, ".y")
   n <- max(length(.x), length(.y))
   if (length(.x) != length(.y) && !(1L %in% c(length(.x), length(.y))))
     throw("argument", sprintf("`.x` has %d elements and `.y` has %d", length(.x), length(.y)))
@@ -283,7 +309,7 @@ with_functions <- function(outer, f) {
 
 # A function; the name of one that is seen from `env`; a formula; or what to extract, as purrr::map() has it.
 as_task_function <- function(f, env) {
-  if (missing(f)) throw("argument", "argument `.f` is missing")
+  given(f, ".f")
   if (is.function(f)) return(f)
   if (is.character(f) && length(f) == 1L && !is.na(f) && nzchar(f)) {
     named <- get0(f, envir = env, mode = "function")

@@ -26,7 +26,7 @@ node_enter <- function(id, unused) {
     if (!is.null(job$failure)) stop(job$failure$cond)
     for (p in job$load) try(loadNamespace(p), silent = TRUE) # what was found may be of no use: its lack is no error
     for (p in job$attach) if (!is_attached(p)) try(attach_package(p), silent = TRUE)
-    for (p in job$packages) if (!is_attached(p)) attach_package(p)
+    for (p in job$packages) if (!is_attached(p)) attach_for_job(p)
     job$before <- mget(c(as.character(names(job$globals)), if (job$seeded) ".Random.seed"), envir = globalenv(), inherits = FALSE,
                        ifnotfound = list(the_node))
     job$state <- state_now(job$seeded)
@@ -44,6 +44,12 @@ node_enter <- function(id, unused) {
 is_attached <- function(package) paste0("package:", package) %in% search()
 
 attach_package <- function(package) suppressPackageStartupMessages(library(package, character.only = TRUE))
+
+# Where it is not there, it is no element that has failed.
+attach_for_job <- function(p) {
+  tryCatch(attach_package(p),
+           error = function(e) stop(error_of("package", conditionMessage(e), package = p, of_job = TRUE)))
+}
 
 # FUN(.x, a = a, ...): arguments are variables of `env`, so that calls that are shown in errors do not have
 # their values in them.

@@ -1,5 +1,5 @@
 # The methods by which parallel's functions run on our nodes. Its generics are exported from R 4.4 on and
-# internal before: join_parallel() registers the methods with either.
+# internal before: join_parallel() registers the methods with either. Those of package snow have the same names.
 #
 # clusterCall(), clusterApply() and clusterApplyLB() send through sendCall() and postNode() and take the
 # answers before they return. So what was sent from a frame of theirs that is gone was abandoned (the call
@@ -16,27 +16,43 @@ sendData_clutch_node <- function(node, data) {
   status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, if (!is.null(frame)) parent.env(frame))
   if (status == 0L) return(invisible())
   owner <- owner_frame(frame)
+  if (is.null(owner) && !is.null(the$callers)) owner <- owner_frame(parent.frame(3L)) # doSNOW sends from within tryCatch()
   if (status == 3L) { # neither frame is known as an owner
-    if (!is.null(owner))
-      .Call(ffi_owner_begin, owner, identical(sys.function(-4L), the$parallel$clusterCall), sys.frames())
     status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), owner, NULL)
+    if (status == 3L) {
+      .Call(ffi_owner_begin, owner, is_cluster_call(sys.function(-4L)), sys.frames())
+      status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), owner, NULL)
+    }
   }
   sent_badly(node, data$data, owner, status)
 }
 
-# The frame of parallel's function, or NULL for others. clusterApplyLB() sends from a function defined within.
+# The frame of a function of parallel's, snow's or doSNOW's, or NULL for others. clusterApplyLB() sends from a function
+# defined within.
 owner_frame <- function(frame) {
   for (i in 1:2) {
     if (is.null(frame) || identical(frame, emptyenv())) return(NULL)
-    if (identical(parent.env(frame), the$parallel)) return(frame)
-    frame <- parent.env(frame)
+    env <- parent.env(frame)
+    if (identical(env, the$parallel)) return(frame)
+    for (ns in the$callers) if (identical(env, ns)) return(frame)
+    frame <- env
   }
+}
+
+is_cluster_call <- function(fun) {
+  if (identical(fun, the$parallel$clusterCall)) return(TRUE)
+  for (ns in the$callers) if (identical(fun, ns$clusterCall)) return(TRUE)
+  FALSE
 }
 
 sent_badly <- function(node, call, owner, status) {
   if (status == 2L) {
     replace_node(node)
     status <- .Call(ffi_node_send, node$handle, call, owner, NULL)
+  }
+  if (status == 1L && inherits(node, "clutch_future_node") && .Call(ffi_node_info, .subset2(node, 1L))$state == "dead") {
+    clone_node(node) # what is to be done with it is a future of its own
+    status <- .Call(ffi_node_send, .subset2(node, 1L), call, owner, NULL)
   }
   if (status == 1L) throw_node_died(node, before = TRUE)
   invisible()
@@ -90,7 +106,8 @@ stopCluster.NULL <- function(cl = NULL, ...) {
 #' @param varlist character: names of the variables.
 #' @param envir environment to take them from; the caller's by default.
 #' @return `NULL`, invisibly.
-#' @section Errors: `clutch_node_died` when a node has died; an R error when a variable does not exist.
+#' @section Errors: `clutch_argument` when a variable does not exist, `clutch_setup` when a node cannot take it, `clutch_node_died` when
+#'   a node has died.
 #' @examples
 #' cl <- make_cluster(2)
 #' base <- 10; offset <- 1
@@ -100,16 +117,42 @@ stopCluster.NULL <- function(cl = NULL, ...) {
 #' @export
 cluster_export <- function(cl, varlist, envir = parent.frame()) {
   check_cluster(cl)
+  given(varlist, "varlist")
   varlist <- check_strings(varlist, "varlist")
-  values <- mget(varlist, envir = envir, inherits = TRUE)
+  values <- variables(varlist, envir, "varlist")
   put <- function(values) list2env(values, globalenv())
   environment(put) <- baseenv()
-  parallel::clusterCall(cl, function_without_value(put), values)
+  call_all_nodes(cl, function_without_value(put), values, "what is exported cannot be stored")
   info <- cl[[1L]]$info # a node that replaces another gets them, too
   info$setup <- c(Filter(function(s) !identical(s$export, sort(varlist)), info$setup),
                   list(list(fun = function_without_value(put), arg = values, export = sort(varlist))))
   invisible(NULL)
 }
+
+# The values of these variables as seen from `env`.
+variables <- function(names, env, argument) {
+  there <- vapply(names, exists, NA, envir = env)
+  if (!all(there)) throw("argument", sprintf("`%s`: there is no variable '%s'", argument, names[!there][[1L]]))
+  mget(names, envir = env, inherits = TRUE)
+}
+
+# fun(arg) on all nodes; an error there is one of class clutch_setup, which names the node.
+call_all_nodes <- function(cl, fun, arg, what) {
+  said <- parallel::clusterCall(cl, tried_here, fun, arg)
+  bad <- which(!vapply(said, is.null, NA))
+  if (!length(bad)) return(invisible())
+  node <- cl[[bad[[1L]]]]$rank
+  throw("setup", sprintf("%s on node %d: %s", what, node, said[[bad[[1L]]]]), node = node)
+}
+
+# NULL, or the text of the error.
+tried_here <- function(fun, arg) {
+  tryCatch({
+    fun(arg)
+    NULL
+  }, error = function(e) paste(as.character(conditionMessage(e)), collapse = " "))
+}
+environment(tried_here) <- baseenv()
 
 # The answer of an export must not carry the values back.
 function_without_value <- function(put) {

@@ -298,6 +298,7 @@ socket_write <- function(socket, data) {
 #' @param ... Not used.
 #' @export
 close.clutch_socket <- function(con, ..., wait = 1) {
+  .Call(ffi_socket_here, con)
   if (!inherits(con, "clutch_light")) on.exit(close.connection(con)) # whatever happens to the orderly end
   .Call(ffi_socket_end, con, wait)
   invisible(NULL)

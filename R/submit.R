@@ -16,8 +16,8 @@
 #' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory as in [cluster_map()]; a list of globals is used in place of what would
 #'   be found.
 #' @param .label a name for the task, in errors and when it is printed.
-#' @param x,t a task.
-#' @param tasks,... a list of tasks, or tasks.
+#' @param x a task.
+#' @param ... `collect_any()`, `collect_all()`: tasks, or a list of them; else nothing.
 #' @param timeout seconds to wait, at most.
 #' @return `cluster_submit()`: an object of class `clutch_task`. `resolved()`: `TRUE` or `FALSE`. `collect()`: the value. `cancel()`: whether it was given up
 #'   (`FALSE`: it had ended), invisibly. `collect_any()`: a list with `index`, `task` and `value` of the one that ended first; an error if that one has failed.
@@ -35,6 +35,8 @@
 #' @export
 cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = TRUE, .timeout = Inf, .retries = 0,
                            .relay = TRUE, .max_memory = Inf, .label = NULL) {
+  check_cluster(cl)
+  given(expr, "expr")
   code <- substitute(expr)
   env <- parent.frame()
   if (is.null(.label)) .label <- label_of(code)
@@ -55,7 +57,7 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   turn(t, task$job, 0)
   advance_when_idle(t)
   submitted <- TRUE
-  structure(task, class = "clutch_task")
+  structure(task, class = c("clutch_task", the$task_is_also))
 }
 
 label_of <- function(code) {
@@ -113,7 +115,8 @@ resolved.clutch_task <- function(x, ...) {
 resolved.default <- function(x, ...) hidden("resolved", "future", x, ...)
 
 hidden <- function(name, package, x, ...) {
-  if (!package %in% loadedNamespaces()) throw("argument", sprintf("%s() wants a task of cluster_submit()", name))
+  if (!isNamespaceLoaded(package) || !name %in% getNamespaceExports(package))
+    throw("argument", sprintf("%s() wants a task of cluster_submit()", name))
   # as if called in the workspace: seen from here, our own default would be its method, without end
   do.call(getExportedValue(package, name), list(x, ...), quote = TRUE, envir = globalenv())
 }
@@ -133,8 +136,7 @@ collect.clutch_task <- function(x, timeout = Inf, ...) {
 }
 
 finish <- function(x, timeout) {
-  if (!is.numeric(timeout) || length(timeout) != 1L || is.na(timeout) || timeout < 0)
-    throw("argument", "`timeout` has to be a number of seconds")
+  check_timeout(timeout)
   deadline <- clock() + timeout
   while (is.null(outcome(x))) {
     left <- deadline - clock()
@@ -156,19 +158,38 @@ deliver <- function(x) {
 
 #' @rdname cluster_submit
 #' @export
-cancel <- function(t) {
-  check_task(t)
-  if (!is.null(outcome(t))) return(invisible(FALSE))
-  t$cancelled <- TRUE
-  .Call(ffi_job_end, t$job, 0)
+cancel <- function(x, ...) UseMethod("cancel")
+
+#' @export
+cancel.default <- function(x, ...) hidden("cancel", "future", x, ...)
+
+#' @rdname cluster_submit
+#' @export
+cancel.clutch_task <- function(x, ...) {
+  if (!is.null(outcome(x))) return(invisible(FALSE))
+  x$cancelled <- TRUE
+  .Call(ffi_job_end, x$job, 0)
   invisible(TRUE)
+}
+
+# Tasks, or one list of them.
+task_list <- function(...) {
+  tasks <- list(...)
+  if (length(tasks) == 1L && !inherits(tasks[[1L]], "clutch_task")) tasks <- tasks[[1L]]
+  for (x in tasks) check_task(x)
+  tasks
+}
+
+check_timeout <- function(timeout) {
+  if (!is.numeric(timeout) || length(timeout) != 1L || is.na(timeout) || timeout < 0)
+    throw("argument", "`timeout` has to be a number of seconds")
 }
 
 #' @rdname cluster_submit
 #' @export
-collect_any <- function(tasks, timeout = Inf) {
-  if (inherits(tasks, "clutch_task")) tasks <- list(tasks)
-  lapply(tasks, check_task)
+collect_any <- function(..., timeout = Inf) {
+  tasks <- task_list(...)
+  check_timeout(timeout)
   if (!length(tasks)) throw("argument", "there are no tasks to wait for")
   deadline <- clock() + timeout
   repeat {
@@ -185,21 +206,25 @@ collect_any <- function(tasks, timeout = Inf) {
 #' @rdname cluster_submit
 #' @export
 collect_all <- function(..., timeout = Inf) {
-  tasks <- list(...)
-  if (length(tasks) == 1L && !inherits(tasks[[1L]], "clutch_task")) tasks <- tasks[[1L]]
-  lapply(tasks, check_task)
+  tasks <- task_list(...)
+  check_timeout(timeout)
   deadline <- clock() + timeout
   for (x in tasks) finish(x, max(deadline - clock(), 0))
   lapply(tasks, deliver)
 }
 
 #' @export
-print.clutch_task <- function(x, ...) {
+format.clutch_task <- function(x, ...) {
   if (is.null(outcome(x))) turn(x$engine, x$job, 0)
   o <- outcome(x)
   state <- if (is.null(o)) { if (.Call(ffi_job_state, x$job)$waiting > 0) "waiting for a node" else "running" }
     else if (is.null(o$error)) "done" else paste0("failed: ", conditionMessage(o$error))
-  cat(sprintf("clutch task %s: %s\n", x$label, state))
+  sprintf("clutch task %s: %s", x$label, state)
+}
+
+#' @export
+print.clutch_task <- function(x, ...) {
+  cat(format(x), "\n", sep = "")
   invisible(x)
 }
 

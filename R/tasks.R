@@ -12,7 +12,8 @@ tasks_of <- function(cl) {
     t$info <- info
     t$deaths <- new.env(parent = emptyenv()) # by cause, as text
     t$barren <- integer(length(info$handles)) # by node: how often one has died in turn that had begun nothing
-    t$ptr <- .Call(ffi_tasks_new, info$handles, getOption("clutch.task_grace", 1), getOption("clutch.trace", 1e5))
+    t$ptr <- .Call(ffi_tasks_new, info$handles, min(option_number("clutch.task_grace", 1), 1e9),
+                   min(option_number("clutch.trace", 1e5), 1e9))
     info$tasks <- t
   }
   ranks <- vapply(cl, function(nd) nd$rank, 1L)
@@ -63,6 +64,7 @@ task_options <- function(seed, timeout, retries, chunk, packages, relay, max_mem
       throw("argument", sprintf("`%s` has to be %s", name, what))
     x
   }
+  option_number("clutch.max_size", 500e6) # used when the job is there
   relays <- c("ordered", "live", "none")
   if (isTRUE(relay)) relay <- "ordered"
   if (isFALSE(relay)) relay <- "none"
@@ -93,8 +95,8 @@ stream_seed <- function(seed) {
 # The usual accident is a function that drags its environment along.
 warn_size <- function(job, about) {
   size <- .Call(ffi_job_state, job)$about
-  limit <- getOption("clutch.max_size", 500e6)
-  if (!is.numeric(limit) || size <= limit) return(invisible())
+  limit <- option_number("clutch.max_size", 500e6)
+  if (size <= limit) return(invisible())
   env <- environment(about$fun)
   inside <- if (is.null(env) || identical(env, globalenv()) || isNamespace(env)) list() else as.list(env, all.names = TRUE)
   parts <- c(unlist(lapply(inside, utils::object.size)), unlist(lapply(about$globals, utils::object.size)),
@@ -202,6 +204,10 @@ task_error <- function(t, f, k, value, label = NULL) {
     return(make(c(if (d$kind == "memory") "clutch_task_memory", "clutch_task_died"), text, pid = d$pid, signal = d$signal, status = d$status))
   }
   cond <- value$cond
+  if (inherits(cond, "clutch_package") && isTRUE(cond$of_job)) {
+    return(error_of("package", sprintf("package '%s' cannot be attached%s: %s", cond$package, at, conditionMessage(cond)),
+                    package = cond$package, node = node))
+  }
   call <- tryCatch(conditionCall(cond), error = function(e) NULL)
   text <- if (is.character(value$text)) value$text else message_of(cond)
   hint <- missing_hint(simpleError(text))
@@ -213,9 +219,8 @@ task_error <- function(t, f, k, value, label = NULL) {
 # An object that the session has and the node has not.
 missing_hint <- function(cond) {
   found <- regmatches(conditionMessage(cond), regexec("^(object '(.*)' not found|could not find function \"(.*)\")$", conditionMessage(cond)))[[1L]]
-  if (!length(found)) return("")
-  name <- paste0(found[[3L]], found[[4L]])
-  sprintf("\nThe node does not have '%s': send it with `.globals = \"%s\"` or cluster_export(), or attach its package with `.packages =`", name, name)
+  if (!length(found)) return(hint_for_connection(conditionMessage(cond)))
+  hint_for_name(paste0(found[[3L]], found[[4L]]))
 }
 
 # ---- output and conditions of tasks ----
@@ -289,7 +294,7 @@ show_warning <- function(cond) {
 #' @param cl a cluster made by [make_cluster()].
 #' @param expr an expression; variables in it are those of the nodes.
 #' @return `NULL`, invisibly.
-#' @section Errors: an R error when the expression fails on a node; it is not kept then.
+#' @section Errors: `clutch_setup` (with element `node`) when the expression fails on a node; it is not kept then.
 #' @examples
 #' cl <- make_cluster(2)
 #' cluster_setup(cl, { library(stats); offset <- 10 })
@@ -298,8 +303,9 @@ show_warning <- function(cond) {
 #' @export
 cluster_setup <- function(cl, expr) {
   check_cluster(cl)
+  given(expr, "expr")
   expr <- substitute(expr)
-  parallel::clusterCall(cl, setup_here, expr)
+  call_all_nodes(cl, setup_here, expr, "the expression failed")
   info <- cl[[1L]]$info
   info$setup <- c(info$setup, list(list(fun = setup_here, arg = expr)))
   invisible(NULL)

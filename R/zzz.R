@@ -6,32 +6,29 @@
   # a node over TCP needs package parallel only if what it is told to do does: 3 ms of its start
   if (isTRUE(getOption("clutch.joins")) && !isNamespaceLoaded("parallel")) setHook(packageEvent("parallel", "onLoad"), join_parallel)
   else join_parallel()
-  when_loaded("promises", "as.promise", as.promise.clutch_task)
-  when_loaded("future", "resolved", resolved.clutch_task)
-  when_loaded("dplyr", "collect", collect.clutch_task)
+  adapt_to_others()
 }
 
 # Our methods for parallel's generics, which are exported from R 4.4 on and internal before.
 join_parallel <- function(...) {
   the$parallel <- asNamespace("parallel")
-  registerS3method("sendData", "clutch_node", sendData_clutch_node, envir = the$parallel)
-  registerS3method("recvData", "clutch_node", recvData_clutch_node, envir = the$parallel)
-  registerS3method("recvOneData", "clutch_cluster", recvOneData_clutch_cluster, envir = the$parallel)
-  registerS3method("closeNode", "clutch_node", closeNode_clutch_node, envir = the$parallel)
-  registerS3method("sendData", "clutch_psock_node", sendData_clutch_psock_node, envir = the$parallel)
-  registerS3method("recvData", "clutch_psock_node", recvData_clutch_psock_node, envir = the$parallel)
-  registerS3method("recvOneData", "clutch_psock_cluster", recvOneData_clutch_psock_cluster, envir = the$parallel)
-  registerS3method("stopCluster", "clutch_cluster", stopCluster.clutch_cluster, envir = the$parallel)
+  register_node_methods(the$parallel)
   registerS3method("stopCluster", "NULL", stopCluster.NULL, envir = the$parallel)
   if (!is.null(register <- get0("registerClusterType", the$parallel))) # newer than R 4.2; seen in 4.5
     register("CLUTCH", start_for_parallel)
 }
 
-# A method for a generic of a package that need not be there.
-when_loaded <- function(package, generic, method) {
-  register <- function(...) registerS3method(generic, "clutch_task", method, envir = asNamespace(package))
-  if (isNamespaceLoaded(package)) register()
-  setHook(packageEvent(package, "onLoad"), register)
+# The methods by which parallel's and snow's functions run on our nodes: their generics have the same names.
+register_node_methods <- function(ns) {
+  register <- function(generic, class, method) registerS3method(generic, class, method, envir = ns)
+  register("sendData", "clutch_node", sendData_clutch_node)
+  register("recvData", "clutch_node", recvData_clutch_node)
+  register("recvOneData", "clutch_cluster", recvOneData_clutch_cluster)
+  register("closeNode", "clutch_node", closeNode_clutch_node)
+  register("sendData", "clutch_psock_node", sendData_clutch_psock_node)
+  register("recvData", "clutch_psock_node", recvData_clutch_psock_node)
+  register("recvOneData", "clutch_psock_cluster", recvOneData_clutch_psock_cluster)
+  register("stopCluster", "clutch_cluster", stopCluster.clutch_cluster)
 }
 
 .onAttach <- function(libname, pkgname) {
@@ -45,6 +42,7 @@ when_loaded <- function(package, generic, method) {
   for (key in names(the$servers)) server_drop(key)
   for (k in getAllConnections()[-(1:3)])
     if (inherits(con <- getConnection(k), c("clutch_socket", "clutch_listener"))) close.connection(con)
+  close_signals()
   gc() # finalizers are code of the library: it stays while there is an object that has one, or a thread that looks up a name
   if (.Call(ffi_live_handles) == 0L && all(.Call(ffi_socket_count)[2:3] == 0L)) library.dynam.unload("clutch", libpath)
 }

@@ -409,6 +409,17 @@ SEXP ffi_node_recv(SEXP handle) {
   return answer_list(handle, nd, r);
 }
 
+/* Whether ffi_node_recv() would return at once; NA: nothing was sent to this node. */
+SEXP ffi_node_ready(SEXP handle) {
+  clu_node *nd = clu_get_node(handle);
+  clu_req *r;
+  if (!clu_node_first(nd)) return Rf_ScalarLogical(NA_LOGICAL);
+  for (int k = 0; k < 1000; k++) /* a large answer comes in pieces */
+    if (clu_loop_pump(&clu_the_loop, 0, NULL) != CLU_OK || clu_the_loop.events == 0) break;
+  r = clu_node_first(nd);
+  return Rf_ScalarLogical(nd->state > CLU_NODE_READY || !r || r->arrival);
+}
+
 typedef struct {
   SEXP nodes; /* list of node objects, whose first element is the handle */
   uint64_t owner;

@@ -65,8 +65,7 @@ static void *get(SEXP x, SEXP tag) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag)
     clu_raise("argument", "this is no handle of a clutch cluster");
   p = R_ExternalPtrAddr(x);
-  if (!p)
-    clu_raise("stopped", "this cluster belongs to another R session: it was saved and loaded again");
+  if (!p) clu_raise_foreign("cluster");
   clu_need_loop();
   return p;
 }

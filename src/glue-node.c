@@ -21,9 +21,18 @@
 #define SPIN 50000 /* ns; two wake-ups of a sleeping process take about as long */
 
 clu_this_node clu_me;
+int clu_is_node;
 #define node clu_me /* short, for it is everywhere */
 
 void clu_node_born(const clu_birth *b) { node.birth = *b; }
+
+/* A pointer that was serialized: in a node, it came from the session. */
+void clu_raise_foreign(const char *what) {
+  const char *class = strcmp(what, "task") == 0 ? "argument" : "stopped";
+  if (clu_is_node)
+    clu_raise(class, "this is the session's %s, which cannot be used in a node: make one there", what);
+  clu_raise(class, "this %s belongs to another R session: it was saved and loaded again", what);
+}
 
 /* In the handler of CLU_SIG_INT, and of the nudge that follows it. 1: R is to see it. */
 static int on_interrupt(int nudge) {
@@ -67,6 +76,7 @@ static void after_fork(void) {
 
 static SEXP say_hello(void) {
   unsigned char pid[8];
+  clu_is_node = 1;
   clu_os_after_fork(after_fork);
   clu_os_end_first(); /* not the session, which has the results */
   clu_os_set_blocking(node.birth.fd, 1);

@@ -165,6 +165,22 @@ static void raise_closed(const clu_sock *s) {
   clu_raise_socket(s, &e, -1);
 }
 
+/* What was serialized has lost its pointers; what was closed here has them. The terminal's three have none. */
+static void raise_if_foreign(SEXP x) {
+  SEXP p = pointer_of(x);
+  clu_err e;
+  if (p == R_NilValue && Rf_asInteger(x) > 2) p = Rf_getAttrib(x, Rf_install("conn_id"));
+  if (TYPEOF(p) != EXTPTRSXP || R_ExternalPtrAddr(p)) return;
+  clu_fail(&e, CLU_CLOSED, 0, "this connection is another process's: connections cannot be %s",
+           clu_is_node ? "sent to a node; open it there" : "saved and loaded again");
+  clu_raise_socket(NULL, &e, -1);
+}
+
+SEXP ffi_socket_here(SEXP x) {
+  raise_if_foreign(x);
+  return R_NilValue;
+}
+
 clu_sock *clu_socket_of(SEXP x, int open) {
   SEXP p = pointer_of(x);
   clu_sock *s = NULL;
@@ -175,6 +191,7 @@ clu_sock *clu_socket_of(SEXP x, int open) {
   } else {
     clu_raise("argument", "not a socket of this package");
   }
+  if (!s) raise_if_foreign(x);
   if (!s || (open && s->fd == CLU_NO_FD)) raise_closed(s);
   return s;
 }
@@ -186,10 +203,12 @@ clu_fd clu_socket_fd(SEXP x, clu_sock **out, int *pending, int *listens) {
   *pending = *listens = 0;
   if (p != R_NilValue) {
     s = R_ExternalPtrAddr(p);
+    if (!s) raise_if_foreign(x);
     if (!s || s->fd == CLU_NO_FD) raise_closed(s);
   } else if (Rf_inherits(x, "connection")) {
     s = clu_connection_socket(x, &fd, pending, listens);
     if (!s && fd == CLU_NO_FD) {
+      raise_if_foreign(x);
       if (Rf_inherits(x, "clutch_socket") || Rf_inherits(x, "clutch_listener")) raise_closed(NULL);
       Rf_error("not a socket connection");
     }

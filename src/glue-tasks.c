@@ -111,14 +111,14 @@ static void tasks_finalize(SEXP x) {
 
 tasks *clu_get_tasks(SEXP x) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_tasks() || !R_ExternalPtrAddr(x))
-    clu_raise("stopped", "this cluster belongs to another R session: it was saved and loaded again");
+    clu_raise_foreign("cluster");
   clu_need_loop();
   return R_ExternalPtrAddr(x);
 }
 
 tjob *clu_get_job(SEXP x) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_job() || !R_ExternalPtrAddr(x))
-    clu_raise("argument", "this task belongs to another R session: it was saved and loaded again");
+    clu_raise_foreign("task");
   clu_need_loop();
   return R_ExternalPtrAddr(x);
 }

@@ -26,6 +26,10 @@
 void clu_raise(const char *what, const char *fmt, ...);
 /* The same for a failure of the core. */
 void clu_raise_err(const clu_err *e);
+/* The same for a "cluster" or "task" of another process, whose pointers were lost on the way here. */
+void clu_raise_foreign(const char *what);
+/* Whether this process is a node that has said hello. */
+extern int clu_is_node;
 
 /* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the reference
  * to `b` and hands it back. May raise R's own errors; leaks nothing then. */
@@ -77,6 +81,7 @@ SEXP ffi_node_swap(SEXP handle, SEXP fresh);
 SEXP ffi_owner_begin(SEXP frame, SEXP burst, SEXP frames);
 SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer);
 SEXP ffi_node_recv(SEXP handle);
+SEXP ffi_node_ready(SEXP handle);
 SEXP ffi_any_recv(SEXP nodes);
 SEXP ffi_live_handles(void);
 
@@ -184,6 +189,7 @@ SEXP ffi_socket_accept(SEXP listener, SEXP x, SEXP timeout, SEXP options);
 SEXP ffi_socket_timeout(SEXP x, SEXP seconds);
 SEXP ffi_socket_shutdown(SEXP x, SEXP how);
 SEXP ffi_socket_end(SEXP x, SEXP seconds);
+SEXP ffi_socket_here(SEXP x);
 SEXP ffi_socket_drop(SEXP x);
 SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact);
 SEXP ffi_socket_write(SEXP x, SEXP data);

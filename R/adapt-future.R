@@ -1,0 +1,112 @@
+# future::plan(cluster, workers = cl), and our tasks as futures.
+#
+# future asks whether a worker has answered by base R's socketSelect(), which takes R's own socket connections and nothing
+# else: without one, resolved() waits for the value. as.cluster(), which plan() calls, makes nodes that have a
+# connection `con` as long as there is something to be answered: one at which something is to be read when the answer is
+# there, and one at which there is nothing. Neither is read from.
+
+adapt_to_future <- function(ns) {
+  add_method(ns, "resolved", "clutch_task", resolved.clutch_task)
+  add_method(ns, "cancel", "clutch_task", cancel.clutch_task)
+  add_method(ns, "value", "clutch_task", function(...) collect.clutch_task(...elt(1L)))
+}
+
+adapt_to_parallelly <- function(ns) {
+  add_method(ns, "as.cluster", "clutch_cluster", as_future_cluster)
+  add_method(ns, "isLocalhostNode", "clutch_node", function(node, ...) is_this_machine(.subset2(node, "host")))
+  add_method(ns, "isNodeAlive", "clutch_node", function(x, ...) node_alive(x))
+  add_method(ns, "killNode", "clutch_node", kill_node)
+  add_method(ns, "cloneNode", "clutch_node", clone_node)
+}
+
+as_future_cluster <- function(x, ...) {
+  if (inherits(x, "clutch_psock_cluster"))
+    throw("argument", "nodes of base R (node = \"psock\") cannot be workers of package future: leave that option out")
+  info <- x[[1L]]$info
+  if (is.null(info$name)) info$name <- sprintf("clutch-%d-%s", Sys.getpid(), format(clock(), digits = 15))
+  nodes <- lapply(unclass(x), function(nd) {
+    if (!inherits(nd, "clutch_future_node")) class(nd) <- c("clutch_future_node", class(nd))
+    nd
+  })
+  # future tells clusters apart by this name; without one it makes a digest of all that hangs on the cluster
+  ranks <- paste(vapply(nodes, function(nd) .subset2(nd, "rank"), 1L), collapse = ".")
+  structure(nodes, class = class(x), name = paste(info$name, ranks, sep = "-"))
+}
+
+#' @export
+`$.clutch_future_node` <- function(x, name) {
+  switch(name,
+         con = answer_connection(x),
+         session_info = list(process = list(pid = .Call(ffi_node_info, .subset2(x, "handle"))$pid)),
+         .subset2(x, name))
+}
+
+#' @export
+`[[.clutch_future_node` <- function(x, i, ...) {
+  if (is.character(i)) `$.clutch_future_node`(x, i) else .subset2(x, i)
+}
+
+answer_connection <- function(node) {
+  ready <- .Call(ffi_node_ready, .subset2(node, "handle"))
+  if (is.na(ready)) NULL else if (ready) signal_connections()$ready else signal_connections()$idle
+}
+
+# Made when they are first wanted, and again when somebody has closed all connections.
+signal_connections <- function() {
+  if (!is.null(the$signals) && is_same_connection(the$signals$ready) && is_same_connection(the$signals$idle)) return(the$signals)
+  close_signals()
+  listener <- socket_listen(0, host = "127.0.0.1", slot = FALSE)
+  on.exit(close(listener))
+  port <- socket_info(listener)$local_port
+  connect <- function() socketConnection("127.0.0.1", port, blocking = TRUE, open = "r+b", timeout = 60)
+  ready <- connect()
+  ready_end <- socket_accept(listener, slot = FALSE)
+  idle <- connect()
+  idle_end <- socket_accept(listener, slot = FALSE)
+  socket_write(ready_end, as.raw(1L))
+  the$signals <- list(ready = ready, idle = idle, ends = list(ready_end, idle_end))
+  the$signals
+}
+
+# The numbers of closed connections are used again.
+is_same_connection <- function(con) {
+  now <- tryCatch(getConnection(con), error = function(e) NULL)
+  !is.null(now) && identical(attr(now, "conn_id"), attr(con, "conn_id"))
+}
+
+close_signals <- function() {
+  signals <- the$signals
+  the$signals <- NULL
+  for (con in signals[c("ready", "idle")]) if (!is.null(con) && is_same_connection(con)) close(con)
+  for (con in signals$ends) close(con)
+}
+
+node_alive <- function(node) .Call(ffi_node_info, .subset2(node, "handle"))$state %in% c("starting", "idle", "busy", "cancelling")
+
+kill_node <- function(x, signal = tools::SIGTERM, ...) {
+  i <- .Call(ffi_node_info, .subset2(x, "handle"))
+  if (!node_alive(x)) return(FALSE)
+  if (is_this_machine(.subset2(x, "host"))) return(tools::pskill(i$pid, signal))
+  stop_nodes(list(x))
+  TRUE
+}
+
+# A new process, set up as the cluster's nodes are. That of a node which is over comes behind the same handle, so
+# that the cluster has it, too.
+clone_node <- function(x, ...) {
+  info <- .subset2(x, "info")
+  if (inherits(x, "clutch_psock_node")) throw("argument", "a node of base R (node = \"psock\") cannot be cloned")
+  rank <- .subset2(x, "rank")
+  fresh <- start_nodes(info, 1L, function() 60, rank)[[1L]]
+  if (node_alive(x)) {
+    x$handle <- fresh
+    x$info <- list2env(as.list(info, all.names = TRUE), parent = emptyenv()) # it is no part of the cluster
+    x$info$handles[[rank]] <- fresh
+    x$info$tasks <- NULL
+  } else {
+    .Call(ffi_node_swap, .subset2(x, "handle"), fresh)
+  }
+  alone <- structure(list(x), class = c("clutch_cluster", "cluster"))
+  for (s in info$setup) parallel::clusterCall(alone, s$fun, s$arg)
+  x
+}

@@ -1,0 +1,53 @@
+# What other packages need to work with our clusters and tasks, registered when they are loaded: none of them is imported.
+#
+# snow      its generics have parallel's names and arguments: the same methods.
+# promises  a task is a promise.
+# future    its generics for our tasks; clusters: adapt-future.R.
+# dplyr     collect().
+# BiocParallel  as(cl, "SnowParam").
+
+adapt_to_others <- function() {
+  when_loaded("snow", adapt_to_snow)
+  when_loaded("doSNOW", function(ns) the$callers <- c(the$callers, list(ns)))
+  when_loaded("promises", function(ns) {
+    add_method(ns, "as.promise", "clutch_task", as.promise.clutch_task)
+    add_method(ns, "is.promising", "clutch_task", function(x) TRUE)
+    # before 1.3 it was no generic and looked at the class; as.promise() meets ours first
+    if (!isTRUE(utils::isS3stdGeneric(ns$is.promising))) the$task_is_also <- "promise"
+  })
+  when_loaded("dplyr", function(ns) add_method(ns, "collect", "clutch_task", collect.clutch_task))
+  when_loaded("future", adapt_to_future)
+  when_loaded("parallelly", adapt_to_parallelly)
+  when_loaded("BiocParallel", adapt_to_biocparallel)
+}
+
+# `adapt` is called with the package's namespace, now or when it gets loaded.
+when_loaded <- function(package, adapt) {
+  if (isNamespaceLoaded(package)) adapt(asNamespace(package))
+  setHook(packageEvent(package, "onLoad"), function(...) adapt(asNamespace(package)))
+}
+
+# Versions differ in what generics they have.
+add_method <- function(ns, generic, class, method) {
+  if (exists(generic, envir = ns, mode = "function", inherits = FALSE))
+    registerS3method(generic, class, method, envir = ns)
+}
+
+adapt_to_snow <- function(ns) {
+  the$callers <- c(the$callers, list(ns))
+  register_node_methods(ns)
+}
+
+# A cluster made elsewhere: BiocParallel neither starts nor stops it. Its own coercion wants a class of base R's, whose
+# objects are lists of nodes, too.
+adapt_to_biocparallel <- function(ns) {
+  the$s4 <- new.env(parent = ns) # where the definitions are: namespaces are locked
+  for (class in c("clutch_cluster", "clutch_psock_cluster"))
+    methods::setOldClass(c(class, if (class != "clutch_cluster") "clutch_cluster", "cluster"), where = the$s4)
+  coerce <- function(from) {
+    to <- methods::as(structure(unclass(from), class = c("SOCKcluster", "cluster")), "SnowParam")
+    to$cluster <- from
+    to
+  }
+  for (class in c("clutch_cluster", "clutch_psock_cluster")) methods::setAs(class, "SnowParam", coerce, where = the$s4)
+}
