@@ -1,8 +1,9 @@
 /* The port's sockets, and listening and connecting on top of them. Targets are loopback addresses and paths. */
-// link: -Wl,--wrap=accept4 -Wl,--wrap=getaddrinfo
+// link: -Wl,--wrap=accept4 -Wl,--wrap=getaddrinfo -Wl,--wrap=setsockopt -Wl,--wrap=getsockopt
 #include "test.h"
 
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdatomic.h>
 
 #include "sock-help.h"
@@ -18,6 +19,26 @@ int __wrap_accept4(int fd, struct sockaddr *a, socklen_t *n, int flags) {
     return -1;
   }
   return __real_accept4(fd, a, n, flags);
+}
+
+static int set_error, set_name, get_error; /* of setsockopt(), for one option or (0) all; of getsockopt() */
+int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t n);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t n);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t n) {
+  if (set_error && (!set_name || name == set_name)) {
+    errno = set_error;
+    return -1;
+  }
+  return __real_setsockopt(fd, level, name, value, n);
+}
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *n);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *n);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *n) {
+  if (get_error) {
+    errno = get_error;
+    return -1;
+  }
+  return __real_getsockopt(fd, level, name, value, n);
 }
 
 static atomic_int resolver_stands, asked; /* a resolver that does not answer; how often it was asked for a name */
@@ -373,6 +394,70 @@ TEST(reset_before_accept_is_seen_by_the_first_read) {
   }
   clu_sock_free(b);
   clu_sock_free(l);
+}
+
+/* macOS says EINVAL to options of a connection that its peer has reset. */
+TEST(an_option_of_a_reset_connection_is_a_reset) {
+  clu_sock *a, *b;
+  tcp_pair(&a, &b);
+  set_error = EINVAL;
+  set_name = TCP_NODELAY;
+  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_NODELAY, 1), CLU_RESET); /* no value of it is invalid */
+  set_name = 0;
+  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_KEEP_IDLE, 100000), CLU_UNSUPPORTED); /* this may be the value */
+  set_error = 0;
+  linger_zero(a);
+  clu_sock_free(a);
+  CHECK_SOON(fill_soon(b) == CLU_RESET, 5000);
+  set_error = EINVAL;
+  for (int i = 0; i < CLU_N_OPTS; i++) CHECK_INT_EQ(clu_os_sockopt_set(b->fd, (clu_sockopt)i, 1), CLU_RESET);
+  set_error = ECONNRESET;
+  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_KEEPALIVE, 1), CLU_RESET);
+  set_error = EBADF;
+  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_NODELAY, 1), CLU_SYS);
+  clu_sock_free(b);
+}
+
+TEST(an_option_that_a_family_or_a_listener_lacks_is_no_reset) {
+  clu_sock *l = listener("127.0.0.1", -1);
+  clu_fd fd[2];
+  REQUIRE(clu_os_pair(fd, NULL) == CLU_OK);
+  set_error = EINVAL;
+  CHECK_INT_EQ(clu_os_sockopt_set(fd[0], CLU_OPT_NODELAY, 1), CLU_UNSUPPORTED);
+  CHECK_INT_EQ(clu_os_sockopt_set(l->fd, CLU_OPT_KEEP_COUNT, 1), CLU_UNSUPPORTED);
+  clu_os_close(fd[0]);
+  clu_os_close(fd[1]);
+  clu_sock_free(l);
+}
+
+/* Some systems and containers know less of getsockopt(). */
+TEST(without_getsockopt_connections_are_made_and_refused_all_the_same) {
+  clu_err e = {0, 0, ""};
+  clu_sock_status st;
+  clu_sock *l, *a, *b, *refused = clu_sock_new();
+  char got[4];
+  int port, rc, v;
+  get_error = ENOPROTOOPT;
+  l = listener("127.0.0.1", -1);
+  port = port_of(l);
+  a = client("127.0.0.1", port);
+  b = accepted(l);
+  put_all(a, "abc");
+  CHECK_INT_EQ(fill_soon(b), CLU_OK);
+  CHECK_INT_EQ(clu_sock_take(b, got, 4), 3);
+  CHECK_INT_EQ(clu_os_sock_status(a->fd, &st), CLU_OK);
+  CHECK_INT_EQ(st.kind, CLU_KIND_STREAM);
+  CHECK_INT_EQ(st.family, CLU_INET);
+  CHECK_INT_EQ(clu_os_sockopt_get(a->fd, CLU_OPT_NODELAY, &v), CLU_UNSUPPORTED);
+  CHECK_INT_EQ(clu_os_sockopt_get(a->fd, CLU_OPT_LINGER, &v), CLU_UNSUPPORTED);
+  CHECK_INT_EQ(end_soon(a), CLU_OK);
+  clu_sock_free(a);
+  clu_sock_free(b);
+  clu_sock_free(l);
+  rc = clu_sock_connect(refused, "127.0.0.1", port, NULL, 0, 0, &e);
+  if (rc == CLU_OK) rc = finish(refused, 5000, &e);
+  CHECK_INT_EQ(rc, CLU_REFUSED);
+  clu_sock_free(refused);
 }
 
 TEST(an_address_in_use) {
