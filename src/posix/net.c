@@ -224,7 +224,7 @@ static int prepare(int fd) {
   return fd;
 }
 
-static int new_socket(int family, int type) {
+int clu_net_socket(int family, int type) {
   int fd;
 #ifdef SOCK_CLOEXEC
   type |= SOCK_CLOEXEC | SOCK_NONBLOCK;
@@ -237,7 +237,7 @@ static void set_int(int fd, int level, int name, int value) { setsockopt(fd, lev
 
 int clu_os_listen(const clu_addr *at, const clu_listen *how, clu_fd *fd, int *granted, clu_err *e) {
   clu_sock_status st;
-  int s = new_socket(at->family, SOCK_STREAM), err;
+  int s = clu_net_socket(at->family, SOCK_STREAM), err;
   const char *what = "no socket can be made";
   *fd = CLU_NO_FD;
   if (granted) *granted = -1;
@@ -344,7 +344,7 @@ static int met_itself(int fd) {
 }
 
 int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd, clu_err *e) {
-  int s = new_socket(to->family, SOCK_STREAM), err;
+  int s = clu_net_socket(to->family, SOCK_STREAM), err;
   *fd = CLU_NO_FD;
   if (s < 0) {
     err = errno;
@@ -486,36 +486,4 @@ int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value) {
   if (getsockopt((int)fd, level, name, value, &n) != 0) return option_failed(fd, which, level, errno);
   if (which == CLU_OPT_NODELAY || which == CLU_OPT_KEEPALIVE) *value = *value != 0;
   return CLU_OK;
-}
-
-/* ---- files of Unix-domain listeners ---- */
-
-int clu_os_path_id(const char *path, uint64_t id[2]) {
-  struct stat st;
-  if (lstat(path, &st) != 0) return CLU_SYS;
-  id[0] = (uint64_t)st.st_dev;
-  id[1] = (uint64_t)st.st_ino;
-  return CLU_OK;
-}
-
-int clu_os_path_clear(const char *path) {
-  struct stat st;
-  clu_addr a;
-  int fd, refused;
-  if (lstat(path, &st) != 0) return errno == ENOENT ? CLU_OK : CLU_SYS;
-  if (!S_ISSOCK(st.st_mode)) return CLU_IN_USE;
-  if (clu_os_addr_path(path, &a, NULL) != CLU_OK) return CLU_SYS;
-  /* a datagram socket asks without disturbing: a living listener is of the wrong type for it
-   * (EPROTOTYPE), and sees no connection */
-  fd = new_socket(CLU_UNIX, SOCK_DGRAM);
-  if (fd < 0) return CLU_SYS;
-  refused = connect(fd, (const struct sockaddr *)a.bytes, (socklen_t)a.len) != 0 && errno == ECONNREFUSED;
-  close(fd);
-  if (!refused) return CLU_IN_USE;
-  return unlink(path) == 0 ? CLU_OK : CLU_SYS;
-}
-
-void clu_os_path_remove(const char *path, const uint64_t id[2]) {
-  uint64_t now[2];
-  if (clu_os_path_id(path, now) == CLU_OK && now[0] == id[0] && now[1] == id[1]) unlink(path);
 }
