@@ -53,7 +53,7 @@
 #' @param options Of [socket_options()]. Base R's `"no-delay"` is allowed, too, and is the default here.
 #' @param slot Whether the result is an R connection, or a light handle.
 #' @return `socket_listen()`: a connection of class `"clutch_listener"`. `socket_accept()` and `socket_connect()`:
-#'   of class `"clutch_socket"`.
+#'   of class `"clutch_socket"`; `socket_accept(wait = FALSE)`: `NULL` when nobody is there.
 #' @examples
 #' l <- socket_listen(0)
 #' a <- socket_connect(port = socket_info(l)$local_port)
@@ -87,19 +87,20 @@ socket_listen <- function(port, host = NULL, path = NULL, backlog = NULL, reuse_
 #' @param blocking,open,encoding,timeout As in [socketAccept()].
 #' @export
 socket_accept <- function(socket, blocking = FALSE, open = "a+", encoding = getOption("encoding"),
-                          timeout = getOption("timeout"), options = getOption("socketOptions"), slot = TRUE) {
+                          timeout = getOption("timeout"), options = getOption("socketOptions"), slot = TRUE,
+                          wait = TRUE) {
   spec <- valid_stream(blocking, open, encoding, timeout, options)
   if (!inherits(socket, "clutch_listener")) invalid("socket")
+  if (!isTRUE(wait) && (!isFALSE(wait) || !nzchar(open))) invalid("wait")
   .Call(ffi_socket_timeout, socket, -1) # raises where it is closed
   open_now <- function() {
     handle <- .Call(ffi_socket_new, spec$blocking, spec$timeout)
     done <- FALSE
     on.exit(if (!done) .Call(ffi_socket_drop, handle))
-    tryCatch(.Call(ffi_socket_accept, socket, handle, spec$opening, spec$options),
-             clutch_error = function(e)
-               failed(e, "cannot open the connection", "problem in accepting connections on this socket"))
-    done <- TRUE
-    handle
+    done <- tryCatch(.Call(ffi_socket_accept, socket, handle, if (wait) spec$opening else 0, spec$options),
+                     clutch_error = function(e)
+                       failed(e, "cannot open the connection", "problem in accepting connections on this socket"))
+    if (done) handle
   }
   stream(open_now, spec, slot, function(info)
     if (identical(info$family, "unix")) paste0("<-", info$local_host)
@@ -157,6 +158,7 @@ stream <- function(open_now, spec, slot, describe, unopened) {
     return(connection(NULL, unopened, "clutch_socket", "a+", spec$blocking, spec$encoding, open_now))
   }
   handle <- open_now()
+  if (is.null(handle)) return(NULL)
   done <- FALSE
   on.exit(if (!done) .Call(ffi_socket_drop, handle))
   description <- describe(.Call(ffi_socket_info, handle))
@@ -294,7 +296,8 @@ socket_write <- function(socket, data) {
 
 #' @rdname socket_listen
 #' @param con What to close.
-#' @param wait Seconds that `close()` takes at most.
+#' @param wait For `socket_accept()`: `FALSE` asks whether somebody is there: if not, the result is `NULL`, at once and
+#'   without a condition. (To wait without one, ask [socket_select()] first.) For `close()`: the seconds that it takes at most.
 #' @param ... Not used.
 #' @export
 close.clutch_socket <- function(con, ..., wait = 1) {

@@ -52,6 +52,7 @@ static void describe(SEXP out, int row, clu_fd fd, const clu_sock *s) {
     st.queued_in = st.queued_out = st.retransmits = st.rtt_us = st.backlog_used = st.backlog_max = -1;
     st.kind = CLU_KIND_STREAM;
   } else {
+    if (s && s->listening) st.listening = 1; /* not every system tells */
     clu_os_local_addr(fd, &local);
     if (!st.listening) clu_os_peer_addr(fd, &peer);
   }

@@ -243,6 +243,7 @@ static void set_options(clu_sock *s, SEXP options) {
     if (v == NA_INTEGER) continue;
     rc = clu_os_sockopt_set(s->fd, (clu_sockopt)i, v);
     if (i == CLU_OPT_LINGER && v == 0) s->abort_at_close = 1;
+    if (rc == CLU_RESET) s->broken = 1; /* the first read or write says so */
     if (rc == CLU_SYS || (rc == CLU_UNSUPPORTED && s->local.family != CLU_UNIX)) {
       static const char *const names[] = {"no_delay",     "keepalive",   "keep_idle",      "keep_interval", "keep_count",
                                           "user_timeout", "send_buffer", "receive_buffer", "linger"};
@@ -331,10 +332,11 @@ SEXP ffi_socket_connect(SEXP x, SEXP host, SEXP port, SEXP path, SEXP timeout, S
   return R_NilValue;
 }
 
+/* FALSE: nobody is there, with a timeout of 0; otherwise that is an error. */
 SEXP ffi_socket_accept(SEXP listener, SEXP x, SEXP timeout, SEXP options) {
   clu_sock *l = clu_socket_of(listener, 1), *s = clu_socket_of(x, 0);
   uint64_t deadline = clu_deadline(Rf_asReal(timeout));
-  int collected = 0;
+  int collected = 0, gone = 0;
   if (!l->listening) clu_raise("argument", "not a listening socket");
   for (;;) {
     clu_err e = {0, 0, ""};
@@ -346,13 +348,17 @@ SEXP ffi_socket_accept(SEXP listener, SEXP x, SEXP timeout, SEXP options) {
       continue;
     }
     if (rc != CLU_AGAIN) clu_raise_socket(l, &e, -1);
+    if (Rf_asReal(timeout) == 0) { /* one that was gone again may have stood before others */
+      if (clu_sock_wait(l, CLU_READ, 0) == CLU_OK && gone++ < 1000) continue;
+      return Rf_ScalarLogical(0);
+    }
     if (!clu_socket_ready(l, CLU_READ, deadline, NULL, NULL))
       clu_raise_timeout(l, "nobody has connected", Rf_asReal(timeout), -1);
     clu_look(NULL, NULL); /* also when readiness lies again and again */
     if (l->fd == CLU_NO_FD) raise_closed(l);
   }
   set_options(s, options);
-  return R_NilValue;
+  return Rf_ScalarLogical(1);
 }
 
 /* ---- timeouts, shutdown, the end ---- */

@@ -202,7 +202,7 @@ typedef enum clu_sockopt {
   CLU_OPT_LINGER,         /* seconds; -1: off; 0: close resets the connection */
   CLU_N_OPTS
 } clu_sockopt;
-/* CLU_OK, CLU_UNSUPPORTED or CLU_SYS. Windows: what the keepalive options and the user timeout need came with
+/* CLU_OK, CLU_UNSUPPORTED, CLU_RESET (the connection was reset before) or CLU_SYS. Windows: what the keepalive options and the user timeout need came with
  * Windows 10, and a user timeout cannot be set back to 0. */
 int clu_os_sockopt_set(clu_fd fd, clu_sockopt which, int value);
 int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value);

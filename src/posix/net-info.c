@@ -99,7 +99,11 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
   socklen_t n = sizeof type;
   memset(out, 0, sizeof *out);
   out->queued_in = out->queued_out = out->retransmits = out->rtt_us = out->backlog_used = out->backlog_max = -1;
-  if (getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &n) != 0) return CLU_SYS;
+  if (getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &n) != 0) {
+    struct stat st;
+    if (errno != ENOPROTOOPT || fstat((int)fd, &st) != 0 || !S_ISSOCK(st.st_mode)) return CLU_SYS;
+    type = SOCK_STREAM; /* this system does not tell; all that are made here are of that kind */
+  }
   out->kind = type == SOCK_STREAM ? CLU_KIND_STREAM : type == SOCK_DGRAM ? CLU_KIND_DATAGRAM : CLU_KIND_OTHER;
   if (clu_os_local_addr(fd, &local) == CLU_OK) out->family = local.family;
   n = sizeof on;

@@ -225,7 +225,7 @@ static int prepare(int fd) {
   return fd;
 }
 
-static int new_socket(int family, int type) {
+int clu_net_socket(int family, int type) {
   int fd;
 #ifdef CLU_HAVE_SOCK_CLOEXEC
   type |= SOCK_CLOEXEC | SOCK_NONBLOCK;
@@ -238,7 +238,7 @@ static void set_int(int fd, int level, int name, int value) { setsockopt(fd, lev
 
 int clu_os_listen(const clu_addr *at, const clu_listen *how, clu_fd *fd, int *granted, clu_err *e) {
   clu_sock_status st;
-  int s = new_socket(at->family, SOCK_STREAM), err;
+  int s = clu_net_socket(at->family, SOCK_STREAM), err;
   const char *what = "no socket can be made";
   *fd = CLU_NO_FD;
   if (granted) *granted = -1;
@@ -345,7 +345,7 @@ static int met_itself(int fd) {
 }
 
 int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd, clu_err *e) {
-  int s = new_socket(to->family, SOCK_STREAM), err;
+  int s = clu_net_socket(to->family, SOCK_STREAM), err;
   *fd = CLU_NO_FD;
   if (s < 0) {
     err = errno;
@@ -373,20 +373,29 @@ int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer
   return connect_failed(err, to, e);
 }
 
+/* The errno that is waiting at a socket, or 0. `failed`: one is, which a system without SO_ERROR tells by a read. */
+static int waiting_error(int fd, int failed) {
+  int err = 0;
+  socklen_t n = sizeof err;
+  char c;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n) == 0) return err;
+  if (errno != ENOPROTOOPT) return errno;
+  if (!failed || recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) >= 0) return 0;
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : errno;
+}
+
 int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e) {
   struct pollfd p;
   clu_addr peer;
-  int err = 0;
-  socklen_t n = sizeof err;
+  int err = waiting_error((int)fd, 0);
   p.fd = (int)fd;
   p.events = POLLOUT;
   p.revents = 0;
-  if (getsockopt((int)fd, SOL_SOCKET, SO_ERROR, &err, &n) != 0) err = errno;
   if (err) return connect_failed(err, to, e); /* most ports that are asked are dead: no poll() for those */
   if (poll(&p, 1, 0) <= 0) return CLU_AGAIN;
   if (p.revents & (POLLERR | POLLHUP)) { /* it came in between */
-    n = sizeof err;
-    if (getsockopt((int)fd, SOL_SOCKET, SO_ERROR, &err, &n) == 0 && err) return connect_failed(err, to, e);
+    err = waiting_error((int)fd, 1);
+    if (err) return connect_failed(err, to, e);
   }
   if (clu_os_peer_addr(fd, &peer) != CLU_OK) {
     if (p.revents & (POLLERR | POLLHUP)) return connect_failed(ECONNRESET, to, e);
@@ -432,9 +441,22 @@ static int where(clu_sockopt which, int *level, int *name) {
   }
 }
 
-/* Of a family that has no such option */
-static int no_option(int err) {
-  return err == EOPNOTSUPP || err == ENOPROTOOPT || err == EINVAL ? CLU_UNSUPPORTED : CLU_SYS;
+static int listens(int fd) {
+  int on = 0;
+  socklen_t n = sizeof on;
+  return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &n) == 0 && on;
+}
+
+/* What a failure to set or get an option means. EINVAL: a family that has no such option, a value that is out of
+ * range, or on macOS a connection that was reset; no value of TCP_NODELAY is out of range. */
+static int option_failed(clu_fd fd, clu_sockopt which, int level, int err) {
+  clu_addr a;
+  int has_options = clu_os_local_addr(fd, &a) != CLU_OK || a.family != CLU_UNIX;
+  if (err == ECONNRESET || err == ENOTCONN) return CLU_RESET;
+  if (err == EINVAL && has_options && which == CLU_OPT_NODELAY) return CLU_RESET;
+  if (err == EINVAL && has_options && clu_os_peer_addr(fd, &a) == CLU_RESET && !listens((int)fd)) return CLU_RESET;
+  if (err == EOPNOTSUPP || err == ENOPROTOOPT) return CLU_UNSUPPORTED;
+  return err == EINVAL && level == IPPROTO_TCP ? CLU_UNSUPPORTED : CLU_SYS;
 }
 
 int clu_os_sockopt_set(clu_fd fd, clu_sockopt which, int value) {
@@ -443,11 +465,12 @@ int clu_os_sockopt_set(clu_fd fd, clu_sockopt which, int value) {
     struct linger l;
     l.l_onoff = value >= 0;
     l.l_linger = value >= 0 ? value : 0;
-    return setsockopt((int)fd, SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0 ? CLU_OK : CLU_SYS;
+    if (setsockopt((int)fd, SOL_SOCKET, SO_LINGER, &l, sizeof l) == 0) return CLU_OK;
+    return option_failed(fd, which, SOL_SOCKET, errno);
   }
   if (!where(which, &level, &name)) return CLU_UNSUPPORTED;
   if (setsockopt((int)fd, level, name, &value, sizeof value) == 0) return CLU_OK;
-  return level == IPPROTO_TCP ? no_option(errno) : CLU_SYS;
+  return option_failed(fd, which, level, errno);
 }
 
 int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value) {
@@ -456,45 +479,12 @@ int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value) {
   if (which == CLU_OPT_LINGER) {
     struct linger l;
     n = sizeof l;
-    if (getsockopt((int)fd, SOL_SOCKET, SO_LINGER, &l, &n) != 0) return CLU_SYS;
+    if (getsockopt((int)fd, SOL_SOCKET, SO_LINGER, &l, &n) != 0) return option_failed(fd, which, SOL_SOCKET, errno);
     *value = l.l_onoff ? l.l_linger : -1;
     return CLU_OK;
   }
   if (!where(which, &level, &name)) return CLU_UNSUPPORTED;
-  if (getsockopt((int)fd, level, name, value, &n) != 0)
-    return level == IPPROTO_TCP ? no_option(errno) : CLU_SYS;
+  if (getsockopt((int)fd, level, name, value, &n) != 0) return option_failed(fd, which, level, errno);
   if (which == CLU_OPT_NODELAY || which == CLU_OPT_KEEPALIVE) *value = *value != 0;
   return CLU_OK;
-}
-
-/* ---- files of Unix-domain listeners ---- */
-
-int clu_os_path_id(const char *path, uint64_t id[2]) {
-  struct stat st;
-  if (lstat(path, &st) != 0) return CLU_SYS;
-  id[0] = (uint64_t)st.st_dev;
-  id[1] = (uint64_t)st.st_ino;
-  return CLU_OK;
-}
-
-int clu_os_path_clear(const char *path) {
-  struct stat st;
-  clu_addr a;
-  int fd, refused;
-  if (lstat(path, &st) != 0) return errno == ENOENT ? CLU_OK : CLU_SYS;
-  if (!S_ISSOCK(st.st_mode)) return CLU_IN_USE;
-  if (clu_os_addr_path(path, &a, NULL) != CLU_OK) return CLU_SYS;
-  /* a datagram socket asks without disturbing: a living listener is of the wrong type for it
-   * (EPROTOTYPE), and sees no connection */
-  fd = new_socket(CLU_UNIX, SOCK_DGRAM);
-  if (fd < 0) return CLU_SYS;
-  refused = connect(fd, (const struct sockaddr *)a.bytes, (socklen_t)a.len) != 0 && errno == ECONNREFUSED;
-  close(fd);
-  if (!refused) return CLU_IN_USE;
-  return unlink(path) == 0 ? CLU_OK : CLU_SYS;
-}
-
-void clu_os_path_remove(const char *path, const uint64_t id[2]) {
-  uint64_t now[2];
-  if (clu_os_path_id(path, now) == CLU_OK && now[0] == id[0] && now[1] == id[1]) unlink(path);
 }

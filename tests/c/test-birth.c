@@ -69,7 +69,7 @@ int __wrap_open(const char *path, int flags, ...) {
   return __real_open(path, flags, mode);
 }
 
-static void counts_since(int *from, const char *what) {
+TEST_UNUSED static void counts_since(int *from, const char *what) {
   if (calls == *from) test_fail(__FILE__, __LINE__, "%s made no descriptor that is seen here", what);
   if (bare) test_fail(__FILE__, __LINE__, "%s: %d descriptors without the flag", what, bare);
   *from = calls;

@@ -1,9 +1,8 @@
 /* The port's sockets, and listening and connecting on top of them. Targets are loopback addresses and paths. */
-// link: -Wl,--wrap=accept4 -Wl,--wrap=getaddrinfo
+// link: -Wl,--wrap=accept4 -Wl,--wrap=setsockopt -Wl,--wrap=getsockopt
 #include "test.h"
 
-#include <netdb.h>
-#include <stdatomic.h>
+#include <netinet/tcp.h>
 
 #include "sock-help.h"
 
@@ -20,14 +19,24 @@ int __wrap_accept4(int fd, struct sockaddr *a, socklen_t *n, int flags) {
   return __real_accept4(fd, a, n, flags);
 }
 
-static atomic_int resolver_stands, asked; /* a resolver that does not answer; how often it was asked for a name */
-int __real_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out);
-int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out);
-int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out) {
-  if (hints->ai_flags & AI_NUMERICHOST) return __real_getaddrinfo(host, service, hints, out);
-  asked++;
-  while (resolver_stands) test_pause();
-  return strncmp(host, "known", 5) == 0 ? __real_getaddrinfo("127.0.0.1", service, hints, out) : EAI_NONAME;
+static int set_error, set_name, get_error; /* of setsockopt(), for one option or (0) all; of getsockopt() */
+int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t n);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t n);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t n) {
+  if (set_error && (!set_name || name == set_name)) {
+    errno = set_error;
+    return -1;
+  }
+  return __real_setsockopt(fd, level, name, value, n);
+}
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *n);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *n);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *n) {
+  if (get_error) {
+    errno = get_error;
+    return -1;
+  }
+  return __real_getsockopt(fd, level, name, value, n);
 }
 
 /* ---- addresses ---- */
@@ -79,116 +88,6 @@ TEST(a_name_without_an_address) {
   CHECK_INT_EQ(rc, CLU_DNS);
   CHECK(strstr(e.text, name) != NULL);
   clu_os_resolve_free(r);
-}
-
-/* ---- the resolver ---- */
-
-/* Begins to ask for a name, waits a little, and gives it up, as a connect with a short timeout does. */
-static void give_up(const char *name) {
-  clu_addr a[CLU_MAX_ADDRS];
-  int n = 0;
-  clu_resolve *r = clu_os_resolve_start(name, 80, NULL);
-  REQUIRE(r);
-  CHECK_INT_EQ(clu_os_resolve_wait(r, 100000, a, &n, NULL), CLU_AGAIN);
-  clu_os_resolve_free(r);
-}
-
-static int threads(void) {
-#if defined(__linux__)
-  return clu_os_thread_count();
-#else
-  return clu_os_resolvers() + 1;
-#endif
-}
-
-TEST(abandoned_lookups_of_a_name_are_one) {
-  int before = threads(), fds = test_count_fds();
-  resolver_stands = 1;
-  for (int i = 0; i < 300; i++) give_up("nowhere");
-  CHECK_INT_EQ(threads(), before + 1);
-  CHECK_INT_EQ(test_count_fds(), fds);
-  CHECK_SOON(asked == 1, 5000);
-  CHECK_INT_EQ(clu_os_resolvers(), 1);
-  resolver_stands = 0;
-  CHECK_SOON(clu_os_resolvers() == 0, 5000);
-  CHECK_SOON(threads() == before, 5000);
-  resolver_stands = 1; /* and then it is asked again */
-  for (int i = 0; i < 5000 && asked < 2; i++) give_up("nowhere");
-  CHECK_INT_EQ(asked, 2);
-  resolver_stands = 0;
-  CHECK_SOON(clu_os_resolvers() == 0, 5000);
-}
-
-TEST(abandoned_lookups_of_many_names_are_few) {
-  int before = threads(), fds = test_count_fds();
-  resolver_stands = 1;
-  for (int i = 0; i < 300; i++) {
-    char name[32];
-    snprintf(name, sizeof name, "nowhere%d", i);
-    give_up(name);
-  }
-  CHECK(threads() <= before + 16);
-  CHECK_INT_EQ(test_count_fds(), fds);
-  resolver_stands = 0;
-  CHECK_SOON(clu_os_resolvers() == 0, 5000);
-  CHECK(asked <= 16); /* those that waited were not asked for in vain */
-}
-
-TEST(lookups_are_shared_and_wait_for_their_turn) {
-  enum { N = 40 };
-  clu_resolve *r[2 * N];
-  clu_addr a[CLU_MAX_ADDRS];
-  clu_err e = {0, 0, ""};
-  char text[CLU_ADDR_TEXT];
-  int n = 0;
-  resolver_stands = 1;
-  for (int i = 0; i < 2 * N; i++) { /* each name twice, for two ports */
-    char name[32];
-    snprintf(name, sizeof name, i % 4 == 3 ? "nowhere%d" : "known%d", i % N);
-    REQUIRE(r[i] = clu_os_resolve_start(name, 1000 + i, &e));
-    CHECK_INT_EQ(clu_os_resolve_wait(r[i], 0, a, &n, &e), CLU_AGAIN);
-  }
-  resolver_stands = 0;
-  for (int i = 0; i < 2 * N; i++) {
-    int rc = clu_os_resolve_wait(r[i], 10000 * (int64_t)MS, a, &n, &e);
-    if (i % 4 == 3) {
-      CHECK_INT_EQ(rc, CLU_DNS);
-    } else {
-      char want[32];
-      snprintf(want, sizeof want, "127.0.0.1:%d", 1000 + i);
-      CHECK_INT_EQ(rc, CLU_OK);
-      CHECK_STR_EQ(clu_os_addr_text(&a[0], text, sizeof text), want);
-    }
-    clu_os_resolve_free(r[i]);
-  }
-  CHECK_INT_EQ(asked, N);
-  CHECK_SOON(clu_os_resolvers() == 0, 5000);
-}
-
-TEST(a_forked_child_asks_for_itself) {
-  clu_addr a[CLU_MAX_ADDRS];
-  clu_resolve *r;
-  int n = 0, status = -1;
-  pid_t pid;
-  resolver_stands = 1;
-  REQUIRE(r = clu_os_resolve_start("known", 80, NULL));
-  CHECK_SOON(asked == 1, 5000);
-  pid = fork();
-  if (pid == 0) {
-    clu_resolve *own;
-    int ok = clu_os_resolvers() == 0 && clu_os_resolve_wait(r, 0, a, &n, NULL) == CLU_CLOSED;
-    clu_os_resolve_free(r);
-    resolver_stands = 0;
-    own = clu_os_resolve_start("known", 80, NULL);
-    ok = ok && own && clu_os_resolve_wait(own, 10000 * (int64_t)MS, a, &n, NULL) == CLU_OK;
-    clu_os_resolve_free(own);
-    _exit(ok ? 0 : 1);
-  }
-  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-  resolver_stands = 0;
-  CHECK_INT_EQ(clu_os_resolve_wait(r, 10000 * (int64_t)MS, a, &n, NULL), CLU_OK);
-  clu_os_resolve_free(r);
-  CHECK_SOON(clu_os_resolvers() == 0, 5000);
 }
 
 /* ---- listening and connecting ---- */
@@ -373,6 +272,70 @@ TEST(reset_before_accept_is_seen_by_the_first_read) {
   }
   clu_sock_free(b);
   clu_sock_free(l);
+}
+
+/* macOS says EINVAL to options of a connection that its peer has reset. */
+TEST(an_option_of_a_reset_connection_is_a_reset) {
+  clu_sock *a, *b;
+  tcp_pair(&a, &b);
+  set_error = EINVAL;
+  set_name = TCP_NODELAY;
+  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_NODELAY, 1), CLU_RESET); /* no value of it is invalid */
+  set_name = 0;
+  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_KEEP_IDLE, 100000), CLU_UNSUPPORTED); /* this may be the value */
+  set_error = 0;
+  linger_zero(a);
+  clu_sock_free(a);
+  CHECK_SOON(fill_soon(b) == CLU_RESET, 5000);
+  set_error = EINVAL;
+  for (int i = 0; i < CLU_N_OPTS; i++) CHECK_INT_EQ(clu_os_sockopt_set(b->fd, (clu_sockopt)i, 1), CLU_RESET);
+  set_error = ECONNRESET;
+  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_KEEPALIVE, 1), CLU_RESET);
+  set_error = EBADF;
+  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_NODELAY, 1), CLU_SYS);
+  clu_sock_free(b);
+}
+
+TEST(an_option_that_a_family_or_a_listener_lacks_is_no_reset) {
+  clu_sock *l = listener("127.0.0.1", -1);
+  clu_fd fd[2];
+  REQUIRE(clu_os_pair(fd, NULL) == CLU_OK);
+  set_error = EINVAL;
+  CHECK_INT_EQ(clu_os_sockopt_set(fd[0], CLU_OPT_NODELAY, 1), CLU_UNSUPPORTED);
+  CHECK_INT_EQ(clu_os_sockopt_set(l->fd, CLU_OPT_KEEP_COUNT, 1), CLU_UNSUPPORTED);
+  clu_os_close(fd[0]);
+  clu_os_close(fd[1]);
+  clu_sock_free(l);
+}
+
+/* Some systems and containers know less of getsockopt(). */
+TEST(without_getsockopt_connections_are_made_and_refused_all_the_same) {
+  clu_err e = {0, 0, ""};
+  clu_sock_status st;
+  clu_sock *l, *a, *b, *refused = clu_sock_new();
+  char got[4];
+  int port, rc, v;
+  get_error = ENOPROTOOPT;
+  l = listener("127.0.0.1", -1);
+  port = port_of(l);
+  a = client("127.0.0.1", port);
+  b = accepted(l);
+  put_all(a, "abc");
+  CHECK_INT_EQ(fill_soon(b), CLU_OK);
+  CHECK_INT_EQ(clu_sock_take(b, got, 4), 3);
+  CHECK_INT_EQ(clu_os_sock_status(a->fd, &st), CLU_OK);
+  CHECK_INT_EQ(st.kind, CLU_KIND_STREAM);
+  CHECK_INT_EQ(st.family, CLU_INET);
+  CHECK_INT_EQ(clu_os_sockopt_get(a->fd, CLU_OPT_NODELAY, &v), CLU_UNSUPPORTED);
+  CHECK_INT_EQ(clu_os_sockopt_get(a->fd, CLU_OPT_LINGER, &v), CLU_UNSUPPORTED);
+  CHECK_INT_EQ(end_soon(a), CLU_OK);
+  clu_sock_free(a);
+  clu_sock_free(b);
+  clu_sock_free(l);
+  rc = clu_sock_connect(refused, "127.0.0.1", port, NULL, 0, 0, &e);
+  if (rc == CLU_OK) rc = finish(refused, 5000, &e);
+  CHECK_INT_EQ(rc, CLU_REFUSED);
+  clu_sock_free(refused);
 }
 
 TEST(an_address_in_use) {

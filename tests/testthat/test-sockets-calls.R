@@ -168,3 +168,39 @@ test_that("incomplete lines without blocking, and what R has pushed back, are no
     close_all(p$a, p$b)
   })
 })
+
+test_that("calls one after the other read what they read from base R's sockets", {
+  calls <- list(
+    function(b) list(scan(b, n = 3, quiet = TRUE), scan(b, n = 1, quiet = TRUE), readLines(b, 1)),
+    function(b) list(scan(b, n = 2, quiet = TRUE), readChar(b, 2), readLines(b, 1)),
+    function(b) list(read.table(b, nrows = 1), readLines(b, 1), read.table(b, nrows = 2), scan(b, n = 1, quiet = TRUE)),
+    function(b) list(readLines(b, 1), readChar(b, 3), readLines(b, 1), count.fields(b)),
+    function(b) list(tryCatch(scan(b, 1L, nlines = 1, sep = "x", quiet = TRUE), error = conditionMessage), readLines(b, 1)),
+    function(b) list(tryCatch(read.table(b, colClasses = "Date", nrows = 2), error = conditionMessage), readLines(b, 3)),
+    function(b) {
+      pushBack(c("p q", "r"), b)
+      list(scan(b, "", n = 1, quiet = TRUE), readLines(b, 1), readLines(b, 1), readLines(b, 1))
+    })
+  lines <- vapply(1:8, function(i) paste(4 * i - 3:0, collapse = " "), "")
+  texts <- c(paste0(lines, "\n", collapse = ""), paste0(lines, rep(c("\r", "\r\n", "\n"), length.out = 8), collapse = ""))
+  expect_nothing_left(for (text in texts) for (encoding in c("native.enc", "latin1")) for (f in calls) {
+    read <- lapply(c(TRUE, FALSE), function(ours) {
+      l <- if (ours) socket_listen(0) else serverSocket(port <- dead_port())
+      a <- socket_connect(port = if (ours) port_of(l) else port, open = "wb")
+      b <- (if (ours) socket_accept else socketAccept)(l, blocking = TRUE, timeout = 30, encoding = encoding)
+      writeBin(charToRaw(text), a)
+      close(a)
+      on.exit(close_all(b, l))
+      suppressWarnings(f(b))
+    })
+    expect_identical(read[[1L]], read[[2L]])
+  })
+})
+
+test_that("a lone CR and what R reads behind it go back", {
+  p <- text_pair()
+  cat("a\rb", file = p$a)
+  expect_identical(readLines(p$b, 1), "a")
+  expect_identical(in_two_parts(p, "c\rd", "e\n", function(con) readLines(con, 2)), c("bc", "de"))
+  close_all(p$a, p$b)
+})

@@ -8,6 +8,22 @@ limited <- function(limit, lines) {
                  shQuote(file.path(R.home("bin"), "Rscript")), shQuote(file)), intern = TRUE)
 }
 
+# An Rscript in which these functions, lines of C, stand in front of the system's
+preloading <- function(lines) {
+  folder <- tempfile("preload")
+  dir.create(folder)
+  source <- file.path(folder, "lib.c")
+  writeLines(c("#define _GNU_SOURCE", "#include <dlfcn.h>", "#include <errno.h>", "#include <netdb.h>", "#include <netinet/in.h>",
+               "#include <netinet/tcp.h>", "#include <sys/socket.h>", "#include <unistd.h>", lines), source)
+  library <- file.path(folder, "lib.so")
+  args <- c("-shared", "-fPIC", "-o", library, source, "-ldl")
+  if (suppressWarnings(system2("cc", args, stdout = FALSE, stderr = FALSE)) != 0L) skip("needs a C compiler")
+  rscript <- file.path(folder, "rscript")
+  writeLines(c("#!/bin/sh", sprintf("LD_PRELOAD=%s exec %s \"$@\"", library, file.path(R.home("bin"), "Rscript"))), rscript)
+  Sys.chmod(rscript, "0755")
+  rscript
+}
+
 test_that("light handles read, write and end", {
   expect_nothing_left({
     p <- socket_pair(slot = FALSE)
@@ -173,24 +189,14 @@ test_that("exact = TRUE waits for all, also where reads do not block otherwise",
 
 test_that("names that nobody waits for any more take few threads, and outlive the package", {
   linux_only()
+  release <- tempfile()
+  on.exit(unlink(release))
   # a resolver that stands, in front of the system's
-  folder <- tempfile("resolver")
-  dir.create(folder)
-  on.exit(unlink(folder, recursive = TRUE))
-  source <- file.path(folder, "resolver.c")
-  writeLines(c("#define _GNU_SOURCE", "#include <dlfcn.h>", "#include <netdb.h>", "#include <unistd.h>",
-    "int getaddrinfo(const char *h, const char *s, const struct addrinfo *hints, struct addrinfo **out) {",
+  rscript <- preloading(c("int getaddrinfo(const char *h, const char *s, const struct addrinfo *hints, struct addrinfo **out) {",
     "  int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, \"getaddrinfo\");",
-    "  if (!(hints->ai_flags & AI_NUMERICHOST)) { while (access(RELEASE, F_OK) != 0) usleep(1000); return EAI_NONAME; }",
-    "  return real(h, s, hints, out);", "}"), source)
-  release <- file.path(folder, "release")
-  built <- system2("cc", c("-shared", "-fPIC", shQuote(paste0("-DRELEASE=\"", release, "\"")), "-o",
-                           file.path(folder, "resolver.so"), source, "-ldl"), stdout = FALSE, stderr = FALSE)
-  if (built != 0L) skip("needs a C compiler")
-  rscript <- file.path(folder, "rscript")
-  writeLines(c("#!/bin/sh", sprintf("LD_PRELOAD=%s exec %s \"$@\"", file.path(folder, "resolver.so"),
-                                    file.path(R.home("bin"), "Rscript"))), rscript)
-  Sys.chmod(rscript, "0755")
+    "  if (hints->ai_flags & AI_NUMERICHOST) return real(h, s, hints, out);",
+    sprintf("  while (access(\"%s\", F_OK) != 0) usleep(1000);", release),
+    "  return EAI_NONAME;", "}"))
   script <- start_script(c(r"---(
     count <- function() c(length(list.files("/proc/self/task")), length(list.files("/proc/self/fd")))
     before <- count()
@@ -207,4 +213,48 @@ test_that("names that nobody waits for any more take few threads, and outlive th
   expect_identical(more[[2L]], 0L)
   expect_identical(value_of(script, "threads"), "0")
   expect_identical(value_of(script, "loaded"), "FALSE")
+})
+
+test_that("whether somebody is there can be asked without a condition", {
+  expect_nothing_left({
+    for (slot in c(TRUE, FALSE)) {
+      l <- socket_listen(0, slot = slot)
+      old <- options(warn = 2)
+      expect_silent(for (k in 1:3) expect_null(socket_accept(l, wait = FALSE, slot = slot)))
+      options(old)
+      a <- socket_connect(port = port_of(l), blocking = TRUE, slot = slot)
+      b <- NULL
+      expect_true(eventually(!is.null(b <- socket_accept(l, blocking = TRUE, slot = slot, wait = FALSE))))
+      socket_write(a, "x")
+      expect_identical(socket_read(b, 1, exact = TRUE), charToRaw("x"))
+      expect_null(socket_accept(l, wait = FALSE))
+      expect_error(socket_accept(l, wait = NA), "invalid 'wait'")
+      expect_error(socket_accept(l, wait = FALSE, open = ""), "invalid 'wait'")
+      close_all(a, b, l)
+      expect_s3_class(caught(socket_accept(l, wait = FALSE)), "clutch_socket_closed")
+    }
+  })
+})
+
+test_that("a connection that was reset before its options are set is taken, and its first read says so", {
+  linux_only()
+  # as on macOS
+  rscript <- preloading(c("int setsockopt(int fd, int level, int name, const void *v, socklen_t n) {",
+    "  int (*real)(int, int, int, const void *, socklen_t) = dlsym(RTLD_NEXT, \"setsockopt\");",
+    "  struct tcp_info t;", "  socklen_t size = sizeof t;",
+    "  if (level == IPPROTO_TCP && getsockopt(fd, level, TCP_INFO, &t, &size) == 0 && t.tcpi_state == TCP_CLOSE) {",
+    "    errno = EINVAL;", "    return -1;", "  }", "  return real(fd, level, name, v, n);", "}"))
+  script <- start_script(r"---(
+    l <- socket_listen(0)
+    for (k in 1:3) {
+      a <- socket_connect(port = socket_info(l)$local_port, options = socket_options(linger = 0))
+      close(a) # a reset
+      b <- socket_accept(l, blocking = TRUE, timeout = 5)
+      r <- tryCatch(readLines(b, 1), error = function(e) class(e)[[1L]])
+      cat("read", k, "=", r, "\n", sep = "")
+      close(b)
+    }
+    cat("done=1\n"))---", program = rscript)
+  expect_true(said(script, "^done=|^Error"))
+  for (k in 1:3) expect_identical(value_of(script, paste0("read", k)), "clutch_socket_reset")
 })

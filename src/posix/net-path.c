@@ -1,0 +1,43 @@
+/* Files of Unix-domain listeners. */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#elif defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#endif
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "net.h"
+
+int clu_os_path_id(const char *path, uint64_t id[2]) {
+  struct stat st;
+  if (lstat(path, &st) != 0) return CLU_SYS;
+  id[0] = (uint64_t)st.st_dev;
+  id[1] = (uint64_t)st.st_ino;
+  return CLU_OK;
+}
+
+int clu_os_path_clear(const char *path) {
+  struct stat st;
+  clu_addr a;
+  int fd, refused;
+  if (lstat(path, &st) != 0) return errno == ENOENT ? CLU_OK : CLU_SYS;
+  if (!S_ISSOCK(st.st_mode)) return CLU_IN_USE;
+  if (clu_os_addr_path(path, &a, NULL) != CLU_OK) return CLU_SYS;
+  /* a datagram socket asks without disturbing: a living listener is of the wrong type for it
+   * (EPROTOTYPE), and sees no connection */
+  fd = clu_net_socket(CLU_UNIX, SOCK_DGRAM);
+  if (fd < 0) return CLU_SYS;
+  refused = connect(fd, (const struct sockaddr *)a.bytes, (socklen_t)a.len) != 0 && errno == ECONNREFUSED;
+  close(fd);
+  if (!refused) return CLU_IN_USE;
+  return unlink(path) == 0 ? CLU_OK : CLU_SYS;
+}
+
+void clu_os_path_remove(const char *path, const uint64_t id[2]) {
+  uint64_t now[2];
+  if (clu_os_path_id(path, now) == CLU_OK && now[0] == id[0] && now[1] == id[1]) unlink(path);
+}
