@@ -111,7 +111,7 @@ test_that("nodes are as an R started now would be", {
   same <- names(theirs$options)
   expect_identical(ours$options[same], theirs$options[same])
   expect_identical(ours$env[["CLUTCH_TEST_OTHER"]], "given")
-  own <- c("R_SESSION_TMPDIR", "CLUTCH_TEST_OTHER", "R_TESTS", "CLUTCH_NODE_CORES", "R_DATATABLE_NUM_THREADS", clutch:::thread_variables)
+  own <- c("R_SESSION_TMPDIR", "CLUTCH_TEST_OTHER", "R_TESTS", "CLUTCH_NODE_CORES", "CLUTCH_MARK", "R_DATATABLE_NUM_THREADS", clutch:::thread_variables)
   keep <- function(e) { e <- e[!names(e) %in% own]; structure(as.character(e), names = names(e)) }
   expect_identical(keep(ours$env), keep(theirs$env))
 })
