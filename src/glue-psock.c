@@ -184,7 +184,7 @@ SEXP ffi_psock_queue(SEXP x, SEXP object, SEXP epoch) {
  * `seconds`. What comes meanwhile is read: a worker that cannot send does not receive either. */
 SEXP ffi_psock_flush(SEXP x, SEXP seconds) {
   worker *w = get_psock(x);
-  uint64_t patience = clu_in_seconds(seconds) - clu_os_now(), moved = clu_os_now();
+  uint64_t moved = clu_os_now(), patience = clu_in_seconds(seconds) - moved;
   while (w->out && w->sent < w->out->size) {
     size_t put = 0, most = w->out->size - w->sent;
     int rc = clu_sock_put(w->s, w->out->data + w->sent, most < PIECE ? most : PIECE, &put, NULL);
