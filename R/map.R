@@ -15,12 +15,18 @@
 #' @section Guarantees: An element is started at most once, or with `.retries = k` at most `k + 1` times, each time on another
 #'   node if there is one; an element that was with a node and not begun when that died was not started. It is retried when its node has
 #'   died, not when the function has failed or time was up. A node that dies is replaced, and prepared as [cluster_setup()]
-#'   says. An element that kills every node it meets fails, and no other with it.
+#'   says. An element that kills every node it meets fails, and no other with it. The next map finds a node as a call finds it: options,
+#'   environment variables, working directory, locale, sinks, time limits and the kind of random numbers that an element has set are
+#'   put back, and the variables of the map are removed from the workspace. What stays: packages that were loaded or attached, with the options
+#'   and variables that are new since then; variables that elements have made in the workspace; what calls have done, as by
+#'   [parallel::clusterEvalQ()] and [cluster_setup()]. A node whose workspace was locked is replaced.
 #' @section Random numbers: Each element has a stream of its own (L'Ecuyer's generator, see [parallel::nextRNGStream()]), so that results
 #'   do not depend on the number of nodes, on the order of the work, or on retries. With `.seed = TRUE` the streams follow from
 #'   the session's generator, that is from [set.seed()]. The session's generator is left as one draw would leave it.
 #' @section Output: What elements print, their messages, warnings and other conditions appear in the session, in the order
-#'   of the elements, or with `.relay = "live"` as they come.
+#'   of the elements, or with `.relay = "live"` as they come. `options(warn =)` of the session holds on the nodes while the map runs: with 2, a
+#'   warning is the error of its element, after the handlers of the session have seen it; but not within [suppressWarnings()]. Of the
+#'   call of a condition only the function's name is left where there is much data in it.
 #' @section Interrupts: Ctrl-C cancels what has not been begun and interrupts what has, and the cluster can be used at once; so
 #'   does an error with `.on_error = "stop"`.
 #' @param cl a cluster made by [make_cluster()].
