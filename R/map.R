@@ -25,11 +25,18 @@
 #'   up or it had too much memory, and when the cluster or the session ends. On Linux with strategies `"fork_server"` and `"spawn"` this
 #'   holds also for those in sessions of their own (`system("setsid ... &")`), if they keep the environment variable `CLUTCH_MARK`;
 #'   elsewhere those go on. What was started by a node that goes on does so, too.
+#'   says. An element that kills every node it meets fails, and no other with it. The next map finds a node as a call finds it: options,
+#'   environment variables, working directory, locale, sinks, time limits and the kind of random numbers that an element has set are
+#'   put back, and the variables of the map are removed from the workspace. What stays: packages that were loaded or attached, with the options
+#'   and variables that are new since then; variables that elements have made in the workspace; what calls have done, as by
+#'   [parallel::clusterEvalQ()] and [cluster_setup()]. A node whose workspace was locked is replaced.
 #' @section Random numbers: Each element has a stream of its own (L'Ecuyer's generator, see [parallel::nextRNGStream()]), so that results
 #'   do not depend on the number of nodes, on the order of the work, or on retries. With `.seed = TRUE` the streams follow from
 #'   the session's generator, that is from [set.seed()]. The session's generator is left as one draw would leave it.
 #' @section Output: What elements print, their messages, warnings and other conditions appear in the session, in the order
-#'   of the elements, or with `.relay = "live"` as they come.
+#'   of the elements, or with `.relay = "live"` as they come. `options(warn =)` of the session holds on the nodes while the map runs: with 2, a
+#'   warning is the error of its element, after the handlers of the session have seen it; but not within [suppressWarnings()]. Of the
+#'   call of a condition only the function's name is left where there is much data in it.
 #' @section Interrupts: Ctrl-C cancels what has not been begun and interrupts what has, and the cluster can be used at once; so
 #'   does an error with `.on_error = "stop"`.
 #' @param cl a cluster made by [make_cluster()].
@@ -102,6 +109,7 @@ check_dots <- function(dots, f) {
 run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, globals, packages, relay, on_error, max_memory,
                     env) {
   on_error <- match_arg(on_error, c("stop", "continue"), ".on_error")
+  began <- clock()
   elements <- plain_elements(x)
   o <- task_options(seed, timeout, retries, chunk, packages, relay, max_memory)
   t <- tasks_of(cl)
@@ -109,26 +117,27 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
   if (n == 0L) return(structure(list(), names = if (!is.null(names(x))) character()))
   job <- job_new(t, f, elements, more, find_needs(list(f, elements, more), globals, env), o)
   on.exit(.Call(ffi_job_end, job, 0.08))
-  job_start(t, job)
-  bar <- progress_new(progress, n)
+  bar <- progress_new(progress, n, began)
+  if (bar$on) on.exit(progress_end(bar), add = TRUE)
   seen <- 0L
   shown <- 0
   failed <- list()
   repeat {
     code <- turn(t, job, if (bar$on) 0.1 else 0.25, seen)
+    if (code == 3L) progress_hide(bar)
     if (code == 3L) while (!is.null(piece <- .Call(ffi_job_relay, job))) relay_log(piece[2L])
     if (code == 4L || code == 1L) {
       f <- .Call(ffi_job_failures, job, seen)
       if (length(f$element) && (on_error == "stop" || lacks_package(job, f))) {
         f <- all_failures(t, job, f, seen)
         k <- which.min(f$element)
-        if (o$relay == "ordered") relay_ready(job, shown, f$element[[k]])
+        if (o$relay == "ordered") relay_ready(job, shown, f$element[[k]], bar)
         stop(task_error(t, f, k, .Call(ffi_job_values, job)[[1L]][[f$element[[k]]]]))
       }
       seen <- seen + length(f$element)
       if (length(f$element)) failed <- c(failed, list(f))
     }
-    if (o$relay == "ordered") shown <- relay_ready(job, shown)
+    if (o$relay == "ordered") shown <- relay_ready(job, shown, bar = bar)
     if (bar$on) progress_show(bar, n - .Call(ffi_job_state, job)$left)
     if (code == 1L) break
   }
@@ -173,11 +182,14 @@ plain_elements <- function(x) {
 }
 
 # Relays what elements have printed and signalled, as far as all before them have ended. The number of those done.
-relay_ready <- function(job, shown, to = Inf) {
+relay_ready <- function(job, shown, to = Inf, bar) {
   ready <- min(.Call(ffi_job_ready, job), to)
   if (ready <= shown) return(shown)
   logs <- .Call(ffi_job_values, job)[[2L]]
-  if (!is.null(logs)) for (i in (shown + 1):ready) if (!is.null(logs[[i]])) relay_log(logs[[i]])
+  if (!is.null(logs)) for (i in (shown + 1):ready) if (!is.null(logs[[i]])) {
+    progress_hide(bar)
+    relay_log(logs[[i]])
+  }
   ready
 }
 
@@ -368,19 +380,21 @@ task_attempt <- function() .Call(ffi_task_attempt)
 
 # ---- progress ----
 
-progress_new <- function(progress, n) {
+# `began`: when the map did, by clock(). A bar is made anew after it had to make room for a message, so that what it says of
+# times is ours and not cli's.
+progress_new <- function(progress, n, began) {
   bar <- new.env(parent = baseenv()) # the texts of the bar are evaluated in there
   signals <- uses_progressr()
   bar$on <- if (is.null(progress)) signals || interactive() else isTRUE(progress)
+  bar$n <- n
   bar$done <- 0
   if (!bar$on) return(bar)
   if (signals) {
     bar$step <- progressr::progressor(steps = n, envir = bar, on_exit = FALSE)
     return(bar)
   }
-  bar$began <- Sys.time()
-  bar$n <- n
-  bar$after <- if (isTRUE(progress)) 0 else 1
+  bar$began <- began
+  bar$next_at <- if (isTRUE(progress)) began else began + 1
   bar
 }
 
@@ -394,17 +408,50 @@ progress_show <- function(bar, done) {
     bar$done <- done
     return(invisible())
   }
-  if (is.null(bar$id)) {
-    if (as.numeric(difftime(Sys.time(), bar$began, units = "secs")) < bar$after) return(invisible())
-    old <- options(cli.progress_show_after = 0)
-    on.exit(options(old))
-    bar$id <- cli::cli_progress_bar(total = bar$n, .auto_close = FALSE, .envir = bar,
-      format = "{cli::pb_bar} {cli::pb_current}/{cli::pb_total} | {cli::pb_rate} | {cli::pb_eta_str}")
-  }
-  cli::cli_progress_update(set = done, id = bar$id, .envir = bar)
+  now <- clock()
+  if (now < bar$next_at) return(invisible())
+  bar$done <- done
+  bar$rate <- rate_text(done, now - bar$began)
+  bar$left <- left_text(bar$n - done, done, now - bar$began)
+  if (is.null(bar$id)) progress_begin(bar)
+  # user's code may remove all bars, as cli_progress_cleanup() does: then there is a new one
+  tryCatch(cli::cli_progress_update(set = done, id = bar$id, .envir = bar), error = function(e) bar$id <- NULL)
+}
+
+# cli is not to remove a bar because it is full: there are updates to come, and it would not know it any more.
+progress_begin <- function(bar) {
+  old <- options(cli.progress_show_after = 0)
+  on.exit(options(old))
+  bar$id <- cli::cli_progress_bar(total = bar$n, .auto_close = FALSE, .envir = bar, auto_terminate = FALSE, clear = TRUE,
+    format = "{cli::pb_bar} {cli::pb_current}/{cli::pb_total} | {rate} | {left}")
+}
+
+rate_text <- function(done, seconds) {
+  rate <- done / max(seconds, 1e-9)
+  if (rate >= 1 || done == 0) sprintf("%s/s", format(signif(rate, 2), scientific = FALSE, big.mark = ","))
+  else sprintf("%s s each", format(signif(1 / rate, 2), scientific = FALSE))
+}
+
+left_text <- function(left, done, seconds) {
+  if (done == 0) return("")
+  s <- ceiling(left * seconds / done)
+  text <- if (s < 60) sprintf("%.0f s", s) else if (s < 3600) sprintf("%.0f min %.0f s", s %/% 60, s %% 60)
+    else sprintf("%.0f h %.0f min", s %/% 3600, s %% 3600 %/% 60)
+  paste(text, "left")
+}
+
+# Makes room for what others write to the terminal: the bar comes back with progress_show(), a tenth of a second later.
+progress_hide <- function(bar) {
+  if (is.null(bar$id)) return(invisible())
+  id <- bar$id
+  bar$id <- NULL
+  bar$next_at <- clock() + 0.1
+  tryCatch(cli::cli_progress_done(id = id, .envir = bar), error = function(e) NULL) # others may have removed it
 }
 
 progress_end <- function(bar) {
-  if (!is.null(bar$id)) cli::cli_progress_done(id = bar$id, .envir = bar)
-  else if (!is.null(bar$step) && bar$done < Inf) bar$step <- NULL
+  progress_hide(bar)
+  if (is.null(bar$step)) return(invisible())
+  if (bar$done < bar$n) tryCatch(bar$step(amount = 0, type = "finish"), error = function(e) NULL)
+  bar$step <- NULL
 }

@@ -1,12 +1,13 @@
 #' What the nodes of a cluster did when
 #'
 #' A record of the last tasks (as many as `getOption("clutch.trace", 1e5)` said when the cluster was first used for tasks), by [cluster_map()] and
-#' [cluster_submit()]. `plot()` draws it, a line for each node and a bar for each task, coloured by job, failed ones in red; `summary()` tells
-#' how much of the time the nodes were idle.
+#' [cluster_submit()]. `plot()` draws it, a line for each node and a bar for each task, coloured by job, neighbours lighter and darker, and failed ones black and
+#' taller; `summary()` tells how much of the time the nodes were idle.
 #'
 #' @param cl a cluster made by [make_cluster()].
 #' @param x,object a trace.
 #' @param jobs numbers of the jobs to show; by default all.
+#' @param legend whether to draw a legend: `NULL`, where jobs or failures have to be told.
 #' @param main,xlab,ylab,... as in [graphics::plot.default()].
 #' @return `cluster_trace()`: a data frame of class `clutch_trace`, a row for each task: `job` (maps and submitted tasks are numbered), `element`, `node`, `attempt`,
 #'   `sent`, `began` and `ended` (seconds since the first was sent; `ended` is by the node's clock), `bytes` of the answer, and `ok`.
@@ -51,7 +52,7 @@ print.clutch_trace_summary <- function(x, ...) {
 
 #' @rdname cluster_trace
 #' @export
-plot.clutch_trace <- function(x, jobs = NULL, main = "Tasks by node", xlab = "seconds", ylab = "node", ...) {
+plot.clutch_trace <- function(x, jobs = NULL, main = "Tasks by node", xlab = "seconds", ylab = "node", legend = NULL, ...) {
   if (!is.null(jobs)) x <- x[x$job %in% jobs, , drop = FALSE]
   n <- attr(x, "nodes")
   if (is.null(n)) n <- max(c(1, x$node))
@@ -59,9 +60,42 @@ plot.clutch_trace <- function(x, jobs = NULL, main = "Tasks by node", xlab = "se
   graphics::plot.default(range(0, x$ended), c(0.5, n + 0.5), type = "n", main = main, xlab = xlab, ylab = ylab, yaxt = "n", ...)
   graphics::axis(2, seq_len(n), las = 1)
   x <- x[x$node > 0, , drop = FALSE]
-  colours <- grDevices::hcl.colors(max(2L, length(unique(x$job))), "Dark 3")[match(x$job, sort(unique(x$job)))]
-  colours[!x$ok] <- "red"
-  graphics::rect(x$began, x$node - 0.35, pmax(x$ended, x$began), x$node + 0.35, col = colours,
-                 border = if (nrow(x) <= 2000) "white" else NA)
+  shown <- sort(unique(x$job))
+  if (is.null(legend)) legend <- length(shown) > 1L || !all(x$ok)
+  if (legend) trace_legend(shown, all(x$ok))
+  draw_tasks(x[order(x$node, x$began), , drop = FALSE], shown)
   invisible(x)
+}
+
+# The palette of Okabe and Ito, which the colour-blind can tell apart, without what is too near to black or to white.
+trace_colours <- function(job, jobs) {
+  c("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")[(match(job, jobs) - 1L) %% 6L + 1L]
+}
+
+# A white edge needs some pixels. Neighbours differ in lightness, too, so that they are told at any number. Failed ones are
+# drawn last, at least a line wide: they may be few among many.
+draw_tasks <- function(x, jobs) {
+  colours <- trace_colours(x$job, jobs)
+  odd <- stats::ave(seq_len(nrow(x)), x$node, FUN = seq_along) %% 2L == 1L
+  colours[!odd] <- lighter(colours[!odd])
+  end <- pmax(x$ended, x$began)
+  wide <- graphics::grconvertX(end, "user", "inches") - graphics::grconvertX(x$began, "user", "inches") > 0.04
+  bar <- function(which, height, ...) if (any(which))
+    graphics::rect(x$began[which], x$node[which] - height, end[which], x$node[which] + height, ...)
+  bar(x$ok & !wide, 0.35, col = colours[x$ok & !wide], border = NA)
+  bar(x$ok & wide, 0.35, col = colours[x$ok & wide], border = "white")
+  bar(!x$ok, 0.45, col = "black", border = "black")
+}
+
+lighter <- function(colours) {
+  rgb <- grDevices::col2rgb(colours)
+  grDevices::rgb(t(rgb + (255 - rgb) * 0.45), maxColorValue = 255)
+}
+
+# Above the plot, below its title.
+trace_legend <- function(jobs, all_ok) {
+  most <- utils::head(jobs, 6L)
+  text <- c(paste("job", most), if (length(jobs) > 6L) "...", if (!all_ok) "failed")
+  fill <- c(trace_colours(most, jobs), if (length(jobs) > 6L) NA, if (!all_ok) "black")
+  graphics::legend("bottom", text, fill = fill, border = NA, bty = "n", horiz = TRUE, xpd = NA, inset = c(0, 1), cex = 0.8)
 }

@@ -107,6 +107,7 @@ axis_labels <- function(at) {
   x <- format(ifelse(million, at / 1e6, at), big.mark = ",", scientific = FALSE, drop0trailing = TRUE, trim = TRUE)
   paste0(x, ifelse(million, " M", ""))
 }
+# All ticks have their labels: where those would not fit beside each other there are fewer ticks.
 log_axis <- function(side, at = NULL) {
   usr <- graphics::par("usr")[if (side %% 2) 1:2 else 3:4]
   if (is.null(at)) {
@@ -114,7 +115,44 @@ log_axis <- function(side, at = NULL) {
     if (length(at) < 3L) at <- sort(c(at, 3 * 10^seq(floor(usr[[1L]]), floor(usr[[2L]]))))
     at <- at[log10(at) >= usr[[1L]] & log10(at) <= usr[[2L]]]
   }
-  graphics::axis(side, at, vapply(at, axis_labels, ""))
+  text <- vapply(at, axis_labels, "")
+  if (side %% 2) at <- at[fitting(log10(at), graphics::strwidth(paste0(text, "n"), "inches") *
+                                    diff(usr) / graphics::par("pin")[[1L]])]
+  # axis() itself leaves out labels that are near to each other
+  graphics::axis(side, at, FALSE)
+  graphics::mtext(vapply(at, axis_labels, ""), side, line = graphics::par("mgp")[[2L]], at = at)
+}
+# Those of the positions `at`, labels of these widths in their middle, that do not overlap with one kept before.
+fitting <- function(at, width) {
+  kept <- integer()
+  for (i in order(at)) {
+    before <- kept[length(kept)]
+    if (!length(before) || at[i] - at[before] > (width[i] + width[before]) / 2) kept <- c(kept, i)
+  }
+  kept
+}
+
+# One colour a package in all pictures, of the palette of Okabe and Ito, which the colour-blind can tell apart.
+package_colours <- c(clutch = "#0072B2", base = "#E69F00", mirai = "#009E73", parallelly = "#CC79A7", callr = "#56B4E9",
+                     Erlang = "#D55E00")
+# The first of these packages that a name begins with; NA: none of them.
+package_of <- function(names) {
+  hits <- vapply(names(package_colours), function(p) startsWith(names, p), logical(length(names)))
+  names(package_colours)[apply(matrix(hits, length(names)), 1L, function(h) which(h)[1L])]
+}
+# How series of these names look: several of one package differ in lightness, kind of line and mark; those of no package are grey.
+looks <- function(names) {
+  package <- package_of(names)
+  key <- ifelse(is.na(package), "", package)
+  nth <- stats::ave(seq_along(names), key, FUN = seq_along)
+  of <- stats::ave(seq_along(names), key, FUN = length)
+  col <- ifelse(is.na(package), "#555555", unname(package_colours[package]))
+  list(col = mapply(lighter, col, 0.45 * (nth - 1) / pmax(of - 1, 1), USE.NAMES = FALSE), lty = (nth - 1L) %% 6L + 1L,
+       pch = c(16, 17, 15, 18, 1, 2, 0, 5)[(nth - 1L) %% 8L + 1L])
+}
+lighter <- function(col, by) {
+  rgb <- grDevices::col2rgb(col)
+  grDevices::rgb(t(rgb + (255 - rgb) * by), maxColorValue = 255)
 }
 
 # Lines over a log-log plane, each with its name at its right end. `x`: common; `ys`: named list. `low` and `high`: the
@@ -129,7 +167,8 @@ lines_png <- function(file, x, ys, xlab, ylab, main, low = NULL, high = NULL) pi
   log_axis(1, if (length(x) <= 9L) x)
   log_axis(2)
   graphics::title(ylab = ylab, line = 4.2)
-  cols <- grDevices::hcl.colors(max(3L, length(ys)), "Dark 3")
+  look <- looks(names(ys))
+  cols <- look$col
   last <- vapply(ys, function(y) y[max(which(!is.na(y)))], 1)
   at <- apart(log10(last), diff(graphics::par("usr")[3:4]) * 0.05, graphics::par("usr")[3:4])
   for (i in seq_along(ys)) if (!is.null(low)) {
@@ -138,7 +177,7 @@ lines_png <- function(file, x, ys, xlab, ylab, main, low = NULL, high = NULL) pi
                       col = grDevices::adjustcolor(cols[i], 0.2))
   }
   for (i in seq_along(ys)) {
-    graphics::lines(x, ys[[i]], type = "b", pch = 16, col = cols[i], lwd = 2)
+    graphics::lines(x, ys[[i]], type = "b", pch = look$pch[i], lty = look$lty[i], col = cols[i], lwd = 2)
     graphics::mtext(names(ys)[i], side = 4, at = 10^at[[i]], col = cols[i], line = 0.5)
     # a line that ends early, or whose name had to move, is led to it
     end <- max(which(!is.na(ys[[i]])))
@@ -172,35 +211,58 @@ us <- function(expr) {
 }
 
 # Bars in groups: `m` has a column for each group and a row for each who. `low` and `high`: the extremes. `bar`: a line
-# across. Numbers above the bars say what the axis says only roughly. Lengths of bars mean something from 0 on, so the
-# axis is a logarithm's only where the smallest could not be seen otherwise (not with `zero`), and then it begins at a
-# power of ten.
+# across. Numbers above say what the axis says only roughly. The length of a bar means something from 0 on: where the
+# smallest could not be seen then (not with `zero`) the axis is a logarithm's, and there are points in place of bars.
 bars_png <- function(file, m, ylab, main, bar = NULL, low = NULL, high = NULL, zero = FALSE) picture(file, function() {
   several <- nrow(m) > 1L
   graphics::par(mar = c(4.5, 6.8, if (several) 5 else 3, 1), las = 1, mgp = c(3, 1.2, 0))
   top <- max(m, high, bar, na.rm = TRUE)
   logarithm <- !zero && max(m, na.rm = TRUE) > 40 * min(m, na.rm = TRUE)
   bottom <- if (logarithm) 10^floor(log10(min(m, low, na.rm = TRUE)) - 0.02) else 0
-  ylim <- c(bottom, if (logarithm) top * (top / bottom)^0.08 else 1.1 * top)
-  cols <- grDevices::hcl.colors(max(3L, nrow(m)), "Dark 3")
-  at <- graphics::barplot(m, beside = TRUE, log = if (logarithm) "y" else "", ylim = ylim, border = NA, axes = FALSE,
-      ylab = "",
-                          col = if (several) cols[seq_len(nrow(m))] else cols[1L + startsWith(colnames(m), "clutch")],
-                          cex.names = if (ncol(m) > 5L) 0.75 else 0.9)
-  graphics::title(main, line = if (several) 3.2 else 1.2)
+  cols <- bar_colours(m)
+  at <- graphics::barplot(m, beside = TRUE, plot = FALSE)
+  graphics::plot.default(range(at) + c(-1, 1), c(bottom, if (logarithm) top * (top / bottom)^0.08 else 1.1 * top), type = "n", axes = FALSE,
+                         xlab = "", ylab = "", log = if (logarithm) "y" else "", yaxs = "i")
   if (logarithm) log_axis(2) else {
     ticks <- pretty(c(0, top))
-    graphics::axis(2, ticks, axis_labels(ticks))
+    graphics::axis(2, ticks[ticks <= graphics::par("usr")[[4L]]], axis_labels(ticks[ticks <= graphics::par("usr")[[4L]]]))
   }
+  if (logarithm) graphics::abline(h = 10^seq(ceiling(log10(bottom)), floor(log10(top))), col = "#dddddd")
+  if (!is.null(bar)) graphics::abline(h = bar, lty = 2)
+  if (!is.null(low)) graphics::segments(at, low, at, high, lwd = 1.5, col = if (logarithm) cols else "black")
+  if (logarithm) graphics::points(at, m, pch = 19, col = cols, cex = 1.8)
+  else graphics::rect(at - 0.5, 0, at + 0.5, m, col = cols, border = NA)
+  if (!logarithm && !is.null(low)) graphics::segments(at, low, at, high, lwd = 1.5)
+  group_names(colnames(m), colMeans(at))
+  graphics::title(main, line = if (several) 3.2 else 1.2)
   graphics::title(ylab = ylab, line = 5.6)
-  if (several) graphics::legend("top", rownames(m), fill = cols[seq_len(nrow(m))], border = NA, bty = "n", horiz = TRUE,
+  if (several) graphics::legend("top", rownames(m), fill = bar_colours(m, legend = TRUE), border = NA, bty = "n", horiz = TRUE,
       xpd = NA, inset = -0.13)
-  if (!is.null(low)) graphics::segments(at, low, at, high, lwd = 1.5)
   above <- if (is.null(high)) m else pmax(m, high, na.rm = TRUE)
   graphics::text(at, above, ifelse(is.na(m), "", formatC(m, digits = 3, format = "fg", big.mark = ",")), pos = 3,
                  cex = if (length(m) > 16L) 0.65 else 0.75, xpd = NA)
-  if (!is.null(bar)) graphics::abline(h = bar, lty = 2)
 })
+
+# Of the bars of `m`, in its order: by the packages that its rows are named for, or else its columns, whose rows differ in
+# lightness. `legend`: of the rows alone.
+bar_colours <- function(m, legend = FALSE) {
+  if (!anyNA(package_of(rownames(m)))) return(if (legend) looks(rownames(m))$col else rep(looks(rownames(m))$col, ncol(m)))
+  by <- 0.6 * (rev(seq_len(nrow(m))) - 1) / max(nrow(m) - 1, 1)
+  if (legend) return(vapply(by, function(b) lighter("#555555", b), ""))
+  package <- package_of(colnames(m))
+  col <- ifelse(is.na(package), "#555555", package_colours[package])
+  unlist(lapply(col, function(k) vapply(by, function(b) lighter(k, b), "")))
+}
+
+# Names below groups, each in as many lines as it needs in order not to touch its neighbours.
+group_names <- function(names, at) {
+  cex <- if (length(names) > 5L) 0.75 else 0.9
+  room <- if (length(at) > 1L) min(diff(at)) * 0.95 else diff(graphics::par("usr")[1:2])
+  wide <- function(n) max(graphics::strwidth(strwrap(names, n), cex = cex))
+  n <- max(nchar(names)) + 1L
+  while (n > 6L && wide(n) > room) n <- n - 1L
+  graphics::mtext(vapply(names, function(x) paste(strwrap(x, n), collapse = "\n"), ""), 1, line = 0.5, at = at, cex = cex, padj = 1)
+}
 
 # A summary of spread() as a matrix for the pictures: a row for each value of `who`, a column for each of `what`
 as_matrix <- function(table, who, what, value = "median") {

@@ -135,8 +135,8 @@ picture("bang-heat.png", function() {
       xaxt = "n",
                   yaxt = "n", xlab = "logical processes", ylab = "",
                       main = "All-to-all messages: milliseconds of a round")
-  graphics::axis(1, seq_along(sizes), sizes)
-  graphics::axis(2, seq_len(ncol(m)), colnames(m))
+  graphics::axis(1, seq_along(sizes), sizes, gap.axis = -1) # all of them
+  graphics::axis(2, seq_len(ncol(m)), colnames(m), gap.axis = -1)
   graphics::text(row(m), col(m), formatC(times, digits = 3, format = "fg", big.mark = ","), cex = 0.9,
                  col = ifelse(m > min(m) + 0.65 * diff(range(m)), "white", "black"))
 }, 900, 560)

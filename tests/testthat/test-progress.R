@@ -1,0 +1,92 @@
+# The progress bar, as a terminal would get it. cli is told that there is one.
+
+# The lines of a script, and what the terminal would have got: text, with \r and escapes.
+with_bar <- function(lines) {
+  s <- start_script(c("options(cli.dynamic = TRUE, cli.ansi = TRUE)", "cl <- make_cluster(2)", lines, "stop_cluster(cl)", "fork_server_stop()", "cat('\\ndone\\n')"))
+  testthat::expect_true(said(s, "done$", 60), info = s$out)
+  text <- paste(readLines(s$out, warn = FALSE), collapse = "\n")
+  testthat::expect_true(ends(s))
+  unlink(c(s$out, s$tmp), recursive = TRUE)
+  text
+}
+hide <- "\033\\[\\?25l"
+show <- "\033\\[\\?25h"
+count <- function(pattern, text) lengths(regmatches(text, gregexpr(pattern, text)))
+
+test_that("a full bar does not lose the map, and makes room for what is relayed", {
+  text <- with_bar(c(
+    "f <- function(i) { Sys.sleep(0.15); if (i %% 5 == 0) { cat('said', i, '\\n'); message('told ', i) }; i }",
+    "for (relay in c('live', 'ordered')) {",
+    "  r <- tryCatch(cluster_map(cl, 1:20, f, .progress = TRUE, .relay = relay, .chunk = 1), error = conditionMessage)",
+    "  cat('\\nresult', relay, identical(r, as.list(1:20)), '\\n')",
+    "}"))
+  expect_match(text, "result live TRUE")
+  expect_match(text, "result ordered TRUE")
+  expect_match(text, "/20 | ", fixed = TRUE)
+  # the cursor, which a bar hides, is seen again whenever something else is written
+  for (line in c("said", "told")) {
+    at <- gregexpr(paste0(line, " [0-9]"), text)[[1]]
+    expect_identical(length(at), 8L)
+    for (k in at) {
+      before <- substr(text, 1, k - 1)
+      expect_identical(count(hide, before), count(show, before))
+      expect_false(grepl("/20 \\|[^\n]*$", gsub("\r[^\r\n]*\033\\[K", "", sub("^.*\033\\[K", "", before))))
+    }
+  }
+})
+
+test_that("the bar is gone after an error, an interrupt, and when others remove it", {
+  text <- with_bar(c(
+    "try(cluster_map(cl, 1:30, function(i) { Sys.sleep(0.1); if (i == 12) stop('failed') }, .progress = TRUE, .chunk = 1))",
+    "cat('\\nafter error\\n')",
+    "pid <- Sys.getpid()",
+    "system(sprintf('(sleep 1; kill -INT %d) &', pid))",
+    "r <- tryCatch(cluster_map(cl, 1:300, function(i) Sys.sleep(0.1), .progress = TRUE, .chunk = 1), interrupt = function(e) 'interrupted')",
+    "cat('\\nafter interrupt:', r, '\\n')",
+    "r <- withCallingHandlers(cluster_map(cl, 1:20, function(i) { Sys.sleep(0.1); signalCondition(structure(class = c('mine', 'condition'), list())); i }, .progress = TRUE),",
+    "  mine = function(c) cli::cli_progress_cleanup())",
+    "cat('\\nafter all', identical(r, as.list(1:20)), '\\n')"))
+  expect_match(text, "element 12 on node", fixed = TRUE)
+  expect_match(text, "after interrupt: interrupted")
+  expect_match(text, "after all TRUE")
+  for (line in c("after error", "after interrupt", "after all", "done$")) {
+    before <- sub(paste0("(?s)", line, ".*"), "", text, perl = TRUE)
+    expect_gt(count(hide, before), 0L)
+    expect_false(grepl(paste0(hide, "(?!.*", show, ")"), gsub("[\r\n]", " ", before), perl = TRUE), info = line)
+  }
+})
+
+test_that("the bar's times are those of the map", {
+  bar <- clutch:::progress_new(TRUE, 100, clutch:::clock() - 10)
+  bar$step <- NULL
+  old <- options(cli.dynamic = FALSE, cli.progress_handlers_only = "none")
+  on.exit(options(old))
+  clutch:::progress_show(bar, 50)
+  clutch:::progress_end(bar)
+  expect_match(bar$rate, "^[45](\\.[0-9])?/s$")
+  expect_match(bar$left, "^1[0-9] s left$")
+  expect_identical(clutch:::left_text(10, 0, 5), "")
+  expect_identical(clutch:::left_text(100, 1, 72), "2 h 0 min left")
+  expect_identical(clutch:::left_text(10, 1, 9), "1 min 30 s left")
+  expect_identical(clutch:::rate_text(1234567, 1), "1,200,000/s")
+  expect_identical(clutch:::rate_text(1, 40), "40 s each")
+})
+
+test_that("the signals for progressr end with a map that fails", {
+  skip_if_not_installed("progressr")
+  text <- with_bar(c(
+    "library(progressr)",
+    "options(progressr.enable = TRUE)",
+    "say <- function(what) function(...) cat(what, '')",
+    "handlers(make_progression_handler('says', reporter = list(initiate = say('init'), finish = say('fin')), enable = TRUE, intrusiveness = 0,",
+    "                                  interval = 0, enable_after = 0))",
+    "handlers(global = TRUE)",
+    "run <- function(f) {",
+    "  try(cluster_map(cl, 1:6, f, .chunk = 1), silent = TRUE)",
+    "  cat('over\n')",
+    "}",
+    "run(identity)",
+    "run(function(i) if (i == 3) stop('x') else Sys.sleep(0.05))",
+    "run(identity)"))
+  expect_identical(count("init fin over", text), 3L)
+})

@@ -1,0 +1,46 @@
+# What the report draws and what the vignettes take from it; only in a checkout, where there is bench/.
+
+bench <- function() {
+  root <- test_path("..", "..")
+  skip_if_not(file.exists(file.path(root, "bench", "_common.R")), "no checkout")
+  root
+}
+
+test_that("a package has one colour in all pictures, and each tick its label", {
+  b <- new.env()
+  sys.source(file.path(bench(), "bench", "_common.R"), b)
+  look <- b$looks(c("base", "clutch", "mirai", "callr (session)", "other"))
+  expect_identical(look$col[1:4], unname(b$package_colours[c("base", "clutch", "mirai", "callr")]))
+  expect_identical(b$looks(c("mirai", "clutch, warm"))$col, look$col[3:2])
+  several <- b$looks(c("clutch, cold", "clutch, warm", "base"))
+  expect_identical(several$col[c(1, 3)], look$col[2:1])
+  expect_false(several$col[[2]] == several$col[[1]])
+  m <- matrix(1, 2, 2, dimnames = list(c("base", "clutch"), c("a", "b")))
+  expect_identical(b$bar_colours(m), rep(look$col[1:2], 2))
+  m <- matrix(1, 1, 2, dimnames = list("us", c("clutch clusterCall", "base clusterCall")))
+  expect_identical(b$bar_colours(m), look$col[2:1])
+  expect_identical(b$fitting(c(1, 2, 3, 3.1, 9), rep(0.9, 5)), c(1L, 2L, 3L, 5L))
+  # where the axis is a logarithm's there are no bars
+  drawn <- function(m) {
+    calls <- character()
+    b$picture <- function(file, draw, ...) {
+      grDevices::pdf(NULL)
+      on.exit(grDevices::dev.off())
+      grDevices::dev.control("enable")
+      draw()
+      calls <<- vapply(grDevices::recordPlot()[[1L]], function(e) as.character(e[[2L]][[1L]]$name)[1L], "")
+    }
+    b$bars_png("x.png", m, "us", "title")
+    calls
+  }
+  m <- matrix(c(1, 1000, 10), 1L, dimnames = list("us", c("clutch", "base", "mirai")))
+  expect_false("C_rect" %in% drawn(m))
+  expect_true("C_rect" %in% drawn(m / m + 1:3))
+})
+
+test_that("vignettes have the numbers of the report", {
+  root <- bench()
+  for (f in list.files(file.path(root, "vignettes", "report")))
+    expect_identical(readLines(file.path(root, "vignettes", "report", f)), readLines(file.path(root, "bench", "report", f)), info = f)
+  expect_true(all(c("startup.csv", "memory.csv", "close.csv", "machine.csv") %in% list.files(file.path(root, "vignettes", "report"))))
+})

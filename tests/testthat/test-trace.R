@@ -1,0 +1,50 @@
+# plot(cluster_trace()): what is drawn, by the device's record of it.
+
+drawn <- function(x, ...) {
+  grDevices::pdf(NULL, width = 8, height = 4)
+  on.exit(grDevices::dev.off())
+  grDevices::dev.control("enable")
+  plot(x, ...)
+  calls <- lapply(grDevices::recordPlot()[[1L]], function(e) e[[2L]])
+  named <- function(name) Filter(function(a) identical(a[[1L]]$name, name), calls)
+  # arguments of C_rect: xleft, ybottom, xright, ytop, col, border
+  rects <- do.call(rbind, lapply(named("C_rect"), function(a) {
+    n <- length(a[[2L]])
+    data.frame(left = a[[2L]], right = a[[4L]], height = a[[5L]] - a[[3L]], col = rep_len(a[[6L]], n), border = rep_len(a[[7L]], n))
+  }))
+  list(rects = rects, text = unlist(lapply(named("C_text"), function(a) a[[3L]])))
+}
+a_trace <- function(n, ok = TRUE, jobs = 1, span = 1) {
+  x <- data.frame(job = rep_len(jobs, n), element = seq_len(n), node = rep_len(1:2, n), attempt = 1, sent = 0,
+                  began = (seq_len(n) - 1) / n * span, ended = seq_len(n) / n * span, bytes = 1, ok = rep_len(ok, n))
+  structure(x, class = c("clutch_trace", "data.frame"), nodes = 2L)
+}
+is_bar <- function(r) r$height > 0.5
+
+test_that("failed tasks are told from others by colour and height, and the legend says so", {
+  d <- drawn(a_trace(20, ok = c(rep(TRUE, 9), FALSE), jobs = c(1, 1, 2, 2)))
+  bars <- d$rects[is_bar(d$rects), ]
+  failed <- bars[bars$col == "black", ]
+  expect_identical(nrow(failed), 2L)
+  expect_true(all(failed$height > max(bars$height[bars$col != "black"])))
+  expect_setequal(d$text, c("job 1", "job 2", "failed"))
+  expect_null(drawn(a_trace(20))$text)
+  expect_identical(drawn(a_trace(20), legend = TRUE)$text, "job 1")
+  expect_identical(length(unique(clutch:::trace_colours(1:6, 1:6))), 6L)
+  expect_identical(drawn(a_trace(20, jobs = 1:10))$text, c(paste("job", 1:6), "..."))
+})
+
+test_that("neighbours have an edge at any number of tasks", {
+  for (n in c(10, 3000, 30000)) {
+    x <- a_trace(n)
+    d <- drawn(x)$rects
+    d <- d[is_bar(d), ]
+    expect_identical(nrow(d), as.integer(n))
+    on_first <- d[match(x$began[x$node == 1], d$left), ]
+    expect_true(all(on_first$col[-1] != on_first$col[-nrow(on_first)]))
+  }
+  # one failure among many is seen
+  d <- drawn(a_trace(30000, ok = c(rep(TRUE, 29999), FALSE)))$rects
+  expect_identical(d$border[d$col == "black" & is_bar(d)], "black")
+  expect_identical(utils::tail(d$col, 1), "black")
+})
