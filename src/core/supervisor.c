@@ -243,7 +243,7 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
       clu_birth_slot(b, sv->shared, (int)slot);
       b->parent = me;
       clu_os_on_term(me, sv->tmp); /* with this server gone, its folder is of no more use either */
-      if (clu_os_follow_parent(me) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
+      if (clu_os_follow_parent(me, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
       return 1;
     }
   }

@@ -131,6 +131,7 @@ test_that("nothing buffered is printed twice, and nothing of the session is in a
 test_that("a package that starts a thread is named, and each node is started afresh", {
   long_test()
   linux_only()
+  needs("threads")
   lib <- tempfile("lib")
   dir.create(lib)
   src <- tempfile("src")
