@@ -35,7 +35,7 @@ SEXP ffi_raise_fds(SEXP n) {
 /* c(proc =, ...): what the system can do and not every one can */
 SEXP ffi_system_can(void) {
   static const struct { unsigned bit; const char *name; } all[] = {
-      {CLU_CAN_PROC, "proc"}, {CLU_CAN_FOLLOW_PARENT, "follow_parent"},
+      {CLU_CAN_PROC, "proc"}, {CLU_CAN_FOLLOW_PARENT, "follow_parent"}, {CLU_CAN_FOLLOW_PEER, "follow_peer"},
       {CLU_CAN_TCP_INFO, "tcp_info"}, {CLU_CAN_USER_TIMEOUT, "user_timeout"}, {CLU_CAN_MEMORY, "memory"},
       {CLU_CAN_THREADS, "threads"}, {CLU_CAN_MEMFD, "memfd"}};
   const int n = sizeof all / sizeof *all;

@@ -352,6 +352,7 @@ int clu_os_remove_tree(const char *path);
 enum {
   CLU_CAN_PROC = 1,          /* /proc tells of processes and of the system, as on Linux */
   CLU_CAN_FOLLOW_PARENT = 2, /* clu_os_follow_parent() without a thread */
+  CLU_CAN_FOLLOW_PEER = 4,   /* clu_os_follow_peer() sees the end behind bytes that nobody has read */
   CLU_CAN_TCP_INFO = 8,      /* clu_os_sock_status() knows a TCP connection's state and queues */
   CLU_CAN_USER_TIMEOUT = 16, /* CLU_OPT_USER_TIMEOUT */
   CLU_CAN_MEMORY = 32,       /* clu_os_process_memory() */

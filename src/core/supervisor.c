@@ -128,7 +128,10 @@ static void end_all(clu_supervisor *sv) {
 
 void clu_node_await_end(const clu_birth *b) {
   for (int i = 0; i < 200 && clu_os_getppid() == b->parent; i++) clu_os_pause(25 * MS);
-  if (clu_os_getppid() != b->parent) clu_os_remove_tree(b->tmp);
+  if (clu_os_getppid() == b->parent) return;
+  clu_os_remove_tree(b->tmp);
+  /* where the system does not send it: clu_os_on_term() removes the server's folder, too */
+  clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
 }
 
 /* ---- births ---- */

@@ -85,6 +85,9 @@ unsigned clu_os_can(void) {
 #if defined(CLU_HAVE_PRCTL)
   can |= CLU_CAN_FOLLOW_PARENT;
 #endif
+#if defined(CLU_HAVE_POLLRDHUP)
+  can |= CLU_CAN_FOLLOW_PEER;
+#endif
 #if defined(CLU_HAVE_LINUX_TCP)
   can |= CLU_CAN_TCP_INFO | CLU_CAN_USER_TIMEOUT;
 #elif defined(__APPLE__)
