@@ -25,7 +25,7 @@
 #'   up or it had too much memory, and when the cluster or the session ends. On Linux with strategies `"fork_server"` and `"spawn"` this
 #'   holds also for those in sessions of their own (`system("setsid ... &")`), if they keep the environment variable `CLUTCH_MARK`;
 #'   elsewhere those go on. What was started by a node that goes on does so, too.
-#'   says. An element that kills every node it meets fails, and no other with it. The next map finds a node as a call finds it: options,
+#' @section What the next map finds: A node is to the next map as it is to a call: options,
 #'   environment variables, working directory, locale, sinks, time limits and the kind of random numbers that an element has set are
 #'   put back, and the variables of the map are removed from the workspace. What stays: packages that were loaded or attached, with the options
 #'   and variables that are new since then; variables that elements have made in the workspace; what calls have done, as by
@@ -117,6 +117,7 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
   if (n == 0L) return(structure(list(), names = if (!is.null(names(x))) character()))
   job <- job_new(t, f, elements, more, find_needs(list(f, elements, more), globals, env), o)
   on.exit(.Call(ffi_job_end, job, 0.08))
+  job_start(t, job)
   bar <- progress_new(progress, n, began)
   if (bar$on) on.exit(progress_end(bar), add = TRUE)
   seen <- 0L

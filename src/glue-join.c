@@ -81,7 +81,7 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
   if (parent && clu_os_getppid() == parent) {
     /* when the session is killed, this process goes with it, whatever it is doing */
     if (tmp) clu_os_on_term(parent, tmp);
-    if (clu_os_follow_parent(parent) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
+    if (clu_os_follow_parent(parent, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
   }
   if (slot) {
     clu_shared *p;

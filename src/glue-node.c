@@ -141,7 +141,7 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   clu_node_born(&b);
   if ((above = strrchr(b.tmp, '/'))) *above = 0; /* the fork server's folder, as for a forked node */
   clu_os_on_term(b.parent, b.tmp);
-  if (clu_os_follow_parent(b.parent) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
+  if (clu_os_follow_parent(b.parent, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
   return begin();
 }
 

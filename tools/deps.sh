@@ -68,6 +68,12 @@ without_refused() {
 if [[ " $* " = *" vignettes "* ]] && [ $debian = 1 ] && [ $root = 1 ]; then
   want=$(without_refused $(command -v qpdf >/dev/null || echo qpdf))
   if [ -n "$want" ]; then apt_install $want || refuse $want; fi
+  # one script of a package that would bring 40 others along; tools/check.R looks for it here
+  if ! command -v checkbashisms >/dev/null && [ ! -x .build/tools/checkbashisms ] && [ -n "$(without_refused checkbashisms)" ]; then
+    mkdir -p .build/tools
+    (cd .build/tools && apt-get download devscripts && dpkg -x devscripts_*.deb all && cp all/usr/bin/checkbashisms . &&
+      rm -rf all devscripts_*.deb) >/dev/null 2>&1 </dev/null || refuse checkbashisms
+  fi
 fi
 if [[ " $* " = *" vignettes "* ]] && ! command -v pandoc >/dev/null && [ -z "${RSTUDIO_PANDOC:-}" ]; then
   if [ $debian = 1 ] && [ $root = 1 ]; then

@@ -2,7 +2,9 @@
 # Runs the testthat suite on newer R's: Debian trixie's (R 4.5) and sid's (R 4.6, or what is the newest
 # by then), each in a folder of its own, by chroot.
 #
-#   newer-r.sh [--only-make] [FILTER]
+#   newer-r.sh [FILTER]        the tests
+#   newer-r.sh --only-make     only the folders
+#   newer-r.sh --run COMMAND   this in place of 'make test-r', in a copy of the checkout
 #
 # A folder is made once, by debootstrap from the mirror that apt is configured for on this
 # machine, and kept for the next run (about 1.5 GB; remove it to have it made anew; sid's is made
@@ -22,6 +24,8 @@ roots=${CLUTCH_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/clutch}
 packages="make r-base-dev libssl-dev r-cran-testthat r-cran-cli r-cran-survival r-cran-boot r-cran-data.table"
 only_make=0
 if [ "${1:-}" = --only-make ]; then only_make=1; shift; fi
+command=
+if [ "${1:-}" = --run ]; then command=$2; shift 2; fi
 filter=${1:-}
 
 [ "$(uname -s)" = Linux ] || die "needs Linux (debootstrap, chroot)"
@@ -118,7 +122,8 @@ for s in $suites; do
     tar -xf - -C "$CLUTCH_TREE/$s"
   echo; echo "== Debian $s"
   CLUTCH_BIND=$CLUTCH_TREE/$s within sh -c \
-    'cd /clutch && Rscript -e "cat(R.version.string, \"\n\")" && exec make --no-print-directory test-r FILTER="$1"' \
-    sh "$filter" || failed="$failed $s"
+    'cd /clutch && Rscript -e "cat(R.version.string, \"\n\")" || exit 1
+     if [ -n "$2" ]; then eval "$2"; else exec make --no-print-directory test-r FILTER="$1"; fi' \
+    sh "$filter" "$command" || failed="$failed $s"
 done
 [ -z "$failed" ] || die "failed on:$failed"

@@ -17,11 +17,15 @@ limit=()
 # --foreground: Ctrl-C at the terminal reaches R
 if command -v timeout >/dev/null; then limit=(timeout --foreground -k 10 "$seconds"); fi
 
+# Who starts this in the background of a script has SIGINT ignored, which R 4.6 leaves so; tests send it.
+interruptible=()
+if env --default-signal=INT true 2>/dev/null; then interruptible=(env --default-signal=INT); fi
+
 # The mark stands in the environment of every process that descends from this run.
 mark=$tmp/t
 SECONDS=0
 TMPDIR=$mark CLUTCH_TEST_RUN=$mark \
-  ${limit[@]+"${limit[@]}"} "${RSCRIPT:-Rscript}" tools/run-tests.R "$tmp/counts" "$filter" </dev/null
+  ${limit[@]+"${limit[@]}"} ${interruptible[@]+"${interruptible[@]}"} "${RSCRIPT:-Rscript}" tools/run-tests.R "$tmp/counts" "$filter" </dev/null
 rc=$?
 
 if [ -s "$tmp/counts" ]; then

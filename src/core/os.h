@@ -320,13 +320,13 @@ int clu_os_ended_child(clu_pid *pid);
 /* Ends this process at once, without any exit handler. Does not return. */
 void clu_os_end_self(void);
 
-/* Has the system send CLU_SIG_TERM to this process when its parent `parent` ends. CLU_DEAD: it has
- * ended already. Where the system cannot do that, CLU_UNSUPPORTED. Windows: that, but what clu_os_spawn()
- * started ends with its parent anyway. */
-int clu_os_follow_parent(clu_pid parent);
+/* Has this process get CLU_SIG_TERM when its parent `parent` ends: by the system (Linux), or within 0.2 s by a
+ * thread, where the caller may have one. CLU_DEAD: it has ended already. CLU_UNSUPPORTED: neither. CLU_LIMIT: no
+ * thread can be started. Windows: CLU_UNSUPPORTED, but what clu_os_spawn() started ends with its parent anyway. */
+int clu_os_follow_parent(clu_pid parent, int may_thread);
 /* From now on a thread watches the connection `fd`. When the other side has ended it, or it is broken, and this process is
- * still there `grace_ns` later, it gets CLU_SIG_TERM. CLU_LIMIT: no thread can be started. Only on Linux, elsewhere
- * CLU_UNSUPPORTED. */
+ * still there `grace_ns` later, it gets CLU_SIG_TERM. Elsewhere than on Linux bytes that are not read hide the
+ * end. CLU_LIMIT: no thread can be started. Windows: CLU_UNSUPPORTED. */
 int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns);
 /* From now on CLU_SIG_TERM ends this process at once, and when its parent is no longer `parent` (-1: in any case) the
  * folder `tmp` and all in it is removed as its last act; if it leads a process group, that ends with
@@ -375,8 +375,8 @@ int clu_os_remove_few(const char *path);
 
 enum {
   CLU_CAN_PROC = 1,          /* /proc tells of processes and of the system, as on Linux */
-  CLU_CAN_FOLLOW_PARENT = 2, /* clu_os_follow_parent() */
-  CLU_CAN_FOLLOW_PEER = 4,   /* clu_os_follow_peer() */
+  CLU_CAN_FOLLOW_PARENT = 2, /* clu_os_follow_parent() without a thread */
+  CLU_CAN_FOLLOW_PEER = 4,   /* clu_os_follow_peer() sees the end behind bytes that nobody has read */
   CLU_CAN_TCP_INFO = 8,      /* clu_os_sock_status() knows a TCP connection's state and queues */
   CLU_CAN_USER_TIMEOUT = 16, /* CLU_OPT_USER_TIMEOUT */
   CLU_CAN_MEMORY = 32,       /* clu_os_process_memory() */

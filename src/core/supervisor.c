@@ -180,7 +180,10 @@ static void end_all(clu_supervisor *sv) {
 
 void clu_node_await_end(const clu_birth *b) {
   for (int i = 0; i < 200 && clu_os_getppid() == b->parent; i++) clu_os_pause(25 * MS);
-  if (clu_os_getppid() != b->parent) clu_os_remove_tree(b->tmp);
+  if (clu_os_getppid() == b->parent) return;
+  clu_os_remove_tree(b->tmp);
+  /* where the system does not send it: clu_os_on_term() removes the server's folder, too */
+  clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
 }
 
 /* ---- births ---- */
@@ -301,7 +304,7 @@ static int spawn(clu_supervisor *sv, const clu_msg *m, clu_birth *b) {
       clu_birth_slot(b, sv->shared, (int)slot);
       b->parent = me;
       clu_os_on_term(me, sv->tmp); /* with this server gone, its folder is of no more use either */
-      if (clu_os_follow_parent(me) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
+      if (clu_os_follow_parent(me, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
       return 1;
     }
   }

@@ -11,7 +11,7 @@
 #define CLU_HAVE_CLOSE_RANGE 1   /* the system call, where the headers know it */
 #define CLU_HAVE_EPOLL 1
 #define CLU_HAVE_HUGEPAGE 1      /* madvise(MADV_HUGEPAGE) */
-#define CLU_HAVE_LINUX_TCP 1     /* struct tcp_info, SIOCOUTQ, TCP_USER_TIMEOUT */
+#define CLU_HAVE_LINUX_TCP 1     /* struct tcp_info, TCP_USER_TIMEOUT */
 #define CLU_HAVE_MEMFD 1
 #define CLU_HAVE_PIDFD 1
 #define CLU_HAVE_POLLRDHUP 1
@@ -29,6 +29,11 @@
 #define CLU_HAVE_CMSG_CLOEXEC 1  /* MSG_CMSG_CLOEXEC */
 #define CLU_HAVE_PIPE2 1
 #define CLU_HAVE_SOCK_CLOEXEC 1  /* SOCK_CLOEXEC, SOCK_NONBLOCK */
+#endif
+
+/* What is not confirmed of a socket's bytes: macOS and the BSDs tell by other names, so this stays with CLU_PORTABLE */
+#if defined(__linux__)
+#define CLU_HAVE_SIOCOUTQ 1
 #endif
 
 #endif

@@ -19,10 +19,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 #include "features.h"
-#if defined(CLU_HAVE_LINUX_TCP)
+#if defined(CLU_HAVE_SOCK_DIAG)
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
+#endif
+#if defined(CLU_HAVE_SIOCOUTQ)
 #include <linux/sockios.h>
 #elif defined(__APPLE__)
 #include <netinet/tcp_fsm.h>
@@ -123,8 +125,12 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
   if (getsockopt((int)fd, SOL_SOCKET, SO_NWRITE, &k, &n) == 0) out->queued_out = k;
 #else
   if (ioctl((int)fd, FIONREAD, &k) == 0) out->queued_in = k;
-#if defined(SIOCOUTQ) && defined(CLU_HAVE_LINUX_TCP)
+#if defined(CLU_HAVE_SIOCOUTQ)
   if (ioctl((int)fd, SIOCOUTQ, &k) == 0) out->queued_out = k;
+#elif defined(FIONWRITE) /* FreeBSD, NetBSD */
+  if (ioctl((int)fd, FIONWRITE, &k) == 0) out->queued_out = k;
+#elif defined(TIOCOUTQ) /* OpenBSD */
+  if (ioctl((int)fd, TIOCOUTQ, &k) == 0) out->queued_out = k;
 #endif
 #endif
   return CLU_OK;

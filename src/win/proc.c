@@ -418,8 +418,9 @@ int clu_os_ended_child(clu_pid *pid) {
   return rc;
 }
 
-int clu_os_follow_parent(clu_pid parent) {
+int clu_os_follow_parent(clu_pid parent, int may_thread) {
   HANDLE h = OpenProcess(SYNCHRONIZE, FALSE, (DWORD)parent);
+  (void)may_thread;
   int ended = h ? WaitForSingleObject(h, 0) == WAIT_OBJECT_0 : GetLastError() == ERROR_INVALID_PARAMETER;
   if (h) CloseHandle(h);
   return ended ? CLU_DEAD : CLU_UNSUPPORTED;

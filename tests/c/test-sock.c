@@ -164,8 +164,10 @@ TEST(after_a_shutdown_that_side_is_closed) {
   CHECK_INT_EQ(clu_sock_put(a, "x", 1, &put, &e), CLU_CLOSED);
   CHECK(strstr(e.text, "127.0.0.1:") != NULL);
   CHECK_INT_EQ(fill_soon(b), CLU_EOF);
-  CHECK_INT_EQ(state(b), CLU_TCP_CLOSE_WAIT);
-  CHECK_SOON(state(a) == CLU_TCP_FIN_WAIT2, 2000);
+  if (clu_os_can() & CLU_CAN_TCP_INFO) {
+    CHECK_INT_EQ(state(b), CLU_TCP_CLOSE_WAIT);
+    CHECK_SOON(state(a) == CLU_TCP_FIN_WAIT2, 2000);
+  }
   put_all(b, "still open this way");
   CHECK_INT_EQ(fill_soon(a), CLU_OK);
   clu_sock_free(a);
@@ -175,6 +177,7 @@ TEST(after_a_shutdown_that_side_is_closed) {
 TEST(states_and_counts_are_told) {
   clu_sock *a, *b;
   clu_sock_status st;
+  if (!(clu_os_can() & CLU_CAN_TCP_INFO)) SKIP("the system does not tell");
   tcp_pair(&a, &b);
   CHECK_INT_EQ(state(a), CLU_TCP_ESTABLISHED);
   put_all(a, "12345");
@@ -197,6 +200,7 @@ TEST(options_are_set_and_read) {
   int v;
   tcp_pair(&a, &b);
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    if (all[i].which == CLU_OPT_USER_TIMEOUT && !(clu_os_can() & CLU_CAN_USER_TIMEOUT)) continue;
     CHECK_INT_EQ(clu_os_sockopt_set(a->fd, all[i].which, all[i].value), CLU_OK);
     CHECK_INT_EQ(clu_os_sockopt_get(a->fd, all[i].which, &v), CLU_OK);
     CHECK_INT_EQ(v, all[i].value);
@@ -356,7 +360,7 @@ TEST(a_forked_child_closes_and_leaves_the_connection_alone) {
   }
   waitpid(child, &status, 0);
   CHECK(stat(path, &st) == 0);
-  CHECK_INT_EQ(state(a), CLU_TCP_ESTABLISHED);
+  if (clu_os_can() & CLU_CAN_TCP_INFO) CHECK_INT_EQ(state(a), CLU_TCP_ESTABLISHED);
   put_all(a, "x");
   CHECK_INT_EQ(fill_soon(b), CLU_OK);
   clu_sock_free(a);

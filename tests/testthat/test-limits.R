@@ -4,6 +4,8 @@
 
 test_that("a fork that fails half-way is a limit, and leaves nothing", {
   linux_only()
+  outside_checks_only()
+  needs("follow_parent") # else a node has a thread, and Linux counts those
   skip_if(Sys.info()[["effective_user"]] != "root" || !nzchar(Sys.which("setpriv")) || !nzchar(Sys.which("prlimit")),
           "needs root, setpriv and prlimit")
   # a user that nobody else is, and who may have 6 processes: session, fork server, 4 nodes
@@ -131,6 +133,7 @@ test_that("nothing buffered is printed twice, and nothing of the session is in a
 test_that("a package that starts a thread is named, and each node is started afresh", {
   long_test()
   linux_only()
+  needs("threads")
   lib <- tempfile("lib")
   dir.create(lib)
   src <- tempfile("src")

@@ -51,7 +51,7 @@ test_that("errors have the same text", {
                    function(cl) parallel::clusterCall(cl, function() try(stop("tried"), silent = TRUE)),
                    function(cl) parallel::clusterCall(cl, "no_such_function_at_all"),
                    function(cl) parallel::clusterCall(cl, function() log("a")),
-                   function(cl) parallel::clusterEvalQ(cl, library("no.such.package", character.only = TRUE)),
+                   function(cl) parallel::clusterEvalQ(cl, { p <- "no.such.package"; library(p, character.only = TRUE) }),
                    function(cl) parallel::clusterCall(cl, function() { f <- function() f(); f() }))) {
       expect_identical(message_of(f(ours)), message_of(f(theirs)))
       expect_identical(parallel::clusterCall(ours, identity, 7), list(7, 7))

@@ -33,7 +33,8 @@ test_that("light handles read, write and end", {
     expect_true(socket_select(list(p$b), timeout = 5))
     expect_identical(socket_read(p$b, 2), charToRaw("ab"))
     expect_identical(socket_read(p$b, 2), charToRaw("c"))
-    expect_match(capture.output(print(p$a)), "^<socket 127.0.0.1:[0-9]+ -> 127.0.0.1:[0-9]+ ESTABLISHED>$")
+    state <- if (system_can("tcp_info")) " ESTABLISHED" else ""
+    expect_match(capture.output(print(p$a)), sprintf("^<socket 127.0.0.1:[0-9]+ -> 127.0.0.1:[0-9]+%s>$", state))
     socket_shutdown(p$a)
     expect_true(socket_select(list(p$b), timeout = 5))
     expect_null(socket_read(p$b))
@@ -145,7 +146,8 @@ test_that("when descriptors are used up that is an error of its own, and nothing
     rm(con)
     b <- connect() # forgotten ones are collected first
     cat("alive\n"))---")
-  expect_identical(trimws(out), c("clutch_socket_limit TRUE", "clutch_socket_limit TRUE", "CLOSE_WAIT", "alive"))
+  told <- if (system_can("tcp_info")) c("TRUE", "CLOSE_WAIT") else c("NA", "NA")
+  expect_identical(trimws(out), c("clutch_socket_limit TRUE", paste("clutch_socket_limit", told[[1L]]), told[[2L]], "alive"))
 })
 
 test_that("the soft limit on descriptors is raised", {

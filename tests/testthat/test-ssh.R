@@ -157,6 +157,7 @@ test_that("maps and tasks on nodes behind ssh: values, random numbers, output, e
 
 test_that("a task behind ssh whose time is up, or that is cancelled, costs its node, which ends there in whatever it computes", {
   linux_only()
+  needs("follow_peer")
   s <- own_sshd()
   if (is.null(s)) skip("no sshd can be run here")
   old <- options(clutch.task_grace = 0.3, clutch.cancel_grace = 0.3)
@@ -199,6 +200,7 @@ test_that("a task behind ssh whose time is up, or that is cancelled, costs its n
 
 test_that("Ctrl-C in a map on nodes behind ssh leaves a cluster that works, and a killed session nothing that computes", {
   linux_only()
+  needs("follow_peer")
   s <- own_sshd()
   if (is.null(s)) skip("no sshd can be run here")
   on.exit(s$stop())

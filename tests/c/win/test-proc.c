@@ -297,10 +297,10 @@ TEST(what_a_process_has_started_ends_with_it) { check_group(0); }
 TEST(a_parent_that_is_there_and_one_that_is_not) {
   clu_spawn s = nothing_kept();
   clu_pid pid;
-  CHECK_INT_EQ(clu_os_follow_parent(clu_os_getpid()), CLU_UNSUPPORTED);
+  CHECK_INT_EQ(clu_os_follow_parent(clu_os_getpid(), 0), CLU_UNSUPPORTED);
   REQUIRE(start(&s, &pid, (char *)"status", (char *)"0") == CLU_OK);
   end_of(pid);
-  CHECK_SOON(clu_os_follow_parent(pid) == CLU_DEAD, 5000);
+  CHECK_SOON(clu_os_follow_parent(pid, 0) == CLU_DEAD, 5000);
 }
 
 /* ---- folders and files ---- */
