@@ -60,6 +60,9 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 #' @param rscript_args character: more arguments for `Rscript`.
 #' @param setup_timeout seconds within which the cluster has to be up.
 #' @return An object of class `c("clutch_cluster", "cluster")`, a list of nodes.
+#' @section Other packages: The functions of package \pkg{snow} and `doSNOW::registerDoSNOW()` take these clusters as those of parallel do.
+#'   `future::plan(cluster, workers = cl)`: nodes that have died are replaced for the futures that follow. \pkg{BiocParallel}:
+#'   `as(cl, "SnowParam")`; the cluster is then stopped by [stop_cluster()], not by `bpstop()`.
 #' @section Errors: `clutch_argument` for arguments of no use, `clutch_limit` when more nodes are asked for
 #'   than the system allows, `clutch_package` (with element `package`) when one cannot be attached,
 #'   `clutch_start` when the cluster does not come up: its message says which nodes failed, why, and what they printed last

@@ -55,7 +55,8 @@
 #' @param .globals `TRUE`: variables and packages are found; `FALSE`: none are; names of variables; or a named list of values.
 #' @param .packages character: packages to attach on the nodes before.
 #' @param .relay `"ordered"` (or `TRUE`), `"live"`, or `"none"` (`FALSE`): output goes where that of the cluster goes.
-#' @param .on_error `"stop"`: the first failure is an error and the rest is cancelled; `"continue"`: in place of a value
+#' @param .on_error `"stop"`: the first failure is an error and the rest is cancelled (of several elements that fail at about the same time, the
+#'   first in order); `"continue"`: in place of a value
 #'   there is the error (in typed vectors `NA`), and a warning says how many there are.
 #' @param .max_memory bytes: a node that has more than that is ended, and its element fails with an error of class `clutch_task_memory`.
 #'   Counted is what `cluster_status()$memory` shows: what a node has written, in memory or swap, and not what it shares with its fork server
@@ -69,7 +70,7 @@
 #' @section Errors: `clutch_task_error` when an element fails: `element`, `node`, `attempt`, `parent` (the original condition),
 #'   `calls` (the stack on the node, as text) and `node_call`. It has also class `clutch_task_died` (`pid`, `signal`, `status`) when its node has
 #'   died, with `clutch_task_memory` for want of memory, `clutch_task_timeout`, or `clutch_task_cancelled`. `clutch_value` when a value is not of
-#'   the type asked for. `clutch_argument` for arguments of no use. All have class `clutch_error`.
+#'   the type asked for. `clutch_package` (`package`) when one of `.packages` cannot be attached on a node. `clutch_argument` for arguments of no use. All have class `clutch_error`.
 #' @references L'Ecuyer, P., Simard, R., Chen, E. J., Kelton, W. D. (2002) An object-oriented random-number package with many long
 #'   streams and substreams. *Operations Research* 50, 1073-1075.
 #' @seealso [cluster_submit()], [cluster_setup()], [cluster_trace()], [task_attempt()]

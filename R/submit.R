@@ -8,7 +8,9 @@
 #' limits, random numbers and conditions are as in [cluster_map()]; what the task has printed and signalled is relayed
 #' when it is collected for the first time.
 #'
-#' `promises::as.promise()` turns a task into a promise, for \pkg{shiny} and its kin.
+#' `promises::as.promise()` turns a task into a promise, for \pkg{shiny} and its kin; a task that is returned within `promises::then()` is
+#' chained. The functions `value()`, `resolved()` and `cancel()` of package \pkg{future} and `collect()` of \pkg{dplyr} take tasks, too, and
+#' those of this package what theirs take, so that it does not matter in which order the packages are attached.
 #'
 #' @param cl a cluster made by [make_cluster()].
 #' @param expr an expression. Its variables have the values that they have now, and travel with the task; so do what these
