@@ -16,7 +16,8 @@ replace_dead <- function(t, index) {
   if (!is.null(t$replacements[[key]]$muster)) return(invisible(TRUE))
   if (is.null(t$info$tcp)) {
     end <- clock() + START_LIMIT
-    fresh <- tryCatch(start_nodes(t$info, 1L, function() max(end - clock(), 0.01), as.integer(index))[[1L]], clutch_error = identity)
+    left <- function() max(end - clock(), 0.01)
+    fresh <- tryCatch(start_nodes(t$info, 1L, left, as.integer(index))[[1L]], clutch_error = identity)
     if (!inherits(fresh, "error")) return(put_in_place(t, index, fresh))
     t$problem <- conditionMessage(fresh)
     return(invisible(FALSE))
@@ -41,9 +42,11 @@ settle <- function(t, r, seconds) {
 put_in_place <- function(t, index, fresh) {
   handle <- t$info$handles[[index]]
   .Call(ffi_node_swap, handle, fresh)
-  node <- structure(list(handle = handle, host = node_host(t$info, index), rank = as.integer(index), info = t$info), class = "clutch_node")
+  node <- structure(list(handle = handle, host = node_host(t$info, index), rank = as.integer(index), info = t$info),
+                    class = "clutch_node")
+  it <- structure(list(node), class = c("clutch_cluster", "cluster"))
   ok <- tryCatch({
-    for (s in t$info$setup) parallel::clusterCall(structure(list(node), class = c("clutch_cluster", "cluster")), s$fun, s$arg)
+    for (s in t$info$setup) parallel::clusterCall(it, s$fun, s$arg)
     TRUE
   }, error = identity)
   if (inherits(ok, "error")) {
@@ -87,7 +90,8 @@ end_replacement <- function(r) {
 
 try_again_later <- function(t, r, why) {
   t$problem <- sprintf("node %d on %s cannot be replaced: %s", r$index, node_host(t$info, r$index), why)
-  t$replacements[[format(r$index)]] <- list(index = r$index, at = clock() + r$pause, pause = min(2 * r$pause, PAUSES[[2L]]))
+  longer <- min(2 * r$pause, PAUSES[[2L]])
+  t$replacements[[format(r$index)]] <- list(index = r$index, at = clock() + r$pause, pause = longer)
 }
 
 # One look at each of them.

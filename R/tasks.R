@@ -53,9 +53,10 @@ job_start <- function(t, job) .Call(ffi_job_start, t$ptr, job)
 warn_unlimited <- function(t) {
   ranks <- .Call(ffi_tasks_unlimited, t$ptr)
   if (!length(ranks)) return(invisible())
-  nodes <- if (length(ranks) > 5L) sprintf("%d nodes", length(ranks)) else paste(if (length(ranks) == 1L) "node" else "nodes", paste(ranks, collapse = ", "))
-  warning(warningCondition(sprintf("`.max_memory` is not in force for %s: this machine does not tell how much memory they have", nodes),
-                           class = "clutch_unlimited"))
+  numbers <- if (length(ranks) > 5L) paste0(paste(ranks[1:5], collapse = ", "), ", ...") else paste(ranks, collapse = ", ")
+  text <- sprintf("`.max_memory` is not in force for %s %s: this machine does not tell how much memory they have",
+                  if (length(ranks) == 1L) "node" else "nodes", numbers)
+  warning(warningCondition(text, class = "clutch_unlimited"))
 }
 
 task_options <- function(seed, timeout, retries, chunk, packages, relay, max_memory) {
@@ -145,11 +146,15 @@ node_lost <- function(t, d) {
                               status = if (isFALSE(i$by_signal)) i$code else NA_integer_)
   t$latest_kind <- kind
   if (is.null(i)) .Call(ffi_tasks_attach, t$ptr, d$index) # its successor
-  else if (d$killed > 0L || i$state == "dead") {
-    t$barren[[d$index]] <- if (d$began) 0L else t$barren[[d$index]] + 1L
-    if (t$barren[[d$index]] < MOST_BARREN) replace_dead(t, d$index)
-    else t$problem <- sprintf("node %d was replaced %d times and each time ended before it had begun anything: %s", d$index, MOST_BARREN - 1L, how)
-  }
+  else if (d$killed > 0L || i$state == "dead") replace_or_give_up(t, d, how)
+}
+
+replace_or_give_up <- function(t, d, how) {
+  n <- if (d$began) 0L else t$barren[[d$index]] + 1L
+  t$barren[[d$index]] <- n
+  if (n < MOST_BARREN) return(replace_dead(t, d$index))
+  t$problem <- sprintf("node %d was replaced %d times and each time ended before it had begun anything: %s",
+                       d$index, n - 1L, how)
 }
 
 # What ends each node before it can begin is not mended by one more of them.

@@ -356,8 +356,8 @@ static void unsent(void *data, Rboolean jump) {
   push(s->handles, s->last);
 }
 
-/* R code runs while elements are serialized: finalizers of a collection, the methods of ALTREP. It may give up this job and
- * others, work at them, and replace nodes. So the job is held, by the engine and here, and all is looked at again after it. */
+/* R code may run while elements are serialized: of ALTREP objects, of a window system's events. It may give up this job and
+ * others, work at them, and replace nodes. So the job is held, by the engine and here, and all is looked at again. */
 static void send(tasks *t, SEXP handles, const clu_action *a, int last) {
   static SEXP token;
   tjob *j = a->owner;
@@ -497,34 +497,4 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
       looked = clu_os_now();
     }
   }
-}
-
-/* Deaths since the last time, each a list: `killed`: by us, and why, see clu_tasks_kill(); `began`: whether it had begun anything;
- * `memory`: bytes that it had, where that was too much. */
-SEXP ffi_tasks_deaths(SEXP x) {
-  static const char *names[] = {"index", "cause", "over_memory", "killed", "info", "began", "memory", ""};
-  tasks *t = clu_get_tasks(x);
-  int n = (int)t->ndeaths;
-  SEXP out = PROTECT(Rf_allocVector(VECSXP, n));
-  for (int i = 0; i < n; i++) {
-    death d = t->deaths[i];
-    SEXP one = PROTECT(Rf_mkNamed(VECSXP, names));
-    clu_node *nd = clu_tasks_node(R_ExternalPtrProtected(x), d.index);
-    SET_VECTOR_ELT(one, 0, Rf_ScalarInteger(d.index + 1));
-    SET_VECTOR_ELT(one, 1, Rf_ScalarInteger(d.cause));
-    SET_VECTOR_ELT(one, 2, Rf_ScalarLogical(d.over_memory));
-    SET_VECTOR_ELT(one, 3, Rf_ScalarInteger(d.killed));
-    SET_VECTOR_ELT(one, 5, Rf_ScalarLogical(d.began));
-    SET_VECTOR_ELT(one, 6, Rf_ScalarReal(d.memory));
-    if (nd && nd->state > CLU_NODE_READY) { /* else a call has put another in its place */
-      clu_await_reason(nd);
-      SET_VECTOR_ELT(one, 4, clu_node_info(nd));
-    }
-    SET_VECTOR_ELT(out, i, one);
-    UNPROTECT(1);
-  }
-  memmove(t->deaths, t->deaths + n, (t->ndeaths - (size_t)n) * sizeof *t->deaths);
-  t->ndeaths -= (size_t)n;
-  UNPROTECT(1);
-  return out;
 }

@@ -305,3 +305,15 @@ int clu_eng_pick(clu_engine *e, clu_job *j, int i, clu_action *a) {
   if (j->waiting == 0) clu_eng_unlist_job(e, j);
   return 1;
 }
+
+/* ---- questions ---- */
+
+int clu_engine_has(const clu_engine *e, int i, uint64_t seq) {
+  uint64_t head = clu_engine_head(e, i);
+  return head && seq >= head && seq < e->nodes[i].end;
+}
+
+uint64_t clu_engine_wait(const clu_engine *e, uint64_t now, uint64_t most) {
+  uint64_t left = e->deadline > now ? e->deadline - now : 0;
+  return left < most ? left : most;
+}

@@ -461,17 +461,7 @@ int clu_engine_current(const clu_engine *e, int i, uint64_t seq, void **owner, u
   return 1;
 }
 
-int clu_engine_has(const clu_engine *e, int i, uint64_t seq) {
-  uint64_t head = clu_engine_head(e, i);
-  return head && seq >= head && seq < e->nodes[i].end;
-}
-
 uint64_t clu_engine_deadline(const clu_engine *e) { return e->deadline; }
-
-uint64_t clu_engine_wait(const clu_engine *e, uint64_t now, uint64_t most) {
-  uint64_t left = e->deadline > now ? e->deadline - now : 0;
-  return left < most ? left : most;
-}
 
 int clu_engine_answer(clu_engine *e, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now, clu_ended *out) {
   node *nd;
