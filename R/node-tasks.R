@@ -67,21 +67,26 @@ task_call <- function(job, env) {
 node_leave <- function(id, unused) {
   job <- the_node$jobs[[format(id, digits = 15)]]
   if (is.null(job)) return()
-  there <- !vapply(job$before, identical, NA, the_node)
-  gone <- names(job$before)[!there]
-  rm(list = gone[vapply(gone, exists, NA, envir = globalenv(), inherits = FALSE)], envir = globalenv())
-  put_variables(job$before[there])
+  for (name in names(job$before)) put_back(name, job$before[[name]])
   job$before <- NULL
   if (!is.null(job$state)) state_put_back(job$state)
   job$state <- NULL
 }
 
-# Into the workspace, where an element may have locked them, or made them active.
+# Into the workspace, where an element may have locked them.
 put_variables <- function(values) {
-  tryCatch(list2env(values, globalenv()), error = function(e) {
+  if (length(values)) tryCatch(list2env(values, globalenv()), error = function(e) {
     rm(list = intersect(names(values), ls(globalenv(), all.names = TRUE)), envir = globalenv())
     list2env(values, globalenv())
   })
+}
+
+# `value`: what the variable was, or `the_node`: it was not there.
+put_back <- function(name, value) {
+  g <- globalenv()
+  none <- identical(value, the_node)
+  if (exists(name, g, inherits = FALSE) && (none || bindingIsLocked(name, g) || bindingIsActive(as.name(name), g))) rm(list = name, envir = g)
+  if (!none) assign(name, value, envir = g)
 }
 
 # ---- conditions ----

@@ -51,7 +51,7 @@ static SEXP keep(int which, SEXP x) {
   return SET_VECTOR_ELT(work.kept, which, x);
 }
 
-static SEXP kept(int which) { return VECTOR_ELT(work.kept, which); }
+static SEXP kept(int which) { return work.kept ? VECTOR_ELT(work.kept, which) : R_NilValue; }
 
 /* The namespace is that of the first call: a task may unload the package, and what is found by its name then is a copy
  * that knows nothing of this node. */
