@@ -1,6 +1,8 @@
 # The wall clock is moved by a day, forward and back, while clusters start and sockets wait: a library loaded before the
 # system's own adds to the time that it tells once a file is there.
 
+outside_checks_only()
+
 moved_clock <- function(days) {
   dir <- tempfile("clock-")
   dir.create(dir)
@@ -55,7 +57,6 @@ test_that("no time limit is early or late when the wall clock is moved by a day"
 
 test_that("clusters start, compute and stop while the wall clock is moved", {
   linux_only()
-  outside_checks_only()
   for (days in c(1L, -1L)) for (strategy in c("fork_server", "sequential")) {
     r <- with_moved_clock(days, c(
       "move_later(0.05)", sprintf("cl <- make_cluster(%d, '%s', setup_timeout = 30)", if (strategy == "sequential") 3L else 60L, strategy), "move()",

@@ -1,6 +1,8 @@
 # What is done to the processes from outside, at every step of their lives: killed, stopped, interrupted.
 # After each the cluster is in step, or there is a clear error and nothing left.
 
+outside_checks_only()
+
 # ---- forks of a node ----
 
 test_that("a process forked in a call takes nothing with it when it is ended", {

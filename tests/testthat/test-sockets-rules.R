@@ -1,5 +1,7 @@
 # The rules of sockets: each fails when its rule is broken. What needs faults of the system is in tests/c/test-sock.c.
 
+outside_checks_only()
+
 linux <- Sys.info()[["sysname"]] == "Linux"
 
 # ---- timeouts ----

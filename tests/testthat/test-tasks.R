@@ -421,6 +421,7 @@ test_that("time and memory have limits, of one element", {
     p <- pids(cl)
     old <- options(clutch.task_grace = 0.3)
     on.exit(options(old))
+    if (!system_can("memory")) return() # else nobody ends what follows
     expect_warning(r <- cluster_map(cl, 1:3, function(i) {
       if (i == 1) { big <- numeric(1.2e7); for (k in 1:100) { big[[1L]] <- k; big <- c(big, big[1:6e6]) } }
       i
@@ -434,6 +435,7 @@ test_that("time and memory have limits, of one element", {
 
 test_that("where memory is limited, garbage of one element is not the next one's", {
   linux_only()
+  needs("memory")
   of_each_strategy(function(cl) {
     expect_warning(r <- cluster_map(cl[1L], 1:4, function(i, leave) {
       pages <- as.numeric(strsplit(readLines("/proc/self/statm"), " ")[[1L]])
@@ -447,6 +449,7 @@ test_that("where memory is limited, garbage of one element is not the next one's
 
 test_that("memory is limited also while the session does other things", {
   linux_only()
+  needs("memory")
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
   eat <- function() { x <- list(); repeat { x <- c(x, list(numeric(1e6) + 1)); Sys.sleep(0.001) } }

@@ -1,5 +1,7 @@
 # Clusters over TCP, on loopback addresses only.
 
+outside_checks_only()
+
 over_tcp <- function(n, strategy = "parallel", ...) make_cluster(n, strategy = strategy, ...)
 left_in <- function(dir = tempdir()) list.files(dir, "^clutch-")
 
