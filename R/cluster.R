@@ -40,6 +40,10 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 #' session does not set them: nodes times threads are not more than the cores. Libraries that the fork server
 #' has loaded before it forks have one thread.
 #'
+#' A profile (`.Rprofile`) or a package that makes a cluster does so in the session only: in a fork server or node that is
+#' starting, and so reads the same profile, `make_cluster()` signals an error of class `clutch_starting`; where nobody handles
+#' that, it says so in one line and returns a cluster without nodes, and the profile goes on.
+#'
 #' @param spec number of nodes on this machine; or a character vector with the host of each node; or a list of such
 #'   names and of lists `list(host = )` with options for that node only: `rscript`, `rscript_args`, `user`, `rshcmd`,
 #'   `homogeneous`, `master`, `renice`, `outfile`. `"localhost"`, `"127.0.0.1"` and all other addresses that begin with
@@ -65,6 +69,7 @@ strategies <- c("fork_server", "spawn", "parallel", "sequential")
 #'   `as(cl, "SnowParam")`; the cluster is then stopped by [stop_cluster()], not by `bpstop()`.
 #' @section Errors: `clutch_argument` for arguments of no use, `clutch_limit` when more nodes are asked for
 #'   than the system allows, `clutch_package` (with element `package`) when one cannot be attached,
+#'   `clutch_starting` in a process that is itself starting as a node,
 #'   `clutch_start` when the cluster does not come up: its message says which nodes failed, why, and what they printed last
 #'   (element `nodes` has their numbers). Nothing is left running then. In calls:
 #'   `clutch_node_died` (with elements `node`, `pid`, `host`, `signal`, `status`) when a node has died,

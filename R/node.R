@@ -123,7 +123,7 @@ is_starting <- function() {
   args <- commandArgs()
   if (any(grepl("$.__join__(", args, fixed = TRUE) | grepl("clutch/node/join.R", args, fixed = TRUE)))
     return(!isTRUE(the_node$joined))
-  worker <- quote(parallel:::.workRSOCK)
+  worker <- str2lang("parallel:::.workRSOCK")
   "parallel:::.workRSOCK()" %in% args && !any(vapply(sys.calls(), function(call) identical(call[[1L]], worker), NA))
 }
 

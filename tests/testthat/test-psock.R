@@ -3,8 +3,8 @@
 big <- function(n = 6e6) numeric(n) # 48 MB: more than both sockets hold
 
 # Interrupts this process while `expr` is evaluated; TRUE when it ended by that.
-interrupted <- function(expr) {
-  later(0.5, "kill -INT %d", Sys.getpid())
+interrupted <- function(expr, after = 0.5) {
+  later(after, "kill -INT %d", Sys.getpid())
   tryCatch({ expr; FALSE }, interrupt = function(e) TRUE)
 }
 
@@ -56,7 +56,8 @@ test_that("a cluster is stopped whatever its workers do", {
   cl <- make_cluster(2, node = "psock")
   p <- pids(cl)
   tools::pskill(p[[1L]], tools::SIGSTOP)
-  expect_true(interrupted(parallel::clusterCall(cl, length, big())))
+  x <- big()
+  expect_true(interrupted(parallel::clusterCall(cl, length, x), 3)) # by then it is serialized, and sent in part
   stop_cluster(cl)
   expect_true(eventually(!any(alive(p))))
 })
@@ -78,15 +79,16 @@ test_that("silence in the middle of an answer, or of a message, is the end after
 test_that("strangers who send half an answer do not delay the start", {
   linux_only()
   port <- dead_port()
-  s <- start_script(c("cons <- list()", "end <- Sys.time() + 60",
+  s <- start_script(c("cons <- list()", "cat('ready\\n')", "end <- Sys.time() + 60",
     "while (length(cons) < 60 && Sys.time() < end) {",
-    sprintf("  con <- tryCatch(suppressWarnings(socket_connect('127.0.0.1', %d, timeout = 5)), error = function(e) NULL)", port),
+    sprintf("  con <- tryCatch(suppressWarnings(socket_connect('127.0.0.1', %d, open = 'r+b', timeout = 5)), error = function(e) NULL)", port),
     "  if (is.null(con)) { Sys.sleep(0.001); next }",
     "  writeBin(serialize(list(value = 1:1000), NULL)[1:20], con)", "  cons <- c(cons, list(con))",
     "  if (length(cons) == 1) cat('first\\n')", "}", "cat('there\\n')", "Sys.sleep(600)"))
   on.exit(tools::pskill(s$pid, 9L))
-  expect_true(eventually(file.exists(s$out)))
+  expect_true(said(s, "^ready"))
   cl <- make_cluster(2, node = "psock", port = port, setup_timeout = 30)
+  expect_true(said(s, "^first")) # they were there
   expect_true(works(cl))
   stop_cluster(cl)
   tools::pskill(s$pid, 9L)
