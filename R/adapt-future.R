@@ -1,9 +1,10 @@
 # future::plan(cluster, workers = cl), and our tasks as futures.
 #
-# future asks whether a worker has answered by base R's socketSelect(), which takes R's own socket connections and nothing
-# else: without one, resolved() waits for the value. as.cluster(), which plan() calls, makes nodes that have a
-# connection `con` as long as there is something to be answered: one at which something is to be read when the answer is
-# there, and one at which there is nothing. Neither is read from.
+# future asks whether a worker has answered by base R's socketSelect(), which takes R's own socket
+# connections and nothing else: without one, resolved() waits for the value. as.cluster(), which plan()
+# calls, makes nodes that have a connection `con` as long as there is something to be answered: one at
+# which something is to be read when the answer is there, and one at which there is nothing. Neither is
+# read from.
 
 adapt_to_future <- function(ns) {
   add_method(ns, "resolved", "clutch_task", resolved.clutch_task)
@@ -13,7 +14,8 @@ adapt_to_future <- function(ns) {
 
 adapt_to_parallelly <- function(ns) {
   add_method(ns, "as.cluster", "clutch_cluster", as_future_cluster)
-  add_method(ns, "isLocalhostNode", "clutch_node", function(node, ...) is_this_machine(.subset2(node, "host")))
+  is_local <- function(node, ...) is_this_machine(.subset2(node, "host"))
+  add_method(ns, "isLocalhostNode", "clutch_node", is_local)
   add_method(ns, "isNodeAlive", "clutch_node", function(x, ...) node_alive(x))
   add_method(ns, "killNode", "clutch_node", kill_node)
   add_method(ns, "cloneNode", "clutch_node", clone_node)
@@ -21,14 +23,15 @@ adapt_to_parallelly <- function(ns) {
 
 as_future_cluster <- function(x, ...) {
   if (inherits(x, "clutch_psock_cluster"))
-    throw("argument", "nodes of base R (node = \"psock\") cannot be workers of package future: leave that option out")
+    throw("argument", "nodes of base R (node = \"psock\") cannot be workers of package future")
   info <- x[[1L]]$info
-  if (is.null(info$name)) info$name <- sprintf("clutch-%d-%s", Sys.getpid(), format(clock(), digits = 15))
+  if (is.null(info$name))
+    info$name <- sprintf("clutch-%d-%s", Sys.getpid(), format(clock(), digits = 15))
   nodes <- lapply(unclass(x), function(nd) {
     if (!inherits(nd, "clutch_future_node")) class(nd) <- c("clutch_future_node", class(nd))
     nd
   })
-  # future tells clusters apart by this name; without one it makes a digest of all that hangs on the cluster
+  # future tells clusters apart by this name; without one it makes a digest of all that is in them
   ranks <- paste(vapply(nodes, function(nd) .subset2(nd, "rank"), 1L), collapse = ".")
   structure(nodes, class = class(x), name = paste(info$name, ranks, sep = "-"))
 }
@@ -53,12 +56,14 @@ answer_connection <- function(node) {
 
 # Made when they are first wanted, and again when somebody has closed all connections.
 signal_connections <- function() {
-  if (!is.null(the$signals) && is_same_connection(the$signals$ready) && is_same_connection(the$signals$idle)) return(the$signals)
+  signals <- the$signals
+  if (!is.null(signals) && is_same_connection(signals$ready) && is_same_connection(signals$idle))
+    return(signals)
   close_signals()
   listener <- socket_listen(0, host = "127.0.0.1", slot = FALSE)
   on.exit(close(listener))
   port <- socket_info(listener)$local_port
-  connect <- function() socketConnection("127.0.0.1", port, blocking = TRUE, open = "r+b", timeout = 60)
+  connect <- function() socketConnection("127.0.0.1", port, blocking = TRUE, open = "r+b")
   ready <- connect()
   ready_end <- socket_accept(listener, slot = FALSE)
   idle <- connect()
@@ -81,7 +86,10 @@ close_signals <- function() {
   for (con in signals$ends) close(con)
 }
 
-node_alive <- function(node) .Call(ffi_node_info, .subset2(node, "handle"))$state %in% c("starting", "idle", "busy", "cancelling")
+node_alive <- function(node) {
+  state <- .Call(ffi_node_info, .subset2(node, "handle"))$state
+  state %in% c("starting", "idle", "busy", "cancelling")
+}
 
 kill_node <- function(x, signal = tools::SIGTERM, ...) {
   i <- .Call(ffi_node_info, .subset2(x, "handle"))
@@ -91,16 +99,18 @@ kill_node <- function(x, signal = tools::SIGTERM, ...) {
   TRUE
 }
 
-# A new process, set up as the cluster's nodes are. That of a node which is over comes behind the same handle, so
-# that the cluster has it, too.
+# A new process, set up as the cluster's nodes are. That of a node which is over comes behind the same
+# handle, so that the cluster has it, too.
 clone_node <- function(x, ...) {
   info <- .subset2(x, "info")
-  if (inherits(x, "clutch_psock_node")) throw("argument", "a node of base R (node = \"psock\") cannot be cloned")
+  if (inherits(x, "clutch_psock_node"))
+    throw("argument", "a node of base R (node = \"psock\") cannot be cloned")
   rank <- .subset2(x, "rank")
   fresh <- start_nodes(info, 1L, function() 60, rank)[[1L]]
   if (node_alive(x)) {
     x$handle <- fresh
-    x$info <- list2env(as.list(info, all.names = TRUE), parent = emptyenv()) # it is no part of the cluster
+    # it is no part of the cluster
+    x$info <- list2env(as.list(info, all.names = TRUE), parent = emptyenv())
     x$info$handles[[rank]] <- fresh
     x$info$tasks <- NULL
   } else {

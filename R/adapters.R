@@ -1,4 +1,5 @@
-# What other packages need to work with our clusters and tasks, registered when they are loaded: none of them is imported.
+# What other packages need to work with our clusters and tasks, registered when they are loaded: none
+# of them is imported.
 #
 # snow      its generics have parallel's names and arguments: the same methods.
 # promises  a task is a promise.
@@ -38,16 +39,17 @@ adapt_to_snow <- function(ns) {
   register_node_methods(ns)
 }
 
-# A cluster made elsewhere: BiocParallel neither starts nor stops it. Its own coercion wants a class of base R's, whose
-# objects are lists of nodes, too.
+# A cluster made elsewhere: BiocParallel neither starts nor stops it. Its own coercion wants a class of
+# base R's, whose objects are lists of nodes, too.
 adapt_to_biocparallel <- function(ns) {
   the$s4 <- new.env(parent = ns) # where the definitions are: namespaces are locked
-  for (class in c("clutch_cluster", "clutch_psock_cluster"))
-    methods::setOldClass(c(class, if (class != "clutch_cluster") "clutch_cluster", "cluster"), where = the$s4)
+  methods::setOldClass(c("clutch_cluster", "cluster"), where = the$s4)
+  methods::setOldClass(c("clutch_psock_cluster", "clutch_cluster", "cluster"), where = the$s4)
   coerce <- function(from) {
     to <- methods::as(structure(unclass(from), class = c("SOCKcluster", "cluster")), "SnowParam")
     to$cluster <- from
     to
   }
-  for (class in c("clutch_cluster", "clutch_psock_cluster")) methods::setAs(class, "SnowParam", coerce, where = the$s4)
+  methods::setAs("clutch_cluster", "SnowParam", coerce, where = the$s4)
+  methods::setAs("clutch_psock_cluster", "SnowParam", coerce, where = the$s4)
 }

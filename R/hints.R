@@ -3,12 +3,15 @@
 # A node did not find `name`: who has it in the session?
 hint_for_name <- function(name) {
   if (is_of_session(name)) {
-    return(sprintf("\nThe node does not have '%s': send it with `.globals = \"%s\"` or cluster_export()", name, name))
+    return(sprintf("\nThe node does not have '%s': send it with `.globals = \"%s\"` or cluster_export()",
+                   name, name))
   }
   packages <- grep("^package:", search(), value = TRUE)
-  package <- sub("^package:", "", Find(function(p) exists(name, as.environment(p), inherits = FALSE), packages))
-  if (length(package)) {
-    return(sprintf("\nThe node does not have '%s': attach package '%s' there with `.packages = \"%s\"`", name, package, package))
+  found <- Find(function(p) exists(name, as.environment(p), inherits = FALSE), packages)
+  if (length(found)) {
+    package <- sub("^package:", "", found)
+    return(sprintf("\nThe node does not have '%s': attach package '%s' there with `.packages = \"%s\"`",
+                   name, package, package))
   }
   sprintf("\nNeither the workspace of the session nor a package that is attached there has '%s'", name)
 }
@@ -16,14 +19,18 @@ hint_for_name <- function(name) {
 # In the workspace, or in a function that is being evaluated and is neither base R's nor ours.
 is_of_session <- function(name) {
   if (exists(name, globalenv(), inherits = FALSE)) return(TRUE)
-  for (env in sys.frames())
-    if (!environmentName(parent.env(env)) %in% c("base", "clutch") && exists(name, env, inherits = FALSE)) return(TRUE)
+  for (env in sys.frames()) {
+    if (environmentName(parent.env(env)) %in% c("base", "clutch")) next
+    if (exists(name, env, inherits = FALSE)) return(TRUE)
+  }
   FALSE
 }
 
 # Base R tells only that a number is none of a connection, or one of another kind.
 hint_for_connection <- function(text) {
-  known <- c("invalid connection", "can(not|only) (only )?(read from|write to) ", "not enabled for this connection")
+  known <- c("invalid connection", "can(not| only) (read from|write to) ",
+             "not enabled for this connection")
   if (!any(vapply(known, grepl, NA, text))) return("")
-  "\nConnections cannot be sent to a node: one that was opened in the session is not open there. Open it in the function"
+  paste0("\nConnections cannot be sent to a node: one that was opened in the session is not open there. ",
+         "Open it in the function")
 }

@@ -49,7 +49,7 @@ test_that("resolved() does not wait", {
     file.create(go)
     expect_true(eventually(future::resolved(waiting)))
     expect_identical(future::value(waiting), 42)
-    for (con in getAllConnections()[-(1:3)]) close(getConnection(con)) # as closeAllConnections() does
+    for (con in clutch:::the$signals[c("ready", "idle")]) close(con) # as closeAllConnections() does
     f <- future::future(3)
     expect_true(eventually(future::resolved(f)))
     expect_identical(future::value(f), 3)
