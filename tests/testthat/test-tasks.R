@@ -558,7 +558,7 @@ test_that("a task to which nothing refers is cancelled, and nothing is left of i
   mark <- tempfile()
   invisible(gc())
   before <- .Call(clutch:::ffi_live_handles)
-  for (i in 1:4) cluster_submit(cl, { Sys.sleep(1); file.create(mark) })
+  for (i in 1:4) cluster_submit(cl, { Sys.sleep(60); file.create(mark) })
   invisible(gc())
   expect_true(eventually(all(cluster_status(cl)$state == "idle")))
   expect_false(file.exists(mark))
