@@ -120,7 +120,7 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
     else
       setpgid(0, 0);
     /* the program keeps it; a parent that is gone already sends nothing */
-    if (s->follow && clu_os_follow_parent(parent) == CLU_DEAD)
+    if (s->follow && clu_os_follow_parent(parent, 0) == CLU_DEAD)
       for (;;) kill(getpid(), SIGKILL);
     /* the pipe's write end must outlive close_from(): it is the last of the kept ones */
     {
@@ -195,14 +195,14 @@ int clu_os_fork(clu_pid *out, clu_err *e) {
 /* ---- what descendants leave ---- */
 
 int clu_os_adopt_orphans(void) {
-#if defined(__linux__) && defined(PR_SET_CHILD_SUBREAPER)
+#if defined(CLU_HAVE_PRCTL) && defined(PR_SET_CHILD_SUBREAPER)
   return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? CLU_OK : CLU_UNSUPPORTED;
 #else
   return CLU_UNSUPPORTED;
 #endif
 }
 
-#if defined(__linux__)
+#if defined(CLU_HAVE_PROC)
 static int add_pid(clu_pid **list, int *n, int *cap, clu_pid pid) {
   if (*n == *cap) {
     int more = *cap ? 2 * *cap : 64;
