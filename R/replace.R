@@ -63,6 +63,7 @@ put_in_place <- function(t, index, fresh) {
 begin_replacement <- function(t, index, pause) {
   tcp <- t$info$tcp
   node <- tcp$nodes[[index]]
+  tempdir(TRUE) # it may have been deleted since the cluster was made
   r <- list(index = index, pause = pause)
   ok <- FALSE
   on.exit(if (!ok) end_replacement(r))
