@@ -126,14 +126,17 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
   failed <- list()
   repeat {
     code <- turn(t, job, if (bar$on) 0.1 else 0.25, seen)
-    if (code == 3L) progress_hide(bar)
-    if (code == 3L) while (!is.null(piece <- .Call(ffi_job_relay, job))) relay_log(piece[2L])
+    # whatever there is to do: what a failed element has said came before its error
+    while (!is.null(piece <- .Call(ffi_job_relay, job))) {
+      progress_hide(bar)
+      relay_log(piece[2L])
+    }
     if (code == 4L || code == 1L) {
       f <- .Call(ffi_job_failures, job, seen)
       if (length(f$element) && (on_error == "stop" || lacks_package(job, f))) {
         f <- all_failures(t, job, f, seen)
         k <- which.min(f$element)
-        if (o$relay == "ordered") relay_ready(job, shown, f$element[[k]], bar)
+        if (o$relay == "ordered") relay_failed(job, shown, f$element[[k]], bar)
         stop(task_error(t, f, k, .Call(ffi_job_values, job)[[1L]][[f$element[[k]]]]))
       }
       seen <- seen + length(f$element)
@@ -193,6 +196,15 @@ relay_ready <- function(job, shown, to = Inf, bar) {
     relay_log(logs[[i]])
   }
   ready
+}
+
+# The same up to an element that has failed, and what that one has said, though some before it may not have ended.
+relay_failed <- function(job, shown, element, bar) {
+  if (relay_ready(job, shown, element, bar) >= element) return(invisible())
+  logs <- .Call(ffi_job_values, job)[[2L]]
+  if (is.null(logs) || is.null(logs[[element]])) return(invisible())
+  progress_hide(bar)
+  relay_log(logs[[element]])
 }
 
 # ---- typed variants ----

@@ -11,6 +11,7 @@ a_warning <- function(i) if (i == 2) as.integer("a") else i
 test_that("options(warn = 2) within an element makes its warnings errors", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
+  seen <- character()
   w <- function(i) {
     o <- options(warn = 2)
     on.exit(options(o))
@@ -21,7 +22,12 @@ test_that("options(warn = 2) within an element makes its warnings errors", {
     expect_s3_class(e, "clutch_task_error")
     expect_match(conditionMessage(e), "converted from warning")
   }
-  expect_warning(x <- cluster_map(cl, 1:2, function(i) as.integer("a")), "NAs introduced") # it does not stay
+  # it does not stay
+  x <- withCallingHandlers(cluster_map(cl, 1:2, function(i) as.integer("a")), warning = function(w) {
+    seen <<- c(seen, conditionMessage(w))
+    invokeRestart("muffleWarning")
+  })
+  expect_identical(seen, rep("NAs introduced by coercion", 2))
   expect_identical(x, list(NA_integer_, NA_integer_))
   t <- cluster_submit(cl, { options(warn = 2); as.integer("a") })
   expect_error(suppressWarnings(collect(t)), "converted from warning", class = "clutch_task_error")
@@ -175,6 +181,16 @@ test_that("conditions and output of an element come in its order, muffled or not
       expect_identical(grep(paste0("^(cat|message|warning|mine) ", i), out, value = TRUE), expected[of])
     }
     if (relay == "ordered") expect_identical(out, expected)
+  }
+})
+
+test_that("what a failing element says is relayed before its error", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  for (relay in c("ordered", "live")) for (k in 1:30) {
+    out <- capture.output(e <- task_error_of(cluster_map(cl, 1:2, function(i) { cat("said\n"); stop("failed") }, .relay = relay)))
+    expect_s3_class(e, "clutch_task_error")
+    expect_true("said" %in% out)
   }
 })
 
