@@ -48,7 +48,6 @@ test_that("arguments of no use are errors", {
     expect_error(do.call(cluster_map, c(list(cl, 1:2, identity), bad)), class = "clutch_argument")
   expect_error(cluster_map(cl, 1:2, TRUE), class = "clutch_argument")
   expect_error(cluster_map(list(), 1:2, identity), class = "clutch_argument")
-  expect_error(resolved(3))
 })
 
 test_that("the function and its constants travel once a node, not with each element", {
@@ -515,30 +514,34 @@ test_that("tasks are submitted, waited for, cancelled, raced", {
 })
 
 test_that("resolved() and collect() are those of other packages for what is no task", {
-  lib <- tempfile("lib")
-  dir.create(lib)
-  from <- function(name, code, exports) { # a package
-    dir <- file.path(tempfile("src"), name)
-    dir.create(file.path(dir, "R"), recursive = TRUE)
-    writeLines(c(paste("Package:", name), "Version: 1.0", "Title: T", "Description: D.", "License: GPL-3", "Author: A", "Maintainer: A <a@b.c>"),
-               file.path(dir, "DESCRIPTION"))
-    writeLines(code, file.path(dir, "R", "code.R"))
-    writeLines(exports, file.path(dir, "NAMESPACE"))
-    utils::install.packages(dir, lib, repos = NULL, type = "source", quiet = TRUE)
-    loadNamespace(name, lib.loc = lib)
-  }
-  skip_if(any(c("future", "dplyr") %in% loadedNamespaces()))
-  expect_error(resolved(1), class = "clutch_argument")
-  on.exit({ unloadNamespace("future"); unloadNamespace("dplyr") })
-  from("future", c("resolved <- function(x, ...) UseMethod('resolved')", "resolved.default <- function(x, ...) 'default'",
-                   "resolved.Future <- function(x, more, ...) more"),
-       c("export(resolved)", "S3method(resolved, default)", "S3method(resolved, Future)"))
-  from("dplyr", c("collect <- function(x, ...) UseMethod('collect')", "collect.frame <- function(x, ...) class(x)"),
-       c("export(collect)", "S3method(collect, frame)"))
-  expect_identical(resolved(structure(1, class = "Future"), more = quote(a + b)), quote(a + b))
-  expect_identical(resolved(1), "default")
-  expect_identical(collect(structure(1, class = "frame")), "frame")
-  expect_error(collect(1), "no applicable method")
+  # in a session of its own, with packages of these names and nothing else in them
+  s <- start_script(c(
+    "lib <- tempfile()",
+    "dir.create(lib)",
+    "from <- function(name, code, exports) {",
+    "  dir <- file.path(tempfile('src'), name)",
+    "  dir.create(file.path(dir, 'R'), recursive = TRUE)",
+    "  about <- c(paste('Package:', name), 'Version: 1.0', 'Title: T', 'Description: D.', 'License: GPL-3', 'Author: A',",
+    "             'Maintainer: A <a@b.c>')",
+    "  writeLines(about, file.path(dir, 'DESCRIPTION'))",
+    "  writeLines(code, file.path(dir, 'R', 'code.R'))",
+    "  writeLines(exports, file.path(dir, 'NAMESPACE'))",
+    "  utils::install.packages(dir, lib, repos = NULL, type = 'source', quiet = TRUE)",
+    "  loadNamespace(name, lib.loc = lib)",
+    "}",
+    "stopifnot(inherits(tryCatch(resolved(1), error = identity), 'clutch_argument'))",
+    "x <- from('future', c('resolved <- function(x, ...) UseMethod(\"resolved\")', 'resolved.default <- function(x, ...) 7',",
+    "                      'resolved.Future <- function(x, more, ...) more'),",
+    "          c('export(resolved)', 'S3method(resolved, default)', 'S3method(resolved, Future)'))",
+    "x <- from('dplyr', c('collect <- function(x, ...) UseMethod(\"collect\")', 'collect.frame <- function(x, ...) class(x)'),",
+    "          c('export(collect)', 'S3method(collect, frame)'))",
+    "stopifnot(identical(resolved(structure(1, class = 'Future'), more = quote(a + b)), quote(a + b)))",
+    "stopifnot(identical(resolved(1), 7))",
+    "stopifnot(identical(collect(structure(1, class = 'frame')), 'frame'))",
+    "stopifnot(grepl('no applicable method', conditionMessage(tryCatch(collect(1), error = identity))))",
+    "cat('done\\n')"))
+  expect_done(s)
+  expect_true(ends(s))
 })
 
 test_that("tasks that are submitted one after the other are all begun while nodes are idle, also when the session computes", {
