@@ -117,6 +117,6 @@ clone_node <- function(x, ...) {
     .Call(ffi_node_swap, .subset2(x, "handle"), fresh)
   }
   alone <- structure(list(x), class = c("clutch_cluster", "cluster"))
-  for (s in info$setup) parallel::clusterCall(alone, s$fun, s$arg)
+  for (s in setup_of(info)) parallel::clusterCall(alone, s$fun, s$arg)
   x
 }

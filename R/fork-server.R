@@ -155,7 +155,9 @@ server_drop <- function(key) {
 }
 
 server_clean <- function(s) {
-  if (!is.null(s$tmp)) .Call(ffi_remove_tree, s$tmp)
+  # of one that ended before it was ready only the link in its first folder tells where it has moved
+  tmp <- if (!is.null(s$tmp)) s$tmp else Sys.readlink(list.files(s$folder, full.names = TRUE))
+  for (folder in tmp[nzchar(tmp)]) .Call(ffi_remove_tree, folder)
   unlink(c(s$log, s$folder), recursive = TRUE) # of the folder's link the link only
   invisible()
 }

@@ -1,23 +1,43 @@
 # What the code that travels to the nodes needs of this session: variables of the workspace, and packages.
 # The search itself is in glue-globals.c.
 
-# A list: `globals`, a named list of values for the nodes' workspace; `attach`, packages to attach there, in this order;
-# `load`, packages whose methods the objects need. `roots`: a list of all that travels. `env`: the frame in which
+# A list: `globals`, a named list of values for the nodes' workspace; `attach`, packages to attach there; `load`, packages
+# whose methods the objects need; `order`, all that are attached here, the first masks the others. `roots`: a list of all that travels. `env`: the frame in which
 # names in `globals` are looked up.
 find_needs <- function(roots, globals, env) {
-  needs <- list(globals = list(), attach = character(), load = character())
+  needs <- list(globals = list(), attach = character(), load = character(), order = attached_packages())
   if (isFALSE(globals)) return(needs)
   given <- given_globals(globals, env)
   search <- .Call(ffi_globals_new)
   found <- search_all(search, c(roots, unname(given)))
-  needs$globals <- if (is.null(given)) mget(found$globals, envir = globalenv(), inherits = TRUE) else given
-  classes <- setdiff(found$classes, known_classes())
+  needs$globals <- if (is.null(given)) values_of(found$globals) else given
+  classes <- if (length(found$classes)) setdiff(found$classes, known_classes())
   by_class <- if (length(classes)) packages_of_classes(classes) else character()
-  packages <- setdiff(c(found$packages, found$s4_packages, by_class), c(default_packages(), ".GlobalEnv"))
-  attached <- rev(sub("^package:", "", grep("^package:", search(), value = TRUE))) # the last one masks the others
-  needs$attach <- attached[attached %in% packages]
+  packages <- c(found$packages, found$s4_packages, by_class)
+  if (!length(packages)) return(needs)
+  packages <- setdiff(packages, c(default_packages(), ".GlobalEnv"))
+  needs$attach <- intersect(needs$order, packages)
   needs$load <- setdiff(packages, needs$attach)
   needs
+}
+
+# Those that not every R attaches, in the order of the search path.
+attached_packages <- function() {
+  path <- search()
+  if (!identical(path, the$search$path)) {
+    packages <- substring(path[startsWith(path, "package:")], 9L)
+    the$search <- list(path = path, packages = setdiff(packages, default_packages()))
+  }
+  the$search$packages
+}
+
+# Values of variables of the workspace, or of data that is attached. One that fails is left out, as the search has done.
+values_of <- function(names) {
+  if (!length(names)) return(list())
+  tryCatch(mget(names, envir = globalenv(), inherits = TRUE), error = function(e) {
+    values <- lapply(names, function(n) tryCatch(list(get(n, globalenv())), error = function(e) NULL))
+    structure(unlist(values, recursive = FALSE), names = names[lengths(values) > 0L])
+  })
 }
 
 # For glue-globals.c, which has promises evaluated: one that fails is none of the search's affair. R warns when
@@ -41,6 +61,7 @@ given_globals <- function(globals, env) {
 search_all <- function(search, roots) {
   all <- list(globals = character(), packages = character(), classes = character(), s4_packages = character())
   generics <- character()
+  texts <- character()
   also <- character()
   repeat {
     new <- .Call(ffi_globals_search, search, roots, also)
@@ -49,13 +70,14 @@ search_all <- function(search, roots) {
     all$classes <- c(all$classes, unlist(new[[3L]]))
     all$s4_packages <- c(all$s4_packages, unlist(new[[4L]]))
     generics <- c(generics, unlist(new[[5L]]))
-    also <- setdiff(workspace_methods(generics, all$classes), all$globals)
+    texts <- c(texts, vapply(new[[6L]], as.character, "")) # may be classes of objects that are made on the node
+    also <- setdiff(workspace_methods(generics, c(all$classes, texts)), all$globals)
     if (!length(also)) return(lapply(all, unique))
     roots <- list()
   }
 }
 
-# Methods that the workspace has for these generics, and for these classes.
+# Methods that the workspace has for these generics, and for these classes; and definitions of S4 classes.
 workspace_methods <- function(generics, classes) {
   if (!length(generics) && !length(classes)) return(character())
   names <- ls(globalenv(), all.names = TRUE)
@@ -63,8 +85,9 @@ workspace_methods <- function(generics, classes) {
   if (!length(names)) return(character())
   of_generic <- lapply(generics, function(g) names[startsWith(names, paste0(g, "."))])
   of_class <- lapply(classes, function(c) names[endsWith(names, paste0(".", c))])
-  names <- unique(unlist(c(of_generic, of_class)))
-  names[vapply(names, function(n) is.function(globalenv()[[n]]), NA)]
+  methods <- unique(unlist(c(of_generic, of_class)))
+  methods <- methods[vapply(methods, function(n) is.function(tryCatch(globalenv()[[n]], error = function(e) NULL)), NA)]
+  c(methods, intersect(names, paste0(".__C__", classes)))
 }
 
 # ---- packages that objects need ----
@@ -98,8 +121,9 @@ packages_of_classes <- function(classes) {
 # The environment for an expression that travels by itself: with the values that its variables have now in the frames
 # between `env` and the workspace (or the namespace of the package whose function that is).
 locals_of <- function(code, env) {
-  top <- topenv(env)
-  local <- new.env(parent = if (isNamespace(top)) top else globalenv())
+  top <- topenv(env, NULL)
+  local <- frame_with_dots(code, env)
+  parent.env(local) <- if (isNamespace(top)) top else globalenv()
   names <- .Call(ffi_globals_names, .Call(ffi_globals_new), code)
   for (name in names) {
     at <- env
@@ -108,4 +132,13 @@ locals_of <- function(code, env) {
     tryCatch(assign(name, get(name, at, inherits = FALSE), envir = local), error = function(e) NULL) # a missing argument
   }
   local
+}
+
+# An empty environment, or where the code uses `...`, one that has those of `env`.
+frame_with_dots <- function(code, env) {
+  frame <- function(...) environment()
+  names <- all.names(code)
+  if (!any(names == "..." | grepl("^[.][.][0-9]+$", names)) || !exists("...", envir = env)) return(frame())
+  values <- tryCatch(eval(quote(list(...)), env), error = function(e) list()) # one may be missing
+  do.call(frame, values, quote = TRUE)
 }

@@ -11,6 +11,9 @@
 #'   named in a string, as in `do.call("f", x)`. Local variables travel with the function's environment, all of it: a warning of class `clutch_large` says when that is more than
 #'   `getOption("clutch.max_size", 500e6)` bytes, and what the largest objects are.
 #'
+#'   Arguments of the functions around it that were not evaluated yet are evaluated in the session before they travel. S4 methods
+#'   that the workspace has for generics of packages do not travel: define them by [cluster_setup()].
+#'
 #'   What the code finds in an attached package has that package attached on the nodes. A package whose classes the objects have (a
 #'   data.table, a tibble) is loaded there.
 #' @section Who does what: Elements are handed out in their order as nodes get free, a second one waiting at each node. Where
@@ -99,6 +102,7 @@ cluster_map <- function(cl, .x, .f, ..., more = list(), .seed = TRUE, .progress 
 
 # Arguments that begin with a dot are options: one that there is not would else go to the function, unseen.
 check_dots <- function(dots, f) {
+  if (is.null(names(dots))) return(dots)
   given <- grep("^[.][A-Za-z]", names(dots), value = TRUE)
   options <- grep("^[.]", names(formals(cluster_map)), value = TRUE)
   bad <- setdiff(given, if (inherits(f, "clutch_extractor")) ".default")
@@ -113,10 +117,11 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
   began <- clock()
   elements <- plain_elements(x)
   o <- task_options(seed, timeout, retries, chunk, packages, relay, max_memory)
-  t <- tasks_of(cl)
   n <- length(elements)
-  if (n == 0L) return(structure(list(), names = if (!is.null(names(x))) character()))
-  job <- job_new(t, f, elements, more, find_needs(list(f, elements, more), globals, env), o)
+  needs <- if (n > 0L) find_needs(list(f, elements, more), globals, env) # R code of others may run
+  t <- tasks_of(cl)
+  if (n == 0L) return(structure(list(), names = if (!is.null(names(elements))) character()))
+  job <- job_new(t, f, elements, more, needs, o)
   on.exit(.Call(ffi_job_end, job, 0.08))
   job_start(t, job)
   bar <- progress_new(progress, n, began)
@@ -126,15 +131,12 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
   failed <- list()
   repeat {
     code <- turn(t, job, if (bar$on) 0.1 else 0.25, seen)
-    # whatever there is to do: what a failed element has said came before its error
-    while (!is.null(piece <- .Call(ffi_job_relay, job))) {
-      progress_hide(bar)
-      relay_log(piece[2L])
-    }
+    relay_queue(job, bar) # whatever there is to do: what a failed element has said came before its error
     if (code == 4L || code == 1L) {
       f <- .Call(ffi_job_failures, job, seen)
       if (length(f$element) && (on_error == "stop" || lacks_package(job, f))) {
         f <- all_failures(t, job, f, seen)
+        relay_queue(job, bar)
         k <- which.min(f$element)
         if (o$relay == "ordered") relay_failed(job, shown, f$element[[k]], bar)
         stop(task_error(t, f, k, .Call(ffi_job_values, job)[[1L]][[f$element[[k]]]]))
@@ -151,7 +153,7 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
   if (.Call(ffi_job_ready, job) < n) throw("memory", "not enough memory for the results") # or NULL would stand for one
   values <- .Call(ffi_job_values, job)[[1L]]
   for (f in failed) for (k in seq_along(f$element)) values[[f$element[[k]]]] <- task_error(t, f, k, values[[f$element[[k]]]])
-  names(values) <- names(x)
+  names(values) <- names(elements)
   if (length(failed)) {
     errors <- Filter(function(v) inherits(v, "clutch_task_error"), values)
     warning(warningCondition(sprintf("%d of %d elements failed; the first: %s", sum(lengths(lapply(failed, `[[`, "element"))), n,
@@ -196,6 +198,14 @@ relay_ready <- function(job, shown, to = Inf, bar) {
     relay_log(logs[[i]])
   }
   ready
+}
+
+# What nodes have sent to be relayed at once.
+relay_queue <- function(job, bar = NULL) {
+  while (!is.null(piece <- .Call(ffi_job_relay, job))) {
+    if (!is.null(bar)) progress_hide(bar)
+    relay_log(piece[2L])
+  }
 }
 
 # The same up to an element that has failed, and what that one has said, though some before it may not have ended.
@@ -269,7 +279,13 @@ bind_rows <- function(values, elements) {
                              elements[[k]], typeof(values[[k]]), length(values[[k]])), element = elements[[k]])
     }
   }
-  frames <- lapply(values, function(v) if (is.data.frame(v)) v else as.data.frame(v))
+  frames <- lapply(seq_along(values), function(k) {
+    if (is.data.frame(values[[k]])) return(values[[k]])
+    tryCatch(as.data.frame(values[[k]]), error = function(e) {
+      throw("value", sprintf("element %d cannot be made a data frame: %s", elements[[k]], conditionMessage(e)),
+            element = elements[[k]])
+    })
+  })
   columns <- lapply(frames, names)
   wide <- which(lengths(columns) > 0L) # rbind() leaves out what has no columns
   for (k in wide) {
@@ -278,7 +294,7 @@ bind_rows <- function(values, elements) {
                            toString(columns[[k]]), elements[[wide[[1L]]]], toString(columns[[wide[[1L]]]])),
           element = elements[[k]])
   }
-  do.call(rbind, frames)
+  tryCatch(do.call(rbind, frames), error = function(e) throw("value", paste("the rows cannot be bound:", conditionMessage(e))))
 }
 
 # ---- variants by arguments ----
@@ -349,7 +365,8 @@ as_task_function <- function(f, env) {
 function_of_formula <- function(f) {
   if (!requireNamespace("rlang", quietly = TRUE))
     throw("argument", "a formula as `.f` needs package rlang: install it, or write function(x) ...")
-  tryCatch(rlang::as_function(f), error = function(e) throw("argument", paste("`.f`:", conditionMessage(e))))
+  # without its class: the nodes need not load rlang for that
+  tryCatch(unclass(rlang::as_function(f)), error = function(e) throw("argument", paste("`.f`:", conditionMessage(e))))
 }
 
 # Takes one thing after the other out of an element: by name, by position, or by a function. What is not there is NULL, or

@@ -15,6 +15,7 @@ state_put_back <- function(s) {
   if (sinks(FALSE) != s$sinks[[2L]]) sink(type = "message")
   # a package that was loaded meanwhile stays loaded, and needs the options and variables that it has set
   loaded <- length(loadedNamespaces()) != s$namespaces
+  options(warn = s$options$warn) # what the job itself has set
   if (!identical(as.list(.Options), s$options)) options_put_back(s$options, loaded)
   now <- .Call(ffi_work_environment, s$variables)
   if (!is.null(now)) variables_put_back(s$variables, now, loaded)

@@ -1,31 +1,32 @@
 # Tasks, as a node sees them: jobs (what the tasks of one map have in common), the workspace that they want, and
 # what is collected while a task runs. glue-work.c calls these functions.
 
-# A description has arrived: list(fun, more, globals, attach, load, packages, relay, live, seeded, bare, warn); or a
-# failure to read it.
+# A description has arrived: list(fun, more, globals, attach, load, order, packages, relay, live, seeded, bare,
+# warn); or a failure to read it.
 node_job <- function(id, x) {
   if (is.null(the_node$jobs)) the_node$jobs <- new.env(parent = emptyenv())
   job <- new.env(parent = emptyenv())
   if (inherits(x, "clutch_task_failure")) job$failure <- x
   else list2env(x, job)
-  assign(format(id, digits = 15), job, envir = the_node$jobs)
+  assign(job_name(id), job, envir = the_node$jobs)
 }
 
+job_name <- function(id) sprintf("%.0f", id)
+
 node_job_end <- function(id, unused) {
-  id <- format(id, digits = 15)
+  id <- job_name(id)
   if (!is.null(the_node$jobs) && exists(id, the_node$jobs, inherits = FALSE)) rm(list = id, envir = the_node$jobs)
 }
 
 # From now on tasks of this job are done: its packages are attached, its globals are in the workspace, and warnings are
 # treated as in the session. What was there before comes back with node_leave().
 node_enter <- function(id, unused) {
-  job <- the_node$jobs[[format(id, digits = 15)]]
+  job <- the_node$jobs[[job_name(id)]]
   env <- new.env(hash = FALSE, parent = globalenv()) # few variables, one of them set for each task
   call <- tryCatch({
     if (is.null(job)) stop("the node knows nothing of the job of this task")
     if (!is.null(job$failure)) stop(job$failure$cond)
-    for (p in job$load) try(loadNamespace(p), silent = TRUE) # what was found may be of no use: its lack is no error
-    for (p in job$attach) if (!is_attached(p)) try(attach_package(p), silent = TRUE)
+    attach_as_found(job)
     for (p in job$packages) if (!is_attached(p)) attach_for_job(p)
     job$before <- mget(c(as.character(names(job$globals)), if (job$seeded) ".Random.seed"), envir = globalenv(), inherits = FALSE,
                        ifnotfound = list(the_node))
@@ -39,6 +40,24 @@ node_enter <- function(id, unused) {
     quote(stop(problem))
   })
   list(env, call, isTRUE(job$relay), isTRUE(job$live))
+}
+
+# As in the session: where two packages have the same name, the same one masks the other. What was found may be of no
+# use, so its lack is no error, but told with one.
+attach_as_found <- function(job) {
+  the_node$lacks <- NULL
+  for (p in setdiff(the_node$attached, job$order)) {
+    try(detach(paste0("package:", p), character.only = TRUE), silent = TRUE)
+    the_node$attached <- setdiff(the_node$attached, p)
+  }
+  tried <- function(p, do) tryCatch(do, error = function(e) the_node$lacks <- c(the_node$lacks, structure(message_of(e), names = p)))
+  for (p in job$load) tried(p, loadNamespace(p))
+  for (p in job$attach) if (!is_attached(p)) tried(p, {
+    before <- job$order[seq_len(match(p, job$order) - 1L)]
+    at <- max(1L, match(paste0("package:", before), search()), na.rm = TRUE)
+    suppressPackageStartupMessages(library(p, character.only = TRUE, pos = at + 1L))
+    the_node$attached <- c(the_node$attached, p)
+  })
 }
 
 is_attached <- function(package) paste0("package:", package) %in% search()
@@ -65,11 +84,12 @@ task_call <- function(job, env) {
 }
 
 node_leave <- function(id, unused) {
-  job <- the_node$jobs[[format(id, digits = 15)]]
+  job <- the_node$jobs[[job_name(id)]]
+  setTimeLimit() # an element's is not to end what follows
   if (is.null(job)) return()
   for (name in names(job$before)) put_back(name, job$before[[name]])
   job$before <- NULL
-  if (!is.null(job$state)) state_put_back(job$state)
+  if (!is.null(job$state)) try(state_put_back(job$state), silent = TRUE)
   job$state <- NULL
 }
 
@@ -117,14 +137,14 @@ on_condition <- function(c) {
 # The stack of a task in text, a line a call: from the function of the map to where the error was signalled. The calls
 # themselves may hold large data. Of a deep recursion both ends are shown.
 task_calls <- function(calls) {
+  is_map <- vapply(calls, function(cl) identical(cl[[1L]], quote(FUN)), NA)
+  if (any(is_map)) calls <- calls[which.max(is_map):length(calls)]
   n <- length(calls)
   if (n > 200L) calls <- c(calls[1:100], quote(...), calls[(n - 99L):n])
   text <- vapply(calls, function(cl) {
     s <- deparse(cl, width.cutoff = 100L, nlines = 1L)[[1L]]
     if (nchar(s) > 120L) paste0(substr(s, 1L, 117L), "...") else s
   }, "")
-  from <- which(startsWith(text, "FUN("))
-  if (length(from)) text <- text[from[[1L]]:length(text)]
   to <- grep("^(\\.handleSimpleError\\(|h\\(simpleError\\(|\\(function \\(e\\))", text)
   if (length(to)) text <- utils::head(text, to[[1L]] - 1L)
   text
@@ -134,7 +154,8 @@ task_calls <- function(calls) {
 task_failure <- function(e) {
   calls <- the_node$calls
   the_node$calls <- NULL
-  structure(list(cond = .Call(ffi_work_slim, e), calls = calls, text = message_of(e)), class = "clutch_task_failure")
+  structure(list(cond = .Call(ffi_work_slim, e), calls = calls, text = message_of(e), lacks = the_node$lacks),
+            class = "clutch_task_failure")
 }
 
 # The answer to what has failed. A condition that cannot be serialized is told in words.

@@ -124,8 +124,8 @@ cluster_export <- function(cl, varlist, envir = parent.frame()) {
   environment(put) <- baseenv()
   call_all_nodes(cl, function_without_value(put), values, "what is exported cannot be stored")
   info <- cl[[1L]]$info # a node that replaces another gets them, too
-  info$setup <- c(Filter(function(s) !identical(s$export, sort(varlist)), info$setup),
-                  list(list(fun = function_without_value(put), arg = values, export = sort(varlist))))
+  others <- Filter(function(s) !identical(s$export, sort(varlist)), setup_of(info))
+  set_setup(info, c(others, list(list(fun = function_without_value(put), arg = values, export = sort(varlist)))))
   invisible(NULL)
 }
 

@@ -46,14 +46,15 @@ put_in_place <- function(t, index, fresh) {
                     class = "clutch_node")
   it <- structure(list(node), class = c("clutch_cluster", "cluster"))
   ok <- tryCatch({
-    for (s in t$info$setup) parallel::clusterCall(it, s$fun, s$arg)
+    for (s in setup_of(t$info)) parallel::clusterCall(it, s$fun, s$arg)
     TRUE
   }, error = identity)
   if (inherits(ok, "error")) {
     t$problem <- paste("what cluster_setup() says failed on a new node:", conditionMessage(ok))
-    warning(warningCondition(sprintf("node %d was replaced, but %s", index, t$problem), class = "clutch_setup"))
   }
-  .Call(ffi_tasks_attach, t$ptr, as.integer(index))
+  .Call(ffi_tasks_attach, t$ptr, as.integer(index)) # before the warning, which may be an error
+  if (inherits(ok, "error"))
+    warning(warningCondition(sprintf("node %d was replaced, but %s", index, t$problem), class = "clutch_setup"))
   invisible(TRUE)
 }
 

@@ -43,11 +43,11 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   env <- parent.frame()
   if (is.null(.label)) .label <- label_of(code)
   o <- task_options(.seed, .timeout, .retries, NULL, .packages, if (identical(.relay, "live")) "ordered" else .relay, .max_memory)
-  t <- tasks_of(cl)
   fun <- function() NULL
   body(fun) <- code
   environment(fun) <- if (isTRUE(.globals)) locals_of(code, env) else new.env(parent = globalenv())
-  needs <- find_needs(list(fun), .globals, env)
+  needs <- find_needs(list(fun), .globals, env) # R code of others may run
+  t <- tasks_of(cl)
   task <- new.env(parent = emptyenv())
   task$engine <- t
   task$label <- .label
@@ -87,16 +87,26 @@ check_task <- function(x) {
   if (!inherits(x, "clutch_task")) throw("argument", "this is no task made by cluster_submit()")
 }
 
+# Works for at most so many seconds, or until there is something new of this task. What its node sends at once
+# (conditions of class "immediateCondition") is relayed at once.
+turn_for_task <- function(x, seconds) {
+  turn(x$engine, x$job, seconds, 0)
+  relay_now(x)
+}
+
+relay_now <- function(x) relay_queue(x$job)
+
 # One turn for any of these tasks: returns when there may be something new.
 await <- function(tasks, seconds) {
   open <- Filter(function(x) is.null(outcome(x)), tasks)
   if (!length(open)) return(invisible())
   engines <- unique(lapply(open, function(x) x$engine))
   # one engine, one task: it can wait for just that; else in slices
-  if (length(open) == 1L) turn(open[[1L]]$engine, open[[1L]]$job, seconds, 0)
+  if (length(open) == 1L) turn_for_task(open[[1L]], seconds)
   else for (t in engines) {
     mine <- Filter(function(x) identical(x$engine, t), open)
-    turn(t, mine[[1L]]$job, min(seconds, 0.002), 0)
+    for (x in mine) relay_now(x)
+    turn_for_task(mine[[1L]], min(seconds, 0.002))
   }
   invisible()
 }
@@ -108,7 +118,7 @@ resolved <- function(x, ...) UseMethod("resolved")
 #' @rdname cluster_submit
 #' @export
 resolved.clutch_task <- function(x, ...) {
-  if (is.null(outcome(x))) turn(x$engine, x$job, 0)
+  if (is.null(outcome(x))) turn_for_task(x, 0)
   !is.null(outcome(x))
 }
 
@@ -143,7 +153,7 @@ finish <- function(x, timeout) {
   while (is.null(outcome(x))) {
     left <- deadline - clock()
     if (left < 0) throw("timeout", sprintf("%s has not ended within %g seconds", x$label, timeout))
-    turn(x$engine, x$job, min(left, 3600), 0)
+    turn_for_task(x, min(left, 3600))
   }
   settle_replacements(x$engine)
 }
@@ -237,7 +247,7 @@ print.clutch_task <- function(x, ...) {
 advance_when_idle <- function(t) {
   if (isTRUE(t$scheduled) || !requireNamespace("later", quietly = TRUE)) return(invisible())
   t$scheduled <- TRUE
-  later::later(idle_turn(.Call(ffi_weak_new, t)), 0.01)
+  later::later(idle_turn(.Call(ffi_weak_new, t, NULL)), 0.01)
 }
 
 idle_turn <- function(ref) {

@@ -34,7 +34,7 @@ tasks_of <- function(cl) {
 # `o`: options as from task_options(). `elements`: a list or plain vector; NULL: one task, whose function takes none.
 # `needs`: as from find_needs(). It is not worked at before job_start(): until then whatever jumps out leaves nothing behind.
 job_new <- function(t, fun, elements, more, needs, o) {
-  about <- list(fun = fun, more = more, globals = needs$globals, attach = needs$attach, load = needs$load,
+  about <- list(fun = fun, more = more, globals = needs$globals, attach = needs$attach, load = needs$load, order = needs$order,
                 packages = o$packages, relay = o$relay != "none",
                 live = o$relay == "live", seeded = !is.null(o$seed), bare = is.null(elements),
                 warn = warn_on_nodes())
@@ -75,14 +75,15 @@ task_options <- function(seed, timeout, retries, chunk, packages, relay, max_mem
   memory <- number(max_memory, ".max_memory", 1, "a number of bytes")
   list(seed = stream_seed(seed), relay = relay, packages = check_strings(packages, ".packages"),
        timeout = if (timeout > 1e9) 0 else timeout, max_memory = if (is.finite(memory)) memory else 0,
-       retries = floor(number(min(retries, 254), ".retries", 0, "a number, 0 or more")),
+       retries = min(floor(number(retries, ".retries", 0, "a number, 0 or more")), 254),
        chunk = if (is.null(chunk)) 0 else min(floor(number(chunk, ".chunk", 1, "a number of elements, 1 or more")), 2^31 - 1))
 }
 
 # The stream of the first element: six integers, or NULL. The session's own generator is left as one draw leaves it.
 stream_seed <- function(seed) {
   if (isFALSE(seed) || is.null(seed)) return(NULL)
-  if (!isTRUE(seed) && !(is.numeric(seed) && length(seed) %in% c(1L, 7L) && !anyNA(seed)))
+  if (!isTRUE(seed) && !(is.numeric(seed) && length(seed) %in% c(1L, 7L) && !anyNA(seed) &&
+                         all(abs(seed) <= .Machine$integer.max)))
     throw("argument", "`.seed` has to be TRUE, FALSE, one number, or a value of .Random.seed of kind \"L'Ecuyer-CMRG\"")
   drawn <- as.integer(stats::runif(1L) * 2147483647)
   if (length(seed) == 7L) return(as.integer(seed[-1L]))
@@ -216,6 +217,10 @@ task_error <- function(t, f, k, value, label = NULL) {
   call <- tryCatch(conditionCall(cond), error = function(e) NULL)
   text <- if (is.character(value$text)) value$text else message_of(cond)
   hint <- missing_hint(simpleError(text))
+  if (length(value$lacks) && nzchar(hint)) {
+    hint <- sprintf("\nPackage '%s', which the session has attached or loaded, cannot be had on the node: %s",
+                    names(value$lacks)[[1L]], value$lacks[[1L]])
+  }
   make(NULL, sprintf("%s%s%s failed%s: %s%s", what, at, again,
                      if (is.null(call)) "" else sprintf(" in %s", sQuote(deparse(call, nlines = 1L)[[1L]], FALSE)), text, hint),
        parent = cond, calls = value$calls, node_call = call)
@@ -312,9 +317,14 @@ cluster_setup <- function(cl, expr) {
   expr <- substitute(expr)
   call_all_nodes(cl, setup_here, expr, "the expression failed")
   info <- cl[[1L]]$info
-  info$setup <- c(info$setup, list(list(fun = setup_here, arg = expr)))
+  set_setup(info, c(setup_of(info), list(list(fun = setup_here, arg = expr))))
   invisible(NULL)
 }
+
+# What a cluster's new nodes get. It may be large: it hangs on the cluster by a weak reference, so that it does not travel
+# with functions in whose environment the cluster is.
+setup_of <- function(info) if (!is.null(info$setup)) .Call(ffi_weak_value, info$setup)
+set_setup <- function(info, setup) info$setup <- .Call(ffi_weak_new, info, setup)
 
 setup_here <- function(expr) {
   eval(expr, globalenv())

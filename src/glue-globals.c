@@ -8,7 +8,8 @@
  * package.
  *
  * The state belongs to an external pointer, so that R errors and interrupts lose nothing. Objects are held by what
- * they were reached from, which the caller protects; values that only this search holds are in its `kept` list.
+ * they were reached from, and by the `kept` list of the search: variables are, since R code that runs meanwhile may
+ * remove them.
  */
 #include "glue-globals.h"
 
@@ -141,17 +142,27 @@ static void take(clu_search *s, SEXP symbol, uint64_t where) {
   }
 }
 
+/* Whether the look-up goes on in the workspace behind this environment. */
+static int leads_on(SEXP end, SEXP symbol) {
+  if (end == R_BaseEnv) return !R_existsVarInFrame(end, symbol); /* the workspace encloses it */
+  return end == R_GlobalEnv || R_IsPackageEnv(end);
+}
+
 /* Looks the symbols of a closure or formula up. */
 static void resolve(clu_search *s, SEXP env, clu_span body) {
   for (size_t k = 0; k < body.n; k++) {
     clu_use u = s->uses[body.first + k]; /* a copy: the array may move */
+    if ((u.how & AS_TEXT) && !clu_map_get(&s->texts, u.symbol)) {
+      clu_map_put(&s->texts, u.symbol, 1);
+      clu_search_find(s, TEXTS, u.symbol);
+    }
     for (int as_function = 0; as_function < 2; as_function++) {
       SEXP end;
       uint64_t where;
       if (!(u.how & (as_function ? CALLED | AS_TEXT : USED))) continue;
       where = leads_to(s, u.symbol, as_function);
       if (where == NOWHERE || is_taken(s, u.symbol, where) || (u.how == AS_TEXT && where != WORKSPACE)) continue;
-      if (is_local(u.symbol, env, as_function, &end) || (end != R_GlobalEnv && !R_IsPackageEnv(end))) continue;
+      if (is_local(u.symbol, env, as_function, &end) || !leads_on(end, u.symbol)) continue;
       take(s, u.symbol, where);
     }
   }
@@ -172,7 +183,21 @@ static SEXP visit_mapped(SEXP name, SEXP value, void *data) {
 }
 #endif
 
+/* The definition of a class of the workspace's. */
+static void take_class(clu_search *s, SEXP class) {
+  char name[300];
+  if (Rf_xlength(class) != 1 || LENGTH(STRING_ELT(class, 0)) > 255) return;
+  strcpy(name, ".__C__");
+  strcat(name, CHAR(STRING_ELT(class, 0)));
+  take(s, Rf_install(name), leads_to(s, Rf_install(name), 0));
+}
+
 static void visit_attributes(clu_search *s, SEXP x) {
+  if (TYPEOF(x) == STRSXP) { /* a name of a class */
+    SEXP package = Rf_getAttrib(x, Rf_install("package"));
+    if (TYPEOF(package) == STRSXP && Rf_xlength(package) == 1 && strcmp(CHAR(STRING_ELT(package, 0)), ".GlobalEnv") == 0)
+      take_class(s, x);
+  }
 #if R_VERSION >= R_Version(4, 6, 0)
   if (ANY_ATTRIB(x)) R_mapAttrib(x, visit_mapped, s);
 #else
@@ -190,14 +215,8 @@ static void visit_attributes(clu_search *s, SEXP x) {
     }
     package = Rf_getAttrib(class, Rf_install("package"));
     if (TYPEOF(package) == STRSXP && Rf_xlength(package) == 1) {
-      /* the class itself may be defined in the workspace */
-      if (strcmp(CHAR(STRING_ELT(package, 0)), ".GlobalEnv") == 0 && Rf_xlength(class) == 1) {
-        char name[300];
-        if (strlen(CHAR(STRING_ELT(class, 0))) < 256) {
-          strcpy(name, ".__C__");
-          strcat(name, CHAR(STRING_ELT(class, 0)));
-          take(s, Rf_install(name), leads_to(s, Rf_install(name), 0));
-        }
+      if (strcmp(CHAR(STRING_ELT(package, 0)), ".GlobalEnv") == 0) {
+        take_class(s, class);
       } else if (!clu_map_get(&s->packages, STRING_ELT(package, 0))) {
         clu_map_put(&s->packages, STRING_ELT(package, 0), 1);
         clu_search_find(s, S4_PACKAGES, package);
@@ -208,15 +227,17 @@ static void visit_attributes(clu_search *s, SEXP x) {
 }
 
 static void visit_environment(clu_search *s, SEXP env) {
-  SEXP names;
+  SEXP names, values;
   if (stays(env)) return;
   names = PROTECT(R_lsInternal3(env, TRUE, FALSE));
+  values = PROTECT(Rf_allocVector(VECSXP, Rf_xlength(names)));
+  clu_search_find(s, HELD, values); /* promises are forced: their code may remove variables */
   for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
-    SEXP value = PROTECT(value_in(Rf_installTrChar(STRING_ELT(names, i)), env));
-    clu_search_later(s, value);
-    UNPROTECT(1);
+    SEXP symbol = Rf_installTrChar(STRING_ELT(names, i));
+    if (R_existsVarInFrame(env, symbol)) SET_VECTOR_ELT(values, i, value_in(symbol, env));
   }
-  UNPROTECT(1);
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++) clu_search_later(s, VECTOR_ELT(values, i));
+  UNPROTECT(2);
   clu_search_later(s, PARENT_ENV(env));
 }
 
@@ -261,7 +282,7 @@ static void visit(clu_search *s, SEXP x) {
     break;
   case CLOSXP: {
     SEXP body = PROTECT(R_ClosureExpr(x));
-    if (!stays(CLOSURE_ENV(x)) || CLOSURE_ENV(x) == R_GlobalEnv) {
+    if (!stays(CLOSURE_ENV(x)) || CLOSURE_ENV(x) == R_GlobalEnv || CLOSURE_ENV(x) == R_BaseEnv) {
       resolve(s, CLOSURE_ENV(x), clu_symbols_of(s, CLOSURE_FORMALS(x), body));
       clu_search_later(s, CLOSURE_ENV(x));
     }
@@ -271,7 +292,13 @@ static void visit(clu_search *s, SEXP x) {
   case LANGSXP:
   case LISTSXP:
   case DOTSXP: visit_language(s, x); break;
-  case PROMSXP: clu_search_later(s, try_value(x, R_BaseEnv)); break; /* of `...` */
+  case PROMSXP: { /* of `...` */
+    SEXP value = PROTECT(try_value(x, R_BaseEnv));
+    clu_search_find(s, HELD, value);
+    clu_search_later(s, value);
+    UNPROTECT(1);
+    break;
+  }
   default: break;
   }
   if (TYPEOF(x) != DOTSXP && TYPEOF(x) != PROMSXP) visit_attributes(s, x);
@@ -280,7 +307,8 @@ static void visit(clu_search *s, SEXP x) {
 static SEXP as_list(SEXP cells) { return cells == R_NilValue ? Rf_allocVector(VECSXP, 0) : Rf_PairToVectorList(cells); }
 
 /* Searches what can be reached from `roots`, a list, and from what the symbols `also` (a character vector of names) lead to.
- * Returns what was found by it and not before: list(globals (symbols), packages, classes, S4 packages, generics). */
+ * Returns what was found by it and not before: list(globals (symbols), packages, classes, S4 packages, generics,
+ * texts in the code (symbols)). */
 SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also) {
   clu_search *s = clu_search_get(x);
   SEXP out;

@@ -28,6 +28,7 @@ typedef struct clu_use {
 
 typedef struct clu_span {
   size_t first, n;
+  SEXP formals; /* of the function */
 } clu_span;
 
 typedef struct clu_search {
@@ -35,6 +36,7 @@ typedef struct clu_search {
   clu_map bodies;    /* of closures -> number of their span */
   clu_map symbols;   /* number of the scope << 32 | number in `uses` */
   clu_map resolved;  /* symbols -> where they lead from the workspace on, plus 1: as value << 32 | as function */
+  clu_map texts;     /* strings in code, as symbols */
   clu_map packages;  /* names of those whose S4 classes were met */
   SEXP *todo;        /* objects to be visited */
   size_t ntodo, captodo;
@@ -42,13 +44,14 @@ typedef struct clu_search {
   size_t nuses, capuses;
   clu_span *spans;
   size_t nspans, capspans;
+  size_t assigned;   /* assignments so far */
   size_t first;      /* where in `uses` the function at hand begins */
   uint32_t scope, scopes, branch; /* its number; of all so far; how deep in branches */
   SEXP kept;         /* a pairlist cell, held by the external pointer: what is found, see below */
 } clu_search;
 
 /* What is in the list that `kept` holds, and returned to R. */
-enum { GLOBALS, PACKAGES, CLASSES, S4_PACKAGES, GENERICS, HELD, N_FOUND };
+enum { GLOBALS, PACKAGES, CLASSES, S4_PACKAGES, GENERICS, TEXTS, HELD, N_FOUND };
 
 /* The state behind an external pointer of ffi_globals_new(); an R error when it is none. */
 clu_search *clu_search_get(SEXP x);

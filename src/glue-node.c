@@ -320,8 +320,8 @@ SEXP ffi_node_loop(SEXP env) {
       continue;
     }
     if (m.kind == CLU_K_CALL) {
-      clu_work_leave(); /* a call finds the workspace as it is without tasks */
       node.seq = m.seq; /* from here on an error is its answer */
+      clu_work_leave(); /* a call finds the workspace as it is without tasks */
     }
     call = PROTECT(m.kind == CLU_K_CALL ? read_call_object() : R_NilValue);
     if (clu_chan_skip(&node.chan) != CLU_OK) break;

@@ -50,6 +50,8 @@ void clu_work_tell(void);
 
 /* glue-relay.c: what the task at hand has printed and signalled since this was asked last, in order: a list, or NULL. */
 SEXP clu_relay_take(void);
+/* Forgets it: what it was of has been given up. */
+void clu_relay_drop(void);
 
 /* Called in the child right after the fork, before it goes back to R: remembers who it is. */
 void clu_node_born(const clu_birth *b);

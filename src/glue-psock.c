@@ -120,13 +120,15 @@ SEXP ffi_psock_ready(SEXP list, SEXP seconds) {
   uint64_t deadline = clu_in_seconds(seconds);
   clu_watch *w = (clu_watch *)R_alloc((size_t)n + 1, sizeof *w);
   SEXP out;
-  int ready = 0;
+  int ready = 0, more;
   for (R_xlen_t i = 0; i < n; i++) {
     worker *one = get_psock(VECTOR_ELT(list, i));
     w[i].fd = one->s->fd;
     w[i].want = CLU_READ;
+    w[i].ready = 0;
     if (one->end > one->tried) ready++;
   }
+  if (ready) clu_os_poll(w, (int)n, 0, &more, NULL); /* who else has */
   while (!ready) {
     uint64_t now = clu_os_now();
     int64_t wait = now >= deadline ? 0 : deadline - now < SLICE ? (int64_t)(deadline - now) : SLICE;

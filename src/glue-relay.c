@@ -58,15 +58,31 @@ static void log_entry(SEXP x) {
   UNPROTECT(1);
 }
 
+/* A finalizer that runs meanwhile may print: that is behind it, and in its own memory. */
 static void flush_output(void) {
   size_t n = relay.n, at = 0;
-  relay.n = 0;
-  if (clu_me.live && n) send_now(0, relay.out, n);
-  for (; !clu_me.live && at < n; at += MOST_TEXT) {
+  char *out = relay.out;
+  if (n == 0) return;
+  if (clu_me.live) {
+    relay.n = 0;
+    send_now(0, out, n);
+    return;
+  }
+  relay.out = NULL;
+  relay.n = relay.cap = 0;
+  for (; at < n; at += MOST_TEXT) {
     int part = (int)(n - at < MOST_TEXT ? n - at : MOST_TEXT);
-    log_entry(PROTECT(Rf_ScalarString(Rf_mkCharLenCE(relay.out + at, part, CE_NATIVE))));
+    log_entry(PROTECT(Rf_ScalarString(Rf_mkCharLenCE(out + at, part, CE_NATIVE))));
     UNPROTECT(1);
   }
+  free(out);
+}
+
+void clu_relay_drop(void) {
+  relay.n = 0;
+  if (kept(LOG) == R_NilValue) return;
+  keep(LOG, R_NilValue);
+  keep(LAST, R_NilValue);
 }
 
 /* Whether there is more in `x` than a call as it is written; `*left`: so many objects it may have yet. */

@@ -1,8 +1,8 @@
 /* The symbols that code takes from elsewhere: see glue-globals.c. Here is also the state of the search.
  *
  * The code is followed in the order of evaluation, by R's scoping. A symbol is local from its assignment on: an
- * argument everywhere, one that a branch or a loop assigns only within that, one that both branches of `if` assign also
- * behind it. Uses of it elsewhere count. A function within the code has a scope of its own; what is not local there
+ * argument everywhere, one that a branch, a loop or an argument of a call assigns only within that, one that both branches
+ * of `if` assign also behind it. Uses of it elsewhere count. A function within the code has a scope of its own; what is not local there
  * is a use of the outer function's. Where something is evaluated in another frame (quoted code, with(), data.table's [)
  * too much may be taken for a use, which costs bytes and no more. Package globals answers the same question; it takes
  * 0.2 ms a function, and takes a name that is an argument of an inner function for local in all of the outer one.
@@ -73,6 +73,7 @@ static void search_free(SEXP x) {
   map_free(&s->symbols);
   map_free(&s->resolved);
   map_free(&s->packages);
+  map_free(&s->texts);
   free(s->todo);
   free(s->uses);
   free(s->spans);
@@ -183,6 +184,7 @@ static void use_symbol(clu_search *s, SEXP symbol, unsigned how) {
 
 static void assign_symbol(clu_search *s, SEXP symbol) {
   clu_use *u = entry(s, symbol);
+  s->assigned++;
   if (!u->local_at) u->local_at = s->branch;
 }
 
@@ -191,14 +193,17 @@ int clu_is_symbol(SEXP x, const char *name) {
 }
 
 static void collect(clu_search *s, SEXP e);
+static void collect_branch(clu_search *s, SEXP e);
 
-static void collect_all(clu_search *s, SEXP args) {
+/* `surely`: they are evaluated one after the other in this frame. Else (switch(), local(), tryCatch(), any function) perhaps
+ * not, or elsewhere, and what they assign is local within each only. */
+static void collect_all(clu_search *s, SEXP args, int surely) {
   for (; args != R_NilValue; args = CDR(args)) {
     SEXP a = CAR(args);
-    collect(s, a);
-    if (TYPEOF(a) == STRSXP && Rf_xlength(a) == 1 && STRING_ELT(a, 0) != NA_STRING && CHAR(STRING_ELT(a, 0))[0] &&
-        strlen(CHAR(STRING_ELT(a, 0))) < 256) /* do.call("f", ...), match.fun("f") */
-      use_symbol(s, Rf_installTrChar(STRING_ELT(a, 0)), AS_TEXT);
+    if (surely || TYPEOF(a) != LANGSXP)
+      collect(s, a);
+    else
+      collect_branch(s, a);
   }
 }
 
@@ -215,7 +220,7 @@ static void collect_target(clu_search *s, SEXP target) {
     } else {
       collect(s, fun);
     }
-    if (!clu_is_symbol(fun, "$") && !clu_is_symbol(fun, "@")) collect_all(s, CDDR(target));
+    if (!clu_is_symbol(fun, "$") && !clu_is_symbol(fun, "@")) collect_all(s, CDDR(target), 0);
     target = CADR(target);
     if (TYPEOF(target) == SYMSXP) use_symbol(s, target, USED);
   }
@@ -253,9 +258,11 @@ static void collect_function(clu_search *s, SEXP formals, SEXP body) {
 
 /* What may not be evaluated: what it assigns is local within it, and not surely so behind it. */
 static void collect_branch(clu_search *s, SEXP e) {
+  size_t before = s->assigned;
   s->branch++;
   collect(s, e);
   s->branch--;
+  if (s->assigned == before) return;
   for (size_t k = s->first; k < s->nuses; k++)
     if (s->uses[k].local_at > s->branch) s->uses[k].local_at = 0;
 }
@@ -295,12 +302,22 @@ static void collect_loop(clu_search *s, SEXP args, int is_for) {
   }
 }
 
+/* Functions that evaluate all their arguments, in this frame. */
+static int is_sequence(SEXP fun) {
+  static const char *names[] = {"{", "(", "+", "-", "*", "/", "^", "==", "!=", "<", ">", "<=", ">=", "!", "&", "|", ":",
+                                "[", "[[", "c", "list", "return", "invisible", "length", "sum",
+                                "print", "suppressWarnings", "suppressMessages", "system.time"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (clu_is_symbol(fun, names[i])) return 1;
+  return 0;
+}
+
 static void collect_call(clu_search *s, SEXP e) {
   SEXP fun = CAR(e), args = CDR(e);
   int n = Rf_length(args);
   if (TYPEOF(fun) != SYMSXP) {
     collect(s, fun);
-    collect_all(s, args);
+    collect_all(s, args, 0);
     return;
   }
   use_symbol(s, fun, CALLED);
@@ -330,7 +347,7 @@ static void collect_call(clu_search *s, SEXP e) {
     collect_branch(s, CADR(args));
   } else {
     if (clu_is_symbol(fun, "UseMethod") && n > 0 && TYPEOF(CAR(args)) == STRSXP) clu_search_find(s, GENERICS, CAR(args));
-    collect_all(s, args);
+    collect_all(s, args, is_sequence(fun));
   }
 }
 
@@ -339,6 +356,10 @@ static void collect(clu_search *s, SEXP e) {
   switch (TYPEOF(e)) {
   case SYMSXP: use_symbol(s, e, USED); return;
   case LANGSXP: collect_call(s, e); return;
+  case STRSXP: /* do.call("f", ...), match.fun("f"), structure(x, class = "c") */
+    if (Rf_xlength(e) == 1 && STRING_ELT(e, 0) != NA_STRING && CHAR(STRING_ELT(e, 0))[0] && LENGTH(STRING_ELT(e, 0)) < 256)
+      use_symbol(s, Rf_installTrChar(STRING_ELT(e, 0)), AS_TEXT);
+    break;
   default: clu_search_later(s, e); /* an object within the code: a function, data, a promise */
   }
 }
@@ -347,7 +368,7 @@ clu_span clu_symbols_of(clu_search *s, SEXP formals, SEXP body) {
   const uint64_t *known = TYPEOF(body) == LANGSXP ? clu_map_get(&s->bodies, body) : NULL;
   clu_span all;
   const void *vmax = vmaxget();
-  if (known) return s->spans[*known];
+  if (known && s->spans[*known].formals == formals) return s->spans[*known];
   room(&s->spans, &s->capspans, s->nspans, sizeof *s->spans);
   all.first = s->first = s->nuses;
   s->scope = ++s->scopes;
@@ -355,6 +376,7 @@ clu_span clu_symbols_of(clu_search *s, SEXP formals, SEXP body) {
   collect_scope(s, formals, body);
   vmaxset(vmax);
   all.n = s->nuses - all.first;
+  all.formals = formals; /* formals<- leaves the body as it is */
   s->spans[s->nspans] = all;
   if (TYPEOF(body) == LANGSXP) clu_map_put(&s->bodies, body, s->nspans);
   s->nspans++;

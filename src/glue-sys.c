@@ -65,8 +65,10 @@ SEXP ffi_signal_name(SEXP sig) {
 SEXP ffi_clock(void) { return Rf_ScalarReal(1e-9 * (double)clu_os_now()); }
 
 /* A reference to an environment that does not keep it alive; and the environment, or NULL when it has gone. */
-SEXP ffi_weak_new(SEXP env) { return R_MakeWeakRef(env, R_NilValue, R_NilValue, FALSE); }
+SEXP ffi_weak_new(SEXP env, SEXP value) { return R_MakeWeakRef(env, value, R_NilValue, FALSE); }
 SEXP ffi_weak_get(SEXP ref) { return R_WeakRefKey(ref); }
+/* What it keeps as long as the environment lives; such a value is not serialized with it. */
+SEXP ffi_weak_value(SEXP ref) { return R_WeakRefValue(ref); }
 
 SEXP ffi_remove_tree(SEXP path) {
   return Rf_ScalarLogical(clu_os_remove_tree(R_ExpandFileName(CHAR(STRING_ELT(path, 0)))) == 0);

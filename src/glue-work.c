@@ -369,6 +369,7 @@ static void one(void) {
   work.claimed = 1;
   clu_me.spoke = 0;
   clu_me.task = CLU_TASK_QUIET;
+  clu_relay_drop(); /* of one that was interrupted */
   if (!work.began) look_at_clock();
   if (!work.have) Rf_error("the elements of these tasks could not be read");
   enter(work.of);

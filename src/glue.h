@@ -175,7 +175,8 @@ SEXP ffi_remove_tree(SEXP path);
 SEXP ffi_clock(void);
 SEXP ffi_signal_name(SEXP sig);
 SEXP ffi_show_warning(SEXP text, SEXP call);
-SEXP ffi_weak_new(SEXP env);
+SEXP ffi_weak_new(SEXP env, SEXP value);
+SEXP ffi_weak_value(SEXP ref);
 SEXP ffi_weak_get(SEXP ref);
 SEXP ffi_random_seeds(SEXP n);
 

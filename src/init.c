@@ -32,7 +32,7 @@ static const R_CallMethodDef doors[] = {
     DOOR(ffi_job_end, 2),        DOOR(ffi_job_strand, 2),       DOOR(ffi_stream_jump, 2),
     DOOR(ffi_process_memory, 1), DOOR(ffi_job_start, 2),        DOOR(ffi_tasks_unlimited, 1),
     DOOR(ffi_system_can, 0),     DOOR(ffi_limits, 0),         DOOR(ffi_raise_fds, 1),        DOOR(ffi_thread_count, 0),
-    DOOR(ffi_remove_tree, 1),    DOOR(ffi_clock, 0), DOOR(ffi_show_warning, 2), DOOR(ffi_weak_new, 1), DOOR(ffi_weak_get, 1),     DOOR(ffi_random_seeds, 1),
+    DOOR(ffi_remove_tree, 1),    DOOR(ffi_clock, 0), DOOR(ffi_show_warning, 2), DOOR(ffi_weak_new, 2), DOOR(ffi_weak_value, 1), DOOR(ffi_weak_get, 1),     DOOR(ffi_random_seeds, 1),
     DOOR(ffi_socket_new, 2),     DOOR(ffi_socket_options, 2),   DOOR(ffi_socket_get_options, 1),
     DOOR(ffi_socket_listen, 7),  DOOR(ffi_socket_connect, 6),   DOOR(ffi_socket_accept, 4),
     DOOR(ffi_socket_timeout, 2), DOOR(ffi_socket_shutdown, 2),  DOOR(ffi_socket_end, 2),

@@ -36,7 +36,7 @@ static int is_to_end(const clu_orphans *o, clu_pid pid, int all) {
   uint64_t family, node;
   if (clu_os_env_of(pid, CLU_MARK, text, sizeof text) != CLU_OK || strlen(text) != CLU_MARK_DIGITS ||
       !get_digits(text, &family) || !get_digits(text + 16, &node))
-    return all;
+    return 0; /* what has no mark was given another environment: it is to go on */
   if (family == 0) return 0; /* of the fork server itself, or of one within a node, which sees to its own */
   return all || family != o->family || !o->is_alive(o->data, node);
 }
@@ -48,8 +48,7 @@ int clu_orphans_end(const clu_orphans *o, int all) {
   for (int i = 0; i < n; i++) {
     if (o->is_node(o->data, children[i]) || !is_to_end(o, children[i], all)) continue;
     clu_os_kill(children[i], CLU_SIG_KILL, 1); /* where it leads a group */
-    clu_os_kill(children[i], CLU_SIG_KILL, 0);
-    killed++;
+    if (clu_os_kill(children[i], CLU_SIG_KILL, 0) == CLU_OK) killed++;
   }
   free(children);
   return killed;

@@ -83,7 +83,8 @@ void clu_node_interrupt(clu_node *nd, uint64_t seq) {
     volatile uint64_t *cancel = nd->child ? clu_child_cancel(nd->child) : NULL;
     if (!cancel || nd->child->ended || nd->child->pid != nd->pid || *cancel == seq) return;
     *cancel = seq;
-    clu_os_kill(nd->pid, CLU_SIG_INT, 0);
+    clu_os_kill(nd->pid, CLU_SIG_INT, 1); /* it leads a group: what it waits for in system() hears it, too */
+    clu_os_kill(nd->pid, CLU_SIG_NUDGE, 0);
     return;
   }
   clu_put64(body, seq);

@@ -208,3 +208,36 @@ test_that("some ten thousand conditions of an element are relayed in time that g
   expect_identical(cluster_map(cl, 3e5, function(n) for (k in seq_len(n)) signalCondition(structure(class = c("mine", "condition"), list())), .timeout = 100),
                    list(NULL))
 })
+
+test_that("what an interrupted element has printed and signalled is not another's", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  f <- function(i) {
+    cat("step", i, "\n")
+    message("note ", i)
+    if (i == 1) Sys.sleep(100)
+    i
+  }
+  notes <- character()
+  out <- capture.output(suppressWarnings(withCallingHandlers(
+    r <- cluster_map(cl, 1:2, f, .timeout = 0.3, .on_error = "continue"),
+    message = function(m) { notes <<- c(notes, conditionMessage(m)); invokeRestart("muffleMessage") })))
+  expect_s3_class(r[[1]], "clutch_task_timeout")
+  expect_identical(r[[2]], 2L)
+  expect_identical(out, "step 2 ")
+  expect_identical(notes, "note 2\n")
+})
+
+test_that("what a submitted task signals at once is relayed while it is waited for", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  t <- cluster_submit(cl, {
+    signalCondition(structure(class = c("mine", "immediateCondition", "condition"), list(message = "at once", call = NULL)))
+    Sys.sleep(0.5)
+    7
+  })
+  seen <- 0
+  v <- withCallingHandlers(collect(t), mine = function(c) seen <<- seen + 1)
+  expect_identical(v, 7)
+  expect_identical(seen, 1)
+})

@@ -13,7 +13,7 @@ with_two <- function(code) {
   code(cl)
 }
 needs <- function(..., .globals = TRUE) clutch:::find_needs(list(...), .globals, globalenv())
-found_by <- function(...) sort(names(needs(...)$globals))
+found_by <- function(...) sort(as.character(names(needs(...)$globals)))
 error_of <- function(expr) tryCatch({ expr; NULL }, clutch_error = identity)
 
 test_that("every variant of a map finds what its function uses", {
@@ -211,4 +211,129 @@ test_that("a promise that fails, a missing argument and a locked environment do 
     lockEnvironment(e, TRUE)
     expect_equal(cluster_map_dbl(cl, 1:2, function(x) e$f(x)), c(1, 2))
   })
+})
+
+test_that("what may not be evaluated, or is elsewhere, makes nothing local behind it", {
+  assign("g_k", 7, globalenv())
+  on.exit(rm("g_k", envir = globalenv()))
+  f <- function(code) eval(parse(text = code, keep.source = FALSE)[[1]], globalenv())
+  for (code in c("function(m) switch(m, a = {g_k <- 1; g_k}, b = g_k * 2)", "function(i) { local({g_k <- 5}); g_k }",
+                 "function(i) { tryCatch({stop('x'); g_k <- 5}, error = function(e) NULL); g_k }",
+                 "function(i) { d <- within(data.frame(x = 1), g_k <- x * 2); g_k + d$g_k }",
+                 "function(i) { repeat { if (i > 0) break; g_k <- 5 }; g_k }", "function(i) i && (g_k <- 3) || g_k"))
+    expect_identical(found_by(f(code)), "g_k", info = code)
+  expect_identical(found_by(f("function(x) { y <- c(g_k <- 1, 2); suppressWarnings(g_k <- 2); g_k }")), character())
+})
+
+test_that("functions that share a body are told apart by their arguments", {
+  assign("g_k", 5, globalenv())
+  on.exit(rm("g_k", envir = globalenv()))
+  f <- eval(quote(function(x, g_k) x + g_k), globalenv())
+  g <- f
+  formals(g) <- alist(x = )
+  expect_identical(found_by(f), character())
+  expect_identical(found_by(list(f, g)), "g_k")
+  expect_identical(found_by(list(g, f)), "g_k")
+})
+
+test_that("variables that a promise removes while it is forced are no harm", {
+  make <- function(n = { tmp <- NULL; gc(); 1 }, gone = { rm(other); 2 }) {
+    tmp <- list(function() 0)
+    other <- list(function() 0)
+    function(x) x + n
+  }
+  gctorture2(5)
+  r <- needs(make())
+  gctorture2(0)
+  expect_identical(names(r$globals), NULL)
+})
+
+test_that("classes of objects that are made on the node bring methods and definitions of the workspace", {
+  with_two(function(cl) {
+    assign("g_cl", cl, globalenv())
+    r <- at_top_level({
+      summary.g_yy <- function(object, ...) "mine"
+      setClass("g_P", representation(v = "numeric"), where = globalenv())
+      g_A <- setRefClass("g_A", fields = list(n = "numeric"), methods = list(up = function() n * 2), where = globalenv())
+      out <- list(structure = cluster_map(g_cl, 1, function(i) summary(structure(list(1), class = "g_yy")))[[1]],
+                  assigned = cluster_map(g_cl, 1, function(i) { o <- list(1); class(o) <- "g_yy"; summary(o) })[[1]],
+                  s4 = cluster_map(g_cl, 1, function(i) new("g_P", v = i)@v)[[1]],
+                  reference = cluster_map(g_cl, 4, function(i) g_A$new(n = i)$up())[[1]])
+      removeClass("g_P", where = globalenv())
+      removeClass("g_A", where = globalenv())
+      out
+    })
+    rm("g_cl", envir = globalenv())
+    expect_identical(r, list(structure = "mine", assigned = "mine", s4 = 1, reference = 8))
+  })
+})
+
+test_that("packages mask each other on the nodes as in the session, and go when they are detached", {
+  skip_if_not_installed("dplyr")
+  s <- start_script(c(
+    "suppressPackageStartupMessages({library(MASS); library(dplyr)})",
+    "cl <- make_cluster(1)",
+    "df <- data.frame(x = 1, y = 2)",
+    "a <- cluster_map(cl, 1, function(i) nrow(filter(df, x > 0)))[[1]]", # attaches dplyr
+    "b <- cluster_map(cl, 1, function(i) length(mvrnorm(1, 0, matrix(1))))[[1]]", # and MASS, behind it
+    "c <- cluster_map(cl, 1, function(i) names(select(df, x)))[[1]]",
+    "detach('package:dplyr')",
+    "d <- cluster_map(cl, 1, function(i) class(filter(1:10, rep(1, 3))))[[1]]", # that of stats
+    "cat(a, b, c, d, '\\n')", "stop_cluster(cl)", "cat('done\\n')"))
+  expect_done(s)
+  expect_true("1 1 x ts " %in% readLines(s$out))
+})
+
+test_that("an expression has the dots of its function, and what surrounds it", {
+  with_two(function(cl) {
+    f <- function(...) collect(cluster_submit(cl, sum(...)))
+    expect_identical(f(1, 2, 3), 6)
+    g <- function(...) collect(cluster_submit(cl, ..2 + length(list(...))))
+    expect_identical(g(1, 5), 7)
+    file <- tempfile(fileext = ".R")
+    writeLines(c("helper <- function(x) x + 1", "res <- clutch::collect(clutch::cluster_submit(cl, helper(1)))"), file)
+    env <- new.env()
+    env$cl <- cl
+    sys.source(file, env)
+    expect_identical(env$res, 2)
+    unlink(file)
+  })
+})
+
+test_that("code that the search runs does not change which nodes a map is for", {
+  with_two(function(cl) {
+    g <- function(y = cluster_map(cl, 1:2, function(i) i)) {
+      unlist(cluster_map(cl[1], 1:20, function(i) { Sys.sleep(0.01); Sys.getpid() }))
+    }
+    expect_identical(unique(g()), pids(cl)[[1L]])
+  })
+})
+
+test_that("what was exported does not travel with functions that have the cluster in their environment", {
+  with_two(function(cl) {
+    big <- runif(2e6)
+    cluster_export(cl, "big")
+    h <- function(cl) cluster_map(cl, 1:2, function(x) x)
+    environment(h) <- globalenv()
+    old <- options(clutch.max_size = 1e6)
+    on.exit(options(old))
+    expect_warning(h(cl), NA)
+    options(old)
+    expect_equal(cluster_map_dbl(cl, 1:2, function(i) length(get("big", globalenv())), .globals = FALSE), c(2e6, 2e6))
+  })
+})
+
+test_that("what encloses base R's environment is the workspace", {
+  assign("g_k", 5, globalenv())
+  on.exit(rm("g_k", envir = globalenv()))
+  f <- local(function(i) i + g_k, envir = new.env(parent = baseenv()))
+  expect_identical(found_by(f), "g_k")
+})
+
+test_that("a variable of the workspace that cannot be had is left out", {
+  makeActiveBinding("g_bad", function() stop("not now"), globalenv())
+  assign("g_k", 5, globalenv())
+  on.exit(rm("g_bad", "g_k", envir = globalenv()))
+  f <- eval(quote(function(i) if (FALSE) g_bad else g_k), globalenv())
+  expect_identical(found_by(f), "g_k")
 })

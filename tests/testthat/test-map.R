@@ -68,3 +68,18 @@ test_that("rows are bound, those of nothing to nothing", {
     expect_match(conditionMessage(error_of(cluster_map_dfr(cl, 1:2, function(i) i))), "element 1: cluster_map_dfr")
   })
 })
+
+test_that("names, retries and seeds of no use", {
+  with_two(function(cl) {
+    e <- new.env()
+    e$a <- 1
+    e$.hidden <- 2
+    expect_identical(cluster_map(cl, e, function(x) x), list(a = 1))
+    expect_s3_class(error_of(cluster_map(cl, 1, identity, .retries = NULL)), "clutch_argument")
+    expect_s3_class(error_of(cluster_map(cl, 1, identity, .retries = c(1, 2))), "clutch_argument")
+    expect_s3_class(error_of(cluster_map(cl, 1, identity, .seed = 1e10)), "clutch_argument")
+    bad <- error_of(cluster_map_dfr(cl, 1:2, function(i) list(a = 1:2, b = 1:3)))
+    expect_s3_class(bad, "clutch_value")
+    expect_identical(bad$element, 1L)
+  })
+})
