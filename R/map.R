@@ -11,7 +11,7 @@
 #'   named in a string, as in `do.call("f", x)`. Local variables travel with the function's environment, all of it: a warning of class `clutch_large` says when that is more than
 #'   `getOption("clutch.max_size", 500e6)` bytes, and what the largest objects are.
 #'
-#'   Arguments of the functions around it that were not evaluated yet are evaluated in the session before they travel. S4 methods
+#'   Arguments of the functions around it that it uses are evaluated in the session before they travel. S4 methods
 #'   that the workspace has for generics of packages do not travel: define them by [cluster_setup()].
 #'
 #'   What the code finds in an attached package has that package attached on the nodes. A package whose classes the objects have (a

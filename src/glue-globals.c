@@ -41,25 +41,49 @@ static SEXP try_value(SEXP expr, SEXP env) {
   return value;
 }
 
-/* The variable's value; R_NilValue where it has none (an argument that is missing, a promise that fails). Promises are
- * forced: what they stand for has to travel and not the frame they were made in. Code of the user's may run. */
-static SEXP value_in(SEXP symbol, SEXP env) {
-  SEXP v;
-  if (R_BindingIsActive(symbol, env)) return R_ActiveBindingFunction(symbol, env);
+/* What a variable is bound to. A promise that was not asked for yet has an expression and an environment. */
+typedef struct binding {
+  SEXP value, expr, env;
+} binding;
+
+static binding look_up(SEXP symbol, SEXP env) {
+  binding b = {R_NilValue, R_NilValue, R_NilValue};
+  if (!R_existsVarInFrame(env, symbol)) return b;
+  if (R_BindingIsActive(symbol, env)) {
+    b.value = R_ActiveBindingFunction(symbol, env);
+    return b;
+  }
 #if R_VERSION >= R_Version(4, 6, 0)
   switch (R_GetBindingType(symbol, env)) {
-  case R_BindingTypeDelayed: v = try_value(symbol, env); break;
+  case R_BindingTypeDelayed:
+    b.expr = R_DelayedBindingExpression(symbol, env);
+    b.env = R_DelayedBindingEnvironment(symbol, env);
+    break;
   case R_BindingTypeValue:
-  case R_BindingTypeForced: v = R_getVarEx(symbol, env, FALSE, R_NilValue); break;
-  default: v = R_NilValue;
+  case R_BindingTypeForced: b.value = R_getVarEx(symbol, env, FALSE, R_NilValue); break;
+  default: break;
   }
-#elif R_VERSION >= R_Version(4, 5, 0) /* nothing tells whether it is a promise */
-  v = symbol == R_DotsSymbol ? R_getVarEx(symbol, env, FALSE, R_NilValue) : try_value(symbol, env);
 #else
-  v = Rf_findVarInFrame(env, symbol);
-  if (TYPEOF(v) == PROMSXP) v = PRVALUE(v) == R_UnboundValue ? try_value(symbol, env) : PRVALUE(v);
+  b.value = Rf_findVarInFrame(env, symbol);
+  if (TYPEOF(b.value) == PROMSXP) {
+    SEXP promise = b.value;
+    b.value = PRVALUE(promise);
+    if (b.value == R_UnboundValue) {
+      b.value = R_NilValue;
+      b.expr = R_PromiseExpr(promise);
+      b.env = PRENV(promise);
+    }
+  }
 #endif
-  return v == R_UnboundValue || v == R_MissingArg ? R_NilValue : v;
+  if (b.value == R_UnboundValue || b.value == R_MissingArg) b.value = R_NilValue;
+  return b;
+}
+
+/* The variable's value; R_NilValue where it has none (an argument that is missing, a promise that fails). A promise is
+ * forced, and code of the user's may run. */
+static SEXP value_in(SEXP symbol, SEXP env) {
+  binding b = look_up(symbol, env);
+  return b.env == R_NilValue ? b.value : try_value(symbol, env);
 }
 
 /* ---- look-up ---- */
@@ -105,10 +129,14 @@ static int stays(SEXP env) {
          R_IsNamespaceEnv(env) || R_IsPackageEnv(env);
 }
 
-/* Whether a variable of the environments that travel along has this name; those of a call have to be functions. */
-static int is_local(SEXP symbol, SEXP env, int as_function, SEXP *end) {
-  for (; !stays(env); env = PARENT_ENV(env))
-    if (R_existsVarInFrame(env, symbol) && (!as_function || Rf_isFunction(value_in(symbol, env)))) return 1;
+/* Whether a variable of the environments that travel along has this name; those of a call have to be functions. One that is
+ * used is a promise no more: what it stands for has to travel, and not the frame that it was made in. */
+static int is_local(SEXP symbol, SEXP env, unsigned how, SEXP *end) {
+  for (; !stays(env); env = PARENT_ENV(env)) {
+    if (!R_existsVarInFrame(env, symbol)) continue;
+    if (how == AS_TEXT) return 1;
+    if (Rf_isFunction(value_in(symbol, env)) || how == USED) return 1;
+  }
   *end = env;
   return 0;
 }
@@ -160,9 +188,10 @@ static void resolve(clu_search *s, SEXP env, clu_span body) {
       SEXP end;
       uint64_t where;
       if (!(u.how & (as_function ? CALLED | AS_TEXT : USED))) continue;
+      if (is_local(u.symbol, env, !as_function ? USED : u.how & CALLED ? CALLED : AS_TEXT, &end)) continue;
       where = leads_to(s, u.symbol, as_function);
       if (where == NOWHERE || is_taken(s, u.symbol, where) || (u.how == AS_TEXT && where != WORKSPACE)) continue;
-      if (is_local(u.symbol, env, as_function, &end) || !leads_on(end, u.symbol)) continue;
+      if (!leads_on(end, u.symbol)) continue;
       take(s, u.symbol, where);
     }
   }
@@ -226,17 +255,28 @@ static void visit_attributes(clu_search *s, SEXP x) {
   }
 }
 
+/* Promises that no code asks for, as far as it is known by now, stay: what they need is searched. */
 static void visit_environment(clu_search *s, SEXP env) {
-  SEXP names, values;
+  SEXP names, held;
+  R_xlen_t n;
   if (stays(env)) return;
   names = PROTECT(R_lsInternal3(env, TRUE, FALSE));
-  values = PROTECT(Rf_allocVector(VECSXP, Rf_xlength(names)));
-  clu_search_find(s, HELD, values); /* promises are forced: their code may remove variables */
-  for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
-    SEXP symbol = Rf_installTrChar(STRING_ELT(names, i));
-    if (R_existsVarInFrame(env, symbol)) SET_VECTOR_ELT(values, i, value_in(symbol, env));
+  n = Rf_xlength(names);
+  held = PROTECT(Rf_allocVector(VECSXP, 3 * n));
+  clu_search_find(s, HELD, held); /* R code that runs meanwhile may remove variables */
+  for (R_xlen_t i = 0; i < n; i++) {
+    binding b = look_up(Rf_installTrChar(STRING_ELT(names, i)), env);
+    SET_VECTOR_ELT(held, 3 * i, b.value);
+    SET_VECTOR_ELT(held, 3 * i + 1, b.expr);
+    SET_VECTOR_ELT(held, 3 * i + 2, b.env);
   }
-  for (R_xlen_t i = 0; i < Rf_xlength(names); i++) clu_search_later(s, VECTOR_ELT(values, i));
+  for (R_xlen_t i = 0; i < n; i++) {
+    SEXP expr = VECTOR_ELT(held, 3 * i + 1), from = VECTOR_ELT(held, 3 * i + 2);
+    clu_search_later(s, VECTOR_ELT(held, 3 * i));
+    if (TYPEOF(from) != ENVSXP) continue;
+    resolve(s, from, clu_symbols_of(s, R_NilValue, expr));
+    clu_search_later(s, from);
+  }
   UNPROTECT(2);
   clu_search_later(s, PARENT_ENV(env));
 }

@@ -196,6 +196,23 @@ test_that("an expression of a function of a package sees that package", {
   })
 })
 
+test_that("arguments that no code uses are not evaluated", {
+  with_two(function(cl) {
+    seen <- 0
+    note <- function() seen <<- seen + 1
+    f <- function(xs, used = { note(); 10 }, unused = { note(); stop("no") }, text = note()) {
+      cluster_map_dbl(cl, xs, function(x) x + used + length("text"))
+    }
+    expect_identical(f(1:2), c(12, 13))
+    expect_identical(seen, 1)
+    assign("g_k", 3, globalenv())
+    on.exit(rm("g_k", envir = globalenv()))
+    g <- function(xs, later = g_k) cluster_map_dbl(cl, xs, function(x) x + get("later")) # found by nobody, and asked for there
+    environment(g) <- list2env(list(cl = cl), parent = globalenv())
+    expect_identical(g(1:2), c(4, 5))
+  })
+})
+
 test_that("a promise that fails, a missing argument and a locked environment do not stop the search", {
   with_two(function(cl) {
     make <- function(a, b, c = stop("never asked for")) function(x) x + a
