@@ -1,5 +1,7 @@
 # Package future on our clusters: plan(cluster, workers = cl).
 
+outside_checks_only()
+
 with_plan <- function(n, code) {
   skip_if_not_installed("future")
   cl <- make_cluster(n)

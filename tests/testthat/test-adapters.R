@@ -1,5 +1,7 @@
 # Packages that have functions for clusters or tasks of their own: on ours.
 
+outside_checks_only()
+
 test_that("all functions of package snow work on our clusters", {
   skip_if_not_installed("snow")
   for (node in c("clutch", "psock")) {

@@ -1,5 +1,7 @@
 # Base R's workers as nodes, when they do not read, or answer by halves.
 
+outside_checks_only()
+
 big <- function(n = 6e6) numeric(n) # 48 MB: more than both sockets hold
 
 # Interrupts this process while `expr` is evaluated; TRUE when it ended by that.

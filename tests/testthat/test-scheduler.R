@@ -2,6 +2,8 @@
 # what nodes leave behind.
 
 # A job as cluster_map() makes it, of which the caller sees to the rest.
+outside_checks_only()
+
 raw_job <- function(t, fun, elements, chunk = 1) {
   o <- clutch:::task_options(FALSE, Inf, 0, chunk, NULL, "none", Inf)
   job <- clutch:::job_new(t, fun, elements, list(), list(), o)

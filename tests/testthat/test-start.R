@@ -3,6 +3,8 @@
 
 # A script whose profile is `profile`, with a limit on processes by way of a watchdog: a bomb ends after `most` of
 # them, or after a minute, and does not take the machine down.
+outside_checks_only()
+
 start_with_profile <- function(profile, lines, most = 60L) {
   file <- tempfile(fileext = ".Rprofile")
   writeLines(profile, file)

@@ -3,6 +3,8 @@
 #
 # CLUTCH_SEED repeats a run as far as the system allows; CLUTCH_EVENTS ('make chaos': 10,000) divided by 5: how often.
 
+outside_checks_only()
+
 presses <- if (nzchar(n <- Sys.getenv("CLUTCH_EVENTS"))) ceiling(as.numeric(n) / 5) else 100
 terminal_seed <- as.integer(Sys.getenv("CLUTCH_SEED", as.character(sample.int(1e6, 1L))))
 
