@@ -1,8 +1,8 @@
 # What elements do to the R they run in: what the next map finds put back, and what ends the node.
 
-# A value for each kind of state, as the next comer sees it; all found in the node's own functions, nothing travels.
 outside_checks_only()
 
+# A value for each kind of state, as the next comer sees it; all found in the node's own functions, nothing travels.
 state_here <- function(i) {
   list(options = options()[names(options())], folder = getwd(), locale = Sys.getlocale(), env = Sys.getenv(),
        kind = RNGkind(), sinks = c(sink.number(), sink.number("message")))

@@ -1,8 +1,8 @@
 # The progress bar, as a terminal would get it. cli is told that there is one.
 
-# The lines of a script, and what the terminal would have got: text, with \r and escapes.
 outside_checks_only()
 
+# The lines of a script, and what the terminal would have got: text, with \r and escapes.
 with_bar <- function(lines) {
   s <- start_script(c("options(cli.dynamic = TRUE, cli.ansi = TRUE)", "cl <- make_cluster(2)", lines, "stop_cluster(cl)", "fork_server_stop()", "cat('\\ndone\\n')"))
   testthat::expect_true(said(s, "done$", 60), info = s$out)

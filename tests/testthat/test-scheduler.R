@@ -1,9 +1,9 @@
 # Jobs and nodes that get into each other's way: jumps, collections, limits that nobody can keep, hosts that cannot be reached,
 # what nodes leave behind.
 
-# A job as cluster_map() makes it, of which the caller sees to the rest.
 outside_checks_only()
 
+# A job as cluster_map() makes it, of which the caller sees to the rest.
 raw_job <- function(t, fun, elements, chunk = 1) {
   o <- clutch:::task_options(FALSE, Inf, 0, chunk, NULL, "none", Inf)
   job <- clutch:::job_new(t, fun, elements, list(), list(), o)

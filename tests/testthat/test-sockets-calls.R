@@ -1,8 +1,8 @@
 # A call that is given up has taken nothing: everything it had is read again by the next.
 
-# Sends `first`, sees `read()` time out, twice, and returns what it reads when `rest` has come.
 outside_checks_only()
 
+# Sends `first`, sees `read()` time out, twice, and returns what it reads when `rest` has come.
 in_two_parts <- function(p, first, rest, read, class = "clutch_socket_timeout") {
   send <- function(x) if (is.raw(x)) writeBin(x, p$a) else cat(x, file = p$a)
   send(first)

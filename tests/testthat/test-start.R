@@ -1,10 +1,10 @@
 # What can go wrong around a start: profiles that make clusters, the end of the session meanwhile, folders that are
 # deleted, signals, arguments that are meant for something else.
 
-# A script whose profile is `profile`, with a limit on processes by way of a watchdog: a bomb ends after `most` of
-# them, or after a minute, and does not take the machine down.
 outside_checks_only()
 
+# A script whose profile is `profile`, with a limit on processes by way of a watchdog: a bomb ends after `most` of
+# them, or after a minute, and does not take the machine down.
 start_with_profile <- function(profile, lines, most = 60L) {
   file <- tempfile(fileext = ".Rprofile")
   writeLines(profile, file)
