@@ -54,7 +54,7 @@ static binding look_up(SEXP symbol, SEXP env) {
     return b;
   }
 #if R_VERSION >= R_Version(4, 6, 0)
-  switch (R_GetBindingType(symbol, env)) {
+  switch (R_GetBindingType(symbol, env)) { /* `...` of nothing is missing, and R_getVarEx() an error */
   case R_BindingTypeDelayed:
     b.expr = R_DelayedBindingExpression(symbol, env);
     b.env = R_DelayedBindingEnvironment(symbol, env);

@@ -152,7 +152,8 @@ test_that("a package that cannot be attached is no element's fault", {
   e <- tryCatch(collect(cluster_submit(cl, 1, .packages = "no.such.package")), error = identity)
   expect_s3_class(e, "clutch_package")
   # but one that the element's own code wants is
-  expect_error(cluster_map(cl, 1:2, function(i) library("no.such.package", character.only = TRUE)), "element 1", class = "clutch_task_error")
+  absent <- "no.such.package"
+  expect_error(cluster_map(cl, 1:2, function(i) library(absent, character.only = TRUE)), "element 1", class = "clutch_task_error")
   expect_identical(cluster_map(cl, 1:2, identity), list(1L, 2L))
 })
 

@@ -287,18 +287,19 @@ test_that("classes of objects that are made on the node bring methods and defini
 
 test_that("packages mask each other on the nodes as in the session, and go when they are detached", {
   skip_if_not_installed("dplyr")
+  skip_if_not_installed("data.table")
   s <- start_script(c(
-    "suppressPackageStartupMessages({library(MASS); library(dplyr)})",
+    "suppressPackageStartupMessages({library(data.table); library(dplyr)})",
     "cl <- make_cluster(1)",
     "df <- data.frame(x = 1, y = 2)",
     "a <- cluster_map(cl, 1, function(i) nrow(filter(df, x > 0)))[[1]]", # attaches dplyr
-    "b <- cluster_map(cl, 1, function(i) length(mvrnorm(1, 0, matrix(1))))[[1]]", # and MASS, behind it
-    "c <- cluster_map(cl, 1, function(i) names(select(df, x)))[[1]]",
+    "b <- cluster_map(cl, 1, function(i) fifelse(TRUE, 1, 2))[[1]]", # and data.table, behind it
+    "c <- cluster_map(cl, 1, function(i) environmentName(environment(between)))[[1]]", # both have it
     "detach('package:dplyr')",
     "d <- cluster_map(cl, 1, function(i) class(filter(1:10, rep(1, 3))))[[1]]", # that of stats
     "cat(a, b, c, d, '\\n')", "stop_cluster(cl)", "cat('done\\n')"))
   expect_done(s)
-  expect_true("1 1 x ts " %in% readLines(s$out))
+  expect_true("1 1 dplyr ts " %in% readLines(s$out))
 })
 
 test_that("an expression has the dots of its function, and what surrounds it", {

@@ -243,6 +243,7 @@ test_that("where nobody knows the memory of a node, a warning says that it has n
 # ---- nodes that die, and those that do not come ----
 
 test_that("nodes that die again and again before they begin anything are given up, whatever the cause", {
+  name <- "clutchdies"
   linux_only()
   src <- tempfile("src")
   lib <- tempfile("lib")
@@ -261,10 +262,10 @@ test_that("nodes that die again and again before they begin anything are given u
   on.exit({
     stop_cluster(cl)
     if (is.na(old)) Sys.unsetenv("R_LIBS") else Sys.setenv(R_LIBS = old)
-    unloadNamespace("clutchdies")
+    unloadNamespace(name)
     unlink(c(src, lib), recursive = TRUE)
   })
-  f <- loadNamespace("clutchdies", lib.loc = lib)$f
+  f <- loadNamespace(name, lib.loc = lib)$f
   e <- tryCatch(collect(cluster_submit(cl, f(1), .globals = list(f = f)), timeout = 60), clutch_error = identity)
   expect_s3_class(e, "clutch_task_died")
   expect_match(conditionMessage(e), "before it had begun anything.*SIGKILL")
