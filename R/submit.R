@@ -155,7 +155,7 @@ finish <- function(x, timeout) {
     if (left < 0) throw("timeout", sprintf("%s has not ended within %g seconds", x$label, timeout))
     turn_for_task(x, min(left, 3600))
   }
-  settle_replacements(x$engine)
+  if (timeout == Inf) settle_replacements(x$engine) # waits for nodes that are on their way
 }
 
 deliver <- function(x) {
