@@ -124,6 +124,7 @@ test_that("tasks that wait for one node keep nobody from work for another", {
 })
 
 test_that("a node whose shared memory makes no sense is ended, and nobody waits for it", {
+  needs("memfd")
   linux_only()
   # writes what is no record to the node's own ring
   damage <- function(i, out_of_turn) {
@@ -168,6 +169,7 @@ test_that("a node whose shared memory makes no sense is ended, and nobody waits 
 # ---- memory ----
 
 test_that("a limit of memory over the machine's is none", {
+  needs("memory")
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
   p <- pids(cl)
@@ -179,6 +181,7 @@ test_that("a limit of memory over the machine's is none", {
 })
 
 test_that("what a node shares with its fork server is not counted, neither for the limit nor by cluster_status()", {
+  needs("memory")
   linux_only()
   profile <- tempfile()
   writeLines("large <- rep(1, 5e7)", profile) # 400 MB, as a package with data may have
@@ -210,6 +213,7 @@ test_that("what a node shares with its fork server is not counted, neither for t
 })
 
 test_that("a limit that no node can keep ends the work with an error that says how much a node has", {
+  needs("memory")
   linux_only()
   for (strategy in c("fork_server", "parallel")) {
     cl <- make_cluster(2, strategy)
@@ -229,6 +233,7 @@ test_that("a limit that no node can keep ends the work with an error that says h
 })
 
 test_that("where nobody knows the memory of a node, a warning says that it has no limit", {
+  needs("memory")
   ssh <- fake_ssh()
   cl <- make_cluster(c("localhost", "far.invalid"), rshcmd = ssh, master = "127.0.0.1")
   on.exit({
@@ -323,6 +328,7 @@ leave_one <- function(file) {
 environment(leave_one) <- globalenv()
 
 test_that("what a task has started in a session of its own ends with its node, and goes on with it", {
+  needs("follow_parent")
   linux_only()
   for (strategy in c("fork_server", "spawn")) {
     files <- replicate(4L, tempfile())
@@ -348,6 +354,7 @@ test_that("what a task has started in a session of its own ends with its node, a
 })
 
 test_that("what tasks have started in sessions of their own ends with the session", {
+  needs("follow_parent")
   linux_only()
   s <- start_script(c("cl <- make_cluster(2)", "f <- function(file) NULL", paste("body(f) <- quote(", paste(deparse(body(leave_one)), collapse = "\n"), ")"),
     "environment(f) <- globalenv()", "p <- unlist(parallel::clusterMap(cl, f, c(tempfile(), tempfile())))",
