@@ -3,11 +3,18 @@
 "_PACKAGE"
 
 .onLoad <- function(libname, pkgname) {
+  if (interactive()) force_all(asNamespace(pkgname))
   # a node over TCP needs package parallel only if what it is told to do does: 3 ms of its start
   if (isTRUE(getOption("clutch.joins")) && !isNamespaceLoaded("parallel")) setHook(packageEvent("parallel", "onLoad"), join_parallel)
   else join_parallel()
   adapt_to_others()
 }
+
+# Functions of a package are promises, read from disk when they are first used. One whose reading is interrupted twice by
+# Ctrl-C cannot be used any more (seen with R 4.2): the warning "restarting interrupted promise evaluation" comes
+# after the promise was marked as under evaluation, and may be left by a jump. So where there is a keyboard, all are
+# read now, in 10 ms.
+force_all <- function(env) invisible(eapply(env, is.null, all.names = TRUE))
 
 # Our methods for parallel's generics, which are exported from R 4.4 on and internal before.
 join_parallel <- function(...) {

@@ -104,6 +104,7 @@ test_that("a node that is started by hand, or behind rshcmd, is known to be star
 
 test_that("a fork server or node whose profile sleeps ends with its session", {
   linux_only()
+  needs("follow_parent")
   for (how in c("", ", strategy = \"spawn\"", ", strategy = \"parallel\"", ", node = \"psock\"")) {
     mark <- tempfile("asleep-")
     # the first R that reads it is the session; with "spawn" the node is to sleep, too
@@ -119,6 +120,7 @@ test_that("a fork server or node whose profile sleeps ends with its session", {
 
 test_that("a node that is started afresh ends with its fork server, whatever its profile does", {
   linux_only()
+  needs("follow_parent")
   mark <- tempfile("asleep-")
   s <- start_with_profile(c("is_node <- any(grepl('clutch/node/node.R', commandArgs()))",
     sprintf("if (is_node) { cat(Sys.getpid(), '\\n', file = '%s'); Sys.sleep(600) }", mark)), "cl <- make_cluster(1, 'spawn')")

@@ -94,3 +94,12 @@ test_that("a session in a terminal comes back from every Ctrl-C", {
   expect_true(ends(term), info = state(k))
   expect_identical(list.files(term$tmp), character())
 })
+
+test_that("no function is left to be read while Ctrl-C may come", {
+  e <- new.env()
+  n <- 0
+  for (name in c("a", ".b")) delayedAssign(name, n <- n + 1, assign.env = e)
+  clutch:::force_all(e)
+  expect_identical(n, 2)
+  expect_match(paste(deparse(body(clutch:::.onLoad)), collapse = " "), "interactive\\(\\).*force_all")
+})
