@@ -1,6 +1,7 @@
 /* The start over TCP: a master (this process) and nodes (forked), on 127.0.0.1. Nothing here depends on who is quick:
  * each case waits until what it is about has happened. */
 // link: -Wl,--wrap=clu_os_connect_start -Wl,--wrap=clu_os_accept -Wl,--wrap=clu_os_peer_owner
+#include "../../src/posix/features.h"
 #include "test.h"
 
 #include <netinet/in.h>
@@ -541,6 +542,9 @@ TEST(thousands_of_strangers_of_another_user_take_no_place) {
   pid_t pid[6], crowd;
   clu_muster_report r;
   struct rlimit limit;
+#if !defined(CLU_HAVE_SOCK_DIAG)
+  SKIP("the system does not tell whose a connection is");
+#endif
   if (geteuid() != 0) SKIP("needs root");
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < CROWD + 64) SKIP("needs descriptors");
   prepare();
@@ -566,6 +570,9 @@ TEST(whose_process_is_at_the_other_end) {
   clu_listen how = {-1, 0, 0};
   clu_fd l;
   char host[CLU_ADDR_TEXT];
+#if !defined(CLU_HAVE_SOCK_DIAG)
+  SKIP("the system does not tell whose a connection is");
+#endif
   loopback(&at, 0);
   REQUIRE(clu_os_listen(&at, &how, &l, NULL, NULL) == CLU_OK);
   clu_os_local_addr(l, &at);

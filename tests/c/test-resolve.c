@@ -39,7 +39,7 @@ TEST(abandoned_lookups_of_a_name_are_one) {
   int before = threads(), fds = test_count_fds();
   resolver_stands = 1;
   for (int i = 0; i < 300; i++) give_up("nowhere");
-  CHECK_INT_EQ(threads(), before + 1);
+  CHECK_INT_EQ(threads(), before < 0 ? before : before + 1); /* not every system tells */
   CHECK_INT_EQ(test_count_fds(), fds);
   CHECK_SOON(asked == 1, 5000);
   CHECK_INT_EQ(clu_os_resolvers(), 1);
