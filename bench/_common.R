@@ -246,7 +246,7 @@ bars_png <- function(file, m, ylab, main, bar = NULL, low = NULL, high = NULL, z
 # Of the bars of `m`, in its order: by the packages that its rows are named for, or else its columns, whose rows differ in
 # lightness. `legend`: of the rows alone.
 bar_colours <- function(m, legend = FALSE) {
-  if (!anyNA(package_of(rownames(m)))) return(if (legend) looks(rownames(m))$col else rep(looks(rownames(m))$col, ncol(m)))
+  if (!is.null(rownames(m)) && !anyNA(package_of(rownames(m)))) return(if (legend) looks(rownames(m))$col else rep(looks(rownames(m))$col, ncol(m)))
   by <- 0.6 * (rev(seq_len(nrow(m))) - 1) / max(nrow(m) - 1, 1)
   if (legend) return(vapply(by, function(b) lighter("#555555", b), ""))
   package <- package_of(colnames(m))

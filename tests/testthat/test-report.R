@@ -19,6 +19,8 @@ test_that("a package has one colour in all pictures, and each tick its label", {
   expect_identical(b$bar_colours(m), rep(look$col[1:2], 2))
   m <- matrix(1, 1, 2, dimnames = list("us", c("clutch clusterCall", "base clusterCall")))
   expect_identical(b$bar_colours(m), look$col[2:1])
+  rownames(m) <- NULL
+  expect_identical(b$bar_colours(m), look$col[2:1])
   expect_identical(b$fitting(c(1, 2, 3, 3.1, 9), rep(0.9, 5)), c(1L, 2L, 3L, 5L))
   # where the axis is a logarithm's there are no bars
   drawn <- function(m) {
