@@ -91,10 +91,8 @@ check_task <- function(x) {
 # (conditions of class "immediateCondition") is relayed at once.
 turn_for_task <- function(x, seconds) {
   turn(x$engine, x$job, seconds, 0)
-  relay_now(x)
+  relay_queue(x$job)
 }
-
-relay_now <- function(x) relay_queue(x$job)
 
 # One turn for any of these tasks: returns when there may be something new.
 await <- function(tasks, seconds) {
@@ -105,7 +103,7 @@ await <- function(tasks, seconds) {
   if (length(open) == 1L) turn_for_task(open[[1L]], seconds)
   else for (t in engines) {
     mine <- Filter(function(x) identical(x$engine, t), open)
-    for (x in mine) relay_now(x)
+    for (x in mine) relay_queue(x$job)
     turn_for_task(mine[[1L]], min(seconds, 0.002))
   }
   invisible()

@@ -10,7 +10,6 @@
 #include "glue-globals.h"
 
 #include <R_ext/Utils.h>
-#include <Rversion.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,11 +117,7 @@ void clu_search_later(clu_search *s, SEXP x) {
   case CPLXSXP:
   case STRSXP:
   case RAWSXP:
-#if R_VERSION >= R_Version(4, 5, 0)
-    if (!ANY_ATTRIB(x)) return;
-#else
-    if (ATTRIB(x) == R_NilValue) return;
-#endif
+    if (!clu_has_attributes(x)) return;
     break;
   default: break;
   }
