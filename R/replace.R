@@ -5,6 +5,7 @@
 # pauses, as long as others are there.
 
 START_LIMIT <- 60 # seconds that a node may take to come
+START_TRIES <- 3L # of a node on this machine: whatever killed the one before may kill one that is starting
 PAUSES <- c(1, 60) # seconds before it is tried again: the first and the longest
 USUAL <- 5         # seconds that one on a host within reach takes at most
 
@@ -17,9 +18,11 @@ replace_dead <- function(t, index) {
   if (is.null(t$info$tcp)) {
     end <- clock() + START_LIMIT
     left <- function() max(end - clock(), 0.01)
-    fresh <- tryCatch(start_nodes(t$info, 1L, left, as.integer(index))[[1L]], clutch_error = identity)
-    if (!inherits(fresh, "error")) return(put_in_place(t, index, fresh))
-    t$problem <- conditionMessage(fresh)
+    for (try in seq_len(START_TRIES)) {
+      fresh <- tryCatch(start_nodes(t$info, 1L, left, as.integer(index))[[1L]], clutch_error = identity)
+      if (!inherits(fresh, "error")) return(put_in_place(t, index, fresh))
+      t$problem <- conditionMessage(fresh)
+    }
     return(invisible(FALSE))
   }
   begin_replacement(t, index, PAUSES[[1L]])

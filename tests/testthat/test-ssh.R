@@ -145,6 +145,8 @@ test_that("maps and tasks on nodes behind ssh: values, random numbers, output, e
   expect_true(all(vapply(r, function(x) x[[3L]] == 17 && x[[4L]] == 1, NA)))
   killed <- left
   on.exit(unlink(vapply(killed, `[[`, "", 2L), recursive = TRUE), add = TRUE) # nobody removes that of a killed R
+  # the successor may take longer than the map has waited for it
+  expect_true(eventually({ cluster_walk(cl, 1:2, identity); identical(cluster_status(cl)$state, c("idle", "idle")) }))
   left <- traces_of(cl)
   expect_length(setdiff(lapply(left, `[[`, 1L), lapply(killed, `[[`, 1L)), 1L)
   e <- tryCatch(cluster_map(cl, 1:2, function(i) if (i == 2) quit("no", 3) else i), clutch_task_died = identity)

@@ -685,3 +685,23 @@ test_that("package progressr gets the signals of tasks and of the map", {
   }), progression = function(c) if (identical(c$type, "update")) seen <<- seen + 1)
   expect_gte(seen, 6)
 })
+
+test_that("a successor that is killed while it starts is followed by another one", {
+  s <- start_script(c(
+    "start <- clutch:::start_nodes",
+    "made <- FALSE; killed <- 0",
+    "assignInNamespace('start_nodes', function(...) {",
+    "  if (made && (killed <<- killed + 1) <= 2) clutch:::throw('start', 'it was killed by SIGKILL')",
+    "  start(...)",
+    "}, 'clutch')",
+    "cl <- make_cluster(1)",
+    "made <- TRUE",
+    "r <- cluster_map(cl, 1:3, function(i) {",
+    "  if (i == 2 && clutch::task_attempt() == 1L) tools::pskill(Sys.getpid(), 9L)",
+    "  i",
+    "}, .retries = 1)",
+    "stopifnot(identical(r, as.list(1:3)), killed == 3)",
+    "stop_cluster(cl)",
+    "cat('done\\n')"))
+  expect_done(s, 60)
+})
