@@ -81,7 +81,7 @@ fuzz: deps
 # What goes wrong at random, and what goes on for long, for many minutes: EVENTS=10000 SEED=1
 chaos: build
 	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) all
-	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-engine -v
+	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-scheduler -v
 	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|soak|slow-host|terminal"
 
 test-r: build deps-tests
@@ -121,4 +121,4 @@ doc:
 	  -e 'roxygen2::roxygenise(load_code = "source")'
 
 clean:
-	rm -rf .build tests/c/build src/Makevars src/*.o src/*.so src/*/*.o
+	rm -rf .build tests/c/build src/Makevars src/*.o src/*.so src/*/*.o src/*/*/*.o

@@ -1,5 +1,5 @@
 # What the code that travels to the nodes needs of this session: variables of the workspace, and packages.
-# The search itself is in glue-globals.c.
+# The search itself is in src/r/globals/search.c.
 
 # A list: `globals`, a named list of values for the nodes' workspace; `attach`, packages to attach there; `load`, packages
 # whose methods the objects need; `order`, all that are attached here, the first masks the others. `roots`: a list of all that travels. `env`: the frame in which
@@ -40,7 +40,7 @@ values_of <- function(names) {
   })
 }
 
-# For glue-globals.c, which has promises evaluated: one that fails is none of the search's affair. R warns when
+# For src/r/globals/search.c, which has promises evaluated: one that fails is none of the search's affair. R warns when
 # its evaluation is tried again.
 value_or_null <- function(x) suppressWarnings(tryCatch(x, error = function(e) NULL))
 

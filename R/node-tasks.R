@@ -1,5 +1,5 @@
 # Tasks, as a node sees them: jobs (what the tasks of one map have in common), the workspace that they want, and
-# what is collected while a task runs. glue-work.c calls these functions.
+# what is collected while a task runs. src/r/node/node-tasks.c calls these functions.
 
 # A description has arrived: list(fun, more, globals, attach, load, order, packages, relay, live, seeded, bare,
 # warn); or a failure to read it.

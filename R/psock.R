@@ -11,7 +11,7 @@ psock_cluster <- function(info, n, left, began) {
   l <- .Call(ffi_psock_listen, tcp$listen, tcp$ports, as.integer(tcp$backlog))
   if (is.character(l)) throw("start", paste("there is no port at which the nodes could connect:", l))
   ranks <- seq_len(n)
-  handles <- lapply(ranks, function(r) .Call(ffi_muster_node, NULL, r, NULL))
+  handles <- lapply(ranks, function(r) .Call(ffi_acceptor_node, NULL, r, NULL))
   sockets <- vector("list", n)
   pending <- list()
   since <- numeric()

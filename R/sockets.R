@@ -405,14 +405,14 @@ service_probe <- function(host = "localhost", ports, timeout = 1) {
 }
 
 # Called from C when something that looks like serialize() begins to write: its frame, if that is what it is. See
-# cork() in src/glue-socket-con.c.
+# cork() in src/r/socket/connection.c.
 serializing_frame <- function() {
   n <- sys.nframe() - 1L
   f <- if (n > 0L) sys.function(n)
   if (identical(f, serialize) || identical(f, saveRDS)) sys.frame(n)
 }
 
-# Called from C when a connection is read and no call is known that reads it, see src/glue-socket-read.c: the frame of the
+# Called from C when a connection is read and no call is known that reads it, see src/r/socket/connection-read.c: the frame of the
 # function that reads, or a list of that and of the frame of the call which it is a part of: the outermost of base or utils
 # by who called whom. NULL: a reader whose calls are not followed.
 reading_frames <- function() {

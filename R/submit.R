@@ -49,7 +49,7 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   needs <- find_needs(list(fun), .globals, env) # R code of others may run
   t <- tasks_of(cl)
   task <- new.env(parent = emptyenv())
-  task$engine <- t
+  task$scheduler <- t
   task$label <- .label
   task$job <- job_new(t, fun, NULL, list(), needs, o)
   task$relayed <- FALSE
@@ -76,7 +76,7 @@ outcome <- function(x) {
   f <- .Call(ffi_job_failures, x$job, 0)
   x$log <- values[[2L]][[1L]]
   x$outcome <- if (isTRUE(x$cancelled)) list(error = error_of("task_cancelled", sprintf("%s was cancelled", x$label)))
-    else if (length(f$element)) list(error = task_error(x$engine, f, 1L, values[[1L]][[1L]], x$label))
+    else if (length(f$element)) list(error = task_error(x$scheduler, f, 1L, values[[1L]][[1L]], x$label))
     else list(value = values[[1L]][[1L]])
   if (isTRUE(x$cancelled)) class(x$outcome$error) <- c("clutch_task_cancelled", "clutch_task_error", "clutch_error", "error", "condition")
   .Call(ffi_job_end, x$job, 0)
@@ -90,7 +90,7 @@ check_task <- function(x) {
 # Works for at most so many seconds, or until there is something new of this task. What its node sends at once
 # (conditions of class "immediateCondition") is relayed at once.
 turn_for_task <- function(x, seconds) {
-  turn(x$engine, x$job, seconds, 0)
+  turn(x$scheduler, x$job, seconds, 0)
   relay_queue(x$job)
 }
 
@@ -98,11 +98,11 @@ turn_for_task <- function(x, seconds) {
 await <- function(tasks, seconds) {
   open <- Filter(function(x) is.null(outcome(x)), tasks)
   if (!length(open)) return(invisible())
-  engines <- unique(lapply(open, function(x) x$engine))
-  # one engine, one task: it can wait for just that; else in slices
+  schedulers <- unique(lapply(open, function(x) x$scheduler))
+  # one scheduler, one task: it can wait for just that; else in slices
   if (length(open) == 1L) turn_for_task(open[[1L]], seconds)
-  else for (t in engines) {
-    mine <- Filter(function(x) identical(x$engine, t), open)
+  else for (t in schedulers) {
+    mine <- Filter(function(x) identical(x$scheduler, t), open)
     for (x in mine) relay_queue(x$job)
     turn_for_task(mine[[1L]], min(seconds, 0.002))
   }
@@ -153,7 +153,7 @@ finish <- function(x, timeout) {
     if (left < 0) throw("timeout", sprintf("%s has not ended within %g seconds", x$label, timeout))
     turn_for_task(x, min(left, 3600))
   }
-  if (timeout == Inf) settle_replacements(x$engine) # waits for nodes that are on their way
+  if (timeout == Inf) settle_replacements(x$scheduler) # waits for nodes that are on their way
 }
 
 deliver <- function(x) {
@@ -225,7 +225,7 @@ collect_all <- function(..., timeout = Inf) {
 
 #' @export
 format.clutch_task <- function(x, ...) {
-  if (is.null(outcome(x))) turn(x$engine, x$job, 0)
+  if (is.null(outcome(x))) turn(x$scheduler, x$job, 0)
   o <- outcome(x)
   state <- if (is.null(o)) { if (.Call(ffi_job_state, x$job)$waiting > 0) "waiting for a node" else "running" }
     else if (is.null(o$error)) "done" else paste0("failed: ", conditionMessage(o$error))

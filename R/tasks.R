@@ -1,6 +1,6 @@
-# What cluster_map() and cluster_submit() share: the engine of a cluster, jobs, what becomes of nodes that die, errors.
+# What cluster_map() and cluster_submit() share: the scheduler of a cluster, jobs, what becomes of nodes that die, errors.
 
-# The engine of the cluster that these nodes are of: an environment with `ptr`, and with all its nodes.
+# The scheduler of the cluster that these nodes are of: an environment with `ptr`, and with all its nodes.
 tasks_of <- function(cl) {
   check_cluster(cl)
   if (length(cl) == 0L) throw("argument", "a cluster without nodes cannot do anything")
@@ -178,7 +178,7 @@ death_text <- function(i, info) {
 }
 
 no_node_left <- function(t, job) {
-  cause <- -1L - length(t$deaths) # those of the engine are positive
+  cause <- -1L - length(t$deaths) # those of the scheduler are positive
   why <- if (!is.null(t$problem)) t$problem else if (!is.null(t$latest)) t$latest else "the cluster was stopped"
   kind <- if (identical(t$latest_kind, "memory")) "memory" else "died"
   t$deaths[[format(cause)]] <- list(how = paste("no node is left:", why), kind = kind, pid = NA_integer_, rank = NA_integer_,

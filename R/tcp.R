@@ -95,22 +95,22 @@ start_tcp_nodes <- function(info, ranks, left) {
   logs <- character()
   handles <- list()
   ok <- FALSE
-  m <- .Call(ffi_muster_open, tcp$listen, tcp$ports, as.integer(tcp$backlog), tcp$secret)
+  m <- .Call(ffi_acceptor_open, tcp$listen, tcp$ports, as.integer(tcp$backlog), tcp$secret)
   if (is.character(m)) throw("start", paste("there is no port at which the nodes could connect:", m))
   on.exit({
-    .Call(ffi_muster_close, m$handle)
+    .Call(ffi_acceptor_close, m$handle)
     if (!ok) .Call(ffi_nodes_stop, handles, 0, 5)
     unlink(logs)
   })
   wait_for <- function(n) {
-    if (.Call(ffi_muster_wait, m$handle, n, left())) return()
+    if (.Call(ffi_acceptor_wait, m$handle, n, left())) return()
     e <- start_failure(info, ranks, length(logs), handles, logs, m)
     .Call(ffi_nodes_stop, handles, 0, 5)
     stop(e)
   }
   # all are expected from now on: some may be running already
   for (i in seq_along(ranks))
-    handles[[i]] <- .Call(ffi_muster_node, m$handle, ranks[[i]], join_settings(info, tcp$nodes[[ranks[[i]]]]))
+    handles[[i]] <- .Call(ffi_acceptor_node, m$handle, ranks[[i]], join_settings(info, tcp$nodes[[ranks[[i]]]]))
   for (i in seq_along(ranks)) {
     logs[[i]] <- log_of(tcp, tcp$nodes[[ranks[[i]]]])
     start_tcp_node(tcp, tcp$nodes[[ranks[[i]]]], ranks[[i]], handles[[i]], m, logs[[i]])
@@ -135,7 +135,7 @@ start_tcp_node <- function(tcp, node, rank, handle, m, log) {
   command <- node_command(node, m$port, rank, tcp)
   if (tcp$manual) {
     cat("Manually start worker on", node$host, "with\n    ",
-        paste0("CLUTCH_SECRET=", .Call(ffi_muster_secret, m$handle), " ", command_line(command)), "\n")
+        paste0("CLUTCH_SECRET=", .Call(ffi_acceptor_secret, m$handle), " ", command_line(command)), "\n")
     utils::flush.console()
     return(invisible())
   }
@@ -143,7 +143,7 @@ start_tcp_node <- function(tcp, node, rank, handle, m, log) {
 }
 
 # Its process, here or by way of rshcmd. `own`: arguments for one that is this session's child.
-launch_node <- function(tcp, node, handle, muster, command, own, log) {
+launch_node <- function(tcp, node, handle, acceptor, command, own, log) {
   if (!node$local) command <- remote_command(node, command)
   command[[1L]] <- program(command[[1L]])
   if (node$local) {
@@ -160,7 +160,7 @@ launch_node <- function(tcp, node, handle, muster, command, own, log) {
     env <- effective_env(NULL)
     how <- list(output = log, folder = NULL, stdin = TRUE, slot = FALSE)
   }
-  .Call(ffi_muster_spawn, muster, handle, command, paste0(names(env), "=", env), how)
+  .Call(ffi_acceptor_spawn, acceptor, handle, command, paste0(names(env), "=", env), how)
 }
 
 # ---- failure ----
@@ -195,18 +195,18 @@ start_failure <- function(info, ranks, begun, handles, logs, m) {
                   else "could not be started")
   shown <- utils::head(lines, 5L)
   if (length(lines) > 5L) shown <- c(shown, sprintf("and nodes %s", paste(ranks[failed][-(1:5)], collapse = ", ")))
-  error_of("start", paste0(text, paste(c(shown, strangers_text(m)), collapse = "\n")), nodes = ranks[failed],
+  error_of("start", paste0(text, paste(c(shown, pending_peers_text(m)), collapse = "\n")), nodes = ranks[failed],
            port = m$port)
 }
 
 # Who else came to the port, if anybody.
-strangers_text <- function(m) {
+pending_peers_text <- function(m) {
   if (is.null(m)) return(NULL)
-  r <- .Call(ffi_muster_report, m$handle)
-  what <- c(silent = "did not say in time what a node has to say", closed = "closed or reset the connection before the end of the roll call",
-            garbage = "sent what is no message of a roll call", version = "spoke another version of the protocol",
+  r <- .Call(ffi_acceptor_report, m$handle)
+  what <- c(silent = "did not say in time what a node has to say", closed = "closed or reset the connection before the end of the handshake",
+            garbage = "sent what is no message of a handshake", version = "spoke another version of the protocol",
             no_proof = "did not know the cluster's secret", crowded = "had to make room for others",
-            strangers = "had not come to the end of the roll call")
+            strangers = "had not come to the end of the handshake")
   r <- r[names(what)]
   if (sum(r) == 0L) return(NULL)
   sprintf("at port %d: %s", m$port, paste(sprintf("%d that %s", r[r > 0L], what[r > 0L]), collapse = ", "))

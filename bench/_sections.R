@@ -308,7 +308,7 @@ sections$tasks <- list(
       crossed(t, "f", "who", "function")
     }),
     list(caption = "The scheduler alone, with stub nodes that answer at once.", make = function() {
-      t <- read("tasks-engine.csv")
+      t <- read("tasks-scheduler.csv")
       data.frame("stub nodes" = count(t$stub_nodes), "nanoseconds a task" = num(t$ns), check.names = FALSE)
     })),
   plots = c("tasks.png" = "Tiny tasks a second, one by one",

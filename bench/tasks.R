@@ -127,13 +127,13 @@ method("tasks",
   order = "all contenders once in each repetition, another one first each time; three times as many repetitions in chunks, which are short",
   warm = "one run of each before, not counted; the same nodes for all")
 
-# ---- the engine alone ----
-exe <- tempfile("engine-")
+# ---- the scheduler alone ----
+exe <- tempfile("scheduler-")
 cc <- system2(file.path(R.home("bin"), "R"), c("CMD", "config", "CC"), stdout = TRUE)
-if (system(paste(cc, "-O2 -Isrc/core -o", exe, "bench/engine.c src/core/engine.c src/core/engine-wait.c src/core/err.c")) != 0L) stop("bench/engine.c cannot be compiled")
+if (system(paste(cc, "-O2 -Isrc -o", exe, "bench/scheduler.c src/core/sched/*.c src/core/base/err.c")) != 0L) stop("bench/scheduler.c cannot be compiled")
 sizes <- c(10, 100, 1000, 10000)
 cost <- vapply(sizes, function(n) stats::median(vapply(1:5, function(i) as.numeric(system2(exe, sprintf("%.0f", c(n, 1e6 / k, 1)), stdout = TRUE)), 1)), 1)
 cat("\nthe scheduler alone, nanoseconds a task\n")
-show(data.frame(stub_nodes = sizes, ns = round(cost, 1)), "tasks-engine")
+show(data.frame(stub_nodes = sizes, ns = round(cost, 1)), "tasks-scheduler")
 goal(sprintf("with 10,000 nodes at most 1.5 times as much as with 10 (%.2f)", cost[[4L]] / cost[[1L]]), cost[[4L]] <= 1.5 * cost[[1L]])
 unlink(exe)

@@ -1,51 +1,51 @@
-/* Registration of the doors. */
+/* Registration of the entry points. */
 #include <R_ext/Rdynload.h>
 
-#include "glue.h"
+#include "r/r-api.h"
 
-#define DOOR(name, n) {#name, (DL_FUNC)&name, n}
+#define ENTRY(name, n) {#name, (DL_FUNC)&name, n}
 
-static const R_CallMethodDef doors[] = {
-    DOOR(ffi_server_start, 4),   DOOR(ffi_server_send, 3),      DOOR(ffi_server_wait, 2),
-    DOOR(ffi_server_settings, 4), DOOR(ffi_server_info, 1),     DOOR(ffi_server_close, 2),
-    DOOR(ffi_nodes_spawn, 3),    DOOR(ffi_nodes_wait, 2),       DOOR(ffi_nodes_stop, 3),
-    DOOR(ffi_node_info, 1),      DOOR(ffi_owner_begin, 3),
-    DOOR(ffi_node_send, 4),      DOOR(ffi_node_recv, 1),       DOOR(ffi_node_ready, 1),        DOOR(ffi_any_recv, 1),
-     DOOR(ffi_node_swap, 2),     DOOR(ffi_live_handles, 0),     DOOR(ffi_fork_server_begin, 2),
-    DOOR(ffi_fork_server_temp, 0), DOOR(ffi_signal_name, 1),
-    DOOR(ffi_fork_server_serve, 0), DOOR(ffi_fork_server_answer, 3), DOOR(ffi_node_begin, 0),
-    DOOR(ffi_node_begin_exec, 2), DOOR(ffi_node_loop, 1),       DOOR(ffi_node_failed, 1),
-    DOOR(ffi_node_interrupted, 1), DOOR(ffi_node_end, 0),       DOOR(ffi_affinity_count, 0),
-    DOOR(ffi_muster_open, 4),    DOOR(ffi_muster_secret, 1),    DOOR(ffi_muster_node, 3),
-    DOOR(ffi_muster_spawn, 5),   DOOR(ffi_muster_wait, 3),      DOOR(ffi_muster_report, 1),
-    DOOR(ffi_muster_close, 1),   DOOR(ffi_join, 5), DOOR(ffi_output_to, 1),            DOOR(ffi_node_begin_joined, 1),
-    DOOR(ffi_psock_listen, 3),   DOOR(ffi_psock_accept, 1),     DOOR(ffi_psock_ready, 2),
-    DOOR(ffi_psock_queue, 3), DOOR(ffi_psock_flush, 2), DOOR(ffi_psock_awaited, 1),     DOOR(ffi_psock_recv, 4),       DOOR(ffi_psock_close, 1),
-    DOOR(ffi_psock_is_ready, 2), DOOR(ffi_node_child_pid, 1),   DOOR(ffi_node_lost, 1),
-    DOOR(ffi_node_at_task, 0),   DOOR(ffi_work_log, 2),         DOOR(ffi_work_output, 0),
-    DOOR(ffi_work_slim, 1),      DOOR(ffi_work_environment, 1), DOOR(ffi_work_sinks, 1), DOOR(ffi_node_closed, 0),
-    DOOR(ffi_work_unreadable, 1), DOOR(ffi_task_attempt, 0),    DOOR(ffi_tasks_new, 3),
-    DOOR(ffi_tasks_attach, 2),   DOOR(ffi_tasks_step, 4),       DOOR(ffi_tasks_deaths, 1),
-    DOOR(ffi_tasks_trace, 1), DOOR(ffi_tasks_open, 1),    DOOR(ffi_tasks_jobs, 1),
-    DOOR(ffi_job_new, 6), DOOR(ffi_job_ready, 1),          DOOR(ffi_job_state, 1),
-    DOOR(ffi_job_values, 1),     DOOR(ffi_job_failures, 2),     DOOR(ffi_job_relay, 1),
-    DOOR(ffi_job_end, 2),        DOOR(ffi_job_strand, 2),       DOOR(ffi_stream_jump, 2),
-    DOOR(ffi_process_memory, 1), DOOR(ffi_job_start, 2),        DOOR(ffi_tasks_unlimited, 1),
-    DOOR(ffi_system_can, 0),     DOOR(ffi_limits, 0),         DOOR(ffi_raise_fds, 1),        DOOR(ffi_thread_count, 0),
-    DOOR(ffi_remove_tree, 1),    DOOR(ffi_clock, 0), DOOR(ffi_show_warning, 2), DOOR(ffi_weak_new, 2), DOOR(ffi_weak_value, 1), DOOR(ffi_weak_get, 1),     DOOR(ffi_random_seeds, 1),
-    DOOR(ffi_socket_new, 2),     DOOR(ffi_socket_options, 2),   DOOR(ffi_socket_get_options, 1),
-    DOOR(ffi_socket_listen, 7),  DOOR(ffi_socket_connect, 6),   DOOR(ffi_socket_accept, 4),
-    DOOR(ffi_socket_timeout, 2), DOOR(ffi_socket_shutdown, 2),  DOOR(ffi_socket_end, 2),
-    DOOR(ffi_socket_here, 1),
-    DOOR(ffi_socket_drop, 1),    DOOR(ffi_socket_read, 3),      DOOR(ffi_socket_write, 2),
-    DOOR(ffi_socket_select, 3),  DOOR(ffi_service_probe, 4),    DOOR(ffi_connection_new, 7),
-    DOOR(ffi_socket_info, 1),    DOOR(ffi_socket_table, 0),     DOOR(ffi_connection_fd, 1),
-    DOOR(ffi_globals_new, 0),    DOOR(ffi_globals_search, 3),   DOOR(ffi_globals_names, 2),
-    DOOR(ffi_socket_count, 0),   DOOR(ffi_connection_uncork, 3), DOOR(ffi_connection_left, 2),
+static const R_CallMethodDef entries[] = {
+    ENTRY(ffi_server_start, 4),   ENTRY(ffi_server_send, 3),      ENTRY(ffi_server_wait, 2),
+    ENTRY(ffi_server_settings, 4), ENTRY(ffi_server_info, 1),     ENTRY(ffi_server_close, 2),
+    ENTRY(ffi_nodes_spawn, 3),    ENTRY(ffi_nodes_wait, 2),       ENTRY(ffi_nodes_stop, 3),
+    ENTRY(ffi_node_info, 1),      ENTRY(ffi_owner_begin, 3),
+    ENTRY(ffi_node_send, 4),      ENTRY(ffi_node_recv, 1),       ENTRY(ffi_node_ready, 1),        ENTRY(ffi_any_recv, 1),
+     ENTRY(ffi_node_swap, 2),     ENTRY(ffi_live_handles, 0),     ENTRY(ffi_fork_server_begin, 2),
+    ENTRY(ffi_fork_server_temp, 0), ENTRY(ffi_signal_name, 1),
+    ENTRY(ffi_fork_server_serve, 0), ENTRY(ffi_fork_server_answer, 3), ENTRY(ffi_node_begin, 0),
+    ENTRY(ffi_node_begin_exec, 2), ENTRY(ffi_node_loop, 1),       ENTRY(ffi_node_failed, 1),
+    ENTRY(ffi_node_interrupted, 1), ENTRY(ffi_node_end, 0),       ENTRY(ffi_affinity_count, 0),
+    ENTRY(ffi_acceptor_open, 4),    ENTRY(ffi_acceptor_secret, 1),    ENTRY(ffi_acceptor_node, 3),
+    ENTRY(ffi_acceptor_spawn, 5),   ENTRY(ffi_acceptor_wait, 3),      ENTRY(ffi_acceptor_report, 1),
+    ENTRY(ffi_acceptor_close, 1),   ENTRY(ffi_join, 5), ENTRY(ffi_output_to, 1),            ENTRY(ffi_node_begin_joined, 1),
+    ENTRY(ffi_psock_listen, 3),   ENTRY(ffi_psock_accept, 1),     ENTRY(ffi_psock_ready, 2),
+    ENTRY(ffi_psock_queue, 3), ENTRY(ffi_psock_flush, 2), ENTRY(ffi_psock_awaited, 1),     ENTRY(ffi_psock_recv, 4),       ENTRY(ffi_psock_close, 1),
+    ENTRY(ffi_psock_is_ready, 2), ENTRY(ffi_node_child_pid, 1),   ENTRY(ffi_node_lost, 1),
+    ENTRY(ffi_node_at_task, 0),   ENTRY(ffi_work_log, 2),         ENTRY(ffi_work_output, 0),
+    ENTRY(ffi_work_slim, 1),      ENTRY(ffi_work_environment, 1), ENTRY(ffi_work_sinks, 1), ENTRY(ffi_node_closed, 0),
+    ENTRY(ffi_work_unreadable, 1), ENTRY(ffi_task_attempt, 0),    ENTRY(ffi_tasks_new, 3),
+    ENTRY(ffi_tasks_attach, 2),   ENTRY(ffi_tasks_step, 4),       ENTRY(ffi_tasks_deaths, 1),
+    ENTRY(ffi_tasks_trace, 1), ENTRY(ffi_tasks_open, 1),    ENTRY(ffi_tasks_jobs, 1),
+    ENTRY(ffi_job_new, 6), ENTRY(ffi_job_ready, 1),          ENTRY(ffi_job_state, 1),
+    ENTRY(ffi_job_values, 1),     ENTRY(ffi_job_failures, 2),     ENTRY(ffi_job_relay, 1),
+    ENTRY(ffi_job_end, 2),        ENTRY(ffi_job_strand, 2),       ENTRY(ffi_stream_jump, 2),
+    ENTRY(ffi_process_memory, 1), ENTRY(ffi_job_start, 2),        ENTRY(ffi_tasks_unlimited, 1),
+    ENTRY(ffi_system_can, 0),     ENTRY(ffi_limits, 0),         ENTRY(ffi_raise_fds, 1),        ENTRY(ffi_thread_count, 0),
+    ENTRY(ffi_remove_tree, 1),    ENTRY(ffi_clock, 0), ENTRY(ffi_show_warning, 2), ENTRY(ffi_weak_new, 2), ENTRY(ffi_weak_value, 1), ENTRY(ffi_weak_get, 1),     ENTRY(ffi_random_seeds, 1),
+    ENTRY(ffi_socket_new, 2),     ENTRY(ffi_socket_options, 2),   ENTRY(ffi_socket_get_options, 1),
+    ENTRY(ffi_socket_listen, 7),  ENTRY(ffi_socket_connect, 6),   ENTRY(ffi_socket_accept, 4),
+    ENTRY(ffi_socket_timeout, 2), ENTRY(ffi_socket_shutdown, 2),  ENTRY(ffi_socket_end, 2),
+    ENTRY(ffi_socket_here, 1),
+    ENTRY(ffi_socket_drop, 1),    ENTRY(ffi_socket_read, 3),      ENTRY(ffi_socket_write, 2),
+    ENTRY(ffi_socket_select, 3),  ENTRY(ffi_service_probe, 4),    ENTRY(ffi_connection_new, 7),
+    ENTRY(ffi_socket_info, 1),    ENTRY(ffi_socket_table, 0),     ENTRY(ffi_connection_fd, 1),
+    ENTRY(ffi_globals_new, 0),    ENTRY(ffi_globals_search, 3),   ENTRY(ffi_globals_names, 2),
+    ENTRY(ffi_socket_count, 0),   ENTRY(ffi_connection_uncork, 3), ENTRY(ffi_connection_left, 2),
     {NULL, NULL, 0}};
 
 void R_init_clutch(DllInfo *dll) {
-  R_registerRoutines(dll, NULL, doors, NULL, NULL);
+  R_registerRoutines(dll, NULL, entries, NULL, NULL);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
 }

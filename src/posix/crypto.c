@@ -4,7 +4,7 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
-#include "../core/os.h"
+#include "core/base/os.h"
 
 int clu_os_hmac_sha256(const void *key, size_t nkey, const void *msg, size_t n, unsigned char out[32]) {
   unsigned len = 32;

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "features.h"
+#include "posix/features.h"
 
 /* pipe(); -1 and errno. */
 static inline int clu_fd_pipe(int fd[2], int nonblocking) {

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
-#include "features.h"
+#include "posix/features.h"
 #if defined(CLU_HAVE_SOCK_DIAG)
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -31,7 +31,7 @@
 #include <sys/sysctl.h>
 #endif
 
-#include "net.h"
+#include "posix/net.h"
 
 int clu_net_most_backlog(void) {
   int most = -1;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "net.h"
+#include "posix/net.h"
 
 int clu_os_path_id(const char *path, uint64_t id[2]) {
   struct stat st;

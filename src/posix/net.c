@@ -21,8 +21,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "features.h"
-#include "net.h"
+#include "posix/features.h"
+#include "posix/net.h"
 
 /* ---- errors ---- */
 

@@ -2,7 +2,7 @@
 #ifndef CLUTCH_POSIX_NET_H
 #define CLUTCH_POSIX_NET_H
 
-#include "../core/os.h"
+#include "core/base/os.h"
 
 /* The code of an errno of a socket call. */
 int clu_net_code(int err);

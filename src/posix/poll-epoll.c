@@ -1,5 +1,5 @@
 /* Readiness by epoll: interest is registered once and kept in the kernel. */
-#include "features.h"
+#include "posix/features.h"
 #if defined(CLU_HAVE_EPOLL)
 #define _GNU_SOURCE
 
@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "../core/os.h"
+#include "core/base/os.h"
 
 struct clu_poller {
   int ep;

@@ -1,5 +1,5 @@
 /* Readiness by poll(), where there is no epoll. */
-#include "features.h"
+#include "posix/features.h"
 #if !defined(CLU_HAVE_EPOLL)
 #if defined(__APPLE__)
 #define _DARWIN_C_SOURCE
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/os.h"
+#include "core/base/os.h"
 
 struct clu_poller {
   struct pollfd *fds;

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "net.h"
+#include "posix/net.h"
 
 #define MOST 16 /* threads */
 enum { NONE, RUNS, ENDED };

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "features.h"
+#include "posix/features.h"
 #if defined(CLU_HAVE_AFFINITY)
 #include <sched.h>
 #endif
@@ -29,7 +29,7 @@
 #include <malloc.h>
 #endif
 
-#include "../core/os.h"
+#include "core/base/os.h"
 
 uint64_t clu_os_now_coarse(void) {
 #if defined(CLOCK_MONOTONIC_COARSE) && !defined(CLU_PORTABLE)

@@ -1,10 +1,10 @@
 /* Cryptography: Windows' own (CNG, bcrypt.dll), which is part of every system. Nothing here is ours. */
-#include "win.h"
+#include "win/win.h"
 
 #include <bcrypt.h>
 #include <string.h>
 
-#include "../core/os.h"
+#include "core/base/os.h"
 
 int clu_os_hmac_sha256(const void *key, size_t nkey, const void *msg, size_t n, unsigned char out[32]) {
   BCRYPT_ALG_HANDLE alg = NULL;

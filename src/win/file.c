@@ -1,5 +1,5 @@
 /* Folders and files on Windows. */
-#include "win.h"
+#include "win/win.h"
 
 #include <fcntl.h>
 #include <io.h>

@@ -1,5 +1,5 @@
 /* What Windows tells of sockets. */
-#include "win.h"
+#include "win/win.h"
 
 #include <iphlpapi.h>
 #include <mstcpip.h>

@@ -1,7 +1,7 @@
 /* TCP on Windows: addresses, listen, accept, connect, options. What a socket tells of itself is in
  * net-info.c, names in resolve.c. Unix-domain sockets are not used: Windows has them from version 1803 on,
  * without a way to tell a living listener's file from a dead one's. */
-#include "win.h"
+#include "win/win.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Readiness by WSAPoll(). Before Windows 10 version 2004 it says nothing of a connection that failed, and
  * a wait for one would last to its end. select() tells of those, as an exception: so while a wait is
  * for writing, too, it is cut into slices, and select() is asked between them. */
-#include "win.h"
+#include "win/win.h"
 
 #include <stdlib.h>
 #include <string.h>

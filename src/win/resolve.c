@@ -1,6 +1,6 @@
 /* Names to addresses on Windows: as posix/resolve.c. Look-ups are shared by all that want the same name at the time,
  * go on when nobody wants them any more, and wait when MOST threads are asking. */
-#include "win.h"
+#include "win/win.h"
 
 #include <stdio.h>
 #include <stdlib.h>

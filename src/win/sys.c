@@ -1,5 +1,5 @@
 /* Clock, chance, limits, shared memory, texts: the port's small things on Windows. Files are in file.c. */
-#include "win.h"
+#include "win/win.h"
 
 #include <psapi.h>
 

@@ -15,7 +15,7 @@
 #include <ws2tcpip.h>
 #include <windows.h>
 
-#include "../core/os.h"
+#include "core/base/os.h"
 
 /* Starts Winsock, once; by every function that may be the first to need it. CLU_OK or CLU_SYS. */
 int clu_win_start(clu_err *e);

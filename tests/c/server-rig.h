@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-#include "pool.h"
-#include "supervisor.h"
+#include "core/node/node.h"
+#include "core/supervisor/supervisor.h"
 
 enum {
   ECHO = 'e',   /* the body is the answer */
@@ -46,7 +46,7 @@ TEST_UNUSED static void reply(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob 
   if (rc != CLU_OK) _exit(91);
 }
 
-TEST_UNUSED static void serve_call(clu_chan *c, const clu_birth *b, clu_msg *m) {
+TEST_UNUSED static void serve_call(clu_chan *c, const clu_boot *b, clu_msg *m) {
   unsigned char what = m->body ? m->body->data[0] : ECHO;
   uint32_t n = m->body && m->body->size >= 5 ? clu_get32(m->body->data + 1) : 0;
   clu_blob *big;
@@ -121,7 +121,7 @@ TEST_UNUSED static void serve_call(clu_chan *c, const clu_birth *b, clu_msg *m) 
   reply(c, CLU_K_VALUE, m->seq, m->body);
 }
 
-TEST_UNUSED static void stub_node(const clu_birth *b) {
+TEST_UNUSED static void stub_node(const clu_boot *b) {
   unsigned char pid[8];
   char file[1100];
   clu_chan c;

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "sock.h"
+#include "core/net/socket.h"
 
 #define MS 1000000
 

@@ -3,7 +3,7 @@
 // link: -Wl,--wrap=socket -Wl,--wrap=socketpair -Wl,--wrap=pipe -Wl,--wrap=accept -Wl,--wrap=dup -Wl,--wrap=fcntl -Wl,--wrap=open
 #include "test.h"
 
-#include "../../src/posix/features.h"
+#include "posix/features.h"
 #include "sock-help.h"
 
 static int calls, bare; /* that make descriptors; that make one without the flag */

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "blob.h"
+#include "core/base/blob.h"
 
 TEST(a_new_blob_is_empty) {
   static const size_t caps[] = {0, 1, 63, 64, 65, 1 << 20};

@@ -1,8 +1,8 @@
 /* Headers of frames: the bytes that travel are fixed, and nothing else is accepted. */
 #include "test.h"
 
-#include "err.h"
-#include "frame.h"
+#include "core/base/err.h"
+#include "core/wire/frame.h"
 
 static void put(unsigned char *out, uint8_t kind, uint8_t flags, uint32_t len, uint64_t seq,
                 uint64_t total) {

@@ -3,7 +3,7 @@
 
 #include <sys/stat.h>
 
-#include "os.h"
+#include "core/base/os.h"
 
 /* A child that does what it is told by a pipe, a byte each. */
 typedef struct child {

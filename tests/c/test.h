@@ -1,7 +1,7 @@
 /* A small harness for the C unit tests. One test-*.c is one program and includes this once:
  *
  *   #include "test.h"
- *   #include "frame.h"                      // the headers of src/core are on the path
+ *   #include "core/wire/frame.h"                      // the headers of src/core are on the path
  *
  *   TEST(a_header_survives_the_trip) {
  *     CHECK_INT_EQ(clu_header_get(bytes, &h), CLU_OK);   // goes on after a failure

@@ -2,8 +2,8 @@
  * that it is of no more use. The first two bytes choose limit and pieces. */
 #include "fuzz.h"
 
-#include "chan.h"
-#include "err.h"
+#include "core/wire/channel.h"
+#include "core/base/err.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   clu_fd pair[2];

@@ -2,8 +2,8 @@
  * chooses how much is asked for at a time. */
 #include "fuzz.h"
 
-#include "chan.h"
-#include "err.h"
+#include "core/wire/channel.h"
+#include "core/base/err.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   static unsigned char body[4096];

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "os.h"
+#include "core/base/os.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

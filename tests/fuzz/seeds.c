@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "frame.h"
-#include "rollcall.h"
+#include "core/wire/frame.h"
+#include "core/wire/handshake.h"
 
 static unsigned char bytes[8192];
 static size_t len;
@@ -43,7 +43,7 @@ static void save(const char *dir, const char *target, int number) {
 int main(int argc, char **argv) {
   static const unsigned char secret[CLU_SECRET] = "another one than the target's..", nonce[CLU_NONCE] = {7};
   const char *dir = argc > 1 ? argv[1] : ".";
-  clu_roll m, n;
+  clu_hs m, n;
   mkdir(dir, 0777);
   for (int k = 0; k < 4; k++)
     for (int stream = 0; stream < 2; stream++) {
@@ -61,19 +61,19 @@ int main(int argc, char **argv) {
       if (k == 3) frame(CLU_K_CALL, 0, 10, 4, (uint64_t)1 << 62); /* more than anybody has */
       save(dir, stream ? "stream" : "frames", k);
     }
-  for (int k = 0; k < 2; k++) { /* what the other side of a roll call says first */
-    clu_roll_master(&m, secret, nonce, 4711, 1000);
-    clu_roll_node(&n, secret, nonce, 3, 99, 0x040202, 1000);
+  for (int k = 0; k < 2; k++) { /* what the other side of a handshake says first */
+    clu_hs_master(&m, secret, nonce, 4711, 1000);
+    clu_hs_node(&n, secret, nonce, 3, 99, 0x040202, 1000);
     add_byte(k);
     add_byte(20 * k);
     if (k == 0) {
       add(m.out, m.out_left);
     } else {
-      clu_roll_feed(&n, m.out, m.out_left);
+      clu_hs_feed(&n, m.out, m.out_left);
       add(n.out, n.out_left);
     }
     for (int i = 0; i < 60; i++) add_byte(i);
-    save(dir, "rollcall", k);
+    save(dir, "handshake", k);
   }
   return 0;
 }

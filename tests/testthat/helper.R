@@ -45,7 +45,7 @@ if (limited) make_cluster <- function(...) {
 # Does a `deed`, a line of bash, to a random child $p of `server` again and again, after a `pause` (what sleep takes, may have
 # $RANDOM in it) each time, as long as this session lives. The deed writes to "$log" what it did. A function that ends it: TRUE, and
 # nobody is harmed any more.
-start_tormentor <- function(server, log, pause, deed, seed = sample.int(32767L, 1L)) {
+start_fault_injector <- function(server, log, pause, deed, seed = sample.int(32767L, 1L)) {
   mark <- tempfile()
   at_work <- tempfile()
   script <- tempfile(fileext = ".sh")

@@ -55,7 +55,7 @@ test_that("whatever dies, every element has its value or its own error, and noth
     dir <- tempfile("chaos-")
     dir.create(dir)
     log <- tempfile()
-    end_torment <- if (outside) start_tormentor(server, log, "0.0$((RANDOM % 80 + 10))", deed, chaos_seed %% 32768L) else function() TRUE
+    end_faults <- if (outside) start_fault_injector(server, log, "0.0$((RANDOM % 80 + 10))", deed, chaos_seed %% 32768L) else function() TRUE
     began <- clutch:::clock()
     tasks <- lapply(seq_len(sample(0:4, 1L)), function(i) cluster_submit(cl, { Sys.sleep(pause); i }, .globals = list(i = i, pause = stats::runif(1, 0, 0.05)), .retries = 8))
     gone <- stats::runif(length(tasks)) < 0.5
@@ -66,7 +66,7 @@ test_that("whatever dies, every element has its value or its own error, and noth
     took <- clutch:::clock() - began
     # what is killed from outside again and again may take eight times as long
     if (!outside) longest <- max(longest, diff(sort(with(cluster_trace(cl), ended[job == max(job)]))))
-    expect_true(end_torment()) # else it kills one of the next map, too
+    expect_true(end_faults()) # else it kills one of the next map, too
     bad <- what %in% c("error", "kill", "segv", "quit", "hang", "deaf", "memory")
     value <- vapply(seq_len(n), function(i) identical(r[[i]], i * 10), NA)
     failed <- vapply(r, inherits, NA, "clutch_task_error")

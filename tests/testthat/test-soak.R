@@ -44,7 +44,7 @@ test_that("a million tasks while nodes are killed: all are right, nothing is lef
 
   cl <- make_cluster(3)
   expect_identical(server_pid(cl), server)
-  stop_killer <- start_tormentor(server, file.path(dir, "log"), if (long_soak) 1 else 0.1, "kill -9 $p && echo $p >> \"$log\"")
+  stop_killer <- start_fault_injector(server, file.path(dir, "log"), if (long_soak) 1 else 0.1, "kill -9 $p && echo $p >> \"$log\"")
   on.exit(stop_killer(), add = TRUE)
   seen <- matrix(0, rounds, 3L, dimnames = list(NULL, c("session", "server", "rate")))
   want <- seq_len(each) * 2

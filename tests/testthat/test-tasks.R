@@ -566,7 +566,7 @@ test_that("a task to which nothing refers is cancelled, and nothing is left of i
   expect_true(eventually(all(cluster_status(cl)$state == "idle")))
   expect_false(file.exists(mark))
   invisible(gc())
-  expect_lte(.Call(clutch:::ffi_live_handles) - before, 1) # the engine
+  expect_lte(.Call(clutch:::ffi_live_handles) - before, 1) # the scheduler
 })
 
 test_that("tasks become promises where package promises is installed", {
@@ -648,7 +648,7 @@ test_that("a node knows its share of the cores, and so do libraries with threads
   }
 })
 
-test_that("a cluster, its engine and its tasks are collected together, in any order", {
+test_that("a cluster, its scheduler and its tasks are collected together, in any order", {
   linux_only()
   invisible(gc())
   before <- .Call(clutch:::ffi_live_handles)

@@ -247,8 +247,8 @@ by_hand <- function(port, secret, rank, lib = dirname(find.package("clutch"))) {
   as.integer(readLines(pidfile))
 }
 free_port <- function() {
-  m <- .Call(clutch:::ffi_muster_open, "127.0.0.1", 0L, NA_integer_, NULL)
-  .Call(clutch:::ffi_muster_close, m$handle)
+  m <- .Call(clutch:::ffi_acceptor_open, "127.0.0.1", 0L, NA_integer_, NULL)
+  .Call(clutch:::ffi_acceptor_close, m$handle)
   m$port
 }
 

@@ -1,7 +1,7 @@
 /* Pairs of sockets, channels over them, readiness, clock and chance. */
 #include "test.h"
 
-#include "chan.h"
+#include "core/wire/channel.h"
 
 #define MB ((size_t)1 << 20)
 #define MS 1000000

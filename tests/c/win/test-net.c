@@ -2,8 +2,8 @@
 // link: -Wl,--wrap=clu_win_refuse_fast
 #include "test.h"
 
-#include "probe.h"
-#include "sock.h"
+#include "core/net/port-probe.h"
+#include "core/net/socket.h"
 
 #define MS 1000000
 

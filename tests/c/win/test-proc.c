@@ -4,7 +4,7 @@
 
 #include <io.h>
 
-#include "os.h"
+#include "core/base/os.h"
 
 #define MS 1000000
 

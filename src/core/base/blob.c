@@ -1,0 +1,64 @@
+#include "core/base/blob.h"
+
+#include "core/base/os.h"
+#include "core/base/slab.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+clu_blob *clu_blob_new(size_t cap) {
+  clu_blob *b = clu_slab_new();
+  _Static_assert(sizeof *b <= CLU_SLAB, "a blob is a small block");
+  if (!b) return NULL;
+  if (cap < sizeof b->few) cap = sizeof b->few;
+  b->data = cap > sizeof b->few ? malloc(cap) : b->few;
+  if (!b->data) {
+    clu_slab_free(b);
+    return NULL;
+  }
+  clu_os_expect_writes(b->data, cap);
+  b->refs = 1;
+  b->size = 0;
+  b->cap = cap;
+  return b;
+}
+
+static unsigned char *resized(clu_blob *b, size_t cap) {
+  unsigned char *p;
+  if (b->data != b->few) return realloc(b->data, cap);
+  p = malloc(cap);
+  if (p) memcpy(p, b->few, b->size);
+  return p;
+}
+
+int clu_blob_append(clu_blob *b, const void *bytes, size_t n) {
+  if (n == 0) return 0;
+  if (n > b->cap - b->size) {
+    size_t want, cap = b->cap + b->cap / 2;
+    unsigned char *bigger;
+    if (n > SIZE_MAX / 2 - b->size) return -1;
+    want = b->size + n;
+    if (cap < want) cap = want;
+    bigger = resized(b, cap);
+    if (!bigger && cap > want) bigger = resized(b, cap = want);
+    if (!bigger) return -1;
+    clu_os_expect_writes(bigger, cap);
+    b->data = bigger;
+    b->cap = cap;
+  }
+  if (bytes) memcpy(b->data + b->size, bytes, n);
+  b->size += n;
+  return 0;
+}
+
+clu_blob *clu_blob_ref(clu_blob *b) {
+  b->refs++;
+  return b;
+}
+
+void clu_blob_unref(clu_blob *b) {
+  if (!b || --b->refs > 0) return;
+  if (b->data != b->few) free(b->data);
+  clu_slab_free(b);
+}

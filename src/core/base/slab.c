@@ -1,0 +1,37 @@
+#include "core/base/slab.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define BLOCKS 1024 /* more than that come from malloc() */
+
+typedef union block {
+  union block *next;
+  max_align_t align;
+  unsigned char bytes[CLU_SLAB];
+} block;
+
+static block area[BLOCKS];
+static block *spare; /* those that were used before: the last one first */
+static int used;
+
+void *clu_slab_new(void) {
+  block *b = spare;
+  if (b) {
+    spare = b->next;
+    return b;
+  }
+  return used < BLOCKS ? &area[used++] : malloc(sizeof *b);
+}
+
+void clu_slab_free(void *p) {
+  block *b = p;
+  if (!b) return;
+  if ((uintptr_t)b < (uintptr_t)area || (uintptr_t)b >= (uintptr_t)(area + BLOCKS)) {
+    free(b);
+    return;
+  }
+  b->next = spare;
+  spare = b;
+}

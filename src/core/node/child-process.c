@@ -1,0 +1,165 @@
+#include "core/node/child-process.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+
+void clu_children_init(clu_children *set) {
+  memset(set, 0, sizeof *set);
+  set->slots_fd = CLU_NO_FD;
+}
+
+static void drop_slots(clu_children *set) {
+  if (set->shared) clu_os_shared_free(set->shared, sizeof *set->shared);
+  if (set->slots_fd != CLU_NO_FD) clu_os_close(set->slots_fd);
+  free(set->used);
+  set->shared = NULL;
+  set->used = NULL;
+  set->slots_fd = CLU_NO_FD;
+}
+
+void clu_children_fini(clu_children *set) {
+  while (set->first) {
+    clu_child *c = set->first;
+    set->first = c->next;
+    free(c->folder);
+    free(c);
+  }
+  drop_slots(set);
+  clu_children_init(set);
+}
+
+int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
+  if (!set->shared) {
+    int rc = clu_shared_new(&set->shared, &set->slots_fd, e);
+    if (rc != CLU_OK) {
+      set->slots_fd = CLU_NO_FD;
+      return rc;
+    }
+    set->used = calloc(CLU_SLOTS, 1);
+    if (!set->used) {
+      drop_slots(set);
+      return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+    }
+  }
+  if (set->live == CLU_SLOTS) return clu_fail(e, CLU_LIMIT, 0, "there are %d nodes already", CLU_SLOTS);
+  for (*slot = 0; set->used[*slot];) ++*slot; /* the first ones have rings */
+  set->used[*slot] = 1;
+  clu_shared_reset(set->shared, *slot);
+  set->live++;
+  *fd = set->slots_fd;
+  return CLU_OK;
+}
+
+void clu_child_slot_free(clu_children *set, int slot) {
+  if (slot < 0 || !set->used || !set->used[slot]) return;
+  set->used[slot] = 0;
+  if (--set->live == 0) drop_slots(set);
+}
+
+int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const char *folder, clu_child **out, clu_err *e) {
+  clu_child *c = calloc(1, sizeof *c);
+  int rc = CLU_OK;
+  if (c && folder) {
+    c->folder = malloc(strlen(folder) + 1);
+    if (c->folder) strcpy(c->folder, folder);
+  }
+  if (!c || (folder && !c->folder))
+    rc = clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  else
+    rc = clu_os_spawn(spec, &c->pid, e);
+  if (rc != CLU_OK) {
+    clu_child_slot_free(set, slot);
+    if (folder) clu_os_remove_tree(folder);
+    if (c) free(c->folder);
+    free(c);
+    return rc;
+  }
+  c->set = set;
+  c->slot = slot;
+  c->kill_at = UINT64_MAX;
+  c->next = set->first;
+  if (c->next) c->next->prev = c;
+  set->first = c;
+  *out = c;
+  return CLU_OK;
+}
+
+volatile uint64_t *clu_child_cancel(const clu_child *c) {
+  return c->slot < 0 || !c->set->shared ? NULL : &c->set->shared->cancel[c->slot];
+}
+
+clu_claim *clu_child_claim(const clu_child *c) {
+  return c->slot < 0 || !c->set->shared ? NULL : &c->set->shared->claim[c->slot];
+}
+
+clu_ring *clu_child_ring(const clu_child *c) {
+  return c->slot < 0 || !c->set->shared ? NULL : clu_shared_ring(c->set->shared, c->slot);
+}
+
+void clu_child_detach(clu_child *c) {
+  c->detached = 1;
+  if (!c->ended) return;
+  clu_child_slot_free(c->set, c->slot);
+  c->slot = -1;
+}
+
+static void drop(clu_child *c) {
+  if (c->prev)
+    c->prev->next = c->next;
+  else
+    c->set->first = c->next;
+  if (c->next) c->next->prev = c->prev;
+  free(c->folder);
+  free(c);
+}
+
+int clu_child_ended(clu_child *c) {
+  int rc;
+  if (c->ended) return 1;
+  rc = clu_os_reap(c->pid, 1, &c->how);
+  if (rc == CLU_AGAIN) return 0;
+  c->ended = 1;
+  c->how_known = rc == CLU_OK; /* else somebody else has reaped it */
+  if (c->dying) c->set->dying--;
+  if (c->folder) clu_os_remove_tree(c->folder);
+  if (c->detached) clu_child_detach(c);
+  return 1;
+}
+
+void clu_child_end_by(clu_child *c, uint64_t at) {
+  if (c->ended) return;
+  if (!c->dying) {
+    c->dying = 1;
+    c->set->dying++;
+  }
+  if (at < c->kill_at) c->kill_at = at;
+  if (c->kill_at == 0) {
+    clu_os_kill(c->pid, CLU_SIG_KILL, 1);
+    c->kill_at = UINT64_MAX - 1;
+  }
+}
+
+void clu_child_release(clu_child *c) {
+  c->released = 1;
+  clu_child_detach(c);
+  if (c->ended) drop(c);
+}
+
+int clu_children_tick(clu_children *set) {
+  uint64_t now = set->dying ? clu_os_now() : 0;
+  int n = 0;
+  clu_child *next;
+  if (!set->dying) return 0;
+  for (clu_child *c = set->first; c; c = next) {
+    next = c->next;
+    if (!c->dying || c->ended) continue;
+    if (clu_child_ended(c)) {
+      n++;
+      if (c->released) drop(c);
+    } else if (c->kill_at <= now) {
+      clu_child_end_by(c, 0);
+    }
+  }
+  return n;
+}

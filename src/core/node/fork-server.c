@@ -1,0 +1,200 @@
+/* The master's side of a fork server. */
+#include "core/node/node-parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int clu_pool_take_slot(clu_server *s, uint64_t id) {
+  int i = 0;
+  while (i < s->nslots && s->slots[i]) i++;
+  if (i == CLU_SLOTS) return -1;
+  if (i == s->nslots) {
+    int n = s->nslots ? 2 * s->nslots : 64;
+    uint64_t *more = realloc(s->slots, (size_t)n * sizeof *more);
+    if (!more) return -1;
+    memset(more + s->nslots, 0, (size_t)(n - s->nslots) * sizeof *more);
+    s->slots = more;
+    s->nslots = n;
+  }
+  s->slots[i] = id;
+  if (s->shared) clu_shared_reset(s->shared, i);
+  return i;
+}
+
+void clu_pool_give_slot_back(clu_server *s, uint64_t id) {
+  for (int i = 0; i < s->nslots; i++)
+    if (s->slots[i] == id) s->slots[i] = 0;
+}
+
+static void server_ready(void *self, unsigned ready);
+
+int clu_server_start(clu_loop *l, clu_spawn *spec, clu_server **out, clu_err *e) {
+  clu_fd pair[2];
+  clu_server *s;
+  int rc = clu_os_pair(pair, e);
+  if (rc != CLU_OK) return rc;
+  clu_os_move_high(&pair[0], 1024);
+  s = calloc(1, sizeof *s);
+  if (!s || clu_chan_init(&s->chan, pair[0], INT64_MAX, 1) != CLU_OK) {
+    free(s);
+    clu_os_close(pair[0]);
+    clu_os_close(pair[1]);
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  }
+  s->on.ready = server_ready;
+  s->loop = l;
+  s->refs = 1;
+  spec->keep = &pair[1];
+  spec->nkeep = 1;
+  rc = clu_os_spawn(spec, &s->pid, e);
+  clu_os_close(pair[1]);
+  if (rc == CLU_OK && (rc = clu_poller_set(l->poller, pair[0], 0, CLU_READ, s, e)) != CLU_OK) {
+    clu_os_kill(s->pid, CLU_SIG_KILL, 0);
+    while (clu_os_reap(s->pid, 1, &s->how) == CLU_AGAIN) clu_os_pause(1000000);
+  }
+  if (rc != CLU_OK) {
+    clu_chan_fini(&s->chan);
+    free(s);
+    return rc;
+  }
+  s->interest = CLU_READ;
+  s->next = l->servers;
+  if (s->next) s->next->prev = s;
+  l->servers = s;
+  *out = s;
+  return CLU_OK;
+}
+
+int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd pass) {
+  int rc;
+  if (s->state == CLU_SERVER_ENDED) {
+    if (pass != CLU_NO_FD) clu_os_close(pass);
+    return CLU_DEAD;
+  }
+  rc = clu_chan_send_bytes(&s->chan, kind, seq, p, n, pass);
+  if (rc == CLU_OK) clu_pool_push(s->loop, &s->chan, &s->interest, s);
+  return rc;
+}
+
+static void server_over(clu_server *s) {
+  if (s->state == CLU_SERVER_ENDED) return;
+  s->state = CLU_SERVER_ENDED;
+  clu_pool_close(s->loop, &s->chan, &s->interest);
+  for (clu_node *nd = s->loop->nodes; nd; nd = nd->next)
+    if (nd->server == s && nd->state <= CLU_NODE_READY) {
+      clu_pool_node_read(nd, -1); /* what it still had to say */
+      clu_pool_node_over(nd);
+    }
+  clu_server_reap(s);
+}
+
+void clu_server_close(clu_server *s) {
+  s->asked = 1;
+  server_over(s);
+}
+
+int clu_server_reap(clu_server *s) {
+  int rc;
+  if (s->reaped) return 1;
+  rc = clu_os_reap(s->pid, 0, &s->how);
+  if (rc == CLU_DEAD) s->how.code = -1; /* somebody else reaped it: how it ended is not known */
+  if (rc != CLU_AGAIN) s->reaped = 1;
+  return s->reaped;
+}
+
+void clu_server_unref(clu_server *s) {
+  if (--s->refs > 0) return;
+  if (s->state != CLU_SERVER_ENDED) clu_server_close(s);
+  clu_server_reap(s);
+  clu_blob_unref(s->ready);
+  clu_blob_unref(s->refusal);
+  if (s->shared) clu_os_shared_free(s->shared, sizeof *s->shared);
+  free(s->slots);
+  if (s->prev)
+    s->prev->next = s->next;
+  else
+    s->loop->servers = s->next;
+  if (s->next) s->next->prev = s->prev;
+  free(s);
+}
+
+static clu_node *node_of(clu_server *s, uint64_t id) {
+  for (clu_node *nd = s->loop->nodes; nd; nd = nd->next)
+    if (nd->id == id && nd->server == s) return nd;
+  return NULL;
+}
+
+/* Without it all works, but nothing that a node has not started can be taken back. */
+static void take_shared(clu_server *s) {
+  clu_fd fd = clu_chan_take_fd(&s->chan);
+  if (fd == CLU_NO_FD) return;
+  if (!s->shared) clu_shared_map(&s->shared, fd, NULL);
+  clu_os_close(fd);
+}
+
+static void server_said(clu_server *s, clu_msg *m) {
+  clu_node *nd;
+  switch (m->kind) {
+  case CLU_K_READY:
+    s->state = CLU_SERVER_READY;
+    clu_blob_unref(s->ready);
+    s->ready = m->body;
+    m->body = NULL;
+    take_shared(s);
+    break;
+  case CLU_K_APPLIED:
+    clu_blob_unref(s->refusal);
+    s->refusal = m->body;
+    m->body = NULL;
+    s->answered = m->seq;
+    s->applied = s->refusal ? 0 : m->seq;
+    break;
+  case CLU_K_SPAWNED:
+    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 8) nd->pid = (clu_pid)clu_get64(m->body->data);
+    break;
+  case CLU_K_REFUSED:
+    clu_pool_give_slot_back(s, m->seq);
+    if ((nd = node_of(s, m->seq))) {
+      clu_pool_refused(nd, m->body);
+      clu_pool_node_over(nd);
+    }
+    break;
+  case CLU_K_EXITED:
+    clu_pool_give_slot_back(s, m->seq);
+    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 20) {
+      nd->over_limit = (int)clu_get32(m->body->data + 8);
+      nd->memory = clu_get64(m->body->data + 12);
+      nd->how.by_signal = (int)clu_get32(m->body->data);
+      nd->how.code = (int)clu_get32(m->body->data + 4);
+      nd->how_known = 1;
+      clu_pool_node_read(nd, -1); /* an answer given before the end counts */
+      clu_pool_node_over(nd);
+    }
+    break;
+  case CLU_K_SIGNALLED:
+    if ((nd = node_of(s, m->seq)) && nd->signals > 0) nd->signals--;
+    break;
+  case CLU_K_BYE:
+    s->bye = 1;
+    break;
+  }
+}
+
+static void server_read(clu_server *s) {
+  for (int k = 0; k < 16 && s->chan.fd != CLU_NO_FD; k++) {
+    int rc = clu_chan_fill(&s->chan), r;
+    clu_msg m;
+    while ((r = clu_chan_next(&s->chan, &m)) == 1) {
+      server_said(s, &m);
+      clu_blob_unref(m.body);
+    }
+    if (rc == CLU_AGAIN && r >= 0) return;
+    if (rc != CLU_OK || r < 0) server_over(s);
+  }
+}
+
+static void server_ready(void *self, unsigned ready) {
+  clu_server *s = self;
+  if (ready & CLU_WRITE) clu_pool_push(s->loop, &s->chan, &s->interest, s);
+  if ((ready & CLU_READ) && s->chan.fd != CLU_NO_FD) server_read(s);
+}

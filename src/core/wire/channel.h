@@ -1,0 +1,77 @@
+/* A channel: messages over one stream socket, written and read in pieces.
+ *
+ * It owns its descriptor. Sending queues, flushing writes what the system takes; filling reads what
+ * is there, next hands out a complete message. No function blocks on a non-blocking descriptor; on
+ * a blocking one (a node's, which has nothing else to wait for) flush and fill do.
+ */
+#ifndef CLUTCH_CHAN_H
+#define CLUTCH_CHAN_H
+
+#include "core/base/blob.h"
+#include "core/base/err.h"
+#include "core/wire/frame.h"
+#include "core/base/os.h"
+
+typedef struct clu_msg {
+  uint8_t kind;
+  uint64_t seq;
+  clu_blob *body; /* NULL when empty; whoever took the message owns it */
+} clu_msg;
+
+struct clu_out;
+
+typedef struct clu_chan {
+  clu_fd fd;
+  uint64_t limit;      /* longest message accepted */
+  int takes_fds;       /* whether the other side may pass descriptors */
+  /* reading */
+  unsigned char *in;
+  size_t in_pos, in_len;
+  int in_msg;          /* within a message: */
+  clu_header cur;      /* cur.len counts down within a frame */
+  clu_blob *body;
+  int stream;          /* the body is read by clu_chan_read(): */
+  uint64_t read;       /* so much of it has been */
+  clu_fd fds[32];      /* received, not yet taken */
+  int nfds;
+  /* writing */
+  struct clu_out *head, *tail;
+  /* counted for cluster_status() */
+  uint64_t bytes_in, bytes_out;
+} clu_chan;
+
+/* Takes over `fd`. */
+int clu_chan_init(clu_chan *c, clu_fd fd, uint64_t limit, int takes_fds);
+/* Frees all and closes the descriptor; accepts zeroed memory whose fd is CLU_NO_FD. */
+void clu_chan_fini(clu_chan *c);
+
+/* Queues a message; takes its own reference to `body` (may be NULL), and takes over `pass` (or
+ * CLU_NO_FD), which is closed once sent. CLU_OK or CLU_NOMEM (then `pass` is closed, too). */
+int clu_chan_send(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob *body, clu_fd pass);
+/* The same with a few bytes that are copied. */
+int clu_chan_send_bytes(clu_chan *c, uint8_t kind, uint64_t seq, const void *p, size_t n,
+                        clu_fd pass);
+/* CLU_OK: all is written; CLU_AGAIN: more when writable; else an error, the channel is of no more use. */
+int clu_chan_flush(clu_chan *c);
+int clu_chan_pending(const clu_chan *c); /* whether there is something to flush */
+/* Gives up the queued message `kind`/`seq`. 1: the other side will never see it as a message; 0: it
+ * was sent, or is in its last frame. Needs a flush afterwards. */
+int clu_chan_withdraw(clu_chan *c, uint8_t kind, uint64_t seq);
+
+/* Reads once. CLU_OK, CLU_AGAIN, CLU_EOF, CLU_RESET, CLU_NOMEM, CLU_SYS. */
+int clu_chan_fill(clu_chan *c);
+/* 1: `m` is a message, its body the caller's; 0: none complete; < 0: -CLU_PROTO or -CLU_NOMEM, the
+ * channel is of no more use. */
+int clu_chan_next(clu_chan *c, clu_msg *m);
+/* The same for a channel whose descriptor blocks, and without the body: 1 when a message has begun. Its
+ * body is read by clu_chan_read() and its end reached by clu_chan_skip() before the next one. */
+int clu_chan_begin(clu_chan *c, clu_msg *m);
+/* The next `n` bytes of its body. Blocks. CLU_OK; CLU_CANCELLED when the sender has given the message up;
+ * CLU_PROTO also when there are not so many. */
+int clu_chan_read(clu_chan *c, void *p, size_t n);
+/* Throws away what is left of the body. Blocks. CLU_OK, also when the sender gives it up. */
+int clu_chan_skip(clu_chan *c);
+/* The oldest descriptor received, the caller's to close, or CLU_NO_FD. */
+clu_fd clu_chan_take_fd(clu_chan *c);
+
+#endif

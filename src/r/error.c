@@ -1,0 +1,30 @@
+/* Failures of the core as R conditions. One R function builds and throws all of them. */
+#include "r/r-api.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void clu_raise(const char *what, const char *fmt, ...) {
+  char text[1024];
+  va_list ap;
+  SEXP ns, call;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
+  call = PROTECT(Rf_lang3(Rf_install("throw"), PROTECT(Rf_mkString(what)), PROTECT(Rf_mkString(text))));
+  Rf_eval(call, ns);
+  Rf_error("%s", text); /* not reached: throw() does not return */
+}
+
+void clu_raise_err(const clu_err *e) {
+  const char *what = "system";
+  switch (e->code) {
+  case CLU_NOMEM: what = "memory"; break;
+  case CLU_LIMIT: what = "limit"; break;
+  case CLU_DEAD: what = "node_died"; break;
+  case CLU_UNSUPPORTED: what = "unsupported"; break;
+  default: break;
+  }
+  clu_raise(what, "%s", e->text[0] ? e->text : clu_code_text(e->code));
+}

@@ -1,0 +1,69 @@
+/* The search for what code needs of this session: its state, for r/globals/free-symbols.c (the symbols of code) and r/globals/search.c
+ * (objects, and where symbols lead). */
+#ifndef CLUTCH_GLUE_GLOBALS_H
+#define CLUTCH_GLUE_GLOBALS_H
+
+#include "r/session/session.h"
+
+/* A map from pointers to numbers. Accepts zeroed memory. */
+typedef struct clu_map {
+  const void **key;
+  uint64_t *value;
+  size_t n, cap; /* cap is a power of two */
+} clu_map;
+
+/* NULL: it is not there. */
+const uint64_t *clu_map_get(const clu_map *m, const void *key);
+/* An R error without memory. */
+void clu_map_put(clu_map *m, const void *key, uint64_t value);
+
+/* How a symbol is used, where it is not local: as a value, as a function; as a string. */
+enum { USED = 1, CALLED = 2, AS_TEXT = 4 };
+
+typedef struct clu_use {
+  SEXP symbol;
+  unsigned how;
+  uint32_t local_at; /* the branch from which on it is local; 0: it is not */
+} clu_use;
+
+typedef struct clu_span {
+  size_t first, n;
+  SEXP formals; /* of the function */
+} clu_span;
+
+typedef struct clu_search {
+  clu_map seen;      /* objects, visited */
+  clu_map bodies;    /* of closures -> number of their span */
+  clu_map symbols;   /* number of the scope << 32 | number in `uses` */
+  clu_map resolved;  /* symbols -> where they lead from the workspace on, plus 1: as value << 32 | as function */
+  clu_map texts;     /* strings in code, as symbols */
+  clu_map packages;  /* names of those whose S4 classes were met */
+  SEXP *todo;        /* objects to be visited */
+  size_t ntodo, captodo;
+  clu_use *uses;
+  size_t nuses, capuses;
+  clu_span *spans;
+  size_t nspans, capspans;
+  size_t assigned;   /* assignments so far */
+  size_t first;      /* where in `uses` the function at hand begins */
+  uint32_t scope, scopes, branch; /* its number; of all so far; how deep in branches */
+  SEXP kept;         /* a pairlist cell, held by the external pointer: what is found, see below */
+} clu_search;
+
+/* What is in the list that `kept` holds, and returned to R. */
+enum { GLOBALS, PACKAGES, CLASSES, S4_PACKAGES, GENERICS, TEXTS, HELD, N_FOUND };
+
+/* The state behind an external pointer of ffi_globals_new(); an R error when it is none. */
+clu_search *clu_search_get(SEXP x);
+/* The object will be visited. Those that lead nowhere are left out here, as there may be millions. */
+void clu_search_later(clu_search *s, SEXP x);
+/* Puts `x` in front of one of the lists. */
+void clu_search_find(clu_search *s, int which, SEXP x);
+/* One of the lists. */
+SEXP clu_search_found(clu_search *s, int which);
+int clu_is_symbol(SEXP x, const char *name);
+/* The symbols of a body with these formals, or of a formula. They are found once for all closures that were made by the
+ * same code. What objects are in the code will be visited. */
+clu_span clu_symbols_of(clu_search *s, SEXP formals, SEXP body);
+
+#endif

@@ -1,0 +1,101 @@
+/* The fork server, seen from R: fork_server_main() serves, forks happen in between. */
+#include "r/r-api.h"
+
+#include <Rembedded.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/supervisor/supervisor.h"
+#include "r/node/node.h"
+
+static clu_supervisor sv;
+static clu_pid master;
+static char **exec_argv;
+
+/* Takes over descriptor 3. From here on the end of the master ends this process. */
+SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
+  clu_err e = {0, 0, ""};
+  R_xlen_t n = Rf_xlength(exec);
+  master = clu_os_getppid();
+  exec_argv = calloc((size_t)n + 1, sizeof *exec_argv);
+  if (!exec_argv) Rf_error("not enough memory");
+  for (R_xlen_t i = 0; i < n; i++) exec_argv[i] = strdup(CHAR(STRING_ELT(exec, i)));
+  if (clu_os_follow_parent(master, 0) == CLU_DEAD) clu_os_end_self();
+  if (clu_supervisor_init(&sv, 3, master, R_TempDir, exec_argv, (uint64_t)(1e9 * Rf_asReal(idle)),
+                          &e) != CLU_OK)
+    clu_raise_err(&e);
+  sv.quiet_ns = 200000000;
+  return R_NilValue;
+}
+
+/* A new temporary folder, where TMPDIR says now. R forgets the old one, which stays. */
+SEXP ffi_fork_server_temp(void) {
+  SEXP call;
+  R_TempDir = "";
+  call = PROTECT(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE)));
+  Rf_eval(call, R_BaseEnv);
+  UNPROTECT(1);
+  return R_NilValue;
+}
+
+static void look_at_interrupts(void *unused) {
+  (void)unused;
+  R_CheckUserInterrupt();
+}
+
+/* list(what, seq, object): "setup" and "settings" want an answer, "quiet": nothing to do, "child": this
+ * process is a node now, "end". */
+SEXP ffi_fork_server_serve(void) {
+  clu_sv_event ev;
+  clu_err e = {0, 0, ""};
+  static const char *names[] = {"what", "seq", "object", ""};
+  SEXP out;
+  memset(&ev, 0, sizeof ev);
+  fflush(NULL); /* what is buffered now would be printed by every node */
+  free(malloc(4096)); /* glibc now puts in order what was freed, or every node would and copy the pages */
+  clu_os_on_term(0, NULL);
+  clu_os_watch_term();
+  if (clu_supervisor_serve(&sv, &ev, &e) != CLU_OK) clu_raise_err(&e);
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  switch (ev.what) {
+  case CLU_SV_SETUP:
+  case CLU_SV_SETTINGS:
+    /* R code runs now, which may take long: the master's end must not wait for it */
+    clu_os_on_term(master, R_TempDir);
+    SET_VECTOR_ELT(out, 0, Rf_mkString(ev.what == CLU_SV_SETUP ? "setup" : "settings"));
+    SET_VECTOR_ELT(out, 1, Rf_ScalarReal((double)ev.msg.seq));
+    SET_VECTOR_ELT(out, 2, clu_unserialize(ev.msg.body, 0));
+    break;
+  case CLU_SV_CHILD:
+    clu_node_born(&ev.node);
+    R_ToplevelExec(look_at_interrupts, NULL); /* one that the server's R was told of is not the node's */
+    SET_VECTOR_ELT(out, 0, Rf_mkString("child"));
+    SET_VECTOR_ELT(out, 1, Rf_ScalarReal((double)ev.node.id));
+    break;
+  case CLU_SV_QUIET:
+    clu_os_on_term(master, R_TempDir);
+    SET_VECTOR_ELT(out, 0, Rf_mkString("quiet"));
+    break;
+  default:
+    SET_VECTOR_ELT(out, 0, Rf_mkString("end"));
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* `object`: NULL for an empty answer, a string for its text, a raw vector for its bytes. */
+SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object) {
+  const void *p = NULL;
+  size_t n = 0;
+  int k = strcmp(CHAR(STRING_ELT(kind, 0)), "ready") == 0 ? CLU_K_READY : CLU_K_APPLIED;
+  if (TYPEOF(object) == STRSXP) {
+    p = CHAR(STRING_ELT(object, 0));
+    n = strlen(p);
+  } else if (TYPEOF(object) == RAWSXP) {
+    p = RAW(object);
+    n = (size_t)Rf_xlength(object);
+  }
+  clu_supervisor_answer(&sv, (uint8_t)k, (uint64_t)Rf_asReal(seq), p, n);
+  return R_NilValue;
+}

@@ -1,0 +1,208 @@
+/* What a task prints and signals: a log that travels with its result, or messages that are sent at once. */
+#include "r/node/node.h"
+
+#include <R_ext/Connections.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/os.h"
+
+#if R_CONNECTIONS_VERSION != 1
+#error "another version of R's connections"
+#endif
+
+#define MOST_CALL 10000   /* objects in a condition's call: a larger one has data in it */
+#define MOST_TEXT 1000000000 /* bytes of output in one string */
+
+/* Preserved: a pairlist and its last cell, and the connection that collects output. */
+enum { LOG, LAST, OUTPUT, N_KEPT };
+
+static struct {
+  SEXP kept;
+  char *out; /* output that is not in the log yet */
+  size_t n, cap;
+  int open; /* the connection: user's code may close it */
+} relay;
+
+static SEXP keep(int which, SEXP x) {
+  if (!relay.kept) {
+    PROTECT(x);
+    relay.kept = Rf_allocVector(VECSXP, N_KEPT);
+    R_PreserveObject(relay.kept);
+    UNPROTECT(1);
+  }
+  return SET_VECTOR_ELT(relay.kept, which, x);
+}
+
+static SEXP kept(int which) { return relay.kept ? VECTOR_ELT(relay.kept, which) : R_NilValue; }
+
+static void send_now(unsigned char what, const void *p, size_t n) {
+  clu_blob *b = clu_blob_new(n + 1);
+  if (!b) return;
+  clu_me.spoke = 1;
+  clu_blob_append(b, &what, 1);
+  clu_blob_append(b, p, n);
+  if (clu_chan_send(&clu_me.chan, CLU_K_RELAY, clu_me.seq, b, CLU_NO_FD) == CLU_OK)
+    while (clu_chan_flush(&clu_me.chan) == CLU_AGAIN) continue;
+  clu_blob_unref(b);
+}
+
+static void log_entry(SEXP x) {
+  SEXP cell = PROTECT(Rf_cons(x, R_NilValue));
+  if (kept(LOG) == R_NilValue)
+    keep(LOG, cell);
+  else
+    SETCDR(kept(LAST), cell);
+  keep(LAST, cell);
+  UNPROTECT(1);
+}
+
+/* A finalizer that runs meanwhile may print: that is behind it, and in its own memory. */
+static void flush_output(void) {
+  size_t n = relay.n, at = 0;
+  char *out = relay.out;
+  if (n == 0) return;
+  if (clu_me.live) {
+    relay.n = 0;
+    send_now(0, out, n);
+    return;
+  }
+  relay.out = NULL;
+  relay.n = relay.cap = 0;
+  for (; at < n; at += MOST_TEXT) {
+    int part = (int)(n - at < MOST_TEXT ? n - at : MOST_TEXT);
+    log_entry(PROTECT(Rf_ScalarString(Rf_mkCharLenCE(out + at, part, CE_NATIVE))));
+    UNPROTECT(1);
+  }
+  free(out);
+}
+
+void clu_relay_drop(void) {
+  relay.n = 0;
+  if (kept(LOG) == R_NilValue) return;
+  keep(LOG, R_NilValue);
+  keep(LAST, R_NilValue);
+}
+
+/* Whether there is more in `x` than a call as it is written; `*left`: so many objects it may have yet. */
+static int is_large(SEXP x, int *left) {
+  for (; TYPEOF(x) == LANGSXP || TYPEOF(x) == LISTSXP; x = CDR(x))
+    if (--*left < 0 || is_large(CAR(x), left)) return 1;
+  if (TYPEOF(x) == CLOSXP) return 1;
+  if (Rf_isVectorAtomic(x)) *left -= (int)(XLENGTH(x) < MOST_CALL ? XLENGTH(x) : MOST_CALL);
+  if (TYPEOF(x) == STRSXP)
+    for (R_xlen_t i = 0; i < XLENGTH(x) && *left > 0; i++) *left -= LENGTH(STRING_ELT(x, i)) / 10;
+  if (TYPEOF(x) == VECSXP || TYPEOF(x) == EXPRSXP)
+    for (R_xlen_t i = 0; i < XLENGTH(x); i++)
+      if (--*left < 0 || is_large(VECTOR_ELT(x, i), left)) return 1;
+  return *left < 0;
+}
+
+/* Its call may hold the data that a function was given, as that of do.call() does, and there may be thousands of such
+ * conditions: then only the function's name is left of the call. */
+static SEXP without_data(SEXP cond) {
+  SEXP names = TYPEOF(cond) == VECSXP ? Rf_getAttrib(cond, R_NamesSymbol) : R_NilValue, call, fun;
+  R_xlen_t i = 0;
+  int left = MOST_CALL;
+  while (i < Rf_xlength(names) && strcmp(CHAR(STRING_ELT(names, i)), "call") != 0) i++;
+  if (i >= Rf_xlength(names) || !is_large(call = VECTOR_ELT(cond, i), &left)) return cond;
+  fun = TYPEOF(call) == LANGSXP && TYPEOF(CAR(call)) == SYMSXP ? CAR(call) : R_NilValue;
+  cond = PROTECT(Rf_shallow_duplicate(cond));
+  SET_VECTOR_ELT(cond, i, fun == R_NilValue ? fun : Rf_lang1(fun));
+  UNPROTECT(1);
+  return cond;
+}
+
+SEXP ffi_work_slim(SEXP cond) { return without_data(cond); }
+
+/* A condition of the task at hand. `now`: it is wanted at once. FALSE: there is none that is to collect them. */
+SEXP ffi_work_log(SEXP cond, SEXP now) {
+  if (clu_me.task != CLU_TASK_RELAYED) return Rf_ScalarLogical(FALSE);
+  flush_output();
+  cond = PROTECT(without_data(cond));
+  if (clu_me.live || Rf_asLogical(now) == TRUE) {
+    clu_blob *b = clu_serialize(NULL, cond);
+    send_now(1, b->data, b->size);
+    clu_blob_unref(b);
+  } else {
+    log_entry(cond);
+  }
+  UNPROTECT(1);
+  return Rf_ScalarLogical(TRUE);
+}
+
+/* No R API in these: R calls them while it prints. */
+static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con) {
+  size_t bytes = size * n;
+  (void)con;
+  if (relay.n + bytes > relay.cap) {
+    size_t cap = 2 * (relay.n + bytes);
+    char *more = realloc(relay.out, cap);
+    if (!more) return 0;
+    relay.out = more;
+    relay.cap = cap;
+  }
+  memcpy(relay.out + relay.n, p, bytes);
+  relay.n += bytes;
+  if (clu_me.live && clu_me.task && bytes && memchr(p, '\n', bytes)) {
+    send_now(0, relay.out, relay.n);
+    relay.n = 0;
+  }
+  return n;
+}
+
+static int relay_vfprintf(Rconnection con, const char *format, va_list ap) {
+  char few[512], *text = few;
+  va_list again;
+  int n;
+  va_copy(again, ap);
+  n = vsnprintf(few, sizeof few, format, ap);
+  if (n >= (int)sizeof few && (text = malloc((size_t)n + 1))) vsnprintf(text, (size_t)n + 1, format, again);
+  va_end(again);
+  if (n > 0 && text) relay_write(text, 1, (size_t)n, con);
+  if (text != few) free(text);
+  return n;
+}
+
+static Rboolean relay_open(Rconnection con) {
+  con->isopen = TRUE;
+  return TRUE;
+}
+
+static void relay_close(Rconnection con) {
+  con->isopen = FALSE;
+  relay.open = 0;
+}
+
+/* The connection that what tasks print is collected by: a new one when user's code has closed the last one, as
+ * closeAllConnections() does. Its number may be another connection's then. */
+SEXP ffi_work_output(void) {
+  Rconnection con;
+  SEXP x;
+  if (relay.open) return kept(OUTPUT);
+  x = PROTECT(R_new_custom_connection("output of tasks", "w", "clutch_relay", &con));
+  con->open = relay_open;
+  con->close = relay_close;
+  con->write = relay_write;
+  con->vfprintf = relay_vfprintf;
+  con->isopen = con->canwrite = TRUE;
+  con->canread = FALSE;
+  con->text = TRUE;
+  relay.open = 1;
+  keep(OUTPUT, x);
+  UNPROTECT(1);
+  return x;
+}
+
+SEXP clu_relay_take(void) {
+  SEXP log;
+  flush_output();
+  log = kept(LOG);
+  if (log == R_NilValue) return log;
+  log = PROTECT(Rf_PairToVectorList(log));
+  keep(LOG, R_NilValue);
+  keep(LAST, R_NilValue);
+  UNPROTECT(1);
+  return log;
+}

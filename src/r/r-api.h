@@ -1,0 +1,71 @@
+/* The glue between R and the core: the only C that includes R headers.
+ *
+ * ffi_*() are the doors of .Call: they check, convert and call the core. An R error is a jump, so no
+ * function of the core is ever on the stack below one; what the core holds belongs to external
+ * pointers, or is freed by R_UnwindProtect().
+ */
+#ifndef CLUTCH_R_API_H
+#define CLUTCH_R_API_H
+
+#define R_NO_REMAP
+#include <R.h>
+#include <Rinternals.h>
+#include <Rversion.h>
+
+#include "core/base/blob.h"
+#include "core/base/err.h"
+
+/* R 4.6 has no ATTRIB() any more. */
+#if R_VERSION >= R_Version(4, 5, 0)
+#define clu_has_attributes(x) ANY_ATTRIB(x)
+#else
+#define clu_has_attributes(x) (ATTRIB(x) != R_NilValue)
+#endif
+
+/* Raises an R condition of class "clutch_<what>", then "clutch_error". Does not return. */
+void clu_raise(const char *what, const char *fmt, ...);
+/* The same for a failure of the core. */
+void clu_raise_err(const clu_err *e);
+/* The same for a "cluster" or "task" of another process, whose pointers were lost on the way here. */
+void clu_raise_foreign(const char *what);
+/* Whether this process is a node that has said hello. */
+extern int clu_is_node;
+
+/* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the reference
+ * to `b` and hands it back. May raise R's own errors; leaks nothing then. */
+clu_blob *clu_serialize(clu_blob *b, SEXP x);
+/* Called now and then while a large object is written or read; may jump out. R_CheckUserInterrupt() at first. */
+void clu_serialize_look_up(void (*fn)(void));
+/* The object behind the first `skip` bytes. Consumes the reference to `b`, also on a jump. */
+SEXP clu_unserialize(clu_blob *b, size_t skip);
+/* The object in memory that R does not own and that stays through a jump (on the stack, static). */
+SEXP clu_unserialize_bytes(const unsigned char *p, size_t n);
+/* The object whose bytes `read` gives piece by piece: exactly `n` bytes and CLU_OK, or a code that becomes an
+ * R error. Nothing is held meanwhile, the bytes go where they belong. */
+typedef int (*clu_reader)(void *data, void *p, size_t n);
+SEXP clu_unserialize_from(clu_reader read, void *data);
+
+#define CLU_MOST_FUN 4096 /* bytes of a function that travels apart from its arguments */
+
+/* Whether to wait awake: not where that was in vain some times in a row, as between two processes on one processor; tried
+ * again now and then. */
+typedef struct clu_spins {
+  unsigned misses, waits;
+} clu_spins;
+static inline int clu_spin_pays(clu_spins *s) { return s->misses < 4 || ++s->waits % 64 == 0; }
+static inline void clu_spin_ended(clu_spins *s, int paid) { s->misses = paid ? 0 : s->misses + 1; }
+
+/* serialize-plain.c. Until it has learned how NULL looks in R's format, nothing is plain. */
+void clu_plain_learn(const unsigned char *null, size_t n);
+/* Appends a plain value: 1, or 0 for others, and then nothing is appended. */
+int clu_plain_put(clu_blob *b, SEXP x);
+/* The same without what every object's bytes begin with, to `p` with room for `n` bytes: how many it took; 0: it is
+ * not plain, or too large. An R error when what clu_plain_bare_get() is given is no such thing. */
+size_t clu_plain_bare(unsigned char *p, size_t n, SEXP x);
+SEXP clu_plain_bare_get(const unsigned char *p, size_t n);
+/* A plain value; NULL when it is none. */
+SEXP clu_plain_get(const unsigned char *p, size_t n);
+
+#include "r/entry-points.h"
+
+#endif

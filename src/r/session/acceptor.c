@@ -1,0 +1,264 @@
+/* The start over TCP, seen from the master's R: a acceptor, the nodes that are expected at it, their processes. */
+#include "r/session/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/node/acceptor.h"
+
+static SEXP tag_acceptor(void) { return Rf_install("clutch_acceptor"); }
+
+static void acceptor_finalize(SEXP x) {
+  clu_acceptor *m = R_ExternalPtrAddr(x);
+  R_ClearExternalPtr(x);
+  if (!m) return;
+  clu_count_handle(-1);
+  if (clu_loop_is_ours()) clu_acceptor_free(m);
+}
+
+static clu_acceptor *get_acceptor(SEXP x) {
+  clu_acceptor *m;
+  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_acceptor()) clu_raise("argument", "this is no acceptor");
+  m = R_ExternalPtrAddr(x);
+  if (!m) clu_raise("stopped", "this acceptor is closed");
+  clu_need_loop();
+  return m;
+}
+
+/* list(handle, port, backlog): listens at `host` (numbers, or "localhost"; "": every address) at the first of `ports`
+ * that is free; or, when none is, a string. `backlog` NA: the most the system allows. `secret`: digits, or NULL for a random one. */
+SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
+  static const char *names[] = {"handle", "port", "backlog", ""};
+  const char *h = CHAR(STRING_ELT(host, 0));
+  clu_err e = {0, 0, ""};
+  clu_acceptor *m = NULL;
+  clu_addr at[CLU_MAX_ADDRS];
+  int n = 0, granted = -1, port = 0, rc = CLU_DNS, most = Rf_asInteger(backlog);
+  unsigned char given[CLU_SECRET];
+  SEXP out, x;
+  clu_need_loop();
+  if (secret != R_NilValue &&
+      (strlen(CHAR(STRING_ELT(secret, 0))) != 2 * CLU_SECRET || !clu_secret_from_hex(CHAR(STRING_ELT(secret, 0)), given)))
+    clu_raise("argument", "`secret` has to be %d hexadecimal digits", 2 * CLU_SECRET);
+  x = PROTECT(clu_handle_new(tag_acceptor(), R_NilValue, acceptor_finalize));
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  if (*h) {
+    clu_resolve *r = clu_os_resolve_start(h, 0, &e);
+    if (r) rc = clu_os_resolve_wait(r, 5000000000, at, &n, &e);
+    clu_os_resolve_free(r);
+    if (rc != CLU_OK) clu_raise_err(&e);
+  } else {
+    clu_os_addr_any(CLU_INET, 0, &at[0]);
+  }
+  for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
+    clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
+    rc = clu_acceptor_open(&clu_the_loop, &at[0], most == NA_INTEGER ? -1 : most, secret == R_NilValue ? NULL : given, &m, &granted, &port, &e);
+    if (rc != CLU_IN_USE) break;
+  }
+  clu_os_wipe(given, sizeof given);
+  if (rc != CLU_OK) {
+    UNPROTECT(2);
+    return Rf_mkString(e.text);
+  }
+  R_SetExternalPtrAddr(x, m);
+  clu_count_handle(1);
+  SET_VECTOR_ELT(out, 0, x);
+  SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(port));
+  SET_VECTOR_ELT(out, 2, Rf_ScalarInteger(granted < 0 ? NA_INTEGER : granted));
+  UNPROTECT(2);
+  return out;
+}
+
+#define HEX (2 * CLU_SECRET + 1)
+
+static void secret_hex(const clu_acceptor *m, char out[HEX]) { clu_secret_to_hex(clu_acceptor_secret(m), out); }
+
+/* As hexadecimal digits, for the command that a person is asked to run. */
+SEXP ffi_acceptor_secret(SEXP acceptor) {
+  char hex[HEX];
+  SEXP out;
+  secret_hex(get_acceptor(acceptor), hex);
+  out = Rf_mkString(hex);
+  clu_os_wipe(hex, sizeof hex);
+  return out;
+}
+
+/* A handle of the node number `rank`, which has not arrived. Without a acceptor (NULL) it is that of a process only. */
+SEXP ffi_acceptor_node(SEXP acceptor, SEXP rank, SEXP settings) {
+  clu_acceptor *m = acceptor == R_NilValue ? NULL : get_acceptor(acceptor);
+  clu_err e = {0, 0, ""};
+  clu_node *nd = NULL;
+  SEXP x = PROTECT(clu_node_handle_new()), kept;
+  clu_blob *b;
+  int rc;
+  clu_need_loop();
+  if (m) { /* a node is not freed before its acceptor */
+    kept = PROTECT(Rf_cons(x, R_ExternalPtrProtected(acceptor)));
+    R_SetExternalPtrProtected(acceptor, kept);
+    UNPROTECT(1);
+  }
+  b = clu_serialize(NULL, settings);
+  rc = clu_node_new(&clu_the_loop, &nd, &e);
+  if (rc == CLU_OK) {
+    nd->rank = Rf_asInteger(rank);
+    clu_node_handle_set(x, nd);
+    if (m && (rc = clu_acceptor_expect(m, nd, nd->rank, b)) != CLU_OK) clu_fail(&e, rc, 0, "not enough memory");
+  }
+  clu_blob_unref(b);
+  if (rc != CLU_OK) clu_raise_err(&e);
+  UNPROTECT(1);
+  return x;
+}
+
+static SEXP part(SEXP list, const char *name) {
+  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
+    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
+  return R_NilValue;
+}
+
+/* The secret on the standard input of a process to come: `*in` is its end, the caller's to close. */
+static int secret_as_input(const clu_acceptor *m, clu_fd *in, clu_err *e) {
+  char hex[HEX];
+  clu_fd pair[2];
+  clu_iov iov;
+  size_t put = 0;
+  int rc = clu_os_pair(pair, e);
+  if (rc != CLU_OK) return rc;
+  secret_hex(m, hex);
+  hex[HEX - 1] = '\n';
+  iov.base = hex;
+  iov.len = HEX;
+  rc = clu_os_writev(pair[1], &iov, 1, CLU_NO_FD, &put);
+  clu_os_wipe(hex, sizeof hex);
+  clu_os_close(pair[1]);
+  clu_os_set_blocking(pair[0], 1);
+  *in = pair[0];
+  if (rc == CLU_OK && put == HEX) return CLU_OK;
+  clu_os_close(pair[0]);
+  return clu_fail(e, CLU_SYS, 0, "the secret cannot be handed over");
+}
+
+/* Starts the process of an expected node. `how`: list(output = path that is appended to, "" for this process's own;
+ * folder = removed when it has ended, or NULL; stdin = whether the secret goes there, else it is in the
+ * environment; slot = whether it shares the memory for cancels). */
+SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP how) {
+  clu_acceptor *m = acceptor == R_NilValue ? NULL : get_acceptor(acceptor);
+  clu_node *nd = clu_get_node(handle);
+  clu_err e = {0, 0, ""};
+  clu_spawn s;
+  char secret[sizeof "CLUTCH_SECRET=" + HEX], slot_arg[32];
+  R_xlen_t na = Rf_xlength(argv), ne = Rf_xlength(envp);
+  const char **a = (const char **)R_alloc((size_t)na + 2, sizeof *a);
+  const char **v = (const char **)R_alloc((size_t)ne + 2, sizeof *v);
+  SEXP folder = part(how, "folder");
+  const char *output = R_ExpandFileName(CHAR(STRING_ELT(part(how, "output"), 0)));
+  int by_stdin = Rf_asLogical(part(how, "stdin")) == 1, slot = -1, rc = CLU_OK;
+  clu_fd board = CLU_NO_FD, out = CLU_NO_FD;
+  for (R_xlen_t i = 0; i < na; i++) a[i] = CHAR(STRING_ELT(argv, i));
+  for (R_xlen_t i = 0; i < ne; i++) v[i] = CHAR(STRING_ELT(envp, i));
+  memset(&s, 0, sizeof s);
+  s.in = CLU_NO_FD;
+  s.new_session = s.follow = 1;
+  if (*output) {
+    rc = clu_os_open_append(output, &out, &e);
+    s.out = s.err = out;
+  } else {
+    s.out = 1;
+    s.err = 2;
+  }
+  if (rc == CLU_OK && by_stdin && m) rc = secret_as_input(m, &s.in, &e);
+  if (rc == CLU_OK && Rf_asLogical(part(how, "slot")) == 1 &&
+      (rc = clu_child_slot(&clu_the_loop.children, &slot, &board, &e)) == CLU_OK) {
+    s.keep = &board;
+    s.nkeep = 1;
+    snprintf(slot_arg, sizeof slot_arg, "SLOT=%d", slot);
+    a[na++] = slot_arg;
+  }
+  if (!by_stdin && m) {
+    strcpy(secret, "CLUTCH_SECRET=");
+    secret_hex(m, secret + strlen(secret));
+    v[ne++] = secret;
+  }
+  a[na] = v[ne] = NULL;
+  s.file = a[0];
+  s.argv = (char *const *)a;
+  s.envp = (char *const *)v;
+  if (rc == CLU_OK)
+    rc = clu_node_start(nd, &s, slot, folder == R_NilValue ? NULL : CHAR(STRING_ELT(folder, 0)), &e);
+  if (m) clu_os_wipe(secret, sizeof secret);
+  if (out != CLU_NO_FD) clu_os_close(out);
+  if (s.in != CLU_NO_FD) clu_os_close(s.in);
+  if (rc != CLU_OK) clu_raise_err(&e);
+  if (!m) return R_NilValue;
+  clu_loop_pump(&clu_the_loop, 0, NULL); /* those who are here already need not wait for the last */
+  clu_acceptor_tick(m);
+  return R_NilValue;
+}
+
+typedef struct {
+  clu_acceptor *m;
+  SEXP nodes; /* pairlist of handles */
+  int want;
+} acceptor_wait;
+
+static int over(SEXP nodes) {
+  for (; nodes != R_NilValue; nodes = CDR(nodes)) {
+    clu_node *nd = R_ExternalPtrAddr(CAR(nodes));
+    if (nd->state > CLU_NODE_READY || nd->refusal) return 1;
+  }
+  return 0;
+}
+
+static int enough(acceptor_wait *w) {
+  int ready = 0;
+  clu_acceptor_tick(w->m);
+  for (SEXP x = w->nodes; x != R_NilValue; x = CDR(x))
+    ready += ((clu_node *)R_ExternalPtrAddr(CAR(x)))->state == CLU_NODE_READY;
+  return ready >= w->want;
+}
+
+static int acceptored(void *data) { return enough(data) || over(((acceptor_wait *)data)->nodes); }
+
+/* Whether `n` of the expected nodes are ready: FALSE when the time is up or one has failed. */
+SEXP ffi_acceptor_wait(SEXP acceptor, SEXP n, SEXP seconds) {
+  acceptor_wait w;
+  w.want = Rf_asInteger(n);
+  w.m = get_acceptor(acceptor);
+  w.nodes = R_ExternalPtrProtected(acceptor);
+  clu_wait_for(acceptored, &w, clu_in_seconds(seconds), NULL);
+  /* this process may have been stopped until its time was up: what has come is looked at */
+  for (int k = 0; k < 1000 && !acceptored(&w); k++) {
+    clu_loop_pump(&clu_the_loop, 0, NULL);
+    if (clu_the_loop.events == 0) break;
+  }
+  return Rf_ScalarLogical(enough(&w) && !over(w.nodes));
+}
+
+/* What came to the listener: named counts. */
+SEXP ffi_acceptor_report(SEXP acceptor) {
+  static const char *names[] = {"accepted", "strangers", "crowded", "pauses", "silent", "closed", "garbage",
+                                "version", "no_proof", ""};
+  static const int whys[] = {CLU_HS_SILENT, CLU_HS_CLOSED, CLU_HS_GARBAGE, CLU_HS_VERSION_DIFFERS,
+                             CLU_HS_NO_PROOF};
+  clu_acceptor_report r;
+  SEXP out = PROTECT(Rf_mkNamed(INTSXP, names));
+  clu_acceptor_report_to(get_acceptor(acceptor), &r);
+  INTEGER(out)[0] = r.accepted;
+  INTEGER(out)[1] = r.strangers;
+  INTEGER(out)[2] = r.crowded;
+  INTEGER(out)[3] = r.pauses;
+  for (int i = 0; i < 5; i++) INTEGER(out)[4 + i] = r.failed[whys[i]];
+  UNPROTECT(1);
+  return out;
+}
+
+/* Nobody can arrive any more. */
+SEXP ffi_acceptor_close(SEXP acceptor) {
+  if (TYPEOF(acceptor) == EXTPTRSXP && R_ExternalPtrTag(acceptor) == tag_acceptor()) {
+    acceptor_finalize(acceptor);
+    R_SetExternalPtrProtected(acceptor, R_NilValue);
+  }
+  return R_NilValue;
+}

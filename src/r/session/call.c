@@ -1,0 +1,480 @@
+/* Calls and answers, seen from R: whose a request is, what its bytes are, what comes back. */
+#include "r/session/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- owners ----
+ * A request belongs to the call of parallel's that sent it, known by the frame of that call. When the
+ * frame is gone and its requests are not, the call was abandoned. The frames are held weakly: they
+ * keep nothing alive. */
+
+typedef struct {
+  uint64_t number;
+  SEXP ref; /* weak reference, preserved */
+} caller;
+static caller *owners; /* of calls within calls, the innermost last */
+static int n_owners, owners_cap;
+static uint64_t owner_numbers, burst_owner;
+
+static uint64_t owner_of(SEXP frame) {
+  if (TYPEOF(frame) != ENVSXP) return 0;
+  for (int i = n_owners - 1; i >= 0; i--)
+    if (R_WeakRefKey(owners[i].ref) == frame) return owners[i].number;
+  return 0;
+}
+
+static void cancel_owner(uint64_t owner) {
+  for (clu_node *nd = clu_the_loop.nodes; nd; nd = nd->next) clu_node_cancel(nd, owner);
+}
+
+static int all_in_step(void *unused) {
+  (void)unused;
+  for (clu_node *nd = clu_the_loop.nodes; nd; nd = nd->next)
+    if (!clu_node_in_step(nd)) return 0;
+  return 1;
+}
+
+/* What is done when a call is interrupted: short enough for control to be back at once. */
+static void abandon(uint64_t owner) {
+  if (!owner) return;
+  cancel_owner(owner);
+  clu_pump_for(all_in_step, NULL, clu_in_ms(80));
+}
+
+static void forget_sent(void);
+
+/* A call begins. Those whose frames are not among `frames` (sys.frames()) are over. */
+SEXP ffi_owner_begin(SEXP frame, SEXP burst, SEXP frames) {
+  int kept = 0;
+  SEXP ref;
+  clu_need_loop();
+  if (n_owners == owners_cap) {
+    int cap = owners_cap ? 2 * owners_cap : 16;
+    caller *more = realloc(owners, (size_t)cap * sizeof *more);
+    if (!more) clu_raise("memory", "not enough memory");
+    owners = more;
+    owners_cap = cap;
+  }
+  forget_sent();
+  for (int i = 0; i < n_owners; i++) {
+    SEXP key = R_WeakRefKey(owners[i].ref);
+    int alive = 0;
+    if (key != R_NilValue)
+      for (SEXP f = frames; TYPEOF(f) == LISTSXP && !alive; f = CDR(f)) alive = CAR(f) == key;
+    if (alive) {
+      owners[kept++] = owners[i];
+    } else {
+      cancel_owner(owners[i].number);
+      R_ReleaseObject(owners[i].ref);
+    }
+  }
+  n_owners = kept;
+  ref = PROTECT(R_MakeWeakRef(frame, R_NilValue, R_NilValue, FALSE));
+  R_PreserveObject(ref);
+  owners[n_owners].number = ++owner_numbers;
+  owners[n_owners++].ref = ref;
+  burst_owner = Rf_asLogical(burst) == 1 ? owner_numbers : 0;
+  UNPROTECT(1);
+  return R_NilValue;
+}
+
+/* ---- send and receive ---- */
+
+/* What clusterCall() sent last: it sends the same to each node, without any other code in between, so
+ * that it is serialized once. Kept until the first answer is asked for. */
+static struct {
+  clu_blob *blob;
+  SEXP cell; /* a preserved cons cell that holds function and arguments */
+} sent;
+
+static void forget_sent(void) {
+  clu_blob_unref(sent.blob);
+  sent.blob = NULL;
+  if (sent.cell) SETCAR(sent.cell, R_NilValue);
+}
+
+static int same_list(SEXP a, SEXP b) {
+  SEXP na = Rf_getAttrib(a, R_NamesSymbol), nb = Rf_getAttrib(b, R_NamesSymbol);
+  R_xlen_t n = Rf_xlength(a);
+  if (TYPEOF(b) != VECSXP || Rf_xlength(b) != n || Rf_isNull(na) != Rf_isNull(nb)) return 0;
+  for (R_xlen_t i = 0; i < n; i++)
+    if (VECTOR_ELT(a, i) != VECTOR_ELT(b, i) ||
+        (!Rf_isNull(na) && STRING_ELT(na, i) != STRING_ELT(nb, i)))
+      return 0;
+  return 1;
+}
+
+/* The function of the last call. One that is sent again and again, as by clusterApplyLB(), is serialized once,
+ * if its bytes do not depend on anything that may change or that arguments may share: its environment is the
+ * workspace or base R, of which only the name travels. */
+static struct {
+  SEXP cell; /* a preserved cons cell that holds it: no other object can have its address */
+  clu_blob *bytes;
+  int looked;
+} last;
+
+static int stands_alone(SEXP fun) {
+  SEXP call, env, attributes;
+  int ok;
+  if (TYPEOF(fun) == BUILTINSXP || TYPEOF(fun) == SPECIALSXP) return 1;
+  if (TYPEOF(fun) != CLOSXP) return 0;
+  call = PROTECT(Rf_lang2(Rf_install("environment"), fun));
+  env = PROTECT(Rf_eval(call, R_BaseEnv));
+  SETCAR(call, Rf_install("attributes"));
+  attributes = PROTECT(Rf_eval(call, R_BaseEnv));
+  ok = (attributes == R_NilValue ||
+        (Rf_length(attributes) == 1 && Rf_getAttrib(fun, Rf_install("srcref")) != R_NilValue)) &&
+       (env == R_GlobalEnv || env == R_BaseEnv || env == R_BaseNamespace);
+  UNPROTECT(3);
+  return ok;
+}
+
+/* NULL: it has to travel with its arguments. */
+static clu_blob *function_bytes(SEXP fun) {
+  if (!last.cell) {
+    last.cell = Rf_cons(R_NilValue, R_NilValue);
+    R_PreserveObject(last.cell);
+  }
+  if (CAR(last.cell) != fun) {
+    clu_blob_unref(last.bytes);
+    last.bytes = NULL;
+    last.looked = 0;
+    SETCAR(last.cell, fun);
+    return NULL;
+  }
+  if (!last.looked) {
+    last.looked = 1;
+    if (stands_alone(fun)) {
+      last.bytes = clu_serialize(NULL, fun);
+      if (last.bytes->size <= CLU_MOST_FUN) return last.bytes;
+      clu_blob_unref(last.bytes);
+      last.bytes = NULL;
+    }
+  }
+  return last.bytes;
+}
+
+/* u32: how many bytes are the function's, then they, then the arguments; or 0, then list(fun, args). */
+static clu_blob *call_bytes(SEXP fun, SEXP args, uint64_t owner) {
+  clu_blob *b, *f;
+  SEXP msg;
+  unsigned char len[4];
+  int burst = owner != 0 && owner == burst_owner;
+  if (burst && sent.blob && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
+      same_list(VECTOR_ELT(CAR(sent.cell), 1), args))
+    return clu_blob_ref(sent.blob);
+  f = burst ? NULL : function_bytes(fun);
+  clu_put32(len, f ? (uint32_t)f->size : 0);
+  msg = PROTECT(f ? R_NilValue : Rf_allocVector(VECSXP, 2));
+  b = clu_blob_new(f ? f->size + 512 : 512);
+  if (!b) Rf_error("not enough memory");
+  clu_blob_append(b, len, sizeof len); /* there is room */
+  if (f) {
+    clu_blob_append(b, f->data, f->size);
+    b = clu_serialize(b, args);
+    UNPROTECT(1);
+    return b;
+  }
+  SET_VECTOR_ELT(msg, 0, fun);
+  SET_VECTOR_ELT(msg, 1, args);
+  b = clu_serialize(b, msg);
+  if (burst) {
+    forget_sent();
+    if (!sent.cell) {
+      sent.cell = Rf_cons(R_NilValue, R_NilValue);
+      R_PreserveObject(sent.cell);
+    }
+    SETCAR(sent.cell, msg);
+    sent.blob = clu_blob_ref(b);
+  }
+  UNPROTECT(1);
+  return b;
+}
+
+static SEXP element(SEXP list, const char *name) {
+  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
+    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
+  return R_NilValue;
+}
+
+typedef struct {
+  clu_node *nd;
+  uint64_t owner, seq;
+  uint64_t deaths; /* of nodes, when it was last looked for whom they concern */
+  clu_node *dead;  /* another node of the same call that has died */
+} one_wait;
+
+static int in_step(void *data) { return clu_node_in_step(((one_wait *)data)->nd); }
+static int flushed(void *data) {
+  clu_node *nd = ((one_wait *)data)->nd;
+  return nd->state > CLU_NODE_READY || !clu_chan_pending(&nd->chan);
+}
+
+static void abandon_wait(void *data) { abandon(((one_wait *)data)->owner); }
+
+/* The bytes of a call whose sender belongs to nobody, cut short: that request is given up, and only that. */
+static void abandon_last(void *data) {
+  one_wait *w = data;
+  for (int i = 0; i < w->nd->nreqs; i++)
+    if (w->nd->reqs[i].seq == w->seq) {
+      w->nd->reqs[i].owner = UINT64_MAX;
+      clu_node_cancel(w->nd, UINT64_MAX);
+      return;
+    }
+}
+
+/* The tags of a node's requests are kept in the handle's protected list. */
+static int keep_tag(SEXP handle, SEXP tag) {
+  SEXP list = R_ExternalPtrProtected(handle), more;
+  R_xlen_t n = Rf_xlength(list), i = 0;
+  if (tag == R_NilValue) return -1;
+  while (i < n && VECTOR_ELT(list, i) != R_NilValue) i++;
+  if (i == n) {
+    more = PROTECT(Rf_allocVector(VECSXP, n ? 2 * n : 4));
+    for (R_xlen_t k = 0; k < n; k++) SET_VECTOR_ELT(more, k, VECTOR_ELT(list, k));
+    R_SetExternalPtrProtected(handle, more);
+    UNPROTECT(1);
+    list = more;
+  }
+  SET_VECTOR_ELT(list, i, tag);
+  return (int)i;
+}
+
+static SEXP take_tag(SEXP handle, int i) {
+  SEXP list = R_ExternalPtrProtected(handle), tag;
+  if (i < 0 || i >= Rf_xlength(list)) return R_NilValue;
+  tag = VECTOR_ELT(list, i);
+  SET_VECTOR_ELT(list, i, R_NilValue);
+  return tag;
+}
+
+/* Where nothing is under way, no tag is needed: those of withdrawn requests go. */
+static void clear_tags(SEXP handle, clu_node *nd) {
+  SEXP list = R_ExternalPtrProtected(handle);
+  if (nd->nreqs == 0)
+    for (R_xlen_t i = 0; i < Rf_xlength(list) && VECTOR_ELT(list, i) != R_NilValue; i++)
+      SET_VECTOR_ELT(list, i, R_NilValue);
+}
+
+enum { SENT = 0, GONE = 1, STUCK = 2, NEW = 3 };
+
+/* When a node has to be in step: the grace counts from when it was told, so that several are not waited for in turn. */
+static uint64_t in_step_by(const clu_node *nd) {
+  SEXP x = PROTECT(Rf_GetOption1(Rf_install("clutch.cancel_grace")));
+  uint64_t end, spent = 0;
+  if (x != R_NilValue && (!Rf_isNumeric(x) || Rf_xlength(x) != 1 || !(Rf_asReal(x) >= 0)))
+    clu_raise("argument", "option 'clutch.cancel_grace' has to be a number, 0 or more");
+  end = x == R_NilValue ? clu_in_ms(5000) : clu_in_seconds(x);
+  UNPROTECT(1);
+  for (int i = 0; i < nd->nreqs; i++)
+    if (nd->reqs[i].stale) spent = clu_os_now() - nd->stale_since;
+  return end == UINT64_MAX ? end : end > spent ? end - spent : 0;
+}
+
+/* Sends a call: `data` is parallel's list(fun, args, return, tag). SENT, GONE: the node is no more,
+ * STUCK: it does not give up what it was told to within getOption("clutch.cancel_grace") seconds, NEW:
+ * nothing was sent, ffi_owner_begin() has to be called for this frame before. */
+SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
+  clu_node *nd = clu_get_node(handle);
+  clu_err e = {0, 0, ""};
+  uint64_t owner = owner_of(frame);
+  SEXP fun = element(data, "fun"), args = element(data, "args");
+  clu_blob *b;
+  one_wait w;
+  int tag, rc;
+  if (!owner) owner = owner_of(outer);
+  if (!owner && TYPEOF(frame) == ENVSXP) return Rf_ScalarInteger(NEW);
+  w.nd = nd;
+  w.owner = owner;
+  if (nd->state <= CLU_NODE_READY && !clu_node_in_step(nd) &&
+      !clu_wait_for(in_step, &w, in_step_by(nd), abandon_wait))
+    return Rf_ScalarInteger(STUCK);
+  if (nd->state > CLU_NODE_READY) {
+    if (owner) cancel_owner(owner);
+    return Rf_ScalarInteger(GONE);
+  }
+  clear_tags(handle, nd);
+  b = call_bytes(fun, args, owner);
+  tag = keep_tag(handle, element(data, "tag"));
+  rc = clu_node_call(nd, b, owner, tag, &e);
+  clu_blob_unref(b);
+  if (rc != CLU_OK) {
+    if (owner) cancel_owner(owner);
+    if (rc == CLU_DEAD) return Rf_ScalarInteger(GONE);
+    clu_raise_err(&e);
+  }
+  if (!owner) { /* who knows when the caller comes back: everything leaves now */
+    w.seq = nd->seq;
+    clu_wait_for(flushed, &w, UINT64_MAX, abandon_last);
+  }
+  return Rf_ScalarInteger(SENT);
+}
+
+static SEXP answer_list(SEXP handle, clu_node *nd, clu_req *r) {
+  static const char *names[] = {"type", "value", "success", "time", "tag", ""};
+  static const char *const times[] = {"user.self", "sys.self", "elapsed", "user.child", "sys.child"};
+  static SEXP type, time_names, time_class;
+  int ok = r->kind == CLU_K_VALUE, tag = r->tag;
+  clu_blob *b;
+  SEXP out, time;
+  if (!type) {
+    SEXP t = PROTECT(Rf_mkString("VALUE")), n = PROTECT(Rf_allocVector(STRSXP, 5)),
+         c = PROTECT(Rf_mkString("proc_time"));
+    for (int i = 0; i < 5; i++) SET_STRING_ELT(n, i, Rf_mkChar(times[i]));
+    R_PreserveObject(t);
+    R_PreserveObject(n);
+    R_PreserveObject(c);
+    type = t;
+    time_names = n;
+    time_class = c;
+    MARK_NOT_MUTABLE(type);
+    MARK_NOT_MUTABLE(time_names);
+    MARK_NOT_MUTABLE(time_class);
+    UNPROTECT(3);
+  }
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  time = PROTECT(Rf_allocVector(REALSXP, 5));
+  Rf_setAttrib(time, R_NamesSymbol, time_names);
+  Rf_setAttrib(time, R_ClassSymbol, time_class);
+  SET_VECTOR_ELT(out, 0, type);
+  SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(ok));
+  SET_VECTOR_ELT(out, 3, time);
+  SET_VECTOR_ELT(out, 4, take_tag(handle, tag));
+  b = clu_node_take(nd, r); /* nothing jumps between here and clu_unserialize(), which gives it back */
+  if (b && b->size >= 5 * sizeof(double))
+    memcpy(REAL(time), b->data, 5 * sizeof(double));
+  else
+    memset(REAL(time), 0, 5 * sizeof(double));
+  SET_VECTOR_ELT(out, 1, clu_unserialize(b, 5 * sizeof(double)));
+  UNPROTECT(2);
+  return out;
+}
+
+/* The node ended with a request: the call as a whole has failed. */
+static SEXP died(clu_node *nd, uint64_t owner) {
+  if (owner) cancel_owner(owner);
+  clu_await_reason(nd);
+  while (nd->nreqs) clu_blob_unref(clu_node_take(nd, &nd->reqs[0]));
+  return R_NilValue;
+}
+
+/* A node that can no more answer to this call. */
+static clu_node *dead_of(uint64_t owner) {
+  for (clu_node *nd = clu_the_loop.nodes; nd; nd = nd->next) {
+    if (nd->state <= CLU_NODE_READY) continue;
+    for (int i = 0; i < nd->nreqs; i++)
+      if (nd->reqs[i].owner == owner && !nd->reqs[i].arrival) return nd;
+  }
+  return NULL;
+}
+
+static int one_answered(void *data) {
+  one_wait *w = data;
+  clu_req *r;
+  if (w->nd->state > CLU_NODE_READY) return 1;
+  r = clu_node_first(w->nd);
+  if (r && r->arrival) return 1;
+  if (!w->owner || w->deaths == clu_the_loop.deaths) return 0;
+  w->deaths = clu_the_loop.deaths;
+  return (w->dead = dead_of(w->owner)) != NULL;
+}
+
+/* The answer to the oldest call of this node; NULL: it has died; list(info): another node of the same call has,
+ * whose answer would be asked for later, but the call as a whole has failed now. */
+SEXP ffi_node_recv(SEXP handle) {
+  clu_node *nd = clu_get_node(handle);
+  clu_req *r = clu_node_first(nd);
+  one_wait w;
+  if (!r) {
+    if (nd->state > CLU_NODE_READY) return R_NilValue;
+    clu_raise("no_call", "nothing was sent to this node that it could answer");
+  }
+  forget_sent();
+  w.nd = nd;
+  w.owner = r->owner;
+  w.deaths = UINT64_MAX; /* look once at the beginning */
+  w.dead = NULL;
+  clu_wait_for(one_answered, &w, UINT64_MAX, abandon_wait);
+  if (w.dead) {
+    SEXP out = PROTECT(Rf_allocVector(VECSXP, 1));
+    died(w.dead, w.owner);
+    SET_VECTOR_ELT(out, 0, clu_node_info(w.dead));
+    UNPROTECT(1);
+    return out;
+  }
+  r = clu_node_first(nd);
+  if (!r || !r->arrival) return died(nd, w.owner);
+  return answer_list(handle, nd, r);
+}
+
+/* Whether ffi_node_recv() would return at once; NA: nothing was sent to this node. */
+SEXP ffi_node_ready(SEXP handle) {
+  clu_node *nd = clu_get_node(handle);
+  clu_req *r;
+  if (!clu_node_first(nd)) return Rf_ScalarLogical(NA_LOGICAL);
+  for (int k = 0; k < 1000; k++) /* a large answer comes in pieces */
+    if (clu_loop_pump(&clu_the_loop, 0, NULL) != CLU_OK || clu_the_loop.events == 0) break;
+  r = clu_node_first(nd);
+  return Rf_ScalarLogical(nd->state > CLU_NODE_READY || !r || r->arrival);
+}
+
+typedef struct {
+  SEXP nodes; /* list of node objects, whose first element is the handle */
+  uint64_t owner;
+  R_xlen_t found;
+  int lost, asked;
+} any_wait;
+
+static int any_answered(void *data) {
+  any_wait *w = data;
+  uint64_t first = UINT64_MAX;
+  w->found = -1;
+  w->lost = 0;
+  w->asked = 0;
+  for (R_xlen_t i = 0; i < Rf_xlength(w->nodes); i++) {
+    clu_node *nd = R_ExternalPtrAddr(VECTOR_ELT(VECTOR_ELT(w->nodes, i), 0));
+    clu_req *r = clu_node_first(nd);
+    if (!r) continue;
+    w->asked = 1;
+    w->owner = r->owner;
+    if (r->arrival) {
+      if (r->arrival < first) {
+        first = r->arrival;
+        w->found = i;
+        w->lost = 0;
+      }
+    } else if (nd->state > CLU_NODE_READY && w->found < 0) {
+      w->found = i;
+      w->lost = 1;
+    }
+  }
+  return w->found >= 0 || !w->asked;
+}
+
+static void abandon_any(void *data) { abandon(((any_wait *)data)->owner); }
+
+/* list(node, value): the answer that came first; value NULL: that node has died. */
+SEXP ffi_any_recv(SEXP nodes) {
+  static const char *names[] = {"node", "value", ""};
+  any_wait w;
+  clu_node *nd;
+  SEXP out, handle;
+  memset(&w, 0, sizeof w);
+  w.nodes = nodes;
+  for (R_xlen_t i = 0; i < Rf_xlength(nodes); i++) clu_get_node(VECTOR_ELT(VECTOR_ELT(nodes, i), 0));
+  forget_sent();
+  clu_wait_for(any_answered, &w, UINT64_MAX, abandon_any);
+  if (w.found < 0) clu_raise("no_call", "nothing was sent to these nodes that they could answer");
+  handle = VECTOR_ELT(VECTOR_ELT(nodes, w.found), 0);
+  nd = R_ExternalPtrAddr(handle);
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(out, 0, Rf_ScalarInteger((int)w.found + 1));
+  if (w.lost)
+    died(nd, w.owner);
+  else
+    SET_VECTOR_ELT(out, 1, answer_list(handle, nd, clu_node_first(nd)));
+  UNPROTECT(1);
+  return out;
+}

@@ -1,0 +1,315 @@
+/* Base R's own workers as nodes: their protocol is one R object after the other, without frames, over a socket.
+ *
+ * What is to be sent is queued, and what has come is kept until the object is complete: whoever waits may be
+ * interrupted at any time, and the next one goes on where that was. For each request that was queued there is a
+ * number (epoch), by which the caller knows whether its answer is still wanted. */
+#include "r/session/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/net/socket.h"
+
+#define SLICE 100000000u         /* ns between two looks at the user's interrupts */
+#define PIECE ((size_t)256 << 10) /* read at a time */
+
+typedef struct worker {
+  clu_sock *s;
+  clu_blob *out; /* being sent, of which `sent` bytes have left; NULL: nothing */
+  size_t sent;
+  unsigned char *in; /* [0, end) has come, of which the object at hand has read `pos` */
+  size_t cap, pos, end;
+  size_t tried;   /* with so many bytes the object was found incomplete */
+  uint64_t heard; /* when the last byte came */
+  double *epochs; /* of requests without answer, the oldest first */
+  int n, room;
+} worker;
+
+static SEXP tag_psock(void) { return Rf_install("clutch_psock"); }
+
+static void psock_finalize(SEXP x) {
+  worker *w = R_ExternalPtrAddr(x);
+  R_ClearExternalPtr(x);
+  if (!w) return;
+  clu_count_handle(-1);
+  clu_sock_free(w->s);
+  clu_blob_unref(w->out);
+  free(w->in);
+  free(w->epochs);
+  free(w);
+}
+
+static worker *get_psock(SEXP x) {
+  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_psock()) clu_raise("argument", "this is no worker's socket");
+  clu_need_loop();
+  if (!R_ExternalPtrAddr(x)) clu_raise("stopped", "this worker's connection is closed");
+  return R_ExternalPtrAddr(x);
+}
+
+/* The socket exists, but is not open. */
+static SEXP new_psock(void) {
+  SEXP x = PROTECT(clu_handle_new(tag_psock(), R_NilValue, psock_finalize));
+  worker *w = calloc(1, sizeof *w);
+  if (!w || !(w->s = clu_sock_new())) {
+    free(w);
+    clu_raise("memory", "not enough memory");
+  }
+  R_SetExternalPtrAddr(x, w);
+  clu_count_handle(1);
+  UNPROTECT(1);
+  return x;
+}
+
+/* list(handle, port), or a string: why not. As ffi_acceptor_open(). */
+SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog) {
+  static const char *names[] = {"handle", "port", ""};
+  const char *h = CHAR(STRING_ELT(host, 0));
+  clu_err e = {0, 0, ""};
+  clu_addr at[CLU_MAX_ADDRS];
+  clu_listen how = {-1, 0, 0};
+  char text[CLU_ADDR_TEXT];
+  int n = 0, rc = CLU_DNS;
+  SEXP out, x;
+  clu_sock *s;
+  clu_need_loop();
+  x = PROTECT(new_psock());
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  s = ((worker *)R_ExternalPtrAddr(x))->s;
+  if (Rf_asInteger(backlog) != NA_INTEGER) how.backlog = Rf_asInteger(backlog);
+  if (*h) {
+    clu_resolve *r = clu_os_resolve_start(h, 0, &e);
+    if (r) rc = clu_os_resolve_wait(r, 5000000000, at, &n, &e);
+    clu_os_resolve_free(r);
+    if (rc != CLU_OK) clu_raise_err(&e);
+  } else {
+    clu_os_addr_any(CLU_INET, 0, &at[0]);
+  }
+  for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
+    clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
+    if ((rc = clu_sock_listen(s, at, 1, NULL, &how, &e)) != CLU_IN_USE) break;
+  }
+  if (rc != CLU_OK) {
+    UNPROTECT(2);
+    return Rf_mkString(e.text);
+  }
+  SET_VECTOR_ELT(out, 0, x);
+  SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(clu_os_addr_host(&s->local, text, sizeof text)));
+  UNPROTECT(2);
+  return out;
+}
+
+/* The next connection, or NULL: there is none now. */
+SEXP ffi_psock_accept(SEXP listener) {
+  clu_sock *l = get_psock(listener)->s, *s;
+  SEXP x = PROTECT(new_psock());
+  int rc;
+  s = ((worker *)R_ExternalPtrAddr(x))->s;
+  rc = clu_sock_accept(l, s, NULL);
+  if (rc == CLU_OK) {
+    clu_os_move_high(&s->fd, 1024);
+    clu_os_sockopt_set(s->fd, CLU_OPT_NODELAY, 1);
+    clu_os_sockopt_set(s->fd, CLU_OPT_KEEPALIVE, 1);
+  }
+  UNPROTECT(1);
+  return rc == CLU_OK ? x : R_NilValue;
+}
+
+/* Numbers of those that have sent something new, after at most `seconds`; an interrupt ends it. */
+SEXP ffi_psock_ready(SEXP list, SEXP seconds) {
+  R_xlen_t n = Rf_xlength(list), k = 0;
+  uint64_t deadline = clu_in_seconds(seconds);
+  clu_watch *w = (clu_watch *)R_alloc((size_t)n + 1, sizeof *w);
+  SEXP out;
+  int ready = 0, more;
+  for (R_xlen_t i = 0; i < n; i++) {
+    worker *one = get_psock(VECTOR_ELT(list, i));
+    w[i].fd = one->s->fd;
+    w[i].want = CLU_READ;
+    w[i].ready = 0;
+    if (one->end > one->tried) ready++;
+  }
+  if (ready) clu_os_poll(w, (int)n, 0, &more, NULL); /* who else has */
+  while (!ready) {
+    uint64_t now = clu_os_now();
+    int64_t wait = now >= deadline ? 0 : deadline - now < SLICE ? (int64_t)(deadline - now) : SLICE;
+    clu_os_poll(w, (int)n, wait, &ready, NULL);
+    if (ready || now >= deadline) break;
+    R_CheckUserInterrupt();
+  }
+  out = PROTECT(Rf_allocVector(INTSXP, n));
+  for (R_xlen_t i = 0; i < n; i++) {
+    worker *one = get_psock(VECTOR_ELT(list, i));
+    if ((w[i].ready & CLU_READ) || one->end > one->tried) INTEGER(out)[k++] = (int)i + 1;
+  }
+  UNPROTECT(1);
+  return Rf_lengthgets(out, k);
+}
+
+/* Reads once. CLU_OK: there is more. */
+static int fill(worker *w) {
+  size_t got = 0;
+  int rc;
+  if (w->cap - w->end < PIECE) {
+    size_t cap = w->cap ? 2 * w->cap : PIECE;
+    unsigned char *p;
+    while (cap - w->end < PIECE) cap *= 2;
+    if (!(p = realloc(w->in, cap))) return CLU_NOMEM;
+    w->in = p;
+    w->cap = cap;
+  }
+  rc = clu_sock_get(w->s, w->in + w->end, w->cap - w->end, &got, NULL);
+  if (rc != CLU_OK) return rc;
+  w->end += got;
+  w->heard = clu_os_now();
+  return CLU_OK;
+}
+
+/* Queues a message, behind which nothing may be queued yet. `epoch`: of a request, which will be answered; else NA. */
+SEXP ffi_psock_queue(SEXP x, SEXP object, SEXP epoch) {
+  worker *w = get_psock(x);
+  double number = Rf_asReal(epoch);
+  if (w->out) clu_raise("argument", "a message is on its way already");
+  if (w->n == w->room) {
+    int room = w->room ? 2 * w->room : 8;
+    double *more = realloc(w->epochs, (size_t)room * sizeof *more);
+    if (!more) clu_raise("memory", "not enough memory");
+    w->epochs = more;
+    w->room = room;
+  }
+  w->out = clu_serialize(NULL, object);
+  w->sent = 0;
+  if (!ISNAN(number)) w->epochs[w->n++] = number;
+  return R_NilValue;
+}
+
+/* Sends what is queued: TRUE when all has left, FALSE when the connection is of no more use, or nothing leaves for
+ * `seconds`. What comes meanwhile is read: a worker that cannot send does not receive either. */
+SEXP ffi_psock_flush(SEXP x, SEXP seconds) {
+  worker *w = get_psock(x);
+  uint64_t moved = clu_os_now(), patience = clu_in_seconds(seconds) - moved;
+  while (w->out && w->sent < w->out->size) {
+    size_t put = 0, most = w->out->size - w->sent;
+    int rc = clu_sock_put(w->s, w->out->data + w->sent, most < PIECE ? most : PIECE, &put, NULL);
+    if (rc == CLU_OK) {
+      w->sent += put;
+      moved = clu_os_now();
+      R_CheckUserInterrupt();
+    } else if (rc != CLU_AGAIN) {
+      return Rf_ScalarLogical(FALSE);
+    } else {
+      if (clu_os_now() - moved >= patience) return Rf_ScalarLogical(FALSE);
+      if ((rc = fill(w)) == CLU_OK)
+        moved = clu_os_now();
+      else if (rc != CLU_AGAIN)
+        return Rf_ScalarLogical(FALSE);
+      else
+        clu_sock_wait(w->s, CLU_READ | CLU_WRITE, patience < SLICE ? (int64_t)patience : SLICE);
+      R_CheckUserInterrupt();
+    }
+  }
+  clu_blob_unref(w->out);
+  w->out = NULL;
+  return Rf_ScalarLogical(TRUE);
+}
+
+typedef struct {
+  worker *w;
+  uint64_t from, patience;
+  size_t most;
+} reading;
+
+static int next_bytes(void *data, void *p, size_t n) {
+  reading *r = data;
+  worker *w = r->w;
+  if (n > r->most - w->pos) return CLU_PROTO;
+  while (n > w->end - w->pos) {
+    uint64_t now = clu_os_now(), since = w->heard > r->from ? w->heard : r->from;
+    int rc = fill(w);
+    if (rc == CLU_AGAIN) {
+      if (now - since >= r->patience) {
+        w->tried = w->end;
+        clu_raise("incomplete", "the rest of an object has not come yet");
+      }
+      clu_sock_wait(w->s, CLU_READ, r->patience < SLICE ? (int64_t)r->patience : SLICE);
+    } else if (rc != CLU_OK) {
+      return rc == CLU_EOF ? CLU_RESET : rc;
+    }
+    R_CheckUserInterrupt(); /* what has come is kept */
+  }
+  memcpy(p, w->in + w->pos, n);
+  w->pos += n;
+  return CLU_OK;
+}
+
+/* The object at hand has been read. */
+static void consume(worker *w) {
+  w->end -= w->pos;
+  if (w->end) memmove(w->in, w->in + w->pos, w->end);
+  w->pos = w->tried = 0;
+  if (!w->end && w->cap > 4 * PIECE) {
+    free(w->in);
+    w->in = NULL;
+    w->cap = 0;
+  }
+}
+
+/* list(value, epoch): the next object. An error of class clutch_incomplete when it stops coming for `seconds`: what
+ * has come is kept for the next time. Any other error, as when it is longer than `bytes`: the connection is of no more
+ * use. `node`: the handle whose answer is counted, or NULL. */
+SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
+  static const char *names[] = {"value", "epoch", ""};
+  reading r;
+  SEXP out;
+  double most = Rf_asReal(bytes);
+  r.w = get_psock(x);
+  if (r.w->s->fd == CLU_NO_FD) Rf_error("the connection is closed");
+  r.from = clu_os_now();
+  r.patience = clu_in_seconds(seconds) - r.from;
+  r.most = most < 1e15 ? (size_t)most : SIZE_MAX;
+  r.w->pos = 0;
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(out, 1, Rf_ScalarReal(r.w->n ? r.w->epochs[0] : NA_REAL));
+  SET_VECTOR_ELT(out, 0, clu_unserialize_from(next_bytes, &r));
+  consume(r.w);
+  if (r.w->n) memmove(r.w->epochs, r.w->epochs + 1, (size_t)--r.w->n * sizeof *r.w->epochs);
+  if (node != R_NilValue) clu_get_node(node)->done++;
+  UNPROTECT(1);
+  return out;
+}
+
+/* c(requests without answer, seconds since the last byte of one that has come in part, or 0) */
+SEXP ffi_psock_awaited(SEXP x) {
+  worker *w = get_psock(x);
+  SEXP out = Rf_allocVector(REALSXP, 2);
+  REAL(out)[0] = w->n;
+  REAL(out)[1] = w->end ? 1e-9 * (double)(clu_os_now() - w->heard) : 0;
+  return out;
+}
+
+SEXP ffi_psock_close(SEXP x) {
+  worker *w = get_psock(x);
+  clu_sock_drop(w->s);
+  clu_blob_unref(w->out);
+  w->out = NULL;
+  return R_NilValue;
+}
+
+/* A worker has answered: it is process `pid`. */
+SEXP ffi_psock_is_ready(SEXP handle, SEXP pid) {
+  clu_node *nd = clu_get_node(handle);
+  nd->pid = Rf_asInteger(pid);
+  if (nd->state == CLU_NODE_SPAWNING) nd->state = CLU_NODE_READY;
+  return R_NilValue;
+}
+
+/* The pid of the process that was started for it, NULL: none was. */
+SEXP ffi_node_child_pid(SEXP handle) {
+  clu_node *nd = clu_get_node(handle);
+  return nd->child ? Rf_ScalarInteger((int)nd->child->pid) : R_NilValue;
+}
+
+/* The caller has seen that it is no more. */
+SEXP ffi_node_lost(SEXP handle) {
+  clu_node_lose(clu_get_node(handle));
+  return R_NilValue;
+}

@@ -1,0 +1,60 @@
+/* What the files of sockets as R's connections share. */
+#ifndef CLUTCH_GLUE_SOCKET_CON_H
+#define CLUTCH_GLUE_SOCKET_CON_H
+
+#include "r/socket/socket.h"
+
+#include <R_ext/Connections.h>
+
+#if R_CONNECTIONS_VERSION != 1
+#error "another version of R's connections"
+#endif
+
+typedef struct {
+  char raw[32]; /* bytes that have come and are not converted: at most one character, or all up to a newline */
+  int raw_n;
+  char out[128]; /* converted and not handed out: [at, n) */
+  int at, n;
+  enum { NO_BOM, BOM_16, BOM_8 } bom; /* still to be looked for */
+  int bad;                            /* invalid input: nothing more comes, as in R */
+} decoder;
+
+/* Who reads: not known; somebody whose calls are not followed, up to the end of a line; a call. */
+enum { CLU_NOBODY, CLU_A_LINE, CLU_A_CALL };
+
+typedef struct {
+  Rconnection con;
+  clu_sock *s;
+  SEXP shell; /* its protected value: the opener, then a weak reference to the frame of the call that reads */
+  decoder d, kept; /* kept: as it was at s->mark */
+  char *text, *conv;
+  size_t text_cap, conv_cap;
+  char init_out[25]; /* what an encoding begins with */
+  size_t init_n;
+  /* the call that reads: see r/socket/connection-read.c */
+  int reader;  /* CLU_NOBODY, ... */
+  int text_call; /* it reads characters */
+  int vector;  /* it is readBin(): what it reads goes to one vector, block behind block */
+  int lost;    /* a part of what it has taken can not be put back */
+  int torn;    /* and was not when it was given up: the connection is of no use any more */
+  const char *start; /* of that vector, or NULL; */
+  size_t in_vector;  /* bytes that went there, */
+  size_t head;       /* and those that the call had taken before */
+  char *front; /* characters that R has pushed back: they come first. [front_mark, front_at) have been handed out */
+  size_t front_cap, front_mark, front_at, front_n;
+  int corked; /* an object is being serialized: see cork() */
+  char *held;
+  size_t held_n, held_cap, cork_sent;
+} conn;
+
+/* Raises where it is not open. */
+conn *clu_conn_of(Rconnection con);
+/* Room for `n` bytes in memory that lasts as long as the connection, so that a jump does not lose it. 0: none. */
+int clu_con_room(char **p, size_t *cap, size_t n);
+/* Nobody reads: for a socket that is new to the connection. */
+void clu_con_forget(conn *c);
+
+int clu_con_fgetc(Rconnection con);
+size_t clu_con_read(void *to, size_t size, size_t n, Rconnection con);
+
+#endif

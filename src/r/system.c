@@ -1,0 +1,102 @@
+/* Small questions to the system. */
+#include "r/r-api.h"
+
+#include "core/base/os.h"
+
+SEXP ffi_affinity_count(void) {
+  int n = clu_os_affinity_count();
+  return Rf_ScalarInteger(n < 1 ? NA_INTEGER : n);
+}
+
+SEXP ffi_thread_count(void) {
+  int n = clu_os_thread_count();
+  return Rf_ScalarInteger(n < 0 ? NA_INTEGER : n);
+}
+
+/* Bytes of memory that are its own; NA: not known. */
+SEXP ffi_process_memory(SEXP pid) {
+  int64_t n = pid == R_NilValue || Rf_asInteger(pid) == NA_INTEGER ? -1 : clu_os_process_memory(Rf_asInteger(pid), -1);
+  return Rf_ScalarReal(n < 0 ? NA_REAL : (double)n);
+}
+
+/* c(fds_soft, fds_hard, fds_open, procs); NA: no limit, or not known */
+SEXP ffi_limits(void) {
+  clu_limits l;
+  SEXP out = PROTECT(Rf_allocVector(REALSXP, 4));
+  int64_t v[4];
+  clu_os_limits(&l);
+  v[0] = l.fds_soft;
+  v[1] = l.fds_hard;
+  v[2] = l.fds_open;
+  v[3] = l.procs;
+  for (int i = 0; i < 4; i++) REAL(out)[i] = v[i] < 0 ? NA_REAL : (double)v[i];
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP ffi_raise_fds(SEXP n) {
+  return Rf_ScalarLogical(clu_os_raise_fds((int64_t)Rf_asReal(n)) == CLU_OK);
+}
+
+/* c(proc =, ...): what the system can do and not every one can */
+SEXP ffi_system_can(void) {
+  static const struct { unsigned bit; const char *name; } all[] = {
+      {CLU_CAN_PROC, "proc"}, {CLU_CAN_FOLLOW_PARENT, "follow_parent"}, {CLU_CAN_FOLLOW_PEER, "follow_peer"},
+      {CLU_CAN_TCP_INFO, "tcp_info"}, {CLU_CAN_USER_TIMEOUT, "user_timeout"}, {CLU_CAN_MEMORY, "memory"},
+      {CLU_CAN_THREADS, "threads"}, {CLU_CAN_MEMFD, "memfd"}};
+  const int n = sizeof all / sizeof *all;
+  unsigned can = clu_os_can();
+  SEXP out = PROTECT(Rf_allocVector(LGLSXP, n)), names = PROTECT(Rf_allocVector(STRSXP, n));
+  for (int i = 0; i < n; i++) {
+    LOGICAL(out)[i] = (can & all[i].bit) != 0;
+    SET_STRING_ELT(names, i, Rf_mkChar(all[i].name));
+  }
+  Rf_setAttrib(out, R_NamesSymbol, names);
+  UNPROTECT(2);
+  return out;
+}
+
+/* "SIGKILL", or NULL: none has this number. */
+SEXP ffi_signal_name(SEXP sig) {
+  const char *name = clu_os_signal_name(Rf_asInteger(sig));
+  return name ? Rf_mkString(name) : R_NilValue;
+}
+
+SEXP ffi_clock(void) { return Rf_ScalarReal(1e-9 * (double)clu_os_now()); }
+
+/* A reference to an environment that does not keep it alive; and the environment, or NULL when it has gone. */
+SEXP ffi_weak_new(SEXP env, SEXP value) { return R_MakeWeakRef(env, value, R_NilValue, FALSE); }
+SEXP ffi_weak_get(SEXP ref) { return R_WeakRefKey(ref); }
+/* What it keeps as long as the environment lives; such a value is not serialized with it. */
+SEXP ffi_weak_value(SEXP ref) { return R_WeakRefValue(ref); }
+
+SEXP ffi_remove_tree(SEXP path) {
+  return Rf_ScalarLogical(clu_os_remove_tree(R_ExpandFileName(CHAR(STRING_ELT(path, 0)))) == 0);
+}
+
+/* `n` distinct integers, none of them NA: consecutive multiples of an odd number from a start that
+ * the system chose. R's own seed from the clock and the pid has 16 bits of its own, so that among
+ * 1,000 nodes several would share a stream. */
+SEXP ffi_random_seeds(SEXP n) {
+  uint32_t x = 0;
+  int k = Rf_asInteger(n);
+  SEXP out = PROTECT(Rf_allocVector(INTSXP, k));
+  if (clu_os_random(&x, sizeof x) != CLU_OK) clu_raise("system", "the system gives no random bytes");
+  for (int i = 0; i < k; i++) {
+    x += 0x9E3779B1u;
+    if (x == 0x80000000u) x += 0x9E3779B1u;
+    INTEGER(out)[i] = (int)x;
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* What warning() does with a condition that no handler has muffled; only base R's own function leads to that. */
+SEXP ffi_show_warning(SEXP text, SEXP call) {
+  SEXP cmd = PROTECT(Rf_lang2(Rf_install("quote"), call));
+  cmd = PROTECT(Rf_lang3(Rf_install(".dfltWarn"), text, cmd));
+  cmd = PROTECT(Rf_lang2(Rf_install(".Internal"), cmd));
+  Rf_eval(cmd, R_BaseEnv);
+  UNPROTECT(3);
+  return R_NilValue;
+}

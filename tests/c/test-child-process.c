@@ -1,0 +1,93 @@
+/* Processes whose parent is the master: their end, and the slot of shared memory that each may have. */
+#include "test.h"
+
+#include <sys/resource.h>
+
+#include "core/node/child-process.h"
+
+static clu_child *start(clu_children *set, const char *script, clu_fd out, int slot) {
+  char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)script, NULL};
+  clu_spawn s;
+  clu_child *c = NULL;
+  clu_err e = {0, 0, ""};
+  memset(&s, 0, sizeof s);
+  s.file = argv[0];
+  s.argv = argv;
+  s.in = s.err = CLU_NO_FD;
+  s.out = out;
+  s.new_session = 1;
+  CHECK_INT_EQ(clu_child_start(set, &s, slot, NULL, &c, &e), CLU_OK);
+  return c;
+}
+
+TEST(one_that_does_not_end_is_killed_and_what_it_started_too) {
+  clu_children set;
+  clu_child *c;
+  int both[2];
+  char b;
+  clu_children_init(&set);
+  REQUIRE(pipe(both) == 0);
+  c = start(&set, "sleep 100 & trap '' TERM INT; wait; sleep 100", both[1], -1);
+  close(both[1]);
+  clu_child_end_by(c, clu_os_now() + 50000000);
+  CHECK_SOON((clu_children_tick(&set), c->ended), 5000);
+  CHECK(c->how_known && c->how.by_signal);
+  CHECK_INT_EQ(c->how.code, SIGKILL);
+  CHECK_INT_EQ(read(both[0], &b, 1), 0); /* nobody has the other end any more */
+  close(both[0]);
+  clu_child_release(c);
+  CHECK(set.first == NULL);
+  clu_children_fini(&set);
+}
+
+TEST(a_slot_is_kept_until_its_process_has_ended_and_nobody_looks_at_it) {
+  clu_children set;
+  clu_child *c[2];
+  clu_err e = {0, 0, ""};
+  clu_fd fd;
+  int slot;
+  clu_children_init(&set);
+  for (int i = 0; i < 2; i++) {
+    REQUIRE(clu_child_slot(&set, &slot, &fd, &e) == CLU_OK);
+    CHECK_INT_EQ(slot, i);
+    c[i] = start(&set, "exec sleep 100", CLU_NO_FD, slot);
+  }
+  atomic_store(clu_child_claim(c[0]), 5);
+  atomic_store(clu_child_claim(c[1]), 6);
+  clu_child_end_by(c[0], 0);
+  clu_child_end_by(c[1], 0);
+  CHECK_SOON((clu_children_tick(&set), c[0]->ended && c[1]->ended), 5000);
+  CHECK_INT_EQ(clu_claim_first(clu_child_claim(c[0])), 5); /* what it had started is still to be read */
+  CHECK(clu_child_ring(c[1]) == &set.shared->ring[1]);
+  clu_child_detach(c[0]);
+  CHECK(clu_child_claim(c[0]) == NULL);
+  CHECK_INT_EQ(clu_claim_first(clu_child_claim(c[1])), 6);
+  REQUIRE(clu_child_slot(&set, &slot, &fd, &e) == CLU_OK);
+  CHECK_INT_EQ(slot, 0);
+  clu_child_slot_free(&set, slot);
+  clu_child_release(c[1]);
+  CHECK(set.shared == NULL && set.slots_fd == CLU_NO_FD); /* with the last one it goes */
+  clu_child_release(c[0]);
+  clu_children_fini(&set);
+}
+
+TEST(where_a_file_may_not_be_so_large_there_is_less_of_the_memory) {
+  struct rlimit r;
+  clu_children set;
+  clu_err e = {0, 0, ""};
+  clu_fd fd;
+  int slot;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &r) == 0);
+  r.rlim_cur = sizeof(clu_shared) - 1;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &r) == 0);
+  clu_children_init(&set);
+  CHECK_INT_EQ(clu_child_slot(&set, &slot, &fd, &e), CLU_OK);
+  atomic_store(&set.shared->claim[CLU_SLOTS - 1], 7);
+  CHECK(clu_shared_ring(set.shared, slot) == NULL);
+  clu_child_slot_free(&set, slot);
+  r.rlim_cur = 4096;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &r) == 0);
+  CHECK_INT_EQ(clu_child_slot(&set, &slot, &fd, &e), CLU_SYS); /* an error and no signal */
+  CHECK(strstr(e.text, "ulimit -f"));
+  clu_children_fini(&set);
+}

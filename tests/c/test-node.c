@@ -1,0 +1,227 @@
+/* Requests of the master: cancels, late and doubled answers, signals; and the slots of its nodes. */
+#include "server-rig.h"
+
+/* ---- cancels ---- */
+
+TEST(a_cancelled_request_leaves_the_node_in_step) {
+  rig r;
+  up(&r, 2);
+  for (uint32_t k = 0; k < 20; k++) {
+    call(r.nd[0], SLEEP, k, 5, 1);
+    pump_for(&r, k % 4 ? 0 : 20);
+    CHECK(clu_node_in_step(r.nd[0]));
+    clu_node_cancel(r.nd[0], 1);
+    CHECK(!clu_node_in_step(r.nd[0]));
+    CHECK(clu_node_first(r.nd[0]) == NULL);
+    PUMP(&r, clu_node_in_step(r.nd[0]));
+    CHECK_INT_EQ(r.nd[0]->nreqs, 0);
+    call(r.nd[0], ECHO, k, 100, 2);
+    expect_echo(&r, r.nd[0], ECHO, k, 100);
+  }
+  echo_all(&r, -1);
+  down(&r);
+}
+
+TEST(a_late_answer_is_never_taken) {
+  rig r;
+  up(&r, 1);
+  for (uint32_t k = 0; k < 5; k++) {
+    call(r.nd[0], LATE, 100 + k, 100, 1);
+    pump_for(&r, 20);
+    clu_node_cancel(r.nd[0], 1);
+    call(r.nd[0], ECHO, k, 100, 2); /* at once: behind the stale one */
+    CHECK(!has_answer(r.nd[0]));
+    expect_echo(&r, r.nd[0], ECHO, k, 100);
+    PUMP(&r, clu_node_in_step(r.nd[0]));
+    CHECK_INT_EQ(r.nd[0]->nreqs, 0);
+  }
+  CHECK_INT_EQ(r.nd[0]->done, 5);
+  down(&r);
+}
+
+TEST(what_is_half_written_is_withdrawn) {
+  rig r;
+  up(&r, 1);
+  call(r.nd[0], SLEEP, 0, 5, 1);
+  pump_for(&r, 20);
+  call(r.nd[0], ECHO, 1, (size_t)12 << 20, 2); /* more than the sockets hold */
+  call(r.nd[0], ECHO, 2, (size_t)5 << 20, 2);
+  CHECK(clu_chan_pending(&r.nd[0]->chan));
+  clu_node_cancel(r.nd[0], 2);
+  CHECK_INT_EQ(r.nd[0]->nreqs, 1);
+  call(r.nd[0], ECHO, 3, 100, 3);
+  clu_node_cancel(r.nd[0], 1);
+  expect_echo(&r, r.nd[0], ECHO, 3, 100);
+  PUMP(&r, clu_node_in_step(r.nd[0]));
+  CHECK_INT_EQ(r.nd[0]->done, 1);
+  CHECK_INT_EQ(r.nd[0]->state, CLU_NODE_READY);
+  CHECK_INT_EQ(r.s->state, CLU_SERVER_READY);
+  down(&r);
+}
+
+TEST(a_stale_request_behind_one_that_counts_is_given_up_when_it_is_its_turn) {
+  rig r;
+  up(&r, 1);
+  call(r.nd[0], LATE, 100, 50, 1);
+  call(r.nd[0], SLEEP, 0, 5, 2);
+  pump_for(&r, 20);
+  clu_node_cancel(r.nd[0], 2);
+  expect_echo(&r, r.nd[0], LATE, 100, 50);
+  PUMP(&r, clu_node_in_step(r.nd[0]));
+  down(&r);
+}
+
+TEST(a_row_of_requests_is_cancelled_one_by_one) {
+  rig r;
+  up(&r, 1);
+  for (int i = 0; i < 10; i++) call(r.nd[0], SLEEP, 0, 5, 1);
+  pump_for(&r, 20);
+  clu_node_cancel(r.nd[0], 0);
+  PUMP(&r, clu_node_in_step(r.nd[0]));
+  CHECK_INT_EQ(r.nd[0]->nreqs, 0);
+  echo_all(&r, -1);
+  down(&r);
+}
+
+/* ---- signals ---- */
+
+TEST(a_storm_of_signals_changes_no_byte) {
+  rig r;
+  up(&r, 2);
+  for (int i = 0; i < 2; i++) { /* in the nodes, too, whose descriptors block */
+    call(r.nd[i], TICK, 0, 5, 1);
+    expect_echo(&r, r.nd[i], TICK, 0, 5);
+  }
+  tick(1); /* takes the place of the harness's alarm; the runner has its own clock */
+  for (uint32_t k = 0; k < 100; k++) {
+    for (uint32_t i = 0; i < 2; i++) call(r.nd[i], ECHO, 2 * k + i, 100000, 1);
+    for (uint32_t i = 0; i < 2; i++) expect_echo(&r, r.nd[i], ECHO, 2 * k + i, 100000);
+  }
+  for (uint32_t i = 0; i < 2; i++) call(r.nd[i], ECHO, i, (size_t)5 << 20, 1);
+  for (uint32_t i = 0; i < 2; i++) expect_echo(&r, r.nd[i], ECHO, i, (size_t)5 << 20);
+  tick(0);
+  alarm(TEST_SECONDS);
+  down(&r);
+}
+
+TEST(the_time_to_give_up_counts_from_the_first_cancel) {
+  rig r;
+  uint64_t first;
+  up(&r, 1);
+  call(r.nd[0], LATE, 300, 5, 1);
+  call(r.nd[0], ECHO, 2, 5, 2);
+  pump_for(&r, 30);
+  clu_node_cancel(r.nd[0], 1);
+  first = r.nd[0]->stale_since;
+  CHECK(first > 0);
+  pump_for(&r, 20);
+  clu_node_cancel(r.nd[0], 2);
+  CHECK(r.nd[0]->stale_since == first);
+  PUMP(&r, clu_node_in_step(r.nd[0]));
+  call(r.nd[0], LATE, 50, 5, 3);
+  pump_for(&r, 20);
+  clu_node_cancel(r.nd[0], 3);
+  CHECK(r.nd[0]->stale_since > first);
+  PUMP(&r, clu_node_in_step(r.nd[0]));
+  echo_all(&r, -1);
+  down(&r);
+}
+
+TEST(a_second_answer_is_nobodys) {
+  rig r;
+  up(&r, 1);
+  call(r.nd[0], TWICE, 1, 100, 1);
+  pump_for(&r, 50); /* both have come */
+  expect_echo(&r, r.nd[0], TWICE, 1, 100);
+  echo_all(&r, -1);
+  CHECK_INT_EQ(r.nd[0]->done, 2);
+  down(&r);
+}
+
+TEST(a_slot_belongs_to_one_process_until_that_has_ended) {
+  rig r;
+  clu_err e;
+  clu_node *old, *young;
+  up(&r, 3);
+  for (int i = 0; i < 3; i++) {
+    CHECK_INT_EQ(r.nd[i]->slot, i);
+    CHECK(clu_node_claim(r.nd[i]) == &r.s->shared->claim[i] && clu_node_ring(r.nd[i]) == &r.s->shared->ring[i]);
+  }
+  old = r.nd[1];
+  atomic_store(clu_node_claim(old), 77);
+  kill((pid_t)old->pid, SIGSTOP);
+  clu_node_stop(old, 20); /* it cannot hear that */
+  clu_node_lose(old);
+  REQUIRE(clu_node_spawn(r.s, 0, &young, &e) == CLU_OK);
+  CHECK_INT_EQ(young->slot, 3); /* the other one may still write to its own */
+  PUMP(&r, young->state == CLU_NODE_READY && old->how_known);
+  clu_node_free(young);
+  REQUIRE(clu_node_spawn(r.s, 0, &young, &e) == CLU_OK);
+  CHECK_INT_EQ(young->slot, 1);
+  CHECK_INT_EQ(clu_claim_first(clu_node_claim(young)), 0);
+  PUMP(&r, young->state == CLU_NODE_READY);
+  clu_node_free(young);
+  down(&r);
+}
+
+/* ---- nodes without a server ---- */
+
+static void given_up(clu_node *nd, clu_msg *m) {
+  (void)m;
+  clu_node_stop(nd, 0);
+}
+
+static uint32_t no_tasks(const clu_node *nd, uint32_t *unwanted) {
+  (void)nd;
+  if (unwanted) *unwanted = 0;
+  return 0;
+}
+
+TEST(one_that_is_given_up_while_its_messages_are_taken_says_no_more) {
+  clu_loop l;
+  clu_node *nd;
+  clu_chan c;
+  clu_fd pair[2];
+  clu_err e;
+  unsigned char pid[8];
+  REQUIRE(clu_loop_init(&l, &e) == CLU_OK);
+  l.on_task = given_up;
+  l.tasks_at = no_tasks;
+  REQUIRE(clu_os_pair(pair, &e) == CLU_OK);
+  REQUIRE(clu_node_new(&l, &nd, &e) == CLU_OK);
+  REQUIRE(clu_node_join(nd, pair[0], clu_os_getpid(), &e) == CLU_OK);
+  nd->tasks = &l;
+  REQUIRE(clu_chan_init(&c, pair[1], INT64_MAX, 0) == CLU_OK);
+  clu_put64(pid, (uint64_t)getpid());
+  clu_chan_send_bytes(&c, CLU_K_HELLO, 0, pid, 8, CLU_NO_FD);
+  for (uint64_t k = 1; k < 5; k++) clu_chan_send_bytes(&c, CLU_K_RESULT, k, "nonsense", 8, CLU_NO_FD);
+  REQUIRE(clu_chan_flush(&c) == CLU_OK);
+  REQUIRE(clu_loop_pump(&l, 1000000000, &e) == CLU_OK);
+  CHECK_INT_EQ(nd->state, CLU_NODE_STOPPED);
+  clu_chan_fini(&c);
+  clu_node_free(nd);
+  clu_loop_fini(&l);
+}
+
+TEST(a_fork_of_a_fork_closes_no_number_a_second_time) {
+  clu_loop l;
+  clu_node nd;
+  clu_server s;
+  clu_fd fd[2], again[2];
+  memset(&l, 0, sizeof l);
+  memset(&nd, 0, sizeof nd);
+  memset(&s, 0, sizeof s);
+  REQUIRE(clu_os_pair(fd, NULL) == CLU_OK);
+  nd.chan.fd = fd[0];
+  s.chan.fd = fd[1];
+  l.nodes = &nd;
+  l.servers = &s;
+  clu_loop_close_all(&l);
+  CHECK(fcntl((int)fd[0], F_GETFD) < 0 && fcntl((int)fd[1], F_GETFD) < 0);
+  REQUIRE(clu_os_pair(again, NULL) == CLU_OK); /* the lowest numbers: those */
+  CHECK(again[0] == fd[0] && again[1] == fd[1]);
+  clu_loop_close_all(&l);
+  CHECK(fcntl((int)again[0], F_GETFD) >= 0 && fcntl((int)again[1], F_GETFD) >= 0);
+  clu_os_close(again[0]);
+  clu_os_close(again[1]);
+}
