@@ -193,8 +193,7 @@ lines <- c(
   "", sprintf("Together %.1f minutes.", sum(runs$seconds) / 60))
 writeLines(lines, report("README.md"))
 # The vignettes take their numbers from these, also where there is no bench/: in the package as it is checked.
-dir.create("vignettes/report", showWarnings = FALSE)
-for (f in c("startup.csv", "memory.csv", "close.csv", "machine.csv")) file.copy(report(f), file.path("vignettes/report", f), overwrite = TRUE)
+for (f in list.files("vignettes/report")) file.copy(report(f), file.path("vignettes/report", f), overwrite = TRUE)
 cat("written:", report("README.md"), sprintf("(%.1f minutes)\n", sum(runs$seconds[runs$script %in% chosen]) / 60))
 big <- Filter(function(f) file.size(report(f)) > 1e5, list.files("bench/report", "[.]png$"))
 if (length(big)) cat("pictures of more than 100 kB:", toString(big), "\n")
