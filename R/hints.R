@@ -3,17 +3,18 @@
 # A node did not find `name`: who has it in the session?
 hint_for_name <- function(name) {
   if (is_of_session(name)) {
-    return(sprintf("\nThe node does not have '%s': send it with `.globals = \"%s\"` or cluster_export()",
-                   name, name))
+    text <- "\nThe node does not have '%s': send it with `.globals = \"%s\"` or cluster_export()"
+    return(sprintf(text, name, name))
   }
   packages <- grep("^package:", search(), value = TRUE)
   found <- Find(function(p) exists(name, as.environment(p), inherits = FALSE), packages)
   if (length(found)) {
     package <- sub("^package:", "", found)
-    return(sprintf("\nThe node does not have '%s': attach package '%s' there with `.packages = \"%s\"`",
-                   name, package, package))
+    text <- "\nThe node does not have '%s': attach package '%s' there with `.packages = \"%s\"`"
+    return(sprintf(text, name, package, package))
   }
-  sprintf("\nNeither the workspace of the session nor a package that is attached there has '%s'", name)
+  sprintf("\nNeither the workspace of the session nor a package that is attached there has '%s'",
+          name)
 }
 
 # In the workspace, or in a function that is being evaluated and is neither base R's nor ours.
@@ -31,6 +32,7 @@ hint_for_connection <- function(text) {
   known <- c("invalid connection", "can(not| only) (read from|write to) ",
              "not enabled for this connection")
   if (!any(vapply(known, grepl, NA, text))) return("")
-  paste0("\nConnections cannot be sent to a node: one that was opened in the session is not open there. ",
+  paste0("\nConnections cannot be sent to a node: ",
+         "one that was opened in the session is not open there. ",
          "Open it in the function")
 }

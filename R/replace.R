@@ -14,7 +14,7 @@ node_host <- function(info, i) if (is.null(info$tcp)) "localhost" else info$tcp$
 # A new process behind the same handle: whether it is there, or to be expected.
 replace_dead <- function(t, index) {
   key <- format(index)
-  if (!is.null(t$replacements[[key]]$muster)) return(invisible(TRUE))
+  if (!is.null(t$replacements[[key]]$acceptor)) return(invisible(TRUE))
   if (is.null(t$info$tcp)) {
     end <- clock() + START_LIMIT
     left <- function() max(end - clock(), 0.01)
@@ -28,7 +28,7 @@ replace_dead <- function(t, index) {
   begin_replacement(t, index, PAUSES[[1L]])
   r <- t$replacements[[key]]
   if (t$info$tcp$nodes[[index]]$local) settle(t, r, START_LIMIT)
-  invisible(is.null(t$replacements[[key]]) || !is.null(t$replacements[[key]]$muster))
+  invisible(is.null(t$replacements[[key]]) || !is.null(t$replacements[[key]]$acceptor))
 }
 
 # When the work is done: calls that follow find the nodes of hosts within reach.
@@ -36,8 +36,8 @@ settle_replacements <- function(t) for (r in t$replacements) settle(t, r, USUAL)
 
 # Waits for it until it is so many seconds old.
 settle <- function(t, r, seconds) {
-  if (is.null(r$muster)) return(invisible())
-  .Call(ffi_muster_wait, r$muster$handle, 1L, max(r$began + seconds - clock(), 0))
+  if (is.null(r$acceptor)) return(invisible())
+  .Call(ffi_acceptor_wait, r$acceptor$handle, 1L, max(r$began + seconds - clock(), 0))
   see_to_replacements(t)
 }
 
@@ -63,7 +63,7 @@ put_in_place <- function(t, index, fresh) {
 
 # ---- over TCP ----
 
-# Of `t$replacements` each is one that is under way, with a `muster`, or one that is to be tried again `at` a time.
+# Of `t$replacements` each is one that is under way, with an `acceptor`, or one that is to be tried again `at` a time.
 begin_replacement <- function(t, index, pause) {
   tcp <- t$info$tcp
   node <- tcp$nodes[[index]]
@@ -72,11 +72,11 @@ begin_replacement <- function(t, index, pause) {
   ok <- FALSE
   on.exit(if (!ok) end_replacement(r))
   failed <- tryCatch({
-    m <- .Call(ffi_muster_open, tcp$listen, tcp$ports, as.integer(tcp$backlog), tcp$secret)
+    m <- .Call(ffi_acceptor_open, tcp$listen, tcp$ports, as.integer(tcp$backlog), tcp$secret)
     if (is.character(m)) throw("start", paste("there is no port at which a new node could connect:", m))
-    r$muster <- m
+    r$acceptor <- m
     r$began <- clock()
-    r$handle <- .Call(ffi_muster_node, m$handle, as.integer(index), join_settings(t$info, node))
+    r$handle <- .Call(ffi_acceptor_node, m$handle, as.integer(index), join_settings(t$info, node))
     r$log <- log_of(tcp, node)
     start_tcp_node(tcp, node, as.integer(index), r$handle, m, r$log)
     NULL
@@ -88,7 +88,7 @@ begin_replacement <- function(t, index, pause) {
 }
 
 end_replacement <- function(r) {
-  if (!is.null(r$muster)) .Call(ffi_muster_close, r$muster$handle)
+  if (!is.null(r$acceptor)) .Call(ffi_acceptor_close, r$acceptor$handle)
   if (!is.null(r$handle)) .Call(ffi_nodes_stop, list(r$handle), 0, 0.2)
   unlink(r$log)
 }
@@ -102,17 +102,17 @@ try_again_later <- function(t, r, why) {
 # One look at each of them.
 see_to_replacements <- function(t) {
   for (r in t$replacements) {
-    if (is.null(r$muster)) {
+    if (is.null(r$acceptor)) {
       if (clock() >= r$at) begin_replacement(t, r$index, r$pause)
-    } else if (.Call(ffi_muster_wait, r$muster$handle, 1L, 0)) {
+    } else if (.Call(ffi_acceptor_wait, r$acceptor$handle, 1L, 0)) {
       t$replacements[[format(r$index)]] <- NULL
-      .Call(ffi_muster_close, r$muster$handle)
+      .Call(ffi_acceptor_close, r$acceptor$handle)
       unlink(r$log)
-      t$info$port <- r$muster$port
+      t$info$port <- r$acceptor$port
       put_in_place(t, r$index, r$handle)
     } else if (clock() >= r$began + START_LIMIT || has_failed(r$handle)) {
       tcp <- replace(t$info$tcp, "setup_timeout", START_LIMIT)
-      e <- start_failure(list(tcp = tcp), r$index, 1L, list(r$handle), r$log, r$muster)
+      e <- start_failure(list(tcp = tcp), r$index, 1L, list(r$handle), r$log, r$acceptor)
       end_replacement(r)
       try_again_later(t, r, conditionMessage(e))
     }
@@ -126,9 +126,9 @@ has_failed <- function(handle) {
 
 # No node is there: waits for one that is under way. FALSE: there is none either.
 await_replacement <- function(t, seconds) {
-  under_way <- Filter(function(r) !is.null(r$muster), t$replacements)
+  under_way <- Filter(function(r) !is.null(r$acceptor), t$replacements)
   if (!length(under_way)) return(FALSE)
-  .Call(ffi_muster_wait, under_way[[1L]]$muster$handle, 1L, seconds)
+  .Call(ffi_acceptor_wait, under_way[[1L]]$acceptor$handle, 1L, seconds)
   TRUE
 }
 

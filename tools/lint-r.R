@@ -1,0 +1,129 @@
+# Rscript tools/lint-r.R
+#
+# Checks the R code of the package without running it:
+#   - no file uses a function of a file that uses it in turn, directly or by way of others;
+#   - the code of a node (node-*.R) and adapters (adapt*.R) is used from where it may be;
+#   - a function has at most 60 lines, a file 500, a line 100 columns;
+#   - one statement a line: no `;`.
+# Prints which file uses which. The last line is "N passed, N failed"; the exit status is 1 when
+# anything failed.
+
+most <- c(columns = 100L, file = 500L, fun = 60L)
+
+# Files that do not keep the rules yet. What they do wrong is not counted, and they may be in circles.
+not_yet <- c("adapt-future", "adapters", "cluster", "conditions", "cores", "fork-server", "globals",
+             "join", "map", "node", "node-state", "node-tasks", "parallel", "psock", "replace",
+             "sockets", "submit", "tasks", "tcp", "trace", "zzz")
+
+# ---- reading ----
+
+# One file: names that it defines, what each top-level expression uses, and what breaks a rule.
+read_file <- function(path) {
+  lines <- readLines(path, warn = FALSE, encoding = "UTF-8")
+  code <- parse(path, keep.source = TRUE, encoding = "UTF-8")
+  data <- utils::getParseData(code)
+  defined <- lapply(code, defined_name)
+  list(
+    name = sub("\\.R$", "", basename(path)),
+    defines = unlist(defined),
+    uses = lapply(seq_along(code), function(i) used_names(code[[i]])),
+    problems = list(
+      columns = problems_at(path, which(nchar(lines) > most[["columns"]]), "more than 100 columns"),
+      file = if (length(lines) > most[["file"]]) sprintf("%s: %d lines", path, length(lines)),
+      fun = long_functions(path, data),
+      statements = problems_at(path, unique(data$line1[data$token == "';'"]), "more than one statement")
+    )
+  )
+}
+
+is_assignment <- function(e) {
+  is.call(e) && (identical(e[[1L]], quote(`<-`)) || identical(e[[1L]], quote(`=`)))
+}
+
+defined_name <- function(e) {
+  if (!is_assignment(e)) return(NULL)
+  target <- e[[2L]]
+  if (is.character(target) || is.name(target)) as.character(target)
+}
+
+# The names that a top-level expression takes from elsewhere, its own local variables left out.
+used_names <- function(e) {
+  fun <- if (is_assignment(e) && is.call(e[[3L]]) && identical(e[[3L]][[1L]], quote(`function`))) {
+    eval(e[[3L]], baseenv())
+  } else {
+    as.function(list(e), envir = baseenv())
+  }
+  codetools::findGlobals(fun)
+}
+
+problems_at <- function(path, lines, what) {
+  if (length(lines)) sprintf("%s:%d: %s", path, lines, what)
+}
+
+long_functions <- function(path, data) {
+  is_fun <- data$token == "FUNCTION"
+  funs <- data[data$id %in% data$parent[is_fun], , drop = FALSE]
+  length <- funs$line2 - funs$line1 + 1L
+  bad <- length > most[["fun"]]
+  if (any(bad)) sprintf("%s:%d: a function of %d lines", path, funs$line1[bad], length[bad])
+}
+
+# ---- which file uses which ----
+
+# A data frame with columns from, to, name: file `from` uses `name` of file `to`.
+find_edges <- function(files) {
+  home <- unlist(lapply(unname(files), function(f) {
+    structure(rep(f$name, length(f$defines)), names = f$defines)
+  }))
+  edges <- lapply(files, function(f) {
+    used <- intersect(unlist(f$uses), names(home))
+    used <- used[home[used] != f$name]
+    data.frame(from = rep(f$name, length(used)), to = unname(home[used]), name = used)
+  })
+  do.call(rbind, edges)
+}
+
+# The edges that are left when files that use nothing, or that nobody uses, are taken away again and again:
+# none of them where there is no circle.
+circle_edges <- function(edges) {
+  repeat {
+    n <- nrow(edges)
+    edges <- edges[edges$to %in% edges$from & edges$from %in% edges$to, , drop = FALSE]
+    if (nrow(edges) == n) return(edges)
+  }
+}
+
+# Edges that no circle explains, but that lead from the session's code to a node's, or to an adapter.
+forbidden_edges <- function(edges) {
+  to_node <- startsWith(edges$to, "node-") & !startsWith(edges$from, "node-")
+  to_adapter <- startsWith(edges$to, "adapt") & !startsWith(edges$from, "adapt") & edges$from != "zzz"
+  edges[to_node | to_adapter, , drop = FALSE]
+}
+
+edge_text <- function(edges) {
+  sprintf("R/%s.R uses %s() of R/%s.R", edges$from, edges$name, edges$to)
+}
+
+# ---- the report ----
+
+files <- lapply(sort(Sys.glob("R/*.R")), read_file)
+names(files) <- vapply(files, function(f) f$name, "")
+edges <- find_edges(files)
+for (name in names(files)) {
+  uses <- unique(edges$to[edges$from == name])
+  cat(sprintf("%-16s %s\n", name, if (length(uses)) paste(sort(uses), collapse = " ") else "-"))
+}
+
+checked <- edges[!edges$from %in% not_yet, , drop = FALSE]
+circle <- circle_edges(checked)
+results <- unlist(lapply(files[setdiff(names(files), not_yet)], function(f) f$problems), recursive = FALSE)
+results <- c(results, list(
+  circle = if (nrow(circle)) c("in circles, or between them:", paste(" ", edge_text(circle))),
+  direction = if (nrow(bad <- forbidden_edges(checked))) edge_text(bad)
+))
+# a file without lines of one kind has the value NULL there, which unlist() keeps
+failed <- results[lengths(results) > 0L]
+if (length(failed)) writeLines(unlist(failed, use.names = FALSE))
+if (length(not_yet)) cat("not looked at yet:", not_yet, "\n")
+cat(sprintf("lint of R code: %d passed, %d failed\n", length(results) - length(failed), length(failed)))
+if (length(failed)) quit("no", status = 1L)
