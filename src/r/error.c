@@ -3,6 +3,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+int clu_is_node;
 
 void clu_raise(const char *what, const char *fmt, ...) {
   char text[1024];
@@ -27,4 +30,12 @@ void clu_raise_err(const clu_err *e) {
   default: break;
   }
   clu_raise(what, "%s", e->text[0] ? e->text : clu_code_text(e->code));
+}
+
+/* A pointer that was serialized: in a node, it came from the session. */
+void clu_raise_foreign(const char *what) {
+  const char *class = strcmp(what, "task") == 0 ? "argument" : "stopped";
+  if (clu_is_node)
+    clu_raise(class, "this is the session's %s, which cannot be used in a node: make one there", what);
+  clu_raise(class, "this %s belongs to another R session: it was saved and loaded again", what);
 }

@@ -35,7 +35,7 @@ extern int clu_is_node;
  * to `b` and hands it back. May raise R's own errors; leaks nothing then. */
 clu_blob *clu_serialize(clu_blob *b, SEXP x);
 /* Called now and then while a large object is written or read; may jump out. R_CheckUserInterrupt() at first. */
-void clu_serialize_look_up(void (*fn)(void));
+void clu_serialize_set_check(void (*fn)(void));
 /* The object behind the first `skip` bytes. Consumes the reference to `b`, also on a jump. */
 SEXP clu_unserialize(clu_blob *b, size_t skip);
 /* The object in memory that R does not own and that stays through a jump (on the stack, static). */

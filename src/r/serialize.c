@@ -10,18 +10,18 @@ typedef struct {
 } stream;
 
 /* So that a large object does not keep the user waiting: every few megabytes somebody may jump out. */
-static void (*look_up)(void) = R_CheckUserInterrupt;
-static size_t unlooked;
+static void (*check_now)(void) = R_CheckUserInterrupt;
+static size_t unchecked;
 
 #define PIECE ((size_t)4 << 20)
 
-void clu_serialize_look_up(void (*fn)(void)) { look_up = fn; }
+void clu_serialize_set_check(void (*fn)(void)) { check_now = fn; }
 
 static size_t piece(size_t left) {
   size_t n = left < PIECE ? left : PIECE;
-  if ((unlooked += n) > PIECE) {
-    unlooked = 0;
-    look_up();
+  if ((unchecked += n) > PIECE) {
+    unchecked = 0;
+    check_now();
   }
   return n;
 }

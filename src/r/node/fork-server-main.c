@@ -68,7 +68,7 @@ SEXP ffi_fork_server_serve(void) {
     SET_VECTOR_ELT(out, 2, clu_unserialize(ev.msg.body, 0));
     break;
   case CLU_SV_CHILD:
-    clu_node_born(&ev.node);
+    clu_node_set_boot(&ev.node);
     R_ToplevelExec(look_at_interrupts, NULL); /* one that the server's R was told of is not the node's */
     SET_VECTOR_ELT(out, 0, Rf_mkString("child"));
     SET_VECTOR_ELT(out, 1, Rf_ScalarReal((double)ev.node.id));

@@ -1,45 +1,50 @@
-/* A node's tasks: elements of a job that arrive together, are claimed one by one, evaluated and answered one by one.
+/* A node's tasks. They arrive in batches, and are claimed, evaluated and answered one by one.
  *
- * An error in a task jumps out of the loop in r/node/node-loop.c, as that of a call does; so all state is here in one static
- * struct, and clu_work_go_on() goes on behind the element that jumped.
+ * An error in a task jumps out of the loop in node-loop.c, as that of a call does. So all state is here in one static struct, and
+ * clu_work_go_on() continues with the task after the one that jumped.
  */
 #include "r/node/node.h"
-#include "core/wire/task-message.h"
 
 #include <Rversion.h>
 #include <string.h>
 
 #include "core/base/os.h"
 #include "core/base/rng-stream.h"
+#include "core/wire/task-message.h"
 
-#define TELL 2400000 /* ns */
-#define SLOW 100000  /* ns: what takes less does not fill much memory */
-#define MOST_SMALL (CLU_RING_MOST - CLU_SMALL_HEAD)
+#define TELL_AFTER 2400000 /* ns that a result may lie in the ring before the master is told */
+#define SLOW 100000        /* ns: what takes less does not fill much memory */
+#define MOST_IN_RING (CLU_RING_MOST - CLU_SMALL_HEAD)
 
 /* What R's collector has to see, in a preserved list. */
 enum { ENV, CALL, ELEMENTS, NAMESPACE, SINKS, N_KEPT };
 
 static struct {
   SEXP kept;
-  uint64_t job;        /* whose workspace is in force; 0: none */
+  /* the workspace */
+  uint64_t entered;    /* the job whose workspace is in force; 0: none */
   int relay;           /* it wants output and conditions */
   int sinks, n_globals, n_env; /* as node_enter() has left them, see in_order() */
   uint64_t reading;    /* a job whose description is being read */
-  uint64_t of, seq;    /* the tasks at hand: of which job, number of the first */
-  uint32_t n, pos, attempt, flags;
-  int have;            /* their elements could be read */
-  uint32_t stream[6];  /* of the task `stream_at` */
+  /* the batch at hand */
+  uint64_t job, first; /* of which job, number of its first task */
+  uint32_t n, next, attempt, flags;
+  int readable;        /* the elements could be read */
+  uint32_t stream[6];  /* random stream of the task `stream_at` */
   uint32_t stream_at;
-  int claimed;         /* the one that node.seq is */
-  uint64_t began;      /* the one at hand; 0: it begins now */
+  int claimed;         /* the task that clu_me.seq is */
+  /* the clock */
+  uint64_t began;      /* the task at hand; 0: it begins now */
   uint64_t mean;       /* of what a task takes, in ns, lately */
+  uint64_t coarse;     /* the coarse clock when the fine one was read last */
+  uint32_t estimated;  /* tasks since then */
+  /* memory */
   int64_t may_have;    /* bytes of memory of this process; 0: no limit */
-  int64_t needs;       /* bytes of it that are no garbage */
-  int64_t seen;        /* what it had at most when that was found out */
+  int64_t needs;       /* bytes of it that were no garbage, when that was found out */
+  int64_t peak;        /* and its upper estimate then */
   int slow;            /* the last task took long enough to leave much garbage */
-  uint64_t looked;     /* at the clock, by its coarse hand */
-  uint32_t unlooked;   /* tasks that have ended since */
-  uint64_t untold;     /* since when there are results in the ring of which the master was not told; 0: none */
+  /* the ring */
+  uint64_t untold;     /* since when there are results in the ring that the master was not told of; 0: none */
   uint64_t unread;     /* bytes of them */
 } work;
 
@@ -57,7 +62,10 @@ static SEXP kept(int which) { return work.kept ? VECTOR_ELT(work.kept, which) : 
  * that knows nothing of this node. */
 static SEXP call_r(const char *fun, SEXP a, SEXP b) {
   SEXP call = PROTECT(Rf_lang3(Rf_install(fun), a, b)), out;
-  if (kept(NAMESPACE) == R_NilValue) keep(NAMESPACE, R_FindNamespace(PROTECT(Rf_mkString("clutch")))), UNPROTECT(1);
+  if (kept(NAMESPACE) == R_NilValue) {
+    keep(NAMESPACE, R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
+    UNPROTECT(1);
+  }
   out = Rf_eval(call, kept(NAMESPACE));
   UNPROTECT(1);
   return out;
@@ -97,15 +105,15 @@ static void take_tasks(const clu_msg *m) {
   unsigned char head[CLU_TASKS_HEAD];
   uint64_t left;
   clu_node_read(head, sizeof head);
-  work.of = clu_get64(head);
+  work.job = clu_get64(head);
   work.n = clu_get32(head + 8);
   work.attempt = clu_get32(head + 12);
   work.flags = clu_get32(head + 16);
   work.may_have = (int64_t)clu_get32(head + 20) * 1048576;
   for (int i = 0; i < 6; i++) work.stream[i] = clu_get32(head + 24 + 4 * i);
-  work.stream_at = work.pos = 0;
-  work.seq = m->seq;
-  work.have = 0;
+  work.stream_at = work.next = 0;
+  work.first = m->seq;
+  work.readable = 0;
   left = clu_me.chan.cur.total - clu_me.chan.read;
   if (work.flags & CLU_TASKS_BARE) {
     keep(ELEMENTS, R_NilValue);
@@ -114,15 +122,15 @@ static void take_tasks(const clu_msg *m) {
     clu_me.task = CLU_TASK_QUIET;
     clu_me.seq = m->seq; /* an error is the answer to the first, and then to each */
     work.claimed = 0;
-    work.pos = 1;
+    work.next = 1;
     x = clu_node_read_object(left);
     keep(ELEMENTS, x);
-    if ((uint64_t)Rf_xlength(x) < work.n) Rf_error("tasks arrived incomplete");
-    work.pos = 0;
+    if ((uint64_t)Rf_xlength(x) < work.n) clu_raise("protocol", "tasks arrived incomplete");
+    work.next = 0;
     clu_me.seq = 0;
-    clu_me.task = 0;
+    clu_me.task = CLU_TASK_NONE;
   }
-  work.have = 1;
+  work.readable = 1;
 }
 
 void clu_work_take(const clu_msg *m) {
@@ -133,7 +141,7 @@ void clu_work_take(const clu_msg *m) {
     take_job(m);
   } else {
     SEXP id;
-    if (work.job == m->seq) clu_work_leave();
+    if (work.entered == m->seq) clu_work_leave();
     id = PROTECT(Rf_ScalarReal((double)m->seq));
     call_r("node_job_end", id, R_NilValue);
     UNPROTECT(1);
@@ -142,20 +150,21 @@ void clu_work_take(const clu_msg *m) {
 
 void clu_work_leave(void) {
   SEXP id;
-  if (!work.job) return;
-  id = PROTECT(Rf_ScalarReal((double)work.job));
-  work.job = 0;
+  if (!work.entered) return;
+  id = PROTECT(Rf_ScalarReal((double)work.entered));
+  work.entered = 0;
   keep(ENV, R_NilValue);
   keep(CALL, R_NilValue);
   call_r("node_leave", id, R_NilValue);
   UNPROTECT(1);
 }
 
-/* R itself changes this variable, and fails where an element has locked it. */
+/* R itself changes this variable, and fails where a task has locked it. */
 static SEXP seed_symbol(void) {
   static SEXP symbol;
   if (!symbol) symbol = Rf_install(".Random.seed");
-  if (R_existsVarInFrame(R_GlobalEnv, symbol) && R_BindingIsLocked(symbol, R_GlobalEnv)) R_unLockBinding(symbol, R_GlobalEnv);
+  if (R_existsVarInFrame(R_GlobalEnv, symbol) && R_BindingIsLocked(symbol, R_GlobalEnv))
+    R_unLockBinding(symbol, R_GlobalEnv);
   return symbol;
 }
 
@@ -168,7 +177,7 @@ static int in_order(void) {
 /* From here on the workspace is as the job wants it. */
 static void enter(uint64_t job) {
   SEXP id, how;
-  if (work.job == job && in_order()) return;
+  if (work.entered == job && in_order()) return;
   clu_work_leave();
   seed_symbol();
   id = PROTECT(Rf_ScalarReal((double)job));
@@ -176,8 +185,8 @@ static void enter(uint64_t job) {
   keep(ENV, VECTOR_ELT(how, 0));
   keep(CALL, VECTOR_ELT(how, 1));
   work.relay = Rf_asLogical(VECTOR_ELT(how, 2)) == TRUE;
-  clu_me.live = Rf_asLogical(VECTOR_ELT(how, 3)) == TRUE;
-  work.job = job;
+  clu_me.relay_at_once = Rf_asLogical(VECTOR_ELT(how, 3)) == TRUE;
+  work.entered = job;
   work.sinks = sinks();
   work.n_globals = Rf_length(R_GlobalEnv);
   work.n_env = Rf_length(kept(ENV));
@@ -219,7 +228,7 @@ static SEXP element(SEXP x, uint32_t i) {
   }
 }
 
-/* What is the variable's value and nobody else's is written to in place. */
+/* Puts the stream of task `i` into .Random.seed: in place where nothing else refers to that vector. */
 static void set_stream(uint32_t i) {
   SEXP seed, symbol = seed_symbol();
   clu_stream_jump(work.stream, i - work.stream_at);
@@ -229,7 +238,8 @@ static void set_stream(uint32_t i) {
 #else
   seed = Rf_findVarInFrame(R_GlobalEnv, symbol);
 #endif
-  if (TYPEOF(seed) != INTSXP || Rf_xlength(seed) != 7 || MAYBE_SHARED(seed) || ALTREP(seed) || clu_has_attributes(seed)) {
+  if (TYPEOF(seed) != INTSXP || Rf_xlength(seed) != 7 || MAYBE_SHARED(seed) || ALTREP(seed) ||
+      clu_has_attributes(seed)) {
     seed = PROTECT(Rf_allocVector(INTSXP, 7));
     Rf_defineVar(symbol, seed, R_GlobalEnv);
     UNPROTECT(1);
@@ -248,77 +258,79 @@ void clu_work_tell(void) {
 }
 
 /* A task begins. */
-static void look_at_clock(void) {
+static void read_clock(void) {
   work.began = clu_os_now();
-  work.looked = clu_os_now_coarse();
-  work.unlooked = 0;
+  work.coarse = clu_os_now_coarse();
+  work.estimated = 0;
 }
 
-/* It ends: when that is, about. To look at the clock costs a tenth of what the quickest tasks take, so of those only each
- * eighth does, or who sees that the coarse hand has moved; the others take what they take on average. */
-static uint64_t end_of_task(void) {
+/* A task ends: the time, estimated for quick tasks. To read the clock costs a tenth of what the quickest tasks take. So of
+ * these only each eighth reads it, or the one that finds that the coarse clock has changed; the others count with the mean. */
+static uint64_t time_of_end(void) {
   uint64_t now;
-  if (work.mean < 2000 && work.mean && work.unlooked < 7 && clu_os_now_coarse() == work.looked) {
-    work.unlooked++;
+  if (work.mean < 2000 && work.mean && work.estimated < 7 && clu_os_now_coarse() == work.coarse) {
+    work.estimated++;
     return work.began + work.mean;
   }
   now = clu_os_now();
   if (now < work.began) now = work.began;
-  work.looked = clu_os_now_coarse();
-  work.unlooked = 0;
+  work.coarse = clu_os_now_coarse();
+  work.estimated = 0;
   return now;
 }
 
-/* Where a result can be left in the ring; NULL: it has to go by the socket. One that is full is about to be read
- * from, by a master that may only be waiting for this processor. */
-static unsigned char *room(uint64_t now, uint64_t took) {
-  clu_ring *r = clu_me.birth.ring;
+/* Where a result can be written in the ring; NULL: it has to go by the socket. A full ring is waited for a little: the master
+ * is about to read it, and may only be waiting for this processor. */
+static unsigned char *ring_room(uint64_t now, uint64_t took) {
+  clu_ring *r = clu_me.boot.ring;
   unsigned char *p;
-  if (!r || (work.flags & CLU_TASKS_NO_RING) || clu_me.spoke || took > UINT32_MAX || *clu_me.birth.cancel == clu_me.seq) return NULL;
+  if (!r || (work.flags & CLU_TASKS_NO_RING) || clu_me.has_relayed) return NULL;
+  if (took > UINT32_MAX || *clu_me.boot.cancel == clu_me.seq) return NULL;
   if ((p = clu_ring_room(r, CLU_RING_MOST))) return p;
   clu_work_tell();
-  while (!(p = clu_ring_room(r, CLU_RING_MOST)) && clu_os_now() - now < TELL / 8) clu_os_yield();
+  while (!(p = clu_ring_room(r, CLU_RING_MOST)) && clu_os_now() - now < TELL_AFTER / 8) clu_os_yield();
   return p;
 }
 
-/* Its value of `n` bytes is in the room `p`. The master is told at once, but of tasks so quick that it would have no time
- * for anything else: then now and then, and when there is nothing else to do. */
-static void leave(unsigned char *p, uint32_t flags, size_t n, uint64_t now, uint64_t took) {
+/* Completes the result in the ring whose value, `n` bytes, is behind the head at `p`. The master is told at once. Of tasks so
+ * quick that it would have no time for anything else it is told now and then, and when there is nothing else to do. */
+static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now, uint64_t took) {
   clu_put32(p, flags);
   clu_put32(p + 4, (uint32_t)took);
   clu_put64(p + 8, clu_me.seq);
   clu_put64(p + 16, work.began);
-  clu_ring_publish(clu_me.birth.ring, CLU_SMALL_HEAD + n);
+  clu_ring_publish(clu_me.boot.ring, CLU_SMALL_HEAD + n);
   clu_me.seq = 0;
-  clu_me.task = 0;
+  clu_me.task = CLU_TASK_NONE;
   work.mean = work.mean ? work.mean - work.mean / 8 + took / 8 : took + 1;
   if (!work.untold) work.untold = now;
   work.unread += CLU_SMALL_HEAD + 8 + n;
-  if (work.mean > CLU_QUICK || now - work.untold > TELL || work.unread > CLU_RING_BYTES / 4 * 3) clu_work_tell();
+  if (work.mean > CLU_QUICK || now - work.untold > TELL_AFTER || work.unread > CLU_RING_BYTES / 4 * 3)
+    clu_work_tell();
 }
 
 static void send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) {
   unsigned char head[CLU_RESULT_HEAD], *p;
   clu_blob *b = clu_blob_new(sizeof head + 64);
-  if (!b) Rf_error("not enough memory");
+  if (!b) clu_raise("memory", "not enough memory");
   clu_put32(head, flags);
   clu_put32(head + 4, 0);
   clu_put64(head + 8, work.began);
   clu_put64(head + 16, took);
   clu_blob_append(b, head, sizeof head);
   b = clu_serialize(b, value);
-  if (b->size - sizeof head <= MOST_SMALL && (p = room(now, took))) {
+  if (b->size - sizeof head <= MOST_IN_RING && (p = ring_room(now, took))) {
     memcpy(p + CLU_SMALL_HEAD, b->data + sizeof head, b->size - sizeof head);
-    leave(p, flags, b->size - sizeof head, now, took);
+    put_in_ring(p, flags, b->size - sizeof head, now, took);
   } else {
-    work.untold = work.unread = 0; /* this message says so, too */
+    work.untold = work.unread = 0; /* the master looks into the ring when it gets this message, too */
     clu_node_answer(CLU_K_RESULT, b);
   }
   clu_blob_unref(b);
 }
 
 static void send_result(uint32_t flags, SEXP value) {
-  uint64_t now = end_of_task(), took = now - work.began;
+  uint64_t now = time_of_end(), took = now - work.began;
   SEXP log = work.relay ? PROTECT(clu_relay_take()) : PROTECT(R_NilValue);
   unsigned char *p;
   size_t n;
@@ -332,47 +344,47 @@ static void send_result(uint32_t flags, SEXP value) {
   }
   work.slow = took > SLOW;
   PROTECT(value);
-  if ((p = room(now, took)) && (n = clu_plain_bare(p + CLU_SMALL_HEAD, MOST_SMALL, value)) > 0)
-    leave(p, flags | CLU_RESULT_BARE, n, now, took);
+  if ((p = ring_room(now, took)) && (n = clu_plain_bare(p + CLU_SMALL_HEAD, MOST_IN_RING, value)) > 0)
+    put_in_ring(p, flags | CLU_RESULT_BARE, n, now, took);
   else
     send_bytes(flags, value, now, took);
   work.began = now; /* the next one follows at once */
   UNPROTECT(2);
 }
 
-/* Where memory is limited, what is garbage when a task begins was left by others, and this one would die of it. */
+/* Where memory is limited: what is garbage when a task begins was left by others, and would be counted against this one. */
 static void collect_garbage(void) {
   int64_t has, most;
   if (!work.may_have || !work.slow) return;
   most = clu_os_process_memory(clu_os_getpid(), INT64_MAX);
-  if (most < work.seen) work.seen = most;
-  if (most < work.may_have / 2 || most < work.seen + work.may_have / 8) return;
+  if (most < work.peak) work.peak = most;
+  if (most < work.may_have / 2 || most < work.peak + work.may_have / 8) return;
   has = clu_os_process_memory(clu_os_getpid(), -1); /* takes long: not before each task */
-  work.seen = most;
+  work.peak = most;
   if (has < work.needs) work.needs = has;
   if (has < work.may_have / 2 || has < work.needs + work.may_have / 8) return;
-  clu_work_tell(); /* it takes its time */
+  clu_work_tell(); /* the collection takes long */
   R_gc();
   clu_os_release_memory();
   work.needs = clu_os_process_memory(clu_os_getpid(), -1);
-  work.seen = clu_os_process_memory(clu_os_getpid(), INT64_MAX);
+  work.peak = clu_os_process_memory(clu_os_getpid(), INT64_MAX);
   work.began = 0;
 }
 
-static void one(void) {
+static void do_task(void) {
   static SEXP x_symbol;
-  uint32_t i = work.pos++;
+  uint32_t i = work.next++;
   SEXP value;
   collect_garbage();
-  if (!clu_claim_start(clu_me.birth.claim, work.seq + i)) return; /* taken back */
-  clu_me.seq = work.seq + i;
+  if (!clu_claim_start(clu_me.boot.claim, work.first + i)) return; /* taken back */
+  clu_me.seq = work.first + i;
   work.claimed = 1;
-  clu_me.spoke = 0;
+  clu_me.has_relayed = 0;
   clu_me.task = CLU_TASK_QUIET;
-  clu_relay_drop(); /* of one that was interrupted */
-  if (!work.began) look_at_clock();
-  if (!work.have) Rf_error("the elements of these tasks could not be read");
-  enter(work.of);
+  clu_relay_drop(); /* what a task left that was interrupted */
+  if (!work.began) read_clock();
+  if (!work.readable) clu_raise("protocol", "the elements of these tasks could not be read");
+  enter(work.job);
   if (work.relay) clu_me.task = CLU_TASK_RELAYED;
   if (work.flags & CLU_TASKS_SEEDED) set_stream(i);
   if (!x_symbol) x_symbol = Rf_install(".x");
@@ -382,8 +394,8 @@ static void one(void) {
     UNPROTECT(1);
   }
   clu_me.running = 1;
-  if (*clu_me.birth.cancel == clu_me.seq) { /* it came before the task began */
-    clu_me.seen = clu_me.seq;
+  if (*clu_me.boot.cancel == clu_me.seq) { /* cancelled before it began */
+    clu_me.cancel_seen = clu_me.seq;
     clu_node_stop_running();
     clu_node_answer(CLU_K_CANCELLED, NULL);
     return;
@@ -394,31 +406,31 @@ static void one(void) {
   UNPROTECT(1);
 }
 
-/* Nothing unlocks the workspace again: another process goes on with the next task. */
+/* Nothing unlocks a workspace that a task has locked. This process ends, and another one does the next task. */
 static void end_if_locked(void) {
   if (clu_me.seq || !R_EnvironmentIsLocked(R_GlobalEnv)) return;
   clu_work_tell();
-  clu_me.over = clu_me.asked = 1;
+  clu_me.closed = clu_me.asked_to_end = 1;
 }
 
 int clu_work_go_on(void) {
-  if (work.pos >= work.n) return 0;
+  if (work.next >= work.n) return 0;
   work.began = 0;
-  work.slow = 1; /* nobody knows what calls did before */
-  while (work.pos < work.n && !clu_me.over) {
-    one();
+  work.slow = 1; /* it is not known what calls did before */
+  while (work.next < work.n && !clu_me.closed) {
+    do_task();
     end_if_locked();
   }
-  work.n = work.pos = 0;
+  work.n = work.next = 0;
   keep(ELEMENTS, R_NilValue);
   return 1;
 }
 
 void clu_work_failed(SEXP failure) {
-  if (!work.began) look_at_clock();
-  if (!work.claimed && !clu_claim_start(clu_me.birth.claim, clu_me.seq)) {
+  if (!work.began) read_clock();
+  if (!work.claimed && !clu_claim_start(clu_me.boot.claim, clu_me.seq)) {
     clu_me.seq = 0;
-    clu_me.task = 0;
+    clu_me.task = CLU_TASK_NONE;
     return;
   }
   work.claimed = 1;
@@ -426,7 +438,7 @@ void clu_work_failed(SEXP failure) {
   end_if_locked();
 }
 
-/* What was being read when `failure` happened, outside of any task: the job, all of whose tasks will fail. */
+/* An error outside of any task, while the description of a job was read: all tasks of that job fail with it. */
 SEXP ffi_work_unreadable(SEXP failure) {
   SEXP id;
   if (!work.reading) return R_NilValue;

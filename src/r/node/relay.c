@@ -40,7 +40,7 @@ static SEXP kept(int which) { return relay.kept ? VECTOR_ELT(relay.kept, which) 
 static void send_now(unsigned char what, const void *p, size_t n) {
   clu_blob *b = clu_blob_new(n + 1);
   if (!b) return;
-  clu_me.spoke = 1;
+  clu_me.has_relayed = 1;
   clu_blob_append(b, &what, 1);
   clu_blob_append(b, p, n);
   if (clu_chan_send(&clu_me.chan, CLU_K_RELAY, clu_me.seq, b, CLU_NO_FD) == CLU_OK)
@@ -63,7 +63,7 @@ static void flush_output(void) {
   size_t n = relay.n, at = 0;
   char *out = relay.out;
   if (n == 0) return;
-  if (clu_me.live) {
+  if (clu_me.relay_at_once) {
     relay.n = 0;
     send_now(0, out, n);
     return;
@@ -121,7 +121,7 @@ SEXP ffi_work_log(SEXP cond, SEXP now) {
   if (clu_me.task != CLU_TASK_RELAYED) return Rf_ScalarLogical(FALSE);
   flush_output();
   cond = PROTECT(without_data(cond));
-  if (clu_me.live || Rf_asLogical(now) == TRUE) {
+  if (clu_me.relay_at_once || Rf_asLogical(now) == TRUE) {
     clu_blob *b = clu_serialize(NULL, cond);
     send_now(1, b->data, b->size);
     clu_blob_unref(b);
@@ -145,7 +145,7 @@ static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con)
   }
   memcpy(relay.out + relay.n, p, bytes);
   relay.n += bytes;
-  if (clu_me.live && clu_me.task && bytes && memchr(p, '\n', bytes)) {
+  if (clu_me.relay_at_once && clu_me.task && bytes && memchr(p, '\n', bytes)) {
     send_now(0, relay.out, relay.n);
     relay.n = 0;
   }

@@ -1,0 +1,124 @@
+/* How a process becomes a node: by fork, by exec, or by joining over TCP. Each way ends in say_hello(). */
+#include "r/node/node.h"
+
+#include <Rembedded.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/os.h"
+
+void clu_node_set_boot(const clu_boot *b) { clu_me.boot = *b; }
+
+void clu_node_move_fd(clu_fd *fd) {
+  clu_os_move_high(fd, 200);
+  if (*fd < 60) clu_os_move_high(fd, 60); /* the limit may be low */
+}
+
+void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns) {
+  clu_me.boot = *b;
+  clu_me.boot.fd = c->fd;
+  clu_me.chan = *c;
+  clu_me.idle_ns = idle_ns > 0 ? idle_ns : 0;
+}
+
+/* A temporary folder of its own within `under`. R keeps two pointers to its own folder, one of them private, by which quit()
+ * removes it. So R itself has to make the new one, which it does when the old one is missing. */
+static void set_temp_dir(const char *under) {
+  const char *old = getenv("TMPDIR");
+  char *kept = old ? strdup(old) : NULL;
+  SEXP call;
+  R_TempDir = ""; /* not the parent's folder: that one stays */
+  clu_os_setenv("TMPDIR", under);
+  call = PROTECT(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE)));
+  Rf_eval(call, R_BaseEnv);
+  UNPROTECT(1);
+  clu_os_setenv("TMPDIR", kept);
+  free(kept);
+}
+
+/* In the handler of CLU_SIG_INT, and of the second signal that follows it. 1: R is to see an interrupt.
+ *
+ * An interrupt reaches R only while a request is evaluated, and only if it is meant for that request: whoever cancels writes
+ * the number of the request into shared memory before it sends the signal. A signal without a new number is a user's own. */
+static int on_interrupt(int second) {
+  uint64_t c = *clu_me.boot.cancel;
+  int fresh = c != 0 && c != clu_me.cancel_seen;
+  if (second && (clu_me.interrupted || c != clu_me.seq)) return 0; /* handled, or for another request */
+  if (fresh) clu_me.cancel_seen = c;
+  if (!clu_me.running) return 0;
+  if (fresh && c != clu_me.seq) return 0; /* for one that has ended */
+  clu_me.interrupted = 1;
+  return 1;
+}
+
+/* While an answer is serialized. */
+static void check_cancelled(void) {
+  if (clu_me.seq && *clu_me.boot.cancel == clu_me.seq) clu_raise("cancelled", "the request was cancelled");
+}
+
+/* A fork of the node must not take its calls, nor answer in its place. */
+static void after_fork(void) {
+  clu_me.forked = 1;
+  if (clu_me.boot.fd != CLU_NO_FD) clu_os_close(clu_me.boot.fd);
+  /* in a fork of the fork, and later here, it may be another file's number */
+  clu_me.boot.fd = clu_me.chan.fd = CLU_NO_FD;
+}
+
+static SEXP say_hello(void) {
+  unsigned char pid[8];
+  clu_is_node = 1;
+  clu_os_after_fork(after_fork);
+  clu_os_end_first(); /* without memory: not the session, which has the results */
+  clu_os_set_blocking(clu_me.boot.fd, 1);
+  clu_os_on_int(on_interrupt);
+  clu_serialize_set_check(check_cancelled);
+  clu_put64(pid, (uint64_t)clu_os_getpid());
+  clu_chan_send_bytes(&clu_me.chan, CLU_K_HELLO, 0, pid, sizeof pid, CLU_NO_FD);
+  clu_me.closed = clu_chan_flush(&clu_me.chan) != CLU_OK;
+  return R_NilValue;
+}
+
+static SEXP begin(void) {
+  clu_node_move_fd(&clu_me.boot.fd);
+  if (clu_chan_init(&clu_me.chan, clu_me.boot.fd, INT64_MAX, 0) != CLU_OK) clu_raise("memory", "not enough memory");
+  return say_hello();
+}
+
+/* A node that has joined and is set up; or, with a text, is not, and ends. */
+SEXP ffi_node_begin_joined(SEXP problem) {
+  const char *text;
+  if (problem == R_NilValue) return say_hello();
+  text = CHAR(STRING_ELT(problem, 0));
+  clu_os_set_blocking(clu_me.boot.fd, 1);
+  clu_chan_send_bytes(&clu_me.chan, CLU_K_REFUSED, 0, text, strlen(text), CLU_NO_FD);
+  while (clu_chan_flush(&clu_me.chan) == CLU_AGAIN) continue;
+  return R_NilValue;
+}
+
+/* A forked node. */
+SEXP ffi_node_begin(void) {
+  set_temp_dir(clu_me.boot.tmp);
+  return begin();
+}
+
+/* A node started by exec: descriptor 3 is its socket, 4 the shared memory. */
+SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
+  clu_shared *p;
+  clu_err e = {0, 0, ""};
+  clu_boot b;
+  char *above;
+  memset(&b, 0, sizeof b);
+  b.fd = 3;
+  b.parent = clu_os_getppid();
+  if (clu_shared_map(&p, 4, &e) != CLU_OK) clu_raise_err(&e);
+  clu_os_close(4);
+  clu_os_set_cloexec(3);
+  clu_boot_slot(&b, p, Rf_asInteger(slot));
+  snprintf(b.tmp, sizeof b.tmp, "%s", CHAR(STRING_ELT(tmp, 0)));
+  clu_node_set_boot(&b);
+  if ((above = strrchr(b.tmp, '/'))) *above = 0; /* the fork server's folder, as for a forked node */
+  clu_os_on_term(b.parent, b.tmp);
+  if (clu_os_follow_parent(b.parent, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
+  return begin();
+}

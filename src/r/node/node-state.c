@@ -1,0 +1,61 @@
+/* What a node's files share: its state, the answer to the request at hand, the bytes of the message that has begun. */
+#include "r/node/node.h"
+
+#include <string.h>
+
+clu_this_node clu_me;
+
+/* The cancel word of the shared memory is looked at whenever a signal interrupts the write. */
+void clu_node_answer(uint8_t kind, clu_blob *body) {
+  uint64_t seq = clu_me.seq;
+  int rc, tries = 0;
+  if (*clu_me.boot.cancel == seq) {
+    kind = CLU_K_CANCELLED;
+    body = NULL;
+  }
+  if (clu_chan_send(&clu_me.chan, kind, seq, body, CLU_NO_FD) != CLU_OK) {
+    clu_me.closed = 1;
+    return;
+  }
+  clu_me.sending = 1;
+  while ((rc = clu_chan_flush(&clu_me.chan)) == CLU_AGAIN) { /* a signal */
+    if (kind != CLU_K_CANCELLED && *clu_me.boot.cancel == seq && !tries++ &&
+        clu_chan_withdraw(&clu_me.chan, kind, seq))
+      clu_chan_send(&clu_me.chan, CLU_K_CANCELLED, seq, NULL, CLU_NO_FD);
+  }
+  clu_me.sending = 0;
+  clu_me.seq = 0;
+  clu_me.task = CLU_TASK_NONE;
+  if (rc != CLU_OK) clu_me.closed = 1;
+  if (rc == CLU_SYS) clu_me.fd_closed = 1;
+}
+
+static void check_interrupt(void *unused) {
+  (void)unused;
+  R_CheckUserInterrupt();
+}
+
+void clu_node_stop_running(void) {
+  if (clu_me.forked) clu_os_end_self(); /* a child of the node came back from the call */
+  clu_me.running = 0;
+  if (clu_me.interrupted) {
+    clu_me.interrupted = 0;
+    R_ToplevelExec(check_interrupt, NULL);
+  }
+}
+
+static int read_piece(void *unused, void *p, size_t n) {
+  (void)unused;
+  return clu_me.read_error = clu_chan_read(&clu_me.chan, p, n);
+}
+
+void clu_node_read(void *p, size_t n) {
+  if (read_piece(NULL, p, n) != CLU_OK) clu_raise("protocol", "a call arrived incomplete");
+}
+
+SEXP clu_node_read_object(uint64_t n) {
+  unsigned char few[CLU_MOST_FUN];
+  if (n > sizeof few) return clu_unserialize_from(read_piece, NULL);
+  clu_node_read(few, (size_t)n);
+  return clu_unserialize_bytes(few, (size_t)n);
+}
