@@ -44,16 +44,10 @@ values_of <- function(names) {
 # its evaluation is tried again.
 value_or_null <- function(x) suppressWarnings(tryCatch(x, error = function(e) NULL))
 
-# What the user says of globals: a named list; NULL: they are searched for.
+# What the user says of globals, checked by task_options(): a named list; NULL: they are searched for.
 given_globals <- function(globals, env) {
   if (isTRUE(globals)) return(NULL)
-  if (is.list(globals)) {
-    if (length(globals) && (is.null(names(globals)) || !all(nzchar(names(globals)))))
-      throw("argument", "a list of globals has to be named")
-    return(globals)
-  }
-  if (!is.character(globals) || anyNA(globals))
-    throw("argument", "`.globals` has to be TRUE, FALSE, names of variables, or a named list of values")
+  if (is.list(globals)) return(globals)
   variables(globals, env, ".globals")
 }
 

@@ -1,7 +1,7 @@
 #' Apply a function to each element of a vector, on the nodes of a cluster
 #'
 #' `cluster_map()` returns a list, as [lapply()] does, in the order of the elements whatever node does which; its typed
-#' kin return vectors; `cluster_map2()` takes its elements from two vectors; `cluster_walk()` is for what the function does and
+#' variants return vectors; `cluster_walk()` is for what the function does and
 #' not for its values.
 #'
 #' @section What travels: The function and its constant arguments go to each node once, not with each element. Variables of
@@ -43,11 +43,11 @@
 #' @section Interrupts: Ctrl-C cancels what has not been begun and interrupts what has, and the cluster can be used at once; so
 #'   does an error with `.on_error = "stop"`.
 #' @param cl a cluster made by [make_cluster()].
-#' @param .x,.y vectors or lists: their elements are the first argument (the first two) of `.f`.
+#' @param .x,.y vectors or lists.
 #' @param .f a function; the name of one; a formula such as `~ .x + 1` (with package \pkg{rlang}); or what to extract from each
 #'   element: a name, a position, or a list of these and of functions. What is not there is `NULL`, or the value of argument `.default`.
-#' @param ...,more constant arguments of `.f`; `more` is a list of them. Those whose names are taken here go into `more`, as in
-#'   `more = list(cl = 3)`: names that begin with a dot, names that `cl` begins with (`c`, `cl`), and `more`.
+#' @param ...,.more constant arguments of `.f`; `.more` is a list of them. Those whose names are taken here go into `.more`, as in
+#'   `.more = list(cl = 3)`: names that begin with a dot, and names that `cl` begins with (`c`, `cl`).
 #' @param .seed `TRUE`, a number, a value of `.Random.seed`, or `FALSE`: the nodes' own random numbers.
 #' @param .progress whether to show a progress bar: by default in interactive sessions, when the map takes longer than a second.
 #'   Where \pkg{progressr} is in use its signals are given instead.
@@ -81,126 +81,225 @@
 #' cl <- make_cluster(2)
 #' cluster_map(cl, 1:3, function(x, power) x^power, power = 2)
 #' cluster_map_dbl(cl, 1:3, function(x) rnorm(1, x), .seed = 42)
-#' cluster_map2(cl, 1:2, c("a", "b"), paste)
 #' tryCatch(cluster_map(cl, list(1, "a"), log), clutch_task_error = function(e) e$element)
 #' stop_cluster(cl)
 #' @export
-cluster_map <- function(cl, .x, .f, ..., more = list(), .seed = TRUE, .progress = NULL, .timeout = Inf, .retries = 0,
-                        .chunk = NULL, .globals = TRUE, .packages = NULL, .relay = "ordered", .on_error = "stop",
-                        .max_memory = Inf, .env = parent.frame()) {
-  force(.env)
-  given(cl, "cl")
-  given(.x, ".x")
-  if (inherits(.x, "clutch_cluster") && !inherits(cl, "clutch_cluster"))
-    throw("argument", "an argument whose name begins like `cl` was taken for the cluster: pass it as more = list(name = value)")
-  check_cluster(cl)
-  f <- as_task_function(.f, .env)
-  more <- c(check_dots(list(...), f), as.list(more))
-  run_map(cl, .x, f, more, .seed, .progress, .timeout, .retries, .chunk, .globals, .packages, .relay, .on_error,
-          .max_memory, .env)
+cluster_map <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                        .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                        .packages = NULL, .relay = "ordered", .on_error = "stop", .max_memory = Inf,
+                        .env = parent.frame()) {
+  map_one(environment())
 }
 
-# Arguments that begin with a dot are options: one that there is not would else go to the function, unseen.
+#' @rdname cluster_map
+#' @export
+cluster_walk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                         .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                         .packages = NULL, .relay = "ordered", .on_error = "stop",
+                         .max_memory = Inf, .env = parent.frame()) {
+  map_one(environment(), walk = TRUE)
+  invisible(.x)
+}
+
+#' Apply a function to elements of two vectors, on the nodes of a cluster
+#'
+#' @inheritParams cluster_map
+#' @return as in [cluster_map()]; names are those of `.x`.
+#' @export
+cluster_map2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                         .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                         .packages = NULL, .relay = "ordered", .on_error = "stop",
+                         .max_memory = Inf, .env = parent.frame()) {
+  map_two(environment())
+}
+
+#' @rdname cluster_map2
+#' @export
+cluster_walk2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                          .packages = NULL, .relay = "ordered", .on_error = "stop",
+                          .max_memory = Inf, .env = parent.frame()) {
+  map_two(environment(), walk = TRUE)
+  invisible(.x)
+}
+
+#' Apply a function to elements of several vectors, on the nodes of a cluster
+#'
+#' @inheritParams cluster_map
+#' @param .l a list of vectors; a data frame.
+#' @return as in [cluster_map()]; names are those of the first vector in `.l`.
+#' @export
+cluster_pmap <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                         .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                         .packages = NULL, .relay = "ordered", .on_error = "stop",
+                         .max_memory = Inf, .env = parent.frame()) {
+  map_list(environment())
+}
+
+#' @rdname cluster_pmap
+#' @export
+cluster_pwalk <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                          .packages = NULL, .relay = "ordered", .on_error = "stop",
+                          .max_memory = Inf, .env = parent.frame()) {
+  map_list(environment(), walk = TRUE)
+  invisible(.l)
+}
+
+#' Apply a function to elements and their names, on the nodes of a cluster
+#'
+#' @inheritParams cluster_map
+#' @return as in [cluster_map()].
+#' @export
+cluster_imap <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                         .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                         .packages = NULL, .relay = "ordered", .on_error = "stop",
+                         .max_memory = Inf, .env = parent.frame()) {
+  map_indexed(environment())
+}
+
+#' @rdname cluster_imap
+#' @export
+cluster_iwalk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                          .packages = NULL, .relay = "ordered", .on_error = "stop",
+                          .max_memory = Inf, .env = parent.frame()) {
+  map_indexed(environment(), walk = TRUE)
+  invisible(.x)
+}
+
+# ---- how they run ----
+
+# Each takes the frame of the function that the user has called: its arguments are there, and
+# is_given() tells which of them the call has. `walk`: the values do not travel back.
+
+map_one <- function(frame, walk = FALSE) {
+  check_call(frame, ".x")
+  map_elements(frame, vector_of(frame$.x, "`.x`"), identity, walk)
+}
+
+map_two <- function(frame, walk = FALSE) {
+  check_call(frame, c(".x", ".y"))
+  vectors <- list(vector_of(frame$.x, "`.x`"), vector_of(frame$.y, "`.y`"))
+  map_rows(frame, vectors, c("`.x`", "`.y`"), walk)
+}
+
+map_list <- function(frame, walk = FALSE) {
+  check_call(frame, ".l")
+  vectors <- frame$.l
+  if (!is.list(vectors))
+    throw("argument", sprintf("`.l` has to be a list of vectors, and this is %s", kind_of(vectors)))
+  labels <- sprintf("`.l[[%d]]`", seq_along(vectors))
+  columns <- lapply(seq_along(vectors), function(k) vector_of(.subset2(vectors, k), labels[[k]]))
+  names(columns) <- names(vectors)
+  map_rows(frame, columns, labels, walk)
+}
+
+map_indexed <- function(frame, walk = FALSE) {
+  check_call(frame, ".x")
+  x <- vector_of(frame$.x, "`.x`")
+  index <- if (is.null(names(x))) seq_along(x) else names(x)
+  map_rows(frame, list(x, index), c("`.x`", "its index"), walk)
+}
+
+# Elements of several vectors: the first of each, the second of each, ... `labels`: what errors
+# call the vectors. Names of vectors are those of arguments of `.f`.
+map_rows <- function(frame, vectors, labels, walk) {
+  n <- common_length(lengths(vectors), labels)
+  columns <- lapply(vectors, rep_len, n)
+  rows <- if (n > 0L) .mapply(list, unname(columns), NULL) else list()
+  if (length(vectors) && !is.null(names(vectors[[1L]])))
+    names(rows) <- rep_len(names(vectors[[1L]]), n)
+  arguments <- names(vectors)
+  if (is.null(arguments)) arguments <- character(length(vectors))
+  map_elements(frame, rows, function(f) function_of_row(f, arguments), walk)
+}
+
+# `adapt` makes of the user's function one of a single element.
+map_elements <- function(frame, elements, adapt, walk) {
+  f <- as_task_function(frame$.f, frame$.env)
+  constants <- check_dots(eval(quote(list(...)), frame), f)
+  constants <- c(constants, as.list(frame$.more))
+  o <- task_options(given_options(frame))
+  f <- adapt(f)
+  if (walk) f <- function_walk(f)
+  run_map(frame$cl, elements, f, constants, o, frame$.env)
+}
+
+# ---- checks ----
+
+# `vectors`: the arguments that are gone through.
+check_call <- function(frame, vectors) {
+  for (name in c("cl", vectors, ".f")) {
+    if (!is_given(name, frame)) throw("argument", sprintf("argument `%s` is missing", name))
+  }
+  if (inherits(frame[[vectors[[1L]]]], "clutch_cluster") && !inherits(frame$cl, "clutch_cluster")) {
+    throw("argument", paste("an argument whose name begins like `cl` was taken for the cluster:",
+                            "pass it as .more = list(name = value)"))
+  }
+  check_cluster(frame$cl)
+}
+
+# What lapply() would go through. `label`: what errors call it.
+vector_of <- function(x, label) {
+  if (is.function(x) || is.symbol(x)) {
+    text <- "%s has to be a vector or a list, and this is %s"
+    throw("argument", sprintf(text, label, kind_of(x)))
+  }
+  plain_elements(x)
+}
+
+kind_of <- function(x) {
+  if (is.function(x)) return("a function")
+  if (is.null(x)) return("NULL")
+  if (is.atomic(x)) return(sprintf("a vector of type %s", typeof(x)))
+  sprintf("an object of class %s", class(x)[[1L]])
+}
+
+# As lapply() takes them: whatever is no plain vector becomes a list.
+plain_elements <- function(x) {
+  if (!is.vector(x) || is.object(x)) x <- as.list(x)
+  if (!typeof(x) %in% c("list", "integer", "double", "logical", "character")) x <- as.list(x)
+  x
+}
+
+# One element is as good as many; zero elements go with one or zero.
+common_length <- function(sizes, labels) {
+  if (!length(sizes)) return(0L)
+  longer <- which(sizes != 1L)
+  if (!length(longer)) return(1L)
+  first <- longer[[1L]]
+  other <- Find(function(k) sizes[[k]] != sizes[[first]], longer)
+  if (is.null(other)) return(sizes[[first]])
+  throw("argument", sprintf("%s has %d elements and %s has %d", labels[[first]], sizes[[first]],
+                            labels[[other]], sizes[[other]]))
+}
+
+# Arguments that begin with a dot are options: one that there is not would else go to the
+# function, unseen.
 check_dots <- function(dots, f) {
   if (is.null(names(dots))) return(dots)
   given <- grep("^[.][A-Za-z]", names(dots), value = TRUE)
-  options <- grep("^[.]", names(formals(cluster_map)), value = TRUE)
   bad <- setdiff(given, if (inherits(f, "clutch_extractor")) ".default")
-  if (!length(bad)) return(dots)
-  throw("argument", sprintf("there is no option `%s`%s (an argument of that name for the function goes into `more`)", bad[[1L]],
-                            did_you_mean(bad[[1L]], options)))
-}
-
-# ---- typed variants ----
-
-# One value an element, as a vector whose type and missing value `empty` has.
-typed <- function(values, types, empty, name) {
-  is_one <- function(v) is.atomic(v) && length(v) == 1L && typeof(v) %in% types
-  out <- rep(empty, length(values))
-  for (i in seq_along(values)) {
-    v <- values[[i]]
-    if (inherits(v, "clutch_task_error")) next
-    if (!is_one(v)) {
-      throw("value", sprintf("element %d: %s() wants one value of type %s, and this is %s of length %d", i, name,
-                             types[[1L]], typeof(v), length(v)), element = i)
-    }
-    out[[i]] <- v
+  if (length(bad)) {
+    options <- grep("^[.]", names(formals(cluster_map)), value = TRUE)
+    text <- paste("there is no option `%s`%s",
+                  "(an argument of that name for the function goes into `.more`)")
+    throw("argument", sprintf(text, bad[[1L]], did_you_mean(bad[[1L]], options)))
   }
-  names(out) <- names(values)
-  out
-}
-
-#' @rdname cluster_map
-#' @export
-cluster_map_dbl <- function(cl, .x, .f, ..., .env = parent.frame()) {
-  values <- cluster_map(cl, .x, .f, ..., .env = .env)
-  typed(values, c("double", "integer", "logical"), NA_real_, "cluster_map_dbl")
-}
-
-#' @rdname cluster_map
-#' @export
-cluster_map_int <- function(cl, .x, .f, ..., .env = parent.frame()) {
-  values <- cluster_map(cl, .x, .f, ..., .env = .env)
-  typed(values, c("integer", "logical"), NA_integer_, "cluster_map_int")
-}
-
-#' @rdname cluster_map
-#' @export
-cluster_map_chr <- function(cl, .x, .f, ..., .env = parent.frame()) {
-  typed(cluster_map(cl, .x, .f, ..., .env = .env), "character", NA_character_, "cluster_map_chr")
-}
-
-#' @rdname cluster_map
-#' @export
-cluster_map_lgl <- function(cl, .x, .f, ..., .env = parent.frame()) {
-  typed(cluster_map(cl, .x, .f, ..., .env = .env), "logical", NA, "cluster_map_lgl")
-}
-
-#' @rdname cluster_map
-#' @export
-cluster_map_dfr <- function(cl, .x, .f, ..., .env = parent.frame()) {
-  values <- cluster_map(cl, .x, .f, ..., .env = .env)
-  there <- which(!vapply(values, function(v) is.null(v) || inherits(v, "clutch_task_error"), NA))
-  bind_rows(unname(values[there]), there)
-}
-
-# The rows of data frames, or of lists that are made such, from these elements of a map.
-bind_rows <- function(values, elements) {
-  if (!length(values)) return(data.frame())
-  for (k in seq_along(values)) {
-    if (!is.list(values[[k]])) {
-      throw("value", sprintf("element %d: cluster_map_dfr() wants a data frame or a list, and this is %s of length %d",
-                             elements[[k]], typeof(values[[k]]), length(values[[k]])), element = elements[[k]])
-    }
+  if ("more" %in% names(dots) && !takes_argument(f, "more")) {
+    throw("argument", paste("the function has no argument `more`:",
+                            "a list of further constant arguments is `.more`"))
   }
-  frames <- lapply(seq_along(values), function(k) {
-    if (is.data.frame(values[[k]])) return(values[[k]])
-    tryCatch(as.data.frame(values[[k]]), error = function(e) {
-      throw("value", sprintf("element %d cannot be made a data frame: %s", elements[[k]], conditionMessage(e)),
-            element = elements[[k]])
-    })
-  })
-  columns <- lapply(frames, names)
-  wide <- which(lengths(columns) > 0L) # rbind() leaves out what has no columns
-  for (k in wide) {
-    if (setequal(columns[[k]], columns[[wide[[1L]]]]) && length(columns[[k]]) == length(columns[[wide[[1L]]]])) next
-    throw("value", sprintf("element %d has columns %s, and element %d has %s: the rows cannot be bound", elements[[k]],
-                           toString(columns[[k]]), elements[[wide[[1L]]]], toString(columns[[wide[[1L]]]])),
-          element = elements[[k]])
-  }
-  tryCatch(do.call(rbind, frames), error = function(e) throw("value", paste("the rows cannot be bound:", conditionMessage(e))))
+  dots
 }
 
-# ---- variants by arguments ----
-
-#' @rdname cluster_map
-#' @export
-cluster_walk <- function(cl, .x, .f, ..., .env = parent.frame()) {
-  force(.env)
-  check_cluster(cl)
-  cluster_map(cl, .x, function_walk(as_task_function(.f, .env)), ..., .env = .env)
-  invisible(.x)
+takes_argument <- function(f, name) {
+  arguments <- names(formals(args(f)))
+  is.null(arguments) || any(c(name, "...") %in% arguments)
 }
+
+# ---- functions of one element ----
 
 # The same function, whose value does not travel back.
 function_walk <- function(f) {
@@ -208,36 +307,22 @@ function_walk <- function(f) {
     f(.x, ...)
     NULL
   }
-  with_functions(walk, f)
+  with_function(walk, f)
 }
 
-#' @rdname cluster_map
-#' @export
-cluster_map2 <- function(cl, .x, .y, .f, ..., .env = parent.frame()) {
-  force(.env)
-  check_cluster(cl)
-  given(.x, ".x")
-  given(.y, ".y")
-  n <- max(length(.x), length(.y))
-  if (length(.x) != length(.y) && !(1L %in% c(length(.x), length(.y))))
-    throw("argument", sprintf("`.x` has %d elements and `.y` has %d", length(.x), length(.y)))
-  if (0L %in% c(length(.x), length(.y))) n <- 0L
-  x <- rep_len(plain_elements(.x), n)
-  y <- rep_len(plain_elements(.y), n)
-  pairs <- lapply(seq_len(n), function(i) list(x[[i]], y[[i]]))
-  names(pairs) <- if (length(.x) == n) names(.x)
-  cluster_map(cl, pairs, function_of_two(as_task_function(.f, .env)), ..., .env = .env)
-}
-
-function_of_two <- function(f) {
-  two <- function(.x, ...) f(.x[[1L]], .x[[2L]], ...)
-  with_functions(two, f)
+# `f` as a function of one list with its arguments; "" stands for an argument without a name. Its
+# body is the call f(a = .x[[1L]], b = .x[[2L]], ...).
+function_of_row <- function(f, arguments) {
+  values <- lapply(seq_along(arguments), function(k) bquote(.x[[.(k)]]))
+  names(values) <- arguments
+  row <- function(.x, ...) NULL
+  body(row) <- as.call(c(quote(f), values, quote(...)))
+  with_function(row, f)
 }
 
 # `outer`, which calls `f`, with nothing else of this package's around it.
-with_functions <- function(outer, f) {
+with_function <- function(outer, f) {
   environment(outer) <- list2env(list(f = f), parent = globalenv())
-  if (inherits(f, "clutch_extractor")) class(outer) <- class(f)
   outer
 }
 
@@ -245,7 +330,6 @@ with_functions <- function(outer, f) {
 
 # A function; the name of one that is seen from `env`; a formula; or what to extract, as purrr::map() has it.
 as_task_function <- function(f, env) {
-  given(f, ".f")
   if (is.function(f)) return(f)
   if (is.character(f) && length(f) == 1L && !is.na(f) && nzchar(f)) {
     named <- get0(f, envir = env, mode = "function")

@@ -35,18 +35,20 @@
 #' race$value
 #' stop_cluster(cl)
 #' @export
-cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = TRUE, .timeout = Inf, .retries = 0,
-                           .relay = TRUE, .max_memory = Inf, .label = NULL) {
+cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = TRUE,
+                           .timeout = Inf, .retries = 0, .relay = "ordered", .max_memory = Inf,
+                           .label = NULL) {
   check_cluster(cl)
   given(expr, "expr")
   code <- substitute(expr)
   env <- parent.frame()
   if (is.null(.label)) .label <- label_of(code)
-  o <- task_options(.seed, .timeout, .retries, NULL, .packages, if (identical(.relay, "live")) "ordered" else .relay, .max_memory)
+  o <- task_options(given_options(environment()), submit_options)
+  if (o$relay == "live") o$relay <- "ordered"
   fun <- function() NULL
   body(fun) <- code
-  environment(fun) <- if (isTRUE(.globals)) locals_of(code, env) else new.env(parent = globalenv())
-  needs <- find_needs(list(fun), .globals, env) # R code of others may run
+  environment(fun) <- if (isTRUE(o$globals)) locals_of(code, env) else new.env(parent = globalenv())
+  needs <- find_needs(list(fun), o$globals, env) # R code of others may run
   t <- tasks_of(cl)
   task <- new.env(parent = emptyenv())
   task$scheduler <- t
@@ -61,6 +63,9 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   submitted <- TRUE
   structure(task, class = c("clutch_task", the$task_is_also))
 }
+
+# Those of cluster_map() that make sense for one task.
+submit_options <- c("globals", "packages", "seed", "timeout", "retries", "relay", "max_memory")
 
 label_of <- function(code) {
   s <- deparse(code, width.cutoff = 60L, nlines = 2L)

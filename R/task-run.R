@@ -1,19 +1,16 @@
 # What drives a map: its turns, from the first task to the values.
 
-run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, globals, packages, relay, on_error, max_memory,
-                    env) {
-  on_error <- match_arg(on_error, c("stop", "continue"), ".on_error")
+# `o`: from task_options(); `env`: the frame in which names in `o$globals` are looked up.
+run_map <- function(cl, elements, f, more, o, env) {
   began <- clock()
-  elements <- plain_elements(x)
-  o <- task_options(seed, timeout, retries, chunk, packages, relay, max_memory)
   n <- length(elements)
-  needs <- if (n > 0L) find_needs(list(f, elements, more), globals, env) # R code of others may run
+  needs <- if (n > 0L) find_needs(list(f, elements, more), o$globals, env) # R code of others may run
   t <- tasks_of(cl)
   if (n == 0L) return(structure(list(), names = if (!is.null(names(elements))) character()))
   job <- job_new(t, f, elements, more, needs, o)
   on.exit(.Call(ffi_job_end, job, 0.08))
   job_start(t, job)
-  bar <- progress_new(progress, n, began)
+  bar <- progress_new(o$progress, n, began)
   if (bar$on) on.exit(progress_end(bar), add = TRUE)
   seen <- 0L
   shown <- 0
@@ -23,7 +20,7 @@ run_map <- function(cl, x, f, more, seed, progress, timeout, retries, chunk, glo
     relay_queue(job, bar) # whatever there is to do: what a failed element has said came before its error
     if (code == 4L || code == 1L) {
       f <- .Call(ffi_job_failures, job, seen)
-      if (length(f$element) && (on_error == "stop" || lacks_package(job, f))) {
+      if (length(f$element) && (o$on_error == "stop" || lacks_package(job, f))) {
         f <- all_failures(t, job, f, seen)
         relay_queue(job, bar)
         k <- which.min(f$element)
@@ -68,11 +65,4 @@ lacks_package <- function(job, f) {
   values <- .Call(ffi_job_values, job)[[1L]]
   for (k in which(f$why == 0L)) if (isTRUE(values[[f$element[[k]]]]$cond$of_job)) return(TRUE)
   FALSE
-}
-
-# As lapply() takes them: whatever is no plain vector becomes a list.
-plain_elements <- function(x) {
-  if (!is.vector(x) || is.object(x)) x <- as.list(x)
-  if (!typeof(x) %in% c("list", "integer", "double", "logical", "character")) x <- as.list(x)
-  x
 }

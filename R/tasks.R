@@ -67,41 +67,6 @@ warn_unlimited <- function(t) {
   warning(warningCondition(text, class = "clutch_unlimited"))
 }
 
-task_options <- function(seed, timeout, retries, chunk, packages, relay, max_memory) {
-  number <- function(x, name, least, what) {
-    if (!is.numeric(x) || length(x) != 1L || is.na(x) || x < least)
-      throw("argument", sprintf("`%s` has to be %s", name, what))
-    x
-  }
-  option_number("clutch.max_size", 500e6) # used when the job is there
-  relays <- c("ordered", "live", "none")
-  if (isTRUE(relay)) relay <- "ordered"
-  if (isFALSE(relay)) relay <- "none"
-  relay <- match_arg(relay, relays, ".relay")
-  timeout <- number(timeout, ".timeout", 0, "a positive number of seconds")
-  if (timeout == 0) throw("argument", "`.timeout` has to be a positive number of seconds")
-  memory <- number(max_memory, ".max_memory", 1, "a number of bytes")
-  list(seed = stream_seed(seed), relay = relay, packages = check_strings(packages, ".packages"),
-       timeout = if (timeout > 1e9) 0 else timeout, max_memory = if (is.finite(memory)) memory else 0,
-       retries = min(floor(number(retries, ".retries", 0, "a number, 0 or more")), 254),
-       chunk = if (is.null(chunk)) 0 else min(floor(number(chunk, ".chunk", 1, "a number of elements, 1 or more")), 2^31 - 1))
-}
-
-# The stream of the first element: six integers, or NULL. The session's own generator is left as one draw leaves it.
-stream_seed <- function(seed) {
-  if (isFALSE(seed) || is.null(seed)) return(NULL)
-  if (!isTRUE(seed) && !(is.numeric(seed) && length(seed) %in% c(1L, 7L) && !anyNA(seed) &&
-                         all(abs(seed) <= .Machine$integer.max)))
-    throw("argument", "`.seed` has to be TRUE, FALSE, one number, or a value of .Random.seed of kind \"L'Ecuyer-CMRG\"")
-  drawn <- as.integer(stats::runif(1L) * 2147483647)
-  if (length(seed) == 7L) return(as.integer(seed[-1L]))
-  after <- get(".Random.seed", globalenv(), inherits = FALSE)
-  on.exit(assign(".Random.seed", after, envir = globalenv()))
-  set.seed(if (isTRUE(seed)) drawn else as.integer(seed), kind = "L'Ecuyer-CMRG", normal.kind = "Inversion",
-           sample.kind = "Rejection")
-  get(".Random.seed", globalenv(), inherits = FALSE)[-1L]
-}
-
 # The usual accident is a function that drags its environment along.
 warn_size <- function(job, about) {
   size <- .Call(ffi_job_state, job)$about

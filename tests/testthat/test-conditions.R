@@ -78,7 +78,7 @@ test_that("an element may signal whatever it wants: it fails, the others have th
     x <- suppressMessages(suppressWarnings(cluster_map(cl, 1:3, function(i, make, ...) {
       if (i == 2) make(...)
       i
-    }, make = make, more = list(...), .on_error = "continue", .globals = FALSE)))
+    }, make = make, .more = list(...), .on_error = "continue", .globals = FALSE)))
     expect_identical(x[-2], list(1L, 3L), info = what)
     x[[2]]
   }

@@ -179,13 +179,13 @@ test_that("the session's cluster, tasks and connections name their cause in a no
   for (strategy in c("fork_server", "spawn", "parallel")) {
     other <- make_cluster(1, strategy = strategy)
     use <- function(i, of) parallel::clusterCall(of, identity, 1)
-    expect_match(error_text(cluster_map(other, 1, use, more = list(of = cl))), "the session's cluster.*make one there")
+    expect_match(error_text(cluster_map(other, 1, use, .more = list(of = cl))), "the session's cluster.*make one there")
     stop_cluster(other)
   }
-  expect_match(error_text(cluster_map(cl, 1, function(i, of) clutch::cluster_map(of, 1, identity), more = list(of = cl))),
+  expect_match(error_text(cluster_map(cl, 1, function(i, of) clutch::cluster_map(of, 1, identity), .more = list(of = cl))),
                "the session's cluster")
   t <- cluster_submit(cl, 1)
-  expect_match(error_text(cluster_map(cl, 1, function(i, t) clutch::resolved(t), more = list(t = t))), "the session's task")
+  expect_match(error_text(cluster_map(cl, 1, function(i, t) clutch::resolved(t), .more = list(t = t))), "the session's task")
   # saved and loaded is another cause
   again <- unserialize(serialize(cl, NULL))
   expect_match(error_text(parallel::clusterCall(again, identity, 1)), "saved and loaded again")

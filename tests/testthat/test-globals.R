@@ -57,7 +57,7 @@ test_that("functions are searched wherever they travel", {
         Reduce = cluster_map_dbl(g_cl, 1:2, Reduce(function(a, b) function(x) b(a(x)), list(g_f, function(z) z * g_k))),
         elements = cluster_map_dbl(g_cl, list(g_f, g_f), function(f) f(1)),
         list = cluster_map_dbl(g_cl, list(list(list(g_f))), function(l) l[[1]][[1]](1)),
-        more = cluster_map_dbl(g_cl, 1:2, function(x, fun) fun(x), more = list(fun = g_f)),
+        more = cluster_map_dbl(g_cl, 1:2, function(x, fun) fun(x), .more = list(fun = g_f)),
         attribute = cluster_map_dbl(g_cl, 1, function(x, o) attr(o, "f")(x), o = structure(1, f = g_f)),
         slot = cluster_map_dbl(g_cl, 1, function(x, o) o@f(x), o = new("g_Class", f = g_f)),
         string = cluster_map_dbl(g_cl, 1, function(x) do.call("g_f", list(x))),

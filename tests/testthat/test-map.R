@@ -15,16 +15,16 @@ test_that("an option that there is not is an error that suggests one", {
     expect_match(conditionMessage(error_of(cluster_map_dbl(cl, 1:2, sum, .retry = 1))), "did you mean `.retries`", fixed = TRUE)
     expect_match(conditionMessage(error_of(cluster_walk(cl, 1:2, sum, .wholly.other = 1))), "no option `.wholly.other`", fixed = TRUE)
     expect_s3_class(error_of(cluster_map2(cl, 1:2, 1:2, sum, .seeed = 1)), "clutch_argument")
-    expect_identical(cluster_map(cl, 1:2, function(x, .retires) .retires, more = list(.retires = 3)), list(3, 3))
+    expect_identical(cluster_map(cl, 1:2, function(x, .retires) .retires, .more = list(.retires = 3)), list(3, 3))
   })
 })
 
-test_that("arguments whose names are taken go into `more`", {
+test_that("arguments whose names are taken go into `.more`", {
   with_two(function(cl) {
-    expect_identical(cluster_map(cl, 1:2, function(x, cl) cl, more = list(cl = 3)), list(3, 3))
-    expect_identical(cluster_map_dbl(cl, 1:2, function(x, cl) cl, more = list(cl = 3)), c(3, 3))
-    expect_identical(cluster_map2(cl, 1:2, 1:2, function(x, y, more) more, more = list(more = 3)), list(3, 3))
-    cluster_walk(cl, 1:2, function(x, .f, .x) stopifnot(.f == 3), more = list(.f = 3))
+    expect_identical(cluster_map(cl, 1:2, function(x, cl) cl, .more = list(cl = 3)), list(3, 3))
+    expect_identical(cluster_map_dbl(cl, 1:2, function(x, cl) cl, .more = list(cl = 3)), c(3, 3))
+    expect_identical(cluster_map2(cl, 1:2, 1:2, function(x, y, more) more, more = 3), list(3, 3))
+    cluster_walk(cl, 1:2, function(x, .f, .x) stopifnot(.f == 3), .more = list(.f = 3))
     e <- error_of(cluster_map(cl, 1:2, function(x, c) c, c = 3)) # R takes it for `cl`
     expect_s3_class(e, "clutch_argument")
     expect_match(conditionMessage(e), "more = list", fixed = TRUE)

@@ -5,7 +5,7 @@ outside_checks_only()
 
 # A job as cluster_map() makes it, of which the caller sees to the rest.
 raw_job <- function(t, fun, elements, chunk = 1) {
-  o <- clutch:::task_options(FALSE, Inf, 0, chunk, NULL, "none", Inf)
+  o <- clutch:::task_options(list(seed = FALSE, chunk = chunk, relay = "none"))
   job <- clutch:::job_new(t, fun, elements, list(), list(), o)
   clutch:::job_start(t, job)
   job
@@ -65,7 +65,7 @@ test_that("R code that runs while elements are sent may give their job up, or ha
   Sys.chmod(program, "0755")
   s <- start_script(program = program, c(
     sprintf("dyn.load('%s')", file.path(dir, paste0("hook", .Platform$dynlib.ext))), "cl <- make_cluster(2)", "t <- clutch:::tasks_of(cl)",
-    "o <- clutch:::task_options(FALSE, Inf, 1, 1, NULL, 'none', Inf)", "f <- function(x) x",
+    "o <- clutch:::task_options(list(seed = FALSE, retries = 1, chunk = 1, relay = 'none'))", "f <- function(x) x",
     "start <- get0('job_start', asNamespace('clutch'), ifnotfound = function(t, job) force(job))",
     "new <- function(x) { job <- clutch:::job_new(t, f, x, list(), list(), o); start(t, job); job }",
     "step <- function() .Call(clutch:::ffi_tasks_step, t$ptr, NULL, 0, 1e9)", "ends <- 0", "job <- NULL",

@@ -11,7 +11,7 @@ task_error_of <- function(expr) tryCatch(expr, clutch_task_error = identity)
 test_that("a map is as lapply(), in order, with names, constants and any vector", {
   of_each_strategy(function(cl) {
     expect_identical(cluster_map(cl, 1:50, function(x) x^2), lapply(1:50, function(x) x^2))
-    expect_identical(cluster_map(cl, c(a = 1, b = 2), function(x, p, q) x^p + q, p = 3, more = list(q = 1)), list(a = 2, b = 9))
+    expect_identical(cluster_map(cl, c(a = 1, b = 2), function(x, p, q) x^p + q, p = 3, .more = list(q = 1)), list(a = 2, b = 9))
     for (x in list(list(1, "a", NULL, mean), c("x", "y"), c(TRUE, NA), factor(c("u", "v")), as.Date(c("2020-01-01", "2020-01-02")), iris[1:3],
                    expression(a + b, c), quote(f(x)), 1:2 + 1i))
       expect_identical(cluster_map(cl, x, function(x) list(x)), lapply(x, function(x) list(x)))
@@ -58,7 +58,7 @@ test_that("the function and its constants travel once a node, not with each elem
   out <- cluster_map_dbl(cl, 1:500, pick, b = big)
   expect_identical(out, big[1:500])
   t <- cl[[1L]]$info$tasks
-  job <- clutch:::job_new(t, pick, 1:500, list(b = big), list(), clutch:::task_options(FALSE, Inf, 0, NULL, NULL, TRUE, Inf))
+  job <- clutch:::job_new(t, pick, 1:500, list(b = big), list(), clutch:::task_options(list(seed = FALSE)))
   while (clutch:::turn(t, job, 1) != 1L) NULL
   s <- .Call(clutch:::ffi_job_state, job)
   expect_identical(s$left, 0)

@@ -1,0 +1,264 @@
+# The variants of cluster_map() whose values have a type, or are the rows of a data frame.
+
+# ---- over one vector ----
+
+#' @rdname cluster_map
+#' @export
+cluster_map_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                            .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                            .packages = NULL, .relay = "ordered", .on_error = "stop",
+                            .max_memory = Inf, .env = parent.frame()) {
+  as_doubles(map_one(environment()), "cluster_map_dbl")
+}
+
+#' @rdname cluster_map
+#' @export
+cluster_map_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                            .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                            .packages = NULL, .relay = "ordered", .on_error = "stop",
+                            .max_memory = Inf, .env = parent.frame()) {
+  as_integers(map_one(environment()), "cluster_map_int")
+}
+
+#' @rdname cluster_map
+#' @export
+cluster_map_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                            .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                            .packages = NULL, .relay = "ordered", .on_error = "stop",
+                            .max_memory = Inf, .env = parent.frame()) {
+  as_strings(map_one(environment()), "cluster_map_chr")
+}
+
+#' @rdname cluster_map
+#' @export
+cluster_map_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                            .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                            .packages = NULL, .relay = "ordered", .on_error = "stop",
+                            .max_memory = Inf, .env = parent.frame()) {
+  as_logicals(map_one(environment()), "cluster_map_lgl")
+}
+
+#' @rdname cluster_map
+#' @export
+cluster_map_dfr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                            .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                            .packages = NULL, .relay = "ordered", .on_error = "stop",
+                            .max_memory = Inf, .env = parent.frame()) {
+  as_rows(map_one(environment()), "cluster_map_dfr")
+}
+
+# ---- over two vectors ----
+
+#' @rdname cluster_map2
+#' @export
+cluster_map2_dbl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_doubles(map_two(environment()), "cluster_map2_dbl")
+}
+
+#' @rdname cluster_map2
+#' @export
+cluster_map2_int <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_integers(map_two(environment()), "cluster_map2_int")
+}
+
+#' @rdname cluster_map2
+#' @export
+cluster_map2_chr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_strings(map_two(environment()), "cluster_map2_chr")
+}
+
+#' @rdname cluster_map2
+#' @export
+cluster_map2_lgl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_logicals(map_two(environment()), "cluster_map2_lgl")
+}
+
+#' @rdname cluster_map2
+#' @export
+cluster_map2_dfr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_rows(map_two(environment()), "cluster_map2_dfr")
+}
+
+# ---- over several vectors ----
+
+#' @rdname cluster_pmap
+#' @export
+cluster_pmap_dbl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_doubles(map_list(environment()), "cluster_pmap_dbl")
+}
+
+#' @rdname cluster_pmap
+#' @export
+cluster_pmap_int <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_integers(map_list(environment()), "cluster_pmap_int")
+}
+
+#' @rdname cluster_pmap
+#' @export
+cluster_pmap_chr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_strings(map_list(environment()), "cluster_pmap_chr")
+}
+
+#' @rdname cluster_pmap
+#' @export
+cluster_pmap_lgl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_logicals(map_list(environment()), "cluster_pmap_lgl")
+}
+
+#' @rdname cluster_pmap
+#' @export
+cluster_pmap_dfr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_rows(map_list(environment()), "cluster_pmap_dfr")
+}
+
+# ---- over a vector and its names ----
+
+#' @rdname cluster_imap
+#' @export
+cluster_imap_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_doubles(map_indexed(environment()), "cluster_imap_dbl")
+}
+
+#' @rdname cluster_imap
+#' @export
+cluster_imap_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_integers(map_indexed(environment()), "cluster_imap_int")
+}
+
+#' @rdname cluster_imap
+#' @export
+cluster_imap_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_strings(map_indexed(environment()), "cluster_imap_chr")
+}
+
+#' @rdname cluster_imap
+#' @export
+cluster_imap_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_logicals(map_indexed(environment()), "cluster_imap_lgl")
+}
+
+#' @rdname cluster_imap
+#' @export
+cluster_imap_dfr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
+                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
+                             .packages = NULL, .relay = "ordered", .on_error = "stop",
+                             .max_memory = Inf, .env = parent.frame()) {
+  as_rows(map_indexed(environment()), "cluster_imap_dfr")
+}
+
+# ---- from a list to a vector ----
+
+# `name`: that of the function that the user has called, for errors.
+as_doubles <- function(values, name) {
+  typed(values, c("double", "integer", "logical"), NA_real_, name)
+}
+
+as_integers <- function(values, name) {
+  typed(values, c("integer", "logical"), NA_integer_, name)
+}
+
+as_strings <- function(values, name) {
+  typed(values, "character", NA_character_, name)
+}
+
+as_logicals <- function(values, name) {
+  typed(values, "logical", NA, name)
+}
+
+# One value an element, as a vector whose type and missing value `empty` has.
+typed <- function(values, types, empty, name) {
+  out <- rep(empty, length(values))
+  for (i in seq_along(values)) {
+    v <- values[[i]]
+    if (inherits(v, "clutch_task_error")) next
+    if (!is.atomic(v) || length(v) != 1L || !typeof(v) %in% types) {
+      text <- "element %d: %s() wants one value of type %s, and this is %s of length %d"
+      throw("value", sprintf(text, i, name, types[[1L]], typeof(v), length(v)), element = i)
+    }
+    out[[i]] <- v
+  }
+  names(out) <- names(values)
+  out
+}
+
+# ---- from a list to a data frame ----
+
+# The rows of data frames, or of lists that are made such. Elements that are NULL or have failed
+# have none.
+as_rows <- function(values, name) {
+  has_none <- vapply(values, function(v) is.null(v) || inherits(v, "clutch_task_error"), NA)
+  elements <- which(!has_none)
+  if (!length(elements)) return(data.frame())
+  frames <- lapply(elements, function(i) frame_of(values[[i]], i, name))
+  check_columns(frames, elements)
+  tryCatch(do.call(rbind, frames), error = function(e) {
+    throw("value", paste("the rows cannot be bound:", conditionMessage(e)))
+  })
+}
+
+frame_of <- function(value, element, name) {
+  if (is.data.frame(value)) return(value)
+  if (!is.list(value)) {
+    text <- "element %d: %s() wants a data frame or a list, and this is %s of length %d"
+    throw("value", sprintf(text, element, name, typeof(value), length(value)), element = element)
+  }
+  tryCatch(as.data.frame(value), error = function(e) {
+    text <- "element %d cannot be made a data frame: %s"
+    throw("value", sprintf(text, element, conditionMessage(e)), element = element)
+  })
+}
+
+# Those that have columns have the same ones, in any order.
+check_columns <- function(frames, elements) {
+  columns <- lapply(frames, names)
+  wide <- which(lengths(columns) > 0L) # rbind() leaves out what has no columns
+  for (k in wide) {
+    first <- wide[[1L]]
+    if (setequal(columns[[k]], columns[[first]]) && length(columns[[k]]) == length(columns[[first]])) next
+    text <- "element %d has columns %s, and element %d has %s: the rows cannot be bound"
+    throw("value", sprintf(text, elements[[k]], toString(columns[[k]]), elements[[first]],
+                           toString(columns[[first]])), element = elements[[k]])
+  }
+}

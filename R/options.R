@@ -1,0 +1,163 @@
+# The options of maps and tasks: their names, defaults and checks. Each can be given to a call, as
+# `.timeout = 10`, or be set for the session, as options(clutch.timeout = 10).
+
+# What holds where neither the call nor the session says otherwise. The functions for users show
+# the same values in their signatures.
+option_defaults <- list(
+  seed = TRUE,
+  progress = NULL,
+  timeout = Inf,
+  retries = 0,
+  chunk = NULL,
+  globals = TRUE,
+  packages = NULL,
+  relay = "ordered",
+  on_error = "stop",
+  max_memory = Inf
+)
+
+# The options of a call, checked, in the form that the scheduler takes.
+# `given`: those that the call gives; `taken`: names of those that the session's options can change.
+task_options <- function(given = list(), taken = names(option_defaults)) {
+  option_number("clutch.max_size", 500e6) # used when the job is there
+  o <- option_defaults
+  for (name in names(o)) {
+    session <- if (name %in% taken) getOption(paste0("clutch.", name))
+    if (name %in% names(given)) {
+      what <- sprintf("`.%s`", name)
+      value <- given[[name]]
+    } else if (!is.null(session)) {
+      what <- sprintf("option 'clutch.%s'", name)
+      value <- session
+    } else {
+      what <- sprintf("the default of `.%s`", name)
+      value <- o[[name]]
+    }
+    o[name] <- list(check_option(name, value, what))
+  }
+  o["seed"] <- list(stream_of_seed(o$seed)) # the last: it draws a number
+  o
+}
+
+# Those options that the call has given to the function whose frame this is.
+given_options <- function(frame) {
+  given <- list()
+  for (name in names(option_defaults)) {
+    argument <- paste0(".", name)
+    if (!exists(argument, envir = frame, inherits = FALSE)) next
+    if (is_given(argument, frame)) given[name] <- list(frame[[argument]])
+  }
+  given
+}
+
+is_given <- function(argument, frame) !eval(call("missing", as.name(argument)), frame)
+
+# ---- checks: they return the value in the form that the scheduler takes ----
+
+# `what`: what the user calls it, for errors.
+check_option <- function(name, x, what) {
+  switch(name,
+    seed = check_seed(x, what),
+    progress = check_progress(x, what),
+    timeout = check_limit_of_time(x, what),
+    retries = min(floor(check_number(x, what, 0, "a number, 0 or more")), 254),
+    chunk = check_chunk(x, what),
+    globals = check_globals(x, what),
+    packages = check_packages(x, what),
+    relay = check_relay(x, what),
+    on_error = check_choice(x, what, c("stop", "continue")),
+    max_memory = check_limit_of_memory(x, what)
+  )
+}
+
+check_number <- function(x, what, least, text) {
+  if (!is.numeric(x) || length(x) != 1L || is.na(x) || x < least)
+    throw("argument", sprintf("%s has to be %s", what, text))
+  x
+}
+
+check_choice <- function(x, what, choices) {
+  if (!is.character(x) || length(x) != 1L || !x %in% choices) {
+    quoted <- paste0('"', choices, '"', collapse = ", ")
+    throw("argument", sprintf("%s has to be one of %s", what, quoted))
+  }
+  x
+}
+
+# 0: none.
+check_limit_of_time <- function(x, what) {
+  text <- "a positive number of seconds"
+  check_number(x, what, 0, text)
+  if (x == 0) throw("argument", sprintf("%s has to be %s", what, text))
+  if (x > 1e9) 0 else x
+}
+
+# 0: none.
+check_limit_of_memory <- function(x, what) {
+  check_number(x, what, 1, "a number of bytes")
+  if (is.finite(x)) x else 0
+}
+
+# 0: as the times say.
+check_chunk <- function(x, what) {
+  if (is.null(x)) return(0)
+  check_number(x, what, 1, "a number of elements, 1 or more")
+  min(floor(x), 2^31 - 1)
+}
+
+check_progress <- function(x, what) {
+  if (is.null(x) || isTRUE(x) || isFALSE(x)) return(x)
+  throw("argument", sprintf("%s has to be TRUE, FALSE or NULL", what))
+}
+
+check_relay <- function(x, what) {
+  if (isTRUE(x)) return("ordered")
+  if (isFALSE(x)) return("none")
+  check_choice(x, what, c("ordered", "live", "none"))
+}
+
+check_packages <- function(x, what) {
+  if (is.null(x)) return(character())
+  if (!is.character(x) || anyNA(x) || !all(nzchar(x))) {
+    text <- "%s has to be a character vector without NA or empty strings"
+    throw("argument", sprintf(text, what))
+  }
+  x
+}
+
+check_globals <- function(x, what) {
+  if (isTRUE(x) || isFALSE(x)) return(x)
+  if (is.character(x) && !anyNA(x)) return(x)
+  if (!is.list(x)) {
+    text <- "%s has to be TRUE, FALSE, names of variables, or a named list of values"
+    throw("argument", sprintf(text, what))
+  }
+  if (length(x) && (is.null(names(x)) || !all(nzchar(names(x)))))
+    throw("argument", sprintf("%s: a list of globals has to be named", what))
+  x
+}
+
+check_seed <- function(x, what) {
+  if (is.null(x) || isTRUE(x) || isFALSE(x)) return(x)
+  is_seed <- is.numeric(x) && length(x) %in% c(1L, 7L) && !anyNA(x) &&
+    all(abs(x) <= .Machine$integer.max)
+  if (is_seed) return(x)
+  text <- paste("%s has to be TRUE, FALSE, one number,",
+                "or a value of .Random.seed of kind \"L'Ecuyer-CMRG\"")
+  throw("argument", sprintf(text, what))
+}
+
+# ---- random numbers ----
+
+# The stream of the first element: six integers, or NULL. The session's own generator is left as
+# one draw leaves it.
+stream_of_seed <- function(seed) {
+  if (isFALSE(seed) || is.null(seed)) return(NULL)
+  drawn <- as.integer(stats::runif(1L) * 2147483647)
+  if (length(seed) == 7L) return(as.integer(seed[-1L]))
+  after <- get(".Random.seed", globalenv(), inherits = FALSE)
+  on.exit(assign(".Random.seed", after, envir = globalenv()))
+  set.seed(if (isTRUE(seed)) drawn else as.integer(seed), kind = "L'Ecuyer-CMRG",
+           normal.kind = "Inversion", sample.kind = "Rejection")
+  get(".Random.seed", globalenv(), inherits = FALSE)[-1L]
+}
