@@ -41,11 +41,13 @@ void clu_poller_free(clu_poller *p) {
   free(p);
 }
 
-int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void *what, clu_err *e) {
+void clu_poller_close_in_child(const clu_poller *p) { close(p->ep); }
+
+int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id, clu_err *e) {
   struct epoll_event ev;
   int op = !interest ? EPOLL_CTL_DEL : known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
   memset(&ev, 0, sizeof ev);
-  ev.data.ptr = what;
+  ev.data.u64 = id;
   if (interest & CLU_READ) ev.events |= EPOLLIN;
   if (interest & CLU_WRITE) ev.events |= EPOLLOUT;
   if (epoll_ctl(p->ep, op, (int)fd, &ev) != 0)
@@ -65,7 +67,7 @@ int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t w
     return clu_fail(e, CLU_SYS, errno, "waiting failed: %s", strerror(errno));
   }
   for (int i = 0; i < k; i++) {
-    events[i].what = got[i].data.ptr;
+    events[i].id = got[i].data.u64;
     events[i].ready = 0;
     if (got[i].events & EPOLLIN) events[i].ready |= CLU_READ;
     if (got[i].events & EPOLLOUT) events[i].ready |= CLU_WRITE;

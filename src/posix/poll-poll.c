@@ -14,7 +14,7 @@
 
 struct clu_poller {
   struct pollfd *fds;
-  void **what;
+  uint64_t *id;
   int n, cap, from; /* from: where the next report begins, so that nobody starves */
 };
 
@@ -27,11 +27,13 @@ clu_poller *clu_poller_new(clu_err *e) {
 void clu_poller_free(clu_poller *p) {
   if (!p) return;
   free(p->fds);
-  free(p->what);
+  free(p->id);
   free(p);
 }
 
-int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void *what, clu_err *e) {
+void clu_poller_close_in_child(const clu_poller *p) { (void)p; }
+
+int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id, clu_err *e) {
   int i = 0;
   (void)known;
   while (i < p->n && p->fds[i].fd != (int)fd) i++;
@@ -39,7 +41,7 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void 
     if (i < p->n) {
       p->n--;
       p->fds[i] = p->fds[p->n];
-      p->what[i] = p->what[p->n];
+      p->id[i] = p->id[p->n];
     }
     return CLU_OK;
   }
@@ -47,10 +49,10 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void 
     if (p->n == p->cap) {
       int cap = p->cap ? 2 * p->cap : 16;
       struct pollfd *f = realloc(p->fds, (size_t)cap * sizeof *f);
-      void **w;
+      uint64_t *w;
       if (f) p->fds = f;
-      w = realloc(p->what, (size_t)cap * sizeof *w);
-      if (w) p->what = w;
+      w = realloc(p->id, (size_t)cap * sizeof *w);
+      if (w) p->id = w;
       if (!f || !w) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
       p->cap = cap;
     }
@@ -59,7 +61,7 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void 
   p->fds[i].fd = (int)fd;
   p->fds[i].events = (short)((interest & CLU_READ ? POLLIN : 0) | (interest & CLU_WRITE ? POLLOUT : 0));
   p->fds[i].revents = 0;
-  p->what[i] = what;
+  p->id[i] = id;
   return CLU_OK;
 }
 
@@ -75,7 +77,7 @@ int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t w
     int i = (p->from + j) % p->n;
     short r = p->fds[i].revents;
     if (!r) continue;
-    events[*n].what = p->what[i];
+    events[*n].id = p->id[i];
     events[*n].ready = (r & POLLIN ? CLU_READ : 0) | (r & POLLOUT ? CLU_WRITE : 0);
     if (r & (POLLERR | POLLHUP | POLLNVAL)) events[*n].ready |= CLU_READ | CLU_WRITE;
     ++*n;

@@ -78,7 +78,7 @@ static int wait_failed(clu_err *e) {
 
 struct clu_poller {
   WSAPOLLFD *fds;
-  void **what;
+  uint64_t *id;
   int n, cap, from; /* from: where the next report begins, so that nobody starves */
 };
 
@@ -93,11 +93,13 @@ clu_poller *clu_poller_new(clu_err *e) {
 void clu_poller_free(clu_poller *p) {
   if (!p) return;
   free(p->fds);
-  free(p->what);
+  free(p->id);
   free(p);
 }
 
-int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void *what, clu_err *e) {
+void clu_poller_close_in_child(const clu_poller *p) { (void)p; }
+
+int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id, clu_err *e) {
   int i = 0;
   (void)known;
   while (i < p->n && p->fds[i].fd != (SOCKET)fd) i++;
@@ -105,7 +107,7 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void 
     if (i < p->n) {
       p->n--;
       p->fds[i] = p->fds[p->n];
-      p->what[i] = p->what[p->n];
+      p->id[i] = p->id[p->n];
     }
     return CLU_OK;
   }
@@ -113,10 +115,10 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void 
     if (p->n == p->cap) {
       int cap = p->cap ? 2 * p->cap : 16;
       WSAPOLLFD *f = realloc(p->fds, (size_t)cap * sizeof *f);
-      void **w;
+      uint64_t *w;
       if (f) p->fds = f;
-      w = realloc(p->what, (size_t)cap * sizeof *w);
-      if (w) p->what = w;
+      w = realloc(p->id, (size_t)cap * sizeof *w);
+      if (w) p->id = w;
       if (!f || !w) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
       p->cap = cap;
     }
@@ -125,7 +127,7 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void 
   p->fds[i].fd = (SOCKET)fd;
   p->fds[i].events = events_of(interest);
   p->fds[i].revents = 0;
-  p->what[i] = what;
+  p->id[i] = id;
   return CLU_OK;
 }
 
@@ -138,7 +140,7 @@ int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t w
     int i = (p->from + j) % p->n;
     unsigned ready = ready_of(p->fds[i].revents);
     if (!ready) continue;
-    events[*n].what = p->what[i];
+    events[*n].id = p->id[i];
     events[(*n)++].ready = ready;
   }
   if (p->n) p->from = (p->from + 1) % p->n;

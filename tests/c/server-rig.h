@@ -187,7 +187,7 @@ __attribute__((constructor)) static void stub(void) {
 #define MAX_NODES 64
 
 typedef struct rig {
-  clu_loop l;
+  clu_session session;
   clu_server *s;
   clu_node *nd[MAX_NODES];
   int n;
@@ -201,7 +201,7 @@ typedef struct rig {
     int pump_ok;                                                                        \
     clu_err pump_e;                                                                     \
     while (!(pump_ok = !!(cond)) && test_ms() < pump_end)                               \
-      if (!CHECK(clu_loop_pump(&(r)->l, 5000000, &pump_e) == CLU_OK)) break;            \
+      if (!CHECK(clu_loop_pump(&(r)->session.loop, 5000000, &pump_e) == CLU_OK)) break;            \
     if (!pump_ok) test_fail(__FILE__, __LINE__, "not true within 15 s: %s", #cond);     \
   } while (0)
 
@@ -227,8 +227,8 @@ TEST_UNUSED static void up_with(rig *r, const char *more) {
   s.out = 1;
   s.err = 2;
   s.new_session = 1;
-  REQUIRE(clu_loop_init(&r->l, &e) == CLU_OK);
-  REQUIRE(clu_server_start(&r->l, &s, &r->s, &e) == CLU_OK);
+  REQUIRE(clu_session_init(&r->session, &e) == CLU_OK);
+  REQUIRE(clu_server_start(&r->session, &s, &r->s, &e) == CLU_OK);
   PUMP(r, r->s->state != CLU_SERVER_STARTING);
   REQUIRE(r->s->state == CLU_SERVER_READY);
   REQUIRE(r->s->ready && r->s->ready->size == 5 && memcmp(r->s->ready->data, "ready", 5) == 0);
@@ -265,8 +265,8 @@ TEST_UNUSED static void down(rig *r) {
   if (r->s->state != CLU_SERVER_ENDED) clu_server_close(r->s);
   CHECK_SOON(clu_server_reap(r->s), 10000);
   clu_server_unref(r->s);
-  CHECK(r->l.nodes == NULL && r->l.servers == NULL);
-  clu_loop_fini(&r->l);
+  CHECK(r->session.nodes == NULL && r->session.servers == NULL);
+  clu_session_fini(&r->session);
   CHECK_SOON(entries(r->tmp) <= 0, 5000);
   clu_os_remove_tree(r->tmp);
 }
@@ -332,7 +332,7 @@ TEST_UNUSED static void echo_all(rig *r, int except) {
 TEST_UNUSED static void pump_for(rig *r, double ms) {
   double end = test_ms() + ms;
   clu_err e;
-  while (test_ms() < end) clu_loop_pump(&r->l, 5000000, &e);
+  while (test_ms() < end) clu_loop_pump(&r->session.loop, 5000000, &e);
 }
 
 #endif

@@ -113,7 +113,7 @@ static void reap(pid_t pid, int want) {
 
 /* ---- the master ---- */
 
-static clu_loop loop;
+static clu_session session;
 static clu_acceptor *acceptor;
 static clu_node *nodes[MOST];
 static int port;
@@ -130,7 +130,7 @@ static void loopback(clu_addr *at, int p) {
 static void prepare(void) {
   tell = mmap(NULL, sizeof *tell, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   REQUIRE(tell != MAP_FAILED);
-  REQUIRE(clu_loop_init(&loop, NULL) == CLU_OK);
+  REQUIRE(clu_session_init(&session, NULL) == CLU_OK);
 }
 
 static void open_acceptor(int at_port, int backlog, int n) {
@@ -139,19 +139,19 @@ static void open_acceptor(int at_port, int backlog, int n) {
   clu_blob *b = clu_blob_new(8);
   int granted;
   loopback(&at, at_port);
-  if (clu_acceptor_open(&loop, &at, backlog, secret, &acceptor, &granted, &port, &e) != CLU_OK)
+  if (clu_acceptor_open(&session, &at, backlog, secret, &acceptor, &granted, &port, &e) != CLU_OK)
     test_fail(__FILE__, __LINE__, "%s", e.text);
   REQUIRE(acceptor);
   clu_blob_append(b, "settings", 8);
   for (int i = 0; i < n; i++) {
-    REQUIRE(clu_node_new(&loop, &nodes[i], &e) == CLU_OK);
+    REQUIRE(clu_node_new(&session, &nodes[i], &e) == CLU_OK);
     REQUIRE(clu_acceptor_expect(acceptor, nodes[i], i + 1, b) == CLU_OK);
   }
   clu_blob_unref(b);
 }
 
 static int missing(void) {
-  clu_loop_pump(&loop, MS, NULL);
+  clu_loop_pump(&session.loop, MS, NULL);
   return clu_acceptor_tick(acceptor);
 }
 
@@ -169,7 +169,7 @@ static void close_all(int n) {
     clu_node_stop(nodes[i], 2000);
     clu_node_free(nodes[i]);
   }
-  clu_loop_fini(&loop);
+  clu_session_fini(&session);
   munmap(tell, sizeof *tell);
   tell = NULL;
 }
@@ -184,7 +184,7 @@ static void call_all(int n) {
   }
   for (int i = 0; i < n; i++) {
     clu_req *r;
-    CHECK_SOON((clu_loop_pump(&loop, MS, NULL), (r = clu_node_first(nodes[i])) && r->arrival), 5000);
+    CHECK_SOON((clu_loop_pump(&session.loop, MS, NULL), (r = clu_node_first(nodes[i])) && r->arrival), 5000);
     if ((r = clu_node_first(nodes[i])) && r->arrival) clu_blob_unref(clu_node_take(nodes[i], r));
   }
 }

@@ -5,6 +5,18 @@
 
 #include "core/node/child-process.h"
 
+static clu_loop loop;
+
+static void init(clu_children *set) {
+  REQUIRE(clu_loop_init(&loop, NULL) == CLU_OK);
+  clu_children_init(set, &loop);
+}
+
+static void fini(clu_children *set) {
+  clu_children_fini(set);
+  clu_loop_fini(&loop);
+}
+
 static clu_child *start(clu_children *set, const char *script, clu_fd out, int slot) {
   char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)script, NULL};
   clu_spawn s;
@@ -25,19 +37,19 @@ TEST(one_that_does_not_end_is_killed_and_what_it_started_too) {
   clu_child *c;
   int both[2];
   char b;
-  clu_children_init(&set);
+  init(&set);
   REQUIRE(pipe(both) == 0);
   c = start(&set, "sleep 100 & trap '' TERM INT; wait; sleep 100", both[1], -1);
   close(both[1]);
   clu_child_end_by(c, clu_os_now() + 50000000);
-  CHECK_SOON((clu_children_tick(&set), c->ended), 5000);
+  CHECK_SOON((clu_loop_pump(&loop, 5000000, NULL), c->ended), 5000);
   CHECK(c->how_known && c->how.by_signal);
   CHECK_INT_EQ(c->how.code, SIGKILL);
   CHECK_INT_EQ(read(both[0], &b, 1), 0); /* nobody has the other end any more */
   close(both[0]);
   clu_child_release(c);
   CHECK(set.first == NULL);
-  clu_children_fini(&set);
+  fini(&set);
 }
 
 TEST(a_slot_is_kept_until_its_process_has_ended_and_nobody_looks_at_it) {
@@ -46,7 +58,7 @@ TEST(a_slot_is_kept_until_its_process_has_ended_and_nobody_looks_at_it) {
   clu_err e = {0, 0, ""};
   clu_fd fd;
   int slot;
-  clu_children_init(&set);
+  init(&set);
   for (int i = 0; i < 2; i++) {
     REQUIRE(clu_child_slot(&set, &slot, &fd, &e) == CLU_OK);
     CHECK_INT_EQ(slot, i);
@@ -56,7 +68,7 @@ TEST(a_slot_is_kept_until_its_process_has_ended_and_nobody_looks_at_it) {
   atomic_store(clu_child_claim(c[1]), 6);
   clu_child_end_by(c[0], 0);
   clu_child_end_by(c[1], 0);
-  CHECK_SOON((clu_children_tick(&set), c[0]->ended && c[1]->ended), 5000);
+  CHECK_SOON((clu_loop_pump(&loop, 5000000, NULL), c[0]->ended && c[1]->ended), 5000);
   CHECK_INT_EQ(clu_claim_first(clu_child_claim(c[0])), 5); /* what it had started is still to be read */
   CHECK(clu_child_ring(c[1]) == &set.shared->ring[1]);
   clu_child_detach(c[0]);
@@ -68,7 +80,7 @@ TEST(a_slot_is_kept_until_its_process_has_ended_and_nobody_looks_at_it) {
   clu_child_release(c[1]);
   CHECK(set.shared == NULL && set.slots_fd == CLU_NO_FD); /* with the last one it goes */
   clu_child_release(c[0]);
-  clu_children_fini(&set);
+  fini(&set);
 }
 
 TEST(where_a_file_may_not_be_so_large_there_is_less_of_the_memory) {
@@ -80,7 +92,7 @@ TEST(where_a_file_may_not_be_so_large_there_is_less_of_the_memory) {
   REQUIRE(getrlimit(RLIMIT_FSIZE, &r) == 0);
   r.rlim_cur = sizeof(clu_shared) - 1;
   REQUIRE(setrlimit(RLIMIT_FSIZE, &r) == 0);
-  clu_children_init(&set);
+  init(&set);
   CHECK_INT_EQ(clu_child_slot(&set, &slot, &fd, &e), CLU_OK);
   atomic_store(&set.shared->claim[CLU_SLOTS - 1], 7);
   CHECK(clu_shared_ring(set.shared, slot) == NULL);
@@ -89,5 +101,5 @@ TEST(where_a_file_may_not_be_so_large_there_is_less_of_the_memory) {
   REQUIRE(setrlimit(RLIMIT_FSIZE, &r) == 0);
   CHECK_INT_EQ(clu_child_slot(&set, &slot, &fd, &e), CLU_SYS); /* an error and no signal */
   CHECK(strstr(e.text, "ulimit -f"));
-  clu_children_fini(&set);
+  fini(&set);
 }

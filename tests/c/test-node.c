@@ -178,50 +178,68 @@ static uint32_t no_tasks(const clu_node *nd, uint32_t *unwanted) {
 }
 
 TEST(one_that_is_given_up_while_its_messages_are_taken_says_no_more) {
-  clu_loop l;
+  clu_session session;
   clu_node *nd;
   clu_chan c;
   clu_fd pair[2];
   clu_err e;
   unsigned char pid[8];
-  REQUIRE(clu_loop_init(&l, &e) == CLU_OK);
-  l.on_task = given_up;
-  l.tasks_at = no_tasks;
+  REQUIRE(clu_session_init(&session, &e) == CLU_OK);
+  session.on_task = given_up;
+  session.tasks_at = no_tasks;
   REQUIRE(clu_os_pair(pair, &e) == CLU_OK);
-  REQUIRE(clu_node_new(&l, &nd, &e) == CLU_OK);
+  REQUIRE(clu_node_new(&session, &nd, &e) == CLU_OK);
   REQUIRE(clu_node_join(nd, pair[0], clu_os_getpid(), &e) == CLU_OK);
-  nd->tasks = &l;
+  nd->tasks = &session;
   REQUIRE(clu_chan_init(&c, pair[1], INT64_MAX, 0) == CLU_OK);
   clu_put64(pid, (uint64_t)getpid());
   clu_chan_send_bytes(&c, CLU_K_HELLO, 0, pid, 8, CLU_NO_FD);
   for (uint64_t k = 1; k < 5; k++) clu_chan_send_bytes(&c, CLU_K_RESULT, k, "nonsense", 8, CLU_NO_FD);
   REQUIRE(clu_chan_flush(&c) == CLU_OK);
-  REQUIRE(clu_loop_pump(&l, 1000000000, &e) == CLU_OK);
+  REQUIRE(clu_loop_pump(&session.loop, 1000000000, &e) == CLU_OK);
   CHECK_INT_EQ(nd->state, CLU_NODE_STOPPED);
   clu_chan_fini(&c);
   clu_node_free(nd);
-  clu_loop_fini(&l);
+  clu_session_fini(&session);
 }
 
+static void no_event(void *self, unsigned ready) { (void)self, (void)ready; }
+
 TEST(a_fork_of_a_fork_closes_no_number_a_second_time) {
-  clu_loop l;
-  clu_node nd;
+  clu_session session;
+  clu_node *nd;
   clu_server s;
-  clu_fd fd[2], again[2];
-  memset(&l, 0, sizeof l);
-  memset(&nd, 0, sizeof nd);
+  clu_fd pair[2], fd[2], again[2];
+  pid_t pid;
+  int status;
+  REQUIRE(clu_session_init(&session, NULL) == CLU_OK);
+  REQUIRE(clu_os_pair(pair, NULL) == CLU_OK);
+  fd[0] = pair[0];
+  fd[1] = pair[1];
+  REQUIRE(clu_node_new(&session, &nd, NULL) == CLU_OK);
+  REQUIRE(clu_node_join(nd, fd[0], clu_os_getpid(), NULL) == CLU_OK);
   memset(&s, 0, sizeof s);
-  REQUIRE(clu_os_pair(fd, NULL) == CLU_OK);
-  nd.chan.fd = fd[0];
   s.chan.fd = fd[1];
-  l.nodes = &nd;
-  l.servers = &s;
-  clu_loop_close_all(&l);
-  CHECK(fcntl((int)fd[0], F_GETFD) < 0 && fcntl((int)fd[1], F_GETFD) < 0);
-  REQUIRE(clu_os_pair(again, NULL) == CLU_OK); /* the lowest numbers: those */
-  CHECK(again[0] == fd[0] && again[1] == fd[1]);
-  clu_loop_close_all(&l);
-  CHECK(fcntl((int)again[0], F_GETFD) >= 0 && fcntl((int)again[1], F_GETFD) >= 0);
-  clu_os_close(again[0]);
-  clu_os_close(again[1]);
+  REQUIRE(clu_loop_watch(&session.loop, fd[1], CLU_READ, no_event, &s, &s.watch, NULL) == CLU_OK);
+  session.servers = &s;
+  if ((pid = fork()) == 0) {
+    clu_session_close_in_child(&session);
+    CHECK(fcntl((int)fd[0], F_GETFD) < 0 && fcntl((int)fd[1], F_GETFD) < 0);
+    CHECK(nd->chan.fd == CLU_NO_FD && s.chan.fd == CLU_NO_FD);
+    REQUIRE(clu_os_pair(again, NULL) == CLU_OK); /* the lowest numbers: the poller's and those */
+    CHECK(again[0] <= fd[1] && again[1] <= fd[1]);
+    clu_session_close_in_child(&session);
+    CHECK(fcntl((int)again[0], F_GETFD) >= 0 && fcntl((int)again[1], F_GETFD) >= 0);
+    _exit(0);
+  }
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  REQUIRE(write((int)fd[1], "x", 1) == 1); /* the parent still watches them */
+  REQUIRE(clu_loop_pump(&session.loop, 1000000000, NULL) == CLU_OK);
+  CHECK_INT_EQ(clu_loop_events(&session.loop), 1);
+  session.servers = NULL;
+  clu_loop_unwatch(&session.loop, &s.watch);
+  clu_os_close(fd[1]);
+  clu_node_free(nd);
+  clu_session_fini(&session);
 }

@@ -98,15 +98,18 @@ void clu_os_yield(void);
 enum { CLU_READ = 1, CLU_WRITE = 2 };
 typedef struct clu_poller clu_poller;
 typedef struct clu_event {
-  void *what;     /* as given to clu_poller_set() */
+  uint64_t id;    /* as given to clu_poller_set() */
   unsigned ready; /* CLU_READ and CLU_WRITE; both after an error or hang-up */
 } clu_event;
 
 clu_poller *clu_poller_new(clu_err *e);
 void clu_poller_free(clu_poller *p); /* accepts NULL; closes no registered descriptor */
+/* In a forked child: closes what the poller itself has open, and writes to no memory. Async-signal-safe. Nothing but
+ * this may be done with the poller there: the registrations are the parent's, too. */
+void clu_poller_close_in_child(const clu_poller *p);
 /* Registers `fd`, changes its interest, or with `interest` 0 forgets it. `known` says whether it is
  * registered now. A descriptor must be forgotten before it is closed. */
-int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, void *what, clu_err *e);
+int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id, clu_err *e);
 /* Waits at most `wait_ns` (< 0: for ever; 0: looks only). Blocks. `*n` events; CLU_OK also when a
  * signal came or the time is up (then `*n` is 0), CLU_SYS otherwise. */
 int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns, clu_err *e);

@@ -8,11 +8,10 @@
 #define LOOK_NS 20000000u      /* between two looks whether processes have ended */
 
 typedef struct stranger {
-  clu_target on;
   clu_acceptor *m;
   struct stranger *next; /* the oldest first */
   clu_fd fd;             /* CLU_NO_FD: it has gone, freed by the next tick */
-  unsigned interest;
+  clu_watch_id watch;
   uint64_t born;
   int other; /* a process of another user of this machine */
   clu_hs roll;
@@ -25,10 +24,10 @@ typedef struct expected {
 } expected;
 
 struct clu_acceptor {
-  clu_target on;
   clu_loop *loop;
   clu_fd fd;
-  unsigned interest;
+  clu_watch_id watch;
+  int paused;
   uint64_t paused_until, looked;
   uint64_t cluster;
   stranger *first, *last;
@@ -44,7 +43,7 @@ static void pending_peer_ready(void *self, unsigned ready);
 
 /* ---- the listener ---- */
 
-int clu_acceptor_open(clu_loop *l, const clu_addr *at, int backlog, const unsigned char *secret, clu_acceptor **out,
+int clu_acceptor_open(clu_session *s, const clu_addr *at, int backlog, const unsigned char *secret, clu_acceptor **out,
                     int *granted, int *port, clu_err *e) {
   clu_listen how = {0, 0, 0};
   clu_addr local;
@@ -53,8 +52,7 @@ int clu_acceptor_open(clu_loop *l, const clu_addr *at, int backlog, const unsign
   int rc;
   if (!m) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   how.backlog = backlog;
-  m->on.ready = listener_ready;
-  m->loop = l;
+  m->loop = &s->loop;
   m->fd = CLU_NO_FD;
   if (secret) memcpy(m->secret, secret, sizeof m->secret);
   if ((!secret && clu_os_secret_bytes(m->secret, sizeof m->secret) != CLU_OK) ||
@@ -65,14 +63,13 @@ int clu_acceptor_open(clu_loop *l, const clu_addr *at, int backlog, const unsign
     rc = clu_os_local_addr(m->fd, &local);
     if (rc == CLU_OK) {
       *port = clu_os_addr_host(&local, host, sizeof host);
-      rc = clu_poller_set(l->poller, m->fd, 0, CLU_READ, m, e);
+      rc = clu_loop_watch(m->loop, m->fd, CLU_READ, listener_ready, m, &m->watch, e);
     }
   }
   if (rc != CLU_OK) {
     clu_acceptor_free(m);
     return rc;
   }
-  m->interest = CLU_READ;
   *out = m;
   return CLU_OK;
 }
@@ -93,9 +90,14 @@ int clu_acceptor_expect(clu_acceptor *m, clu_node *nd, int rank, clu_blob *setti
   return CLU_OK;
 }
 
-static void listen_for(clu_acceptor *m, unsigned want) {
-  if (want != m->interest && clu_poller_set(m->loop->poller, m->fd, m->interest != 0, want, m, NULL) == CLU_OK)
-    m->interest = want;
+static void listener_pause(clu_acceptor *m) {
+  m->paused = 1;
+  m->paused_until = clu_os_now() + PAUSE_NS;
+  clu_loop_interest(m->loop, m->watch, 0, NULL);
+}
+
+static void listener_resume(clu_acceptor *m) {
+  if (clu_loop_interest(m->loop, m->watch, CLU_READ, NULL) == CLU_OK) m->paused = 0;
 }
 
 /* ---- strangers ---- */
@@ -109,8 +111,7 @@ static void gone(stranger *s) {
 
 static void pending_peer_leave(stranger *s) {
   if (s->fd == CLU_NO_FD) return;
-  if (s->interest) clu_poller_set(s->m->loop->poller, s->fd, 1, 0, NULL, NULL);
-  s->interest = 0;
+  clu_loop_unwatch(s->m->loop, &s->watch);
   clu_os_close(s->fd);
   gone(s);
 }
@@ -143,8 +144,7 @@ static void pending_peer_joins(stranger *s) {
     pending_peer_leave(s);
     return;
   }
-  if (s->interest) clu_poller_set(m->loop->poller, fd, 1, 0, NULL, NULL);
-  s->interest = 0;
+  clu_loop_unwatch(m->loop, &s->watch);
   gone(s);
   if (clu_node_join(x->nd, fd, (clu_pid)s->roll.pid, NULL) != CLU_OK) return; /* it will connect anew */
   clu_node_tell(x->nd, CLU_K_SETTINGS, x->settings);
@@ -200,12 +200,7 @@ static void pending_peer_settle(stranger *s) {
     return;
   }
   if (s->roll.out_left > 0) want |= CLU_WRITE;
-  if (want != s->interest) {
-    if (clu_poller_set(s->m->loop->poller, s->fd, s->interest != 0, want, s, NULL) != CLU_OK)
-      pending_peer_leave(s);
-    else
-      s->interest = want;
-  }
+  if (clu_loop_interest(s->m->loop, s->watch, want, NULL) != CLU_OK) pending_peer_leave(s);
 }
 
 static void pending_peer_ready(void *self, unsigned ready) {
@@ -256,7 +251,6 @@ static void greet(clu_acceptor *m, clu_fd fd) {
   clu_os_move_high(&fd, 1024);
   clu_os_sockopt_set(fd, CLU_OPT_NODELAY, 1);
   clu_os_sockopt_set(fd, CLU_OPT_KEEPALIVE, 1);
-  s->on.ready = pending_peer_ready;
   s->m = m;
   s->fd = fd;
   s->born = now;
@@ -271,7 +265,10 @@ static void greet(clu_acceptor *m, clu_fd fd) {
   m->last = s;
   m->seen.strangers++;
   pending_peer_write(s);
-  pending_peer_settle(s);
+  if (clu_loop_watch(m->loop, fd, CLU_READ, pending_peer_ready, s, &s->watch, NULL) != CLU_OK)
+    pending_peer_leave(s);
+  else
+    pending_peer_settle(s);
 }
 
 static void listener_ready(void *self, unsigned ready) {
@@ -281,16 +278,14 @@ static void listener_ready(void *self, unsigned ready) {
     clu_fd fd;
     int rc;
     if (!place(m)) {
-      listen_for(m, 0);
-      m->paused_until = clu_os_now() + PAUSE_NS;
+      listener_pause(m);
       return;
     }
     rc = clu_os_accept(m->fd, &fd, NULL, NULL);
     if (rc == CLU_AGAIN) return;
     if (rc != CLU_OK) { /* it stays readable: asked again at once it would spin */
       m->seen.pauses++;
-      listen_for(m, 0);
-      m->paused_until = clu_os_now() + PAUSE_NS;
+      listener_pause(m);
       return;
     }
     greet(m, fd);
@@ -323,7 +318,7 @@ int clu_acceptor_tick(clu_acceptor *m) {
   uint64_t now = clu_os_now();
   int missing = 0, look = now - m->looked >= LOOK_NS;
   sweep(m, now);
-  if (!m->interest && now >= m->paused_until) listen_for(m, CLU_READ);
+  if (m->paused && now >= m->paused_until) listener_resume(m);
   if (look) m->looked = now;
   for (int i = 0; i < m->n; i++) {
     clu_node *nd = m->nodes[i].nd;
@@ -340,7 +335,7 @@ void clu_acceptor_free(clu_acceptor *m) {
   for (stranger *s = m->first; s; s = s->next) pending_peer_leave(s);
   sweep(m, 0);
   if (m->fd != CLU_NO_FD) {
-    if (m->interest) clu_poller_set(m->loop->poller, m->fd, 1, 0, NULL, NULL);
+    clu_loop_unwatch(m->loop, &m->watch);
     clu_os_close(m->fd);
   }
   for (int i = 0; i < m->n; i++) clu_blob_unref(m->nodes[i].settings);

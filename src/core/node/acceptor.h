@@ -1,6 +1,6 @@
 /* The acceptor: a listener at which the nodes of one cluster arrive, and the handshakes with whoever connects.
  *
- * Lives next to the pool's loop while a cluster starts, and no longer. It owns the listener and the connections that
+ * Lives in the session's event loop while a cluster starts, and no longer. It owns the listener and the connections that
  * have proven nothing yet (strangers): at most CLU_PENDING_PEERS of them, each for at most CLU_PENDING_PEER_NS and
  * CLU_HS_ANSWER + CLU_HS_JOIN bytes. Where all places are taken, the oldest that has proven nothing for a second
  * has to go, whatever it has sent; else the next wait in the listener's queue. Processes of other users of this
@@ -32,7 +32,7 @@ typedef struct clu_acceptor_report {
 
 /* Listens at `at`. `backlog` < 0: the most the system allows; `*granted`, `*port`: what it has become. Codes as those
  * of clu_os_listen(). `secret`: CLU_SECRET bytes, copied; NULL: random ones. */
-int clu_acceptor_open(clu_loop *l, const clu_addr *at, int backlog, const unsigned char *secret, clu_acceptor **out, int *granted, int *port, clu_err *e);
+int clu_acceptor_open(clu_session *s, const clu_addr *at, int backlog, const unsigned char *secret, clu_acceptor **out, int *granted, int *port, clu_err *e);
 /* The cluster's secret, CLU_SECRET bytes, the acceptor's. */
 const unsigned char *clu_acceptor_secret(const clu_acceptor *m);
 /* `nd` is the node number `rank` (1, 2, ...; in this order), still the caller's. It gets `settings` (a reference is

@@ -3,15 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const uint64_t POLL_EVERY = 2000000; /* ns */
 
-void clu_children_init(clu_children *set) {
+static void poll_dying(void *self);
+
+void clu_children_init(clu_children *set, clu_loop *loop) {
   memset(set, 0, sizeof *set);
+  set->loop = loop;
+  clu_timer_init(&set->poll, poll_dying, set);
   set->slots_fd = CLU_NO_FD;
 }
 
 static void drop_slots(clu_children *set) {
-  if (set->shared) clu_os_shared_free(set->shared, sizeof *set->shared);
-  if (set->slots_fd != CLU_NO_FD) clu_os_close(set->slots_fd);
+  if (set->shared) {
+    clu_os_shared_free(set->shared, sizeof *set->shared);
+    clu_os_close(set->slots_fd);
+  }
   free(set->used);
   set->shared = NULL;
   set->used = NULL;
@@ -25,8 +32,9 @@ void clu_children_fini(clu_children *set) {
     free(c->folder);
     free(c);
   }
+  clu_timer_cancel(&set->poll);
   drop_slots(set);
-  clu_children_init(set);
+  clu_children_init(set, set->loop);
 }
 
 int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
@@ -133,6 +141,7 @@ void clu_child_end_by(clu_child *c, uint64_t at) {
     c->dying = 1;
     c->set->dying++;
   }
+  clu_timer_arm_by(c->set->loop, &c->set->poll, clu_os_now());
   if (at < c->kill_at) c->kill_at = at;
   if (c->kill_at == 0) {
     clu_os_kill(c->pid, CLU_SIG_KILL, 1);
@@ -146,20 +155,18 @@ void clu_child_release(clu_child *c) {
   if (c->ended) drop(c);
 }
 
-int clu_children_tick(clu_children *set) {
-  uint64_t now = set->dying ? clu_os_now() : 0;
-  int n = 0;
+static void poll_dying(void *self) {
+  clu_children *set = self;
+  uint64_t now = clu_os_now();
   clu_child *next;
-  if (!set->dying) return 0;
   for (clu_child *c = set->first; c; c = next) {
     next = c->next;
     if (!c->dying || c->ended) continue;
     if (clu_child_ended(c)) {
-      n++;
       if (c->released) drop(c);
     } else if (c->kill_at <= now) {
       clu_child_end_by(c, 0);
     }
   }
-  return n;
+  if (set->dying) clu_timer_arm(set->loop, &set->poll, now + POLL_EVERY);
 }

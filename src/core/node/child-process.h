@@ -1,19 +1,21 @@
 /* Processes that the master has started itself and is the parent of, from start to reaping; and the memory that it
  * shares with them, through which a node learns which request it is to give up.
  *
- * One that is told to end, or that nobody asks for any more, is seen to by clu_children_tick(): it is killed
- * when its time is up, reaped, and its folder removed. Until it is reaped its pid cannot be anybody else's, so
+ * One that is told to end, or that nobody asks for any more, is seen to in the pumps of the event loop that follow: it is
+ * killed when its time is up, reaped, and its folder removed. Until it is reaped its pid cannot be anybody else's, so
  * that a signal reaches it or nobody.
  */
 #ifndef CLUTCH_CHILD_H
 #define CLUTCH_CHILD_H
 
-#include "core/base/os.h"
+#include "core/loop/event-loop.h"
 #include "core/shm/node-memory.h"
 
 typedef struct clu_child clu_child;
 
 typedef struct clu_children {
+  clu_loop *loop;
+  clu_timer poll;      /* armed while some are dying: nothing tells of the end of a process, it is asked for */
   clu_child *first;
   int dying;           /* told to end and not reaped yet */
   clu_shared *shared;  /* with the children */
@@ -35,7 +37,7 @@ struct clu_child {
   char *folder;        /* removed after its end; may be NULL */
 };
 
-void clu_children_init(clu_children *set);
+void clu_children_init(clu_children *set, clu_loop *loop);
 void clu_children_fini(clu_children *set); /* forgets all; kills nobody */
 
 /* A slot of the shared memory for a child to come, and the memory's descriptor, the set's. */
@@ -59,7 +61,4 @@ void clu_child_end_by(clu_child *c, uint64_t at);
 void clu_child_detach(clu_child *c);
 /* The owner needs it no more: it is freed when it has ended. Not before clu_child_end_by(). */
 void clu_child_release(clu_child *c);
-/* Sees to those that are to end. Returns how many have ended in it. */
-int clu_children_tick(clu_children *set);
-
 #endif

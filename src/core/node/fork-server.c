@@ -28,7 +28,7 @@ void clu_pool_give_slot_back(clu_server *s, uint64_t id) {
 
 static void server_ready(void *self, unsigned ready);
 
-int clu_server_start(clu_loop *l, clu_spawn *spec, clu_server **out, clu_err *e) {
+int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, clu_err *e) {
   clu_fd pair[2];
   clu_server *s;
   int rc = clu_os_pair(pair, e);
@@ -41,14 +41,13 @@ int clu_server_start(clu_loop *l, clu_spawn *spec, clu_server **out, clu_err *e)
     clu_os_close(pair[1]);
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   }
-  s->on.ready = server_ready;
-  s->loop = l;
+  s->session = session;
   s->refs = 1;
   spec->keep = &pair[1];
   spec->nkeep = 1;
   rc = clu_os_spawn(spec, &s->pid, e);
   clu_os_close(pair[1]);
-  if (rc == CLU_OK && (rc = clu_poller_set(l->poller, pair[0], 0, CLU_READ, s, e)) != CLU_OK) {
+  if (rc == CLU_OK && (rc = clu_loop_watch(&session->loop, pair[0], CLU_READ, server_ready, s, &s->watch, e)) != CLU_OK) {
     clu_os_kill(s->pid, CLU_SIG_KILL, 0);
     while (clu_os_reap(s->pid, 1, &s->how) == CLU_AGAIN) clu_os_pause(1000000);
   }
@@ -57,10 +56,9 @@ int clu_server_start(clu_loop *l, clu_spawn *spec, clu_server **out, clu_err *e)
     free(s);
     return rc;
   }
-  s->interest = CLU_READ;
-  s->next = l->servers;
+  s->next = session->servers;
   if (s->next) s->next->prev = s;
-  l->servers = s;
+  session->servers = s;
   *out = s;
   return CLU_OK;
 }
@@ -72,15 +70,15 @@ int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, si
     return CLU_DEAD;
   }
   rc = clu_chan_send_bytes(&s->chan, kind, seq, p, n, pass);
-  if (rc == CLU_OK) clu_pool_push(s->loop, &s->chan, &s->interest, s);
+  if (rc == CLU_OK) clu_chan_watch_flush(&s->session->loop, &s->chan, s->watch);
   return rc;
 }
 
 static void server_over(clu_server *s) {
   if (s->state == CLU_SERVER_ENDED) return;
   s->state = CLU_SERVER_ENDED;
-  clu_pool_close(s->loop, &s->chan, &s->interest);
-  for (clu_node *nd = s->loop->nodes; nd; nd = nd->next)
+  clu_chan_watch_close(&s->session->loop, &s->chan, &s->watch);
+  for (clu_node *nd = s->session->nodes; nd; nd = nd->next)
     if (nd->server == s && nd->state <= CLU_NODE_READY) {
       clu_pool_node_read(nd, -1); /* what it still had to say */
       clu_pool_node_over(nd);
@@ -113,13 +111,13 @@ void clu_server_unref(clu_server *s) {
   if (s->prev)
     s->prev->next = s->next;
   else
-    s->loop->servers = s->next;
+    s->session->servers = s->next;
   if (s->next) s->next->prev = s->prev;
   free(s);
 }
 
 static clu_node *node_of(clu_server *s, uint64_t id) {
-  for (clu_node *nd = s->loop->nodes; nd; nd = nd->next)
+  for (clu_node *nd = s->session->nodes; nd; nd = nd->next)
     if (nd->id == id && nd->server == s) return nd;
   return NULL;
 }
@@ -195,6 +193,6 @@ static void server_read(clu_server *s) {
 
 static void server_ready(void *self, unsigned ready) {
   clu_server *s = self;
-  if (ready & CLU_WRITE) clu_pool_push(s->loop, &s->chan, &s->interest, s);
+  if (ready & CLU_WRITE) clu_chan_watch_flush(&s->session->loop, &s->chan, s->watch);
   if ((ready & CLU_READ) && s->chan.fd != CLU_NO_FD) server_read(s);
 }

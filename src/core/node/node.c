@@ -3,49 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_AGAIN 2000000     /* ns */
-
-int clu_loop_init(clu_loop *l, clu_err *e) {
-  memset(l, 0, sizeof *l);
-  clu_children_init(&l->children);
-  l->poller = clu_poller_new(e);
-  return l->poller ? CLU_OK : CLU_SYS;
-}
-
-void clu_loop_fini(clu_loop *l) {
-  clu_poller_free(l->poller);
-  l->poller = NULL;
-  clu_children_fini(&l->children);
-}
-
-/* Once: in a fork of the fork the number may be another file's. */
-static void forget(clu_chan *c) {
-  if (c->fd != CLU_NO_FD) clu_os_close(c->fd);
-  c->fd = CLU_NO_FD;
-}
-
-void clu_loop_close_all(clu_loop *l) {
-  for (clu_node *nd = l->nodes; nd; nd = nd->next) forget(&nd->chan);
-  for (clu_server *s = l->servers; s; s = s->next) forget(&s->chan);
-}
-
-void clu_pool_push(clu_loop *l, clu_chan *c, unsigned *interest, void *what) {
-  unsigned want;
-  int rc;
-  if (c->fd == CLU_NO_FD) return;
-  rc = clu_chan_flush(c);
-  want = CLU_READ | (rc == CLU_AGAIN ? CLU_WRITE : 0);
-  if (want != *interest && clu_poller_set(l->poller, c->fd, *interest != 0, want, what, NULL) == CLU_OK)
-    *interest = want;
-}
-
-void clu_pool_close(clu_loop *l, clu_chan *c, unsigned *interest) {
-  if (c->fd == CLU_NO_FD) return;
-  if (*interest) clu_poller_set(l->poller, c->fd, 1, 0, NULL, NULL);
-  *interest = 0;
-  clu_chan_fini(c);
-}
-
 /* ---- requests ---- */
 
 static void drop_req(clu_node *nd, clu_req *r) {
@@ -107,7 +64,7 @@ void clu_node_limit(clu_node *nd, uint64_t bytes) {
   if (clu_server_send(nd->server, CLU_K_LIMIT, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK) nd->limit = bytes;
 }
 
-void clu_node_push(clu_node *nd) { clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd); }
+void clu_node_push(clu_node *nd) { clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch); }
 
 clu_claim *clu_node_claim(const clu_node *nd) {
   if (!nd->server) return nd->child ? clu_child_claim(nd->child) : NULL;
@@ -131,7 +88,7 @@ static int answered(clu_node *nd, clu_msg *m) {
     } else {
       r->kind = m->kind;
       r->body = m->body;
-      r->arrival = ++nd->loop->arrivals;
+      r->arrival = ++nd->session->arrivals;
       m->body = NULL;
       nd->done++;
       signal_stale_head(nd); /* one that was given up may be next in line */
@@ -158,7 +115,7 @@ int clu_node_call(clu_node *nd, clu_blob *body, uint64_t owner, int tag, clu_err
   r->seq = ++nd->seq;
   r->owner = owner;
   r->tag = tag;
-  clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
+  clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch);
   return CLU_OK;
 }
 
@@ -176,7 +133,7 @@ void clu_node_cancel(clu_node *nd, uint64_t owner) {
       gone_stale = 1;
     }
   }
-  clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
+  clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch);
   if (!gone_stale) return;
   if (!before) nd->stale_since = clu_os_now();
   signal_stale_head(nd);
@@ -185,7 +142,7 @@ void clu_node_cancel(clu_node *nd, uint64_t owner) {
 int clu_node_in_step(const clu_node *nd) {
   uint32_t unwanted = 0;
   if (nd->state > CLU_NODE_READY) return 1;
-  if (nd->tasks) nd->loop->tasks_at(nd, &unwanted);
+  if (nd->tasks) nd->session->tasks_at(nd, &unwanted);
   if (nd->signals || unwanted) return 0;
   for (int i = 0; i < nd->nreqs; i++)
     if (nd->reqs[i].stale) return 0;
@@ -198,10 +155,10 @@ void clu_pool_node_over(clu_node *nd) {
   if (nd->state > CLU_NODE_READY) return;
   nd->state = nd->stopping ? CLU_NODE_STOPPED : CLU_NODE_DEAD;
   nd->over = clu_os_now();
-  if (!nd->stopping) nd->loop->deaths++;
-  if (nd->tasks && nd->loop->on_over) nd->loop->on_over(nd);
+  if (!nd->stopping) nd->session->deaths++;
+  if (nd->tasks && nd->session->on_over) nd->session->on_over(nd);
   nd->signals = 0;
-  if (nd->leave_by) nd->loop->leaving--;
+  clu_timer_cancel(&nd->leave);
   if (nd->server)
     nd->server->live--;
   else if (nd->child)
@@ -209,7 +166,7 @@ void clu_pool_node_over(clu_node *nd) {
   if (nd->child) clu_child_detach(nd->child);
   for (int i = nd->nreqs - 1; i >= 0; i--)
     if (nd->reqs[i].stale) drop_req(nd, &nd->reqs[i]);
-  clu_pool_close(nd->loop, &nd->chan, &nd->interest);
+  clu_chan_watch_close(&nd->session->loop, &nd->chan, &nd->watch);
 }
 
 void clu_pool_refused(clu_node *nd, const clu_blob *text) {
@@ -234,16 +191,16 @@ void clu_pool_node_read(clu_node *nd, int fills) {
       } else if (m.kind == CLU_K_REFUSED) { /* it cannot serve, and says why */
         clu_pool_refused(nd, m.body);
       } else if (m.kind == CLU_K_VALUE || m.kind == CLU_K_FAILED || m.kind == CLU_K_CANCELLED) {
-        if (!answered(nd, &m) && nd->tasks) nd->loop->on_task(nd, &m);
+        if (!answered(nd, &m) && nd->tasks) nd->session->on_task(nd, &m);
       } else if ((m.kind == CLU_K_RESULT || m.kind == CLU_K_RELAY || m.kind == CLU_K_RESULTS_READY) && nd->tasks) {
-        nd->loop->on_task(nd, &m);
+        nd->session->on_task(nd, &m);
       }
       clu_blob_unref(m.body);
     }
     if (rc == CLU_AGAIN && r >= 0) return;
     if (rc == CLU_OK && r >= 0) continue;
     if (!nd->server && nd->state == CLU_NODE_SPAWNING && !nd->refusal && !nd->stopping)
-      clu_pool_close(nd->loop, &nd->chan, &nd->interest); /* it may connect anew */
+      clu_chan_watch_close(&nd->session->loop, &nd->chan, &nd->watch); /* it may connect anew */
     else
       clu_pool_node_over(nd);
   }
@@ -251,7 +208,7 @@ void clu_pool_node_read(clu_node *nd, int fills) {
 
 static void node_ready(void *self, unsigned ready) {
   clu_node *nd = self;
-  if (ready & CLU_WRITE) clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
+  if (ready & CLU_WRITE) clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch);
   if ((ready & CLU_READ) && nd->chan.fd != CLU_NO_FD) clu_pool_node_read(nd, 16);
 }
 
@@ -259,54 +216,55 @@ static void unlink_node(clu_node *nd) {
   if (nd->prev)
     nd->prev->next = nd->next;
   else
-    nd->loop->nodes = nd->next;
+    nd->session->nodes = nd->next;
   if (nd->next) nd->next->prev = nd->prev;
 }
 
-static void link_node(clu_loop *l, clu_node *nd) {
-  nd->on.ready = node_ready;
-  nd->loop = l;
+static void leave_time_is_up(void *self) { clu_pool_node_over(self); }
+
+static void link_node(clu_session *s, clu_node *nd) {
+  nd->session = s;
+  clu_timer_init(&nd->leave, leave_time_is_up, nd);
   nd->slot = -1;
-  nd->id = ++l->next_id;
+  nd->id = ++s->next_id;
   nd->born = clu_os_now();
-  nd->next = l->nodes;
+  nd->next = s->nodes;
   if (nd->next) nd->next->prev = nd;
-  l->nodes = nd;
+  s->nodes = nd;
 }
 
-int clu_node_new(clu_loop *l, clu_node **out, clu_err *e) {
+int clu_node_new(clu_session *s, clu_node **out, clu_err *e) {
   clu_node *nd = calloc(1, sizeof *nd);
   if (!nd) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   nd->chan.fd = CLU_NO_FD;
-  link_node(l, nd);
+  link_node(s, nd);
   *out = nd;
   return CLU_OK;
 }
 
 int clu_node_start(clu_node *nd, const clu_spawn *spec, int slot, const char *folder, clu_err *e) {
-  return clu_child_start(&nd->loop->children, spec, slot, folder, &nd->child, e);
+  return clu_child_start(&nd->session->children, spec, slot, folder, &nd->child, e);
 }
 
 int clu_node_join(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e) {
   int rc;
-  clu_pool_close(nd->loop, &nd->chan, &nd->interest);
+  clu_chan_watch_close(&nd->session->loop, &nd->chan, &nd->watch);
   if (clu_chan_init(&nd->chan, fd, INT64_MAX, 0) != CLU_OK) {
     clu_chan_fini(&nd->chan);
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   }
-  rc = clu_poller_set(nd->loop->poller, fd, 0, CLU_READ, nd, e);
+  rc = clu_loop_watch(&nd->session->loop, fd, CLU_READ, node_ready, nd, &nd->watch, e);
   if (rc != CLU_OK) {
     clu_chan_fini(&nd->chan);
     return rc;
   }
-  nd->interest = CLU_READ;
   nd->pid = pid;
   return CLU_OK;
 }
 
 void clu_node_tell(clu_node *nd, uint8_t kind, clu_blob *body) {
   if (nd->chan.fd == CLU_NO_FD || clu_chan_send(&nd->chan, kind, 0, body, CLU_NO_FD) != CLU_OK) return;
-  clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
+  clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch);
 }
 
 static void learn_how(clu_node *nd) {
@@ -334,17 +292,6 @@ int clu_node_gone(const clu_node *nd) {
   return !nd->child || nd->child->ended;
 }
 
-/* What only the time brings: ends of processes, and of patience. */
-static void tick(clu_loop *l) {
-  uint64_t now;
-  if (clu_children_tick(&l->children))
-    for (clu_node *nd = l->nodes; nd; nd = nd->next) learn_how(nd);
-  if (!l->leaving) return;
-  now = clu_os_now();
-  for (clu_node *nd = l->nodes; nd; nd = nd->next)
-    if (nd->leave_by && nd->leave_by <= now) clu_pool_node_over(nd);
-}
-
 int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
   clu_fd pair[2];
   clu_node *nd;
@@ -360,20 +307,19 @@ int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   }
   nd->server = s;
-  link_node(s->loop, nd);
+  link_node(s->session, nd);
   nd->slot = clu_pool_take_slot(s, nd->id);
   body[0] = (unsigned char)by_exec;
   clu_put32(body + 1, nd->slot < 0 ? CLU_SLOTS : (uint32_t)nd->slot);
-  rc = clu_poller_set(s->loop->poller, pair[0], 0, CLU_READ, nd, e);
+  rc = clu_loop_watch(&s->session->loop, pair[0], CLU_READ, node_ready, nd, &nd->watch, e);
   if (rc != CLU_OK) {
     clu_os_close(pair[1]);
   } else {
-    nd->interest = CLU_READ;
     rc = clu_server_send(s, CLU_K_SPAWN, nd->id, body, sizeof body, pair[1]);
     if (rc != CLU_OK) clu_fail(e, rc, 0, "the fork server has gone");
   }
   if (rc != CLU_OK) {
-    clu_pool_close(s->loop, &nd->chan, &nd->interest);
+    clu_chan_watch_close(&s->session->loop, &nd->chan, &nd->watch);
     clu_chan_fini(&nd->chan);
     clu_pool_give_slot_back(s, nd->id);
     unlink_node(nd);
@@ -389,7 +335,7 @@ int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
 int clu_node_busy(const clu_node *nd) {
   for (int i = 0; i < nd->nreqs; i++)
     if (!nd->reqs[i].arrival) return 1;
-  return nd->tasks && nd->loop->tasks_at(nd, NULL) > 0;
+  return nd->tasks && nd->session->tasks_at(nd, NULL) > 0;
 }
 
 void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
@@ -399,16 +345,15 @@ void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
   if (!nd->server && nd->state == CLU_NODE_SPAWNING && nd->chan.fd == CLU_NO_FD) grace_ms = 0; /* it would not hear of it */
   if (grace_ms && nd->chan.fd != CLU_NO_FD) {
     clu_chan_send(&nd->chan, CLU_K_DONE, 0, NULL, CLU_NO_FD);
-    clu_pool_push(nd->loop, &nd->chan, &nd->interest, nd);
+    clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch);
   }
   if (!nd->server) {
     uint64_t by = grace_ms ? clu_os_now() + grace_ms * 1000000ull : 0;
     if (nd->child) clu_child_end_by(nd->child, by);
     if (!by || nd->chan.fd == CLU_NO_FD) { /* without a channel: the caller has told it otherwise */
       clu_pool_node_over(nd);
-    } else if (!nd->leave_by) {
-      nd->leave_by = by;
-      nd->loop->leaving++;
+    } else if (!clu_timer_is_armed(&nd->leave)) {
+      clu_timer_arm(&nd->session->loop, &nd->leave, by);
     }
     return;
   }
@@ -428,17 +373,4 @@ void clu_node_free(clu_node *nd) {
   if (nd->server) clu_server_unref(nd->server);
   if (nd->child) clu_child_release(nd->child);
   free(nd);
-}
-
-int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e) {
-  clu_event got[64];
-  int n = 0, rc;
-  /* nothing tells of the end of a process: it is asked for */
-  if ((l->children.dying || l->leaving) && (wait_ns < 0 || wait_ns > LOOK_AGAIN)) wait_ns = LOOK_AGAIN;
-  rc = clu_poller_wait(l->poller, got, 64, &n, wait_ns, e);
-  l->events = n;
-  /* no node and no server is freed in here, but an earlier event may have closed a channel */
-  for (int i = 0; i < n; i++) ((clu_target *)got[i].what)->ready(got[i].what, got[i].ready);
-  if (l->children.dying || l->leaving) tick(l);
-  return rc;
 }

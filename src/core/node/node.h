@@ -1,58 +1,32 @@
 /* The master's side: fork servers, nodes and the requests that are with them.
  *
- * A state machine over channels: nothing here waits except clu_loop_pump(). A request is sent with
+ * A state machine over channels: nothing here waits. A request is sent with
  * the number of its owner (the call it belongs to; 0: none, it stays until it is asked for). When
  * an owner gives up, its requests are withdrawn where they have not left, and made stale where they
  * have: the node is told to give them up and their answers are thrown away when they come. So an
  * answer is never taken for that of another request.
  *
- * Owned by the caller: loop, servers and nodes, freed by their free functions in any order (a
- * node keeps its server). Neither is freed inside of clu_loop_pump().
+ * Owned by the caller: servers and nodes, freed by their free functions in any order (a node keeps its server). Neither
+ * is freed inside of clu_loop_pump().
  */
 #ifndef CLUTCH_POOL_H
 #define CLUTCH_POOL_H
 
-#include "core/wire/channel.h"
-#include "core/node/child-process.h"
+#include "core/loop/channel-watch.h"
+#include "core/node/session.h"
 #include "core/base/os.h"
 
-typedef struct clu_loop clu_loop;
 typedef struct clu_server clu_server;
 typedef struct clu_node clu_node;
-
-/* Whatever waits for readiness has this as its first member. `ready`: CLU_READ, CLU_WRITE. Nothing is freed in
- * there but what cannot have another event in the same round: itself. */
-typedef struct clu_target {
-  void (*ready)(void *self, unsigned ready);
-} clu_target;
-
-struct clu_loop {
-  clu_poller *poller;
-  clu_children children;
-  clu_node *nodes;
-  clu_server *servers;
-  uint64_t arrivals; /* answers so far: orders them */
-  uint64_t next_id;  /* of nodes and settings */
-  uint64_t deaths;   /* of nodes that nobody had stopped */
-  int leaving;       /* nodes that nobody can kill, told to stop */
-  int events;        /* seen by the last pump */
-  /* The caller's, for nodes with `tasks`: what has come of them, the body is the callee's to take (set it to
-   * NULL); and how many are with it, also of those that nobody wants any more. Called within clu_loop_pump(). */
-  void (*on_task)(clu_node *nd, clu_msg *m);
-  uint32_t (*tasks_at)(const clu_node *nd, uint32_t *unwanted);
-  /* It is over; the memory that it shared may go. Also called by clu_node_stop() and clu_node_free(). */
-  void (*on_over)(clu_node *nd);
-};
 
 enum clu_server_state { CLU_SERVER_STARTING, CLU_SERVER_READY, CLU_SERVER_ENDED };
 
 struct clu_server {
-  clu_target on;
-  clu_loop *loop;
+  clu_session *session;
   clu_server *prev, *next;
   long refs; /* the caller's and one for each node */
   clu_chan chan;
-  unsigned interest;
+  clu_watch_id watch;
   int state;
   int bye;        /* it ended because it was idle */
   int asked;      /* it was asked to end */
@@ -81,15 +55,14 @@ typedef struct clu_req {
 } clu_req;
 
 struct clu_node {
-  clu_target on;
-  clu_loop *loop;
+  clu_session *session;
   clu_node *prev, *next;
   clu_server *server; /* NULL: it connects over TCP; then: */
   clu_child *child;   /* its process, or the one that starts it elsewhere; NULL: started by others */
-  uint64_t leave_by;  /* told to stop and nobody can kill it: when it is given up; 0: it was not */
+  clu_timer leave;    /* armed: told to stop and nobody can kill it, so that it is given up then */
   uint64_t id;
   clu_chan chan;
-  unsigned interest;
+  clu_watch_id watch;
   int state;
   clu_pid pid;
   clu_exit how;
@@ -111,16 +84,8 @@ struct clu_node {
   void *tasks;        /* the caller's: who gives it tasks, if anybody */
 };
 
-int clu_loop_init(clu_loop *l, clu_err *e);
-void clu_loop_fini(clu_loop *l); /* closes the poller; servers and nodes are the caller's */
-/* Waits at most `wait_ns` for something to happen and does what can be done. The only function here
- * that blocks. CLU_OK also when nothing happened or a signal came. */
-int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e);
-/* In a forked child: closes every descriptor and forgets it, touches nothing else. Async-signal-safe. */
-void clu_loop_close_all(clu_loop *l);
-
 /* Starts the program `s` with the control channel as descriptor 3. */
-int clu_server_start(clu_loop *l, clu_spawn *s, clu_server **out, clu_err *e);
+int clu_server_start(clu_session *session, clu_spawn *s, clu_server **out, clu_err *e);
 /* Queues and sends what can be sent now. */
 int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd pass);
 /* Closes the control channel: server and nodes end. */
@@ -133,7 +98,7 @@ void clu_server_unref(clu_server *s);
 int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e);
 /* A node without a server: it is CLU_NODE_SPAWNING until it has connected, has been told its settings, and has
  * said hello. */
-int clu_node_new(clu_loop *l, clu_node **out, clu_err *e);
+int clu_node_new(clu_session *session, clu_node **out, clu_err *e);
 /* Starts its process: see clu_child_start(). */
 int clu_node_start(clu_node *nd, const clu_spawn *spec, int slot, const char *folder, clu_err *e);
 /* It has connected, as process `pid`. Takes over `fd` also on failure. A connection that it had before is

@@ -17,6 +17,7 @@ typedef struct clu_sv_node {
   char leaf[16];    /* its folder in the supervisor's own */
 } clu_sv_node;
 
+enum { WATCH_CONTROL = 1, WATCH_SIGNALS };
 static const uint64_t MS = 1000000u;
 static const uint64_t MEMORY_EVERY = 20000000u; /* ns between looks at the memory of nodes with a limit */
 static const uint64_t ORPHANS_EVERY = 20000000u; /* and between looks for what nodes have left */
@@ -48,8 +49,8 @@ int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, cons
   if ((rc = clu_os_watch_start(&sv->signals, e)) != CLU_OK) return rc;
   if (!(sv->poller = clu_poller_new(e))) return CLU_SYS;
   sv->interest = CLU_READ;
-  if ((rc = clu_poller_set(sv->poller, control, 0, CLU_READ, &sv->chan, e)) != CLU_OK) return rc;
-  return clu_poller_set(sv->poller, sv->signals, 0, CLU_READ, &sv->signals, e);
+  if ((rc = clu_poller_set(sv->poller, control, 0, CLU_READ, WATCH_CONTROL, e)) != CLU_OK) return rc;
+  return clu_poller_set(sv->poller, sv->signals, 0, CLU_READ, WATCH_SIGNALS, e);
 }
 
 static void close_output(clu_supervisor *sv) {
@@ -468,7 +469,7 @@ int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
     }
     interest = CLU_READ | (rc == CLU_AGAIN ? CLU_WRITE : 0);
     if (interest != sv->interest) {
-      if ((rc = clu_poller_set(sv->poller, sv->chan.fd, 1, interest, &sv->chan, e)) != CLU_OK)
+      if ((rc = clu_poller_set(sv->poller, sv->chan.fd, 1, interest, WATCH_CONTROL, e)) != CLU_OK)
         return rc;
       sv->interest = interest;
     }
@@ -487,7 +488,7 @@ int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
     }
     if ((rc = clu_poller_wait(sv->poller, got, 2, &n, wait, e)) != CLU_OK) return rc;
     for (int i = 0; i < n; i++) {
-      if (got[i].what != &sv->chan || !(got[i].ready & CLU_READ)) continue;
+      if (got[i].id != WATCH_CONTROL || !(got[i].ready & CLU_READ)) continue;
       rc = clu_chan_fill(&sv->chan);
       if (rc != CLU_OK && rc != CLU_AGAIN) closed = 1;
     }

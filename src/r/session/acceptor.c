@@ -14,7 +14,7 @@ static void acceptor_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!m) return;
   clu_count_handle(-1);
-  if (clu_loop_is_ours()) clu_acceptor_free(m);
+  if (clu_session_is_ours()) clu_acceptor_free(m);
 }
 
 static clu_acceptor *get_acceptor(SEXP x) {
@@ -22,7 +22,7 @@ static clu_acceptor *get_acceptor(SEXP x) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_acceptor()) clu_raise("argument", "this is no acceptor");
   m = R_ExternalPtrAddr(x);
   if (!m) clu_raise("stopped", "this acceptor is closed");
-  clu_need_loop();
+  clu_need_session();
   return m;
 }
 
@@ -37,7 +37,7 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   int n = 0, granted = -1, port = 0, rc = CLU_DNS, most = Rf_asInteger(backlog);
   unsigned char given[CLU_SECRET];
   SEXP out, x;
-  clu_need_loop();
+  clu_need_session();
   if (secret != R_NilValue &&
       (strlen(CHAR(STRING_ELT(secret, 0))) != 2 * CLU_SECRET || !clu_secret_from_hex(CHAR(STRING_ELT(secret, 0)), given)))
     clu_raise("argument", "`secret` has to be %d hexadecimal digits", 2 * CLU_SECRET);
@@ -53,7 +53,7 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   }
   for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
     clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
-    rc = clu_acceptor_open(&clu_the_loop, &at[0], most == NA_INTEGER ? -1 : most, secret == R_NilValue ? NULL : given, &m, &granted, &port, &e);
+    rc = clu_acceptor_open(&clu_the_session, &at[0], most == NA_INTEGER ? -1 : most, secret == R_NilValue ? NULL : given, &m, &granted, &port, &e);
     if (rc != CLU_IN_USE) break;
   }
   clu_os_wipe(given, sizeof given);
@@ -92,14 +92,14 @@ SEXP ffi_acceptor_node(SEXP acceptor, SEXP rank, SEXP settings) {
   SEXP x = PROTECT(clu_node_handle_new()), kept;
   clu_blob *b;
   int rc;
-  clu_need_loop();
+  clu_need_session();
   if (m) { /* a node is not freed before its acceptor */
     kept = PROTECT(Rf_cons(x, R_ExternalPtrProtected(acceptor)));
     R_SetExternalPtrProtected(acceptor, kept);
     UNPROTECT(1);
   }
   b = clu_serialize(NULL, settings);
-  rc = clu_node_new(&clu_the_loop, &nd, &e);
+  rc = clu_node_new(&clu_the_session, &nd, &e);
   if (rc == CLU_OK) {
     nd->rank = Rf_asInteger(rank);
     clu_node_handle_set(x, nd);
@@ -170,7 +170,7 @@ SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP h
   }
   if (rc == CLU_OK && by_stdin && m) rc = secret_as_input(m, &s.in, &e);
   if (rc == CLU_OK && Rf_asLogical(part(how, "slot")) == 1 &&
-      (rc = clu_child_slot(&clu_the_loop.children, &slot, &board, &e)) == CLU_OK) {
+      (rc = clu_child_slot(&clu_the_session.children, &slot, &board, &e)) == CLU_OK) {
     s.keep = &board;
     s.nkeep = 1;
     snprintf(slot_arg, sizeof slot_arg, "SLOT=%d", slot);
@@ -192,7 +192,7 @@ SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP h
   if (s.in != CLU_NO_FD) clu_os_close(s.in);
   if (rc != CLU_OK) clu_raise_err(&e);
   if (!m) return R_NilValue;
-  clu_loop_pump(&clu_the_loop, 0, NULL); /* those who are here already need not wait for the last */
+  clu_pump(0, NULL); /* those who are here already need not wait for the last */
   clu_acceptor_tick(m);
   return R_NilValue;
 }
@@ -230,8 +230,8 @@ SEXP ffi_acceptor_wait(SEXP acceptor, SEXP n, SEXP seconds) {
   clu_wait_for(acceptored, &w, clu_in_seconds(seconds), NULL);
   /* this process may have been stopped until its time was up: what has come is looked at */
   for (int k = 0; k < 1000 && !acceptored(&w); k++) {
-    clu_loop_pump(&clu_the_loop, 0, NULL);
-    if (clu_the_loop.events == 0) break;
+    clu_pump(0, NULL);
+    if (clu_pump_events() == 0) break;
   }
   return Rf_ScalarLogical(enough(&w) && !over(w.nodes));
 }

@@ -25,12 +25,12 @@ static uint64_t owner_of(SEXP frame) {
 }
 
 static void cancel_owner(uint64_t owner) {
-  for (clu_node *nd = clu_the_loop.nodes; nd; nd = nd->next) clu_node_cancel(nd, owner);
+  for (clu_node *nd = clu_the_session.nodes; nd; nd = nd->next) clu_node_cancel(nd, owner);
 }
 
 static int all_in_step(void *unused) {
   (void)unused;
-  for (clu_node *nd = clu_the_loop.nodes; nd; nd = nd->next)
+  for (clu_node *nd = clu_the_session.nodes; nd; nd = nd->next)
     if (!clu_node_in_step(nd)) return 0;
   return 1;
 }
@@ -48,7 +48,7 @@ static void forget_sent(void);
 SEXP ffi_owner_begin(SEXP frame, SEXP burst, SEXP frames) {
   int kept = 0;
   SEXP ref;
-  clu_need_loop();
+  clu_need_session();
   if (n_owners == owners_cap) {
     int cap = owners_cap ? 2 * owners_cap : 16;
     caller *more = realloc(owners, (size_t)cap * sizeof *more);
@@ -362,7 +362,7 @@ static SEXP died(clu_node *nd, uint64_t owner) {
 
 /* A node that can no more answer to this call. */
 static clu_node *dead_of(uint64_t owner) {
-  for (clu_node *nd = clu_the_loop.nodes; nd; nd = nd->next) {
+  for (clu_node *nd = clu_the_session.nodes; nd; nd = nd->next) {
     if (nd->state <= CLU_NODE_READY) continue;
     for (int i = 0; i < nd->nreqs; i++)
       if (nd->reqs[i].owner == owner && !nd->reqs[i].arrival) return nd;
@@ -376,8 +376,8 @@ static int one_answered(void *data) {
   if (w->nd->state > CLU_NODE_READY) return 1;
   r = clu_node_first(w->nd);
   if (r && r->arrival) return 1;
-  if (!w->owner || w->deaths == clu_the_loop.deaths) return 0;
-  w->deaths = clu_the_loop.deaths;
+  if (!w->owner || w->deaths == clu_the_session.deaths) return 0;
+  w->deaths = clu_the_session.deaths;
   return (w->dead = dead_of(w->owner)) != NULL;
 }
 
@@ -415,7 +415,7 @@ SEXP ffi_node_ready(SEXP handle) {
   clu_req *r;
   if (!clu_node_first(nd)) return Rf_ScalarLogical(NA_LOGICAL);
   for (int k = 0; k < 1000; k++) /* a large answer comes in pieces */
-    if (clu_loop_pump(&clu_the_loop, 0, NULL) != CLU_OK || clu_the_loop.events == 0) break;
+    if (clu_pump(0, NULL) != CLU_OK || clu_pump_events() == 0) break;
   r = clu_node_first(nd);
   return Rf_ScalarLogical(nd->state > CLU_NODE_READY || !r || r->arrival);
 }

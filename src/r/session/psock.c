@@ -41,7 +41,7 @@ static void psock_finalize(SEXP x) {
 
 static worker *get_psock(SEXP x) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_psock()) clu_raise("argument", "this is no worker's socket");
-  clu_need_loop();
+  clu_need_session();
   if (!R_ExternalPtrAddr(x)) clu_raise("stopped", "this worker's connection is closed");
   return R_ExternalPtrAddr(x);
 }
@@ -71,7 +71,7 @@ SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog) {
   int n = 0, rc = CLU_DNS;
   SEXP out, x;
   clu_sock *s;
-  clu_need_loop();
+  clu_need_session();
   x = PROTECT(new_psock());
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   s = ((worker *)R_ExternalPtrAddr(x))->s;

@@ -9,8 +9,8 @@ static const int64_t SLICE = 100000000; /* at most this long without a look at i
 
 #define SPIN 50000 /* ns; see r/node/node-loop.c */
 
-clu_loop clu_the_loop;
-static clu_pid loop_pid;
+clu_session clu_the_session;
+static clu_pid session_pid;
 static int handles; /* external pointers with something behind them */
 
 uint64_t clu_in_ms(uint64_t ms) { return clu_os_now() + ms * 1000000u; }
@@ -24,20 +24,24 @@ uint64_t clu_in_seconds(SEXP s) {
 /* A fork of this session (mclapply) must not keep the nodes' sockets open: nobody would see the
  * session end. It cannot use them either: two processes would take each other's answers. */
 static void after_fork(void) {
-  if (loop_pid) clu_loop_close_all(&clu_the_loop);
+  if (session_pid) clu_session_close_in_child(&clu_the_session);
 }
 
-void clu_need_loop(void) {
+void clu_need_session(void) {
   clu_err e = {0, 0, ""};
-  if (loop_pid) {
-    if (loop_pid != clu_os_getpid())
+  if (session_pid) {
+    if (session_pid != clu_os_getpid())
       clu_raise("forked", "a cluster cannot be used in a forked child of the session that made it");
     return;
   }
-  if (clu_loop_init(&clu_the_loop, &e) != CLU_OK) clu_raise_err(&e);
-  loop_pid = clu_os_getpid();
+  if (clu_session_init(&clu_the_session, &e) != CLU_OK) clu_raise_err(&e);
+  session_pid = clu_os_getpid();
   clu_os_after_fork(after_fork);
 }
+
+int clu_pump(int64_t wait_ns, clu_err *e) { return clu_loop_pump(&clu_the_session.loop, wait_ns, e); }
+
+int clu_pump_events(void) { return clu_loop_events(&clu_the_session.loop); }
 
 /* ---- handles ---- */
 
@@ -49,7 +53,7 @@ static void server_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!s) return;
   handles--;
-  if (loop_pid == clu_os_getpid()) clu_server_unref(s);
+  if (session_pid == clu_os_getpid()) clu_server_unref(s);
 }
 
 static void node_finalize(SEXP x) {
@@ -57,7 +61,7 @@ static void node_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!nd) return;
   handles--;
-  if (loop_pid == clu_os_getpid()) clu_node_free(nd);
+  if (session_pid == clu_os_getpid()) clu_node_free(nd);
 }
 
 static void *get(SEXP x, SEXP tag) {
@@ -66,7 +70,7 @@ static void *get(SEXP x, SEXP tag) {
     clu_raise("argument", "this is no handle of a clutch cluster");
   p = R_ExternalPtrAddr(x);
   if (!p) clu_raise_foreign("cluster");
-  clu_need_loop();
+  clu_need_session();
   return p;
 }
 
@@ -88,7 +92,7 @@ void clu_node_handle_set(SEXP x, clu_node *nd) {
 }
 
 void clu_count_handle(int by) { handles += by; }
-int clu_loop_is_ours(void) { return loop_pid && loop_pid == clu_os_getpid(); }
+int clu_session_is_ours(void) { return session_pid && session_pid == clu_os_getpid(); }
 
 SEXP ffi_live_handles(void) { return Rf_ScalarInteger(handles); }
 
@@ -113,7 +117,7 @@ static void jumped(void *data, Rboolean jump) {
 /* The time is up, but this process may have been stopped, and what it waits for be here for long. */
 static int look_again(int (*done)(void *), void *data) {
   for (int k = 0; k < 1000 && !done(data); k++)
-    if (clu_loop_pump(&clu_the_loop, 0, NULL) != CLU_OK || clu_the_loop.events == 0) break;
+    if (clu_pump(0, NULL) != CLU_OK || clu_pump_events() == 0) break;
   return done(data);
 }
 
@@ -134,20 +138,20 @@ int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(
     }
     if (spin_end) { /* the answer to a small call is here before a sleeper would be awake */
       if (clu_os_now() < spin_end) {
-        clu_loop_pump(&clu_the_loop, 0, &e);
-        if (clu_the_loop.events == 0) clu_os_yield();
+        clu_pump(0, &e);
+        if (clu_pump_events() == 0) clu_os_yield();
         else clu_spin_ended(&spins, 1);
         continue;
       }
       spin_end = 0;
       clu_spin_ended(&spins, 0);
     }
-    if (clu_loop_pump(&clu_the_loop, wait, &e) != CLU_OK) {
+    if (clu_pump(wait, &e) != CLU_OK) {
       if (fn) fn(data);
       clu_raise_err(&e);
     }
     /* a signal ends a wait without an event; while events come, look now and then */
-    if (clu_the_loop.events == 0 || (now = clu_os_now()) - looked > (uint64_t)SLICE / 4) {
+    if (clu_pump_events() == 0 || (now = clu_os_now()) - looked > (uint64_t)SLICE / 4) {
       if (done(data)) break;
       R_UnwindProtect(look, NULL, jumped, &j, NULL);
       looked = clu_os_now();
@@ -160,7 +164,7 @@ int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline) {
   while (!done(data)) {
     uint64_t now = clu_os_now();
     if (now >= deadline) return look_again(done, data);
-    if (clu_loop_pump(&clu_the_loop, (int64_t)(deadline - now), NULL) != CLU_OK) return 0;
+    if (clu_pump((int64_t)(deadline - now), NULL) != CLU_OK) return 0;
   }
   return 1;
 }
@@ -177,7 +181,7 @@ SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log) {
   const char **v = (const char **)R_alloc((size_t)ne + 1, sizeof *v);
   SEXP x;
   int rc;
-  clu_need_loop();
+  clu_need_session();
   x = PROTECT(clu_handle_new(tag_server(), R_NilValue, server_finalize));
   for (R_xlen_t i = 0; i < na; i++) a[i] = CHAR(STRING_ELT(argv, i));
   for (R_xlen_t i = 0; i < ne; i++) v[i] = CHAR(STRING_ELT(envp, i));
@@ -190,7 +194,7 @@ SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log) {
   s.in = CLU_NO_FD;
   s.out = s.err = out;
   s.new_session = s.follow = 1;
-  rc = clu_server_start(&clu_the_loop, &s, &server, &e);
+  rc = clu_server_start(&clu_the_session, &s, &server, &e);
   clu_os_close(out);
   if (rc != CLU_OK) clu_raise_err(&e);
   R_SetExternalPtrAddr(x, server);
@@ -243,7 +247,7 @@ SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds) {
   int rc = CLU_OK;
   b = clu_serialize(NULL, object);
   w.s = s;
-  w.seq = ++clu_the_loop.next_id;
+  w.seq = ++clu_the_session.next_id;
   if (*path) {
     rc = clu_os_open_append(R_ExpandFileName(path), &out, &e);
     if (rc == CLU_OK) rc = clu_server_send(s, CLU_K_OUTPUT, 0, NULL, 0, out);
@@ -270,7 +274,7 @@ SEXP ffi_server_info(SEXP server) {
   static const char *const states[] = {"starting", "ready", "ended"};
   clu_server *s = clu_get_server(server);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  clu_loop_pump(&clu_the_loop, 0, NULL); /* what it may have said meanwhile */
+  clu_pump(0, NULL); /* what it may have said meanwhile */
   if (s->state == CLU_SERVER_ENDED && !clu_server_reap(s) && !s->bye && !s->asked)
     for (int k = 0; k < 200 && !clu_server_reap(s); k++) clu_os_pause(1000000); /* killed: just now */
   SET_VECTOR_ELT(out, 0, Rf_ScalarInteger((int)s->pid));
@@ -328,7 +332,7 @@ SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
     }
     nd->rank = INTEGER(ranks)[i];
     clu_node_handle_set(VECTOR_ELT(out, i), nd);
-    if (i % 8 == 7) clu_loop_pump(&clu_the_loop, 0, NULL); /* descriptors in flight are limited */
+    if (i % 8 == 7) clu_pump(0, NULL); /* descriptors in flight are limited */
   }
   UNPROTECT(1);
   return out;
@@ -401,7 +405,7 @@ SEXP clu_node_info(clu_node *nd) {
   static const char *const states[] = {"starting", "idle", "dead", "stopped"};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   const char *state;
-  int waiting = nd->tasks ? (int)clu_the_loop.tasks_at(nd, NULL) : 0;
+  int waiting = nd->tasks ? (int)clu_the_session.tasks_at(nd, NULL) : 0;
   if (!nd->server) clu_node_look(nd);
   state = states[nd->state];
   for (int i = 0; i < nd->nreqs; i++) waiting += !nd->reqs[i].arrival;
@@ -423,7 +427,7 @@ SEXP clu_node_info(clu_node *nd) {
 
 SEXP ffi_node_info(SEXP handle) {
   clu_node *nd = clu_get_node(handle);
-  clu_loop_pump(&clu_the_loop, 0, NULL);
+  clu_pump(0, NULL);
   return clu_node_info(nd);
 }
 

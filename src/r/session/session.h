@@ -6,9 +6,12 @@
 
 #include "core/node/node.h"
 
-extern clu_loop clu_the_loop;
-/* Makes the loop ready; an R error in a forked child of the session. */
-void clu_need_loop(void);
+extern clu_session clu_the_session;
+/* Pumps its loop once: see clu_loop_pump() and clu_loop_events(). */
+int clu_pump(int64_t wait_ns, clu_err *e);
+int clu_pump_events(void);
+/* Makes the session ready; an R error in a forked child of the session. */
+void clu_need_session(void);
 /* What is behind a handle; an R error when that is nothing. The handle keeps it. */
 clu_server *clu_get_server(SEXP x);
 clu_node *clu_get_node(SEXP x);
@@ -23,8 +26,8 @@ SEXP clu_node_handle_new(void);
 void clu_node_handle_set(SEXP x, clu_node *nd);
 /* One more, or less, external pointer with something behind it. */
 void clu_count_handle(int by);
-/* Whether this is the process that made the loop. */
-int clu_loop_is_ours(void);
+/* Whether this is the process that made the session. */
+int clu_session_is_ours(void);
 
 /* Points in time, as clu_os_now() counts. */
 uint64_t clu_in_ms(uint64_t ms);

@@ -2,7 +2,7 @@
  *
  * A `tasks` belongs to a cluster, as external pointer; its protected value is the list of the nodes' handles. A
  * `tjob` is one job, an external pointer too: its protected value is a list of its elements, values and logs. What
- * comes from a node within clu_loop_pump() is only queued, as bytes: no R function is called there.
+ * comes from a node within clu_pump() is only queued, as bytes: no R function is called there.
  */
 #include "r/tasks/tasks.h"
 #include "core/wire/task-message.h"
@@ -75,7 +75,7 @@ static void job_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!j) return;
   clu_count_handle(-1);
-  if (j->of && clu_loop_is_ours()) {
+  if (j->of && clu_session_is_ours()) {
     tasks *t = j->of;
     SEXP handles = VECTOR_ELT(R_ExternalPtrProtected(x), 0);
     clu_job_forget(j);
@@ -98,7 +98,7 @@ static void tasks_finalize(SEXP x) {
     j->of = NULL;
     j->job = NULL;
   }
-  for (int i = 0; i < t->n && clu_loop_is_ours(); i++) {
+  for (int i = 0; i < t->n && clu_session_is_ours(); i++) {
     clu_node *nd = clu_tasks_node(handles, i); /* NULL: its finalizer came first */
     if (nd && nd->tasks == &t->nodes[i]) nd->tasks = NULL;
   }
@@ -112,14 +112,14 @@ static void tasks_finalize(SEXP x) {
 tasks *clu_get_tasks(SEXP x) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_tasks() || !R_ExternalPtrAddr(x))
     clu_raise_foreign("cluster");
-  clu_need_loop();
+  clu_need_session();
   return R_ExternalPtrAddr(x);
 }
 
 tjob *clu_get_job(SEXP x) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_job() || !R_ExternalPtrAddr(x))
     clu_raise_foreign("task");
-  clu_need_loop();
+  clu_need_session();
   return R_ExternalPtrAddr(x);
 }
 
@@ -128,7 +128,7 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
   int n = Rf_length(handles);
   tasks *t;
   SEXP x;
-  clu_need_loop();
+  clu_need_session();
   x = PROTECT(clu_handle_new(tag_tasks(), handles, tasks_finalize));
   t = calloc(1, sizeof *t);
   if (t) t->e = clu_sched_new((uint64_t)(1e9 * Rf_asReal(grace)));
@@ -456,7 +456,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
   uint64_t deadline = clu_in_seconds(seconds), looked = clu_os_now(), spin_end = looked + SPIN;
   size_t known = (size_t)Rf_asReal(seen);
   int64_t quick = QUICK_SLICE;
-  clu_loop_pump(&clu_the_loop, 0, NULL); /* also with no time at all, what has come is seen */
+  clu_pump(0, NULL); /* also with no time at all, what has come is seen */
   clu_tasks_take_rings(t, handles);
   for (;;) {
     clu_err e = {0, 0, ""};
@@ -485,14 +485,14 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen) {
       wait = (int64_t)clu_sched_wait(t->e, now, (uint64_t)wait); /* it may have passed since it was looked at: then 0 */
       if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);
     }
-    if (clu_loop_pump(&clu_the_loop, wait, &e) != CLU_OK) clu_raise_err(&e);
-    if (clu_the_loop.events == 0 && wait == 0) clu_os_yield();
-    if (clu_the_loop.events == 0 && wait > 0) clu_tasks_take_rings(t, handles);
-    if (clu_the_loop.events > 0) {
+    if (clu_pump(wait, &e) != CLU_OK) clu_raise_err(&e);
+    if (clu_pump_events() == 0 && wait == 0) clu_os_yield();
+    if (clu_pump_events() == 0 && wait > 0) clu_tasks_take_rings(t, handles);
+    if (clu_pump_events() > 0) {
       spin_end = clu_os_now() + SPIN;
       quick = QUICK_SLICE;
     }
-    if ((clu_the_loop.events == 0 && wait) || now - looked > (uint64_t)SLICE / 4) {
+    if ((clu_pump_events() == 0 && wait) || now - looked > (uint64_t)SLICE / 4) {
       R_CheckUserInterrupt(); /* may jump: nothing is held here */
       looked = clu_os_now();
     }

@@ -1,6 +1,6 @@
 /* What nodes say of their tasks, from bytes to the values of a job.
  *
- * What comes within clu_loop_pump(), by the socket or by way of a ring, is only queued, as bytes: no R function is called
+ * What comes within clu_pump(), by the socket or by way of a ring, is only queued, as bytes: no R function is called
  * there. clu_take_results() makes values of it.
  */
 #include "r/tasks/tasks.h"
@@ -94,7 +94,7 @@ void clu_tasks_trace(tasks *t, const tjob *j, const clu_ended *x, uint64_t began
   r->ok = ok;
 }
 
-/* ---- what nodes say, within clu_loop_pump() ---- */
+/* ---- what nodes say, within clu_pump() ---- */
 
 static int add_small(tjob *j, uint64_t element, uint32_t flags, const unsigned char *p, size_t n) {
   unsigned char *to;
@@ -239,9 +239,9 @@ static uint32_t tasks_at(const clu_node *nd, uint32_t *unwanted) {
 }
 
 void clu_tasks_listen(void) {
-  clu_the_loop.on_task = on_task;
-  clu_the_loop.tasks_at = tasks_at;
-  clu_the_loop.on_over = on_over;
+  clu_the_session.on_task = on_task;
+  clu_the_session.tasks_at = tasks_at;
+  clu_the_session.on_over = on_over;
 }
 
 /* ---- values ---- */
