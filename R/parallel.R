@@ -14,22 +14,22 @@ sendData_clutch_node <- function(node, data) {
   if (!identical(data$type, "EXEC")) return(invisible()) # as base R's workers: unknown types are ignored
   frame <- if (sys.nframe() > 4L) sys.frame(-4L) # sendData <- postNode <- sendCall <- frame
   status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, if (!is.null(frame)) parent.env(frame))
-  if (status == 0L) return(invisible())
-  owner <- owner_frame(frame)
-  if (is.null(owner) && !is.null(the$callers)) owner <- owner_frame(parent.frame(3L)) # doSNOW sends from within tryCatch()
-  if (status == 3L) { # neither frame is known as an owner
-    status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), owner, NULL)
-    if (status == 3L) {
-      .Call(ffi_owner_begin, owner, is_cluster_call(sys.function(-4L)), sys.frames())
-      status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), owner, NULL)
+  if (is.null(status)) return(invisible()) # it was sent
+  scope <- scope_frame(frame)
+  if (is.null(scope) && !is.null(the$callers)) scope <- scope_frame(parent.frame(3L)) # doSNOW sends from within tryCatch()
+  if (status == "no_scope") { # neither frame is known as a call scope
+    status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), scope, NULL)
+    if (identical(status, "no_scope")) {
+      .Call(ffi_call_scope_begin, scope, is_cluster_call(sys.function(-4L)), sys.frames())
+      status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), scope, NULL)
     }
   }
-  sent_badly(node, data$data, owner, status)
+  not_sent(node, data$data, scope, status)
 }
 
 # The frame of a function of parallel's, snow's or doSNOW's, or NULL for others. clusterApplyLB() sends from a function
 # defined within.
-owner_frame <- function(frame) {
+scope_frame <- function(frame) {
   for (i in 1:2) {
     if (is.null(frame) || identical(frame, emptyenv())) return(NULL)
     env <- parent.env(frame)
@@ -45,16 +45,18 @@ is_cluster_call <- function(fun) {
   FALSE
 }
 
-sent_badly <- function(node, call, owner, status) {
-  if (status == 2L) {
+# `status`: why a call could not be sent, as ffi_node_send() says it; NULL: it was sent.
+not_sent <- function(node, call, scope, status) {
+  if (identical(status, "stuck")) {
     replace_node(node)
-    status <- .Call(ffi_node_send, node$handle, call, owner, NULL)
+    status <- .Call(ffi_node_send, node$handle, call, scope, NULL)
   }
-  if (status == 1L && inherits(node, "clutch_future_node") && .Call(ffi_node_info, .subset2(node, 1L))$state == "dead") {
+  if (identical(status, "dead") && inherits(node, "clutch_future_node") &&
+        .Call(ffi_node_info, .subset2(node, 1L))$state == "dead") {
     clone_node(node) # what is to be done with it is a future of its own
-    status <- .Call(ffi_node_send, .subset2(node, 1L), call, owner, NULL)
+    status <- .Call(ffi_node_send, .subset2(node, 1L), call, scope, NULL)
   }
-  if (status == 1L) throw_node_died(node, before = TRUE)
+  if (identical(status, "dead")) throw_node_died(node, before = TRUE)
   invisible()
 }
 

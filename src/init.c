@@ -9,7 +9,7 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_server_start, 4),   ENTRY(ffi_server_send, 3),      ENTRY(ffi_server_wait, 2),
     ENTRY(ffi_server_settings, 4), ENTRY(ffi_server_info, 1),     ENTRY(ffi_server_close, 2),
     ENTRY(ffi_nodes_spawn, 3),    ENTRY(ffi_nodes_wait, 2),       ENTRY(ffi_nodes_stop, 3),
-    ENTRY(ffi_node_info, 1),      ENTRY(ffi_owner_begin, 3),
+    ENTRY(ffi_node_info, 1),      ENTRY(ffi_call_scope_begin, 3),
     ENTRY(ffi_node_send, 4),      ENTRY(ffi_node_recv, 1),       ENTRY(ffi_node_ready, 1),        ENTRY(ffi_any_recv, 1),
      ENTRY(ffi_node_swap, 2),     ENTRY(ffi_live_handles, 0),     ENTRY(ffi_fork_server_begin, 2),
     ENTRY(ffi_fork_server_temp, 0), ENTRY(ffi_signal_name, 1),

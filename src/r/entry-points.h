@@ -19,7 +19,7 @@ SEXP ffi_nodes_wait(SEXP handles, SEXP seconds);
 SEXP ffi_nodes_stop(SEXP handles, SEXP grace_ms, SEXP seconds);
 SEXP ffi_node_info(SEXP handle);
 SEXP ffi_node_swap(SEXP handle, SEXP fresh);
-SEXP ffi_owner_begin(SEXP frame, SEXP burst, SEXP frames);
+SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames);
 SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer);
 SEXP ffi_node_recv(SEXP handle);
 SEXP ffi_node_ready(SEXP handle);

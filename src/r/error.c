@@ -7,7 +7,7 @@
 
 int clu_is_node;
 
-void clu_raise(const char *what, const char *fmt, ...) {
+NORET void clu_raise(const char *what, const char *fmt, ...) {
   char text[1024];
   va_list ap;
   SEXP ns, call;
@@ -20,7 +20,7 @@ void clu_raise(const char *what, const char *fmt, ...) {
   Rf_error("%s", text); /* not reached: throw() does not return */
 }
 
-void clu_raise_err(const clu_err *e) {
+NORET void clu_raise_err(const clu_err *e) {
   const char *what = "system";
   switch (e->code) {
   case CLU_NOMEM: what = "memory"; break;
@@ -33,7 +33,7 @@ void clu_raise_err(const clu_err *e) {
 }
 
 /* A pointer that was serialized: in a node, it came from the session. */
-void clu_raise_foreign(const char *what) {
+NORET void clu_raise_foreign(const char *what) {
   const char *class = strcmp(what, "task") == 0 ? "argument" : "stopped";
   if (clu_is_node)
     clu_raise(class, "this is the session's %s, which cannot be used in a node: make one there", what);

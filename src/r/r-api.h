@@ -23,11 +23,11 @@
 #endif
 
 /* Raises an R condition of class "clutch_<what>", then "clutch_error". Does not return. */
-void clu_raise(const char *what, const char *fmt, ...);
+NORET void clu_raise(const char *what, const char *fmt, ...);
 /* The same for a failure of the core. */
-void clu_raise_err(const clu_err *e);
+NORET void clu_raise_err(const clu_err *e);
 /* The same for a "cluster" or "task" of another process, whose pointers were lost on the way here. */
-void clu_raise_foreign(const char *what);
+NORET void clu_raise_foreign(const char *what);
 /* Whether this process is a node that has said hello. */
 extern int clu_is_node;
 

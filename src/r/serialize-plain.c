@@ -128,7 +128,7 @@ static SEXP get(bytes *in, int deep) {
 SEXP clu_plain_bare_get(const unsigned char *p, size_t n) {
   bytes in = {p, n};
   SEXP x = get(&in, 2);
-  if (!x) Rf_error("an object arrived damaged");
+  if (!x) clu_raise("protocol", "an object arrived damaged");
   return x;
 }
 

@@ -32,7 +32,7 @@ static void out_bytes(R_outpstream_t s, void *buf, int n) {
   for (size_t left = (size_t)n, k; left > 0; left -= k, from += k) {
     k = piece(left);
     if (clu_blob_append(st->b, from, k) != 0)
-      Rf_error("not enough memory to serialize an object of more than %.0f MB", (double)st->b->size / 1e6);
+      clu_raise("memory", "not enough memory to serialize an object of more than %.0f MB", (double)st->b->size / 1e6);
   }
 }
 
@@ -44,7 +44,7 @@ static void out_char(R_outpstream_t s, int c) {
 static void in_bytes(R_inpstream_t s, void *buf, int n) {
   stream *st = (stream *)s->data;
   unsigned char *to = buf;
-  if (n < 0 || (size_t)n > st->b->size - st->pos) Rf_error("an object arrived incomplete");
+  if (n < 0 || (size_t)n > st->b->size - st->pos) clu_raise("protocol", "an object arrived incomplete");
   for (size_t left = (size_t)n, k; left > 0; left -= k, st->pos += k, to += k) {
     k = piece(left);
     memcpy(to, st->b->data + st->pos, k);
@@ -65,7 +65,7 @@ typedef struct {
 static void in_pieces(R_inpstream_t s, void *buf, int n) {
   pieces *p = (pieces *)s->data;
   int rc = n < 0 ? CLU_PROTO : p->read(p->data, buf, (size_t)n);
-  if (rc != CLU_OK) Rf_error("an object arrived incomplete: %s", clu_code_text(rc));
+  if (rc != CLU_OK) clu_raise("protocol", "an object arrived incomplete: %s", clu_code_text(rc));
 }
 
 static int in_piece_char(R_inpstream_t s) {
@@ -123,7 +123,7 @@ static clu_blob *serialize_by_r(clu_blob *b, SEXP x) {
 clu_blob *clu_serialize(clu_blob *b, SEXP x) {
   static int learned;
   if (!b) b = clu_blob_new(512);
-  if (!b) Rf_error("not enough memory");
+  if (!b) clu_raise("memory", "not enough memory");
   if (!learned) {
     size_t before = b->size;
     learned = 1;

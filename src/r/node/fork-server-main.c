@@ -19,7 +19,7 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   R_xlen_t n = Rf_xlength(exec);
   master = clu_os_getppid();
   exec_argv = calloc((size_t)n + 1, sizeof *exec_argv);
-  if (!exec_argv) Rf_error("not enough memory");
+  if (!exec_argv) clu_raise("memory", "not enough memory");
   for (R_xlen_t i = 0; i < n; i++) exec_argv[i] = strdup(CHAR(STRING_ELT(exec, i)));
   if (clu_os_follow_parent(master, 0) == CLU_DEAD) clu_os_end_self();
   if (clu_supervisor_init(&sv, 3, master, R_TempDir, exec_argv, (uint64_t)(1e9 * Rf_asReal(idle)),

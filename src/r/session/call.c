@@ -1,31 +1,34 @@
-/* Calls and answers, seen from R: whose a request is, what its bytes are, what comes back. */
+/* Calls and answers, seen from R: to which call scope a request belongs, what its bytes are, what comes back. */
 #include "r/session/session.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- owners ----
- * A request belongs to the call of parallel's that sent it, known by the frame of that call. When the
- * frame is gone and its requests are not, the call was abandoned. The frames are held weakly: they
- * keep nothing alive. */
+/* ---- call scopes ----
+ * parallel's clusterCall(), clusterApply() and clusterApplyLB() send requests and take the answers before they return. Such a
+ * call is a scope, and each of its requests carries the scope's number (0: the request belongs to no scope). A scope is
+ * recognized by the frame (environment) of the call's evaluation. When the frame is gone and requests of the scope are not, the
+ * call was abandoned: it was interrupted, or has failed. Then its requests are cancelled, so that no answer to one of them is taken
+ * for the answer to a later call. The frames are held by weak references, which keep nothing alive. */
 
 typedef struct {
   uint64_t number;
-  SEXP ref; /* weak reference, preserved */
-} caller;
-static caller *owners; /* of calls within calls, the innermost last */
-static int n_owners, owners_cap;
-static uint64_t owner_numbers, burst_owner;
+  SEXP frame; /* weak reference, preserved */
+} call_scope;
+static call_scope *scopes; /* of calls within calls, the innermost last */
+static int n_scopes, scopes_cap;
+static uint64_t scope_numbers; /* so many scopes so far */
+static uint64_t same_to_all;   /* the scope of a clusterCall(), see `sent`; 0: there is none */
 
-static uint64_t owner_of(SEXP frame) {
+static uint64_t scope_of(SEXP frame) {
   if (TYPEOF(frame) != ENVSXP) return 0;
-  for (int i = n_owners - 1; i >= 0; i--)
-    if (R_WeakRefKey(owners[i].ref) == frame) return owners[i].number;
+  for (int i = n_scopes - 1; i >= 0; i--)
+    if (R_WeakRefKey(scopes[i].frame) == frame) return scopes[i].number;
   return 0;
 }
 
-static void cancel_owner(uint64_t owner) {
-  for (clu_node *nd = clu_the_session.nodes; nd; nd = nd->next) clu_node_cancel(nd, owner);
+static void cancel_scope(uint64_t scope) {
+  for (clu_node *nd = clu_the_session.nodes; nd; nd = nd->next) clu_node_cancel(nd, scope);
 }
 
 static int all_in_step(void *unused) {
@@ -35,54 +38,63 @@ static int all_in_step(void *unused) {
   return 1;
 }
 
-/* What is done when a call is interrupted: short enough for control to be back at once. */
-static void abandon(uint64_t owner) {
-  if (!owner) return;
-  cancel_owner(owner);
+/* A call was interrupted. The nodes are waited for only shortly: the user is to have control back at once. */
+static void abandon(uint64_t scope) {
+  if (!scope) return;
+  cancel_scope(scope);
   clu_pump_for(all_in_step, NULL, clu_in_ms(80));
 }
 
 static void forget_sent(void);
 
-/* A call begins. Those whose frames are not among `frames` (sys.frames()) are over. */
-SEXP ffi_owner_begin(SEXP frame, SEXP burst, SEXP frames) {
+static int is_among(SEXP frame, SEXP frames) {
+  for (; TYPEOF(frames) == LISTSXP; frames = CDR(frames))
+    if (CAR(frames) == frame) return 1;
+  return 0;
+}
+
+/* Cancels the scopes whose frames are not among `frames`. */
+static void end_old_scopes(SEXP frames) {
   int kept = 0;
-  SEXP ref;
-  clu_need_session();
-  if (n_owners == owners_cap) {
-    int cap = owners_cap ? 2 * owners_cap : 16;
-    caller *more = realloc(owners, (size_t)cap * sizeof *more);
-    if (!more) clu_raise("memory", "not enough memory");
-    owners = more;
-    owners_cap = cap;
-  }
-  forget_sent();
-  for (int i = 0; i < n_owners; i++) {
-    SEXP key = R_WeakRefKey(owners[i].ref);
-    int alive = 0;
-    if (key != R_NilValue)
-      for (SEXP f = frames; TYPEOF(f) == LISTSXP && !alive; f = CDR(f)) alive = CAR(f) == key;
-    if (alive) {
-      owners[kept++] = owners[i];
+  for (int i = 0; i < n_scopes; i++) {
+    SEXP frame = R_WeakRefKey(scopes[i].frame);
+    if (frame != R_NilValue && is_among(frame, frames)) {
+      scopes[kept++] = scopes[i];
     } else {
-      cancel_owner(owners[i].number);
-      R_ReleaseObject(owners[i].ref);
+      cancel_scope(scopes[i].number);
+      R_ReleaseObject(scopes[i].frame);
     }
   }
-  n_owners = kept;
+  n_scopes = kept;
+}
+
+/* A call begins. `frames`: those of all calls that are being evaluated (sys.frames()); other scopes have ended. `to_all`: it
+ * sends the same to each node. */
+SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames) {
+  SEXP ref;
+  clu_need_session();
+  if (n_scopes == scopes_cap) {
+    int cap = scopes_cap ? 2 * scopes_cap : 16;
+    call_scope *more = realloc(scopes, (size_t)cap * sizeof *more);
+    if (!more) clu_raise("memory", "not enough memory");
+    scopes = more;
+    scopes_cap = cap;
+  }
+  forget_sent();
+  end_old_scopes(frames);
   ref = PROTECT(R_MakeWeakRef(frame, R_NilValue, R_NilValue, FALSE));
   R_PreserveObject(ref);
-  owners[n_owners].number = ++owner_numbers;
-  owners[n_owners++].ref = ref;
-  burst_owner = Rf_asLogical(burst) == 1 ? owner_numbers : 0;
+  scopes[n_scopes].number = ++scope_numbers;
+  scopes[n_scopes++].frame = ref;
+  same_to_all = Rf_asLogical(to_all) == TRUE ? scope_numbers : 0;
   UNPROTECT(1);
   return R_NilValue;
 }
 
 /* ---- send and receive ---- */
 
-/* What clusterCall() sent last: it sends the same to each node, without any other code in between, so
- * that it is serialized once. Kept until the first answer is asked for. */
+/* What clusterCall() sent last. It sends the same to each node, without any other code in between, so it is serialized once.
+ * Kept until the first answer is asked for. */
 static struct {
   clu_blob *blob;
   SEXP cell; /* a preserved cons cell that holds function and arguments */
@@ -111,10 +123,10 @@ static int same_list(SEXP a, SEXP b) {
 static struct {
   SEXP cell; /* a preserved cons cell that holds it: no other object can have its address */
   clu_blob *bytes;
-  int looked;
+  int asked; /* whether it may travel alone */
 } last;
 
-static int stands_alone(SEXP fun) {
+static int travels_alone(SEXP fun) {
   SEXP call, env, attributes;
   int ok;
   if (TYPEOF(fun) == BUILTINSXP || TYPEOF(fun) == SPECIALSXP) return 1;
@@ -139,13 +151,13 @@ static clu_blob *function_bytes(SEXP fun) {
   if (CAR(last.cell) != fun) {
     clu_blob_unref(last.bytes);
     last.bytes = NULL;
-    last.looked = 0;
+    last.asked = 0;
     SETCAR(last.cell, fun);
     return NULL;
   }
-  if (!last.looked) {
-    last.looked = 1;
-    if (stands_alone(fun)) {
+  if (!last.asked) {
+    last.asked = 1;
+    if (travels_alone(fun)) {
       last.bytes = clu_serialize(NULL, fun);
       if (last.bytes->size <= CLU_MOST_FUN) return last.bytes;
       clu_blob_unref(last.bytes);
@@ -156,19 +168,19 @@ static clu_blob *function_bytes(SEXP fun) {
 }
 
 /* u32: how many bytes are the function's, then they, then the arguments; or 0, then list(fun, args). */
-static clu_blob *call_bytes(SEXP fun, SEXP args, uint64_t owner) {
+static clu_blob *call_bytes(SEXP fun, SEXP args, uint64_t scope) {
   clu_blob *b, *f;
   SEXP msg;
   unsigned char len[4];
-  int burst = owner != 0 && owner == burst_owner;
-  if (burst && sent.blob && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
+  int to_all = scope != 0 && scope == same_to_all;
+  if (to_all && sent.blob && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
       same_list(VECTOR_ELT(CAR(sent.cell), 1), args))
     return clu_blob_ref(sent.blob);
-  f = burst ? NULL : function_bytes(fun);
+  f = to_all ? NULL : function_bytes(fun);
   clu_put32(len, f ? (uint32_t)f->size : 0);
   msg = PROTECT(f ? R_NilValue : Rf_allocVector(VECSXP, 2));
   b = clu_blob_new(f ? f->size + 512 : 512);
-  if (!b) Rf_error("not enough memory");
+  if (!b) clu_raise("memory", "not enough memory");
   clu_blob_append(b, len, sizeof len); /* there is room */
   if (f) {
     clu_blob_append(b, f->data, f->size);
@@ -179,7 +191,7 @@ static clu_blob *call_bytes(SEXP fun, SEXP args, uint64_t owner) {
   SET_VECTOR_ELT(msg, 0, fun);
   SET_VECTOR_ELT(msg, 1, args);
   b = clu_serialize(b, msg);
-  if (burst) {
+  if (to_all) {
     forget_sent();
     if (!sent.cell) {
       sent.cell = Rf_cons(R_NilValue, R_NilValue);
@@ -201,8 +213,8 @@ static SEXP element(SEXP list, const char *name) {
 
 typedef struct {
   clu_node *nd;
-  uint64_t owner, seq;
-  uint64_t deaths; /* of nodes, when it was last looked for whom they concern */
+  uint64_t scope, seq;
+  uint64_t deaths; /* of nodes, when it was last checked whether they concern this call */
   clu_node *dead;  /* another node of the same call that has died */
 } one_wait;
 
@@ -212,9 +224,9 @@ static int flushed(void *data) {
   return nd->state > CLU_NODE_READY || !clu_chan_pending(&nd->chan);
 }
 
-static void abandon_wait(void *data) { abandon(((one_wait *)data)->owner); }
+static void abandon_wait(void *data) { abandon(((one_wait *)data)->scope); }
 
-/* The bytes of a call whose sender belongs to nobody, cut short: that request is given up, and only that. */
+/* The sending of a request without scope was interrupted: that request is cancelled, and no other. */
 static void abandon_last(void *data) {
   one_wait *w = data;
   for (int i = 0; i < w->nd->nreqs; i++)
@@ -258,9 +270,10 @@ static void clear_tags(SEXP handle, clu_node *nd) {
       SET_VECTOR_ELT(list, i, R_NilValue);
 }
 
-enum { SENT = 0, GONE = 1, STUCK = 2, NEW = 3 };
+enum { DEAD, STUCK, NO_SCOPE, N_FAILURES };
 
-/* When a node has to be in step: the grace counts from when it was told, so that several are not waited for in turn. */
+/* Until when a node has to have dropped what was cancelled. The grace counts from the cancel, so that several nodes are not
+ * waited for one after the other. */
 static uint64_t in_step_by(const clu_node *nd) {
   SEXP x = PROTECT(Rf_GetOption1(Rf_install("clutch.cancel_grace")));
   uint64_t end, spent = 0;
@@ -273,43 +286,54 @@ static uint64_t in_step_by(const clu_node *nd) {
   return end == UINT64_MAX ? end : end > spent ? end - spent : 0;
 }
 
-/* Sends a call: `data` is parallel's list(fun, args, return, tag). SENT, GONE: the node is no more,
- * STUCK: it does not give up what it was told to within getOption("clutch.cancel_grace") seconds, NEW:
- * nothing was sent, ffi_owner_begin() has to be called for this frame before. */
+/* What came of the sending of a call; constants, for this is on the way of each call. NULL: it was sent. */
+static SEXP failed_because(int which) {
+  static const char *const names[N_FAILURES] = {"dead", "stuck", "no_scope"};
+  static SEXP values[N_FAILURES];
+  if (!values[which]) {
+    R_PreserveObject(values[which] = Rf_mkString(names[which]));
+    MARK_NOT_MUTABLE(values[which]);
+  }
+  return values[which];
+}
+
+/* Sends a call: `data` is parallel's list(fun, args, return, tag). NULL, or why it was not sent: "dead": the node has died or
+ * was stopped; "stuck": it does not end a cancelled request within getOption("clutch.cancel_grace") seconds; "no_scope":
+ * ffi_call_scope_begin() has to be called for this frame before. `outer`: the frame that encloses it. */
 SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   clu_node *nd = clu_get_node(handle);
   clu_err e = {0, 0, ""};
-  uint64_t owner = owner_of(frame);
+  uint64_t scope = scope_of(frame);
   SEXP fun = element(data, "fun"), args = element(data, "args");
   clu_blob *b;
   one_wait w;
   int tag, rc;
-  if (!owner) owner = owner_of(outer);
-  if (!owner && TYPEOF(frame) == ENVSXP) return Rf_ScalarInteger(NEW);
+  if (!scope) scope = scope_of(outer);
+  if (!scope && TYPEOF(frame) == ENVSXP) return failed_because(NO_SCOPE);
   w.nd = nd;
-  w.owner = owner;
+  w.scope = scope;
   if (nd->state <= CLU_NODE_READY && !clu_node_in_step(nd) &&
       !clu_wait_for(in_step, &w, in_step_by(nd), abandon_wait))
-    return Rf_ScalarInteger(STUCK);
+    return failed_because(STUCK);
   if (nd->state > CLU_NODE_READY) {
-    if (owner) cancel_owner(owner);
-    return Rf_ScalarInteger(GONE);
+    if (scope) cancel_scope(scope);
+    return failed_because(DEAD);
   }
   clear_tags(handle, nd);
-  b = call_bytes(fun, args, owner);
+  b = call_bytes(fun, args, scope);
   tag = keep_tag(handle, element(data, "tag"));
-  rc = clu_node_call(nd, b, owner, tag, &e);
+  rc = clu_node_call(nd, b, scope, tag, &e);
   clu_blob_unref(b);
   if (rc != CLU_OK) {
-    if (owner) cancel_owner(owner);
-    if (rc == CLU_DEAD) return Rf_ScalarInteger(GONE);
+    if (scope) cancel_scope(scope);
+    if (rc == CLU_DEAD) return failed_because(DEAD);
     clu_raise_err(&e);
   }
-  if (!owner) { /* who knows when the caller comes back: everything leaves now */
+  if (!scope) { /* nobody may come to pump the rest: everything leaves now */
     w.seq = nd->seq;
     clu_wait_for(flushed, &w, UINT64_MAX, abandon_last);
   }
-  return Rf_ScalarInteger(SENT);
+  return R_NilValue;
 }
 
 static SEXP answer_list(SEXP handle, clu_node *nd, clu_req *r) {
@@ -353,19 +377,19 @@ static SEXP answer_list(SEXP handle, clu_node *nd, clu_req *r) {
 }
 
 /* The node ended with a request: the call as a whole has failed. */
-static SEXP died(clu_node *nd, uint64_t owner) {
-  if (owner) cancel_owner(owner);
+static SEXP died(clu_node *nd, uint64_t scope) {
+  if (scope) cancel_scope(scope);
   clu_await_reason(nd);
   while (nd->nreqs) clu_blob_unref(clu_node_take(nd, &nd->reqs[0]));
   return R_NilValue;
 }
 
 /* A node that can no more answer to this call. */
-static clu_node *dead_of(uint64_t owner) {
+static clu_node *dead_of(uint64_t scope) {
   for (clu_node *nd = clu_the_session.nodes; nd; nd = nd->next) {
     if (nd->state <= CLU_NODE_READY) continue;
     for (int i = 0; i < nd->nreqs; i++)
-      if (nd->reqs[i].owner == owner && !nd->reqs[i].arrival) return nd;
+      if (nd->reqs[i].owner == scope && !nd->reqs[i].arrival) return nd;
   }
   return NULL;
 }
@@ -376,9 +400,9 @@ static int one_answered(void *data) {
   if (w->nd->state > CLU_NODE_READY) return 1;
   r = clu_node_first(w->nd);
   if (r && r->arrival) return 1;
-  if (!w->owner || w->deaths == clu_the_session.deaths) return 0;
+  if (!w->scope || w->deaths == clu_the_session.deaths) return 0;
   w->deaths = clu_the_session.deaths;
-  return (w->dead = dead_of(w->owner)) != NULL;
+  return (w->dead = dead_of(w->scope)) != NULL;
 }
 
 /* The answer to the oldest call of this node; NULL: it has died; list(info): another node of the same call has,
@@ -393,19 +417,19 @@ SEXP ffi_node_recv(SEXP handle) {
   }
   forget_sent();
   w.nd = nd;
-  w.owner = r->owner;
-  w.deaths = UINT64_MAX; /* look once at the beginning */
+  w.scope = r->owner;
+  w.deaths = UINT64_MAX; /* check once at the beginning */
   w.dead = NULL;
   clu_wait_for(one_answered, &w, UINT64_MAX, abandon_wait);
   if (w.dead) {
     SEXP out = PROTECT(Rf_allocVector(VECSXP, 1));
-    died(w.dead, w.owner);
+    died(w.dead, w.scope);
     SET_VECTOR_ELT(out, 0, clu_node_info(w.dead));
     UNPROTECT(1);
     return out;
   }
   r = clu_node_first(nd);
-  if (!r || !r->arrival) return died(nd, w.owner);
+  if (!r || !r->arrival) return died(nd, w.scope);
   return answer_list(handle, nd, r);
 }
 
@@ -422,7 +446,7 @@ SEXP ffi_node_ready(SEXP handle) {
 
 typedef struct {
   SEXP nodes; /* list of node objects, whose first element is the handle */
-  uint64_t owner;
+  uint64_t scope;
   R_xlen_t found;
   int lost, asked;
 } any_wait;
@@ -438,7 +462,7 @@ static int any_answered(void *data) {
     clu_req *r = clu_node_first(nd);
     if (!r) continue;
     w->asked = 1;
-    w->owner = r->owner;
+    w->scope = r->owner;
     if (r->arrival) {
       if (r->arrival < first) {
         first = r->arrival;
@@ -453,7 +477,7 @@ static int any_answered(void *data) {
   return w->found >= 0 || !w->asked;
 }
 
-static void abandon_any(void *data) { abandon(((any_wait *)data)->owner); }
+static void abandon_any(void *data) { abandon(((any_wait *)data)->scope); }
 
 /* list(node, value): the answer that came first; value NULL: that node has died. */
 SEXP ffi_any_recv(SEXP nodes) {
@@ -472,7 +496,7 @@ SEXP ffi_any_recv(SEXP nodes) {
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(out, 0, Rf_ScalarInteger((int)w.found + 1));
   if (w.lost)
-    died(nd, w.owner);
+    died(nd, w.scope);
   else
     SET_VECTOR_ELT(out, 1, answer_list(handle, nd, clu_node_first(nd)));
   UNPROTECT(1);

@@ -262,7 +262,7 @@ SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
   SEXP out;
   double most = Rf_asReal(bytes);
   r.w = get_psock(x);
-  if (r.w->s->fd == CLU_NO_FD) Rf_error("the connection is closed");
+  if (r.w->s->fd == CLU_NO_FD) clu_raise("stopped", "this worker's connection is closed");
   r.from = clu_os_now();
   r.patience = clu_in_seconds(seconds) - r.from;
   r.most = most < 1e15 ? (size_t)most : SIZE_MAX;
