@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
   spec.chunk = argc > 3 ? (uint32_t)atoi(argv[3]) : 1;
   for (int i = 0; i < n; i++) {
     s[i].first = 1;
-    clu_sched_up(e, i, &s[i].claim);
+    clu_sched_node_up(e, i, &s[i].claim);
   }
   t = now();
   clu_job_new(e, &spec);

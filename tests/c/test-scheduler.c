@@ -51,7 +51,7 @@ TEST(one_by_one_with_a_second_one_waiting) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w[2] = {0, 0};
   clu_job *j = job(e, 6, 0, 1, 0);
-  for (int i = 0; i < 2; i++) CHECK_INT_EQ(clu_sched_up(e, i, &w[i]), CLU_OK);
+  for (int i = 0; i < 2; i++) CHECK_INT_EQ(clu_sched_node_up(e, i, &w[i]), CLU_OK);
   CHECK(sends(e, 0, 0, 1, 1));
   CHECK(sends(e, 1, 1, 1, 1));
   CHECK(sends(e, 0, 2, 1, 2));
@@ -60,7 +60,7 @@ TEST(one_by_one_with_a_second_one_waiting) {
   /* the second node is done with its first, of a second's work, and gets another */
   CHECK(clu_claim_start(&w[1], 1));
   CHECK_INT_EQ(clu_sched_answer(e, 1, 1, 0, 1000000000, 0, &end), 1);
-  CHECK(end.why == CLU_END_ANSWER && end.element == 1 && end.node == 1 && end.attempt == 1);
+  CHECK(end.why == CLU_END_ANSWER && end.task == 1 && end.node == 1 && end.attempt == 1);
   CHECK(sends(e, 1, 4, 1, 3));
   CHECK(next_is(e, 0, CLU_ACT_NONE));
   CHECK_INT_EQ(clu_job_left(j), 5);
@@ -72,7 +72,7 @@ TEST(one_by_one_with_a_second_one_waiting) {
 TEST(who_has_nothing_to_do_is_served_before_who_has_only_room) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w[3] = {0, 0, 0};
-  for (int i = 0; i < 3; i++) clu_sched_up(e, i, &w[i]);
+  for (int i = 0; i < 3; i++) clu_sched_node_up(e, i, &w[i]);
   for (int i = 0; i < 3; i++) { /* jobs that come one after the other, none of them begun */
     job(e, 1, 0, 0, 0);
     CHECK(sends(e, i, 0, 1, 1));
@@ -81,9 +81,9 @@ TEST(who_has_nothing_to_do_is_served_before_who_has_only_room) {
   for (int i = 0; i < 3; i++) CHECK(clu_claim_start(&w[i], 1));
   CHECK_INT_EQ(clu_sched_answer(e, 2, 1, 0, 5000, 0, &end), 1);
   CHECK_INT_EQ(clu_sched_answer(e, 1, 1, 0, 5000, 0, &end), 1);
-  clu_sched_down(e, 0, 1, 0);
+  clu_sched_node_lost(e, 0, 1, 0);
   while (clu_sched_ended(e, &end)) continue;
-  clu_sched_up(e, 0, &w[0]);
+  clu_sched_node_up(e, 0, &w[0]);
   job(e, 3, 0, 1, 0);
   CHECK(sends(e, 2, 0, 1, 2) && sends(e, 1, 1, 1, 2) && sends(e, 0, 2, 1, 2));
   clu_sched_free(e);
@@ -93,9 +93,9 @@ TEST(who_has_nothing_to_do_gets_what_waits_elsewhere) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w[2] = {0, 0};
   job(e, 4, 0, 0, 0);
-  clu_sched_up(e, 0, &w[0]);
+  clu_sched_node_up(e, 0, &w[0]);
   CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
-  clu_sched_up(e, 1, &w[1]);
+  clu_sched_node_up(e, 1, &w[1]);
   CHECK(sends(e, 1, 2, 1, 1) && sends(e, 1, 3, 1, 2));
   CHECK(clu_claim_start(&w[0], 1)); /* a long one */
   for (uint64_t s = 1; s <= 2; s++) {
@@ -106,7 +106,7 @@ TEST(who_has_nothing_to_do_gets_what_waits_elsewhere) {
   CHECK(!clu_claim_start(&w[0], 2)); /* which that one may not start any more */
   CHECK(clu_claim_start(&w[1], 3));
   CHECK_INT_EQ(clu_sched_answer(e, 1, 3, 0, 5000, 0, &end), 1);
-  CHECK_INT_EQ(end.element, 1);
+  CHECK_INT_EQ(end.task, 1);
   CHECK(next_is(e, 0, CLU_ACT_NONE));
   CHECK_INT_EQ(clu_sched_answer(e, 0, 1, 0, 5000, 0, &end), 1);
   clu_sched_free(e);
@@ -117,7 +117,7 @@ TEST(quick_elements_leave_together_slow_ones_do_not) {
     clu_sched *e = clu_sched_new(1000);
     clu_claim w = 0;
     job(e, 100000, 0, 0, 0);
-    clu_sched_up(e, 0, &w);
+    clu_sched_node_up(e, 0, &w);
     CHECK(sends(e, 0, 0, 1, 1));
     CHECK_INT_EQ(clu_sched_answer(e, 0, 1, 0, slow ? 10000000 : 1000, 0, &end), 1);
     CHECK(next_is(e, 0, CLU_ACT_SEND));
@@ -130,7 +130,7 @@ TEST(large_elements_leave_alone) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w = 0;
   job(e, 100000, 0, 0, 0);
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(next_is(e, 0, CLU_ACT_SEND));
   CHECK_INT_EQ(clu_sched_sent(e, &act, 1, 10000000, 0), CLU_OK);
   CHECK_INT_EQ(clu_sched_answer(e, 0, 1, 0, 1000, 0, &end), 1);
@@ -143,15 +143,15 @@ TEST(without_retries_what_was_started_dies_and_what_was_not_goes_on) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w[2] = {0, 0};
   clu_job *j = job(e, 2, 0, 1, 0);
-  clu_sched_up(e, 0, &w[0]);
+  clu_sched_node_up(e, 0, &w[0]);
   CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
   CHECK(clu_claim_start(&w[0], 1));
-  clu_sched_down(e, 0, 77, 1);
+  clu_sched_node_lost(e, 0, 77, 1);
   CHECK_INT_EQ(clu_sched_ended(e, &end), 1);
-  CHECK(end.why == CLU_END_DIED && end.element == 0 && end.cause == 77 && end.attempt == 1 && end.node == 0);
+  CHECK(end.why == CLU_END_DIED && end.task == 0 && end.cause == 77 && end.attempt == 1 && end.node == 0);
   CHECK_INT_EQ(clu_sched_ended(e, &end), 0);
   CHECK_INT_EQ(clu_job_left(j), 1);
-  clu_sched_up(e, 1, &w[1]);
+  clu_sched_node_up(e, 1, &w[1]);
   CHECK(sends(e, 1, 1, 1, 1));
   CHECK_INT_EQ(act.attempt, 1);
   clu_sched_free(e);
@@ -163,17 +163,17 @@ TEST(what_a_node_that_is_over_had_started_is_known_when_the_memory_has_gone) {
   clu_job *j = job(e, 3, 0, 1, 0);
   REQUIRE(w);
   *w = 0;
-  clu_sched_up(e, 0, w);
+  clu_sched_node_up(e, 0, w);
   CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
   CHECK(clu_claim_start(w, 1));
-  clu_sched_over(e, 0);
+  clu_sched_node_closed(e, 0);
   CHECK(!clu_claim_start(w, 2)); /* it may still be running for a moment */
   free(w);
   CHECK(next_is(e, 0, CLU_ACT_NONE));
   clu_job_cancel(e, job(e, 1, 0, 1, 0), 5);
-  clu_sched_down(e, 0, 77, 1);
+  clu_sched_node_lost(e, 0, 77, 1);
   CHECK_INT_EQ(clu_sched_ended(e, &end), 1);
-  CHECK(end.why == CLU_END_DIED && end.element == 0);
+  CHECK(end.why == CLU_END_DIED && end.task == 0);
   CHECK_INT_EQ(clu_sched_ended(e, &end), 0);
   CHECK_INT_EQ(clu_job_left(j), 2);
   clu_sched_free(e);
@@ -183,15 +183,15 @@ TEST(the_task_to_be_answered_next_is_the_head) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w = 0;
   job(e, 5, 0, 1, 0);
-  clu_sched_up(e, 0, &w);
-  CHECK_INT_EQ(clu_sched_head(e, 0), 0);
+  clu_sched_node_up(e, 0, &w);
+  CHECK_INT_EQ(clu_sched_node_head(e, 0), 0);
   CHECK(sends(e, 0, 0, 1, 7) && sends(e, 0, 1, 1, 8));
-  CHECK_INT_EQ(clu_sched_head(e, 0), 7);
+  CHECK_INT_EQ(clu_sched_node_head(e, 0), 7);
   CHECK(clu_claim_start(&w, 7));
   CHECK_INT_EQ(clu_sched_answer(e, 0, 7, 0, 1000, 10, &end), 1);
-  CHECK_INT_EQ(clu_sched_head(e, 0), 8);
-  clu_sched_down(e, 0, 0, 1);
-  CHECK_INT_EQ(clu_sched_head(e, 0), 0);
+  CHECK_INT_EQ(clu_sched_node_head(e, 0), 8);
+  clu_sched_node_lost(e, 0, 0, 1);
+  CHECK_INT_EQ(clu_sched_node_head(e, 0), 0);
   clu_sched_free(e);
 }
 
@@ -199,20 +199,20 @@ TEST(a_retry_goes_to_another_node_where_there_is_one) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w[2] = {0, 0};
   clu_job *j = job(e, 1, 1, 0, 0);
-  clu_sched_up(e, 0, &w[0]);
-  clu_sched_up(e, 1, &w[1]);
+  clu_sched_node_up(e, 0, &w[0]);
+  clu_sched_node_up(e, 1, &w[1]);
   CHECK(sends(e, 0, 0, 1, 1));
   CHECK(clu_claim_start(&w[0], 1));
-  clu_sched_down(e, 0, 0, 1);
+  clu_sched_node_lost(e, 0, 0, 1);
   w[0] = 0;
-  clu_sched_up(e, 0, &w[0]);
-  clu_sched_rest(e, 1, 1);
+  clu_sched_node_up(e, 0, &w[0]);
+  clu_sched_node_drain(e, 1, 1);
   CHECK(next_is(e, 0, CLU_ACT_NONE)); /* the other one is there, but not ready */
-  clu_sched_rest(e, 1, 0);
+  clu_sched_node_drain(e, 1, 0);
   CHECK(sends(e, 1, 0, 1, 1));
   CHECK_INT_EQ(act.attempt, 2);
   CHECK(clu_claim_start(&w[1], 1));
-  clu_sched_down(e, 1, 5, 1);
+  clu_sched_node_lost(e, 1, 5, 1);
   CHECK_INT_EQ(clu_sched_ended(e, &end), 1);
   CHECK(end.why == CLU_END_DIED && end.attempt == 2 && end.cause == 5 && end.node == 1);
   CHECK_INT_EQ(clu_job_left(j), 0);
@@ -223,12 +223,12 @@ TEST(the_only_node_gets_its_retry_back) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w = 0;
   job(e, 1, 1, 0, 0);
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1));
   CHECK(clu_claim_start(&w, 1));
-  clu_sched_down(e, 0, 0, 1);
+  clu_sched_node_lost(e, 0, 0, 1);
   w = 0;
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1));
   clu_sched_free(e);
 }
@@ -237,10 +237,10 @@ TEST(a_death_that_is_not_to_be_repeated_is_final) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w = 0;
   job(e, 1, 9, 0, 0);
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1));
   CHECK(clu_claim_start(&w, 1));
-  clu_sched_down(e, 0, 3, 0);
+  clu_sched_node_lost(e, 0, 3, 0);
   CHECK_INT_EQ(clu_sched_ended(e, &end), 1);
   CHECK_INT_EQ(end.why, CLU_END_DIED);
   clu_sched_free(e);
@@ -250,14 +250,14 @@ TEST(a_node_without_a_claim_word_has_one_unit_at_a_time_all_of_which_has_begun) 
   clu_sched *e = clu_sched_new(1000);
   clu_job *j = job(e, 6, 0, 2, 0);
   int died = 0;
-  clu_sched_up(e, 0, NULL);
+  clu_sched_node_up(e, 0, NULL);
   CHECK(sends(e, 0, 0, 2, 1));
   CHECK(next_is(e, 0, CLU_ACT_NONE));
   CHECK_INT_EQ(clu_sched_answer(e, 0, 1, 0, 1000, 5, &end), 1);
   CHECK(next_is(e, 5, CLU_ACT_NONE));
   CHECK_INT_EQ(clu_sched_answer(e, 0, 2, 0, 1000, 9, &end), 1);
   CHECK(sends(e, 0, 2, 2, 3));
-  clu_sched_down(e, 0, 0, 1);
+  clu_sched_node_lost(e, 0, 0, 1);
   while (clu_sched_ended(e, &end)) died++;
   CHECK_INT_EQ(died, 2);
   CHECK_INT_EQ(clu_job_waiting(j), 2);
@@ -268,7 +268,7 @@ TEST(time_up_means_interrupt_then_kill_and_only_that_element_ends) {
   clu_sched *e = clu_sched_new(50);
   clu_claim w = 0;
   clu_job *j = job(e, 3, 2, 1, 100);
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
   CHECK(clu_claim_start(&w, 1));
   CHECK_INT_EQ(clu_sched_deadline(e), 100);
@@ -277,7 +277,7 @@ TEST(time_up_means_interrupt_then_kill_and_only_that_element_ends) {
   CHECK_INT_EQ(act.seq, 1);
   CHECK(next_is(e, 120, CLU_ACT_NONE)); /* nothing new for a node that may be stuck */
   CHECK_INT_EQ(clu_sched_answer(e, 0, 1, 1, 1, 130, &end), 1);
-  CHECK(end.why == CLU_END_TIMEOUT && end.element == 0);
+  CHECK(end.why == CLU_END_TIMEOUT && end.task == 0);
   CHECK(next_is(e, 130, CLU_ACT_SEND));
   CHECK_INT_EQ(act.first, 1); /* it had been taken back */
   CHECK_INT_EQ(clu_sched_sent(e, &act, 3, 8, 130), CLU_OK);
@@ -286,9 +286,9 @@ TEST(time_up_means_interrupt_then_kill_and_only_that_element_ends) {
   clu_sched_unsent(e, &act);
   CHECK(next_is(e, 230, CLU_ACT_INTERRUPT));
   CHECK(next_is(e, 280, CLU_ACT_KILL));
-  clu_sched_down(e, 0, 0, 1);
+  clu_sched_node_lost(e, 0, 0, 1);
   CHECK_INT_EQ(clu_sched_ended(e, &end), 1);
-  CHECK(end.why == CLU_END_TIMEOUT && end.element == 1);
+  CHECK(end.why == CLU_END_TIMEOUT && end.task == 1);
   CHECK_INT_EQ(clu_job_left(j), 1);
   clu_sched_free(e);
 }
@@ -297,7 +297,7 @@ TEST(what_was_not_started_does_not_run_out_of_time) {
   clu_sched *e = clu_sched_new(50);
   clu_claim w = 0;
   job(e, 1, 0, 1, 100);
-  clu_sched_up(e, 0, &w); /* and does something else all the time */
+  clu_sched_node_up(e, 0, &w); /* and does something else all the time */
   CHECK(sends(e, 0, 0, 1, 1));
   for (uint64_t t = 0; t < 1000; t++) CHECK(next_is(e, t, CLU_ACT_NONE));
   CHECK(clu_claim_start(&w, 1));
@@ -312,12 +312,12 @@ TEST(a_cancelled_job_leaves_its_runner_to_be_interrupted) {
   clu_claim w = 0;
   clu_job *a = job(e, 5, 0, 1, 0), *b;
   uint32_t unwanted;
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
   CHECK(clu_claim_start(&w, 1));
   clu_job_cancel(e, a, 10);
   CHECK_INT_EQ(clu_job_left(a), 0);
-  CHECK_INT_EQ(clu_sched_at(e, 0, &unwanted), 1);
+  CHECK_INT_EQ(clu_sched_node_tasks(e, 0, &unwanted), 1);
   CHECK_INT_EQ(unwanted, 1);
   b = job(e, 1, 0, 1, 0);
   CHECK(next_is(e, 10, CLU_ACT_INTERRUPT));
@@ -335,12 +335,12 @@ TEST(jobs_are_served_in_their_order_also_after_a_return) {
   clu_sched *e = clu_sched_new(50);
   clu_claim w = 0;
   clu_job *a = job(e, 1, 1, 1, 0), *b = job(e, 3, 1, 1, 0);
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1) && act.job == a);
   CHECK(sends(e, 0, 0, 1, 2) && act.job == b);
-  clu_sched_down(e, 0, 0, 1); /* neither was started */
+  clu_sched_node_lost(e, 0, 0, 1); /* neither was started */
   w = 0;
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1));
   CHECK(act.job == a && act.attempt == 1);
   clu_sched_free(e);
@@ -350,7 +350,7 @@ TEST(without_nodes_what_waits_can_be_ended) {
   clu_sched *e = clu_sched_new(50);
   clu_job *j = job(e, 3, 1, 1, 0);
   int n = 0;
-  clu_job_strand(e, j, 9);
+  clu_job_fail_pending(e, j, 9);
   while (clu_sched_ended(e, &end)) n += end.why == CLU_END_DIED && end.cause == 9 && end.attempt == 0;
   CHECK_INT_EQ(n, 3);
   CHECK_INT_EQ(clu_job_left(j), 0);
@@ -361,7 +361,7 @@ TEST(an_answer_out_of_turn_is_noticed) {
   clu_sched *e = clu_sched_new(50);
   clu_claim w = 0;
   job(e, 3, 1, 1, 0);
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK_INT_EQ(clu_sched_answer(e, 0, 1, 0, 1, 0, &end), -1);
   CHECK(sends(e, 0, 0, 1, 7));
   CHECK_INT_EQ(clu_sched_answer(e, 0, 8, 0, 1, 0, &end), -1);
@@ -374,7 +374,7 @@ TEST(a_node_is_served_however_many_jobs_wait_for_another) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w[2] = {0, 0};
   clu_job *late;
-  for (int i = 0; i < 2; i++) clu_sched_up(e, i, &w[i]);
+  for (int i = 0; i < 2; i++) clu_sched_node_up(e, i, &w[i]);
   for (int k = 0; k < 40; k++) job_for(e, 1, 2, 1);
   late = job_for(e, 1, 2, 2);
   CHECK(sends(e, 0, 0, 1, 1));
@@ -390,10 +390,10 @@ TEST(of_several_kinds_of_jobs_the_oldest_comes_first) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w[2] = {0, 0};
   clu_job *a = job(e, 1, 0, 0, 0), *b = job_for(e, 1, 2, 1), *c = job(e, 1, 0, 0, 0);
-  clu_sched_up(e, 0, &w[0]);
+  clu_sched_node_up(e, 0, &w[0]);
   CHECK(sends(e, 0, 0, 1, 1) && act.job == a);
   CHECK(sends(e, 0, 0, 1, 2) && act.job == b);
-  clu_sched_up(e, 1, &w[1]);
+  clu_sched_node_up(e, 1, &w[1]);
   CHECK(sends(e, 1, 0, 1, 1) && act.job == c);
   clu_sched_free(e);
 }
@@ -402,12 +402,12 @@ TEST(who_has_nothing_to_do_is_helped_also_while_a_job_waits_for_others) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w[3] = {0, 0, 0};
   clu_job *j = job(e, 4, 0, 1, 0);
-  for (int i = 0; i < 2; i++) clu_sched_up(e, i, &w[i]);
+  for (int i = 0; i < 2; i++) clu_sched_node_up(e, i, &w[i]);
   CHECK(sends(e, 0, 0, 1, 1) && sends(e, 1, 1, 1, 1) && sends(e, 0, 2, 1, 2) && sends(e, 1, 3, 1, 2));
   for (int i = 0; i < 2; i++) CHECK(clu_claim_start(&w[i], 1)); /* long ones */
   job_for(e, 1, 3, 1);                                          /* waits for the first node */
   CHECK(next_is(e, 0, CLU_ACT_NONE));
-  clu_sched_up(e, 2, &w[2]);
+  clu_sched_node_up(e, 2, &w[2]);
   CHECK(next_is(e, 0, CLU_ACT_SEND) && act.node == 2 && act.job == j);
   CHECK_INT_EQ(clu_sched_sent(e, &act, 1, 8, 0), CLU_OK);
   clu_sched_free(e);
@@ -417,12 +417,12 @@ TEST(who_may_not_do_what_waits_elsewhere_does_not_keep_the_next_from_it) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w[3] = {0, 0, 0};
   clu_job *j = job_for(e, 2, 3, 1 + 4);
-  clu_sched_up(e, 0, &w[0]);
+  clu_sched_node_up(e, 0, &w[0]);
   CHECK(sends(e, 0, 0, 1, 1) && sends(e, 0, 1, 1, 2));
   CHECK(clu_claim_start(&w[0], 1));
-  clu_sched_up(e, 1, &w[1]); /* may not, and is idle for longer */
+  clu_sched_node_up(e, 1, &w[1]); /* may not, and is idle for longer */
   CHECK(next_is(e, 0, CLU_ACT_NONE));
-  clu_sched_up(e, 2, &w[2]);
+  clu_sched_node_up(e, 2, &w[2]);
   CHECK(sends(e, 2, 1, 1, 1) && act.job == j);
   clu_sched_free(e);
 }
@@ -431,16 +431,16 @@ TEST(a_retry_that_must_not_go_back_is_not_taken_from_its_node_for_that) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w[2] = {0, 0};
   clu_job *j = job(e, 1, 2, 1, 0);
-  for (int i = 0; i < 2; i++) clu_sched_up(e, i, &w[i]);
+  for (int i = 0; i < 2; i++) clu_sched_node_up(e, i, &w[i]);
   CHECK(sends(e, 0, 0, 1, 1));
   CHECK(clu_claim_start(&w[0], 1));
   job_for(e, 1, 2, 2);
   CHECK(sends(e, 1, 0, 1, 1));
   CHECK(clu_claim_start(&w[1], 1));
-  clu_sched_down(e, 0, 0, 1);
+  clu_sched_node_lost(e, 0, 0, 1);
   CHECK(sends(e, 1, 0, 1, 2) && act.job == j); /* behind the other's */
   w[0] = 0;
-  clu_sched_up(e, 0, &w[0]);
+  clu_sched_node_up(e, 0, &w[0]);
   CHECK(next_is(e, 0, CLU_ACT_NONE));
   clu_sched_free(e);
 }
@@ -453,13 +453,13 @@ TEST(what_is_on_its_way_holds_its_job) {
       clu_claim w = 0;
       clu_job *j = job(e, 3, 1, 1, 0);
       uint32_t unwanted = 0;
-      clu_sched_up(e, 0, &w);
+      clu_sched_node_up(e, 0, &w);
       if (before) CHECK(sends(e, 0, 0, 1, 1));
       CHECK(next_is(e, 0, CLU_ACT_SEND) && act.job == j);
       clu_job_free(e, j, 5);
       if (sent) {
         CHECK_INT_EQ(clu_sched_sent(e, &act, 1 + (uint64_t)before, 8, 6), CLU_OK);
-        CHECK_INT_EQ(clu_sched_at(e, 0, &unwanted), 0); /* not begun: it was taken back */
+        CHECK_INT_EQ(clu_sched_node_tasks(e, 0, &unwanted), 0); /* not begun: it was taken back */
       } else {
         clu_sched_unsent(e, &act);
       }
@@ -474,15 +474,15 @@ TEST(an_ending_that_cannot_be_told_of_is_not_silent) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w = 0;
   clu_job *j = job(e, 1, 0, 1, 0);
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1));
   CHECK(clu_claim_start(&w, 1));
   no_memory = 1;
-  clu_sched_down(e, 0, 3, 1);
+  clu_sched_node_lost(e, 0, 3, 1);
   no_memory = 0;
   CHECK_INT_EQ(clu_sched_ended(e, &end), 0);
   CHECK_INT_EQ(clu_job_left(j), 0);
-  CHECK_INT_EQ(clu_job_lost(j), 1);
+  CHECK_INT_EQ(clu_job_out_of_memory(j), 1);
   clu_sched_free(e);
 }
 
@@ -490,24 +490,24 @@ TEST(a_death_says_whether_anything_had_begun) {
   clu_sched *e = clu_sched_new(1000);
   clu_claim w = 0;
   job(e, 9, 9, 1, 0);
-  clu_sched_up(e, 0, &w);
-  CHECK_INT_EQ(clu_sched_down(e, 0, 0, 1), 0);
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
+  CHECK_INT_EQ(clu_sched_node_lost(e, 0, 0, 1), 0);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1));
-  CHECK_INT_EQ(clu_sched_down(e, 0, 0, 1), 0); /* it was sent something and did not begin it */
+  CHECK_INT_EQ(clu_sched_node_lost(e, 0, 0, 1), 0); /* it was sent something and did not begin it */
   w = 0;
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1));
   CHECK(clu_claim_start(&w, 1));
-  CHECK_INT_EQ(clu_sched_down(e, 0, 0, 1), 1);
+  CHECK_INT_EQ(clu_sched_node_lost(e, 0, 0, 1), 1);
   w = 0;
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(next_is(e, 0, CLU_ACT_SEND));
   CHECK_INT_EQ(clu_sched_sent(e, &act, 1, 8, 0), CLU_OK);
   CHECK(clu_claim_start(&w, 1));
   CHECK_INT_EQ(clu_sched_answer(e, 0, 1, 0, 5, 0, &end), 1);
-  CHECK_INT_EQ(clu_sched_down(e, 0, 0, 1), 1);
-  CHECK_INT_EQ(clu_sched_down(e, 0, 0, 1), 0);
+  CHECK_INT_EQ(clu_sched_node_lost(e, 0, 0, 1), 1);
+  CHECK_INT_EQ(clu_sched_node_lost(e, 0, 0, 1), 0);
   clu_sched_free(e);
 }
 
@@ -516,7 +516,7 @@ TEST(a_deadline_that_has_passed_is_not_waited_for) {
   clu_claim w = 0;
   job(e, 1, 0, 1, 100);
   CHECK(clu_sched_wait(e, 7, 1000) == 1000);
-  clu_sched_up(e, 0, &w);
+  clu_sched_node_up(e, 0, &w);
   CHECK(sends(e, 0, 0, 1, 1));
   CHECK(clu_sched_wait(e, 40, 1000) == 60);
   CHECK(clu_sched_wait(e, 40, 10) == 10);
@@ -529,10 +529,10 @@ TEST(tasks_that_a_node_has_to_answer_are_known) {
   clu_sched *e = clu_sched_new(50);
   clu_claim w = 0;
   job(e, 2, 0, 1, 0);
-  clu_sched_up(e, 0, &w);
-  CHECK(!clu_sched_has(e, 0, 0) && !clu_sched_has(e, 0, 1) && !clu_sched_has(e, 5, 1));
+  clu_sched_node_up(e, 0, &w);
+  CHECK(!clu_sched_node_has(e, 0, 0) && !clu_sched_node_has(e, 0, 1) && !clu_sched_node_has(e, 5, 1));
   CHECK(sends(e, 0, 0, 1, 7) && sends(e, 0, 1, 1, 8));
-  CHECK(!clu_sched_has(e, 0, 6) && clu_sched_has(e, 0, 7) && clu_sched_has(e, 0, 8) && !clu_sched_has(e, 0, 9));
+  CHECK(!clu_sched_node_has(e, 0, 6) && clu_sched_node_has(e, 0, 7) && clu_sched_node_has(e, 0, 8) && !clu_sched_node_has(e, 0, 9));
   clu_sched_free(e);
 }
 
@@ -591,9 +591,9 @@ static int holds(int ok) {
 }
 
 static void ended_once(const clu_ended *x) {
-  work *w = &works[*(int *)x->owner];
+  work *w = &works[*(int *)x->user];
   CHECK(holds(!w->cancelled));
-  CHECK(holds((++w->ends[x->element]) == 1));
+  CHECK(holds((++w->ends[x->task]) == 1));
   elements_ended++;
 }
 
@@ -619,7 +619,7 @@ static void stub_dies(int i) {
   int lost = !s->knows && dice(2);
   if (!s->up) return;
   if (!lost) deliver(i); /* what it had written is read before its end is noticed */
-  clu_sched_down(eng, i, 1, 1);
+  clu_sched_node_lost(eng, i, 1, 1);
   s->up = s->running = s->answered = 0;
   s->len = 0;
   drain();
@@ -631,7 +631,7 @@ static void stub_rises(int i) {
   s->up = 1;
   s->seq = 0;
   s->claim = 0;
-  CHECK(holds((clu_sched_up(eng, i, s->knows ? &s->claim : NULL)) == CLU_OK));
+  CHECK(holds((clu_sched_node_up(eng, i, s->knows ? &s->claim : NULL)) == CLU_OK));
 }
 
 static void stub_works(int i) {
@@ -669,7 +669,7 @@ static void do_next(void) {
   s = &stubs[a.node];
   CHECK(holds(s->up));
   if (a.what == CLU_ACT_SEND) {
-    int w = *(int *)a.owner;
+    int w = *(int *)a.user;
     CHECK(holds(!works[w].cancelled));
     CHECK(holds(!works[w].only || works[w].only[a.node]));
     if (dice(500) == 0) { /* it is given up while it is on its way */
@@ -714,7 +714,7 @@ static void add_work(void) {
   spec.retries = (uint32_t)dice(3);
   spec.chunk = dice(3) == 0 ? 1 + (uint32_t)dice(20) : 0;
   spec.timeout_ns = dice(3) == 0 ? 1 + dice(200000) : 0;
-  spec.owner = &owners[n_works];
+  spec.user = &owners[n_works];
   w->only = NULL;
   if (n_stubs < 100 && dice(3) == 0) {
     spec.nonly = n_stubs;

@@ -1,497 +1,426 @@
-#include "core/sched/parts.h"
+#include "core/sched/scheduler.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/err.h"
+#include "core/sched/sched-job.h"
+#include "core/sched/sched-node.h"
+#include "core/sched/sched-policy.h"
 
-#define LOOK_AGAIN 1000000 /* ns */
-#define SAME_TIME 100000   /* ns */
+#define POLL_CLAIM 1000000 /* ns until a node that had not begun its first task is asked again */
+#define STEAL_TRIES 16     /* nodes that are asked for what an idle one may do, at most */
+#define MOST_RETRIES 254   /* starts are counted in a byte */
 
-/* ---- what a node has ---- */
+/* ---- life ---- */
 
-static void look_whether_hungry(clu_sched *e, int i) {
-  node *nd = &e->nodes[i];
-  int yes = nd->up && !nd->resting && !nd->urged;
-  if (yes && nd->at > 0) yes = nd->claim && 2 * nd->at <= clu_sched__most_at(e, nth(nd, nd->len - 1)->job, nd);
-  clu_sched__set_hungry(e, i, yes);
+clu_sched *clu_sched_new(uint64_t interrupt_grace_ns) {
+  clu_sched *s = calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->grace = interrupt_grace_ns;
+  s->deadline = UINT64_MAX;
+  clu_list_init(&s->idle);
+  clu_list_init(&s->room);
+  clu_list_init(&s->stealable);
+  clu_list_init(&s->jobs);
+  return s;
 }
 
-static void new_head(clu_sched *e, node *nd, uint64_t now) {
-  nd->since = now;
-  nd->urged = nd->killed = 0;
-  nd->deadline = 0;
-  if (nd->len && nth(nd, 0)->job->spec.timeout_ns && !nth(nd, 0)->unwanted) {
-    nd->deadline = now + nth(nd, 0)->job->spec.timeout_ns;
-    if (nd->deadline < e->deadline) e->deadline = nd->deadline;
-  }
-}
-
-/* Takes back what it has not started. */
-static int take_back(clu_sched *e, int i) {
-  node *nd = &e->nodes[i];
-  uint64_t from;
-  uint32_t before = nd->at;
-  if (!nd->claim || nd->len == 0) return 0;
-  from = clu_claim_take_back(nd->claim, nd->end);
-  while (nd->len) {
-    unit *u = nth(nd, nd->len - 1);
-    uint32_t keep = u->seq >= from ? 0 : u->seq + u->n <= from ? u->n : (uint32_t)(from - u->seq);
-    uint32_t gone = u->n - keep;
-    clu_job *j = u->job;
-    if (gone == 0) break;
-    nd->at -= gone;
-    if (u->unwanted)
-      nd->unwanted -= gone;
-    else if (u->attempt > 1) /* a retry, one element */
-      clu_sched__retry_later(e, j, u->first, u->last, u->attempt - 1, 0);
-    else
-      clu_sched__wait_again(e, j, u->first + keep, gone);
-    u->n = keep;
-    if (keep) break;
-    nd->len--;
-    clu_sched__job_let_go(e, j);
-  }
-  if (nd->len == 0) new_head(e, nd, 0);
-  clu_sched__set_loaded(e, i, 0);
-  look_whether_hungry(e, i);
-  return nd->at < before;
-}
-
-static void urge(clu_sched *e, node *nd, int why, uint64_t now) {
-  if (nd->urged) return;
-  nd->urged = 1; /* the action is still to be taken: its deadline is now */
-  nd->killed = -1;
-  nd->why = why;
-  nd->deadline = now ? now : 1;
-  if (nd->deadline < e->deadline) e->deadline = nd->deadline;
-}
-
-/* ---- public: life ---- */
-
-clu_sched *clu_sched_new(uint64_t grace) {
-  clu_sched *e = calloc(1, sizeof *e);
-  if (!e) return NULL;
-  e->grace = grace;
-  e->hungry = e->hungry_last = e->idle_last = e->loaded = -1;
-  e->deadline = UINT64_MAX;
-  return e;
-}
-
-void clu_sched_free(clu_sched *e) {
-  if (!e) return;
-  while (e->jobs) clu_sched__drop_job(e, e->jobs);
-  for (group *g; (g = e->groups);) {
-    e->groups = g->next;
+void clu_sched_free(clu_sched *s) {
+  if (!s) return;
+  while (!clu_list_is_empty(&s->jobs))
+    clu_sched_job_drop(CLU_LIST_OWNER(clu_list_first(&s->jobs), clu_job, all));
+  for (clu_group *g; (g = s->groups);) {
+    s->groups = g->next;
     free(g->only);
     free(g);
   }
-  for (int i = 0; i < e->n; i++) free(e->nodes[i].q);
-  free(e->nodes);
-  free(e->ended);
-  free(e);
+  for (int i = 0; i < s->n; i++) {
+    if (s->nodes[i]) clu_batches_fini(&s->nodes[i]->batches);
+    free(s->nodes[i]);
+  }
+  free(s->nodes);
+  clu_fifo_fini(&s->ended);
+  free(s);
 }
 
-clu_job *clu_job_new(clu_sched *e, const clu_job_spec *spec) {
+/* ---- jobs ---- */
+
+clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec) {
   clu_job *j = calloc(1, sizeof *j);
   if (!j) return NULL;
-  j->group = clu_sched__group(e, spec->only, spec->nonly);
+  j->group = clu_sched_group(s, spec->only, spec->nonly);
   if (!j->group) {
     free(j);
     return NULL;
   }
   j->spec = *spec;
   j->spec.only = NULL; /* the group has it */
-  if (j->spec.retries > 254) j->spec.retries = 254;
-  j->id = ++e->next_id;
-  j->left = j->waiting = spec->n;
-  j->next = e->jobs;
-  if (j->next) j->next->prev = j;
-  e->jobs = j;
-  if (j->waiting) clu_sched__list_job(e, j);
+  if (j->spec.retries > MOST_RETRIES) j->spec.retries = MOST_RETRIES;
+  j->id = ++s->next_id;
+  j->left = spec->n;
+  clu_pending_init(&j->pending, spec->n);
+  clu_list_push_front(&s->jobs, &j->all);
+  clu_sched_job_enlist(s, j);
   return j;
 }
 
 uint64_t clu_job_left(const clu_job *j) { return j->left; }
-uint64_t clu_job_waiting(const clu_job *j) { return j->waiting; }
-int clu_job_lost(const clu_job *j) { return j->lost; }
+uint64_t clu_job_waiting(const clu_job *j) { return j->pending.waiting; }
+int clu_job_out_of_memory(const clu_job *j) { return j->out_of_memory; }
 uint64_t clu_job_time(const clu_job *j) { return j->time; }
+int clu_job_has_node(const clu_sched *s, const clu_job *j) { return clu_policy_others_may(s, j, -1); }
 
-int clu_job_has_node(const clu_sched *e, const clu_job *j) { return clu_sched__others_may(e, j, -1); }
-
-static void forget_waiting(clu_sched *e, clu_job *j) {
-  j->nback = j->rhead = j->nretry = 0;
-  j->cursor = j->spec.n;
-  j->waiting = 0;
-  clu_sched__unlist_job(e, j);
-}
-
-void clu_job_cancel(clu_sched *e, clu_job *j, uint64_t now) {
+void clu_job_cancel(clu_sched *s, clu_job *j, uint64_t now) {
   if (j->cancelled) return;
   j->cancelled = 1;
-  forget_waiting(e, j);
-  for (int i = 0; i < e->n && j->units > 0; i++) {
-    node *nd = &e->nodes[i];
-    int mine = 0;
-    for (uint32_t k = 0; k < nd->len; k++) {
-      unit *u = nth(nd, k);
-      if (u->job != j || u->unwanted) continue;
-      u->unwanted = 1;
-      nd->unwanted += u->n;
-      mine = 1;
-    }
-    if (!mine) continue;
-    take_back(e, i);
-    if (nd->len && nth(nd, 0)->unwanted) urge(e, nd, CLU_END_CANCELLED, now);
-    look_whether_hungry(e, i);
-  }
+  clu_sched_clear_pending(s, j, NULL);
+  for (int i = 0; i < s->n && j->batches > 0; i++)
+    if (s->nodes[i]) clu_sched_node_cancel(s, s->nodes[i], j, now);
   j->left = 0;
 }
 
-void clu_job_strand(clu_sched *e, clu_job *j, int cause) {
-  for (size_t k = j->rhead; k < j->nretry; k++)
-    clu_sched__end_without(e, CLU_END_DIED, j, j->retry[k].element, j->retry[k].last, clu_sched__starts(j, j->retry[k].element), cause);
-  for (size_t k = 0; k < j->nback; k++)
-    for (uint64_t i = 0; i < j->back[k].n; i++)
-      clu_sched__end_without(e, CLU_END_DIED, j, j->back[k].first + i, -1, 0, cause);
-  for (uint64_t i = j->cursor; i < j->spec.n; i++) clu_sched__end_without(e, CLU_END_DIED, j, i, -1, 0, cause);
-  forget_waiting(e, j);
-}
+void clu_job_fail_pending(clu_sched *s, clu_job *j, int cause) { clu_sched_clear_pending(s, j, &cause); }
 
-void clu_job_free(clu_sched *e, clu_job *j, uint64_t now) {
-  clu_job_cancel(e, j, now);
-  for (size_t k = e->ehead; k < e->nended; k++)
-    if (e->ended[k].job == j) e->ended[k].job = NULL;
-  j->freed = 1;
-  if (j->units == 0) clu_sched__drop_job(e, j);
-}
-
-/* ---- public: nodes ---- */
-
-int clu_sched_up(clu_sched *e, int i, clu_claim *claim) {
-  node *nd;
-  if (i >= e->n) {
-    int n = e->n ? 2 * e->n : 8;
-    node *more;
-    if (n <= i) n = i + 1;
-    more = realloc(e->nodes, (size_t)n * sizeof *more);
-    if (!more) return CLU_NOMEM;
-    memset(more + e->n, 0, (size_t)(n - e->n) * sizeof *more);
-    e->nodes = more;
-    e->n = n;
+void clu_job_free(clu_sched *s, clu_job *j, uint64_t now) {
+  clu_job_cancel(s, j, now);
+  for (size_t k = 0; k < clu_fifo_length(&s->ended); k++) {
+    clu_ended *x = clu_fifo_at(&s->ended, k, sizeof *x);
+    if (x->job == j) x->job = NULL;
   }
-  nd = &e->nodes[i];
+  j->freed = 1;
+  if (j->batches == 0) clu_sched_job_drop(j);
+}
+
+int clu_sched_ended(clu_sched *s, clu_ended *out) {
+  while (clu_fifo_length(&s->ended)) {
+    *out = *(clu_ended *)clu_fifo_at(&s->ended, 0, sizeof *out);
+    clu_fifo_pop(&s->ended);
+    if (out->job) return 1; /* not of one that was freed meanwhile */
+  }
+  return 0;
+}
+
+/* ---- nodes ---- */
+
+/* The node of this number, made when it was never there; NULL without memory. */
+static clu_sched_node *make_node(clu_sched *s, int i) {
+  if (i >= s->n) {
+    int n = s->n ? 2 * s->n : 8;
+    clu_sched_node **more;
+    if (n <= i) n = i + 1;
+    more = realloc(s->nodes, (size_t)n * sizeof *more);
+    if (!more) return NULL;
+    memset(more + s->n, 0, (size_t)(n - s->n) * sizeof *more);
+    s->nodes = more;
+    s->n = n;
+  }
+  if (!s->nodes[i]) {
+    s->nodes[i] = calloc(1, sizeof *s->nodes[i]);
+    if (s->nodes[i]) s->nodes[i]->index = i;
+  }
+  return s->nodes[i];
+}
+
+int clu_sched_node_up(clu_sched *s, int i, clu_claim *claim) {
+  clu_sched_node *nd = make_node(s, i);
+  if (!nd) return CLU_NOMEM;
   if (nd->up) return CLU_OK;
   nd->up = 1;
-  nd->resting = 0;
   nd->claim = claim;
-  nd->over = nd->began = 0;
+  nd->draining = nd->closed = nd->has_begun = 0;
   nd->end = 0;
-  e->up++;
-  new_head(e, nd, 0);
-  look_whether_hungry(e, i);
+  s->up++;
+  clu_sched_node_new_head(s, nd, 0);
+  clu_sched_node_enlist(s, nd);
   return CLU_OK;
 }
 
-void clu_sched_over(clu_sched *e, int i) {
-  node *nd;
-  if (!clu_sched_is_up(e, i) || e->nodes[i].over || !e->nodes[i].claim) return;
-  nd = &e->nodes[i];
+void clu_sched_node_closed(clu_sched *s, int i) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (!nd || !nd->claim) return;
   nd->begun = clu_claim_take_back(nd->claim, nd->end); /* it may still be running: it starts nothing more */
-  nd->over = nd->resting = 1;
+  nd->closed = nd->draining = 1;
   nd->claim = NULL;
-  clu_sched__set_loaded(e, i, 0);
-  look_whether_hungry(e, i);
+  clu_sched_node_set_stealable(s, nd, 0);
+  clu_sched_node_enlist(s, nd);
 }
 
-void clu_sched_rest(clu_sched *e, int i, int resting) {
-  if (!clu_sched_is_up(e, i)) return;
-  e->nodes[i].resting = resting;
-  look_whether_hungry(e, i);
+void clu_sched_node_drain(clu_sched *s, int i, int draining) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (!nd) return;
+  nd->draining = draining;
+  clu_sched_node_enlist(s, nd);
 }
 
-int clu_sched_down(clu_sched *e, int i, int cause, int retry) {
-  node *nd;
-  uint64_t begun;
-  if (!clu_sched_is_up(e, i)) return 0;
-  nd = &e->nodes[i];
-  clu_sched_over(e, i);
+/* What becomes of a batch whose node is lost. `begun` tasks of it had been begun; the first of them was interrupted, if
+ * `interrupted`. */
+static void lose_batch(clu_sched *s, clu_sched_node *nd, const clu_batch *b, uint32_t begun, int interrupted,
+                       int cause, int again) {
+  clu_job *j = b->job;
+  if (b->cancelled) return;
+  if (begun < b->n && b->attempt == 1)
+    clu_sched_wait_again(s, j, b->first + begun, b->n - begun);
+  else if (begun < b->n)
+    clu_sched_retry(s, j, b->first, b->last, b->attempt - 1, cause);
+  for (uint32_t k = 0; k < begun; k++) {
+    if (interrupted && k == 0)
+      clu_sched_end_without(s, nd->why, j, b->first, nd->index, b->attempt, cause);
+    else if (again && b->attempt <= j->spec.retries)
+      clu_sched_retry(s, j, b->first + k, nd->index, b->attempt, cause);
+    else
+      clu_sched_end_without(s, CLU_END_DIED, j, b->first + k, nd->index, b->attempt, cause);
+  }
+}
+
+int clu_sched_node_lost(clu_sched *s, int i, int cause, int again) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  uint64_t end;
+  if (!nd) return 0;
+  clu_sched_node_closed(s, i);
   nd->up = 0;
-  e->up--;
-  clu_sched__set_hungry(e, i, 0);
-  clu_sched__set_loaded(e, i, 0);
-  /* numbers below have been started; without a claim word the unit that is with it may have been */
-  begun = nd->over ? nd->begun : UINT64_MAX;
-  for (uint32_t k = nd->len; k-- > 0;) { /* the last first, so that what waits again is in order */
-    unit u = *nth(nd, k);
-    clu_job *j = u.job;
-    uint32_t done = u.seq >= begun ? 0 : u.seq + u.n <= begun ? u.n : (uint32_t)(begun - u.seq);
-    nd->began |= done > 0;
-    if (!u.unwanted) {
-      if (done < u.n && u.attempt == 1)
-        clu_sched__wait_again(e, j, u.first + done, u.n - done);
-      else if (done < u.n)
-        clu_sched__retry_later(e, j, u.first, u.last, u.attempt - 1, cause);
-      for (uint32_t m = 0; m < done; m++) {
-        int urged = nd->urged && k == 0 && m == 0;
-        if (urged)
-          clu_sched__end_without(e, nd->why, j, u.first + m, i, u.attempt, cause);
-        else if (retry && u.attempt <= j->spec.retries)
-          clu_sched__retry_later(e, j, u.first + m, i, u.attempt, cause);
-        else
-          clu_sched__end_without(e, CLU_END_DIED, j, u.first + m, i, u.attempt, cause);
-      }
-    }
-    nd->len--;
-    clu_sched__job_let_go(e, j);
+  s->up--;
+  clu_sched_node_set_stealable(s, nd, 0);
+  clu_sched_node_enlist(s, nd);
+  /* numbers below have been started; without a claim word the batch that is with it may have been */
+  end = nd->closed ? nd->begun : UINT64_MAX;
+  for (uint32_t k = nd->batches.len; k-- > 0;) { /* the last first, so that what waits again is in order */
+    clu_batch b = *clu_batches_at(&nd->batches, k);
+    uint32_t begun = b.seq >= end ? 0 : b.seq + b.n <= end ? b.n : (uint32_t)(end - b.seq);
+    nd->has_begun |= begun > 0;
+    lose_batch(s, nd, &b, begun, k == 0 && nd->interrupt != CLU_INTERRUPT_NONE, cause, again);
+    clu_batches_pop_last(&nd->batches);
+    clu_sched_job_release(b.job);
   }
-  nd->at = nd->unwanted = 0;
+  nd->tasks = nd->cancelled = 0;
   nd->claim = NULL;
-  nd->urged = nd->killed = 0;
+  nd->interrupt = CLU_INTERRUPT_NONE;
   nd->deadline = 0;
-  return nd->began;
+  return nd->has_begun;
 }
 
-int clu_sched_is_up(const clu_sched *e, int i) { return i >= 0 && i < e->n && e->nodes[i].up; }
-int clu_sched_nodes_up(const clu_sched *e) { return e->up; }
+int clu_sched_node_is_up(const clu_sched *s, int i) { return clu_sched_find_node(s, i) != NULL; }
+int clu_sched_nodes_up(const clu_sched *s) { return s->up; }
 
-uint32_t clu_sched_at(const clu_sched *e, int i, uint32_t *unwanted) {
-  if (unwanted) *unwanted = i < e->n ? e->nodes[i].unwanted : 0;
-  return i < e->n ? e->nodes[i].at : 0;
+uint32_t clu_sched_node_tasks(const clu_sched *s, int i, uint32_t *cancelled) {
+  const clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (cancelled) *cancelled = nd ? nd->cancelled : 0;
+  return nd ? nd->tasks : 0;
 }
 
-/* ---- public: work ---- */
+uint64_t clu_sched_node_head(const clu_sched *s, int i) {
+  const clu_sched_node *nd = clu_sched_find_node(s, i);
+  return nd && nd->batches.len ? clu_sched_first_batch(nd)->seq : 0;
+}
 
-/* Of the first element with a node. What is not begun has all its time: a node may be busy with a call, and nobody
- * tells when it begins, so it is looked for. */
-static uint64_t time_left(node *nd, uint64_t now) {
-  uint64_t limit = nth(nd, 0)->job->spec.timeout_ns, end;
-  if (nd->claim && clu_claim_first(nd->claim) <= nth(nd, 0)->seq) {
-    nd->since = now;
-    return limit / 10 + 1;
+int clu_sched_node_has(const clu_sched *s, int i, uint64_t seq) {
+  uint64_t head = clu_sched_node_head(s, i);
+  return head && seq >= head && seq < s->nodes[i]->end;
+}
+
+int clu_sched_node_current(const clu_sched *s, int i, uint64_t seq, void **user, uint64_t *task) {
+  const clu_batch *b;
+  if (seq == 0 || clu_sched_node_head(s, i) != seq) return 0;
+  b = clu_sched_first_batch(s->nodes[i]);
+  if (b->cancelled) return 0;
+  *user = b->job->spec.user;
+  *task = b->first;
+  return 1;
+}
+
+/* ---- what to do next ---- */
+
+/* The interrupt of a node whose time is up or whose task is cancelled; after that, its end. */
+static void press(clu_sched *s, clu_sched_node *nd, uint64_t now, clu_action *a) {
+  a->node = nd->index;
+  if (nd->interrupt == CLU_INTERRUPT_SENT) {
+    nd->interrupt = CLU_INTERRUPT_KILLED;
+    nd->deadline = 0;
+    a->what = CLU_ACT_KILL;
+    return;
   }
-  end = nd->since + limit;
-  return end > now ? end - now : 0;
+  clu_sched_node_take_back(s, nd); /* others need not wait for what becomes of it */
+  if (nd->interrupt == CLU_INTERRUPT_NONE) nd->why = CLU_END_TIMEOUT;
+  nd->interrupt = CLU_INTERRUPT_SENT;
+  nd->deadline = now + s->grace;
+  a->what = CLU_ACT_INTERRUPT;
+  a->seq = clu_sched_first_batch(nd)->seq;
+  clu_sched_node_enlist(s, nd);
 }
 
-/* Somebody whose time is up: 1, and what to do is in `a`. */
-static int overdue(clu_sched *e, uint64_t now, clu_action *a) {
-  uint64_t next = UINT64_MAX, wait;
-  if (now < e->deadline) return 0;
-  for (int i = 0; i < e->n; i++) {
-    node *nd = &e->nodes[i];
-    if (!nd->up || !nd->deadline) continue;
-    if (nd->deadline > now) {
-      if (nd->deadline < next) next = nd->deadline;
-      continue;
+/* Whether there is a node about which something has to be done now; then that is in `a`. */
+static int next_overdue(clu_sched *s, uint64_t now, clu_action *a) {
+  uint64_t next = UINT64_MAX, left;
+  if (now < s->deadline) return 0;
+  for (int i = 0; i < s->n; i++) {
+    clu_sched_node *nd = clu_sched_find_node(s, i);
+    if (!nd || !nd->deadline) continue;
+    if (nd->deadline <= now && nd->interrupt == CLU_INTERRUPT_NONE && (left = clu_sched_node_time_left(nd, now)) > 0)
+      nd->deadline = now + left;
+    if (nd->deadline <= now) {
+      press(s, nd, now, a);
+      return 1; /* s->deadline stays: there may be more */
     }
-    if (!nd->urged && (wait = time_left(nd, now)) > 0) {
-      nd->deadline = now + wait;
-      if (nd->deadline < next) next = nd->deadline;
-      continue;
-    }
-    a->node = i;
-    if (!nd->urged || nd->killed < 0) {
-      take_back(e, i); /* others need not wait for what becomes of it */
-      if (!nd->urged) nd->why = CLU_END_TIMEOUT;
-      nd->urged = 1;
-      nd->killed = 0;
-      nd->deadline = now + e->grace;
-      a->what = CLU_ACT_INTERRUPT;
-      a->seq = nth(nd, 0)->seq;
-      clu_sched__set_hungry(e, i, 0);
-    } else {
-      nd->killed = 1;
-      nd->deadline = 0;
-      a->what = CLU_ACT_KILL;
-    }
-    return 1; /* e->deadline stays: there may be more */
+    if (nd->deadline < next) next = nd->deadline;
   }
-  e->deadline = next;
+  s->deadline = next;
   return 0;
 }
 
-/* Whether node `from` has something for node `i` which it need not have begun. */
-static int has_spare(const clu_sched *e, int from, int i) {
-  const node *nd = &e->nodes[from];
-  for (uint32_t k = nd->len; k-- > 0;) {
-    const unit *u = nth(nd, k);
-    if (u->unwanted || (k == 0 && u->n < 2) || !clu_sched__may_do(u->job, i)) continue;
-    if (u->attempt == 1 || u->last != i || !clu_sched__others_may(e, u->job, i)) return 1;
+/* Steals for node `to`: whether its tasks wait now. `barred`: some of what is elsewhere this node may not do. Only from nodes
+ * that have begun with their first: who has just been sent something would else lose it before it is awake, and so in turn. */
+static int steal_for(clu_sched *s, const clu_sched_node *to, uint64_t now, int *barred) {
+  clu_link *next;
+  int tries = 0;
+  for (clu_link *at = clu_list_first(&s->stealable); at && tries < STEAL_TRIES; at = next) {
+    clu_sched_node *from = CLU_LIST_OWNER(at, clu_sched_node, stealable);
+    next = clu_list_next(&s->stealable, at);
+    if (!clu_policy_may_steal(s, from, to->index)) {
+      *barred = 1;
+      continue;
+    }
+    tries++;
+    if (clu_claim_first(from->claim) <= clu_sched_first_batch(from)->seq) {
+      clu_sched_wake_at(s, now + POLL_CLAIM); /* nobody tells when it begins */
+      continue;
+    }
+    if (clu_sched_node_take_back(s, from)) return 1;
   }
   return 0;
 }
 
-/* Nothing waits for somebody who has nothing to do, while elements wait at others. Only from those that have begun with
- * their first: who has just been sent something would else lose it before it is awake, and so in turn. Returns
- * whose turn it is now, or -1. */
-static int relieve(clu_sched *e, uint64_t now) {
-  for (int i = e->hungry; i >= 0 && e->nodes[i].at == 0; i = e->nodes[i].next) {
+/* Nothing waits for a node that is idle, while tasks wait at others. The node for which some were taken from there;
+ * NULL: none were. */
+static clu_sched_node *steal(clu_sched *s, uint64_t now) {
+  for (clu_link *at = clu_list_first(&s->idle); at; at = clu_list_next(&s->idle, at)) {
+    clu_sched_node *to = CLU_LIST_OWNER(at, clu_sched_node, ready);
     int barred = 0;
-    for (int from = e->loaded, next, k = 0; from >= 0 && k < 16; from = next) {
-      node *nd = &e->nodes[from];
-      next = nd->lnext;
-      if (!has_spare(e, from, i)) {
-        barred = 1;
-        continue;
-      }
-      k++;
-      if (clu_claim_first(nd->claim) <= nth(nd, 0)->seq) {
-        if (now + LOOK_AGAIN < e->deadline) e->deadline = now + LOOK_AGAIN; /* nobody tells when it begins */
-      } else {
-        int got = take_back(e, from);
-        clu_sched__set_loaded(e, from, 0);
-        if (got) return i;
-      }
-    }
-    if (!barred) break; /* the next one would find the same */
+    if (steal_for(s, to, now, &barred)) return to;
+    if (!barred) return NULL; /* the next one would find the same */
   }
-  return -1;
+  return NULL;
 }
 
-/* Something that waits, for node `i`: of the job that came first. */
-static int give(clu_sched *e, int i, clu_action *a) {
-  clu_job *first = NULL;
-  for (group *g = e->groups; g; g = g->next) {
-    clu_job *j = g->waiting;
-    if (!j || !clu_sched__may_do(j, i)) continue;
-    while (j && (!first || j->id < first->id) && !clu_sched__has_for(e, j, i)) j = j->wnext;
-    if (j && (!first || j->id < first->id)) first = j;
-  }
-  if (!first || !clu_sched__pick(e, first, i, a)) return 0;
+/* Tasks that wait, for this node: of the job that came first. */
+static int give(clu_sched *s, const clu_sched_node *nd, clu_action *a) {
+  clu_job *j = clu_policy_job_for(s, nd->index);
+  clu_taken x;
+  if (!j) return 0;
+  if (!clu_pending_take(&j->pending, clu_policy_batch_size(s, j, nd), clu_policy_avoid(s, j, nd->index), &x)) return 0;
+  clu_sched_job_enlist(s, j);
   a->what = CLU_ACT_SEND;
-  a->node = i;
-  a->job = first;
-  a->owner = first->spec.owner;
-  first->units++;
+  a->node = nd->index;
+  a->job = j;
+  a->user = j->spec.user;
+  a->first = x.first;
+  a->n = x.n;
+  a->attempt = x.attempt;
+  a->last = x.last;
+  j->batches++;
   return 1;
 }
 
-void clu_sched_next(clu_sched *e, uint64_t now, clu_action *a) {
-  int i;
+static int give_one_of(clu_sched *s, const clu_list *ready, clu_action *a) {
+  for (clu_link *at = clu_list_first(ready); at; at = clu_list_next(ready, at))
+    if (give(s, CLU_LIST_OWNER(at, clu_sched_node, ready), a)) return 1;
+  return 0;
+}
+
+void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {
+  clu_sched_node *nd;
   memset(a, 0, sizeof *a);
-  if (overdue(e, now, a)) return;
-  for (i = e->waiting ? e->hungry : -1; i >= 0; i = e->nodes[i].next)
-    if (give(e, i, a)) return;
-  if ((i = relieve(e, now)) >= 0) give(e, i, a);
+  if (next_overdue(s, now, a)) return;
+  if (s->waiting && (give_one_of(s, &s->idle, a) || give_one_of(s, &s->room, a))) return;
+  nd = steal(s, now);
+  if (nd) give(s, nd, a);
 }
 
-/* Room for one more unit; 0 without memory. */
-static int room_at(node *nd) {
-  uint32_t cap = nd->cap ? 2 * nd->cap : 4;
-  unit *more;
-  if (nd->len < nd->cap) return 1;
-  more = malloc(cap * sizeof *more);
-  if (!more) return 0;
-  for (uint32_t k = 0; k < nd->len; k++) more[k] = *nth(nd, k);
-  free(nd->q);
-  nd->q = more;
-  nd->head = 0;
-  nd->cap = cap;
-  return 1;
+uint64_t clu_sched_deadline(const clu_sched *s) { return s->deadline; }
+
+uint64_t clu_sched_wait(const clu_sched *s, uint64_t now, uint64_t most) {
+  uint64_t left = s->deadline > now ? s->deadline - now : 0;
+  return left < most ? left : most;
 }
 
-/* Whether it only makes the last unit longer: a thousand elements sent one by one are not to be a thousand units. Where
- * there is no claim word the unit says what may have begun. */
-static int continues(const node *nd, const clu_action *a, uint64_t seq, uint64_t now) {
-  const unit *u;
-  if (nd->len == 0 || a->attempt > 1 || !nd->claim) return 0;
-  u = nth(nd, nd->len - 1);
-  return u->job == a->job && !u->unwanted && u->attempt == 1 && u->first + u->n == a->first && u->seq + u->n == seq &&
-         now - u->sent < SAME_TIME && u->n < CLU_MOST_UNIT;
+/* ---- what was done ---- */
+
+static int add_batch(clu_sched *s, clu_sched_node *nd, const clu_action *a, uint64_t seq, uint64_t now) {
+  clu_batch *b;
+  if (clu_batches_push(&nd->batches, &b) != CLU_OK) return CLU_NOMEM;
+  b->job = a->job;
+  b->first = a->first;
+  b->seq = seq;
+  b->n = a->n;
+  b->attempt = a->attempt;
+  b->last = a->last;
+  b->sent = now;
+  if (nd->batches.len == 1) clu_sched_node_new_head(s, nd, now);
+  return CLU_OK;
 }
 
-int clu_sched_sent(clu_sched *e, const clu_action *a, uint64_t seq, uint64_t bytes, uint64_t now) {
-  node *nd = &e->nodes[a->node];
-  unit *u;
+int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t bytes, uint64_t now) {
+  clu_sched_node *nd = s->nodes[a->node];
   clu_job *j = a->job;
-  if (continues(nd, a, seq, now)) {
-    nth(nd, nd->len - 1)->n += a->n;
-    j->units--;
-  } else {
-    if (!room_at(nd)) {
-      clu_sched_unsent(e, a);
-      return CLU_NOMEM;
-    }
-    u = nth(nd, nd->len++);
-    u->job = j;
-    u->first = a->first;
-    u->seq = seq;
-    u->n = a->n;
-    u->attempt = a->attempt;
-    u->last = a->last;
-    u->sent = now;
-    u->unwanted = 0;
-    if (nd->len == 1) new_head(e, nd, now);
+  if (clu_policy_extends(nd, a, seq, now)) {
+    clu_batches_at(&nd->batches, nd->batches.len - 1)->n += a->n;
+    j->batches--;
+  } else if (add_batch(s, nd, a, seq, now) != CLU_OK) {
+    clu_sched_unsent(s, a);
+    return CLU_NOMEM;
   }
   bytes /= a->n;
   j->bytes = j->bytes ? j->bytes + bytes / 4 - j->bytes / 4 : bytes;
-  nd->at += a->n;
+  nd->tasks += a->n;
   nd->end = seq + a->n;
-  if (nd->at > 1 && nd->claim) clu_sched__set_loaded(e, a->node, 1);
-  if (j->cancelled) { /* while it was on its way */
-    nth(nd, nd->len - 1)->unwanted = 1;
-    nd->unwanted += a->n;
-    take_back(e, a->node);
-    if (nd->len && nth(nd, 0)->unwanted) urge(e, nd, CLU_END_CANCELLED, now);
-  }
-  look_whether_hungry(e, a->node);
+  if (nd->tasks > 1 && nd->claim) clu_sched_node_set_stealable(s, nd, 1);
+  if (j->cancelled) /* while it was on its way */
+    clu_sched_node_cancel(s, nd, j, now);
+  else
+    clu_sched_node_enlist(s, nd);
   return CLU_OK;
 }
 
-void clu_sched_unsent(clu_sched *e, const clu_action *a) {
+void clu_sched_unsent(clu_sched *s, const clu_action *a) {
   if (a->attempt > 1)
-    clu_sched__retry_later(e, a->job, a->first, a->last, a->attempt - 1, 0);
+    clu_sched_retry(s, a->job, a->first, a->last, a->attempt - 1, 0);
   else
-    clu_sched__wait_again(e, a->job, a->first, a->n);
-  clu_sched__job_let_go(e, a->job);
+    clu_sched_wait_again(s, a->job, a->first, a->n);
+  clu_sched_job_release(a->job);
 }
 
-uint64_t clu_sched_head(const clu_sched *e, int i) {
-  return clu_sched_is_up(e, i) && e->nodes[i].len ? nth(&e->nodes[i], 0)->seq : 0;
-}
-
-int clu_sched_current(const clu_sched *e, int i, uint64_t seq, void **owner, uint64_t *element) {
-  const unit *u;
-  if (!clu_sched_is_up(e, i) || e->nodes[i].len == 0) return 0;
-  u = nth(&e->nodes[i], 0);
-  if (u->seq != seq || u->unwanted) return 0;
-  *owner = u->job->spec.owner;
-  *element = u->first;
-  return 1;
-}
-
-uint64_t clu_sched_deadline(const clu_sched *e) { return e->deadline; }
-
-int clu_sched_answer(clu_sched *e, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now, clu_ended *out) {
-  node *nd;
-  unit *u;
-  clu_job *j;
-  int wanted, why;
-  if (!clu_sched_is_up(e, i)) return -1;
-  nd = &e->nodes[i];
-  if (nd->len == 0 || (u = nth(nd, 0))->seq != seq) return -1;
-  j = u->job;
-  wanted = !u->unwanted;
-  why = given_up && nd->urged ? nd->why : CLU_END_ANSWER;
-  clu_sched__fill_ended(out, why, j, u->first, i, u->attempt, 0, u->sent);
+/* A task took so long: the measured time follows in eighths. */
+static void measure(clu_job *j, uint64_t took) {
   if (took < 1) took = 1;
-  if (!given_up) j->time = j->time ? j->time - j->time / 8 + took / 8 : took;
+  j->time = j->time ? j->time - j->time / 8 + took / 8 : took;
   if (j->time < 1) j->time = 1;
-  u->first++;
-  u->seq++;
-  nd->at--;
-  nd->began = 1;
-  if (!wanted) nd->unwanted--;
-  else j->left--;
-  if (--u->n == 0) {
-    nd->head = (nd->head + 1) & (nd->cap - 1);
-    nd->len--;
-    clu_sched__job_let_go(e, j);
+}
+
+int clu_sched_answer(clu_sched *s, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now, clu_ended *out) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  clu_batch *b;
+  clu_job *j;
+  int wanted;
+  if (!nd || nd->batches.len == 0) return -1;
+  b = clu_sched_first_batch(nd);
+  if (b->seq != seq) return -1;
+  j = b->job;
+  wanted = !b->cancelled;
+  clu_sched_fill_ended(out, given_up && nd->interrupt ? nd->why : CLU_END_ANSWER, j, b->first, i, b->attempt);
+  out->sent = b->sent;
+  if (!given_up) measure(j, took);
+  b->first++;
+  b->seq++;
+  nd->tasks--;
+  nd->has_begun = 1;
+  if (wanted) j->left--;
+  else nd->cancelled--;
+  if (--b->n == 0) {
+    clu_batches_pop_first(&nd->batches);
+    clu_sched_job_release(j);
   }
-  new_head(e, nd, now);
-  if (nd->len && nth(nd, 0)->unwanted) urge(e, nd, CLU_END_CANCELLED, now);
-  if (nd->at < 2) clu_sched__set_loaded(e, i, 0);
-  if (nd->at < 8 || nd->at % 8 == 0) look_whether_hungry(e, i); /* divisions: of those that have much not each time */
+  clu_sched_node_new_head(s, nd, now);
+  if (nd->cancelled) clu_sched_node_interrupt_cancelled(s, nd, now);
+  if (nd->tasks < 2) clu_sched_node_set_stealable(s, nd, 0);
+  if (nd->tasks < 8 || nd->tasks % 8 == 0) clu_sched_node_enlist(s, nd); /* divides: not each time where there is much */
   return wanted;
 }

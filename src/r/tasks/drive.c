@@ -172,7 +172,7 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   t->nodes[i].odd = 0;
   nd->tasks = &t->nodes[i];
   clu_tasks_limit_node(t, nd, &t->nodes[i]);
-  if (clu_sched_up(t->e, i, clu_node_claim(nd)) != CLU_OK) clu_raise("memory", "not enough memory");
+  if (clu_sched_node_up(t->e, i, clu_node_claim(nd)) != CLU_OK) clu_raise("memory", "not enough memory");
   return Rf_ScalarLogical(TRUE);
 }
 
@@ -203,7 +203,7 @@ SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP o
   s.retries = (uint32_t)REAL(spec)[0];
   s.chunk = (uint32_t)REAL(spec)[1];
   s.timeout_ns = (uint64_t)(1e9 * REAL(spec)[2]);
-  s.owner = j;
+  s.user = j;
   if (!j || !j->told || !j->ended || (s.nonly && !s.only)) {
     if (j) free(j->told);
     if (j) free(j->ended);
@@ -272,7 +272,7 @@ static void look_at_nodes(tasks *t, SEXP handles) {
       if (nd->over_limit) at->memory = (int64_t)nd->memory;
     }
     if (nd && nd->tasks == at) nd->tasks = NULL;
-    t->deaths[t->ndeaths].began = clu_sched_down(t->e, i, cause, !at->over_memory);
+    t->deaths[t->ndeaths].began = clu_sched_node_lost(t->e, i, cause, !at->over_memory);
     t->deaths[t->ndeaths].index = i;
     t->deaths[t->ndeaths].memory = (double)at->memory;
     t->deaths[t->ndeaths].cause = cause;
@@ -284,8 +284,8 @@ static void look_at_nodes(tasks *t, SEXP handles) {
 void clu_tasks_look_at_endings(tasks *t) {
   clu_ended x;
   while (clu_sched_ended(t->e, &x)) {
-    clu_job_fail(x.owner, &x);
-    clu_tasks_trace(t, x.owner, &x, clu_os_now(), 0, 0, 0);
+    clu_job_fail(x.user, &x);
+    clu_tasks_trace(t, x.user, &x, clu_os_now(), 0, 0, 0);
   }
 }
 
@@ -360,7 +360,7 @@ static void unsent(void *data, Rboolean jump) {
  * others, work at them, and replace nodes. So the job is held, by the scheduler and here, and all is looked at again. */
 static void send(tasks *t, SEXP handles, const clu_action *a, int last) {
   static SEXP token;
-  tjob *j = a->owner;
+  tjob *j = a->user;
   clu_node *nd = clu_tasks_node(handles, a->node);
   uint64_t seq = j->number, id = nd->id;
   sending s;

@@ -28,7 +28,7 @@ void clu_tasks_limit_memory(tasks *t, SEXP handles) {
     tnode *at = &t->nodes[i];
     clu_node *nd = at->id ? clu_tasks_node(handles, i) : NULL;
     int64_t has;
-    if (!nd || nd->id != at->id || nd->server || at->over_memory || clu_sched_at(t->e, i, NULL) == 0) continue;
+    if (!nd || nd->id != at->id || nd->server || at->over_memory || clu_sched_node_tasks(t->e, i, NULL) == 0) continue;
     if (!is_our_child(nd) || (has = clu_os_process_memory(nd->pid, (int64_t)least)) <= (int64_t)least) continue;
     at->over_memory = 1;
     at->memory = has;

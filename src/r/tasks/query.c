@@ -162,7 +162,7 @@ SEXP ffi_tasks_deaths(SEXP x) {
 SEXP ffi_job_strand(SEXP job, SEXP cause) {
   tjob *j = clu_get_job(job);
   if (j->of) {
-    clu_job_strand(j->of->e, j->job, Rf_asInteger(cause));
+    clu_job_fail_pending(j->of->e, j->job, Rf_asInteger(cause));
     clu_tasks_look_at_endings(j->of);
   }
   return R_NilValue;

@@ -47,7 +47,7 @@ void clu_drop_notes(notes *q) {
   while (clu_take_note(q, &x)) clu_blob_unref(x.body);
 }
 
-int clu_tasks_lost(const tjob *j) { return j->lost || (j->job && clu_job_lost(j->job)); }
+int clu_tasks_lost(const tjob *j) { return j->lost || (j->job && clu_job_out_of_memory(j->job)); }
 
 void clu_job_fail(tjob *j, const clu_ended *x) {
   failure *f;
@@ -62,8 +62,8 @@ void clu_job_fail(tjob *j, const clu_ended *x) {
     j->capfailures = cap;
   }
   f = &j->failures[j->nfailures++];
-  j->ended[x->element] = 1;
-  f->element = x->element;
+  j->ended[x->task] = 1;
+  f->element = x->task;
   f->why = x->why;
   f->cause = x->cause;
   f->node = x->node;
@@ -84,7 +84,7 @@ void clu_tasks_trace(tasks *t, const tjob *j, const clu_ended *x, uint64_t began
   }
   r = &t->trace[t->ntrace++ % t->captrace];
   r->job = j->number;
-  r->element = x->element;
+  r->element = x->task;
   r->node = x->node;
   r->attempt = x->attempt;
   r->sent = x->sent;
@@ -110,7 +110,7 @@ static int add_small(tjob *j, uint64_t element, uint32_t flags, const unsigned c
 
 /* The node has answered, with so many bytes. */
 static void ended(tasks *t, const clu_ended *x, uint32_t flags, uint64_t began, uint64_t took, size_t wire) {
-  tjob *j = x->owner;
+  tjob *j = x->user;
   clu_tasks_trace(t, j, x, began, took, wire, x->why == CLU_END_ANSWER && !(flags & CLU_RESULT_ERROR));
   if (x->why != CLU_END_ANSWER) {
     clu_job_fail(j, x);
@@ -126,7 +126,7 @@ static void ended(tasks *t, const clu_ended *x, uint32_t flags, uint64_t began, 
 static void odd_record(clu_node *nd, tnode *at, const unsigned char *p, size_t n, uint64_t now) {
   uint64_t seq = p && n >= CLU_SMALL_HEAD ? clu_get64(p + 8) : 0;
   if (nd->state != CLU_NODE_READY) return; /* it has died */
-  if (!clu_sched_has(at->of->e, at->index, seq)) {
+  if (!clu_sched_node_has(at->of->e, at->index, seq)) {
     clu_tasks_kill(nd, at, CLU_NO_SENSE);
   } else if (at->odd != seq) {
     at->odd = seq;
@@ -147,7 +147,7 @@ static void take_ring(clu_node *nd, tnode *at) {
   while ((p = clu_ring_peek(r, &n)) || n) {
     clu_ended x;
     uint32_t flags;
-    uint64_t began, took, head = clu_sched_head(t->e, at->index);
+    uint64_t began, took, head = clu_sched_node_head(t->e, at->index);
     int rc;
     if (!p || n < CLU_SMALL_HEAD || head == 0 || clu_get64(p + 8) != head) {
       odd_record(nd, at, p, n, now);
@@ -161,8 +161,8 @@ static void take_ring(clu_node *nd, tnode *at) {
     if (rc > 0) {
       nd->done++;
       ended(t, &x, flags, began, took, n);
-      if (x.why == CLU_END_ANSWER && !add_small(x.owner, x.element, flags, p + CLU_SMALL_HEAD, n - CLU_SMALL_HEAD))
-        ((tjob *)x.owner)->lost = 1;
+      if (x.why == CLU_END_ANSWER && !add_small(x.user, x.task, flags, p + CLU_SMALL_HEAD, n - CLU_SMALL_HEAD))
+        ((tjob *)x.user)->lost = 1;
     }
     clu_ring_took(r);
   }
@@ -172,7 +172,7 @@ static void on_over(clu_node *nd) {
   tnode *at = nd->tasks;
   if (at->id != nd->id) return;
   take_ring(nd, at);
-  clu_sched_over(at->of->e, at->index);
+  clu_sched_node_closed(at->of->e, at->index);
 }
 
 /* What a record in the ring waits for was written before it: when all that has come was read for long, nothing will come. */
@@ -207,7 +207,7 @@ static void on_task(clu_node *nd, clu_msg *m) {
   if (m->kind == CLU_K_RESULTS_READY) return;
   began = now = clu_os_now();
   if (m->kind == CLU_K_RELAY) {
-    if (m->body && clu_sched_current(t->e, at->index, m->seq, &owner, &element))
+    if (m->body && clu_sched_node_current(t->e, at->index, m->seq, &owner, &element))
       add_note(&((tjob *)owner)->relays, element, 0, m->body);
     return;
   }
@@ -225,17 +225,17 @@ static void on_task(clu_node *nd, clu_msg *m) {
   if (rc < 0) clu_tasks_kill(nd, at, CLU_NO_SENSE);
   if (rc <= 0) return;
   nd->done++;
-  j = x.owner;
+  j = x.user;
   if (x.why == CLU_END_ANSWER && m->kind == CLU_K_CANCELLED) x.why = CLU_END_CANCELLED;
   ended(t, &x, flags, began, took, m->body ? m->body->size : 0);
-  if (x.why == CLU_END_ANSWER && !add_note(&j->results, x.element, flags, m->body)) j->lost = 1;
+  if (x.why == CLU_END_ANSWER && !add_note(&j->results, x.task, flags, m->body)) j->lost = 1;
   take_ring(nd, at); /* what had to wait for this one */
 }
 
 static uint32_t tasks_at(const clu_node *nd, uint32_t *unwanted) {
   tnode *at = nd->tasks;
   if (at->id != nd->id) return 0;
-  return clu_sched_at(at->of->e, at->index, unwanted);
+  return clu_sched_node_tasks(at->of->e, at->index, unwanted);
 }
 
 void clu_tasks_listen(void) {

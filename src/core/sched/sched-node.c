@@ -1,0 +1,80 @@
+#include "core/sched/sched-node.h"
+
+#include "core/sched/sched-job.h"
+#include "core/sched/sched-policy.h"
+
+void clu_sched_node_enlist(clu_sched *s, clu_sched_node *nd) {
+  int readiness = clu_policy_readiness(s, nd);
+  if (readiness == nd->readiness) return;
+  nd->readiness = readiness;
+  clu_list_remove(&nd->ready);
+  if (readiness == CLU_IDLE)
+    clu_list_push_back(&s->idle, &nd->ready);
+  else if (readiness == CLU_HAS_ROOM)
+    clu_list_push_back(&s->room, &nd->ready);
+}
+
+int clu_sched_node_take_back(clu_sched *s, clu_sched_node *nd) {
+  uint64_t from;
+  uint32_t before = nd->tasks;
+  if (!nd->claim || nd->batches.len == 0) return 0;
+  from = clu_claim_take_back(nd->claim, nd->end);
+  while (nd->batches.len) {
+    clu_batch *b = clu_batches_at(&nd->batches, nd->batches.len - 1);
+    uint32_t kept = b->seq >= from ? 0 : b->seq + b->n <= from ? b->n : (uint32_t)(from - b->seq);
+    uint32_t taken = b->n - kept;
+    clu_job *j = b->job;
+    if (taken == 0) break;
+    nd->tasks -= taken;
+    if (b->cancelled)
+      nd->cancelled -= taken;
+    else if (b->attempt > 1) /* a retry, one task */
+      clu_sched_retry(s, j, b->first, b->last, b->attempt - 1, 0);
+    else
+      clu_sched_wait_again(s, j, b->first + kept, taken);
+    b->n = kept;
+    if (kept) break;
+    clu_batches_pop_last(&nd->batches);
+    clu_sched_job_release(j);
+  }
+  if (nd->batches.len == 0) clu_sched_node_new_head(s, nd, 0);
+  clu_sched_node_set_stealable(s, nd, 0);
+  clu_sched_node_enlist(s, nd);
+  return nd->tasks < before;
+}
+
+void clu_sched_node_interrupt_cancelled(clu_sched *s, clu_sched_node *nd, uint64_t now) {
+  if (nd->batches.len == 0 || !clu_sched_first_batch(nd)->cancelled) return;
+  if (nd->interrupt != CLU_INTERRUPT_NONE) return;
+  nd->interrupt = CLU_INTERRUPT_DUE;
+  nd->why = CLU_END_CANCELLED;
+  nd->deadline = now ? now : 1; /* 0 is: never */
+  clu_sched_wake_at(s, nd->deadline);
+}
+
+void clu_sched_node_cancel(clu_sched *s, clu_sched_node *nd, const clu_job *j, uint64_t now) {
+  int any = 0;
+  for (uint32_t k = 0; k < nd->batches.len; k++) {
+    clu_batch *b = clu_batches_at(&nd->batches, k);
+    if (b->job != j || b->cancelled) continue;
+    b->cancelled = any = 1;
+    nd->cancelled += b->n;
+  }
+  if (!any) return;
+  clu_sched_node_take_back(s, nd);
+  clu_sched_node_interrupt_cancelled(s, nd, now);
+  clu_sched_node_enlist(s, nd);
+}
+
+/* What is not begun has all its time: a node may be busy with a call, and nobody tells when it begins, so its claim word is
+ * polled. */
+uint64_t clu_sched_node_time_left(clu_sched_node *nd, uint64_t now) {
+  const clu_batch *b = clu_sched_first_batch(nd);
+  uint64_t limit = b->job->spec.timeout_ns, end;
+  if (nd->claim && clu_claim_first(nd->claim) <= b->seq) {
+    nd->since = now;
+    return limit / 10 + 1;
+  }
+  end = nd->since + limit;
+  return end > now ? end - now : 0;
+}

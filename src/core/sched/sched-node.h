@@ -1,0 +1,46 @@
+/* What changes about a node: where it stands in the lists, what it has, when something has to be done about it.
+ *
+ * Calls of scheduler.h do their part by these; whatever changes what a node has ends with clu_sched_node_enlist().
+ * What is asked for each task is inline: calls are most of what a task costs here (bench/scheduler.c).
+ */
+#ifndef CLUTCH_SCHED_NODE_H
+#define CLUTCH_SCHED_NODE_H
+
+#include "core/sched/sched-state.h"
+
+/* Its place on the ready list, or none there: as clu_policy_readiness() says. */
+void clu_sched_node_enlist(clu_sched *s, clu_sched_node *nd);
+static inline void clu_sched_node_set_stealable(clu_sched *s, clu_sched_node *nd, int yes) {
+  if (clu_list_has(&nd->stealable) == yes) return;
+  if (yes)
+    clu_list_push_front(&s->stealable, &nd->stealable);
+  else
+    clu_list_remove(&nd->stealable);
+}
+
+/* The scheduler has to be asked again at this time. */
+static inline void clu_sched_wake_at(clu_sched *s, uint64_t at) {
+  if (at < s->deadline) s->deadline = at;
+}
+
+/* The first of its tasks is another one than before, or there is none. */
+static inline void clu_sched_node_new_head(clu_sched *s, clu_sched_node *nd, uint64_t now) {
+  const clu_batch *b = nd->batches.len ? clu_sched_first_batch(nd) : NULL;
+  nd->since = now;
+  nd->interrupt = CLU_INTERRUPT_NONE;
+  nd->deadline = 0;
+  if (!b || b->cancelled || !b->job->spec.timeout_ns) return;
+  nd->deadline = now + b->job->spec.timeout_ns;
+  clu_sched_wake_at(s, nd->deadline);
+}
+
+/* Takes back what it has not begun, by its claim word: whether it had any of that. */
+int clu_sched_node_take_back(clu_sched *s, clu_sched_node *nd);
+/* Its first task, if that is cancelled, is to be interrupted. */
+void clu_sched_node_interrupt_cancelled(clu_sched *s, clu_sched_node *nd, uint64_t now);
+/* What it has of this job is cancelled. */
+void clu_sched_node_cancel(clu_sched *s, clu_sched_node *nd, const clu_job *j, uint64_t now);
+/* Of the first task: the time that is left to it; 0: it is up. */
+uint64_t clu_sched_node_time_left(clu_sched_node *nd, uint64_t now);
+
+#endif

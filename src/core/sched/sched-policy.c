@@ -1,0 +1,94 @@
+#include "core/sched/sched-policy.h"
+
+#define SAME_TIME 100000       /* ns within which what is sent counts as sent together */
+#define MOST_AT_NODE 512u      /* tasks of chunk 1 that wait at a node, at most */
+#define MOST_WITHOUT_CLAIM 64u /* tasks in a batch that cannot be taken back */
+
+static uint64_t nodes_up(const clu_sched *s) { return s->up > 0 ? (uint64_t)s->up : 1; }
+
+uint32_t clu_policy_batch_size(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
+  uint64_t n, share;
+  if (j->spec.chunk) return j->spec.chunk;
+  if (j->time == 0) return 1;
+  n = CLU_AHEAD / 2 / j->time;
+  if (j->bytes && n > CLU_BATCH_BYTES / j->bytes) n = CLU_BATCH_BYTES / j->bytes;
+  share = j->pending.waiting / (2 * nodes_up(s));
+  if (n > share) n = share;
+  if (n > CLU_BATCH_MOST) n = CLU_BATCH_MOST;
+  if (!nd->claim && n > MOST_WITHOUT_CLAIM) n = MOST_WITHOUT_CLAIM;
+  return n < 1 ? 1 : (uint32_t)n;
+}
+
+uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
+  uint32_t n = clu_policy_batch_size(s, j, nd), k;
+  uint64_t ahead, share;
+  if (!nd->claim) return n;
+  if (j->spec.chunk == 0 || j->time == 0) return 2 * n;
+  /* one by one: still as many as keep the node busy, in batches of their own */
+  ahead = CLU_AHEAD / j->time;
+  if (j->bytes && ahead > 2 * CLU_BATCH_BYTES / j->bytes) ahead = 2 * CLU_BATCH_BYTES / j->bytes;
+  share = j->pending.waiting / nodes_up(s); /* near the end, so much that all get their part */
+  if (ahead > share) ahead = share;
+  k = ahead > MOST_AT_NODE ? MOST_AT_NODE : (uint32_t)ahead;
+  return k > 2 * n ? k : 2 * n;
+}
+
+int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd) {
+  if (!nd->up || nd->draining || nd->interrupt != CLU_INTERRUPT_NONE) return CLU_NOT_READY;
+  if (nd->tasks == 0) return CLU_IDLE;
+  if (!nd->claim) return CLU_NOT_READY;
+  if (nd->tasks == 1) return CLU_HAS_ROOM; /* two may always be there: without divisions */
+  return 2 * nd->tasks <= clu_policy_most_at(s, clu_batches_at(&nd->batches, nd->batches.len - 1)->job, nd)
+             ? CLU_HAS_ROOM
+             : CLU_NOT_READY;
+}
+
+int clu_policy_may_do(const clu_job *j, int node) {
+  const clu_group *g = j->group;
+  return !g->only || (node < g->nonly && g->only[node]);
+}
+
+int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node) {
+  if (!j->group->only) return s->up > (clu_sched_find_node(s, node) != NULL);
+  for (int k = 0; k < j->group->nonly; k++)
+    if (k != node && j->group->only[k] && clu_sched_find_node(s, k)) return 1;
+  return 0;
+}
+
+static int has_for(const clu_sched *s, const clu_job *j, int node) {
+  return clu_pending_has_plain(&j->pending) || clu_pending_has(&j->pending, clu_policy_avoid(s, j, node));
+}
+
+clu_job *clu_policy_job_for(const clu_sched *s, int node) {
+  clu_job *first = NULL;
+  for (const clu_group *g = s->groups; g; g = g->next) {
+    const clu_link *at = clu_list_first(&g->waiting);
+    if (!at || !clu_policy_may_do(CLU_LIST_OWNER(at, clu_job, waiting), node)) continue;
+    for (; at; at = clu_list_next(&g->waiting, at)) {
+      clu_job *j = CLU_LIST_OWNER(at, clu_job, waiting);
+      if (first && j->id >= first->id) break;
+      if (!has_for(s, j, node)) continue;
+      first = j;
+      break;
+    }
+  }
+  return first;
+}
+
+int clu_policy_may_steal(const clu_sched *s, const clu_sched_node *from, int to) {
+  for (uint32_t k = from->batches.len; k-- > 0;) {
+    const clu_batch *b = clu_batches_at(&from->batches, k);
+    if (b->cancelled || (k == 0 && b->n < 2) || !clu_policy_may_do(b->job, to)) continue;
+    if (b->attempt == 1 || b->last != to || !clu_policy_others_may(s, b->job, to)) return 1;
+  }
+  return 0;
+}
+
+int clu_policy_extends(const clu_sched_node *nd, const clu_action *a, uint64_t seq, uint64_t now) {
+  const clu_batch *b;
+  /* where there is no claim word the batch says what may have begun */
+  if (nd->batches.len == 0 || a->attempt > 1 || !nd->claim) return 0;
+  b = clu_batches_at(&nd->batches, nd->batches.len - 1);
+  return b->job == a->job && !b->cancelled && b->attempt == 1 && b->first + b->n == a->first && b->seq + b->n == seq &&
+         now - b->sent < SAME_TIME && b->n < CLU_BATCH_MOST;
+}

@@ -1,0 +1,32 @@
+/* The scheduler's decisions: who gets what, and how much of it. They are asked and change nothing.
+ *
+ * How many tasks leave together: as many as take half of CLU_AHEAD by the times measured so far, and no more than CLU_BATCH_BYTES;
+ * near the end of a job so few that all nodes get their part.
+ */
+#ifndef CLUTCH_SCHED_POLICY_H
+#define CLUTCH_SCHED_POLICY_H
+
+#include "core/sched/sched-state.h"
+
+/* Tasks of a job that leave together for this node. */
+uint32_t clu_policy_batch_size(const clu_sched *s, const clu_job *j, const clu_sched_node *nd);
+/* Tasks of a job that may be with it. */
+uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sched_node *nd);
+/* enum clu_readiness: on which part of the ready list it belongs. */
+int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd);
+int clu_policy_may_do(const clu_job *j, int node);
+/* Whether another node than `node` (-1: any) is there that may do it. */
+int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node);
+/* What clu_pending_take() is to leave alone for `node`: `node` itself when retries must not come back to it; -1: nothing. */
+static inline int clu_policy_avoid(const clu_sched *s, const clu_job *j, int node) {
+  return clu_pending_first_avoids(&j->pending) == node && clu_policy_others_may(s, j, node) ? node : -1;
+}
+/* The job whose turn it is at `node`: the first that came and has something for it; NULL: none. */
+clu_job *clu_policy_job_for(const clu_sched *s, int node);
+/* Whether `from` has tasks for node `to` that it need not have begun. */
+int clu_policy_may_steal(const clu_sched *s, const clu_sched_node *from, int to);
+/* Whether what is sent only makes the node's last batch longer: a thousand tasks sent one by one are not to be a thousand
+ * batches. */
+int clu_policy_extends(const clu_sched_node *nd, const clu_action *a, uint64_t seq, uint64_t now);
+
+#endif

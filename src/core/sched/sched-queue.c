@@ -1,0 +1,168 @@
+#include "core/sched/sched-queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/err.h"
+
+#define COMPACT_FROM 64 /* items taken before the rest is moved to the front, at least */
+
+/* The array with room for one more behind its `n` items; NULL without memory, then it is as it was. */
+static void *with_room(void *items, size_t *cap, size_t n, size_t size) {
+  size_t c = *cap ? 2 * *cap : 8;
+  void *more;
+  if (n < *cap) return items;
+  more = realloc(items, c * size);
+  if (more) *cap = c;
+  return more;
+}
+
+/* ---- first in, first out ---- */
+
+int clu_fifo_push(clu_fifo *q, const void *item, size_t size) {
+  void *items;
+  if (q->head > COMPACT_FROM && 2 * q->head > q->end) { /* each item is moved once at most, on average */
+    memmove(q->items, q->items + q->head * size, clu_fifo_length(q) * size);
+    q->end -= q->head;
+    q->head = 0;
+  }
+  items = with_room(q->items, &q->cap, q->end, size);
+  if (!items) return CLU_NOMEM;
+  q->items = items;
+  memcpy(q->items + q->end++ * size, item, size);
+  return CLU_OK;
+}
+
+void clu_fifo_fini(clu_fifo *q) {
+  free(q->items);
+  memset(q, 0, sizeof *q);
+}
+
+/* ---- the tasks of a job that are with no node ---- */
+
+static clu_retry *retry_at(const clu_pending *q, size_t k) {
+  return clu_fifo_at(&q->retries, k, sizeof(clu_retry));
+}
+
+void clu_pending_init(clu_pending *q, uint64_t total) {
+  memset(q, 0, sizeof *q);
+  q->total = q->waiting = total;
+}
+
+void clu_pending_fini(clu_pending *q) {
+  free(q->returned);
+  free(q->starts);
+  clu_fifo_fini(&q->retries);
+  memset(q, 0, sizeof *q);
+}
+
+int clu_pending_return(clu_pending *q, uint64_t first, uint64_t n) {
+  clu_range *top = q->nreturned ? &q->returned[q->nreturned - 1] : NULL;
+  if (n == 0) return CLU_OK;
+  if (top && top->first == first + n) { /* taken back from the end: one range again */
+    top->first = first;
+    top->n += n;
+  } else {
+    clu_range *more = with_room(q->returned, &q->capreturned, q->nreturned, sizeof *more);
+    if (!more) return CLU_NOMEM;
+    q->returned = more;
+    q->returned[q->nreturned].first = first;
+    q->returned[q->nreturned++].n = n;
+  }
+  q->waiting += n;
+  return CLU_OK;
+}
+
+int clu_pending_retry(clu_pending *q, uint64_t task, uint32_t attempt, int last) {
+  clu_retry r;
+  if (!q->starts) q->starts = calloc(q->total ? (size_t)q->total : 1, 1);
+  if (!q->starts) return CLU_NOMEM;
+  memset(&r, 0, sizeof r);
+  r.task = task;
+  r.last = last;
+  if (clu_fifo_push(&q->retries, &r, sizeof r) != CLU_OK) return CLU_NOMEM;
+  q->starts[task] = (uint8_t)attempt;
+  q->waiting++;
+  return CLU_OK;
+}
+
+/* The first retry that may meet node `avoid`; their number: there is none. */
+static size_t find_retry(const clu_pending *q, int avoid) {
+  size_t k = 0, n = clu_fifo_length(&q->retries);
+  while (avoid >= 0 && k < n && retry_at(q, k)->last == avoid) k++;
+  return k;
+}
+
+int clu_pending_has(const clu_pending *q, int avoid) {
+  return clu_pending_has_plain(q) || find_retry(q, avoid) < clu_fifo_length(&q->retries);
+}
+
+static int take_retry(clu_pending *q, int avoid, clu_taken *out) {
+  size_t k = find_retry(q, avoid);
+  clu_retry r;
+  if (k == clu_fifo_length(&q->retries)) return 0;
+  r = *retry_at(q, k);
+  *retry_at(q, k) = *retry_at(q, 0); /* their order among each other does not matter */
+  clu_fifo_pop(&q->retries);
+  out->first = r.task;
+  out->n = 1;
+  out->attempt = clu_pending_starts(q, r.task) + 1;
+  out->last = r.last;
+  return 1;
+}
+
+int clu_pending_take(clu_pending *q, uint32_t most, int avoid, clu_taken *out) {
+  if (clu_fifo_length(&q->retries) && take_retry(q, avoid, out)) {
+    q->waiting--;
+    return 1;
+  }
+  out->attempt = 1;
+  out->last = -1;
+  if (q->nreturned) {
+    clu_range *r = &q->returned[q->nreturned - 1];
+    out->first = r->first;
+    out->n = r->n < most ? (uint32_t)r->n : most;
+    r->first += out->n;
+    r->n -= out->n;
+    if (r->n == 0) q->nreturned--;
+  } else if (q->next < q->total) {
+    uint64_t left = q->total - q->next;
+    out->first = q->next;
+    out->n = left < most ? (uint32_t)left : most;
+    q->next += out->n;
+  } else {
+    return 0;
+  }
+  q->waiting -= out->n;
+  return 1;
+}
+
+void clu_pending_clear(clu_pending *q) {
+  q->nreturned = 0;
+  clu_fifo_clear(&q->retries);
+  q->next = q->total;
+  q->waiting = 0;
+}
+
+/* ---- the batches of a node ---- */
+
+int clu_batches_push(clu_batches *q, clu_batch **out) {
+  if (q->len == q->cap) {
+    uint32_t cap = q->cap ? 2 * q->cap : 4;
+    clu_batch *more = malloc(cap * sizeof *more);
+    if (!more) return CLU_NOMEM;
+    for (uint32_t k = 0; k < q->len; k++) more[k] = *clu_batches_at(q, k);
+    free(q->items);
+    q->items = more;
+    q->head = 0;
+    q->cap = cap;
+  }
+  *out = clu_batches_at(q, q->len++);
+  memset(*out, 0, sizeof **out);
+  return CLU_OK;
+}
+
+void clu_batches_fini(clu_batches *q) {
+  free(q->items);
+  memset(q, 0, sizeof *q);
+}
