@@ -229,7 +229,7 @@ typed <- function(values, types, empty, name) {
 # have none.
 as_rows <- function(values, name) {
   has_none <- vapply(values, function(v) is.null(v) || inherits(v, "clutch_task_error"), NA)
-  elements <- which(!has_none)
+  elements <- which(unname(!has_none))
   if (!length(elements)) return(data.frame())
   frames <- lapply(elements, function(i) frame_of(values[[i]], i, name))
   check_columns(frames, elements)
