@@ -177,7 +177,7 @@ renew_server <- function(info, left) {
   if (is.null(info$renew)) return()
   i <- .Call(ffi_server_info, info$server$handle)
   if (i$state != "ended" || i$asked) return()
-  info$lost_servers[[format(i$pid)]] <- server_end_text(i$pid, info$server)
+  info$lost_servers[[format(i$pid)]] <- server_end_text(i$pid, info)
   info$server <- info$renew(left)
   info$number <- NULL
 }
@@ -200,10 +200,8 @@ start_nodes <- function(info, n, left, ranks = seq_len(n)) {
   failed <- .Call(ffi_nodes_wait, nodes, left())
   if (failed > 0L) {
     i <- .Call(ffi_node_info, nodes[[failed]])
-    why <- if (!is.null(i$refusal)) i$refusal
-      else if (i$state == "starting") "it did not start within setup_timeout"
-      else if (i$server_ended) server_end_text(i$server_pid, info$server, info$lost_servers)
-      else how_ended(i$by_signal, i$code)
+    late <- i$state == "starting" && is.null(i$refusal)
+    why <- if (late) "it did not start within setup_timeout" else death_text(i, info)
     throw(if (!is.null(i$refusal)) "limit" else "start",
           sprintf("node %d of %d cannot be started: %s; nothing was left running", failed, length(ranks), why))
   }
@@ -237,20 +235,6 @@ say_threads <- function(report) {
 
 # ---- arguments ----
 
-match_arg <- function(x, choices, name) {
-  if (identical(x, choices)) return(choices[[1L]])
-  if (!is.character(x) || length(x) != 1L || !x %in% choices)
-    throw("argument", sprintf("`%s` has to be one of %s", name, paste0('"', choices, '"', collapse = ", ")))
-  x
-}
-
-check_strings <- function(x, name) {
-  if (is.null(x)) return(character())
-  if (!is.character(x) || anyNA(x) || !all(nzchar(x)))
-    throw("argument", sprintf("`%s` has to be a character vector without NA or empty strings", name))
-  x
-}
-
 check_env <- function(env) {
   if (is.null(env)) return(character())
   out <- structure(as.character(env), names = names(env))
@@ -268,10 +252,7 @@ check_options <- function(opts) {
     if (bad[[1L]] %in% names_of_spec)
       throw("argument", sprintf("make_cluster() has no option '%s': the number of nodes, or their hosts, is `spec`", bad[[1L]]))
     all <- c(known_options, names(formals(make_cluster)))
-    near <- all[which.min(utils::adist(bad[[1L]], all, ignore.case = TRUE))]
-    close <- utils::adist(bad[[1L]], near, ignore.case = TRUE) <= max(2, nchar(bad[[1L]]) / 3)
-    throw("argument", sprintf("make_cluster() has no option '%s'%s", bad[[1L]],
-                              if (close) sprintf(": did you mean '%s'?", near) else ""))
+    throw("argument", sprintf("make_cluster() has no option '%s'%s", bad[[1L]], did_you_mean(bad[[1L]], all, "'")))
   }
   list(methods = !identical(opts$methods, FALSE),
        renice = if (is.null(opts$renice)) NA_integer_ else as.integer(opts$renice),
@@ -302,10 +283,6 @@ one_host <- function(s) {
   if (!is.character(s$host) || length(s$host) != 1L || is.na(s$host) || !grepl("^[A-Za-z0-9_:][A-Za-z0-9_.:%@-]*$", s$host))
     throw("argument", sprintf("'%s' is no name of a host", format(s$host)[1L]))
   s
-}
-
-is_this_machine <- function(host) {
-  host %in% c("localhost", "::1", Sys.info()[["nodename"]]) || grepl("^127(\\.[0-9]{1,3}){3}$", host)
 }
 
 default_strategy <- function(hosts, opts) {
@@ -383,19 +360,6 @@ cluster_status <- function(cl) {
     stringsAsFactors = FALSE)
 }
 
-state_text <- function(i) {
-  if (i$state != "dead") return(i$state)
-  paste("dead:", if (!is.null(i$refusal)) i$refusal
-        else if (is.na(i$by_signal) && i$server_ended) "its fork server ended"
-        else how_ended(i$by_signal, i$code))
-}
-
-# A file that tells of processes or of the system, as Linux has them; where there are none, one that does not exist.
-proc_file <- function(...) file.path(if (system_can("proc")) "/proc" else "/no-proc-here", ...)
-
-# What not every system can: see os.h
-system_can <- function(what) .Call(ffi_system_can)[[what]]
-
 read_proc <- function(pid, file) {
   tryCatch(suppressWarnings(readLines(proc_file(pid, file), warn = FALSE)), error = function(e) character())
 }
@@ -420,17 +384,6 @@ process_memory <- function(pid) .Call(ffi_process_memory, pid) / 2^20
     throw("argument", sprintf("the cluster has %d node%s: [%s] is out of range", length(x), if (length(x) == 1L) "" else "s",
                               deparse(i, nlines = 1L)[[1L]]))
   structure(x[at], class = class)
-}
-
-# An argument of the caller's that has to be there.
-given <- function(x, name) {
-  if (missing(x)) throw("argument", sprintf("argument `%s` is missing", name))
-}
-
-check_cluster <- function(cl) {
-  given(cl, "cl")
-  if (!inherits(cl, "clutch_cluster"))
-    throw("argument", "`cl` has to be a cluster made by make_cluster()")
 }
 
 #' @export

@@ -3,10 +3,6 @@
 # A fork server is a picture of what an R started now would be. It is known by a key made of all that such
 # a start depends on; where that has changed, another one is started.
 
-the <- new.env(parent = emptyenv())
-the$oom_kills <- 0 # of those that the system has killed for want of memory, so many have been accounted for
-the$servers <- list() # key -> list(handle, tmp, log, env, report)
-
 thread_variables <- c("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
                       "GOTO_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -113,7 +109,7 @@ server_ready <- function(server, seconds) {
   report <- .Call(ffi_server_wait, server$handle, seconds)
   if (is.null(report)) {
     i <- .Call(ffi_server_info, server$handle)
-    why <- if (i$state == "ended") paste("the fork server", end_phrase(i))
+    why <- if (i$state == "ended") paste("the fork server", server_ended(i))
       else sprintf("the fork server was not ready within %g seconds (setup_timeout)", seconds)
     throw("start", paste0(why, last_lines(server$log)))
   }
@@ -129,20 +125,9 @@ server_ready <- function(server, seconds) {
   server
 }
 
-end_phrase <- function(i) {
-  if (is.na(i$by_signal)) "ended" else if (i$by_signal) paste("was", how_ended(TRUE, i$code))
-  else sprintf("ended with exit status %d", i$code)
-}
-
 last_lines <- function(log) {
   lines <- if (file.exists(log)) utils::tail(readLines(log, warn = FALSE), 5L)
   if (length(lines)) paste0("; it printed last:\n", paste0("  ", lines, collapse = "\n")) else ""
-}
-
-server_end_text <- function(pid, server, lost = NULL) {
-  if (!is.null(text <- lost[[format(pid)]])) return(text) # there is a new one since
-  i <- .Call(ffi_server_info, server$handle)
-  sprintf("its fork server (pid %d) %s, and its nodes with it", pid, end_phrase(i))
 }
 
 # Ends a server and all its nodes, and removes what a killed one left.
@@ -168,7 +153,7 @@ sweep_servers <- function(quiet = FALSE) {
     i <- .Call(ffi_server_info, the$servers[[key]]$handle)
     if (i$state != "ended") next
     if (!i$bye && !i$asked && !quiet)
-      say(sprintf("The fork server (pid %d) %s; a new one is started.", i$pid, end_phrase(i)))
+      say(sprintf("The fork server (pid %d) %s; a new one is started.", i$pid, server_ended(i)))
     server_clean(the$servers[[key]])
     the$servers[[key]] <- NULL
   }

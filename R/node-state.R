@@ -1,19 +1,27 @@
-# What elements of a job may change of a node's R, and what the next job finds as it was before: options, environment
-# variables, the working directory, the locale, sinks, time limits, the kind of random numbers. What calls do
-# (clusterEvalQ(), cluster_setup()) stays. Nearly always nothing was changed: to find that out takes some microseconds.
+# What the tasks of a job may change of a node's R, and what the next job finds as it was before:
+# options, environment variables, the working directory, the locale, sinks, time limits, the kind of
+# random numbers. What calls do (clusterEvalQ(), cluster_setup()) stays. Nearly always nothing was
+# changed: to find that out takes some microseconds.
 
-# Before the first element of a job, when its packages are attached: those set options of their own.
+# Before the first task of a job, when its packages are attached: those set options of their own.
 state_now <- function(seeded) {
   variables <- .Call(ffi_work_environment, the_node$variables)
   if (!is.null(variables)) the_node$variables <- variables
-  list(options = as.list(.Options), variables = the_node$variables, folder = getwd(), locale = locale_now(),
-       sinks = c(sinks(TRUE), sinks(FALSE)), seed = if (!seeded) random_seed(), namespaces = length(loadedNamespaces()))
+  list(
+    options = as.list(.Options),
+    variables = the_node$variables,
+    folder = getwd(),
+    locale = locale_now(),
+    sinks = c(sinks(TRUE), sinks(FALSE)),
+    seed = if (!seeded) random_seed(),
+    namespaces = length(loadedNamespaces())
+  )
 }
 
 state_put_back <- function(s) {
   while (sinks(TRUE) > s$sinks[[1L]]) sink()
   if (sinks(FALSE) != s$sinks[[2L]]) sink(type = "message")
-  # a package that was loaded meanwhile stays loaded, and needs the options and variables that it has set
+  # a package that was loaded meanwhile stays loaded, and needs the options and variables it has set
   loaded <- length(loadedNamespaces()) != s$namespaces
   options(warn = s$options$warn) # what the job itself has set
   if (!identical(as.list(.Options), s$options)) options_put_back(s$options, loaded)
@@ -21,10 +29,7 @@ state_put_back <- function(s) {
   if (!is.null(now)) variables_put_back(s$variables, now, loaded)
   if (!identical(getwd(), s$folder) && !is.null(s$folder)) try(setwd(s$folder), silent = TRUE)
   if (!identical(Sys.getlocale(), s$locale$all)) locale_put_back(s$locale)
-  if (!is.null(s$seed) && !identical(random_seed()[1L], s$seed[1L])) { # its first number tells the kind
-    assign(".Random.seed", s$seed, envir = globalenv())
-    set.seed(.Call(ffi_random_seeds, 1L))
-  }
+  seed_put_back(s$seed)
   setTimeLimit()
 }
 
@@ -32,35 +37,50 @@ sinks <- function(output) .Call(ffi_work_sinks, output)
 
 options_put_back <- function(before, keep_new) {
   now <- options()
-  changed <- names(before)[!vapply(names(before), function(n) identical(now[[n]], before[[n]]), NA)]
+  is_same <- function(name) identical(now[[name]], before[[name]])
+  changed <- names(before)[!vapply(names(before), is_same, NA)]
   # one by one: a value may be refused
-  for (n in changed) try(options(before[n]), silent = TRUE)
-  if (!keep_new) for (n in setdiff(names(now), names(before))) try(options(structure(list(NULL), names = n)), silent = TRUE)
+  for (name in changed) try(options(before[name]), silent = TRUE)
+  if (keep_new) return()
+  for (name in setdiff(names(now), names(before))) {
+    try(options(structure(list(NULL), names = name)), silent = TRUE)
+  }
 }
 
+# Both as "NAME=value".
 variables_put_back <- function(before, now, keep_new) {
   name <- function(x) sub("=.*", "", x)
   set <- setdiff(before, now)
-  if (length(set)) do.call(Sys.setenv, as.list(structure(sub("^[^=]*=", "", set), names = name(set))))
+  values <- structure(sub("^[^=]*=", "", set), names = name(set))
+  if (length(set)) do.call(Sys.setenv, as.list(values))
   new <- setdiff(name(now), name(before))
   if (length(new) && !keep_new) Sys.unsetenv(new)
 }
+
+# Its first number tells the kind of generator, which is what comes back.
+seed_put_back <- function(seed) {
+  if (is.null(seed) || identical(random_seed()[1L], seed[1L])) return()
+  assign(".Random.seed", seed, envir = globalenv())
+  set.seed(.Call(ffi_random_seeds, 1L))
+}
+
+random_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 
 categories <- c("LC_COLLATE", "LC_CTYPE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME", "LC_MESSAGES")
 
 # All of it as one text, and by category as it was when that text was last seen to change.
 locale_now <- function() {
   all <- Sys.getlocale()
-  if (!identical(the_node$locale$all, all))
+  if (!identical(the_node$locale$all, all)) {
     the_node$locale <- list(all = all, each = vapply(categories, Sys.getlocale, ""))
+  }
   the_node$locale
 }
 
 locale_put_back <- function(before) {
   for (category in categories) {
     was <- before$each[[category]]
-    if (!identical(Sys.getlocale(category), was)) suppressWarnings(Sys.setlocale(category, was))
+    if (identical(Sys.getlocale(category), was)) next
+    suppressWarnings(Sys.setlocale(category, was))
   }
 }
-
-random_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)

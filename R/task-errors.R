@@ -53,10 +53,3 @@ memory_text <- function(d) {
     else "it took more memory than `.max_memory` allows and was ended"
   if (d$began) what else paste0(what, " before it had begun anything: this is a node's own size, or what others have left in it")
 }
-
-# How a node ended; `info` is its cluster's.
-death_text <- function(i, info) {
-  if (!is.null(i$refusal)) return(i$refusal)
-  if (is.na(i$by_signal)) return(if (isTRUE(i$server_ended)) server_end_text(i$server_pid, info$server, info$lost_servers) else "how it ended is not known")
-  paste0(how_ended(i$by_signal, i$code), if (killed_for_memory(i, info)) killer_text)
-}

@@ -1,0 +1,77 @@
+# How nodes and fork servers ended, in words, and the error of a call to a node that has died.
+
+# "killed by signal 9 (SIGKILL)", "it ended with exit status 3"
+how_ended <- function(by_signal, code) {
+  if (is.na(by_signal) || is.na(code)) return("how it ended is not known")
+  if (by_signal) return(sprintf("killed by signal %d%s", code, signal_name(code)))
+  why <- if (code == 74L) ", since what it did closed its connection to the session" else ""
+  sprintf("it ended with exit status %d%s", code, why)
+}
+
+signal_name <- function(code) {
+  name <- .Call(ffi_signal_name, code)
+  if (is.null(name)) return("")
+  what <- switch(name,
+    SIGSEGV = ", a segmentation fault",
+    SIGABRT = ", an abort",
+    SIGFPE = ", an arithmetic fault",
+    SIGBUS = ", memory or a file that is not there",
+    SIGXFSZ = ", a file larger than ulimit -f allows",
+    SIGXCPU = ", more processor time than ulimit -t allows",
+    ""
+  )
+  sprintf(" (%s%s)", name, what)
+}
+
+# `i`: of ffi_server_info().
+server_ended <- function(i) {
+  if (is.na(i$by_signal)) return("ended")
+  if (i$by_signal) return(paste("was", how_ended(TRUE, i$code)))
+  sprintf("ended with exit status %d", i$code)
+}
+
+# Why a node has ended with its fork server. `info` is the cluster's; a server that has a successor
+# has left its text there.
+server_end_text <- function(pid, info) {
+  text <- info$lost_servers[[format(pid)]]
+  if (!is.null(text)) return(text)
+  i <- .Call(ffi_server_info, info$server$handle)
+  sprintf("its fork server (pid %d) %s, and its nodes with it", pid, server_ended(i))
+}
+
+# Why a node has ended: `i` of ffi_node_info(), `info` of its cluster.
+death_text <- function(i, info) {
+  if (!is.null(i$refusal)) return(i$refusal)
+  if (is.na(i$by_signal) && isTRUE(i$server_ended)) return(server_end_text(i$server_pid, info))
+  how <- how_ended(i$by_signal, i$code)
+  if (!killed_for_memory(i, info)) return(how)
+  paste0(how, "; the system's out-of-memory killer was at work meanwhile")
+}
+
+# The state of a node as users read it.
+state_text <- function(i) {
+  if (i$state != "dead") return(i$state)
+  why <- if (!is.null(i$refusal)) {
+    i$refusal
+  } else if (is.na(i$by_signal) && i$server_ended) {
+    "its fork server ended"
+  } else {
+    how_ended(i$by_signal, i$code)
+  }
+  paste("dead:", why)
+}
+
+# The nodes' error. `before`: it was dead when it was asked to do something. `i`: of the node that
+# has died, which may be another one of the same call.
+throw_node_died <- function(node, before = FALSE, i = .Call(ffi_node_info, node$handle)) {
+  if (i$state == "stopped") throw_stopped()
+  text <- sprintf("node %d of the cluster (pid %d on %s) %s: %s", i$rank, i$pid, node$host,
+                  if (before) "is dead" else "died during a call", death_text(i, node$info))
+  throw("node_died", text, node = i$rank, pid = i$pid, host = node$host,
+        signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
+        status = if (isFALSE(i$by_signal)) i$code else NA_integer_)
+}
+
+throw_stopped <- function() {
+  throw("stopped", "this cluster has been stopped: make a new one with make_cluster()")
+}

@@ -1,0 +1,193 @@
+# What runs in the fork server and in a node. Nothing here is called in a session.
+
+# Called by the scripts in inst/node: `:::` would look odd there.
+.__fork_server__ <- function(args) fork_server_main(args)
+.__node__ <- function(args) exec_node_main(args)
+
+# ---- fork server ----
+
+# Arguments: library of this package, seconds of idleness, packages of nodes started by exec (joined
+# by commas), what TMPDIR is for others ("TMPDIR=value", or "" for unset), then the command that
+# starts an R: program and arguments.
+fork_server_main <- function(args) {
+  the_node$seed <- as.numeric(.Call(ffi_random_seeds, 1L))
+  move_temp_dir(args[[4L]])
+  script <- system.file("node", "node.R", package = "clutch", lib.loc = args[[1L]])
+  exec <- c(args[-(1:4)], script, args[[1L]], args[[3L]])
+  .Call(ffi_fork_server_begin, exec, as.numeric(args[[2L]]))
+  answer <- function(what, seq, value) .Call(ffi_fork_server_answer, what, seq, value)
+  repeat {
+    todo <- .Call(ffi_fork_server_serve)
+    switch(todo$what,
+      setup = answer("ready", 0, serialize(prepare(todo$object), NULL)),
+      settings = answer("applied", todo$seq, apply_settings(todo$object)),
+      quiet = gc(),
+      child = return(forked_node_main(todo$seq)),
+      end = break
+    )
+  }
+  quit(save = "no", runLast = FALSE)
+}
+
+# Until here the temporary folder was within one that the session removes, should this process end
+# before it can do that itself. From now on it is where that of any R is. Paths that the profile has
+# stored lead there, too.
+move_temp_dir <- function(tmpdir) {
+  old <- tempdir()
+  if (nzchar(tmpdir)) Sys.setenv(TMPDIR = sub("^TMPDIR=", "", tmpdir)) else Sys.unsetenv("TMPDIR")
+  .Call(ffi_fork_server_temp)
+  files <- list.files(old, all.files = TRUE, no.. = TRUE)
+  moved <- suppressWarnings(file.rename(file.path(old, files), file.path(tempdir(), files)))
+  if (all(moved) && unlink(old, recursive = TRUE) == 0L) file.symlink(tempdir(), old)
+}
+
+# Attaches packages and tells what came of it. Objects that a collection has met are old: the
+# collections in the nodes leave their pages alone, and so shared. A full one also sorts the free
+# cells, so that a node begins to write on fewer pages: its start takes a fifth less.
+prepare <- function(setup) {
+  report <- attach_packages(setup$packages)
+  report$search <- search()
+  report$tmp <- tempdir()
+  rehearse()
+  starting_is_over()
+  suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
+  # a tenth of the time of a full one, which follows when there is nothing to do
+  gc(full = FALSE)
+  report
+}
+
+# Which package cannot be attached and why; which of them start threads.
+attach_packages <- function(packages) {
+  start_threads <- .Call(ffi_thread_count)
+  report <- list(error = NULL, threads = character(), start_threads = start_threads)
+  for (p in packages) {
+    before <- .Call(ffi_thread_count)
+    report$error <- attach_problem(p)
+    if (!is.null(report$error)) {
+      report$failed <- p
+      break
+    }
+    if (!is.na(before) && .Call(ffi_thread_count) > before) report$threads <- c(report$threads, p)
+  }
+  report
+}
+
+# Functions are read from disk when they are first used: those that every node uses, here and once.
+rehearse <- function() {
+  set.seed(1L)
+  try(tempdir(TRUE), silent = TRUE)
+  ours <- list(forked_node_main, node_serve, node_end, announce, on_error, on_message, on_warning,
+               on_condition)
+  others <- list(withCallingHandlers, new.env, globalenv, tryCatch, structure, conditionMessage,
+                 unlink, sink.number, getAllConnections, ls, rm, grDevices::dev.list)
+  for (f in c(ours, others)) force(f)
+  as_failure <- function(e) {
+    structure(conditionMessage(e), class = c("snow-try-error", "try-error"))
+  }
+  tryCatch(stop("rehearsed"), error = as_failure, interrupt = function(e) NULL)
+  invisible()
+}
+
+# What the nodes that follow inherit from this process. NULL, or the text of the error.
+apply_settings <- function(s) {
+  tryCatch({
+    if (length(s$env_unset)) Sys.unsetenv(s$env_unset)
+    if (length(s$env_set)) do.call(Sys.setenv, as.list(s$env_set))
+    if (isTRUE(s$by_exec)) {
+      Sys.setenv(CLUTCH_NODE = paste(s$nice, s$announce, sep = ","), CLUTCH_STARTING = "1")
+    }
+    Sys.umask(s$umask)
+    if (is.null(s$wd)) {
+      # without a name (it was deleted) the session's link leads there, where the system has such
+      try(setwd(sprintf("/proc/%d/cwd", s$session)), silent = TRUE)
+    } else {
+      setwd(s$wd)
+    }
+    the_node$announce <- s$announce
+    the_node$nice <- s$nice
+    NULL
+  }, error = function(e) conditionMessage(e))
+}
+
+# ---- node ----
+
+forked_node_main <- function(id) {
+  seed <- (the_node$seed + id * 2654435761) %% 2^32
+  if (seed >= 2^31) seed <- seed - 2^32
+  set.seed(if (seed == -2^31) 1L else as.integer(seed))
+  nice <- the_node$nice
+  if (!is.null(nice) && !is.na(nice)) tools::psnice(value = nice)
+  if (isTRUE(the_node$announce)) announce()
+  .Call(ffi_node_begin)
+  node_serve()
+}
+
+# A node that was started by exec. Arguments: library, packages, then from the supervisor: number of
+# its slot in the shared memory, whether TMPDIR was set, to what, and the folder that is the node's
+# own.
+exec_node_main <- function(args) {
+  if (args[[4L]] == "set") Sys.setenv(TMPDIR = args[[5L]]) else Sys.unsetenv("TMPDIR")
+  for (p in strsplit(args[[2L]], ",", fixed = TRUE)[[1L]]) attach_package(p)
+  set.seed(.Call(ffi_random_seeds, 1L))
+  settings <- strsplit(Sys.getenv("CLUTCH_NODE"), ",", fixed = TRUE)[[1L]] # nice, announce
+  Sys.unsetenv("CLUTCH_NODE")
+  starting_is_over()
+  if (settings[[1L]] != "NA") tools::psnice(value = as.integer(settings[[1L]]))
+  if (settings[[2L]] == "TRUE") announce()
+  .Call(ffi_node_begin_exec, as.integer(args[[3L]]), args[[6L]])
+  node_serve()
+}
+
+announce <- function() {
+  cat(sprintf("starting worker pid=%d on localhost at %s\n", Sys.getpid(),
+              format(Sys.time(), "%H:%M:%OS3")))
+}
+
+# Error values are as base R's workers make them. The frame in which functions are called has the
+# workspace as parent: a function given by name is looked up there first.
+node_serve <- function() {
+  the_node$serving <- TRUE
+  failed <- function(e) {
+    if (!is.null(.Call(ffi_node_at_task))) return(task_failure(e))
+    unreadable <- structure(list(cond = e, calls = NULL), class = "clutch_task_failure")
+    .Call(ffi_work_unreadable, unreadable)
+    structure(message_of(e, 1e6), class = c("snow-try-error", "try-error"))
+  }
+  interrupted <- function(e) {
+    .Call(ffi_node_interrupted, failed(simpleError("the call was interrupted on its node")))
+  }
+  repeat {
+    is_over <- tryCatch(
+      tryCatch(
+        withCallingHandlers(
+          .Call(ffi_node_loop, new.env(parent = globalenv())),
+          error = on_error, message = on_message, warning = on_warning, condition = on_condition
+        ),
+        error = function(e) answer_failure(failed(e)),
+        interrupt = interrupted
+      ),
+      interrupt = interrupted # a second signal may come while the first is answered
+    )
+    if (is_over) break
+  }
+  node_end()
+}
+
+# The end that was asked for. What the user's code left open is closed, and finalizers of what is in
+# the workspace run; those of what was there before the fork are not this process's.
+node_end <- function() {
+  try(silent = TRUE, {
+    while (sink.number() > 0L) sink()
+    if (length(grDevices::dev.list())) grDevices::graphics.off()
+    for (con in getAllConnections()[-(1:3)]) close(getConnection(con))
+    objects <- ls(globalenv(), all.names = TRUE)
+    if (length(objects) > 1L) {
+      rm(list = objects, envir = globalenv())
+      gc()
+    }
+  })
+  if (.Call(ffi_node_closed)) quit(save = "no", status = 74L, runLast = FALSE) # see how_ended()
+  # an R of its own removes its temporary folder
+  if (isTRUE(the_node$joined)) quit(save = "no", runLast = FALSE)
+  .Call(ffi_node_end)
+}

@@ -1,0 +1,48 @@
+# Whether the kernel has ended a node for want of memory.
+#
+# The kernel tells how many processes it has killed and not which. So each kill since the cluster's
+# start is taken for one death by SIGKILL, in whatever cluster of the session.
+
+# `i`: of ffi_node_info(); `info`: of its cluster. The answer is kept while the node has no
+# successor: it may be asked for again.
+killed_for_memory <- function(i, info) {
+  if (!isTRUE(i$by_signal) || !identical(i$code, 9L)) return(FALSE)
+  rank <- format(i$rank)
+  if (identical(info$by_killer[[rank]]$pid, i$pid)) return(info$by_killer[[rank]]$was)
+  attributed <- max(info$oom_kills, the$oom_kills)
+  was <- oom_kills() > attributed
+  if (was) the$oom_kills <- attributed + 1
+  info$by_killer[[rank]] <- list(pid = i$pid, was = was)
+  was
+}
+
+# How often the kernel has killed for want of memory: in the control group that this process and its
+# nodes are in, or where that does not tell, on the whole machine, which may be others' affair.
+# 0: nothing tells.
+oom_kills <- function() {
+  group <- read_lines("", "proc/self/cgroup")
+  # to look for the folder takes 3 ms
+  if (is.null(the$oom_files) || !identical(group, the$oom_group)) {
+    the$oom_files <- oom_files("")
+    the$oom_group <- group
+  }
+  count_oom_kills(the$oom_files)
+}
+
+oom_files <- function(root) {
+  own <- function(controller, name) {
+    folders <- cgroup_folders(root, controller)
+    vapply(folders, function(dirs) file.path(dirs[[1L]], name), "", USE.NAMES = FALSE)
+  }
+  machine <- if (nzchar(root)) paste0(root, "/proc/vmstat") else proc_file("vmstat")
+  c(own("memory", "memory.oom_control"), own("", "memory.events"), machine)
+}
+
+# The first file that has the count decides.
+count_oom_kills <- function(files) {
+  for (file in files) {
+    lines <- grep("^oom_kill [0-9]+$", read_lines(file), value = TRUE)
+    if (length(lines)) return(as.numeric(sub("oom_kill ", "", lines[[1L]], fixed = TRUE)))
+  }
+  0
+}

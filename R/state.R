@@ -1,0 +1,22 @@
+# What this package remembers in one R process.
+
+# Of a session.
+#   servers      fork servers: key -> list(handle, tmp, log, env, report), see fork-server.R
+#   parallel     the namespace of package parallel
+#   callers      namespaces of other packages that call as parallel does (snow, doSNOW)
+#   oom_kills    how many kills by the out-of-memory killer have been attributed, see oom.R
+#   oom_files, oom_group      the files that count them, and the control group these are of
+#   search, known_classes     see globals.R
+#   signals, s4, task_is_also see adapters.R and adapt-future.R
+the <- new.env(parent = emptyenv())
+the$oom_kills <- 0
+the$servers <- list()
+
+# Of a fork server or node. Nothing in it is used in a session.
+#   serving, joined      it runs the loop of a node; it has joined a cluster over TCP
+#   seed, announce, nice what the nodes of a fork server are given
+#   jobs                 jobs that have begun: id -> environment
+#   attached, lacks      packages attached for a job; those that could not be, and why
+#   calls                the stack of the task that has failed
+#   variables, locale    environment variables and locale as they were last seen
+the_node <- new.env(parent = emptyenv())
