@@ -1,6 +1,79 @@
 # The options of maps and tasks: their names, defaults and checks. Each can be given to a call, as
 # `.timeout = 10`, or be set for the session, as options(clutch.timeout = 10).
 
+#' Options of the session
+#'
+#' Defaults that hold for a session. Set them by [options()], for example in `.Rprofile`. An option
+#' that is not set, or is `NULL`, has the default that is given here.
+#'
+#' @section Maps and submitted tasks: These replace the defaults of the arguments with the same names,
+#'   with a dot in place of `clutch.`, in [cluster_map()], all its variants and [cluster_submit()].
+#'   What a call gives goes first.
+#'   \describe{
+#'     \item{`clutch.timeout`}{number of seconds, above 0; default `Inf`. How long one element or
+#'       task may take.}
+#'     \item{`clutch.max_memory`}{number of bytes, 1 or more; default `Inf`. How much memory a node
+#'       may have.}
+#'     \item{`clutch.retries`}{number, 0 or more; default 0. How often an element or task is tried
+#'       again when its node has died.}
+#'     \item{`clutch.relay`}{`"ordered"` (default), `"live"` or `"none"`; `TRUE` is `"ordered"` and
+#'       `FALSE` is `"none"`. When output and conditions appear in the session.}
+#'     \item{`clutch.seed`}{`TRUE` (default), `FALSE`, one number, or a value of `.Random.seed`.
+#'       Where random numbers come from. With a number every map has the same ones.}
+#'     \item{`clutch.globals`}{`TRUE` (default), `FALSE`, names of variables, or a named list. Which
+#'       variables travel to the nodes.}
+#'     \item{`clutch.packages`}{character vector; by default empty. Names of packages to attach on
+#'       the nodes.}
+#'   }
+#' @section Maps only: The same, in [cluster_map()] and all its variants.
+#'   \describe{
+#'     \item{`clutch.on_error`}{`"stop"` (default) or `"continue"`. What a failed element means for
+#'       the map.}
+#'     \item{`clutch.progress`}{`TRUE` or `FALSE`; by default a map shows a bar in an interactive
+#'       session when it takes longer than a second.}
+#'     \item{`clutch.chunk`}{number of elements, 1 or more; by default the measured times say. How
+#'       many elements travel together.}
+#'   }
+#' @section Limits of maps and tasks:
+#'   \describe{
+#'     \item{`clutch.task_grace`}{number of seconds, 0 or more; default 1. How long a node may take
+#'       to end an element whose time is up, or that was cancelled. Then the node is ended and
+#'       replaced. Read when a cluster is first used for a map or task.}
+#'     \item{`clutch.max_size`}{number of bytes, 0 or more; default 500e6. A function with its
+#'       environment, constants and variables that is larger gives a warning of class
+#'       `clutch_large`.}
+#'     \item{`clutch.trace`}{number of tasks, 0 or more; default 1e5. How many of the last tasks
+#'       [cluster_trace()] tells about. Read when a cluster is first used for a map or task.}
+#'   }
+#' @section Clusters:
+#'   \describe{
+#'     \item{`clutch.cancel_grace`}{number of seconds, 0 or more; default 5. How long a node may
+#'       take to end an interrupted call of package \pkg{parallel}. Then the next call replaces it,
+#'       with a warning of class `clutch_node_replaced`.}
+#'     \item{`clutch.idle_limit`}{number of seconds, above 0; default 300. After this time without
+#'       nodes a fork server ends, see [fork_server_stop()]. Read when a fork server is started.}
+#'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the
+#'       background when the package is attached, so that the first cluster is ready at once.}
+#'   }
+#' @section Errors: A value of no use is an error of class `clutch_argument` that names the option. It
+#'   is signalled by the function that reads the option:
+#'   ```
+#'   options(clutch.timeout = "10 s")
+#'   tryCatch(cluster_map(cl, 1:3, sqrt), clutch_argument = conditionMessage)
+#'   #> option 'clutch.timeout' has to be a positive number of seconds
+#'   ```
+#' @seealso [cluster_map()] and [cluster_submit()] for the arguments, [base::options()]
+#' @examples
+#' cl <- make_cluster(2)
+#' old <- options(clutch.on_error = "continue", clutch.timeout = 60)
+#' x <- suppressWarnings(cluster_map_dbl(cl, list(1, "a", 9), sqrt))
+#' x
+#' options(old)
+#' stop_cluster(cl)
+#' @name clutch-options
+#' @aliases clutch_options
+NULL
+
 # What holds where neither the call nor the session says otherwise. The functions for users show
 # the same values in their signatures.
 option_defaults <- list(
