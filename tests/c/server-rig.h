@@ -142,7 +142,7 @@ TEST_UNUSED static void stub_node(const clu_boot *b) {
     if (r == 0) {
       int rc = clu_chan_fill(&c);
       if (rc != CLU_OK && rc != CLU_AGAIN) {
-        clu_node_await_end(b);
+        clu_boot_await_end(b);
         _exit(97);
       }
       continue;
@@ -157,13 +157,17 @@ __attribute__((constructor)) static void stub(void) {
   const char *tmp = getenv("TEST_STUB_TMP"), *idle = getenv("TEST_STUB_IDLE_MS"),
              *quiet = getenv("TEST_STUB_QUIET_MS");
   static clu_supervisor sv;
+  clu_sv_options how;
   char *none[] = {NULL};
   clu_err e;
   if (!tmp) return;
   signal(SIGINT, SIG_IGN);
-  if (clu_supervisor_init(&sv, 3, getppid(), tmp, none, idle ? (uint64_t)atoi(idle) * 1000000u : 0, &e) != CLU_OK)
-    _exit(80);
-  if (quiet) sv.quiet_ns = (uint64_t)atoi(quiet) * 1000000u;
+  how.control = 3;
+  how.tmp = tmp;
+  how.exec = none;
+  how.idle_ns = idle ? (uint64_t)atoi(idle) * 1000000u : 0;
+  how.quiet_ns = quiet ? (uint64_t)atoi(quiet) * 1000000u : 0;
+  if (clu_supervisor_init(&sv, &how, &e) != CLU_OK) _exit(80);
   clu_supervisor_answer(&sv, CLU_K_READY, 0, "ready", 5);
   for (;;) {
     clu_sv_event ev;

@@ -1,64 +1,69 @@
-/* The fork server's side: it forks nodes from itself, reaps them, tells the master how each ended,
- * delivers cancels, and ends all of them when the master's end of the control channel closes.
+/* The fork server's side: it forks nodes from itself, reaps them, tells the master how each ended, delivers cancels, and ends all
+ * of them when the master's end of the control channel closes.
  *
- * One process, one thread, one supervisor. serve() returns to its caller for what the core cannot do
- * itself: settings to apply (R code), and the child's own way after a fork.
+ * One process, one thread, one supervisor. It runs on an event loop (core/loop/event-loop.h) that watches the control channel
+ * and the signals of ended children, and has timers for what has a time: the end of a stop's grace, checks of the nodes'
+ * memory, searches for orphans, the idle limit.
+ *
+ * clu_supervisor_serve() is the only function that blocks. It returns for what the core cannot do itself: settings to be
+ * applied (R code), and the child's own way after a fork.
+ *
+ * A node in the supervisor's table is in one of three states: alive; alive with a time at which it is killed (it was told to
+ * stop); ended and not yet reaped. It leaves the table when it is reaped.
+ *
+ * Memory. A fork costs what its page tables hold, and each page that is written to afterwards is copied once. So the struct is
+ * to be static, not on the heap; between two forks only it, the slab (core/base/slab.h) and the table of nodes are written to.
+ * The forked child closes descriptors and frees nothing.
  */
 #ifndef CLUTCH_SUPERVISOR_H
 #define CLUTCH_SUPERVISOR_H
 
-#include "core/wire/channel.h"
 #include "core/base/os.h"
+#include "core/loop/event-loop.h"
 #include "core/shm/node-memory.h"
+#include "core/supervisor/boot.h"
+#include "core/wire/channel.h"
 
 struct clu_sv_node;
 
+typedef struct clu_sv_options {
+  clu_fd control;     /* the control channel; the supervisor takes it over */
+  const char *tmp;    /* own temporary folder: that of a node is made in it */
+  char *const *exec;  /* program and arguments of a node started by exec, NULL-terminated; kept as a pointer */
+  uint64_t idle_ns;   /* without nodes for so long it ends; 0: it does not */
+  uint64_t quiet_ns;  /* CLU_SV_QUIET comes once, after so long without nodes; 0: never */
+} clu_sv_options;
+
+/* The caller's memory; what is in it is the supervisor's. Must not move. */
 typedef struct clu_supervisor {
+  clu_loop loop;
   clu_chan chan;
-  clu_poller *poller;
-  clu_fd signals;      /* readable when a child ended or CLU_SIG_TERM came */
-  clu_pid master;
+  clu_watch_id control;
+  clu_fd signals;        /* readable when a child ended or CLU_SIG_TERM came */
+  clu_watch_id children; /* the watch of `signals` */
+  int closed;            /* the master has gone, or wants all to end */
   struct clu_sv_node *nodes;
   int n, cap;
-  clu_shared *shared;  /* with the nodes; the master gets its descriptor with READY */
+  clu_shared *shared;    /* with the nodes; the master gets its descriptor with READY */
   clu_fd slots_fd;
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
-  char *tmp;           /* own temporary folder: that of a node is made in it */
-  char *const *exec;   /* program and arguments of a node started by exec, NULL-terminated */
-  uint64_t idle_ns, idle_since;
-  uint64_t looked_at_memory; /* when it was asked how much the nodes have */
-  uint64_t family;     /* of its nodes' marks, see orphans.h */
-  int left;            /* a process has ended, which may have left others */
-  uint64_t looked_for_orphans;
-  uint64_t quiet_ns;   /* CLU_SV_QUIET comes once, after so long without nodes; 0: never. The caller's to set */
-  unsigned interest;
+  char *tmp;
+  char *const *exec;
+  uint64_t idle_ns, quiet_ns;
+  int is_quiet;          /* CLU_SV_QUIET is due */
+  uint64_t family;       /* of its nodes' marks, see orphans.h */
+  uint64_t memory_checked, orphans_checked; /* when */
+  clu_timer idle, quiet, memory, orphans;
+  clu_timer kills;       /* at the earliest time at which a node is to be killed */
 } clu_supervisor;
 
 enum clu_sv_what {
-  CLU_SV_SETTINGS, /* ev.msg: apply it, then clu_supervisor_applied() */
+  CLU_SV_SETTINGS, /* ev.msg: apply it, then clu_supervisor_answer() */
   CLU_SV_SETUP,    /* the same for the first message */
   CLU_SV_CHILD,    /* this process is a node now: ev.node */
   CLU_SV_QUIET,    /* nothing to do for a while: time for what may wait */
-  CLU_SV_END       /* the master is gone or has said so: nodes are gone, end this process */
+  CLU_SV_END       /* the master has ended or has said so: nodes have ended, end this process */
 };
-
-/* What a node knows of itself. */
-typedef struct clu_boot {
-  uint64_t id;
-  clu_fd fd;                 /* its end of the data socket, owned */
-  volatile uint64_t *cancel; /* the request it is to give up */
-  clu_claim *claim;          /* the tasks that it may start */
-  clu_ring *ring;            /* for its small results; NULL: none */
-  clu_pid parent;
-  char tmp[1024];
-} clu_boot;
-
-/* What it shares with the master: its slot of `s`. */
-static inline void clu_boot_slot(clu_boot *b, clu_shared *s, int slot) {
-  b->cancel = &s->cancel[slot];
-  b->claim = &s->claim[slot];
-  b->ring = clu_shared_ring(s, slot);
-}
 
 typedef struct clu_sv_event {
   int what;
@@ -66,18 +71,13 @@ typedef struct clu_sv_event {
   clu_boot node;
 } clu_sv_event;
 
-/* Takes over the control descriptor. `tmp` and `exec` are kept as pointers. */
-int clu_supervisor_init(clu_supervisor *sv, clu_fd control, clu_pid master, const char *tmp,
-                        char *const *exec, uint64_t idle_ns, clu_err *e);
-/* Blocks until there is something for the caller to do. */
+/* CLU_OK, CLU_NOMEM, CLU_LIMIT, CLU_SYS; then clu_supervisor_fini() frees what there is. */
+int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *e);
+/* Blocks until there is something for the caller to do. CLU_OK, or CLU_SYS when waiting failed. */
 int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e);
-/* Queues an answer, flushed by the next serve(). */
+/* Queues an answer, which the next serve() sends. CLU_OK or CLU_NOMEM. */
 int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n);
-/* For a node whose channel has ended without a word of the master: the master or the fork server is at its
- * end. Blocks until the fork server kills this process, or CLU_SIG_TERM does it because the fork server is
- * gone; returns when neither comes, and then its folder is removed if nobody else is there to do it. */
-void clu_node_await_end(const clu_boot *b);
-/* Closes what belongs to the supervisor; in the master's absence also after CLU_SV_END. */
+/* Closes and frees what belongs to the supervisor. Nodes that still run are not its concern. */
 void clu_supervisor_fini(clu_supervisor *sv);
 
 #endif

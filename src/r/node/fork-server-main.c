@@ -17,15 +17,18 @@ static char **exec_argv;
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   clu_err e = {0, 0, ""};
   R_xlen_t n = Rf_xlength(exec);
+  clu_sv_options how;
   master = clu_os_getppid();
   exec_argv = calloc((size_t)n + 1, sizeof *exec_argv);
   if (!exec_argv) clu_raise("memory", "not enough memory");
   for (R_xlen_t i = 0; i < n; i++) exec_argv[i] = strdup(CHAR(STRING_ELT(exec, i)));
   if (clu_os_follow_parent(master, 0) == CLU_DEAD) clu_os_end_self();
-  if (clu_supervisor_init(&sv, 3, master, R_TempDir, exec_argv, (uint64_t)(1e9 * Rf_asReal(idle)),
-                          &e) != CLU_OK)
-    clu_raise_err(&e);
-  sv.quiet_ns = 200000000;
+  how.control = 3;
+  how.tmp = R_TempDir;
+  how.exec = exec_argv;
+  how.idle_ns = (uint64_t)(1e9 * Rf_asReal(idle));
+  how.quiet_ns = 200000000;
+  if (clu_supervisor_init(&sv, &how, &e) != CLU_OK) clu_raise_err(&e);
   return R_NilValue;
 }
 

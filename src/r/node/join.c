@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/node/joiner.h"
-#include "core/supervisor/supervisor.h"
 
 static clu_pid parent; /* the session that has started it; 0: not known, or on another machine */
 

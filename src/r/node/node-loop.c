@@ -219,7 +219,7 @@ SEXP ffi_node_closed(void) { return Rf_ScalarLogical(clu_me.fd_closed); }
 /* Ends this process without R's exit: finalizers and exit handlers in it are the fork server's. */
 SEXP ffi_node_end(void) {
   fflush(NULL);
-  if (!clu_me.asked_to_end) clu_node_await_end(&clu_me.boot);
+  if (!clu_me.asked_to_end) clu_boot_await_end(&clu_me.boot);
   clu_os_end_self();
   return R_NilValue;
 }

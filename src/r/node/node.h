@@ -11,7 +11,7 @@
 
 #include "r/r-api.h"
 
-#include "core/supervisor/supervisor.h"
+#include "core/supervisor/boot.h"
 #include "core/wire/channel.h"
 
 enum { CLU_TASK_NONE = 0, CLU_TASK_QUIET, CLU_TASK_RELAYED };

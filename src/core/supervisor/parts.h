@@ -1,0 +1,55 @@
+/* What the files of the supervisor share. Each uses only those before it: nodes, ends, spawn, supervisor. */
+#ifndef CLUTCH_SUPERVISOR_PARTS_H
+#define CLUTCH_SUPERVISOR_PARTS_H
+
+#include "core/supervisor/supervisor.h"
+
+typedef struct clu_sv_node {
+  uint64_t id;
+  clu_pid pid;
+  int slot;
+  uint64_t kill_at; /* 0: never */
+  uint64_t limit;   /* bytes of memory; 0: none */
+  int over_limit;   /* and so killed: */
+  uint64_t memory;  /* what it had */
+  char leaf[16];    /* its folder in the supervisor's own */
+} clu_sv_node;
+
+#define CLU_MS ((uint64_t)1000000)
+
+/* ---- nodes.c: the table of nodes, and what all need ---- */
+
+clu_sv_node *clu_sv_find(clu_supervisor *sv, uint64_t id);
+clu_sv_node *clu_sv_find_pid(clu_supervisor *sv, clu_pid pid);
+/* `tmp`: its folder. CLU_OK or CLU_NOMEM. */
+int clu_sv_add(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, const char *tmp);
+void clu_sv_forget(clu_supervisor *sv, clu_sv_node *nd);
+/* The idle limit and CLU_SV_QUIET count from now on, if there are no nodes; else they do not count. */
+void clu_sv_count_idle(clu_supervisor *sv);
+/* Of the nodes that follow. */
+void clu_sv_close_output(clu_supervisor *sv);
+clu_fd clu_sv_errors(const clu_supervisor *sv);
+/* In a forked child: closes what is this server's. Only descriptors are given back: writing to the heap would copy shared pages. */
+void clu_sv_close_in_child(clu_supervisor *sv);
+
+/* ---- ends.c: nodes that have ended, or have to ---- */
+
+/* Reaps what has ended, tells the master, removes folders. */
+void clu_sv_reap(clu_supervisor *sv);
+/* It is killed after `grace_ms`, at once with 0. */
+void clu_sv_stop(clu_supervisor *sv, clu_sv_node *nd, uint32_t grace_ms);
+/* It is killed when it has more than so many bytes of memory; 0: it is not. */
+void clu_sv_limit(clu_supervisor *sv, clu_sv_node *nd, uint64_t bytes);
+/* Kills all nodes and what they have left, and reaps them. Blocks, for 2 s at most. */
+void clu_sv_end_all(clu_supervisor *sv);
+/* The callbacks of timers. */
+void clu_sv_on_kill_time(void *sv);
+void clu_sv_on_memory_time(void *sv);
+void clu_sv_on_orphans_time(void *sv);
+
+/* ---- spawn.c ---- */
+
+/* Forks or starts the node that SPAWN `m` asks for, and answers. 1: this process is the node, `b` says what it has. */
+int clu_sv_spawn(clu_supervisor *sv, const clu_msg *m, clu_boot *b);
+
+#endif

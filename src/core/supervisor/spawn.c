@@ -1,0 +1,150 @@
+/* The start of a node: by fork, or by exec of a new R. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/supervisor/orphans.h"
+#include "core/supervisor/parts.h"
+
+/* What SPAWN asks for; see core/wire/frame.h. */
+typedef struct {
+  uint64_t id;
+  int by_exec, slot;
+  clu_fd fd; /* the node's end of its data socket */
+} request;
+
+/* NULL, or what is wrong with it. */
+static const char *read_request(clu_supervisor *sv, const clu_msg *m, request *r) {
+  uint32_t slot = CLU_SLOTS;
+  r->id = m->seq;
+  r->by_exec = 0;
+  r->fd = clu_chan_take_fd(&sv->chan);
+  if (m->body && m->body->size == 5) {
+    r->by_exec = m->body->data[0] == 1;
+    slot = clu_get32(m->body->data + 1);
+  }
+  r->slot = (int)slot;
+  if (r->fd == CLU_NO_FD) return "its end of the data socket did not arrive";
+  return slot >= CLU_SLOTS ? "a fork server has no more than 65536 nodes" : NULL;
+}
+
+/* ---- by exec ---- */
+
+/* The environment of the new R: this process's, with another TMPDIR and mark. One block; NULL without memory. */
+static char **make_environment(clu_supervisor *sv, uint64_t id, const char *tmp) {
+  enum { TMP = 1100, MARK = sizeof CLU_MARK + 1 + CLU_MARK_DIGITS };
+  char **env = clu_os_environ(), **out, *text;
+  int n = 0, k = 0;
+  while (env[n]) n++;
+  out = malloc((size_t)(n + 3) * sizeof *out + TMP + MARK);
+  if (!out) return NULL;
+  text = (char *)(out + n + 3);
+  for (int i = 0; i < n; i++)
+    if (strncmp(env[i], "TMPDIR=", 7) != 0 && strncmp(env[i], CLU_MARK "=", sizeof CLU_MARK) != 0) out[k++] = env[i];
+  snprintf(text, TMP, "TMPDIR=%s", tmp);
+  out[k++] = text;
+  text += TMP;
+  strcpy(text, CLU_MARK "=");
+  clu_mark_text(text + sizeof CLU_MARK, sv->family, id);
+  out[k++] = text;
+  out[k] = NULL;
+  return out;
+}
+
+/* The node's folder is given as TMPDIR, in which it makes its temporary folder. The arguments carry what was in TMPDIR, so that
+ * the node can put it back. */
+static int start_by_exec(clu_supervisor *sv, const request *r, const char *tmp, clu_pid *pid, clu_err *e) {
+  enum { MAX = 64 };
+  const char *argv[MAX], *old = getenv("TMPDIR");
+  char slot_arg[16];
+  char **envp = make_environment(sv, r->id, tmp);
+  int n = 0, rc;
+  clu_fd keep[2] = {r->fd, sv->slots_fd};
+  clu_spawn s;
+  if (!envp) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  for (; sv->exec[n] && n < MAX - 5; n++) argv[n] = sv->exec[n];
+  snprintf(slot_arg, sizeof slot_arg, "%d", r->slot);
+  argv[n++] = slot_arg;
+  argv[n++] = old ? "set" : "unset";
+  argv[n++] = old ? old : "";
+  argv[n++] = tmp;
+  argv[n] = NULL;
+  memset(&s, 0, sizeof s);
+  s.file = argv[0];
+  s.argv = (char *const *)argv;
+  s.envp = envp;
+  s.in = CLU_NO_FD;
+  s.out = sv->output == CLU_NO_FD ? 1 : sv->output;
+  s.err = sv->output == CLU_NO_FD ? 2 : clu_sv_errors(sv);
+  s.keep = keep;
+  s.nkeep = 2;
+  s.follow = 1;
+  rc = clu_os_spawn(&s, pid, e);
+  free(envp);
+  return rc;
+}
+
+/* ---- by fork ---- */
+
+/* In the child. `parent`: the supervisor's process. */
+static void become_node(clu_supervisor *sv, const request *r, clu_pid parent, clu_boot *b) {
+  clu_sv_close_in_child(sv);
+  if (sv->output != CLU_NO_FD) clu_os_redirect_output(sv->output, clu_sv_errors(sv));
+  clu_sv_close_output(sv);
+  clu_mark_self(sv->family, r->id);
+  b->id = r->id;
+  b->fd = r->fd;
+  clu_boot_slot(b, sv->shared, r->slot);
+  b->parent = parent;
+  clu_os_on_term(parent, sv->tmp); /* without this server its folder is of no use either */
+  if (clu_os_follow_parent(parent, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
+}
+
+/* ---- the request ---- */
+
+static void refuse(clu_supervisor *sv, uint64_t id, const char *why) {
+  clu_supervisor_answer(sv, CLU_K_REFUSED, id, why, strlen(why));
+}
+
+static int add_started(clu_supervisor *sv, const request *r, clu_pid pid, const char *tmp, clu_err *e) {
+  clu_exit how;
+  if (clu_sv_add(sv, r->id, pid, r->slot, tmp) == CLU_OK) return CLU_OK;
+  clu_os_kill(pid, CLU_SIG_KILL, 1);
+  clu_os_reap(pid, 1, &how);
+  return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+}
+
+int clu_sv_spawn(clu_supervisor *sv, const clu_msg *m, clu_boot *b) {
+  clu_err e = {0, 0, ""};
+  clu_pid me = clu_os_getpid(), pid = 0;
+  unsigned char answer[8];
+  request r;
+  const char *problem = read_request(sv, m, &r);
+  int rc;
+  if (problem) {
+    if (r.fd != CLU_NO_FD) clu_os_close(r.fd);
+    refuse(sv, r.id, problem);
+    return 0;
+  }
+  clu_shared_reset(sv->shared, r.slot);
+  if (clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, &e) != CLU_OK) {
+    clu_os_close(r.fd);
+    refuse(sv, r.id, e.text);
+    return 0;
+  }
+  rc = r.by_exec ? start_by_exec(sv, &r, b->tmp, &pid, &e) : clu_os_fork(&pid, &e);
+  if (rc == CLU_OK && !r.by_exec && pid == 0) {
+    become_node(sv, &r, me, b);
+    return 1;
+  }
+  clu_os_close(r.fd);
+  if (rc == CLU_OK) rc = add_started(sv, &r, pid, b->tmp, &e);
+  if (rc != CLU_OK) {
+    clu_os_remove_tree(b->tmp);
+    refuse(sv, r.id, e.text);
+    return 0;
+  }
+  clu_put64(answer, (uint64_t)pid);
+  clu_supervisor_answer(sv, CLU_K_SPAWNED, r.id, answer, sizeof answer);
+  return 0;
+}
