@@ -1,4 +1,4 @@
-/* The entry points of .Call, by file. They check, convert and call the core; see r-api.h. */
+/* The entry points of .Call, by file: they check, convert and call the core; see r-api.h. src/init.c registers them. */
 #ifndef CLUTCH_ENTRY_POINTS_H
 #define CLUTCH_ENTRY_POINTS_H
 
@@ -8,6 +8,7 @@
 #include <Rinternals.h>
 
 /* r/session/session.c */
+SEXP ffi_live_handles(void);
 SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log);
 SEXP ffi_server_send(SEXP server, SEXP kind, SEXP object);
 SEXP ffi_server_wait(SEXP server, SEXP seconds);
@@ -15,16 +16,17 @@ SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds);
 SEXP ffi_server_info(SEXP server);
 SEXP ffi_server_close(SEXP server, SEXP seconds);
 SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec);
-SEXP ffi_nodes_wait(SEXP handles, SEXP seconds);
-SEXP ffi_nodes_stop(SEXP handles, SEXP grace_ms, SEXP seconds);
+SEXP ffi_nodes_wait(SEXP list, SEXP seconds);
+SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds);
 SEXP ffi_node_info(SEXP handle);
 SEXP ffi_node_swap(SEXP handle, SEXP fresh);
+
+/* r/session/call.c */
 SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames);
 SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer);
 SEXP ffi_node_recv(SEXP handle);
 SEXP ffi_node_ready(SEXP handle);
 SEXP ffi_any_recv(SEXP nodes);
-SEXP ffi_live_handles(void);
 
 /* r/session/acceptor.c */
 SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret);
@@ -41,16 +43,36 @@ SEXP ffi_psock_accept(SEXP listener);
 SEXP ffi_psock_ready(SEXP list, SEXP seconds);
 SEXP ffi_psock_queue(SEXP x, SEXP object, SEXP epoch);
 SEXP ffi_psock_flush(SEXP x, SEXP seconds);
-SEXP ffi_psock_awaited(SEXP x);
 SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node);
+SEXP ffi_psock_awaited(SEXP x);
 SEXP ffi_psock_close(SEXP x);
 SEXP ffi_psock_is_ready(SEXP handle, SEXP pid);
 SEXP ffi_node_child_pid(SEXP handle);
 SEXP ffi_node_lost(SEXP handle);
 
-/* r/node/join.c */
-SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local);
-SEXP ffi_output_to(SEXP path);
+/* r/tasks/drive.c */
+SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
+SEXP ffi_tasks_attach(SEXP x, SEXP index);
+SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP only);
+SEXP ffi_job_start(SEXP x, SEXP job);
+SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen);
+
+/* r/tasks/memory-limit.c */
+SEXP ffi_tasks_unlimited(SEXP x);
+
+/* r/tasks/query.c */
+SEXP ffi_job_state(SEXP job);
+SEXP ffi_job_ready(SEXP job);
+SEXP ffi_job_values(SEXP job);
+SEXP ffi_job_failures(SEXP job, SEXP from);
+SEXP ffi_job_relay(SEXP job);
+SEXP ffi_job_end(SEXP job, SEXP wait);
+SEXP ffi_tasks_open(SEXP x);
+SEXP ffi_tasks_jobs(SEXP x);
+SEXP ffi_tasks_deaths(SEXP x);
+SEXP ffi_job_strand(SEXP job, SEXP cause);
+SEXP ffi_tasks_trace(SEXP x);
+SEXP ffi_stream_jump(SEXP state, SEXP n);
 
 /* r/node/fork-server-main.c */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
@@ -58,95 +80,87 @@ SEXP ffi_fork_server_temp(void);
 SEXP ffi_fork_server_serve(void);
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 
+/* r/node/join.c */
+SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local);
+SEXP ffi_output_to(SEXP path);
+
 /* r/node/node-loop.c */
-SEXP ffi_node_begin(void);
-SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp);
-SEXP ffi_node_begin_joined(SEXP problem);
 SEXP ffi_node_loop(SEXP env);
 SEXP ffi_node_failed(SEXP value);
 SEXP ffi_node_interrupted(SEXP value);
+SEXP ffi_node_at_task(void);
 SEXP ffi_node_closed(void);
 SEXP ffi_node_end(void);
 
+/* r/node/node-start.c */
+SEXP ffi_node_begin_joined(SEXP problem);
+SEXP ffi_node_begin(void);
+SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp);
+
 /* r/node/node-tasks.c */
-SEXP ffi_node_at_task(void);
-SEXP ffi_work_unreadable(SEXP failure);
-SEXP ffi_work_environment(SEXP old);
 SEXP ffi_work_sinks(SEXP output);
+SEXP ffi_work_environment(SEXP old);
+SEXP ffi_work_unreadable(SEXP failure);
 SEXP ffi_task_attempt(void);
 
 /* r/node/relay.c */
-SEXP ffi_work_log(SEXP cond, SEXP now);
 SEXP ffi_work_slim(SEXP cond);
+SEXP ffi_work_log(SEXP cond, SEXP now);
 SEXP ffi_work_output(void);
 
-/* r/tasks/drive.c */
-SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
-SEXP ffi_tasks_attach(SEXP x, SEXP index);
-SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen);
-SEXP ffi_tasks_deaths(SEXP x);
-SEXP ffi_tasks_trace(SEXP x);
-SEXP ffi_tasks_open(SEXP x);
-SEXP ffi_tasks_jobs(SEXP x);
-SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP only);
-SEXP ffi_job_start(SEXP x, SEXP job);
-SEXP ffi_tasks_unlimited(SEXP x);
-SEXP ffi_job_ready(SEXP job);
-SEXP ffi_job_state(SEXP job);
-SEXP ffi_job_values(SEXP job);
-SEXP ffi_job_failures(SEXP job, SEXP from);
-SEXP ffi_job_relay(SEXP job);
-SEXP ffi_job_end(SEXP job, SEXP wait);
-SEXP ffi_job_strand(SEXP job, SEXP cause);
-SEXP ffi_stream_jump(SEXP state, SEXP n);
-
-/* r/globals/search.c */
+/* r/globals/free-symbols.c */
 SEXP ffi_globals_new(void);
-SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also);
 SEXP ffi_globals_names(SEXP x, SEXP code);
 
-/* r/system.c */
-SEXP ffi_affinity_count(void);
-SEXP ffi_system_can(void);
-SEXP ffi_limits(void);
-SEXP ffi_raise_fds(SEXP n);
-SEXP ffi_thread_count(void);
-SEXP ffi_process_memory(SEXP pid);
-SEXP ffi_remove_tree(SEXP path);
-SEXP ffi_clock(void);
-SEXP ffi_signal_name(SEXP sig);
-SEXP ffi_show_warning(SEXP text, SEXP call);
-SEXP ffi_weak_new(SEXP env, SEXP value);
-SEXP ffi_weak_value(SEXP ref);
-SEXP ffi_weak_get(SEXP ref);
-SEXP ffi_random_seeds(SEXP n);
+/* r/globals/search.c */
+SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also);
 
-/* r/socket/socket.c */
-SEXP ffi_socket_new(SEXP blocking, SEXP timeout);
-SEXP ffi_socket_options(SEXP x, SEXP options);
-SEXP ffi_socket_get_options(SEXP x);
-SEXP ffi_socket_listen(SEXP x, SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep, SEXP options);
-SEXP ffi_socket_connect(SEXP x, SEXP host, SEXP port, SEXP path, SEXP timeout, SEXP options);
-SEXP ffi_socket_accept(SEXP listener, SEXP x, SEXP timeout, SEXP options);
-SEXP ffi_socket_timeout(SEXP x, SEXP seconds);
-SEXP ffi_socket_shutdown(SEXP x, SEXP how);
-SEXP ffi_socket_end(SEXP x, SEXP seconds);
-SEXP ffi_socket_here(SEXP x);
-SEXP ffi_socket_drop(SEXP x);
-SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact);
-SEXP ffi_socket_write(SEXP x, SEXP data);
-SEXP ffi_socket_select(SEXP list, SEXP write, SEXP timeout);
-SEXP ffi_service_probe(SEXP x, SEXP host, SEXP ports, SEXP timeout);
+/* r/socket/connection-read.c */
+SEXP ffi_connection_left(SEXP shell, SEXP whole);
 
 /* r/socket/connection.c */
-SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking, SEXP encoding, SEXP opener);
 SEXP ffi_connection_uncork(SEXP shell, SEXP value, SEXP none);
-SEXP ffi_connection_left(SEXP shell, SEXP whole);
+SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking,
+                        SEXP encoding, SEXP opener);
 
 /* r/socket/info.c */
 SEXP ffi_socket_info(SEXP x);
 SEXP ffi_socket_table(void);
 SEXP ffi_connection_fd(SEXP x);
 SEXP ffi_socket_count(void);
+
+/* r/socket/socket.c */
+SEXP ffi_socket_new(SEXP blocking, SEXP timeout);
+SEXP ffi_socket_here(SEXP x);
+SEXP ffi_socket_options(SEXP x, SEXP options);
+SEXP ffi_socket_get_options(SEXP x);
+SEXP ffi_socket_listen(SEXP x, SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep,
+                       SEXP options);
+SEXP ffi_socket_connect(SEXP x, SEXP host, SEXP port, SEXP path, SEXP timeout, SEXP options);
+SEXP ffi_socket_accept(SEXP listener, SEXP x, SEXP timeout, SEXP options);
+SEXP ffi_socket_timeout(SEXP x, SEXP seconds);
+SEXP ffi_socket_shutdown(SEXP x, SEXP how);
+SEXP ffi_socket_end(SEXP x, SEXP seconds);
+SEXP ffi_socket_drop(SEXP x);
+SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact);
+SEXP ffi_socket_write(SEXP x, SEXP data);
+SEXP ffi_socket_select(SEXP list, SEXP write, SEXP timeout);
+SEXP ffi_service_probe(SEXP x, SEXP host, SEXP ports, SEXP timeout);
+
+/* r/system.c */
+SEXP ffi_affinity_count(void);
+SEXP ffi_thread_count(void);
+SEXP ffi_process_memory(SEXP pid);
+SEXP ffi_limits(void);
+SEXP ffi_raise_fds(SEXP n);
+SEXP ffi_system_can(void);
+SEXP ffi_signal_name(SEXP sig);
+SEXP ffi_clock(void);
+SEXP ffi_weak_new(SEXP env, SEXP value);
+SEXP ffi_weak_get(SEXP ref);
+SEXP ffi_weak_value(SEXP ref);
+SEXP ffi_remove_tree(SEXP path);
+SEXP ffi_random_seeds(SEXP n);
+SEXP ffi_show_warning(SEXP text, SEXP call);
 
 #endif
