@@ -50,15 +50,16 @@ show_warning <- function(cond) {
   .Call(ffi_show_warning, conditionMessage(cond), conditionCall(cond))
 }
 
-
 # Relays what elements have printed and signalled, as far as all before them have ended. The number of those done.
 relay_ready <- function(job, shown, to = Inf, bar) {
   ready <- min(.Call(ffi_job_ready, job), to)
   if (ready <= shown) return(shown)
   logs <- .Call(ffi_job_values, job)[[2L]]
-  if (!is.null(logs)) for (i in (shown + 1):ready) if (!is.null(logs[[i]])) {
+  # all of them as one log, so that they share their restarts
+  log <- unlist(logs[(shown + 1):ready], recursive = FALSE, use.names = FALSE)
+  if (length(log)) {
     progress_hide(bar)
-    relay_log(logs[[i]])
+    relay_log(log)
   }
   ready
 }
