@@ -43,7 +43,7 @@
 #' @section Interrupts: Ctrl-C cancels what has not been begun and interrupts what has, and the cluster can be used at once; so
 #'   does an error with `.on_error = "stop"`.
 #' @param cl a cluster made by [make_cluster()].
-#' @param .x,.y vectors or lists.
+#' @param .x vector or list.
 #' @param .f a function; the name of one; a formula such as `~ .x + 1` (with package \pkg{rlang}); or what to extract from each
 #'   element: a name, a position, or a list of these and of functions. What is not there is `NULL`, or the value of argument `.default`.
 #' @param ...,.more constant arguments of `.f`; `.more` is a list of them. Those whose names are taken here go into `.more`, as in
@@ -104,6 +104,7 @@ cluster_walk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progres
 #' Apply a function to elements of two vectors, on the nodes of a cluster
 #'
 #' @inheritParams cluster_map
+#' @param .x,.y vectors or lists of the same length; one element is repeated.
 #' @return as in [cluster_map()]; names are those of `.x`.
 #' @export
 cluster_map2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
