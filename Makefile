@@ -16,13 +16,14 @@ WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-tests deps-bench deps-vignettes build install demo test test-c test-fuzz fuzz chaos test-r check bench report test-portable test-newer-r test-windows doc clean
+.PHONY: help deps deps-tests deps-bench deps-vignettes build install demo test lint format test-c test-fuzz fuzz chaos test-r check bench report test-portable test-newer-r test-windows doc clean
 .NOTPARALLEL:
 
 help:
 	@echo "make demo          a bootstrap on all cores, base R beside clutch: table and plot"
-	@echo "make test          C unit tests, fuzzing, testthat, R CMD check; 'make test-c', 'test-r', 'check' do one"
+	@echo "make test          lint, C unit tests, fuzzing, testthat, R CMD check; 'make lint', 'test-c', 'test-r', 'check' do one"
 	@echo "                   (test-c: T=frame ARGS=-v    test-r: FILTER=cores)"
+	@echo "make format        lays out the C files as .clang-format says"
 	@echo "make fuzz          10 minutes of fuzzing a decoder (T=frames SECONDS=600 SEED=1)"
 	@echo "make chaos         deaths, stops, interrupts and load while maps run, half an hour (EVENTS=10000 SEED=1)"
 	@echo "make bench         all measurements in bench/"
@@ -62,7 +63,16 @@ demo: build
 # All steps run, whatever one of them finds; tally.sh sums up and decides.
 test: deps-tests
 	@rm -rf $(RESULTS)
-	@for step in test-c test-fuzz test-r check; do $(MAKE) --no-print-directory $$step; done; tools/tally.sh
+	@for step in lint test-c test-fuzz test-r check; do $(MAKE) --no-print-directory $$step; done; tools/tally.sh
+
+lint: build deps-tests
+	@echo; echo "== lint"
+	@mkdir -p $(RESULTS); rm -f $(RESULTS)/lint
+	@CLUTCH_BUILD=$(BUILD) tools/lint.sh $(RESULTS)/lint
+
+# Lays out all C files as .clang-format says.
+format: deps-tests
+	@tools/format.sh
 
 test-c: deps
 	@echo; echo "== C unit tests, plain and with sanitizers"
@@ -73,10 +83,10 @@ test-c: deps
 test-fuzz: deps
 	@echo; echo "== fuzzing of what reads bytes from others"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-fuzz
-	@$(MAKE) --no-print-directory -C tests/fuzz run SECONDS=10 RESULT="$(CURDIR)/$(RESULTS)/test-fuzz"
+	@$(MAKE) --no-print-directory -C tests/fuzz -j$(CORES) run SECONDS=10 RESULT="$(CURDIR)/$(RESULTS)/test-fuzz"
 
 fuzz: deps
-	@$(MAKE) --no-print-directory -C tests/fuzz run SECONDS=$(or $(SECONDS),600) $(if $(T),T=$(T)) $(if $(SEED),SEED=$(SEED))
+	@$(MAKE) --no-print-directory -C tests/fuzz -j$(CORES) run SECONDS=$(or $(SECONDS),600) $(if $(T),T=$(T)) $(if $(SEED),SEED=$(SEED))
 
 # What goes wrong at random, and what goes on for long, for many minutes: EVENTS=10000 SEED=1
 chaos: build
@@ -121,4 +131,4 @@ doc:
 	  -e 'roxygen2::roxygenise(load_code = "source")'
 
 clean:
-	rm -rf .build tests/c/build src/Makevars src/*.o src/*.so src/*/*.o src/*/*/*.o
+	rm -rf .build tests/c/build tests/fuzz/build src/Makevars src/*.o src/*.so src/*/*.o src/*/*/*.o

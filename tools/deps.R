@@ -9,7 +9,7 @@ needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.tabl
 more <- c(if ("peers" %in% args) c(parallelly = "0", mirai = "0", callr = "0"),
           if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"),
           if ("tests" %in% args)
-            c(promises = "0", later = "0", progressr = "0", rlang = "0", purrr = "0", foreach = "0",
+            c(lintr = "0", spelling = "0", promises = "0", later = "0", progressr = "0", rlang = "0", purrr = "0", foreach = "0",
               doParallel = "0", snow = "0", doSNOW = "0", future = "0", parallelly = "0", dplyr = "0", BiocParallel = "0"))
 needed <- c(needed, more)
 

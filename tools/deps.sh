@@ -87,7 +87,7 @@ fi
 missing_programs() {
   local pair c
   for pair in sshd:openssh-server ssh:openssh-client ip:iproute2 iptables:iptables tmux:tmux gdb:gdb script:bsdutils \
-    unshare:util-linux ps:procps; do
+    unshare:util-linux ps:procps clang-format:clang-format; do
     c=${pair%%:*}
     command -v "$c" >/dev/null || [ -x "/usr/sbin/$c" ] || [ -x "/sbin/$c" ] || echo "${pair#*:}"
   done

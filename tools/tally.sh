@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/.."
 passed=0 failed=0 skipped=0
 results=.build${CLUTCH_PORTABLE:+/portable}/results
-steps="test-c test-fuzz test-r check"; [ -z "${CLUTCH_PORTABLE:-}" ] || steps="test-c test-r"
+steps="lint test-c test-fuzz test-r check"; [ -z "${CLUTCH_PORTABLE:-}" ] || steps="test-c test-r"
 line=0; [ "${1:-}" = --line ] && line=1
 [ $line = 1 ] || echo
 # those for Windows are not part of 'make test', only of CI

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Looks for names that the project has replaced: ARCHITECTURE.md says which words it uses, each with
+# one meaning. NEWS.md and the report of measurements keep what they said at their time.
+# Prints where the old names are. The last line is "N passed, N failed".
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+# A word per line (with underscores, digits or nothing around it, in any case), what it is called now,
+# and the folders or files where it must not be found, if not all.
+words='
+muster(s|ed|ing)?       acceptor
+strangers?              pending_peer
+roll[\s_-]?calls?       handshake
+hunger|hungry           ready
+urge[sd]?|urging        interrupt
+strand(s|ed|ing)?       fail_pending
+torment(s|ed|ors?)      fault_injector
+kin                     variants
+hatch(es|ed|ing)?       spawn
+bells?                  results_ready
+engines?                scheduler
+glue                    R_interface
+unwanted|stale          cancelled
+reliev(e|es|ed|ing)     steal
+barren                  without_progress
+doors?                  entry_point
+births?                 boot
+rigs?                   fixture
+shells?                 handle            src/r src/core
+owners?                 scope             src/r/session src/core/node src/core/sched
+units?                  batch             src/core/sched src/r/tasks
+loaded                  stealable         src/core
+'
+# The same, but capitals count
+exact='
+WELCOME                 VERDICT           src tests/c
+HS_ANSWER               RESPONSE          src tests/c
+(?<!CLUTCH_)JOIN        CONFIRM           src tests/c
+'
+
+all="src R tests inst man vignettes bench $(ls ./*.md | grep -v NEWS)"
+passed=0 failed=0
+look() { # options of grep, the list
+  local word now where found
+  while read -r word now where; do
+    [ -n "$word" ] || continue
+    found=$(grep -rnI $1 -P "(?<![A-Za-z])($word)(?![A-Za-z])" ${where:-$all} --include='*.[chR]' --include='*.md' \
+      --include='*.Rmd' --include='*.Rd' --include='*.sh' --include=Makefile --exclude-dir=build --exclude-dir=report)
+    if [ -n "$found" ]; then
+      echo "FAIL $word is called $now now:"
+      echo "$found" | cut -c 1-160 | sed 's/^/  /'
+      failed=$((failed + 1))
+    else
+      passed=$((passed + 1))
+    fi
+  done <<<"$2"
+}
+look -i "$words"
+look '' "$exact"
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
