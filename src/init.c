@@ -96,8 +96,9 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_work_log, 2),
     ENTRY(ffi_work_output, 0),
     /* r/globals/free-symbols.c */
-    ENTRY(ffi_globals_new, 0),
     ENTRY(ffi_globals_names, 2),
+    /* r/globals/search-state.c */
+    ENTRY(ffi_globals_new, 0),
     /* r/globals/search.c */
     ENTRY(ffi_globals_search, 3),
     /* r/socket/connection-read.c */

@@ -109,8 +109,10 @@ SEXP ffi_work_log(SEXP cond, SEXP now);
 SEXP ffi_work_output(void);
 
 /* r/globals/free-symbols.c */
-SEXP ffi_globals_new(void);
 SEXP ffi_globals_names(SEXP x, SEXP code);
+
+/* r/globals/search-state.c */
+SEXP ffi_globals_new(void);
 
 /* r/globals/search.c */
 SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also);

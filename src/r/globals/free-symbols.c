@@ -1,157 +1,21 @@
-/* The symbols that code takes from elsewhere: see r/globals/search.c. Here is also the state of the search.
+/* The symbols that code takes from elsewhere.
  *
- * The code is followed in the order of evaluation, by R's scoping. A symbol is local from its assignment on: an
- * argument everywhere, one that a branch, a loop or an argument of a call assigns only within that, one that both branches
- * of `if` assign also behind it. Uses of it elsewhere count. A function within the code has a scope of its own; what is not local there
- * is a use of the outer function's. Where something is evaluated in another frame (quoted code, with(), data.table's [)
- * too much may be taken for a use, which costs bytes and no more. Package globals answers the same question; it takes
- * 0.2 ms a function, and takes a name that is an argument of an inner function for local in all of the outer one.
+ * The code is followed in the order of evaluation, by R's scoping. A symbol is local from its assignment on. An argument is local
+ * everywhere. What a branch, a loop or an argument of a call assigns is local only within that; what both branches of `if`
+ * assign is local behind it, too. Uses of the symbol elsewhere count.
+ *
+ * A function within the code has a scope of its own. What is not local there is a use of the outer function's. Where something is
+ * evaluated in another frame (quoted code, with(), data.table's [), too much may be taken for a use, which costs bytes and no
+ * more.
+ *
+ * Package globals answers the same question; it takes 0.2 ms a function, and takes a name that is an argument of an inner function
+ * for local in all of the outer one.
  */
 #include "r/globals/globals.h"
 
 #include <R_ext/Utils.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- a map from pointers to numbers ---- */
-
-static size_t slot_of(const clu_map *m, const void *key) {
-  size_t at = (size_t)(((uintptr_t)key >> 4) * 0x9E3779B97F4A7C15u) & (m->cap - 1);
-  while (m->key[at] && m->key[at] != key) at = (at + 1) & (m->cap - 1);
-  return at;
-}
-
-/* Room for one more; 0 without memory. */
-static int map_room(clu_map *m) {
-  clu_map bigger;
-  if (2 * m->n < m->cap) return 1;
-  bigger.n = m->n;
-  bigger.cap = m->cap ? 2 * m->cap : 256;
-  bigger.key = calloc(bigger.cap, sizeof *bigger.key);
-  bigger.value = malloc(bigger.cap * sizeof *bigger.value);
-  if (!bigger.key || !bigger.value) {
-    free(bigger.key);
-    free(bigger.value);
-    return 0;
-  }
-  for (size_t i = 0; i < m->cap; i++) {
-    size_t at;
-    if (!m->key[i]) continue;
-    at = slot_of(&bigger, m->key[i]);
-    bigger.key[at] = m->key[i];
-    bigger.value[at] = m->value[i];
-  }
-  free(m->key);
-  free(m->value);
-  *m = bigger;
-  return 1;
-}
-
-const uint64_t *clu_map_get(const clu_map *m, const void *key) {
-  size_t at;
-  if (!m->cap) return NULL;
-  at = slot_of(m, key);
-  return m->key[at] ? &m->value[at] : NULL;
-}
-
-static void map_free(clu_map *m) {
-  free(m->key);
-  free(m->value);
-}
-
-/* ---- the search ---- */
-
-static SEXP tag_search(void) { return Rf_install("clutch_search"); }
-
-static void search_free(SEXP x) {
-  clu_search *s = R_ExternalPtrAddr(x);
-  R_ClearExternalPtr(x);
-  if (!s) return;
-  map_free(&s->seen);
-  map_free(&s->bodies);
-  map_free(&s->symbols);
-  map_free(&s->resolved);
-  map_free(&s->packages);
-  map_free(&s->texts);
-  free(s->todo);
-  free(s->uses);
-  free(s->spans);
-  free(s);
-}
-
-static void no_memory(void) { clu_raise("memory", "not enough memory"); }
-
-void clu_map_put(clu_map *m, const void *key, uint64_t value) {
-  size_t at;
-  if (!map_room(m)) no_memory();
-  at = slot_of(m, key);
-  if (!m->key[at]) m->n++;
-  m->key[at] = key;
-  m->value[at] = value;
-}
-
-/* Room for one more of `size` bytes in an array. */
-static void room(void *array, size_t *cap, size_t n, size_t size) {
-  void **a = array, *more;
-  size_t c = *cap ? 2 * *cap : 64;
-  if (n < *cap) return;
-  more = realloc(*a, c * size);
-  if (!more) no_memory();
-  *a = more;
-  *cap = c;
-}
-
-void clu_search_later(clu_search *s, SEXP x) {
-  switch (TYPEOF(x)) {
-  case NILSXP:
-  case SYMSXP:
-  case CHARSXP:
-  case BUILTINSXP:
-  case SPECIALSXP:
-  case BCODESXP:
-  case WEAKREFSXP:
-  case EXTPTRSXP: return;
-  case LGLSXP:
-  case INTSXP:
-  case REALSXP:
-  case CPLXSXP:
-  case STRSXP:
-  case RAWSXP:
-    if (!clu_has_attributes(x)) return;
-    break;
-  default: break;
-  }
-  room(&s->todo, &s->captodo, s->ntodo, sizeof *s->todo);
-  s->todo[s->ntodo++] = x;
-}
-
-SEXP clu_search_found(clu_search *s, int which) { return VECTOR_ELT(CAR(s->kept), which); }
-
-void clu_search_find(clu_search *s, int which, SEXP x) {
-  PROTECT(x);
-  SET_VECTOR_ELT(CAR(s->kept), which, Rf_cons(x, clu_search_found(s, which)));
-  UNPROTECT(1);
-}
-
-clu_search *clu_search_get(SEXP x) {
-  clu_search *s = TYPEOF(x) == EXTPTRSXP && R_ExternalPtrTag(x) == tag_search() ? R_ExternalPtrAddr(x) : NULL;
-  if (!s) clu_raise("argument", "this is no search");
-  return s;
-}
-
-/* A search, for ffi_globals_search(). */
-SEXP ffi_globals_new(void) {
-  SEXP cell = PROTECT(Rf_cons(Rf_allocVector(VECSXP, N_FOUND), R_NilValue));
-  SEXP x = PROTECT(clu_handle_new(tag_search(), cell, search_free));
-  clu_search *s = calloc(1, sizeof *s);
-  if (!s) no_memory();
-  s->kept = cell;
-  R_SetExternalPtrAddr(x, s);
-  UNPROTECT(2);
-  return x;
-}
-
-/* ---- symbols of code ---- */
 
 /* The entry of the symbol in the function at hand. */
 static clu_use *entry(clu_search *s, SEXP symbol) {
@@ -161,7 +25,7 @@ static clu_use *entry(clu_search *s, SEXP symbol) {
   /* an inner function may have taken its place in the map */
   for (size_t k = s->first; at && k < s->nuses; k++)
     if (s->uses[k].symbol == symbol) return &s->uses[k];
-  room(&s->uses, &s->capuses, s->nuses, sizeof *s->uses);
+  clu_search_room(&s->uses, &s->capuses, s->nuses, sizeof *s->uses);
   clu_map_put(&s->symbols, symbol, number | s->nuses);
   s->uses[s->nuses].symbol = symbol;
   s->uses[s->nuses].how = 0;
@@ -190,8 +54,8 @@ int clu_is_symbol(SEXP x, const char *name) {
 static void collect(clu_search *s, SEXP e);
 static void collect_branch(clu_search *s, SEXP e);
 
-/* `surely`: they are evaluated one after the other in this frame. Else (switch(), local(), tryCatch(), any function) perhaps
- * not, or elsewhere, and what they assign is local within each only. */
+/* `surely`: the arguments are evaluated one after the other in this frame. Else (switch(), local(), tryCatch(), any function)
+ * they may not be, or elsewhere, and what each assigns is local only within it. */
 static void collect_all(clu_search *s, SEXP args, int surely) {
   for (; args != R_NilValue; args = CDR(args)) {
     SEXP a = CAR(args);
@@ -231,7 +95,7 @@ static void collect_scope(clu_search *s, SEXP formals, SEXP body) {
   collect(s, body);
 }
 
-/* A function within another: what it does not have itself it takes from there. */
+/* A function within another: what is not local in it is used from there. */
 static void collect_function(clu_search *s, SEXP formals, SEXP body) {
   size_t first = s->first, n;
   uint32_t scope = s->scope, branch = s->branch;
@@ -251,7 +115,7 @@ static void collect_function(clu_search *s, SEXP formals, SEXP body) {
     if (own[k].how) use_symbol(s, own[k].symbol, own[k].how);
 }
 
-/* What may not be evaluated: what it assigns is local within it, and not surely so behind it. */
+/* Code that may not be evaluated: what it assigns is local within it, and perhaps not behind it. */
 static void collect_branch(clu_search *s, SEXP e) {
   size_t before = s->assigned;
   s->branch++;
@@ -364,7 +228,7 @@ clu_span clu_symbols_of(clu_search *s, SEXP formals, SEXP body) {
   clu_span all;
   const void *vmax = vmaxget();
   if (known && s->spans[*known].formals == formals) return s->spans[*known];
-  room(&s->spans, &s->capspans, s->nspans, sizeof *s->spans);
+  clu_search_room(&s->spans, &s->capspans, s->nspans, sizeof *s->spans);
   all.first = s->first = s->nuses;
   s->scope = ++s->scopes;
   s->branch = 1;

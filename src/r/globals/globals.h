@@ -1,9 +1,14 @@
-/* The search for what code needs of this session: its state, for r/globals/free-symbols.c (the symbols of code) and r/globals/search.c
- * (objects, and where symbols lead). */
-#ifndef CLUTCH_GLUE_GLOBALS_H
-#define CLUTCH_GLUE_GLOBALS_H
+/* The search for what code needs of this session. Three files, each of which uses only those before it: search-state.c (the map,
+ * what is to be visited, what was found), free-symbols.c (the symbols of code), search.c (objects, and where symbols lead).
+ *
+ * The state belongs to an external pointer, so R errors and interrupts lose nothing. All functions here raise an R error of class
+ * clutch_memory without memory. None blocks. */
+#ifndef CLUTCH_R_GLOBALS_H
+#define CLUTCH_R_GLOBALS_H
 
-#include "r/session/session.h"
+#include "r/r-api.h"
+
+#include <stdint.h>
 
 /* A map from pointers to numbers. Accepts zeroed memory. */
 typedef struct clu_map {
@@ -14,7 +19,6 @@ typedef struct clu_map {
 
 /* NULL: it is not there. */
 const uint64_t *clu_map_get(const clu_map *m, const void *key);
-/* An R error without memory. */
 void clu_map_put(clu_map *m, const void *key, uint64_t value);
 
 /* How a symbol is used, where it is not local: as a value, as a function; as a string. */
@@ -55,12 +59,16 @@ enum { GLOBALS, PACKAGES, CLASSES, S4_PACKAGES, GENERICS, TEXTS, HELD, N_FOUND }
 
 /* The state behind an external pointer of ffi_globals_new(); an R error when it is none. */
 clu_search *clu_search_get(SEXP x);
-/* The object will be visited. Those that lead nowhere are left out here, as there may be millions. */
+/* The object will be visited. Objects from which nothing can be reached are left out here: there may be millions. */
 void clu_search_later(clu_search *s, SEXP x);
 /* Puts `x` in front of one of the lists. */
 void clu_search_find(clu_search *s, int which, SEXP x);
 /* One of the lists. */
 SEXP clu_search_found(clu_search *s, int which);
+/* Makes room for one more element, of `size` bytes, behind the `n` of an array with room for `*cap`. `array`: address of the
+ * pointer. */
+void clu_search_room(void *array, size_t *cap, size_t n, size_t size);
+
 int clu_is_symbol(SEXP x, const char *name);
 /* The symbols of a body with these formals, or of a formula. They are found once for all closures that were made by the
  * same code. What objects are in the code will be visited. */

@@ -1,15 +1,14 @@
 /* What the code that travels to a node needs of this session: a search through everything that can be reached from the
  * objects that travel, as serialize() reaches it.
  *
- * Reached are closures with their environments, lists, calls, attributes, slots, and the variables of environments.
- * Not entered are the workspace, namespaces and what is on the search path: they do not travel. Each object is visited
- * once. The free symbols of each closure and formula are looked up as R would: a symbol that leads to the workspace (or
- * to attached data) is a global, whose value is searched in turn; one that leads to an attached package names that
- * package.
+ * The search goes through closures with their environments, lists, calls, attributes, slots, and the variables of
+ * environments. It does not enter the workspace, namespaces and what is on the search path: they do not travel. Each object
+ * is visited once. The free symbols of each closure and formula are looked up as R would do it. A symbol that leads to the
+ * workspace, or to attached data, is a global, and its value is searched in turn. One that leads to an attached package names
+ * that package.
  *
- * The state belongs to an external pointer, so that R errors and interrupts lose nothing. Objects are held by what
- * they were reached from, and by the `kept` list of the search: variables are, since R code that runs meanwhile may
- * remove them.
+ * Garbage collection. An object is protected by the object that it was reached from. Values of variables are also in the
+ * `kept` list of the search, since R code that runs meanwhile may remove the variables.
  */
 #include "r/globals/globals.h"
 
