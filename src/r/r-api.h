@@ -1,8 +1,8 @@
-/* The glue between R and the core: the only C that includes R headers.
+/* The interface between R and the core: src/r is the only C that includes R headers.
  *
- * ffi_*() are the doors of .Call: they check, convert and call the core. An R error is a jump, so no
- * function of the core is ever on the stack below one; what the core holds belongs to external
- * pointers, or is freed by R_UnwindProtect().
+ * ffi_*() are the entry points of .Call (entry-points.h): they check, convert and call the core. An R error is a jump, so no
+ * function of the core is on the stack when one is raised. What the core holds belongs to external pointers, or is freed by
+ * R_UnwindProtect().
  */
 #ifndef CLUTCH_R_API_H
 #define CLUTCH_R_API_H
@@ -34,7 +34,8 @@ extern int clu_is_node;
 /* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the reference
  * to `b` and hands it back. May raise R's own errors; leaks nothing then. */
 clu_blob *clu_serialize(clu_blob *b, SEXP x);
-/* Called now and then while a large object is written or read; may jump out. R_CheckUserInterrupt() at first. */
+/* `fn` is called every few megabytes while a large object is written or read, and may jump out. Until this is called it is
+ * R_CheckUserInterrupt(). */
 void clu_serialize_set_check(void (*fn)(void));
 /* The object behind the first `skip` bytes. Consumes the reference to `b`, also on a jump. */
 SEXP clu_unserialize(clu_blob *b, size_t skip);
@@ -47,20 +48,20 @@ SEXP clu_unserialize_from(clu_reader read, void *data);
 
 #define CLU_MOST_FUN 4096 /* bytes of a function that travels apart from its arguments */
 
-/* Whether to wait awake: not where that was in vain some times in a row, as between two processes on one processor; tried
- * again now and then. */
+/* Whether to wait awake (spin). Not where that was in vain four times in a row, as between two processes on one processor; then
+ * each 64th wait tries again. */
 typedef struct clu_spins {
   unsigned misses, waits;
 } clu_spins;
 static inline int clu_spin_pays(clu_spins *s) { return s->misses < 4 || ++s->waits % 64 == 0; }
 static inline void clu_spin_ended(clu_spins *s, int paid) { s->misses = paid ? 0 : s->misses + 1; }
 
-/* serialize-plain.c. Until it has learned how NULL looks in R's format, nothing is plain. */
+/* serialize-plain.c. `null`: the bytes of NULL in R's format, from which it learns the header. Until then nothing is plain. */
 void clu_plain_learn(const unsigned char *null, size_t n);
 /* Appends a plain value: 1, or 0 for others, and then nothing is appended. */
 int clu_plain_put(clu_blob *b, SEXP x);
-/* The same without what every object's bytes begin with, to `p` with room for `n` bytes: how many it took; 0: it is
- * not plain, or too large. An R error when what clu_plain_bare_get() is given is no such thing. */
+/* The same without the header that each serialized object has, to `p` with room for `n` bytes: how many it took; 0: it is not
+ * plain, or too large. clu_plain_bare_get(): an R error of class clutch_protocol when these are no such bytes. */
 size_t clu_plain_bare(unsigned char *p, size_t n, SEXP x);
 SEXP clu_plain_bare_get(const unsigned char *p, size_t n);
 /* A plain value; NULL when it is none. */

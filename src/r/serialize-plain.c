@@ -1,9 +1,9 @@
-/* Plain values to bytes and back: NULL, short logical, integer and double vectors without attributes, and short
- * lists of those. Most arguments and answers of small tasks are plain, and R_Serialize() makes a table of nine
- * kilobytes for each object before it looks at it.
+/* Plain values to bytes and back: NULL, short logical, integer and double vectors without attributes, and short lists of those.
+ * Most arguments and answers of small tasks are plain, and R_Serialize() makes a table of nine kilobytes for each object before
+ * it writes the first byte.
  *
- * The bytes are those of R's own format (R Internals, section 1.8), so it does not matter which of the two
- * reads what which of them has written.
+ * The bytes are those of R's own format (R Internals, section 1.8), so R reads what was written here, and this reads what R has
+ * written.
  */
 #include "r/r-api.h"
 
@@ -12,7 +12,7 @@
 #define MOST 256         /* elements of a vector */
 #define NILVALUE_FLAGS 254
 
-static unsigned char head[64]; /* what an object's bytes begin with: format, versions, encoding */
+static unsigned char head[64]; /* the header of a serialized object: format, versions, encoding */
 static size_t nhead;
 
 void clu_plain_learn(const unsigned char *null, size_t n) {
@@ -44,6 +44,14 @@ static size_t size_of(SEXP x) {
   return n;
 }
 
+static const void *values_of(SEXP x) {
+  switch (TYPEOF(x)) {
+  case REALSXP: return REAL(x);
+  case INTSXP: return INTEGER(x);
+  default: return LOGICAL(x);
+  }
+}
+
 static unsigned char *put(unsigned char *p, SEXP x) {
   int word[2], n = (int)Rf_xlength(x);
   word[0] = x == R_NilValue ? NILVALUE_FLAGS : TYPEOF(x);
@@ -58,8 +66,7 @@ static unsigned char *put(unsigned char *p, SEXP x) {
     for (int i = 0; i < n; i++) p = put(p, VECTOR_ELT(x, i));
     return p;
   }
-  memcpy(p, TYPEOF(x) == REALSXP ? (const void *)REAL(x) : TYPEOF(x) == INTSXP ? (const void *)INTEGER(x) : (const void *)LOGICAL(x),
-         width(TYPEOF(x)) * (size_t)n);
+  memcpy(p, values_of(x), width(TYPEOF(x)) * (size_t)n);
   return p + width(TYPEOF(x)) * (size_t)n;
 }
 

@@ -1,4 +1,4 @@
-/* R objects to bytes and back, over the streams of R's serialization. */
+/* R objects to bytes and back, by R's own serialization. Plain values take a shorter way: serialize-plain.c. */
 #include "r/r-api.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ typedef struct {
   SEXP x;
 } stream;
 
-/* So that a large object does not keep the user waiting: every few megabytes somebody may jump out. */
+/* A large object must not keep the user waiting: this is called every few megabytes, and may jump out. */
 static void (*check_now)(void) = R_CheckUserInterrupt;
 static size_t unchecked;
 
@@ -101,7 +101,7 @@ static void drop_always(void *data, Rboolean jump) {
   clu_blob_unref(((stream *)data)->b);
 }
 
-/* One continuation serves all: R allocates it once, and only the innermost jump uses it. */
+/* One continuation token for all: only the innermost jump uses it. */
 static SEXP cont(void) {
   static SEXP token;
   if (!token) {
@@ -163,7 +163,7 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
     return R_NilValue;
   }
   n = b->size - skip;
-  if (n <= sizeof few) { /* then nothing has to be given back on a jump */
+  if (n <= sizeof few) { /* then there is nothing to free on a jump */
     memcpy(few, b->data + skip, n);
     clu_blob_unref(b);
     return clu_unserialize_bytes(few, n);

@@ -1,4 +1,4 @@
-/* Small questions to the system. */
+/* What R asks the operating system, by way of the port. */
 #include "r/r-api.h"
 
 #include "core/base/os.h"
@@ -74,9 +74,8 @@ SEXP ffi_remove_tree(SEXP path) {
   return Rf_ScalarLogical(clu_os_remove_tree(R_ExpandFileName(CHAR(STRING_ELT(path, 0)))) == 0);
 }
 
-/* `n` distinct integers, none of them NA: consecutive multiples of an odd number from a start that
- * the system chose. R's own seed from the clock and the pid has 16 bits of its own, so that among
- * 1,000 nodes several would share a stream. */
+/* `n` distinct integers, none of them NA: a random start, and the multiples of an odd number (modulo 2^32) from there on. R's own
+ * seed, made of clock and pid, differs in 16 bits only: among 1,000 nodes several would share a stream. */
 SEXP ffi_random_seeds(SEXP n) {
   uint32_t x = 0;
   int k = Rf_asInteger(n);
@@ -91,7 +90,7 @@ SEXP ffi_random_seeds(SEXP n) {
   return out;
 }
 
-/* What warning() does with a condition that no handler has muffled; only base R's own function leads to that. */
+/* What warning() does with a condition that no handler has muffled. Only an internal function of base R does that. */
 SEXP ffi_show_warning(SEXP text, SEXP call) {
   SEXP cmd = PROTECT(Rf_lang2(Rf_install("quote"), call));
   cmd = PROTECT(Rf_lang3(Rf_install(".dfltWarn"), text, cmd));

@@ -9,7 +9,7 @@
 
 clu_blob *clu_blob_new(size_t cap) {
   clu_blob *b = clu_slab_new();
-  _Static_assert(sizeof *b <= CLU_SLAB, "a blob is a small block");
+  _Static_assert(sizeof *b <= CLU_SLAB, "a blob fits a block of the slab");
   if (!b) return NULL;
   if (cap < sizeof b->few) cap = sizeof b->few;
   b->data = cap > sizeof b->few ? malloc(cap) : b->few;

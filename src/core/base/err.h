@@ -1,8 +1,8 @@
-/* Errors of the core: one space of codes for every system.
+/* Errors of the core: one set of codes for every system.
  *
- * Each function that can fail returns one of these codes (CLU_OK is 0) and, where it takes a
- * clu_err, fills it in at the place of the failure: the code, the system's own number (errno or
- * GetLastError, 0 if none) and a sentence for people. The core never prints, throws or exits.
+ * Each function that can fail returns one of these codes (CLU_OK is 0). Where it takes a clu_err, it fills it in at the place of
+ * the failure: the code, the system's own number (errno or GetLastError, 0: none) and a sentence for people. The port
+ * translates system errors; the core never prints, throws or exits. src/r/error.c makes R conditions of them.
  */
 #ifndef CLUTCH_ERR_H
 #define CLUTCH_ERR_H
@@ -17,7 +17,7 @@
   X(LIMIT, "a limit on descriptors or processes is reached")                         \
   X(PROTO, "what the other side sent is not a frame of this protocol")               \
   X(DEAD, "the process is gone")                                                     \
-  X(CANCELLED, "the other side has given it up")                                     \
+  X(CANCELLED, "the other side has cancelled it")                                     \
   X(SYS, "the operating system refused")                                             \
   X(UNSUPPORTED, "not available on this system")                                     \
   X(REFUSED, "nobody listens there")                                                 \

@@ -36,7 +36,7 @@ static void times(matrix a, matrix b, uint64_t m) {
   memcpy(a, c, sizeof(matrix));
 }
 
-/* A smaller number with the same residue, for 2^32 is the same as c = 2^32 - m, which has 15 bits at most. */
+/* A smaller number with the same residue modulo m: 2^32 is congruent to c = 2^32 - m, which has 15 bits at most. */
 static inline uint64_t less(uint64_t x, uint64_t c) { return (x >> 32) * c + (uint32_t)x; }
 
 /* Each of the three products is below (c + 1) 2^32 after one such step. Of their sum the upper half is below 3 (c + 1), so after

@@ -3,8 +3,8 @@
  *
  * P. L'Ecuyer, R. Simard, E. J. Chen, W. D. Kelton: An object-oriented random-number package with many long
  * streams and substreams. Operations Research 50 (2002) 1073-1075. */
-#ifndef CLUTCH_STREAMS_H
-#define CLUTCH_STREAMS_H
+#ifndef CLUTCH_RNG_STREAM_H
+#define CLUTCH_RNG_STREAM_H
 
 #include <stdint.h>
 

@@ -13,7 +13,7 @@ typedef union block {
 } block;
 
 static block area[BLOCKS];
-static block *spare; /* those that were used before: the last one first */
+static block *spare; /* freed blocks, the last one first */
 static int used;
 
 void *clu_slab_new(void) {

@@ -1,10 +1,9 @@
-/* Who may start a task: the node that it was sent to, or the master that takes it back.
+/* The claim word: whether a task is started by the node that it was sent to, or taken back by the master.
  *
- * Tasks of a node are numbered in the order in which they were sent. One word, shared by node and
- * master, holds the smallest number that may still be started. The node moves it past a task before it starts
- * it, the master moves it past all that it has sent to take back what was not started. Both do so by one compare
- * and exchange, so every task is started or taken back, never both; and after a node's death the word
- * says what it had started.
+ * Tasks of a node are numbered in the order in which they were sent. One word, in memory that node and master share, holds the
+ * smallest number that may still be started. The node moves it past a task before it starts that. The master moves it past all
+ * tasks that it has sent, and so takes back those not started. Both use compare and exchange, so each task is started or taken back
+ * and never both. After a node's death the word says what it had started. No function blocks or fails.
  */
 #ifndef CLUTCH_CLAIM_H
 #define CLUTCH_CLAIM_H

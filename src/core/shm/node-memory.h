@@ -1,8 +1,11 @@
-/* The memory that whoever starts nodes shares with them: a slot each, which the master gives. Who has made it is its
- * owner, the others map it; each unmaps its own by clu_os_shared_free(s, sizeof *s).
+/* The memory that the process which starts nodes (fork server or session) shares with them and with the master: a slot for each
+ * node, which the master gives. A slot has the cancel word, the claim word, and for the first CLU_RINGS slots a result ring.
+ *
+ * Each process that has it mapped unmaps its own view, by clu_os_shared_free(s, sizeof *s). It has no name in a file system and is
+ * freed with the last view and descriptor. Nothing here blocks.
  */
-#ifndef CLUTCH_SHARED_H
-#define CLUTCH_SHARED_H
+#ifndef CLUTCH_NODE_MEMORY_H
+#define CLUTCH_NODE_MEMORY_H
 
 #include "core/shm/claim.h"
 #include "core/base/os.h"
@@ -12,17 +15,17 @@
 #define CLU_RINGS 512   /* of these have a ring */
 
 typedef struct clu_shared {
-  volatile uint64_t cancel[CLU_SLOTS]; /* the request that the node is to give up */
+  volatile uint64_t cancel[CLU_SLOTS]; /* number of the request that the node has to cancel */
   clu_claim claim[CLU_SLOTS];
   volatile uint64_t has_rings;         /* else the memory ends here */
   clu_ring ring[CLU_RINGS];
 } clu_shared;
 
-/* CLU_OK; an error, and then there is nothing. Without rings where a file may not be so large (RLIMIT_FSIZE). */
+/* CLU_OK, CLU_LIMIT, CLU_SYS, CLU_NOMEM. Without rings where a file may not be so large (RLIMIT_FSIZE). */
 int clu_shared_new(clu_shared **s, clu_fd *fd, clu_err *e);
-/* That of the descriptor, which stays the caller's. */
+/* Maps that of the descriptor, which stays the caller's. */
 int clu_shared_map(clu_shared **s, clu_fd fd, clu_err *e);
-/* For a node to come. */
+/* Makes the slot ready for a new node. */
 void clu_shared_reset(clu_shared *s, int slot);
 /* NULL: this slot has none. */
 clu_ring *clu_shared_ring(clu_shared *s, int slot);

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-/* Before each record are eight bytes with its size, and it fills a multiple of eight. A record does not go over the
- * edge: the size SKIP says that the next one is at the beginning. */
 #define WORD 8u
 #define SKIP UINT64_MAX
 
@@ -67,6 +65,6 @@ void clu_ring_took(clu_ring *r) {
   uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed), size;
   if (head % WORD) return;
   memcpy(&size, r->data + at(head), WORD);
-  if (size > CLU_RING_MOST) return; /* it has changed since: the writer is out of its mind */
+  if (size > CLU_RING_MOST) return; /* it has changed since clu_ring_peek(): a corrupt peer */
   atomic_store_explicit(&r->head, head + WORD + rounded((size_t)size), memory_order_release);
 }

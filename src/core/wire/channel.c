@@ -47,7 +47,7 @@ void clu_chan_fini(clu_chan *c) {
   c->body = NULL;
   free(c->in);
   c->in = NULL;
-  c->in_pos = c->in_len = 0; /* whoever is taking messages finds no more */
+  c->in_pos = c->in_len = 0; /* a caller that is taking messages finds no more */
   c->in_msg = 0;
   if (c->fd != CLU_NO_FD) clu_os_close(c->fd);
   c->fd = CLU_NO_FD;
@@ -57,7 +57,7 @@ void clu_chan_fini(clu_chan *c) {
 
 int clu_chan_send(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob *body, clu_fd pass) {
   clu_out *o = clu_slab_new();
-  _Static_assert(sizeof *o <= CLU_SLAB, "a message that waits is a small block");
+  _Static_assert(sizeof *o <= CLU_SLAB, "a queued message fits a block of the slab");
   if (!o) {
     if (pass != CLU_NO_FD) clu_os_close(pass);
     return CLU_NOMEM;
@@ -141,7 +141,7 @@ int clu_chan_flush(clu_chan *c) {
     if (o->head_off == CLU_HEADER && o->off == o->frame_end) {
       o->in_frame = 0;
       if (o->abort == 2 || o->off == out_size(o)) pop(c);
-      else if (o->abort) o->abort = 2; /* the next frame is the one that says so */
+      else if (o->abort) o->abort = 2; /* the next frame is the one with CLU_ABORT */
     }
   }
   return CLU_OK;
@@ -167,7 +167,7 @@ int clu_chan_withdraw(clu_chan *c, uint8_t kind, uint64_t seq) {
     return 1;
   }
   if (o->in_frame && o->frame_end == out_size(o)) return 0;
-  /* abort 1: finish the frame, then say so; 2: the frame that says so comes next or is under way */
+  /* abort 1: complete the frame first; 2: the frame with CLU_ABORT comes next or is under way */
   o->abort = o->in_frame ? 1 : 2;
   return 1;
 }
@@ -186,7 +186,7 @@ int clu_chan_fill(clu_chan *c) {
     c->in_pos = 0;
   }
   if (c->in_msg && !c->stream && c->cur.len > 0 && c->in_len == 0) {
-    /* the rest of the frame straight to its place, what follows behind it into the buffer */
+    /* the rest of the frame goes straight to its place, what follows it into the buffer */
     iov[n].base = c->body->data + c->body->size;
     iov[n++].len = direct = c->cur.len;
   }
@@ -234,7 +234,7 @@ static int take_header(clu_chan *c) {
     c->cur = h;
     return 1;
   }
-  if (h.flags & CLU_ABORT) return -CLU_PROTO; /* of what? */
+  if (h.flags & CLU_ABORT) return -CLU_PROTO; /* no message is under way */
   if (h.len == 0 && h.total > 0) return -CLU_PROTO;
   c->cur = h;
   c->read = 0;
@@ -294,7 +294,7 @@ int clu_chan_begin(clu_chan *c, clu_msg *m) {
   return 1;
 }
 
-/* To bytes of the body that can be read, or the end. */
+/* Goes on to the next bytes of the body. CLU_OK: there are some; CLU_EOF: the body has ended. */
 static int next_piece(clu_chan *c) {
   int rc;
   if (c->cur.len > 0) return CLU_OK;

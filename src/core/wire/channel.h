@@ -1,8 +1,17 @@
-/* A channel: messages over one stream socket, written and read in pieces.
+/* A channel: messages (core/wire/frame.h) over one stream socket, written and read in pieces.
  *
- * It owns its descriptor. Sending queues, flushing writes what the system takes; filling reads what
- * is there, next hands out a complete message. No function blocks on a non-blocking descriptor; on
- * a blocking one (a node's, which has nothing else to wait for) flush and fill do.
+ * Writing: clu_chan_send() puts a message into a queue, clu_chan_flush() writes what the system takes. Reading: clu_chan_fill()
+ * reads what has come into a buffer, clu_chan_next() hands out a complete message. Or, for who reads on a blocking descriptor:
+ * clu_chan_begin(), clu_chan_read() and clu_chan_skip() hand out a message in pieces while it comes. A channel is read in one of
+ * the two ways.
+ *
+ * Ownership. The channel owns its descriptor, its buffers, queued messages, and descriptors that were received and not yet
+ * taken. The struct is the caller's and may be moved by assignment.
+ *
+ * What blocks. Nothing on a non-blocking descriptor. On a blocking one (a node's, which has nothing else to wait for) all that
+ * write or read. A signal interrupts them: CLU_AGAIN.
+ *
+ * Failure. After any code but CLU_OK, CLU_AGAIN, CLU_CANCELLED and CLU_NOMEM of the two that send, the channel is of no more use.
  */
 #ifndef CLUTCH_CHAN_H
 #define CLUTCH_CHAN_H
@@ -36,7 +45,7 @@ typedef struct clu_chan {
   int nfds;
   /* writing */
   struct clu_out *head, *tail;
-  /* counted for cluster_status() */
+  /* counts for cluster_status() */
   uint64_t bytes_in, bytes_out;
 } clu_chan;
 
@@ -51,25 +60,24 @@ int clu_chan_send(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob *body, clu_f
 /* The same with a few bytes that are copied. */
 int clu_chan_send_bytes(clu_chan *c, uint8_t kind, uint64_t seq, const void *p, size_t n,
                         clu_fd pass);
-/* CLU_OK: all is written; CLU_AGAIN: more when writable; else an error, the channel is of no more use. */
+/* CLU_OK: all is written; CLU_AGAIN: some is left, flush again when the descriptor is writable; CLU_RESET, CLU_SYS. */
 int clu_chan_flush(clu_chan *c);
 int clu_chan_pending(const clu_chan *c); /* whether there is something to flush */
-/* Gives up the queued message `kind`/`seq`. 1: the other side will never see it as a message; 0: it
- * was sent, or is in its last frame. Needs a flush afterwards. */
+/* Cancels the queued message `kind`/`seq`. 1: the other side will never see it as a message; 0: it was sent, or is in its last
+ * frame. A flush has to follow. */
 int clu_chan_withdraw(clu_chan *c, uint8_t kind, uint64_t seq);
 
 /* Reads once. CLU_OK, CLU_AGAIN, CLU_EOF, CLU_RESET, CLU_NOMEM, CLU_SYS. */
 int clu_chan_fill(clu_chan *c);
-/* 1: `m` is a message, its body the caller's; 0: none complete; < 0: -CLU_PROTO or -CLU_NOMEM, the
- * channel is of no more use. */
+/* 1: `m` is a message, its body the caller's; 0: none is complete; < 0: -CLU_PROTO or -CLU_NOMEM. */
 int clu_chan_next(clu_chan *c, clu_msg *m);
 /* The same for a channel whose descriptor blocks, and without the body: 1 when a message has begun. Its
  * body is read by clu_chan_read() and its end reached by clu_chan_skip() before the next one. */
 int clu_chan_begin(clu_chan *c, clu_msg *m);
-/* The next `n` bytes of its body. Blocks. CLU_OK; CLU_CANCELLED when the sender has given the message up;
- * CLU_PROTO also when there are not so many. */
+/* The next `n` bytes of its body. Blocks. CLU_OK; CLU_CANCELLED when the sender has cancelled the message; CLU_PROTO also when
+ * there are not so many. */
 int clu_chan_read(clu_chan *c, void *p, size_t n);
-/* Throws away what is left of the body. Blocks. CLU_OK, also when the sender gives it up. */
+/* Reads and drops what is left of the body. Blocks. CLU_OK, also when the sender cancels the message. */
 int clu_chan_skip(clu_chan *c);
 /* The oldest descriptor received, the caller's to close, or CLU_NO_FD. */
 clu_fd clu_chan_take_fd(clu_chan *c);

@@ -1,19 +1,24 @@
-/* Frames: what travels between master, fork server and nodes.
+/* Frames: the format of all that travels between master, fork server and nodes.
  *
- * A message is a kind, a number `seq` and up to 2^63 bytes. It travels in frames of at most
- * CLU_FRAME_MAX bytes, each behind a header of 24 bytes, little-endian:
+ * A message is a kind, a number `seq` and a body of up to 2^63 bytes. It travels in frames, each of which has a header of 24
+ * bytes, little-endian, and at most CLU_FRAME_MAX bytes of the body:
  *
- *   0  u8   CLU_MAGIC
- *   1  u8   kind
- *   2  u8   flags: CLU_ABORT ends a message that will not be completed
- *   3  u8   0
- *   4  u32  bytes in this frame
- *   8  u64  seq
- *   16 u64  bytes in the whole message, the same in each of its frames
+ *   offset size
+ *   0      u8   CLU_MAGIC
+ *   1      u8   kind
+ *   2      u8   flags: CLU_ABORT ends a message that will not be completed
+ *   3      u8   0
+ *   4      u32  bytes in this frame
+ *   8      u64  seq
+ *   16     u64  bytes in the whole body, the same in each of its frames
  *
- * Messages do not interleave. A sender that gives up in the middle of a message finishes the frame
- * it is in and sends an empty one with CLU_ABORT: whoever reads is never out of step, whatever was
- * cut short and when.
+ * Messages do not interleave: the frames of one follow each other. A sender that cancels a message half-way completes the
+ * frame that it is writing, and sends an empty one with CLU_ABORT. So the reader is in step, whatever was cut short and when.
+ *
+ * Numbers in bodies are little-endian. What is in a body is said at its kind, in enum clu_kind; that of messages about tasks in
+ * core/wire/task-message.h. The handshake over TCP, before the first frame, is core/wire/handshake.h.
+ *
+ * Functions here do not block and own nothing.
  */
 #ifndef CLUTCH_FRAME_H
 #define CLUTCH_FRAME_H
@@ -27,42 +32,43 @@
 #define CLU_ABORT 1
 #define CLU_LAST_GRACE 2000000000u /* ns that a node has to end by itself after its connection has */
 
+/* What a message is, its seq, and its body; none is said where there is none. */
 enum clu_kind {
   /* master to node */
-  CLU_K_CALL = 1, /* seq: the request; payload: function and arguments */
-  CLU_K_DONE,     /* no more calls */
+  CLU_K_CALL = 1, /* seq: the request. u32 n; n > 0: n bytes of a function, then its arguments; 0: list(function, arguments) */
+  CLU_K_DONE,     /* no more requests: end */
   /* node to master */
-  CLU_K_HELLO,     /* ready; payload: pid as u64 */
-  CLU_K_VALUE,     /* seq: the request; payload: 5 doubles of time, then the value */
-  CLU_K_FAILED,    /* the same, the value is the error */
-  CLU_K_CANCELLED, /* the request or task was given up because the master asked for that */
+  CLU_K_HELLO,     /* ready. u64 pid */
+  CLU_K_VALUE,     /* seq: the request. 5 doubles of time, then the value */
+  CLU_K_FAILED,    /* the same; the value is the error */
+  CLU_K_CANCELLED, /* seq: the request or task that was cancelled, as the master wished */
   /* master to fork server */
-  CLU_K_SETUP,    /* payload: what to attach */
-  CLU_K_SETTINGS, /* seq: number of the settings; payload: what the nodes that follow inherit */
-  CLU_K_SPAWN,    /* seq: the node; payload: u8 1 = by exec, u32 slot in the shared memory; its end of the data socket is passed along */
-  CLU_K_OUTPUT,   /* a descriptor for the nodes' output is passed along */
+  CLU_K_SETUP,    /* what to attach */
+  CLU_K_SETTINGS, /* seq: number of the settings. What the nodes that follow inherit */
+  CLU_K_SPAWN,    /* seq: the node. u8 1 = by exec, u32 slot in the shared memory. Passes its end of the data socket */
+  CLU_K_OUTPUT,   /* passes a descriptor for the nodes' output */
   CLU_K_ERRORS,   /* the same for their error output, where it differs */
-  CLU_K_CANCEL,   /* seq: the node; payload: u64 request */
-  CLU_K_STOP,     /* seq: the node; payload: u32 milliseconds of grace, then it is killed */
+  CLU_K_CANCEL,   /* seq: the node. u64 request */
+  CLU_K_STOP,     /* seq: the node. u32 milliseconds of grace, after which it is killed */
   CLU_K_QUIT,     /* end all */
   /* fork server to master */
-  CLU_K_READY,    /* payload: what was attached, or the error; the shared memory's descriptor is passed along */
-  CLU_K_APPLIED,  /* seq: number of the settings; payload: empty, or the error's text */
-  CLU_K_SPAWNED,  /* seq: the node; payload: u64 pid */
-  CLU_K_REFUSED,  /* seq: the node; payload: the error's text */
-  CLU_K_EXITED,   /* seq: the node; payload: u32 by_signal, u32 code, u32 1 = it had more memory than its limit, u64 how much */
-  CLU_K_SIGNALLED,/* seq: the node: the CANCEL was delivered */
-  CLU_K_BYE,      /* idle for too long */
-  /* tasks, see core/wire/task-message.h. Master to node */
-  CLU_K_JOB,      /* seq: the job; payload: what its tasks have in common */
-  CLU_K_TASKS,    /* seq: the first task, the others follow */
-  CLU_K_JOB_END,  /* seq: the job, of which nothing more will come */
-  /* node to master */
-  CLU_K_RESULT,   /* seq: the task */
-  CLU_K_RELAY,    /* seq: the task under way; payload: output or a condition of it */
-  CLU_K_RESULTS_READY,     /* there are results in the ring */
+  CLU_K_READY,     /* what was attached, or the error. Passes the descriptor of the shared memory */
+  CLU_K_APPLIED,   /* seq: number of the settings. Empty, or the error's text */
+  CLU_K_SPAWNED,   /* seq: the node. u64 pid */
+  CLU_K_REFUSED,   /* seq: the node. The error's text */
+  CLU_K_EXITED,    /* seq: the node. u32 by_signal, u32 code, u32 1 = it was over its memory limit, u64 how much it had */
+  CLU_K_SIGNALLED, /* seq: the node. The CANCEL was delivered */
+  CLU_K_BYE,       /* idle for too long */
+  /* master to node, about tasks */
+  CLU_K_JOB,     /* seq: the job. What its tasks have in common */
+  CLU_K_TASKS,   /* seq: the first task, the others follow */
+  CLU_K_JOB_END, /* seq: the job, of which nothing more will come */
+  /* node to master, about tasks */
+  CLU_K_RESULT,        /* seq: the task */
+  CLU_K_RELAY,         /* seq: the task under way. Output or a condition of it */
+  CLU_K_RESULTS_READY, /* there are results in the ring */
   /* master to fork server */
-  CLU_K_LIMIT,    /* seq: the node; payload: u64 bytes of memory, with more of which it is killed; 0: no limit */
+  CLU_K_LIMIT, /* seq: the node. u64 bytes of memory, with more of which it is killed; 0: no limit */
   CLU_K_AFTER_LAST
 };
 

@@ -1,4 +1,5 @@
-/* The fork server, seen from R: fork_server_main() serves, forks happen in between. */
+/* The fork server, seen from R. fork_server_main() in R calls ffi_fork_server_serve() again and again; a fork happens in that
+ * call, and it returns in the child, too. */
 #include "r/r-api.h"
 
 #include <Rembedded.h>
@@ -13,7 +14,7 @@ static clu_supervisor sv;
 static clu_pid master;
 static char **exec_argv;
 
-/* Takes over descriptor 3. From here on the end of the master ends this process. */
+/* Takes over descriptor 3, the control channel. From here on this process ends when the master does. */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   clu_err e = {0, 0, ""};
   R_xlen_t n = Rf_xlength(exec);
@@ -32,7 +33,7 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   return R_NilValue;
 }
 
-/* A new temporary folder, where TMPDIR says now. R forgets the old one, which stays. */
+/* A new temporary folder, in the one that TMPDIR names now. R forgets the old one, which stays. */
 SEXP ffi_fork_server_temp(void) {
   SEXP call;
   R_TempDir = "";
@@ -42,7 +43,7 @@ SEXP ffi_fork_server_temp(void) {
   return R_NilValue;
 }
 
-static void look_at_interrupts(void *unused) {
+static void check_interrupts(void *unused) {
   (void)unused;
   R_CheckUserInterrupt();
 }
@@ -55,8 +56,8 @@ SEXP ffi_fork_server_serve(void) {
   static const char *names[] = {"what", "seq", "object", ""};
   SEXP out;
   memset(&ev, 0, sizeof ev);
-  fflush(NULL); /* what is buffered now would be printed by every node */
-  free(malloc(4096)); /* glibc now puts in order what was freed, or every node would and copy the pages */
+  fflush(NULL); /* each node would print what is buffered now */
+  free(malloc(4096)); /* glibc merges freed blocks now; else each node would, and copy the pages */
   clu_os_on_term(0, NULL);
   clu_os_watch_term();
   if (clu_supervisor_serve(&sv, &ev, &e) != CLU_OK) clu_raise_err(&e);
@@ -72,7 +73,7 @@ SEXP ffi_fork_server_serve(void) {
     break;
   case CLU_SV_CHILD:
     clu_node_set_boot(&ev.node);
-    R_ToplevelExec(look_at_interrupts, NULL); /* one that the server's R was told of is not the node's */
+    R_ToplevelExec(check_interrupts, NULL); /* a pending one was the server's, not the node's */
     SET_VECTOR_ELT(out, 0, Rf_mkString("child"));
     SET_VECTOR_ELT(out, 1, Rf_ScalarReal((double)ev.node.id));
     break;

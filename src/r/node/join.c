@@ -1,4 +1,4 @@
-/* A node that connects to its master over TCP, from its start until it has its settings. */
+/* A node that connects to its master over TCP: from its start until it has its settings. */
 #include "r/node/node.h"
 #include "r/r-api.h"
 
@@ -13,14 +13,14 @@ static clu_pid parent; /* the session that has started it; 0: not known, or on a
 
 static int parent_lives(void) { return !parent || clu_os_kill(parent, 0, 0) == 0; }
 
-/* From the environment, of which nothing is left, or from the standard input. */
+/* From the environment, which is wiped, or from the standard input. 1: there is one. */
 static int get_secret(unsigned char out[CLU_SECRET]) {
   char *env = getenv("CLUTCH_SECRET"), hex[2 * CLU_SECRET + 1];
   size_t have = 0;
   int ok;
   if (env) {
     ok = strlen(env) == 2 * CLU_SECRET && clu_secret_from_hex(env, out);
-    clu_os_wipe(env, strlen(env)); /* what others may read in /proc, too */
+    clu_os_wipe(env, strlen(env)); /* also what others could read in /proc */
     unsetenv("CLUTCH_SECRET");
     return ok;
   }
@@ -42,7 +42,7 @@ static int get_secret(unsigned char out[CLU_SECRET]) {
   return ok;
 }
 
-static SEXP part(SEXP list, const char *name) {
+static SEXP named(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
   for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
     if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0)
@@ -50,19 +50,19 @@ static SEXP part(SEXP list, const char *name) {
   return R_NilValue;
 }
 
-static const char *said(SEXP strings, const char *name) {
-  SEXP x = part(strings, name);
+static const char *named_text(SEXP strings, const char *name) {
+  SEXP x = named(strings, name);
   return x == R_NilValue ? NULL : CHAR(x);
 }
 
-/* Joins the cluster. Its settings, or a string: why not. `local`, a named character vector, is for nodes that the
- * session has started itself: PARENT, its pid; SLOT of the shared memory, which is descriptor 3; TMP, the
- * folder that is to go with the node. */
+/* Joins the cluster: its settings, or a string that says why not. `local` is a named character vector, for nodes that the session
+ * has started itself: PARENT, the session's pid; SLOT of the shared memory, which is descriptor 3; TMP, the folder to be
+ * removed at the node's end. */
 SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
-  /* for a node with which the master shares no memory: no request is 0, and all may start */
+  /* for a node that shares no memory with the master: no request has number 0, and all tasks may start */
   static uint64_t no_cancel;
   static clu_claim no_claim;
-  const char *pid = said(local, "PARENT"), *slot = said(local, "SLOT"), *tmp = said(local, "TMP");
+  const char *pid = named_text(local, "PARENT"), *slot = named_text(local, "SLOT"), *tmp = named_text(local, "TMP");
   unsigned char secret[CLU_SECRET];
   clu_err e = {0, 0, ""};
   clu_join j;
@@ -99,12 +99,12 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
   clu_os_wipe(secret, sizeof secret);
   if (rc != CLU_OK) return Rf_mkString(e.text[0] ? e.text : clu_code_text(rc));
   clu_node_move_fd(&c.fd);
-  if (!parent) { /* nobody near can end it: whatever it is doing when the master has gone, or has given it up, is not wanted */
+  if (!parent) { /* nobody on this machine can end it: it ends itself when the connection has ended, whatever it is doing */
     clu_os_on_term(-1, R_TempDir);
     clu_os_follow_peer(c.fd, CLU_LAST_GRACE);
   }
   settings = PROTECT(clu_unserialize(m.body, 0));
-  timeout = Rf_asReal(part(settings, "timeout"));
+  timeout = Rf_asReal(named(settings, "timeout"));
   /* as long as base R's 30 days is no limit: the end of the connection is what counts */
   clu_node_joined(&b, &c, timeout > 0 && timeout < 30 * 86400.0 ? (int64_t)(1e9 * timeout) : -1);
   UNPROTECT(1);

@@ -1,4 +1,5 @@
-/* What a task prints and signals: a log that travels with its result, or messages that are sent at once. */
+/* What a task prints and signals. It is kept in a log that travels with the result, or is sent at once where the job wants that.
+ * Order is kept: output is put into the log, or is sent, before each condition. */
 #include "r/node/node.h"
 
 #include <R_ext/Connections.h>
@@ -37,7 +38,7 @@ static SEXP keep(int which, SEXP x) {
 
 static SEXP kept(int which) { return relay.kept ? VECTOR_ELT(relay.kept, which) : R_NilValue; }
 
-static void send_now(unsigned char what, const void *p, size_t n) {
+static void send_at_once(unsigned char what, const void *p, size_t n) {
   clu_blob *b = clu_blob_new(n + 1);
   if (!b) return;
   clu_me.has_relayed = 1;
@@ -58,14 +59,15 @@ static void log_entry(SEXP x) {
   UNPROTECT(1);
 }
 
-/* A finalizer that runs meanwhile may print: that is behind it, and in its own memory. */
+/* Moves collected output to the log, or sends it. The buffer is taken first: a finalizer that runs meanwhile may print, and that
+ * comes later. */
 static void flush_output(void) {
   size_t n = relay.n, at = 0;
   char *out = relay.out;
   if (n == 0) return;
   if (clu_me.relay_at_once) {
     relay.n = 0;
-    send_now(0, out, n);
+    send_at_once(0, out, n);
     return;
   }
   relay.out = NULL;
@@ -85,7 +87,7 @@ void clu_relay_drop(void) {
   keep(LAST, R_NilValue);
 }
 
-/* Whether there is more in `x` than a call as it is written; `*left`: so many objects it may have yet. */
+/* Whether `x` holds more than a call as somebody writes it: a function, or more than `*left` objects. */
 static int is_large(SEXP x, int *left) {
   for (; TYPEOF(x) == LANGSXP || TYPEOF(x) == LISTSXP; x = CDR(x))
     if (--*left < 0 || is_large(CAR(x), left)) return 1;
@@ -99,8 +101,8 @@ static int is_large(SEXP x, int *left) {
   return *left < 0;
 }
 
-/* Its call may hold the data that a function was given, as that of do.call() does, and there may be thousands of such
- * conditions: then only the function's name is left of the call. */
+/* The call of a condition may hold the data that a function was given, as with do.call(), and a task may signal thousands of them.
+ * Of such a call only the function's name is kept. */
 static SEXP without_data(SEXP cond) {
   SEXP names = TYPEOF(cond) == VECSXP ? Rf_getAttrib(cond, R_NamesSymbol) : R_NilValue, call, fun;
   R_xlen_t i = 0;
@@ -116,14 +118,14 @@ static SEXP without_data(SEXP cond) {
 
 SEXP ffi_work_slim(SEXP cond) { return without_data(cond); }
 
-/* A condition of the task at hand. `now`: it is wanted at once. FALSE: there is none that is to collect them. */
+/* Takes a condition of the task at hand. `now`: it is to be sent at once. FALSE: no task is evaluated whose conditions are wanted. */
 SEXP ffi_work_log(SEXP cond, SEXP now) {
   if (clu_me.task != CLU_TASK_RELAYED) return Rf_ScalarLogical(FALSE);
   flush_output();
   cond = PROTECT(without_data(cond));
   if (clu_me.relay_at_once || Rf_asLogical(now) == TRUE) {
     clu_blob *b = clu_serialize(NULL, cond);
-    send_now(1, b->data, b->size);
+    send_at_once(1, b->data, b->size);
     clu_blob_unref(b);
   } else {
     log_entry(cond);
@@ -146,7 +148,7 @@ static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con)
   memcpy(relay.out + relay.n, p, bytes);
   relay.n += bytes;
   if (clu_me.relay_at_once && clu_me.task && bytes && memchr(p, '\n', bytes)) {
-    send_now(0, relay.out, relay.n);
+    send_at_once(0, relay.out, relay.n);
     relay.n = 0;
   }
   return n;
@@ -175,8 +177,8 @@ static void relay_close(Rconnection con) {
   relay.open = 0;
 }
 
-/* The connection that what tasks print is collected by: a new one when user's code has closed the last one, as
- * closeAllConnections() does. Its number may be another connection's then. */
+/* The connection that collects what tasks print. When user's code has closed it, as closeAllConnections() does, a new one: its
+ * number may be another connection's by then. */
 SEXP ffi_work_output(void) {
   Rconnection con;
   SEXP x;
