@@ -86,37 +86,10 @@ close_signals <- function() {
   for (con in signals$ends) close(con)
 }
 
-node_alive <- function(node) {
-  state <- .Call(ffi_node_info, .subset2(node, "handle"))$state
-  state %in% c("starting", "idle", "busy", "cancelling")
-}
-
 kill_node <- function(x, signal = tools::SIGTERM, ...) {
   i <- .Call(ffi_node_info, .subset2(x, "handle"))
   if (!node_alive(x)) return(FALSE)
   if (is_this_machine(.subset2(x, "host"))) return(tools::pskill(i$pid, signal))
   stop_nodes(list(x))
   TRUE
-}
-
-# A new process, set up as the cluster's nodes are. That of a node which is over comes behind the same
-# handle, so that the cluster has it, too.
-clone_node <- function(x, ...) {
-  info <- .subset2(x, "info")
-  if (inherits(x, "clutch_psock_node"))
-    throw("argument", "a node of base R (node = \"psock\") cannot be cloned")
-  rank <- .subset2(x, "rank")
-  fresh <- start_nodes(info, 1L, function() 60, rank)[[1L]]
-  if (node_alive(x)) {
-    x$handle <- fresh
-    # it is no part of the cluster
-    x$info <- list2env(as.list(info, all.names = TRUE), parent = emptyenv())
-    x$info$handles[[rank]] <- fresh
-    x$info$tasks <- NULL
-  } else {
-    .Call(ffi_node_swap, .subset2(x, "handle"), fresh)
-  }
-  alone <- structure(list(x), class = c("clutch_cluster", "cluster"))
-  for (s in setup_of(info)) parallel::clusterCall(alone, s$fun, s$arg)
-  x
 }

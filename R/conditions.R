@@ -25,3 +25,8 @@ message_of <- function(cond, most = 8000L) {
   if (is.na(n) || n <= most) return(text)
   sprintf("%s... (%d characters)", substr(text, 1L, most), n)
 }
+
+error_of_package <- function(package, why) {
+  text <- sprintf("package '%s' cannot be attached on the nodes: %s", package, why)
+  error_of("package", text, package = package)
+}

@@ -1,15 +1,15 @@
 # Fork servers, seen from the session: which there are, when one fits, how one is started.
 #
-# A fork server is a picture of what an R started now would be. It is known by a key made of all that such
-# a start depends on; where that has changed, another one is started.
+# A fork server is a picture of what an R started now would be. It is known by a key made of all
+# that such a start depends on; where that has changed, another one is started.
+# A server is list(handle, tmp, log, env, report, folder, key); the$servers has them by key.
 
-thread_variables <- c("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
-                      "GOTO_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-
-# Environment variables that matter while R starts, or to libraries when they are loaded. Only the others
-# can be set in a node afterwards.
+# Environment variables that matter while R starts, or to libraries when they are loaded. Only the
+# others can be set in a node afterwards.
 start_variable <- function(names) {
-  grepl("^(R_|LC_|LANG|LD_|DYLD_|OMP_|OPENBLAS_|MKL_|BLIS_|GOTO_|VECLIB_|KMP_|MALLOC_|TMP|TEMP|HOME$|TZ|PATH$)", names)
+  prefixes <- c("R_", "LC_", "LANG", "LD_", "DYLD_", "OMP_", "OPENBLAS_", "MKL_", "BLIS_", "GOTO_",
+                "VECLIB_", "KMP_", "MALLOC_", "TMP", "TEMP", "HOME$", "TZ", "PATH$")
+  grepl(sprintf("^(%s)", paste(prefixes, collapse = "|")), names)
 }
 
 # The files that R reads when it starts, as ?Startup tells, with their dates.
@@ -22,37 +22,30 @@ startup_files <- function() {
             env_or("R_ENVIRON", file.path(R.home("etc"), "Renviron.site")))
   stamp <- function(f) {
     f <- f[!is.na(f) & file.exists(f)]
-    if (length(f)) paste(normalizePath(f), unclass(file.mtime(f)), file.size(f)) else character()
+    if (!length(f)) return(character())
+    paste(normalizePath(f), unclass(file.mtime(f)), file.size(f))
   }
   list(user = stamp(user), site = stamp(site))
 }
 
-effective_env <- function(env) {
-  now <- Sys.getenv()
-  now <- structure(as.character(now), names = names(now))
-  # R CMD check's own, a path that holds in one folder only; the mark of a node, in which this may run
-  now <- now[!names(now) %in% c("R_TESTS", "CLUTCH_MARK")]
-  now[names(env)] <- env
-  now
+# What a server is started with when nothing is asked for.
+default_server_spec <- function() {
+  list(packages = character(), rscript = file.path(R.home("bin"), "Rscript"),
+       rscript_args = character(), methods = TRUE, strategy = "fork_server")
 }
 
-# The environment of `n` nodes that share this machine's cores.
-share_env <- function(env, n) {
-  share <- as.character(max(1L, available_cores() %/% n))
-  for (v in c(thread_variables, "R_DATATABLE_NUM_THREADS")) if (is.na(env[v])) env[v] <- share
-  env["CLUTCH_NODE_CORES"] <- share
-  env
-}
-
-# `spec`: list(packages, rscript, rscript_args, methods, strategy); `env`: the whole environment
+# `spec`: as default_server_spec(); `env`: the whole environment
 server_key <- function(spec, env) {
   files <- startup_files()
-  free <- length(files$user) == 0L && length(spec$packages) == 0L
-  relevant <- if (free) env[start_variable(names(env))] else env # code that may look at any variable
-  relevant <- relevant[!names(relevant) %in% c("R_SESSION_TMPDIR")]
+  # code of the user's may look at any variable
+  runs_code <- length(files$user) > 0L || length(spec$packages) > 0L
+  relevant <- if (runs_code) env else env[start_variable(names(env))]
+  relevant <- relevant[names(relevant) != "R_SESSION_TMPDIR"]
   relevant <- relevant[order(names(relevant))]
-  paste(c(unlist(spec, use.names = FALSE), "|", unlist(files), "|", if (length(files$user)) getwd(),
-          .Call(ffi_affinity_count), "|", paste0(names(relevant), "=", relevant)), collapse = "\n")
+  folder <- if (length(files$user)) getwd()
+  parts <- c(unlist(spec, use.names = FALSE), "|", unlist(files), "|", folder,
+             .Call(ffi_affinity_count), "|", paste0(names(relevant), "=", relevant))
+  paste(parts, collapse = "\n")
 }
 
 # A server for this key: the one there is, or a new one (being started: `report` is NULL).
@@ -64,41 +57,64 @@ server_for <- function(spec, env, quiet = FALSE) {
   the$servers[[key]]
 }
 
-server_start <- function(spec, env) {
-  if (is_starting()) throw("starting", "a fork server or node that is starting has no fork server of its own")
+# ---- start ----
+
+# What is run: list(program, argv, env). Starts nothing. `folder`: around its temporary folder until
+# it is able to remove that itself.
+server_command <- function(spec, env, folder) {
   idle <- option_number("clutch.idle_limit", 300, above = TRUE)
-  spec$rscript <- program(spec$rscript)
-  log <- tempfile("clutch-server-", fileext = ".log")
-  folder <- tempfile("clutch-server-") # around its temporary folder until it is able to remove that itself
-  ok <- FALSE
-  on.exit(if (!ok) unlink(c(log, folder), recursive = TRUE))
-  dir.create(folder, mode = "0700")
+  rscript <- program(spec$rscript)
   lib <- dirname(getNamespaceInfo("clutch", "path"))
-  default <- if (spec$methods) "--default-packages=datasets,utils,grDevices,graphics,stats,methods"
-    else "--default-packages=datasets,utils,grDevices,graphics,stats"
-  command <- c(spec$rscript, default, spec$rscript_args)
-  # Threads do not survive a fork: none may be started before it. The nodes get the user's values back.
-  for (v in thread_variables) if (is.na(env[v]) || v == "OPENBLAS_NUM_THREADS") env[v] <- "1"
-  exec <- spec$strategy == "spawn"
-  if (!exec) env["GLIBC_TUNABLES"] <- huge_pages(env["GLIBC_TUNABLES"])
-  argv <- c(command, system.file("node", "fork-server.R", package = "clutch", lib.loc = lib), lib,
-            format(min(idle, 1e9)), if (exec) paste(spec$packages, collapse = ",") else "",
-            if (is.na(env["TMPDIR"])) "" else paste0("TMPDIR=", env[["TMPDIR"]]), command)
-  start_env <- env
-  start_env[c("TMPDIR", "CLUTCH_STARTING")] <- c(folder, "1")
-  start_env["CLUTCH_MARK"] <- strrep("0", 32L) # room for the mark that each node has and what it starts inherits: see orphans.h
-  handle <- .Call(ffi_server_start, spec$rscript, argv, paste0(names(start_env), "=", start_env), log)
-  server <- list(handle = handle, log = log, env = env, report = NULL, tmp = NULL, folder = folder)
-  .Call(ffi_server_send, handle, "setup", list(packages = if (exec) character() else spec$packages))
-  ok <- TRUE
-  server
+  command <- c(rscript, default_packages_argument(spec$methods), spec$rscript_args)
+  by_exec <- spec$strategy == "spawn"
+  argv <- c(
+    command,
+    system.file("node", "fork-server.R", package = "clutch", lib.loc = lib),
+    lib,
+    format(min(idle, 1e9)),
+    if (by_exec) paste(spec$packages, collapse = ",") else "",
+    if (is.na(env["TMPDIR"])) "" else paste0("TMPDIR=", env[["TMPDIR"]]),
+    command
+  )
+  env[c("TMPDIR", "CLUTCH_STARTING")] <- c(folder, "1")
+  # room for the mark that each node has and what it starts inherits: see orphans.h
+  env["CLUTCH_MARK"] <- strrep("0", 32L)
+  list(program = rscript, argv = argv, env = env)
 }
 
-# A heap of huge pages, where the C library and the kernel have them: a fork then copies some twenty entries of
-# the page table instead of ten thousand. With R 4.2 a fork takes 0.26 ms instead of 1.0, its end 0.14 instead of 0.55.
+# The environment in which a server starts. Threads do not survive a fork: none may be started
+# before it. The nodes get the user's values back.
+server_env <- function(spec, env) {
+  for (v in thread_variables) if (is.na(env[v]) || v == "OPENBLAS_NUM_THREADS") env[v] <- "1"
+  if (spec$strategy != "spawn") env["GLIBC_TUNABLES"] <- huge_pages(env["GLIBC_TUNABLES"])
+  env
+}
+
+# A heap of huge pages, where the C library and the kernel have them: a fork then copies some twenty
+# entries of the page table instead of ten thousand. With R 4.2 a fork takes 0.26 ms instead of 1.0,
+# its end 0.14 instead of 0.55.
 huge_pages <- function(tunables) {
   ours <- "glibc.malloc.hugetlb=1"
   if (is.na(tunables) || !nzchar(tunables)) ours else paste(tunables, ours, sep = ":")
+}
+
+server_start <- function(spec, env) {
+  if (is_starting()) {
+    throw("starting", "a fork server or node that is starting has no fork server of its own")
+  }
+  env <- server_env(spec, env)
+  log <- tempfile("clutch-server-", fileext = ".log")
+  folder <- tempfile("clutch-server-")
+  command <- server_command(spec, env, folder)
+  ok <- FALSE
+  on.exit(if (!ok) unlink(c(log, folder), recursive = TRUE))
+  dir.create(folder, mode = "0700")
+  variables <- paste0(names(command$env), "=", command$env)
+  handle <- .Call(ffi_server_start, command$program, command$argv, variables, log)
+  packages <- if (spec$strategy == "spawn") character() else spec$packages
+  .Call(ffi_server_send, handle, "setup", list(packages = packages))
+  ok <- TRUE
+  list(handle = handle, log = log, env = env, report = NULL, tmp = NULL, folder = folder)
 }
 
 # Waits until it is ready; what went wrong is an error, and then nothing of it is left.
@@ -107,17 +123,10 @@ server_ready <- function(server, seconds) {
   ok <- FALSE
   on.exit(if (!ok) server_drop(server$key))
   report <- .Call(ffi_server_wait, server$handle, seconds)
-  if (is.null(report)) {
-    i <- .Call(ffi_server_info, server$handle)
-    why <- if (i$state == "ended") paste("the fork server", server_ended(i))
-      else sprintf("the fork server was not ready within %g seconds (setup_timeout)", seconds)
-    throw("start", paste0(why, last_lines(server$log)))
-  }
+  if (is.null(report)) throw_server_failed(server, seconds)
   server$tmp <- report$tmp
   the$servers[[server$key]]$tmp <- report$tmp
-  if (!is.null(report$error))
-    throw("package", sprintf("package '%s' cannot be attached on the nodes: %s", report$failed, report$error),
-          package = report$failed)
+  if (!is.null(report$error)) stop(error_of_package(report$failed, report$error))
   server$report <- report
   the$servers[[server$key]]$report <- report
   unlink(server$log)
@@ -125,10 +134,17 @@ server_ready <- function(server, seconds) {
   server
 }
 
-last_lines <- function(log) {
-  lines <- if (file.exists(log)) utils::tail(readLines(log, warn = FALSE), 5L)
-  if (length(lines)) paste0("; it printed last:\n", paste0("  ", lines, collapse = "\n")) else ""
+throw_server_failed <- function(server, seconds) {
+  i <- .Call(ffi_server_info, server$handle)
+  why <- if (i$state == "ended") {
+    paste("the fork server", server_ended(i))
+  } else {
+    sprintf("the fork server was not ready within %g seconds (setup_timeout)", seconds)
+  }
+  throw("start", paste0(why, last_lines(server$log)))
 }
+
+# ---- end ----
 
 # Ends a server and all its nodes, and removes what a killed one left.
 server_drop <- function(key) {
@@ -141,7 +157,7 @@ server_drop <- function(key) {
 
 server_clean <- function(s) {
   # of one that ended before it was ready only the link in its first folder tells where it has moved
-  tmp <- if (!is.null(s$tmp)) s$tmp else Sys.readlink(list.files(s$folder, full.names = TRUE))
+  tmp <- if (is.null(s$tmp)) Sys.readlink(list.files(s$folder, full.names = TRUE)) else s$tmp
   for (folder in tmp[nzchar(tmp)]) .Call(ffi_remove_tree, folder)
   unlink(c(s$log, s$folder), recursive = TRUE) # of the folder's link the link only
   invisible()
@@ -152,8 +168,10 @@ sweep_servers <- function(quiet = FALSE) {
   for (key in names(the$servers)) {
     i <- .Call(ffi_server_info, the$servers[[key]]$handle)
     if (i$state != "ended") next
-    if (!i$bye && !i$asked && !quiet)
-      say(sprintf("The fork server (pid %d) %s; a new one is started.", i$pid, server_ended(i)))
+    if (!i$bye && !i$asked && !quiet) {
+      text <- "The fork server (pid %d) %s; a new one is started."
+      say(sprintf(text, i$pid, server_ended(i)))
+    }
     server_clean(the$servers[[key]])
     the$servers[[key]] <- NULL
   }
@@ -161,12 +179,18 @@ sweep_servers <- function(quiet = FALSE) {
 
 #' End idle fork servers
 #'
-#' A cluster's nodes are forked from a *fork server*, an R process that stays for the next cluster of the
-#' session: it starts in a few hundredths of a second then. It ends by itself when it has had no node for
-#' `getOption("clutch.idle_limit", 300)` seconds, and with the session. This function ends it now.
+#' The nodes of a cluster on this machine are forked from a *fork server*, an R process that stays
+#' for the next cluster of the session. That cluster then starts in a few hundredths of a second.
 #'
-#' @param all logical: end servers that have nodes, too, and so these clusters? By default only idle ones.
-#' @return The number of servers ended, invisibly.
+#' A fork server ends by itself with the session, and when it has had no node for
+#' `getOption("clutch.idle_limit", 300)` seconds. This function ends it now.
+#'
+#' @param all `TRUE` or `FALSE`. `TRUE` also ends servers that have nodes, and so the clusters of
+#'   these nodes. `FALSE`, the default, ends idle ones only.
+#' @return Integer, invisibly: the number of servers that were ended.
+#' @section Errors: `clutch_forked` in a forked child of the session, which has no servers of its
+#'   own.
+#' @seealso [make_cluster()], [stop_cluster()]
 #' @examples
 #' cl <- make_cluster(2)
 #' stop_cluster(cl)

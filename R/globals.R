@@ -51,6 +51,14 @@ given_globals <- function(globals, env) {
   variables(globals, env, ".globals")
 }
 
+# The values of these variables as seen from `env`.
+variables <- function(names, env, argument) {
+  there <- vapply(names, exists, NA, envir = env)
+  if (all(there)) return(mget(names, envir = env, inherits = TRUE))
+  missing <- names[!there][[1L]]
+  throw("argument", sprintf("`%s`: there is no variable '%s'", argument, missing))
+}
+
 # Searches until nothing new is found. Methods of the workspace are found by the names of generics and classes, in rounds.
 search_all <- function(search, roots) {
   all <- list(globals = character(), packages = character(), classes = character(), s4_packages = character())

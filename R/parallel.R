@@ -1,22 +1,55 @@
-# The methods by which parallel's functions run on our nodes. Its generics are exported from R 4.4 on and
-# internal before: join_parallel() registers the methods with either. Those of package snow have the same names.
+# The methods by which parallel's functions run on our nodes. Its generics are exported from R 4.4
+# on and internal before: join_parallel() registers the methods with either. Those of package snow
+# have the same names. Methods of nodes of base R are in parallel-psock.R.
 #
-# clusterCall(), clusterApply() and clusterApplyLB() send through sendCall() and postNode() and take the
-# answers before they return. So what was sent from a frame of theirs that is gone was abandoned (the call
-# was interrupted, or failed), and must not be taken for an answer to a later call. Others who use the
-# generics directly, as package future does, may come for the answer later.
+# clusterCall(), clusterApply() and clusterApplyLB() send through sendCall() and postNode() and take
+# the answers before they return. So what was sent from a frame of theirs that has ended was
+# abandoned (the call was interrupted, or failed), and must not be taken for an answer to a later
+# call. Others who use the generics directly, as package future does, may come for the answer later.
+
+# Our methods for parallel's generics, which are exported from R 4.4 on and internal before.
+join_parallel <- function(...) {
+  the$parallel <- asNamespace("parallel")
+  register_node_methods(the$parallel)
+  registerS3method("stopCluster", "NULL", stopCluster.NULL, envir = the$parallel)
+  # newer than R 4.2; seen in 4.5
+  register_type <- get0("registerClusterType", the$parallel)
+  if (!is.null(register_type)) register_type("CLUTCH", start_for_parallel)
+}
+
+# The methods by which parallel's and snow's functions run on our nodes: their generics have the
+# same names.
+register_node_methods <- function(ns) {
+  register <- function(generic, class, method) registerS3method(generic, class, method, envir = ns)
+  register("sendData", "clutch_node", sendData_clutch_node)
+  register("recvData", "clutch_node", recvData_clutch_node)
+  register("recvOneData", "clutch_cluster", recvOneData_clutch_cluster)
+  register("closeNode", "clutch_node", closeNode_clutch_node)
+  register("sendData", "clutch_psock_node", sendData_clutch_psock_node)
+  register("recvData", "clutch_psock_node", recvData_clutch_psock_node)
+  register("recvOneData", "clutch_psock_cluster", recvOneData_clutch_psock_cluster)
+  register("stopCluster", "clutch_cluster", stopCluster.clutch_cluster)
+}
+
+# For parallel::makeCluster(type = "CLUTCH"), where R can register types of clusters.
+start_for_parallel <- function(spec = available_cores(), ...) make_cluster(spec, ...)
+
+# ---- sending ----
 
 sendData_clutch_node <- function(node, data) {
   if (identical(data$type, "DONE")) {
     stop_nodes(list(node))
     return(invisible())
   }
-  if (!identical(data$type, "EXEC")) return(invisible()) # as base R's workers: unknown types are ignored
+  # as base R's workers: unknown types are ignored
+  if (!identical(data$type, "EXEC")) return(invisible())
   frame <- if (sys.nframe() > 4L) sys.frame(-4L) # sendData <- postNode <- sendCall <- frame
-  status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, if (!is.null(frame)) parent.env(frame))
+  parent <- if (!is.null(frame)) parent.env(frame)
+  status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, parent)
   if (is.null(status)) return(invisible()) # it was sent
   scope <- scope_frame(frame)
-  if (is.null(scope) && !is.null(the$callers)) scope <- scope_frame(parent.frame(3L)) # doSNOW sends from within tryCatch()
+  # doSNOW sends from within tryCatch()
+  if (is.null(scope) && !is.null(the$callers)) scope <- scope_frame(parent.frame(3L))
   if (status == "no_scope") { # neither frame is known as a call scope
     status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), scope, NULL)
     if (identical(status, "no_scope")) {
@@ -27,8 +60,8 @@ sendData_clutch_node <- function(node, data) {
   not_sent(node, data$data, scope, status)
 }
 
-# The frame of a function of parallel's, snow's or doSNOW's, or NULL for others. clusterApplyLB() sends from a function
-# defined within.
+# The frame of a function of parallel's, snow's or doSNOW's, or NULL for others. clusterApplyLB()
+# sends from a function defined within.
 scope_frame <- function(frame) {
   for (i in 1:2) {
     if (is.null(frame) || identical(frame, emptyenv())) return(NULL)
@@ -51,8 +84,7 @@ not_sent <- function(node, call, scope, status) {
     replace_node(node)
     status <- .Call(ffi_node_send, node$handle, call, scope, NULL)
   }
-  if (identical(status, "dead") && inherits(node, "clutch_future_node") &&
-        .Call(ffi_node_info, .subset2(node, 1L))$state == "dead") {
+  if (identical(status, "dead") && is_dead_future_node(node)) {
     clone_node(node) # what is to be done with it is a future of its own
     status <- .Call(ffi_node_send, .subset2(node, 1L), call, scope, NULL)
   }
@@ -60,17 +92,12 @@ not_sent <- function(node, call, scope, status) {
   invisible()
 }
 
-# A node that does not come back from what it was told to give up, deep in compiled code.
-replace_node <- function(node) {
-  old <- .Call(ffi_node_info, node$handle)
-  .Call(ffi_nodes_stop, list(node$handle), 0, 5)
-  fresh <- start_nodes(node$info, 1L, function() 30, node$rank)[[1L]]
-  .Call(ffi_node_swap, node$handle, fresh)
-  warning(warningCondition(sprintf(paste(
-    "node %d (pid %d) did not give up an interrupted call within %g seconds and was replaced:",
-    "what was exported to it is lost"), node$rank, old$pid, option_number("clutch.cancel_grace", 5)),
-    class = "clutch_node_replaced"))
+is_dead_future_node <- function(node) {
+  inherits(node, "clutch_future_node") &&
+    .Call(ffi_node_info, .subset2(node, 1L))$state == "dead"
 }
+
+# ---- receiving ----
 
 recvData_clutch_node <- function(node) {
   answer <- .Call(ffi_node_recv, .subset2(node, 1L))
@@ -85,82 +112,17 @@ recvOneData_clutch_cluster <- function(cl) {
   answer
 }
 
+# ---- stopping ----
+
 closeNode_clutch_node <- function(node) stop_nodes(list(node))
 
 stopCluster.clutch_cluster <- function(cl, ...) stop_nodes(cl)
 
-# stopCluster() without a cluster takes the default one, and then dispatches on its missing argument, which
-# R takes for NULL. The generic's frame has the cluster.
+# stopCluster() without a cluster takes the default one, and then dispatches on its missing
+# argument, which R takes for NULL. The generic's frame has the cluster.
 stopCluster.NULL <- function(cl = NULL, ...) {
   default <- if (sys.nframe() > 1L) get0("cl", sys.frame(-1L), inherits = FALSE)
   if (inherits(default, "clutch_cluster")) return(stop_nodes(default))
   if (inherits(default, "cluster")) return(parallel::stopCluster(default))
   stop("no cluster 'cl' supplied and none is registered", call. = FALSE)
 }
-
-#' Copy objects to all nodes
-#'
-#' As [parallel::clusterExport()], but all variables travel in one message, serialized once and sent to all
-#' nodes at the same time. What two of them share stays shared. A node that [cluster_map()] or [cluster_submit()] puts in the place of
-#' a dead one gets them, too, so the cluster refers to the values until it is stopped.
-#'
-#' @param cl a cluster made by [make_cluster()].
-#' @param varlist character: names of the variables.
-#' @param envir environment to take them from; the caller's by default.
-#' @return `NULL`, invisibly.
-#' @section Errors: `clutch_argument` when a variable does not exist, `clutch_setup` when a node cannot take it, `clutch_node_died` when
-#'   a node has died.
-#' @examples
-#' cl <- make_cluster(2)
-#' base <- 10; offset <- 1
-#' cluster_export(cl, c("base", "offset"))
-#' parallel::clusterEvalQ(cl, base + offset)
-#' stop_cluster(cl)
-#' @export
-cluster_export <- function(cl, varlist, envir = parent.frame()) {
-  check_cluster(cl)
-  given(varlist, "varlist")
-  varlist <- check_strings(varlist, "varlist")
-  values <- variables(varlist, envir, "varlist")
-  put <- function(values) list2env(values, globalenv())
-  environment(put) <- baseenv()
-  call_all_nodes(cl, function_without_value(put), values, "what is exported cannot be stored")
-  info <- cl[[1L]]$info # a node that replaces another gets them, too
-  others <- Filter(function(s) !identical(s$export, sort(varlist)), setup_of(info))
-  set_setup(info, c(others, list(list(fun = function_without_value(put), arg = values, export = sort(varlist)))))
-  invisible(NULL)
-}
-
-# The values of these variables as seen from `env`.
-variables <- function(names, env, argument) {
-  there <- vapply(names, exists, NA, envir = env)
-  if (!all(there)) throw("argument", sprintf("`%s`: there is no variable '%s'", argument, names[!there][[1L]]))
-  mget(names, envir = env, inherits = TRUE)
-}
-
-# fun(arg) on all nodes; an error there is one of class clutch_setup, which names the node.
-call_all_nodes <- function(cl, fun, arg, what) {
-  said <- parallel::clusterCall(cl, tried_here, fun, arg)
-  bad <- which(!vapply(said, is.null, NA))
-  if (!length(bad)) return(invisible())
-  node <- cl[[bad[[1L]]]]$rank
-  throw("setup", sprintf("%s on node %d: %s", what, node, said[[bad[[1L]]]]), node = node)
-}
-
-# NULL, or the text of the error.
-tried_here <- function(fun, arg) {
-  tryCatch({
-    fun(arg)
-    NULL
-  }, error = function(e) paste(as.character(conditionMessage(e)), collapse = " "))
-}
-environment(tried_here) <- baseenv()
-
-# The answer of an export must not carry the values back.
-function_without_value <- function(put) {
-  body(put) <- call("{", body(put), quote(NULL))
-  put
-}
-
-# For parallel::makeCluster(type = "CLUTCH"), where R can register types of clusters.
-start_for_parallel <- function(spec = available_cores(), ...) make_cluster(spec, ...)

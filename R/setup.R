@@ -1,16 +1,34 @@
+# What all nodes of a cluster have been given, and those that replace them get, too.
+
 #' Prepare all nodes, and those that replace them
 #'
-#' Evaluates an expression in the workspace of every node, and again in that of each node that replaces one which has
-#' died, before it gets any work. [cluster_export()] is replayed, too; what [parallel::clusterExport()] and
-#' [parallel::clusterEvalQ()] have done is not.
+#' Evaluates an expression in the workspace of every node.
 #'
-#' @param cl a cluster made by [make_cluster()].
-#' @param expr an expression; variables in it are those of the nodes.
+#' A node that [cluster_map()] or [cluster_submit()] puts in the place of a dead one evaluates the
+#' expression again, before it gets any work. [cluster_export()] is repeated there, too. What
+#' [parallel::clusterExport()] and [parallel::clusterEvalQ()] have done is not.
+#'
+#' @param cl Cluster made by [make_cluster()].
+#' @param expr Expression. Variables in it are those of the nodes.
 #' @return `NULL`, invisibly.
-#' @section Errors: `clutch_setup` (with element `node`) when the expression fails on a node; it is not kept then.
+#' @section Errors:
+#' * `clutch_setup`, with element `node`: the expression fails on a node. It is not kept then.
+#' * `clutch_node_died`: a node has died.
+#'
+#' All have class `clutch_error`.
+#' ```r
+#' tryCatch(
+#'   cluster_setup(cl, library(notThere)),
+#'   clutch_setup = function(e) message("node ", e$node, ": ", conditionMessage(e))
+#' )
+#' ```
+#' @seealso [cluster_export()] for objects of this session; `packages` of [make_cluster()].
 #' @examples
 #' cl <- make_cluster(2)
-#' cluster_setup(cl, { library(stats); offset <- 10 })
+#' cluster_setup(cl, {
+#'   library(stats)
+#'   offset <- 10
+#' })
 #' cluster_map_dbl(cl, 1:3, function(x) x + offset, .globals = FALSE)
 #' stop_cluster(cl)
 #' @export
@@ -24,13 +42,95 @@ cluster_setup <- function(cl, expr) {
   invisible(NULL)
 }
 
-# What a cluster's new nodes get. It may be large: it hangs on the cluster by a weak reference, so that it does not travel
-# with functions in whose environment the cluster is.
-setup_of <- function(info) if (!is.null(info$setup)) .Call(ffi_weak_value, info$setup)
-set_setup <- function(info, setup) info$setup <- .Call(ffi_weak_new, info, setup)
-
 setup_here <- function(expr) {
   eval(expr, globalenv())
   NULL
 }
 environment(setup_here) <- baseenv()
+
+#' Copy objects to all nodes
+#'
+#' Copies variables to the workspace of every node, as [parallel::clusterExport()] does.
+#'
+#' All variables travel in one message, serialized once and sent to all nodes at the same time. What
+#' two of them share stays shared. A node that [cluster_map()] or [cluster_submit()] puts in the
+#' place of a dead one gets them, too. So the cluster refers to the values until it is stopped.
+#'
+#' @param cl Cluster made by [make_cluster()].
+#' @param varlist Character vector: names of the variables.
+#' @param envir Environment to take them from. By default the caller's.
+#' @return `NULL`, invisibly.
+#' @section Errors:
+#' * `clutch_argument`: a variable does not exist.
+#' * `clutch_setup`, with element `node`: a node cannot take the values.
+#' * `clutch_node_died`: a node has died.
+#'
+#' All have class `clutch_error`.
+#' ```r
+#' tryCatch(
+#'   cluster_export(cl, "notThere"),
+#'   clutch_argument = function(e) message(conditionMessage(e))
+#' )
+#' ```
+#' @seealso [cluster_setup()] for code that runs on every node.
+#' @examples
+#' cl <- make_cluster(2)
+#' base <- 10
+#' offset <- 1
+#' cluster_export(cl, c("base", "offset"))
+#' parallel::clusterEvalQ(cl, base + offset)
+#' stop_cluster(cl)
+#' @export
+cluster_export <- function(cl, varlist, envir = parent.frame()) {
+  check_cluster(cl)
+  given(varlist, "varlist")
+  varlist <- check_strings(varlist, "varlist")
+  values <- variables(varlist, envir, "varlist")
+  call_all_nodes(cl, export_here, values, "what is exported cannot be stored")
+  info <- cl[[1L]]$info
+  names <- sort(varlist)
+  others <- Filter(function(s) !identical(s$export, names), setup_of(info))
+  set_setup(info, c(others, list(list(fun = export_here, arg = values, export = names))))
+  invisible(NULL)
+}
+
+# The answer of an export does not carry the values back.
+export_here <- function(values) {
+  list2env(values, globalenv())
+  NULL
+}
+environment(export_here) <- baseenv()
+
+# ---- what is kept for new nodes ----
+
+# It may be large: it hangs on the cluster by a weak reference, so that it does not travel with
+# functions in whose environment the cluster is.
+setup_of <- function(info) if (!is.null(info$setup)) .Call(ffi_weak_value, info$setup)
+set_setup <- function(info, setup) info$setup <- .Call(ffi_weak_new, info, setup)
+
+# For a node with a new process.
+set_up_again <- function(node) {
+  alone <- structure(list(node), class = c("clutch_cluster", "cluster"))
+  for (s in setup_of(.subset2(node, "info"))) parallel::clusterCall(alone, s$fun, s$arg)
+}
+
+# ---- calls of all nodes ----
+
+# fun(arg) on all nodes; an error there is one of class clutch_setup, which names the node.
+call_all_nodes <- function(cl, fun, arg, what) {
+  said <- parallel::clusterCall(cl, tried_here, fun, arg)
+  bad <- which(!vapply(said, is.null, NA))
+  if (!length(bad)) return(invisible())
+  first <- bad[[1L]]
+  node <- cl[[first]]$rank
+  throw("setup", sprintf("%s on node %d: %s", what, node, said[[first]]), node = node)
+}
+
+# NULL, or the text of the error.
+tried_here <- function(fun, arg) {
+  tryCatch({
+    fun(arg)
+    NULL
+  }, error = function(e) paste(as.character(conditionMessage(e)), collapse = " "))
+}
+environment(tried_here) <- baseenv()

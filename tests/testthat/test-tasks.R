@@ -688,9 +688,9 @@ test_that("package progressr gets the signals of tasks and of the map", {
 
 test_that("a successor that is killed while it starts is followed by another one", {
   s <- start_script(c(
-    "start <- clutch:::start_nodes",
+    "start <- clutch:::start_forked",
     "made <- FALSE; killed <- 0",
-    "assignInNamespace('start_nodes', function(...) {",
+    "assignInNamespace('start_forked', function(...) {",
     "  if (made && (killed <<- killed + 1) <= 2) clutch:::throw('start', 'it was killed by SIGKILL')",
     "  start(...)",
     "}, 'clutch')",

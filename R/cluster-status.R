@@ -1,0 +1,103 @@
+# What a cluster and its nodes look like: status and printing.
+
+#' State of a cluster's nodes
+#'
+#' One row for each node: its process, its state, and what it has used.
+#'
+#' Asks the system and the fork server. Runs nothing on the nodes, so it also answers while they are
+#' busy.
+#'
+#' @param cl Cluster made by [make_cluster()].
+#' @return A data frame with these columns:
+#' * `node`: integer, the node's number in the cluster.
+#' * `host`: character.
+#' * `pid`: integer.
+#' * `state`: character, see below.
+#' * `started`: date and time.
+#' * `tasks`: number of calls answered.
+#' * `cpu`: number of seconds, of user and system time. `NA` where the system does not tell.
+#' * `memory`: number of MB (2^20 bytes) that are its own, in memory or swap. That is what it has
+#'   written, and shares neither with its fork server nor with others. `.max_memory` of
+#'   [cluster_map()] counts the same. `NA` where the system does not tell.
+#' @section States:
+#' * `"idle"`, `"busy"`.
+#' * `"cancelling"`: it is told to give up a call that was interrupted.
+#' * `"stopped"`: the cluster was stopped.
+#' * `"dead: "` and how it ended.
+#' @section Errors: `clutch_argument` when `cl` is no such cluster. It has class `clutch_error`.
+#' ```r
+#' tryCatch(cluster_status(cl), clutch_argument = function(e) NULL)
+#' ```
+#' @seealso [make_cluster()], [cluster_trace()]
+#' @examples
+#' cl <- make_cluster(2)
+#' cluster_status(cl)
+#' stop_cluster(cl)
+#' @export
+cluster_status <- function(cl) {
+  check_cluster(cl)
+  infos <- lapply(cl, function(nd) .Call(ffi_node_info, nd$handle))
+  pid <- vapply(infos, function(i) i$pid, 1L)
+  alive <- vapply(infos, function(i) i$state %in% c("idle", "busy", "cancelling", "starting"), NA)
+  here <- alive & vapply(cl, function(nd) is_this_machine(nd$host), NA)
+  data.frame(
+    node = vapply(cl, function(nd) nd$rank, 1L),
+    host = vapply(cl, function(nd) nd$host, ""),
+    pid = pid,
+    state = vapply(infos, state_text, ""),
+    started = Sys.time() - vapply(infos, function(i) i$age, 1),
+    tasks = vapply(infos, function(i) i$done, 1),
+    cpu = ifelse(here, vapply(pid, process_cpu, 1), NA_real_),
+    memory = ifelse(here, vapply(pid, process_memory, 1), NA_real_),
+    stringsAsFactors = FALSE
+  )
+}
+
+process_cpu <- function(pid) {
+  stat <- read_lines(proc_file(pid, "stat"))
+  if (!length(stat)) return(NA_real_)
+  fields <- strsplit(sub("^.*\\) ", "", stat[[1L]]), " ")[[1L]]
+  sum(as.numeric(fields[12:13])) / 100 # USER_HZ is 100 on every Linux
+}
+
+# The same measure as that of `.max_memory`, in MB.
+process_memory <- function(pid) .Call(ffi_process_memory, pid) / 2^20
+
+#' @export
+print.clutch_cluster <- function(x, ...) {
+  n <- length(x)
+  hosts <- sQuote(unique(vapply(x, function(nd) nd$host, "")))
+  cat(sprintf("clutch cluster with %d %s on host %s\n", n, if (n == 1L) "node" else "nodes",
+              paste0(hosts, collapse = ", ")))
+  if (n == 0L) return(invisible(x))
+  info <- x[[1L]]$info
+  cat(sprintf("  started by strategy \"%s\" in %.0f ms, %s\n", info$strategy, 1000 * info$took,
+              format(info$started, "%Y-%m-%d %H:%M:%S")))
+  if (length(info$packages)) cat("  packages:", paste(info$packages, collapse = ", "), "\n")
+  infos <- tryCatch(
+    lapply(x, function(nd) .Call(ffi_node_info, nd$handle)),
+    clutch_error = function(e) NULL
+  )
+  if (is.null(infos)) {
+    cat("  not usable in this process\n")
+    return(invisible(x))
+  }
+  pids <- vapply(infos, function(i) as.character(i$pid), "")
+  more <- if (n > 10L) sprintf(", ... (%d more)", n - 10L) else ""
+  cat("  pids: ", paste(utils::head(pids, 10L), collapse = ", "), more, "\n", sep = "")
+  states <- table(vapply(infos, state_text, ""))
+  cat("  ", paste(states, names(states), collapse = ", "), "\n", sep = "")
+  invisible(x)
+}
+
+#' @export
+print.clutch_node <- function(x, ...) {
+  i <- tryCatch(.Call(ffi_node_info, x$handle), clutch_error = function(e) NULL)
+  if (is.null(i)) {
+    cat(sprintf("node %d of a clutch cluster, not usable in this process\n", x$rank))
+  } else {
+    text <- "node %d of a clutch cluster on host %s with pid %d, %s\n"
+    cat(sprintf(text, x$rank, sQuote(x$host), i$pid, state_text(i)))
+  }
+  invisible(x)
+}

@@ -1,0 +1,166 @@
+# Nodes on this machine that a fork server starts: by fork (strategy "fork_server"), or by exec
+# (strategy "spawn") where a fork would not do.
+
+fork_launcher <- function() {
+  launcher(plan = plan_forked, start = start_forked, replace = replace_forked, show = show_forked)
+}
+
+# Besides what all plans have:
+#   spec, session_env    what the server is started with, see server_key()
+#   node_env             environment variables that the nodes have
+#   settings             what the server tells its nodes, see apply_settings()
+#   server               the server, once there is one
+#   number               which settings it has been sent
+#   lost_servers         of earlier ones: how they ended, by pid
+plan_forked <- function(request) {
+  elsewhere <- Filter(Negate(is_this_machine), unique(host_names(request$hosts)))
+  if (length(elsewhere)) {
+    text <- paste("strategy \"%s\" starts nodes on this machine only, and '%s' is another one:",
+                  "take \"parallel\"")
+    throw("argument", sprintf(text, request$strategy, elsewhere[[1L]]))
+  }
+  info <- new_plan(request, "fork")
+  n <- length(info$hosts)
+  info$hosts <- rep("localhost", n)
+  info$spec <- list(packages = request$packages, rscript = request$rscript,
+                    rscript_args = request$rscript_args, methods = request$methods,
+                    strategy = request$strategy)
+  info$session_env <- effective_env(request$env)
+  wd <- getwd()
+  info$node_env <- share_env(info$session_env, n)
+  if (!is.null(wd)) info$node_env[["PWD"]] <- wd # as the shell that starts an Rscript sets it
+  info$settings <- list(wd = wd, session = Sys.getpid(), umask = Sys.umask(),
+                        announce = request$outfile != "/dev/null", nice = request$renice)
+  info
+}
+
+# Handles of nodes with these ranks that have said hello, or an error and none.
+start_forked <- function(info, ranks, left) {
+  tempdir(TRUE) # it may have been deleted since the cluster was made
+  is_first <- is.null(info$server)
+  if (is_first) connect_server(info, left) else renew_server(info, left)
+  handles <- tryCatch(fork_nodes(info, ranks, left), clutch_error = function(e) {
+    # a warm server may end just now, because it was idle for too long, or was killed
+    if (!is_first || .Call(ffi_server_info, info$server$handle)$state != "ended") stop(e)
+  })
+  if (!is.null(handles)) return(handles)
+  connect_server(info, left)
+  fork_nodes(info, ranks, left)
+}
+
+# One that is killed while it starts is followed by others: whatever killed the one before may kill
+# this one.
+START_TRIES <- 3L
+
+replace_forked <- function(info, rank, seconds) {
+  end <- clock() + seconds
+  left <- function() max(end - clock(), 0.01)
+  for (try in seq_len(START_TRIES)) {
+    handles <- tryCatch(start_forked(info, rank, left), clutch_error = identity)
+    if (!inherits(handles, "error")) return(handles[[1L]])
+  }
+  stop(handles)
+}
+
+# ---- the server ----
+
+# Gives the plan a server that is ready, and settings that fit it.
+connect_server <- function(info, left) {
+  server <- server_ready(server_for(info$spec, info$session_env), left())
+  if (info$spec$strategy == "fork_server" && has_threads(server$report)) {
+    say_threads(server$report)
+    server_drop(server$key)
+    info$spec$strategy <- info$strategy <- "spawn"
+    server <- server_ready(server_for(info$spec, info$session_env), left())
+  }
+  info$server <- server
+  info$settings <- fork_settings(info, server$env)
+  info$number <- NULL
+}
+
+# A fork server that was killed is no reason for its cluster to be of no more use: the nodes to come
+# are those of a new one. The one that the session has ended itself, or that it has ended with, is.
+renew_server <- function(info, left) {
+  i <- .Call(ffi_server_info, info$server$handle)
+  if (i$state != "ended" || i$asked) return()
+  info$lost_servers[[format(i$pid)]] <- server_end_text(i$pid, info)
+  connect_server(info, left)
+}
+
+# For a server with this environment.
+fork_settings <- function(info, env) {
+  settings <- info$settings
+  settings[c("env_set", "env_unset")] <- env_changes(info$node_env, env)
+  settings$by_exec <- info$strategy == "spawn"
+  settings
+}
+
+has_threads <- function(report) {
+  length(report$threads) > 0L || isTRUE(report$start_threads > 1L)
+}
+
+say_threads <- function(report) {
+  packages <- paste0("'", report$threads, "'", collapse = ", ")
+  who <- if (length(report$threads)) {
+    sprintf("Package %s starts threads while it is attached", packages)
+  } else {
+    "R itself runs with more than one thread (its linear algebra, or its profile)"
+  }
+  say(paste0(who, ", and threads do not survive a fork: each node is started afresh ",
+             "(strategy \"spawn\"), which takes longer."))
+}
+
+# ---- the nodes ----
+
+fork_nodes <- function(info, ranks, left) {
+  send_settings(info, left)
+  nodes <- NULL
+  ok <- FALSE
+  on.exit(if (!ok && !is.null(nodes)) .Call(ffi_nodes_stop, nodes, 0, 5))
+  by_exec <- info$strategy == "spawn"
+  nodes <- .Call(ffi_nodes_spawn, info$server$handle, as.integer(ranks), by_exec)
+  failed <- .Call(ffi_nodes_wait, nodes, left())
+  if (failed > 0L) throw_fork_failed(info, nodes[[failed]], failed, length(ranks))
+  ok <- TRUE
+  nodes
+}
+
+# The server may have the settings of another cluster.
+send_settings <- function(info, left) {
+  handle <- info$server$handle
+  applied <- .Call(ffi_server_info, handle)$applied
+  if (!is.null(info$number) && identical(applied, info$number)) return()
+  answer <- .Call(ffi_server_settings, handle, info$settings, info$outfile, left())
+  if (is.character(answer)) throw("start", paste("the nodes cannot be set up:", answer))
+  info$number <- answer
+}
+
+throw_fork_failed <- function(info, handle, k, n) {
+  i <- .Call(ffi_node_info, handle)
+  is_late <- i$state == "starting" && is.null(i$refusal)
+  why <- if (is_late) "it did not start within setup_timeout" else death_text(i, info)
+  text <- sprintf("node %d of %d cannot be started: %s; nothing was left running", k, n, why)
+  throw(if (is.null(i$refusal)) "start" else "limit", text)
+}
+
+# ---- dry run ----
+
+show_forked <- function(info) {
+  env <- server_env(info$spec, info$session_env)
+  command <- server_command(info$spec, env, "<temporary folder>")
+  changes <- env_changes(command$env, effective_env(NULL))
+  settings <- fork_settings(info, env)
+  c(
+    sprintf("%d nodes on this machine, strategy \"%s\"", length(info$hosts), info$strategy),
+    "fork server, unless one with the same key is running:",
+    paste(" ", command_line(command$argv)),
+    paste("  with", variable_text(changes$env_set)),
+    if (length(info$packages)) paste("  attaches", paste(info$packages, collapse = ", ")),
+    "each node:",
+    paste("  in", settings$wd),
+    paste("  with", variable_text(settings$env_set)),
+    if (length(settings$env_unset)) paste("  without", paste(settings$env_unset, collapse = " ")),
+    if (!is.na(settings$nice)) paste("  niceness", settings$nice),
+    paste("  output to", info$outfile)
+  )
+}

@@ -1,0 +1,216 @@
+# Nodes that are processes started by a command, here or on another host: what the launchers of such
+# nodes share. What is to run where, the command, the process, and why a start has failed.
+
+# Besides what all plans have, `info$process`:
+#   nodes       list of each node: host, local, same (it has R where this machine has it), rscript,
+#               rscript_args, user, rshcmd, master, outfile, nice
+#   listen      the address to listen at; "": all of this machine's
+#   ports       those to be tried, in this order
+#   env, whole_env  variables that the user sets; the environment of nodes on this machine
+#   and options of make_cluster()
+plan_processes <- function(request, launcher) {
+  info <- new_plan(request, launcher)
+  o <- request$process
+  nodes <- lapply(request$hosts, plan_node, request)
+  here <- sum(vapply(nodes, function(node) node$local, NA))
+  env <- share_env(effective_env(request$env), max(here, 1L))
+  masters <- unique(vapply(nodes, function(node) node$master, ""))
+  # one address where that is enough: nobody else can even connect
+  one_address <- length(masters) == 1L && is_loopback(masters)
+  info$process <- list(
+    nodes = nodes,
+    listen = if (one_address) masters else "",
+    ports = o$port,
+    backlog = as.integer(o$backlog),
+    secret = o$secret,
+    manual = o$manual,
+    sequential = request$strategy == "sequential",
+    env = request$env,
+    whole_env = env,
+    methods = request$methods,
+    setup_timeout = request$setup_timeout,
+    timeout = o$timeout
+  )
+  info
+}
+
+# One node: what its own options say, or else those of the cluster.
+plan_node <- function(own, request) {
+  o <- request$process
+  pick <- function(name, default) if (is.null(own[[name]])) default else own[[name]]
+  local <- is_this_machine(own$host)
+  same <- isTRUE(pick("homogeneous", o$homogeneous))
+  rscript <- if (same || request$rscript_given) request$rscript else "Rscript"
+  list(
+    host = own$host,
+    local = local,
+    same = same || local,
+    rscript = path.expand(pick("rscript", rscript)),
+    rscript_args = pick("rscript_args", request$rscript_args),
+    user = pick("user", o$user),
+    rshcmd = pick("rshcmd", o$rshcmd),
+    master = pick("master", master_for(local, o$master)),
+    outfile = pick("outfile", request$outfile),
+    nice = as.integer(pick("renice", request$renice))
+  )
+}
+
+# This machine's name, as a node knows it.
+master_for <- function(local, master) {
+  if (!is.null(master)) return(master)
+  if (local) "127.0.0.1" else Sys.info()[["nodename"]]
+}
+
+is_loopback <- function(address) {
+  address %in% c("localhost", "::1") || grepl("^127\\.", address)
+}
+
+# ---- commands ----
+
+default_packages_argument <- function(methods) {
+  packages <- c("datasets", "utils", "grDevices", "graphics", "stats", if (methods) "methods")
+  paste0("--default-packages=", paste(packages, collapse = ","))
+}
+
+seconds_text <- function(x) format(x, scientific = FALSE)
+
+# What a shell is given.
+command_line <- function(command) paste(shQuote(command), collapse = " ")
+
+variable_text <- function(env) {
+  if (!length(env)) return("no variables of its own")
+  paste0(names(env), "=", shQuote(env), collapse = " ")
+}
+
+# The command that runs `command` on the node's host.
+command_from_here <- function(node, command) {
+  if (node$local) return(command)
+  login <- if (!is.null(node$user)) c("-l", node$user)
+  c(strsplit(node$rshcmd, " +")[[1L]], login, node$host, command_line(command))
+}
+
+program <- function(name) {
+  path <- if (grepl("/", name, fixed = TRUE)) name else Sys.which(name)[[1L]]
+  if (!nzchar(path) || !file.exists(path)) {
+    throw("start", sprintf("the program '%s' is not found", name))
+  }
+  path
+}
+
+# ---- processes ----
+
+# The file that is to have what a node prints until it is ready; "": there is none.
+log_of <- function(process, node) {
+  if (!nzchar(node$outfile) || process$manual) return("")
+  tempfile("clutch-node-", fileext = ".log")
+}
+
+# For strategy "sequential" with `manual = TRUE`: who reads this starts the node.
+say_command <- function(node, line) {
+  cat("Manually start worker on", node$host, "with\n    ", line, "\n")
+  utils::flush.console()
+  invisible()
+}
+
+# Starts the process of a node, here or by way of rshcmd. `acceptor`: who waits for it, or NULL.
+# `own`: arguments for one that is this session's child.
+start_process <- function(process, node, handle, acceptor, command, own, log) {
+  command <- command_from_here(node, command)
+  command[[1L]] <- program(command[[1L]])
+  if (node$local) {
+    folder <- tempfile("clutch-node-")
+    dir.create(folder, mode = "0700")
+    env <- process$whole_env
+    old <- env["TMPDIR"]
+    env[["TMPDIR"]] <- folder
+    env[["CLUTCH_STARTING"]] <- "1"
+    has_own <- length(own) > 0L
+    if (has_own) own <- c(own, paste0("TMP=", folder), if (!is.na(old)) paste0("OLDTMP=", old))
+    command <- c(command, own)
+    how <- list(output = log, folder = folder, stdin = FALSE, slot = has_own)
+  } else {
+    env <- effective_env(NULL)
+    how <- list(output = log, folder = NULL, stdin = TRUE, slot = FALSE)
+  }
+  .Call(ffi_acceptor_spawn, acceptor, handle, command, paste0(names(env), "=", env), how)
+}
+
+# ---- failure ----
+
+last_lines <- function(log) {
+  lines <- if (file.exists(log)) utils::tail(readLines(log, warn = FALSE), 5L)
+  if (!length(lines)) return("")
+  paste0("; it printed last:\n", paste0("  ", lines, collapse = "\n"))
+}
+
+# The error of a start: which nodes, why, and what they printed last. `n` nodes were wanted; those
+# that were started have these ranks, handles and logs. `more`: further lines.
+start_failure <- function(info, n, ranks, handles, logs, more = NULL, port = NULL) {
+  infos <- lapply(handles, function(h) .Call(ffi_node_info, h))
+  of_package <- package_failure(infos)
+  if (!is.null(of_package)) return(of_package)
+  failed <- vapply(infos, has_failed, NA)
+  is_late <- !any(failed)
+  if (is_late) failed <- vapply(infos, function(i) i$state == "starting", NA)
+  what <- if (is_late) {
+    sprintf("did not arrive within %g seconds (setup_timeout)", info$process$setup_timeout)
+  } else {
+    "could not be started"
+  }
+  lines <- vapply(which(failed), function(k) {
+    failed_node_text(ranks[[k]], info$hosts[[ranks[[k]]]], infos[[k]], logs[[k]])
+  }, "")
+  shown <- utils::head(lines, 5L)
+  if (length(lines) > 5L) {
+    others <- paste(ranks[failed][-(1:5)], collapse = ", ")
+    shown <- c(shown, sprintf("and nodes %s", others))
+  }
+  head <- sprintf("%d of %d nodes %s; nothing was left running", sum(failed), n, what)
+  text <- paste(c(head, shown, more), collapse = "\n")
+  error_of("start", text, nodes = ranks[failed], port = port)
+}
+
+has_failed <- function(i) i$state == "dead" || !is.null(i$refusal)
+
+failed_node_text <- function(rank, host, i, log) {
+  pid <- if (is.na(i$pid)) "" else sprintf(" (pid %d)", i$pid)
+  printed <- if (nzchar(log) && !is.na(log)) last_lines(log) else ""
+  sprintf("node %d on %s%s: %s%s", rank, host, pid, failed_node_reason(i), printed)
+}
+
+failed_node_reason <- function(i) {
+  if (!is.null(i$refusal)) return(i$refusal)
+  if (i$state != "starting") return(how_ended(i$by_signal, i$code))
+  if (is.na(i$pid)) "it has not connected" else "it has connected, but is not ready"
+}
+
+# Where a node has told that a package cannot be attached, see apply_join_settings().
+package_failure <- function(infos) {
+  pattern <- "^package:([^:]*):(.*)$"
+  refusals <- unlist(lapply(infos, function(i) i$refusal))
+  told <- grep("^package:", refusals, value = TRUE)
+  if (!length(told)) return(NULL)
+  parts <- regmatches(told[[1L]], regexec(pattern, told[[1L]]))[[1L]]
+  error_of_package(parts[[2L]], parts[[3L]])
+}
+
+# ---- dry run ----
+
+# `command(node, rank, port)` makes a node's command.
+show_processes <- function(info, command) {
+  process <- info$process
+  port <- if (identical(process$ports, 0L)) "<free>" else process$ports[[1L]]
+  of_node <- function(rank) {
+    node <- process$nodes[[rank]]
+    line <- command_from_here(node, command(node, rank, port))
+    c(sprintf("node %d on %s:", rank, node$host), paste(" ", command_line(line)))
+  }
+  how <- if (process$manual) "by hand" else if (process$sequential) "one by one" else "all at once"
+  address <- if (nzchar(process$listen)) process$listen else "all addresses"
+  c(
+    sprintf("%d nodes, started %s, strategy \"%s\"", length(process$nodes), how, info$strategy),
+    sprintf("the session listens at %s, port %s", address, port),
+    if (length(process$env)) paste("nodes with", variable_text(process$env)),
+    unlist(lapply(seq_along(process$nodes), of_node))
+  )
+}

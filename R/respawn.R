@@ -1,0 +1,38 @@
+# A node of a cluster gets a new process, outside of tasks.
+
+# For one that does not come back from what it was told to give up, deep in compiled code.
+replace_node <- function(node) {
+  old <- .Call(ffi_node_info, node$handle)
+  .Call(ffi_nodes_stop, list(node$handle), 0, 5)
+  .Call(ffi_node_swap, node$handle, start_one(node$info, node$rank, 30))
+  text <- paste("node %d (pid %d) did not give up an interrupted call within %g seconds and was",
+                "replaced: what was exported to it is lost")
+  text <- sprintf(text, node$rank, old$pid, option_number("clutch.cancel_grace", 5))
+  warning(warningCondition(text, class = "clutch_node_replaced"))
+}
+
+# A new process, set up as the cluster's nodes are. That of a node which has ended comes behind the
+# same handle, so that the cluster has it, too.
+clone_node <- function(x, ...) {
+  info <- .subset2(x, "info")
+  if (inherits(x, "clutch_psock_node"))
+    throw("argument", "a node of base R (node = \"psock\") cannot be cloned")
+  rank <- .subset2(x, "rank")
+  fresh <- start_one(info, rank, 60)
+  if (node_alive(x)) {
+    x$handle <- fresh
+    # it is no part of the cluster
+    x$info <- list2env(as.list(info, all.names = TRUE), parent = emptyenv())
+    x$info$handles[[rank]] <- fresh
+    x$info$tasks <- NULL
+  } else {
+    .Call(ffi_node_swap, .subset2(x, "handle"), fresh)
+  }
+  set_up_again(x)
+  x
+}
+
+node_alive <- function(node) {
+  state <- .Call(ffi_node_info, .subset2(node, "handle"))$state
+  state %in% c("starting", "idle", "busy", "cancelling")
+}

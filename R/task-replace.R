@@ -1,0 +1,124 @@
+# Nodes that have died while tasks are done, and those that come in their place.
+#
+# A node on this machine is there in a moment. One on another host, which perhaps cannot be reached,
+# is started and then inspected now and then, by see_to_replacements(), while the others work. What
+# fails is tried again, after longer and longer pauses, as long as others are there.
+#
+# `t` is the environment of a cluster's tasks. `t$replacements` has, by rank, those that are under
+# way and those that are to be tried again: list(index, pause) and either `coming`, see
+# launch-tcp.R, or `at`, a time by clock(). `t$problem` is the last that went wrong.
+
+START_LIMIT <- 60 # seconds that a node may take to come
+PAUSES <- c(1, 60) # seconds before it is tried again: the first and the longest
+USUAL <- 5 # seconds that one on a host within reach takes at most
+
+# A new process behind the same handle: whether it is there, or to be expected.
+replace_dead <- function(t, index) {
+  key <- format(index)
+  if (is_under_way(t$replacements[[key]])) return(invisible(TRUE))
+  launcher <- launcher_of(t$info)
+  if (!is.null(launcher$replace)) return(invisible(replace_now(t, index, launcher$replace)))
+  begin_replacement(t, index, PAUSES[[1L]])
+  if (is_this_machine(t$info$hosts[[index]])) settle(t, t$replacements[[key]], START_LIMIT)
+  invisible(is.null(t$replacements[[key]]) || is_under_way(t$replacements[[key]]))
+}
+
+replace_now <- function(t, index, replace) {
+  fresh <- tryCatch(replace(t$info, as.integer(index), START_LIMIT), clutch_error = identity)
+  if (inherits(fresh, "error")) {
+    t$problem <- conditionMessage(fresh)
+    return(FALSE)
+  }
+  put_in_place(t, index, fresh)
+  TRUE
+}
+
+is_under_way <- function(r) !is.null(r$coming)
+
+# When the work is done: calls that follow find the nodes of hosts within reach.
+settle_replacements <- function(t) for (r in t$replacements) settle(t, r, USUAL)
+
+# Waits for it until it is so many seconds old.
+settle <- function(t, r, seconds) {
+  if (!is_under_way(r)) return(invisible())
+  wait_for_coming(r$coming, max(r$coming$began + seconds - clock(), 0))
+  see_to_replacements(t)
+}
+
+# It gets what cluster_setup() and cluster_export() have said.
+put_in_place <- function(t, index, fresh) {
+  .Call(ffi_node_swap, t$info$handles[[index]], fresh)
+  failed <- tryCatch({
+    set_up_again(node_of_plan(t$info, as.integer(index)))
+    NULL
+  }, error = identity)
+  if (!is.null(failed)) {
+    what <- "what cluster_setup() says failed on a new node:"
+    t$problem <- paste(what, conditionMessage(failed))
+  }
+  # before the warning, which may be an error
+  .Call(ffi_tasks_attach, t$ptr, as.integer(index))
+  if (is.null(failed)) return()
+  text <- sprintf("node %d was replaced, but %s", index, t$problem)
+  warning(warningCondition(text, class = "clutch_setup"))
+}
+
+# ---- those that take their time ----
+
+begin_replacement <- function(t, index, pause) {
+  begin <- launcher_of(t$info)$begin
+  coming <- tryCatch(begin(t$info, as.integer(index)), clutch_error = identity)
+  if (inherits(coming, "error")) {
+    try_again_later(t, index, pause, conditionMessage(coming))
+  } else {
+    t$replacements[[format(index)]] <- list(index = index, pause = pause, coming = coming)
+  }
+}
+
+try_again_later <- function(t, index, pause, why) {
+  host <- t$info$hosts[[index]]
+  t$problem <- sprintf("node %d on %s cannot be replaced: %s", index, host, why)
+  longer <- min(2 * pause, PAUSES[[2L]])
+  again <- list(index = index, at = clock() + pause, pause = longer)
+  t$replacements[[format(index)]] <- again
+}
+
+# Inspects each of them once.
+see_to_replacements <- function(t) {
+  for (r in t$replacements) {
+    if (is_under_way(r)) {
+      see_to_coming(t, r)
+    } else if (clock() >= r$at) {
+      begin_replacement(t, r$index, r$pause)
+    }
+  }
+}
+
+see_to_coming <- function(t, r) {
+  coming <- r$coming
+  if (wait_for_coming(coming, 0)) {
+    t$replacements[[format(r$index)]] <- NULL
+    settle_coming(coming)
+    t$info$port <- coming$acceptor$port
+    put_in_place(t, r$index, coming$handle)
+  } else if (clock() >= coming$began + START_LIMIT || coming_has_failed(coming)) {
+    e <- coming_failure(t$info, r$index, coming, START_LIMIT)
+    drop_coming(coming)
+    try_again_later(t, r$index, r$pause, conditionMessage(e))
+  }
+}
+
+# No node is there: waits for one that is under way. FALSE: there is none either.
+await_replacement <- function(t, seconds) {
+  under_way <- Filter(is_under_way, t$replacements)
+  if (!length(under_way)) return(FALSE)
+  wait_for_coming(under_way[[1L]]$coming, seconds)
+  TRUE
+}
+
+drop_replacements <- function(t) {
+  if (is.null(t)) return(invisible())
+  for (r in Filter(is_under_way, t$replacements)) drop_coming(r$coming)
+  t$replacements <- NULL
+  invisible()
+}
