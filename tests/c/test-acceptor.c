@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 
 #include "core/node/joiner.h"
+#include "core/node/node-private.h"
+#include "core/node/transports.h"
 #include "core/node/acceptor.h"
 
 #define MS 1000000
@@ -113,7 +115,7 @@ static void reap(pid_t pid, int want) {
 
 /* ---- the master ---- */
 
-static clu_session session;
+static clu_session *session;
 static clu_acceptor *acceptor;
 static clu_node *nodes[MOST];
 static int port;
@@ -130,7 +132,7 @@ static void loopback(clu_addr *at, int p) {
 static void prepare(void) {
   tell = mmap(NULL, sizeof *tell, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   REQUIRE(tell != MAP_FAILED);
-  REQUIRE(clu_session_init(&session, NULL) == CLU_OK);
+  REQUIRE((session = clu_session_new(NULL)) != NULL);
 }
 
 static void open_acceptor(int at_port, int backlog, int n) {
@@ -139,19 +141,19 @@ static void open_acceptor(int at_port, int backlog, int n) {
   clu_blob *b = clu_blob_new(8);
   int granted;
   loopback(&at, at_port);
-  if (clu_acceptor_open(&session, &at, backlog, secret, &acceptor, &granted, &port, &e) != CLU_OK)
+  if (clu_acceptor_open(session, &at, backlog, secret, &acceptor, &granted, &port, &e) != CLU_OK)
     test_fail(__FILE__, __LINE__, "%s", e.text);
   REQUIRE(acceptor);
   clu_blob_append(b, "settings", 8);
   for (int i = 0; i < n; i++) {
-    REQUIRE(clu_node_new(&session, &nodes[i], &e) == CLU_OK);
+    REQUIRE(clu_node_new_tcp(session, &nodes[i], &e) == CLU_OK);
     REQUIRE(clu_acceptor_expect(acceptor, nodes[i], i + 1, b) == CLU_OK);
   }
   clu_blob_unref(b);
 }
 
 static int missing(void) {
-  clu_loop_pump(&session.loop, MS, NULL);
+  clu_loop_pump(&session->loop, MS, NULL);
   return clu_acceptor_tick(acceptor);
 }
 
@@ -169,7 +171,7 @@ static void close_all(int n) {
     clu_node_stop(nodes[i], 2000);
     clu_node_free(nodes[i]);
   }
-  clu_session_fini(&session);
+  clu_session_free(session);
   munmap(tell, sizeof *tell);
   tell = NULL;
 }
@@ -183,9 +185,9 @@ static void call_all(int n) {
     clu_blob_unref(b);
   }
   for (int i = 0; i < n; i++) {
-    clu_req *r;
-    CHECK_SOON((clu_loop_pump(&session.loop, MS, NULL), (r = clu_node_first(nodes[i])) && r->arrival), 5000);
-    if ((r = clu_node_first(nodes[i])) && r->arrival) clu_blob_unref(clu_node_take(nodes[i], r));
+    const clu_req *r;
+    CHECK_SOON((clu_loop_pump(&session->loop, MS, NULL), (r = clu_node_first(nodes[i])) && r->arrival), 5000);
+    if ((r = clu_node_first(nodes[i])) && r->arrival) clu_blob_unref(clu_node_take_first(nodes[i]));
   }
 }
 
@@ -359,7 +361,7 @@ TEST(a_reset_by_the_node_at_each_step) {
       else
         close(fd);
       CHECK_SOON((missing(), report_now().strangers == 0 && nodes[0]->chan.fd == CLU_NO_FD), 5000);
-      CHECK_INT_EQ(nodes[0]->state, CLU_NODE_SPAWNING);
+      CHECK_INT_EQ(nodes[0]->state, CLU_NODE_STARTING);
     }
   pid = start_node(port, 1, secret, 20000);
   CHECK_SOON(missing() == 0, 20000);
@@ -665,7 +667,7 @@ TEST(a_node_without_the_secret_fails_and_says_why) {
   CHECK_SOON((missing(), tell->failed == 1), 20000);
   CHECK_INT_EQ(tell->code, CLU_TIMEOUT);
   CHECK(report_now().failed[CLU_HS_NO_PROOF] >= 1);
-  CHECK_INT_EQ(nodes[0]->state, CLU_NODE_SPAWNING);
+  CHECK_INT_EQ(nodes[0]->state, CLU_NODE_STARTING);
   close_all(1);
   reap(pid, 3);
 }
@@ -684,8 +686,8 @@ TEST(a_process_that_ends_before_it_joins_is_noticed) {
   s.new_session = 1;
   REQUIRE(clu_os_make_temp("/tmp", folder, sizeof folder, &e) == CLU_OK);
   CHECK_INT_EQ(clu_node_start(nodes[0], &s, -1, folder, &e), CLU_OK);
-  CHECK_SOON((missing(), nodes[0]->state == CLU_NODE_DEAD), 10000);
-  CHECK(clu_node_gone(nodes[0]));
+  CHECK_SOON((missing(), nodes[0]->state == CLU_NODE_LOST), 10000);
+  CHECK(clu_node_end_known(nodes[0]));
   CHECK_INT_EQ(nodes[0]->how.code, 7);
   CHECK(access(folder, F_OK) != 0);
   close_all(1);

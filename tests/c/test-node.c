@@ -14,7 +14,7 @@ TEST(a_cancelled_request_leaves_the_node_in_step) {
     CHECK(!clu_node_in_step(r.nd[0]));
     CHECK(clu_node_first(r.nd[0]) == NULL);
     PUMP(&r, clu_node_in_step(r.nd[0]));
-    CHECK_INT_EQ(r.nd[0]->nreqs, 0);
+    CHECK_INT_EQ(r.nd[0]->requests.n, 0);
     call(r.nd[0], ECHO, k, 100, 2);
     expect_echo(&r, r.nd[0], ECHO, k, 100);
   }
@@ -33,7 +33,7 @@ TEST(a_late_answer_is_never_taken) {
     CHECK(!has_answer(r.nd[0]));
     expect_echo(&r, r.nd[0], ECHO, k, 100);
     PUMP(&r, clu_node_in_step(r.nd[0]));
-    CHECK_INT_EQ(r.nd[0]->nreqs, 0);
+    CHECK_INT_EQ(r.nd[0]->requests.n, 0);
   }
   CHECK_INT_EQ(r.nd[0]->done, 5);
   down(&r);
@@ -48,7 +48,7 @@ TEST(what_is_half_written_is_withdrawn) {
   call(r.nd[0], ECHO, 2, (size_t)5 << 20, 2);
   CHECK(clu_chan_pending(&r.nd[0]->chan));
   clu_node_cancel(r.nd[0], 2);
-  CHECK_INT_EQ(r.nd[0]->nreqs, 1);
+  CHECK_INT_EQ(r.nd[0]->requests.n, 1);
   call(r.nd[0], ECHO, 3, 100, 3);
   clu_node_cancel(r.nd[0], 1);
   expect_echo(&r, r.nd[0], ECHO, 3, 100);
@@ -78,7 +78,7 @@ TEST(a_row_of_requests_is_cancelled_one_by_one) {
   pump_for(&r, 20);
   clu_node_cancel(r.nd[0], 0);
   PUMP(&r, clu_node_in_step(r.nd[0]));
-  CHECK_INT_EQ(r.nd[0]->nreqs, 0);
+  CHECK_INT_EQ(r.nd[0]->requests.n, 0);
   echo_all(&r, -1);
   down(&r);
 }
@@ -112,16 +112,16 @@ TEST(the_time_to_give_up_counts_from_the_first_cancel) {
   call(r.nd[0], ECHO, 2, 5, 2);
   pump_for(&r, 30);
   clu_node_cancel(r.nd[0], 1);
-  first = r.nd[0]->stale_since;
+  first = r.nd[0]->cancelled_since;
   CHECK(first > 0);
   pump_for(&r, 20);
   clu_node_cancel(r.nd[0], 2);
-  CHECK(r.nd[0]->stale_since == first);
+  CHECK(r.nd[0]->cancelled_since == first);
   PUMP(&r, clu_node_in_step(r.nd[0]));
   call(r.nd[0], LATE, 50, 5, 3);
   pump_for(&r, 20);
   clu_node_cancel(r.nd[0], 3);
-  CHECK(r.nd[0]->stale_since > first);
+  CHECK(r.nd[0]->cancelled_since > first);
   PUMP(&r, clu_node_in_step(r.nd[0]));
   echo_all(&r, -1);
   down(&r);
@@ -138,26 +138,28 @@ TEST(a_second_answer_is_nobodys) {
   down(&r);
 }
 
+static int slot_of(const clu_node *nd) { return ((const clu_fork_node *)nd)->slot; }
+
 TEST(a_slot_belongs_to_one_process_until_that_has_ended) {
   rig r;
   clu_err e;
   clu_node *old, *young;
   up(&r, 3);
   for (int i = 0; i < 3; i++) {
-    CHECK_INT_EQ(r.nd[i]->slot, i);
+    CHECK_INT_EQ(slot_of(r.nd[i]), i);
     CHECK(clu_node_claim(r.nd[i]) == &r.s->shared->claim[i] && clu_node_ring(r.nd[i]) == &r.s->shared->ring[i]);
   }
   old = r.nd[1];
   atomic_store(clu_node_claim(old), 77);
   kill((pid_t)old->pid, SIGSTOP);
   clu_node_stop(old, 20); /* it cannot hear that */
-  clu_node_lose(old);
-  REQUIRE(clu_node_spawn(r.s, 0, &young, &e) == CLU_OK);
-  CHECK_INT_EQ(young->slot, 3); /* the other one may still write to its own */
+  clu_node_set_lost(old);
+  REQUIRE(clu_node_new_fork(r.s, 0, &young, &e) == CLU_OK);
+  CHECK_INT_EQ(slot_of(young), 3); /* the other one may still write to its own */
   PUMP(&r, young->state == CLU_NODE_READY && old->how_known);
   clu_node_free(young);
-  REQUIRE(clu_node_spawn(r.s, 0, &young, &e) == CLU_OK);
-  CHECK_INT_EQ(young->slot, 1);
+  REQUIRE(clu_node_new_fork(r.s, 0, &young, &e) == CLU_OK);
+  CHECK_INT_EQ(slot_of(young), 1);
   CHECK_INT_EQ(clu_claim_first(clu_node_claim(young)), 0);
   PUMP(&r, young->state == CLU_NODE_READY);
   clu_node_free(young);
@@ -177,69 +179,71 @@ static uint32_t no_tasks(const clu_node *nd, uint32_t *unwanted) {
   return 0;
 }
 
+static void no_more(clu_node *nd) { CHECK(!clu_node_is_open(nd)); }
+
 TEST(one_that_is_given_up_while_its_messages_are_taken_says_no_more) {
-  clu_session session;
+  static const clu_task_hooks hooks = {given_up, no_tasks, no_more};
+  clu_session *session;
   clu_node *nd;
   clu_chan c;
   clu_fd pair[2];
   clu_err e;
   unsigned char pid[8];
-  REQUIRE(clu_session_init(&session, &e) == CLU_OK);
-  session.on_task = given_up;
-  session.tasks_at = no_tasks;
+  REQUIRE((session = clu_session_new(&e)) != NULL);
+  clu_session_set_task_hooks(session, &hooks);
   REQUIRE(clu_os_pair(pair, &e) == CLU_OK);
-  REQUIRE(clu_node_new(&session, &nd, &e) == CLU_OK);
-  REQUIRE(clu_node_join(nd, pair[0], clu_os_getpid(), &e) == CLU_OK);
-  nd->tasks = &session;
+  REQUIRE(clu_node_new_tcp(session, &nd, &e) == CLU_OK);
+  REQUIRE(clu_node_connect(nd, pair[0], clu_os_getpid(), &e) == CLU_OK);
+  clu_node_set_data(nd, session);
   REQUIRE(clu_chan_init(&c, pair[1], INT64_MAX, 0) == CLU_OK);
   clu_put64(pid, (uint64_t)getpid());
   clu_chan_send_bytes(&c, CLU_K_HELLO, 0, pid, 8, CLU_NO_FD);
   for (uint64_t k = 1; k < 5; k++) clu_chan_send_bytes(&c, CLU_K_RESULT, k, "nonsense", 8, CLU_NO_FD);
   REQUIRE(clu_chan_flush(&c) == CLU_OK);
-  REQUIRE(clu_loop_pump(&session.loop, 1000000000, &e) == CLU_OK);
+  REQUIRE(clu_loop_pump(&session->loop, 1000000000, &e) == CLU_OK);
   CHECK_INT_EQ(nd->state, CLU_NODE_STOPPED);
   clu_chan_fini(&c);
   clu_node_free(nd);
-  clu_session_fini(&session);
+  clu_session_free(session);
 }
 
 static void no_event(void *self, unsigned ready) { (void)self, (void)ready; }
 
 TEST(a_fork_of_a_fork_closes_no_number_a_second_time) {
-  clu_session session;
+  clu_session *session;
   clu_node *nd;
   clu_server s;
   clu_fd pair[2], fd[2], again[2];
   pid_t pid;
   int status;
-  REQUIRE(clu_session_init(&session, NULL) == CLU_OK);
+  REQUIRE((session = clu_session_new(NULL)) != NULL);
   REQUIRE(clu_os_pair(pair, NULL) == CLU_OK);
   fd[0] = pair[0];
   fd[1] = pair[1];
-  REQUIRE(clu_node_new(&session, &nd, NULL) == CLU_OK);
-  REQUIRE(clu_node_join(nd, fd[0], clu_os_getpid(), NULL) == CLU_OK);
+  REQUIRE(clu_node_new_tcp(session, &nd, NULL) == CLU_OK);
+  REQUIRE(clu_node_connect(nd, fd[0], clu_os_getpid(), NULL) == CLU_OK);
   memset(&s, 0, sizeof s);
   s.chan.fd = fd[1];
-  REQUIRE(clu_loop_watch(&session.loop, fd[1], CLU_READ, no_event, &s, &s.watch, NULL) == CLU_OK);
-  session.servers = &s;
+  REQUIRE(clu_loop_watch(&session->loop, fd[1], CLU_READ, no_event, &s, &s.watch, NULL) == CLU_OK);
+  session->servers = &s;
   if ((pid = fork()) == 0) {
-    clu_session_close_in_child(&session);
+    clu_session_close_in_child(session);
     CHECK(fcntl((int)fd[0], F_GETFD) < 0 && fcntl((int)fd[1], F_GETFD) < 0);
     CHECK(nd->chan.fd == CLU_NO_FD && s.chan.fd == CLU_NO_FD);
     REQUIRE(clu_os_pair(again, NULL) == CLU_OK); /* the lowest numbers: the poller's and those */
     CHECK(again[0] <= fd[1] && again[1] <= fd[1]);
-    clu_session_close_in_child(&session);
+    clu_session_close_in_child(session);
     CHECK(fcntl((int)again[0], F_GETFD) >= 0 && fcntl((int)again[1], F_GETFD) >= 0);
     _exit(0);
   }
   REQUIRE(waitpid(pid, &status, 0) == pid);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   REQUIRE(write((int)fd[1], "x", 1) == 1); /* the parent still watches them */
-  REQUIRE(clu_loop_pump(&session.loop, 1000000000, NULL) == CLU_OK);
-  CHECK_INT_EQ(clu_loop_events(&session.loop), 1);
-  session.servers = NULL;
-  clu_loop_unwatch(&session.loop, &s.watch);
+  REQUIRE(clu_loop_pump(&session->loop, 1000000000, NULL) == CLU_OK);
+  CHECK_INT_EQ(clu_loop_events(&session->loop), 1);
+  session->servers = NULL;
+  clu_loop_unwatch(&session->loop, &s.watch);
   clu_os_close(fd[1]);
   clu_node_free(nd);
-  clu_session_fini(&session);
+  clu_session_free(session);
 }

@@ -52,7 +52,7 @@ TEST(a_call_may_come_before_the_node_does) {
   rig r;
   clu_err e;
   up(&r, 0);
-  REQUIRE(clu_node_spawn(r.s, 0, &r.nd[0], &e) == CLU_OK);
+  REQUIRE(clu_node_new_fork(r.s, 0, &r.nd[0], &e) == CLU_OK);
   r.n = 1;
   call(r.nd[0], ECHO, 3, 50, 1);
   expect_echo(&r, r.nd[0], ECHO, 3, 50);
@@ -94,7 +94,7 @@ TEST(a_killed_node_is_dead_and_the_others_answer) {
   for (int i = 0; i < 20; i++)
     if (i != 7) expect_echo(&r, r.nd[i], LATE, 50, 1000);
   PUMP(&r, r.nd[7]->how_known);
-  CHECK_INT_EQ(r.nd[7]->state, CLU_NODE_DEAD);
+  CHECK_INT_EQ(r.nd[7]->state, CLU_NODE_LOST);
   CHECK_INT_EQ(r.nd[7]->how.by_signal, 1);
   CHECK_INT_EQ(r.nd[7]->how.code, SIGKILL);
   CHECK(clu_node_first(r.nd[7]) && !clu_node_first(r.nd[7])->arrival);
@@ -117,7 +117,7 @@ TEST(the_exit_status_of_a_node_is_told) {
   REQUIRE(clu_node_call(r.nd[0], b, 1, 0, &e) == CLU_OK);
   clu_blob_unref(b);
   PUMP(&r, r.nd[0]->how_known);
-  CHECK_INT_EQ(r.nd[0]->state, CLU_NODE_DEAD);
+  CHECK_INT_EQ(r.nd[0]->state, CLU_NODE_LOST);
   CHECK_INT_EQ(r.nd[0]->how.by_signal, 0);
   CHECK_INT_EQ(r.nd[0]->how.code, 42);
   echo_all(&r, 0);
@@ -139,14 +139,14 @@ TEST(answers_given_before_the_end_count) {
   while (!gone(r.nd[0]->pid) && test_ms() < end) test_pause();
   if (!gone(r.nd[0]->pid)) test_note(__FILE__, __LINE__, "%d answers do not fit into the socket", n);
   PUMP(&r, r.nd[0]->how_known);
-  for (int i = 0; i < n; i++) missing += !r.nd[0]->reqs[i].arrival;
+  for (int i = 0; i < n; i++) missing += !r.nd[0]->requests.at[i].arrival;
   CHECK_INT_EQ(missing, 0);
   down(&r);
 }
 
 TEST(what_a_node_started_ends_with_it) {
   rig r;
-  clu_req *q;
+  const clu_req *q;
   clu_blob *b;
   clu_pid pid;
   up(&r, 1);
@@ -154,7 +154,7 @@ TEST(what_a_node_started_ends_with_it) {
   PUMP(&r, has_answer(r.nd[0]));
   q = clu_node_first(r.nd[0]);
   REQUIRE(q && q->body && q->body->size == 8);
-  b = clu_node_take(r.nd[0], q);
+  b = clu_node_take_first(r.nd[0]);
   pid = (clu_pid)clu_get64(b->data);
   clu_blob_unref(b);
   CHECK(!gone(pid));
@@ -169,7 +169,7 @@ static clu_pid leaves_one(rig *r, clu_node *nd) {
   clu_pid pid = 0;
   call(nd, LEAVE, 0, 5, 1);
   PUMP(r, has_answer(nd));
-  b = has_answer(nd) ? clu_node_take(nd, clu_node_first(nd)) : NULL;
+  b = has_answer(nd) ? clu_node_take_first(nd) : NULL;
   if (CHECK(b && b->size == 8)) pid = (clu_pid)clu_get64(b->data);
   clu_blob_unref(b);
   return pid;
@@ -284,7 +284,7 @@ TEST(without_the_master_all_is_gone_within_two_seconds) {
   CHECK_SOON(all_gone(&r) && entries(r.tmp) <= 0 && clu_server_reap(r.s), 2000);
   CHECK_INT_EQ(r.s->how.by_signal, 0);
   CHECK_INT_EQ(r.s->how.code, 0);
-  for (int i = 0; i < 20; i++) CHECK_INT_EQ(r.nd[i]->state, CLU_NODE_DEAD);
+  for (int i = 0; i < 20; i++) CHECK_INT_EQ(r.nd[i]->state, CLU_NODE_LOST);
   down(&r);
 }
 
@@ -298,7 +298,7 @@ TEST(without_the_server_all_is_gone) {
   CHECK_SOON(clu_server_reap(r.s), 5000);
   CHECK_INT_EQ(r.s->how.by_signal, 1);
   CHECK_INT_EQ(r.s->how.code, SIGKILL);
-  for (int i = 0; i < 20; i++) CHECK_INT_EQ(r.nd[i]->state, CLU_NODE_DEAD);
+  for (int i = 0; i < 20; i++) CHECK_INT_EQ(r.nd[i]->state, CLU_NODE_LOST);
   CHECK_SOON(all_gone(&r) && entries(r.tmp) <= 0, 5000);
   down(&r);
 }
@@ -316,7 +316,7 @@ TEST(an_idle_server_says_goodbye) {
   rig r;
   up_with(&r, "TEST_STUB_IDLE_MS=200");
   PUMP(&r, r.s->state == CLU_SERVER_ENDED);
-  CHECK_INT_EQ(r.s->bye, 1);
+  CHECK_INT_EQ(r.s->idle, 1);
   CHECK_SOON(clu_server_reap(r.s), 5000);
   down(&r);
 }
@@ -326,14 +326,14 @@ TEST(a_server_is_told_once_that_it_is_quiet_and_not_while_it_has_nodes) {
   clu_err e;
   double end;
   up_with(&r, "TEST_STUB_QUIET_MS=100");
-  REQUIRE(clu_node_spawn(r.s, 0, &r.nd[0], &e) == CLU_OK);
+  REQUIRE(clu_node_new_fork(r.s, 0, &r.nd[0], &e) == CLU_OK);
   r.n = 1;
-  for (end = test_ms() + 300; test_ms() < end;) clu_loop_pump(&r.session.loop, 5000000, &e);
+  for (end = test_ms() + 300; test_ms() < end;) clu_loop_pump(&r.session->loop, 5000000, &e);
   CHECK_INT_EQ(r.s->answered, 0);
   clu_node_stop(r.nd[0], 0);
   PUMP(&r, r.s->answered == 1000);
   r.s->answered = 0;
-  for (end = test_ms() + 300; test_ms() < end;) clu_loop_pump(&r.session.loop, 5000000, &e);
+  for (end = test_ms() + 300; test_ms() < end;) clu_loop_pump(&r.session->loop, 5000000, &e);
   CHECK_INT_EQ(r.s->answered, 0);
   down(&r);
 }
@@ -346,7 +346,7 @@ TEST(a_server_that_has_ended_gives_no_node) {
   up(&r, 0);
   clu_server_close(r.s);
   before = test_count_fds();
-  CHECK_INT_EQ(clu_node_spawn(r.s, 0, &nd, &e), CLU_DEAD);
+  CHECK_INT_EQ(clu_node_new_fork(r.s, 0, &nd, &e), CLU_DEAD);
   CHECK(nd == NULL);
   CHECK_INT_EQ(test_count_fds(), before);
   down(&r);

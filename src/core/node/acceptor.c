@@ -52,7 +52,7 @@ int clu_acceptor_open(clu_session *s, const clu_addr *at, int backlog, const uns
   int rc;
   if (!m) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   how.backlog = backlog;
-  m->loop = &s->loop;
+  m->loop = clu_session_loop(s);
   m->fd = CLU_NO_FD;
   if (secret) memcpy(m->secret, secret, sizeof m->secret);
   if ((!secret && clu_os_secret_bytes(m->secret, sizeof m->secret) != CLU_OK) ||
@@ -131,8 +131,8 @@ static expected *of_rank(clu_acceptor *m, uint32_t rank) {
 /* A node may come again while it is not ready: it saw its connection break, and this side did not. */
 static int verdict(const expected *x, const clu_hs *r) {
   if (!x) return CLU_HS_NO_SUCH_RANK;
-  if (x->nd->state != CLU_NODE_SPAWNING) return CLU_HS_RANK_TAKEN;
-  if (x->nd->chan.fd != CLU_NO_FD && x->nd->pid != (clu_pid)r->pid) return CLU_HS_RANK_TAKEN;
+  if (!clu_node_is_starting(x->nd)) return CLU_HS_RANK_TAKEN;
+  if (clu_node_is_connected(x->nd) && clu_node_pid(x->nd) != (clu_pid)r->pid) return CLU_HS_RANK_TAKEN;
   return CLU_HS_WELCOME_TO;
 }
 
@@ -146,8 +146,8 @@ static void pending_peer_joins(stranger *s) {
   }
   clu_loop_unwatch(m->loop, &s->watch);
   gone(s);
-  if (clu_node_join(x->nd, fd, (clu_pid)s->roll.pid, NULL) != CLU_OK) return; /* it will connect anew */
-  clu_node_tell(x->nd, CLU_K_SETTINGS, x->settings);
+  if (clu_node_connect(x->nd, fd, (clu_pid)s->roll.pid, NULL) != CLU_OK) return; /* it will connect anew */
+  clu_node_send(x->nd, CLU_K_SETTINGS, x->settings);
 }
 
 static void pending_peer_write(stranger *s) {
@@ -322,8 +322,8 @@ int clu_acceptor_tick(clu_acceptor *m) {
   if (look) m->looked = now;
   for (int i = 0; i < m->n; i++) {
     clu_node *nd = m->nodes[i].nd;
-    if (look && nd->state == CLU_NODE_SPAWNING) clu_node_look(nd);
-    missing += nd->state == CLU_NODE_SPAWNING;
+    if (look && clu_node_is_starting(nd)) clu_node_check(nd);
+    missing += clu_node_is_starting(nd);
   }
   return missing;
 }

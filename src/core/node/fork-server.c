@@ -1,10 +1,11 @@
-/* The master's side of a fork server. */
-#include "core/node/node-parts.h"
+#include "core/node/fork-server.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int clu_pool_take_slot(clu_server *s, uint64_t id) {
+#include "core/node/fork-private.h"
+
+int clu_server_take_slot(clu_server *s, uint64_t id) {
   int i = 0;
   while (i < s->nslots && s->slots[i]) i++;
   if (i == CLU_SLOTS) return -1;
@@ -21,7 +22,7 @@ int clu_pool_take_slot(clu_server *s, uint64_t id) {
   return i;
 }
 
-void clu_pool_give_slot_back(clu_server *s, uint64_t id) {
+void clu_server_free_slot(clu_server *s, uint64_t id) {
   for (int i = 0; i < s->nslots; i++)
     if (s->slots[i] == id) s->slots[i] = 0;
 }
@@ -74,21 +75,21 @@ int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, si
   return rc;
 }
 
-static void server_over(clu_server *s) {
+static void server_ended(clu_server *s) {
   if (s->state == CLU_SERVER_ENDED) return;
   s->state = CLU_SERVER_ENDED;
   clu_chan_watch_close(&s->session->loop, &s->chan, &s->watch);
-  for (clu_node *nd = s->session->nodes; nd; nd = nd->next)
-    if (nd->server == s && nd->state <= CLU_NODE_READY) {
-      clu_pool_node_read(nd, -1); /* what it still had to say */
-      clu_pool_node_over(nd);
-    }
+  for (clu_fork_node *f = s->nodes; f; f = f->next) {
+    if (!clu_node_is_open(&f->node)) continue;
+    clu_node_receive(&f->node, -1); /* what it still had to say */
+    clu_node_close(&f->node);
+  }
   clu_server_reap(s);
 }
 
 void clu_server_close(clu_server *s) {
   s->asked = 1;
-  server_over(s);
+  server_ended(s);
 }
 
 int clu_server_reap(clu_server *s) {
@@ -116,13 +117,13 @@ void clu_server_unref(clu_server *s) {
   free(s);
 }
 
-static clu_node *node_of(clu_server *s, uint64_t id) {
-  for (clu_node *nd = s->session->nodes; nd; nd = nd->next)
-    if (nd->id == id && nd->server == s) return nd;
+static clu_node *node_of(const clu_server *s, uint64_t id) {
+  for (clu_fork_node *f = s->nodes; f; f = f->next)
+    if (f->node.id == id) return &f->node;
   return NULL;
 }
 
-/* Without it all works, but nothing that a node has not started can be taken back. */
+/* Without it all works, but a task that was sent to a node can never be taken back. */
 static void take_shared(clu_server *s) {
   clu_fd fd = clu_chan_take_fd(&s->chan);
   if (fd == CLU_NO_FD) return;
@@ -130,50 +131,75 @@ static void take_shared(clu_server *s) {
   clu_os_close(fd);
 }
 
-static void server_said(clu_server *s, clu_msg *m) {
-  clu_node *nd;
+static void node_spawned(clu_server *s, const clu_msg *m) {
+  clu_node *nd = node_of(s, m->seq);
+  if (nd && m->body && m->body->size == 8) nd->pid = (clu_pid)clu_get64(m->body->data);
+}
+
+static void node_refused(clu_server *s, const clu_msg *m) {
+  clu_node *nd = node_of(s, m->seq);
+  clu_server_free_slot(s, m->seq);
+  if (!nd) return;
+  clu_node_set_refusal(nd, m->body);
+  clu_node_close(nd);
+}
+
+static void node_exited(clu_server *s, const clu_msg *m) {
+  clu_node *nd = node_of(s, m->seq);
+  clu_server_free_slot(s, m->seq);
+  if (!nd || !m->body || m->body->size != 20) return;
+  nd->how.by_signal = (int)clu_get32(m->body->data);
+  nd->how.code = (int)clu_get32(m->body->data + 4);
+  nd->how_known = 1;
+  nd->over_limit = (int)clu_get32(m->body->data + 8);
+  nd->memory = clu_get64(m->body->data + 12);
+  clu_node_receive(nd, -1); /* an answer given before the end counts */
+  clu_node_close(nd);
+}
+
+static void node_signalled(clu_server *s, const clu_msg *m) {
+  clu_node *nd = node_of(s, m->seq);
+  if (nd && nd->interrupts > 0) nd->interrupts--;
+}
+
+static void settings_answered(clu_server *s, clu_msg *m) {
+  clu_blob_unref(s->refusal);
+  s->refusal = m->body;
+  m->body = NULL;
+  s->answered = m->seq;
+  s->applied = s->refusal ? 0 : m->seq;
+}
+
+static void server_is_ready(clu_server *s, clu_msg *m) {
+  s->state = CLU_SERVER_READY;
+  clu_blob_unref(s->ready);
+  s->ready = m->body;
+  m->body = NULL;
+  take_shared(s);
+}
+
+static void handle(clu_server *s, clu_msg *m) {
   switch (m->kind) {
   case CLU_K_READY:
-    s->state = CLU_SERVER_READY;
-    clu_blob_unref(s->ready);
-    s->ready = m->body;
-    m->body = NULL;
-    take_shared(s);
+    server_is_ready(s, m);
     break;
   case CLU_K_APPLIED:
-    clu_blob_unref(s->refusal);
-    s->refusal = m->body;
-    m->body = NULL;
-    s->answered = m->seq;
-    s->applied = s->refusal ? 0 : m->seq;
+    settings_answered(s, m);
     break;
   case CLU_K_SPAWNED:
-    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 8) nd->pid = (clu_pid)clu_get64(m->body->data);
+    node_spawned(s, m);
     break;
   case CLU_K_REFUSED:
-    clu_pool_give_slot_back(s, m->seq);
-    if ((nd = node_of(s, m->seq))) {
-      clu_pool_refused(nd, m->body);
-      clu_pool_node_over(nd);
-    }
+    node_refused(s, m);
     break;
   case CLU_K_EXITED:
-    clu_pool_give_slot_back(s, m->seq);
-    if ((nd = node_of(s, m->seq)) && m->body && m->body->size == 20) {
-      nd->over_limit = (int)clu_get32(m->body->data + 8);
-      nd->memory = clu_get64(m->body->data + 12);
-      nd->how.by_signal = (int)clu_get32(m->body->data);
-      nd->how.code = (int)clu_get32(m->body->data + 4);
-      nd->how_known = 1;
-      clu_pool_node_read(nd, -1); /* an answer given before the end counts */
-      clu_pool_node_over(nd);
-    }
+    node_exited(s, m);
     break;
   case CLU_K_SIGNALLED:
-    if ((nd = node_of(s, m->seq)) && nd->signals > 0) nd->signals--;
+    node_signalled(s, m);
     break;
   case CLU_K_BYE:
-    s->bye = 1;
+    s->idle = 1;
     break;
   }
 }
@@ -183,11 +209,11 @@ static void server_read(clu_server *s) {
     int rc = clu_chan_fill(&s->chan), r;
     clu_msg m;
     while ((r = clu_chan_next(&s->chan, &m)) == 1) {
-      server_said(s, &m);
+      handle(s, &m);
       clu_blob_unref(m.body);
     }
     if (rc == CLU_AGAIN && r >= 0) return;
-    if (rc != CLU_OK || r < 0) server_over(s);
+    if (rc != CLU_OK || r < 0) server_ended(s);
   }
 }
 
@@ -195,4 +221,28 @@ static void server_ready(void *self, unsigned ready) {
   clu_server *s = self;
   if (ready & CLU_WRITE) clu_chan_watch_flush(&s->session->loop, &s->chan, s->watch);
   if ((ready & CLU_READ) && s->chan.fd != CLU_NO_FD) server_read(s);
+}
+
+/* ---- what is asked of it ---- */
+
+int clu_server_is_starting(const clu_server *s) { return s->state == CLU_SERVER_STARTING; }
+int clu_server_is_ready(const clu_server *s) { return s->state == CLU_SERVER_READY; }
+int clu_server_has_ended(const clu_server *s) { return s->state == CLU_SERVER_ENDED; }
+clu_blob *clu_server_report(const clu_server *s) { return s->ready; }
+
+uint64_t clu_server_answered(const clu_server *s, const clu_blob **refusal) {
+  *refusal = s->refusal;
+  return s->answered;
+}
+
+void clu_server_status_of(const clu_server *s, clu_server_status *out) {
+  static const char *const names[] = {"starting", "ready", "ended"};
+  out->pid = s->pid;
+  out->state = names[s->state];
+  out->idle = s->idle;
+  out->asked = s->asked;
+  out->reaped = s->reaped;
+  out->how = s->how;
+  out->applied = s->applied;
+  out->live = s->live;
 }

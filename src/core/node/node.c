@@ -1,175 +1,211 @@
-#include "core/node/node-parts.h"
+#include "core/node/node.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- requests ---- */
+#include "core/node/node-private.h"
 
-static void drop_req(clu_node *nd, clu_req *r) {
-  clu_blob_unref(r->body);
-  memmove(r, r + 1, (size_t)(nd->reqs + --nd->nreqs - r) * sizeof *r);
+/* ---- what it is, its state ---- */
+
+uint64_t clu_node_id(const clu_node *nd) { return nd->id; }
+int clu_node_rank(const clu_node *nd) { return nd->rank; }
+void clu_node_set_rank(clu_node *nd, int rank) { nd->rank = rank; }
+clu_pid clu_node_pid(const clu_node *nd) { return nd->pid; }
+void clu_node_set_data(clu_node *nd, void *data) { nd->data = data; }
+void *clu_node_data(const clu_node *nd) { return nd->data; }
+int clu_node_is_starting(const clu_node *nd) { return nd->state == CLU_NODE_STARTING; }
+int clu_node_is_ready(const clu_node *nd) { return nd->state == CLU_NODE_READY; }
+int clu_node_is_open(const clu_node *nd) { return nd->state == CLU_NODE_STARTING || nd->state == CLU_NODE_READY; }
+int clu_node_is_lost(const clu_node *nd) { return nd->state == CLU_NODE_LOST; }
+int clu_node_is_connected(const clu_node *nd) { return nd->chan.fd != CLU_NO_FD; }
+const char *clu_node_refusal(const clu_node *nd) { return nd->refusal; }
+
+int clu_node_end_known(const clu_node *nd) { return !clu_node_is_open(nd) && nd->transport->end_known(nd); }
+
+int clu_node_over_limit(const clu_node *nd, uint64_t *bytes) {
+  if (nd->over_limit) *bytes = nd->memory;
+  return nd->over_limit;
 }
 
-clu_req *clu_node_first(clu_node *nd) {
-  for (int i = 0; i < nd->nreqs; i++)
-    if (!nd->reqs[i].stale) return &nd->reqs[i];
-  return NULL;
+clu_pid clu_node_own_pid(const clu_node *nd) { return nd->transport->own_pid ? nd->transport->own_pid(nd) : 0; }
+
+int clu_node_clock_is_ours(const clu_node *nd) {
+  return nd->transport->clock_is_ours && nd->transport->clock_is_ours(nd);
 }
 
-clu_blob *clu_node_take(clu_node *nd, clu_req *r) {
-  clu_blob *b = r->body;
-  r->body = NULL;
-  drop_req(nd, r);
-  return b;
+static uint32_t tasks_at(const clu_node *nd, uint32_t *cancelled) {
+  if (cancelled) *cancelled = 0;
+  return nd->data ? nd->session->hooks->tasks_at(nd, cancelled) : 0;
 }
 
-/* The request the node is at, if that is a stale one, is to be given up. Only then: a signal must
- * not hit the work of another. */
-static void signal_stale_head(clu_node *nd) {
-  clu_req *head = NULL;
-  for (int i = 0; i < nd->nreqs && !head; i++)
-    if (!nd->reqs[i].arrival) head = &nd->reqs[i];
-  if (head && head->stale) clu_node_interrupt(nd, head->seq);
-}
-
-void clu_node_interrupt(clu_node *nd, uint64_t seq) {
-  unsigned char body[8];
-  if (nd->state != CLU_NODE_READY) return;
-  if (!nd->server) {
-    /* its own process and our child, not reaped: the signal reaches nobody else */
-    volatile uint64_t *cancel = nd->child ? clu_child_cancel(nd->child) : NULL;
-    if (!cancel || nd->child->ended || nd->child->pid != nd->pid || *cancel == seq) return;
-    *cancel = seq;
-    clu_os_kill(nd->pid, CLU_SIG_INT, 1); /* it leads a group: what it waits for in system() hears it, too */
-    clu_os_kill(nd->pid, CLU_SIG_NUDGE, 0);
-    return;
+static const char *state_name(const clu_node *nd, int waiting) {
+  switch (nd->state) {
+  case CLU_NODE_STARTING:
+    return "starting";
+  case CLU_NODE_READY:
+    if (!waiting) return "idle";
+    return clu_node_in_step(nd) ? "busy" : "cancelling";
+  case CLU_NODE_LOST:
+    return "dead";
+  default:
+    return "stopped";
   }
-  clu_put64(body, seq);
-  if (clu_server_send(nd->server, CLU_K_CANCEL, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK)
-    nd->signals++;
 }
+
+void clu_node_status_of(clu_node *nd, clu_node_status *out) {
+  memset(out, 0, sizeof *out);
+  clu_node_check(nd);
+  out->waiting = (int)tasks_at(nd, NULL) + clu_requests_waiting(&nd->requests);
+  out->state = state_name(nd, out->waiting);
+  out->how_known = nd->how_known;
+  out->how = nd->how;
+  out->age = clu_os_now() - nd->created;
+  out->done = nd->done;
+  if (nd->transport->describe) nd->transport->describe(nd, out);
+}
+
+/* ---- sending ---- */
+
+void clu_node_push(clu_node *nd) { clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch); }
+
+int clu_node_all_sent(const clu_node *nd) { return !clu_chan_pending(&nd->chan); }
+
+void clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body) {
+  if (!clu_node_is_connected(nd) || clu_chan_send(&nd->chan, kind, 0, body, CLU_NO_FD) != CLU_OK) return;
+  clu_node_push(nd);
+}
+
+void clu_node_say_done(clu_node *nd) { clu_node_send(nd, CLU_K_DONE, NULL); }
 
 int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint64_t *seq) {
-  if (nd->state > CLU_NODE_READY) return CLU_DEAD;
+  if (!clu_node_is_open(nd)) return CLU_DEAD;
   if (n) *seq = nd->seq + 1;
   if (clu_chan_send(&nd->chan, kind, *seq, body, CLU_NO_FD) != CLU_OK) return CLU_NOMEM;
   nd->seq += n;
   return CLU_OK;
 }
 
+void clu_node_count_done(clu_node *nd) { nd->done++; }
+
+void clu_node_interrupt(clu_node *nd, uint64_t seq) {
+  if (clu_node_is_ready(nd) && nd->transport->interrupt) nd->transport->interrupt(nd, seq);
+}
+
+clu_claim *clu_node_claim(const clu_node *nd) { return nd->transport->claim ? nd->transport->claim(nd) : NULL; }
+clu_ring *clu_node_ring(const clu_node *nd) { return nd->transport->ring ? nd->transport->ring(nd) : NULL; }
+int clu_node_limits_memory(const clu_node *nd) { return nd->transport->limit_memory != NULL; }
+
 void clu_node_limit(clu_node *nd, uint64_t bytes) {
-  unsigned char body[8];
-  if (nd->state > CLU_NODE_READY || !nd->server || nd->limit == bytes) return;
-  clu_put64(body, bytes);
-  if (clu_server_send(nd->server, CLU_K_LIMIT, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK) nd->limit = bytes;
+  if (clu_node_is_open(nd) && nd->transport->limit_memory) nd->transport->limit_memory(nd, bytes);
 }
 
-void clu_node_push(clu_node *nd) { clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch); }
+/* ---- requests ---- */
 
-clu_claim *clu_node_claim(const clu_node *nd) {
-  if (!nd->server) return nd->child ? clu_child_claim(nd->child) : NULL;
-  return nd->server->shared && nd->slot >= 0 ? &nd->server->shared->claim[nd->slot] : NULL;
+const clu_req *clu_node_first(const clu_node *nd) { return clu_requests_first(&nd->requests); }
+int clu_node_requests(const clu_node *nd) { return nd->requests.n; }
+uint64_t clu_node_last_call(const clu_node *nd) { return nd->seq; }
+int clu_node_awaits(const clu_node *nd, uint64_t scope) { return clu_requests_await(&nd->requests, scope, 0); }
+void clu_node_drop_requests(clu_node *nd) { clu_requests_fini(&nd->requests); }
+
+uint64_t clu_node_cancelled_since(const clu_node *nd) {
+  return clu_requests_some_cancelled(&nd->requests) ? nd->cancelled_since : 0;
 }
 
-clu_ring *clu_node_ring(const clu_node *nd) {
-  if (!nd->server) return nd->child ? clu_child_ring(nd->child) : NULL;
-  return nd->server->shared ? clu_shared_ring(nd->server->shared, nd->slot) : NULL;
+clu_blob *clu_node_take_first(clu_node *nd) {
+  clu_req *r = clu_requests_first(&nd->requests);
+  clu_blob *b = r ? r->body : NULL;
+  if (!r) return NULL;
+  r->body = NULL;
+  clu_requests_drop(&nd->requests, r);
+  return b;
 }
 
-/* 1: it was a request's. */
-static int answered(clu_node *nd, clu_msg *m) {
-  for (int i = 0; i < nd->nreqs; i++) {
-    clu_req *r = &nd->reqs[i];
-    if (r->seq != m->seq) continue;
-    if (r->arrival) return 1; /* it has answered before: nobody wants that */
-    if (r->stale) {
-      drop_req(nd, r);
-      signal_stale_head(nd);
-    } else {
-      r->kind = m->kind;
-      r->body = m->body;
-      r->arrival = ++nd->session->arrivals;
-      m->body = NULL;
-      nd->done++;
-      signal_stale_head(nd); /* one that was given up may be next in line */
-    }
-    return 1;
+/* The request that the node is at has to be given up, if it is a cancelled one. */
+static void interrupt_cancelled_head(clu_node *nd) {
+  const clu_req *head = clu_requests_head(&nd->requests);
+  if (head && head->cancelled) clu_node_interrupt(nd, head->seq);
+}
+
+/* 1: it was the answer to a request. */
+static int take_answer(clu_node *nd, clu_msg *m) {
+  clu_req *r = clu_requests_find(&nd->requests, m->seq);
+  if (!r) return 0;
+  if (r->arrival) return 1; /* it was answered before: this one belongs to nobody */
+  if (r->cancelled) {
+    clu_requests_drop(&nd->requests, r);
+  } else {
+    r->kind = m->kind;
+    r->body = m->body;
+    r->arrival = ++nd->session->arrivals;
+    m->body = NULL;
+    nd->done++;
   }
-  return 0;
-}
-
-int clu_node_call(clu_node *nd, clu_blob *body, uint64_t owner, int tag, clu_err *e) {
-  clu_req *r;
-  if (nd->state > CLU_NODE_READY) return clu_fail(e, CLU_DEAD, 0, "the node is gone");
-  if (nd->nreqs == nd->cap) {
-    int cap = nd->cap ? 2 * nd->cap : 4;
-    clu_req *more = realloc(nd->reqs, (size_t)cap * sizeof *more);
-    if (!more) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-    nd->reqs = more;
-    nd->cap = cap;
-  }
-  if (clu_chan_send(&nd->chan, CLU_K_CALL, nd->seq + 1, body, CLU_NO_FD) != CLU_OK)
-    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-  r = &nd->reqs[nd->nreqs++];
-  memset(r, 0, sizeof *r);
-  r->seq = ++nd->seq;
-  r->owner = owner;
-  r->tag = tag;
-  clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch);
-  return CLU_OK;
-}
-
-void clu_node_cancel(clu_node *nd, uint64_t owner) {
-  int gone_stale = 0, before = 0;
-  for (int i = nd->nreqs - 1; i >= 0; i--) { /* the last first: what has not left goes away */
-    clu_req *r = &nd->reqs[i];
-    before |= r->stale;
-    if (r->stale || (owner && r->owner != owner)) continue;
-    if (r->arrival || nd->state > CLU_NODE_READY ||
-        clu_chan_withdraw(&nd->chan, CLU_K_CALL, r->seq)) {
-      drop_req(nd, r);
-    } else {
-      r->stale = 1;
-      gone_stale = 1;
-    }
-  }
-  clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch);
-  if (!gone_stale) return;
-  if (!before) nd->stale_since = clu_os_now();
-  signal_stale_head(nd);
-}
-
-int clu_node_in_step(const clu_node *nd) {
-  uint32_t unwanted = 0;
-  if (nd->state > CLU_NODE_READY) return 1;
-  if (nd->tasks) nd->session->tasks_at(nd, &unwanted);
-  if (nd->signals || unwanted) return 0;
-  for (int i = 0; i < nd->nreqs; i++)
-    if (nd->reqs[i].stale) return 0;
+  interrupt_cancelled_head(nd); /* a cancelled one may be next in line */
   return 1;
 }
 
-/* ---- nodes ---- */
-
-void clu_pool_node_over(clu_node *nd) {
-  if (nd->state > CLU_NODE_READY) return;
-  nd->state = nd->stopping ? CLU_NODE_STOPPED : CLU_NODE_DEAD;
-  nd->over = clu_os_now();
-  if (!nd->stopping) nd->session->deaths++;
-  if (nd->tasks && nd->session->on_over) nd->session->on_over(nd);
-  nd->signals = 0;
-  clu_timer_cancel(&nd->leave);
-  if (nd->server)
-    nd->server->live--;
-  else if (nd->child)
-    clu_child_end_by(nd->child, nd->over + CLU_LAST_GRACE);
-  if (nd->child) clu_child_detach(nd->child);
-  for (int i = nd->nreqs - 1; i >= 0; i--)
-    if (nd->reqs[i].stale) drop_req(nd, &nd->reqs[i]);
-  clu_chan_watch_close(&nd->session->loop, &nd->chan, &nd->watch);
+int clu_node_call(clu_node *nd, clu_blob *body, uint64_t scope, int tag, clu_err *e) {
+  int rc;
+  if (!clu_node_is_open(nd)) return clu_fail(e, CLU_DEAD, 0, "the node has ended");
+  if ((rc = clu_requests_reserve(&nd->requests, e)) != CLU_OK) return rc;
+  if (clu_chan_send(&nd->chan, CLU_K_CALL, nd->seq + 1, body, CLU_NO_FD) != CLU_OK)
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  clu_requests_add(&nd->requests, ++nd->seq, scope, tag);
+  clu_node_push(nd);
+  return CLU_OK;
 }
 
-void clu_pool_refused(clu_node *nd, const clu_blob *text) {
+/* 1: it has left and is waited for. 0: it is removed. */
+static int cancel(clu_node *nd, clu_req *r) {
+  if (r->arrival || !clu_node_is_open(nd) || clu_chan_withdraw(&nd->chan, CLU_K_CALL, r->seq)) {
+    clu_requests_drop(&nd->requests, r);
+    return 0;
+  }
+  return r->cancelled = 1;
+}
+
+/* `before`: whether there were cancelled ones, `now`: whether there are more now. */
+static void after_cancel(clu_node *nd, int before, int now) {
+  clu_node_push(nd);
+  if (!now) return;
+  if (!before) nd->cancelled_since = clu_os_now();
+  interrupt_cancelled_head(nd);
+}
+
+void clu_node_cancel(clu_node *nd, uint64_t scope) {
+  int before = clu_requests_some_cancelled(&nd->requests), now = 0;
+  for (int i = nd->requests.n - 1; i >= 0; i--) { /* the last first: what has not left is withdrawn */
+    clu_req *r = &nd->requests.at[i];
+    if (!r->cancelled && (!scope || r->scope == scope)) now |= cancel(nd, r);
+  }
+  after_cancel(nd, before, now);
+}
+
+void clu_node_cancel_one(clu_node *nd, uint64_t seq) {
+  int before = clu_requests_some_cancelled(&nd->requests);
+  clu_req *r = clu_requests_find(&nd->requests, seq);
+  if (r && !r->cancelled) after_cancel(nd, before, cancel(nd, r));
+}
+
+int clu_node_in_step(const clu_node *nd) {
+  uint32_t cancelled;
+  if (!clu_node_is_open(nd)) return 1;
+  tasks_at(nd, &cancelled);
+  return !nd->interrupts && !cancelled && !clu_requests_some_cancelled(&nd->requests);
+}
+
+int clu_node_busy(const clu_node *nd) {
+  return clu_requests_await(&nd->requests, 0, 1) || tasks_at(nd, NULL) > 0;
+}
+
+/* ---- reading ---- */
+
+void clu_node_set_ready(clu_node *nd, clu_pid pid) {
+  nd->pid = pid;
+  if (clu_node_is_starting(nd)) nd->state = CLU_NODE_READY;
+}
+
+void clu_node_set_refusal(clu_node *nd, const clu_blob *text) {
   size_t n = text ? text->size : 0;
   free(nd->refusal);
   nd->refusal = malloc(n + 1);
@@ -178,41 +214,69 @@ void clu_pool_refused(clu_node *nd, const clu_blob *text) {
   nd->refusal[n] = 0;
 }
 
-void clu_pool_node_read(clu_node *nd, int fills) {
-  for (int k = 0; k != fills && nd->chan.fd != CLU_NO_FD; k++) {
+static void handle(clu_node *nd, clu_msg *m) {
+  switch (m->kind) {
+  case CLU_K_HELLO:
+    /* a fork server says the pid, too, but perhaps later */
+    clu_node_set_ready(nd, m->body && m->body->size == 8 ? (clu_pid)clu_get64(m->body->data) : nd->pid);
+    interrupt_cancelled_head(nd); /* a signal before would have hit an R that is starting */
+    break;
+  case CLU_K_REFUSED: /* it cannot serve, and says why */
+    clu_node_set_refusal(nd, m->body);
+    break;
+  case CLU_K_VALUE:
+  case CLU_K_FAILED:
+  case CLU_K_CANCELLED:
+    if (take_answer(nd, m)) break;
+    if (nd->data) nd->session->hooks->on_message(nd, m);
+    break;
+  case CLU_K_RESULT:
+  case CLU_K_RELAY:
+  case CLU_K_RESULTS_READY:
+    if (nd->data) nd->session->hooks->on_message(nd, m);
+    break;
+  }
+}
+
+void clu_node_receive(clu_node *nd, int fills) {
+  for (int k = 0; k != fills && clu_node_is_connected(nd); k++) {
     int rc = clu_chan_fill(&nd->chan), r;
     clu_msg m;
     while ((r = clu_chan_next(&nd->chan, &m)) == 1) {
-      if (m.kind == CLU_K_HELLO) {
-        if (nd->state == CLU_NODE_SPAWNING) nd->state = CLU_NODE_READY;
-        /* the server says so, too, but perhaps later */
-        if (m.body && m.body->size == 8) nd->pid = (clu_pid)clu_get64(m.body->data);
-        signal_stale_head(nd); /* a signal before would have hit an R that is starting */
-      } else if (m.kind == CLU_K_REFUSED) { /* it cannot serve, and says why */
-        clu_pool_refused(nd, m.body);
-      } else if (m.kind == CLU_K_VALUE || m.kind == CLU_K_FAILED || m.kind == CLU_K_CANCELLED) {
-        if (!answered(nd, &m) && nd->tasks) nd->session->on_task(nd, &m);
-      } else if ((m.kind == CLU_K_RESULT || m.kind == CLU_K_RELAY || m.kind == CLU_K_RESULTS_READY) && nd->tasks) {
-        nd->session->on_task(nd, &m);
-      }
+      handle(nd, &m);
       clu_blob_unref(m.body);
     }
     if (rc == CLU_AGAIN && r >= 0) return;
     if (rc == CLU_OK && r >= 0) continue;
-    if (!nd->server && nd->state == CLU_NODE_SPAWNING && !nd->refusal && !nd->stopping)
-      clu_chan_watch_close(&nd->session->loop, &nd->chan, &nd->watch); /* it may connect anew */
+    if (nd->transport->reconnects && clu_node_is_starting(nd) && !nd->refusal && !nd->stopping)
+      clu_chan_watch_close(&nd->session->loop, &nd->chan, &nd->watch);
     else
-      clu_pool_node_over(nd);
+      clu_node_close(nd);
   }
 }
 
-static void node_ready(void *self, unsigned ready) {
+void clu_node_read_all(clu_node *nd) { clu_node_receive(nd, -1); }
+
+static void channel_ready(void *self, unsigned ready) {
   clu_node *nd = self;
-  if (ready & CLU_WRITE) clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch);
-  if ((ready & CLU_READ) && nd->chan.fd != CLU_NO_FD) clu_pool_node_read(nd, 16);
+  if (ready & CLU_WRITE) clu_node_push(nd);
+  if (ready & CLU_READ) clu_node_receive(nd, 16);
 }
 
-static void unlink_node(clu_node *nd) {
+/* ---- its life ---- */
+
+void clu_node_init(clu_node *nd, const clu_transport *transport, clu_session *s) {
+  nd->transport = transport;
+  nd->session = s;
+  nd->chan.fd = CLU_NO_FD;
+  nd->id = clu_session_new_id(s);
+  nd->created = clu_os_now();
+  nd->next = s->nodes;
+  if (nd->next) nd->next->prev = nd;
+  s->nodes = nd;
+}
+
+void clu_node_unlist(clu_node *nd) {
   if (nd->prev)
     nd->prev->next = nd->next;
   else
@@ -220,40 +284,19 @@ static void unlink_node(clu_node *nd) {
   if (nd->next) nd->next->prev = nd->prev;
 }
 
-static void leave_time_is_up(void *self) { clu_pool_node_over(self); }
-
-static void link_node(clu_session *s, clu_node *nd) {
-  nd->session = s;
-  clu_timer_init(&nd->leave, leave_time_is_up, nd);
-  nd->slot = -1;
-  nd->id = ++s->next_id;
-  nd->born = clu_os_now();
-  nd->next = s->nodes;
-  if (nd->next) nd->next->prev = nd;
-  s->nodes = nd;
-}
-
-int clu_node_new(clu_session *s, clu_node **out, clu_err *e) {
-  clu_node *nd = calloc(1, sizeof *nd);
-  if (!nd) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-  nd->chan.fd = CLU_NO_FD;
-  link_node(s, nd);
-  *out = nd;
-  return CLU_OK;
-}
-
 int clu_node_start(clu_node *nd, const clu_spawn *spec, int slot, const char *folder, clu_err *e) {
-  return clu_child_start(&nd->session->children, spec, slot, folder, &nd->child, e);
+  if (!nd->transport->start) return clu_fail(e, CLU_UNSUPPORTED, 0, "a node of this kind is not started so");
+  return nd->transport->start(nd, spec, slot, folder, e);
 }
 
-int clu_node_join(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e) {
+int clu_node_connect(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e) {
   int rc;
   clu_chan_watch_close(&nd->session->loop, &nd->chan, &nd->watch);
   if (clu_chan_init(&nd->chan, fd, INT64_MAX, 0) != CLU_OK) {
     clu_chan_fini(&nd->chan);
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   }
-  rc = clu_loop_watch(&nd->session->loop, fd, CLU_READ, node_ready, nd, &nd->watch, e);
+  rc = clu_loop_watch(&nd->session->loop, fd, CLU_READ, channel_ready, nd, &nd->watch, e);
   if (rc != CLU_OK) {
     clu_chan_fini(&nd->chan);
     return rc;
@@ -262,115 +305,42 @@ int clu_node_join(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e) {
   return CLU_OK;
 }
 
-void clu_node_tell(clu_node *nd, uint8_t kind, clu_blob *body) {
-  if (nd->chan.fd == CLU_NO_FD || clu_chan_send(&nd->chan, kind, 0, body, CLU_NO_FD) != CLU_OK) return;
-  clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch);
-}
-
-static void learn_how(clu_node *nd) {
-  if (nd->how_known || !nd->child || !nd->child->how_known) return;
-  nd->how = nd->child->how;
-  nd->how_known = 1;
-}
-
-int clu_node_look(clu_node *nd) {
-  if (nd->state <= CLU_NODE_READY && nd->child && clu_child_ended(nd->child)) {
-    clu_pool_node_read(nd, -1);
-    clu_pool_node_over(nd);
+int clu_node_check(clu_node *nd) {
+  int ended = nd->transport->ended && nd->transport->ended(nd);
+  if (ended && clu_node_is_open(nd)) {
+    clu_node_receive(nd, -1);
+    clu_node_close(nd);
   }
-  learn_how(nd);
-  return nd->state <= CLU_NODE_READY && nd->chan.fd != CLU_NO_FD;
+  return clu_node_is_open(nd) && clu_node_is_connected(nd);
 }
 
-void clu_node_read_all(clu_node *nd) { clu_pool_node_read(nd, -1); }
-
-void clu_node_lose(clu_node *nd) { clu_pool_node_over(nd); }
-
-int clu_node_gone(const clu_node *nd) {
-  if (nd->state <= CLU_NODE_READY) return 0;
-  if (nd->server) return nd->how_known || nd->refusal || nd->server->state == CLU_SERVER_ENDED;
-  return !nd->child || nd->child->ended;
+void clu_node_close(clu_node *nd) {
+  if (!clu_node_is_open(nd)) return;
+  nd->state = nd->stopping ? CLU_NODE_STOPPED : CLU_NODE_LOST;
+  nd->closed = clu_os_now();
+  if (!nd->stopping) nd->session->deaths++;
+  if (nd->data) nd->session->hooks->on_closed(nd);
+  nd->interrupts = 0;
+  nd->transport->closed(nd);
+  clu_requests_drop_cancelled(&nd->requests);
+  clu_chan_watch_close(&nd->session->loop, &nd->chan, &nd->watch);
 }
 
-int clu_node_spawn(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
-  clu_fd pair[2];
-  clu_node *nd;
-  unsigned char body[5];
-  int rc = clu_os_pair(pair, e);
-  if (rc != CLU_OK) return rc;
-  clu_os_move_high(&pair[0], 1024);
-  nd = calloc(1, sizeof *nd);
-  if (!nd || clu_chan_init(&nd->chan, pair[0], INT64_MAX, 0) != CLU_OK) {
-    free(nd);
-    clu_os_close(pair[0]);
-    clu_os_close(pair[1]);
-    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-  }
-  nd->server = s;
-  link_node(s->session, nd);
-  nd->slot = clu_pool_take_slot(s, nd->id);
-  body[0] = (unsigned char)by_exec;
-  clu_put32(body + 1, nd->slot < 0 ? CLU_SLOTS : (uint32_t)nd->slot);
-  rc = clu_loop_watch(&s->session->loop, pair[0], CLU_READ, node_ready, nd, &nd->watch, e);
-  if (rc != CLU_OK) {
-    clu_os_close(pair[1]);
-  } else {
-    rc = clu_server_send(s, CLU_K_SPAWN, nd->id, body, sizeof body, pair[1]);
-    if (rc != CLU_OK) clu_fail(e, rc, 0, "the fork server has gone");
-  }
-  if (rc != CLU_OK) {
-    clu_chan_watch_close(&s->session->loop, &nd->chan, &nd->watch);
-    clu_chan_fini(&nd->chan);
-    clu_pool_give_slot_back(s, nd->id);
-    unlink_node(nd);
-    free(nd);
-    return rc;
-  }
-  s->refs++;
-  s->live++;
-  *out = nd;
-  return CLU_OK;
-}
-
-int clu_node_busy(const clu_node *nd) {
-  for (int i = 0; i < nd->nreqs; i++)
-    if (!nd->reqs[i].arrival) return 1;
-  return nd->tasks && nd->session->tasks_at(nd, NULL) > 0;
-}
+void clu_node_set_lost(clu_node *nd) { clu_node_close(nd); }
 
 void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
-  unsigned char body[4];
-  if (nd->state > CLU_NODE_READY) return;
+  if (!clu_node_is_open(nd)) return;
   nd->stopping = 1;
-  if (!nd->server && nd->state == CLU_NODE_SPAWNING && nd->chan.fd == CLU_NO_FD) grace_ms = 0; /* it would not hear of it */
-  if (grace_ms && nd->chan.fd != CLU_NO_FD) {
-    clu_chan_send(&nd->chan, CLU_K_DONE, 0, NULL, CLU_NO_FD);
-    clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch);
-  }
-  if (!nd->server) {
-    uint64_t by = grace_ms ? clu_os_now() + grace_ms * 1000000ull : 0;
-    if (nd->child) clu_child_end_by(nd->child, by);
-    if (!by || nd->chan.fd == CLU_NO_FD) { /* without a channel: the caller has told it otherwise */
-      clu_pool_node_over(nd);
-    } else if (!clu_timer_is_armed(&nd->leave)) {
-      clu_timer_arm(&nd->session->loop, &nd->leave, by);
-    }
-    return;
-  }
-  clu_put32(body, grace_ms);
-  clu_server_send(nd->server, CLU_K_STOP, nd->id, body, sizeof body, CLU_NO_FD);
+  nd->transport->stop(nd, grace_ms);
 }
 
 void clu_node_free(clu_node *nd) {
-  if (nd->state <= CLU_NODE_READY) {
+  if (clu_node_is_open(nd)) {
     if (!nd->stopping) clu_node_stop(nd, clu_node_busy(nd) ? 0 : 2000); /* nobody can ask for its answer any more */
-    clu_pool_node_over(nd);
+    clu_node_close(nd);
   }
-  while (nd->nreqs) drop_req(nd, &nd->reqs[nd->nreqs - 1]);
-  free(nd->reqs);
+  clu_requests_fini(&nd->requests);
   free(nd->refusal);
-  unlink_node(nd);
-  if (nd->server) clu_server_unref(nd->server);
-  if (nd->child) clu_child_release(nd->child);
-  free(nd);
+  clu_node_unlist(nd);
+  nd->transport->free(nd);
 }

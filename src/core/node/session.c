@@ -1,20 +1,29 @@
 #include "core/node/session.h"
 
-#include <string.h>
+#include <stdlib.h>
 
-#include "core/node/node.h"
+#include "core/node/fork-private.h"
+#include "core/node/node-private.h"
 
-int clu_session_init(clu_session *s, clu_err *e) {
-  int rc;
-  memset(s, 0, sizeof *s);
-  rc = clu_loop_init(&s->loop, e);
+clu_session *clu_session_new(clu_err *e) {
+  clu_session *s = calloc(1, sizeof *s);
+  if (!s) {
+    clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+    return NULL;
+  }
+  if (clu_loop_init(&s->loop, e) != CLU_OK) {
+    free(s);
+    return NULL;
+  }
   clu_children_init(&s->children, &s->loop);
-  return rc;
+  return s;
 }
 
-void clu_session_fini(clu_session *s) {
+void clu_session_free(clu_session *s) {
+  if (!s) return;
   clu_children_fini(&s->children);
   clu_loop_fini(&s->loop);
+  free(s);
 }
 
 void clu_session_close_in_child(clu_session *s) {
@@ -22,3 +31,12 @@ void clu_session_close_in_child(clu_session *s) {
   for (clu_node *nd = s->nodes; nd; nd = nd->next) nd->chan.fd = CLU_NO_FD;
   for (clu_server *sv = s->servers; sv; sv = sv->next) sv->chan.fd = CLU_NO_FD;
 }
+
+clu_loop *clu_session_loop(clu_session *s) { return &s->loop; }
+clu_children *clu_session_children(clu_session *s) { return &s->children; }
+clu_node *clu_session_nodes(const clu_session *s) { return s->nodes; }
+clu_node *clu_node_next(const clu_node *nd) { return nd->next; }
+int clu_session_is_empty(const clu_session *s) { return !s->nodes && !s->servers; }
+uint64_t clu_session_deaths(const clu_session *s) { return s->deaths; }
+uint64_t clu_session_new_id(clu_session *s) { return ++s->last_id; }
+void clu_session_set_task_hooks(clu_session *s, const clu_task_hooks *hooks) { s->hooks = hooks; }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/node/acceptor.h"
+#include "core/node/transports.h"
 
 static SEXP tag_acceptor(void) { return Rf_install("clutch_acceptor"); }
 
@@ -53,7 +54,7 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   }
   for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
     clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
-    rc = clu_acceptor_open(&clu_the_session, &at[0], most == NA_INTEGER ? -1 : most, secret == R_NilValue ? NULL : given, &m, &granted, &port, &e);
+    rc = clu_acceptor_open(clu_the_session, &at[0], most == NA_INTEGER ? -1 : most, secret == R_NilValue ? NULL : given, &m, &granted, &port, &e);
     if (rc != CLU_IN_USE) break;
   }
   clu_os_wipe(given, sizeof given);
@@ -99,11 +100,11 @@ SEXP ffi_acceptor_node(SEXP acceptor, SEXP rank, SEXP settings) {
     UNPROTECT(1);
   }
   b = clu_serialize(NULL, settings);
-  rc = clu_node_new(&clu_the_session, &nd, &e);
+  rc = m ? clu_node_new_tcp(clu_the_session, &nd, &e) : clu_node_new_psock(clu_the_session, &nd, &e);
   if (rc == CLU_OK) {
-    nd->rank = Rf_asInteger(rank);
+    clu_node_set_rank(nd, Rf_asInteger(rank));
     clu_node_handle_set(x, nd);
-    if (m && (rc = clu_acceptor_expect(m, nd, nd->rank, b)) != CLU_OK) clu_fail(&e, rc, 0, "not enough memory");
+    if (m && (rc = clu_acceptor_expect(m, nd, clu_node_rank(nd), b)) != CLU_OK) clu_fail(&e, rc, 0, "not enough memory");
   }
   clu_blob_unref(b);
   if (rc != CLU_OK) clu_raise_err(&e);
@@ -170,7 +171,7 @@ SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP h
   }
   if (rc == CLU_OK && by_stdin && m) rc = secret_as_input(m, &s.in, &e);
   if (rc == CLU_OK && Rf_asLogical(part(how, "slot")) == 1 &&
-      (rc = clu_child_slot(&clu_the_session.children, &slot, &board, &e)) == CLU_OK) {
+      (rc = clu_child_slot(clu_session_children(clu_the_session), &slot, &board, &e)) == CLU_OK) {
     s.keep = &board;
     s.nkeep = 1;
     snprintf(slot_arg, sizeof slot_arg, "SLOT=%d", slot);
@@ -206,7 +207,7 @@ typedef struct {
 static int over(SEXP nodes) {
   for (; nodes != R_NilValue; nodes = CDR(nodes)) {
     clu_node *nd = R_ExternalPtrAddr(CAR(nodes));
-    if (nd->state > CLU_NODE_READY || nd->refusal) return 1;
+    if (!clu_node_is_open(nd) || clu_node_refusal(nd)) return 1;
   }
   return 0;
 }
@@ -215,7 +216,7 @@ static int enough(acceptor_wait *w) {
   int ready = 0;
   clu_acceptor_tick(w->m);
   for (SEXP x = w->nodes; x != R_NilValue; x = CDR(x))
-    ready += ((clu_node *)R_ExternalPtrAddr(CAR(x)))->state == CLU_NODE_READY;
+    ready += clu_node_is_ready(R_ExternalPtrAddr(CAR(x)));
   return ready >= w->want;
 }
 

@@ -28,12 +28,12 @@ static uint64_t scope_of(SEXP frame) {
 }
 
 static void cancel_scope(uint64_t scope) {
-  for (clu_node *nd = clu_the_session.nodes; nd; nd = nd->next) clu_node_cancel(nd, scope);
+  for (clu_node *nd = clu_session_nodes(clu_the_session); nd; nd = clu_node_next(nd)) clu_node_cancel(nd, scope);
 }
 
 static int all_in_step(void *unused) {
   (void)unused;
-  for (clu_node *nd = clu_the_session.nodes; nd; nd = nd->next)
+  for (clu_node *nd = clu_session_nodes(clu_the_session); nd; nd = clu_node_next(nd))
     if (!clu_node_in_step(nd)) return 0;
   return 1;
 }
@@ -221,7 +221,7 @@ typedef struct {
 static int in_step(void *data) { return clu_node_in_step(((one_wait *)data)->nd); }
 static int flushed(void *data) {
   clu_node *nd = ((one_wait *)data)->nd;
-  return nd->state > CLU_NODE_READY || !clu_chan_pending(&nd->chan);
+  return !clu_node_is_open(nd) || clu_node_all_sent(nd);
 }
 
 static void abandon_wait(void *data) { abandon(((one_wait *)data)->scope); }
@@ -229,12 +229,7 @@ static void abandon_wait(void *data) { abandon(((one_wait *)data)->scope); }
 /* The sending of a request without scope was interrupted: that request is cancelled, and no other. */
 static void abandon_last(void *data) {
   one_wait *w = data;
-  for (int i = 0; i < w->nd->nreqs; i++)
-    if (w->nd->reqs[i].seq == w->seq) {
-      w->nd->reqs[i].owner = UINT64_MAX;
-      clu_node_cancel(w->nd, UINT64_MAX);
-      return;
-    }
+  clu_node_cancel_one(w->nd, w->seq);
 }
 
 /* The tags of a node's requests are kept in the handle's protected list. */
@@ -265,7 +260,7 @@ static SEXP take_tag(SEXP handle, int i) {
 /* Where nothing is under way, no tag is needed: those of withdrawn requests go. */
 static void clear_tags(SEXP handle, clu_node *nd) {
   SEXP list = R_ExternalPtrProtected(handle);
-  if (nd->nreqs == 0)
+  if (clu_node_requests(nd) == 0)
     for (R_xlen_t i = 0; i < Rf_xlength(list) && VECTOR_ELT(list, i) != R_NilValue; i++)
       SET_VECTOR_ELT(list, i, R_NilValue);
 }
@@ -276,13 +271,11 @@ enum { DEAD, STUCK, NO_SCOPE, N_FAILURES };
  * waited for one after the other. */
 static uint64_t in_step_by(const clu_node *nd) {
   SEXP x = PROTECT(Rf_GetOption1(Rf_install("clutch.cancel_grace")));
-  uint64_t end, spent = 0;
+  uint64_t end, since = clu_node_cancelled_since(nd), spent = since ? clu_os_now() - since : 0;
   if (x != R_NilValue && (!Rf_isNumeric(x) || Rf_xlength(x) != 1 || !(Rf_asReal(x) >= 0)))
     clu_raise("argument", "option 'clutch.cancel_grace' has to be a number, 0 or more");
   end = x == R_NilValue ? clu_in_ms(5000) : clu_in_seconds(x);
   UNPROTECT(1);
-  for (int i = 0; i < nd->nreqs; i++)
-    if (nd->reqs[i].stale) spent = clu_os_now() - nd->stale_since;
   return end == UINT64_MAX ? end : end > spent ? end - spent : 0;
 }
 
@@ -312,10 +305,10 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   if (!scope && TYPEOF(frame) == ENVSXP) return failed_because(NO_SCOPE);
   w.nd = nd;
   w.scope = scope;
-  if (nd->state <= CLU_NODE_READY && !clu_node_in_step(nd) &&
+  if (clu_node_is_open(nd) && !clu_node_in_step(nd) &&
       !clu_wait_for(in_step, &w, in_step_by(nd), abandon_wait))
     return failed_because(STUCK);
-  if (nd->state > CLU_NODE_READY) {
+  if (!clu_node_is_open(nd)) {
     if (scope) cancel_scope(scope);
     return failed_because(DEAD);
   }
@@ -330,13 +323,13 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
     clu_raise_err(&e);
   }
   if (!scope) { /* nobody may come to pump the rest: everything leaves now */
-    w.seq = nd->seq;
+    w.seq = clu_node_last_call(nd);
     clu_wait_for(flushed, &w, UINT64_MAX, abandon_last);
   }
   return R_NilValue;
 }
 
-static SEXP answer_list(SEXP handle, clu_node *nd, clu_req *r) {
+static SEXP answer_list(SEXP handle, clu_node *nd, const clu_req *r) {
   static const char *names[] = {"type", "value", "success", "time", "tag", ""};
   static const char *const times[] = {"user.self", "sys.self", "elapsed", "user.child", "sys.child"};
   static SEXP type, time_names, time_class;
@@ -366,7 +359,7 @@ static SEXP answer_list(SEXP handle, clu_node *nd, clu_req *r) {
   SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(ok));
   SET_VECTOR_ELT(out, 3, time);
   SET_VECTOR_ELT(out, 4, take_tag(handle, tag));
-  b = clu_node_take(nd, r); /* nothing jumps between here and clu_unserialize(), which gives it back */
+  b = clu_node_take_first(nd); /* nothing jumps between here and clu_unserialize(), which gives it back */
   if (b && b->size >= 5 * sizeof(double))
     memcpy(REAL(time), b->data, 5 * sizeof(double));
   else
@@ -380,28 +373,27 @@ static SEXP answer_list(SEXP handle, clu_node *nd, clu_req *r) {
 static SEXP died(clu_node *nd, uint64_t scope) {
   if (scope) cancel_scope(scope);
   clu_await_reason(nd);
-  while (nd->nreqs) clu_blob_unref(clu_node_take(nd, &nd->reqs[0]));
+  clu_node_drop_requests(nd);
   return R_NilValue;
 }
 
 /* A node that can no more answer to this call. */
 static clu_node *dead_of(uint64_t scope) {
-  for (clu_node *nd = clu_the_session.nodes; nd; nd = nd->next) {
-    if (nd->state <= CLU_NODE_READY) continue;
-    for (int i = 0; i < nd->nreqs; i++)
-      if (nd->reqs[i].owner == scope && !nd->reqs[i].arrival) return nd;
+  for (clu_node *nd = clu_session_nodes(clu_the_session); nd; nd = clu_node_next(nd)) {
+    if (clu_node_is_open(nd)) continue;
+    if (clu_node_awaits(nd, scope)) return nd;
   }
   return NULL;
 }
 
 static int one_answered(void *data) {
   one_wait *w = data;
-  clu_req *r;
-  if (w->nd->state > CLU_NODE_READY) return 1;
+  const clu_req *r;
+  if (!clu_node_is_open(w->nd)) return 1;
   r = clu_node_first(w->nd);
   if (r && r->arrival) return 1;
-  if (!w->scope || w->deaths == clu_the_session.deaths) return 0;
-  w->deaths = clu_the_session.deaths;
+  if (!w->scope || w->deaths == clu_session_deaths(clu_the_session)) return 0;
+  w->deaths = clu_session_deaths(clu_the_session);
   return (w->dead = dead_of(w->scope)) != NULL;
 }
 
@@ -409,15 +401,15 @@ static int one_answered(void *data) {
  * whose answer would be asked for later, but the call as a whole has failed now. */
 SEXP ffi_node_recv(SEXP handle) {
   clu_node *nd = clu_get_node(handle);
-  clu_req *r = clu_node_first(nd);
+  const clu_req *r = clu_node_first(nd);
   one_wait w;
   if (!r) {
-    if (nd->state > CLU_NODE_READY) return R_NilValue;
+    if (!clu_node_is_open(nd)) return R_NilValue;
     clu_raise("no_call", "nothing was sent to this node that it could answer");
   }
   forget_sent();
   w.nd = nd;
-  w.scope = r->owner;
+  w.scope = r->scope;
   w.deaths = UINT64_MAX; /* check once at the beginning */
   w.dead = NULL;
   clu_wait_for(one_answered, &w, UINT64_MAX, abandon_wait);
@@ -436,12 +428,12 @@ SEXP ffi_node_recv(SEXP handle) {
 /* Whether ffi_node_recv() would return at once; NA: nothing was sent to this node. */
 SEXP ffi_node_ready(SEXP handle) {
   clu_node *nd = clu_get_node(handle);
-  clu_req *r;
+  const clu_req *r;
   if (!clu_node_first(nd)) return Rf_ScalarLogical(NA_LOGICAL);
   for (int k = 0; k < 1000; k++) /* a large answer comes in pieces */
     if (clu_pump(0, NULL) != CLU_OK || clu_pump_events() == 0) break;
   r = clu_node_first(nd);
-  return Rf_ScalarLogical(nd->state > CLU_NODE_READY || !r || r->arrival);
+  return Rf_ScalarLogical(!clu_node_is_open(nd) || !r || r->arrival);
 }
 
 typedef struct {
@@ -459,17 +451,17 @@ static int any_answered(void *data) {
   w->asked = 0;
   for (R_xlen_t i = 0; i < Rf_xlength(w->nodes); i++) {
     clu_node *nd = R_ExternalPtrAddr(VECTOR_ELT(VECTOR_ELT(w->nodes, i), 0));
-    clu_req *r = clu_node_first(nd);
+    const clu_req *r = clu_node_first(nd);
     if (!r) continue;
     w->asked = 1;
-    w->scope = r->owner;
+    w->scope = r->scope;
     if (r->arrival) {
       if (r->arrival < first) {
         first = r->arrival;
         w->found = i;
         w->lost = 0;
       }
-    } else if (nd->state > CLU_NODE_READY && w->found < 0) {
+    } else if (!clu_node_is_open(nd) && w->found < 0) {
       w->found = i;
       w->lost = 1;
     }

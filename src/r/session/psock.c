@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/net/socket.h"
+#include "core/node/transports.h"
 
 #define SLICE 100000000u         /* ns between two looks at the user's interrupts */
 #define PIECE ((size_t)256 << 10) /* read at a time */
@@ -272,7 +273,7 @@ SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
   SET_VECTOR_ELT(out, 0, clu_unserialize_from(next_bytes, &r));
   consume(r.w);
   if (r.w->n) memmove(r.w->epochs, r.w->epochs + 1, (size_t)--r.w->n * sizeof *r.w->epochs);
-  if (node != R_NilValue) clu_get_node(node)->done++;
+  if (node != R_NilValue) clu_node_count_done(clu_get_node(node));
   UNPROTECT(1);
   return out;
 }
@@ -296,20 +297,19 @@ SEXP ffi_psock_close(SEXP x) {
 
 /* A worker has answered: it is process `pid`. */
 SEXP ffi_psock_is_ready(SEXP handle, SEXP pid) {
-  clu_node *nd = clu_get_node(handle);
-  nd->pid = Rf_asInteger(pid);
-  if (nd->state == CLU_NODE_SPAWNING) nd->state = CLU_NODE_READY;
+  clu_node_psock_ready(clu_get_node(handle), Rf_asInteger(pid));
   return R_NilValue;
 }
 
 /* The pid of the process that was started for it, NULL: none was. */
 SEXP ffi_node_child_pid(SEXP handle) {
-  clu_node *nd = clu_get_node(handle);
-  return nd->child ? Rf_ScalarInteger((int)nd->child->pid) : R_NilValue;
+  clu_node_status st;
+  clu_node_status_of(clu_get_node(handle), &st);
+  return st.started ? Rf_ScalarInteger((int)st.started) : R_NilValue;
 }
 
 /* The caller has seen that it is no more. */
 SEXP ffi_node_lost(SEXP handle) {
-  clu_node_lose(clu_get_node(handle));
+  clu_node_set_lost(clu_get_node(handle));
   return R_NilValue;
 }

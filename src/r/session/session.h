@@ -1,33 +1,43 @@
-/* What the two halves of the master's glue share: r/session/session.c (servers, nodes, waiting) and r/session/call.c. */
-#ifndef CLUTCH_GLUE_MASTER_H
-#define CLUTCH_GLUE_MASTER_H
+/* What the files of this folder (and src/r/tasks) share. Each uses only those before it:
+ *
+ *   session.c      the one session of this R process; handles
+ *   event-wait.c   waiting with a deadline and R's interrupts
+ *   fork-server.c  fork servers
+ *   node.c         nodes: start, end, what is known of them
+ *   acceptor.c     nodes that connect over TCP     psock.c  base R's workers     call.c  calls and answers
+ *
+ * The session is made by the first call that needs one, and lives as long as the process. In a forked child of it (mclapply())
+ * every use is an R error. Only event-wait.c blocks, and what is said to wait. Errors are raised by clu_raise().
+ */
+#ifndef CLUTCH_R_SESSION_H
+#define CLUTCH_R_SESSION_H
 
 #include "r/r-api.h"
 
+#include "core/node/fork-server.h"
 #include "core/node/node.h"
 
-extern clu_session clu_the_session;
-/* Pumps its loop once: see clu_loop_pump() and clu_loop_events(). */
-int clu_pump(int64_t wait_ns, clu_err *e);
-int clu_pump_events(void);
-/* Makes the session ready; an R error in a forked child of the session. */
-void clu_need_session(void);
-/* What is behind a handle; an R error when that is nothing. The handle keeps it. */
-clu_server *clu_get_server(SEXP x);
-clu_node *clu_get_node(SEXP x);
+/* ---- session.c ---- */
 
-/* For a node that is over: waits, a second at most, until its server has said why. */
-void clu_await_reason(clu_node *nd);
-/* What R is told of a node: a list. */
-SEXP clu_node_info(clu_node *nd);
-/* An external pointer with nothing behind it yet; and with a node. */
-SEXP clu_handle_new(SEXP tag, SEXP prot, R_CFinalizer_t fin);
-SEXP clu_node_handle_new(void);
-void clu_node_handle_set(SEXP x, clu_node *nd);
-/* One more, or less, external pointer with something behind it. */
-void clu_count_handle(int by);
+/* NULL until clu_need_session(). */
+extern clu_session *clu_the_session;
+/* Makes the session, if there is none; an R error in a forked child of it. */
+void clu_need_session(void);
 /* Whether this is the process that made the session. */
 int clu_session_is_ours(void);
+/* Pumps its event loop once: see clu_loop_pump() and clu_loop_events(). */
+int clu_pump(int64_t wait_ns, clu_err *e);
+int clu_pump_events(void);
+
+/* A handle: an external pointer, with nothing behind it yet. So what is made next has an owner at once. */
+SEXP clu_handle_new(SEXP tag, SEXP prot, R_CFinalizer_t fin);
+void clu_handle_set(SEXP x, void *p);
+/* What is behind it; an R error when that is nothing. The handle keeps it. */
+void *clu_handle_get(SEXP x, SEXP tag);
+/* One more, or less, handle with something behind it, where that is not clu_handle_set()'s. */
+void clu_count_handle(int by);
+
+/* ---- event-wait.c ---- */
 
 /* Points in time, as clu_os_now() counts. */
 uint64_t clu_in_ms(uint64_t ms);
@@ -35,7 +45,21 @@ uint64_t clu_in_seconds(SEXP s);
 /* Pumps until `done` says so (1) or the time is up (0). An interrupt or a time limit of R's jumps out,
  * after `fn` (may be NULL) has run. */
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *));
-/* The same without a look at interrupts, for clean-ups: no R API in there. */
+/* The same without a check for interrupts, for clean-ups: no R API in there. */
 int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline);
+
+/* ---- fork-server.c ---- */
+
+clu_server *clu_get_server(SEXP x);
+
+/* ---- node.c ---- */
+
+clu_node *clu_get_node(SEXP x);
+SEXP clu_node_handle_new(void);
+void clu_node_handle_set(SEXP x, clu_node *nd);
+/* For a node that is closed: waits, a second at most, until it is known how it ended. */
+void clu_await_reason(clu_node *nd);
+/* What R is told of a node: a list. */
+SEXP clu_node_info(clu_node *nd);
 
 #endif

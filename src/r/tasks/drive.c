@@ -48,7 +48,7 @@ void clu_job_tell_end(tasks *t, SEXP handles, tjob *j) {
   for (int i = 0; i < j->ntold; i++) {
     clu_node *nd = i < t->n ? clu_tasks_node(handles, i) : NULL;
     uint64_t seq = j->number;
-    if (!nd || !j->told[i] || nd->id != j->told[i]) continue;
+    if (!nd || !j->told[i] || clu_node_id(nd) != j->told[i]) continue;
     if (clu_node_tasks(nd, CLU_K_JOB_END, NULL, 0, &seq) == CLU_OK) clu_node_push(nd);
     j->told[i] = 0;
   }
@@ -100,7 +100,7 @@ static void tasks_finalize(SEXP x) {
   }
   for (int i = 0; i < t->n && clu_session_is_ours(); i++) {
     clu_node *nd = clu_tasks_node(handles, i); /* NULL: its finalizer came first */
-    if (nd && nd->tasks == &t->nodes[i]) nd->tasks = NULL;
+    if (nd && clu_node_data(nd) == &t->nodes[i]) clu_node_set_data(nd, NULL);
   }
   clu_sched_free(t->e);
   free(t->nodes);
@@ -163,14 +163,14 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   int i = Rf_asInteger(index) - 1;
   clu_node *nd = i >= 0 && i < t->n ? clu_tasks_node(R_ExternalPtrProtected(x), i) : NULL;
   if (!nd) clu_raise("argument", "there is no node %d", i + 1);
-  if (nd->state != CLU_NODE_READY) return Rf_ScalarLogical(nd->state == CLU_NODE_DEAD || t->nodes[i].killed ? NA_LOGICAL : FALSE);
-  if (t->nodes[i].id == nd->id) return Rf_ScalarLogical(TRUE);
+  if (!clu_node_is_ready(nd)) return Rf_ScalarLogical(clu_node_is_lost(nd) || t->nodes[i].killed ? NA_LOGICAL : FALSE);
+  if (t->nodes[i].id == clu_node_id(nd)) return Rf_ScalarLogical(TRUE);
   if (t->nodes[i].id) look_at_nodes(t, R_ExternalPtrProtected(x)); /* the one before has ended unseen */
-  t->nodes[i].id = nd->id;
+  t->nodes[i].id = clu_node_id(nd);
   t->nodes[i].over_memory = t->nodes[i].killed = 0;
   t->nodes[i].memory = 0;
   t->nodes[i].odd = 0;
-  nd->tasks = &t->nodes[i];
+  clu_node_set_data(nd, &t->nodes[i]);
   clu_tasks_limit_node(t, nd, &t->nodes[i]);
   if (clu_sched_node_up(t->e, i, clu_node_claim(nd)) != CLU_OK) clu_raise("memory", "not enough memory");
   return Rf_ScalarLogical(TRUE);
@@ -255,7 +255,7 @@ static void look_at_nodes(tasks *t, SEXP handles) {
     int cause;
     if (!at->id) continue;
     nd = clu_tasks_node(handles, i);
-    if (nd && nd->id == at->id && nd->state <= CLU_NODE_READY) continue;
+    if (nd && clu_node_id(nd) == at->id && clu_node_is_open(nd)) continue;
     if (t->ndeaths == t->capdeaths) {
       size_t cap = 2 * t->capdeaths;
       death *more = realloc(t->deaths, cap * sizeof *more);
@@ -266,12 +266,15 @@ static void look_at_nodes(tasks *t, SEXP handles) {
     id = at->id;
     at->id = 0;
     cause = ++t->causes;
-    if (nd && nd->id == id && t->limit > 0) {
+    if (nd && clu_node_id(nd) == id && t->limit > 0) {
       clu_await_reason(nd); /* one that had too much is not tried again */
-      if (nd->over_limit) at->over_memory = 1;
-      if (nd->over_limit) at->memory = (int64_t)nd->memory;
+      uint64_t memory;
+      if (clu_node_over_limit(nd, &memory)) {
+        at->over_memory = 1;
+        at->memory = (int64_t)memory;
+      }
     }
-    if (nd && nd->tasks == at) nd->tasks = NULL;
+    if (nd && clu_node_data(nd) == at) clu_node_set_data(nd, NULL);
     t->deaths[t->ndeaths].began = clu_sched_node_lost(t->e, i, cause, !at->over_memory);
     t->deaths[t->ndeaths].index = i;
     t->deaths[t->ndeaths].memory = (double)at->memory;
@@ -362,7 +365,7 @@ static void send(tasks *t, SEXP handles, const clu_action *a, int last) {
   static SEXP token;
   tjob *j = a->user;
   clu_node *nd = clu_tasks_node(handles, a->node);
-  uint64_t seq = j->number, id = nd->id;
+  uint64_t seq = j->number, id = clu_node_id(nd);
   sending s;
   int rc = CLU_OK, there;
   if (t->nodes[a->node].id != id) { /* it has just been replaced: seen to soon */
@@ -385,17 +388,17 @@ static void send(tasks *t, SEXP handles, const clu_action *a, int last) {
   R_UnwindProtect(tasks_bytes, &s, unsent, &s, token);
   UNPROTECT(1);
   nd = clu_tasks_node(handles, a->node);
-  there = j->of && nd && nd->id == id && t->nodes[a->node].id == id;
+  there = j->of && nd && clu_node_id(nd) == id && t->nodes[a->node].id == id;
   job_unpin(j);
   if (!there) {
     clu_sched_unsent(t->e, a);
     clu_blob_unref(s.body);
     return;
   }
-  if (j->told[a->node] != nd->id) {
+  if (j->told[a->node] != clu_node_id(nd)) {
     rc = clu_node_tasks(nd, CLU_K_JOB, j->about, 0, &seq);
     if (rc == CLU_OK) {
-      j->told[a->node] = nd->id;
+      j->told[a->node] = clu_node_id(nd);
       j->bytes_out += j->about->size;
     }
   }

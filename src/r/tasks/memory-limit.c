@@ -4,11 +4,8 @@
 static const uint64_t MEMORY_EVERY = 20000000; /* ns between looks at the nodes' memory */
 
 void clu_tasks_limit_node(tasks *t, clu_node *nd, tnode *at) {
-  if (nd && nd->id == at->id) clu_node_limit(nd, (uint64_t)t->limit);
+  if (nd && clu_node_id(nd) == at->id) clu_node_limit(nd, (uint64_t)t->limit);
 }
-
-/* Whether its pid is that of its process, and this machine's: not ssh's, nor one of another host. */
-static int is_our_child(const clu_node *nd) { return nd->child && !nd->child->ended && nd->child->pid == nd->pid; }
 
 /* The limit of the nodes' memory is the least of those of the jobs under way. Their fork server sees to it, also while the
  * session does other things; of nodes without one this does. */
@@ -27,9 +24,10 @@ void clu_tasks_limit_memory(tasks *t, SEXP handles) {
   for (int i = 0; i < t->n; i++) {
     tnode *at = &t->nodes[i];
     clu_node *nd = at->id ? clu_tasks_node(handles, i) : NULL;
+    clu_pid pid;
     int64_t has;
-    if (!nd || nd->id != at->id || nd->server || at->over_memory || clu_sched_node_tasks(t->e, i, NULL) == 0) continue;
-    if (!is_our_child(nd) || (has = clu_os_process_memory(nd->pid, (int64_t)least)) <= (int64_t)least) continue;
+    if (!nd || clu_node_id(nd) != at->id || clu_node_limits_memory(nd) || at->over_memory || clu_sched_node_tasks(t->e, i, NULL) == 0) continue;
+    if (!(pid = clu_node_own_pid(nd)) || (has = clu_os_process_memory(pid, (int64_t)least)) <= (int64_t)least) continue;
     at->over_memory = 1;
     at->memory = has;
     clu_tasks_kill(nd, at, CLU_NO_REACTION);
@@ -43,7 +41,7 @@ SEXP ffi_tasks_unlimited(SEXP x) {
   int told = clu_os_process_memory(clu_os_getpid(), -1) >= 0, n = 0;
   for (int i = 0; i < t->n; i++) {
     clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
-    if (nd && !(told && (nd->server || is_our_child(nd)))) INTEGER(out)[n++] = i + 1;
+    if (nd && !(told && (clu_node_limits_memory(nd) || clu_node_own_pid(nd)))) INTEGER(out)[n++] = i + 1;
   }
   out = Rf_lengthgets(out, n);
   UNPROTECT(1);

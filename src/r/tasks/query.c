@@ -145,7 +145,7 @@ SEXP ffi_tasks_deaths(SEXP x) {
     SET_VECTOR_ELT(one, 3, Rf_ScalarInteger(d.killed));
     SET_VECTOR_ELT(one, 5, Rf_ScalarLogical(d.began));
     SET_VECTOR_ELT(one, 6, Rf_ScalarReal(d.memory));
-    if (nd && nd->state > CLU_NODE_READY) { /* else a call has put another in its place */
+    if (nd && !clu_node_is_open(nd)) { /* else a call has put another in its place */
       clu_await_reason(nd);
       SET_VECTOR_ELT(one, 4, clu_node_info(nd));
     }

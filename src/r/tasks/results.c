@@ -125,7 +125,7 @@ static void ended(tasks *t, const clu_ended *x, uint32_t flags, uint64_t began, 
  * of this node's, or waits for nothing, is as bad as an answer out of turn there. */
 static void odd_record(clu_node *nd, tnode *at, const unsigned char *p, size_t n, uint64_t now) {
   uint64_t seq = p && n >= CLU_SMALL_HEAD ? clu_get64(p + 8) : 0;
-  if (nd->state != CLU_NODE_READY) return; /* it has died */
+  if (!clu_node_is_ready(nd)) return; /* it has died */
   if (!clu_sched_node_has(at->of->e, at->index, seq)) {
     clu_tasks_kill(nd, at, CLU_NO_SENSE);
   } else if (at->odd != seq) {
@@ -142,7 +142,7 @@ static void take_ring(clu_node *nd, tnode *at) {
   const unsigned char *p;
   size_t n;
   uint64_t now;
-  if (!r || at->id != nd->id || !clu_ring_used(r)) return;
+  if (!r || at->id != clu_node_id(nd) || !clu_ring_used(r)) return;
   now = clu_os_now();
   while ((p = clu_ring_peek(r, &n)) || n) {
     clu_ended x;
@@ -159,7 +159,7 @@ static void take_ring(clu_node *nd, tnode *at) {
     began = clu_get64(p + 16);
     rc = clu_sched_answer(t->e, at->index, head, 0, took, now, &x);
     if (rc > 0) {
-      nd->done++;
+      clu_node_count_done(nd);
       ended(t, &x, flags, began, took, n);
       if (x.why == CLU_END_ANSWER && !add_small(x.user, x.task, flags, p + CLU_SMALL_HEAD, n - CLU_SMALL_HEAD))
         ((tjob *)x.user)->lost = 1;
@@ -169,8 +169,8 @@ static void take_ring(clu_node *nd, tnode *at) {
 }
 
 static void on_over(clu_node *nd) {
-  tnode *at = nd->tasks;
-  if (at->id != nd->id) return;
+  tnode *at = clu_node_data(nd);
+  if (at->id != clu_node_id(nd)) return;
   take_ring(nd, at);
   clu_sched_node_closed(at->of->e, at->index);
 }
@@ -178,22 +178,22 @@ static void on_over(clu_node *nd) {
 /* What a record in the ring waits for was written before it: when all that has come was read for long, nothing will come. */
 static void wait_no_longer(clu_node *nd, tnode *at) {
   uint64_t seq = at->odd;
-  if (!seq || at->id != nd->id || clu_os_now() - at->odd_since < ODD_FOR) return;
+  if (!seq || at->id != clu_node_id(nd) || clu_os_now() - at->odd_since < ODD_FOR) return;
   clu_node_read_all(nd);
-  if (at->odd == seq && at->id == nd->id && nd->state == CLU_NODE_READY) clu_tasks_kill(nd, at, CLU_NO_SENSE);
+  if (at->odd == seq && at->id == clu_node_id(nd) && clu_node_is_ready(nd)) clu_tasks_kill(nd, at, CLU_NO_SENSE);
 }
 
 void clu_tasks_take_rings(tasks *t, SEXP handles) {
   for (int i = 0; i < t->n; i++) {
     clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
-    if (!nd || nd->tasks != &t->nodes[i] || nd->state != CLU_NODE_READY) continue;
+    if (!nd || clu_node_data(nd) != &t->nodes[i] || !clu_node_is_ready(nd)) continue;
     take_ring(nd, &t->nodes[i]);
     wait_no_longer(nd, &t->nodes[i]);
   }
 }
 
 static void on_task(clu_node *nd, clu_msg *m) {
-  tnode *at = nd->tasks;
+  tnode *at = clu_node_data(nd);
   tasks *t = at->of;
   clu_ended x;
   tjob *j;
@@ -202,7 +202,7 @@ static void on_task(clu_node *nd, clu_msg *m) {
   uint32_t flags = 0;
   void *owner;
   uint64_t element;
-  if (at->id != nd->id) return; /* the scheduler has given it up */
+  if (at->id != clu_node_id(nd)) return; /* the scheduler has given it up */
   take_ring(nd, at);
   if (m->kind == CLU_K_RESULTS_READY) return;
   began = now = clu_os_now();
@@ -219,12 +219,12 @@ static void on_task(clu_node *nd, clu_msg *m) {
     flags = clu_get32(m->body->data);
     began = clu_get64(m->body->data + 8);
     took = clu_get64(m->body->data + 16);
-    if (!nd->server && !nd->child) began = now - took; /* another clock */
+    if (!clu_node_clock_is_ours(nd)) began = now - took; /* another clock */
   }
   rc = clu_sched_answer(t->e, at->index, m->seq, m->kind == CLU_K_CANCELLED, took, now, &x);
   if (rc < 0) clu_tasks_kill(nd, at, CLU_NO_SENSE);
   if (rc <= 0) return;
-  nd->done++;
+  clu_node_count_done(nd);
   j = x.user;
   if (x.why == CLU_END_ANSWER && m->kind == CLU_K_CANCELLED) x.why = CLU_END_CANCELLED;
   ended(t, &x, flags, began, took, m->body ? m->body->size : 0);
@@ -233,15 +233,14 @@ static void on_task(clu_node *nd, clu_msg *m) {
 }
 
 static uint32_t tasks_at(const clu_node *nd, uint32_t *unwanted) {
-  tnode *at = nd->tasks;
-  if (at->id != nd->id) return 0;
+  tnode *at = clu_node_data(nd);
+  if (at->id != clu_node_id(nd)) return 0;
   return clu_sched_node_tasks(at->of->e, at->index, unwanted);
 }
 
 void clu_tasks_listen(void) {
-  clu_the_session.on_task = on_task;
-  clu_the_session.tasks_at = tasks_at;
-  clu_the_session.on_over = on_over;
+  static const clu_task_hooks hooks = {on_task, tasks_at, on_over};
+  clu_session_set_task_hooks(clu_the_session, &hooks);
 }
 
 /* ---- values ---- */

@@ -1,0 +1,86 @@
+/* Waiting for what comes in the event loop, with R's interrupts and a deadline. */
+#include "r/session/session.h"
+
+static const int64_t SLICE = 100000000; /* ns: at most this long without a check for interrupts */
+
+#define SPIN 50000 /* ns; see r/node/node-loop.c */
+
+uint64_t clu_in_ms(uint64_t ms) { return clu_os_now() + ms * 1000000u; }
+
+uint64_t clu_in_seconds(SEXP s) {
+  double x = Rf_asReal(s);
+  if (!(x > 0)) x = 0;
+  return x > 1e9 ? UINT64_MAX : clu_os_now() + (uint64_t)(x * 1e9);
+}
+
+static SEXP check_interrupt(void *unused) {
+  (void)unused;
+  R_CheckUserInterrupt();
+  return R_NilValue;
+}
+
+typedef struct {
+  void (*fn)(void *);
+  void *data;
+} on_jump;
+
+static void jumped(void *data, Rboolean jump) {
+  on_jump *j = data;
+  if (jump && j->fn) j->fn(j->data);
+}
+
+/* The time is up, but this process may have been stopped meanwhile, and what it waits for may be here: all that has come is
+ * read. */
+static int drain(int (*done)(void *), void *data) {
+  for (int k = 0; k < 1000 && !done(data); k++)
+    if (clu_pump(0, NULL) != CLU_OK || clu_pump_events() == 0) break;
+  return done(data);
+}
+
+int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *)) {
+  static clu_spins spins;
+  uint64_t checked = 0, spin_end = clu_spin_pays(&spins) ? clu_os_now() + SPIN : 0;
+  on_jump j;
+  j.fn = fn;
+  j.data = data;
+  while (!done(data)) {
+    clu_err e = {0, 0, ""};
+    uint64_t now;
+    int64_t wait = SLICE;
+    if (deadline != UINT64_MAX) {
+      now = clu_os_now();
+      if (now >= deadline) return drain(done, data);
+      if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);
+    }
+    if (spin_end) { /* the answer to a small call is here before a sleeper would be awake */
+      if (clu_os_now() < spin_end) {
+        clu_pump(0, &e);
+        if (clu_pump_events() == 0) clu_os_yield();
+        else clu_spin_ended(&spins, 1);
+        continue;
+      }
+      spin_end = 0;
+      clu_spin_ended(&spins, 0);
+    }
+    if (clu_pump(wait, &e) != CLU_OK) {
+      if (fn) fn(data);
+      clu_raise_err(&e);
+    }
+    /* a signal ends a wait without an event; while events come, interrupts are checked now and then */
+    if (clu_pump_events() == 0 || (now = clu_os_now()) - checked > (uint64_t)SLICE / 4) {
+      if (done(data)) break;
+      R_UnwindProtect(check_interrupt, NULL, jumped, &j, NULL);
+      checked = clu_os_now();
+    }
+  }
+  return 1;
+}
+
+int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline) {
+  while (!done(data)) {
+    uint64_t now = clu_os_now();
+    if (now >= deadline) return drain(done, data);
+    if (clu_pump((int64_t)(deadline - now), NULL) != CLU_OK) return 0;
+  }
+  return 1;
+}

@@ -1,0 +1,148 @@
+/* Nodes, seen from R: a handle, their start and end, what is known of them. */
+#include "r/session/session.h"
+
+#include "core/node/transports.h"
+
+static SEXP node_tag(void) { return Rf_install("clutch_node"); }
+
+static void node_finalize(SEXP x) {
+  clu_node *nd = R_ExternalPtrAddr(x);
+  R_ClearExternalPtr(x);
+  if (!nd) return;
+  clu_count_handle(-1);
+  if (clu_session_is_ours()) clu_node_free(nd);
+}
+
+clu_node *clu_get_node(SEXP x) { return clu_handle_get(x, node_tag()); }
+
+SEXP clu_node_handle_new(void) { return clu_handle_new(node_tag(), Rf_allocVector(VECSXP, 0), node_finalize); }
+
+void clu_node_handle_set(SEXP x, clu_node *nd) { clu_handle_set(x, nd); }
+
+/* Those that there are of a start that failed half-way. */
+static int all_ended(void *list) {
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++) {
+    clu_node *nd = R_ExternalPtrAddr(VECTOR_ELT(list, i));
+    if (nd && !clu_node_end_known(nd)) return 0;
+  }
+  return 1;
+}
+
+/* A node for each of `ranks`, which are the numbers that they have in their cluster. */
+SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
+  clu_server *s = clu_get_server(server);
+  clu_err e = {0, 0, ""};
+  int k = Rf_length(ranks), exec = Rf_asLogical(by_exec);
+  SEXP out = PROTECT(Rf_allocVector(VECSXP, k));
+  for (int i = 0; i < k; i++)
+    SET_VECTOR_ELT(out, i, clu_node_handle_new());
+  for (int i = 0; i < k; i++) {
+    clu_node *nd = NULL;
+    if (clu_node_new_fork(s, exec, &nd, &e) != CLU_OK) {
+      for (int j = 0; j < i; j++) clu_node_stop(R_ExternalPtrAddr(VECTOR_ELT(out, j)), 0);
+      clu_pump_for(all_ended, out, clu_in_ms(2000));
+      clu_raise_err(&e);
+    }
+    clu_node_set_rank(nd, INTEGER(ranks)[i]);
+    clu_node_handle_set(VECTOR_ELT(out, i), nd);
+    if (i % 8 == 7) clu_pump(0, NULL); /* descriptors in flight are limited */
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+typedef struct {
+  SEXP list; /* of handles */
+  R_xlen_t from;
+} nodes_wait;
+
+static clu_node *nth(SEXP list, R_xlen_t i) { return R_ExternalPtrAddr(VECTOR_ELT(list, i)); }
+
+static int nodes_ready(void *data) {
+  nodes_wait *w = data;
+  for (; w->from < Rf_xlength(w->list); w->from++) {
+    clu_node *nd = nth(w->list, w->from);
+    if (clu_node_is_starting(nd)) return 0;
+    if (!clu_node_is_ready(nd)) return 1;
+  }
+  return 1;
+}
+
+static int how_known(void *data) {
+  clu_node *nd = data;
+  return clu_node_refusal(nd) || clu_node_end_known(nd);
+}
+
+void clu_await_reason(clu_node *nd) { clu_pump_for(how_known, nd, clu_in_ms(1000)); }
+
+/* 0 when all are ready, else the number of one that is not. */
+SEXP ffi_nodes_wait(SEXP list, SEXP seconds) {
+  nodes_wait w;
+  w.list = list;
+  w.from = 0;
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++) clu_get_node(VECTOR_ELT(list, i));
+  clu_wait_for(nodes_ready, &w, clu_in_seconds(seconds), NULL);
+  if (w.from < Rf_xlength(list) && !clu_node_is_open(nth(list, w.from)))
+    clu_await_reason(nth(list, w.from));
+  return Rf_ScalarInteger(w.from < Rf_xlength(list) ? (int)w.from + 1 : 0);
+}
+
+static int nodes_ended(void *data) {
+  nodes_wait *w = data;
+  for (; w->from < Rf_xlength(w->list); w->from++) {
+    clu_node *nd = nth(w->list, w->from);
+    if (!clu_node_end_known(nd)) return 0;
+  }
+  return 1;
+}
+
+/* Stops nodes: the idle ones are asked to, and killed after `grace_ms`; the busy ones are killed at
+ * once. TRUE when all are gone within `seconds`. No interrupt ends it early: it is bounded. */
+SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds) {
+  nodes_wait w;
+  uint32_t grace = (uint32_t)Rf_asReal(grace_ms);
+  w.list = list;
+  w.from = 0;
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++) clu_get_node(VECTOR_ELT(list, i));
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++) {
+    clu_node *nd = nth(list, i);
+    clu_node_stop(nd, clu_node_busy(nd) ? 0 : grace);
+  }
+  return Rf_ScalarLogical(clu_pump_for(nodes_ended, &w, clu_in_seconds(seconds)));
+}
+
+SEXP clu_node_info(clu_node *nd) {
+  static const char *names[] = {"rank", "pid", "state", "by_signal", "code", "refusal", "age",
+                                      "done", "waiting", "server_pid", "server_ended", ""};
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  clu_node_status st;
+  clu_node_status_of(nd, &st);
+  SET_VECTOR_ELT(out, 0, Rf_ScalarInteger(clu_node_rank(nd)));
+  SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(clu_node_pid(nd) ? (int)clu_node_pid(nd) : NA_INTEGER));
+  SET_VECTOR_ELT(out, 2, Rf_mkString(st.state));
+  SET_VECTOR_ELT(out, 3, Rf_ScalarLogical(st.how_known ? st.how.by_signal : NA_LOGICAL));
+  SET_VECTOR_ELT(out, 4, Rf_ScalarInteger(st.how_known ? st.how.code : NA_INTEGER));
+  if (clu_node_refusal(nd)) SET_VECTOR_ELT(out, 5, Rf_mkString(clu_node_refusal(nd)));
+  SET_VECTOR_ELT(out, 6, Rf_ScalarReal(1e-9 * (double)st.age));
+  SET_VECTOR_ELT(out, 7, Rf_ScalarReal((double)st.done));
+  SET_VECTOR_ELT(out, 8, Rf_ScalarInteger(st.waiting));
+  SET_VECTOR_ELT(out, 9, Rf_ScalarInteger(st.server ? (int)st.server : NA_INTEGER));
+  SET_VECTOR_ELT(out, 10, Rf_ScalarLogical(st.server_ended));
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP ffi_node_info(SEXP handle) {
+  clu_node *nd = clu_get_node(handle);
+  clu_pump(0, NULL);
+  return clu_node_info(nd);
+}
+
+/* The node behind `handle` is from now on the one behind `fresh`, for every copy of the handle. */
+SEXP ffi_node_swap(SEXP handle, SEXP fresh) {
+  clu_node *a = clu_get_node(handle), *b = clu_get_node(fresh);
+  R_SetExternalPtrAddr(handle, b);
+  R_SetExternalPtrAddr(fresh, a);
+  R_SetExternalPtrProtected(handle, Rf_allocVector(VECSXP, 0));
+  return R_NilValue;
+}
