@@ -1,10 +1,10 @@
 # future::plan(cluster, workers = cl), and our tasks as futures.
 #
 # future asks whether a worker has answered by base R's socketSelect(), which takes R's own socket
-# connections and nothing else: without one, resolved() waits for the value. as.cluster(), which plan()
-# calls, makes nodes that have a connection `con` as long as there is something to be answered: one at
-# which something is to be read when the answer is there, and one at which there is nothing. Neither is
-# read from.
+# connections and nothing else: without one, resolved() waits for the value. as.cluster(), which
+# plan() calls, makes nodes that have a connection `con` as long as an answer is awaited. It is one
+# of two: at the one there is always something to be read, at the other never. The first stands for
+# an answer that is there. Neither is read from.
 
 adapt_to_future <- function(ns) {
   add_method(ns, "resolved", "clutch_task", resolved.clutch_task)
@@ -51,7 +51,8 @@ as_future_cluster <- function(x, ...) {
 
 answer_connection <- function(node) {
   ready <- .Call(ffi_node_ready, .subset2(node, "handle"))
-  if (is.na(ready)) NULL else if (ready) signal_connections()$ready else signal_connections()$idle
+  if (is.na(ready)) return(NULL)
+  if (ready) signal_connections()$ready else signal_connections()$idle
 }
 
 # Made when they are first wanted, and again when somebody has closed all connections.
@@ -82,7 +83,9 @@ is_same_connection <- function(con) {
 close_signals <- function() {
   signals <- the$signals
   the$signals <- NULL
-  for (con in signals[c("ready", "idle")]) if (!is.null(con) && is_same_connection(con)) close(con)
+  for (con in signals[c("ready", "idle")]) {
+    if (!is.null(con) && is_same_connection(con)) close(con)
+  }
   for (con in signals$ends) close(con)
 }
 

@@ -1,5 +1,5 @@
-# What other packages need to work with our clusters and tasks, registered when they are loaded: none
-# of them is imported.
+# What other packages need to work with our clusters and tasks, registered when they are loaded:
+# none of them is imported.
 #
 # snow      its generics have parallel's names and arguments: the same methods.
 # promises  a task is a promise.
@@ -22,25 +22,13 @@ adapt_to_others <- function() {
   when_loaded("BiocParallel", adapt_to_biocparallel)
 }
 
-# `adapt` is called with the package's namespace, now or when it gets loaded.
-when_loaded <- function(package, adapt) {
-  if (isNamespaceLoaded(package)) adapt(asNamespace(package))
-  setHook(packageEvent(package, "onLoad"), function(...) adapt(asNamespace(package)))
-}
-
-# Versions differ in what generics they have.
-add_method <- function(ns, generic, class, method) {
-  if (exists(generic, envir = ns, mode = "function", inherits = FALSE))
-    registerS3method(generic, class, method, envir = ns)
-}
-
 adapt_to_snow <- function(ns) {
   the$callers <- c(the$callers, list(ns))
   register_node_methods(ns)
 }
 
-# A cluster made elsewhere: BiocParallel neither starts nor stops it. Its own coercion wants a class of
-# base R's, whose objects are lists of nodes, too.
+# A cluster made elsewhere: BiocParallel neither starts nor stops it. Its own coercion wants a class
+# of base R's, whose objects are lists of nodes, too.
 adapt_to_biocparallel <- function(ns) {
   the$s4 <- new.env(parent = ns) # where the definitions are: namespaces are locked
   methods::setOldClass(c("clutch_cluster", "cluster"), where = the$s4)

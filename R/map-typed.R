@@ -256,7 +256,8 @@ check_columns <- function(frames, elements) {
   wide <- which(lengths(columns) > 0L) # rbind() leaves out what has no columns
   for (k in wide) {
     first <- wide[[1L]]
-    if (setequal(columns[[k]], columns[[first]]) && length(columns[[k]]) == length(columns[[first]])) next
+    as_many <- length(columns[[k]]) == length(columns[[first]])
+    if (as_many && setequal(columns[[k]], columns[[first]])) next
     text <- "element %d has columns %s, and element %d has %s: the rows cannot be bound"
     throw("value", sprintf(text, elements[[k]], toString(columns[[k]]), elements[[first]],
                            toString(columns[[first]])), element = elements[[k]])

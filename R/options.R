@@ -6,9 +6,9 @@
 #' Defaults that hold for a session. Set them by [options()], for example in `.Rprofile`. An option
 #' that is not set, or is `NULL`, has the default that is given here.
 #'
-#' @section Maps and submitted tasks: These replace the defaults of the arguments with the same names,
-#'   with a dot in place of `clutch.`, in [cluster_map()], all its variants and [cluster_submit()].
-#'   What a call gives goes first.
+#' @section Maps and submitted tasks: These replace the defaults of the arguments with the same
+#'   names, with a dot in place of `clutch.`, in [cluster_map()], all its variants and
+#'   [cluster_submit()]. What a call gives goes first.
 #'   \describe{
 #'     \item{`clutch.timeout`}{number of seconds, above 0; default `Inf`. How long one element or
 #'       task may take.}
@@ -55,8 +55,8 @@
 #'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the
 #'       background when the package is attached, so that the first cluster is ready at once.}
 #'   }
-#' @section Errors: A value of no use is an error of class `clutch_argument` that names the option. It
-#'   is signalled by the function that reads the option:
+#' @section Errors: A value of no use is an error of class `clutch_argument` that names the option.
+#'   It is signalled by the function that reads the option:
 #'   ```
 #'   options(clutch.timeout = "10 s")
 #'   tryCatch(cluster_map(cl, 1:3, sqrt), clutch_argument = conditionMessage)

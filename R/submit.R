@@ -1,38 +1,63 @@
 #' Evaluate an expression on a node, and collect its value later
 #'
-#' `cluster_submit()` returns at once. `resolved()` says whether the task has ended, `collect()` waits for it and returns its value or raises its error,
-#' `cancel()` gives it up. `collect_any()` waits for the first of several tasks, `collect_all()` for all of them.
+#' `cluster_submit()` returns a task at once.
+#' * `resolved()` tells whether a task has ended.
+#' * `collect()` waits for a task and returns its value, or raises its error.
+#' * `cancel()` gives a task up.
+#' * `collect_any()` waits for the first of several tasks, `collect_all()` for all of them.
 #'
-#' A task is sent when a node gets free, which is seen whenever one of these functions is called; where package \pkg{later} is
-#' installed, also while R is idle. A task to which nothing refers any more is cancelled. Deaths of nodes, retries, time
-#' limits, random numbers and conditions are as in [cluster_map()]; what the task has printed and signalled is relayed
-#' when it is collected for the first time.
+#' @section When it runs: A task is sent to a node when one gets free. That is seen whenever one of
+#'   these functions is called. Where package \pkg{later} is installed, it is also seen while R is
+#'   idle. A task to which nothing refers any more is cancelled.
 #'
-#' `promises::as.promise()` turns a task into a promise, for \pkg{shiny} and its kin; a task that is returned within `promises::then()` is
-#' chained. The functions `value()`, `resolved()` and `cancel()` of package \pkg{future} and `collect()` of \pkg{dplyr} take tasks, too, and
-#' those of this package what theirs take, so that it does not matter in which order the packages are attached.
+#'   Deaths of nodes, retries, time limits, random numbers and conditions are as in
+#'   [cluster_map()]. What the task has printed and signalled is relayed when it is collected for
+#'   the first time.
+#' @section Other packages: `promises::as.promise()` turns a task into a promise, for \pkg{shiny}
+#'   and others. A task that is returned within `promises::then()` is chained.
 #'
-#' @param cl a cluster made by [make_cluster()].
-#' @param expr an expression. Its variables have the values that they have now, and travel with the task; so do what these
-#'   need in turn, and packages, as in [cluster_map()].
-#' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory as in [cluster_map()]; a list of globals is used in place of what would
-#'   be found.
-#' @param .label a name for the task, in errors and when it is printed.
-#' @param x a task.
-#' @param ... `collect_any()`, `collect_all()`: tasks, or a list of them; else nothing.
-#' @param timeout seconds to wait, at most.
-#' @return `cluster_submit()`: an object of class `clutch_task`. `resolved()`: `TRUE` or `FALSE`. `collect()`: the value. `cancel()`: whether it was given up
-#'   (`FALSE`: it had ended), invisibly. `collect_any()`: a list with `index`, `task` and `value` of the one that ended first; an error if that one has failed.
-#'   `collect_all()`: a list of values.
-#' @section Errors: `collect()`: those of [cluster_map()], and `clutch_timeout` when the task has not ended within `timeout` seconds; it goes on then.
+#'   Package \pkg{future} has generics `resolved()`, `value()` and `cancel()`, and \pkg{dplyr} has
+#'   `collect()`. They take tasks, and the functions of this package take what theirs take. So the
+#'   order in which the packages are attached does not matter.
+#' @param cl cluster made by [make_cluster()].
+#' @param expr expression. Its variables have the values that they have now, and travel with it. So
+#'   do the variables and packages that these need in turn, as in [cluster_map()].
+#' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory as in [cluster_map()]; the
+#'   session's options replace the defaults, see [clutch-options]. A list given as `.globals` is
+#'   used in place of what would be found. For `.relay`, `"live"` is as `"ordered"`.
+#' @param .label string: a name for the task, in errors and when it is printed. By default the
+#'   expression.
+#' @param x task; for `resolved()` and `cancel()` also a list of tasks.
+#' @param ... for `collect_any()` and `collect_all()`: tasks, or one list of tasks. Else nothing.
+#' @param timeout number of seconds to wait, at most.
+#' @return
+#' * `cluster_submit()`: object of class `clutch_task`.
+#' * `resolved()`: `TRUE` or `FALSE`, for each task.
+#' * `collect()`: the value of the expression.
+#' * `cancel()`: `TRUE` when the task was given up, `FALSE` when it had ended; invisibly.
+#' * `collect_any()`: list with `index`, `task` and `value` of the task that ended first.
+#' * `collect_all()`: list of the values, with the names of the tasks.
+#' @section Errors: `collect()`, `collect_any()` and `collect_all()` raise the error of a task, of
+#'   class `clutch_task_error` and those that [cluster_map()] tells. `clutch_timeout`: the task has
+#'   not ended within `timeout` seconds. It goes on, and can be collected later:
+#'   ```
+#'   tryCatch(collect(task, timeout = 1), clutch_timeout = function(e) "not yet")
+#'   ```
+#' @seealso [cluster_map()], [clutch-options]
 #' @examples
 #' cl <- make_cluster(2)
 #' a <- 20
-#' t <- cluster_submit(cl, a + 1)
-#' resolved(t)
-#' collect(t)
-#' race <- collect_any(list(cluster_submit(cl, { Sys.sleep(5); "slow" }), cluster_submit(cl, "quick")))
+#' task <- cluster_submit(cl, a + 1)
+#' resolved(task)
+#' collect(task)
+#'
+#' failing <- cluster_submit(cl, log("a"))
+#' tryCatch(collect(failing), clutch_task_error = conditionMessage)
+#'
+#' slow <- cluster_submit(cl, { Sys.sleep(5); "slow" })
+#' race <- collect_any(slow, cluster_submit(cl, "quick"))
 #' race$value
+#' cancel(slow)
 #' stop_cluster(cl)
 #' @export
 cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = TRUE,
@@ -45,14 +70,17 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   if (is.null(.label)) .label <- label_of(code)
   o <- task_options(given_options(environment()), submit_options)
   if (o$relay == "live") o$relay <- "ordered"
-  fun <- function() NULL
-  body(fun) <- code
-  environment(fun) <- if (isTRUE(o$globals)) locals_of(code, env) else new.env(parent = globalenv())
+  frame <- if (isTRUE(o$globals)) locals_of(code, env) else new.env(parent = globalenv())
+  fun <- as.function(list(code), envir = frame)
   needs <- find_needs(list(fun), o$globals, env) # R code of others may run
   t <- tasks_of(cl)
+  submit(t, fun, needs, o, .label)
+}
+
+submit <- function(t, fun, needs, o, label) {
   task <- new.env(parent = emptyenv())
   task$scheduler <- t
-  task$label <- .label
+  task$label <- label
   task$job <- job_new(t, fun, NULL, list(), needs, o)
   task$relayed <- FALSE
   submitted <- FALSE
@@ -72,47 +100,58 @@ label_of <- function(code) {
   paste0("'", s[[1L]], if (length(s) > 1L) " ...", "'")
 }
 
+# ---- a task ----
+
 # list(value =) or list(error =), or NULL: it has not ended.
 outcome <- function(x) {
   if (!is.null(x$outcome)) return(x$outcome)
-  s <- .Call(ffi_job_state, x$job)
-  if (s$left > 0) return(NULL)
-  values <- .Call(ffi_job_values, x$job)
-  f <- .Call(ffi_job_failures, x$job, 0)
-  x$log <- values[[2L]][[1L]]
-  x$outcome <- if (isTRUE(x$cancelled)) list(error = error_of("task_cancelled", sprintf("%s was cancelled", x$label)))
-    else if (length(f$element)) list(error = task_error(x$scheduler, f, 1L, values[[1L]][[1L]], x$label))
-    else list(value = values[[1L]][[1L]])
-  if (isTRUE(x$cancelled)) class(x$outcome$error) <- c("clutch_task_cancelled", "clutch_task_error", "clutch_error", "error", "condition")
+  if (.Call(ffi_job_state, x$job)$left > 0) return(NULL)
+  answer <- .Call(ffi_job_values, x$job)
+  failures <- .Call(ffi_job_failures, x$job, 0)
+  value <- answer[[1L]][[1L]]
+  x$log <- answer[[2L]][[1L]]
+  x$outcome <- if (isTRUE(x$cancelled)) {
+    list(error = cancelled_error(x))
+  } else if (length(failures$element)) {
+    list(error = task_error(x$scheduler, failures, 1L, value, x$label))
+  } else {
+    list(value = value)
+  }
   .Call(ffi_job_end, x$job, 0)
   x$outcome
+}
+
+cancelled_error <- function(x) {
+  errorCondition(sprintf("%s was cancelled", x$label), call = NULL,
+                 class = c("clutch_task_cancelled", "clutch_task_error", "clutch_error"))
 }
 
 check_task <- function(x) {
   if (!inherits(x, "clutch_task")) throw("argument", "this is no task made by cluster_submit()")
 }
 
-# Works for at most so many seconds, or until there is something new of this task. What its node sends at once
-# (conditions of class "immediateCondition") is relayed at once.
+# Works for at most so many seconds, or until there is something new of this task. What its node
+# sends at once (conditions of class "immediateCondition") is relayed at once.
 turn_for_task <- function(x, seconds) {
   turn(x$scheduler, x$job, seconds, 0)
   relay_queue(x$job)
 }
 
 # One turn for any of these tasks: returns when there may be something new.
-await <- function(tasks, seconds) {
+turn_for_any <- function(tasks, seconds) {
   open <- Filter(function(x) is.null(outcome(x)), tasks)
   if (!length(open)) return(invisible())
-  schedulers <- unique(lapply(open, function(x) x$scheduler))
-  # one scheduler, one task: it can wait for just that; else in slices
-  if (length(open) == 1L) turn_for_task(open[[1L]], seconds)
-  else for (t in schedulers) {
+  # one task can be waited for; several are polled, scheduler by scheduler
+  if (length(open) == 1L) return(turn_for_task(open[[1L]], seconds))
+  for (t in unique(lapply(open, function(x) x$scheduler))) {
     mine <- Filter(function(x) identical(x$scheduler, t), open)
     for (x in mine) relay_queue(x$job)
     turn_for_task(mine[[1L]], min(seconds, 0.002))
   }
   invisible()
 }
+
+# ---- has it ended? ----
 
 #' @rdname cluster_submit
 #' @export
@@ -125,16 +164,28 @@ resolved.clutch_task <- function(x, ...) {
   !is.null(outcome(x))
 }
 
-# Others have generics of these names, which this package may hide.
+#' @rdname cluster_submit
+#' @export
+resolved.list <- function(x, ...) {
+  if (!has_tasks(x)) return(hidden("resolved", "future", x, ...))
+  vapply(x, resolved, NA, ...)
+}
+
 #' @export
 resolved.default <- function(x, ...) hidden("resolved", "future", x, ...)
 
+has_tasks <- function(x) any(vapply(x, inherits, NA, "clutch_task"))
+
+# Other packages have generics with the names of ours, which ours may hide: what is no task goes to
+# theirs.
 hidden <- function(name, package, x, ...) {
   if (!isNamespaceLoaded(package) || !name %in% getNamespaceExports(package))
     throw("argument", sprintf("%s() wants a task of cluster_submit()", name))
   # as if called in the workspace: seen from here, our own default would be its method, without end
   do.call(getExportedValue(package, name), list(x, ...), quote = TRUE, envir = globalenv())
 }
+
+# ---- values ----
 
 #' @rdname cluster_submit
 #' @export
@@ -146,16 +197,18 @@ collect.default <- function(x, ...) hidden("collect", "dplyr", x, ...)
 #' @rdname cluster_submit
 #' @export
 collect.clutch_task <- function(x, timeout = Inf, ...) {
+  check_timeout(timeout)
   finish(x, timeout)
   deliver(x)
 }
 
-finish <- function(x, timeout) {
-  check_timeout(timeout)
-  deadline <- clock() + timeout
+finish <- function(x, timeout, deadline = clock() + timeout) {
   while (is.null(outcome(x))) {
     left <- deadline - clock()
-    if (left < 0) throw("timeout", sprintf("%s has not ended within %g seconds", x$label, timeout))
+    if (left < 0) {
+      text <- "%s has not ended within %g seconds"
+      throw("timeout", sprintf(text, x$label, timeout))
+    }
     turn_for_task(x, min(left, 3600))
   }
   if (timeout == Inf) settle_replacements(x$scheduler) # waits for nodes that are on their way
@@ -173,18 +226,33 @@ deliver <- function(x) {
 
 #' @rdname cluster_submit
 #' @export
-cancel <- function(x, ...) UseMethod("cancel")
-
-#' @export
-cancel.default <- function(x, ...) hidden("cancel", "future", x, ...)
+collect_any <- function(..., timeout = Inf) {
+  tasks <- task_list(...)
+  check_timeout(timeout)
+  if (!length(tasks)) throw("argument", "there are no tasks to wait for")
+  deadline <- clock() + timeout
+  repeat {
+    done <- which(vapply(tasks, function(x) !is.null(outcome(x)), NA))
+    if (length(done)) break
+    left <- deadline - clock()
+    if (left < 0) {
+      text <- "none of %d tasks has ended within %g seconds"
+      throw("timeout", sprintf(text, length(tasks), timeout))
+    }
+    turn_for_any(tasks, min(left, 3600))
+  }
+  i <- done[[1L]]
+  list(index = i, task = tasks[[i]], value = deliver(tasks[[i]]))
+}
 
 #' @rdname cluster_submit
 #' @export
-cancel.clutch_task <- function(x, ...) {
-  if (!is.null(outcome(x))) return(invisible(FALSE))
-  x$cancelled <- TRUE
-  .Call(ffi_job_end, x$job, 0)
-  invisible(TRUE)
+collect_all <- function(..., timeout = Inf) {
+  tasks <- task_list(...)
+  check_timeout(timeout)
+  deadline <- clock() + timeout
+  for (x in tasks) finish(x, timeout, deadline)
+  lapply(tasks, deliver)
 }
 
 # Tasks, or one list of them.
@@ -200,41 +268,44 @@ check_timeout <- function(timeout) {
     throw("argument", "`timeout` has to be a number of seconds")
 }
 
+# ---- giving up ----
+
 #' @rdname cluster_submit
 #' @export
-collect_any <- function(..., timeout = Inf) {
-  tasks <- task_list(...)
-  check_timeout(timeout)
-  if (!length(tasks)) throw("argument", "there are no tasks to wait for")
-  deadline <- clock() + timeout
-  repeat {
-    done <- which(vapply(tasks, function(x) !is.null(outcome(x)), NA))
-    if (length(done)) break
-    left <- deadline - clock()
-    if (left < 0) throw("timeout", sprintf("none of %d tasks has ended within %g seconds", length(tasks), timeout))
-    await(tasks, min(left, 3600))
-  }
-  i <- done[[1L]]
-  list(index = i, task = tasks[[i]], value = deliver(tasks[[i]]))
+cancel <- function(x, ...) UseMethod("cancel")
+
+#' @rdname cluster_submit
+#' @export
+cancel.clutch_task <- function(x, ...) {
+  if (!is.null(outcome(x))) return(invisible(FALSE))
+  x$cancelled <- TRUE
+  .Call(ffi_job_end, x$job, 0)
+  invisible(TRUE)
 }
 
 #' @rdname cluster_submit
 #' @export
-collect_all <- function(..., timeout = Inf) {
-  tasks <- task_list(...)
-  check_timeout(timeout)
-  deadline <- clock() + timeout
-  for (x in tasks) finish(x, max(deadline - clock(), 0))
-  lapply(tasks, deliver)
+cancel.list <- function(x, ...) {
+  if (!has_tasks(x)) return(hidden("cancel", "future", x, ...))
+  invisible(vapply(x, cancel, NA, ...))
 }
+
+#' @export
+cancel.default <- function(x, ...) hidden("cancel", "future", x, ...)
+
+# ---- how a task looks ----
 
 #' @export
 format.clutch_task <- function(x, ...) {
   if (is.null(outcome(x))) turn(x$scheduler, x$job, 0)
-  o <- outcome(x)
-  state <- if (is.null(o)) { if (.Call(ffi_job_state, x$job)$waiting > 0) "waiting for a node" else "running" }
-    else if (is.null(o$error)) "done" else paste0("failed: ", conditionMessage(o$error))
-  sprintf("clutch task %s: %s", x$label, state)
+  sprintf("clutch task %s: %s", x$label, task_state(x))
+}
+
+task_state <- function(x) {
+  end <- outcome(x)
+  if (!is.null(end$error)) return(paste0("failed: ", conditionMessage(end$error)))
+  if (!is.null(end)) return("done")
+  if (.Call(ffi_job_state, x$job)$waiting > 0) "waiting for a node" else "running"
 }
 
 #' @export
@@ -245,8 +316,8 @@ print.clutch_task <- function(x, ...) {
 
 # ---- while R is idle ----
 
-# With package later, tasks go on at the prompt and in the event loops of others. What waits there does not keep the
-# cluster alive.
+# With package later, tasks go on at the prompt and in the event loops of others. What waits there
+# does not keep the cluster alive.
 advance_when_idle <- function(t) {
   if (isTRUE(t$scheduled) || !requireNamespace("later", quietly = TRUE)) return(invisible())
   t$scheduled <- TRUE
@@ -266,13 +337,13 @@ idle_turn <- function(ref) {
   }
 }
 
-# promises::as.promise(): looked for at the times that later gives.
+# promises::as.promise(): polled at the times that later gives.
 as.promise.clutch_task <- function(x) {
   promises::promise(function(resolve, reject) {
-    look <- function() {
-      if (!resolved(x)) return(later::later(look, 0.01))
+    poll <- function() {
+      if (!resolved(x)) return(later::later(poll, 0.01))
       tryCatch(resolve(deliver(x)), error = reject)
     }
-    look()
+    poll()
   })
 }
