@@ -157,7 +157,7 @@ pending_peers_text <- function(acceptor) {
     version = "spoke another version of the protocol",
     no_proof = "did not know the cluster's secret",
     crowded = "had to make room for others",
-    strangers = "had not come to the end of the handshake"
+    pending = "had not come to the end of the handshake"
   )
   count <- .Call(ffi_acceptor_report, acceptor$handle)[names(what)]
   some <- count > 0L

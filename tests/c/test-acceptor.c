@@ -154,7 +154,7 @@ static void open_acceptor(int at_port, int backlog, int n) {
 
 static int missing(void) {
   clu_loop_pump(&session->loop, MS, NULL);
-  return clu_acceptor_tick(acceptor);
+  return clu_acceptor_missing(acceptor);
 }
 
 static clu_acceptor_report report_now(void) {
@@ -192,7 +192,7 @@ static void call_all(int n) {
 }
 
 /* A client of the tests: blocking, with 5 s for each read. */
-static int stranger(void) {
+static int pending_peer(void) {
   struct sockaddr_in a;
   struct timeval limit = {5, 0};
   int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -225,7 +225,7 @@ static size_t hear(int fd, void *p, size_t n) {
 }
 
 /* Goes through the first `steps` steps of the handshake as node `rank`: 1 it has heard the HELLO, 2 it has answered, 3 it
- * has heard the WELCOME, 4 it has joined. */
+ * has heard the VERDICT, 4 it has sent its CONFIRM. */
 static void walk(int fd, clu_hs *r, int rank, int steps) {
   unsigned char bytes[128], nonce[CLU_NONCE];
   REQUIRE(clu_os_secret_bytes(nonce, sizeof nonce) == CLU_OK);
@@ -239,8 +239,8 @@ static void walk(int fd, clu_hs *r, int rank, int steps) {
     clu_hs_written(r, r->out_left);
   }
   if (steps >= 3) {
-    CHECK_INT_EQ(hear(fd, bytes, CLU_HS_WELCOME), CLU_HS_WELCOME);
-    clu_hs_feed(r, bytes, CLU_HS_WELCOME);
+    CHECK_INT_EQ(hear(fd, bytes, CLU_HS_VERDICT), CLU_HS_VERDICT);
+    clu_hs_feed(r, bytes, CLU_HS_VERDICT);
   }
   if (steps >= 4) {
     CHECK_INT_EQ(r->state, CLU_HS_DONE);
@@ -335,11 +335,11 @@ TEST(connections_that_only_the_master_knows_of) {
   pid_t pid;
   prepare();
   open_acceptor(0, -1, 1);
-  for (int i = 0; i < 10; i++) reset_it(stranger()); /* in the queue, and gone */
-  for (int i = 0; i < 10; i++) close(stranger());
+  for (int i = 0; i < 10; i++) reset_it(pending_peer()); /* in the queue, and gone */
+  for (int i = 0; i < 10; i++) close(pending_peer());
   pid = start_node(port, 1, secret, 20000);
   CHECK_SOON(missing() == 0, 20000);
-  CHECK_SOON(report_now().strangers == 0, 5000);
+  CHECK_SOON(report_now().pending == 0, 5000);
   CHECK(report_now().failed[CLU_HS_CLOSED] >= 10);
   call_all(1);
   close_all(1);
@@ -353,14 +353,14 @@ TEST(a_reset_by_the_node_at_each_step) {
   for (int how = 0; how < 2; how++)
     for (int steps = 0; steps <= 4; steps++) {
       clu_hs r;
-      int fd = stranger();
+      int fd = pending_peer();
       walk(fd, &r, 1, steps);
       if (steps == 4) CHECK_SOON((missing(), nodes[0]->chan.fd != CLU_NO_FD), 5000);
       if (how)
         reset_it(fd);
       else
         close(fd);
-      CHECK_SOON((missing(), report_now().strangers == 0 && nodes[0]->chan.fd == CLU_NO_FD), 5000);
+      CHECK_SOON((missing(), report_now().pending == 0 && nodes[0]->chan.fd == CLU_NO_FD), 5000);
       CHECK_INT_EQ(nodes[0]->state, CLU_NODE_STARTING);
     }
   pid = start_node(port, 1, secret, 20000);
@@ -393,15 +393,15 @@ TEST(a_reset_by_the_master_at_each_step) {
     if (steps >= 1) CHECK(send((int)fd, r.out, r.out_left, MSG_NOSIGNAL) == CLU_HS_HELLO);
     if (steps >= 2) {
       clu_hs_written(&r, 1000);
-      CHECK_INT_EQ(hear((int)fd, bytes, CLU_HS_ANSWER), CLU_HS_ANSWER);
-      CHECK_INT_EQ(clu_hs_feed(&r, bytes, CLU_HS_ANSWER), CLU_HS_PROVEN);
+      CHECK_INT_EQ(hear((int)fd, bytes, CLU_HS_RESPONSE), CLU_HS_RESPONSE);
+      CHECK_INT_EQ(clu_hs_feed(&r, bytes, CLU_HS_RESPONSE), CLU_HS_PROVEN);
       if (steps == 2) bytes[0] = 0;
     }
     if (steps >= 3) {
-      clu_hs_admit(&r, CLU_HS_WELCOME_TO);
-      CHECK(send((int)fd, r.out, r.out_left, MSG_NOSIGNAL) == CLU_HS_WELCOME);
+      clu_hs_admit(&r, CLU_HS_ADMITTED);
+      CHECK(send((int)fd, r.out, r.out_left, MSG_NOSIGNAL) == CLU_HS_VERDICT);
     }
-    if (steps >= 4) CHECK_INT_EQ(hear((int)fd, bytes, CLU_HS_JOIN), CLU_HS_JOIN);
+    if (steps >= 4) CHECK_INT_EQ(hear((int)fd, bytes, CLU_HS_CONFIRM), CLU_HS_CONFIRM);
     reset_it((int)fd);
   }
   clu_os_close(l);
@@ -414,39 +414,39 @@ TEST(a_reset_by_the_master_at_each_step) {
 
 TEST(pending_peers_get_nothing_and_disturb_nobody) {
   int silent, garbage, half, replay, wrong;
-  clu_hs r, wrong_roll;
-  unsigned char answer[CLU_HS_ANSWER], bytes[512], nonce[CLU_NONCE] = {1};
+  clu_hs r, wrong_hs;
+  unsigned char answer[CLU_HS_RESPONSE], bytes[512], nonce[CLU_NONCE] = {1};
   static const unsigned char guess[CLU_SECRET] = "a guess";
   pid_t pid;
   prepare();
   open_acceptor(0, -1, 1);
-  silent = stranger();
-  garbage = stranger();
+  silent = pending_peer();
+  garbage = pending_peer();
   CHECK(send(garbage, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35, MSG_NOSIGNAL) == 35);
-  half = stranger();
+  half = pending_peer();
   walk(half, &r, 1, 1);
   CHECK(send(half, r.out, 50, MSG_NOSIGNAL) == 50);
-  replay = stranger();
+  replay = pending_peer();
   walk(replay, &r, 1, 2); /* a true one, recorded */
-  memcpy(answer, r.answer, sizeof answer);
-  CHECK_INT_EQ(hear(replay, bytes, CLU_HS_WELCOME), CLU_HS_WELCOME);
+  memcpy(answer, r.response, sizeof answer);
+  CHECK_INT_EQ(hear(replay, bytes, CLU_HS_VERDICT), CLU_HS_VERDICT);
   close(replay);
-  replay = stranger();
+  replay = pending_peer();
   CHECK_INT_EQ(hear(replay, bytes, CLU_HS_HELLO), CLU_HS_HELLO);
   CHECK(send(replay, answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer);
   CHECK_INT_EQ(hear(replay, bytes, 1), 0); /* closed, without a word */
-  wrong = stranger();
-  clu_hs_node(&wrong_roll, guess, nonce, 1, 1, 0, UINT64_MAX);
+  wrong = pending_peer();
+  clu_hs_node(&wrong_hs, guess, nonce, 1, 1, 0, UINT64_MAX);
   CHECK_INT_EQ(hear(wrong, bytes, CLU_HS_HELLO), CLU_HS_HELLO);
-  clu_hs_feed(&wrong_roll, bytes, CLU_HS_HELLO);
-  CHECK(send(wrong, wrong_roll.out, wrong_roll.out_left, MSG_NOSIGNAL) == CLU_HS_ANSWER);
+  clu_hs_feed(&wrong_hs, bytes, CLU_HS_HELLO);
+  CHECK(send(wrong, wrong_hs.out, wrong_hs.out_left, MSG_NOSIGNAL) == CLU_HS_RESPONSE);
   CHECK_INT_EQ(hear(wrong, bytes, 1), 0);
   CHECK_INT_EQ(hear(garbage, bytes, sizeof bytes), CLU_HS_HELLO); /* the hello is all it ever got */
   pid = start_node(port, 1, secret, 20000);
   CHECK_SOON(missing() == 0, 20000);
   CHECK_INT_EQ(report_now().failed[CLU_HS_GARBAGE], 1);
   CHECK_INT_EQ(report_now().failed[CLU_HS_NO_PROOF], 2);
-  CHECK_INT_EQ(report_now().strangers, 2); /* the silent one and the half frame have time left */
+  CHECK_INT_EQ(report_now().pending, 2); /* the silent one and the half frame have time left */
   call_all(1);
   close_all(1);
   CHECK_INT_EQ(hear(silent, bytes, sizeof bytes) > CLU_HS_HELLO, 0);
@@ -459,27 +459,27 @@ TEST(silence_costs_a_place_for_a_bounded_time) {
   unsigned char bytes[64];
   prepare();
   open_acceptor(0, -1, 1);
-  fd = stranger();
-  CHECK_SOON(report_now().strangers == 1, 5000);
-  CHECK_SOON(report_now().strangers == 0, 15000); /* CLU_PENDING_PEER_NS */
+  fd = pending_peer();
+  CHECK_SOON(report_now().pending == 1, 5000);
+  CHECK_SOON(report_now().pending == 0, 15000); /* CLU_PENDING_PEER_NS */
   CHECK_INT_EQ(report_now().failed[CLU_HS_SILENT], 1);
   CHECK_INT_EQ(hear(fd, bytes, sizeof bytes), CLU_HS_HELLO);
   close(fd);
   close_all(1);
 }
 
-TEST(more_strangers_than_places_do_not_keep_a_node_out) {
+TEST(more_pending_peers_than_places_do_not_keep_a_node_out) {
   int fd[CLU_PENDING_PEERS + 44];
   pid_t pid;
   clu_acceptor_report r;
   prepare();
   open_acceptor(0, -1, 1);
-  for (int i = 0; i < CLU_PENDING_PEERS + 44; i++) fd[i] = stranger();
-  CHECK_SOON(report_now().strangers == CLU_PENDING_PEERS, 5000);
+  for (int i = 0; i < CLU_PENDING_PEERS + 44; i++) fd[i] = pending_peer();
+  CHECK_SOON(report_now().pending == CLU_PENDING_PEERS, 5000);
   pid = start_node(port, 1, secret, 25000);
   CHECK_SOON(missing() == 0, 25000);
   r = report_now();
-  CHECK(r.strangers <= CLU_PENDING_PEERS);
+  CHECK(r.pending <= CLU_PENDING_PEERS);
   CHECK(r.crowded > 0);
   call_all(1);
   close_all(1);
@@ -497,7 +497,7 @@ static void crowd_that_says(size_t n) {
   no_owners = 1;
   open_acceptor(0, -1, 1);
   for (int i = 0; i < CLU_PENDING_PEERS + 44; i++) {
-    fd[i] = stranger();
+    fd[i] = pending_peer();
     CHECK(send(fd[i], bytes, n, MSG_NOSIGNAL) == (ssize_t)n);
   }
   CHECK_SOON((missing(), report_now().accepted >= CLU_PENDING_PEERS), 5000);
@@ -528,7 +528,7 @@ static pid_t crowd_of(int n, uid_t uid) {
       if (i != done[1]) close(i);
     if (getrlimit(RLIMIT_NOFILE, &r) == 0) r.rlim_cur = r.rlim_max, setrlimit(RLIMIT_NOFILE, &r);
     if (setuid(uid) != 0) _exit(1);
-    for (int i = 0; i < n; i++) send(stranger(), "c", 1, MSG_NOSIGNAL);
+    for (int i = 0; i < n; i++) send(pending_peer(), "c", 1, MSG_NOSIGNAL);
     if (write(done[1], "x", 1) != 1) _exit(2);
     for (;;) pause();
   }
@@ -539,7 +539,7 @@ static pid_t crowd_of(int n, uid_t uid) {
   return pid;
 }
 
-TEST(thousands_of_strangers_of_another_user_take_no_place) {
+TEST(thousands_of_peers_of_another_user_take_no_place) {
   enum { CROWD = TEST_SANITIZED ? 1000 : 3000 };
   pid_t pid[6], crowd;
   clu_acceptor_report r;
@@ -555,8 +555,8 @@ TEST(thousands_of_strangers_of_another_user_take_no_place) {
   for (int i = 0; i < 6; i++) pid[i] = start_node(port, i + 1, secret, 25000);
   CHECK_SOON(missing() == 0, 25000);
   r = report_now();
-  CHECK(r.crowded >= CROWD - CLU_OTHERS - 64);
-  CHECK(r.strangers <= CLU_OTHERS);
+  CHECK(r.crowded >= CROWD - CLU_PENDING_OTHERS - 64);
+  CHECK(r.pending <= CLU_PENDING_OTHERS);
   CHECK_INT_EQ(r.failed[CLU_HS_SILENT], 0);
   call_all(6);
   close_all(6);
@@ -579,7 +579,7 @@ TEST(whose_process_is_at_the_other_end) {
   REQUIRE(clu_os_listen(&at, &how, &l, NULL, NULL) == CLU_OK);
   clu_os_local_addr(l, &at);
   port = clu_os_addr_host(&at, host, sizeof host);
-  fd = stranger();
+  fd = pending_peer();
   CHECK_SOON(clu_os_accept(l, &there, &peer, NULL) == CLU_OK, 5000);
 #if defined(__linux__)
   CHECK_INT_EQ(clu_os_peer_owner(there), CLU_PEER_OWN);
@@ -604,7 +604,7 @@ TEST(a_master_that_was_stopped_for_longer_than_the_nodes_wait) {
 }
 
 /* The same, in the middle: the node has answered, and waits for the master's proof. */
-TEST(a_master_that_was_stopped_in_the_middle_of_the_roll_call) {
+TEST(a_master_that_was_stopped_in_the_middle_of_the_handshake) {
   pid_t pid;
   prepare();
   open_acceptor(0, -1, 1);

@@ -33,7 +33,7 @@ static int pass(clu_hs *from, clu_hs *to, size_t piece) {
 
 static void run(clu_hs *m, clu_hs *n, size_t piece) {
   while (pass(m, n, piece) | pass(n, m, piece))
-    if (m->state == CLU_HS_PROVEN) clu_hs_admit(m, CLU_HS_WELCOME_TO);
+    if (m->state == CLU_HS_PROVEN) clu_hs_admit(m, CLU_HS_ADMITTED);
 }
 
 TEST(who_knows_the_secret_is_in_whatever_the_pieces) {
@@ -67,7 +67,7 @@ TEST(nobody_learns_the_secret_from_a_wrong_one) {
 
 TEST(a_master_without_the_secret_is_not_believed) {
   clu_hs m, n;
-  unsigned char fake[CLU_HS_WELCOME] = {0};
+  unsigned char fake[CLU_HS_VERDICT] = {0};
   begin(&m, other_secret, &n, secret);
   pass(&m, &n, 1000);
   memcpy(fake, "clutch\1\3", 8);
@@ -83,32 +83,32 @@ TEST(a_master_without_the_secret_is_not_believed) {
   CHECK_INT_EQ(n.why, CLU_HS_NO_PROOF);
 }
 
-TEST(a_proof_of_an_earlier_roll_call_does_not_fit) {
+TEST(a_proof_of_an_earlier_handshake_does_not_fit) {
   clu_hs m, n;
-  unsigned char answer[CLU_HS_ANSWER], welcome[CLU_HS_WELCOME], join[CLU_HS_JOIN];
+  unsigned char response[CLU_HS_RESPONSE], verdict[CLU_HS_VERDICT], confirm[CLU_HS_CONFIRM];
   begin(&m, secret, &n, secret);
   run(&m, &n, 1000);
-  memcpy(answer, m.answer, sizeof answer);
-  memcpy(welcome, m.welcome, sizeof welcome);
-  memcpy(join, m.join, sizeof join);
+  memcpy(response, m.response, sizeof response);
+  memcpy(verdict, m.verdict_message, sizeof verdict);
+  memcpy(confirm, m.confirm, sizeof confirm);
   begin(&m, secret, &n, secret);
-  CHECK_INT_EQ(clu_hs_feed(&m, answer, sizeof answer), CLU_HS_FAILED);
+  CHECK_INT_EQ(clu_hs_feed(&m, response, sizeof response), CLU_HS_FAILED);
   CHECK_INT_EQ(m.why, CLU_HS_NO_PROOF);
   begin(&m, secret, &n, secret);
   pass(&m, &n, 1000);
-  CHECK_INT_EQ(clu_hs_feed(&n, welcome, sizeof welcome), CLU_HS_FAILED);
+  CHECK_INT_EQ(clu_hs_feed(&n, verdict, sizeof verdict), CLU_HS_FAILED);
   CHECK_INT_EQ(n.why, CLU_HS_NO_PROOF);
   begin(&m, secret, &n, secret);
   pass(&m, &n, 1000);
   pass(&n, &m, 1000);
-  clu_hs_admit(&m, CLU_HS_WELCOME_TO);
-  CHECK_INT_EQ(clu_hs_feed(&m, join, sizeof join), CLU_HS_FAILED);
+  clu_hs_admit(&m, CLU_HS_ADMITTED);
+  CHECK_INT_EQ(clu_hs_feed(&m, confirm, sizeof confirm), CLU_HS_FAILED);
   CHECK_INT_EQ(m.why, CLU_HS_NO_PROOF);
 }
 
 TEST(what_one_side_says_is_no_proof_in_the_mouth_of_the_other) {
   clu_hs m, n;
-  unsigned char back[CLU_HS_ANSWER] = {0};
+  unsigned char back[CLU_HS_RESPONSE] = {0};
   begin(&m, secret, &n, secret);
   CHECK_INT_EQ(clu_hs_feed(&m, m.hello, CLU_HS_HELLO), CLU_HS_FAILED); /* its own hello */
   CHECK_INT_EQ(m.why, CLU_HS_GARBAGE);
@@ -116,17 +116,17 @@ TEST(what_one_side_says_is_no_proof_in_the_mouth_of_the_other) {
   begin(&m, secret, &n, secret);
   pass(&m, &n, 1000);
   memcpy(back, "clutch\1\3", 8);
-  memcpy(back + CLU_HS_WELCOME - 32, n.answer + CLU_HS_ANSWER - 32, 32);
-  CHECK_INT_EQ(clu_hs_feed(&n, back, CLU_HS_WELCOME), CLU_HS_FAILED);
+  memcpy(back + CLU_HS_VERDICT - 32, n.response + CLU_HS_RESPONSE - 32, 32);
+  CHECK_INT_EQ(clu_hs_feed(&n, back, CLU_HS_VERDICT), CLU_HS_FAILED);
   CHECK_INT_EQ(n.why, CLU_HS_NO_PROOF);
-  /* the master's proof, sent back as the node's JOIN */
+  /* the master's proof, sent back as the node's CONFIRM */
   begin(&m, secret, &n, secret);
   pass(&m, &n, 1000);
   pass(&n, &m, 1000);
-  clu_hs_admit(&m, CLU_HS_WELCOME_TO);
+  clu_hs_admit(&m, CLU_HS_ADMITTED);
   memcpy(back, "clutch\1\4", 8);
-  memcpy(back + 8, m.welcome + CLU_HS_WELCOME - 32, 32);
-  CHECK_INT_EQ(clu_hs_feed(&m, back, CLU_HS_JOIN), CLU_HS_FAILED);
+  memcpy(back + 8, m.verdict_message + CLU_HS_VERDICT - 32, 32);
+  CHECK_INT_EQ(clu_hs_feed(&m, back, CLU_HS_CONFIRM), CLU_HS_FAILED);
   CHECK_INT_EQ(m.why, CLU_HS_NO_PROOF);
   /* one master used to answer another's node: the nonces differ */
   {
@@ -135,22 +135,22 @@ TEST(what_one_side_says_is_no_proof_in_the_mouth_of_the_other) {
     begin(&m2, secret, &n2, secret);
     pass(&m, &n, 1000);
     pass(&m2, &n2, 1000);
-    CHECK_INT_EQ(clu_hs_feed(&m2, n.answer, CLU_HS_ANSWER), CLU_HS_FAILED);
+    CHECK_INT_EQ(clu_hs_feed(&m2, n.response, CLU_HS_RESPONSE), CLU_HS_FAILED);
   }
 }
 
 TEST(every_changed_bit_is_noticed) {
-  static const int steps[] = {CLU_HS_HELLO, CLU_HS_ANSWER, CLU_HS_WELCOME, CLU_HS_JOIN};
+  static const int steps[] = {CLU_HS_HELLO, CLU_HS_RESPONSE, CLU_HS_VERDICT, CLU_HS_CONFIRM};
   for (int step = 0; step < 4; step++)
     for (int bit = 0; bit < 8 * steps[step]; bit++) {
       clu_hs m, n;
-      unsigned char bytes[CLU_HS_ANSWER];
+      unsigned char bytes[CLU_HS_RESPONSE];
       clu_hs *from, *to;
       begin(&m, secret, &n, secret);
       if (step >= 1) pass(&m, &n, 1000);
       if (step >= 2) {
         pass(&n, &m, 1000);
-        clu_hs_admit(&m, CLU_HS_WELCOME_TO);
+        clu_hs_admit(&m, CLU_HS_ADMITTED);
       }
       if (step >= 3) pass(&m, &n, 1000);
       from = step % 2 ? &n : &m;
@@ -178,35 +178,35 @@ TEST(garbage_is_seen_at_its_first_byte_and_other_versions_are_named) {
   CHECK_INT_EQ(n.why, CLU_HS_VERSION_DIFFERS);
 }
 
-TEST(a_stranger_is_never_read_further_than_its_message) {
+TEST(a_pending_peer_is_never_read_further_than_its_message) {
   clu_hs m, n;
   size_t all = 0;
   begin(&m, secret, &n, secret);
-  CHECK_INT_EQ(clu_hs_want(&m), CLU_HS_ANSWER);
+  CHECK_INT_EQ(clu_hs_want(&m), CLU_HS_RESPONSE);
   all += clu_hs_want(&m);
   clu_hs_feed(&m, "clu", 3);
-  CHECK_INT_EQ(clu_hs_want(&m), CLU_HS_ANSWER - 3);
+  CHECK_INT_EQ(clu_hs_want(&m), CLU_HS_RESPONSE - 3);
   begin(&m, secret, &n, secret);
   pass(&m, &n, 1000);
   pass(&n, &m, 1000);
   CHECK_INT_EQ(m.state, CLU_HS_PROVEN);
   CHECK_INT_EQ(clu_hs_want(&m), 0); /* until there is a verdict */
-  clu_hs_admit(&m, CLU_HS_WELCOME_TO);
+  clu_hs_admit(&m, CLU_HS_ADMITTED);
   all += clu_hs_want(&m);
   CHECK(all <= 256);
 }
 
 TEST(silence_and_half_a_message_end_by_time) {
-  for (size_t half = 0; half < CLU_HS_ANSWER; half += 29) {
+  for (size_t half = 0; half < CLU_HS_RESPONSE; half += 29) {
     clu_hs m, n;
     begin(&m, secret, &n, secret);
     pass(&m, &n, 1000);
-    if (half) clu_hs_feed(&m, n.answer, half);
+    if (half) clu_hs_feed(&m, n.response, half);
     CHECK_INT_EQ(clu_hs_time(&m, 999), CLU_HS_UNDER_WAY);
     CHECK_INT_EQ(clu_hs_time(&m, 1000), CLU_HS_FAILED);
     CHECK_INT_EQ(m.why, CLU_HS_SILENT);
     CHECK_INT_EQ(clu_hs_time(&n, 1000), CLU_HS_FAILED);
-    CHECK_INT_EQ(clu_hs_feed(&m, n.answer, 10), CLU_HS_FAILED); /* too late */
+    CHECK_INT_EQ(clu_hs_feed(&m, n.response, 10), CLU_HS_FAILED); /* too late */
   }
 }
 
@@ -217,13 +217,13 @@ TEST(a_connection_that_ends_at_any_step_is_a_failure) {
     if (step >= 1) pass(&m, &n, 1000);
     if (step >= 2) pass(&n, &m, 1000);
     if (step >= 3) {
-      clu_hs_admit(&m, CLU_HS_WELCOME_TO);
+      clu_hs_admit(&m, CLU_HS_ADMITTED);
       pass(&m, &n, 1000);
     }
     CHECK_INT_EQ(clu_hs_closed(&m), CLU_HS_FAILED);
     CHECK_INT_EQ(m.why, CLU_HS_CLOSED);
     CHECK_INT_EQ(clu_hs_closed(&n), step == 3 ? CLU_HS_DONE : CLU_HS_FAILED);
-    CHECK_INT_EQ(clu_hs_admit(&m, CLU_HS_WELCOME_TO), CLU_HS_FAILED);
+    CHECK_INT_EQ(clu_hs_admit(&m, CLU_HS_ADMITTED), CLU_HS_FAILED);
   }
 }
 

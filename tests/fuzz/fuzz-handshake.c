@@ -1,11 +1,11 @@
-/* A stranger in a handshake, at the master's end or at a node's: it does not get in, and no more of it is read than a handshake
+/* A pending peer in a handshake, at the master's end or at a node's: it does not get in, and no more of it is read than a handshake
  * has. The first byte chooses the side, the second the pieces. */
 #include "fuzz.h"
 
 #include "core/wire/handshake.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-  static const unsigned char secret[CLU_SECRET] = "what the stranger does not know";
+  static const unsigned char secret[CLU_SECRET] = "what the peer does not know...";
   unsigned char nonce[CLU_NONCE] = {1, 2, 3};
   clu_hs r;
   size_t at = 2, piece, taken = 0;

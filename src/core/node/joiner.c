@@ -68,7 +68,7 @@ static int connect_once(const try_state *t, clu_fd *fd) {
   return rc == CLU_OK ? JOINED : AGAIN;
 }
 
-static int call_roll(const try_state *t, clu_fd fd) {
+static int shake_hands(const try_state *t, clu_fd fd) {
   unsigned char nonce[CLU_NONCE];
   clu_hs r;
   if (clu_os_secret_bytes(nonce, sizeof nonce) != CLU_OK) {
@@ -77,7 +77,7 @@ static int call_roll(const try_state *t, clu_fd fd) {
   }
   clu_hs_node(&r, t->j->secret, nonce, t->j->rank, (uint64_t)clu_os_getpid(), t->j->r_version, t->until);
   while (r.state != CLU_HS_FAILED && !(r.state == CLU_HS_DONE && r.out_left == 0)) {
-    unsigned char bytes[CLU_HS_HELLO > CLU_HS_WELCOME ? CLU_HS_HELLO : CLU_HS_WELCOME];
+    unsigned char bytes[CLU_HS_HELLO > CLU_HS_VERDICT ? CLU_HS_HELLO : CLU_HS_VERDICT];
     clu_iov iov;
     size_t done = 0;
     int rc, writing = r.out_left > 0, w;
@@ -89,7 +89,7 @@ static int call_roll(const try_state *t, clu_fd fd) {
     else if (rc == CLU_OK)
       clu_hs_feed(&r, bytes, done);
     else if (rc != CLU_AGAIN) {
-      if (r.state == CLU_HS_DONE) r.state = CLU_HS_UNDER_WAY; /* its JOIN has not left */
+      if (r.state == CLU_HS_DONE) r.state = CLU_HS_UNDER_WAY; /* its CONFIRM has not left */
       clu_hs_closed(&r);
     } else if ((w = wait_for(t, fd, writing ? CLU_WRITE : CLU_READ, t->until)) == NEVER)
       return NEVER;
@@ -145,7 +145,7 @@ static int try_once(const try_state *t, clu_chan *c, clu_msg *settings) {
   }
   clu_os_sockopt_set(fd, CLU_OPT_NODELAY, 1);
   clu_os_sockopt_set(fd, CLU_OPT_KEEPALIVE, 1);
-  if ((how = call_roll(t, fd)) != JOINED) {
+  if ((how = shake_hands(t, fd)) != JOINED) {
     clu_os_close(fd);
     return how;
   }

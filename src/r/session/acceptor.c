@@ -1,4 +1,6 @@
-/* The start over TCP, seen from the master's R: a acceptor, the nodes that are expected at it, their processes. */
+/* The start over TCP, seen from R: an acceptor, the nodes that are expected at it, their processes.
+ *
+ * An acceptor's handle protects the handles of its nodes, so that no node is freed before it. */
 #include "r/session/session.h"
 
 #include <stdio.h>
@@ -8,7 +10,7 @@
 #include "core/node/acceptor.h"
 #include "core/node/transports.h"
 
-static SEXP tag_acceptor(void) { return Rf_install("clutch_acceptor"); }
+static SEXP acceptor_tag(void) { return Rf_install("clutch_acceptor"); }
 
 static void acceptor_finalize(SEXP x) {
   clu_acceptor *m = R_ExternalPtrAddr(x);
@@ -20,7 +22,7 @@ static void acceptor_finalize(SEXP x) {
 
 static clu_acceptor *get_acceptor(SEXP x) {
   clu_acceptor *m;
-  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_acceptor()) clu_raise("argument", "this is no acceptor");
+  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != acceptor_tag()) clu_raise("argument", "this is no acceptor's handle");
   m = R_ExternalPtrAddr(x);
   if (!m) clu_raise("stopped", "this acceptor is closed");
   clu_need_session();
@@ -42,7 +44,7 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   if (secret != R_NilValue &&
       (strlen(CHAR(STRING_ELT(secret, 0))) != 2 * CLU_SECRET || !clu_secret_from_hex(CHAR(STRING_ELT(secret, 0)), given)))
     clu_raise("argument", "`secret` has to be %d hexadecimal digits", 2 * CLU_SECRET);
-  x = PROTECT(clu_handle_new(tag_acceptor(), R_NilValue, acceptor_finalize));
+  x = PROTECT(clu_handle_new(acceptor_tag(), R_NilValue, acceptor_finalize));
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   if (*h) {
     clu_resolve *r = clu_os_resolve_start(h, 0, &e);
@@ -85,7 +87,7 @@ SEXP ffi_acceptor_secret(SEXP acceptor) {
   return out;
 }
 
-/* A handle of the node number `rank`, which has not arrived. Without a acceptor (NULL) it is that of a process only. */
+/* A handle of the node number `rank`, which has not arrived. Without an acceptor (NULL) it is that of a process only. */
 SEXP ffi_acceptor_node(SEXP acceptor, SEXP rank, SEXP settings) {
   clu_acceptor *m = acceptor == R_NilValue ? NULL : get_acceptor(acceptor);
   clu_err e = {0, 0, ""};
@@ -141,105 +143,119 @@ static int secret_as_input(const clu_acceptor *m, clu_fd *in, clu_err *e) {
   return clu_fail(e, CLU_SYS, 0, "the secret cannot be handed over");
 }
 
-/* Starts the process of an expected node. `how`: list(output = path that is appended to, "" for this process's own;
- * folder = removed when it has ended, or NULL; stdin = whether the secret goes there, else it is in the
- * environment; slot = whether it shares the memory for cancels). */
-SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP how) {
+typedef struct {
+  const char *output;  /* a path that is appended to, "" for this process's own */
+  const char *folder;  /* removed when the process has ended; NULL: none */
+  int secret_by_stdin; /* else it is in the environment */
+  int shares_memory;   /* through which tasks can be taken back, and what it is at interrupted */
+} start_how;
+
+static start_how start_how_of(SEXP list) {
+  start_how how;
+  SEXP folder = part(list, "folder");
+  how.output = R_ExpandFileName(CHAR(STRING_ELT(part(list, "output"), 0)));
+  how.folder = folder == R_NilValue ? NULL : CHAR(STRING_ELT(folder, 0));
+  how.secret_by_stdin = Rf_asLogical(part(list, "stdin")) == 1;
+  how.shares_memory = Rf_asLogical(part(list, "slot")) == 1;
+  return how;
+}
+
+/* Room for one more string, and the NULL at the end. By R_alloc(). */
+static const char **strings(SEXP x) {
+  R_xlen_t n = Rf_xlength(x);
+  const char **out = (const char **)R_alloc((size_t)n + 2, sizeof *out);
+  for (R_xlen_t i = 0; i < n; i++) out[i] = CHAR(STRING_ELT(x, i));
+  out[n] = out[n + 1] = NULL;
+  return out;
+}
+
+static int open_output(const start_how *how, clu_spawn *s, clu_err *e) {
+  int rc = CLU_OK;
+  s->out = 1;
+  s->err = 2;
+  if (!*how->output) return CLU_OK;
+  s->out = s->err = CLU_NO_FD;
+  rc = clu_os_open_append(how->output, &s->out, e);
+  s->err = s->out;
+  return rc;
+}
+
+/* Starts the process of an expected node. `list`: list(output, folder, stdin, slot), see start_how. Nothing in here may
+ * jump between the first resource and the last. */
+SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP list) {
   clu_acceptor *m = acceptor == R_NilValue ? NULL : get_acceptor(acceptor);
   clu_node *nd = clu_get_node(handle);
   clu_err e = {0, 0, ""};
-  clu_spawn s;
+  start_how how = start_how_of(list);
+  const char **args = strings(argv), **env = strings(envp);
   char secret[sizeof "CLUTCH_SECRET=" + HEX], slot_arg[32];
-  R_xlen_t na = Rf_xlength(argv), ne = Rf_xlength(envp);
-  const char **a = (const char **)R_alloc((size_t)na + 2, sizeof *a);
-  const char **v = (const char **)R_alloc((size_t)ne + 2, sizeof *v);
-  SEXP folder = part(how, "folder");
-  const char *output = R_ExpandFileName(CHAR(STRING_ELT(part(how, "output"), 0)));
-  int by_stdin = Rf_asLogical(part(how, "stdin")) == 1, slot = -1, rc = CLU_OK;
-  clu_fd board = CLU_NO_FD, out = CLU_NO_FD;
-  for (R_xlen_t i = 0; i < na; i++) a[i] = CHAR(STRING_ELT(argv, i));
-  for (R_xlen_t i = 0; i < ne; i++) v[i] = CHAR(STRING_ELT(envp, i));
+  int slot = -1, rc;
+  clu_fd memory = CLU_NO_FD;
+  clu_spawn s;
   memset(&s, 0, sizeof s);
   s.in = CLU_NO_FD;
   s.new_session = s.follow = 1;
-  if (*output) {
-    rc = clu_os_open_append(output, &out, &e);
-    s.out = s.err = out;
-  } else {
-    s.out = 1;
-    s.err = 2;
-  }
-  if (rc == CLU_OK && by_stdin && m) rc = secret_as_input(m, &s.in, &e);
-  if (rc == CLU_OK && Rf_asLogical(part(how, "slot")) == 1 &&
-      (rc = clu_child_slot(clu_session_children(clu_the_session), &slot, &board, &e)) == CLU_OK) {
-    s.keep = &board;
+  rc = open_output(&how, &s, &e);
+  if (rc == CLU_OK && how.secret_by_stdin && m) rc = secret_as_input(m, &s.in, &e);
+  if (rc == CLU_OK && how.shares_memory)
+    rc = clu_child_slot(clu_session_children(clu_the_session), &slot, &memory, &e);
+  if (slot >= 0) {
+    s.keep = &memory;
     s.nkeep = 1;
     snprintf(slot_arg, sizeof slot_arg, "SLOT=%d", slot);
-    a[na++] = slot_arg;
+    args[Rf_xlength(argv)] = slot_arg;
   }
-  if (!by_stdin && m) {
+  if (!how.secret_by_stdin && m) {
     strcpy(secret, "CLUTCH_SECRET=");
     secret_hex(m, secret + strlen(secret));
-    v[ne++] = secret;
+    env[Rf_xlength(envp)] = secret;
   }
-  a[na] = v[ne] = NULL;
-  s.file = a[0];
-  s.argv = (char *const *)a;
-  s.envp = (char *const *)v;
-  if (rc == CLU_OK)
-    rc = clu_node_start(nd, &s, slot, folder == R_NilValue ? NULL : CHAR(STRING_ELT(folder, 0)), &e);
+  s.file = args[0];
+  s.argv = (char *const *)args;
+  s.envp = (char *const *)env;
+  if (rc == CLU_OK) rc = clu_node_start(nd, &s, slot, how.folder, &e);
   if (m) clu_os_wipe(secret, sizeof secret);
-  if (out != CLU_NO_FD) clu_os_close(out);
+  if (*how.output && s.out != CLU_NO_FD) clu_os_close(s.out);
   if (s.in != CLU_NO_FD) clu_os_close(s.in);
   if (rc != CLU_OK) clu_raise_err(&e);
-  if (!m) return R_NilValue;
-  clu_pump(0, NULL); /* those who are here already need not wait for the last */
-  clu_acceptor_tick(m);
+  if (m) clu_pump(0, NULL); /* those who are here already need not wait for the last */
   return R_NilValue;
 }
 
 typedef struct {
-  clu_acceptor *m;
   SEXP nodes; /* pairlist of handles */
   int want;
-} acceptor_wait;
+} arrival_wait;
 
-static int over(SEXP nodes) {
-  for (; nodes != R_NilValue; nodes = CDR(nodes)) {
-    clu_node *nd = R_ExternalPtrAddr(CAR(nodes));
+static int some_failed(const arrival_wait *w) {
+  for (SEXP x = w->nodes; x != R_NilValue; x = CDR(x)) {
+    const clu_node *nd = R_ExternalPtrAddr(CAR(x));
     if (!clu_node_is_open(nd) || clu_node_refusal(nd)) return 1;
   }
   return 0;
 }
 
-static int enough(acceptor_wait *w) {
+static int enough_ready(const arrival_wait *w) {
   int ready = 0;
-  clu_acceptor_tick(w->m);
-  for (SEXP x = w->nodes; x != R_NilValue; x = CDR(x))
-    ready += clu_node_is_ready(R_ExternalPtrAddr(CAR(x)));
+  for (SEXP x = w->nodes; x != R_NilValue; x = CDR(x)) ready += clu_node_is_ready(R_ExternalPtrAddr(CAR(x)));
   return ready >= w->want;
 }
 
-static int acceptored(void *data) { return enough(data) || over(((acceptor_wait *)data)->nodes); }
+static int arrived_or_failed(void *data) { return enough_ready(data) || some_failed(data); }
 
 /* Whether `n` of the expected nodes are ready: FALSE when the time is up or one has failed. */
 SEXP ffi_acceptor_wait(SEXP acceptor, SEXP n, SEXP seconds) {
-  acceptor_wait w;
+  arrival_wait w;
+  get_acceptor(acceptor);
   w.want = Rf_asInteger(n);
-  w.m = get_acceptor(acceptor);
   w.nodes = R_ExternalPtrProtected(acceptor);
-  clu_wait_for(acceptored, &w, clu_in_seconds(seconds), NULL);
-  /* this process may have been stopped until its time was up: what has come is looked at */
-  for (int k = 0; k < 1000 && !acceptored(&w); k++) {
-    clu_pump(0, NULL);
-    if (clu_pump_events() == 0) break;
-  }
-  return Rf_ScalarLogical(enough(&w) && !over(w.nodes));
+  clu_wait_for(arrived_or_failed, &w, clu_in_seconds(seconds), NULL);
+  return Rf_ScalarLogical(enough_ready(&w) && !some_failed(&w));
 }
 
 /* What came to the listener: named counts. */
 SEXP ffi_acceptor_report(SEXP acceptor) {
-  static const char *names[] = {"accepted", "strangers", "crowded", "pauses", "silent", "closed", "garbage",
+  static const char *names[] = {"accepted", "pending", "crowded", "pauses", "silent", "closed", "garbage",
                                 "version", "no_proof", ""};
   static const int whys[] = {CLU_HS_SILENT, CLU_HS_CLOSED, CLU_HS_GARBAGE, CLU_HS_VERSION_DIFFERS,
                              CLU_HS_NO_PROOF};
@@ -247,7 +263,7 @@ SEXP ffi_acceptor_report(SEXP acceptor) {
   SEXP out = PROTECT(Rf_mkNamed(INTSXP, names));
   clu_acceptor_report_to(get_acceptor(acceptor), &r);
   INTEGER(out)[0] = r.accepted;
-  INTEGER(out)[1] = r.strangers;
+  INTEGER(out)[1] = r.pending;
   INTEGER(out)[2] = r.crowded;
   INTEGER(out)[3] = r.pauses;
   for (int i = 0; i < 5; i++) INTEGER(out)[4 + i] = r.failed[whys[i]];
@@ -257,7 +273,7 @@ SEXP ffi_acceptor_report(SEXP acceptor) {
 
 /* Nobody can arrive any more. */
 SEXP ffi_acceptor_close(SEXP acceptor) {
-  if (TYPEOF(acceptor) == EXTPTRSXP && R_ExternalPtrTag(acceptor) == tag_acceptor()) {
+  if (TYPEOF(acceptor) == EXTPTRSXP && R_ExternalPtrTag(acceptor) == acceptor_tag()) {
     acceptor_finalize(acceptor);
     R_SetExternalPtrProtected(acceptor, R_NilValue);
   }
