@@ -12,7 +12,7 @@ typedef union block {
   unsigned char bytes[CLU_SLAB];
 } block;
 
-static block area[BLOCKS];
+static _Alignas(4096) block area[BLOCKS]; /* the first 32 are one page */
 static block *spare; /* freed blocks, the last one first */
 static int used;
 
