@@ -4,9 +4,10 @@
 
 #' Cores this R process may use
 #'
-#' The number of cores of a machine is seldom the number a process may use:
-#' containers, batch systems, administrators and `R CMD check` all limit it.
-#' `available_cores()` is the smallest of all limits that apply.
+#' The smallest of all limits that apply to the number of cores.
+#'
+#' The number of cores of a machine is seldom the number a process may use: containers, batch
+#' systems, administrators and `R CMD check` all limit it.
 #'
 #' # Where the limits come from
 #' * `affinity`: the CPU affinity mask of this process, sched_getaffinity(2);
@@ -27,21 +28,26 @@
 #'
 #' A quota is time, not cores, and can be a fraction: it is rounded down, but
 #' never below 1, as one process too many is throttled together with all others.
-#' What cannot be read or understood is no limit, and no error.
 #'
+#' # Errors
+#' What cannot be read or understood is no limit, and no error. A wrong `which` is an error of
+#' [match.arg()].
+#'
+#' # Where the formats come from
 #' The formats are those of the Linux kernel's documents `cgroup-v2`,
 #' `cgroup-v1/cpusets` and `sched-bwc`, of the manual pages cgroups(7),
 #' cgroup_namespaces(7) and proc(5) (`/proc/self/cgroup`,
 #' `/proc/self/mountinfo`), and of sbatch(1) and srun(1).
 #'
-#' @param which `"min"`: the number to use; `"all"`: each limit that applies, to
-#'   see which one decides.
-#' @return `"min"`: one integer, at least 1. `"all"`: a named integer vector of
-#'   such numbers, named as below (`unknown`, 1, if nothing is known).
-#' @export
+#' @param which String. `"min"`: the number to use. `"all"`: each limit that applies, to see which
+#'   one decides.
+#' @return With `"min"` one integer, at least 1. With `"all"` an integer vector of such numbers,
+#'   named as below; `unknown = 1` if nothing is known.
+#' @seealso [make_cluster()], whose default number of nodes this is; [parallel::detectCores()].
 #' @examples
 #' available_cores()
 #' available_cores("all")
+#' @export
 available_cores <- function(which = c("min", "all")) {
   which <- match.arg(which)
   limits <- core_limits()

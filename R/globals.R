@@ -1,11 +1,16 @@
-# What the code that travels to the nodes needs of this session: variables of the workspace, and packages.
+# What the code that travels to the nodes needs of this session: variables of the workspace, and
+# packages.
 # The search itself is in src/r/globals/search.c.
 
-# A list: `globals`, a named list of values for the nodes' workspace; `attach`, packages to attach there; `load`, packages
-# whose methods the objects need; `order`, all that are attached here, the first masks the others. `roots`: a list of all that travels. `env`: the frame in which
-# names in `globals` are looked up.
+# What code needs: a list with
+#   globals  named list of values for the nodes' workspace
+#   attach   packages to attach there
+#   load     packages whose methods the objects need
+#   order    all packages that are attached here; the first masks the others
+# `roots`: a list of all that travels. `env`: the frame in which names in `globals` are looked up.
 find_needs <- function(roots, globals, env) {
-  needs <- list(globals = list(), attach = character(), load = character(), order = attached_packages())
+  needs <- list(globals = list(), attach = character(), load = character(),
+                order = attached_packages())
   if (isFALSE(globals)) return(needs)
   given <- given_globals(globals, env)
   search <- .Call(ffi_globals_new)
@@ -31,20 +36,24 @@ attached_packages <- function() {
   the$search$packages
 }
 
-# Values of variables of the workspace, or of data that is attached. One that fails is left out, as the search has done.
+# Values of variables of the workspace, or of data that is attached. One that fails is left out, as
+# the search has done.
 values_of <- function(names) {
   if (!length(names)) return(list())
-  tryCatch(mget(names, envir = globalenv(), inherits = TRUE), error = function(e) {
-    values <- lapply(names, function(n) tryCatch(list(get(n, globalenv())), error = function(e) NULL))
-    structure(unlist(values, recursive = FALSE), names = names[lengths(values) > 0L])
-  })
+  or_null <- function(x) tryCatch(x, error = function(e) NULL)
+  all <- or_null(mget(names, envir = globalenv(), inherits = TRUE))
+  if (!is.null(all)) return(all)
+  one_by_one <- lapply(names, function(name) or_null(list(get(name, globalenv()))))
+  found <- lengths(one_by_one) > 0L
+  structure(unlist(one_by_one, recursive = FALSE), names = names[found])
 }
 
-# For src/r/globals/search.c, which has promises evaluated: one that fails is none of the search's affair. R warns when
-# its evaluation is tried again.
+# For src/r/globals/search.c, which has promises evaluated: one that fails is none of the
+# search's affair. R warns when its evaluation is tried again.
 value_or_null <- function(x) suppressWarnings(tryCatch(x, error = function(e) NULL))
 
-# What the user says of globals, checked by task_options(): a named list; NULL: they are searched for.
+# What the user says of globals, checked by task_options(): a named list; NULL: they are searched
+# for.
 given_globals <- function(globals, env) {
   if (isTRUE(globals)) return(NULL)
   if (is.list(globals)) return(globals)
@@ -59,9 +68,11 @@ variables <- function(names, env, argument) {
   throw("argument", sprintf("`%s`: there is no variable '%s'", argument, missing))
 }
 
-# Searches until nothing new is found. Methods of the workspace are found by the names of generics and classes, in rounds.
+# Searches until nothing new is found. Methods of the workspace are found by the names of generics
+# and classes, in rounds.
 search_all <- function(search, roots) {
-  all <- list(globals = character(), packages = character(), classes = character(), s4_packages = character())
+  all <- list(globals = character(), packages = character(), classes = character(),
+              s4_packages = character())
   generics <- character()
   texts <- character()
   also <- character()
@@ -72,14 +83,16 @@ search_all <- function(search, roots) {
     all$classes <- c(all$classes, unlist(new[[3L]]))
     all$s4_packages <- c(all$s4_packages, unlist(new[[4L]]))
     generics <- c(generics, unlist(new[[5L]]))
-    texts <- c(texts, vapply(new[[6L]], as.character, "")) # may be classes of objects that are made on the node
+    # may be classes of objects that are made on the node
+    texts <- c(texts, vapply(new[[6L]], as.character, ""))
     also <- setdiff(workspace_methods(generics, c(all$classes, texts)), all$globals)
     if (!length(also)) return(lapply(all, unique))
     roots <- list()
   }
 }
 
-# Methods that the workspace has for these generics, and for these classes; and definitions of S4 classes.
+# Methods that the workspace has for these generics, and for these classes; and definitions of S4
+# classes.
 workspace_methods <- function(generics, classes) {
   if (!length(generics) && !length(classes)) return(character())
   names <- ls(globalenv(), all.names = TRUE)
@@ -88,13 +101,18 @@ workspace_methods <- function(generics, classes) {
   of_generic <- lapply(generics, function(g) names[startsWith(names, paste0(g, "."))])
   of_class <- lapply(classes, function(c) names[endsWith(names, paste0(".", c))])
   methods <- unique(unlist(c(of_generic, of_class)))
-  methods <- methods[vapply(methods, function(n) is.function(tryCatch(globalenv()[[n]], error = function(e) NULL)), NA)]
+  is_function <- function(name) {
+    is.function(tryCatch(globalenv()[[name]], error = function(e) NULL))
+  }
+  methods <- methods[vapply(methods, is_function, NA)]
   c(methods, intersect(names, paste0(".__C__", classes)))
 }
 
 # ---- packages that objects need ----
 
-default_packages <- function() c("base", "methods", "datasets", "utils", "grDevices", "graphics", "stats")
+default_packages <- function() {
+  c("base", "methods", "datasets", "utils", "grDevices", "graphics", "stats")
+}
 
 # Classes for which the packages of every R have methods.
 known_classes <- function() {
@@ -120,27 +138,38 @@ packages_of_classes <- function(classes) {
 
 # ---- an expression ----
 
-# The environment for an expression that travels by itself: with the values that its variables have now in the frames
-# between `env` and the workspace (or the namespace of the package whose function that is).
+# The environment for an expression that travels by itself: with the values that its variables have
+# now in the frames between `env` and the workspace (or the namespace of the package whose function
+# that is).
 locals_of <- function(code, env) {
   top <- topenv(env, NULL)
   local <- frame_with_dots(code, env)
   parent.env(local) <- if (isNamespace(top)) top else globalenv()
   names <- .Call(ffi_globals_names, .Call(ffi_globals_new), code)
   for (name in names) {
-    at <- env
-    while (!identical(at, top) && !identical(at, emptyenv()) && !exists(name, at, inherits = FALSE)) at <- parent.env(at)
-    if (identical(at, top) || identical(at, emptyenv())) next
-    tryCatch(assign(name, get(name, at, inherits = FALSE), envir = local), error = function(e) NULL) # a missing argument
+    at <- frame_with(name, env, top)
+    if (is.null(at)) next
+    # a missing argument has no value
+    tryCatch(assign(name, get(name, at, inherits = FALSE), envir = local), error = function(e) NULL)
   }
   local
+}
+
+# The first environment from `env` on, and below `top`, that has a variable of this name, or NULL.
+frame_with <- function(name, env, top) {
+  while (!identical(env, top) && !identical(env, emptyenv())) {
+    if (exists(name, env, inherits = FALSE)) return(env)
+    env <- parent.env(env)
+  }
+  NULL
 }
 
 # An empty environment, or where the code uses `...`, one that has those of `env`.
 frame_with_dots <- function(code, env) {
   frame <- function(...) environment()
   names <- all.names(code)
-  if (!any(names == "..." | grepl("^[.][.][0-9]+$", names)) || !exists("...", envir = env)) return(frame())
+  uses_dots <- any(names == "..." | grepl("^[.][.][0-9]+$", names))
+  if (!uses_dots || !exists("...", envir = env)) return(frame())
   values <- tryCatch(eval(quote(list(...)), env), error = function(e) list()) # one may be missing
   do.call(frame, values, quote = TRUE)
 }

@@ -172,5 +172,5 @@ show_tcp <- function(info) {
   commands <- show_processes(info, function(node, rank, port) {
     node_command(node, port, rank, info$process)
   })
-  c(commands, "each node proves that it knows the secret, which it reads from a pipe")
+  c(commands, "each node proves that it knows the secret, which is not in its command")
 }
