@@ -89,42 +89,6 @@ option_defaults <- list(
   max_memory = Inf
 )
 
-# The options of a call, checked, in the form that the scheduler takes.
-# `given`: those that the call gives; `taken`: names of those that the session's options can change.
-task_options <- function(given = list(), taken = names(option_defaults)) {
-  option_number("clutch.max_size", 500e6) # used when the job is there
-  o <- option_defaults
-  for (name in names(o)) {
-    session <- if (name %in% taken) getOption(paste0("clutch.", name))
-    if (name %in% names(given)) {
-      what <- sprintf("`.%s`", name)
-      value <- given[[name]]
-    } else if (!is.null(session)) {
-      what <- sprintf("option 'clutch.%s'", name)
-      value <- session
-    } else {
-      what <- sprintf("the default of `.%s`", name)
-      value <- o[[name]]
-    }
-    o[name] <- list(check_option(name, value, what))
-  }
-  o["seed"] <- list(stream_of_seed(o$seed)) # the last: it draws a number
-  o
-}
-
-# Those options that the call has given to the function whose frame this is.
-given_options <- function(frame) {
-  given <- list()
-  for (name in names(option_defaults)) {
-    argument <- paste0(".", name)
-    if (!exists(argument, envir = frame, inherits = FALSE)) next
-    if (is_given(argument, frame)) given[name] <- list(frame[[argument]])
-  }
-  given
-}
-
-is_given <- function(argument, frame) !eval(call("missing", as.name(argument)), frame)
-
 # ---- checks: they return the value in the form that the scheduler takes ----
 
 # `what`: what the user calls it, for errors.
@@ -219,6 +183,49 @@ check_seed <- function(x, what) {
                 "or a value of .Random.seed of kind \"L'Ecuyer-CMRG\"")
   throw("argument", sprintf(text, what))
 }
+
+# ---- the options of a call ----
+
+# The defaults, as check_option() returns them: they are not checked in each call.
+checked_defaults <- Map(check_option, names(option_defaults), option_defaults, "")
+
+# What a function of the user's needs to know of the options that it takes: `session`, their names
+# for options(); `missing`, a call that tells which of them were not given, in the function's frame.
+# It is made once: a call of missing() for each is a good part of the time of a short map.
+options_taken <- function(names) {
+  tests <- lapply(paste0(".", names), function(argument) call("missing", as.name(argument)))
+  list(session = structure(paste0("clutch.", names), names = names),
+       missing = as.call(c(quote(c), structure(tests, names = names))))
+}
+
+map_options <- options_taken(names(option_defaults))
+
+# Those that the call has given to the function whose frame this is.
+given_options <- function(frame, taken = map_options) {
+  is_missing <- eval(taken$missing, frame)
+  given <- names(is_missing)[!is_missing]
+  structure(lapply(given, function(name) frame[[paste0(".", name)]]), names = given)
+}
+
+# The options of a call, checked, in the form that the scheduler takes: what the call gives, else
+# what the session says, else the default.
+task_options <- function(given = list(), taken = map_options) {
+  option_number("clutch.max_size", 500e6) # used when the job is there
+  o <- checked_defaults
+  session <- lapply(taken$session, getOption)
+  is_set <- !vapply(session, is.null, NA)
+  for (name in setdiff(names(session)[is_set], names(given))) {
+    what <- sprintf("option '%s'", taken$session[[name]])
+    o[name] <- list(check_option(name, session[[name]], what))
+  }
+  for (name in names(given)) {
+    o[name] <- list(check_option(name, given[[name]], sprintf("`.%s`", name)))
+  }
+  o["seed"] <- list(stream_of_seed(o$seed)) # the last: it draws a number
+  o
+}
+
+is_given <- function(argument, frame) !eval(call("missing", as.name(argument)), frame)
 
 # ---- random numbers ----
 

@@ -68,7 +68,7 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   code <- substitute(expr)
   env <- parent.frame()
   if (is.null(.label)) .label <- label_of(code)
-  o <- task_options(given_options(environment()), submit_options)
+  o <- task_options(given_options(environment(), submit_options), submit_options)
   if (o$relay == "live") o$relay <- "ordered"
   frame <- if (isTRUE(o$globals)) locals_of(code, env) else new.env(parent = globalenv())
   fun <- as.function(list(code), envir = frame)
@@ -93,7 +93,8 @@ submit <- function(t, fun, needs, o, label) {
 }
 
 # Those of cluster_map() that make sense for one task.
-submit_options <- c("globals", "packages", "seed", "timeout", "retries", "relay", "max_memory")
+submit_options <- options_taken(c("globals", "packages", "seed", "timeout", "retries", "relay",
+                                  "max_memory"))
 
 label_of <- function(code) {
   s <- deparse(code, width.cutoff = 60L, nlines = 2L)
