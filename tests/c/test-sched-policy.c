@@ -39,6 +39,7 @@ static void make_state(int up, uint64_t n) {
 static clu_batch *give(clu_sched_node *nd, clu_job *j, uint32_t n) {
   clu_batch *b;
   REQUIRE(clu_batches_push(&nd->batches, &b) == CLU_OK);
+  memset(b, 0, sizeof *b);
   b->job = j;
   b->n = n;
   b->attempt = 1;

@@ -6,9 +6,8 @@
 
 static uint64_t nodes_up(const clu_sched *s) { return s->up > 0 ? (uint64_t)s->up : 1; }
 
-uint32_t clu_policy_batch_size(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
+uint32_t clu_policy_measured_size(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
   uint64_t n, share;
-  if (j->spec.chunk) return j->spec.chunk;
   if (j->time == 0) return 1;
   n = CLU_AHEAD / 2 / j->time;
   if (j->bytes && n > CLU_BATCH_BYTES / j->bytes) n = CLU_BATCH_BYTES / j->bytes;

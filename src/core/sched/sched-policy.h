@@ -8,8 +8,11 @@
 
 #include "core/sched/sched-state.h"
 
-/* Tasks of a job that leave together for this node. */
-uint32_t clu_policy_batch_size(const clu_sched *s, const clu_job *j, const clu_sched_node *nd);
+/* Tasks of a job that leave together for this node: as the measured times say, or the user. */
+uint32_t clu_policy_measured_size(const clu_sched *s, const clu_job *j, const clu_sched_node *nd);
+static inline uint32_t clu_policy_batch_size(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
+  return j->spec.chunk ? j->spec.chunk : clu_policy_measured_size(s, j, nd);
+}
 /* Tasks of a job that may be with it. */
 uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sched_node *nd);
 /* enum clu_readiness: on which part of the ready list it belongs. */

@@ -158,7 +158,6 @@ int clu_batches_push(clu_batches *q, clu_batch **out) {
     q->cap = cap;
   }
   *out = clu_batches_at(q, q->len++);
-  memset(*out, 0, sizeof **out);
   return CLU_OK;
 }
 

@@ -107,7 +107,7 @@ typedef struct clu_batches {
 static inline clu_batch *clu_batches_at(const clu_batches *q, uint32_t k) {
   return &q->items[(q->head + k) & (q->cap - 1)];
 }
-/* One more at the end, zeroed: CLU_OK and it is *out. */
+/* One more at the end: CLU_OK and it is *out, all of which the caller has to set. */
 int clu_batches_push(clu_batches *q, clu_batch **out);
 static inline void clu_batches_pop_first(clu_batches *q) {
   q->head = (q->head + 1) & (q->cap - 1);

@@ -354,6 +354,7 @@ static int add_batch(clu_sched *s, clu_sched_node *nd, const clu_action *a, uint
   b->attempt = a->attempt;
   b->last = a->last;
   b->sent = now;
+  b->cancelled = 0;
   if (nd->batches.len == 1) clu_sched_node_new_head(s, nd, now);
   return CLU_OK;
 }
@@ -368,7 +369,7 @@ int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t byt
     clu_sched_unsent(s, a);
     return CLU_NOMEM;
   }
-  bytes /= a->n;
+  if (a->n > 1) bytes /= a->n;
   j->bytes = j->bytes ? j->bytes + bytes / 4 - j->bytes / 4 : bytes;
   nd->tasks += a->n;
   nd->end = seq + a->n;
