@@ -109,8 +109,8 @@ outcome <- function(x) {
   if (.Call(ffi_job_state, x$job)$left > 0) return(NULL)
   answer <- .Call(ffi_job_values, x$job)
   failures <- .Call(ffi_job_failures, x$job, 0)
-  value <- answer[[1L]][[1L]]
-  x$log <- answer[[2L]][[1L]]
+  value <- answer$values[[1L]]
+  x$log <- answer$logs[[1L]]
   x$outcome <- if (isTRUE(x$cancelled)) {
     list(error = cancelled_error(x))
   } else if (length(failures$element)) {

@@ -1,55 +1,84 @@
-# Errors of tasks, and how nodes ended, in words.
+# Errors of tasks.
 
-# The error of element `k` of ffi_job_failures(): class "clutch_task_error". `value`: what the node said, if anything.
-task_error <- function(t, f, k, value, label = NULL) {
-  element <- f$element[[k]]
-  what <- if (is.null(label)) sprintf("element %.0f", element) else label
-  node <- if (f$node[[k]] > 0L) f$node[[k]] else NA_integer_
-  at <- if (is.na(node)) "" else sprintf(" on node %d", node)
-  again <- if (f$attempt[[k]] > 1L) sprintf(" (attempt %d)", f$attempt[[k]]) else ""
-  make <- function(class, text, ...) {
-    errorCondition(text, ..., element = element, node = node, attempt = f$attempt[[k]],
-                   class = c(class, "clutch_task_error", "clutch_error"), call = NULL)
+# The error of number `k` of ffi_job_failures(), of class "clutch_task_error". `value`: what the
+# node said, if anything. `label`: what the task is called; NULL: it is an element of a map.
+task_error <- function(t, failures, k, value, label = NULL) {
+  f <- lapply(failures, `[[`, k)
+  if (f$node == 0L) f$node <- NA_integer_
+  f$what <- if (is.null(label)) sprintf("element %.0f", f$element) else label
+  f$at <- if (is.na(f$node)) "" else sprintf(" on node %d", f$node)
+  f$again <- if (f$attempt > 1L) sprintf(" (attempt %d)", f$attempt) else ""
+  switch(f$why,
+    timeout = task_timeout_error(f),
+    cancelled = task_cancelled_error(f),
+    died = task_death_error(f, t$deaths[[format(f$cause)]]),
+    error = task_value_error(f, value)
+  )
+}
+
+new_task_error <- function(f, class, text, ...) {
+  errorCondition(text, ..., element = f$element, node = f$node, attempt = f$attempt,
+                 class = c(class, "clutch_task_error", "clutch_error"), call = NULL)
+}
+
+task_timeout_error <- function(f) {
+  text <- sprintf("%s%s%s took longer than `.timeout` allows", f$what, f$at, f$again)
+  new_task_error(f, "clutch_task_timeout", text)
+}
+
+task_cancelled_error <- function(f) {
+  new_task_error(f, "clutch_task_cancelled", sprintf("%s%s was cancelled", f$what, f$at))
+}
+
+# `d`: the death of its node, as from death_of(); NULL: not known any more.
+task_death_error <- function(f, d) {
+  if (is.null(d)) {
+    d <- list(how = "it is gone", kind = "died", pid = NA_integer_, signal = NA_integer_,
+              status = NA_integer_)
   }
-  why <- f$why[[k]]
-  if (why == 2L) return(make("clutch_task_timeout", sprintf("%s%s%s took longer than `.timeout` allows", what, at, again)))
-  if (why == 3L) return(make("clutch_task_cancelled", sprintf("%s%s was cancelled", what, at)))
-  if (why == 1L) {
-    d <- t$deaths[[format(f$cause[[k]])]]
-    if (is.null(d)) d <- list(how = "it is gone", kind = "died", pid = NA_integer_, signal = NA_integer_, status = NA_integer_)
-    text <- if (is.na(node) || is.na(d$pid)) sprintf("%s was not done: %s", what, d$how)
-      else sprintf("%s%s%s: node %d (pid %d) died while it was at it: %s", what, at, again, node, d$pid, d$how)
-    return(make(c(if (d$kind == "memory") "clutch_task_memory", "clutch_task_died"), text, pid = d$pid, signal = d$signal, status = d$status))
+  text <- if (is.na(f$node) || is.na(d$pid)) {
+    sprintf("%s was not done: %s", f$what, d$how)
+  } else {
+    sprintf("%s%s%s: node %d (pid %d) died while it was at it: %s", f$what, f$at, f$again,
+            f$node, d$pid, d$how)
   }
+  class <- c(if (d$kind == "memory") "clutch_task_memory", "clutch_task_died")
+  new_task_error(f, class, text, pid = d$pid, signal = d$signal, status = d$status)
+}
+
+# The function has failed: `value` is what task_failure() has made of that on the node.
+task_value_error <- function(f, value) {
   cond <- value$cond
-  if (inherits(cond, "clutch_package") && isTRUE(cond$of_job)) {
-    return(error_of("package", sprintf("package '%s' cannot be attached%s: %s", cond$package, at, conditionMessage(cond)),
-                    package = cond$package, node = node))
-  }
+  if (inherits(cond, "clutch_package") && isTRUE(cond$of_job)) return(task_package_error(f, cond))
   call <- tryCatch(conditionCall(cond), error = function(e) NULL)
+  where <- if (is.null(call)) "" else sprintf(" in %s", quoted_call(call))
   text <- if (is.character(value$text)) value$text else message_of(cond)
-  hint <- missing_hint(simpleError(text))
-  if (length(value$lacks) && nzchar(hint)) {
-    hint <- sprintf("\nPackage '%s', which the session has attached or loaded, cannot be had on the node: %s",
-                    names(value$lacks)[[1L]], value$lacks[[1L]])
-  }
-  make(NULL, sprintf("%s%s%s failed%s: %s%s", what, at, again,
-                     if (is.null(call)) "" else sprintf(" in %s", sQuote(deparse(call, nlines = 1L)[[1L]], FALSE)), text, hint),
-       parent = cond, calls = value$calls, node_call = call)
+  text <- sprintf("%s%s%s failed%s: %s%s", f$what, f$at, f$again, where, text,
+                  failure_hint(text, value$lacks))
+  new_task_error(f, NULL, text, parent = cond, calls = value$calls, node_call = call)
+}
+
+quoted_call <- function(call) sQuote(deparse(call, nlines = 1L)[[1L]], FALSE)
+
+task_package_error <- function(f, cond) {
+  text <- sprintf("package '%s' cannot be attached%s: %s", cond$package, f$at,
+                  conditionMessage(cond))
+  error_of("package", text, package = cond$package, node = f$node)
+}
+
+# What may be the cause of an error with this text. `lacks`: packages that the node could not load,
+# and why.
+failure_hint <- function(text, lacks) {
+  hint <- missing_hint(text)
+  if (!length(lacks) || !nzchar(hint)) return(hint)
+  sprintf(paste0("\nPackage '%s', which the session has attached or loaded, ",
+                 "cannot be had on the node: %s"), names(lacks)[[1L]], lacks[[1L]])
 }
 
 # An object that the session has and the node has not.
-missing_hint <- function(cond) {
-  found <- regmatches(conditionMessage(cond), regexec("^(object '(.*)' not found|could not find function \"(.*)\")$", conditionMessage(cond)))[[1L]]
-  if (!length(found)) return(hint_for_connection(conditionMessage(cond)))
+missing_hint <- function(text) {
+  missing <- "^(object '(.*)' not found|could not find function \"(.*)\")$"
+  found <- regmatches(text, regexec(missing, text))[[1L]]
+  if (!length(found)) return(hint_for_connection(text))
   hint_for_name(paste0(found[[3L]], found[[4L]]))
-}
-
-killed_text <- c("it did not react when time was up and was ended", "it sent what makes no sense and was ended",
-                 "there was not enough memory for what it was to be sent, and it was ended")
-
-memory_text <- function(d) {
-  what <- if (d$memory > 0) sprintf("it took more memory (%s) than `.max_memory` allows and was ended", mb(d$memory))
-    else "it took more memory than `.max_memory` allows and was ended"
-  if (d$began) what else paste0(what, " before it had begun anything: this is a node's own size, or what others have left in it")
 }

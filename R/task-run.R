@@ -4,7 +4,8 @@
 run_map <- function(cl, elements, f, more, o, env) {
   began <- clock()
   n <- length(elements)
-  needs <- if (n > 0L) find_needs(list(f, elements, more), o$globals, env) # R code of others may run
+  # R code of others may run in there
+  needs <- if (n > 0L) find_needs(list(f, elements, more), o$globals, env)
   t <- tasks_of(cl)
   if (n == 0L) return(structure(list(), names = if (!is.null(names(elements))) character()))
   job <- job_new(t, f, elements, more, needs, o)
@@ -12,57 +13,82 @@ run_map <- function(cl, elements, f, more, o, env) {
   job_start(t, job)
   bar <- progress_new(o$progress, n, began)
   if (bar$on) on.exit(progress_end(bar), add = TRUE)
-  seen <- 0L
-  shown <- 0
-  failed <- list()
-  repeat {
-    code <- turn(t, job, if (bar$on) 0.1 else 0.25, seen)
-    relay_queue(job, bar) # whatever there is to do: what a failed element has said came before its error
-    if (code == 4L || code == 1L) {
-      f <- .Call(ffi_job_failures, job, seen)
-      if (length(f$element) && (o$on_error == "stop" || lacks_package(job, f))) {
-        f <- all_failures(t, job, f, seen)
-        relay_queue(job, bar)
-        k <- which.min(f$element)
-        if (o$relay == "ordered") relay_failed(job, shown, f$element[[k]], bar)
-        stop(task_error(t, f, k, .Call(ffi_job_values, job)[[1L]][[f$element[[k]]]]))
-      }
-      seen <- seen + length(f$element)
-      if (length(f$element)) failed <- c(failed, list(f))
-    }
-    if (o$relay == "ordered") shown <- relay_ready(job, shown, bar = bar)
-    if (bar$on) progress_show(bar, n - .Call(ffi_job_state, job)$left)
-    if (code == 1L) break
-  }
+  drive_map(t, job, n, o, bar)
   progress_end(bar)
   settle_replacements(t)
-  if (.Call(ffi_job_ready, job) < n) throw("memory", "not enough memory for the results") # or NULL would stand for one
-  values <- .Call(ffi_job_values, job)[[1L]]
-  for (f in failed) for (k in seq_along(f$element)) values[[f$element[[k]]]] <- task_error(t, f, k, values[[f$element[[k]]]])
+  failures <- .Call(ffi_job_failures, job, 0)
+  values <- map_values(t, job, n, failures)
   names(values) <- names(elements)
-  if (length(failed)) {
-    errors <- Filter(function(v) inherits(v, "clutch_task_error"), values)
-    warning(warningCondition(sprintf("%d of %d elements failed; the first: %s", sum(lengths(lapply(failed, `[[`, "element"))), n,
-                                     conditionMessage(errors[[1L]])), class = "clutch_failed"))
-  }
+  if (length(failures$element)) warn_failed(values, failures, n)
   values
 }
 
-# The failures known when all before the first of them has ended, or 20 ms after it was known: which of several is
-# told shall not depend on which node was heard first.
-all_failures <- function(t, job, f, seen) {
+# All turns of a map: until it is done, or until the error of an element ends it.
+drive_map <- function(t, job, n, o, bar) {
+  known <- 0L # failures
+  shown <- 0  # elements whose output was relayed
+  slice <- if (bar$on) 0.1 else 0.25
+  repeat {
+    event <- turn(t, job, slice, known)
+    # whatever there is to do: what a failed element has said came before its error
+    relay_queue(job, bar)
+    if (event %in% c("failed", "done")) {
+      f <- .Call(ffi_job_failures, job, known)
+      is_end <- length(f$element) && (o$on_error == "stop" || lacks_package(job, f))
+      if (is_end) stop_map(t, job, f, known, shown, o, bar)
+      known <- known + length(f$element)
+    }
+    if (o$relay == "ordered") shown <- relay_ready(job, shown, bar = bar)
+    if (bar$on) progress_show(bar, n - .Call(ffi_job_state, job)$left)
+    if (event == "done") return(invisible())
+  }
+}
+
+# Raises the error of the first element, in order, of those that have failed. `f`: failures from
+# number `known` on.
+stop_map <- function(t, job, f, known, shown, o, bar) {
+  f <- all_failures(t, job, f, known)
+  relay_queue(job, bar)
+  k <- which.min(f$element)
+  element <- f$element[[k]]
+  if (o$relay == "ordered") relay_failed(job, shown, element, bar)
+  stop(task_error(t, f, k, .Call(ffi_job_values, job)$values[[element]]))
+}
+
+# The failures known when all before the first of them has ended, or 20 ms after it was known: which
+# of several is told shall not depend on which node was heard first.
+all_failures <- function(t, job, f, known) {
   deadline <- clock() + 0.02
   repeat {
     left <- deadline - clock()
     if (.Call(ffi_job_ready, job) >= min(f$element) - 1 || left <= 0) return(f)
-    turn(t, job, min(left, 0.002), seen + length(f$element))
-    f <- .Call(ffi_job_failures, job, seen)
+    turn(t, job, min(left, 0.002), known + length(f$element))
+    f <- .Call(ffi_job_failures, job, known)
   }
 }
 
 # Whether a package of `.packages` cannot be attached: no element can be done then.
 lacks_package <- function(job, f) {
-  values <- .Call(ffi_job_values, job)[[1L]]
-  for (k in which(f$why == 0L)) if (isTRUE(values[[f$element[[k]]]]$cond$of_job)) return(TRUE)
-  FALSE
+  answered <- f$element[f$why == "error"]
+  values <- .Call(ffi_job_values, job)$values[answered]
+  any(vapply(values, function(v) isTRUE(v$cond$of_job), NA))
+}
+
+# The values of all elements; errors in place of those that have failed.
+map_values <- function(t, job, n, failures) {
+  # or NULL would stand for a value that was lost
+  if (.Call(ffi_job_ready, job) < n) throw("memory", "not enough memory for the results")
+  values <- .Call(ffi_job_values, job)$values
+  for (k in seq_along(failures$element)) {
+    element <- failures$element[[k]]
+    values[[element]] <- task_error(t, failures, k, values[[element]])
+  }
+  values
+}
+
+warn_failed <- function(values, failures, n) {
+  first <- values[[min(failures$element)]]
+  text <- sprintf("%d of %d elements failed; the first: %s", length(failures$element), n,
+                  conditionMessage(first))
+  warning(warningCondition(text, class = "clutch_failed"))
 }

@@ -1,55 +1,98 @@
-# One turn of the scheduler, and what becomes of nodes that die meanwhile.
+# One turn of the work of a cluster, and what becomes of nodes that die meanwhile.
 
-# One turn: code of what there is to do, see ffi_tasks_step(). Deaths are seen to.
-turn <- function(t, job, seconds, seen = 2^31 - 1) {
+# Works for at most so many seconds, or until there is something to do for `job` (NULL: any).
+# `known`: how many of its failures the caller knows. Deaths are seen to here. What there is to do
+# for the caller, by name: see ffi_tasks_step().
+turn <- function(t, job, seconds, known = Inf) {
   if (length(t$replacements)) {
     see_to_replacements(t)
     seconds <- min(seconds, 0.05)
   }
-  code <- .Call(ffi_tasks_step, t$ptr, job, seconds, seen)
-  if (code == 2L) for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
-  if (code == 5L) {
-    if (await_replacement(t, seconds)) return(0L)
-    no_node_left(t, job)
+  event <- .Call(ffi_tasks_step, t$ptr, job, seconds, min(known, 2^31 - 1))
+  if (event == "deaths") {
+    for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
   }
-  code
+  if (event == "no_node") {
+    if (await_replacement(t, seconds)) return("time_up")
+    fail_pending(t, job)
+  }
+  event
 }
 
-TURNS <- c(time = 0L, done = 1L, deaths = 2L, relay = 3L, failed = 4L, no_node = 5L)
-
+# `d`: one of ffi_tasks_deaths(). Its cause is remembered for the errors of tasks.
 node_lost <- function(t, d) {
   i <- d$info
-  how <- if (is.null(i)) "it was replaced, since it did not give up what it was told to"
-    else if (d$over_memory) memory_text(d)
-    else if (d$killed > 0L) killed_text[[d$killed]]
-    else if (i$state == "stopped") "the cluster was stopped"
-    else death_text(i, t$info)
-  kind <- if (d$over_memory || grepl("out-of-memory", how, fixed = TRUE)) "memory" else "died"
-  t$latest <- how
-  t$deaths[[format(d$cause)]] <- list(how = how, kind = kind, pid = if (is.null(i)) NA_integer_ else i$pid, rank = d$index,
-                              signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
-                              status = if (isFALSE(i$by_signal)) i$code else NA_integer_)
-  t$latest_kind <- kind
-  if (is.null(i)) .Call(ffi_tasks_attach, t$ptr, d$index) # its successor
-  else if (d$killed > 0L || i$state == "dead") replace_or_give_up(t, d, how)
+  t$latest <- death_of(d, t$info)
+  t$deaths[[format(d$cause)]] <- t$latest
+  if (is.null(i)) {
+    .Call(ffi_tasks_attach, t$ptr, d$index) # its successor
+  } else if (!is.null(d$killed) || i$state == "dead") {
+    replace_or_give_up(t, d, t$latest$how)
+  }
 }
 
-replace_or_give_up <- function(t, d, how) {
-  n <- if (d$began) 0L else t$barren[[d$index]] + 1L
-  t$barren[[d$index]] <- n
-  if (n < MOST_BARREN) return(replace_dead(t, d$index))
-  t$problem <- sprintf("node %d was replaced %d times and each time ended before it had begun anything: %s",
-                       d$index, n - 1L, how)
+# What errors say of a death. `info` is the cluster's.
+death_of <- function(d, info) {
+  i <- d$info
+  how <- lost_text(d, info)
+  list(
+    how = how,
+    kind = if (d$over_memory || grepl("out-of-memory", how, fixed = TRUE)) "memory" else "died",
+    pid = if (is.null(i)) NA_integer_ else i$pid,
+    rank = d$index,
+    signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
+    status = if (isFALSE(i$by_signal)) i$code else NA_integer_
+  )
+}
+
+lost_text <- function(d, info) {
+  i <- d$info
+  if (is.null(i)) return("it was replaced, since it did not give up what it was told to")
+  if (d$over_memory) return(memory_text(d))
+  if (!is.null(d$killed)) return(killed_text(d$killed))
+  if (i$state == "stopped") return("the cluster was stopped")
+  death_text(i, info)
+}
+
+# Why the session has ended a node.
+killed_text <- function(why) {
+  switch(why,
+    no_reaction = "it did not react when time was up and was ended",
+    corrupt = "it sent what makes no sense and was ended",
+    no_memory = "there was not enough memory for what it was to be sent, and it was ended"
+  )
+}
+
+memory_text <- function(d) {
+  size <- if (d$memory > 0) sprintf(" (%s)", mb(d$memory)) else ""
+  text <- sprintf("it took more memory%s than `.max_memory` allows and was ended", size)
+  if (d$has_begun) return(text)
+  paste0(text, " before it had begun anything: ",
+         "this is a node's own size, or what others have left in it")
 }
 
 # What ends each node before it can begin is not mended by one more of them.
-MOST_BARREN <- 3L
+MOST_DEATHS_IN_A_ROW <- 3L
 
-no_node_left <- function(t, job) {
+replace_or_give_up <- function(t, d, how) {
+  n <- if (d$has_begun) 0L else t$deaths_in_a_row[[d$index]] + 1L
+  t$deaths_in_a_row[[d$index]] <- n
+  if (n < MOST_DEATHS_IN_A_ROW) return(replace_dead(t, d$index))
+  text <- "node %d was replaced %d times and each time ended before it had begun anything: %s"
+  t$problem <- sprintf(text, d$index, n - 1L, how)
+}
+
+# No node is left for this job, and none can be had: what waits fails.
+fail_pending <- function(t, job) {
   cause <- -1L - length(t$deaths) # those of the scheduler are positive
-  why <- if (!is.null(t$problem)) t$problem else if (!is.null(t$latest)) t$latest else "the cluster was stopped"
-  kind <- if (identical(t$latest_kind, "memory")) "memory" else "died"
-  t$deaths[[format(cause)]] <- list(how = paste("no node is left:", why), kind = kind, pid = NA_integer_, rank = NA_integer_,
-                            signal = NA_integer_, status = NA_integer_)
-  .Call(ffi_job_strand, job, cause)
+  why <- c(t$problem, t$latest$how, "the cluster was stopped")[[1L]]
+  t$deaths[[format(cause)]] <- list(
+    how = paste("no node is left:", why),
+    kind = if (identical(t$latest$kind, "memory")) "memory" else "died",
+    pid = NA_integer_,
+    rank = NA_integer_,
+    signal = NA_integer_,
+    status = NA_integer_
+  )
+  .Call(ffi_job_fail_pending, job, cause)
 }

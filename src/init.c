@@ -46,25 +46,25 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_psock_is_ready, 2),
     ENTRY(ffi_node_child_pid, 1),
     ENTRY(ffi_node_lost, 1),
-    /* r/tasks/drive.c */
+    /* r/tasks/task-life.c */
     ENTRY(ffi_tasks_new, 3),
     ENTRY(ffi_tasks_attach, 2),
     ENTRY(ffi_job_new, 6),
     ENTRY(ffi_job_start, 2),
+    ENTRY(ffi_job_end, 2),
+    ENTRY(ffi_job_fail_pending, 2),
+    /* r/tasks/task-drive.c */
     ENTRY(ffi_tasks_step, 4),
-    /* r/tasks/memory-limit.c */
-    ENTRY(ffi_tasks_unlimited, 1),
-    /* r/tasks/query.c */
+    /* r/tasks/task-query.c */
     ENTRY(ffi_job_state, 1),
     ENTRY(ffi_job_ready, 1),
     ENTRY(ffi_job_values, 1),
     ENTRY(ffi_job_failures, 2),
     ENTRY(ffi_job_relay, 1),
-    ENTRY(ffi_job_end, 2),
     ENTRY(ffi_tasks_open, 1),
     ENTRY(ffi_tasks_jobs, 1),
     ENTRY(ffi_tasks_deaths, 1),
-    ENTRY(ffi_job_strand, 2),
+    ENTRY(ffi_tasks_unlimited, 1),
     ENTRY(ffi_tasks_trace, 1),
     ENTRY(ffi_stream_jump, 2),
     /* r/node/fork-server-main.c */

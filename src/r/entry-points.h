@@ -50,27 +50,27 @@ SEXP ffi_psock_is_ready(SEXP handle, SEXP pid);
 SEXP ffi_node_child_pid(SEXP handle);
 SEXP ffi_node_lost(SEXP handle);
 
-/* r/tasks/drive.c */
+/* r/tasks/task-life.c */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
 SEXP ffi_tasks_attach(SEXP x, SEXP index);
-SEXP ffi_job_new(SEXP x, SEXP about, SEXP elements, SEXP spec, SEXP seed, SEXP only);
+SEXP ffi_job_new(SEXP x, SEXP message, SEXP elements, SEXP spec, SEXP seed, SEXP only);
 SEXP ffi_job_start(SEXP x, SEXP job);
-SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP seen);
+SEXP ffi_job_end(SEXP job, SEXP wait);
+SEXP ffi_job_fail_pending(SEXP job, SEXP cause);
 
-/* r/tasks/memory-limit.c */
-SEXP ffi_tasks_unlimited(SEXP x);
+/* r/tasks/task-drive.c */
+SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
 
-/* r/tasks/query.c */
+/* r/tasks/task-query.c */
 SEXP ffi_job_state(SEXP job);
 SEXP ffi_job_ready(SEXP job);
 SEXP ffi_job_values(SEXP job);
 SEXP ffi_job_failures(SEXP job, SEXP from);
 SEXP ffi_job_relay(SEXP job);
-SEXP ffi_job_end(SEXP job, SEXP wait);
 SEXP ffi_tasks_open(SEXP x);
 SEXP ffi_tasks_jobs(SEXP x);
 SEXP ffi_tasks_deaths(SEXP x);
-SEXP ffi_job_strand(SEXP job, SEXP cause);
+SEXP ffi_tasks_unlimited(SEXP x);
 SEXP ffi_tasks_trace(SEXP x);
 SEXP ffi_stream_jump(SEXP state, SEXP n);
 

@@ -15,7 +15,7 @@
  *            4  u32 0
  *            8  u64 when it began, by the node's clock (CLU_CLOCK: that of the machine, in ns)
  *            16 u64 how long it took, in ns
- *          then the value, or list(value, log). Or else, in the ring (core/ring.h) as a record of CLU_SMALL_HEAD bytes:
+ *          then the value, or list(value, log). Or else, in the ring (core/shm/result-ring.h) as a record of CLU_RING_RESULT_HEAD bytes:
  *            0  u32 flags: as above; 4 the value is as clu_plain_bare() writes it
  *            4  u32 how long it took, in ns
  *            8  u64 seq
@@ -23,12 +23,12 @@
  *          then the same
  * RELAY    u8 0: output, as it is; 1: a condition, as R object
  */
-#ifndef CLUTCH_GLUE_TASKS_H
-#define CLUTCH_GLUE_TASKS_H
+#ifndef CLUTCH_TASK_MESSAGE_H
+#define CLUTCH_TASK_MESSAGE_H
 
 #define CLU_TASKS_HEAD 48
 #define CLU_RESULT_HEAD 24
-#define CLU_SMALL_HEAD 24
+#define CLU_RING_RESULT_HEAD 24
 #define CLU_QUICK 20000 /* ns: of results of tasks that take less the node does not tell each time */
 enum { CLU_TASKS_SEEDED = 1, CLU_TASKS_BARE = 2, CLU_TASKS_NO_RING = 4 };
 enum { CLU_RESULT_ERROR = 1, CLU_RESULT_LOG = 2, CLU_RESULT_BARE = 4 };

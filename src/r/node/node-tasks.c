@@ -14,7 +14,7 @@
 
 #define TELL_AFTER 2400000 /* ns that a result may lie in the ring before the master is told */
 #define SLOW 100000        /* ns: what takes less does not fill much memory */
-#define MOST_IN_RING (CLU_RING_MOST - CLU_SMALL_HEAD)
+#define MOST_IN_RING (CLU_RING_MOST - CLU_RING_RESULT_HEAD)
 
 /* What R's collector has to see, in a preserved list. */
 enum { ENV, CALL, ELEMENTS, NAMESPACE, SINKS, N_KEPT };
@@ -299,12 +299,12 @@ static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now
   clu_put32(p + 4, (uint32_t)took);
   clu_put64(p + 8, clu_me.seq);
   clu_put64(p + 16, work.began);
-  clu_ring_publish(clu_me.boot.ring, CLU_SMALL_HEAD + n);
+  clu_ring_publish(clu_me.boot.ring, CLU_RING_RESULT_HEAD + n);
   clu_me.seq = 0;
   clu_me.task = CLU_TASK_NONE;
   work.mean = work.mean ? work.mean - work.mean / 8 + took / 8 : took + 1;
   if (!work.untold) work.untold = now;
-  work.unread += CLU_SMALL_HEAD + 8 + n;
+  work.unread += CLU_RING_RESULT_HEAD + 8 + n;
   if (work.mean > CLU_QUICK || now - work.untold > TELL_AFTER || work.unread > CLU_RING_BYTES / 4 * 3)
     clu_work_tell();
 }
@@ -320,7 +320,7 @@ static void send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) 
   clu_blob_append(b, head, sizeof head);
   b = clu_serialize(b, value);
   if (b->size - sizeof head <= MOST_IN_RING && (p = ring_room(now, took))) {
-    memcpy(p + CLU_SMALL_HEAD, b->data + sizeof head, b->size - sizeof head);
+    memcpy(p + CLU_RING_RESULT_HEAD, b->data + sizeof head, b->size - sizeof head);
     put_in_ring(p, flags, b->size - sizeof head, now, took);
   } else {
     work.untold = work.unread = 0; /* the master looks into the ring when it gets this message, too */
@@ -344,7 +344,7 @@ static void send_result(uint32_t flags, SEXP value) {
   }
   work.slow = took > SLOW;
   PROTECT(value);
-  if ((p = ring_room(now, took)) && (n = clu_plain_bare(p + CLU_SMALL_HEAD, MOST_IN_RING, value)) > 0)
+  if ((p = ring_room(now, took)) && (n = clu_plain_bare(p + CLU_RING_RESULT_HEAD, MOST_IN_RING, value)) > 0)
     put_in_ring(p, flags | CLU_RESULT_BARE, n, now, took);
   else
     send_bytes(flags, value, now, took);

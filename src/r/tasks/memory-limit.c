@@ -1,49 +1,45 @@
-/* The limits of the nodes' memory, in the master. */
-#include "r/tasks/tasks.h"
+#include "r/tasks/memory-limit.h"
 
-static const uint64_t MEMORY_EVERY = 20000000; /* ns between looks at the nodes' memory */
+static const uint64_t CHECK_EVERY = 20000000; /* ns */
 
-void clu_tasks_limit_node(tasks *t, clu_node *nd, tnode *at) {
-  if (nd && clu_node_id(nd) == at->id) clu_node_limit(nd, (uint64_t)t->limit);
+void clu_tasks_limit_node(const tasks *t, clu_node *nd) { clu_node_limit(nd, (uint64_t)t->limit); }
+
+int clu_tasks_can_limit(const clu_node *nd) { return clu_node_limits_memory(nd) || clu_node_own_pid(nd); }
+
+static double least_limit(const tasks *t) {
+  double least = 0;
+  for (const task_job *j = t->jobs; j; j = j->next)
+    if (j->max_memory > 0 && clu_job_left(j->job) && (least == 0 || j->max_memory < least)) least = j->max_memory;
+  return least;
 }
 
-/* The limit of the nodes' memory is the least of those of the jobs under way. Their fork server sees to it, also while the
- * session does other things; of nodes without one this does. */
+/* Of a node whose transport does not see to it, and which is at something. */
+static void check_node(tasks *t, SEXP handles, int i) {
+  task_node *at = &t->nodes[i];
+  clu_node *nd = clu_tasks_known_node(t, handles, i);
+  int64_t limit = (int64_t)t->limit, has;
+  clu_pid pid;
+  if (!nd || clu_node_limits_memory(nd) || at->over_memory || clu_sched_node_tasks(t->sched, i, NULL) == 0) return;
+  pid = clu_node_own_pid(nd);
+  if (!pid) return;
+  has = clu_os_process_memory(pid, limit);
+  if (has <= limit) return;
+  at->over_memory = 1;
+  at->memory = has;
+  clu_tasks_kill(nd, at, TASK_KILL_NO_REACTION);
+}
+
 void clu_tasks_limit_memory(tasks *t, SEXP handles) {
   uint64_t now = clu_os_now();
-  double least = 0;
-  for (tjob *j = t->jobs; j; j = j->next)
-    if (j->max_memory > 0 && clu_job_left(j->job) && (least == 0 || j->max_memory < least)) least = j->max_memory;
+  double least = least_limit(t);
   if (least != t->limit) {
     t->limit = least;
-    for (int i = 0; i < t->n; i++)
-      if (t->nodes[i].id) clu_tasks_limit_node(t, clu_tasks_node(handles, i), &t->nodes[i]);
+    for (int i = 0; i < t->n; i++) {
+      clu_node *nd = clu_tasks_known_node(t, handles, i);
+      if (nd) clu_tasks_limit_node(t, nd);
+    }
   }
-  if (least == 0 || now - t->looked_at_memory < MEMORY_EVERY) return;
-  t->looked_at_memory = now;
-  for (int i = 0; i < t->n; i++) {
-    tnode *at = &t->nodes[i];
-    clu_node *nd = at->id ? clu_tasks_node(handles, i) : NULL;
-    clu_pid pid;
-    int64_t has;
-    if (!nd || clu_node_id(nd) != at->id || clu_node_limits_memory(nd) || at->over_memory || clu_sched_node_tasks(t->e, i, NULL) == 0) continue;
-    if (!(pid = clu_node_own_pid(nd)) || (has = clu_os_process_memory(pid, (int64_t)least)) <= (int64_t)least) continue;
-    at->over_memory = 1;
-    at->memory = has;
-    clu_tasks_kill(nd, at, CLU_NO_REACTION);
-  }
-}
-
-/* Numbers of the nodes whose memory cannot be limited: nobody here is told how much they have. */
-SEXP ffi_tasks_unlimited(SEXP x) {
-  tasks *t = clu_get_tasks(x);
-  SEXP handles = R_ExternalPtrProtected(x), out = PROTECT(Rf_allocVector(INTSXP, t->n));
-  int told = clu_os_process_memory(clu_os_getpid(), -1) >= 0, n = 0;
-  for (int i = 0; i < t->n; i++) {
-    clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
-    if (nd && !(told && (clu_node_limits_memory(nd) || clu_node_own_pid(nd)))) INTEGER(out)[n++] = i + 1;
-  }
-  out = Rf_lengthgets(out, n);
-  UNPROTECT(1);
-  return out;
+  if (least == 0 || now - t->memory_checked < CHECK_EVERY) return;
+  t->memory_checked = now;
+  for (int i = 0; i < t->n; i++) check_node(t, handles, i);
 }

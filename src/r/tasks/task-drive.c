@@ -1,0 +1,172 @@
+#include "r/tasks/task-drive.h"
+
+#include <stdlib.h>
+
+#include "core/wire/task-message.h"
+#include "r/tasks/memory-limit.h"
+#include "r/tasks/task-results.h"
+#include "r/tasks/task-send.h"
+
+#define SLICE 100000000       /* ns without a check for interrupts, at most */
+#define QUICK_SLICE 10000000  /* ns; while quick tasks are done, or may be; longer each time nothing happens */
+#define SPIN 50000            /* ns; see r/node/node-loop.c */
+#define MOST_ACTIONS 256      /* in a turn: answers are to be read in between */
+
+/* ---- decisions are carried out ---- */
+
+void clu_tasks_act(tasks *t, SEXP handles, int may_send) {
+  int last = -1; /* the node whose messages were not flushed yet: those of one node leave together */
+  if (clu_sched_deadline(t->sched) <= clu_os_now()) clu_tasks_take_rings(t, handles); /* who has answered is not late */
+  for (int k = 0; k < MOST_ACTIONS; k++) {
+    clu_action a;
+    clu_node *nd;
+    clu_sched_next(t->sched, clu_os_now(), &a);
+    if (a.what == CLU_ACT_NONE) break;
+    nd = clu_tasks_node(handles, a.node); /* NULL: all is being collected, and its finalizer came first */
+    if (a.what == CLU_ACT_SEND && (!may_send || !nd)) {
+      clu_sched_unsent(t->sched, &a);
+      break;
+    }
+    if (a.what == CLU_ACT_SEND) {
+      if (last != a.node) clu_tasks_flush(handles, last);
+      last = a.node;
+      clu_tasks_send(t, handles, &a, last);
+    } else if (nd && a.what == CLU_ACT_INTERRUPT) {
+      clu_node_interrupt(nd, a.seq);
+    } else if (nd) {
+      clu_tasks_kill(nd, &t->nodes[a.node], TASK_KILL_NO_REACTION);
+    }
+  }
+  clu_tasks_flush(handles, last);
+}
+
+/* ---- deaths ---- */
+
+static int has_room_for_death(tasks *t) {
+  size_t cap = 2 * t->capdeaths;
+  node_death *more;
+  if (t->ndeaths < t->capdeaths) return 1;
+  more = realloc(t->deaths, cap * sizeof *more);
+  if (!more) return 0;
+  t->deaths = more;
+  t->capdeaths = cap;
+  return 1;
+}
+
+/* `nd`: what is behind its handle; perhaps another one already. */
+static void see_death(tasks *t, task_node *at, clu_node *nd) {
+  node_death *d = &t->deaths[t->ndeaths++];
+  uint64_t id = at->id, memory;
+  at->id = 0;
+  if (nd && clu_node_id(nd) == id && t->limit > 0) {
+    clu_await_reason(nd); /* one that had too much is not tried again */
+    if (clu_node_over_limit(nd, &memory)) {
+      at->over_memory = 1;
+      at->memory = (int64_t)memory;
+    }
+  }
+  if (nd && clu_node_data(nd) == at) clu_node_set_data(nd, NULL);
+  d->index = at->index;
+  d->cause = ++t->causes;
+  d->over_memory = at->over_memory;
+  d->killed = at->killed;
+  d->memory = (double)at->memory;
+  d->has_begun = clu_sched_node_lost(t->sched, at->index, d->cause, !at->over_memory);
+}
+
+void clu_tasks_see_deaths(tasks *t, SEXP handles) {
+  for (int i = 0; i < t->n; i++) {
+    task_node *at = &t->nodes[i];
+    clu_node *nd;
+    if (!at->id) continue;
+    nd = clu_tasks_node(handles, i);
+    if (nd && clu_node_id(nd) == at->id && clu_node_is_open(nd)) continue;
+    if (!has_room_for_death(t)) return; /* next time: R has to hear of it */
+    see_death(t, at, nd);
+  }
+}
+
+/* ---- one step ---- */
+
+/* What R has to do now: its name, or NULL: nothing. `known`: failures of the job of which R has heard. */
+static const char *what_to_do(const tasks *t, const task_job *j, size_t known) {
+  if (t->ndeaths) return "deaths";
+  if (!j) return NULL;
+  if (j->relays.first) return "relay";
+  if (j->nfailures > known) return "failed";
+  if (!j->job || clu_job_left(j->job) == 0) return "done";
+  if (!clu_job_has_node(t->sched, j->job)) return "no_node";
+  return NULL;
+}
+
+/* Whether so little is with the nodes that an answer to it is worth to be waited for awake. */
+static int few_out(const tasks *t, const task_job *j) {
+  return !j || !j->job || clu_job_left(j->job) - clu_job_waiting(j->job) <= 2 * (uint64_t)clu_sched_nodes_up(t->sched);
+}
+
+typedef struct waiting {
+  uint64_t deadline;
+  uint64_t checked;   /* when interrupts were, the last time */
+  uint64_t spin_end;
+  int64_t quick;      /* the next slice while tasks are quick: of their results the node does not tell each time */
+} waiting;
+
+/* How long to wait at most; 0: awake. */
+static int64_t next_wait(waiting *w, const tasks *t, const task_job *j, uint64_t now) {
+  int64_t wait = SLICE;
+  if (now < w->spin_end && few_out(t, j)) return 0; /* an answer that comes soon is here before a sleeper would be awake */
+  if (j && clu_job_time(j->job) < CLU_QUICK) {
+    wait = w->quick;
+    w->quick = 2 * w->quick < SLICE ? 2 * w->quick : SLICE;
+  }
+  wait = (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait); /* the deadline may have passed since: then 0 */
+  return (uint64_t)wait > w->deadline - now ? (int64_t)(w->deadline - now) : wait;
+}
+
+/* Waits until something comes, a slice at most. An interrupt of the user's jumps out: nothing is held here. */
+static void wait_for_news(waiting *w, tasks *t, SEXP handles, const task_job *j, uint64_t now) {
+  clu_err e = {0, 0, ""};
+  int64_t wait = next_wait(w, t, j, now);
+  int events;
+  if (clu_pump(wait, &e) != CLU_OK) clu_raise_err(&e);
+  events = clu_pump_events();
+  if (events == 0 && wait == 0) clu_os_yield();
+  if (events == 0 && wait > 0) clu_tasks_take_rings(t, handles);
+  if (events > 0) {
+    w->spin_end = clu_os_now() + SPIN;
+    w->quick = QUICK_SLICE;
+  }
+  if ((events == 0 && wait) || now - w->checked > SLICE / 4) {
+    R_CheckUserInterrupt();
+    w->checked = clu_os_now();
+  }
+}
+
+/* Works for at most `seconds`, or until there is something to be done about `job` (may be NULL), of whose failures
+ * `known` are known to R. What there is to be done: "deaths" (ffi_tasks_deaths() tells of them), "relay" (ffi_job_relay()),
+ * "failed" (ffi_job_failures()), "done", "no_node" (no node is there that may do it), or nothing: "time_up". */
+SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
+  tasks *t = clu_tasks_get(x);
+  SEXP handles = R_ExternalPtrProtected(x);
+  task_job *j = job == R_NilValue ? NULL : clu_job_get(job);
+  size_t nknown = (size_t)Rf_asReal(known);
+  waiting w = {clu_in_seconds(seconds), clu_os_now(), 0, QUICK_SLICE};
+  w.spin_end = w.checked + SPIN;
+  clu_pump(0, NULL); /* also with no time at all, what has come is seen */
+  clu_tasks_take_rings(t, handles);
+  for (;;) {
+    const char *what;
+    uint64_t now;
+    clu_tasks_see_deaths(t, handles);
+    clu_tasks_limit_memory(t, handles);
+    clu_tasks_act(t, handles, 1);
+    clu_tasks_take_endings(t);
+    if (j) clu_job_take_results(j, R_ExternalPtrProtected(job));
+    if (j && clu_job_is_incomplete(j)) clu_raise("memory", "not enough memory for the results");
+    what = what_to_do(t, j, nknown);
+    if (what) return Rf_mkString(what);
+    now = clu_os_now();
+    if (now >= w.deadline) return Rf_mkString("time_up");
+    wait_for_news(&w, t, handles, j, now);
+  }
+}

@@ -1,0 +1,222 @@
+/* Where the tasks of a cluster and its jobs begin and end, as R sees it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "r/tasks/memory-limit.h"
+#include "r/tasks/task-drive.h"
+#include "r/tasks/task-results.h"
+#include "r/tasks/task-send.h"
+
+/* ---- the tasks of a cluster ---- */
+
+static void tasks_finalize(SEXP x) {
+  tasks *t = R_ExternalPtrAddr(x);
+  SEXP handles = R_ExternalPtrProtected(x);
+  R_ClearExternalPtr(x);
+  if (!t) return;
+  clu_count_handle(-1);
+  for (int i = 0; i < t->n && clu_session_is_ours(); i++) {
+    clu_node *nd = clu_tasks_node(handles, i); /* NULL: its finalizer came first */
+    if (nd && clu_node_data(nd) == &t->nodes[i]) clu_node_set_data(nd, NULL);
+  }
+  clu_tasks_free(t);
+}
+
+/* NULL without memory. */
+static tasks *tasks_alloc(int n, uint64_t grace_ns) {
+  tasks *t = calloc(1, sizeof *t);
+  if (!t) return NULL;
+  t->n = n;
+  t->sched = clu_sched_new(grace_ns);
+  t->capdeaths = (size_t)n + 1;
+  t->deaths = calloc(t->capdeaths, sizeof *t->deaths);
+  t->nodes = calloc((size_t)n + 1, sizeof *t->nodes);
+  if (!t->sched || !t->nodes || !t->deaths) {
+    clu_tasks_free(t);
+    return NULL;
+  }
+  for (int i = 0; i < n; i++) {
+    t->nodes[i].tasks = t;
+    t->nodes[i].index = i;
+  }
+  return t;
+}
+
+/* For a cluster with these nodes. `grace`: seconds that an interrupted task has to end. `most`: tasks remembered. */
+SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
+  tasks *t;
+  SEXP x;
+  clu_need_session();
+  x = PROTECT(clu_tasks_handle(handles, tasks_finalize));
+  t = tasks_alloc(Rf_length(handles), (uint64_t)(1e9 * Rf_asReal(grace)));
+  if (!t) clu_raise("memory", "not enough memory");
+  t->most = (size_t)Rf_asReal(most);
+  clu_tasks_listen();
+  R_SetExternalPtrAddr(x, t);
+  clu_count_handle(1);
+  UNPROTECT(1);
+  return x;
+}
+
+/* From now on node `index` (from 1) has its part in the work: "attached". "dead": it has to be replaced; "stopped": it was told
+ * to end. */
+SEXP ffi_tasks_attach(SEXP x, SEXP index) {
+  tasks *t = clu_tasks_get(x);
+  SEXP handles = R_ExternalPtrProtected(x);
+  int i = Rf_asInteger(index) - 1;
+  clu_node *nd = i >= 0 && i < t->n ? clu_tasks_node(handles, i) : NULL;
+  task_node *at;
+  if (!nd) clu_raise("argument", "there is no node %d", i + 1);
+  at = &t->nodes[i];
+  if (!clu_node_is_ready(nd))
+    return Rf_mkString(clu_node_is_lost(nd) || at->killed ? "dead" : "stopped");
+  if (at->id == clu_node_id(nd)) return Rf_mkString("attached");
+  if (at->id) clu_tasks_see_deaths(t, handles); /* the one before has ended unseen */
+  at->id = clu_node_id(nd);
+  at->over_memory = 0;
+  at->killed = TASK_NOT_KILLED;
+  at->memory = 0;
+  at->early = 0;
+  clu_node_set_data(nd, at);
+  clu_tasks_limit_node(t, nd);
+  if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK) clu_raise("memory", "not enough memory");
+  return Rf_mkString("attached");
+}
+
+/* ---- jobs ---- */
+
+static void job_finalize(SEXP x) {
+  task_job *j = R_ExternalPtrAddr(x);
+  R_ClearExternalPtr(x);
+  if (!j) return;
+  clu_count_handle(-1);
+  if (j->tasks && clu_session_is_ours()) {
+    tasks *t = j->tasks;
+    SEXP handles = VECTOR_ELT(R_ExternalPtrProtected(x), 0);
+    clu_job_detach(j);
+    clu_tasks_act(t, handles, 0); /* who is at it is interrupted */
+    clu_job_send_end(t, handles, j);
+  }
+  clu_job_release(j);
+}
+
+/* Zeroed, for `n` tasks and this many nodes; NULL without memory. */
+static task_job *job_alloc(uint64_t n, int nodes) {
+  task_job *j = calloc(1, sizeof *j);
+  if (!j) return NULL;
+  j->n = n;
+  j->nsent_to = nodes;
+  j->sent_to = calloc((size_t)nodes + 1, sizeof *j->sent_to);
+  j->ended = calloc((size_t)n + 1, 1);
+  if (!j->sent_to || !j->ended) {
+    clu_job_release(j);
+    return NULL;
+  }
+  return j;
+}
+
+/* What the scheduler is to be told of it. `numbers`: retries, chunk, timeout in seconds. CLU_OK or CLU_NOMEM. */
+static int fill_spec(task_job *j, const double *numbers, SEXP only) {
+  clu_job_spec *s = &j->spec;
+  s->n = j->n;
+  s->retries = (uint32_t)numbers[0];
+  s->chunk = (uint32_t)numbers[1];
+  s->timeout_ns = (uint64_t)(1e9 * numbers[2]);
+  s->user = j;
+  if (only == R_NilValue) return CLU_OK;
+  s->nonly = j->nsent_to;
+  s->only = calloc((size_t)s->nonly, 1);
+  if (!s->only) return CLU_NOMEM;
+  for (R_xlen_t i = 0; i < Rf_xlength(only); i++) {
+    int node = INTEGER(only)[i];
+    if (node >= 1 && node <= s->nonly) s->only[node - 1] = 1;
+  }
+  return CLU_OK;
+}
+
+/* A limit of more than the machine has is none. */
+static double usable_limit(double bytes) {
+  double total = (double)clu_os_total_memory();
+  return bytes > (total > 0 ? total : 9e18) ? 0 : bytes;
+}
+
+/* A job, of which nothing is done before ffi_job_start(): `message` goes to each node once, `elements` is a list or a plain
+ * vector, or NULL: one task without an element. `spec`: retries, chunk, timeout in seconds, max_memory in bytes. `seed`: six
+ * integers or NULL. `only`: numbers of the nodes that may do it, or NULL. */
+SEXP ffi_job_new(SEXP x, SEXP message, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
+  tasks *t = clu_tasks_get(x);
+  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 4)), out = PROTECT(clu_job_handle(prot, job_finalize));
+  R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
+  clu_blob *b;
+  task_job *j;
+  SET_VECTOR_ELT(prot, 0, R_ExternalPtrProtected(x));
+  SET_VECTOR_ELT(prot, 1, elements);
+  SET_VECTOR_ELT(prot, 2, Rf_allocVector(VECSXP, n));
+  b = clu_serialize(NULL, message);
+  j = job_alloc((uint64_t)n, t->n);
+  if (!j || fill_spec(j, REAL(spec), only) != CLU_OK) {
+    if (j) clu_job_release(j);
+    clu_blob_unref(b);
+    clu_raise("memory", "not enough memory");
+  }
+  j->message = b;
+  j->max_memory = usable_limit(REAL(spec)[3]);
+  j->bare = elements == R_NilValue;
+  j->seeded = seed != R_NilValue;
+  for (int i = 0; i < 6 && j->seeded; i++) j->seed[i] = (uint32_t)INTEGER(seed)[i];
+  j->number = ++t->numbers;
+  R_SetExternalPtrAddr(out, j);
+  j->self = out;
+  clu_count_handle(1);
+  UNPROTECT(2);
+  return out;
+}
+
+/* From now on it is worked at. The caller has seen to it that it is ended, whatever happens: see ffi_job_end(). */
+SEXP ffi_job_start(SEXP x, SEXP job) {
+  tasks *t = clu_tasks_get(x);
+  task_job *j = clu_job_get(job);
+  if (j->tasks) return R_NilValue;
+  j->job = clu_job_new(t->sched, &j->spec);
+  if (!j->job) clu_raise("memory", "not enough memory");
+  j->spec.only = NULL; /* the scheduler has it */
+  j->tasks = t;
+  j->next = t->jobs;
+  t->jobs = j;
+  clu_tasks_limit_memory(t, R_ExternalPtrProtected(x));
+  return R_NilValue;
+}
+
+static int all_in_step(void *handles) {
+  for (R_xlen_t i = 0; i < Rf_xlength(handles); i++) {
+    clu_node *nd = clu_tasks_node(handles, (int)i);
+    if (nd && !clu_node_in_step(nd)) return 0;
+  }
+  return 1;
+}
+
+/* Gives the job up. `wait`: seconds to wait until the nodes have, at most. No interrupt ends it: it is bounded. */
+SEXP ffi_job_end(SEXP job, SEXP wait) {
+  task_job *j = clu_job_get(job);
+  SEXP handles = VECTOR_ELT(R_ExternalPtrProtected(job), 0);
+  tasks *t = j->tasks;
+  int busy;
+  if (!t) return R_NilValue;
+  busy = clu_job_left(j->job) > 0;
+  clu_job_cancel(t->sched, j->job, clu_os_now());
+  clu_tasks_act(t, handles, 0);
+  if (busy && Rf_asReal(wait) > 0) clu_pump_for(all_in_step, handles, clu_in_seconds(wait));
+  clu_job_send_end(t, handles, j);
+  clu_job_detach(j);
+  clu_tasks_limit_memory(t, handles);
+  return R_NilValue;
+}
+
+/* No node is left and none can be had: tasks that wait fail with this cause. */
+SEXP ffi_job_fail_pending(SEXP job, SEXP cause) {
+  task_job *j = clu_job_get(job);
+  if (!j->tasks) return R_NilValue;
+  clu_job_fail_pending(j->tasks->sched, j->job, Rf_asInteger(cause));
+  clu_tasks_take_endings(j->tasks);
+  return R_NilValue;
+}

@@ -1,0 +1,211 @@
+/* What R asks of a job, and of the work of a cluster as a whole. */
+#include <string.h>
+
+#include "core/base/rng-stream.h"
+#include "r/tasks/memory-limit.h"
+#include "r/tasks/task-results.h"
+
+/* ---- a job ---- */
+
+/* A list of numbers. Tasks: `left` (not ended), `waiting` (with no node), `answered`; `time`: seconds of one, as measured; bytes of
+ * batches and results: `bytes_out`, `bytes_in`; `message_bytes`: of what each node gets once; `failures`. */
+SEXP ffi_job_state(SEXP job) {
+  static const char *names[] = {"left",     "waiting",       "answered", "time", "bytes_out",
+                                "bytes_in", "message_bytes", "failures", ""};
+  task_job *j = clu_job_get(job);
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  double v[8] = {0, 0, (double)j->answered, 0, (double)j->bytes_out, (double)j->bytes_in, (double)j->message->size,
+                 (double)j->nfailures};
+  if (j->job) {
+    v[0] = (double)clu_job_left(j->job);
+    v[1] = (double)clu_job_waiting(j->job);
+    v[3] = 1e-9 * (double)clu_job_time(j->job);
+  }
+  for (int i = 0; i < 8; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(v[i]));
+  UNPROTECT(1);
+  return out;
+}
+
+/* How many elements at the beginning have all ended. */
+SEXP ffi_job_ready(SEXP job) {
+  task_job *j = clu_job_get(job);
+  clu_job_take_results(j, R_ExternalPtrProtected(job));
+  while (j->ready < j->n && j->ended[j->ready]) j->ready++;
+  return Rf_ScalarReal((double)j->ready);
+}
+
+/* list(values, logs) as they are now; logs is NULL while no task has said anything. */
+SEXP ffi_job_values(SEXP job) {
+  static const char *names[] = {"values", "logs", ""};
+  task_job *j = clu_job_get(job);
+  SEXP prot = R_ExternalPtrProtected(job), out;
+  clu_job_take_results(j, prot);
+  if (clu_job_is_incomplete(j)) clu_raise("memory", "not enough memory for the results");
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(out, 0, VECTOR_ELT(prot, 2));
+  SET_VECTOR_ELT(out, 1, VECTOR_ELT(prot, 3));
+  UNPROTECT(1);
+  return out;
+}
+
+static const char *why_name(int why) {
+  switch (why) {
+  case CLU_END_DIED: return "died";
+  case CLU_END_TIMEOUT: return "timeout";
+  case CLU_END_CANCELLED: return "cancelled";
+  default: return "error"; /* it was answered: the value is the error */
+  }
+}
+
+/* Failures from number `from` (0, 1, ...) on: a list of vectors. `why`: "error" (its value says more), "died" (of the death
+ * with number `cause`), "timeout", "cancelled". */
+SEXP ffi_job_failures(SEXP job, SEXP from) {
+  static const char *names[] = {"element", "why", "cause", "node", "attempt", ""};
+  task_job *j = clu_job_get(job);
+  size_t k = (size_t)Rf_asReal(from);
+  int n = j->nfailures > k ? (int)(j->nfailures - k) : 0;
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(out, 0, Rf_allocVector(REALSXP, n));
+  SET_VECTOR_ELT(out, 1, Rf_allocVector(STRSXP, n));
+  for (int c = 2; c < 5; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(INTSXP, n));
+  for (int i = 0; i < n; i++) {
+    const task_failure *f = &j->failures[k + (size_t)i];
+    REAL(VECTOR_ELT(out, 0))[i] = (double)f->task + 1;
+    SET_STRING_ELT(VECTOR_ELT(out, 1), i, Rf_mkChar(why_name(f->why)));
+    INTEGER(VECTOR_ELT(out, 2))[i] = f->cause;
+    INTEGER(VECTOR_ELT(out, 3))[i] = f->node + 1;
+    INTEGER(VECTOR_ELT(out, 4))[i] = (int)f->attempt;
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* The next piece of live output or condition: list(element, piece), where `piece` is text or a condition; or NULL. */
+SEXP ffi_job_relay(SEXP job) {
+  static const char *names[] = {"element", "piece", ""};
+  task_job *j = clu_job_get(job);
+  queued_result x;
+  SEXP out, piece;
+  if (!clu_result_take(&j->relays, &x)) return R_NilValue;
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  if (!x.body || x.body->size < 1) {
+    clu_blob_unref(x.body);
+    UNPROTECT(1);
+    return out;
+  }
+  if (x.body->data[0] == 1) {
+    piece = clu_unserialize(x.body, 1); /* gives the body back */
+  } else {
+    piece = Rf_ScalarString(Rf_mkCharLenCE((char *)x.body->data + 1, (int)(x.body->size - 1), CE_NATIVE));
+    clu_blob_unref(x.body);
+  }
+  SET_VECTOR_ELT(out, 1, piece);
+  SET_VECTOR_ELT(out, 0, Rf_ScalarReal((double)x.task + 1));
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- all of them ---- */
+
+/* Elements of all jobs that have not ended. */
+SEXP ffi_tasks_open(SEXP x) {
+  tasks *t = clu_tasks_get(x);
+  double n = 0;
+  for (const task_job *j = t->jobs; j; j = j->next) n += (double)clu_job_left(j->job);
+  return Rf_ScalarReal(n);
+}
+
+/* Jobs that were not given up: theirs are the causes of deaths that may still be asked for. */
+SEXP ffi_tasks_jobs(SEXP x) {
+  int n = 0;
+  for (const task_job *j = clu_tasks_get(x)->jobs; j; j = j->next) n++;
+  return Rf_ScalarInteger(n);
+}
+
+static const char *kill_name(int killed) {
+  switch (killed) {
+  case TASK_KILL_NO_REACTION: return "no_reaction";
+  case TASK_KILL_CORRUPT: return "corrupt";
+  case TASK_KILL_NO_MEMORY: return "no_memory";
+  default: return NULL;
+  }
+}
+
+static SEXP death_list(SEXP handles, const node_death *d) {
+  static const char *names[] = {"index", "cause", "over_memory", "killed", "info", "has_begun", "memory", ""};
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  clu_node *nd = clu_tasks_node(handles, d->index);
+  const char *killed = kill_name(d->killed);
+  SET_VECTOR_ELT(out, 0, Rf_ScalarInteger(d->index + 1));
+  SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(d->cause));
+  SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(d->over_memory));
+  if (killed) SET_VECTOR_ELT(out, 3, Rf_mkString(killed));
+  SET_VECTOR_ELT(out, 5, Rf_ScalarLogical(d->has_begun));
+  SET_VECTOR_ELT(out, 6, Rf_ScalarReal(d->memory));
+  if (nd && !clu_node_is_open(nd)) { /* else a call has put another in its place */
+    clu_await_reason(nd);
+    SET_VECTOR_ELT(out, 4, clu_node_info(nd));
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* Deaths since the last time, each a list: the node's `index`; `cause`: the number of the death; `over_memory`: it had more than
+ * it may, `memory` bytes (0: not known); `killed`: by the session, and why ("no_reaction", "corrupt", "no_memory"), or NULL;
+ * `info`: of the node that has died, NULL when another is in its place; `has_begun`: any task, since it came up. */
+SEXP ffi_tasks_deaths(SEXP x) {
+  tasks *t = clu_tasks_get(x);
+  int n = (int)t->ndeaths;
+  SEXP out = PROTECT(Rf_allocVector(VECSXP, n));
+  for (int i = 0; i < n; i++) {
+    node_death d = t->deaths[i]; /* more may be added meanwhile */
+    SET_VECTOR_ELT(out, i, death_list(R_ExternalPtrProtected(x), &d));
+  }
+  memmove(t->deaths, t->deaths + n, (t->ndeaths - (size_t)n) * sizeof *t->deaths);
+  t->ndeaths -= (size_t)n;
+  UNPROTECT(1);
+  return out;
+}
+
+/* Numbers of the nodes whose memory cannot be limited: nobody here is told how much they have. */
+SEXP ffi_tasks_unlimited(SEXP x) {
+  tasks *t = clu_tasks_get(x);
+  SEXP handles = R_ExternalPtrProtected(x), out = PROTECT(Rf_allocVector(INTSXP, t->n));
+  int system_tells = clu_os_process_memory(clu_os_getpid(), -1) >= 0, n = 0;
+  for (int i = 0; i < t->n; i++) {
+    clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
+    if (nd && !(system_tells && clu_tasks_can_limit(nd))) INTEGER(out)[n++] = i + 1;
+  }
+  out = Rf_lengthgets(out, n);
+  UNPROTECT(1);
+  return out;
+}
+
+/* What was done when: a list of vectors, times in seconds by this machine's clock. */
+SEXP ffi_tasks_trace(SEXP x) {
+  static const char *names[] = {"job", "element", "node", "attempt", "sent", "began", "ended", "bytes", "ok", ""};
+  tasks *t = clu_tasks_get(x);
+  size_t n = t->ntrace < t->captrace ? t->ntrace : t->captrace, from = t->ntrace - n;
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  for (int c = 0; c < 9; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(c == 8 ? LGLSXP : REALSXP, (R_xlen_t)n));
+  for (size_t i = 0; i < n; i++) {
+    const task_record *r = &t->trace[(from + i) % t->captrace];
+    double v[8] = {(double)r->job, (double)r->task + 1, r->node + 1.0, r->attempt, 1e-9 * (double)r->sent,
+                   1e-9 * (double)r->began, 1e-9 * (double)(r->began + r->took), r->bytes};
+    for (int c = 0; c < 8; c++) REAL(VECTOR_ELT(out, c))[i] = v[c];
+    LOGICAL(VECTOR_ELT(out, 8))[i] = r->ok;
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* `n` streams of random numbers after `state`: for tests. */
+SEXP ffi_stream_jump(SEXP state, SEXP n) {
+  uint32_t s[6];
+  SEXP out = PROTECT(Rf_allocVector(INTSXP, 6));
+  for (int i = 0; i < 6; i++) s[i] = (uint32_t)INTEGER(state)[i];
+  clu_stream_jump(s, (uint64_t)Rf_asReal(n));
+  for (int i = 0; i < 6; i++) INTEGER(out)[i] = (int)s[i];
+  UNPROTECT(1);
+  return out;
+}

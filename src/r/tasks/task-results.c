@@ -1,0 +1,218 @@
+#include "r/tasks/task-results.h"
+
+#include <string.h>
+
+#include "core/wire/task-message.h"
+
+#define RING_RESULT_HEAD 16      /* bytes before each of the ring results that are queued */
+#define KEEP_RING_RESULTS 1048576 /* so much of their memory stays for the next */
+#define EARLY_FOR 5000000000u    /* ns that a record in a ring waits for what comes by the socket */
+
+/* ---- what nodes say, within clu_pump() ---- */
+
+/* All of it is queued, or, without memory, nothing. */
+static int push_ring_result(task_job *j, uint64_t task, uint32_t flags, const unsigned char *p, size_t n) {
+  unsigned char *to;
+  if (!j->ring_results) j->ring_results = clu_blob_new(4096);
+  if (!j->ring_results || clu_blob_append(j->ring_results, NULL, RING_RESULT_HEAD + n) != 0) return CLU_NOMEM;
+  to = j->ring_results->data + j->ring_results->size - RING_RESULT_HEAD - n;
+  clu_put64(to, task);
+  clu_put32(to + 8, flags);
+  clu_put32(to + 12, (uint32_t)n);
+  memcpy(to + RING_RESULT_HEAD, p, n);
+  return CLU_OK;
+}
+
+/* The node has answered, with `bytes` of them. */
+static void note_answer(tasks *t, const clu_ended *x, uint32_t flags, uint64_t began, uint64_t took, size_t bytes) {
+  task_job *j = x->user;
+  int is_error = (flags & CLU_RESULT_ERROR) != 0;
+  clu_tasks_trace(t, j, x, began, took, bytes, x->why == CLU_END_ANSWER && !is_error);
+  if (x->why != CLU_END_ANSWER) {
+    clu_job_fail(j, x);
+    return;
+  }
+  j->answered++;
+  j->bytes_in += bytes;
+  if (is_error) clu_job_fail(j, x);
+}
+
+/* A record whose turn has not come waits for a result that comes by the socket, and has left before it. What is no record
+ * of this node's, or waits for nothing, is as bad as an answer out of turn there. */
+static void on_early_record(clu_node *nd, task_node *at, const unsigned char *p, size_t n, uint64_t now) {
+  uint64_t seq = p && n >= CLU_RING_RESULT_HEAD ? clu_get64(p + 8) : 0;
+  if (!clu_node_is_ready(nd)) return; /* it has died */
+  if (!clu_sched_node_has(at->tasks->sched, at->index, seq)) {
+    clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
+  } else if (at->early != seq) {
+    at->early = seq;
+    at->early_since = now;
+  }
+}
+
+/* The record of task `seq`, which is the next that the node has to answer. */
+static void take_record(clu_node *nd, task_node *at, uint64_t seq, const unsigned char *p, size_t n, uint64_t now) {
+  uint32_t flags = clu_get32(p);
+  uint64_t took = clu_get32(p + 4), began = clu_get64(p + 16);
+  clu_ended x;
+  task_job *j;
+  if (clu_sched_answer(at->tasks->sched, at->index, seq, 0, took, now, &x) <= 0) return; /* nobody wants it */
+  clu_node_count_done(nd);
+  j = x.user;
+  note_answer(at->tasks, &x, flags, began, took, n);
+  if (x.why != CLU_END_ANSWER) return;
+  if (push_ring_result(j, x.task, flags, p + CLU_RING_RESULT_HEAD, n - CLU_RING_RESULT_HEAD) != CLU_OK)
+    j->out_of_memory = 1;
+}
+
+/* Takes what is in the node's ring, as far as its turn has come. */
+static void take_ring(clu_node *nd, task_node *at) {
+  clu_ring *r = clu_node_ring(nd);
+  const unsigned char *p;
+  size_t n;
+  uint64_t now;
+  if (!r || at->id != clu_node_id(nd) || !clu_ring_used(r)) return;
+  now = clu_os_now();
+  while ((p = clu_ring_peek(r, &n)) || n) {
+    uint64_t head = clu_sched_node_head(at->tasks->sched, at->index);
+    if (!p || n < CLU_RING_RESULT_HEAD || head == 0 || clu_get64(p + 8) != head) {
+      on_early_record(nd, at, p, n, now);
+      return;
+    }
+    at->early = 0;
+    take_record(nd, at, head, p, n, now);
+    clu_ring_took(r);
+  }
+}
+
+/* What an early record waits for was written before it: when all that has come was read for long, nothing will come. */
+static void end_early_record(clu_node *nd, task_node *at) {
+  uint64_t seq = at->early;
+  if (!seq || at->id != clu_node_id(nd) || clu_os_now() - at->early_since < EARLY_FOR) return;
+  clu_node_read_all(nd);
+  if (at->early == seq && at->id == clu_node_id(nd) && clu_node_is_ready(nd)) clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
+}
+
+void clu_tasks_take_rings(tasks *t, SEXP handles) {
+  for (int i = 0; i < t->n; i++) {
+    clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
+    if (!nd || clu_node_data(nd) != &t->nodes[i] || !clu_node_is_ready(nd)) continue;
+    take_ring(nd, &t->nodes[i]);
+    end_early_record(nd, &t->nodes[i]);
+  }
+}
+
+static void on_relay(task_node *at, const clu_msg *m) {
+  void *job;
+  uint64_t task;
+  if (!m->body || !clu_sched_node_current(at->tasks->sched, at->index, m->seq, &job, &task)) return;
+  /* output that there is no memory for is lost: it is no result */
+  (void)clu_result_push(&((task_job *)job)->relays, task, 0, m->body);
+}
+
+/* The task has ended, with a result or, given up, without one. */
+static void on_result(clu_node *nd, task_node *at, const clu_msg *m) {
+  int given_up = m->kind == CLU_K_CANCELLED, rc;
+  uint64_t now = clu_os_now(), began = now, took = 0;
+  uint32_t flags = 0;
+  clu_ended x;
+  task_job *j;
+  if (m->kind == CLU_K_RESULT) {
+    flags = clu_get32(m->body->data);
+    took = clu_get64(m->body->data + 16);
+    /* a node of another machine has another clock */
+    began = clu_node_clock_is_ours(nd) ? clu_get64(m->body->data + 8) : now - took;
+  }
+  rc = clu_sched_answer(at->tasks->sched, at->index, m->seq, given_up, took, now, &x);
+  if (rc < 0) clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
+  if (rc <= 0) return;
+  clu_node_count_done(nd);
+  j = x.user;
+  if (x.why == CLU_END_ANSWER && given_up) x.why = CLU_END_CANCELLED;
+  note_answer(at->tasks, &x, flags, began, took, m->body ? m->body->size : 0);
+  if (x.why == CLU_END_ANSWER && clu_result_push(&j->results, x.task, flags, m->body) != CLU_OK)
+    j->out_of_memory = 1;
+  take_ring(nd, at); /* what had to wait for this one */
+}
+
+static void on_message(clu_node *nd, clu_msg *m) {
+  task_node *at = clu_node_data(nd);
+  if (at->id != clu_node_id(nd)) return; /* the scheduler has given it up */
+  take_ring(nd, at);
+  if (m->kind == CLU_K_RESULTS_READY) return;
+  if (m->kind == CLU_K_RELAY)
+    on_relay(at, m);
+  else if (m->kind == CLU_K_RESULT && (!m->body || m->body->size < CLU_RESULT_HEAD))
+    clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
+  else
+    on_result(nd, at, m);
+}
+
+static void on_closed(clu_node *nd) {
+  task_node *at = clu_node_data(nd);
+  if (at->id != clu_node_id(nd)) return;
+  take_ring(nd, at);
+  clu_sched_node_closed(at->tasks->sched, at->index);
+}
+
+static uint32_t tasks_at(const clu_node *nd, uint32_t *cancelled) {
+  task_node *at = clu_node_data(nd);
+  if (at->id != clu_node_id(nd)) return 0;
+  return clu_sched_node_tasks(at->tasks->sched, at->index, cancelled);
+}
+
+void clu_tasks_listen(void) {
+  static const clu_task_hooks hooks = {on_message, tasks_at, on_closed};
+  clu_session_set_task_hooks(clu_the_session, &hooks);
+}
+
+/* ---- values ---- */
+
+static void set_value(task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEXP v) {
+  if (flags & CLU_RESULT_LOG) {
+    if (VECTOR_ELT(prot, 3) == R_NilValue) {
+      PROTECT(v);
+      SET_VECTOR_ELT(prot, 3, Rf_allocVector(VECSXP, Rf_xlength(VECTOR_ELT(prot, 2))));
+      UNPROTECT(1);
+    }
+    SET_VECTOR_ELT(VECTOR_ELT(prot, 3), (R_xlen_t)task, VECTOR_ELT(v, 1));
+    v = VECTOR_ELT(v, 0);
+  }
+  SET_VECTOR_ELT(VECTOR_ELT(prot, 2), (R_xlen_t)task, v);
+  j->ended[task] = 1;
+}
+
+/* A jump (no memory, an object that cannot be read) leaves the rest for later. R code may run while one is read (a namespace is
+ * loaded, finalizers), and add to them or take them: nothing points into them then. */
+static void take_ring_results(task_job *j, SEXP prot) {
+  unsigned char bytes[CLU_RING_MOST];
+  while (j->ring_results && j->ring_results_at < j->ring_results->size) {
+    const unsigned char *p = j->ring_results->data + j->ring_results_at;
+    uint32_t flags = clu_get32(p + 8), n = clu_get32(p + 12);
+    uint64_t task = clu_get64(p);
+    SEXP v;
+    memcpy(bytes, p + RING_RESULT_HEAD, n);
+    j->ring_results_at += RING_RESULT_HEAD + n;
+    v = PROTECT(flags & CLU_RESULT_BARE ? clu_plain_bare_get(bytes, n) : clu_unserialize_bytes(bytes, n));
+    set_value(j, prot, task, flags, v);
+    UNPROTECT(1);
+  }
+  if (!j->ring_results) return;
+  j->ring_results_at = j->ring_results->size = 0;
+  if (j->ring_results->cap > KEEP_RING_RESULTS) {
+    clu_blob_unref(j->ring_results);
+    j->ring_results = NULL;
+  }
+}
+
+void clu_job_take_results(task_job *j, SEXP prot) {
+  queued_result x;
+  take_ring_results(j, prot);
+  while (clu_result_take(&j->results, &x)) {
+    SEXP v;
+    if (!x.body) continue;
+    v = PROTECT(clu_unserialize(x.body, CLU_RESULT_HEAD)); /* gives it back */
+    set_value(j, prot, x.task, x.flags, v);
+    UNPROTECT(1);
+  }
+}

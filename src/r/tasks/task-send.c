@@ -1,0 +1,152 @@
+#include "r/tasks/task-send.h"
+
+#include <string.h>
+
+#include "core/base/rng-stream.h"
+#include "core/wire/task-message.h"
+
+#define NO_LIMIT_FROM 4e15 /* bytes: more than the message can say */
+
+typedef struct sending {
+  tasks *t;
+  SEXP handles;
+  task_job *j;
+  clu_node *nd;
+  clu_action a;
+  int last; /* the node that has messages which were not flushed yet; -1: none */
+  clu_blob *body;
+} sending;
+
+static SEXP slice(SEXP x, R_xlen_t from, R_xlen_t n) {
+  SEXP out = PROTECT(Rf_allocVector(TYPEOF(x), n));
+  switch (TYPEOF(x)) {
+  case INTSXP: memcpy(INTEGER(out), INTEGER_RO(x) + from, (size_t)n * sizeof(int)); break;
+  case LGLSXP: memcpy(LOGICAL(out), LOGICAL_RO(x) + from, (size_t)n * sizeof(int)); break;
+  case REALSXP: memcpy(REAL(out), REAL_RO(x) + from, (size_t)n * sizeof(double)); break;
+  case STRSXP:
+    for (R_xlen_t i = 0; i < n; i++) SET_STRING_ELT(out, i, STRING_ELT(x, from + i));
+    break;
+  default:
+    for (R_xlen_t i = 0; i < n; i++) SET_VECTOR_ELT(out, i, VECTOR_ELT(x, from + i));
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+static void write_head(unsigned char *head, const sending *s) {
+  const task_job *j = s->j;
+  uint32_t flags = 0, seed[6];
+  if (j->seeded) flags |= CLU_TASKS_SEEDED;
+  if (j->bare) flags |= CLU_TASKS_BARE;
+  if (!clu_node_ring(s->nd)) flags |= CLU_TASKS_NO_RING;
+  memcpy(seed, j->seed, sizeof seed);
+  if (j->seeded) clu_stream_jump(seed, s->a.first);
+  clu_put64(head, j->number);
+  clu_put32(head + 8, s->a.n);
+  clu_put32(head + 12, s->a.attempt);
+  clu_put32(head + 16, flags);
+  clu_put32(head + 20, s->t->limit > 0 && s->t->limit < NO_LIMIT_FROM ? (uint32_t)(s->t->limit / 1048576) + 1 : 0);
+  for (int i = 0; i < 6; i++) clu_put32(head + 24 + 4 * i, seed[i]);
+}
+
+/* The TASKS message. */
+static SEXP make_message(void *data) {
+  sending *s = data;
+  unsigned char head[CLU_TASKS_HEAD];
+  SEXP part = R_NilValue;
+  clu_blob *b;
+  write_head(head, s);
+  if (!s->j->bare)
+    part = slice(VECTOR_ELT(R_ExternalPtrProtected(s->j->self), 1), (R_xlen_t)s->a.first, (R_xlen_t)s->a.n);
+  PROTECT(part);
+  b = clu_blob_new(sizeof head + 64);
+  if (!b || clu_blob_append(b, head, sizeof head) != 0) {
+    clu_blob_unref(b);
+    clu_raise("memory", "not enough memory");
+  }
+  if (!s->j->bare) b = clu_serialize(b, part);
+  UNPROTECT(1);
+  s->body = b;
+  return R_NilValue;
+}
+
+/* After a jump the batch waits again; its job will be freed. */
+static void give_back(void *data, Rboolean jump) {
+  sending *s = data;
+  if (!jump) return;
+  clu_sched_unsent(s->t->sched, &s->a);
+  clu_job_unpin(s->j);
+  clu_tasks_flush(s->handles, s->last);
+}
+
+/* The JOB message, if the node has not got it yet. */
+static int send_job(task_job *j, clu_node *nd, int node) {
+  uint64_t seq = j->number;
+  int rc;
+  if (j->sent_to[node] == clu_node_id(nd)) return CLU_OK;
+  rc = clu_node_tasks(nd, CLU_K_JOB, j->message, 0, &seq);
+  if (rc != CLU_OK) return rc;
+  j->sent_to[node] = clu_node_id(nd);
+  j->bytes_out += j->message->size;
+  return CLU_OK;
+}
+
+/* Queues the messages, and reports to the scheduler. */
+static int send_batch(const sending *s, clu_node *nd) {
+  uint64_t seq = 0;
+  int rc = send_job(s->j, nd, s->a.node);
+  if (rc == CLU_OK) rc = clu_node_tasks(nd, CLU_K_TASKS, s->body, s->a.n, &seq);
+  if (rc != CLU_OK) {
+    clu_sched_unsent(s->t->sched, &s->a);
+    return rc;
+  }
+  s->j->bytes_out += s->body->size;
+  return clu_sched_sent(s->t->sched, &s->a, seq, s->body->size, clu_os_now());
+}
+
+/* R code may run while elements are serialized: of ALTREP objects, of a window system's events. It may give up this job and
+ * others, work at them, and replace nodes. So the job is held, by the scheduler and here, and all is looked up again. */
+void clu_tasks_send(tasks *t, SEXP handles, const clu_action *a, int last) {
+  static SEXP token;
+  task_node *at = &t->nodes[a->node];
+  clu_node *nd = clu_tasks_known_node(t, handles, a->node);
+  sending s = {t, handles, a->user, nd, *a, last, NULL};
+  uint64_t id = at->id;
+  int is_there;
+  if (!nd) { /* it has just been replaced: seen to soon */
+    clu_sched_unsent(t->sched, a);
+    return;
+  }
+  if (!token) {
+    token = R_MakeUnwindCont();
+    R_PreserveObject(token);
+  }
+  s.j->pins++;
+  PROTECT(s.j->self);
+  R_UnwindProtect(make_message, &s, give_back, &s, token);
+  UNPROTECT(1);
+  nd = clu_tasks_known_node(t, handles, a->node);
+  is_there = s.j->tasks && nd && clu_node_id(nd) == id;
+  if (is_there) {
+    if (send_batch(&s, nd) != CLU_OK) clu_tasks_kill(nd, at, TASK_KILL_NO_MEMORY);
+  } else {
+    clu_sched_unsent(t->sched, a);
+  }
+  clu_job_unpin(s.j);
+  clu_blob_unref(s.body);
+}
+
+void clu_tasks_flush(SEXP handles, int node) {
+  clu_node *nd = node >= 0 ? clu_tasks_node(handles, node) : NULL;
+  if (nd) clu_node_push(nd);
+}
+
+void clu_job_send_end(tasks *t, SEXP handles, task_job *j) {
+  for (int i = 0; i < j->nsent_to; i++) {
+    clu_node *nd = i < t->n ? clu_tasks_node(handles, i) : NULL;
+    uint64_t seq = j->number;
+    if (!nd || !j->sent_to[i] || clu_node_id(nd) != j->sent_to[i]) continue;
+    if (clu_node_tasks(nd, CLU_K_JOB_END, NULL, 0, &seq) == CLU_OK) clu_node_push(nd);
+    j->sent_to[i] = 0;
+  }
+}

@@ -1,0 +1,179 @@
+#include "r/tasks/task-state.h"
+
+#include <stdlib.h>
+
+/* ---- external pointers ---- */
+
+static SEXP tag_tasks(void) { return Rf_install("clutch_tasks"); }
+static SEXP tag_job(void) { return Rf_install("clutch_job"); }
+
+SEXP clu_tasks_handle(SEXP handles, R_CFinalizer_t finalizer) {
+  return clu_handle_new(tag_tasks(), handles, finalizer);
+}
+
+SEXP clu_job_handle(SEXP prot, R_CFinalizer_t finalizer) { return clu_handle_new(tag_job(), prot, finalizer); }
+
+static void *behind(SEXP x, SEXP tag, const char *what) {
+  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag || !R_ExternalPtrAddr(x)) clu_raise_foreign(what);
+  clu_need_session();
+  return R_ExternalPtrAddr(x);
+}
+
+tasks *clu_tasks_get(SEXP x) { return behind(x, tag_tasks(), "cluster"); }
+task_job *clu_job_get(SEXP x) { return behind(x, tag_job(), "task"); }
+
+/* ---- nodes ---- */
+
+clu_node *clu_tasks_node(SEXP handles, int i) { return R_ExternalPtrAddr(VECTOR_ELT(handles, i)); }
+
+clu_node *clu_tasks_known_node(const tasks *t, SEXP handles, int i) {
+  clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
+  return nd && clu_node_id(nd) == t->nodes[i].id ? nd : NULL;
+}
+
+void clu_tasks_kill(clu_node *nd, task_node *at, int why) {
+  if (at->killed) return;
+  at->killed = why;
+  clu_node_stop(nd, 0);
+}
+
+/* ---- queued results ---- */
+
+int clu_result_push(result_queue *q, uint64_t task, uint32_t flags, clu_blob *body) {
+  queued_result *x = malloc(sizeof *x);
+  if (!x) return CLU_NOMEM;
+  x->next = NULL;
+  x->task = task;
+  x->flags = flags;
+  x->body = body ? clu_blob_ref(body) : NULL;
+  if (q->last)
+    q->last->next = x;
+  else
+    q->first = x;
+  q->last = x;
+  return CLU_OK;
+}
+
+int clu_result_take(result_queue *q, queued_result *out) {
+  queued_result *x = q->first;
+  if (!x) return 0;
+  *out = *x;
+  q->first = x->next;
+  if (!q->first) q->last = NULL;
+  free(x);
+  return 1;
+}
+
+static void drop_results(result_queue *q) {
+  queued_result x;
+  while (clu_result_take(q, &x)) clu_blob_unref(x.body);
+}
+
+/* ---- how tasks ended ---- */
+
+void clu_job_fail(task_job *j, const clu_ended *x) {
+  task_failure *f;
+  if (j->nfailures == j->capfailures) {
+    size_t cap = j->capfailures ? 2 * j->capfailures : 4;
+    task_failure *more = realloc(j->failures, cap * sizeof *more);
+    if (!more) {
+      j->out_of_memory = 1; /* R is told: an element without a value must not look like one whose value is NULL */
+      return;
+    }
+    j->failures = more;
+    j->capfailures = cap;
+  }
+  f = &j->failures[j->nfailures++];
+  j->ended[x->task] = 1;
+  f->task = x->task;
+  f->why = x->why;
+  f->cause = x->cause;
+  f->node = x->node;
+  f->attempt = x->attempt;
+}
+
+void clu_tasks_trace(tasks *t, const task_job *j, const clu_ended *x, uint64_t began, uint64_t took, size_t bytes,
+                     int ok) {
+  task_record *r;
+  if (t->most == 0) return;
+  if (t->ntrace < t->most && t->ntrace == t->captrace) {
+    size_t cap = t->captrace ? 2 * t->captrace : 256;
+    task_record *more;
+    if (cap > t->most) cap = t->most;
+    more = realloc(t->trace, cap * sizeof *more);
+    if (!more) return;
+    t->trace = more;
+    t->captrace = cap;
+  }
+  r = &t->trace[t->ntrace++ % t->captrace];
+  r->job = j->number;
+  r->task = x->task;
+  r->node = x->node;
+  r->attempt = x->attempt;
+  r->sent = x->sent;
+  r->began = began;
+  r->took = took;
+  r->bytes = (uint32_t)(bytes > UINT32_MAX ? UINT32_MAX : bytes);
+  r->ok = ok;
+}
+
+void clu_tasks_take_endings(tasks *t) {
+  clu_ended x;
+  while (clu_sched_ended(t->sched, &x)) {
+    clu_job_fail(x.user, &x);
+    clu_tasks_trace(t, x.user, &x, clu_os_now(), 0, 0, 0);
+  }
+}
+
+int clu_job_is_incomplete(const task_job *j) {
+  return j->out_of_memory || (j->job && clu_job_out_of_memory(j->job));
+}
+
+/* ---- the end of a job ---- */
+
+void clu_job_detach(task_job *j) {
+  tasks *t = j->tasks;
+  task_job **at;
+  if (!t) return;
+  for (at = &t->jobs; *at && *at != j; at = &(*at)->next) continue;
+  if (*at) *at = j->next;
+  clu_job_free(t->sched, j->job, clu_os_now());
+  j->tasks = NULL;
+  j->job = NULL;
+}
+
+static void job_free(task_job *j) {
+  drop_results(&j->results);
+  drop_results(&j->relays);
+  clu_blob_unref(j->ring_results);
+  clu_blob_unref(j->message);
+  free(j->spec.only);
+  free(j->sent_to);
+  free(j->ended);
+  free(j->failures);
+  free(j);
+}
+
+void clu_job_release(task_job *j) {
+  j->tasks = NULL;
+  j->job = NULL;
+  j->finalized = 1;
+  if (j->pins == 0) job_free(j);
+}
+
+void clu_job_unpin(task_job *j) {
+  if (--j->pins == 0 && j->finalized) job_free(j);
+}
+
+void clu_tasks_free(tasks *t) {
+  if (!t) return;
+  for (task_job *j = t->jobs; j; j = j->next) {
+    j->tasks = NULL;
+    j->job = NULL;
+  }
+  clu_sched_free(t->sched);
+  free(t->nodes);
+  free(t->deaths);
+  free(t->trace);
+  free(t);
+}
