@@ -9,13 +9,13 @@ relay_log <- function(log) {
   go_on <- function() {
     while (i < n) {
       x <- log[[i + 1L]]
-      if (is.object(x) && kind_of(x) != restart_for) break
+      if (is.object(x) && restart_of(x) != restart_for) break
       i <<- i + 1L
       relay_one(x)
     }
   }
   while (i < n) {
-    restart_for <- kind_of(log[[i + 1L]])
+    restart_for <- restart_of(log[[i + 1L]])
     switch(restart_for,
       message = withRestarts(go_on(), muffleMessage = nothing),
       warning = withRestarts(go_on(), muffleWarning = nothing)
@@ -24,7 +24,7 @@ relay_log <- function(log) {
 }
 
 # Which restart it has. All but messages have that of warnings.
-kind_of <- function(x) if (inherits(x, "message")) "message" else "warning"
+restart_of <- function(x) if (inherits(x, "message")) "message" else "warning"
 
 nothing <- function() NULL
 
