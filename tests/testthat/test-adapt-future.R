@@ -21,11 +21,16 @@ test_that("futures have their values, errors, conditions and globals", {
     several <- lapply(1:6, function(i) future::future(i * 10))
     expect_identical(future::value(several), as.list(1:6 * 10))
     expect_error(future::value(future::future(stop("bad"))), "bad")
-    expect_message(expect_warning(v <- future::value(future::future({ message("hello"); warning("well"); 3 })), "well"), "hello")
+    expect_message(expect_warning(v <- future::value(future::future({
+      message("hello")
+      warning("well")
+      3
+    })), "well"), "hello")
     expect_identical(v, 3)
     # what is to be signalled at once
     f <- future::future({
-      signalCondition(structure(class = c("immediateCondition", "condition"), list(message = "now", call = NULL)))
+      signalCondition(structure(class = c("immediateCondition", "condition"),
+                                list(message = "now", call = NULL)))
       7
     })
     expect_identical(future::value(f), 7)
@@ -71,7 +76,8 @@ test_that("a node that has died is an error of its future, and replaced for thos
     expect_identical(vapply(values, `[`, 1, 1L), as.numeric(1:4))
     expect_true(all(alive(pids(cl))))
     expect_true(all(vapply(values, `[`, 1, 2L) %in% pids(cl)))
-    expect_identical(parallel::clusterEvalQ(cl, getOption("clutch.test.setup")), list("set up", "set up"))
+    expect_identical(parallel::clusterEvalQ(cl, getOption("clutch.test.setup")),
+                     list("set up", "set up"))
   })
 })
 

@@ -21,7 +21,8 @@ test_that("all functions of package snow work on our clusters", {
     expect_identical(snow::parCapply(cl, m, sum), apply(m, 2, sum))
     expect_identical(snow::parMM(cl, m, t(m)), m %*% t(m))
     expect_s3_class(snow::snow.time(snow::clusterApply(cl, 1:5, identity)), "snowTimingData")
-    expect_error(snow::clusterApply(cl, 1:2, function(i) stop("no ", i)), "2 nodes produced errors; first error: .*no 1")
+    expect_error(snow::clusterApply(cl, 1:2, function(i) stop("no ", i)),
+                 "2 nodes produced errors; first error: .*no 1")
     snow::stopCluster(cl)
     expect_true(all(cluster_status(cl)$state == "stopped"))
   }
@@ -31,14 +32,19 @@ test_that("what an interrupted call of snow or doSNOW was to answer is not taken
   skip_if_not_installed("snow")
   skip_if_not_installed("doSNOW")
   cl <- make_cluster(2)
-  on.exit({ foreach::registerDoSEQ(); stop_cluster(cl) })
+  on.exit({
+    foreach::registerDoSEQ()
+    stop_cluster(cl)
+  })
   old <- tempfile()
   slow <- function(i, old) { # the second of the answers comes after the call is over
     if (i == 2) while (!file.exists(old)) Sys.sleep(0.01)
     "old"
   }
   # the call ends with an error while an answer is awaited
-  registerS3method("[[", "clutch_test_list", function(x, i) if (i > 2) stop("no third") else unclass(x)[[i]])
+  registerS3method("[[", "clutch_test_list", function(x, i) {
+    if (i > 2) stop("no third") else unclass(x)[[i]]
+  })
   x <- structure(list(1, 2, 3), class = "clutch_test_list")
   expect_error(snow::clusterApplyLB(cl, x, slow, old), "no third")
   file.create(old)
@@ -46,7 +52,9 @@ test_that("what an interrupted call of snow or doSNOW was to answer is not taken
   unlink(old)
   doSNOW::registerDoSNOW(cl)
   `%dopar%` <- foreach::`%dopar%`
-  it <- local({ n <- 0; structure(class = c("abstractiter", "iter"), list(nextElem = function() {
+  it <- local({
+    n <- 0
+    structure(class = c("abstractiter", "iter"), list(nextElem = function() {
     n <<- n + 1
     if (n > 2) stop("no third")
     n
@@ -65,19 +73,27 @@ test_that("foreach loops run by doSNOW and doParallel", {
   skip_if_not_installed("doSNOW")
   skip_if_not_installed("doParallel")
   cl <- make_cluster(2)
-  on.exit({ foreach::registerDoSEQ(); stop_cluster(cl) })
+  on.exit({
+    foreach::registerDoSEQ()
+    stop_cluster(cl)
+  })
   `%dopar%` <- foreach::`%dopar%`
   for (register in list(doSNOW::registerDoSNOW, doParallel::registerDoParallel)) {
     register(cl)
     expect_identical(foreach::getDoParWorkers(), 2L)
     a <- 10
     expect_identical(foreach::foreach(i = 1:20, .combine = c) %dopar% (i + a), 1:20 + 10)
-    expect_error(foreach::foreach(i = 1:3) %dopar% if (i == 2) stop("second") else i, "task 2 failed - \"second\"")
-    expect_identical(foreach::foreach(i = 1:3, .errorhandling = "remove", .combine = c) %dopar% if (i == 2) stop() else i,
+    expect_error(foreach::foreach(i = 1:3) %dopar% if (i == 2) stop("second") else i,
+                 "task 2 failed - \"second\"")
+    expect_identical(foreach::foreach(i = 1:3, .errorhandling = "remove", .combine = c) %dopar%
+                     if (i == 2) stop() else i,
                      c(1L, 3L))
   }
   doSNOW::registerDoSNOW(cl)
-  expect_identical(foreach::foreach(i = 1:7, .combine = c, .options.snow = list(preschedule = TRUE)) %dopar% i^2, (1:7)^2)
+  expect_identical(
+    foreach::foreach(i = 1:7, .combine = c, .options.snow = list(preschedule = TRUE)) %dopar% i^2,
+    (1:7)^2
+  )
 })
 
 test_that("a cluster becomes a SnowParam of BiocParallel", {
@@ -89,7 +105,9 @@ test_that("a cluster becomes a SnowParam of BiocParallel", {
     expect_true(BiocParallel::bpisup(p))
     expect_identical(BiocParallel::bpnworkers(p), 2L)
     expect_identical(BiocParallel::bplapply(1:5, function(i) i^2, BPPARAM = p), as.list((1:5)^2))
-    expect_error(BiocParallel::bplapply(1:3, function(i) if (i == 2) stop("two") else i, BPPARAM = p), "two")
+    expect_error(
+      BiocParallel::bplapply(1:3, function(i) if (i == 2) stop("two") else i, BPPARAM = p), "two"
+    )
     expect_identical(BiocParallel::bpvec(1:10, sqrt, BPPARAM = p), sqrt(1:10))
     expect_identical(parallel::clusterCall(cl, identity, 1), list(1, 1))
     stop_cluster(cl)
@@ -106,31 +124,28 @@ test_that("a task returned within then() is chained", {
   expect_true(promises::is.promising(t))
   got <- NULL
   promises::then(t, function(v) cluster_submit(cl, v + 1)) |> promises::then(function(v) got <<- v)
-  expect_true(eventually({ later::run_now(0.01); !is.null(got) }))
+  expect_true(eventually({
+    later::run_now(0.01)
+    !is.null(got)
+  }))
   expect_identical(got, 7)
   failed <- NULL
-  promises::then(t, function(v) cluster_submit(cl, stop("in the chain"))) |> promises::catch(function(e) failed <<- e)
-  expect_true(eventually({ later::run_now(0.01); !is.null(failed) }))
+  promises::then(t, function(v) cluster_submit(cl, stop("in the chain"))) |>
+    promises::catch(function(e) failed <<- e)
+  expect_true(eventually({
+    later::run_now(0.01)
+    !is.null(failed)
+  }))
   expect_s3_class(failed, "clutch_task_error")
 })
 
 test_that("generics of others know our tasks, and ours their objects, in whatever order the packages are attached", {
   skip_if_not_installed("dplyr")
   skip_if_not_installed("future")
-  orders <- list(c("future", "dplyr", "clutch"), c("clutch", "dplyr", "future"), c("dplyr", "clutch", "future"))
+  orders <- list(c("future", "dplyr", "clutch"), c("clutch", "dplyr", "future"),
+                 c("dplyr", "clutch", "future"))
   for (packages in orders) {
-    s <- start_script(c(
-      "detach('package:clutch')", sprintf("suppressPackageStartupMessages(library(%s))", packages),
-      "cl <- make_cluster(1)", "t <- cluster_submit(cl, 40 + 2)",
-      "stopifnot(identical(collect(t), 42), isTRUE(resolved(t)), identical(value(t), 42))",
-      "stopifnot(identical(dplyr::collect(t), 42), isTRUE(future::resolved(t)))",
-      "stopifnot(identical(collect(dplyr::tibble(a = 1))$a, 1))",
-      "f <- future(7)", "stopifnot(isTRUE({ value(f); resolved(f) }))",
-      "slow <- cluster_submit(cl, Sys.sleep(60))", "stopifnot(!resolved(slow))", "cancel(slow)",
-      "stopifnot(inherits(tryCatch(collect(slow), error = identity), 'clutch_task_cancelled'))",
-      "if (exists('cancel', asNamespace('future'), inherits = FALSE)) {",
-      "  slow <- cluster_submit(cl, Sys.sleep(60))", "  stopifnot(isTRUE(future::cancel(slow)))", "}",
-      "stop_cluster(cl)", "cat('done\\n')"))
+    s <- start_script(fixture = "generics-of-others", packages = packages)
     expect_done(s)
     expect_true(ends(s))
   }

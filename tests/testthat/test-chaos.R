@@ -1,8 +1,10 @@
-# Maps while things die: from a printed seed, elements that crash, quit, hang, fail, eat memory, use up all descriptors or
-# are slow, tasks that are submitted and cancelled, and from outside SIGKILL, SIGSTOP and SIGCONT to nodes at random. Every map has to end with all values, or the errors
-# that it should have, each element started no more often than promised, and nothing left.
+# Maps while things die: from a printed seed, elements that crash, quit, hang, fail, eat memory, use
+# up all descriptors or are slow, tasks that are submitted and cancelled, and from outside SIGKILL,
+# SIGSTOP and SIGCONT to nodes at random. Every map has to end with all values, or the errors that
+# it should have, each element started no more often than promised, and nothing left.
 #
-# CLUTCH_SEED repeats a run as far as the system allows; CLUTCH_EVENTS: how many things go wrong ('make chaos': 10,000).
+# CLUTCH_SEED repeats a run as far as the system allows; CLUTCH_EVENTS: how many things go wrong
+# ('make chaos': 10,000).
 
 outside_checks_only()
 
@@ -15,20 +17,36 @@ deed <- paste("if [ $((RANDOM % 3)) = 0 ]; then kill -9 $p && echo kill >> \"$lo
 
 chaotic <- function(i, what, dir) {
   cat("x", file = file.path(dir, i), append = TRUE)
-  switch(what[[i]], fine = NULL, slow = Sys.sleep(0.005), error = stop("meant"), kill = tools::pskill(Sys.getpid(), 9L),
-         segv = tools::pskill(Sys.getpid(), 11L), quit = quit("no", 5), hang = repeat {}, deaf = Sys.sleep(100),
-         memory = { x <- numeric(8e6); repeat { x[[1L]] <- 1; x <- c(x, x[1:4e6]) } },
+  switch(what[[i]], fine = NULL, slow = Sys.sleep(0.005), error = stop("meant"),
+         kill = tools::pskill(Sys.getpid(), 9L),
+         segv = tools::pskill(Sys.getpid(), 11L), quit = quit("no", 5), hang = repeat {},
+         deaf = Sys.sleep(100),
+         memory = {
+           x <- numeric(8e6)
+           repeat {
+             x[[1L]] <- 1
+             x <- c(x, x[1:4e6])
+           }
+         },
          full = { # no descriptor is free when the result leaves
-           system2("prlimit", c("--pid", Sys.getpid(), "--nofile=40:"), stdout = FALSE, stderr = FALSE)
+           system2("prlimit", c("--pid", Sys.getpid(), "--nofile=40:"), stdout = FALSE,
+                   stderr = FALSE)
            held <- list()
            repeat {
              con <- tryCatch(suppressWarnings(file("/dev/null", "r")), error = function(e) NULL)
              if (is.null(con)) break
              held <- c(held, list(con))
            }
-           on.exit({ for (con in held) close(con); system2("prlimit", c("--pid", Sys.getpid(), "--nofile=1024:"), stdout = FALSE, stderr = FALSE) })
+           on.exit({
+             for (con in held) close(con)
+             system2("prlimit", c("--pid", Sys.getpid(), "--nofile=1024:"), stdout = FALSE,
+                     stderr = FALSE)
+           })
          },
-         says = { message("said"); warning("warned") })
+         says = {
+           message("said")
+           warning("warned")
+         })
   i * 10
 }
 environment(chaotic) <- globalenv()
@@ -38,7 +56,8 @@ test_that("whatever dies, every element has its value or its own error, and noth
   set.seed(chaos_seed)
   old <- options(clutch.task_grace = 0.5)
   on.exit(options(old))
-  requireNamespace("later", quietly = TRUE) # cluster_submit() would load it, and it has descriptors of its own
+  # cluster_submit() would load it, and it has descriptors of its own
+  requireNamespace("later", quietly = TRUE)
   invisible(gc())
   stop_cluster(make_cluster(1))
   invisible(gc())
@@ -49,37 +68,57 @@ test_that("whatever dies, every element has its value or its own error, and noth
   while (events < events_wanted) {
     n <- sample(20:150, 1L)
     outside <- sample(c(TRUE, FALSE), 1L)
-    what <- sample(c("fine", "slow", "error", "kill", "segv", "quit", "hang", "deaf", "memory", "full", "says"), n, replace = TRUE,
-                   prob = c(60, 15, 3, 2, 2, 2, 0.7, 0.7, if (system_can("memory")) 0.3 else 0, 0.7, 5))
-    retries <- if (outside) 8L else sample(0:2, 1L) # so that nobody dies of what was done to it from outside alone
+    what <- sample(c("fine", "slow", "error", "kill", "segv", "quit", "hang", "deaf", "memory",
+                     "full", "says"), n, replace = TRUE,
+                   prob = c(60, 15, 3, 2, 2, 2, 0.7, 0.7, if (system_can("memory")) 0.3 else 0, 0.7,
+                            5))
+    # so that nobody dies of what was done to it from outside alone
+    retries <- if (outside) 8L else sample(0:2, 1L)
     dir <- tempfile("chaos-")
     dir.create(dir)
     log <- tempfile()
-    end_faults <- if (outside) start_fault_injector(server, log, "0.0$((RANDOM % 80 + 10))", deed, chaos_seed %% 32768L) else function() TRUE
+    end_faults <- if (outside) start_fault_injector(
+      server, log, "0.0$((RANDOM % 80 + 10))", deed, chaos_seed %% 32768L
+    ) else function() TRUE
     began <- clutch:::clock()
-    tasks <- lapply(seq_len(sample(0:4, 1L)), function(i) cluster_submit(cl, { Sys.sleep(pause); i }, .globals = list(i = i, pause = stats::runif(1, 0, 0.05)), .retries = 8))
+    tasks <- lapply(seq_len(sample(0:4, 1L)), function(i) cluster_submit(cl, {
+      Sys.sleep(pause)
+      i
+    }, .globals = list(i = i, pause = stats::runif(1, 0, 0.05)), .retries = 8))
     gone <- stats::runif(length(tasks)) < 0.5
     if (outside && any(gone)) Sys.sleep(0.02) # so that some have begun
     for (i in which(gone)) gone[[i]] <- cancel(tasks[[i]]) # FALSE: it had ended
-    r <- suppressMessages(suppressWarnings(cluster_map(cl, seq_len(n), chaotic, what = what, dir = dir, .retries = retries, .timeout = 1.5,
+    r <- suppressMessages(suppressWarnings(cluster_map(cl, seq_len(n), chaotic, what = what,
+                                                       dir = dir, .retries = retries,
+                                                       .timeout = 1.5,
       .max_memory = 400e6, .on_error = "continue", .chunk = sample(list(NULL, 1, 5), 1L)[[1L]])))
     took <- clutch:::clock() - began
     # what is killed from outside again and again may take eight times as long
-    if (!outside) longest <- max(longest, diff(sort(with(cluster_trace(cl), ended[job == max(job)]))))
+    if (!outside) {
+      longest <- max(longest, diff(sort(with(cluster_trace(cl), ended[job == max(job)]))))
+    }
     expect_true(end_faults()) # else it kills one of the next map, too
     bad <- what %in% c("error", "kill", "segv", "quit", "hang", "deaf", "memory")
     value <- vapply(seq_len(n), function(i) identical(r[[i]], i * 10), NA)
     failed <- vapply(r, inherits, NA, "clutch_task_error")
-    state <- sprintf("seed %d, %d elements, retries %d, outside %s", chaos_seed, n, retries, outside)
-    # a stop from outside may make a quick element run out of time, and a killed node may have been at a failing one
+    state <- sprintf("seed %d, %d elements, retries %d, outside %s", chaos_seed, n, retries,
+                     outside)
+    # a stop from outside may make a quick element run out of time, and a killed node may have been
+    # at a failing one
     late <- vapply(r, inherits, NA, "clutch_task_timeout")
     odd <- which(!bad & (late | !value))
     if (length(odd)) state <- paste0(state, ": element ", odd[[1L]], " (", what[[odd[[1L]]]], "): ",
-                                     if (failed[[odd[[1L]]]]) conditionMessage(r[[odd[[1L]]]]) else deparse(r[[odd[[1L]]]])[[1L]])
+                                     if (
+                                       failed[[odd[[1L]]]]
+                                     ) conditionMessage(
+                                       r[[odd[[1L]]]]
+                                     ) else deparse(r[[odd[[1L]]]])[[1L]])
     expect_true(all(value[!bad & !late]), label = state)
     expect_true(all(failed[bad]), label = state)
     expect_true(outside || !any(late[!bad]), label = state)
-    for (i in seq_along(tasks)) expect_identical(tryCatch(collect(tasks[[i]]), clutch_task_cancelled = function(e) "gone"),
+    for (i in seq_along(tasks)) expect_identical(tryCatch(
+      collect(tasks[[i]]), clutch_task_cancelled = function(e) "gone"
+    ),
                                                  if (gone[[i]]) "gone" else i, label = state)
     starts <- file.size(file.path(dir, seq_len(n)))
     starts[is.na(starts)] <- 0
@@ -89,14 +128,19 @@ test_that("whatever dies, every element has its value or its own error, and noth
     x <- runif(1)
     alive_now <- cluster_map(cl, 1:3, function(i, x) x, x = x) # the next gets its own answers
     expect_identical(alive_now, list(x, x, x), label = state)
-    events <- events + sum(bad | what == "full") + sum(gone) + if (file.exists(log)) length(readLines(log)) else 0
+    events <- events + sum(bad | what == "full") + sum(gone) +
+      if (file.exists(log)) length(readLines(log)) else 0
     unlink(dir, recursive = TRUE)
   }
   # an element that hangs is over after 1.5 s and half a second of grace
   cat(sprintf("  %d events, longest time in which no element ended: %.1f s ", events, longest))
   expect_lt(longest, if (events_wanted >= 10000L) 5 else 30)
   p <- pids(cl)
-  expect_true(all(vapply(p, function(k) identical(readLines(sprintf("/proc/%d/task/%d/children", server, server), warn = FALSE) != "", TRUE), NA)))
+  expect_true(all(vapply(p,
+                         function(k) identical(
+                           readLines(sprintf("/proc/%d/task/%d/children", server, server),
+                                     warn = FALSE) != "", TRUE
+                         ), NA)))
   stop_cluster(cl)
   expect_true(eventually(!any(alive(p))))
   rm(cl, tasks)
@@ -107,16 +151,7 @@ test_that("whatever dies, every element has its value or its own error, and noth
 test_that("Ctrl-C at random moments of a map: control is back, and the cluster in step", {
   linux_only()
   times <- if (events_wanted >= 10000L) 1000L else 60L
-  s <- start_script(c("cl <- make_cluster(2)", sprintf("set.seed(%d)", chaos_seed), "late <- 0; took <- numeric()",
-    sprintf("for (k in 1:%d) {", times),
-    "  wait <- runif(1, 0.05, 0.08)",
-    "  r <- tryCatch({ system(sprintf('(sleep %.4f; kill -INT %d) > /dev/null 2>&1 &', wait, Sys.getpid())); began <- clutch:::clock()",
-    "    cluster_map(cl, 1:1000000, function(i) { if (i %% 100 == 0) Sys.sleep(0.001); i }); Sys.sleep(5); 'no' }, interrupt = function(e) 'yes')",
-    "  took[k] <- clutch:::clock() - began - wait",
-    "  stopifnot(identical(r, 'yes'))",
-    "  x <- runif(1); stopifnot(identical(parallel::clusterCall(cl, identity, x), list(x, x)))",
-    "  stopifnot(identical(cluster_map(cl, 1:3, function(i, x) x, x = x), list(x, x, x)))", "}",
-    "cat('median', median(took), 'most', max(took), '\\n')", "stopifnot(max(took) < 3)", "stop_cluster(cl)", "cat('done\\n')"))
+  s <- start_script(fixture = "interrupts-many", seed = chaos_seed, times = times)
   expect_done(s, 60 + times)
   cat(" ", grep("^median", readLines(s$out), value = TRUE))
   expect_true(ends(s))

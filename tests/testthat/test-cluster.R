@@ -57,21 +57,29 @@ test_that("a cluster that is garbage is stopped", {
 })
 
 test_that("arguments of no use are clear errors, before anything is started", {
-  for (bad in list(0, -1, NA, NA_real_, "a b", 1.5, Inf, c(1, 2), character(), "-oProxyCommand=x", TRUE))
+  for (bad in list(0, -1, NA, NA_real_, "a b", 1.5, Inf, c(1, 2), character(), "-oProxyCommand=x",
+                   TRUE))
     expect_error(make_cluster(bad), class = "clutch_argument")
-  expect_error(make_cluster("some.host", "fork_server"), "this machine only", class = "clutch_argument")
+  expect_error(make_cluster("some.host", "fork_server"), "this machine only",
+               class = "clutch_argument")
   expect_error(make_cluster(1, port = 70000), class = "clutch_argument")
   expect_error(make_cluster(1, node = "x"), class = "clutch_argument")
   expect_error(make_cluster(1e6), class = "clutch_limit")
   expect_error(make_cluster(60000), class = "clutch_limit")
-  expect_error(make_cluster(2, setup_timout = 3), "did you mean 'setup_timeout'", class = "clutch_argument")
+  expect_error(make_cluster(2, setup_timout = 3), "did you mean 'setup_timeout'",
+               class = "clutch_argument")
   expect_error(make_cluster(2, 3, 4, 5, 6, 7, 8, 9), class = "clutch_argument")
   expect_error(make_cluster(1, env = "x"), class = "clutch_argument")
   expect_error(make_cluster(1, setup_timeout = -1), class = "clutch_argument")
   expect_error(make_cluster(1, "nonsense"), class = "clutch_argument")
-  expect_error(make_cluster(1, outfile = tempfile("no", "/no/such/folder")), "no/such/folder", class = "clutch_start")
+  expect_error(make_cluster(1, outfile = tempfile("no", "/no/such/folder")), "no/such/folder",
+               class = "clutch_start")
   old <- Sys.getenv("_R_CHECK_LIMIT_CORES_", NA)
-  on.exit(if (is.na(old)) Sys.unsetenv("_R_CHECK_LIMIT_CORES_") else Sys.setenv("_R_CHECK_LIMIT_CORES_" = old))
+  on.exit(
+    if (
+      is.na(old)
+    ) Sys.unsetenv("_R_CHECK_LIMIT_CORES_") else Sys.setenv("_R_CHECK_LIMIT_CORES_" = old)
+  )
   Sys.setenv("_R_CHECK_LIMIT_CORES_" = "TRUE")
   expect_error(clutch::make_cluster(3), "3 simultaneous processes spawned", class = "clutch_limit")
 })
@@ -81,7 +89,8 @@ test_that("packages are attached in every node, and a missing one is named", {
   s <- parallel::clusterCall(cl, search)
   expect_true(all(c("package:splines", "package:stats4") %in% s[[1L]]))
   stop_cluster(cl)
-  e <- tryCatch(make_cluster(2, packages = c("splines", "no.such.package")), clutch_package = identity)
+  e <- tryCatch(make_cluster(2, packages = c("splines", "no.such.package")),
+                clutch_package = identity)
   expect_s3_class(e, "clutch_package")
   expect_match(conditionMessage(e), "no.such.package")
   expect_identical(e$package, "no.such.package")
@@ -111,8 +120,12 @@ test_that("nodes are as an R started now would be", {
   same <- names(theirs$options)
   expect_identical(ours$options[same], theirs$options[same])
   expect_identical(ours$env[["CLUTCH_TEST_OTHER"]], "given")
-  own <- c("R_SESSION_TMPDIR", "CLUTCH_TEST_OTHER", "R_TESTS", "CLUTCH_NODE_CORES", "CLUTCH_MARK", "R_DATATABLE_NUM_THREADS", clutch:::thread_variables)
-  keep <- function(e) { e <- e[!names(e) %in% own]; structure(as.character(e), names = names(e)) }
+  own <- c("R_SESSION_TMPDIR", "CLUTCH_TEST_OTHER", "R_TESTS", "CLUTCH_NODE_CORES", "CLUTCH_MARK",
+           "R_DATATABLE_NUM_THREADS", clutch:::thread_variables)
+  keep <- function(e) {
+    e <- e[!names(e) %in% own]
+    structure(as.character(e), names = names(e))
+  }
   expect_identical(keep(ours$env), keep(theirs$env))
 })
 
@@ -131,7 +144,11 @@ test_that("random numbers differ between nodes, and loading leaves .Random.seed 
 test_that("outfile gets what nodes print", {
   out <- tempfile()
   cl <- make_cluster(1, outfile = out)
-  parallel::clusterCall(cl, function() { cat("to output\n"); message("to error"); system("echo from a child") })
+  parallel::clusterCall(cl, function() {
+    cat("to output\n")
+    message("to error")
+    system("echo from a child")
+  })
   stop_cluster(cl)
   lines <- readLines(out)
   expect_match(lines, "starting worker pid=", all = FALSE)
@@ -142,8 +159,10 @@ test_that("strategy spawn starts each node afresh", {
   long_test()
   cl <- make_cluster(2, strategy = "spawn", packages = "splines")
   expect_identical(parallel::parSapply(cl, 1:4, function(i) i), 1:4)
-  expect_true(all(vapply(parallel::clusterCall(cl, search), function(s) "package:splines" %in% s, NA)))
-  e <- tryCatch(parallel::clusterCall(cl[2L], function() tools::pskill(Sys.getpid(), 9L)), clutch_node_died = identity)
+  expect_true(all(vapply(parallel::clusterCall(cl, search), function(s) "package:splines" %in% s,
+                         NA)))
+  e <- tryCatch(parallel::clusterCall(cl[2L], function() tools::pskill(Sys.getpid(), 9L)),
+                clutch_node_died = identity)
   expect_identical(e$signal, 9L)
   p <- pids(cl)
   stop_cluster(cl)

@@ -23,13 +23,17 @@ test_that("options(warn = 2) within an element makes its warnings errors", {
     expect_match(conditionMessage(e), "converted from warning")
   }
   # it does not stay
-  x <- withCallingHandlers(cluster_map(cl, 1:2, function(i) as.integer("a")), warning = function(w) {
+  x <- withCallingHandlers(cluster_map(cl, 1:2,
+                                       function(i) as.integer("a")), warning = function(w) {
     seen <<- c(seen, conditionMessage(w))
     invokeRestart("muffleWarning")
   })
   expect_identical(seen, rep("NAs introduced by coercion", 2))
   expect_identical(x, list(NA_integer_, NA_integer_))
-  t <- cluster_submit(cl, { options(warn = 2); as.integer("a") })
+  t <- cluster_submit(cl, {
+    options(warn = 2)
+    as.integer("a")
+  })
   expect_error(suppressWarnings(collect(t)), "converted from warning", class = "clutch_task_error")
 })
 
@@ -38,28 +42,45 @@ test_that("options(warn =) of the session holds on the nodes", {
   on.exit(stop_cluster(cl))
   as_base <- list(1L, NA_integer_, 3L)
   for (relay in c("ordered", "live", "none")) with_options(warn = 2, {
-    e <- tryCatch(withCallingHandlers(cluster_map(cl, 1:3, a_warning, .relay = relay), warning = function(w) NULL), error = identity)
+    e <- tryCatch(
+      withCallingHandlers(cluster_map(cl, 1:3, a_warning, .relay = relay),
+                          warning = function(w) NULL), error = identity
+    )
     expect_s3_class(e, "clutch_task_error")
     expect_identical(e$element, 2)
     # as lapply(): handlers of the warning come before it is an error
-    if (relay != "none") expect_identical(tryCatch(cluster_map(cl, 1:3, a_warning, .relay = relay), warning = function(w) "caught"), "caught")
+    if (relay != "none") {
+      expect_identical(
+        tryCatch(cluster_map(cl, 1:3, a_warning, .relay = relay), warning = function(w) "caught"),
+        "caught"
+      )
+    }
     expect_identical(suppressWarnings(cluster_map(cl, 1:3, a_warning, .relay = relay)), as_base)
     # an element that takes care of it itself
-    expect_identical(cluster_map(cl, 1:3, function(i) suppressWarnings(as.integer("a"))), rep(list(NA_integer_), 3))
-    expect_identical(suppressMessages(withCallingHandlers(cluster_map_dbl(cl, 1:3, function(i) tryCatch(as.integer("a"), error = function(e) -1)),
+    expect_identical(cluster_map(cl, 1:3, function(i) suppressWarnings(as.integer("a"))),
+                     rep(list(NA_integer_), 3))
+    expect_identical(suppressMessages(withCallingHandlers(cluster_map_dbl(
+      cl, 1:3, function(i) tryCatch(as.integer("a"), error = function(e) -1)
+    ),
       warning = function(w) NULL)), c(-1, -1, -1))
   })
-  with_options(warn = 2, { # what the element has chosen is no error in the session, and its map is not lost
+  # what the element has chosen is no error in the session, and its map is not lost
+  with_options(warn = 2, {
     out <- tempfile()
     on.exit(unlink(out), add = TRUE)
     con <- file(out, "w")
     sink(con, type = "message")
-    x <- tryCatch(cluster_map(cl, 1:2, function(i) { options(warn = 1); as.integer("a") }), finally = sink(type = "message"))
+    x <- tryCatch(cluster_map(cl, 1:2, function(i) {
+      options(warn = 1)
+      as.integer("a")
+    }), finally = sink(type = "message"))
     close(con)
     expect_identical(x, list(NA_integer_, NA_integer_))
     expect_identical(sum(grepl("NAs introduced", readLines(out))), 2L)
   })
-  with_options(warn = -1, expect_identical(tryCatch(cluster_map(cl, 1:3, a_warning), error = identity), as_base))
+  with_options(warn = -1,
+               expect_identical(tryCatch(cluster_map(cl, 1:3, a_warning), error = identity),
+                                as_base))
   for (warn in 0:1) with_options(warn = warn, {
     seen <- character()
     x <- withCallingHandlers(cluster_map(cl, 1:3, a_warning), warning = function(w) {
@@ -82,15 +103,28 @@ test_that("an element may signal whatever it wants: it fails, the others have th
     expect_identical(x[-2], list(1L, 3L), info = what)
     x[[2]]
   }
-  error_with <- function(message) stop(structure(class = c("odd", "error", "condition"), list(message = message, call = NULL)))
-  warning_with <- function(message) warning(structure(class = c("odd", "warning", "condition"), list(message = message, call = NULL)))
-  message_with <- function(message) message(structure(class = c("odd", "message", "condition"), list(message = message, call = NULL)))
-  odd <- list(null = NULL, none = character(), two = c("a", "b"), number = 5, na = NA_character_, long = strrep("x", 1e7), list = list(1),
+  error_with <- function(message) {
+    stop(structure(class = c("odd", "error", "condition"), list(message = message, call = NULL)))
+  }
+  warning_with <- function(message) {
+    warning(structure(class = c("odd", "warning", "condition"),
+                      list(message = message, call = NULL)))
+  }
+  message_with <- function(message) {
+    message(structure(class = c("odd", "message", "condition"),
+                      list(message = message, call = NULL)))
+  }
+  odd <- list(null = NULL, none = character(), two = c("a", "b"), number = 5, na = NA_character_,
+              long = strrep("x", 1e7), list = list(1),
               call = quote(a + b), fun = sum, bytes = "\xff\xfe", raw = raw(3))
   for (n in names(odd)) {
     e <- try_all(error_with, n, odd[[n]])
     expect_s3_class(e, "clutch_task_error")
-    expect_true(is.character(conditionMessage(e)) && length(conditionMessage(e)) == 1L && nchar(conditionMessage(e), "bytes") < 10000, info = n)
+    expect_true(
+      is.character(conditionMessage(e)) && length(conditionMessage(e)) == 1L && nchar(
+        conditionMessage(e), "bytes"
+      ) < 10000, info = n
+    )
     expect_match(conditionMessage(e), "element 2 on node", info = n)
     expect_identical(e$parent$message, odd[[n]])
     for (make in list(warning_with, message_with)) {
@@ -104,13 +138,16 @@ test_that("an element may signal whatever it wants: it fails, the others have th
     fun = function() stop(structure(function() 1, class = c("odd", "error", "condition"))),
     env = function() stop(structure(new.env(), class = c("odd", "error", "condition"))),
     method = function() {
-      registerS3method("conditionMessage", "worse", function(c) stop("no message for you"), envir = baseenv())
-      registerS3method("conditionCall", "worse", function(c) stop("no call for you"), envir = baseenv())
+      registerS3method("conditionMessage", "worse", function(c) stop("no message for you"),
+                       envir = baseenv())
+      registerS3method("conditionCall", "worse", function(c) stop("no call for you"),
+                       envir = baseenv())
       stop(structure(class = c("worse", "error", "condition"), list(message = "text", call = NULL)))
     },
     dollar = function() {
       registerS3method("$", "worse2", function(x, name) stop("nothing for you"), envir = baseenv())
-      stop(structure(class = c("worse2", "error", "condition"), list(message = "text", call = NULL)))
+      stop(structure(class = c("worse2", "error", "condition"),
+                     list(message = "text", call = NULL)))
     },
     s4 = function() {
       methods::setClass("clutchOdd", contains = "list", where = globalenv())
@@ -119,7 +156,10 @@ test_that("an element may signal whatever it wants: it fails, the others have th
       stop(x)
     },
     call = function() do.call(function(x) stop("large"), list(as.list(1:1e5))),
-    interrupt = function() signalCondition(structure(class = c("interrupt", "condition"), list(message = NULL, call = NULL))),
+    interrupt = function() {
+      signalCondition(structure(class = c("interrupt", "condition"),
+                                list(message = NULL, call = NULL)))
+    },
     deep = function() {
       f <- function(n) f(n + 1)
       f(1)
@@ -132,7 +172,9 @@ test_that("an element may signal whatever it wants: it fails, the others have th
   expect_match(conditionMessage(e), "large")
   expect_lt(length(serialize(e, NULL)), 1e5)
   skip_if_not_installed("rlang")
-  e <- try_all(function() rlang::abort(c("first", i = "second"), class = "mine", parent = simpleError("deeper")), "rlang")
+  e <- try_all(function() {
+    rlang::abort(c("first", i = "second"), class = "mine", parent = simpleError("deeper"))
+  }, "rlang")
   expect_match(conditionMessage(e), "first.*second.*deeper")
   expect_s3_class(e$parent, "mine")
 })
@@ -164,21 +206,27 @@ test_that("conditions and output of an element come in its order, muffled or not
       message("message ", i, " ", k)
       print(k)
       warning("warning ", i, " ", k)
-      signalCondition(structure(class = c("mine", "condition"), list(message = paste("mine", i, k), call = NULL)))
+      signalCondition(structure(class = c("mine", "condition"),
+                                list(message = paste("mine", i, k), call = NULL)))
     }
   }
   expected <- unlist(lapply(1:3, function(i) lapply(1:3, function(k)
-    c(paste("cat", i, k), paste("message", i, k), paste("[1]", k), paste("warning", i, k), paste("mine", i, k)))))
+    c(paste("cat", i, k), paste("message", i, k), paste("[1]", k), paste("warning", i, k),
+      paste("mine", i, k)))))
   for (relay in c("ordered", "live")) for (muffle in c("muffleMessage", "muffleWarning", "both")) {
-    out <- capture.output(suppressWarnings(suppressMessages(withCallingHandlers(cluster_walk(cl, 1:3, f, .relay = relay), condition = function(c) {
+    out <- capture.output(suppressWarnings(suppressMessages(withCallingHandlers(cluster_walk(
+      cl, 1:3, f, .relay = relay
+    ), condition = function(c) {
       cat(trimws(conditionMessage(c)), "\n")
-      if (inherits(c, "message") && muffle != "muffleWarning" || inherits(c, "warning") && muffle != "muffleMessage") tryInvokeRestart(
+      if (inherits(c, "message") && muffle != "muffleWarning" || inherits(c, "warning") &&
+          muffle != "muffleMessage") tryInvokeRestart(
         if (inherits(c, "message")) "muffleMessage" else "muffleWarning")
     }))), type = "output")
     out <- trimws(out)
     for (i in 1:3) { # live: what two elements say is mixed
       of <- grepl(paste0("^(cat|message|warning|mine) ", i), expected)
-      expect_identical(grep(paste0("^(cat|message|warning|mine) ", i), out, value = TRUE), expected[of])
+      expect_identical(grep(paste0("^(cat|message|warning|mine) ", i), out, value = TRUE),
+                       expected[of])
     }
     if (relay == "ordered") expect_identical(out, expected)
   }
@@ -188,7 +236,10 @@ test_that("what a failing element says is relayed before its error", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
   for (relay in c("ordered", "live")) for (k in 1:30) {
-    out <- capture.output(e <- task_error_of(cluster_map(cl, 1:2, function(i) { cat("said\n"); stop("failed") }, .relay = relay)))
+    out <- capture.output(e <- task_error_of(cluster_map(cl, 1:2, function(i) {
+      cat("said\n")
+      stop("failed")
+    }, .relay = relay)))
     expect_s3_class(e, "clutch_task_error")
     expect_true("said" %in% out)
   }
@@ -199,13 +250,23 @@ test_that("some ten thousand conditions of an element are relayed in time that g
   on.exit(stop_cluster(cl))
   # a list that is searched for its end took 50 s and more for as many warnings
   n <- 0
-  withCallingHandlers(cluster_map(cl, 1, function(i) for (k in 1:50000) { warning(k); cat("") }), warning = function(w) {
+  withCallingHandlers(cluster_map(cl, 1, function(i) for (k in 1:50000) {
+    warning(k)
+    cat("")
+  }), warning = function(w) {
     n <<- n + 1
     invokeRestart("muffleWarning")
   })
   expect_identical(n, 50000)
   # the log itself, without what R needs for a condition: with such a list this takes minutes
-  expect_identical(cluster_map(cl, 3e5, function(n) for (k in seq_len(n)) signalCondition(structure(class = c("mine", "condition"), list())), .timeout = 100),
+  expect_identical(cluster_map(cl, 3e5,
+                               function(n) {
+                                 for (k in seq_len(n)) {
+                                   signalCondition(structure(
+                                     class = c("mine", "condition"), list()
+                                   ))
+                                 }
+                               }, .timeout = 100),
                    list(NULL))
 })
 
@@ -221,7 +282,10 @@ test_that("what an interrupted element has printed and signalled is not another'
   notes <- character()
   out <- capture.output(suppressWarnings(withCallingHandlers(
     r <- cluster_map(cl, 1:2, f, .timeout = 0.3, .on_error = "continue"),
-    message = function(m) { notes <<- c(notes, conditionMessage(m)); invokeRestart("muffleMessage") })))
+    message = function(m) {
+      notes <<- c(notes, conditionMessage(m))
+      invokeRestart("muffleMessage")
+    })))
   expect_s3_class(r[[1]], "clutch_task_timeout")
   expect_identical(r[[2]], 2L)
   expect_identical(out, "step 2 ")
@@ -232,7 +296,8 @@ test_that("what a submitted task signals at once is relayed while it is waited f
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
   t <- cluster_submit(cl, {
-    signalCondition(structure(class = c("mine", "immediateCondition", "condition"), list(message = "at once", call = NULL)))
+    signalCondition(structure(class = c("mine", "immediateCondition", "condition"),
+                              list(message = "at once", call = NULL)))
     Sys.sleep(0.5)
     7
   })

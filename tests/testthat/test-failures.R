@@ -3,9 +3,11 @@ died <- function(expr) tryCatch(expr, clutch_node_died = identity)
 test_that("a node that dies in a call is named, and the others stay in step", {
   cl <- make_cluster(3)
   p <- pids(cl)
-  e <- died(parallel::clusterApply(cl, 1:3, function(i) if (i == 2) tools::pskill(Sys.getpid(), 9L) else i))
+  e <- died(parallel::clusterApply(cl, 1:3,
+                                   function(i) if (i == 2) tools::pskill(Sys.getpid(), 9L) else i))
   expect_s3_class(e, c("clutch_node_died", "clutch_error", "error"))
-  expect_identical(e[c("node", "pid", "host", "signal")], list(node = 2L, pid = p[[2L]], host = "localhost", signal = 9L))
+  expect_identical(e[c("node", "pid", "host", "signal")],
+                   list(node = 2L, pid = p[[2L]], host = "localhost", signal = 9L))
   expect_match(conditionMessage(e), "SIGKILL")
   expect_identical(parallel::clusterCall(cl[-2], identity, "ok"), list("ok", "ok"))
   expect_match(cluster_status(cl)$state[[2L]], "^dead: killed by signal 9")
@@ -43,7 +45,13 @@ test_that("quit() and a segmentation fault are told apart", {
 
 test_that("a death in clusterApplyLB is an error, and late answers are never taken for new ones", {
   cl <- make_cluster(3)
-  e <- died(parallel::clusterApplyLB(cl, 1:9, function(i) if (i == 4) tools::pskill(Sys.getpid(), 9L) else { Sys.sleep(0.05); i }))
+  e <- died(parallel::clusterApplyLB(cl,
+                                     1:9, function(i) if (i == 4) tools::pskill(
+                                       Sys.getpid(), 9L
+                                     ) else {
+    Sys.sleep(0.05)
+    i
+  }))
   ok <- cl[-e$node]
   for (k in 1:5) expect_identical(parallel::clusterApplyLB(ok, 11:20, identity), as.list(11:20))
   stop_cluster(cl)
@@ -54,7 +62,10 @@ test_that("a time limit ends a call, and the cluster is in step", {
   for (k in 1:3) {
     expect_error({
       setTimeLimit(elapsed = 0.3, transient = TRUE)
-      parallel::clusterCall(cl, function(k) { Sys.sleep(60); k }, k)
+      parallel::clusterCall(cl, function(k) {
+        Sys.sleep(60)
+        k
+      }, k)
     })
     setTimeLimit()
     expect_identical(parallel::clusterCall(cl, identity, k + 100), list(k + 100, k + 100))
@@ -69,7 +80,10 @@ test_that("a node that does not give up is replaced, said aloud", {
   cl <- make_cluster(2)
   try(silent = TRUE, {
     setTimeLimit(elapsed = 0.3, transient = TRUE)
-    parallel::clusterCall(cl[1L], function() suspendInterrupts({ end <- Sys.time() + 60; while (Sys.time() < end) NULL }))
+    parallel::clusterCall(cl[1L], function() suspendInterrupts({
+      end <- Sys.time() + 60
+      while (Sys.time() < end) NULL
+    }))
   })
   setTimeLimit()
   expect_warning(r <- parallel::clusterCall(cl, identity, 5), class = "clutch_node_replaced")
@@ -80,20 +94,7 @@ test_that("a node that does not give up is replaced, said aloud", {
 test_that("Ctrl-C at random instants never yields an old answer", {
   long_test()
   linux_only()
-  s <- start_script(c(
-    "cl <- make_cluster(2); big <- raw(3e6)",
-    "cat('pid=', Sys.getpid(), '\\n', sep = ''); cat('ready\\n')",
-    "set.seed(1); bad <- 0L; hit <- 0L; k <- 0L; end <- Sys.time() + 8",
-    "while (Sys.time() < end && hit < 100L) {",
-    "  k <- k + 1L",
-    "  system(sprintf('(sleep %.4f; kill -INT %d) &', stats::runif(1, 0, 0.03), Sys.getpid()))",
-    "  tryCatch({ for (j in 1:200) { r <- parallel::clusterCall(cl, function(x, b) { Sys.sleep(0.001); list(x, b) }, c(k, j), big)",
-    "    if (!identical(r[[1]][[1]], c(k, j)) || !identical(r[[2]][[1]], c(k, j))) bad <- bad + 1L } },",
-    "    interrupt = function(e) hit <<- hit + 1L)",
-    "  r <- suspendInterrupts(parallel::clusterCall(cl, identity, -k))",
-    "  if (!identical(r, list(-k, -k))) bad <- bad + 1L",
-    "}",
-    "cat('bad=', bad, '\\n', sep = ''); cat('hit=', hit, '\\n', sep = ''); stop_cluster(cl); cat('done\\n')"))
+  s <- start_script(fixture = "interrupts-large-calls")
   expect_true(said(s, "^done", 60))
   expect_identical(value_of(s, "bad"), "0")
   expect_gt(as.integer(value_of(s, "hit")), 10L)
@@ -101,12 +102,7 @@ test_that("Ctrl-C at random instants never yields an old answer", {
 
 test_that("a master killed takes all with it, also nodes deep in C code", {
   linux_only()
-  s <- start_script(c(
-    "cl <- make_cluster(3)",
-    "cat('pids=', paste(c(cluster_status(cl)$pid, .Call(clutch:::ffi_node_info, cl[[1]]$handle)$server_pid), collapse = ' '), '\\n', sep = '')",
-    "cat('tmp=', dirname(dirname(parallel::clusterCall(cl[1], tempdir)[[1]])), '\\n', sep = '')",
-    "cat('ready\\n')",
-    "parallel::clusterCall(cl, function() repeat sum(as.numeric(1:1e7)))"))
+  s <- start_script(fixture = "session-busy")
   expect_true(said(s, "^ready"))
   p <- as.integer(strsplit(value_of(s, "pids"), " ")[[1L]])
   expect_true(all(alive(p)))
@@ -117,11 +113,7 @@ test_that("a master killed takes all with it, also nodes deep in C code", {
 
 test_that("fork server and master killed at once leave no node and no folder", {
   linux_only()
-  s <- start_script(c(
-    "cl <- make_cluster(3)",
-    "cat('pids=', paste(c(.Call(clutch:::ffi_node_info, cl[[1]]$handle)$server_pid, cluster_status(cl)$pid), collapse = ' '), '\\n', sep = '')",
-    "cat('tmp=', paste(unlist(parallel::clusterCall(cl, tempdir)), collapse = ' '), '\\n', sep = '')",
-    "cat('ready\\n'); Sys.sleep(60)"))
+  s <- start_script(fixture = "session-idle")
   expect_true(said(s, "^ready"))
   p <- as.integer(strsplit(value_of(s, "pids"), " ")[[1L]])
   tmp <- strsplit(value_of(s, "tmp"), " ")[[1L]]
@@ -147,7 +139,8 @@ test_that("a cluster is of no use where it was not made", {
   file <- tempfile()
   saveRDS(cl, file)
   loaded <- readRDS(file)
-  expect_error(parallel::clusterCall(loaded, identity, 1), "another R session", class = "clutch_stopped")
+  expect_error(parallel::clusterCall(loaded, identity, 1), "another R session",
+               class = "clutch_stopped")
   expect_output(print(loaded), "not usable")
   child <- parallel::mcparallel(tryCatch(parallel::clusterCall(cl, identity, 1), error = class))
   expect_true("clutch_forked" %in% parallel::mccollect(child)[[1L]])
@@ -169,9 +162,14 @@ test_that("what a node started goes with it, and nodes have nothing of the user'
   con <- file(tempfile(), "w")
   on.exit(close(con))
   cl <- make_cluster(2)
-  child <- parallel::clusterCall(cl[1L], function() { system("sleep 300 >/dev/null 2>&1 & echo $!", intern = TRUE) })[[1L]]
+  child <- parallel::clusterCall(cl[1L], function() {
+    system("sleep 300 >/dev/null 2>&1 & echo $!", intern = TRUE)
+  })[[1L]]
   expect_true(alive(as.integer(child)))
-  files <- unlist(parallel::clusterCall(cl, function() Sys.readlink(list.files("/proc/self/fd", full.names = TRUE))))
+  files <- unlist(parallel::clusterCall(cl,
+                                        function() Sys.readlink(list.files(
+                                          "/proc/self/fd", full.names = TRUE
+                                        ))))
   expect_false(summary(con)$description %in% files)
   stop_cluster(cl)
   expect_true(eventually(!alive(as.integer(child))))
@@ -180,14 +178,7 @@ test_that("what a node started goes with it, and nodes have nothing of the user'
 test_that("limits on processes and descriptors are clear errors that leave nothing", {
   long_test()
   linux_only()
-  s <- start_script(c(
-    "Sys.sleep(0)",
-    "before <- length(list.files('/proc/self/fd'))",
-    "system(sprintf('prlimit --pid %d --nofile=200:200', Sys.getpid()))",
-    "e <- tryCatch(make_cluster(300), error = identity)",
-    "cat('class=', class(e)[1], '\\n', sep = '')",
-    "cl <- make_cluster(2); cat('works=', identical(parallel::clusterCall(cl, identity, 1), list(1, 1)), '\\n', sep = '')",
-    "stop_cluster(cl); cat('done\\n')"))
+  s <- start_script(fixture = "few-descriptors")
   expect_true(said(s, "^done"))
   expect_identical(value_of(s, "class"), "clutch_limit")
   expect_identical(value_of(s, "works"), "TRUE")

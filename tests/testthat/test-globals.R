@@ -4,7 +4,8 @@
 at_top_level <- function(expr) {
   before <- ls(globalenv(), all.names = TRUE)
   seed <- get0(".Random.seed", globalenv())
-  on.exit(rm(list = setdiff(ls(globalenv(), all.names = TRUE), c(before, ".Random.seed")), envir = globalenv()))
+  on.exit(rm(list = setdiff(ls(globalenv(), all.names = TRUE), c(before, ".Random.seed")),
+             envir = globalenv()))
   eval(substitute(expr), globalenv())
 }
 with_two <- function(code) {
@@ -14,14 +15,18 @@ with_two <- function(code) {
 }
 needs <- function(..., .globals = TRUE) clutch:::find_needs(list(...), .globals, globalenv())
 found_by <- function(...) sort(as.character(names(needs(...)$globals)))
-error_of <- function(expr) tryCatch({ expr; NULL }, clutch_error = identity)
+error_of <- function(expr) tryCatch({
+  expr
+  NULL
+}, clutch_error = identity)
 
 test_that("every variant of a map finds what its function uses", {
   with_two(function(cl) {
     assign("g_cl", cl, globalenv())
     r <- at_top_level({
       g_y <- 10
-      list(walk = tryCatch(cluster_walk(g_cl, 1:3, function(x) if (x + g_y < 11) stop("wrong")), error = identity),
+      list(walk = tryCatch(cluster_walk(g_cl, 1:3, function(x) if (x + g_y < 11) stop("wrong")),
+                           error = identity),
            map2 = cluster_map2(g_cl, 1:2, 3:4, function(a, b) a + b + g_y),
            dbl = cluster_map_dbl(g_cl, 1:2, function(x) x + g_y),
            dfr = cluster_map_dfr(g_cl, 1:2, function(x) data.frame(v = x + g_y))$v,
@@ -54,16 +59,23 @@ test_that("functions are searched wherever they travel", {
         Vectorize = cluster_map_dbl(g_cl, 1:2, Vectorize(g_f)),
         compose = cluster_map_dbl(g_cl, c(2, 7), purrr::compose(sqrt, g_f)),
         possibly = cluster_map_dbl(g_cl, 1:2, purrr::possibly(g_f, NA)),
-        Reduce = cluster_map_dbl(g_cl, 1:2, Reduce(function(a, b) function(x) b(a(x)), list(g_f, function(z) z * g_k))),
+        Reduce = cluster_map_dbl(g_cl, 1:2,
+                                 Reduce(function(a, b) function(x) b(a(x)),
+                                        list(g_f, function(z) z * g_k))),
         elements = cluster_map_dbl(g_cl, list(g_f, g_f), function(f) f(1)),
         list = cluster_map_dbl(g_cl, list(list(list(g_f))), function(l) l[[1]][[1]](1)),
         more = cluster_map_dbl(g_cl, 1:2, function(x, fun) fun(x), .more = list(fun = g_f)),
-        attribute = cluster_map_dbl(g_cl, 1, function(x, o) attr(o, "f")(x), o = structure(1, f = g_f)),
+        attribute = cluster_map_dbl(g_cl, 1, function(x, o) attr(o, "f")(x),
+                                    o = structure(1, f = g_f)),
         slot = cluster_map_dbl(g_cl, 1, function(x, o) o@f(x), o = new("g_Class", f = g_f)),
         string = cluster_map_dbl(g_cl, 1, function(x) do.call("g_f", list(x))),
         promise = cluster_map_dbl(g_cl, 1, g_factory(g_k)),
         quoted = cluster_map_dbl(g_cl, 1, function(x) eval(as.call(list(g_f, x)))),
-        active = { e <- new.env(); makeActiveBinding("v", function() g_f(5), e); cluster_map_dbl(g_cl, list(e), function(e) e$v) })
+        active = {
+          e <- new.env()
+          makeActiveBinding("v", function() g_f(5), e)
+          cluster_map_dbl(g_cl, list(e), function(e) e$v)
+        })
       removeClass("g_Class", where = globalenv())
       out
     })
@@ -90,9 +102,14 @@ test_that("methods of the workspace and formulas bring what they need", {
       g_area <- function(s) UseMethod("g_area")
       g_area.square <- function(s) s$side^2 * g_w
       format.g_money <- function(x, ...) paste0(unclass(x), " EUR")
-      list(generic = cluster_map_dbl(g_cl, 1:2, function(i) g_area(structure(list(side = i), class = "square"))),
-           class = cluster_map_chr(g_cl, list(structure(5, class = "g_money")), function(m) format(m)),
-           formula = cluster_map_dbl(g_cl, list(dist ~ poly(speed, g_w)), function(f) length(stats::coef(stats::lm(f, cars)))))
+      list(generic = cluster_map_dbl(g_cl, 1:2,
+                                     function(i) {
+                                       g_area(structure(list(side = i), class = "square"))
+                                     }),
+           class = cluster_map_chr(g_cl, list(structure(5, class = "g_money")),
+                                   function(m) format(m)),
+           formula = cluster_map_dbl(g_cl, list(dist ~ poly(speed, g_w)),
+                                     function(f) length(stats::coef(stats::lm(f, cars)))))
     })
     rm("g_cl", envir = globalenv())
     expect_equal(r$generic, c(3, 12))
@@ -102,7 +119,8 @@ test_that("methods of the workspace and formulas bring what they need", {
 })
 
 test_that("what is a function's own is not looked for", {
-  on.exit(rm(list = intersect(ls(globalenv()), c("g_big", "g_used", "g_fun", "g_self")), envir = globalenv()))
+  on.exit(rm(list = intersect(ls(globalenv()), c("g_big", "g_used", "g_fun", "g_self")),
+             envir = globalenv()))
   assign("g_big", 1, globalenv())
   assign("g_used", 2, globalenv())
   assign("g_fun", eval(quote(function(x) x + g_used), globalenv()), globalenv())
@@ -117,10 +135,12 @@ test_that("what is a function's own is not looked for", {
   expect_identical(found_by(f("function(x) { sapply(x, function(g_big) g_big); g_big }")), "g_big")
   expect_identical(found_by(f("function(x) g_fun(x)")), c("g_fun", "g_used"))
   expect_identical(found_by(f("function(x, y = g_fun(1)) x")), c("g_fun", "g_used"))
-  expect_identical(found_by(f("function(x) { x[g_big] <- 1; g_used[1] <- 2 }")), c("g_big", "g_used"))
+  expect_identical(found_by(f("function(x) { x[g_big] <- 1; g_used[1] <- 2 }")),
+                   c("g_big", "g_used"))
   expect_identical(found_by(f("function(x) for (g_big in x) print(g_big)")), character())
   expect_identical(found_by(f("function(x) { if (x) g_big <- 1; g_big }")), "g_big")
-  expect_identical(found_by(f("function(x) { if (x) g_big <- 1 else g_big <- 2; g_big }")), character())
+  expect_identical(found_by(f("function(x) { if (x) g_big <- 1 else g_big <- 2; g_big }")),
+                   character())
   expect_identical(found_by(f("function(x) { if (x) { g_big <- 1; g_big } else 2 }")), character())
   expect_identical(found_by(f("function(x) { while (x) { g_big <- 1; g_big }; 3 }")), character())
   expect_identical(found_by(f("function(x) { g <- function() g_big; g_big <- 1; g() }")), "g_big")
@@ -135,8 +155,10 @@ test_that("ten thousand functions are searched once each", {
   assign("g_k", 2, globalenv())
   on.exit(rm("g_k", envir = globalenv()))
   same <- eval(quote(lapply(1:1e4, function(i) function(x) x + i + g_k)), globalenv())
-  own <- lapply(1:1e4, function(i) eval(parse(text = sprintf("function(x) { z <- x; z + %d + g_k }", i), keep.source = FALSE)[[1]],
-                                        globalenv()))
+  own <- lapply(1:1e4,
+                function(i) eval(parse(text = sprintf("function(x) { z <- x; z + %d + g_k }", i),
+                                       keep.source = FALSE)[[1]],
+                                 globalenv()))
   expect_identical(found_by(same), "g_k")
   expect_identical(found_by(own), "g_k")
 })
@@ -190,7 +212,10 @@ test_that("packages follow: those that code finds, and those of the objects' cla
 
 test_that("an expression of a function of a package sees that package", {
   with_two(function(cl) {
-    f <- function(cl) { n <- 3; cluster_submit(cl, mb(n * 1e6)) }
+    f <- function(cl) {
+      n <- 3
+      cluster_submit(cl, mb(n * 1e6))
+    }
     environment(f) <- asNamespace("clutch")
     expect_identical(collect(f(cl)), "3 MB")
   })
@@ -200,14 +225,21 @@ test_that("arguments that no code uses are not evaluated", {
   with_two(function(cl) {
     seen <- 0
     note <- function() seen <<- seen + 1
-    f <- function(xs, used = { note(); 10 }, unused = { note(); stop("no") }, text = note()) {
+    f <- function(xs, used = {
+      note()
+      10
+    }, unused = {
+      note()
+      stop("no")
+    }, text = note()) {
       cluster_map_dbl(cl, xs, function(x) x + used + length("text"))
     }
     expect_identical(f(1:2), c(12, 13))
     expect_identical(seen, 1)
     assign("g_k", 3, globalenv())
     on.exit(rm("g_k", envir = globalenv()))
-    g <- function(xs, later = g_k) cluster_map_dbl(cl, xs, function(x) x + get("later")) # found by nobody, and asked for there
+    # found by nobody, and asked for there
+    g <- function(xs, later = g_k) cluster_map_dbl(cl, xs, function(x) x + get("later"))
     environment(g) <- list2env(list(cl = cl), parent = globalenv())
     expect_identical(g(1:2), c(4, 5))
   })
@@ -234,12 +266,16 @@ test_that("what may not be evaluated, or is elsewhere, makes nothing local behin
   assign("g_k", 7, globalenv())
   on.exit(rm("g_k", envir = globalenv()))
   f <- function(code) eval(parse(text = code, keep.source = FALSE)[[1]], globalenv())
-  for (code in c("function(m) switch(m, a = {g_k <- 1; g_k}, b = g_k * 2)", "function(i) { local({g_k <- 5}); g_k }",
+  for (code in c("function(m) switch(m, a = {g_k <- 1; g_k}, b = g_k * 2)",
+                 "function(i) { local({g_k <- 5}); g_k }",
                  "function(i) { tryCatch({stop('x'); g_k <- 5}, error = function(e) NULL); g_k }",
                  "function(i) { d <- within(data.frame(x = 1), g_k <- x * 2); g_k + d$g_k }",
-                 "function(i) { repeat { if (i > 0) break; g_k <- 5 }; g_k }", "function(i) i && (g_k <- 3) || g_k"))
+                 "function(i) { repeat { if (i > 0) break; g_k <- 5 }; g_k }",
+                 "function(i) i && (g_k <- 3) || g_k"))
     expect_identical(found_by(f(code)), "g_k", info = code)
-  expect_identical(found_by(f("function(x) { y <- c(g_k <- 1, 2); suppressWarnings(g_k <- 2); g_k }")), character())
+  expect_identical(
+    found_by(f("function(x) { y <- c(g_k <- 1, 2); suppressWarnings(g_k <- 2); g_k }")), character()
+  )
 })
 
 test_that("functions that share a body are told apart by their arguments", {
@@ -254,7 +290,14 @@ test_that("functions that share a body are told apart by their arguments", {
 })
 
 test_that("variables that a promise removes while it is forced are no harm", {
-  make <- function(n = { tmp <- NULL; gc(); 1 }, gone = { rm(other); 2 }) {
+  make <- function(n = {
+    tmp <- NULL
+    gc()
+    1
+  }, gone = {
+    rm(other)
+    2
+  }) {
     tmp <- list(function() 0)
     other <- list(function() 0)
     function(x) x + n
@@ -271,9 +314,17 @@ test_that("classes of objects that are made on the node bring methods and defini
     r <- at_top_level({
       summary.g_yy <- function(object, ...) "mine"
       setClass("g_P", representation(v = "numeric"), where = globalenv())
-      g_A <- setRefClass("g_A", fields = list(n = "numeric"), methods = list(up = function() n * 2), where = globalenv())
-      out <- list(structure = cluster_map(g_cl, 1, function(i) summary(structure(list(1), class = "g_yy")))[[1]],
-                  assigned = cluster_map(g_cl, 1, function(i) { o <- list(1); class(o) <- "g_yy"; summary(o) })[[1]],
+      g_A <- setRefClass("g_A", fields = list(n = "numeric"), methods = list(up = function() n * 2),
+                         where = globalenv())
+      out <- list(structure = cluster_map(g_cl, 1,
+                                          function(i) {
+                                            summary(structure(list(1), class = "g_yy"))
+                                          })[[1]],
+                  assigned = cluster_map(g_cl, 1, function(i) {
+                    o <- list(1)
+                    class(o) <- "g_yy"
+                    summary(o)
+                  })[[1]],
                   s4 = cluster_map(g_cl, 1, function(i) new("g_P", v = i)@v)[[1]],
                   reference = cluster_map(g_cl, 4, function(i) g_A$new(n = i)$up())[[1]])
       removeClass("g_P", where = globalenv())
@@ -288,16 +339,7 @@ test_that("classes of objects that are made on the node bring methods and defini
 test_that("packages mask each other on the nodes as in the session, and go when they are detached", {
   skip_if_not_installed("dplyr")
   skip_if_not_installed("data.table")
-  s <- start_script(c(
-    "suppressPackageStartupMessages({library(data.table); library(dplyr)})",
-    "cl <- make_cluster(1)",
-    "df <- data.frame(x = 1, y = 2)",
-    "a <- cluster_map(cl, 1, function(i) nrow(filter(df, x > 0)))[[1]]", # attaches dplyr
-    "b <- cluster_map(cl, 1, function(i) fifelse(TRUE, 1, 2))[[1]]", # and data.table, behind it
-    "c <- cluster_map(cl, 1, function(i) environmentName(environment(between)))[[1]]", # both have it
-    "detach('package:dplyr')",
-    "d <- cluster_map(cl, 1, function(i) class(filter(1:10, rep(1, 3))))[[1]]", # that of stats
-    "cat(a, b, c, d, '\\n')", "stop_cluster(cl)", "cat('done\\n')"))
+  s <- start_script(fixture = "masking-order")
   expect_done(s)
   expect_true("1 1 dplyr ts " %in% readLines(s$out))
 })
@@ -309,7 +351,10 @@ test_that("an expression has the dots of its function, and what surrounds it", {
     g <- function(...) collect(cluster_submit(cl, ..2 + length(list(...))))
     expect_identical(g(1, 5), 7)
     file <- tempfile(fileext = ".R")
-    writeLines(c("helper <- function(x) x + 1", "res <- clutch::collect(clutch::cluster_submit(cl, helper(1)))"), file)
+    writeLines(
+      c("helper <- function(x) x + 1",
+        "res <- clutch::collect(clutch::cluster_submit(cl, helper(1)))"), file
+    )
     env <- new.env()
     env$cl <- cl
     sys.source(file, env)
@@ -321,7 +366,10 @@ test_that("an expression has the dots of its function, and what surrounds it", {
 test_that("code that the search runs does not change which nodes a map is for", {
   with_two(function(cl) {
     g <- function(y = cluster_map(cl, 1:2, function(i) i)) {
-      unlist(cluster_map(cl[1], 1:20, function(i) { Sys.sleep(0.01); Sys.getpid() }))
+      unlist(cluster_map(cl[1], 1:20, function(i) {
+        Sys.sleep(0.01)
+        Sys.getpid()
+      }))
     }
     expect_identical(unique(g()), pids(cl)[[1L]])
   })
@@ -337,7 +385,11 @@ test_that("what was exported does not travel with functions that have the cluste
     on.exit(options(old))
     expect_warning(h(cl), NA)
     options(old)
-    expect_equal(cluster_map_dbl(cl, 1:2, function(i) length(get("big", globalenv())), .globals = FALSE), c(2e6, 2e6))
+    expect_equal(
+      cluster_map_dbl(cl, 1:2, function(i) {
+        length(get("big", globalenv()))
+      }, .globals = FALSE), c(2e6, 2e6)
+    )
   })
 })
 

@@ -1,4 +1,5 @@
-# Limits of the system, what a fork could carry along from its parent, and how long the fork server lives.
+# Limits of the system, what a fork could carry along from its parent, and how long the fork server
+# lives.
 
 # ---- limits and memory ----
 
@@ -6,7 +7,8 @@ test_that("a fork that fails half-way is a limit, and leaves nothing", {
   linux_only()
   outside_checks_only()
   needs("follow_parent") # else a node has a thread, and Linux counts those
-  skip_if(Sys.info()[["effective_user"]] != "root" || !nzchar(Sys.which("setpriv")) || !nzchar(Sys.which("prlimit")),
+  skip_if(Sys.info()[["effective_user"]] != "root" || !nzchar(Sys.which("setpriv")) ||
+          !nzchar(Sys.which("prlimit")),
           "needs root, setpriv and prlimit")
   # a user that nobody else is, and who may have 6 processes: session, fork server, 4 nodes
   uid <- 200000L + Sys.getpid() # not by chance: another test may have set the seed
@@ -24,7 +26,8 @@ test_that("a fork that fails half-way is a limit, and leaves nothing", {
     "cat('left=', length(children(fork_server)), '\\n', sep = '')",
     "cl <- make_cluster(3); cat('works=', identical(parallel::clusterCall(cl, identity, 1), list(1, 1, 1)), '\\n', sep = '')",
     "stop_cluster(cl); fork_server_stop()",
-    "cl <- make_cluster(4); e <- tryCatch(make_cluster(1, strategy = 'spawn'), error = identity)", # not even a fork server
+    # not even a fork server
+    "cl <- make_cluster(4); e <- tryCatch(make_cluster(1, strategy = 'spawn'), error = identity)",
     "cat('server=', class(e)[1], '\\n', sep = ''); cat('still=', identical(parallel::clusterCall(cl, identity, 1), list(1, 1, 1, 1)), '\\n', sep = '')",
     "stop_cluster(cl); cat('done\\n')"), file.path(dir, "script.R"))
   system2("chown", c("-R", paste0(uid, ":", uid), dir))
@@ -43,35 +46,22 @@ test_that("a fork that fails half-way is a limit, and leaves nothing", {
   expect_identical(value_of(s, "server"), "clutch_limit")
   expect_identical(value_of(s, "still"), "TRUE")
   expect_true(ends(s))
-  expect_setequal(setdiff(left_in(s), basename(value_of(s, "session"))), c("clutch", "out", "script.R"))
+  expect_setequal(setdiff(left_in(s), basename(value_of(s, "session"))),
+                  c("clutch", "out", "script.R"))
 })
 
 test_that("without descriptors a start is a limit, however few there are, and leaves nothing", {
   linux_only()
   skip_if(!nzchar(Sys.which("prlimit")), "needs prlimit")
-  s <- start_script(c(
-    "children <- function(p = Sys.getpid()) as.integer(scan(sprintf('/proc/%d/task/%d/children', p, p), quiet = TRUE))",
-    "open <- function() length(list.files('/proc/self/fd'))",
-    "limit <- function(n) invisible(system(sprintf('prlimit --pid %d --nofile=%d:%d', Sys.getpid(), n, n)))",
-    "attempt <- function(...) tryCatch({ cl <- make_cluster(3, ...); r <- parallel::clusterCall(cl, identity, 1); stop_cluster(cl)",
-    "  if (identical(r, list(1, 1, 1))) 'ok' else 'wrong' }, error = function(e) class(e)[1])",
-    "cl <- make_cluster(1); handle <- cl[[1]]$info$server$handle; server <- children()",
-    "invisible({ gc(); gc() }); first <- open(); warm <- cold <- character()",
-    "for (room in 40:0) {",
-    "  limit(first + room); warm <- c(warm, attempt())",
-    "  if (room == 8) half <- tryCatch(.Call(clutch:::ffi_nodes_spawn, handle, 1:50, FALSE), error = function(e) class(e)[1])",
-    "  if (room %% 4 == 0) cold <- c(cold, attempt(packages = 'splines'))", # needs another fork server
-    "}",
-    "cat('warm=', paste(unique(warm), collapse = ' '), '\\ncold=', paste(unique(cold), collapse = ' '), '\\nhalf=', half, '\\n', sep = '')",
-    "for (i in 1:500) if (length(left <- children(server)) > 1L) Sys.sleep(0.01)",
-    "invisible({ gc(); gc() }); cat('nodes=', length(left), '\\nservers=', length(children()), '\\nmore=', open() - first, '\\n', sep = '')",
-    "cat('done\\n')"))
+  s <- start_script(fixture = "descriptor-limits")
   expect_done(s)
   expect_identical(value_of(s, "warm"), "ok clutch_limit")
   # with so few R itself does not start, and says so
-  expect_true(all(strsplit(value_of(s, "cold"), " ")[[1L]] %in% c("ok", "clutch_start", "clutch_limit")))
+  expect_true(all(strsplit(value_of(s, "cold"), " ")[[1L]] %in%
+                  c("ok", "clutch_start", "clutch_limit")))
   expect_identical(value_of(s, "half"), "clutch_limit")
-  expect_identical(c(value_of(s, "nodes"), value_of(s, "servers"), value_of(s, "more")), c("1", "1", "0"))
+  expect_identical(c(value_of(s, "nodes"), value_of(s, "servers"), value_of(s, "more")),
+                   c("1", "1", "0"))
 })
 
 test_that("a node short of memory passes on R's error, also when a call or an answer does not fit", {
@@ -84,9 +74,13 @@ test_that("a node short of memory passes on R's error, also when a call or an an
     system(sprintf("prlimit --pid %d --as=%.0f", Sys.getpid(), now + 3e8))
   })
   p <- pids(cl)
-  expect_error(parallel::clusterCall(cl[1L], function() numeric(1e8)), "cannot allocate vector of size 762.9 M[bB]")
+  expect_error(parallel::clusterCall(cl[1L], function() numeric(1e8)),
+               "cannot allocate vector of size 762.9 M[bB]")
   expect_error(parallel::clusterCall(cl[1L], length, raw(4e8)), "cannot allocate|not enough memory")
-  expect_error(parallel::clusterCall(cl[1L], function() { x <- raw(1.5e8); list(x, x, x) }), "cannot allocate|not enough memory")
+  expect_error(parallel::clusterCall(cl[1L], function() {
+    x <- raw(1.5e8)
+    list(x, x, x)
+  }), "cannot allocate|not enough memory")
   expect_true(works(cl))
   expect_identical(pids(cl), p)
 })
@@ -103,16 +97,21 @@ test_that("nothing buffered is printed twice, and nothing of the session is in a
   writeLines(c("cat('half a line of the profile')", "set.seed(1); stats::runif(1)"), profile)
   old <- Sys.getenv("R_PROFILE_USER", NA)
   Sys.setenv(R_PROFILE_USER = profile)
-  on.exit(if (is.na(old)) Sys.unsetenv("R_PROFILE_USER") else Sys.setenv(R_PROFILE_USER = old), add = TRUE)
+  on.exit(if (is.na(old)) Sys.unsetenv("R_PROFILE_USER") else Sys.setenv(R_PROFILE_USER = old),
+          add = TRUE)
   out <- tempfile()
   cl <- make_cluster(3, outfile = out)
   draws <- parallel::clusterCall(cl, stats::runif, 2)
   parallel::clusterCall(cl[1L], cat, "said once\n")
   expect_identical(parallel::clusterCall(cl, grDevices::dev.list), list(NULL, NULL, NULL))
   expect_true(all(unlist(parallel::clusterCall(cl, function() nrow(showConnections()))) == 0L))
-  files <- parallel::clusterCall(cl, function() Sys.readlink(list.files("/proc/self/fd", full.names = TRUE)))
+  files <- parallel::clusterCall(cl, function() {
+    Sys.readlink(list.files("/proc/self/fd", full.names = TRUE))
+  })
   known <- paste0("^/dev/null$|fork-server.R$|^socket:|^", out)
-  for (f in files) expect_identical(grep(known, f[!is.na(f)], invert = TRUE, value = TRUE), character())
+  for (f in files) {
+    expect_identical(grep(known, f[!is.na(f)], invert = TRUE, value = TRUE), character())
+  }
   expect_true(all(lengths(lapply(files, grep, pattern = "^socket:")) == 1L))
   other <- make_cluster(3)
   draws <- c(draws, parallel::clusterCall(other, stats::runif, 2))
@@ -139,17 +138,23 @@ test_that("a package that starts a thread is named, and each node is started afr
   src <- tempfile("src")
   dir.create(src)
   file.copy(test_path("fixtures", "threads"), src, recursive = TRUE)
-  built <- system2(file.path(R.home("bin"), "R"), c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile",
-                                                    "-l", lib, file.path(src, "threads")), stdout = FALSE, stderr = FALSE)
+  built <- system2(file.path(R.home("bin"), "R"),
+                   c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile",
+                     "-l", lib, file.path(src, "threads")),
+                                                    stdout = FALSE, stderr = FALSE)
   skip_if(built != 0L, "no compiler")
   old <- Sys.getenv("R_LIBS", NA)
   Sys.setenv(R_LIBS = paste(c(lib, .libPaths()), collapse = ":"))
   on.exit(if (is.na(old)) Sys.unsetenv("R_LIBS") else Sys.setenv(R_LIBS = old))
-  expect_message(cl <- make_cluster(2, packages = c("splines", "clutchthreads")), "Package 'clutchthreads' starts threads")
+  expect_message(cl <- make_cluster(2, packages = c("splines", "clutchthreads")),
+                 "Package 'clutchthreads' starts threads")
   expect_output(print(cl), "strategy \"spawn\"")
   threads <- parallel::clusterCall(cl, function() length(list.files("/proc/self/task")))
   expect_identical(threads, list(2L, 2L)) # the thread is there: it has not been lost in a fork
-  expect_true(all(unlist(parallel::clusterCall(cl, function() all(c("package:splines", "package:clutchthreads") %in% search())))))
+  expect_true(all(unlist(parallel::clusterCall(cl,
+                                               function() all(c(
+                                                 "package:splines", "package:clutchthreads"
+                                               ) %in% search())))))
   expect_identical(anyDuplicated(unlist(parallel::clusterCall(cl, stats::runif, 2))), 0L)
   p <- pids(cl)
   stop_cluster(cl)
@@ -169,7 +174,8 @@ test_that("a recommended package is attached on every node, a missing one leaves
   own <- sprintf("/proc/%d/task/%d/children", Sys.getpid(), Sys.getpid())
   before <- scan(own, quiet = TRUE)
   fds <- open_fds()
-  expect_error(make_cluster(2, packages = c("survival", "no.such.package")), "no.such.package", class = "clutch_package")
+  expect_error(make_cluster(2, packages = c("survival", "no.such.package")), "no.such.package",
+               class = "clutch_package")
   expect_identical(scan(own, quiet = TRUE), before)
   expect_identical(open_fds(), fds)
 })

@@ -5,17 +5,24 @@ with_two <- function(code) {
   on.exit(stop_cluster(cl))
   code(cl)
 }
-error_of <- function(expr) tryCatch({ expr; NULL }, clutch_error = identity)
+error_of <- function(expr) tryCatch({
+  expr
+  NULL
+}, clutch_error = identity)
 
 test_that("an option that there is not is an error that suggests one", {
   with_two(function(cl) {
     e <- error_of(cluster_map(cl, 1:2, paste, .retires = 3))
     expect_s3_class(e, "clutch_argument")
     expect_match(conditionMessage(e), "`.retires`: did you mean `.retries`?", fixed = TRUE)
-    expect_match(conditionMessage(error_of(cluster_map_dbl(cl, 1:2, sum, .retry = 1))), "did you mean `.retries`", fixed = TRUE)
-    expect_match(conditionMessage(error_of(cluster_walk(cl, 1:2, sum, .wholly.other = 1))), "no option `.wholly.other`", fixed = TRUE)
+    expect_match(conditionMessage(error_of(cluster_map_dbl(cl, 1:2, sum, .retry = 1))),
+                 "did you mean `.retries`", fixed = TRUE)
+    expect_match(conditionMessage(error_of(cluster_walk(cl, 1:2, sum, .wholly.other = 1))),
+                 "no option `.wholly.other`", fixed = TRUE)
     expect_s3_class(error_of(cluster_map2(cl, 1:2, 1:2, sum, .seeed = 1)), "clutch_argument")
-    expect_identical(cluster_map(cl, 1:2, function(x, .retires) .retires, .more = list(.retires = 3)), list(3, 3))
+    expect_identical(
+      cluster_map(cl, 1:2, function(x, .retires) .retires, .more = list(.retires = 3)), list(3, 3)
+    )
   })
 })
 
@@ -57,15 +64,25 @@ test_that("rows are bound, those of nothing to nothing", {
     expect_identical(cluster_map_dfr(cl, integer(), function(i) data.frame(a = i)), data.frame())
     expect_identical(cluster_map_dfr(cl, 1:3, function(i) NULL), data.frame())
     expect_identical(cluster_map_dfr(cl, 1:2, function(i) data.frame()), data.frame())
-    expect_identical(cluster_map_dfr(cl, 1:2, function(i) data.frame(a = i, b = letters[i])), data.frame(a = 1:2, b = c("a", "b")))
-    expect_identical(cluster_map_dfr(cl, 1:3, function(i) if (i != 2) list(a = i)), data.frame(a = c(1L, 3L)))
-    expect_identical(cluster_map_dfr(cl, 1:2, function(i) if (i == 1) list(a = 1, b = 2) else list(b = 4, a = 3)),
+    expect_identical(cluster_map_dfr(cl, 1:2, function(i) data.frame(a = i, b = letters[i])),
+                     data.frame(a = 1:2, b = c("a", "b")))
+    expect_identical(cluster_map_dfr(cl, 1:3, function(i) if (i != 2) list(a = i)),
+                     data.frame(a = c(1L, 3L)))
+    expect_identical(cluster_map_dfr(cl, 1:2,
+                                     function(i) {
+                                       if (i == 1) list(a = 1, b = 2) else list(b = 4, a = 3)
+                                     }),
                      data.frame(a = c(1, 3), b = c(2, 4)))
-    e <- error_of(cluster_map_dfr(cl, 1:3, function(i) if (i == 3) list(a = 1, z = 2) else if (i == 2) list(a = 1)))
+    e <- error_of(cluster_map_dfr(cl, 1:3,
+                                  function(i) if (i == 3) list(
+                                    a = 1, z = 2
+                                  ) else if (i == 2) list(a = 1)))
     expect_s3_class(e, "clutch_value")
-    expect_match(conditionMessage(e), "element 3 has columns a, z, and element 2 has a", fixed = TRUE)
+    expect_match(conditionMessage(e), "element 3 has columns a, z, and element 2 has a",
+                 fixed = TRUE)
     expect_identical(e$element, 3L)
-    expect_match(conditionMessage(error_of(cluster_map_dfr(cl, 1:2, function(i) i))), "element 1: cluster_map_dfr")
+    expect_match(conditionMessage(error_of(cluster_map_dfr(cl, 1:2, function(i) i))),
+                 "element 1: cluster_map_dfr")
   })
 })
 
@@ -86,8 +103,10 @@ test_that("names, retries and seeds of no use", {
 
 test_that("an argument `more` is one of the function, or an error that names `.more`", {
   with_two(function(cl) {
-    expect_identical(cluster_map(cl, 1:2, function(x, more) more, more = list(a = 1)), rep(list(list(a = 1)), 2))
-    expect_identical(cluster_map(cl, 1:2, function(...) names(list(...)), more = 1), list(c("", "more"), c("", "more")))
+    expect_identical(cluster_map(cl, 1:2, function(x, more) more, more = list(a = 1)),
+                     rep(list(list(a = 1)), 2))
+    expect_identical(cluster_map(cl, 1:2, function(...) names(list(...)), more = 1),
+                     list(c("", "more"), c("", "more")))
     for (run in list(cluster_map, cluster_map_dbl, cluster_walk, cluster_imap)) {
       e <- error_of(run(cl, 1:2, function(x, p) p, more = list(p = 3)))
       expect_s3_class(e, "clutch_argument")
@@ -99,31 +118,45 @@ test_that("an argument `more` is one of the function, or an error that names `.m
 test_that("names, recycling and zero elements are as in purrr", {
   skip_if_not_installed("purrr")
   with_two(function(cl) {
-    pairs <- list(list(c(a = 1, b = 2), 3:4), list(c(a = 1), 1:3), list(1:2, c(c = 3, d = 4)), list(character(), 1),
-                  list(1:3, 1), list(list(1, "a"), list(sum, NULL)), list(factor(c("u", "v")), as.Date("2020-01-01") + 0:1),
+    pairs <- list(list(c(a = 1, b = 2), 3:4), list(c(a = 1), 1:3), list(1:2, c(c = 3, d = 4)),
+                  list(character(), 1),
+                  list(1:3, 1), list(list(1, "a"), list(sum, NULL)),
+                  list(factor(c("u", "v")), as.Date("2020-01-01") + 0:1),
                   list(list(), list()))
     f <- function(x, y) list(class(x), y)
-    for (p in pairs) expect_identical(cluster_map2(cl, p[[1]], p[[2]], f), purrr::map2(p[[1]], p[[2]], f))
-    several <- list(list(), list(1:3), list(c(a = 1, b = 2), 2, 3:4), list(x = c(u = 1), y = 1:3), list(x = character(), y = 1),
+    for (p in pairs) {
+      expect_identical(cluster_map2(cl, p[[1]], p[[2]], f), purrr::map2(p[[1]], p[[2]], f))
+    }
+    several <- list(list(), list(1:3), list(c(a = 1, b = 2), 2, 3:4), list(x = c(u = 1), y = 1:3),
+                    list(x = character(), y = 1),
                     data.frame(x = 1:2, y = c("a", "b")), data.frame(), list(NULL, 1),
                     list(x = list(1, "b"), y = as.Date("2020-01-01") + 0:1))
     g <- function(x, y = "none", ...) list(x, y, ...)
     for (l in several) expect_identical(cluster_pmap(cl, l, g), purrr::pmap(l, g))
-    expect_identical(cluster_pmap(cl, several[[3]], ~ ..1 + ..3), purrr::pmap(several[[3]], ~ ..1 + ..3))
-    for (x in list(c(a = 1, b = 2), 3:5, list(), list(x = sum, NULL), c("p", "q"), stats::setNames(list(), character())))
-      expect_identical(cluster_imap(cl, x, function(x, i) list(x, i)), purrr::imap(x, function(x, i) list(x, i)))
+    expect_identical(cluster_pmap(cl, several[[3]], ~ ..1 + ..3),
+                     purrr::pmap(several[[3]], ~ ..1 + ..3))
+    for (x in list(c(a = 1, b = 2), 3:5, list(), list(x = sum, NULL), c("p", "q"),
+                   stats::setNames(list(), character())))
+      expect_identical(cluster_imap(cl, x, function(x, i) list(x, i)),
+                       purrr::imap(x, function(x, i) list(x, i)))
   })
 })
 
 test_that("the arguments of a row go by name, constants behind them", {
   with_two(function(cl) {
     rows <- data.frame(n = 1:2, mean = c(10, 20))
-    expect_identical(cluster_pmap(cl, rows, function(mean, n, sd) c(mean, n, sd), sd = 3), list(c(10, 1, 3), c(20, 2, 3)))
-    expect_identical(cluster_pmap(cl, rows, function(n, mean, cl, .f) list(n, cl, .f), .more = list(cl = 5, .f = 6)),
+    expect_identical(cluster_pmap(cl, rows, function(mean, n, sd) c(mean, n, sd), sd = 3),
+                     list(c(10, 1, 3), c(20, 2, 3)))
+    expect_identical(cluster_pmap(cl, rows, function(n, mean, cl, .f) list(n, cl, .f),
+                                  .more = list(cl = 5, .f = 6)),
                      list(list(1L, 5, 6), list(2L, 5, 6)))
     expect_identical(cluster_pmap_dbl(cl, list(.x = 1:2, f = 3), function(.x, f) .x + f), c(4, 5))
-    expect_identical(cluster_map2_dbl(cl, 1:2, 3:4, function(x, y, power) (x + y)^power, power = 2), c(16, 36))
-    expect_identical(cluster_imap_chr(cl, c(a = "x"), function(x, i, sep) paste(x, i, sep = sep), sep = "-"), c(a = "x-a"))
+    expect_identical(cluster_map2_dbl(cl, 1:2, 3:4, function(x, y, power) (x + y)^power, power = 2),
+                     c(16, 36))
+    expect_identical(
+      cluster_imap_chr(cl, c(a = "x"), function(x, i, sep) paste(x, i, sep = sep), sep = "-"),
+      c(a = "x-a")
+    )
     expect_identical(cluster_pmap_dbl(cl, list(list(c(a = 1, b = 2)), 0), "b"), 2)
   })
 })
@@ -137,10 +170,13 @@ test_that("walks return what they went through, and no value travels back", {
       file.create(file.path(folder, paste0(..., collapse = "-")))
       numeric(1e6)
     }
-    expect_identical(withVisible(cluster_walk2(cl, c(a = 1, b = 2), 3, touch)), list(value = c(a = 1, b = 2), visible = FALSE))
+    expect_identical(withVisible(cluster_walk2(cl, c(a = 1, b = 2), 3, touch)),
+                     list(value = c(a = 1, b = 2), visible = FALSE))
     rows <- data.frame(x = 5:6, y = 7:8)
-    expect_identical(withVisible(cluster_pwalk(cl, rows, touch)), list(value = rows, visible = FALSE))
-    expect_identical(withVisible(cluster_iwalk(cl, c(k = "v"), touch)), list(value = c(k = "v"), visible = FALSE))
+    expect_identical(withVisible(cluster_pwalk(cl, rows, touch)),
+                     list(value = rows, visible = FALSE))
+    expect_identical(withVisible(cluster_iwalk(cl, c(k = "v"), touch)),
+                     list(value = c(k = "v"), visible = FALSE))
     expect_setequal(list.files(folder), c("13", "23", "57", "68", "vk"))
     expect_lt(max(cluster_trace(cl)$bytes), 1e5)
   })
@@ -154,28 +190,40 @@ test_that("vectors of no use are errors that name them", {
       conditionMessage(e)
     }
     expect_identical(text(cluster_map2(cl, 1:2, 1:3, sum)), "`.x` has 2 elements and `.y` has 3")
-    expect_identical(text(cluster_map2_dbl(cl, 1:2, NULL, sum)), "`.x` has 2 elements and `.y` has 0")
-    expect_identical(text(cluster_pmap(cl, list(1, 1:2, 1:3), sum)), "`.l[[2]]` has 2 elements and `.l[[3]]` has 3")
-    expect_match(text(cluster_pmap(cl, 1:3, sum)), "`.l` has to be a list of vectors, and this is a vector of type integer", fixed = TRUE)
-    expect_match(text(cluster_pwalk(cl, list(1, sum), sum)), "`.l[[2]]` has to be a vector or a list, and this is a function", fixed = TRUE)
-    expect_match(text(cluster_map(cl, sqrt, 1:3)), "`.x` has to be a vector or a list, and this is a function", fixed = TRUE)
+    expect_identical(text(cluster_map2_dbl(cl, 1:2, NULL, sum)),
+                     "`.x` has 2 elements and `.y` has 0")
+    expect_identical(text(cluster_pmap(cl, list(1, 1:2, 1:3), sum)),
+                     "`.l[[2]]` has 2 elements and `.l[[3]]` has 3")
+    expect_match(text(cluster_pmap(cl, 1:3, sum)),
+                 "`.l` has to be a list of vectors, and this is a vector of type integer",
+                 fixed = TRUE)
+    expect_match(text(cluster_pwalk(cl, list(1, sum), sum)),
+                 "`.l[[2]]` has to be a vector or a list, and this is a function", fixed = TRUE)
+    expect_match(text(cluster_map(cl, sqrt, 1:3)),
+                 "`.x` has to be a vector or a list, and this is a function", fixed = TRUE)
     expect_match(text(cluster_map2(cl, 1, quote(a), sum)), "`.y` has to be")
     expect_identical(text(cluster_map2(cl, 1:2, .f = sum)), "argument `.y` is missing")
     expect_identical(text(cluster_pmap(cl, .f = sum)), "argument `.l` is missing")
     expect_identical(text(cluster_imap_dbl(cl, 1:2)), "argument `.f` is missing")
     expect_identical(text(cluster_iwalk(.x = 1, .f = sum)), "argument `cl` is missing")
-    expect_match(text(cluster_pmap(cl, list(1), function(x, c) c, c = 3)), ".more = list", fixed = TRUE)
+    expect_match(text(cluster_pmap(cl, list(1), function(x, c) c, c = 3)), ".more = list",
+                 fixed = TRUE)
     expect_match(text(cluster_imap(2, 1:2, sum)), "`cl` has to be a cluster", fixed = TRUE)
-    expect_match(text(cluster_pmap_dbl(cl, list(1), sum, .retires = 1)), "did you mean `.retries`", fixed = TRUE)
+    expect_match(text(cluster_pmap_dbl(cl, list(1), sum, .retires = 1)), "did you mean `.retries`",
+                 fixed = TRUE)
   })
 })
 
 test_that("errors of all variants name the element", {
   with_two(function(cl) {
     bad <- function(x, ...) if (x == 2) stop("no twos") else x
-    runs <- list(cluster_map2 = function() cluster_map2(cl, 1:3, 1, bad), cluster_pmap = function() cluster_pmap(cl, list(1:3, 1), bad),
-                 cluster_imap = function() cluster_imap(cl, 1:3, bad), cluster_walk2 = function() cluster_walk2(cl, 1:3, 1, bad),
-                 cluster_pwalk = function() cluster_pwalk(cl, list(1:3), bad), cluster_iwalk = function() cluster_iwalk(cl, 1:3, bad))
+    runs <- list(cluster_map2 = function() cluster_map2(cl, 1:3, 1, bad),
+                 cluster_pmap = function() cluster_pmap(cl, list(1:3, 1), bad),
+                 cluster_imap = function() cluster_imap(cl, 1:3, bad), cluster_walk2 = function() {
+                   cluster_walk2(cl, 1:3, 1, bad)
+                 },
+                 cluster_pwalk = function() cluster_pwalk(cl, list(1:3), bad),
+                 cluster_iwalk = function() cluster_iwalk(cl, 1:3, bad))
     for (name in names(runs)) {
       e <- error_of(runs[[name]]())
       expect_s3_class(e, "clutch_task_error")
@@ -184,7 +232,8 @@ test_that("errors of all variants name the element", {
     }
     # the call that is shown has names of arguments and no values in it
     huge <- strrep("x", 1e5)
-    e <- error_of(cluster_pmap(cl, list(a = 1, b = huge), function(a, b) a, z = 1, .more = list(d = 2)))
+    e <- error_of(cluster_pmap(cl, list(a = 1, b = huge), function(a, b) a, z = 1,
+                               .more = list(d = 2)))
     expect_match(conditionMessage(e), "unused arguments", fixed = TRUE)
     expect_lt(nchar(conditionMessage(e)), 1000)
   })
@@ -204,7 +253,8 @@ test_that("variants find what their caller has: in functions, with helpers, fact
         list(map2 = cluster_map2_dbl(m_cl, 1:2, 1, helper),
              by_name = cluster_pmap_dbl(m_cl, list(1:2), "helper", y = 1),
              imap = cluster_imap_dbl(m_cl, 1:2, function(x, i) helper(x, i)),
-             given = cluster_imap_dbl(m_cl, 1:2, eval(quote(function(x, i) named), globalenv()), .globals = "named"),
+             given = cluster_imap_dbl(m_cl, 1:2, eval(quote(function(x, i) named), globalenv()),
+                                      .globals = "named"),
              formula = cluster_map2_dbl(m_cl, 1:2, 3, ~ .x + .y + local_by))
       }
       list(inside = m_in_function(), top = cluster_pmap_dbl(m_cl, list(x = 1:2, y = 2), m_times),
@@ -212,7 +262,9 @@ test_that("variants find what their caller has: in functions, with helpers, fact
            Vectorize = cluster_pmap_dbl(m_cl, list(1:2, 2), Vectorize(m_times)))
     }), globalenv())
     rm(list = grep("^m_", ls(globalenv()), value = TRUE), envir = globalenv())
-    expect_equal(r$inside, list(map2 = c(5, 8), by_name = c(5, 8), imap = c(5, 14), given = c(7, 7), formula = c(6, 7)))
+    expect_equal(r$inside,
+                 list(map2 = c(5, 8), by_name = c(5, 8), imap = c(5, 14), given = c(7, 7),
+                      formula = c(6, 7)))
     expect_equal(r$top, c(6, 12))
     expect_equal(r$possibly, c(3, NA))
     expect_equal(r$Vectorize, c(6, 12))
@@ -220,14 +272,7 @@ test_that("variants find what their caller has: in functions, with helpers, fact
 })
 
 test_that("variants work in Rscript, with an attached package and warnings as errors", {
-  s <- start_script(c(
-    "options(warn = 2)", "library(stats4)", "cl <- make_cluster(2)",
-    "fit <- function(m, s) { set.seed(1); x <- m + s * (1:9)", "  coef(mle(function(mu = 0) sum((x - mu)^2), method = 'BFGS'))[[1]] }",
-    "stopifnot(all.equal(cluster_pmap_dbl(cl, data.frame(m = 1:2, s = 0), fit), c(1, 2), tolerance = 1e-3))",
-    "stopifnot(identical(cluster_imap_chr(cl, c(a = 'x'), paste), c(a = 'x a')))",
-    "e <- tryCatch(cluster_map2(cl, 1:2, 'a', function(x, y) as.numeric(y)), clutch_task_error = identity)",
-    "stopifnot(grepl('NAs introduced', conditionMessage(e)))",
-    "stop_cluster(cl)", "cat('done\\n')"))
+  s <- start_script(fixture = "map-variants")
   expect_done(s)
   expect_true(ends(s))
 })

@@ -23,7 +23,10 @@ test_that("clusters and nodes are printed", {
 show_errors <- function(...) {
   calls <- as.list(substitute(list(...)))[-1L]
   for (call in calls) {
-    said <- tryCatch({ eval(call, parent.frame()); "no error" },
+    said <- tryCatch({
+      eval(call, parent.frame())
+      "no error"
+    },
                      error = function(e) paste0("<", class(e)[[1L]], "> ", conditionMessage(e)))
     cat(deparse(call, 200L), "\n  ", scrub(said), "\n", sep = "")
   }
@@ -32,9 +35,12 @@ show_errors <- function(...) {
 test_that("errors of arguments say what to do", {
   local_reproducible_output(unicode = FALSE)
   expect_snapshot(show_errors(
-    make_cluster(0), make_cluster(-1), make_cluster(NA), make_cluster(2.5), make_cluster("a b"), make_cluster(character()),
-    make_cluster(1e6), make_cluster(2, setup_timout = 3), make_cluster(2, strategy = "fork"), make_cluster(2, env = "A=1"),
-    make_cluster(2, outfile = 7), make_cluster(2, setup_timeout = 0), make_cluster("elsewhere", strategy = "fork_server"), make_cluster(2, port = -1),
+    make_cluster(0), make_cluster(-1), make_cluster(NA), make_cluster(2.5), make_cluster("a b"),
+    make_cluster(character()),
+    make_cluster(1e6), make_cluster(2, setup_timout = 3), make_cluster(2, strategy = "fork"),
+    make_cluster(2, env = "A=1"),
+    make_cluster(2, outfile = 7), make_cluster(2, setup_timeout = 0),
+    make_cluster("elsewhere", strategy = "fork_server"), make_cluster(2, port = -1),
     cluster_status(1)))
 })
 
@@ -42,7 +48,8 @@ test_that("errors of arguments say what to do", {
 scrub_command <- function(lines) {
   lines <- gsub("CLUTCH_SECRET=[0-9a-f]{64}", "CLUTCH_SECRET=<secret>", scrub(lines))
   lines <- gsub("'[^' ]*/(Rscript|join\\.R)'", "'<path>/\\1'", lines)
-  gsub("port [0-9]+", "port <port>", gsub("'PORT=[0-9]+'", "'PORT=<port>'", gsub("'LIB=[^']*'", "'LIB=<path>'", lines)))
+  gsub("port [0-9]+", "port <port>",
+       gsub("'PORT=[0-9]+'", "'PORT=<port>'", gsub("'LIB=[^']*'", "'LIB=<path>'", lines)))
 }
 
 test_that("a start over TCP that fails, and what is to be started by hand", {
@@ -50,7 +57,8 @@ test_that("a start over TCP that fails, and what is to be started by hand", {
   expect_snapshot(show_errors(
     make_cluster(1, "parallel", rscript_args = c("-e", "cat('it says why\n'); quit(status = 3)")),
     make_cluster(c("localhost", "127.0.0.2"), "parallel", manual = TRUE, setup_timeout = 0.2),
-    make_cluster("elsewhere", master = "127.0.0.1", rshcmd = "no-such-program")), transform = scrub_command)
+    make_cluster("elsewhere", master = "127.0.0.1", rshcmd = "no-such-program")),
+    transform = scrub_command)
 })
 
 test_that("errors of calls name the node and what happened to it", {

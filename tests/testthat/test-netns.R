@@ -1,5 +1,5 @@
-# A cluster's start over a network that loses packets on purpose: each test runs an R of its own in a network namespace
-# of its own, whose packet filter drops what the test says.
+# A cluster's start over a network that loses packets on purpose: each test runs an R of its own in
+# a network namespace of its own, whose packet filter drops what the test says.
 
 outside_checks_only()
 
@@ -10,16 +10,23 @@ can_filter <- local({
   known <- NULL
   function() {
     if (is.null(known)) known <<- nzchar(Sys.which("unshare")) && nzchar(Sys.which("iptables")) &&
-      identical(suppressWarnings(system(paste(own_network, "sh -c 'ip link set lo up && iptables -I INPUT -p tcp --dport 5 -j DROP' > /dev/null 2>&1"), timeout = 20)), 0L)
+      identical(
+        suppressWarnings(system(
+          paste(own_network,
+                "sh -c 'ip link set lo up && iptables -I INPUT -p tcp --dport 5 -j DROP' > /dev/null 2>&1"), timeout = 20
+        )), 0L
+      )
     known
   }
 })
 
-# What the code, run in such a namespace, prints with cat(): character. `drop()` and `heal()` are there for it.
+# What the code, run in such a namespace, prints with cat(): character. `drop()` and `heal()` are
+# there for it.
 in_namespace <- function(code, timeout = 90) {
   script <- tempfile(fileext = ".R")
   on.exit(unlink(script))
-  writeLines(c(sprintf(".libPaths(%s); suppressPackageStartupMessages(library(clutch))", deparse1(.libPaths())),
+  writeLines(c(sprintf(".libPaths(%s); suppressPackageStartupMessages(library(clutch))",
+                       deparse1(.libPaths())),
     "rule <- function(how, what) stopifnot(system(sprintf('iptables -%s INPUT -p tcp %s -j DROP', how, what)) == 0L)",
     "port <- 23456L",
     "children <- function() { s <- readLines(sprintf('/proc/%d/task/%d/children', Sys.getpid(), Sys.getpid()), warn = FALSE); length(scan(text = s, quiet = TRUE)) }",
@@ -28,20 +35,27 @@ in_namespace <- function(code, timeout = 90) {
     code), script)
   out <- tempfile()
   on.exit(unlink(out), add = TRUE)
-  status <- suppressWarnings(system(sprintf("%s sh -c 'ip link set lo up; exec %s --vanilla %s' > %s 2>&1", own_network, file.path(R.home("bin"), "Rscript"),
+  status <-
+    suppressWarnings(system(sprintf("%s sh -c 'ip link set lo up; exec %s --vanilla %s' > %s 2>&1",
+                                    own_network, file.path(
+    R.home("bin"), "Rscript"
+  ),
                                             script, out), timeout = timeout))
   c(readLines(out, warn = FALSE), paste("status", status))
 }
 
-then_works <- c("stopifnot(identical(unlist(parallel::clusterCall(cl, function() 7)), rep(7, length(cl))))",
-           "stop_cluster(cl); rm(cl); invisible(gc())", "cat('complete', children(), '\\n')")
+then_works <-
+  c("stopifnot(identical(unlist(parallel::clusterCall(cl, function() 7)), rep(7, length(cl))))",
+"stop_cluster(cl); rm(cl); invisible(gc())", "cat('complete', children(), '\\n')")
 
 test_that("connections of which only the nodes know are given up and made anew", {
   linux_only()
   skip_if_not(can_filter(), "no packet filter in a namespace of our own")
   # what has data or acknowledges is lost: connect() succeeds and the master hears nothing of it
-  out <- in_namespace(c("rule('I', '--dport 23456 --tcp-flags SYN NONE')", "later(2, 'D', '--dport 23456 --tcp-flags SYN NONE')",
-                        "cl <- make_cluster(4, 'parallel', port = port, setup_timeout = 60)", then_works))
+  out <- in_namespace(c("rule('I', '--dport 23456 --tcp-flags SYN NONE')",
+                        "later(2, 'D', '--dport 23456 --tcp-flags SYN NONE')",
+                        "cl <- make_cluster(4, 'parallel', port = port, setup_timeout = 60)",
+                        then_works))
   expect_true("complete 0 " %in% out, label = paste(out, collapse = "\n"))
 })
 
@@ -50,7 +64,8 @@ test_that("a network that lets nothing through, or nothing back, and then does",
   skip_if_not(can_filter(), "no packet filter in a namespace of our own")
   for (what in c("--dport 23456", "--sport 23456")) {
     out <- in_namespace(c(sprintf("rule('I', '%s')", what), sprintf("later(1.5, 'D', '%s')", what),
-                          "cl <- make_cluster(3, 'parallel', port = port, setup_timeout = 60)", then_works))
+                          "cl <- make_cluster(3, 'parallel', port = port, setup_timeout = 60)",
+                          then_works))
     expect_true("complete 0 " %in% out, label = paste(out, collapse = "\n"))
   }
 })
@@ -59,7 +74,8 @@ test_that("a black-out in the middle of the start is survived", {
   linux_only()
   skip_if_not(can_filter(), "no packet filter in a namespace of our own")
   out <- in_namespace(c("later(0.15, 'I', '--dport 23456'); later(1.2, 'D', '--dport 23456')",
-                        "cl <- make_cluster(6, 'parallel', port = port, setup_timeout = 60)", then_works))
+                        "cl <- make_cluster(6, 'parallel', port = port, setup_timeout = 60)",
+                        then_works))
   expect_true("complete 0 " %in% out, label = paste(out, collapse = "\n"))
 })
 
@@ -67,12 +83,16 @@ test_that("what stays lost is an error in time that names the nodes, and leaves 
   linux_only()
   skip_if_not(can_filter(), "no packet filter in a namespace of our own")
   for (what in c("--dport 23456 --tcp-flags SYN NONE", "--sport 23456")) {
-    out <- in_namespace(c("stop_cluster(make_cluster(1, 'parallel')); invisible(gc()); before <- open_fds()", sprintf("rule('I', '%s')", what),
+    out <-
+      in_namespace(c("stop_cluster(make_cluster(1, 'parallel')); invisible(gc()); before <- open_fds()", sprintf(
+      "rule('I', '%s')", what
+    ),
       "t <- system.time(e <- tryCatch(make_cluster(2, 'parallel', port = port, setup_timeout = 4), error = identity))[[3]]",
       "cat(class(e)[[1]], t >= 3.9, t < 10, '\\n', conditionMessage(e), '\\n')",
       "invisible(gc()); cat('left', children(), open_fds() - before, length(list.files(tempdir(), '^clutch-')), '\\n')"))
     expect_true("clutch_start TRUE TRUE " %in% out, label = paste(out, collapse = "\n"))
     expect_true("left 0 0 0 " %in% out, label = paste(out, collapse = "\n"))
-    expect_match(paste(out, collapse = "\n"), "2 of 2 nodes did not arrive within 4 seconds.*node 1 on localhost.*node 2 on localhost")
+    expect_match(paste(out, collapse = "\n"),
+                 "2 of 2 nodes did not arrive within 4 seconds.*node 1 on localhost.*node 2 on localhost")
   }
 })

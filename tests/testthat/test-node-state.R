@@ -2,9 +2,11 @@
 
 outside_checks_only()
 
-# A value for each kind of state, as the next comer sees it; all found in the node's own functions, nothing travels.
+# A value for each kind of state, as the next comer sees it; all found in the node's own functions,
+# nothing travels.
 state_here <- function(i) {
-  list(options = options()[names(options())], folder = getwd(), locale = Sys.getlocale(), env = Sys.getenv(),
+  list(options = options()[names(options())], folder = getwd(), locale = Sys.getlocale(),
+       env = Sys.getenv(),
        kind = RNGkind(), sinks = c(sink.number(), sink.number("message")))
 }
 environment(state_here) <- globalenv()
@@ -13,13 +15,18 @@ test_that("the next map finds options, variables, folder, locale, sinks and gene
   for (s in c("fork_server", "sequential")) {
     cl <- make_cluster(1, s)
     on.exit(stop_cluster(cl))
-    parallel::clusterEvalQ(cl, { options(clutch.of_a_call = 1); Sys.setenv(CLUTCH_OF_A_CALL = "1"); NULL })
+    parallel::clusterEvalQ(cl, {
+      options(clutch.of_a_call = 1)
+      Sys.setenv(CLUTCH_OF_A_CALL = "1")
+      NULL
+    })
     for (seed in list(TRUE, FALSE)) for (relay in c("ordered", "none")) {
       before <- cluster_map(cl, 1, state_here, .seed = seed, .relay = relay)[[1]]
       expect_identical(before$options$clutch.of_a_call, 1)
       expect_identical(before$env[["CLUTCH_OF_A_CALL"]], "1")
       cluster_map(cl, 1, function(i) {
-        options(digits = 3, warn = 1, OutDec = ",", clutch.new = 1, scipen = 5, stringsAsFactors = NULL, clutch.of_a_call = NULL)
+        options(digits = 3, warn = 1, OutDec = ",", clutch.new = 1, scipen = 5,
+                stringsAsFactors = NULL, clutch.of_a_call = NULL)
         RNGkind("Wichmann-Hill", "Box-Muller", "Rejection")
         setwd(tempdir())
         Sys.setenv(CLUTCH_NEW = "new", HOME = "/nowhere", EMPTY = "a=b=c")
@@ -32,7 +39,8 @@ test_that("the next map finds options, variables, folder, locale, sinks and gene
         sink(file(tempfile(), "w"), type = "message")
         setTimeLimit(elapsed = 1000)
       }, .seed = seed, .relay = relay)
-      expect_identical(cluster_map(cl, 1, state_here, .seed = seed, .relay = relay)[[1]], before, info = paste(s, seed, relay))
+      expect_identical(cluster_map(cl, 1, state_here, .seed = seed, .relay = relay)[[1]], before,
+                       info = paste(s, seed, relay))
       # and after a map, a call
       expect_identical(parallel::clusterCall(cl, function() getOption("digits"))[[1]], 7L)
     }
@@ -42,9 +50,15 @@ test_that("the next map finds options, variables, folder, locale, sinks and gene
       getOption("digits")
     }, .chunk = 2), list(3L, 3L))
     # what calls do, stays
-    parallel::clusterEvalQ(cl, { options(digits = 4); NULL })
+    parallel::clusterEvalQ(cl, {
+      options(digits = 4)
+      NULL
+    })
     cluster_setup(cl, options(scipen = 3))
-    for (k in 1:2) expect_equal(cluster_map(cl, 1, function(i) c(getOption("digits"), getOption("scipen"))), list(c(4, 3)))
+    for (k in 1:2) {
+      expect_equal(cluster_map(cl, 1, function(i) c(getOption("digits"), getOption("scipen"))),
+                   list(c(4, 3)))
+    }
     stop_cluster(cl)
     on.exit()
   }
@@ -57,13 +71,20 @@ test_that("options that a package sets when an element loads it stay", {
   src <- file.path(lib, "src", "setsoptions")
   dir.create(file.path(src, "R"), recursive = TRUE)
   on.exit(unlink(lib, recursive = TRUE), add = TRUE)
-  writeLines(c("Package: setsoptions", "Version: 1.0", "Title: T", "Description: D.", "License: MIT", "Author: A", "Maintainer: A <a@b.c>"),
+  writeLines(c("Package: setsoptions", "Version: 1.0", "Title: T", "Description: D.",
+               "License: MIT", "Author: A", "Maintainer: A <a@b.c>"),
              file.path(src, "DESCRIPTION"))
   writeLines("export(opt)", file.path(src, "NAMESPACE"))
   writeLines(c(".onLoad <- function(libname, pkgname) { options(setsoptions.a = 'set'); Sys.setenv(SETSOPTIONS = 'set') }",
-               "opt <- function() c(getOption('setsoptions.a'), Sys.getenv('SETSOPTIONS'))"), file.path(src, "R", "a.R"))
+               "opt <- function() c(getOption('setsoptions.a'), Sys.getenv('SETSOPTIONS'))"),
+               file.path(src, "R", "a.R"))
   utils::install.packages(src, lib = lib, repos = NULL, type = "source", quiet = TRUE)
-  for (k in 1:3) expect_identical(cluster_map(cl, 1, function(i, name, lib) loadNamespace(name, lib.loc = lib)$opt(), name = basename(src), lib = lib), list(c("set", "set")))
+  for (k in 1:3) {
+    expect_identical(
+      cluster_map(cl, 1, function(i, name, lib) loadNamespace(name, lib.loc = lib)$opt(),
+                  name = basename(src), lib = lib), list(c("set", "set"))
+    )
+  }
 })
 
 test_that("what one element does to its node is not seen by the next", {
@@ -83,7 +104,9 @@ test_that("what one element does to its node is not seen by the next", {
     sink_messages = function() sink(file(tempfile(), "w"), type = "message"),
     lock = function() lockEnvironment(globalenv()),
     lock_all = function() lockEnvironment(globalenv(), TRUE),
-    lock_binding = function() for (n in ls(globalenv(), all.names = TRUE)) lockBinding(n, globalenv()),
+    lock_binding = function() {
+      for (n in ls(globalenv(), all.names = TRUE)) lockBinding(n, globalenv())
+    },
     rm_local = function() rm(list = ls(parent.frame(), all.names = TRUE), envir = parent.frame()),
     rm_global = function() rm(list = ls(globalenv(), all.names = TRUE), envir = globalenv()),
     rm_frame = function() rm(list = ls(sys.frame(-2), all.names = TRUE), envir = parent.frame(2)),
@@ -97,7 +120,8 @@ test_that("what one element does to its node is not seen by the next", {
     for (n in names(deeds)) {
       of_the_map <- 10
       check <- function(x, from) {
-        expect_identical(x$values[-2], as.list(c(11, 13:16)[seq_along(x$values[-2])]), info = paste(s, n, from))
+        expect_identical(x$values[-2], as.list(c(11, 13:16)[seq_along(x$values[-2])]),
+                         info = paste(s, n, from))
         expect_identical(x$out, paste("out", c(1, 3:6)), info = paste(s, n, from))
       }
       f <- function(i, deed) {
@@ -109,11 +133,17 @@ test_that("what one element does to its node is not seen by the next", {
         12
       }
       environment(deeds[[n]]) <- environment(f) <- globalenv()
-      out <- trimws(capture.output(suppressWarnings(x <- cluster_map(cl, 1:6, f, deed = deeds[[n]], .globals = list(of_the_map = 10),
-                                                                     .on_error = "continue", .timeout = 60))))
+      out <- trimws(capture.output(suppressWarnings(x <- cluster_map(cl, 1:6, f, deed = deeds[[n]],
+                                                                     .globals = list(
+                                                                       of_the_map = 10
+                                                                     ),
+                                                                     .on_error = "continue",
+                                                                     .timeout = 60))))
       check(list(values = x, out = setdiff(out, "out 2")), "same map")
       expect_true(identical(x[[2]], 12) || inherits(x[[2]], "clutch_task_error"), info = n)
-      out <- trimws(capture.output(x <- cluster_map(cl, 1:6, f, deed = function() NULL, .globals = list(of_the_map = 10), .on_error = "continue")))
+      out <- trimws(capture.output(x <- cluster_map(
+        cl, 1:6, f, deed = function() NULL, .globals = list(of_the_map = 10), .on_error = "continue"
+      )))
       check(list(values = x, out = out), "next map")
       expect_true(works(cl), info = n)
     }
@@ -129,11 +159,13 @@ test_that("quit() and closed descriptors end the node with a cause, and no other
   on.exit(unlink(dir, recursive = TRUE))
   file.copy(test_path("fixtures", "closer.c"), dir)
   old <- setwd(dir)
-  built <- system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "closer.c"), stdout = FALSE, stderr = FALSE)
+  built <- system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "closer.c"), stdout = FALSE,
+                   stderr = FALSE)
   setwd(old)
   skip_if(built != 0, "no compiler")
   so <- file.path(dir, paste0("closer", .Platform$dynlib.ext))
-  starts <- list(fork_server = function() make_cluster(1), sequential = function() make_cluster(1, "sequential"),
+  starts <- list(fork_server = function() make_cluster(1),
+                 sequential = function() make_cluster(1, "sequential"),
                  tcp = function() make_cluster("localhost"))
   for (n in names(starts)) {
     cl <- starts[[n]]()
@@ -146,16 +178,19 @@ test_that("quit() and closed descriptors end the node with a cause, and no other
         }
         i
       }
-      x <- suppressWarnings(cluster_map(cl, 1:4, f, so = so, to = 20L, .on_error = "continue", .globals = FALSE))
+      x <- suppressWarnings(cluster_map(cl, 1:4, f, so = so, to = 20L, .on_error = "continue",
+                                        .globals = FALSE))
       expect_identical(x, as.list(1:4), info = n)
     }, finally = stop_cluster(cl))
     cl <- starts[[n]]()
     tryCatch({
-      suppressWarnings(x <- cluster_map(cl, 1:4, f, so = so, to = 1000L, .on_error = "continue", .globals = FALSE))
+      suppressWarnings(x <- cluster_map(cl, 1:4, f, so = so, to = 1000L, .on_error = "continue",
+                                        .globals = FALSE))
       expect_identical(x[-2], list(1L, 3L, 4L), info = n)
       expect_s3_class(x[[2]], "clutch_task_died")
       expect_match(conditionMessage(x[[2]]), "closed its connection to the session")
-      suppressWarnings(x <- cluster_map(cl, 1:4, function(i) if (i == 2) q("no", 3) else i, .on_error = "continue"))
+      suppressWarnings(x <- cluster_map(cl, 1:4, function(i) if (i == 2) q("no", 3) else i,
+                                        .on_error = "continue"))
       expect_identical(x[-2], list(1L, 3L, 4L), info = n)
       expect_s3_class(x[[2]], "clutch_task_died")
       expect_match(conditionMessage(x[[2]]), "exit status 3")

@@ -10,41 +10,67 @@ with_options <- function(expr, ...) {
   on.exit(options(old))
   expr
 }
-error_of <- function(expr) tryCatch({ expr; NULL }, clutch_error = identity)
+error_of <- function(expr) tryCatch({
+  expr
+  NULL
+}, clutch_error = identity)
 
 test_that("an option of the session replaces the default of its argument, and what a call gives goes first", {
   with_one(function(cl) {
     slow <- function(i, ...) Sys.sleep(60)
-    runs <- list(cluster_map = function(...) cluster_map(cl, 1, slow, ...), dbl = function(...) cluster_map_dbl(cl, 1, slow, ...),
-                 walk2 = function(...) cluster_walk2(cl, 1, 1, slow, ...), pmap = function(...) cluster_pmap(cl, list(1), slow, ...),
+    runs <- list(cluster_map = function(...) cluster_map(cl, 1, slow, ...), dbl = function(...) {
+      cluster_map_dbl(cl, 1, slow, ...)
+    },
+                 walk2 = function(...) cluster_walk2(cl, 1, 1, slow, ...), pmap = function(...) {
+                   cluster_pmap(cl, list(1), slow, ...)
+                 },
                  imap = function(...) cluster_imap_chr(cl, 1, slow, ...),
                  submit = function(...) collect(cluster_submit(cl, Sys.sleep(60), ...)))
     for (name in names(runs)) {
       e <- error_of(with_options(runs[[name]](), clutch.timeout = 0.05))
       expect_s3_class(e, "clutch_task_timeout")
     }
-    expect_identical(with_options(cluster_map_dbl(cl, 1, function(x) { Sys.sleep(0.2); x }, .timeout = Inf), clutch.timeout = 0.05), 1)
+    expect_identical(with_options(cluster_map_dbl(cl, 1, function(x) {
+      Sys.sleep(0.2)
+      x
+    }, .timeout = Inf), clutch.timeout = 0.05), 1)
     fail <- function(x) if (x == 1) stop("one") else x
-    expect_warning(x <- with_options(cluster_map_dbl(cl, 1:2, fail), clutch.on_error = "continue"), class = "clutch_failed")
+    expect_warning(x <- with_options(cluster_map_dbl(cl, 1:2, fail), clutch.on_error = "continue"),
+                   class = "clutch_failed")
     expect_identical(x, c(NA, 2))
-    expect_s3_class(error_of(with_options(cluster_map(cl, 1:2, fail, .on_error = "stop"), clutch.on_error = "continue")), "clutch_task_error")
-    expect_silent(with_options({ cluster_map(cl, 1, print); collect(cluster_submit(cl, print(1))) }, clutch.relay = "none"))
-    expect_output(with_options(collect(cluster_submit(cl, print("said"))), clutch.relay = "live"), "said")
+    expect_s3_class(
+      error_of(with_options(cluster_map(cl, 1:2, fail, .on_error = "stop"),
+                            clutch.on_error = "continue")), "clutch_task_error"
+    )
+    expect_silent(with_options({
+      cluster_map(cl, 1, print)
+      collect(cluster_submit(cl, print(1)))
+    }, clutch.relay = "none"))
+    expect_output(with_options(collect(cluster_submit(cl, print("said"))), clutch.relay = "live"),
+                  "said")
     draw <- function(i) stats::runif(1)
-    expect_identical(with_options(cluster_map(cl, 1:2, draw), clutch.seed = 5), cluster_map(cl, 1:2, draw, .seed = 5))
-    expect_identical(with_options(collect(cluster_submit(cl, stats::runif(1))), clutch.seed = 5), cluster_map(cl, 1, draw, .seed = 5)[[1]])
+    expect_identical(with_options(cluster_map(cl, 1:2, draw), clutch.seed = 5),
+                     cluster_map(cl, 1:2, draw, .seed = 5))
+    expect_identical(with_options(collect(cluster_submit(cl, stats::runif(1))), clutch.seed = 5),
+                     cluster_map(cl, 1, draw, .seed = 5)[[1]])
     attempts <- with_options(cluster_map_int(cl, 1, function(i) {
       if (clutch::task_attempt() == 1L) tools::pskill(Sys.getpid(), 9)
       clutch::task_attempt()
     }), clutch.retries = 1)
     expect_identical(attempts, 2L)
-    expect_true(with_options(cluster_map_lgl(cl, 1, function(i) "package:stats4" %in% search()), clutch.packages = "stats4"))
+    expect_true(with_options(cluster_map_lgl(cl, 1, function(i) "package:stats4" %in% search()),
+                             clutch.packages = "stats4"))
     assign("o_value", 1, globalenv())
     use <- eval(quote(function(i) exists("o_value", globalenv())), globalenv())
-    looks <- eval(quote(function(i) { o_value; TRUE }), globalenv())
+    looks <- eval(quote(function(i) {
+      o_value
+      TRUE
+    }), globalenv())
     expect_true(cluster_map_lgl(cl, 1, looks))
-    expect_s3_class(error_of(with_options(cluster_map_lgl(cl, 1, looks), clutch.globals = FALSE)), "clutch_task_error")
-    expect_true(with_options(cluster_map_lgl(cl, 1, use, .globals = "o_value"), clutch.globals = FALSE))
+    expect_s3_class(error_of(with_options(cluster_map_lgl(cl, 1, looks), clutch.globals = FALSE)),
+                    "clutch_task_error")
+    expect_true(with_options(cluster_map_lgl(cl, 1, use, .globals = "o_value"),
+                             clutch.globals = FALSE))
     rm("o_value", envir = globalenv())
     with_options(cluster_map(cl, 1:20, identity), clutch.chunk = 10)
     expect_lte(length(unique(utils::tail(cluster_trace(cl)$sent, 20))), 2L)
@@ -53,26 +79,34 @@ test_that("an option of the session replaces the default of its argument, and wh
 
 test_that("an option of no use is the error that the argument is, with the option's name", {
   with_one(function(cl) {
-    bad <- list(timeout = list("10 s", 0, -1, NA_real_, c(1, 2)), retries = list("a", -1), chunk = list(0, "all"), seed = list("a", NA, 1:2),
-                relay = list("sometimes", 1), on_error = list("ignore", NA), max_memory = list(0, "1 GB"), progress = list("yes", NA, 1),
+    bad <- list(timeout = list("10 s", 0, -1, NA_real_, c(1, 2)), retries = list("a", -1),
+                chunk = list(0, "all"), seed = list("a", NA, 1:2),
+                relay = list("sometimes", 1), on_error = list("ignore", NA),
+                max_memory = list(0, "1 GB"), progress = list("yes", NA, 1),
                 globals = list(1, NA, list(2)), packages = list(1, "", NA_character_))
     expect_setequal(names(bad), names(clutch:::option_defaults))
     for (name in names(bad)) for (value in bad[[name]]) {
       option <- paste0("clutch.", name)
       argument <- paste0(".", name)
-      e <- error_of(do.call(with_options, c(list(quote(cluster_map(cl, 1, identity))), structure(list(value), names = option))))
+      e <- error_of(do.call(with_options,
+                            c(list(quote(cluster_map(cl, 1, identity))),
+                              structure(list(value), names = option))))
       expect_s3_class(e, "clutch_argument")
       expect_match(conditionMessage(e), sprintf("option '%s'", option), fixed = TRUE)
-      of_argument <- error_of(do.call(cluster_map, c(list(cl, 1, identity), structure(list(value), names = argument))))
+      of_argument <- error_of(do.call(cluster_map,
+                                      c(list(cl, 1, identity),
+                                        structure(list(value), names = argument))))
       expect_s3_class(of_argument, "clutch_argument")
-      expect_identical(sub(sprintf("option '%s'", option), sprintf("`%s`", argument), conditionMessage(e), fixed = TRUE),
+      expect_identical(sub(sprintf("option '%s'", option), sprintf("`%s`", argument),
+                           conditionMessage(e), fixed = TRUE),
                        conditionMessage(of_argument))
     }
     e <- error_of(with_options(cluster_submit(cl, 1), clutch.retries = "a"))
     expect_match(conditionMessage(e), "option 'clutch.retries'", fixed = TRUE)
     # those that mean nothing for one task are not looked at, and what a call gives is not
     expect_identical(with_options(collect(cluster_submit(cl, 1)), clutch.chunk = "a"), 1)
-    expect_identical(with_options(cluster_map(cl, 1, identity, .retries = 0), clutch.retries = "a"), list(1))
+    expect_identical(with_options(cluster_map(cl, 1, identity, .retries = 0), clutch.retries = "a"),
+                     list(1))
   })
 })
 
@@ -88,8 +122,11 @@ test_that("a wrong option leaves the session's random numbers alone", {
 
 test_that("the default of a function around a map is not taken for one that was not given", {
   with_one(function(cl) {
-    mine <- function(.on_error = "stop") cluster_map(cl, 1, function(i) stop("no"), .on_error = .on_error)
-    expect_s3_class(error_of(with_options(mine(), clutch.on_error = "continue")), "clutch_task_error")
+    mine <- function(.on_error = "stop") {
+      cluster_map(cl, 1, function(i) stop("no"), .on_error = .on_error)
+    }
+    expect_s3_class(error_of(with_options(mine(), clutch.on_error = "continue")),
+                    "clutch_task_error")
     passed_on <- function(x, ...) cluster_map_dbl(cl, x, sqrt, ...)
     expect_identical(with_options(passed_on(4), clutch.chunk = 1), 2)
     e <- error_of(passed_on(4, .chunk = "a"))
@@ -100,11 +137,15 @@ test_that("the default of a function around a map is not taken for one that was 
 test_that("every option that is read is on the help page", {
   folder <- system.file("help", package = "clutch")
   skip_if_not(nzchar(folder))
-  page <- paste(utils::capture.output(tools::Rd2txt(utils:::.getHelpFile(utils::help("clutch-options", package = "clutch")),
-                                                    options = list(underline_titles = FALSE))), collapse = "\n")
-  wanted <- paste0("clutch.", c(names(clutch:::option_defaults), "task_grace", "max_size", "trace", "cancel_grace", "idle_limit", "prestart"))
+  help <- utils:::.getHelpFile(utils::help("clutch-options", package = "clutch"))
+  text <- utils::capture.output(tools::Rd2txt(help, options = list(underline_titles = FALSE)))
+  page <- paste(text, collapse = "\n")
+  wanted <- paste0("clutch.",
+                   c(names(clutch:::option_defaults), "task_grace", "max_size", "trace",
+                     "cancel_grace", "idle_limit", "prestart"))
   for (name in wanted) expect_match(page, name, fixed = TRUE)
-  code <- unlist(lapply(ls(asNamespace("clutch"), all.names = TRUE), function(n) deparse(get(n, asNamespace("clutch")))))
+  code <- unlist(lapply(ls(asNamespace("clutch"), all.names = TRUE),
+                        function(n) deparse(get(n, asNamespace("clutch")))))
   read <- unlist(regmatches(code, gregexpr("\"clutch[.][a-z_]+\"", code)))
   expect_setequal(setdiff(gsub("\"", "", unique(read)), "clutch.joins"), wanted)
 })

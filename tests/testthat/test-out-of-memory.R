@@ -1,11 +1,16 @@
-# No memory: a limit of the session's, and the kernel's out-of-memory killer in a control group of our own.
+# No memory: a limit of the session's, and the kernel's out-of-memory killer in a control group of
+# our own.
 
 outside_checks_only()
 
-# A script whose session, and all that it starts, runs after these shell commands, such as a limit. See start_script().
+# A script whose session, and all that it starts, runs after these shell commands, such as a limit.
+# See start_script().
 start_limited <- function(commands, lines) {
   wrapper <- tempfile(fileext = ".sh")
-  writeLines(c("#!/bin/bash", commands, sprintf("exec %s \"$@\"", shQuote(file.path(R.home("bin"), "Rscript")))), wrapper)
+  writeLines(
+    c("#!/bin/bash", commands,
+      sprintf("exec %s \"$@\"", shQuote(file.path(R.home("bin"), "Rscript")))), wrapper
+  )
   Sys.chmod(wrapper, "0755")
   start_script(lines, program = wrapper)
 }
@@ -13,7 +18,8 @@ start_limited <- function(commands, lines) {
 test_that("under `ulimit -v` an allocation that fails is an error of its element, and nobody dies", {
   linux_only()
   # 4 GB hold an R with its libraries on any system, and an element asks for 8
-  s <- start_limited("ulimit -v 4000000 || exit 1", c("for (strategy in c('fork_server', 'parallel')) {",
+  s <- start_limited("ulimit -v 4000000 || exit 1",
+                     c("for (strategy in c('fork_server', 'parallel')) {",
     "  cl <- make_cluster(2, strategy)", "  p <- cluster_status(cl)$pid",
     "  r <- suppressWarnings(cluster_map(cl, 1:8, function(i) { if (i %in% c(3, 6)) x <- numeric(1e9); i }, .on_error = 'continue'))",
     "  stopifnot(identical(r[-c(3, 6)], list(1L, 2L, 4L, 5L, 7L, 8L)))",
@@ -22,13 +28,14 @@ test_that("under `ulimit -v` an allocation that fails is an error of its element
     "  stopifnot(grepl('cannot allocate', conditionMessage(e)), !inherits(e, 'clutch_task_died'))",
     # what is within the limit is not the next one's loss
     "  stopifnot(identical(cluster_map_dbl(cl, 1:4, function(i) sum(numeric(1e6) + i)), 1e6 * 1:4))",
-    "  stopifnot(identical(cluster_status(cl)$pid, p))", "  stop_cluster(cl)", "}", "cat('done\\n')"))
+    "  stopifnot(identical(cluster_status(cl)$pid, p))", "  stop_cluster(cl)", "}",
+    "cat('done\\n')"))
   expect_done(s)
   expect_true(ends(s))
 })
 
-# A control group with a limit of memory, below our own: list(folder, join: a shell command, remove()), or a text that says why
-# there is none.
+# A control group with a limit of memory, below our own: list(folder, join: a shell command,
+# remove()), or a text that says why there is none.
 memory_group <- function(mb) {
   of <- function(controller) unlist(lapply(clutch:::cgroup_folders("", controller), `[[`, 1L))
   why <- "control groups of memory cannot be seen here"
@@ -40,14 +47,20 @@ memory_group <- function(mb) {
       next
     }
     put <- function(file, text) {
-      isTRUE(tryCatch({ cat(text, file = file); TRUE }, error = function(e) FALSE, warning = function(w) FALSE))
+      isTRUE(tryCatch({
+        cat(text, file = file)
+        TRUE
+      }, error = function(e) FALSE, warning = function(w) FALSE))
     }
     number <- sprintf("%.0f", mb * 2^20) # whole pages, or it is rounded
     if (file.exists(limit) && put(limit, number) && identical(readLines(limit), number)) {
-      for (swap in file.path(folder, c("memory.memsw.limit_in_bytes", "memory.swap.max"))) # swapping is not dying
+      # swapping is not dying
+      for (swap in file.path(folder, c("memory.memsw.limit_in_bytes", "memory.swap.max")))
         if (file.exists(swap)) put(swap, if (v == 1L) number else "0")
-      remove <- function() eventually(system2("rmdir", folder, stderr = FALSE) == 0L) # not before its processes are gone
-      return(list(folder = folder, join = sprintf("echo $$ > %s/cgroup.procs || exit 1", folder), remove = remove))
+      # not before its processes are gone
+      remove <- function() eventually(system2("rmdir", folder, stderr = FALSE) == 0L)
+      return(list(folder = folder, join = sprintf("echo $$ > %s/cgroup.procs || exit 1", folder),
+                  remove = remove))
     }
     system2("rmdir", folder)
     why <- paste("no limit of memory can be set in", parent)
@@ -55,7 +68,8 @@ memory_group <- function(mb) {
   why
 }
 
-# What scripts in such a group begin with: `eat()` takes memory until somebody ends it, which is never the session.
+# What scripts in such a group begin with: `eat()` takes memory until somebody ends it, which is
+# never the session.
 in_group <- c(
   "eat <- function() { x <- list(); repeat x[[length(x) + 1L]] <- rep(1, 1e6) }",
   "died_of <- function(e) intersect(class(e), c('clutch_task_memory', 'clutch_task_died'))")
@@ -78,7 +92,8 @@ test_that("who is ended by the out-of-memory killer is named so, each of several
     # two at the same time, and a look at both of them only later
     "  before <- clutch:::oom_kills()", "  t <- lapply(1:2, function(k) cluster_submit(cl, eat()))",
     "  for (k in 1:300) if (clutch:::oom_kills() < before + 2) Sys.sleep(0.1)",
-    "  for (x in t) {", "    e <- tryCatch(collect(x), clutch_task_error = identity)", "    stopifnot(inherits(e, 'clutch_task_memory'))", "  }",
+    "  for (x in t) {", "    e <- tryCatch(collect(x), clutch_task_error = identity)",
+    "    stopifnot(inherits(e, 'clutch_task_memory'))", "  }",
     "  stop_cluster(cl)", "}", "cat('done\\n')"))
   expect_done(s)
   expect_true(ends(s))
@@ -91,7 +106,9 @@ test_that("a death for want of memory in a call, or in another cluster, is not t
   on.exit(expect_true(g$remove()))
   s <- start_limited(g$join, c(in_group, "cl <- make_cluster(1)", "other <- make_cluster(1)",
     "call <- function() tryCatch(parallel::clusterCall(cl, eat), clutch_node_died = conditionMessage)",
-    "stopifnot(grepl('out-of-memory killer', call()))", "stopifnot(grepl('is dead.*out-of-memory killer', call()))", # again
+    # again
+    "stopifnot(grepl('out-of-memory killer', call()))",
+    "stopifnot(grepl('is dead.*out-of-memory killer', call()))",
     "kill <- function() tools::pskill(Sys.getpid(), 9L)", "for (x in list(cl, other)) {",
     "  e <- tryCatch(collect(cluster_submit(x, kill())), clutch_task_error = identity)",
     "  stopifnot(identical(died_of(e), 'clutch_task_died'))", "}",
@@ -109,7 +126,8 @@ test_that("what the out-of-memory killer does to processes of others is no cause
   on.exit(stop_cluster(cl), add = TRUE)
   s <- start_limited(g$join, c(in_group, "eat()"))
   expect_true(ends(s))
-  e <- tryCatch(collect(cluster_submit(cl, tools::pskill(Sys.getpid(), 9L))), clutch_task_error = identity)
+  e <- tryCatch(collect(cluster_submit(cl, tools::pskill(Sys.getpid(), 9L))),
+                clutch_task_error = identity)
   expect_s3_class(e, "clutch_task_died")
   expect_false(inherits(e, "clutch_task_memory"))
 })
@@ -126,22 +144,28 @@ test_that("the kernel's count is that of our control group, of either version, a
   put("proc/vmstat", "pgpgin 5", "oom_kill 7", "oom_kill_other 8")
   expect_identical(count(), 7)
   put("proc/self/cgroup", "0::/user/app.scope")
-  put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate")
+  put("proc/self/mountinfo",
+      "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate")
   expect_identical(count(), 7)
   put("sys/fs/cgroup/user/memory.events", "oom_kill 6")
-  put("sys/fs/cgroup/user/app.scope/memory.events", "low 0", "high 0", "max 12", "oom 2", "oom_kill 2", "oom_group_kill 0")
+  put("sys/fs/cgroup/user/app.scope/memory.events", "low 0", "high 0", "max 12", "oom 2",
+      "oom_kill 2", "oom_group_kill 0")
   expect_identical(count(), 2)
   put("proc/self/cgroup", "9:memory:/a/b", "0::/")
   put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup/unified rw shared:4 - cgroup2 cgroup2 rw",
       "31 23 0:27 / /sys/fs/cgroup/memory rw shared:5 - cgroup cgroup rw,memory")
-  put("sys/fs/cgroup/memory/a/b/memory.oom_control", "oom_kill_disable 0", "under_oom 0", "oom_kill 3")
+  put("sys/fs/cgroup/memory/a/b/memory.oom_control", "oom_kill_disable 0", "under_oom 0",
+      "oom_kill 3")
   expect_identical(count(), 3)
 })
 
 test_that("where files may not be large there is less shared memory, and all works", {
   linux_only()
-  s <- start_limited("ulimit -f 4096 || exit 1", c("for (strategy in c('fork_server', 'parallel')) {", "cl <- make_cluster(2, strategy)",
+  s <- start_limited("ulimit -f 4096 || exit 1",
+                     c("for (strategy in c('fork_server', 'parallel')) {",
+                       "cl <- make_cluster(2, strategy)",
     "stopifnot(identical(cluster_map_dbl(cl, 1:5000, sqrt), sqrt(1:5000)))",
-    "stopifnot(identical(parallel::clusterCall(cl, identity, 1), list(1, 1)))", "stop_cluster(cl)", "}", "cat('done\\n')"))
+    "stopifnot(identical(parallel::clusterCall(cl, identity, 1), list(1, 1)))", "stop_cluster(cl)",
+    "}", "cat('done\\n')"))
   expect_done(s)
 })

@@ -7,7 +7,10 @@ if (!exists("new_cluster")) new_cluster <- function(n) make_cluster(n)
 both <- function(code) {
   ours <- new_cluster(2)
   theirs <- parallel::makePSOCKcluster(2)
-  on.exit({ stop_cluster(ours); parallel::stopCluster(theirs) })
+  on.exit({
+    stop_cluster(ours)
+    parallel::stopCluster(theirs)
+  })
   code(ours, theirs)
 }
 
@@ -17,13 +20,23 @@ test_that("every function of parallel gives the same values", {
     calls <- list(
       function(cl) parallel::clusterCall(cl, function(x) x + 1, 2),
       function(cl) parallel::clusterCall(cl, "sum", 1, 2),
-      function(cl) parallel::clusterEvalQ(cl, { zz <- 3; zz * 2 }),
-      function(cl) { b <- 5; parallel::clusterExport(cl, "b", environment()); parallel::clusterEvalQ(cl, b) },
+      function(cl) parallel::clusterEvalQ(cl, {
+        zz <- 3
+        zz * 2
+      }),
+      function(cl) {
+        b <- 5
+        parallel::clusterExport(cl, "b", environment())
+        parallel::clusterEvalQ(cl, b)
+      },
       function(cl) parallel::clusterApply(cl, 1:5, function(i, k) i * k, 3),
       function(cl) parallel::clusterApply(cl, list(), identity),
       function(cl) parallel::clusterApplyLB(cl, c(a = 1, b = 2, c = 3), function(i) i),
-      function(cl) parallel::clusterMap(cl, function(x, y) x + y, c(a = 1, b = 2), 3:4, SIMPLIFY = TRUE),
-      function(cl) parallel::clusterMap(cl, function(x, y, z) x + y + z, 1:3, 4:6, MoreArgs = list(z = 1),
+      function(cl) {
+        parallel::clusterMap(cl, function(x, y) x + y, c(a = 1, b = 2), 3:4, SIMPLIFY = TRUE)
+      },
+      function(cl) parallel::clusterMap(cl, function(x, y, z) x + y + z, 1:3, 4:6,
+                                        MoreArgs = list(z = 1),
                                         .scheduling = "dynamic"),
       function(cl) parallel::clusterSplit(cl, 1:7),
       function(cl) parallel::parLapply(cl, 1:5, function(i) letters[i]),
@@ -33,12 +46,22 @@ test_that("every function of parallel gives the same values", {
       function(cl) parallel::parApply(cl, m, c(1, 2), function(x) x * 2),
       function(cl) parallel::parRapply(cl, m, sum),
       function(cl) parallel::parCapply(cl, m, sum),
-      function(cl) parallel::clusterCall(cl, function(...) names(list(...)), a = 1, b = quote(x + y)),
+      function(cl) {
+        parallel::clusterCall(cl, function(...) names(list(...)), a = 1, b = quote(x + y))
+      },
       function(cl) parallel::clusterCall(cl, function(f) f, quote(stop("not evaluated"))),
-      function(cl) { parallel::clusterSetRNGStream(cl, 42); parallel::parSapply(cl, 1:6, function(i) stats::rnorm(1)) },
-      function(cl) { parallel::setDefaultCluster(cl); on.exit(parallel::setDefaultCluster(NULL))
-                     parallel::parLapply(NULL, 1:3, identity) })
-    for (f in calls) expect_identical(f(ours), f(theirs), info = paste(deparse(body(f)), collapse = " "))
+      function(cl) {
+        parallel::clusterSetRNGStream(cl, 42)
+        parallel::parSapply(cl, 1:6, function(i) stats::rnorm(1))
+      },
+      function(cl) {
+        parallel::setDefaultCluster(cl)
+        on.exit(parallel::setDefaultCluster(NULL))
+                     parallel::parLapply(NULL, 1:3, identity)
+                   })
+    for (f in calls) {
+      expect_identical(f(ours), f(theirs), info = paste(deparse(body(f)), collapse = " "))
+    }
   })
 })
 
@@ -46,13 +69,23 @@ test_that("errors have the same text", {
   both(function(ours, theirs) {
     message_of <- function(e) tryCatch(e, error = conditionMessage)
     for (f in list(function(cl) parallel::clusterCall(cl, function() stop("all")),
-                   function(cl) parallel::clusterApply(cl, 1:2, function(i) if (i == 2) stop("one") else i),
+                   function(cl) parallel::clusterApply(cl, 1:2, function(i) {
+                     if (i == 2) stop("one") else i
+                   }),
                    function(cl) parallel::clusterApply(cl, 1:2, function(i) stop("number ", i)),
-                   function(cl) parallel::clusterCall(cl, function() try(stop("tried"), silent = TRUE)),
+                   function(cl) parallel::clusterCall(cl, function() {
+                     try(stop("tried"), silent = TRUE)
+                   }),
                    function(cl) parallel::clusterCall(cl, "no_such_function_at_all"),
                    function(cl) parallel::clusterCall(cl, function() log("a")),
-                   function(cl) parallel::clusterEvalQ(cl, { p <- "no.such.package"; library(p, character.only = TRUE) }),
-                   function(cl) parallel::clusterCall(cl, function() { f <- function() f(); f() }))) {
+                   function(cl) parallel::clusterEvalQ(cl, {
+                     p <- "no.such.package"
+                     library(p, character.only = TRUE)
+                   }),
+                   function(cl) parallel::clusterCall(cl, function() {
+                     f <- function() f()
+                     f()
+                   }))) {
       expect_identical(message_of(f(ours)), message_of(f(theirs)))
       expect_identical(parallel::clusterCall(ours, identity, 7), list(7, 7))
     }
@@ -84,9 +117,11 @@ test_that("big values and shared exports arrive whole", {
   e <- new.env()
   f <- function() e
   cluster_export(cl, c("x", "e", "f"), environment())
-  expect_identical(parallel::clusterEvalQ(cl, list(length(x), identical(f(), e)))[[3L]], list(5000000L, TRUE))
+  expect_identical(parallel::clusterEvalQ(cl, list(length(x), identical(f(), e)))[[3L]],
+                   list(5000000L, TRUE))
   parallel::clusterExport(cl, "x", environment())
-  expect_identical(unlist(parallel::clusterEvalQ(cl, sum(as.integer(x)))), rep(sum(as.integer(x)), 3))
+  expect_identical(unlist(parallel::clusterEvalQ(cl, sum(as.integer(x)))),
+                   rep(sum(as.integer(x)), 3))
   stop_cluster(cl)
 })
 
@@ -116,7 +151,8 @@ test_that("the generics can be used directly, also with calls under way", {
 })
 
 test_that("makeCluster(type = \"CLUTCH\") works where R can register types", {
-  skip_if_not(exists("registerClusterType", asNamespace("parallel")), "needs an R with registerClusterType()")
+  skip_if_not(exists("registerClusterType", asNamespace("parallel")),
+              "needs an R with registerClusterType()")
   cl <- parallel::makeCluster(2, type = "CLUTCH")
   expect_s3_class(cl, "clutch_cluster")
   expect_identical(parallel::clusterCall(cl, identity, 1), list(1, 1))
@@ -127,9 +163,12 @@ test_that("plain values and others arrive as they are, there and back", {
   cl <- new_cluster(1)
   on.exit(stop_cluster(cl))
   values <- list(
-    NULL, 1, 1L, TRUE, NA, NA_integer_, NA_real_, NaN, Inf, -0, numeric(), integer(), logical(), list(), list(NULL),
-    c(1.5, NA, -Inf), 1:10, 1:300, as.numeric(1:256), as.numeric(1:257), list(1, 2L, NA), list(list(1)), list(list(list(1))),
-    list(a = 1), c(a = 1), factor("a"), Sys.Date(), "text", list("text", 1), as.raw(1:3), 1i, quote(x + y),
+    NULL, 1, 1L, TRUE, NA, NA_integer_, NA_real_, NaN, Inf, -0, numeric(), integer(), logical(),
+    list(), list(NULL),
+    c(1.5, NA, -Inf), 1:10, 1:300, as.numeric(1:256), as.numeric(1:257), list(1, 2L, NA),
+    list(list(1)), list(list(list(1))),
+    list(a = 1), c(a = 1), factor("a"), Sys.Date(), "text", list("text", 1), as.raw(1:3), 1i,
+    quote(x + y),
     new.env(), matrix(1:4, 2), structure(1, class = "odd"), as.list(1:300))
   for (v in values) {
     back <- parallel::clusterCall(cl, identity, v)[[1L]]
@@ -144,7 +183,10 @@ test_that("plain values and others arrive as they are, there and back", {
 test_that("a function that is kept by the nodes is the one that was sent", {
   cl <- new_cluster(2)
   on.exit(stop_cluster(cl))
-  in_workspace <- function(f) { environment(f) <- globalenv(); f }
+  in_workspace <- function(f) {
+    environment(f) <- globalenv()
+    f
+  }
   f <- in_workspace(function(x) x + 1)
   for (i in 1:4) expect_identical(parallel::clusterApply(cl, 1:4, f), list(2, 3, 4, 5))
   f <- in_workspace(function(x) x + 2) # another one under the same name

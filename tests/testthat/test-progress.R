@@ -4,7 +4,8 @@ outside_checks_only()
 
 # The lines of a script, and what the terminal would have got: text, with \r and escapes.
 with_bar <- function(lines) {
-  s <- start_script(c("options(cli.dynamic = TRUE, cli.ansi = TRUE)", "cl <- make_cluster(2)", lines, "stop_cluster(cl)", "fork_server_stop()", "cat('\\ndone\\n')"))
+  s <- start_script(c("options(cli.dynamic = TRUE, cli.ansi = TRUE)", "cl <- make_cluster(2)",
+                      lines, "stop_cluster(cl)", "fork_server_stop()", "cat('\\ndone\\n')"))
   testthat::expect_true(said(s, "done$", 60), info = s$out)
   text <- paste(readLines(s$out, warn = FALSE), collapse = "\n")
   testthat::expect_true(ends(s))
@@ -32,7 +33,8 @@ test_that("a full bar does not lose the map, and makes room for what is relayed"
     for (k in at) {
       before <- substr(text, 1, k - 1)
       expect_identical(count(hide, before), count(show, before))
-      expect_false(grepl("/20 \\|[^\n]*$", gsub("\r[^\r\n]*\033\\[K", "", sub("^.*\033\\[K", "", before))))
+      expect_false(grepl("/20 \\|[^\n]*$",
+                         gsub("\r[^\r\n]*\033\\[K", "", sub("^.*\033\\[K", "", before))))
     }
   }
 })
@@ -54,7 +56,8 @@ test_that("the bar is gone after an error, an interrupt, and when others remove 
   for (line in c("after error", "after interrupt", "after all", "done$")) {
     before <- sub(paste0("(?s)", line, ".*"), "", text, perl = TRUE)
     expect_gt(count(hide, before), 0L)
-    expect_false(grepl(paste0(hide, "(?!.*", show, ")"), gsub("[\r\n]", " ", before), perl = TRUE), info = line)
+    expect_false(grepl(paste0(hide, "(?!.*", show, ")"), gsub("[\r\n]", " ", before), perl = TRUE),
+                 info = line)
   }
 })
 

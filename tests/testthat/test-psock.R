@@ -7,7 +7,10 @@ big <- function(n = 6e6) numeric(n) # 48 MB: more than both sockets hold
 # Interrupts this process while `expr` is evaluated; TRUE when it ended by that.
 interrupted <- function(expr, after = 0.5) {
   later(after, "kill -INT %d", Sys.getpid())
-  tryCatch({ expr; FALSE }, interrupt = function(e) TRUE)
+  tryCatch({
+    expr
+    FALSE
+  }, interrupt = function(e) TRUE)
 }
 
 test_that("sending to a worker that does not read can be interrupted, and goes on later", {
@@ -48,7 +51,10 @@ test_that("an answer that has come by half can be waited for, given up and is no
 test_that("a worker that is still sending what is not wanted any more can be sent to", {
   linux_only()
   cl <- make_cluster(1, node = "psock")
-  expect_true(interrupted(parallel::clusterCall(cl, function() { Sys.sleep(2); numeric(6e6) })))
+  expect_true(interrupted(parallel::clusterCall(cl, function() {
+    Sys.sleep(2)
+    numeric(6e6)
+  })))
   expect_identical(parallel::clusterCall(cl, length, big()), list(6000000L))
   stop_cluster(cl)
 })
@@ -59,7 +65,8 @@ test_that("a cluster is stopped whatever its workers do", {
   p <- pids(cl)
   tools::pskill(p[[1L]], tools::SIGSTOP)
   x <- big()
-  expect_true(interrupted(parallel::clusterCall(cl, length, x), 3)) # by then it is serialized, and sent in part
+  # by then it is serialized, and sent in part
+  expect_true(interrupted(parallel::clusterCall(cl, length, x), 3))
   stop_cluster(cl)
   expect_true(eventually(!any(alive(p))))
 })
@@ -81,12 +88,7 @@ test_that("silence in the middle of an answer, or of a message, is the end after
 test_that("strangers who send half an answer do not delay the start", {
   linux_only()
   port <- dead_port()
-  s <- start_script(c("cons <- list()", "cat('ready\\n')", "end <- Sys.time() + 60",
-    "while (length(cons) < 60 && Sys.time() < end) {",
-    sprintf("  con <- tryCatch(suppressWarnings(socket_connect('127.0.0.1', %d, open = 'r+b', timeout = 5)), error = function(e) NULL)", port),
-    "  if (is.null(con)) { Sys.sleep(0.001); next }",
-    "  writeBin(serialize(list(value = 1:1000), NULL)[1:20], con)", "  cons <- c(cons, list(con))",
-    "  if (length(cons) == 1) cat('first\\n')", "}", "cat('there\\n')", "Sys.sleep(600)"))
+  s <- start_script(fixture = "silent-peers", port = port)
   on.exit(tools::pskill(s$pid, 9L))
   expect_true(said(s, "^ready"))
   cl <- make_cluster(2, node = "psock", port = port, setup_timeout = 30)

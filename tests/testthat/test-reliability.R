@@ -1,5 +1,5 @@
-# What is done to the processes from outside, at every step of their lives: killed, stopped, interrupted.
-# After each the cluster is in step, or there is a clear error and nothing left.
+# What is done to the processes from outside, at every step of their lives: killed, stopped,
+# interrupted. After each the cluster is in step, or there is a clear error and nothing left.
 
 outside_checks_only()
 
@@ -26,8 +26,14 @@ test_that("a process forked in a call never answers in the node's place, nor tak
   for (how in c("error", "value")) {
     r <- parallel::clusterCall(cl, function(how) {
       child <- parallel:::mcfork()
-      if (inherits(child, "masterProcess")) if (how == "error") stop("of the child") else return("of the child")
-      while (!is.null(parallel:::selectChildren(child, 30)) && !is.raw(parallel:::readChild(child))) NULL
+      if (inherits(child, "masterProcess")) if (how ==
+                                                "error") stop(
+                                                  "of the child"
+                                                ) else return("of the child")
+      while (!is.null(parallel:::selectChildren(child, 30)) &&
+             !is.raw(parallel:::readChild(child))) {
+        NULL
+      }
       "of the node"
     }, how)
     expect_identical(r, list("of the node", "of the node"))
@@ -47,7 +53,8 @@ test_that("a node killed while a large call is sent, or its answer comes, is an 
   later(0.2, "kill -9 %d", p[[1L]])
   e <- node_died(parallel::clusterCall(cl, length, big))
   expect_s3_class(e, "clutch_node_died")
-  expect_identical(e[c("node", "pid", "host", "signal")], list(node = 1L, pid = p[[1L]], host = "localhost", signal = 9L))
+  expect_identical(e[c("node", "pid", "host", "signal")],
+                   list(node = 1L, pid = p[[1L]], host = "localhost", signal = 9L))
   expect_match(conditionMessage(e), "SIGKILL")
   expect_true(works(cl[-1L]))
   for (delay in c(0, 0.02, 0.05)) { # at any time while 100 MB come back, or after
@@ -83,11 +90,14 @@ test_that("a fork server killed during calls and while the cluster stops", {
   p <- pids(cl)
   server <- server_pid(cl)
   tmp <- dirname(dirname(parallel::clusterCall(cl[1L], tempdir)[[1L]]))
-  grandchild <- parallel::clusterCall(cl[1L], function() system("sleep 300 >/dev/null 2>&1 & echo $!", intern = TRUE))[[1L]]
+  grandchild <- parallel::clusterCall(cl[1L], function() {
+    system("sleep 300 >/dev/null 2>&1 & echo $!", intern = TRUE)
+  })[[1L]]
   tools::pskill(p[[1L]], 19L)
   later(0.2, "kill -9 %d; kill -CONT %d", server, p[[1L]])
   e <- node_died(parallel::clusterCall(cl, length, raw(5e7)))
-  expect_match(conditionMessage(e), "its fork server .pid [0-9]+. was killed by signal 9 .SIGKILL., and its nodes with it")
+  expect_match(conditionMessage(e),
+               "its fork server .pid [0-9]+. was killed by signal 9 .SIGKILL., and its nodes with it")
   expect_true(eventually(!any(alive(c(p, grandchild)))))
   expect_true(eventually(!dir.exists(tmp)))
   cl <- make_cluster(2, strategy = "spawn")
@@ -109,21 +119,7 @@ test_that("a fork server killed during calls and while the cluster stops", {
 
 test_that("a fork server killed at any time of its start leaves no process", {
   linux_only()
-  s <- start_script(c(
-    "cat('session=', tempdir(), '\\n', sep = '')",
-    "children <- sprintf('/proc/%d/task/%d/children', Sys.getpid(), Sys.getpid())",
-    "shot <- tempfile()",
-    "for (d in seq(0.002, 0.2, length.out = 10)) {",
-    "  unlink(shot)",
-    "  system(sprintf('(sleep %.3f; kill -9 $(cat %s); touch %s) >/dev/null 2>&1 &', d, children, shot))",
-    "  cl <- tryCatch(suppressMessages(make_cluster(2)), clutch_start = identity)",
-    "  if (!inherits(cl, 'error')) { tryCatch(parallel::clusterCall(cl, identity, 1), clutch_node_died = identity); stop_cluster(cl) }",
-    "  while (!file.exists(shot)) Sys.sleep(0.01)",
-    "  fork_server_stop(all = TRUE)",
-    "}",
-    "cl <- make_cluster(2); cat('works=', identical(parallel::clusterCall(cl, identity, 1), list(1, 1)), '\\n', sep = '')",
-    "stop_cluster(cl); fork_server_stop()",
-    "cat('children=', length(scan(children, quiet = TRUE)), '\\n', sep = ''); cat('done\\n')"))
+  s <- start_script(fixture = "fork-server-killed")
   expect_done(s)
   expect_identical(value_of(s, "works"), "TRUE")
   expect_identical(value_of(s, "children"), "0")
@@ -143,21 +139,25 @@ test_that("a master killed at any step takes all with it, and leaves no folder b
     nested = "cl <- make_cluster(2); parallel::clusterEvalQ(cl, { inner <- clutch::make_cluster(1); 1 }); cat('step\\n'); Sys.sleep(60)",
     # the fork server is stopped: nodes have to end all the same, and it when it goes on
     stopping = "cl <- make_cluster(2); tools::pskill(.Call(clutch:::ffi_node_info, cl[[1]]$handle)$server_pid, 19L); cat('step\\n'); stop_cluster(cl)")
-  scripts <- lapply(steps, function(step) start_script(c("cat('session=', tempdir(), '\\n', sep = '')", step)))
+  scripts <- lapply(steps, function(step) {
+    start_script(c("cat('session=', tempdir(), '\\n', sep = '')", step))
+  })
   for (name in names(scripts)) {
     s <- scripts[[name]]
     expect_true(said(s, "^step"), info = name)
     Sys.sleep(stats::runif(1, 0, 0.1))
     before <- processes_of(s)
     tools::pskill(s$pid, 9L)
-    if (name == "forking") { # that one is base R's, and does not follow: it must not keep the others
+    # that one is base R's, and does not follow: it must not keep the others
+    if (name == "forking") {
       kid <- as.integer(value_of(s, "kid"))
       expect_true(eventually(identical(processes_of(s), kid)))
       tools::pskill(kid, 9L)
     }
     if (name == "stopping") for (p in before) tools::pskill(p, 18L)
     expect_true(ends(s), info = name)
-    expect_true(eventually(length(left_in(s)) == 0L), info = paste(name, paste(left_in(s), collapse = " ")))
+    expect_true(eventually(length(left_in(s)) == 0L),
+                info = paste(name, paste(left_in(s), collapse = " ")))
   }
 })
 
@@ -202,20 +202,13 @@ test_that("a stopped node does not keep its cluster from stopping", {
 
 test_that("a master that was stopped for long finds what has come meanwhile, and no deadline missed", {
   linux_only()
-  s <- start_script(c(
-    "options(clutch.cancel_grace = 1, warn = 1)",
-    "cl <- make_cluster(2); f <- tempfile(); cat('file=', f, '\\n', sep = '')",
-    "deaf <- function(f) suspendInterrupts({ while (!file.exists(f)) NULL; file.create(paste0(f, 2)) })",
-    "{ setTimeLimit(elapsed = 0.3, transient = TRUE); try(parallel::clusterCall(cl[1], deaf, f), silent = TRUE); setTimeLimit() }",
-    "cat('step\\n')",
-    "cat('same=', identical(parallel::clusterCall(cl, identity, 5), list(5, 5)), '\\n', sep = '')", # waits for the deaf one
-    "cat('many=', all(vapply(1:2000, function(i) identical(parallel::clusterCall(cl, identity, i), list(i, i)), NA)), '\\n', sep = '')",
-    "stop_cluster(cl); cat('done\\n')"))
+  s <- start_script(fixture = "deaf-node")
   expect_true(said(s, "^step"))
   f <- value_of(s, "file")
   tools::pskill(s$pid, 19L)
   file.create(f)
-  expect_true(eventually(file.exists(paste0(f, 2)))) # and its grace of 1 s is over while the master stands
+  # and its grace of 1 s is over while the master stands
+  expect_true(eventually(file.exists(paste0(f, 2))))
   Sys.sleep(1.5)
   tools::pskill(s$pid, 18L)
   expect_true(said(s, "^same="))
@@ -241,25 +234,11 @@ test_that("a storm of signals changes no byte and stops nothing", {
   file.copy(test_path("fixtures", "storm.c"), dir)
   old <- setwd(dir)
   on.exit(setwd(old))
-  built <- system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "storm.c"), stdout = FALSE, stderr = FALSE)
+  built <- system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "storm.c"), stdout = FALSE,
+                   stderr = FALSE)
   skip_if(built != 0L, "no compiler")
-  s <- start_script(c(
-    sprintf("lib <- %s", deparse(file.path(dir, paste0("storm", .Platform$dynlib.ext)))),
-    "storm <- function(lib, on) { if (!is.loaded('storm')) dyn.load(lib); .C('storm', as.integer(on), 0L)[[2L]] }",
-    "environment(storm) <- globalenv()",
-    "storm(lib, TRUE)",
-    "cl <- make_cluster(2); invisible(parallel::clusterCall(cl, storm, lib, TRUE))",
-    "set.seed(1); x <- as.raw(sample(0:255, 1e6, TRUE)); big <- rep(x, 20)",
-    "ok <- TRUE",
-    "for (k in 1:6) { r <- parallel::clusterCall(cl, identity, big); ok <- ok && identical(r[[1]], big) && identical(r[[2]], big) }",
-    "cat('big=', ok, '\\n', sep = '')",
-    "cat('many=', identical(parallel::clusterApplyLB(cl, 1:3000, function(i) i), as.list(1:3000)), '\\n', sep = '')",
-    "for (k in 1:3) { setTimeLimit(elapsed = 0.05, transient = TRUE)",
-    "  try(repeat parallel::clusterCall(cl, identity, big), silent = TRUE); setTimeLimit()",
-    "  ok <- ok && identical(parallel::clusterCall(cl, identity, -k), list(-k, -k)) }",
-    "cat('step=', ok, '\\n', sep = '')",
-    "cat('hits=', min(storm(lib, TRUE), unlist(parallel::clusterCall(cl, storm, lib, TRUE))), '\\n', sep = '')",
-    "stop_cluster(cl); cl <- make_cluster(2); stop_cluster(cl); fork_server_stop(); cat('done\\n')"))
+  s <- start_script(fixture = "signal-storm",
+                    lib = file.path(dir, paste0("storm", .Platform$dynlib.ext)))
   expect_done(s)
   for (what in c("big", "many", "step")) expect_identical(value_of(s, what), "TRUE", info = what)
   expect_gt(as.integer(value_of(s, "hits")), 100L)
@@ -271,9 +250,12 @@ test_that("calls within calls are in step, however deep", {
   on.exit(stop_cluster(cl))
   registerS3method("[[", "clutch_test_nest", function(x, i) {
     level <- unclass(x)[[1L]]
-    if (i == 1L) return(level) # the first is sent, then the second is found out by a call of its own
+    # the first is sent, then the second is found out by a call of its own
+    if (i == 1L) return(level)
     if (level == 20L) return(0)
-    sum(unlist(parallel::clusterApply(cl[level + 1:2], structure(list(level + 1L, 0), class = "clutch_test_nest"), identity)))
+    sum(unlist(parallel::clusterApply(cl[level + 1:2],
+                                      structure(list(level + 1L, 0), class = "clutch_test_nest"),
+                                      identity)))
   })
   r <- parallel::clusterApply(cl[1:2], structure(list(1L, 0), class = "clutch_test_nest"), identity)
   expect_identical(sum(unlist(r)), sum(1:20) + 0)
@@ -281,24 +263,10 @@ test_that("calls within calls are in step, however deep", {
 
 # ---- Ctrl-C ----
 
-# In a script: arm(d) and then, where it is to be caught, shoot(). system() itself ignores SIGINT.
-arm <- c(
-  "arm <- function(d, at = '/dev/null') { go <<- tempfile()",
-  "  system(sprintf('(while [ ! -e %s ]; do sleep 0.003; done; sleep %.4f; date +%%s.%%N > %s; kill -INT %d) &', go, d, at, Sys.getpid())) }",
-  "shoot <- function() file.create(go)")
-
 test_that("Ctrl-C while 200 MB are sent or received gives control back, and the next call is right", {
   long_test()
   linux_only()
-  s <- start_script(c(arm,
-    "cl <- make_cluster(2); big <- raw(2e8); worst <- 0; hit <- 0L; bad <- 0L",
-    "for (d in c(0.1, 0.3)) for (f in list(length, function(x) raw(2e8))) {",
-    "  at <- tempfile(); arm(d, at)",
-    "  tryCatch({ shoot(); repeat parallel::clusterCall(cl, f, if (identical(f, length)) big) },",
-    "    interrupt = function(e) { hit <<- hit + 1L; worst <<- max(worst, as.numeric(Sys.time()) - as.numeric(readLines(at))) })",
-    "  if (!identical(parallel::clusterCall(cl, identity, d), list(d, d))) bad <- bad + 1L",
-    "}",
-    "cat('bad=', bad, '\\nhit=', hit, '\\nworst=', worst, '\\n', sep = ''); stop_cluster(cl); cat('done\\n')"))
+  s <- start_script(fixture = c("interrupt-after", "interrupts-of-transfers"))
   expect_done(s)
   expect_identical(value_of(s, "bad"), "0")
   expect_identical(value_of(s, "hit"), "4")
@@ -308,30 +276,7 @@ test_that("Ctrl-C while 200 MB are sent or received gives control back, and the 
 test_that("Ctrl-C at random instants of all kinds of calls, starts and stops leaves all in step", {
   long_test()
   linux_only()
-  s <- start_script(c(arm,
-    "library(parallel); cl <- make_cluster(2); first <- cluster_status(cl)$pid",
-    "ops <- list(",
-    "  fails = function() for (j in 1:100) tryCatch(clusterCall(cl, function() stop('no')), error = identity),",
-    "  silent = function() clusterCall(cl, function() for (i in 1:1e6) tryCatch(stop('x'), error = identity)),",
-    "  balanced = function() clusterApplyLB(cl, 1:500, function(i) i),",
-    "  exports = function() { big <- raw(2e6); repeat { cluster_export(cl, 'big', environment()); clusterExport(cl, 'big', environment()) } },",
-    "  starts = function() repeat stop_cluster(make_cluster(3)),",
-    "  cold = function() repeat { stop_cluster(make_cluster(1)); fork_server_stop() },",
-    "  shell = function() clusterCall(cl, function() repeat { system('sleep 0.01'); for (i in 1:500) sin(i) }),",
-    "  deep = function() clusterCall(cl, function() repeat sort(runif(1e5))))",
-    "set.seed(1); bad <- character(); hit <- 0L; k <- 0L; end <- Sys.time() + 30",
-    "while (hit < 80L && Sys.time() < end) {",
-    "  k <- k + 1L; name <- names(ops)[(k - 1L) %% length(ops) + 1L]",
-    "  arm(if (name == 'cold') runif(1, 0, 0.12) else runif(1, 0, 0.03))",
-    "  tryCatch({ shoot(); repeat ops[[name]]() }, interrupt = function(e) hit <<- hit + 1L, error = function(e) bad <<- c(bad, paste(name, conditionMessage(e))))",
-    "  r <- tryCatch(clusterCall(cl, identity, -k), error = identity)",
-    "  if (!identical(r, list(-k, -k))) bad <- c(bad, paste(name, 'wrong:', if (inherits(r, 'error')) conditionMessage(r) else deparse(r)))",
-    "}",
-    "if (!identical(first, cluster_status(cl)$pid)) bad <- c(bad, 'nodes were replaced')",
-    "stop_cluster(cl); rm(cl); gc(); gc(); fork_server_stop(all = TRUE)",
-    "children <- sprintf('/proc/%d/task/%d/children', Sys.getpid(), Sys.getpid())",
-    "for (i in 1:500) if (length(left <- scan(children, quiet = TRUE))) Sys.sleep(0.01)",
-    "cat('bad=', paste(unique(bad), collapse = '; '), '\\nhit=', hit, '\\nleft=', length(left), '\\n', sep = ''); cat('done\\n')"))
+  s <- start_script(fixture = c("interrupt-after", "interrupts-of-all"))
   expect_done(s)
   expect_identical(value_of(s, "bad"), "")
   expect_gt(as.integer(value_of(s, "hit")), 10L)
@@ -351,13 +296,16 @@ test_that("Ctrl-C at a terminal reaches the session and no node", {
     "same <- identical(parallel::clusterCall(cl, Sys.getpid), as.list(p))",
     "cat('result', identical(r, 'interrupted'), alive, same, '\\n'); stop_cluster(cl)"), file)
   out <- tempfile()
-  term <- pipe(sprintf("R_LIBS=%s script -q -c %s /dev/null > %s 2>&1", shQuote(paste(.libPaths(), collapse = ":")),
-                       shQuote(paste(file.path(R.home("bin"), "Rscript"), "--vanilla", file)), out), "w")
+  term <- pipe(sprintf("R_LIBS=%s script -q -c %s /dev/null > %s 2>&1",
+                       shQuote(paste(.libPaths(), collapse = ":")),
+                       shQuote(paste(file.path(R.home("bin"), "Rscript"), "--vanilla", file)), out),
+                       "w")
   on.exit(close(term))
   terminal <- list(out = out)
   skip_if(!said(terminal, "ready", 20), "no terminal can be had by 'script'")
   cat("\003", file = term)
   flush(term)
   expect_true(said(terminal, "result( (TRUE|FALSE)){5}")) # all of the line
-  expect_match(grep("result", readLines(out, warn = FALSE), value = TRUE), "TRUE TRUE TRUE TRUE TRUE")
+  expect_match(grep("result", readLines(out, warn = FALSE), value = TRUE),
+               "TRUE TRUE TRUE TRUE TRUE")
 })

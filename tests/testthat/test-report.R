@@ -1,4 +1,5 @@
-# What the report draws and what the vignettes take from it; only in a checkout, where there is bench/.
+# What the report draws and what the vignettes take from it; only in a checkout, where there is
+# bench/.
 
 bench <- function() {
   root <- test_path("..", "..")
@@ -30,7 +31,9 @@ test_that("a package has one colour in all pictures, and each tick its label", {
       on.exit(grDevices::dev.off())
       grDevices::dev.control("enable")
       draw()
-      calls <<- vapply(grDevices::recordPlot()[[1L]], function(e) as.character(e[[2L]][[1L]]$name)[1L], "")
+      calls <<- vapply(grDevices::recordPlot()[[1L]], function(e) {
+        as.character(e[[2L]][[1L]]$name)[1L]
+      }, "")
     }
     b$bars_png("x.png", m, "us", "title")
     calls
@@ -43,6 +46,8 @@ test_that("a package has one colour in all pictures, and each tick its label", {
 test_that("vignettes have the numbers of the report", {
   root <- bench()
   for (f in list.files(file.path(root, "vignettes", "report")))
-    expect_identical(readLines(file.path(root, "vignettes", "report", f)), readLines(file.path(root, "bench", "report", f)), info = f)
-  expect_true(all(c("startup.csv", "memory.csv", "close.csv", "machine.csv") %in% list.files(file.path(root, "vignettes", "report"))))
+    expect_identical(readLines(file.path(root, "vignettes", "report", f)),
+                     readLines(file.path(root, "bench", "report", f)), info = f)
+  expect_true(all(c("startup.csv", "memory.csv", "close.csv", "machine.csv") %in%
+                  list.files(file.path(root, "vignettes", "report"))))
 })

@@ -1,5 +1,5 @@
-# Jobs and nodes that get into each other's way: jumps, collections, limits that nobody can keep, hosts that cannot be reached,
-# what nodes leave behind.
+# Jobs and nodes that get into each other's way: jumps, collections, limits that nobody can keep,
+# hosts that cannot be reached, what nodes leave behind.
 
 outside_checks_only()
 
@@ -17,13 +17,14 @@ job_is_done <- function(t, job, seconds = 30) {
   }, seconds)
 }
 
-# A program in place of ssh: lines of a shell, then the command runs here. For hosts that nobody has. In a folder of its own,
-# which has the temporary folders of those that are killed.
+# A program in place of ssh: lines of a shell, then the command runs here. For hosts that nobody
+# has. In a folder of its own, which has the temporary folders of those that are killed.
 fake_ssh <- function(lines = character()) {
   dir <- tempfile("far-")
   dir.create(dir)
   file <- file.path(dir, "ssh")
-  writeLines(c("#!/bin/sh", "host=$1", "shift", lines, sprintf("TMPDIR=%s exec sh -c \"$*\"", dir)), file)
+  writeLines(c("#!/bin/sh", "host=$1", "shift", lines, sprintf("TMPDIR=%s exec sh -c \"$*\"", dir)),
+             file)
   Sys.chmod(file, "0755")
   file
 }
@@ -34,51 +35,29 @@ test_that("a map that is given up before it begins leaves nothing behind", {
   dir <- tempfile("begun-")
   dir.create(dir)
   on.exit(unlink(dir, recursive = TRUE))
-  s <- start_script(c(
-    sprintf("dir <- '%s'", dir), "mark <- function(i, dir) { file.create(file.path(dir, i)); i }", "cl <- make_cluster(2)",
-    "jobs <- function() .Call(clutch:::ffi_tasks_jobs, clutch:::tasks_of(cl)$ptr)",
-    "is_large <- function(expr) grepl('travel to each node', conditionMessage(expr))",
-    "options(clutch.max_size = 1, warn = 2)",
-    "stopifnot(is_large(tryCatch(cluster_map(cl, 1:20, mark, dir = dir), error = identity)), jobs() == 0L)",
-    "stopifnot(is_large(tryCatch(cluster_submit(cl, file.create(file.path(dir, 'submitted'))), error = identity)), jobs() == 0L)",
-    "options(warn = 1)",
-    "stopifnot(is_large(tryCatch(cluster_map(cl, 1:20, mark, dir = dir), warning = identity)), jobs() == 0L)",
-    "options(clutch.max_size = 1e9)",
-    "stopifnot(identical(cluster_map(cl, 1:20, identity), as.list(1:20)), length(list.files(dir)) == 0L)",
-    "stop_cluster(cl)", "cat('done\\n')"))
+  s <- start_script(fixture = "jobs-too-large", dir = dir)
   expect_done(s)
   expect_true(ends(s))
 })
 
-# Finalizers, events of a window system and ALTREP objects run R code in there: R itself runs finalizers in calls only.
+# Finalizers, events of a window system and ALTREP objects run R code in there: R itself runs
+# finalizers in calls only.
 test_that("R code that runs while elements are sent may give their job up, or have it collected", {
   linux_only()
   dir <- tempfile("hook-")
   dir.create(dir)
   on.exit(unlink(dir, recursive = TRUE))
   file.copy(test_path("fixtures", "hook.c"), dir)
-  built <- system(sprintf("cd %s && %s CMD SHLIB hook.c > log 2>&1", shQuote(dir), shQuote(file.path(R.home("bin"), "R"))))
+  built <- system(sprintf("cd %s && %s CMD SHLIB hook.c > log 2>&1", shQuote(dir),
+                          shQuote(file.path(R.home("bin"), "R"))))
   skip_if(built != 0L, "no compiler")
   program <- file.path(dir, "Rscript") # what is freed is overwritten: who looks at it sees no sense
-  writeLines(c("#!/bin/sh", sprintf("GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0 exec %s \"$@\"",
-                                    shQuote(file.path(R.home("bin"), "Rscript")))), program)
+  writeLines(c("#!/bin/sh",
+               sprintf("GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0 exec %s \"$@\"",
+                       shQuote(file.path(R.home("bin"), "Rscript")))), program)
   Sys.chmod(program, "0755")
-  s <- start_script(program = program, c(
-    sprintf("dyn.load('%s')", file.path(dir, paste0("hook", .Platform$dynlib.ext))), "cl <- make_cluster(2)", "t <- clutch:::tasks_of(cl)",
-    "o <- clutch:::task_options(list(seed = FALSE, retries = 1, chunk = 1, relay = 'none'))", "f <- function(x) x",
-    "start <- get0('job_start', asNamespace('clutch'), ifnotfound = function(t, job) force(job))",
-    "new <- function(x) { job <- clutch:::job_new(t, f, x, list(), list(), o); start(t, job); job }",
-    "step <- function() .Call(clutch:::ffi_tasks_step, t$ptr, NULL, 0, 1e9)", "ends <- 0", "job <- NULL",
-    "give_up <- list(function() { ends <<- ends + 1; gc() },", # nobody has it but the one that sends
-    "  function() { ends <<- ends + 1; .Call(clutch:::ffi_job_end, job, 0) },",
-    "  function() { ends <<- ends + 1; .Call(clutch:::ffi_job_end, job, 0); job <<- NULL; gc() },",
-    "  function() { ends <<- ends + 1; stop_cluster(cl) })", "for (k in 1:4) for (first in 0:1) {",
-    "  x <- c(if (first) list(1), list(.Call('hooked', give_up[[k]])), as.list(1:5))",
-    "  if (k == 1) invisible(new(x)) else job <- new(x)", "  for (i in 1:3) tryCatch(step(), clutch_error = identity)", "  job <- NULL; gc()",
-    "  if (k == 4) { cl <- make_cluster(2); t <- clutch:::tasks_of(cl) }",
-    "  stopifnot(identical(cluster_map(cl, 1:100, identity), as.list(1:100)))",
-    "  stopifnot(.Call(clutch:::ffi_tasks_jobs, t$ptr) == 0L)", "}",
-    "cat('ends=', ends, '\n', sep = '')", "stop_cluster(cl)", "cat('done\n')"))
+  s <- start_script(fixture = "reentry", lib = file.path(dir, paste0("hook", .Platform$dynlib.ext)),
+                    program = program)
   expect_done(s)
   expect_gte(as.numeric(value_of(s, "ends")), 8) # or nothing was tried
   expect_true(ends(s))
@@ -131,7 +110,9 @@ test_that("a node whose shared memory makes no sense is ended, and nobody waits 
     if (i != 2) return(i)
     map <- grep("memfd:clutch", readLines("/proc/self/maps"), value = TRUE)[[1L]]
     at <- strsplit(sub(" .*", "", map), "-", fixed = TRUE)[[1L]]
-    number <- function(hex) Reduce(function(a, d) 16 * a + d, match(strsplit(hex, "")[[1L]], c(0:9, letters[1:6])) - 1, 0)
+    number <- function(hex) {
+      Reduce(function(a, d) 16 * a + d, match(strsplit(hex, "")[[1L]], c(0:9, letters[1:6])) - 1, 0)
+    }
     begin <- number(at[[1L]])
     rings <- begin + 65536 * 16 + 8
     memory <- file("/proc/self/mem", "r+b", raw = TRUE)
@@ -149,7 +130,8 @@ test_that("a node whose shared memory makes no sense is ended, and nobody waits 
     used <- vapply(ring, function(r) word(r) > 0, NA)
     for (r in ring[used]) { # tail, and 64 bytes on the head
       tail <- word(r)
-      if (out_of_turn) put(r + 128 + tail %% 262144, c(32, 0, 1e6, 0, 0)) else put(r + 128 + tail %% 262144, 5e5)
+      if (out_of_turn) put(r + 128 + tail %% 262144,
+                           c(32, 0, 1e6, 0, 0)) else put(r + 128 + tail %% 262144, 5e5)
       put(r, tail + if (out_of_turn) 40 else 8)
     }
     i
@@ -174,8 +156,14 @@ test_that("a limit of memory over the machine's is none", {
   on.exit(stop_cluster(cl))
   p <- pids(cl)
   for (limit in c(1e15, 1e19, 1e25, 1e300)) {
-    expect_identical(cluster_map(cl, 1:4, function(i) { Sys.sleep(0.05); i }, .max_memory = limit), as.list(1:4))
-    expect_identical(collect(cluster_submit(cl, { Sys.sleep(0.05); 1 }, .max_memory = limit), timeout = 30), 1)
+    expect_identical(cluster_map(cl, 1:4, function(i) {
+      Sys.sleep(0.05)
+      i
+    }, .max_memory = limit), as.list(1:4))
+    expect_identical(collect(cluster_submit(cl, {
+      Sys.sleep(0.05)
+      1
+    }, .max_memory = limit), timeout = 30), 1)
   }
   expect_identical(pids(cl), p)
 })
@@ -207,8 +195,10 @@ test_that("what a node shares with its fork server is not counted, neither for t
   parallel::clusterCall(cl[1L], function() assign("own", rep(1, 3e7), envir = globalenv()))
   memory <- cluster_status(cl)$memory
   expect_gt(memory[[1L]] - memory[[2L]], 200)
-  e <- tryCatch(cluster_map(cl[1L], 1:2, read_it, .max_memory = 200e6), clutch_task_error = identity)
-  expect_true(is.list(e) && !inherits(e, "error") || inherits(e, "clutch_task_memory")) # it may have died before it began
+  e <- tryCatch(cluster_map(cl[1L], 1:2, read_it, .max_memory = 200e6),
+                clutch_task_error = identity)
+  # it may have died before it began
+  expect_true(is.list(e) && !inherits(e, "error") || inherits(e, "clutch_task_memory"))
   expect_false(identical(pids(cl)[[1L]], p[[1L]]))
 })
 
@@ -219,10 +209,14 @@ test_that("a limit that no node can keep ends the work with an error that says h
     cl <- make_cluster(2, strategy)
     on.exit(stop_cluster(cl))
     for (limit in c(500, 1e6)) {
-      e <- tryCatch(collect(cluster_submit(cl, { Sys.sleep(1); 1 }, .max_memory = limit), timeout = 60), clutch_error = identity)
+      e <- tryCatch(collect(cluster_submit(cl, {
+        Sys.sleep(1)
+        1
+      }, .max_memory = limit), timeout = 60), clutch_error = identity)
       expect_s3_class(e, "clutch_task_memory")
       expect_match(conditionMessage(e), "took more memory \\([0-9]+ MB\\)")
-      e <- tryCatch(cluster_map(cl, 1:3, function(i) Sys.sleep(1), .max_memory = limit), clutch_error = identity)
+      e <- tryCatch(cluster_map(cl, 1:3, function(i) Sys.sleep(1), .max_memory = limit),
+                    clutch_error = identity)
       expect_s3_class(e, "clutch_task_memory")
     }
     expect_identical(cluster_map(cl, 1:4, identity), as.list(1:4))
@@ -240,7 +234,8 @@ test_that("where nobody knows the memory of a node, a warning says that it has n
     stop_cluster(cl)
     unlink(dirname(ssh), recursive = TRUE)
   })
-  expect_warning(r <- cluster_map(cl, 1:4, identity, .max_memory = 1e9), "not in force for node 2", class = "clutch_unlimited")
+  expect_warning(r <- cluster_map(cl, 1:4, identity, .max_memory = 1e9), "not in force for node 2",
+                 class = "clutch_unlimited")
   expect_identical(r, as.list(1:4))
   expect_silent(cluster_map(cl, 1:4, identity))
 })
@@ -254,11 +249,15 @@ test_that("nodes that die again and again before they begin anything are given u
   lib <- tempfile("lib")
   dir.create(file.path(src, "clutchdies", "R"), recursive = TRUE)
   dir.create(lib)
-  writeLines(c("Package: clutchdies", "Version: 1.0", "Title: Ends Nodes", "License: GPL-3"), file.path(src, "clutchdies", "DESCRIPTION"))
+  writeLines(c("Package: clutchdies", "Version: 1.0", "Title: Ends Nodes", "License: GPL-3"),
+             file.path(src, "clutchdies", "DESCRIPTION"))
   writeLines("export(f)", file.path(src, "clutchdies", "NAMESPACE"))
-  writeLines(c("f <- function(i) i", ".onLoad <- function(...) if (nzchar(Sys.getenv(\"CLUTCH_NODE_CORES\"))) tools::pskill(Sys.getpid(), 9L)"),
+  writeLines(c("f <- function(i) i",
+               ".onLoad <- function(...) if (nzchar(Sys.getenv(\"CLUTCH_NODE_CORES\"))) tools::pskill(Sys.getpid(), 9L)"),
              file.path(src, "clutchdies", "R", "all.R"))
-  built <- system2(file.path(R.home("bin"), "R"), c("CMD", "INSTALL", "--no-docs", "--no-test-load", "-l", lib, file.path(src, "clutchdies")),
+  built <- system2(file.path(R.home("bin"), "R"),
+                   c("CMD", "INSTALL", "--no-docs", "--no-test-load", "-l", lib,
+                     file.path(src, "clutchdies")),
                    stdout = FALSE, stderr = FALSE)
   expect_identical(built, 0L)
   old <- Sys.getenv("R_LIBS", NA)
@@ -271,7 +270,8 @@ test_that("nodes that die again and again before they begin anything are given u
     unlink(c(src, lib), recursive = TRUE)
   })
   f <- loadNamespace(name, lib.loc = lib)$f
-  e <- tryCatch(collect(cluster_submit(cl, f(1), .globals = list(f = f)), timeout = 60), clutch_error = identity)
+  e <- tryCatch(collect(cluster_submit(cl, f(1), .globals = list(f = f)), timeout = 60),
+                clutch_error = identity)
   expect_s3_class(e, "clutch_task_died")
   expect_match(conditionMessage(e), "before it had begun anything.*SIGKILL")
   expect_identical(cluster_map(cl, 1:4, identity), as.list(1:4)) # others are not affected
@@ -283,7 +283,8 @@ test_that("while a node of a host beyond reach is waited for, the others work, a
   progress <- tempfile()
   flag <- tempfile()
   # after the death the way there is not free before elements that were sent later are done
-  ssh <- fake_ssh(c(sprintf("if [ -e %s ]; then", hold), sprintf("  while [ ! -e %s ]; do sleep 0.1; done", progress), "fi"))
+  ssh <- fake_ssh(c(sprintf("if [ -e %s ]; then", hold),
+                    sprintf("  while [ ! -e %s ]; do sleep 0.1; done", progress), "fi"))
   cl <- make_cluster(c("localhost", "far.invalid"), rshcmd = ssh, master = "127.0.0.1")
   on.exit({
     stop_cluster(cl)
@@ -305,7 +306,8 @@ test_that("while a node of a host beyond reach is waited for, the others work, a
   expect_true(works(cl))
   eval(bquote(cluster_setup(cl, if (file.exists(.(flag))) tools::pskill(Sys.getpid(), 9L))))
   file.create(flag)
-  expect_error(cluster_map(cl[2L], 1, function(i) tools::pskill(Sys.getpid(), 9L)), class = "clutch_task_died")
+  expect_error(cluster_map(cl[2L], 1, function(i) tools::pskill(Sys.getpid(), 9L)),
+               class = "clutch_task_died")
   w <- NULL
   eventually({
     w <- tryCatch({
@@ -321,7 +323,10 @@ test_that("while a node of a host beyond reach is waited for, the others work, a
 
 # Starts a process in a session of its own, whose pid is left in a file.
 leave_one <- function(file) {
-  system(sprintf("sh -c 'echo $$ > %s.part; mv %s.part %s; exec setsid sleep 1000' > /dev/null 2>&1 &", file, file, file))
+  system(sprintf(
+    "sh -c 'echo $$ > %s.part; mv %s.part %s; exec setsid sleep 1000' > /dev/null 2>&1 &", file,
+    file, file
+  ))
   while (!file.exists(file)) Sys.sleep(0.01)
   as.integer(readLines(file))
 }
@@ -339,7 +344,10 @@ test_that("what a task has started in a session of its own ends with its node, a
     })
     left <- unlist(parallel::clusterMap(cl, leave_one, files[1:3]))
     expect_true(all(alive(left)))
-    expect_error(cluster_map(cl[1L], 1, function(i) repeat tryCatch(repeat {}, interrupt = identity), .timeout = 0.1), class = "clutch_task_timeout")
+    expect_error(
+      cluster_map(cl[1L], 1, function(i) repeat tryCatch(repeat {}, interrupt = identity),
+                  .timeout = 0.1), class = "clutch_task_timeout"
+    )
     expect_true(eventually(!alive(left[[1L]])))
     expect_true(all(alive(left[2:3])))
     node_died(parallel::clusterCall(cl[2L], function() tools::pskill(Sys.getpid(), 9L)))
@@ -356,8 +364,11 @@ test_that("what a task has started in a session of its own ends with its node, a
 test_that("what tasks have started in sessions of their own ends with the session", {
   needs("follow_parent")
   linux_only()
-  s <- start_script(c("cl <- make_cluster(2)", "f <- function(file) NULL", paste("body(f) <- quote(", paste(deparse(body(leave_one)), collapse = "\n"), ")"),
-    "environment(f) <- globalenv()", "p <- unlist(parallel::clusterMap(cl, f, c(tempfile(), tempfile())))",
+  s <- start_script(c("cl <- make_cluster(2)", "f <- function(file) NULL",
+                      paste("body(f) <- quote(", paste(deparse(body(leave_one)), collapse = "\n"),
+                            ")"),
+    "environment(f) <- globalenv()",
+    "p <- unlist(parallel::clusterMap(cl, f, c(tempfile(), tempfile())))",
     "cat('left=', paste(p, collapse = ' '), '\\nready\\n', sep = '')", "Sys.sleep(1000)"))
   expect_true(said(s, "^ready"))
   left <- as.integer(strsplit(value_of(s, "left"), " ")[[1L]])

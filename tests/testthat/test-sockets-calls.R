@@ -48,7 +48,14 @@ test_that("each call is its own: one that has returned keeps what it had", {
   # what an outer call was given as connection is not looked at before its time
   seen <- character()
   cat("inner\n", file = p$a)
-  writeLines({ x <- readLines(p$b, 1); seen <- c(seen, "text"); x }, { seen <- c(seen, "con"); p$a })
+  writeLines({
+    x <- readLines(p$b, 1)
+    seen <- c(seen, "text")
+    x
+  }, {
+    seen <- c(seen, "con")
+    p$a
+  })
   expect_identical(seen, c("text", "con"))
   close_all(p$a, p$b)
 })
@@ -56,15 +63,18 @@ test_that("each call is its own: one that has returned keeps what it had", {
 test_that("scan() and the functions around it give back what the whole call had", {
   expect_nothing_left({
     p <- text_pair()
-    expect_identical(in_two_parts(p, "1 2 ", "3 4\n", function(con) scan(con, n = 3, quiet = TRUE)), c(1, 2, 3))
+    expect_identical(in_two_parts(p, "1 2 ", "3 4\n", function(con) scan(con, n = 3, quiet = TRUE)),
+                     c(1, 2, 3))
     # scan() had read one character too many, and had pushed it back
-    expect_identical(in_two_parts(p, "5 ", "6\n", function(con) scan(con, n = 3, quiet = TRUE)), c(4, 5, 6))
+    expect_identical(in_two_parts(p, "5 ", "6\n", function(con) scan(con, n = 3, quiet = TRUE)),
+                     c(4, 5, 6))
     x <- in_two_parts(p, "\na,b\n1,2\n", "3,4\n", function(con) read.csv(con, nrows = 2))
     expect_identical(x, data.frame(a = c(1L, 3L), b = c(2L, 4L)))
     # more lines than read.table() looks at first
     lines <- c("a b", paste(1:20, 21:40))
     for (k in c(2, 5, 6, 20)) {
-      x <- in_two_parts(p, paste0(lines[1:k], "\n", collapse = ""), paste0(lines[-(1:k)], "\n", collapse = ""),
+      x <- in_two_parts(p, paste0(lines[1:k], "\n", collapse = ""),
+                        paste0(lines[-(1:k)], "\n", collapse = ""),
                         function(con) read.table(con, header = TRUE, nrows = 20))
       expect_identical(x, data.frame(a = 1:20, b = 21:40))
     }
@@ -77,18 +87,29 @@ test_that("scan() and the functions around it give back what the whole call had"
 test_that("binary calls of many reads give back what the whole call had", {
   expect_nothing_left({
     p <- binary_pair()
-    expect_identical(in_two_parts(p, charToRaw("abcd"), charToRaw("ef"), function(con) readChar(con, c(2, 2, 2))),
+    expect_identical(in_two_parts(p, charToRaw("abcd"), charToRaw("ef"),
+                                  function(con) readChar(con, c(2, 2, 2))),
                      c("ab", "cd", "ef"))
     strings <- writeBin(c("ab", "cd", "ef"), raw())
-    expect_identical(in_two_parts(p, strings[1:7], strings[8:9], function(con) readBin(con, "character", 3)),
+    expect_identical(in_two_parts(p, strings[1:7], strings[8:9],
+                                  function(con) readBin(con, "character", 3)),
                      c("ab", "cd", "ef"))
     short <- writeBin(1:100, raw(), size = 2)
-    expect_identical(in_two_parts(p, short[1:33], short[34:200], function(con) readBin(con, 1L, 100, size = 2)), 1:100)
+    expect_identical(
+      in_two_parts(p, short[1:33], short[34:200], function(con) {
+        readBin(con, 1L, 100, size = 2)
+      }), 1:100
+    )
     x <- stats::runif(1e5)
     bytes <- writeBin(x, raw())
     for (cut in c(3, 64768, 64770, 500001))
-      expect_identical(in_two_parts(p, bytes[1:cut], bytes[-(1:cut)], function(con) readBin(con, "double", 1e5)), x)
-    expect_identical(in_two_parts(p, bytes[1:500001], bytes[-(1:500001)], function(con) readBin(con, "raw", 8e5)), bytes)
+      expect_identical(
+        in_two_parts(p, bytes[1:cut], bytes[-(1:cut)], function(con) readBin(con, "double", 1e5)), x
+      )
+    expect_identical(
+      in_two_parts(p, bytes[1:500001], bytes[-(1:500001)], function(con) readBin(con, "raw", 8e5)),
+      bytes
+    )
     expect_identical(socket_info(p$b)$queued_in, 0)
     close_all(p$a, p$b)
   })
@@ -146,7 +167,9 @@ test_that("what is kept is bounded: a call beyond that cannot be repeated, and t
         expect_identical(unique(x), c(line, "more"))
       } else {
         expect_match(conditionMessage(e), "lost")
-        for (k in 1:2) expect_s3_class(caught(readLines(p$b, 1)), c("clutch_socket_broken", "clutch_error"))
+        for (k in 1:2) {
+          expect_s3_class(caught(readLines(p$b, 1)), c("clutch_socket_broken", "clutch_error"))
+        }
         expect_s3_class(caught(unserialize(p$b)), "clutch_socket_broken")
         cat("back\n", file = p$b) # the other direction is all right
         expect_identical(readLines(p$a, 1), "back")
@@ -175,21 +198,35 @@ test_that("calls one after the other read what they read from base R's sockets",
   calls <- list(
     function(b) list(scan(b, n = 3, quiet = TRUE), scan(b, n = 1, quiet = TRUE), readLines(b, 1)),
     function(b) list(scan(b, n = 2, quiet = TRUE), readChar(b, 2), readLines(b, 1)),
-    function(b) list(read.table(b, nrows = 1), readLines(b, 1), read.table(b, nrows = 2), scan(b, n = 1, quiet = TRUE)),
+    function(b) {
+      list(read.table(b, nrows = 1), readLines(b, 1), read.table(b, nrows = 2),
+           scan(b, n = 1, quiet = TRUE))
+    },
     function(b) list(readLines(b, 1), readChar(b, 3), readLines(b, 1), count.fields(b)),
-    function(b) list(tryCatch(scan(b, 1L, nlines = 1, sep = "x", quiet = TRUE), error = conditionMessage), readLines(b, 1)),
-    function(b) list(tryCatch(read.table(b, colClasses = "Date", nrows = 2), error = conditionMessage), readLines(b, 3)),
+    function(b) {
+      list(tryCatch(scan(b, 1L, nlines = 1, sep = "x", quiet = TRUE), error = conditionMessage),
+           readLines(b, 1))
+    },
+    function(b) {
+      list(tryCatch(read.table(b, colClasses = "Date", nrows = 2), error = conditionMessage),
+           readLines(b, 3))
+    },
     function(b) {
       pushBack(c("p q", "r"), b)
       list(scan(b, "", n = 1, quiet = TRUE), readLines(b, 1), readLines(b, 1), readLines(b, 1))
     })
   lines <- vapply(1:8, function(i) paste(4 * i - 3:0, collapse = " "), "")
-  texts <- c(paste0(lines, "\n", collapse = ""), paste0(lines, rep(c("\r", "\r\n", "\n"), length.out = 8), collapse = ""))
-  expect_nothing_left(for (text in texts) for (encoding in c("native.enc", "latin1")) for (f in calls) {
+  texts <- c(paste0(lines, "\n", collapse = ""),
+             paste0(lines, rep(c("\r", "\r\n", "\n"), length.out = 8), collapse = ""))
+  expect_nothing_left(for (text in texts) for (encoding in c(
+    "native.enc", "latin1"
+  )) for (f in calls) {
     read <- lapply(c(TRUE, FALSE), function(ours) {
       l <- if (ours) socket_listen(0) else serverSocket(port <- dead_port())
       a <- socket_connect(port = if (ours) port_of(l) else port, open = "wb")
-      b <- (if (ours) socket_accept else socketAccept)(l, blocking = TRUE, timeout = 30, encoding = encoding)
+      b <- (if (ours) socket_accept else socketAccept)(
+        l, blocking = TRUE, timeout = 30, encoding = encoding
+      )
       writeBin(charToRaw(text), a)
       close(a)
       on.exit(close_all(b, l))

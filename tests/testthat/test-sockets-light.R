@@ -4,7 +4,8 @@
 limited <- function(limit, lines) {
   file <- tempfile(fileext = ".R")
   writeLines(c("library(clutch)", lines), file)
-  system(sprintf("%s; R_LIBS=%s %s --vanilla %s 2>&1", limit, shQuote(paste(.libPaths(), collapse = ":")),
+  system(sprintf("%s; R_LIBS=%s %s --vanilla %s 2>&1", limit,
+                 shQuote(paste(.libPaths(), collapse = ":")),
                  shQuote(file.path(R.home("bin"), "Rscript")), shQuote(file)), intern = TRUE)
 }
 
@@ -13,13 +14,21 @@ preloading <- function(lines) {
   folder <- tempfile("preload")
   dir.create(folder)
   source <- file.path(folder, "lib.c")
-  writeLines(c("#define _GNU_SOURCE", "#include <dlfcn.h>", "#include <errno.h>", "#include <netdb.h>", "#include <netinet/in.h>",
-               "#include <netinet/tcp.h>", "#include <sys/socket.h>", "#include <unistd.h>", lines), source)
+  writeLines(c("#define _GNU_SOURCE", "#include <dlfcn.h>", "#include <errno.h>",
+               "#include <netdb.h>", "#include <netinet/in.h>",
+               "#include <netinet/tcp.h>", "#include <sys/socket.h>", "#include <unistd.h>", lines),
+               source)
   library <- file.path(folder, "lib.so")
   args <- c("-shared", "-fPIC", "-o", library, source, "-ldl")
-  if (suppressWarnings(system2("cc", args, stdout = FALSE, stderr = FALSE)) != 0L) skip("needs a C compiler")
+  if (suppressWarnings(system2("cc", args, stdout = FALSE, stderr = FALSE)) != 0L) {
+    skip("needs a C compiler")
+  }
   rscript <- file.path(folder, "rscript")
-  writeLines(c("#!/bin/sh", sprintf("LD_PRELOAD=%s exec %s \"$@\"", library, file.path(R.home("bin"), "Rscript"))), rscript)
+  writeLines(
+    c("#!/bin/sh",
+      sprintf("LD_PRELOAD=%s exec %s \"$@\"", library, file.path(R.home("bin"), "Rscript"))),
+      rscript
+  )
   Sys.chmod(rscript, "0755")
   rscript
 }
@@ -34,7 +43,8 @@ test_that("light handles read, write and end", {
     expect_identical(socket_read(p$b, 2), charToRaw("ab"))
     expect_identical(socket_read(p$b, 2), charToRaw("c"))
     state <- if (system_can("tcp_info")) " ESTABLISHED" else ""
-    expect_match(capture.output(print(p$a)), sprintf("^<socket 127.0.0.1:[0-9]+ -> 127.0.0.1:[0-9]+%s>$", state))
+    expect_match(capture.output(print(p$a)),
+                 sprintf("^<socket 127.0.0.1:[0-9]+ -> 127.0.0.1:[0-9]+%s>$", state))
     socket_shutdown(p$a)
     expect_true(socket_select(list(p$b), timeout = 5))
     expect_null(socket_read(p$b))
@@ -111,7 +121,9 @@ test_that("3,000 sockets, with descriptors beyond those of select()", {
     expect_identical(sum(socket_select(all, timeout = 0)), 0L)
     expect_identical(sum(socket_select(all, TRUE, timeout = 0)), 3000L)
     for (i in c(1L, 777L, 1500L)) socket_write(a[[i]], "x")
-    expect_true(eventually(identical(which(socket_select(all, timeout = 5)), 1500L + c(1L, 777L, 1500L)), 5))
+    expect_true(eventually(
+      identical(which(socket_select(all, timeout = 5)), 1500L + c(1L, 777L, 1500L)), 5
+    ))
     expect_identical(sum(socket_table()$owner == "clutch"), 3001L)
     for (s in all) close(s)
     close(l)
@@ -147,7 +159,9 @@ test_that("when descriptors are used up that is an error of its own, and nothing
     b <- connect() # forgotten ones are collected first
     cat("alive\n"))---")
   told <- if (system_can("tcp_info")) c("TRUE", "CLOSE_WAIT") else c("NA", "NA")
-  expect_identical(trimws(out), c("clutch_socket_limit TRUE", paste("clutch_socket_limit", told[[1L]]), told[[2L]], "alive"))
+  expect_identical(trimws(out),
+                   c("clutch_socket_limit TRUE", paste("clutch_socket_limit", told[[1L]]),
+                     told[[2L]], "alive"))
 })
 
 test_that("the soft limit on descriptors is raised", {
@@ -165,8 +179,10 @@ test_that("the soft limit on descriptors is raised", {
 })
 
 test_that("the package is unloaded with its connections closed", {
-  script <- start_script(c("p <- socket_listen(0); q <- socket_listen(0, slot = FALSE); n <- length(getAllConnections())",
-                           "unloadNamespace('clutch')", "cat('closed=', n - length(getAllConnections()), '\\n', sep = '')",
+  script <-
+    start_script(c("p <- socket_listen(0); q <- socket_listen(0, slot = FALSE); n <- length(getAllConnections())",
+                   "unloadNamespace('clutch')",
+                   "cat('closed=', n - length(getAllConnections()), '\\n', sep = '')",
                            "rm(p, q); invisible(gc()); cat('alive=1\\n')"))
   expect_true(said(script, "^alive=1"))
   expect_identical(value_of(script, "closed"), "1")
@@ -179,7 +195,11 @@ test_that("exact = TRUE waits for all, also where reads do not block otherwise",
   expect_true(eventually(socket_info(p$b)$queued_in == 10))
   on.exit(close_all(p$a, p$b))
   # the rest comes while it waits: from a connection that a forked child of this process shares
-  job <- parallel::mcparallel({ Sys.sleep(0.2); socket_write(p$a, x[11:255]); NULL })
+  job <- parallel::mcparallel({
+    Sys.sleep(0.2)
+    socket_write(p$a, x[11:255])
+    NULL
+  })
   expect_identical(socket_read(p$b, 255L, exact = TRUE), x)
   parallel::mccollect(job)
   expect_identical(socket_read(p$b, 255L), raw(0)) # and without it does not wait
@@ -194,21 +214,13 @@ test_that("names that nobody waits for any more take few threads, and outlive th
   release <- tempfile()
   on.exit(unlink(release))
   # a resolver that stands, in front of the system's
-  rscript <- preloading(c("int getaddrinfo(const char *h, const char *s, const struct addrinfo *hints, struct addrinfo **out) {",
+  rscript <-
+    preloading(c("int getaddrinfo(const char *h, const char *s, const struct addrinfo *hints, struct addrinfo **out) {",
     "  int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, \"getaddrinfo\");",
     "  if (hints->ai_flags & AI_NUMERICHOST) return real(h, s, hints, out);",
     sprintf("  while (access(\"%s\", F_OK) != 0) usleep(1000);", release),
     "  return EAI_NONAME;", "}"))
-  script <- start_script(c(r"---(
-    count <- function() c(length(list.files("/proc/self/task")), length(list.files("/proc/self/fd")))
-    before <- count()
-    for (i in 1:300) try(suppressWarnings(socket_connect(c("nowhere", paste0("nowhere", i))[i %% 2 + 1], 80, timeout = .001)), TRUE)
-    cat("more=", paste(count() - before, collapse = " "), "\n", sep = "")
-    unloadNamespace("clutch")
-    invisible(gc()))---", sprintf("file.create('%s')", release), "Sys.sleep(0.3)",
-    "cat('threads=', length(list.files('/proc/self/task')) - before[1], '\n', sep = '')",
-    "library(clutch); unloadNamespace('clutch')", # joined, and gone
-    "cat('loaded=', 'clutch' %in% names(getLoadedDLLs()), '\n', sep = '')", "cat('alive=1\n')"), program = rscript)
+  script <- start_script(fixture = "resolver-threads", release = release, program = rscript)
   expect_true(said(script, "^alive=1", 60))
   more <- as.integer(strsplit(value_of(script, "more"), " ")[[1L]])
   expect_lte(more[[1L]], 16L)
@@ -226,7 +238,9 @@ test_that("whether somebody is there can be asked without a condition", {
       options(old)
       a <- socket_connect(port = port_of(l), blocking = TRUE, slot = slot)
       b <- NULL
-      expect_true(eventually(!is.null(b <- socket_accept(l, blocking = TRUE, slot = slot, wait = FALSE))))
+      expect_true(eventually(!is.null(b <- socket_accept(
+        l, blocking = TRUE, slot = slot, wait = FALSE
+      ))))
       socket_write(a, "x")
       expect_identical(socket_read(b, 1, exact = TRUE), charToRaw("x"))
       expect_null(socket_accept(l, wait = FALSE))
@@ -241,22 +255,13 @@ test_that("whether somebody is there can be asked without a condition", {
 test_that("a connection that was reset before its options are set is taken, and its first read says so", {
   linux_only()
   # as on macOS
-  rscript <- preloading(c("int setsockopt(int fd, int level, int name, const void *v, socklen_t n) {",
+  rscript <-
+    preloading(c("int setsockopt(int fd, int level, int name, const void *v, socklen_t n) {",
     "  int (*real)(int, int, int, const void *, socklen_t) = dlsym(RTLD_NEXT, \"setsockopt\");",
     "  struct tcp_info t;", "  socklen_t size = sizeof t;",
     "  if (level == IPPROTO_TCP && getsockopt(fd, level, TCP_INFO, &t, &size) == 0 && t.tcpi_state == TCP_CLOSE) {",
     "    errno = EINVAL;", "    return -1;", "  }", "  return real(fd, level, name, v, n);", "}"))
-  script <- start_script(r"---(
-    l <- socket_listen(0)
-    for (k in 1:3) {
-      a <- socket_connect(port = socket_info(l)$local_port, options = socket_options(linger = 0))
-      close(a) # a reset
-      b <- socket_accept(l, blocking = TRUE, timeout = 5)
-      r <- tryCatch(readLines(b, 1), error = function(e) class(e)[[1L]])
-      cat("read", k, "=", r, "\n", sep = "")
-      close(b)
-    }
-    cat("done=1\n"))---", program = rscript)
+  script <- start_script(fixture = "resets", program = rscript)
   expect_true(said(script, "^done=|^Error"))
   for (k in 1:3) expect_identical(value_of(script, paste0("read", k)), "clutch_socket_reset")
 })

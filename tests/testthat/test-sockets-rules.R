@@ -1,4 +1,5 @@
-# The rules of sockets: each fails when its rule is broken. What needs faults of the system is in tests/c/test-sock.c.
+# The rules of sockets: each fails when its rule is broken. What needs faults of the system is in
+# tests/c/test-sock.c.
 
 outside_checks_only()
 
@@ -25,7 +26,10 @@ test_that("a timeout holds in accept, read and write, and is told apart from the
     expect_lt(e$written, 5e7)
     got <- 0
     socket_timeout(p$b, 0.5)
-    while (length(x <- tryCatch(readBin(p$b, "raw", 1e6), clutch_socket_timeout = function(e) NULL))) got <- got + length(x)
+    while (length(x <- tryCatch(readBin(p$b, "raw", 1e6),
+                                clutch_socket_timeout = function(e) NULL))) {
+      got <- got + length(x)
+    }
     rest <- socket_info(p$b)$queued_in
     expect_identical(got + rest, e$written) # what is said to have gone has gone
     close_all(p$a, p$b)
@@ -46,7 +50,8 @@ test_that("a timeout holds in connect, and leaves no descriptor", {
     expect_identical(con, "base R's warning")
     e <- caught(socket_connect("127.0.0.1", port_of(l), timeout = 0.2))
     expect_s3_class(e, "clutch_socket_timeout")
-    expect_match(conditionMessage(e), sprintf("cannot open the connection to 127.0.0.1:%d", port_of(l)))
+    expect_match(conditionMessage(e),
+                 sprintf("cannot open the connection to 127.0.0.1:%d", port_of(l)))
     for (con in filler) close(con)
     close(l)
   })
@@ -67,7 +72,11 @@ test_that("timeouts are asked and set at any time, with fractions and Inf", {
   cat("x\n", file = p$b)
   expect_identical(readLines(p$a, 1), "x")
   close_all(p$a, p$b)
-  expect_identical({p <- socket_pair(timeout = NA); close_all(p$a, p$b); TRUE}, TRUE)
+  expect_identical({
+    p <- socket_pair(timeout = NA)
+    close_all(p$a, p$b)
+    TRUE
+  }, TRUE)
 })
 
 test_that("a read that timed out takes nothing", {
@@ -93,7 +102,10 @@ test_that("a read that timed out takes nothing", {
   x <- as.raw(seq_len(2e6) %% 251)
   sent <- 0
   while (sent < length(x)) { # as much as the buffers take, then the rest in the next round
-    sent <- tryCatch({writeBin(x[(sent + 1):length(x)], p$a); length(x)},
+    sent <- tryCatch({
+      writeBin(x[(sent + 1):length(x)], p$a)
+      length(x)
+    },
                      clutch_socket_timeout = function(e) sent + e$written)
     y <- tryCatch(readBin(p$b, "raw", 2e6), clutch_socket_timeout = function(e) NULL)
   }
@@ -104,7 +116,8 @@ test_that("a read that timed out takes nothing", {
 test_that("the time is one of silence: it begins anew when bytes come", {
   l <- socket_listen(0)
   script <- start_script(c(sprintf("con <- socketConnection(port = %d, open = 'a+b')", port_of(l)),
-                           "for (i in 1:8) { Sys.sleep(0.2); writeBin(as.raw(i), con) }", "Sys.sleep(60)"))
+                           "for (i in 1:8) { Sys.sleep(0.2); writeBin(as.raw(i), con) }",
+                           "Sys.sleep(60)"))
   on.exit(tools::pskill(script$pid, 9L))
   b <- socket_accept(l, blocking = TRUE, open = "a+b", timeout = 30)
   socket_timeout(b, 1)
@@ -117,31 +130,7 @@ test_that("the time is one of silence: it begins anew when bytes come", {
 
 test_that("Ctrl-C ends each wait within moments, and leaves nothing", {
   linux_only()
-  script <- start_script(r"---(
-    fds <- function() length(list.files("/proc/self/fd"))
-    l <- socket_listen(0)
-    port <- socket_info(l)$local_port
-    a <- socket_connect(port = port, open = "a+b")
-    b <- socket_accept(l, blocking = TRUE, open = "a+b")
-    full <- socket_listen(0, host = "127.0.0.1", backlog = 0)
-    connect <- function(s) socket_connect("127.0.0.1", socket_info(full)$local_port, timeout = s)
-    fill <- list()
-    repeat {
-      con <- tryCatch(suppressWarnings(connect(0.2)), error = function(e) NULL)
-      if (is.null(con)) break
-      fill <- c(fill, list(con))
-    }
-    n <- fds()
-    waits <- list(accept = function() socket_accept(l, timeout = 60), read = function() readBin(b, "raw", 1),
-                  write = function() writeBin(raw(5e7), b), select = function() socket_select(list(b)),
-                  connect = function() connect(60))
-    for (w in names(waits)) {
-      cat("at=", w, "\n", sep = "")
-      r <- tryCatch({ waits[[w]](); "returned" }, interrupt = function(e) "interrupted", error = conditionMessage)
-      cat("result_", w, "=", r, "\n", sep = "")
-    }
-    gc()
-    cat("left=", fds() - n, "\n", sep = ""))---")
+  script <- start_script(fixture = "interrupted-waits")
   for (w in c("accept", "read", "write", "select", "connect")) {
     expect_true(said(script, paste0("^at=", w)))
     Sys.sleep(0.2) # so that it waits by then
@@ -155,25 +144,7 @@ test_that("Ctrl-C ends each wait within moments, and leaves nothing", {
 
 test_that("a storm of signals loses nothing, and suspendInterrupts() is honoured", {
   linux_only()
-  script <- start_script(r"---(
-    l <- socket_listen(0)
-    storm <- "(i=0; while [ $i -lt 300 ] && kill -INT %d; do sleep 0.005; i=$((i + 1)); done) 2> /dev/null &"
-    peer <- tempfile(fileext = ".R") # a process of its own, that writes slowly
-    writeLines(c(
-      sprintf("con <- socketConnection(port = %d, open = 'a+b', blocking = TRUE)", socket_info(l)$local_port),
-      "x <- readBin(con, 'raw', 4e6)",
-      "for (i in 0:9) { Sys.sleep(0.05); writeBin(x[i * 4e5 + 1:4e5], con) }",
-      "close(con)"), peer)
-    tryCatch(suspendInterrupts({
-      system(sprintf(storm, Sys.getpid()), wait = FALSE)
-      system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", peer), wait = FALSE)
-      con <- socket_accept(l, blocking = TRUE, open = "a+b", timeout = 60)
-      socket_select(list(con), TRUE)
-      x <- as.raw(seq_len(4e6) %% 251)
-      writeBin(x, con)
-      y <- readBin(con, "raw", 4e6)
-      cat("same=", identical(x, y), "\n", sep = "")
-    }), interrupt = function(e) "afterwards"))---")
+  script <- start_script(fixture = "storm-of-interrupts")
   expect_true(said(script, "^same="))
   expect_identical(value_of(script, "same"), "TRUE")
 })
@@ -236,26 +207,7 @@ test_that("a peer that resets before it is accepted is no error of accept", {
 test_that("readiness can be a lie: what another process has taken is waited for, for the rest of the time", {
   linux_only()
   # two processes wait at one socket: both are told that it is ready, and one finds nothing
-  script <- start_script(r"---(
-    library(parallel)
-    l <- socket_listen(0)
-    port <- socket_info(l)$local_port
-    a <- socket_connect(port = port, open = "a+b")
-    b <- socket_accept(l, open = "a+b", blocking = TRUE, timeout = 0.6)
-    both <- function(wait, act) {
-      try_it <- function() tryCatch({ wait(); "got it" }, error = function(e) class(e)[[1L]])
-      jobs <- lapply(1:2, function(i) mcparallel(try_it()))
-      Sys.sleep(0.3)
-      act()
-      paste(sort(unlist(mccollect(jobs))), collapse = " ")
-    }
-    for (k in 1:4) {
-      r <- both(function() stopifnot(length(readBin(b, "raw", 1)) == 1L), function() writeBin(raw(1), a))
-      cat("read", k, "=", r, "\n", sep = "")
-      r <- both(function() socket_accept(l, timeout = 0.6), function() c2 <<- socket_connect(port = port))
-      cat("accept", k, "=", r, "\n", sep = "")
-    }
-    cat("done=1\n"))---")
+  script <- start_script(fixture = "waits-in-forks")
   expect_true(said(script, "^done="))
   for (k in 1:4) {
     expect_identical(value_of(script, paste0("read", k)), "clutch_socket_timeout got it")
@@ -270,13 +222,16 @@ test_that("select looks at all of a mixed list, duplicates and read-ahead includ
     light <- socket_pair(slot = FALSE)
     all <- list(l, p$a, p$b, light$a, light$b)
     expect_identical(socket_select(all, timeout = 0), rep(FALSE, 5))
-    expect_identical(socket_select(all, c(FALSE, TRUE, FALSE, TRUE, FALSE), 0), c(FALSE, TRUE, FALSE, TRUE, FALSE))
+    expect_identical(socket_select(all, c(FALSE, TRUE, FALSE, TRUE, FALSE), 0),
+                     c(FALSE, TRUE, FALSE, TRUE, FALSE))
     cat("one\ntwo\n", file = p$a)
     socket_write(light$a, "x")
     expect_identical(readLines(p$b, 1), "one") # the second is in the buffer now
     a <- socket_connect(port = port_of(l))
     # base R looks at nothing else when one has bytes in its buffer
-    expect_true(eventually(identical(socket_select(all, timeout = 5), c(TRUE, FALSE, TRUE, FALSE, TRUE)), 5))
+    expect_true(eventually(
+      identical(socket_select(all, timeout = 5), c(TRUE, FALSE, TRUE, FALSE, TRUE)), 5
+    ))
     expect_identical(socket_select(list(p$b, p$b), timeout = 0), c(TRUE, TRUE))
     expect_identical(socket_select(list(p$a, p$a), c(TRUE, FALSE), 0), c(TRUE, FALSE))
     expect_warning(expect_identical(socket_select(list(l), TRUE, 0), FALSE), "cannot be writeable")
@@ -294,12 +249,14 @@ test_that("select takes base R's own sockets, too", {
     a <- socket_connect(port = port)
     expect_true(socket_select(list(theirs), timeout = 5))
     b <- socketAccept(theirs, blocking = TRUE)
-    expect_identical(socket_select(list(b, a, theirs), c(FALSE, TRUE, FALSE), timeout = 0), c(FALSE, TRUE, FALSE))
+    expect_identical(socket_select(list(b, a, theirs), c(FALSE, TRUE, FALSE), timeout = 0),
+                     c(FALSE, TRUE, FALSE))
     cat("1\n2\n", file = a)
     expect_true(socket_select(list(b), timeout = 5))
     expect_identical(readLines(b, 1), "1")
     expect_true(socket_select(list(b), timeout = 0)) # in R's buffer
-    expect_identical(socket_info(b)$state, if (system_can("tcp_info")) "ESTABLISHED" else NA_character_)
+    expect_identical(socket_info(b)$state,
+                     if (system_can("tcp_info")) "ESTABLISHED" else NA_character_)
     t <- socket_table()
     expect_identical(t$owner[t$connection %in% as.integer(b)], "base")
     close_all(a, b, theirs)
@@ -311,9 +268,18 @@ test_that("select takes base R's own sockets, too", {
 
 test_that("connections ended in any way leave no descriptor, and other end's bytes alone", {
   ends <- list(
-    "the peer first" = function(p) { close(p$b); close(p$a) },
-    "we first" = function(p) { close(p$a); close(p$b) },
-    "reset" = function(p) { close(p$b); close(p$a) },
+    "the peer first" = function(p) {
+      close(p$b)
+      close(p$a)
+    },
+    "we first" = function(p) {
+      close(p$a)
+      close(p$b)
+    },
+    "reset" = function(p) {
+      close(p$b)
+      close(p$a)
+    },
     "half closed" = function(p) {
       socket_shutdown(p$a)
       expect_identical(readBin(p$b, "raw", 1), raw())
@@ -329,7 +295,11 @@ test_that("connections ended in any way leave no descriptor, and other end's byt
       expect_identical(readBin(p$b, "raw", 1), raw()) # an end, not a reset
       close(p$b)
     },
-    "shut down twice" = function(p) { socket_shutdown(p$a, "both"); close(p$b); close(p$a) },
+    "shut down twice" = function(p) {
+      socket_shutdown(p$a, "both")
+      close(p$b)
+      close(p$a)
+    },
     "broken" = function(p) {
       writeBin(raw(10), p$a)
       close(p$b)
@@ -338,7 +308,8 @@ test_that("connections ended in any way leave no descriptor, and other end's byt
     })
   for (slot in c(TRUE)) for (how in names(ends)) expect_nothing_left({
     for (k in 1:5) {
-      p <- socket_pair(open = "a+b", blocking = TRUE, options = if (how == "reset") socket_options(linger = 0), slot = slot)
+      p <- socket_pair(open = "a+b", blocking = TRUE,
+                       options = if (how == "reset") socket_options(linger = 0), slot = slot)
       ends[[how]](p)
     }
   })
@@ -376,7 +347,8 @@ test_that("a dead peer is a classed error, never a signal", {
     close(p$a)
     p <- socket_pair(open = "a+b", blocking = TRUE, options = socket_options(linger = 0))
     close(p$b)
-    expect_s3_class(caught(readBin(p$a, "raw", 1e6)), "clutch_socket_reset") # a large read goes another way
+    # a large read goes another way
+    expect_s3_class(caught(readBin(p$a, "raw", 1e6)), "clutch_socket_reset")
     close(p$a)
     p <- socket_pair(open = "a+b", blocking = TRUE)
     socket_shutdown(p$a)
@@ -387,10 +359,7 @@ test_that("a dead peer is a classed error, never a signal", {
 
 test_that("a connection that nobody holds any more is closed, with base R's warning", {
   linux_only()
-  script <- start_script(c( # a finalizer's warnings are shown and cannot be caught
-    "fds <- function() length(list.files('/proc/self/fd'))", "n <- fds()", "l <- socket_listen(0, slot = FALSE)",
-    "local({a <- socket_connect(port = socket_info(l)$local_port); b <- socket_accept(l, slot = FALSE); NULL})",
-    "close(l)", "for (k in 1:3) gc()", "cat('left=', fds() - n, '\n', sep = '')"))
+  script <- start_script(fixture = "finalized-sockets")
   expect_true(said(script, "^left=0"))
   expect_true(said(script, "closing unused connection 3 \\(->localhost"))
 })
@@ -415,7 +384,8 @@ test_that("no descriptor is inherited by a program", {
   seen <- system("ls -l /proc/self/fd", intern = TRUE)
   before <- system(sprintf("ls -l /proc/%d/fd", Sys.getpid()), intern = TRUE)
   t <- socket_table()
-  links <- grep(paste0(" (", paste(t$fd[t$owner == "clutch"], collapse = "|"), ") -> socket"), before, value = TRUE)
+  links <- grep(paste0(" (", paste(t$fd[t$owner == "clutch"], collapse = "|"), ") -> socket"),
+                before, value = TRUE)
   mine <- sub(".*(socket:\\[[0-9]+\\]).*", "\\1", links)
   expect_length(mine, 3L)
   expect_false(any(vapply(mine, function(m) any(grepl(m, seen, fixed = TRUE)), NA)))
@@ -428,11 +398,14 @@ test_that("failures leave no connection, with warn = 2 either", {
   on.exit(options(old))
   expect_nothing_left(for (k in 1:20) expect_error(socket_connect(port = port), "cannot be opened"))
   options(old)
-  expect_nothing_left(for (k in 1:20) expect_s3_class(caught(socket_connect(port = port)), "clutch_socket_refused"))
+  expect_nothing_left(for (k in 1:20) expect_s3_class(
+    caught(socket_connect(port = port)), "clutch_socket_refused"
+  ))
   expect_warning(e <- tryCatch(socket_connect(port = port), error = identity),
                  sprintf("localhost:%d cannot be opened", port))
   expect_match(conditionMessage(e),
-               sprintf("cannot open the connection to localhost:%d: 127.0.0.1:%d: .*refused", port, port))
+               sprintf("cannot open the connection to localhost:%d: 127.0.0.1:%d: .*refused", port,
+                       port))
 })
 
 test_that("when R's connections are used up that is an error of its own, and handles go on", {
@@ -473,8 +446,9 @@ test_that("an address in use, and one that is not ours", {
     l <- socket_listen(0, host = "127.0.0.1")
     e <- caught(socket_listen(port_of(l), host = "127.0.0.1"))
     expect_s3_class(e, "clutch_socket_in_use")
-    expect_match(conditionMessage(e), sprintf("creation of server socket failed: port %d cannot be opened: 127.0.0.1:%d",
-                                              port_of(l), port_of(l)))
+    expect_match(conditionMessage(e),
+                 sprintf("creation of server socket failed: port %d cannot be opened: 127.0.0.1:%d",
+                         port_of(l), port_of(l)))
     expect_s3_class(caught(socket_listen(0, host = "192.0.2.1")), "clutch_socket_unreachable")
     port <- port_of(l)
     a <- socket_connect("127.0.0.1", port)
@@ -500,7 +474,8 @@ test_that("states are told in TCP's own words", {
   expect_true(eventually(socket_info(b)$queued_in == 7, 5))
   readBin(b, "raw", 3)
   i <- socket_info(b)
-  expect_identical(c(i$queued_in, i$bytes_in, i$bytes_out), c(4, 7, 0)) # also what has been read ahead
+  # also what has been read ahead
+  expect_identical(c(i$queued_in, i$bytes_in, i$bytes_out), c(4, 7, 0))
   expect_identical(socket_info(a)$bytes_out, 7)
   expect_identical(socket_info(a)$retransmits, 0)
   expect_gt(socket_info(a)$rtt, 0)
@@ -520,14 +495,18 @@ test_that("the table has every socket of this process", {
   l <- socket_listen(path = path <- tempfile("socket"))
   cl <- make_cluster(1) # has sockets of its own
   t <- socket_table()
-  expect_true(all(c(socket_info(p$a)$fd, socket_info(light$b)$fd, socket_info(l)$fd) %in% t$fd[t$owner == "clutch"]))
+  expect_true(all(c(socket_info(p$a)$fd, socket_info(light$b)$fd, socket_info(l)$fd) %in%
+                  t$fd[t$owner == "clutch"]))
   expect_true(any(t$owner == "other" & t$family == "unix"))
   expect_identical(t$local[t$fd == socket_info(l)$fd], path)
   expect_identical(t$connection[t$fd == socket_info(p$a)$fd], as.integer(p$a))
   if (system_can("tcp_info")) expect_identical(t$state[t$fd == socket_info(p$a)$fd], "ESTABLISHED")
   if (linux) {
     fds <- list.files("/proc/self/fd")
-    expect_identical(t$fd, sort(as.integer(fds[startsWith(Sys.readlink(file.path("/proc/self/fd", fds)), "socket:")])))
+    expect_identical(t$fd,
+                     sort(as.integer(fds[startsWith(
+                       Sys.readlink(file.path("/proc/self/fd", fds)), "socket:"
+                     )])))
   }
   stop_cluster(cl)
   close_all(p$a, p$b, light$a, light$b, l)

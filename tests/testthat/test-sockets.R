@@ -1,7 +1,9 @@
 # The socket functions as R's connections.
 
 test_that("arguments are base R's by name, position and default, and ours after them", {
-  same <- function(ours, base) expect_identical(as.list(formals(ours))[seq_along(formals(base))], as.list(formals(base)))
+  same <- function(ours, base) {
+    expect_identical(as.list(formals(ours))[seq_along(formals(base))], as.list(formals(base)))
+  }
   same(socket_listen, serverSocket)
   same(socket_accept, socketAccept)
   same(socket_connect, socketConnection)
@@ -21,7 +23,8 @@ test_that("classes and summary are those of connections", {
     s <- summary(a)
     expect_identical(s$description, sprintf("->localhost:%d", p))
     expect_identical(s[c("class", "mode", "text", "opened", "can read", "can write")],
-                     list(class = "clutch_socket", mode = "a+b", text = "binary", opened = "opened", `can read` = "yes",
+                     list(class = "clutch_socket", mode = "a+b", text = "binary", opened = "opened",
+                          `can read` = "yes",
                           `can write` = "yes"))
     expect_identical(summary(b)$text, "text")
     expect_identical(summary(b)$description, sprintf("<-127.0.0.1:%d", p))
@@ -34,8 +37,8 @@ test_that("classes and summary are those of connections", {
   })
 })
 
-# What R's own tests/misc-devel.R covers (PR#18555): a non-blocking accept with an encoding, a first read that finds
-# nothing, and a line that comes later.
+# What R's own tests/misc-devel.R covers (PR#18555): a non-blocking accept with an encoding, a first
+# read that finds nothing, and a line that comes later.
 test_that("nothing now is not the end, with an encoding as well", {
   for (encoding in c("native.enc", "UTF-8", "latin1", "UTF-16LE")) expect_nothing_left({
     l <- socket_listen(0)
@@ -44,7 +47,10 @@ test_that("nothing now is not the end, with an encoding as well", {
     close(l)
     expect_identical(readLines(into, 1), character())
     expect_true(isIncomplete(into))
-    writeBin(iconv("hello\n", "UTF-8", if (encoding == "native.enc") "UTF-8" else encoding, toRaw = TRUE)[[1L]], out)
+    writeBin(
+      iconv("hello\n", "UTF-8", if (encoding == "native.enc") "UTF-8" else encoding,
+            toRaw = TRUE)[[1L]], out
+    )
     close(out)
     r <- readLines(into, 1)
     while (isIncomplete(into)) {
@@ -99,13 +105,15 @@ test_that("binary data and objects", {
     expect_identical(readBin(p$b, 1L, 5, endian = "big"), 1:5)
     writeChar("fünf", p$a, eos = NULL)
     expect_identical(readChar(p$b, 4), "fünf")
-    for (x in list(NULL, 1:10, mtcars, list(a = sum, b = quote(x + y)), "ünï", globalenv())) for (xdr in c(TRUE, FALSE)) {
+    for (x in list(NULL, 1:10, mtcars, list(a = sum, b = quote(x + y)), "ünï",
+                   globalenv())) for (xdr in c(TRUE, FALSE)) {
       expect_null(serialize(x, p$a, xdr = xdr))
       expect_identical(unserialize(p$b), x)
     }
     serialize(letters, p$a, ascii = TRUE)
     expect_identical(unserialize(p$b), letters)
-    expect_identical(readBin(p$b, "raw", 1), as.raw(0x0a)) # R leaves the last newline, as with its own
+    # R leaves the last newline, as with its own
+    expect_identical(readBin(p$b, "raw", 1), as.raw(0x0a))
     writeBin(as.raw(1:3), p$a)
     close(p$a)
     expect_identical(readBin(p$b, "raw", 10), as.raw(1:3))
@@ -123,7 +131,8 @@ test_that("other connections can be put around them, and output goes there", {
     writeLines(rep("again and again", 100), z)
     close(z)
     writeBin(readBin(b, "raw", 1e5), file <- tempfile())
-    expect_identical(readLines(file), rep("again and again", 100)) # gzcon() reads only where nothing can be written
+    # gzcon() reads only where nothing can be written
+    expect_identical(readLines(file), rep("again and again", 100))
     close(b)
     p <- socket_pair(blocking = TRUE)
     sink(p$a)
@@ -186,7 +195,8 @@ test_that("encodings are converted in both directions", {
   b <- socket_accept(l, blocking = TRUE, open = "a+b")
   cat("fünf", file = a)
   expect_identical(readBin(b, "raw", 4), as.raw(c(0x66, 0xfc, 0x6e, 0x66)))
-  expect_error(socket_connect(port = port_of(l), encoding = "no such"), "not supported", class = "clutch_argument")
+  expect_error(socket_connect(port = port_of(l), encoding = "no such"), "not supported",
+               class = "clutch_argument")
   close_all(a, b, l)
 })
 
@@ -255,14 +265,7 @@ test_that("a connection made with open = \"\" is opened later, and can be opened
 test_that("server = TRUE takes one connection", {
   expect_nothing_left({
     port <- dead_port()
-    script <- start_script(c(sprintf("port <- %d", port), r"---(
-      for (i in 1:200) {
-        con <- tryCatch(suppressWarnings(socketConnection(port = port, open = "a+")), error = function(e) NULL)
-        if (!is.null(con)) break
-        Sys.sleep(0.05)
-      }
-      writeLines("from base R", con)
-      close(con))---"))
+    script <- start_script(fixture = "base-client", port = port)
     con <- socket_connect(port = port, server = TRUE, blocking = TRUE)
     expect_identical(readLines(con, 1), "from base R")
     expect_identical(summary(con)$description, sprintf("<-127.0.0.1:%d", port))
@@ -320,7 +323,8 @@ test_that("addresses: IPv4, IPv6, every one, and paths", {
     close_all(a, b, l)
     expect_false(file.exists(path))
     file.create(path)
-    expect_s3_class(caught(socket_listen(path = path)), "clutch_socket_in_use") # not a socket: left alone
+    # not a socket: left alone
+    expect_s3_class(caught(socket_listen(path = path)), "clutch_socket_in_use")
     expect_true(file.exists(path))
     expect_s3_class(caught(socket_connect(path = tempfile())), "clutch_socket_refused")
     expect_s3_class(caught(socket_connect(path = strrep("x", 200))), "clutch_error")
@@ -331,7 +335,9 @@ test_that("arguments are checked", {
   for (port in list(-1, 65536, 87535, 1.5, NA, "a", 1:2, NULL, 1e10)) {
     expect_error(socket_listen(port), "invalid 'port' argument", class = "clutch_argument")
     expect_error(socket_connect(port = port), "invalid 'port' argument", class = "clutch_argument")
-    if (length(port) == 1L) expect_error(service_probe(ports = port), "invalid 'ports'", class = "clutch_argument")
+    if (length(port) == 1L) {
+      expect_error(service_probe(ports = port), "invalid 'ports'", class = "clutch_argument")
+    }
   }
   expect_error(socket_connect(port = 0), "invalid 'port'")
   expect_error(socket_connect(port = 9, blocking = NA), "invalid 'blocking'")
@@ -359,13 +365,15 @@ test_that("options are set, and read back", {
   a <- socket_connect(port = port_of(l), options = do.call(socket_options, wanted))
   b <- socket_accept(l)
   o <- socket_info(a)$options
-  expect_identical(o[c("no_delay", "keepalive", "linger")], list(no_delay = 1L, keepalive = 1L, linger = 4L))
+  expect_identical(o[c("no_delay", "keepalive", "linger")],
+                   list(no_delay = 1L, keepalive = 1L, linger = 4L))
   if (system_can("user_timeout"))
     expect_identical(o[c("keep_idle", "keep_interval", "keep_count", "user_timeout")],
                      list(keep_idle = 30L, keep_interval = 5L, keep_count = 3L, user_timeout = 2.5))
   expect_identical(socket_info(b)$options$no_delay, 1L) # the default, at both ends
   close_all(a, b)
-  a <- socket_connect(port = port_of(l), options = socket_options(no_delay = FALSE, send_buffer = 20000))
+  a <- socket_connect(port = port_of(l),
+                      options = socket_options(no_delay = FALSE, send_buffer = 20000))
   expect_identical(socket_info(a)$options$no_delay, 0L)
   expect_gte(socket_info(a)$options$send_buffer, 20000)
   close(a)

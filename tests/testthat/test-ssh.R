@@ -10,28 +10,37 @@ own_sshd <- function() {
   dir <- tempfile("ssh-")
   dir.create(dir, mode = "0700")
   f <- function(name) file.path(dir, name)
-  for (k in c("host", "user")) system2("ssh-keygen", c("-q", "-t", "ed25519", "-N", "''", "-f", f(k)))
+  for (k in c("host", "user")) {
+    system2("ssh-keygen", c("-q", "-t", "ed25519", "-N", "''", "-f", f(k)))
+  }
   file.copy(f("user.pub"), f("keys"))
   Sys.chmod(f("keys"), "0600")
   if (Sys.info()[["effective_user"]] == "root") dir.create("/run/sshd", showWarnings = FALSE)
   pid <- NA_integer_
   for (k in 1:5) { # somebody else may take the port that was free
     port <- dead_port()
-    writeLines(c(sprintf("Port %d", port), "ListenAddress 127.0.0.1", paste("HostKey", f("host")), paste("AuthorizedKeysFile", f("keys")),
-                 "StrictModes no", "UsePAM no", "PasswordAuthentication no", paste("PidFile", f("pid"))), f("sshd_config"))
+    writeLines(c(sprintf("Port %d", port), "ListenAddress 127.0.0.1", paste("HostKey", f("host")),
+                 paste("AuthorizedKeysFile", f("keys")),
+                 "StrictModes no", "UsePAM no", "PasswordAuthentication no",
+                 paste("PidFile", f("pid"))), f("sshd_config"))
     system2(sshd, c("-f", f("sshd_config"), "-E", f("log")))
     # the file is there before its text is
-    written <- function() if (file.exists(f("pid"))) as.integer(readLines(f("pid"), warn = FALSE)) else integer()
+    written <- function() {
+      if (file.exists(f("pid"))) as.integer(readLines(f("pid"), warn = FALSE)) else integer()
+    }
     if (eventually(length(written()) == 1L && service_probe("127.0.0.1", port)[[1L]], 5)) {
       pid <- written()
       break
     }
   }
   if (is.na(pid)) return(NULL)
-  writeLines(c("Host far*", "HostName 127.0.0.1", sprintf("Port %d", port), paste("IdentityFile", f("user")), "IdentitiesOnly yes",
-               "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null", "LogLevel ERROR", "BatchMode yes",
+  writeLines(c("Host far*", "HostName 127.0.0.1", sprintf("Port %d", port),
+               paste("IdentityFile", f("user")), "IdentitiesOnly yes",
+               "StrictHostKeyChecking no", "UserKnownHostsFile /dev/null", "LogLevel ERROR",
+               "BatchMode yes",
                paste("User", Sys.info()[["effective_user"]])), f("config"))
-  ok <- suppressWarnings(system2("ssh", c("-F", f("config"), "far1", "true"), stdout = FALSE, stderr = FALSE, timeout = 20)) == 0L
+  ok <- suppressWarnings(system2("ssh", c("-F", f("config"), "far1", "true"), stdout = FALSE,
+                                 stderr = FALSE, timeout = 20)) == 0L
   stop <- function() {
     tools::pskill(pid)
     unlink(dir, recursive = TRUE)
@@ -77,7 +86,8 @@ test_that("a node behind ssh that is killed is an error at once, and a killed se
   tools::pskill(p, 9L)
   expect_error(parallel::clusterCall(cl, Sys.sleep, 20), class = "clutch_node_died")
   stop_cluster(cl)
-  script <- start_script(c(sprintf("cl <- make_cluster('far1', master = '127.0.0.1', rshcmd = %s)", deparse1(ssh)),
+  script <- start_script(c(sprintf("cl <- make_cluster('far1', master = '127.0.0.1', rshcmd = %s)",
+                                   deparse1(ssh)),
                            "cat('node=', unlist(parallel::clusterCall(cl, Sys.getpid)), '\\n', sep = '')", "cat('ready\\n')", "Sys.sleep(100)"))
   expect_true(said(script, "^ready"))
   node <- as.integer(value_of(script, "node"))
@@ -91,18 +101,26 @@ test_that("a host that ssh does not reach is an error that says so", {
   s <- own_sshd()
   if (is.null(s)) skip("no sshd can be run here")
   on.exit(s$stop())
-  e <- tryCatch(make_cluster("nosuchalias.invalid", master = "127.0.0.1", rshcmd = paste("ssh -F", s$config), setup_timeout = 30), error = identity)
+  e <- tryCatch(
+    make_cluster("nosuchalias.invalid", master = "127.0.0.1", rshcmd = paste("ssh -F", s$config),
+                 setup_timeout = 30), error = identity
+  )
   expect_s3_class(e, "clutch_start")
   expect_match(conditionMessage(e), "node 1 on nosuchalias.invalid.*exit status 255")
 })
 
 # ---- maps and tasks on nodes of another host ----
 
-# What an attempt leaves, that is processes and temporary folders on the other host, is known by what nodes say of themselves.
-far_cluster <- function(s, hosts = c("far1", "far2")) make_cluster(hosts, master = "127.0.0.1", rshcmd = paste("ssh -F", s$config))
+# What an attempt leaves, that is processes and temporary folders on the other host, is known by
+# what nodes say of themselves.
+far_cluster <- function(s, hosts = c("far1", "far2")) {
+  make_cluster(hosts, master = "127.0.0.1", rshcmd = paste("ssh -F", s$config))
+}
 traces_of <- function(cl) parallel::clusterCall(cl, function() c(Sys.getpid(), tempdir()))
 nothing_left_of <- function(traces) {
-  eventually(!any(alive(as.integer(vapply(traces, `[[`, "", 1L)))) && !any(file.exists(vapply(traces, `[[`, "", 2L))))
+  eventually(!any(alive(as.integer(vapply(traces, `[[`, "", 1L)))) && !any(file.exists(vapply(
+    traces, `[[`, "", 2L
+  ))))
 }
 
 test_that("maps and tasks on nodes behind ssh: values, random numbers, output, errors, replacements", {
@@ -113,10 +131,12 @@ test_that("maps and tasks on nodes behind ssh: values, random numbers, output, e
   cl <- far_cluster(s)
   cluster_setup(cl, ready <- 17)
   left <- traces_of(cl)
-  expect_identical(cluster_map_dbl(cl, 1:2000, function(i, p) i^p + ready, p = 2, .globals = FALSE), (1:2000)^2 + 17)
+  expect_identical(cluster_map_dbl(cl, 1:2000, function(i, p) i^p + ready, p = 2, .globals = FALSE),
+                   (1:2000)^2 + 17)
   near <- make_cluster(2)
   draw <- function(i) rnorm(2)
-  expect_identical(cluster_map(cl, 1:50, draw, .seed = 42), cluster_map(near, 1:50, draw, .seed = 42))
+  expect_identical(cluster_map(cl, 1:50, draw, .seed = 42),
+                   cluster_map(near, 1:50, draw, .seed = 42))
   stop_cluster(near)
   seen <- character()
   out <- capture.output(withCallingHandlers(r <- cluster_map(cl, 1:4, function(i) {
@@ -124,11 +144,15 @@ test_that("maps and tasks on nodes behind ssh: values, random numbers, output, e
     cat("out", i, "\n")
     message("msg ", i)
     i
-  }, .chunk = 1), message = function(m) { seen <<- c(seen, conditionMessage(m)); invokeRestart("muffleMessage") }))
+  }, .chunk = 1), message = function(m) {
+    seen <<- c(seen, conditionMessage(m))
+    invokeRestart("muffleMessage")
+  }))
   expect_identical(r, as.list(1:4))
   expect_identical(out, sprintf("out %d ", 1:4))
   expect_identical(seen, sprintf("msg %d\n", 1:4))
-  e <- tryCatch(cluster_map(cl, 1:3, function(i) if (i == 2) stop("oops") else i), clutch_task_error = identity)
+  e <- tryCatch(cluster_map(cl, 1:3, function(i) if (i == 2) stop("oops") else i),
+                clutch_task_error = identity)
   expect_identical(e$element, 2)
   expect_match(conditionMessage(e), "oops")
   expect_identical(collect_all(lapply(1:6, function(i) cluster_submit(cl, i^2))), as.list((1:6)^2))
@@ -144,12 +168,17 @@ test_that("maps and tasks on nodes behind ssh: values, random numbers, output, e
   expect_true(all(vapply(r, `[[`, 1, 2L) <= 2))
   expect_true(all(vapply(r, function(x) x[[3L]] == 17 && x[[4L]] == 1, NA)))
   killed <- left
-  on.exit(unlink(vapply(killed, `[[`, "", 2L), recursive = TRUE), add = TRUE) # nobody removes that of a killed R
+  # nobody removes that of a killed R
+  on.exit(unlink(vapply(killed, `[[`, "", 2L), recursive = TRUE), add = TRUE)
   # the successor may take longer than the map has waited for it
-  expect_true(eventually({ cluster_walk(cl, 1:2, identity); identical(cluster_status(cl)$state, c("idle", "idle")) }))
+  expect_true(eventually({
+    cluster_walk(cl, 1:2, identity)
+    identical(cluster_status(cl)$state, c("idle", "idle"))
+  }))
   left <- traces_of(cl)
   expect_length(setdiff(lapply(left, `[[`, 1L), lapply(killed, `[[`, 1L)), 1L)
-  e <- tryCatch(cluster_map(cl, 1:2, function(i) if (i == 2) quit("no", 3) else i), clutch_task_died = identity)
+  e <- tryCatch(cluster_map(cl, 1:2, function(i) if (i == 2) quit("no", 3) else i),
+                clutch_task_died = identity)
   expect_identical(e$status, 3L)
   cluster_walk(cl, 1:2, identity)
   left <- c(left, traces_of(cl))
@@ -163,10 +192,16 @@ test_that("a task behind ssh whose time is up, or that is cancelled, costs its n
   s <- own_sshd()
   if (is.null(s)) skip("no sshd can be run here")
   old <- options(clutch.task_grace = 0.3, clutch.cancel_grace = 0.3)
-  on.exit({options(old); s$stop()})
+  on.exit({
+    options(old)
+    s$stop()
+  })
   cl <- far_cluster(s)
   before <- traces_of(cl)
-  expect_warning(r <- cluster_map(cl, 1:6, function(i) { if (i == 2) repeat {}; i }, .timeout = 1, .on_error = "continue", .chunk = 1))
+  expect_warning(r <- cluster_map(cl, 1:6, function(i) {
+    if (i == 2) repeat {}
+    i
+  }, .timeout = 1, .on_error = "continue", .chunk = 1))
   expect_s3_class(r[[2L]], "clutch_task_timeout")
   fine <- vapply(r[-2L], is.integer, NA)
   expect_true(all(fine))
@@ -180,7 +215,10 @@ test_that("a task behind ssh whose time is up, or that is cancelled, costs its n
   expect_true(cancel(t))
   expect_error(collect(t), class = "clutch_task_cancelled")
   expect_identical(cluster_map(cl, 1:6, identity), as.list(1:6))
-  expect_true(eventually({ cluster_walk(cl, 1:2, identity); identical(cluster_status(cl)$state, c("idle", "idle")) }))
+  expect_true(eventually({
+    cluster_walk(cl, 1:2, identity)
+    identical(cluster_status(cl)$state, c("idle", "idle"))
+  }))
   stop_cluster(cl)
   expect_true(nothing_left_of(c(before, after)))
   # cancelled, then a call: the node is replaced by that; what waited there is done by the new one
@@ -206,17 +244,7 @@ test_that("Ctrl-C in a map on nodes behind ssh leaves a cluster that works, and 
   s <- own_sshd()
   if (is.null(s)) skip("no sshd can be run here")
   on.exit(s$stop())
-  script <- start_script(c(
-    sprintf("cl <- make_cluster(c('far1', 'far2'), master = '127.0.0.1', rshcmd = %s)", deparse1(paste("ssh -F", s$config))),
-    "options(clutch.task_grace = 0.3)", "pids <- unlist(parallel::clusterCall(cl, Sys.getpid))", "for (k in 1:3) {",
-    "  system(sprintf('(sleep 0.%d; kill -INT %d) > /dev/null 2>&1 &', k + 1, Sys.getpid()))",
-    "  r <- tryCatch({ cluster_map(cl, 1:10, function(i, k) { if (k == 2) repeat {}; Sys.sleep(if (k == 1) 0.02 else 100); i }, k = k)",
-    "                  Sys.sleep(10); 'not interrupted' }, interrupt = function(e) 'interrupted')",
-    "  stopifnot(identical(r, 'interrupted'))", "  x <- runif(1)",
-    "  stopifnot(identical(cluster_map(cl, 1:4, function(i, x) c(i, x), x = x), lapply(1:4, function(i) c(i, x))))",
-    "  pids <- c(pids, unlist(parallel::clusterCall(cl, Sys.getpid)))", "}",
-    "cat('pids=', paste(unique(pids), collapse = ' '), '\\n', sep = '')", "t <- cluster_submit(cl, repeat {})",
-    "cat('done\\n')", "Sys.sleep(100)"))
+  script <- start_script(fixture = "ssh-interrupts", rshcmd = paste("ssh -F", s$config))
   expect_done(script)
   p <- as.integer(strsplit(trimws(value_of(script, "pids")), " ")[[1L]])
   expect_true(eventually(sum(alive(p)) == 2L)) # those that were replaced have ended

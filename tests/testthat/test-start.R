@@ -1,10 +1,10 @@
-# What can go wrong around a start: profiles that make clusters, the end of the session meanwhile, folders that are
-# deleted, signals, arguments that are meant for something else.
+# What can go wrong around a start: profiles that make clusters, the end of the session meanwhile,
+# folders that are deleted, signals, arguments that are meant for something else.
 
 outside_checks_only()
 
-# A script whose profile is `profile`, with a limit on processes by way of a watchdog: a bomb ends after `most` of
-# them, or after a minute, and does not take the machine down.
+# A script whose profile is `profile`, with a limit on processes by way of a watchdog: a bomb ends
+# after `most` of them, or after a minute, and does not take the machine down.
 start_with_profile <- function(profile, lines, most = 60L) {
   file <- tempfile(fileext = ".Rprofile")
   writeLines(profile, file)
@@ -18,7 +18,8 @@ start_with_profile <- function(profile, lines, most = 60L) {
   tmp <- tempfile("session-")
   dir.create(tmp)
   command <- sprintf("TMPDIR=%s R_LIBS=%s R_TESTS= %s %s > %s 2>&1 & echo $! > %s", shQuote(tmp),
-                     shQuote(paste(.libPaths(), collapse = ":")), shQuote(file.path(R.home("bin"), "Rscript")),
+                     shQuote(paste(.libPaths(), collapse = ":")),
+                     shQuote(file.path(R.home("bin"), "Rscript")),
                      shQuote(script), shQuote(out), shQuote(pidfile))
   system(paste("bash -c", shQuote(paste("set -m;", command))))
   stopifnot(eventually(file.exists(pidfile) && length(readLines(pidfile)) == 1L))
@@ -28,7 +29,10 @@ start_with_profile <- function(profile, lines, most = 60L) {
     "for i in $(seq 600); do",
     "  pids=$(grep -lsF \"$mark\" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx $$)",
     "  n=$(echo \"$pids\" | grep -c .)",
-    sprintf("  if [ $n -gt %d ] || [ $i = 600 ]; then echo bomb >> %s; for k in 1 2 3 4 5 6 7 8 9 10; do", most, shQuote(out)),
+    sprintf(
+      "  if [ $n -gt %d ] || [ $i = 600 ]; then echo bomb >> %s; for k in 1 2 3 4 5 6 7 8 9 10; do",
+      most, shQuote(out)
+    ),
     "    kill -9 $(grep -lsF \"$mark\" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx $$); done; exit; fi",
     sprintf("  [ $n -gt 0 ] || [ -e /proc/%d ] || exit 0", s$pid),
     "  sleep 0.1", "done"), watchdog)
@@ -43,22 +47,28 @@ kill_all <- function(s) {
 
 test_that("a profile that makes a cluster starts nothing in the fork servers and nodes of the session", {
   linux_only()
-  for (how in c("", ", strategy = \"spawn\"", ", strategy = \"parallel\"", ", strategy = \"sequential\"", ", node = \"psock\"")) {
+  for (how in c("", ", strategy = \"spawn\"", ", strategy = \"parallel\"",
+                ", strategy = \"sequential\"", ", node = \"psock\"")) {
     refused <- tempfile("refused-")
     s <- start_with_profile(c("library(clutch)", "before <- TRUE",
-      sprintf("cl <- withCallingHandlers(make_cluster(2%s), clutch_starting = function(e) cat('x', file = '%s', append = TRUE))", how, refused),
+      sprintf(
+        "cl <- withCallingHandlers(make_cluster(2%s), clutch_starting = function(e) cat('x', file = '%s', append = TRUE))", how, refused
+      ),
       "parallel::setDefaultCluster(cl)", "profile_went_on <- TRUE"),
       c("cat('nodes=', length(cl), '\\n', sep = '')",
         "cat('works=', identical(parallel::clusterCall(cl, function() profile_went_on), list(TRUE, TRUE)), '\\n', sep = '')",
         # a task may make a cluster of its own: it is not starting any more
         "inner <- parallel::clusterCall(cl[1], function() { i <- clutch::make_cluster(1); on.exit(clutch::stop_cluster(i)); length(i) })",
         "cat('inner=', inner[[1]], '\\n', sep = '')",
-        "other <- make_cluster(1, packages = 'stats4')", "cat('other=', length(other), '\\n', sep = '')",
+        "other <- make_cluster(1, packages = 'stats4')",
+        "cat('other=', length(other), '\\n', sep = '')",
         "cat('error=', is.null(unlist(parallel::clusterCall(other, getOption, 'error'))), '\\n', sep = '')", "cat('done\\n')"))
     expect_done(s)
     printed <- paste(readLines(s$out, warn = FALSE), collapse = "\n")
     expect_false(grepl("bomb", printed), info = how)
-    for (what in c("nodes=2", "works=TRUE", "inner=1", "other=1", "error=TRUE")) expect_match(printed, what, fixed = TRUE, info = how)
+    for (what in c("nodes=2", "works=TRUE", "inner=1", "other=1", "error=TRUE")) {
+      expect_match(printed, what, fixed = TRUE, info = how)
+    }
     expect_gt(file.size(refused), 0) # they have read it, and were refused
     expect_true(ends(s), info = how)
     kill_all(s)
@@ -67,14 +77,17 @@ test_that("a profile that makes a cluster starts nothing in the fork servers and
 
 test_that("what makes a cluster while it is attached does so in the session only, and later errors of a profile do no harm", {
   linux_only()
-  s <- start_with_profile(c("options(clutch.prestart = TRUE)", "library(clutch)", "cl <- make_cluster(2)",
-    "parallel::clusterExport(cl, 'not.there')", "never <- 1"), # in the session, this is where the profile ends
+  s <- start_with_profile(c("options(clutch.prestart = TRUE)", "library(clutch)",
+                            "cl <- make_cluster(2)",
+    # in the session, this is where the profile ends
+    "parallel::clusterExport(cl, 'not.there')", "never <- 1"),
     c("cat('done\\n')"))
   expect_true(said(s, "not.there"))
   expect_true(ends(s))
   expect_false(any(grepl("bomb", readLines(s$out))))
   kill_all(s)
-  s <- start_with_profile(c("library(clutch)", "cl <- make_cluster(2)", "stopifnot(length(cl) == 2)", "late <- TRUE"),
+  s <- start_with_profile(c("library(clutch)", "cl <- make_cluster(2)",
+                            "stopifnot(length(cl) == 2)", "late <- TRUE"),
     c("cat('nodes=', length(cl), '\\n', sep = '')", "cat('done\\n')"))
   expect_done(s)
   expect_identical(value_of(s, "nodes"), "2")
@@ -89,9 +102,11 @@ test_that("a node that is started by hand, or behind rshcmd, is known to be star
   writeLines("cat('starting:', clutch:::is_starting(), '\\n')", file)
   profiled <- function(args) {
     system2(file.path(R.home("bin"), "Rscript"), args, stdout = TRUE, stderr = FALSE,
-            env = c(paste0("R_PROFILE_USER=", file), paste0("R_LIBS=", paste(.libPaths(), collapse = ":")), "R_TESTS="))
+            env = c(paste0("R_PROFILE_USER=", file),
+                    paste0("R_LIBS=", paste(.libPaths(), collapse = ":")), "R_TESTS="))
   }
-  node <- list(host = "localhost", local = TRUE, same = TRUE, rscript = "Rscript", rscript_args = character(), master = "127.0.0.1")
+  node <- list(host = "localhost", local = TRUE, same = TRUE, rscript = "Rscript",
+               rscript_args = character(), master = "127.0.0.1")
   tcp <- list(methods = TRUE, setup_timeout = 0.1, timeout = 10)
   here <- clutch:::node_command(node, dead_port(), 1L, tcp)
   node$same <- FALSE
@@ -108,9 +123,13 @@ test_that("a fork server or node whose profile sleeps ends with its session", {
   for (how in c("", ", strategy = \"spawn\"", ", strategy = \"parallel\"", ", node = \"psock\"")) {
     mark <- tempfile("asleep-")
     # the first R that reads it is the session; with "spawn" the node is to sleep, too
-    s <- start_with_profile(c(sprintf("first <- Sys.getpid() == as.integer(Sys.getenv('CLUTCH_TEST_SESSION', Sys.getpid()))"),
+    s <-
+      start_with_profile(c(sprintf(
+        "first <- Sys.getpid() == as.integer(Sys.getenv('CLUTCH_TEST_SESSION', Sys.getpid()))"
+      ),
       "Sys.setenv(CLUTCH_TEST_SESSION = Sys.getenv('CLUTCH_TEST_SESSION', Sys.getpid()))",
-      sprintf("if (!first) { file.create('%s'); Sys.sleep(600) }", mark)), sprintf("cl <- make_cluster(2%s)", how))
+      sprintf("if (!first) { file.create('%s'); Sys.sleep(600) }", mark)),
+      sprintf("cl <- make_cluster(2%s)", how))
     expect_true(eventually(file.exists(mark), 30), info = how)
     tools::pskill(s$pid, 9L)
     expect_true(ends(s), info = how)
@@ -123,9 +142,13 @@ test_that("a node that is started afresh ends with its fork server, whatever its
   needs("follow_parent")
   mark <- tempfile("asleep-")
   s <- start_with_profile(c("is_node <- any(grepl('clutch/node/node.R', commandArgs()))",
-    sprintf("if (is_node) { cat(Sys.getpid(), '\\n', file = '%s'); Sys.sleep(600) }", mark)), "cl <- make_cluster(1, 'spawn')")
+    sprintf("if (is_node) { cat(Sys.getpid(), '\\n', file = '%s'); Sys.sleep(600) }", mark)),
+    "cl <- make_cluster(1, 'spawn')")
   expect_true(eventually(file.exists(mark) && length(readLines(mark)) == 1L, 30))
-  server <- as.integer(sub(".*PPid:\\s*", "", grep("^PPid", readLines(sprintf("/proc/%s/status", trimws(readLines(mark)))), value = TRUE)))
+  server <- as.integer(sub(".*PPid:\\s*", "",
+                           grep("^PPid",
+                                readLines(sprintf("/proc/%s/status", trimws(readLines(mark)))),
+                                value = TRUE)))
   tools::pskill(server, 9L)
   expect_true(eventually(!alive(as.integer(readLines(mark)))))
   kill_all(s)
@@ -143,7 +166,9 @@ test_that("a fork server that dies before it is ready leaves no folder", {
   writeLines("tools::pskill(Sys.getpid(), 9L); Sys.sleep(60)", profile)
   expect_error(make_cluster(1), "SIGKILL", class = "clutch_start")
   writeLines("tools::pskill(Sys.getpid(), 25L); Sys.sleep(60)", profile)
-  if (Sys.info()[["sysname"]] == "Linux") expect_error(make_cluster(1), "SIGXFSZ", class = "clutch_start")
+  if (Sys.info()[["sysname"]] == "Linux") {
+    expect_error(make_cluster(1), "SIGXFSZ", class = "clutch_start")
+  }
   writeLines("f <- tempfile(); cat('kept', file = f)", profile)
   cl <- make_cluster(1)
   # what the profile has put there is still there, by the path it knows
@@ -185,21 +210,17 @@ test_that("an interrupt that a fork server was sent is not seen by its nodes", {
   }
   tools::pskill(server, 2L)
   expect_true(works(cl))
-  expect_error(parallel::clusterCall(cl, function() { tools::pskill(Sys.getpid(), 2L); Sys.sleep(20) }), "interrupted")
+  expect_error(parallel::clusterCall(cl, function() {
+    tools::pskill(Sys.getpid(), 2L)
+    Sys.sleep(20)
+  }), "interrupted")
   expect_true(works(cl))
   stop_cluster(cl)
 })
 
 test_that("a cluster starts where the working directory was deleted, and nodes are there, too", {
   linux_only()
-  s <- start_script(c("d <- tempfile()", "dir.create(d)", "warm <- make_cluster(1)", "setwd(d)", "unlink(d, recursive = TRUE)",
-    "stopifnot(is.null(getwd()))",
-    "for (how in list(list(1), list(1, packages = 'stats4'), list(1, 'spawn'), list(1, 'parallel'), list(1, node = 'psock'))) {",
-    "  cl <- do.call(make_cluster, how)",
-    "  cat('wd=', is.null(parallel::clusterCall(cl, getwd)[[1]]), '\\n', sep = '')",
-    "  stop_cluster(cl)",
-    "}",
-    "cat('done\\n')"))
+  s <- start_script(fixture = "no-working-directory")
   expect_done(s)
   expect_identical(sum(readLines(s$out, warn = FALSE) == "wd=TRUE"), 5L)
   expect_true(ends(s))
@@ -207,24 +228,7 @@ test_that("a cluster starts where the working directory was deleted, and nodes a
 
 test_that("a cluster starts when the session's temporary folder was deleted, or its fork server's", {
   linux_only()
-  s <- start_script(c(
-    "for (how in list(list(1), list(1, 'spawn'), list(1, 'parallel'), list(1, node = 'psock'))) {",
-    "  unlink(tempdir(), recursive = TRUE)",
-    "  cl <- do.call(make_cluster, how)",
-    "  stopifnot(dir.exists(tempdir()), identical(parallel::clusterCall(cl, function() 7), list(7)))",
-    "  if (!inherits(cl, 'clutch_psock_cluster')) {", # a node that is replaced
-    "    unlink(tempdir(), recursive = TRUE)",
-    "    tools::pskill(cluster_status(cl)$pid, 9L)",
-    "    stopifnot(identical(cluster_map(cl, 1:3, function(i) i), list(1L, 2L, 3L)))",
-    "  }",
-    "  stop_cluster(cl)",
-    "}",
-    "cl <- make_cluster(1)",
-    "unlink(dirname(dirname(parallel::clusterCall(cl, tempdir)[[1]])), recursive = TRUE)",
-    "other <- make_cluster(1)",
-    "f <- parallel::clusterCall(other, function() { f <- tempfile(); writeLines('x', f); file.exists(f) })",
-    "stopifnot(f[[1]])", "stop_cluster(other)", "stop_cluster(cl)",
-    "cat('session=', tempdir(), '\\n', sep = '')", "cat('done\\n')"))
+  s <- start_script(fixture = "no-temporary-folder")
   expect_done(s)
   expect_true(ends(s))
   expect_identical(left_in(s), character())
@@ -234,7 +238,8 @@ test_that("arguments that mean something else are told what they should be", {
   expect_error(make_cluster("4"), "make_cluster(4)", fixed = TRUE, class = "clutch_argument")
   expect_error(make_cluster(list("a", "2")), "no name of a host", class = "clutch_argument")
   for (name in c("workers", "nnodes", "cores", "names"))
-    expect_error(do.call(make_cluster, structure(list(2), names = name)), "`spec`", fixed = TRUE, class = "clutch_argument")
+    expect_error(do.call(make_cluster, structure(list(2), names = name)), "`spec`", fixed = TRUE,
+                 class = "clutch_argument")
   expect_message(cl <- make_cluster(1, type = "FORK"), "see nothing")
   stop_cluster(cl)
   expect_no_message(stop_cluster(make_cluster(1, type = "PSOCK")))
@@ -265,8 +270,12 @@ test_that("options are checked where they are read", {
   on.exit(stop_cluster(cl))
   old <- options(clutch.cancel_grace = "soon")
   later(0.5, "kill -INT %d", Sys.getpid())
-  tryCatch(parallel::clusterCall(cl, function() for (i in 1:300) tryCatch(Sys.sleep(0.1), interrupt = identity)),
+  tryCatch(parallel::clusterCall(cl,
+                                 function() {
+                                   for (i in 1:300) tryCatch(Sys.sleep(0.1), interrupt = identity)
+                                 }),
            interrupt = identity) # deaf, so that the next call has to wait
-  expect_error(parallel::clusterCall(cl, identity, 1), "clutch.cancel_grace", class = "clutch_argument")
+  expect_error(parallel::clusterCall(cl, identity, 1), "clutch.cancel_grace",
+               class = "clutch_argument")
   options(old)
 })

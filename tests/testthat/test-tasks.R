@@ -11,8 +11,12 @@ task_error_of <- function(expr) tryCatch(expr, clutch_task_error = identity)
 test_that("a map is as lapply(), in order, with names, constants and any vector", {
   of_each_strategy(function(cl) {
     expect_identical(cluster_map(cl, 1:50, function(x) x^2), lapply(1:50, function(x) x^2))
-    expect_identical(cluster_map(cl, c(a = 1, b = 2), function(x, p, q) x^p + q, p = 3, .more = list(q = 1)), list(a = 2, b = 9))
-    for (x in list(list(1, "a", NULL, mean), c("x", "y"), c(TRUE, NA), factor(c("u", "v")), as.Date(c("2020-01-01", "2020-01-02")), iris[1:3],
+    expect_identical(
+      cluster_map(cl, c(a = 1, b = 2), function(x, p, q) x^p + q, p = 3, .more = list(q = 1)),
+      list(a = 2, b = 9)
+    )
+    for (x in list(list(1, "a", NULL, mean), c("x", "y"), c(TRUE, NA), factor(c("u", "v")),
+                   as.Date(c("2020-01-01", "2020-01-02")), iris[1:3],
                    expression(a + b, c), quote(f(x)), 1:2 + 1i))
       expect_identical(cluster_map(cl, x, function(x) list(x)), lapply(x, function(x) list(x)))
     expect_identical(cluster_map(cl, list(), identity), list())
@@ -30,21 +34,26 @@ test_that("typed maps, two vectors, data frames and walks", {
   expect_identical(cluster_map_int(cl, 1:3, function(x) x), 1:3)
   expect_identical(cluster_map_chr(cl, 1:2, function(x) letters[[x]]), c("a", "b"))
   expect_identical(cluster_map_lgl(cl, 1:2, function(x) x > 1), c(FALSE, TRUE))
-  expect_identical(cluster_map_dfr(cl, 1:2, function(i) data.frame(i = i, sq = i^2)), data.frame(i = 1:2, sq = c(1, 4)))
-  expect_identical(cluster_map2(cl, 1:3, c(x = "a", y = "b", z = "c"), function(a, b, sep) paste(a, b, sep = sep), sep = "-"),
+  expect_identical(cluster_map_dfr(cl, 1:2, function(i) data.frame(i = i, sq = i^2)),
+                   data.frame(i = 1:2, sq = c(1, 4)))
+  expect_identical(cluster_map2(cl, 1:3, c(x = "a", y = "b", z = "c"),
+                                function(a, b, sep) paste(a, b, sep = sep), sep = "-"),
                    list("1-a", "2-b", "3-c"))
   expect_identical(cluster_map2(cl, c(u = 1, v = 2), 10, `+`), list(u = 11, v = 12))
   expect_error(cluster_map2(cl, 1:3, 1:2, `+`), class = "clutch_argument")
   expect_identical(cluster_walk(cl, 1:3, function(x) x), 1:3)
-  expect_error(cluster_map_dbl(cl, 1:3, function(x) "a"), "element 1.*character", class = "clutch_value")
+  expect_error(cluster_map_dbl(cl, 1:3, function(x) "a"), "element 1.*character",
+               class = "clutch_value")
   expect_error(cluster_map_int(cl, 1:3, function(x) 1:2), class = "clutch_value")
 })
 
 test_that("arguments of no use are errors", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
-  for (bad in list(list(.timeout = 0), list(.timeout = "a"), list(.retries = -1), list(.chunk = 0), list(.globals = 1), list(.seed = "a"),
-                   list(.relay = "loud"), list(.on_error = "ignore"), list(.max_memory = 0), list(.packages = NA)))
+  for (bad in list(list(.timeout = 0), list(.timeout = "a"), list(.retries = -1), list(.chunk = 0),
+                   list(.globals = 1), list(.seed = "a"),
+                   list(.relay = "loud"), list(.on_error = "ignore"), list(.max_memory = 0),
+                   list(.packages = NA)))
     expect_error(do.call(cluster_map, c(list(cl, 1:2, identity), bad)), class = "clutch_argument")
   expect_error(cluster_map(cl, 1:2, TRUE), class = "clutch_argument")
   expect_error(cluster_map(list(), 1:2, identity), class = "clutch_argument")
@@ -58,7 +67,8 @@ test_that("the function and its constants travel once a node, not with each elem
   out <- cluster_map_dbl(cl, 1:500, pick, b = big)
   expect_identical(out, big[1:500])
   t <- cl[[1L]]$info$tasks
-  job <- clutch:::job_new(t, pick, 1:500, list(b = big), list(), clutch:::task_options(list(seed = FALSE)))
+  job <- clutch:::job_new(t, pick, 1:500, list(b = big), list(),
+                          clutch:::task_options(list(seed = FALSE)))
   clutch:::job_start(t, job)
   while (clutch:::turn(t, job, 1) != "done") NULL
   s <- .Call(clutch:::ffi_job_state, job)
@@ -71,7 +81,8 @@ test_that("variables of the workspace are found and sent, and put back afterward
   of_each_strategy(function(cl) {
     on.exit(rm(list = c("clutch_test_y", "clutch_test_f", "clutch_test_g"), envir = globalenv()))
     assign("clutch_test_y", 10, globalenv())
-    assign("clutch_test_f", local(function(x) clutch_test_g(x) + clutch_test_y, globalenv()), globalenv())
+    assign("clutch_test_f", local(function(x) clutch_test_g(x) + clutch_test_y, globalenv()),
+           globalenv())
     assign("clutch_test_g", local(function(x) 2 * x, globalenv()), globalenv())
     f <- get("clutch_test_f", globalenv())
     expect_identical(cluster_map_dbl(cl, 1:3, f), 10 + 2 * 1:3)
@@ -79,8 +90,13 @@ test_that("variables of the workspace are found and sent, and put back afterward
     # what a node has under this name comes back
     parallel::clusterCall(cl, function() assign("clutch_test_y", -1, globalenv()))
     expect_identical(cluster_map_dbl(cl, 1:3, f), 10 + 2 * 1:3)
-    expect_identical(unlist(parallel::clusterCall(cl, function() get("clutch_test_y", globalenv()))), c(-1, -1))
-    expect_identical(cluster_map_dbl(cl, 1:3, f, .globals = list(clutch_test_y = 1, clutch_test_g = identity)), 1 + 1:3)
+    expect_identical(
+      unlist(parallel::clusterCall(cl, function() get("clutch_test_y", globalenv()))), c(-1, -1)
+    )
+    expect_identical(
+      cluster_map_dbl(cl, 1:3, f, .globals = list(clutch_test_y = 1, clutch_test_g = identity)),
+      1 + 1:3
+    )
     z <- 5 # a local variable travels with the function
     expect_identical(cluster_map_dbl(cl, 1:2, function(x) x + z), c(6, 7))
     e <- task_error_of(cluster_map(cl, 1:2, f, .globals = FALSE))
@@ -91,9 +107,13 @@ test_that("variables of the workspace are found and sent, and put back afterward
 test_that("what is large is said, with the names of the largest objects", {
   cl <- make_cluster(1)
   old <- options(clutch.max_size = 1e5)
-  on.exit({options(old); stop_cluster(cl)})
+  on.exit({
+    options(old)
+    stop_cluster(cl)
+  })
   dragged <- runif(1e5)
-  expect_warning(cluster_map(cl, 1, function(x) length(dragged)), "dragged.*environment of the function", class = "clutch_large")
+  expect_warning(cluster_map(cl, 1, function(x) length(dragged)),
+                 "dragged.*environment of the function", class = "clutch_large")
   expect_warning(cluster_map(cl, 1, identity), NA)
 })
 
@@ -101,7 +121,10 @@ test_that("random numbers depend on the seed alone, not on nodes, chunks or retr
   draws <- list()
   for (n in c(1, 2, 7)) {
     cl <- make_cluster(n)
-    for (chunk in list(NULL, 1, 3)) draws <- c(draws, list(cluster_map_dbl(cl, 1:20, function(x) rnorm(1), .seed = 42, .chunk = chunk)))
+    for (chunk in list(NULL, 1, 3)) {
+      draws <- c(draws,
+                 list(cluster_map_dbl(cl, 1:20, function(x) rnorm(1), .seed = 42, .chunk = chunk)))
+    }
     if (n == 2) draws <- c(draws, list(cluster_map_dbl(cl, 1:20, function(i) {
       x <- rnorm(1)
       if (i %% 7 == 0 && clutch::task_attempt() == 1L) tools::pskill(Sys.getpid(), 9L)
@@ -169,39 +192,50 @@ test_that("output and conditions come in the order of the elements, or as they c
       cat("out", x, "\n")
       message("msg ", x)
       if (x == 2) warning("warn ", x)
-      signalCondition(structure(class = c("my_condition", "condition"), list(message = "hi", call = NULL, x = x)))
+      signalCondition(structure(class = c("my_condition", "condition"),
+                                list(message = "hi", call = NULL, x = x)))
       print(x)
       x
     }
     seen <- list()
     note <- function(what) function(c) {
       seen[[length(seen) + 1L]] <<- paste(what, trimws(conditionMessage(c)))
-      for (r in c("muffleMessage", "muffleWarning")) if (!is.null(findRestart(r, c))) invokeRestart(r)
+      for (r in c("muffleMessage", "muffleWarning")) {
+        if (!is.null(findRestart(r, c))) invokeRestart(r)
+      }
     }
-    out <- capture.output(withCallingHandlers(r <- cluster_map(cl, 1:3, f), message = note("m"), warning = note("w"), my_condition = note("c")))
+    out <- capture.output(withCallingHandlers(r <- cluster_map(cl, 1:3, f), message = note("m"),
+                                              warning = note("w"), my_condition = note("c")))
     expect_identical(r, list(1L, 2L, 3L))
-    expect_identical(unlist(seen), c("m msg 1", "c hi", "m msg 2", "w warn 2", "c hi", "m msg 3", "c hi"))
+    expect_identical(unlist(seen),
+                     c("m msg 1", "c hi", "m msg 2", "w warn 2", "c hi", "m msg 3", "c hi"))
     expect_identical(out, c("out 1 ", "[1] 1", "out 2 ", "[1] 2", "out 3 ", "[1] 3"))
     out <- capture.output(cluster_walk(cl, 1:2, function(x) cat("live", x, "\n"), .relay = "live"))
     expect_setequal(out, c("live 1 ", "live 2 "))
-    expect_identical(capture.output(cluster_walk(cl, 1:2, function(x) cat("no\n"), .relay = FALSE)), character())
+    expect_identical(capture.output(cluster_walk(cl, 1:2, function(x) cat("no\n"), .relay = FALSE)),
+                     character())
     # an ordinary call is none of it
     expect_silent(parallel::clusterCall(cl, function() cat("to the cluster's own output\n")))
   })
 })
 
 test_that("results of all sizes come, each to its own element, whatever way they take", {
-  f <- function(i) switch(i %% 6 + 1, NULL, i, rep(i, 300), as.character(i), list(i, "a", i / 2), { message("m"); c(a = i) })
+  f <- function(i) switch(i %% 6 + 1, NULL, i, rep(i, 300), as.character(i), list(i, "a", i / 2), {
+    message("m")
+    c(a = i)
+  })
   want <- lapply(1:3000, function(i) suppressMessages(f(i)))
   for (strategy in c("fork_server", "parallel")) for (chunk in list(NULL, 1, 7)) {
     cl <- make_cluster(2, strategy)
-    expect_identical(suppressMessages(cluster_map(cl, 1:3000, f, .chunk = chunk)), want, label = strategy)
+    expect_identical(suppressMessages(cluster_map(cl, 1:3000, f, .chunk = chunk)), want,
+                     label = strategy)
     stop_cluster(cl)
   }
 })
 
 test_that("R code that runs while a result is read may take others", {
-  some <- setdiff(c("stats4", "splines", "grid"), loadedNamespaces()) # what others have loaded may be in use
+  # what others have loaded may be in use
+  some <- setdiff(c("stats4", "splines", "grid"), loadedNamespaces())
   if (!length(some)) skip("all namespaces are loaded already")
   package <- some[[1L]]
   cl <- make_cluster(2)
@@ -219,7 +253,9 @@ test_that("R code that runs while a result is read may take others", {
   on.exit(setHook(packageEvent(package, "onLoad"), NULL, "replace"), add = TRUE)
   for (k in 1:5) {
     if (package %in% loadedNamespaces()) unloadNamespace(package)
-    r <- cluster_map(cl, 1:200, function(i) list(if (i == 1) asNamespace(package), paste(strrep("x", 3000), i)), .chunk = 100)
+    r <- cluster_map(cl, 1:200, function(i) {
+      list(if (i == 1) asNamespace(package), paste(strrep("x", 3000), i))
+    }, .chunk = 100)
     expect_identical(vapply(r, `[[`, "", 2L), paste(strrep("x", 3000), 1:200))
   }
   expect_identical(ran, 5)
@@ -228,17 +264,7 @@ test_that("R code that runs while a result is read may take others", {
 test_that("a session that has no room for the shared memory works without it", {
   linux_only()
   skip_if_not(nzchar(Sys.which("prlimit")))
-  s <- start_script(c(
-    "session <- raw(4e8) # more than the fork server has, which inherits the limit",
-    "size <- grep('^VmSize', readLines('/proc/self/status'), value = TRUE)",
-    "size <- 1024 * as.numeric(gsub('[^0-9]', '', size))",
-    "system(sprintf('prlimit --pid %d --as=%.0f', Sys.getpid(), size + 5e7))",
-    "cl <- make_cluster(2)",
-    "stopifnot(!any(grepl('memfd:clutch', readLines('/proc/self/maps'), fixed = TRUE)))",
-    "stopifnot(identical(unlist(cluster_map(cl, 1:2000, function(i) i)), 1:2000))",
-    "stopifnot(identical(cluster_map(cl, 1:3, as.character), list('1', '2', '3')))",
-    "stop_cluster(cl)",
-    "cat('done\\n')"))
+  s <- start_script(fixture = "address-space")
   expect_done(s)
 })
 
@@ -247,12 +273,22 @@ test_that("a quick result is there while the node is at a slow task", {
   on.exit(stop_cluster(cl))
   invisible(cluster_map(cl, 1:20000, identity))
   seen <- integer()
-  withCallingHandlers(cluster_map(cl, 1:5001, function(i) { if (i == 4999) message("before"); if (i == 5000) Sys.sleep(2); i }),
-                      message = function(m) { seen[["at"]] <<- clutch:::clock(); invokeRestart("muffleMessage") })
+  withCallingHandlers(cluster_map(cl, 1:5001, function(i) {
+    if (i == 4999) message("before")
+    if (i == 5000) Sys.sleep(2)
+    i
+  }),
+                      message = function(m) {
+                        seen[["at"]] <<- clutch:::clock()
+                        invokeRestart("muffleMessage")
+                      })
   end <- clutch:::clock()
   expect_gt(end - seen[["at"]], 1) # it was relayed while the next one slept
   # and no task is late because the quick ones before it were not told of
-  r <- cluster_map(cl, 1:20001, function(i) { if (i == 20000) Sys.sleep(0.6); i }, .timeout = 1)
+  r <- cluster_map(cl, 1:20001, function(i) {
+    if (i == 20000) Sys.sleep(0.6)
+    i
+  }, .timeout = 1)
   expect_identical(unlist(r), 1:20001)
 })
 
@@ -298,7 +334,11 @@ test_that("random numbers follow their stream also where a task keeps, sets or r
 test_that("an error is of class clutch_task_error and has element, node, call, stack and the original condition", {
   of_each_strategy(function(cl) {
     f <- function(x) g(x)
-    g <- function(x) if (x == 3) stop(structure(class = c("my_error", "error", "condition"), list(message = "three", call = sys.call()))) else x
+    g <- function(x) {
+      if (x ==
+          3) stop(structure(class = c("my_error", "error", "condition"),
+                            list(message = "three", call = sys.call()))) else x
+    }
     e <- task_error_of(cluster_map(cl, 1:5, f))
     expect_s3_class(e, c("clutch_task_error", "clutch_error"))
     expect_identical(e$element, 3)
@@ -308,13 +348,17 @@ test_that("an error is of class clutch_task_error and has element, node, call, s
     expect_identical(e$node_call, quote(g(x)))
     expect_true(all(c("FUN(.x)", "g(x)") %in% e$calls))
     expect_match(conditionMessage(e), "element 3 on node [12] failed in 'g\\(x\\)': three")
-    expect_warning(r <- cluster_map(cl, 1:5, f, .on_error = "continue"), "1 of 5 elements failed", class = "clutch_failed")
+    expect_warning(r <- cluster_map(cl, 1:5, f, .on_error = "continue"), "1 of 5 elements failed",
+                   class = "clutch_failed")
     expect_identical(r[-3L], list(1L, 2L, 4L, 5L))
     expect_s3_class(r[[3L]], "clutch_task_error")
     expect_warning(d <- cluster_map_dbl(cl, 1:5, f, .on_error = "continue"))
     expect_identical(d, c(1, 2, NA, 4, 5))
     # the rest is cancelled, and the cluster in step
-    t <- system.time(task_error_of(cluster_map(cl, 1:4, function(i) if (i == 1) stop("no") else Sys.sleep(30))))[[3L]]
+    t <- system.time(task_error_of(cluster_map(cl, 1:4,
+                                               function(i) if (
+                                                 i == 1
+                                               ) stop("no") else Sys.sleep(30))))[[3L]]
     expect_lt(t, 15)
     expect_true(works(cl))
   })
@@ -325,7 +369,8 @@ test_that("a node that dies is replaced and prepared, its element follows the gu
   of_each_strategy(function(cl) {
     cluster_setup(cl, ready <- 17)
     p <- pids(cl)
-    e <- task_error_of(cluster_map(cl, 1:6, function(i) if (i == 2) tools::pskill(Sys.getpid(), 9L) else i))
+    e <- task_error_of(cluster_map(cl, 1:6,
+                                   function(i) if (i == 2) tools::pskill(Sys.getpid(), 9L) else i))
     expect_s3_class(e, "clutch_task_died")
     expect_identical(e$signal, 9L)
     expect_true(e$pid %in% p)
@@ -337,7 +382,9 @@ test_that("a node that dies is replaced and prepared, its element follows the gu
       ready + clutch::task_attempt()
     }, .retries = 1, .globals = FALSE), 17 + c(1, 2, 1, 1, 1, 1))
     # one that kills every node it meets fails alone
-    expect_warning(r <- cluster_map(cl, 1:6, function(i) if (i == 4) tools::pskill(Sys.getpid(), 9L) else i, .retries = 2, .on_error = "continue"))
+    expect_warning(r <- cluster_map(cl, 1:6,
+                                    function(i) if (i == 4) tools::pskill(Sys.getpid(), 9L) else i,
+                                    .retries = 2, .on_error = "continue"))
     expect_identical(r[-4L], as.list(c(1L, 2L, 3L, 5L, 6L)))
     expect_identical(r[[4L]]$attempt, 3L)
     expect_identical(cluster_status(cl)$state, c("idle", "idle"))
@@ -351,11 +398,16 @@ test_that("a cluster whose fork server was killed gets new nodes from a new one"
   on.exit(stop_cluster(cl))
   cluster_setup(cl, was_set_up <- TRUE)
   old <- server_pid(cl)
-  dies <- function(i, server) { if (i == 2 && clutch::task_attempt() == 1L) tools::pskill(server, 9L); Sys.sleep(0.05); was_set_up && i < 9 }
+  dies <- function(i, server) {
+    if (i == 2 && clutch::task_attempt() == 1L) tools::pskill(server, 9L)
+    Sys.sleep(0.05)
+    was_set_up && i < 9
+  }
   r <- suppressMessages(cluster_map(cl, 1:6, dies, server = old, .retries = 1, .globals = FALSE))
   expect_true(all(unlist(r)))
   expect_false(server_pid(cl) == old)
-  e <- suppressMessages(tryCatch(cluster_map(cl, 1:4, dies, server = server_pid(cl)), clutch_task_died = identity))
+  e <- suppressMessages(tryCatch(cluster_map(cl, 1:4, dies, server = server_pid(cl)),
+                                 clutch_task_died = identity))
   expect_match(conditionMessage(e), "its fork server \\(pid [0-9]+\\) was killed by signal 9")
   # in calls it stays dead, until a map
   p <- pids(cl)
@@ -413,7 +465,8 @@ test_that("an element is started at most 1 + retries times, whatever dies", {
 test_that("time and memory have limits, of one element", {
   linux_only()
   of_each_strategy(function(cl) {
-    for (f in list(function(i) if (i == 2) repeat {} else i, function(i) if (i == 2) Sys.sleep(100) else i)) {
+    for (f in list(function(i) if (i == 2) repeat {} else i,
+                   function(i) if (i == 2) Sys.sleep(100) else i)) {
       expect_warning(r <- cluster_map(cl, 1:4, f, .timeout = 0.3, .on_error = "continue"))
       expect_s3_class(r[[2L]], "clutch_task_timeout")
       expect_identical(r[-2L], list(1L, 3L, 4L))
@@ -423,7 +476,13 @@ test_that("time and memory have limits, of one element", {
     on.exit(options(old))
     if (!system_can("memory")) return() # else nobody ends what follows
     expect_warning(r <- cluster_map(cl, 1:3, function(i) {
-      if (i == 1) { big <- numeric(1.2e7); for (k in 1:100) { big[[1L]] <- k; big <- c(big, big[1:6e6]) } }
+      if (i == 1) {
+        big <- numeric(1.2e7)
+        for (k in 1:100) {
+          big[[1L]] <- k
+          big <- c(big, big[1:6e6])
+        }
+      }
       i
     }, .max_memory = 300e6, .on_error = "continue"))
     expect_s3_class(r[[1L]], c("clutch_task_memory", "clutch_task_died"))
@@ -442,7 +501,8 @@ test_that("where memory is limited, garbage of one element is not the next one's
       if (leave[[i]]) lapply(1:40, function(k) numeric(1e6)) # 320 MB in one go, then nobody's
       if (i == 3) stop("that leaves it, too")
       (pages[[2L]] - pages[[3L]]) * 4096
-    }, leave = c(TRUE, FALSE, TRUE, FALSE), .max_memory = 550e6, .on_error = "continue", .chunk = 2, .globals = FALSE))
+    }, leave = c(TRUE, FALSE, TRUE, FALSE), .max_memory = 550e6, .on_error = "continue", .chunk = 2,
+    .globals = FALSE))
     for (i in c(1L, 2L, 4L)) expect_lt(r[[i]], 250e6)
   })
 })
@@ -452,16 +512,29 @@ test_that("memory is limited also while the session does other things", {
   needs("memory")
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
-  eat <- function() { x <- list(); repeat { x <- c(x, list(numeric(1e6) + 1)); Sys.sleep(0.001) } }
+  eat <- function() {
+    x <- list()
+    repeat {
+      x <- c(x, list(numeric(1e6) + 1))
+      Sys.sleep(0.001)
+    }
+  }
   t <- cluster_submit(cl, eat(), .globals = list(eat = eat), .max_memory = 150e6)
-  other <- cluster_submit(cl, { Sys.sleep(0.1); "fine" })
+  other <- cluster_submit(cl, {
+    Sys.sleep(0.1)
+    "fine"
+  })
   p <- pids(cl)
   expect_true(eventually(!all(alive(p)))) # nobody asks for the task
   e <- tryCatch(collect(t), clutch_task_memory = identity)
   expect_match(conditionMessage(e), "max_memory", fixed = TRUE)
   expect_identical(collect(other), "fine")
   # without a limit there is none any more
-  expect_identical(cluster_map_dbl(cl, 1:2, function(i) { x <- numeric(3e7) + 1; Sys.sleep(0.1); x[[1]] }), c(1, 1))
+  expect_identical(cluster_map_dbl(cl, 1:2, function(i) {
+    x <- numeric(3e7) + 1
+    Sys.sleep(0.1)
+    x[[1]]
+  }), c(1, 1))
 })
 
 test_that("a node that does not react when time is up is killed and replaced", {
@@ -472,7 +545,9 @@ test_that("a node that does not react when time is up is killed and replaced", {
   on.exit(stop_cluster(cl), add = TRUE)
   p <- pids(cl)
   # deaf to interrupts: they are suspended
-  expect_warning(r <- cluster_map(cl, 1:3, function(i) if (i == 1) suspendInterrupts(repeat {}) else i, .timeout = 0.3, .on_error = "continue"))
+  expect_warning(r <- cluster_map(cl, 1:3,
+                                  function(i) if (i == 1) suspendInterrupts(repeat {}) else i,
+                                  .timeout = 0.3, .on_error = "continue"))
   expect_s3_class(r[[1L]], "clutch_task_timeout")
   expect_identical(r[-1L], list(2L, 3L))
   expect_identical(sum(pids(cl) != p), 1L)
@@ -483,14 +558,20 @@ test_that("a part of a cluster works alone", {
   on.exit(stop_cluster(cl))
   p <- pids(cl)
   expect_identical(unique(unlist(cluster_map(cl[2L], 1:20, function(i) Sys.getpid()))), p[[2L]])
-  got <- unlist(cluster_map(cl[c(1L, 3L)], 1:40, function(i) { Sys.sleep(0.005); Sys.getpid() }))
+  got <- unlist(cluster_map(cl[c(1L, 3L)], 1:40, function(i) {
+    Sys.sleep(0.005)
+    Sys.getpid()
+  }))
   expect_setequal(got, p[c(1L, 3L)])
 })
 
 test_that("tasks are submitted, waited for, cancelled, raced", {
   of_each_strategy(function(cl) {
     a <- 20
-    f <- function(k) { g <- function(z) z * k; cluster_submit(cl, g(4) + a) }
+    f <- function(k) {
+      g <- function(z) z * k
+      cluster_submit(cl, g(4) + a)
+    }
     t <- f(3)
     expect_s3_class(t, "clutch_task")
     expect_identical(collect(t), 32)
@@ -504,43 +585,22 @@ test_that("tasks are submitted, waited for, cancelled, raced", {
     expect_true(cancel(slow))
     expect_error(collect(slow), class = "clutch_task_cancelled")
     expect_false(cancel(slow))
-    expect_identical(collect_all(lapply(1:20, function(i) cluster_submit(cl, i^2))), lapply(1:20, function(i) i^2))
+    expect_identical(collect_all(lapply(1:20, function(i) cluster_submit(cl, i^2))),
+                     lapply(1:20, function(i) i^2))
     expect_error(collect(cluster_submit(cl, stop("oops"))), "oops", class = "clutch_task_error")
     expect_message(collect(cluster_submit(cl, message("said"))), "said")
     expect_output(print(cluster_submit(cl, 1 + 1)), "clutch task '1 \\+ 1'")
-    set.seed(3); x <- collect(cluster_submit(cl, runif(1)))
-    set.seed(3); expect_identical(collect(cluster_submit(cl, runif(1))), x)
+    set.seed(3)
+    x <- collect(cluster_submit(cl, runif(1)))
+    set.seed(3)
+    expect_identical(collect(cluster_submit(cl, runif(1))), x)
     expect_true(works(cl))
   })
 })
 
 test_that("resolved() and collect() are those of other packages for what is no task", {
   # in a session of its own, with packages of these names and nothing else in them
-  s <- start_script(c(
-    "lib <- tempfile()",
-    "dir.create(lib)",
-    "from <- function(name, code, exports) {",
-    "  dir <- file.path(tempfile('src'), name)",
-    "  dir.create(file.path(dir, 'R'), recursive = TRUE)",
-    "  about <- c(paste('Package:', name), 'Version: 1.0', 'Title: T', 'Description: D.', 'License: GPL-3', 'Author: A',",
-    "             'Maintainer: A <a@b.c>')",
-    "  writeLines(about, file.path(dir, 'DESCRIPTION'))",
-    "  writeLines(code, file.path(dir, 'R', 'code.R'))",
-    "  writeLines(exports, file.path(dir, 'NAMESPACE'))",
-    "  utils::install.packages(dir, lib, repos = NULL, type = 'source', quiet = TRUE)",
-    "  loadNamespace(name, lib.loc = lib)",
-    "}",
-    "stopifnot(inherits(tryCatch(resolved(1), error = identity), 'clutch_argument'))",
-    "x <- from('future', c('resolved <- function(x, ...) UseMethod(\"resolved\")', 'resolved.default <- function(x, ...) 7',",
-    "                      'resolved.Future <- function(x, more, ...) more'),",
-    "          c('export(resolved)', 'S3method(resolved, default)', 'S3method(resolved, Future)'))",
-    "x <- from('dplyr', c('collect <- function(x, ...) UseMethod(\"collect\")', 'collect.frame <- function(x, ...) class(x)'),",
-    "          c('export(collect)', 'S3method(collect, frame)'))",
-    "stopifnot(identical(resolved(structure(1, class = 'Future'), more = quote(a + b)), quote(a + b)))",
-    "stopifnot(identical(resolved(1), 7))",
-    "stopifnot(identical(collect(structure(1, class = 'frame')), 'frame'))",
-    "stopifnot(grepl('no applicable method', conditionMessage(tryCatch(collect(1), error = identity))))",
-    "cat('done\\n')"))
+  s <- start_script(fixture = "masked-generics")
   expect_done(s)
   expect_true(ends(s))
 })
@@ -548,7 +608,10 @@ test_that("resolved() and collect() are those of other packages for what is no t
 test_that("tasks that are submitted one after the other are all begun while nodes are idle, also when the session computes", {
   of_each_strategy(function(cl) {
     marks <- tempfile(c("a", "b"))
-    t <- lapply(marks, function(mark) cluster_submit(cl, { file.create(mark); Sys.sleep(60) }))
+    t <- lapply(marks, function(mark) cluster_submit(cl, {
+      file.create(mark)
+      Sys.sleep(60)
+    }))
     expect_true(eventually(all(file.exists(marks)))) # nothing of the cluster's is called meanwhile
     lapply(t, cancel)
     unlink(marks)
@@ -562,7 +625,10 @@ test_that("a task to which nothing refers is cancelled, and nothing is left of i
   mark <- tempfile()
   invisible(gc())
   before <- .Call(clutch:::ffi_live_handles)
-  for (i in 1:4) cluster_submit(cl, { Sys.sleep(60); file.create(mark) })
+  for (i in 1:4) cluster_submit(cl, {
+    Sys.sleep(60)
+    file.create(mark)
+  })
   invisible(gc())
   expect_true(eventually(all(cluster_status(cl)$state == "idle")))
   expect_false(file.exists(mark))
@@ -577,12 +643,18 @@ test_that("tasks become promises where package promises is installed", {
   on.exit(stop_cluster(cl))
   got <- NULL
   promises::then(promises::as.promise(cluster_submit(cl, 6 * 7)), function(v) got <<- v)
-  expect_true(eventually({ later::run_now(0.01); identical(got, 42) }))
+  expect_true(eventually({
+    later::run_now(0.01)
+    identical(got, 42)
+  }))
 })
 
 test_that("calls of package parallel and tasks do not disturb each other", {
   of_each_strategy(function(cl) {
-    t <- lapply(1:6, function(i) cluster_submit(cl, { Sys.sleep(0.02); i }))
+    t <- lapply(1:6, function(i) cluster_submit(cl, {
+      Sys.sleep(0.02)
+      i
+    }))
     expect_identical(parallel::parSapply(cl, 1:10, function(i) i), 1:10)
     expect_identical(collect_all(t), as.list(1:6))
     expect_identical(unlist(cluster_map(cl, 1:10, identity)), 1:10)
@@ -598,7 +670,8 @@ test_that("the trace has each task, its summary the idle share, and it can be dr
   x <- cluster_trace(cl)
   expect_s3_class(x, c("clutch_trace", "data.frame"))
   expect_identical(sort(x$element), c(1, 2, 3))
-  expect_true(all(x$ok) && all(x$ended >= x$began) && all(x$ended[x$element == 1] - x$began[x$element == 1] >= 0.045))
+  expect_true(all(x$ok) && all(x$ended >= x$began) &&
+              all(x$ended[x$element == 1] - x$began[x$element == 1] >= 0.045))
   s <- summary(x)
   expect_true(s$idle >= 0 && s$idle <= 1 && s$tasks == 3L && s$failed == 0L)
   expect_output(print(s), "3 tasks, 0 failed")
@@ -623,13 +696,7 @@ test_that("a stopped cluster is an error, and stopping with tasks under way leav
 
 test_that("Ctrl-C in a map gives control back, and the cluster is in step", {
   linux_only()
-  s <- start_script(c("cl <- make_cluster(2)", "for (k in 1:20) {",
-    "  system(sprintf('(sleep 0.0%d; kill -INT %d) > /dev/null 2>&1 &', k %% 7 + 1, Sys.getpid()))",
-    "  r <- tryCatch({ cluster_map(cl, 1:100000, function(i) { if (i %% 50 == 0) Sys.sleep(0.01); i }); Sys.sleep(1); 'not interrupted' }, interrupt = function(e) 'interrupted')",
-    "  stopifnot(identical(r, 'interrupted'))",
-    "  x <- runif(1); stopifnot(identical(parallel::clusterCall(cl, identity, x), list(x, x)))",
-    "  stopifnot(identical(unlist(cluster_map(cl, 1:5, function(i) i * 2)), 1:5 * 2))",
-    "}", "stop_cluster(cl)", "cat('done\\n')"))
+  s <- start_script(fixture = "interrupts-of-maps")
   expect_done(s)
 })
 
@@ -640,10 +707,20 @@ test_that("a node knows its share of the cores, and so do libraries with threads
   cores <- available_cores()
   for (s in c("fork_server", "spawn", "parallel")) for (n in 1:2) {
     cl <- make_cluster(n, s)
-    got <- cluster_map(cl, seq_len(n), function(i) list(clutch::available_cores(), Sys.getenv(c("R_DATATABLE_NUM_THREADS", "MKL_NUM_THREADS"), names = FALSE)))
-    for (g in got) expect_identical(g, list(max(1L, cores %/% n), c(as.character(max(1L, cores %/% n)), "7")), label = s)
+    got <- cluster_map(cl, seq_len(n), function(i) {
+      list(clutch::available_cores(),
+           Sys.getenv(c("R_DATATABLE_NUM_THREADS", "MKL_NUM_THREADS"), names = FALSE))
+    })
+    for (g in got) {
+      expect_identical(g, list(max(1L, cores %/% n), c(as.character(max(1L, cores %/% n)), "7")),
+                       label = s)
+    }
     # a cluster within a node
-    inner <- collect(cluster_submit(cl[1L], { x <- clutch::make_cluster(1); on.exit(clutch::stop_cluster(x)); clutch::cluster_map_dbl(x, 1:3, sqrt) }))
+    inner <- collect(cluster_submit(cl[1L], {
+      x <- clutch::make_cluster(1)
+      on.exit(clutch::stop_cluster(x))
+      clutch::cluster_map_dbl(x, 1:3, sqrt)
+    }))
     expect_identical(inner, sqrt(1:3))
     stop_cluster(cl)
   }
@@ -668,8 +745,14 @@ test_that("a cluster, its scheduler and its tasks are collected together, in any
 test_that("a progress bar is shown when asked for", {
   old <- options(cli.dynamic = TRUE)
   cl <- make_cluster(2)
-  on.exit({options(old); stop_cluster(cl)})
-  shown <- capture.output(r <- cluster_map(cl, 1:30, function(i) { Sys.sleep(0.02); i }, .progress = TRUE), type = "message")
+  on.exit({
+    options(old)
+    stop_cluster(cl)
+  })
+  shown <- capture.output(r <- cluster_map(cl, 1:30, function(i) {
+    Sys.sleep(0.02)
+    i
+  }, .progress = TRUE), type = "message")
   expect_identical(unlist(r), 1:30)
   expect_match(paste(shown, collapse = ""), "[0-9]+/30")
 })
@@ -678,31 +761,22 @@ test_that("package progressr gets the signals of tasks and of the map", {
   skip_if_not_installed("progressr")
   old <- options(progressr.enable = TRUE)
   cl <- make_cluster(2)
-  on.exit({options(old); stop_cluster(cl)})
+  on.exit({
+    options(old)
+    stop_cluster(cl)
+  })
   seen <- 0
   withCallingHandlers(progressr::with_progress(handlers = progressr::handler_void(), {
     p <- progressr::progressor(6)
-    cluster_map(cl, 1:6, function(i, p) { p(); i }, p = p)
+    cluster_map(cl, 1:6, function(i, p) {
+      p()
+      i
+    }, p = p)
   }), progression = function(c) if (identical(c$type, "update")) seen <<- seen + 1)
   expect_gte(seen, 6)
 })
 
 test_that("a successor that is killed while it starts is followed by another one", {
-  s <- start_script(c(
-    "start <- clutch:::start_forked",
-    "made <- FALSE; killed <- 0",
-    "assignInNamespace('start_forked', function(...) {",
-    "  if (made && (killed <<- killed + 1) <= 2) clutch:::throw('start', 'it was killed by SIGKILL')",
-    "  start(...)",
-    "}, 'clutch')",
-    "cl <- make_cluster(1)",
-    "made <- TRUE",
-    "r <- cluster_map(cl, 1:3, function(i) {",
-    "  if (i == 2 && clutch::task_attempt() == 1L) tools::pskill(Sys.getpid(), 9L)",
-    "  i",
-    "}, .retries = 1)",
-    "stopifnot(identical(r, as.list(1:3)), killed == 3)",
-    "stop_cluster(cl)",
-    "cat('done\\n')"))
+  s <- start_script(fixture = "killed-while-replaced")
   expect_done(s, 60)
 })

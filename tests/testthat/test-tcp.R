@@ -9,7 +9,8 @@ left_in <- function(dir = tempdir()) list.files(dir, "^clutch-node")
 # What test-parallel.R asks of every cluster.
 for (tcp_strategy in c("parallel", "sequential")) local({
   s <- tcp_strategy
-  source(test_path("test-parallel.R"), local = list2env(list(new_cluster = function(n) over_tcp(n, s)), parent = environment()))
+  source(test_path("test-parallel.R"),
+         local = list2env(list(new_cluster = function(n) over_tcp(n, s)), parent = environment()))
 })
 
 test_that("a cluster over TCP hatches, computes, prints and stops, and leaves nothing", {
@@ -80,11 +81,16 @@ test_that("nobody can read the secret from a node, nor connect once the cluster 
 test_that("options reach the nodes", {
   out <- tempfile("clutch-out-")
   Sys.setenv(CLUTCH_TEST_VAR = "of the session")
-  on.exit({ Sys.unsetenv("CLUTCH_TEST_VAR"); unlink(out) })
-  cl <- over_tcp(2, packages = c("splines", "stats4"), env = c(A = "b c"), outfile = out, renice = 3L, rscript_args = "--verbose=0")
+  on.exit({
+    Sys.unsetenv("CLUTCH_TEST_VAR")
+    unlink(out)
+  })
+  cl <- over_tcp(2, packages = c("splines", "stats4"), env = c(A = "b c"), outfile = out,
+                 renice = 3L, rscript_args = "--verbose=0")
   got <- parallel::clusterCall(cl, function() {
     cat("printed on a node\n")
-    list(search(), Sys.getenv("A"), tools::psnice(), getwd(), commandArgs(), Sys.getenv("CLUTCH_TEST_VAR"), Sys.getenv("TMPDIR", NA))
+    list(search(), Sys.getenv("A"), tools::psnice(), getwd(), commandArgs(),
+         Sys.getenv("CLUTCH_TEST_VAR"), Sys.getenv("TMPDIR", NA))
   })[[1L]]
   expect_true(all(c("package:splines", "package:stats4") %in% got[[1L]]))
   expect_identical(got[[2L]], "b c")
@@ -109,7 +115,8 @@ test_that("hosts: all loopback addresses are this machine, others are reached by
   writeLines(c("#!/bin/sh", sprintf("echo \"$@\" | sed 's/[^ ]*Rscript.*//' >> %s", shQuote(log)),
                "while [ \"$1\" != far.example ]; do shift; done; shift", "exec sh -c \"$*\""), fake)
   Sys.chmod(fake, "0755")
-  cl <- make_cluster(c("localhost", "127.0.0.2", "far.example"), master = "127.0.0.1", rshcmd = paste(fake, "-q"), user = "somebody",
+  cl <- make_cluster(c("localhost", "127.0.0.2", "far.example"), master = "127.0.0.1",
+                     rshcmd = paste(fake, "-q"), user = "somebody",
                      env = c(A = "there"))
   expect_identical(cl[[1L]]$info$strategy, "parallel")
   expect_identical(vapply(cl, function(nd) nd$host, ""), c("localhost", "127.0.0.2", "far.example"))
@@ -122,9 +129,11 @@ test_that("hosts: all loopback addresses are this machine, others are reached by
   cl <- make_cluster(list(list(host = "127.0.0.3", renice = 7L), "localhost"), "parallel")
   expect_identical(parallel::clusterCall(cl, tools::psnice)[[1L]] >= 7L, TRUE)
   stop_cluster(cl)
-  e <- tryCatch(make_cluster("far.example", master = "127.0.0.1", rshcmd = "/bin/false"), clutch_start = identity)
+  e <- tryCatch(make_cluster("far.example", master = "127.0.0.1", rshcmd = "/bin/false"),
+                clutch_start = identity)
   expect_match(conditionMessage(e), "node 1 on far.example.*exit status 1")
-  expect_error(make_cluster("far.example", master = "127.0.0.1", rshcmd = "no-such-program"), "not found", class = "clutch_start")
+  expect_error(make_cluster("far.example", master = "127.0.0.1", rshcmd = "no-such-program"),
+               "not found", class = "clutch_start")
 })
 
 test_that("a range of ports, a busy one, and arguments of no use", {
@@ -134,7 +143,8 @@ test_that("a range of ports, a busy one, and arguments of no use", {
   cl <- over_tcp(1, port = busy + 0:20)
   expect_true(cl[[1L]]$info$port %in% (busy + 1:20))
   stop_cluster(cl)
-  for (bad in list(list(port = -1), list(port = 70000), list(timeout = 0), list(master = 1), list(node = "x"), list(secret = "short"),
+  for (bad in list(list(port = -1), list(port = 70000), list(timeout = 0), list(master = 1),
+                   list(node = "x"), list(secret = "short"),
                    list(backlog = "x"), list(user = "-x")))
     expect_error(do.call(over_tcp, c(1, bad)), class = "clutch_argument")
 })
@@ -143,24 +153,34 @@ test_that("nodes that do not arrive are named, with the reason and what they pri
   linux_only()
   invisible(gc())
   before <- open_fds()
-  e <- tryCatch(over_tcp(2, rscript_args = c("-e", "cat('last words\\n');quit(status=3)")), clutch_start = identity)
+  e <- tryCatch(over_tcp(2, rscript_args = c("-e", "cat('last words\\n');quit(status=3)")),
+                clutch_start = identity)
   expect_s3_class(e, "clutch_start")
-  expect_match(conditionMessage(e), "node [12] on localhost: it ended with exit status 3; it printed last:\n  last words") # whichever was first
+  # whichever was first
+  expect_match(conditionMessage(e),
+               "node [12] on localhost: it ended with exit status 3; it printed last:\n  last words")
   expect_match(conditionMessage(e), "nothing was left running")
   # one of them never gets there
   late <- tempfile(fileext = ".sh")
   mark <- tempfile()
-  writeLines(c("#!/bin/sh", "echo going to sleep", sprintf("echo $$ > %s", shQuote(mark)), "sleep 100"), late)
+  writeLines(
+    c("#!/bin/sh", "echo going to sleep", sprintf("echo $$ > %s", shQuote(mark)), "sleep 100"), late
+  )
   Sys.chmod(late, "0755")
   on.exit(unlink(c(late, mark)))
-  e <- tryCatch(make_cluster(list("localhost", list(host = "127.0.0.1", rscript = late)), "parallel", setup_timeout = 3), clutch_start = identity)
+  e <- tryCatch(
+    make_cluster(list("localhost", list(host = "127.0.0.1", rscript = late)), "parallel",
+                 setup_timeout = 3), clutch_start = identity
+  )
   expect_match(conditionMessage(e), "1 of 2 nodes did not arrive within 3 seconds")
-  expect_match(conditionMessage(e), "node 2 on 127.0.0.1: it has not connected; it printed last:\n  going to sleep")
+  expect_match(conditionMessage(e),
+               "node 2 on 127.0.0.1: it has not connected; it printed last:\n  going to sleep")
   expect_identical(e$nodes, 2L)
   expect_true(eventually(!alive(as.integer(readLines(mark)))))
   e <- tryCatch(over_tcp(2, packages = "no.such.package"), clutch_package = identity)
   expect_identical(e$package, "no.such.package")
-  expect_error(over_tcp(1, outfile = "/no/such/folder/out"), "no/such/folder", class = "clutch_start")
+  expect_error(over_tcp(1, outfile = "/no/such/folder/out"), "no/such/folder",
+               class = "clutch_start")
   expect_error(over_tcp(1, rscript = "/no/such/program"), class = "clutch_error")
   expect_identical(left_in(), character())
   expect_identical(open_fds(), before)
@@ -171,21 +191,32 @@ test_that("a node that dies, quits or is interrupted is as with other strategies
   cl <- over_tcp(3)
   on.exit(stop_cluster(cl))
   p <- pids(cl)
-  e <- tryCatch(parallel::clusterApply(cl, 1:3, function(i) if (i == 2) tools::pskill(Sys.getpid(), 9L) else i), clutch_node_died = identity)
-  expect_identical(e[c("node", "pid", "host", "signal")], list(node = 2L, pid = p[[2L]], host = "localhost", signal = 9L))
+  e <- tryCatch(
+    parallel::clusterApply(cl, 1:3, function(i) {
+      if (i == 2) tools::pskill(Sys.getpid(), 9L) else i
+    }), clutch_node_died = identity
+  )
+  expect_identical(e[c("node", "pid", "host", "signal")],
+                   list(node = 2L, pid = p[[2L]], host = "localhost", signal = 9L))
   expect_match(cluster_status(cl)$state[[2L]], "^dead: killed by signal 9")
   ok <- cl[-2L]
   expect_identical(parallel::clusterCall(ok, identity, 1), list(1, 1))
-  for (k in 1:3) { # a call that is given up: the nodes are told by a signal, and no old answer is taken for a new one
+  # a call that is given up: the nodes are told by a signal, and no old answer is taken for a new
+  # one
+  for (k in 1:3) {
     expect_error({
       setTimeLimit(elapsed = 0.3, transient = TRUE)
-      parallel::clusterCall(ok, function(k) { Sys.sleep(60); k }, k)
+      parallel::clusterCall(ok, function(k) {
+        Sys.sleep(60)
+        k
+      }, k)
     })
     setTimeLimit()
     expect_identical(parallel::clusterCall(ok, identity, k + 100), list(k + 100, k + 100))
   }
   expect_identical(pids(cl), p)
-  e <- tryCatch(parallel::clusterCall(ok[1L], function() quit(status = 3)), clutch_node_died = identity)
+  e <- tryCatch(parallel::clusterCall(ok[1L], function() quit(status = 3)),
+                clutch_node_died = identity)
   expect_identical(e$status, 3L)
 })
 
@@ -196,7 +227,10 @@ test_that("a node that does not give up is replaced by one that connects anew", 
   p <- pids(cl)
   try(silent = TRUE, {
     setTimeLimit(elapsed = 0.3, transient = TRUE)
-    parallel::clusterCall(cl[2L], function() suspendInterrupts({ end <- Sys.time() + 60; while (Sys.time() < end) NULL }))
+    parallel::clusterCall(cl[2L], function() suspendInterrupts({
+      end <- Sys.time() + 60
+      while (Sys.time() < end) NULL
+    }))
   })
   setTimeLimit()
   expect_warning(r <- parallel::clusterCall(cl, identity, 5), class = "clutch_node_replaced")
@@ -218,17 +252,15 @@ test_that("a busy node is killed when it is stopped, a cluster that is garbage i
   invisible(gc())
   expect_true(eventually(!any(alive(p))))
   stop_cluster(over_tcp(1)) # the next use of the package reaps them
-  expect_true(eventually({ stop_cluster(cl); length(left_in()) == 0L }))
+  expect_true(eventually({
+    stop_cluster(cl)
+    length(left_in()) == 0L
+  }))
 })
 
 test_that("a session that is killed takes its nodes with it, in the middle of a computation, too", {
   linux_only()
-  s <- start_script(c(
-    "cl <- make_cluster(3, 'parallel')",
-    "cat('pids=', paste(cluster_status(cl)$pid, collapse = ' '), '\\n', sep = '')",
-    "cat('tmp=', paste(dirname(unlist(parallel::clusterCall(cl, tempdir))), collapse = ' '), '\\n', sep = '')",
-    "parallel:::sendCall(cl[[1]], function() repeat NULL, list())",
-    "cat('ready\\n'); Sys.sleep(60)"))
+  s <- start_script(fixture = "session-tcp")
   expect_true(said(s, "^ready"))
   p <- as.integer(strsplit(value_of(s, "pids"), " ")[[1L]])
   tmp <- strsplit(value_of(s, "tmp"), " ")[[1L]]
@@ -243,7 +275,8 @@ by_hand <- function(port, secret, rank, lib = dirname(find.package("clutch"))) {
   node <- list(rscript = file.path(R.home("bin"), "Rscript"), master = "127.0.0.1", same = TRUE)
   command <- clutch:::node_command(node, port, rank, list(methods = TRUE, setup_timeout = 60), lib)
   pidfile <- tempfile()
-  system(sprintf("CLUTCH_SECRET=%s %s > /dev/null 2>&1 & echo $! > %s", secret, clutch:::command_line(command), pidfile))
+  system(sprintf("CLUTCH_SECRET=%s %s > /dev/null 2>&1 & echo $! > %s", secret,
+                 clutch:::command_line(command), pidfile))
   as.integer(readLines(pidfile))
 }
 free_port <- function() {
@@ -269,7 +302,9 @@ test_that("nodes that were started before the master listens are taken", {
 })
 
 test_that("manual nodes that nobody starts are named", {
-  text <- utils::capture.output(e <- tryCatch(make_cluster(2, "parallel", manual = TRUE, setup_timeout = 0.5), clutch_start = identity))
+  text <- utils::capture.output(e <- tryCatch(
+    make_cluster(2, "parallel", manual = TRUE, setup_timeout = 0.5), clutch_start = identity
+  ))
   expect_length(grep("^Manually", text), 2L)
   expect_match(conditionMessage(e), "2 of 2 nodes did not arrive within 0.5 seconds")
   expect_identical(e$nodes, 1:2)
@@ -278,13 +313,7 @@ test_that("manual nodes that nobody starts are named", {
 test_that("strangers at the port do not keep the nodes out", {
   linux_only()
   port <- free_port()
-  s <- start_script(c(
-    sprintf("port <- %dL; cons <- list()", port), # as soon as it listens, and until it does no more
-    "con <- function(bytes = NULL) { x <- tryCatch(suppressWarnings(socketConnection('127.0.0.1', port, open = 'r+b', blocking = FALSE, timeout = 1)), error = function(e) NULL)",
-    "  if (!is.null(x)) { cons[[length(cons) + 1L]] <<- x; if (!is.null(bytes)) try(writeBin(bytes, x), silent = TRUE) }; !is.null(x) }",
-    "cat('ready\\n'); repeat if (con()) break",
-    "for (i in 1:8) { con(); con(charToRaw('GET / HTTP/1.0\\r\\n\\r\\n')); con(charToRaw('clutch\\001\\002 half')); con(as.raw(sample(0:255, 300, TRUE))) }",
-    "cat('n=', length(cons), '\\n', sep = ''); cat('done\\n'); Sys.sleep(60)"))
+  s <- start_script(fixture = "hostile-peers", port = port)
   expect_true(said(s, "^ready"))
   for (k in 1:2) {
     cl <- over_tcp(2, port = port)
@@ -298,14 +327,11 @@ test_that("strangers at the port do not keep the nodes out", {
 test_that("a session that was stopped for longer than its nodes wait gets them all", {
   linux_only()
   port <- free_port()
-  s <- start_script(c(
-    "trace <- function(...) { cat(..., '\\n', sep = ''); flush(stdout()) }",
-    "assignInNamespace('start_tcp_node', local({ f <- clutch:::start_tcp_node; function(...) { r <- f(...); trace('started'); r } }), 'clutch')",
-    sprintf("cl <- make_cluster(2, 'parallel', port = %dL)", port),
-    "trace('answers=', paste(unlist(parallel::clusterCall(cl, function() 7)), collapse = ' ')); trace('ready')"))
+  s <- start_script(fixture = "one-place", port = port)
   expect_true(said(s, "^started"))
   tools::pskill(s$pid, 19L)
-  # a node has come, waited in vain, and gone: its connection is half closed, in the queue of who is stopped
+  # a node has come, waited in vain, and gone: its connection is half closed, in the queue of who is
+  # stopped
   given_up <- function() {
     lines <- strsplit(trimws(readLines("/proc/net/tcp")), " +")
     local <- sprintf("0100007F:%04X", port)
@@ -329,7 +355,8 @@ test_that("a start that is interrupted leaves nothing", {
   for (node in c("clutch", "psock")) {
     expect_error({
       setTimeLimit(elapsed = 0.5, transient = TRUE)
-      make_cluster(list("localhost", list(host = "localhost", rscript = slow)), "parallel", node = node)
+      make_cluster(list("localhost", list(host = "localhost", rscript = slow)), "parallel",
+                   node = node)
     }, "time limit")
     setTimeLimit()
   }
@@ -354,10 +381,14 @@ test_that("64 nodes and a backlog of 1 or 64", {
 # ---- base R's own workers ----
 
 local({
-  run_both <- list2env(list(new_cluster = function(n) make_cluster(n, node = "psock")), parent = environment())
+  run_both <- list2env(list(new_cluster = function(n) make_cluster(n, node = "psock")),
+                       parent = environment())
   lines <- parse(test_path("test-parallel.R"), keep.source = FALSE)
   # the tests that compare with base R; the others are about what its protocol does not have
-  wanted <- vapply(lines, function(e) !identical(e[[1L]], quote(test_that)) || grepl("every function|same text|big values|what changes", e[[2L]]), NA)
+  wanted <- vapply(lines, function(e) {
+    !identical(e[[1L]], quote(test_that)) ||
+      grepl("every function|same text|big values|what changes", e[[2L]])
+  }, NA)
   for (e in lines[wanted]) eval(e, run_both)
 })
 
@@ -371,20 +402,29 @@ test_that("base R's workers as nodes: state, death, interrupt, end", {
     p <- pids(cl)
     expect_identical(unlist(parallel::clusterCall(cl, Sys.getpid)), p)
     expect_identical(parallel::clusterCall(cl, Sys.getenv, "A"), list("b", "b"))
-    expect_true(all(vapply(parallel::clusterCall(cl, search), function(s) "package:splines" %in% s, NA)))
-    expect_false(any(vapply(parallel::clusterCall(cl, loadedNamespaces), function(s) "clutch" %in% s, NA)))
+    expect_true(all(vapply(parallel::clusterCall(cl, search), function(s) "package:splines" %in% s,
+                           NA)))
+    expect_false(any(vapply(parallel::clusterCall(cl, loadedNamespaces),
+                            function(s) "clutch" %in% s, NA)))
     expect_output(print(cl), "2 idle")
     x <- 3
     cluster_export(cl, "x", environment())
     expect_identical(parallel::clusterEvalQ(cl, x), list(3, 3))
     expect_error({
       setTimeLimit(elapsed = 0.3, transient = TRUE)
-      parallel::clusterCall(cl, function() { Sys.sleep(1); "old" })
+      parallel::clusterCall(cl, function() {
+        Sys.sleep(1)
+        "old"
+      })
     })
     setTimeLimit()
     expect_identical(parallel::clusterCall(cl, identity, "new"), list("new", "new"))
     expect_identical(parallel::clusterApplyLB(cl, 1:7, identity), as.list(1:7))
-    e <- tryCatch(parallel::clusterApply(cl, 1:2, function(i) if (i == 2) tools::pskill(Sys.getpid(), 9L) else i), clutch_node_died = identity)
+    e <- tryCatch(
+      parallel::clusterApply(cl, 1:2, function(i) {
+        if (i == 2) tools::pskill(Sys.getpid(), 9L) else i
+      }), clutch_node_died = identity
+    )
     expect_identical(e[c("node", "pid", "signal")], list(node = 2L, pid = p[[2L]], signal = 9L))
     expect_identical(parallel::clusterCall(cl[1L], identity, 1), list(1))
     stop_cluster(cl)
@@ -392,9 +432,13 @@ test_that("base R's workers as nodes: state, death, interrupt, end", {
     expect_error(parallel::clusterCall(cl, identity, 1), class = "clutch_error")
     rm(cl)
   }
-  e <- tryCatch(make_cluster(2, node = "psock", rscript_args = c("-e", "cat('no\\n');quit(status=3)")), clutch_start = identity)
+  e <- tryCatch(
+    make_cluster(2, node = "psock", rscript_args = c("-e", "cat('no\\n');quit(status=3)")),
+    clutch_start = identity
+  )
   expect_match(conditionMessage(e), "exit status 3; it printed last:\n  no")
-  e <- tryCatch(make_cluster(2, node = "psock", packages = "no.such.package"), clutch_package = identity)
+  e <- tryCatch(make_cluster(2, node = "psock", packages = "no.such.package"),
+                clutch_package = identity)
   expect_identical(e$package, "no.such.package")
   rm(e)
   invisible(gc())
@@ -410,8 +454,12 @@ test_that("a program that is missing is an error that leaves nothing, however it
     expect_match(conditionMessage(e), "/no/such/Rscript", fixed = TRUE, label = strategy)
     expect_identical(c(list.files(tempdir()), "unchanged"), before, label = strategy)
   }
-  expect_s3_class(tryCatch(make_cluster(2, node = "psock", rscript = "/no/such/Rscript"), clutch_error = identity), "clutch_start")
-  e <- tryCatch(make_cluster(list(list(host = "far", rshcmd = "no-such-program-here"))), clutch_error = identity)
+  expect_s3_class(
+    tryCatch(make_cluster(2, node = "psock", rscript = "/no/such/Rscript"),
+             clutch_error = identity), "clutch_start"
+  )
+  e <- tryCatch(make_cluster(list(list(host = "far", rshcmd = "no-such-program-here"))),
+                clutch_error = identity)
   expect_match(conditionMessage(e), "no-such-program-here", fixed = TRUE)
   expect_identical(c(list.files(tempdir()), "unchanged"), before)
 })

@@ -1,7 +1,9 @@
-# Ctrl-C at random moments in a real terminal: whatever it hits, the session comes back, its cluster works, and nothing
-# is left. When the session stands still for 5 s, the stacks of all its processes are taken.
+# Ctrl-C at random moments in a real terminal: whatever it hits, the session comes back, its cluster
+# works, and nothing is left. When the session stands still for 5 s, the stacks of all its processes
+# are taken.
 #
-# CLUTCH_SEED repeats a run as far as the system allows; CLUTCH_EVENTS ('make chaos': 10,000) divided by 5: how often.
+# CLUTCH_SEED repeats a run as far as the system allows; CLUTCH_EVENTS ('make chaos': 10,000)
+# divided by 5: how often.
 
 outside_checks_only()
 
@@ -26,13 +28,18 @@ start_terminal <- function() {
   socket <- tempfile("tmux-")
   dir.create(socket, mode = "0700")
   tmux <- function(...) {
-    system2("env", c("-u", "TMUX", paste0("TMUX_TMPDIR=", socket), "tmux", "-f", "/dev/null", "-L", "clutch", ...),
+    system2("env",
+            c("-u", "TMUX", paste0("TMUX_TMPDIR=", socket), "tmux", "-f", "/dev/null", "-L",
+              "clutch", ...),
             stdout = TRUE, stderr = TRUE)
   }
-  command <- sprintf("exec env TMPDIR=%s R_LIBS=%s R_TESTS= %s --vanilla --quiet", tmp, paste(.libPaths(), collapse = ":"),
+  command <- sprintf("exec env TMPDIR=%s R_LIBS=%s R_TESTS= %s --vanilla --quiet", tmp,
+                     paste(.libPaths(), collapse = ":"),
                      file.path(R.home("bin"), "R"))
   tmux("new-session", "-d", "-s", "r", "-x", "150", "-y", "50", shQuote(command))
-  list(tmp = tmp, type = function(line) tmux("send-keys", "-t", "r", "-l", "--", shQuote(line), "';'", "send-keys", "-t", "r", "Enter"),
+  list(tmp = tmp, type = function(line) {
+    tmux("send-keys", "-t", "r", "-l", "--", shQuote(line), "';'", "send-keys", "-t", "r", "Enter")
+  },
        interrupt = function() tmux("send-keys", "-t", "r", "C-c"),
        screen = function() suppressWarnings(tmux("capture-pane", "-p", "-t", "r")),
        close = function() {
@@ -43,12 +50,19 @@ start_terminal <- function() {
 
 # What all processes of `s` are doing: stacks by gdb where there is one, else what the kernel tells.
 stacks_of <- function(s) {
-  read <- function(p, file) tryCatch(suppressWarnings(readLines(file.path("/proc", p, file), warn = FALSE)), error = function(e) character())
+  read <- function(p, file) {
+    tryCatch(suppressWarnings(readLines(file.path("/proc", p, file), warn = FALSE)),
+             error = function(e) character())
+  }
   unlist(lapply(processes_of(s), function(p) {
-    c(sprintf("-- process %d: %s", p, gsub("[^[:print:]]", " ", paste(read(p, "cmdline"), collapse = " "))),
-      grep("^(State|PPid|Sig|Shd)", read(p, "status"), value = TRUE), paste("wchan", paste(read(p, "wchan"), collapse = " ")), read(p, "stack"),
+    c(sprintf("-- process %d: %s", p,
+              gsub("[^[:print:]]", " ", paste(read(p, "cmdline"), collapse = " "))),
+      grep("^(State|PPid|Sig|Shd)", read(p, "status"), value = TRUE),
+      paste("wchan", paste(read(p, "wchan"), collapse = " ")), read(p, "stack"),
       if (nzchar(Sys.which("gdb")) && nzchar(Sys.which("timeout")))
-        grep("^#", suppressWarnings(system2("timeout", c("30", "gdb", "-batch", "-p", p, "-ex", "bt"), stdout = TRUE, stderr = FALSE)), value = TRUE))
+        grep("^#",
+             suppressWarnings(system2("timeout", c("30", "gdb", "-batch", "-p", p, "-ex", "bt"),
+                                      stdout = TRUE, stderr = FALSE)), value = TRUE))
   }))
 }
 
@@ -63,11 +77,14 @@ test_that("a session in a terminal comes back from every Ctrl-C", {
   })
   answer <- file.path(tempdir(), "terminal-answer")
   on.exit(unlink(answer), add = TRUE)
-  # Types a line that writes `x` to a file. What was typed before may have been thrown away with a Ctrl-C: again, then.
+  # Types a line that writes `x` to a file. What was typed before may have been thrown away with a
+  # Ctrl-C: again, then.
   told <- character()
   answers <- function(x, code = dQuote(x, FALSE), seconds = 60) {
     end <- proc.time()[[3L]] + seconds
-    asked <- function() identical(suppressWarnings(tryCatch(readLines(answer), error = function(e) "")), x)
+    asked <- function() {
+      identical(suppressWarnings(tryCatch(readLines(answer), error = function(e) "")), x)
+    }
     look <- proc.time()[[3L]] + 5
     repeat {
       term$type(sprintf("writeLines(as.character(%s), '%s')", code, answer))
@@ -76,7 +93,10 @@ test_that("a session in a terminal comes back from every Ctrl-C", {
       if (proc.time()[[3L]] > end) return(FALSE)
     }
   }
-  state <- function(k) paste(c(sprintf("seed %d, Ctrl-C number %d after: %s", terminal_seed, k, line), told), collapse = "\n")
+  state <- function(k) {
+    paste(c(sprintf("seed %d, Ctrl-C number %d after: %s", terminal_seed, k, line), told),
+          collapse = "\n")
+  }
   line <- "library(clutch); cl <- make_cluster(2)"
   term$type(line)
   if (!answers("0")) return(expect_true(FALSE, info = state(0)))
@@ -89,7 +109,10 @@ test_that("a session in a terminal comes back from every Ctrl-C", {
     if (!answers(as.character(k))) return(expect_true(FALSE, info = state(k)))
   }
   line <- "cluster_map_dbl()"
-  expect_true(answers("2 4 6", "paste(cluster_map_dbl(cl, 1:3, function(i) i * 2), collapse = ' ')"), info = state(k))
+  expect_true(
+    answers("2 4 6", "paste(cluster_map_dbl(cl, 1:3, function(i) i * 2), collapse = ' ')"),
+    info = state(k)
+  )
   term$type("rm(list = ls()); invisible(gc()); q('no')")
   expect_true(ends(term), info = state(k))
   expect_identical(list.files(term$tmp), character())
@@ -101,5 +124,6 @@ test_that("no function is left to be read while Ctrl-C may come", {
   for (name in c("a", ".b")) delayedAssign(name, n <- n + 1, assign.env = e)
   clutch:::force_all(e)
   expect_identical(n, 2)
-  expect_match(paste(deparse(body(clutch:::.onLoad)), collapse = " "), "interactive\\(\\).*force_all")
+  expect_match(paste(deparse(body(clutch:::.onLoad)), collapse = " "),
+               "interactive\\(\\).*force_all")
 })

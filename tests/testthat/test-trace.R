@@ -10,13 +10,16 @@ drawn <- function(x, ...) {
   # arguments of C_rect: xleft, ybottom, xright, ytop, col, border
   rects <- do.call(rbind, lapply(named("C_rect"), function(a) {
     n <- length(a[[2L]])
-    data.frame(left = a[[2L]], right = a[[4L]], height = a[[5L]] - a[[3L]], col = rep_len(a[[6L]], n), border = rep_len(a[[7L]], n))
+    data.frame(left = a[[2L]], right = a[[4L]], height = a[[5L]] - a[[3L]],
+               col = rep_len(a[[6L]], n), border = rep_len(a[[7L]], n))
   }))
   list(rects = rects, text = unlist(lapply(named("C_text"), function(a) a[[3L]])))
 }
 a_trace <- function(n, ok = TRUE, jobs = 1, span = 1) {
-  x <- data.frame(job = rep_len(jobs, n), element = seq_len(n), node = rep_len(1:2, n), attempt = 1, sent = 0,
-                  began = (seq_len(n) - 1) / n * span, ended = seq_len(n) / n * span, bytes = 1, ok = rep_len(ok, n))
+  x <- data.frame(job = rep_len(jobs, n), element = seq_len(n), node = rep_len(1:2, n), attempt = 1,
+                  sent = 0,
+                  began = (seq_len(n) - 1) / n * span, ended = seq_len(n) / n * span, bytes = 1,
+                  ok = rep_len(ok, n))
   structure(x, class = c("clutch_trace", "data.frame"), nodes = 2L)
 }
 is_bar <- function(r) r$height > 0.5
