@@ -1,5 +1,5 @@
 /* Random number streams: against the recurrences themselves, in plain arithmetic. The same numbers as those of package parallel
- * are looked for in tests/testthat/test-tasks.R. */
+ * are looked for in tests/testthat/test-random-numbers.R. */
 #include "test.h"
 
 #include <stdint.h>

@@ -144,3 +144,29 @@ test_that("a file of the system that cannot be read keeps no place among R's con
   for (k in 1:3) process_room()
   expect_identical(getAllConnections(), before)
 })
+
+test_that("a node knows its share of the cores, and so do libraries with threads", {
+  old <- Sys.getenv("MKL_NUM_THREADS", NA)
+  Sys.setenv(MKL_NUM_THREADS = "7")
+  on.exit(if (is.na(old)) Sys.unsetenv("MKL_NUM_THREADS") else Sys.setenv(MKL_NUM_THREADS = old))
+  cores <- available_cores()
+  for (s in c("fork_server", "spawn", "parallel")) for (n in 1:2) {
+    cl <- make_cluster(n, s)
+    got <- cluster_map(cl, seq_len(n), function(i) {
+      list(clutch::available_cores(),
+           Sys.getenv(c("R_DATATABLE_NUM_THREADS", "MKL_NUM_THREADS"), names = FALSE))
+    })
+    for (g in got) {
+      expect_identical(g, list(max(1L, cores %/% n), c(as.character(max(1L, cores %/% n)), "7")),
+                       label = s)
+    }
+    # a cluster within a node
+    inner <- collect(cluster_submit(cl[1L], {
+      x <- clutch::make_cluster(1)
+      on.exit(clutch::stop_cluster(x))
+      clutch::cluster_map_dbl(x, 1:3, sqrt)
+    }))
+    expect_identical(inner, sqrt(1:3))
+    stop_cluster(cl)
+  }
+})

@@ -407,3 +407,43 @@ test_that("a variable of the workspace that cannot be had is left out", {
   f <- eval(quote(function(i) if (FALSE) g_bad else g_k), globalenv())
   expect_identical(found_by(f), "g_k")
 })
+
+test_that("variables of the workspace are found and sent, and put back afterwards", {
+  of_each_strategy(function(cl) {
+    on.exit(rm(list = c("clutch_test_y", "clutch_test_f", "clutch_test_g"), envir = globalenv()))
+    assign("clutch_test_y", 10, globalenv())
+    assign("clutch_test_f", local(function(x) clutch_test_g(x) + clutch_test_y, globalenv()),
+           globalenv())
+    assign("clutch_test_g", local(function(x) 2 * x, globalenv()), globalenv())
+    f <- get("clutch_test_f", globalenv())
+    expect_identical(cluster_map_dbl(cl, 1:3, f), 10 + 2 * 1:3)
+    expect_identical(unlist(parallel::clusterCall(cl, exists, "clutch_test_y")), c(FALSE, FALSE))
+    # what a node has under this name comes back
+    parallel::clusterCall(cl, function() assign("clutch_test_y", -1, globalenv()))
+    expect_identical(cluster_map_dbl(cl, 1:3, f), 10 + 2 * 1:3)
+    expect_identical(
+      unlist(parallel::clusterCall(cl, function() get("clutch_test_y", globalenv()))), c(-1, -1)
+    )
+    expect_identical(
+      cluster_map_dbl(cl, 1:3, f, .globals = list(clutch_test_y = 1, clutch_test_g = identity)),
+      1 + 1:3
+    )
+    z <- 5 # a local variable travels with the function
+    expect_identical(cluster_map_dbl(cl, 1:2, function(x) x + z), c(6, 7))
+    e <- task_error_of(cluster_map(cl, 1:2, f, .globals = FALSE))
+    expect_match(conditionMessage(e), "clutch_test_g.*\\.globals = \"clutch_test_g\"")
+  })
+})
+
+test_that("what is large is said, with the names of the largest objects", {
+  cl <- make_cluster(1)
+  old <- options(clutch.max_size = 1e5)
+  on.exit({
+    options(old)
+    stop_cluster(cl)
+  })
+  dragged <- runif(1e5)
+  expect_warning(cluster_map(cl, 1, function(x) length(dragged)),
+                 "dragged.*environment of the function", class = "clutch_large")
+  expect_warning(cluster_map(cl, 1, identity), NA)
+})

@@ -285,3 +285,90 @@ test_that("a hundred thousand pairs and rows", {
     expect_identical(cluster_imap_int(cl, seq_len(n), function(x, i) x - i), rep(0L, n))
   })
 })
+
+test_that("a map is as lapply(), in order, with names, constants and any vector", {
+  of_each_strategy(function(cl) {
+    expect_identical(cluster_map(cl, 1:50, function(x) x^2), lapply(1:50, function(x) x^2))
+    expect_identical(
+      cluster_map(cl, c(a = 1, b = 2), function(x, p, q) x^p + q, p = 3, .more = list(q = 1)),
+      list(a = 2, b = 9)
+    )
+    for (x in list(list(1, "a", NULL, mean), c("x", "y"), c(TRUE, NA), factor(c("u", "v")),
+                   as.Date(c("2020-01-01", "2020-01-02")), iris[1:3],
+                   expression(a + b, c), quote(f(x)), 1:2 + 1i))
+      expect_identical(cluster_map(cl, x, function(x) list(x)), lapply(x, function(x) list(x)))
+    expect_identical(cluster_map(cl, list(), identity), list())
+    expect_identical(cluster_map(cl, integer(), identity), list())
+    expect_identical(cluster_map(cl, 1:3, "sqrt"), lapply(1:3, sqrt))
+    expect_identical(cluster_map(cl, 1:4, function(x) x, .chunk = 1), as.list(1:4))
+    expect_identical(unlist(cluster_map(cl, 1:2000, function(x) x, .chunk = 7)), 1:2000)
+  })
+})
+
+test_that("typed maps, two vectors, data frames and walks", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  expect_identical(cluster_map_dbl(cl, c(a = 1L, b = 2L), function(x) x / 2), c(a = 0.5, b = 1))
+  expect_identical(cluster_map_int(cl, 1:3, function(x) x), 1:3)
+  expect_identical(cluster_map_chr(cl, 1:2, function(x) letters[[x]]), c("a", "b"))
+  expect_identical(cluster_map_lgl(cl, 1:2, function(x) x > 1), c(FALSE, TRUE))
+  expect_identical(cluster_map_dfr(cl, 1:2, function(i) data.frame(i = i, sq = i^2)),
+                   data.frame(i = 1:2, sq = c(1, 4)))
+  expect_identical(cluster_map2(cl, 1:3, c(x = "a", y = "b", z = "c"),
+                                function(a, b, sep) paste(a, b, sep = sep), sep = "-"),
+                   list("1-a", "2-b", "3-c"))
+  expect_identical(cluster_map2(cl, c(u = 1, v = 2), 10, `+`), list(u = 11, v = 12))
+  expect_error(cluster_map2(cl, 1:3, 1:2, `+`), class = "clutch_argument")
+  expect_identical(cluster_walk(cl, 1:3, function(x) x), 1:3)
+  expect_error(cluster_map_dbl(cl, 1:3, function(x) "a"), "element 1.*character",
+               class = "clutch_value")
+  expect_error(cluster_map_int(cl, 1:3, function(x) 1:2), class = "clutch_value")
+})
+
+test_that("arguments of no use are errors", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  for (bad in list(list(.timeout = 0), list(.timeout = "a"), list(.retries = -1), list(.chunk = 0),
+                   list(.globals = 1), list(.seed = "a"),
+                   list(.relay = "loud"), list(.on_error = "ignore"), list(.max_memory = 0),
+                   list(.packages = NA)))
+    expect_error(do.call(cluster_map, c(list(cl, 1:2, identity), bad)), class = "clutch_argument")
+  expect_error(cluster_map(cl, 1:2, TRUE), class = "clutch_argument")
+  expect_error(cluster_map(list(), 1:2, identity), class = "clutch_argument")
+})
+
+test_that("the function and its constants travel once a node, not with each element", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  big <- runif(1e6) # 8 MB
+  pick <- local(function(i, b) b[[i]], globalenv())
+  out <- cluster_map_dbl(cl, 1:500, pick, b = big)
+  expect_identical(out, big[1:500])
+  t <- cl[[1L]]$info$tasks
+  job <- clutch:::job_new(t, pick, 1:500, list(b = big), list(),
+                          clutch:::task_options(list(seed = FALSE)))
+  clutch:::job_start(t, job)
+  while (clutch:::turn(t, job, 1) != "done") NULL
+  s <- .Call(clutch:::ffi_job_state, job)
+  expect_identical(s$left, 0)
+  expect_lt(s$bytes_out, 3 * 8e6) # twice it, and the rest
+  .Call(clutch:::ffi_job_end, job, 0)
+})
+
+test_that("a part of a cluster works alone", {
+  cl <- make_cluster(3)
+  on.exit(stop_cluster(cl))
+  p <- pids(cl)
+  expect_identical(unique(unlist(cluster_map(cl[2L], 1:20, function(i) Sys.getpid()))), p[[2L]])
+  got <- unlist(cluster_map(cl[c(1L, 3L)], 1:40, function(i) {
+    Sys.sleep(0.005)
+    Sys.getpid()
+  }))
+  expect_setequal(got, p[c(1L, 3L)])
+})
+
+test_that("Ctrl-C in a map gives control back, and the cluster is in step", {
+  linux_only()
+  s <- start_script(fixture = "interrupts-of-maps")
+  expect_done(s)
+})

@@ -1,6 +1,6 @@
 # The functions of parallel on our nodes beside its own: the same values and the same errors.
 
-# test-tcp.R runs this file again with another new_cluster().
+# test-launch-tcp.R runs this file again with another new_cluster().
 
 if (!exists("new_cluster")) new_cluster <- function(n) make_cluster(n)
 

@@ -95,3 +95,37 @@ test_that("the signals for progressr end with a map that fails", {
     "run(identity)"))
   expect_identical(count("init fin over", text), 3L)
 })
+
+test_that("a progress bar is shown when asked for", {
+  old <- options(cli.dynamic = TRUE)
+  cl <- make_cluster(2)
+  on.exit({
+    options(old)
+    stop_cluster(cl)
+  })
+  shown <- capture.output(r <- cluster_map(cl, 1:30, function(i) {
+    Sys.sleep(0.02)
+    i
+  }, .progress = TRUE), type = "message")
+  expect_identical(unlist(r), 1:30)
+  expect_match(paste(shown, collapse = ""), "[0-9]+/30")
+})
+
+test_that("package progressr gets the signals of tasks and of the map", {
+  skip_if_not_installed("progressr")
+  old <- options(progressr.enable = TRUE)
+  cl <- make_cluster(2)
+  on.exit({
+    options(old)
+    stop_cluster(cl)
+  })
+  seen <- 0
+  withCallingHandlers(progressr::with_progress(handlers = progressr::handler_void(), {
+    p <- progressr::progressor(6)
+    cluster_map(cl, 1:6, function(i, p) {
+      p()
+      i
+    }, p = p)
+  }), progression = function(c) if (identical(c$type, "update")) seen <<- seen + 1)
+  expect_gte(seen, 6)
+})

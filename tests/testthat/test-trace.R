@@ -51,3 +51,23 @@ test_that("neighbours have an edge at any number of tasks", {
   expect_identical(d$border[d$col == "black" & is_bar(d)], "black")
   expect_identical(utils::tail(d$col, 1), "black")
 })
+
+test_that("the trace has each task, its summary the idle share, and it can be drawn", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  expect_identical(nrow(cluster_trace(cl)), 0L)
+  cluster_map(cl, c(0.05, 0.01, 0.02), Sys.sleep)
+  x <- cluster_trace(cl)
+  expect_s3_class(x, c("clutch_trace", "data.frame"))
+  expect_identical(sort(x$element), c(1, 2, 3))
+  expect_true(all(x$ok) && all(x$ended >= x$began) &&
+              all(x$ended[x$element == 1] - x$began[x$element == 1] >= 0.045))
+  s <- summary(x)
+  expect_true(s$idle >= 0 && s$idle <= 1 && s$tasks == 3L && s$failed == 0L)
+  expect_output(print(s), "3 tasks, 0 failed")
+  file <- tempfile(fileext = ".pdf")
+  grDevices::pdf(file)
+  plot(x)
+  grDevices::dev.off()
+  expect_gt(file.size(file), 1000)
+})

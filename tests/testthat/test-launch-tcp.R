@@ -3,8 +3,6 @@
 outside_checks_only()
 
 over_tcp <- function(n, strategy = "parallel", ...) make_cluster(n, strategy = strategy, ...)
-# What nodes leave. Fork servers of other tests, which stay for a while, have folders of their own.
-left_in <- function(dir = tempdir()) list.files(dir, "^clutch-node")
 
 # What test-parallel.R asks of every cluster.
 for (tcp_strategy in c("parallel", "sequential")) local({
@@ -44,7 +42,7 @@ test_that("a cluster over TCP hatches, computes, prints and stops, and leaves no
     rm(cl)
   }
   invisible(gc())
-  expect_identical(left_in(), character())
+  expect_identical(left_by_nodes(), character())
   expect_identical(open_fds(), before)
   expect_identical(.Call(clutch:::ffi_live_handles), handles)
 })
@@ -182,7 +180,7 @@ test_that("nodes that do not arrive are named, with the reason and what they pri
   expect_error(over_tcp(1, outfile = "/no/such/folder/out"), "no/such/folder",
                class = "clutch_start")
   expect_error(over_tcp(1, rscript = "/no/such/program"), class = "clutch_error")
-  expect_identical(left_in(), character())
+  expect_identical(left_by_nodes(), character())
   expect_identical(open_fds(), before)
 })
 
@@ -237,7 +235,7 @@ test_that("a node that does not give up is replaced by one that connects anew", 
   expect_identical(r, list(5, 5))
   expect_identical(pids(cl) == p, c(TRUE, FALSE))
   stop_cluster(cl)
-  expect_identical(left_in(), character())
+  expect_identical(left_by_nodes(), character())
 })
 
 test_that("a busy node is killed when it is stopped, a cluster that is garbage is stopped", {
@@ -254,7 +252,7 @@ test_that("a busy node is killed when it is stopped, a cluster that is garbage i
   stop_cluster(over_tcp(1)) # the next use of the package reaps them
   expect_true(eventually({
     stop_cluster(cl)
-    length(left_in()) == 0L
+    length(left_by_nodes()) == 0L
   }))
 })
 
@@ -361,7 +359,7 @@ test_that("a start that is interrupted leaves nothing", {
     setTimeLimit()
   }
   invisible(gc())
-  expect_identical(left_in(), character())
+  expect_identical(left_by_nodes(), character())
   expect_identical(open_fds(), before)
 })
 
@@ -375,91 +373,5 @@ test_that("64 nodes and a backlog of 1 or 64", {
     stop_cluster(cl)
     expect_false(any(alive(p)))
   }
-  expect_identical(left_in(), character())
-})
-
-# ---- base R's own workers ----
-
-local({
-  run_both <- list2env(list(new_cluster = function(n) make_cluster(n, node = "psock")),
-                       parent = environment())
-  lines <- parse(test_path("test-parallel.R"), keep.source = FALSE)
-  # the tests that compare with base R; the others are about what its protocol does not have
-  wanted <- vapply(lines, function(e) {
-    !identical(e[[1L]], quote(test_that)) ||
-      grepl("every function|same text|big values|what changes", e[[2L]])
-  }, NA)
-  for (e in lines[wanted]) eval(e, run_both)
-})
-
-test_that("base R's workers as nodes: state, death, interrupt, end", {
-  linux_only()
-  stop_cluster(make_cluster(1, node = "psock"))
-  invisible(gc())
-  before <- open_fds()
-  for (s in c("parallel", "sequential")) {
-    cl <- make_cluster(2, s, node = "psock", packages = "splines", env = c(A = "b"))
-    p <- pids(cl)
-    expect_identical(unlist(parallel::clusterCall(cl, Sys.getpid)), p)
-    expect_identical(parallel::clusterCall(cl, Sys.getenv, "A"), list("b", "b"))
-    expect_true(all(vapply(parallel::clusterCall(cl, search), function(s) "package:splines" %in% s,
-                           NA)))
-    expect_false(any(vapply(parallel::clusterCall(cl, loadedNamespaces),
-                            function(s) "clutch" %in% s, NA)))
-    expect_output(print(cl), "2 idle")
-    x <- 3
-    cluster_export(cl, "x", environment())
-    expect_identical(parallel::clusterEvalQ(cl, x), list(3, 3))
-    expect_error({
-      setTimeLimit(elapsed = 0.3, transient = TRUE)
-      parallel::clusterCall(cl, function() {
-        Sys.sleep(1)
-        "old"
-      })
-    })
-    setTimeLimit()
-    expect_identical(parallel::clusterCall(cl, identity, "new"), list("new", "new"))
-    expect_identical(parallel::clusterApplyLB(cl, 1:7, identity), as.list(1:7))
-    e <- tryCatch(
-      parallel::clusterApply(cl, 1:2, function(i) {
-        if (i == 2) tools::pskill(Sys.getpid(), 9L) else i
-      }), clutch_node_died = identity
-    )
-    expect_identical(e[c("node", "pid", "signal")], list(node = 2L, pid = p[[2L]], signal = 9L))
-    expect_identical(parallel::clusterCall(cl[1L], identity, 1), list(1))
-    stop_cluster(cl)
-    expect_false(any(alive(p)))
-    expect_error(parallel::clusterCall(cl, identity, 1), class = "clutch_error")
-    rm(cl)
-  }
-  e <- tryCatch(
-    make_cluster(2, node = "psock", rscript_args = c("-e", "cat('no\\n');quit(status=3)")),
-    clutch_start = identity
-  )
-  expect_match(conditionMessage(e), "exit status 3; it printed last:\n  no")
-  e <- tryCatch(make_cluster(2, node = "psock", packages = "no.such.package"),
-                clutch_package = identity)
-  expect_identical(e$package, "no.such.package")
-  rm(e)
-  invisible(gc())
-  expect_identical(left_in(), character())
-  expect_identical(open_fds(), before)
-})
-
-test_that("a program that is missing is an error that leaves nothing, however it was named", {
-  before <- c(list.files(tempdir()), "unchanged")
-  for (strategy in c("parallel", "sequential", "fork_server")) {
-    e <- tryCatch(make_cluster(2, strategy, rscript = "/no/such/Rscript"), clutch_error = identity)
-    expect_s3_class(e, "clutch_start")
-    expect_match(conditionMessage(e), "/no/such/Rscript", fixed = TRUE, label = strategy)
-    expect_identical(c(list.files(tempdir()), "unchanged"), before, label = strategy)
-  }
-  expect_s3_class(
-    tryCatch(make_cluster(2, node = "psock", rscript = "/no/such/Rscript"),
-             clutch_error = identity), "clutch_start"
-  )
-  e <- tryCatch(make_cluster(list(list(host = "far", rshcmd = "no-such-program-here"))),
-                clutch_error = identity)
-  expect_match(conditionMessage(e), "no-such-program-here", fixed = TRUE)
-  expect_identical(c(list.files(tempdir()), "unchanged"), before)
+  expect_identical(left_by_nodes(), character())
 })

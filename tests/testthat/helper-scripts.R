@@ -1,0 +1,72 @@
+# Programs in R processes of their own, and what they start.
+
+# A script in an R process of its own that can be signalled; its output goes to a file.
+# `lines`: the program; `fixture`: files of fixtures/ that come after them, and `...` values by name
+# that they use; `program`: in place of Rscript.
+start_script <- function(lines = NULL, program = file.path(R.home("bin"), "Rscript"),
+                         fixture = NULL, ...) {
+  outside_checks_only()
+  values <- list(...)
+  values <- sprintf("%s <- %s", names(values), vapply(values, deparse1, "", collapse = "\n"))
+  files <- testthat::test_path("fixtures", paste0(fixture, ".R", recycle0 = TRUE))
+  file <- tempfile(fileext = ".R")
+  out <- tempfile(fileext = ".out")
+  writeLines(c("library(clutch)", lines, values, unlist(lapply(files, readLines))), file)
+  pidfile <- tempfile()
+  tmp <- tempfile("session-") # a killed session leaves its temporary folder: here
+  dir.create(tmp)
+  cmd <- sprintf("TMPDIR=%s R_LIBS=%s R_TESTS= %s --vanilla %s > %s 2>&1 & echo $! > %s",
+                 shQuote(tmp), shQuote(paste(.libPaths(), collapse = ":")), shQuote(program),
+                 shQuote(file), shQuote(out), shQuote(pidfile))
+  # with job control: what a shell starts in the background without it ignores SIGINT, and R 4.5
+  # leaves it so
+  system(paste("bash -c", shQuote(paste("set -m;", cmd))), wait = TRUE)
+  stopifnot(eventually(file.exists(pidfile) && length(readLines(pidfile)) == 1L))
+  list(pid = as.integer(readLines(pidfile)), out = out, tmp = tmp)
+}
+
+# Those that a script has started, and itself: they have its TMPDIR, or one within it, from their
+# start on.
+processes_of <- function(s) {
+  mark <- paste0("TMPDIR=", s$tmp)
+  p <- as.integer(list.files("/proc", "^[0-9]+$"))
+  p[vapply(p, function(p) {
+    env <- tryCatch(suppressWarnings(readBin(file.path("/proc", p, "environ"), "raw", 1e5)),
+                    error = function(e) raw())
+    env[env == 0] <- charToRaw("\n")
+    alive(p) && any(startsWith(strsplit(rawToChar(env), "\n", fixed = TRUE)[[1L]], mark))
+  }, NA)]
+}
+
+said <- function(script, pattern, seconds = 30) {
+  eventually(file.exists(script$out) && any(grepl(pattern, readLines(script$out, warn = FALSE))),
+             seconds)
+}
+value_of <- function(script, name) {
+  line <- grep(paste0("^", name, "="), readLines(script$out, warn = FALSE), value = TRUE)
+  sub(paste0("^", name, "="), "", line[[1L]])
+}
+
+server_pid <- function(cl) .Call(clutch:::ffi_node_info, cl[[1L]]$handle)$server_pid
+node_died <- function(expr) tryCatch(expr, clutch_node_died = identity)
+later <- function(seconds, command, ...) {
+  system(sprintf(paste0("(sleep %.3f; ", command, ") >/dev/null 2>&1 &"), seconds, ...))
+}
+works <- function(cl) {
+  x <- stats::runif(1)
+  identical(parallel::clusterCall(cl, identity, x), rep(list(x), length(cl)))
+}
+expect_done <- function(s, seconds = 60) {
+  done <- said(s, "^done|^Error|halted", seconds) &&
+    any(grepl("^done", readLines(s$out, warn = FALSE)))
+  expect_true(done, info = paste(readLines(s$out, warn = FALSE), collapse = "\n"))
+}
+ends <- function(s) eventually(length(processes_of(s)) == 0L)
+# Files that are left when all is over: a session that was killed leaves its own folder, as any R
+# does.
+left_in <- function(s) {
+  folder <- grep("^session=", readLines(s$out, warn = FALSE), value = TRUE)
+  setdiff(list.files(s$tmp), basename(sub("^session=", "", folder)))
+}
+# What nodes leave. Fork servers of other tests, which stay for a while, have folders of their own.
+left_by_nodes <- function(dir = tempdir()) list.files(dir, "^clutch-node")

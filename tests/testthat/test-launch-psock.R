@@ -1,0 +1,85 @@
+# Base R's workers as nodes: make_cluster(node = "psock").
+
+local({
+  run_both <- list2env(list(new_cluster = function(n) make_cluster(n, node = "psock")),
+                       parent = environment())
+  lines <- parse(test_path("test-parallel.R"), keep.source = FALSE)
+  # the tests that compare with base R; the others are about what its protocol does not have
+  wanted <- vapply(lines, function(e) {
+    !identical(e[[1L]], quote(test_that)) ||
+      grepl("every function|same text|big values|what changes", e[[2L]])
+  }, NA)
+  for (e in lines[wanted]) eval(e, run_both)
+})
+
+test_that("base R's workers as nodes: state, death, interrupt, end", {
+  linux_only()
+  stop_cluster(make_cluster(1, node = "psock"))
+  invisible(gc())
+  before <- open_fds()
+  for (s in c("parallel", "sequential")) {
+    cl <- make_cluster(2, s, node = "psock", packages = "splines", env = c(A = "b"))
+    p <- pids(cl)
+    expect_identical(unlist(parallel::clusterCall(cl, Sys.getpid)), p)
+    expect_identical(parallel::clusterCall(cl, Sys.getenv, "A"), list("b", "b"))
+    expect_true(all(vapply(parallel::clusterCall(cl, search), function(s) "package:splines" %in% s,
+                           NA)))
+    expect_false(any(vapply(parallel::clusterCall(cl, loadedNamespaces),
+                            function(s) "clutch" %in% s, NA)))
+    expect_output(print(cl), "2 idle")
+    x <- 3
+    cluster_export(cl, "x", environment())
+    expect_identical(parallel::clusterEvalQ(cl, x), list(3, 3))
+    expect_error({
+      setTimeLimit(elapsed = 0.3, transient = TRUE)
+      parallel::clusterCall(cl, function() {
+        Sys.sleep(1)
+        "old"
+      })
+    })
+    setTimeLimit()
+    expect_identical(parallel::clusterCall(cl, identity, "new"), list("new", "new"))
+    expect_identical(parallel::clusterApplyLB(cl, 1:7, identity), as.list(1:7))
+    e <- tryCatch(
+      parallel::clusterApply(cl, 1:2, function(i) {
+        if (i == 2) tools::pskill(Sys.getpid(), 9L) else i
+      }), clutch_node_died = identity
+    )
+    expect_identical(e[c("node", "pid", "signal")], list(node = 2L, pid = p[[2L]], signal = 9L))
+    expect_identical(parallel::clusterCall(cl[1L], identity, 1), list(1))
+    stop_cluster(cl)
+    expect_false(any(alive(p)))
+    expect_error(parallel::clusterCall(cl, identity, 1), class = "clutch_error")
+    rm(cl)
+  }
+  e <- tryCatch(
+    make_cluster(2, node = "psock", rscript_args = c("-e", "cat('no\\n');quit(status=3)")),
+    clutch_start = identity
+  )
+  expect_match(conditionMessage(e), "exit status 3; it printed last:\n  no")
+  e <- tryCatch(make_cluster(2, node = "psock", packages = "no.such.package"),
+                clutch_package = identity)
+  expect_identical(e$package, "no.such.package")
+  rm(e)
+  invisible(gc())
+  expect_identical(left_by_nodes(), character())
+  expect_identical(open_fds(), before)
+})
+
+test_that("a program that is missing is an error that leaves nothing, however it was named", {
+  before <- c(list.files(tempdir()), "unchanged")
+  for (strategy in c("parallel", "sequential", "fork_server")) {
+    e <- tryCatch(make_cluster(2, strategy, rscript = "/no/such/Rscript"), clutch_error = identity)
+    expect_s3_class(e, "clutch_start")
+    expect_match(conditionMessage(e), "/no/such/Rscript", fixed = TRUE, label = strategy)
+    expect_identical(c(list.files(tempdir()), "unchanged"), before, label = strategy)
+  }
+  expect_s3_class(
+    tryCatch(make_cluster(2, node = "psock", rscript = "/no/such/Rscript"),
+             clutch_error = identity), "clutch_start"
+  )
+  e <- tryCatch(make_cluster(list(list(host = "far", rshcmd = "no-such-program-here"))),
+                clutch_error = identity)
+  expect_match(conditionMessage(e), "no-such-program-here", fixed = TRUE)
+  expect_identical(c(list.files(tempdir()), "unchanged"), before)
+})

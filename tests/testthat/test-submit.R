@@ -1,0 +1,85 @@
+# cluster_submit(): tasks that are waited for, cancelled, collected by others.
+
+test_that("tasks are submitted, waited for, cancelled, raced", {
+  of_each_strategy(function(cl) {
+    a <- 20
+    f <- function(k) {
+      g <- function(z) z * k
+      cluster_submit(cl, g(4) + a)
+    }
+    t <- f(3)
+    expect_s3_class(t, "clutch_task")
+    expect_identical(collect(t), 32)
+    expect_identical(collect(t), 32) # again
+    expect_true(resolved(t))
+    slow <- cluster_submit(cl, Sys.sleep(60), .label = "the slow one")
+    expect_false(resolved(slow))
+    expect_error(collect(slow, timeout = 0.1), class = "clutch_timeout")
+    r <- collect_any(list(slow, cluster_submit(cl, "quick")))
+    expect_identical(r[c("index", "value")], list(index = 2L, value = "quick"))
+    expect_true(cancel(slow))
+    expect_error(collect(slow), class = "clutch_task_cancelled")
+    expect_false(cancel(slow))
+    expect_identical(collect_all(lapply(1:20, function(i) cluster_submit(cl, i^2))),
+                     lapply(1:20, function(i) i^2))
+    expect_error(collect(cluster_submit(cl, stop("oops"))), "oops", class = "clutch_task_error")
+    expect_message(collect(cluster_submit(cl, message("said"))), "said")
+    expect_output(print(cluster_submit(cl, 1 + 1)), "clutch task '1 \\+ 1'")
+    set.seed(3)
+    x <- collect(cluster_submit(cl, runif(1)))
+    set.seed(3)
+    expect_identical(collect(cluster_submit(cl, runif(1))), x)
+    expect_true(works(cl))
+  })
+})
+
+test_that("resolved() and collect() are those of other packages for what is no task", {
+  # in a session of its own, with packages of these names and nothing else in them
+  s <- start_script(fixture = "masked-generics")
+  expect_done(s)
+  expect_true(ends(s))
+})
+
+test_that("tasks that are submitted one after the other are all begun while nodes are idle, also when the session computes", {
+  of_each_strategy(function(cl) {
+    marks <- tempfile(c("a", "b"))
+    t <- lapply(marks, function(mark) cluster_submit(cl, {
+      file.create(mark)
+      Sys.sleep(60)
+    }))
+    expect_true(eventually(all(file.exists(marks)))) # nothing of the cluster's is called meanwhile
+    lapply(t, cancel)
+    unlink(marks)
+  })
+})
+
+test_that("a task to which nothing refers is cancelled, and nothing is left of it", {
+  linux_only()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  mark <- tempfile()
+  invisible(gc())
+  before <- .Call(clutch:::ffi_live_handles)
+  for (i in 1:4) cluster_submit(cl, {
+    Sys.sleep(60)
+    file.create(mark)
+  })
+  invisible(gc())
+  expect_true(eventually(all(cluster_status(cl)$state == "idle")))
+  expect_false(file.exists(mark))
+  invisible(gc())
+  expect_lte(.Call(clutch:::ffi_live_handles) - before, 1) # the scheduler
+})
+
+test_that("tasks become promises where package promises is installed", {
+  skip_if_not_installed("promises")
+  skip_if_not_installed("later")
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  got <- NULL
+  promises::then(promises::as.promise(cluster_submit(cl, 6 * 7)), function(v) got <<- v)
+  expect_true(eventually({
+    later::run_now(0.01)
+    identical(got, 42)
+  }))
+})

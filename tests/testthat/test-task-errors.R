@@ -1,0 +1,46 @@
+# Errors of tasks, and of clusters that are stopped.
+
+test_that("an error is of class clutch_task_error and has element, node, call, stack and the original condition", {
+  of_each_strategy(function(cl) {
+    f <- function(x) g(x)
+    g <- function(x) {
+      if (x ==
+          3) stop(structure(class = c("my_error", "error", "condition"),
+                            list(message = "three", call = sys.call()))) else x
+    }
+    e <- task_error_of(cluster_map(cl, 1:5, f))
+    expect_s3_class(e, c("clutch_task_error", "clutch_error"))
+    expect_identical(e$element, 3)
+    expect_true(e$node %in% 1:2)
+    expect_identical(e$attempt, 1L)
+    expect_s3_class(e$parent, "my_error")
+    expect_identical(e$node_call, quote(g(x)))
+    expect_true(all(c("FUN(.x)", "g(x)") %in% e$calls))
+    expect_match(conditionMessage(e), "element 3 on node [12] failed in 'g\\(x\\)': three")
+    expect_warning(r <- cluster_map(cl, 1:5, f, .on_error = "continue"), "1 of 5 elements failed",
+                   class = "clutch_failed")
+    expect_identical(r[-3L], list(1L, 2L, 4L, 5L))
+    expect_s3_class(r[[3L]], "clutch_task_error")
+    expect_warning(d <- cluster_map_dbl(cl, 1:5, f, .on_error = "continue"))
+    expect_identical(d, c(1, 2, NA, 4, 5))
+    # the rest is cancelled, and the cluster in step
+    t <- system.time(task_error_of(cluster_map(cl, 1:4,
+                                               function(i) if (
+                                                 i == 1
+                                               ) stop("no") else Sys.sleep(30))))[[3L]]
+    expect_lt(t, 15)
+    expect_true(works(cl))
+  })
+})
+
+test_that("a stopped cluster is an error, and stopping with tasks under way leaves nothing", {
+  linux_only()
+  cl <- make_cluster(2)
+  p <- pids(cl)
+  t <- cluster_submit(cl, Sys.sleep(100))
+  stop_cluster(cl)
+  expect_true(eventually(!any(alive(p))))
+  expect_error(collect(t), class = "clutch_task_error")
+  expect_error(cluster_map(cl, 1:2, identity), class = "clutch_stopped")
+  expect_error(cluster_submit(cl, 1), class = "clutch_stopped")
+})

@@ -1,0 +1,92 @@
+# Limits of time and memory, each for one task.
+
+test_that("time and memory have limits, of one element", {
+  linux_only()
+  of_each_strategy(function(cl) {
+    for (f in list(function(i) if (i == 2) repeat {} else i,
+                   function(i) if (i == 2) Sys.sleep(100) else i)) {
+      expect_warning(r <- cluster_map(cl, 1:4, f, .timeout = 0.3, .on_error = "continue"))
+      expect_s3_class(r[[2L]], "clutch_task_timeout")
+      expect_identical(r[-2L], list(1L, 3L, 4L))
+    }
+    p <- pids(cl)
+    old <- options(clutch.task_grace = 0.3)
+    on.exit(options(old))
+    if (!system_can("memory")) return() # else nobody ends what follows
+    expect_warning(r <- cluster_map(cl, 1:3, function(i) {
+      if (i == 1) {
+        big <- numeric(1.2e7)
+        for (k in 1:100) {
+          big[[1L]] <- k
+          big <- c(big, big[1:6e6])
+        }
+      }
+      i
+    }, .max_memory = 300e6, .on_error = "continue"))
+    expect_s3_class(r[[1L]], c("clutch_task_memory", "clutch_task_died"))
+    expect_identical(r[-1L], list(2L, 3L))
+    expect_false(identical(pids(cl), p))
+    expect_true(works(cl))
+  })
+})
+
+test_that("where memory is limited, garbage of one element is not the next one's", {
+  linux_only()
+  needs("memory")
+  of_each_strategy(function(cl) {
+    expect_warning(r <- cluster_map(cl[1L], 1:4, function(i, leave) {
+      pages <- as.numeric(strsplit(readLines("/proc/self/statm"), " ")[[1L]])
+      if (leave[[i]]) lapply(1:40, function(k) numeric(1e6)) # 320 MB in one go, then nobody's
+      if (i == 3) stop("that leaves it, too")
+      (pages[[2L]] - pages[[3L]]) * 4096
+    }, leave = c(TRUE, FALSE, TRUE, FALSE), .max_memory = 550e6, .on_error = "continue", .chunk = 2,
+    .globals = FALSE))
+    for (i in c(1L, 2L, 4L)) expect_lt(r[[i]], 250e6)
+  })
+})
+
+test_that("memory is limited also while the session does other things", {
+  linux_only()
+  needs("memory")
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  eat <- function() {
+    x <- list()
+    repeat {
+      x <- c(x, list(numeric(1e6) + 1))
+      Sys.sleep(0.001)
+    }
+  }
+  t <- cluster_submit(cl, eat(), .globals = list(eat = eat), .max_memory = 150e6)
+  other <- cluster_submit(cl, {
+    Sys.sleep(0.1)
+    "fine"
+  })
+  p <- pids(cl)
+  expect_true(eventually(!all(alive(p)))) # nobody asks for the task
+  e <- tryCatch(collect(t), clutch_task_memory = identity)
+  expect_match(conditionMessage(e), "max_memory", fixed = TRUE)
+  expect_identical(collect(other), "fine")
+  # without a limit there is none any more
+  expect_identical(cluster_map_dbl(cl, 1:2, function(i) {
+    x <- numeric(3e7) + 1
+    Sys.sleep(0.1)
+    x[[1]]
+  }), c(1, 1))
+})
+
+test_that("a node that does not react when time is up is killed and replaced", {
+  linux_only()
+  old <- options(clutch.task_grace = 0.3)
+  on.exit(options(old))
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  p <- pids(cl)
+  # deaf to interrupts: they are suspended
+  expect_warning(r <- cluster_map(cl, 1:3,
+                                  function(i) if (i == 1) suspendInterrupts(repeat {}) else i,
+                                  .timeout = 0.3, .on_error = "continue"))
+  expect_s3_class(r[[1L]], "clutch_task_timeout")
+  expect_identical(r[-1L], list(2L, 3L))
+  expect_identical(sum(pids(cl) != p), 1L)
+})
