@@ -34,8 +34,6 @@ win              core/base
 known='
 r/tasks/results r/tasks/drive
 r/tasks/memory-limit r/tasks/drive
-r/globals/free-symbols r/session/session
-r/globals/globals.h r/session/session.h
 r/socket/socket r/socket/connection
 r/socket/connection-read r/socket/connection
 r/node/node-loop r/node/node-tasks

@@ -104,7 +104,7 @@ test_that("parallelly knows our nodes", {
   stop_cluster(ps)
 })
 
-test_that("resolved(), value() and cancel() take tasks and futures, whichever package was attached last", {
+test_that("resolved(), value(), cancel() take tasks and futures, whichever package came last", {
   skip_if_not_installed("future")
   skip_if_not_installed("promises")
   for (order in list(c("future", "clutch"), c("clutch", "future"), c("promises", "clutch", "future"))) {

@@ -28,7 +28,7 @@ test_that("all functions of package snow work on our clusters", {
   }
 })
 
-test_that("what an interrupted call of snow or doSNOW was to answer is not taken for a later answer", {
+test_that("the answer of an interrupted call of snow or doSNOW is not taken for a later one", {
   skip_if_not_installed("snow")
   skip_if_not_installed("doSNOW")
   cl <- make_cluster(2)
@@ -139,7 +139,7 @@ test_that("a task returned within then() is chained", {
   expect_s3_class(failed, "clutch_task_error")
 })
 
-test_that("generics of others know our tasks, and ours their objects, in whatever order the packages are attached", {
+test_that("generics of others know our tasks, and ours their objects, in any order of attaching", {
   skip_if_not_installed("dplyr")
   skip_if_not_installed("future")
   orders <- list(c("future", "dplyr", "clutch"), c("clutch", "dplyr", "future"),

@@ -245,7 +245,7 @@ test_that("what a failing element says is relayed before its error", {
   }
 })
 
-test_that("some ten thousand conditions of an element are relayed in time that grows with their number", {
+test_that("ten thousand conditions of an element are relayed in time linear in their number", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
   # a list that is searched for its end took 50 s and more for as many warnings

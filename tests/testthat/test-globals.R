@@ -245,7 +245,7 @@ test_that("arguments that no code uses are not evaluated", {
   })
 })
 
-test_that("a promise that fails, a missing argument and a locked environment do not stop the search", {
+test_that("promises that fail, missing arguments, locked environments do not stop the search", {
   with_two(function(cl) {
     make <- function(a, b, c = stop("never asked for")) function(x) x + a
     expect_equal(cluster_map_dbl(cl, 1:2, make(1)), c(2, 3))
@@ -308,7 +308,7 @@ test_that("variables that a promise removes while it is forced are no harm", {
   expect_identical(names(r$globals), NULL)
 })
 
-test_that("classes of objects that are made on the node bring methods and definitions of the workspace", {
+test_that("classes of objects made on the node bring the workspace's methods and definitions", {
   with_two(function(cl) {
     assign("g_cl", cl, globalenv())
     r <- at_top_level({
@@ -336,7 +336,7 @@ test_that("classes of objects that are made on the node bring methods and defini
   })
 })
 
-test_that("packages mask each other on the nodes as in the session, and go when they are detached", {
+test_that("packages mask each other on nodes as in the session, and go when detached", {
   skip_if_not_installed("dplyr")
   skip_if_not_installed("data.table")
   s <- start_script(fixture = "masking-order")
@@ -375,7 +375,7 @@ test_that("code that the search runs does not change which nodes a map is for", 
   })
 })
 
-test_that("what was exported does not travel with functions that have the cluster in their environment", {
+test_that("what was exported does not travel with functions whose environment has the cluster", {
   with_two(function(cl) {
     big <- runif(2e6)
     cluster_export(cl, "big")

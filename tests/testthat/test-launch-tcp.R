@@ -147,7 +147,7 @@ test_that("a range of ports, a busy one, and arguments of no use", {
     expect_error(do.call(over_tcp, c(1, bad)), class = "clutch_argument")
 })
 
-test_that("nodes that do not arrive are named, with the reason and what they printed, and nothing is left", {
+test_that("nodes that do not arrive are named, with reason and output, and nothing is left", {
   linux_only()
   invisible(gc())
   before <- open_fds()

@@ -64,7 +64,7 @@ test_that("without descriptors a start is a limit, however few there are, and le
                    c("1", "1", "0"))
 })
 
-test_that("a node short of memory passes on R's error, also when a call or an answer does not fit", {
+test_that("a node short of memory passes on R's error, also when a call or answer does not fit", {
   linux_only()
   skip_if(!nzchar(Sys.which("prlimit")), "needs prlimit")
   cl <- make_cluster(2)

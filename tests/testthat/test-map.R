@@ -239,7 +239,7 @@ test_that("errors of all variants name the element", {
   })
 })
 
-test_that("variants find what their caller has: in functions, with helpers, factories and names of functions", {
+test_that("variants find what their caller has: in functions, with helpers, factories, names", {
   skip_if_not_installed("purrr")
   with_two(function(cl) {
     assign("m_cl", cl, globalenv())

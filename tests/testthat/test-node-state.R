@@ -11,7 +11,7 @@ state_here <- function(i) {
 }
 environment(state_here) <- globalenv()
 
-test_that("the next map finds options, variables, folder, locale, sinks and generator as they were", {
+test_that("the next map finds options, variables, folder, locale, sinks, generator as before", {
   for (s in c("fork_server", "sequential")) {
     cl <- make_cluster(1, s)
     on.exit(stop_cluster(cl))

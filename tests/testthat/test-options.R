@@ -15,7 +15,7 @@ error_of <- function(expr) tryCatch({
   NULL
 }, clutch_error = identity)
 
-test_that("an option of the session replaces the default of its argument, and what a call gives goes first", {
+test_that("an option of the session replaces an argument's default; what a call gives goes first", {
   with_one(function(cl) {
     slow <- function(i, ...) Sys.sleep(60)
     runs <- list(cluster_map = function(...) cluster_map(cl, 1, slow, ...), dbl = function(...) {

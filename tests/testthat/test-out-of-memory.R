@@ -15,7 +15,7 @@ start_limited <- function(commands, lines) {
   start_script(lines, program = wrapper)
 }
 
-test_that("under `ulimit -v` an allocation that fails is an error of its element, and nobody dies", {
+test_that("under `ulimit -v` a failed allocation is an error of its element, and nobody dies", {
   linux_only()
   # 4 GB hold an R with its libraries on any system, and an element asks for 8
   s <- start_limited("ulimit -v 4000000 || exit 1",
@@ -74,7 +74,7 @@ in_group <- c(
   "eat <- function() { x <- list(); repeat x[[length(x) + 1L]] <- rep(1, 1e6) }",
   "died_of <- function(e) intersect(class(e), c('clutch_task_memory', 'clutch_task_died'))")
 
-test_that("who is ended by the out-of-memory killer is named so, each of several, and the others have their values", {
+test_that("each node that the out-of-memory killer ends is named; the others have their values", {
   linux_only()
   g <- memory_group(300)
   if (is.character(g)) skip(g)
@@ -99,7 +99,7 @@ test_that("who is ended by the out-of-memory killer is named so, each of several
   expect_true(ends(s))
 })
 
-test_that("a death for want of memory in a call, or in another cluster, is not the next one's cause", {
+test_that("a death by lack of memory in a call, or another cluster, is not the next one's cause", {
   linux_only()
   g <- memory_group(300)
   if (is.character(g)) skip(g)
@@ -132,7 +132,7 @@ test_that("what the out-of-memory killer does to processes of others is no cause
   expect_false(inherits(e, "clutch_task_memory"))
 })
 
-test_that("the kernel's count is that of our control group, of either version, and else the machine's", {
+test_that("the kernel's count is our control group's, of either version, else the machine's", {
   root <- tempfile("root-")
   on.exit(unlink(root, recursive = TRUE))
   put <- function(file, ...) {

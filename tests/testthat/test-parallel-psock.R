@@ -25,7 +25,7 @@ test_that("sending to a worker that does not read can be interrupted, and goes o
   stop_cluster(cl)
 })
 
-test_that("an answer that has come by half can be waited for, given up and is not taken for the next", {
+test_that("half an answer can be waited for, given up, and is not taken for the next one", {
   linux_only()
   cl <- make_cluster(2, node = "psock")
   half <- function() {

@@ -1,6 +1,6 @@
 # Random numbers of maps and tasks: a stream for each element.
 
-test_that("random numbers depend on the seed alone, not on nodes, chunks or retries, and the session's are left as one draw leaves them", {
+test_that("random numbers depend on the seed alone; the session's state moves by one draw", {
   draws <- list()
   for (n in c(1, 2, 7)) {
     cl <- make_cluster(n)
@@ -68,7 +68,7 @@ test_that("streams are those of parallel, any number of them ahead", {
   expect_identical(.Call(clutch:::ffi_stream_jump, s[-1L], 0), s[-1L])
 })
 
-test_that("random numbers follow their stream also where a task keeps, sets or removes .Random.seed", {
+test_that("random numbers follow their stream where a task keeps, sets or removes .Random.seed", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
   plain <- cluster_map(cl, 1:60, function(i) runif(2), .seed = 7)

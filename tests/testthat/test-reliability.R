@@ -43,7 +43,7 @@ test_that("a process forked in a call never answers in the node's place, nor tak
 
 # ---- kill -9 ----
 
-test_that("a node killed while a large call is sent, or its answer comes, is an error that says so", {
+test_that("a node killed while a large call or its answer is on its way is an error that says so", {
   linux_only()
   cl <- make_cluster(3)
   on.exit(stop_cluster(cl))
@@ -163,7 +163,7 @@ test_that("a master killed at any step takes all with it, and leaves no folder b
 
 # ---- SIGSTOP ----
 
-test_that("a stopped fork server: calls go on, a start fails in time, all is well when it goes on", {
+test_that("a stopped fork server: calls go on, a start fails in time, later starts succeed", {
   linux_only()
   fork_server_stop(all = TRUE) # one with no other nodes
   cl <- make_cluster(2)
@@ -200,7 +200,7 @@ test_that("a stopped node does not keep its cluster from stopping", {
   expect_false(any(alive(p)))
 })
 
-test_that("a master that was stopped for long finds what has come meanwhile, and no deadline missed", {
+test_that("a master that was stopped for long finds what has come, and no deadline missed", {
   linux_only()
   s <- start_script(fixture = "deaf-node")
   expect_true(said(s, "^step"))
@@ -263,7 +263,7 @@ test_that("calls within calls are in step, however deep", {
 
 # ---- Ctrl-C ----
 
-test_that("Ctrl-C while 200 MB are sent or received gives control back, and the next call is right", {
+test_that("Ctrl-C while 200 MB are sent or received gives control back; the next call is right", {
   long_test()
   linux_only()
   s <- start_script(fixture = c("interrupt-after", "interrupts-of-transfers"))

@@ -168,7 +168,7 @@ test_that("a limit of memory over the machine's is none", {
   expect_identical(pids(cl), p)
 })
 
-test_that("what a node shares with its fork server is not counted, neither for the limit nor by cluster_status()", {
+test_that("what a node shares with its fork server counts neither for limit nor cluster_status()", {
   needs("memory")
   linux_only()
   profile <- tempfile()
@@ -202,7 +202,7 @@ test_that("what a node shares with its fork server is not counted, neither for t
   expect_false(identical(pids(cl)[[1L]], p[[1L]]))
 })
 
-test_that("a limit that no node can keep ends the work with an error that says how much a node has", {
+test_that("a limit that no node can keep is an error that says how much a node has", {
   needs("memory")
   linux_only()
   for (strategy in c("fork_server", "parallel")) {
@@ -242,7 +242,7 @@ test_that("where nobody knows the memory of a node, a warning says that it has n
 
 # ---- nodes that die, and those that do not come ----
 
-test_that("nodes that die again and again before they begin anything are given up, whatever the cause", {
+test_that("nodes that die again and again before they begin anything are given up", {
   name <- "clutchdies"
   linux_only()
   src <- tempfile("src")
@@ -277,7 +277,7 @@ test_that("nodes that die again and again before they begin anything are given u
   expect_identical(cluster_map(cl, 1:4, identity), as.list(1:4)) # others are not affected
 })
 
-test_that("while a node of a host beyond reach is waited for, the others work, and its name is the host's", {
+test_that("the others work while a node of an unreachable host is waited for; its name is right", {
   linux_only()
   hold <- tempfile()
   progress <- tempfile()
@@ -332,7 +332,7 @@ leave_one <- function(file) {
 }
 environment(leave_one) <- globalenv()
 
-test_that("what a task has started in a session of its own ends with its node, and goes on with it", {
+test_that("what a task started in a session of its own ends with its node, and lives with it", {
   needs("follow_parent")
   linux_only()
   for (strategy in c("fork_server", "spawn")) {

@@ -26,7 +26,7 @@ start_load <- function(n, seconds) {
   }
 }
 
-test_that("with 8 times as much to do as there are cores, clusters start and work, and no time is up that is not", {
+test_that("with 8 times more to do than cores, clusters start and work, and no time is up early", {
   linux_only()
   rounds <- if (long_slow) 10L else 1L
   stop_load <- start_load(8L * max(1L, parallel::detectCores(), na.rm = TRUE),

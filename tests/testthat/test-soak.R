@@ -28,7 +28,7 @@ resident <- function(pid) {
   as.numeric(gsub("[^0-9]", "", line))
 }
 
-test_that("a million tasks while nodes are killed: all are right, nothing is left, no memory grows", {
+test_that("a million tasks while nodes are killed: all right, nothing left, no memory grows", {
   linux_only()
   rounds <- if (long_soak) 50L else 12L
   each <- if (long_soak) 20000L else 500L

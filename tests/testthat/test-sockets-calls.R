@@ -148,7 +148,7 @@ test_that("a time limit gives back what the call had", {
   })
 })
 
-test_that("what is kept is bounded: a call beyond that cannot be repeated, and the connection says so", {
+test_that("what is kept is bounded: a larger call cannot be repeated, the connection says so", {
   expect_nothing_left({
     line <- strrep("x", 99999)
     for (lines in c(500, 750)) { # 50 MB, 75 MB

@@ -54,7 +54,7 @@ test_that("connections ended in any way leave no descriptor, and other end's byt
   })
 })
 
-test_that("a peer that takes nothing holds up close() no longer than `wait`, and an interrupt of it leaves nothing", {
+test_that("a peer that takes nothing delays close() by `wait` at most; interrupts leave nothing", {
   expect_nothing_left({
     p <- socket_pair(open = "a+b", blocking = TRUE, timeout = 0.1)
     caught(writeBin(raw(5e7), p$a))

@@ -252,7 +252,7 @@ test_that("whether somebody is there can be asked without a condition", {
   })
 })
 
-test_that("a connection that was reset before its options are set is taken, and its first read says so", {
+test_that("a connection reset before its options are set is taken; its first read says so", {
   linux_only()
   # as on macOS
   rscript <-

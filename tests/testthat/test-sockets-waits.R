@@ -197,7 +197,7 @@ test_that("a peer that resets before it is accepted is no error of accept", {
   })
 })
 
-test_that("readiness can be a lie: what another process has taken is waited for, for the rest of the time", {
+test_that("readiness can be wrong: what another process took is waited for until the time is up", {
   linux_only()
   # two processes wait at one socket: both are told that it is ready, and one finds nothing
   script <- start_script(fixture = "waits-in-forks")

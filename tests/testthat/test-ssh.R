@@ -73,7 +73,7 @@ test_that("nodes behind ssh arrive, compute, and end with the cluster", {
   expect_true(eventually(!any(alive(p))))
 })
 
-test_that("a node behind ssh that is killed is an error at once, and a killed session takes it along", {
+test_that("a killed node behind ssh is an error at once, and a killed session takes it along", {
   linux_only()
   s <- own_sshd()
   if (is.null(s)) skip("no sshd can be run here")
@@ -123,7 +123,7 @@ nothing_left_of <- function(traces) {
   ))))
 }
 
-test_that("maps and tasks on nodes behind ssh: values, random numbers, output, errors, replacements", {
+test_that("maps and tasks behind ssh: values, random numbers, output, errors, replacements", {
   linux_only()
   s <- own_sshd()
   if (is.null(s)) skip("no sshd can be run here")
@@ -186,7 +186,7 @@ test_that("maps and tasks on nodes behind ssh: values, random numbers, output, e
   expect_true(nothing_left_of(left))
 })
 
-test_that("a task behind ssh whose time is up, or that is cancelled, costs its node, which ends there in whatever it computes", {
+test_that("a task behind ssh that is late or cancelled costs its node, which ends there", {
   linux_only()
   needs("follow_peer")
   s <- own_sshd()
@@ -238,7 +238,7 @@ test_that("a task behind ssh whose time is up, or that is cancelled, costs its n
   expect_true(eventually(!any(alive(after))))
 })
 
-test_that("Ctrl-C in a map on nodes behind ssh leaves a cluster that works, and a killed session nothing that computes", {
+test_that("Ctrl-C in a map behind ssh leaves a working cluster, a killed session leaves nothing", {
   linux_only()
   needs("follow_peer")
   s <- own_sshd()

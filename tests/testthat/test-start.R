@@ -45,7 +45,7 @@ kill_all <- function(s) {
   ends(s)
 }
 
-test_that("a profile that makes a cluster starts nothing in the fork servers and nodes of the session", {
+test_that("a profile that makes a cluster starts nothing in fork servers and nodes", {
   linux_only()
   for (how in c("", ", strategy = \"spawn\"", ", strategy = \"parallel\"",
                 ", strategy = \"sequential\"", ", node = \"psock\"")) {
@@ -75,7 +75,7 @@ test_that("a profile that makes a cluster starts nothing in the fork servers and
   }
 })
 
-test_that("what makes a cluster while it is attached does so in the session only, and later errors of a profile do no harm", {
+test_that("a package that makes a cluster when attached does so in the session only", {
   linux_only()
   s <- start_with_profile(c("options(clutch.prestart = TRUE)", "library(clutch)",
                             "cl <- make_cluster(2)",
@@ -95,7 +95,7 @@ test_that("what makes a cluster while it is attached does so in the session only
   kill_all(s)
 })
 
-test_that("a node that is started by hand, or behind rshcmd, is known to be starting by its command line", {
+test_that("a node started by hand or by rshcmd is known to be starting by its command line", {
   linux_only()
   expect_false(clutch:::is_starting())
   file <- tempfile(fileext = ".Rprofile")
@@ -226,7 +226,7 @@ test_that("a cluster starts where the working directory was deleted, and nodes a
   expect_true(ends(s))
 })
 
-test_that("a cluster starts when the session's temporary folder was deleted, or its fork server's", {
+test_that("a cluster starts when the temporary folder of session or fork server was deleted", {
   linux_only()
   s <- start_script(fixture = "no-temporary-folder")
   expect_done(s)

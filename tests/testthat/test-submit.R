@@ -40,7 +40,7 @@ test_that("resolved() and collect() are those of other packages for what is no t
   expect_true(ends(s))
 })
 
-test_that("tasks that are submitted one after the other are all begun while nodes are idle, also when the session computes", {
+test_that("submitted tasks are all begun while nodes are idle, also when the session computes", {
   of_each_strategy(function(cl) {
     marks <- tempfile(c("a", "b"))
     t <- lapply(marks, function(mark) cluster_submit(cl, {

@@ -1,6 +1,6 @@
 # Errors of tasks, and of clusters that are stopped.
 
-test_that("an error is of class clutch_task_error and has element, node, call, stack and the original condition", {
+test_that("a clutch_task_error has element, node, call, stack and the original condition", {
   of_each_strategy(function(cl) {
     f <- function(x) g(x)
     g <- function(x) {

@@ -1,6 +1,6 @@
 # Output and conditions of tasks.
 
-test_that("output and conditions come in the order of the elements, or as they come, or not at all", {
+test_that("output and conditions come in order of elements, or as they come, or not at all", {
   of_each_strategy(function(cl) {
     f <- function(x) {
       if (x == 1) Sys.sleep(0.2)

@@ -23,7 +23,7 @@ test_that("what was done before a node died is not lost, and not done twice", {
   }
 })
 
-test_that("a node that dies is replaced and prepared, its element follows the guarantee, the cause is named", {
+test_that("a node that dies is replaced and prepared, its element's rule kept, the cause named", {
   linux_only()
   of_each_strategy(function(cl) {
     cluster_setup(cl, ready <- 17)
@@ -80,7 +80,7 @@ test_that("a cluster whose fork server was killed gets new nodes from a new one"
   expect_error(cluster_map(cl, 1:3, sqrt), class = "clutch_stopped")
 })
 
-test_that("new nodes have their cluster's environment, whoever the new fork server was started for", {
+test_that("new nodes have their cluster's environment, whoever the fork server was started for", {
   linux_only()
   old <- Sys.getenv("FOO", NA)
   on.exit(if (is.na(old)) Sys.unsetenv("FOO") else Sys.setenv(FOO = old))
