@@ -34,8 +34,6 @@ win              core/base
 known='
 r/tasks/results r/tasks/drive
 r/tasks/memory-limit r/tasks/drive
-r/socket/socket r/socket/connection
-r/socket/connection-read r/socket/connection
 r/node/node-loop r/node/node-tasks
 core/node/fork-server core/node/node
 posix/net-info posix/net

@@ -48,14 +48,6 @@ SEXP clu_unserialize_from(clu_reader read, void *data);
 
 #define CLU_MOST_FUN 4096 /* bytes of a function that travels apart from its arguments */
 
-/* Whether to wait awake (spin). Not where that was in vain four times in a row, as between two processes on one processor; then
- * each 64th wait tries again. */
-typedef struct clu_spins {
-  unsigned misses, waits;
-} clu_spins;
-static inline int clu_spin_pays(clu_spins *s) { return s->misses < 4 || ++s->waits % 64 == 0; }
-static inline void clu_spin_ended(clu_spins *s, int paid) { s->misses = paid ? 0 : s->misses + 1; }
-
 /* serialize-plain.c. `null`: the bytes of NULL in R's format, from which it learns the header. Until then nothing is plain. */
 void clu_plain_learn(const unsigned char *null, size_t n);
 /* Appends a plain value: 1, or 0 for others, and then nothing is appended. */

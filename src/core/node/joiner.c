@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/base/deadline.h"
 #include "core/net/happy-eyeballs.h"
 
 #define MS 1000000u
@@ -21,11 +22,7 @@ static int go_on(const try_state *t) {
 }
 
 /* What is left of the time until `until`, a slice at most; 0: nothing. */
-static int64_t slice(uint64_t until) {
-  uint64_t now = clu_os_now();
-  if (now >= until) return 0;
-  return until - now < SLICE ? (int64_t)(until - now) : SLICE;
-}
+static int64_t slice(uint64_t until) { return clu_deadline_left(until, clu_os_now(), SLICE); }
 
 static int wait_for(const try_state *t, clu_fd fd, unsigned want, uint64_t until) {
   clu_watch w;

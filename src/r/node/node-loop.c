@@ -10,8 +10,8 @@
 
 #include "core/base/os.h"
 #include "core/wire/channel.h"
+#include "r/wait.h"
 
-#define SPIN 50000 /* ns; two wake-ups of a sleeping process take about as long */
 
 /* ---- answers ---- */
 
@@ -110,7 +110,7 @@ static int wait_for_more(int awake) {
   int rc;
   clu_work_tell();
   if (awake && clu_spin_pays(&spins))
-    clu_spin_ended(&spins, clu_os_spin_readable(clu_me.boot.fd, SPIN));
+    clu_spin_ended(&spins, clu_os_spin_readable(clu_me.boot.fd, CLU_SPIN));
   if (clu_me.idle_ns && clu_os_wait_readable(clu_me.boot.fd, clu_me.idle_ns) == CLU_TIMEOUT) return 0;
   rc = clu_chan_fill(&clu_me.chan);
   if (rc == CLU_SYS) clu_me.fd_closed = 1;

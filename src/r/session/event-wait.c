@@ -1,34 +1,6 @@
 /* Waiting for what comes in the event loop, with R's interrupts and a deadline. */
 #include "r/session/session.h"
 
-static const int64_t SLICE = 100000000; /* ns: at most this long without a check for interrupts */
-
-#define SPIN 50000 /* ns; see r/node/node-loop.c */
-
-uint64_t clu_in_ms(uint64_t ms) { return clu_os_now() + ms * 1000000u; }
-
-uint64_t clu_in_seconds(SEXP s) {
-  double x = Rf_asReal(s);
-  if (!(x > 0)) x = 0;
-  return x > 1e9 ? UINT64_MAX : clu_os_now() + (uint64_t)(x * 1e9);
-}
-
-static SEXP check_interrupt(void *unused) {
-  (void)unused;
-  R_CheckUserInterrupt();
-  return R_NilValue;
-}
-
-typedef struct {
-  void (*fn)(void *);
-  void *data;
-} on_jump;
-
-static void jumped(void *data, Rboolean jump) {
-  on_jump *j = data;
-  if (jump && j->fn) j->fn(j->data);
-}
-
 /* The time is up, but this process may have been stopped meanwhile, and what it waits for may be here: all that has come is
  * read. */
 static int drain(int (*done)(void *), void *data) {
@@ -39,14 +11,11 @@ static int drain(int (*done)(void *), void *data) {
 
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *)) {
   static clu_spins spins;
-  uint64_t checked = 0, spin_end = clu_spin_pays(&spins) ? clu_os_now() + SPIN : 0;
-  on_jump j;
-  j.fn = fn;
-  j.data = data;
+  uint64_t checked = 0, spin_end = clu_spin_pays(&spins) ? clu_os_now() + CLU_SPIN : 0;
   while (!done(data)) {
     clu_err e = {0, 0, ""};
     uint64_t now;
-    int64_t wait = SLICE;
+    int64_t wait = CLU_SLICE;
     if (deadline != UINT64_MAX) {
       now = clu_os_now();
       if (now >= deadline) return drain(done, data);
@@ -67,9 +36,9 @@ int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(
       clu_raise_err(&e);
     }
     /* a signal ends a wait without an event; while events come, interrupts are checked now and then */
-    if (clu_pump_events() == 0 || (now = clu_os_now()) - checked > (uint64_t)SLICE / 4) {
+    if (clu_pump_events() == 0 || (now = clu_os_now()) - checked > (uint64_t)CLU_SLICE / 4) {
       if (done(data)) break;
-      R_UnwindProtect(check_interrupt, NULL, jumped, &j, NULL);
+      clu_check_interrupt_now(fn, data);
       checked = clu_os_now();
     }
   }

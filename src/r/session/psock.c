@@ -11,7 +11,6 @@
 #include "core/net/socket.h"
 #include "core/node/transports.h"
 
-#define SLICE 100000000u         /* ns between two looks at the user's interrupts */
 #define PIECE ((size_t)256 << 10) /* read at a time */
 
 typedef struct worker {
@@ -132,7 +131,7 @@ SEXP ffi_psock_ready(SEXP list, SEXP seconds) {
   if (ready) clu_os_poll(w, (int)n, 0, &more, NULL); /* who else has */
   while (!ready) {
     uint64_t now = clu_os_now();
-    int64_t wait = now >= deadline ? 0 : deadline - now < SLICE ? (int64_t)(deadline - now) : SLICE;
+    int64_t wait = clu_deadline_left(deadline, now, CLU_SLICE);
     clu_os_poll(w, (int)n, wait, &ready, NULL);
     if (ready || now >= deadline) break;
     R_CheckUserInterrupt();
@@ -204,7 +203,7 @@ SEXP ffi_psock_flush(SEXP x, SEXP seconds) {
       else if (rc != CLU_AGAIN)
         return Rf_ScalarLogical(FALSE);
       else
-        clu_sock_wait(w->s, CLU_READ | CLU_WRITE, patience < SLICE ? (int64_t)patience : SLICE);
+        clu_sock_wait(w->s, CLU_READ | CLU_WRITE, patience < CLU_SLICE ? (int64_t)patience : CLU_SLICE);
       R_CheckUserInterrupt();
     }
   }
@@ -231,7 +230,7 @@ static int next_bytes(void *data, void *p, size_t n) {
         w->tried = w->end;
         clu_raise("incomplete", "the rest of an object has not come yet");
       }
-      clu_sock_wait(w->s, CLU_READ, r->patience < SLICE ? (int64_t)r->patience : SLICE);
+      clu_sock_wait(w->s, CLU_READ, r->patience < CLU_SLICE ? (int64_t)r->patience : CLU_SLICE);
     } else if (rc != CLU_OK) {
       return rc == CLU_EOF ? CLU_RESET : rc;
     }

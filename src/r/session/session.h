@@ -13,6 +13,7 @@
 #define CLUTCH_R_SESSION_H
 
 #include "r/r-api.h"
+#include "r/wait.h"
 
 #include "core/node/fork-server.h"
 #include "core/node/node.h"
@@ -39,9 +40,6 @@ void clu_count_handle(int by);
 
 /* ---- event-wait.c ---- */
 
-/* Points in time, as clu_os_now() counts. */
-uint64_t clu_in_ms(uint64_t ms);
-uint64_t clu_in_seconds(SEXP s);
 /* Pumps until `done` says so (1) or the time is up (0). An interrupt or a time limit of R's jumps out,
  * after `fn` (may be NULL) has run. */
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *));

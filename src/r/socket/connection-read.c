@@ -108,30 +108,30 @@ static void take_pushed_back(conn *c) {
 }
 
 /* A function that reads has been left; `whole`: the call is over. */
-SEXP ffi_connection_left(SEXP shell, SEXP whole) {
-  conn *c = R_ExternalPtrAddr(shell);
+SEXP ffi_connection_left(SEXP handle, SEXP whole) {
+  conn *c = R_ExternalPtrAddr(handle);
   if (!c || !c->s) return R_NilValue;
   c->reader = CLU_NOBODY;
   if (c->start && c->in_vector > also_in_buffer(c)) lose(c), c->lost = 1; /* the vector is gone */
   c->start = NULL;
   if (Rf_asLogical(whole) != TRUE) return R_NilValue;
-  SETCDR(R_ExternalPtrProtected(shell), R_NilValue);
+  SETCDR(R_ExternalPtrProtected(handle), R_NilValue);
   if (c->text_call) take_pushed_back(c);
   settle(c);
   clu_sock_trim(c->s);
   return R_NilValue;
 }
 
-/* on.exit(.Call(ffi_connection_left, shell, whole), TRUE) in a frame */
+/* on.exit(.Call(ffi_connection_left, handle, whole), TRUE) in a frame */
 static void tell_end(conn *c, SEXP frame, int whole) {
-  static SEXP door;
+  static SEXP entry;
   SEXP call;
-  if (!door) {
+  if (!entry) {
     SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
-    R_PreserveObject(door = Rf_eval(Rf_install("ffi_connection_left"), ns));
+    R_PreserveObject(entry = Rf_eval(Rf_install("ffi_connection_left"), ns));
     UNPROTECT(2);
   }
-  call = PROTECT(Rf_lang4(Rf_install(".Call"), door, c->shell, PROTECT(Rf_ScalarLogical(whole))));
+  call = PROTECT(Rf_lang4(Rf_install(".Call"), entry, c->handle, PROTECT(Rf_ScalarLogical(whole))));
   call = PROTECT(Rf_lang3(Rf_install("on.exit"), call, Rf_ScalarLogical(1)));
   Rf_eval(call, frame);
   UNPROTECT(3);
@@ -140,7 +140,7 @@ static void tell_end(conn *c, SEXP frame, int whole) {
 /* Nobody is known to read: who is it? */
 static void begins(conn *c, int text) {
   static SEXP frames_of;
-  SEXP frames, call, leaf, outer = R_NilValue, place = R_ExternalPtrProtected(c->shell);
+  SEXP frames, call, leaf, outer = R_NilValue, place = R_ExternalPtrProtected(c->handle);
   if (c->torn) {
     char at[2 * CLU_ADDR_TEXT + 8];
     clu_err e;

@@ -4,6 +4,8 @@
 
 #include "r/socket/socket.h"
 
+#include <stdarg.h>
+
 #include <R_ext/Connections.h>
 
 #if R_CONNECTIONS_VERSION != 1
@@ -15,7 +17,7 @@ typedef struct {
   int raw_n;
   char out[128]; /* converted and not handed out: [at, n) */
   int at, n;
-  enum { NO_BOM, BOM_16, BOM_8 } bom; /* still to be looked for */
+  enum { NO_BOM, BOM_16, BOM_8 } bom; /* still to be found */
   int bad;                            /* invalid input: nothing more comes, as in R */
 } decoder;
 
@@ -25,7 +27,7 @@ enum { CLU_NOBODY, CLU_A_LINE, CLU_A_CALL };
 typedef struct {
   Rconnection con;
   clu_sock *s;
-  SEXP shell; /* its protected value: the opener, then a weak reference to the frame of the call that reads */
+  SEXP handle; /* its protected value: the opener, then a weak reference to the frame of the call that reads */
   decoder d, kept; /* kept: as it was at s->mark */
   char *text, *conv;
   size_t text_cap, conv_cap;
@@ -47,14 +49,20 @@ typedef struct {
   size_t held_n, held_cap, cork_sent;
 } conn;
 
+/* ---- connection-base.c ---- */
+
 /* Raises where it is not open. */
 conn *clu_conn_of(Rconnection con);
 /* Room for `n` bytes in memory that lasts as long as the connection, so that a jump does not lose it. 0: none. */
 int clu_con_room(char **p, size_t *cap, size_t n);
+
+/* ---- connection-read.c, connection-write.c: R's callbacks. They wait as the connection's timeout says, and may jump ---- */
+
 /* Nobody reads: for a socket that is new to the connection. */
 void clu_con_forget(conn *c);
-
 int clu_con_fgetc(Rconnection con);
 size_t clu_con_read(void *to, size_t size, size_t n, Rconnection con);
+size_t clu_con_write(const void *from, size_t size, size_t n, Rconnection con);
+int clu_con_vfprintf(Rconnection con, const char *format, va_list ap);
 
 #endif

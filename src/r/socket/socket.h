@@ -1,36 +1,53 @@
-/* What the socket doors share. A socket reaches C as an external pointer, as a light handle (a list
- * whose first element is one), or as one of R's connections of class "clutch_socket" or
- * "clutch_listener". */
-#ifndef CLUTCH_GLUE_SOCKET_H
-#define CLUTCH_GLUE_SOCKET_H
+/* What the files of this folder share. Each uses only those before it:
+ *
+ *   socket-error.c      failures as R conditions
+ *   find.c              from an R object to its socket
+ *   socket-wait.c       waiting for readiness
+ *   open.c, transfer.c  entry points: sockets are made; bytes, readiness of a set, the end
+ *   connection-base.c   connection-read.c, connection-write.c   connection.c   sockets as R's connections
+ *   info.c              what sockets tell of themselves
+ *
+ * A socket reaches C as an external pointer, as a light handle (a list whose first element is one), or as one of R's
+ * connections of class "clutch_socket" or "clutch_listener". The external pointer owns the clu_sock until a connection takes
+ * it over (clu_socket_release()). Only what is said to wait blocks: in slices, see r/wait.h.
+ */
+#ifndef CLUTCH_R_SOCKET_H
+#define CLUTCH_R_SOCKET_H
 
 #include "core/net/socket.h"
 #include "r/r-api.h"
+#include "r/wait.h"
+
+/* ---- find.c ---- */
+
+/* The external pointer of a handle; R_NilValue: `x` is none. */
+SEXP clu_socket_pointer(SEXP x);
+/* Tags of the external pointers of handles, and of those behind connections. */
+SEXP clu_socket_tag(void);
+SEXP clu_connection_tag(void);
 
 /* The socket of `x`; raises where there is none, or it is closed and `open` is wanted. */
 clu_sock *clu_socket_of(SEXP x, int open);
 /* The descriptor of `x`, which may also be one of base R's socket connections. `*s` is NULL for
  * those. `*pending`: bytes are there that have been read ahead. `*listens`: it is a listener. */
 clu_fd clu_socket_fd(SEXP x, clu_sock **s, int *pending, int *listens);
-/* The socket of a connection of this package; NULL: `x` is none, or closed, or not opened yet.
- * `*base`: one of base R's. In r/socket/connection.c. */
+/* The socket of a connection of this package; NULL: `x` is none, or closed, or not opened yet. `*base_fd` (may be NULL):
+ * the descriptor of one of base R's, CLU_NO_FD where it is none. `*pending`, `*listens`: as above; unchanged where it is not so. */
 clu_sock *clu_connection_socket(SEXP x, clu_fd *base_fd, int *pending, int *listens);
 /* Takes the socket out of its external pointer; the caller owns it. NULL: it has none. */
 clu_sock *clu_socket_release(SEXP pointer);
 
-/* When a wait that begins now is over. `seconds` NaN or < 0: never. */
-uint64_t clu_deadline(double seconds);
-uint64_t clu_deadline_ns(int64_t ns);
-/* What is left until then, at most the slice of 100 ms after which interrupts are looked at. */
-int64_t clu_slice(uint64_t deadline);
-/* Looks at R's interrupts and time limits, unless it has just done so; `undo(data)` runs before a jump. */
-void clu_check_interrupt(void (*undo)(void *), void *data);
+/* ---- socket-wait.c ---- */
+
 /* Waits for CLU_READ or CLU_WRITE. 0: the time is up. May jump as clu_check_interrupt() does. */
 int clu_socket_ready(clu_sock *s, unsigned want, uint64_t deadline, void (*undo)(void *), void *data);
+/* ---- socket-error.c ---- */
+
 /* Raises the condition of a failure at a socket. `written`: bytes of the call that have gone, or < 0.
  * `s` may be NULL. Does not return. */
 void clu_raise_socket(const clu_sock *s, const clu_err *e, double written);
-/* The same for a time that is up. */
+/* The same for a time that is up, and for a socket that is closed. */
 void clu_raise_timeout(const clu_sock *s, const char *what, double seconds, double written);
+void clu_raise_closed(const clu_sock *s);
 
 #endif

@@ -7,9 +7,7 @@
 #include "r/tasks/task-results.h"
 #include "r/tasks/task-send.h"
 
-#define SLICE 100000000       /* ns without a check for interrupts, at most */
 #define QUICK_SLICE 10000000  /* ns; while quick tasks are done, or may be; longer each time nothing happens */
-#define SPIN 50000            /* ns; see r/node/node-loop.c */
 #define MOST_ACTIONS 256      /* in a turn: answers are to be read in between */
 
 /* ---- decisions are carried out ---- */
@@ -113,11 +111,11 @@ typedef struct waiting {
 
 /* How long to wait at most; 0: awake. */
 static int64_t next_wait(waiting *w, const tasks *t, const task_job *j, uint64_t now) {
-  int64_t wait = SLICE;
+  int64_t wait = CLU_SLICE;
   if (now < w->spin_end && few_out(t, j)) return 0; /* an answer that comes soon is here before a sleeper would be awake */
   if (j && clu_job_time(j->job) < CLU_QUICK) {
     wait = w->quick;
-    w->quick = 2 * w->quick < SLICE ? 2 * w->quick : SLICE;
+    w->quick = 2 * w->quick < CLU_SLICE ? 2 * w->quick : CLU_SLICE;
   }
   wait = (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait); /* the deadline may have passed since: then 0 */
   return (uint64_t)wait > w->deadline - now ? (int64_t)(w->deadline - now) : wait;
@@ -133,10 +131,10 @@ static void wait_for_news(waiting *w, tasks *t, SEXP handles, const task_job *j,
   if (events == 0 && wait == 0) clu_os_yield();
   if (events == 0 && wait > 0) clu_tasks_take_rings(t, handles);
   if (events > 0) {
-    w->spin_end = clu_os_now() + SPIN;
+    w->spin_end = clu_os_now() + CLU_SPIN;
     w->quick = QUICK_SLICE;
   }
-  if ((events == 0 && wait) || now - w->checked > SLICE / 4) {
+  if ((events == 0 && wait) || now - w->checked > CLU_SLICE / 4) {
     R_CheckUserInterrupt();
     w->checked = clu_os_now();
   }
@@ -151,7 +149,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
   task_job *j = job == R_NilValue ? NULL : clu_job_get(job);
   size_t nknown = (size_t)Rf_asReal(known);
   waiting w = {clu_in_seconds(seconds), clu_os_now(), 0, QUICK_SLICE};
-  w.spin_end = w.checked + SPIN;
+  w.spin_end = w.checked + CLU_SPIN;
   clu_pump(0, NULL); /* also with no time at all, what has come is seen */
   clu_tasks_take_rings(t, handles);
   for (;;) {

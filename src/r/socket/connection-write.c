@@ -1,0 +1,160 @@
+/* Writing to sockets as R's connections. A write that has begun is not interrupted for GRACE. */
+#include "r/socket/connection.h"
+
+#include <R_ext/Riconv.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t GRACE = 2000000000; /* ns that Ctrl-C waits for the rest of a message */
+#define HELD 65536u
+
+static void cut_short(void *s) {
+  clu_sock_shutdown(s, CLU_WRITE, NULL); /* the peer sees an end, not half a message and then another */
+}
+
+static void send(conn *c, const void *from, size_t all) {
+  clu_sock *s = c->s;
+  size_t put = 0, k;
+  uint64_t deadline = 0, grace = 0;
+  while (put < all) {
+    clu_err e = {0, 0, ""};
+    int rc = clu_sock_put(s, (const char *)from + put, all - put, &k, &e);
+    if (rc == CLU_OK) {
+      put += k;
+      deadline = 0;
+      continue;
+    }
+    if (rc != CLU_AGAIN) clu_raise_socket(s, &e, (double)put);
+    if (!deadline) deadline = clu_deadline_ns(s->timeout_ns);
+    if (put && !grace) grace = clu_os_now() + GRACE;
+    if (put && clu_os_now() < grace) {
+      clu_sock_wait(s, CLU_WRITE, clu_slice(deadline));
+      if (clu_slice(deadline) || clu_sock_wait(s, CLU_WRITE, 0) == CLU_OK) continue;
+    } else if (clu_socket_ready(s, CLU_WRITE, deadline, put ? cut_short : NULL, s)) {
+      continue;
+    }
+    clu_raise_timeout(s, "the peer takes nothing", (double)s->timeout_ns / 1e9, (double)put);
+  }
+}
+
+/* serialize() writes an object in pieces of 4 and 8 bytes, each of which would be a packet. (For its own
+ * sockets R collects them, but goes by their class.) The first two bytes tell that it begins. An R function then checks
+ * whether it is base's serialize() or saveRDS(), and has its frame call ffi_connection_uncork() when it is left: until
+ * then what is written is held back. When it is left by a jump and nothing has gone, nothing does. */
+static int cork(conn *c) {
+  static SEXP frame_of, entry, none; /* R's part; its entry point in C; what no function returns */
+  SEXP frame, value, call;
+  int yes;
+  if (!frame_of) {
+    SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
+    entry = PROTECT(Rf_eval(Rf_install("ffi_connection_uncork"), ns));
+    none = PROTECT(Rf_cons(R_NilValue, R_NilValue));
+    R_PreserveObject(entry);
+    R_PreserveObject(none);
+    R_PreserveObject(frame_of = Rf_eval(Rf_install("serializing_frame"), ns));
+    UNPROTECT(4);
+  }
+  call = PROTECT(Rf_lang1(frame_of));
+  frame = PROTECT(Rf_eval(call, R_BaseEnv));
+  yes = TYPEOF(frame) == ENVSXP;
+  if (yes) { /* on.exit(.Call(ffi_connection_uncork, handle, returnValue(none), none), TRUE) */
+    value = PROTECT(Rf_lang2(Rf_install("returnValue"), PROTECT(Rf_lang2(R_QuoteSymbol, none))));
+    call = PROTECT(Rf_lang5(Rf_install(".Call"), entry, c->handle, value, PROTECT(Rf_lang2(R_QuoteSymbol, none))));
+    call = PROTECT(Rf_lang3(Rf_install("on.exit"), call, PROTECT(Rf_ScalarLogical(1))));
+    Rf_eval(call, frame);
+    UNPROTECT(6);
+  }
+  UNPROTECT(2);
+  return yes;
+}
+
+size_t clu_con_write(const void *from, size_t size, size_t n, Rconnection con) {
+  conn *c = clu_conn_of(con);
+  size_t all = size * n;
+  if (!c->corked && all == 2 && !con->text && (memcmp(from, "X\n", 2) == 0 || memcmp(from, "B\n", 2) == 0)) {
+    c->held_n = c->cork_sent = 0;
+    c->corked = cork(c);
+  }
+  if (c->corked) {
+    if (!c->held) {
+      c->held = malloc(HELD);
+      if (!c->held) clu_raise("memory", "not enough memory");
+      c->held_cap = HELD;
+    }
+    if (c->held_n + all <= c->held_cap) {
+      memcpy(c->held + c->held_n, from, all);
+      c->held_n += all;
+      return n;
+    }
+    c->cork_sent = 1;
+    send(c, c->held, c->held_n);
+    c->held_n = 0;
+    if (all <= HELD / 4) {
+      memcpy(c->held, from, all);
+      c->held_n = all;
+      return n;
+    }
+  }
+  send(c, from, all);
+  return n;
+}
+
+/* serialize() has been left: by its end if it has a value. */
+SEXP ffi_connection_uncork(SEXP handle, SEXP value, SEXP none) {
+  conn *c = R_ExternalPtrAddr(handle);
+  size_t n;
+  if (!c || !c->corked) return R_NilValue;
+  c->corked = 0;
+  n = c->held_n;
+  c->held_n = 0;
+  if (!c->s) return R_NilValue;
+  if (value != none)
+    send(c, c->held, n);
+  else if (c->cork_sent)
+    cut_short(c->s);
+  return R_NilValue;
+}
+
+int clu_con_vfprintf(Rconnection con, const char *format, va_list ap) {
+  conn *c = clu_conn_of(con);
+  va_list aq;
+  int n;
+  va_copy(aq, ap);
+  n = vsnprintf(c->text, c->text_cap, format, aq);
+  va_end(aq);
+  if (n >= 0 && (size_t)n >= c->text_cap) {
+    if (!clu_con_room(&c->text, &c->text_cap, (size_t)n + 1)) clu_raise("memory", "not enough memory");
+    n = vsnprintf(c->text, c->text_cap, format, ap);
+  }
+  if (n <= 0) return n;
+  if (!con->outconv) {
+    clu_con_write(c->text, 1, (size_t)n, con);
+  } else {
+    const char *in = c->text;
+    size_t in_n = (size_t)n, used = c->init_n;
+    int bad = 0;
+    if (!clu_con_room(&c->conv, &c->conv_cap, 256 + (size_t)n)) clu_raise("memory", "not enough memory");
+    memcpy(c->conv, c->init_out, c->init_n);
+    while (in_n && !bad) {
+      char *out = c->conv + used;
+      size_t out_n = c->conv_cap - used;
+      errno = 0;
+      if (Riconv(con->outconv, &in, &in_n, &out, &out_n) == (size_t)-1) {
+        if (errno == E2BIG) {
+          used = c->conv_cap - out_n;
+          if (!clu_con_room(&c->conv, &c->conv_cap, 2 * c->conv_cap)) clu_raise("memory", "not enough memory");
+          continue;
+        }
+        Riconv(con->outconv, NULL, NULL, NULL, NULL);
+        bad = 1;
+      }
+      used = c->conv_cap - out_n;
+    }
+    c->init_n = 0;
+    clu_con_write(c->conv, 1, used, con);
+    if (bad) Rf_warning("invalid char string in output conversion");
+  }
+  return n;
+}
