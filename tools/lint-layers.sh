@@ -32,8 +32,6 @@ win              core/base
 
 # Uses (file, file) that are wrong and known; a line goes when its cause is mended.
 known='
-r/tasks/results r/tasks/drive
-r/tasks/memory-limit r/tasks/drive
 r/node/node-loop r/node/node-tasks
 core/node/fork-server core/node/node
 posix/net-info posix/net
