@@ -11,7 +11,7 @@
 most <- c(columns = 100L, file = 500L, fun = 60L)
 
 # Files that do not keep the rules yet. What they do wrong is not counted, and they may be in circles.
-not_yet <- c("globals", "progress", "sockets")
+not_yet <- c("progress", "sockets")
 
 # What functions share, see R/state.R
 environments <- c("the", "the_node")
@@ -126,6 +126,6 @@ results <- c(results, list(
 # a file without lines of one kind has the value NULL there, which unlist() keeps
 failed <- results[lengths(results) > 0L]
 if (length(failed)) writeLines(unlist(failed, use.names = FALSE))
-if (length(not_yet)) cat("not looked at yet:", not_yet, "\n")
+if (length(not_yet)) cat("not checked yet:", not_yet, "\n")
 cat(sprintf("lint of R code: %d passed, %d failed\n", length(results) - length(failed), length(failed)))
 if (length(failed)) quit("no", status = 1L)
