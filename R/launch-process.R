@@ -112,7 +112,7 @@ say_command <- function(node, line) {
   invisible()
 }
 
-# Starts the process of a node, here or by way of rshcmd. `acceptor`: who waits for it, or NULL.
+# Starts the process of a node, here or by way of rshcmd. `acceptor`: who waits for it; NULL of a worker of base R's.
 # `own`: arguments for one that is this session's child.
 start_process <- function(process, node, handle, acceptor, command, own, log) {
   command <- command_from_here(node, command)
@@ -132,7 +132,9 @@ start_process <- function(process, node, handle, acceptor, command, own, log) {
     env <- effective_env(NULL)
     how <- list(output = log, folder = NULL, stdin = TRUE, slot = FALSE)
   }
-  .Call(ffi_acceptor_spawn, acceptor, handle, command, paste0(names(env), "=", env), how)
+  env <- paste0(names(env), "=", env)
+  if (is.null(acceptor)) return(.Call(ffi_psock_spawn, handle, command, env, how))
+  .Call(ffi_acceptor_spawn, acceptor, handle, command, env, how)
 }
 
 # ---- failure ----

@@ -67,7 +67,7 @@ new_gathering <- function(process, ranks) {
   g <- new.env(parent = emptyenv())
   g$listener <- listener
   g$nodes <- process$nodes
-  g$handles <- lapply(ranks, function(rank) .Call(ffi_acceptor_node, NULL, rank, NULL))
+  g$handles <- lapply(ranks, function(rank) .Call(ffi_psock_node, rank))
   g$logs <- character()
   g$sockets <- vector("list", length(ranks))
   g$pending <- list()

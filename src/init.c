@@ -9,17 +9,6 @@
 static const R_CallMethodDef entries[] = {
     /* r/session/session.c */
     ENTRY(ffi_live_handles, 0),
-    ENTRY(ffi_server_start, 4),
-    ENTRY(ffi_server_send, 3),
-    ENTRY(ffi_server_wait, 2),
-    ENTRY(ffi_server_settings, 4),
-    ENTRY(ffi_server_info, 1),
-    ENTRY(ffi_server_close, 2),
-    ENTRY(ffi_nodes_spawn, 3),
-    ENTRY(ffi_nodes_wait, 2),
-    ENTRY(ffi_nodes_stop, 3),
-    ENTRY(ffi_node_info, 1),
-    ENTRY(ffi_node_swap, 2),
     /* r/session/call.c */
     ENTRY(ffi_call_scope_begin, 3),
     ENTRY(ffi_node_send, 4),
@@ -35,6 +24,8 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_acceptor_report, 1),
     ENTRY(ffi_acceptor_close, 1),
     /* r/session/psock.c */
+    ENTRY(ffi_psock_node, 1),
+    ENTRY(ffi_psock_spawn, 4),
     ENTRY(ffi_psock_listen, 3),
     ENTRY(ffi_psock_accept, 1),
     ENTRY(ffi_psock_ready, 2),
@@ -44,8 +35,23 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_psock_awaited, 1),
     ENTRY(ffi_psock_close, 1),
     ENTRY(ffi_psock_is_ready, 2),
+    /* r/session/fork-server.c */
+    ENTRY(ffi_server_start, 4),
+    ENTRY(ffi_server_send, 3),
+    ENTRY(ffi_server_wait, 2),
+    ENTRY(ffi_server_settings, 4),
+    ENTRY(ffi_server_info, 1),
+    ENTRY(ffi_server_close, 2),
+    /* r/session/node.c */
+    ENTRY(ffi_nodes_spawn, 3),
+    ENTRY(ffi_nodes_wait, 2),
+    ENTRY(ffi_nodes_stop, 3),
+    ENTRY(ffi_node_info, 1),
+    ENTRY(ffi_node_swap, 2),
     ENTRY(ffi_node_child_pid, 1),
     ENTRY(ffi_node_lost, 1),
+    /* r/tasks/task-drive.c */
+    ENTRY(ffi_tasks_step, 4),
     /* r/tasks/task-life.c */
     ENTRY(ffi_tasks_new, 3),
     ENTRY(ffi_tasks_attach, 2),
@@ -53,8 +59,6 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_job_start, 2),
     ENTRY(ffi_job_end, 2),
     ENTRY(ffi_job_fail_pending, 2),
-    /* r/tasks/task-drive.c */
-    ENTRY(ffi_tasks_step, 4),
     /* r/tasks/task-query.c */
     ENTRY(ffi_job_state, 1),
     ENTRY(ffi_job_ready, 1),
@@ -103,22 +107,26 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_globals_search, 3),
     /* r/socket/connection-read.c */
     ENTRY(ffi_connection_left, 2),
-    /* r/socket/connection.c */
+    /* r/socket/connection-write.c */
     ENTRY(ffi_connection_uncork, 3),
+    /* r/socket/connection.c */
     ENTRY(ffi_connection_new, 7),
+    /* r/socket/find.c */
+    ENTRY(ffi_socket_here, 1),
     /* r/socket/info.c */
     ENTRY(ffi_socket_info, 1),
     ENTRY(ffi_socket_table, 0),
     ENTRY(ffi_connection_fd, 1),
     ENTRY(ffi_socket_count, 0),
-    /* r/socket/socket.c */
+    /* r/socket/open.c */
     ENTRY(ffi_socket_new, 2),
-    ENTRY(ffi_socket_here, 1),
     ENTRY(ffi_socket_options, 2),
     ENTRY(ffi_socket_get_options, 1),
     ENTRY(ffi_socket_listen, 7),
     ENTRY(ffi_socket_connect, 6),
     ENTRY(ffi_socket_accept, 4),
+    ENTRY(ffi_service_probe, 4),
+    /* r/socket/transfer.c */
     ENTRY(ffi_socket_timeout, 2),
     ENTRY(ffi_socket_shutdown, 2),
     ENTRY(ffi_socket_end, 2),
@@ -126,7 +134,6 @@ static const R_CallMethodDef entries[] = {
     ENTRY(ffi_socket_read, 3),
     ENTRY(ffi_socket_write, 2),
     ENTRY(ffi_socket_select, 3),
-    ENTRY(ffi_service_probe, 4),
     /* r/system.c */
     ENTRY(ffi_affinity_count, 0),
     ENTRY(ffi_thread_count, 0),

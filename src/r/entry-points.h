@@ -9,17 +9,6 @@
 
 /* r/session/session.c */
 SEXP ffi_live_handles(void);
-SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log);
-SEXP ffi_server_send(SEXP server, SEXP kind, SEXP object);
-SEXP ffi_server_wait(SEXP server, SEXP seconds);
-SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds);
-SEXP ffi_server_info(SEXP server);
-SEXP ffi_server_close(SEXP server, SEXP seconds);
-SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec);
-SEXP ffi_nodes_wait(SEXP list, SEXP seconds);
-SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds);
-SEXP ffi_node_info(SEXP handle);
-SEXP ffi_node_swap(SEXP handle, SEXP fresh);
 
 /* r/session/call.c */
 SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames);
@@ -38,6 +27,8 @@ SEXP ffi_acceptor_report(SEXP acceptor);
 SEXP ffi_acceptor_close(SEXP acceptor);
 
 /* r/session/psock.c */
+SEXP ffi_psock_node(SEXP rank);
+SEXP ffi_psock_spawn(SEXP handle, SEXP argv, SEXP envp, SEXP how);
 SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog);
 SEXP ffi_psock_accept(SEXP listener);
 SEXP ffi_psock_ready(SEXP list, SEXP seconds);
@@ -47,8 +38,26 @@ SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node);
 SEXP ffi_psock_awaited(SEXP x);
 SEXP ffi_psock_close(SEXP x);
 SEXP ffi_psock_is_ready(SEXP handle, SEXP pid);
+
+/* r/session/fork-server.c */
+SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log);
+SEXP ffi_server_send(SEXP server, SEXP kind, SEXP object);
+SEXP ffi_server_wait(SEXP server, SEXP seconds);
+SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds);
+SEXP ffi_server_info(SEXP server);
+SEXP ffi_server_close(SEXP server, SEXP seconds);
+
+/* r/session/node.c */
+SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec);
+SEXP ffi_nodes_wait(SEXP list, SEXP seconds);
+SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds);
+SEXP ffi_node_info(SEXP handle);
+SEXP ffi_node_swap(SEXP handle, SEXP fresh);
 SEXP ffi_node_child_pid(SEXP handle);
 SEXP ffi_node_lost(SEXP handle);
+
+/* r/tasks/task-drive.c */
+SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
 
 /* r/tasks/task-life.c */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
@@ -57,9 +66,6 @@ SEXP ffi_job_new(SEXP x, SEXP message, SEXP elements, SEXP spec, SEXP seed, SEXP
 SEXP ffi_job_start(SEXP x, SEXP job);
 SEXP ffi_job_end(SEXP job, SEXP wait);
 SEXP ffi_job_fail_pending(SEXP job, SEXP cause);
-
-/* r/tasks/task-drive.c */
-SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
 
 /* r/tasks/task-query.c */
 SEXP ffi_job_state(SEXP job);
@@ -118,12 +124,17 @@ SEXP ffi_globals_new(void);
 SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also);
 
 /* r/socket/connection-read.c */
-SEXP ffi_connection_left(SEXP shell, SEXP whole);
+SEXP ffi_connection_left(SEXP handle, SEXP whole);
+
+/* r/socket/connection-write.c */
+SEXP ffi_connection_uncork(SEXP handle, SEXP value, SEXP none);
 
 /* r/socket/connection.c */
-SEXP ffi_connection_uncork(SEXP shell, SEXP value, SEXP none);
 SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking,
                         SEXP encoding, SEXP opener);
+
+/* r/socket/find.c */
+SEXP ffi_socket_here(SEXP x);
 
 /* r/socket/info.c */
 SEXP ffi_socket_info(SEXP x);
@@ -131,15 +142,17 @@ SEXP ffi_socket_table(void);
 SEXP ffi_connection_fd(SEXP x);
 SEXP ffi_socket_count(void);
 
-/* r/socket/socket.c */
+/* r/socket/open.c */
 SEXP ffi_socket_new(SEXP blocking, SEXP timeout);
-SEXP ffi_socket_here(SEXP x);
 SEXP ffi_socket_options(SEXP x, SEXP options);
 SEXP ffi_socket_get_options(SEXP x);
 SEXP ffi_socket_listen(SEXP x, SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep,
                        SEXP options);
 SEXP ffi_socket_connect(SEXP x, SEXP host, SEXP port, SEXP path, SEXP timeout, SEXP options);
 SEXP ffi_socket_accept(SEXP listener, SEXP x, SEXP timeout, SEXP options);
+SEXP ffi_service_probe(SEXP x, SEXP host, SEXP ports, SEXP timeout);
+
+/* r/socket/transfer.c */
 SEXP ffi_socket_timeout(SEXP x, SEXP seconds);
 SEXP ffi_socket_shutdown(SEXP x, SEXP how);
 SEXP ffi_socket_end(SEXP x, SEXP seconds);
@@ -147,7 +160,6 @@ SEXP ffi_socket_drop(SEXP x);
 SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact);
 SEXP ffi_socket_write(SEXP x, SEXP data);
 SEXP ffi_socket_select(SEXP list, SEXP write, SEXP timeout);
-SEXP ffi_service_probe(SEXP x, SEXP host, SEXP ports, SEXP timeout);
 
 /* r/system.c */
 SEXP ffi_affinity_count(void);

@@ -87,26 +87,24 @@ SEXP ffi_acceptor_secret(SEXP acceptor) {
   return out;
 }
 
-/* A handle of the node number `rank`, which has not arrived. Without an acceptor (NULL) it is that of a process only. */
+/* A handle of the node number `rank`, which has not arrived. */
 SEXP ffi_acceptor_node(SEXP acceptor, SEXP rank, SEXP settings) {
-  clu_acceptor *m = acceptor == R_NilValue ? NULL : get_acceptor(acceptor);
+  clu_acceptor *m = get_acceptor(acceptor);
   clu_err e = {0, 0, ""};
   clu_node *nd = NULL;
   SEXP x = PROTECT(clu_node_handle_new()), kept;
   clu_blob *b;
   int rc;
-  clu_need_session();
-  if (m) { /* a node is not freed before its acceptor */
-    kept = PROTECT(Rf_cons(x, R_ExternalPtrProtected(acceptor)));
-    R_SetExternalPtrProtected(acceptor, kept);
-    UNPROTECT(1);
-  }
+  /* a node is not freed before its acceptor */
+  kept = PROTECT(Rf_cons(x, R_ExternalPtrProtected(acceptor)));
+  R_SetExternalPtrProtected(acceptor, kept);
+  UNPROTECT(1);
   b = clu_serialize(NULL, settings);
-  rc = m ? clu_node_new_tcp(clu_the_session, &nd, &e) : clu_node_new_psock(clu_the_session, &nd, &e);
+  rc = clu_node_new_tcp(clu_the_session, &nd, &e);
   if (rc == CLU_OK) {
     clu_node_set_rank(nd, Rf_asInteger(rank));
     clu_node_handle_set(x, nd);
-    if (m && (rc = clu_acceptor_expect(m, nd, clu_node_rank(nd), b)) != CLU_OK) clu_fail(&e, rc, 0, "not enough memory");
+    if ((rc = clu_acceptor_expect(m, nd, clu_node_rank(nd), b)) != CLU_OK) clu_fail(&e, rc, 0, "not enough memory");
   }
   clu_blob_unref(b);
   if (rc != CLU_OK) clu_raise_err(&e);
@@ -114,111 +112,20 @@ SEXP ffi_acceptor_node(SEXP acceptor, SEXP rank, SEXP settings) {
   return x;
 }
 
-static SEXP part(SEXP list, const char *name) {
-  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
-  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
-    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
-  return R_NilValue;
-}
-
-/* The secret on the standard input of a process to come: `*in` is its end, the caller's to close. */
-static int secret_as_input(const clu_acceptor *m, clu_fd *in, clu_err *e) {
+/* Starts the process of an expected node, which gets the secret: see clu_process_start(). */
+SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP how) {
   char hex[HEX];
-  clu_fd pair[2];
-  clu_iov iov;
-  size_t put = 0;
-  int rc = clu_os_pair(pair, e);
-  if (rc != CLU_OK) return rc;
-  secret_hex(m, hex);
-  hex[HEX - 1] = '\n';
-  iov.base = hex;
-  iov.len = HEX;
-  rc = clu_os_writev(pair[1], &iov, 1, CLU_NO_FD, &put);
-  clu_os_wipe(hex, sizeof hex);
-  clu_os_close(pair[1]);
-  clu_os_set_blocking(pair[0], 1);
-  *in = pair[0];
-  if (rc == CLU_OK && put == HEX) return CLU_OK;
-  clu_os_close(pair[0]);
-  return clu_fail(e, CLU_SYS, 0, "the secret cannot be handed over");
-}
-
-typedef struct {
-  const char *output;  /* a path that is appended to, "" for this process's own */
-  const char *folder;  /* removed when the process has ended; NULL: none */
-  int secret_by_stdin; /* else it is in the environment */
-  int shares_memory;   /* through which tasks can be taken back, and what it is at interrupted */
-} start_how;
-
-static start_how start_how_of(SEXP list) {
-  start_how how;
-  SEXP folder = part(list, "folder");
-  how.output = R_ExpandFileName(CHAR(STRING_ELT(part(list, "output"), 0)));
-  how.folder = folder == R_NilValue ? NULL : CHAR(STRING_ELT(folder, 0));
-  how.secret_by_stdin = Rf_asLogical(part(list, "stdin")) == 1;
-  how.shares_memory = Rf_asLogical(part(list, "slot")) == 1;
-  return how;
-}
-
-/* Room for one more string, and the NULL at the end. By R_alloc(). */
-static const char **strings(SEXP x) {
-  R_xlen_t n = Rf_xlength(x);
-  const char **out = (const char **)R_alloc((size_t)n + 2, sizeof *out);
-  for (R_xlen_t i = 0; i < n; i++) out[i] = CHAR(STRING_ELT(x, i));
-  out[n] = out[n + 1] = NULL;
-  return out;
-}
-
-static int open_output(const start_how *how, clu_spawn *s, clu_err *e) {
-  int rc = CLU_OK;
-  s->out = 1;
-  s->err = 2;
-  if (!*how->output) return CLU_OK;
-  s->out = s->err = CLU_NO_FD;
-  rc = clu_os_open_append(how->output, &s->out, e);
-  s->err = s->out;
-  return rc;
-}
-
-/* Starts the process of an expected node. `list`: list(output, folder, stdin, slot), see start_how. Nothing in here may
- * jump between the first resource and the last. */
-SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP list) {
-  clu_acceptor *m = acceptor == R_NilValue ? NULL : get_acceptor(acceptor);
-  clu_node *nd = clu_get_node(handle);
   clu_err e = {0, 0, ""};
-  start_how how = start_how_of(list);
-  const char **args = strings(argv), **env = strings(envp);
-  char secret[sizeof "CLUTCH_SECRET=" + HEX], slot_arg[32];
-  int slot = -1, rc;
-  clu_fd memory = CLU_NO_FD;
-  clu_spawn s;
-  memset(&s, 0, sizeof s);
-  s.in = CLU_NO_FD;
-  s.new_session = s.follow = 1;
-  rc = open_output(&how, &s, &e);
-  if (rc == CLU_OK && how.secret_by_stdin && m) rc = secret_as_input(m, &s.in, &e);
-  if (rc == CLU_OK && how.shares_memory)
-    rc = clu_child_slot(clu_session_children(clu_the_session), &slot, &memory, &e);
-  if (slot >= 0) {
-    s.keep = &memory;
-    s.nkeep = 1;
-    snprintf(slot_arg, sizeof slot_arg, "SLOT=%d", slot);
-    args[Rf_xlength(argv)] = slot_arg;
-  }
-  if (!how.secret_by_stdin && m) {
-    strcpy(secret, "CLUTCH_SECRET=");
-    secret_hex(m, secret + strlen(secret));
-    env[Rf_xlength(envp)] = secret;
-  }
-  s.file = args[0];
-  s.argv = (char *const *)args;
-  s.envp = (char *const *)env;
-  if (rc == CLU_OK) rc = clu_node_start(nd, &s, slot, how.folder, &e);
-  if (m) clu_os_wipe(secret, sizeof secret);
-  if (*how.output && s.out != CLU_NO_FD) clu_os_close(s.out);
-  if (s.in != CLU_NO_FD) clu_os_close(s.in);
+  clu_acceptor *m = get_acceptor(acceptor);
+  clu_node *nd = clu_get_node(handle);
+  clu_process process;
+  int rc;
+  clu_process_init(&process, argv, envp, how);
+  secret_hex(m, hex);
+  rc = clu_process_start(&process, nd, hex, &e);
+  clu_os_wipe(hex, sizeof hex);
   if (rc != CLU_OK) clu_raise_err(&e);
-  if (m) clu_pump(0, NULL); /* those who are here already need not wait for the last */
+  clu_pump(0, NULL); /* nodes that have connected already need not wait for the last one */
   return R_NilValue;
 }
 

@@ -146,3 +146,16 @@ SEXP ffi_node_swap(SEXP handle, SEXP fresh) {
   R_SetExternalPtrProtected(handle, Rf_allocVector(VECSXP, 0));
   return R_NilValue;
 }
+
+/* The pid of the process that this session has started for it; NULL: none. */
+SEXP ffi_node_child_pid(SEXP handle) {
+  clu_node_status st;
+  clu_node_status_of(clu_get_node(handle), &st);
+  return st.started ? Rf_ScalarInteger((int)st.started) : R_NilValue;
+}
+
+/* The caller has seen that it has ended. */
+SEXP ffi_node_lost(SEXP handle) {
+  clu_node_set_lost(clu_get_node(handle));
+  return R_NilValue;
+}

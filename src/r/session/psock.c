@@ -1,8 +1,12 @@
-/* Base R's own workers as nodes: their protocol is one R object after the other, without frames, over a socket.
+/* Base R's own workers (parallel:::.workRSOCK) as nodes. Their protocol is one serialized R object after the other over a socket,
+ * without frames.
  *
- * What is to be sent is queued, and what has come is kept until the object is complete: whoever waits may be
- * interrupted at any time, and the next one goes on where that was. For each request that was queued there is a
- * number (epoch), by which the caller knows whether its answer is still wanted. */
+ * A wait may be interrupted at any time, also half-way in an object. So what is to be sent is queued, what has come is kept until
+ * the object is complete, and the next call continues there. Each queued request has a number (epoch), by which the caller knows
+ * whether its answer is still wanted.
+ *
+ * A worker's socket belongs to its handle. ffi_psock_ready(), _flush() and _recv() block, for a bounded time, and check R's
+ * interrupts. */
 #include "r/session/session.h"
 
 #include <stdlib.h>
@@ -19,7 +23,7 @@ typedef struct worker {
   size_t sent;
   unsigned char *in; /* [0, end) has come, of which the object at hand has read `pos` */
   size_t cap, pos, end;
-  size_t tried;   /* with so many bytes the object was found incomplete */
+  size_t tried;   /* so many bytes were found to be too few for an object */
   uint64_t heard; /* when the last byte came */
   double *epochs; /* of requests without answer, the oldest first */
   int n, room;
@@ -60,7 +64,32 @@ static SEXP new_psock(void) {
   return x;
 }
 
-/* list(handle, port), or a string: why not. As ffi_acceptor_open(). */
+/* A handle of the node number `rank`, whose worker has not answered yet. */
+SEXP ffi_psock_node(SEXP rank) {
+  clu_err e = {0, 0, ""};
+  clu_node *nd = NULL;
+  SEXP x;
+  clu_need_session();
+  x = PROTECT(clu_node_handle_new());
+  if (clu_node_new_psock(clu_the_session, &nd, &e) != CLU_OK) clu_raise_err(&e);
+  clu_node_set_rank(nd, Rf_asInteger(rank));
+  clu_node_handle_set(x, nd);
+  UNPROTECT(1);
+  return x;
+}
+
+/* Starts its process: see clu_process_init(). */
+SEXP ffi_psock_spawn(SEXP handle, SEXP argv, SEXP envp, SEXP how) {
+  clu_err e = {0, 0, ""};
+  clu_node *nd = clu_get_node(handle);
+  clu_process process;
+  clu_process_init(&process, argv, envp, how);
+  if (clu_process_start(&process, nd, NULL, &e) != CLU_OK) clu_raise_err(&e);
+  return R_NilValue;
+}
+
+/* list(handle, port): listens at `host` (numbers, or "localhost"; "": every address) at the first of `ports` that is free; or, when
+ * none is, a string that says why. `backlog` NA: the most the system allows. */
 SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog) {
   static const char *names[] = {"handle", "port", ""};
   const char *h = CHAR(STRING_ELT(host, 0));
@@ -128,7 +157,7 @@ SEXP ffi_psock_ready(SEXP list, SEXP seconds) {
     w[i].ready = 0;
     if (one->end > one->tried) ready++;
   }
-  if (ready) clu_os_poll(w, (int)n, 0, &more, NULL); /* who else has */
+  if (ready) clu_os_poll(w, (int)n, 0, &more, NULL); /* others may have sent something, too */
   while (!ready) {
     uint64_t now = clu_os_now();
     int64_t wait = clu_deadline_left(deadline, now, CLU_SLICE);
@@ -182,8 +211,8 @@ SEXP ffi_psock_queue(SEXP x, SEXP object, SEXP epoch) {
   return R_NilValue;
 }
 
-/* Sends what is queued: TRUE when all has left, FALSE when the connection is of no more use, or nothing leaves for
- * `seconds`. What comes meanwhile is read: a worker that cannot send does not receive either. */
+/* Sends what is queued: TRUE when all has left; FALSE when the connection is of no more use, or nothing could be sent for
+ * `seconds`. What comes meanwhile is read: a worker whose answer is not read does not read either. */
 SEXP ffi_psock_flush(SEXP x, SEXP seconds) {
   worker *w = get_psock(x);
   uint64_t moved = clu_os_now(), patience = clu_in_seconds(seconds) - moved;
@@ -194,18 +223,16 @@ SEXP ffi_psock_flush(SEXP x, SEXP seconds) {
       w->sent += put;
       moved = clu_os_now();
       R_CheckUserInterrupt();
-    } else if (rc != CLU_AGAIN) {
-      return Rf_ScalarLogical(FALSE);
-    } else {
-      if (clu_os_now() - moved >= patience) return Rf_ScalarLogical(FALSE);
-      if ((rc = fill(w)) == CLU_OK)
-        moved = clu_os_now();
-      else if (rc != CLU_AGAIN)
-        return Rf_ScalarLogical(FALSE);
-      else
-        clu_sock_wait(w->s, CLU_READ | CLU_WRITE, patience < CLU_SLICE ? (int64_t)patience : CLU_SLICE);
-      R_CheckUserInterrupt();
+      continue;
     }
+    if (rc != CLU_AGAIN || clu_os_now() - moved >= patience) return Rf_ScalarLogical(FALSE);
+    rc = fill(w);
+    if (rc != CLU_OK && rc != CLU_AGAIN) return Rf_ScalarLogical(FALSE);
+    if (rc == CLU_OK)
+      moved = clu_os_now();
+    else
+      clu_sock_wait(w->s, CLU_READ | CLU_WRITE, patience < CLU_SLICE ? (int64_t)patience : CLU_SLICE);
+    R_CheckUserInterrupt();
   }
   clu_blob_unref(w->out);
   w->out = NULL;
@@ -253,9 +280,9 @@ static void consume(worker *w) {
   }
 }
 
-/* list(value, epoch): the next object. An error of class clutch_incomplete when it stops coming for `seconds`: what
- * has come is kept for the next time. Any other error, as when it is longer than `bytes`: the connection is of no more
- * use. `node`: the handle whose answer is counted, or NULL. */
+/* list(value, epoch): the next object. An error of class clutch_incomplete when nothing more of it comes for `seconds`: what has come
+ * is kept for the next call. After any other error, as when it is longer than `bytes`, the connection is of no more use. `node`:
+ * the handle whose answer is counted, or NULL. */
 SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
   static const char *names[] = {"value", "epoch", ""};
   reading r;
@@ -297,18 +324,5 @@ SEXP ffi_psock_close(SEXP x) {
 /* A worker has answered: it is process `pid`. */
 SEXP ffi_psock_is_ready(SEXP handle, SEXP pid) {
   clu_node_psock_ready(clu_get_node(handle), Rf_asInteger(pid));
-  return R_NilValue;
-}
-
-/* The pid of the process that was started for it, NULL: none was. */
-SEXP ffi_node_child_pid(SEXP handle) {
-  clu_node_status st;
-  clu_node_status_of(clu_get_node(handle), &st);
-  return st.started ? Rf_ScalarInteger((int)st.started) : R_NilValue;
-}
-
-/* The caller has seen that it is no more. */
-SEXP ffi_node_lost(SEXP handle) {
-  clu_node_set_lost(clu_get_node(handle));
   return R_NilValue;
 }

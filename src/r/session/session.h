@@ -4,6 +4,7 @@
  *   event-wait.c   waiting with a deadline and R's interrupts
  *   fork-server.c  fork servers
  *   node.c         nodes: start, end, what is known of them
+ *   process.c      processes of nodes that the session starts itself
  *   acceptor.c     nodes that connect over TCP     psock.c  base R's workers     call.c  calls and answers
  *
  * The session is made by the first call that needs one, and lives as long as the process. In a forked child of it (mclapply())
@@ -59,5 +60,22 @@ void clu_node_handle_set(SEXP x, clu_node *nd);
 void clu_await_reason(clu_node *nd);
 /* What R is told of a node: a list. */
 SEXP clu_node_info(clu_node *nd);
+
+/* ---- process.c ---- */
+
+/* How a process is to be started. Its memory is R's, until the entry point returns. */
+typedef struct clu_process {
+  const char **args, **env; /* each with room for one more */
+  R_xlen_t nargs, nenv;
+  const char *output;  /* a path that is appended to, "" for this process's own output */
+  const char *folder;  /* removed when the process has ended; NULL: none */
+  int secret_by_stdin; /* else it is in the environment */
+  int shares_memory;   /* with the session: tasks can be taken back, requests cancelled */
+} clu_process;
+
+/* `how`: list(output, folder, stdin, slot). May jump. */
+void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how);
+/* Starts it as the process of `nd`. `secret`: as digits; NULL: it gets none. Does not jump. */
+int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, clu_err *e);
 
 #endif

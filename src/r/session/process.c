@@ -1,0 +1,105 @@
+/* The process of a node that this session starts itself, by exec: here, or one that starts the node elsewhere (ssh). */
+#include "r/session/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/node/child-process.h"
+#include "core/wire/handshake.h"
+
+#define SECRET_VARIABLE "CLUTCH_SECRET="
+
+static SEXP part(SEXP list, const char *name) {
+  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
+    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
+  return R_NilValue;
+}
+
+/* Room for one more string, and the NULL at the end. By R_alloc(). */
+static const char **strings(SEXP x) {
+  R_xlen_t n = Rf_xlength(x);
+  const char **out = (const char **)R_alloc((size_t)n + 2, sizeof *out);
+  for (R_xlen_t i = 0; i < n; i++) out[i] = CHAR(STRING_ELT(x, i));
+  out[n] = out[n + 1] = NULL;
+  return out;
+}
+
+void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how) {
+  SEXP folder = part(how, "folder");
+  memset(p, 0, sizeof *p);
+  p->args = strings(argv);
+  p->env = strings(envp);
+  p->nargs = Rf_xlength(argv);
+  p->nenv = Rf_xlength(envp);
+  p->output = R_ExpandFileName(CHAR(STRING_ELT(part(how, "output"), 0)));
+  p->folder = folder == R_NilValue ? NULL : CHAR(STRING_ELT(folder, 0));
+  p->secret_by_stdin = Rf_asLogical(part(how, "stdin")) == 1;
+  p->shares_memory = Rf_asLogical(part(how, "slot")) == 1;
+}
+
+/* The secret on the standard input of a process to come: `*in` is its end, the caller's to close. */
+static int secret_as_input(const char *hex, clu_fd *in, clu_err *e) {
+  char line[2 * CLU_SECRET + 1];
+  clu_fd pair[2];
+  clu_iov iov;
+  size_t put = 0;
+  int rc = clu_os_pair(pair, e);
+  if (rc != CLU_OK) return rc;
+  memcpy(line, hex, sizeof line);
+  line[sizeof line - 1] = '\n';
+  iov.base = line;
+  iov.len = sizeof line;
+  rc = clu_os_writev(pair[1], &iov, 1, CLU_NO_FD, &put);
+  clu_os_wipe(line, sizeof line);
+  clu_os_close(pair[1]);
+  clu_os_set_blocking(pair[0], 1);
+  *in = pair[0];
+  if (rc == CLU_OK && put == sizeof line) return CLU_OK;
+  clu_os_close(pair[0]);
+  *in = CLU_NO_FD;
+  return clu_fail(e, CLU_SYS, 0, "the secret cannot be handed over");
+}
+
+static int open_output(const clu_process *p, clu_spawn *s, clu_err *e) {
+  int rc = CLU_OK;
+  s->out = 1;
+  s->err = 2;
+  if (!*p->output) return CLU_OK;
+  s->out = s->err = CLU_NO_FD;
+  rc = clu_os_open_append(p->output, &s->out, e);
+  s->err = s->out;
+  return rc;
+}
+
+int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, clu_err *e) {
+  char variable[sizeof SECRET_VARIABLE + 2 * CLU_SECRET], slot_arg[32];
+  int slot = -1, rc;
+  clu_fd memory = CLU_NO_FD;
+  clu_spawn s;
+  memset(&s, 0, sizeof s);
+  s.in = CLU_NO_FD;
+  s.new_session = s.follow = 1;
+  rc = open_output(p, &s, e);
+  if (rc == CLU_OK && p->secret_by_stdin && secret) rc = secret_as_input(secret, &s.in, e);
+  if (rc == CLU_OK && p->shares_memory)
+    rc = clu_child_slot(clu_session_children(clu_the_session), &slot, &memory, e);
+  if (slot >= 0) {
+    s.keep = &memory;
+    s.nkeep = 1;
+    snprintf(slot_arg, sizeof slot_arg, "SLOT=%d", slot);
+    p->args[p->nargs] = slot_arg;
+  }
+  if (!p->secret_by_stdin && secret) {
+    snprintf(variable, sizeof variable, SECRET_VARIABLE "%s", secret);
+    p->env[p->nenv] = variable;
+  }
+  s.file = p->args[0];
+  s.argv = (char *const *)p->args;
+  s.envp = (char *const *)p->env;
+  if (rc == CLU_OK) rc = clu_node_start(nd, &s, slot, p->folder, e);
+  if (!p->secret_by_stdin && secret) clu_os_wipe(variable, sizeof variable);
+  if (*p->output && s.out != CLU_NO_FD) clu_os_close(s.out);
+  if (s.in != CLU_NO_FD) clu_os_close(s.in);
+  return rc;
+}
