@@ -230,8 +230,8 @@ int clu_sched_node_current(const clu_sched *s, int i, uint64_t seq, void **user,
 
 /* ---- what to do next ---- */
 
-/* The interrupt of a node whose time is up or whose task is cancelled; after that, its end. */
-static void press(clu_sched *s, clu_sched_node *nd, uint64_t now, clu_action *a) {
+/* The time limit of a task, or its cancellation, in force: an interrupt for its node; when that was in vain, its end. */
+static void interrupt_or_kill(clu_sched *s, clu_sched_node *nd, uint64_t now, clu_action *a) {
   a->node = nd->index;
   if (nd->interrupt == CLU_INTERRUPT_SENT) {
     nd->interrupt = CLU_INTERRUPT_KILLED;
@@ -258,7 +258,7 @@ static int next_overdue(clu_sched *s, uint64_t now, clu_action *a) {
     if (nd->deadline <= now && nd->interrupt == CLU_INTERRUPT_NONE && (left = clu_sched_node_time_left(nd, now)) > 0)
       nd->deadline = now + left;
     if (nd->deadline <= now) {
-      press(s, nd, now, a);
+      interrupt_or_kill(s, nd, now, a);
       return 1; /* s->deadline stays: there may be more */
     }
     if (nd->deadline < next) next = nd->deadline;
