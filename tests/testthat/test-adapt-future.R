@@ -107,56 +107,17 @@ test_that("parallelly knows our nodes", {
 test_that("resolved(), value(), cancel() take tasks and futures, whichever package came last", {
   skip_if_not_installed("future")
   skip_if_not_installed("promises")
-  for (order in list(c("future", "clutch"), c("clutch", "future"), c("promises", "clutch", "future"))) {
-    s <- start_script(c(
-      "detach('package:clutch')", sprintf("suppressPackageStartupMessages(library(%s))", order),
-      "cl <- make_cluster(2)", "t <- cluster_submit(cl, 40 + 2)", "slow <- cluster_submit(cl, Sys.sleep(60))",
-      "stopifnot(!resolved(slow), !future::resolved(slow), !clutch::resolved(slow))",
-      "stopifnot(identical(value(t), 42), resolved(t), future::resolved(t), clutch::resolved(t))",
-      "stopifnot(identical(clutch::resolved(list(a = t, b = slow)), c(a = TRUE, b = FALSE)))",
-      "stopifnot(identical(withVisible(cancel(slow)), list(value = TRUE, visible = FALSE)))",
-      "plan(cluster, workers = cl)", "go <- tempfile()",
-      "f <- future({ while (!file.exists(go)) Sys.sleep(0.01); 7 })",
-      "stopifnot(!resolved(f), !clutch::resolved(f))", "file.create(go)",
-      "stopifnot(value(f) == 7, resolved(f), clutch::resolved(f), identical(clutch::resolved(list(f, 1)), c(TRUE, TRUE)))",
-      "if (exists('cancel', asNamespace('future'), inherits = FALSE)) {",
-      "  slow <- cluster_submit(cl, Sys.sleep(60))", "  stopifnot(isTRUE(future::cancel(slow)))",
-      "  f <- future(Sys.sleep(60))", "  stopifnot(inherits(cancel(f, interrupt = FALSE), 'Future'))", "}",
-      "p <- promises::as.promise(t)", "stopifnot(inherits(p, 'promise'))",
-      "plan(sequential)", "stop_cluster(cl)", "cat('done\\n')"))
+  orders <- list(c("future", "clutch"), c("clutch", "future"), c("promises", "clutch", "future"))
+  for (order in orders) {
+    s <- start_script(fixture = "tasks-and-futures", order = order)
     expect_done(s)
     expect_true(ends(s))
   }
 })
 
-test_that("cancel() is future's for futures where future has one, also when ours hides it", {
-  # future has it from 1.49 on: here a package of that name, with these generics and nothing else in it
+test_that("cancel() is future's for futures, also when ours hides it, and takes lists of tasks", {
   for (last in c("clutch", "future")) {
-    s <- start_script(c(
-      "detach('package:clutch')", "lib <- tempfile()", "dir <- file.path(tempfile(), 'future')", "dir.create(lib)",
-      "dir.create(file.path(dir, 'R'), recursive = TRUE)",
-      "about <- c('Package: future', 'Version: 9.0', 'Title: T', 'Description: D.', 'License: GPL-3', 'Author: A',",
-      "           'Maintainer: A <a@b.c>')", "writeLines(about, file.path(dir, 'DESCRIPTION'))",
-      "code <- c('cancel <- function(x, interrupt = TRUE, ...) UseMethod(\"cancel\")',",
-      "          'cancel.Future <- function(x, interrupt = TRUE, ...) invisible(list(x, interrupt))',",
-      "          'cancel.list <- function(x, interrupt = TRUE, ...) lapply(x, cancel, interrupt = interrupt, ...)',",
-      "          'resolved <- function(x, ...) UseMethod(\"resolved\")', 'resolved.Future <- function(x, ...) TRUE')",
-      "writeLines(code, file.path(dir, 'R', 'code.R'))",
-      "exports <- c('export(cancel, resolved)', 'S3method(cancel, Future)', 'S3method(cancel, list)', 'S3method(resolved, Future)')",
-      "writeLines(exports, file.path(dir, 'NAMESPACE'))",
-      "utils::install.packages(dir, lib, repos = NULL, type = 'source', quiet = TRUE)",
-      sprintf("if ('%s' == 'future') library(clutch)", last), "library(future, lib.loc = lib)", "library(clutch)",
-      "stopifnot(packageVersion('future', lib.loc = lib) == '9.0')",
-      "f <- structure(list(1), class = 'Future')",
-      "stopifnot(identical(cancel(f, interrupt = FALSE), list(f, FALSE)), identical(clutch::cancel(f), list(f, TRUE)))",
-      "stopifnot(!withVisible(cancel(f))$visible, resolved(f), clutch::resolved(f))",
-      "stopifnot(identical(clutch::cancel(list(f), interrupt = FALSE), list(list(f, FALSE))))",
-      "cl <- make_cluster(1)", "for (by in list(cancel, future::cancel, clutch::cancel)) {",
-      "  t <- cluster_submit(cl, Sys.sleep(60))", "  stopifnot(isTRUE(by(t)), resolved(t), future::resolved(t))", "}",
-      "several <- lapply(1:3, function(i) cluster_submit(cl, Sys.sleep(60)))",
-      "stopifnot(identical(clutch::cancel(several), rep(TRUE, 3)), identical(clutch::cancel(several), rep(FALSE, 3)))",
-      "stopifnot(inherits(tryCatch(clutch::cancel(1), error = identity), 'error'))",
-      "stop_cluster(cl)", "cat('done\\n')"))
+    s <- start_script(fixture = "future-with-cancel", last = last)
     expect_done(s)
     expect_true(ends(s))
   }

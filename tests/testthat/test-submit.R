@@ -83,3 +83,29 @@ test_that("tasks become promises where package promises is installed", {
     identical(got, 42)
   }))
 })
+
+test_that("collect_any() and collect_all() take the same: tasks, or one list of them", {
+  expect_identical(formals(collect_any), formals(collect_all))
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  submit <- function(i) cluster_submit(cl, i * 2)
+  expect_identical(collect_all(submit(1), b = submit(2)), list(2, b = 4))
+  expect_identical(collect_all(list(a = submit(1), submit(2))), list(a = 2, 4))
+  expect_identical(collect_all(list()), list())
+  expect_identical(collect_any(submit(3))$value, 6)
+  expect_identical(collect_any(list(submit(3)))$value, 6)
+  slow <- cluster_submit(cl, Sys.sleep(60), .label = "the slow one")
+  for (late in list(function() collect_all(submit(1), slow, timeout = 0.1),
+                    function() collect_any(list(slow), timeout = 0.1),
+                    function() collect(slow, timeout = 0.1))) {
+    e <- tryCatch(late(), clutch_timeout = identity)
+    expect_s3_class(e, "clutch_timeout")
+    expect_match(conditionMessage(e), "within 0.1 seconds", fixed = TRUE)
+  }
+  expect_identical(resolved(list(slow, submit(1)))[[1L]], FALSE)
+  expect_identical(cancel(list(a = slow, b = slow)), c(a = TRUE, b = FALSE))
+  for (bad in list(1, list(1), "a")) {
+    expect_error(collect_all(bad), class = "clutch_argument")
+    expect_error(collect_any(bad), class = "clutch_argument")
+  }
+})
