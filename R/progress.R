@@ -1,7 +1,7 @@
 # The progress bar of a map.
 
-# `began`: when the map did, by clock(). A bar is made anew after it had to make room for a message, so that what it says of
-# times is ours and not cli's.
+# `began`: when the map did, by clock(). A bar is made anew after it had to make room for a message,
+# so that what it says of times is ours and not cli's.
 progress_new <- function(progress, n, began) {
   bar <- new.env(parent = baseenv()) # the texts of the bar are evaluated in there
   signals <- uses_progressr()
@@ -19,7 +19,8 @@ progress_new <- function(progress, n, began) {
 }
 
 uses_progressr <- function() {
-  "progressr" %in% loadedNamespaces() && length(progressr::handlers()) > 0L && isTRUE(tryCatch(progressr::handlers(global = NA), error = function(e) FALSE))
+  if (!"progressr" %in% loadedNamespaces() || !length(progressr::handlers())) return(FALSE)
+  isTRUE(tryCatch(progressr::handlers(global = NA), error = function(e) FALSE))
 }
 
 progress_show <- function(bar, done) {
@@ -34,39 +35,52 @@ progress_show <- function(bar, done) {
   bar$rate <- rate_text(done, now - bar$began)
   bar$left <- left_text(bar$n - done, done, now - bar$began)
   if (is.null(bar$id)) progress_begin(bar)
-  # user's code may remove all bars, as cli_progress_cleanup() does: then there is a new one
-  tryCatch(cli::cli_progress_update(set = done, id = bar$id, .envir = bar), error = function(e) bar$id <- NULL)
+  tryCatch(
+    cli::cli_progress_update(set = done, id = bar$id, .envir = bar),
+    # user's code may remove all bars, as cli_progress_cleanup() does: then there is a new one
+    error = function(e) bar$id <- NULL
+  )
 }
 
-# cli is not to remove a bar because it is full: there are updates to come, and it would not know it any more.
+# cli is not to remove a bar because it is full: there are updates to come, and it would not know it
+# any more.
 progress_begin <- function(bar) {
   old <- options(cli.progress_show_after = 0)
   on.exit(options(old))
-  bar$id <- cli::cli_progress_bar(total = bar$n, .auto_close = FALSE, .envir = bar, auto_terminate = FALSE, clear = TRUE,
-    format = "{cli::pb_bar} {cli::pb_current}/{cli::pb_total} | {rate} | {left}")
+  bar$id <- cli::cli_progress_bar(
+    total = bar$n,
+    format = "{cli::pb_bar} {cli::pb_current}/{cli::pb_total} | {rate} | {left}",
+    clear = TRUE,
+    auto_terminate = FALSE,
+    .auto_close = FALSE,
+    .envir = bar
+  )
 }
 
 rate_text <- function(done, seconds) {
   rate <- done / max(seconds, 1e-9)
-  if (rate >= 1 || done == 0) sprintf("%s/s", format(signif(rate, 2), scientific = FALSE, big.mark = ","))
-  else sprintf("%s s each", format(signif(1 / rate, 2), scientific = FALSE))
+  number <- function(x) format(signif(x, 2), scientific = FALSE, big.mark = ",")
+  if (rate >= 1 || done == 0) return(paste0(number(rate), "/s"))
+  paste(number(1 / rate), "s each")
 }
 
 left_text <- function(left, done, seconds) {
   if (done == 0) return("")
   s <- ceiling(left * seconds / done)
-  text <- if (s < 60) sprintf("%.0f s", s) else if (s < 3600) sprintf("%.0f min %.0f s", s %/% 60, s %% 60)
-    else sprintf("%.0f h %.0f min", s %/% 3600, s %% 3600 %/% 60)
-  paste(text, "left")
+  if (s < 60) return(sprintf("%.0f s left", s))
+  if (s < 3600) return(sprintf("%.0f min %.0f s left", s %/% 60, s %% 60))
+  sprintf("%.0f h %.0f min left", s %/% 3600, s %% 3600 %/% 60)
 }
 
-# Makes room for what others write to the terminal: the bar comes back with progress_show(), a tenth of a second later.
+# Makes room for what others write to the terminal: the bar comes back with progress_show(), a tenth
+# of a second later.
 progress_hide <- function(bar) {
   if (is.null(bar$id)) return(invisible())
   id <- bar$id
   bar$id <- NULL
   bar$next_at <- clock() + 0.1
-  tryCatch(cli::cli_progress_done(id = id, .envir = bar), error = function(e) NULL) # others may have removed it
+  # others may have removed it
+  tryCatch(cli::cli_progress_done(id = id, .envir = bar), error = function(e) NULL)
 }
 
 progress_end <- function(bar) {

@@ -11,7 +11,7 @@
 most <- c(columns = 100L, file = 500L, fun = 60L)
 
 # Files that do not keep the rules yet. What they do wrong is not counted, and they may be in circles.
-not_yet <- c("progress", "sockets")
+not_yet <- "sockets"
 
 # What functions share, see R/state.R
 environments <- c("the", "the_node")
