@@ -35,6 +35,7 @@ static clu_child *start(clu_children *set, const char *script, clu_fd out, int s
 TEST(one_that_does_not_end_is_killed_and_what_it_started_too) {
   clu_children set;
   clu_child *c;
+  clu_exit how;
   int both[2];
   char b;
   init(&set);
@@ -42,9 +43,9 @@ TEST(one_that_does_not_end_is_killed_and_what_it_started_too) {
   c = start(&set, "sleep 100 & trap '' TERM INT; wait; sleep 100", both[1], -1);
   close(both[1]);
   clu_child_end_by(c, clu_os_now() + 50000000);
-  CHECK_SOON((clu_loop_pump(&loop, 5000000, NULL), c->ended), 5000);
-  CHECK(c->how_known && c->how.by_signal);
-  CHECK_INT_EQ(c->how.code, SIGKILL);
+  CHECK_SOON((clu_loop_pump(&loop, 5000000, NULL), clu_child_has_ended(c)), 5000);
+  CHECK(clu_child_how(c, &how) && how.by_signal);
+  CHECK_INT_EQ(how.code, SIGKILL);
   CHECK_INT_EQ(read(both[0], &b, 1), 0); /* nobody has the other end any more */
   close(both[0]);
   clu_child_release(c);
@@ -68,7 +69,7 @@ TEST(a_slot_is_kept_until_its_process_has_ended_and_nobody_looks_at_it) {
   atomic_store(clu_child_claim(c[1]), 6);
   clu_child_end_by(c[0], 0);
   clu_child_end_by(c[1], 0);
-  CHECK_SOON((clu_loop_pump(&loop, 5000000, NULL), c[0]->ended && c[1]->ended), 5000);
+  CHECK_SOON((clu_loop_pump(&loop, 5000000, NULL), clu_child_has_ended(c[0]) && clu_child_has_ended(c[1])), 5000);
   CHECK_INT_EQ(clu_claim_first(clu_child_claim(c[0])), 5); /* what it had started is still to be read */
   CHECK(clu_child_ring(c[1]) == &set.shared->ring[1]);
   clu_child_detach(c[0]);
@@ -78,7 +79,7 @@ TEST(a_slot_is_kept_until_its_process_has_ended_and_nobody_looks_at_it) {
   CHECK_INT_EQ(slot, 0);
   clu_child_slot_free(&set, slot);
   clu_child_release(c[1]);
-  CHECK(set.shared == NULL && set.slots_fd == CLU_NO_FD); /* with the last one it goes */
+  CHECK(set.shared == NULL && set.shared_fd == CLU_NO_FD); /* with the last one it goes */
   clu_child_release(c[0]);
   fini(&set);
 }
@@ -101,5 +102,37 @@ TEST(where_a_file_may_not_be_so_large_there_is_less_of_the_memory) {
   REQUIRE(setrlimit(RLIMIT_FSIZE, &r) == 0);
   CHECK_INT_EQ(clu_child_slot(&set, &slot, &fd, &e), CLU_SYS); /* an error and no signal */
   CHECK(strstr(e.text, "ulimit -f"));
+  fini(&set);
+}
+
+TEST(one_that_ends_by_itself_is_reaped_when_asked_for) {
+  clu_children set;
+  clu_child *c;
+  clu_exit how;
+  init(&set);
+  c = start(&set, "exit 3", CLU_NO_FD, -1);
+  CHECK(clu_child_pid(c) > 0 && !clu_child_how(c, &how));
+  clu_loop_pump(&loop, 0, NULL);
+  CHECK(!clu_child_has_ended(c)); /* nobody has asked */
+  CHECK_SOON(clu_child_reap(c), 5000);
+  CHECK(clu_child_has_ended(c) && clu_child_how(c, &how));
+  CHECK(!how.by_signal && how.code == 3);
+  clu_child_end_by(c, 0); /* too late to matter */
+  CHECK(!clu_timer_is_armed(&set.poll));
+  clu_child_release(c);
+  CHECK(set.first == NULL);
+  fini(&set);
+}
+
+TEST(one_that_was_released_is_freed_by_a_pump_after_its_end) {
+  clu_children set;
+  clu_child *c;
+  init(&set);
+  c = start(&set, "exec sleep 100", CLU_NO_FD, -1);
+  clu_child_end_by(c, 0);
+  clu_child_release(c);
+  CHECK(set.first == c && clu_timer_is_armed(&set.poll));
+  CHECK_SOON((clu_loop_pump(&loop, 5000000, NULL), set.first == NULL), 5000);
+  CHECK(!clu_timer_is_armed(&set.poll)); /* nothing is left to look at: no pump wakes up for it */
   fini(&set);
 }

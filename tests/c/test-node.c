@@ -207,6 +207,85 @@ TEST(one_that_is_given_up_while_its_messages_are_taken_says_no_more) {
   clu_session_free(session);
 }
 
+/* ---- transports: what each answers ---- */
+
+TEST(a_node_of_base_r_is_ready_when_the_caller_says_so_and_ends_when_it_is_told) {
+  clu_session *session = clu_session_new(NULL);
+  clu_node *nd;
+  clu_node_status st;
+  clu_spawn s;
+  char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)"exec sleep 100", NULL};
+  REQUIRE(session && clu_node_new_psock(session, &nd, NULL) == CLU_OK);
+  CHECK(clu_node_is_starting(nd) && clu_node_is_open(nd) && !clu_node_is_connected(nd));
+  CHECK(!clu_node_end_known(nd) && clu_node_own_pid(nd) == 0);
+  memset(&s, 0, sizeof s);
+  s.file = argv[0];
+  s.argv = argv;
+  s.in = s.out = s.err = CLU_NO_FD;
+  REQUIRE(clu_node_start(nd, &s, -1, NULL, NULL) == CLU_OK);
+  clu_node_status_of(nd, &st);
+  CHECK_STR_EQ(st.state, "starting");
+  CHECK(st.started > 0 && st.server == 0 && !st.how_known);
+  clu_node_psock_ready(nd, st.started);
+  CHECK(clu_node_is_ready(nd) && clu_node_own_pid(nd) == st.started && clu_node_clock_is_ours(nd));
+  CHECK(!clu_node_limits_memory(nd) && clu_node_claim(nd) == NULL && clu_node_ring(nd) == NULL);
+  clu_node_interrupt(nd, 1); /* it cannot be */
+  CHECK(clu_node_in_step(nd));
+  clu_node_stop(nd, 50);
+  CHECK(!clu_node_is_open(nd) && !clu_node_is_lost(nd) && !clu_node_end_known(nd));
+  CHECK_SOON((clu_loop_pump(&session->loop, 5000000, NULL), clu_node_end_known(nd)), 5000);
+  clu_node_status_of(nd, &st);
+  CHECK_STR_EQ(st.state, "stopped");
+  CHECK(st.how_known && st.how.by_signal && st.how.code == SIGKILL);
+  CHECK_INT_EQ(clu_session_deaths(session), 0);
+  clu_node_free(nd);
+  CHECK(clu_session_is_empty(session));
+  clu_session_free(session);
+}
+
+TEST(a_node_elsewhere_that_does_not_leave_in_its_time_is_given_up) {
+  clu_session *session = clu_session_new(NULL);
+  clu_node *nd;
+  clu_fd pair[2];
+  uint64_t begun;
+  REQUIRE(session && clu_node_new_tcp(session, &nd, NULL) == CLU_OK);
+  REQUIRE(clu_os_pair(pair, NULL) == CLU_OK);
+  REQUIRE(clu_node_connect(nd, pair[0], 4711, NULL) == CLU_OK);
+  CHECK(clu_node_own_pid(nd) == 0 && !clu_node_clock_is_ours(nd)); /* a number of another host */
+  begun = clu_os_now();
+  clu_node_stop(nd, 30);
+  CHECK(clu_node_is_open(nd)); /* it was told, and has time */
+  CHECK_SOON((clu_loop_pump(&session->loop, -1, NULL), !clu_node_is_open(nd)), 5000);
+  CHECK(clu_os_now() - begun >= 30000000);
+  CHECK(clu_node_end_known(nd) && !clu_node_is_lost(nd)); /* no more will be known */
+  clu_node_free(nd);
+  clu_os_close(pair[1]);
+  clu_session_free(session);
+}
+
+TEST(a_connection_that_ends_while_a_node_starts_is_not_its_end) {
+  clu_session *session = clu_session_new(NULL);
+  clu_node *nd;
+  clu_fd pair[2];
+  REQUIRE(session && clu_node_new_tcp(session, &nd, NULL) == CLU_OK);
+  for (int k = 0; k < 2; k++) {
+    REQUIRE(clu_os_pair(pair, NULL) == CLU_OK);
+    REQUIRE(clu_node_connect(nd, pair[0], 4711, NULL) == CLU_OK);
+    CHECK(clu_node_is_connected(nd));
+    clu_os_close(pair[1]);
+    REQUIRE(clu_loop_pump(&session->loop, 1000000000, NULL) == CLU_OK);
+    CHECK(clu_node_is_starting(nd) && !clu_node_is_connected(nd));
+  }
+  clu_node_set_lost(nd);
+  CHECK(clu_node_is_lost(nd));
+  CHECK_INT_EQ(clu_session_deaths(session), 1);
+  CHECK_INT_EQ(clu_node_call(nd, NULL, 0, 0, NULL), CLU_DEAD);
+  clu_node_free(nd);
+  clu_session_free(session);
+}
+
+/* ---- a forked child of the session ---- */
+
 static void no_event(void *self, unsigned ready) { (void)self, (void)ready; }
 
 TEST(a_fork_of_a_fork_closes_no_number_a_second_time) {

@@ -5,24 +5,37 @@
 
 static const uint64_t POLL_EVERY = 2000000; /* ns */
 
-static void poll_dying(void *self);
+struct clu_child {
+  clu_child *prev, *next;
+  clu_children *set;
+  clu_pid pid;
+  int slot;            /* -1: none */
+  int detached, released;
+  int ending, ended;
+  int how_known;
+  clu_exit how;
+  uint64_t kill_at;    /* UINT64_MAX: never; UINT64_MAX - 1: it was killed */
+  char *folder;        /* removed after its end; may be NULL */
+};
+
+static void poll_ending(void *self);
 
 void clu_children_init(clu_children *set, clu_loop *loop) {
   memset(set, 0, sizeof *set);
   set->loop = loop;
-  clu_timer_init(&set->poll, poll_dying, set);
-  set->slots_fd = CLU_NO_FD;
+  clu_timer_init(&set->poll, poll_ending, set);
+  set->shared_fd = CLU_NO_FD;
 }
 
 static void drop_slots(clu_children *set) {
   if (set->shared) {
     clu_os_shared_free(set->shared, sizeof *set->shared);
-    clu_os_close(set->slots_fd);
+    clu_os_close(set->shared_fd);
   }
   free(set->used);
   set->shared = NULL;
   set->used = NULL;
-  set->slots_fd = CLU_NO_FD;
+  set->shared_fd = CLU_NO_FD;
 }
 
 void clu_children_fini(clu_children *set) {
@@ -39,9 +52,9 @@ void clu_children_fini(clu_children *set) {
 
 int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
   if (!set->shared) {
-    int rc = clu_shared_new(&set->shared, &set->slots_fd, e);
+    int rc = clu_shared_new(&set->shared, &set->shared_fd, e);
     if (rc != CLU_OK) {
-      set->slots_fd = CLU_NO_FD;
+      set->shared_fd = CLU_NO_FD;
       return rc;
     }
     set->used = calloc(CLU_SLOTS, 1);
@@ -50,19 +63,19 @@ int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
       return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
     }
   }
-  if (set->live == CLU_SLOTS) return clu_fail(e, CLU_LIMIT, 0, "there are %d nodes already", CLU_SLOTS);
+  if (set->n_used == CLU_SLOTS) return clu_fail(e, CLU_LIMIT, 0, "there are %d nodes already", CLU_SLOTS);
   for (*slot = 0; set->used[*slot];) ++*slot; /* the first ones have rings */
   set->used[*slot] = 1;
   clu_shared_reset(set->shared, *slot);
-  set->live++;
-  *fd = set->slots_fd;
+  set->n_used++;
+  *fd = set->shared_fd;
   return CLU_OK;
 }
 
 void clu_child_slot_free(clu_children *set, int slot) {
   if (slot < 0 || !set->used || !set->used[slot]) return;
   set->used[slot] = 0;
-  if (--set->live == 0) drop_slots(set);
+  if (--set->n_used == 0) drop_slots(set);
 }
 
 int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const char *folder, clu_child **out, clu_err *e) {
@@ -91,6 +104,14 @@ int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const ch
   set->first = c;
   *out = c;
   return CLU_OK;
+}
+
+clu_pid clu_child_pid(const clu_child *c) { return c->pid; }
+int clu_child_has_ended(const clu_child *c) { return c->ended; }
+
+int clu_child_how(const clu_child *c, clu_exit *how) {
+  if (c->how_known) *how = c->how;
+  return c->how_known;
 }
 
 volatile uint64_t *clu_child_cancel(const clu_child *c) {
@@ -122,14 +143,14 @@ static void drop(clu_child *c) {
   free(c);
 }
 
-int clu_child_ended(clu_child *c) {
+int clu_child_reap(clu_child *c) {
   int rc;
   if (c->ended) return 1;
   rc = clu_os_reap(c->pid, 1, &c->how);
   if (rc == CLU_AGAIN) return 0;
   c->ended = 1;
   c->how_known = rc == CLU_OK; /* else somebody else has reaped it */
-  if (c->dying) c->set->dying--;
+  if (c->ending) c->set->ending--;
   if (c->folder) clu_os_remove_tree(c->folder);
   if (c->detached) clu_child_detach(c);
   return 1;
@@ -137,9 +158,9 @@ int clu_child_ended(clu_child *c) {
 
 void clu_child_end_by(clu_child *c, uint64_t at) {
   if (c->ended) return;
-  if (!c->dying) {
-    c->dying = 1;
-    c->set->dying++;
+  if (!c->ending) {
+    c->ending = 1;
+    c->set->ending++;
   }
   clu_timer_arm_by(c->set->loop, &c->set->poll, clu_os_now());
   if (at < c->kill_at) c->kill_at = at;
@@ -155,18 +176,18 @@ void clu_child_release(clu_child *c) {
   if (c->ended) drop(c);
 }
 
-static void poll_dying(void *self) {
+static void poll_ending(void *self) {
   clu_children *set = self;
   uint64_t now = clu_os_now();
   clu_child *next;
   for (clu_child *c = set->first; c; c = next) {
     next = c->next;
-    if (!c->dying || c->ended) continue;
-    if (clu_child_ended(c)) {
+    if (!c->ending || c->ended) continue;
+    if (clu_child_reap(c)) {
       if (c->released) drop(c);
     } else if (c->kill_at <= now) {
       clu_child_end_by(c, 0);
     }
   }
-  if (set->dying) clu_timer_arm(set->loop, &set->poll, now + POLL_EVERY);
+  if (set->ending) clu_timer_arm(set->loop, &set->poll, now + POLL_EVERY);
 }

@@ -1,12 +1,19 @@
-/* Processes that the master has started itself and is the parent of, from start to reaping; and the memory that it
- * shares with them, through which a node learns which request it is to give up.
+/* Processes that the session has started itself and is the parent of, from their start until they are reaped; and the memory that
+ * it shares with them, through which a node learns what it is to give up and says what it has started.
  *
- * One that is told to end, or that nobody asks for any more, is seen to in the pumps of the event loop that follow: it is
- * killed when its time is up, reaped, and its folder removed. Until it is reaped its pid cannot be anybody else's, so
- * that a signal reaches it or nobody.
+ *   running --clu_child_end_by()--> ending --reaped--> ended
+ *      `-----------it ends by itself, and is reaped------^
+ *
+ * Nothing tells of the end of a process: clu_child_reap() asks the system. Of those that are ending a timer of the event
+ * loop asks every 2 ms; it kills those whose time is up, and removes the folders of those that have ended. Until a process is
+ * reaped its pid cannot be anybody else's, so a signal reaches it or nobody.
+ *
+ * A clu_child is the caller's until clu_child_release(), and is freed when it has ended, too. A slot of the shared memory is
+ * free again when its process has ended and the owner has given it up (clu_child_detach()): until then the process may
+ * write to it, and the owner may read. The memory goes with the last slot. Nothing here blocks.
  */
-#ifndef CLUTCH_CHILD_H
-#define CLUTCH_CHILD_H
+#ifndef CLUTCH_CHILD_PROCESS_H
+#define CLUTCH_CHILD_PROCESS_H
 
 #include "core/loop/event-loop.h"
 #include "core/shm/node-memory.h"
@@ -15,50 +22,48 @@ typedef struct clu_child clu_child;
 
 typedef struct clu_children {
   clu_loop *loop;
-  clu_timer poll;      /* armed while some are dying: nothing tells of the end of a process, it is asked for */
+  clu_timer poll;      /* armed while some are ending */
   clu_child *first;
-  int dying;           /* told to end and not reaped yet */
-  clu_shared *shared;  /* with the children */
-  unsigned char *used;
-  int live;
-  clu_fd slots_fd;     /* open while there are children */
+  int ending;
+  clu_shared *shared;  /* with the children; NULL: no slot is taken */
+  clu_fd shared_fd;    /* open while there is `shared` */
+  unsigned char *used; /* of its slots */
+  int n_used;
 } clu_children;
 
-struct clu_child {
-  clu_child *prev, *next;
-  clu_children *set;
-  clu_pid pid;
-  int slot;            /* -1: none */
-  int detached;        /* nobody looks at the slot any more */
-  int ended, how_known;
-  clu_exit how;
-  int dying, released;
-  uint64_t kill_at;
-  char *folder;        /* removed after its end; may be NULL */
-};
-
 void clu_children_init(clu_children *set, clu_loop *loop);
-void clu_children_fini(clu_children *set); /* forgets all; kills nobody */
+/* Forgets all; kills nobody. Accepts zeroed memory. */
+void clu_children_fini(clu_children *set);
 
-/* A slot of the shared memory for a child to come, and the memory's descriptor, the set's. */
+/* Takes a slot of the shared memory for a child to come. `*fd`: the memory's descriptor, which stays the set's. CLU_OK, CLU_LIMIT (all
+ * are taken), CLU_NOMEM, CLU_SYS. */
 int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e);
 void clu_child_slot_free(clu_children *set, int slot);
-/* Starts `spec`. Takes over `slot` (-1: none) also on failure; `folder` (may be NULL) is removed at its end, and
- * on failure, too. */
-int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const char *folder, clu_child **out, clu_err *e);
+/* Starts `spec`. Takes over `slot` (-1: none) also on failure. `folder` (may be NULL) is removed when the process has ended, and on
+ * failure, too. Codes as those of clu_os_spawn(). */
+int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const char *folder, clu_child **out,
+                    clu_err *e);
+
+clu_pid clu_child_pid(const clu_child *c);
+/* Whether it has ended, as far as is known already. */
+int clu_child_has_ended(const clu_child *c);
+/* The same after asking the system. One that has ended is reaped, after its process group was killed. */
+int clu_child_reap(clu_child *c);
+/* 1, and `*how` it ended; 0: it runs, or somebody else has reaped it. */
+int clu_child_how(const clu_child *c, clu_exit *how);
+
 /* Where it reads what it is to give up; NULL: nowhere. */
 volatile uint64_t *clu_child_cancel(const clu_child *c);
-/* And which tasks it may start. */
+/* Which tasks it may start, and where it leaves small results; NULL: there is none. */
 clu_claim *clu_child_claim(const clu_child *c);
-/* And where it leaves small results. */
 clu_ring *clu_child_ring(const clu_child *c);
-/* Whether it has ended; reaps it, after its process group was killed. */
-int clu_child_ended(clu_child *c);
+
 /* It is to have ended by `at` (clu_os_now()), else it is killed with its process group; 0: now. An earlier time
  * that was set stays. */
 void clu_child_end_by(clu_child *c, uint64_t at);
-/* The owner does not look at its slot any more, which is free when the process has ended, too. */
+/* The caller does not read its slot any more. */
 void clu_child_detach(clu_child *c);
-/* The owner needs it no more: it is freed when it has ended. Not before clu_child_end_by(). */
+/* The caller needs it no more. Not before clu_child_end_by(). */
 void clu_child_release(clu_child *c);
+
 #endif

@@ -21,18 +21,15 @@ int clu_started_node_start(clu_node *nd, const clu_spawn *spec, int slot, const 
 }
 
 int clu_started_node_ended(clu_node *nd) {
-  const clu_child *c = started(nd)->child;
-  int ended = c && clu_child_ended(started(nd)->child);
-  if (ended && c->how_known) {
-    nd->how = c->how;
-    nd->how_known = 1;
-  }
-  return ended;
+  clu_child *c = started(nd)->child;
+  if (!c || !clu_child_reap(c)) return 0;
+  if (clu_child_how(c, &nd->how)) nd->how_known = 1;
+  return 1;
 }
 
 int clu_started_node_end_known(const clu_node *nd) {
   const clu_child *c = const_started(nd)->child;
-  return !c || c->ended;
+  return !c || clu_child_has_ended(c);
 }
 
 void clu_started_node_closed(clu_node *nd) {
@@ -51,14 +48,14 @@ void clu_started_node_free(clu_node *nd) {
 
 clu_pid clu_started_node_own_pid(const clu_node *nd) {
   const clu_child *c = const_started(nd)->child;
-  return c && !c->ended && c->pid == nd->pid ? nd->pid : 0; /* else it is ssh's, or a number of another host */
+  return c && !clu_child_has_ended(c) && clu_child_pid(c) == nd->pid ? nd->pid : 0; /* else it is ssh's, or a number of another host */
 }
 
 int clu_started_node_clock_is_ours(const clu_node *nd) { return const_started(nd)->child != NULL; }
 
 void clu_started_node_describe(const clu_node *nd, clu_node_status *out) {
   const clu_child *c = const_started(nd)->child;
-  out->started = c ? c->pid : 0;
+  out->started = c ? clu_child_pid(c) : 0;
 }
 
 void clu_started_node_end_within(clu_node *nd, uint32_t grace_ms) {
