@@ -8,7 +8,8 @@
 static clu_action act;
 static clu_ended end TEST_UNUSED;
 
-TEST_UNUSED static clu_job *job(clu_sched *s, uint64_t n, uint32_t retries, uint32_t chunk, uint64_t timeout) {
+TEST_UNUSED static clu_job *job(clu_sched *s, uint64_t n, uint32_t retries, uint32_t chunk,
+                                uint64_t timeout) {
   clu_job_spec spec;
   memset(&spec, 0, sizeof spec);
   spec.n = n;

@@ -12,9 +12,9 @@ typedef struct thing {
 static int digits(const clu_list *list) {
   int forward = 0, backward = 0, power = 1;
   for (const clu_link *at = clu_list_first(list); at; at = clu_list_next(list, at))
-    forward = 10 * forward + CLU_LIST_OWNER(at, thing, a)->number;
+    forward = 10 * forward + CLU_LIST_MEMBER(at, thing, a)->number;
   for (const clu_link *at = list->prev; at != list; at = at->prev) {
-    backward += power * CLU_LIST_OWNER(at, thing, a)->number;
+    backward += power * CLU_LIST_MEMBER(at, thing, a)->number;
     power *= 10;
   }
   CHECK_INT_EQ(backward, forward);
@@ -71,7 +71,7 @@ TEST(a_thing_may_be_in_two_lists) {
   clu_list_init(&two);
   clu_list_push_back(&one, &t.a);
   clu_list_push_back(&two, &t.b);
-  CHECK(CLU_LIST_OWNER(clu_list_first(&two), thing, b) == &t);
+  CHECK(CLU_LIST_MEMBER(clu_list_first(&two), thing, b) == &t);
   clu_list_remove(&t.a);
   CHECK(clu_list_is_empty(&one) && !clu_list_is_empty(&two));
 }

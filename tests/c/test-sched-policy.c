@@ -13,7 +13,8 @@ static clu_group any, some;
 static unsigned char flags[NODES];
 static clu_job job;
 
-/* Nodes 0 ... up - 1 are up and idle; a job of `n` tasks for any of them, and a group of those that may be done by none. */
+/* Nodes 0 ... up - 1 are up and idle; a job of `n` tasks for any of them, and a group of those that
+ * may be done by none. */
 static void make_state(int up, uint64_t n) {
   sched.nodes = table;
   sched.n = NODES;
@@ -111,7 +112,8 @@ TEST(who_may_do_a_job_is_known_by_its_group) {
   CHECK(clu_policy_may_do(&job, 0) && clu_policy_may_do(&job, 99));
   CHECK(clu_policy_others_may(&sched, &job, -1) && clu_policy_others_may(&sched, &job, 0));
   sched.up = 1;
-  CHECK(!clu_policy_others_may(&sched, &job, 0) && clu_policy_others_may(&sched, &job, 3)); /* node 3 is not up */
+  CHECK(!clu_policy_others_may(&sched, &job, 0) &&
+        clu_policy_others_may(&sched, &job, 3)); /* node 3 is not up */
   sched.up = 3;
   job.group = &some;
   flags[2] = 1;

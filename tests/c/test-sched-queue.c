@@ -20,9 +20,11 @@ TEST(what_came_first_leaves_first_however_many_come_and_go) {
   int in = 0, out = 0;
   memset(&q, 0, sizeof q);
   for (int round = 0; round < 500; round++) {
-    for (int k = 0; k < 1 + round % 7; k++, in++) REQUIRE(clu_fifo_push(&q, &in, sizeof in) == CLU_OK);
+    for (int k = 0; k < 1 + round % 7; k++, in++)
+      REQUIRE(clu_fifo_push(&q, &in, sizeof in) == CLU_OK);
     for (int k = 0; k < round % 6 && out < in; k++, out++) {
-      if (*(int *)clu_fifo_at(&q, 0, sizeof(int)) != out) CHECK_INT_EQ(*(int *)clu_fifo_at(&q, 0, sizeof(int)), out);
+      if (*(int *)clu_fifo_at(&q, 0, sizeof(int)) != out)
+        CHECK_INT_EQ(*(int *)clu_fifo_at(&q, 0, sizeof(int)), out);
       clu_fifo_pop(&q);
     }
   }
@@ -91,7 +93,8 @@ TEST(what_was_taken_back_leaves_first_and_in_its_order) {
   CHECK_INT_EQ(clu_pending_return(&q, 1, 2), CLU_OK);
   CHECK_INT_EQ(clu_pending_return(&q, 0, 0), CLU_OK); /* nothing */
   CHECK_INT_EQ(q.waiting, 16);
-  CHECK(takes(&q, 9, -1, 1, 2) && takes(&q, 5, -1, 6, 5) && takes(&q, 5, -1, 11, 1) && takes(&q, 1, -1, 12, 1));
+  CHECK(takes(&q, 9, -1, 1, 2) && takes(&q, 5, -1, 6, 5) && takes(&q, 5, -1, 11, 1) &&
+        takes(&q, 1, -1, 12, 1));
   CHECK_INT_EQ(q.waiting, 7);
   clu_pending_fini(&q);
 }

@@ -1,4 +1,5 @@
-/* The scheduler with stub nodes: how tasks end that are not answered: deaths, retries, time limits, cancels. */
+/* The scheduler with stub nodes: how tasks end that are not answered: deaths, retries, time limits,
+ * cancels. */
 // link: -Wl,--wrap=realloc
 #include "test.h"
 
@@ -17,7 +18,8 @@ TEST(without_retries_what_was_started_dies_and_what_was_not_goes_on) {
   CHECK(clu_claim_start(&w[0], 1));
   clu_sched_node_lost(s, 0, 77, 1);
   CHECK_INT_EQ(clu_sched_ended(s, &end), 1);
-  CHECK(end.why == CLU_END_DIED && end.task == 0 && end.cause == 77 && end.attempt == 1 && end.node == 0);
+  CHECK(end.why == CLU_END_DIED && end.task == 0 && end.cause == 77 && end.attempt == 1 &&
+        end.node == 0);
   CHECK_INT_EQ(clu_sched_ended(s, &end), 0);
   CHECK_INT_EQ(clu_job_left(j), 1);
   clu_sched_node_up(s, 1, &w[1]);
@@ -190,7 +192,8 @@ TEST(without_nodes_what_waits_can_be_ended) {
   clu_job *j = job(s, 3, 1, 1, 0);
   int n = 0;
   clu_job_fail_pending(s, j, 9);
-  while (clu_sched_ended(s, &end)) n += end.why == CLU_END_DIED && end.cause == 9 && end.attempt == 0;
+  while (clu_sched_ended(s, &end))
+    n += end.why == CLU_END_DIED && end.cause == 9 && end.attempt == 0;
   CHECK_INT_EQ(n, 3);
   CHECK_INT_EQ(clu_job_left(j), 0);
   clu_sched_free(s);
@@ -217,7 +220,8 @@ TEST(a_retry_that_must_not_go_back_is_not_taken_from_its_node_for_that) {
 /* R code runs while tasks are serialized: anything may have been given up meanwhile. */
 TEST(what_is_on_its_way_holds_its_job) {
   for (int sent = 0; sent < 2; sent++)
-    for (int before = 0; before < 2; before++) { /* how many were sent before: the job goes with the last */
+    for (int before = 0; before < 2;
+         before++) { /* how many were sent before: the job goes with the last */
       clu_sched *s = clu_sched_new(1000);
       clu_claim w = 0;
       clu_job *j = job(s, 3, 1, 1, 0);

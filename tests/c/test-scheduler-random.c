@@ -1,12 +1,12 @@
-/* The scheduler under random schedules of work, deaths, new nodes, delays, interrupts that are ignored, and cancels, in virtual
- * time. A failure prints the seed that repeats it (CLUTCH_SEED). */
+/* The scheduler under random schedules of work, deaths, new nodes, delays, interrupts that are
+ * ignored, and cancels, in virtual time. A failure prints the seed that repeats it (CLUTCH_SEED).
+ */
 #include "test.h"
 
 #include "core/base/err.h"
 #include "core/sched/scheduler.h"
 
 static uint64_t now_ns;
-
 
 static uint64_t dice_state;
 static uint64_t dice(uint64_t n) { /* xorshift64* (Vigna 2016) */
@@ -32,7 +32,10 @@ typedef struct stub {
   piece *q;
   uint32_t head, len;
   piece now;
-  struct { piece p; int given_up; } out; /* an answer on its way */
+  struct {
+    piece p;
+    int given_up;
+  } out; /* an answer on its way */
   int answered;
 } stub;
 
@@ -209,8 +212,61 @@ static int all_over(void) {
   return 1;
 }
 
+/* One thing that may happen at any time. */
+static void random_step(uint64_t what, int i) {
+  work *w;
+  if (what < 420)
+    do_next();
+  else if (what < 700)
+    stub_works(i);
+  else if (what < 970)
+    deliver(i);
+  else if (what < 975)
+    stub_dies(i);
+  else if (what < 985)
+    stub_comes(i);
+  else if (what < 995)
+    now_ns += dice(20000);
+  else if (what < 999 && n_works < JOBS)
+    add_work();
+  else if (n_works && dice(10) == 0) {
+    w = &works[dice((uint64_t)n_works)];
+    clu_job_cancel(sched, w->job, now_ns);
+    w->cancelled = 1;
+    drain();
+  }
+}
+
+/* From now on nobody dies but those that are killed: all has to come to an end. */
+static void let_all_end(void) {
+  for (long guard = 0; !all_over() && guard < 3000000 && !broken; guard++) {
+    int i = (int)dice((uint64_t)n_stubs);
+    stub_comes(i);
+    do_next();
+    do_next();
+    stub_works(i);
+    deliver((int)dice((uint64_t)n_stubs));
+    now_ns += dice(200);
+  }
+  drain();
+  CHECK(holds(all_over()));
+}
+
+/* Each task of a job that was not cancelled has ended once. */
+static void end_work(work *w) {
+  for (uint64_t x = 0; x < w->n && !w->cancelled; x++) {
+    if (w->ends[x] == 1) continue;
+    CHECK(holds(w->ends[x] == 1));
+    break;
+  }
+  clu_job_free(sched, w->job, now_ns);
+  free(w->only);
+  free(w->starts);
+  free(w->ends);
+  free(w->last);
+}
+
 static void simulate(uint64_t seed, int nodes, long steps) {
-  long guard = 0;
   dice_state = seed * 2 + 1;
   for (int k = 0; k < 10; k++) dice(2);
   n_stubs = nodes;
@@ -225,51 +281,15 @@ static void simulate(uint64_t seed, int nodes, long steps) {
   }
   for (long k = 0; k < steps && !broken; k++) {
     uint64_t what = dice(1000);
-    int i = (int)dice((uint64_t)nodes);
-    if (what < 420) do_next();
-    else if (what < 700) stub_works(i);
-    else if (what < 970) deliver(i);
-    else if (what < 975) stub_dies(i);
-    else if (what < 985) stub_comes(i);
-    else if (what < 995) now_ns += dice(20000);
-    else if (what < 999 && n_works < JOBS) add_work();
-    else if (n_works && dice(10) == 0) {
-      work *w = &works[dice((uint64_t)n_works)];
-      clu_job_cancel(sched, w->job, now_ns);
-      w->cancelled = 1;
-      drain();
-    }
+    random_step(what, (int)dice((uint64_t)nodes));
   }
-  /* from now on nobody dies but those that are killed: all has to come to an end */
-  while (!all_over() && guard++ < 3000000 && !broken) {
-    int i = (int)dice((uint64_t)nodes);
-    stub_comes(i);
-    do_next();
-    do_next();
-    stub_works(i);
-    deliver((int)dice((uint64_t)nodes));
-    now_ns += dice(200);
-  }
-  drain();
-  CHECK(holds(all_over()));
-  for (int k = 0; k < n_works; k++) {
-    work *w = &works[k];
-    if (!w->cancelled)
-      for (uint64_t x = 0; x < w->n; x++)
-        if (w->ends[x] != 1) {
-          CHECK(holds((w->ends[x]) == 1));
-          break;
-        }
-    clu_job_free(sched, w->job, now_ns);
-    free(w->only);
-    free(w->starts);
-    free(w->ends);
-    free(w->last);
-  }
+  let_all_end();
+  for (int k = 0; k < n_works; k++) end_work(&works[k]);
   clu_sched_free(sched);
   for (int i = 0; i < nodes; i++) free(stubs[i].q);
   free(stubs);
-  if (broken) fprintf(stderr, "  seed %llu, %d nodes, %ld steps\n", (unsigned long long)seed, nodes, steps);
+  if (broken)
+    fprintf(stderr, "  seed %llu, %d nodes, %ld steps\n", (unsigned long long)seed, nodes, steps);
 }
 
 TEST(no_task_is_lost_or_done_twice_whatever_happens) {

@@ -58,7 +58,7 @@ TEST(who_has_nothing_to_do_gets_what_waits_elsewhere) {
     CHECK(clu_claim_start(&w[1], seq));
     CHECK_INT_EQ(clu_sched_answer(s, 1, seq, 0, 5000, 0, &end), 1);
   }
-  CHECK(sends(s, 1, 1, 1, 3)); /* the other's second */
+  CHECK(sends(s, 1, 1, 1, 3));       /* the other's second */
   CHECK(!clu_claim_start(&w[0], 2)); /* which that one may not start any more */
   CHECK(clu_claim_start(&w[1], 3));
   CHECK_INT_EQ(clu_sched_answer(s, 1, 3, 0, 5000, 0, &end), 1);
@@ -172,7 +172,8 @@ TEST(who_has_nothing_to_do_is_helped_also_while_a_job_waits_for_others) {
   clu_claim w[3] = {0, 0, 0};
   clu_job *j = job(s, 4, 0, 1, 0);
   for (int i = 0; i < 2; i++) clu_sched_node_up(s, i, &w[i]);
-  CHECK(sends(s, 0, 0, 1, 1) && sends(s, 1, 1, 1, 1) && sends(s, 0, 2, 1, 2) && sends(s, 1, 3, 1, 2));
+  CHECK(sends(s, 0, 0, 1, 1) && sends(s, 1, 1, 1, 1) && sends(s, 0, 2, 1, 2) &&
+        sends(s, 1, 3, 1, 2));
   for (int i = 0; i < 2; i++) CHECK(clu_claim_start(&w[i], 1)); /* long ones */
   job_for(s, 1, 3, 1);                                          /* waits for the first node */
   CHECK(next_is(s, 0, CLU_ACT_NONE));
@@ -201,8 +202,10 @@ TEST(tasks_that_a_node_has_to_answer_are_known) {
   clu_claim w = 0;
   job(s, 2, 0, 1, 0);
   clu_sched_node_up(s, 0, &w);
-  CHECK(!clu_sched_node_has(s, 0, 0) && !clu_sched_node_has(s, 0, 1) && !clu_sched_node_has(s, 5, 1));
+  CHECK(!clu_sched_node_has(s, 0, 0) && !clu_sched_node_has(s, 0, 1) &&
+        !clu_sched_node_has(s, 5, 1));
   CHECK(sends(s, 0, 0, 1, 7) && sends(s, 0, 1, 1, 8));
-  CHECK(!clu_sched_node_has(s, 0, 6) && clu_sched_node_has(s, 0, 7) && clu_sched_node_has(s, 0, 8) && !clu_sched_node_has(s, 0, 9));
+  CHECK(!clu_sched_node_has(s, 0, 6) && clu_sched_node_has(s, 0, 7) &&
+        clu_sched_node_has(s, 0, 8) && !clu_sched_node_has(s, 0, 9));
   clu_sched_free(s);
 }

@@ -14,7 +14,7 @@ void clu_sched_job_move(clu_sched *s, clu_job *j) {
     return;
   }
   after = list->prev;
-  while (after != list && CLU_LIST_OWNER(after, clu_job, waiting)->id > j->id) after = after->prev;
+  while (after != list && CLU_LIST_MEMBER(after, clu_job, waiting)->id > j->id) after = after->prev;
   clu_list_insert(after, &j->waiting);
   s->waiting++;
 }
@@ -24,7 +24,8 @@ static int is_group_of(const clu_group *g, const unsigned char *only, int nonly)
   return g->nonly == nonly && memcmp(g->only, only, (size_t)nonly) == 0;
 }
 
-/* They stay as long as the scheduler: there are about as many as ways in which its nodes are chosen from. */
+/* They stay as long as the scheduler: there are about as many as ways in which its nodes are chosen
+ * from. */
 clu_group *clu_sched_group(clu_sched *s, unsigned char *only, int nonly) {
   clu_group *g = s->groups;
   while (g && !is_group_of(g, only, nonly)) g = g->next;
@@ -48,7 +49,8 @@ void clu_sched_job_drop(clu_job *j) {
   free(j);
 }
 
-void clu_sched_end_without(clu_sched *s, int why, clu_job *j, uint64_t task, int node, uint32_t attempt, int cause) {
+void clu_sched_end_without(clu_sched *s, int why, clu_job *j, uint64_t task, int node,
+                           uint32_t attempt, int cause) {
   clu_ended x;
   j->left--;
   clu_sched_fill_ended(&x, why, j, task, node, attempt);
@@ -63,7 +65,8 @@ void clu_sched_wait_again(clu_sched *s, clu_job *j, uint64_t first, uint64_t n) 
   clu_sched_job_enlist(s, j);
 }
 
-void clu_sched_retry(clu_sched *s, clu_job *j, uint64_t task, int last, uint32_t attempt, int cause) {
+void clu_sched_retry(clu_sched *s, clu_job *j, uint64_t task, int last, uint32_t attempt,
+                     int cause) {
   if (j->cancelled) return;
   if (clu_pending_retry(&j->pending, task, attempt, last) != CLU_OK)
     clu_sched_end_without(s, CLU_END_DIED, j, task, last, attempt, cause);

@@ -1,14 +1,16 @@
-/* What changes about a job and its tasks: they wait, wait again, or end without an answer. Knows nothing of what nodes have.
+/* What changes about a job and its tasks: they wait, wait again, or end without an answer. Knows
+ * nothing of what nodes have.
  *
- * Nothing here fails: a task for which there is no memory ends as CLU_END_DIED, an ending for which there is none is remembered
- * as the job's out_of_memory.
+ * Nothing here fails: a task for which there is no memory ends as CLU_END_DIED, an ending for which
+ * there is none is remembered as the job's out_of_memory.
  */
 #ifndef CLUTCH_SCHED_JOB_H
 #define CLUTCH_SCHED_JOB_H
 
 #include "core/sched/sched-state.h"
 
-/* Its place among those of its group that have tasks which wait, or none there: as its pending tasks say. */
+/* Its place among those of its group that have tasks which wait, or none there: as its pending
+ * tasks say. */
 void clu_sched_job_move(clu_sched *s, clu_job *j);
 static inline void clu_sched_job_enlist(clu_sched *s, clu_job *j) {
   if (clu_list_has(&j->waiting) != (j->pending.waiting > 0)) clu_sched_job_move(s, j);
@@ -21,7 +23,8 @@ static inline void clu_sched_job_release(clu_job *j) {
   if (--j->batches == 0 && j->freed) clu_sched_job_drop(j);
 }
 
-static inline void clu_sched_fill_ended(clu_ended *x, int why, clu_job *j, uint64_t task, int node, uint32_t attempt) {
+static inline void clu_sched_fill_ended(clu_ended *x, int why, clu_job *j, uint64_t task, int node,
+                                        uint32_t attempt) {
   x->why = why;
   x->user = j->spec.user;
   x->job = j;
@@ -32,11 +35,14 @@ static inline void clu_sched_fill_ended(clu_ended *x, int why, clu_job *j, uint6
   x->sent = 0;
 }
 /* A task ends without an answer. */
-void clu_sched_end_without(clu_sched *s, int why, clu_job *j, uint64_t task, int node, uint32_t attempt, int cause);
+void clu_sched_end_without(clu_sched *s, int why, clu_job *j, uint64_t task, int node,
+                           uint32_t attempt, int cause);
 /* Tasks that were not begun wait again. */
 void clu_sched_wait_again(clu_sched *s, clu_job *j, uint64_t first, uint64_t n);
-/* A task whose start number `attempt` has ended with a death is to be tried again, not at node `last`. */
-void clu_sched_retry(clu_sched *s, clu_job *j, uint64_t task, int last, uint32_t attempt, int cause);
+/* A task whose start number `attempt` has ended with a death is to be tried again, not at node
+ * `last`. */
+void clu_sched_retry(clu_sched *s, clu_job *j, uint64_t task, int last, uint32_t attempt,
+                     int cause);
 /* Nothing of it waits any more; what waited ends, if `cause` is not NULL. */
 void clu_sched_clear_pending(clu_sched *s, clu_job *j, const int *cause);
 

@@ -1,12 +1,13 @@
 /* Lists of the scheduler: intrusive, doubly linked, circular.
  *
- * Purpose: nodes and jobs stand in lists in which each of them has to be found, moved and taken out in
- * O(1). A member has one link for each list that it may be in; the list itself is a link, too, which stands before the
- * first and behind the last, so that no operation has a special case at the ends.
+ * Purpose: nodes and jobs stand in lists in which each of them has to be found, moved and taken out
+ * in O(1). A member has one link for each list that it may be in; the list itself is a link, too,
+ * which stands before the first and behind the last, so that no operation has a special case at the
+ * ends.
  *
  * Ownership: a list owns nothing. Members must not move in memory while they are in a list.
- * States of a link: in a list, or out (all zero: calloc() is enough; a list itself needs clu_list_init()).
- * Nothing here allocates, blocks or fails.
+ * States of a link: in a list, or out (all zero: calloc() is enough; a list itself needs
+ * clu_list_init()). Nothing here allocates, blocks or fails.
  */
 #ifndef CLUTCH_SCHED_LIST_H
 #define CLUTCH_SCHED_LIST_H
@@ -19,7 +20,8 @@ typedef struct clu_link {
 typedef clu_link clu_list;
 
 /* The member of type `type` whose link `member` this is. */
-#define CLU_LIST_OWNER(link, type, member) ((type *)(void *)((char *)(link) - offsetof(type, member)))
+#define CLU_LIST_MEMBER(link, type, member) \
+  ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 static inline void clu_list_init(clu_list *list) { list->prev = list->next = list; }
 
@@ -44,7 +46,9 @@ static inline void clu_list_insert(clu_link *at, clu_link *link) {
   at->next = link;
 }
 
-static inline void clu_list_push_front(clu_list *list, clu_link *link) { clu_list_insert(list, link); }
+static inline void clu_list_push_front(clu_list *list, clu_link *link) {
+  clu_list_insert(list, link);
+}
 
 static inline void clu_list_push_back(clu_list *list, clu_link *link) {
   clu_list_insert(list->prev, link);

@@ -66,8 +66,8 @@ void clu_sched_node_cancel(clu_sched *s, clu_sched_node *nd, const clu_job *j, u
   clu_sched_node_enlist(s, nd);
 }
 
-/* What is not begun has all its time: a node may be busy with a call, and nobody tells when it begins, so its claim word is
- * polled. */
+/* What is not begun has all its time: a node may be busy with a call, and nobody tells when it
+ * begins, so its claim word is polled. */
 uint64_t clu_sched_node_time_left(clu_sched_node *nd, uint64_t now) {
   const clu_batch *b = clu_sched_first_batch(nd);
   uint64_t limit = b->job->spec.timeout_ns, end;

@@ -1,7 +1,9 @@
-/* What changes about a node: where it stands in the lists, what it has, when something has to be done about it.
+/* What changes about a node: where it stands in the lists, what it has, when something has to be
+ * done about it.
  *
- * Calls of scheduler.h do their part by these; whatever changes what a node has ends with clu_sched_node_enlist().
- * What is asked for each task is inline: calls are most of what a task costs here (bench/scheduler.c).
+ * Calls of scheduler.h do their part by these; whatever changes what a node has ends with
+ * clu_sched_node_enlist(). What is asked for each task is inline: calls are most of what a task
+ * costs here (bench/scheduler.c).
  */
 #ifndef CLUTCH_SCHED_NODE_H
 #define CLUTCH_SCHED_NODE_H

@@ -37,7 +37,8 @@ int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd) {
   if (nd->tasks == 0) return CLU_IDLE;
   if (!nd->claim) return CLU_NOT_READY;
   if (nd->tasks == 1) return CLU_HAS_ROOM; /* two may always be there: without divisions */
-  return 2 * nd->tasks <= clu_policy_most_at(s, clu_batches_at(&nd->batches, nd->batches.len - 1)->job, nd)
+  return 2 * nd->tasks <=
+                 clu_policy_most_at(s, clu_batches_at(&nd->batches, nd->batches.len - 1)->job, nd)
              ? CLU_HAS_ROOM
              : CLU_NOT_READY;
 }
@@ -55,16 +56,17 @@ int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node) {
 }
 
 static int has_for(const clu_sched *s, const clu_job *j, int node) {
-  return clu_pending_has_plain(&j->pending) || clu_pending_has(&j->pending, clu_policy_avoid(s, j, node));
+  return clu_pending_has_plain(&j->pending) ||
+         clu_pending_has(&j->pending, clu_policy_avoid(s, j, node));
 }
 
 clu_job *clu_policy_job_for(const clu_sched *s, int node) {
   clu_job *first = NULL;
   for (const clu_group *g = s->groups; g; g = g->next) {
     const clu_link *at = clu_list_first(&g->waiting);
-    if (!at || !clu_policy_may_do(CLU_LIST_OWNER(at, clu_job, waiting), node)) continue;
+    if (!at || !clu_policy_may_do(CLU_LIST_MEMBER(at, clu_job, waiting), node)) continue;
     for (; at; at = clu_list_next(&g->waiting, at)) {
-      clu_job *j = CLU_LIST_OWNER(at, clu_job, waiting);
+      clu_job *j = CLU_LIST_MEMBER(at, clu_job, waiting);
       if (first && j->id >= first->id) break;
       if (!has_for(s, j, node)) continue;
       first = j;
@@ -88,6 +90,6 @@ int clu_policy_extends(const clu_sched_node *nd, const clu_action *a, uint64_t s
   /* where there is no claim word the batch says what may have begun */
   if (nd->batches.len == 0 || a->attempt > 1 || !nd->claim) return 0;
   b = clu_batches_at(&nd->batches, nd->batches.len - 1);
-  return b->job == a->job && !b->cancelled && b->attempt == 1 && b->first + b->n == a->first && b->seq + b->n == seq &&
-         now - b->sent < SAME_TIME && b->n < CLU_BATCH_MOST;
+  return b->job == a->job && !b->cancelled && b->attempt == 1 && b->first + b->n == a->first &&
+         b->seq + b->n == seq && now - b->sent < SAME_TIME && b->n < CLU_BATCH_MOST;
 }

@@ -1,7 +1,7 @@
 /* The scheduler's decisions: who gets what, and how much of it. They are asked and change nothing.
  *
- * How many tasks leave together: as many as take half of CLU_AHEAD by the times measured so far, and no more than CLU_BATCH_BYTES;
- * near the end of a job so few that all nodes get their part.
+ * How many tasks leave together: as many as take half of CLU_AHEAD by the times measured so far,
+ * and no more than CLU_BATCH_BYTES; near the end of a job so few that all nodes get their part.
  */
 #ifndef CLUTCH_SCHED_POLICY_H
 #define CLUTCH_SCHED_POLICY_H
@@ -10,7 +10,8 @@
 
 /* Tasks of a job that leave together for this node: as the measured times say, or the user. */
 uint32_t clu_policy_measured_size(const clu_sched *s, const clu_job *j, const clu_sched_node *nd);
-static inline uint32_t clu_policy_batch_size(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
+static inline uint32_t clu_policy_batch_size(const clu_sched *s, const clu_job *j,
+                                             const clu_sched_node *nd) {
   return j->spec.chunk ? j->spec.chunk : clu_policy_measured_size(s, j, nd);
 }
 /* Tasks of a job that may be with it. */
@@ -20,16 +21,18 @@ int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd);
 int clu_policy_may_do(const clu_job *j, int node);
 /* Whether another node than `node` (-1: any) is there that may do it. */
 int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node);
-/* What clu_pending_take() is to leave alone for `node`: `node` itself when retries must not come back to it; -1: nothing. */
+/* What clu_pending_take() is to leave alone for `node`: `node` itself when retries must not come
+ * back to it; -1: nothing. */
 static inline int clu_policy_avoid(const clu_sched *s, const clu_job *j, int node) {
-  return clu_pending_first_avoids(&j->pending) == node && clu_policy_others_may(s, j, node) ? node : -1;
+  return clu_pending_first_avoids(&j->pending) == node && clu_policy_others_may(s, j, node) ? node
+                                                                                            : -1;
 }
 /* The job whose turn it is at `node`: the first that came and has something for it; NULL: none. */
 clu_job *clu_policy_job_for(const clu_sched *s, int node);
 /* Whether `from` has tasks for node `to` that it need not have begun. */
 int clu_policy_may_steal(const clu_sched *s, const clu_sched_node *from, int to);
-/* Whether what is sent only makes the node's last batch longer: a thousand tasks sent one by one are not to be a thousand
- * batches. */
+/* Whether what is sent only makes the node's last batch longer: a thousand tasks sent one by one
+ * are not to be a thousand batches. */
 int clu_policy_extends(const clu_sched_node *nd, const clu_action *a, uint64_t seq, uint64_t now);
 
 #endif

@@ -7,7 +7,8 @@
 
 #define COMPACT_FROM 64 /* items taken before the rest is moved to the front, at least */
 
-/* The array with room for one more behind its `n` items; NULL without memory, then it is as it was. */
+/* The array with room for one more behind its `n` items; NULL without memory, then it is as it was.
+ */
 static void *with_room(void *items, size_t *cap, size_t n, size_t size) {
   size_t c = *cap ? 2 * *cap : 8;
   void *more;
@@ -21,7 +22,8 @@ static void *with_room(void *items, size_t *cap, size_t n, size_t size) {
 
 int clu_fifo_push(clu_fifo *q, const void *item, size_t size) {
   void *items;
-  if (q->head > COMPACT_FROM && 2 * q->head > q->end) { /* each item is moved once at most, on average */
+  if (q->head > COMPACT_FROM &&
+      2 * q->head > q->end) { /* each item is moved once at most, on average */
     memmove(q->items, q->items + q->head * size, clu_fifo_length(q) * size);
     q->end -= q->head;
     q->head = 0;

@@ -4,9 +4,9 @@
  *   clu_pending   the tasks of one job that are with no node
  *   clu_batches   what one node has: a ring of batches, in the order in which they were sent
  *
- * Ownership: each owns its memory, freed by its fini(), which accepts zeroed memory. Zeroed memory is an empty
- * queue (clu_pending: of a job with no tasks).
- * Failure: functions that may need memory return CLU_OK, or CLU_NOMEM with nothing changed. Nothing blocks.
+ * Ownership: each owns its memory, freed by its fini(), which accepts zeroed memory. Zeroed memory
+ * is an empty queue (clu_pending: of a job with no tasks). Failure: functions that may need memory
+ * return CLU_OK, or CLU_NOMEM with nothing changed. Nothing blocks.
  */
 #ifndef CLUTCH_SCHED_QUEUE_H
 #define CLUTCH_SCHED_QUEUE_H
@@ -42,15 +42,15 @@ typedef struct clu_range {
   uint64_t first, n;
 } clu_range;
 
-/* Tasks are 0 ... total - 1. Those from `next` on never left; the others that wait were taken back from a node that had not
- * begun them, or are to be tried again since their node died. */
+/* Tasks are 0 ... total - 1. Those from `next` on never left; the others that wait were taken back
+ * from a node that had not begun them, or are to be tried again since their node died. */
 typedef struct clu_pending {
   uint64_t total, next;
-  uint64_t waiting;          /* how many wait, of the three kinds together */
-  clu_range *returned;       /* a stack, so that they leave before what never left, and in their order */
+  uint64_t waiting;    /* how many wait, of the three kinds together */
+  clu_range *returned; /* a stack, so that they leave before what never left, and in their order */
   size_t nreturned, capreturned;
-  clu_fifo retries;          /* of clu_retry */
-  uint8_t *starts;           /* by task: starts that ended with a node's death; NULL: none did */
+  clu_fifo retries; /* of clu_retry */
+  uint8_t *starts;  /* by task: starts that ended with a node's death; NULL: none did */
 } clu_pending;
 
 typedef struct clu_retry {
@@ -77,13 +77,18 @@ static inline uint32_t clu_pending_starts(const clu_pending *q, uint64_t task) {
 }
 /* The node that the first retry must not meet again; -1: no retry waits. */
 static inline int clu_pending_first_avoids(const clu_pending *q) {
-  return clu_fifo_length(&q->retries) ? ((clu_retry *)clu_fifo_at(&q->retries, 0, sizeof(clu_retry)))->last : -1;
+  return clu_fifo_length(&q->retries)
+             ? ((clu_retry *)clu_fifo_at(&q->retries, 0, sizeof(clu_retry)))->last
+             : -1;
 }
 /* Whether a task waits that any node may have: no retry. */
-static inline int clu_pending_has_plain(const clu_pending *q) { return q->nreturned || q->next < q->total; }
+static inline int clu_pending_has_plain(const clu_pending *q) {
+  return q->nreturned || q->next < q->total;
+}
 /* Whether a task waits, others than retries that must not meet node `avoid` (-1: all count). */
 int clu_pending_has(const clu_pending *q, int avoid);
-/* Takes at most `most` of them: first a retry, then what was taken back, then what never left. 1, or 0: none. */
+/* Takes at most `most` of them: first a retry, then what was taken back, then what never left. 1,
+ * or 0: none. */
 int clu_pending_take(clu_pending *q, uint32_t most, int avoid, clu_taken *out);
 /* Nothing waits any more. */
 void clu_pending_clear(clu_pending *q);

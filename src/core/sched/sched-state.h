@@ -1,6 +1,7 @@
 /* What the scheduler remembers: for the files of this folder and their tests only.
  *
- * Ownership: clu_sched owns nodes, groups and jobs. None of them moves in memory: they are members of lists.
+ * Ownership: clu_sched owns nodes, groups and jobs. None of them moves in memory: they are members
+ * of lists.
  */
 #ifndef CLUTCH_SCHED_STATE_H
 #define CLUTCH_SCHED_STATE_H
@@ -9,8 +10,14 @@
 #include "core/sched/sched-queue.h"
 #include "core/sched/scheduler.h"
 
-/* Of the task that a node is at. DUE: the interrupt has been decided on, the action is still to be taken. */
-enum clu_interrupt { CLU_INTERRUPT_NONE, CLU_INTERRUPT_DUE, CLU_INTERRUPT_SENT, CLU_INTERRUPT_KILLED };
+/* Of the task that a node is at. DUE: the interrupt has been decided on, the action is still to be
+ * taken. */
+enum clu_interrupt {
+  CLU_INTERRUPT_NONE,
+  CLU_INTERRUPT_DUE,
+  CLU_INTERRUPT_SENT,
+  CLU_INTERRUPT_KILLED
+};
 
 /* How much a node can take: nothing; it has something and room for more; it has nothing at all. */
 enum clu_readiness { CLU_NOT_READY, CLU_HAS_ROOM, CLU_IDLE };
@@ -18,19 +25,19 @@ enum clu_readiness { CLU_NOT_READY, CLU_HAS_ROOM, CLU_IDLE };
 typedef struct clu_sched_node {
   int index;
   int up, draining;
-  int closed;          /* its channel is, and its claim word was read for the last time: */
-  uint64_t begun;      /* the first number that it has not begun */
-  clu_claim *claim;    /* NULL: it has none, or not any more */
+  int closed;       /* its channel is, and its claim word was read for the last time: */
+  uint64_t begun;   /* the first number that it has not begun */
+  clu_claim *claim; /* NULL: it has none, or not any more */
   clu_batches batches;
-  uint32_t tasks;      /* in them */
-  uint32_t cancelled;  /* of these */
-  uint64_t end;        /* number after its last task */
-  uint64_t since;      /* when the first of its tasks could begin */
-  uint64_t deadline;   /* when something has to be done about it; 0: never */
-  int interrupt;       /* enum clu_interrupt */
-  int why;             /* of the interrupt: CLU_END_TIMEOUT or CLU_END_CANCELLED */
-  int readiness;       /* enum clu_readiness: which part of the ready list it is in */
-  int has_begun;       /* something, since it came up */
+  uint32_t tasks;     /* in them */
+  uint32_t cancelled; /* of these */
+  uint64_t end;       /* number after its last task */
+  uint64_t since;     /* when the first of its tasks could begin */
+  uint64_t deadline;  /* when something has to be done about it; 0: never */
+  int interrupt;      /* enum clu_interrupt */
+  int why;            /* of the interrupt: CLU_END_TIMEOUT or CLU_END_CANCELLED */
+  int readiness;      /* enum clu_readiness: which part of the ready list it is in */
+  int has_begun;      /* something, since it came up */
   clu_link ready, stealable;
 } clu_sched_node;
 
@@ -39,7 +46,7 @@ typedef struct clu_group {
   struct clu_group *next;
   unsigned char *only; /* as in clu_job_spec; NULL: all */
   int nonly;
-  clu_list waiting;    /* its jobs with tasks that wait, in the order in which they came */
+  clu_list waiting; /* its jobs with tasks that wait, in the order in which they came */
 } clu_group;
 
 struct clu_job {
@@ -48,22 +55,23 @@ struct clu_job {
   clu_group *group;
   clu_pending pending;
   int freed, cancelled, out_of_memory;
-  uint64_t id;           /* by the order in which they came */
-  uint64_t left;         /* tasks that have not ended */
-  uint32_t batches;      /* that are with nodes, or on their way there */
-  uint64_t time, bytes;  /* of one task, as measured */
+  uint64_t id;          /* by the order in which they came */
+  uint64_t left;        /* tasks that have not ended */
+  uint32_t batches;     /* that are with nodes, or on their way there */
+  uint64_t time, bytes; /* of one task, as measured */
 };
 
 struct clu_sched {
   clu_sched_node **nodes; /* by number; NULL: it was never up */
   int n, up;
-  clu_list idle, room;    /* the ready list: who has nothing at all comes before who has room; the longest ready first */
-  clu_list stealable;     /* nodes that have tasks which may be taken back; the latest first */
+  clu_list idle, room; /* the ready list: who has nothing at all comes before who has room; the
+                          longest ready first */
+  clu_list stealable;  /* nodes that have tasks which may be taken back; the latest first */
   clu_list jobs;
   clu_group *groups;
-  size_t waiting;         /* jobs with tasks that wait */
+  size_t waiting; /* jobs with tasks that wait */
   uint64_t next_id, grace, deadline;
-  clu_fifo ended;         /* of clu_ended */
+  clu_fifo ended; /* of clu_ended */
 };
 
 static inline clu_sched_node *clu_sched_find_node(const clu_sched *s, int i) {

@@ -29,7 +29,7 @@ clu_sched *clu_sched_new(uint64_t interrupt_grace_ns) {
 void clu_sched_free(clu_sched *s) {
   if (!s) return;
   while (!clu_list_is_empty(&s->jobs))
-    clu_sched_job_drop(CLU_LIST_OWNER(clu_list_first(&s->jobs), clu_job, all));
+    clu_sched_job_drop(CLU_LIST_MEMBER(clu_list_first(&s->jobs), clu_job, all));
   for (clu_group *g; (g = s->groups);) {
     s->groups = g->next;
     free(g->only);
@@ -69,7 +69,9 @@ uint64_t clu_job_left(const clu_job *j) { return j->left; }
 uint64_t clu_job_waiting(const clu_job *j) { return j->pending.waiting; }
 int clu_job_out_of_memory(const clu_job *j) { return j->out_of_memory; }
 uint64_t clu_job_time(const clu_job *j) { return j->time; }
-int clu_job_has_node(const clu_sched *s, const clu_job *j) { return clu_policy_others_may(s, j, -1); }
+int clu_job_has_node(const clu_sched *s, const clu_job *j) {
+  return clu_policy_others_may(s, j, -1);
+}
 
 void clu_job_cancel(clu_sched *s, clu_job *j, uint64_t now) {
   if (j->cancelled) return;
@@ -80,7 +82,9 @@ void clu_job_cancel(clu_sched *s, clu_job *j, uint64_t now) {
   j->left = 0;
 }
 
-void clu_job_fail_pending(clu_sched *s, clu_job *j, int cause) { clu_sched_clear_pending(s, j, &cause); }
+void clu_job_fail_pending(clu_sched *s, clu_job *j, int cause) {
+  clu_sched_clear_pending(s, j, &cause);
+}
 
 void clu_job_free(clu_sched *s, clu_job *j, uint64_t now) {
   clu_job_cancel(s, j, now);
@@ -139,7 +143,8 @@ int clu_sched_node_up(clu_sched *s, int i, clu_claim *claim) {
 void clu_sched_node_closed(clu_sched *s, int i) {
   clu_sched_node *nd = clu_sched_find_node(s, i);
   if (!nd || !nd->claim) return;
-  nd->begun = clu_claim_take_back(nd->claim, nd->end); /* it may still be running: it starts nothing more */
+  nd->begun =
+      clu_claim_take_back(nd->claim, nd->end); /* it may still be running: it starts nothing more */
   nd->closed = nd->draining = 1;
   nd->claim = NULL;
   clu_sched_node_set_stealable(s, nd, 0);
@@ -153,10 +158,10 @@ void clu_sched_node_drain(clu_sched *s, int i, int draining) {
   clu_sched_node_enlist(s, nd);
 }
 
-/* What becomes of a batch whose node is lost. `begun` tasks of it had been begun; the first of them was interrupted, if
- * `interrupted`. */
-static void lose_batch(clu_sched *s, clu_sched_node *nd, const clu_batch *b, uint32_t begun, int interrupted,
-                       int cause, int again) {
+/* What becomes of a batch whose node is lost. `begun` tasks of it had been begun; the first of them
+ * was interrupted, if `interrupted`. */
+static void lose_batch(clu_sched *s, clu_sched_node *nd, const clu_batch *b, uint32_t begun,
+                       int interrupted, int cause, int again) {
   clu_job *j = b->job;
   if (b->cancelled) return;
   if (begun < b->n && b->attempt == 1)
@@ -182,9 +187,11 @@ int clu_sched_node_lost(clu_sched *s, int i, int cause, int again) {
   s->up--;
   clu_sched_node_set_stealable(s, nd, 0);
   clu_sched_node_enlist(s, nd);
-  /* numbers below have been started; without a claim word the batch that is with it may have been */
+  /* numbers below have been started; without a claim word the batch that is with it may have been
+   */
   end = nd->closed ? nd->begun : UINT64_MAX;
-  for (uint32_t k = nd->batches.len; k-- > 0;) { /* the last first, so that what waits again is in order */
+  for (uint32_t k = nd->batches.len;
+       k-- > 0;) { /* the last first, so that what waits again is in order */
     clu_batch b = *clu_batches_at(&nd->batches, k);
     uint32_t begun = b.seq >= end ? 0 : b.seq + b.n <= end ? b.n : (uint32_t)(end - b.seq);
     nd->has_begun |= begun > 0;
@@ -255,7 +262,8 @@ static int next_overdue(clu_sched *s, uint64_t now, clu_action *a) {
   for (int i = 0; i < s->n; i++) {
     clu_sched_node *nd = clu_sched_find_node(s, i);
     if (!nd || !nd->deadline) continue;
-    if (nd->deadline <= now && nd->interrupt == CLU_INTERRUPT_NONE && (left = clu_sched_node_time_left(nd, now)) > 0)
+    if (nd->deadline <= now && nd->interrupt == CLU_INTERRUPT_NONE &&
+        (left = clu_sched_node_time_left(nd, now)) > 0)
       nd->deadline = now + left;
     if (nd->deadline <= now) {
       interrupt_or_kill(s, nd, now, a);
@@ -267,13 +275,14 @@ static int next_overdue(clu_sched *s, uint64_t now, clu_action *a) {
   return 0;
 }
 
-/* Steals for node `to`: whether its tasks wait now. `barred`: some of what is elsewhere this node may not do. Only from nodes
- * that have begun with their first: who has just been sent something would else lose it before it is awake, and so in turn. */
+/* Steals for node `to`: whether its tasks wait now. `barred`: some of what is elsewhere this node
+ * may not do. Only from nodes that have begun with their first: who has just been sent something
+ * would else lose it before it is awake, and so in turn. */
 static int steal_for(clu_sched *s, const clu_sched_node *to, uint64_t now, int *barred) {
   clu_link *next;
   int tries = 0;
   for (clu_link *at = clu_list_first(&s->stealable); at && tries < STEAL_TRIES; at = next) {
-    clu_sched_node *from = CLU_LIST_OWNER(at, clu_sched_node, stealable);
+    clu_sched_node *from = CLU_LIST_MEMBER(at, clu_sched_node, stealable);
     next = clu_list_next(&s->stealable, at);
     if (!clu_policy_may_steal(s, from, to->index)) {
       *barred = 1;
@@ -289,11 +298,11 @@ static int steal_for(clu_sched *s, const clu_sched_node *to, uint64_t now, int *
   return 0;
 }
 
-/* Nothing waits for a node that is idle, while tasks wait at others. The node for which some were taken from there;
- * NULL: none were. */
+/* Nothing waits for a node that is idle, while tasks wait at others. The node for which some were
+ * taken from there; NULL: none were. */
 static clu_sched_node *steal(clu_sched *s, uint64_t now) {
   for (clu_link *at = clu_list_first(&s->idle); at; at = clu_list_next(&s->idle, at)) {
-    clu_sched_node *to = CLU_LIST_OWNER(at, clu_sched_node, ready);
+    clu_sched_node *to = CLU_LIST_MEMBER(at, clu_sched_node, ready);
     int barred = 0;
     if (steal_for(s, to, now, &barred)) return to;
     if (!barred) return NULL; /* the next one would find the same */
@@ -306,7 +315,9 @@ static int give(clu_sched *s, const clu_sched_node *nd, clu_action *a) {
   clu_job *j = clu_policy_job_for(s, nd->index);
   clu_taken x;
   if (!j) return 0;
-  if (!clu_pending_take(&j->pending, clu_policy_batch_size(s, j, nd), clu_policy_avoid(s, j, nd->index), &x)) return 0;
+  if (!clu_pending_take(&j->pending, clu_policy_batch_size(s, j, nd),
+                        clu_policy_avoid(s, j, nd->index), &x))
+    return 0;
   clu_sched_job_enlist(s, j);
   a->what = CLU_ACT_SEND;
   a->node = nd->index;
@@ -322,7 +333,7 @@ static int give(clu_sched *s, const clu_sched_node *nd, clu_action *a) {
 
 static int give_one_of(clu_sched *s, const clu_list *ready, clu_action *a) {
   for (clu_link *at = clu_list_first(ready); at; at = clu_list_next(ready, at))
-    if (give(s, CLU_LIST_OWNER(at, clu_sched_node, ready), a)) return 1;
+    if (give(s, CLU_LIST_MEMBER(at, clu_sched_node, ready), a)) return 1;
   return 0;
 }
 
@@ -344,7 +355,8 @@ uint64_t clu_sched_wait(const clu_sched *s, uint64_t now, uint64_t most) {
 
 /* ---- what was done ---- */
 
-static int add_batch(clu_sched *s, clu_sched_node *nd, const clu_action *a, uint64_t seq, uint64_t now) {
+static int add_batch(clu_sched *s, clu_sched_node *nd, const clu_action *a, uint64_t seq,
+                     uint64_t now) {
   clu_batch *b;
   if (clu_batches_push(&nd->batches, &b) != CLU_OK) return CLU_NOMEM;
   b->job = a->job;
@@ -396,7 +408,8 @@ static void measure(clu_job *j, uint64_t took) {
   if (j->time < 1) j->time = 1;
 }
 
-int clu_sched_answer(clu_sched *s, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now, clu_ended *out) {
+int clu_sched_answer(clu_sched *s, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now,
+                     clu_ended *out) {
   clu_sched_node *nd = clu_sched_find_node(s, i);
   clu_batch *b;
   clu_job *j;
@@ -406,15 +419,18 @@ int clu_sched_answer(clu_sched *s, int i, uint64_t seq, int given_up, uint64_t t
   if (b->seq != seq) return -1;
   j = b->job;
   wanted = !b->cancelled;
-  clu_sched_fill_ended(out, given_up && nd->interrupt ? nd->why : CLU_END_ANSWER, j, b->first, i, b->attempt);
+  clu_sched_fill_ended(out, given_up && nd->interrupt ? nd->why : CLU_END_ANSWER, j, b->first, i,
+                       b->attempt);
   out->sent = b->sent;
   if (!given_up) measure(j, took);
   b->first++;
   b->seq++;
   nd->tasks--;
   nd->has_begun = 1;
-  if (wanted) j->left--;
-  else nd->cancelled--;
+  if (wanted)
+    j->left--;
+  else
+    nd->cancelled--;
   if (--b->n == 0) {
     clu_batches_pop_first(&nd->batches);
     clu_sched_job_release(j);
@@ -422,6 +438,7 @@ int clu_sched_answer(clu_sched *s, int i, uint64_t seq, int given_up, uint64_t t
   clu_sched_node_new_head(s, nd, now);
   if (nd->cancelled) clu_sched_node_interrupt_cancelled(s, nd, now);
   if (nd->tasks < 2) clu_sched_node_set_stealable(s, nd, 0);
-  if (nd->tasks < 8 || nd->tasks % 8 == 0) clu_sched_node_enlist(s, nd); /* divides: not each time where there is much */
+  if (nd->tasks < 8 || nd->tasks % 8 == 0)
+    clu_sched_node_enlist(s, nd); /* divides: not each time where there is much */
   return wanted;
 }

@@ -1,60 +1,65 @@
-/* The scheduler: which node does which task of which job, and what becomes of a task when its node dies, when its time is
- * up, when nobody wants it any more.
+/* The scheduler: which node does which task of which job, and what becomes of a task when its node
+ * dies, when its time is up, when nobody wants it any more.
  *
- * A state machine without R, without descriptors and without a clock: nodes are numbers, tasks are numbers
- * within their job, the time is passed in. It is told what happened (a node came, answered, was lost) and asked what to do
- * next (clu_sched_next()). Whoever drives it sends bytes and signals, and keeps the results.
+ * A state machine without R, without descriptors and without a clock: nodes are numbers, tasks are
+ * numbers within their job, the time is passed in. It is told what happened (a node came, answered,
+ * was lost) and asked what to do next (clu_sched_next()). Whoever drives it sends bytes and
+ * signals, and keeps the results.
  *
- * Words. Job: tasks 0 ... n - 1 that have the same limits. Batch: tasks of one job, one behind the other, that were sent
- * together. A task that is with a node also has a number there, `seq`, by which the node answers it. The tasks of
- * a node are numbered in the order in which they were sent.
+ * Words. Job: tasks 0 ... n - 1 that have the same limits. Batch: tasks of one job, one behind the
+ * other, that were sent together. A task that is with a node also has a number there, `seq`, by
+ * which the node answers it. The tasks of a node are numbered in the order in which they were sent.
  *
- * A task:
- *                                        taken back, or its node was lost before it had begun it
- *                                    .---------------------------------.
- *                                    v                                 |
- *   clu_job_new() --------------> waiting --------- SEND ----------> at a node ------- claimed -------> begun
- *                                  |  ^                                |                                  |
- *                                  |  '--- its node was lost, and it may be tried again ---.              |
- *                                  |                                   |                   |              |
- *          clu_job_fail_pending()  |          clu_job_cancel()         |                   +--------------+
- *          clu_job_cancel()        '---------------.-------------------'                   |              |
- *                                                  v                                       v              v
- *                                        ended: DIED, CANCELLED                       ended: DIED     ended: ANSWER,
- *                                                                                                     TIMEOUT, CANCELLED
+ * A task. What it ended as (enum clu_end) is in capitals:
  *
- * A node (each state but `absent` is one of a node that is up):
+ *                  taken back, or its node was lost
+ *                 .--------------------------------.
+ *                 v                                |
+ *   new job --> waiting ---------- SEND -------> at a node ----- the node starts it -----> begun
+ *                 ^ |                              |                                       | |
+ *                 | |-- clu_job_fail_pending: DIED '-- clu_job_cancel: CANCELLED           | |
+ *                 | '-- clu_job_cancel: CANCELLED                                          | |
+ *                 '------- its node was lost, and attempts are left -----------------------' |
+ *                                                                                            |
+ *      answered: ANSWER, interrupted for its time: TIMEOUT, its node was lost: DIED, <-------'
+ *      cancelled: CANCELLED
  *
- *                  clu_sched_node_up()           its batches
- *   absent  ------------------------------> idle <---------> busy --- begun, and more wait at it ---> stealable
- *     ^                                                       |
- *     |                                                       | its task is cancelled, or its time is up
- *     |                                                       v
- *     |                                                 interrupt due -- INTERRUPT --> interrupted -- KILL --> killed
- *     |                                                       |                             |  after the grace
- *     |                                                       '---- it answers: busy, idle -'
- *     '--- clu_sched_node_lost(), from each state; clu_sched_node_closed() before it, where its claim word goes earlier
+ * A node:
  *
- * On the ready list are nodes that are idle, or busy with room for more; not those with an interrupt due, draining
- * ones and closed ones.
+ *   absent -- clu_sched_node_up --> idle <--> busy (stealable: with a claim word, and more than
+ *     ^                                        |    the task that it is at)
+ *     |                                        |
+ *     |                                        | that task is cancelled, or its time is up
+ *     |                                        v
+ *     |                                  interrupt due -- INTERRUPT --> interrupted
+ *     |                                        |                         |   | after the grace
+ *     |             busy or idle <-- it answers -------------------------'   '-- KILL --> killed
+ *     |
+ *     '--- clu_sched_node_lost, from each of these states; before that clu_sched_node_closed,
+ *          where the claim word goes earlier
+ *
+ * On the ready list are nodes that are idle, or busy with room for more; not those with an
+ * interrupt due, draining ones and closed ones.
  *
  * What it promises. Every task of a job ends exactly once: with an answer, or with a clu_ended that
- * says why there is none. It is started at most 1 + `retries` times, by another node each time where there is
- * one. Tasks leave in order and one after the other; more of them wait at a node only so that it has no
- * pause, about CLU_AHEAD of work by the times measured so far, and are taken back (claim.h) when another
- * node has nothing to do (stealing). Without a claim word (nodes elsewhere) nothing can be taken back: no more
- * than one batch is with such a node, and when it dies, all of that counts as begun.
+ * says why there is none. It is started at most 1 + `retries` times, by another node each time
+ * where there is one. Tasks leave in order and one after the other; more of them wait at a node
+ * only so that it has no pause, about CLU_AHEAD of work by the times measured so far, and are taken
+ * back (claim.h) when another node has nothing to do (stealing). Without a claim word (nodes
+ * elsewhere) nothing can be taken back: no more than one batch is with such a node, and when it
+ * dies, all of that counts as begun.
  *
- * Jobs are served in the order in which they came. A job that waits for nodes which have no time does not keep
- * the others from what waits for them, nor from work that was sent to others.
+ * Jobs are served in the order in which they came. A job that waits for nodes which have no time
+ * does not keep the others from what waits for them, nor from work that was sent to others.
  *
  * Cost: each call is O(1) in jobs, tasks and nodes, but for cancelling a job and for deadlines that
  * have passed (O(nodes)), and for jobs that only some of the nodes may do (O(sets of such nodes)).
- * Ownership: the scheduler owns jobs; claim words and `user` are the caller's. Nothing blocks. Functions that may
- * want memory return CLU_NOMEM or NULL; an ending for which there is none is told by clu_job_out_of_memory().
+ * Ownership: the scheduler owns jobs; claim words and `user` are the caller's. Nothing blocks.
+ * Functions that may want memory return CLU_NOMEM or NULL; an ending for which there is none is
+ * told by clu_job_out_of_memory().
  *
- * Files: sched-list.h <- sched-queue.h <- sched-state.h <- sched-policy.h <- sched-job.h <- sched-node.h <- scheduler.c;
- * each knows only those before it.
+ * Files: sched-list.h <- sched-queue.h <- sched-state.h <- sched-policy.h <- sched-job.h <-
+ * sched-node.h <- scheduler.c; each knows only those before it.
  */
 #ifndef CLUTCH_SCHED_H
 #define CLUTCH_SCHED_H
@@ -64,46 +69,48 @@
 
 #include "core/shm/claim.h"
 
-#define CLU_AHEAD 4000000u       /* ns of work that may wait at a node */
-#define CLU_BATCH_MOST 8192u     /* tasks that leave together, at most */
-#define CLU_BATCH_BYTES 262144u  /* more bytes than that leave together only if one task has as many */
+#define CLU_AHEAD 4000000u   /* ns of work that may wait at a node */
+#define CLU_BATCH_MOST 8192u /* tasks that leave together, at most */
+/* More bytes than that leave together only if one task has as many. */
+#define CLU_BATCH_BYTES 262144u
 
 typedef struct clu_sched clu_sched;
 typedef struct clu_job clu_job;
 
 typedef struct clu_job_spec {
-  uint64_t n;           /* tasks */
+  uint64_t n; /* tasks */
   uint32_t retries;
-  uint32_t chunk;       /* tasks that leave together; 0: as measured */
-  uint64_t timeout_ns;  /* of one task; 0: none */
-  void *user;           /* comes back in actions and endings */
-  unsigned char *only;  /* `nonly` flags by node: who may do it; the scheduler's from then on, by malloc(). NULL: all may */
+  uint32_t chunk;      /* tasks that leave together; 0: as measured */
+  uint64_t timeout_ns; /* of one task; 0: none */
+  void *user;          /* comes back in actions and endings */
+  unsigned char *only; /* `nonly` flags by node: who may do it; the scheduler's from then on, by
+                          malloc(). NULL: all may */
   int nonly;
 } clu_job_spec;
 
 enum clu_act { CLU_ACT_NONE, CLU_ACT_SEND, CLU_ACT_INTERRUPT, CLU_ACT_KILL };
 typedef struct clu_action {
-  int what;           /* enum clu_act */
+  int what; /* enum clu_act */
   int node;
-  clu_job *job;       /* SEND: tasks first ... first + n - 1 */
+  clu_job *job; /* SEND: tasks first ... first + n - 1 */
   void *user;
   uint64_t first;
   uint32_t n;
-  uint32_t attempt;   /* 1 for the first */
-  int last;           /* the scheduler's */
-  uint64_t seq;       /* INTERRUPT: the task */
+  uint32_t attempt; /* 1 for the first */
+  int last;         /* the scheduler's */
+  uint64_t seq;     /* INTERRUPT: the task */
 } clu_action;
 
 enum clu_end { CLU_END_ANSWER, CLU_END_DIED, CLU_END_TIMEOUT, CLU_END_CANCELLED };
 typedef struct clu_ended {
-  int why;            /* enum clu_end */
-  void *user;         /* of the job */
+  int why;    /* enum clu_end */
+  void *user; /* of the job */
   clu_job *job;
   uint64_t task;
-  int node;           /* the last one it was with; -1: none */
-  uint32_t attempt;   /* that this was; 0: it was never started */
-  int cause;          /* DIED: as the caller has said */
-  uint64_t sent;      /* when it left for that node */
+  int node;         /* the last one it was with; -1: none */
+  uint32_t attempt; /* that this was; 0: it was never started */
+  int cause;        /* DIED: as the caller has said */
+  uint64_t sent;    /* when it left for that node */
 } clu_ended;
 
 clu_sched *clu_sched_new(uint64_t interrupt_grace_ns); /* NULL without memory */
@@ -113,8 +120,9 @@ void clu_sched_free(clu_sched *s);                     /* with all jobs; accepts
 
 /* A job; NULL without memory. It ends by clu_job_free() only. */
 clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec);
-/* Tasks without an end end as cancelled, without a clu_ended; answers that still come are of nobody. Those that
- * run are interrupted, and their node killed when it does not answer within the grace. */
+/* Tasks without an end end as cancelled, without a clu_ended; answers that still come are of
+ * nobody. Those that run are interrupted, and their node killed when it does not answer within the
+ * grace. */
 void clu_job_cancel(clu_sched *s, clu_job *j, uint64_t now);
 /* Tasks that wait end as CLU_END_DIED with `cause`: there is no node any more. */
 void clu_job_fail_pending(clu_sched *s, clu_job *j, int cause);
@@ -133,9 +141,11 @@ uint64_t clu_job_time(const clu_job *j);
 
 /* Node `i` (0, 1, ...) is there. `claim` may be NULL. CLU_OK or CLU_NOMEM. */
 int clu_sched_node_up(clu_sched *s, int i, clu_claim *claim);
-/* Its channel is closed and its claim word may go: what the word says is remembered until clu_sched_node_lost(). */
+/* Its channel is closed and its claim word may go: what the word says is remembered until
+ * clu_sched_node_lost(). */
 void clu_sched_node_closed(clu_sched *s, int i);
-/* It is not there any more. `again`: what it was at may be tried again if its job says so. Whether it had begun anything. */
+/* It is not there any more. `again`: what it was at may be tried again if its job says so. Whether
+ * it had begun anything. */
 int clu_sched_node_lost(clu_sched *s, int i, int cause, int again);
 /* It gets nothing new until this is called with 0. */
 void clu_sched_node_drain(clu_sched *s, int i, int draining);
@@ -152,11 +162,12 @@ int clu_sched_node_current(const clu_sched *s, int i, uint64_t seq, void **user,
 
 /* ---- work ---- */
 
-/* What to do next. CLU_ACT_NONE: nothing before something happens, or clu_sched_deadline(). A SEND holds its job, so
- * that it may be given up meanwhile, until clu_sched_sent() or clu_sched_unsent(): one of them has to follow. */
+/* What to do next. CLU_ACT_NONE: nothing before something happens, or clu_sched_deadline(). A SEND
+ * holds its job, so that it may be given up meanwhile, until clu_sched_sent() or
+ * clu_sched_unsent(): one of them has to follow. */
 void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a);
-/* A SEND was done: its tasks have the numbers seq, seq + 1, ... of the node, more than all before, and are `bytes`
- * long. CLU_OK or CLU_NOMEM (then the node has to be given up). */
+/* A SEND was done: its tasks have the numbers seq, seq + 1, ... of the node, more than all before,
+ * and are `bytes` long. CLU_OK or CLU_NOMEM (then the node has to be given up). */
 int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t bytes, uint64_t now);
 /* It could not be done; the tasks wait again. */
 void clu_sched_unsent(clu_sched *s, const clu_action *a);
@@ -164,10 +175,12 @@ void clu_sched_unsent(clu_sched *s, const clu_action *a);
 uint64_t clu_sched_deadline(const clu_sched *s);
 /* How long to wait until then, `most` at most. */
 uint64_t clu_sched_wait(const clu_sched *s, uint64_t now, uint64_t most);
-/* Node `i` has answered task `seq`, which took `took` ns; `given_up`: without a result, as it was interrupted. 1: `out`
- * is what has ended (CLU_END_ANSWER, or TIMEOUT or CANCELLED after an interrupt of the scheduler's); 0: nobody wants
- * it; -1: it was never asked that, the node is out of step and has to be given up. */
-int clu_sched_answer(clu_sched *s, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now, clu_ended *out);
+/* Node `i` has answered task `seq`, which took `took` ns; `given_up`: without a result, as it was
+ * interrupted. 1: `out` is what has ended (CLU_END_ANSWER, or TIMEOUT or CANCELLED after an
+ * interrupt of the scheduler's); 0: nobody wants it; -1: it was never asked that, the node is out
+ * of step and has to be given up. */
+int clu_sched_answer(clu_sched *s, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now,
+                     clu_ended *out);
 /* Tasks that ended without an answer: 1 and the next of them, or 0. */
 int clu_sched_ended(clu_sched *s, clu_ended *out);
 

@@ -1,27 +1,37 @@
-/* What master and node say to each other about tasks.
+/* What session and node say to each other about tasks: the contents of the messages
+ * (core/wire/frame.h has their kinds). Numbers are little-endian (clu_put32(), clu_put64()).
+ * Offsets are in bytes.
  *
- * JOB      R's list of what its tasks have in common, see node_job() in R/node-tasks.R
- * TASKS    CLU_TASKS_HEAD bytes:
- *            0  u64 job
- *            8  u32 number of tasks
- *            12 u32 attempt
- *            16 u32 flags: 1 with seed, 2 no elements follow (the job's function takes none), 4 the master has no
- *                   such memory as the node has: results come by the socket
- *            20 u32 memory that the node may have, in units of 2^20 bytes; 0: no limit
- *            24 6 x u32 the random stream of the first task; each other has the next stream
- *          then an R vector with their elements
- * RESULT   CLU_RESULT_HEAD bytes:
- *            0  u32 flags: 1 an error, 2 with log
- *            4  u32 0
- *            8  u64 when it began, by the node's clock (CLU_CLOCK: that of the machine, in ns)
- *            16 u64 how long it took, in ns
- *          then the value, or list(value, log). Or else, in the ring (core/shm/result-ring.h) as a record of CLU_RING_RESULT_HEAD bytes:
- *            0  u32 flags: as above; 4 the value is as clu_plain_bare() writes it
- *            4  u32 how long it took, in ns
- *            8  u64 seq
- *            16 u64 when it began
- *          then the same
- * RELAY    u8 0: output, as it is; 1: a condition, as R object
+ * JOB (session to node, once a job)
+ *   an R object: what the job's tasks have in common, see node_job() in R/node-tasks.R
+ *
+ * TASKS (session to node), a batch: CLU_TASKS_HEAD bytes
+ *    0  u64      number of the job
+ *    8  u32      number of tasks
+ *   12  u32      which attempt this is, 1 for the first
+ *   16  u32      flags: CLU_TASKS_*
+ *   20  u32      memory that the node may have, in units of 2^20 bytes; 0: no limit
+ *   24  6 x u32  the random stream of the first task; each other has the next stream
+ * then an R vector with their elements. The tasks are numbered at the node from the number of the
+ * message on.
+ *
+ * JOB_END (session to node): nothing; the number of the message is that of the job.
+ *
+ * RESULT (node to session), of one task: CLU_RESULT_HEAD bytes
+ *    0  u32      flags: CLU_RESULT_*
+ *    4  u32      0
+ *    8  u64      when it began, by the node's clock (clu_os_now(): that of the machine, in ns)
+ *   16  u64      how long it took, in ns
+ * then an R object: the value, or list(value, log).
+ *
+ * A small result goes by the ring (core/shm/result-ring.h) where there is one, as a record:
+ * CLU_RING_RESULT_HEAD bytes 0  u32      flags: CLU_RESULT_* 4  u32      how long it took, in ns 8
+ * u64      number of the task at the node 16  u64      when it began then the same object; with
+ * CLU_RESULT_BARE as clu_plain_bare() writes it. RESULTS_READY says that records wait there; of
+ * tasks that take less than CLU_QUICK ns it is not sent each time.
+ *
+ * RELAY (node to session)
+ *    0  u8       0: output follows, as it is; 1: a condition, as R object
  */
 #ifndef CLUTCH_TASK_MESSAGE_H
 #define CLUTCH_TASK_MESSAGE_H
@@ -29,8 +39,17 @@
 #define CLU_TASKS_HEAD 48
 #define CLU_RESULT_HEAD 24
 #define CLU_RING_RESULT_HEAD 24
-#define CLU_QUICK 20000 /* ns: of results of tasks that take less the node does not tell each time */
-enum { CLU_TASKS_SEEDED = 1, CLU_TASKS_BARE = 2, CLU_TASKS_NO_RING = 4 };
-enum { CLU_RESULT_ERROR = 1, CLU_RESULT_LOG = 2, CLU_RESULT_BARE = 4 };
+#define CLU_QUICK 20000
+
+enum {
+  CLU_TASKS_SEEDED = 1, /* with a random stream */
+  CLU_TASKS_BARE = 2,   /* no elements follow: the job's function takes none */
+  CLU_TASKS_NO_RING = 4 /* the session cannot read the node's ring: results come by the socket */
+};
+enum {
+  CLU_RESULT_ERROR = 1, /* the value is what is known of an error */
+  CLU_RESULT_LOG = 2,   /* what the task has printed and signalled comes with the value */
+  CLU_RESULT_BARE = 4   /* see above */
+};
 
 #endif

@@ -4,12 +4,15 @@ static const uint64_t CHECK_EVERY = 20000000; /* ns */
 
 void clu_tasks_limit_node(const tasks *t, clu_node *nd) { clu_node_limit(nd, (uint64_t)t->limit); }
 
-int clu_tasks_can_limit(const clu_node *nd) { return clu_node_limits_memory(nd) || clu_node_own_pid(nd); }
+int clu_tasks_can_limit(const clu_node *nd) {
+  return clu_node_limits_memory(nd) || clu_node_own_pid(nd);
+}
 
 static double least_limit(const tasks *t) {
   double least = 0;
   for (const task_job *j = t->jobs; j; j = j->next)
-    if (j->max_memory > 0 && clu_job_left(j->job) && (least == 0 || j->max_memory < least)) least = j->max_memory;
+    if (j->max_memory > 0 && clu_job_left(j->job) && (least == 0 || j->max_memory < least))
+      least = j->max_memory;
   return least;
 }
 
@@ -19,7 +22,9 @@ static void check_node(tasks *t, SEXP handles, int i) {
   clu_node *nd = clu_tasks_known_node(t, handles, i);
   int64_t limit = (int64_t)t->limit, has;
   clu_pid pid;
-  if (!nd || clu_node_limits_memory(nd) || at->over_memory || clu_sched_node_tasks(t->sched, i, NULL) == 0) return;
+  if (!nd || clu_node_limits_memory(nd) || at->over_memory ||
+      clu_sched_node_tasks(t->sched, i, NULL) == 0)
+    return;
   pid = clu_node_own_pid(nd);
   if (!pid) return;
   has = clu_os_process_memory(pid, limit);

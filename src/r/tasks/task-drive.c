@@ -7,20 +7,25 @@
 #include "r/tasks/task-results.h"
 #include "r/tasks/task-send.h"
 
-#define QUICK_SLICE 10000000  /* ns; while quick tasks are done, or may be; longer each time nothing happens */
-#define MOST_ACTIONS 256      /* in a turn: answers are to be read in between */
+/* ns to wait while quick tasks are done, or may be; longer each time nothing happens */
+#define QUICK_SLICE 10000000
+/* of one turn: answers are to be read in between */
+#define MOST_ACTIONS 256
 
 /* ---- decisions are carried out ---- */
 
 void clu_tasks_act(tasks *t, SEXP handles, int may_send) {
-  int last = -1; /* the node whose messages were not flushed yet: those of one node leave together */
-  if (clu_sched_deadline(t->sched) <= clu_os_now()) clu_tasks_take_rings(t, handles); /* who has answered is not late */
+  int last =
+      -1; /* the node whose messages were not flushed yet: those of one node leave together */
+  if (clu_sched_deadline(t->sched) <= clu_os_now())
+    clu_tasks_take_rings(t, handles); /* who has answered is not late */
   for (int k = 0; k < MOST_ACTIONS; k++) {
     clu_action a;
     clu_node *nd;
     clu_sched_next(t->sched, clu_os_now(), &a);
     if (a.what == CLU_ACT_NONE) break;
-    nd = clu_tasks_node(handles, a.node); /* NULL: all is being collected, and its finalizer came first */
+    nd = clu_tasks_node(handles,
+                        a.node); /* NULL: all is being collected, and its finalizer came first */
     if (a.what == CLU_ACT_SEND && (!may_send || !nd)) {
       clu_sched_unsent(t->sched, &a);
       break;
@@ -86,7 +91,8 @@ void clu_tasks_see_deaths(tasks *t, SEXP handles) {
 
 /* ---- one step ---- */
 
-/* What R has to do now: its name, or NULL: nothing. `known`: failures of the job of which R has heard. */
+/* What R has to do now: its name, or NULL: nothing. `known`: failures of the job of which R has
+ * heard. */
 static const char *what_to_do(const tasks *t, const task_job *j, size_t known) {
   if (t->ndeaths) return "deaths";
   if (!j) return NULL;
@@ -99,29 +105,35 @@ static const char *what_to_do(const tasks *t, const task_job *j, size_t known) {
 
 /* Whether so little is with the nodes that an answer to it is worth to be waited for awake. */
 static int few_out(const tasks *t, const task_job *j) {
-  return !j || !j->job || clu_job_left(j->job) - clu_job_waiting(j->job) <= 2 * (uint64_t)clu_sched_nodes_up(t->sched);
+  return !j || !j->job ||
+         clu_job_left(j->job) - clu_job_waiting(j->job) <=
+             2 * (uint64_t)clu_sched_nodes_up(t->sched);
 }
 
 typedef struct waiting {
   uint64_t deadline;
-  uint64_t checked;   /* when interrupts were, the last time */
+  uint64_t checked; /* when interrupts were, the last time */
   uint64_t spin_end;
-  int64_t quick;      /* the next slice while tasks are quick: of their results the node does not tell each time */
+  int64_t quick; /* the next slice while tasks are quick: of their results the node does not tell
+                    each time */
 } waiting;
 
 /* How long to wait at most; 0: awake. */
 static int64_t next_wait(waiting *w, const tasks *t, const task_job *j, uint64_t now) {
   int64_t wait = CLU_SLICE;
-  if (now < w->spin_end && few_out(t, j)) return 0; /* an answer that comes soon is here before a sleeper would be awake */
+  /* an answer that comes soon is here before a sleeper would be awake */
+  if (now < w->spin_end && few_out(t, j)) return 0;
   if (j && clu_job_time(j->job) < CLU_QUICK) {
     wait = w->quick;
     w->quick = 2 * w->quick < CLU_SLICE ? 2 * w->quick : CLU_SLICE;
   }
-  wait = (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait); /* the deadline may have passed since: then 0 */
+  /* 0 when the scheduler's deadline has passed since it was asked */
+  wait = (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait);
   return (uint64_t)wait > w->deadline - now ? (int64_t)(w->deadline - now) : wait;
 }
 
-/* Waits until something comes, a slice at most. An interrupt of the user's jumps out: nothing is held here. */
+/* Waits until something comes, a slice at most. An interrupt of the user's jumps out: nothing is
+ * held here. */
 static void wait_for_news(waiting *w, tasks *t, SEXP handles, const task_job *j, uint64_t now) {
   clu_err e = {0, 0, ""};
   int64_t wait = next_wait(w, t, j, now);
@@ -140,9 +152,10 @@ static void wait_for_news(waiting *w, tasks *t, SEXP handles, const task_job *j,
   }
 }
 
-/* Works for at most `seconds`, or until there is something to be done about `job` (may be NULL), of whose failures
- * `known` are known to R. What there is to be done: "deaths" (ffi_tasks_deaths() tells of them), "relay" (ffi_job_relay()),
- * "failed" (ffi_job_failures()), "done", "no_node" (no node is there that may do it), or nothing: "time_up". */
+/* Works for at most `seconds`, or until there is something to be done about `job` (may be NULL), of
+ * whose failures `known` are known to R. What there is to be done: "deaths" (ffi_tasks_deaths()
+ * tells of them), "relay" (ffi_job_relay()), "failed" (ffi_job_failures()), "done", "no_node" (no
+ * node is there that may do it), or nothing: "time_up". */
 SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
   tasks *t = clu_tasks_get(x);
   SEXP handles = R_ExternalPtrProtected(x);

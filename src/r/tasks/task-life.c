@@ -42,7 +42,8 @@ static tasks *tasks_alloc(int n, uint64_t grace_ns) {
   return t;
 }
 
-/* For a cluster with these nodes. `grace`: seconds that an interrupted task has to end. `most`: tasks remembered. */
+/* For a cluster with these nodes. `grace`: seconds that an interrupted task has to end. `most`:
+ * tasks remembered. */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
   tasks *t;
   SEXP x;
@@ -58,8 +59,8 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
   return x;
 }
 
-/* From now on node `index` (from 1) has its part in the work: "attached". "dead": it has to be replaced; "stopped": it was told
- * to end. */
+/* From now on node `index` (from 1) has its part in the work: "attached". "dead": it has to be
+ * replaced; "stopped": it was told to end. */
 SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   tasks *t = clu_tasks_get(x);
   SEXP handles = R_ExternalPtrProtected(x);
@@ -79,7 +80,8 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   at->early = 0;
   clu_node_set_data(nd, at);
   clu_tasks_limit_node(t, nd);
-  if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK) clu_raise("memory", "not enough memory");
+  if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK)
+    clu_raise("memory", "not enough memory");
   return Rf_mkString("attached");
 }
 
@@ -115,7 +117,8 @@ static task_job *job_alloc(uint64_t n, int nodes) {
   return j;
 }
 
-/* What the scheduler is to be told of it. `numbers`: retries, chunk, timeout in seconds. CLU_OK or CLU_NOMEM. */
+/* What the scheduler is to be told of it. `numbers`: retries, chunk, timeout in seconds. CLU_OK or
+ * CLU_NOMEM. */
 static int fill_spec(task_job *j, const double *numbers, SEXP only) {
   clu_job_spec *s = &j->spec;
   s->n = j->n;
@@ -140,9 +143,10 @@ static double usable_limit(double bytes) {
   return bytes > (total > 0 ? total : 9e18) ? 0 : bytes;
 }
 
-/* A job, of which nothing is done before ffi_job_start(): `message` goes to each node once, `elements` is a list or a plain
- * vector, or NULL: one task without an element. `spec`: retries, chunk, timeout in seconds, max_memory in bytes. `seed`: six
- * integers or NULL. `only`: numbers of the nodes that may do it, or NULL. */
+/* A job, of which nothing is done before ffi_job_start(): `message` goes to each node once,
+ * `elements` is a list or a plain vector, or NULL: one task without an element. `spec`: retries,
+ * chunk, timeout in seconds, max_memory in bytes. `seed`: six integers or NULL. `only`: numbers of
+ * the nodes that may do it, or NULL. */
 SEXP ffi_job_new(SEXP x, SEXP message, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
   tasks *t = clu_tasks_get(x);
   SEXP prot = PROTECT(Rf_allocVector(VECSXP, 4)), out = PROTECT(clu_job_handle(prot, job_finalize));
@@ -172,7 +176,8 @@ SEXP ffi_job_new(SEXP x, SEXP message, SEXP elements, SEXP spec, SEXP seed, SEXP
   return out;
 }
 
-/* From now on it is worked at. The caller has seen to it that it is ended, whatever happens: see ffi_job_end(). */
+/* From now on it is worked at. The caller has seen to it that it is ended, whatever happens: see
+ * ffi_job_end(). */
 SEXP ffi_job_start(SEXP x, SEXP job) {
   tasks *t = clu_tasks_get(x);
   task_job *j = clu_job_get(job);
@@ -195,7 +200,8 @@ static int all_in_step(void *handles) {
   return 1;
 }
 
-/* Gives the job up. `wait`: seconds to wait until the nodes have, at most. No interrupt ends it: it is bounded. */
+/* Gives the job up. `wait`: seconds to wait until the nodes have, at most. No interrupt ends it: it
+ * is bounded. */
 SEXP ffi_job_end(SEXP job, SEXP wait) {
   task_job *j = clu_job_get(job);
   SEXP handles = VECTOR_ELT(R_ExternalPtrProtected(job), 0);

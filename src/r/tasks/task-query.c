@@ -7,14 +7,21 @@
 
 /* ---- a job ---- */
 
-/* A list of numbers. Tasks: `left` (not ended), `waiting` (with no node), `answered`; `time`: seconds of one, as measured; bytes of
- * batches and results: `bytes_out`, `bytes_in`; `message_bytes`: of what each node gets once; `failures`. */
+/* A list of numbers. Tasks: `left` (not ended), `waiting` (with no node), `answered`; `time`:
+ * seconds of one, as measured; bytes of batches and results: `bytes_out`, `bytes_in`;
+ * `message_bytes`: of what each node gets once; `failures`. */
 SEXP ffi_job_state(SEXP job) {
   static const char *names[] = {"left",     "waiting",       "answered", "time", "bytes_out",
                                 "bytes_in", "message_bytes", "failures", ""};
   task_job *j = clu_job_get(job);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  double v[8] = {0, 0, (double)j->answered, 0, (double)j->bytes_out, (double)j->bytes_in, (double)j->message->size,
+  double v[8] = {0,
+                 0,
+                 (double)j->answered,
+                 0,
+                 (double)j->bytes_out,
+                 (double)j->bytes_in,
+                 (double)j->message->size,
                  (double)j->nfailures};
   if (j->job) {
     v[0] = (double)clu_job_left(j->job);
@@ -57,8 +64,8 @@ static const char *why_name(int why) {
   }
 }
 
-/* Failures from number `from` (0, 1, ...) on: a list of vectors. `why`: "error" (its value says more), "died" (of the death
- * with number `cause`), "timeout", "cancelled". */
+/* Failures from number `from` (0, 1, ...) on: a list of vectors. `why`: "error" (its value says
+ * more), "died" (of the death with number `cause`), "timeout", "cancelled". */
 SEXP ffi_job_failures(SEXP job, SEXP from) {
   static const char *names[] = {"element", "why", "cause", "node", "attempt", ""};
   task_job *j = clu_job_get(job);
@@ -80,7 +87,8 @@ SEXP ffi_job_failures(SEXP job, SEXP from) {
   return out;
 }
 
-/* The next piece of live output or condition: list(element, piece), where `piece` is text or a condition; or NULL. */
+/* The next piece of live output or condition: list(element, piece), where `piece` is text or a
+ * condition; or NULL. */
 SEXP ffi_job_relay(SEXP job) {
   static const char *names[] = {"element", "piece", ""};
   task_job *j = clu_job_get(job);
@@ -96,7 +104,8 @@ SEXP ffi_job_relay(SEXP job) {
   if (x.body->data[0] == 1) {
     piece = clu_unserialize(x.body, 1); /* gives the body back */
   } else {
-    piece = Rf_ScalarString(Rf_mkCharLenCE((char *)x.body->data + 1, (int)(x.body->size - 1), CE_NATIVE));
+    piece = Rf_ScalarString(
+        Rf_mkCharLenCE((char *)x.body->data + 1, (int)(x.body->size - 1), CE_NATIVE));
     clu_blob_unref(x.body);
   }
   SET_VECTOR_ELT(out, 1, piece);
@@ -132,7 +141,8 @@ static const char *kill_name(int killed) {
 }
 
 static SEXP death_list(SEXP handles, const node_death *d) {
-  static const char *names[] = {"index", "cause", "over_memory", "killed", "info", "has_begun", "memory", ""};
+  static const char *names[] = {"index", "cause",     "over_memory", "killed",
+                                "info",  "has_begun", "memory",      ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_node *nd = clu_tasks_node(handles, d->index);
   const char *killed = kill_name(d->killed);
@@ -150,9 +160,10 @@ static SEXP death_list(SEXP handles, const node_death *d) {
   return out;
 }
 
-/* Deaths since the last time, each a list: the node's `index`; `cause`: the number of the death; `over_memory`: it had more than
- * it may, `memory` bytes (0: not known); `killed`: by the session, and why ("no_reaction", "corrupt", "no_memory"), or NULL;
- * `info`: of the node that has died, NULL when another is in its place; `has_begun`: any task, since it came up. */
+/* Deaths since the last time, each a list: the node's `index`; `cause`: the number of the death;
+ * `over_memory`: it had more than it may, `memory` bytes (0: not known); `killed`: by the session,
+ * and why ("no_reaction", "corrupt", "no_memory"), or NULL; `info`: of the node that has died, NULL
+ * when another is in its place; `has_begun`: any task, since it came up. */
 SEXP ffi_tasks_deaths(SEXP x) {
   tasks *t = clu_tasks_get(x);
   int n = (int)t->ndeaths;
@@ -183,15 +194,23 @@ SEXP ffi_tasks_unlimited(SEXP x) {
 
 /* What was done when: a list of vectors, times in seconds by this machine's clock. */
 SEXP ffi_tasks_trace(SEXP x) {
-  static const char *names[] = {"job", "element", "node", "attempt", "sent", "began", "ended", "bytes", "ok", ""};
+  static const char *names[] = {"job",   "element", "node",  "attempt", "sent",
+                                "began", "ended",   "bytes", "ok",      ""};
   tasks *t = clu_tasks_get(x);
   size_t n = t->ntrace < t->captrace ? t->ntrace : t->captrace, from = t->ntrace - n;
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  for (int c = 0; c < 9; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(c == 8 ? LGLSXP : REALSXP, (R_xlen_t)n));
+  for (int c = 0; c < 9; c++)
+    SET_VECTOR_ELT(out, c, Rf_allocVector(c == 8 ? LGLSXP : REALSXP, (R_xlen_t)n));
   for (size_t i = 0; i < n; i++) {
     const task_record *r = &t->trace[(from + i) % t->captrace];
-    double v[8] = {(double)r->job, (double)r->task + 1, r->node + 1.0, r->attempt, 1e-9 * (double)r->sent,
-                   1e-9 * (double)r->began, 1e-9 * (double)(r->began + r->took), r->bytes};
+    double v[8] = {(double)r->job,
+                   (double)r->task + 1,
+                   r->node + 1.0,
+                   r->attempt,
+                   1e-9 * (double)r->sent,
+                   1e-9 * (double)r->began,
+                   1e-9 * (double)(r->began + r->took),
+                   r->bytes};
     for (int c = 0; c < 8; c++) REAL(VECTOR_ELT(out, c))[i] = v[c];
     LOGICAL(VECTOR_ELT(out, 8))[i] = r->ok;
   }

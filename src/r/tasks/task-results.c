@@ -4,17 +4,19 @@
 
 #include "core/wire/task-message.h"
 
-#define RING_RESULT_HEAD 16      /* bytes before each of the ring results that are queued */
+#define RING_RESULT_HEAD 16       /* bytes before each of the ring results that are queued */
 #define KEEP_RING_RESULTS 1048576 /* so much of their memory stays for the next */
-#define EARLY_FOR 5000000000u    /* ns that a record in a ring waits for what comes by the socket */
+#define EARLY_FOR 5000000000u /* ns that a record in a ring waits for what comes by the socket */
 
 /* ---- what nodes say, within clu_pump() ---- */
 
 /* All of it is queued, or, without memory, nothing. */
-static int push_ring_result(task_job *j, uint64_t task, uint32_t flags, const unsigned char *p, size_t n) {
+static int push_ring_result(task_job *j, uint64_t task, uint32_t flags, const unsigned char *p,
+                            size_t n) {
   unsigned char *to;
   if (!j->ring_results) j->ring_results = clu_blob_new(4096);
-  if (!j->ring_results || clu_blob_append(j->ring_results, NULL, RING_RESULT_HEAD + n) != 0) return CLU_NOMEM;
+  if (!j->ring_results || clu_blob_append(j->ring_results, NULL, RING_RESULT_HEAD + n) != 0)
+    return CLU_NOMEM;
   to = j->ring_results->data + j->ring_results->size - RING_RESULT_HEAD - n;
   clu_put64(to, task);
   clu_put32(to + 8, flags);
@@ -24,7 +26,8 @@ static int push_ring_result(task_job *j, uint64_t task, uint32_t flags, const un
 }
 
 /* The node has answered, with `bytes` of them. */
-static void note_answer(tasks *t, const clu_ended *x, uint32_t flags, uint64_t began, uint64_t took, size_t bytes) {
+static void note_answer(tasks *t, const clu_ended *x, uint32_t flags, uint64_t began, uint64_t took,
+                        size_t bytes) {
   task_job *j = x->user;
   int is_error = (flags & CLU_RESULT_ERROR) != 0;
   clu_tasks_trace(t, j, x, began, took, bytes, x->why == CLU_END_ANSWER && !is_error);
@@ -37,9 +40,11 @@ static void note_answer(tasks *t, const clu_ended *x, uint32_t flags, uint64_t b
   if (is_error) clu_job_fail(j, x);
 }
 
-/* A record whose turn has not come waits for a result that comes by the socket, and has left before it. What is no record
- * of this node's, or waits for nothing, is as bad as an answer out of turn there. */
-static void on_early_record(clu_node *nd, task_node *at, const unsigned char *p, size_t n, uint64_t now) {
+/* A record whose turn has not come waits for a result that comes by the socket, and has left before
+ * it. What is no record of this node's, or waits for nothing, is as bad as an answer out of turn
+ * there. */
+static void on_early_record(clu_node *nd, task_node *at, const unsigned char *p, size_t n,
+                            uint64_t now) {
   uint64_t seq = p && n >= CLU_RING_RESULT_HEAD ? clu_get64(p + 8) : 0;
   if (!clu_node_is_ready(nd)) return; /* it has died */
   if (!clu_sched_node_has(at->tasks->sched, at->index, seq)) {
@@ -51,17 +56,20 @@ static void on_early_record(clu_node *nd, task_node *at, const unsigned char *p,
 }
 
 /* The record of task `seq`, which is the next that the node has to answer. */
-static void take_record(clu_node *nd, task_node *at, uint64_t seq, const unsigned char *p, size_t n, uint64_t now) {
+static void take_record(clu_node *nd, task_node *at, uint64_t seq, const unsigned char *p, size_t n,
+                        uint64_t now) {
   uint32_t flags = clu_get32(p);
   uint64_t took = clu_get32(p + 4), began = clu_get64(p + 16);
   clu_ended x;
   task_job *j;
-  if (clu_sched_answer(at->tasks->sched, at->index, seq, 0, took, now, &x) <= 0) return; /* nobody wants it */
+  if (clu_sched_answer(at->tasks->sched, at->index, seq, 0, took, now, &x) <= 0)
+    return; /* nobody wants it */
   clu_node_count_done(nd);
   j = x.user;
   note_answer(at->tasks, &x, flags, began, took, n);
   if (x.why != CLU_END_ANSWER) return;
-  if (push_ring_result(j, x.task, flags, p + CLU_RING_RESULT_HEAD, n - CLU_RING_RESULT_HEAD) != CLU_OK)
+  if (push_ring_result(j, x.task, flags, p + CLU_RING_RESULT_HEAD, n - CLU_RING_RESULT_HEAD) !=
+      CLU_OK)
     j->out_of_memory = 1;
 }
 
@@ -85,12 +93,14 @@ static void take_ring(clu_node *nd, task_node *at) {
   }
 }
 
-/* What an early record waits for was written before it: when all that has come was read for long, nothing will come. */
+/* What an early record waits for was written before it: when all that has come was read for long,
+ * nothing will come. */
 static void end_early_record(clu_node *nd, task_node *at) {
   uint64_t seq = at->early;
   if (!seq || at->id != clu_node_id(nd) || clu_os_now() - at->early_since < EARLY_FOR) return;
   clu_node_read_all(nd);
-  if (at->early == seq && at->id == clu_node_id(nd) && clu_node_is_ready(nd)) clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
+  if (at->early == seq && at->id == clu_node_id(nd) && clu_node_is_ready(nd))
+    clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
 }
 
 void clu_tasks_take_rings(tasks *t, SEXP handles) {
@@ -182,8 +192,9 @@ static void set_value(task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEX
   j->ended[task] = 1;
 }
 
-/* A jump (no memory, an object that cannot be read) leaves the rest for later. R code may run while one is read (a namespace is
- * loaded, finalizers), and add to them or take them: nothing points into them then. */
+/* A jump (no memory, an object that cannot be read) leaves the rest for later. R code may run while
+ * one is read (a namespace is loaded, finalizers), and add to them or take them: nothing points
+ * into them then. */
 static void take_ring_results(task_job *j, SEXP prot) {
   unsigned char bytes[CLU_RING_MOST];
   while (j->ring_results && j->ring_results_at < j->ring_results->size) {
@@ -193,7 +204,8 @@ static void take_ring_results(task_job *j, SEXP prot) {
     SEXP v;
     memcpy(bytes, p + RING_RESULT_HEAD, n);
     j->ring_results_at += RING_RESULT_HEAD + n;
-    v = PROTECT(flags & CLU_RESULT_BARE ? clu_plain_bare_get(bytes, n) : clu_unserialize_bytes(bytes, n));
+    v = PROTECT(flags & CLU_RESULT_BARE ? clu_plain_bare_get(bytes, n)
+                                        : clu_unserialize_bytes(bytes, n));
     set_value(j, prot, task, flags, v);
     UNPROTECT(1);
   }

@@ -1,8 +1,9 @@
 /* What nodes say of their tasks, from bytes to the values of a job.
  *
- * What comes within clu_pump(), by the socket or by way of a ring, is only queued, as bytes: no R function is called
- * there. clu_job_take_results() makes values of it. Results of a node come in the order of its tasks, whichever way each of
- * them takes: a record in the ring whose turn has not come waits for one that comes by the socket.
+ * What comes within clu_pump(), by the socket or by way of a ring, is only queued, as bytes: no R
+ * function is called there. clu_job_take_results() makes values of it. Results of a node come in
+ * the order of its tasks, whichever way each of them takes: a record in the ring whose turn has not
+ * come waits for one that comes by the socket.
  */
 #ifndef CLUTCH_TASK_RESULTS_H
 #define CLUTCH_TASK_RESULTS_H

@@ -45,7 +45,9 @@ static void write_head(unsigned char *head, const sending *s) {
   clu_put32(head + 8, s->a.n);
   clu_put32(head + 12, s->a.attempt);
   clu_put32(head + 16, flags);
-  clu_put32(head + 20, s->t->limit > 0 && s->t->limit < NO_LIMIT_FROM ? (uint32_t)(s->t->limit / 1048576) + 1 : 0);
+  clu_put32(head + 20, s->t->limit > 0 && s->t->limit < NO_LIMIT_FROM
+                           ? (uint32_t)(s->t->limit / 1048576) + 1
+                           : 0);
   for (int i = 0; i < 6; i++) clu_put32(head + 24 + 4 * i, seed[i]);
 }
 
@@ -57,7 +59,8 @@ static SEXP make_message(void *data) {
   clu_blob *b;
   write_head(head, s);
   if (!s->j->bare)
-    part = slice(VECTOR_ELT(R_ExternalPtrProtected(s->j->self), 1), (R_xlen_t)s->a.first, (R_xlen_t)s->a.n);
+    part = slice(VECTOR_ELT(R_ExternalPtrProtected(s->j->self), 1), (R_xlen_t)s->a.first,
+                 (R_xlen_t)s->a.n);
   PROTECT(part);
   b = clu_blob_new(sizeof head + 64);
   if (!b || clu_blob_append(b, head, sizeof head) != 0) {
@@ -104,8 +107,9 @@ static int send_batch(const sending *s, clu_node *nd) {
   return clu_sched_sent(s->t->sched, &s->a, seq, s->body->size, clu_os_now());
 }
 
-/* R code may run while elements are serialized: of ALTREP objects, of a window system's events. It may give up this job and
- * others, work at them, and replace nodes. So the job is held, by the scheduler and here, and all is looked up again. */
+/* R code may run while elements are serialized: of ALTREP objects, of a window system's events. It
+ * may give up this job and others, work at them, and replace nodes. So the job is held, by the
+ * scheduler and here, and all is looked up again. */
 void clu_tasks_send(tasks *t, SEXP handles, const clu_action *a, int last) {
   static SEXP token;
   task_node *at = &t->nodes[a->node];

@@ -1,12 +1,13 @@
-/* What nodes are sent about tasks: the JOB message once, batches of tasks (TASKS), and that a job has ended (JOB_END).
- * The formats: core/wire/task-message.h. */
+/* What nodes are sent about tasks: the JOB message once, batches of tasks (TASKS), and that a job
+ * has ended (JOB_END). The formats: core/wire/task-message.h. */
 #ifndef CLUTCH_TASK_SEND_H
 #define CLUTCH_TASK_SEND_H
 
 #include "r/tasks/task-state.h"
 
-/* Sends the batch `a` and tells the scheduler whether it was. The messages leave with clu_tasks_flush(). May jump (an
- * interrupt, an element that cannot be serialized): then the batch waits again, and node `last` (-1: none) is flushed. */
+/* Sends the batch `a` and tells the scheduler whether it was. The messages leave with
+ * clu_tasks_flush(). May jump (an interrupt, an element that cannot be serialized): then the batch
+ * waits again, and node `last` (-1: none) is flushed. */
 void clu_tasks_send(tasks *t, SEXP handles, const clu_action *a, int last);
 /* What was queued for this node (-1: none) leaves. */
 void clu_tasks_flush(SEXP handles, int node);

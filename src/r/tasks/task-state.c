@@ -11,10 +11,13 @@ SEXP clu_tasks_handle(SEXP handles, R_CFinalizer_t finalizer) {
   return clu_handle_new(tag_tasks(), handles, finalizer);
 }
 
-SEXP clu_job_handle(SEXP prot, R_CFinalizer_t finalizer) { return clu_handle_new(tag_job(), prot, finalizer); }
+SEXP clu_job_handle(SEXP prot, R_CFinalizer_t finalizer) {
+  return clu_handle_new(tag_job(), prot, finalizer);
+}
 
 static void *behind(SEXP x, SEXP tag, const char *what) {
-  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag || !R_ExternalPtrAddr(x)) clu_raise_foreign(what);
+  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag || !R_ExternalPtrAddr(x))
+    clu_raise_foreign(what);
   clu_need_session();
   return R_ExternalPtrAddr(x);
 }
@@ -77,7 +80,8 @@ void clu_job_fail(task_job *j, const clu_ended *x) {
     size_t cap = j->capfailures ? 2 * j->capfailures : 4;
     task_failure *more = realloc(j->failures, cap * sizeof *more);
     if (!more) {
-      j->out_of_memory = 1; /* R is told: an element without a value must not look like one whose value is NULL */
+      j->out_of_memory =
+          1; /* R is told: an element without a value must not look like one whose value is NULL */
       return;
     }
     j->failures = more;
@@ -92,8 +96,8 @@ void clu_job_fail(task_job *j, const clu_ended *x) {
   f->attempt = x->attempt;
 }
 
-void clu_tasks_trace(tasks *t, const task_job *j, const clu_ended *x, uint64_t began, uint64_t took, size_t bytes,
-                     int ok) {
+void clu_tasks_trace(tasks *t, const task_job *j, const clu_ended *x, uint64_t began, uint64_t took,
+                     size_t bytes, int ok) {
   task_record *r;
   if (t->most == 0) return;
   if (t->ntrace < t->most && t->ntrace == t->captrace) {

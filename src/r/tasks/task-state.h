@@ -1,15 +1,18 @@
-/* What the session knows of the tasks of a cluster: the scheduler's nodes and jobs, and what has come of them.
+/* What the session knows of the tasks of a cluster: the scheduler's nodes and jobs, and what has
+ * come of them.
  *
- * Ownership. A `tasks` belongs to a cluster, as external pointer, whose protected value is the list of the nodes' handles. A
- * `task_job` is one job, an external pointer too; its protected value is a list of four: the nodes' handles, the
- * elements, the values and the logs (NULL: none has come yet).
+ * Ownership. A `tasks` belongs to a cluster, as external pointer, whose protected value is the list
+ * of the nodes' handles. A `task_job` is one job, an external pointer too; its protected value is a
+ * list of four: the nodes' handles, the elements, the values and the logs (NULL: none has come
+ * yet).
  *
- * Life of a job: made (`tasks` is NULL) -> started -> ended (`tasks` is NULL again, the scheduler has forgotten it). Its
- * results can be asked for until its external pointer is collected.
+ * Life of a job: made (`tasks` is NULL) -> started -> ended (`tasks` is NULL again, the scheduler
+ * has forgotten it). Its results can be asked for until its external pointer is collected.
  *
- * Files of this folder, each knows only those before it: task-state <- task-results, memory-limit, task-send <- task-drive <-
- * task-life, task-query. Nothing here blocks. Where the session runs out of memory that is remembered in the job
- * (out_of_memory): a result that was lost must not look like NULL.
+ * Files of this folder, each knows only those before it: task-state <- task-results, memory-limit,
+ * task-send <- task-drive <- task-life, task-query. Nothing here blocks. Where the session runs out
+ * of memory that is remembered in the job (out_of_memory): a result that was lost must not look
+ * like NULL.
  */
 #ifndef CLUTCH_TASK_STATE_H
 #define CLUTCH_TASK_STATE_H
@@ -30,11 +33,12 @@ enum task_kill {
 typedef struct task_node {
   tasks *tasks;
   int index;
-  uint64_t id;         /* of the clu_node that the scheduler knows of; 0: none */
-  int over_memory;     /* it had more than it may */
-  int killed;          /* enum task_kill: ended by the session */
-  int64_t memory;      /* what it had then, where the session has asked */
-  uint64_t early, early_since; /* a record in its ring whose turn has not come, and since when; 0: none */
+  uint64_t id;     /* of the clu_node that the scheduler knows of; 0: none */
+  int over_memory; /* it had more than it may */
+  int killed;      /* enum task_kill: ended by the session */
+  int64_t memory;  /* what it had then, where the session has asked */
+  uint64_t early;  /* a record in its ring whose turn has not come; 0: none */
+  uint64_t early_since;
 } task_node;
 
 /* Bytes that have come of a task, queued until R asks for them. */
@@ -56,27 +60,28 @@ typedef struct task_failure {
 
 typedef struct task_job {
   struct task_job *next;
-  SEXP self;           /* the external pointer, whose finalizer frees this */
-  tasks *tasks;        /* NULL: it is not started, or ended; and then `job`, too */
+  SEXP self;    /* the external pointer, whose finalizer frees this */
+  tasks *tasks; /* NULL: it is not started, or ended; and then `job`, too */
   clu_job *job;
   clu_job_spec spec;   /* until it is started */
   int pins, finalized; /* while somebody is at it that R code may interrupt, it is not freed */
   uint64_t number;
-  clu_blob *message;   /* the JOB message */
-  uint64_t *sent_to;   /* by node: id of the one that has that message; 0: none */
+  clu_blob *message; /* the JOB message */
+  uint64_t *sent_to; /* by node: id of the one that has that message; 0: none */
   int nsent_to;
-  int seeded, bare;    /* bare: one task without an element */
-  uint32_t seed[6];    /* the stream of the first task */
-  double max_memory;   /* bytes; 0: no limit */
+  int seeded, bare;  /* bare: one task without an element */
+  uint32_t seed[6];  /* the stream of the first task */
+  double max_memory; /* bytes; 0: no limit */
   result_queue results, relays;
-  clu_blob *ring_results; /* those that came by way of rings: u64 task, u32 flags, u32 size, and the bytes, each */
+  clu_blob *ring_results; /* those that came by way of rings: u64 task, u32 flags, u32 size, and the
+                             bytes, each */
   size_t ring_results_at; /* so much of that has become values */
   task_failure *failures;
   size_t nfailures, capfailures;
   uint64_t answered, bytes_in, bytes_out;
   unsigned char *ended; /* a flag a task */
-  int out_of_memory;   /* there was none for a result, or a failure */
-  uint64_t n, ready;   /* tasks; those at the beginning that have all ended */
+  int out_of_memory;    /* there was none for a result, or a failure */
+  uint64_t n, ready;    /* tasks; those at the beginning that have all ended */
 } task_job;
 
 /* One task that was done, for cluster_trace(). */
@@ -89,26 +94,27 @@ typedef struct task_record {
 /* The death of a node of which R was not told yet. */
 typedef struct node_death {
   int index, cause, over_memory, killed;
-  int has_begun;       /* something, since it came up */
-  double memory;       /* what it had too much of, in bytes; 0: not known */
+  int has_begun; /* something, since it came up */
+  double memory; /* what it had too much of, in bytes; 0: not known */
 } node_death;
 
 struct tasks {
   clu_sched *sched;
   task_node *nodes;
   int n;
-  task_job *jobs;      /* those that are started */
-  uint64_t numbers;    /* of jobs so far */
+  task_job *jobs;   /* those that are started */
+  uint64_t numbers; /* of jobs so far */
   uint64_t memory_checked;
-  double limit;        /* bytes that a node may have; 0: no limit */
-  int causes;          /* of deaths so far */
+  double limit; /* bytes that a node may have; 0: no limit */
+  int causes;   /* of deaths so far */
   node_death *deaths;
   size_t ndeaths, capdeaths;
-  task_record *trace;  /* a ring once it has `most` */
+  task_record *trace; /* a ring once it has `most` */
   size_t ntrace, captrace, most;
 };
 
-/* External pointers with nothing behind them yet; and what is behind them, an R error when that is nothing. */
+/* External pointers with nothing behind them yet; and what is behind them, an R error when that is
+ * nothing. */
 SEXP clu_tasks_handle(SEXP handles, R_CFinalizer_t finalizer);
 SEXP clu_job_handle(SEXP prot, R_CFinalizer_t finalizer);
 tasks *clu_tasks_get(SEXP x);
@@ -129,8 +135,8 @@ int clu_result_take(result_queue *q, queued_result *out);
 /* A task has failed. */
 void clu_job_fail(task_job *j, const clu_ended *x);
 /* What was done is remembered for cluster_trace(). */
-void clu_tasks_trace(tasks *t, const task_job *j, const clu_ended *x, uint64_t began, uint64_t took, size_t bytes,
-                     int ok);
+void clu_tasks_trace(tasks *t, const task_job *j, const clu_ended *x, uint64_t began, uint64_t took,
+                     size_t bytes, int ok);
 /* Tasks that ended without an answer become failures of their jobs. */
 void clu_tasks_take_endings(tasks *t);
 /* Whether some result or failure of it was lost for want of memory. */
