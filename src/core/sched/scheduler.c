@@ -237,7 +237,8 @@ int clu_sched_node_current(const clu_sched *s, int i, uint64_t seq, void **user,
 
 /* ---- what to do next ---- */
 
-/* The time limit of a task, or its cancellation, in force: an interrupt for its node; when that was in vain, its end. */
+/* The time limit of a task, or its cancellation, in force: an interrupt for its node; when that was
+ * in vain, its end. */
 static void interrupt_or_kill(clu_sched *s, clu_sched_node *nd, uint64_t now, clu_action *a) {
   a->node = nd->index;
   if (nd->interrupt == CLU_INTERRUPT_SENT) {
