@@ -3,6 +3,7 @@
 # ---- over one vector ----
 
 #' @rdname cluster_map
+#' @usage NULL
 #' @export
 cluster_map_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -12,6 +13,7 @@ cluster_map_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .prog
 }
 
 #' @rdname cluster_map
+#' @usage NULL
 #' @export
 cluster_map_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -21,6 +23,7 @@ cluster_map_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .prog
 }
 
 #' @rdname cluster_map
+#' @usage NULL
 #' @export
 cluster_map_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -30,6 +33,7 @@ cluster_map_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .prog
 }
 
 #' @rdname cluster_map
+#' @usage NULL
 #' @export
 cluster_map_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -39,6 +43,7 @@ cluster_map_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .prog
 }
 
 #' @rdname cluster_map
+#' @usage NULL
 #' @export
 cluster_map_dfr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -50,6 +55,7 @@ cluster_map_dfr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .prog
 # ---- over two vectors ----
 
 #' @rdname cluster_map2
+#' @usage NULL
 #' @export
 cluster_map2_dbl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -59,6 +65,7 @@ cluster_map2_dbl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, 
 }
 
 #' @rdname cluster_map2
+#' @usage NULL
 #' @export
 cluster_map2_int <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -68,6 +75,7 @@ cluster_map2_int <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, 
 }
 
 #' @rdname cluster_map2
+#' @usage NULL
 #' @export
 cluster_map2_chr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -77,6 +85,7 @@ cluster_map2_chr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, 
 }
 
 #' @rdname cluster_map2
+#' @usage NULL
 #' @export
 cluster_map2_lgl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -86,6 +95,7 @@ cluster_map2_lgl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, 
 }
 
 #' @rdname cluster_map2
+#' @usage NULL
 #' @export
 cluster_map2_dfr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -97,6 +107,7 @@ cluster_map2_dfr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, 
 # ---- over several vectors ----
 
 #' @rdname cluster_pmap
+#' @usage NULL
 #' @export
 cluster_pmap_dbl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -106,6 +117,7 @@ cluster_pmap_dbl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .pro
 }
 
 #' @rdname cluster_pmap
+#' @usage NULL
 #' @export
 cluster_pmap_int <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -115,6 +127,7 @@ cluster_pmap_int <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .pro
 }
 
 #' @rdname cluster_pmap
+#' @usage NULL
 #' @export
 cluster_pmap_chr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -124,6 +137,7 @@ cluster_pmap_chr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .pro
 }
 
 #' @rdname cluster_pmap
+#' @usage NULL
 #' @export
 cluster_pmap_lgl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -133,6 +147,7 @@ cluster_pmap_lgl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .pro
 }
 
 #' @rdname cluster_pmap
+#' @usage NULL
 #' @export
 cluster_pmap_dfr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -144,6 +159,7 @@ cluster_pmap_dfr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .pro
 # ---- over a vector and its names ----
 
 #' @rdname cluster_imap
+#' @usage NULL
 #' @export
 cluster_imap_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -153,6 +169,7 @@ cluster_imap_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .pro
 }
 
 #' @rdname cluster_imap
+#' @usage NULL
 #' @export
 cluster_imap_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -162,6 +179,7 @@ cluster_imap_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .pro
 }
 
 #' @rdname cluster_imap
+#' @usage NULL
 #' @export
 cluster_imap_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -171,6 +189,7 @@ cluster_imap_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .pro
 }
 
 #' @rdname cluster_imap
+#' @usage NULL
 #' @export
 cluster_imap_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -180,6 +199,7 @@ cluster_imap_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .pro
 }
 
 #' @rdname cluster_imap
+#' @usage NULL
 #' @export
 cluster_imap_dfr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,

@@ -2,14 +2,15 @@
 
 #' Apply a function to each element of a vector, on the nodes of a cluster
 #'
+#' @description
 #' * `cluster_map()` returns a list, as [lapply()] does. It is in the order of the elements,
 #'   whatever node does which.
 #' * `cluster_map_dbl()`, `_int()`, `_chr()` and `_lgl()` return a vector of that type.
 #' * `cluster_map_dfr()` binds rows to a data frame.
 #' * `cluster_walk()` is for what the function does, and not for its values.
 #'
-#' All have the same arguments. [cluster_map2()] takes elements from two vectors, [cluster_pmap()]
-#' from several, and [cluster_imap()] from a vector and its names.
+#' All have the same arguments: those of `cluster_map()`. [cluster_map2()] takes elements from two
+#' vectors, [cluster_pmap()] from several, and [cluster_imap()] from a vector and its names.
 #'
 #' @section What travels: The function and its constant arguments go to each node once, not with
 #'   each element. Variables of the workspace that the code uses go with them. They are in the
@@ -161,6 +162,7 @@ cluster_map <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress
 }
 
 #' @rdname cluster_map
+#' @usage NULL
 #' @export
 cluster_walk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -172,8 +174,11 @@ cluster_walk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progres
 
 #' Apply a function to elements of two vectors, on the nodes of a cluster
 #'
-#' The first elements of both, the second elements, and so on. Otherwise these functions are as
-#' [cluster_map()] and its variants, whose page tells what holds for all.
+#' @description
+#' The function gets the first elements of both, then the second elements, and so on.
+#'
+#' `cluster_map2_dbl()`, `_int()`, `_chr()`, `_lgl()`, `_dfr()` and `cluster_walk2()` have the same
+#' arguments, and values as told below. What holds for all maps is on the page of [cluster_map()].
 #'
 #' @inheritParams cluster_map
 #' @param .x,.y vectors or lists of the same length, or one of them of length one: that element goes
@@ -207,6 +212,7 @@ cluster_map2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .pro
 }
 
 #' @rdname cluster_map2
+#' @usage NULL
 #' @export
 cluster_walk2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                           .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -218,9 +224,12 @@ cluster_walk2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .pr
 
 #' Apply a function to elements of several vectors, on the nodes of a cluster
 #'
-#' The first elements of all, the second elements, and so on: with a data frame, to each of its
-#' rows. Otherwise these functions are as [cluster_map()] and its variants, whose page tells what
-#' holds for all.
+#' @description
+#' The function gets the first elements of all, then the second elements, and so on. With a data
+#' frame it gets the rows.
+#'
+#' `cluster_pmap_dbl()`, `_int()`, `_chr()`, `_lgl()`, `_dfr()` and `cluster_pwalk()` have the same
+#' arguments, and values as told below. What holds for all maps is on the page of [cluster_map()].
 #'
 #' @inheritParams cluster_map
 #' @param .l list of vectors or lists of the same length, or a data frame. A vector of length one
@@ -256,6 +265,7 @@ cluster_pmap <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progres
 }
 
 #' @rdname cluster_pmap
+#' @usage NULL
 #' @export
 cluster_pwalk <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                           .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
@@ -267,9 +277,12 @@ cluster_pwalk <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progre
 
 #' Apply a function to elements and their names, on the nodes of a cluster
 #'
-#' To each element and its name, or to each element and its number where the vector has no names.
-#' Otherwise these functions are as [cluster_map()] and its variants, whose page tells what holds
-#' for all.
+#' @description
+#' The function gets each element and its name. Where the vector has no names, it gets each element
+#' and its number.
+#'
+#' `cluster_imap_dbl()`, `_int()`, `_chr()`, `_lgl()`, `_dfr()` and `cluster_iwalk()` have the same
+#' arguments, and values as told below. What holds for all maps is on the page of [cluster_map()].
 #'
 #' @inheritParams cluster_map
 #' @param .x vector or list. Its elements are the first argument of `.f`.
@@ -302,6 +315,7 @@ cluster_imap <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progres
 }
 
 #' @rdname cluster_imap
+#' @usage NULL
 #' @export
 cluster_iwalk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                           .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,

@@ -5,10 +5,12 @@ with_two <- function(code) {
   on.exit(stop_cluster(cl))
   code(cl)
 }
-error_of <- function(expr) tryCatch({
-  expr
-  NULL
-}, clutch_error = identity)
+error_of <- function(expr) {
+  tryCatch({
+    expr
+    NULL
+  }, clutch_error = identity)
+}
 
 families <- c("map", "map2", "pmap", "imap")
 types <- c("dbl", "int", "chr", "lgl", "dfr")

@@ -5,10 +5,12 @@ with_two <- function(code) {
   on.exit(stop_cluster(cl))
   code(cl)
 }
-error_of <- function(expr) tryCatch({
-  expr
-  NULL
-}, clutch_error = identity)
+error_of <- function(expr) {
+  tryCatch({
+    expr
+    NULL
+  }, clutch_error = identity)
+}
 
 test_that("an option that there is not is an error that suggests one", {
   with_two(function(cl) {
@@ -73,10 +75,9 @@ test_that("rows are bound, those of nothing to nothing", {
                                        if (i == 1) list(a = 1, b = 2) else list(b = 4, a = 3)
                                      }),
                      data.frame(a = c(1, 3), b = c(2, 4)))
-    e <- error_of(cluster_map_dfr(cl, 1:3,
-                                  function(i) if (i == 3) list(
-                                    a = 1, z = 2
-                                  ) else if (i == 2) list(a = 1)))
+    e <- error_of(cluster_map_dfr(cl, 1:3, function(i) {
+      switch(i, NULL, list(a = 1), list(a = 1, z = 2))
+    }))
     expect_s3_class(e, "clutch_value")
     expect_match(conditionMessage(e), "element 3 has columns a, z, and element 2 has a",
                  fixed = TRUE)

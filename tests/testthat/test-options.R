@@ -10,10 +10,12 @@ with_options <- function(expr, ...) {
   on.exit(options(old))
   expr
 }
-error_of <- function(expr) tryCatch({
-  expr
-  NULL
-}, clutch_error = identity)
+error_of <- function(expr) {
+  tryCatch({
+    expr
+    NULL
+  }, clutch_error = identity)
+}
 
 test_that("an option of the session replaces an argument's default; what a call gives goes first", {
   with_one(function(cl) {
