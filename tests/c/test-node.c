@@ -1,10 +1,10 @@
 /* Requests of the master: cancels, late and doubled answers, signals; and the slots of its nodes. */
-#include "server-rig.h"
+#include "server-fixture.h"
 
 /* ---- cancels ---- */
 
 TEST(a_cancelled_request_leaves_the_node_in_step) {
-  rig r;
+  fixture r;
   up(&r, 2);
   for (uint32_t k = 0; k < 20; k++) {
     call(r.nd[0], SLEEP, k, 5, 1);
@@ -23,7 +23,7 @@ TEST(a_cancelled_request_leaves_the_node_in_step) {
 }
 
 TEST(a_late_answer_is_never_taken) {
-  rig r;
+  fixture r;
   up(&r, 1);
   for (uint32_t k = 0; k < 5; k++) {
     call(r.nd[0], LATE, 100 + k, 100, 1);
@@ -40,7 +40,7 @@ TEST(a_late_answer_is_never_taken) {
 }
 
 TEST(what_is_half_written_is_withdrawn) {
-  rig r;
+  fixture r;
   up(&r, 1);
   call(r.nd[0], SLEEP, 0, 5, 1);
   pump_for(&r, 20);
@@ -60,7 +60,7 @@ TEST(what_is_half_written_is_withdrawn) {
 }
 
 TEST(a_stale_request_behind_one_that_counts_is_given_up_when_it_is_its_turn) {
-  rig r;
+  fixture r;
   up(&r, 1);
   call(r.nd[0], LATE, 100, 50, 1);
   call(r.nd[0], SLEEP, 0, 5, 2);
@@ -72,7 +72,7 @@ TEST(a_stale_request_behind_one_that_counts_is_given_up_when_it_is_its_turn) {
 }
 
 TEST(a_row_of_requests_is_cancelled_one_by_one) {
-  rig r;
+  fixture r;
   up(&r, 1);
   for (int i = 0; i < 10; i++) call(r.nd[0], SLEEP, 0, 5, 1);
   pump_for(&r, 20);
@@ -86,7 +86,7 @@ TEST(a_row_of_requests_is_cancelled_one_by_one) {
 /* ---- signals ---- */
 
 TEST(a_storm_of_signals_changes_no_byte) {
-  rig r;
+  fixture r;
   up(&r, 2);
   for (int i = 0; i < 2; i++) { /* in the nodes, too, whose descriptors block */
     call(r.nd[i], TICK, 0, 5, 1);
@@ -105,7 +105,7 @@ TEST(a_storm_of_signals_changes_no_byte) {
 }
 
 TEST(the_time_to_give_up_counts_from_the_first_cancel) {
-  rig r;
+  fixture r;
   uint64_t first;
   up(&r, 1);
   call(r.nd[0], LATE, 300, 5, 1);
@@ -128,7 +128,7 @@ TEST(the_time_to_give_up_counts_from_the_first_cancel) {
 }
 
 TEST(a_second_answer_is_nobodys) {
-  rig r;
+  fixture r;
   up(&r, 1);
   call(r.nd[0], TWICE, 1, 100, 1);
   pump_for(&r, 50); /* both have come */
@@ -141,7 +141,7 @@ TEST(a_second_answer_is_nobodys) {
 static int slot_of(const clu_node *nd) { return ((const clu_fork_node *)nd)->slot; }
 
 TEST(a_slot_belongs_to_one_process_until_that_has_ended) {
-  rig r;
+  fixture r;
   clu_err e;
   clu_node *old, *young;
   up(&r, 3);

@@ -1,6 +1,6 @@
-/* Fork server and master together: births, calls and ends. */
+/* Fork server and master together: starts, calls and ends. */
 // link: -Wl,--wrap=clu_os_remove_tree
-#include "server-rig.h"
+#include "server-fixture.h"
 
 /* In the server and what it forks: the removal of a folder takes as long as there is a file of this name. */
 int __real_clu_os_remove_tree(const char *path);
@@ -15,10 +15,10 @@ int __wrap_clu_os_remove_tree(const char *path) {
   return __real_clu_os_remove_tree(path);
 }
 
-/* ---- births and calls ---- */
+/* ---- starts and calls ---- */
 
 TEST(twenty_nodes_answer) {
-  rig r;
+  fixture r;
   up(&r, 20);
   for (int i = 0; i < 20; i++) {
     CHECK(r.nd[i]->pid > 0 && !gone(r.nd[i]->pid));
@@ -32,7 +32,7 @@ TEST(twenty_nodes_answer) {
 }
 
 TEST(large_calls_go_to_all_at_once) {
-  rig r;
+  fixture r;
   up(&r, 4);
   for (int i = 0; i < 4; i++) call(r.nd[i], ECHO, (uint32_t)i, ((size_t)5 << 20) + (size_t)i, 1);
   for (int i = 0; i < 4; i++) expect_echo(&r, r.nd[i], ECHO, (uint32_t)i, ((size_t)5 << 20) + (size_t)i);
@@ -40,7 +40,7 @@ TEST(large_calls_go_to_all_at_once) {
 }
 
 TEST(requests_wait_in_line) {
-  rig r;
+  fixture r;
   up(&r, 2);
   for (uint32_t i = 0; i < 200; i++) call(r.nd[i % 2], ECHO, i, 5 + i * 37, 1);
   for (uint32_t i = 0; i < 200; i++) expect_echo(&r, r.nd[i % 2], ECHO, i, 5 + i * 37);
@@ -49,7 +49,7 @@ TEST(requests_wait_in_line) {
 }
 
 TEST(a_call_may_come_before_the_node_does) {
-  rig r;
+  fixture r;
   clu_err e;
   up(&r, 0);
   REQUIRE(clu_node_new_fork(r.s, 0, &r.nd[0], &e) == CLU_OK);
@@ -60,7 +60,7 @@ TEST(a_call_may_come_before_the_node_does) {
 }
 
 TEST(settings_are_answered) {
-  rig r;
+  fixture r;
   up(&r, 0);
   CHECK_INT_EQ(clu_server_send(r.s, CLU_K_SETTINGS, 7, "", 0, CLU_NO_FD), CLU_OK);
   PUMP(&r, r.s->answered == 7);
@@ -68,7 +68,7 @@ TEST(settings_are_answered) {
 }
 
 TEST(sixty_nodes_come_and_go) {
-  rig r;
+  fixture r;
   up(&r, 60);
   for (int i = 0; i < 60; i += 2) {
     clu_node_free(r.nd[i]);
@@ -84,7 +84,7 @@ TEST(sixty_nodes_come_and_go) {
 /* ---- ends ---- */
 
 TEST(a_killed_node_is_dead_and_the_others_answer) {
-  rig r;
+  fixture r;
   clu_err e;
   up(&r, 20);
   call(r.nd[7], SLEEP, 0, 5, 1);
@@ -108,7 +108,7 @@ TEST(a_killed_node_is_dead_and_the_others_answer) {
 }
 
 TEST(the_exit_status_of_a_node_is_told) {
-  rig r;
+  fixture r;
   clu_blob *b = clu_blob_new(2);
   clu_err e;
   up(&r, 2);
@@ -126,7 +126,7 @@ TEST(the_exit_status_of_a_node_is_told) {
 
 /* The master looks only when all has happened: as much as the socket holds has to be there. */
 TEST(answers_given_before_the_end_count) {
-  rig r;
+  fixture r;
   int size = 0, n, missing = 0;
   socklen_t len = sizeof size;
   double end;
@@ -145,7 +145,7 @@ TEST(answers_given_before_the_end_count) {
 }
 
 TEST(what_a_node_started_ends_with_it) {
-  rig r;
+  fixture r;
   const clu_req *q;
   clu_blob *b;
   clu_pid pid;
@@ -164,7 +164,7 @@ TEST(what_a_node_started_ends_with_it) {
   down(&r);
 }
 
-static clu_pid leaves_one(rig *r, clu_node *nd) {
+static clu_pid leaves_one(fixture *r, clu_node *nd) {
   clu_blob *b;
   clu_pid pid = 0;
   call(nd, LEAVE, 0, 5, 1);
@@ -176,7 +176,7 @@ static clu_pid leaves_one(rig *r, clu_node *nd) {
 }
 
 TEST(what_a_node_left_in_a_session_of_its_own_ends_with_it_and_not_before) {
-  rig r;
+  fixture r;
   clu_pid left[3];
   if (!(clu_os_can() & CLU_CAN_FOLLOW_PARENT)) SKIP("the system has no such adoption");
   up(&r, 3);
@@ -194,7 +194,7 @@ TEST(what_a_node_left_in_a_session_of_its_own_ends_with_it_and_not_before) {
 }
 
 TEST(a_large_folder_is_removed_while_others_are_seen_to) {
-  rig r;
+  fixture r;
   char path[300], hold[100];
   struct dirent *entry;
   DIR *d;
@@ -226,7 +226,7 @@ TEST(a_large_folder_is_removed_while_others_are_seen_to) {
 }
 
 TEST(nodes_stop_within_their_grace) {
-  rig r;
+  fixture r;
   up(&r, 20);
   for (int i = 0; i < 20; i++) clu_node_stop(r.nd[i], 10000);
   PUMP(&r, all_in(&r, CLU_NODE_STOPPED) && r.nd[0]->how_known);
@@ -242,7 +242,7 @@ TEST(nodes_stop_within_their_grace) {
 }
 
 TEST(a_node_in_an_endless_loop_is_killed_after_its_grace) {
-  rig r;
+  fixture r;
   double from;
   up(&r, 2);
   call(r.nd[0], LOOP, 0, 5, 1);
@@ -259,7 +259,7 @@ TEST(a_node_in_an_endless_loop_is_killed_after_its_grace) {
 }
 
 TEST(without_grace_it_is_killed_at_once) {
-  rig r;
+  fixture r;
   up(&r, 2);
   call(r.nd[0], LOOP, 0, 5, 1);
   pump_for(&r, 50);
@@ -272,7 +272,7 @@ TEST(without_grace_it_is_killed_at_once) {
 }
 
 TEST(without_the_master_all_is_gone_within_two_seconds) {
-  rig r;
+  fixture r;
   up(&r, 20);
   for (int i = 0; i < 20; i++) {
     if (i % 3 == 0) call(r.nd[i], LOOP, 0, 5, 1);
@@ -289,7 +289,7 @@ TEST(without_the_master_all_is_gone_within_two_seconds) {
 }
 
 TEST(without_the_server_all_is_gone) {
-  rig r;
+  fixture r;
   up(&r, 20);
   for (int i = 0; i < 20; i += 2) call(r.nd[i], LOOP, 0, 5, 1);
   pump_for(&r, 50);
@@ -304,7 +304,7 @@ TEST(without_the_server_all_is_gone) {
 }
 
 TEST(a_server_that_is_asked_to_end_does) {
-  rig r;
+  fixture r;
   up(&r, 3);
   kill((pid_t)r.s->pid, SIGTERM);
   PUMP(&r, r.s->state == CLU_SERVER_ENDED);
@@ -313,7 +313,7 @@ TEST(a_server_that_is_asked_to_end_does) {
 }
 
 TEST(an_idle_server_says_goodbye) {
-  rig r;
+  fixture r;
   up_with(&r, "TEST_STUB_IDLE_MS=200");
   PUMP(&r, r.s->state == CLU_SERVER_ENDED);
   CHECK_INT_EQ(r.s->idle, 1);
@@ -322,7 +322,7 @@ TEST(an_idle_server_says_goodbye) {
 }
 
 TEST(a_server_is_told_once_that_it_is_quiet_and_not_while_it_has_nodes) {
-  rig r;
+  fixture r;
   clu_err e;
   double end;
   up_with(&r, "TEST_STUB_QUIET_MS=100");
@@ -339,7 +339,7 @@ TEST(a_server_is_told_once_that_it_is_quiet_and_not_while_it_has_nodes) {
 }
 
 TEST(a_server_that_has_ended_gives_no_node) {
-  rig r;
+  fixture r;
   clu_node *nd = NULL;
   clu_err e;
   int before;

@@ -1,7 +1,7 @@
 /* A fork server that is this program once more (see stub()), whose nodes answer calls in C, and a master that pumps. The
  * first byte of a call says what the node does with it. */
-#ifndef SERVER_RIG_H
-#define SERVER_RIG_H
+#ifndef SERVER_FIXTURE_H
+#define SERVER_FIXTURE_H
 
 #include "test.h"
 
@@ -47,27 +47,68 @@ TEST_UNUSED static void reply(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob 
   if (rc != CLU_OK) _exit(91);
 }
 
+TEST_UNUSED static void reply_big(clu_chan *c, uint64_t seq, uint32_t n) {
+  clu_blob *big = clu_blob_new(n);
+  if (!big) _exit(92);
+  memset(big->data, 'B', n);
+  big->size = n;
+  reply(c, CLU_K_VALUE, seq, big);
+  clu_blob_unref(big);
+}
+
+TEST_UNUSED static void reply_pid(clu_chan *c, uint64_t seq, pid_t p) {
+  unsigned char pid[8];
+  clu_put64(pid, (uint64_t)p);
+  clu_chan_send_bytes(c, CLU_K_VALUE, seq, pid, 8, CLU_NO_FD);
+  while (clu_chan_flush(c) == CLU_AGAIN) continue;
+}
+
+TEST_UNUSED static pid_t start_child(void) {
+  pid_t p = fork();
+  if (p == 0)
+    for (;;) pause();
+  return p;
+}
+
+/* In a session of its own, and no child of this process any more. */
+TEST_UNUSED static pid_t leave_behind(void) {
+  int p[2];
+  pid_t child, left = 0;
+  if (pipe(p) != 0) _exit(98);
+  child = fork();
+  if (child == 0) {
+    left = fork();
+    if (left == 0) {
+      setsid();
+      close(p[0]);
+      close(p[1]);
+      for (;;) pause();
+    }
+    if (write(p[1], &left, sizeof left) < 0) _exit(1);
+    _exit(0);
+  }
+  if (read(p[0], &left, sizeof left) != (ssize_t)sizeof left) _exit(99);
+  close(p[0]);
+  close(p[1]);
+  while (waitpid(child, NULL, 0) < 0) continue;
+  return left;
+}
+
 TEST_UNUSED static void serve_call(clu_chan *c, const clu_boot *b, clu_msg *m) {
   unsigned char what = m->body ? m->body->data[0] : ECHO;
   uint32_t n = m->body && m->body->size >= 5 ? clu_get32(m->body->data + 1) : 0;
-  clu_blob *big;
-  if (*b->cancel == m->seq) { /* it came before the call began */
+  uint64_t end = clu_os_now() + n * (uint64_t)1000000;
+  if (*b->cancel == m->seq) { /* it was cancelled before it began */
     reply(c, CLU_K_CANCELLED, m->seq, NULL);
     return;
   }
   switch (what) {
   case BIG:
-    if (!(big = clu_blob_new(n))) _exit(92);
-    memset(big->data, 'B', n);
-    big->size = n;
-    reply(c, CLU_K_VALUE, m->seq, big);
-    clu_blob_unref(big);
+    reply_big(c, m->seq, n);
     return;
-  case LATE: {
-    uint64_t end = clu_os_now() + n * (uint64_t)1000000;
+  case LATE:
     while (clu_os_now() < end) clu_os_pause(1000000);
     break;
-  }
   case SLEEP:
     while (*b->cancel != m->seq) clu_os_pause(5000000);
     reply(c, CLU_K_CANCELLED, m->seq, NULL);
@@ -76,42 +117,12 @@ TEST_UNUSED static void serve_call(clu_chan *c, const clu_boot *b, clu_msg *m) {
     for (volatile unsigned k = 0;; k++) continue;
   case EXIT:
     _exit(m->body->data[1]);
-  case CHILD: {
-    unsigned char pid[8];
-    pid_t p = fork();
-    if (p == 0)
-      for (;;) pause();
-    clu_put64(pid, (uint64_t)p);
-    clu_chan_send_bytes(c, CLU_K_VALUE, m->seq, pid, 8, CLU_NO_FD);
-    while (clu_chan_flush(c) == CLU_AGAIN) continue;
+  case CHILD:
+    reply_pid(c, m->seq, start_child());
     return;
-  }
-  case LEAVE: {
-    unsigned char pid[8];
-    int p[2];
-    pid_t child, left = 0;
-    if (pipe(p) != 0) _exit(98);
-    child = fork();
-    if (child == 0) {
-      left = fork();
-      if (left == 0) {
-        setsid();
-        close(p[0]);
-        close(p[1]);
-        for (;;) pause();
-      }
-      if (write(p[1], &left, sizeof left) < 0) _exit(1);
-      _exit(0);
-    }
-    if (read(p[0], &left, sizeof left) != (ssize_t)sizeof left) _exit(99);
-    close(p[0]);
-    close(p[1]);
-    while (waitpid(child, NULL, 0) < 0) continue;
-    clu_put64(pid, (uint64_t)left);
-    clu_chan_send_bytes(c, CLU_K_VALUE, m->seq, pid, 8, CLU_NO_FD);
-    while (clu_chan_flush(c) == CLU_AGAIN) continue;
+  case LEAVE:
+    reply_pid(c, m->seq, leave_behind());
     return;
-  }
   case TICK:
     tick(1);
     break;
@@ -191,13 +202,13 @@ __attribute__((constructor)) static void stub(void) {
 
 #define MAX_NODES 64
 
-typedef struct rig {
+typedef struct fixture {
   clu_session *session;
   clu_server *s;
   clu_node *nd[MAX_NODES];
   int n;
   char tmp[64];
-} rig;
+} fixture;
 
 /* Pumps until it is true, at most 15 s. */
 #define PUMP(r, cond)                                                                   \
@@ -210,7 +221,7 @@ typedef struct rig {
     if (!pump_ok) test_fail(__FILE__, __LINE__, "not true within 15 s: %s", #cond);     \
   } while (0)
 
-TEST_UNUSED static void up_with(rig *r, const char *more) {
+TEST_UNUSED static void up_with(fixture *r, const char *more) {
   char *argv[] = {(char *)"stub", NULL}, *envp[256], env_tmp[100];
   clu_spawn s;
   clu_err e;
@@ -239,13 +250,13 @@ TEST_UNUSED static void up_with(rig *r, const char *more) {
   REQUIRE(r->s->ready && r->s->ready->size == 5 && memcmp(r->s->ready->data, "ready", 5) == 0);
 }
 
-TEST_UNUSED static int all_in(rig *r, int state) {
+TEST_UNUSED static int all_in(fixture *r, int state) {
   for (int i = 0; i < r->n; i++)
     if (r->nd[i]->state != state || r->nd[i]->pid == 0) return 0;
   return 1;
 }
 
-TEST_UNUSED static void up(rig *r, int nodes) {
+TEST_UNUSED static void up(fixture *r, int nodes) {
   clu_err e;
   up_with(r, NULL);
   for (r->n = 0; r->n < nodes; r->n++) REQUIRE(clu_node_new_fork(r->s, 0, &r->nd[r->n], &e) == CLU_OK);
@@ -264,7 +275,7 @@ TEST_UNUSED static int entries(const char *dir) {
   return n;
 }
 
-TEST_UNUSED static void down(rig *r) {
+TEST_UNUSED static void down(fixture *r) {
   for (int i = 0; i < r->n; i++)
     if (r->nd[i]) clu_node_free(r->nd[i]);
   if (r->s->state != CLU_SERVER_ENDED) clu_server_close(r->s);
@@ -288,7 +299,7 @@ TEST_UNUSED static int gone(clu_pid pid) {
   return !end || end[2] == 'Z' || end[2] == 'X';
 }
 
-TEST_UNUSED static int all_gone(rig *r) {
+TEST_UNUSED static int all_gone(fixture *r) {
   for (int i = 0; i < r->n; i++)
     if (!gone(r->nd[i]->pid)) return 0;
   return 1;
@@ -309,7 +320,7 @@ TEST_UNUSED static void call(clu_node *nd, char what, uint32_t number, size_t n,
 TEST_UNUSED static int has_answer(clu_node *nd) { return clu_node_first(nd) && clu_node_first(nd)->arrival; }
 
 /* Takes the answer, which has to be the echo of that call. */
-TEST_UNUSED static void expect_echo(rig *r, clu_node *nd, char what, uint32_t number, size_t n) {
+TEST_UNUSED static void expect_echo(fixture *r, clu_node *nd, char what, uint32_t number, size_t n) {
   const clu_req *q;
   clu_blob *b;
   PUMP(r, has_answer(nd) || !clu_node_is_open(nd));
@@ -327,14 +338,14 @@ TEST_UNUSED static void expect_echo(rig *r, clu_node *nd, char what, uint32_t nu
   clu_blob_unref(b);
 }
 
-TEST_UNUSED static void echo_all(rig *r, int except) {
+TEST_UNUSED static void echo_all(fixture *r, int except) {
   for (int i = 0; i < r->n; i++)
     if (i != except) call(r->nd[i], ECHO, (uint32_t)(1000 + i), 1000, 1);
   for (int i = 0; i < r->n; i++)
     if (i != except) expect_echo(r, r->nd[i], ECHO, (uint32_t)(1000 + i), 1000);
 }
 
-TEST_UNUSED static void pump_for(rig *r, double ms) {
+TEST_UNUSED static void pump_for(fixture *r, double ms) {
   double end = test_ms() + ms;
   clu_err e;
   while (test_ms() < end) clu_loop_pump(&r->session->loop, 5000000, &e);
