@@ -22,7 +22,7 @@
 #define CLU_HAVE_VFORK 1         /* that shares the memory and stops the parent */
 #endif
 
-/* close-on-exec and non-blocking from birth; macOS has neither */
+/* close-on-exec and non-blocking from the start; macOS has neither */
 #if (defined(__linux__) || defined(__FreeBSD__) || defined(__NetBSD__) || defined(__OpenBSD__)) && \
     !defined(CLU_PORTABLE)
 #define CLU_HAVE_ACCEPT4 1

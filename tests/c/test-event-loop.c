@@ -136,7 +136,7 @@ TEST(a_callback_removes_itself_and_another_that_is_ready_too) {
 }
 
 /* The slot of the one that was removed, and the number of its descriptor, belong to another when its event is due. */
-TEST(a_slot_that_was_given_to_another_gets_no_stale_event) {
+TEST(a_slot_that_was_given_to_another_gets_no_event_of_the_old_one) {
   clu_loop l;
   end a, b, late;
   clu_watch_id old[2];

@@ -130,7 +130,7 @@ TEST(a_pair_over_each_family) {
   CHECK(clu_sock_next(NULL) == NULL);
 }
 
-TEST(descriptors_are_right_from_birth) {
+TEST(descriptors_are_right_from_the_start) {
   clu_listen how = {-1, 0, 0};
   clu_sock *l = listener("127.0.0.1", -1);
   clu_addr any;

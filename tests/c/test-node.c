@@ -29,7 +29,7 @@ TEST(a_late_answer_is_never_taken) {
     call(r.nd[0], LATE, 100 + k, 100, 1);
     pump_for(&r, 20);
     clu_node_cancel(r.nd[0], 1);
-    call(r.nd[0], ECHO, k, 100, 2); /* at once: behind the stale one */
+    call(r.nd[0], ECHO, k, 100, 2); /* at once: behind the cancelled one */
     CHECK(!has_answer(r.nd[0]));
     expect_echo(&r, r.nd[0], ECHO, k, 100);
     PUMP(&r, clu_node_in_step(r.nd[0]));
@@ -59,7 +59,7 @@ TEST(what_is_half_written_is_withdrawn) {
   down(&r);
 }
 
-TEST(a_stale_request_behind_one_that_counts_is_given_up_when_it_is_its_turn) {
+TEST(a_cancelled_request_behind_one_that_counts_is_interrupted_when_it_is_its_turn) {
   fixture r;
   up(&r, 1);
   call(r.nd[0], LATE, 100, 50, 1);
@@ -173,9 +173,9 @@ static void given_up(clu_node *nd, clu_msg *m) {
   clu_node_stop(nd, 0);
 }
 
-static uint32_t no_tasks(const clu_node *nd, uint32_t *unwanted) {
+static uint32_t no_tasks(const clu_node *nd, uint32_t *cancelled) {
   (void)nd;
-  if (unwanted) *unwanted = 0;
+  if (cancelled) *cancelled = 0;
   return 0;
 }
 

@@ -1,7 +1,7 @@
 /* The port: everything the core asks of the operating system. src/posix and src/win implement it.
  *
  * No function here blocks unless its comment says so. Every descriptor that is made here is
- * non-blocking and close-on-exec from birth (a leaked one would hide an end of file), and never
+ * non-blocking and close-on-exec from the start (a leaked one would hide an end of file), and never
  * raises SIGPIPE.
  *
  * Windows has no fork, no signals, and passes no descriptors over sockets. What it lacks is CLU_UNSUPPORTED
@@ -24,7 +24,7 @@ typedef int64_t clu_pid;
 
 /* Monotonic nanoseconds; unrelated to the wall clock, which may be set at any time. */
 uint64_t clu_os_now(void);
-/* The same by a hand that moves every few milliseconds and costs less to look at, where there is one. */
+/* The same by a coarse clock, which changes every few milliseconds and takes less time to read, where there is one. */
 uint64_t clu_os_now_coarse(void);
 /* Blocks for `ns`, or until a signal comes. */
 void clu_os_pause(uint64_t ns);
@@ -174,7 +174,7 @@ typedef struct clu_listen {
  * CLU_IN_USE, CLU_LIMIT (descriptors), CLU_SYS. A path must not exist. */
 int clu_os_listen(const clu_addr *at, const clu_listen *how, clu_fd *fd, int *granted, clu_err *e);
 /* The next connection. `peer` may be NULL. CLU_OK: `*fd` is the caller's. CLU_AGAIN: there is none, or it
- * was gone before it could be taken (ECONNABORTED and its kin), or a signal came: wait again.
+ * was gone before it could be taken (ECONNABORTED and similar), or a signal came: wait again.
  * CLU_LIMIT: no descriptor is free and the connection stays in the queue, so the listener stays
  * readable: pause. */
 int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e);

@@ -31,7 +31,7 @@ int clu_session_is_ours(void);
 int clu_pump(int64_t wait_ns, clu_err *e);
 int clu_pump_events(void);
 
-/* A handle: an external pointer, with nothing behind it yet. So what is made next has an owner at once. */
+/* A handle: an external pointer, with nothing behind it yet. So what is made next can be put behind it at once, and is freed with it. */
 SEXP clu_handle_new(SEXP tag, SEXP prot, R_CFinalizer_t fin);
 void clu_handle_set(SEXP x, void *p);
 /* What is behind it; an R error when that is nothing. The handle keeps it. */

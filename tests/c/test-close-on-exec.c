@@ -1,4 +1,4 @@
-/* Every descriptor is close-on-exec from birth: no call makes one that is not, which a program that another thread
+/* Every descriptor is close-on-exec from the start: no call makes one that is not, which a program that another thread
  * starts just then would inherit. */
 // link: -Wl,--wrap=socket -Wl,--wrap=socketpair -Wl,--wrap=pipe -Wl,--wrap=accept -Wl,--wrap=dup -Wl,--wrap=fcntl -Wl,--wrap=open
 #include "test.h"
@@ -80,7 +80,7 @@ TEST(no_descriptor_is_made_without_close_on_exec) {
 #if !defined(CLU_HAVE_PIPE2)
   SKIP("this system has no such calls");
 #else
-  char folder[] = "/tmp/clutch-birth-XXXXXX", path[64];
+  char folder[] = "/tmp/clutch-cloexec-XXXXXX", path[64];
   char *argv[] = {(char *)"true", NULL};
   clu_spawn how = {"/bin/true", argv, NULL, CLU_NO_FD, CLU_NO_FD, CLU_NO_FD, NULL, 0, 0, 0};
   clu_err e = {0, 0, ""};
