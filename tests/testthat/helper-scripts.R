@@ -1,5 +1,11 @@
 # Programs in R processes of their own, and what they start.
 
+# Files of fixtures/ by name. Whoever changes the working folder still finds them.
+fixtures <- normalizePath("fixtures")
+fixture_lines <- function(names) {
+  unlist(lapply(file.path(fixtures, sprintf("%s.R", names)), readLines))
+}
+
 # A script in an R process of its own that can be signalled; its output goes to a file.
 # `lines`: the program; `fixture`: files of fixtures/ that come after them, and `...` values by name
 # that they use; `program`: in place of Rscript.
@@ -8,10 +14,9 @@ start_script <- function(lines = NULL, program = file.path(R.home("bin"), "Rscri
   outside_checks_only()
   values <- list(...)
   values <- sprintf("%s <- %s", names(values), vapply(values, deparse1, "", collapse = "\n"))
-  files <- testthat::test_path("fixtures", paste0(fixture, ".R", recycle0 = TRUE))
   file <- tempfile(fileext = ".R")
   out <- tempfile(fileext = ".out")
-  writeLines(c("library(clutch)", lines, values, unlist(lapply(files, readLines))), file)
+  writeLines(c("library(clutch)", lines, values, fixture_lines(fixture)), file)
   pidfile <- tempfile()
   tmp <- tempfile("session-") # a killed session leaves its temporary folder: here
   dir.create(tmp)

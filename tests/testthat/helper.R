@@ -59,9 +59,8 @@ start_fault_injector <- function(server, log, pause, deed, seed = sample.int(327
   writeLines(c("#!/bin/bash", sprintf("RANDOM=%d", seed), paste0("log=", shQuote(log)),
     sprintf("while [ -e %s ] && [ -e /proc/%d ]; do", shQuote(mark), Sys.getpid()),
     paste("  sleep", pause),
-    sprintf(
-      "  kids=($(cat /proc/%1$d/task/%1$d/children 2>/dev/null)); [ ${#kids[@]} -gt 0 ] || continue", server
-    ),
+    sprintf("  kids=($(cat /proc/%1$d/task/%1$d/children 2>/dev/null))", server),
+    "  [ ${#kids[@]} -gt 0 ] || continue",
     "  p=${kids[RANDOM % ${#kids[@]}]}", paste0("  ", deed), "done 2>/dev/null",
     paste("rm -f", shQuote(at_work))), script)
   system(paste("bash", shQuote(script), "> /dev/null 2>&1"), wait = FALSE)
@@ -72,4 +71,3 @@ start_fault_injector <- function(server, log, pause, deed, seed = sample.int(327
     ended
   }
 }
-

@@ -13,7 +13,8 @@ chaos_seed <- as.integer(Sys.getenv("CLUTCH_SEED", as.character(sample.int(1e6, 
 
 # To nodes, from outside
 deed <- paste("if [ $((RANDOM % 3)) = 0 ]; then kill -9 $p && echo kill >> \"$log\";",
-              "else kill -STOP $p && sleep 0.0$((RANDOM % 90 + 10)); kill -CONT $p && echo stop >> \"$log\"; fi")
+              "else kill -STOP $p && sleep 0.0$((RANDOM % 90 + 10));",
+              "kill -CONT $p && echo stop >> \"$log\"; fi")
 
 chaotic <- function(i, what, dir) {
   cat("x", file = file.path(dir, i), append = TRUE)

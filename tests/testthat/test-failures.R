@@ -129,7 +129,8 @@ test_that("a session that ends without stop_cluster() leaves nothing", {
   linux_only()
   s <- start_script(c(
     "cl <- make_cluster(2)",
-    "cat('pids=', paste(cluster_status(cl)$pid, collapse = ' '), '\\n', sep = ''); cat('ready\\n')"))
+    "cat('pids=', paste(cluster_status(cl)$pid, collapse = ' '), '\\n', sep = '')",
+    "cat('ready\\n')"))
   expect_true(said(s, "^ready"))
   expect_true(eventually(!any(alive(as.integer(strsplit(value_of(s, "pids"), " ")[[1L]])))))
 })

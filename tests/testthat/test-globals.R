@@ -283,7 +283,7 @@ test_that("functions that share a body are told apart by their arguments", {
   on.exit(rm("g_k", envir = globalenv()))
   f <- eval(quote(function(x, g_k) x + g_k), globalenv())
   g <- f
-  formals(g) <- alist(x = )
+  formals(g) <- alist(x = ) # nolint: spaces_inside_linter.
   expect_identical(found_by(f), character())
   expect_identical(found_by(list(f, g)), "g_k")
   expect_identical(found_by(list(g, f)), "g_k")

@@ -26,7 +26,7 @@ test_that("a cluster over TCP hatches, computes, prints and stops, and leaves no
     expect_output(print(cl), sprintf("strategy \"%s\"", s))
     expect_output(print(cl[[2L]]), paste("pid", p[[2L]]))
     expect_identical(cluster_status(cl)$state, rep("idle", 3))
-    if (system_can("proc")) expect_false(any(is.na(cluster_status(cl)$memory)))
+    if (system_can("proc")) expect_false(anyNA(cluster_status(cl)$memory))
     tmp <- unlist(parallel::clusterCall(cl, tempdir))
     expect_identical(anyDuplicated(c(tmp, tempdir())), 0L)
     x <- 10
@@ -155,8 +155,8 @@ test_that("nodes that do not arrive are named, with reason and output, and nothi
                 clutch_start = identity)
   expect_s3_class(e, "clutch_start")
   # whichever was first
-  expect_match(conditionMessage(e),
-               "node [12] on localhost: it ended with exit status 3; it printed last:\n  last words")
+  why <- "node [12] on localhost: it ended with exit status 3; it printed last:\n  last words"
+  expect_match(conditionMessage(e), why)
   expect_match(conditionMessage(e), "nothing was left running")
   # one of them never gets there
   late <- tempfile(fileext = ".sh")

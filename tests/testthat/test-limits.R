@@ -16,24 +16,12 @@ test_that("a fork that fails half-way is a limit, and leaves nothing", {
   dir.create(dir, mode = "0700")
   on.exit(unlink(dir, recursive = TRUE))
   file.copy(find.package("clutch"), dir, recursive = TRUE)
-  writeLines(c(
-    "library(clutch)",
-    "before <- list.files(tempdir()); cat('session=', tempdir(), '\\n', sep = '')",
-    "e <- tryCatch(make_cluster(10), error = identity)",
-    "cat('class=', class(e)[1], '\\ntext=', conditionMessage(e), '\\n', sep = '')",
-    "children <- function(p) scan(sprintf('/proc/%d/task/%d/children', p, p), quiet = TRUE)",
-    "fork_server <- children(Sys.getpid())",
-    "cat('left=', length(children(fork_server)), '\\n', sep = '')",
-    "cl <- make_cluster(3); cat('works=', identical(parallel::clusterCall(cl, identity, 1), list(1, 1, 1)), '\\n', sep = '')",
-    "stop_cluster(cl); fork_server_stop()",
-    # not even a fork server
-    "cl <- make_cluster(4); e <- tryCatch(make_cluster(1, strategy = 'spawn'), error = identity)",
-    "cat('server=', class(e)[1], '\\n', sep = ''); cat('still=', identical(parallel::clusterCall(cl, identity, 1), list(1, 1, 1, 1)), '\\n', sep = '')",
-    "stop_cluster(cl); cat('done\\n')"), file.path(dir, "script.R"))
+  writeLines(fixture_lines("few-processes"), file.path(dir, "script.R"))
   system2("chown", c("-R", paste0(uid, ":", uid), dir))
   out <- file.path(dir, "out")
-  system(sprintf(paste("cd %s && HOME=%s TMPDIR=%s R_LIBS=%s prlimit --nproc=6 setpriv --reuid=%d --regid=%d --clear-groups",
-                       "--inh-caps=-all --bounding-set=-all %s --vanilla script.R > %s 2>&1 < /dev/null &"),
+  system(sprintf(paste("cd %s && HOME=%s TMPDIR=%s R_LIBS=%s prlimit --nproc=6",
+                       "setpriv --reuid=%d --regid=%d --clear-groups --inh-caps=-all",
+                       "--bounding-set=-all %s --vanilla script.R > %s 2>&1 < /dev/null &"),
                  dir, dir, dir, shQuote(paste(c(dir, .libPaths()), collapse = ":")), uid, uid,
                  file.path(R.home("bin"), "Rscript"), out))
   s <- list(out = out, tmp = dir)
@@ -211,16 +199,7 @@ test_that("an idle fork server ends by itself, and the next cluster says nothing
 
 test_that("the fork server is started when the package is attached, where that is asked for", {
   linux_only()
-  lines <- c(
-    "children <- function() scan(sprintf('/proc/%d/task/%d/children', Sys.getpid(), Sys.getpid()), quiet = TRUE)",
-    "detach('package:clutch', unload = TRUE); cat('none=', length(children()), '\\n', sep = '')",
-    "library(clutch); cat('off=', length(children()), '\\n', sep = ''); detach('package:clutch', unload = TRUE)",
-    "options(clutch.prestart = TRUE); library(clutch); server <- children()",
-    "cat('on=', length(server), '\\n', sep = '')",
-    "cl <- make_cluster(2); cat('same=', identical(as.integer(server), .Call(clutch:::ffi_node_info, cl[[1]]$handle)$server_pid), '\\n', sep = '')",
-    "stop_cluster(cl); detach('package:clutch', unload = TRUE); cat('gone=', length(children()), '\\n', sep = '')",
-    "cat('done\\n')")
-  s <- start_script(lines)
+  s <- start_script(fixture = "prestart")
   expect_done(s)
   expect_identical(vapply(c("none", "off", "on", "same", "gone"), function(w) value_of(s, w), ""),
                    c(none = "0", off = "0", on = "1", same = "TRUE", gone = "0"))

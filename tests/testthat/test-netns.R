@@ -8,14 +8,11 @@ own_network <- if (Sys.info()[["effective_user"]] == "root") "unshare -n" else "
 
 can_filter <- local({
   known <- NULL
+  filter <- "ip link set lo up && iptables -I INPUT -p tcp --dport 5 -j DROP"
+  try_filter <- paste(own_network, "sh -c", shQuote(filter), "> /dev/null 2>&1")
   function() {
     if (is.null(known)) known <<- nzchar(Sys.which("unshare")) && nzchar(Sys.which("iptables")) &&
-      identical(
-        suppressWarnings(system(
-          paste(own_network,
-                "sh -c 'ip link set lo up && iptables -I INPUT -p tcp --dport 5 -j DROP' > /dev/null 2>&1"), timeout = 20
-        )), 0L
-      )
+      identical(suppressWarnings(system(try_filter, timeout = 20)), 0L)
     known
   }
 })
@@ -27,12 +24,7 @@ in_namespace <- function(code, timeout = 90) {
   on.exit(unlink(script))
   writeLines(c(sprintf(".libPaths(%s); suppressPackageStartupMessages(library(clutch))",
                        deparse1(.libPaths())),
-    "rule <- function(how, what) stopifnot(system(sprintf('iptables -%s INPUT -p tcp %s -j DROP', how, what)) == 0L)",
-    "port <- 23456L",
-    "children <- function() { s <- readLines(sprintf('/proc/%d/task/%d/children', Sys.getpid(), Sys.getpid()), warn = FALSE); length(scan(text = s, quiet = TRUE)) }",
-    "open_fds <- function() length(list.files('/proc/self/fd'))",
-    "later <- function(seconds, how, what) system(sprintf('(sleep %g; iptables -%s INPUT -p tcp %s -j DROP) > /dev/null 2>&1', seconds, how, what), wait = FALSE)",
-    code), script)
+    fixture_lines("packet-filter"), code), script)
   out <- tempfile()
   on.exit(unlink(out), add = TRUE)
   status <-
@@ -83,16 +75,10 @@ test_that("what stays lost is an error in time that names the nodes, and leaves 
   linux_only()
   skip_if_not(can_filter(), "no packet filter in a namespace of our own")
   for (what in c("--dport 23456 --tcp-flags SYN NONE", "--sport 23456")) {
-    out <-
-      in_namespace(c("stop_cluster(make_cluster(1, 'parallel')); invisible(gc()); before <- open_fds()", sprintf(
-      "rule('I', '%s')", what
-    ),
-      "t <- system.time(e <- tryCatch(make_cluster(2, 'parallel', port = port, setup_timeout = 4), error = identity))[[3]]",
-      "cat(class(e)[[1]], t >= 3.9, t < 10, '\\n', conditionMessage(e), '\\n')",
-      "invisible(gc()); cat('left', children(), open_fds() - before, length(list.files(tempdir(), '^clutch-')), '\\n')"))
+    out <- in_namespace(c(sprintf("what <- '%s'", what), fixture_lines("filtered-start")))
     expect_true("clutch_start TRUE TRUE " %in% out, label = paste(out, collapse = "\n"))
     expect_true("left 0 0 0 " %in% out, label = paste(out, collapse = "\n"))
-    expect_match(paste(out, collapse = "\n"),
-                 "2 of 2 nodes did not arrive within 4 seconds.*node 1 on localhost.*node 2 on localhost")
+    late <- "2 of 2 nodes did not arrive within 4 seconds.*node 1 on localhost.*node 2 on localhost"
+    expect_match(paste(out, collapse = "\n"), late)
   }
 })

@@ -75,7 +75,10 @@ test_that("options that a package sets when an element loads it stay", {
                "License: MIT", "Author: A", "Maintainer: A <a@b.c>"),
              file.path(src, "DESCRIPTION"))
   writeLines("export(opt)", file.path(src, "NAMESPACE"))
-  writeLines(c(".onLoad <- function(libname, pkgname) { options(setsoptions.a = 'set'); Sys.setenv(SETSOPTIONS = 'set') }",
+  writeLines(c(".onLoad <- function(libname, pkgname) {",
+               "  options(setsoptions.a = 'set')",
+               "  Sys.setenv(SETSOPTIONS = 'set')",
+               "}",
                "opt <- function() c(getOption('setsoptions.a'), Sys.getenv('SETSOPTIONS'))"),
                file.path(src, "R", "a.R"))
   utils::install.packages(src, lib = lib, repos = NULL, type = "source", quiet = TRUE)

@@ -19,17 +19,7 @@ test_that("under `ulimit -v` a failed allocation is an error of its element, and
   linux_only()
   # 4 GB hold an R with its libraries on any system, and an element asks for 8
   s <- start_limited("ulimit -v 4000000 || exit 1",
-                     c("for (strategy in c('fork_server', 'parallel')) {",
-    "  cl <- make_cluster(2, strategy)", "  p <- cluster_status(cl)$pid",
-    "  r <- suppressWarnings(cluster_map(cl, 1:8, function(i) { if (i %in% c(3, 6)) x <- numeric(1e9); i }, .on_error = 'continue'))",
-    "  stopifnot(identical(r[-c(3, 6)], list(1L, 2L, 4L, 5L, 7L, 8L)))",
-    "  for (e in r[c(3, 6)]) stopifnot(identical(class(e)[[1]], 'clutch_task_error'), grepl('cannot allocate', conditionMessage(e)))",
-    "  e <- tryCatch(collect(cluster_submit(cl, numeric(1e9))), clutch_task_error = identity)",
-    "  stopifnot(grepl('cannot allocate', conditionMessage(e)), !inherits(e, 'clutch_task_died'))",
-    # what is within the limit is not the next one's loss
-    "  stopifnot(identical(cluster_map_dbl(cl, 1:4, function(i) sum(numeric(1e6) + i)), 1e6 * 1:4))",
-    "  stopifnot(identical(cluster_status(cl)$pid, p))", "  stop_cluster(cl)", "}",
-    "cat('done\\n')"))
+                     fixture_lines("failed-allocation"))
   expect_done(s)
   expect_true(ends(s))
 })
@@ -79,22 +69,7 @@ test_that("each node that the out-of-memory killer ends is named; the others hav
   g <- memory_group(300)
   if (is.character(g)) skip(g)
   on.exit(expect_true(g$remove()))
-  s <- start_limited(g$join, c(in_group, "for (strategy in c('fork_server', 'parallel')) {",
-    "  cl <- make_cluster(2, strategy)",
-    "  r <- suppressWarnings(cluster_map(cl, 1:8, function(i, eat) { if (i == 3) eat(); i }, eat = eat, .on_error = 'continue'))",
-    "  stopifnot(identical(r[-3], list(1L, 2L, 4L, 5L, 6L, 7L, 8L)))",
-    "  stopifnot(inherits(r[[3]], 'clutch_task_memory'), identical(r[[3]]$signal, 9L))",
-    "  stopifnot(grepl('out-of-memory killer', conditionMessage(r[[3]])))",
-    # one that is killed by somebody else afterwards did not want memory
-    "  die <- function(i) if (i == 2) tools::pskill(Sys.getpid(), 9L) else i",
-    "  r <- suppressWarnings(cluster_map(cl, 1:4, die, .on_error = 'continue'))",
-    "  stopifnot(identical(died_of(r[[2]]), 'clutch_task_died'))",
-    # two at the same time, and a look at both of them only later
-    "  before <- clutch:::oom_kills()", "  t <- lapply(1:2, function(k) cluster_submit(cl, eat()))",
-    "  for (k in 1:300) if (clutch:::oom_kills() < before + 2) Sys.sleep(0.1)",
-    "  for (x in t) {", "    e <- tryCatch(collect(x), clutch_task_error = identity)",
-    "    stopifnot(inherits(e, 'clutch_task_memory'))", "  }",
-    "  stop_cluster(cl)", "}", "cat('done\\n')"))
+  s <- start_limited(g$join, c(in_group, fixture_lines("killed-in-map")))
   expect_done(s)
   expect_true(ends(s))
 })
@@ -104,15 +79,7 @@ test_that("a death by lack of memory in a call, or another cluster, is not the n
   g <- memory_group(300)
   if (is.character(g)) skip(g)
   on.exit(expect_true(g$remove()))
-  s <- start_limited(g$join, c(in_group, "cl <- make_cluster(1)", "other <- make_cluster(1)",
-    "call <- function() tryCatch(parallel::clusterCall(cl, eat), clutch_node_died = conditionMessage)",
-    # again
-    "stopifnot(grepl('out-of-memory killer', call()))",
-    "stopifnot(grepl('is dead.*out-of-memory killer', call()))",
-    "kill <- function() tools::pskill(Sys.getpid(), 9L)", "for (x in list(cl, other)) {",
-    "  e <- tryCatch(collect(cluster_submit(x, kill())), clutch_task_error = identity)",
-    "  stopifnot(identical(died_of(e), 'clutch_task_died'))", "}",
-    "stop_cluster(cl)", "stop_cluster(other)", "cat('done\\n')"))
+  s <- start_limited(g$join, c(in_group, fixture_lines("killed-in-call")))
   expect_done(s)
   expect_true(ends(s))
 })
@@ -162,10 +129,6 @@ test_that("the kernel's count is our control group's, of either version, else th
 test_that("where files may not be large there is less shared memory, and all works", {
   linux_only()
   s <- start_limited("ulimit -f 4096 || exit 1",
-                     c("for (strategy in c('fork_server', 'parallel')) {",
-                       "cl <- make_cluster(2, strategy)",
-    "stopifnot(identical(cluster_map_dbl(cl, 1:5000, sqrt), sqrt(1:5000)))",
-    "stopifnot(identical(parallel::clusterCall(cl, identity, 1), list(1, 1)))", "stop_cluster(cl)",
-    "}", "cat('done\\n')"))
+                     fixture_lines("less-shared-memory"))
   expect_done(s)
 })

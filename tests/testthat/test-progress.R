@@ -17,12 +17,7 @@ show <- "\033\\[\\?25h"
 count <- function(pattern, text) lengths(regmatches(text, gregexpr(pattern, text)))
 
 test_that("a full bar does not lose the map, and makes room for what is relayed", {
-  text <- with_bar(c(
-    "f <- function(i) { Sys.sleep(0.15); if (i %% 5 == 0) { cat('said', i, '\\n'); message('told ', i) }; i }",
-    "for (relay in c('live', 'ordered')) {",
-    "  r <- tryCatch(cluster_map(cl, 1:20, f, .progress = TRUE, .relay = relay, .chunk = 1), error = conditionMessage)",
-    "  cat('\\nresult', relay, identical(r, as.list(1:20)), '\\n')",
-    "}"))
+  text <- with_bar(fixture_lines("bar-and-output"))
   expect_match(text, "result live TRUE")
   expect_match(text, "result ordered TRUE")
   expect_match(text, "/20 | ", fixed = TRUE)
@@ -40,16 +35,7 @@ test_that("a full bar does not lose the map, and makes room for what is relayed"
 })
 
 test_that("the bar is gone after an error, an interrupt, and when others remove it", {
-  text <- with_bar(c(
-    "try(cluster_map(cl, 1:30, function(i) { Sys.sleep(0.1); if (i == 12) stop('failed') }, .progress = TRUE, .chunk = 1))",
-    "cat('\\nafter error\\n')",
-    "pid <- Sys.getpid()",
-    "system(sprintf('(sleep 1; kill -INT %d) &', pid))",
-    "r <- tryCatch(cluster_map(cl, 1:300, function(i) Sys.sleep(0.1), .progress = TRUE, .chunk = 1), interrupt = function(e) 'interrupted')",
-    "cat('\\nafter interrupt:', r, '\\n')",
-    "r <- withCallingHandlers(cluster_map(cl, 1:20, function(i) { Sys.sleep(0.1); signalCondition(structure(class = c('mine', 'condition'), list())); i }, .progress = TRUE),",
-    "  mine = function(c) cli::cli_progress_cleanup())",
-    "cat('\\nafter all', identical(r, as.list(1:20)), '\\n')"))
+  text <- with_bar(fixture_lines("bars"))
   expect_match(text, "element 12 on node", fixed = TRUE)
   expect_match(text, "after interrupt: interrupted")
   expect_match(text, "after all TRUE")
@@ -79,20 +65,7 @@ test_that("the bar's times are those of the map", {
 
 test_that("the signals for progressr end with a map that fails", {
   skip_if_not_installed("progressr")
-  text <- with_bar(c(
-    "library(progressr)",
-    "options(progressr.enable = TRUE)",
-    "say <- function(what) function(...) cat(what, '')",
-    "handlers(make_progression_handler('says', reporter = list(initiate = say('init'), finish = say('fin')), enable = TRUE, intrusiveness = 0,",
-    "                                  interval = 0, enable_after = 0))",
-    "handlers(global = TRUE)",
-    "run <- function(f) {",
-    "  try(cluster_map(cl, 1:6, f, .chunk = 1), silent = TRUE)",
-    "  cat('over\n')",
-    "}",
-    "run(identity)",
-    "run(function(i) if (i == 3) stop('x') else Sys.sleep(0.05))",
-    "run(identity)"))
+  text <- with_bar(fixture_lines("progressr-and-errors"))
   expect_identical(count("init fin over", text), 3L)
 })
 

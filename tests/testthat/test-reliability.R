@@ -96,8 +96,8 @@ test_that("a fork server killed during calls and while the cluster stops", {
   tools::pskill(p[[1L]], 19L)
   later(0.2, "kill -9 %d; kill -CONT %d", server, p[[1L]])
   e <- node_died(parallel::clusterCall(cl, length, raw(5e7)))
-  expect_match(conditionMessage(e),
-               "its fork server .pid [0-9]+. was killed by signal 9 .SIGKILL., and its nodes with it")
+  why <- "its fork server .pid [0-9]+. was killed by signal 9 .SIGKILL., and its nodes with it"
+  expect_match(conditionMessage(e), why)
   expect_true(eventually(!any(alive(c(p, grandchild)))))
   expect_true(eventually(!dir.exists(tmp)))
   cl <- make_cluster(2, strategy = "spawn")
@@ -133,12 +133,19 @@ test_that("a master killed at any step takes all with it, and leaves no folder b
     starting = "cat('step\\n'); repeat { stop_cluster(make_cluster(8)); fork_server_stop() }",
     idle = "cl <- make_cluster(2); cat('step\\n'); Sys.sleep(60)",
     # a stopped node reads nothing: half of the call is sent
-    sending = "cl <- make_cluster(2); tools::pskill(cluster_status(cl)$pid[[1]], 19L); cat('step\\n'); parallel::clusterCall(cl, length, raw(5e7))",
-    receiving = "cl <- make_cluster(2); cat('step\\n'); repeat parallel::clusterCall(cl, function() raw(5e7))",
-    forking = "cl <- make_cluster(2); kid <- parallel::mcparallel(Sys.sleep(60)); cat('kid=', kid$pid, '\\n', sep = ''); cat('step\\n'); Sys.sleep(60)",
-    nested = "cl <- make_cluster(2); parallel::clusterEvalQ(cl, { inner <- clutch::make_cluster(1); 1 }); cat('step\\n'); Sys.sleep(60)",
+    sending = c("cl <- make_cluster(2)", "tools::pskill(cluster_status(cl)$pid[[1]], 19L)",
+                "cat('step\\n')", "parallel::clusterCall(cl, length, raw(5e7))"),
+    receiving = c("cl <- make_cluster(2)", "cat('step\\n')",
+                  "repeat parallel::clusterCall(cl, function() raw(5e7))"),
+    forking = c("cl <- make_cluster(2)", "kid <- parallel::mcparallel(Sys.sleep(60))",
+                "cat('kid=', kid$pid, '\\n', sep = '')", "cat('step\\n')", "Sys.sleep(60)"),
+    nested = c("cl <- make_cluster(2)",
+               "parallel::clusterEvalQ(cl, { inner <- clutch::make_cluster(1); 1 })",
+               "cat('step\\n')", "Sys.sleep(60)"),
     # the fork server is stopped: nodes have to end all the same, and it when it goes on
-    stopping = "cl <- make_cluster(2); tools::pskill(.Call(clutch:::ffi_node_info, cl[[1]]$handle)$server_pid, 19L); cat('step\\n'); stop_cluster(cl)")
+    stopping = c("cl <- make_cluster(2)",
+                 "info <- .Call(clutch:::ffi_node_info, cl[[1]]$handle)",
+                 "tools::pskill(info$server_pid, 19L)", "cat('step\\n')", "stop_cluster(cl)"))
   scripts <- lapply(steps, function(step) {
     start_script(c("cat('session=', tempdir(), '\\n', sep = '')", step))
   })
@@ -288,13 +295,7 @@ test_that("Ctrl-C at a terminal reaches the session and no node", {
   linux_only()
   skip_if(!nzchar(Sys.which("script")), "no program 'script'")
   file <- tempfile(fileext = ".R")
-  writeLines(c(
-    "library(clutch); cl <- make_cluster(2); p <- cluster_status(cl)$pid; server <- .Call(clutch:::ffi_node_info, cl[[1]]$handle)$server_pid",
-    "cat('ready\\n')",
-    "r <- tryCatch(parallel::clusterCall(cl, Sys.sleep, 60), interrupt = function(e) 'interrupted')",
-    "alive <- vapply(c(p, server), function(x) tools::pskill(x, 0L), NA)",
-    "same <- identical(parallel::clusterCall(cl, Sys.getpid), as.list(p))",
-    "cat('result', identical(r, 'interrupted'), alive, same, '\\n'); stop_cluster(cl)"), file)
+  writeLines(fixture_lines("ctrl-c-at-terminal"), file)
   out <- tempfile()
   term <- pipe(sprintf("R_LIBS=%s script -q -c %s /dev/null > %s 2>&1",
                        shQuote(paste(.libPaths(), collapse = ":")),

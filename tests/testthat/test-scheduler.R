@@ -53,7 +53,8 @@ test_that("R code that runs while elements are sent may give their job up, or ha
   skip_if(built != 0L, "no compiler")
   program <- file.path(dir, "Rscript") # what is freed is overwritten: who looks at it sees no sense
   writeLines(c("#!/bin/sh",
-               sprintf("GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0 exec %s \"$@\"",
+               "export GLIBC_TUNABLES=glibc.malloc.perturb=165:glibc.malloc.tcache_count=0",
+               sprintf("exec %s \"$@\"",
                        shQuote(file.path(R.home("bin"), "Rscript")))), program)
   Sys.chmod(program, "0755")
   s <- start_script(fixture = "reentry", lib = file.path(dir, paste0("hook", .Platform$dynlib.ext)),
@@ -253,7 +254,9 @@ test_that("nodes that die again and again before they begin anything are given u
              file.path(src, "clutchdies", "DESCRIPTION"))
   writeLines("export(f)", file.path(src, "clutchdies", "NAMESPACE"))
   writeLines(c("f <- function(i) i",
-               ".onLoad <- function(...) if (nzchar(Sys.getenv(\"CLUTCH_NODE_CORES\"))) tools::pskill(Sys.getpid(), 9L)"),
+               ".onLoad <- function(...) {",
+               "  if (nzchar(Sys.getenv(\"CLUTCH_NODE_CORES\"))) tools::pskill(Sys.getpid(), 9L)",
+               "}"),
              file.path(src, "clutchdies", "R", "all.R"))
   built <- system2(file.path(R.home("bin"), "R"),
                    c("CMD", "INSTALL", "--no-docs", "--no-test-load", "-l", lib,

@@ -94,7 +94,8 @@ test_that("a million tasks while nodes are killed: all right, nothing left, no m
     fifth <- rounds %/% 5L
     rate <- c(first = mean(utils::head(seen[, "rate"], fifth)),
               last = mean(utils::tail(seen[, "rate"], fifth)))
-    cat(sprintf(paste0("\n%d tasks, %d deaths; KB that a run adds: session %.0f of %.0f, fork server %.0f of %.0f; ",
+    cat(sprintf(paste0("\n%d tasks, %d deaths; KB that a run adds: session %.0f of %.0f, ",
+                       "fork server %.0f of %.0f; ",
                        "tasks a second: %.0f in the first fifth, %.0f in the last\n"),
                        rounds * each, deaths, grown[[1L]], seen[rounds, 1L], grown[[2L]],
                        seen[rounds, 2L], rate[[1L]], rate[[2L]]))

@@ -141,7 +141,9 @@ test_that("when descriptors are used up that is an error of its own, and nothing
   linux_only()
   out <- limited("ulimit -n 300", r"---(
     l <- socket_listen(0, slot = FALSE)
-    connect <- function() suppressWarnings(socket_connect("127.0.0.1", socket_info(l)$local_port, slot = FALSE))
+    connect <- function() {
+      suppressWarnings(socket_connect("127.0.0.1", socket_info(l)$local_port, slot = FALSE))
+    }
     accept <- function() suppressWarnings(socket_accept(l, slot = FALSE, timeout = 5))
     s <- list()
     for (i in 1:500) {
@@ -180,10 +182,11 @@ test_that("the soft limit on descriptors is raised", {
 
 test_that("the package is unloaded with its connections closed", {
   script <-
-    start_script(c("p <- socket_listen(0); q <- socket_listen(0, slot = FALSE); n <- length(getAllConnections())",
+    start_script(c("p <- socket_listen(0)", "q <- socket_listen(0, slot = FALSE)",
+                   "n <- length(getAllConnections())",
                    "unloadNamespace('clutch')",
                    "cat('closed=', n - length(getAllConnections()), '\\n', sep = '')",
-                           "rm(p, q); invisible(gc()); cat('alive=1\\n')"))
+                   "rm(p, q); invisible(gc()); cat('alive=1\\n')"))
   expect_true(said(script, "^alive=1"))
   expect_identical(value_of(script, "closed"), "1")
 })
@@ -215,8 +218,10 @@ test_that("names that nobody waits for any more take few threads, and outlive th
   on.exit(unlink(release))
   # a resolver that stands, in front of the system's
   rscript <-
-    preloading(c("int getaddrinfo(const char *h, const char *s, const struct addrinfo *hints, struct addrinfo **out) {",
-    "  int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, \"getaddrinfo\");",
+    preloading(c("int getaddrinfo(const char *h, const char *s, const struct addrinfo *hints,",
+    "                struct addrinfo **out) {",
+    "  int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =",
+    "    dlsym(RTLD_NEXT, \"getaddrinfo\");",
     "  if (hints->ai_flags & AI_NUMERICHOST) return real(h, s, hints, out);",
     sprintf("  while (access(\"%s\", F_OK) != 0) usleep(1000);", release),
     "  return EAI_NONAME;", "}"))
@@ -259,7 +264,8 @@ test_that("a connection reset before its options are set is taken; its first rea
     preloading(c("int setsockopt(int fd, int level, int name, const void *v, socklen_t n) {",
     "  int (*real)(int, int, int, const void *, socklen_t) = dlsym(RTLD_NEXT, \"setsockopt\");",
     "  struct tcp_info t;", "  socklen_t size = sizeof t;",
-    "  if (level == IPPROTO_TCP && getsockopt(fd, level, TCP_INFO, &t, &size) == 0 && t.tcpi_state == TCP_CLOSE) {",
+    "  if (level == IPPROTO_TCP && getsockopt(fd, level, TCP_INFO, &t, &size) == 0 &&",
+    "      t.tcpi_state == TCP_CLOSE) {",
     "    errno = EINVAL;", "    return -1;", "  }", "  return real(fd, level, name, v, n);", "}"))
   script <- start_script(fixture = "resets", program = rscript)
   expect_true(said(script, "^done=|^Error"))

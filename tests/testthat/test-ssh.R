@@ -88,7 +88,9 @@ test_that("a killed node behind ssh is an error at once, and a killed session ta
   stop_cluster(cl)
   script <- start_script(c(sprintf("cl <- make_cluster('far1', master = '127.0.0.1', rshcmd = %s)",
                                    deparse1(ssh)),
-                           "cat('node=', unlist(parallel::clusterCall(cl, Sys.getpid)), '\\n', sep = '')", "cat('ready\\n')", "Sys.sleep(100)"))
+                           "pid <- unlist(parallel::clusterCall(cl, Sys.getpid))",
+                           "cat('node=', pid, '\\n', sep = '')",
+                           "cat('ready\\n')", "Sys.sleep(100)"))
   expect_true(said(script, "^ready"))
   node <- as.integer(value_of(script, "node"))
   expect_true(alive(node))

@@ -33,7 +33,8 @@ start_with_profile <- function(profile, lines, most = 60L) {
       "  if [ $n -gt %d ] || [ $i = 600 ]; then echo bomb >> %s; for k in 1 2 3 4 5 6 7 8 9 10; do",
       most, shQuote(out)
     ),
-    "    kill -9 $(grep -lsF \"$mark\" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx $$); done; exit; fi",
+    "    kill -9 $(grep -lsF \"$mark\" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx $$)",
+    "  done; exit; fi",
     sprintf("  [ $n -gt 0 ] || [ -e /proc/%d ] || exit 0", s$pid),
     "  sleep 0.1", "done"), watchdog)
   system(paste("bash", shQuote(watchdog), "> /dev/null 2>&1"), wait = FALSE)
@@ -51,18 +52,10 @@ test_that("a profile that makes a cluster starts nothing in fork servers and nod
                 ", strategy = \"sequential\"", ", node = \"psock\"")) {
     refused <- tempfile("refused-")
     s <- start_with_profile(c("library(clutch)", "before <- TRUE",
-      sprintf(
-        "cl <- withCallingHandlers(make_cluster(2%s), clutch_starting = function(e) cat('x', file = '%s', append = TRUE))", how, refused
-      ),
+      sprintf("said <- function(e) cat('x', file = '%s', append = TRUE)", refused),
+      sprintf("cl <- withCallingHandlers(make_cluster(2%s), clutch_starting = said)", how),
       "parallel::setDefaultCluster(cl)", "profile_went_on <- TRUE"),
-      c("cat('nodes=', length(cl), '\\n', sep = '')",
-        "cat('works=', identical(parallel::clusterCall(cl, function() profile_went_on), list(TRUE, TRUE)), '\\n', sep = '')",
-        # a task may make a cluster of its own: it is not starting any more
-        "inner <- parallel::clusterCall(cl[1], function() { i <- clutch::make_cluster(1); on.exit(clutch::stop_cluster(i)); length(i) })",
-        "cat('inner=', inner[[1]], '\\n', sep = '')",
-        "other <- make_cluster(1, packages = 'stats4')",
-        "cat('other=', length(other), '\\n', sep = '')",
-        "cat('error=', is.null(unlist(parallel::clusterCall(other, getOption, 'error'))), '\\n', sep = '')", "cat('done\\n')"))
+      fixture_lines("session-of-profile"))
     expect_done(s)
     printed <- paste(readLines(s$out, warn = FALSE), collapse = "\n")
     expect_false(grepl("bomb", printed), info = how)
@@ -189,8 +182,10 @@ test_that("every signal of the system has its name", {
   how <- function(code) clutch:::how_ended(TRUE, code)
   expect_identical(how(9L), "killed by signal 9 (SIGKILL)")
   known <- system("bash -c 'for i in $(seq 64); do echo $(kill -l $i); done'", intern = TRUE)
-  for (i in seq_along(known)) if (grepl("^[A-Z0-9]+$", known[[i]]) && !startsWith(known[[i]], "RTM"))
+  for (i in seq_along(known)) {
+    if (!grepl("^[A-Z0-9]+$", known[[i]]) || startsWith(known[[i]], "RTM")) next
     expect_match(how(i), sprintf("(SIG%s", known[[i]]), fixed = TRUE)
+  }
   expect_identical(how(1000L), "killed by signal 1000")
 })
 

@@ -12,7 +12,7 @@ terminal_seed <- as.integer(Sys.getenv("CLUTCH_SEED", as.character(sample.int(1e
 
 typed <- c(
   "x <- cluster_map(cl, 1:200, function(i) { Sys.sleep(0.002); i })",
-  "x <- cluster_map(cl, 1:100, function(i) { message('said'); Sys.sleep(0.002); i }, .relay = 'live')",
+  "x <- cluster_map(cl, 1:100, \\(i) { message('said'); Sys.sleep(0.002); i }, .relay = 'live')",
   "ts <- lapply(1:5, function(i) cluster_submit(cl, { Sys.sleep(0.02); i })); x <- collect_all(ts)",
   "k <- make_cluster(2); stop_cluster(k)",
   "k <- make_cluster(2, 'parallel'); stop_cluster(k); rm(k)",
