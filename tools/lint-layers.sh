@@ -34,7 +34,6 @@ win              core/base
 known='
 r/node/node-loop r/node/node-tasks
 core/node/fork-server core/node/node
-posix/net-info posix/net
 '
 
 passed=0 failed=0

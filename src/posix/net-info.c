@@ -33,26 +33,6 @@
 
 #include "posix/net.h"
 
-int clu_net_most_backlog(void) {
-  int most = -1;
-#if defined(CLU_HAVE_PROC)
-  char text[32];
-  int fd = open("/proc/sys/net/core/somaxconn", O_RDONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    ssize_t k = read(fd, text, sizeof text - 1);
-    if (k > 0) {
-      text[k] = 0;
-      most = atoi(text);
-    }
-    close(fd);
-  }
-#elif defined(__APPLE__)
-  size_t n = sizeof most;
-  if (sysctlbyname("kern.ipc.somaxconn", &most, &n, NULL, 0) != 0) most = -1;
-#endif
-  return most;
-}
-
 #if defined(CLU_HAVE_LINUX_TCP)
 static void tcp_status(int fd, clu_sock_status *out) {
   /* the kernel's numbers, TCP_ESTABLISHED = 1 to TCP_CLOSING = 11 */

@@ -1,5 +1,5 @@
 /* TCP and Unix-domain sockets on POSIX systems: addresses, listen, accept, connect, options. What a
- * socket tells of itself is in net-info.c, names in resolve.c. */
+ * socket tells of itself is in net-info.c, names are in names.c. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #elif defined(__APPLE__)
@@ -21,40 +21,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/base/self-connect.h"
 #include "posix/features.h"
 #include "posix/net.h"
-
-/* ---- errors ---- */
-
-int clu_net_code(int err) {
-  switch (err) {
-  case EAGAIN:
-#if EWOULDBLOCK != EAGAIN
-  case EWOULDBLOCK:
-#endif
-  case EINTR: return CLU_AGAIN;
-  case ECONNREFUSED:
-  case ENOENT: return CLU_REFUSED; /* ENOENT: a path without a socket */
-  case ECONNRESET:
-  case ECONNABORTED:
-  case ENOTCONN:
-  case EPIPE: return CLU_RESET;
-  case ETIMEDOUT: return CLU_TIMEOUT;
-  case ENETUNREACH:
-  case EHOSTUNREACH:
-  case ENETDOWN:
-#ifdef EHOSTDOWN
-  case EHOSTDOWN:
-#endif
-  case EADDRNOTAVAIL: return CLU_UNREACHABLE;
-  case EADDRINUSE: return CLU_IN_USE;
-  case EMFILE:
-  case ENFILE: return CLU_LIMIT;
-  case ENOMEM:
-  case ENOBUFS: return CLU_NOMEM;
-  default: return CLU_SYS;
-  }
-}
 
 static int fail_at(clu_err *e, int code, int err, const clu_addr *a, const char *what) {
   char at[CLU_ADDR_TEXT];
@@ -62,19 +31,6 @@ static int fail_at(clu_err *e, int code, int err, const clu_addr *a, const char 
 }
 
 /* ---- addresses ---- */
-
-void clu_net_put(clu_addr *a, const void *sa, size_t len) {
-  const struct sockaddr *s = sa;
-  memset(a, 0, sizeof *a);
-  if (len > sizeof a->bytes) len = sizeof a->bytes;
-  memcpy(a->bytes, sa, len);
-  a->len = (unsigned)len;
-  a->family = len < sizeof s->sa_family        ? CLU_NO_FAMILY
-              : s->sa_family == AF_INET        ? CLU_INET
-              : s->sa_family == AF_INET6       ? CLU_INET6
-              : s->sa_family == AF_UNIX        ? CLU_UNIX
-                                               : CLU_NO_FAMILY;
-}
 
 void clu_os_addr_any(int family, int port, clu_addr *out) {
   if (family == CLU_INET) {
@@ -176,63 +132,7 @@ int clu_os_addr_is_loopback(const clu_addr *a) {
   return a->family == CLU_UNIX;
 }
 
-static int same_endpoint(const clu_addr *a, const clu_addr *b) {
-  char x[CLU_ADDR_TEXT], y[CLU_ADDR_TEXT];
-  return strcmp(clu_os_addr_text(a, x, sizeof x), clu_os_addr_text(b, y, sizeof y)) == 0;
-}
-
-int clu_os_local_addr(clu_fd fd, clu_addr *out) {
-  struct sockaddr_storage s;
-  socklen_t n = sizeof s;
-  memset(out, 0, sizeof *out);
-  if (getsockname((int)fd, (struct sockaddr *)&s, &n) != 0) return CLU_SYS;
-  clu_net_put(out, &s, n);
-  return CLU_OK;
-}
-
-int clu_os_peer_addr(clu_fd fd, clu_addr *out) {
-  struct sockaddr_storage s;
-  socklen_t n = sizeof s;
-  memset(out, 0, sizeof *out);
-  if (getpeername((int)fd, (struct sockaddr *)&s, &n) != 0)
-    return errno == ENOTCONN || errno == EINVAL ? CLU_RESET : CLU_SYS;
-  clu_net_put(out, &s, n);
-  return CLU_OK;
-}
-
 /* ---- making sockets ---- */
-
-static int system_family(int family) {
-  return family == CLU_INET ? AF_INET : family == CLU_INET6 ? AF_INET6 : AF_UNIX;
-}
-
-/* Non-blocking, close-on-exec, without SIGPIPE; -1 and errno otherwise. */
-static int prepare(int fd) {
-#ifndef CLU_HAVE_SOCK_CLOEXEC
-  if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || clu_os_set_blocking(fd, 0) != CLU_OK) {
-    int err = errno;
-    close(fd);
-    errno = err;
-    return -1;
-  }
-#endif
-#ifdef SO_NOSIGPIPE
-  {
-    int on = 1;
-    setsockopt(fd, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
-  }
-#endif
-  return fd;
-}
-
-int clu_net_socket(int family, int type) {
-  int fd;
-#ifdef CLU_HAVE_SOCK_CLOEXEC
-  type |= SOCK_CLOEXEC | SOCK_NONBLOCK;
-#endif
-  fd = socket(system_family(family), type, 0);
-  return fd < 0 ? -1 : prepare(fd);
-}
 
 static void set_int(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
 
@@ -319,7 +219,7 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {
     }
   }
 #if !defined(CLU_HAVE_ACCEPT4)
-  s = fcntl(s, F_SETFD, FD_CLOEXEC) == 0 && clu_os_set_blocking(s, 0) == CLU_OK ? prepare(s) : (close(s), -1);
+  s = fcntl(s, F_SETFD, FD_CLOEXEC) == 0 && clu_os_set_blocking(s, 0) == CLU_OK ? clu_net_prepare(s) : (close(s), -1);
   if (s < 0) return CLU_AGAIN;
 #endif
   *fd = s;
@@ -336,14 +236,6 @@ static int connect_failed(int err, const clu_addr *to, clu_err *e) {
   return fail_at(e, code, err, to, "cannot connect");
 }
 
-/* Connecting to a dead port among those that the system gives to connecting sockets may meet itself:
- * TCP's simultaneous open. Nobody listens there. */
-static int met_itself(int fd) {
-  clu_addr here, there;
-  return clu_os_local_addr(fd, &here) == CLU_OK && clu_os_peer_addr(fd, &there) == CLU_OK &&
-         here.family != CLU_UNIX && same_endpoint(&here, &there);
-}
-
 int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd, clu_err *e) {
   int s = clu_net_socket(to->family, SOCK_STREAM), err;
   *fd = CLU_NO_FD;
@@ -354,7 +246,7 @@ int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer
   if (send_buffer > 0) set_int(s, SOL_SOCKET, SO_SNDBUF, send_buffer);
   if (receive_buffer > 0) set_int(s, SOL_SOCKET, SO_RCVBUF, receive_buffer);
   if (connect(s, (const struct sockaddr *)to->bytes, (socklen_t)to->len) == 0) {
-    if (met_itself(s)) {
+    if (clu_met_itself(s)) {
       close(s);
       return connect_failed(ECONNREFUSED, to, e);
     }
@@ -401,7 +293,7 @@ int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e) {
     if (p.revents & (POLLERR | POLLHUP)) return connect_failed(ECONNRESET, to, e);
     return CLU_AGAIN;
   }
-  return met_itself((int)fd) ? connect_failed(ECONNREFUSED, to, e) : CLU_OK;
+  return clu_met_itself(fd) ? connect_failed(ECONNREFUSED, to, e) : CLU_OK;
 }
 
 int clu_os_shutdown(clu_fd fd, unsigned how) {

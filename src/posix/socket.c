@@ -18,6 +18,7 @@
 #include "core/base/os.h"
 #include "posix/features.h"
 #include "posix/fd.h"
+#include "posix/net.h"
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* there SO_NOSIGPIPE does it */
@@ -70,28 +71,6 @@ void clu_os_move_high(clu_fd *fd, int least) {
   *fd = moved;
 }
 
-static int code_of(int err) {
-  switch (err) {
-  case EAGAIN:
-#if EWOULDBLOCK != EAGAIN
-  case EWOULDBLOCK:
-#endif
-  case EINTR:
-    return CLU_AGAIN;
-  case EPIPE:
-  case ECONNRESET:
-  case ETIMEDOUT: /* the peer has not answered keepalive's questions, or confirmed nothing for too long */
-  case EHOSTUNREACH:
-  case ENETUNREACH:
-    return CLU_RESET;
-  case ENOBUFS:      /* the system has no buffers just now */
-  case ETOOMANYREFS: /* too many descriptors are in flight: wait until some have arrived */
-    return CLU_AGAIN;
-  default:
-    return CLU_SYS;
-  }
-}
-
 int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds) {
   struct iovec v[CLU_MAX_IOV];
   ssize_t k;
@@ -134,7 +113,7 @@ int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds,
     *got = (size_t)k;
     return CLU_OK;
   }
-  return k == 0 ? CLU_EOF : code_of(errno);
+  return k == 0 ? CLU_EOF : clu_net_transfer_code(errno);
 }
 
 int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put) {
@@ -169,7 +148,7 @@ int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put
     *put = (size_t)k;
     return CLU_OK;
   }
-  return k == 0 ? CLU_AGAIN : code_of(errno);
+  return k == 0 ? CLU_AGAIN : clu_net_transfer_code(errno);
 }
 
 int clu_os_set_blocking(clu_fd fd, int blocking) {

@@ -2,6 +2,7 @@
  * net-info.c, names in resolve.c. Unix-domain sockets are not used: Windows has them from version 1803 on,
  * without a way to tell a living listener's file from a dead one's. */
 #include "win/win.h"
+#include "core/base/self-connect.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -233,13 +234,6 @@ static int connect_failed(int err, const clu_addr *to, clu_err *e) {
   return fail_at(e, code, err, to, "cannot connect");
 }
 
-/* Simultaneous open of a port with itself: nobody listens there. See the POSIX port. */
-static int met_itself(clu_fd fd) {
-  clu_addr here, there;
-  return clu_os_local_addr(fd, &here) == CLU_OK && clu_os_peer_addr(fd, &there) == CLU_OK &&
-         here.len == there.len && memcmp(here.bytes, there.bytes, here.len) == 0;
-}
-
 int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd, clu_err *e) {
   SOCKET s;
   int err;
@@ -255,7 +249,7 @@ int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer
   if (send_buffer > 0) set_int(s, SOL_SOCKET, SO_SNDBUF, send_buffer);
   if (receive_buffer > 0) set_int(s, SOL_SOCKET, SO_RCVBUF, receive_buffer);
   if (connect(s, (const struct sockaddr *)to->bytes, (int)to->len) == 0) {
-    if (met_itself((clu_fd)s)) {
+    if (clu_met_itself((clu_fd)s)) {
       closesocket(s);
       return connect_failed(WSAECONNREFUSED, to, e);
     }
@@ -282,7 +276,7 @@ int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e) {
     if (p.revents & (POLLERR | POLLHUP)) return connect_failed(WSAECONNRESET, to, e);
     return CLU_AGAIN;
   }
-  return met_itself(fd) ? connect_failed(WSAECONNREFUSED, to, e) : CLU_OK;
+  return clu_met_itself(fd) ? connect_failed(WSAECONNREFUSED, to, e) : CLU_OK;
 }
 
 int clu_os_shutdown(clu_fd fd, unsigned how) {

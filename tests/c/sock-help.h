@@ -18,9 +18,9 @@ TEST_UNUSED static clu_sock *listener(const char *host, int backlog) {
   clu_addr at[CLU_MAX_ADDRS];
   int n = 0;
   clu_sock *l = clu_sock_new();
-  clu_resolve *r = clu_os_resolve_start(host, 0, &e);
-  REQUIRE(l && r && clu_os_resolve_wait(r, 0, at, &n, &e) == CLU_OK);
-  clu_os_resolve_free(r);
+  clu_resolve *r = clu_resolve_start(host, 0, &e);
+  REQUIRE(l && r && clu_resolve_wait(r, 0, at, &n, &e) == CLU_OK);
+  clu_resolve_free(r);
   REQUIRE(clu_sock_listen(l, at, n, NULL, &how, &e) == CLU_OK);
   return l;
 }

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "core/net/resolve.h"
 #include "core/node/joiner.h"
 #include "core/node/node-private.h"
 #include "core/node/transports.h"
@@ -123,10 +124,10 @@ static int port;
 static void loopback(clu_addr *at, int p) {
   int n = 0;
   clu_addr all[CLU_MAX_ADDRS];
-  clu_resolve *r = clu_os_resolve_start("127.0.0.1", p, NULL);
-  REQUIRE(r && clu_os_resolve_wait(r, 0, all, &n, NULL) == CLU_OK && n > 0);
+  clu_resolve *r = clu_resolve_start("127.0.0.1", p, NULL);
+  REQUIRE(r && clu_resolve_wait(r, 0, all, &n, NULL) == CLU_OK && n > 0);
   *at = all[0];
-  clu_os_resolve_free(r);
+  clu_resolve_free(r);
 }
 
 static void prepare(void) {

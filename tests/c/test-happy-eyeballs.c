@@ -42,9 +42,9 @@ static void close_pipes(void) {
 static clu_addr address(int port) {
   clu_addr at[CLU_MAX_ADDRS];
   int n = 0;
-  clu_resolve *r = clu_os_resolve_start("127.0.0.1", port, NULL);
-  REQUIRE(r && clu_os_resolve_wait(r, 0, at, &n, NULL) == CLU_OK && n == 1);
-  clu_os_resolve_free(r);
+  clu_resolve *r = clu_resolve_start("127.0.0.1", port, NULL);
+  REQUIRE(r && clu_resolve_wait(r, 0, at, &n, NULL) == CLU_OK && n == 1);
+  clu_resolve_free(r);
   return at[0];
 }
 

@@ -4,6 +4,7 @@
 
 #include <netinet/tcp.h>
 
+#include "posix/net.h"
 #include "sock-help.h"
 
 /* ---- faults on demand ---- */
@@ -55,10 +56,10 @@ static void check_text(const char *host, int port, const char *want, int loopbac
   clu_addr a[CLU_MAX_ADDRS];
   char text[CLU_ADDR_TEXT];
   int n = 0;
-  clu_resolve *r = clu_os_resolve_start(host, port, NULL);
+  clu_resolve *r = clu_resolve_start(host, port, NULL);
   REQUIRE(r);
-  CHECK_INT_EQ(clu_os_resolve_wait(r, 0, a, &n, NULL), CLU_OK);
-  clu_os_resolve_free(r);
+  CHECK_INT_EQ(clu_resolve_wait(r, 0, a, &n, NULL), CLU_OK);
+  clu_resolve_free(r);
   REQUIRE(n > 0);
   CHECK_STR_EQ(clu_os_addr_text(&a[0], text, sizeof text), want);
   CHECK_INT_EQ(clu_os_addr_is_loopback(&a[0]), loopback);
@@ -77,12 +78,12 @@ TEST(addresses_as_text) {
 TEST(localhost_is_both_without_asking_anybody) {
   clu_addr a[CLU_MAX_ADDRS];
   int n = 0;
-  clu_resolve *r = clu_os_resolve_start("localhost", 9, NULL);
-  CHECK_INT_EQ(clu_os_resolve_wait(r, 0, a, &n, NULL), CLU_OK);
+  clu_resolve *r = clu_resolve_start("localhost", 9, NULL);
+  CHECK_INT_EQ(clu_resolve_wait(r, 0, a, &n, NULL), CLU_OK);
   CHECK_INT_EQ(n, 2);
   CHECK_INT_EQ(a[0].family, CLU_INET);
   CHECK_INT_EQ(a[1].family, CLU_INET6);
-  clu_os_resolve_free(r);
+  clu_resolve_free(r);
 }
 
 TEST(a_name_without_an_address) {
@@ -93,11 +94,11 @@ TEST(a_name_without_an_address) {
   clu_resolve *r;
   memset(name, 'x', sizeof name); /* a label of more than 63 bytes: nobody has to be asked */
   name[79] = 0;
-  REQUIRE(r = clu_os_resolve_start(name, 9, NULL));
-  CHECK_SOON((rc = clu_os_resolve_wait(r, 10 * MS, a, &n, &e)) != CLU_AGAIN, 20000);
+  REQUIRE(r = clu_resolve_start(name, 9, NULL));
+  CHECK_SOON((rc = clu_resolve_wait(r, 10 * MS, a, &n, &e)) != CLU_AGAIN, 20000);
   CHECK_INT_EQ(rc, CLU_DNS);
   CHECK(strstr(e.text, name) != NULL);
-  clu_os_resolve_free(r);
+  clu_resolve_free(r);
 }
 
 /* ---- listening and connecting ---- */
@@ -417,6 +418,19 @@ TEST(a_path_is_cleared_only_when_nobody_listens_there) {
   clu_sock_free(b);
   unlink(path);
   rmdir(dir);
+}
+
+/* One table of errors; what a read or write says of a connection that has ended is a reset, whatever ended it. */
+TEST(errors_of_the_system_have_one_code_each) {
+  CHECK_INT_EQ(clu_net_code(ETIMEDOUT), CLU_TIMEOUT);
+  CHECK_INT_EQ(clu_net_transfer_code(ETIMEDOUT), CLU_RESET);
+  CHECK_INT_EQ(clu_net_code(EHOSTUNREACH), CLU_UNREACHABLE);
+  CHECK_INT_EQ(clu_net_transfer_code(EHOSTUNREACH), CLU_RESET);
+  CHECK_INT_EQ(clu_net_transfer_code(EPIPE), CLU_RESET);
+  CHECK_INT_EQ(clu_net_transfer_code(EAGAIN), CLU_AGAIN);
+  CHECK_INT_EQ(clu_net_transfer_code(ENOBUFS), CLU_AGAIN);
+  CHECK_INT_EQ(clu_net_code(ECONNREFUSED), CLU_REFUSED);
+  CHECK_INT_EQ(clu_net_transfer_code(EBADF), CLU_SYS);
 }
 
 TEST(a_full_unix_queue_is_asked_again) {

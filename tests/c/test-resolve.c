@@ -21,17 +21,17 @@ int __wrap_getaddrinfo(const char *host, const char *service, const struct addri
 static void give_up(const char *name) {
   clu_addr a[CLU_MAX_ADDRS];
   int n = 0;
-  clu_resolve *r = clu_os_resolve_start(name, 80, NULL);
+  clu_resolve *r = clu_resolve_start(name, 80, NULL);
   REQUIRE(r);
-  CHECK_INT_EQ(clu_os_resolve_wait(r, 100000, a, &n, NULL), CLU_AGAIN);
-  clu_os_resolve_free(r);
+  CHECK_INT_EQ(clu_resolve_wait(r, 100000, a, &n, NULL), CLU_AGAIN);
+  clu_resolve_free(r);
 }
 
 static int threads(void) {
 #if defined(__linux__)
   return clu_os_thread_count();
 #else
-  return clu_os_resolvers() + 1;
+  return clu_resolve_threads() + 1;
 #endif
 }
 
@@ -42,15 +42,15 @@ TEST(abandoned_lookups_of_a_name_are_one) {
   CHECK_INT_EQ(threads(), before < 0 ? before : before + 1); /* not every system tells */
   CHECK_INT_EQ(test_count_fds(), fds);
   CHECK_SOON(asked == 1, 5000);
-  CHECK_INT_EQ(clu_os_resolvers(), 1);
+  CHECK_INT_EQ(clu_resolve_threads(), 1);
   resolver_stands = 0;
-  CHECK_SOON(clu_os_resolvers() == 0, 5000);
+  CHECK_SOON(clu_resolve_threads() == 0, 5000);
   CHECK_SOON(threads() == before, 5000);
   resolver_stands = 1; /* and then it is asked again */
   for (int i = 0; i < 5000 && asked < 2; i++) give_up("nowhere");
   CHECK_INT_EQ(asked, 2);
   resolver_stands = 0;
-  CHECK_SOON(clu_os_resolvers() == 0, 5000);
+  CHECK_SOON(clu_resolve_threads() == 0, 5000);
 }
 
 TEST(abandoned_lookups_of_many_names_are_few) {
@@ -64,7 +64,7 @@ TEST(abandoned_lookups_of_many_names_are_few) {
   CHECK(threads() <= before + 16);
   CHECK_INT_EQ(test_count_fds(), fds);
   resolver_stands = 0;
-  CHECK_SOON(clu_os_resolvers() == 0, 5000);
+  CHECK_SOON(clu_resolve_threads() == 0, 5000);
   CHECK(asked <= 16); /* those that waited were not asked for in vain */
 }
 
@@ -79,12 +79,12 @@ TEST(lookups_are_shared_and_wait_for_their_turn) {
   for (int i = 0; i < 2 * N; i++) { /* each name twice, for two ports */
     char name[32];
     snprintf(name, sizeof name, i % 4 == 3 ? "nowhere%d" : "known%d", i % N);
-    REQUIRE(r[i] = clu_os_resolve_start(name, 1000 + i, &e));
-    CHECK_INT_EQ(clu_os_resolve_wait(r[i], 0, a, &n, &e), CLU_AGAIN);
+    REQUIRE(r[i] = clu_resolve_start(name, 1000 + i, &e));
+    CHECK_INT_EQ(clu_resolve_wait(r[i], 0, a, &n, &e), CLU_AGAIN);
   }
   resolver_stands = 0;
   for (int i = 0; i < 2 * N; i++) {
-    int rc = clu_os_resolve_wait(r[i], 10000 * (int64_t)MS, a, &n, &e);
+    int rc = clu_resolve_wait(r[i], 10000 * (int64_t)MS, a, &n, &e);
     if (i % 4 == 3) {
       CHECK_INT_EQ(rc, CLU_DNS);
     } else {
@@ -93,10 +93,10 @@ TEST(lookups_are_shared_and_wait_for_their_turn) {
       CHECK_INT_EQ(rc, CLU_OK);
       CHECK_STR_EQ(clu_os_addr_text(&a[0], text, sizeof text), want);
     }
-    clu_os_resolve_free(r[i]);
+    clu_resolve_free(r[i]);
   }
   CHECK_INT_EQ(asked, N);
-  CHECK_SOON(clu_os_resolvers() == 0, 5000);
+  CHECK_SOON(clu_resolve_threads() == 0, 5000);
 }
 
 TEST(a_forked_child_asks_for_itself) {
@@ -105,22 +105,22 @@ TEST(a_forked_child_asks_for_itself) {
   int n = 0, status = -1;
   pid_t pid;
   resolver_stands = 1;
-  REQUIRE(r = clu_os_resolve_start("known", 80, NULL));
+  REQUIRE(r = clu_resolve_start("known", 80, NULL));
   CHECK_SOON(asked == 1, 5000);
   pid = fork();
   if (pid == 0) {
     clu_resolve *own;
-    int ok = clu_os_resolvers() == 0 && clu_os_resolve_wait(r, 0, a, &n, NULL) == CLU_CLOSED;
-    clu_os_resolve_free(r);
+    int ok = clu_resolve_threads() == 0 && clu_resolve_wait(r, 0, a, &n, NULL) == CLU_CLOSED;
+    clu_resolve_free(r);
     resolver_stands = 0;
-    own = clu_os_resolve_start("known", 80, NULL);
-    ok = ok && own && clu_os_resolve_wait(own, 10000 * (int64_t)MS, a, &n, NULL) == CLU_OK;
-    clu_os_resolve_free(own);
+    own = clu_resolve_start("known", 80, NULL);
+    ok = ok && own && clu_resolve_wait(own, 10000 * (int64_t)MS, a, &n, NULL) == CLU_OK;
+    clu_resolve_free(own);
     _exit(ok ? 0 : 1);
   }
   CHECK(waitpid(pid, &status, 0) == pid && status == 0);
   resolver_stands = 0;
-  CHECK_INT_EQ(clu_os_resolve_wait(r, 10000 * (int64_t)MS, a, &n, NULL), CLU_OK);
-  clu_os_resolve_free(r);
-  CHECK_SOON(clu_os_resolvers() == 0, 5000);
+  CHECK_INT_EQ(clu_resolve_wait(r, 10000 * (int64_t)MS, a, &n, NULL), CLU_OK);
+  clu_resolve_free(r);
+  CHECK_SOON(clu_resolve_threads() == 0, 5000);
 }

@@ -149,20 +149,32 @@ int clu_os_addr_mapped(const clu_addr *a);
 /* 127.0.0.0/8, ::1, those within IPv6, and every Unix-domain address */
 int clu_os_addr_is_loopback(const clu_addr *a);
 
-/* The addresses of a name. Numbers, "localhost" (127.0.0.1, then ::1) and NULL (all of this machine:
- * any IPv6, then any IPv4) are known at once; others are asked in the background, for the system's
- * resolver blocks as long as it likes: in a few threads at most, for further names when one of them is free. Who asks
- * for a name that is being asked for shares the answer. */
-typedef struct clu_resolve clu_resolve;
 #define CLU_MAX_ADDRS 16
-clu_resolve *clu_os_resolve_start(const char *host, int port, clu_err *e);
-/* Waits at most `wait_ns` (< 0: for ever). Blocks. CLU_OK: `*n` (> 0) addresses in the order in which
- * they should be tried; CLU_AGAIN: not known yet; CLU_DNS. */
-int clu_os_resolve_wait(clu_resolve *r, int64_t wait_ns, clu_addr out[CLU_MAX_ADDRS], int *n, clu_err *e);
-/* Also while it is under way: its answer is thrown away then. Accepts NULL. */
-void clu_os_resolve_free(clu_resolve *r);
-/* Threads that are still asking. While there is one this library must not be unloaded. */
-int clu_os_resolvers(void);
+#define CLU_NAME_TEXT 160
+/* Asks the system's resolver for the addresses of `host`, in the order in which they should be tried: CLU_MAX_ADDRS at
+ * most. `numeric`: only if it is a number, and then at once; else it blocks as long as the resolver likes. 0 and `*n` > 0, or
+ * the system's number for why there are none, and `*n` is 0. Any thread may call it. */
+int clu_os_ask_name(const char *host, int numeric, clu_addr addr[CLU_MAX_ADDRS], int *n);
+/* The sentence for such a number: in `out`, or a constant. */
+const char *clu_os_ask_name_text(int status, char out[CLU_NAME_TEXT]);
+
+/* ---- threads and one lock, for core/net/resolve.c ---- */
+
+/* The one lock. Blocks. 1: it is new, in this process nobody has had it before (that is also so in a forked child, where a
+ * thread that is not there may have held it); else 0. */
+int clu_os_lock(void);
+void clu_os_unlock(void);
+/* With the lock held: gives it up, waits for clu_os_lock_wake(), `ns` at most, and takes it again. May wake early. */
+void clu_os_lock_wait(int64_t ns);
+/* With the lock held: wakes all that wait. */
+void clu_os_lock_wake(void);
+typedef struct clu_thread {
+  uint64_t id;
+} clu_thread;
+/* A thread that runs fn(data); signals are not delivered to it. CLU_OK or CLU_LIMIT. It has to be joined. */
+int clu_os_thread_start(void (*fn)(void *), void *data, clu_thread *out, clu_err *e);
+/* Waits for its end. Blocks. */
+void clu_os_thread_join(clu_thread t);
 
 typedef struct clu_listen {
   int backlog;        /* connections that may wait to be accepted; < 0: the most the system allows */

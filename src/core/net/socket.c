@@ -28,7 +28,7 @@ clu_sock *clu_sock_new(void) {
 clu_sock *clu_sock_next(const clu_sock *s) { return s ? s->next : all; }
 
 static void stop_connecting(clu_sock *s) {
-  clu_os_resolve_free(s->resolve);
+  clu_resolve_free(s->resolve);
   clu_connector_free(s->connector);
   s->resolve = NULL;
   s->connector = NULL;
@@ -160,7 +160,7 @@ int clu_sock_connect(clu_sock *s, const char *host, int port, const char *path, 
     s->connector = clu_connector_new(&a, 1, send_buffer, receive_buffer, e);
     return s->connector ? CLU_OK : CLU_NOMEM;
   }
-  s->resolve = clu_os_resolve_start(host, port, e);
+  s->resolve = clu_resolve_start(host, port, e);
   if (!s->resolve) return note(s, e ? e->code : CLU_NOMEM, e);
   s->send_buffer = send_buffer; /* for the connector, which is made when the name is known */
   s->receive_buffer = receive_buffer;
@@ -173,9 +173,9 @@ int clu_sock_connect_step(clu_sock *s, int64_t wait_ns, clu_err *e) {
   if (s->resolve) {
     clu_addr to[CLU_MAX_ADDRS];
     int n;
-    rc = clu_os_resolve_wait(s->resolve, wait_ns, to, &n, e);
+    rc = clu_resolve_wait(s->resolve, wait_ns, to, &n, e);
     if (rc == CLU_AGAIN) return rc;
-    clu_os_resolve_free(s->resolve);
+    clu_resolve_free(s->resolve);
     s->resolve = NULL;
     if (rc != CLU_OK) return note(s, rc, e);
     s->connector = clu_connector_new(to, n, s->send_buffer, s->receive_buffer, e);

@@ -10,6 +10,7 @@
 #define CLUTCH_SOCK_H
 
 #include "core/net/happy-eyeballs.h"
+#include "core/net/resolve.h"
 #include "core/base/os.h"
 
 typedef struct clu_sock {
@@ -62,7 +63,7 @@ int clu_sock_listen(clu_sock *s, const clu_addr *at, int n, const char *path, co
  * descriptors that can be raised is raised. */
 int clu_sock_accept(clu_sock *l, clu_sock *s, clu_err *e);
 /* Begins to connect `s`; then clu_sock_connect_step() until it does not say CLU_AGAIN. `host` as in
- * clu_os_resolve_start(); with `path` not NULL that instead. */
+ * clu_resolve_start(); with `path` not NULL that instead. */
 int clu_sock_connect(clu_sock *s, const char *host, int port, const char *path, int send_buffer,
                      int receive_buffer, clu_err *e);
 int clu_sock_connect_step(clu_sock *s, int64_t wait_ns, clu_err *e);

@@ -4,6 +4,7 @@
 
 #include "core/base/deadline.h"
 #include "core/net/happy-eyeballs.h"
+#include "core/net/resolve.h"
 
 #define MS 1000000u
 #define SLICE (100 * MS)
@@ -39,15 +40,15 @@ static int wait_for(const try_state *t, clu_fd fd, unsigned want, uint64_t until
 }
 
 static int connect_once(const try_state *t, clu_fd *fd) {
-  clu_resolve *r = clu_os_resolve_start(t->j->host, t->j->port, t->e);
+  clu_resolve *r = clu_resolve_start(t->j->host, t->j->port, t->e);
   clu_connector *c;
   clu_addr to[CLU_MAX_ADDRS];
   int n = 0, rc = CLU_DNS;
   int64_t left = 1;
   if (!r) return NEVER;
-  while (left > 0 && (rc = clu_os_resolve_wait(r, left = slice(t->until), to, &n, t->e)) == CLU_AGAIN)
+  while (left > 0 && (rc = clu_resolve_wait(r, left = slice(t->until), to, &n, t->e)) == CLU_AGAIN)
     if (!go_on(t)) break;
-  clu_os_resolve_free(r);
+  clu_resolve_free(r);
   if (rc != CLU_OK) return t->e->code == CLU_CANCELLED ? NEVER : AGAIN;
   c = clu_connector_new(to, n, 0, 0, t->e);
   if (!c) return NEVER;
@@ -123,23 +124,10 @@ static int get_settings(const try_state *t, clu_chan *c, clu_msg *settings) {
   }
 }
 
-/* Where nobody listens yet at a port that the system may also choose for a client, a connection can meet itself. */
-static int with_itself(clu_fd fd) {
-  clu_addr a, b;
-  return clu_os_local_addr(fd, &a) == CLU_OK && clu_os_peer_addr(fd, &b) == CLU_OK && a.len == b.len &&
-         memcmp(a.bytes, b.bytes, a.len) == 0;
-}
-
 static int try_once(const try_state *t, clu_chan *c, clu_msg *settings) {
   clu_fd fd = CLU_NO_FD;
   int how = connect_once(t, &fd);
   if (how != JOINED) return how;
-  if (with_itself(fd)) {
-    clu_os_sockopt_set(fd, CLU_OPT_LINGER, 0); /* or the master could not listen there for a while */
-    clu_os_close(fd);
-    clu_fail(t->e, CLU_REFUSED, 0, "nobody listens at %s, port %d", t->j->host, t->j->port);
-    return AGAIN;
-  }
   clu_os_sockopt_set(fd, CLU_OPT_NODELAY, 1);
   clu_os_sockopt_set(fd, CLU_OPT_KEEPALIVE, 1);
   if ((how = shake_hands(t, fd)) != JOINED) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/net/resolve.h"
 #include "core/node/acceptor.h"
 #include "core/node/transports.h"
 
@@ -47,10 +48,7 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   x = PROTECT(clu_handle_new(acceptor_tag(), R_NilValue, acceptor_finalize));
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   if (*h) {
-    clu_resolve *r = clu_os_resolve_start(h, 0, &e);
-    if (r) rc = clu_os_resolve_wait(r, 5000000000, at, &n, &e);
-    clu_os_resolve_free(r);
-    if (rc != CLU_OK) clu_raise_err(&e);
+    if (clu_resolve_now(h, 0, 5000000000, at, &n, &e) != CLU_OK) clu_raise_err(&e);
   } else {
     clu_os_addr_any(CLU_INET, 0, &at[0]);
   }

@@ -106,10 +106,7 @@ SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog) {
   s = ((worker *)R_ExternalPtrAddr(x))->s;
   if (Rf_asInteger(backlog) != NA_INTEGER) how.backlog = Rf_asInteger(backlog);
   if (*h) {
-    clu_resolve *r = clu_os_resolve_start(h, 0, &e);
-    if (r) rc = clu_os_resolve_wait(r, 5000000000, at, &n, &e);
-    clu_os_resolve_free(r);
-    if (rc != CLU_OK) clu_raise_err(&e);
+    if (clu_resolve_now(h, 0, 5000000000, at, &n, &e) != CLU_OK) clu_raise_err(&e);
   } else {
     clu_os_addr_any(CLU_INET, 0, &at[0]);
   }

@@ -150,7 +150,7 @@ SEXP ffi_connection_fd(SEXP x) {
 SEXP ffi_socket_count(void) {
   SEXP out = Rf_allocVector(INTSXP, 3);
   INTEGER(out)[0] = INTEGER(out)[1] = 0;
-  INTEGER(out)[2] = clu_os_resolvers();
+  INTEGER(out)[2] = clu_resolve_threads();
   for (clu_sock *s = clu_sock_next(NULL); s; s = clu_sock_next(s)) {
     INTEGER(out)[0] += s->fd != CLU_NO_FD;
     INTEGER(out)[1]++;

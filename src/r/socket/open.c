@@ -73,16 +73,16 @@ SEXP ffi_socket_get_options(SEXP x) {
 /* The addresses of a name. The resolver belongs to the socket, so a jump leaves nothing behind. */
 static int addresses(clu_sock *s, const char *host, int port, uint64_t deadline, clu_addr *to, int *n, clu_err *e) {
   int rc;
-  s->resolve = clu_os_resolve_start(host, port, e);
+  s->resolve = clu_resolve_start(host, port, e);
   if (!s->resolve) return e->code;
-  while ((rc = clu_os_resolve_wait(s->resolve, clu_slice(deadline), to, n, e)) == CLU_AGAIN) {
+  while ((rc = clu_resolve_wait(s->resolve, clu_slice(deadline), to, n, e)) == CLU_AGAIN) {
     if (!clu_slice(deadline)) {
       rc = clu_fail(e, CLU_TIMEOUT, 0, "%s: timeout: the name's address is not known", host);
       break;
     }
     clu_check_interrupt(NULL, NULL);
   }
-  clu_os_resolve_free(s->resolve);
+  clu_resolve_free(s->resolve);
   s->resolve = NULL;
   return rc;
 }

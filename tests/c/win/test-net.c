@@ -33,9 +33,9 @@ static clu_sock *listener(const char *host, int port, int backlog, clu_err *e) {
   clu_addr at[CLU_MAX_ADDRS];
   int n = 0;
   clu_sock *l = clu_sock_new();
-  clu_resolve *r = clu_os_resolve_start(host, port, e);
-  REQUIRE(l && r && clu_os_resolve_wait(r, 0, at, &n, e) == CLU_OK);
-  clu_os_resolve_free(r);
+  clu_resolve *r = clu_resolve_start(host, port, e);
+  REQUIRE(l && r && clu_resolve_wait(r, 0, at, &n, e) == CLU_OK);
+  clu_resolve_free(r);
   if (clu_sock_listen(l, at, n, NULL, &how, e) == CLU_OK) return l;
   clu_sock_free(l);
   return NULL;
@@ -108,10 +108,10 @@ static int dead_port(const char *host) {
 static int address(const char *host, int port, clu_addr *out) {
   clu_addr a[CLU_MAX_ADDRS];
   int n = 0;
-  clu_resolve *r = clu_os_resolve_start(host, port, NULL);
+  clu_resolve *r = clu_resolve_start(host, port, NULL);
   REQUIRE(r);
-  CHECK_INT_EQ(clu_os_resolve_wait(r, 0, a, &n, NULL), CLU_OK);
-  clu_os_resolve_free(r);
+  CHECK_INT_EQ(clu_resolve_wait(r, 0, a, &n, NULL), CLU_OK);
+  clu_resolve_free(r);
   REQUIRE(n > 0);
   *out = a[0];
   return n;
@@ -151,17 +151,17 @@ TEST(a_name_without_an_address) {
   clu_resolve *r;
   memset(name, 'x', sizeof name); /* a label of more than 63 bytes: nobody has to be asked */
   name[79] = 0;
-  REQUIRE(r = clu_os_resolve_start(name, 9, NULL));
-  CHECK_SOON((rc = clu_os_resolve_wait(r, 10 * MS, a, &n, &e)) != CLU_AGAIN, 20000);
+  REQUIRE(r = clu_resolve_start(name, 9, NULL));
+  CHECK_SOON((rc = clu_resolve_wait(r, 10 * MS, a, &n, &e)) != CLU_AGAIN, 20000);
   CHECK_INT_EQ(rc, CLU_DNS);
   CHECK(strstr(e.text, name) != NULL);
-  clu_os_resolve_free(r);
+  clu_resolve_free(r);
 }
 
 TEST(a_question_nobody_waits_for_is_left_behind) {
-  clu_resolve *r = clu_os_resolve_start("a-name.invalid", 9, NULL);
+  clu_resolve *r = clu_resolve_start("a-name.invalid", 9, NULL);
   REQUIRE(r);
-  clu_os_resolve_free(r);
+  clu_resolve_free(r);
 }
 
 TEST(there_are_no_sockets_with_a_path) {
