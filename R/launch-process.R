@@ -112,8 +112,8 @@ say_command <- function(node, line) {
   invisible()
 }
 
-# Starts the process of a node, here or by way of rshcmd. `acceptor`: who waits for it; NULL of a worker of base R's.
-# `own`: arguments for one that is this session's child.
+# Starts the process of a node, here or by way of rshcmd. `acceptor`: who waits for it; NULL for a
+# worker of base R's. `own`: arguments for one that is this session's child.
 start_process <- function(process, node, handle, acceptor, command, own, log) {
   command <- command_from_here(node, command)
   command[[1L]] <- program(command[[1L]])
