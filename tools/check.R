@@ -10,7 +10,7 @@ lacks <- "A complete check needs the 'checkbashisms' script|'qpdf' is needed for
 known <- list(
   c("superseded packages", "package snow is only suggested, for those who still use it with our clusters"),
   c("New submission|^Maintainer: ", "who maintains it; it is not on CRAN"),
-  c("R_TempDir", "a forked node needs a temporary folder of its own; R has no function for it (see src/r/node/node-loop.c)"),
+  c("R_TempDir", "a forked node needs a temporary folder of its own; R has no function for it (see src/r/node/node-start.c)"),
   c("R_new_custom_connection", "sockets are R connections; R has no other way for a package to make one (see src/r/socket/connection.c)"))
 
 args <- commandArgs(TRUE)
