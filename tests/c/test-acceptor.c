@@ -1,5 +1,5 @@
-/* The start over TCP: a master (this process) and nodes (forked), on 127.0.0.1. Nothing here depends on who is quick:
- * each case waits until what it is about has happened. */
+/* The start over TCP: a master (this process) and nodes (forked), on 127.0.0.1. Nothing here
+ * depends on who is quick: each case waits until what it is about has happened. */
 // link: -Wl,--wrap=clu_os_connect_start -Wl,--wrap=clu_os_accept -Wl,--wrap=clu_os_peer_owner
 #include "posix/features.h"
 #include "test.h"
@@ -51,7 +51,9 @@ int __wrap_clu_os_accept(clu_fd l, clu_fd *fd, clu_addr *peer, clu_err *e) {
 static int no_owners;
 int __real_clu_os_peer_owner(clu_fd fd);
 int __wrap_clu_os_peer_owner(clu_fd fd);
-int __wrap_clu_os_peer_owner(clu_fd fd) { return no_owners ? CLU_PEER_UNKNOWN : __real_clu_os_peer_owner(fd); }
+int __wrap_clu_os_peer_owner(clu_fd fd) {
+  return no_owners ? CLU_PEER_UNKNOWN : __real_clu_os_peer_owner(fd);
+}
 
 /* ---- the node ---- */
 
@@ -62,7 +64,8 @@ static void node_main(int port, int rank, const unsigned char *s, uint64_t limit
   clu_err e = {0, 0, ""};
   unsigned char pid[8];
   int rc;
-  for (int i = 3; i < 4096; i++) close(i); /* a node is no fork of its master: a listener must not live on in it */
+  for (int i = 3; i < 4096; i++)
+    close(i); /* a node is no fork of its master: a listener must not live on in it */
   memset(&j, 0, sizeof j);
   j.host = "127.0.0.1";
   j.port = port;
@@ -187,7 +190,9 @@ static void call_all(int n) {
   }
   for (int i = 0; i < n; i++) {
     const clu_req *r;
-    CHECK_SOON((clu_loop_pump(&session->loop, MS, NULL), (r = clu_node_first(nodes[i])) && r->arrival), 5000);
+    CHECK_SOON(
+        (clu_loop_pump(&session->loop, MS, NULL), (r = clu_node_first(nodes[i])) && r->arrival),
+        5000);
     if ((r = clu_node_first(nodes[i])) && r->arrival) clu_blob_unref(clu_node_take_first(nodes[i]));
   }
 }
@@ -225,8 +230,8 @@ static size_t hear(int fd, void *p, size_t n) {
   return have;
 }
 
-/* Goes through the first `steps` steps of the handshake as node `rank`: 1 it has heard the HELLO, 2 it has answered, 3 it
- * has heard the VERDICT, 4 it has sent its CONFIRM. */
+/* Goes through the first `steps` steps of the handshake as node `rank`: 1 it has heard the
+ * HELLO, 2 it has answered, 3 it has heard the VERDICT, 4 it has sent its CONFIRM. */
 static void walk(int fd, clu_hs *r, int rank, int steps) {
   unsigned char bytes[128], nonce[CLU_NONCE];
   REQUIRE(clu_os_secret_bytes(nonce, sizeof nonce) == CLU_OK);
@@ -321,11 +326,14 @@ TEST(a_connection_that_only_the_node_knows_of) {
   prepare();
   open_acceptor(0, -1, 1);
   REQUIRE(clu_os_sockets(fds, 64, &n) == CLU_OK);
-  /* established at the node, and not to be accepted before the node speaks, which it never does first */
-  for (int i = 0; i < n; i++) setsockopt((int)fds[i], IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof on);
+  /* established at the node, and not to be accepted before the node speaks, which it never does
+   * first */
+  for (int i = 0; i < n; i++)
+    setsockopt((int)fds[i], IPPROTO_TCP, TCP_DEFER_ACCEPT, &on, sizeof on);
   pid = start_node(port, 1, secret, 25000);
   CHECK_SOON((missing(), tell->connects >= 2), 10000); /* it gave up the first */
-  for (int i = 0; i < n; i++) setsockopt((int)fds[i], IPPROTO_TCP, TCP_DEFER_ACCEPT, &off, sizeof off);
+  for (int i = 0; i < n; i++)
+    setsockopt((int)fds[i], IPPROTO_TCP, TCP_DEFER_ACCEPT, &off, sizeof off);
   CHECK_SOON(missing() == 0, 20000);
   call_all(1);
   close_all(1);
@@ -371,7 +379,8 @@ TEST(a_reset_by_the_node_at_each_step) {
   reap(pid, 0);
 }
 
-/* A master that goes away after each step: the node begins anew each time, and finds the true one in the end. */
+/* A master that goes away after each step: the node begins anew each time, and finds the true
+ * one in the end. */
 TEST(a_reset_by_the_master_at_each_step) {
   clu_addr at;
   clu_listen how = {0, 0, 0};
@@ -491,7 +500,8 @@ TEST(more_pending_peers_than_places_do_not_keep_a_node_out) {
 /* What they have sent is no answer, and does not keep them in their places. */
 static void crowd_that_says(size_t n) {
   int fd[CLU_PENDING_PEERS + 44];
-  static const unsigned char bytes[] = {'c', 'l', 'u', 't', 'c', 'h', CLU_HS_VERSION, 2}; /* an ANSWER's */
+  static const unsigned char bytes[] = {'c', 'l', 'u', 't', 'c', 'h', CLU_HS_VERSION,
+                                        2}; /* an ANSWER's */
   pid_t pid;
   clu_acceptor_report r;
   prepare();
@@ -535,7 +545,8 @@ static pid_t crowd_of(int n, uid_t uid) {
   }
   close(done[1]);
   clu_os_set_blocking(done[0], 0);
-  CHECK_SOON((missing(), read(done[0], &c, 1) == 1), 30000); /* the listener's queue may be shorter than the crowd */
+  CHECK_SOON((missing(), read(done[0], &c, 1) == 1),
+             30000); /* the listener's queue may be shorter than the crowd */
   close(done[0]);
   return pid;
 }
@@ -549,7 +560,8 @@ TEST(thousands_of_peers_of_another_user_take_no_place) {
   SKIP("the system does not tell whose a connection is");
 #endif
   if (geteuid() != 0) SKIP("needs root");
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < CROWD + 64) SKIP("needs descriptors");
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < CROWD + 64)
+    SKIP("needs descriptors");
   prepare();
   open_acceptor(0, -1, 6);
   crowd = crowd_of(CROWD, 65534);

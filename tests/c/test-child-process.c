@@ -1,4 +1,5 @@
-/* Processes whose parent is the master: their end, and the slot of shared memory that each may have. */
+/* Processes whose parent is the master: their end, and the slot of shared memory that each may
+ * have. */
 #include "test.h"
 
 #include <sys/resource.h>
@@ -69,8 +70,11 @@ TEST(a_slot_is_kept_until_its_process_has_ended_and_nobody_looks_at_it) {
   atomic_store(clu_child_claim(c[1]), 6);
   clu_child_end_by(c[0], 0);
   clu_child_end_by(c[1], 0);
-  CHECK_SOON((clu_loop_pump(&loop, 5000000, NULL), clu_child_has_ended(c[0]) && clu_child_has_ended(c[1])), 5000);
-  CHECK_INT_EQ(clu_claim_first(clu_child_claim(c[0])), 5); /* what it had started is still to be read */
+  CHECK_SOON(
+      (clu_loop_pump(&loop, 5000000, NULL), clu_child_has_ended(c[0]) && clu_child_has_ended(c[1])),
+      5000);
+  CHECK_INT_EQ(clu_claim_first(clu_child_claim(c[0])),
+               5); /* what it had started is still to be read */
   CHECK(clu_child_ring(c[1]) == &set.shared->ring[1]);
   clu_child_detach(c[0]);
   CHECK(clu_child_claim(c[0]) == NULL);

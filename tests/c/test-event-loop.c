@@ -50,7 +50,8 @@ static void on_ready(void *self, unsigned ready) {
   if (x->add) {
     end *add = x->add;
     x->add = NULL;
-    REQUIRE(clu_loop_watch(add->loop, add->fd[0], CLU_READ, on_ready, add, &add->id, NULL) == CLU_OK);
+    REQUIRE(clu_loop_watch(add->loop, add->fd[0], CLU_READ, on_ready, add, &add->id, NULL) ==
+            CLU_OK);
   }
 }
 
@@ -135,7 +136,8 @@ TEST(a_callback_removes_itself_and_another_that_is_ready_too) {
   clu_loop_fini(&l);
 }
 
-/* The slot of the one that was removed, and the number of its descriptor, belong to another when its event is due. */
+/* The slot of the one that was removed, and the number of its descriptor, belong to another when
+ * its event is due. */
 TEST(a_slot_that_was_given_to_another_gets_no_event_of_the_old_one) {
   clu_loop l;
   end a, b, late;
@@ -157,7 +159,8 @@ TEST(a_slot_that_was_given_to_another_gets_no_event_of_the_old_one) {
   CHECK_INT_EQ(late.calls, 0);
   CHECK_INT_EQ((uint32_t)late.id, (uint32_t)(a.calls ? old[1] : old[0])); /* the same slot, */
   CHECK(late.id != old[0] && late.id != old[1]);                          /* another id */
-  CHECK_INT_EQ(clu_loop_interest(&l, a.calls ? old[1] : old[0], CLU_WRITE, NULL), CLU_OK); /* nobody's */
+  CHECK_INT_EQ(clu_loop_interest(&l, a.calls ? old[1] : old[0], CLU_WRITE, NULL),
+               CLU_OK); /* nobody's */
   CHECK_INT_EQ(pump(&l, 0), 0);
   wake(&late);
   CHECK_INT_EQ(pump(&l, 0), 1);
@@ -193,7 +196,8 @@ TEST(what_cannot_be_watched_leaves_nothing_behind) {
   clu_err e = {0, 0, ""};
   REQUIRE(clu_loop_init(&l, NULL) == CLU_OK);
 #if defined(__linux__)
-  CHECK(clu_loop_watch(&l, 4000, CLU_READ, on_ready, &a, &id, &e) != CLU_OK); /* no such descriptor */
+  CHECK(clu_loop_watch(&l, 4000, CLU_READ, on_ready, &a, &id, &e) !=
+        CLU_OK); /* no such descriptor */
   CHECK(id == 0 && e.text[0]);
 #endif
   open_end(&l, &a, CLU_READ);
@@ -355,7 +359,8 @@ TEST(a_forked_child_closes_all_once_and_the_parent_keeps_all) {
   REQUIRE(clu_loop_init(&l, NULL) == CLU_OK);
   open_end(&l, &a, CLU_READ);
   open_end(&l, &b, 0);
-  REQUIRE(clu_loop_watch(&l, b.fd[0], CLU_READ | CLU_KEEP_IN_CHILD, on_ready, &b, &kept, NULL) == CLU_OK);
+  REQUIRE(clu_loop_watch(&l, b.fd[0], CLU_READ | CLU_KEEP_IN_CHILD, on_ready, &b, &kept, NULL) ==
+          CLU_OK);
   if ((pid = fork()) == 0) {
     clu_loop_close_in_child(&l);
     CHECK(fcntl((int)a.fd[0], F_GETFD) < 0);

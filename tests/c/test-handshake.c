@@ -249,7 +249,8 @@ TEST(random_bytes_do_no_harm) {
     for (int i = 0; i < 4 && to->state == CLU_HS_UNDER_WAY; i++) {
       unsigned char junk[300];
       size_t len;
-      for (size_t j = 0; j < sizeof junk; j++) junk[j] = (unsigned char)((seed = seed * 1103515245u + 12345u) >> 16);
+      for (size_t j = 0; j < sizeof junk; j++)
+        junk[j] = (unsigned char)((seed = seed * 1103515245u + 12345u) >> 16);
       if (k % 3) memcpy(junk, to == &m ? "clutch\1\2" : "clutch\1\1", 8);
       len = seed % (sizeof junk + 1);
       clu_hs_feed(to, junk, len);
@@ -260,9 +261,10 @@ TEST(random_bytes_do_no_harm) {
 
 /* RFC 4231, test case 2 */
 TEST(the_hmac_is_the_standards) {
-  static const unsigned char want[32] = {0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e, 0x6a, 0x04, 0x24,
-                                         0x26, 0x08, 0x95, 0x75, 0xc7, 0x5a, 0x00, 0x3f, 0x08, 0x9d, 0x27,
-                                         0x39, 0x83, 0x9d, 0xec, 0x58, 0xb9, 0x64, 0xec, 0x38, 0x43};
+  static const unsigned char want[32] = {0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e,
+                                         0x6a, 0x04, 0x24, 0x26, 0x08, 0x95, 0x75, 0xc7,
+                                         0x5a, 0x00, 0x3f, 0x08, 0x9d, 0x27, 0x39, 0x83,
+                                         0x9d, 0xec, 0x58, 0xb9, 0x64, 0xec, 0x38, 0x43};
   unsigned char got[32], a[32], b[32];
   CHECK_INT_EQ(clu_os_hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, got), CLU_OK);
   CHECK_MEM_EQ(got, want, sizeof want);

@@ -1,4 +1,5 @@
-/* Requests of the master: cancels, late and doubled answers, signals; and the slots of its nodes. */
+/* Requests of the master: cancels, late and doubled answers, signals; and the slots of its nodes.
+ */
 #include "server-fixture.h"
 
 /* ---- cancels ---- */
@@ -147,7 +148,8 @@ TEST(a_slot_belongs_to_one_process_until_that_has_ended) {
   up(&r, 3);
   for (int i = 0; i < 3; i++) {
     CHECK_INT_EQ(slot_of(r.nd[i]), i);
-    CHECK(clu_node_claim(r.nd[i]) == &r.s->shared->claim[i] && clu_node_ring(r.nd[i]) == &r.s->shared->ring[i]);
+    CHECK(clu_node_claim(r.nd[i]) == &r.s->shared->claim[i] &&
+          clu_node_ring(r.nd[i]) == &r.s->shared->ring[i]);
   }
   old = r.nd[1];
   atomic_store(clu_node_claim(old), 77);
@@ -198,7 +200,8 @@ TEST(one_that_is_given_up_while_its_messages_are_taken_says_no_more) {
   REQUIRE(clu_chan_init(&c, pair[1], INT64_MAX, 0) == CLU_OK);
   clu_put64(pid, (uint64_t)getpid());
   clu_chan_send_bytes(&c, CLU_K_HELLO, 0, pid, 8, CLU_NO_FD);
-  for (uint64_t k = 1; k < 5; k++) clu_chan_send_bytes(&c, CLU_K_RESULT, k, "nonsense", 8, CLU_NO_FD);
+  for (uint64_t k = 1; k < 5; k++)
+    clu_chan_send_bytes(&c, CLU_K_RESULT, k, "nonsense", 8, CLU_NO_FD);
   REQUIRE(clu_chan_flush(&c) == CLU_OK);
   REQUIRE(clu_loop_pump(&session->loop, 1000000000, &e) == CLU_OK);
   CHECK_INT_EQ(nd->state, CLU_NODE_STOPPED);

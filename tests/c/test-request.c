@@ -11,7 +11,8 @@ static void add(clu_requests *q, uint64_t seq, uint64_t scope) {
 TEST(an_empty_list_has_nothing) {
   clu_requests q;
   memset(&q, 0, sizeof q);
-  CHECK(clu_requests_first(&q) == NULL && clu_requests_head(&q) == NULL && clu_requests_find(&q, 1) == NULL);
+  CHECK(clu_requests_first(&q) == NULL && clu_requests_head(&q) == NULL &&
+        clu_requests_find(&q, 1) == NULL);
   CHECK(!clu_requests_await(&q, 0, 1) && !clu_requests_some_cancelled(&q));
   CHECK_INT_EQ(clu_requests_waiting(&q), 0);
   clu_requests_drop_cancelled(&q);
@@ -45,9 +46,11 @@ TEST(the_first_is_not_cancelled_and_the_head_is_not_answered) {
   clu_requests_find(&q, 2)->arrival = 1;
   CHECK_INT_EQ(clu_requests_first(&q)->seq, 2);
   CHECK_INT_EQ(clu_requests_head(&q)->seq, 3);
-  CHECK(clu_requests_await(&q, 5, 0) && !clu_requests_await(&q, 6, 0) && clu_requests_await(&q, 0, 1));
+  CHECK(clu_requests_await(&q, 5, 0) && !clu_requests_await(&q, 6, 0) &&
+        clu_requests_await(&q, 0, 1));
   clu_requests_find(&q, 3)->arrival = 2;
-  CHECK(!clu_requests_await(&q, 5, 0) && !clu_requests_await(&q, 0, 1) && clu_requests_head(&q) == NULL);
+  CHECK(!clu_requests_await(&q, 5, 0) && !clu_requests_await(&q, 0, 1) &&
+        clu_requests_head(&q) == NULL);
   clu_requests_fini(&q);
 }
 

@@ -77,8 +77,8 @@ static int set_interest(clu_loop *l, slot *s, unsigned interest, clu_err *e) {
   return rc;
 }
 
-int clu_loop_watch(clu_loop *l, clu_fd fd, unsigned interest, clu_ready_fn *fn, void *self, clu_watch_id *id,
-                   clu_err *e) {
+int clu_loop_watch(clu_loop *l, clu_fd fd, unsigned interest, clu_ready_fn *fn, void *self,
+                   clu_watch_id *id, clu_err *e) {
   slot *s = take_slot(l);
   int rc;
   *id = 0;
@@ -175,7 +175,8 @@ static int64_t until_first_timer(const clu_loop *l, int64_t wait_ns) {
 
 int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e) {
   clu_event got[EVENTS_A_PUMP];
-  int n = 0, rc = clu_poller_wait(l->poller, got, EVENTS_A_PUMP, &n, until_first_timer(l, wait_ns), e);
+  int n = 0,
+      rc = clu_poller_wait(l->poller, got, EVENTS_A_PUMP, &n, until_first_timer(l, wait_ns), e);
   l->events = n;
   l->pumps++;
   for (int i = 0; i < n; i++) {

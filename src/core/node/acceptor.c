@@ -43,7 +43,8 @@ struct clu_acceptor {
 
 /* ---- pending peers: their places ---- */
 
-/* Its connection is closed, or a node's. The memory is freed later: a caller may still have the pointer. */
+/* Its connection is closed, or a node's. The memory is freed later: a caller may still have the
+ * pointer. */
 static void peer_left(peer *p) {
   clu_acceptor *a = p->acceptor;
   p->fd = CLU_NO_FD;
@@ -84,11 +85,13 @@ static expected *of_rank(clu_acceptor *a, uint32_t rank) {
   return NULL;
 }
 
-/* A node may come again while it is not ready: it saw its connection break, and this side did not. */
+/* A node may come again while it is not ready: it saw its connection break, and this side did
+ * not. */
 static int verdict(const expected *x, const clu_hs *hs) {
   if (!x) return CLU_HS_NO_SUCH_RANK;
   if (!clu_node_is_starting(x->nd)) return CLU_HS_RANK_TAKEN;
-  if (clu_node_is_connected(x->nd) && clu_node_pid(x->nd) != (clu_pid)hs->pid) return CLU_HS_RANK_TAKEN;
+  if (clu_node_is_connected(x->nd) && clu_node_pid(x->nd) != (clu_pid)hs->pid)
+    return CLU_HS_RANK_TAKEN;
   return CLU_HS_ADMITTED;
 }
 
@@ -103,7 +106,8 @@ static void peer_becomes_node(peer *p) {
   }
   clu_loop_unwatch(a->loop, &p->watch);
   peer_left(p);
-  if (clu_node_connect(x->nd, fd, (clu_pid)p->hs.pid, NULL) != CLU_OK) return; /* it will connect anew */
+  if (clu_node_connect(x->nd, fd, (clu_pid)p->hs.pid, NULL) != CLU_OK)
+    return; /* it will connect anew */
   clu_node_send(x->nd, CLU_K_SETTINGS, x->settings);
 }
 
@@ -152,11 +156,10 @@ static void peer_settle(peer *p) {
     p->acceptor->seen.failed[p->hs.why]++;
     peer_close(p);
     break;
-  case CLU_HS_DONE:
-    peer_becomes_node(p);
-    break;
+  case CLU_HS_DONE: peer_becomes_node(p); break;
   default:
-    if (clu_loop_interest(p->acceptor->loop, p->watch, CLU_READ | (p->hs.out_left > 0 ? CLU_WRITE : 0), NULL) != CLU_OK)
+    if (clu_loop_interest(p->acceptor->loop, p->watch,
+                          CLU_READ | (p->hs.out_left > 0 ? CLU_WRITE : 0), NULL) != CLU_OK)
       peer_close(p);
   }
 }
@@ -179,8 +182,9 @@ static int unproven(const peer *p) {
   return p->fd != CLU_NO_FD && p->hs.state == CLU_HS_UNDER_WAY && p->hs.step == 2;
 }
 
-/* The oldest that has proven nothing until `before` loses its place, whatever it has sent: a true response comes in one
- * piece as a rule, and the node whose response does not tries again. With `other` one of another user. */
+/* The oldest that has proven nothing until `before` loses its place, whatever it has sent: a
+ * true response comes in one piece as a rule, and the node whose response does not tries again.
+ * With `other` one of another user. */
 static void make_room(clu_acceptor *a, int other, uint64_t before) {
   for (peer *p = a->first; p; p = p->next) {
     if (!unproven(p) || p->other != other || p->since > before) continue;
@@ -278,7 +282,8 @@ static void poll_processes(void *self) {
 
 /* ---- what others call ---- */
 
-static int listen_at(clu_acceptor *a, const clu_addr *at, int backlog, int *granted, int *port, clu_err *e) {
+static int listen_at(clu_acceptor *a, const clu_addr *at, int backlog, int *granted, int *port,
+                     clu_err *e) {
   clu_listen how = {0, 0, 0};
   clu_addr local;
   char host[CLU_ADDR_TEXT];
@@ -291,8 +296,8 @@ static int listen_at(clu_acceptor *a, const clu_addr *at, int backlog, int *gran
   return clu_loop_watch(a->loop, a->fd, CLU_READ, listener_ready, a, &a->watch, e);
 }
 
-int clu_acceptor_open(clu_session *s, const clu_addr *at, int backlog, const unsigned char *secret, clu_acceptor **out,
-                      int *granted, int *port, clu_err *e) {
+int clu_acceptor_open(clu_session *s, const clu_addr *at, int backlog, const unsigned char *secret,
+                      clu_acceptor **out, int *granted, int *port, clu_err *e) {
   clu_acceptor *a = calloc(1, sizeof *a);
   int rc;
   if (!a) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");

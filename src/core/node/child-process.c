@@ -9,13 +9,13 @@ struct clu_child {
   clu_child *prev, *next;
   clu_children *set;
   clu_pid pid;
-  int slot;            /* -1: none */
+  int slot; /* -1: none */
   int detached, released;
   int ending, ended;
   int how_known;
   clu_exit how;
-  uint64_t kill_at;    /* UINT64_MAX: never; UINT64_MAX - 1: it was killed */
-  char *folder;        /* removed after its end; may be NULL */
+  uint64_t kill_at; /* UINT64_MAX: never; UINT64_MAX - 1: it was killed */
+  char *folder;     /* removed after its end; may be NULL */
 };
 
 static void poll_ending(void *self);
@@ -63,7 +63,8 @@ int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
       return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
     }
   }
-  if (set->n_used == CLU_SLOTS) return clu_fail(e, CLU_LIMIT, 0, "there are %d nodes already", CLU_SLOTS);
+  if (set->n_used == CLU_SLOTS)
+    return clu_fail(e, CLU_LIMIT, 0, "there are %d nodes already", CLU_SLOTS);
   for (*slot = 0; set->used[*slot];) ++*slot; /* the first ones have rings */
   set->used[*slot] = 1;
   clu_shared_reset(set->shared, *slot);
@@ -78,7 +79,8 @@ void clu_child_slot_free(clu_children *set, int slot) {
   if (--set->n_used == 0) drop_slots(set);
 }
 
-int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const char *folder, clu_child **out, clu_err *e) {
+int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const char *folder,
+                    clu_child **out, clu_err *e) {
   clu_child *c = calloc(1, sizeof *c);
   int rc = CLU_OK;
   if (c && folder) {

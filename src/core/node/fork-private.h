@@ -1,4 +1,5 @@
-/* The insides of a fork server and its nodes: for fork-server.c, transport-fork.c, session.c and tests only. */
+/* The insides of a fork server and its nodes: for fork-server.c, transport-fork.c, session.c and
+ * tests only. */
 #ifndef CLUTCH_FORK_PRIVATE_H
 #define CLUTCH_FORK_PRIVATE_H
 
@@ -7,10 +8,10 @@
 
 typedef struct clu_fork_node {
   clu_node node;
-  clu_server *server; /* holds a reference */
+  clu_server *server;                /* holds a reference */
   struct clu_fork_node *prev, *next; /* of the same server */
-  int slot;           /* of the server's shared memory, -1: none */
-  uint64_t limit;     /* bytes that it may have; 0: no limit */
+  int slot;                          /* of the server's shared memory, -1: none */
+  uint64_t limit;                    /* bytes that it may have; 0: no limit */
 } clu_fork_node;
 
 enum clu_server_state { CLU_SERVER_STARTING, CLU_SERVER_READY, CLU_SERVER_ENDED };
@@ -27,18 +28,18 @@ struct clu_server {
   clu_pid pid;
   clu_exit how;
   int reaped;
-  clu_blob *ready;   /* what it reported when it was ready */
-  uint64_t applied;  /* number of the settings in force */
-  uint64_t answered; /* number of the settings last answered, refused ones too */
-  clu_blob *refusal; /* why they were refused */
+  clu_blob *ready;    /* what it reported when it was ready */
+  uint64_t applied;   /* number of the settings in force */
+  uint64_t answered;  /* number of the settings last answered, refused ones too */
+  clu_blob *refusal;  /* why they were refused */
   clu_shared *shared; /* with it and its nodes; NULL: not known yet, or not to be had */
-  int live;          /* nodes that are open */
-  uint64_t *slots;   /* ids of those whose process has, or may have, a slot of `shared`; 0: free */
+  int live;           /* nodes that are open */
+  uint64_t *slots;    /* ids of those whose process has, or may have, a slot of `shared`; 0: free */
   int nslots;
 };
 
-/* A slot of its shared memory for a node; -1: there is none. It is free again when the server has said that the process is
- * no more: until then that may write to it. */
+/* A slot of its shared memory for a node; -1: there is none. It is free again when the server
+ * has said that the process is no more: until then that may write to it. */
 int clu_server_take_slot(clu_server *s, uint64_t id);
 void clu_server_free_slot(clu_server *s, uint64_t id);
 

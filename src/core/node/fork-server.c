@@ -48,7 +48,8 @@ int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, cl
   spec->nkeep = 1;
   rc = clu_os_spawn(spec, &s->pid, e);
   clu_os_close(pair[1]);
-  if (rc == CLU_OK && (rc = clu_loop_watch(&session->loop, pair[0], CLU_READ, server_ready, s, &s->watch, e)) != CLU_OK) {
+  if (rc == CLU_OK && (rc = clu_loop_watch(&session->loop, pair[0], CLU_READ, server_ready, s,
+                                           &s->watch, e)) != CLU_OK) {
     clu_os_kill(s->pid, CLU_SIG_KILL, 0);
     while (clu_os_reap(s->pid, 1, &s->how) == CLU_AGAIN) clu_os_pause(1000000);
   }
@@ -64,7 +65,8 @@ int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, cl
   return CLU_OK;
 }
 
-int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd pass) {
+int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n,
+                    clu_fd pass) {
   int rc;
   if (s->state == CLU_SERVER_ENDED) {
     if (pass != CLU_NO_FD) clu_os_close(pass);
@@ -180,27 +182,13 @@ static void server_is_ready(clu_server *s, clu_msg *m) {
 
 static void handle(clu_server *s, clu_msg *m) {
   switch (m->kind) {
-  case CLU_K_READY:
-    server_is_ready(s, m);
-    break;
-  case CLU_K_APPLIED:
-    settings_answered(s, m);
-    break;
-  case CLU_K_SPAWNED:
-    node_spawned(s, m);
-    break;
-  case CLU_K_REFUSED:
-    node_refused(s, m);
-    break;
-  case CLU_K_EXITED:
-    node_exited(s, m);
-    break;
-  case CLU_K_SIGNALLED:
-    node_signalled(s, m);
-    break;
-  case CLU_K_BYE:
-    s->idle = 1;
-    break;
+  case CLU_K_READY: server_is_ready(s, m); break;
+  case CLU_K_APPLIED: settings_answered(s, m); break;
+  case CLU_K_SPAWNED: node_spawned(s, m); break;
+  case CLU_K_REFUSED: node_refused(s, m); break;
+  case CLU_K_EXITED: node_exited(s, m); break;
+  case CLU_K_SIGNALLED: node_signalled(s, m); break;
+  case CLU_K_BYE: s->idle = 1; break;
   }
 }
 

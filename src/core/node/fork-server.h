@@ -1,9 +1,11 @@
-/* A fork server as its session sees it: a process of this machine that forks nodes, and the control channel to it.
+/* A fork server as its session sees it: a process of this machine that forks nodes, and the control
+ * channel to it.
  *
  *   starting --READY--> ready --its channel ends--> ended --reaped
  *
- * A server that ends takes its nodes along: what they had still said is read, then they are closed. It is counted: the
- * caller has one reference, each of its nodes another. Nothing here blocks; what it says is read in clu_loop_pump().
+ * A server that ends takes its nodes along: what they had still said is read, then they are closed.
+ * It is counted: the caller has one reference, each of its nodes another. Nothing here blocks; what
+ * it says is read in clu_loop_pump().
  */
 #ifndef CLUTCH_FORK_SERVER_H
 #define CLUTCH_FORK_SERVER_H
@@ -16,9 +18,10 @@ int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, cl
 /* Gives the caller's reference back. The last one closes the server and frees it. */
 void clu_server_unref(clu_server *s);
 
-/* Queues a message and sends what can be sent now. `pass`: a descriptor that goes with it, taken over; or CLU_NO_FD.
- * CLU_OK, CLU_DEAD (it has ended), CLU_NOMEM. */
-int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd pass);
+/* Queues a message and sends what can be sent now. `pass`: a descriptor that goes with it, taken
+ * over; or CLU_NO_FD. CLU_OK, CLU_DEAD (it has ended), CLU_NOMEM. */
+int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n,
+                    clu_fd pass);
 /* Closes the control channel: server and nodes end. */
 void clu_server_close(clu_server *s);
 /* Whether its process has ended; reaps it. */
@@ -29,7 +32,8 @@ int clu_server_is_ready(const clu_server *s);
 int clu_server_has_ended(const clu_server *s);
 /* What it reported when it became ready, or NULL. The server's. */
 clu_blob *clu_server_report(const clu_server *s);
-/* The number of the settings that it answered last. `*refusal` becomes why it refused them, or NULL. The server's. */
+/* The number of the settings that it answered last. `*refusal` becomes why it refused them, or
+ * NULL. The server's. */
 uint64_t clu_server_answered(const clu_server *s, const clu_blob **refusal);
 
 typedef struct clu_server_status {
@@ -38,9 +42,9 @@ typedef struct clu_server_status {
   int idle;          /* it ended because it had nothing to do */
   int asked;         /* it was asked to end */
   int reaped;
-  clu_exit how;      /* once it is reaped; code -1: somebody else reaped it */
-  uint64_t applied;  /* number of the settings in force; 0: none */
-  int live;          /* nodes of it that are open */
+  clu_exit how;     /* once it is reaped; code -1: somebody else reaped it */
+  uint64_t applied; /* number of the settings in force; 0: none */
+  int live;         /* nodes of it that are open */
 } clu_server_status;
 void clu_server_status_of(const clu_server *s, clu_server_status *out);
 

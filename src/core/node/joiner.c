@@ -19,7 +19,10 @@ typedef struct try_state {
 } try_state;
 
 static int go_on(const try_state *t) {
-  return (!t->j->go_on || t->j->go_on()) ? 1 : (clu_fail(t->e, CLU_CANCELLED, 0, "the session that started this node has ended"), 0);
+  return (!t->j->go_on || t->j->go_on())
+             ? 1
+             : (clu_fail(t->e, CLU_CANCELLED, 0, "the session that started this node has ended"),
+                0);
 }
 
 /* What is left of the time until `until`, a slice at most; 0: nothing. */
@@ -73,7 +76,8 @@ static int shake_hands(const try_state *t, clu_fd fd) {
     clu_fail(t->e, CLU_SYS, 0, "the system gives no random bytes");
     return NEVER;
   }
-  clu_hs_node(&r, t->j->secret, nonce, t->j->rank, (uint64_t)clu_os_getpid(), t->j->r_version, t->until);
+  clu_hs_node(&r, t->j->secret, nonce, t->j->rank, (uint64_t)clu_os_getpid(), t->j->r_version,
+              t->until);
   while (r.state != CLU_HS_FAILED && !(r.state == CLU_HS_DONE && r.out_left == 0)) {
     unsigned char bytes[CLU_HS_HELLO > CLU_HS_VERDICT ? CLU_HS_HELLO : CLU_HS_VERDICT];
     clu_iov iov;
@@ -81,7 +85,8 @@ static int shake_hands(const try_state *t, clu_fd fd) {
     int rc, writing = r.out_left > 0, w;
     iov.base = writing ? (void *)(uintptr_t)r.out : bytes;
     iov.len = writing ? r.out_left : clu_hs_want(&r);
-    rc = writing ? clu_os_writev(fd, &iov, 1, CLU_NO_FD, &done) : clu_os_readv(fd, &iov, 1, &done, NULL, NULL);
+    rc = writing ? clu_os_writev(fd, &iov, 1, CLU_NO_FD, &done)
+                 : clu_os_readv(fd, &iov, 1, &done, NULL, NULL);
     if (rc == CLU_OK && writing)
       clu_hs_written(&r, done);
     else if (rc == CLU_OK)
@@ -96,10 +101,12 @@ static int shake_hands(const try_state *t, clu_fd fd) {
   }
   if (r.state == CLU_HS_DONE) return JOINED;
   if (r.why == CLU_HS_REFUSED) {
-    clu_fail(t->e, CLU_PROTO, 0, "the master does not want this node: %s", clu_hs_verdict_text(r.verdict));
+    clu_fail(t->e, CLU_PROTO, 0, "the master does not want this node: %s",
+             clu_hs_verdict_text(r.verdict));
     return NEVER;
   }
-  clu_fail(t->e, CLU_TIMEOUT, 0, "who listens at %s, port %d, %s", t->j->host, t->j->port, clu_hs_why_text(r.why));
+  clu_fail(t->e, CLU_TIMEOUT, 0, "who listens at %s, port %d, %s", t->j->host, t->j->port,
+           clu_hs_why_text(r.why));
   return AGAIN;
 }
 
@@ -114,7 +121,8 @@ static int get_settings(const try_state *t, clu_chan *c, clu_msg *settings) {
       return NEVER;
     }
     if (r < 0 || (rc != CLU_OK && rc != CLU_AGAIN)) {
-      clu_fail(t->e, CLU_TIMEOUT, 0, "the connection to the master broke before the settings had come");
+      clu_fail(t->e, CLU_TIMEOUT, 0,
+               "the connection to the master broke before the settings had come");
       return AGAIN;
     }
     if (rc == CLU_AGAIN && (w = wait_for(t, c->fd, CLU_READ, t->j->deadline)) != JOINED) {
@@ -159,7 +167,8 @@ int clu_join_cluster(const clu_join *j, clu_chan *c, clu_msg *settings, clu_err 
     if (how == NEVER) break;
     patience += 200 * MS;
     until = clu_os_now() + pause;
-    if (pause < 2000 * MS) pause += pause / 2; /* a master that is late is not to wait long for it */
+    if (pause < 2000 * MS)
+      pause += pause / 2; /* a master that is late is not to wait long for it */
     while (slice(until) > 0 && go_on(&t)) clu_os_pause((uint64_t)slice(until));
     if (last.code == CLU_CANCELLED) break;
     if (clu_os_now() >= j->deadline) {

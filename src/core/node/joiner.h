@@ -1,13 +1,14 @@
-/* The node's side of the start over TCP: connects, waits for the master to speak first, goes through the handshake,
- * and gets the settings.
+/* The node's side of the start over TCP: it connects to its master, goes through the handshake
+ * (which the master begins), and gets its settings.
  *
- * A connection that is established here may be unknown to the master (its queue was full, or it was stopped): so a
- * try that stays silent ends after 1.2 s, the next one after 0.2 s more, and so on; after a try, in whatever
- * way it ended, a pause of 0.1 s that grows by half. Only after the master has proven itself does the node wait longer,
- * for the settings; and when that connection breaks, it begins anew, too. Until the time is up.
+ * A connection that is established here may be unknown to the master: its queue was full, or its
+ * process was stopped. So a try in which nothing comes ends after 1.2 s, the next one after 1.4 s,
+ * and so on. After each try, whatever ended it, there is a pause of 0.1 s, the next one longer by
+ * half, up to 2 s. Only when the master has proven itself does the node wait for its settings until
+ * the deadline; when that connection breaks, it begins anew. All ends at the deadline.
  */
-#ifndef CLUTCH_JOIN_H
-#define CLUTCH_JOIN_H
+#ifndef CLUTCH_JOINER_H
+#define CLUTCH_JOINER_H
 
 #include "core/wire/channel.h"
 #include "core/wire/handshake.h"
@@ -17,13 +18,15 @@ typedef struct clu_join {
   int port;
   const unsigned char *secret; /* CLU_SECRET bytes */
   uint32_t rank, r_version;
-  uint64_t deadline;           /* clu_os_now() */
-  int (*go_on)(void);          /* asked about ten times a second; 0: give up. May be NULL */
+  uint64_t deadline;  /* clu_os_now() */
+  int (*go_on)(void); /* asked about ten times a second; 0: give up. May be NULL */
 } clu_join;
 
-/* Blocks. CLU_OK: `c` is the channel, with TCP_NODELAY and keepalive, still non-blocking, and `settings` the message
- * CLU_K_SETTINGS, its body the caller's. Else `c` is not initialized, and `e` says why the last try failed:
- * CLU_TIMEOUT, CLU_CANCELLED (go_on()), CLU_PROTO (the master does not want this node), CLU_DNS, CLU_NOMEM. */
+/* Blocks until the deadline at most; go_on() may end it earlier. CLU_OK: `c` is the channel,
+ * with TCP_NODELAY and keepalive, still non-blocking, and `settings` the message CLU_K_SETTINGS,
+ * its body the caller's. Else `c` is not initialized, and `e` says why the last try failed:
+ * CLU_TIMEOUT, CLU_CANCELLED (go_on()), CLU_PROTO (the master does not want this node), CLU_DNS,
+ * CLU_NOMEM. */
 int clu_join_cluster(const clu_join *j, clu_chan *c, clu_msg *settings, clu_err *e);
 
 #endif

@@ -25,34 +25,37 @@ struct clu_node {
   clu_session *session;
   clu_node *prev, *next;
   uint64_t id;
-  int rank;             /* the caller's */
-  void *data;           /* the caller's */
+  int rank;   /* the caller's */
+  void *data; /* the caller's */
   int state;
-  int stopping;         /* it was told to stop */
+  int stopping; /* it was told to stop */
   clu_chan chan;
   clu_watch_id watch;
   clu_pid pid;
   clu_exit how;
   int how_known;
-  int over_limit;       /* it had more memory than it may, and was killed: */
-  uint64_t memory;      /* what it had */
-  char *refusal;        /* why it could not be started */
+  int over_limit;  /* it had more memory than it may, and was killed: */
+  uint64_t memory; /* what it had */
+  char *refusal;   /* why it could not be started */
   uint64_t created, closed;
   clu_requests requests;
-  uint64_t seq;         /* of the last request or task */
+  uint64_t seq; /* of the last request or task */
   uint64_t cancelled_since;
   uint64_t done;
-  int interrupts;       /* sent and not confirmed yet */
+  int interrupts; /* sent and not confirmed yet */
 };
 
 /* ---- for transports ---- */
 
-/* `nd` is zeroed memory. From now on it is in the session's list: clu_node_free(), or clu_node_unlist() and free(). */
+/* `nd` is zeroed memory. From now on it is in the session's list: clu_node_free(), or
+ * clu_node_unlist() and free(). */
 void clu_node_init(clu_node *nd, const clu_transport *transport, clu_session *s);
 void clu_node_unlist(clu_node *nd);
-/* At most `fills` reads, so that one node cannot keep the others waiting; < 0: all there is. May close the node. */
+/* At most `fills` reads, so that one node cannot keep the others waiting; < 0: all there is. May
+ * close the node. */
 void clu_node_receive(clu_node *nd, int fills);
-/* The node has ended: it is stopped if that was asked for, else lost. Answers that have arrived remain. */
+/* The node has ended: it is stopped if that was asked for, else lost. Answers that have arrived
+ * remain. */
 void clu_node_close(clu_node *nd);
 /* Why it could not be started; `text` may be NULL. */
 void clu_node_set_refusal(clu_node *nd, const clu_blob *text);

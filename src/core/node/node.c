@@ -15,19 +15,25 @@ void clu_node_set_data(clu_node *nd, void *data) { nd->data = data; }
 void *clu_node_data(const clu_node *nd) { return nd->data; }
 int clu_node_is_starting(const clu_node *nd) { return nd->state == CLU_NODE_STARTING; }
 int clu_node_is_ready(const clu_node *nd) { return nd->state == CLU_NODE_READY; }
-int clu_node_is_open(const clu_node *nd) { return nd->state == CLU_NODE_STARTING || nd->state == CLU_NODE_READY; }
+int clu_node_is_open(const clu_node *nd) {
+  return nd->state == CLU_NODE_STARTING || nd->state == CLU_NODE_READY;
+}
 int clu_node_is_lost(const clu_node *nd) { return nd->state == CLU_NODE_LOST; }
 int clu_node_is_connected(const clu_node *nd) { return nd->chan.fd != CLU_NO_FD; }
 const char *clu_node_refusal(const clu_node *nd) { return nd->refusal; }
 
-int clu_node_end_known(const clu_node *nd) { return !clu_node_is_open(nd) && nd->transport->end_known(nd); }
+int clu_node_end_known(const clu_node *nd) {
+  return !clu_node_is_open(nd) && nd->transport->end_known(nd);
+}
 
 int clu_node_over_limit(const clu_node *nd, uint64_t *bytes) {
   if (nd->over_limit) *bytes = nd->memory;
   return nd->over_limit;
 }
 
-clu_pid clu_node_own_pid(const clu_node *nd) { return nd->transport->own_pid ? nd->transport->own_pid(nd) : 0; }
+clu_pid clu_node_own_pid(const clu_node *nd) {
+  return nd->transport->own_pid ? nd->transport->own_pid(nd) : 0;
+}
 
 int clu_node_clock_is_ours(const clu_node *nd) {
   return nd->transport->clock_is_ours && nd->transport->clock_is_ours(nd);
@@ -40,15 +46,12 @@ static uint32_t tasks_at(const clu_node *nd, uint32_t *cancelled) {
 
 static const char *state_name(const clu_node *nd, int waiting) {
   switch (nd->state) {
-  case CLU_NODE_STARTING:
-    return "starting";
+  case CLU_NODE_STARTING: return "starting";
   case CLU_NODE_READY:
     if (!waiting) return "idle";
     return clu_node_in_step(nd) ? "busy" : "cancelling";
-  case CLU_NODE_LOST:
-    return "dead";
-  default:
-    return "stopped";
+  case CLU_NODE_LOST: return "dead";
+  default: return "stopped";
   }
 }
 
@@ -71,7 +74,8 @@ void clu_node_push(clu_node *nd) { clu_chan_watch_flush(&nd->session->loop, &nd-
 int clu_node_all_sent(const clu_node *nd) { return !clu_chan_pending(&nd->chan); }
 
 void clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body) {
-  if (!clu_node_is_connected(nd) || clu_chan_send(&nd->chan, kind, 0, body, CLU_NO_FD) != CLU_OK) return;
+  if (!clu_node_is_connected(nd) || clu_chan_send(&nd->chan, kind, 0, body, CLU_NO_FD) != CLU_OK)
+    return;
   clu_node_push(nd);
 }
 
@@ -91,8 +95,12 @@ void clu_node_interrupt(clu_node *nd, uint64_t seq) {
   if (clu_node_is_ready(nd) && nd->transport->interrupt) nd->transport->interrupt(nd, seq);
 }
 
-clu_claim *clu_node_claim(const clu_node *nd) { return nd->transport->claim ? nd->transport->claim(nd) : NULL; }
-clu_ring *clu_node_ring(const clu_node *nd) { return nd->transport->ring ? nd->transport->ring(nd) : NULL; }
+clu_claim *clu_node_claim(const clu_node *nd) {
+  return nd->transport->claim ? nd->transport->claim(nd) : NULL;
+}
+clu_ring *clu_node_ring(const clu_node *nd) {
+  return nd->transport->ring ? nd->transport->ring(nd) : NULL;
+}
 int clu_node_limits_memory(const clu_node *nd) { return nd->transport->limit_memory != NULL; }
 
 void clu_node_limit(clu_node *nd, uint64_t bytes) {
@@ -104,7 +112,9 @@ void clu_node_limit(clu_node *nd, uint64_t bytes) {
 const clu_req *clu_node_first(const clu_node *nd) { return clu_requests_first(&nd->requests); }
 int clu_node_requests(const clu_node *nd) { return nd->requests.n; }
 uint64_t clu_node_last_call(const clu_node *nd) { return nd->seq; }
-int clu_node_awaits(const clu_node *nd, uint64_t scope) { return clu_requests_await(&nd->requests, scope, 0); }
+int clu_node_awaits(const clu_node *nd, uint64_t scope) {
+  return clu_requests_await(&nd->requests, scope, 0);
+}
 void clu_node_drop_requests(clu_node *nd) { clu_requests_fini(&nd->requests); }
 
 uint64_t clu_node_cancelled_since(const clu_node *nd) {
@@ -174,7 +184,8 @@ static void after_cancel(clu_node *nd, int before, int now) {
 
 void clu_node_cancel(clu_node *nd, uint64_t scope) {
   int before = clu_requests_some_cancelled(&nd->requests), now = 0;
-  for (int i = nd->requests.n - 1; i >= 0; i--) { /* the last first: what has not left is withdrawn */
+  for (int i = nd->requests.n - 1; i >= 0;
+       i--) { /* the last first: what has not left is withdrawn */
     clu_req *r = &nd->requests.at[i];
     if (!r->cancelled && (!scope || r->scope == scope)) now |= cancel(nd, r);
   }
@@ -218,12 +229,11 @@ static void handle(clu_node *nd, clu_msg *m) {
   switch (m->kind) {
   case CLU_K_HELLO:
     /* a fork server says the pid, too, but perhaps later */
-    clu_node_set_ready(nd, m->body && m->body->size == 8 ? (clu_pid)clu_get64(m->body->data) : nd->pid);
+    clu_node_set_ready(nd,
+                       m->body && m->body->size == 8 ? (clu_pid)clu_get64(m->body->data) : nd->pid);
     interrupt_cancelled_head(nd); /* a signal before would have hit an R that is starting */
     break;
-  case CLU_K_REFUSED: /* it cannot serve, and says why */
-    clu_node_set_refusal(nd, m->body);
-    break;
+  case CLU_K_REFUSED: /* it cannot serve, and says why */ clu_node_set_refusal(nd, m->body); break;
   case CLU_K_VALUE:
   case CLU_K_FAILED:
   case CLU_K_CANCELLED:
@@ -285,7 +295,8 @@ void clu_node_unlist(clu_node *nd) {
 }
 
 int clu_node_start(clu_node *nd, const clu_spawn *spec, int slot, const char *folder, clu_err *e) {
-  if (!nd->transport->start) return clu_fail(e, CLU_UNSUPPORTED, 0, "a node of this kind is not started so");
+  if (!nd->transport->start)
+    return clu_fail(e, CLU_UNSUPPORTED, 0, "a node of this kind is not started so");
   return nd->transport->start(nd, spec, slot, folder, e);
 }
 
@@ -336,7 +347,8 @@ void clu_node_stop(clu_node *nd, uint32_t grace_ms) {
 
 void clu_node_free(clu_node *nd) {
   if (clu_node_is_open(nd)) {
-    if (!nd->stopping) clu_node_stop(nd, clu_node_busy(nd) ? 0 : 2000); /* nobody can ask for its answer any more */
+    if (!nd->stopping)
+      clu_node_stop(nd, clu_node_busy(nd) ? 0 : 2000); /* nobody can ask for its answer any more */
     clu_node_close(nd);
   }
   clu_requests_fini(&nd->requests);

@@ -4,17 +4,19 @@
  *      |                  `-----ended unasked---> lost
  *      `-- it could not be started, or ended ---> lost (or stopped, if asked)
  *
- * "Open" is starting or ready, "closed" the rest. A closed node stays closed; its answers that have come are still there.
- * How its process ended may be known only later (clu_node_end_known()). How a node is started, interrupted and ended depends
- * on its transport (transport.h); who has one asks here and needs not know which it is. See transports.h for how one is
- * made.
+ * "Open" is starting or ready, "closed" the rest. A closed node stays closed; its answers that have
+ * come are still there. How its process ended may be known only later (clu_node_end_known()). How a
+ * node is started, interrupted and ended depends on its transport (transport.h); who has one asks
+ * here and needs not know which it is. See transports.h for how one is made.
  *
- * Calls are requests (request.h). A cancelled request that has not left is withdrawn; of one that has, the node is told
- * to give it up, when it is at it and not before: a signal must not hit another's work. A node is in step when no cancelled request
- * is left and all interrupts are confirmed.
+ * Calls are requests (request.h). A cancelled request that has not left is withdrawn; of one that
+ * has, the node is told to give it up, when it is at it and not before: a signal must not hit
+ * another's work. A node is in step when no cancelled request is left and all interrupts are
+ * confirmed.
  *
- * A node is the caller's, and is freed by clu_node_free(), never within clu_loop_pump(). Nothing here blocks; what comes
- * is read in clu_loop_pump(). Results are CLU_OK or a code of core/base/err.h.
+ * A node is the caller's, and is freed by clu_node_free(), never within clu_loop_pump(). Nothing
+ * here blocks; what comes is read in clu_loop_pump(). Results are CLU_OK or a code of
+ * core/base/err.h.
  */
 #ifndef CLUTCH_NODE_H
 #define CLUTCH_NODE_H
@@ -58,11 +60,12 @@ typedef struct clu_node_status {
   const char *state; /* "starting", "idle", "busy", "cancelling", "dead", "stopped" */
   int how_known;
   clu_exit how;
-  uint64_t age;      /* ns */
-  uint64_t done;     /* requests and tasks answered, cancelled ones not counted */
-  int waiting;       /* requests and tasks without an answer */
-  clu_pid started;   /* the process that this one started for it (it may be ssh, and not the node); 0: none */
-  clu_pid server;    /* its fork server; 0: it has none */
+  uint64_t age;    /* ns */
+  uint64_t done;   /* requests and tasks answered, cancelled ones not counted */
+  int waiting;     /* requests and tasks without an answer */
+  clu_pid started; /* the process that this one started for it (it may be ssh, and not the node); 0:
+                      none */
+  clu_pid server;  /* its fork server; 0: it has none */
   int server_ended;
 } clu_node_status;
 /* Polls its process, too. */
@@ -72,11 +75,11 @@ void clu_node_status_of(clu_node *nd, clu_node_status *out);
 
 /* Starts its process: see clu_child_start(). CLU_UNSUPPORTED: this kind is started otherwise. */
 int clu_node_start(clu_node *nd, const clu_spawn *spec, int slot, const char *folder, clu_err *e);
-/* It has connected, as process `pid` (0: not known). Takes over `fd` also on failure. A connection that it had before is
- * closed. */
+/* It has connected, as process `pid` (0: not known). Takes over `fd` also on failure. A
+ * connection that it had before is closed. */
 int clu_node_connect(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e);
-/* Polls whether its process has ended, where that can be told, and reads what it still said. Whether it is connected
- * and its process runs, as far as is known. */
+/* Polls whether its process has ended, where that can be told, and reads what it still said.
+ * Whether it is connected and its process runs, as far as is known. */
 int clu_node_check(clu_node *nd);
 /* Reads all that has come of it. */
 void clu_node_read_all(clu_node *nd);
@@ -93,7 +96,8 @@ void clu_node_free(clu_node *nd);
 int clu_node_call(clu_node *nd, clu_blob *body, uint64_t scope, int tag, clu_err *e);
 /* The number of the request that was queued last. */
 uint64_t clu_node_last_call(const clu_node *nd);
-/* The oldest request that is not cancelled, or NULL. Valid until the next call of this module, and to be read only. */
+/* The oldest request that is not cancelled, or NULL. Valid until the next call of this module,
+ * and to be read only. */
 const clu_req *clu_node_first(const clu_node *nd);
 /* Removes that one; the body of its answer is the caller's. */
 clu_blob *clu_node_take_first(clu_node *nd);
@@ -118,8 +122,8 @@ int clu_node_busy(const clu_node *nd);
 
 /* Sends it a message that is no request. */
 void clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body);
-/* Queues a message about `n` tasks (or none), the first of which has the number `*seq`, the others the following.
- * Leaves with clu_node_push(). CLU_OK, CLU_DEAD, CLU_NOMEM. */
+/* Queues a message about `n` tasks (or none), the first of which has the number `*seq`, the
+ * others the following. Leaves with clu_node_push(). CLU_OK, CLU_DEAD, CLU_NOMEM. */
 int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint64_t *seq);
 /* A task of it was answered. */
 void clu_node_count_done(clu_node *nd);
@@ -129,11 +133,12 @@ void clu_node_push(clu_node *nd);
 int clu_node_all_sent(const clu_node *nd);
 /* Has it give up request or task `seq`, if that is what it is at. */
 void clu_node_interrupt(clu_node *nd, uint64_t seq);
-/* The word that says which tasks it may start, and where it leaves small results; NULL: there is none. Both are there
- * until it is closed. */
+/* The word that says which tasks it may start, and where it leaves small results; NULL: there is
+ * none. Both are there until it is closed. */
 clu_claim *clu_node_claim(const clu_node *nd);
 clu_ring *clu_node_ring(const clu_node *nd);
-/* Whether its transport sees to a limit of its memory. If not, the caller may, by clu_node_own_pid(). */
+/* Whether its transport sees to a limit of its memory. If not, the caller may, by
+ * clu_node_own_pid(). */
 int clu_node_limits_memory(const clu_node *nd);
 /* From now on it is ended when it has more than so many bytes; 0: no limit. */
 void clu_node_limit(clu_node *nd, uint64_t bytes);

@@ -1,13 +1,13 @@
-/* The requests that are with one node: calls whose answers are asked for one by one (tasks are not among them; of those
- * the scheduler keeps account).
+/* The requests that are with one node: calls whose answers are asked for one by one (tasks are not
+ * among them; of those the scheduler keeps account).
  *
  *   sent --answer--> answered --taken--> removed
  *    | cancelled, and none of it has left: removed at once
  *    `-- cancelled --answer--> removed: the answer is thrown away
  *
- * A request belongs to a call scope: a number that the caller chooses, 0 for none. A scope is cancelled as a whole. A
- * request has the number (`seq`) that its message has, so an answer is never taken for that of another request.
- * Plain data; nothing here blocks or knows of a node.
+ * A request belongs to a call scope: a number that the caller chooses, 0 for none. A scope is
+ * cancelled as a whole. A request has the number (`seq`) that its message has, so an answer is
+ * never taken for that of another request. Plain data; nothing here blocks or knows of a node.
  */
 #ifndef CLUTCH_REQUEST_H
 #define CLUTCH_REQUEST_H
@@ -21,9 +21,9 @@ typedef struct clu_req {
   uint64_t seq, scope;
   uint64_t arrival; /* of the answer: larger than that of any answer before; 0: not answered yet */
   int cancelled;
-  uint8_t kind;     /* of the answer: CLU_K_VALUE, CLU_K_FAILED, CLU_K_CANCELLED */
-  clu_blob *body;   /* of the answer; may be NULL */
-  int tag;          /* the caller's */
+  uint8_t kind;   /* of the answer: CLU_K_VALUE, CLU_K_FAILED, CLU_K_CANCELLED */
+  clu_blob *body; /* of the answer; may be NULL */
+  int tag;        /* the caller's */
 } clu_req;
 
 /* In the order in which they were sent. Zeroed memory is an empty list. */

@@ -1,8 +1,10 @@
-/* What one session (or master) has: its event loop, its fork servers, its nodes, the processes that it started itself.
+/* What one session (or master) has: its event loop, its fork servers, its nodes, the processes that
+ * it started itself.
  *
- * The session owns the loop and the record of processes. Servers and nodes are the caller's: they are listed here from
- * their creation until they are freed, and all are freed before the session. Nothing here blocks but
- * clu_loop_pump(clu_session_loop(s)), in which all that comes is read and acted on.
+ * The session owns the loop and the record of processes. Servers and nodes are the caller's: they
+ * are listed here from their creation until they are freed, and all are freed before the session.
+ * Nothing here blocks but clu_loop_pump(clu_session_loop(s)), in which all that comes is read and
+ * acted on.
  */
 #ifndef CLUTCH_SESSION_H
 #define CLUTCH_SESSION_H
@@ -16,14 +18,16 @@ typedef struct clu_server clu_server;
 typedef struct clu_node clu_node;
 typedef struct clu_transport clu_transport;
 
-/* Who hands out tasks (the scheduler's caller). Called within clu_loop_pump(), and only for nodes with
- * clu_node_set_data(). No function of theirs may free a node. */
+/* Who hands out tasks (the scheduler's caller). Called within clu_loop_pump(), and only for
+ * nodes with clu_node_set_data(). No function of theirs may free a node. */
 typedef struct clu_task_hooks {
   /* A message about tasks has come. Its body is the callee's if it takes it (sets it to NULL). */
   void (*on_message)(clu_node *nd, clu_msg *m);
-  /* How many tasks are with the node, cancelled ones included; of these `*cancelled` (may be NULL). */
+  /* How many tasks are with the node, cancelled ones included; of these `*cancelled` (may be
+   * NULL). */
   uint32_t (*tasks_at)(const clu_node *nd, uint32_t *cancelled);
-  /* The node is closed; the memory that it shared may go. Also called by clu_node_stop() and clu_node_free(). */
+  /* The node is closed; the memory that it shared may go. Also called by clu_node_stop() and
+   * clu_node_free(). */
   void (*on_closed)(clu_node *nd);
 } clu_task_hooks;
 
@@ -31,7 +35,8 @@ typedef struct clu_task_hooks {
 clu_session *clu_session_new(clu_err *e);
 /* Kills nobody. Accepts NULL. */
 void clu_session_free(clu_session *s);
-/* In a forked child: closes every descriptor and forgets it. Async-signal-safe. Nothing else may follow. */
+/* In a forked child: closes every descriptor and forgets it. Async-signal-safe. Nothing else may
+ * follow. */
 void clu_session_close_in_child(clu_session *s);
 
 clu_loop *clu_session_loop(clu_session *s);
@@ -41,7 +46,8 @@ clu_node *clu_session_nodes(const clu_session *s);
 clu_node *clu_node_next(const clu_node *nd);
 /* Whether there is no node and no server. */
 int clu_session_is_empty(const clu_session *s);
-/* Nodes that were lost so far: who waits for several nodes looks at each only when this number has changed. */
+/* Nodes that were lost so far: who waits for several nodes looks at each only when this number
+ * has changed. */
 uint64_t clu_session_deaths(const clu_session *s);
 /* A number that was not given before, to a node or to settings. */
 uint64_t clu_session_new_id(clu_session *s);

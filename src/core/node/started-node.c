@@ -3,11 +3,14 @@
 #include <stdlib.h>
 
 static clu_started_node *started(clu_node *nd) { return (clu_started_node *)nd; }
-static const clu_started_node *const_started(const clu_node *nd) { return (const clu_started_node *)nd; }
+static const clu_started_node *const_started(const clu_node *nd) {
+  return (const clu_started_node *)nd;
+}
 
 static void leave_time_is_up(void *self) { clu_node_close(self); }
 
-int clu_started_node_new(clu_session *s, const clu_transport *transport, clu_node **out, clu_err *e) {
+int clu_started_node_new(clu_session *s, const clu_transport *transport, clu_node **out,
+                         clu_err *e) {
   clu_started_node *n = calloc(1, sizeof *n);
   if (!n) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   clu_timer_init(&n->leave, leave_time_is_up, &n->node);
@@ -16,7 +19,8 @@ int clu_started_node_new(clu_session *s, const clu_transport *transport, clu_nod
   return CLU_OK;
 }
 
-int clu_started_node_start(clu_node *nd, const clu_spawn *spec, int slot, const char *folder, clu_err *e) {
+int clu_started_node_start(clu_node *nd, const clu_spawn *spec, int slot, const char *folder,
+                           clu_err *e) {
   return clu_child_start(&nd->session->children, spec, slot, folder, &started(nd)->child, e);
 }
 
@@ -48,7 +52,9 @@ void clu_started_node_free(clu_node *nd) {
 
 clu_pid clu_started_node_own_pid(const clu_node *nd) {
   const clu_child *c = const_started(nd)->child;
-  return c && !clu_child_has_ended(c) && clu_child_pid(c) == nd->pid ? nd->pid : 0; /* else it is ssh's, or a number of another host */
+  return c && !clu_child_has_ended(c) && clu_child_pid(c) == nd->pid
+             ? nd->pid
+             : 0; /* else it is ssh's, or a number of another host */
 }
 
 int clu_started_node_clock_is_ours(const clu_node *nd) { return const_started(nd)->child != NULL; }

@@ -1,12 +1,15 @@
-/* Transport: a node that a fork server of this machine has made. It is interrupted, limited and killed by the server,
- * which also says how it ended. Its end of a socket pair goes to the server with the request. */
+/* Transport: a node that a fork server of this machine has made. It is interrupted, limited and
+ * killed by the server, which also says how it ended. Its end of a socket pair goes to the
+ * server with the request. */
 #include <stdlib.h>
 
 #include "core/node/fork-private.h"
 #include "core/node/transports.h"
 
 static clu_fork_node *fork_node(clu_node *nd) { return (clu_fork_node *)nd; }
-static const clu_fork_node *const_fork_node(const clu_node *nd) { return (const clu_fork_node *)nd; }
+static const clu_fork_node *const_fork_node(const clu_node *nd) {
+  return (const clu_fork_node *)nd;
+}
 
 static void fork_stop(clu_node *nd, uint32_t grace_ms) {
   unsigned char body[4];
@@ -18,7 +21,8 @@ static void fork_stop(clu_node *nd, uint32_t grace_ms) {
 static void fork_interrupt(clu_node *nd, uint64_t seq) {
   unsigned char body[8];
   clu_put64(body, seq);
-  if (clu_server_send(fork_node(nd)->server, CLU_K_CANCEL, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK)
+  if (clu_server_send(fork_node(nd)->server, CLU_K_CANCEL, nd->id, body, sizeof body, CLU_NO_FD) ==
+      CLU_OK)
     nd->interrupts++;
 }
 
@@ -27,7 +31,8 @@ static void fork_limit_memory(clu_node *nd, uint64_t bytes) {
   unsigned char body[8];
   if (f->limit == bytes) return;
   clu_put64(body, bytes);
-  if (clu_server_send(f->server, CLU_K_LIMIT, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK) f->limit = bytes;
+  if (clu_server_send(f->server, CLU_K_LIMIT, nd->id, body, sizeof body, CLU_NO_FD) == CLU_OK)
+    f->limit = bytes;
 }
 
 static clu_claim *fork_claim(const clu_node *nd) {

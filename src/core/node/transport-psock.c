@@ -1,11 +1,12 @@
-/* Transport: a worker of base R's. Its connection, on which it is told to end, is the caller's (src/r/session/psock.c);
- * only its state and its process are kept here. */
+/* Transport: a worker of base R's. Its connection, on which it is told to end, is the caller's
+ * (src/r/session/psock.c); only its state and its process are kept here. */
 #include "core/node/started-node.h"
 #include "core/node/transports.h"
 
 static void psock_stop(clu_node *nd, uint32_t grace_ms) {
-  clu_started_node_end_within(nd, clu_node_is_starting(nd) ? 0 : grace_ms); /* while it starts it hears nothing */
-  clu_node_close(nd); /* the caller has told it */
+  clu_started_node_end_within(
+      nd, clu_node_is_starting(nd) ? 0 : grace_ms); /* while it starts it hears nothing */
+  clu_node_close(nd);                               /* the caller has told it */
 }
 
 static const clu_transport transport = {

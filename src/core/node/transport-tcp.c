@@ -1,6 +1,7 @@
-/* Transport: a node that connects over TCP. Its process is a child of this one, or was started elsewhere; of the latter
- * nothing is known but what its connection says. A child may share memory with this process (CLU_SLOT): then it is
- * interrupted by a signal, and its tasks can be taken back. */
+/* Transport: a node that connects over TCP. Its process is a child of this one, or was started
+ * elsewhere; of the latter nothing is known but what its connection says. A child may share
+ * memory with this process (CLU_SLOT): then it is interrupted by a signal, and its tasks can be
+ * taken back. */
 #include "core/node/started-node.h"
 #include "core/node/transports.h"
 
@@ -11,12 +12,17 @@ static void tcp_interrupt(clu_node *nd, uint64_t seq) {
   /* only its own process, which is not reaped: the signal reaches nobody else */
   if (!cancel || !clu_started_node_own_pid(nd) || *cancel == seq) return;
   *cancel = seq;
-  clu_os_kill(nd->pid, CLU_SIG_INT, 1); /* it leads a group: what it waits for in system() hears it, too */
+  clu_os_kill(nd->pid, CLU_SIG_INT,
+              1); /* it leads a group: what it waits for in system() hears it, too */
   clu_os_kill(nd->pid, CLU_SIG_NUDGE, 0);
 }
 
-static clu_claim *tcp_claim(const clu_node *nd) { return child(nd) ? clu_child_claim(child(nd)) : NULL; }
-static clu_ring *tcp_ring(const clu_node *nd) { return child(nd) ? clu_child_ring(child(nd)) : NULL; }
+static clu_claim *tcp_claim(const clu_node *nd) {
+  return child(nd) ? clu_child_claim(child(nd)) : NULL;
+}
+static clu_ring *tcp_ring(const clu_node *nd) {
+  return child(nd) ? clu_child_ring(child(nd)) : NULL;
+}
 
 static void tcp_stop(clu_node *nd, uint32_t grace_ms) {
   if (!clu_node_is_connected(nd)) grace_ms = 0; /* it would not hear of it */

@@ -1,17 +1,19 @@
-/* What differs between kinds of nodes: how one is interrupted, stopped, and known to have ended. A table of functions, one
- * file a kind: transport-fork.c (forked by a fork server on this machine), transport-tcp.c (connects over TCP),
- * transport-psock.c (base R's worker).
+/* What differs between kinds of nodes: how one is interrupted, stopped, and known to have ended. A
+ * table of functions, one file a kind: transport-fork.c (forked by a fork server on this machine),
+ * transport-tcp.c (connects over TCP), transport-psock.c (base R's worker).
  *
  * To add a transport:
- *   1. a file transport-<kind>.c with a struct that begins with clu_node, the functions below that it needs, and a static
- *      const clu_transport;
- *   2. its constructor in transports.h: memory by calloc(), clu_node_init() with the table, and clu_node_connect() once there is a
- *      channel. Message HELLO on that makes the node ready;
- *   3. when the end of the process is learnt: nd->how, nd->how_known, then clu_node_receive(nd, -1), then clu_node_close();
- *   4. a test in tests/c/test-node.c.
+ *   1. A file transport-<kind>.c with a struct that begins with clu_node, the functions below that
+ *      it needs, and a static const clu_transport.
+ *   2. Its constructor in transports.h: memory by calloc(), clu_node_init() with the table, and
+ *      clu_node_connect() once there is a channel. The message HELLO on that makes the node ready.
+ *   3. When the end of the process is learnt: set nd->how and nd->how_known, call
+ *      clu_node_receive(nd, -1), then clu_node_close().
+ *   4. A test in tests/c/test-node.c.
  * No other file changes: callers use node.h, which asks the table.
  *
- * All functions are called with an open node unless it says otherwise. None may block, and none may free a node but `free`.
+ * All functions are called with an open node unless it says otherwise. None may block, and none may
+ * free a node but `free`.
  */
 #ifndef CLUTCH_TRANSPORT_H
 #define CLUTCH_TRANSPORT_H
@@ -19,10 +21,12 @@
 #include "core/node/node.h"
 
 struct clu_transport {
-  /* While the node is starting a connection that ends may be followed by another: it is not the end of the node. */
+  /* While the node is starting a connection that ends may be followed by another: it is not the
+   * end of the node. */
   int reconnects;
 
-  /* Required. `stop`: tells it to end, and has it killed after `grace_ms` (0: now). It may close the node. */
+  /* Required. `stop`: tells it to end, and has it killed after `grace_ms` (0: now). It may close
+   * the node. */
   void (*stop)(clu_node *nd, uint32_t grace_ms);
   /* The node has just been closed, for whatever reason. */
   void (*closed)(clu_node *nd);
@@ -31,11 +35,13 @@ struct clu_transport {
   /* Of a closed node, which is in no list any more: gives back all, its memory included. */
   void (*free)(clu_node *nd);
 
-  /* May be NULL. Also of a closed node: polls whether its process has ended; sets nd->how if that is known. */
+  /* May be NULL. Also of a closed node: polls whether its process has ended; sets nd->how if
+   * that is known. */
   int (*ended)(clu_node *nd);
   /* NULL: its process is started otherwise. */
   int (*start)(clu_node *nd, const clu_spawn *spec, int slot, const char *folder, clu_err *e);
-  /* NULL: it cannot be interrupted. Where the interrupt is confirmed later, nd->interrupts counts those under way. */
+  /* NULL: it cannot be interrupted. Where the interrupt is confirmed later, nd->interrupts
+   * counts those under way. */
   void (*interrupt)(clu_node *nd, uint64_t seq);
   /* NULL: nobody sees to a limit of its memory. */
   void (*limit_memory)(clu_node *nd, uint64_t bytes);

@@ -23,11 +23,14 @@ static int fail(clu_hs *h, int why) {
   return h->state;
 }
 
-/* The proof of message `step`: over its label, all that was said before, and the message up to the proof. */
+/* The proof of message `step`: over its label, all that was said before, and the message up to
+ * the proof. */
 static int proof(const clu_hs *h, int step, unsigned char out[PROOF]) {
-  static const char *const labels[] = {"", "", "clutch node is ", "clutch master i", "clutch node join"};
+  static const char *const labels[] = {"", "", "clutch node is ", "clutch master i",
+                                       "clutch node join"};
   unsigned char said[16 + CLU_HS_HELLO + CLU_HS_RESPONSE + CLU_HS_VERDICT + CLU_HS_CONFIRM];
-  const unsigned char *const parts[] = {NULL, h->hello, h->response, h->verdict_message, h->confirm};
+  const unsigned char *const parts[] = {NULL, h->hello, h->response, h->verdict_message,
+                                        h->confirm};
   size_t n = 16;
   memset(said, 0, 16);
   memcpy(said, labels[step], strlen(labels[step]));
@@ -47,8 +50,8 @@ static int say(clu_hs *h, int step, unsigned char *m) {
   return h->state;
 }
 
-void clu_hs_master(clu_hs *h, const unsigned char *secret, const unsigned char nonce[CLU_NONCE], uint64_t cluster,
-                     uint64_t deadline) {
+void clu_hs_master(clu_hs *h, const unsigned char *secret, const unsigned char nonce[CLU_NONCE],
+                   uint64_t cluster, uint64_t deadline) {
   memset(h, 0, sizeof *h);
   h->is_master = 1;
   h->secret = secret;
@@ -61,8 +64,8 @@ void clu_hs_master(clu_hs *h, const unsigned char *secret, const unsigned char n
   h->step = RESPONSE;
 }
 
-void clu_hs_node(clu_hs *h, const unsigned char *secret, const unsigned char nonce[CLU_NONCE], uint32_t rank,
-                   uint64_t pid, uint32_t r_version, uint64_t deadline) {
+void clu_hs_node(clu_hs *h, const unsigned char *secret, const unsigned char nonce[CLU_NONCE],
+                 uint32_t rank, uint64_t pid, uint32_t r_version, uint64_t deadline) {
   memset(h, 0, sizeof *h);
   h->secret = secret;
   h->deadline = deadline;
@@ -82,7 +85,10 @@ size_t clu_hs_want(const clu_hs *h) {
 }
 
 static unsigned char *awaited(clu_hs *h) {
-  return h->step == HELLO ? h->hello : h->step == RESPONSE ? h->response : h->step == VERDICT ? h->verdict_message : h->confirm;
+  return h->step == HELLO      ? h->hello
+         : h->step == RESPONSE ? h->response
+         : h->step == VERDICT  ? h->verdict_message
+                               : h->confirm;
 }
 
 /* As soon as it can be told that these are not the bytes of the message that is awaited. */
@@ -113,9 +119,7 @@ int clu_hs_feed(clu_hs *h, const void *p, size_t n) {
   if (!head_fits(h, m) || h->have < sizes[h->step]) return h->state;
   h->have = 0;
   switch (h->step) {
-  case HELLO:
-    h->step = VERDICT;
-    return say(h, RESPONSE, h->response);
+  case HELLO: h->step = VERDICT; return say(h, RESPONSE, h->response);
   case RESPONSE:
     if (!proof_holds(h, RESPONSE, m)) return h->state;
     h->rank = clu_get32(m + HEAD + CLU_NONCE);
@@ -161,7 +165,9 @@ int clu_hs_time(clu_hs *h, uint64_t now) {
   return fail(h, CLU_HS_SILENT);
 }
 
-static int digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+static int digit(char c) {
+  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 int clu_secret_from_hex(const char *hex, unsigned char out[CLU_SECRET]) {
   for (int i = 0; i < CLU_SECRET; i++) {
@@ -173,7 +179,8 @@ int clu_secret_from_hex(const char *hex, unsigned char out[CLU_SECRET]) {
 }
 
 void clu_secret_to_hex(const unsigned char *secret, char out[2 * CLU_SECRET + 1]) {
-  for (int i = 0; i < 2 * CLU_SECRET; i++) out[i] = "0123456789abcdef"[secret[i / 2] >> (i % 2 ? 0 : 4) & 15];
+  for (int i = 0; i < 2 * CLU_SECRET; i++)
+    out[i] = "0123456789abcdef"[secret[i / 2] >> (i % 2 ? 0 : 4) & 15];
   out[2 * CLU_SECRET] = 0;
 }
 
@@ -193,5 +200,5 @@ const char *clu_hs_why_text(int why) {
 const char *clu_hs_verdict_text(int verdict) {
   return verdict == CLU_HS_NO_SUCH_RANK ? "the cluster has no node of this number"
          : verdict == CLU_HS_RANK_TAKEN ? "another process is the node of this number already"
-                                          : "welcome";
+                                        : "welcome";
 }

@@ -23,15 +23,17 @@ static void acceptor_finalize(SEXP x) {
 
 static clu_acceptor *get_acceptor(SEXP x) {
   clu_acceptor *m;
-  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != acceptor_tag()) clu_raise("argument", "this is no acceptor's handle");
+  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != acceptor_tag())
+    clu_raise("argument", "this is no acceptor's handle");
   m = R_ExternalPtrAddr(x);
   if (!m) clu_raise("stopped", "this acceptor is closed");
   clu_need_session();
   return m;
 }
 
-/* list(handle, port, backlog): listens at `host` (numbers, or "localhost"; "": every address) at the first of `ports`
- * that is free; or, when none is, a string. `backlog` NA: the most the system allows. `secret`: digits, or NULL for a random one. */
+/* list(handle, port, backlog): listens at `host` (numbers, or "localhost"; "": every address) at
+ * the first of `ports` that is free; or, when none is, a string. `backlog` NA: the most the
+ * system allows. `secret`: digits, or NULL for a random one. */
 SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   static const char *names[] = {"handle", "port", "backlog", ""};
   const char *h = CHAR(STRING_ELT(host, 0));
@@ -42,8 +44,8 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   unsigned char given[CLU_SECRET];
   SEXP out, x;
   clu_need_session();
-  if (secret != R_NilValue &&
-      (strlen(CHAR(STRING_ELT(secret, 0))) != 2 * CLU_SECRET || !clu_secret_from_hex(CHAR(STRING_ELT(secret, 0)), given)))
+  if (secret != R_NilValue && (strlen(CHAR(STRING_ELT(secret, 0))) != 2 * CLU_SECRET ||
+                               !clu_secret_from_hex(CHAR(STRING_ELT(secret, 0)), given)))
     clu_raise("argument", "`secret` has to be %d hexadecimal digits", 2 * CLU_SECRET);
   x = PROTECT(clu_handle_new(acceptor_tag(), R_NilValue, acceptor_finalize));
   out = PROTECT(Rf_mkNamed(VECSXP, names));
@@ -54,7 +56,8 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   }
   for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
     clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
-    rc = clu_acceptor_open(clu_the_session, &at[0], most == NA_INTEGER ? -1 : most, secret == R_NilValue ? NULL : given, &m, &granted, &port, &e);
+    rc = clu_acceptor_open(clu_the_session, &at[0], most == NA_INTEGER ? -1 : most,
+                           secret == R_NilValue ? NULL : given, &m, &granted, &port, &e);
     if (rc != CLU_IN_USE) break;
   }
   clu_os_wipe(given, sizeof given);
@@ -73,7 +76,9 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
 
 #define HEX (2 * CLU_SECRET + 1)
 
-static void secret_hex(const clu_acceptor *m, char out[HEX]) { clu_secret_to_hex(clu_acceptor_secret(m), out); }
+static void secret_hex(const clu_acceptor *m, char out[HEX]) {
+  clu_secret_to_hex(clu_acceptor_secret(m), out);
+}
 
 /* As hexadecimal digits, for the command that a person is asked to run. */
 SEXP ffi_acceptor_secret(SEXP acceptor) {
@@ -102,7 +107,8 @@ SEXP ffi_acceptor_node(SEXP acceptor, SEXP rank, SEXP settings) {
   if (rc == CLU_OK) {
     clu_node_set_rank(nd, Rf_asInteger(rank));
     clu_node_handle_set(x, nd);
-    if ((rc = clu_acceptor_expect(m, nd, clu_node_rank(nd), b)) != CLU_OK) clu_fail(&e, rc, 0, "not enough memory");
+    if ((rc = clu_acceptor_expect(m, nd, clu_node_rank(nd), b)) != CLU_OK)
+      clu_fail(&e, rc, 0, "not enough memory");
   }
   clu_blob_unref(b);
   if (rc != CLU_OK) clu_raise_err(&e);
@@ -142,7 +148,8 @@ static int some_failed(const arrival_wait *w) {
 
 static int enough_ready(const arrival_wait *w) {
   int ready = 0;
-  for (SEXP x = w->nodes; x != R_NilValue; x = CDR(x)) ready += clu_node_is_ready(R_ExternalPtrAddr(CAR(x)));
+  for (SEXP x = w->nodes; x != R_NilValue; x = CDR(x))
+    ready += clu_node_is_ready(R_ExternalPtrAddr(CAR(x)));
   return ready >= w->want;
 }
 
@@ -160,8 +167,8 @@ SEXP ffi_acceptor_wait(SEXP acceptor, SEXP n, SEXP seconds) {
 
 /* What came to the listener: named counts. */
 SEXP ffi_acceptor_report(SEXP acceptor) {
-  static const char *names[] = {"accepted", "pending", "crowded", "pauses", "silent", "closed", "garbage",
-                                "version", "no_proof", ""};
+  static const char *names[] = {"accepted", "pending", "crowded", "pauses",   "silent",
+                                "closed",   "garbage", "version", "no_proof", ""};
   static const int whys[] = {CLU_HS_SILENT, CLU_HS_CLOSED, CLU_HS_GARBAGE, CLU_HS_VERSION_DIFFERS,
                              CLU_HS_NO_PROOF};
   clu_acceptor_report r;

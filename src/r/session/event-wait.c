@@ -1,8 +1,8 @@
 /* Waiting for what comes in the event loop, with R's interrupts and a deadline. */
 #include "r/session/session.h"
 
-/* The time is up, but this process may have been stopped meanwhile, and what it waits for may be here: all that has come is
- * read. */
+/* The time is up, but this process may have been stopped meanwhile, and what it waits for may be
+ * here: all that has come is read. */
 static int drain(int (*done)(void *), void *data) {
   for (int k = 0; k < 1000 && !done(data); k++)
     if (clu_pump(0, NULL) != CLU_OK || clu_pump_events() == 0) break;
@@ -24,8 +24,10 @@ int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(
     if (spin_end) { /* the answer to a small call is here before a sleeper would be awake */
       if (clu_os_now() < spin_end) {
         clu_pump(0, &e);
-        if (clu_pump_events() == 0) clu_os_yield();
-        else clu_spin_ended(&spins, 1);
+        if (clu_pump_events() == 0)
+          clu_os_yield();
+        else
+          clu_spin_ended(&spins, 1);
         continue;
       }
       spin_end = 0;
@@ -35,7 +37,8 @@ int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(
       if (fn) fn(data);
       clu_raise_err(&e);
     }
-    /* a signal ends a wait without an event; while events come, interrupts are checked now and then */
+    /* a signal ends a wait without an event; while events come, interrupts are checked now and
+     * then */
     if (clu_pump_events() == 0 || (now = clu_os_now()) - checked > (uint64_t)CLU_SLICE / 4) {
       if (done(data)) break;
       clu_check_interrupt_now(fn, data);

@@ -79,8 +79,8 @@ static int settings_answered(void *data) {
   return clu_server_answered(w->s, &w->refusal) >= w->seq || clu_server_has_ended(w->s);
 }
 
-/* Settings for the nodes that follow. `output`: a path, "" for this process's own output. The number of
- * the settings; or the text of the error. */
+/* Settings for the nodes that follow. `output`: a path, "" for this process's own output. The
+ * number of the settings; or the text of the error. */
 SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds) {
   clu_server *s = clu_get_server(server);
   clu_err e = {0, 0, ""};
@@ -108,27 +108,30 @@ SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds) {
       clu_server_answered(s, &w.refusal) < w.seq)
     return Rf_mkString("the fork server does not answer");
   if (w.refusal)
-    return Rf_ScalarString(Rf_mkCharLenCE((char *)w.refusal->data, (int)w.refusal->size, CE_NATIVE));
+    return Rf_ScalarString(
+        Rf_mkCharLenCE((char *)w.refusal->data, (int)w.refusal->size, CE_NATIVE));
   return Rf_ScalarReal((double)w.seq);
 }
 
 SEXP ffi_server_info(SEXP server) {
-  static const char *names[] = {"pid", "state", "bye", "asked", "by_signal", "code",
-                                      "applied", "live", ""};
+  static const char *names[] = {"pid",  "state",   "bye",  "asked", "by_signal",
+                                "code", "applied", "live", ""};
   clu_server *s = clu_get_server(server);
   clu_server_status st;
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_pump(0, NULL); /* what it may have said meanwhile */
   clu_server_status_of(s, &st);
   if (clu_server_has_ended(s) && !clu_server_reap(s) && !st.idle && !st.asked)
-    for (int k = 0; k < 200 && !clu_server_reap(s); k++) clu_os_pause(1000000); /* killed: just now */
+    for (int k = 0; k < 200 && !clu_server_reap(s); k++)
+      clu_os_pause(1000000); /* killed: just now */
   clu_server_status_of(s, &st);
   SET_VECTOR_ELT(out, 0, Rf_ScalarInteger((int)st.pid));
   SET_VECTOR_ELT(out, 1, Rf_mkString(st.state));
   SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(st.idle));
   SET_VECTOR_ELT(out, 3, Rf_ScalarLogical(st.asked));
   SET_VECTOR_ELT(out, 4, Rf_ScalarLogical(st.reaped ? st.how.by_signal : NA_LOGICAL));
-  SET_VECTOR_ELT(out, 5, Rf_ScalarInteger(st.reaped && st.how.code >= 0 ? st.how.code : NA_INTEGER));
+  SET_VECTOR_ELT(out, 5,
+                 Rf_ScalarInteger(st.reaped && st.how.code >= 0 ? st.how.code : NA_INTEGER));
   SET_VECTOR_ELT(out, 6, Rf_ScalarReal((double)st.applied));
   SET_VECTOR_ELT(out, 7, Rf_ScalarInteger(st.live));
   UNPROTECT(1);

@@ -15,7 +15,9 @@ static void node_finalize(SEXP x) {
 
 clu_node *clu_get_node(SEXP x) { return clu_handle_get(x, node_tag()); }
 
-SEXP clu_node_handle_new(void) { return clu_handle_new(node_tag(), Rf_allocVector(VECSXP, 0), node_finalize); }
+SEXP clu_node_handle_new(void) {
+  return clu_handle_new(node_tag(), Rf_allocVector(VECSXP, 0), node_finalize);
+}
 
 void clu_node_handle_set(SEXP x, clu_node *nd) { clu_handle_set(x, nd); }
 
@@ -34,8 +36,7 @@ SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
   clu_err e = {0, 0, ""};
   int k = Rf_length(ranks), exec = Rf_asLogical(by_exec);
   SEXP out = PROTECT(Rf_allocVector(VECSXP, k));
-  for (int i = 0; i < k; i++)
-    SET_VECTOR_ELT(out, i, clu_node_handle_new());
+  for (int i = 0; i < k; i++) SET_VECTOR_ELT(out, i, clu_node_handle_new());
   for (int i = 0; i < k; i++) {
     clu_node *nd = NULL;
     if (clu_node_new_fork(s, exec, &nd, &e) != CLU_OK) {
@@ -112,8 +113,8 @@ SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds) {
 }
 
 SEXP clu_node_info(clu_node *nd) {
-  static const char *names[] = {"rank", "pid", "state", "by_signal", "code", "refusal", "age",
-                                      "done", "waiting", "server_pid", "server_ended", ""};
+  static const char *names[] = {"rank", "pid",  "state",   "by_signal",  "code",         "refusal",
+                                "age",  "done", "waiting", "server_pid", "server_ended", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_node_status st;
   clu_node_status_of(nd, &st);

@@ -25,7 +25,9 @@ void clu_need_session(void) {
   clu_os_after_fork(after_fork);
 }
 
-int clu_pump(int64_t wait_ns, clu_err *e) { return clu_loop_pump(clu_session_loop(clu_the_session), wait_ns, e); }
+int clu_pump(int64_t wait_ns, clu_err *e) {
+  return clu_loop_pump(clu_session_loop(clu_the_session), wait_ns, e);
+}
 
 int clu_pump_events(void) { return clu_loop_events(clu_session_loop(clu_the_session)); }
 

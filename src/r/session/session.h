@@ -5,10 +5,12 @@
  *   fork-server.c  fork servers
  *   node.c         nodes: start, end, what is known of them
  *   process.c      processes of nodes that the session starts itself
- *   acceptor.c     nodes that connect over TCP     psock.c  base R's workers     call.c  calls and answers
+ *   acceptor.c     nodes that connect over TCP     psock.c  base R's workers     call.c  calls and
+ * answers
  *
- * The session is made by the first call that needs one, and lives as long as the process. In a forked child of it (mclapply())
- * every use is an R error. Only event-wait.c blocks, and what is said to wait. Errors are raised by clu_raise().
+ * The session is made by the first call that needs one, and lives as long as the process. In a
+ * forked child of it (mclapply()) every use is an R error. Only event-wait.c blocks, and what is
+ * said to wait. Errors are raised by clu_raise().
  */
 #ifndef CLUTCH_R_SESSION_H
 #define CLUTCH_R_SESSION_H
@@ -31,7 +33,8 @@ int clu_session_is_ours(void);
 int clu_pump(int64_t wait_ns, clu_err *e);
 int clu_pump_events(void);
 
-/* A handle: an external pointer, with nothing behind it yet. So what is made next can be put behind it at once, and is freed with it. */
+/* A handle: an external pointer, with nothing behind it yet. So what is made next can be put behind
+ * it at once, and is freed with it. */
 SEXP clu_handle_new(SEXP tag, SEXP prot, R_CFinalizer_t fin);
 void clu_handle_set(SEXP x, void *p);
 /* What is behind it; an R error when that is nothing. The handle keeps it. */
@@ -41,8 +44,8 @@ void clu_count_handle(int by);
 
 /* ---- event-wait.c ---- */
 
-/* Pumps until `done` says so (1) or the time is up (0). An interrupt or a time limit of R's jumps out,
- * after `fn` (may be NULL) has run. */
+/* Pumps until `done` says so (1) or the time is up (0). An interrupt or a time limit of R's jumps
+ * out, after `fn` (may be NULL) has run. */
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *));
 /* The same without a check for interrupts, for clean-ups: no R API in there. */
 int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline);
