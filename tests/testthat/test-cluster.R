@@ -1,4 +1,4 @@
-test_that("a cluster hatches, computes, prints and stops, and leaves nothing", {
+test_that("a cluster starts, computes, prints and stops, and leaves nothing", {
   linux_only()
   stop_cluster(make_cluster(1)) # the session's own means of waiting stay open from the first on
   fork_server_stop(all = TRUE)

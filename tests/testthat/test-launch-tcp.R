@@ -11,7 +11,7 @@ for (tcp_strategy in c("parallel", "sequential")) local({
          local = list2env(list(new_cluster = function(n) over_tcp(n, s)), parent = environment()))
 })
 
-test_that("a cluster over TCP hatches, computes, prints and stops, and leaves nothing", {
+test_that("a cluster over TCP starts, computes, prints and stops, and leaves nothing", {
   linux_only()
   stop_cluster(over_tcp(1))
   invisible(gc())
@@ -308,7 +308,7 @@ test_that("manual nodes that nobody starts are named", {
   expect_identical(e$nodes, 1:2)
 })
 
-test_that("strangers at the port do not keep the nodes out", {
+test_that("connections of others to the port do not keep the nodes out", {
   linux_only()
   port <- free_port()
   s <- start_script(fixture = "hostile-peers", port = port)

@@ -85,7 +85,7 @@ test_that("silence in the middle of an answer, or of a message, is the end after
   stop_cluster(cl)
 })
 
-test_that("strangers who send half an answer do not delay the start", {
+test_that("peers who send half an answer do not delay the start", {
   linux_only()
   port <- dead_port()
   s <- start_script(fixture = "silent-peers", port = port)

@@ -1,4 +1,4 @@
-# cluster_map(), cluster_submit() and kin, on nodes of every strategy.
+# cluster_map(), cluster_submit() and their variants, on nodes of every strategy.
 
 test_that("calls of package parallel and tasks do not disturb each other", {
   of_each_strategy(function(cl) {
