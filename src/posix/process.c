@@ -1,41 +1,28 @@
-/* Processes on POSIX systems: start, fork, signal, reap, and noticing that the parent has gone. */
+/* Processes on POSIX systems: start, fork, kill, reap. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #elif defined(__APPLE__)
 #define _DARWIN_C_SOURCE
 #endif
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
 #include "posix/features.h"
-#if defined(CLU_HAVE_PRCTL)
-#include <sys/prctl.h>
-#endif
 #if defined(CLU_HAVE_CLOSE_RANGE)
 #include <sys/syscall.h>
-#endif
-#if defined(CLU_HAVE_VFORK)
-/* vfork: a session may hold tens of gigabytes, whose page tables fork() would copy for nothing */
-#define fork_to_exec vfork
-#else
-#define fork_to_exec fork
 #endif
 
 #include "core/base/os.h"
 #include "posix/fd.h"
+#include "posix/process.h"
 
 extern char **environ;
 
@@ -93,10 +80,53 @@ static int child_setup(const clu_spawn *s) {
   return 0;
 }
 
+/* The child: becomes the program, or writes an errno to `report` and ends. */
+static void become_program(const clu_spawn *s, int report, pid_t parent) {
+  clu_spawn t = *s;
+  clu_fd keep[MAX_KEEP + 1];
+  sigset_t none;
+  int err, at = 3 + s->nkeep;
+  for (int sig = 1; sig < NSIG; sig++) {
+    struct sigaction a;
+    if (sigaction(sig, NULL, &a) == 0 && a.sa_handler != SIG_DFL) clu_set_handler(sig, SIG_DFL, 0);
+  }
+  if (s->new_session)
+    setsid();
+  else
+    setpgid(0, 0);
+  /* the program keeps it; a parent that is gone already sends nothing */
+  if (s->follow && clu_os_follow_parent(parent, 0) == CLU_DEAD) clu_os_end_self();
+  /* the pipe's write end must outlive close_from(): it is the last of the kept ones */
+  for (int i = 0; i < s->nkeep; i++) keep[i] = s->keep[i];
+  keep[s->nkeep] = report;
+  t.keep = keep;
+  t.nkeep = s->nkeep + 1;
+  err = child_setup(&t);
+  if (!err) {
+    fcntl(at, F_SETFD, FD_CLOEXEC);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execve(s->file, s->argv, s->envp ? s->envp : environ);
+    err = errno;
+    report = at;
+  }
+  if (write(report, &err, sizeof err) < 0) err = errno;
+  clu_os_end_self();
+}
+
+/* The errno that the child has written; 0: it has become the program. */
+static int reported(int fd) {
+  int err = 0;
+  ssize_t k;
+  do k = read(fd, &err, sizeof err);
+  while (k < 0 && errno == EINTR);
+  return k == (ssize_t)sizeof err ? err : 0;
+}
+
 int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
   sigset_t all, old;
   volatile int err = 0;
-  int report[2] = {-1, -1}; /* carries errno of the child where fork() shares no memory */
+  int report[2] = {-1, -1};
   pid_t pid, parent = getpid();
   if (s->nkeep > MAX_KEEP) return clu_fail(e, CLU_SYS, EINVAL, "too many descriptors to keep");
   if (clu_fd_pipe(report, 0) != 0)
@@ -104,59 +134,12 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &old); /* no handler of ours may run in the child */
   pid = fork_to_exec();
-  if (pid == 0) {
-    int e2;
-    sigset_t none;
-    for (int sig = 1; sig < NSIG; sig++) {
-      struct sigaction a;
-      if (sigaction(sig, NULL, &a) == 0 && a.sa_handler != SIG_DFL) {
-        memset(&a, 0, sizeof a);
-        a.sa_handler = SIG_DFL;
-        sigaction(sig, &a, NULL);
-      }
-    }
-    if (s->new_session)
-      setsid();
-    else
-      setpgid(0, 0);
-    /* the program keeps it; a parent that is gone already sends nothing */
-    if (s->follow && clu_os_follow_parent(parent, 0) == CLU_DEAD)
-      for (;;) kill(getpid(), SIGKILL);
-    /* the pipe's write end must outlive close_from(): it is the last of the kept ones */
-    {
-      clu_spawn t = *s;
-      clu_fd keep[MAX_KEEP + 1];
-      for (int i = 0; i < s->nkeep; i++) keep[i] = s->keep[i];
-      keep[s->nkeep] = report[1];
-      t.keep = keep;
-      t.nkeep = s->nkeep + 1;
-      e2 = child_setup(&t);
-      if (!e2) fcntl(3 + s->nkeep, F_SETFD, FD_CLOEXEC);
-    }
-    if (!e2) {
-      sigemptyset(&none);
-      sigprocmask(SIG_SETMASK, &none, NULL);
-      execve(s->file, s->argv, s->envp ? s->envp : environ);
-      e2 = errno;
-      if (write(3 + s->nkeep, &e2, sizeof e2) < 0) e2 = errno;
-    } else if (write(report[1], &e2, sizeof e2) < 0) {
-      e2 = errno;
-    }
-    for (;;) kill(getpid(), SIGKILL);
-  }
+  if (pid == 0) become_program(s, report[1], parent);
   if (pid < 0) err = errno;
   sigprocmask(SIG_SETMASK, &old, NULL);
   close(report[1]);
-  if (pid > 0) {
-    int e2 = 0;
-    ssize_t k;
-    do k = read(report[0], &e2, sizeof e2);
-    while (k < 0 && errno == EINTR);
-    if (k == (ssize_t)sizeof e2) {
-      err = e2;
-      while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
-    }
-  }
+  if (pid > 0 && (err = reported(report[0])) != 0)
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
   close(report[0]);
   if (err)
     return clu_fail(e, err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE ? CLU_LIMIT : CLU_SYS, err,
@@ -192,106 +175,6 @@ int clu_os_fork(clu_pid *out, clu_err *e) {
   return CLU_OK;
 }
 
-/* ---- what descendants leave ---- */
-
-int clu_os_adopt_orphans(void) {
-#if defined(CLU_HAVE_PRCTL) && defined(PR_SET_CHILD_SUBREAPER)
-  return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? CLU_OK : CLU_UNSUPPORTED;
-#else
-  return CLU_UNSUPPORTED;
-#endif
-}
-
-#if defined(CLU_HAVE_PROC)
-static int add_pid(clu_pid **list, int *n, int *cap, clu_pid pid) {
-  if (*n == *cap) {
-    int more = *cap ? 2 * *cap : 64;
-    clu_pid *p = realloc(*list, (size_t)more * sizeof *p);
-    if (!p) return CLU_NOMEM;
-    *list = p;
-    *cap = more;
-  }
-  (*list)[(*n)++] = pid;
-  return CLU_OK;
-}
-
-static long long parent_of(const char *pid) {
-  char path[300], text[512], *end;
-  long long parent = -1;
-  FILE *f;
-  snprintf(path, sizeof path, "/proc/%s/stat", pid);
-  if (!(f = fopen(path, "re"))) return -1;
-  text[fread(text, 1, sizeof text - 1, f)] = 0;
-  fclose(f);
-  if (!(end = strrchr(text, ')')) || sscanf(end + 1, " %*c %lld", &parent) != 1) return -1;
-  return parent;
-}
-
-int clu_os_children(clu_pid **out, int *n) {
-  char path[64];
-  long long pid;
-  int cap = 0, rc = CLU_OK;
-  FILE *f;
-  *out = NULL;
-  *n = 0;
-  snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
-  if ((f = fopen(path, "re"))) {
-    while (rc == CLU_OK && fscanf(f, "%lld", &pid) == 1) rc = add_pid(out, n, &cap, pid);
-    fclose(f);
-  } else { /* a kernel built without that file */
-    DIR *d = opendir("/proc");
-    struct dirent *e;
-    if (!d) return CLU_SYS;
-    while (rc == CLU_OK && (e = readdir(d)))
-      if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && parent_of(e->d_name) == getpid()) rc = add_pid(out, n, &cap, atoll(e->d_name));
-    closedir(d);
-  }
-  if (rc == CLU_OK) return CLU_OK;
-  free(*out);
-  return rc;
-}
-
-int clu_os_env_of(clu_pid pid, const char *name, char *out, size_t cap) {
-  char path[64], *line = NULL;
-  size_t room = 0, k = strlen(name);
-  ssize_t len;
-  int rc = CLU_EOF;
-  FILE *f;
-  snprintf(path, sizeof path, "/proc/%lld/environ", (long long)pid);
-  if (!(f = fopen(path, "re"))) return CLU_SYS;
-  while (rc == CLU_EOF && (len = getdelim(&line, &room, 0, f)) > 0)
-    if (strncmp(line, name, k) == 0 && line[k] == '=') {
-      snprintf(out, cap, "%s", line + k + 1);
-      rc = CLU_OK;
-    }
-  free(line);
-  fclose(f);
-  return rc;
-}
-#else
-int clu_os_children(clu_pid **out, int *n) {
-  *out = NULL;
-  *n = 0;
-  return CLU_UNSUPPORTED;
-}
-
-int clu_os_env_of(clu_pid pid, const char *name, char *out, size_t cap) {
-  (void)pid;
-  (void)name;
-  (void)out;
-  (void)cap;
-  return CLU_UNSUPPORTED;
-}
-#endif
-
-void clu_os_mark_env(const char *name, const char *value) {
-  char *old = getenv(name);
-  if (old && strlen(old) == strlen(value))
-    memcpy(old, value, strlen(value));
-  else
-    setenv(name, value, 1);
-}
-
 /* ---- ends ---- */
 
 int clu_os_reap(clu_pid pid, int group, clu_exit *how) {
@@ -316,274 +199,6 @@ int clu_os_ended_child(clu_pid *pid) {
     return CLU_AGAIN;
   *pid = info.si_pid;
   return CLU_OK;
-}
-
-/* ---- signals ---- */
-
-const char *clu_os_signal_name(int sig) {
-  static const struct {
-    int sig;
-    const char *name;
-  } all[] = {
-#define NAMED(s) {s, #s},
-      NAMED(SIGHUP)
-      NAMED(SIGINT)
-      NAMED(SIGQUIT)
-      NAMED(SIGILL)
-      NAMED(SIGABRT)
-      NAMED(SIGFPE)
-      NAMED(SIGKILL)
-      NAMED(SIGSEGV)
-      NAMED(SIGPIPE)
-      NAMED(SIGALRM)
-      NAMED(SIGTERM)
-      NAMED(SIGUSR1)
-      NAMED(SIGUSR2)
-      NAMED(SIGCHLD)
-      NAMED(SIGCONT)
-      NAMED(SIGSTOP)
-      NAMED(SIGTSTP)
-      NAMED(SIGTTIN)
-      NAMED(SIGTTOU)
-      NAMED(SIGBUS)
-      NAMED(SIGSYS)
-      NAMED(SIGTRAP)
-      NAMED(SIGURG)
-      NAMED(SIGVTALRM)
-      NAMED(SIGXCPU)
-      NAMED(SIGXFSZ)
-#if defined(SIGEMT)
-      NAMED(SIGEMT)
-#endif
-#if defined(SIGINFO)
-      NAMED(SIGINFO)
-#endif
-#if defined(SIGIO)
-      NAMED(SIGIO)
-#endif
-#if defined(SIGLOST)
-      NAMED(SIGLOST)
-#endif
-#if defined(SIGPROF)
-      NAMED(SIGPROF)
-#endif
-#if defined(SIGPWR)
-      NAMED(SIGPWR)
-#endif
-#if defined(SIGSTKFLT)
-      NAMED(SIGSTKFLT)
-#endif
-#if defined(SIGWINCH)
-      NAMED(SIGWINCH)
-#endif
-#undef NAMED
-  };
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    if (all[i].sig == sig) return all[i].name;
-#if defined(SIGRTMIN) && defined(SIGRTMAX)
-  if (sig >= SIGRTMIN && sig <= SIGRTMAX) {
-    static char text[24];
-    snprintf(text, sizeof text, "SIGRTMIN+%d", sig - SIGRTMIN);
-    return text;
-  }
-#endif
-  return NULL;
-}
-
-static void set_handler(int sig, void (*fn)(int), int flags) {
-  struct sigaction a;
-  memset(&a, 0, sizeof a);
-  a.sa_handler = fn;
-  a.sa_flags = flags;
-  sigemptyset(&a.sa_mask);
-  sigaction(sig, &a, NULL);
-}
-
-/* A thread that waits and does nothing else: it holds no lock, so this process may still fork. */
-static int start_watcher(void *(*fn)(void *)) {
-  pthread_attr_t attr;
-  pthread_t thread;
-  sigset_t all, old;
-  int failed;
-  pthread_attr_init(&attr);
-  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attr, 1 << 17);
-  sigfillset(&all); /* signals are for R's thread */
-  pthread_sigmask(SIG_BLOCK, &all, &old);
-  failed = pthread_create(&thread, &attr, fn, NULL);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  pthread_attr_destroy(&attr);
-  return failed ? CLU_LIMIT : CLU_OK;
-}
-
-#if !defined(CLU_HAVE_PRCTL)
-static pid_t watched_parent;
-
-static void *watch_parent(void *unused) {
-  const struct timespec pause = {0, 200000000};
-  (void)unused;
-  while (getppid() == watched_parent) nanosleep(&pause, NULL);
-  kill(getpid(), SIGTERM);
-  return NULL;
-}
-#endif
-
-int clu_os_follow_parent(clu_pid parent, int may_thread) {
-#if defined(CLU_HAVE_PRCTL)
-  (void)may_thread;
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  return getppid() == (pid_t)parent ? CLU_OK : CLU_DEAD;
-#else
-  if (getppid() != (pid_t)parent) return CLU_DEAD;
-  if (!may_thread) return CLU_UNSUPPORTED;
-  watched_parent = (pid_t)parent;
-  return start_watcher(watch_parent);
-#endif
-}
-
-static struct {
-  int fd;
-  struct timespec grace;
-} peer;
-
-#if defined(CLU_HAVE_POLLRDHUP)
-static void wait_for_peers_end(void) {
-  struct pollfd p;
-  p.fd = peer.fd;
-  p.events = POLLRDHUP; /* and what is always told: errors, the end in both directions */
-  do p.revents = 0;
-  while (poll(&p, 1, -1) <= 0);
-}
-#else
-/* The end comes behind the bytes that nobody has read yet, and is seen when they have been. */
-static void wait_for_peers_end(void) {
-  const struct timespec pause = {0, 200000000};
-  struct pollfd p;
-  char c;
-  p.fd = peer.fd;
-  p.events = POLLIN;
-  for (;;) {
-    ssize_t k;
-    p.revents = 0;
-    if (poll(&p, 1, -1) <= 0) continue;
-    if (p.revents & (POLLERR | POLLHUP | POLLNVAL)) return;
-    k = recv(peer.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (k == 0 || (k < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return;
-    nanosleep(&pause, NULL);
-  }
-}
-#endif
-
-static void *watch_peer(void *unused) {
-  (void)unused;
-  wait_for_peers_end();
-  nanosleep(&peer.grace, NULL);
-  kill(getpid(), SIGTERM);
-  return NULL;
-}
-
-int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns) {
-  peer.fd = (int)fd;
-  peer.grace.tv_sec = (time_t)(grace_ns / 1000000000u);
-  peer.grace.tv_nsec = (long)(grace_ns % 1000000000u);
-  return start_watcher(watch_peer);
-}
-
-static clu_pid term_parent, term_self;
-static char *term_tmp;
-
-static void on_term(int sig) {
-  /* not in a process that the one meant has forked: parallel ends those by SIGTERM */
-  if (getpid() == (pid_t)term_self && getppid() != (pid_t)term_parent) {
-    /* nobody is left to clean up. vfork, for fork() is not safe here: it takes locks */
-    char *argv[] = {(char *)"rm", (char *)"-rf", (char *)"--", term_tmp, NULL};
-    pid_t pid = getpgrp() == getpid() ? fork_to_exec() : 0;
-    if (pid <= 0) { /* as the child; or where there can be none, this process becomes it */
-      execve("/bin/rm", argv, environ);
-      kill(getpid(), SIGKILL);
-    }
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
-    kill(0, SIGKILL); /* what this process has started, and itself */
-  }
-  signal(sig, SIG_DFL);
-  kill(getpid(), sig);
-}
-
-int clu_os_on_term(clu_pid parent, const char *tmp) {
-  char *copy = tmp ? strdup(tmp) : NULL;
-  set_handler(SIGTERM, SIG_DFL, 0);
-  free(term_tmp);
-  term_tmp = copy;
-  term_parent = parent;
-  term_self = getpid();
-  if (!tmp) return CLU_OK;
-  if (!copy) return CLU_NOMEM;
-  set_handler(SIGTERM, on_term, SA_NODEFER);
-  return CLU_OK;
-}
-
-static int watch[2] = {-1, -1};
-static struct sigaction int_unwatched;
-
-static void on_nothing(int sig) { (void)sig; }
-
-static void on_watched(int sig) {
-  int err = errno;
-  char c = sig == SIGTERM ? 't' : 'c';
-  if (write(watch[1], &c, 1) < 0) errno = err; /* full: it is readable already */
-  errno = err;
-}
-
-int clu_os_watch_start(clu_fd *readable, clu_err *e) {
-  if (clu_fd_pipe(watch, 1) != 0)
-    return clu_fail(e, CLU_LIMIT, errno, "no pipe can be made: %s", strerror(errno));
-  set_handler(SIGCHLD, on_watched, SA_NOCLDSTOP);
-  set_handler(SIGTERM, on_watched, 0);
-  /* a handler, and not SIG_IGN: what is started by exec has the default again */
-  sigaction(SIGINT, NULL, &int_unwatched);
-  set_handler(SIGINT, on_nothing, SA_RESTART);
-  *readable = watch[0];
-  return CLU_OK;
-}
-
-void clu_os_watch_clear(int *term) {
-  char buf[256];
-  ssize_t k;
-  while ((k = read(watch[0], buf, sizeof buf)) > 0)
-    if (memchr(buf, 't', (size_t)k)) *term = 1;
-}
-
-void clu_os_watch_end(void) {
-  if (watch[0] < 0) return;
-  set_handler(SIGCHLD, SIG_DFL, 0);
-  set_handler(SIGTERM, SIG_DFL, 0);
-  sigaction(SIGINT, &int_unwatched, NULL);
-  close(watch[0]);
-  close(watch[1]);
-  watch[0] = watch[1] = -1;
-}
-
-void clu_os_watch_term(void) { set_handler(SIGTERM, on_watched, 0); }
-
-static int (*int_task)(int);
-static void (*int_before)(int);
-
-static void on_int(int sig) {
-  int err = errno;
-  if (int_task(sig == SIGURG) && int_before != SIG_DFL && int_before != SIG_IGN) {
-    int_before(SIGINT);
-    set_handler(SIGINT, on_int, 0); /* R's own puts itself back with signal() */
-  }
-  errno = err;
-}
-
-void clu_os_on_int(int (*task)(int nudge)) {
-  struct sigaction old;
-  int_task = task;
-  sigaction(SIGINT, NULL, &old);
-  int_before = old.sa_handler;
-  set_handler(SIGINT, on_int, 0); /* no SA_RESTART: a read or write under way has to see it */
-  set_handler(SIGURG, on_int, SA_RESTART);
 }
 
 int clu_os_redirect_output(clu_fd out, clu_fd err) {

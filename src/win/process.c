@@ -254,94 +254,111 @@ static DWORD start(const wchar_t *file, wchar_t *line, wchar_t *env, DWORD flags
   return err;
 }
 
-int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e) {
+/* The first three handles of the program. 0, or the error. `*null`: the null device, if it is one of them. */
+static DWORD standard_handles(const clu_spawn *s, HANDLE *all, HANDLE *null) {
   const clu_fd standard[3] = {s->in, s->out, s->err};
-  HANDLE all[4 + MAX_KEEP], inherit[4 + MAX_KEEP], null = INVALID_HANDLE_VALUE;
-  PROCESS_INFORMATION made;
-  wide line = {NULL, 0, 0, 0};
-  wchar_t *file = NULL, *env = NULL;
-  kept *k = NULL;
-  clu_fd shared = 0;
-  child *c = NULL;
-  int n = 0;
+  for (int i = 0; i < 3; i++) {
+    if (standard[i] == CLU_NO_FD && *null == INVALID_HANDLE_VALUE) {
+      *null = CreateFileW(L"NUL", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL,
+                          OPEN_EXISTING, 0, NULL);
+      if (*null == INVALID_HANDLE_VALUE) return GetLastError();
+    }
+    all[i] = standard[i] == CLU_NO_FD ? *null : (HANDLE)standard[i];
+  }
+  return 0;
+}
+
+/* The others, of which it is told in shared memory: sockets go by hand_over(). `*n` handles in all are to be inherited. */
+static int kept_handles(const clu_spawn *s, kept **k, clu_fd *shared, HANDLE *all, int *n, clu_err *e) {
+  void *p;
+  if (clu_win_start(e) != CLU_OK || clu_os_shared_new(sizeof **k, &p, shared, e) != CLU_OK) return CLU_SYS;
+  *k = p;
+  (*k)->n = s->nkeep;
+  all[(*n)++] = (HANDLE)*shared;
+  for (int i = 0; i < s->nkeep; i++) {
+    int type, size = sizeof type;
+    (*k)->item[i].is_socket = getsockopt((SOCKET)s->keep[i], SOL_SOCKET, SO_TYPE, (char *)&type, &size) == 0;
+    (*k)->item[i].handle = (uint64_t)s->keep[i];
+    if (!(*k)->item[i].is_socket) all[(*n)++] = (HANDLE)s->keep[i];
+  }
+  return CLU_OK;
+}
+
+/* It has been made, suspended: into its job, and into the list. With the lock held. */
+static void list_child(child *c, const PROCESS_INFORMATION *made) {
+  c->process = made->hProcess;
+  c->pid = (clu_pid)made->dwProcessId;
+  c->job = new_job();
+  if (c->job && !AssignProcessToJobObject(c->job, c->process)) { /* before Windows 8, when this one is in a job */
+    CloseHandle(c->job);
+    c->job = NULL;
+  }
+  c->next = children;
+  children = c;
+}
+
+static int spawn_failed(const clu_spawn *s, DWORD err, clu_err *e) {
+  char why[CLU_WIN_TEXT];
+  int full = err == ERROR_NOT_ENOUGH_MEMORY || err == ERROR_NO_SYSTEM_RESOURCES || err == ERROR_COMMITMENT_LIMIT;
+  return clu_fail(e, full ? CLU_LIMIT : CLU_SYS, (int)err, "'%s' cannot be started: %s", s->file,
+                  clu_win_text((int)err, why));
+}
+
+/* Starts the program: 0 and `*pid`, or the error. */
+static DWORD start_child(const clu_spawn *s, kept *k, clu_fd shared, HANDLE *all, int n, clu_pid *pid) {
   /* suspended until it is in its job, or it could start something outside. Ctrl-C reaches all processes of a
    * console that are not in a group of their own. */
-  DWORD flags = CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP | CREATE_UNICODE_ENVIRONMENT | EXTENDED_STARTUPINFO_PRESENT, err = 0;
-  if (s->nkeep > MAX_KEEP) return clu_fail(e, CLU_SYS, ERROR_INVALID_PARAMETER, "too many descriptors to keep");
+  DWORD flags = CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP | CREATE_UNICODE_ENVIRONMENT | EXTENDED_STARTUPINFO_PRESENT;
+  DWORD err = ERROR_NOT_ENOUGH_MEMORY;
+  HANDLE inherit[4 + MAX_KEEP];
+  PROCESS_INFORMATION made;
+  wide line = {NULL, 0, 0, 0};
+  wchar_t *file = clu_win_wide(s->file), *env = environment(s->envp, (HANDLE)shared);
+  child *c = calloc(1, sizeof *c);
   if (s->new_session) flags |= CREATE_NO_WINDOW; /* a console of its own, which nobody sees */
   memset(&made, 0, sizeof made);
-  for (int i = 0; i < 3; i++) {
-    if (standard[i] == CLU_NO_FD && null == INVALID_HANDLE_VALUE) {
-      null = CreateFileW(L"NUL", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL, OPEN_EXISTING, 0, NULL);
-      if (null == INVALID_HANDLE_VALUE) {
-        err = GetLastError();
-        goto done;
-      }
-    }
-    all[n++] = standard[i] == CLU_NO_FD ? null : (HANDLE)standard[i];
-  }
-  if (s->nkeep) {
-    void *p;
-    if (clu_win_start(e) != CLU_OK || clu_os_shared_new(sizeof *k, &p, &shared, e) != CLU_OK) {
-      if (null != INVALID_HANDLE_VALUE) CloseHandle(null);
-      return CLU_SYS;
-    }
-    k = p;
-    k->n = s->nkeep;
-    all[n++] = (HANDLE)shared;
-    for (int i = 0; i < s->nkeep; i++) {
-      int type, size = sizeof type;
-      k->item[i].is_socket = getsockopt((SOCKET)s->keep[i], SOL_SOCKET, SO_TYPE, (char *)&type, &size) == 0;
-      k->item[i].handle = (uint64_t)s->keep[i];
-      if (!k->item[i].is_socket) all[n++] = (HANDLE)s->keep[i];
-    }
-  }
-  err = ERROR_NOT_ENOUGH_MEMORY;
   for (int i = 0; s->argv[i]; i++) add_argument(&line, s->argv[i]);
   add(&line, L"", 1);
-  file = clu_win_wide(s->file);
-  env = environment(s->envp, (HANDLE)shared);
-  c = calloc(1, sizeof *c);
-  if (!file || !env || !c || line.failed) goto done;
-  AcquireSRWLockExclusive(&lock);
-  err = start(file, line.at, env, flags, all, inherit, unlike(all, n, inherit), &made);
-  if (!err && k && (err = hand_over(s, k, made.dwProcessId)) != 0) {
-    TerminateProcess(made.hProcess, CLU_WIN_KILLED(CLU_SIG_KILL));
-    CloseHandle(made.hThread);
-    CloseHandle(made.hProcess);
-  }
-  if (!err) {
-    c->process = made.hProcess;
-    c->pid = (clu_pid)made.dwProcessId;
-    c->job = new_job();
-    if (c->job && !AssignProcessToJobObject(c->job, c->process)) { /* before Windows 8, when this one is in a job */
-      CloseHandle(c->job);
-      c->job = NULL;
+  if (file && env && c && !line.failed) {
+    AcquireSRWLockExclusive(&lock);
+    err = start(file, line.at, env, flags, all, inherit, unlike(all, n, inherit), &made);
+    if (!err && k && (err = hand_over(s, k, made.dwProcessId)) != 0) {
+      TerminateProcess(made.hProcess, CLU_WIN_KILLED(CLU_SIG_KILL));
+      CloseHandle(made.hThread);
+      CloseHandle(made.hProcess);
     }
-    c->next = children;
-    children = c;
-    *pid = c->pid;
-    c = NULL;
+    if (!err) {
+      list_child(c, &made);
+      *pid = c->pid;
+      c = NULL;
+    }
+    ReleaseSRWLockExclusive(&lock);
   }
-  ReleaseSRWLockExclusive(&lock);
   if (!err) {
     ResumeThread(made.hThread);
     CloseHandle(made.hThread);
   }
-done:
-  if (null != INVALID_HANDLE_VALUE) CloseHandle(null);
-  if (k) UnmapViewOfFile(k);
-  if (shared) CloseHandle((HANDLE)shared); /* the new process has its own */
   free(line.at);
   free(file);
   free(env);
   free(c);
-  if (err) {
-    char why[CLU_WIN_TEXT];
-    int code = err == ERROR_NOT_ENOUGH_MEMORY || err == ERROR_NO_SYSTEM_RESOURCES || err == ERROR_COMMITMENT_LIMIT ? CLU_LIMIT : CLU_SYS;
-    return clu_fail(e, code, (int)err, "'%s' cannot be started: %s", s->file, clu_win_text((int)err, why));
-  }
-  return CLU_OK;
+  return err;
+}
+
+int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e) {
+  HANDLE all[4 + MAX_KEEP], null = INVALID_HANDLE_VALUE;
+  kept *k = NULL;
+  clu_fd shared = 0;
+  int n = 3, rc = CLU_OK;
+  DWORD err;
+  if (s->nkeep > MAX_KEEP) return clu_fail(e, CLU_SYS, ERROR_INVALID_PARAMETER, "too many descriptors to keep");
+  err = standard_handles(s, all, &null);
+  if (!err && s->nkeep) rc = kept_handles(s, &k, &shared, all, &n, e);
+  if (!err && rc == CLU_OK) err = start_child(s, k, shared, all, n, pid);
+  if (null != INVALID_HANDLE_VALUE) CloseHandle(null);
+  if (k) UnmapViewOfFile(k);
+  if (shared) CloseHandle((HANDLE)shared); /* the new process has its own */
+  return err ? spawn_failed(s, err, e) : rc;
 }
 
 int clu_os_fork(clu_pid *pid, clu_err *e) {

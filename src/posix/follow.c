@@ -1,0 +1,153 @@
+/* Ending with another process: with the parent, with the peer of a connection, and what is cleared away then. */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#elif defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#endif
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "posix/features.h"
+#if defined(CLU_HAVE_PRCTL)
+#include <sys/prctl.h>
+#endif
+
+#include "core/base/os.h"
+#include "posix/fd.h"
+#include "posix/process.h"
+
+extern char **environ;
+
+
+/* A thread that waits and does nothing else: it holds no lock, so this process may still fork. */
+static int start_watcher(void *(*fn)(void *)) {
+  pthread_attr_t attr;
+  pthread_t thread;
+  sigset_t all, old;
+  int failed;
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attr, 1 << 17);
+  sigfillset(&all); /* signals are for R's thread */
+  pthread_sigmask(SIG_BLOCK, &all, &old);
+  failed = pthread_create(&thread, &attr, fn, NULL);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  pthread_attr_destroy(&attr);
+  return failed ? CLU_LIMIT : CLU_OK;
+}
+
+#if !defined(CLU_HAVE_PRCTL)
+static pid_t watched_parent;
+
+static void *watch_parent(void *unused) {
+  const struct timespec pause = {0, 200000000};
+  (void)unused;
+  while (getppid() == watched_parent) nanosleep(&pause, NULL);
+  kill(getpid(), SIGTERM);
+  return NULL;
+}
+#endif
+
+int clu_os_follow_parent(clu_pid parent, int may_thread) {
+#if defined(CLU_HAVE_PRCTL)
+  (void)may_thread;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  return getppid() == (pid_t)parent ? CLU_OK : CLU_DEAD;
+#else
+  if (getppid() != (pid_t)parent) return CLU_DEAD;
+  if (!may_thread) return CLU_UNSUPPORTED;
+  watched_parent = (pid_t)parent;
+  return start_watcher(watch_parent);
+#endif
+}
+
+static struct {
+  int fd;
+  struct timespec grace;
+} peer;
+
+#if defined(CLU_HAVE_POLLRDHUP)
+static void wait_for_peers_end(void) {
+  struct pollfd p;
+  p.fd = peer.fd;
+  p.events = POLLRDHUP; /* and what is always told: errors, the end in both directions */
+  do p.revents = 0;
+  while (poll(&p, 1, -1) <= 0);
+}
+#else
+/* The end comes behind the bytes that nobody has read yet, and is seen when they have been. */
+static void wait_for_peers_end(void) {
+  const struct timespec pause = {0, 200000000};
+  struct pollfd p;
+  char c;
+  p.fd = peer.fd;
+  p.events = POLLIN;
+  for (;;) {
+    ssize_t k;
+    p.revents = 0;
+    if (poll(&p, 1, -1) <= 0) continue;
+    if (p.revents & (POLLERR | POLLHUP | POLLNVAL)) return;
+    k = recv(peer.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (k == 0 || (k < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return;
+    nanosleep(&pause, NULL);
+  }
+}
+#endif
+
+static void *watch_peer(void *unused) {
+  (void)unused;
+  wait_for_peers_end();
+  nanosleep(&peer.grace, NULL);
+  kill(getpid(), SIGTERM);
+  return NULL;
+}
+
+int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns) {
+  peer.fd = (int)fd;
+  peer.grace.tv_sec = (time_t)(grace_ns / 1000000000u);
+  peer.grace.tv_nsec = (long)(grace_ns % 1000000000u);
+  return start_watcher(watch_peer);
+}
+
+static clu_pid term_parent, term_self;
+static char *term_tmp;
+
+static void on_term(int sig) {
+  /* not in a process that the one meant has forked: parallel ends those by SIGTERM */
+  if (getpid() == (pid_t)term_self && getppid() != (pid_t)term_parent) {
+    /* nobody is left to clean up. vfork, for fork() is not safe here: it takes locks */
+    char *argv[] = {(char *)"rm", (char *)"-rf", (char *)"--", term_tmp, NULL};
+    pid_t pid = getpgrp() == getpid() ? fork_to_exec() : 0;
+    if (pid <= 0) { /* as the child; or where there can be none, this process becomes it */
+      execve("/bin/rm", argv, environ);
+      kill(getpid(), SIGKILL);
+    }
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+    kill(0, SIGKILL); /* what this process has started, and itself */
+  }
+  signal(sig, SIG_DFL);
+  kill(getpid(), sig);
+}
+
+int clu_os_on_term(clu_pid parent, const char *tmp) {
+  char *copy = tmp ? strdup(tmp) : NULL;
+  clu_set_handler(SIGTERM, SIG_DFL, 0);
+  free(term_tmp);
+  term_tmp = copy;
+  term_parent = parent;
+  term_self = getpid();
+  if (!tmp) return CLU_OK;
+  if (!copy) return CLU_NOMEM;
+  clu_set_handler(SIGTERM, on_term, SA_NODEFER);
+  return CLU_OK;
+}

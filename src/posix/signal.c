@@ -1,0 +1,163 @@
+/* Signals: their names, handlers, and the pipe by which a supervisor learns of them. */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#elif defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/os.h"
+#include "posix/fd.h"
+#include "posix/process.h"
+
+static const struct {
+  int sig;
+  const char *name;
+} names[] = {
+#define NAMED(s) {s, #s},
+    NAMED(SIGHUP)
+    NAMED(SIGINT)
+    NAMED(SIGQUIT)
+    NAMED(SIGILL)
+    NAMED(SIGABRT)
+    NAMED(SIGFPE)
+    NAMED(SIGKILL)
+    NAMED(SIGSEGV)
+    NAMED(SIGPIPE)
+    NAMED(SIGALRM)
+    NAMED(SIGTERM)
+    NAMED(SIGUSR1)
+    NAMED(SIGUSR2)
+    NAMED(SIGCHLD)
+    NAMED(SIGCONT)
+    NAMED(SIGSTOP)
+    NAMED(SIGTSTP)
+    NAMED(SIGTTIN)
+    NAMED(SIGTTOU)
+    NAMED(SIGBUS)
+    NAMED(SIGSYS)
+    NAMED(SIGTRAP)
+    NAMED(SIGURG)
+    NAMED(SIGVTALRM)
+    NAMED(SIGXCPU)
+    NAMED(SIGXFSZ)
+#if defined(SIGEMT)
+    NAMED(SIGEMT)
+#endif
+#if defined(SIGINFO)
+    NAMED(SIGINFO)
+#endif
+#if defined(SIGIO)
+    NAMED(SIGIO)
+#endif
+#if defined(SIGLOST)
+    NAMED(SIGLOST)
+#endif
+#if defined(SIGPROF)
+    NAMED(SIGPROF)
+#endif
+#if defined(SIGPWR)
+    NAMED(SIGPWR)
+#endif
+#if defined(SIGSTKFLT)
+    NAMED(SIGSTKFLT)
+#endif
+#if defined(SIGWINCH)
+    NAMED(SIGWINCH)
+#endif
+#undef NAMED
+};
+
+const char *clu_os_signal_name(int sig) {
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (names[i].sig == sig) return names[i].name;
+#if defined(SIGRTMIN) && defined(SIGRTMAX)
+  if (sig >= SIGRTMIN && sig <= SIGRTMAX) {
+    static char text[24];
+    snprintf(text, sizeof text, "SIGRTMIN+%d", sig - SIGRTMIN);
+    return text;
+  }
+#endif
+  return NULL;
+}
+
+void clu_set_handler(int sig, void (*fn)(int), int flags) {
+  struct sigaction a;
+  memset(&a, 0, sizeof a);
+  a.sa_handler = fn;
+  a.sa_flags = flags;
+  sigemptyset(&a.sa_mask);
+  sigaction(sig, &a, NULL);
+}
+
+/* A thread that waits and does nothing else: it holds no lock, so this process may still fork. */
+
+static int watch[2] = {-1, -1};
+static struct sigaction int_unwatched;
+
+static void on_nothing(int sig) { (void)sig; }
+
+static void on_watched(int sig) {
+  int err = errno;
+  char c = sig == SIGTERM ? 't' : 'c';
+  if (write(watch[1], &c, 1) < 0) errno = err; /* full: it is readable already */
+  errno = err;
+}
+
+int clu_os_watch_start(clu_fd *readable, clu_err *e) {
+  if (clu_fd_pipe(watch, 1) != 0)
+    return clu_fail(e, CLU_LIMIT, errno, "no pipe can be made: %s", strerror(errno));
+  clu_set_handler(SIGCHLD, on_watched, SA_NOCLDSTOP);
+  clu_set_handler(SIGTERM, on_watched, 0);
+  /* a handler, and not SIG_IGN: what is started by exec has the default again */
+  sigaction(SIGINT, NULL, &int_unwatched);
+  clu_set_handler(SIGINT, on_nothing, SA_RESTART);
+  *readable = watch[0];
+  return CLU_OK;
+}
+
+void clu_os_watch_clear(int *term) {
+  char buf[256];
+  ssize_t k;
+  while ((k = read(watch[0], buf, sizeof buf)) > 0)
+    if (memchr(buf, 't', (size_t)k)) *term = 1;
+}
+
+void clu_os_watch_end(void) {
+  if (watch[0] < 0) return;
+  clu_set_handler(SIGCHLD, SIG_DFL, 0);
+  clu_set_handler(SIGTERM, SIG_DFL, 0);
+  sigaction(SIGINT, &int_unwatched, NULL);
+  close(watch[0]);
+  close(watch[1]);
+  watch[0] = watch[1] = -1;
+}
+
+void clu_os_watch_term(void) { clu_set_handler(SIGTERM, on_watched, 0); }
+
+static int (*int_task)(int);
+static void (*int_before)(int);
+
+static void on_int(int sig) {
+  int err = errno;
+  if (int_task(sig == SIGURG) && int_before != SIG_DFL && int_before != SIG_IGN) {
+    int_before(SIGINT);
+    clu_set_handler(SIGINT, on_int, 0); /* R's own puts itself back with signal() */
+  }
+  errno = err;
+}
+
+void clu_os_on_int(int (*task)(int nudge)) {
+  struct sigaction old;
+  int_task = task;
+  sigaction(SIGINT, NULL, &old);
+  int_before = old.sa_handler;
+  clu_set_handler(SIGINT, on_int, 0); /* no SA_RESTART: a read or write under way has to see it */
+  clu_set_handler(SIGURG, on_int, SA_RESTART);
+}
