@@ -1,15 +1,18 @@
-/* What it costs others to connect to a listener on which many processes wait, and what one wait costs.
+/* What it costs others to connect to a listener on which many processes wait, and what one wait
+ * costs.
  *
- *   herd listener MODE N DUPS REPS   N processes wait on one listener (each for DUPS copies of it, 0: the descriptor itself)
- *   herd connect PORT REPS           connects to 127.0.0.1:PORT, whoever listens there
- *   herd wait MODE K REPS            one wait for K sockets of which one is readable
+ *   herd listener MODE N DUPS REPS   N processes wait on one listener (each for DUPS copies of it,
+ * 0: the descriptor itself) herd connect PORT REPS           connects to 127.0.0.1:PORT, whoever
+ * listens there herd wait MODE K REPS            one wait for K sockets of which one is readable
  *
- * Modes of `listener`: select poll epoll exclusive accept reuseport io_uring. Of `wait`: select poll epoll (registered once)
- * epoll-each (registered for each wait). Prints one line: times in microseconds (median, minimum, 90 % quantile,
- * maximum), then for `listener` how many processes were woken for a connection. "unsupported" where the system cannot do it.
+ * Modes of `listener`: select poll epoll exclusive accept reuseport io_uring. Of `wait`: select
+ * poll epoll (registered once) epoll-each (registered for each wait). Prints one line: times in
+ * microseconds (median, minimum, 90 % quantile, maximum), then for `listener` how many processes
+ * were woken for a connection. "unsupported" where the system cannot do it.
  *
- * The woken are counted by the kernel: voluntary_ctxt_switches in /proc/PID/status, proc(5). A waiting process gives up
- * the processor once for each time it is woken. Every process but that of `connect` ends with its parent (PR_SET_PDEATHSIG).
+ * The woken are counted by the kernel: voluntary_ctxt_switches in /proc/PID/status, proc(5). A
+ * waiting process gives up the processor once for each time it is woken. Every process but that of
+ * `connect` ends with its parent (PR_SET_PDEATHSIG).
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -89,7 +92,8 @@ static int port_of(int s) {
   return ntohs(a.sin_port);
 }
 
-/* A non-blocking connect, timed until it is connected; then until the other side has taken and closed it. */
+/* A non-blocking connect, timed until it is connected; then until the other side has taken and
+ * closed it. */
 static double connect_once(int port) {
   struct sockaddr_in a = here(port);
   int s = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -108,7 +112,8 @@ static double connect_once(int port) {
     fail("nobody accepts");
   }
   if (read(s, &c, 1) > 0) fail("bytes");
-  setsockopt(s, SOL_SOCKET, SO_LINGER, &reset, sizeof reset); /* no TIME_WAIT: thousands would use up the ports */
+  setsockopt(s, SOL_SOCKET, SO_LINGER, &reset,
+             sizeof reset); /* no TIME_WAIT: thousands would use up the ports */
   close(s);
   return t;
 }
@@ -128,9 +133,12 @@ static int ring_open(void) {
   memset(&p, 0, sizeof p);
   ring.fd = (int)syscall(__NR_io_uring_setup, 4, &p);
   if (ring.fd < 0) return 0;
-  sq = mmap(NULL, p.sq_off.array + p.sq_entries * sizeof(unsigned), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring.fd, IORING_OFF_SQ_RING);
-  cq = mmap(NULL, p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring.fd, IORING_OFF_CQ_RING);
-  ring.sqes = mmap(NULL, p.sq_entries * sizeof *ring.sqes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring.fd, IORING_OFF_SQES);
+  sq = mmap(NULL, p.sq_off.array + p.sq_entries * sizeof(unsigned), PROT_READ | PROT_WRITE,
+            MAP_SHARED | MAP_POPULATE, ring.fd, IORING_OFF_SQ_RING);
+  cq = mmap(NULL, p.cq_off.cqes + p.cq_entries * sizeof(struct io_uring_cqe),
+            PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring.fd, IORING_OFF_CQ_RING);
+  ring.sqes = mmap(NULL, p.sq_entries * sizeof *ring.sqes, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_POPULATE, ring.fd, IORING_OFF_SQES);
   if (sq == MAP_FAILED || cq == MAP_FAILED || ring.sqes == MAP_FAILED) return 0;
   ring.head = (unsigned *)(sq + p.sq_off.head);
   ring.tail = (unsigned *)(sq + p.sq_off.tail);
@@ -236,10 +244,13 @@ static long switches(pid_t *pids, int n) {
 }
 
 static int on_listener(const char *mode, int n, int dups, int reps) {
-  int blocking = strcmp(mode, "accept") == 0 || strcmp(mode, "reuseport") == 0 || strcmp(mode, "io_uring") == 0;
-  int s = listener(0, blocking, strcmp(mode, "reuseport") == 0), port = port_of(s), pipes[2], got = 0, unsupported = 0, status;
+  int blocking = strcmp(mode, "accept") == 0 || strcmp(mode, "reuseport") == 0 ||
+                 strcmp(mode, "io_uring") == 0;
+  int s = listener(0, blocking, strcmp(mode, "reuseport") == 0), port = port_of(s), pipes[2],
+      got = 0, unsupported = 0, status;
   pid_t *pids = calloc((size_t)n + 1, sizeof *pids);
-  double *t = malloc((size_t)reps * sizeof *t), settle = 1500 + 12.0 * n + (dups > 0 ? 0.5 * n * dups : 0);
+  double *t = malloc((size_t)reps * sizeof *t),
+         settle = 1500 + 12.0 * n + (dups > 0 ? 0.5 * n * dups : 0);
   long before = 0, after = 0;
   char c;
   if (pipe(pipes)) fail("pipe");
@@ -276,7 +287,8 @@ static int on_listener(const char *mode, int n, int dups, int reps) {
     waitpid(p, NULL, 0);
     before = after = 0;
   } else if (!unsupported) {
-    for (int i = 0; i < (dups > 0 ? 1 : 3); i++) { /* warm-up; with many copies one takes long enough */
+    for (int i = 0; i < (dups > 0 ? 1 : 3);
+         i++) { /* warm-up; with many copies one takes long enough */
       connect_once(port);
       pause_us(settle);
     }
@@ -310,7 +322,7 @@ static int on_port(int port, int reps) {
 }
 
 static int one_wait(const char *mode, int k, int reps) {
-  int (*pairs)[2] = calloc((size_t)k, sizeof *pairs), ep = -1;
+  int(*pairs)[2] = calloc((size_t)k, sizeof *pairs), ep = -1;
   struct pollfd *polls = calloc((size_t)k, sizeof *polls);
   struct epoll_event ev, out[64];
   double *t = malloc((size_t)reps * sizeof *t);
@@ -363,15 +375,18 @@ static int one_wait(const char *mode, int k, int reps) {
 
 int main(int argc, char **argv) {
   struct rlimit l;
-  /* not for `connect`: who starts it in the background is a shell that ends at once, often after this line */
+  /* not for `connect`: who starts it in the background is a shell that ends at once, often after
+   * this line */
   if (argc < 2 || strcmp(argv[1], "connect") != 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getrlimit(RLIMIT_NOFILE, &l) == 0) {
     l.rlim_cur = l.rlim_max;
     setrlimit(RLIMIT_NOFILE, &l);
   }
-  if (argc == 6 && strcmp(argv[1], "listener") == 0) return on_listener(argv[2], atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
+  if (argc == 6 && strcmp(argv[1], "listener") == 0)
+    return on_listener(argv[2], atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
   if (argc == 4 && strcmp(argv[1], "connect") == 0) return on_port(atoi(argv[2]), atoi(argv[3]));
-  if (argc == 5 && strcmp(argv[1], "wait") == 0) return one_wait(argv[2], atoi(argv[3]), atoi(argv[4]));
+  if (argc == 5 && strcmp(argv[1], "wait") == 0)
+    return one_wait(argv[2], atoi(argv[3]), atoi(argv[4]));
   fprintf(stderr, "see the head of bench/herd.c\n");
   return 2;
 }

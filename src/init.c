@@ -3,7 +3,8 @@
 
 #include "r/r-api.h"
 
-#define ENTRY(name, n) {#name, (DL_FUNC)&name, n}
+#define ENTRY(name, n) \
+  { #name, (DL_FUNC)&name, n }
 
 /* clang-format off: one a line */
 static const R_CallMethodDef entries[] = {

@@ -1,4 +1,5 @@
-/* What the descendants of a process leave when their parents end: adoption, and how they are told apart. */
+/* What the descendants of a process leave when their parents end: adoption, and how they are told
+ * apart. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #elif defined(__APPLE__)
@@ -70,7 +71,8 @@ int clu_os_children(clu_pid **out, int *n) {
     struct dirent *e;
     if (!d) return CLU_SYS;
     while (rc == CLU_OK && (e = readdir(d)))
-      if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && parent_of(e->d_name) == getpid()) rc = add_pid(out, n, &cap, atoll(e->d_name));
+      if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && parent_of(e->d_name) == getpid())
+        rc = add_pid(out, n, &cap, atoll(e->d_name));
     closedir(d);
   }
   if (rc == CLU_OK) return CLU_OK;

@@ -1,5 +1,6 @@
-/* Descriptors that are close-on-exec from the start, where the system has a call for it: a program that another thread
- * starts between two calls would inherit them. Included after the system's headers. */
+/* Descriptors that are close-on-exec from the start, where the system has a call for it: a program
+ * that another thread starts between two calls would inherit them. Included after the system's
+ * headers. */
 #ifndef CLUTCH_POSIX_FD_H
 #define CLUTCH_POSIX_FD_H
 

@@ -1,4 +1,5 @@
-/* Ending with another process: with the parent, with the peer of a connection, and what is cleared away then. */
+/* Ending with another process: with the parent, with the peer of a connection, and what is cleared
+ * away then. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #elif defined(__APPLE__)
@@ -27,7 +28,6 @@
 #include "posix/process.h"
 
 extern char **environ;
-
 
 /* A thread that waits and does nothing else: it holds no lock, so this process may still fork. */
 static int start_watcher(void *(*fn)(void *)) {

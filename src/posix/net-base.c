@@ -1,4 +1,5 @@
-/* What the other socket files of this port are built on: codes of errors, addresses, new sockets. */
+/* What the other socket files of this port are built on: codes of errors, addresses, new sockets.
+ */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #elif defined(__APPLE__)
@@ -61,11 +62,11 @@ void clu_net_put(clu_addr *a, const void *sa, size_t len) {
   if (len > sizeof a->bytes) len = sizeof a->bytes;
   memcpy(a->bytes, sa, len);
   a->len = (unsigned)len;
-  a->family = len < sizeof s->sa_family        ? CLU_NO_FAMILY
-              : s->sa_family == AF_INET        ? CLU_INET
-              : s->sa_family == AF_INET6       ? CLU_INET6
-              : s->sa_family == AF_UNIX        ? CLU_UNIX
-                                               : CLU_NO_FAMILY;
+  a->family = len < sizeof s->sa_family  ? CLU_NO_FAMILY
+              : s->sa_family == AF_INET  ? CLU_INET
+              : s->sa_family == AF_INET6 ? CLU_INET6
+              : s->sa_family == AF_UNIX  ? CLU_UNIX
+                                         : CLU_NO_FAMILY;
 }
 
 static int system_family(int family) {

@@ -1,4 +1,5 @@
-/* What the system tells of sockets, the list of this process's sockets, and the wait for a set of them. */
+/* What the system tells of sockets, the list of this process's sockets, and the wait for a set of
+ * them. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #elif defined(__APPLE__)
@@ -36,9 +37,10 @@
 #if defined(CLU_HAVE_LINUX_TCP)
 static void tcp_status(int fd, clu_sock_status *out) {
   /* the kernel's numbers, TCP_ESTABLISHED = 1 to TCP_CLOSING = 11 */
-  static const int names[] = {CLU_TCP_NONE, CLU_TCP_ESTABLISHED, CLU_TCP_SYN_SENT, CLU_TCP_SYN_RECV,
-                              CLU_TCP_FIN_WAIT1, CLU_TCP_FIN_WAIT2, CLU_TCP_TIME_WAIT, CLU_TCP_CLOSED,
-                              CLU_TCP_CLOSE_WAIT, CLU_TCP_LAST_ACK, CLU_TCP_LISTEN, CLU_TCP_CLOSING};
+  static const int names[] = {CLU_TCP_NONE,      CLU_TCP_ESTABLISHED, CLU_TCP_SYN_SENT,
+                              CLU_TCP_SYN_RECV,  CLU_TCP_FIN_WAIT1,   CLU_TCP_FIN_WAIT2,
+                              CLU_TCP_TIME_WAIT, CLU_TCP_CLOSED,      CLU_TCP_CLOSE_WAIT,
+                              CLU_TCP_LAST_ACK,  CLU_TCP_LISTEN,      CLU_TCP_CLOSING};
   struct tcp_info t;
   socklen_t n = sizeof t;
   memset(&t, 0, sizeof t);
@@ -54,11 +56,14 @@ static void tcp_status(int fd, clu_sock_status *out) {
 }
 #elif defined(__APPLE__)
 static void tcp_status(int fd, clu_sock_status *out) {
-  static const struct { int theirs, ours; } names[] = {
-      {TCPS_CLOSED, CLU_TCP_CLOSED}, {TCPS_LISTEN, CLU_TCP_LISTEN}, {TCPS_SYN_SENT, CLU_TCP_SYN_SENT},
-      {TCPS_SYN_RECEIVED, CLU_TCP_SYN_RECV}, {TCPS_ESTABLISHED, CLU_TCP_ESTABLISHED},
-      {TCPS_CLOSE_WAIT, CLU_TCP_CLOSE_WAIT}, {TCPS_FIN_WAIT_1, CLU_TCP_FIN_WAIT1}, {TCPS_CLOSING, CLU_TCP_CLOSING},
-      {TCPS_LAST_ACK, CLU_TCP_LAST_ACK}, {TCPS_FIN_WAIT_2, CLU_TCP_FIN_WAIT2}, {TCPS_TIME_WAIT, CLU_TCP_TIME_WAIT}};
+  static const struct {
+    int theirs, ours;
+  } names[] = {{TCPS_CLOSED, CLU_TCP_CLOSED},           {TCPS_LISTEN, CLU_TCP_LISTEN},
+               {TCPS_SYN_SENT, CLU_TCP_SYN_SENT},       {TCPS_SYN_RECEIVED, CLU_TCP_SYN_RECV},
+               {TCPS_ESTABLISHED, CLU_TCP_ESTABLISHED}, {TCPS_CLOSE_WAIT, CLU_TCP_CLOSE_WAIT},
+               {TCPS_FIN_WAIT_1, CLU_TCP_FIN_WAIT1},    {TCPS_CLOSING, CLU_TCP_CLOSING},
+               {TCPS_LAST_ACK, CLU_TCP_LAST_ACK},       {TCPS_FIN_WAIT_2, CLU_TCP_FIN_WAIT2},
+               {TCPS_TIME_WAIT, CLU_TCP_TIME_WAIT}};
   struct tcp_connection_info t;
   socklen_t n = sizeof t;
   memset(&t, 0, sizeof t);
@@ -80,17 +85,21 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
   int type = 0, on = 0, k;
   socklen_t n = sizeof type;
   memset(out, 0, sizeof *out);
-  out->queued_in = out->queued_out = out->retransmits = out->rtt_us = out->backlog_used = out->backlog_max = -1;
+  out->queued_in = out->queued_out = out->retransmits = out->rtt_us = out->backlog_used =
+      out->backlog_max = -1;
   if (getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &n) != 0) {
     struct stat st;
     if (errno != ENOPROTOOPT || fstat((int)fd, &st) != 0 || !S_ISSOCK(st.st_mode)) return CLU_SYS;
     type = SOCK_STREAM; /* this system does not tell; all that are made here are of that kind */
   }
-  out->kind = type == SOCK_STREAM ? CLU_KIND_STREAM : type == SOCK_DGRAM ? CLU_KIND_DATAGRAM : CLU_KIND_OTHER;
+  out->kind = type == SOCK_STREAM  ? CLU_KIND_STREAM
+              : type == SOCK_DGRAM ? CLU_KIND_DATAGRAM
+                                   : CLU_KIND_OTHER;
   if (clu_os_local_addr(fd, &local) == CLU_OK) out->family = local.family;
   n = sizeof on;
   if (getsockopt((int)fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &n) == 0) out->listening = on != 0;
-  if (out->kind == CLU_KIND_STREAM && (out->family == CLU_INET || out->family == CLU_INET6)) tcp_status((int)fd, out);
+  if (out->kind == CLU_KIND_STREAM && (out->family == CLU_INET || out->family == CLU_INET6))
+    tcp_status((int)fd, out);
   if (out->tcp == CLU_TCP_LISTEN) out->listening = 1;
   if (out->listening) {
 #if defined(__APPLE__)
@@ -109,7 +118,7 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
   if (ioctl((int)fd, SIOCOUTQ, &k) == 0) out->queued_out = k;
 #elif defined(FIONWRITE) /* FreeBSD, NetBSD */
   if (ioctl((int)fd, FIONWRITE, &k) == 0) out->queued_out = k;
-#elif defined(TIOCOUTQ) /* OpenBSD */
+#elif defined(TIOCOUTQ)  /* OpenBSD */
   if (ioctl((int)fd, TIOCOUTQ, &k) == 0) out->queued_out = k;
 #endif
 #endif
@@ -139,11 +148,14 @@ int clu_os_sockets(clu_fd *out, int max, int *n) {
 }
 
 #if defined(CLU_HAVE_SOCK_DIAG)
-/* Addresses and ports as the other end has them: its own first. 0: the connection may leave this machine. */
+/* Addresses and ports as the other end has them: its own first. 0: the connection may leave this
+ * machine. */
 static int from_there(int fd, struct inet_diag_req_v2 *q) {
   struct sockaddr_storage us, them;
   socklen_t n = sizeof us, m = sizeof them;
-  if (getsockname(fd, (struct sockaddr *)&us, &n) != 0 || getpeername(fd, (struct sockaddr *)&them, &m) != 0) return 0;
+  if (getsockname(fd, (struct sockaddr *)&us, &n) != 0 ||
+      getpeername(fd, (struct sockaddr *)&them, &m) != 0)
+    return 0;
   if (us.ss_family == AF_INET && them.ss_family == AF_INET) {
     const struct sockaddr_in *a = (void *)&them, *b = (void *)&us;
     q->id.idiag_sport = a->sin_port;
@@ -165,7 +177,8 @@ static int from_there(int fd, struct inet_diag_req_v2 *q) {
   return 0;
 }
 
-/* The kernel finds one socket by its addresses at once; /proc/net/tcp would be read from its beginning each time. */
+/* The kernel finds one socket by its addresses at once; /proc/net/tcp would be read from its
+ * beginning each time. */
 int clu_os_peer_owner(clu_fd fd) {
   struct {
     struct nlmsghdr h;
@@ -189,12 +202,15 @@ int clu_os_peer_owner(clu_fd fd) {
   s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
   if (s < 0) return CLU_PEER_UNKNOWN;
   /* the kernel answers before send() returns */
-  if (send(s, &ask, sizeof ask, 0) == (ssize_t)sizeof ask) k = recv(s, &answer, sizeof answer, MSG_DONTWAIT);
+  if (send(s, &ask, sizeof ask, 0) == (ssize_t)sizeof ask)
+    k = recv(s, &answer, sizeof answer, MSG_DONTWAIT);
   close(s);
-  if (k < (ssize_t)NLMSG_LENGTH(sizeof *found) || answer.h.nlmsg_type != SOCK_DIAG_BY_FAMILY) return CLU_PEER_UNKNOWN;
+  if (k < (ssize_t)NLMSG_LENGTH(sizeof *found) || answer.h.nlmsg_type != SOCK_DIAG_BY_FAMILY)
+    return CLU_PEER_UNKNOWN;
   found = NLMSG_DATA(&answer.h);
-  return found->idiag_uid == 0 || found->idiag_uid == getuid() || found->idiag_uid == geteuid() ? CLU_PEER_OWN
-                                                                                               : CLU_PEER_OTHER;
+  return found->idiag_uid == 0 || found->idiag_uid == getuid() || found->idiag_uid == geteuid()
+             ? CLU_PEER_OWN
+             : CLU_PEER_OTHER;
 }
 #else
 int clu_os_peer_owner(clu_fd fd) {
@@ -207,10 +223,12 @@ int clu_os_poll(clu_watch *set, int count, int64_t wait_ns, int *n, clu_err *e) 
   struct pollfd few[32], *p = few;
   int k;
   *n = 0;
-  if (count > 32 && !(p = malloc((size_t)count * sizeof *p))) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  if (count > 32 && !(p = malloc((size_t)count * sizeof *p)))
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   for (int i = 0; i < count; i++) {
     p[i].fd = set[i].fd == CLU_NO_FD ? -1 : (int)set[i].fd; /* poll() skips negative ones */
-    p[i].events = (short)((set[i].want & CLU_READ ? POLLIN : 0) | (set[i].want & CLU_WRITE ? POLLOUT : 0));
+    p[i].events =
+        (short)((set[i].want & CLU_READ ? POLLIN : 0) | (set[i].want & CLU_WRITE ? POLLOUT : 0));
     p[i].revents = 0;
     set[i].ready = 0;
   }

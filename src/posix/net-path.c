@@ -31,7 +31,8 @@ int clu_os_path_clear(const char *path) {
    * (EPROTOTYPE), and sees no connection */
   fd = clu_net_socket(CLU_UNIX, SOCK_DGRAM);
   if (fd < 0) return CLU_SYS;
-  refused = connect(fd, (const struct sockaddr *)a.bytes, (socklen_t)a.len) != 0 && errno == ECONNREFUSED;
+  refused =
+      connect(fd, (const struct sockaddr *)a.bytes, (socklen_t)a.len) != 0 && errno == ECONNREFUSED;
   close(fd);
   if (!refused) return CLU_IN_USE;
   return unlink(path) == 0 ? CLU_OK : CLU_SYS;

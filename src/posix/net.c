@@ -27,7 +27,8 @@
 
 static int fail_at(clu_err *e, int code, int err, const clu_addr *a, const char *what) {
   char at[CLU_ADDR_TEXT];
-  return clu_fail(e, code, err, "%s: %s: %s", clu_os_addr_text(a, at, sizeof at), what, strerror(err));
+  return clu_fail(e, code, err, "%s: %s: %s", clu_os_addr_text(a, at, sizeof at), what,
+                  strerror(err));
 }
 
 /* ---- addresses ---- */
@@ -96,8 +97,10 @@ int clu_os_addr_host(const clu_addr *a, char *out, size_t cap) {
 
 void clu_os_addr_set_port(clu_addr *a, int port) {
   uint16_t p = htons((uint16_t)port);
-  if (a->family == CLU_INET) memcpy(a->bytes + offsetof(struct sockaddr_in, sin_port), &p, sizeof p);
-  if (a->family == CLU_INET6) memcpy(a->bytes + offsetof(struct sockaddr_in6, sin6_port), &p, sizeof p);
+  if (a->family == CLU_INET)
+    memcpy(a->bytes + offsetof(struct sockaddr_in, sin_port), &p, sizeof p);
+  if (a->family == CLU_INET6)
+    memcpy(a->bytes + offsetof(struct sockaddr_in6, sin6_port), &p, sizeof p);
 }
 
 const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap) {
@@ -134,7 +137,9 @@ int clu_os_addr_is_loopback(const clu_addr *a) {
 
 /* ---- making sockets ---- */
 
-static void set_int(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
+static void set_int(int fd, int level, int name, int value) {
+  setsockopt(fd, level, name, &value, sizeof value);
+}
 
 int clu_os_listen(const clu_addr *at, const clu_listen *how, clu_fd *fd, int *granted, clu_err *e) {
   clu_sock_status st;
@@ -206,20 +211,21 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {
     case ENONET:
 #endif
     case ETIMEDOUT:
-    case ECONNRESET:
-      return CLU_AGAIN;
+    case ECONNRESET: return CLU_AGAIN;
     case EMFILE:
     case ENFILE:
     case ENOBUFS:
     case ENOMEM:
-      return clu_fail(e, CLU_LIMIT, err, "no further connection can be accepted: %s", strerror(err));
+      return clu_fail(e, CLU_LIMIT, err, "no further connection can be accepted: %s",
+                      strerror(err));
     default:
       return clu_fail(e, err == EINVAL || err == EBADF ? CLU_CLOSED : clu_net_code(err), err,
                       "connections cannot be accepted: %s", strerror(err));
     }
   }
 #if !defined(CLU_HAVE_ACCEPT4)
-  s = fcntl(s, F_SETFD, FD_CLOEXEC) == 0 && clu_os_set_blocking(s, 0) == CLU_OK ? clu_net_prepare(s) : (close(s), -1);
+  s = fcntl(s, F_SETFD, FD_CLOEXEC) == 0 && clu_os_set_blocking(s, 0) == CLU_OK ? clu_net_prepare(s)
+                                                                                : (close(s), -1);
   if (s < 0) return CLU_AGAIN;
 #endif
   *fd = s;
@@ -236,12 +242,14 @@ static int connect_failed(int err, const clu_addr *to, clu_err *e) {
   return fail_at(e, code, err, to, "cannot connect");
 }
 
-int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd, clu_err *e) {
+int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd,
+                         clu_err *e) {
   int s = clu_net_socket(to->family, SOCK_STREAM), err;
   *fd = CLU_NO_FD;
   if (s < 0) {
     err = errno;
-    return fail_at(e, err == EAFNOSUPPORT ? CLU_UNREACHABLE : clu_net_code(err), err, to, "no socket can be made");
+    return fail_at(e, err == EAFNOSUPPORT ? CLU_UNREACHABLE : clu_net_code(err), err, to,
+                   "no socket can be made");
   }
   if (send_buffer > 0) set_int(s, SOL_SOCKET, SO_SNDBUF, send_buffer);
   if (receive_buffer > 0) set_int(s, SOL_SOCKET, SO_RCVBUF, receive_buffer);
@@ -265,7 +273,8 @@ int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer
   return connect_failed(err, to, e);
 }
 
-/* The errno that is waiting at a socket, or 0. `failed`: one is, which a system without SO_ERROR tells by a read. */
+/* The errno that is waiting at a socket, or 0. `failed`: one is, which a system without SO_ERROR
+ * tells by a read. */
 static int waiting_error(int fd, int failed) {
   int err = 0;
   socklen_t n = sizeof err;
@@ -283,7 +292,8 @@ int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e) {
   p.fd = (int)fd;
   p.events = POLLOUT;
   p.revents = 0;
-  if (err) return connect_failed(err, to, e); /* most ports that are asked are dead: no poll() for those */
+  if (err)
+    return connect_failed(err, to, e); /* most ports that are asked are dead: no poll() for those */
   if (poll(&p, 1, 0) <= 0) return CLU_AGAIN;
   if (p.revents & (POLLERR | POLLHUP)) { /* it came in between */
     err = waiting_error((int)fd, 1);
@@ -314,7 +324,10 @@ static int where(clu_sockopt which, int *level, int *name) {
   *level = IPPROTO_TCP;
   switch (which) {
   case CLU_OPT_NODELAY: *name = TCP_NODELAY; return 1;
-  case CLU_OPT_KEEPALIVE: *level = SOL_SOCKET; *name = SO_KEEPALIVE; return 1;
+  case CLU_OPT_KEEPALIVE:
+    *level = SOL_SOCKET;
+    *name = SO_KEEPALIVE;
+    return 1;
 #ifdef TCP_KEEPIDLE
   case CLU_OPT_KEEP_IDLE: *name = TCP_KEEPIDLE; return 1;
 #endif
@@ -327,8 +340,14 @@ static int where(clu_sockopt which, int *level, int *name) {
 #if defined(TCP_USER_TIMEOUT) && defined(CLU_HAVE_LINUX_TCP)
   case CLU_OPT_USER_TIMEOUT: *name = TCP_USER_TIMEOUT; return 1;
 #endif
-  case CLU_OPT_SEND_BUFFER: *level = SOL_SOCKET; *name = SO_SNDBUF; return 1;
-  case CLU_OPT_RECEIVE_BUFFER: *level = SOL_SOCKET; *name = SO_RCVBUF; return 1;
+  case CLU_OPT_SEND_BUFFER:
+    *level = SOL_SOCKET;
+    *name = SO_SNDBUF;
+    return 1;
+  case CLU_OPT_RECEIVE_BUFFER:
+    *level = SOL_SOCKET;
+    *name = SO_RCVBUF;
+    return 1;
   default: return 0;
   }
 }
@@ -339,14 +358,16 @@ static int listens(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &n) == 0 && on;
 }
 
-/* What a failure to set or get an option means. EINVAL: a family that has no such option, a value that is out of
- * range, or on macOS a connection that was reset; no value of TCP_NODELAY is out of range. */
+/* What a failure to set or get an option means. EINVAL: a family that has no such option, a value
+ * that is out of range, or on macOS a connection that was reset; no value of TCP_NODELAY is out of
+ * range. */
 static int option_failed(clu_fd fd, clu_sockopt which, int level, int err) {
   clu_addr a;
   int has_options = clu_os_local_addr(fd, &a) != CLU_OK || a.family != CLU_UNIX;
   if (err == ECONNRESET || err == ENOTCONN) return CLU_RESET;
   if (err == EINVAL && has_options && which == CLU_OPT_NODELAY) return CLU_RESET;
-  if (err == EINVAL && has_options && clu_os_peer_addr(fd, &a) == CLU_RESET && !listens((int)fd)) return CLU_RESET;
+  if (err == EINVAL && has_options && clu_os_peer_addr(fd, &a) == CLU_RESET && !listens((int)fd))
+    return CLU_RESET;
   if (err == EOPNOTSUPP || err == ENOPROTOOPT) return CLU_UNSUPPORTED;
   return err == EINVAL && level == IPPROTO_TCP ? CLU_UNSUPPORTED : CLU_SYS;
 }
@@ -371,12 +392,14 @@ int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value) {
   if (which == CLU_OPT_LINGER) {
     struct linger l;
     n = sizeof l;
-    if (getsockopt((int)fd, SOL_SOCKET, SO_LINGER, &l, &n) != 0) return option_failed(fd, which, SOL_SOCKET, errno);
+    if (getsockopt((int)fd, SOL_SOCKET, SO_LINGER, &l, &n) != 0)
+      return option_failed(fd, which, SOL_SOCKET, errno);
     *value = l.l_onoff ? l.l_linger : -1;
     return CLU_OK;
   }
   if (!where(which, &level, &name)) return CLU_UNSUPPORTED;
-  if (getsockopt((int)fd, level, name, value, &n) != 0) return option_failed(fd, which, level, errno);
+  if (getsockopt((int)fd, level, name, value, &n) != 0)
+    return option_failed(fd, which, level, errno);
   if (which == CLU_OPT_NODELAY || which == CLU_OPT_KEEPALIVE) *value = *value != 0;
   return CLU_OK;
 }

@@ -43,7 +43,8 @@ void clu_poller_free(clu_poller *p) {
 
 void clu_poller_close_in_child(const clu_poller *p) { close(p->ep); }
 
-int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id, clu_err *e) {
+int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id,
+                   clu_err *e) {
   struct epoll_event ev;
   int op = !interest ? EPOLL_CTL_DEL : known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
   memset(&ev, 0, sizeof ev);
@@ -56,7 +57,8 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint6
   return CLU_OK;
 }
 
-int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns, clu_err *e) {
+int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns,
+                    clu_err *e) {
   struct epoll_event got[64];
   int ms = clu_os_wait_ms(wait_ns), k;
   if (max > 64) max = 64;

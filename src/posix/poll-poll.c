@@ -33,7 +33,8 @@ void clu_poller_free(clu_poller *p) {
 
 void clu_poller_close_in_child(const clu_poller *p) { (void)p; }
 
-int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id, clu_err *e) {
+int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id,
+                   clu_err *e) {
   int i = 0;
   (void)known;
   while (i < p->n && p->fds[i].fd != (int)fd) i++;
@@ -59,13 +60,15 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint6
     p->n++;
   }
   p->fds[i].fd = (int)fd;
-  p->fds[i].events = (short)((interest & CLU_READ ? POLLIN : 0) | (interest & CLU_WRITE ? POLLOUT : 0));
+  p->fds[i].events =
+      (short)((interest & CLU_READ ? POLLIN : 0) | (interest & CLU_WRITE ? POLLOUT : 0));
   p->fds[i].revents = 0;
   p->id[i] = id;
   return CLU_OK;
 }
 
-int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns, clu_err *e) {
+int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns,
+                    clu_err *e) {
   int ms = clu_os_wait_ms(wait_ns), k;
   *n = 0;
   k = poll(p->fds, (nfds_t)p->n, ms);

@@ -26,7 +26,8 @@
 
 extern char **environ;
 
-const int CLU_SIG_INT = SIGINT, CLU_SIG_NUDGE = SIGURG, CLU_SIG_TERM = SIGTERM, CLU_SIG_KILL = SIGKILL;
+const int CLU_SIG_INT = SIGINT, CLU_SIG_NUDGE = SIGURG, CLU_SIG_TERM = SIGTERM,
+          CLU_SIG_KILL = SIGKILL;
 
 char **clu_os_environ(void) { return environ; }
 int clu_os_setenv(const char *name, const char *value) {
@@ -142,8 +143,9 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
   close(report[0]);
   if (err)
-    return clu_fail(e, err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE ? CLU_LIMIT : CLU_SYS, err,
-                    "'%s' cannot be started: %s", s->file, strerror(err));
+    return clu_fail(
+        e, err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE ? CLU_LIMIT : CLU_SYS,
+        err, "'%s' cannot be started: %s", s->file, strerror(err));
   *out = pid;
   return CLU_OK;
 }

@@ -1,4 +1,5 @@
-/* What the files of processes share: signal.c <- follow.c <- process.c. Included after the system's headers. */
+/* What the files of processes share: signal.c <- follow.c <- process.c. Included after the system's
+ * headers. */
 #ifndef CLUTCH_POSIX_PROCESS_H
 #define CLUTCH_POSIX_PROCESS_H
 

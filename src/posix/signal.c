@@ -21,55 +21,34 @@ static const struct {
   const char *name;
 } names[] = {
 #define NAMED(s) {s, #s},
-    NAMED(SIGHUP)
-    NAMED(SIGINT)
-    NAMED(SIGQUIT)
-    NAMED(SIGILL)
-    NAMED(SIGABRT)
-    NAMED(SIGFPE)
-    NAMED(SIGKILL)
-    NAMED(SIGSEGV)
-    NAMED(SIGPIPE)
-    NAMED(SIGALRM)
-    NAMED(SIGTERM)
-    NAMED(SIGUSR1)
-    NAMED(SIGUSR2)
-    NAMED(SIGCHLD)
-    NAMED(SIGCONT)
-    NAMED(SIGSTOP)
-    NAMED(SIGTSTP)
-    NAMED(SIGTTIN)
-    NAMED(SIGTTOU)
-    NAMED(SIGBUS)
-    NAMED(SIGSYS)
-    NAMED(SIGTRAP)
-    NAMED(SIGURG)
-    NAMED(SIGVTALRM)
-    NAMED(SIGXCPU)
-    NAMED(SIGXFSZ)
+    NAMED(SIGHUP) NAMED(SIGINT) NAMED(SIGQUIT) NAMED(SIGILL) NAMED(SIGABRT) NAMED(SIGFPE)
+        NAMED(SIGKILL) NAMED(SIGSEGV) NAMED(SIGPIPE) NAMED(SIGALRM) NAMED(SIGTERM) NAMED(SIGUSR1)
+            NAMED(SIGUSR2) NAMED(SIGCHLD) NAMED(SIGCONT) NAMED(SIGSTOP) NAMED(SIGTSTP)
+                NAMED(SIGTTIN) NAMED(SIGTTOU) NAMED(SIGBUS) NAMED(SIGSYS) NAMED(SIGTRAP)
+                    NAMED(SIGURG) NAMED(SIGVTALRM) NAMED(SIGXCPU) NAMED(SIGXFSZ)
 #if defined(SIGEMT)
-    NAMED(SIGEMT)
+                        NAMED(SIGEMT)
 #endif
 #if defined(SIGINFO)
-    NAMED(SIGINFO)
+                            NAMED(SIGINFO)
 #endif
 #if defined(SIGIO)
-    NAMED(SIGIO)
+                                NAMED(SIGIO)
 #endif
 #if defined(SIGLOST)
-    NAMED(SIGLOST)
+                                    NAMED(SIGLOST)
 #endif
 #if defined(SIGPROF)
-    NAMED(SIGPROF)
+                                        NAMED(SIGPROF)
 #endif
 #if defined(SIGPWR)
-    NAMED(SIGPWR)
+                                            NAMED(SIGPWR)
 #endif
 #if defined(SIGSTKFLT)
-    NAMED(SIGSTKFLT)
+                                                NAMED(SIGSTKFLT)
 #endif
 #if defined(SIGWINCH)
-    NAMED(SIGWINCH)
+                                                    NAMED(SIGWINCH)
 #endif
 #undef NAMED
 };

@@ -170,9 +170,11 @@ int clu_os_after_fork(void (*fn)(void)) {
 
 void clu_os_expect_writes(void *p, size_t n) {
 #if defined(CLU_HAVE_HUGEPAGE) && defined(MADV_HUGEPAGE)
-  /* whole large pages within only: the kernel rounds to small ones, and the rest of the heap is not meant */
+  /* whole large pages within only: the kernel rounds to small ones, and the rest of the heap is not
+   * meant */
   const uintptr_t large = (uintptr_t)2 << 20;
-  uintptr_t from = ((uintptr_t)p + large - 1) & ~(large - 1), to = ((uintptr_t)p + n) & ~(large - 1);
+  uintptr_t from = ((uintptr_t)p + large - 1) & ~(large - 1),
+            to = ((uintptr_t)p + n) & ~(large - 1);
   if (to > from) madvise((void *)from, to - from, MADV_HUGEPAGE);
 #else
   (void)p;
@@ -187,9 +189,12 @@ int clu_os_shared_new(size_t n, void **p, clu_fd *fd, clu_err *e) {
   struct rlimit r;
   int f = -1;
   if (fd) {
-    if (getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur != RLIM_INFINITY && n > r.rlim_cur) /* else SIGXFSZ ends the process */
-      return clu_fail(e, CLU_SYS, EFBIG, "shared memory cannot be made: %lu bytes are more than a file may have (ulimit -f)",
-                      (unsigned long)n);
+    if (getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur != RLIM_INFINITY &&
+        n > r.rlim_cur) /* else SIGXFSZ ends the process */
+      return clu_fail(
+          e, CLU_SYS, EFBIG,
+          "shared memory cannot be made: %lu bytes are more than a file may have (ulimit -f)",
+          (unsigned long)n);
 #if defined(CLU_HAVE_MEMFD)
     f = memfd_create("clutch", MFD_CLOEXEC);
 #else
@@ -275,7 +280,7 @@ int clu_os_remove_tree(const char *path) {
   return lstat(path, &st) == 0 ? -1 : 0;
 }
 
-#define FEW 64              /* files, removed in less than a millisecond, */
+#define FEW 64            /* files, removed in less than a millisecond, */
 #define LARGE (64l << 20) /* if none is larger */
 static int few_left;
 
@@ -307,7 +312,8 @@ void clu_os_end_first(void) {
   if (fscanf(f, "%d", &score) != 1) score = 1000;
   fclose(f);
   if (score > 700 || !(f = fopen("/proc/self/oom_score_adj", "we"))) return;
-  fprintf(f, "%d", score + 300); /* as if it had 30 % of the memory more; a higher one needs no rights */
+  fprintf(f, "%d",
+          score + 300); /* as if it had 30 % of the memory more; a higher one needs no rights */
   fclose(f);
 #endif
 }
@@ -329,7 +335,8 @@ static int64_t own_memory(clu_pid pid, const char *name) {
   snprintf(path, sizeof path, "/proc/%lld/%s", (long long)pid, name);
   if (!(f = fopen(path, "re"))) return -1;
   while (fgets(line, sizeof line, f))
-    if (sscanf(line, "Private_Dirty: %lld kB", &kb) == 1 || sscanf(line, "Swap: %lld kB", &kb) == 1) {
+    if (sscanf(line, "Private_Dirty: %lld kB", &kb) == 1 ||
+        sscanf(line, "Swap: %lld kB", &kb) == 1) {
       sum += 1024 * (int64_t)kb;
       some = 1;
     }

@@ -1,4 +1,5 @@
-/* The entry points of .Call, by file: they check, convert and call the core; see r-api.h. src/init.c registers them. */
+/* The entry points of .Call, by file: they check, convert and call the core; see r-api.h.
+ * src/init.c registers them. */
 #ifndef CLUTCH_ENTRY_POINTS_H
 #define CLUTCH_ENTRY_POINTS_H
 

@@ -15,7 +15,8 @@ NORET void clu_raise(const char *what, const char *fmt, ...) {
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
   ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
-  call = PROTECT(Rf_lang3(Rf_install("throw"), PROTECT(Rf_mkString(what)), PROTECT(Rf_mkString(text))));
+  call = PROTECT(
+      Rf_lang3(Rf_install("throw"), PROTECT(Rf_mkString(what)), PROTECT(Rf_mkString(text))));
   Rf_eval(call, ns);
   Rf_error("%s", text); /* not reached: throw() does not return */
 }
@@ -36,6 +37,7 @@ NORET void clu_raise_err(const clu_err *e) {
 NORET void clu_raise_foreign(const char *what) {
   const char *class = strcmp(what, "task") == 0 ? "argument" : "stopped";
   if (clu_is_node)
-    clu_raise(class, "this is the session's %s, which cannot be used in a node: make one there", what);
+    clu_raise(class, "this is the session's %s, which cannot be used in a node: make one there",
+              what);
   clu_raise(class, "this %s belongs to another R session: it was saved and loaded again", what);
 }

@@ -1,8 +1,8 @@
 /* The interface between R and the core: src/r is the only C that includes R headers.
  *
- * ffi_*() are the entry points of .Call (entry-points.h): they check, convert and call the core. An R error is a jump, so no
- * function of the core is on the stack when one is raised. What the core holds belongs to external pointers, or is freed by
- * R_UnwindProtect().
+ * ffi_*() are the entry points of .Call (entry-points.h): they check, convert and call the core. An
+ * R error is a jump, so no function of the core is on the stack when one is raised. What the core
+ * holds belongs to external pointers, or is freed by R_UnwindProtect().
  */
 #ifndef CLUTCH_R_API_H
 #define CLUTCH_R_API_H
@@ -26,34 +26,37 @@
 NORET void clu_raise(const char *what, const char *fmt, ...);
 /* The same for a failure of the core. */
 NORET void clu_raise_err(const clu_err *e);
-/* The same for a "cluster" or "task" of another process, whose pointers were lost on the way here. */
+/* The same for a "cluster" or "task" of another process, whose pointers were lost on the way here.
+ */
 NORET void clu_raise_foreign(const char *what);
 /* Whether this process is a node that has said hello. */
 extern int clu_is_node;
 
-/* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the reference
- * to `b` and hands it back. May raise R's own errors; leaks nothing then. */
+/* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the
+ * reference to `b` and hands it back. May raise R's own errors; leaks nothing then. */
 clu_blob *clu_serialize(clu_blob *b, SEXP x);
-/* `fn` is called every few megabytes while a large object is written or read, and may jump out. Until this is called it is
- * R_CheckUserInterrupt(). */
+/* `fn` is called every few megabytes while a large object is written or read, and may jump out.
+ * Until this is called it is R_CheckUserInterrupt(). */
 void clu_serialize_set_check(void (*fn)(void));
 /* The object behind the first `skip` bytes. Consumes the reference to `b`, also on a jump. */
 SEXP clu_unserialize(clu_blob *b, size_t skip);
 /* The object in memory that R does not own and that stays through a jump (on the stack, static). */
 SEXP clu_unserialize_bytes(const unsigned char *p, size_t n);
-/* The object whose bytes `read` gives piece by piece: exactly `n` bytes and CLU_OK, or a code that becomes an
- * R error. Nothing is held meanwhile, the bytes go where they belong. */
+/* The object whose bytes `read` gives piece by piece: exactly `n` bytes and CLU_OK, or a code that
+ * becomes an R error. Nothing is held meanwhile, the bytes go where they belong. */
 typedef int (*clu_reader)(void *data, void *p, size_t n);
 SEXP clu_unserialize_from(clu_reader read, void *data);
 
 #define CLU_MOST_FUN 4096 /* bytes of a function that travels apart from its arguments */
 
-/* serialize-plain.c. `null`: the bytes of NULL in R's format, from which it learns the header. Until then nothing is plain. */
+/* serialize-plain.c. `null`: the bytes of NULL in R's format, from which it learns the header.
+ * Until then nothing is plain. */
 void clu_plain_learn(const unsigned char *null, size_t n);
 /* Appends a plain value: 1, or 0 for others, and then nothing is appended. */
 int clu_plain_put(clu_blob *b, SEXP x);
-/* The same without the header that each serialized object has, to `p` with room for `n` bytes: how many it took; 0: it is not
- * plain, or too large. clu_plain_bare_get(): an R error of class clutch_protocol when these are no such bytes. */
+/* The same without the header that each serialized object has, to `p` with room for `n` bytes: how
+ * many it took; 0: it is not plain, or too large. clu_plain_bare_get(): an R error of class
+ * clutch_protocol when these are no such bytes. */
 size_t clu_plain_bare(unsigned char *p, size_t n, SEXP x);
 SEXP clu_plain_bare_get(const unsigned char *p, size_t n);
 /* A plain value; NULL when it is none. */

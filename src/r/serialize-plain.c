@@ -1,15 +1,15 @@
-/* Plain values to bytes and back: NULL, short logical, integer and double vectors without attributes, and short lists of those.
- * Most arguments and answers of small tasks are plain, and R_Serialize() makes a table of nine kilobytes for each object before
- * it writes the first byte.
+/* Plain values to bytes and back: NULL, short logical, integer and double vectors without
+ * attributes, and short lists of those. Most arguments and answers of small tasks are plain, and
+ * R_Serialize() makes a table of nine kilobytes for each object before it writes the first byte.
  *
- * The bytes are those of R's own format (R Internals, section 1.8), so R reads what was written here, and this reads what R has
- * written.
+ * The bytes are those of R's own format (R Internals, section 1.8), so R reads what was written
+ * here, and this reads what R has written.
  */
 #include "r/r-api.h"
 
 #include <string.h>
 
-#define MOST 256         /* elements of a vector */
+#define MOST 256 /* elements of a vector */
 #define NILVALUE_FLAGS 254
 
 static unsigned char head[64]; /* the header of a serialized object: format, versions, encoding */
@@ -108,7 +108,8 @@ static SEXP get(bytes *in, int deep) {
   SEXP x;
   if (!take(in, &flags, sizeof flags)) return NULL;
   if (flags == NILVALUE_FLAGS) return R_NilValue;
-  if ((flags != VECSXP || deep == 0) && !width(flags)) return NULL; /* with attributes there are more bits */
+  if ((flags != VECSXP || deep == 0) && !width(flags))
+    return NULL; /* with attributes there are more bits */
   if (!take(in, &n, sizeof n) || n < 0 || n > MOST) return NULL;
   if (width(flags) * (size_t)n > in->left) return NULL;
   x = PROTECT(Rf_allocVector((SEXPTYPE)flags, n));

@@ -1,4 +1,5 @@
-/* R objects to bytes and back, by R's own serialization. Plain values take a shorter way: serialize-plain.c. */
+/* R objects to bytes and back, by R's own serialization. Plain values take a shorter way:
+ * serialize-plain.c. */
 #include "r/r-api.h"
 
 #include <string.h>
@@ -9,7 +10,8 @@ typedef struct {
   SEXP x;
 } stream;
 
-/* A large object must not keep the user waiting: this is called every few megabytes, and may jump out. */
+/* A large object must not keep the user waiting: this is called every few megabytes, and may jump
+ * out. */
 static void (*check_now)(void) = R_CheckUserInterrupt;
 static size_t unchecked;
 
@@ -32,7 +34,8 @@ static void out_bytes(R_outpstream_t s, void *buf, int n) {
   for (size_t left = (size_t)n, k; left > 0; left -= k, from += k) {
     k = piece(left);
     if (clu_blob_append(st->b, from, k) != 0)
-      clu_raise("memory", "not enough memory to serialize an object of more than %.0f MB", (double)st->b->size / 1e6);
+      clu_raise("memory", "not enough memory to serialize an object of more than %.0f MB",
+                (double)st->b->size / 1e6);
   }
 }
 
@@ -44,7 +47,8 @@ static void out_char(R_outpstream_t s, int c) {
 static void in_bytes(R_inpstream_t s, void *buf, int n) {
   stream *st = (stream *)s->data;
   unsigned char *to = buf;
-  if (n < 0 || (size_t)n > st->b->size - st->pos) clu_raise("protocol", "an object arrived incomplete");
+  if (n < 0 || (size_t)n > st->b->size - st->pos)
+    clu_raise("protocol", "an object arrived incomplete");
   for (size_t left = (size_t)n, k; left > 0; left -= k, st->pos += k, to += k) {
     k = piece(left);
     memcpy(to, st->b->data + st->pos, k);
@@ -78,8 +82,8 @@ static SEXP do_out(void *data) {
   stream *st = data;
   struct R_outpstream_st out;
   /* the sender is the same build of R on the same machine: native byte order, version 3 */
-  R_InitOutPStream(&out, (R_pstream_data_t)st, R_pstream_binary_format, 3, out_char, out_bytes, NULL,
-                   R_NilValue);
+  R_InitOutPStream(&out, (R_pstream_data_t)st, R_pstream_binary_format, 3, out_char, out_bytes,
+                   NULL, R_NilValue);
   R_Serialize(st->x, &out);
   return R_NilValue;
 }
@@ -87,7 +91,8 @@ static SEXP do_out(void *data) {
 static SEXP do_in(void *data) {
   stream *st = data;
   struct R_inpstream_st in;
-  R_InitInPStream(&in, (R_pstream_data_t)st, R_pstream_any_format, in_char, in_bytes, NULL, R_NilValue);
+  R_InitInPStream(&in, (R_pstream_data_t)st, R_pstream_any_format, in_char, in_bytes, NULL,
+                  R_NilValue);
   return R_Unserialize(&in);
 }
 
@@ -179,6 +184,7 @@ SEXP clu_unserialize_from(clu_reader read, void *data) {
   pieces p;
   p.read = read;
   p.data = data;
-  R_InitInPStream(&in, (R_pstream_data_t)&p, R_pstream_any_format, in_piece_char, in_pieces, NULL, R_NilValue);
+  R_InitInPStream(&in, (R_pstream_data_t)&p, R_pstream_any_format, in_piece_char, in_pieces, NULL,
+                  R_NilValue);
   return R_Unserialize(&in);
 }

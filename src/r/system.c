@@ -15,7 +15,9 @@ SEXP ffi_thread_count(void) {
 
 /* Bytes of memory that are its own; NA: not known. */
 SEXP ffi_process_memory(SEXP pid) {
-  int64_t n = pid == R_NilValue || Rf_asInteger(pid) == NA_INTEGER ? -1 : clu_os_process_memory(Rf_asInteger(pid), -1);
+  int64_t n = pid == R_NilValue || Rf_asInteger(pid) == NA_INTEGER
+                  ? -1
+                  : clu_os_process_memory(Rf_asInteger(pid), -1);
   return Rf_ScalarReal(n < 0 ? NA_REAL : (double)n);
 }
 
@@ -40,10 +42,17 @@ SEXP ffi_raise_fds(SEXP n) {
 
 /* c(proc =, ...): what the system can do and not every one can */
 SEXP ffi_system_can(void) {
-  static const struct { unsigned bit; const char *name; } all[] = {
-      {CLU_CAN_PROC, "proc"}, {CLU_CAN_FOLLOW_PARENT, "follow_parent"}, {CLU_CAN_FOLLOW_PEER, "follow_peer"},
-      {CLU_CAN_TCP_INFO, "tcp_info"}, {CLU_CAN_USER_TIMEOUT, "user_timeout"}, {CLU_CAN_MEMORY, "memory"},
-      {CLU_CAN_THREADS, "threads"}, {CLU_CAN_MEMFD, "memfd"}};
+  static const struct {
+    unsigned bit;
+    const char *name;
+  } all[] = {{CLU_CAN_PROC, "proc"},
+             {CLU_CAN_FOLLOW_PARENT, "follow_parent"},
+             {CLU_CAN_FOLLOW_PEER, "follow_peer"},
+             {CLU_CAN_TCP_INFO, "tcp_info"},
+             {CLU_CAN_USER_TIMEOUT, "user_timeout"},
+             {CLU_CAN_MEMORY, "memory"},
+             {CLU_CAN_THREADS, "threads"},
+             {CLU_CAN_MEMFD, "memfd"}};
   const int n = sizeof all / sizeof *all;
   unsigned can = clu_os_can();
   SEXP out = PROTECT(Rf_allocVector(LGLSXP, n)), names = PROTECT(Rf_allocVector(STRSXP, n));
@@ -64,7 +73,8 @@ SEXP ffi_signal_name(SEXP sig) {
 
 SEXP ffi_clock(void) { return Rf_ScalarReal(1e-9 * (double)clu_os_now()); }
 
-/* A reference to an environment that does not keep it alive; and the environment, or NULL when it has gone. */
+/* A reference to an environment that does not keep it alive; and the environment, or NULL when it
+ * has gone. */
 SEXP ffi_weak_new(SEXP env, SEXP value) { return R_MakeWeakRef(env, value, R_NilValue, FALSE); }
 SEXP ffi_weak_get(SEXP ref) { return R_WeakRefKey(ref); }
 /* What it keeps as long as the environment lives; such a value is not serialized with it. */
@@ -74,13 +84,15 @@ SEXP ffi_remove_tree(SEXP path) {
   return Rf_ScalarLogical(clu_os_remove_tree(R_ExpandFileName(CHAR(STRING_ELT(path, 0)))) == 0);
 }
 
-/* `n` distinct integers, none of them NA: a random start, and the multiples of an odd number (modulo 2^32) from there on. R's own
- * seed, made of clock and pid, differs in 16 bits only: among 1,000 nodes several would share a stream. */
+/* `n` distinct integers, none of them NA: a random start, and the multiples of an odd number
+ * (modulo 2^32) from there on. R's own seed, made of clock and pid, differs in 16 bits only: among
+ * 1,000 nodes several would share a stream. */
 SEXP ffi_random_seeds(SEXP n) {
   uint32_t x = 0;
   int k = Rf_asInteger(n);
   SEXP out = PROTECT(Rf_allocVector(INTSXP, k));
-  if (clu_os_random(&x, sizeof x) != CLU_OK) clu_raise("system", "the system gives no random bytes");
+  if (clu_os_random(&x, sizeof x) != CLU_OK)
+    clu_raise("system", "the system gives no random bytes");
   for (int i = 0; i < k; i++) {
     x += 0x9E3779B1u;
     if (x == 0x80000000u) x += 0x9E3779B1u;
@@ -90,7 +102,8 @@ SEXP ffi_random_seeds(SEXP n) {
   return out;
 }
 
-/* What warning() does with a condition that no handler has muffled. Only an internal function of base R does that. */
+/* What warning() does with a condition that no handler has muffled. Only an internal function of
+ * base R does that. */
 SEXP ffi_show_warning(SEXP text, SEXP call) {
   SEXP cmd = PROTECT(Rf_lang2(Rf_install("quote"), call));
   cmd = PROTECT(Rf_lang3(Rf_install(".dfltWarn"), text, cmd));

@@ -4,7 +4,9 @@ int64_t clu_ns(double seconds) {
   return ISNAN(seconds) || seconds < 0 || seconds > 1e9 ? -1 : (int64_t)(seconds * 1e9);
 }
 
-uint64_t clu_deadline_ns(int64_t ns) { return ns < 0 ? CLU_NEVER : clu_deadline_after(clu_os_now(), ns); }
+uint64_t clu_deadline_ns(int64_t ns) {
+  return ns < 0 ? CLU_NEVER : clu_deadline_after(clu_os_now(), ns);
+}
 
 uint64_t clu_deadline(double seconds) { return clu_deadline_ns(clu_ns(seconds)); }
 

@@ -1,7 +1,8 @@
 /* What all waits of the R interface have in common: deadlines, slices, R's interrupts, spinning.
  *
- * A wait ends at a deadline (core/base/deadline.h). It is cut into slices of CLU_SLICE at most; between two slices R's
- * interrupts and time limits are checked. No R API function is called within a slice.
+ * A wait ends at a deadline (core/base/deadline.h). It is cut into slices of CLU_SLICE at most;
+ * between two slices R's interrupts and time limits are checked. No R API function is called within
+ * a slice.
  */
 #ifndef CLUTCH_R_WAIT_H
 #define CLUTCH_R_WAIT_H
@@ -11,7 +12,9 @@
 #include "r/r-api.h"
 
 #define CLU_SLICE 100000000 /* ns that Ctrl-C may go unnoticed */
-#define CLU_SPIN 50000      /* ns to wait awake for an answer: two wake-ups of a sleeping process take about as long */
+#define CLU_SPIN                                                                                 \
+  50000 /* ns to wait awake for an answer: two wake-ups of a sleeping process take about as long \
+         */
 
 /* Deadlines from now on. `seconds` that are NaN, negative or over 1e9: CLU_NEVER. */
 uint64_t clu_deadline(double seconds);
@@ -25,14 +28,14 @@ int64_t clu_ns(double seconds);
 /* What is left until then, at most CLU_SLICE. */
 int64_t clu_slice(uint64_t deadline);
 
-/* Checks R's interrupts and time limits, which may jump; `undo(data)` (may be NULL) runs before the jump and must not use
- * R's API. */
+/* Checks R's interrupts and time limits, which may jump; `undo(data)` (may be NULL) runs before the
+ * jump and must not use R's API. */
 void clu_check_interrupt_now(void (*undo)(void *), void *data);
 /* The same, unless they were checked less than 10 ms ago: for loops that do not wait each time. */
 void clu_check_interrupt(void (*undo)(void *), void *data);
 
-/* Whether to wait awake: not where that was in vain some times in a row, as between two processes on one processor; tried
- * again now and then. */
+/* Whether to wait awake: not where that was in vain some times in a row, as between two processes
+ * on one processor; tried again now and then. */
 typedef struct clu_spins {
   unsigned misses, waits;
 } clu_spins;

@@ -1,4 +1,5 @@
-/* What the other socket files of this port are built on: Winsock's start, codes of errors, new sockets. */
+/* What the other socket files of this port are built on: Winsock's start, codes of errors, new
+ * sockets. */
 #include "win/win.h"
 
 #include <mstcpip.h>
@@ -9,7 +10,8 @@ static BOOL CALLBACK start(PINIT_ONCE once, PVOID arg, PVOID *out) {
   (void)once;
   (void)arg;
   (void)out;
-  return WSAStartup(MAKEWORD(2, 2), &about) == 0; /* never undone: other users of this process count, too */
+  return WSAStartup(MAKEWORD(2, 2), &about) ==
+         0; /* never undone: other users of this process count, too */
 }
 
 int clu_win_start(clu_err *e) {
@@ -49,7 +51,9 @@ int clu_win_code(int err) {
 int clu_win_prepare(SOCKET s) {
   u_long on = 1;
   int err;
-  if (SetHandleInformation((HANDLE)s, HANDLE_FLAG_INHERIT, 0) && ioctlsocket(s, (long)FIONBIO, &on) == 0) return 0;
+  if (SetHandleInformation((HANDLE)s, HANDLE_FLAG_INHERIT, 0) &&
+      ioctlsocket(s, (long)FIONBIO, &on) == 0)
+    return 0;
   err = WSAGetLastError(); /* GetLastError() by another name */
   closesocket(s);
   WSASetLastError(err);
@@ -57,15 +61,16 @@ int clu_win_prepare(SOCKET s) {
 }
 
 SOCKET clu_win_socket(int family) {
-  SOCKET s = WSASocketW(family, SOCK_STREAM, 0, NULL, 0, WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
+  SOCKET s =
+      WSASocketW(family, SOCK_STREAM, 0, NULL, 0, WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
   if (s == INVALID_SOCKET) return s;
   return clu_win_prepare(s) ? INVALID_SOCKET : s;
 }
 
-/* Windows asks a port that has refused twice more, half a second apart: two seconds for a dead port, where
- * nothing can have been lost on the way. One repetition, as early as it can be had. "None" is not asked for:
- * before Windows 10 version 1709 that is read as 255 repetitions, two minutes. Systems before
- * Windows 8, and wine, know nothing of this. */
+/* Windows asks a port that has refused twice more, half a second apart: two seconds for a dead
+ * port, where nothing can have been lost on the way. One repetition, as early as it can be had.
+ * "None" is not asked for: before Windows 10 version 1709 that is read as 255 repetitions, two
+ * minutes. Systems before Windows 8, and wine, know nothing of this. */
 int clu_win_refuse_fast(SOCKET s) {
   struct {
     USHORT rtt; /* ms */

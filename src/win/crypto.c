@@ -1,4 +1,5 @@
-/* Cryptography: Windows' own (CNG, bcrypt.dll), which is part of every system. Nothing here is ours. */
+/* Cryptography: Windows' own (CNG, bcrypt.dll), which is part of every system. Nothing here is
+ * ours. */
 #include "win/win.h"
 
 #include <bcrypt.h>
@@ -6,10 +7,12 @@
 
 #include "core/base/os.h"
 
-int clu_os_hmac_sha256(const void *key, size_t nkey, const void *msg, size_t n, unsigned char out[32]) {
+int clu_os_hmac_sha256(const void *key, size_t nkey, const void *msg, size_t n,
+                       unsigned char out[32]) {
   BCRYPT_ALG_HANDLE alg = NULL;
   BCRYPT_HASH_HANDLE hash = NULL;
-  int ok = BCRYPT_SUCCESS(BCryptOpenAlgorithmProvider(&alg, BCRYPT_SHA256_ALGORITHM, NULL, BCRYPT_ALG_HANDLE_HMAC_FLAG));
+  int ok = BCRYPT_SUCCESS(BCryptOpenAlgorithmProvider(&alg, BCRYPT_SHA256_ALGORITHM, NULL,
+                                                      BCRYPT_ALG_HANDLE_HMAC_FLAG));
   ok = ok && BCRYPT_SUCCESS(BCryptCreateHash(alg, &hash, NULL, 0, (PUCHAR)key, (ULONG)nkey, 0));
   ok = ok && BCRYPT_SUCCESS(BCryptHashData(hash, (PUCHAR)msg, (ULONG)n, 0));
   ok = ok && BCRYPT_SUCCESS(BCryptFinishHash(hash, out, 32, 0));
@@ -19,7 +22,9 @@ int clu_os_hmac_sha256(const void *key, size_t nkey, const void *msg, size_t n, 
 }
 
 int clu_os_secret_bytes(void *out, size_t n) {
-  return BCRYPT_SUCCESS(BCryptGenRandom(NULL, out, (ULONG)n, BCRYPT_USE_SYSTEM_PREFERRED_RNG)) ? CLU_OK : CLU_SYS;
+  return BCRYPT_SUCCESS(BCryptGenRandom(NULL, out, (ULONG)n, BCRYPT_USE_SYSTEM_PREFERRED_RNG))
+             ? CLU_OK
+             : CLU_SYS;
 }
 
 /* Looks at all bytes whatever the first ones are. */

@@ -12,7 +12,8 @@ wchar_t *clu_win_wide_path(const char *path) {
   static const wchar_t prefix[] = L"\\\\?\\", share[] = L"\\\\?\\UNC";
   wchar_t *given = clu_win_wide(path), *out = NULL;
   DWORD n = given ? GetFullPathNameW(given, 0, NULL, NULL) : 0;
-  /* with room for the longer prefix in front; makes backslashes of slashes, too, which the prefix needs */
+  /* with room for the longer prefix in front; makes backslashes of slashes, too, which the prefix
+   * needs */
   if (n && (out = malloc((n + 8) * sizeof *out))) {
     wchar_t *full = out + 8;
     DWORD k = GetFullPathNameW(given, n, full, NULL);
@@ -34,15 +35,17 @@ wchar_t *clu_win_wide_path(const char *path) {
 }
 
 int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e) {
-  static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789"; /* case does not count here */
+  static const char letters[] =
+      "abcdefghijklmnopqrstuvwxyz0123456789"; /* case does not count here */
   char text[CLU_WIN_TEXT];
-  /* The system, administrators, and whoever owns a file within: not inherited from `under`, which may be
-   * open to others. S-1-3-4 is "owner rights". */
+  /* The system, administrators, and whoever owns a file within: not inherited from `under`, which
+   * may be open to others. S-1-3-4 is "owner rights". */
   PSECURITY_DESCRIPTOR rights = NULL;
   SECURITY_ATTRIBUTES sa = {sizeof sa, NULL, FALSE};
   DWORD err = ERROR_ALREADY_EXISTS;
   if (!ConvertStringSecurityDescriptorToSecurityDescriptorW(
-          L"D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;FA;;;S-1-3-4)", SDDL_REVISION_1, &rights, NULL)) {
+          L"D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)(A;OICI;FA;;;S-1-3-4)", SDDL_REVISION_1, &rights,
+          NULL)) {
     err = GetLastError();
     return clu_fail(e, CLU_SYS, (int)err, "no temporary folder can be made in %s: %s", under,
                     clu_win_text((int)err, text));
@@ -61,7 +64,8 @@ int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e) {
     n = snprintf(path, cap, "%s/Rtmp%s", under, name);
     if (n < 0 || (size_t)n >= cap) {
       LocalFree(rights);
-      return clu_fail(e, CLU_SYS, ERROR_FILENAME_EXCED_RANGE, "the path of the temporary folder is too long");
+      return clu_fail(e, CLU_SYS, ERROR_FILENAME_EXCED_RANGE,
+                      "the path of the temporary folder is too long");
     }
     wide = clu_win_wide_path(path);
     err = !wide ? ERROR_NOT_ENOUGH_MEMORY : CreateDirectoryW(wide, &sa) ? 0 : GetLastError();
@@ -84,7 +88,8 @@ static wchar_t *below(const wchar_t *folder, const wchar_t *name) {
 }
 
 static void remove_wide(const wchar_t *path, DWORD attributes) {
-  if (attributes & FILE_ATTRIBUTE_READONLY) SetFileAttributesW(path, attributes & ~(DWORD)FILE_ATTRIBUTE_READONLY);
+  if (attributes & FILE_ATTRIBUTE_READONLY)
+    SetFileAttributesW(path, attributes & ~(DWORD)FILE_ATTRIBUTE_READONLY);
   if (!(attributes & FILE_ATTRIBUTE_DIRECTORY)) {
     DeleteFileW(path);
     return;
@@ -113,7 +118,8 @@ int clu_os_remove_tree(const char *path) {
   wchar_t *wide = clu_win_wide_path(path);
   int left = 1;
   if (!wide) return -1;
-  /* again after a while: a deleted file stays until whoever looks at it (a virus scanner) has closed it */
+  /* again after a while: a deleted file stays until whoever looks at it (a virus scanner) has
+   * closed it */
   for (int tries = 0; tries < 5 && left; tries++) {
     DWORD attributes = GetFileAttributesW(wide);
     if (tries) Sleep(10u << tries);
@@ -132,13 +138,15 @@ int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e) {
   wchar_t *wide = clu_win_wide(path);
   /* FILE_APPEND_DATA without FILE_WRITE_DATA: each write goes to the end, whoever else writes.
    * Not by clu_win_wide_path(), which would make a file of "NUL" */
-  HANDLE h = wide ? CreateFileW(wide, FILE_APPEND_DATA | SYNCHRONIZE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
-                                NULL, OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL)
+  HANDLE h = wide ? CreateFileW(wide, FILE_APPEND_DATA | SYNCHRONIZE,
+                                FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                                OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL)
                   : INVALID_HANDLE_VALUE;
   int err = (int)GetLastError();
   free(wide);
   if (h == INVALID_HANDLE_VALUE)
-    return clu_fail(e, CLU_SYS, err, "cannot open '%s' for output: %s", path, clu_win_text(err, text));
+    return clu_fail(e, CLU_SYS, err, "cannot open '%s' for output: %s", path,
+                    clu_win_text(err, text));
   *fd = (clu_fd)h;
   return CLU_OK;
 }
@@ -147,7 +155,8 @@ int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e) {
 static int redirect(clu_fd to, int number, DWORD standard) {
   HANDLE copy;
   int f, failed;
-  if (!DuplicateHandle(GetCurrentProcess(), (HANDLE)to, GetCurrentProcess(), &copy, 0, FALSE, DUPLICATE_SAME_ACCESS))
+  if (!DuplicateHandle(GetCurrentProcess(), (HANDLE)to, GetCurrentProcess(), &copy, 0, FALSE,
+                       DUPLICATE_SAME_ACCESS))
     return 0;
   f = _open_osfhandle((intptr_t)copy, _O_APPEND);
   if (f < 0) {
@@ -160,5 +169,6 @@ static int redirect(clu_fd to, int number, DWORD standard) {
 }
 
 int clu_os_redirect_output(clu_fd out, clu_fd err) {
-  return redirect(out, 1, STD_OUTPUT_HANDLE) && redirect(err, 2, STD_ERROR_HANDLE) ? CLU_OK : CLU_SYS;
+  return redirect(out, 1, STD_OUTPUT_HANDLE) && redirect(err, 2, STD_ERROR_HANDLE) ? CLU_OK
+                                                                                   : CLU_SYS;
 }

@@ -26,4 +26,6 @@ int clu_os_ask_name(const char *host, int numeric, clu_addr addr[CLU_MAX_ADDRS],
   return *n ? 0 : WSAHOST_NOT_FOUND;
 }
 
-const char *clu_os_ask_name_text(int status, char out[CLU_NAME_TEXT]) { return clu_win_text(status, out); }
+const char *clu_os_ask_name_text(int status, char out[CLU_NAME_TEXT]) {
+  return clu_win_text(status, out);
+}

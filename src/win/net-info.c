@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Windows' own TCP_INFO_v0 (mstcpip.h), which is there from Windows 10 version 1703 on and not in all kits.
- * RttUs and BytesInFlight are what we want of it. */
+/* Windows' own TCP_INFO_v0 (mstcpip.h), which is there from Windows 10 version 1703 on and not in
+ * all kits. RttUs and BytesInFlight are what we want of it. */
 #define ASK_TCP_INFO _WSAIORW(IOC_VENDOR, 39)
 typedef struct tcp_info_0 {
   ULONG state, mss;
@@ -21,9 +21,10 @@ typedef struct tcp_info_0 {
 
 /* Of the tables, which count from 1 (MIB_TCP_STATE). TCP_INFO's state is one less. */
 static int state_of(unsigned mib) {
-  static const unsigned char names[] = {CLU_TCP_NONE, CLU_TCP_CLOSED, CLU_TCP_LISTEN, CLU_TCP_SYN_SENT,
-                                        CLU_TCP_SYN_RECV, CLU_TCP_ESTABLISHED, CLU_TCP_FIN_WAIT1, CLU_TCP_FIN_WAIT2,
-                                        CLU_TCP_CLOSE_WAIT, CLU_TCP_CLOSING, CLU_TCP_LAST_ACK, CLU_TCP_TIME_WAIT};
+  static const unsigned char names[] = {CLU_TCP_NONE,      CLU_TCP_CLOSED,    CLU_TCP_LISTEN,
+                                        CLU_TCP_SYN_SENT,  CLU_TCP_SYN_RECV,  CLU_TCP_ESTABLISHED,
+                                        CLU_TCP_FIN_WAIT1, CLU_TCP_FIN_WAIT2, CLU_TCP_CLOSE_WAIT,
+                                        CLU_TCP_CLOSING,   CLU_TCP_LAST_ACK,  CLU_TCP_TIME_WAIT};
   return mib < sizeof names ? names[mib] : CLU_TCP_NONE;
 }
 
@@ -31,7 +32,8 @@ static int state_of(unsigned mib) {
 static void *table(int family) {
   DWORD size = 16384, rc = ERROR_INSUFFICIENT_BUFFER;
   void *p = NULL;
-  for (int tries = 0; tries < 8 && rc == ERROR_INSUFFICIENT_BUFFER; tries++) { /* it may grow in between */
+  for (int tries = 0; tries < 8 && rc == ERROR_INSUFFICIENT_BUFFER;
+       tries++) { /* it may grow in between */
     free(p);
     if (!(p = malloc(size))) return NULL;
     /* those without the processes: to find out whose they are takes long */
@@ -68,8 +70,8 @@ static int state_in_table(const clu_addr *here, const clu_addr *there) {
     for (DWORD i = 0; t && i < t->dwNumEntries; i++) {
       const MIB_TCP6ROW *r = &t->table[i];
       if (memcmp(&r->LocalAddr, &a.sin6_addr, 16) == 0 && (u_short)r->dwLocalPort == a.sin6_port &&
-          (r->State == MIB_TCP_STATE_LISTEN ||
-           (memcmp(&r->RemoteAddr, &b.sin6_addr, 16) == 0 && (u_short)r->dwRemotePort == b.sin6_port)))
+          (r->State == MIB_TCP_STATE_LISTEN || (memcmp(&r->RemoteAddr, &b.sin6_addr, 16) == 0 &&
+                                                (u_short)r->dwRemotePort == b.sin6_port)))
         state = state_of(r->State);
     }
     free(t);
@@ -98,17 +100,22 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
   DWORD on = 0;
   u_long k = 0;
   memset(out, 0, sizeof *out);
-  out->queued_in = out->queued_out = out->retransmits = out->rtt_us = out->backlog_used = out->backlog_max = -1;
+  out->queued_in = out->queued_out = out->retransmits = out->rtt_us = out->backlog_used =
+      out->backlog_max = -1;
   if (getsockopt((SOCKET)fd, SOL_SOCKET, SO_TYPE, (char *)&type, &n) != 0) return CLU_SYS;
-  out->kind = type == SOCK_STREAM ? CLU_KIND_STREAM : type == SOCK_DGRAM ? CLU_KIND_DATAGRAM : CLU_KIND_OTHER;
+  out->kind = type == SOCK_STREAM  ? CLU_KIND_STREAM
+              : type == SOCK_DGRAM ? CLU_KIND_DATAGRAM
+                                   : CLU_KIND_OTHER;
   if (clu_os_local_addr(fd, &local) == CLU_OK) out->family = local.family;
   n = sizeof on;
-  if (getsockopt((SOCKET)fd, SOL_SOCKET, SO_ACCEPTCONN, (char *)&on, &n) == 0) out->listening = on != 0;
+  if (getsockopt((SOCKET)fd, SOL_SOCKET, SO_ACCEPTCONN, (char *)&on, &n) == 0)
+    out->listening = on != 0;
   if (out->listening) {
     out->tcp = CLU_TCP_LISTEN;
     return CLU_OK;
   }
-  if (out->kind == CLU_KIND_STREAM && out->family != CLU_NO_FAMILY) tcp_status((SOCKET)fd, out, &local);
+  if (out->kind == CLU_KIND_STREAM && out->family != CLU_NO_FAMILY)
+    tcp_status((SOCKET)fd, out, &local);
   if (ioctlsocket((SOCKET)fd, FIONREAD, &k) == 0) out->queued_in = (int64_t)k;
   return CLU_OK;
 }
@@ -119,7 +126,8 @@ int clu_os_peer_owner(clu_fd fd) {
 }
 
 int clu_os_sockets(clu_fd *out, int max, int *n) {
-  (void)out; /* handles are numbered with those of everything else, and there is no documented list */
+  (void)
+      out; /* handles are numbered with those of everything else, and there is no documented list */
   (void)max;
   *n = 0;
   return CLU_UNSUPPORTED;

@@ -1,6 +1,6 @@
 /* TCP on Windows: addresses, listen, accept, connect, options. What a socket tells of itself is in
- * net-info.c, names in resolve.c. Unix-domain sockets are not used: Windows has them from version 1803 on,
- * without a way to tell a living listener's file from a dead one's. */
+ * net-info.c, names in resolve.c. Unix-domain sockets are not used: Windows has them from version
+ * 1803 on, without a way to tell a living listener's file from a dead one's. */
 #include "win/win.h"
 #include "core/base/self-connect.h"
 
@@ -25,7 +25,8 @@
 
 static int fail_at(clu_err *e, int code, int err, const clu_addr *a, const char *what) {
   char at[CLU_ADDR_TEXT], text[CLU_WIN_TEXT];
-  return clu_fail(e, code, err, "%s: %s: %s", clu_os_addr_text(a, at, sizeof at), what, clu_win_text(err, text));
+  return clu_fail(e, code, err, "%s: %s: %s", clu_os_addr_text(a, at, sizeof at), what,
+                  clu_win_text(err, text));
 }
 
 /* ---- addresses ---- */
@@ -60,7 +61,8 @@ void clu_os_addr_any(int family, int port, clu_addr *out) {
 
 int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e) {
   memset(out, 0, sizeof *out);
-  return clu_fail(e, CLU_UNSUPPORTED, 0, "%s: sockets with a path are not available on Windows", path);
+  return clu_fail(e, CLU_UNSUPPORTED, 0, "%s: sockets with a path are not available on Windows",
+                  path);
 }
 
 static int is_mapped(const struct sockaddr_in6 *in) {
@@ -90,8 +92,10 @@ int clu_os_addr_host(const clu_addr *a, char *out, size_t cap) {
 
 void clu_os_addr_set_port(clu_addr *a, int port) {
   u_short p = htons((u_short)port);
-  if (a->family == CLU_INET) memcpy(a->bytes + offsetof(struct sockaddr_in, sin_port), &p, sizeof p);
-  if (a->family == CLU_INET6) memcpy(a->bytes + offsetof(struct sockaddr_in6, sin6_port), &p, sizeof p);
+  if (a->family == CLU_INET)
+    memcpy(a->bytes + offsetof(struct sockaddr_in, sin_port), &p, sizeof p);
+  if (a->family == CLU_INET6)
+    memcpy(a->bytes + offsetof(struct sockaddr_in6, sin6_port), &p, sizeof p);
 }
 
 const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap) {
@@ -131,7 +135,8 @@ int clu_os_local_addr(clu_fd fd, clu_addr *out) {
   struct sockaddr_storage s;
   int n = sizeof s;
   memset(out, 0, sizeof *out);
-  if (getsockname((SOCKET)fd, (struct sockaddr *)&s, &n) != 0) /* WSAEINVAL: a socket that is not bound yet */
+  if (getsockname((SOCKET)fd, (struct sockaddr *)&s, &n) !=
+      0) /* WSAEINVAL: a socket that is not bound yet */
     return WSAGetLastError() == WSAEINVAL ? CLU_RESET : CLU_SYS;
   clu_win_put(out, &s, (size_t)n);
   return CLU_OK;
@@ -175,8 +180,8 @@ int clu_os_listen(const clu_addr *at, const clu_listen *how, clu_fd *fd, int *gr
     err = WSAGetLastError();
     return fail_at(e, clu_win_code(err), err, at, what);
   }
-  /* SO_REUSEADDR would let a second process take the port from a living listener here; an address where
-   * connections linger can be bound without it */
+  /* SO_REUSEADDR would let a second process take the port from a living listener here; an address
+   * where connections linger can be bound without it */
   set_int(s, SOL_SOCKET, SO_EXCLUSIVEADDRUSE, 1);
   if (at->family == CLU_INET6) set_int(s, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   /* before listen(): the window's scale is agreed on when a connection begins */
@@ -219,7 +224,8 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {
   case WSAEMFILE:
   case WSAENOBUFS:
   case WSA_NOT_ENOUGH_MEMORY:
-    return clu_fail(e, CLU_LIMIT, err, "no further connection can be accepted: %s", clu_win_text(err, text));
+    return clu_fail(e, CLU_LIMIT, err, "no further connection can be accepted: %s",
+                    clu_win_text(err, text));
   default:
     return clu_fail(e, err == WSAEINVAL || err == WSAENOTSOCK ? CLU_CLOSED : CLU_SYS, err,
                     "connections cannot be accepted: %s", clu_win_text(err, text));
@@ -229,12 +235,14 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {
 /* ---- connecting ---- */
 
 static int connect_failed(int err, const clu_addr *to, clu_err *e) {
-  int code = err == WSAEACCES ? CLU_UNREACHABLE : clu_win_code(err); /* WSAEACCES: a firewall's rule */
+  int code =
+      err == WSAEACCES ? CLU_UNREACHABLE : clu_win_code(err); /* WSAEACCES: a firewall's rule */
   if (code == CLU_AGAIN || code == CLU_UNSUPPORTED) code = CLU_UNREACHABLE;
   return fail_at(e, code, err, to, "cannot connect");
 }
 
-int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd, clu_err *e) {
+int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd,
+                         clu_err *e) {
   SOCKET s;
   int err;
   *fd = CLU_NO_FD;
@@ -242,9 +250,11 @@ int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer
   s = clu_win_socket(system_family(to->family));
   if (s == INVALID_SOCKET) {
     err = WSAGetLastError();
-    return fail_at(e, err == WSAEAFNOSUPPORT ? CLU_UNREACHABLE : clu_win_code(err), err, to, "no socket can be made");
+    return fail_at(e, err == WSAEAFNOSUPPORT ? CLU_UNREACHABLE : clu_win_code(err), err, to,
+                   "no socket can be made");
   }
-  if (to->family == CLU_INET6) set_int(s, IPPROTO_IPV6, IPV6_V6ONLY, 0); /* for ::ffff:127.0.0.1 and its like */
+  if (to->family == CLU_INET6)
+    set_int(s, IPPROTO_IPV6, IPV6_V6ONLY, 0); /* for ::ffff:127.0.0.1 and its like */
   if (clu_os_addr_is_loopback(to)) clu_win_refuse_fast(s);
   if (send_buffer > 0) set_int(s, SOL_SOCKET, SO_SNDBUF, send_buffer);
   if (receive_buffer > 0) set_int(s, SOL_SOCKET, SO_RCVBUF, receive_buffer);
@@ -291,20 +301,30 @@ static int where(clu_sockopt which, int *level, int *name) {
   *level = IPPROTO_TCP;
   switch (which) {
   case CLU_OPT_NODELAY: *name = TCP_NODELAY; return 1;
-  case CLU_OPT_KEEPALIVE: *level = SOL_SOCKET; *name = SO_KEEPALIVE; return 1;
+  case CLU_OPT_KEEPALIVE:
+    *level = SOL_SOCKET;
+    *name = SO_KEEPALIVE;
+    return 1;
   case CLU_OPT_KEEP_IDLE: *name = TCP_KEEPIDLE; return 1;
   case CLU_OPT_KEEP_INTERVAL: *name = TCP_KEEPINTVL; return 1;
   case CLU_OPT_KEEP_COUNT: *name = TCP_KEEPCNT; return 1;
   case CLU_OPT_USER_TIMEOUT: *name = TCP_MAXRTMS; return 1;
-  case CLU_OPT_SEND_BUFFER: *level = SOL_SOCKET; *name = SO_SNDBUF; return 1;
-  case CLU_OPT_RECEIVE_BUFFER: *level = SOL_SOCKET; *name = SO_RCVBUF; return 1;
+  case CLU_OPT_SEND_BUFFER:
+    *level = SOL_SOCKET;
+    *name = SO_SNDBUF;
+    return 1;
+  case CLU_OPT_RECEIVE_BUFFER:
+    *level = SOL_SOCKET;
+    *name = SO_RCVBUF;
+    return 1;
   default: return 0;
   }
 }
 
 /* Of a system that is older than the option */
 static int no_option(int err) {
-  return err == WSAEOPNOTSUPP || err == WSAENOPROTOOPT || err == WSAEINVAL ? CLU_UNSUPPORTED : CLU_SYS;
+  return err == WSAEOPNOTSUPP || err == WSAENOPROTOOPT || err == WSAEINVAL ? CLU_UNSUPPORTED
+                                                                           : CLU_SYS;
 }
 
 int clu_os_sockopt_set(clu_fd fd, clu_sockopt which, int value) {
@@ -313,7 +333,8 @@ int clu_os_sockopt_set(clu_fd fd, clu_sockopt which, int value) {
     struct linger l;
     l.l_onoff = value >= 0;
     l.l_linger = (u_short)(value < 0 ? 0 : value > 65535 ? 65535 : value);
-    return setsockopt((SOCKET)fd, SOL_SOCKET, SO_LINGER, (const char *)&l, sizeof l) == 0 ? CLU_OK : CLU_SYS;
+    return setsockopt((SOCKET)fd, SOL_SOCKET, SO_LINGER, (const char *)&l, sizeof l) == 0 ? CLU_OK
+                                                                                          : CLU_SYS;
   }
   if (!where(which, &level, &name)) return CLU_UNSUPPORTED;
   /* the system's own cannot be put back; 0 would mean to give up at once */

@@ -1,6 +1,6 @@
-/* Readiness by WSAPoll(). Before Windows 10 version 2004 it says nothing of a connection that failed, and
- * a wait for one would last to its end. select() tells of those, as an exception: so while a wait is
- * for writing, too, it is cut into slices, and select() is asked between them. */
+/* Readiness by WSAPoll(). Before Windows 10 version 2004 it says nothing of a connection that
+ * failed, and a wait for one would last to its end. select() tells of those, as an exception: so
+ * while a wait is for writing, too, it is cut into slices, and select() is asked between them. */
 #include "win/win.h"
 
 #include <stdlib.h>
@@ -52,7 +52,8 @@ int clu_win_poll(WSAPOLLFD *set, int n, int64_t wait_ns) {
       uint64_t gone = clu_os_now() - begun;
       left = gone < (uint64_t)wait_ns ? wait_ns - (int64_t)gone : 0;
     }
-    k = WSAPoll(set, (ULONG)n, clu_os_wait_ms(writing && (left < 0 || left > SLICE) ? SLICE : left));
+    k = WSAPoll(set, (ULONG)n,
+                clu_os_wait_ms(writing && (left < 0 || left > SLICE) ? SLICE : left));
     if (k != 0) return k < 0 ? -1 : k;
     if (writing && (k = failed_connects(set, n)) > 0) return k;
     if (left >= 0 && (!writing || left <= SLICE)) return 0;
@@ -99,7 +100,8 @@ void clu_poller_free(clu_poller *p) {
 
 void clu_poller_close_in_child(const clu_poller *p) { (void)p; }
 
-int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id, clu_err *e) {
+int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id,
+                   clu_err *e) {
   int i = 0;
   (void)known;
   while (i < p->n && p->fds[i].fd != (SOCKET)fd) i++;
@@ -131,7 +133,8 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint6
   return CLU_OK;
 }
 
-int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns, clu_err *e) {
+int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns,
+                    clu_err *e) {
   int k;
   *n = 0;
   k = clu_win_poll(p->fds, p->n, wait_ns);
@@ -154,7 +157,8 @@ int clu_os_poll(clu_watch *set, int count, int64_t wait_ns, int *n, clu_err *e) 
   int used = 0, k;
   *n = 0;
   if (clu_win_start(e) != CLU_OK) return CLU_SYS;
-  if (count > 32 && !(p = malloc((size_t)count * sizeof *p))) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  if (count > 32 && !(p = malloc((size_t)count * sizeof *p)))
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   for (int i = 0; i < count; i++) {
     set[i].ready = 0;
     if (set[i].fd == CLU_NO_FD) continue;

@@ -1,8 +1,8 @@
 /* Processes on Windows: start, end, reap. There is no fork, and there are no signals.
  *
- * Each process started here is on a list until it is reaped: its handle keeps the pid from being given to
- * another one, and its job object holds it and whatever it starts. The job ends all of them when its last
- * handle is closed, so also when this process is killed. */
+ * Each process started here is on a list until it is reaped: its handle keeps the pid from being
+ * given to another one, and its job object holds it and whatever it starts. The job ends all of
+ * them when its last handle is closed, so also when this process is killed. */
 #include "win/win.h"
 
 #include <stdio.h>
@@ -14,15 +14,16 @@
 const int CLU_SIG_INT = 2, CLU_SIG_NUDGE = 23, CLU_SIG_TERM = 15, CLU_SIG_KILL = 9;
 
 #define MAX_KEEP 8
-#define KEPT "CLUTCH_KEPT" /* in the environment of a process started here: the handle of its `kept` */
+#define KEPT \
+  "CLUTCH_KEPT" /* in the environment of a process started here: the handle of its `kept` */
 
-/* What a process was given to keep, in memory that it shares with the one that started it. Sockets go by
- * WSADuplicateSocketW(), which needs the pid, so after the start: an inherited handle alone is one to Windows'
- * own sockets only, not with a layered provider, nor in wine. */
+/* What a process was given to keep, in memory that it shares with the one that started it. Sockets
+ * go by WSADuplicateSocketW(), which needs the pid, so after the start: an inherited handle alone
+ * is one to Windows' own sockets only, not with a layered provider, nor in wine. */
 typedef struct kept {
   int n;
   struct {
-    int is_socket;       /* and still in `socket` */
+    int is_socket; /* and still in `socket` */
     uint64_t handle;
     WSAPROTOCOL_INFOW socket;
   } item[MAX_KEEP];
@@ -85,8 +86,8 @@ static void add(wide *t, const wchar_t *what, size_t n) {
   t->n += n;
 }
 
-/* One argument so that the C library's start-up code of the other program makes the same of it: within
- * quotes, backslashes count as such only in front of a quote. */
+/* One argument so that the C library's start-up code of the other program makes the same of it:
+ * within quotes, backslashes count as such only in front of a quote. */
 static void add_argument(wide *t, const char *arg) {
   wchar_t *w = clu_win_wide(arg);
   size_t slashes = 0;
@@ -163,7 +164,8 @@ static wchar_t *environment(char *const *envp, HANDLE shared) {
 /* For the new process, `pid`, which does not run yet. 0, or the error. */
 static DWORD hand_over(const clu_spawn *s, kept *k, DWORD pid) {
   for (int i = 0; i < s->nkeep; i++)
-    if (k->item[i].is_socket && WSADuplicateSocketW((SOCKET)s->keep[i], pid, &k->item[i].socket) != 0)
+    if (k->item[i].is_socket &&
+        WSADuplicateSocketW((SOCKET)s->keep[i], pid, &k->item[i].socket) != 0)
       return (DWORD)WSAGetLastError();
   return 0;
 }
@@ -180,14 +182,15 @@ int clu_os_kept(int i, clu_fd *fd) {
     if (clu_os_shared_map((clu_fd)h, sizeof *k, &p, NULL) != CLU_OK) return CLU_SYS;
     k = p;
     for (int j = 0; j < k->n; j++)
-      if (!k->item[j].is_socket) SetHandleInformation((HANDLE)(uintptr_t)k->item[j].handle, HANDLE_FLAG_INHERIT, 0);
+      if (!k->item[j].is_socket)
+        SetHandleInformation((HANDLE)(uintptr_t)k->item[j].handle, HANDLE_FLAG_INHERIT, 0);
   }
   if (i < 0 || i >= k->n) return CLU_SYS;
   if (k->item[i].is_socket) { /* only once can that be made a socket */
     SOCKET made;
     if (clu_win_start(NULL) != CLU_OK) return CLU_SYS;
-    made = WSASocketW(FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, &k->item[i].socket, 0,
-                      WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
+    made = WSASocketW(FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO, FROM_PROTOCOL_INFO,
+                      &k->item[i].socket, 0, WSA_FLAG_OVERLAPPED | WSA_FLAG_NO_HANDLE_INHERIT);
     if (made == INVALID_SOCKET || clu_win_prepare(made)) return CLU_SYS;
     k->item[i].handle = made;
     k->item[i].is_socket = 0;
@@ -202,7 +205,8 @@ static HANDLE new_job(void) {
   if (!job) return NULL;
   memset(&limits, 0, sizeof limits);
   limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
-  if (SetInformationJobObject(job, JobObjectExtendedLimitInformation, &limits, sizeof limits)) return job;
+  if (SetInformationJobObject(job, JobObjectExtendedLimitInformation, &limits, sizeof limits))
+    return job;
   CloseHandle(job);
   return NULL;
 }
@@ -218,10 +222,10 @@ static int unlike(const HANDLE *all, int n, HANDLE *out) {
   return k;
 }
 
-/* Within the lock: while handles are inheritable, another start of ours would hand them on, too. (One by others
- * that inherits everything can; there is no way to prevent that.) */
-static DWORD start(const wchar_t *file, wchar_t *line, wchar_t *env, DWORD flags, const HANDLE *standard, HANDLE *inherit, int n,
-                   PROCESS_INFORMATION *made) {
+/* Within the lock: while handles are inheritable, another start of ours would hand them on, too.
+ * (One by others that inherits everything can; there is no way to prevent that.) */
+static DWORD start(const wchar_t *file, wchar_t *line, wchar_t *env, DWORD flags,
+                   const HANDLE *standard, HANDLE *inherit, int n, PROCESS_INFORMATION *made) {
   STARTUPINFOEXW s;
   LPPROC_THREAD_ATTRIBUTE_LIST list = NULL;
   DWORD was[4 + MAX_KEEP], err = 0;
@@ -239,14 +243,17 @@ static DWORD start(const wchar_t *file, wchar_t *line, wchar_t *env, DWORD flags
     free(list);
     return err;
   }
-  if (!UpdateProcThreadAttribute(list, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST, inherit, (SIZE_T)n * sizeof *inherit, NULL, NULL))
+  if (!UpdateProcThreadAttribute(list, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST, inherit,
+                                 (SIZE_T)n * sizeof *inherit, NULL, NULL))
     err = GetLastError();
   s.lpAttributeList = list;
   for (int i = 0; i < n; i++) {
     if (!GetHandleInformation(inherit[i], &was[i])) was[i] = HANDLE_FLAG_INHERIT;
-    if (!SetHandleInformation(inherit[i], HANDLE_FLAG_INHERIT, HANDLE_FLAG_INHERIT) && !err) err = GetLastError();
+    if (!SetHandleInformation(inherit[i], HANDLE_FLAG_INHERIT, HANDLE_FLAG_INHERIT) && !err)
+      err = GetLastError();
   }
-  if (!err && !CreateProcessW(file, line, NULL, NULL, TRUE, flags, env, NULL, &s.StartupInfo, made)) err = GetLastError();
+  if (!err && !CreateProcessW(file, line, NULL, NULL, TRUE, flags, env, NULL, &s.StartupInfo, made))
+    err = GetLastError();
   for (int i = 0; i < n; i++)
     if (!(was[i] & HANDLE_FLAG_INHERIT)) SetHandleInformation(inherit[i], HANDLE_FLAG_INHERIT, 0);
   DeleteProcThreadAttributeList(list);
@@ -254,13 +261,14 @@ static DWORD start(const wchar_t *file, wchar_t *line, wchar_t *env, DWORD flags
   return err;
 }
 
-/* The first three handles of the program. 0, or the error. `*null`: the null device, if it is one of them. */
+/* The first three handles of the program. 0, or the error. `*null`: the null device, if it is one
+ * of them. */
 static DWORD standard_handles(const clu_spawn *s, HANDLE *all, HANDLE *null) {
   const clu_fd standard[3] = {s->in, s->out, s->err};
   for (int i = 0; i < 3; i++) {
     if (standard[i] == CLU_NO_FD && *null == INVALID_HANDLE_VALUE) {
-      *null = CreateFileW(L"NUL", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL,
-                          OPEN_EXISTING, 0, NULL);
+      *null = CreateFileW(L"NUL", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE,
+                          NULL, OPEN_EXISTING, 0, NULL);
       if (*null == INVALID_HANDLE_VALUE) return GetLastError();
     }
     all[i] = standard[i] == CLU_NO_FD ? *null : (HANDLE)standard[i];
@@ -268,16 +276,20 @@ static DWORD standard_handles(const clu_spawn *s, HANDLE *all, HANDLE *null) {
   return 0;
 }
 
-/* The others, of which it is told in shared memory: sockets go by hand_over(). `*n` handles in all are to be inherited. */
-static int kept_handles(const clu_spawn *s, kept **k, clu_fd *shared, HANDLE *all, int *n, clu_err *e) {
+/* The others, of which it is told in shared memory: sockets go by hand_over(). `*n` handles in all
+ * are to be inherited. */
+static int kept_handles(const clu_spawn *s, kept **k, clu_fd *shared, HANDLE *all, int *n,
+                        clu_err *e) {
   void *p;
-  if (clu_win_start(e) != CLU_OK || clu_os_shared_new(sizeof **k, &p, shared, e) != CLU_OK) return CLU_SYS;
+  if (clu_win_start(e) != CLU_OK || clu_os_shared_new(sizeof **k, &p, shared, e) != CLU_OK)
+    return CLU_SYS;
   *k = p;
   (*k)->n = s->nkeep;
   all[(*n)++] = (HANDLE)*shared;
   for (int i = 0; i < s->nkeep; i++) {
     int type, size = sizeof type;
-    (*k)->item[i].is_socket = getsockopt((SOCKET)s->keep[i], SOL_SOCKET, SO_TYPE, (char *)&type, &size) == 0;
+    (*k)->item[i].is_socket =
+        getsockopt((SOCKET)s->keep[i], SOL_SOCKET, SO_TYPE, (char *)&type, &size) == 0;
     (*k)->item[i].handle = (uint64_t)s->keep[i];
     if (!(*k)->item[i].is_socket) all[(*n)++] = (HANDLE)s->keep[i];
   }
@@ -289,7 +301,8 @@ static void list_child(child *c, const PROCESS_INFORMATION *made) {
   c->process = made->hProcess;
   c->pid = (clu_pid)made->dwProcessId;
   c->job = new_job();
-  if (c->job && !AssignProcessToJobObject(c->job, c->process)) { /* before Windows 8, when this one is in a job */
+  if (c->job && !AssignProcessToJobObject(
+                    c->job, c->process)) { /* before Windows 8, when this one is in a job */
     CloseHandle(c->job);
     c->job = NULL;
   }
@@ -299,16 +312,19 @@ static void list_child(child *c, const PROCESS_INFORMATION *made) {
 
 static int spawn_failed(const clu_spawn *s, DWORD err, clu_err *e) {
   char why[CLU_WIN_TEXT];
-  int full = err == ERROR_NOT_ENOUGH_MEMORY || err == ERROR_NO_SYSTEM_RESOURCES || err == ERROR_COMMITMENT_LIMIT;
+  int full = err == ERROR_NOT_ENOUGH_MEMORY || err == ERROR_NO_SYSTEM_RESOURCES ||
+             err == ERROR_COMMITMENT_LIMIT;
   return clu_fail(e, full ? CLU_LIMIT : CLU_SYS, (int)err, "'%s' cannot be started: %s", s->file,
                   clu_win_text((int)err, why));
 }
 
 /* Starts the program: 0 and `*pid`, or the error. */
-static DWORD start_child(const clu_spawn *s, kept *k, clu_fd shared, HANDLE *all, int n, clu_pid *pid) {
-  /* suspended until it is in its job, or it could start something outside. Ctrl-C reaches all processes of a
-   * console that are not in a group of their own. */
-  DWORD flags = CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP | CREATE_UNICODE_ENVIRONMENT | EXTENDED_STARTUPINFO_PRESENT;
+static DWORD start_child(const clu_spawn *s, kept *k, clu_fd shared, HANDLE *all, int n,
+                         clu_pid *pid) {
+  /* suspended until it is in its job, or it could start something outside. Ctrl-C reaches all
+   * processes of a console that are not in a group of their own. */
+  DWORD flags = CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP | CREATE_UNICODE_ENVIRONMENT |
+                EXTENDED_STARTUPINFO_PRESENT;
   DWORD err = ERROR_NOT_ENOUGH_MEMORY;
   HANDLE inherit[4 + MAX_KEEP];
   PROCESS_INFORMATION made;
@@ -351,7 +367,8 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e) {
   clu_fd shared = 0;
   int n = 3, rc = CLU_OK;
   DWORD err;
-  if (s->nkeep > MAX_KEEP) return clu_fail(e, CLU_SYS, ERROR_INVALID_PARAMETER, "too many descriptors to keep");
+  if (s->nkeep > MAX_KEEP)
+    return clu_fail(e, CLU_SYS, ERROR_INVALID_PARAMETER, "too many descriptors to keep");
   err = standard_handles(s, all, &null);
   if (!err && s->nkeep) rc = kept_handles(s, &k, &shared, all, &n, e);
   if (!err && rc == CLU_OK) err = start_child(s, k, shared, all, n, pid);
@@ -381,7 +398,8 @@ int clu_os_kill(clu_pid pid, int sig, int group) {
   AcquireSRWLockExclusive(&lock);
   c = *find(pid);
   if (c) {
-    BOOL ok = group && c->job ? TerminateJobObject(c->job, CLU_WIN_KILLED(sig)) : TerminateProcess(c->process, CLU_WIN_KILLED(sig));
+    BOOL ok = group && c->job ? TerminateJobObject(c->job, CLU_WIN_KILLED(sig))
+                              : TerminateProcess(c->process, CLU_WIN_KILLED(sig));
     /* one that has ended and is not reaped yet takes it without effect, as elsewhere */
     if (!ok && WaitForSingleObject(c->process, 0) != WAIT_OBJECT_0) err = (int)GetLastError();
   }
@@ -413,8 +431,10 @@ int clu_os_reap(clu_pid pid, int group, clu_exit *how) {
   if (c->job) {
     JOBOBJECT_EXTENDED_LIMIT_INFORMATION none;
     memset(&none, 0, sizeof none);
-    /* what it has left behind may stay when it is not asked for: then the job is to end without them */
-    if (!group) SetInformationJobObject(c->job, JobObjectExtendedLimitInformation, &none, sizeof none);
+    /* what it has left behind may stay when it is not asked for: then the job is to end without
+     * them */
+    if (!group)
+      SetInformationJobObject(c->job, JobObjectExtendedLimitInformation, &none, sizeof none);
     if (group) TerminateJobObject(c->job, CLU_WIN_KILLED(CLU_SIG_KILL));
     CloseHandle(c->job);
   }
@@ -438,7 +458,8 @@ int clu_os_ended_child(clu_pid *pid) {
 int clu_os_follow_parent(clu_pid parent, int may_thread) {
   HANDLE h = OpenProcess(SYNCHRONIZE, FALSE, (DWORD)parent);
   (void)may_thread;
-  int ended = h ? WaitForSingleObject(h, 0) == WAIT_OBJECT_0 : GetLastError() == ERROR_INVALID_PARAMETER;
+  int ended =
+      h ? WaitForSingleObject(h, 0) == WAIT_OBJECT_0 : GetLastError() == ERROR_INVALID_PARAMETER;
   if (h) CloseHandle(h);
   return ended ? CLU_DEAD : CLU_UNSUPPORTED;
 }

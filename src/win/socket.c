@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Of one write. The system takes all it is given and keeps a copy of it, in memory that cannot be paged out. */
+/* Of one write. The system takes all it is given and keeps a copy of it, in memory that cannot be
+ * paged out. */
 #define MOST_AT_ONCE (1u << 20)
 
 /* ---- a pair ---- */
@@ -12,7 +13,8 @@
 static int loopback(SOCKET s, struct sockaddr_in *out, int peer) {
   int n = sizeof *out;
   memset(out, 0, sizeof *out);
-  return (peer ? getpeername : getsockname)(s, (struct sockaddr *)out, &n) == 0 && out->sin_family == AF_INET;
+  return (peer ? getpeername : getsockname)(s, (struct sockaddr *)out, &n) == 0 &&
+         out->sin_family == AF_INET;
 }
 
 static int same(const struct sockaddr_in *a, const struct sockaddr_in *b) {
@@ -33,12 +35,14 @@ static SOCKET accept_ours(SOCKET listener, SOCKET ours, uint64_t end) {
     }
     if (clu_win_poll(&p, 1, (int64_t)(end - now)) < 0) return INVALID_SOCKET;
     if ((s = accept(listener, NULL, NULL)) == INVALID_SOCKET) continue;
-    if (loopback(s, &there, 1) && same(&here, &there)) return clu_win_prepare(s) ? INVALID_SOCKET : s;
+    if (loopback(s, &there, 1) && same(&here, &there))
+      return clu_win_prepare(s) ? INVALID_SOCKET : s;
     closesocket(s);
   }
 }
 
-/* There is no socketpair(): a connection of this process with itself, over a port that it alone has. */
+/* There is no socketpair(): a connection of this process with itself, over a port that it alone
+ * has. */
 int clu_os_pair(clu_fd out[2], clu_err *e) {
   uint64_t end = clu_os_now() + 5000000000u;
   struct sockaddr_in at, there;
@@ -53,17 +57,23 @@ int clu_os_pair(clu_fd out[2], clu_err *e) {
   l = clu_win_socket(AF_INET);
   if (l == INVALID_SOCKET) goto failed;
   setsockopt(l, SOL_SOCKET, SO_EXCLUSIVEADDRUSE, (const char *)&on, sizeof on);
-  if (bind(l, (const struct sockaddr *)&at, sizeof at) != 0 || listen(l, 16) != 0 || !loopback(l, &at, 0)) goto failed;
+  if (bind(l, (const struct sockaddr *)&at, sizeof at) != 0 || listen(l, 16) != 0 ||
+      !loopback(l, &at, 0))
+    goto failed;
   a = clu_win_socket(AF_INET);
   if (a == INVALID_SOCKET) goto failed;
-  if (connect(a, (const struct sockaddr *)&at, sizeof at) != 0 && WSAGetLastError() != WSAEWOULDBLOCK) goto failed;
-  /* its local address is known once connect() has been called; accept() does not wait for more either */
+  if (connect(a, (const struct sockaddr *)&at, sizeof at) != 0 &&
+      WSAGetLastError() != WSAEWOULDBLOCK)
+    goto failed;
+  /* its local address is known once connect() has been called; accept() does not wait for more
+   * either */
   b = accept_ours(l, a, end);
   if (b == INVALID_SOCKET) goto failed;
   {
     WSAPOLLFD p = {a, POLLWRNORM, 0};
     uint64_t now = clu_os_now();
-    if (clu_win_poll(&p, 1, now < end ? (int64_t)(end - now) : 0) <= 0 || !loopback(a, &there, 1) || !same(&there, &at)) {
+    if (clu_win_poll(&p, 1, now < end ? (int64_t)(end - now) : 0) <= 0 || !loopback(a, &there, 1) ||
+        !same(&there, &at)) {
       WSASetLastError(WSAETIMEDOUT);
       goto failed;
     }
@@ -79,8 +89,8 @@ failed:
   if (l != INVALID_SOCKET) closesocket(l);
   if (a != INVALID_SOCKET) closesocket(a);
   if (b != INVALID_SOCKET) closesocket(b);
-  return clu_fail(e, clu_win_code(err) == CLU_LIMIT ? CLU_LIMIT : CLU_SYS, err, "no pair of sockets can be made: %s",
-                  clu_win_text(err, text));
+  return clu_fail(e, clu_win_code(err) == CLU_LIMIT ? CLU_LIMIT : CLU_SYS, err,
+                  "no pair of sockets can be made: %s", clu_win_text(err, text));
 }
 
 /* ---- bytes ---- */
@@ -99,9 +109,10 @@ static int buffers(WSABUF *out, const clu_iov *iov, int n, size_t most) {
 
 static int code_of(int err, int reading) {
   int code = clu_win_code(err);
-  if (err == WSAESHUTDOWN && reading) return CLU_EOF; /* as elsewhere, after this side has shut it */
-  if (err == WSAENOBUFS) return CLU_AGAIN;            /* the system has no buffers just now */
-  if (err == WSAETIMEDOUT) return CLU_RESET;          /* the peer has not confirmed for too long */
+  if (err == WSAESHUTDOWN && reading)
+    return CLU_EOF;                          /* as elsewhere, after this side has shut it */
+  if (err == WSAENOBUFS) return CLU_AGAIN;   /* the system has no buffers just now */
+  if (err == WSAETIMEDOUT) return CLU_RESET; /* the peer has not confirmed for too long */
   return code == CLU_AGAIN || code == CLU_RESET ? code : CLU_SYS;
 }
 
@@ -163,7 +174,8 @@ int clu_os_dup(clu_fd fd, clu_fd *copy) {
     *copy = (clu_fd)s;
     return CLU_OK;
   }
-  if (!DuplicateHandle(GetCurrentProcess(), (HANDLE)fd, GetCurrentProcess(), &h, 0, FALSE, DUPLICATE_SAME_ACCESS))
+  if (!DuplicateHandle(GetCurrentProcess(), (HANDLE)fd, GetCurrentProcess(), &h, 0, FALSE,
+                       DUPLICATE_SAME_ACCESS))
     return CLU_SYS;
   *copy = (clu_fd)h;
   return CLU_OK;
@@ -171,7 +183,8 @@ int clu_os_dup(clu_fd fd, clu_fd *copy) {
 
 void clu_os_close(clu_fd fd) {
   if (closesocket((SOCKET)fd) == 0) return;
-  if (WSAGetLastError() == WSAENOTSOCK || WSAGetLastError() == WSANOTINITIALISED) CloseHandle((HANDLE)fd);
+  if (WSAGetLastError() == WSAENOTSOCK || WSAGetLastError() == WSANOTINITIALISED)
+    CloseHandle((HANDLE)fd);
 }
 
 void clu_os_move_high(clu_fd *fd, int least) {

@@ -1,4 +1,5 @@
-/* Clock, chance, limits, shared memory, texts: the port's small things on Windows. Files are in file.c. */
+/* Clock, chance, limits, shared memory, texts: the port's small things on Windows. Files are in
+ * file.c. */
 #include "win/win.h"
 
 #include <psapi.h>
@@ -13,8 +14,9 @@
 
 const char *clu_win_text(int err, char out[CLU_WIN_TEXT]) {
   wchar_t wide[CLU_WIN_TEXT];
-  DWORD n = FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS | FORMAT_MESSAGE_MAX_WIDTH_MASK,
-                           NULL, (DWORD)err, 0, wide, CLU_WIN_TEXT, NULL);
+  DWORD n = FormatMessageW(
+      FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS | FORMAT_MESSAGE_MAX_WIDTH_MASK,
+      NULL, (DWORD)err, 0, wide, CLU_WIN_TEXT, NULL);
   int k = 0;
   if (n) k = WideCharToMultiByte(CP_UTF8, 0, wide, (int)n, out, CLU_WIN_TEXT - 1, NULL, NULL);
   while (k > 0 && (out[k - 1] == ' ' || out[k - 1] == '.')) k--;
@@ -52,10 +54,13 @@ uint64_t clu_os_now(void) {
   }
   QueryPerformanceCounter(&t);
   q = (uint64_t)t.QuadPart;
-  return q / f * 1000000000u + q % f * 1000000000u / f; /* in two parts: the product would overflow */
+  return q / f * 1000000000u +
+         q % f * 1000000000u / f; /* in two parts: the product would overflow */
 }
 
-void clu_os_pause(uint64_t ns) { Sleep((DWORD)clu_os_wait_ms(ns > INT64_MAX ? INT64_MAX : (int64_t)ns)); }
+void clu_os_pause(uint64_t ns) {
+  Sleep((DWORD)clu_os_wait_ms(ns > INT64_MAX ? INT64_MAX : (int64_t)ns));
+}
 
 void clu_os_yield(void) {
   if (!SwitchToThread()) Sleep(0);
@@ -141,7 +146,8 @@ void clu_os_expect_writes(void *p, size_t n) {
 
 int clu_os_shared_new(size_t n, void **p, clu_fd *fd, clu_err *e) {
   char text[CLU_WIN_TEXT];
-  HANDLE h = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, (DWORD)((uint64_t)n >> 32), (DWORD)n, NULL);
+  HANDLE h = CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE,
+                                (DWORD)((uint64_t)n >> 32), (DWORD)n, NULL);
   if (!h) {
     int err = (int)GetLastError();
     return clu_fail(e, CLU_SYS, err, "shared memory cannot be made: %s", clu_win_text(err, text));

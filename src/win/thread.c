@@ -16,7 +16,9 @@ int clu_os_lock(void) {
 }
 
 void clu_os_unlock(void) { ReleaseSRWLockExclusive(&one); }
-void clu_os_lock_wait(int64_t ns) { SleepConditionVariableSRW(&woken, &one, (DWORD)clu_os_wait_ms(ns), 0); }
+void clu_os_lock_wait(int64_t ns) {
+  SleepConditionVariableSRW(&woken, &one, (DWORD)clu_os_wait_ms(ns), 0);
+}
 void clu_os_lock_wake(void) { WakeAllConditionVariable(&woken); }
 
 typedef struct task {

@@ -19,23 +19,26 @@
 
 /* Starts Winsock, once; by every function that may be the first to need it. CLU_OK or CLU_SYS. */
 int clu_win_start(clu_err *e);
-/* The system's sentence for an error of Win32 or Winsock, in UTF-8, without a newline. Returns `out`. */
+/* The system's sentence for an error of Win32 or Winsock, in UTF-8, without a newline. Returns
+ * `out`. */
 #define CLU_WIN_TEXT 160
 const char *clu_win_text(int err, char out[CLU_WIN_TEXT]);
 /* The code of an error of Winsock. */
 int clu_win_code(int err);
-/* A copy in UTF-16 for the caller to free(), or NULL. What is not UTF-8 is taken as the ANSI code page's:
- * R 4.2 and later use UTF-8, but where Windows does not know it as code page, or another program is asking. */
+/* A copy in UTF-16 for the caller to free(), or NULL. What is not UTF-8 is taken as the ANSI code
+ * page's: R 4.2 and later use UTF-8, but where Windows does not know it as code page, or another
+ * program is asking. */
 wchar_t *clu_win_wide(const char *text);
 /* The same of a path, made absolute and with the prefix that allows more than 260 characters. */
 wchar_t *clu_win_wide_path(const char *path);
 
-/* A new stream socket: non-blocking and not inheritable; INVALID_SOCKET and WSAGetLastError() otherwise. */
+/* A new stream socket: non-blocking and not inheritable; INVALID_SOCKET and WSAGetLastError()
+ * otherwise. */
 SOCKET clu_win_socket(int family);
 /* The same of one that is there already. 0, or the error; then it is closed. */
 int clu_win_prepare(SOCKET s);
-/* Waits as WSAPoll(), but also for connections that fail (see poll.c), and for no sockets at all. Entries
- * are all valid. The number of those that are ready, or -1 and WSAGetLastError(). */
+/* Waits as WSAPoll(), but also for connections that fail (see poll.c), and for no sockets at all.
+ * Entries are all valid. The number of those that are ready, or -1 and WSAGetLastError(). */
 int clu_win_poll(WSAPOLLFD *set, int n, int64_t wait_ns);
 /* Asks that a dead port refuses at once what this socket will try. 0, or the error. For loopback
  * addresses only: elsewhere the network may have lost the first SYN. */
@@ -43,7 +46,8 @@ int clu_win_refuse_fast(SOCKET s);
 /* A system's sockaddr of `len` bytes as address. */
 void clu_win_put(clu_addr *a, const void *sockaddr, size_t len);
 
-/* The exit status of a process that is ended by "signal" `sig`: what is not a program's own number */
+/* The exit status of a process that is ended by "signal" `sig`: what is not a program's own number
+ */
 #define CLU_WIN_KILLED(sig) (0xE0C10000u + (unsigned)(sig))
 
 #endif

@@ -39,7 +39,8 @@ TEST_UNUSED static clu_blob *pattern(size_t n, unsigned salt) {
   return b;
 }
 
-TEST_UNUSED static void queue(two *t, uint8_t kind, uint64_t seq, size_t n, unsigned salt, clu_fd pass) {
+TEST_UNUSED static void queue(two *t, uint8_t kind, uint64_t seq, size_t n, unsigned salt,
+                              clu_fd pass) {
   clu_blob *b = n ? pattern(n, salt) : NULL;
   CHECK_INT_EQ(clu_chan_send(&t->a, kind, seq, b, pass), CLU_OK);
   clu_blob_unref(b);
@@ -81,8 +82,8 @@ TEST_UNUSED static void expect_nothing(two *t) {
 }
 
 /* One frame as bytes, behind `at`; the bytes of its message from `off`. */
-TEST_UNUSED static size_t frame(unsigned char *at, uint8_t kind, uint8_t flags, uint64_t seq, uint64_t total,
-                    size_t off, uint32_t len) {
+TEST_UNUSED static size_t frame(unsigned char *at, uint8_t kind, uint8_t flags, uint64_t seq,
+                                uint64_t total, size_t off, uint32_t len) {
   clu_header h = {kind, flags, len, seq, total};
   clu_header_put(at, &h);
   for (size_t i = 0; i < len; i++) at[CLU_HEADER + i] = byte_at(off + i, 0);

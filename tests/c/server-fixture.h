@@ -1,5 +1,5 @@
-/* A fork server that is this program once more (see stub()), whose nodes answer calls in C, and a master that pumps. The
- * first byte of a call says what the node does with it. */
+/* A fork server that is this program once more (see stub()), whose nodes answer calls in C, and a
+ * master that pumps. The first byte of a call says what the node does with it. */
 #ifndef SERVER_FIXTURE_H
 #define SERVER_FIXTURE_H
 
@@ -14,16 +14,16 @@
 #include "core/supervisor/supervisor.h"
 
 enum {
-  ECHO = 'e',   /* the body is the answer */
-  BIG = 'b',    /* u32: so many bytes */
-  LATE = 'd',   /* u32: milliseconds, deaf to cancels, then as ECHO */
-  SLEEP = 's',  /* until it is cancelled */
-  LOOP = 'l',   /* an endless loop */
-  EXIT = 'x',   /* ends with the status in the second byte */
-  CHILD = 'c',  /* starts a process of its own and answers its pid */
-  LEAVE = 'v',  /* the same, in a session of its own and not its child any more */
-  TWICE = '2',  /* as ECHO, twice */
-  TICK = 't'    /* has a signal every millisecond from now on */
+  ECHO = 'e',  /* the body is the answer */
+  BIG = 'b',   /* u32: so many bytes */
+  LATE = 'd',  /* u32: milliseconds, deaf to cancels, then as ECHO */
+  SLEEP = 's', /* until it is cancelled */
+  LOOP = 'l',  /* an endless loop */
+  EXIT = 'x',  /* ends with the status in the second byte */
+  CHILD = 'c', /* starts a process of its own and answers its pid */
+  LEAVE = 'v', /* the same, in a session of its own and not its child any more */
+  TWICE = '2', /* as ECHO, twice */
+  TICK = 't'   /* has a signal every millisecond from now on */
 };
 
 /* ---- the node and the server ---- */
@@ -103,9 +103,7 @@ TEST_UNUSED static void serve_call(clu_chan *c, const clu_boot *b, clu_msg *m) {
     return;
   }
   switch (what) {
-  case BIG:
-    reply_big(c, m->seq, n);
-    return;
+  case BIG: reply_big(c, m->seq, n); return;
   case LATE:
     while (clu_os_now() < end) clu_os_pause(1000000);
     break;
@@ -115,20 +113,11 @@ TEST_UNUSED static void serve_call(clu_chan *c, const clu_boot *b, clu_msg *m) {
     return;
   case LOOP:
     for (volatile unsigned k = 0;; k++) continue;
-  case EXIT:
-    _exit(m->body->data[1]);
-  case CHILD:
-    reply_pid(c, m->seq, start_child());
-    return;
-  case LEAVE:
-    reply_pid(c, m->seq, leave_behind());
-    return;
-  case TICK:
-    tick(1);
-    break;
-  case TWICE:
-    reply(c, CLU_K_VALUE, m->seq, m->body);
-    break;
+  case EXIT: _exit(m->body->data[1]);
+  case CHILD: reply_pid(c, m->seq, start_child()); return;
+  case LEAVE: reply_pid(c, m->seq, leave_behind()); return;
+  case TICK: tick(1); break;
+  case TWICE: reply(c, CLU_K_VALUE, m->seq, m->body); break;
   }
   reply(c, CLU_K_VALUE, m->seq, m->body);
 }
@@ -211,14 +200,14 @@ typedef struct fixture {
 } fixture;
 
 /* Pumps until it is true, at most 15 s. */
-#define PUMP(r, cond)                                                                   \
-  do {                                                                                  \
-    double pump_end = test_ms() + 15000;                                                \
-    int pump_ok;                                                                        \
-    clu_err pump_e;                                                                     \
-    while (!(pump_ok = !!(cond)) && test_ms() < pump_end)                               \
-      if (!CHECK(clu_loop_pump(&(r)->session->loop, 5000000, &pump_e) == CLU_OK)) break;            \
-    if (!pump_ok) test_fail(__FILE__, __LINE__, "not true within 15 s: %s", #cond);     \
+#define PUMP(r, cond)                                                                    \
+  do {                                                                                   \
+    double pump_end = test_ms() + 15000;                                                 \
+    int pump_ok;                                                                         \
+    clu_err pump_e;                                                                      \
+    while (!(pump_ok = !!(cond)) && test_ms() < pump_end)                                \
+      if (!CHECK(clu_loop_pump(&(r)->session->loop, 5000000, &pump_e) == CLU_OK)) break; \
+    if (!pump_ok) test_fail(__FILE__, __LINE__, "not true within 15 s: %s", #cond);      \
   } while (0)
 
 TEST_UNUSED static void up_with(fixture *r, const char *more) {
@@ -259,7 +248,8 @@ TEST_UNUSED static int all_in(fixture *r, int state) {
 TEST_UNUSED static void up(fixture *r, int nodes) {
   clu_err e;
   up_with(r, NULL);
-  for (r->n = 0; r->n < nodes; r->n++) REQUIRE(clu_node_new_fork(r->s, 0, &r->nd[r->n], &e) == CLU_OK);
+  for (r->n = 0; r->n < nodes; r->n++)
+    REQUIRE(clu_node_new_fork(r->s, 0, &r->nd[r->n], &e) == CLU_OK);
   PUMP(r, all_in(r, CLU_NODE_READY));
   REQUIRE(all_in(r, CLU_NODE_READY));
   CHECK_INT_EQ(r->s->live, nodes);
@@ -317,10 +307,13 @@ TEST_UNUSED static void call(clu_node *nd, char what, uint32_t number, size_t n,
   clu_blob_unref(b);
 }
 
-TEST_UNUSED static int has_answer(clu_node *nd) { return clu_node_first(nd) && clu_node_first(nd)->arrival; }
+TEST_UNUSED static int has_answer(clu_node *nd) {
+  return clu_node_first(nd) && clu_node_first(nd)->arrival;
+}
 
 /* Takes the answer, which has to be the echo of that call. */
-TEST_UNUSED static void expect_echo(fixture *r, clu_node *nd, char what, uint32_t number, size_t n) {
+TEST_UNUSED static void expect_echo(fixture *r, clu_node *nd, char what, uint32_t number,
+                                    size_t n) {
   const clu_req *q;
   clu_blob *b;
   PUMP(r, has_answer(nd) || !clu_node_is_open(nd));

@@ -66,7 +66,8 @@ TEST(nothing_can_be_appended) {
 }
 
 TEST(what_does_not_fit_leaves_it_unchanged) {
-  static const size_t much[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 3, SIZE_MAX / 2 - 3, SIZE_MAX / 4};
+  static const size_t much[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 3, SIZE_MAX / 2 - 3,
+                                SIZE_MAX / 4};
   clu_blob *b = clu_blob_new(0);
   REQUIRE(b);
   REQUIRE(clu_blob_append(b, "abc", 3) == 0);

@@ -43,7 +43,12 @@ TEST(garbage_behind_a_message_is_refused_after_it) {
 }
 
 TEST(frames_that_do_not_belong_together_are_refused) {
-  static const struct { uint8_t kind, flags; uint64_t seq, total; uint32_t len; int rc; } second[] = {
+  static const struct {
+    uint8_t kind, flags;
+    uint64_t seq, total;
+    uint32_t len;
+    int rc;
+  } second[] = {
       {CLU_K_CALL, 0, 7, 100, 60, 1},
       {CLU_K_CALL, 0, 7, 100, 59, 0},
       {CLU_K_CALL, CLU_ABORT, 7, 100, 0, 0},
@@ -59,7 +64,8 @@ TEST(frames_that_do_not_belong_together_are_refused) {
   for (size_t i = 0; i < sizeof second / sizeof *second; i++) {
     unsigned char b[500];
     size_t n = frame(b, CLU_K_CALL, 0, 7, 100, 0, 40);
-    n += frame(b + n, second[i].kind, second[i].flags, second[i].seq, second[i].total, 40, second[i].len);
+    n += frame(b + n, second[i].kind, second[i].flags, second[i].seq, second[i].total, 40,
+               second[i].len);
     CHECK_INT_EQ(refused(b, n, INT64_MAX), second[i].rc);
   }
 }

@@ -20,7 +20,8 @@ static void send_all(int fd, const unsigned char *p, size_t n, size_t step) {
   }
 }
 
-/* A message of `n` bytes in frames, of which only the first `frames` are sent (< 0: all); then an abort. */
+/* A message of `n` bytes in frames, of which only the first `frames` are sent (< 0: all); then an
+ * abort. */
 static void send_message(int fd, uint64_t seq, size_t n, unsigned salt, int frames, size_t step) {
   unsigned char *buf = malloc(CLU_FRAME_MAX + CLU_HEADER);
   size_t off = 0;
@@ -94,8 +95,9 @@ static void check_body(clu_chan *c, size_t n, unsigned salt, size_t piece) {
   free(p);
 }
 
-static const size_t sizes[] = {0, 1, 23, 24, 25, 209, 4095, 4096, 16383, 16384, 16385, 100000,
-                               MB - 24, MB - 1, MB, MB + 1, MB + 209, 3 * MB, 3 * MB + 5000};
+static const size_t sizes[] = {0,    1,      23,       24,     25,           209,     4095,
+                               4096, 16383,  16384,    16385,  100000,       MB - 24, MB - 1,
+                               MB,   MB + 1, MB + 209, 3 * MB, 3 * MB + 5000};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 static void all_sizes(int fd, size_t step) {
@@ -103,7 +105,8 @@ static void all_sizes(int fd, size_t step) {
 }
 
 TEST(bodies_of_all_sizes_arrive_in_pieces_of_all_sizes) {
-  static const size_t pieces[] = {1, 7, 2048, 4096, 5000, 64768, 2 * MB}, steps[] = {999, 10007, 1 << 24};
+  static const size_t pieces[] = {1, 7, 2048, 4096, 5000, 64768, 2 * MB},
+                      steps[] = {999, 10007, 1 << 24};
   for (int s = 0; s < 3; s++)
     for (int k = s == 2 ? 0 : 3; k < 7; k++) {
       clu_chan c;

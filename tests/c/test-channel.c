@@ -2,13 +2,15 @@
 #include "channel-fixture.h"
 
 TEST(messages_of_all_sizes_arrive_as_they_left) {
-  static const size_t sizes[] = {0, 1, 23, 24, 25, 16383, 16384, 16385, 16360, 100000,
-                                 MB - 1, MB, MB + 1, 2 * MB, 5 * MB + 123, 0, 7};
+  static const size_t sizes[] = {0,      1,      23,           24,     25,     16383,
+                                 16384,  16385,  16360,        100000, MB - 1, MB,
+                                 MB + 1, 2 * MB, 5 * MB + 123, 0,      7};
   enum { N = sizeof sizes / sizeof *sizes };
   two t;
   uint64_t bytes = 0;
   up(&t, INT64_MAX, 0);
-  for (unsigned i = 0; i < N; i++) queue(&t, (uint8_t)(1 + i), UINT64_MAX - i, sizes[i], i, CLU_NO_FD);
+  for (unsigned i = 0; i < N; i++)
+    queue(&t, (uint8_t)(1 + i), UINT64_MAX - i, sizes[i], i, CLU_NO_FD);
   CHECK(clu_chan_pending(&t.a));
   for (unsigned i = 0; i < N; i++) {
     expect(&t, (uint8_t)(1 + i), UINT64_MAX - i, sizes[i], i);
@@ -34,7 +36,8 @@ TEST(a_body_with_several_owners_is_not_copied_nor_changed) {
   two t;
   clu_blob *b = pattern(3 * MB, 5);
   up(&t, INT64_MAX, 0);
-  for (int i = 0; i < 3; i++) CHECK_INT_EQ(clu_chan_send(&t.a, CLU_K_CALL, (uint64_t)i, b, CLU_NO_FD), CLU_OK);
+  for (int i = 0; i < 3; i++)
+    CHECK_INT_EQ(clu_chan_send(&t.a, CLU_K_CALL, (uint64_t)i, b, CLU_NO_FD), CLU_OK);
   CHECK_INT_EQ(b->refs, 4);
   for (int i = 0; i < 3; i++) expect(&t, CLU_K_CALL, (uint64_t)i, 3 * MB, 5);
   CHECK_INT_EQ(b->refs, 1);
@@ -80,7 +83,11 @@ TEST(split_writes_are_put_together) {
   n += frame(bytes + n, CLU_K_CALL, CLU_ABORT, 4, 90, 60, 0);
   n += frame(bytes + n, CLU_K_VALUE, 0, 5, 3, 0, 3);
   for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
-    static const struct { uint8_t kind; uint64_t seq; size_t size; } want[] = {
+    static const struct {
+      uint8_t kind;
+      uint64_t seq;
+      size_t size;
+    } want[] = {
         {CLU_K_CALL, 1, 50}, {CLU_K_DONE, 2, 0}, {CLU_K_CALL, 3, 40000}, {CLU_K_VALUE, 5, 3}};
     two t;
     int seen = 0;
@@ -242,7 +249,8 @@ TEST(the_only_one_is_withdrawn) {
   down(&t);
 }
 
-/* The reader has to stay in step, wherever the message was cut: the reads before make the difference. */
+/* The reader has to stay in step, wherever the message was cut: the reads before make the
+ * difference. */
 TEST(half_a_message_is_withdrawn) {
   for (int reads = 0; reads < 40; reads++) {
     two t;
@@ -313,7 +321,8 @@ TEST(what_was_sent_is_not_withdrawn) {
   down(&t);
 }
 
-/* The system took nothing of the first in the queue: it may go or stay, but what is said has to be true. */
+/* The system took nothing of the first in the queue: it may go or stay, but what is said has to be
+ * true. */
 TEST(a_withdrawal_while_nothing_can_be_written_tells_the_truth) {
   two t;
   unsigned n = 0;

@@ -1,6 +1,7 @@
-/* Every descriptor is close-on-exec from the start: no call makes one that is not, which a program that another thread
- * starts just then would inherit. */
-// link: -Wl,--wrap=socket -Wl,--wrap=socketpair -Wl,--wrap=pipe -Wl,--wrap=accept -Wl,--wrap=dup -Wl,--wrap=fcntl -Wl,--wrap=open
+/* Every descriptor is close-on-exec from the start: no call makes one that is not, which a program
+ * that another thread starts just then would inherit. */
+// link: -Wl,--wrap=socket -Wl,--wrap=socketpair -Wl,--wrap=pipe -Wl,--wrap=accept -Wl,--wrap=dup
+// -Wl,--wrap=fcntl -Wl,--wrap=open
 #include "test.h"
 
 #include "posix/features.h"
@@ -70,7 +71,8 @@ int __wrap_open(const char *path, int flags, ...) {
 }
 
 TEST_UNUSED static void counts_since(int *from, const char *what) {
-  if (calls == *from) test_fail(__FILE__, __LINE__, "%s made no descriptor that is seen here", what);
+  if (calls == *from)
+    test_fail(__FILE__, __LINE__, "%s made no descriptor that is seen here", what);
   if (bare) test_fail(__FILE__, __LINE__, "%s: %d descriptors without the flag", what, bare);
   *from = calls;
   bare = 0;
@@ -120,7 +122,8 @@ TEST(no_descriptor_is_made_without_close_on_exec) {
   clu_os_shared_free(p, 4096);
   clu_os_close(copy);
   counts_since(&from, "files and the pipe of signals");
-  REQUIRE(clu_os_spawn(&how, &pid, &e) == CLU_OK); /* its child shares this memory: what it does is counted, too */
+  REQUIRE(clu_os_spawn(&how, &pid, &e) ==
+          CLU_OK); /* its child shares this memory: what it does is counted, too */
   CHECK_SOON(clu_os_reap(pid, 0, &end) == CLU_OK, 5000);
   calls++;
   counts_since(&from, "a program");

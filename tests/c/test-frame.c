@@ -30,8 +30,9 @@ TEST(numbers_are_little_endian) {
 }
 
 TEST(the_bytes_of_a_header_are_fixed) {
-  static const unsigned char want[CLU_HEADER] = {0xC7, 4, 0, 0, 0xCD, 0xAB, 0x0E, 0, 8, 7, 6, 5,
-                                                 4, 3, 2, 1, 0xEF, 0xCD, 0xAB, 0x89, 0x67, 0x45, 0x23, 0x01};
+  static const unsigned char want[CLU_HEADER] = {0xC7, 4,    0,    0,    0xCD, 0xAB, 0x0E, 0,
+                                                 8,    7,    6,    5,    4,    3,    2,    1,
+                                                 0xEF, 0xCD, 0xAB, 0x89, 0x67, 0x45, 0x23, 0x01};
   unsigned char b[CLU_HEADER + 1];
   CHECK_INT_EQ(CLU_HEADER, 24);
   CHECK_INT_EQ(CLU_K_VALUE, 4);
@@ -61,7 +62,9 @@ TEST(a_header_survives_the_trip) {
         for (int abort = 0; abort < 2; abort++) {
           unsigned char b[CLU_HEADER];
           clu_header h;
-          uint32_t len = abort ? 0 : totals[j] < CLU_FRAME_MAX ? (uint32_t)totals[j] : CLU_FRAME_MAX;
+          uint32_t len = abort                       ? 0
+                         : totals[j] < CLU_FRAME_MAX ? (uint32_t)totals[j]
+                                                     : CLU_FRAME_MAX;
           put(b, (uint8_t)kind, abort ? CLU_ABORT : 0, len, seqs[i], totals[j]);
           memset(&h, 0x55, sizeof h);
           CHECK_INT_EQ(clu_header_get(b, &h), CLU_OK);
@@ -108,7 +111,11 @@ TEST(the_spare_byte_is_zero) {
 }
 
 TEST(impossible_lengths_are_refused) {
-  static const struct { uint32_t len; uint64_t total; int rc; } cases[] = {
+  static const struct {
+    uint32_t len;
+    uint64_t total;
+    int rc;
+  } cases[] = {
       {CLU_FRAME_MAX, CLU_FRAME_MAX, CLU_OK},
       {CLU_FRAME_MAX + 1, (uint64_t)CLU_FRAME_MAX + 1, CLU_PROTO},
       {CLU_FRAME_MAX + 1, INT64_MAX, CLU_PROTO},

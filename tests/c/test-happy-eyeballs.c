@@ -6,7 +6,8 @@
 
 #include "core/net/happy-eyeballs.h"
 
-/* An address with this port swallows packets: its descriptor is a pipe's reading end, which never is writable. */
+/* An address with this port swallows packets: its descriptor is a pipe's reading end, which never
+ * is writable. */
 #define SILENT 1
 
 static int begun, no_descriptors, ends[64], n_ends;
@@ -59,7 +60,8 @@ static int dead_port(void) {
 static int step_to_end(clu_connector *c, clu_fd *fd, clu_addr *to, clu_err *e) {
   uint64_t end = clu_os_now() + 10000 * (uint64_t)MS;
   int rc;
-  while ((rc = clu_connector_step(c, 50 * MS, fd, to, e)) == CLU_AGAIN && clu_os_now() < end) continue;
+  while ((rc = clu_connector_step(c, 50 * MS, fd, to, e)) == CLU_AGAIN && clu_os_now() < end)
+    continue;
   return rc;
 }
 

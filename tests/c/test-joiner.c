@@ -1,5 +1,5 @@
-/* A node that joins a cluster over TCP, where the master is not what it should be. test-acceptor.c has
- * masters and nodes that get on with each other. */
+/* A node that joins a cluster over TCP, where the master is not what it should be. test-acceptor.c
+ * has masters and nodes that get on with each other. */
 #include "test.h"
 
 #include "sock-help.h"

@@ -1,4 +1,5 @@
-/* The port's sockets, and listening and connecting on top of them. Targets are loopback addresses and paths. */
+/* The port's sockets, and listening and connecting on top of them. Targets are loopback addresses
+ * and paths. */
 // link: -Wl,--wrap=accept4 -Wl,--wrap=accept -Wl,--wrap=setsockopt -Wl,--wrap=getsockopt
 #include "test.h"
 
@@ -20,7 +21,8 @@ int __wrap_accept4(int fd, struct sockaddr *a, socklen_t *n, int flags) {
   return __real_accept4(fd, a, n, flags);
 }
 
-static int set_error, set_name, get_error; /* of setsockopt(), for one option or (0) all; of getsockopt() */
+static int set_error, set_name,
+    get_error; /* of setsockopt(), for one option or (0) all; of getsockopt() */
 int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t n);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t n);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t n) {
@@ -149,7 +151,8 @@ TEST(descriptors_are_right_from_the_start) {
 }
 
 TEST(every_address_takes_both_families) {
-  clu_sock *l = listener(NULL, -1), *a = client("127.0.0.1", port_of(l)), *b = client("::1", port_of(l));
+  clu_sock *l = listener(NULL, -1), *a = client("127.0.0.1", port_of(l)),
+           *b = client("::1", port_of(l));
   char text[CLU_ADDR_TEXT];
   clu_sock *x = accepted(l), *y = accepted(l);
   CHECK(strncmp(clu_os_addr_text(&x->peer, text, sizeof text), "127.0.0.1:", 10) == 0);
@@ -199,7 +202,8 @@ TEST(a_connection_to_itself_is_refused) {
   memset(&in, 0, sizeof in);
   in.sin_family = AF_INET;
   in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(bind(fd, (struct sockaddr *)&in, n) == 0 && getsockname(fd, (struct sockaddr *)&in, &n) == 0);
+  REQUIRE(bind(fd, (struct sockaddr *)&in, n) == 0 &&
+          getsockname(fd, (struct sockaddr *)&in, &n) == 0);
   REQUIRE(connect(fd, (struct sockaddr *)&in, n) == 0);
   REQUIRE(clu_os_peer_addr(fd, &a) == CLU_OK);
   CHECK_INT_EQ(clu_os_connect_finish(fd, &a, &e), CLU_REFUSED);
@@ -228,7 +232,8 @@ TEST(a_full_queue_is_waited_for_and_given_up) {
 TEST(errors_of_accept_that_are_none) {
   static const int none[] = {ECONNABORTED, EPROTO, EINTR, EAGAIN, ENETDOWN, EHOSTUNREACH, 0};
   static const int limit[] = {EMFILE, EMFILE, EMFILE, 0};
-  clu_sock *l = listener("127.0.0.1", -1), *a = client("127.0.0.1", port_of(l)), *b = clu_sock_new();
+  clu_sock *l = listener("127.0.0.1", -1), *a = client("127.0.0.1", port_of(l)),
+           *b = clu_sock_new();
   clu_err e = {0, 0, ""};
   accept_errors = none;
   for (int i = 0; none[i]; i++) CHECK_INT_EQ(clu_sock_accept(l, b, &e), CLU_AGAIN);
@@ -261,7 +266,8 @@ TEST(a_listener_without_descriptors_keeps_its_connections) {
 
 TEST(a_soft_limit_on_descriptors_is_raised) {
   struct rlimit low;
-  clu_sock *l = listener("127.0.0.1", -1), *a = client("127.0.0.1", port_of(l)), *b = clu_sock_new();
+  clu_sock *l = listener("127.0.0.1", -1), *a = client("127.0.0.1", port_of(l)),
+           *b = clu_sock_new();
   clu_err e = {0, 0, ""};
   getrlimit(RLIMIT_NOFILE, &low);
   low.rlim_cur = 3;
@@ -291,9 +297,11 @@ TEST(an_option_of_a_reset_connection_is_a_reset) {
   tcp_pair(&a, &b);
   set_error = EINVAL;
   set_name = TCP_NODELAY;
-  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_NODELAY, 1), CLU_RESET); /* no value of it is invalid */
+  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_NODELAY, 1),
+               CLU_RESET); /* no value of it is invalid */
   set_name = 0;
-  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_KEEP_IDLE, 100000), CLU_UNSUPPORTED); /* this may be the value */
+  CHECK_INT_EQ(clu_os_sockopt_set(b->fd, CLU_OPT_KEEP_IDLE, 100000),
+               CLU_UNSUPPORTED); /* this may be the value */
   set_error = 0;
   linger_zero(a);
   clu_sock_free(a);
@@ -420,7 +428,8 @@ TEST(a_path_is_cleared_only_when_nobody_listens_there) {
   rmdir(dir);
 }
 
-/* One table of errors; what a read or write says of a connection that has ended is a reset, whatever ended it. */
+/* One table of errors; what a read or write says of a connection that has ended is a reset,
+ * whatever ended it. */
 TEST(errors_of_the_system_have_one_code_each) {
   CHECK_INT_EQ(clu_net_code(ETIMEDOUT), CLU_TIMEOUT);
   CHECK_INT_EQ(clu_net_transfer_code(ETIMEDOUT), CLU_RESET);
@@ -442,7 +451,8 @@ TEST(a_full_unix_queue_is_asked_again) {
   int n = 0;
   REQUIRE(mkdtemp(dir));
   snprintf(path, sizeof path, "%s/s", dir);
-  REQUIRE(clu_os_addr_path(path, &at, &e) == CLU_OK && clu_sock_listen(l, &at, 1, path, &how, &e) == CLU_OK);
+  REQUIRE(clu_os_addr_path(path, &at, &e) == CLU_OK &&
+          clu_sock_listen(l, &at, 1, path, &how, &e) == CLU_OK);
   for (; n < 4; n++) {
     c[n] = clu_sock_new();
     REQUIRE(clu_sock_connect(c[n], NULL, 0, path, 0, 0, &e) == CLU_OK);
@@ -457,4 +467,3 @@ TEST(a_full_unix_queue_is_asked_again) {
   clu_sock_free(l);
   rmdir(dir);
 }
-

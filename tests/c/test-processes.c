@@ -1,4 +1,5 @@
-/* What the port tells of processes and does to their files: memory of their own, children, marks, small folders. */
+/* What the port tells of processes and does to their files: memory of their own, children, marks,
+ * small folders. */
 #include "test.h"
 
 #include <sys/stat.h>
@@ -62,7 +63,8 @@ TEST(memory_that_is_shared_with_the_parent_is_not_a_process_s_own) {
   say(&c, 'r');
   before = clu_os_process_memory(c.pid, -1);
   CHECK(before >= 0 && before < (int64_t)SIZE / 2);
-  CHECK(clu_os_process_memory(c.pid, INT64_MAX) >= before); /* not looked at closely: an upper bound */
+  CHECK(clu_os_process_memory(c.pid, INT64_MAX) >=
+        before); /* not looked at closely: an upper bound */
   CHECK(clu_os_process_memory(c.pid, (int64_t)SIZE / 2) <= (int64_t)SIZE / 2);
   say(&c, 'w');
   after = clu_os_process_memory(c.pid, -1);
@@ -92,7 +94,8 @@ TEST(children_and_their_marks_are_known) {
   CHECK_INT_EQ(found, 1);
   free(list);
   CHECK_INT_EQ(clu_os_env_of(c.pid, "CLUTCH_NO_SUCH_THING", text, sizeof text), CLU_EOF);
-  CHECK(clu_os_env_of(c.pid, "PATH", text, sizeof text) == CLU_OK && strncmp(text, getenv("PATH"), 20) == 0);
+  CHECK(clu_os_env_of(c.pid, "PATH", text, sizeof text) == CLU_OK &&
+        strncmp(text, getenv("PATH"), 20) == 0);
   end(&c);
   CHECK_INT_EQ(clu_os_env_of(c.pid, "PATH", text, sizeof text), CLU_SYS);
 }

@@ -7,17 +7,23 @@
 
 #include "sock-help.h"
 
-static atomic_int resolver_stands, asked; /* a resolver that does not answer; how often it was asked for a name */
-int __real_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out);
-int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out);
-int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints, struct addrinfo **out) {
+static atomic_int resolver_stands,
+    asked; /* a resolver that does not answer; how often it was asked for a name */
+int __real_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **out);
+int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **out);
+int __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **out) {
   if (hints->ai_flags & AI_NUMERICHOST) return __real_getaddrinfo(host, service, hints, out);
   asked++;
   while (resolver_stands) test_pause();
-  return strncmp(host, "known", 5) == 0 ? __real_getaddrinfo("127.0.0.1", service, hints, out) : EAI_NONAME;
+  return strncmp(host, "known", 5) == 0 ? __real_getaddrinfo("127.0.0.1", service, hints, out)
+                                        : EAI_NONAME;
 }
 
-/* Begins to ask for a name, waits a little, and gives it up, as a connect with a short timeout does. */
+/* Begins to ask for a name, waits a little, and gives it up, as a connect with a short timeout
+ * does. */
 static void give_up(const char *name) {
   clu_addr a[CLU_MAX_ADDRS];
   int n = 0;

@@ -1,4 +1,5 @@
-/* The ring of small results: what is put in comes out, in order and whole, whatever becomes of the writer. */
+/* The ring of small results: what is put in comes out, in order and whole, whatever becomes of the
+ * writer. */
 #include "test.h"
 
 #include <sched.h>
@@ -78,8 +79,10 @@ TEST(another_process_reads_what_one_writes) {
   REQUIRE((pid = fork()) >= 0);
   if (pid == 0) {
     for (uint64_t i = 0; i < N;)
-      if (put(r, i)) i++;
-      else sched_yield();
+      if (put(r, i))
+        i++;
+      else
+        sched_yield();
     _exit(0);
   }
   for (uint64_t i = 0; i < N; i++) {

@@ -1,5 +1,5 @@
-/* Random number streams: against the recurrences themselves, in plain arithmetic. The same numbers as those of package parallel
- * are looked for in tests/testthat/test-random-numbers.R. */
+/* Random number streams: against the recurrences themselves, in plain arithmetic. The same numbers
+ * as those of package parallel are looked for in tests/testthat/test-random-numbers.R. */
 #include "test.h"
 
 #include <stdint.h>
@@ -50,7 +50,10 @@ TEST(a_jump_is_what_plain_arithmetic_says_also_of_the_least_and_greatest_numbers
     for (int i = 0; i < 6; i++) {
       uint64_t m = M[i / 3];
       x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-      s[i] = (uint32_t)(round % 4 == 0 ? x % 3 : round % 4 == 1 ? m - 1 - x % 3 : round % 4 == 2 ? (x & 1 ? m - 1 : 0) : x % m);
+      s[i] = (uint32_t)(round % 4 == 0   ? x % 3
+                        : round % 4 == 1 ? m - 1 - x % 3
+                        : round % 4 == 2 ? (x & 1 ? m - 1 : 0)
+                                         : x % m);
     }
     memcpy(expected, s, sizeof s);
     clu_stream_jump(s, 1);

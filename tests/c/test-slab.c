@@ -27,7 +27,8 @@ TEST(there_are_more_than_the_area_has) {
       memset(p[i], i & 255, CLU_SLAB);
     }
     for (int i = 0; i < N; i++)
-      if (p[i][0] != (i & 255) || p[i][CLU_SLAB - 1] != (i & 255)) test_fail(__FILE__, __LINE__, "block %d", i);
+      if (p[i][0] != (i & 255) || p[i][CLU_SLAB - 1] != (i & 255))
+        test_fail(__FILE__, __LINE__, "block %d", i);
     for (int i = 0; i < N; i++) clu_slab_free(p[i]);
   }
 }

@@ -192,9 +192,12 @@ TEST(states_and_counts_are_told) {
 }
 
 TEST(options_are_set_and_read) {
-  static const struct { clu_sockopt which; int value; } all[] = {
-      {CLU_OPT_NODELAY, 1}, {CLU_OPT_KEEPALIVE, 1}, {CLU_OPT_KEEP_IDLE, 30}, {CLU_OPT_KEEP_INTERVAL, 5},
-      {CLU_OPT_KEEP_COUNT, 4}, {CLU_OPT_USER_TIMEOUT, 3000}, {CLU_OPT_LINGER, 7}, {CLU_OPT_LINGER, -1}};
+  static const struct {
+    clu_sockopt which;
+    int value;
+  } all[] = {{CLU_OPT_NODELAY, 1},       {CLU_OPT_KEEPALIVE, 1},  {CLU_OPT_KEEP_IDLE, 30},
+             {CLU_OPT_KEEP_INTERVAL, 5}, {CLU_OPT_KEEP_COUNT, 4}, {CLU_OPT_USER_TIMEOUT, 3000},
+             {CLU_OPT_LINGER, 7},        {CLU_OPT_LINGER, -1}};
   clu_sock *a, *b;
   clu_fd pair[2];
   int v;
@@ -288,11 +291,14 @@ TEST(every_step_of_the_end_is_tried_whatever_the_earlier_ones_said) {
     clu_sock *a, *b;
     tcp_pair(&a, &b);
     switch (how) {
-    case 0: end_soon(b); break;                  /* the peer first */
-    case 1: linger_zero(b); end_soon(b); break;  /* reset: shutdown() answers ENOTCONN */
+    case 0: end_soon(b); break; /* the peer first */
+    case 1:
+      linger_zero(b);
+      end_soon(b);
+      break; /* reset: shutdown() answers ENOTCONN */
     case 2: clu_sock_shutdown(b, CLU_WRITE, NULL); break;
     case 3: put_all(b, "unread"); break;
-    default: shutdown_fails = 1; break;          /* no step but the last works */
+    default: shutdown_fails = 1; break; /* no step but the last works */
     }
     end_soon(a);
     CHECK_INT_EQ(a->fd, CLU_NO_FD);

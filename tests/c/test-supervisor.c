@@ -2,7 +2,8 @@
 // link: -Wl,--wrap=clu_os_remove_tree
 #include "server-fixture.h"
 
-/* In the server and what it forks: the removal of a folder takes as long as there is a file of this name. */
+/* In the server and what it forks: the removal of a folder takes as long as there is a file of this
+ * name. */
 int __real_clu_os_remove_tree(const char *path);
 int __wrap_clu_os_remove_tree(const char *path) {
   const char *tmp = getenv("TEST_STUB_TMP");
@@ -35,7 +36,8 @@ TEST(large_calls_go_to_all_at_once) {
   fixture r;
   up(&r, 4);
   for (int i = 0; i < 4; i++) call(r.nd[i], ECHO, (uint32_t)i, ((size_t)5 << 20) + (size_t)i, 1);
-  for (int i = 0; i < 4; i++) expect_echo(&r, r.nd[i], ECHO, (uint32_t)i, ((size_t)5 << 20) + (size_t)i);
+  for (int i = 0; i < 4; i++)
+    expect_echo(&r, r.nd[i], ECHO, (uint32_t)i, ((size_t)5 << 20) + (size_t)i);
   down(&r);
 }
 
@@ -137,7 +139,8 @@ TEST(answers_given_before_the_end_count) {
   call(r.nd[0], EXIT, 0, 5, 1);
   end = test_ms() + 3000;
   while (!gone(r.nd[0]->pid) && test_ms() < end) test_pause();
-  if (!gone(r.nd[0]->pid)) test_note(__FILE__, __LINE__, "%d answers do not fit into the socket", n);
+  if (!gone(r.nd[0]->pid))
+    test_note(__FILE__, __LINE__, "%d answers do not fit into the socket", n);
   PUMP(&r, r.nd[0]->how_known);
   for (int i = 0; i < n; i++) missing += !r.nd[0]->requests.at[i].arrival;
   CHECK_INT_EQ(missing, 0);

@@ -6,18 +6,19 @@
  *   TEST(a_header_survives_the_trip) {
  *     CHECK_INT_EQ(clu_header_get(bytes, &h), CLU_OK);   // goes on after a failure
  *     REQUIRE(p = malloc(10));                           // ends the test after a failure
- *     CHECK_SOON(clu_os_reap(pid, 0, &how) == CLU_OK, 200);  // polls up to 200 ms, for tests without sleeps
+ *     CHECK_SOON(clu_os_reap(pid, 0, &how) == CLU_OK, 200);  // polls up to 200 ms, for tests
+ * without sleeps
  *   }
  *
  * Each test runs in a process of its own, in file order. It fails when a check fails or a sanitizer
  * finds something, in it or in a process that it forked; when it ends by a signal or before its
  * closing brace; when it takes more than 30 s; when afterwards it has other descriptors open than
- * before, or children (not reaped ones count, too); with the address sanitizer, when it leaks memory;
- * and when a process that it started outlives it by more than a second. What is left is killed, so
- * that no test disturbs the next.
+ * before, or children (not reaped ones count, too); with the address sanitizer, when it leaks
+ * memory; and when a process that it started outlives it by more than a second. What is left is
+ * killed, so that no test disturbs the next.
  *
- * Arguments: -v names every test, anything else runs only the tests whose name contains it. The last
- * line printed is "N passed, N failed", with ", N skipped" where SKIP() was used.
+ * Arguments: -v names every test, anything else runs only the tests whose name contains it. The
+ * last line printed is "N passed, N failed", with ", N skipped" where SKIP() was used.
  */
 #ifndef CLUTCH_TEST_H
 #define CLUTCH_TEST_H
@@ -81,12 +82,12 @@ static int test_n;
 static test_state *test_now;
 static int test_log = 1; /* a copy: a test may redirect its output */
 
-#define TEST(name)                                                       \
-  static void test_run_##name(void);                                     \
-  __attribute__((constructor)) static void test_add_##name(void) {       \
+#define TEST(name)                                                                   \
+  static void test_run_##name(void);                                                 \
+  __attribute__((constructor)) static void test_add_##name(void) {                   \
     if (test_n < TEST_MAX) test_cases[test_n] = (test_case){#name, test_run_##name}; \
-    test_n++;                                                            \
-  }                                                                      \
+    test_n++;                                                                        \
+  }                                                                                  \
   static void test_run_##name(void)
 
 #define CHECK(cond) test_true(__FILE__, __LINE__, !!(cond), #cond)
@@ -100,19 +101,19 @@ static int test_log = 1; /* a copy: a test may redirect its output */
 /* `n` bytes; says where the first difference is */
 #define CHECK_MEM_EQ(got, want, n) test_mem_eq(__FILE__, __LINE__, #got, (got), #want, (want), (n))
 /* Asks every millisecond until it is true, at most `ms` milliseconds. */
-#define CHECK_SOON(cond, ms)                                                              \
-  do {                                                                                    \
-    double test_end = test_ms() + (ms);                                                   \
-    int test_ok;                                                                          \
-    while (!(test_ok = !!(cond)) && test_ms() < test_end) test_pause();                   \
+#define CHECK_SOON(cond, ms)                                                                       \
+  do {                                                                                             \
+    double test_end = test_ms() + (ms);                                                            \
+    int test_ok;                                                                                   \
+    while (!(test_ok = !!(cond)) && test_ms() < test_end) test_pause();                            \
     if (!test_ok) test_fail(__FILE__, __LINE__, "not true within %g ms: %s", (double)(ms), #cond); \
   } while (0)
 /* Ends the test; it counts as neither passed nor failed. */
-#define SKIP(why)                                                         \
-  do {                                                                    \
-    test_note(__FILE__, __LINE__, "skipped: %s", (why));                  \
-    test_now->skipped = 1;                                                \
-    _exit(0);                                                             \
+#define SKIP(why)                                        \
+  do {                                                   \
+    test_note(__FILE__, __LINE__, "skipped: %s", (why)); \
+    test_now->skipped = 1;                               \
+    _exit(0);                                            \
   } while (0)
 
 /* ---- what is said ---- */
@@ -165,15 +166,16 @@ TEST_UNUSED static int test_int_eq(const char *file, int line, const char *got_t
   return test_fail(file, line, "%s is %lld, not %s = %lld", got_text, got, want_text, want);
 }
 
-TEST_UNUSED static int test_str_eq(const char *file, int line, const char *got_text, const char *got,
-                                   const char *want_text, const char *want) {
+TEST_UNUSED static int test_str_eq(const char *file, int line, const char *got_text,
+                                   const char *got, const char *want_text, const char *want) {
   if (got == want || (got && want && strcmp(got, want) == 0)) return 1;
   return test_fail(file, line, "%s is \"%s\", not %s = \"%s\"", got_text, got ? got : "(NULL)",
                    want_text, want ? want : "(NULL)");
 }
 
-TEST_UNUSED static int test_mem_eq(const char *file, int line, const char *got_text, const void *got,
-                                   const char *want_text, const void *want, size_t n) {
+TEST_UNUSED static int test_mem_eq(const char *file, int line, const char *got_text,
+                                   const void *got, const char *want_text, const void *want,
+                                   size_t n) {
   const unsigned char *a = got, *b = want;
   size_t i = 0;
   while (i < n && a[i] == b[i]) i++;
@@ -245,7 +247,8 @@ static void test_compare_fds(const int *before, int n_before) {
   }
 }
 
-/* The children of this process, by pid: running and ended ones. -1 where the system does not tell. */
+/* The children of this process, by pid: running and ended ones. -1 where the system does not tell.
+ */
 static int test_children(pid_t *pids, int max) {
   DIR *d = opendir("/proc");
   struct dirent *entry;
@@ -404,7 +407,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "more than %d tests in one program\n", TEST_MAX);
     return 2;
   }
-  test_now = mmap(NULL, sizeof *test_now, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  test_now =
+      mmap(NULL, sizeof *test_now, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (test_now == MAP_FAILED) {
     perror("mmap");
     return 2;

@@ -1,5 +1,5 @@
-/* Frames as they come: whatever arrives, in whatever pieces, the reader hands out messages within its limit or says
- * that it is of no more use. The first two bytes choose limit and pieces. */
+/* Frames as they come: whatever arrives, in whatever pieces, the reader hands out messages within
+ * its limit or says that it is of no more use. The first two bytes choose limit and pieces. */
 #include "fuzz.h"
 
 #include "core/wire/channel.h"
@@ -31,7 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         FUZZ_CHECK(m.kind != 0);
         clu_blob_unref(m.body);
       }
-      FUZZ_CHECK(!c.body || c.body->cap <= limit + CLU_FRAME_MAX + 64); /* bounded before it is allocated */
+      FUZZ_CHECK(!c.body ||
+                 c.body->cap <= limit + CLU_FRAME_MAX + 64); /* bounded before it is allocated */
       if (r < 0) usable = 0;
       if (rc != CLU_OK || r < 0) break;
     }

@@ -1,5 +1,6 @@
-/* A pending peer in a handshake, at the master's end or at a node's: it does not get in, and no more of it is read than a handshake
- * has. The first byte chooses the side, the second the pieces. */
+/* A pending peer in a handshake, at the master's end or at a node's: it does not get in, and no
+ * more of it is read than a handshake has. The first byte chooses the side, the second the pieces.
+ */
 #include "fuzz.h"
 
 #include "core/wire/handshake.h"

@@ -1,5 +1,5 @@
-/* Frames read as a node reads them: a message begins, its body is read in pieces, its end is skipped to. The first byte
- * chooses how much is asked for at a time. */
+/* Frames read as a node reads them: a message begins, its body is read in pieces, its end is
+ * skipped to. The first byte chooses how much is asked for at a time. */
 #include "fuzz.h"
 
 #include "core/wire/channel.h"

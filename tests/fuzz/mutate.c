@@ -1,6 +1,8 @@
-/* A driver for compilers without libFuzzer: runs a target over the seeds in a folder, changed at random, for some seconds.
+/* A driver for compilers without libFuzzer: runs a target over the seeds in a folder, changed at
+ * random, for some seconds.
  *
- *   fuzz-x FOLDER SECONDS SEED     the seed is printed, and repeats the run; a crash leaves the input in crash-x
+ *   fuzz-x FOLDER SECONDS SEED     the seed is printed, and repeats the run; a crash leaves the
+ * input in crash-x
  */
 #include <dirent.h>
 #include <stdio.h>

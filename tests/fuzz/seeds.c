@@ -1,4 +1,5 @@
-/* Writes the seeds of all targets below the folder that is its argument: what a good peer would send. */
+/* Writes the seeds of all targets below the folder that is its argument: what a good peer would
+ * send. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,8 @@ static void save(const char *dir, const char *target, int number) {
 }
 
 int main(int argc, char **argv) {
-  static const unsigned char secret[CLU_SECRET] = "another one than the target's..", nonce[CLU_NONCE] = {7};
+  static const unsigned char secret[CLU_SECRET] = "another one than the target's..",
+                             nonce[CLU_NONCE] = {7};
   const char *dir = argc > 1 ? argv[1] : ".";
   clu_hs m, n;
   mkdir(dir, 0777);

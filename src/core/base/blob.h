@@ -1,5 +1,6 @@
-/* A blob: bytes that several owners share by counted references. One thread. Up to 64 bytes lie in the blob itself, so that small
- * messages need no memory but a block of the slab. Who appends must hold the only reference. Nothing blocks. */
+/* A blob: bytes that several owners share by counted references. One thread. Up to 64 bytes lie in
+ * the blob itself, so that small messages need no memory but a block of the slab. Who appends must
+ * hold the only reference. Nothing blocks. */
 #ifndef CLUTCH_BLOB_H
 #define CLUTCH_BLOB_H
 
@@ -14,8 +15,8 @@ typedef struct clu_blob {
 
 /* A blob of size 0 with room for `cap` bytes and one reference; NULL without memory. */
 clu_blob *clu_blob_new(size_t cap);
-/* Appends `n` bytes, growing by half where needed. `bytes` NULL: only makes room, which the caller fills. 0, or -1 without memory;
- * then the blob is unchanged. */
+/* Appends `n` bytes, growing by half where needed. `bytes` NULL: only makes room, which the caller
+ * fills. 0, or -1 without memory; then the blob is unchanged. */
 int clu_blob_append(clu_blob *b, const void *bytes, size_t n);
 clu_blob *clu_blob_ref(clu_blob *b);
 void clu_blob_unref(clu_blob *b); /* accepts NULL; frees with the last reference */

@@ -4,8 +4,8 @@
  * non-blocking and close-on-exec from the start (a leaked one would hide an end of file), and never
  * raises SIGPIPE.
  *
- * Windows has no fork, no signals, and passes no descriptors over sockets. What it lacks is CLU_UNSUPPORTED
- * there; a comment that begins with "Windows:" says so, and what differs else.
+ * Windows has no fork, no signals, and passes no descriptors over sockets. What it lacks is
+ * CLU_UNSUPPORTED there; a comment that begins with "Windows:" says so, and what differs else.
  */
 #ifndef CLUTCH_OS_H
 #define CLUTCH_OS_H
@@ -24,7 +24,8 @@ typedef int64_t clu_pid;
 
 /* Monotonic nanoseconds; unrelated to the wall clock, which may be set at any time. */
 uint64_t clu_os_now(void);
-/* The same by a coarse clock, which changes every few milliseconds and takes less time to read, where there is one. */
+/* The same by a coarse clock, which changes every few milliseconds and takes less time to read,
+ * where there is one. */
 uint64_t clu_os_now_coarse(void);
 /* Blocks for `ns`, or until a signal comes. */
 void clu_os_pause(uint64_t ns);
@@ -34,7 +35,8 @@ int clu_os_random(void *out, size_t n);
 /* ---- secrets ---- */
 
 /* HMAC-SHA256 of `n` bytes. CLU_OK or CLU_SYS. */
-int clu_os_hmac_sha256(const void *key, size_t nkey, const void *msg, size_t n, unsigned char out[32]);
+int clu_os_hmac_sha256(const void *key, size_t nkey, const void *msg, size_t n,
+                       unsigned char out[32]);
 /* `n` bytes that nobody can guess. CLU_OK or CLU_SYS. */
 int clu_os_secret_bytes(void *out, size_t n);
 /* 1: the same. Takes as long for any two of that length. */
@@ -44,7 +46,8 @@ void clu_os_wipe(void *p, size_t n);
 
 /* ---- bytes ---- */
 
-/* A hint that these `n` bytes, just allocated, will all be written: the system may give large pages. */
+/* A hint that these `n` bytes, just allocated, will all be written: the system may give large
+ * pages. */
 void clu_os_expect_writes(void *p, size_t n);
 
 typedef struct clu_iov {
@@ -77,7 +80,8 @@ void clu_os_move_high(clu_fd *fd, int least);
 int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds);
 /* Writes what the system takes. CLU_OK (`*put` > 0), CLU_AGAIN, CLU_RESET or CLU_SYS. `pass` is a
  * descriptor to hand over with the first byte, or CLU_NO_FD; the caller keeps its own copy.
- * Blocks as clu_os_readv() does. Windows: with `pass` CLU_UNSUPPORTED; and never are descriptors received. */
+ * Blocks as clu_os_readv() does. Windows: with `pass` CLU_UNSUPPORTED; and never are descriptors
+ * received. */
 int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put);
 int clu_os_set_blocking(clu_fd fd, int blocking);
 int clu_os_set_cloexec(clu_fd fd);
@@ -93,7 +97,8 @@ int clu_os_wait_readable(clu_fd fd, int64_t wait_ns);
 int clu_os_spin_readable(clu_fd fd, uint64_t ns);
 void clu_os_yield(void);
 
-/* ---- readiness: registered interest, so that a wait costs what is ready, not what is watched ---- */
+/* ---- readiness: registered interest, so that a wait costs what is ready, not what is watched ----
+ */
 
 enum { CLU_READ = 1, CLU_WRITE = 2 };
 typedef struct clu_poller clu_poller;
@@ -104,8 +109,9 @@ typedef struct clu_event {
 
 clu_poller *clu_poller_new(clu_err *e);
 void clu_poller_free(clu_poller *p); /* accepts NULL; closes no registered descriptor */
-/* In a forked child: closes what the poller itself has open, and writes to no memory. Async-signal-safe. Nothing but
- * this may be done with the poller there: the registrations are the parent's, too. */
+/* In a forked child: closes what the poller itself has open, and writes to no memory.
+ * Async-signal-safe. Nothing but this may be done with the poller there: the registrations are the
+ * parent's, too. */
 void clu_poller_close_in_child(const clu_poller *p);
 /* Registers `fd`, changes its interest, or with `interest` 0 forgets it. `known` says whether it is
  * registered now. A descriptor must be forgotten before it is closed. */
@@ -132,13 +138,14 @@ typedef struct clu_addr {
 /* Room for any address as text: "127.0.0.1:80", "[::1]:80", "/tmp/socket" */
 #define CLU_ADDR_TEXT 160
 
-/* Every address of this machine at `port` (0: the system chooses one). CLU_INET6 takes IPv4, too. */
+/* Every address of this machine at `port` (0: the system chooses one). CLU_INET6 takes IPv4, too.
+ */
 void clu_os_addr_any(int family, int port, clu_addr *out);
-/* A path of the file system; CLU_SYS where it is too long for one. Windows: CLU_UNSUPPORTED, as the functions
- * clu_os_path_*(). */
+/* A path of the file system; CLU_SYS where it is too long for one. Windows: CLU_UNSUPPORTED, as the
+ * functions clu_os_path_*(). */
 int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e);
-/* As text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address without a name
- * (the connecting end of a Unix-domain connection) is "". */
+/* As text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address without a
+ * name (the connecting end of a Unix-domain connection) is "". */
 const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap);
 /* Another port of the same host. */
 void clu_os_addr_set_port(clu_addr *a, int port);
@@ -151,90 +158,107 @@ int clu_os_addr_is_loopback(const clu_addr *a);
 
 #define CLU_MAX_ADDRS 16
 #define CLU_NAME_TEXT 160
-/* Asks the system's resolver for the addresses of `host`, in the order in which they should be tried: CLU_MAX_ADDRS at
- * most. `numeric`: only if it is a number, and then at once; else it blocks as long as the resolver likes. 0 and `*n` > 0, or
- * the system's number for why there are none, and `*n` is 0. Any thread may call it. */
+/* Asks the system's resolver for the addresses of `host`, in the order in which they should be
+ * tried: CLU_MAX_ADDRS at most. `numeric`: only if it is a number, and then at once; else it blocks
+ * as long as the resolver likes. 0 and `*n` > 0, or the system's number for why there are none, and
+ * `*n` is 0. Any thread may call it. */
 int clu_os_ask_name(const char *host, int numeric, clu_addr addr[CLU_MAX_ADDRS], int *n);
 /* The sentence for such a number: in `out`, or a constant. */
 const char *clu_os_ask_name_text(int status, char out[CLU_NAME_TEXT]);
 
 /* ---- threads and one lock, for core/net/resolve.c ---- */
 
-/* The one lock. Blocks. 1: it is new, in this process nobody has had it before (that is also so in a forked child, where a
- * thread that is not there may have held it); else 0. */
+/* The one lock. Blocks. 1: it is new, in this process nobody has had it before (that is also so in
+ * a forked child, where a thread that is not there may have held it); else 0. */
 int clu_os_lock(void);
 void clu_os_unlock(void);
-/* With the lock held: gives it up, waits for clu_os_lock_wake(), `ns` at most, and takes it again. May wake early. */
+/* With the lock held: gives it up, waits for clu_os_lock_wake(), `ns` at most, and takes it again.
+ * May wake early. */
 void clu_os_lock_wait(int64_t ns);
 /* With the lock held: wakes all that wait. */
 void clu_os_lock_wake(void);
 typedef struct clu_thread {
   uint64_t id;
 } clu_thread;
-/* A thread that runs fn(data); signals are not delivered to it. CLU_OK or CLU_LIMIT. It has to be joined. */
+/* A thread that runs fn(data); signals are not delivered to it. CLU_OK or CLU_LIMIT. It has to be
+ * joined. */
 int clu_os_thread_start(void (*fn)(void *), void *data, clu_thread *out, clu_err *e);
 /* Waits for its end. Blocks. */
 void clu_os_thread_join(clu_thread t);
 
 typedef struct clu_listen {
-  int backlog;        /* connections that may wait to be accepted; < 0: the most the system allows */
-  int keep_address;   /* 1: fails while connections of an earlier listener linger at this address. Windows:
-                         without effect, what lingers is never in the way */
+  int backlog;      /* connections that may wait to be accepted; < 0: the most the system allows */
+  int keep_address; /* 1: fails while connections of an earlier listener linger at this address.
+                       Windows: without effect, what lingers is never in the way */
   int receive_buffer; /* bytes, 0: the system's choice. Accepted sockets inherit it */
 } clu_listen;
 /* A listening socket. `*granted`: what the system made of the backlog, -1 where it does not tell.
  * CLU_IN_USE, CLU_LIMIT (descriptors), CLU_SYS. A path must not exist. */
 int clu_os_listen(const clu_addr *at, const clu_listen *how, clu_fd *fd, int *granted, clu_err *e);
-/* The next connection. `peer` may be NULL. CLU_OK: `*fd` is the caller's. CLU_AGAIN: there is none, or it
- * was gone before it could be taken (ECONNABORTED and similar), or a signal came: wait again.
+/* The next connection. `peer` may be NULL. CLU_OK: `*fd` is the caller's. CLU_AGAIN: there is none,
+ * or it was gone before it could be taken (ECONNABORTED and similar), or a signal came: wait again.
  * CLU_LIMIT: no descriptor is free and the connection stays in the queue, so the listener stays
  * readable: pause. */
 int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e);
 
-/* Begins to connect; never waits. `send_buffer` and `receive_buffer`: bytes, 0: the system's choice.
- * CLU_OK: connected. CLU_AGAIN: under way, wait for CLU_WRITE, then ask clu_os_connect_finish(). In both
- * cases `*fd` is the caller's. Everything else is a failure and `*fd` is CLU_NO_FD: CLU_REFUSED,
- * CLU_UNREACHABLE, CLU_LIMIT, CLU_SYS, or CLU_BUSY (Unix domain: the listener's queue is full; nothing is
- * under way, try again later). To a loopback address a dead port is refused at once. */
-int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd, clu_err *e);
+/* Begins to connect; never waits. `send_buffer` and `receive_buffer`: bytes, 0: the system's
+ * choice. CLU_OK: connected. CLU_AGAIN: under way, wait for CLU_WRITE, then ask
+ * clu_os_connect_finish(). In both cases `*fd` is the caller's. Everything else is a failure and
+ * `*fd` is CLU_NO_FD: CLU_REFUSED, CLU_UNREACHABLE, CLU_LIMIT, CLU_SYS, or CLU_BUSY (Unix domain:
+ * the listener's queue is full; nothing is under way, try again later). To a loopback address a
+ * dead port is refused at once. */
+int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd,
+                         clu_err *e);
 /* What became of it. CLU_OK, CLU_AGAIN (still under way), or a failure as above, also CLU_RESET and
- * CLU_TIMEOUT (the system's own); the caller closes `fd` then. Connects never twice; to be asked again
- * after CLU_OK is harmless. */
+ * CLU_TIMEOUT (the system's own); the caller closes `fd` then. Connects never twice; to be asked
+ * again after CLU_OK is harmless. */
 int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e);
 
 /* `how`: CLU_READ, CLU_WRITE or both. CLU_OK, CLU_RESET (no longer connected), CLU_SYS. */
 int clu_os_shutdown(clu_fd fd, unsigned how);
 
 typedef enum clu_sockopt {
-  CLU_OPT_NODELAY,        /* 0 or 1 */
-  CLU_OPT_KEEPALIVE,      /* 0 or 1 */
-  CLU_OPT_KEEP_IDLE,      /* seconds of silence before the first probe */
-  CLU_OPT_KEEP_INTERVAL,  /* seconds between probes */
-  CLU_OPT_KEEP_COUNT,     /* probes without an answer before the connection counts as gone */
-  CLU_OPT_USER_TIMEOUT,   /* milliseconds that sent bytes may stay unacknowledged; 0: the system's */
-  CLU_OPT_SEND_BUFFER,    /* bytes */
+  CLU_OPT_NODELAY,       /* 0 or 1 */
+  CLU_OPT_KEEPALIVE,     /* 0 or 1 */
+  CLU_OPT_KEEP_IDLE,     /* seconds of silence before the first probe */
+  CLU_OPT_KEEP_INTERVAL, /* seconds between probes */
+  CLU_OPT_KEEP_COUNT,    /* probes without an answer before the connection counts as gone */
+  CLU_OPT_USER_TIMEOUT,  /* milliseconds that sent bytes may stay unacknowledged; 0: the system's */
+  CLU_OPT_SEND_BUFFER,   /* bytes */
   CLU_OPT_RECEIVE_BUFFER, /* bytes */
   CLU_OPT_LINGER,         /* seconds; -1: off; 0: close resets the connection */
   CLU_N_OPTS
 } clu_sockopt;
-/* CLU_OK, CLU_UNSUPPORTED, CLU_RESET (the connection was reset before) or CLU_SYS. Windows: what the keepalive options and the user timeout need came with
- * Windows 10, and a user timeout cannot be set back to 0. */
+/* CLU_OK, CLU_UNSUPPORTED, CLU_RESET (the connection was reset before) or CLU_SYS. Windows: what
+ * the keepalive options and the user timeout need came with Windows 10, and a user timeout cannot
+ * be set back to 0. */
 int clu_os_sockopt_set(clu_fd fd, clu_sockopt which, int value);
 int clu_os_sockopt_get(clu_fd fd, clu_sockopt which, int *value);
 
 /* CLU_OK, or CLU_SYS (not a socket), CLU_RESET (has no such address, or not any more). */
 int clu_os_local_addr(clu_fd fd, clu_addr *out);
 int clu_os_peer_addr(clu_fd fd, clu_addr *out);
-/* Whose process is at the other end of a TCP connection that does not leave this machine: this process's user or root,
- * or another one. CLU_PEER_UNKNOWN: it comes from elsewhere, or the system does not tell (only Linux does). */
+/* Whose process is at the other end of a TCP connection that does not leave this machine: this
+ * process's user or root, or another one. CLU_PEER_UNKNOWN: it comes from elsewhere, or the system
+ * does not tell (only Linux does). */
 enum { CLU_PEER_UNKNOWN, CLU_PEER_OWN, CLU_PEER_OTHER };
 int clu_os_peer_owner(clu_fd fd);
 
 /* In TCP's own words. CLU_TCP_NONE: not TCP, or the system does not tell. */
 enum {
-  CLU_TCP_NONE = 0, CLU_TCP_ESTABLISHED, CLU_TCP_SYN_SENT, CLU_TCP_SYN_RECV, CLU_TCP_FIN_WAIT1,
-  CLU_TCP_FIN_WAIT2, CLU_TCP_TIME_WAIT, CLU_TCP_CLOSED, CLU_TCP_CLOSE_WAIT, CLU_TCP_LAST_ACK,
-  CLU_TCP_LISTEN, CLU_TCP_CLOSING, CLU_N_TCP
+  CLU_TCP_NONE = 0,
+  CLU_TCP_ESTABLISHED,
+  CLU_TCP_SYN_SENT,
+  CLU_TCP_SYN_RECV,
+  CLU_TCP_FIN_WAIT1,
+  CLU_TCP_FIN_WAIT2,
+  CLU_TCP_TIME_WAIT,
+  CLU_TCP_CLOSED,
+  CLU_TCP_CLOSE_WAIT,
+  CLU_TCP_LAST_ACK,
+  CLU_TCP_LISTEN,
+  CLU_TCP_CLOSING,
+  CLU_N_TCP
 };
 enum { CLU_KIND_OTHER = 0, CLU_KIND_STREAM, CLU_KIND_DATAGRAM };
 typedef struct clu_sock_status {
@@ -243,8 +267,8 @@ typedef struct clu_sock_status {
   int listening;
   /* -1 where the system does not tell */
   int64_t queued_in;    /* bytes that have come and are not read */
-  int64_t queued_out;   /* bytes written and not acknowledged by the peer's system; with the FIN, if sent.
-                           Windows: only those under way */
+  int64_t queued_out;   /* bytes written and not acknowledged by the peer's system; with the FIN, if
+                           sent.   Windows: only those under way */
   int64_t retransmits;  /* segments sent again, in total */
   int64_t rtt_us;       /* smoothed round-trip time */
   int64_t backlog_used; /* of a listener: connections that wait to be accepted */
@@ -252,24 +276,24 @@ typedef struct clu_sock_status {
 } clu_sock_status;
 /* CLU_OK; CLU_SYS: `fd` is not a socket. */
 int clu_os_sock_status(clu_fd fd, clu_sock_status *out);
-/* Every socket of this process, whoever made it: at most `max`, `*n` there are. CLU_OK, or CLU_UNSUPPORTED
- * (Windows: always). */
+/* Every socket of this process, whoever made it: at most `max`, `*n` there are. CLU_OK, or
+ * CLU_UNSUPPORTED (Windows: always). */
 int clu_os_sockets(clu_fd *out, int max, int *n);
 
 /* A wait for a set that is made up for this one time. Fields as those of clu_poller_set(). */
 typedef struct clu_watch {
-  clu_fd fd;       /* CLU_NO_FD: never ready */
-  unsigned want;   /* CLU_READ, CLU_WRITE */
-  unsigned ready;  /* of what is wanted; all of it after an error or hang-up */
+  clu_fd fd;      /* CLU_NO_FD: never ready */
+  unsigned want;  /* CLU_READ, CLU_WRITE */
+  unsigned ready; /* of what is wanted; all of it after an error or hang-up */
 } clu_watch;
-/* Waits at most `wait_ns` (< 0: for ever; 0: looks only). Blocks. `*n` are ready; CLU_OK also when the time
- * is up or a signal came (then `*n` is 0). No limit on the descriptors' numbers. Readiness can be a
- * lie: the read, write or accept that follows may still answer CLU_AGAIN. */
+/* Waits at most `wait_ns` (< 0: for ever; 0: looks only). Blocks. `*n` are ready; CLU_OK also when
+ * the time is up or a signal came (then `*n` is 0). No limit on the descriptors' numbers. Readiness
+ * can be a lie: the read, write or accept that follows may still answer CLU_AGAIN. */
 int clu_os_poll(clu_watch *set, int count, int64_t wait_ns, int *n, clu_err *e);
 
-/* Removes the file of a Unix-domain listener at `path`, if nobody listens there any more (connecting
- * is refused) and it is a socket. CLU_OK: nothing is there now. CLU_IN_USE: somebody listens, or it is
- * no socket. */
+/* Removes the file of a Unix-domain listener at `path`, if nobody listens there any more
+ * (connecting is refused) and it is a socket. CLU_OK: nothing is there now. CLU_IN_USE: somebody
+ * listens, or it is no socket. */
 int clu_os_path_clear(const char *path);
 /* Removes the file of one's own listener; `id` says that it is still the same. */
 int clu_os_path_id(const char *path, uint64_t id[2]);
@@ -283,33 +307,36 @@ typedef struct clu_exit {
 } clu_exit;
 
 typedef struct clu_spawn {
-  const char *file;       /* path of the program */
-  char *const *argv;      /* NULL-terminated */
-  char *const *envp;      /* NULL-terminated; NULL: this process's */
-  clu_fd in, out, err;    /* become 0, 1, 2; CLU_NO_FD: the null device */
-  const clu_fd *keep;     /* become 3, 4, ... in this order; everything else is closed. Windows: they have
-                             no such numbers, the program gets them by clu_os_kept() only */
+  const char *file;    /* path of the program */
+  char *const *argv;   /* NULL-terminated */
+  char *const *envp;   /* NULL-terminated; NULL: this process's */
+  clu_fd in, out, err; /* become 0, 1, 2; CLU_NO_FD: the null device */
+  const clu_fd *keep;  /* become 3, 4, ... in this order; everything else is closed. Windows: they
+                          have  no such numbers, the program gets them by clu_os_kept() only */
   int nkeep;
-  int new_session;        /* no controlling terminal, so that Ctrl-C there does not reach it */
-  int follow;             /* from its first moment on it gets CLU_SIG_TERM when this process ends. Only on Linux;
-                             Windows: always so */
+  int new_session; /* no controlling terminal, so that Ctrl-C there does not reach it */
+  int follow;      /* from its first moment on it gets CLU_SIG_TERM when this process ends. Only on
+                      Linux;      Windows: always so */
 } clu_spawn;
 
 /* Starts a program. Signals are at their defaults in it. Blocks only until the program is
- * running or has failed to; its errno is reported. Windows: `in`, `out` and `err` are files; the program, and all
- * that it starts, ends with this process (by a job object). */
+ * running or has failed to; its errno is reported. Windows: `in`, `out` and `err` are files; the
+ * program, and all that it starts, ends with this process (by a job object). */
 int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e);
-/* From now on this process is the parent of what its descendants leave behind when they end. Only on Linux, elsewhere
- * CLU_UNSUPPORTED. */
+/* From now on this process is the parent of what its descendants leave behind when they end. Only
+ * on Linux, elsewhere CLU_UNSUPPORTED. */
 int clu_os_adopt_orphans(void);
-/* The children of this process: CLU_OK, and `*out` is the caller's, by malloc(). CLU_UNSUPPORTED, CLU_SYS, CLU_NOMEM. */
+/* The children of this process: CLU_OK, and `*out` is the caller's, by malloc(). CLU_UNSUPPORTED,
+ * CLU_SYS, CLU_NOMEM. */
 int clu_os_children(clu_pid **out, int *n);
-/* A variable of the environment of a process, as that was when its program began and is within its own memory. CLU_OK; CLU_EOF:
- * there is none; CLU_SYS: it is not to be read; CLU_UNSUPPORTED. */
+/* A variable of the environment of a process, as that was when its program began and is within its
+ * own memory. CLU_OK; CLU_EOF: there is none; CLU_SYS: it is not to be read; CLU_UNSUPPORTED. */
 int clu_os_env_of(clu_pid pid, const char *name, char *out, size_t cap);
-/* Sets a variable of this process where others see it by clu_os_env_of(): in its old place, if there is one for as many bytes. */
+/* Sets a variable of this process where others see it by clu_os_env_of(): in its old place, if
+ * there is one for as many bytes. */
 void clu_os_mark_env(const char *name, const char *value);
-/* In a program started by clu_os_spawn(): the kept descriptor number `i`, counted from 0. CLU_OK, or CLU_SYS. */
+/* In a program started by clu_os_spawn(): the kept descriptor number `i`, counted from 0. CLU_OK,
+ * or CLU_SYS. */
 int clu_os_kept(int i, clu_fd *fd);
 /* As fork(): `*pid` is 0 in the child. The child is the leader of a process group of its own.
  * Flushes nothing. Windows: CLU_UNSUPPORTED. */
@@ -320,8 +347,9 @@ char **clu_os_environ(void);
 int clu_os_setenv(const char *name, const char *value);
 clu_pid clu_os_getpid(void);
 clu_pid clu_os_getppid(void);
-/* Sends a signal to a process, or with `group` to the group it leads. 0, or the system's error. Windows:
- * CLU_SIG_TERM and CLU_SIG_KILL end it at once, with `group` all that it has started, too; there is no other. */
+/* Sends a signal to a process, or with `group` to the group it leads. 0, or the system's error.
+ * Windows: CLU_SIG_TERM and CLU_SIG_KILL end it at once, with `group` all that it has started, too;
+ * there is no other. */
 int clu_os_kill(clu_pid pid, int sig, int group);
 /* As "SIGKILL", or NULL: there is no such signal here. Windows: there is none. */
 const char *clu_os_signal_name(int sig);
@@ -335,31 +363,36 @@ int clu_os_ended_child(clu_pid *pid);
 /* Ends this process at once, without any exit handler. Does not return. */
 void clu_os_end_self(void);
 
-/* Has this process get CLU_SIG_TERM when its parent `parent` ends: by the system (Linux), or within 0.2 s by a
- * thread, where the caller may have one. CLU_DEAD: it has ended already. CLU_UNSUPPORTED: neither. CLU_LIMIT: no
- * thread can be started. Windows: CLU_UNSUPPORTED, but what clu_os_spawn() started ends with its parent anyway. */
+/* Has this process get CLU_SIG_TERM when its parent `parent` ends: by the system (Linux), or within
+ * 0.2 s by a thread, where the caller may have one. CLU_DEAD: it has ended already.
+ * CLU_UNSUPPORTED: neither. CLU_LIMIT: no thread can be started. Windows: CLU_UNSUPPORTED, but what
+ * clu_os_spawn() started ends with its parent anyway. */
 int clu_os_follow_parent(clu_pid parent, int may_thread);
-/* From now on a thread watches the connection `fd`. When the other side has ended it, or it is broken, and this process is
- * still there `grace_ns` later, it gets CLU_SIG_TERM. Elsewhere than on Linux bytes that are not read hide the
- * end. CLU_LIMIT: no thread can be started. Windows: CLU_UNSUPPORTED. */
+/* From now on a thread watches the connection `fd`. When the other side has ended it, or it is
+ * broken, and this process is still there `grace_ns` later, it gets CLU_SIG_TERM. Elsewhere than on
+ * Linux bytes that are not read hide the end. CLU_LIMIT: no thread can be started. Windows:
+ * CLU_UNSUPPORTED. */
 int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns);
-/* From now on CLU_SIG_TERM ends this process at once, and when its parent is no longer `parent` (-1: in any case) the
- * folder `tmp` and all in it is removed as its last act; if it leads a process group, that ends with
- * it. In a process forked by this one it just ends that. Async-signal-safe inside. `tmp` is copied;
- * NULL: the default action again. Windows: CLU_UNSUPPORTED; nothing is told before the end. */
+/* From now on CLU_SIG_TERM ends this process at once, and when its parent is no longer `parent`
+ * (-1: in any case) the folder `tmp` and all in it is removed as its last act; if it leads a
+ * process group, that ends with it. In a process forked by this one it just ends that.
+ * Async-signal-safe inside. `tmp` is copied; NULL: the default action again. Windows:
+ * CLU_UNSUPPORTED; nothing is told before the end. */
 int clu_os_on_term(clu_pid parent, const char *tmp);
 /* From now on the end of a child, or CLU_SIG_TERM, makes `*readable` readable: a supervisor's way
- * of waiting for both. CLU_SIG_INT does nothing meanwhile. clu_os_watch_end() undoes it (in a forked child, too). Windows: CLU_UNSUPPORTED. */
+ * of waiting for both. CLU_SIG_INT does nothing meanwhile. clu_os_watch_end() undoes it (in a
+ * forked child, too). Windows: CLU_UNSUPPORTED. */
 int clu_os_watch_start(clu_fd *readable, clu_err *e);
 /* Empties it; `*term` becomes 1 when CLU_SIG_TERM came. */
 void clu_os_watch_clear(int *term);
 void clu_os_watch_end(void);
 /* CLU_SIG_TERM goes to the watch again, after clu_os_on_term(). */
 void clu_os_watch_term(void);
-/* `task` runs in the handler of CLU_SIG_INT; when it returns 1, the handler that was there before is
- * called after it. Reads and writes under way are interrupted. The same for CLU_SIG_NUDGE, then with 1:
- * that one arrives also where CLU_SIG_INT is ignored for a while, as system() does while its child runs,
- * and does nothing to a process that has no handler for it. Windows: does nothing. */
+/* `task` runs in the handler of CLU_SIG_INT; when it returns 1, the handler that was there before
+ * is called after it. Reads and writes under way are interrupted. The same for CLU_SIG_NUDGE, then
+ * with 1: that one arrives also where CLU_SIG_INT is ignored for a while, as system() does while
+ * its child runs, and does nothing to a process that has no handler for it. Windows: does nothing.
+ */
 void clu_os_on_int(int (*task)(int nudge));
 
 /* Makes descriptors 1 and 2 copies of `out` and `err`. */
@@ -378,10 +411,11 @@ void clu_os_shared_free(void *p, size_t n);
 
 /* ---- files ---- */
 
-/* Makes a new folder "<under>/RtmpXXXXXX", readable by its owner only, and writes its path. Where `under` itself is
- * missing, that is made first (Windows: an error). */
+/* Makes a new folder "<under>/RtmpXXXXXX", readable by its owner only, and writes its path. Where
+ * `under` itself is missing, that is made first (Windows: an error). */
 int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e);
-/* Removes `path` and all in it; follows no link. Never fails loudly: returns 0 when nothing is left. */
+/* Removes `path` and all in it; follows no link. Never fails loudly: returns 0 when nothing is
+ * left. */
 int clu_os_remove_tree(const char *path);
 /* The same, but gives up before it takes long: then 1. */
 int clu_os_remove_few(const char *path);
@@ -391,8 +425,8 @@ int clu_os_remove_few(const char *path);
 enum {
   CLU_CAN_PROC = 1,          /* /proc tells of processes and of the system, as on Linux */
   CLU_CAN_FOLLOW_PARENT = 2, /* clu_os_follow_parent() without a thread */
-  CLU_CAN_FOLLOW_PEER = 4,   /* clu_os_follow_peer() sees the end behind bytes that nobody has read */
-  CLU_CAN_TCP_INFO = 8,      /* clu_os_sock_status() knows a TCP connection's state and queues */
+  CLU_CAN_FOLLOW_PEER = 4, /* clu_os_follow_peer() sees the end behind bytes that nobody has read */
+  CLU_CAN_TCP_INFO = 8,    /* clu_os_sock_status() knows a TCP connection's state and queues */
   CLU_CAN_USER_TIMEOUT = 16, /* CLU_OPT_USER_TIMEOUT */
   CLU_CAN_MEMORY = 32,       /* clu_os_process_memory() */
   CLU_CAN_THREADS = 64,      /* clu_os_thread_count() */
@@ -414,11 +448,13 @@ int clu_os_raise_fds(int64_t n);
 int clu_os_affinity_count(void);
 /* Threads of this process, or -1 where the system does not tell. */
 int clu_os_thread_count(void);
-/* When there is no memory left, this process is to be killed before others of the same size. Only on Linux, elsewhere nothing. */
+/* When there is no memory left, this process is to be killed before others of the same size. Only
+ * on Linux, elsewhere nothing. */
 void clu_os_end_first(void);
-/* Bytes of memory that are a process's own: written by it, and shared neither as files nor with the process that it was
- * forked from; with what of them is in swap. -1: the system does not tell. To find out takes long where there is much:
- * it is left at a number that is not too small when that is `enough` or less. Windows: what it has committed. */
+/* Bytes of memory that are a process's own: written by it, and shared neither as files nor with the
+ * process that it was forked from; with what of them is in swap. -1: the system does not tell. To
+ * find out takes long where there is much: it is left at a number that is not too small when that
+ * is `enough` or less. Windows: what it has committed. */
 int64_t clu_os_process_memory(clu_pid pid, int64_t enough);
 /* Bytes of this machine's memory, with its swap; -1: the system does not tell. */
 int64_t clu_os_total_memory(void);

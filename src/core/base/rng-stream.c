@@ -36,13 +36,15 @@ static void times(matrix a, matrix b, uint64_t m) {
   memcpy(a, c, sizeof(matrix));
 }
 
-/* A smaller number with the same residue modulo m: 2^32 is congruent to c = 2^32 - m, which has 15 bits at most. */
+/* A smaller number with the same residue modulo m: 2^32 is congruent to c = 2^32 - m, which has 15
+ * bits at most. */
 static inline uint64_t less(uint64_t x, uint64_t c) { return (x >> 32) * c + (uint32_t)x; }
 
-/* Each of the three products is below (c + 1) 2^32 after one such step. Of their sum the upper half is below 3 (c + 1), so after
- * another step it is below 3 (c + 1) c + 2^32 < 2 m. */
+/* Each of the three products is below (c + 1) 2^32 after one such step. Of their sum the upper half
+ * is below 3 (c + 1), so after another step it is below 3 (c + 1) c + 2^32 < 2 m. */
 static inline uint32_t row(const uint64_t a[3], const uint32_t s[3], uint64_t m) {
-  uint64_t c = ((uint64_t)1 << 32) - m, x = less(a[0] * s[0], c) + less(a[1] * s[1], c) + less(a[2] * s[2], c);
+  uint64_t c = ((uint64_t)1 << 32) - m,
+           x = less(a[0] * s[0], c) + less(a[1] * s[1], c) + less(a[2] * s[2], c);
   x = less(x, c);
   return (uint32_t)(x < m ? x : x - m);
 }

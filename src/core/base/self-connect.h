@@ -1,5 +1,6 @@
-/* A connection with itself: TCP's simultaneous open. Who connects to a dead port among those that the system gives to
- * connecting sockets may get that very port, and is then connected to itself. Nobody listens there. */
+/* A connection with itself: TCP's simultaneous open. Who connects to a dead port among those that
+ * the system gives to connecting sockets may get that very port, and is then connected to itself.
+ * Nobody listens there. */
 #ifndef CLUTCH_SELF_CONNECT_H
 #define CLUTCH_SELF_CONNECT_H
 
@@ -7,7 +8,8 @@
 
 #include "core/base/os.h"
 
-/* Whether `fd`, which is connected, has met itself. Then its port is free as soon as it is closed. */
+/* Whether `fd`, which is connected, has met itself. Then its port is free as soon as it is closed.
+ */
 static inline int clu_met_itself(clu_fd fd) {
   clu_addr here, there;
   char a[CLU_ADDR_TEXT], b[CLU_ADDR_TEXT];
@@ -16,7 +18,8 @@ static inline int clu_met_itself(clu_fd fd) {
   if (here.family == CLU_UNIX || here.family != there.family) return 0;
   port = clu_os_addr_host(&here, a, sizeof a);
   if (port != clu_os_addr_host(&there, b, sizeof b) || strcmp(a, b) != 0) return 0;
-  clu_os_sockopt_set(fd, CLU_OPT_LINGER, 0); /* else a listener could not have the port for a while */
+  clu_os_sockopt_set(fd, CLU_OPT_LINGER,
+                     0); /* else a listener could not have the port for a while */
   return 1;
 }
 

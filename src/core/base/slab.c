@@ -13,7 +13,7 @@ typedef union block {
 } block;
 
 static _Alignas(4096) block area[BLOCKS]; /* the first 32 are one page */
-static block *spare; /* freed blocks, the last one first */
+static block *spare;                      /* freed blocks, the last one first */
 static int used;
 
 void *clu_slab_new(void) {

@@ -1,8 +1,9 @@
 /* A slab: blocks of one size that lie side by side in static memory.
  *
- * After a fork each page that is written to is copied once; of a huge page (2 MB) the page table entry has to be split first.
- * malloc() hands out memory all over the heap. The few blocks that a supervisor needs between two forks are to be on one page:
- * the block that was freed last is handed out first. More than 1024 blocks at a time come from malloc().
+ * After a fork each page that is written to is copied once; of a huge page (2 MB) the page table
+ * entry has to be split first. malloc() hands out memory all over the heap. The few blocks that a
+ * supervisor needs between two forks are to be on one page: the block that was freed last is handed
+ * out first. More than 1024 blocks at a time come from malloc().
  *
  * One thread only. Blocks are their users'; the slab is never freed. Nothing blocks.
  */

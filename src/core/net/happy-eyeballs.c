@@ -16,7 +16,8 @@ struct clu_connector {
   clu_err first, limit; /* failures: the first one, the last for want of descriptors */
 };
 
-clu_connector *clu_connector_new(const clu_addr *to, int n, int send_buffer, int receive_buffer, clu_err *e) {
+clu_connector *clu_connector_new(const clu_addr *to, int n, int send_buffer, int receive_buffer,
+                                 clu_err *e) {
   clu_connector *c = calloc(1, sizeof *c);
   if (!c) {
     clu_fail(e, CLU_NOMEM, 0, "not enough memory");
@@ -77,7 +78,8 @@ int clu_connector_step(clu_connector *c, int64_t wait_ns, clu_fd *fd, clu_addr *
     for (int i = 0; i < c->begun; i++) {
       clu_err why = {0, 0, ""};
       if (c->fd[i] != CLU_NO_FD) {
-        if (outcome(c, i, clu_os_connect_finish(c->fd[i], &c->to[i], &why), &why)) return take(c, i, fd, to);
+        if (outcome(c, i, clu_os_connect_finish(c->fd[i], &c->to[i], &why), &why))
+          return take(c, i, fd, to);
       } else if (c->retry_at[i] && c->retry_at[i] <= now && begin(c, i) == CLU_OK) {
         return take(c, i, fd, to);
       }

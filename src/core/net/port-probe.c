@@ -9,7 +9,7 @@ struct clu_probe {
   int n, begun, left, under_way;
   clu_addr *to;
   signed char *answer;
-  int who[AT_A_TIME];       /* which address each watch belongs to */
+  int who[AT_A_TIME]; /* which address each watch belongs to */
   clu_watch watch[AT_A_TIME];
 };
 

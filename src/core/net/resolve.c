@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 16              /* threads */
+#define MOST 16             /* threads */
 #define ONE_WAIT 1000000000 /* ns: a wait without an end is repeated that often */
 enum { NONE, RUNS, ENDED };
 
@@ -187,7 +187,8 @@ static int await(clu_resolve *r, int64_t wait_ns, clu_err *e) {
   return rc;
 }
 
-int clu_resolve_wait(clu_resolve *r, int64_t wait_ns, clu_addr out[CLU_MAX_ADDRS], int *n, clu_err *e) {
+int clu_resolve_wait(clu_resolve *r, int64_t wait_ns, clu_addr out[CLU_MAX_ADDRS], int *n,
+                     clu_err *e) {
   int rc = r->lookup ? await(r, wait_ns, e) : CLU_OK;
   *n = 0;
   if (rc != CLU_OK) return rc;
@@ -221,11 +222,14 @@ int clu_resolve_threads(void) {
   return n;
 }
 
-int clu_resolve_now(const char *host, int port, int64_t wait_ns, clu_addr out[CLU_MAX_ADDRS], int *n, clu_err *e) {
+int clu_resolve_now(const char *host, int port, int64_t wait_ns, clu_addr out[CLU_MAX_ADDRS],
+                    int *n, clu_err *e) {
   clu_resolve *r = clu_resolve_start(host, port, e);
   int rc;
   if (!r) return e ? e->code : CLU_NOMEM;
   rc = clu_resolve_wait(r, wait_ns, out, n, e);
   clu_resolve_free(r);
-  return rc == CLU_AGAIN ? clu_fail(e, CLU_TIMEOUT, 0, "%s: timeout: the name's address is not known", host) : rc;
+  return rc == CLU_AGAIN
+             ? clu_fail(e, CLU_TIMEOUT, 0, "%s: timeout: the name's address is not known", host)
+             : rc;
 }

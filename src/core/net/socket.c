@@ -109,11 +109,13 @@ static int raised(void) {
 
 /* ---- listening ---- */
 
-int clu_sock_listen(clu_sock *s, const clu_addr *at, int n, const char *path, const clu_listen *how, clu_err *e) {
+int clu_sock_listen(clu_sock *s, const clu_addr *at, int n, const char *path, const clu_listen *how,
+                    clu_err *e) {
   int rc = CLU_SYS;
   clu_fd fd = CLU_NO_FD;
   clu_err first = {0, 0, ""};
-  if (path && !(s->path = malloc(strlen(path) + 1))) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  if (path && !(s->path = malloc(strlen(path) + 1)))
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   if (path) {
     strcpy(s->path, path);
     if (!how->keep_address) clu_os_path_clear(path);
@@ -121,7 +123,8 @@ int clu_sock_listen(clu_sock *s, const clu_addr *at, int n, const char *path, co
   for (int i = 0; i < n && fd == CLU_NO_FD; i++) {
     clu_err why = {0, 0, ""};
     rc = clu_os_listen(&at[i], how, &fd, &s->backlog_granted, &why);
-    if (rc == CLU_LIMIT && raised()) rc = clu_os_listen(&at[i], how, &fd, &s->backlog_granted, &why);
+    if (rc == CLU_LIMIT && raised())
+      rc = clu_os_listen(&at[i], how, &fd, &s->backlog_granted, &why);
     if (rc != CLU_OK && !first.code) first = why;
   }
   if (rc != CLU_OK) {
@@ -335,7 +338,8 @@ int clu_sock_end(clu_sock *s, int64_t wait_ns) {
   }
   if (!s->ending) {
     s->ending = 1;
-    clu_os_shutdown(s->fd, CLU_WRITE); /* whatever it answers: the next steps are due all the same */
+    clu_os_shutdown(s->fd,
+                    CLU_WRITE); /* whatever it answers: the next steps are due all the same */
   }
   for (int waited = 0;;) {
     clu_iov v = {scrap, sizeof scrap};
@@ -346,7 +350,7 @@ int clu_sock_end(clu_sock *s, int64_t wait_ns) {
       if (s->drained < CLU_SOCK_DRAIN) continue;
       break;
     }
-    if (rc != CLU_AGAIN) break; /* the peer has finished, or the connection is broken */
+    if (rc != CLU_AGAIN) break;             /* the peer has finished, or the connection is broken */
     if (s->local.family == CLU_UNIX) break; /* what was written is the peer's already */
     /* TCP: bytes that the peer's system has not confirmed; the FIN counts as one, and may well be
      * confirmed 40 ms late */

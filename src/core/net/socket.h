@@ -1,10 +1,11 @@
 /* One socket of this package's users: a stream or a listener, with its timeout, what has been read
  * ahead, counts, the last error and the way it ends.
  *
- * Nothing here waits unless it is told how long. Each function does one step and says what it came to,
- * so that the caller can look at the user's interrupts between two of them. A socket is owned by whoever
- * made it; all of them are on a list (clu_sock_next()). In a forked child a socket is only ever
- * closed: a shutdown would end the parent's connection, and the file of a listener is the parent's.
+ * Nothing here waits unless it is told how long. Each function does one step and says what it came
+ * to, so that the caller can look at the user's interrupts between two of them. A socket is owned
+ * by whoever made it; all of them are on a list (clu_sock_next()). In a forked child a socket is
+ * only ever closed: a shutdown would end the parent's connection, and the file of a listener is the
+ * parent's.
  */
 #ifndef CLUTCH_SOCK_H
 #define CLUTCH_SOCK_H
@@ -16,7 +17,7 @@
 typedef struct clu_sock {
   clu_fd fd; /* CLU_NO_FD: not open yet, or closed */
   int listening, blocking, closed, eof;
-  int broken; /* it was reset: the system says so once, and then speaks of an end */
+  int broken;         /* it was reset: the system says so once, and then speaks of an end */
   int shut;           /* CLU_READ, CLU_WRITE: what this side has shut down */
   int64_t timeout_ns; /* of silence; < 0: for ever */
   clu_pid owner;
@@ -27,7 +28,7 @@ typedef struct clu_sock {
   int abort_at_close;                 /* linger of 0 seconds */
   int ending;                         /* the end has begun */
   size_t drained;
-  int slot; /* number of R's connection around it, -1: none */
+  int slot;   /* number of R's connection around it, -1: none */
   char *path; /* of a Unix-domain listener */
   uint64_t path_id[2];
   clu_err last;
@@ -56,11 +57,12 @@ clu_sock *clu_sock_next(const clu_sock *s);
 /* "here -> there", or the address of a listener; for messages. Returns `out`. */
 const char *clu_sock_text(const clu_sock *s, char *out, size_t cap);
 
-/* Listens at the first of `n` addresses that allows it. A path that no process listens at any more is
- * cleared first. `s->backlog_granted` is set. */
-int clu_sock_listen(clu_sock *s, const clu_addr *at, int n, const char *path, const clu_listen *how, clu_err *e);
-/* The next connection of `l` becomes `s`, which has no descriptor yet. As clu_os_accept(), but a limit on
- * descriptors that can be raised is raised. */
+/* Listens at the first of `n` addresses that allows it. A path that no process listens at any more
+ * is cleared first. `s->backlog_granted` is set. */
+int clu_sock_listen(clu_sock *s, const clu_addr *at, int n, const char *path, const clu_listen *how,
+                    clu_err *e);
+/* The next connection of `l` becomes `s`, which has no descriptor yet. As clu_os_accept(), but a
+ * limit on descriptors that can be raised is raised. */
 int clu_sock_accept(clu_sock *l, clu_sock *s, clu_err *e);
 /* Begins to connect `s`; then clu_sock_connect_step() until it does not say CLU_AGAIN. `host` as in
  * clu_resolve_start(); with `path` not NULL that instead. */
@@ -68,11 +70,14 @@ int clu_sock_connect(clu_sock *s, const char *host, int port, const char *path, 
                      int receive_buffer, clu_err *e);
 int clu_sock_connect_step(clu_sock *s, int64_t wait_ns, clu_err *e);
 
-/* Waits for CLU_READ or CLU_WRITE on it, at most `wait_ns`. CLU_OK: ready, or a signal came: try. */
+/* Waits for CLU_READ or CLU_WRITE on it, at most `wait_ns`. CLU_OK: ready, or a signal came: try.
+ */
 int clu_sock_wait(clu_sock *s, unsigned want, int64_t wait_ns);
-/* Reads once into the buffer. CLU_OK: there is more at [pos, end); CLU_AGAIN, CLU_EOF, CLU_RESET, CLU_CLOSED... */
+/* Reads once into the buffer. CLU_OK: there is more at [pos, end); CLU_AGAIN, CLU_EOF, CLU_RESET,
+ * CLU_CLOSED... */
 int clu_sock_fill(clu_sock *s, clu_err *e);
-/* The same straight to `out`, for large reads: only when nothing is in the buffer. CLU_OK: `*got` > 0. */
+/* The same straight to `out`, for large reads: only when nothing is in the buffer. CLU_OK: `*got` >
+ * 0. */
 int clu_sock_get(clu_sock *s, void *out, size_t n, size_t *got, clu_err *e);
 /* Hands out up to `n` bytes that are there; returns how many. */
 size_t clu_sock_take(clu_sock *s, void *out, size_t n);
@@ -80,8 +85,8 @@ size_t clu_sock_take(clu_sock *s, void *out, size_t n);
 static inline void clu_sock_keep(clu_sock *s) { s->mark = s->pos; }
 /* Takes back what has been handed out since then. */
 static inline void clu_sock_undo(clu_sock *s) { s->pos = s->mark; }
-/* Puts bytes back that were handed out and are no longer in the buffer: they come next again, and what was handed out
- * before them can still be taken back. CLU_OK, or CLU_NOMEM: they are lost. */
+/* Puts bytes back that were handed out and are no longer in the buffer: they come next again, and
+ * what was handed out before them can still be taken back. CLU_OK, or CLU_NOMEM: they are lost. */
 int clu_sock_unread(clu_sock *s, const void *data, size_t n);
 /* Gives back memory that a large read took, if nothing is to be taken back. */
 void clu_sock_trim(clu_sock *s);
@@ -90,11 +95,11 @@ int clu_sock_put(clu_sock *s, const void *data, size_t n, size_t *put, clu_err *
 /* Ends one or both directions. */
 int clu_sock_shutdown(clu_sock *s, unsigned how, clu_err *e);
 
-/* One step of the orderly end: shut down for writing; read and throw away what the peer still sends, until
- * it has finished too, or has everything that was sent to it and is silent, or has sent too much;
- * shut down for reading; close. Each is tried whatever came of the one before. Without the reading a
- * close with unread bytes would reset the connection, and the peer could lose what it has not read.
- * CLU_OK: closed; CLU_AGAIN: call it again, or clu_sock_drop(). */
+/* One step of the orderly end: shut down for writing; read and throw away what the peer still
+ * sends, until it has finished too, or has everything that was sent to it and is silent, or has
+ * sent too much; shut down for reading; close. Each is tried whatever came of the one before.
+ * Without the reading a close with unread bytes would reset the connection, and the peer could lose
+ * what it has not read. CLU_OK: closed; CLU_AGAIN: call it again, or clu_sock_drop(). */
 int clu_sock_end(clu_sock *s, int64_t wait_ns);
 /* The same at once: what can be done without waiting is done, then the descriptor is closed. */
 void clu_sock_drop(clu_sock *s);

@@ -1,9 +1,11 @@
-/* The claim word: whether a task is started by the node that it was sent to, or taken back by the master.
+/* The claim word: whether a task is started by the node that it was sent to, or taken back by the
+ * master.
  *
- * Tasks of a node are numbered in the order in which they were sent. One word, in memory that node and master share, holds the
- * smallest number that may still be started. The node moves it past a task before it starts that. The master moves it past all
- * tasks that it has sent, and so takes back those not started. Both use compare and exchange, so each task is started or taken back
- * and never both. After a node's death the word says what it had started. No function blocks or fails.
+ * Tasks of a node are numbered in the order in which they were sent. One word, in memory that node
+ * and master share, holds the smallest number that may still be started. The node moves it past a
+ * task before it starts that. The master moves it past all tasks that it has sent, and so takes
+ * back those not started. Both use compare and exchange, so each task is started or taken back and
+ * never both. After a node's death the word says what it had started. No function blocks or fails.
  */
 #ifndef CLUTCH_CLAIM_H
 #define CLUTCH_CLAIM_H

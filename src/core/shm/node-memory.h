@@ -1,8 +1,9 @@
-/* The memory that the process which starts nodes (fork server or session) shares with them and with the master: a slot for each
- * node, which the master gives. A slot has the cancel word, the claim word, and for the first CLU_RINGS slots a result ring.
+/* The memory that the process which starts nodes (fork server or session) shares with them and with
+ * the master: a slot for each node, which the master gives. A slot has the cancel word, the claim
+ * word, and for the first CLU_RINGS slots a result ring.
  *
- * Each process that has it mapped unmaps its own view, by clu_os_shared_free(s, sizeof *s). It has no name in a file system and is
- * freed with the last view and descriptor. Nothing here blocks.
+ * Each process that has it mapped unmaps its own view, by clu_os_shared_free(s, sizeof *s). It has
+ * no name in a file system and is freed with the last view and descriptor. Nothing here blocks.
  */
 #ifndef CLUTCH_NODE_MEMORY_H
 #define CLUTCH_NODE_MEMORY_H
@@ -17,11 +18,12 @@
 typedef struct clu_shared {
   volatile uint64_t cancel[CLU_SLOTS]; /* number of the request that the node has to cancel */
   clu_claim claim[CLU_SLOTS];
-  volatile uint64_t has_rings;         /* else the memory ends here */
+  volatile uint64_t has_rings; /* else the memory ends here */
   clu_ring ring[CLU_RINGS];
 } clu_shared;
 
-/* CLU_OK, CLU_LIMIT, CLU_SYS, CLU_NOMEM. Without rings where a file may not be so large (RLIMIT_FSIZE). */
+/* CLU_OK, CLU_LIMIT, CLU_SYS, CLU_NOMEM. Without rings where a file may not be so large
+ * (RLIMIT_FSIZE). */
 int clu_shared_new(clu_shared **s, clu_fd *fd, clu_err *e);
 /* Maps that of the descriptor, which stays the caller's. */
 int clu_shared_map(clu_shared **s, clu_fd fd, clu_err *e);

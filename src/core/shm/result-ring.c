@@ -14,7 +14,8 @@ void clu_ring_reset(clu_ring *r) {
 }
 
 size_t clu_ring_used(const clu_ring *r) {
-  return (size_t)(atomic_load_explicit(&r->tail, memory_order_relaxed) - atomic_load_explicit(&r->head, memory_order_relaxed));
+  return (size_t)(atomic_load_explicit(&r->tail, memory_order_relaxed) -
+                  atomic_load_explicit(&r->head, memory_order_relaxed));
 }
 
 unsigned char *clu_ring_room(clu_ring *r, size_t n) {
@@ -53,7 +54,8 @@ const unsigned char *clu_ring_peek(clu_ring *r, size_t *n) {
       atomic_store_explicit(&r->head, head + left, memory_order_release);
       continue;
     }
-    if (size == 0 || size > CLU_RING_MOST || WORD + rounded((size_t)size) > left || tail - head < WORD + rounded((size_t)size))
+    if (size == 0 || size > CLU_RING_MOST || WORD + rounded((size_t)size) > left ||
+        tail - head < WORD + rounded((size_t)size))
       return NULL;
     *n = (size_t)size;
     return r->data + at(head) + WORD;

@@ -1,5 +1,6 @@
-/* What a node knows of itself when it begins: given by the supervisor that has forked it, or put together by the node when it was
- * started by exec or has joined over TCP. Plain data, copied; it owns the descriptor only. */
+/* What a node knows of itself when it begins: given by the supervisor that has forked it, or put
+ * together by the node when it was started by exec or has joined over TCP. Plain data, copied; it
+ * owns the descriptor only. */
 #ifndef CLUTCH_BOOT_H
 #define CLUTCH_BOOT_H
 
@@ -23,9 +24,10 @@ static inline void clu_boot_slot(clu_boot *b, clu_shared *s, int slot) {
   b->ring = clu_shared_ring(s, slot);
 }
 
-/* For a node whose channel has ended without a word of the master: the master or the fork server is at its end. Blocks until the
- * fork server kills this process, or CLU_SIG_TERM does because the fork server has ended. Returns when neither comes within 5 s,
- * and has removed the node's folder then, if nobody else is there to do it. */
+/* For a node whose channel has ended without a word of the master: the master or the fork server is
+ * at its end. Blocks until the fork server kills this process, or CLU_SIG_TERM does because the
+ * fork server has ended. Returns when neither comes within 5 s, and has removed the node's folder
+ * then, if nobody else is there to do it. */
 void clu_boot_await_end(const clu_boot *b);
 
 #endif

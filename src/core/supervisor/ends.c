@@ -5,12 +5,15 @@
 #include "core/supervisor/orphans.h"
 #include "core/supervisor/parts.h"
 
-static const uint64_t MEMORY_EVERY = 20 * CLU_MS;  /* between two checks of the memory of nodes with a limit */
-static const uint64_t ORPHANS_EVERY = 20 * CLU_MS; /* between two searches for what nodes have left */
+static const uint64_t MEMORY_EVERY =
+    20 * CLU_MS; /* between two checks of the memory of nodes with a limit */
+static const uint64_t ORPHANS_EVERY =
+    20 * CLU_MS; /* between two searches for what nodes have left */
 
 /* ---- reaping ---- */
 
-/* In a forked child where that may take long: cancels, limits and deaths of others must not wait for it. */
+/* In a forked child where that may take long: cancels, limits and deaths of others must not wait
+ * for it. */
 static void remove_folder(clu_supervisor *sv, const char *path) {
   clu_err e;
   clu_pid pid;
@@ -35,8 +38,8 @@ static void tell_end(clu_supervisor *sv, const clu_sv_node *nd, const clu_exit *
   clu_chan_flush(&sv->chan);
 }
 
-/* The folder is renamed before the master is told: who hears of the end finds no folder, and does not wait until all in it is
- * removed. */
+/* The folder is renamed before the master is told: who hears of the end finds no folder, and does
+ * not wait until all in it is removed. */
 static void bury(clu_supervisor *sv, clu_sv_node *nd, const clu_exit *how) {
   char tmp[1024], gone[1040];
   snprintf(tmp, sizeof tmp, "%s/%s", sv->tmp, nd->leaf);
@@ -53,7 +56,8 @@ void clu_sv_reap(clu_supervisor *sv) {
     clu_exit how = {0, 0};
     clu_sv_node *nd = clu_sv_find_pid(sv, pid);
     if (clu_os_reap(pid, nd != NULL, &how) == CLU_AGAIN) break;
-    clu_timer_arm_by(&sv->loop, &sv->orphans, sv->orphans_checked + ORPHANS_EVERY); /* it may have left some */
+    clu_timer_arm_by(&sv->loop, &sv->orphans,
+                     sv->orphans_checked + ORPHANS_EVERY); /* it may have left some */
     if (nd) bury(sv, nd, &how);
   }
 }
@@ -131,7 +135,8 @@ static void wait_for_ends(clu_supervisor *sv) {
 
 void clu_sv_end_all(clu_supervisor *sv) {
   uint64_t deadline = clu_os_now() + 2000 * CLU_MS;
-  clu_loop_interest(&sv->loop, sv->control, 0, NULL); /* its end would make it readable all the time */
+  clu_loop_interest(&sv->loop, sv->control, 0,
+                    NULL); /* its end would make it readable all the time */
   for (int i = 0; i < sv->n; i++) clu_os_kill(sv->nodes[i].pid, CLU_SIG_KILL, 1);
   while (sv->n > 0 && clu_os_now() < deadline) wait_for_ends(sv);
   while (end_orphans(sv) > 0 && clu_os_now() < deadline) wait_for_ends(sv);

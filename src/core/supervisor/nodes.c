@@ -55,7 +55,9 @@ void clu_sv_close_output(clu_supervisor *sv) {
   sv->output = sv->errors = CLU_NO_FD;
 }
 
-clu_fd clu_sv_errors(const clu_supervisor *sv) { return sv->errors != CLU_NO_FD ? sv->errors : sv->output; }
+clu_fd clu_sv_errors(const clu_supervisor *sv) {
+  return sv->errors != CLU_NO_FD ? sv->errors : sv->output;
+}
 
 /* The control channel above all: while a node held it, nobody would see this server die. */
 void clu_sv_close_in_child(clu_supervisor *sv) {

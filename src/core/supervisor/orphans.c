@@ -34,10 +34,12 @@ void clu_mark_self(uint64_t family, uint64_t node) {
 static int is_to_end(const clu_orphans *o, clu_pid pid, int all) {
   char text[CLU_MARK_DIGITS + 2];
   uint64_t family, node;
-  if (clu_os_env_of(pid, CLU_MARK, text, sizeof text) != CLU_OK || strlen(text) != CLU_MARK_DIGITS ||
-      !get_digits(text, &family) || !get_digits(text + 16, &node))
+  if (clu_os_env_of(pid, CLU_MARK, text, sizeof text) != CLU_OK ||
+      strlen(text) != CLU_MARK_DIGITS || !get_digits(text, &family) ||
+      !get_digits(text + 16, &node))
     return 0; /* what has no mark was given another environment: it is to go on */
-  if (family == 0) return 0; /* of the fork server itself, or of one within a node, which sees to its own */
+  if (family == 0)
+    return 0; /* of the fork server itself, or of one within a node, which sees to its own */
   return all || family != o->family || !o->is_alive(o->data, node);
 }
 

@@ -1,16 +1,18 @@
-/* Processes that nodes have started and left behind in sessions of their own, where a signal to a node's process group does
- * not reach them.
+/* Processes that nodes have started and left behind in sessions of their own, where a signal to a
+ * node's process group does not reach them.
  *
- * The fork server adopts what its descendants leave (clu_os_adopt_orphans()). Each node carries a mark in its environment,
- * which all that it starts inherits: that of a node that has ended is ended, too, that of a live one goes on. What has lost
- * its mark goes on as long as there are nodes. Where a system has no such adoption nothing is done.
+ * The fork server adopts what its descendants leave (clu_os_adopt_orphans()). Each node carries a
+ * mark in its environment, which all that it starts inherits: that of a node that has ended is
+ * ended, too, that of a live one goes on. What has lost its mark goes on as long as there are
+ * nodes. Where a system has no such adoption nothing is done.
  */
 #ifndef CLUTCH_ORPHANS_H
 #define CLUTCH_ORPHANS_H
 
 #include "core/base/os.h"
 
-#define CLU_MARK "CLUTCH_MARK" /* 32 digits: fork server and node; all 0 in the fork server itself */
+#define CLU_MARK \
+  "CLUTCH_MARK" /* 32 digits: fork server and node; all 0 in the fork server itself */
 #define CLU_MARK_DIGITS 32
 
 typedef struct clu_orphans {
@@ -23,8 +25,8 @@ typedef struct clu_orphans {
 /* In a node: from now on it has this mark. */
 void clu_mark_self(uint64_t family, uint64_t node);
 void clu_mark_text(char out[CLU_MARK_DIGITS + 1], uint64_t family, uint64_t node);
-/* Kills orphans whose node is no more, with `all` also those without a mark. How many: when they are reaped, what they have
- * left is found by the next call. */
+/* Kills orphans whose node is no more, with `all` also those without a mark. How many: when they
+ * are reaped, what they have left is found by the next call. */
 int clu_orphans_end(const clu_orphans *o, int all);
 
 #endif

@@ -1,4 +1,5 @@
-/* What the files of the supervisor share. Each uses only those before it: nodes, ends, spawn, supervisor. */
+/* What the files of the supervisor share. Each uses only those before it: nodes, ends, spawn,
+ * supervisor. */
 #ifndef CLUTCH_SUPERVISOR_PARTS_H
 #define CLUTCH_SUPERVISOR_PARTS_H
 
@@ -24,12 +25,14 @@ clu_sv_node *clu_sv_find_pid(clu_supervisor *sv, clu_pid pid);
 /* `tmp`: its folder. CLU_OK or CLU_NOMEM. */
 int clu_sv_add(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, const char *tmp);
 void clu_sv_forget(clu_supervisor *sv, clu_sv_node *nd);
-/* The idle limit and CLU_SV_QUIET count from now on, if there are no nodes; else they do not count. */
+/* The idle limit and CLU_SV_QUIET count from now on, if there are no nodes; else they do not count.
+ */
 void clu_sv_count_idle(clu_supervisor *sv);
 /* Of the nodes that follow. */
 void clu_sv_close_output(clu_supervisor *sv);
 clu_fd clu_sv_errors(const clu_supervisor *sv);
-/* In a forked child: closes what is this server's. Only descriptors are given back: writing to the heap would copy shared pages. */
+/* In a forked child: closes what is this server's. Only descriptors are given back: writing to the
+ * heap would copy shared pages. */
 void clu_sv_close_in_child(clu_supervisor *sv);
 
 /* ---- ends.c: nodes that have ended, or have to ---- */
@@ -49,7 +52,8 @@ void clu_sv_on_orphans_time(void *sv);
 
 /* ---- spawn.c ---- */
 
-/* Forks or starts the node that SPAWN `m` asks for, and answers. 1: this process is the node, `b` says what it has. */
+/* Forks or starts the node that SPAWN `m` asks for, and answers. 1: this process is the node, `b`
+ * says what it has. */
 int clu_sv_spawn(clu_supervisor *sv, const clu_msg *m, clu_boot *b);
 
 #endif

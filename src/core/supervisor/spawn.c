@@ -30,7 +30,8 @@ static const char *read_request(clu_supervisor *sv, const clu_msg *m, request *r
 
 /* ---- by exec ---- */
 
-/* The environment of the new R: this process's, with another TMPDIR and mark. One block; NULL without memory. */
+/* The environment of the new R: this process's, with another TMPDIR and mark. One block; NULL
+ * without memory. */
 static char **make_environment(clu_supervisor *sv, uint64_t id, const char *tmp) {
   enum { TMP = 1100, MARK = sizeof CLU_MARK + 1 + CLU_MARK_DIGITS };
   char **env = clu_os_environ(), **out, *text;
@@ -40,7 +41,8 @@ static char **make_environment(clu_supervisor *sv, uint64_t id, const char *tmp)
   if (!out) return NULL;
   text = (char *)(out + n + 3);
   for (int i = 0; i < n; i++)
-    if (strncmp(env[i], "TMPDIR=", 7) != 0 && strncmp(env[i], CLU_MARK "=", sizeof CLU_MARK) != 0) out[k++] = env[i];
+    if (strncmp(env[i], "TMPDIR=", 7) != 0 && strncmp(env[i], CLU_MARK "=", sizeof CLU_MARK) != 0)
+      out[k++] = env[i];
   snprintf(text, TMP, "TMPDIR=%s", tmp);
   out[k++] = text;
   text += TMP;
@@ -51,9 +53,10 @@ static char **make_environment(clu_supervisor *sv, uint64_t id, const char *tmp)
   return out;
 }
 
-/* The node's folder is given as TMPDIR, in which it makes its temporary folder. The arguments carry what was in TMPDIR, so that
- * the node can put it back. */
-static int start_by_exec(clu_supervisor *sv, const request *r, const char *tmp, clu_pid *pid, clu_err *e) {
+/* The node's folder is given as TMPDIR, in which it makes its temporary folder. The arguments carry
+ * what was in TMPDIR, so that the node can put it back. */
+static int start_by_exec(clu_supervisor *sv, const request *r, const char *tmp, clu_pid *pid,
+                         clu_err *e) {
   enum { MAX = 64 };
   const char *argv[MAX], *old = getenv("TMPDIR");
   char slot_arg[16];
@@ -106,7 +109,8 @@ static void refuse(clu_supervisor *sv, uint64_t id, const char *why) {
   clu_supervisor_answer(sv, CLU_K_REFUSED, id, why, strlen(why));
 }
 
-static int add_started(clu_supervisor *sv, const request *r, clu_pid pid, const char *tmp, clu_err *e) {
+static int add_started(clu_supervisor *sv, const request *r, clu_pid pid, const char *tmp,
+                       clu_err *e) {
   clu_exit how;
   if (clu_sv_add(sv, r->id, pid, r->slot, tmp) == CLU_OK) return CLU_OK;
   clu_os_kill(pid, CLU_SIG_KILL, 1);

@@ -6,8 +6,8 @@
 #include "core/loop/channel-watch.h"
 #include "core/supervisor/parts.h"
 
-/* Messages that are handled before the answers leave. Many requests for nodes come in a row: the master has to be woken for
- * each write of answers, and then takes time from the forks. */
+/* Messages that are handled before the answers leave. Many requests for nodes come in a row: the
+ * master has to be woken for each write of answers, and then takes time from the forks. */
 enum { MESSAGES_A_TURN = 16 };
 
 /* ---- what the loop calls ---- */
@@ -60,7 +60,8 @@ static int watch_all(clu_supervisor *sv, clu_err *e) {
   if (rc == CLU_OK) rc = clu_os_watch_start(&sv->signals, e);
   if (rc != CLU_OK) return rc;
   /* clu_os_fork() closes this one */
-  return clu_loop_watch(&sv->loop, sv->signals, CLU_READ | CLU_KEEP_IN_CHILD, on_signals, sv, &sv->children, e);
+  return clu_loop_watch(&sv->loop, sv->signals, CLU_READ | CLU_KEEP_IN_CHILD, on_signals, sv,
+                        &sv->children, e);
 }
 
 int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *e) {
@@ -141,20 +142,14 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     clu_sv_close_output(sv);
     sv->output = clu_chan_take_fd(&sv->chan);
     return 0;
-  case CLU_K_ERRORS:
-    sv->errors = clu_chan_take_fd(&sv->chan);
-    return 0;
+  case CLU_K_ERRORS: sv->errors = clu_chan_take_fd(&sv->chan); return 0;
   case CLU_K_SPAWN:
     ev->what = CLU_SV_CHILD;
     if (clu_sv_spawn(sv, m, &ev->node)) return 1;
     clu_sv_count_idle(sv);
     return 0;
-  case CLU_K_QUIT:
-    sv->closed = 1;
-    return 0;
-  default:
-    handle_for_node(sv, m);
-    return 0;
+  case CLU_K_QUIT: sv->closed = 1; return 0;
+  default: handle_for_node(sv, m); return 0;
   }
 }
 

@@ -1,19 +1,21 @@
-/* The fork server's side: it forks nodes from itself, reaps them, tells the master how each ended, delivers cancels, and ends all
- * of them when the master's end of the control channel closes.
+/* The fork server's side: it forks nodes from itself, reaps them, tells the master how each ended,
+ * delivers cancels, and ends all of them when the master's end of the control channel closes.
  *
- * One process, one thread, one supervisor. It runs on an event loop (core/loop/event-loop.h) that watches the control channel
- * and the signals of ended children, and has timers for what has a time: the end of a stop's grace, checks of the nodes'
- * memory, searches for orphans, the idle limit.
+ * One process, one thread, one supervisor. It runs on an event loop (core/loop/event-loop.h) that
+ * watches the control channel and the signals of ended children, and has timers for what has a
+ * time: the end of a stop's grace, checks of the nodes' memory, searches for orphans, the idle
+ * limit.
  *
- * clu_supervisor_serve() is the only function that blocks. It returns for what the core cannot do itself: settings to be
- * applied (R code), and the child's own way after a fork.
+ * clu_supervisor_serve() is the only function that blocks. It returns for what the core cannot do
+ * itself: settings to be applied (R code), and the child's own way after a fork.
  *
- * A node in the supervisor's table is in one of three states: alive; alive with a time at which it is killed (it was told to
- * stop); ended and not yet reaped. It leaves the table when it is reaped.
+ * A node in the supervisor's table is in one of three states: alive; alive with a time at which it
+ * is killed (it was told to stop); ended and not yet reaped. It leaves the table when it is reaped.
  *
- * Memory. A fork costs what its page tables hold, and each page that is written to afterwards is copied once. So the struct is
- * to be static, not on the heap; between two forks only it, the slab (core/base/slab.h) and the table of nodes are written to.
- * The forked child closes descriptors and frees nothing.
+ * Memory. A fork costs what its page tables hold, and each page that is written to afterwards is
+ * copied once. So the struct is to be static, not on the heap; between two forks only it, the slab
+ * (core/base/slab.h) and the table of nodes are written to. The forked child closes descriptors and
+ * frees nothing.
  */
 #ifndef CLUTCH_SUPERVISOR_H
 #define CLUTCH_SUPERVISOR_H
@@ -27,11 +29,12 @@
 struct clu_sv_node;
 
 typedef struct clu_sv_options {
-  clu_fd control;     /* the control channel; the supervisor takes it over */
-  const char *tmp;    /* own temporary folder: that of a node is made in it */
-  char *const *exec;  /* program and arguments of a node started by exec, NULL-terminated; kept as a pointer */
-  uint64_t idle_ns;   /* without nodes for so long it ends; 0: it does not */
-  uint64_t quiet_ns;  /* CLU_SV_QUIET comes once, after so long without nodes; 0: never */
+  clu_fd control;    /* the control channel; the supervisor takes it over */
+  const char *tmp;   /* own temporary folder: that of a node is made in it */
+  char *const *exec; /* program and arguments of a node started by exec, NULL-terminated; kept as a
+                        pointer */
+  uint64_t idle_ns;  /* without nodes for so long it ends; 0: it does not */
+  uint64_t quiet_ns; /* CLU_SV_QUIET comes once, after so long without nodes; 0: never */
 } clu_sv_options;
 
 /* The caller's memory; what is in it is the supervisor's. Must not move. */
@@ -44,17 +47,17 @@ typedef struct clu_supervisor {
   int closed;            /* the master has gone, or wants all to end */
   struct clu_sv_node *nodes;
   int n, cap;
-  clu_shared *shared;    /* with the nodes; the master gets its descriptor with READY */
+  clu_shared *shared; /* with the nodes; the master gets its descriptor with READY */
   clu_fd slots_fd;
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
   char *tmp;
   char *const *exec;
   uint64_t idle_ns, quiet_ns;
-  int is_quiet;          /* CLU_SV_QUIET is due */
-  uint64_t family;       /* of its nodes' marks, see orphans.h */
+  int is_quiet;                             /* CLU_SV_QUIET is due */
+  uint64_t family;                          /* of its nodes' marks, see orphans.h */
   uint64_t memory_checked, orphans_checked; /* when */
   clu_timer idle, quiet, memory, orphans;
-  clu_timer kills;       /* at the earliest time at which a node is to be killed */
+  clu_timer kills; /* at the earliest time at which a node is to be killed */
 } clu_supervisor;
 
 enum clu_sv_what {

@@ -12,8 +12,8 @@ typedef struct clu_out {
   clu_blob *body;
   clu_fd pass;
   uint64_t seq;
-  size_t off, frame_end;  /* written of the body; end of the frame under way */
-  size_t head_off;        /* written of the header */
+  size_t off, frame_end; /* written of the body; end of the frame under way */
+  size_t head_off;       /* written of the header */
   unsigned char head[CLU_HEADER];
   uint8_t kind;
   uint8_t in_frame, abort;
@@ -140,8 +140,10 @@ int clu_chan_flush(clu_chan *c) {
     o->off += put - part;
     if (o->head_off == CLU_HEADER && o->off == o->frame_end) {
       o->in_frame = 0;
-      if (o->abort == 2 || o->off == out_size(o)) pop(c);
-      else if (o->abort) o->abort = 2; /* the next frame is the one with CLU_ABORT */
+      if (o->abort == 2 || o->off == out_size(o))
+        pop(c);
+      else if (o->abort)
+        o->abort = 2; /* the next frame is the one with CLU_ABORT */
     }
   }
   return CLU_OK;
@@ -239,7 +241,8 @@ static int take_header(clu_chan *c) {
   c->cur = h;
   c->read = 0;
   if (h.total > 0 && !c->stream) {
-    if (h.total > SIZE_MAX / 2) return -CLU_NOMEM; /* where that has 32 bits the size would be cut off */
+    if (h.total > SIZE_MAX / 2)
+      return -CLU_NOMEM; /* where that has 32 bits the size would be cut off */
     c->body = clu_blob_new((size_t)h.total);
     if (!c->body) return -CLU_NOMEM;
   }

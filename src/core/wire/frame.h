@@ -1,7 +1,7 @@
 /* Frames: the format of all that travels between master, fork server and nodes.
  *
- * A message is a kind, a number `seq` and a body of up to 2^63 bytes. It travels in frames, each of which has a header of 24
- * bytes, little-endian, and at most CLU_FRAME_MAX bytes of the body:
+ * A message is a kind, a number `seq` and a body of up to 2^63 bytes. It travels in frames, each of
+ * which has a header of 24 bytes, little-endian, and at most CLU_FRAME_MAX bytes of the body:
  *
  *   offset size
  *   0      u8   CLU_MAGIC
@@ -12,11 +12,13 @@
  *   8      u64  seq
  *   16     u64  bytes in the whole body, the same in each of its frames
  *
- * Messages do not interleave: the frames of one follow each other. A sender that cancels a message half-way completes the
- * frame that it is writing, and sends an empty one with CLU_ABORT. So the reader is in step, whatever was cut short and when.
+ * Messages do not interleave: the frames of one follow each other. A sender that cancels a message
+ * half-way completes the frame that it is writing, and sends an empty one with CLU_ABORT. So the
+ * reader is in step, whatever was cut short and when.
  *
- * Numbers in bodies are little-endian. What is in a body is said at its kind, in enum clu_kind; that of messages about tasks in
- * core/wire/task-message.h. The handshake over TCP, before the first frame, is core/wire/handshake.h.
+ * Numbers in bodies are little-endian. What is in a body is said at its kind, in enum clu_kind;
+ * that of messages about tasks in core/wire/task-message.h. The handshake over TCP, before the
+ * first frame, is core/wire/handshake.h.
  *
  * Functions here do not block and own nothing.
  */
@@ -30,12 +32,14 @@
 #define CLU_HEADER 24
 #define CLU_FRAME_MAX (1u << 20)
 #define CLU_ABORT 1
-#define CLU_LAST_GRACE 2000000000u /* ns that a node has to end by itself after its connection has */
+#define CLU_LAST_GRACE \
+  2000000000u /* ns that a node has to end by itself after its connection has */
 
 /* What a message is, its seq, and its body; none is said where there is none. */
 enum clu_kind {
   /* master to node */
-  CLU_K_CALL = 1, /* seq: the request. u32 n; n > 0: n bytes of a function, then its arguments; 0: list(function, arguments) */
+  CLU_K_CALL = 1, /* seq: the request. u32 n; n > 0: n bytes of a function, then its arguments; 0:
+                     list(function, arguments) */
   CLU_K_DONE,     /* no more requests: end */
   /* node to master */
   CLU_K_HELLO,     /* ready. u64 pid */
@@ -45,18 +49,20 @@ enum clu_kind {
   /* master to fork server */
   CLU_K_SETUP,    /* what to attach */
   CLU_K_SETTINGS, /* seq: number of the settings. What the nodes that follow inherit */
-  CLU_K_SPAWN,    /* seq: the node. u8 1 = by exec, u32 slot in the shared memory. Passes its end of the data socket */
+  CLU_K_SPAWN,    /* seq: the node. u8 1 = by exec, u32 slot in the shared memory. Passes its end of
+                     the data socket */
   CLU_K_OUTPUT,   /* passes a descriptor for the nodes' output */
   CLU_K_ERRORS,   /* the same for their error output, where it differs */
   CLU_K_CANCEL,   /* seq: the node. u64 request */
   CLU_K_STOP,     /* seq: the node. u32 milliseconds of grace, after which it is killed */
   CLU_K_QUIT,     /* end all */
   /* fork server to master */
-  CLU_K_READY,     /* what was attached, or the error. Passes the descriptor of the shared memory */
-  CLU_K_APPLIED,   /* seq: number of the settings. Empty, or the error's text */
-  CLU_K_SPAWNED,   /* seq: the node. u64 pid */
-  CLU_K_REFUSED,   /* seq: the node. The error's text */
-  CLU_K_EXITED,    /* seq: the node. u32 by_signal, u32 code, u32 1 = it was over its memory limit, u64 how much it had */
+  CLU_K_READY,   /* what was attached, or the error. Passes the descriptor of the shared memory */
+  CLU_K_APPLIED, /* seq: number of the settings. Empty, or the error's text */
+  CLU_K_SPAWNED, /* seq: the node. u64 pid */
+  CLU_K_REFUSED, /* seq: the node. The error's text */
+  CLU_K_EXITED, /* seq: the node. u32 by_signal, u32 code, u32 1 = it was over its memory limit, u64
+                   how much it had */
   CLU_K_SIGNALLED, /* seq: the node. The CANCEL was delivered */
   CLU_K_BYE,       /* idle for too long */
   /* master to node, about tasks */
@@ -68,7 +74,8 @@ enum clu_kind {
   CLU_K_RELAY,         /* seq: the task under way. Output or a condition of it */
   CLU_K_RESULTS_READY, /* there are results in the ring */
   /* master to fork server */
-  CLU_K_LIMIT, /* seq: the node. u64 bytes of memory, with more of which it is killed; 0: no limit */
+  CLU_K_LIMIT, /* seq: the node. u64 bytes of memory, with more of which it is killed; 0: no limit
+                */
   CLU_K_AFTER_LAST
 };
 

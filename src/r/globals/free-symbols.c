@@ -1,15 +1,16 @@
 /* The symbols that code takes from elsewhere.
  *
- * The code is followed in the order of evaluation, by R's scoping. A symbol is local from its assignment on. An argument is local
- * everywhere. What a branch, a loop or an argument of a call assigns is local only within that; what both branches of `if`
- * assign is local behind it, too. Uses of the symbol elsewhere count.
+ * The code is followed in the order of evaluation, by R's scoping. A symbol is local from its
+ * assignment on. An argument is local everywhere. What a branch, a loop or an argument of a call
+ * assigns is local only within that; what both branches of `if` assign is local behind it, too.
+ * Uses of the symbol elsewhere count.
  *
- * A function within the code has a scope of its own. What is not local there is a use of the outer function's. Where something is
- * evaluated in another frame (quoted code, with(), data.table's [), too much may be taken for a use, which costs bytes and no
- * more.
+ * A function within the code has a scope of its own. What is not local there is a use of the outer
+ * function's. Where something is evaluated in another frame (quoted code, with(), data.table's [),
+ * too much may be taken for a use, which costs bytes and no more.
  *
- * Package globals answers the same question; it takes 0.2 ms a function, and takes a name that is an argument of an inner function
- * for local in all of the outer one.
+ * Package globals answers the same question; it takes 0.2 ms a function, and takes a name that is
+ * an argument of an inner function for local in all of the outer one.
  */
 #include "r/globals/globals.h"
 
@@ -54,8 +55,9 @@ int clu_is_symbol(SEXP x, const char *name) {
 static void collect(clu_search *s, SEXP e);
 static void collect_branch(clu_search *s, SEXP e);
 
-/* `surely`: the arguments are evaluated one after the other in this frame. Else (switch(), local(), tryCatch(), any function)
- * they may not be, or elsewhere, and what each assigns is local only within it. */
+/* `surely`: the arguments are evaluated one after the other in this frame. Else (switch(), local(),
+ * tryCatch(), any function) they may not be, or elsewhere, and what each assigns is local only
+ * within it. */
 static void collect_all(clu_search *s, SEXP args, int surely) {
   for (; args != R_NilValue; args = CDR(args)) {
     SEXP a = CAR(args);
@@ -83,7 +85,8 @@ static void collect_target(clu_search *s, SEXP target) {
     target = CADR(target);
     if (TYPEOF(target) == SYMSXP) use_symbol(s, target, USED);
   }
-  if (TYPEOF(target) == STRSXP && Rf_xlength(target) == 1) target = Rf_installTrChar(STRING_ELT(target, 0));
+  if (TYPEOF(target) == STRSXP && Rf_xlength(target) == 1)
+    target = Rf_installTrChar(STRING_ELT(target, 0));
   if (TYPEOF(target) == SYMSXP) assign_symbol(s, target);
 }
 
@@ -163,9 +166,35 @@ static void collect_loop(clu_search *s, SEXP args, int is_for) {
 
 /* Functions that evaluate all their arguments, in this frame. */
 static int is_sequence(SEXP fun) {
-  static const char *names[] = {"{", "(", "+", "-", "*", "/", "^", "==", "!=", "<", ">", "<=", ">=", "!", "&", "|", ":",
-                                "[", "[[", "c", "list", "return", "invisible", "length", "sum",
-                                "print", "suppressWarnings", "suppressMessages", "system.time"};
+  static const char *names[] = {"{",
+                                "(",
+                                "+",
+                                "-",
+                                "*",
+                                "/",
+                                "^",
+                                "==",
+                                "!=",
+                                "<",
+                                ">",
+                                "<=",
+                                ">=",
+                                "!",
+                                "&",
+                                "|",
+                                ":",
+                                "[",
+                                "[[",
+                                "c",
+                                "list",
+                                "return",
+                                "invisible",
+                                "length",
+                                "sum",
+                                "print",
+                                "suppressWarnings",
+                                "suppressMessages",
+                                "system.time"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (clu_is_symbol(fun, names[i])) return 1;
   return 0;
@@ -205,7 +234,8 @@ static void collect_call(clu_search *s, SEXP e) {
     collect(s, CAR(args));
     collect_branch(s, CADR(args));
   } else {
-    if (clu_is_symbol(fun, "UseMethod") && n > 0 && TYPEOF(CAR(args)) == STRSXP) clu_search_find(s, GENERICS, CAR(args));
+    if (clu_is_symbol(fun, "UseMethod") && n > 0 && TYPEOF(CAR(args)) == STRSXP)
+      clu_search_find(s, GENERICS, CAR(args));
     collect_all(s, args, is_sequence(fun));
   }
 }
@@ -216,7 +246,8 @@ static void collect(clu_search *s, SEXP e) {
   case SYMSXP: use_symbol(s, e, USED); return;
   case LANGSXP: collect_call(s, e); return;
   case STRSXP: /* do.call("f", ...), match.fun("f"), structure(x, class = "c") */
-    if (Rf_xlength(e) == 1 && STRING_ELT(e, 0) != NA_STRING && CHAR(STRING_ELT(e, 0))[0] && LENGTH(STRING_ELT(e, 0)) < 256)
+    if (Rf_xlength(e) == 1 && STRING_ELT(e, 0) != NA_STRING && CHAR(STRING_ELT(e, 0))[0] &&
+        LENGTH(STRING_ELT(e, 0)) < 256)
       use_symbol(s, Rf_installTrChar(STRING_ELT(e, 0)), AS_TEXT);
     break;
   default: clu_search_later(s, e); /* an object within the code: a function, data, a promise */

@@ -1,8 +1,9 @@
-/* The search for what code needs of this session. Three files, each of which uses only those before it: search-state.c (the map,
- * what is to be visited, what was found), free-symbols.c (the symbols of code), search.c (objects, and where symbols lead).
+/* The search for what code needs of this session. Three files, each of which uses only those before
+ * it: search-state.c (the map, what is to be visited, what was found), free-symbols.c (the symbols
+ * of code), search.c (objects, and where symbols lead).
  *
- * The state belongs to an external pointer, so R errors and interrupts lose nothing. All functions here raise an R error of class
- * clutch_memory without memory. None blocks. */
+ * The state belongs to an external pointer, so R errors and interrupts lose nothing. All functions
+ * here raise an R error of class clutch_memory without memory. None blocks. */
 #ifndef CLUTCH_R_GLOBALS_H
 #define CLUTCH_R_GLOBALS_H
 
@@ -36,22 +37,23 @@ typedef struct clu_span {
 } clu_span;
 
 typedef struct clu_search {
-  clu_map seen;      /* objects, visited */
-  clu_map bodies;    /* of closures -> number of their span */
-  clu_map symbols;   /* number of the scope << 32 | number in `uses` */
-  clu_map resolved;  /* symbols -> where they lead from the workspace on, plus 1: as value << 32 | as function */
-  clu_map texts;     /* strings in code, as symbols */
-  clu_map packages;  /* names of those whose S4 classes were met */
-  SEXP *todo;        /* objects to be visited */
+  clu_map seen;     /* objects, visited */
+  clu_map bodies;   /* of closures -> number of their span */
+  clu_map symbols;  /* number of the scope << 32 | number in `uses` */
+  clu_map resolved; /* symbols -> where they lead from the workspace on, plus 1: as value << 32 | as
+                       function */
+  clu_map texts;    /* strings in code, as symbols */
+  clu_map packages; /* names of those whose S4 classes were met */
+  SEXP *todo;       /* objects to be visited */
   size_t ntodo, captodo;
   clu_use *uses;
   size_t nuses, capuses;
   clu_span *spans;
   size_t nspans, capspans;
-  size_t assigned;   /* assignments so far */
-  size_t first;      /* where in `uses` the function at hand begins */
+  size_t assigned;                /* assignments so far */
+  size_t first;                   /* where in `uses` the function at hand begins */
   uint32_t scope, scopes, branch; /* its number; of all so far; how deep in branches */
-  SEXP kept;         /* a pairlist cell, held by the external pointer: what is found, see below */
+  SEXP kept; /* a pairlist cell, held by the external pointer: what is found, see below */
 } clu_search;
 
 /* What is in the list that `kept` holds, and returned to R. */
@@ -59,19 +61,20 @@ enum { GLOBALS, PACKAGES, CLASSES, S4_PACKAGES, GENERICS, TEXTS, HELD, N_FOUND }
 
 /* The state behind an external pointer of ffi_globals_new(); an R error when it is none. */
 clu_search *clu_search_get(SEXP x);
-/* The object will be visited. Objects from which nothing can be reached are left out here: there may be millions. */
+/* The object will be visited. Objects from which nothing can be reached are left out here: there
+ * may be millions. */
 void clu_search_later(clu_search *s, SEXP x);
 /* Puts `x` in front of one of the lists. */
 void clu_search_find(clu_search *s, int which, SEXP x);
 /* One of the lists. */
 SEXP clu_search_found(clu_search *s, int which);
-/* Makes room for one more element, of `size` bytes, behind the `n` of an array with room for `*cap`. `array`: address of the
- * pointer. */
+/* Makes room for one more element, of `size` bytes, behind the `n` of an array with room for
+ * `*cap`. `array`: address of the pointer. */
 void clu_search_room(void *array, size_t *cap, size_t n, size_t size);
 
 int clu_is_symbol(SEXP x, const char *name);
-/* The symbols of a body with these formals, or of a formula. They are found once for all closures that were made by the
- * same code. What objects are in the code will be visited. */
+/* The symbols of a body with these formals, or of a formula. They are found once for all closures
+ * that were made by the same code. What objects are in the code will be visited. */
 clu_span clu_symbols_of(clu_search *s, SEXP formals, SEXP body);
 
 #endif

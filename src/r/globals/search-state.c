@@ -123,7 +123,8 @@ void clu_search_find(clu_search *s, int which, SEXP x) {
 }
 
 clu_search *clu_search_get(SEXP x) {
-  clu_search *s = TYPEOF(x) == EXTPTRSXP && R_ExternalPtrTag(x) == tag_search() ? R_ExternalPtrAddr(x) : NULL;
+  clu_search *s =
+      TYPEOF(x) == EXTPTRSXP && R_ExternalPtrTag(x) == tag_search() ? R_ExternalPtrAddr(x) : NULL;
   if (!s) clu_raise("argument", "this is no search");
   return s;
 }

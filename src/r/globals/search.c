@@ -1,14 +1,16 @@
-/* What the code that travels to a node needs of this session: a search through everything that can be reached from the
- * objects that travel, as serialize() reaches it.
+/* What the code that travels to a node needs of this session: a search through everything that can
+ * be reached from the objects that travel, as serialize() reaches it.
  *
- * The search goes through closures with their environments, lists, calls, attributes, slots, and the variables of
- * environments. It does not enter the workspace, namespaces and what is on the search path: they do not travel. Each object
- * is visited once. The free symbols of each closure and formula are looked up as R would do it. A symbol that leads to the
- * workspace, or to attached data, is a global, and its value is searched in turn. One that leads to an attached package names
+ * The search goes through closures with their environments, lists, calls, attributes, slots, and
+ * the variables of environments. It does not enter the workspace, namespaces and what is on the
+ * search path: they do not travel. Each object is visited once. The free symbols of each closure
+ * and formula are looked up as R would do it. A symbol that leads to the workspace, or to attached
+ * data, is a global, and its value is searched in turn. One that leads to an attached package names
  * that package.
  *
- * Garbage collection. An object is protected by the object that it was reached from. Values of variables are also in the
- * `kept` list of the search, since R code that runs meanwhile may remove the variables.
+ * Garbage collection. An object is protected by the object that it was reached from. Values of
+ * variables are also in the `kept` list of the search, since R code that runs meanwhile may remove
+ * the variables.
  */
 #include "r/globals/globals.h"
 
@@ -27,7 +29,12 @@
 #define PARENT_ENV ENCLOS
 #endif
 
-enum { NOWHERE, WORKSPACE, DATA, PACKAGE }; /* where a symbol leads from the workspace on; packages are numbered */
+enum {
+  NOWHERE,
+  WORKSPACE,
+  DATA,
+  PACKAGE
+}; /* where a symbol leads from the workspace on; packages are numbered */
 
 /* ---- values of variables ---- */
 
@@ -40,7 +47,8 @@ static SEXP try_value(SEXP expr, SEXP env) {
   return value;
 }
 
-/* What a variable is bound to. A promise that was not asked for yet has an expression and an environment. */
+/* What a variable is bound to. A promise that was not asked for yet has an expression and an
+ * environment. */
 typedef struct binding {
   SEXP value, expr, env;
 } binding;
@@ -53,7 +61,8 @@ static binding look_up(SEXP symbol, SEXP env) {
     return b;
   }
 #if R_VERSION >= R_Version(4, 6, 0)
-  switch (R_GetBindingType(symbol, env)) { /* `...` of nothing is missing, and R_getVarEx() an error */
+  switch (
+      R_GetBindingType(symbol, env)) { /* `...` of nothing is missing, and R_getVarEx() an error */
   case R_BindingTypeDelayed:
     b.expr = R_DelayedBindingExpression(symbol, env);
     b.env = R_DelayedBindingEnvironment(symbol, env);
@@ -78,8 +87,8 @@ static binding look_up(SEXP symbol, SEXP env) {
   return b;
 }
 
-/* The variable's value; R_NilValue where it has none (an argument that is missing, a promise that fails). A promise is
- * forced, and code of the user's may run. */
+/* The variable's value; R_NilValue where it has none (an argument that is missing, a promise that
+ * fails). A promise is forced, and code of the user's may run. */
 static SEXP value_in(SEXP symbol, SEXP env) {
   binding b = look_up(symbol, env);
   return b.env == R_NilValue ? b.value : try_value(symbol, env);
@@ -94,14 +103,16 @@ static const char *name_of(SEXP env) {
 
 /* What others put on the search path for their own use is no data of the user's. */
 static int is_tool(const char *name) {
-  return strcmp(name, "Autoloads") == 0 || strncmp(name, "tools:", 6) == 0 || strncmp(name, "org:", 4) == 0 ||
-         strcmp(name, "devtools_shims") == 0;
+  return strcmp(name, "Autoloads") == 0 || strncmp(name, "tools:", 6) == 0 ||
+         strncmp(name, "org:", 4) == 0 || strcmp(name, "devtools_shims") == 0;
 }
 
-/* Where the symbol leads from the workspace on: NOWHERE, WORKSPACE, DATA, or PACKAGE + its place on the search path. */
+/* Where the symbol leads from the workspace on: NOWHERE, WORKSPACE, DATA, or PACKAGE + its place on
+ * the search path. */
 static uint64_t lookup(SEXP symbol, int as_function) {
   uint64_t place = 0;
-  for (SEXP env = R_GlobalEnv; env != R_BaseEnv && env != R_EmptyEnv; env = PARENT_ENV(env), place++) {
+  for (SEXP env = R_GlobalEnv; env != R_BaseEnv && env != R_EmptyEnv;
+       env = PARENT_ENV(env), place++) {
     const char *name;
     if (!R_existsVarInFrame(env, symbol)) continue;
     if (as_function && !Rf_isFunction(value_in(symbol, env))) continue;
@@ -115,7 +126,8 @@ static uint64_t lookup(SEXP symbol, int as_function) {
 
 static uint64_t leads_to(clu_search *s, SEXP symbol, int as_function) {
   const uint64_t *known = clu_map_get(&s->resolved, symbol);
-  uint64_t both = known ? *known : 0, shift = as_function ? 0 : 32, where = both >> shift & UINT32_MAX;
+  uint64_t both = known ? *known : 0, shift = as_function ? 0 : 32,
+           where = both >> shift & UINT32_MAX;
   if (where > 0) return where - 1;
   where = lookup(symbol, as_function); /* only when it is asked: it may load a function, or data */
   clu_map_put(&s->resolved, symbol, both | (where + 1) << shift);
@@ -128,8 +140,9 @@ static int stays(SEXP env) {
          R_IsNamespaceEnv(env) || R_IsPackageEnv(env);
 }
 
-/* Whether a variable of the environments that travel along has this name; those of a call have to be functions. One that is
- * used is a promise no more: what it stands for has to travel, and not the frame that it was made in. */
+/* Whether a variable of the environments that travel along has this name; those of a call have to
+ * be functions. One that is used is a promise no more: what it stands for has to travel, and not
+ * the frame that it was made in. */
 static int is_local(SEXP symbol, SEXP env, unsigned how, SEXP *end) {
   for (; !stays(env); env = PARENT_ENV(env)) {
     if (!R_existsVarInFrame(env, symbol)) continue;
@@ -187,9 +200,12 @@ static void resolve(clu_search *s, SEXP env, clu_span body) {
       SEXP end;
       uint64_t where;
       if (!(u.how & (as_function ? CALLED | AS_TEXT : USED))) continue;
-      if (is_local(u.symbol, env, !as_function ? USED : u.how & CALLED ? CALLED : AS_TEXT, &end)) continue;
+      if (is_local(u.symbol, env, !as_function ? USED : u.how & CALLED ? CALLED : AS_TEXT, &end))
+        continue;
       where = leads_to(s, u.symbol, as_function);
-      if (where == NOWHERE || is_taken(s, u.symbol, where) || (u.how == AS_TEXT && where != WORKSPACE)) continue;
+      if (where == NOWHERE || is_taken(s, u.symbol, where) ||
+          (u.how == AS_TEXT && where != WORKSPACE))
+        continue;
       if (!leads_on(end, u.symbol)) continue;
       take(s, u.symbol, where);
     }
@@ -200,7 +216,8 @@ static void resolve(clu_search *s, SEXP env, clu_span body) {
 
 static void visit_attribute(clu_search *s, SEXP name, SEXP value) {
   const char *n = CHAR(PRINTNAME(name));
-  if (strcmp(n, "srcref") == 0 || strcmp(n, "srcfile") == 0 || strcmp(n, "wholeSrcref") == 0) return;
+  if (strcmp(n, "srcref") == 0 || strcmp(n, "srcfile") == 0 || strcmp(n, "wholeSrcref") == 0)
+    return;
   clu_search_later(s, value);
 }
 
@@ -223,7 +240,8 @@ static void take_class(clu_search *s, SEXP class) {
 static void visit_attributes(clu_search *s, SEXP x) {
   if (TYPEOF(x) == STRSXP) { /* a name of a class */
     SEXP package = Rf_getAttrib(x, Rf_install("package"));
-    if (TYPEOF(package) == STRSXP && Rf_xlength(package) == 1 && strcmp(CHAR(STRING_ELT(package, 0)), ".GlobalEnv") == 0)
+    if (TYPEOF(package) == STRSXP && Rf_xlength(package) == 1 &&
+        strcmp(CHAR(STRING_ELT(package, 0)), ".GlobalEnv") == 0)
       take_class(s, x);
   }
 #if R_VERSION >= R_Version(4, 6, 0)
@@ -254,7 +272,8 @@ static void visit_attributes(clu_search *s, SEXP x) {
   }
 }
 
-/* Promises that no code asks for, as far as it is known by now, stay: what they need is searched. */
+/* Promises that no code asks for, as far as it is known by now, stay: what they need is searched.
+ */
 static void visit_environment(clu_search *s, SEXP env) {
   SEXP names, held;
   R_xlen_t n;
@@ -282,7 +301,8 @@ static void visit_environment(clu_search *s, SEXP env) {
 
 /* Objects of ours that are of no use elsewhere, and hold much. */
 static int is_ours(SEXP x) {
-  return Rf_isObject(x) && (Rf_inherits(x, "clutch_cluster") || Rf_inherits(x, "clutch_node") || Rf_inherits(x, "clutch_task"));
+  return Rf_isObject(x) && (Rf_inherits(x, "clutch_cluster") || Rf_inherits(x, "clutch_node") ||
+                            Rf_inherits(x, "clutch_task"));
 }
 
 static void visit_language(clu_search *s, SEXP x) {
@@ -293,7 +313,8 @@ static void visit_language(clu_search *s, SEXP x) {
       return;
     }
   }
-  for (; TYPEOF(x) == LANGSXP || TYPEOF(x) == LISTSXP || TYPEOF(x) == DOTSXP; x = CDR(x)) clu_search_later(s, CAR(x));
+  for (; TYPEOF(x) == LANGSXP || TYPEOF(x) == LISTSXP || TYPEOF(x) == DOTSXP; x = CDR(x))
+    clu_search_later(s, CAR(x));
 }
 
 static void visit(clu_search *s, SEXP x) {
@@ -343,11 +364,13 @@ static void visit(clu_search *s, SEXP x) {
   if (TYPEOF(x) != DOTSXP && TYPEOF(x) != PROMSXP) visit_attributes(s, x);
 }
 
-static SEXP as_list(SEXP cells) { return cells == R_NilValue ? Rf_allocVector(VECSXP, 0) : Rf_PairToVectorList(cells); }
+static SEXP as_list(SEXP cells) {
+  return cells == R_NilValue ? Rf_allocVector(VECSXP, 0) : Rf_PairToVectorList(cells);
+}
 
-/* Searches what can be reached from `roots`, a list, and from what the symbols `also` (a character vector of names) lead to.
- * Returns what was found by it and not before: list(globals (symbols), packages, classes, S4 packages, generics,
- * texts in the code (symbols)). */
+/* Searches what can be reached from `roots`, a list, and from what the symbols `also` (a character
+ * vector of names) lead to. Returns what was found by it and not before: list(globals (symbols),
+ * packages, classes, S4 packages, generics, texts in the code (symbols)). */
 SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also) {
   clu_search *s = clu_search_get(x);
   SEXP out;
@@ -371,4 +394,3 @@ SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also) {
   UNPROTECT(1);
   return out;
 }
-

@@ -1,5 +1,5 @@
-/* The fork server, seen from R. fork_server_main() in R calls ffi_fork_server_serve() again and again; a fork happens in that
- * call, and it returns in the child, too. */
+/* The fork server, seen from R. fork_server_main() in R calls ffi_fork_server_serve() again and
+ * again; a fork happens in that call, and it returns in the child, too. */
 #include "r/r-api.h"
 
 #include <Rembedded.h>
@@ -14,7 +14,8 @@ static clu_supervisor sv;
 static clu_pid master;
 static char **exec_argv;
 
-/* Takes over descriptor 3, the control channel. From here on this process ends when the master does. */
+/* Takes over descriptor 3, the control channel. From here on this process ends when the master
+ * does. */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   clu_err e = {0, 0, ""};
   R_xlen_t n = Rf_xlength(exec);
@@ -48,15 +49,15 @@ static void check_interrupts(void *unused) {
   R_CheckUserInterrupt();
 }
 
-/* list(what, seq, object): "setup" and "settings" want an answer, "quiet": nothing to do, "child": this
- * process is a node now, "end". */
+/* list(what, seq, object): "setup" and "settings" want an answer, "quiet": nothing to do, "child":
+ * this process is a node now, "end". */
 SEXP ffi_fork_server_serve(void) {
   clu_sv_event ev;
   clu_err e = {0, 0, ""};
   static const char *names[] = {"what", "seq", "object", ""};
   SEXP out;
   memset(&ev, 0, sizeof ev);
-  fflush(NULL); /* each node would print what is buffered now */
+  fflush(NULL);       /* each node would print what is buffered now */
   free(malloc(4096)); /* glibc merges freed blocks now; else each node would, and copy the pages */
   clu_os_on_term(0, NULL);
   clu_os_watch_term();
@@ -81,8 +82,7 @@ SEXP ffi_fork_server_serve(void) {
     clu_os_on_term(master, R_TempDir);
     SET_VECTOR_ELT(out, 0, Rf_mkString("quiet"));
     break;
-  default:
-    SET_VECTOR_ELT(out, 0, Rf_mkString("end"));
+  default: SET_VECTOR_ELT(out, 0, Rf_mkString("end"));
   }
   UNPROTECT(1);
   return out;

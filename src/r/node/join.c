@@ -55,14 +55,16 @@ static const char *named_text(SEXP strings, const char *name) {
   return x == R_NilValue ? NULL : CHAR(x);
 }
 
-/* Joins the cluster: its settings, or a string that says why not. `local` is a named character vector, for nodes that the session
- * has started itself: PARENT, the session's pid; SLOT of the shared memory, which is descriptor 3; TMP, the folder to be
- * removed at the node's end. */
+/* Joins the cluster: its settings, or a string that says why not. `local` is a named character
+ * vector, for nodes that the session has started itself: PARENT, the session's pid; SLOT of the
+ * shared memory, which is descriptor 3; TMP, the folder to be removed at the node's end. */
 SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
-  /* for a node that shares no memory with the master: no request has number 0, and all tasks may start */
+  /* for a node that shares no memory with the master: no request has number 0, and all tasks may
+   * start */
   static uint64_t no_cancel;
   static clu_claim no_claim;
-  const char *pid = named_text(local, "PARENT"), *slot = named_text(local, "SLOT"), *tmp = named_text(local, "TMP");
+  const char *pid = named_text(local, "PARENT"), *slot = named_text(local, "SLOT"),
+             *tmp = named_text(local, "TMP");
   unsigned char secret[CLU_SECRET];
   clu_err e = {0, 0, ""};
   clu_join j;
@@ -99,7 +101,8 @@ SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
   clu_os_wipe(secret, sizeof secret);
   if (rc != CLU_OK) return Rf_mkString(e.text[0] ? e.text : clu_code_text(rc));
   clu_node_move_fd(&c.fd);
-  if (!parent) { /* nobody on this machine can end it: it ends itself when the connection has ended, whatever it is doing */
+  if (!parent) { /* nobody on this machine can end it: it ends itself when the connection has ended,
+                    whatever it is doing */
     clu_os_on_term(-1, R_TempDir);
     clu_os_follow_peer(c.fd, CLU_LAST_GRACE);
   }

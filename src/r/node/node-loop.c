@@ -1,7 +1,8 @@
 /* A node receives calls, evaluates them and answers.
  *
- * ffi_node_loop() runs within R's tryCatch(), which is set up once and not for each call: an error in a call jumps out of the
- * loop to the handler, which answers through ffi_node_failed() and enters the loop again.
+ * ffi_node_loop() runs within R's tryCatch(), which is set up once and not for each call: an error
+ * in a call jumps out of the loop to the handler, which answers through ffi_node_failed() and
+ * enters the loop again.
  */
 #include "r/node/node.h"
 
@@ -11,7 +12,6 @@
 #include "core/base/os.h"
 #include "core/wire/channel.h"
 #include "r/wait.h"
-
 
 /* ---- answers ---- */
 
@@ -57,8 +57,8 @@ static SEXP call_of(SEXP fun, SEXP args) {
   return call;
 }
 
-/* The function of a call. The same bytes as before are the same function: they name no environment but the
- * workspace and base R's. */
+/* The function of a call. The same bytes as before are the same function: they name no environment
+ * but the workspace and base R's. */
 static SEXP read_function(uint32_t n) {
   static unsigned char bytes[CLU_MOST_FUN];
   static uint32_t size;
@@ -92,7 +92,8 @@ static SEXP read_call(void) {
     args = PROTECT(clu_node_read_object(clu_me.chan.cur.total - clu_me.chan.read));
   } else {
     msg = PROTECT(clu_node_read_object(clu_me.chan.cur.total - clu_me.chan.read));
-    if (TYPEOF(msg) != VECSXP || Rf_length(msg) != 2) clu_raise("protocol", "a call arrived damaged");
+    if (TYPEOF(msg) != VECSXP || Rf_length(msg) != 2)
+      clu_raise("protocol", "a call arrived damaged");
     fun = VECTOR_ELT(msg, 0);
     args = PROTECT(VECTOR_ELT(msg, 1));
   }
@@ -103,15 +104,16 @@ static SEXP read_call(void) {
 
 /* ---- the loop ---- */
 
-/* Waits until something has come: awake for some time where that pays (`awake`: a request was served, the next may follow at
- * once), then asleep. 0: nothing more will come. */
+/* Waits until something has come: awake for some time where that pays (`awake`: a request was
+ * served, the next may follow at once), then asleep. 0: nothing more will come. */
 static int wait_for_more(int awake) {
   static clu_spins spins;
   int rc;
   clu_work_tell();
   if (awake && clu_spin_pays(&spins))
     clu_spin_ended(&spins, clu_os_spin_readable(clu_me.boot.fd, CLU_SPIN));
-  if (clu_me.idle_ns && clu_os_wait_readable(clu_me.boot.fd, clu_me.idle_ns) == CLU_TIMEOUT) return 0;
+  if (clu_me.idle_ns && clu_os_wait_readable(clu_me.boot.fd, clu_me.idle_ns) == CLU_TIMEOUT)
+    return 0;
   rc = clu_chan_fill(&clu_me.chan);
   if (rc == CLU_SYS) clu_me.fd_closed = 1;
   return rc == CLU_OK || rc == CLU_AGAIN;
@@ -149,7 +151,8 @@ SEXP ffi_node_loop(SEXP env) {
   while (!clu_me.closed) {
     clu_msg m;
     int r;
-    served |= clu_work_go_on(); /* tasks that have come together, one of which may have jumped out */
+    served |=
+        clu_work_go_on(); /* tasks that have come together, one of which may have jumped out */
     if (clu_me.closed) break;
     r = clu_chan_begin(&clu_me.chan, &m);
     if (r < 0) break;
@@ -178,7 +181,8 @@ SEXP ffi_node_loop(SEXP env) {
 /* Reads to the end of the message that was perhaps being read. */
 static void recover(void) {
   clu_node_stop_running();
-  if (clu_me.read_error == CLU_CANCELLED) clu_me.seq = 0; /* the master has withdrawn it: no answer */
+  if (clu_me.read_error == CLU_CANCELLED)
+    clu_me.seq = 0; /* the master has withdrawn it: no answer */
   clu_me.read_error = CLU_OK;
   if (clu_chan_skip(&clu_me.chan) != CLU_OK) clu_me.closed = 1;
 }
@@ -208,7 +212,8 @@ SEXP ffi_node_interrupted(SEXP value) {
   return Rf_ScalarLogical(FALSE);
 }
 
-/* Whether a task is being done: NULL, or TRUE where its output and conditions are to be collected. */
+/* Whether a task is being done: NULL, or TRUE where its output and conditions are to be collected.
+ */
 SEXP ffi_node_at_task(void) {
   return clu_me.task ? Rf_ScalarLogical(clu_me.task == CLU_TASK_RELAYED) : R_NilValue;
 }

@@ -1,4 +1,5 @@
-/* How a process becomes a node: by fork, by exec, or by joining over TCP. Each way ends in say_hello(). */
+/* How a process becomes a node: by fork, by exec, or by joining over TCP. Each way ends in
+ * say_hello(). */
 #include "r/node/node.h"
 
 #include <Rembedded.h>
@@ -22,8 +23,9 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns) {
   clu_me.idle_ns = idle_ns > 0 ? idle_ns : 0;
 }
 
-/* A temporary folder of its own within `under`. R keeps two pointers to its own folder, one of them private, by which quit()
- * removes it. So R itself has to make the new one, which it does when the old one is missing. */
+/* A temporary folder of its own within `under`. R keeps two pointers to its own folder, one of them
+ * private, by which quit() removes it. So R itself has to make the new one, which it does when the
+ * old one is missing. */
 static void set_temp_dir(const char *under) {
   const char *old = getenv("TMPDIR");
   char *kept = old ? strdup(old) : NULL;
@@ -37,14 +39,17 @@ static void set_temp_dir(const char *under) {
   free(kept);
 }
 
-/* In the handler of CLU_SIG_INT, and of the second signal that follows it. 1: R is to see an interrupt.
+/* In the handler of CLU_SIG_INT, and of the second signal that follows it. 1: R is to see an
+ * interrupt.
  *
- * An interrupt reaches R only while a request is evaluated, and only if it is meant for that request: whoever cancels writes
- * the number of the request into shared memory before it sends the signal. A signal without a new number is a user's own. */
+ * An interrupt reaches R only while a request is evaluated, and only if it is meant for that
+ * request: whoever cancels writes the number of the request into shared memory before it sends the
+ * signal. A signal without a new number is a user's own. */
 static int on_interrupt(int second) {
   uint64_t c = *clu_me.boot.cancel;
   int fresh = c != 0 && c != clu_me.cancel_seen;
-  if (second && (clu_me.interrupted || c != clu_me.seq)) return 0; /* handled, or for another request */
+  if (second && (clu_me.interrupted || c != clu_me.seq))
+    return 0; /* handled, or for another request */
   if (fresh) clu_me.cancel_seen = c;
   if (!clu_me.running) return 0;
   if (fresh && c != clu_me.seq) return 0; /* for one that has ended */
@@ -54,7 +59,8 @@ static int on_interrupt(int second) {
 
 /* While an answer is serialized. */
 static void check_cancelled(void) {
-  if (clu_me.seq && *clu_me.boot.cancel == clu_me.seq) clu_raise("cancelled", "the request was cancelled");
+  if (clu_me.seq && *clu_me.boot.cancel == clu_me.seq)
+    clu_raise("cancelled", "the request was cancelled");
 }
 
 /* A fork of the node must not take its calls, nor answer in its place. */
@@ -81,7 +87,8 @@ static SEXP say_hello(void) {
 
 static SEXP begin(void) {
   clu_node_move_fd(&clu_me.boot.fd);
-  if (clu_chan_init(&clu_me.chan, clu_me.boot.fd, INT64_MAX, 0) != CLU_OK) clu_raise("memory", "not enough memory");
+  if (clu_chan_init(&clu_me.chan, clu_me.boot.fd, INT64_MAX, 0) != CLU_OK)
+    clu_raise("memory", "not enough memory");
   return say_hello();
 }
 
@@ -117,7 +124,8 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   clu_boot_slot(&b, p, Rf_asInteger(slot));
   snprintf(b.tmp, sizeof b.tmp, "%s", CHAR(STRING_ELT(tmp, 0)));
   clu_node_set_boot(&b);
-  if ((above = strrchr(b.tmp, '/'))) *above = 0; /* the fork server's folder, as for a forked node */
+  if ((above = strrchr(b.tmp, '/')))
+    *above = 0; /* the fork server's folder, as for a forked node */
   clu_os_on_term(b.parent, b.tmp);
   if (clu_os_follow_parent(b.parent, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
   return begin();

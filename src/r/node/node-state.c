@@ -1,4 +1,5 @@
-/* What a node's files share: its state, the answer to the request at hand, the bytes of the message that has begun. */
+/* What a node's files share: its state, the answer to the request at hand, the bytes of the message
+ * that has begun. */
 #include "r/node/node.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /* A node's tasks. They arrive in batches, and are claimed, evaluated and answered one by one.
  *
- * An error in a task jumps out of the loop in node-loop.c, as that of a call does. So all state is here in one static struct, and
- * clu_work_go_on() continues with the task after the one that jumped.
+ * An error in a task jumps out of the loop in node-loop.c, as that of a call does. So all state is
+ * here in one static struct, and clu_work_go_on() continues with the task after the one that
+ * jumped.
  */
 #include "r/node/node.h"
 
@@ -22,30 +23,31 @@ enum { ENV, CALL, ELEMENTS, NAMESPACE, SINKS, N_KEPT };
 static struct {
   SEXP kept;
   /* the workspace */
-  uint64_t entered;    /* the job whose workspace is in force; 0: none */
-  int relay;           /* it wants output and conditions */
+  uint64_t entered;            /* the job whose workspace is in force; 0: none */
+  int relay;                   /* it wants output and conditions */
   int sinks, n_globals, n_env; /* as node_enter() has left them, see in_order() */
-  uint64_t reading;    /* a job whose description is being read */
+  uint64_t reading;            /* a job whose description is being read */
   /* the batch at hand */
   uint64_t job, first; /* of which job, number of its first task */
   uint32_t n, next, attempt, flags;
-  int readable;        /* the elements could be read */
-  uint32_t stream[6];  /* random stream of the task `stream_at` */
+  int readable;       /* the elements could be read */
+  uint32_t stream[6]; /* random stream of the task `stream_at` */
   uint32_t stream_at;
-  int claimed;         /* the task that clu_me.seq is */
+  int claimed; /* the task that clu_me.seq is */
   /* the clock */
-  uint64_t began;      /* the task at hand; 0: it begins now */
-  uint64_t mean;       /* of what a task takes, in ns, lately */
-  uint64_t coarse;     /* the coarse clock when the fine one was read last */
-  uint32_t estimated;  /* tasks since then */
+  uint64_t began;     /* the task at hand; 0: it begins now */
+  uint64_t mean;      /* of what a task takes, in ns, lately */
+  uint64_t coarse;    /* the coarse clock when the fine one was read last */
+  uint32_t estimated; /* tasks since then */
   /* memory */
-  int64_t may_have;    /* bytes of memory of this process; 0: no limit */
-  int64_t needs;       /* bytes of it that were no garbage, when that was found out */
-  int64_t peak;        /* and its upper estimate then */
-  int slow;            /* the last task took long enough to leave much garbage */
+  int64_t may_have; /* bytes of memory of this process; 0: no limit */
+  int64_t needs;    /* bytes of it that were no garbage, when that was found out */
+  int64_t peak;     /* and its upper estimate then */
+  int slow;         /* the last task took long enough to leave much garbage */
   /* the ring */
-  uint64_t untold;     /* since when there are results in the ring that the master was not told of; 0: none */
-  uint64_t unread;     /* bytes of them */
+  uint64_t untold; /* since when there are results in the ring that the master was not told of; 0:
+                      none */
+  uint64_t unread; /* bytes of them */
 } work;
 
 static SEXP keep(int which, SEXP x) {
@@ -58,8 +60,8 @@ static SEXP keep(int which, SEXP x) {
 
 static SEXP kept(int which) { return work.kept ? VECTOR_ELT(work.kept, which) : R_NilValue; }
 
-/* The namespace is that of the first call: a task may unload the package, and what is found by its name then is a copy
- * that knows nothing of this node. */
+/* The namespace is that of the first call: a task may unload the package, and what is found by its
+ * name then is a copy that knows nothing of this node. */
 static SEXP call_r(const char *fun, SEXP a, SEXP b) {
   SEXP call = PROTECT(Rf_lang3(Rf_install(fun), a, b)), out;
   if (kept(NAMESPACE) == R_NilValue) {
@@ -71,8 +73,8 @@ static SEXP call_r(const char *fun, SEXP a, SEXP b) {
   return out;
 }
 
-/* How many sinks output goes through; with FALSE the connection that messages go to. sink.number() takes 4 us, most of
- * them to match its argument, and this is asked before each task. */
+/* How many sinks output goes through; with FALSE the connection that messages go to. sink.number()
+ * takes 4 us, most of them to match its argument, and this is asked before each task. */
 SEXP ffi_work_sinks(SEXP output) {
   SEXP call = kept(SINKS);
   if (call == R_NilValue) {
@@ -168,7 +170,8 @@ static SEXP seed_symbol(void) {
   return symbol;
 }
 
-/* Whether all is there that node_enter() has prepared: the task before may have removed it, or left a sink behind. */
+/* Whether all is there that node_enter() has prepared: the task before may have removed it, or left
+ * a sink behind. */
 static int in_order(void) {
   if (sinks() != work.sinks || Rf_length(kept(ENV)) < work.n_env) return 0;
   return work.n_globals > 1000 || Rf_length(R_GlobalEnv) >= work.n_globals; /* which counts them */
@@ -200,7 +203,8 @@ static int same_environment(SEXP old, char **env) {
   return i == Rf_xlength(old);
 }
 
-/* The environment variables, each as "name=value"; NULL: they are as in `old`. Sys.getenv() takes 50 us. */
+/* The environment variables, each as "name=value"; NULL: they are as in `old`. Sys.getenv() takes
+ * 50 us. */
 SEXP ffi_work_environment(SEXP old) {
   static char *none[1];
   char **env = clu_os_environ();
@@ -228,7 +232,8 @@ static SEXP element(SEXP x, uint32_t i) {
   }
 }
 
-/* Puts the stream of task `i` into .Random.seed: in place where nothing else refers to that vector. */
+/* Puts the stream of task `i` into .Random.seed: in place where nothing else refers to that vector.
+ */
 static void set_stream(uint32_t i) {
   SEXP seed, symbol = seed_symbol();
   clu_stream_jump(work.stream, i - work.stream_at);
@@ -264,8 +269,9 @@ static void read_clock(void) {
   work.estimated = 0;
 }
 
-/* A task ends: the time, estimated for quick tasks. To read the clock costs a tenth of what the quickest tasks take. So of
- * these only each eighth reads it, or the one that finds that the coarse clock has changed; the others count with the mean. */
+/* A task ends: the time, estimated for quick tasks. To read the clock costs a tenth of what the
+ * quickest tasks take. So of these only each eighth reads it, or the one that finds that the coarse
+ * clock has changed; the others count with the mean. */
 static uint64_t time_of_end(void) {
   uint64_t now;
   if (work.mean < 2000 && work.mean && work.estimated < 7 && clu_os_now_coarse() == work.coarse) {
@@ -279,8 +285,9 @@ static uint64_t time_of_end(void) {
   return now;
 }
 
-/* Where a result can be written in the ring; NULL: it has to go by the socket. A full ring is waited for a little: the master
- * is about to read it, and may only be waiting for this processor. */
+/* Where a result can be written in the ring; NULL: it has to go by the socket. A full ring is
+ * waited for a little: the master is about to read it, and may only be waiting for this processor.
+ */
 static unsigned char *ring_room(uint64_t now, uint64_t took) {
   clu_ring *r = clu_me.boot.ring;
   unsigned char *p;
@@ -288,12 +295,14 @@ static unsigned char *ring_room(uint64_t now, uint64_t took) {
   if (took > UINT32_MAX || *clu_me.boot.cancel == clu_me.seq) return NULL;
   if ((p = clu_ring_room(r, CLU_RING_MOST))) return p;
   clu_work_tell();
-  while (!(p = clu_ring_room(r, CLU_RING_MOST)) && clu_os_now() - now < TELL_AFTER / 8) clu_os_yield();
+  while (!(p = clu_ring_room(r, CLU_RING_MOST)) && clu_os_now() - now < TELL_AFTER / 8)
+    clu_os_yield();
   return p;
 }
 
-/* Completes the result in the ring whose value, `n` bytes, is behind the head at `p`. The master is told at once. Of tasks so
- * quick that it would have no time for anything else it is told now and then, and when there is nothing else to do. */
+/* Completes the result in the ring whose value, `n` bytes, is behind the head at `p`. The master is
+ * told at once. Of tasks so quick that it would have no time for anything else it is told now and
+ * then, and when there is nothing else to do. */
 static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now, uint64_t took) {
   clu_put32(p, flags);
   clu_put32(p + 4, (uint32_t)took);
@@ -305,7 +314,8 @@ static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now
   work.mean = work.mean ? work.mean - work.mean / 8 + took / 8 : took + 1;
   if (!work.untold) work.untold = now;
   work.unread += CLU_RING_RESULT_HEAD + 8 + n;
-  if (work.mean > CLU_QUICK || now - work.untold > TELL_AFTER || work.unread > CLU_RING_BYTES / 4 * 3)
+  if (work.mean > CLU_QUICK || now - work.untold > TELL_AFTER ||
+      work.unread > CLU_RING_BYTES / 4 * 3)
     clu_work_tell();
 }
 
@@ -323,7 +333,8 @@ static void send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) 
     memcpy(p + CLU_RING_RESULT_HEAD, b->data + sizeof head, b->size - sizeof head);
     put_in_ring(p, flags, b->size - sizeof head, now, took);
   } else {
-    work.untold = work.unread = 0; /* the master looks into the ring when it gets this message, too */
+    work.untold = work.unread =
+        0; /* the master looks into the ring when it gets this message, too */
     clu_node_answer(CLU_K_RESULT, b);
   }
   clu_blob_unref(b);
@@ -344,7 +355,8 @@ static void send_result(uint32_t flags, SEXP value) {
   }
   work.slow = took > SLOW;
   PROTECT(value);
-  if ((p = ring_room(now, took)) && (n = clu_plain_bare(p + CLU_RING_RESULT_HEAD, MOST_IN_RING, value)) > 0)
+  if ((p = ring_room(now, took)) &&
+      (n = clu_plain_bare(p + CLU_RING_RESULT_HEAD, MOST_IN_RING, value)) > 0)
     put_in_ring(p, flags | CLU_RESULT_BARE, n, now, took);
   else
     send_bytes(flags, value, now, took);
@@ -352,7 +364,8 @@ static void send_result(uint32_t flags, SEXP value) {
   UNPROTECT(2);
 }
 
-/* Where memory is limited: what is garbage when a task begins was left by others, and would be counted against this one. */
+/* Where memory is limited: what is garbage when a task begins was left by others, and would be
+ * counted against this one. */
 static void collect_garbage(void) {
   int64_t has, most;
   if (!work.may_have || !work.slow) return;
@@ -406,7 +419,8 @@ static void do_task(void) {
   UNPROTECT(1);
 }
 
-/* Nothing unlocks a workspace that a task has locked. This process ends, and another one does the next task. */
+/* Nothing unlocks a workspace that a task has locked. This process ends, and another one does the
+ * next task. */
 static void end_if_locked(void) {
   if (clu_me.seq || !R_EnvironmentIsLocked(R_GlobalEnv)) return;
   clu_work_tell();
@@ -438,7 +452,8 @@ void clu_work_failed(SEXP failure) {
   end_if_locked();
 }
 
-/* An error outside of any task, while the description of a job was read: all tasks of that job fail with it. */
+/* An error outside of any task, while the description of a job was read: all tasks of that job fail
+ * with it. */
 SEXP ffi_work_unreadable(SEXP failure) {
   SEXP id;
   if (!work.reading) return R_NilValue;

@@ -1,10 +1,12 @@
 /* A node's side: what runs in the process that computes.
  *
- * Files, each of which uses only those before it: node-state (the channel and the request at hand), node-start (how a node comes
- * to be), relay (output and conditions of tasks), node-tasks, node-loop. fork-server-main and join use node-start.
+ * Files, each of which uses only those before it: node-state (the channel and the request at hand),
+ * node-start (how a node comes to be), relay (output and conditions of tasks), node-tasks,
+ * node-loop. fork-server-main and join use node-start.
  *
- * There is one node in a process, so its state is one static struct. An R error jumps out of any of these functions; what has to
- * survive the jump is in that struct, and nothing is on the C stack. All functions here run on R's thread.
+ * There is one node in a process, so its state is one static struct. An R error jumps out of any of
+ * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
+ * All functions here run on R's thread.
  */
 #ifndef CLUTCH_R_NODE_H
 #define CLUTCH_R_NODE_H
@@ -16,26 +18,26 @@
 
 enum { CLU_TASK_NONE = 0, CLU_TASK_QUIET, CLU_TASK_RELAYED };
 
-/* What a node remembers from one request to the next. `seq`, `running`, `sending`, `interrupted` and `cancel_seen` are used by
- * the handler of CLU_SIG_INT, too. */
+/* What a node remembers from one request to the next. `seq`, `running`, `sending`, `interrupted`
+ * and `cancel_seen` are used by the handler of CLU_SIG_INT, too. */
 typedef struct clu_this_node {
   clu_chan chan;
   clu_boot boot;
-  volatile uint64_t seq;     /* the request or task at hand, 0: none */
-  volatile int running;      /* it is being evaluated */
-  volatile int sending;      /* its answer is being written */
-  volatile int interrupted;  /* R was told of a signal */
-  int task;                  /* it is a task: CLU_TASK_* */
-  int relay_at_once;         /* what it prints and signals is sent at once, not with the result */
-  int has_relayed;           /* it has sent such: its result has to come behind that, by the socket */
-  uint64_t cancel_seen;      /* the last cancel that was handled */
-  int read_error;            /* why a message could not be read to its end */
-  double started[5];         /* clu_os_times() when the call began */
-  int closed;                /* the channel is of no more use */
-  int fd_closed;             /* user's code has closed the channel's descriptor */
-  int asked_to_end;          /* the master has said DONE, or this process is of no more use */
-  volatile int forked;       /* this is a child of the node (mclapply() in a call), not the node */
-  int64_t idle_ns;           /* the node ends when nothing comes for so long; 0: it waits for ever */
+  volatile uint64_t seq;    /* the request or task at hand, 0: none */
+  volatile int running;     /* it is being evaluated */
+  volatile int sending;     /* its answer is being written */
+  volatile int interrupted; /* R was told of a signal */
+  int task;                 /* it is a task: CLU_TASK_* */
+  int relay_at_once;        /* what it prints and signals is sent at once, not with the result */
+  int has_relayed;      /* it has sent such: its result has to come behind that, by the socket */
+  uint64_t cancel_seen; /* the last cancel that was handled */
+  int read_error;       /* why a message could not be read to its end */
+  double started[5];    /* clu_os_times() when the call began */
+  int closed;           /* the channel is of no more use */
+  int fd_closed;        /* user's code has closed the channel's descriptor */
+  int asked_to_end;     /* the master has said DONE, or this process is of no more use */
+  volatile int forked;  /* this is a child of the node (mclapply() in a call), not the node */
+  int64_t idle_ns;      /* the node ends when nothing comes for so long; 0: it waits for ever */
 } clu_this_node;
 extern clu_this_node clu_me;
 
@@ -43,11 +45,11 @@ extern clu_this_node clu_me;
 
 /* Writes the answer to the request at hand; stops half-way when that is cancelled. Blocks. */
 void clu_node_answer(uint8_t kind, clu_blob *body);
-/* Ends the evaluation. An interrupt that R has been told of and has not acted upon is consumed here: it is not for the next
- * request. */
+/* Ends the evaluation. An interrupt that R has been told of and has not acted upon is consumed
+ * here: it is not for the next request. */
 void clu_node_stop_running(void);
-/* The next `n` bytes, or the object in them, of the message that has begun. Block. An R error of class clutch_protocol when the
- * message ends too soon. */
+/* The next `n` bytes, or the object in them, of the message that has begun. Block. An R error of
+ * class clutch_protocol when the message ends too soon. */
 void clu_node_read(void *p, size_t n);
 SEXP clu_node_read_object(uint64_t n);
 
@@ -55,14 +57,17 @@ SEXP clu_node_read_object(uint64_t n);
 
 /* Remembers who this process is: in the child, right after the fork. */
 void clu_node_set_boot(const clu_boot *b);
-/* Moves a descriptor to a high number: user's code that closes all descriptors it can think of begins with the low ones. */
+/* Moves a descriptor to a high number: user's code that closes all descriptors it can think of
+ * begins with the low ones. */
 void clu_node_move_fd(clu_fd *fd);
-/* A node that has connected over TCP: takes over the channel. It ends after `idle_ns` of silence; < 0: it waits for ever. */
+/* A node that has connected over TCP: takes over the channel. It ends after `idle_ns` of silence; <
+ * 0: it waits for ever. */
 void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns);
 
 /* ---- relay.c ---- */
 
-/* What the task at hand has printed and signalled since the last call, in order: a list, or NULL. */
+/* What the task at hand has printed and signalled since the last call, in order: a list, or NULL.
+ */
 SEXP clu_relay_take(void);
 /* Forgets it: the task was cancelled. */
 void clu_relay_drop(void);

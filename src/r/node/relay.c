@@ -1,5 +1,6 @@
-/* What a task prints and signals. It is kept in a log that travels with the result, or is sent at once where the job wants that.
- * Order is kept: output is put into the log, or is sent, before each condition. */
+/* What a task prints and signals. It is kept in a log that travels with the result, or is sent at
+ * once where the job wants that. Order is kept: output is put into the log, or is sent, before each
+ * condition. */
 #include "r/node/node.h"
 
 #include <R_ext/Connections.h>
@@ -13,7 +14,7 @@
 #error "another version of R's connections"
 #endif
 
-#define MOST_CALL 10000   /* objects in a condition's call: a larger one has data in it */
+#define MOST_CALL 10000      /* objects in a condition's call: a larger one has data in it */
 #define MOST_TEXT 1000000000 /* bytes of output in one string */
 
 /* Preserved: a pairlist and its last cell, and the connection that collects output. */
@@ -59,8 +60,8 @@ static void log_entry(SEXP x) {
   UNPROTECT(1);
 }
 
-/* Moves collected output to the log, or sends it. The buffer is taken first: a finalizer that runs meanwhile may print, and that
- * comes later. */
+/* Moves collected output to the log, or sends it. The buffer is taken first: a finalizer that runs
+ * meanwhile may print, and that comes later. */
 static void flush_output(void) {
   size_t n = relay.n, at = 0;
   char *out = relay.out;
@@ -87,7 +88,8 @@ void clu_relay_drop(void) {
   keep(LAST, R_NilValue);
 }
 
-/* Whether `x` holds more than a call as somebody writes it: a function, or more than `*left` objects. */
+/* Whether `x` holds more than a call as somebody writes it: a function, or more than `*left`
+ * objects. */
 static int is_large(SEXP x, int *left) {
   for (; TYPEOF(x) == LANGSXP || TYPEOF(x) == LISTSXP; x = CDR(x))
     if (--*left < 0 || is_large(CAR(x), left)) return 1;
@@ -101,8 +103,8 @@ static int is_large(SEXP x, int *left) {
   return *left < 0;
 }
 
-/* The call of a condition may hold the data that a function was given, as with do.call(), and a task may signal thousands of them.
- * Of such a call only the function's name is kept. */
+/* The call of a condition may hold the data that a function was given, as with do.call(), and a
+ * task may signal thousands of them. Of such a call only the function's name is kept. */
 static SEXP without_data(SEXP cond) {
   SEXP names = TYPEOF(cond) == VECSXP ? Rf_getAttrib(cond, R_NamesSymbol) : R_NilValue, call, fun;
   R_xlen_t i = 0;
@@ -118,7 +120,8 @@ static SEXP without_data(SEXP cond) {
 
 SEXP ffi_work_slim(SEXP cond) { return without_data(cond); }
 
-/* Takes a condition of the task at hand. `now`: it is to be sent at once. FALSE: no task is evaluated whose conditions are wanted. */
+/* Takes a condition of the task at hand. `now`: it is to be sent at once. FALSE: no task is
+ * evaluated whose conditions are wanted. */
 SEXP ffi_work_log(SEXP cond, SEXP now) {
   if (clu_me.task != CLU_TASK_RELAYED) return Rf_ScalarLogical(FALSE);
   flush_output();
@@ -160,7 +163,8 @@ static int relay_vfprintf(Rconnection con, const char *format, va_list ap) {
   int n;
   va_copy(again, ap);
   n = vsnprintf(few, sizeof few, format, ap);
-  if (n >= (int)sizeof few && (text = malloc((size_t)n + 1))) vsnprintf(text, (size_t)n + 1, format, again);
+  if (n >= (int)sizeof few && (text = malloc((size_t)n + 1)))
+    vsnprintf(text, (size_t)n + 1, format, again);
   va_end(again);
   if (n > 0 && text) relay_write(text, 1, (size_t)n, con);
   if (text != few) free(text);
@@ -177,8 +181,8 @@ static void relay_close(Rconnection con) {
   relay.open = 0;
 }
 
-/* The connection that collects what tasks print. When user's code has closed it, as closeAllConnections() does, a new one: its
- * number may be another connection's by then. */
+/* The connection that collects what tasks print. When user's code has closed it, as
+ * closeAllConnections() does, a new one: its number may be another connection's by then. */
 SEXP ffi_work_output(void) {
   Rconnection con;
   SEXP x;

@@ -1,15 +1,18 @@
-/* Calls and answers, seen from R: to which call scope a request belongs, what its bytes are, what comes back. */
+/* Calls and answers, seen from R: to which call scope a request belongs, what its bytes are, what
+ * comes back. */
 #include "r/session/session.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- call scopes ----
- * parallel's clusterCall(), clusterApply() and clusterApplyLB() send requests and take the answers before they return. Such a
- * call is a scope, and each of its requests carries the scope's number (0: the request belongs to no scope). A scope is
- * recognized by the frame (environment) of the call's evaluation. When the frame is gone and requests of the scope are not, the
- * call was abandoned: it was interrupted, or has failed. Then its requests are cancelled, so that no answer to one of them is taken
- * for the answer to a later call. The frames are held by weak references, which keep nothing alive. */
+ * parallel's clusterCall(), clusterApply() and clusterApplyLB() send requests and take the answers
+ * before they return. Such a call is a scope, and each of its requests carries the scope's number
+ * (0: the request belongs to no scope). A scope is recognized by the frame (environment) of the
+ * call's evaluation. When the frame is gone and requests of the scope are not, the call was
+ * abandoned: it was interrupted, or has failed. Then its requests are cancelled, so that no answer
+ * to one of them is taken for the answer to a later call. The frames are held by weak references,
+ * which keep nothing alive. */
 
 typedef struct {
   uint64_t number;
@@ -28,7 +31,8 @@ static uint64_t scope_of(SEXP frame) {
 }
 
 static void cancel_scope(uint64_t scope) {
-  for (clu_node *nd = clu_session_nodes(clu_the_session); nd; nd = clu_node_next(nd)) clu_node_cancel(nd, scope);
+  for (clu_node *nd = clu_session_nodes(clu_the_session); nd; nd = clu_node_next(nd))
+    clu_node_cancel(nd, scope);
 }
 
 static int all_in_step(void *unused) {
@@ -38,7 +42,8 @@ static int all_in_step(void *unused) {
   return 1;
 }
 
-/* A call was interrupted. The nodes are waited for only shortly: the user is to have control back at once. */
+/* A call was interrupted. The nodes are waited for only shortly: the user is to have control back
+ * at once. */
 static void abandon(uint64_t scope) {
   if (!scope) return;
   cancel_scope(scope);
@@ -68,8 +73,8 @@ static void end_old_scopes(SEXP frames) {
   n_scopes = kept;
 }
 
-/* A call begins. `frames`: those of all calls that are being evaluated (sys.frames()); other scopes have ended. `to_all`: it
- * sends the same to each node. */
+/* A call begins. `frames`: those of all calls that are being evaluated (sys.frames()); other scopes
+ * have ended. `to_all`: it sends the same to each node. */
 SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames) {
   SEXP ref;
   clu_need_session();
@@ -93,8 +98,8 @@ SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames) {
 
 /* ---- send and receive ---- */
 
-/* What clusterCall() sent last. It sends the same to each node, without any other code in between, so it is serialized once.
- * Kept until the first answer is asked for. */
+/* What clusterCall() sent last. It sends the same to each node, without any other code in between,
+ * so it is serialized once. Kept until the first answer is asked for. */
 static struct {
   clu_blob *blob;
   SEXP cell; /* a preserved cons cell that holds function and arguments */
@@ -117,9 +122,9 @@ static int same_list(SEXP a, SEXP b) {
   return 1;
 }
 
-/* The function of the last call. One that is sent again and again, as by clusterApplyLB(), is serialized once,
- * if its bytes do not depend on anything that may change or that arguments may share: its environment is the
- * workspace or base R, of which only the name travels. */
+/* The function of the last call. One that is sent again and again, as by clusterApplyLB(), is
+ * serialized once, if its bytes do not depend on anything that may change or that arguments may
+ * share: its environment is the workspace or base R, of which only the name travels. */
 static struct {
   SEXP cell; /* a preserved cons cell that holds it: no other object can have its address */
   clu_blob *bytes;
@@ -167,7 +172,8 @@ static clu_blob *function_bytes(SEXP fun) {
   return last.bytes;
 }
 
-/* u32: how many bytes are the function's, then they, then the arguments; or 0, then list(fun, args). */
+/* u32: how many bytes are the function's, then they, then the arguments; or 0, then list(fun,
+ * args). */
 static clu_blob *call_bytes(SEXP fun, SEXP args, uint64_t scope) {
   clu_blob *b, *f;
   SEXP msg;
@@ -226,7 +232,8 @@ static int flushed(void *data) {
 
 static void abandon_wait(void *data) { abandon(((one_wait *)data)->scope); }
 
-/* The sending of a request without scope was interrupted: that request is cancelled, and no other. */
+/* The sending of a request without scope was interrupted: that request is cancelled, and no other.
+ */
 static void abandon_last(void *data) {
   one_wait *w = data;
   clu_node_cancel_one(w->nd, w->seq);
@@ -267,8 +274,8 @@ static void clear_tags(SEXP handle, clu_node *nd) {
 
 enum { DEAD, STUCK, NO_SCOPE, N_FAILURES };
 
-/* Until when a node has to have dropped what was cancelled. The grace counts from the cancel, so that several nodes are not
- * waited for one after the other. */
+/* Until when a node has to have dropped what was cancelled. The grace counts from the cancel, so
+ * that several nodes are not waited for one after the other. */
 static uint64_t in_step_by(const clu_node *nd) {
   SEXP x = PROTECT(Rf_GetOption1(Rf_install("clutch.cancel_grace")));
   uint64_t end, since = clu_node_cancelled_since(nd), spent = since ? clu_os_now() - since : 0;
@@ -279,7 +286,8 @@ static uint64_t in_step_by(const clu_node *nd) {
   return end == UINT64_MAX ? end : end > spent ? end - spent : 0;
 }
 
-/* What came of the sending of a call; constants, for this is on the way of each call. NULL: it was sent. */
+/* What came of the sending of a call; constants, for this is on the way of each call. NULL: it was
+ * sent. */
 static SEXP failed_because(int which) {
   static const char *const names[N_FAILURES] = {"dead", "stuck", "no_scope"};
   static SEXP values[N_FAILURES];
@@ -290,9 +298,10 @@ static SEXP failed_because(int which) {
   return values[which];
 }
 
-/* Sends a call: `data` is parallel's list(fun, args, return, tag). NULL, or why it was not sent: "dead": the node has died or
- * was stopped; "stuck": it does not end a cancelled request within getOption("clutch.cancel_grace") seconds; "no_scope":
- * ffi_call_scope_begin() has to be called for this frame before. `outer`: the frame that encloses it. */
+/* Sends a call: `data` is parallel's list(fun, args, return, tag). NULL, or why it was not sent:
+ * "dead": the node has died or was stopped; "stuck": it does not end a cancelled request within
+ * getOption("clutch.cancel_grace") seconds; "no_scope": ffi_call_scope_begin() has to be called for
+ * this frame before. `outer`: the frame that encloses it. */
 SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   clu_node *nd = clu_get_node(handle);
   clu_err e = {0, 0, ""};
@@ -331,7 +340,8 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
 
 static SEXP answer_list(SEXP handle, clu_node *nd, const clu_req *r) {
   static const char *names[] = {"type", "value", "success", "time", "tag", ""};
-  static const char *const times[] = {"user.self", "sys.self", "elapsed", "user.child", "sys.child"};
+  static const char *const times[] = {"user.self", "sys.self", "elapsed", "user.child",
+                                      "sys.child"};
   static SEXP type, time_names, time_class;
   int ok = r->kind == CLU_K_VALUE, tag = r->tag;
   clu_blob *b;
@@ -359,7 +369,8 @@ static SEXP answer_list(SEXP handle, clu_node *nd, const clu_req *r) {
   SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(ok));
   SET_VECTOR_ELT(out, 3, time);
   SET_VECTOR_ELT(out, 4, take_tag(handle, tag));
-  b = clu_node_take_first(nd); /* nothing jumps between here and clu_unserialize(), which gives it back */
+  b = clu_node_take_first(
+      nd); /* nothing jumps between here and clu_unserialize(), which gives it back */
   if (b && b->size >= 5 * sizeof(double))
     memcpy(REAL(time), b->data, 5 * sizeof(double));
   else
@@ -397,8 +408,8 @@ static int one_answered(void *data) {
   return (w->dead = dead_of(w->scope)) != NULL;
 }
 
-/* The answer to the oldest call of this node; NULL: it has died; list(info): another node of the same call has,
- * whose answer would be asked for later, but the call as a whole has failed now. */
+/* The answer to the oldest call of this node; NULL: it has died; list(info): another node of the
+ * same call has, whose answer would be asked for later, but the call as a whole has failed now. */
 SEXP ffi_node_recv(SEXP handle) {
   clu_node *nd = clu_get_node(handle);
   const clu_req *r = clu_node_first(nd);
@@ -479,7 +490,8 @@ SEXP ffi_any_recv(SEXP nodes) {
   SEXP out, handle;
   memset(&w, 0, sizeof w);
   w.nodes = nodes;
-  for (R_xlen_t i = 0; i < Rf_xlength(nodes); i++) clu_get_node(VECTOR_ELT(VECTOR_ELT(nodes, i), 0));
+  for (R_xlen_t i = 0; i < Rf_xlength(nodes); i++)
+    clu_get_node(VECTOR_ELT(VECTOR_ELT(nodes, i), 0));
   forget_sent();
   clu_wait_for(any_answered, &w, UINT64_MAX, abandon_any);
   if (w.found < 0) clu_raise("no_call", "nothing was sent to these nodes that they could answer");

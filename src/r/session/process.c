@@ -1,4 +1,5 @@
-/* The process of a node that this session starts itself, by exec: here, or one that starts the node elsewhere (ssh). */
+/* The process of a node that this session starts itself, by exec: here, or one that starts the node
+ * elsewhere (ssh). */
 #include "r/session/session.h"
 
 #include <stdio.h>
@@ -38,7 +39,8 @@ void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how) {
   p->shares_memory = Rf_asLogical(part(how, "slot")) == 1;
 }
 
-/* The secret on the standard input of a process to come: `*in` is its end, the caller's to close. */
+/* The secret on the standard input of a process to come: `*in` is its end, the caller's to close.
+ */
 static int secret_as_input(const char *hex, clu_fd *in, clu_err *e) {
   char line[2 * CLU_SECRET + 1];
   clu_fd pair[2];

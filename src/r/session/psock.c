@@ -1,12 +1,13 @@
-/* Base R's own workers (parallel:::.workRSOCK) as nodes. Their protocol is one serialized R object after the other over a socket,
- * without frames.
+/* Base R's own workers (parallel:::.workRSOCK) as nodes. Their protocol is one serialized R object
+ * after the other over a socket, without frames.
  *
- * A wait may be interrupted at any time, also half-way in an object. So what is to be sent is queued, what has come is kept until
- * the object is complete, and the next call continues there. Each queued request has a number (epoch), by which the caller knows
- * whether its answer is still wanted.
+ * A wait may be interrupted at any time, also half-way in an object. So what is to be sent is
+ * queued, what has come is kept until the object is complete, and the next call continues there.
+ * Each queued request has a number (epoch), by which the caller knows whether its answer is still
+ * wanted.
  *
- * A worker's socket belongs to its handle. ffi_psock_ready(), _flush() and _recv() block, for a bounded time, and check R's
- * interrupts. */
+ * A worker's socket belongs to its handle. ffi_psock_ready(), _flush() and _recv() block, for a
+ * bounded time, and check R's interrupts. */
 #include "r/session/session.h"
 
 #include <stdlib.h>
@@ -44,7 +45,8 @@ static void psock_finalize(SEXP x) {
 }
 
 static worker *get_psock(SEXP x) {
-  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_psock()) clu_raise("argument", "this is no worker's socket");
+  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_psock())
+    clu_raise("argument", "this is no worker's socket");
   clu_need_session();
   if (!R_ExternalPtrAddr(x)) clu_raise("stopped", "this worker's connection is closed");
   return R_ExternalPtrAddr(x);
@@ -88,8 +90,9 @@ SEXP ffi_psock_spawn(SEXP handle, SEXP argv, SEXP envp, SEXP how) {
   return R_NilValue;
 }
 
-/* list(handle, port): listens at `host` (numbers, or "localhost"; "": every address) at the first of `ports` that is free; or, when
- * none is, a string that says why. `backlog` NA: the most the system allows. */
+/* list(handle, port): listens at `host` (numbers, or "localhost"; "": every address) at the first
+ * of `ports` that is free; or, when none is, a string that says why. `backlog` NA: the most the
+ * system allows. */
 SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog) {
   static const char *names[] = {"handle", "port", ""};
   const char *h = CHAR(STRING_ELT(host, 0));
@@ -190,7 +193,8 @@ static int fill(worker *w) {
   return CLU_OK;
 }
 
-/* Queues a message, behind which nothing may be queued yet. `epoch`: of a request, which will be answered; else NA. */
+/* Queues a message, behind which nothing may be queued yet. `epoch`: of a request, which will be
+ * answered; else NA. */
 SEXP ffi_psock_queue(SEXP x, SEXP object, SEXP epoch) {
   worker *w = get_psock(x);
   double number = Rf_asReal(epoch);
@@ -208,8 +212,9 @@ SEXP ffi_psock_queue(SEXP x, SEXP object, SEXP epoch) {
   return R_NilValue;
 }
 
-/* Sends what is queued: TRUE when all has left; FALSE when the connection is of no more use, or nothing could be sent for
- * `seconds`. What comes meanwhile is read: a worker whose answer is not read does not read either. */
+/* Sends what is queued: TRUE when all has left; FALSE when the connection is of no more use, or
+ * nothing could be sent for `seconds`. What comes meanwhile is read: a worker whose answer is not
+ * read does not read either. */
 SEXP ffi_psock_flush(SEXP x, SEXP seconds) {
   worker *w = get_psock(x);
   uint64_t moved = clu_os_now(), patience = clu_in_seconds(seconds) - moved;
@@ -228,7 +233,8 @@ SEXP ffi_psock_flush(SEXP x, SEXP seconds) {
     if (rc == CLU_OK)
       moved = clu_os_now();
     else
-      clu_sock_wait(w->s, CLU_READ | CLU_WRITE, patience < CLU_SLICE ? (int64_t)patience : CLU_SLICE);
+      clu_sock_wait(w->s, CLU_READ | CLU_WRITE,
+                    patience < CLU_SLICE ? (int64_t)patience : CLU_SLICE);
     R_CheckUserInterrupt();
   }
   clu_blob_unref(w->out);
@@ -277,9 +283,10 @@ static void consume(worker *w) {
   }
 }
 
-/* list(value, epoch): the next object. An error of class clutch_incomplete when nothing more of it comes for `seconds`: what has come
- * is kept for the next call. After any other error, as when it is longer than `bytes`, the connection is of no more use. `node`:
- * the handle whose answer is counted, or NULL. */
+/* list(value, epoch): the next object. An error of class clutch_incomplete when nothing more of it
+ * comes for `seconds`: what has come is kept for the next call. After any other error, as when it
+ * is longer than `bytes`, the connection is of no more use. `node`: the handle whose answer is
+ * counted, or NULL. */
 SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
   static const char *names[] = {"value", "epoch", ""};
   reading r;

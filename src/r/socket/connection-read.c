@@ -1,19 +1,24 @@
 /* Reading of sockets as R's connections.
  *
- * A call that is given up (its time is up, Ctrl-C, a time limit) has taken nothing: everything it had goes back. The
- * call is the outermost frame of base or utils that was given the connection: read.csv() takes lines by one function
- * of C, pushes them back, and calls scan() twice. At the first byte that is not known to belong to a call, one
- * evaluation (reading_frames()) finds that frame and has its end told (ffi_connection_left()), so that all further
- * bytes cost a comparison. What a call has taken stays in the socket's buffer, [mark, pos), up to CLU_SOCK_KEEP; memory
- * beyond the usual is given back when the call is over. A call that has taken more goes on, but when it is given up the
- * connection is broken for reading: every further read is an error of class clutch_socket_broken.
+ * A call that is given up (its time is up, Ctrl-C, a time limit) has taken nothing: everything it
+ * had goes back. The call is the outermost frame of base or utils that was given the connection:
+ * read.csv() takes lines by one function of C, pushes them back, and calls scan() twice. At the
+ * first byte that is not known to belong to a call, one evaluation (reading_frames()) finds that
+ * frame and has its end told (ffi_connection_left()), so that all further bytes cost a comparison.
+ * What a call has taken stays in the socket's buffer, [mark, pos), up to CLU_SOCK_KEEP; memory
+ * beyond the usual is given back when the call is over. A call that has taken more goes on, but
+ * when it is given up the connection is broken for reading: every further read is an error of class
+ * clutch_socket_broken.
  *
- * readBin() can read vectors of any size: those bytes are not kept twice, but taken back from the vector.
+ * readBin() can read vectors of any size: those bytes are not kept twice, but taken back from the
+ * vector.
  *
- * What R has pushed back itself when a call is over (a line that has no end yet, scan()'s last character) moves to
- * `front`, from which the next call reads: from R's own place it would go without notice.
+ * What R has pushed back itself when a call is over (a line that has no end yet, scan()'s last
+ * character) moves to `front`, from which the next call reads: from R's own place it would go
+ * without notice.
  *
- * Of readers outside of base and utils only what they had of the line, or of the one binary read, goes back.
+ * Of readers outside of base and utils only what they had of the line, or of the one binary read,
+ * goes back.
  */
 #include "r/socket/connection.h"
 
@@ -50,7 +55,8 @@ static void lose(conn *c) {
 /* Bytes of the vector that are in the buffer as well */
 static size_t also_in_buffer(const conn *c) { return c->s->pos - c->s->mark - c->head; }
 
-/* The bytes that are in the vector only come back to the buffer, behind those that the call took before. */
+/* The bytes that are in the vector only come back to the buffer, behind those that the call took
+ * before. */
 static int from_vector(conn *c) {
   size_t n = also_in_buffer(c);
   c->s->pos -= n;
@@ -77,13 +83,15 @@ static void undo(void *data) {
   c->in_vector = c->head = 0;
   if (!c->text_call) return;
   c->front_at = c->front_mark;
-  if (c->reader == CLU_A_CALL) drop_pushed_back(c->con); /* there was nothing when it began to read */
+  if (c->reader == CLU_A_CALL)
+    drop_pushed_back(c->con); /* there was nothing when it began to read */
   if (!c->con->inconv) return;
   c->d = c->kept;
   Riconv(c->con->inconv, NULL, NULL, NULL, NULL);
 }
 
-/* What R has pushed back comes before what is left of the same. Without memory it stays where it is. */
+/* What R has pushed back comes before what is left of the same. Without memory it stays where it
+ * is. */
 static void take_pushed_back(conn *c) {
   Rconnection con = c->con;
   size_t n = 0, left = c->front_n - c->front_at;
@@ -144,7 +152,8 @@ static void begins(conn *c, int text) {
   if (c->torn) {
     char at[2 * CLU_ADDR_TEXT + 8];
     clu_err e;
-    clu_fail(&e, CLU_BROKEN, 0, "%s: %s", clu_sock_text(c->s, at, sizeof at), clu_code_text(CLU_BROKEN));
+    clu_fail(&e, CLU_BROKEN, 0, "%s: %s", clu_sock_text(c->s, at, sizeof at),
+             clu_code_text(CLU_BROKEN));
     clu_raise_socket(c->s, &e, -1);
   }
   if (!frames_of) {
@@ -188,7 +197,8 @@ static int more(Rconnection con, conn *c) {
   clu_sock *s = c->s;
   uint64_t deadline = 0;
   con->incomplete = FALSE;
-  if (c->start && s->pos == s->end) s->pos = s->end = s->mark + c->head; /* they are in the vector */
+  if (c->start && s->pos == s->end)
+    s->pos = s->end = s->mark + c->head; /* they are in the vector */
   if (c->lost || s->pos - s->mark > CLU_SOCK_KEEP) lose(c);
   for (;;) {
     clu_err e = {0, 0, ""};
@@ -209,8 +219,9 @@ static int more(Rconnection con, conn *c) {
     if (!deadline) deadline = clu_deadline_ns(s->timeout_ns);
     if (!clu_socket_ready(s, CLU_READ, deadline, undo, c)) {
       undo(c);
-      clu_raise_timeout(s, c->torn ? "what the call had taken is lost; nothing has come" : "nothing has come",
-                        (double)s->timeout_ns / 1e9, -1);
+      clu_raise_timeout(
+          s, c->torn ? "what the call had taken is lost; nothing has come" : "nothing has come",
+          (double)s->timeout_ns / 1e9, -1);
     }
   }
 }
@@ -279,7 +290,8 @@ int clu_con_fgetc(Rconnection con) {
   int byte;
   if (c->reader == CLU_NOBODY) begins(c, 1);
   byte = next_byte(con, c);
-  if (c->reader == CLU_A_LINE && (byte == '\n' || byte < 0)) { /* at the end R pushes back what there was of the line */
+  if (c->reader == CLU_A_LINE &&
+      (byte == '\n' || byte < 0)) { /* at the end R pushes back what there was of the line */
     settle(c);
     c->reader = CLU_NOBODY;
   }
@@ -290,8 +302,8 @@ int clu_con_fgetc(Rconnection con) {
 #define BLOCK 8096
 #define LARGE 32768 /* bytes that are not worth a copy */
 
-/* Where a binary read goes: further into a vector that lasts as long as the call, to a new one, or to memory that is
- * used again. To whoever reads without a call it lasts as long as the read. */
+/* Where a binary read goes: further into a vector that lasts as long as the call, to a new one, or
+ * to memory that is used again. To whoever reads without a call it lasts as long as the read. */
 static void aim(conn *c, const char *to, size_t want, int block) {
   if (c->start && to == c->start + c->in_vector) return;
   if (c->start && c->in_vector > also_in_buffer(c)) {
@@ -319,7 +331,8 @@ size_t clu_con_read(void *to, size_t size, size_t n, Rconnection con) {
   if (!want) return 0;
   con->incomplete = FALSE;
   if (c->reader != CLU_A_CALL) begins(c, 0);
-  if (want <= 8 && want <= s->end - s->pos && !c->start) { /* unserialize() asks for one number after the other */
+  if (want <= 8 && want <= s->end - s->pos &&
+      !c->start) { /* unserialize() asks for one number after the other */
     memcpy(to, s->in + s->pos, want);
     s->pos += want;
     return n;

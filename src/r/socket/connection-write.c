@@ -11,7 +11,8 @@ static const uint64_t GRACE = 2000000000; /* ns that Ctrl-C waits for the rest o
 #define HELD 65536u
 
 static void cut_short(void *s) {
-  clu_sock_shutdown(s, CLU_WRITE, NULL); /* the peer sees an end, not half a message and then another */
+  clu_sock_shutdown(s, CLU_WRITE,
+                    NULL); /* the peer sees an end, not half a message and then another */
 }
 
 static void send(conn *c, const void *from, size_t all) {
@@ -39,10 +40,11 @@ static void send(conn *c, const void *from, size_t all) {
   }
 }
 
-/* serialize() writes an object in pieces of 4 and 8 bytes, each of which would be a packet. (For its own
- * sockets R collects them, but goes by their class.) The first two bytes tell that it begins. An R function then checks
- * whether it is base's serialize() or saveRDS(), and has its frame call ffi_connection_uncork() when it is left: until
- * then what is written is held back. When it is left by a jump and nothing has gone, nothing does. */
+/* serialize() writes an object in pieces of 4 and 8 bytes, each of which would be a packet. (For
+ * its own sockets R collects them, but goes by their class.) The first two bytes tell that it
+ * begins. An R function then checks whether it is base's serialize() or saveRDS(), and has its
+ * frame call ffi_connection_uncork() when it is left: until then what is written is held back. When
+ * it is left by a jump and nothing has gone, nothing does. */
 static int cork(conn *c) {
   static SEXP frame_of, entry, none; /* R's part; its entry point in C; what no function returns */
   SEXP frame, value, call;
@@ -61,7 +63,8 @@ static int cork(conn *c) {
   yes = TYPEOF(frame) == ENVSXP;
   if (yes) { /* on.exit(.Call(ffi_connection_uncork, handle, returnValue(none), none), TRUE) */
     value = PROTECT(Rf_lang2(Rf_install("returnValue"), PROTECT(Rf_lang2(R_QuoteSymbol, none))));
-    call = PROTECT(Rf_lang5(Rf_install(".Call"), entry, c->handle, value, PROTECT(Rf_lang2(R_QuoteSymbol, none))));
+    call = PROTECT(Rf_lang5(Rf_install(".Call"), entry, c->handle, value,
+                            PROTECT(Rf_lang2(R_QuoteSymbol, none))));
     call = PROTECT(Rf_lang3(Rf_install("on.exit"), call, PROTECT(Rf_ScalarLogical(1))));
     Rf_eval(call, frame);
     UNPROTECT(6);
@@ -73,7 +76,8 @@ static int cork(conn *c) {
 size_t clu_con_write(const void *from, size_t size, size_t n, Rconnection con) {
   conn *c = clu_conn_of(con);
   size_t all = size * n;
-  if (!c->corked && all == 2 && !con->text && (memcmp(from, "X\n", 2) == 0 || memcmp(from, "B\n", 2) == 0)) {
+  if (!c->corked && all == 2 && !con->text &&
+      (memcmp(from, "X\n", 2) == 0 || memcmp(from, "B\n", 2) == 0)) {
     c->held_n = c->cork_sent = 0;
     c->corked = cork(c);
   }
@@ -125,7 +129,8 @@ int clu_con_vfprintf(Rconnection con, const char *format, va_list ap) {
   n = vsnprintf(c->text, c->text_cap, format, aq);
   va_end(aq);
   if (n >= 0 && (size_t)n >= c->text_cap) {
-    if (!clu_con_room(&c->text, &c->text_cap, (size_t)n + 1)) clu_raise("memory", "not enough memory");
+    if (!clu_con_room(&c->text, &c->text_cap, (size_t)n + 1))
+      clu_raise("memory", "not enough memory");
     n = vsnprintf(c->text, c->text_cap, format, ap);
   }
   if (n <= 0) return n;
@@ -135,7 +140,8 @@ int clu_con_vfprintf(Rconnection con, const char *format, va_list ap) {
     const char *in = c->text;
     size_t in_n = (size_t)n, used = c->init_n;
     int bad = 0;
-    if (!clu_con_room(&c->conv, &c->conv_cap, 256 + (size_t)n)) clu_raise("memory", "not enough memory");
+    if (!clu_con_room(&c->conv, &c->conv_cap, 256 + (size_t)n))
+      clu_raise("memory", "not enough memory");
     memcpy(c->conv, c->init_out, c->init_n);
     while (in_n && !bad) {
       char *out = c->conv + used;
@@ -144,7 +150,8 @@ int clu_con_vfprintf(Rconnection con, const char *format, va_list ap) {
       if (Riconv(con->outconv, &in, &in_n, &out, &out_n) == (size_t)-1) {
         if (errno == E2BIG) {
           used = c->conv_cap - out_n;
-          if (!clu_con_room(&c->conv, &c->conv_cap, 2 * c->conv_cap)) clu_raise("memory", "not enough memory");
+          if (!clu_con_room(&c->conv, &c->conv_cap, 2 * c->conv_cap))
+            clu_raise("memory", "not enough memory");
           continue;
         }
         Riconv(con->outconv, NULL, NULL, NULL, NULL);

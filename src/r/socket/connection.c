@@ -1,14 +1,14 @@
 /* Sockets as R's connections.
  *
- * R_new_custom_connection() gives a place in R's table and default functions; what differs is set here.
- * Ownership: the connection owns a `conn`, that owns the clu_sock; R calls destroy() when the connection
- * is closed or collected. A connection object in R carries its conn_id, an external pointer that R
- * has made; its protected value is a pointer of ours, the *handle*, which leads to the `conn` and is
- * cleared when that goes. So an object of a closed connection is never taken for the one that has its
- * number now.
+ * R_new_custom_connection() gives a place in R's table and default functions; what differs is set
+ * here. Ownership: the connection owns a `conn`, that owns the clu_sock; R calls destroy() when the
+ * connection is closed or collected. A connection object in R carries its conn_id, an external
+ * pointer that R has made; its protected value is a pointer of ours, the *handle*, which leads to
+ * the `conn` and is cleared when that goes. So an object of a closed connection is never taken for
+ * the one that has its number now.
  *
- * The conversion of encodings is done here and not by R's dummy_fgetc(): that takes a momentary lack of
- * input for the end until R 4.4 (PR#18555), and reads ahead where it would have to wait.
+ * The conversion of encodings is done here and not by R's dummy_fgetc(): that takes a momentary
+ * lack of input for the end until R 4.4 (PR#18555), and reads ahead where it would have to wait.
  *
  * Reading is in connection-read.c, writing in connection-write.c.
  */
@@ -24,7 +24,8 @@ static void con_close(Rconnection con) {
   conn *c = con->private;
   con->isopen = FALSE;
   if (!c || !c->s) return;
-  clu_sock_free(c->s); /* close.clutch_socket() has waited before, if there was something to wait for */
+  clu_sock_free(
+      c->s); /* close.clutch_socket() has waited before, if there was something to wait for */
   c->s = NULL;
 }
 
@@ -99,7 +100,8 @@ static Rboolean con_open(Rconnection con) {
 }
 
 /* A connection around the socket of `handle`; NULL: `opener` makes one when it is opened. */
-SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking, SEXP encoding, SEXP opener) {
+SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking,
+                        SEXP encoding, SEXP opener) {
   Rconnection con;
   SEXP ans, self;
   conn *c;
@@ -107,12 +109,15 @@ SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SE
   if (strlen(enc) > 100) clu_raise("argument", "invalid 'encoding' argument");
   if (converts(enc)) { /* before anything is made */
     void *cv = Riconv_open("", strcmp(enc, "UTF-8-BOM") == 0 ? "UTF-8" : enc);
-    if (cv == (void *)-1) clu_raise("argument", "conversion from encoding '%s' is not supported here", enc);
+    if (cv == (void *)-1)
+      clu_raise("argument", "conversion from encoding '%s' is not supported here", enc);
     Riconv_close(cv);
   }
-  self = PROTECT(R_MakeExternalPtr(NULL, clu_connection_tag(), PROTECT(Rf_cons(opener, R_NilValue))));
-  ans = PROTECT(R_new_custom_connection(Rf_translateChar(STRING_ELT(description, 0)), CHAR(STRING_ELT(mode, 0)),
-                                        CHAR(STRING_ELT(class, 0)), &con));
+  self =
+      PROTECT(R_MakeExternalPtr(NULL, clu_connection_tag(), PROTECT(Rf_cons(opener, R_NilValue))));
+  ans =
+      PROTECT(R_new_custom_connection(Rf_translateChar(STRING_ELT(description, 0)),
+                                      CHAR(STRING_ELT(mode, 0)), CHAR(STRING_ELT(class, 0)), &con));
   c = calloc(1, sizeof *c);
   if (!c) clu_raise("memory", "not enough memory");
   con->private = c;
@@ -137,7 +142,8 @@ SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SE
     clu_sock *s = clu_socket_release(handle);
     if (!s) clu_raise("argument", "the handle has no socket");
     s->slot = Rf_asInteger(ans);
-    if (!begins(con, c, s)) clu_raise("argument", "conversion to encoding '%s' is not supported", enc);
+    if (!begins(con, c, s))
+      clu_raise("argument", "conversion to encoding '%s' is not supported", enc);
   }
   UNPROTECT(3);
   return ans;

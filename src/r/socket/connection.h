@@ -13,7 +13,8 @@
 #endif
 
 typedef struct {
-  char raw[32]; /* bytes that have come and are not converted: at most one character, or all up to a newline */
+  char raw[32]; /* bytes that have come and are not converted: at most one character, or all up to a
+                   newline */
   int raw_n;
   char out[128]; /* converted and not handed out: [at, n) */
   int at, n;
@@ -27,22 +28,24 @@ enum { CLU_NOBODY, CLU_A_LINE, CLU_A_CALL };
 typedef struct {
   Rconnection con;
   clu_sock *s;
-  SEXP handle; /* its protected value: the opener, then a weak reference to the frame of the call that reads */
+  SEXP handle; /* its protected value: the opener, then a weak reference to the frame of the call
+                  that reads */
   decoder d, kept; /* kept: as it was at s->mark */
   char *text, *conv;
   size_t text_cap, conv_cap;
   char init_out[25]; /* what an encoding begins with */
   size_t init_n;
   /* the call that reads: see r/socket/connection-read.c */
-  int reader;  /* CLU_NOBODY, ... */
-  int text_call; /* it reads characters */
-  int vector;  /* it is readBin(): what it reads goes to one vector, block behind block */
-  int lost;    /* a part of what it has taken can not be put back */
-  int torn;    /* and was not when it was given up: the connection is of no use any more */
+  int reader;        /* CLU_NOBODY, ... */
+  int text_call;     /* it reads characters */
+  int vector;        /* it is readBin(): what it reads goes to one vector, block behind block */
+  int lost;          /* a part of what it has taken can not be put back */
+  int torn;          /* and was not when it was given up: the connection is of no use any more */
   const char *start; /* of that vector, or NULL; */
   size_t in_vector;  /* bytes that went there, */
   size_t head;       /* and those that the call had taken before */
-  char *front; /* characters that R has pushed back: they come first. [front_mark, front_at) have been handed out */
+  char *front; /* characters that R has pushed back: they come first. [front_mark, front_at) have
+                  been handed out */
   size_t front_cap, front_mark, front_at, front_n;
   int corked; /* an object is being serialized: see cork() */
   char *held;
@@ -53,10 +56,12 @@ typedef struct {
 
 /* Raises where it is not open. */
 conn *clu_conn_of(Rconnection con);
-/* Room for `n` bytes in memory that lasts as long as the connection, so that a jump does not lose it. 0: none. */
+/* Room for `n` bytes in memory that lasts as long as the connection, so that a jump does not lose
+ * it. 0: none. */
 int clu_con_room(char **p, size_t *cap, size_t n);
 
-/* ---- connection-read.c, connection-write.c: R's callbacks. They wait as the connection's timeout says, and may jump ---- */
+/* ---- connection-read.c, connection-write.c: R's callbacks. They wait as the connection's timeout
+ * says, and may jump ---- */
 
 /* Nobody reads: for a socket that is new to the connection. */
 void clu_con_forget(conn *c);

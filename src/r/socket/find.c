@@ -57,7 +57,8 @@ clu_sock *clu_socket_release(SEXP x) {
   return s;
 }
 
-/* What was serialized has lost its pointers; what was closed here has them. The terminal's three have none. */
+/* What was serialized has lost its pointers; what was closed here has them. The terminal's three
+ * have none. */
 static void raise_if_foreign(SEXP x) {
   SEXP p = clu_socket_pointer(x);
   clu_err e;
@@ -101,7 +102,8 @@ clu_fd clu_socket_fd(SEXP x, clu_sock **out, int *pending, int *listens) {
     s = clu_connection_socket(x, &fd, pending, listens);
     if (!s && fd == CLU_NO_FD) {
       raise_if_foreign(x);
-      if (Rf_inherits(x, "clutch_socket") || Rf_inherits(x, "clutch_listener")) clu_raise_closed(NULL);
+      if (Rf_inherits(x, "clutch_socket") || Rf_inherits(x, "clutch_listener"))
+        clu_raise_closed(NULL);
       clu_raise("argument", "not a socket connection");
     }
   } else {

@@ -3,19 +3,66 @@
 
 #include <string.h>
 
-static const char *const states[CLU_N_TCP] = {"", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2",
-                                              "TIME_WAIT", "CLOSED", "CLOSE_WAIT", "LAST_ACK", "LISTEN", "CLOSING"};
+static const char *const states[CLU_N_TCP] = {"",           "ESTABLISHED", "SYN_SENT",  "SYN_RECV",
+                                              "FIN_WAIT1",  "FIN_WAIT2",   "TIME_WAIT", "CLOSED",
+                                              "CLOSE_WAIT", "LAST_ACK",    "LISTEN",    "CLOSING"};
 
 /* Columns of both, in this order */
-enum { FD, SLOT, OURS, KIND, FAMILY, STATE, LOCAL, LOCAL_PORT, PEER, PEER_PORT, QUEUED_IN, QUEUED_OUT, RETRANSMITS, RTT,
-       AGE, IN, OUT, BACKLOG_ASKED, BACKLOG_GRANTED, BACKLOG_USED, ACCEPTED, TIMEOUT, ERROR, PATH, COLUMNS };
-static const char *const names[COLUMNS] = {
-    "fd", "connection", "ours", "kind", "family", "state", "local_host", "local_port", "peer_host", "peer_port",
-    "queued_in", "queued_out", "retransmits", "rtt", "age", "bytes_in", "bytes_out", "backlog_asked", "backlog_granted",
-    "backlog_used", "accepted", "timeout", "last_error", "path"};
-static const SEXPTYPE types[COLUMNS] = {
-    INTSXP, INTSXP, LGLSXP, STRSXP, STRSXP, STRSXP, STRSXP, INTSXP, STRSXP, INTSXP, REALSXP, REALSXP, REALSXP, REALSXP,
-    REALSXP, REALSXP, REALSXP, INTSXP, INTSXP, INTSXP, REALSXP, REALSXP, STRSXP, STRSXP};
+enum {
+  FD,
+  SLOT,
+  OURS,
+  KIND,
+  FAMILY,
+  STATE,
+  LOCAL,
+  LOCAL_PORT,
+  PEER,
+  PEER_PORT,
+  QUEUED_IN,
+  QUEUED_OUT,
+  RETRANSMITS,
+  RTT,
+  AGE,
+  IN,
+  OUT,
+  BACKLOG_ASKED,
+  BACKLOG_GRANTED,
+  BACKLOG_USED,
+  ACCEPTED,
+  TIMEOUT,
+  ERROR,
+  PATH,
+  COLUMNS
+};
+static const char *const names[COLUMNS] = {"fd",
+                                           "connection",
+                                           "ours",
+                                           "kind",
+                                           "family",
+                                           "state",
+                                           "local_host",
+                                           "local_port",
+                                           "peer_host",
+                                           "peer_port",
+                                           "queued_in",
+                                           "queued_out",
+                                           "retransmits",
+                                           "rtt",
+                                           "age",
+                                           "bytes_in",
+                                           "bytes_out",
+                                           "backlog_asked",
+                                           "backlog_granted",
+                                           "backlog_used",
+                                           "accepted",
+                                           "timeout",
+                                           "last_error",
+                                           "path"};
+static const SEXPTYPE types[COLUMNS] = {INTSXP,  INTSXP,  LGLSXP,  STRSXP,  STRSXP,  STRSXP,
+                                        STRSXP,  INTSXP,  STRSXP,  INTSXP,  REALSXP, REALSXP,
+                                        REALSXP, REALSXP, REALSXP, REALSXP, REALSXP, INTSXP,
+                                        INTSXP,  INTSXP,  REALSXP, REALSXP, STRSXP,  STRSXP};
 
 static void put(SEXP out, int column, int row, double v) {
   SEXP x = VECTOR_ELT(out, column);
@@ -49,7 +96,8 @@ static void describe(SEXP out, int row, clu_fd fd, const clu_sock *s) {
   memset(&peer, 0, sizeof peer);
   if (rc != CLU_OK) { /* connecting, or closed */
     memset(&st, 0, sizeof st);
-    st.queued_in = st.queued_out = st.retransmits = st.rtt_us = st.backlog_used = st.backlog_max = -1;
+    st.queued_in = st.queued_out = st.retransmits = st.rtt_us = st.backlog_used = st.backlog_max =
+        -1;
     st.kind = CLU_KIND_STREAM;
   } else {
     if (s && s->listening) st.listening = 1; /* not every system tells */
@@ -63,11 +111,12 @@ static void describe(SEXP out, int row, clu_fd fd, const clu_sock *s) {
   put(out, OURS, row, s != NULL);
   text(out, KIND, row, st.listening ? "listener" : kinds[st.kind]);
   text(out, FAMILY, row, families[clu_os_addr_mapped(&local) ? CLU_INET : local.family]);
-  text(out, STATE, row, rc != CLU_OK                          ? "CLOSED"
-                        : st.tcp                              ? states[st.tcp]
-                        : st.listening                        ? "LISTEN"
-                        : local.family == CLU_UNIX && peer.family ? "CONNECTED"
-                                                              : NULL);
+  text(out, STATE, row,
+       rc != CLU_OK                              ? "CLOSED"
+       : st.tcp                                  ? states[st.tcp]
+       : st.listening                            ? "LISTEN"
+       : local.family == CLU_UNIX && peer.family ? "CONNECTED"
+                                                 : NULL);
   address(out, LOCAL, row, &local);
   address(out, PEER, row, &peer);
   put(out, QUEUED_IN, row, known((double)st.queued_in));
@@ -75,9 +124,10 @@ static void describe(SEXP out, int row, clu_fd fd, const clu_sock *s) {
   put(out, RETRANSMITS, row, known((double)st.retransmits));
   put(out, RTT, row, st.rtt_us < 0 ? NA_REAL : (double)st.rtt_us / 1e6);
   put(out, BACKLOG_USED, row, known((double)st.backlog_used));
-  put(out, BACKLOG_GRANTED, row, st.backlog_max >= 0   ? (double)st.backlog_max
-                                 : s && s->listening ? known(s->backlog_granted)
-                                                     : NA_REAL);
+  put(out, BACKLOG_GRANTED, row,
+      st.backlog_max >= 0 ? (double)st.backlog_max
+      : s && s->listening ? known(s->backlog_granted)
+                          : NA_REAL);
   put(out, BACKLOG_ASKED, row, s && s->listening ? known(s->backlog_asked) : NA_REAL);
   put(out, AGE, row, s ? (double)(clu_os_now() - s->born) / 1e9 : NA_REAL);
   put(out, IN, row, s && !s->listening ? (double)s->bytes_in : NA_REAL);
@@ -89,7 +139,8 @@ static void describe(SEXP out, int row, clu_fd fd, const clu_sock *s) {
 }
 
 static SEXP columns(int rows) {
-  SEXP out = PROTECT(Rf_allocVector(VECSXP, COLUMNS)), nm = PROTECT(Rf_allocVector(STRSXP, COLUMNS));
+  SEXP out = PROTECT(Rf_allocVector(VECSXP, COLUMNS)),
+       nm = PROTECT(Rf_allocVector(STRSXP, COLUMNS));
   for (int i = 0; i < COLUMNS; i++) {
     SET_VECTOR_ELT(out, i, Rf_allocVector(types[i], rows));
     SET_STRING_ELT(nm, i, Rf_mkChar(names[i]));
@@ -105,7 +156,8 @@ SEXP ffi_socket_info(SEXP x) {
   clu_fd fd = clu_socket_fd(x, &s, &pending, &listens);
   SEXP out = PROTECT(columns(1));
   describe(out, 0, fd, s);
-  if (s && s->end > s->pos) put(out, QUEUED_IN, 0, REAL(VECTOR_ELT(out, QUEUED_IN))[0] + (double)(s->end - s->pos));
+  if (s && s->end > s->pos)
+    put(out, QUEUED_IN, 0, REAL(VECTOR_ELT(out, QUEUED_IN))[0] + (double)(s->end - s->pos));
   UNPROTECT(1);
   return out;
 }

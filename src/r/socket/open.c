@@ -1,7 +1,8 @@
 /* Entry points that make sockets: listen, connect, accept; their options; who listens at a port.
  *
- * A socket's external pointer exists before the socket does, and R closes it (on.exit) when an entry point is left by a
- * jump. So no function here has anything to undo but what the comment at a wait says.
+ * A socket's external pointer exists before the socket does, and R closes it (on.exit) when an
+ * entry point is left by a jump. So no function here has anything to undo but what the comment at a
+ * wait says.
  */
 #include "r/socket/socket.h"
 
@@ -27,8 +28,9 @@ SEXP ffi_socket_new(SEXP blocking, SEXP timeout) {
 }
 
 static const char *text_or_null(SEXP x) {
-  return TYPEOF(x) == STRSXP && XLENGTH(x) == 1 && STRING_ELT(x, 0) != NA_STRING ? Rf_translateChar(STRING_ELT(x, 0))
-                                                                                : NULL;
+  return TYPEOF(x) == STRSXP && XLENGTH(x) == 1 && STRING_ELT(x, 0) != NA_STRING
+             ? Rf_translateChar(STRING_ELT(x, 0))
+             : NULL;
 }
 
 /* `options`: one integer for each of clu_sockopt, NA: leave as it is */
@@ -45,8 +47,9 @@ static void set_options(clu_sock *s, SEXP options) {
     if (i == CLU_OPT_LINGER && v == 0) s->abort_at_close = 1;
     if (rc == CLU_RESET) s->broken = 1; /* the first read or write says so */
     if (rc == CLU_SYS || (rc == CLU_UNSUPPORTED && s->local.family != CLU_UNIX)) {
-      static const char *const names[] = {"no_delay",     "keepalive",   "keep_idle",      "keep_interval", "keep_count",
-                                          "user_timeout", "send_buffer", "receive_buffer", "linger"};
+      static const char *const names[] = {"no_delay",      "keepalive",      "keep_idle",
+                                          "keep_interval", "keep_count",     "user_timeout",
+                                          "send_buffer",   "receive_buffer", "linger"};
       clu_err e;
       clu_fail(&e, rc, 0, "the option %s cannot be set to %d", names[i], v);
       clu_raise_socket(s, &e, -1);
@@ -71,7 +74,8 @@ SEXP ffi_socket_get_options(SEXP x) {
 }
 
 /* The addresses of a name. The resolver belongs to the socket, so a jump leaves nothing behind. */
-static int addresses(clu_sock *s, const char *host, int port, uint64_t deadline, clu_addr *to, int *n, clu_err *e) {
+static int addresses(clu_sock *s, const char *host, int port, uint64_t deadline, clu_addr *to,
+                     int *n, clu_err *e) {
   int rc;
   s->resolve = clu_resolve_start(host, port, e);
   if (!s->resolve) return e->code;
@@ -87,7 +91,8 @@ static int addresses(clu_sock *s, const char *host, int port, uint64_t deadline,
   return rc;
 }
 
-SEXP ffi_socket_listen(SEXP x, SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep, SEXP options) {
+SEXP ffi_socket_listen(SEXP x, SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep,
+                       SEXP options) {
   clu_sock *s = clu_socket_of(x, 0);
   clu_addr at[CLU_MAX_ADDRS];
   clu_listen how;
@@ -120,13 +125,14 @@ SEXP ffi_socket_connect(SEXP x, SEXP host, SEXP port, SEXP path, SEXP timeout, S
     while ((rc = clu_sock_connect_step(s, clu_slice(deadline), &e)) == CLU_AGAIN) {
       if (e.code) why = e;
       if (!clu_slice(deadline)) {
-        clu_fail(&e, CLU_TIMEOUT, 0, "timeout: no connection within %g seconds%s%s", Rf_asReal(timeout),
-                 why.code ? "; " : "", why.text);
+        clu_fail(&e, CLU_TIMEOUT, 0, "timeout: no connection within %g seconds%s%s",
+                 Rf_asReal(timeout), why.code ? "; " : "", why.text);
         clu_raise_socket(s, &e, -1);
       }
       clu_check_interrupt(NULL, NULL);
     }
-  } while (rc == CLU_LIMIT && !collected++ && (R_gc(), 1)); /* forgotten sockets may free descriptors */
+  } while (rc == CLU_LIMIT && !collected++ &&
+           (R_gc(), 1)); /* forgotten sockets may free descriptors */
   if (rc != CLU_OK) clu_raise_socket(s, &e, -1);
   set_options(s, options);
   return R_NilValue;
@@ -190,7 +196,8 @@ SEXP ffi_service_probe(SEXP x, SEXP host, SEXP ports, SEXP timeout) {
   p = clu_probe_new(to, n * k, &e);
   if (!p) clu_raise_socket(NULL, &e, -1);
   R_SetExternalPtrAddr(handle, p);
-  while ((rc = clu_probe_step(p, clu_slice(deadline), &e)) == CLU_AGAIN && clu_slice(deadline)) clu_check_interrupt(NULL, NULL);
+  while ((rc = clu_probe_step(p, clu_slice(deadline), &e)) == CLU_AGAIN && clu_slice(deadline))
+    clu_check_interrupt(NULL, NULL);
   for (int i = 0; i < n; i++) {
     LOGICAL(out)[i] = 0;
     for (int j = 0; j < k; j++)

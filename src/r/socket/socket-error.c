@@ -47,10 +47,11 @@ void clu_raise_timeout(const clu_sock *s, const char *what, double seconds, doub
   clu_err e;
   if (s) clu_sock_text(s, at, sizeof at);
   if (written > 0)
-    clu_fail(&e, CLU_TIMEOUT, 0, "%s: timeout: %s for %g seconds, %.0f bytes of the call have gone", at, what, seconds,
-             written);
+    clu_fail(&e, CLU_TIMEOUT, 0, "%s: timeout: %s for %g seconds, %.0f bytes of the call have gone",
+             at, what, seconds, written);
   else
-    clu_fail(&e, CLU_TIMEOUT, 0, "%s%stimeout: %s for %g seconds", at, at[0] ? ": " : "", what, seconds);
+    clu_fail(&e, CLU_TIMEOUT, 0, "%s%stimeout: %s for %g seconds", at, at[0] ? ": " : "", what,
+             seconds);
   if (s) ((clu_sock *)s)->last = e;
   clu_raise_socket(s, &e, written);
 }

@@ -4,12 +4,13 @@
  *   find.c              from an R object to its socket
  *   socket-wait.c       waiting for readiness
  *   open.c, transfer.c  entry points: sockets are made; bytes, readiness of a set, the end
- *   connection-base.c   connection-read.c, connection-write.c   connection.c   sockets as R's connections
- *   info.c              what sockets tell of themselves
+ *   connection-base.c   connection-read.c, connection-write.c   connection.c   sockets as R's
+ * connections info.c              what sockets tell of themselves
  *
- * A socket reaches C as an external pointer, as a light handle (a list whose first element is one), or as one of R's
- * connections of class "clutch_socket" or "clutch_listener". The external pointer owns the clu_sock until a connection takes
- * it over (clu_socket_release()). Only what is said to wait blocks: in slices, see r/wait.h.
+ * A socket reaches C as an external pointer, as a light handle (a list whose first element is one),
+ * or as one of R's connections of class "clutch_socket" or "clutch_listener". The external pointer
+ * owns the clu_sock until a connection takes it over (clu_socket_release()). Only what is said to
+ * wait blocks: in slices, see r/wait.h.
  */
 #ifndef CLUTCH_R_SOCKET_H
 #define CLUTCH_R_SOCKET_H
@@ -31,8 +32,9 @@ clu_sock *clu_socket_of(SEXP x, int open);
 /* The descriptor of `x`, which may also be one of base R's socket connections. `*s` is NULL for
  * those. `*pending`: bytes are there that have been read ahead. `*listens`: it is a listener. */
 clu_fd clu_socket_fd(SEXP x, clu_sock **s, int *pending, int *listens);
-/* The socket of a connection of this package; NULL: `x` is none, or closed, or not opened yet. `*base_fd` (may be NULL):
- * the descriptor of one of base R's, CLU_NO_FD where it is none. `*pending`, `*listens`: as above; unchanged where it is not so. */
+/* The socket of a connection of this package; NULL: `x` is none, or closed, or not opened yet.
+ * `*base_fd` (may be NULL): the descriptor of one of base R's, CLU_NO_FD where it is none.
+ * `*pending`, `*listens`: as above; unchanged where it is not so. */
 clu_sock *clu_connection_socket(SEXP x, clu_fd *base_fd, int *pending, int *listens);
 /* Takes the socket out of its external pointer; the caller owns it. NULL: it has none. */
 clu_sock *clu_socket_release(SEXP pointer);
@@ -40,11 +42,12 @@ clu_sock *clu_socket_release(SEXP pointer);
 /* ---- socket-wait.c ---- */
 
 /* Waits for CLU_READ or CLU_WRITE. 0: the time is up. May jump as clu_check_interrupt() does. */
-int clu_socket_ready(clu_sock *s, unsigned want, uint64_t deadline, void (*undo)(void *), void *data);
+int clu_socket_ready(clu_sock *s, unsigned want, uint64_t deadline, void (*undo)(void *),
+                     void *data);
 /* ---- socket-error.c ---- */
 
-/* Raises the condition of a failure at a socket. `written`: bytes of the call that have gone, or < 0.
- * `s` may be NULL. Does not return. */
+/* Raises the condition of a failure at a socket. `written`: bytes of the call that have gone, or <
+ * 0. `s` may be NULL. Does not return. */
 void clu_raise_socket(const clu_sock *s, const clu_err *e, double written);
 /* The same for a time that is up, and for a socket that is closed. */
 void clu_raise_timeout(const clu_sock *s, const char *what, double seconds, double written);

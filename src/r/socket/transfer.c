@@ -1,5 +1,5 @@
-/* Entry points of a socket that is open: bytes, readiness of a set, time limits, the end. As in open.c, R closes the
- * socket when one of them is left by a jump. */
+/* Entry points of a socket that is open: bytes, readiness of a set, time limits, the end. As in
+ * open.c, R closes the socket when one of them is left by a jump. */
 #include "r/socket/socket.h"
 
 #include <string.h>
@@ -79,7 +79,8 @@ SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact) {
       if (got + take > (size_t)XLENGTH(out)) {
         size_t room = got + take;
         if (all && room < most) room = room * 2 < most ? room * 2 : most;
-        rest = Rf_allocVector(RAWSXP, (R_xlen_t)room); /* may jump: nothing of this round is taken yet */
+        rest = Rf_allocVector(RAWSXP,
+                              (R_xlen_t)room); /* may jump: nothing of this round is taken yet */
         if (got) memcpy(RAW(rest), RAW(out), got);
         REPROTECT(out = rest, i);
       }
@@ -162,7 +163,8 @@ SEXP ffi_socket_select(SEXP list, SEXP write, SEXP timeout) {
   }
   for (;;) {
     clu_err e = {0, 0, ""};
-    if (clu_os_poll(w, n, some ? 0 : clu_slice(deadline), &ready, &e) != CLU_OK) clu_raise_socket(NULL, &e, -1);
+    if (clu_os_poll(w, n, some ? 0 : clu_slice(deadline), &ready, &e) != CLU_OK)
+      clu_raise_socket(NULL, &e, -1);
     if (ready || some || !clu_slice(deadline)) break;
     clu_check_interrupt(NULL, NULL);
   }

@@ -315,7 +315,8 @@ TEST(a_poller_tells_who_is_ready) {
   CHECK(ev[0].id == 1);
   CHECK_INT_EQ(ev[0].ready, CLU_READ | CLU_WRITE);
   clu_os_close(fd[5][1]); /* an end is readable */
-  for (int tries = 0; n != 2 && tries < 100; tries++) CHECK_INT_EQ(clu_poller_wait(p, ev, N, &n, 0, &e), CLU_OK), Sleep(1);
+  for (int tries = 0; n != 2 && tries < 100; tries++)
+    CHECK_INT_EQ(clu_poller_wait(p, ev, N, &n, 0, &e), CLU_OK), Sleep(1);
   CHECK_INT_EQ(n, 2);
   fd[5][1] = CLU_NO_FD;
   clu_poller_free(p);

@@ -343,7 +343,9 @@ TEST(reset_before_accept_is_seen_by_the_first_read) {
   a->abort_at_close = 1;
   clu_sock_free(a);
   /* Windows may forget the connection instead: then there is nothing to accept */
-  for (double end = test_ms() + 500; (rc = clu_sock_accept(l, b, &e)) == CLU_AGAIN && test_ms() < end;) Sleep(1);
+  for (double end = test_ms() + 500;
+       (rc = clu_sock_accept(l, b, &e)) == CLU_AGAIN && test_ms() < end;)
+    Sleep(1);
   if (rc != CLU_OK && rc != CLU_AGAIN) test_fail(__FILE__, __LINE__, "%d %d %s", rc, e.sys, e.text);
   if (rc == CLU_OK) {
     CHECK_RESET(b);

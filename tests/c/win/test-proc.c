@@ -17,11 +17,14 @@ static int part_speaks(void) { /* on the first kept descriptor; with the second,
   void *p;
   int rc;
   clu_err e;
-  if (clu_os_kept(0, &fd) != CLU_OK || clu_os_kept(1, &shared) != CLU_OK || clu_os_kept(2, &fd) == CLU_OK) return 21;
+  if (clu_os_kept(0, &fd) != CLU_OK || clu_os_kept(1, &shared) != CLU_OK ||
+      clu_os_kept(2, &fd) == CLU_OK)
+    return 21;
   clu_os_kept(0, &fd);
   if (clu_os_shared_map(shared, 4096, &p, &e) != CLU_OK) return 22;
   ((char *)p)[17] = 'm';
-  for (int i = 0; (rc = clu_os_writev(fd, &v, 1, CLU_NO_FD, &put)) == CLU_AGAIN && i < 100; i++) Sleep(10);
+  for (int i = 0; (rc = clu_os_writev(fd, &v, 1, CLU_NO_FD, &put)) == CLU_AGAIN && i < 100; i++)
+    Sleep(10);
   return rc == CLU_OK && put == 2 ? 5 : 23;
 }
 
@@ -216,8 +219,10 @@ TEST(kept_descriptors_arrive_and_others_do_not) {
 }
 
 TEST(arguments_arrive_as_they_are_and_output_goes_where_it_should) {
-  static char *args[] = {test_program, (char *)"--part", (char *)"arguments", (char *)"", (char *)"a b", (char *)"a\"b",
-                         (char *)"a\\", (char *)"a b\\", (char *)"a\\\\\"b", (char *)"\ttab", (char *)"--x=\"y z\"", NULL};
+  static char *args[] = {test_program,    (char *)"--part",      (char *)"arguments",
+                         (char *)"",      (char *)"a b",         (char *)"a\"b",
+                         (char *)"a\\",   (char *)"a b\\",       (char *)"a\\\\\"b",
+                         (char *)"\ttab", (char *)"--x=\"y z\"", NULL};
   clu_spawn s = nothing_kept();
   char path[MAX_PATH], *text, want[200], *at;
   clu_pid pid;
@@ -335,7 +340,9 @@ TEST(names_in_utf_8_and_longer_than_260_characters) {
   for (w = wide; *w; w++)
     if (*w == L'/') *w = L'\\';
   for (int i = 0; i < 4; i++) {
-    wcscat(wide, L"\\\u00e4\u4e2dxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+    wcscat(wide,
+           L"\\\u00e4\u4e2dxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+           L"xxxxxxxx");
     CHECK(CreateDirectoryW(wide, NULL));
   }
   CHECK_INT_EQ(clu_os_remove_tree(path), 0);
@@ -370,8 +377,10 @@ TEST(output_is_appended) {
 TEST(output_is_redirected_and_comes_back) {
   char path[MAX_PATH];
   clu_err e;
-  clu_fd fd, out = (clu_fd)GetStdHandle(STD_OUTPUT_HANDLE), err = (clu_fd)GetStdHandle(STD_ERROR_HANDLE), was_out, was_err;
-  if (clu_os_dup(out, &was_out) != CLU_OK || clu_os_dup(err, &was_err) != CLU_OK) SKIP("no output to put back");
+  clu_fd fd, out = (clu_fd)GetStdHandle(STD_OUTPUT_HANDLE),
+             err = (clu_fd)GetStdHandle(STD_ERROR_HANDLE), was_out, was_err;
+  if (clu_os_dup(out, &was_out) != CLU_OK || clu_os_dup(err, &was_err) != CLU_OK)
+    SKIP("no output to put back");
   REQUIRE(clu_os_make_temp(temp_folder(), path, sizeof path - 10, &e) == CLU_OK);
   strcat(path, "/log");
   REQUIRE(clu_os_open_append(path, &fd, &e) == CLU_OK);

@@ -1,11 +1,12 @@
-/* The harness of the C unit tests (../test.h) for Windows, where there is no fork: the tests run one after
- * the other in one process. A test fails when a check fails, or when afterwards there are other sockets than
- * before; one that takes more than 30 s ends the program. Otherwise to be used as ../test.h, from which it
- * takes the place: the Makefile here includes it first, so that tests which need nothing of POSIX run
- * unchanged.
+/* The harness of the C unit tests (../test.h) for Windows, where there is no fork: the tests run
+ * one after the other in one process. A test fails when a check fails, or when afterwards there are
+ * other sockets than before; one that takes more than 30 s ends the program. Otherwise to be used
+ * as ../test.h, from which it takes the place: the Makefile here includes it first, so that tests
+ * which need nothing of POSIX run unchanged.
  *
- * A program may define TEST_PARTS before it includes this, and test_part(): it is called instead of the tests
- * when the program is started with "--part" and a name, for tests that need a second process.
+ * A program may define TEST_PARTS before it includes this, and test_part(): it is called instead of
+ * the tests when the program is started with "--part" and a name, for tests that need a second
+ * process.
  */
 #ifndef CLUTCH_TEST_H
 #define CLUTCH_TEST_H
@@ -36,38 +37,40 @@ static volatile LONG test_number; /* which one runs; the watching thread looks a
 static const char *volatile test_name;
 TEST_UNUSED static char test_program[MAX_PATH];
 
-#define TEST(name)                                                       \
-  static void test_run_##name(void);                                     \
-  __attribute__((constructor)) static void test_add_##name(void) {       \
+#define TEST(name)                                                                   \
+  static void test_run_##name(void);                                                 \
+  __attribute__((constructor)) static void test_add_##name(void) {                   \
     if (test_n < TEST_MAX) test_cases[test_n] = (test_case){#name, test_run_##name}; \
-    test_n++;                                                            \
-  }                                                                      \
+    test_n++;                                                                        \
+  }                                                                                  \
   static void test_run_##name(void)
 
 #define CHECK(cond) test_true(__FILE__, __LINE__, !!(cond), #cond)
-#define REQUIRE(cond)                                                              \
-  do {                                                                             \
+#define REQUIRE(cond)                                                          \
+  do {                                                                         \
     if (!test_true(__FILE__, __LINE__, !!(cond), #cond)) longjmp(test_out, 1); \
   } while (0)
 #define CHECK_INT_EQ(got, want) \
   test_int_eq(__FILE__, __LINE__, #got, (long long)(got), #want, (long long)(want))
 #define CHECK_STR_EQ(got, want) test_str_eq(__FILE__, __LINE__, #got, (got), #want, (want))
 #define CHECK_MEM_EQ(got, want, n) test_mem_eq(__FILE__, __LINE__, #got, (got), #want, (want), (n))
-#define CHECK_SOON(cond, ms)                                                              \
-  do {                                                                                    \
-    double test_end = test_ms() + (ms);                                                   \
-    int test_ok;                                                                          \
-    while (!(test_ok = !!(cond)) && test_ms() < test_end) Sleep(1);                   \
+#define CHECK_SOON(cond, ms)                                                                       \
+  do {                                                                                             \
+    double test_end = test_ms() + (ms);                                                            \
+    int test_ok;                                                                                   \
+    while (!(test_ok = !!(cond)) && test_ms() < test_end) Sleep(1);                                \
     if (!test_ok) test_fail(__FILE__, __LINE__, "not true within %g ms: %s", (double)(ms), #cond); \
   } while (0)
-#define SKIP(why)                                                         \
-  do {                                                                    \
-    printf("  %s:%d: skipped: %s\n", __FILE__, __LINE__, (why));      \
-    test_skipped = 1;                                                     \
-    longjmp(test_out, 1);                                                 \
+#define SKIP(why)                                                \
+  do {                                                           \
+    printf("  %s:%d: skipped: %s\n", __FILE__, __LINE__, (why)); \
+    test_skipped = 1;                                            \
+    longjmp(test_out, 1);                                        \
   } while (0)
 
-__attribute__((format(gnu_printf, 3, 4))) TEST_UNUSED static int test_fail(const char *file, int line, const char *fmt, ...) {
+__attribute__((format(gnu_printf, 3, 4))) TEST_UNUSED static int test_fail(const char *file,
+                                                                           int line,
+                                                                           const char *fmt, ...) {
   va_list ap;
   test_failed = 1;
   printf("  %s:%d: ", file, line);
@@ -88,15 +91,16 @@ TEST_UNUSED static int test_int_eq(const char *file, int line, const char *got_t
   return test_fail(file, line, "%s is %lld, not %s = %lld", got_text, got, want_text, want);
 }
 
-TEST_UNUSED static int test_str_eq(const char *file, int line, const char *got_text, const char *got,
-                                   const char *want_text, const char *want) {
+TEST_UNUSED static int test_str_eq(const char *file, int line, const char *got_text,
+                                   const char *got, const char *want_text, const char *want) {
   if (got == want || (got && want && strcmp(got, want) == 0)) return 1;
   return test_fail(file, line, "%s is \"%s\", not %s = \"%s\"", got_text, got ? got : "(NULL)",
                    want_text, want ? want : "(NULL)");
 }
 
-TEST_UNUSED static int test_mem_eq(const char *file, int line, const char *got_text, const void *got,
-                                   const char *want_text, const void *want, size_t n) {
+TEST_UNUSED static int test_mem_eq(const char *file, int line, const char *got_text,
+                                   const void *got, const char *want_text, const void *want,
+                                   size_t n) {
   const unsigned char *a = got, *b = want;
   size_t i = 0;
   while (i < n && a[i] == b[i]) i++;
@@ -151,7 +155,8 @@ static int test_one(const test_case *t, int verbose) {
   InterlockedIncrement(&test_number);
   if (setjmp(test_out) == 0) {
     t->run();
-    if ((after = test_count_sockets()) != sockets) test_fail(t->name, 0, "%d sockets before, %d after", sockets, after);
+    if ((after = test_count_sockets()) != sockets)
+      test_fail(t->name, 0, "%d sockets before, %d after", sockets, after);
   }
   if (test_failed)
     printf("FAIL %s (%.0f ms)\n", t->name, test_ms() - from);
