@@ -1,0 +1,56 @@
+# Arguments of the socket functions, and their failures. An argument of no use is an error of class
+# "clutch_argument". Its text is that of base R's socket functions.
+
+invalid <- function(name) throw("argument", sprintf("invalid '%s' argument", name))
+
+check_socket <- function(x) {
+  if (!inherits(x, "clutch_socket")) invalid("socket")
+}
+
+check_flag <- function(x, name) {
+  if (!isTRUE(x) && !isFALSE(x)) invalid(name)
+  x
+}
+
+check_text <- function(x, name) {
+  if (!is.character(x) || length(x) != 1L || is.na(x)) invalid(name)
+  x
+}
+
+check_address <- function(x) {
+  if (!nzchar(check_text(x, "host"))) invalid("host")
+  x
+}
+
+check_real <- function(x, name, least = -Inf) {
+  if (!is.numeric(x) || length(x) != 1L || is.na(x) || x < least) invalid(name)
+  as.numeric(x)
+}
+
+check_whole <- function(x, name, least) {
+  x <- check_real(x, name, least)
+  if (x > .Machine$integer.max || x != round(x)) invalid(name)
+  as.integer(x)
+}
+
+# As base R's functions, these take the number of a port as text, too.
+check_port <- function(port, least) {
+  if (is.character(port)) port <- suppressWarnings(as.numeric(port))
+  port <- check_whole(port, "port", least)
+  if (port > 65535L) invalid("port")
+  port
+}
+
+# Called from C, see src/r/socket/socket-error.c. `what`: the class, without "clutch_". `written`:
+# how many bytes of the call had gone; NA where it did not write.
+throw_socket <- function(what, text, address, written) {
+  throw(what, text, address = address, written = written)
+}
+
+# The error `e` of the C code, raised again with what it made impossible before its text. `warn`:
+# base R's warning, where it gives one.
+fail_opening <- function(e, text, warn = NULL) {
+  if (!is.null(warn)) warning(warn, call. = FALSE)
+  e$message <- paste0(text, ": ", conditionMessage(e))
+  stop(e)
+}
