@@ -179,7 +179,7 @@ static int from_there(int fd, struct inet_diag_req_v2 *q) {
 
 /* The kernel finds one socket by its addresses at once; /proc/net/tcp would be read from its
  * beginning each time. */
-int clu_os_peer_owner(clu_fd fd) {
+int clu_os_peer_user(clu_fd fd) {
   struct {
     struct nlmsghdr h;
     struct inet_diag_req_v2 q;
@@ -213,7 +213,7 @@ int clu_os_peer_owner(clu_fd fd) {
              : CLU_PEER_OTHER;
 }
 #else
-int clu_os_peer_owner(clu_fd fd) {
+int clu_os_peer_user(clu_fd fd) {
   (void)fd;
   return CLU_PEER_UNKNOWN;
 }

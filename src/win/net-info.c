@@ -120,7 +120,7 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
   return CLU_OK;
 }
 
-int clu_os_peer_owner(clu_fd fd) {
+int clu_os_peer_user(clu_fd fd) {
   (void)fd;
   return CLU_PEER_UNKNOWN;
 }

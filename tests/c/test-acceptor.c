@@ -1,6 +1,6 @@
 /* The start over TCP: a master (this process) and nodes (forked), on 127.0.0.1. Nothing here
  * depends on who is quick: each case waits until what it is about has happened. */
-// link: -Wl,--wrap=clu_os_connect_start -Wl,--wrap=clu_os_accept -Wl,--wrap=clu_os_peer_owner
+// link: -Wl,--wrap=clu_os_connect_start -Wl,--wrap=clu_os_accept -Wl,--wrap=clu_os_peer_user
 #include "posix/features.h"
 #include "test.h"
 
@@ -49,10 +49,10 @@ int __wrap_clu_os_accept(clu_fd l, clu_fd *fd, clu_addr *peer, clu_err *e) {
 }
 
 static int no_owners;
-int __real_clu_os_peer_owner(clu_fd fd);
-int __wrap_clu_os_peer_owner(clu_fd fd);
-int __wrap_clu_os_peer_owner(clu_fd fd) {
-  return no_owners ? CLU_PEER_UNKNOWN : __real_clu_os_peer_owner(fd);
+int __real_clu_os_peer_user(clu_fd fd);
+int __wrap_clu_os_peer_user(clu_fd fd);
+int __wrap_clu_os_peer_user(clu_fd fd) {
+  return no_owners ? CLU_PEER_UNKNOWN : __real_clu_os_peer_user(fd);
 }
 
 /* ---- the node ---- */
@@ -595,9 +595,9 @@ TEST(whose_process_is_at_the_other_end) {
   fd = pending_peer();
   CHECK_SOON(clu_os_accept(l, &there, &peer, NULL) == CLU_OK, 5000);
 #if defined(__linux__)
-  CHECK_INT_EQ(clu_os_peer_owner(there), CLU_PEER_OWN);
+  CHECK_INT_EQ(clu_os_peer_user(there), CLU_PEER_OWN);
 #endif
-  CHECK_INT_EQ(clu_os_peer_owner(l), CLU_PEER_UNKNOWN);
+  CHECK_INT_EQ(clu_os_peer_user(l), CLU_PEER_UNKNOWN);
   close(fd);
   clu_os_close(there);
   clu_os_close(l);

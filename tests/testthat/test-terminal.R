@@ -33,15 +33,19 @@ start_terminal <- function() {
               "clutch", ...),
             stdout = TRUE, stderr = TRUE)
   }
-  command <- sprintf("exec env TMPDIR=%s R_LIBS=%s R_TESTS= %s --vanilla --quiet", tmp,
-                     paste(.libPaths(), collapse = ":"),
-                     file.path(R.home("bin"), "R"))
+  status <- file.path(socket, "status") # of an R that has ended; the terminal is open for a while then
+  command <- sprintf(
+    "trap : INT; env TMPDIR=%s R_LIBS=%s R_TESTS= %s --vanilla --quiet; echo $? > %s; sleep 10",
+    tmp, paste(.libPaths(), collapse = ":"), file.path(R.home("bin"), "R"), status)
   tmux("new-session", "-d", "-s", "r", "-x", "150", "-y", "50", shQuote(command))
   list(tmp = tmp, type = function(line) {
     tmux("send-keys", "-t", "r", "-l", "--", shQuote(line), "';'", "send-keys", "-t", "r", "Enter")
   },
        interrupt = function() tmux("send-keys", "-t", "r", "C-c"),
-       screen = function() suppressWarnings(tmux("capture-pane", "-p", "-t", "r")),
+       screen = function() {
+         c(if (file.exists(status)) paste("R has ended with status", readLines(status)),
+           suppressWarnings(tmux("capture-pane", "-p", "-t", "r")))
+       },
        close = function() {
          suppressWarnings(tmux("kill-server"))
          unlink(socket, recursive = TRUE)

@@ -242,7 +242,7 @@ int clu_os_peer_addr(clu_fd fd, clu_addr *out);
  * process's user or root, or another one. CLU_PEER_UNKNOWN: it comes from elsewhere, or the system
  * does not tell (only Linux does). */
 enum { CLU_PEER_UNKNOWN, CLU_PEER_OWN, CLU_PEER_OTHER };
-int clu_os_peer_owner(clu_fd fd);
+int clu_os_peer_user(clu_fd fd);
 
 /* In TCP's own words. CLU_TCP_NONE: not TCP, or the system does not tell. */
 enum {

@@ -221,7 +221,7 @@ static void add_peer(clu_acceptor *a, clu_fd fd) {
   p->acceptor = a;
   p->fd = fd;
   p->since = now;
-  p->other = clu_os_peer_owner(fd) == CLU_PEER_OTHER;
+  p->other = clu_os_peer_user(fd) == CLU_PEER_OTHER;
   if (p->other && a->others >= CLU_PENDING_OTHERS) make_room(a, 1, now);
   a->others += p->other;
   a->seen.pending++;

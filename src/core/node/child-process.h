@@ -11,8 +11,8 @@
  * a signal reaches it or nobody.
  *
  * A clu_child is the caller's until clu_child_release(), and is freed when it has ended, too. A
- * slot of the shared memory is free again when its process has ended and the owner has given it up
- * (clu_child_detach()): until then the process may write to it, and the owner may read. The memory
+ * slot of the shared memory is free again when its process has ended and the holder has given it up
+ * (clu_child_detach()): until then the process may write to it, and the holder may read. The memory
  * goes with the last slot. Nothing here blocks.
  */
 #ifndef CLUTCH_CHILD_PROCESS_H

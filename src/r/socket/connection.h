@@ -1,6 +1,6 @@
 /* What the files of sockets as R's connections share. */
-#ifndef CLUTCH_GLUE_SOCKET_CON_H
-#define CLUTCH_GLUE_SOCKET_CON_H
+#ifndef CLUTCH_R_SOCKET_CON_H
+#define CLUTCH_R_SOCKET_CON_H
 
 #include "r/socket/socket.h"
 
