@@ -36,6 +36,13 @@ option_number <- function(name, default, least = 0, above = FALSE) {
   throw("argument", sprintf("option '%s' has to be a number, %s", name, range))
 }
 
+# The same for an option that is TRUE or FALSE.
+option_flag <- function(name, default) {
+  x <- getOption(name, default)
+  if (isTRUE(x) || isFALSE(x)) return(x)
+  throw("argument", sprintf("option '%s' has to be TRUE or FALSE", name))
+}
+
 # ": did you mean `x`?", or "" where none of the names is near. What begins alike is nearer.
 did_you_mean <- function(given, names, quote = "`") {
   distance <- as.vector(utils::adist(given, names, ignore.case = TRUE))

@@ -53,7 +53,8 @@
 #'     \item{`clutch.idle_limit`}{number of seconds, above 0; default 300. After this time without
 #'       nodes a fork server ends, see [fork_server_stop()]. Read when a fork server is started.}
 #'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the
-#'       background when the package is attached, so that the first cluster is ready at once.}
+#'       background when the package is attached, so that the first cluster is ready at once. Read
+#'       by `library(clutch)`, where a value of no use is a warning of class `clutch_argument`.}
 #'   }
 #' @section Errors: A value of no use is an error of class `clutch_argument` that names the option.
 #'   It is signalled by the function that reads the option:

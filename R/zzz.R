@@ -20,9 +20,17 @@
 force_all <- function(env) invisible(eapply(env, is.null, all.names = TRUE))
 
 .onAttach <- function(libname, pkgname) {
-  if (!isTRUE(getOption("clutch.prestart"))) return()
+  if (!is_prestart_wanted()) return()
   # what is wrong, the first cluster will say
   try(server_for(default_server_spec(), effective_env(NULL)), silent = TRUE)
+}
+
+# A wrong value is a warning: an error would keep the package from being attached.
+is_prestart_wanted <- function() {
+  tryCatch(option_flag("clutch.prestart", FALSE), clutch_argument = function(e) {
+    warning(warningCondition(conditionMessage(e), class = "clutch_argument"))
+    FALSE
+  })
 }
 
 .onUnload <- function(libpath) {

@@ -136,6 +136,25 @@ test_that("the default of a function around a map is not taken for one that was 
   })
 })
 
+test_that("a wrong clutch.prestart is a warning of library(), and the package is attached", {
+  attach_again <- function(value) {
+    with_options(clutch:::.onAttach(NULL, "clutch"), clutch.prestart = value)
+  }
+  for (wrong in list("yes", 1, NA, c(TRUE, TRUE))) {
+    w <- tryCatch(attach_again(wrong), warning = identity)
+    expect_s3_class(w, "clutch_argument")
+    expect_identical(conditionMessage(w), "option 'clutch.prestart' has to be TRUE or FALSE")
+  }
+  for (none in list(FALSE, NULL)) expect_silent(attach_again(none))
+  code <- c("options(clutch.prestart = 'yes')", "library(clutch)",
+            "cat('on:', 'package:clutch' %in% search())")
+  env <- c(paste0("R_LIBS=", paste(.libPaths(), collapse = ":")), "R_TESTS=")
+  printed <- system2(file.path(R.home("bin"), "Rscript"), c(rbind("-e", shQuote(code))),
+                     stdout = TRUE, stderr = TRUE, env = env)
+  expect_match(printed, "option 'clutch.prestart' has to be TRUE or FALSE", fixed = TRUE, all = FALSE)
+  expect_match(printed, "on: TRUE", fixed = TRUE, all = FALSE)
+})
+
 test_that("every option that is read is on the help page", {
   folder <- system.file("help", package = "clutch")
   skip_if_not(nzchar(folder))
