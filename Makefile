@@ -109,7 +109,7 @@ check: deps-vignettes
 
 # Every script in bench/ but those whose name begins with _, which are for the others, and the one that runs them for the report.
 bench: build deps-bench
-	@rc=0; for f in $$(ls bench/*.R | grep -vE '/(_|report[.])'); do \
+	@rc=0; for f in $$(ls bench/*.R | grep -vE '/(_|(report|compare)[.])'); do \
 	  echo; echo "== $$f"; $(WITH_LIB) $(RSCRIPT) $$f || rc=1; done; exit $$rc
 
 # To be committed with what it found: 15 minutes on two cores that do nothing else, 4 with QUICK=1.
