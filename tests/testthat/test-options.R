@@ -151,7 +151,8 @@ test_that("a wrong clutch.prestart is a warning of library(), and the package is
   env <- c(paste0("R_LIBS=", paste(.libPaths(), collapse = ":")), "R_TESTS=")
   printed <- system2(file.path(R.home("bin"), "Rscript"), c(rbind("-e", shQuote(code))),
                      stdout = TRUE, stderr = TRUE, env = env)
-  expect_match(printed, "option 'clutch.prestart' has to be TRUE or FALSE", fixed = TRUE, all = FALSE)
+  expect_match(printed, "option 'clutch.prestart' has to be TRUE or FALSE", fixed = TRUE,
+               all = FALSE)
   expect_match(printed, "on: TRUE", fixed = TRUE, all = FALSE)
 })
 
