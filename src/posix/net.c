@@ -191,6 +191,8 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e) {
 #endif
   if (s < 0) {
     int err = errno;
+    /* Not clu_net_code(): accept(2) has meanings of its own for these errors. Most are about the
+     * one connection that would have been taken, and the listener goes on. */
     switch (err) {
     case EAGAIN:
 #if EWOULDBLOCK != EAGAIN

@@ -48,6 +48,14 @@ int clu_win_code(int err) {
   }
 }
 
+int clu_win_transfer_code(int err) {
+  int code;
+  if (err == WSAENOBUFS) return CLU_AGAIN; /* the system has no buffers just now */
+  code = clu_win_code(err);
+  if (code == CLU_TIMEOUT) return CLU_RESET; /* the peer has not confirmed for too long */
+  return code == CLU_AGAIN || code == CLU_RESET ? code : CLU_SYS;
+}
+
 int clu_win_prepare(SOCKET s) {
   u_long on = 1;
   int err;

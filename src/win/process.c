@@ -5,7 +5,6 @@
  * them when its last handle is closed, so also when this process is killed. */
 #include "win/win.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tlhelp32.h>
@@ -63,103 +62,6 @@ void clu_os_end_self(void) {
 }
 
 /* ---- start ---- */
-
-/* A growing text in UTF-16 */
-typedef struct wide {
-  wchar_t *at;
-  size_t n, cap;
-  int failed;
-} wide;
-
-static void add(wide *t, const wchar_t *what, size_t n) {
-  if (t->n + n > t->cap) {
-    size_t cap = 2 * (t->n + n) + 64;
-    wchar_t *p = realloc(t->at, cap * sizeof *p);
-    if (!p) {
-      t->failed = 1;
-      return;
-    }
-    t->at = p;
-    t->cap = cap;
-  }
-  memcpy(t->at + t->n, what, n * sizeof *what);
-  t->n += n;
-}
-
-/* One argument so that the C library's start-up code of the other program makes the same of it:
- * within quotes, backslashes count as such only in front of a quote. */
-static void add_argument(wide *t, const char *arg) {
-  wchar_t *w = clu_win_wide(arg);
-  size_t slashes = 0;
-  if (!w) {
-    t->failed = 1;
-    return;
-  }
-  if (t->n) add(t, L" ", 1);
-  if (w[0] && !wcspbrk(w, L" \t\n\v\"")) {
-    add(t, w, wcslen(w));
-  } else {
-    add(t, L"\"", 1);
-    for (const wchar_t *p = w; *p; p++) {
-      if (*p == L'\\') {
-        slashes++;
-      } else {
-        if (*p == L'"')
-          for (slashes++; slashes; slashes--) add(t, L"\\", 1);
-        slashes = 0;
-      }
-      add(t, p, 1);
-    }
-    for (; slashes; slashes--) add(t, L"\\", 1);
-    add(t, L"\"", 1);
-  }
-  free(w);
-}
-
-static int is_variable(const wchar_t *entry, const wchar_t *name) {
-  size_t n = wcslen(name);
-  return _wcsnicmp(entry, name, n) == 0 && entry[n] == L'=';
-}
-
-/* The environment of the new process: `envp` or this one's, and what is added here. */
-static wchar_t *environment(char *const *envp, HANDLE shared) {
-  wchar_t number[64], root[MAX_PATH + 16];
-  DWORD k;
-  wide t = {NULL, 0, 0, 0};
-  int has_root = 0;
-  if (envp) {
-    for (int i = 0; envp[i]; i++) {
-      wchar_t *w = clu_win_wide(envp[i]);
-      if (!w) {
-        t.failed = 1;
-        break;
-      }
-      has_root |= is_variable(w, L"SystemRoot");
-      if (!is_variable(w, L"" KEPT)) add(&t, w, wcslen(w) + 1);
-      free(w);
-    }
-  } else {
-    wchar_t *all = GetEnvironmentStringsW();
-    for (wchar_t *p = all; p && *p; p += wcslen(p) + 1)
-      if (!is_variable(p, L"" KEPT)) add(&t, p, wcslen(p) + 1);
-    if (all) FreeEnvironmentStringsW(all);
-    has_root = 1;
-  }
-  if (!has_root) { /* without it Winsock does not start */
-    wcscpy(root, L"SystemRoot=");
-    k = GetEnvironmentVariableW(L"SystemRoot", root + 11, MAX_PATH);
-    if (k > 0 && k < MAX_PATH) add(&t, root, wcslen(root) + 1);
-  }
-  if (shared) {
-    _snwprintf(number, 64, L"%hs=%I64u", KEPT, (unsigned __int64)(uintptr_t)shared);
-    add(&t, number, wcslen(number) + 1);
-  }
-  if (!t.n) add(&t, L"", 1); /* none at all: two zeros */
-  add(&t, L"", 1);
-  if (!t.failed) return t.at;
-  free(t.at);
-  return NULL;
-}
 
 /* For the new process, `pid`, which does not run yet. 0, or the error. */
 static DWORD hand_over(const clu_spawn *s, kept *k, DWORD pid) {
@@ -328,16 +230,14 @@ static DWORD start_child(const clu_spawn *s, kept *k, clu_fd shared, HANDLE *all
   DWORD err = ERROR_NOT_ENOUGH_MEMORY;
   HANDLE inherit[4 + MAX_KEEP];
   PROCESS_INFORMATION made;
-  wide line = {NULL, 0, 0, 0};
-  wchar_t *file = clu_win_wide(s->file), *env = environment(s->envp, (HANDLE)shared);
+  wchar_t *file = clu_win_wide(s->file), *line = clu_win_command_line(s->argv);
+  wchar_t *env = clu_win_environment(s->envp, L"" KEPT, (uint64_t)shared);
   child *c = calloc(1, sizeof *c);
   if (s->new_session) flags |= CREATE_NO_WINDOW; /* a console of its own, which nobody sees */
   memset(&made, 0, sizeof made);
-  for (int i = 0; s->argv[i]; i++) add_argument(&line, s->argv[i]);
-  add(&line, L"", 1);
-  if (file && env && c && !line.failed) {
+  if (file && line && env && c) {
     AcquireSRWLockExclusive(&lock);
-    err = start(file, line.at, env, flags, all, inherit, unlike(all, n, inherit), &made);
+    err = start(file, line, env, flags, all, inherit, unlike(all, n, inherit), &made);
     if (!err && k && (err = hand_over(s, k, made.dwProcessId)) != 0) {
       TerminateProcess(made.hProcess, CLU_WIN_KILLED(CLU_SIG_KILL));
       CloseHandle(made.hThread);
@@ -354,7 +254,7 @@ static DWORD start_child(const clu_spawn *s, kept *k, clu_fd shared, HANDLE *all
     ResumeThread(made.hThread);
     CloseHandle(made.hThread);
   }
-  free(line.at);
+  free(line);
   free(file);
   free(env);
   free(c);

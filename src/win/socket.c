@@ -107,15 +107,6 @@ static int buffers(WSABUF *out, const clu_iov *iov, int n, size_t most) {
   return k;
 }
 
-static int code_of(int err, int reading) {
-  int code = clu_win_code(err);
-  if (err == WSAESHUTDOWN && reading)
-    return CLU_EOF;                          /* as elsewhere, after this side has shut it */
-  if (err == WSAENOBUFS) return CLU_AGAIN;   /* the system has no buffers just now */
-  if (err == WSAETIMEDOUT) return CLU_RESET; /* the peer has not confirmed for too long */
-  return code == CLU_AGAIN || code == CLU_RESET ? code : CLU_SYS;
-}
-
 int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds) {
   WSABUF b[CLU_MAX_IOV];
   DWORD k = 0, flags = 0;
@@ -123,7 +114,8 @@ int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds,
   n = buffers(b, iov, n, 1u << 30);
   if (WSARecv((SOCKET)fd, b, (DWORD)n, &k, &flags, NULL, NULL) != 0) {
     int err = WSAGetLastError();
-    if (err != WSANOTINITIALISED) return code_of(err, 1);
+    if (err == WSAESHUTDOWN) return CLU_EOF; /* as elsewhere, after this side has shut it */
+    if (err != WSANOTINITIALISED) return clu_win_transfer_code(err);
     /* the first call of a process that has inherited its socket */
     if (clu_win_start(NULL) != CLU_OK) return CLU_SYS;
     return CLU_AGAIN;
@@ -140,7 +132,7 @@ int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put
   n = buffers(b, iov, n, MOST_AT_ONCE);
   if (WSASend((SOCKET)fd, b, (DWORD)n, &k, 0, NULL, NULL) != 0) {
     int err = WSAGetLastError();
-    if (err != WSANOTINITIALISED) return code_of(err, 0);
+    if (err != WSANOTINITIALISED) return clu_win_transfer_code(err);
     if (clu_win_start(NULL) != CLU_OK) return CLU_SYS;
     return CLU_AGAIN;
   }

@@ -25,12 +25,21 @@ int clu_win_start(clu_err *e);
 const char *clu_win_text(int err, char out[CLU_WIN_TEXT]);
 /* The code of an error of Winsock. */
 int clu_win_code(int err);
+/* The same of a transfer of bytes over a connection: CLU_AGAIN, CLU_RESET or CLU_SYS. */
+int clu_win_transfer_code(int err);
 /* A copy in UTF-16 for the caller to free(), or NULL. What is not UTF-8 is taken as the ANSI code
  * page's: R 4.2 and later use UTF-8, but where Windows does not know it as code page, or another
  * program is asking. */
 wchar_t *clu_win_wide(const char *text);
 /* The same of a path, made absolute and with the prefix that allows more than 260 characters. */
 wchar_t *clu_win_wide_path(const char *path);
+
+/* The command line for the arguments of a program, for the caller to free(); NULL: no memory. */
+wchar_t *clu_win_command_line(char *const *argv);
+/* The environment for a new process: `envp`, or this process's where that is NULL; with variable
+ * `name` set to the number `value`, or without it where `value` is 0. For the caller to free();
+ * NULL: no memory. */
+wchar_t *clu_win_environment(char *const *envp, const wchar_t *name, uint64_t value);
 
 /* A new stream socket: non-blocking and not inheritable; INVALID_SOCKET and WSAGetLastError()
  * otherwise. */

@@ -1,5 +1,4 @@
-/* Calls and answers, seen from R: to which call scope a request belongs, what its bytes are, what
- * comes back. */
+/* Calls and answers, seen from R: to which call scope a request belongs, and what comes back. */
 #include "r/session/session.h"
 
 #include <stdlib.h>
@@ -21,7 +20,8 @@ typedef struct {
 static call_scope *scopes; /* of calls within calls, the innermost last */
 static int n_scopes, scopes_cap;
 static uint64_t scope_numbers; /* so many scopes so far */
-static uint64_t same_to_all;   /* the scope of a clusterCall(), see `sent`; 0: there is none */
+static uint64_t
+    same_to_all; /* the scope of a clusterCall(), see clu_call_bytes(); 0: there is none */
 
 static uint64_t scope_of(SEXP frame) {
   if (TYPEOF(frame) != ENVSXP) return 0;
@@ -49,8 +49,6 @@ static void abandon(uint64_t scope) {
   cancel_scope(scope);
   clu_pump_for(all_in_step, NULL, clu_in_ms(80));
 }
-
-static void forget_sent(void);
 
 static int is_among(SEXP frame, SEXP frames) {
   for (; TYPEOF(frames) == LISTSXP; frames = CDR(frames))
@@ -85,7 +83,7 @@ SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames) {
     scopes = more;
     scopes_cap = cap;
   }
-  forget_sent();
+  clu_call_forget_sent();
   end_old_scopes(frames);
   ref = PROTECT(R_MakeWeakRef(frame, R_NilValue, R_NilValue, FALSE));
   R_PreserveObject(ref);
@@ -97,118 +95,6 @@ SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames) {
 }
 
 /* ---- send and receive ---- */
-
-/* What clusterCall() sent last. It sends the same to each node, without any other code in between,
- * so it is serialized once. Kept until the first answer is asked for. */
-static struct {
-  clu_blob *blob;
-  SEXP cell; /* a preserved cons cell that holds function and arguments */
-} sent;
-
-static void forget_sent(void) {
-  clu_blob_unref(sent.blob);
-  sent.blob = NULL;
-  if (sent.cell) SETCAR(sent.cell, R_NilValue);
-}
-
-static int same_list(SEXP a, SEXP b) {
-  SEXP na = Rf_getAttrib(a, R_NamesSymbol), nb = Rf_getAttrib(b, R_NamesSymbol);
-  R_xlen_t n = Rf_xlength(a);
-  if (TYPEOF(b) != VECSXP || Rf_xlength(b) != n || Rf_isNull(na) != Rf_isNull(nb)) return 0;
-  for (R_xlen_t i = 0; i < n; i++)
-    if (VECTOR_ELT(a, i) != VECTOR_ELT(b, i) ||
-        (!Rf_isNull(na) && STRING_ELT(na, i) != STRING_ELT(nb, i)))
-      return 0;
-  return 1;
-}
-
-/* The function of the last call. One that is sent again and again, as by clusterApplyLB(), is
- * serialized once, if its bytes do not depend on anything that may change or that arguments may
- * share: its environment is the workspace or base R, of which only the name travels. */
-static struct {
-  SEXP cell; /* a preserved cons cell that holds it: no other object can have its address */
-  clu_blob *bytes;
-  int asked; /* whether it may travel alone */
-} last;
-
-static int travels_alone(SEXP fun) {
-  SEXP call, env, attributes;
-  int ok;
-  if (TYPEOF(fun) == BUILTINSXP || TYPEOF(fun) == SPECIALSXP) return 1;
-  if (TYPEOF(fun) != CLOSXP) return 0;
-  call = PROTECT(Rf_lang2(Rf_install("environment"), fun));
-  env = PROTECT(Rf_eval(call, R_BaseEnv));
-  SETCAR(call, Rf_install("attributes"));
-  attributes = PROTECT(Rf_eval(call, R_BaseEnv));
-  ok = (attributes == R_NilValue ||
-        (Rf_length(attributes) == 1 && Rf_getAttrib(fun, Rf_install("srcref")) != R_NilValue)) &&
-       (env == R_GlobalEnv || env == R_BaseEnv || env == R_BaseNamespace);
-  UNPROTECT(3);
-  return ok;
-}
-
-/* NULL: it has to travel with its arguments. */
-static clu_blob *function_bytes(SEXP fun) {
-  if (!last.cell) {
-    last.cell = Rf_cons(R_NilValue, R_NilValue);
-    R_PreserveObject(last.cell);
-  }
-  if (CAR(last.cell) != fun) {
-    clu_blob_unref(last.bytes);
-    last.bytes = NULL;
-    last.asked = 0;
-    SETCAR(last.cell, fun);
-    return NULL;
-  }
-  if (!last.asked) {
-    last.asked = 1;
-    if (travels_alone(fun)) {
-      last.bytes = clu_serialize(NULL, fun);
-      if (last.bytes->size <= CLU_MOST_FUN) return last.bytes;
-      clu_blob_unref(last.bytes);
-      last.bytes = NULL;
-    }
-  }
-  return last.bytes;
-}
-
-/* u32: how many bytes are the function's, then they, then the arguments; or 0, then list(fun,
- * args). */
-static clu_blob *call_bytes(SEXP fun, SEXP args, uint64_t scope) {
-  clu_blob *b, *f;
-  SEXP msg;
-  unsigned char len[4];
-  int to_all = scope != 0 && scope == same_to_all;
-  if (to_all && sent.blob && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
-      same_list(VECTOR_ELT(CAR(sent.cell), 1), args))
-    return clu_blob_ref(sent.blob);
-  f = to_all ? NULL : function_bytes(fun);
-  clu_put32(len, f ? (uint32_t)f->size : 0);
-  msg = PROTECT(f ? R_NilValue : Rf_allocVector(VECSXP, 2));
-  b = clu_blob_new(f ? f->size + 512 : 512);
-  if (!b) clu_raise("memory", "not enough memory");
-  clu_blob_append(b, len, sizeof len); /* there is room */
-  if (f) {
-    clu_blob_append(b, f->data, f->size);
-    b = clu_serialize(b, args);
-    UNPROTECT(1);
-    return b;
-  }
-  SET_VECTOR_ELT(msg, 0, fun);
-  SET_VECTOR_ELT(msg, 1, args);
-  b = clu_serialize(b, msg);
-  if (to_all) {
-    forget_sent();
-    if (!sent.cell) {
-      sent.cell = Rf_cons(R_NilValue, R_NilValue);
-      R_PreserveObject(sent.cell);
-    }
-    SETCAR(sent.cell, msg);
-    sent.blob = clu_blob_ref(b);
-  }
-  UNPROTECT(1);
-  return b;
-}
 
 static SEXP element(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
@@ -322,7 +208,7 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
     return failed_because(DEAD);
   }
   clear_tags(handle, nd);
-  b = call_bytes(fun, args, scope);
+  b = clu_call_bytes(fun, args, scope != 0 && scope == same_to_all);
   tag = keep_tag(handle, element(data, "tag"));
   rc = clu_node_call(nd, b, scope, tag, &e);
   clu_blob_unref(b);
@@ -418,7 +304,7 @@ SEXP ffi_node_recv(SEXP handle) {
     if (!clu_node_is_open(nd)) return R_NilValue;
     clu_raise("no_call", "nothing was sent to this node that it could answer");
   }
-  forget_sent();
+  clu_call_forget_sent();
   w.nd = nd;
   w.scope = r->scope;
   w.deaths = UINT64_MAX; /* check once at the beginning */
@@ -492,7 +378,7 @@ SEXP ffi_any_recv(SEXP nodes) {
   w.nodes = nodes;
   for (R_xlen_t i = 0; i < Rf_xlength(nodes); i++)
     clu_get_node(VECTOR_ELT(VECTOR_ELT(nodes, i), 0));
-  forget_sent();
+  clu_call_forget_sent();
   clu_wait_for(any_answered, &w, UINT64_MAX, abandon_any);
   if (w.found < 0) clu_raise("no_call", "nothing was sent to these nodes that they could answer");
   handle = VECTOR_ELT(VECTOR_ELT(nodes, w.found), 0);

@@ -5,8 +5,8 @@
  *   fork-server.c  fork servers
  *   node.c         nodes: start, end, what is known of them
  *   process.c      processes of nodes that the session starts itself
- *   acceptor.c     nodes that connect over TCP     psock.c  base R's workers     call.c  calls and
- * answers
+ *   acceptor.c     nodes that connect over TCP     psock.c  base R's workers
+ *   call-bytes.c   the bytes of a call             call.c   calls and answers
  *
  * The session is made by the first call that needs one, and lives as long as the process. In a
  * forked child of it (mclapply()) every use is an R error. Only event-wait.c blocks, and what is
@@ -80,5 +80,15 @@ typedef struct clu_process {
 void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how);
 /* Starts it as the process of `nd`. `secret`: as digits; NULL: it gets none. Does not jump. */
 int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, clu_err *e);
+
+/* ---- call-bytes.c ---- */
+
+/* u32: how many bytes are the function's, then they, then the arguments; or 0, then list(fun,
+ * args). `to_all`: the call is one of a clusterCall(). That sends the same to each node, without
+ * any other code in between, so the bytes are kept until clu_call_forget_sent(). The reference that
+ * is returned is the caller's. Raises an R error where something cannot be serialized. */
+clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all);
+/* The first answer is asked for, or another call begins. */
+void clu_call_forget_sent(void);
 
 #endif

@@ -1,0 +1,111 @@
+/* The bytes of a call. Two things are serialized only once: what clusterCall() sends to each node,
+ * and a function that is sent again and again. */
+#include "r/session/session.h"
+
+/* What clusterCall() sent last. */
+static struct {
+  clu_blob *blob;
+  SEXP cell; /* a preserved cons cell that holds function and arguments */
+} sent;
+
+void clu_call_forget_sent(void) {
+  clu_blob_unref(sent.blob);
+  sent.blob = NULL;
+  if (sent.cell) SETCAR(sent.cell, R_NilValue);
+}
+
+static int same_list(SEXP a, SEXP b) {
+  SEXP na = Rf_getAttrib(a, R_NamesSymbol), nb = Rf_getAttrib(b, R_NamesSymbol);
+  R_xlen_t n = Rf_xlength(a);
+  if (TYPEOF(b) != VECSXP || Rf_xlength(b) != n || Rf_isNull(na) != Rf_isNull(nb)) return 0;
+  for (R_xlen_t i = 0; i < n; i++)
+    if (VECTOR_ELT(a, i) != VECTOR_ELT(b, i) ||
+        (!Rf_isNull(na) && STRING_ELT(na, i) != STRING_ELT(nb, i)))
+      return 0;
+  return 1;
+}
+
+/* The function of the last call. One that is sent again and again, as by clusterApplyLB(), is
+ * serialized once, if its bytes do not depend on anything that may change or that arguments may
+ * share: its environment is the workspace or base R, of which only the name travels. */
+static struct {
+  SEXP cell; /* a preserved cons cell that holds it: no other object can have its address */
+  clu_blob *bytes;
+  int asked; /* whether it may travel alone */
+} last;
+
+static int travels_alone(SEXP fun) {
+  SEXP call, env, attributes;
+  int ok;
+  if (TYPEOF(fun) == BUILTINSXP || TYPEOF(fun) == SPECIALSXP) return 1;
+  if (TYPEOF(fun) != CLOSXP) return 0;
+  call = PROTECT(Rf_lang2(Rf_install("environment"), fun));
+  env = PROTECT(Rf_eval(call, R_BaseEnv));
+  SETCAR(call, Rf_install("attributes"));
+  attributes = PROTECT(Rf_eval(call, R_BaseEnv));
+  ok = (attributes == R_NilValue ||
+        (Rf_length(attributes) == 1 && Rf_getAttrib(fun, Rf_install("srcref")) != R_NilValue)) &&
+       (env == R_GlobalEnv || env == R_BaseEnv || env == R_BaseNamespace);
+  UNPROTECT(3);
+  return ok;
+}
+
+/* NULL: it has to travel with its arguments. */
+static clu_blob *function_bytes(SEXP fun) {
+  if (!last.cell) {
+    last.cell = Rf_cons(R_NilValue, R_NilValue);
+    R_PreserveObject(last.cell);
+  }
+  if (CAR(last.cell) != fun) {
+    clu_blob_unref(last.bytes);
+    last.bytes = NULL;
+    last.asked = 0;
+    SETCAR(last.cell, fun);
+    return NULL;
+  }
+  if (!last.asked) {
+    last.asked = 1;
+    if (travels_alone(fun)) {
+      last.bytes = clu_serialize(NULL, fun);
+      if (last.bytes->size <= CLU_MOST_FUN) return last.bytes;
+      clu_blob_unref(last.bytes);
+      last.bytes = NULL;
+    }
+  }
+  return last.bytes;
+}
+
+clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all) {
+  clu_blob *b, *f;
+  SEXP msg;
+  unsigned char len[4];
+  if (to_all && sent.blob && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
+      same_list(VECTOR_ELT(CAR(sent.cell), 1), args))
+    return clu_blob_ref(sent.blob);
+  f = to_all ? NULL : function_bytes(fun);
+  clu_put32(len, f ? (uint32_t)f->size : 0);
+  msg = PROTECT(f ? R_NilValue : Rf_allocVector(VECSXP, 2));
+  b = clu_blob_new(f ? f->size + 512 : 512);
+  if (!b) clu_raise("memory", "not enough memory");
+  clu_blob_append(b, len, sizeof len); /* there is room */
+  if (f) {
+    clu_blob_append(b, f->data, f->size);
+    b = clu_serialize(b, args);
+    UNPROTECT(1);
+    return b;
+  }
+  SET_VECTOR_ELT(msg, 0, fun);
+  SET_VECTOR_ELT(msg, 1, args);
+  b = clu_serialize(b, msg);
+  if (to_all) {
+    clu_call_forget_sent();
+    if (!sent.cell) {
+      sent.cell = Rf_cons(R_NilValue, R_NilValue);
+      R_PreserveObject(sent.cell);
+    }
+    SETCAR(sent.cell, msg);
+    sent.blob = clu_blob_ref(b);
+  }
+  UNPROTECT(1);
+  return b;
+}
