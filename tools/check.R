@@ -1,17 +1,35 @@
 # Rscript tools/check.R RESULT-FILE
 #
-# R CMD build and R CMD check --as-cran, with no more than two processes at a time and without the network. Each of the check's own points is one that passed or failed: errors and
-# warnings fail; notes pass, but are printed with their reason, or as without one.
+# R CMD build and R CMD check --as-cran, with no more than two processes at a time and without the
+# network. Each of the check's own points is one that passed or failed: errors and warnings fail;
+# notes pass, but are printed with their reason, or as without one.
 
-# Warnings that only say that a program for the check is missing: skipped, and neither passed nor failed.
+# Warnings that only say that a program for the check is missing: skipped, and neither passed nor
+# failed.
 lacks <- "A complete check needs the 'checkbashisms' script|'qpdf' is needed for checks"
 
 # Notes that are known, each as c(pattern in its text, why it stands).
 known <- list(
-  c("superseded packages", "package snow is only suggested, for those who still use it with our clusters"),
+  c(
+    "superseded packages",
+    "package snow is only suggested, for those who still use it with our clusters"
+  ),
   c("New submission|^Maintainer: ", "who maintains it; it is not on CRAN"),
-  c("R_TempDir", "a forked node needs a temporary folder of its own; R has no function for it (see src/r/node/node-start.c)"),
-  c("R_new_custom_connection", "sockets are R connections; R has no other way for a package to make one (see src/r/socket/connection.c)"))
+  c(
+    "R_TempDir",
+    paste(
+      "a forked node needs a temporary folder of its own; R has no function for it",
+      "(see src/r/node/node-start.c)"
+    )
+  ),
+  c(
+    "R_new_custom_connection",
+    paste(
+      "sockets are R connections; R has no other way for a package to make one",
+      "(see src/r/socket/connection.c)"
+    )
+  )
+)
 
 args <- commandArgs(TRUE)
 root <- getwd()
@@ -33,9 +51,12 @@ Sys.setenv(
   "_R_CHECK_SYSTEM_CLOCK_" = "FALSE",    # asks the network
   CLUTCH_FAST_TESTS = "1"                # the whole suite runs outside, once
 )
-# What these programs would find is not looked at where they are missing: tools/deps.sh gets them where it can.
+# What these programs would find is not looked at where they are missing: tools/deps.sh gets them
+# where it can.
 Sys.setenv(PATH = paste(Sys.getenv("PATH"), file.path(root, ".build", "tools"), sep = ":"))
-for (program in c("checkbashisms", "qpdf")) if (!nzchar(Sys.which(program))) cat("  without", program, "\n")
+for (program in c("checkbashisms", "qpdf")) {
+  if (!nzchar(Sys.which(program))) cat("  without", program, "\n")
+}
 if (!l10n_info()[["UTF-8"]]) Sys.setenv(LC_ALL = "C.UTF-8")
 
 fail <- function(text) {
@@ -45,12 +66,15 @@ fail <- function(text) {
 }
 r <- function(...) {
   # a check that hangs is ended: R's own limits on tests are off by default
-  suppressWarnings(system2(file.path(R.home("bin"), "R"), c("CMD", ...), stdout = "log.txt", stderr = "log.txt",
-                           stdin = "/dev/null", timeout = 1200))
+  suppressWarnings(system2(
+    file.path(R.home("bin"), "R"), c("CMD", ...),
+    stdout = "log.txt", stderr = "log.txt", stdin = "/dev/null", timeout = 1200
+  ))
 }
 
 # Without what makes pages of the vignettes the rest is checked, and they count as skipped.
-pages <- requireNamespace("knitr", quietly = TRUE) && requireNamespace("rmarkdown", quietly = TRUE) &&
+pages <- requireNamespace("knitr", quietly = TRUE) &&
+  requireNamespace("rmarkdown", quietly = TRUE) &&
   rmarkdown::pandoc_available("1.12.3")
 
 if (r("build", if (!pages) "--no-build-vignettes", shQuote(root)) != 0L) {
@@ -87,14 +111,16 @@ for (v in c("ERROR", "WARNING", "NOTE", "SKIPPED")) {
     cat(paste0("  ", p), sep = "\n")
     if (v == "NOTE") {
       why <- Filter(function(k) any(grepl(k[1L], p)), known)
-      cat("  ->", if (length(why)) paste(vapply(why, `[`, "", 2L), collapse = "\n  -> ") else "not explained in tools/check.R yet", "\n")
+      text <- paste(vapply(why, `[`, "", 2L), collapse = "\n  -> ")
+      cat("  ->", if (length(why)) text else "not explained in tools/check.R yet", "\n")
     }
   }
 }
 # Outputs of failed tests and examples are in files of their own
-failed_output <- list.files(".", pattern = "\\.(Rout\\.fail|Rout)$", recursive = TRUE, full.names = TRUE)
-failed_output <- failed_output[grepl("fail$", failed_output)]
-for (f in failed_output) cat("---", f, "\n", paste0("  ", utils::tail(readLines(f), 60L), "\n"), sep = "")
+failed_output <- list.files(".", pattern = "\\.Rout\\.fail$", recursive = TRUE, full.names = TRUE)
+for (f in failed_output) {
+  cat("---", f, "\n", paste0("  ", utils::tail(readLines(f), 60L), "\n"), sep = "")
+}
 
 bad <- sum(verdict %in% c("ERROR", "WARNING"))
 notes <- sum(verdict == "NOTE")
@@ -107,8 +133,13 @@ if (!bad && (status != 0L || !length(summary) || grepl(most_warnings, summary)))
   cat("FAIL R CMD check ended with exit status", status, "\n")
   bad <- 1L
 }
-if (!pages) cat("  the vignettes were neither built nor checked: knitr, rmarkdown or pandoc is missing\n")
+if (!pages) {
+  cat("  the vignettes were neither built nor checked: knitr, rmarkdown or pandoc is missing\n")
+}
 writeLines(paste(good, bad, sum(skipped) + !pages), result)
-cat("R CMD check: ", good, " points passed", if (notes) paste0(" (", notes, " with a note)"), ", ", bad,
-    " failed; log: ", file.path(".build", "check", log[1L]), "\n", sep = "")
+cat(
+  "R CMD check: ", good, " points passed", if (notes) paste0(" (", notes, " with a note)"),
+  ", ", bad, " failed; log: ", file.path(".build", "check", log[1L]), "\n",
+  sep = ""
+)
 quit("no", status = if (bad) 1L else 0L)

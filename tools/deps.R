@@ -1,16 +1,22 @@
-# Rscript tools/deps.R missing [peers] [vignettes] [tests]   prints the packages that are missing or too old
-# Rscript tools/deps.R install [peers] [vignettes] [tests]   installs them from the configured repository
+# Rscript tools/deps.R missing [peers] [vignettes] [tests]
+#   prints the packages that are missing or too old
+# Rscript tools/deps.R install [peers] [vignettes] [tests]
+#   installs them from the configured repository
 #
-# Peers are what bench/ compares with, 'vignettes' is what builds these, 'tests' what tests of living together with
-# other packages use: nice to have, no failure without them.
+# Peers are what bench/ compares with, 'vignettes' is what builds these, 'tests' what tests of
+# living together with other packages use: nice to have, no failure without them.
 
 args <- commandArgs(TRUE)
 needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.table = "0")
-more <- c(if ("peers" %in% args) c(parallelly = "0", mirai = "0", callr = "0"),
-          if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"),
-          if ("tests" %in% args)
-            c(lintr = "0", spelling = "0", promises = "0", later = "0", progressr = "0", rlang = "0", purrr = "0", foreach = "0",
-              doParallel = "0", snow = "0", doSNOW = "0", future = "0", parallelly = "0", dplyr = "0", BiocParallel = "0"))
+for_tests <- c(
+  "lintr", "spelling", "promises", "later", "progressr", "rlang", "purrr", "foreach", "doParallel",
+  "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel"
+)
+more <- c(
+  if ("peers" %in% args) c(parallelly = "0", mirai = "0", callr = "0"),
+  if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"),
+  if ("tests" %in% args) structure(rep("0", length(for_tests)), names = for_tests)
+)
 needed <- c(needed, more)
 
 if (getRversion() < "4.2.0") {
@@ -39,7 +45,8 @@ target <- function() {
 }
 
 absent <- lacking(needed)
-if ("install" %in% args) absent <- setdiff(absent, "BiocParallel") # not on CRAN: Debian's, or by hand
+# BiocParallel is not on CRAN: Debian's, or by hand
+if ("install" %in% args) absent <- setdiff(absent, "BiocParallel")
 if ("install" %in% args && length(absent)) {
   repos <- getOption("repos")
   if (!length(repos) || any(repos == "@CRAN@")) {

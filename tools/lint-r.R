@@ -4,7 +4,8 @@
 #   - no file uses a function of a file that uses it in turn, directly or by way of others;
 #   - the code of a node (node-*.R) and adapters (adapt*.R) is used from where it may be;
 #   - a function has at most 60 lines, a file 500, a line 100 columns;
-#   - one statement a line: no `;`.
+#   - one statement a line: no `;`;
+#   - a name is defined in one file: the one that R reads later would replace the other's.
 # Prints which file uses which. The last line is "N passed, N failed"; the exit status is 1 when
 # anything failed.
 
@@ -85,8 +86,7 @@ find_edges <- function(files) {
 }
 
 # The edges that are left when files that use nothing, or that nobody uses, are taken away again and
-# again:
-# none of them where there is no circle.
+# again: none of them where there is no circle.
 circle_edges <- function(edges) {
   repeat {
     n <- nrow(edges)
@@ -101,6 +101,17 @@ forbidden_edges <- function(edges) {
   may <- startsWith(edges$from, "adapt") | edges$from == "zzz"
   to_adapter <- startsWith(edges$to, "adapt") & !may
   edges[to_node | to_adapter, , drop = FALSE]
+}
+
+# Names that more than one file defines.
+defined_twice <- function(files) {
+  by_file <- lapply(files, function(f) unique(f$defines))
+  all <- unlist(by_file, use.names = FALSE)
+  bad <- sort(unique(all[duplicated(all)]))
+  vapply(bad, function(name) {
+    at <- names(by_file)[vapply(by_file, function(defines) name %in% defines, NA)]
+    sprintf("%s is defined in %s", name, paste0("R/", at, ".R", collapse = " and "))
+  }, "")
 }
 
 edge_text <- function(edges) {
@@ -121,7 +132,8 @@ circle <- circle_edges(edges)
 results <- unlist(lapply(files, function(f) f$problems), recursive = FALSE)
 results <- c(results, list(
   circle = if (nrow(circle)) c("in circles, or between them:", paste(" ", edge_text(circle))),
-  direction = if (nrow(bad <- forbidden_edges(edges))) edge_text(bad)
+  direction = if (nrow(bad <- forbidden_edges(edges))) edge_text(bad),
+  twice = defined_twice(files)
 ))
 # a file without lines of one kind has the value NULL there, which unlist() keeps
 failed <- results[lengths(results) > 0L]

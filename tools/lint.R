@@ -1,5 +1,6 @@
 # Rscript tools/lint.R lintr      R files as .lintr says
-# Rscript tools/lint.R spelling   what people read, by the dictionary; inst/WORDLIST has what else is right
+# Rscript tools/lint.R spelling   what people read, by the dictionary; inst/WORDLIST has what else
+#                                 is right
 #
 # Prints what is wrong; the last line is "N passed, N failed, N skipped". A file passes or fails.
 

@@ -18,7 +18,10 @@ cat("clutch", format(packageVersion("clutch")), "of", dirname(find.package("clut
 
 # Says nothing where a test has used up descriptors, or R's connections
 note <- function(file, text, append) {
-  tryCatch(suppressWarnings(cat(text, "\n", file = file, append = append, sep = "")), error = function(e) NULL)
+  tryCatch(
+    suppressWarnings(cat(text, "\n", file = file, append = append, sep = "")),
+    error = function(e) NULL
+  )
 }
 progress <- R6::R6Class(inherit = testthat::Reporter, public = list(
   file = "",
@@ -29,15 +32,23 @@ progress <- R6::R6Class(inherit = testthat::Reporter, public = list(
   add_result = function(context, test, result) {
     if (!inherits(result, c("expectation_failure", "expectation_error"))) return(invisible())
     text <- utils::head(strsplit(conditionMessage(result), "\n", fixed = TRUE)[[1L]], 6L)
-    note(paste0(counts, ".failed"), paste(c(paste0(self$file, ": ", test), text), collapse = "\n    "), append = TRUE)
-  }))$new()
-shown <- if (interactive()) testthat::ProgressReporter$new() else testthat::SummaryReporter$new(max_reports = Inf)
+    text <- paste(c(paste0(self$file, ": ", test), text), collapse = "\n    ")
+    note(paste0(counts, ".failed"), text, append = TRUE)
+  }
+))$new()
+shown <- if (interactive()) {
+  testthat::ProgressReporter$new()
+} else {
+  testthat::SummaryReporter$new(max_reports = Inf)
+}
 reporter <- testthat::MultiReporter$new(list(shown, progress))
 
 started <- proc.time()[["elapsed"]]
-results <- test_dir("tests/testthat", package = "clutch", load_package = "installed", filter = filter,
-                    reporter = reporter,
-                    stop_on_failure = FALSE, stop_on_warning = FALSE)
+results <- test_dir(
+  "tests/testthat",
+  package = "clutch", load_package = "installed", filter = filter, reporter = reporter,
+  stop_on_failure = FALSE, stop_on_warning = FALSE
+)
 found <- as.data.frame(results)
 if (!nrow(found)) stop("no test was run", call. = FALSE)
 
@@ -48,7 +59,11 @@ writeLines(paste(max(0, passed), failed, skipped), counts)
 
 by_file <- sort(tapply(found$real, found$file, sum), decreasing = TRUE)
 slow <- utils::head(by_file[by_file > 1], 8L)
-cat(sprintf("\n%.0f s", proc.time()[["elapsed"]] - started),
-    if (length(slow)) c("; longest:", paste0(names(slow), sprintf(" %.1f", slow), collapse = ", ")), "\n", sep = "")
+longest <- paste0(names(slow), sprintf(" %.1f", slow), collapse = ", ")
+cat(
+  sprintf("\n%.0f s", proc.time()[["elapsed"]] - started),
+  if (length(slow)) c("; longest:", longest), "\n",
+  sep = ""
+)
 if (sum(found$warning)) cat(sum(found$warning), "unexpected warnings, see above\n")
 quit("no", status = if (failed) 1L else 0L)

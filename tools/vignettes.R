@@ -1,10 +1,11 @@
 # Rscript tools/vignettes.R FOLDER
 #
-# Makes pages of the vignettes of the package in FOLDER, into its inst/doc, as R CMD build would; the package has to be
-# in the library. Ends with status 1, and says why, where that cannot be done.
+# Makes pages of the vignettes of the package in FOLDER, into its inst/doc, as R CMD build would;
+# the package has to be in the library. Ends with status 1, and says why, where that cannot be done.
 
 folder <- commandArgs(TRUE)[1L]
-ready <- requireNamespace("knitr", quietly = TRUE) && requireNamespace("rmarkdown", quietly = TRUE) &&
+ready <- requireNamespace("knitr", quietly = TRUE) &&
+  requireNamespace("rmarkdown", quietly = TRUE) &&
   rmarkdown::pandoc_available("1.12.3")
 if (!ready) {
   message("without vignettes: knitr, rmarkdown or pandoc is missing")

@@ -16,6 +16,14 @@ static clu_job job;
 /* Nodes 0 ... up - 1 are up and idle; a job of `n` tasks for any of them, and a group of those that
  * may be done by none. */
 static void make_state(int up, uint64_t n) {
+  /* on Windows all tests run in one process */
+  memset(&sched, 0, sizeof sched);
+  memset(nodes, 0, sizeof nodes);
+  memset(words, 0, sizeof words);
+  memset(&any, 0, sizeof any);
+  memset(&some, 0, sizeof some);
+  memset(flags, 0, sizeof flags);
+  memset(&job, 0, sizeof job);
   sched.nodes = table;
   sched.n = NODES;
   sched.up = up;

@@ -33,7 +33,8 @@ start_terminal <- function() {
               "clutch", ...),
             stdout = TRUE, stderr = TRUE)
   }
-  status <- file.path(socket, "status") # of an R that has ended; the terminal is open for a while then
+  # of an R that has ended; the terminal is open for a while then
+  status <- file.path(socket, "status")
   command <- sprintf(
     "trap : INT; env TMPDIR=%s R_LIBS=%s R_TESTS= %s --vanilla --quiet; echo $? > %s; sleep 10",
     tmp, paste(.libPaths(), collapse = ":"), file.path(R.home("bin"), "R"), status)
