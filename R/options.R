@@ -114,7 +114,9 @@ check_number <- function(x, what, least, text) {
   x
 }
 
+# All choices stand for the first, as in the signature of a function around a map.
 check_choice <- function(x, what, choices) {
+  if (identical(x, choices)) return(choices[[1L]])
   if (!is.character(x) || length(x) != 1L || !x %in% choices) {
     quoted <- paste0('"', choices, '"', collapse = ", ")
     throw("argument", sprintf("%s has to be one of %s", what, quoted))

@@ -71,7 +71,9 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   o <- task_options(given_options(environment(), submit_options), submit_options)
   if (o$relay == "live") o$relay <- "ordered"
   frame <- if (isTRUE(o$globals)) locals_of(code, env) else new.env(parent = globalenv())
-  fun <- as.function(list(code), envir = frame)
+  fun <- function() NULL
+  body(fun) <- code # of an expression vector, as do.call() passes one, what is in it
+  environment(fun) <- frame
   needs <- find_needs(list(fun), o$globals, env) # R code of others may run
   t <- tasks_of(cl)
   submit(t, fun, needs, o, .label)
@@ -168,7 +170,7 @@ resolved.clutch_task <- function(x, ...) {
 #' @rdname cluster_submit
 #' @export
 resolved.list <- function(x, ...) {
-  if (!has_tasks(x)) return(hidden("resolved", "future", x, ...))
+  if (length(x) && !has_tasks(x)) return(hidden("resolved", "future", x, ...))
   vapply(x, resolved, NA, ...)
 }
 
@@ -287,7 +289,7 @@ cancel.clutch_task <- function(x, ...) {
 #' @rdname cluster_submit
 #' @export
 cancel.list <- function(x, ...) {
-  if (!has_tasks(x)) return(hidden("cancel", "future", x, ...))
+  if (length(x) && !has_tasks(x)) return(hidden("cancel", "future", x, ...))
   invisible(vapply(x, cancel, NA, ...))
 }
 

@@ -129,6 +129,11 @@ test_that("the default of a function around a map is not taken for one that was 
     }
     expect_s3_class(error_of(with_options(mine(), clutch.on_error = "continue")),
                     "clutch_task_error")
+    with_choices <- function(.on_error = c("stop", "continue"),
+                             .relay = c("ordered", "live", "none")) {
+      cluster_map(cl, 1, function(i) stop("no"), .on_error = .on_error, .relay = .relay)
+    }
+    expect_s3_class(error_of(with_choices()), "clutch_task_error")
     passed_on <- function(x, ...) cluster_map_dbl(cl, x, sqrt, ...)
     expect_identical(with_options(passed_on(4), clutch.chunk = 1), 2)
     e <- error_of(passed_on(4, .chunk = "a"))

@@ -104,8 +104,18 @@ test_that("collect_any() and collect_all() take the same: tasks, or one list of 
   }
   expect_identical(resolved(list(slow, submit(1)))[[1L]], FALSE)
   expect_identical(cancel(list(a = slow, b = slow)), c(a = TRUE, b = FALSE))
+  expect_identical(resolved(list()), logical())
+  expect_identical(cancel(list()), logical())
   for (bad in list(1, list(1), "a")) {
     expect_error(collect_all(bad), class = "clutch_argument")
     expect_error(collect_any(bad), class = "clutch_argument")
+  }
+})
+
+test_that("do.call() submits code in an object", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  for (code in list(quote(1 + 1), expression(1 + 1))) {
+    expect_identical(collect(do.call(cluster_submit, list(cl, code))), 2)
   }
 })
