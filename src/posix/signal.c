@@ -75,8 +75,6 @@ void clu_set_handler(int sig, void (*fn)(int), int flags) {
   sigaction(sig, &a, NULL);
 }
 
-/* A thread that waits and does nothing else: it holds no lock, so this process may still fork. */
-
 static int watch[2] = {-1, -1};
 static struct sigaction int_unwatched;
 

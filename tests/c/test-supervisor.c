@@ -324,6 +324,21 @@ TEST(an_idle_server_says_goodbye) {
   down(&r);
 }
 
+TEST(a_server_that_was_stopped_past_its_idle_limit_still_takes_what_has_come) {
+  fixture r;
+  clu_err e;
+  up_with(&r, "TEST_STUB_IDLE_MS=1000");
+  kill((pid_t)r.s->pid, SIGSTOP);
+  for (double end = test_ms() + 1200; test_ms() < end;) test_pause();
+  REQUIRE(clu_node_new_fork(r.s, 0, &r.nd[0], &e) == CLU_OK);
+  r.n = 1;
+  kill((pid_t)r.s->pid, SIGCONT);
+  PUMP(&r, r.nd[0]->state != CLU_NODE_STARTING);
+  CHECK_INT_EQ(r.nd[0]->state, CLU_NODE_READY);
+  CHECK_INT_EQ(r.s->idle, 0);
+  down(&r);
+}
+
 TEST(a_server_is_told_once_that_it_is_quiet_and_not_while_it_has_nodes) {
   fixture r;
   clu_err e;

@@ -95,7 +95,8 @@ static int start_thread(clu_err *e) {
   }
   if (unused < 0) return CLU_OK;
   all.slot[unused].state = RUNS;
-  if (clu_os_thread_start(ask_all, &all.slot[unused].state, &all.slot[unused].thread, e) == CLU_OK)
+  if (clu_os_thread_start(ask_all, &all.slot[unused].state, &all.slot[unused].thread,
+                          running ? NULL : e) == CLU_OK)
     return CLU_OK;
   all.slot[unused].state = NONE;
   return running ? CLU_OK : CLU_LIMIT;

@@ -16,7 +16,8 @@ static void on_control(void *self, unsigned ready) {
   clu_supervisor *sv = self;
   int rc;
   if (!(ready & CLU_READ)) return;
-  rc = clu_chan_fill(&sv->chan); /* its messages are handled by take_messages() */
+  rc = clu_chan_fill(&sv->chan);           /* its messages are handled by take_messages() */
+  if (rc == CLU_OK) clu_sv_count_idle(sv); /* the idle limit may be due in this very pump */
   if (rc != CLU_OK && rc != CLU_AGAIN) sv->closed = 1;
 }
 
@@ -34,6 +35,11 @@ static void on_signals(void *self, unsigned ready) {
 
 static void on_idle_time(void *self) {
   clu_supervisor *sv = self;
+  /* this process may have been stopped, and a request be here */
+  if (clu_chan_fill(&sv->chan) == CLU_OK) {
+    clu_sv_count_idle(sv);
+    return;
+  }
   clu_supervisor_answer(sv, CLU_K_BYE, 0, NULL, 0);
   clu_chan_flush(&sv->chan);
   sv->closed = 1;
