@@ -21,6 +21,7 @@ tasks_of <- function(cl) {
 }
 
 tasks_new <- function(info) {
+  .Call(ffi_node_info, info$handles[[1L]]) # an error where the cluster was saved and loaded again
   grace <- min(option_number("clutch.task_grace", 1), 1e9)
   most <- min(option_number("clutch.trace", 1e5), 1e9)
   t <- new.env(parent = emptyenv())

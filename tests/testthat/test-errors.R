@@ -220,6 +220,12 @@ test_that("the session's cluster, tasks and connections name their cause in a no
   # saved and loaded is another cause
   again <- unserialize(serialize(cl, NULL))
   expect_match(error_text(parallel::clusterCall(again, identity, 1)), "saved and loaded again")
+  unused <- make_cluster(1)
+  for (of in list(cl, unused)) {
+    expect_error(cluster_map(unserialize(serialize(of, NULL)), 1, identity),
+                 "saved and loaded again", class = "clutch_stopped")
+  }
+  stop_cluster(unused)
 
   pair <- socket_pair()
   light <- socket_pair(slot = FALSE)
