@@ -32,7 +32,6 @@ win              core/base
 
 # Uses (file, file) that are wrong and known; a line goes when its cause is mended.
 known='
-r/node/node-loop r/node/node-tasks
 '
 
 passed=0 failed=0
@@ -77,6 +76,15 @@ check "includes are written from src, as in \"core/base/err.h\"" \
 check "includes go down, as the table in tools/lint-layers.sh says" \
   "$(grep -nE "$include\"" $sources | sed -E 's|^src/([^:]*):([0-9]+):.*"(.*)".*|\1 \3 line_\2|' |
     without_known | wrong_direction)"
+
+# ---- lengths ----
+
+check "C files have 500 lines at most" \
+  "$(wc -l $sources $(find tests/c tests/fuzz -name '*.[ch]' -not -path '*/build/*') | awk '$1 > 500 && $2 != "total"')"
+check "C functions have 60 lines at most" \
+  "$(awk 'FNR == 1 { from = 0 }
+    /^[a-zA-Z].*\) \{$|^    .*\) \{$/ && !from { from = FNR; name = $0 }
+    /^}/ { if (from && FNR - from > 60) print FILENAME ":" from ": " name; from = 0 }' $sources)"
 
 # ---- what objects need of each other ----
 

@@ -5,16 +5,7 @@
 #include "core/net/port-probe.h"
 #include "core/net/socket.h"
 
-#define MS 1000000
-
-/* After a reset: Windows has recv() fail, wine has it say the end, and only send() fails. */
-#define CHECK_RESET(s)                                             \
-  do {                                                             \
-    int said = fill_soon(s);                                       \
-    size_t put_;                                                   \
-    CHECK(said == CLU_RESET || said == CLU_EOF);                   \
-    CHECK_INT_EQ(clu_sock_put(s, "x", 1, &put_, NULL), CLU_RESET); \
-  } while (0)
+#include "net-fixture.h"
 
 /* ---- faults on demand ---- */
 
@@ -24,83 +15,6 @@ int __wrap_clu_win_refuse_fast(SOCKET s);
 int __wrap_clu_win_refuse_fast(SOCKET s) {
   asked++;
   return ask_fails ? WSAEOPNOTSUPP : __real_clu_win_refuse_fast(s);
-}
-
-/* ---- helpers ---- */
-
-static clu_sock *listener(const char *host, int port, int backlog, clu_err *e) {
-  clu_listen how = {backlog, 0, 0};
-  clu_addr at[CLU_MAX_ADDRS];
-  int n = 0;
-  clu_sock *l = clu_sock_new();
-  clu_resolve *r = clu_resolve_start(host, port, e);
-  REQUIRE(l && r && clu_resolve_wait(r, 0, at, &n, e) == CLU_OK);
-  clu_resolve_free(r);
-  if (clu_sock_listen(l, at, n, NULL, &how, e) == CLU_OK) return l;
-  clu_sock_free(l);
-  return NULL;
-}
-
-static int port_of(const clu_sock *s) {
-  char host[CLU_ADDR_TEXT];
-  return clu_os_addr_host(&s->local, host, sizeof host);
-}
-
-static int connect_to(clu_sock *s, const char *host, int port, int ms, clu_err *e) {
-  uint64_t end = clu_os_now() + (uint64_t)ms * MS;
-  int rc = clu_sock_connect(s, host, port, NULL, 0, 0, e);
-  if (rc != CLU_OK) return rc;
-  while ((rc = clu_sock_connect_step(s, 10 * MS, e)) == CLU_AGAIN && clu_os_now() < end) continue;
-  return rc;
-}
-
-static clu_sock *client(const char *host, int port) {
-  clu_sock *s = clu_sock_new();
-  clu_err e = {0, 0, ""};
-  int rc = connect_to(s, host, port, 5000, &e);
-  if (rc != CLU_OK) test_fail(__FILE__, __LINE__, "%s", e.text);
-  REQUIRE(rc == CLU_OK);
-  return s;
-}
-
-static clu_sock *accepted(clu_sock *l) {
-  clu_sock *s = clu_sock_new();
-  clu_err e = {0, 0, ""};
-  CHECK_SOON(clu_sock_accept(l, s, &e) == CLU_OK, 5000);
-  return s;
-}
-
-static void tcp_pair(clu_sock **a, clu_sock **b) {
-  clu_err e = {0, 0, ""};
-  clu_sock *l = listener("127.0.0.1", 0, -1, &e);
-  REQUIRE(l);
-  *a = client("127.0.0.1", port_of(l));
-  *b = accepted(l);
-  clu_sock_free(l);
-}
-
-static int fill_soon(clu_sock *s) {
-  int rc = CLU_AGAIN;
-  CHECK_SOON((rc = clu_sock_fill(s, NULL)) != CLU_AGAIN, 5000);
-  return rc;
-}
-
-static int has_ipv6(void) {
-  clu_err e;
-  clu_sock *l = listener("::1", 0, 1, &e);
-  clu_sock_free(l);
-  return l != NULL;
-}
-
-/* A port at which nobody listens. */
-static int dead_port(const char *host) {
-  clu_err e;
-  clu_sock *l = listener(host, 0, 1, &e);
-  int port;
-  REQUIRE(l);
-  port = port_of(l);
-  clu_sock_free(l);
-  return port;
 }
 
 /* ---- addresses ---- */
@@ -461,86 +375,4 @@ TEST(forty_connections_leave_nothing) {
   }
   CHECK_INT_EQ(l->accepted, 40);
   clu_sock_free(l);
-}
-
-/* ---- what sockets tell, and options ---- */
-
-TEST(states_and_counts_are_told) {
-  clu_sock *a, *b;
-  clu_sock_status st;
-  clu_err e;
-  size_t put;
-  clu_sock *l = listener("127.0.0.1", 0, 5, &e);
-  CHECK_INT_EQ(clu_os_sock_status(l->fd, &st), CLU_OK);
-  CHECK_INT_EQ(st.listening, 1);
-  CHECK_INT_EQ(st.tcp, CLU_TCP_LISTEN);
-  clu_sock_free(l);
-  tcp_pair(&a, &b);
-  CHECK_INT_EQ(clu_sock_put(a, "12345", 5, &put, NULL), CLU_OK);
-  CHECK_INT_EQ(clu_os_wait_readable(b->fd, 5000 * (int64_t)MS), CLU_OK);
-  CHECK_INT_EQ(clu_os_sock_status(b->fd, &st), CLU_OK);
-  CHECK_INT_EQ(st.family, CLU_INET);
-  CHECK_INT_EQ(st.kind, CLU_KIND_STREAM);
-  CHECK_INT_EQ(st.listening, 0);
-  CHECK_INT_EQ(st.queued_in, 5);
-  CHECK_INT_EQ(st.tcp, CLU_TCP_ESTABLISHED);
-  clu_sock_shutdown(a, CLU_WRITE, &e);
-  CHECK_SOON(clu_os_sock_status(b->fd, &st) == CLU_OK && st.tcp == CLU_TCP_CLOSE_WAIT, 2000);
-  CHECK_SOON(clu_os_sock_status(a->fd, &st) == CLU_OK && st.tcp == CLU_TCP_FIN_WAIT2, 2000);
-  clu_sock_free(a);
-  clu_sock_free(b);
-}
-
-TEST(states_over_ipv6) {
-  clu_err e;
-  clu_sock_status st;
-  clu_sock *l, *a, *b;
-  if (!has_ipv6()) SKIP("no IPv6 here");
-  REQUIRE(l = listener("::1", 0, 5, &e));
-  a = client("::1", port_of(l));
-  b = accepted(l);
-  CHECK_INT_EQ(clu_os_sock_status(b->fd, &st), CLU_OK);
-  CHECK_INT_EQ(st.family, CLU_INET6);
-  CHECK_INT_EQ(st.tcp, CLU_TCP_ESTABLISHED);
-  clu_sock_free(a);
-  clu_sock_free(b);
-  clu_sock_free(l);
-}
-
-TEST(what_is_no_socket_is_said) {
-  clu_sock_status st;
-  HANDLE h = CreateEventW(NULL, TRUE, FALSE, NULL);
-  CHECK_INT_EQ(clu_os_sock_status((clu_fd)h, &st), CLU_SYS);
-  CloseHandle(h);
-}
-
-static void check_option(clu_fd fd, clu_sockopt which, int value, int needed) {
-  int got = -7, rc = clu_os_sockopt_set(fd, which, value);
-  if (rc == CLU_UNSUPPORTED && !needed) return; /* of Windows 10, not all known to wine */
-  CHECK_INT_EQ(rc, CLU_OK);
-  CHECK_INT_EQ(clu_os_sockopt_get(fd, which, &got), CLU_OK);
-  if (which == CLU_OPT_SEND_BUFFER || which == CLU_OPT_RECEIVE_BUFFER)
-    CHECK(got >= value); /* Linux doubles it */
-  else
-    CHECK_INT_EQ(got, value);
-}
-
-TEST(options_are_set_and_read) {
-  clu_sock *a, *b;
-  tcp_pair(&a, &b);
-  for (int on = 1; on >= 0; on--) {
-    check_option(a->fd, CLU_OPT_NODELAY, on, 1);
-    check_option(a->fd, CLU_OPT_KEEPALIVE, on, 1);
-  }
-  check_option(a->fd, CLU_OPT_KEEP_IDLE, 77, 0);
-  check_option(a->fd, CLU_OPT_KEEP_INTERVAL, 7, 0);
-  check_option(a->fd, CLU_OPT_KEEP_COUNT, 3, 0);
-  check_option(a->fd, CLU_OPT_USER_TIMEOUT, 5000, 0);
-  check_option(a->fd, CLU_OPT_SEND_BUFFER, 50000, 1);
-  check_option(a->fd, CLU_OPT_RECEIVE_BUFFER, 50000, 1);
-  check_option(a->fd, CLU_OPT_LINGER, 3, 1);
-  check_option(a->fd, CLU_OPT_LINGER, -1, 1);
-  CHECK_INT_EQ(clu_os_sockopt_set(a->fd, CLU_OPT_USER_TIMEOUT, 0), CLU_UNSUPPORTED);
-  clu_sock_free(a);
-  clu_sock_free(b);
 }
