@@ -1,7 +1,7 @@
 /* Every descriptor is close-on-exec from the start: no call makes one that is not, which a program
  * that another thread starts just then would inherit. */
 // link: -Wl,--wrap=socket -Wl,--wrap=socketpair -Wl,--wrap=pipe -Wl,--wrap=accept -Wl,--wrap=dup
-// -Wl,--wrap=fcntl -Wl,--wrap=open
+// link: -Wl,--wrap=fcntl -Wl,--wrap=open
 #include "test.h"
 
 #include "posix/features.h"
