@@ -56,21 +56,23 @@ extractor <- function(path) {
 
 # ---- functions of one element ----
 
+# Their argument is `..x`: a constant of the user's may have the name `.x`.
+
 # The same function, whose value does not travel back.
 function_walk <- function(f) {
-  walk <- function(.x, ...) {
-    f(.x, ...)
+  walk <- function(..x, ...) {
+    f(..x, ...)
     NULL
   }
   with_function(walk, f)
 }
 
 # `f` as a function of one list with its arguments; "" stands for an argument without a name. Its
-# body is the call f(a = .x[[1L]], b = .x[[2L]], ...).
+# body is the call f(a = ..x[[1L]], b = ..x[[2L]], ...).
 function_of_row <- function(f, arguments) {
-  values <- lapply(seq_along(arguments), function(k) bquote(.x[[.(k)]]))
+  values <- lapply(seq_along(arguments), function(k) bquote(..x[[.(k)]]))
   names(values) <- arguments
-  row <- function(.x, ...) NULL
+  row <- function(..x, ...) NULL
   body(row) <- as.call(c(quote(f), values, quote(...)))
   with_function(row, f)
 }

@@ -34,6 +34,12 @@ test_that("arguments whose names are taken go into `.more`", {
     expect_identical(cluster_map_dbl(cl, 1:2, function(x, cl) cl, .more = list(cl = 3)), c(3, 3))
     expect_identical(cluster_map2(cl, 1:2, 1:2, function(x, y, more) more, more = 3), list(3, 3))
     cluster_walk(cl, 1:2, function(x, .f, .x) stopifnot(.f == 3), .more = list(.f = 3))
+    more <- list(.x = 10)
+    expect_identical(cluster_map_dbl(cl, 1, function(a, .x) a - .x, .more = more), -9)
+    expect_identical(cluster_map2_dbl(cl, 1, 2, function(a, b, .x) a - b - .x, .more = more), -11)
+    expect_identical(cluster_pmap_dbl(cl, list(b = 1), function(b, .x) b - .x, .more = more), -9)
+    expect_output(cluster_walk(cl, 1, function(a, .x) cat(a - .x), .more = more), "-9")
+    expect_output(cluster_iwalk(cl, 1, function(a, i, .x) cat(a - i - .x), .more = more), "-10")
     e <- error_of(cluster_map(cl, 1:2, function(x, c) c, c = 3)) # R takes it for `cl`
     expect_s3_class(e, "clutch_argument")
     expect_match(conditionMessage(e), "more = list", fixed = TRUE)
