@@ -113,18 +113,21 @@ socket_listen <- function(port, host = NULL, path = NULL, backlog = NULL, reuse_
   backlog <- if (is.null(backlog)) NA_integer_ else check_whole(backlog, "backlog", 0)
   values <- option_values(options)
   keep <- !isTRUE(reuse_address)
-  drop_on_error(.Call(ffi_socket_new, TRUE, Inf), function(handle) {
-    tryCatch(
-      .Call(ffi_socket_listen, handle, host, port, path, backlog, keep, values),
-      clutch_error = function(e) {
-        what <- if (is.null(path)) sprintf("port %d", port) else path
-        fail_opening(e, sprintf("creation of server socket failed: %s cannot be opened", what))
-      }
-    )
-    info <- .Call(ffi_socket_info, handle)
-    description <- address(info$local_host, info$local_port)
-    new_socket(handle, slot, "clutch_listener", description, "a+", TRUE, "native.enc")
-  })
+  handle <- .Call(ffi_socket_new, TRUE, Inf)
+  done <- FALSE
+  on.exit(if (!done) .Call(ffi_socket_drop, handle))
+  tryCatch(
+    .Call(ffi_socket_listen, handle, host, port, path, backlog, keep, values),
+    clutch_error = function(e) {
+      what <- if (is.null(path)) sprintf("port %d", port) else path
+      fail_opening(e, sprintf("creation of server socket failed: %s cannot be opened", what))
+    }
+  )
+  info <- .Call(ffi_socket_info, handle)
+  description <- address(info$local_host, info$local_port)
+  made <- new_socket(handle, slot, "clutch_listener", description, "a+", TRUE, "native.enc")
+  done <- TRUE
+  made
 }
 
 #' @rdname socket_listen
@@ -197,27 +200,16 @@ check_stream <- function(blocking, open, encoding, timeout, options) {
 # A handle exists before its socket does. One that is not opened, or whose opening is left by an
 # error or an interrupt, is dropped at once, and not when garbage is collected.
 
-# The value of `use(handle)`. The handle is dropped when that is left by a jump.
-drop_on_error <- function(handle, use) {
-  force(handle)
-  done <- FALSE
-  on.exit(if (!done) .Call(ffi_socket_drop, handle))
-  value <- use(handle)
-  done <- TRUE
-  value
-}
-
 # A new handle of a connection that has come to the listener. With 0 seconds, NULL where none waits.
 accept <- function(listener, spec, seconds, warn) {
-  drop_on_error(.Call(ffi_socket_new, spec$blocking, spec$timeout), function(handle) {
-    has_come <- tryCatch(
-      .Call(ffi_socket_accept, listener, handle, seconds, spec$options),
-      clutch_error = function(e) fail_opening(e, "cannot open the connection", warn)
-    )
-    if (has_come) return(handle)
-    .Call(ffi_socket_drop, handle)
-    NULL
-  })
+  handle <- .Call(ffi_socket_new, spec$blocking, spec$timeout)
+  has_come <- FALSE
+  on.exit(if (!has_come) .Call(ffi_socket_drop, handle))
+  has_come <- tryCatch(
+    .Call(ffi_socket_accept, listener, handle, seconds, spec$options),
+    clutch_error = function(e) fail_opening(e, "cannot open the connection", warn)
+  )
+  if (has_come) handle
 }
 
 # socket_connect(server = TRUE)
@@ -234,16 +226,18 @@ accept_one <- function(port, path, spec) {
 }
 
 connect_to <- function(host, port, path, spec, where) {
-  drop_on_error(.Call(ffi_socket_new, spec$blocking, spec$timeout), function(handle) {
-    tryCatch(
-      .Call(ffi_socket_connect, handle, host, port, path, spec$opening, spec$options),
-      clutch_error = function(e) {
-        fail_opening(e, paste("cannot open the connection to", where),
-                     paste(where, "cannot be opened"))
-      }
-    )
-    handle
-  })
+  handle <- .Call(ffi_socket_new, spec$blocking, spec$timeout)
+  done <- FALSE
+  on.exit(if (!done) .Call(ffi_socket_drop, handle))
+  tryCatch(
+    .Call(ffi_socket_connect, handle, host, port, path, spec$opening, spec$options),
+    clutch_error = function(e) {
+      fail_opening(e, paste("cannot open the connection to", where),
+                   paste(where, "cannot be opened"))
+    }
+  )
+  done <- TRUE
+  handle
 }
 
 # The connection, or light handle, of the handle that `open_now()` returns; NULL where that is NULL.
@@ -257,10 +251,13 @@ open_stream <- function(open_now, spec, slot, describe, unopened) {
   }
   handle <- open_now()
   if (is.null(handle)) return(NULL)
-  drop_on_error(handle, function(handle) {
-    description <- describe(.Call(ffi_socket_info, handle))
-    new_socket(handle, slot, "clutch_socket", description, spec$open, spec$blocking, spec$encoding)
-  })
+  done <- FALSE
+  on.exit(if (!done) .Call(ffi_socket_drop, handle))
+  description <- describe(.Call(ffi_socket_info, handle))
+  made <- new_socket(handle, slot, "clutch_socket", description, spec$open, spec$blocking,
+                     spec$encoding)
+  done <- TRUE
+  made
 }
 
 new_socket <- function(handle, slot, class, description, open, blocking, encoding) {

@@ -39,7 +39,7 @@ rows <- function() {
   out[["cluster_map, 1e5 one by one"]] <- us(5, cluster_map(cl, 1:1e5, identity, .chunk = 1))
   out[["cluster_map, 1e6 no-ops"]] <- us(3, cluster_map(cl, 1:1e6, identity))
   out[["parLapply of 1,000"]] <- us(30, parallel::parLapply(cl, 1:1000, identity))
-  out[["clusterApplyLB of 1,000"]] <- us(5, parallel::clusterApplyLB(cl, 1:1000, identity))
+  out[["clusterApplyLB of 1,000"]] <- us(25, parallel::clusterApplyLB(cl, 1:1000, identity))
   x <- stats::runif(5e6)
   out[["40 MB to two nodes"]] <- us(5, parallel::clusterCall(cl, length, x))
   out[["8 MB there and back"]] <- us(10, parallel::clusterCall(one, identity, x[1:1e6]))
