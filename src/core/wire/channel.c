@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define IN_CAP (16u << 10)
+#define GATHER 4096u /* bytes of small messages that one write takes together */
 
 typedef struct clu_out {
   struct clu_out *next;
@@ -112,39 +113,79 @@ static void pop(clu_chan *c) {
   out_free(o);
 }
 
+/* Copies to `to` what comes next, as long as it is whole frames of messages that pass no descriptor
+ * and fit: many small messages leave in one system call, and wake the reader once. Returns the
+ * bytes; 0: the first does not fit. */
+static size_t gather(clu_chan *c, unsigned char to[GATHER]) {
+  size_t n = 0;
+  for (clu_out *o = c->head; o && o->pass == CLU_NO_FD; o = o->next) {
+    size_t head, body;
+    if (!o->in_frame) start_frame(o);
+    head = CLU_HEADER - o->head_off;
+    body = o->frame_end - o->off;
+    if (head + body > GATHER - n) break;
+    memcpy(to + n, o->head + o->head_off, head);
+    if (body > 0) memcpy(to + n + head, o->body->data + o->off, body);
+    n += head + body;
+    if (o->frame_end != out_size(o)) break; /* another frame of it comes next */
+  }
+  return n;
+}
+
+/* `put` bytes of what comes next have been written. */
+static void written(clu_chan *c, size_t put) {
+  while (put > 0) {
+    clu_out *o = c->head;
+    size_t head = CLU_HEADER - o->head_off, body = o->frame_end - o->off;
+    if (head > put) head = put;
+    if (body > put - head) body = put - head;
+    o->head_off += head;
+    o->off += body;
+    put -= head + body;
+    if (o->head_off < CLU_HEADER || o->off < o->frame_end) return;
+    o->in_frame = 0;
+    if (o->abort == 2 || o->off == out_size(o))
+      pop(c);
+    else if (o->abort)
+      o->abort = 2; /* the next frame is the one with CLU_ABORT */
+  }
+}
+
+/* What comes next, as iov: several small messages in `small`, or one frame from where it is. */
+static int next_bytes(clu_chan *c, unsigned char small[GATHER], clu_iov iov[2]) {
+  clu_out *o = c->head;
+  int n = 0;
+  if (o->next && (iov->len = gather(c, small)) > 0) {
+    iov->base = small;
+    return 1;
+  }
+  if (!o->in_frame) start_frame(o);
+  if (o->head_off < CLU_HEADER) {
+    iov[n].base = o->head + o->head_off;
+    iov[n++].len = CLU_HEADER - o->head_off;
+  }
+  if (o->frame_end > o->off) {
+    iov[n].base = o->body->data + o->off;
+    iov[n++].len = o->frame_end - o->off;
+  }
+  return n;
+}
+
 int clu_chan_flush(clu_chan *c) {
   while (c->head) {
     clu_out *o = c->head;
+    unsigned char small[GATHER];
     clu_iov iov[2];
-    size_t put = 0, part;
-    int rc, n = 0;
-    if (!o->in_frame) start_frame(o);
-    if (o->head_off < CLU_HEADER) {
-      iov[n].base = o->head + o->head_off;
-      iov[n++].len = CLU_HEADER - o->head_off;
-    }
-    if (o->frame_end > o->off) {
-      iov[n].base = o->body->data + o->off;
-      iov[n++].len = o->frame_end - o->off;
-    }
-    rc = clu_os_writev(c->fd, iov, n, o->pass, &put);
+    size_t put = 0;
+    int n = next_bytes(c, small, iov);
+    int rc = clu_os_writev(c->fd, iov, n, o->pass, &put);
     if (rc != CLU_OK) return rc;
     c->bytes_out += put;
     if (o->pass != CLU_NO_FD) { /* it went with the first byte */
       clu_os_close(o->pass);
       o->pass = CLU_NO_FD;
     }
-    part = CLU_HEADER - o->head_off;
-    if (part > put) part = put;
-    o->head_off += part;
-    o->off += put - part;
-    if (o->head_off == CLU_HEADER && o->off == o->frame_end) {
-      o->in_frame = 0;
-      if (o->abort == 2 || o->off == out_size(o))
-        pop(c);
-      else if (o->abort)
-        o->abort = 2; /* the next frame is the one with CLU_ABORT */
-    }
+    written(c, put);
   }
   return CLU_OK;
 }
