@@ -327,6 +327,48 @@ sections$tasks <- list(
               num(over("cluster_map")), num(over("clusterApplyLB")), num(over("parLapply"))))
   })
 
+sections$handout <- list(
+  title = "Submitted while busy: two ways", scripts = "handout", peers = character(), no_text = TRUE,
+  question = paste("What hands tasks out while the session computes: a thread that owns the event loop, or a queue in",
+      "memory that session and nodes share?"),
+  tables = list(list(
+    caption = paste("Two stub nodes without R. *thread*: it owns the loop while the main thread is elsewhere, and looks",
+        "every millisecond whether it is, for 10 ms after the main thread has left work. *thread-signalled*: it is",
+        "signalled each time instead. *thread-only*: it alone owns the loop. *queue*: nodes claim tasks themselves."),
+    make = function() {
+      t <- read("handout.csv")
+      crossed(t[t$what != "one call, us", ], "what", "way", "")
+    }), list(
+    caption = "Microseconds of one call that the main thread makes itself, to one node, by what the thread does.",
+    make = function() {
+      t <- read("handout.csv")
+      t <- t[t$what == "one call, us", ]
+      data.frame("there is" = t$way, us = cell(t), check.names = FALSE)
+    })),
+  shows = function() {
+    t <- read("handout.csv")
+    of <- function(what, way) {
+      x <- t$median[startsWith(t$what, what) & t$way == way]
+      if (length(x)) x[[1L]] else NA_real_
+    }
+    both <- function(what) c(of(what, "thread"), of(what, "queue"))
+    rate <- both("no-ops a second, the session computes")
+    one <- both("one task")
+    start <- both("the session computes: submit to start")
+    long <- both("100 tasks of 10 ms")
+    sentences(
+      sprintf("The queue hands out %s times as many no-ops as the thread while the session computes: %s against %s a second.",
+          times_as(rate[[2L]], rate[[1L]]), count(signif(rate[[2L]], 3)), count(signif(rate[[1L]], 3))),
+      sprintf("One task takes %s us through the queue, and %s us by a thread that is not signalled (%s us if it is).",
+          num(one[[2L]]), num(one[[1L]]), num(of("one task", "thread-signalled"))),
+      sprintf("While the session computes, a task starts after %s us (queue) and %s us (thread).", num(start[[2L]]),
+          num(start[[1L]])),
+      sprintf("Tasks of 10 ms take the same: 100 of them on two nodes %s s (queue) and %s s (thread).",
+          num(long[[2L]]), num(long[[1L]])),
+      paste("Not in these figures: the queue cannot reach a node over TCP, answer a heartbeat, notice a death or a time",
+          "limit, or start a replacement while the session computes; and its nodes stop when their result rings are full."))
+  })
+
 sections$memory <- list(
   title = "Memory per node", scripts = "memory", peers = c("mirai", "callr"),
   no_text = TRUE,

@@ -11,7 +11,7 @@ source("bench/_common.R")
 source("bench/_sections.R")
 suppressPackageStartupMessages(library(clutch))
 
-scripts <- c("startup", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "tasks", "tiny", "memory",
+scripts <- c("startup", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "tasks", "tiny", "handout", "memory",
     "broadcast", "recovery")
 # What a script writes begins with its name; but for these
 also <- c(deadport = "probe", roundtrip = "payload")
