@@ -115,7 +115,8 @@ bench: build deps-bench
 	@rc=0; for f in $$(ls bench/*.R | grep -vE '/(_|(report|compare)[.])'); do \
 	  echo; echo "== $$f"; $(WITH_LIB) $(RSCRIPT) $$f || rc=1; done; exit $$rc
 
-# To be committed with what it found: 15 minutes on two cores that do nothing else, 4 with QUICK=1.
+# To be committed with what it found: half an hour at the most on two cores that do nothing else, six
+# minutes with QUICK=1.
 report: build deps-bench
 	@$(WITH_LIB) $(RSCRIPT) bench/report.R $(if $(ONLY),--only=$(ONLY))
 

@@ -77,6 +77,21 @@ has <- function(package) {
   there
 }
 
+# Debian's packages are for Debian's Python, which need not be the first in the path.
+pythons <- function() {
+  found <- unique(c("/usr/bin/python3", unname(Sys.which("python3"))))
+  found[nzchar(found) & file.exists(found)]
+}
+# The first line that the first Python says to whom these arguments mean something, and which Python
+# that is; NULL: none.
+first_python <- function(args) {
+  for (python in pythons()) {
+    out <- suppressWarnings(system2(python, args, stdout = TRUE, stderr = FALSE))
+    if (is.null(attr(out, "status")) && length(out)) return(list(python = python, says = out[[1L]]))
+  }
+  NULL
+}
+
 # How many more connections this R can open: 128 in all before R 4.4, and the default since. Nobody says so but the error.
 connections_left <- function() {
   cons <- list()
@@ -120,7 +135,9 @@ log_axis <- function(side, at = NULL) {
                                     diff(usr) / graphics::par("pin")[[1L]])]
   # axis() itself leaves out labels that are near to each other
   graphics::axis(side, at, FALSE)
-  graphics::mtext(vapply(at, axis_labels, ""), side, line = graphics::par("mgp")[[2L]], at = at)
+  # in pictures of several panels all letters are smaller, but mtext() would not know
+  graphics::mtext(vapply(at, axis_labels, ""), side, line = graphics::par("mgp")[[2L]], at = at,
+                  cex = graphics::par("cex"))
 }
 # Those of the positions `at`, labels of these widths in their middle, that do not overlap with one kept before.
 fitting <- function(at, width) {
@@ -134,7 +151,8 @@ fitting <- function(at, width) {
 
 # One colour a package in all pictures, of the palette of Okabe and Ito, which the colour-blind can tell apart.
 package_colours <- c(clutch = "#0072B2", base = "#E69F00", mirai = "#009E73", parallelly = "#CC79A7", callr = "#56B4E9",
-                     Erlang = "#D55E00")
+                     Erlang = "#D55E00", future = "#882255", furrr = "#AA4499", snow = "#999933",
+                     Python = "#000000")
 # The first of these packages that a name begins with; NA: none of them.
 package_of <- function(names) {
   hits <- vapply(names(package_colours), function(p) startsWith(names, p), logical(length(names)))
@@ -282,3 +300,38 @@ local_addresses <- function() {
 }
 
 descriptors <- function() if (dir.exists("/proc/self/fd")) length(list.files("/proc/self/fd")) else NA_integer_
+
+# Points with their ranges, a row for each of `who`, a panel for each of `panels` (tables with who,
+# median, min, max) on a scale of its own: a logarithm's, but from 0 where `zero`.
+dots_png <- function(file, who, panels, main, zero = FALSE, right = 0.25) {
+  draw_panel <- function(t, title) {
+    t <- t[match(who, t$who), ]
+    y <- rev(seq_along(who))
+    col <- looks(who)$col
+    low <- if (zero) 0 else min(t$min, na.rm = TRUE)
+    top <- max(t$max, na.rm = TRUE)
+    # room on the right for the numbers
+    top <- if (zero) top * (1 + right) else top * (top / low)^right
+    graphics::plot.default(c(low, top), c(0.5, length(who) + 0.5), type = "n", axes = FALSE, xlab = "",
+                           ylab = "", log = if (zero) "" else "x")
+    graphics::abline(h = y, col = "#eeeeee")
+    if (zero) graphics::axis(1) else log_axis(1)
+    graphics::mtext(title, 3, line = 0.6, cex = 0.75)
+    graphics::segments(t$min, y, t$max, y, col = col, lwd = 2)
+    graphics::points(t$median, y, pch = 19, col = col, cex = 1.2)
+    text <- formatC(t$median, digits = 3, format = "fg", big.mark = ",")
+    graphics::text(t$max, y, ifelse(is.na(t$median), "", text), pos = 4, cex = 0.8, xpd = NA)
+    invisible(y)
+  }
+  picture(file, function() {
+    wide <- 0.62 * max(nchar(who))
+    share <- wide / 7 + 2
+    graphics::layout(matrix(seq_len(length(panels) + 1L), 1L), widths = c(share, rep(4, length(panels))))
+    graphics::par(oma = c(0, 0, 2.5, 0), las = 1, mar = c(3, 0, 2.5, 0))
+    graphics::plot.default(0:1, c(0.5, length(who) + 0.5), type = "n", axes = FALSE, xlab = "", ylab = "")
+    graphics::text(0.98, rev(seq_along(who)), who, adj = 1, cex = 1.05)
+    graphics::par(mar = c(3, 0.8, 2.5, 1.2))
+    for (k in names(panels)) draw_panel(panels[[k]], k)
+    graphics::mtext(main, outer = TRUE, line = 0.8, font = 2)
+  }, 320 + 260 * length(panels), 130 + 32 * length(who))
+}

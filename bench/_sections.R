@@ -1,6 +1,9 @@
 # The report, section by section: title, the question in one line, scripts, peers that may be absent, tables, pictures,
 # and what the figures show, in sentences made from them. bench/report.R does the rest.
 #
+# `compares`: what is set beside what, in which settings, and with what guarantees. `better`: what the
+# others are better at; it stands below the pictures of each section that compares.
+#
 # Figures of the background texts are quoted from them (`no_text`: there are none); all others come from the tables in
 # bench/report/.
 
@@ -57,6 +60,16 @@ sections$startup <- list(
       out
     })),
   plots = c("startup.png" = "Seconds against nodes; a band from the least to the greatest"),
+  compares = paste("nodes that have answered one call. *base* is `makePSOCKcluster()` and",
+                 "`makeForkCluster()`, *mirai* `daemons()` with its dispatcher, *parallelly*",
+                 "`makeClusterPSOCK()`, all with their defaults. clutch's nodes are forks of a clean",
+                 "R, all others but base R's forks are programs of their own."),
+  better = c(
+    paste("Base R's forks have all objects and packages of the session from the first moment, and need",
+          "no server. clutch's nodes have what is sent to them."),
+    paste("The nodes of base R, parallelly, mirai and callr can be on other systems than Unix. Those",
+          "of parallelly and mirai can be on other machines. A cluster of parallelly has further",
+          "checks and messages where a start fails.")),
   shows = function() {
     t <- read("startup.csv")
     n <- max(t$nodes[t$who == "base, sequential" & !is.na(t$median)])
@@ -126,6 +139,14 @@ sections$herd <- list(
   plots = c("herd.png" = "Microseconds of a connect against waiting processes; a band from the least to the greatest",
             "herd-dups.png" = "The same with 1,000 copies of the listener in each process",
             "herd-wait.png" = "Microseconds of one wait against watched sockets"),
+  compares = paste("kinds of waiting in C programs, on the same listener. clutch's nodes do not wait on",
+                 "a listener: their line is a connect to their master, and shows that its cost does",
+                 "not depend on their number. In the last plot the C programs have told the kernel",
+                 "before what they wait for, but for `select` and `poll`; `socket_select()` is an R",
+                 "function that is told each time."),
+  better = c(
+    paste("A listener that is shared gives a connection to any process that is free; a master has to",
+          "hand it on.")),
   shows = function() {
     t <- read("herd.csv")
     names(t)[names(t) == "us"] <- "median"
@@ -161,6 +182,12 @@ sections$deadport <- list(
       data.frame(host = t$host, "1,000 ports" = cell(t), check.names = FALSE)
     })),
   plots = c("deadport.png" = "Milliseconds for 10 dead ports"),
+  compares = paste("`socketConnection()` of base R and `socket_connect()`, both with a time limit of 5",
+                 "seconds, one port after the other. `service_probe()` connects to all at once, for",
+                 "which base R has nothing."),
+  better = c(
+    paste("Base R's function does less, and is a little faster: it tries one address, and says only",
+          "that a connection could not be opened.")),
   shows = function() {
     t <- read("deadport.csv")
     of <- function(how) get_median(t, host = "127.0.0.1", how = how)
@@ -198,6 +225,11 @@ sections$close <- list(
       out[order(match(out$how, t$how), out$who != "base"), ]
     })),
   plots = c("close.png" = "Microseconds to connect, accept and end, by how it ends"),
+  compares = paste("both ends in one R process, base R's connections and clutch's, each opened as `a+b`",
+                 "and blocking, and closed by `close()`."),
+  better = c(
+    paste("Base R ends a connection at once with what its peer has sent and nobody has read. clutch",
+          "first tells the peer that no more comes, so that this gets all that was written for it.")),
   shows = function() {
     t <- read("close.csv")
     left <- function(who) count(sum(t$descriptors_left[t$who == who]))
@@ -272,6 +304,17 @@ sections$roundtrip <- list(
   plots = c("roundtrip.png" = "Microseconds of one call and back",
       "payload.png" = "Seconds of a raw vector there and back against its size",
             "sockets.png" = "Seconds of an object there and back over TCP"),
+  compares = paste("one call on one node that waits for it. `clusterCall()` on nodes of base R,",
+                 "parallelly and clutch is the same function of package parallel. `mirai()` sends an",
+                 "expression, and `callr` a function to a session that runs. A small message through a",
+                 "connection of base R waits up to 40 ms where it is written in two parts and the",
+                 "system waits for an acknowledgement; parallelly asks the system not to (`no-delay`),",
+                 "and base R does not unless told by `options(socketOptions = )` on both sides."),
+  better = c(
+    paste("A mirai is an object of its own: it can be waited for, stopped, or turned into a promise.",
+          "`clusterCall()` gives nothing back before the end."),
+    paste("mirai does the same between machines, over TLS. callr tells more of an error: the calls in",
+          "the other process.")),
   shows = function() {
     t <- read("roundtrip.csv")
     of <- function(who) get_median(t, who = who)
@@ -313,6 +356,17 @@ sections$tasks <- list(
     })),
   plots = c("tasks.png" = "Tiny tasks a second, one by one",
       "tasks-uneven.png" = "Who did what when: uneven tasks on two nodes of clutch"),
+  compares = paste("`cluster_map(.chunk = 1)` hands out each element to a node that is free, with one",
+                 "more waiting there. `clusterApplyLB()` does so without one waiting, and",
+                 "`mirai_map()` sends each element as a mirai to the dispatcher. All three with their",
+                 "defaults else; clutch finds globals and gives each element random numbers of its",
+                 "own, the others do not. In chunks `cluster_map()` chooses the size by itself;",
+                 "`parLapply()` makes one chunk a node, which is the least work where all elements",
+                 "take the same time."),
+  better = c(
+    paste("Each element of `mirai_map()` is a mirai: a part of the results can be used while the",
+          "others are still computed."),
+    "`parLapply()` needs no measurement of time and is as fast where all elements take as long."),
   shows = function() {
     t <- read("tasks-spread.csv")
     u <- read("tasks-uneven-spread.csv")
@@ -379,6 +433,11 @@ sections$memory <- list(
     out
   })),
   plots = c("memory.png" = "MB of a node's own"),
+  compares = paste("memory that no other process shares, of nodes of the same session. Base R's forks",
+                 "share with the session, clutch's with the fork server."),
+  better = c(
+    paste("Base R's forks share the session's data as well: no node needs a copy of what was there",
+          "before.")),
   shows = function() {
     t <- read("memory.csv")
     of <- function(who, when) get_median(t, who = who, when = when)
@@ -399,6 +458,12 @@ sections$broadcast <- list(
     data.frame(how = t$how, nodes = t$nodes, MB = t$mb, seconds = cell(t), check.names = FALSE)
   })),
   plots = c("broadcast.png" = "Seconds of a broadcast"),
+  compares = paste("the same vector given to all nodes once. mirai: `everywhere()`, as its documentation",
+                 "advises for what is used by many tasks."),
+  better = c(
+    paste("Base R's fork nodes that are started after the vector was made have it without any sending.",
+          "For mirai there is package mori, which puts a vector into memory that all processes map,",
+          "and makes no copies; it is not measured here.")),
   shows = function() {
     t <- read("broadcast.csv")
     of <- function(how) get_median(t, how = how)
@@ -425,6 +490,12 @@ sections$recovery <- list(
     })),
   plots = c("recovery.png" = paste("Milliseconds until a death is known, until all answer again, and until the nodes",
       "of a killed session are gone")),
+  compares = paste("what the user of each package gets when a process is killed by SIGKILL. Base R's",
+                 "cluster cannot be mended, so it is made anew. mirai's daemons are not replaced by",
+                 "themselves: a new one is started by `launch_local()`, as its documentation says."),
+  better = c(
+    "mirai's other tasks are not affected by a death, as clutch's are not.",
+    "Package crew, which is built on mirai, replaces lost daemons; it is not measured here."),
   shows = function() {
     t <- read("recovery.csv")
     whats <- unique(t$what)

@@ -9,10 +9,12 @@
 # Exit status 1 if a script failed or took longer than --limit=900 seconds; the report says which.
 source("bench/_common.R")
 source("bench/_sections.R")
+source("bench/_sections-field.R")
 suppressPackageStartupMessages(library(clutch))
 
 scripts <- c("startup", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "tasks", "tiny", "handout", "memory",
-    "broadcast", "recovery")
+    "broadcast", "recovery",
+    "peers")
 # What a script writes begins with its name; but for these
 also <- c(deadport = "probe", roundtrip = "payload")
 runs_file <- report("runs.csv")
@@ -58,6 +60,13 @@ first_line <- function(command, args) {
 version_of <- function(package) if (requireNamespace(package,
     quietly = TRUE)) as.character(utils::packageVersion(package)) else "not installed"
 
+of_python <- function(code) {
+  found <- first_python(c("-c", shQuote(code)))
+  if (is.null(found)) "not installed" else found$says
+}
+# Those that clutch is compared with, and what their measurements need
+packages <- c("mirai", "parallelly", "callr", "future", "future.apply", "furrr", "snow", "survival", "ranger")
+
 this_machine <- function() {
   proc <- function(file, pattern) {
     x <- if (file.exists(file)) grep(pattern, readLines(file, warn = FALSE), value = TRUE)
@@ -80,8 +89,11 @@ this_machine <- function() {
     "R" = sub("^R version ", "", R.version.string),
     "clutch" = paste0(version_of("clutch"), if (!is.na(commit)) paste(", commit", commit)),
     "C compiler" = first_line(cc, "--version"),
-    "mirai" = version_of("mirai"), "parallelly" = version_of("parallelly"), "callr" = version_of("callr"),
-    "Erlang/OTP" = if (is.na(erlang)) "not installed" else erlang)
+    vapply(stats::setNames(nm = packages), version_of, ""),
+    "Erlang/OTP" = if (is.na(erlang)) "not installed" else erlang,
+    "Python" = of_python("import sys; print(sys.version.split()[0])"),
+    "joblib" = of_python("import joblib; print(joblib.__version__)"),
+    "Dask" = of_python("import distributed; print(distributed.__version__)"))
   rows <- rows[!is.na(rows)]
   data.frame(what = names(rows), is = unname(rows))
 }
@@ -138,6 +150,8 @@ write_section <- function(s) {
   if (isTRUE(s$no_text)) out <- c(out, "None of the background texts reports a figure for this.", "")
   for (k in seq_along(s$plots)) if (file.exists(report(names(s$plots)[k])))
     out <- c(out, sprintf("![%s](%s)", s$plots[[k]], names(s$plots)[k]), "")
+  if (!is.null(s$compares)) out <- c(out, paste("What is compared:", s$compares), "")
+  if (!is.null(s$better)) out <- c(out, "What the others are better at:", "", paste("-", s$better), "")
   shown <- part(s$shows, s$scripts)
   if (length(shown) && !startsWith(shown[[1L]], "_No figures")) out <- c(out, "What it shows:", "", paste("-", shown), "")
   for (script in s$scripts[mine$status %in% 0L]) out <- c(out, part(function() {

@@ -12,8 +12,9 @@ for_tests <- c(
   "lintr", "spelling", "promises", "later", "progressr", "rlang", "purrr", "foreach", "doParallel",
   "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel"
 )
+peers <- c("parallelly", "mirai", "callr", "future", "future.apply", "furrr", "snow", "ranger")
 more <- c(
-  if ("peers" %in% args) c(parallelly = "0", mirai = "0", callr = "0"),
+  if ("peers" %in% args) structure(rep("0", length(peers)), names = peers),
   if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"),
   if ("tests" %in% args) structure(rep("0", length(for_tests)), names = for_tests)
 )

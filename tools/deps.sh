@@ -113,6 +113,22 @@ if [[ " $* " = *" tests "* ]]; then
   fi
 fi
 
+# ---- Python, joblib and Dask, which bench/peers.py measures: Debian's ----
+missing_python() {
+  local pair
+  for pair in joblib:python3-joblib distributed:python3-distributed; do
+    /usr/bin/python3 -c "import ${pair%%:*}" 2>/dev/null || echo "${pair#*:}"
+  done
+}
+if [[ " $* " = *" peers "* ]] && [ $debian = 1 ]; then
+  want=$(without_refused $(missing_python))
+  if [ -n "$want" ] && [ $root = 1 ]; then
+    for n in $want; do apt_install "$n" || refuse "$n"; done
+  elif [ -n "$want" ]; then
+    say "missing, so that some comparisons are left out (Debian's names): $(echo $want)"
+  fi
+fi
+
 # ---- R packages ----
 absent=$(without_refused $(Rscript tools/deps.R missing "$@")) || exit 1
 [ -n "$absent" ] || exit 0
