@@ -1,29 +1,12 @@
-# What the tasks of a job may change of a node's R, and what the next job finds as it was before:
-# options, environment variables, the working directory, the locale, sinks, time limits, the kind of
-# random numbers. What calls do (clusterEvalQ(), cluster_setup()) stays. Nearly always nothing was
-# changed: to find that out takes some microseconds.
+# What the tasks of a job have changed of a node's R is put back: options, environment variables,
+# the working directory, the locale, where messages go, the kind of random numbers. That something
+# has changed was found out by src/r/node/job-state.c.
 
-# Before the first task of a job, when its packages are attached: those set options of their own.
-state_now <- function(seeded) {
-  variables <- .Call(ffi_work_environment, the_node$variables)
-  if (!is.null(variables)) the_node$variables <- variables
-  list(
-    options = as.list(.Options),
-    variables = the_node$variables,
-    folder = getwd(),
-    locale = locale_now(),
-    sinks = c(sinks(TRUE), sinks(FALSE)),
-    seed = if (!seeded) random_seed(),
-    namespaces = length(loadedNamespaces())
-  )
-}
-
+# `s`: as it was before the job.
 state_put_back <- function(s) {
-  while (sinks(TRUE) > s$sinks[[1L]]) sink()
-  if (sinks(FALSE) != s$sinks[[2L]]) sink(type = "message")
+  if (.Call(ffi_work_sinks, FALSE) != s$sinks[[2L]]) sink(type = "message")
   # a package that was loaded meanwhile stays loaded, and needs the options and variables it has set
   loaded <- length(loadedNamespaces()) != s$namespaces
-  options(warn = s$options$warn) # what the job itself has set
   if (!identical(as.list(.Options), s$options)) options_put_back(s$options, loaded)
   now <- .Call(ffi_work_environment, s$variables)
   if (!is.null(now)) variables_put_back(s$variables, now, loaded)
@@ -32,8 +15,6 @@ state_put_back <- function(s) {
   seed_put_back(s$seed)
   setTimeLimit()
 }
-
-sinks <- function(output) .Call(ffi_work_sinks, output)
 
 options_put_back <- function(before, keep_new) {
   now <- options()
@@ -68,13 +49,9 @@ random_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 
 categories <- c("LC_COLLATE", "LC_CTYPE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME", "LC_MESSAGES")
 
-# All of it as one text, and by category as it was when that text was last seen to change.
-locale_now <- function() {
-  all <- Sys.getlocale()
-  if (!identical(the_node$locale$all, all)) {
-    the_node$locale <- list(all = all, each = vapply(categories, Sys.getlocale, ""))
-  }
-  the_node$locale
+# All of it as one text, and by category.
+locale_now <- function(unused) {
+  list(all = Sys.getlocale(), each = vapply(categories, Sys.getlocale, ""))
 }
 
 locale_put_back <- function(before) {

@@ -1,74 +1,37 @@
-# Tasks, as a node sees them: jobs (what the tasks of one map have in common), the workspace that
-# they want, and what is collected while a task runs. src/r/node/node-tasks.c calls these functions.
+# Tasks, as a node sees them: what R has to do for a job before its tasks are done and behind them,
+# and what is collected while a task runs. src/r/node/node-jobs.c does the rest, and calls these
+# functions.
 
-# A description has arrived: list(fun, more, globals, attach, load, order, packages, relay, live,
-# seeded, bare, warn); or a failure to read it.
-node_job <- function(id, x) {
-  if (is.null(the_node$jobs)) the_node$jobs <- new.env(parent = emptyenv())
-  job <- new.env(parent = emptyenv())
-  if (inherits(x, "clutch_task_failure")) job$failure <- x else list2env(x, job)
-  assign(job_name(id), job, envir = the_node$jobs)
+# The parts of a job's description, see src/core/wire/task-message.h.
+job_parts <- c("fun", "more", "globals", "attach", "load", "order", "packages", "relay", "live",
+               "warn")
+
+# Packages are attached, globals are put into the workspace. `x`: the description; NULL: there is
+# none; or a failure to read it. list(problem, before): a condition, or NULL; what node_restore()
+# needs.
+node_prepare <- function(x) {
+  before <- NULL
+  problem <- tryCatch({
+    if (is.null(x)) stop("the node knows nothing of the job of this task")
+    if (inherits(x, "clutch_task_failure")) stop(x$cond)
+    names(x) <- job_parts
+    attach_as_found(x)
+    for (p in x$packages) if (!is_attached(p)) attach_for_job(p)
+    before <- mget(as.character(names(x$globals)), envir = globalenv(), inherits = FALSE,
+                   ifnotfound = list(the_node))
+    put_variables(x$globals)
+    NULL
+  }, error = identity)
+  list(problem, before)
 }
 
-job_name <- function(id) sprintf("%.0f", id)
-
-node_job_end <- function(id, unused) {
-  id <- job_name(id)
-  if (is.null(the_node$jobs) || !exists(id, the_node$jobs, inherits = FALSE)) return()
-  rm(list = id, envir = the_node$jobs)
+# Globals are as they were before the job.
+node_restore <- function(before) {
+  for (name in names(before)) put_back(name, before[[name]])
 }
 
-# From now on tasks of this job are done: its packages are attached, its globals are in the
-# workspace, and warnings are treated as in the session. What was there before comes back with
-# node_leave().
-node_enter <- function(id, unused) {
-  job <- the_node$jobs[[job_name(id)]]
-  env <- new.env(hash = FALSE, parent = globalenv()) # few variables, one of them set for each task
-  call <- tryCatch(enter_job(job, env), error = function(e) {
-    assign("problem", e, envir = env)
-    quote(stop(problem))
-  })
-  list(env, call, isTRUE(job$relay), isTRUE(job$live))
-}
-
-# The call that does one task, to be evaluated in `env`.
-enter_job <- function(job, env) {
-  if (is.null(job)) stop("the node knows nothing of the job of this task")
-  if (!is.null(job$failure)) stop(job$failure$cond)
-  attach_as_found(job)
-  for (p in job$packages) if (!is_attached(p)) attach_for_job(p)
-  changed <- c(as.character(names(job$globals)), if (job$seeded) ".Random.seed")
-  job$before <- mget(changed, envir = globalenv(), inherits = FALSE, ifnotfound = list(the_node))
-  job$state <- state_now(job$seeded)
-  options(warn = job$warn)
-  put_variables(job$globals)
-  if (job$relay) sink(.Call(ffi_work_output))
-  task_call(job, env)
-}
-
-# FUN(.x, a = a, ...): arguments are variables of `env`, so that calls that are shown in errors do
-# not have their values in them.
-task_call <- function(job, env) {
-  assign("FUN", job$fun, envir = env)
-  more <- job$more
-  names <- if (is.null(names(more))) rep("", length(more)) else names(more)
-  own_name <- nzchar(names) & !names %in% c("FUN", ".x")
-  vars <- ifelse(own_name, names, paste0("..arg", seq_along(more)))
-  for (i in seq_along(more)) assign(vars[[i]], more[[i]], envir = env)
-  args <- lapply(vars, as.name)
-  names(args) <- names
-  as.call(c(quote(FUN), if (!job$bare) quote(.x), args))
-}
-
-node_leave <- function(id, unused) {
-  job <- the_node$jobs[[job_name(id)]]
-  setTimeLimit() # a task's is not to end what follows
-  if (is.null(job)) return()
-  for (name in names(job$before)) put_back(name, job$before[[name]])
-  job$before <- NULL
-  if (!is.null(job$state)) try(state_put_back(job$state), silent = TRUE)
-  job$state <- NULL
-}
+# `seed`: NULL: there was none.
+seed_restore <- function(seed) put_back(".Random.seed", if (is.null(seed)) the_node else seed)
 
 # Into the workspace, where a task may have locked them.
 put_variables <- function(values) {

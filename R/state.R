@@ -15,8 +15,6 @@ the$servers <- list()
 # Of a fork server or node. Nothing in it is used in a session.
 #   serving, joined      it runs the loop of a node; it has joined a cluster over TCP
 #   seed, announce, nice what the nodes of a fork server are given
-#   jobs                 jobs that have begun: id -> environment
 #   attached, lacks      packages attached for a job; those that could not be, and why
 #   calls                the stack of the task that has failed
-#   variables, locale    environment variables and locale as they were last seen
 the_node <- new.env(parent = emptyenv())

@@ -26,6 +26,7 @@ tasks_new <- function(info) {
   most <- min(option_number("clutch.trace", 1e5), 1e9)
   t <- new.env(parent = emptyenv())
   t$info <- info
+  t$has_attached <- FALSE # packages, for some job
   t$deaths <- new.env(parent = emptyenv()) # by cause, as text: see death_of()
   t$deaths_in_a_row <- integer(length(info$handles)) # by node: of those that had begun nothing
   t$ptr <- .Call(ffi_tasks_new, info$handles, grace, most)
@@ -44,25 +45,24 @@ attach_node <- function(t, rank) {
 # function takes none. `needs`: as from find_needs(). It is not worked at before job_start(): until
 # then whatever jumps out leaves nothing behind.
 job_new <- function(t, fun, elements, more, needs, o) {
-  message <- list(
-    fun = fun,
-    more = more,
-    globals = needs$globals,
-    attach = needs$attach,
-    load = needs$load,
-    order = needs$order,
-    packages = o$packages,
-    relay = o$relay != "none",
-    live = o$relay == "live",
-    seeded = !is.null(o$seed),
-    bare = is.null(elements),
-    warn = warn_on_nodes()
+  if (length(needs$attach)) t$has_attached <- TRUE
+  parts <- list( # see job_parts
+    fun,
+    if (length(more)) more,
+    if (length(needs$globals)) needs$globals,
+    if (length(needs$attach)) needs$attach,
+    if (length(needs$load)) needs$load,
+    if (t$has_attached) needs$order, # only what a job has attached is detached for another
+    if (length(o$packages)) o$packages,
+    o$relay != "none",
+    o$relay == "live",
+    warn_on_nodes()
   )
   forget_deaths(t)
   spec <- c(o$retries, o$chunk, o$timeout, o$max_memory)
   only <- if (length(t$ranks) < length(t$info$handles)) as.integer(t$ranks)
-  job <- .Call(ffi_job_new, t$ptr, message, elements, spec, o$seed, only)
-  warn_size(job, message)
+  job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only)
+  warn_size(job, fun, more, needs$globals)
   if (o$max_memory > 0) warn_unlimited(t)
   job
 }
@@ -99,11 +99,11 @@ warn_unlimited <- function(t) {
 }
 
 # The usual accident is a function that drags its environment along.
-warn_size <- function(job, message) {
+warn_size <- function(job, fun, more, globals) {
   size <- .Call(ffi_job_state, job)$message_bytes
   limit <- option_number("clutch.max_size", 500e6)
   if (size <= limit) return(invisible())
-  parts <- utils::head(sort(message_parts(message), decreasing = TRUE), 3L)
+  parts <- utils::head(sort(message_parts(fun, more, globals), decreasing = TRUE), 3L)
   text <- sprintf("%s travel to each node (option clutch.max_size: %s)", mb(size), mb(limit))
   if (length(parts)) {
     largest <- paste0(names(parts), ", ", mb(parts), collapse = "; ")
@@ -113,16 +113,15 @@ warn_size <- function(job, message) {
 }
 
 # Sizes of what travels to each node, named as users know it.
-message_parts <- function(message) {
+message_parts <- function(fun, more, globals) {
   sizes <- function(objects, names) {
     stats::setNames(vapply(objects, function(x) as.double(utils::object.size(x)), 1), names)
   }
-  inside <- environment_objects(message$fun)
-  more <- message$more
+  inside <- environment_objects(fun)
   more_names <- if (is.null(names(more))) seq_along(more) else names(more)
   c(
     sizes(inside, sprintf("'%s' in the environment of the function", names(inside))),
-    sizes(message$globals, sprintf("'%s'", names(message$globals))),
+    sizes(globals, sprintf("'%s'", names(globals))),
     sizes(more, sprintf("argument %s", more_names))
   )
 }

@@ -63,7 +63,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
 /* r/tasks/task-life.c */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
 SEXP ffi_tasks_attach(SEXP x, SEXP index);
-SEXP ffi_job_new(SEXP x, SEXP message, SEXP elements, SEXP spec, SEXP seed, SEXP only);
+SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only);
 SEXP ffi_job_start(SEXP x, SEXP job);
 SEXP ffi_job_end(SEXP job, SEXP wait);
 SEXP ffi_job_fail_pending(SEXP job, SEXP cause);

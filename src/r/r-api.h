@@ -22,6 +22,16 @@
 #define clu_has_attributes(x) (ATTRIB(x) != R_NilValue)
 #endif
 
+/* The value of a variable of this environment itself; R_NilValue where it has none. */
+static inline SEXP clu_variable(SEXP symbol, SEXP env) {
+#if R_VERSION >= R_Version(4, 5, 0)
+  return R_getVarEx(symbol, env, FALSE, R_NilValue);
+#else
+  SEXP x = Rf_findVarInFrame(env, symbol);
+  return x == R_UnboundValue ? R_NilValue : x;
+#endif
+}
+
 /* Raises an R condition of class "clutch_<what>", then "clutch_error". Does not return. */
 NORET void clu_raise(const char *what, const char *fmt, ...);
 /* The same for a failure of the core. */

@@ -3,7 +3,12 @@
  * Offsets are in bytes.
  *
  * JOB (session to node, once a job)
- *   an R object: what the job's tasks have in common, see node_job() in R/node-tasks.R
+ *    0  u32      n, bytes of the function, where it travels apart from the rest; 0: it does not
+ *    4  n bytes  the function, an R object: the same bytes are the same function
+ * then an R list of ten: function (NULL where it travels apart), constant arguments, globals (a
+ * named list), packages to attach, to load, order of the session's packages, packages that the user
+ * wants, whether output and conditions are wanted, whether at once, options(warn =). What needs
+ * no work is NULL.
  *
  * TASKS (session to node), a batch: CLU_TASKS_HEAD bytes
  *    0  u64      number of the job
@@ -15,7 +20,8 @@
  * then an R vector with their elements. The tasks are numbered at the node from the number of the
  * message on.
  *
- * JOB_END (session to node): nothing; the number of the message is that of the job.
+ * JOB_END (session to node): nothing; the number of the message is that of the job. It is not sent
+ * to the node that has answered the only task of a job (CLU_TASKS_ONLY).
  *
  * RESULT (node to session), of one task: CLU_RESULT_HEAD bytes
  *    0  u32      flags: CLU_RESULT_*
@@ -42,9 +48,10 @@
 #define CLU_QUICK 20000
 
 enum {
-  CLU_TASKS_SEEDED = 1, /* with a random stream */
-  CLU_TASKS_BARE = 2,   /* no elements follow: the job's function takes none */
-  CLU_TASKS_NO_RING = 4 /* the session cannot read the node's ring: results come by the socket */
+  CLU_TASKS_SEEDED = 1,  /* with a random stream */
+  CLU_TASKS_BARE = 2,    /* no elements follow: the job's function takes none */
+  CLU_TASKS_NO_RING = 4, /* the session cannot read the node's ring: results come by the socket */
+  CLU_TASKS_ONLY = 8     /* the job has no other task: when this one is answered the job is over */
 };
 enum {
   CLU_RESULT_ERROR = 1, /* the value is what is known of an error */

@@ -57,29 +57,6 @@ static SEXP call_of(SEXP fun, SEXP args) {
   return call;
 }
 
-/* The function of a call. The same bytes as before are the same function: they name no environment
- * but the workspace and base R's. */
-static SEXP read_function(uint32_t n) {
-  static unsigned char bytes[CLU_MOST_FUN];
-  static uint32_t size;
-  static SEXP cell; /* preserved, holds it */
-  unsigned char now[CLU_MOST_FUN];
-  SEXP fun;
-  if (n > sizeof now) clu_raise("protocol", "a call arrived damaged");
-  clu_node_read(now, n);
-  if (size == n && memcmp(now, bytes, n) == 0) return CAR(cell);
-  if (!cell) {
-    cell = Rf_cons(R_NilValue, R_NilValue);
-    R_PreserveObject(cell);
-  }
-  size = 0;
-  fun = clu_unserialize_bytes(now, n);
-  SETCAR(cell, fun);
-  memcpy(bytes, now, n);
-  size = n;
-  return fun;
-}
-
 /* The call that has begun to arrive. */
 static SEXP read_call(void) {
   unsigned char len[4];
@@ -88,7 +65,7 @@ static SEXP read_call(void) {
   clu_node_read(len, sizeof len);
   n = clu_get32(len);
   if (n > 0) {
-    fun = PROTECT(read_function(n));
+    fun = PROTECT(clu_node_read_function(n));
     args = PROTECT(clu_node_read_object(clu_me.chan.cur.total - clu_me.chan.read));
   } else {
     msg = PROTECT(clu_node_read_object(clu_me.chan.cur.total - clu_me.chan.read));
@@ -110,6 +87,7 @@ static int wait_for_more(int awake) {
   static clu_spins spins;
   int rc;
   clu_work_tell();
+  clu_work_rest();
   if (awake && clu_spin_pays(&spins))
     clu_spin_ended(&spins, clu_os_spin_readable(clu_me.boot.fd, CLU_SPIN));
   if (clu_me.idle_ns && clu_os_wait_readable(clu_me.boot.fd, clu_me.idle_ns) == CLU_TIMEOUT)
@@ -123,7 +101,7 @@ static int wait_for_more(int awake) {
 static int serve_call(uint64_t seq, SEXP env) {
   SEXP call, value;
   clu_me.seq = seq; /* from here on an error is its answer */
-  clu_work_leave(); /* a call finds the workspace as it is without tasks */
+  clu_job_leave();  /* a call finds the workspace as it is without tasks */
   call = PROTECT(read_call());
   if (clu_chan_skip(&clu_me.chan) != CLU_OK) {
     UNPROTECT(1);

@@ -60,3 +60,42 @@ SEXP clu_node_read_object(uint64_t n) {
   clu_node_read(few, (size_t)n);
   return clu_unserialize_bytes(few, (size_t)n);
 }
+
+/* The same bytes as before are the same function: they name no environment but the workspace and
+ * base R's. */
+SEXP clu_node_read_function(uint32_t n) {
+  static unsigned char bytes[CLU_MOST_FUN];
+  static uint32_t size;
+  static SEXP cell; /* preserved, holds it */
+  unsigned char now[CLU_MOST_FUN];
+  SEXP fun;
+  if (n > sizeof now) clu_raise("protocol", "a function arrived damaged");
+  clu_node_read(now, n);
+  if (size == n && memcmp(now, bytes, n) == 0) return CAR(cell);
+  if (!cell) {
+    cell = Rf_cons(R_NilValue, R_NilValue);
+    R_PreserveObject(cell);
+  }
+  size = 0;
+  fun = clu_unserialize_bytes(now, n);
+  SETCAR(cell, fun);
+  memcpy(bytes, now, n);
+  size = n;
+  return fun;
+}
+
+/* The namespace is that of the first call: a task may unload the package, and what is found by its
+ * name then is a copy that knows nothing of this node. */
+SEXP clu_node_r(const char *fun, SEXP x) {
+  static SEXP namespace;
+  SEXP call = PROTECT(Rf_lang2(Rf_install(fun), x)), out;
+  if (!namespace) {
+    SEXP ns = R_FindNamespace(PROTECT(Rf_mkString("clutch")));
+    R_PreserveObject(ns);
+    namespace = ns;
+    UNPROTECT(1);
+  }
+  out = Rf_eval(call, namespace);
+  UNPROTECT(1);
+  return out;
+}

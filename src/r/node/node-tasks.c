@@ -17,16 +17,10 @@
 #define SLOW 100000        /* ns: what takes less does not fill much memory */
 #define MOST_IN_RING (CLU_RING_MOST - CLU_RING_RESULT_HEAD)
 
-/* What R's collector has to see, in a preserved list. */
-enum { ENV, CALL, ELEMENTS, NAMESPACE, SINKS, N_KEPT };
-
 static struct {
-  SEXP kept;
-  /* the workspace */
-  uint64_t entered;            /* the job whose workspace is in force; 0: none */
-  int relay;                   /* it wants output and conditions */
-  int sinks, n_globals, n_env; /* as node_enter() has left them, see in_order() */
-  uint64_t reading;            /* a job whose description is being read */
+  SEXP cell;        /* preserved, holds the elements of the batch at hand */
+  uint64_t reading; /* a job whose description is being read */
+  uint64_t over;    /* a job of which no more tasks will come; 0: none */
   /* the batch at hand */
   uint64_t job, first; /* of which job, number of its first task */
   uint32_t n, next, attempt, flags;
@@ -50,57 +44,38 @@ static struct {
   uint64_t unread; /* bytes of them */
 } work;
 
-static SEXP keep(int which, SEXP x) {
-  if (!work.kept) {
-    work.kept = Rf_allocVector(VECSXP, N_KEPT);
-    R_PreserveObject(work.kept);
-  }
-  return SET_VECTOR_ELT(work.kept, which, x);
-}
-
-static SEXP kept(int which) { return work.kept ? VECTOR_ELT(work.kept, which) : R_NilValue; }
-
-/* The namespace is that of the first call: a task may unload the package, and what is found by its
- * name then is a copy that knows nothing of this node. */
-static SEXP call_r(const char *fun, SEXP a, SEXP b) {
-  SEXP call = PROTECT(Rf_lang3(Rf_install(fun), a, b)), out;
-  if (kept(NAMESPACE) == R_NilValue) {
-    keep(NAMESPACE, R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
+static void keep_elements(SEXP x) {
+  if (!work.cell) {
+    PROTECT(x);
+    R_PreserveObject(work.cell = Rf_cons(R_NilValue, R_NilValue));
     UNPROTECT(1);
   }
-  out = Rf_eval(call, kept(NAMESPACE));
-  UNPROTECT(1);
-  return out;
-}
-
-/* How many sinks output goes through; with FALSE the connection that messages go to. sink.number()
- * takes 4 us, most of them to match its argument, and this is asked before each task. */
-SEXP ffi_work_sinks(SEXP output) {
-  SEXP call = kept(SINKS);
-  if (call == R_NilValue) {
-    call = PROTECT(Rf_lang2(Rf_install("sink.number"), R_NilValue));
-    call = keep(SINKS, Rf_lang2(Rf_install(".Internal"), call));
-    UNPROTECT(1);
-  }
-  SETCADR(CADR(call), output);
-  return Rf_eval(call, R_BaseEnv);
-}
-
-static int sinks(void) {
-  static SEXP yes;
-  if (!yes) R_PreserveObject(yes = Rf_ScalarLogical(TRUE));
-  return Rf_asInteger(ffi_work_sinks(yes));
+  SETCAR(work.cell, x);
 }
 
 /* ---- messages ---- */
 
-static void take_job(const clu_msg *m) {
-  SEXP id = PROTECT(Rf_ScalarReal((double)m->seq)), x;
-  work.reading = m->seq;
-  x = PROTECT(clu_node_read_object(clu_me.chan.cur.total));
-  call_r("node_job", id, x);
-  work.reading = 0;
+/* The function apart, if it travels so, then the rest, see core/wire/task-message.h. */
+static SEXP read_description(void) {
+  unsigned char len[4];
+  SEXP fun = R_NilValue, x;
+  uint32_t n;
+  clu_node_read(len, sizeof len);
+  n = clu_get32(len);
+  if (n > 0) fun = clu_node_read_function(n);
+  PROTECT(fun);
+  x = PROTECT(clu_node_read_object(clu_me.chan.cur.total - clu_me.chan.read));
+  if (TYPEOF(x) != VECSXP || Rf_xlength(x) != N_JOB_PARTS)
+    clu_raise("protocol", "the description of a job arrived damaged");
+  if (n > 0) SET_VECTOR_ELT(x, JOB_FUN, fun);
   UNPROTECT(2);
+  return x;
+}
+
+static void take_job(const clu_msg *m) {
+  work.reading = m->seq;
+  clu_job_put(m->seq, read_description());
+  work.reading = 0;
 }
 
 static void take_tasks(const clu_msg *m) {
@@ -118,7 +93,7 @@ static void take_tasks(const clu_msg *m) {
   work.readable = 0;
   left = clu_me.chan.cur.total - clu_me.chan.read;
   if (work.flags & CLU_TASKS_BARE) {
-    keep(ELEMENTS, R_NilValue);
+    keep_elements(R_NilValue);
   } else {
     SEXP x;
     clu_me.task = CLU_TASK_QUIET;
@@ -126,7 +101,7 @@ static void take_tasks(const clu_msg *m) {
     work.claimed = 0;
     work.next = 1;
     x = clu_node_read_object(left);
-    keep(ELEMENTS, x);
+    keep_elements(x);
     if ((uint64_t)Rf_xlength(x) < work.n) clu_raise("protocol", "tasks arrived incomplete");
     work.next = 0;
     clu_me.seq = 0;
@@ -136,87 +111,22 @@ static void take_tasks(const clu_msg *m) {
 }
 
 void clu_work_take(const clu_msg *m) {
-  if (!work.kept) keep(ENV, R_NilValue);
   if (m->kind == CLU_K_TASKS) {
     take_tasks(m);
   } else if (m->kind == CLU_K_JOB) {
     take_job(m);
   } else {
-    SEXP id;
-    if (work.entered == m->seq) clu_work_leave();
-    id = PROTECT(Rf_ScalarReal((double)m->seq));
-    call_r("node_job_end", id, R_NilValue);
-    UNPROTECT(1);
+    if (clu_job_is_entered(m->seq)) clu_job_leave();
+    clu_job_forget(m->seq);
   }
 }
 
-void clu_work_leave(void) {
-  SEXP id;
-  if (!work.entered) return;
-  id = PROTECT(Rf_ScalarReal((double)work.entered));
-  work.entered = 0;
-  keep(ENV, R_NilValue);
-  keep(CALL, R_NilValue);
-  call_r("node_leave", id, R_NilValue);
-  UNPROTECT(1);
-}
-
-/* R itself changes this variable, and fails where a task has locked it. */
-static SEXP seed_symbol(void) {
-  static SEXP symbol;
-  if (!symbol) symbol = Rf_install(".Random.seed");
-  if (R_existsVarInFrame(R_GlobalEnv, symbol) && R_BindingIsLocked(symbol, R_GlobalEnv))
-    R_unLockBinding(symbol, R_GlobalEnv);
-  return symbol;
-}
-
-/* Whether all is there that node_enter() has prepared: the task before may have removed it, or left
- * a sink behind. */
-static int in_order(void) {
-  if (sinks() != work.sinks || Rf_length(kept(ENV)) < work.n_env) return 0;
-  return work.n_globals > 1000 || Rf_length(R_GlobalEnv) >= work.n_globals; /* which counts them */
-}
-
-/* From here on the workspace is as the job wants it. */
-static void enter(uint64_t job) {
-  SEXP id, how;
-  if (work.entered == job && in_order()) return;
-  clu_work_leave();
-  seed_symbol();
-  id = PROTECT(Rf_ScalarReal((double)job));
-  how = PROTECT(call_r("node_enter", id, R_NilValue)); /* list(env, call, relay, live) */
-  keep(ENV, VECTOR_ELT(how, 0));
-  keep(CALL, VECTOR_ELT(how, 1));
-  work.relay = Rf_asLogical(VECTOR_ELT(how, 2)) == TRUE;
-  clu_me.relay_at_once = Rf_asLogical(VECTOR_ELT(how, 3)) == TRUE;
-  work.entered = job;
-  work.sinks = sinks();
-  work.n_globals = Rf_length(R_GlobalEnv);
-  work.n_env = Rf_length(kept(ENV));
-  UNPROTECT(2);
-}
-
-static int same_environment(SEXP old, char **env) {
-  R_xlen_t i = 0;
-  for (; env[i]; i++)
-    if (i >= Rf_xlength(old) || strcmp(env[i], CHAR(STRING_ELT(old, i))) != 0) return 0;
-  return i == Rf_xlength(old);
-}
-
-/* The environment variables, each as "name=value"; NULL: they are as in `old`. Sys.getenv() takes
- * 50 us. */
-SEXP ffi_work_environment(SEXP old) {
-  static char *none[1];
-  char **env = clu_os_environ();
-  R_xlen_t n = 0;
-  SEXP now;
-  if (!env) env = none; /* clearenv() */
-  if (old != R_NilValue && same_environment(old, env)) return R_NilValue;
-  while (env[n]) n++;
-  now = PROTECT(Rf_allocVector(STRSXP, n));
-  for (R_xlen_t i = 0; i < n; i++) SET_STRING_ELT(now, i, Rf_mkCharCE(env[i], CE_NATIVE));
-  UNPROTECT(1);
-  return now;
+void clu_work_rest(void) {
+  uint64_t job = work.over;
+  if (!job) return;
+  work.over = 0;
+  clu_job_forget(job);
+  if (clu_job_is_entered(job)) clu_job_leave();
 }
 
 /* ---- tasks ---- */
@@ -235,14 +145,10 @@ static SEXP element(SEXP x, uint32_t i) {
 /* Puts the stream of task `i` into .Random.seed: in place where nothing else refers to that vector.
  */
 static void set_stream(uint32_t i) {
-  SEXP seed, symbol = seed_symbol();
+  SEXP seed, symbol = clu_job_seed_symbol();
   clu_stream_jump(work.stream, i - work.stream_at);
   work.stream_at = i;
-#if R_VERSION >= R_Version(4, 5, 0)
-  seed = R_getVarEx(symbol, R_GlobalEnv, FALSE, R_NilValue);
-#else
-  seed = Rf_findVarInFrame(R_GlobalEnv, symbol);
-#endif
+  seed = clu_variable(symbol, R_GlobalEnv);
   if (TYPEOF(seed) != INTSXP || Rf_xlength(seed) != 7 || MAYBE_SHARED(seed) || ALTREP(seed) ||
       clu_has_attributes(seed)) {
     seed = PROTECT(Rf_allocVector(INTSXP, 7));
@@ -342,7 +248,7 @@ static void send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) 
 
 static void send_result(uint32_t flags, SEXP value) {
   uint64_t now = time_of_end(), took = now - work.began;
-  SEXP log = work.relay ? PROTECT(clu_relay_take()) : PROTECT(R_NilValue);
+  SEXP log = clu_job_relays() ? PROTECT(clu_relay_take()) : PROTECT(R_NilValue);
   unsigned char *p;
   size_t n;
   if (log != R_NilValue) {
@@ -354,6 +260,7 @@ static void send_result(uint32_t flags, SEXP value) {
     flags |= CLU_RESULT_LOG;
   }
   work.slow = took > SLOW;
+  if (work.flags & CLU_TASKS_ONLY) work.over = work.job;
   PROTECT(value);
   if ((p = ring_room(now, took)) &&
       (n = clu_plain_bare(p + CLU_RING_RESULT_HEAD, MOST_IN_RING, value)) > 0)
@@ -397,13 +304,13 @@ static void do_task(void) {
   clu_relay_drop(); /* what a task left that was interrupted */
   if (!work.began) read_clock();
   if (!work.readable) clu_raise("protocol", "the elements of these tasks could not be read");
-  enter(work.job);
-  if (work.relay) clu_me.task = CLU_TASK_RELAYED;
+  clu_job_enter(work.job, (work.flags & CLU_TASKS_SEEDED) != 0, (work.flags & CLU_TASKS_BARE) != 0);
+  if (clu_job_relays()) clu_me.task = CLU_TASK_RELAYED;
   if (work.flags & CLU_TASKS_SEEDED) set_stream(i);
   if (!x_symbol) x_symbol = Rf_install(".x");
   if (!(work.flags & CLU_TASKS_BARE)) {
-    value = PROTECT(element(kept(ELEMENTS), i));
-    Rf_defineVar(x_symbol, value, kept(ENV));
+    value = PROTECT(element(CAR(work.cell), i));
+    Rf_defineVar(x_symbol, value, clu_job_env());
     UNPROTECT(1);
   }
   clu_me.running = 1;
@@ -413,7 +320,8 @@ static void do_task(void) {
     clu_node_answer(CLU_K_CANCELLED, NULL);
     return;
   }
-  value = PROTECT(R_forceAndCall(kept(CALL), work.flags & CLU_TASKS_BARE ? 0 : 1, kept(ENV)));
+  value =
+      PROTECT(R_forceAndCall(clu_job_call(), work.flags & CLU_TASKS_BARE ? 0 : 1, clu_job_env()));
   clu_node_stop_running();
   send_result(0, value);
   UNPROTECT(1);
@@ -429,6 +337,7 @@ static void end_if_locked(void) {
 
 int clu_work_go_on(void) {
   if (work.next >= work.n) return 0;
+  if (work.next == 0) clu_work_rest();
   work.began = 0;
   work.slow = 1; /* it is not known what calls did before */
   while (work.next < work.n && !clu_me.closed) {
@@ -436,7 +345,7 @@ int clu_work_go_on(void) {
     end_if_locked();
   }
   work.n = work.next = 0;
-  keep(ELEMENTS, R_NilValue);
+  keep_elements(R_NilValue);
   return 1;
 }
 
@@ -455,12 +364,10 @@ void clu_work_failed(SEXP failure) {
 /* An error outside of any task, while the description of a job was read: all tasks of that job fail
  * with it. */
 SEXP ffi_work_unreadable(SEXP failure) {
-  SEXP id;
-  if (!work.reading) return R_NilValue;
-  id = PROTECT(Rf_ScalarReal((double)work.reading));
+  uint64_t job = work.reading;
+  if (!job) return R_NilValue;
   work.reading = 0;
-  call_r("node_job", id, failure);
-  UNPROTECT(1);
+  clu_job_put(job, failure);
   return R_NilValue;
 }
 

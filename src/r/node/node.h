@@ -1,8 +1,9 @@
 /* A node's side: what runs in the process that computes.
  *
  * Files, each of which uses only those before it: node-state (the channel and the request at hand),
- * node-start (how a node comes to be), relay (output and conditions of tasks), node-tasks,
- * node-loop. fork-server-main and join use node-start.
+ * node-start (how a node comes to be), relay (output and conditions of tasks), job-state
+ * (what tasks may change of R), node-jobs (jobs and their workspace), node-tasks, node-loop.
+ * fork-server-main and join use node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
@@ -53,6 +54,11 @@ void clu_node_stop_running(void);
 void clu_node_read(void *p, size_t n);
 SEXP clu_node_read_object(uint64_t n);
 
+/* The same for a function of `n` bytes that travels apart from what it is called with. */
+SEXP clu_node_read_function(uint32_t n);
+/* Calls a function of this package's with `x`. `x` is evaluated: it may not be a symbol or call. */
+SEXP clu_node_r(const char *fun, SEXP x);
+
 /* ---- node-start.c ---- */
 
 /* Remembers who this process is: in the child, right after the fork. */
@@ -72,14 +78,64 @@ SEXP clu_relay_take(void);
 /* Forgets it: the task was cancelled. */
 void clu_relay_drop(void);
 
+/* ---- job-state.c ---- */
+
+/* Remembers options, variables and the like before the first task of a job, and puts them back.
+ * `seeded`: the job has random streams of its own, so the kind of generator is seen to elsewhere.
+ */
+void clu_state_remember(int seeded);
+void clu_state_put_back(void);
+void clu_state_end_time_limit(void);
+/* How many sinks output goes through; one more, to this connection. */
+int clu_state_sinks(void);
+void clu_state_sink(SEXP connection);
+/* options(warn = value) */
+void clu_state_set_warn(SEXP value);
+
+/* ---- node-jobs.c ---- */
+
+/* The parts of a job's description: core/wire/task-message.h says what they are. Those that need
+ * no work are NULL. */
+enum {
+  JOB_FUN,
+  JOB_MORE,
+  JOB_GLOBALS,
+  JOB_ATTACH,
+  JOB_LOAD,
+  JOB_ORDER,
+  JOB_PACKAGES,
+  JOB_RELAY,
+  JOB_LIVE,
+  JOB_WARN,
+  N_JOB_PARTS
+};
+
+/* A description has arrived; or a failure to read it. No more tasks of the job will come. */
+void clu_job_put(uint64_t number, SEXP description);
+void clu_job_forget(uint64_t number);
+/* From here on the workspace is as the job wants it: its packages are attached, its globals are
+ * there, warnings are treated as in the session, output is collected. clu_job_leave() puts back
+ * what was there before. `seeded`: it has random streams; `bare`: its function takes no element. */
+void clu_job_enter(uint64_t number, int seeded, int bare);
+void clu_job_leave(void);
+int clu_job_is_entered(uint64_t number);
+/* Of the job that was entered: the call that does a task, and where it is evaluated; whether output
+ * and conditions are wanted. */
+SEXP clu_job_call(void);
+SEXP clu_job_env(void);
+int clu_job_relays(void);
+/* The symbol .Random.seed. R itself changes that variable, and fails where a task has locked it: it
+ * is not locked after this. */
+SEXP clu_job_seed_symbol(void);
+
 /* ---- node-tasks.c ---- */
 
 /* Takes a message about tasks: CLU_K_JOB, CLU_K_TASKS or CLU_K_JOB_END. */
 void clu_work_take(const clu_msg *m);
 /* Does the tasks that were taken. 1: there were some. */
 int clu_work_go_on(void);
-/* Puts the workspace back as it is without tasks. */
-void clu_work_leave(void);
+/* No task is at hand: jobs that have no more are forgotten, and left. */
+void clu_work_rest(void);
 /* Answers that the task at hand has failed. */
 void clu_work_failed(SEXP failure);
 /* Tells the master of results in the ring that it was not told of. */

@@ -50,8 +50,7 @@ static int travels_alone(SEXP fun) {
   return ok;
 }
 
-/* NULL: it has to travel with its arguments. */
-static clu_blob *function_bytes(SEXP fun) {
+clu_blob *clu_call_function(SEXP fun) {
   if (!last.cell) {
     last.cell = Rf_cons(R_NilValue, R_NilValue);
     R_PreserveObject(last.cell);
@@ -82,7 +81,7 @@ clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all) {
   if (to_all && sent.blob && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
       same_list(VECTOR_ELT(CAR(sent.cell), 1), args))
     return clu_blob_ref(sent.blob);
-  f = to_all ? NULL : function_bytes(fun);
+  f = to_all ? NULL : clu_call_function(fun);
   clu_put32(len, f ? (uint32_t)f->size : 0);
   msg = PROTECT(f ? R_NilValue : Rf_allocVector(VECSXP, 2));
   b = clu_blob_new(f ? f->size + 512 : 512);

@@ -88,6 +88,9 @@ int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, cl
  * any other code in between, so the bytes are kept until clu_call_forget_sent(). The reference that
  * is returned is the caller's. Raises an R error where something cannot be serialized. */
 clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all);
+/* The bytes of a function that is sent again and again; NULL: it has to travel with its arguments.
+ * They stay until another function is asked for. At most CLU_MOST_FUN. */
+clu_blob *clu_call_function(SEXP fun);
 /* The first answer is asked for, or another call begins. */
 void clu_call_forget_sent(void);
 

@@ -143,11 +143,27 @@ static double usable_limit(double bytes) {
   return bytes > (total > 0 ? total : 9e18) ? 0 : bytes;
 }
 
-/* A job, of which nothing is done before ffi_job_start(): `message` goes to each node once,
+/* The JOB message, see core/wire/task-message.h. `parts`: its list; where the function travels
+ * apart its place in that is emptied. */
+static clu_blob *job_message(SEXP parts) {
+  unsigned char len[4];
+  clu_blob *fun = clu_call_function(VECTOR_ELT(parts, 0)), *b;
+  b = clu_blob_new(fun ? fun->size + 512 : 1024);
+  if (!b) clu_raise("memory", "not enough memory");
+  clu_put32(len, fun ? (uint32_t)fun->size : 0);
+  clu_blob_append(b, len, sizeof len); /* there is room */
+  if (fun) {
+    clu_blob_append(b, fun->data, fun->size);
+    SET_VECTOR_ELT(parts, 0, R_NilValue);
+  }
+  return clu_serialize(b, parts);
+}
+
+/* A job, of which nothing is done before ffi_job_start(): `parts` go to each node once,
  * `elements` is a list or a plain vector, or NULL: one task without an element. `spec`: retries,
  * chunk, timeout in seconds, max_memory in bytes. `seed`: six integers or NULL. `only`: numbers of
  * the nodes that may do it, or NULL. */
-SEXP ffi_job_new(SEXP x, SEXP message, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
+SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
   tasks *t = clu_tasks_get(x);
   SEXP prot = PROTECT(Rf_allocVector(VECSXP, 4)), out = PROTECT(clu_job_handle(prot, job_finalize));
   R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
@@ -156,7 +172,7 @@ SEXP ffi_job_new(SEXP x, SEXP message, SEXP elements, SEXP spec, SEXP seed, SEXP
   SET_VECTOR_ELT(prot, 0, R_ExternalPtrProtected(x));
   SET_VECTOR_ELT(prot, 1, elements);
   SET_VECTOR_ELT(prot, 2, Rf_allocVector(VECSXP, n));
-  b = clu_serialize(NULL, message);
+  b = job_message(parts);
   j = job_alloc((uint64_t)n, t->n);
   if (!j || fill_spec(j, REAL(spec), only) != CLU_OK) {
     if (j) clu_job_release(j);

@@ -37,6 +37,7 @@ static void note_answer(tasks *t, const clu_ended *x, uint32_t flags, uint64_t b
   }
   j->answered++;
   j->bytes_in += bytes;
+  if (j->n == 1) j->sent_to[x->node] = 0; /* the node has forgotten the job */
   if (is_error) clu_job_fail(j, x);
 }
 

@@ -1,0 +1,235 @@
+/* Jobs, as a node knows them: their descriptions, and the workspace of the one whose tasks are
+ * done. */
+#include "r/node/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Preserved: descriptions; what the job at hand needs. */
+enum { DESCRIPTIONS, ENV, CALL, BEFORE, SEED, N_KEPT };
+
+static struct {
+  SEXP kept;
+  /* descriptions, in the order in which they came: the number of each; 0: it was forgotten */
+  uint64_t *numbers;
+  int first, n, cap;
+  /* the job whose workspace is in force */
+  uint64_t entered; /* 0: none */
+  int relay;
+  int has_state; /* clu_state_remember() was called */
+  int has_seed;  /* SEED is to be put back */
+  int sinks, n_globals, n_env;
+} jobs;
+
+static SEXP keep(int which, SEXP x) {
+  if (!jobs.kept) {
+    PROTECT(x);
+    jobs.kept = Rf_allocVector(VECSXP, N_KEPT);
+    R_PreserveObject(jobs.kept);
+    UNPROTECT(1);
+  }
+  return SET_VECTOR_ELT(jobs.kept, which, x);
+}
+
+static SEXP kept(int which) { return jobs.kept ? VECTOR_ELT(jobs.kept, which) : R_NilValue; }
+
+SEXP clu_job_env(void) { return kept(ENV); }
+SEXP clu_job_call(void) { return kept(CALL); }
+int clu_job_relays(void) { return jobs.relay; }
+
+/* ---- descriptions ---- */
+
+/* Tasks are done in the order in which their jobs came: the first is nearly always the one. */
+static int find(uint64_t number) {
+  for (int i = jobs.first; i < jobs.n; i++)
+    if (jobs.numbers[i] == number) return i;
+  return -1;
+}
+
+/* Makes room for one more: those that were forgotten go, or the arrays grow. */
+static void make_room(void) {
+  int live = 0, cap;
+  SEXP old = kept(DESCRIPTIONS), list;
+  uint64_t *numbers;
+  if (jobs.n < jobs.cap) return;
+  for (int i = jobs.first; i < jobs.n; i++) live += jobs.numbers[i] != 0;
+  cap = live < 8 ? 16 : 2 * live;
+  list = PROTECT(Rf_allocVector(VECSXP, cap));
+  numbers = malloc((size_t)cap * sizeof *numbers);
+  if (!numbers) clu_raise("memory", "not enough memory");
+  live = 0;
+  for (int i = jobs.first; i < jobs.n; i++) {
+    if (!jobs.numbers[i]) continue;
+    SET_VECTOR_ELT(list, live, VECTOR_ELT(old, i));
+    numbers[live++] = jobs.numbers[i];
+  }
+  free(jobs.numbers);
+  jobs.numbers = numbers;
+  jobs.first = 0;
+  jobs.n = live;
+  jobs.cap = cap;
+  keep(DESCRIPTIONS, list);
+  UNPROTECT(1);
+}
+
+void clu_job_put(uint64_t number, SEXP description) {
+  PROTECT(description);
+  make_room();
+  SET_VECTOR_ELT(kept(DESCRIPTIONS), jobs.n, description);
+  jobs.numbers[jobs.n++] = number;
+  UNPROTECT(1);
+}
+
+void clu_job_forget(uint64_t number) {
+  int i = find(number);
+  if (i < 0) return;
+  SET_VECTOR_ELT(kept(DESCRIPTIONS), i, R_NilValue);
+  jobs.numbers[i] = 0;
+  while (jobs.first < jobs.n && !jobs.numbers[jobs.first]) jobs.first++;
+  if (jobs.first == jobs.n) jobs.first = jobs.n = 0;
+}
+
+/* ---- the call of a task ---- */
+
+static int is_one_of_ours(SEXP name) {
+  return strcmp(CHAR(name), "FUN") == 0 || strcmp(CHAR(name), ".x") == 0;
+}
+
+/* FUN(.x, a = a, ...): arguments are variables of `env`, so that calls that are shown in errors do
+ * not have their values in them. */
+static SEXP task_call(SEXP fun, SEXP more, int bare, SEXP env) {
+  R_xlen_t n = Rf_xlength(more);
+  SEXP names = PROTECT(Rf_getAttrib(more, R_NamesSymbol)), call, at;
+  call = PROTECT(Rf_allocVector(LANGSXP, n + (bare ? 1 : 2)));
+  SETCAR(call, Rf_install("FUN"));
+  Rf_defineVar(Rf_install("FUN"), fun, env);
+  at = CDR(call);
+  if (!bare) {
+    SETCAR(at, Rf_install(".x"));
+    at = CDR(at);
+  }
+  for (R_xlen_t i = 0; i < n; i++, at = CDR(at)) {
+    SEXP name = names == R_NilValue ? R_BlankString : STRING_ELT(names, i), variable;
+    char numbered[40];
+    snprintf(numbered, sizeof numbered, "..arg%d", (int)i + 1);
+    if (CHAR(name)[0]) SET_TAG(at, Rf_installTrChar(name));
+    variable = CHAR(name)[0] && !is_one_of_ours(name) ? TAG(at) : Rf_install(numbered);
+    Rf_defineVar(variable, VECTOR_ELT(more, i), env);
+    SETCAR(at, variable);
+  }
+  UNPROTECT(2);
+  return call;
+}
+
+/* stop(problem): the tasks of a job that cannot be entered fail with this. */
+static SEXP failing_call(SEXP problem, SEXP env) {
+  SEXP symbol = Rf_install("problem");
+  Rf_defineVar(symbol, problem, env);
+  return Rf_lang2(Rf_install("stop"), symbol);
+}
+
+/* ---- the workspace ---- */
+
+SEXP clu_job_seed_symbol(void) {
+  static SEXP symbol;
+  if (!symbol) symbol = Rf_install(".Random.seed");
+  if (R_existsVarInFrame(R_GlobalEnv, symbol) && R_BindingIsLocked(symbol, R_GlobalEnv))
+    R_unLockBinding(symbol, R_GlobalEnv);
+  return symbol;
+}
+
+/* Whether all is there that enter() has prepared: the task before may have removed it, or left a
+ * sink behind. */
+static int in_order(void) {
+  if (clu_state_sinks() != jobs.sinks || Rf_length(kept(ENV)) < jobs.n_env) return 0;
+  return jobs.n_globals > 1000 || Rf_length(R_GlobalEnv) >= jobs.n_globals; /* which counts them */
+}
+
+static SEXP part(SEXP description, int which) { return VECTOR_ELT(description, which); }
+
+static int is_description(SEXP x) {
+  return TYPEOF(x) == VECSXP && !Rf_isObject(x) && Rf_xlength(x) == N_JOB_PARTS;
+}
+
+/* Whether R has to see to packages or variables, or the description is none. */
+static int needs_r(SEXP x) {
+  static const int parts[] = {JOB_GLOBALS, JOB_ATTACH, JOB_LOAD, JOB_ORDER, JOB_PACKAGES};
+  if (!is_description(x)) return 1;
+  for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+    if (part(x, parts[k]) != R_NilValue) return 1;
+  return 0;
+}
+
+/* What prevents that its tasks are done: a condition, or NULL. */
+static SEXP prepare(SEXP x) {
+  SEXP how;
+  if (!needs_r(x)) return R_NilValue;
+  how = PROTECT(clu_node_r("node_prepare", x)); /* list(problem, before) */
+  keep(BEFORE, VECTOR_ELT(how, 1));
+  UNPROTECT(1);
+  return VECTOR_ELT(how, 0);
+}
+
+static void set_up(SEXP x, int seeded) {
+  SEXP symbol = clu_job_seed_symbol();
+  jobs.has_seed = seeded;
+  if (seeded) keep(SEED, clu_variable(symbol, R_GlobalEnv));
+  clu_state_remember(seeded);
+  jobs.has_state = 1;
+  clu_state_set_warn(part(x, JOB_WARN));
+  if (jobs.relay) clu_state_sink(ffi_work_output());
+}
+
+void clu_job_enter(uint64_t number, int seeded, int bare) {
+  SEXP x, env, problem;
+  int i;
+  if (jobs.entered == number && in_order()) return;
+  clu_job_leave();
+  i = find(number);
+  x = PROTECT(i < 0 ? R_NilValue : VECTOR_ELT(kept(DESCRIPTIONS), i));
+  env = PROTECT(R_NewEnv(R_GlobalEnv, FALSE, 0)); /* few variables, one of them set for each task */
+  jobs.relay = is_description(x) && Rf_asLogical(part(x, JOB_RELAY)) == TRUE;
+  clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, JOB_LIVE)) == TRUE;
+  problem = PROTECT(prepare(x));
+  keep(ENV, env);
+  if (problem == R_NilValue) {
+    set_up(x, seeded);
+    keep(CALL, task_call(part(x, JOB_FUN), part(x, JOB_MORE), bare, env));
+  } else {
+    keep(CALL, failing_call(problem, env));
+  }
+  jobs.sinks = clu_state_sinks();
+  jobs.n_globals = Rf_length(R_GlobalEnv);
+  jobs.n_env = Rf_length(env);
+  jobs.entered = number; /* not before: any of it may jump out */
+  UNPROTECT(3);
+}
+
+/* Where a task has locked the variable, or has made it active, R sees to it. */
+static void put_seed_back(SEXP seed) {
+  SEXP symbol = clu_job_seed_symbol();
+  if (seed == R_NilValue ||
+      (R_existsVarInFrame(R_GlobalEnv, symbol) && R_BindingIsActive(symbol, R_GlobalEnv)))
+    clu_node_r("seed_restore", seed);
+  else
+    Rf_defineVar(symbol, seed, R_GlobalEnv);
+}
+
+void clu_job_leave(void) {
+  SEXP before, seed;
+  int has_state = jobs.has_state, has_seed = jobs.has_seed;
+  if (!jobs.entered && !has_state && !has_seed && kept(BEFORE) == R_NilValue) return;
+  before = PROTECT(kept(BEFORE));
+  seed = PROTECT(kept(SEED));
+  jobs.entered = 0;
+  jobs.has_state = jobs.has_seed = 0;
+  for (int k = ENV; k < N_KEPT; k++) keep(k, R_NilValue);
+  clu_state_end_time_limit();
+  if (before != R_NilValue) clu_node_r("node_restore", before);
+  if (has_seed) put_seed_back(seed);
+  if (has_state) clu_state_put_back();
+  UNPROTECT(2);
+}
+
+int clu_job_is_entered(uint64_t number) { return jobs.entered == number; }
