@@ -11,7 +11,7 @@ task_error <- function(t, failures, k, value, label = NULL) {
   switch(f$why,
     timeout = task_timeout_error(f),
     cancelled = task_cancelled_error(f),
-    died = task_death_error(f, t$deaths[[format(f$cause)]]),
+    died = task_death_error(f, death_with(t, f$cause)),
     error = task_value_error(f, value)
   )
 }

@@ -9,14 +9,22 @@ turn <- function(t, job, seconds, known = Inf) {
     seconds <- min(seconds, 0.05)
   }
   event <- .Call(ffi_tasks_step, t$ptr, job, seconds, min(known, 2^31 - 1))
-  if (event == "deaths") {
-    for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
-  }
+  if (event == "deaths") hear_of_deaths(t)
   if (event == "no_node") {
     if (await_replacement(t, seconds)) return("time_up")
     fail_pending(t, job)
   }
   event
+}
+
+# A thread may have seen some while this one was elsewhere: src/r/tasks/task-away.h.
+hear_of_deaths <- function(t) for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
+
+# The death of which this is the number; NULL: it is not known any more.
+death_with <- function(t, cause) {
+  key <- format(cause)
+  if (is.null(t$deaths[[key]])) hear_of_deaths(t)
+  t$deaths[[key]]
 }
 
 # `d`: one of ffi_tasks_deaths(). Its cause is remembered for the errors of tasks.

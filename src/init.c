@@ -2,158 +2,198 @@
 #include <R_ext/Rdynload.h>
 
 #include "r/r-api.h"
+#include "r/turn.h"
 
 #define ENTRY(name, n) \
   { #name, (DL_FUNC)&name, n }
 
+/* Those that use the session: they have the turn at it (r/turn.h). By the file that has them. */
 /* clang-format off: one a line */
-static const R_CallMethodDef entries[] = {
-    /* r/session/session.c */
-    ENTRY(ffi_live_handles, 0),
-    /* r/session/call.c */
-    ENTRY(ffi_call_scope_begin, 3),
-    ENTRY(ffi_node_send, 4),
-    ENTRY(ffi_node_recv, 1),
-    ENTRY(ffi_node_ready, 1),
-    ENTRY(ffi_any_recv, 1),
-    /* r/session/acceptor.c */
-    ENTRY(ffi_acceptor_open, 4),
-    ENTRY(ffi_acceptor_secret, 1),
-    ENTRY(ffi_acceptor_node, 3),
-    ENTRY(ffi_acceptor_spawn, 5),
-    ENTRY(ffi_acceptor_wait, 3),
-    ENTRY(ffi_acceptor_report, 1),
-    ENTRY(ffi_acceptor_close, 1),
-    /* r/session/psock.c */
-    ENTRY(ffi_psock_node, 1),
-    ENTRY(ffi_psock_spawn, 4),
-    ENTRY(ffi_psock_listen, 3),
-    ENTRY(ffi_psock_accept, 1),
-    ENTRY(ffi_psock_ready, 2),
-    ENTRY(ffi_psock_queue, 3),
-    ENTRY(ffi_psock_flush, 2),
-    ENTRY(ffi_psock_recv, 4),
-    ENTRY(ffi_psock_awaited, 1),
-    ENTRY(ffi_psock_close, 1),
-    ENTRY(ffi_psock_is_ready, 2),
-    /* r/session/fork-server.c */
-    ENTRY(ffi_server_start, 4),
-    ENTRY(ffi_server_send, 3),
-    ENTRY(ffi_server_wait, 2),
-    ENTRY(ffi_server_settings, 4),
-    ENTRY(ffi_server_info, 1),
-    ENTRY(ffi_server_close, 2),
-    /* r/session/node.c */
-    ENTRY(ffi_nodes_spawn, 3),
-    ENTRY(ffi_nodes_wait, 2),
-    ENTRY(ffi_nodes_stop, 3),
-    ENTRY(ffi_node_info, 1),
-    ENTRY(ffi_node_swap, 2),
-    ENTRY(ffi_node_child_pid, 1),
-    ENTRY(ffi_node_lost, 1),
-    /* r/tasks/task-drive.c */
-    ENTRY(ffi_tasks_step, 4),
-    /* r/tasks/task-life.c */
-    ENTRY(ffi_tasks_new, 3),
-    ENTRY(ffi_tasks_attach, 2),
-    ENTRY(ffi_job_new, 6),
-    ENTRY(ffi_job_start, 2),
-    ENTRY(ffi_job_end, 2),
-    ENTRY(ffi_job_fail_pending, 2),
-    /* r/tasks/task-query.c */
-    ENTRY(ffi_job_state, 1),
-    ENTRY(ffi_job_ready, 1),
-    ENTRY(ffi_job_values, 1),
-    ENTRY(ffi_job_failures, 2),
-    ENTRY(ffi_job_relay, 1),
-    ENTRY(ffi_tasks_open, 1),
-    ENTRY(ffi_tasks_jobs, 1),
-    ENTRY(ffi_tasks_deaths, 1),
-    ENTRY(ffi_tasks_unlimited, 1),
-    ENTRY(ffi_tasks_trace, 1),
-    ENTRY(ffi_stream_jump, 2),
-    /* r/node/fork-server-main.c */
-    ENTRY(ffi_fork_server_begin, 2),
-    ENTRY(ffi_fork_server_temp, 0),
-    ENTRY(ffi_fork_server_serve, 0),
-    ENTRY(ffi_fork_server_answer, 3),
-    /* r/node/join.c */
-    ENTRY(ffi_join, 5),
-    ENTRY(ffi_output_to, 1),
-    /* r/node/node-loop.c */
-    ENTRY(ffi_node_loop, 1),
-    ENTRY(ffi_node_failed, 1),
-    ENTRY(ffi_node_interrupted, 1),
-    ENTRY(ffi_node_at_task, 0),
-    ENTRY(ffi_node_closed, 0),
-    ENTRY(ffi_node_end, 0),
-    /* r/node/node-start.c */
-    ENTRY(ffi_node_begin_joined, 1),
-    ENTRY(ffi_node_begin, 0),
-    ENTRY(ffi_node_begin_exec, 2),
-    /* r/node/node-tasks.c */
-    ENTRY(ffi_work_sinks, 1),
-    ENTRY(ffi_work_environment, 1),
-    ENTRY(ffi_work_unreadable, 1),
-    ENTRY(ffi_task_attempt, 0),
-    /* r/node/relay.c */
-    ENTRY(ffi_work_slim, 1),
-    ENTRY(ffi_work_log, 2),
-    ENTRY(ffi_work_output, 0),
-    /* r/globals/free-symbols.c */
-    ENTRY(ffi_globals_names, 2),
-    /* r/globals/search-state.c */
-    ENTRY(ffi_globals_new, 0),
-    /* r/globals/search.c */
-    ENTRY(ffi_globals_search, 3),
-    /* r/socket/connection-read.c */
-    ENTRY(ffi_connection_left, 2),
-    /* r/socket/connection-write.c */
-    ENTRY(ffi_connection_uncork, 3),
-    /* r/socket/connection.c */
-    ENTRY(ffi_connection_new, 7),
-    /* r/socket/find.c */
-    ENTRY(ffi_socket_here, 1),
-    /* r/socket/info.c */
-    ENTRY(ffi_socket_info, 1),
-    ENTRY(ffi_socket_table, 0),
-    ENTRY(ffi_connection_fd, 1),
-    ENTRY(ffi_socket_count, 0),
-    /* r/socket/open.c */
-    ENTRY(ffi_socket_new, 2),
-    ENTRY(ffi_socket_get_options, 1),
-    ENTRY(ffi_socket_listen, 7),
-    ENTRY(ffi_socket_connect, 10),
-    ENTRY(ffi_socket_accept, 8),
-    ENTRY(ffi_service_probe, 4),
-    /* r/socket/transfer.c */
-    ENTRY(ffi_socket_timeout, 2),
-    ENTRY(ffi_socket_shutdown, 2),
-    ENTRY(ffi_socket_end, 2),
-    ENTRY(ffi_socket_drop, 1),
-    ENTRY(ffi_socket_read, 3),
-    ENTRY(ffi_socket_write, 2),
-    ENTRY(ffi_socket_select, 3),
-    /* r/system.c */
-    ENTRY(ffi_affinity_count, 0),
-    ENTRY(ffi_thread_count, 0),
-    ENTRY(ffi_process_memory, 1),
-    ENTRY(ffi_limits, 0),
-    ENTRY(ffi_raise_fds, 1),
-    ENTRY(ffi_system_can, 0),
-    ENTRY(ffi_signal_name, 1),
-    ENTRY(ffi_clock, 0),
-    ENTRY(ffi_weak_new, 2),
-    ENTRY(ffi_weak_get, 1),
-    ENTRY(ffi_weak_value, 1),
-    ENTRY(ffi_remove_tree, 1),
-    ENTRY(ffi_random_seeds, 1),
-    ENTRY(ffi_show_warning, 2),
-    {NULL, NULL, 0}};
+#define IN_TURN(X)              \
+  /* r/session/call.c */        \
+  X(ffi_call_scope_begin, 3)    \
+  X(ffi_node_send, 4)           \
+  X(ffi_node_recv, 1)           \
+  X(ffi_node_ready, 1)          \
+  X(ffi_any_recv, 1)            \
+  /* r/session/acceptor.c */    \
+  X(ffi_acceptor_open, 4)       \
+  X(ffi_acceptor_secret, 1)     \
+  X(ffi_acceptor_node, 3)       \
+  X(ffi_acceptor_spawn, 5)      \
+  X(ffi_acceptor_wait, 3)       \
+  X(ffi_acceptor_report, 1)     \
+  X(ffi_acceptor_close, 1)      \
+  /* r/session/psock.c */       \
+  X(ffi_psock_node, 1)          \
+  X(ffi_psock_spawn, 4)         \
+  X(ffi_psock_is_ready, 2)      \
+  /* r/session/fork-server.c */ \
+  X(ffi_server_start, 4)        \
+  X(ffi_server_send, 3)         \
+  X(ffi_server_wait, 2)         \
+  X(ffi_server_settings, 4)     \
+  X(ffi_server_info, 1)         \
+  X(ffi_server_close, 2)        \
+  /* r/session/node.c */        \
+  X(ffi_nodes_spawn, 3)         \
+  X(ffi_nodes_wait, 2)          \
+  X(ffi_nodes_stop, 3)          \
+  X(ffi_node_info, 1)           \
+  X(ffi_node_swap, 2)           \
+  X(ffi_node_child_pid, 1)      \
+  X(ffi_node_lost, 1)           \
+  /* r/tasks/task-drive.c */    \
+  X(ffi_tasks_step, 4)          \
+  /* r/tasks/task-life.c */     \
+  X(ffi_tasks_new, 3)           \
+  X(ffi_tasks_attach, 2)        \
+  X(ffi_job_new, 6)             \
+  X(ffi_job_start, 2)           \
+  X(ffi_job_end, 2)             \
+  X(ffi_job_fail_pending, 2)    \
+  /* r/tasks/task-query.c */    \
+  X(ffi_job_state, 1)           \
+  X(ffi_job_ready, 1)           \
+  X(ffi_job_values, 1)          \
+  X(ffi_job_failures, 2)        \
+  X(ffi_job_relay, 1)           \
+  X(ffi_tasks_open, 1)          \
+  X(ffi_tasks_jobs, 1)          \
+  X(ffi_tasks_deaths, 1)        \
+  X(ffi_tasks_unlimited, 1)     \
+  X(ffi_tasks_trace, 1)         \
+  X(ffi_stream_jump, 2)
 /* clang-format on */
+
+#define PARAMETERS_1 SEXP a
+#define PARAMETERS_2 PARAMETERS_1, SEXP b
+#define PARAMETERS_3 PARAMETERS_2, SEXP c
+#define PARAMETERS_4 PARAMETERS_3, SEXP d
+#define PARAMETERS_5 PARAMETERS_4, SEXP e
+#define PARAMETERS_6 PARAMETERS_5, SEXP f
+#define VALUES_1 a
+#define VALUES_2 a, b
+#define VALUES_3 a, b, c
+#define VALUES_4 a, b, c, d
+#define VALUES_5 a, b, c, d, e
+#define VALUES_6 a, b, c, d, e, f
+#define DEFINE_WITH_TURN(name, n)              \
+  static SEXP name##_in_turn(PARAMETERS_##n) { \
+    int mine = clu_turn_enter(CLU_FRAME);      \
+    SEXP x = name(VALUES_##n);                 \
+    clu_turn_leave(mine);                      \
+    return x;                                  \
+  }
+#define WITH_TURN(name, n) {#name, (DL_FUNC)&name##_in_turn, n},
+
+IN_TURN(DEFINE_WITH_TURN)
+
+/* clang-format off: one a line */
+static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
+                                          /* r/session/session.c */
+                                          ENTRY(ffi_live_handles, 0),
+                                          /* r/session/psock.c */
+                                          ENTRY(ffi_psock_listen, 3),
+                                          ENTRY(ffi_psock_accept, 1),
+                                          ENTRY(ffi_psock_ready, 2),
+                                          ENTRY(ffi_psock_queue, 3),
+                                          ENTRY(ffi_psock_flush, 2),
+                                          ENTRY(ffi_psock_recv, 4),
+                                          ENTRY(ffi_psock_awaited, 1),
+                                          ENTRY(ffi_psock_close, 1),
+                                          /* r/node/fork-server-main.c */
+                                          ENTRY(ffi_fork_server_begin, 2),
+                                          ENTRY(ffi_fork_server_temp, 0),
+                                          ENTRY(ffi_fork_server_serve, 0),
+                                          ENTRY(ffi_fork_server_answer, 3),
+                                          /* r/node/join.c */
+                                          ENTRY(ffi_join, 5),
+                                          ENTRY(ffi_output_to, 1),
+                                          /* r/node/node-loop.c */
+                                          ENTRY(ffi_node_loop, 1),
+                                          ENTRY(ffi_node_failed, 1),
+                                          ENTRY(ffi_node_interrupted, 1),
+                                          ENTRY(ffi_node_at_task, 0),
+                                          ENTRY(ffi_node_closed, 0),
+                                          ENTRY(ffi_node_end, 0),
+                                          /* r/node/node-start.c */
+                                          ENTRY(ffi_node_begin_joined, 1),
+                                          ENTRY(ffi_node_begin, 0),
+                                          ENTRY(ffi_node_begin_exec, 2),
+                                          /* r/node/node-tasks.c */
+                                          ENTRY(ffi_work_sinks, 1),
+                                          ENTRY(ffi_work_environment, 1),
+                                          ENTRY(ffi_work_unreadable, 1),
+                                          ENTRY(ffi_task_attempt, 0),
+                                          /* r/node/relay.c */
+                                          ENTRY(ffi_work_slim, 1),
+                                          ENTRY(ffi_work_log, 2),
+                                          ENTRY(ffi_work_output, 0),
+                                          /* r/globals/free-symbols.c */
+                                          ENTRY(ffi_globals_names, 2),
+                                          /* r/globals/search-state.c */
+                                          ENTRY(ffi_globals_new, 0),
+                                          /* r/globals/search.c */
+                                          ENTRY(ffi_globals_search, 3),
+                                          /* r/socket/connection-read.c */
+                                          ENTRY(ffi_connection_left, 2),
+                                          /* r/socket/connection-write.c */
+                                          ENTRY(ffi_connection_uncork, 3),
+                                          /* r/socket/connection.c */
+                                          ENTRY(ffi_connection_new, 7),
+                                          /* r/socket/find.c */
+                                          ENTRY(ffi_socket_here, 1),
+                                          /* r/socket/info.c */
+                                          ENTRY(ffi_socket_info, 1),
+                                          ENTRY(ffi_socket_table, 0),
+                                          ENTRY(ffi_connection_fd, 1),
+                                          ENTRY(ffi_socket_count, 0),
+                                          /* r/socket/open.c */
+                                          ENTRY(ffi_socket_new, 2),
+                                          ENTRY(ffi_socket_options, 2),
+                                          ENTRY(ffi_socket_get_options, 1),
+                                          ENTRY(ffi_socket_listen, 7),
+                                          ENTRY(ffi_socket_connect, 6),
+                                          ENTRY(ffi_socket_accept, 4),
+                                          ENTRY(ffi_service_probe, 4),
+                                          /* r/socket/transfer.c */
+                                          ENTRY(ffi_socket_timeout, 2),
+                                          ENTRY(ffi_socket_shutdown, 2),
+                                          ENTRY(ffi_socket_end, 2),
+                                          ENTRY(ffi_socket_drop, 1),
+                                          ENTRY(ffi_socket_read, 3),
+                                          ENTRY(ffi_socket_write, 2),
+                                          ENTRY(ffi_socket_select, 3),
+                                          /* r/system.c */
+                                          ENTRY(ffi_affinity_count, 0),
+                                          ENTRY(ffi_thread_count, 0),
+                                          ENTRY(ffi_process_memory, 1),
+                                          ENTRY(ffi_limits, 0),
+                                          ENTRY(ffi_raise_fds, 1),
+                                          ENTRY(ffi_system_can, 0),
+                                          ENTRY(ffi_signal_name, 1),
+                                          ENTRY(ffi_clock, 0),
+                                          ENTRY(ffi_weak_new, 2),
+                                          ENTRY(ffi_weak_get, 1),
+                                          ENTRY(ffi_weak_value, 1),
+                                          ENTRY(ffi_remove_tree, 1),
+                                          ENTRY(ffi_random_seeds, 1),
+                                          ENTRY(ffi_show_warning, 2),
+                                          {NULL, NULL, 0}};
+/* clang-format on */
+
+void R_init_clutch(DllInfo *dll);
+void R_unload_clutch(DllInfo *dll);
 
 void R_init_clutch(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, NULL);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
+}
+
+/* The code of the thread is about to go. */
+void R_unload_clutch(DllInfo *dll) {
+  (void)dll;
+  clu_turn_end();
 }

@@ -17,7 +17,7 @@ r/session        r core/node core/net core/loop core/shm core/wire core/base
 r/globals        r core/base
 r/node           r core/supervisor core/node core/loop core/shm core/wire core/base
 r/socket         r core/net core/loop core/base
-r                core/base
+r                core/loop core/base
 core/supervisor  core/loop core/shm core/wire core/base
 core/sched       core/shm core/base
 core/node        core/loop core/shm core/net core/wire core/base

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -76,6 +77,13 @@ int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t w
     if (got[i].events & (EPOLLERR | EPOLLHUP)) events[i].ready |= CLU_READ | CLU_WRITE;
   }
   *n = k;
+  return CLU_OK;
+}
+
+/* An epoll instance is itself readable while it has something to report. */
+int clu_poller_await(const clu_poller *p, int64_t wait_ns) {
+  struct pollfd one = {.fd = p->ep, .events = POLLIN};
+  poll(&one, 1, clu_os_wait_ms(wait_ns));
   return CLU_OK;
 }
 

@@ -89,6 +89,13 @@ int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t w
   return CLU_OK;
 }
 
+/* The table of descriptors is not to be read while another thread changes it. */
+int clu_poller_await(const clu_poller *p, int64_t wait_ns) {
+  (void)p;
+  (void)wait_ns;
+  return CLU_UNSUPPORTED;
+}
+
 #else
 typedef int clu_poll_poll_is_not_used_here;
 #endif

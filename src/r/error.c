@@ -1,5 +1,6 @@
 /* Failures of the core as R conditions. One R function builds and throws all of them. */
 #include "r/r-api.h"
+#include "r/turn.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ NORET void clu_raise(const char *what, const char *fmt, ...) {
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
+  clu_turn_pause(); /* for good: who has it is about to be left */
   ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
   call = PROTECT(
       Rf_lang3(Rf_install("throw"), PROTECT(Rf_mkString(what)), PROTECT(Rf_mkString(text))));

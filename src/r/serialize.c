@@ -1,13 +1,17 @@
 /* R objects to bytes and back, by R's own serialization. Plain values take a shorter way:
  * serialize-plain.c. */
 #include "r/r-api.h"
+#include "r/turn.h"
 
 #include <string.h>
 
+/* Code of R may run while R's own functions write and read objects: the turn at the session is
+ * given back meanwhile. The bytes are nobody else's, or are not written to. */
 typedef struct {
   clu_blob *b;
   size_t pos;
   SEXP x;
+  const void *turn;
 } stream;
 
 /* A large object must not keep the user waiting: this is called every few megabytes, and may jump
@@ -84,16 +88,22 @@ static SEXP do_out(void *data) {
   /* the sender is the same build of R on the same machine: native byte order, version 3 */
   R_InitOutPStream(&out, (R_pstream_data_t)st, R_pstream_binary_format, 3, out_char, out_bytes,
                    NULL, R_NilValue);
+  st->turn = clu_turn_pause();
   R_Serialize(st->x, &out);
+  clu_turn_resume(st->turn);
   return R_NilValue;
 }
 
 static SEXP do_in(void *data) {
   stream *st = data;
   struct R_inpstream_st in;
+  SEXP x;
   R_InitInPStream(&in, (R_pstream_data_t)st, R_pstream_any_format, in_char, in_bytes, NULL,
                   R_NilValue);
-  return R_Unserialize(&in);
+  st->turn = clu_turn_pause();
+  x = R_Unserialize(&in);
+  clu_turn_resume(st->turn);
+  return x;
 }
 
 static void drop(void *data, Rboolean jump) {
@@ -102,8 +112,10 @@ static void drop(void *data, Rboolean jump) {
 }
 
 static void drop_always(void *data, Rboolean jump) {
-  (void)jump;
-  clu_blob_unref(((stream *)data)->b);
+  stream *st = data;
+  if (jump) clu_turn_resume(st->turn); /* others may hold it, too */
+  clu_blob_unref(st->b);
+  if (jump) clu_turn_pause();
 }
 
 /* One continuation token for all: only the innermost jump uses it. */
@@ -121,6 +133,7 @@ static clu_blob *serialize_by_r(clu_blob *b, SEXP x) {
   st.b = b;
   st.pos = 0;
   st.x = x;
+  st.turn = NULL;
   R_UnwindProtect(do_out, &st, drop, &st, cont());
   return st.b;
 }
@@ -176,15 +189,20 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
   st.b = b;
   st.pos = skip;
   st.x = R_NilValue;
+  st.turn = NULL;
   return R_UnwindProtect(do_in, &st, drop_always, &st, cont());
 }
 
 SEXP clu_unserialize_from(clu_reader read, void *data) {
   struct R_inpstream_st in;
+  const void *turn = clu_turn_pause();
+  SEXP x;
   pieces p;
   p.read = read;
   p.data = data;
   R_InitInPStream(&in, (R_pstream_data_t)&p, R_pstream_any_format, in_piece_char, in_pieces, NULL,
                   R_NilValue);
-  return R_Unserialize(&in);
+  x = R_Unserialize(&in);
+  clu_turn_resume(turn);
+  return x;
 }

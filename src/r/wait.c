@@ -1,5 +1,7 @@
 #include "r/wait.h"
 
+#include "r/turn.h"
+
 int64_t clu_ns(double seconds) {
   return ISNAN(seconds) || seconds < 0 || seconds > 1e9 ? -1 : (int64_t)(seconds * 1e9);
 }
@@ -30,19 +32,25 @@ static SEXP check(void *unused) {
 typedef struct {
   void (*fn)(void *);
   void *data;
+  const void *turn;
 } on_jump;
 
 static void jumped(void *data, Rboolean jump) {
   on_jump *j = data;
-  if (jump) j->fn(j->data);
+  if (!jump) return;
+  clu_turn_resume(j->turn);
+  j->fn(j->data);
+  clu_turn_pause();
 }
 
 void clu_check_interrupt_now(void (*undo)(void *), void *data) {
-  on_jump j = {undo, data};
+  const void *turn = clu_turn_pause();
+  on_jump j = {undo, data, turn};
   if (undo)
     R_UnwindProtect(check, NULL, jumped, &j, NULL);
   else
     R_CheckUserInterrupt();
+  clu_turn_resume(turn);
 }
 
 void clu_check_interrupt(void (*undo)(void *), void *data) {

@@ -29,7 +29,7 @@ int64_t clu_ns(double seconds);
 int64_t clu_slice(uint64_t deadline);
 
 /* Checks R's interrupts and time limits, which may jump; `undo(data)` (may be NULL) runs before the
- * jump and must not use R's API. */
+ * jump and must not use R's API. The turn at the session (r/turn.h) is given back meanwhile. */
 void clu_check_interrupt_now(void (*undo)(void *), void *data);
 /* The same, unless they were checked less than 10 ms ago: for loops that do not wait each time. */
 void clu_check_interrupt(void (*undo)(void *), void *data);

@@ -176,3 +176,10 @@ int clu_os_poll(clu_watch *set, int count, int64_t wait_ns, int *n, clu_err *e) 
   if (p != few) free(p);
   return k < 0 ? CLU_SYS : CLU_OK;
 }
+
+/* The table of descriptors is not to be read while another thread changes it. */
+int clu_poller_await(const clu_poller *p, int64_t wait_ns) {
+  (void)p;
+  (void)wait_ns;
+  return CLU_UNSUPPORTED;
+}

@@ -1,4 +1,4 @@
-/* Threads, and the one lock that they share with R's thread. */
+/* Threads, and locks. */
 #include "win/win.h"
 
 #include <stdlib.h>
@@ -20,6 +20,27 @@ void clu_os_lock_wait(int64_t ns) {
   SleepConditionVariableSRW(&woken, &one, (DWORD)clu_os_wait_ms(ns), 0);
 }
 void clu_os_lock_wake(void) { WakeAllConditionVariable(&woken); }
+
+struct clu_gate {
+  SRWLOCK lock;
+  CONDITION_VARIABLE woken;
+};
+
+clu_gate *clu_gate_new(void) {
+  clu_gate *g = calloc(1, sizeof *g);
+  if (!g) return NULL;
+  InitializeSRWLock(&g->lock);
+  InitializeConditionVariable(&g->woken);
+  return g;
+}
+
+void clu_gate_free(clu_gate *g) { free(g); }
+void clu_gate_lock(clu_gate *g) { AcquireSRWLockExclusive(&g->lock); }
+void clu_gate_unlock(clu_gate *g) { ReleaseSRWLockExclusive(&g->lock); }
+void clu_gate_wake(clu_gate *g) { WakeAllConditionVariable(&g->woken); }
+void clu_gate_wait(clu_gate *g, int64_t ns) {
+  SleepConditionVariableSRW(&g->woken, &g->lock, ns < 0 ? INFINITE : (DWORD)clu_os_wait_ms(ns), 0);
+}
 
 typedef struct task {
   void (*fn)(void *);
@@ -55,4 +76,11 @@ void clu_os_thread_join(clu_thread t) {
   HANDLE h = (HANDLE)(uintptr_t)t.id;
   WaitForSingleObject(h, INFINITE);
   CloseHandle(h);
+}
+
+int clu_os_around_fork(void (*before)(void), void (*after)(void), void (*fn)(int)) {
+  (void)before; /* there is no fork around which they would have to run */
+  (void)after;
+  (void)fn;
+  return CLU_OK;
 }

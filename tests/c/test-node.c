@@ -182,9 +182,14 @@ static uint32_t no_tasks(const clu_node *nd, uint32_t *cancelled) {
 }
 
 static void no_more(clu_node *nd) { CHECK(!clu_node_is_open(nd)); }
+static int farewells;
+static void is_gone(clu_node *nd) {
+  CHECK(clu_node_data(nd) != NULL);
+  farewells++;
+}
 
 TEST(one_that_is_given_up_while_its_messages_are_taken_says_no_more) {
-  static const clu_task_hooks hooks = {given_up, no_tasks, no_more};
+  static const clu_task_hooks hooks = {given_up, no_tasks, no_more, is_gone};
   clu_session *session;
   clu_node *nd;
   clu_chan c;

@@ -119,6 +119,10 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint6
 /* Waits at most `wait_ns` (< 0: for ever; 0: looks only). Blocks. `*n` events; CLU_OK also when a
  * signal came or the time is up (then `*n` is 0), CLU_SYS otherwise. */
 int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t wait_ns, clu_err *e);
+/* Waits at most `wait_ns` until clu_poller_wait() would have something to tell, or a signal comes.
+ * Blocks. For another thread than that which uses the poller, and at the same time. CLU_OK;
+ * CLU_UNSUPPORTED, at once: only where readiness is kept in the kernel (Linux). */
+int clu_poller_await(const clu_poller *p, int64_t wait_ns);
 
 /* ---- sockets: TCP over IPv4 and IPv6, Unix-domain ----
  *
@@ -147,8 +151,6 @@ int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e);
 /* As text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address without a
  * name (the connecting end of a Unix-domain connection) is "". */
 const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap);
-/* The port; -1: it has none. */
-int clu_os_addr_port(const clu_addr *a);
 /* Another port of the same host. */
 void clu_os_addr_set_port(clu_addr *a, int port);
 /* The host alone, without brackets, and the port (-1: has none). */
@@ -187,6 +189,20 @@ typedef struct clu_thread {
 int clu_os_thread_start(void (*fn)(void *), void *data, clu_thread *out, clu_err *e);
 /* Waits for its end. Blocks. */
 void clu_os_thread_join(clu_thread t);
+
+/* ---- locks of one's own, with a way to wait, for core/loop/turns.c ---- */
+
+typedef struct clu_gate clu_gate;
+clu_gate *clu_gate_new(void); /* NULL without memory */
+void clu_gate_free(clu_gate *g);
+/* Blocks. */
+void clu_gate_lock(clu_gate *g);
+void clu_gate_unlock(clu_gate *g);
+/* With the lock held: gives it up, waits for clu_gate_wake(), `ns` at most (< 0: for ever), and
+ * takes it again. May wake early. */
+void clu_gate_wait(clu_gate *g, int64_t ns);
+/* With the lock held: wakes all that wait. */
+void clu_gate_wake(clu_gate *g);
 
 typedef struct clu_listen {
   int backlog;      /* connections that may wait to be accepted; < 0: the most the system allows */
@@ -278,9 +294,6 @@ typedef struct clu_sock_status {
 } clu_sock_status;
 /* CLU_OK; CLU_SYS: `fd` is not a socket. */
 int clu_os_sock_status(clu_fd fd, clu_sock_status *out);
-/* Bytes written and not acknowledged by the peer's system, with the FIN, if sent; -1: the system
- * does not tell. Windows: only those under way. */
-int64_t clu_os_unconfirmed(clu_fd fd);
 /* Every socket of this process, whoever made it: at most `max`, `*n` there are. CLU_OK, or
  * CLU_UNSUPPORTED (Windows: always). */
 int clu_os_sockets(clu_fd *out, int max, int *n);
@@ -470,5 +483,8 @@ void clu_os_times(double out[5]);
 /* How the calling process may be told, when it was forked by others than this package, that these
  * descriptors are not its own: `fn` runs in the child after each fork(). Windows: never. */
 int clu_os_after_fork(void (*fn)(void));
+/* The same with functions that run in the parent, before and after, if it is the calling thread
+ * that forks. In the child `fn` is told whether it was. */
+int clu_os_around_fork(void (*before)(void), void (*after)(void), void (*fn)(int by_caller));
 
 #endif

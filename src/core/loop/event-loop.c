@@ -63,6 +63,7 @@ static slot *take_slot(clu_loop *l) {
 }
 
 static void give_slot_back(clu_loop *l, slot *s) {
+  l->writers -= (s->interest & CLU_WRITE) != 0; /* it could not be forgotten */
   s->fn = NULL;
   s->generation++; /* whoever still has the id finds nothing */
   s->next_free = l->free_slot;
@@ -73,8 +74,10 @@ static int set_interest(clu_loop *l, slot *s, unsigned interest, clu_err *e) {
   int rc;
   if (interest == s->interest) return CLU_OK;
   rc = clu_poller_set(l->poller, s->fd, s->interest != 0, interest, id_of(l, s), e);
-  if (rc == CLU_OK) s->interest = (unsigned char)interest;
-  return rc;
+  if (rc != CLU_OK) return rc;
+  l->writers += ((interest & CLU_WRITE) != 0) - ((s->interest & CLU_WRITE) != 0);
+  s->interest = (unsigned char)interest;
+  return CLU_OK;
 }
 
 int clu_loop_watch(clu_loop *l, clu_fd fd, unsigned interest, clu_ready_fn *fn, void *self,
@@ -163,7 +166,7 @@ static void fire_timers(clu_loop *l) {
   }
 }
 
-static int64_t until_first_timer(const clu_loop *l, int64_t wait_ns) {
+int64_t clu_loop_until_timer(const clu_loop *l, int64_t wait_ns) {
   uint64_t due = l->timers.next->due, now;
   if (l->timers.next == &l->timers || wait_ns == 0) return wait_ns;
   now = clu_os_now();
@@ -176,7 +179,7 @@ static int64_t until_first_timer(const clu_loop *l, int64_t wait_ns) {
 int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e) {
   clu_event got[EVENTS_A_PUMP];
   int n = 0,
-      rc = clu_poller_wait(l->poller, got, EVENTS_A_PUMP, &n, until_first_timer(l, wait_ns), e);
+      rc = clu_poller_wait(l->poller, got, EVENTS_A_PUMP, &n, clu_loop_until_timer(l, wait_ns), e);
   l->events = n;
   l->pumps++;
   for (int i = 0; i < n; i++) {
@@ -189,6 +192,10 @@ int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e) {
 }
 
 int clu_loop_events(const clu_loop *l) { return l->events; }
+int clu_loop_writers(const clu_loop *l) { return l->writers; }
+int clu_loop_await(const clu_loop *l, int64_t wait_ns) {
+  return clu_poller_await(l->poller, wait_ns);
+}
 
 void clu_loop_close_in_child(clu_loop *l) {
   if (l->closed_in_child || !l->poller) return;

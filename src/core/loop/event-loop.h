@@ -60,6 +60,7 @@ typedef struct clu_loop {
   clu_timer timers;   /* head of the ring of armed timers, the earliest first */
   uint64_t pumps;
   int events;
+  int writers; /* watches whose interest is CLU_WRITE, too */
   int closed_in_child;
 } clu_loop;
 
@@ -99,6 +100,14 @@ int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e);
 /* How many descriptors were ready in the last pump. 0 of a pump that waited: its time was up, a
  * timer was due, or a signal came. */
 int clu_loop_events(const clu_loop *l);
+
+/* For another thread, which uses the loop in turn with its owner (core/loop/turns.h) and has the
+ * turn now: how long clu_loop_await() may wait, `most` at most, until a timer is due; and how many
+ * descriptors wait to become writable. */
+int64_t clu_loop_until_timer(const clu_loop *l, int64_t most);
+int clu_loop_writers(const clu_loop *l);
+/* Without the turn: see clu_poller_await(). */
+int clu_loop_await(const clu_loop *l, int64_t wait_ns);
 
 /* In a forked child: closes every watched descriptor (but those with CLU_KEEP_IN_CHILD) and the
  * poller's own. Writes to `*l` only: neither the parent's registrations change nor are pages of

@@ -13,6 +13,10 @@ void clu_node_set_rank(clu_node *nd, int rank) { nd->rank = rank; }
 clu_pid clu_node_pid(const clu_node *nd) { return nd->pid; }
 void clu_node_set_data(clu_node *nd, void *data) { nd->data = data; }
 void *clu_node_data(const clu_node *nd) { return nd->data; }
+void clu_node_drop_data(clu_node *nd) {
+  if (nd->data) nd->session->hooks->on_gone(nd);
+  nd->data = NULL;
+}
 int clu_node_is_starting(const clu_node *nd) { return nd->state == CLU_NODE_STARTING; }
 int clu_node_is_ready(const clu_node *nd) { return nd->state == CLU_NODE_READY; }
 int clu_node_is_open(const clu_node *nd) {
@@ -250,8 +254,10 @@ static void handle(clu_node *nd, clu_msg *m) {
 
 void clu_node_receive(clu_node *nd, int fills) {
   for (int k = 0; k != fills && clu_node_is_connected(nd); k++) {
+    uint64_t before = nd->chan.bytes_in;
     int rc = clu_chan_fill(&nd->chan), r;
     clu_msg m;
+    nd->session->received += nd->chan.bytes_in - before;
     while ((r = clu_chan_next(&nd->chan, &m)) == 1) {
       handle(nd, &m);
       clu_blob_unref(m.body);
@@ -351,6 +357,7 @@ void clu_node_free(clu_node *nd) {
       clu_node_stop(nd, clu_node_busy(nd) ? 0 : 2000); /* nobody can ask for its answer any more */
     clu_node_close(nd);
   }
+  clu_node_drop_data(nd);
   clu_requests_fini(&nd->requests);
   free(nd->refusal);
   clu_node_unlist(nd);

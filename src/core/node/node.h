@@ -39,6 +39,8 @@ clu_pid clu_node_own_pid(const clu_node *nd);
 int clu_node_clock_is_ours(const clu_node *nd);
 /* Who gives it tasks, NULL: nobody. What comes of these goes to the hooks of the session. */
 void clu_node_set_data(clu_node *nd, void *data);
+/* From now on nobody does: who did is told (on_gone). */
+void clu_node_drop_data(clu_node *nd);
 void *clu_node_data(const clu_node *nd);
 
 /* ---- its state ---- */

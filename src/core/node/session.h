@@ -29,6 +29,8 @@ typedef struct clu_task_hooks {
   /* The node is closed; the memory that it shared may go. Also called by clu_node_stop() and
    * clu_node_free(). */
   void (*on_closed)(clu_node *nd);
+  /* It gets no tasks any more: it is about to be freed, or another has its place. */
+  void (*on_gone)(clu_node *nd);
 } clu_task_hooks;
 
 /* NULL: no memory, or no descriptor is free. */
@@ -49,6 +51,8 @@ int clu_session_is_empty(const clu_session *s);
 /* Nodes that were lost so far: who waits for several nodes looks at each only when this number
  * has changed. */
 uint64_t clu_session_deaths(const clu_session *s);
+/* Bytes that have come from nodes so far. */
+uint64_t clu_session_received(const clu_session *s);
 /* A number that was not given before, to a node or to settings. */
 uint64_t clu_session_new_id(clu_session *s);
 /* `hooks` is kept as pointer. Before the first clu_node_set_data(). */

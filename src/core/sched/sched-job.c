@@ -11,12 +11,14 @@ void clu_sched_job_move(clu_sched *s, clu_job *j) {
   if (clu_list_has(&j->waiting)) {
     clu_list_remove(&j->waiting);
     s->waiting--;
+    s->waiting_alone -= !j->group->needs_caller;
     return;
   }
   after = list->prev;
   while (after != list && CLU_LIST_MEMBER(after, clu_job, waiting)->id > j->id) after = after->prev;
   clu_list_insert(after, &j->waiting);
   s->waiting++;
+  s->waiting_alone += !j->group->needs_caller;
 }
 
 static int is_group_of(const clu_group *g, const unsigned char *only, int nonly) {
@@ -26,9 +28,9 @@ static int is_group_of(const clu_group *g, const unsigned char *only, int nonly)
 
 /* They stay as long as the scheduler: there are about as many as ways in which its nodes are chosen
  * from. */
-clu_group *clu_sched_group(clu_sched *s, unsigned char *only, int nonly) {
+clu_group *clu_sched_group(clu_sched *s, unsigned char *only, int nonly, int needs_caller) {
   clu_group *g = s->groups;
-  while (g && !is_group_of(g, only, nonly)) g = g->next;
+  while (g && (g->needs_caller != needs_caller || !is_group_of(g, only, nonly))) g = g->next;
   if (g) {
     free(only);
     return g;
@@ -37,6 +39,7 @@ clu_group *clu_sched_group(clu_sched *s, unsigned char *only, int nonly) {
   if (!g) return NULL;
   g->only = only;
   g->nonly = nonly;
+  g->needs_caller = needs_caller;
   clu_list_init(&g->waiting);
   g->next = s->groups;
   s->groups = g;

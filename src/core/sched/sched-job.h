@@ -16,7 +16,7 @@ static inline void clu_sched_job_enlist(clu_sched *s, clu_job *j) {
   if (clu_list_has(&j->waiting) != (j->pending.waiting > 0)) clu_sched_job_move(s, j);
 }
 /* The group for these flags, which belong to it then; NULL without memory. */
-clu_group *clu_sched_group(clu_sched *s, unsigned char *only, int nonly);
+clu_group *clu_sched_group(clu_sched *s, unsigned char *only, int nonly, int needs_caller);
 void clu_sched_job_drop(clu_job *j);
 /* One batch less is with nodes: of a job that was freed meanwhile it was perhaps the last. */
 static inline void clu_sched_job_release(clu_job *j) {

@@ -64,6 +64,7 @@ clu_job *clu_policy_job_for(const clu_sched *s, int node) {
   clu_job *first = NULL;
   for (const clu_group *g = s->groups; g; g = g->next) {
     const clu_link *at = clu_list_first(&g->waiting);
+    if (s->away && g->needs_caller) continue;
     if (!at || !clu_policy_may_do(CLU_LIST_MEMBER(at, clu_job, waiting), node)) continue;
     for (; at; at = clu_list_next(&g->waiting, at)) {
       clu_job *j = CLU_LIST_MEMBER(at, clu_job, waiting);
@@ -76,7 +77,17 @@ clu_job *clu_policy_job_for(const clu_sched *s, int node) {
   return first;
 }
 
+/* All that a node has not begun is taken back together: not what nobody could send again. */
+static int needs_caller(const clu_sched_node *from) {
+  for (uint32_t k = 0; k < from->batches.len; k++) {
+    const clu_batch *b = clu_batches_at(&from->batches, k);
+    if (b->job->group->needs_caller && (k > 0 || b->n > 1)) return 1;
+  }
+  return 0;
+}
+
 int clu_policy_may_steal(const clu_sched *s, const clu_sched_node *from, int to) {
+  if (s->away && needs_caller(from)) return 0;
   for (uint32_t k = from->batches.len; k-- > 0;) {
     const clu_batch *b = clu_batches_at(&from->batches, k);
     if (b->cancelled || (k == 0 && b->n < 2) || !clu_policy_may_do(b->job, to)) continue;

@@ -41,11 +41,12 @@ typedef struct clu_sched_node {
   clu_link ready, stealable;
 } clu_sched_node;
 
-/* Jobs that may be done by the same nodes. */
+/* Jobs that may be done by the same nodes, and at the same times. */
 typedef struct clu_group {
   struct clu_group *next;
   unsigned char *only; /* as in clu_job_spec; NULL: all */
   int nonly;
+  int needs_caller; /* as in clu_job_spec */
   clu_list waiting; /* its jobs with tasks that wait, in the order in which they came */
 } clu_group;
 
@@ -69,7 +70,9 @@ struct clu_sched {
   clu_list stealable;  /* nodes that have tasks which may be taken back; the latest first */
   clu_list jobs;
   clu_group *groups;
-  size_t waiting; /* jobs with tasks that wait */
+  size_t waiting;       /* jobs with tasks that wait */
+  size_t waiting_alone; /* of these, those that do not need the caller */
+  int away;             /* the caller is */
   uint64_t next_id, grace, deadline;
   clu_fifo ended; /* of clu_ended */
 };

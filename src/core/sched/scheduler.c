@@ -49,7 +49,7 @@ void clu_sched_free(clu_sched *s) {
 clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec) {
   clu_job *j = calloc(1, sizeof *j);
   if (!j) return NULL;
-  j->group = clu_sched_group(s, spec->only, spec->nonly);
+  j->group = clu_sched_group(s, spec->only, spec->nonly, spec->needs_caller);
   if (!j->group) {
     free(j);
     return NULL;
@@ -345,6 +345,13 @@ void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {
   if (s->waiting && (give_one_of(s, &s->idle, a) || give_one_of(s, &s->room, a))) return;
   nd = steal(s, now);
   if (nd) give(s, nd, a);
+}
+
+void clu_sched_away(clu_sched *s, int away) { s->away = away; }
+
+int clu_sched_is_urgent(const clu_sched *s) {
+  return s->up > 0 &&
+         (s->waiting_alone || s->deadline != UINT64_MAX || !clu_list_is_empty(&s->stealable));
 }
 
 uint64_t clu_sched_deadline(const clu_sched *s) { return s->deadline; }

@@ -86,6 +86,7 @@ typedef struct clu_job_spec {
   unsigned char *only; /* `nonly` flags by node: who may do it; the scheduler's from then on, by
                           malloc(). NULL: all may */
   int nonly;
+  int needs_caller; /* its batches cannot be made while the caller is away: see clu_sched_away() */
 } clu_job_spec;
 
 enum clu_act { CLU_ACT_NONE, CLU_ACT_SEND, CLU_ACT_INTERRUPT, CLU_ACT_KILL };
@@ -169,6 +170,12 @@ void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a);
 /* A SEND was done: its tasks have the numbers seq, seq + 1, ... of the node, more than all before,
  * and are `bytes` long. CLU_OK or CLU_NOMEM (then the node has to be given up). */
 int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t bytes, uint64_t now);
+/* While the caller is away somebody else may have turns: jobs that need the caller are left alone,
+ * and so is what nodes have of them. */
+void clu_sched_away(clu_sched *s, int away);
+/* Whether there is something, or may soon be, that can be done while the caller is away: tasks wait
+ * for a node, wait at one that may be busy for long, or something is due. */
+int clu_sched_is_urgent(const clu_sched *s);
 /* It could not be done; the tasks wait again. */
 void clu_sched_unsent(clu_sched *s, const clu_action *a);
 /* When it has to be asked again even if nothing happens; UINT64_MAX: never. */

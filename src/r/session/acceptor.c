@@ -18,7 +18,11 @@ static void acceptor_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!m) return;
   clu_count_handle(-1);
-  if (clu_session_is_ours()) clu_acceptor_free(m);
+  if (clu_session_is_ours()) {
+    int mine = clu_turn_enter(CLU_FRAME);
+    clu_acceptor_free(m);
+    clu_turn_leave(mine);
+  }
 }
 
 static clu_acceptor *get_acceptor(SEXP x) {

@@ -10,7 +10,11 @@ static void server_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!s) return;
   clu_count_handle(-1);
-  if (clu_session_is_ours()) clu_server_unref(s);
+  if (clu_session_is_ours()) {
+    int mine = clu_turn_enter(CLU_FRAME);
+    clu_server_unref(s);
+    clu_turn_leave(mine);
+  }
 }
 
 clu_server *clu_get_server(SEXP x) { return clu_handle_get(x, server_tag()); }

@@ -10,7 +10,11 @@ static void node_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!nd) return;
   clu_count_handle(-1);
-  if (clu_session_is_ours()) clu_node_free(nd);
+  if (clu_session_is_ours()) {
+    int mine = clu_turn_enter(CLU_FRAME);
+    clu_node_free(nd);
+    clu_turn_leave(mine);
+  }
 }
 
 clu_node *clu_get_node(SEXP x) { return clu_handle_get(x, node_tag()); }
@@ -142,6 +146,7 @@ SEXP ffi_node_info(SEXP handle) {
 /* The node behind `handle` is from now on the one behind `fresh`, for every copy of the handle. */
 SEXP ffi_node_swap(SEXP handle, SEXP fresh) {
   clu_node *a = clu_get_node(handle), *b = clu_get_node(fresh);
+  clu_node_drop_data(a);
   R_SetExternalPtrAddr(handle, b);
   R_SetExternalPtrAddr(fresh, a);
   R_SetExternalPtrProtected(handle, Rf_allocVector(VECSXP, 0));

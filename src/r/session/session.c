@@ -1,15 +1,23 @@
 /* The session of this R process, and the handles by which R has what belongs to it. */
 #include "r/session/session.h"
 
+#include <stdlib.h>
+
+#include "core/base/slab.h"
+
 clu_session *clu_the_session;
 static clu_pid session_pid;
 static int handles; /* external pointers with something behind them */
 
 /* ---- the session ---- */
 
+static void before_fork(void) { clu_turns_before_fork(&clu_turn); }
+static void after_fork(void) { clu_turns_after_fork(&clu_turn); }
+
 /* A fork of this session (mclapply) must not keep the nodes' sockets open: nobody would see the
  * session end. It cannot use them either: two processes would take each other's answers. */
-static void after_fork(void) {
+static void in_child(int by_r) {
+  clu_turns_in_child(&clu_turn, by_r);
   if (session_pid) clu_session_close_in_child(clu_the_session);
 }
 
@@ -22,7 +30,7 @@ void clu_need_session(void) {
   }
   if (!(clu_the_session = clu_session_new(&e))) clu_raise_err(&e);
   session_pid = clu_os_getpid();
-  clu_os_after_fork(after_fork);
+  clu_os_around_fork(before_fork, after_fork, in_child);
 }
 
 int clu_pump(int64_t wait_ns, clu_err *e) {
@@ -32,6 +40,17 @@ int clu_pump(int64_t wait_ns, clu_err *e) {
 int clu_pump_events(void) { return clu_loop_events(clu_session_loop(clu_the_session)); }
 
 int clu_session_is_ours(void) { return session_pid && session_pid == clu_os_getpid(); }
+
+/* A thread is not to be at work while the process ends: what it uses may be gone already. */
+static void at_exit(void) { clu_turns_end(&clu_turn, 0); }
+
+int clu_session_set_work(int (*is_urgent)(void *), int64_t (*work)(void *)) {
+  const clu_turns_work w = {is_urgent, work, clu_session_loop(clu_the_session), NULL};
+  static int registered;
+  if (!registered) registered = atexit(at_exit) == 0;
+  clu_slab_leave();
+  return clu_turns_begin(&clu_turn, &w);
+}
 
 /* ---- handles ---- */
 

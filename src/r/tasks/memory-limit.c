@@ -17,9 +17,9 @@ static double least_limit(const tasks *t) {
 }
 
 /* Of a node whose transport does not see to it, and which is at something. */
-static void check_node(tasks *t, SEXP handles, int i) {
+static void check_node(tasks *t, int i) {
   task_node *at = &t->nodes[i];
-  clu_node *nd = clu_tasks_known_node(t, handles, i);
+  clu_node *nd = clu_tasks_known_node(t, i);
   int64_t limit = (int64_t)t->limit, has;
   clu_pid pid;
   if (!nd || clu_node_limits_memory(nd) || at->over_memory ||
@@ -34,17 +34,17 @@ static void check_node(tasks *t, SEXP handles, int i) {
   clu_tasks_kill(nd, at, TASK_KILL_NO_REACTION);
 }
 
-void clu_tasks_limit_memory(tasks *t, SEXP handles) {
+void clu_tasks_limit_memory(tasks *t) {
   uint64_t now = clu_os_now();
   double least = least_limit(t);
   if (least != t->limit) {
     t->limit = least;
     for (int i = 0; i < t->n; i++) {
-      clu_node *nd = clu_tasks_known_node(t, handles, i);
+      clu_node *nd = clu_tasks_known_node(t, i);
       if (nd) clu_tasks_limit_node(t, nd);
     }
   }
   if (least == 0 || now - t->memory_checked < CHECK_EVERY) return;
   t->memory_checked = now;
-  for (int i = 0; i < t->n; i++) check_node(t, handles, i);
+  for (int i = 0; i < t->n; i++) check_node(t, i);
 }

@@ -9,7 +9,7 @@
 /* Puts the limit into force for a node that is new; or for all where it has changed, and ends those
  * that have too much and that nobody else can end. */
 void clu_tasks_limit_node(const tasks *t, clu_node *nd);
-void clu_tasks_limit_memory(tasks *t, SEXP handles);
+void clu_tasks_limit_memory(tasks *t);
 /* Whether its memory can be known, where the system tells of processes at all. */
 int clu_tasks_can_limit(const clu_node *nd);
 

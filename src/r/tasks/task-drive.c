@@ -14,33 +14,32 @@
 
 /* ---- decisions are carried out ---- */
 
-void clu_tasks_act(tasks *t, SEXP handles, int may_send) {
+void clu_tasks_act(tasks *t, int may_send) {
   int last =
       -1; /* the node whose messages were not flushed yet: those of one node leave together */
   if (clu_sched_deadline(t->sched) <= clu_os_now())
-    clu_tasks_take_rings(t, handles); /* who has answered is not late */
+    clu_tasks_take_rings(t); /* who has answered is not late */
   for (int k = 0; k < MOST_ACTIONS; k++) {
     clu_action a;
     clu_node *nd;
     clu_sched_next(t->sched, clu_os_now(), &a);
     if (a.what == CLU_ACT_NONE) break;
-    nd = clu_tasks_node(handles,
-                        a.node); /* NULL: all is being collected, and its finalizer came first */
+    nd = clu_tasks_known_node(t, a.node); /* NULL: its finalizer came first, or it was replaced */
     if (a.what == CLU_ACT_SEND && (!may_send || !nd)) {
       clu_sched_unsent(t->sched, &a);
       break;
     }
     if (a.what == CLU_ACT_SEND) {
-      if (last != a.node) clu_tasks_flush(handles, last);
+      if (last != a.node) clu_tasks_flush(t, last);
       last = a.node;
-      clu_tasks_send(t, handles, &a, last);
+      clu_tasks_send(t, &a, last);
     } else if (nd && a.what == CLU_ACT_INTERRUPT) {
       clu_node_interrupt(nd, a.seq);
     } else if (nd) {
       clu_tasks_kill(nd, &t->nodes[a.node], TASK_KILL_NO_REACTION);
     }
   }
-  clu_tasks_flush(handles, last);
+  clu_tasks_flush(t, last);
 }
 
 /* ---- deaths ---- */
@@ -56,19 +55,15 @@ static int has_room_for_death(tasks *t) {
   return 1;
 }
 
-/* `nd`: what is behind its handle; perhaps another one already. */
-static void see_death(tasks *t, task_node *at, clu_node *nd) {
+static void see_death(tasks *t, task_node *at) {
   node_death *d = &t->deaths[t->ndeaths++];
-  uint64_t id = at->id, memory;
+  uint64_t memory;
   at->id = 0;
-  if (nd && clu_node_id(nd) == id && t->limit > 0) {
-    clu_await_reason(nd); /* one that had too much is not tried again */
-    if (clu_node_over_limit(nd, &memory)) {
-      at->over_memory = 1;
-      at->memory = (int64_t)memory;
-    }
+  if (at->node && clu_node_over_limit(at->node, &memory)) {
+    at->over_memory = 1;
+    at->memory = (int64_t)memory;
   }
-  if (nd && clu_node_data(nd) == at) clu_node_set_data(nd, NULL);
+  if (at->node) clu_node_drop_data(at->node);
   d->index = at->index;
   d->cause = ++t->causes;
   d->over_memory = at->over_memory;
@@ -77,15 +72,22 @@ static void see_death(tasks *t, task_node *at, clu_node *nd) {
   d->has_begun = clu_sched_node_lost(t->sched, at->index, d->cause, !at->over_memory);
 }
 
-void clu_tasks_see_deaths(tasks *t, SEXP handles) {
+/* Whether all is known of its end that matters: one that had too much is not tried again. */
+static int is_end_clear(const tasks *t, task_node *at, int may_wait) {
+  if (!at->node || t->limit == 0) return 1;
+  if (may_wait) clu_await_reason(at->node);
+  if (may_wait || clu_node_end_known(at->node)) return 1;
+  if (!at->closed) at->closed = clu_os_now();
+  return clu_os_now() - at->closed > 1000000000;
+}
+
+void clu_tasks_see_deaths(tasks *t, int may_wait) {
   for (int i = 0; i < t->n; i++) {
     task_node *at = &t->nodes[i];
-    clu_node *nd;
-    if (!at->id) continue;
-    nd = clu_tasks_node(handles, i);
-    if (nd && clu_node_id(nd) == at->id && clu_node_is_open(nd)) continue;
+    if (!at->id || (at->node && clu_node_is_open(at->node))) continue;
+    if (!is_end_clear(t, at, may_wait)) continue;
     if (!has_room_for_death(t)) return; /* next time: R has to hear of it */
-    see_death(t, at, nd);
+    see_death(t, at);
   }
 }
 
@@ -134,20 +136,20 @@ static int64_t next_wait(waiting *w, const tasks *t, const task_job *j, uint64_t
 
 /* Waits until something comes, a slice at most. An interrupt of the user's jumps out: nothing is
  * held here. */
-static void wait_for_news(waiting *w, tasks *t, SEXP handles, const task_job *j, uint64_t now) {
+static void wait_for_news(waiting *w, tasks *t, const task_job *j, uint64_t now) {
   clu_err e = {0, 0, ""};
   int64_t wait = next_wait(w, t, j, now);
   int events;
   if (clu_pump(wait, &e) != CLU_OK) clu_raise_err(&e);
   events = clu_pump_events();
   if (events == 0 && wait == 0) clu_os_yield();
-  if (events == 0 && wait > 0) clu_tasks_take_rings(t, handles);
+  if (events == 0 && wait > 0) clu_tasks_take_rings(t);
   if (events > 0) {
     w->spin_end = clu_os_now() + CLU_SPIN;
     w->quick = QUICK_SLICE;
   }
   if ((events == 0 && wait) || now - w->checked > CLU_SLICE / 4) {
-    R_CheckUserInterrupt();
+    clu_check_interrupt_now(NULL, NULL);
     w->checked = clu_os_now();
   }
 }
@@ -158,19 +160,18 @@ static void wait_for_news(waiting *w, tasks *t, SEXP handles, const task_job *j,
  * node is there that may do it), or nothing: "time_up". */
 SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
   tasks *t = clu_tasks_get(x);
-  SEXP handles = R_ExternalPtrProtected(x);
   task_job *j = job == R_NilValue ? NULL : clu_job_get(job);
   size_t nknown = (size_t)Rf_asReal(known);
   waiting w = {clu_in_seconds(seconds), clu_os_now(), 0, QUICK_SLICE};
   w.spin_end = w.checked + CLU_SPIN;
   clu_pump(0, NULL); /* also with no time at all, what has come is seen */
-  clu_tasks_take_rings(t, handles);
+  clu_tasks_take_rings(t);
   for (;;) {
     const char *what;
     uint64_t now;
-    clu_tasks_see_deaths(t, handles);
-    clu_tasks_limit_memory(t, handles);
-    clu_tasks_act(t, handles, 1);
+    clu_tasks_see_deaths(t, 1);
+    clu_tasks_limit_memory(t);
+    clu_tasks_act(t, 1);
     clu_tasks_take_endings(t);
     if (j) clu_job_take_results(j, R_ExternalPtrProtected(job));
     if (j && clu_job_is_incomplete(j)) clu_raise("memory", "not enough memory for the results");
@@ -178,6 +179,6 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
     if (what) return Rf_mkString(what);
     now = clu_os_now();
     if (now >= w.deadline) return Rf_mkString("time_up");
-    wait_for_news(&w, t, handles, j, now);
+    wait_for_news(&w, t, j, now);
   }
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "r/tasks/memory-limit.h"
+#include "r/tasks/task-away.h"
 #include "r/tasks/task-drive.h"
 #include "r/tasks/task-results.h"
 #include "r/tasks/task-send.h"
@@ -11,15 +12,16 @@
 
 static void tasks_finalize(SEXP x) {
   tasks *t = R_ExternalPtrAddr(x);
-  SEXP handles = R_ExternalPtrProtected(x);
+  int ours = clu_session_is_ours(), mine;
   R_ClearExternalPtr(x);
   if (!t) return;
   clu_count_handle(-1);
-  for (int i = 0; i < t->n && clu_session_is_ours(); i++) {
-    clu_node *nd = clu_tasks_node(handles, i); /* NULL: its finalizer came first */
-    if (nd && clu_node_data(nd) == &t->nodes[i]) clu_node_set_data(nd, NULL);
-  }
+  mine = ours ? clu_turn_enter(CLU_FRAME) : 0;
+  for (int i = 0; i < t->n && ours; i++)
+    if (t->nodes[i].node) clu_node_drop_data(t->nodes[i].node);
+  clu_tasks_drive_no_more(t);
   clu_tasks_free(t);
+  if (ours) clu_turn_leave(mine);
 }
 
 /* NULL without memory. */
@@ -55,6 +57,7 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
   clu_tasks_listen();
   R_SetExternalPtrAddr(x, t);
   clu_count_handle(1);
+  if (clu_tasks_drive_always(t) != CLU_OK) clu_raise("memory", "not enough memory");
   UNPROTECT(1);
   return x;
 }
@@ -63,17 +66,19 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
  * replaced; "stopped": it was told to end. */
 SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   tasks *t = clu_tasks_get(x);
-  SEXP handles = R_ExternalPtrProtected(x);
   int i = Rf_asInteger(index) - 1;
-  clu_node *nd = i >= 0 && i < t->n ? clu_tasks_node(handles, i) : NULL;
+  clu_node *nd = i >= 0 && i < t->n ? clu_tasks_node(R_ExternalPtrProtected(x), i) : NULL;
   task_node *at;
   if (!nd) clu_raise("argument", "there is no node %d", i + 1);
   at = &t->nodes[i];
   if (!clu_node_is_ready(nd))
     return Rf_mkString(clu_node_is_lost(nd) || at->killed ? "dead" : "stopped");
   if (at->id == clu_node_id(nd)) return Rf_mkString("attached");
-  if (at->id) clu_tasks_see_deaths(t, handles); /* the one before has ended unseen */
+  if (at->id) clu_tasks_see_deaths(t, 1); /* the one before has ended unseen */
+  clu_node_drop_data(nd);
   at->id = clu_node_id(nd);
+  at->node = nd;
+  at->closed = 0;
   at->over_memory = 0;
   at->killed = TASK_NOT_KILLED;
   at->memory = 0;
@@ -92,14 +97,19 @@ static void job_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!j) return;
   clu_count_handle(-1);
-  if (j->tasks && clu_session_is_ours()) {
+  if (clu_session_is_ours()) {
+    int mine = clu_turn_enter(CLU_FRAME);
     tasks *t = j->tasks;
-    SEXP handles = VECTOR_ELT(R_ExternalPtrProtected(x), 0);
-    clu_job_detach(j);
-    clu_tasks_act(t, handles, 0); /* who is at it is interrupted */
-    clu_job_send_end(t, handles, j);
+    if (t) {
+      clu_job_detach(j);
+      clu_tasks_act(t, 0); /* who is at it is interrupted */
+      clu_job_send_end(t, j);
+    }
+    clu_job_release(j);
+    clu_turn_leave(mine);
+  } else {
+    clu_job_release(j);
   }
-  clu_job_release(j);
 }
 
 /* Zeroed, for `n` tasks and this many nodes; NULL without memory. */
@@ -126,6 +136,7 @@ static int fill_spec(task_job *j, const double *numbers, SEXP only) {
   s->chunk = (uint32_t)numbers[1];
   s->timeout_ns = (uint64_t)(1e9 * numbers[2]);
   s->user = j;
+  s->needs_caller = !j->bare; /* its elements are R's */
   if (only == R_NilValue) return CLU_OK;
   s->nonly = j->nsent_to;
   s->only = calloc((size_t)s->nonly, 1);
@@ -174,6 +185,7 @@ SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP o
   SET_VECTOR_ELT(prot, 2, Rf_allocVector(VECSXP, n));
   b = job_message(parts);
   j = job_alloc((uint64_t)n, t->n);
+  if (j) j->bare = elements == R_NilValue;
   if (!j || fill_spec(j, REAL(spec), only) != CLU_OK) {
     if (j) clu_job_release(j);
     clu_blob_unref(b);
@@ -181,7 +193,6 @@ SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP o
   }
   j->message = b;
   j->max_memory = usable_limit(REAL(spec)[3]);
-  j->bare = elements == R_NilValue;
   j->seeded = seed != R_NilValue;
   for (int i = 0; i < 6 && j->seeded; i++) j->seed[i] = (uint32_t)INTEGER(seed)[i];
   j->number = ++t->numbers;
@@ -204,7 +215,8 @@ SEXP ffi_job_start(SEXP x, SEXP job) {
   j->tasks = t;
   j->next = t->jobs;
   t->jobs = j;
-  clu_tasks_limit_memory(t, R_ExternalPtrProtected(x));
+  clu_job_count(j);
+  clu_tasks_limit_memory(t);
   return R_NilValue;
 }
 
@@ -226,11 +238,11 @@ SEXP ffi_job_end(SEXP job, SEXP wait) {
   if (!t) return R_NilValue;
   busy = clu_job_left(j->job) > 0;
   clu_job_cancel(t->sched, j->job, clu_os_now());
-  clu_tasks_act(t, handles, 0);
+  clu_tasks_act(t, 0);
   if (busy && Rf_asReal(wait) > 0) clu_pump_for(all_in_step, handles, clu_in_seconds(wait));
-  clu_job_send_end(t, handles, j);
+  clu_job_send_end(t, j);
   clu_job_detach(j);
-  clu_tasks_limit_memory(t, handles);
+  clu_tasks_limit_memory(t);
   return R_NilValue;
 }
 

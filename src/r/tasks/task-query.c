@@ -181,10 +181,10 @@ SEXP ffi_tasks_deaths(SEXP x) {
 /* Numbers of the nodes whose memory cannot be limited: nobody here is told how much they have. */
 SEXP ffi_tasks_unlimited(SEXP x) {
   tasks *t = clu_tasks_get(x);
-  SEXP handles = R_ExternalPtrProtected(x), out = PROTECT(Rf_allocVector(INTSXP, t->n));
+  SEXP out = PROTECT(Rf_allocVector(INTSXP, t->n));
   int system_tells = clu_os_process_memory(clu_os_getpid(), -1) >= 0, n = 0;
   for (int i = 0; i < t->n; i++) {
-    clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
+    clu_node *nd = clu_tasks_known_node(t, i);
     if (nd && !(system_tells && clu_tasks_can_limit(nd))) INTEGER(out)[n++] = i + 1;
   }
   out = Rf_lengthgets(out, n);

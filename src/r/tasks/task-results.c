@@ -35,6 +35,7 @@ static void note_answer(tasks *t, const clu_ended *x, uint32_t flags, uint64_t b
     clu_job_fail(j, x);
     return;
   }
+  clu_job_uncount(j);
   j->answered++;
   j->bytes_in += bytes;
   if (j->n == 1) j->sent_to[x->node] = 0; /* the node has forgotten the job */
@@ -56,6 +57,9 @@ static void on_early_record(clu_node *nd, task_node *at, const unsigned char *p,
   }
 }
 
+static uint64_t ring_bytes;
+uint64_t clu_tasks_ring_bytes(void) { return ring_bytes; }
+
 /* The record of task `seq`, which is the next that the node has to answer. */
 static void take_record(clu_node *nd, task_node *at, uint64_t seq, const unsigned char *p, size_t n,
                         uint64_t now) {
@@ -67,6 +71,7 @@ static void take_record(clu_node *nd, task_node *at, uint64_t seq, const unsigne
     return; /* nobody wants it */
   clu_node_count_done(nd);
   j = x.user;
+  ring_bytes += n;
   note_answer(at->tasks, &x, flags, began, took, n);
   if (x.why != CLU_END_ANSWER) return;
   if (push_ring_result(j, x.task, flags, p + CLU_RING_RESULT_HEAD, n - CLU_RING_RESULT_HEAD) !=
@@ -104,10 +109,10 @@ static void end_early_record(clu_node *nd, task_node *at) {
     clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
 }
 
-void clu_tasks_take_rings(tasks *t, SEXP handles) {
+void clu_tasks_take_rings(tasks *t) {
   for (int i = 0; i < t->n; i++) {
-    clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
-    if (!nd || clu_node_data(nd) != &t->nodes[i] || !clu_node_is_ready(nd)) continue;
+    clu_node *nd = clu_tasks_known_node(t, i);
+    if (!nd || !clu_node_is_ready(nd)) continue;
     take_ring(nd, &t->nodes[i]);
     end_early_record(nd, &t->nodes[i]);
   }
@@ -172,8 +177,13 @@ static uint32_t tasks_at(const clu_node *nd, uint32_t *cancelled) {
   return clu_sched_node_tasks(at->tasks->sched, at->index, cancelled);
 }
 
+static void on_gone(clu_node *nd) {
+  task_node *at = clu_node_data(nd);
+  if (at->node == nd) at->node = NULL;
+}
+
 void clu_tasks_listen(void) {
-  static const clu_task_hooks hooks = {on_message, tasks_at, on_closed};
+  static const clu_task_hooks hooks = {on_message, tasks_at, on_closed, on_gone};
   clu_session_set_task_hooks(clu_the_session, &hooks);
 }
 

@@ -13,7 +13,9 @@
 /* From now on what nodes say of tasks is heard. */
 void clu_tasks_listen(void);
 /* Takes what is in the nodes' rings, whether they have told of it or not. */
-void clu_tasks_take_rings(tasks *t, SEXP handles);
+void clu_tasks_take_rings(tasks *t);
+/* Bytes of results that have come by way of rings so far. */
+uint64_t clu_tasks_ring_bytes(void);
 /* Results that have come become values. May jump: the rest stays for later. */
 void clu_job_take_results(task_job *j, SEXP prot);
 

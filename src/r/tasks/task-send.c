@@ -9,7 +9,6 @@
 
 typedef struct sending {
   tasks *t;
-  SEXP handles;
   task_job *j;
   clu_node *nd;
   clu_action a;
@@ -52,35 +51,29 @@ static void write_head(unsigned char *head, const sending *s) {
   for (int i = 0; i < 6; i++) clu_put32(head + 24 + 4 * i, seed[i]);
 }
 
-/* The TASKS message. */
-static SEXP make_message(void *data) {
+/* The TASKS message of elements: that head, and they, serialized. */
+static SEXP add_elements(void *data) {
   sending *s = data;
-  unsigned char head[CLU_TASKS_HEAD];
-  SEXP part = R_NilValue;
-  clu_blob *b;
-  write_head(head, s);
-  if (!s->j->bare)
-    part = slice(VECTOR_ELT(R_ExternalPtrProtected(s->j->self), 1), (R_xlen_t)s->a.first,
-                 (R_xlen_t)s->a.n);
-  PROTECT(part);
-  b = clu_blob_new(sizeof head + 64);
-  if (!b || clu_blob_append(b, head, sizeof head) != 0) {
-    clu_blob_unref(b);
-    clu_raise("memory", "not enough memory");
-  }
-  if (!s->j->bare) b = clu_serialize(b, part);
+  SEXP part = PROTECT(slice(VECTOR_ELT(R_ExternalPtrProtected(s->j->self), 1), (R_xlen_t)s->a.first,
+                            (R_xlen_t)s->a.n));
+  clu_blob *b = s->body;
+  s->body = NULL; /* serialize's, until it returns */
+  s->body = clu_serialize(b, part);
   UNPROTECT(1);
-  s->body = b;
   return R_NilValue;
 }
 
 /* After a jump the batch waits again; its job will be freed. */
 static void give_back(void *data, Rboolean jump) {
   sending *s = data;
+  int mine;
   if (!jump) return;
+  mine = clu_turn_enter(CLU_FRAME);
+  clu_blob_unref(s->body);
   clu_sched_unsent(s->t->sched, &s->a);
   clu_job_unpin(s->j);
-  clu_tasks_flush(s->handles, s->last);
+  clu_tasks_flush(s->t, s->last);
+  clu_turn_leave(mine);
 }
 
 /* The JOB message, if the node has not got it yet. */
@@ -108,47 +101,59 @@ static int send_batch(const sending *s, clu_node *nd) {
   return clu_sched_sent(s->t->sched, &s->a, seq, s->body->size, clu_os_now());
 }
 
+/* The message without its elements; NULL without memory. */
+static clu_blob *new_message(const sending *s) {
+  unsigned char head[CLU_TASKS_HEAD];
+  clu_blob *b = clu_blob_new(sizeof head + (s->j->bare ? 0 : 64));
+  if (!b) return NULL;
+  write_head(head, s);
+  clu_blob_append(b, head, sizeof head); /* there is room */
+  return b;
+}
+
 /* R code may run while elements are serialized: of ALTREP objects, of a window system's events. It
  * may give up this job and others, work at them, and replace nodes. So the job is held, by the
  * scheduler and here, and all is looked up again. */
-void clu_tasks_send(tasks *t, SEXP handles, const clu_action *a, int last) {
+static void serialize_elements(sending *s) {
   static SEXP token;
-  task_node *at = &t->nodes[a->node];
-  clu_node *nd = clu_tasks_known_node(t, handles, a->node);
-  sending s = {t, handles, a->user, nd, *a, last, NULL};
-  uint64_t id = at->id;
-  int is_there;
-  if (!nd) { /* it has just been replaced: seen to soon */
-    clu_sched_unsent(t->sched, a);
-    return;
-  }
   if (!token) {
     token = R_MakeUnwindCont();
     R_PreserveObject(token);
   }
-  s.j->pins++;
-  PROTECT(s.j->self);
-  R_UnwindProtect(make_message, &s, give_back, &s, token);
+  s->j->pins++;
+  PROTECT(s->j->self);
+  R_UnwindProtect(add_elements, s, give_back, s, token);
   UNPROTECT(1);
-  nd = clu_tasks_known_node(t, handles, a->node);
-  is_there = s.j->tasks && nd && clu_node_id(nd) == id;
-  if (is_there) {
-    if (send_batch(&s, nd) != CLU_OK) clu_tasks_kill(nd, at, TASK_KILL_NO_MEMORY);
-  } else {
+}
+
+void clu_tasks_send(tasks *t, const clu_action *a, int last) {
+  task_node *at = &t->nodes[a->node];
+  sending s = {t, a->user, clu_tasks_known_node(t, a->node), *a, last, NULL};
+  uint64_t id = at->id;
+  int bare = s.j->bare;
+  if (!s.nd || !(s.body = new_message(&s))) { /* replaced: seen to soon */
     clu_sched_unsent(t->sched, a);
+    if (s.nd) clu_tasks_kill(s.nd, at, TASK_KILL_NO_MEMORY);
+    return;
   }
-  clu_job_unpin(s.j);
+  if (!bare) serialize_elements(&s);
+  s.nd = clu_tasks_known_node(t, a->node);
+  if (!s.j->tasks || !s.nd || at->id != id)
+    clu_sched_unsent(t->sched, a);
+  else if (send_batch(&s, s.nd) != CLU_OK)
+    clu_tasks_kill(s.nd, at, TASK_KILL_NO_MEMORY);
+  if (!bare) clu_job_unpin(s.j);
   clu_blob_unref(s.body);
 }
 
-void clu_tasks_flush(SEXP handles, int node) {
-  clu_node *nd = node >= 0 ? clu_tasks_node(handles, node) : NULL;
+void clu_tasks_flush(tasks *t, int node) {
+  clu_node *nd = node >= 0 ? clu_tasks_known_node(t, node) : NULL;
   if (nd) clu_node_push(nd);
 }
 
-void clu_job_send_end(tasks *t, SEXP handles, task_job *j) {
+void clu_job_send_end(tasks *t, task_job *j) {
   for (int i = 0; i < j->nsent_to; i++) {
-    clu_node *nd = i < t->n ? clu_tasks_node(handles, i) : NULL;
+    clu_node *nd = i < t->n ? clu_tasks_known_node(t, i) : NULL;
     uint64_t seq = j->number;
     if (!nd || !j->sent_to[i] || clu_node_id(nd) != j->sent_to[i]) continue;
     if (clu_node_tasks(nd, CLU_K_JOB_END, NULL, 0, &seq) == CLU_OK) clu_node_push(nd);

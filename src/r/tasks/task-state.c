@@ -29,11 +29,6 @@ task_job *clu_job_get(SEXP x) { return behind(x, tag_job(), "task"); }
 
 clu_node *clu_tasks_node(SEXP handles, int i) { return R_ExternalPtrAddr(VECTOR_ELT(handles, i)); }
 
-clu_node *clu_tasks_known_node(const tasks *t, SEXP handles, int i) {
-  clu_node *nd = t->nodes[i].id ? clu_tasks_node(handles, i) : NULL;
-  return nd && clu_node_id(nd) == t->nodes[i].id ? nd : NULL;
-}
-
 void clu_tasks_kill(clu_node *nd, task_node *at, int why) {
   if (at->killed) return;
   at->killed = why;
@@ -74,8 +69,23 @@ static void drop_results(result_queue *q) {
 
 /* ---- how tasks ended ---- */
 
+void clu_job_count(task_job *j) {
+  if (!j->bare || j->counted) return;
+  j->counted = 1;
+  j->tasks->bare++;
+  j->tasks->restartable += j->spec.retries > 0;
+}
+
+void clu_job_uncount(task_job *j) {
+  if (!j->counted) return;
+  j->counted = 0;
+  j->tasks->bare--;
+  j->tasks->restartable -= j->spec.retries > 0;
+}
+
 void clu_job_fail(task_job *j, const clu_ended *x) {
   task_failure *f;
+  clu_job_uncount(j);
   if (j->nfailures == j->capfailures) {
     size_t cap = j->capfailures ? 2 * j->capfailures : 4;
     task_failure *more = realloc(j->failures, cap * sizeof *more);
@@ -141,6 +151,7 @@ void clu_job_detach(task_job *j) {
   if (!t) return;
   for (at = &t->jobs; *at && *at != j; at = &(*at)->next) continue;
   if (*at) *at = j->next;
+  clu_job_uncount(j);
   clu_job_free(t->sched, j->job, clu_os_now());
   j->tasks = NULL;
   j->job = NULL;

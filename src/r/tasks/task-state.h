@@ -9,10 +9,14 @@
  * Life of a job: made (`tasks` is NULL) -> started -> ended (`tasks` is NULL again, the scheduler
  * has forgotten it). Its results can be asked for until its external pointer is collected.
  *
+ * Who has the turn at the session (r/turn.h) may use all this: R's thread, or while that is
+ * elsewhere the thread of task-away.c, which must not call R. So whatever is not of R alone, as
+ * values and elements are, is found without R: nodes by task_node.node, and not by their handles.
+ *
  * Files of this folder, each knows only those before it: task-state <- task-results, memory-limit,
- * task-send <- task-drive <- task-life, task-query. Nothing here blocks. Where the session runs out
- * of memory that is remembered in the job (out_of_memory): a result that was lost must not look
- * like NULL.
+ * task-send <- task-drive <- task-away <- task-life, task-query. Nothing here blocks. Where the
+ * session runs out of memory that is remembered in the job (out_of_memory): a result that was lost
+ * must not look like NULL.
  */
 #ifndef CLUTCH_TASK_STATE_H
 #define CLUTCH_TASK_STATE_H
@@ -33,7 +37,9 @@ enum task_kill {
 typedef struct task_node {
   tasks *tasks;
   int index;
-  uint64_t id;     /* of the clu_node that the scheduler knows of; 0: none */
+  uint64_t id;     /* of the node that the scheduler knows of; 0: none */
+  clu_node *node;  /* that one; NULL: it is gone */
+  uint64_t closed; /* when it was first seen closed; 0: it was not */
   int over_memory; /* it had more than it may */
   int killed;      /* enum task_kill: ended by the session */
   int64_t memory;  /* what it had then, where the session has asked */
@@ -70,6 +76,7 @@ typedef struct task_job {
   uint64_t *sent_to; /* by node: id of the one that has that message; 0: none */
   int nsent_to;
   int seeded, bare;  /* bare: one task without an element */
+  int counted;       /* in tasks.bare */
   uint32_t seed[6];  /* the stream of the first task */
   double max_memory; /* bytes; 0: no limit */
   result_queue results, relays;
@@ -99,11 +106,14 @@ typedef struct node_death {
 } node_death;
 
 struct tasks {
+  tasks *next; /* of all */
   clu_sched *sched;
   task_node *nodes;
   int n;
   task_job *jobs;   /* those that are started */
   uint64_t numbers; /* of jobs so far */
+  int bare;         /* jobs of one task without an element that are under way: for these no R */
+  int restartable;  /* is needed until their result is asked for; of these, those with retries */
   uint64_t memory_checked;
   double limit; /* bytes that a node may have; 0: no limit */
   int causes;   /* of deaths so far */
@@ -122,8 +132,8 @@ task_job *clu_job_get(SEXP x);
 
 /* The node behind the i-th handle; NULL: there is none (any more). */
 clu_node *clu_tasks_node(SEXP handles, int i);
-/* The same, if it is the one that the scheduler knows of. */
-clu_node *clu_tasks_known_node(const tasks *t, SEXP handles, int i);
+/* The node that the scheduler knows of; NULL: there is none (any more). */
+static inline clu_node *clu_tasks_known_node(const tasks *t, int i) { return t->nodes[i].node; }
 /* Ends a node that is of no more use. */
 void clu_tasks_kill(clu_node *nd, task_node *at, int why);
 
@@ -132,6 +142,9 @@ int clu_result_push(result_queue *q, uint64_t task, uint32_t flags, clu_blob *bo
 /* The oldest: 1, and the body is the caller's. */
 int clu_result_take(result_queue *q, queued_result *out);
 
+/* A job of one task is under way; its task has ended, or is wanted no more. */
+void clu_job_count(task_job *j);
+void clu_job_uncount(task_job *j);
 /* A task has failed. */
 void clu_job_fail(task_job *j, const clu_ended *x);
 /* What was done is remembered for cluster_trace(). */

@@ -1,0 +1,87 @@
+#include "r/tasks/task-away.h"
+
+#include "r/tasks/memory-limit.h"
+#include "r/tasks/task-drive.h"
+#include "r/tasks/task-results.h"
+
+#define MOST_READ (256u << 20) /* bytes */
+#define MOST_PUMPS 16          /* a turn: R's thread may be waiting for it */
+#define MEMORY_EVERY 20000000  /* ns between two looks at the memory of nodes */
+/* ns that it waits when nothing happens, longer each time: of the results of quick tasks nodes do
+ * not tell each time */
+#define FIRST_WAIT 10000000
+#define LAST_WAIT 50000000
+
+static tasks *all;
+
+/* ---- what has to be done ---- */
+
+static int is_urgent(void *unused) {
+  (void)unused;
+  if (all && clu_loop_writers(clu_session_loop(clu_the_session))) return 1;
+  for (const tasks *t = all; t; t = t->next)
+    if (t->bare && (t->restartable || t->limit > 0 || clu_sched_is_urgent(t->sched))) return 1;
+  return 0;
+}
+
+/* Bytes that were read since R's thread was here. */
+static uint64_t read_since(void) {
+  static uint64_t entries, before;
+  uint64_t now = clu_session_received(clu_the_session) + clu_tasks_ring_bytes();
+  if (entries != clu_turns_entries(&clu_turn)) {
+    entries = clu_turns_entries(&clu_turn);
+    before = now;
+  }
+  return now - before;
+}
+
+/* ---- a turn of the thread: no R in here ---- */
+
+static void drive(tasks *t) {
+  clu_tasks_take_rings(t);
+  clu_sched_away(t->sched, 1);
+  clu_tasks_see_deaths(t, 0);
+  if (t->limit > 0) clu_tasks_limit_memory(t);
+  clu_tasks_act(t, 1);
+  clu_tasks_take_endings(t);
+  clu_sched_away(t->sched, 0);
+}
+
+static int64_t next_wait(int64_t wait) {
+  uint64_t now = clu_os_now();
+  for (const tasks *t = all; t; t = t->next) {
+    if (t->limit > 0 && wait > MEMORY_EVERY) wait = MEMORY_EVERY;
+    wait = (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait);
+  }
+  return clu_loop_until_timer(clu_session_loop(clu_the_session), wait);
+}
+
+static int64_t work(void *unused) {
+  static int64_t wait = FIRST_WAIT;
+  int some = 0;
+  if (read_since() > MOST_READ) return -1; /* what was answered cannot be known: no time limits */
+  for (int k = 0; k < MOST_PUMPS && read_since() <= MOST_READ; k++) {
+    if (clu_pump(0, NULL) != CLU_OK) return -1;
+    if (clu_pump_events() == 0) break;
+    some = 1;
+  }
+  for (tasks *t = all; t; t = t->next) drive(t);
+  if (!is_urgent(unused)) return -1;
+  wait = some ? FIRST_WAIT : 2 * wait < LAST_WAIT ? 2 * wait : LAST_WAIT;
+  return next_wait(wait);
+}
+
+/* ---- which tasks ---- */
+
+int clu_tasks_drive_always(tasks *t) {
+  if (clu_session_set_work(is_urgent, work) != CLU_OK) return CLU_NOMEM;
+  t->next = all;
+  all = t;
+  return CLU_OK;
+}
+
+void clu_tasks_drive_no_more(tasks *t) {
+  tasks **at = &all;
+  while (*at && *at != t) at = &(*at)->next;
+  if (*at) *at = t->next;
+}

@@ -1,0 +1,184 @@
+# Submitted tasks go on while the session is in code that does not look at R: a thread of the
+# package drives them.
+
+# A function that computes so many seconds in C, without looking at R.
+computing <- local({
+  compute <- NULL
+  function() {
+    if (!is.null(compute)) return(compute)
+    outside_checks_only() # it needs a compiler
+    dir <- tempfile("compute")
+    dir.create(dir)
+    file.copy(test_path("fixtures", "compute.c"), dir)
+    lib <- file.path(dir, paste0("compute", .Platform$dynlib.ext))
+    system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "-o", shQuote(lib),
+            shQuote(file.path(dir, "compute.c"))), stdout = FALSE, stderr = FALSE)
+    testthat::skip_if_not(file.exists(lib), "no compiler")
+    code <- getNativeSymbolInfo("compute", dyn.load(lib))
+    compute <<- function(seconds) .C(code, as.double(seconds), 0)
+    compute
+  }
+})
+now <- function() as.double(Sys.time())
+
+test_that("submitted tasks are done while the session computes in C", {
+  compute <- computing()
+  of_each_strategy(function(cl) {
+    t <- lapply(1:300, function(i) cluster_submit(cl, {
+      Sys.sleep(0.01)
+      as.double(Sys.time())
+    }))
+    compute(4)
+    back <- now()
+    ends <- unlist(collect_all(t))
+    expect_length(ends, 300L)
+    expect_lt(max(ends), back)
+    expect_true(works(cl))
+  })
+})
+
+test_that("tasks that were waited for meanwhile keep their order beside maps", {
+  compute <- computing()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  t <- lapply(1:100, function(i) cluster_submit(cl, {
+    Sys.sleep(0.005)
+    i
+  }))
+  # R is elsewhere in the middle of a map: in what relays its messages
+  x <- withCallingHandlers(
+    cluster_map_int(cl, 1:50, function(i) {
+      if (i %% 10 == 0) message("now")
+      i
+    }, .relay = "live"),
+    message = function(m) {
+      compute(0.1)
+      invokeRestart("muffleMessage")
+    })
+  expect_identical(x, 1:50)
+  expect_identical(collect_all(t), as.list(1:100))
+})
+
+test_that("a node that dies meanwhile: a retry is done by another, then it is replaced", {
+  linux_only()
+  compute <- computing()
+  of_each_strategy(function(cl) {
+    before <- pids(cl)
+    mark <- tempfile()
+    t <- lapply(1:100, function(i) cluster_submit(cl, {
+      if (i == 30 && !file.exists(mark)) {
+        file.create(mark)
+        tools::pskill(Sys.getpid(), 9)
+        Sys.sleep(10)
+      }
+      Sys.sleep(0.005)
+      as.double(Sys.time())
+    }, .retries = 1))
+    compute(2.5)
+    back <- now()
+    ends <- unlist(collect_all(t))
+    expect_lt(max(ends), back)
+    expect_identical(sum(pids(cl) != before), 1L)
+    unlink(mark)
+    lost <- cluster_submit(cl, tools::pskill(Sys.getpid(), 9))
+    cluster_submit(cl, 1, .timeout = 5)
+    compute(0.3)
+    e <- tryCatch(collect(lost), clutch_task_died = identity)
+    expect_match(conditionMessage(e), "SIGKILL")
+    expect_true(works(cl))
+  })
+})
+
+test_that("time limits are in force meanwhile, and who has answered is not late", {
+  compute <- computing()
+  of_each_strategy(function(cl) {
+    late <- cluster_submit(cl, Sys.sleep(60), .timeout = 0.2)
+    after <- lapply(1:20, function(i) cluster_submit(cl, {
+      Sys.sleep(0.01)
+      as.double(Sys.time())
+    }, .timeout = 0.5))
+    compute(1.5)
+    back <- now()
+    expect_lt(max(unlist(collect_all(after))), back)
+    expect_error(collect(late), class = "clutch_task_timeout")
+    expect_true(works(cl))
+  })
+})
+
+test_that("what comes meanwhile is read up to a bound; then nodes wait", {
+  linux_only()
+  compute <- computing()
+  rss <- function() {
+    status <- readLines("/proc/self/status")
+    as.double(gsub("[^0-9]", "", grep("^VmRSS", status, value = TRUE))) / 1024
+  }
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  t <- lapply(1:60, function(i) cluster_submit(cl, rep(i + 0, 2e6))) # 960 MB
+  before <- rss()
+  compute(3)
+  expect_lt(rss() - before, 400)
+  for (i in 1:60) {
+    expect_identical(sum(collect(t[[i]])), i * 2e6)
+    t[i] <- list(NULL)
+  }
+})
+
+test_that("it costs nothing while there is nothing to do", {
+  linux_only()
+  ticks <- function() {
+    sum(as.numeric(strsplit(sub(".*\\) ", "", readLines("/proc/self/stat")), " ")[[1L]][12:13]))
+  }
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  t <- lapply(1:50, function(i) cluster_submit(cl, i, .retries = 1, .timeout = 60))
+  Sys.sleep(0.5)
+  expect_identical(collect_all(t), as.list(1:50))
+  t <- cluster_submit(cl, 1, .retries = 1, .timeout = 60) # done, and not asked for
+  Sys.sleep(0.2)
+  before <- ticks()
+  Sys.sleep(1)
+  expect_lte(ticks() - before, 1)
+  expect_identical(collect(t), 1)
+})
+
+test_that("forks of the session while tasks are out neither hang nor disturb them", {
+  linux_only()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  t <- lapply(1:300, function(i) cluster_submit(cl, {
+    Sys.sleep(0.005)
+    i
+  }, .retries = 1))
+  for (k in 1:5) {
+    x <- parallel::mclapply(1:4, function(i) {
+      refused <- tryCatch(collect(t[[1L]]), clutch_error = function(e) class(e)[[1L]])
+      if (is.character(refused)) i else NULL
+    }, mc.cores = 2)
+    expect_identical(x, as.list(1:4))
+    Sys.sleep(0.02)
+  }
+  expect_identical(collect_all(t), as.list(1:300))
+})
+
+test_that("a session that ends meanwhile leaves nothing", {
+  linux_only()
+  s <- start_script(fixture = "q-while-away")
+  expect_done(s)
+  expect_true(ends(s))
+  expect_identical(left_in(s), character())
+})
+
+test_that("the package can be unloaded meanwhile", {
+  linux_only()
+  s <- start_script(fixture = "unload-while-away")
+  expect_done(s)
+  expect_true(ends(s))
+})
+
+test_that("Ctrl-C ends a wait while the thread has work", {
+  linux_only()
+  s <- start_script(fixture = "interrupted-while-away")
+  expect_done(s)
+  expect_true(ends(s))
+})
