@@ -4,10 +4,19 @@
 # counting expectations, as testthat does; an error counts as a failure. While it runs,
 # COUNTS-FILE.now names the test at hand, and COUNTS-FILE.failed what has failed so far: when the
 # suite is ended from outside, these tell which test hung and what had been found.
+#
+# CLUTCH_TEST_PART=1/2: every second file, from the first; 2/2: from the second.
 
 args <- commandArgs(TRUE)
 counts <- normalizePath(args[1L], mustWork = FALSE)
 filter <- if (length(args) > 1L && nzchar(args[2L])) args[2L]
+part <- as.integer(strsplit(Sys.getenv("CLUTCH_TEST_PART", "1/1"), "/", fixed = TRUE)[[1L]])
+if (part[2L] > 1L) {
+  names <- sub("^test-(.*)\\.R$", "\\1", list.files("tests/testthat", "^test-.*\\.R$"))
+  names <- grep(if (is.null(filter)) "" else filter, names, value = TRUE)
+  of_part <- names[(seq_along(names) - 1L) %% part[2L] == part[1L] - 1L]
+  filter <- sprintf("^(%s)$", paste(of_part, collapse = "|"))
+}
 Sys.setenv(NOT_CRAN = "true") # the long tests and the snapshots, too
 options(warn = 1)
 

@@ -274,3 +274,11 @@ test_that("options are checked where they are read", {
                class = "clutch_argument")
   options(old)
 })
+
+test_that("what the handle of a process's first node keeps outlives a collection", {
+  s <- start_script(fixture = "first-node-while-collecting")
+  expect_done(s, 120)
+  expect_match(readLines(s$out, warn = FALSE), "same=TRUE", fixed = TRUE, all = FALSE)
+  expect_true(ends(s))
+  unlink(c(s$out, s$tmp), recursive = TRUE)
+})

@@ -20,7 +20,10 @@ static void node_finalize(SEXP x) {
 clu_node *clu_get_node(SEXP x) { return clu_handle_get(x, node_tag()); }
 
 SEXP clu_node_handle_new(void) {
-  return clu_handle_new(node_tag(), Rf_allocVector(VECSXP, 0), node_finalize);
+  SEXP tags = PROTECT(Rf_allocVector(VECSXP, 0)); /* node_tag() may allocate, too */
+  SEXP x = clu_handle_new(node_tag(), tags, node_finalize);
+  UNPROTECT(1);
+  return x;
 }
 
 void clu_node_handle_set(SEXP x, clu_node *nd) { clu_handle_set(x, nd); }
