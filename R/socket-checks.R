@@ -33,24 +33,19 @@ check_whole <- function(x, name, least) {
   as.integer(x)
 }
 
-# As base R's functions, these take the number of a port as text, too.
-check_port <- function(port, least) {
-  if (is.character(port)) port <- suppressWarnings(as.numeric(port))
-  port <- check_whole(port, "port", least)
-  if (port > 65535L) invalid("port")
-  port
-}
-
 # Called from C, see src/r/socket/socket-error.c. `what`: the class, without "clutch_". `written`:
-# how many bytes of the call had gone; NA where it did not write.
-throw_socket <- function(what, text, address, written) {
+# how many bytes of the call had gone; NA where it did not write. `prefix`, `warn`: of a socket that
+# could not be opened, what that made impossible, and base R's warning.
+throw_socket <- function(what, text, address, written, prefix = NULL, warn = NULL) {
+  if (!is.null(warn)) warning(warn, call. = FALSE)
+  if (!is.null(prefix)) text <- paste0(prefix, ": ", text)
   throw(what, text, address = address, written = written)
 }
 
-# The error `e` of the C code, raised again with what it made impossible before its text. `warn`:
-# base R's warning, where it gives one.
-fail_opening <- function(e, text, warn = NULL) {
-  if (!is.null(warn)) warning(warn, call. = FALSE)
+# The error `e` of the C code, raised again with what it made impossible before its text, and base
+# R's warning `warn`.
+fail_opening <- function(e, text, warn) {
+  warning(warn, call. = FALSE)
   e$message <- paste0(text, ": ", conditionMessage(e))
   stop(e)
 }

@@ -62,15 +62,6 @@ option_value <- function(x, name) {
   )
 }
 
-# An argument `options`. Base R has texts there: "no-delay" is the only one, and is our default.
-option_values <- function(options) {
-  if (is.null(options) || is.character(options)) return(default_socket_options)
-  if (!inherits(options, "clutch_socket_options")) invalid("options")
-  as.integer(options)
-}
-
-default_socket_options <- as.integer(socket_options())
-
 #' Timeout of a socket
 #'
 #' Returns the timeout of a socket, and sets another one. `socket_timeout(socket)` only returns it.

@@ -109,25 +109,9 @@
 #' @export
 socket_listen <- function(port, host = NULL, path = NULL, backlog = NULL, reuse_address = TRUE,
                           options = socket_options(), slot = TRUE) {
-  port <- if (is.null(path)) check_port(port, 0L) else NA_integer_
   backlog <- if (is.null(backlog)) NA_integer_ else check_whole(backlog, "backlog", 0)
-  values <- option_values(options)
   keep <- !isTRUE(reuse_address)
-  handle <- .Call(ffi_socket_new, TRUE, Inf)
-  done <- FALSE
-  on.exit(if (!done) .Call(ffi_socket_drop, handle))
-  tryCatch(
-    .Call(ffi_socket_listen, handle, host, port, path, backlog, keep, values),
-    clutch_error = function(e) {
-      what <- if (is.null(path)) sprintf("port %d", port) else path
-      fail_opening(e, sprintf("creation of server socket failed: %s cannot be opened", what))
-    }
-  )
-  info <- .Call(ffi_socket_info, handle)
-  description <- address(info$local_host, info$local_port)
-  made <- new_socket(handle, slot, "clutch_listener", description, "a+", TRUE, "native.enc")
-  done <- TRUE
-  made
+  .Call(ffi_socket_listen, host, if (is.null(path)) port, path, backlog, keep, options, slot)
 }
 
 #' @rdname socket_listen
@@ -135,19 +119,12 @@ socket_listen <- function(port, host = NULL, path = NULL, backlog = NULL, reuse_
 socket_accept <- function(socket, blocking = FALSE, open = "a+", encoding = getOption("encoding"),
                           timeout = getOption("timeout"), options = getOption("socketOptions"),
                           slot = TRUE, wait = TRUE) {
-  spec <- check_stream(blocking, open, encoding, timeout, options)
-  if (!inherits(socket, "clutch_listener")) invalid("socket")
-  if (!check_flag(wait, "wait") && !nzchar(open)) invalid("wait")
-  .Call(ffi_socket_timeout, socket, -1) # raises where it is closed
-  seconds <- if (wait) spec$opening else 0
+  made <- .Call(ffi_socket_accept, socket, blocking, open, encoding, timeout, options, slot, wait)
+  if (!is.null(made) || nzchar(open)) return(made)
   open_now <- function() {
-    accept(socket, spec, seconds, "problem in accepting connections on this socket")
+    .Call(ffi_socket_accept, socket, blocking, "a+", encoding, timeout, options, FALSE, TRUE)
   }
-  describe <- function(info) {
-    if (identical(info$family, "unix")) return(paste0("<-", info$local_host))
-    sprintf("<-%s:%d", info$peer_host, info$local_port)
-  }
-  open_stream(open_now, spec, slot, describe, "<-")
+  open_later(open_now, slot, blocking, encoding, "<-")
 }
 
 #' @rdname socket_listen
@@ -155,119 +132,53 @@ socket_accept <- function(socket, blocking = FALSE, open = "a+", encoding = getO
 socket_connect <- function(host = "localhost", port, server = FALSE, blocking = FALSE, open = "a+",
                            encoding = getOption("encoding"), timeout = getOption("timeout"),
                            options = getOption("socketOptions"), path = NULL, slot = TRUE) {
-  spec <- check_stream(blocking, open, encoding, timeout, options)
-  check_flag(server, "server")
-  if (is.null(path)) {
-    check_address(host)
-    port <- check_port(port, if (server) 0L else 1L)
-    where <- sprintf("%s:%d", host, port)
+  if (!is.null(path)) port <- NULL
+  made <- .Call(ffi_socket_connect, host, port, path, server, blocking, open, encoding, timeout,
+                options, slot)
+  if (!is.null(made)) return(made)
+  if (server) {
+    open_now <- function(open, slot) {
+      accept_one(port, path, blocking, open, encoding, timeout, options, slot)
+    }
   } else {
-    port <- NA_integer_
-    where <- check_text(path, "path")
+    open_now <- function(open, slot) {
+      .Call(ffi_socket_connect, host, port, path, FALSE, blocking, open, encoding, timeout, options,
+            slot)
+    }
   }
-  open_now <- function() {
-    if (server) accept_one(port, path, spec) else connect_to(host, port, path, spec, where)
-  }
-  describe <- function(info) {
-    if (!server) return(paste0("->", where))
-    if (!is.null(path)) return(paste0("<-", path))
-    sprintf("<-%s:%d", info$peer_host, info$local_port)
-  }
-  open_stream(open_now, spec, slot, describe, paste0("->", where))
-}
-
-# What socket_accept() and socket_connect() take in common, checked. `opening`: for how many seconds
-# they may wait; `timeout`: of the socket that they return.
-check_stream <- function(blocking, open, encoding, timeout, options) {
-  check_flag(blocking, "blocking")
-  if (nchar(check_text(open, "open")) > 4L) invalid("open")
-  check_text(encoding, "encoding")
-  is_number <- is.numeric(timeout) || (is.logical(timeout) && anyNA(timeout))
-  if (!is_number || length(timeout) != 1L) invalid("timeout")
-  timeout <- as.numeric(timeout)
-  list(
-    blocking = blocking,
-    open = open,
-    encoding = encoding,
-    options = option_values(options),
-    opening = if (is.na(timeout) || timeout <= 0) 60 else timeout,
-    timeout = if (is.na(timeout)) 60 else max(timeout, 0)
-  )
+  if (nzchar(open)) return(open_now(open, slot))
+  where <- if (is.null(path)) sprintf("%s:%d", host, as.integer(port)) else path
+  open_later(function() open_now("a+", FALSE), slot, blocking, encoding, paste0("->", where))
 }
 
 # ---- opening ----
 
-# A handle exists before its socket does. One that is not opened, or whose opening is left by an
-# error or an interrupt, is dropped at once, and not when garbage is collected.
-
-# A new handle of a connection that has come to the listener. With 0 seconds, NULL where none waits.
-accept <- function(listener, spec, seconds, warn) {
-  handle <- .Call(ffi_socket_new, spec$blocking, spec$timeout)
-  has_come <- FALSE
-  on.exit(if (!has_come) .Call(ffi_socket_drop, handle))
-  has_come <- tryCatch(
-    .Call(ffi_socket_accept, listener, handle, seconds, spec$options),
-    clutch_error = function(e) fail_opening(e, "cannot open the connection", warn)
-  )
-  if (has_come) handle
-}
-
 # socket_connect(server = TRUE)
-accept_one <- function(port, path, spec) {
+accept_one <- function(port, path, blocking, open, encoding, timeout, options, slot) {
+  what <- if (is.null(path)) sprintf("port %d", as.integer(port)) else path
   listener <- tryCatch(
     socket_listen(port, path = path, slot = FALSE),
     clutch_error = function(e) {
-      what <- if (is.null(path)) sprintf("port %d", port) else path
       fail_opening(e, "cannot open the connection", paste(what, "cannot be opened"))
     }
   )
   on.exit(close(listener))
-  accept(listener, spec, spec$opening, "problem in listening on this socket")
+  .Call(ffi_socket_accept, listener, blocking, open, encoding, timeout, options, slot, TRUE)
 }
 
-connect_to <- function(host, port, path, spec, where) {
-  handle <- .Call(ffi_socket_new, spec$blocking, spec$timeout)
-  done <- FALSE
-  on.exit(if (!done) .Call(ffi_socket_drop, handle))
-  tryCatch(
-    .Call(ffi_socket_connect, handle, host, port, path, spec$opening, spec$options),
-    clutch_error = function(e) {
-      fail_opening(e, paste("cannot open the connection to", where),
-                   paste(where, "cannot be opened"))
-    }
-  )
-  done <- TRUE
-  handle
-}
-
-# The connection, or light handle, of the handle that `open_now()` returns; NULL where that is NULL.
-# With open = "" the connection is opened later, by open(). `describe(info)`: its description;
-# `unopened`: until then.
-open_stream <- function(open_now, spec, slot, describe, unopened) {
-  if (!nzchar(spec$open)) {
-    if (!isTRUE(slot)) invalid("open")
-    return(new_connection(NULL, unopened, "clutch_socket", "a+", spec$blocking, spec$encoding,
-                          open_now))
-  }
-  handle <- open_now()
-  if (is.null(handle)) return(NULL)
-  done <- FALSE
-  on.exit(if (!done) .Call(ffi_socket_drop, handle))
-  description <- describe(.Call(ffi_socket_info, handle))
-  made <- new_socket(handle, slot, "clutch_socket", description, spec$open, spec$blocking,
-                     spec$encoding)
-  done <- TRUE
-  made
-}
-
-new_socket <- function(handle, slot, class, description, open, blocking, encoding) {
-  if (!isTRUE(slot)) return(structure(list(handle), class = c(class, "clutch_light")))
-  new_connection(handle, description, class, open, blocking, encoding, NULL)
+# A connection made with open = "": open() opens it by `open_now()`, which returns a light handle.
+# `description`: until then.
+open_later <- function(open_now, slot, blocking, encoding, description) {
+  if (!isTRUE(slot)) invalid("open")
+  new_connection(NULL, description, "clutch_socket", "a+", blocking, encoding, open_now)
 }
 
 # `opener`: called without arguments when the connection is opened later; then `handle` is NULL.
+# Also called from C where R's table of connections may be full, see src/r/socket/open.c.
 new_connection <- function(handle, description, class, open, blocking, encoding, opener) {
-  tryCatch(
+  done <- FALSE
+  on.exit(if (!done) .Call(ffi_socket_drop, handle))
+  made <- tryCatch(
     .Call(ffi_connection_new, handle, description, class, open, blocking, encoding, opener),
     error = function(e) {
       if (inherits(e, "clutch_error")) stop(e)
@@ -275,6 +186,8 @@ new_connection <- function(handle, description, class, open, blocking, encoding,
       throw_socket("socket_limit", text, description, NA_real_)
     }
   )
+  done <- TRUE
+  made
 }
 
 # ---- closing ----
@@ -283,8 +196,8 @@ new_connection <- function(handle, description, class, open, blocking, encoding,
 #' @export
 close.clutch_socket <- function(con, ..., wait = 1) {
   .Call(ffi_socket_here, con)
-  # whatever happens to the orderly end
-  if (!inherits(con, "clutch_light")) on.exit(close.connection(con))
+  # whatever happens to the orderly end; a light handle is a list
+  if (!is.list(con)) on.exit(close.connection(con))
   .Call(ffi_socket_end, con, wait)
   invisible(NULL)
 }

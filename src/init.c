@@ -151,11 +151,10 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_socket_count, 0),
                                           /* r/socket/open.c */
                                           ENTRY(ffi_socket_new, 2),
-                                          ENTRY(ffi_socket_options, 2),
                                           ENTRY(ffi_socket_get_options, 1),
                                           ENTRY(ffi_socket_listen, 7),
-                                          ENTRY(ffi_socket_connect, 6),
-                                          ENTRY(ffi_socket_accept, 4),
+                                          ENTRY(ffi_socket_connect, 10),
+                                          ENTRY(ffi_socket_accept, 8),
                                           ENTRY(ffi_service_probe, 4),
                                           /* r/socket/transfer.c */
                                           ENTRY(ffi_socket_timeout, 2),

@@ -80,6 +80,23 @@ static void tcp_status(int fd, clu_sock_status *out) {
 }
 #endif
 
+int64_t clu_os_unconfirmed(clu_fd fd) {
+  int k = -1;
+#if defined(SO_NWRITE) /* macOS: there is no TIOCOUTQ for sockets */
+  socklen_t n = sizeof k;
+  if (getsockopt((int)fd, SOL_SOCKET, SO_NWRITE, &k, &n) != 0) return -1;
+#elif defined(CLU_HAVE_SIOCOUTQ)
+  if (ioctl((int)fd, SIOCOUTQ, &k) != 0) return -1;
+#elif defined(FIONWRITE) /* FreeBSD, NetBSD */
+  if (ioctl((int)fd, FIONWRITE, &k) != 0) return -1;
+#elif defined(TIOCOUTQ)  /* OpenBSD */
+  if (ioctl((int)fd, TIOCOUTQ, &k) != 0) return -1;
+#else
+  (void)fd;
+#endif
+  return k;
+}
+
 int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
   clu_addr local;
   int type = 0, on = 0, k;
@@ -107,21 +124,13 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out) {
 #endif
     return CLU_OK;
   }
-#if defined(SO_NREAD) /* macOS: FIONREAD would do, but there is no TIOCOUTQ for sockets */
+#if defined(SO_NREAD) /* macOS */
   n = sizeof k;
   if (getsockopt((int)fd, SOL_SOCKET, SO_NREAD, &k, &n) == 0) out->queued_in = k;
-  n = sizeof k;
-  if (getsockopt((int)fd, SOL_SOCKET, SO_NWRITE, &k, &n) == 0) out->queued_out = k;
 #else
   if (ioctl((int)fd, FIONREAD, &k) == 0) out->queued_in = k;
-#if defined(CLU_HAVE_SIOCOUTQ)
-  if (ioctl((int)fd, SIOCOUTQ, &k) == 0) out->queued_out = k;
-#elif defined(FIONWRITE) /* FreeBSD, NetBSD */
-  if (ioctl((int)fd, FIONWRITE, &k) == 0) out->queued_out = k;
-#elif defined(TIOCOUTQ)  /* OpenBSD */
-  if (ioctl((int)fd, TIOCOUTQ, &k) == 0) out->queued_out = k;
 #endif
-#endif
+  out->queued_out = clu_os_unconfirmed(fd);
   return CLU_OK;
 }
 

@@ -145,12 +145,13 @@ SEXP ffi_socket_count(void);
 
 /* r/socket/open.c */
 SEXP ffi_socket_new(SEXP blocking, SEXP timeout);
-SEXP ffi_socket_options(SEXP x, SEXP options);
 SEXP ffi_socket_get_options(SEXP x);
-SEXP ffi_socket_listen(SEXP x, SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep,
-                       SEXP options);
-SEXP ffi_socket_connect(SEXP x, SEXP host, SEXP port, SEXP path, SEXP timeout, SEXP options);
-SEXP ffi_socket_accept(SEXP listener, SEXP x, SEXP timeout, SEXP options);
+SEXP ffi_socket_listen(SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep, SEXP options,
+                       SEXP slot);
+SEXP ffi_socket_connect(SEXP host, SEXP port, SEXP path, SEXP server, SEXP blocking, SEXP open,
+                        SEXP encoding, SEXP timeout, SEXP options, SEXP slot);
+SEXP ffi_socket_accept(SEXP listener, SEXP blocking, SEXP open, SEXP encoding, SEXP timeout,
+                       SEXP options, SEXP slot, SEXP wait);
 SEXP ffi_service_probe(SEXP x, SEXP host, SEXP ports, SEXP timeout);
 
 /* r/socket/transfer.c */

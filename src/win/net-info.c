@@ -79,12 +79,21 @@ static int state_in_table(const clu_addr *here, const clu_addr *there) {
   return state;
 }
 
+static int ask_tcp_info(SOCKET s, tcp_info_0 *t) {
+  DWORD version = 0, n = 0;
+  memset(t, 0, sizeof *t);
+  return WSAIoctl(s, ASK_TCP_INFO, &version, sizeof version, t, sizeof *t, &n, NULL, NULL) == 0;
+}
+
+int64_t clu_os_unconfirmed(clu_fd fd) {
+  tcp_info_0 t;
+  return ask_tcp_info((SOCKET)fd, &t) ? (int64_t)t.in_flight : -1;
+}
+
 static void tcp_status(SOCKET s, clu_sock_status *out, const clu_addr *here) {
   tcp_info_0 t;
   clu_addr there;
-  DWORD version = 0, n = 0;
-  memset(&t, 0, sizeof t);
-  if (WSAIoctl(s, ASK_TCP_INFO, &version, sizeof version, &t, sizeof t, &n, NULL, NULL) == 0) {
+  if (ask_tcp_info(s, &t)) {
     out->tcp = state_of(t.state + 1);
     out->rtt_us = t.rtt_us;
     out->queued_out = t.in_flight;

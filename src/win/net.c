@@ -90,6 +90,16 @@ int clu_os_addr_host(const clu_addr *a, char *out, size_t cap) {
   return -1;
 }
 
+int clu_os_addr_port(const clu_addr *a) {
+  u_short p;
+  if (a->family != CLU_INET && a->family != CLU_INET6) return -1;
+  memcpy(&p,
+         a->bytes + (a->family == CLU_INET ? offsetof(struct sockaddr_in, sin_port)
+                                           : offsetof(struct sockaddr_in6, sin6_port)),
+         sizeof p);
+  return ntohs(p);
+}
+
 void clu_os_addr_set_port(clu_addr *a, int port) {
   u_short p = htons((u_short)port);
   if (a->family == CLU_INET)
@@ -259,7 +269,8 @@ int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer
   if (send_buffer > 0) set_int(s, SOL_SOCKET, SO_SNDBUF, send_buffer);
   if (receive_buffer > 0) set_int(s, SOL_SOCKET, SO_RCVBUF, receive_buffer);
   if (connect(s, (const struct sockaddr *)to->bytes, (int)to->len) == 0) {
-    if (clu_met_itself((clu_fd)s)) {
+    clu_addr peer;
+    if (clu_os_peer_addr((clu_fd)s, &peer) == CLU_OK && clu_met_itself((clu_fd)s, &peer)) {
       closesocket(s);
       return connect_failed(WSAECONNREFUSED, to, e);
     }
@@ -286,7 +297,7 @@ int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e) {
     if (p.revents & (POLLERR | POLLHUP)) return connect_failed(WSAECONNRESET, to, e);
     return CLU_AGAIN;
   }
-  return clu_met_itself(fd) ? connect_failed(WSAECONNREFUSED, to, e) : CLU_OK;
+  return clu_met_itself(fd, &peer) ? connect_failed(WSAECONNREFUSED, to, e) : CLU_OK;
 }
 
 int clu_os_shutdown(clu_fd fd, unsigned how) {

@@ -173,6 +173,25 @@ static clu_fd any_fd(void) {
   return fd;
 }
 
+TEST(descriptors_that_come_before_they_can_be_taken_wait) { /* fill without next */
+  enum { N = 100 };
+  two t;
+  int before = test_count_fds();
+  up(&t, INT64_MAX, 1);
+  for (unsigned i = 0; i < N; i++) queue(&t, CLU_K_SPAWN, i, 1, i, any_fd());
+  CHECK(clu_chan_flush(&t.a) != CLU_RESET);
+  for (unsigned i = 0; i < N; i++) CHECK_INT_EQ(clu_chan_fill(&t.b), CLU_OK);
+  for (unsigned i = 0; i < N; i++) {
+    clu_fd fd;
+    expect(&t, CLU_K_SPAWN, i, 1, i);
+    fd = clu_chan_take_fd(&t.b);
+    CHECK(fd != CLU_NO_FD);
+    clu_os_close(fd);
+  }
+  down(&t);
+  CHECK_INT_EQ(test_count_fds(), before);
+}
+
 TEST(descriptors_that_nobody_takes_are_closed) {
   two t;
   int before = test_count_fds();

@@ -151,6 +151,8 @@ int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e);
 /* As text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address without a
  * name (the connecting end of a Unix-domain connection) is "". */
 const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap);
+/* The port; -1: it has none. */
+int clu_os_addr_port(const clu_addr *a);
 /* Another port of the same host. */
 void clu_os_addr_set_port(clu_addr *a, int port);
 /* The host alone, without brackets, and the port (-1: has none). */
@@ -294,6 +296,9 @@ typedef struct clu_sock_status {
 } clu_sock_status;
 /* CLU_OK; CLU_SYS: `fd` is not a socket. */
 int clu_os_sock_status(clu_fd fd, clu_sock_status *out);
+/* Bytes written and not acknowledged by the peer's system, with the FIN, if sent; -1: the system
+ * does not tell. Windows: only those under way. */
+int64_t clu_os_unconfirmed(clu_fd fd);
 /* Every socket of this process, whoever made it: at most `max`, `*n` there are. CLU_OK, or
  * CLU_UNSUPPORTED (Windows: always). */
 int clu_os_sockets(clu_fd *out, int max, int *n);

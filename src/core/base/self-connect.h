@@ -8,16 +8,17 @@
 
 #include "core/base/os.h"
 
-/* Whether `fd`, which is connected, has met itself. Then its port is free as soon as it is closed.
- */
-static inline int clu_met_itself(clu_fd fd) {
-  clu_addr here, there;
+/* Whether `fd`, which is connected to `peer`, has met itself. Then its port is free as soon as it
+ * is closed. */
+static inline int clu_met_itself(clu_fd fd, const clu_addr *peer) {
+  clu_addr here;
   char a[CLU_ADDR_TEXT], b[CLU_ADDR_TEXT];
-  int port;
-  if (clu_os_local_addr(fd, &here) != CLU_OK || clu_os_peer_addr(fd, &there) != CLU_OK) return 0;
-  if (here.family == CLU_UNIX || here.family != there.family) return 0;
-  port = clu_os_addr_host(&here, a, sizeof a);
-  if (port != clu_os_addr_host(&there, b, sizeof b) || strcmp(a, b) != 0) return 0;
+  if (clu_os_local_addr(fd, &here) != CLU_OK) return 0;
+  if (here.family == CLU_UNIX || here.family != peer->family) return 0;
+  if (clu_os_addr_port(&here) != clu_os_addr_port(peer)) return 0;
+  clu_os_addr_host(&here, a, sizeof a);
+  clu_os_addr_host(peer, b, sizeof b);
+  if (strcmp(a, b) != 0) return 0;
   clu_os_sockopt_set(fd, CLU_OPT_LINGER,
                      0); /* else a listener could not have the port for a while */
   return 1;

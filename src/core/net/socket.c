@@ -6,7 +6,9 @@
 
 #define FIRST_BUFFER 4096u /* grows while reads fill it: thousands of sockets are mostly silent */
 #define LARGE_BUFFER (256u << 10)
-#define HIGH 1024 /* R's own sockets use select() and need the low descriptors */
+/* R's own sockets use select() and need descriptors below 1024: it can have 128. */
+#define LOW 128   /* those below stay where they are: to move one takes two system calls */
+#define HIGH 1024 /* the others go there */
 
 static clu_sock *all;
 
@@ -92,7 +94,7 @@ static int fail(clu_sock *s, int code, clu_err *e) {
 }
 
 static void adopt(clu_sock *s, clu_fd fd) {
-  clu_os_move_high(&fd, HIGH);
+  if (fd >= LOW) clu_os_move_high(&fd, HIGH);
   s->fd = fd;
   s->born = clu_os_now();
   clu_os_local_addr(fd, &s->local);
@@ -329,7 +331,6 @@ int clu_sock_shutdown(clu_sock *s, unsigned how, clu_err *e) {
 }
 
 int clu_sock_end(clu_sock *s, int64_t wait_ns) {
-  clu_sock_status st;
   unsigned char scrap[16384];
   stop_connecting(s);
   if (s->fd == CLU_NO_FD || s->listening || s->abort_at_close || !mine(s)) {
@@ -354,7 +355,7 @@ int clu_sock_end(clu_sock *s, int64_t wait_ns) {
     if (s->local.family == CLU_UNIX) break; /* what was written is the peer's already */
     /* TCP: bytes that the peer's system has not confirmed; the FIN counts as one, and may well be
      * confirmed 40 ms late */
-    if (clu_os_sock_status(s->fd, &st) != CLU_OK || st.queued_out <= 1) break;
+    if (clu_os_unconfirmed(s->fd) <= 1) break;
     if (waited || wait_ns <= 0) return CLU_AGAIN;
     /* nothing wakes us when the last byte is confirmed: a short wait, then another look */
     clu_sock_wait(s, CLU_READ, wait_ns < 2000000 ? wait_ns : 2000000);

@@ -217,6 +217,13 @@ int clu_chan_withdraw(clu_chan *c, uint8_t kind, uint64_t seq) {
 
 /* ---- reading ---- */
 
+/* Another read may bring more descriptors than there is room for, and messages are here with which
+ * the others can be taken. */
+static int has_many_fds(const clu_chan *c) {
+  return c->nfds > (int)(sizeof c->fds / sizeof *c->fds) - CLU_MAX_FDS &&
+         c->in_len - c->in_pos >= CLU_HEADER;
+}
+
 int clu_chan_fill(clu_chan *c) {
   clu_iov iov[2];
   clu_fd fds[CLU_MAX_FDS];
@@ -233,7 +240,7 @@ int clu_chan_fill(clu_chan *c) {
     iov[n].base = c->body->data + c->body->size;
     iov[n++].len = direct = c->cur.len;
   }
-  if (c->in_len == IN_CAP) return CLU_OK; /* full: take messages first */
+  if (c->in_len == IN_CAP || has_many_fds(c)) return CLU_OK; /* full: take messages first */
   iov[n].base = c->in + c->in_len;
   iov[n++].len = IN_CAP - c->in_len;
   rc = clu_os_readv(c->fd, iov, n, &got, c->takes_fds ? fds : NULL, &nfds);

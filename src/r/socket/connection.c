@@ -99,25 +99,25 @@ static Rboolean con_open(Rconnection con) {
   return begins(con, c, s) ? TRUE : FALSE;
 }
 
-/* A connection around the socket of `handle`; NULL: `opener` makes one when it is opened. */
-SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking,
-                        SEXP encoding, SEXP opener) {
+/* Raises where there is no such encoding. */
+static void check_encoding(const char *name) {
+  void *cv;
+  if (strlen(name) > 100) clu_raise("argument", "invalid 'encoding' argument");
+  if (!converts(name)) return;
+  cv = Riconv_open("", strcmp(name, "UTF-8-BOM") == 0 ? "UTF-8" : name);
+  if (cv == (void *)-1)
+    clu_raise("argument", "conversion from encoding '%s' is not supported here", name);
+  Riconv_close(cv);
+}
+
+SEXP clu_connection_new(clu_sock *s, const clu_connection_args *a, SEXP opener) {
   Rconnection con;
   SEXP ans, self;
   conn *c;
-  const char *enc = CHAR(STRING_ELT(encoding, 0));
-  if (strlen(enc) > 100) clu_raise("argument", "invalid 'encoding' argument");
-  if (converts(enc)) { /* before anything is made */
-    void *cv = Riconv_open("", strcmp(enc, "UTF-8-BOM") == 0 ? "UTF-8" : enc);
-    if (cv == (void *)-1)
-      clu_raise("argument", "conversion from encoding '%s' is not supported here", enc);
-    Riconv_close(cv);
-  }
+  check_encoding(a->encoding); /* before anything is made */
   self =
       PROTECT(R_MakeExternalPtr(NULL, clu_connection_tag(), PROTECT(Rf_cons(opener, R_NilValue))));
-  ans =
-      PROTECT(R_new_custom_connection(Rf_translateChar(STRING_ELT(description, 0)),
-                                      CHAR(STRING_ELT(mode, 0)), CHAR(STRING_ELT(class, 0)), &con));
+  ans = PROTECT(R_new_custom_connection(a->description, a->open, a->class, &con));
   c = calloc(1, sizeof *c);
   if (!c) clu_raise("memory", "not enough memory");
   con->private = c;
@@ -127,24 +127,40 @@ SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SE
   c->handle = self;
   R_SetExternalPtrAddr(self, c);
   R_SetExternalPtrProtected((SEXP)con->ex_ptr, self);
-  con->blocking = Rf_asLogical(blocking) == TRUE;
-  strncpy(con->encname, enc, sizeof con->encname - 1);
+  con->blocking = a->blocking;
+  strncpy(con->encname, a->encoding, sizeof con->encname - 1);
   con->encname[sizeof con->encname - 1] = 0;
   con->open = con_open;
-  if (strcmp(CHAR(STRING_ELT(class, 0)), "clutch_socket") == 0) {
+  if (strcmp(a->class, "clutch_socket") == 0) {
     con->fgetc = clu_con_fgetc;
     con->fgetc_internal = clu_con_fgetc;
     con->read = clu_con_read;
     con->write = clu_con_write;
     con->vfprintf = clu_con_vfprintf;
   }
-  if (handle != R_NilValue) {
-    clu_sock *s = clu_socket_release(handle);
-    if (!s) clu_raise("argument", "the handle has no socket");
-    s->slot = Rf_asInteger(ans);
-    if (!begins(con, c, s))
-      clu_raise("argument", "conversion to encoding '%s' is not supported", enc);
+  if (s && !begins(con, c, s)) {
+    c->s = NULL; /* it is still the caller's */
+    clu_raise("argument", "conversion to encoding '%s' is not supported", a->encoding);
   }
+  if (s) s->slot = Rf_asInteger(ans);
   UNPROTECT(3);
+  return ans;
+}
+
+/* `handle`: of a socket, or NULL. `opener`: a function without arguments that returns one. */
+SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking,
+                        SEXP encoding, SEXP opener) {
+  clu_connection_args a;
+  SEXP x, ans;
+  a.description = Rf_translateChar(STRING_ELT(description, 0));
+  a.class = CHAR(STRING_ELT(class, 0));
+  a.open = CHAR(STRING_ELT(mode, 0));
+  a.encoding = CHAR(STRING_ELT(encoding, 0));
+  a.blocking = Rf_asLogical(blocking) == TRUE;
+  if (handle == R_NilValue) return clu_connection_new(NULL, &a, opener);
+  x = clu_socket_pointer(handle);
+  if (x == R_NilValue || !R_ExternalPtrAddr(x)) clu_raise("argument", "the handle has no socket");
+  ans = clu_connection_new(R_ExternalPtrAddr(x), &a, opener);
+  R_ClearExternalPtr(x);
   return ans;
 }

@@ -60,6 +60,17 @@ conn *clu_conn_of(Rconnection con);
  * it. 0: none. */
 int clu_con_room(char **p, size_t *cap, size_t n);
 
+/* ---- connection.c ---- */
+
+typedef struct {
+  const char *description, *class, *open, *encoding;
+  int blocking;
+} clu_connection_args;
+
+/* A connection around `s`, which it owns when this returns. With `s` NULL, `opener` makes a handle
+ * when it is opened. Raises; also R's own error where its table of connections is full. */
+SEXP clu_connection_new(clu_sock *s, const clu_connection_args *a, SEXP opener);
+
 /* ---- connection-read.c, connection-write.c: R's callbacks. They wait as the connection's timeout
  * says, and may jump ---- */
 

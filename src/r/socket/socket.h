@@ -1,11 +1,14 @@
 /* What the files of this folder share. Each uses only those before it:
  *
  *   socket-error.c      failures as R conditions
+ *   socket-args.c       arguments of those that open sockets
  *   find.c              from an R object to its socket
  *   socket-wait.c       waiting for readiness
- *   open.c, transfer.c  entry points: sockets are made; bytes, readiness of a set, the end
- *   connection-base.c   connection-read.c, connection-write.c   connection.c   sockets as R's
- * connections info.c              what sockets tell of themselves
+ *   transfer.c          entry points: bytes, readiness of several, the end
+ *   connection-base.c, connection-read.c, connection-write.c, connection.c
+ *                       sockets as R's connections
+ *   open.c              entry points: sockets are made
+ *   info.c              what sockets tell of themselves
  *
  * A socket reaches C as an external pointer, as a light handle (a list whose first element is one),
  * or as one of R's connections of class "clutch_socket" or "clutch_listener". The external pointer
@@ -49,8 +52,33 @@ int clu_socket_ready(clu_sock *s, unsigned want, uint64_t deadline, void (*undo)
 /* Raises the condition of a failure at a socket. `written`: bytes of the call that have gone, or <
  * 0. `s` may be NULL. Does not return. */
 void clu_raise_socket(const clu_sock *s, const clu_err *e, double written);
-/* The same for a time that is up, and for a socket that is closed. */
-void clu_raise_timeout(const clu_sock *s, const char *what, double seconds, double written);
+/* The same of a socket that could not be opened. `prefix`: what that made impossible, comes before
+ * the text. `warn`: base R's warning, or NULL. */
+void clu_raise_opening(const clu_sock *s, const clu_err *e, const char *prefix, const char *warn);
+/* The failure of a time that is up. */
+void clu_timed_out(clu_sock *s, const char *what, double seconds, double written, clu_err *e);
+/* Raises that, and the one of a socket that is closed. */
+void clu_raise_timeout(clu_sock *s, const char *what, double seconds, double written);
 void clu_raise_closed(const clu_sock *s);
+
+/* ---- socket-args.c: each raises clutch_argument where an argument is of no use ---- */
+
+/* What socket_accept() and socket_connect() take in common. The texts live until the entry point
+ * returns. */
+typedef struct {
+  int blocking;
+  const char *open, *encoding;
+  int options[CLU_N_OPTS]; /* NA_INTEGER: the system's own value */
+  double opening;          /* seconds that they may wait */
+  double timeout;          /* of the socket that they return */
+} clu_stream_args;
+
+void clu_stream_args_of(clu_stream_args *to, SEXP blocking, SEXP open, SEXP encoding, SEXP timeout,
+                        SEXP options);
+NORET void clu_invalid(const char *name);
+int clu_flag_arg(SEXP x, const char *name);
+const char *clu_text_arg(SEXP x, const char *name);
+int clu_port_arg(SEXP x, int least);
+void clu_options_arg(SEXP x, int to[CLU_N_OPTS]);
 
 #endif
