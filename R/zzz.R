@@ -36,6 +36,7 @@ is_prestart_wanted <- function() {
 .onUnload <- function(libpath) {
   if (isTRUE(the_node$serving)) return() # this code runs the node, whatever its tasks unload
   for (key in names(the$servers)) server_drop(key)
+  forget_watches()
   close_our_connections()
   close_signals()
   # finalizers are code of the library: it stays while there is an object that has one, or a thread

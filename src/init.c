@@ -63,7 +63,11 @@
   X(ffi_tasks_deaths, 1)        \
   X(ffi_tasks_unlimited, 1)     \
   X(ffi_tasks_trace, 1)         \
-  X(ffi_stream_jump, 2)
+  X(ffi_stream_jump, 2)         \
+  /* r/tasks/task-news.c */     \
+  X(ffi_job_await, 1)           \
+  X(ffi_tasks_news, 1)          \
+  X(ffi_tasks_wait, 1)
 /* clang-format on */
 
 #define PARAMETERS_1 SEXP a
@@ -102,6 +106,9 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_psock_recv, 4),
                                           ENTRY(ffi_psock_awaited, 1),
                                           ENTRY(ffi_psock_close, 1),
+                                          /* r/tasks/task-news.c */
+                                          ENTRY(ffi_wake_descriptors, 0),
+                                          ENTRY(ffi_wake_seen, 0),
                                           /* r/node/fork-server-main.c */
                                           ENTRY(ffi_fork_server_begin, 2),
                                           ENTRY(ffi_fork_server_temp, 0),

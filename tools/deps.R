@@ -2,6 +2,8 @@
 #   prints the packages that are missing or too old
 # Rscript tools/deps.R install [peers] [vignettes] [tests]
 #   installs them from the configured repository
+# Rscript tools/deps.R newer FOLDER
+#   installs into FOLDER packages of which tests want a newer version than that of the library
 #
 # Peers are what bench/ compares with, 'vignettes' is what builds these, 'tests' what tests of
 # living together with other packages use: nice to have, no failure without them.
@@ -43,6 +45,18 @@ target <- function() {
   }
   .libPaths(c(lib, .libPaths()))
   lib
+}
+
+if ("newer" %in% args) {
+  wanted <- lacking(c(later = "1.4.0"))
+  if (!length(wanted)) quit("no")
+  repos <- getOption("repos")
+  if (!length(repos) || any(repos == "@CRAN@")) quit("no", 1L)
+  lib <- args[[2L]]
+  message("deps: installing a newer ", toString(wanted), " into ", lib)
+  dir.create(lib, showWarnings = FALSE, recursive = TRUE)
+  utils::install.packages(wanted, lib = lib, quiet = TRUE)
+  quit("no", if (all(dir.exists(file.path(lib, wanted)))) 0L else 1L)
 }
 
 absent <- lacking(needed)

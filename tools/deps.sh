@@ -130,20 +130,30 @@ if [[ " $* " = *" peers "* ]] && [ $debian = 1 ]; then
 fi
 
 # ---- R packages ----
-absent=$(without_refused $(Rscript tools/deps.R missing "$@")) || exit 1
-[ -n "$absent" ] || exit 0
-if [ $root = 1 ] && debians_r; then
-  names=
-  for p in $absent; do
-    case $p in BiocParallel) kind=bioc ;; *) kind=cran ;; esac
-    names="$names r-$kind-$(echo "$p" | tr 'A-Z' 'a-z')"
-  done
-  # peers are not all in Debian: one at a time, so that one does not stop the others
-  if ! apt_install $names; then
-    for n in $names; do apt_install "$n" || say "$n cannot be had from Debian"; done
+r_packages() {
+  local absent names p n kind
+  absent=$(without_refused $(Rscript tools/deps.R missing "$@")) || return 1
+  [ -n "$absent" ] || return 0
+  if [ $root = 1 ] && debians_r; then
+    names=
+    for p in $absent; do
+      case $p in BiocParallel) kind=bioc ;; *) kind=cran ;; esac
+      names="$names r-$kind-$(echo "$p" | tr 'A-Z' 'a-z')"
+    done
+    # peers are not all in Debian: one at a time, so that one does not stop the others
+    if ! apt_install $names; then
+      for n in $names; do apt_install "$n" || say "$n cannot be had from Debian"; done
+    fi
+    absent=$(without_refused $(Rscript tools/deps.R missing "$@")) || return 1
+    [ -n "$absent" ] || return 0
   fi
-  absent=$(without_refused $(Rscript tools/deps.R missing "$@")) || exit 1
-  [ -n "$absent" ] || exit 0
+  Rscript tools/deps.R install "$@" || return 1
+  for p in $(without_refused $(Rscript tools/deps.R missing "$@")); do refuse "$p"; done
+}
+r_packages "$@" || exit 1
+
+# Tests of promises run with the later that is there and with one that waits for descriptors. Where
+# that is older (Debian 12's), a newer one gets a library of its own: nothing else is to change.
+if [[ " $* " = *" tests "* ]] && [ ! -e .build/newer/later ] && [ -n "$(without_refused newer-later)" ]; then
+  Rscript tools/deps.R newer .build/newer || refuse newer-later
 fi
-Rscript tools/deps.R install "$@" || exit 1
-for p in $(without_refused $(Rscript tools/deps.R missing "$@")); do refuse "$p"; done

@@ -86,6 +86,7 @@ int clu_poller_await(const clu_poller *p, int64_t wait_ns) {
   poll(&one, 1, clu_os_wait_ms(wait_ns));
   return CLU_OK;
 }
+clu_fd clu_poller_descriptor(const clu_poller *p) { return p->ep; }
 
 #else
 typedef int clu_poll_epoll_is_not_used_here;

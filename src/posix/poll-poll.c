@@ -33,6 +33,11 @@ void clu_poller_free(clu_poller *p) {
 
 void clu_poller_close_in_child(const clu_poller *p) { (void)p; }
 
+clu_fd clu_poller_descriptor(const clu_poller *p) {
+  (void)p;
+  return CLU_NO_FD;
+}
+
 int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint64_t id,
                    clu_err *e) {
   int i = 0;

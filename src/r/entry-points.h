@@ -81,6 +81,13 @@ SEXP ffi_tasks_unlimited(SEXP x);
 SEXP ffi_tasks_trace(SEXP x);
 SEXP ffi_stream_jump(SEXP state, SEXP n);
 
+/* r/tasks/task-news.c */
+SEXP ffi_job_await(SEXP job);
+SEXP ffi_wake_descriptors(void);
+SEXP ffi_wake_seen(void);
+SEXP ffi_tasks_news(SEXP x);
+SEXP ffi_tasks_wait(SEXP x);
+
 /* r/node/fork-server-main.c */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
 SEXP ffi_fork_server_temp(void);

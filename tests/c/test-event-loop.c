@@ -295,6 +295,37 @@ TEST(a_wait_ends_when_a_timer_is_due) {
   clu_loop_fini(&l);
 }
 
+TEST(who_waits_elsewhere_sees_what_is_to_be_pumped) {
+  clu_loop l;
+  end a;
+  clu_fd fd;
+  clu_timer t;
+  REQUIRE(clu_loop_init(&l, NULL) == CLU_OK);
+  open_end(&l, &a, CLU_READ);
+  fd = clu_loop_descriptor(&l);
+#if defined(CLU_HAVE_EPOLL)
+  REQUIRE(fd != CLU_NO_FD);
+  CHECK(clu_os_wait_readable(fd, 0) == CLU_TIMEOUT);
+  wake(&a);
+  CHECK(clu_os_wait_readable(fd, 0) == CLU_OK);
+  CHECK_INT_EQ(a.calls, 0);
+  pump(&l, 0);
+  CHECK_INT_EQ(a.calls, 1);
+  CHECK(clu_os_wait_readable(fd, 0) == CLU_TIMEOUT);
+#else
+  CHECK(fd == CLU_NO_FD);
+#endif
+  CHECK(clu_loop_until_timer(&l, -1) < 0 && clu_loop_until_timer(&l, 5) == 5);
+  clu_timer_init(&t, NULL, NULL);
+  clu_timer_arm(&l, &t, clu_os_now() + (uint64_t)1000 * MS);
+  CHECK(clu_loop_until_timer(&l, -1) > 0 && clu_loop_until_timer(&l, -1) <= (int64_t)1000 * MS);
+  clu_timer_arm(&l, &t, 1);
+  CHECK(clu_loop_until_timer(&l, -1) == 0);
+  clu_timer_cancel(&t);
+  close_end(&a);
+  clu_loop_fini(&l);
+}
+
 TEST(a_callback_cancels_one_that_is_due_and_arms_another) {
   clu_loop l;
   alarm_clock a[4];

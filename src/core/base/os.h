@@ -123,6 +123,10 @@ int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t w
  * Blocks. For another thread than that which uses the poller, and at the same time. CLU_OK;
  * CLU_UNSUPPORTED, at once: only where readiness is kept in the kernel (Linux). */
 int clu_poller_await(const clu_poller *p, int64_t wait_ns);
+/* A descriptor that is readable while clu_poller_wait() would have something to tell, for those who
+ * wait elsewhere. The poller's. CLU_NO_FD: only where readiness is kept in the kernel (Linux) there
+ * is one. */
+clu_fd clu_poller_descriptor(const clu_poller *p);
 
 /* ---- sockets: TCP over IPv4 and IPv6, Unix-domain ----
  *

@@ -196,6 +196,7 @@ int clu_loop_writers(const clu_loop *l) { return l->writers; }
 int clu_loop_await(const clu_loop *l, int64_t wait_ns) {
   return clu_poller_await(l->poller, wait_ns);
 }
+clu_fd clu_loop_descriptor(const clu_loop *l) { return clu_poller_descriptor(l->poller); }
 
 void clu_loop_close_in_child(clu_loop *l) {
   if (l->closed_in_child || !l->poller) return;

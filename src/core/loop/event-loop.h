@@ -102,12 +102,15 @@ int clu_loop_pump(clu_loop *l, int64_t wait_ns, clu_err *e);
 int clu_loop_events(const clu_loop *l);
 
 /* For another thread, which uses the loop in turn with its owner (core/loop/turns.h) and has the
- * turn now: how long clu_loop_await() may wait, `most` at most, until a timer is due; and how many
- * descriptors wait to become writable. */
-int64_t clu_loop_until_timer(const clu_loop *l, int64_t most);
+ * turn now: how many descriptors wait to become writable. */
 int clu_loop_writers(const clu_loop *l);
 /* Without the turn: see clu_poller_await(). */
 int clu_loop_await(const clu_loop *l, int64_t wait_ns);
+/* For who waits elsewhere until there is something to pump: the descriptor to wait for, see
+ * clu_poller_descriptor(); and how long at most, `wait_ns` (< 0: for ever) or until a timer is
+ * due. */
+clu_fd clu_loop_descriptor(const clu_loop *l);
+int64_t clu_loop_until_timer(const clu_loop *l, int64_t wait_ns);
 
 /* In a forked child: closes every watched descriptor (but those with CLU_KEEP_IN_CHILD) and the
  * poller's own. Writes to `*l` only: neither the parent's registrations change nor are pages of

@@ -34,7 +34,7 @@
  * CLU_RING_RESULT_HEAD bytes 0  u32      flags: CLU_RESULT_* 4  u32      how long it took, in ns 8
  * u64      number of the task at the node 16  u64      when it began then the same object; with
  * CLU_RESULT_BARE as clu_plain_bare() writes it. RESULTS_READY says that records wait there; of
- * tasks that take less than CLU_QUICK ns it is not sent each time.
+ * tasks of a map that take less than CLU_QUICK ns it is not sent each time.
  *
  * RELAY (node to session)
  *    0  u8       0: output follows, as it is; 1: a condition, as R object

@@ -207,8 +207,9 @@ static unsigned char *ring_room(uint64_t now, uint64_t took) {
 }
 
 /* Completes the result in the ring whose value, `n` bytes, is behind the head at `p`. The master is
- * told at once. Of tasks so quick that it would have no time for anything else it is told now and
- * then, and when there is nothing else to do. */
+ * told at once. Of a map's tasks so quick that it would have no time for anything else it is told
+ * now and then, and when there is nothing else to do. Not so of submitted tasks: the next may take
+ * long, and the master may sleep until it is told. */
 static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now, uint64_t took) {
   clu_put32(p, flags);
   clu_put32(p + 4, (uint32_t)took);
@@ -220,7 +221,7 @@ static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now
   work.mean = work.mean ? work.mean - work.mean / 8 + took / 8 : took + 1;
   if (!work.untold) work.untold = now;
   work.unread += CLU_RING_RESULT_HEAD + 8 + n;
-  if (work.mean > CLU_QUICK || now - work.untold > TELL_AFTER ||
+  if (work.mean > CLU_QUICK || (work.flags & CLU_TASKS_BARE) || now - work.untold > TELL_AFTER ||
       work.unread > CLU_RING_BYTES / 4 * 3)
     clu_work_tell();
 }

@@ -70,6 +70,7 @@ static void see_death(tasks *t, task_node *at) {
   d->killed = at->killed;
   d->memory = (double)at->memory;
   d->has_begun = clu_sched_node_lost(t->sched, at->index, d->cause, !at->over_memory);
+  clu_tasks_tell_all(t);
 }
 
 /* Whether all is known of its end that matters: one that had too much is not tried again. */

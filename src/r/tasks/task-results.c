@@ -31,15 +31,14 @@ static void note_answer(tasks *t, const clu_ended *x, uint32_t flags, uint64_t b
   task_job *j = x->user;
   int is_error = (flags & CLU_RESULT_ERROR) != 0;
   clu_tasks_trace(t, j, x, began, took, bytes, x->why == CLU_END_ANSWER && !is_error);
-  if (x->why != CLU_END_ANSWER) {
-    clu_job_fail(j, x);
-    return;
+  if (x->why == CLU_END_ANSWER) {
+    clu_job_uncount(j);
+    j->answered++;
+    j->bytes_in += bytes;
+    if (j->n == 1) j->sent_to[x->node] = 0; /* the node has forgotten the job */
   }
-  clu_job_uncount(j);
-  j->answered++;
-  j->bytes_in += bytes;
-  if (j->n == 1) j->sent_to[x->node] = 0; /* the node has forgotten the job */
-  if (is_error) clu_job_fail(j, x);
+  if (x->why != CLU_END_ANSWER || is_error) clu_job_fail(j, x);
+  clu_job_tell(j);
 }
 
 /* A record whose turn has not come waits for a result that comes by the socket, and has left before
@@ -124,6 +123,7 @@ static void on_relay(task_node *at, const clu_msg *m) {
   if (!m->body || !clu_sched_node_current(at->tasks->sched, at->index, m->seq, &job, &task)) return;
   /* output that there is no memory for is lost: it is no result */
   (void)clu_result_push(&((task_job *)job)->relays, task, 0, m->body);
+  if (((task_job *)job)->awaited) clu_tasks_tell_all(at->tasks);
 }
 
 /* The task has ended, with a result or, given up, without one. */
@@ -169,6 +169,7 @@ static void on_closed(clu_node *nd) {
   if (at->id != clu_node_id(nd)) return;
   take_ring(nd, at);
   clu_sched_node_closed(at->tasks->sched, at->index);
+  clu_tasks_tell_all(at->tasks);
 }
 
 static uint32_t tasks_at(const clu_node *nd, uint32_t *cancelled) {

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "r/tasks/wake.h"
+
 /* ---- external pointers ---- */
 
 static SEXP tag_tasks(void) { return Rf_install("clutch_tasks"); }
@@ -136,11 +138,46 @@ void clu_tasks_take_endings(tasks *t) {
   while (clu_sched_ended(t->sched, &x)) {
     clu_job_fail(x.user, &x);
     clu_tasks_trace(t, x.user, &x, clu_os_now(), 0, 0, 0);
+    clu_job_tell(x.user);
   }
 }
 
 int clu_job_is_incomplete(const task_job *j) {
   return j->out_of_memory || (j->job && clu_job_out_of_memory(j->job));
+}
+
+/* ---- who waits while R is idle ---- */
+
+int clu_job_await(task_job *j) {
+  tasks *t = j->tasks;
+  if (!t || j->awaited) return CLU_OK;
+  if (t->nended + t->nawaited == t->capended) {
+    size_t cap = t->capended ? 2 * t->capended : 16;
+    uint64_t *more = realloc(t->ended, cap * sizeof *more);
+    if (!more) return CLU_NOMEM;
+    t->ended = more;
+    t->capended = cap;
+  }
+  j->awaited = 1;
+  t->nawaited++;
+  return CLU_OK;
+}
+
+static void tell_ended(task_job *j) {
+  tasks *t = j->tasks;
+  j->awaited = 0;
+  t->nawaited--;
+  t->ended[t->nended++] = j->number;
+  clu_wake();
+}
+
+void clu_job_tell(task_job *j) {
+  if (j->awaited && clu_job_left(j->job) == 0) tell_ended(j);
+}
+
+void clu_tasks_tell_all(tasks *t) {
+  t->tell_all = 1;
+  clu_wake();
 }
 
 /* ---- the end of a job ---- */
@@ -152,6 +189,7 @@ void clu_job_detach(task_job *j) {
   for (at = &t->jobs; *at && *at != j; at = &(*at)->next) continue;
   if (*at) *at = j->next;
   clu_job_uncount(j);
+  if (j->awaited) tell_ended(j);
   clu_job_free(t->sched, j->job, clu_os_now());
   j->tasks = NULL;
   j->job = NULL;
@@ -189,6 +227,7 @@ void clu_tasks_free(tasks *t) {
   clu_sched_free(t->sched);
   free(t->nodes);
   free(t->deaths);
+  free(t->ended);
   free(t->trace);
   free(t);
 }

@@ -13,10 +13,10 @@
  * elsewhere the thread of task-away.c, which must not call R. So whatever is not of R alone, as
  * values and elements are, is found without R: nodes by task_node.node, and not by their handles.
  *
- * Files of this folder, each knows only those before it: task-state <- task-results, memory-limit,
- * task-send <- task-drive <- task-away <- task-life, task-query. Nothing here blocks. Where the
- * session runs out of memory that is remembered in the job (out_of_memory): a result that was lost
- * must not look like NULL.
+ * Files of this folder, each knows only those before it: wake <- task-state <- task-results,
+ * memory-limit, task-send <- task-drive <- task-away <- task-life, task-query, task-news. Nothing
+ * here blocks. Where the session runs out of memory that is remembered in the job (out_of_memory):
+ * a result that was lost must not look like NULL.
  */
 #ifndef CLUTCH_TASK_STATE_H
 #define CLUTCH_TASK_STATE_H
@@ -89,6 +89,7 @@ typedef struct task_job {
   unsigned char *ended; /* a flag a task */
   int out_of_memory;    /* there was none for a result, or a failure */
   uint64_t n, ready;    /* tasks; those at the beginning that have all ended */
+  int awaited;          /* R is to be woken when it has ended: see clu_job_tell() */
 } task_job;
 
 /* One task that was done, for cluster_trace(). */
@@ -119,6 +120,9 @@ struct tasks {
   int causes;   /* of deaths so far */
   node_death *deaths;
   size_t ndeaths, capdeaths;
+  uint64_t *ended; /* numbers of awaited jobs that have, of which R was not told yet */
+  size_t nended, capended, nawaited;
+  int tell_all;       /* R has to look at each job that it awaits */
   task_record *trace; /* a ring once it has `most` */
   size_t ntrace, captrace, most;
 };
@@ -154,6 +158,13 @@ void clu_tasks_trace(tasks *t, const task_job *j, const clu_ended *x, uint64_t b
 void clu_tasks_take_endings(tasks *t);
 /* Whether some result or failure of it was lost for want of memory. */
 int clu_job_is_incomplete(const task_job *j);
+
+/* While R is idle it waits for news of jobs (clu_wake()). One that is awaited: room for its number,
+ * so that nothing can fail when it ends; CLU_OK or CLU_NOMEM. It has news, if it has ended. Any of
+ * them may have. */
+int clu_job_await(task_job *j);
+void clu_job_tell(task_job *j);
+void clu_tasks_tell_all(tasks *t);
 
 /* Takes it out of the scheduler. */
 void clu_job_detach(task_job *j);

@@ -1,0 +1,20 @@
+/* Waking an R that is idle: a descriptor that becomes readable when there is something to do for
+ * tasks that are waited for, whoever has found that out: R's thread in a call about something else,
+ * or another thread. R waits for it beside the event loop's own (R/idle.R).
+ *
+ * The pair of sockets behind it is made when it is first asked for, and stays as long as the
+ * process. What was signalled and not seen is not signalled again: one byte at most.
+ */
+#ifndef CLUTCH_WAKE_H
+#define CLUTCH_WAKE_H
+
+#include "core/base/os.h"
+
+/* CLU_NO_FD: there is none. */
+clu_fd clu_wake_descriptor(void);
+/* It becomes readable. Any thread; does not block. Nothing happens before it was asked for. */
+void clu_wake(void);
+/* It is not readable any more. R's thread, before it looks what there is to do. */
+void clu_wake_seen(void);
+
+#endif
