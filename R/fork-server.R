@@ -158,7 +158,7 @@ server_drop <- function(key) {
 server_clean <- function(s) {
   # of one that ended before it was ready only the link in its first folder tells where it has moved
   tmp <- if (is.null(s$tmp)) Sys.readlink(list.files(s$folder, full.names = TRUE)) else s$tmp
-  for (folder in tmp[nzchar(tmp)]) .Call(ffi_remove_tree, folder)
+  for (folder in tmp[nzchar(tmp)]) .Call(ffi_remove_folder, folder)
   unlink(c(s$log, s$folder), recursive = TRUE) # of the folder's link the link only
   invisible()
 }

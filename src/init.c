@@ -183,7 +183,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_weak_new, 2),
                                           ENTRY(ffi_weak_get, 1),
                                           ENTRY(ffi_weak_value, 1),
-                                          ENTRY(ffi_remove_tree, 1),
+                                          ENTRY(ffi_remove_folder, 1),
                                           ENTRY(ffi_random_seeds, 1),
                                           ENTRY(ffi_show_warning, 2),
                                           {NULL, NULL, 0}};

@@ -182,7 +182,7 @@ SEXP ffi_clock(void);
 SEXP ffi_weak_new(SEXP env, SEXP value);
 SEXP ffi_weak_get(SEXP ref);
 SEXP ffi_weak_value(SEXP ref);
-SEXP ffi_remove_tree(SEXP path);
+SEXP ffi_remove_folder(SEXP path);
 SEXP ffi_random_seeds(SEXP n);
 SEXP ffi_show_warning(SEXP text, SEXP call);
 

@@ -2,6 +2,7 @@
 #include "r/r-api.h"
 
 #include "core/base/os.h"
+#include "core/base/remove-folder.h"
 
 SEXP ffi_affinity_count(void) {
   int n = clu_os_affinity_count();
@@ -80,8 +81,9 @@ SEXP ffi_weak_get(SEXP ref) { return R_WeakRefKey(ref); }
 /* What it keeps as long as the environment lives; such a value is not serialized with it. */
 SEXP ffi_weak_value(SEXP ref) { return R_WeakRefValue(ref); }
 
-SEXP ffi_remove_tree(SEXP path) {
-  return Rf_ScalarLogical(clu_os_remove_tree(R_ExpandFileName(CHAR(STRING_ELT(path, 0)))) == 0);
+SEXP ffi_remove_folder(SEXP path) {
+  clu_remove_folder(R_ExpandFileName(CHAR(STRING_ELT(path, 0))));
+  return R_NilValue;
 }
 
 /* `n` distinct integers, none of them NA: a random start, and the multiples of an odd number

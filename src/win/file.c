@@ -87,7 +87,9 @@ static wchar_t *below(const wchar_t *folder, const wchar_t *name) {
   return out;
 }
 
-static void remove_wide(const wchar_t *path, DWORD attributes) {
+/* `few` (NULL: any number): gives up when so many have been looked at. */
+static void remove_wide(const wchar_t *path, DWORD attributes, int *few) {
+  if (few && (*few)-- <= 0) return;
   if (attributes & FILE_ATTRIBUTE_READONLY)
     SetFileAttributesW(path, attributes & ~(DWORD)FILE_ATTRIBUTE_READONLY);
   if (!(attributes & FILE_ATTRIBUTE_DIRECTORY)) {
@@ -105,9 +107,9 @@ static void remove_wide(const wchar_t *path, DWORD attributes) {
         wchar_t *one;
         if (wcscmp(found.cFileName, L".") == 0 || wcscmp(found.cFileName, L"..") == 0) continue;
         if (!(one = below(path, found.cFileName))) break;
-        remove_wide(one, found.dwFileAttributes);
+        remove_wide(one, found.dwFileAttributes, few);
         free(one);
-      } while (FindNextFileW(h, &found));
+      } while (!(few && *few <= 0) && FindNextFileW(h, &found));
       FindClose(h);
     }
   }
@@ -124,14 +126,58 @@ int clu_os_remove_tree(const char *path) {
     DWORD attributes = GetFileAttributesW(wide);
     if (tries) Sleep(10u << tries);
     left = attributes != INVALID_FILE_ATTRIBUTES;
-    if (left) remove_wide(wide, attributes);
+    if (left) remove_wide(wide, attributes, NULL);
     left = GetFileAttributesW(wide) != INVALID_FILE_ATTRIBUTES;
   }
   free(wide);
   return left ? -1 : 0;
 }
 
-int clu_os_remove_few(const char *path) { return clu_os_remove_tree(path) != 0; }
+#define FEW 64 /* files, removed in some milliseconds */
+
+int clu_os_remove_few(const char *path) {
+  wchar_t *wide = clu_win_wide_path(path);
+  DWORD attributes = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+  int few = FEW, left = !wide;
+  if (attributes != INVALID_FILE_ATTRIBUTES) {
+    remove_wide(wide, attributes, &few);
+    left = GetFileAttributesW(wide) != INVALID_FILE_ATTRIBUTES;
+  }
+  free(wide);
+  return left;
+}
+
+/* What the thread runs must stay loaded until it has ended, also when the package is unloaded. */
+static DWORD WINAPI remove_in_thread(void *path) {
+  HMODULE here = NULL;
+  GetModuleHandleExW(
+      GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT,
+      (LPCWSTR)(void *)&remove_in_thread, &here);
+  clu_os_remove_tree(path);
+  free(path);
+  if (here) FreeLibraryAndExitThread(here, 0);
+  return 0;
+}
+
+int clu_os_remove_in_background(const char *path) {
+  HMODULE here;
+  HANDLE h = NULL;
+  char *copy = malloc(strlen(path) + 1);
+  if (!copy) return CLU_SYS;
+  strcpy(copy, path);
+  /* counts as one more user of the library; the thread gives it back */
+  if (GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS, (LPCWSTR)(void *)&remove_in_thread,
+                         &here)) {
+    h = CreateThread(NULL, 0, remove_in_thread, copy, 0, NULL);
+    if (!h) FreeLibrary(here);
+  }
+  if (!h) {
+    free(copy);
+    return CLU_SYS;
+  }
+  CloseHandle(h);
+  return CLU_OK;
+}
 
 int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e) {
   char text[CLU_WIN_TEXT];

@@ -1,8 +1,10 @@
 /* Processes whose parent is the master: their end, and the slot of shared memory that each may
  * have. */
+// link: -Wl,--wrap=clu_os_remove_tree
 #include "test.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "core/node/child-process.h"
 
@@ -18,7 +20,8 @@ static void fini(clu_children *set) {
   clu_loop_fini(&loop);
 }
 
-static clu_child *start(clu_children *set, const char *script, clu_fd out, int slot) {
+static clu_child *start_in(clu_children *set, const char *script, clu_fd out, int slot,
+                           const char *folder) {
   char *argv[] = {(char *)"/bin/sh", (char *)"-c", (char *)script, NULL};
   clu_spawn s;
   clu_child *c = NULL;
@@ -29,8 +32,12 @@ static clu_child *start(clu_children *set, const char *script, clu_fd out, int s
   s.in = s.err = CLU_NO_FD;
   s.out = out;
   s.new_session = 1;
-  CHECK_INT_EQ(clu_child_start(set, &s, slot, NULL, &c, &e), CLU_OK);
+  CHECK_INT_EQ(clu_child_start(set, &s, slot, folder, &c, &e), CLU_OK);
   return c;
+}
+
+static clu_child *start(clu_children *set, const char *script, clu_fd out, int slot) {
+  return start_in(set, script, out, slot, NULL);
 }
 
 TEST(one_that_does_not_end_is_killed_and_what_it_started_too) {
@@ -106,6 +113,36 @@ TEST(where_a_file_may_not_be_so_large_there_is_less_of_the_memory) {
   REQUIRE(setrlimit(RLIMIT_FSIZE, &r) == 0);
   CHECK_INT_EQ(clu_child_slot(&set, &slot, &fd, &e), CLU_SYS); /* an error and no signal */
   CHECK(strstr(e.text, "ulimit -f"));
+  fini(&set);
+}
+
+static int removed_here;
+
+int __real_clu_os_remove_tree(const char *path);
+int __wrap_clu_os_remove_tree(const char *path) {
+  removed_here++;
+  return __real_clu_os_remove_tree(path);
+}
+
+/* A call or task of another node must not wait for it. */
+TEST(its_large_folder_is_not_removed_by_this_thread) {
+  clu_children set;
+  clu_child *c;
+  struct stat st;
+  char dir[64] = "/tmp/clutch-test-XXXXXX", gone[80];
+  char make[160];
+  init(&set);
+  REQUIRE(mkdtemp(dir));
+  snprintf(gone, sizeof gone, "%s-gone", dir);
+  snprintf(make, sizeof make, "cd %s; i=0; while [ $i -lt 500 ]; do : > $i; i=$((i + 1)); done",
+           dir);
+  c = start_in(&set, make, CLU_NO_FD, -1, dir);
+  CHECK_SOON(clu_child_reap(c), 20000);
+  CHECK(stat(dir, &st) != 0); /* who hears of the end finds no folder */
+  CHECK_INT_EQ(removed_here, 0);
+  CHECK_SOON(stat(gone, &st) != 0, 10000);
+  clu_child_end_by(c, 0);
+  clu_child_release(c);
   fini(&set);
 }
 

@@ -342,6 +342,67 @@ test_that("a session that was stopped for longer than its nodes wait gets them a
   expect_identical(value_of(s, "answers"), "7 7")
 })
 
+# Files beside a node's own temporary folder, which it does not remove itself.
+many_files <- function(cl, n) {
+  unlist(parallel::clusterCall(cl, function(n) {
+    folder <- dirname(tempdir())
+    stopifnot(startsWith(basename(folder), "clutch-node-"))
+    file.create(file.path(folder, seq_len(n)))
+    folder
+  }, n))
+}
+
+test_that("a node's large temporary folder is removed by a process that nobody waits for", {
+  linux_only()
+  # in place of rm: it waits until it may
+  bin <- tempfile("bin-")
+  dir.create(bin)
+  go <- file.path(bin, "go")
+  writeLines(c("#!/bin/sh", sprintf("while [ ! -e %s ]; do sleep .01; done", shQuote(go)),
+               'exec /bin/rm "$@"'), file.path(bin, "rm"))
+  Sys.chmod(file.path(bin, "rm"), "0755")
+  path <- Sys.getenv("PATH")
+  Sys.setenv(PATH = paste(bin, path, sep = ":"))
+  on.exit({
+    Sys.setenv(PATH = path)
+    file.create(go)
+    eventually(!length(left_by_nodes()))
+    unlink(bin, recursive = TRUE)
+  })
+  # stopped
+  cl <- over_tcp(1)
+  folder <- many_files(cl, 1000)
+  stop_cluster(cl)
+  expect_false(dir.exists(folder))
+  expect_identical(left_by_nodes(), paste0(basename(folder), "-gone"))
+  file.create(go)
+  expect_true(eventually(!length(left_by_nodes())))
+  unlink(go)
+  # died
+  cl <- over_tcp(2)
+  folder <- many_files(cl[1L], 1e5)
+  tools::pskill(pids(cl)[[1L]], 9L)
+  expect_s3_class(node_died(parallel::clusterCall(cl[1L], identity, 1)), "clutch_node_died")
+  expect_identical(parallel::clusterCall(cl[2L], identity, 1), list(1))
+  expect_false(dir.exists(folder))
+  expect_gt(length(list.files(paste0(folder, "-gone"))), 9e4) # some were removed at once
+  stop_cluster(cl)
+  expect_identical(left_by_nodes(), paste0(basename(folder), "-gone"))
+  file.create(go)
+  expect_true(eventually(!length(left_by_nodes()), 60))
+})
+
+test_that("it is removed also when the session ends at once", {
+  linux_only()
+  s <- start_script(c("many_files <- ", deparse(many_files),
+                      "cl <- make_cluster(2, strategy = 'parallel')",
+                      "many_files(cl, 20000)",
+                      "stop_cluster(cl)",
+                      "cat('done\n')"))
+  expect_true(said(s, "^done", 60))
+  expect_true(eventually(!length(list.files(s$tmp)) && !length(processes_of(s)), 60))
+})
+
 test_that("a start that is interrupted leaves nothing", {
   linux_only()
   invisible(gc())

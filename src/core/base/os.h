@@ -446,6 +446,10 @@ int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e);
 int clu_os_remove_tree(const char *path);
 /* The same, but gives up before it takes long: then 1. */
 int clu_os_remove_few(const char *path);
+/* The same, done by a process that goes on when this one ends, and that this one has not to reap.
+ * Blocks for the few milliseconds that its start takes. CLU_OK: it has begun; CLU_SYS: it could
+ * not. Windows: by a thread, which ends with this process. */
+int clu_os_remove_in_background(const char *path);
 
 /* ---- what not every system can ---- */
 

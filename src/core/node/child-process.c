@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/remove-folder.h"
+
 static const uint64_t POLL_EVERY = 2000000; /* ns */
 
 struct clu_child {
@@ -93,7 +95,7 @@ int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const ch
     rc = clu_os_spawn(spec, &c->pid, e);
   if (rc != CLU_OK) {
     clu_child_slot_free(set, slot);
-    if (folder) clu_os_remove_tree(folder);
+    if (folder) clu_remove_folder(folder);
     if (c) free(c->folder);
     free(c);
     return rc;
@@ -153,7 +155,7 @@ int clu_child_reap(clu_child *c) {
   c->ended = 1;
   c->how_known = rc == CLU_OK; /* else somebody else has reaped it */
   if (c->ending) c->set->ending--;
-  if (c->folder) clu_os_remove_tree(c->folder);
+  if (c->folder) clu_remove_folder(c->folder);
   if (c->detached) clu_child_detach(c);
   return 1;
 }

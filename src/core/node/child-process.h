@@ -7,8 +7,8 @@
  *
  * Nothing tells of the end of a process: clu_child_reap() asks the system. Of those that are ending
  * a timer of the event loop asks every 2 ms; it kills those whose time is up, and removes the
- * folders of those that have ended. Until a process is reaped its pid cannot be anybody else's, so
- * a signal reaches it or nobody.
+ * folders of those that have ended: a large one in the background, under another name. Until a
+ * process is reaped its pid cannot be anybody else's, so a signal reaches it or nobody.
  *
  * A clu_child is the caller's until clu_child_release(), and is freed when it has ended, too. A
  * slot of the shared memory is free again when its process has ended and the holder has given it up

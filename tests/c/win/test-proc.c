@@ -5,6 +5,7 @@
 #include <io.h>
 
 #include "core/base/os.h"
+#include "core/base/remove-folder.h"
 
 #define MS 1000000
 
@@ -328,6 +329,35 @@ TEST(a_temporary_folder_is_made_and_removed_with_all_in_it) {
   CHECK_INT_EQ(clu_os_make_temp("C:\\no\\such\\folder", a, sizeof a, &e), CLU_SYS);
   CHECK(strstr(e.text, "folder") != NULL);
   CHECK_INT_EQ(clu_os_make_temp(temp_folder(), a, 10, &e), CLU_SYS);
+}
+
+static void new_file(const char *folder, int i) {
+  char path[MAX_PATH * 2];
+  FILE *f;
+  snprintf(path, sizeof path, "%s/%d", folder, i);
+  CHECK((f = fopen(path, "w")) != NULL);
+  if (f) fclose(f);
+}
+
+TEST(a_large_folder_is_removed_in_the_background) {
+  char a[MAX_PATH], gone[MAX_PATH + 10];
+  clu_err e = {0, 0, ""};
+  REQUIRE(clu_os_make_temp(temp_folder(), a, sizeof a, &e) == CLU_OK);
+  for (int i = 0; i < 10; i++) new_file(a, i);
+  CHECK_INT_EQ(clu_os_remove_few(a), 0);
+  CHECK(GetFileAttributesA(a) == INVALID_FILE_ATTRIBUTES);
+  CHECK_INT_EQ(clu_os_remove_few(a), 0); /* there is nothing */
+  REQUIRE(clu_os_make_temp(temp_folder(), a, sizeof a, &e) == CLU_OK);
+  for (int i = 0; i < 500; i++) new_file(a, i);
+  CHECK_INT_EQ(clu_os_remove_few(a), 1);
+  CHECK_INT_EQ(clu_os_remove_in_background(a), CLU_OK);
+  CHECK_SOON(GetFileAttributesA(a) == INVALID_FILE_ATTRIBUTES, 20000);
+  REQUIRE(clu_os_make_temp(temp_folder(), a, sizeof a, &e) == CLU_OK);
+  for (int i = 0; i < 500; i++) new_file(a, i);
+  snprintf(gone, sizeof gone, "%s-gone", a);
+  clu_remove_folder(a);
+  CHECK(GetFileAttributesA(a) == INVALID_FILE_ATTRIBUTES);
+  CHECK_SOON(GetFileAttributesA(gone) == INVALID_FILE_ATTRIBUTES, 20000);
 }
 
 TEST(names_in_utf_8_and_longer_than_260_characters) {
