@@ -280,9 +280,9 @@ int clu_os_remove_tree(const char *path) {
   return lstat(path, &st) == 0 ? -1 : 0;
 }
 
-#define FEW 64            /* files, removed in less than a millisecond, */
-#define LARGE (64l << 20) /* if none is larger */
-static int few_left;
+#define FEW 64                     /* files, removed in less than a millisecond, */
+#define LARGE (64l << 20)          /* if none is larger */
+static _Thread_local int few_left; /* nftw() hands nothing to its function */
 
 static int remove_one_of_few(const char *path, const struct stat *st, int type, struct FTW *ftw) {
   if (few_left-- <= 0 || (type == FTW_F && st->st_size > LARGE)) return 1;

@@ -441,14 +441,11 @@ void clu_os_shared_free(void *p, size_t n);
 /* Makes a new folder "<under>/RtmpXXXXXX", readable by its owner only, and writes its path. Where
  * `under` itself is missing, that is made first (Windows: an error). */
 int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e);
-/* Removes `path` and all in it; follows no link. Never fails loudly: returns 0 when nothing is
- * left. */
+/* Removes `path` and all in it, and follows no link. 0: nothing is left. */
 int clu_os_remove_tree(const char *path);
-/* The same, but gives up before it takes long: then 1. */
-int clu_os_remove_few(const char *path);
-/* The same, done by a process that goes on when this one ends, and that this one has not to reap.
- * Blocks for the few milliseconds that its start takes. CLU_OK: it has begun; CLU_SYS: it could
- * not. Windows: by a thread, which ends with this process. */
+int clu_os_remove_few(const char *path); /* gives up before it takes long: then 1 */
+/* The same, by a process that outlives this one and is not its child. CLU_SYS: it has not begun.
+ * Windows: by a thread. */
 int clu_os_remove_in_background(const char *path);
 
 /* ---- what not every system can ---- */
