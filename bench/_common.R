@@ -92,6 +92,24 @@ first_python <- function(args) {
   NULL
 }
 
+# The script that runs, to be run again for one contender alone
+this_script <- function() sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))[[1L]]
+
+# What a command says in lines of fields between tabs, field by field; NULL when it says none, or
+# failed: its last words are shown.
+figures_of <- function(command, args, limit = 60) {
+  errors <- tempfile()
+  on.exit(unlink(errors))
+  out <- suppressWarnings(system2(command, args, stdout = TRUE, stderr = errors, timeout = limit))
+  if (!is.null(attr(out, "status"))) {
+    cat("failed:", args, utils::tail(readLines(errors, warn = FALSE), 5L), sep = "\n")
+    return(NULL)
+  }
+  lines <- strsplit(grep("\t", out, value = TRUE), "\t")
+  if (!length(lines)) return(NULL)
+  lapply(seq_along(lines[[1L]]), function(i) vapply(lines, `[[`, "", i))
+}
+
 # How many more connections this R can open: 128 in all before R 4.4, and the default since. Nobody says so but the error.
 connections_left <- function() {
   cons <- list()

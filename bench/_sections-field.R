@@ -60,3 +60,90 @@ sections$peers <- list(
         of("mirai, dispatcher", "each", 1e6), of("future, multisession", "each", 1e6),
         of("Python ProcessPoolExecutor, fork", "each", 1e6)))
   })
+
+sections$busy <- list(
+  title = "Submitted while busy", scripts = "busy", peers = c("mirai", "future", "Python", "Dask"),
+  no_text = TRUE,
+  question = paste("Tasks are submitted, then the session computes in one C call: how many are done when it comes",
+    "back?"),
+  tables = list(list(
+    caption = paste("*Done*: tasks that have ended when the computation comes back. *To submit*: seconds until all are",
+      "submitted. *All*: seconds from the first submitted until all are collected; not less than the computation",
+      "takes."),
+    make = function() {
+      t <- read("busy.csv")
+      column <- function(what) cell(t[t$what == what, ][match(unique(t$who), t$who[t$what == what]), ])
+      out <- data.frame(who = unique(t$who), done = column("done"), "to submit, s" = column("submit_s"),
+                        "all, s" = column("all_s"), check.names = FALSE)
+      names(out)[[2L]] <- sprintf("done of %d", t$tasks[[1L]])
+      out
+    })),
+  plots = c("busy.png" = "Tasks done when the computation comes back, seconds to submit them, and until all are there"),
+  compares = paste("tasks that sleep 10 ms, on two processes, so that the session has a core for itself. The C function",
+    "never calls the interpreter. In Python it is called twice: with the interpreter's lock held, as a function of",
+    "R is, and released, as NumPy and others do. `future()` waits until a process is free, so that its tasks are done",
+    "while they are submitted. `mcparallel()` starts a process for each task, all of them at once: nothing limits",
+    "their number. Each clutch task has its globals found, and random numbers of its own."),
+  better = c(
+    paste("mirai sends a task as soon as it is submitted, to its dispatcher or to a process, by threads of its own; to",
+      "submit one takes little of the session's time."),
+    "A Python executor hands out tasks by a thread, which has its turn wherever a library releases the lock."),
+  shows = function() {
+    t <- read("busy.csv")
+    of <- function(who, what) num(get_median(t, who = who, what = what))
+    sentences(sprintf(paste("Of %d tasks %s are done in clutch when the session has computed for %g s, over TCP %s; %s",
+      "in mirai, %s in Python's executor with the lock held and %s with the lock released."), t$tasks[[1L]],
+      of("clutch", "done"), t$computes_s[[1L]], of("clutch over TCP", "done"), of("mirai, dispatcher", "done"),
+      of("Python ProcessPoolExecutor, lock held", "done"), of("Python ProcessPoolExecutor, lock released", "done")))
+  })
+
+sections$work <- list(
+  title = "Real work", scripts = "work", peers = c("mirai", "future", "future.apply", "survival", "ranger"),
+  no_text = TRUE,
+  question = "How long does real work take on two processes, and how much memory, against lapply()?",
+  tables = list(
+    list(caption = "The jobs.", make = function() {
+      j <- read("work-jobs.csv")
+      data.frame(job = j$job, what = j$what)
+    }),
+    list(caption = paste("Seconds of the start of two processes and of the job; *times lapply*: how many times as fast as",
+      "`lapply()`, start included; *MB*: all processes together at the most, what they share counted once."),
+      make = function() {
+        t <- read("work.csv")
+        x <- unique(t[c("job", "who")])
+        of <- function(what) {
+          d <- t[t$what == what, ]
+          d[match(paste(x$job, x$who), paste(d$job, d$who)), ]
+        }
+        all <- of("all_s")
+        serial <- all[all$who == "lapply", ]
+        data.frame(job = x$job, who = x$who, "start, s" = cell(of("start_s")), "job, s" = cell(of("run_s")),
+          "together, s" = cell(all), "times lapply" = times_as(serial$median[match(x$job, serial$job)], all$median),
+          MB = cell(of("mb")), check.names = FALSE)
+      })),
+  plots = c("work.png" = "Seconds of each job, the start of the processes included",
+            "work-memory.png" = "MB of all processes together, the most there was"),
+  compares = paste("each with two processes that are started for the job, its own defaults, and the same results: random",
+    "numbers are set by each element itself. `parLapply()`, `mclapply()` and `future_lapply()` divide the elements into",
+    "two chunks before they begin; `cluster_map()` chooses chunks as it goes; `mirai_map()` sends each element by itself,",
+    "so that the user makes chunks where elements are short: both are shown. `mclapply(mc.preschedule = FALSE)` forks for",
+    "each element, and is left out where there are tens of thousands. Packages that the function needs are loaded by the",
+    "nodes within the job; processes that are forks of the session need not load what it has loaded."),
+  better = c(
+    paste("`mclapply()` has no start, sends no data, and has next to no memory of its own: it is the best there is where",
+      "the session may be forked, all elements take as long, and no process dies."),
+    "Where all elements take the same time two chunks, made before, are the least work: `parLapply()`, `future_lapply()`.",
+    "`lapply()` needs no other process, and half of the memory."),
+  shows = function() {
+    t <- read("work.csv")
+    faster <- function(who, job) times_as(get_median(t, who = "lapply", job = job, what = "all_s"),
+                                          get_median(t, who = who, job = job, what = "all_s"))
+    vapply(unique(t$job), function(job) sprintf(paste("%s: `cluster_map()` is %s times as fast as `lapply()`, `parLapply()`",
+      "%s times, `mclapply()` %s times, `future_lapply()` %s times; they have %s, %s, %s and %s MB, `lapply()` %s."), job,
+      faster("clutch cluster_map", job), faster("base parLapply", job), faster("base mclapply", job),
+      faster("future_lapply", job), num(get_median(t, who = "clutch cluster_map", job = job, what = "mb")),
+      num(get_median(t, who = "base parLapply", job = job, what = "mb")),
+      num(get_median(t, who = "base mclapply", job = job, what = "mb")),
+      num(get_median(t, who = "future_lapply", job = job, what = "mb")),
+      num(get_median(t, who = "lapply", job = job, what = "mb"))), "", USE.NAMES = FALSE)
+  })

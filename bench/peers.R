@@ -172,24 +172,11 @@ if (nzchar(alone)) {
 # ---- all in turn ----
 machine()
 reps <- repetitions(3L, 1L)
-needs_python <- c("ProcessPoolExecutor, fork", "ProcessPoolExecutor, forkserver", "joblib (loky)", "Dask")
-in_python <- paste("Python", needs_python)
-script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))[[1L]]
-
+in_python <- paste("Python", c("ProcessPoolExecutor, fork", "ProcessPoolExecutor, forkserver", "joblib (loky)", "Dask"))
 run_one <- function(who) {
-  command <- if (who %in% in_python) pythons_of[[who]]$python else file.path(R.home("bin"), "Rscript")
-  args <- if (who %in% in_python) c("bench/peers.py", shQuote(who), budget, many)
-          else c(script, shQuote(paste0("--measure=", who)))
-  errors <- tempfile()
-  on.exit(unlink(errors))
-  out <- suppressWarnings(system2(command, args, stdout = TRUE, stderr = errors, timeout = 60))
-  if (!is.null(attr(out, "status"))) {
-    cat(who, "failed:", utils::tail(readLines(errors, warn = FALSE), 5L), sep = "\n")
-  }
-  x <- strsplit(grep("\t", out, value = TRUE), "\t")
-  if (!length(x)) return(NULL)
-  data.frame(who = who, what = vapply(x, `[[`, "", 1L), s = as.numeric(vapply(x, `[[`, "", 2L)),
-             n = as.integer(vapply(x, `[[`, "", 3L)))
+  x <- if (who %in% in_python) figures_of(python[[who]], c("bench/peers.py", shQuote(who), budget, many))
+       else figures_of(file.path(R.home("bin"), "Rscript"), c(this_script(), shQuote(paste0("--measure=", who))))
+  if (!is.null(x)) data.frame(who = who, what = x[[1L]], s = as.numeric(x[[2L]]), n = as.integer(x[[3L]]))
 }
 
 asked <- strsplit(option("only", ""), ",")[[1L]]
@@ -197,12 +184,12 @@ all <- c(names(contenders), in_python)
 if (length(asked)) all <- all[vapply(all, function(k) any(startsWith(k, asked)), NA)]
 absent <- list()
 versions <- character()
-pythons_of <- list()
+python <- list()
 for (who in all) {
   if (who %in% in_python) {
     found <- first_python(c("bench/peers.py", shQuote(who), "--version"))
     if (is.null(found)) absent[[who]] <- who
-    pythons_of[[who]] <- found
+    python[[who]] <- found$python
     versions[[who]] <- if (is.null(found)) NA else found$says
   } else {
     needed <- contenders[[who]]$package

@@ -14,7 +14,7 @@ suppressPackageStartupMessages(library(clutch))
 
 scripts <- c("startup", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "tasks", "tiny", "handout", "memory",
     "broadcast", "recovery",
-    "peers")
+    "peers", "busy", "work")
 # What a script writes begins with its name; but for these
 also <- c(deadport = "probe", roundtrip = "payload")
 runs_file <- report("runs.csv")

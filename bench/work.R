@@ -1,0 +1,238 @@
+# Real work on two processes, against lapply(): a bootstrap, a cross-validation of a random forest, a simulation of
+# many short steps, and texts. Time, and memory of all processes together.
+#
+# Each contender does each job in a process of its own, with nodes of its own, and all results have to be the same.
+# Memory is sampled in runs of their own, so that sampling takes no time of the others.
+#
+#   Rscript bench/work.R [--reps=3] [--jobs=bootstrap,text]     QUICK=1: shorter jobs, once
+# With --jobs= the figures of the other jobs stay as they are.
+source("bench/_common.R")
+library(parallel)
+share <- if (quick) 0.2 else 1
+
+# ---- the jobs: elements, function of one element, constant arguments ----
+# The random numbers are those of the element, whoever computes it.
+seeded <- function(i) set.seed(i, "Mersenne-Twister", "Inversion", "Rejection")
+
+bootstrap <- function() list(
+  x = seq_len(1000 * share),
+  f = function(i) {
+    set.seed(i, "Mersenne-Twister", "Inversion", "Rejection")
+    d <- survival::lung[sample(nrow(survival::lung), replace = TRUE), ]
+    stats::coef(survival::coxph(survival::Surv(time, status) ~ age + sex + ph.ecog, data = d))
+  })
+
+forest <- function() {
+  seeded(1)
+  x <- matrix(stats::rnorm(1000 * 10), 1000)
+  d <- data.frame(y = x[, 1] + x[, 2] * x[, 3] + stats::rnorm(1000), x)
+  list(
+    x = seq_len(if (quick) 10 else 40),
+    f = function(i, d) {
+      fold <- (i - 1) %% 10 + 1
+      mtry <- c(1, 2, 4, 8)[(i - 1) %/% 10 + 1]
+      out <- seq_len(nrow(d)) %% 10 + 1 == fold
+      fit <- ranger::ranger(y ~ ., data = d[!out, ], num.trees = 50, mtry = mtry, num.threads = 1, seed = i)
+      mean((d$y[out] - stats::predict(fit, data = d[out, ], num.threads = 1)$predictions)^2)
+    },
+    constants = list(d = d))
+}
+
+simulation <- function() list(
+  x = seq_len(40000 * share),
+  f = function(i) {
+    set.seed(i, "Mersenne-Twister", "Inversion", "Rejection")
+    walk <- cumsum(stats::rnorm(400))
+    max(walk) - min(walk)
+  })
+
+text <- function() {
+  seeded(1)
+  vocabulary <- vapply(1:5000, function(i) paste(sample(letters, 2 + i %% 9, TRUE), collapse = ""), "")
+  words <- sample(vocabulary, 10000 * share * 100, TRUE, 1 / seq_along(vocabulary))
+  list(
+    x = vapply(split(words, rep(seq_len(10000 * share), each = 100)), paste, "", collapse = " ", USE.NAMES = FALSE),
+    f = function(document, stopwords) {
+      words <- strsplit(gsub("[^a-z ]+", " ", tolower(document)), " +")[[1L]]
+      words <- words[nzchar(words) & !words %in% stopwords]
+      counts <- sort(table(words), decreasing = TRUE)
+      stats::setNames(as.integer(counts), names(counts))[1:10]
+    },
+    constants = list(stopwords = vocabulary[1:100]))
+}
+jobs <- list(
+  "bootstrap" = list(make = bootstrap, package = "survival",
+                     what = "bootstrap of a Cox model on survival::lung, 1,000 replicates"),
+  "forest" = list(make = forest, package = "ranger",
+                  what = "10-fold cross-validation of four random forests by ranger, 1,000 x 10, 50 trees"),
+  "simulation" = list(make = simulation, package = NULL,
+                      what = "simulation of 40,000 steps of about 50 us"),
+  "text" = list(make = text, package = NULL, what = "ten commonest words of each of 10,000 documents of 100 words"))
+
+# ---- the contenders: start() until two processes have answered, run(job), stop() ----
+cl <- NULL
+with_constants <- function(f, job, ...) do.call(f, c(list(...), job$constants))
+contenders <- list(
+  "lapply" = list(
+    run = function(job) with_constants(lapply, job, job$x, job$f)),
+  "clutch cluster_map" = list(
+    package = "clutch",
+    start = function() {
+      cl <<- clutch::make_cluster(2)
+      clusterCall(cl, Sys.getpid)
+    },
+    run = function(job) with_constants(clutch::cluster_map, job, cl, job$x, job$f),
+    stop = function() clutch::stop_cluster(cl)),
+  "base parLapply" = list(
+    start = function() {
+      cl <<- makePSOCKcluster(2)
+      clusterCall(cl, Sys.getpid)
+    },
+    run = function(job) with_constants(parLapply, job, cl, job$x, job$f),
+    stop = function() stopCluster(cl)),
+  "base mclapply" = list(
+    run = function(job) with_constants(mclapply, job, job$x, job$f, mc.cores = 2L)),
+  "base mclapply, one by one" = list(
+    run = function(job) with_constants(mclapply, job, job$x, job$f, mc.cores = 2L, mc.preschedule = FALSE),
+    but = c("simulation", "text")), # a fork for each element: a minute
+  "mirai_map" = list(
+    package = "mirai",
+    start = function() {
+      mirai::daemons(2)
+      mirai::collect_mirai(mirai::everywhere(NULL, .min = 2L))
+    },
+    run = function(job) mirai::mirai_map(job$x, job$f, .args = job$constants)[],
+    stop = function() mirai::daemons(0)),
+  "mirai_map, 8 chunks" = list(
+    package = "mirai",
+    start = function() {
+      mirai::daemons(2)
+      mirai::collect_mirai(mirai::everywhere(NULL, .min = 2L))
+    },
+    run = function(job) {
+      several <- function(x, f, constants) do.call(lapply, c(list(x, f), constants))
+      environment(several) <- globalenv()
+      pieces <- lapply(splitIndices(length(job$x), 8L), function(i) job$x[i])
+      do.call(c, mirai::mirai_map(pieces, several, .args = list(f = job$f, constants = job$constants))[])
+    },
+    stop = function() mirai::daemons(0),
+    but = "forest"), # 40 elements are few enough
+  "future_lapply" = list(
+    package = c("future", "future.apply"),
+    start = function() {
+      future::plan("multisession", workers = 2L)
+      lapply(lapply(1:2, function(i) future::future(1)), future::value)
+    },
+    # the elements have seeds of their own
+    run = function(job) with_constants(future.apply::future_lapply, job, job$x, job$f, future.seed = NULL),
+    stop = function() future::plan("sequential")))
+
+# ---- one contender, one job: seconds of the start, of the job, and what the results add up to ----
+do_job <- function(contender, job) {
+  for (p in contender$package) loadNamespace(p)
+  job <- jobs[[job]]$make()
+  environment(job$f) <- globalenv() # as where a user writes it
+  gc()
+  start <- if (is.null(contender$start)) 0 else seconds(contender$start())
+  run <- seconds(result <- contender$run(job))
+  if (!is.null(contender$stop)) contender$stop()
+  cat(sprintf("%.6f\t%.6f\t%d %.12g\n", start, run, length(result), sum(as.numeric(unlist(result)))))
+}
+alone <- option("measure", "")
+if (nzchar(alone)) {
+  do_job(contenders[[alone]], option("job", ""))
+  quit("no")
+}
+
+# ---- all in turn ----
+suppressPackageStartupMessages(library(clutch))
+machine()
+reps <- repetitions(3L, 1L)
+asked <- strsplit(option("jobs", paste(names(jobs), collapse = ",")), ",")[[1L]]
+if (length(bad <- setdiff(asked, names(jobs)))) stop("no such job: ", toString(bad), call. = FALSE)
+there <- function(x) all(vapply(x$package, requireNamespace, NA, quietly = TRUE))
+for (x in names(Filter(Negate(there), c(contenders, jobs)))) cat("without", x, "(a package is not installed)\n")
+cases <- expand.grid(who = names(Filter(there, contenders)), job = intersect(asked, names(Filter(there, jobs))),
+                     stringsAsFactors = FALSE)
+cases <- cases[!mapply(function(who, job) job %in% contenders[[who]]$but, cases$who, cases$job), ]
+
+command <- file.path(R.home("bin"), "Rscript")
+args_of <- function(who, job) c(this_script(), shQuote(paste0("--measure=", who)), paste0("--job=", job))
+timed <- function(who, job) {
+  x <- figures_of(command, args_of(who, job), 120)
+  if (is.null(x)) return(NULL)
+  data.frame(job = job, who = who, start_s = as.numeric(x[[1L]]), run_s = as.numeric(x[[2L]]), result = x[[3L]])
+}
+# MB of all processes of a run, the most there was at a time: what they share is counted once (Pss).
+# They are known by a variable in their environment, whoever is their parent by now.
+peak_mb <- function(who, job) {
+  mark <- sprintf("CLUTCH_BENCH_RUN=%d-%d", Sys.getpid(), sample.int(1e9L, 1L))
+  ended <- tempfile()
+  on.exit(unlink(ended))
+  before <- list.files("/proc", "^[0-9]+$")
+  system(paste("(", mark, paste(c(shQuote(command), args_of(who, job)), collapse = " "), "> /dev/null 2>&1; echo $? >",
+               shQuote(ended), ")"), wait = FALSE)
+  known <- character()
+  peak <- 0
+  end <- Sys.time() + 120
+  while (!file.exists(ended) && Sys.time() < end) {
+    # a process that has been forked, and runs no program of its own yet, has the variable a moment later
+    new <- setdiff(list.files("/proc", "^[0-9]+$"), c(before, known))
+    known <- c(known, new[vapply(new, has_mark, NA, mark)])
+    peak <- max(peak, sum(vapply(known, pss_mb, 1)))
+    Sys.sleep(0.02)
+  }
+  if (peak == 0) stop("no memory of ", who, " has been seen", call. = FALSE)
+  peak
+}
+has_mark <- function(pid, mark) {
+  x <- tryCatch(suppressWarnings(readBin(file.path("/proc", pid, "environ"), "raw", 1e5)), error = function(e) raw())
+  length(grepRaw(mark, x, fixed = TRUE)) > 0L
+}
+pss_mb <- function(pid) {
+  x <- tryCatch(suppressWarnings(readLines(file.path("/proc", pid, "smaps_rollup"))), error = function(e) character())
+  x <- grep("^Pss:", x, value = TRUE)
+  if (length(x)) as.numeric(gsub("[^0-9]", "", x[[1L]])) / 1024 else 0
+}
+
+rows <- list()
+for (r in seq_len(reps)) for (i in rotated(seq_len(nrow(cases)), r)) {
+  x <- timed(cases$who[i], cases$job[i])
+  if (!is.null(x)) rows[[length(rows) + 1L]] <- cbind(x, rep = r, mb = NA_real_)
+}
+if (file.exists("/proc/self/smaps_rollup")) for (r in seq_len(max(1L, reps - 1L))) for (i in seq_len(nrow(cases)))
+  rows[[length(rows) + 1L]] <- data.frame(job = cases$job[i], who = cases$who[i], start_s = NA_real_, run_s = NA_real_,
+                                          result = NA_character_, rep = r, mb = peak_mb(cases$who[i], cases$job[i]))
+raw <- do.call(rbind, rows)
+if (file.exists(report("work-raw.csv")) && nzchar(option("jobs", ""))) {
+  before <- utils::read.csv(report("work-raw.csv"), stringsAsFactors = FALSE)
+  raw <- rbind(before[!before$job %in% asked, ], raw)
+}
+raw <- raw[order(match(raw$job, names(jobs)), match(raw$who, names(contenders)), raw$rep), ]
+for (j in unique(raw$job)) if (length(unique(stats::na.omit(raw$result[raw$job == j]))) > 1L) {
+  print(unique(raw[raw$job == j, c("who", "result")]))
+  stop("the results of ", j, " differ")
+}
+keep(raw, "work")
+raw$all_s <- raw$start_s + raw$run_s
+table <- do.call(rbind, lapply(c("start_s", "run_s", "all_s", "mb"), function(what) {
+  cbind(what = what, spread(raw, c("job", "who"), what))
+}))
+utils::write.csv(table, report("work.csv"), row.names = FALSE)
+what <- vapply(jobs, `[[`, "", "what")
+utils::write.csv(data.frame(job = names(what), what = unname(what)), report("work-jobs.csv"), row.names = FALSE)
+for (j in unique(table$job)) {
+  cat(j, "\n")
+  print(as_matrix(table[table$job == j, ], "who", "what"), digits = 3)
+}
+who <- intersect(names(contenders), table$who)
+panels <- function(value) lapply(stats::setNames(nm = unique(table$job)), function(j) {
+  table[table$job == j & table$what == value, ]
+})
+dots_png("work.png", who, panels("all_s"), "Seconds of a job, start of the processes included", zero = TRUE, right = 0.35)
+dots_png("work-memory.png", who, panels("mb"), "MB of all processes together, at the most", zero = TRUE, right = 0.35)
+method("work",
+  what = paste("seconds of the start of two processes, and of the job, whose first tasks load packages there; MB of",
+    "all processes of a run (Pss), the most of samples 20 ms apart, in runs of their own"),
+  order = "each contender and job in a process of its own, once in each repetition, another one first each time",
+  warm = "none; packages that the contender itself needs are loaded")
