@@ -337,7 +337,7 @@ dots_png <- function(file, who, panels, main, zero = FALSE, right = 0.25) {
     graphics::mtext(title, 3, line = 0.6, cex = 0.75)
     graphics::segments(t$min, y, t$max, y, col = col, lwd = 2)
     graphics::points(t$median, y, pch = 19, col = col, cex = 1.2)
-    text <- formatC(t$median, digits = 3, format = "fg", big.mark = ",")
+    text <- trimws(formatC(t$median, digits = 3, format = "fg", big.mark = ","))
     graphics::text(t$max, y, ifelse(is.na(t$median), "", text), pos = 4, cex = 0.8, xpd = NA)
     invisible(y)
   }

@@ -234,7 +234,10 @@ sections$close <- list(
     t <- read("close.csv")
     left <- function(who) count(sum(t$descriptors_left[t$who == who]))
     u <- t[t$how == "unread data", ]
+    each <- function(who, how) num(get_median(t, who = who, how = how))
     sentences(
+      sprintf("To connect, accept and end takes base R %s us and clutch %s us where the peer ends it.",
+              each("base", "peer first"), each("clutch", "peer first")),
       sprintf("Of %s connections of clutch %s descriptors are left, of %s of base R %s.",
           count(sum(t$connections[t$who == "clutch"])), left("clutch"),
               count(sum(t$connections[t$who == "base"])), left("base")),
@@ -293,7 +296,7 @@ sections$bang <- list(
   })
 
 sections$roundtrip <- list(
-  title = "Round trip", scripts = c("roundtrip", "sockets"), peers = c("mirai", "callr"),
+  title = "Round trip", scripts = c("roundtrip", "sockets"), peers = c("parallelly", "mirai", "callr"),
   no_text = TRUE,
   question = "How long does one call to one node and back take, and how long data there and back?",
   tables = list(
@@ -334,7 +337,12 @@ sections$roundtrip <- list(
   shows = function() {
     t <- read("roundtrip.csv")
     of <- function(who) get_median(t, who = who)
+    p <- read("payload.csv")
+    at <- function(who, bytes) num(1000 * get_median(p, who = who, bytes = bytes))
     sentences(
+      sprintf(paste("10,000 bytes there and back take %s ms on a node of base R, %s ms on one of parallelly, %s ms on one",
+        "of clutch, %s ms by mirai; 1 MB %s, %s, %s and %s ms."), at("base", 1e4), at("parallelly", 1e4),
+        at("clutch", 1e4), at("mirai", 1e4), at("base", 1e6), at("parallelly", 1e6), at("clutch", 1e6), at("mirai", 1e6)),
       sprintf("One `clusterCall()` takes %s us on a node of clutch and %s us on one of base R.",
           num(of("clutch clusterCall")), num(of("base clusterCall"))),
       sprintf("One `mirai()` takes %s us through its dispatcher and %s us without.", num(of("mirai")),
@@ -498,7 +506,7 @@ sections$recovery <- list(
       "are its busy nodes gone?"),
   tables = list(list(
     caption = paste("Milliseconds. Base R and mirai replace no node: what is measured there is the whole cluster made",
-        "anew by hand."),
+        "anew by hand, and one daemon started by hand."),
     make = function() {
       t <- read("recovery.csv")
       t$note[is.na(t$note)] <- ""

@@ -61,8 +61,11 @@ busy <- function(s) { end <- as.numeric(Sys.time()) + s; while (as.numeric(Sys.t
 environment(busy) <- globalenv()
 best <- max(sum(times) / 2, max(times))
 all_uneven <- list(cluster_map = function() wall(cluster_map(cl, times, busy)), clusterApplyLB = function() wall(clusterApplyLB(base, times, busy)),
+                   mirai_map = if (has_mirai) function() wall(mirai::mirai_map(times, busy)[]),
                    parLapply = function() wall(parLapply(base, times, busy)))
-uneven <- t(vapply(seq_len(reps), function(r) vapply(all_uneven[rotated(names(all_uneven), r)], function(f) f(), 1)[names(all_uneven)], c(1, 1, 1)))
+all_uneven <- Filter(Negate(is.null), all_uneven)
+uneven <- t(vapply(seq_len(reps), function(r) vapply(all_uneven[rotated(names(all_uneven), r)], function(f) f(), 1)[names(all_uneven)],
+                   vapply(all_uneven, function(f) 1, 1)))
 med <- apply(uneven, 2, stats::median)
 cat("\nuneven tasks (lognormal times), against the best schedule possible\n")
 show(data.frame(who = names(med), seconds = med, over_best = sprintf("%+.1f %%", 100 * (med / best - 1))), "tasks-uneven")
@@ -91,9 +94,14 @@ pick <- function(i, b) b[[i]]
 environment(pick) <- globalenv()
 tasks <- if (quick) 100L else 1000L
 t_clutch <- wall(cluster_map_dbl(cl, seq_len(tasks), pick, b = big))
-few <- 10L
-t_base <- wall(clusterApplyLB(base, seq_len(few), pick, b = big)) / few * tasks
-cat(sprintf("\na constant of %.0f MB, %d tasks: cluster_map %.2f s, clusterApplyLB %.0f s (of %d tasks)\n", 8 * length(big) / 1e6, tasks, t_clutch, t_base, few))
+# Arguments of clusterApplyLB() go with each task: base R's users export what is large.
+pick_exported <- function(i) big[[i]]
+environment(pick_exported) <- globalenv()
+t_base <- wall({
+  clusterExport(base, "big")
+  clusterApplyLB(base, seq_len(tasks), pick_exported)
+})
+cat(sprintf("\na constant of %.0f MB, %d tasks: cluster_map %.2f s, clusterExport and clusterApplyLB %.2f s\n", 8 * length(big) / 1e6, tasks, t_clutch, t_base))
 invisible(gc())
 
 # ---- death ----

@@ -43,6 +43,33 @@ test_that("a package has one colour in all pictures, and each tick its label", {
   expect_true("C_rect" %in% drawn(m / m + 1:3))
 })
 
+test_that("a contender of its own process is read, and one that fails is shown and left out", {
+  b <- new.env()
+  sys.source(file.path(bench(), "bench", "_common.R"), b)
+  r <- file.path(R.home("bin"), "Rscript")
+  code <- function(x) c("-e", shQuote(x))
+  expect_identical(b$figures_of(r, code("cat('one\\t1.5\\nword\\ntwo\\t2\\n')")),
+                   list(c("one", "two"), c("1.5", "2")))
+  expect_null(b$figures_of(r, code("cat('nothing\\n')")))
+  expect_output(x <- b$figures_of(r, code("cat('one\\t1\\n'); stop('so it ended')")),
+                "failed.*so it ended")
+  expect_null(x)
+  # what was not measured has no point and no number
+  drawn <- NULL
+  b$picture <- function(file, draw, ...) {
+    grDevices::pdf(NULL)
+    on.exit(grDevices::dev.off())
+    grDevices::dev.control("enable")
+    draw()
+    calls <- grDevices::recordPlot()[[1L]]
+    texts <- Filter(function(e) as.character(e[[2L]][[1L]]$name)[1L] == "C_text", calls)
+    drawn <<- unlist(lapply(texts, function(e) e[[2L]][[3L]]))
+  }
+  t <- data.frame(who = c("mirai", "clutch"), median = c(2, 1), min = c(1, 1), max = c(3, 1))
+  b$dots_png("x.png", c("clutch", "base", "mirai"), list(us = t), "title")
+  expect_identical(drawn, c("clutch", "base", "mirai", "1", "", "2"))
+})
+
 test_that("vignettes have the numbers of the report", {
   root <- bench()
   for (f in list.files(file.path(root, "vignettes", "report")))
