@@ -6,18 +6,30 @@
 #' * `cancel()` gives a task up.
 #' * `collect_any()` waits for the first of several tasks, `collect_all()` for all of them.
 #'
-#' @section When it runs: A task is sent to a node when one gets free. That is seen whenever one of
-#'   these functions is called. Where package \pkg{later} is installed, it is also seen while R is
-#'   idle: at once with version 1.4.0 or newer on Linux, else within 10 ms. A task to which nothing
-#'   refers any more is cancelled.
+#' @section When it runs: A task is sent to a node when one gets free, whatever the session does
+#'   meanwhile: also while it computes in compiled code, or waits at the prompt. A task to which
+#'   nothing refers any more is cancelled.
 #'
-#'   Deaths of nodes, retries, time limits, random numbers and conditions are as in
-#'   [cluster_map()]. What the task has printed and signalled is relayed when it is collected for
-#'   the first time.
+#'   Random numbers and conditions are as in [cluster_map()]. What the task has printed and
+#'   signalled is relayed when it is collected for the first time.
+#' @section Guarantees: A task is started at most once, or with `.retries = k` at most `k + 1`
+#'   times, as in [cluster_map()]. While the session is elsewhere, in code that calls none of these
+#'   functions:
+#'   * Tasks are sent, their results are read, and time limits are in force.
+#'   * A node that dies is noticed. Its task is tried again by another node, if it has retries left.
+#'     The node itself is replaced when one of these functions is called, or, where package
+#'     \pkg{later} is installed, when R is idle.
+#'   * Results wait in bounded memory: when 256 MB have come, no more is read before one of these
+#'     functions is called. Until then nodes wait with their results, and time limits are not in
+#'     force.
+#'
+#'   This is the work of a thread of the package in the session, which never calls R. It sleeps
+#'   while there is nothing to do, and is not in a forked child of the session. On systems other
+#'   than Linux it looks every 2 ms whether something has come, while tasks are under way.
 #' @section Other packages: `promises::as.promise()` turns a task into a promise, for \pkg{shiny}
-#'   and others. A task that is returned within `promises::then()` is chained. With \pkg{later} 1.4.0
-#'   or newer on Linux, a handler is called about a millisecond after the task has ended, and nothing
-#'   is polled until then; else every 10 ms.
+#'   and others. A task that is returned within `promises::then()` is chained. With \pkg{later}
+#'   1.4.0 or newer on Linux, a handler is called about a millisecond after the task has ended, and
+#'   nothing is polled until then; else every 10 ms.
 #'
 #'   Package \pkg{future} has generics `resolved()`, `value()` and `cancel()`, and \pkg{dplyr} has
 #'   `collect()`. They take tasks, and the functions of this package take what theirs take. So the
