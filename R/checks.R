@@ -21,7 +21,7 @@ check_strings <- function(x, name) {
 }
 
 check_cluster <- function(cl) {
-  given(cl, "cl")
+  if (missing(cl)) given(cl, "cl")
   if (!inherits(cl, "clutch_cluster"))
     throw("argument", "`cl` has to be a cluster made by make_cluster()")
 }

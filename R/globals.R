@@ -13,8 +13,12 @@ find_needs <- function(roots, globals, env) {
                 order = attached_packages())
   if (isFALSE(globals)) return(needs)
   given <- given_globals(globals, env)
-  search <- .Call(ffi_globals_new)
-  found <- search_all(search, c(roots, unname(given)))
+  if (!is.null(given)) roots <- c(roots, unname(given))
+  found <- search_all(.Call(ffi_globals_new), roots)
+  if (is.null(found)) {
+    needs$globals <- given
+    return(needs)
+  }
   needs$globals <- if (is.null(given)) values_of(found$globals) else given
   classes <- if (length(found$classes)) setdiff(found$classes, known_classes())
   by_class <- if (length(classes)) packages_of_classes(classes) else character()
@@ -69,15 +73,15 @@ variables <- function(names, env, argument) {
 }
 
 # Searches until nothing new is found. Methods of the workspace are found by the names of generics
-# and classes, in rounds.
+# and classes, in rounds. NULL: nothing was found.
 search_all <- function(search, roots) {
+  new <- .Call(ffi_globals_search, search, roots, character())
+  if (is.null(new)) return(NULL)
   all <- list(globals = character(), packages = character(), classes = character(),
               s4_packages = character())
   generics <- character()
   texts <- character()
-  also <- character()
   repeat {
-    new <- .Call(ffi_globals_search, search, roots, also)
     all$globals <- c(all$globals, vapply(new[[1L]], as.character, ""))
     all$packages <- c(all$packages, unlist(new[[2L]]))
     all$classes <- c(all$classes, unlist(new[[3L]]))
@@ -86,8 +90,8 @@ search_all <- function(search, roots) {
     # may be classes of objects that are made on the node
     texts <- c(texts, vapply(new[[6L]], as.character, ""))
     also <- setdiff(workspace_methods(generics, c(all$classes, texts)), all$globals)
-    if (!length(also)) return(lapply(all, unique))
-    roots <- list()
+    if (length(also)) new <- .Call(ffi_globals_search, search, list(), also)
+    if (!length(also) || is.null(new)) return(lapply(all, unique))
   }
 }
 
@@ -145,31 +149,29 @@ locals_of <- function(code, env) {
   top <- topenv(env, NULL)
   local <- frame_with_dots(code, env)
   parent.env(local) <- if (isNamespace(top)) top else globalenv()
-  names <- .Call(ffi_globals_names, .Call(ffi_globals_new), code)
-  for (name in names) {
-    at <- frame_with(name, env, top)
-    if (is.null(at)) next
+  if (!is.language(code) || identical(env, top)) return(local)
+  names <- .Call(ffi_globals_locals, .Call(ffi_globals_new), code, env, top, local)
+  for (name in names) { # those whose value is not there yet
+    at <- frame_with(name, env)
     # a missing argument has no value
     tryCatch(assign(name, get(name, at, inherits = FALSE), envir = local), error = function(e) NULL)
   }
   local
 }
 
-# The first environment from `env` on, and below `top`, that has a variable of this name, or NULL.
-frame_with <- function(name, env, top) {
-  while (!identical(env, top) && !identical(env, emptyenv())) {
-    if (exists(name, env, inherits = FALSE)) return(env)
-    env <- parent.env(env)
-  }
-  NULL
+# The first environment from `env` on that has a variable of this name. There is one.
+frame_with <- function(name, env) {
+  while (!exists(name, env, inherits = FALSE)) env <- parent.env(env)
+  env
 }
 
 # An empty environment, or where the code uses `...`, one that has those of `env`.
 frame_with_dots <- function(code, env) {
+  if (!is.language(code) || !exists("...", envir = env)) return(new.env(hash = FALSE))
   frame <- function(...) environment()
   names <- all.names(code)
   uses_dots <- any(names == "..." | grepl("^[.][.][0-9]+$", names))
-  if (!uses_dots || !exists("...", envir = env)) return(frame())
+  if (!uses_dots) return(frame())
   values <- tryCatch(eval(quote(list(...)), env), error = function(e) list()) # one may be missing
   do.call(frame, values, quote = TRUE)
 }

@@ -331,18 +331,18 @@ cluster_iwalk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progre
 # is_given() tells which of them the call has. `walk`: the values do not travel back.
 
 map_one <- function(frame, walk = FALSE) {
-  check_call(frame, ".x")
+  check_call(frame, ".x", missing_one)
   map_elements(frame, vector_of(frame$.x, "`.x`"), identity, walk)
 }
 
 map_two <- function(frame, walk = FALSE) {
-  check_call(frame, c(".x", ".y"))
+  check_call(frame, c(".x", ".y"), missing_two)
   vectors <- list(vector_of(frame$.x, "`.x`"), vector_of(frame$.y, "`.y`"))
   map_rows(frame, vectors, c("`.x`", "`.y`"), walk)
 }
 
 map_list <- function(frame, walk = FALSE) {
-  check_call(frame, ".l")
+  check_call(frame, ".l", missing_list)
   vectors <- frame$.l
   if (!is.list(vectors))
     throw("argument", sprintf("`.l` has to be a list of vectors, and this is %s", kind_of(vectors)))
@@ -353,7 +353,7 @@ map_list <- function(frame, walk = FALSE) {
 }
 
 map_indexed <- function(frame, walk = FALSE) {
-  check_call(frame, ".x")
+  check_call(frame, ".x", missing_one)
   x <- vector_of(frame$.x, "`.x`")
   index <- if (is.null(names(x))) seq_along(x) else names(x)
   map_rows(frame, list(x, index), c("`.x`", "its index"), walk)
@@ -385,10 +385,17 @@ map_elements <- function(frame, elements, adapt, walk) {
 
 # ---- checks ----
 
+# Which of the arguments that a map wants are not there: calls for the frame of its function.
+missing_one <- quote(c(missing(cl), missing(.x), missing(.f)))
+missing_two <- quote(c(missing(cl), missing(.x), missing(.y), missing(.f)))
+missing_list <- quote(c(missing(cl), missing(.l), missing(.f)))
+
 # `vectors`: the arguments that are gone through.
-check_call <- function(frame, vectors) {
-  for (name in c("cl", vectors, ".f")) {
-    if (!is_given(name, frame)) throw("argument", sprintf("argument `%s` is missing", name))
+check_call <- function(frame, vectors, which_missing) {
+  is_missing <- eval(which_missing, frame)
+  if (any(is_missing)) {
+    name <- c("cl", vectors, ".f")[is_missing][[1L]]
+    throw("argument", sprintf("argument `%s` is missing", name))
   }
   if (inherits(frame[[vectors[[1L]]]], "clutch_cluster") && !inherits(frame$cl, "clutch_cluster")) {
     throw("argument", paste("an argument whose name begins like `cl` was taken for the cluster:",

@@ -191,13 +191,14 @@ check_seed <- function(x, what) {
 
 # The defaults, as check_option() returns them: they are not checked in each call.
 checked_defaults <- Map(check_option, names(option_defaults), option_defaults, "")
+checked_defaults$max_size <- 500e6
 
 # What a function of the user's needs to know of the options that it takes: `session`, their names
 # for options(); `missing`, a call that tells which of them were not given, in the function's frame.
-# It is made once: a call of missing() for each is a good part of the time of a short map.
+# It is made once.
 options_taken <- function(names) {
   tests <- lapply(paste0(".", names), function(argument) call("missing", as.name(argument)))
-  list(session = structure(paste0("clutch.", names), names = names),
+  list(names = names, session = paste0("clutch.", names),
        missing = as.call(c(quote(c), structure(tests, names = names))))
 }
 
@@ -206,25 +207,34 @@ map_options <- options_taken(names(option_defaults))
 # Those that the call has given to the function whose frame this is.
 given_options <- function(frame, taken = map_options) {
   is_missing <- eval(taken$missing, frame)
-  given <- names(is_missing)[!is_missing]
-  structure(lapply(given, function(name) frame[[paste0(".", name)]]), names = given)
+  if (all(is_missing)) return(list())
+  given <- taken$names[!is_missing]
+  values <- lapply(given, function(name) frame[[paste0(".", name)]])
+  names(values) <- given
+  values
 }
 
 # The options of a call, checked, in the form that the scheduler takes: what the call gives, else
-# what the session says, else the default.
-task_options <- function(given = list(), taken = map_options) {
-  option_number("clutch.max_size", 500e6) # used when the job is there
+# what the session says, else the default; and `max_size`, which only the session has.
+task_options <- function(given = NULL, taken = map_options) {
   o <- checked_defaults
-  session <- lapply(taken$session, getOption)
-  is_set <- !vapply(session, is.null, NA)
-  for (name in setdiff(names(session)[is_set], names(given))) {
-    what <- sprintf("option '%s'", taken$session[[name]])
-    o[name] <- list(check_option(name, session[[name]], what))
-  }
+  session <- .Call(ffi_options_set, taken$session)
+  if (!is.null(session)) o <- with_session_options(o, session, given, taken)
   for (name in names(given)) {
     o[name] <- list(check_option(name, given[[name]], sprintf("`.%s`", name)))
   }
   o["seed"] <- list(stream_of_seed(o$seed)) # the last: it draws a number
+  o
+}
+
+# `session`: the values of the options that the function takes, NULL for those that are not set.
+with_session_options <- function(o, session, given, taken) {
+  o$max_size <- option_number("clutch.max_size", o$max_size)
+  is_set <- !vapply(session, is.null, NA)
+  for (k in which(is_set & !taken$names %in% names(given))) {
+    what <- sprintf("option '%s'", taken$session[[k]])
+    o[taken$names[[k]]] <- list(check_option(taken$names[[k]], session[[k]], what))
+  }
   o
 }
 
@@ -235,12 +245,6 @@ is_given <- function(argument, frame) !eval(call("missing", as.name(argument)), 
 # The stream of the first element: six integers, or NULL. The session's own generator is left as
 # one draw leaves it.
 stream_of_seed <- function(seed) {
-  if (isFALSE(seed) || is.null(seed)) return(NULL)
-  drawn <- as.integer(stats::runif(1L) * 2147483647)
-  if (length(seed) == 7L) return(as.integer(seed[-1L]))
-  after <- get(".Random.seed", globalenv(), inherits = FALSE)
-  on.exit(assign(".Random.seed", after, envir = globalenv()))
-  set.seed(if (isTRUE(seed)) drawn else as.integer(seed), kind = "L'Ecuyer-CMRG",
-           normal.kind = "Inversion", sample.kind = "Rejection")
-  get(".Random.seed", globalenv(), inherits = FALSE)[-1L]
+  if (is.null(seed) || isFALSE(seed)) return(NULL)
+  .Call(ffi_stream_of_seed, seed)
 }

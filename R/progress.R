@@ -3,8 +3,9 @@
 # `began`: when the map did, by clock(). A bar is made anew after it had to make room for a message,
 # so that what it says of times is ours and not cli's.
 progress_new <- function(progress, n, began) {
+  signals <- !isFALSE(progress) && uses_progressr()
+  if (!isTRUE(progress) && !signals && !interactive()) return(no_bar)
   bar <- new.env(parent = baseenv()) # the texts of the bar are evaluated in there
-  signals <- uses_progressr()
   bar$on <- if (is.null(progress)) signals || interactive() else isTRUE(progress)
   bar$n <- n
   bar$done <- 0
@@ -18,8 +19,11 @@ progress_new <- function(progress, n, began) {
   bar
 }
 
+# Of a map that shows nothing.
+no_bar <- list(on = FALSE)
+
 uses_progressr <- function() {
-  if (!"progressr" %in% loadedNamespaces() || !length(progressr::handlers())) return(FALSE)
+  if (!isNamespaceLoaded("progressr") || !length(progressr::handlers())) return(FALSE)
   isTRUE(tryCatch(progressr::handlers(global = NA), error = function(e) FALSE))
 }
 

@@ -82,23 +82,26 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   given(expr, "expr")
   code <- substitute(expr)
   env <- parent.frame()
-  if (is.null(.label)) .label <- label_of(code)
-  o <- task_options(given_options(environment(), submit_options), submit_options)
+  # to make a text of code takes as long as all else: where it is short, not before it is wanted
+  if (is.null(.label) && !.Call(ffi_code_is_short, code)) .label <- text_of(code)
+  given <- if (nargs() > 2L) given_options(environment(), submit_options)
+  o <- task_options(given, submit_options)
   if (o$relay == "live") o$relay <- "ordered"
   frame <- if (isTRUE(o$globals)) locals_of(code, env) else new.env(parent = globalenv())
-  fun <- function() NULL
-  body(fun) <- code # of an expression vector, as do.call() passes one, what is in it
-  environment(fun) <- frame
+  if (is.expression(code)) code <- code[[1L]] # as do.call() passes one
+  fun <- eval(call("function", NULL, code), frame)
   needs <- find_needs(list(fun), o$globals, env) # R code of others may run
   t <- tasks_of(cl)
-  submit(t, fun, needs, o, .label)
+  submit(t, fun, needs, o, .label, code)
 }
 
-submit <- function(t, fun, needs, o, label) {
-  task <- new.env(parent = emptyenv())
+# `label`: NULL: one will be made of `code`.
+submit <- function(t, fun, needs, o, label, code) {
+  task <- new.env(hash = FALSE, parent = emptyenv())
   task$scheduler <- t
   task$label <- label
-  task$job <- job_new(t, fun, NULL, list(), needs, o)
+  if (is.null(label)) task$code <- code
+  task$job <- job_new(t, fun, NULL, NULL, needs, o)
   task$relayed <- FALSE
   submitted <- FALSE
   on.exit(if (!submitted) .Call(ffi_job_end, task$job, 0))
@@ -106,14 +109,20 @@ submit <- function(t, fun, needs, o, label) {
   turn(t, task$job, 0)
   advance_when_idle(t)
   submitted <- TRUE
-  structure(task, class = c("clutch_task", the$task_is_also))
+  class(task) <- c("clutch_task", the$task_is_also)
+  task
 }
 
 # Those of cluster_map() that make sense for one task.
 submit_options <- options_taken(c("globals", "packages", "seed", "timeout", "retries", "relay",
                                   "max_memory"))
 
-label_of <- function(code) {
+label_of <- function(task) {
+  if (is.null(task$label)) task$label <- text_of(task$code)
+  task$label
+}
+
+text_of <- function(code) {
   s <- deparse(code, width.cutoff = 60L, nlines = 2L)
   paste0("'", s[[1L]], if (length(s) > 1L) " ...", "'")
 }
@@ -123,24 +132,26 @@ label_of <- function(code) {
 # list(value =) or list(error =), or NULL: it has not ended.
 outcome <- function(x) {
   if (!is.null(x$outcome)) return(x$outcome)
-  if (.Call(ffi_job_state, x$job)$left > 0) return(NULL)
+  end <- .Call(ffi_job_outcome, x$job)
+  if (is.null(end)) return(NULL)
+  x$outcome <- if (is.list(end) && is.null(x$cancelled)) list(value = end[[1L]]) else outcome_of(x)
+  x$outcome
+}
+
+# Of a task that has failed, or was cancelled, or has said something.
+outcome_of <- function(x) {
   answer <- .Call(ffi_job_values, x$job)
   failures <- .Call(ffi_job_failures, x$job, 0)
   value <- answer$values[[1L]]
   x$log <- answer$logs[[1L]]
-  x$outcome <- if (isTRUE(x$cancelled)) {
-    list(error = cancelled_error(x))
-  } else if (length(failures$element)) {
-    list(error = task_error(x$scheduler, failures, 1L, value, x$label))
-  } else {
-    list(value = value)
-  }
   .Call(ffi_job_end, x$job, 0)
-  x$outcome
+  if (isTRUE(x$cancelled)) return(list(error = cancelled_error(x)))
+  if (!length(failures$element)) return(list(value = value))
+  list(error = task_error(x$scheduler, failures, 1L, value, label_of(x)))
 }
 
 cancelled_error <- function(x) {
-  errorCondition(sprintf("%s was cancelled", x$label), call = NULL,
+  errorCondition(sprintf("%s was cancelled", label_of(x)), call = NULL,
                  class = c("clutch_task_cancelled", "clutch_task_error", "clutch_error"))
 }
 
@@ -225,7 +236,7 @@ finish <- function(x, timeout, deadline = clock() + timeout) {
     left <- deadline - clock()
     if (left < 0) {
       text <- "%s has not ended within %g seconds"
-      throw("timeout", sprintf(text, x$label, timeout))
+      throw("timeout", sprintf(text, label_of(x), timeout))
     }
     turn_for_task(x, min(left, 3600))
   }
@@ -235,7 +246,7 @@ finish <- function(x, timeout, deadline = clock() + timeout) {
 deliver <- function(x) {
   if (!x$relayed) {
     x$relayed <- TRUE
-    relay_log(x$log)
+    if (!is.null(x$log)) relay_log(x$log)
     x$log <- NULL
   }
   if (!is.null(x$outcome$error)) stop(x$outcome$error)
@@ -316,7 +327,7 @@ cancel.default <- function(x, ...) hidden("cancel", "future", x, ...)
 #' @export
 format.clutch_task <- function(x, ...) {
   if (is.null(outcome(x))) turn(x$scheduler, x$job, 0)
-  sprintf("clutch task %s: %s", x$label, task_state(x))
+  sprintf("clutch task %s: %s", label_of(x), task_state(x))
 }
 
 task_state <- function(x) {

@@ -13,23 +13,26 @@ run_map <- function(cl, elements, f, more, o, env) {
   job_start(t, job)
   bar <- progress_new(o$progress, n, began)
   if (bar$on) on.exit(progress_end(bar), add = TRUE)
-  drive_map(t, job, n, o, bar)
+  values <- drive_map(t, job, n, o, bar)
   progress_end(bar)
   settle_replacements(t)
-  failures <- .Call(ffi_job_failures, job, 0)
-  values <- map_values(t, job, n, failures)
-  names(values) <- names(elements)
-  if (length(failures$element)) warn_failed(values, failures, n)
+  if (is.null(values)) values <- values_or_errors(t, job, n)
+  if (!is.null(names(elements))) names(values) <- names(elements)
   values
 }
 
-# All turns of a map: until it is done, or until the error of an element ends it.
+# All turns of a map: until it is done, or until the error of an element ends it. The values, if no
+# element has failed or said anything; else NULL.
 drive_map <- function(t, job, n, o, bar) {
   known <- 0L # failures
   shown <- 0  # elements whose output was relayed
   slice <- if (bar$on) 0.1 else 0.25
   repeat {
     event <- turn(t, job, slice, known)
+    if (event == "done" && !bar$on) {
+      values <- .Call(ffi_job_plain_values, job)
+      if (!is.null(values)) return(values)
+    }
     # whatever there is to do: what a failed element has said came before its error
     relay_queue(job, bar)
     if (event %in% c("failed", "done")) {
@@ -40,8 +43,16 @@ drive_map <- function(t, job, n, o, bar) {
     }
     if (o$relay == "ordered") shown <- relay_ready(job, shown, bar = bar)
     if (bar$on) progress_show(bar, n - .Call(ffi_job_state, job)$left)
-    if (event == "done") return(invisible())
+    if (event == "done") return(NULL)
   }
+}
+
+# The values of all elements. Some have failed, perhaps: there is a warning.
+values_or_errors <- function(t, job, n) {
+  failures <- .Call(ffi_job_failures, job, 0)
+  values <- map_values(t, job, n, failures)
+  if (length(failures$element)) warn_failed(values, failures, n)
+  values
 }
 
 # Raises the error of the first element, in order, of those that have failed. `f`: failures from

@@ -83,6 +83,7 @@ memory_text <- function(d) {
 MOST_DEATHS_IN_A_ROW <- 3L
 
 replace_or_give_up <- function(t, d, how) {
+  if (is.null(t$deaths_in_a_row)) t$deaths_in_a_row <- integer(length(t$info$handles))
   n <- if (d$has_begun) 0L else t$deaths_in_a_row[[d$index]] + 1L
   t$deaths_in_a_row[[d$index]] <- n
   if (n < MOST_DEATHS_IN_A_ROW) return(replace_dead(t, d$index))

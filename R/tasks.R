@@ -5,19 +5,26 @@
 tasks_of <- function(cl) {
   check_cluster(cl)
   if (length(cl) == 0L) throw("argument", "a cluster without nodes cannot do anything")
-  info <- cl[[1L]]$info
+  info <- .subset2(.subset2(cl, 1L), "info")
   if (is.null(info$handles)) {
     throw("argument", paste("nodes of base R (node = \"psock\") do not know tasks:",
                             "use them with the functions of package parallel"))
   }
   if (is.null(info$tasks)) info$tasks <- tasks_new(info)
   t <- info$tasks
+  ranks <- .Call(ffi_tasks_attach_all, t$ptr, cl)
+  t$ranks <- if (is.null(ranks)) attach_or_replace(t, cl) else ranks
+  if (!is.null(t$deaths_in_a_row)) t$deaths_in_a_row[t$ranks] <- 0L
+  t
+}
+
+# Some node is not there any more. The ranks of all.
+attach_or_replace <- function(t, cl) {
   ranks <- vapply(cl, function(nd) nd$rank, 1L)
-  t$deaths_in_a_row[ranks] <- 0L
+  if (!is.null(t$deaths_in_a_row)) t$deaths_in_a_row[ranks] <- 0L
   attached <- vapply(ranks, function(rank) attach_node(t, rank), NA)
   if (!any(attached)) throw_stopped()
-  t$ranks <- ranks
-  t
+  ranks
 }
 
 tasks_new <- function(info) {
@@ -28,7 +35,7 @@ tasks_new <- function(info) {
   t$info <- info
   t$has_attached <- FALSE # packages, for some job
   t$deaths <- new.env(parent = emptyenv()) # by cause, as text: see death_of()
-  t$deaths_in_a_row <- integer(length(info$handles)) # by node: of those that had begun nothing
+  t$deaths_in_a_row <- NULL # by node: of those that had begun nothing; NULL: there were none
   t$ptr <- .Call(ffi_tasks_new, info$handles, grace, most)
   t
 }
@@ -62,7 +69,7 @@ job_new <- function(t, fun, elements, more, needs, o) {
   spec <- c(o$retries, o$chunk, o$timeout, o$max_memory)
   only <- if (length(t$ranks) < length(t$info$handles)) as.integer(t$ranks)
   job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only)
-  warn_size(job, fun, more, needs$globals)
+  if (.Call(ffi_job_size, job) > o$max_size) warn_size(job, fun, more, needs$globals, o$max_size)
   if (o$max_memory > 0) warn_unlimited(t)
   job
 }
@@ -99,10 +106,8 @@ warn_unlimited <- function(t) {
 }
 
 # The usual accident is a function that drags its environment along.
-warn_size <- function(job, fun, more, globals) {
-  size <- .Call(ffi_job_state, job)$message_bytes
-  limit <- option_number("clutch.max_size", 500e6)
-  if (size <= limit) return(invisible())
+warn_size <- function(job, fun, more, globals, limit) {
+  size <- .Call(ffi_job_size, job)
   parts <- utils::head(sort(message_parts(fun, more, globals), decreasing = TRUE), 3L)
   text <- sprintf("%s travel to each node (option clutch.max_size: %s)", mb(size), mb(limit))
   if (length(parts)) {

@@ -48,14 +48,18 @@
   /* r/tasks/task-life.c */     \
   X(ffi_tasks_new, 3)           \
   X(ffi_tasks_attach, 2)        \
+  X(ffi_tasks_attach_all, 2)    \
   X(ffi_job_new, 6)             \
   X(ffi_job_start, 2)           \
   X(ffi_job_end, 2)             \
+  X(ffi_job_outcome, 1)         \
   X(ffi_job_fail_pending, 2)    \
   /* r/tasks/task-query.c */    \
   X(ffi_job_state, 1)           \
   X(ffi_job_ready, 1)           \
   X(ffi_job_values, 1)          \
+  X(ffi_job_plain_values, 1)    \
+  X(ffi_job_size, 1)            \
   X(ffi_job_failures, 2)        \
   X(ffi_job_relay, 1)           \
   X(ffi_tasks_open, 1)          \
@@ -137,12 +141,15 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_work_slim, 1),
                                           ENTRY(ffi_work_log, 2),
                                           ENTRY(ffi_work_output, 0),
-                                          /* r/globals/free-symbols.c */
-                                          ENTRY(ffi_globals_names, 2),
+                                          /* r/tasks/task-options.c */
+                                          ENTRY(ffi_options_set, 1),
+                                          ENTRY(ffi_stream_of_seed, 1),
+                                          ENTRY(ffi_code_is_short, 1),
                                           /* r/globals/search-state.c */
                                           ENTRY(ffi_globals_new, 0),
                                           /* r/globals/search.c */
                                           ENTRY(ffi_globals_search, 3),
+                                          ENTRY(ffi_globals_locals, 5),
                                           /* r/socket/connection-read.c */
                                           ENTRY(ffi_connection_left, 2),
                                           /* r/socket/connection-write.c */

@@ -63,15 +63,19 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
 /* r/tasks/task-life.c */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
 SEXP ffi_tasks_attach(SEXP x, SEXP index);
+SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes);
 SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only);
 SEXP ffi_job_start(SEXP x, SEXP job);
 SEXP ffi_job_end(SEXP job, SEXP wait);
+SEXP ffi_job_outcome(SEXP job);
 SEXP ffi_job_fail_pending(SEXP job, SEXP cause);
 
 /* r/tasks/task-query.c */
 SEXP ffi_job_state(SEXP job);
 SEXP ffi_job_ready(SEXP job);
 SEXP ffi_job_values(SEXP job);
+SEXP ffi_job_plain_values(SEXP job);
+SEXP ffi_job_size(SEXP job);
 SEXP ffi_job_failures(SEXP job, SEXP from);
 SEXP ffi_job_relay(SEXP job);
 SEXP ffi_tasks_open(SEXP x);
@@ -122,8 +126,13 @@ SEXP ffi_work_slim(SEXP cond);
 SEXP ffi_work_log(SEXP cond, SEXP now);
 SEXP ffi_work_output(void);
 
+/* tasks/task-options.c */
+SEXP ffi_options_set(SEXP names);
+SEXP ffi_stream_of_seed(SEXP seed);
+SEXP ffi_code_is_short(SEXP code);
+
 /* r/globals/free-symbols.c */
-SEXP ffi_globals_names(SEXP x, SEXP code);
+SEXP ffi_globals_locals(SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame);
 
 /* r/globals/search-state.c */
 SEXP ffi_globals_new(void);

@@ -83,3 +83,34 @@ test_that("random numbers follow their stream where a task keeps, sets or remove
   kept <- cluster_map(cl, 1:40, function(i) .Random.seed, .seed = 7)
   expect_identical(length(unique(kept)), 40L) # none was written over while somebody had it
 })
+
+test_that("the stream of a seed is that of set.seed(); one number is drawn as runif() does", {
+  old <- RNGkind()
+  on.exit(RNGkind(old[[1L]], old[[2L]], old[[3L]]))
+  of_set_seed <- function(seed) {
+    set.seed(seed, kind = "L'Ecuyer-CMRG", normal.kind = "Inversion", sample.kind = "Rejection")
+    get(".Random.seed", globalenv())[-1L]
+  }
+  seeds <- c(0L, 1L, -1L, 42L, .Machine$integer.max, -.Machine$integer.max,
+             as.integer(runif(200, -2^31 + 1, 2^31 - 1)))
+  for (seed in seeds) {
+    expected <- of_set_seed(seed)
+    expect_identical(clutch:::stream_of_seed(seed), expected)
+    expect_identical(clutch:::stream_of_seed(as.double(seed)), expected)
+  }
+  expect_identical(clutch:::stream_of_seed(c(10407, 1:6)), 1:6)
+  for (kind in c("Mersenne-Twister", "Wichmann-Hill", "L'Ecuyer-CMRG")) {
+    RNGkind(kind, "Inversion", "Rejection")
+    set.seed(5)
+    drawn <- runif(1)
+    after <- get(".Random.seed", globalenv())
+    expected <- of_set_seed(as.integer(drawn * 2147483647))
+    for (seed in list(TRUE, 1, c(10407, 1:6))) {
+      RNGkind(kind, "Inversion", "Rejection")
+      set.seed(5)
+      stream <- clutch:::stream_of_seed(seed)
+      expect_identical(get(".Random.seed", globalenv()), after)
+      if (isTRUE(seed)) expect_identical(stream, expected)
+    }
+  }
+})

@@ -119,3 +119,53 @@ test_that("do.call() submits code in an object", {
     expect_identical(collect(do.call(cluster_submit, list(cl, code))), 2)
   }
 })
+
+test_that("thousands of tasks wait at once: the time for each does not grow with their number", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  took <- function(n) {
+    began <- clutch:::clock()
+    tasks <- lapply(seq_len(n), function(i) cluster_submit(cl, i))
+    values <- lapply(tasks, collect)
+    expect_identical(values, as.list(seq_len(n)))
+    (clutch:::clock() - began) / n
+  }
+  took(500)
+  few <- min(took(500), took(500), took(500))
+  # it grew twentyfold when each step went through all of them
+  expect_lt(took(10000) / few, 8)
+})
+
+test_that("a label is made of code when it is wanted, and code with data in it is not kept", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  expect_match(format(cluster_submit(cl, "text")), "clutch task '\"text\"': ", fixed = TRUE)
+  expect_null(cluster_submit(cl, 1 + 1)$label)
+  data <- as.double(1:1e5)
+  task <- do.call(cluster_submit, list(cl, call("sum", data)))
+  expect_null(task$code)
+  expect_match(format(task), "^clutch task 'sum[(]c[(]1, ?2.* [.]{3}'")
+  expect_identical(collect(task), sum(data))
+  expect_error(collect(cluster_submit(cl, stop("oops"))), "'stop(\"oops\")' on node 1",
+               fixed = TRUE)
+})
+
+test_that("what a node is told of a task is forgotten there when it has answered", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  finalized <- function() parallel::clusterEvalQ(cl, {
+    gc()
+    exists("clutch_finalized")
+  })[[1L]]
+  f <- local({
+    kept <- new.env()
+    function() {
+      reg.finalizer(kept, function(e) assign("clutch_finalized", TRUE, globalenv()))
+      1
+    }
+  })
+  task <- cluster_submit(cl, f())
+  while (!resolved(task)) Sys.sleep(0.01)
+  expect_true(finalized())
+  expect_identical(collect(task), 1)
+})

@@ -272,20 +272,3 @@ clu_span clu_symbols_of(clu_search *s, SEXP formals, SEXP body) {
   s->nspans++;
   return all;
 }
-
-/* The names that code takes from elsewhere. */
-SEXP ffi_globals_names(SEXP x, SEXP code) {
-  clu_search *s = clu_search_get(x);
-  clu_span all = clu_symbols_of(s, R_NilValue, code);
-  R_xlen_t n = 0;
-  SEXP names;
-  for (size_t k = 0; k < all.n; k++) n += (s->uses[all.first + k].how & (USED | CALLED)) != 0;
-  names = PROTECT(Rf_allocVector(STRSXP, n));
-  n = 0;
-  for (size_t k = 0; k < all.n; k++) {
-    const clu_use *u = &s->uses[all.first + k];
-    if (u->how & (USED | CALLED)) SET_STRING_ELT(names, n++, PRINTNAME(u->symbol));
-  }
-  UNPROTECT(1);
-  return names;
-}

@@ -67,7 +67,7 @@ void clu_search_later(clu_search *s, SEXP x);
 /* Puts `x` in front of one of the lists. */
 void clu_search_find(clu_search *s, int which, SEXP x);
 /* One of the lists. */
-SEXP clu_search_found(clu_search *s, int which);
+SEXP clu_search_found(const clu_search *s, int which);
 /* Makes room for one more element, of `size` bytes, behind the `n` of an array with room for
  * `*cap`. `array`: address of the pointer. */
 void clu_search_room(void *array, size_t *cap, size_t n, size_t size);

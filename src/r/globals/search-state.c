@@ -16,7 +16,7 @@ static int map_room(clu_map *m) {
   clu_map bigger;
   if (2 * m->n < m->cap) return 1;
   bigger.n = m->n;
-  bigger.cap = m->cap ? 2 * m->cap : 256;
+  bigger.cap = m->cap ? 2 * m->cap : 16;
   bigger.key = calloc(bigger.cap, sizeof *bigger.key);
   bigger.value = malloc(bigger.cap * sizeof *bigger.value);
   if (!bigger.key || !bigger.value) {
@@ -114,7 +114,7 @@ void clu_search_later(clu_search *s, SEXP x) {
   s->todo[s->ntodo++] = x;
 }
 
-SEXP clu_search_found(clu_search *s, int which) { return VECTOR_ELT(CAR(s->kept), which); }
+SEXP clu_search_found(const clu_search *s, int which) { return VECTOR_ELT(CAR(s->kept), which); }
 
 void clu_search_find(clu_search *s, int which, SEXP x) {
   PROTECT(x);

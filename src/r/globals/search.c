@@ -368,9 +368,15 @@ static SEXP as_list(SEXP cells) {
   return cells == R_NilValue ? Rf_allocVector(VECSXP, 0) : Rf_PairToVectorList(cells);
 }
 
+static int has_found(const clu_search *s) {
+  for (int k = 0; k < N_FOUND; k++)
+    if (k != HELD && clu_search_found(s, k) != R_NilValue) return 1;
+  return 0;
+}
+
 /* Searches what can be reached from `roots`, a list, and from what the symbols `also` (a character
  * vector of names) lead to. Returns what was found by it and not before: list(globals (symbols),
- * packages, classes, S4 packages, generics, texts in the code (symbols)). */
+ * packages, classes, S4 packages, generics, texts in the code (symbols)), or NULL: nothing. */
 SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also) {
   clu_search *s = clu_search_get(x);
   SEXP out;
@@ -389,8 +395,40 @@ SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also) {
     if (++n % 4096 == 0) R_CheckUserInterrupt();
     visit(s, s->todo[--s->ntodo]);
   }
+  if (!has_found(s)) return R_NilValue;
   out = PROTECT(Rf_allocVector(VECSXP, N_FOUND - 1));
   for (int k = 0; k < N_FOUND - 1; k++) SET_VECTOR_ELT(out, k, as_list(clu_search_found(s, k)));
   UNPROTECT(1);
   return out;
+}
+
+/* The first environment from `env` on, and below `top`, that has this variable; NULL: none. */
+static SEXP frame_of(SEXP symbol, SEXP env, SEXP top) {
+  for (; env != top && env != R_EmptyEnv; env = PARENT_ENV(env))
+    if (R_existsVarInFrame(env, symbol)) return env;
+  return NULL;
+}
+
+/* The variables that `code` takes from elsewhere get, in `frame`, the values that they have in the
+ * environments from `env` on, below `top`. Returns the names of those that are left to R: their
+ * value would have to be evaluated, is NULL, or is missing. */
+SEXP ffi_globals_locals(SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame) {
+  clu_search *s = clu_search_get(x);
+  clu_span all = clu_symbols_of(s, R_NilValue, code);
+  SEXP names = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)all.n));
+  R_xlen_t n = 0;
+  for (size_t k = 0; k < all.n; k++) {
+    const clu_use *u = &s->uses[all.first + k];
+    SEXP at = u->how & (USED | CALLED) ? frame_of(u->symbol, env, top) : NULL;
+    binding b;
+    if (!at) continue;
+    b = look_up(u->symbol, at);
+    if (R_BindingIsActive(u->symbol, at) || b.value == R_NilValue)
+      SET_STRING_ELT(names, n++, PRINTNAME(u->symbol));
+    else
+      Rf_defineVar(u->symbol, b.value, frame);
+  }
+  names = Rf_lengthgets(names, n);
+  UNPROTECT(1);
+  return names;
 }

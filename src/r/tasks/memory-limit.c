@@ -10,6 +10,7 @@ int clu_tasks_can_limit(const clu_node *nd) {
 
 static double least_limit(const tasks *t) {
   double least = 0;
+  if (t->nlimited == 0) return 0; /* it is asked in each turn, and there may be many jobs */
   for (const task_job *j = t->jobs; j; j = j->next)
     if (j->max_memory > 0 && clu_job_left(j->job) && (least == 0 || j->max_memory < least))
       least = j->max_memory;

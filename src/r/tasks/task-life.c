@@ -90,6 +90,33 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   return Rf_mkString("attached");
 }
 
+static SEXP element_named(SEXP list, const char *name) {
+  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
+    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
+  return R_NilValue;
+}
+
+/* The ranks of these nodes of the cluster, all of which have their part in the work; NULL: of one
+ * ffi_tasks_attach() has to be asked. */
+SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes) {
+  tasks *t = clu_tasks_get(x);
+  SEXP handles = R_ExternalPtrProtected(x);
+  R_xlen_t n = Rf_xlength(nodes);
+  SEXP ranks = PROTECT(Rf_allocVector(INTSXP, n));
+  for (R_xlen_t k = 0; k < n; k++) {
+    int i = Rf_asInteger(element_named(VECTOR_ELT(nodes, k), "rank")) - 1;
+    clu_node *nd = i >= 0 && i < t->n ? clu_tasks_node(handles, i) : NULL;
+    if (!nd || !clu_node_is_ready(nd) || t->nodes[i].id != clu_node_id(nd)) {
+      UNPROTECT(1);
+      return R_NilValue;
+    }
+    INTEGER(ranks)[k] = i + 1;
+  }
+  UNPROTECT(1);
+  return ranks;
+}
+
 /* ---- jobs ---- */
 
 static void job_finalize(SEXP x) {
@@ -214,7 +241,10 @@ SEXP ffi_job_start(SEXP x, SEXP job) {
   j->spec.only = NULL; /* the scheduler has it */
   j->tasks = t;
   j->next = t->jobs;
+  if (j->next) j->next->prev = j;
   t->jobs = j;
+  t->njobs++;
+  t->nlimited += j->max_memory > 0;
   clu_job_count(j);
   clu_tasks_limit_memory(t);
   return R_NilValue;
@@ -228,22 +258,42 @@ static int all_in_step(void *handles) {
   return 1;
 }
 
-/* Gives the job up. `wait`: seconds to wait until the nodes have, at most. No interrupt ends it: it
- * is bounded. */
-SEXP ffi_job_end(SEXP job, SEXP wait) {
-  task_job *j = clu_job_get(job);
-  SEXP handles = VECTOR_ELT(R_ExternalPtrProtected(job), 0);
+/* Gives the job up, and waits until the nodes have, `wait` seconds at the most. */
+static void end_job(task_job *j, SEXP handles, double wait) {
   tasks *t = j->tasks;
   int busy;
-  if (!t) return R_NilValue;
+  if (!t) return;
   busy = clu_job_left(j->job) > 0;
   clu_job_cancel(t->sched, j->job, clu_os_now());
   clu_tasks_act(t, 0);
-  if (busy && Rf_asReal(wait) > 0) clu_pump_for(all_in_step, handles, clu_in_seconds(wait));
+  if (busy && wait > 0) clu_pump_for(all_in_step, handles, clu_os_now() + (uint64_t)(1e9 * wait));
   clu_job_send_end(t, j);
   clu_job_detach(j);
   clu_tasks_limit_memory(t);
+}
+
+/* Gives the job up. `wait`: seconds to wait until the nodes have, at most. No interrupt ends it: it
+ * is bounded. */
+SEXP ffi_job_end(SEXP job, SEXP wait) {
+  end_job(clu_job_get(job), VECTOR_ELT(R_ExternalPtrProtected(job), 0), Rf_asReal(wait));
   return R_NilValue;
+}
+
+/* What has come of a job with one task: NULL: it has not ended; list(value): it has ended well and
+ * has said nothing; NA: R has to ask for the rest. In the last two cases nothing more will come. */
+SEXP ffi_job_outcome(SEXP job) {
+  task_job *j = clu_job_get(job);
+  SEXP prot = R_ExternalPtrProtected(job), out;
+  if (j->job && clu_job_left(j->job) > 0) return R_NilValue;
+  clu_job_take_results(j, prot);
+  if (j->nfailures > 0 || !j->ended[0] || VECTOR_ELT(prot, 3) != R_NilValue ||
+      clu_job_is_incomplete(j))
+    return Rf_ScalarLogical(NA_LOGICAL);
+  out = PROTECT(Rf_allocVector(VECSXP, 1));
+  SET_VECTOR_ELT(out, 0, VECTOR_ELT(VECTOR_ELT(prot, 2), 0));
+  end_job(j, VECTOR_ELT(prot, 0), 0);
+  UNPROTECT(1);
+  return out;
 }
 
 /* No node is left and none can be had: tasks that wait fail with this cause. */

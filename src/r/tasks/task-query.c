@@ -55,6 +55,21 @@ SEXP ffi_job_values(SEXP job) {
   return out;
 }
 
+/* The values, if all tasks have ended, none has failed, and nothing was said; else NULL. */
+SEXP ffi_job_plain_values(SEXP job) {
+  task_job *j = clu_job_get(job);
+  SEXP prot = R_ExternalPtrProtected(job);
+  clu_job_take_results(j, prot);
+  while (j->ready < j->n && j->ended[j->ready]) j->ready++;
+  if (j->ready < j->n || j->nfailures > 0 || j->relays.first || clu_job_is_incomplete(j) ||
+      VECTOR_ELT(prot, 3) != R_NilValue)
+    return R_NilValue;
+  return VECTOR_ELT(prot, 2);
+}
+
+/* Bytes of what each node gets once. */
+SEXP ffi_job_size(SEXP job) { return Rf_ScalarReal((double)clu_job_get(job)->message->size); }
+
 static const char *why_name(int why) {
   switch (why) {
   case CLU_END_DIED: return "died";
@@ -125,11 +140,7 @@ SEXP ffi_tasks_open(SEXP x) {
 }
 
 /* Jobs that were not given up: theirs are the causes of deaths that may still be asked for. */
-SEXP ffi_tasks_jobs(SEXP x) {
-  int n = 0;
-  for (const task_job *j = clu_tasks_get(x)->jobs; j; j = j->next) n++;
-  return Rf_ScalarInteger(n);
-}
+SEXP ffi_tasks_jobs(SEXP x) { return Rf_ScalarReal((double)clu_tasks_get(x)->njobs); }
 
 static const char *kill_name(int killed) {
   switch (killed) {

@@ -184,10 +184,14 @@ void clu_tasks_tell_all(tasks *t) {
 
 void clu_job_detach(task_job *j) {
   tasks *t = j->tasks;
-  task_job **at;
   if (!t) return;
-  for (at = &t->jobs; *at && *at != j; at = &(*at)->next) continue;
-  if (*at) *at = j->next;
+  if (j->prev)
+    j->prev->next = j->next;
+  else
+    t->jobs = j->next;
+  if (j->next) j->next->prev = j->prev;
+  t->njobs--;
+  t->nlimited -= j->max_memory > 0;
   clu_job_uncount(j);
   if (j->awaited) tell_ended(j);
   clu_job_free(t->sched, j->job, clu_os_now());

@@ -65,9 +65,9 @@ typedef struct task_failure {
 } task_failure;
 
 typedef struct task_job {
-  struct task_job *next;
-  SEXP self;    /* the external pointer, whose finalizer frees this */
-  tasks *tasks; /* NULL: it is not started, or ended; and then `job`, too */
+  struct task_job *next, *prev; /* in the list of those that are started */
+  SEXP self;                    /* the external pointer, whose finalizer frees this */
+  tasks *tasks;                 /* NULL: it is not started, or ended; and then `job`, too */
   clu_job *job;
   clu_job_spec spec;   /* until it is started */
   int pins, finalized; /* while somebody is at it that R code may interrupt, it is not freed */
@@ -111,7 +111,9 @@ struct tasks {
   clu_sched *sched;
   task_node *nodes;
   int n;
-  task_job *jobs;   /* those that are started */
+  task_job *jobs;   /* those that are started, the last first */
+  size_t njobs;     /* so many */
+  size_t nlimited;  /* so many of them limit the memory of nodes */
   uint64_t numbers; /* of jobs so far */
   int bare;         /* jobs of one task without an element that are under way: for these no R */
   int restartable;  /* is needed until their result is asked for; of these, those with retries */
