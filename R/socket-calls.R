@@ -4,19 +4,14 @@
 
 utils_namespace <- asNamespace("utils")
 
-# Called when something that looks like serialize() begins to write, see cork() in
-# src/r/socket/connection-write.c. The frame of serialize() or saveRDS(); NULL for other functions.
-serializing_frame <- function() {
-  n <- sys.nframe() - 1L
-  if (n < 1L) return(NULL)
-  writer <- sys.function(n)
-  if (identical(writer, serialize) || identical(writer, saveRDS)) sys.frame(n)
-}
+# The frame of the function whose call of C this is, see src/r/socket/calling.c.
+calling_frame <- function() sys.frame(-1L)
 
-# Called when a connection is read and no call is known that reads it, see
-# src/r/socket/connection-read.c. A list of two frames: of the function that reads, and of the call
-# that it is a part of: the outermost one of base or utils, by who called whom. Only the first frame
-# where it is not a part of another call. NULL: the calls of this reader are not followed.
+# Called when a connection is read, no call is known that reads it, and the function that reads may
+# be a part of another call, see src/r/socket/connection-read.c. A list of two frames: of the
+# function that reads, and of the call that it is a part of: the outermost one of base or utils, by
+# who called whom. Only the first frame where it is not a part of another call. NULL: the calls of
+# this reader are not followed.
 reading_frames <- function() {
   n <- sys.nframe() - 1L
   if (n < 1L) return(NULL)

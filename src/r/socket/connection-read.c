@@ -3,12 +3,11 @@
  * A call that is given up (its time is up, Ctrl-C, a time limit) has taken nothing: everything it
  * had goes back. The call is the outermost frame of base or utils that was given the connection:
  * read.csv() takes lines by one function of C, pushes them back, and calls scan() twice. At the
- * first byte that is not known to belong to a call, one evaluation (reading_frames()) finds that
- * frame and has its end told (ffi_connection_left()), so that all further bytes cost a comparison.
- * What a call has taken stays in the socket's buffer, [mark, pos), up to CLU_SOCK_KEEP; memory
- * beyond the usual is given back when the call is over. A call that has taken more goes on, but
- * when it is given up the connection is broken for reading: every further read is an error of class
- * clutch_socket_broken.
+ * first byte that is not known to belong to a call, reading_frames() finds that frame and has its
+ * end told (ffi_connection_left()), so that all further bytes cost a comparison. What a call has
+ * taken stays in the socket's buffer, [mark, pos), up to CLU_SOCK_KEEP; memory beyond the usual is
+ * given back when the call is over. A call that has taken more goes on, but when it is given up the
+ * connection is broken for reading: every further read is an error of class clutch_socket_broken.
  *
  * readBin() can read vectors of any size: those bytes are not kept twice, but taken back from the
  * vector.
@@ -130,45 +129,60 @@ SEXP ffi_connection_left(SEXP handle, SEXP whole) {
   return R_NilValue;
 }
 
-/* on.exit(.Call(ffi_connection_left, handle, whole), TRUE) in a frame */
+/* .Call(ffi_connection_left, handle, whole) */
+static SEXP left_call(SEXP handle, int whole) {
+  SEXP flag = PROTECT(Rf_ScalarLogical(whole));
+  SEXP call = Rf_lang4(Rf_install(".Call"), clu_package_value("ffi_connection_left"), handle, flag);
+  UNPROTECT(1);
+  return call;
+}
+
+static SEXP left_whole(SEXP handle) { return left_call(handle, 1); }
+static SEXP left_part(SEXP handle) { return left_call(handle, 0); }
+
 static void tell_end(conn *c, SEXP frame, int whole) {
-  static SEXP entry;
-  SEXP call;
-  if (!entry) {
-    SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
-    R_PreserveObject(entry = Rf_eval(Rf_install("ffi_connection_left"), ns));
-    UNPROTECT(2);
+  if (whole)
+    clu_on_exit(frame, c->handle, left_whole, CLU_ON_EXIT_LEFT);
+  else
+    clu_on_exit(frame, c->handle, left_part, CLU_ON_EXIT_LEFT_PART);
+}
+
+static void raise_torn(conn *c) {
+  char at[2 * CLU_ADDR_TEXT + 8];
+  clu_err e;
+  clu_fail(&e, CLU_BROKEN, 0, "%s: %s", clu_sock_text(c->s, at, sizeof at),
+           clu_code_text(CLU_BROKEN));
+  clu_raise_socket(c->s, &e, -1);
+}
+
+/* The frame of the function that reads; or, where that is a part of another call, a list of its
+ * frame and the one of that call; or NULL: the calls of this reader are not followed. */
+static SEXP reading_frames(void) {
+  static SEXP call;
+  SEXP frame = PROTECT(clu_calling_frame());
+  if (clu_is_base_frame(frame) && clu_called_for_itself(frame)) {
+    UNPROTECT(1);
+    return frame;
   }
-  call = PROTECT(Rf_lang4(Rf_install(".Call"), entry, c->handle, PROTECT(Rf_ScalarLogical(whole))));
-  call = PROTECT(Rf_lang3(Rf_install("on.exit"), call, Rf_ScalarLogical(1)));
-  Rf_eval(call, frame);
-  UNPROTECT(3);
+  UNPROTECT(1);
+  if (!call) {
+    R_PreserveObject(call = Rf_lang1(R_NilValue));
+    SETCAR(call, clu_package_value("reading_frames"));
+  }
+  return Rf_eval(call, R_BaseEnv);
 }
 
 /* Nobody is known to read: who is it? */
 static void begins(conn *c, int text) {
-  static SEXP frames_of;
-  SEXP frames, call, leaf, outer = R_NilValue, place = R_ExternalPtrProtected(c->handle);
-  if (c->torn) {
-    char at[2 * CLU_ADDR_TEXT + 8];
-    clu_err e;
-    clu_fail(&e, CLU_BROKEN, 0, "%s: %s", clu_sock_text(c->s, at, sizeof at),
-             clu_code_text(CLU_BROKEN));
-    clu_raise_socket(c->s, &e, -1);
-  }
-  if (!frames_of) {
-    SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
-    R_PreserveObject(frames_of = Rf_eval(Rf_install("reading_frames"), ns));
-    UNPROTECT(2);
-  }
-  call = PROTECT(Rf_lang1(frames_of));
-  frames = PROTECT(Rf_eval(call, R_BaseEnv));
+  SEXP frames, leaf, outer = R_NilValue, place = R_ExternalPtrProtected(c->handle);
+  if (c->torn) raise_torn(c);
+  frames = PROTECT(reading_frames());
   c->text_call = text;
   if (frames == R_NilValue) {
     settle(c);
     SETCDR(place, R_NilValue);
     c->reader = text ? CLU_A_LINE : CLU_NOBODY;
-    UNPROTECT(2);
+    UNPROTECT(1);
     return;
   }
   leaf = frames;
@@ -187,7 +201,7 @@ static void begins(conn *c, int text) {
   tell_end(c, leaf, outer == R_NilValue);
   c->vector = R_existsVarInFrame(leaf, Rf_install("what"));
   c->reader = CLU_A_CALL;
-  UNPROTECT(2);
+  UNPROTECT(1);
 }
 
 /* ---- bytes ---- */

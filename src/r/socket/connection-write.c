@@ -40,36 +40,27 @@ static void send(conn *c, const void *from, size_t all) {
   }
 }
 
+/* .Call(ffi_connection_uncork, handle, returnValue(none), none), where no function returns `none`
+ */
+static SEXP uncork_call(SEXP handle) {
+  SEXP none = PROTECT(Rf_lang2(R_QuoteSymbol, PROTECT(Rf_cons(R_NilValue, R_NilValue))));
+  SEXP value = PROTECT(Rf_lang2(Rf_install("returnValue"), none));
+  SEXP call = Rf_lang5(Rf_install(".Call"), clu_package_value("ffi_connection_uncork"), handle,
+                       value, none);
+  UNPROTECT(3);
+  return call;
+}
+
 /* serialize() writes an object in pieces of 4 and 8 bytes, each of which would be a packet. (For
  * its own sockets R collects them, but goes by their class.) The first two bytes tell that it
- * begins. An R function then checks whether it is base's serialize() or saveRDS(), and has its
- * frame call ffi_connection_uncork() when it is left: until then what is written is held back. When
- * it is left by a jump and nothing has gone, nothing does. */
+ * begins. If it is base's serialize() or saveRDS(), its frame calls ffi_connection_uncork() when it
+ * is left: until then what is written is held back. When it is left by a jump and nothing has gone,
+ * nothing does. */
 static int cork(conn *c) {
-  static SEXP frame_of, entry, none; /* R's part; its entry point in C; what no function returns */
-  SEXP frame, value, call;
-  int yes;
-  if (!frame_of) {
-    SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
-    entry = PROTECT(Rf_eval(Rf_install("ffi_connection_uncork"), ns));
-    none = PROTECT(Rf_cons(R_NilValue, R_NilValue));
-    R_PreserveObject(entry);
-    R_PreserveObject(none);
-    R_PreserveObject(frame_of = Rf_eval(Rf_install("serializing_frame"), ns));
-    UNPROTECT(4);
-  }
-  call = PROTECT(Rf_lang1(frame_of));
-  frame = PROTECT(Rf_eval(call, R_BaseEnv));
-  yes = TYPEOF(frame) == ENVSXP;
-  if (yes) { /* on.exit(.Call(ffi_connection_uncork, handle, returnValue(none), none), TRUE) */
-    value = PROTECT(Rf_lang2(Rf_install("returnValue"), PROTECT(Rf_lang2(R_QuoteSymbol, none))));
-    call = PROTECT(Rf_lang5(Rf_install(".Call"), entry, c->handle, value,
-                            PROTECT(Rf_lang2(R_QuoteSymbol, none))));
-    call = PROTECT(Rf_lang3(Rf_install("on.exit"), call, PROTECT(Rf_ScalarLogical(1))));
-    Rf_eval(call, frame);
-    UNPROTECT(6);
-  }
-  UNPROTECT(2);
+  SEXP frame = PROTECT(clu_calling_frame());
+  int yes = clu_serializes(frame);
+  if (yes) clu_on_exit(frame, c->handle, uncork_call, CLU_ON_EXIT_UNCORK);
+  UNPROTECT(1);
   return yes;
 }
 

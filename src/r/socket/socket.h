@@ -5,6 +5,7 @@
  *   find.c              from an R object to its socket
  *   socket-wait.c       waiting for readiness
  *   transfer.c          entry points: bytes, readiness of several, the end
+ *   calling.c           which R function reads or writes
  *   connection-base.c, connection-read.c, connection-write.c, connection.c
  *                       sockets as R's connections
  *   open.c              entry points: sockets are made
