@@ -103,8 +103,12 @@ socket_table <- function() {
 }
 
 address <- function(host, port) {
-  pattern <- ifelse(grepl(":", host, fixed = TRUE), "[%s]:%d", "%s:%d")
-  ifelse(is.na(port), host, sprintf(pattern, host, port))
+  six <- grepl(":", host, fixed = TRUE)
+  text <- host
+  text[six] <- paste0("[", host[six], "]")
+  has_port <- !is.na(port)
+  text[has_port] <- paste0(text[has_port], ":", port[has_port])
+  text
 }
 
 #' @export

@@ -44,7 +44,8 @@
 #'   With `socket_options(linger = 0)` it resets the connection instead.
 #' @section Many sockets: R before 4.4 has 128 connections. With `slot = FALSE` the result is a
 #'   light handle, which is none of them. It is for [socket_read()], [socket_write()],
-#'   [socket_select()], [socket_info()], [socket_timeout()], [socket_shutdown()] and `close()`.
+#'   [socket_send()], [socket_receive()], [socket_select()], [socket_info()], [socket_timeout()],
+#'   [socket_shutdown()] and `close()`.
 #' @param port whole number, 1 to 65535. To listen also 0: the system chooses one, see
 #'   [socket_info()].
 #' @param host string. To listen: an address of this machine; `NULL` for all of them. To connect: a
@@ -81,6 +82,7 @@
 #'   * `clutch_socket_refused`: nobody listens there.
 #'   * `clutch_socket_reset`: the peer has reset the connection.
 #'   * `clutch_socket_closed`: closed or shut down on this side.
+#'   * `clutch_socket_end`: the peer has shut down its direction; only of [socket_receive()].
 #'   * `clutch_socket_broken`: see section *Reading again after a timeout*.
 #'   * `clutch_socket_dns`: no address is known for the name.
 #'   * `clutch_socket_unreachable`: there is no route to the host.

@@ -163,6 +163,9 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_socket_table, 0),
                                           ENTRY(ffi_connection_fd, 1),
                                           ENTRY(ffi_socket_count, 0),
+                                          /* r/socket/objects.c */
+                                          ENTRY(ffi_socket_send, 2),
+                                          ENTRY(ffi_socket_receive, 1),
                                           /* r/socket/open.c */
                                           ENTRY(ffi_socket_new, 2),
                                           ENTRY(ffi_socket_get_options, 1),

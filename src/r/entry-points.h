@@ -159,6 +159,10 @@ SEXP ffi_socket_table(void);
 SEXP ffi_connection_fd(SEXP x);
 SEXP ffi_socket_count(void);
 
+/* r/socket/objects.c */
+SEXP ffi_socket_send(SEXP x, SEXP object);
+SEXP ffi_socket_receive(SEXP x);
+
 /* r/socket/open.c */
 SEXP ffi_socket_new(SEXP blocking, SEXP timeout);
 SEXP ffi_socket_get_options(SEXP x);

@@ -17,6 +17,7 @@
 typedef struct clu_sock {
   clu_fd fd; /* CLU_NO_FD: not open yet, or closed */
   int listening, blocking, closed, eof;
+  int torn;           /* what a call has taken is lost: further reads would be out of step */
   int broken;         /* it was reset: the system says so once, and then speaks of an end */
   int shut;           /* CLU_READ, CLU_WRITE: what this side has shut down */
   int64_t timeout_ns; /* of silence; < 0: for ever */

@@ -41,7 +41,6 @@ static void settle(conn *c) {
 void clu_con_forget(conn *c) {
   settle(c);
   c->reader = CLU_NOBODY;
-  c->torn = 0;
   c->front_mark = c->front_at = c->front_n = 0;
 }
 
@@ -74,7 +73,7 @@ static void drop_pushed_back(Rconnection con) {
 static void undo(void *data) {
   conn *c = data;
   if (c->lost || (c->start && from_vector(c) != CLU_OK)) {
-    c->torn = 1;
+    c->s->torn = 1;
     return;
   }
   clu_sock_undo(c->s);
@@ -147,14 +146,6 @@ static void tell_end(conn *c, SEXP frame, int whole) {
     clu_on_exit(frame, c->handle, left_part, CLU_ON_EXIT_LEFT_PART);
 }
 
-static void raise_torn(conn *c) {
-  char at[2 * CLU_ADDR_TEXT + 8];
-  clu_err e;
-  clu_fail(&e, CLU_BROKEN, 0, "%s: %s", clu_sock_text(c->s, at, sizeof at),
-           clu_code_text(CLU_BROKEN));
-  clu_raise_socket(c->s, &e, -1);
-}
-
 /* The frame of the function that reads; or, where that is a part of another call, a list of its
  * frame and the one of that call; or NULL: the calls of this reader are not followed. */
 static SEXP reading_frames(void) {
@@ -175,7 +166,7 @@ static SEXP reading_frames(void) {
 /* Nobody is known to read: who is it? */
 static void begins(conn *c, int text) {
   SEXP frames, leaf, outer = R_NilValue, place = R_ExternalPtrProtected(c->handle);
-  if (c->torn) raise_torn(c);
+  clu_raise_if_torn(c->s);
   frames = PROTECT(reading_frames());
   c->text_call = text;
   if (frames == R_NilValue) {
@@ -234,7 +225,7 @@ static int more(Rconnection con, conn *c) {
     if (!clu_socket_ready(s, CLU_READ, deadline, undo, c)) {
       undo(c);
       clu_raise_timeout(
-          s, c->torn ? "what the call had taken is lost; nothing has come" : "nothing has come",
+          s, s->torn ? "what the call had taken is lost; nothing has come" : "nothing has come",
           (double)s->timeout_ns / 1e9, -1);
     }
   }

@@ -1,4 +1,4 @@
-/* Writing to sockets as R's connections. A write that has begun is not interrupted for GRACE. */
+/* Writing to sockets as R's connections. */
 #include "r/socket/connection.h"
 
 #include <R_ext/Riconv.h>
@@ -7,38 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t GRACE = 2000000000; /* ns that Ctrl-C waits for the rest of a message */
 #define HELD 65536u
-
-static void cut_short(void *s) {
-  clu_sock_shutdown(s, CLU_WRITE,
-                    NULL); /* the peer sees an end, not half a message and then another */
-}
-
-static void send(conn *c, const void *from, size_t all) {
-  clu_sock *s = c->s;
-  size_t put = 0, k;
-  uint64_t deadline = 0, grace = 0;
-  while (put < all) {
-    clu_err e = {0, 0, ""};
-    int rc = clu_sock_put(s, (const char *)from + put, all - put, &k, &e);
-    if (rc == CLU_OK) {
-      put += k;
-      deadline = 0;
-      continue;
-    }
-    if (rc != CLU_AGAIN) clu_raise_socket(s, &e, (double)put);
-    if (!deadline) deadline = clu_deadline_ns(s->timeout_ns);
-    if (put && !grace) grace = clu_os_now() + GRACE;
-    if (put && clu_os_now() < grace) {
-      clu_sock_wait(s, CLU_WRITE, clu_slice(deadline));
-      if (clu_slice(deadline) || clu_sock_wait(s, CLU_WRITE, 0) == CLU_OK) continue;
-    } else if (clu_socket_ready(s, CLU_WRITE, deadline, put ? cut_short : NULL, s)) {
-      continue;
-    }
-    clu_raise_timeout(s, "the peer takes nothing", (double)s->timeout_ns / 1e9, (double)put);
-  }
-}
 
 /* .Call(ffi_connection_uncork, handle, returnValue(none), none), where no function returns `none`
  */
@@ -84,7 +53,7 @@ size_t clu_con_write(const void *from, size_t size, size_t n, Rconnection con) {
       return n;
     }
     c->cork_sent = 1;
-    send(c, c->held, c->held_n);
+    clu_socket_put_all(c->s, c->held, c->held_n);
     c->held_n = 0;
     if (all <= HELD / 4) {
       memcpy(c->held, from, all);
@@ -92,7 +61,7 @@ size_t clu_con_write(const void *from, size_t size, size_t n, Rconnection con) {
       return n;
     }
   }
-  send(c, from, all);
+  clu_socket_put_all(c->s, from, all);
   return n;
 }
 
@@ -106,9 +75,9 @@ SEXP ffi_connection_uncork(SEXP handle, SEXP value, SEXP none) {
   c->held_n = 0;
   if (!c->s) return R_NilValue;
   if (value != none)
-    send(c, c->held, n);
+    clu_socket_put_all(c->s, c->held, n);
   else if (c->cork_sent)
-    cut_short(c->s);
+    clu_sock_shutdown(c->s, CLU_WRITE, NULL);
   return R_NilValue;
 }
 

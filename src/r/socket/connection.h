@@ -40,7 +40,6 @@ typedef struct {
   int text_call;     /* it reads characters */
   int vector;        /* it is readBin(): what it reads goes to one vector, block behind block */
   int lost;          /* a part of what it has taken can not be put back */
-  int torn;          /* and was not when it was given up: the connection is of no use any more */
   const char *start; /* of that vector, or NULL; */
   size_t in_vector;  /* bytes that went there, */
   size_t head;       /* and those that the call had taken before */

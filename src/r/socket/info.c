@@ -1,6 +1,7 @@
 /* What sockets tell of themselves: one, or all of this process. */
 #include "r/socket/socket.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const states[CLU_N_TCP] = {"",           "ESTABLISHED", "SYN_SENT",  "SYN_RECV",
@@ -162,10 +163,32 @@ SEXP ffi_socket_info(SEXP x) {
   return out;
 }
 
+static int by_fd(const void *a, const void *b) {
+  clu_fd x = (*(const clu_sock *const *)a)->fd, y = (*(const clu_sock *const *)b)->fd;
+  return (x > y) - (x < y);
+}
+
+static int fd_to_socket(const void *fd, const void *b) {
+  clu_fd x = *(const clu_fd *)fd, y = (*(const clu_sock *const *)b)->fd;
+  return (x > y) - (x < y);
+}
+
+/* The open ones of this package, sorted by descriptor. */
+static const clu_sock **ours_by_fd(int *n) {
+  const clu_sock **all = (const clu_sock **)R_alloc((size_t)*n + 1, sizeof *all);
+  int k = 0;
+  for (clu_sock *s = clu_sock_next(NULL); s && k < *n; s = clu_sock_next(s))
+    if (s->fd != CLU_NO_FD) all[k++] = s;
+  qsort(all, (size_t)k, sizeof *all, by_fd);
+  *n = k;
+  return all;
+}
+
 /* Every socket of this process. Where the system gives no list, those of the package. */
 SEXP ffi_socket_table(void) {
   int n = 0, max = 64, own = 0, rc;
   clu_fd *fds = NULL;
+  const clu_sock **ours;
   SEXP out;
   for (clu_sock *s = clu_sock_next(NULL); s; s = clu_sock_next(s)) own += s->fd != CLU_NO_FD;
   for (;;) {
@@ -180,11 +203,11 @@ SEXP ffi_socket_table(void) {
     for (clu_sock *s = clu_sock_next(NULL); s; s = clu_sock_next(s))
       if (s->fd != CLU_NO_FD) fds[n++] = s->fd;
   }
+  ours = ours_by_fd(&own);
   out = PROTECT(columns(n));
   for (int i = 0; i < n; i++) {
-    clu_sock *s = clu_sock_next(NULL);
-    while (s && s->fd != fds[i]) s = clu_sock_next(s);
-    describe(out, i, fds[i], s);
+    const clu_sock *const *s = bsearch(&fds[i], ours, (size_t)own, sizeof *ours, fd_to_socket);
+    describe(out, i, fds[i], s ? *s : NULL);
   }
   UNPROTECT(1);
   return out;

@@ -8,6 +8,7 @@ static const char *what_of(int code) {
   case CLU_TIMEOUT: return "socket_timeout";
   case CLU_REFUSED: return "socket_refused";
   case CLU_RESET: return "socket_reset";
+  case CLU_EOF: return "socket_end";
   case CLU_CLOSED: return "socket_closed";
   case CLU_BROKEN: return "socket_broken";
   case CLU_DNS: return "socket_dns";
@@ -79,5 +80,13 @@ void clu_raise_closed(const clu_sock *s) {
   char at[2 * CLU_ADDR_TEXT + 8] = "";
   if (s) clu_sock_text(s, at, sizeof at);
   clu_fail(&e, CLU_CLOSED, 0, "%s%sthis socket is closed", at, at[0] ? ": " : "");
+  clu_raise_socket(s, &e, -1);
+}
+
+void clu_raise_if_torn(const clu_sock *s) {
+  char at[2 * CLU_ADDR_TEXT + 8];
+  clu_err e;
+  if (!s->torn) return;
+  clu_fail(&e, CLU_BROKEN, 0, "%s: %s", clu_sock_text(s, at, sizeof at), clu_code_text(CLU_BROKEN));
   clu_raise_socket(s, &e, -1);
 }

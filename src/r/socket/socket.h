@@ -3,7 +3,8 @@
  *   socket-error.c      failures as R conditions
  *   socket-args.c       arguments of those that open sockets
  *   find.c              from an R object to its socket
- *   socket-wait.c       waiting for readiness
+ *   socket-wait.c       waiting for readiness, writing all
+ *   objects.c           entry points: one R object out and in
  *   transfer.c          entry points: bytes, readiness of several, the end
  *   calling.c           which R function reads or writes
  *   connection-base.c, connection-read.c, connection-write.c, connection.c
@@ -48,6 +49,11 @@ clu_sock *clu_socket_release(SEXP pointer);
 /* Waits for CLU_READ or CLU_WRITE. 0: the time is up. May jump as clu_check_interrupt() does. */
 int clu_socket_ready(clu_sock *s, unsigned want, uint64_t deadline, void (*undo)(void *),
                      void *data);
+/* Writes all, and waits as the socket's timeout says, also where it has blocking = FALSE. Raises
+ * what goes wrong. A write of which a part has gone is not interrupted for two seconds; then that
+ * direction is shut down. */
+void clu_socket_put_all(clu_sock *s, const void *from, size_t n);
+
 /* ---- socket-error.c ---- */
 
 /* Raises the condition of a failure at a socket. `written`: bytes of the call that have gone, or <
@@ -61,6 +67,8 @@ void clu_timed_out(clu_sock *s, const char *what, double seconds, double written
 /* Raises that, and the one of a socket that is closed. */
 void clu_raise_timeout(clu_sock *s, const char *what, double seconds, double written);
 void clu_raise_closed(const clu_sock *s);
+/* Raises clutch_socket_broken where a call that read was given up and had taken too much. */
+void clu_raise_if_torn(const clu_sock *s);
 
 /* ---- socket-args.c: each raises clutch_argument where an argument is of no use ---- */
 

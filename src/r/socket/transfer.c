@@ -58,9 +58,15 @@ static void undo(void *data) {
   if (r->got) clu_sock_unread(r->s, RAW(r->to), r->got);
 }
 
+static clu_sock *readable(SEXP x) {
+  clu_sock *s = clu_socket_of(x, 1);
+  clu_raise_if_torn(s);
+  return s;
+}
+
 /* Up to `n` bytes; with `exact` fewer only at the end. NULL: the peer has finished. */
 SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact) {
-  clu_sock *s = clu_socket_of(x, 1);
+  clu_sock *s = readable(x);
   double want = Rf_asReal(n);
   int all = Rf_asLogical(exact) == TRUE;
   size_t most = want > 0 ? (size_t)want : 0, got = 0;
