@@ -17,12 +17,13 @@ fork_server_main <- function(args) {
   .Call(ffi_fork_server_begin, exec, as.numeric(args[[2L]]))
   answer <- function(what, seq, value) .Call(ffi_fork_server_answer, what, seq, value)
   repeat {
-    todo <- .Call(ffi_fork_server_serve)
+    todo <- serve(ffi_fork_server_serve)
+    if (is.null(todo)) node_end() # a node, forked in that call
     switch(todo$what,
       setup = answer("ready", 0, serialize(prepare(todo$object), NULL)),
       settings = answer("applied", todo$seq, apply_settings(todo$object)),
       quiet = gc(),
-      child = return(forked_node_main(todo$seq)),
+      failed = stop(todo$object),
       end = break
     )
   }
@@ -76,7 +77,7 @@ attach_packages <- function(packages) {
 rehearse <- function() {
   set.seed(1L)
   try(tempdir(TRUE), silent = TRUE)
-  ours <- list(forked_node_main, node_serve, node_end, announce, on_error, on_message, on_warning,
+  ours <- list(forked_node_begin, node_serve, node_end, announce, on_error, on_message, on_warning,
                on_condition)
   others <- list(withCallingHandlers, new.env, globalenv, tryCatch, structure, conditionMessage,
                  unlink, sink.number, getAllConnections, ls, rm, grDevices::dev.list)
@@ -111,7 +112,9 @@ apply_settings <- function(s) {
 
 # ---- node ----
 
-forked_node_main <- function(id) {
+# Called in the child, within ffi_fork_server_serve(), which then goes on as the node's loop. As
+# little as possible: each page that it writes to is copied.
+forked_node_begin <- function(id) {
   seed <- (the_node$seed + id * 2654435761) %% 2^32
   if (seed >= 2^31) seed <- seed - 2^32
   set.seed(if (seed == -2^31) 1L else as.integer(seed))
@@ -119,7 +122,6 @@ forked_node_main <- function(id) {
   if (!is.null(nice) && !is.na(nice)) tools::psnice(value = nice)
   if (isTRUE(the_node$announce)) announce()
   .Call(ffi_node_begin)
-  node_serve()
 }
 
 # A node that was started by exec. Arguments: library, packages, then from the supervisor: number of
@@ -143,11 +145,23 @@ announce <- function() {
               format(Sys.time(), "%H:%M:%OS3")))
 }
 
+node_serve <- function() {
+  serve(ffi_node_loop)
+  node_end()
+}
+
+# Calls the native routine `loop`, a fork server's or a node's, until it has returned: NULL when a
+# node has to end, or what a fork server is to do.
+#
+# A fork server serves within all that a node needs, and forks there: frames, handlers and stack are
+# shared then, and the child runs hardly any code before it is of use.
+#
 # Error values are as base R's workers make them. The frame in which functions are called has the
 # workspace as parent: a function given by name is looked up there first.
-node_serve <- function() {
+serve <- function(loop) {
   the_node$serving <- TRUE
   failed <- function(e) {
+    if (!.Call(ffi_is_node)) stop(e) # the fork server ends, as any R that meets an error
     if (!is.null(.Call(ffi_node_at_task))) return(task_failure(e))
     unreadable <- structure(list(cond = e, calls = NULL), class = "clutch_task_failure")
     .Call(ffi_work_unreadable, unreadable)
@@ -157,10 +171,10 @@ node_serve <- function() {
     .Call(ffi_node_interrupted, failed(simpleError("the call was interrupted on its node")))
   }
   repeat {
-    is_over <- tryCatch(
+    todo <- tryCatch(
       tryCatch(
         withCallingHandlers(
-          .Call(ffi_node_loop, new.env(parent = globalenv())),
+          .Call(loop, new.env(parent = globalenv())),
           error = on_error, message = on_message, warning = on_warning, condition = on_condition
         ),
         error = function(e) answer_failure(failed(e)),
@@ -168,9 +182,9 @@ node_serve <- function() {
       ),
       interrupt = interrupted # a second signal may come while the first is answered
     )
-    if (is_over) break
+    if (is.list(todo)) return(todo)
+    if (todo) return(NULL)
   }
-  node_end()
 }
 
 # The end that was asked for. What the user's code left open is closed, and finalizers of what is in

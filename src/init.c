@@ -116,7 +116,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/fork-server-main.c */
                                           ENTRY(ffi_fork_server_begin, 2),
                                           ENTRY(ffi_fork_server_temp, 0),
-                                          ENTRY(ffi_fork_server_serve, 0),
+                                          ENTRY(ffi_fork_server_serve, 1),
                                           ENTRY(ffi_fork_server_answer, 3),
                                           /* r/node/join.c */
                                           ENTRY(ffi_join, 5),
@@ -130,7 +130,8 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_node_end, 0),
                                           /* r/node/node-start.c */
                                           ENTRY(ffi_node_begin_joined, 1),
-                                          ENTRY(ffi_node_begin, 0),
+                                          ENTRY(ffi_is_node, 0),
+    ENTRY(ffi_node_begin, 0),
                                           ENTRY(ffi_node_begin_exec, 2),
                                           /* r/node/node-tasks.c */
                                           ENTRY(ffi_work_sinks, 1),

@@ -1,5 +1,5 @@
 /* The fork server, seen from R. fork_server_main() in R calls ffi_fork_server_serve() again and
- * again; a fork happens in that call, and it returns in the child, too. */
+ * again. A fork happens in that call, which in the child goes on as the loop of a node. */
 #include "r/r-api.h"
 
 #include <Rembedded.h>
@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "core/supervisor/supervisor.h"
+#include "r/entry-points.h"
 #include "r/node/node.h"
 
 static clu_supervisor sv;
 static clu_pid master;
 static char **exec_argv;
+static int is_child; /* this process is a node by now */
 
 /* Takes over descriptor 3, the control channel. From here on this process ends when the master
  * does. */
@@ -31,6 +33,7 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   how.idle_ns = (uint64_t)(1e9 * Rf_asReal(idle));
   how.quiet_ns = 200000000;
   if (clu_supervisor_init(&sv, &how, &e) != CLU_OK) clu_raise_err(&e);
+  clu_node_r("is.null", R_NilValue); /* it finds the namespace once, and not in each node */
   return R_NilValue;
 }
 
@@ -49,43 +52,58 @@ static void check_interrupts(void *unused) {
   R_CheckUserInterrupt();
 }
 
-/* list(what, seq, object): "setup" and "settings" want an answer, "quiet": nothing to do, "child":
- * this process is a node now, "end". */
-SEXP ffi_fork_server_serve(void) {
-  clu_sv_event ev;
-  clu_err e = {0, 0, ""};
+static void begin_node(void *id) {
+  clu_node_r("forked_node_begin", Rf_ScalarReal(*(double *)id));
+}
+
+/* In the child. A node that cannot begin ends: R has printed why. */
+static SEXP become_node(const clu_boot *b, SEXP env) {
+  double id = (double)b->id;
+  is_child = 1;
+  clu_node_set_boot(b);
+  R_ToplevelExec(check_interrupts, NULL); /* a pending one was the server's, not the node's */
+  if (!R_ToplevelExec(begin_node, &id)) {
+    fflush(NULL);
+    clu_os_end_self();
+  }
+  return ffi_node_loop(env);
+}
+
+static SEXP todo(const char *what, uint64_t seq, SEXP object) {
   static const char *names[] = {"what", "seq", "object", ""};
   SEXP out;
+  PROTECT(object);
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(out, 0, Rf_mkString(what));
+  SET_VECTOR_ELT(out, 1, Rf_ScalarReal((double)seq));
+  SET_VECTOR_ELT(out, 2, object);
+  UNPROTECT(2);
+  return out;
+}
+
+/* list(what, seq, object): "setup" and "settings" want an answer, "quiet": nothing to do, "failed":
+ * object is why, "end". In a child, which is a node: what ffi_node_loop() returns. */
+SEXP ffi_fork_server_serve(SEXP env) {
+  clu_sv_event ev;
+  clu_err e = {0, 0, ""};
+  if (is_child) return ffi_node_loop(env);
   memset(&ev, 0, sizeof ev);
   fflush(NULL);       /* each node would print what is buffered now */
   free(malloc(4096)); /* glibc merges freed blocks now; else each node would, and copy the pages */
   clu_os_on_term(0, NULL);
   clu_os_watch_term();
-  if (clu_supervisor_serve(&sv, &ev, &e) != CLU_OK) clu_raise_err(&e);
-  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  if (clu_supervisor_serve(&sv, &ev, &e) != CLU_OK) return todo("failed", 0, Rf_mkString(e.text));
   switch (ev.what) {
   case CLU_SV_SETUP:
   case CLU_SV_SETTINGS:
     /* R code runs now, which may take long: the master's end must not wait for it */
     clu_os_on_term(master, R_TempDir);
-    SET_VECTOR_ELT(out, 0, Rf_mkString(ev.what == CLU_SV_SETUP ? "setup" : "settings"));
-    SET_VECTOR_ELT(out, 1, Rf_ScalarReal((double)ev.msg.seq));
-    SET_VECTOR_ELT(out, 2, clu_unserialize(ev.msg.body, 0));
-    break;
-  case CLU_SV_CHILD:
-    clu_node_set_boot(&ev.node);
-    R_ToplevelExec(check_interrupts, NULL); /* a pending one was the server's, not the node's */
-    SET_VECTOR_ELT(out, 0, Rf_mkString("child"));
-    SET_VECTOR_ELT(out, 1, Rf_ScalarReal((double)ev.node.id));
-    break;
-  case CLU_SV_QUIET:
-    clu_os_on_term(master, R_TempDir);
-    SET_VECTOR_ELT(out, 0, Rf_mkString("quiet"));
-    break;
-  default: SET_VECTOR_ELT(out, 0, Rf_mkString("end"));
+    return todo(ev.what == CLU_SV_SETUP ? "setup" : "settings", ev.msg.seq,
+                clu_unserialize(ev.msg.body, 0));
+  case CLU_SV_CHILD: return become_node(&ev.node, env);
+  case CLU_SV_QUIET: clu_os_on_term(master, R_TempDir); return todo("quiet", 0, R_NilValue);
+  default: return todo("end", 0, R_NilValue);
   }
-  UNPROTECT(1);
-  return out;
 }
 
 /* `object`: NULL for an empty answer, a string for its text, a raw vector for its bytes. */

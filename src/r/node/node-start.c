@@ -92,6 +92,9 @@ static SEXP begin(void) {
   return say_hello();
 }
 
+/* Whether this process is a node that serves: FALSE in a fork server. */
+SEXP ffi_is_node(void) { return Rf_ScalarLogical(clu_is_node); }
+
 /* A node that has joined and is set up; or, with a text, is not, and ends. */
 SEXP ffi_node_begin_joined(SEXP problem) {
   const char *text;
