@@ -92,6 +92,9 @@ fork_settings <- function(info, env) {
   settings <- info$settings
   settings[c("env_set", "env_unset")] <- env_changes(info$node_env, env)
   settings$by_exec <- info$strategy == "spawn"
+  if (settings$by_exec) {
+    settings$quick_start <- env_changes(quick_start_node(info$node_env), info$node_env)$env_set
+  }
   settings
 }
 

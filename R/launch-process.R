@@ -124,6 +124,7 @@ start_process <- function(process, node, handle, acceptor, command, own, log) {
     old <- env["TMPDIR"]
     env[["TMPDIR"]] <- folder
     env[["CLUTCH_STARTING"]] <- "1"
+    if (!is.null(acceptor)) env <- quick_start_node(env)
     has_own <- length(own) > 0L
     if (has_own) own <- c(own, paste0("TMP=", folder), if (!is.na(old)) paste0("OLDTMP=", old))
     command <- c(command, own)

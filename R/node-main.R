@@ -10,6 +10,7 @@
 # by commas), what TMPDIR is for others ("TMPDIR=value", or "" for unset), then the command that
 # starts an R: program and arguments.
 fork_server_main <- function(args) {
+  options(clutch.joins = NULL)
   the_node$seed <- as.numeric(.Call(ffi_random_seeds, 1L))
   move_temp_dir(args[[4L]])
   script <- system.file("node", "node.R", package = "clutch", lib.loc = args[[1L]])
@@ -22,7 +23,6 @@ fork_server_main <- function(args) {
     switch(todo$what,
       setup = answer("ready", 0, serialize(prepare(todo$object), NULL)),
       settings = answer("applied", todo$seq, apply_settings(todo$object)),
-      quiet = gc(),
       failed = stop(todo$object),
       end = break
     )
@@ -43,8 +43,8 @@ move_temp_dir <- function(tmpdir) {
 }
 
 # Attaches packages and tells what came of it. Objects that a collection has met are old: the
-# collections in the nodes leave their pages alone, and so shared. A full one also sorts the free
-# cells, so that a node begins to write on fewer pages: its start takes a fifth less.
+# collections in the nodes leave their pages alone, and so shared, until a full one comes. A full
+# collection here would take ten times as long, and leave a node with more pages to write to.
 prepare <- function(setup) {
   report <- attach_packages(setup$packages)
   report$search <- search()
@@ -52,7 +52,6 @@ prepare <- function(setup) {
   rehearse()
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
-  # a tenth of the time of a full one, which follows when there is nothing to do
   gc(full = FALSE)
   report
 }
@@ -96,6 +95,8 @@ apply_settings <- function(s) {
     if (length(s$env_set)) do.call(Sys.setenv, as.list(s$env_set))
     if (isTRUE(s$by_exec)) {
       Sys.setenv(CLUTCH_NODE = paste(s$nice, s$announce, sep = ","), CLUTCH_STARTING = "1")
+      Sys.unsetenv(paste0("CLUTCH_WAS_", quick_start_variables)) # of another cluster's nodes
+      do.call(Sys.setenv, as.list(s$quick_start))
     }
     Sys.umask(s$umask)
     if (is.null(s$wd)) {
@@ -128,6 +129,7 @@ forked_node_begin <- function(id) {
 # its slot in the shared memory, whether TMPDIR was set, to what, and the folder that is the node's
 # own.
 exec_node_main <- function(args) {
+  options(clutch.joins = NULL)
   if (args[[4L]] == "set") Sys.setenv(TMPDIR = args[[5L]]) else Sys.unsetenv("TMPDIR")
   for (p in strsplit(args[[2L]], ",", fixed = TRUE)[[1L]]) attach_package(p)
   set.seed(.Call(ffi_random_seeds, 1L))

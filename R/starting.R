@@ -30,5 +30,6 @@ refuse_while_starting <- function() {
 
 starting_is_over <- function() {
   Sys.unsetenv("CLUTCH_STARTING")
+  restore_env()
   if (identical(getOption("error"), expression(NULL))) options(error = NULL)
 }

@@ -155,8 +155,7 @@ TEST_UNUSED static void stub_node(const clu_boot *b) {
 }
 
 __attribute__((constructor)) static void stub(void) {
-  const char *tmp = getenv("TEST_STUB_TMP"), *idle = getenv("TEST_STUB_IDLE_MS"),
-             *quiet = getenv("TEST_STUB_QUIET_MS");
+  const char *tmp = getenv("TEST_STUB_TMP"), *idle = getenv("TEST_STUB_IDLE_MS");
   static clu_supervisor sv;
   clu_sv_options how;
   char *none[] = {NULL};
@@ -167,7 +166,6 @@ __attribute__((constructor)) static void stub(void) {
   how.tmp = tmp;
   how.exec = none;
   how.idle_ns = idle ? (uint64_t)atoi(idle) * 1000000u : 0;
-  how.quiet_ns = quiet ? (uint64_t)atoi(quiet) * 1000000u : 0;
   if (clu_supervisor_init(&sv, &how, &e) != CLU_OK) _exit(80);
   clu_supervisor_answer(&sv, CLU_K_READY, 0, "ready", 5);
   for (;;) {
@@ -175,8 +173,6 @@ __attribute__((constructor)) static void stub(void) {
     if (clu_supervisor_serve(&sv, &ev, &e) != CLU_OK) _exit(81);
     if (ev.what == CLU_SV_CHILD) {
       stub_node(&ev.node);
-    } else if (ev.what == CLU_SV_QUIET) {
-      clu_supervisor_answer(&sv, CLU_K_APPLIED, 1000, NULL, 0);
     } else if (ev.what == CLU_SV_END) {
       clu_supervisor_fini(&sv);
       _exit(0);

@@ -339,23 +339,6 @@ TEST(a_server_that_was_stopped_past_its_idle_limit_still_takes_what_has_come) {
   down(&r);
 }
 
-TEST(a_server_is_told_once_that_it_is_quiet_and_not_while_it_has_nodes) {
-  fixture r;
-  clu_err e;
-  double end;
-  up_with(&r, "TEST_STUB_QUIET_MS=100");
-  REQUIRE(clu_node_new_fork(r.s, 0, &r.nd[0], &e) == CLU_OK);
-  r.n = 1;
-  for (end = test_ms() + 300; test_ms() < end;) clu_loop_pump(&r.session->loop, 5000000, &e);
-  CHECK_INT_EQ(r.s->answered, 0);
-  clu_node_stop(r.nd[0], 0);
-  PUMP(&r, r.s->answered == 1000);
-  r.s->answered = 0;
-  for (end = test_ms() + 300; test_ms() < end;) clu_loop_pump(&r.session->loop, 5000000, &e);
-  CHECK_INT_EQ(r.s->answered, 0);
-  down(&r);
-}
-
 TEST(a_server_that_has_ended_gives_no_node) {
   fixture r;
   clu_node *nd = NULL;

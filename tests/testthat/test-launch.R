@@ -11,8 +11,8 @@ scrub_start <- function(lines) {
 
 # Without what the user's environment says of threads, and with a fixed temporary folder.
 local_plain_environment <- function(env = parent.frame()) {
-  names <- c(clutch:::thread_variables, "R_DATATABLE_NUM_THREADS", "GLIBC_TUNABLES", "TMPDIR",
-             "CLUTCH_NODE_CORES")
+  names <- c(clutch:::thread_variables, "R_DATATABLE_NUM_THREADS", "GLIBC_TUNABLES", "R_NSIZE",
+             "TMPDIR", "CLUTCH_NODE_CORES")
   old <- Sys.getenv(names, NA)
   Sys.unsetenv(names)
   back <- function() {
@@ -53,4 +53,21 @@ test_that("a dry run checks what a start checks", {
   expect_error(show_start("far", "spawn"), "starts nodes on this machine only",
                class = "clutch_argument")
   expect_error(show_start(0), class = "clutch_argument")
+})
+
+test_that("what makes a start quick is gone from the environment when the nodes are there", {
+  linux_only()
+  names <- c("GLIBC_TUNABLES", "R_NSIZE")
+  seen <- function(cl) {
+    values <- parallel::clusterCall(cl, function(v) Sys.getenv(v, NA), names)
+    others <- parallel::clusterCall(cl, function() grep("CLUTCH_WAS", names(Sys.getenv())))
+    expect_identical(unlist(others), integer())
+    stop_cluster(cl)
+    unique(values)
+  }
+  own <- c(GLIBC_TUNABLES = "glibc.malloc.tcache_count=0", R_NSIZE = "400000")
+  for (how in c("fork_server", "spawn", "parallel")) {
+    expect_identical(seen(make_cluster(2, how, env = own)), list(unname(own)), info = how)
+    expect_identical(seen(make_cluster(2, how)), list(unname(Sys.getenv(names, NA))), info = how)
+  }
 })

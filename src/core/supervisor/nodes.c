@@ -40,13 +40,9 @@ void clu_sv_forget(clu_supervisor *sv, clu_sv_node *nd) {
 }
 
 void clu_sv_count_idle(clu_supervisor *sv) {
-  uint64_t now;
   clu_timer_cancel(&sv->idle);
-  clu_timer_cancel(&sv->quiet);
-  if (sv->n > 0 || sv->closed || (!sv->idle_ns && !sv->quiet_ns)) return;
-  now = clu_os_now();
-  if (sv->idle_ns) clu_timer_arm(&sv->loop, &sv->idle, now + sv->idle_ns);
-  if (sv->quiet_ns) clu_timer_arm(&sv->loop, &sv->quiet, now + sv->quiet_ns);
+  if (sv->n > 0 || sv->closed || !sv->idle_ns) return;
+  clu_timer_arm(&sv->loop, &sv->idle, clu_os_now() + sv->idle_ns);
 }
 
 void clu_sv_close_output(clu_supervisor *sv) {

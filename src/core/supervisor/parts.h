@@ -25,8 +25,7 @@ clu_sv_node *clu_sv_find_pid(clu_supervisor *sv, clu_pid pid);
 /* `tmp`: its folder. CLU_OK or CLU_NOMEM. */
 int clu_sv_add(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, const char *tmp);
 void clu_sv_forget(clu_supervisor *sv, clu_sv_node *nd);
-/* The idle limit and CLU_SV_QUIET count from now on, if there are no nodes; else they do not count.
- */
+/* The idle limit counts from now on, if there are no nodes; else it does not count. */
 void clu_sv_count_idle(clu_supervisor *sv);
 /* Of the nodes that follow. */
 void clu_sv_close_output(clu_supervisor *sv);

@@ -45,17 +45,10 @@ static void on_idle_time(void *self) {
   sv->closed = 1;
 }
 
-static void on_quiet_time(void *self) {
-  clu_supervisor *sv = self;
-  sv->quiet_ns = 0;
-  sv->is_quiet = 1;
-}
-
 /* ---- begin and end ---- */
 
 static void init_timers(clu_supervisor *sv) {
   clu_timer_init(&sv->idle, on_idle_time, sv);
-  clu_timer_init(&sv->quiet, on_quiet_time, sv);
   clu_timer_init(&sv->kills, clu_sv_on_kill_time, sv);
   clu_timer_init(&sv->memory, clu_sv_on_memory_time, sv);
   clu_timer_init(&sv->orphans, clu_sv_on_orphans_time, sv);
@@ -76,7 +69,6 @@ int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *
   sv->chan.fd = sv->signals = sv->slots_fd = sv->output = sv->errors = CLU_NO_FD;
   sv->exec = how->exec;
   sv->idle_ns = how->idle_ns;
-  sv->quiet_ns = how->quiet_ns;
   init_timers(sv);
   if (clu_os_random(&sv->family, sizeof sv->family) != CLU_OK || sv->family == 0)
     sv->family = 1 + (uint64_t)clu_os_getpid();
@@ -189,11 +181,6 @@ int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
     if (sv->closed) break;
     rc = clu_loop_pump(&sv->loop, turn == SOME_LEFT ? 0 : -1, e);
     if (rc != CLU_OK) return rc;
-    if (sv->is_quiet) {
-      sv->is_quiet = 0;
-      ev->what = CLU_SV_QUIET;
-      return CLU_OK;
-    }
   }
   clu_sv_end_all(sv);
   ev->what = CLU_SV_END;

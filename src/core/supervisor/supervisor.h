@@ -34,7 +34,6 @@ typedef struct clu_sv_options {
   char *const *exec; /* program and arguments of a node started by exec, NULL-terminated; kept as a
                         pointer */
   uint64_t idle_ns;  /* without nodes for so long it ends; 0: it does not */
-  uint64_t quiet_ns; /* CLU_SV_QUIET comes once, after so long without nodes; 0: never */
 } clu_sv_options;
 
 /* The caller's memory; what is in it is the supervisor's. Must not move. */
@@ -52,11 +51,10 @@ typedef struct clu_supervisor {
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
   char *tmp;
   char *const *exec;
-  uint64_t idle_ns, quiet_ns;
-  int is_quiet;                             /* CLU_SV_QUIET is due */
+  uint64_t idle_ns;
   uint64_t family;                          /* of its nodes' marks, see orphans.h */
   uint64_t memory_checked, orphans_checked; /* when */
-  clu_timer idle, quiet, memory, orphans;
+  clu_timer idle, memory, orphans;
   clu_timer kills; /* at the earliest time at which a node is to be killed */
 } clu_supervisor;
 
@@ -64,7 +62,6 @@ enum clu_sv_what {
   CLU_SV_SETTINGS, /* ev.msg: apply it, then clu_supervisor_answer() */
   CLU_SV_SETUP,    /* the same for the first message */
   CLU_SV_CHILD,    /* this process is a node now: ev.node */
-  CLU_SV_QUIET,    /* nothing to do for a while: time for what may wait */
   CLU_SV_END       /* the master has ended or has said so: nodes have ended, end this process */
 };
 

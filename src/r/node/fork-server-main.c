@@ -31,7 +31,6 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   how.tmp = R_TempDir;
   how.exec = exec_argv;
   how.idle_ns = (uint64_t)(1e9 * Rf_asReal(idle));
-  how.quiet_ns = 200000000;
   if (clu_supervisor_init(&sv, &how, &e) != CLU_OK) clu_raise_err(&e);
   clu_node_r("is.null", R_NilValue); /* it finds the namespace once, and not in each node */
   return R_NilValue;
@@ -52,9 +51,7 @@ static void check_interrupts(void *unused) {
   R_CheckUserInterrupt();
 }
 
-static void begin_node(void *id) {
-  clu_node_r("forked_node_begin", Rf_ScalarReal(*(double *)id));
-}
+static void begin_node(void *id) { clu_node_r("forked_node_begin", Rf_ScalarReal(*(double *)id)); }
 
 /* In the child. A node that cannot begin ends: R has printed why. */
 static SEXP become_node(const clu_boot *b, SEXP env) {
@@ -81,8 +78,8 @@ static SEXP todo(const char *what, uint64_t seq, SEXP object) {
   return out;
 }
 
-/* list(what, seq, object): "setup" and "settings" want an answer, "quiet": nothing to do, "failed":
- * object is why, "end". In a child, which is a node: what ffi_node_loop() returns. */
+/* list(what, seq, object): "setup" and "settings" want an answer, "failed": object is why, "end".
+ * In a child, which is a node: what ffi_node_loop() returns. */
 SEXP ffi_fork_server_serve(SEXP env) {
   clu_sv_event ev;
   clu_err e = {0, 0, ""};
@@ -101,7 +98,6 @@ SEXP ffi_fork_server_serve(SEXP env) {
     return todo(ev.what == CLU_SV_SETUP ? "setup" : "settings", ev.msg.seq,
                 clu_unserialize(ev.msg.body, 0));
   case CLU_SV_CHILD: return become_node(&ev.node, env);
-  case CLU_SV_QUIET: clu_os_on_term(master, R_TempDir); return todo("quiet", 0, R_NilValue);
   default: return todo("end", 0, R_NilValue);
   }
 }
