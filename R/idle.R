@@ -16,7 +16,7 @@
 #                   tasks, while somebody awaits one of them; NULL otherwise.
 # In the environment of a cluster's tasks:
 #   watch           the watch that was told of them last; NULL: nothing is to come
-#   awaited         by number of the job, list(settle, loop): see await_when_idle()
+#   awaited         by number of the job, list(settle, watch): see await_when_idle()
 #   unsettled       not all that has ended was settled
 
 POLL_PAUSE <- 0.01 # seconds
@@ -35,11 +35,11 @@ advance_when_idle <- function(t) {
 # `settle` is called in the loop that is later's now, when this job has ended, and perhaps before.
 # It answers whether it has done what it has to.
 await_when_idle <- function(t, job, settle) {
-  loop <- later::current_loop()
+  w <- watch_of(later::current_loop())
   if (is.null(t$awaited)) t$awaited <- new.env(parent = emptyenv())
   key <- job_key(.Call(ffi_job_await, job))
-  t$awaited[[key]] <- list(settle = settle, loop = loop)
-  serve_when_idle(watch_of(loop), t)
+  t$awaited[[key]] <- list(settle = settle, watch = w)
+  serve_when_idle(w, t)
 }
 
 job_key <- function(number) sprintf("%.0f", number)
@@ -115,11 +115,20 @@ forget_watches <- function() {
 idle_turn <- function(w) {
   w$armed <- FALSE
   on.exit(go_on(w)) # also when the user interrupts
-  .Call(ffi_wake_seen)
-  for (s in w$served) {
-    t <- .Call(ffi_weak_get, s$ref)
-    if (!is.null(t)) advance(t)
+  clusters <- clusters_served()
+  for (t in clusters) advance(t)
+  .Call(ffi_wake_seen) # not before: what was found out just now is a signal, too
+  for (t in clusters) settle_news(t, w)
+}
+
+# In all loops: the signal that a turn takes back may be for another. (Loops are quicker than
+# lapply(), and somebody waits.)
+clusters_served <- function() {
+  clusters <- list()
+  for (w in the$watches) {
+    for (s in w$served) clusters[[length(clusters) + 1L]] <- .Call(ffi_weak_get, s$ref)
   }
+  clusters
 }
 
 # Something is to come of those that are left.
@@ -148,22 +157,26 @@ is_over <- function(t) {
 advance <- function(t) {
   # what is to be done about a death is done in the turn after it
   tryCatch(while (turn(t, NULL, 0) == "deaths") NULL, clutch_error = function(e) NULL)
+}
+
+settle_news <- function(t, w) {
   news <- tryCatch(.Call(ffi_tasks_news, t$ptr), clutch_error = function(e) 0)
   if (length(t$awaited) == 0L) return()
   all <- 0 %in% news || isTRUE(t$unsettled) || length(t$replacements)
   t$unsettled <- TRUE
-  for (key in if (all) names(t$awaited) else job_key(news)) settle_awaited(t, key)
+  for (key in if (all) names(t$awaited) else job_key(news)) settle_awaited(t, key, w)
   t$unsettled <- FALSE
 }
 
-settle_awaited <- function(t, key) {
+# `w`: the watch of the loop that is at work.
+settle_awaited <- function(t, key, w) {
   a <- t$awaited[[key]]
   if (is.null(a)) return()
-  if (!later::exists_loop(a$loop)) {
-    rm(list = key, envir = t$awaited)
-  } else if (later::current_loop()$id != a$loop$id) {
-    later::later(function() settle_awaited(t, key), 0, a$loop)
-  } else if (a$settle()) {
+  if (identical(a$watch, w)) {
+    if (a$settle()) rm(list = key, envir = t$awaited)
+  } else if (later::exists_loop(a$watch$loop)) {
+    later::later(function() settle_awaited(t, key, a$watch), 0, a$watch$loop)
+  } else {
     rm(list = key, envir = t$awaited)
   }
 }

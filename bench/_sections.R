@@ -447,6 +447,25 @@ sections$handout <- list(
           "limit, or start a replacement while the session computes; and its nodes stop when their result rings are full."))
   })
 
+sections$promises <- list(
+  title = "Promises", scripts = "promises", peers = "mirai", no_text = TRUE,
+  question = "How long does it take from the end of a task to the handler of its promise, and what does waiting cost?",
+  tables = list(list(
+    caption = "R is idle, in package later's event loop. Each package has two nodes.",
+    make = function() crossed(read("promises.csv"), "what", "who", ""))),
+  shows = function() {
+    t <- read("promises.csv")
+    of <- function(what, who) {
+      x <- t$median[startsWith(t$what, what) & t$who == who]
+      if (length(x)) x[[1L]] else NA_real_
+    }
+    sentences(
+      sprintf("With later %s a handler is called %s ms after a task of 20 ms has ended.", t$later[[1L]],
+          num(of("task of 20 ms", "clutch"))),
+      sprintf("mirai: %s ms.", num(of("task of 20 ms", "mirai"))),
+      sprintf("R has %s turns in a second in which nothing happens.", count(of("turns of R", "clutch"))))
+  })
+
 sections$memory <- list(
   title = "Memory per node", scripts = "memory", peers = c("mirai", "callr"),
   no_text = TRUE,
