@@ -40,6 +40,22 @@ show <- function(table, file) {
 # Every single figure, one a row, beside the table of medians
 keep <- function(raw, file) utils::write.csv(raw, report(paste0(file, "-raw.csv")), row.names = FALSE)
 
+# With --add: the repetitions that were measured before, and after them these. So a script that takes long
+# can be run in pieces.
+with_earlier <- function(raw, file, by) {
+  before <- earlier(file)
+  if (is.null(before)) return(raw)
+  raw <- rbind(before[names(raw)], raw)
+  raw$rep <- stats::ave(raw$rep, do.call(paste, c(unname(raw[by]), sep = "\r")), FUN = seq_along)
+  raw
+}
+earlier <- function(file) {
+  path <- report(paste0(file, "-raw.csv"))
+  if ("--add" %in% commandArgs(TRUE) && file.exists(path)) utils::read.csv(path, stringsAsFactors = FALSE)
+}
+# Who begins depends on how many repetitions there were before.
+turns <- function(file, reps) seq_len(reps) + max(0L, earlier(file)$rep)
+
 # `raw`: a data frame with a row for each repetition. The median, the extremes and the number of what is in column
 # `value`, for each combination of the columns `by`, in the order in which they come first.
 spread <- function(raw, by, value) {

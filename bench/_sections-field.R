@@ -127,8 +127,8 @@ sections$work <- list(
     "numbers are set by each element itself. `parLapply()`, `mclapply()` and `future_lapply()` divide the elements into",
     "two chunks before they begin; `cluster_map()` chooses chunks as it goes; `mirai_map()` sends each element by itself,",
     "so that the user makes chunks where elements are short: both are shown. `mclapply(mc.preschedule = FALSE)` forks for",
-    "each element, and is left out where there are tens of thousands. Packages that the function needs are loaded by the",
-    "nodes within the job; processes that are forks of the session need not load what it has loaded."),
+    "each element, and is left out where there are a thousand and more. The session has loaded the packages that",
+    "the function needs; nodes that are no forks of it load them within the job."),
   better = c(
     paste("`mclapply()` has no start, sends no data, and has next to no memory of its own: it is the best there is where",
       "the session may be forked, all elements take as long, and no process dies."),

@@ -3,7 +3,7 @@
 #
 # Each contender is measured in a process of its own; Python's by bench/busy.py. A task says when it ended.
 #
-#   Rscript bench/busy.R [--reps=3] [--only=clutch]     QUICK=1: 100 tasks, 1.5 s, once
+#   Rscript bench/busy.R [--reps=3] [--only=clutch] [--add]     QUICK=1: 100 tasks, 1.5 s, once
 source("bench/_common.R")
 tasks <- if (quick) 100L else 200L
 computes <- if (quick) 1.5 else 3
@@ -114,11 +114,12 @@ run_one <- function(who, r) {
   value <- stats::setNames(as.numeric(x[[2L]]), x[[1L]])
   data.frame(who = who, rep = r, done = value[["done"]], submit_s = value[["submit"]], all_s = value[["all"]])
 }
-raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(all, r), run_one, r))))
+raw <- do.call(rbind, lapply(turns("busy", reps), function(r) do.call(rbind, lapply(rotated(all, r), run_one, r))))
 unlink(folder, recursive = TRUE)
-raw <- raw[order(match(raw$who, all), raw$rep), ]
 raw$tasks <- tasks
 raw$computes_s <- computes
+raw <- with_earlier(raw, "busy", "who")
+raw <- raw[order(match(raw$who, all), raw$rep), ]
 keep(raw, "busy")
 table <- do.call(rbind, lapply(c("done", "submit_s", "all_s"), function(what) {
   cbind(what = what, spread(raw, c("who", "tasks", "computes_s"), what))

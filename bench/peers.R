@@ -4,7 +4,7 @@
 # Each contender is measured in a process of its own, which has loaded its package only; Python's by bench/peers.py,
 # which does the same steps. What is not installed is named and left out.
 #
-#   Rscript bench/peers.R [--reps=5] [--only=clutch,future]     QUICK=1: fewer
+#   Rscript bench/peers.R [--reps=3] [--only=clutch,future] [--add]     QUICK=1: fewer
 #   Rscript bench/peers.R --measure=NAME                        one contender, here: "name value" lines
 source("bench/_common.R")
 library(parallel)
@@ -203,10 +203,11 @@ for (who in all) {
 if (length(absent)) cat("without", toString(unique(unlist(absent))), "(not installed)\n")
 all <- setdiff(all, names(absent))
 
-raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(all, r), function(who) {
+raw <- do.call(rbind, lapply(turns("peers", reps), function(r) do.call(rbind, lapply(rotated(all, r), function(who) {
   x <- run_one(who)
   if (!is.null(x)) cbind(x, rep = r)
 }))))
+raw <- with_earlier(raw, "peers", c("who", "what"))
 raw <- raw[order(match(raw$who, all), raw$what, raw$rep), c("who", "what", "rep", "n", "s")]
 keep(raw, "peers")
 table <- spread(raw, c("who", "what"), "s")

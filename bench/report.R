@@ -204,7 +204,8 @@ lines <- c(
   "## How long it took", "",
   markdown(data.frame(script = paste0("`bench/", runs$script, ".R`"), "began (UTC)" = runs$began, seconds = runs$seconds,
                       "exit status" = runs$status, check.names = FALSE)),
-  "", sprintf("Together %.1f minutes.", sum(runs$seconds) / 60))
+  # what was run in pieces (--add) has no time of its own
+  "", sprintf("Together %.1f minutes.", sum(runs$seconds, na.rm = TRUE) / 60))
 writeLines(lines, report("README.md"))
 # The vignettes take their numbers from these, also where there is no bench/: in the package as it is checked.
 for (f in list.files("vignettes/report")) file.copy(report(f), file.path("vignettes/report", f), overwrite = TRUE)

@@ -4,8 +4,7 @@
 # Each contender does each job in a process of its own, with nodes of its own, and all results have to be the same.
 # Memory is sampled in runs of their own, so that sampling takes no time of the others.
 #
-#   Rscript bench/work.R [--reps=3] [--jobs=bootstrap,text]     QUICK=1: shorter jobs, once
-# With --jobs= the figures of the other jobs stay as they are.
+#   Rscript bench/work.R [--reps=3] [--jobs=bootstrap,text] [--memory-reps=2] [--add]     QUICK=1: shorter jobs, once
 source("bench/_common.R")
 library(parallel)
 share <- if (quick) 0.2 else 1
@@ -39,7 +38,7 @@ forest <- function() {
 }
 
 simulation <- function() list(
-  x = seq_len(40000 * share),
+  x = seq_len(20000 * share),
   f = function(i) {
     set.seed(i, "Mersenne-Twister", "Inversion", "Rejection")
     walk <- cumsum(stats::rnorm(400))
@@ -66,7 +65,7 @@ jobs <- list(
   "forest" = list(make = forest, package = "ranger",
                   what = "10-fold cross-validation of four random forests by ranger, 1,000 x 10, 50 trees"),
   "simulation" = list(make = simulation, package = NULL,
-                      what = "simulation of 40,000 steps of about 50 us"),
+                      what = "simulation of 20,000 steps of about 50 us"),
   "text" = list(make = text, package = NULL, what = "ten commonest words of each of 10,000 documents of 100 words"))
 
 # ---- the contenders: start() until two processes have answered, run(job), stop() ----
@@ -94,7 +93,7 @@ contenders <- list(
     run = function(job) with_constants(mclapply, job, job$x, job$f, mc.cores = 2L)),
   "base mclapply, one by one" = list(
     run = function(job) with_constants(mclapply, job, job$x, job$f, mc.cores = 2L, mc.preschedule = FALSE),
-    but = c("simulation", "text")), # a fork for each element: a minute
+    but = c("bootstrap", "simulation", "text")), # a fork for each element: a minute and more
   "mirai_map" = list(
     package = "mirai",
     start = function() {
@@ -129,8 +128,10 @@ contenders <- list(
 
 # ---- one contender, one job: seconds of the start, of the job, and what the results add up to ----
 do_job <- function(contender, job) {
-  for (p in contender$package) loadNamespace(p)
-  job <- jobs[[job]]$make()
+  job <- jobs[[job]]
+  # the session has what the job needs, so that its forks need not load it
+  for (p in c(contender$package, job$package)) loadNamespace(p)
+  job <- job$make()
   environment(job$f) <- globalenv() # as where a user writes it
   gc()
   start <- if (is.null(contender$start)) 0 else seconds(contender$start())
@@ -196,18 +197,16 @@ pss_mb <- function(pid) {
 }
 
 rows <- list()
-for (r in seq_len(reps)) for (i in rotated(seq_len(nrow(cases)), r)) {
+for (r in turns("work", reps)) for (i in rotated(seq_len(nrow(cases)), r)) {
   x <- timed(cases$who[i], cases$job[i])
-  if (!is.null(x)) rows[[length(rows) + 1L]] <- cbind(x, rep = r, mb = NA_real_)
+  if (!is.null(x)) rows[[length(rows) + 1L]] <- cbind(x, measured = "time", rep = r, mb = NA_real_)
 }
-if (file.exists("/proc/self/smaps_rollup")) for (r in seq_len(max(1L, reps - 1L))) for (i in seq_len(nrow(cases)))
+memory_reps <- as.integer(option("memory-reps", if (quick) "1" else "2"))
+if (file.exists("/proc/self/smaps_rollup")) for (r in seq_len(memory_reps)) for (i in seq_len(nrow(cases)))
   rows[[length(rows) + 1L]] <- data.frame(job = cases$job[i], who = cases$who[i], start_s = NA_real_, run_s = NA_real_,
-                                          result = NA_character_, rep = r, mb = peak_mb(cases$who[i], cases$job[i]))
+                                          result = NA_character_, measured = "memory", rep = r, mb = peak_mb(cases$who[i], cases$job[i]))
 raw <- do.call(rbind, rows)
-if (file.exists(report("work-raw.csv")) && nzchar(option("jobs", ""))) {
-  before <- utils::read.csv(report("work-raw.csv"), stringsAsFactors = FALSE)
-  raw <- rbind(before[!before$job %in% asked, ], raw)
-}
+raw <- with_earlier(raw, "work", c("job", "who", "measured"))
 raw <- raw[order(match(raw$job, names(jobs)), match(raw$who, names(contenders)), raw$rep), ]
 for (j in unique(raw$job)) if (length(unique(stats::na.omit(raw$result[raw$job == j]))) > 1L) {
   print(unique(raw[raw$job == j, c("who", "result")]))
@@ -218,6 +217,7 @@ raw$all_s <- raw$start_s + raw$run_s
 table <- do.call(rbind, lapply(c("start_s", "run_s", "all_s", "mb"), function(what) {
   cbind(what = what, spread(raw, c("job", "who"), what))
 }))
+table <- table[table$reps > 0L, ]
 utils::write.csv(table, report("work.csv"), row.names = FALSE)
 what <- vapply(jobs, `[[`, "", "what")
 utils::write.csv(data.frame(job = names(what), what = unname(what)), report("work-jobs.csv"), row.names = FALSE)
@@ -230,9 +230,9 @@ panels <- function(value) lapply(stats::setNames(nm = unique(table$job)), functi
   table[table$job == j & table$what == value, ]
 })
 dots_png("work.png", who, panels("all_s"), "Seconds of a job, start of the processes included", zero = TRUE, right = 0.35)
-dots_png("work-memory.png", who, panels("mb"), "MB of all processes together, at the most", zero = TRUE, right = 0.35)
+if (any(table$what == "mb")) dots_png("work-memory.png", who, panels("mb"), "MB of all processes together, at the most", zero = TRUE, right = 0.35)
 method("work",
   what = paste("seconds of the start of two processes, and of the job, whose first tasks load packages there; MB of",
     "all processes of a run (Pss), the most of samples 20 ms apart, in runs of their own"),
   order = "each contender and job in a process of its own, once in each repetition, another one first each time",
-  warm = "none; packages that the contender itself needs are loaded")
+  warm = "none; the session has loaded the packages that the contender and the job need, the nodes have not")
