@@ -47,6 +47,12 @@ sendData_clutch_node <- function(node, data) {
   parent <- if (!is.null(frame)) parent.env(frame)
   status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, parent)
   if (is.null(status)) return(invisible()) # it was sent
+  if (status == "no_scope" && identical(parent, the$parallel)) { # a call of parallel's begins
+    is_to_all <- identical(sys.function(-4L), the$parallel$clusterCall)
+    .Call(ffi_call_scope_begin, frame, is_to_all, sys.frames())
+    status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, NULL)
+    if (is.null(status)) return(invisible())
+  }
   scope <- scope_frame(frame)
   # doSNOW sends from within tryCatch()
   if (is.null(scope) && !is.null(the$callers)) scope <- scope_frame(parent.frame(3L))

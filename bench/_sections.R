@@ -555,3 +555,33 @@ sections$recovery <- list(
           num(of(2L, "clutch")), num(of(2L, "base"))),
       sprintf("The busy nodes of a killed session are gone: clutch %s; base R %s.", gone("clutch"), gone("base")))
   })
+
+sections$latency <- list(
+  title = "One task", scripts = "latency", peers = c("mirai", "callr"),
+  no_text = TRUE,
+  question = "What does it take to have one thing done on a node and its value back, and each of many submitted tasks?",
+  tables = list(
+    list(caption = "Microseconds of one call and its value, with each function's defaults.",
+      make = function() {
+        t <- read("latency.csv")
+        data.frame(who = t$who, us = cell(t), check.names = FALSE)
+      }),
+    list(caption = "Tasks a second, submitted one by one and then collected.",
+      make = function() {
+        t <- read("latency-many.csv")
+        data.frame(who = t$who, "tasks a second" = cell(t), check.names = FALSE)
+      })),
+  shows = function() {
+    t <- read("latency.csv")
+    many <- read("latency-many.csv")
+    of <- function(who) get_median(t, who = who)
+    sentences(
+      sprintf("`collect(cluster_submit())` takes %s times as long as `mirai()[]` without dispatcher, %s times with it.",
+        times_as(of("clutch, collect(cluster_submit())"), of("mirai, direct")),
+        times_as(of("clutch, collect(cluster_submit())"), of("mirai, dispatcher"))),
+      sprintf("`cluster_map()` of one element takes %s times as long as `clusterCall()`, which takes %s times as long in base R.",
+        times_as(of("clutch, cluster_map() of one"), of("clutch, clusterCall()")),
+        times_as(of("base, clusterCall()"), of("clutch, clusterCall()"))),
+      sprintf("Of many submitted tasks clutch does %s times as many a second as mirai without dispatcher.",
+        times_as(get_median(many, who = "clutch"), get_median(many, who = "mirai, direct"))))
+  })

@@ -74,37 +74,36 @@ clu_blob *clu_call_function(SEXP fun) {
   return last.bytes;
 }
 
+/* What clusterCall() sends to the first node is kept for the others. `call`: function, arguments.
+ */
+static void keep_sent(SEXP call, clu_blob *b) {
+  clu_call_forget_sent();
+  SETCAR(sent.cell, call);
+  sent.blob = clu_blob_ref(b);
+}
+
 clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all) {
   clu_blob *b, *f;
-  SEXP msg;
+  SEXP call;
   unsigned char len[4];
   if (to_all && sent.blob && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
       same_list(VECTOR_ELT(CAR(sent.cell), 1), args))
     return clu_blob_ref(sent.blob);
-  f = to_all ? NULL : clu_call_function(fun);
+  if (!sent.cell) {
+    sent.cell = Rf_cons(R_NilValue, R_NilValue);
+    R_PreserveObject(sent.cell);
+  }
+  f = clu_call_function(fun);
   clu_put32(len, f ? (uint32_t)f->size : 0);
-  msg = PROTECT(f ? R_NilValue : Rf_allocVector(VECSXP, 2));
+  call = PROTECT(Rf_allocVector(VECSXP, 2));
+  SET_VECTOR_ELT(call, 0, fun);
+  SET_VECTOR_ELT(call, 1, args);
   b = clu_blob_new(f ? f->size + 512 : 512);
   if (!b) clu_raise("memory", "not enough memory");
   clu_blob_append(b, len, sizeof len); /* there is room */
-  if (f) {
-    clu_blob_append(b, f->data, f->size);
-    b = clu_serialize(b, args);
-    UNPROTECT(1);
-    return b;
-  }
-  SET_VECTOR_ELT(msg, 0, fun);
-  SET_VECTOR_ELT(msg, 1, args);
-  b = clu_serialize(b, msg);
-  if (to_all) {
-    clu_call_forget_sent();
-    if (!sent.cell) {
-      sent.cell = Rf_cons(R_NilValue, R_NilValue);
-      R_PreserveObject(sent.cell);
-    }
-    SETCAR(sent.cell, msg);
-    sent.blob = clu_blob_ref(b);
-  }
+  if (f) clu_blob_append(b, f->data, f->size);
+  b = clu_serialize(b, f ? args : call);
+  if (to_all) keep_sent(call, b);
   UNPROTECT(1);
   return b;
 }
