@@ -142,6 +142,28 @@ test_that("it costs nothing while there is nothing to do", {
   expect_identical(collect(t), 1)
 })
 
+test_that("one task after the other does not wake the thread", {
+  linux_only()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  threads <- function() list.files("/proc/self/task")
+  invisible(crossprod(diag(3))) # threads of the linear algebra have been started
+  switches <- function(thread) {
+    lines <- readLines(file.path("/proc/self/task", thread, "status"))
+    as.double(sub(".*:", "", grep("^voluntary_ctxt", lines, value = TRUE)))
+  }
+  before <- threads()
+  # the thread is there
+  t <- lapply(1:20, function(i) cluster_submit(cl, Sys.sleep(0.01)))
+  Sys.sleep(0.3)
+  invisible(collect_all(t))
+  fresh <- union(setdiff(threads(), before), before[-1L])
+  count <- function() sum(vapply(fresh, switches, 1))
+  n <- count()
+  for (i in 1:200) collect(cluster_submit(cl, i))
+  expect_lt(count() - n, 20)
+})
+
 test_that("forks of the session while tasks are out neither hang nor disturb them", {
   linux_only()
   cl <- make_cluster(2)

@@ -16,8 +16,15 @@ static tasks *all;
 
 /* ---- what has to be done ---- */
 
+static int back_at_once;
+void clu_tasks_back_at_once(void) { back_at_once = 1; }
+
 static int is_urgent(void *unused) {
   (void)unused;
+  if (back_at_once) {
+    back_at_once = 0;
+    return clu_turn.urgent;
+  }
   if (all && clu_loop_writers(clu_session_loop(clu_the_session))) return 1;
   for (const tasks *t = all; t; t = t->next)
     if (t->bare && (t->restartable || t->limit > 0 || clu_sched_is_urgent(t->sched))) return 1;

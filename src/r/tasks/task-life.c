@@ -247,6 +247,7 @@ SEXP ffi_job_start(SEXP x, SEXP job) {
   t->nlimited += j->max_memory > 0;
   clu_job_count(j);
   clu_tasks_limit_memory(t);
+  clu_tasks_back_at_once(); /* to send it: or each start of a task would wake the thread */
   return R_NilValue;
 }
 
