@@ -469,7 +469,8 @@ sections$promises <- list(
 sections$memory <- list(
   title = "Memory per node", scripts = "memory", peers = c("mirai", "callr"),
   no_text = TRUE,
-  question = "How much memory does a node take for itself, idle and after a fit of `lm()` on 1e5 x 10?",
+  question = paste("How much memory does a node take for itself: idle, after its first full collection, after five",
+                   "small fits, and after a fit of `lm()` on 1e5 x 10?"),
   tables = list(list(caption = "MB that no other process shares.", make = function() {
     t <- read("memory.csv")
     out <- crossed(t, "who", "when", "cluster")

@@ -1,5 +1,5 @@
-# Memory that is a node's own (not shared with another process): idle, and after lm on 1e5 x 10. --nodes=8 QUICK=1:
-# fewer.
+# Memory that is a node's own (not shared with another process): idle, after its first full collection, after five small
+# lm, and after lm on 1e5 x 10. --nodes=8 QUICK=1: fewer.
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
@@ -10,7 +10,15 @@ work <- function() {
   stats::lm(stats::rnorm(1e5) ~ x)
   Sys.getpid()
 }
-environment(work) <- globalenv()
+small <- function() {
+  for (i in 1:5) stats::lm(mpg ~ wt + hp, datasets::mtcars)
+  Sys.getpid()
+}
+collect_all <- function() {
+  gc()
+  Sys.getpid()
+}
+environment(work) <- environment(small) <- environment(collect_all) <- globalenv()
 call_all <- function(cl, f) clusterCall(cl, f)
 contenders <- list(
   "base PSOCK" = list(start = makeCluster, call = call_all, stop = stopCluster),
@@ -27,21 +35,25 @@ if (has("callr")) contenders[["callr (sessions)"]] <- list(
     lapply(all, function(s) { s$poll_process(60000); s$read()$result })
   },
   stop = function(all) for (s in all) s$close(grace = 0))
+moments <- c("idle", "after gc()", "after small lm", "after lm")
 raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(names(contenders), r),
     function(who) {
   c <- contenders[[who]]
   cl <- c$start(n)
   pids <- unlist(c$call(cl, Sys.getpid))
   idle <- private_mb(pids)
-  c$call(cl, work)
-  used <- private_mb(pids)
+  own <- idle
+  for (f in list(collect_all, small, work)) {
+    c$call(cl, f)
+    own <- c(own, private_mb(pids))
+  }
   c$stop(cl)
   await_gone(pids)
   # a fork of this session that comes to collect what mirai's library has left here is aborted by that library
   for (k in 1:2) gc()
-  data.frame(who = who, when = c("idle", "after lm"), nodes = n, rep = r, mb = c(idle, used))
+  data.frame(who = who, when = moments, nodes = n, rep = r, mb = own)
 }))))
-raw <- raw[order(match(raw$who, names(contenders)), raw$when != "idle", raw$rep), ]
+raw <- raw[order(match(raw$who, names(contenders)), match(raw$when, moments), raw$rep), ]
 keep(raw, "memory")
 table <- spread(raw, c("who", "when", "nodes"), "mb")
 cat("MB of a node's own\n")
