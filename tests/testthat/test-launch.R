@@ -67,7 +67,7 @@ test_that("what makes a start quick is gone from the environment when the nodes 
   }
   own <- c(GLIBC_TUNABLES = "glibc.malloc.tcache_count=0", R_NSIZE = "400000")
   for (how in c("fork_server", "spawn", "parallel")) {
-    expect_identical(seen(make_cluster(2, how, env = own)), list(unname(own)), info = how)
-    expect_identical(seen(make_cluster(2, how)), list(unname(Sys.getenv(names, NA))), info = how)
+    expect_identical(seen(make_cluster(2, how, env = own)), list(own), info = how)
+    expect_identical(seen(make_cluster(2, how)), list(Sys.getenv(names, NA)), info = how)
   }
 })
