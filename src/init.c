@@ -131,7 +131,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/node-start.c */
                                           ENTRY(ffi_node_begin_joined, 1),
                                           ENTRY(ffi_is_node, 0),
-    ENTRY(ffi_node_begin, 0),
+                                          ENTRY(ffi_node_begin, 0),
                                           ENTRY(ffi_node_begin_exec, 2),
                                           /* r/node/node-tasks.c */
                                           ENTRY(ffi_work_sinks, 1),
