@@ -22,6 +22,12 @@
 #define clu_has_attributes(x) (ATTRIB(x) != R_NilValue)
 #endif
 
+#if R_VERSION >= R_Version(4, 5, 0)
+#define clu_closure_env(x) R_ClosureEnv(x)
+#else
+#define clu_closure_env(x) CLOENV(x)
+#endif
+
 /* The value of a variable of this environment itself; R_NilValue where it has none. */
 static inline SEXP clu_variable(SEXP symbol, SEXP env) {
 #if R_VERSION >= R_Version(4, 5, 0)

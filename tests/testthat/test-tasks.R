@@ -13,9 +13,28 @@ test_that("calls of package parallel and tasks do not disturb each other", {
   })
 })
 
+test_that("a function that was sent does not keep alive the cluster that it can see", {
+  linux_only()
+  for (way in c("map", "call", "balanced")) {
+    f <- function() {
+      cl <- make_cluster(2)
+      fun <- function(i) i
+      switch(way,
+        map = cluster_map(cl, 1:8, fun),
+        call = parallel::clusterCall(cl, fun, 1),
+        balanced = parallel::clusterApplyLB(cl, 1:8, fun)
+      )
+      pids(cl)
+    }
+    p <- f()
+    for (k in 1:3) invisible(gc())
+    expect_true(eventually(!any(alive(p))), label = way)
+  }
+})
+
 test_that("a cluster, its scheduler and its tasks are collected together, in any order", {
   linux_only()
-  invisible(gc())
+  for (k in 1:3) invisible(gc())
   before <- .Call(clutch:::ffi_live_handles)
   p <- integer()
   for (k in 1:6) local({

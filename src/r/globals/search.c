@@ -20,11 +20,9 @@
 #include <string.h>
 
 #if R_VERSION >= R_Version(4, 5, 0)
-#define CLOSURE_ENV R_ClosureEnv
 #define CLOSURE_FORMALS R_ClosureFormals
 #define PARENT_ENV R_ParentEnv
 #else
-#define CLOSURE_ENV CLOENV
 #define CLOSURE_FORMALS FORMALS
 #define PARENT_ENV ENCLOS
 #endif
@@ -342,9 +340,10 @@ static void visit(clu_search *s, SEXP x) {
     break;
   case CLOSXP: {
     SEXP body = PROTECT(R_ClosureExpr(x));
-    if (!stays(CLOSURE_ENV(x)) || CLOSURE_ENV(x) == R_GlobalEnv || CLOSURE_ENV(x) == R_BaseEnv) {
-      resolve(s, CLOSURE_ENV(x), clu_symbols_of(s, CLOSURE_FORMALS(x), body));
-      clu_search_later(s, CLOSURE_ENV(x));
+    if (!stays(clu_closure_env(x)) || clu_closure_env(x) == R_GlobalEnv ||
+        clu_closure_env(x) == R_BaseEnv) {
+      resolve(s, clu_closure_env(x), clu_symbols_of(s, CLOSURE_FORMALS(x), body));
+      clu_search_later(s, clu_closure_env(x));
     }
     UNPROTECT(1);
     break;

@@ -34,19 +34,25 @@ static struct {
   int asked; /* whether it may travel alone */
 } last;
 
-static int travels_alone(SEXP fun) {
-  SEXP call, env, attributes;
-  int ok;
+/* Others would also keep alive what their environment has: a cluster, say, that nobody has stopped.
+ */
+static int has_named_environment(SEXP fun) {
+  SEXP env;
   if (TYPEOF(fun) == BUILTINSXP || TYPEOF(fun) == SPECIALSXP) return 1;
   if (TYPEOF(fun) != CLOSXP) return 0;
-  call = PROTECT(Rf_lang2(Rf_install("environment"), fun));
-  env = PROTECT(Rf_eval(call, R_BaseEnv));
-  SETCAR(call, Rf_install("attributes"));
+  env = clu_closure_env(fun);
+  return env == R_GlobalEnv || env == R_BaseEnv || env == R_BaseNamespace;
+}
+
+/* Attributes other than a source reference may hold anything. */
+static int travels_alone(SEXP fun) {
+  SEXP call, attributes;
+  int ok;
+  if (!clu_has_attributes(fun)) return 1;
+  call = PROTECT(Rf_lang2(Rf_install("attributes"), fun));
   attributes = PROTECT(Rf_eval(call, R_BaseEnv));
-  ok = (attributes == R_NilValue ||
-        (Rf_length(attributes) == 1 && Rf_getAttrib(fun, Rf_install("srcref")) != R_NilValue)) &&
-       (env == R_GlobalEnv || env == R_BaseEnv || env == R_BaseNamespace);
-  UNPROTECT(3);
+  ok = Rf_length(attributes) == 1 && Rf_getAttrib(fun, Rf_install("srcref")) != R_NilValue;
+  UNPROTECT(2);
   return ok;
 }
 
@@ -59,7 +65,7 @@ clu_blob *clu_call_function(SEXP fun) {
     clu_blob_unref(last.bytes);
     last.bytes = NULL;
     last.asked = 0;
-    SETCAR(last.cell, fun);
+    SETCAR(last.cell, has_named_environment(fun) ? fun : R_NilValue);
     return NULL;
   }
   if (!last.asked) {
