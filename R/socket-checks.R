@@ -33,6 +33,20 @@ check_whole <- function(x, name, least) {
   as.integer(x)
 }
 
+check_sockets <- function(x) {
+  if (!is.list(x) || inherits(x, "clutch_light")) throw("argument", "not a list of sockets")
+  x
+}
+
+# Of a wait for several sockets: seconds, or -1 for no limit.
+check_wait <- function(timeout) {
+  if (is.null(timeout)) return(-1)
+  if (!is.numeric(timeout) || length(timeout) != 1L || is.na(timeout) || timeout < 0) {
+    throw("argument", "'timeout' must be NULL or a non-negative number")
+  }
+  as.numeric(timeout)
+}
+
 # Called from C, see src/r/socket/socket-error.c. `what`: the class, without "clutch_". `written`:
 # how many bytes of the call had gone; NA where it did not write. `prefix`, `warn`: of a socket that
 # could not be opened, what that made impossible, and base R's warning.

@@ -97,7 +97,8 @@ socket_shutdown <- function(socket, how = c("write", "read", "both")) {
 #'   tryCatch(socket_select(list()), clutch_argument = conditionMessage)
 #'   #> not a list of sockets
 #'   ```
-#' @seealso [socketSelect()] of base R, [socket_listen()], [socket_read()]
+#' @seealso [socket_set()] for thousands of sockets, [socketSelect()] of base R, [socket_listen()],
+#'   [socket_read()]
 #' @examples
 #' l <- socket_listen(0)
 #' socket_select(list(l), timeout = 0.1)
@@ -108,15 +109,9 @@ socket_shutdown <- function(socket, how = c("write", "read", "both")) {
 #' close(l)
 #' @export
 socket_select <- function(socklist, write = FALSE, timeout = NULL) {
-  if (!is.list(socklist) || inherits(socklist, "clutch_light") || !length(socklist))
-    throw("argument", "not a list of sockets")
+  if (!length(check_sockets(socklist))) throw("argument", "not a list of sockets")
   n <- length(socklist)
   if (!is.logical(write) || !length(write) || length(write) > n || anyNA(write))
     throw("argument", "bad write indicators")
-  if (is.null(timeout)) {
-    timeout <- -1
-  } else if (!is.numeric(timeout) || length(timeout) != 1L || is.na(timeout) || timeout < 0) {
-    throw("argument", "'timeout' must be NULL or a non-negative number")
-  }
-  .Call(ffi_socket_select, socklist, rep_len(write, n), as.numeric(timeout))
+  .Call(ffi_socket_select, socklist, rep_len(write, n), check_wait(timeout))
 }

@@ -44,8 +44,8 @@
 #'   With `socket_options(linger = 0)` it resets the connection instead.
 #' @section Many sockets: R before 4.4 has 128 connections. With `slot = FALSE` the result is a
 #'   light handle, which is none of them. It is for [socket_read()], [socket_write()],
-#'   [socket_send()], [socket_receive()], [socket_select()], [socket_info()], [socket_timeout()],
-#'   [socket_shutdown()] and `close()`.
+#'   [socket_send()], [socket_receive()], [socket_select()], [socket_set()],
+#'   [socket_info()], [socket_timeout()], [socket_shutdown()] and `close()`.
 #' @param port whole number, 1 to 65535. To listen also 0: the system chooses one, see
 #'   [socket_info()].
 #' @param host string. To listen: an address of this machine; `NULL` for all of them. To connect: a
@@ -91,8 +91,8 @@
 #'   ```
 #'   tryCatch(readLines(con, 1), clutch_socket_timeout = function(e) "nothing yet")
 #'   ```
-#' @seealso [socket_read()] and [socket_write()], [socket_select()], [socket_timeout()],
-#'   [socket_shutdown()], [socket_options()], [socket_info()], [service_probe()];
+#' @seealso [socket_read()] and [socket_write()], [socket_select()], [socket_set()],
+#'   [socket_timeout()], [socket_shutdown()], [socket_options()], [socket_info()], [service_probe()];
 #'   `vignette("sockets", package = "clutch")`
 #' @examples
 #' l <- socket_listen(0)

@@ -58,6 +58,29 @@ all_ms$what <- paste0(sub("list of | of(?= doubles)", "", all_ms$what, perl = TR
 m <- function(value) 1000 * as_matrix(all_ms, "who", "what", value)
 bars_png("sockets.png", signif(m("median"), 2), "milliseconds", "An object there and back over TCP", low = m("min"),
     high = m("max"))
+# One wait for many sockets, by a set and by socket_select()
+n <- if (quick) 1000L else 5000L
+l <- socket_listen(0, host = "127.0.0.1", slot = FALSE)
+port <- socket_info(l)$local_port
+ends <- lapply(seq_len(n), function(i) {
+  a <- socket_connect("127.0.0.1", port, slot = FALSE)
+  list(a = a, b = socket_accept(l, slot = FALSE))
+})
+into <- lapply(ends, `[[`, "b")
+set <- socket_set(into)
+for (e in ends[1:10]) socket_write(e$a, "x")
+by <- list(socket_select = function() for (i in 1:10) socket_select(into, timeout = 0),
+           socket_set = function() for (i in 1:10) socket_set_wait(set, timeout = 0))
+wait <- do.call(rbind, lapply(seq_len(rounds), function(k) do.call(rbind, lapply(rotated(names(by), k), function(who) {
+  data.frame(sockets = n, ready = 10L, who = who, us = us(by[[who]]()) / 10)
+}))))
+wait <- spread(wait, c("sockets", "ready", "who"), "us")
+cat("one wait, microseconds\n")
+show(wait, "sockets-wait")
+cat("goal: a set of", n, "sockets in 1 ms:", if (wait$median[wait$who == "socket_set"] <= 1000) "met" else "MISSED", "\n")
+close(set)
+for (e in ends) for (s in e) close(s, wait = 0)
+close(l)
 cat("descriptors left:", descriptors() - before, "\n")
 cat("goal: not slower than base R's sockets with", mb, "MB:",
     if (all(wide$base_is_times[grepl("MB", wide$what)] >= 1)) "met" else "MISSED", "\n")

@@ -174,6 +174,13 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_socket_connect, 10),
                                           ENTRY(ffi_socket_accept, 8),
                                           ENTRY(ffi_service_probe, 4),
+                                          /* r/socket/socket-set.c */
+                                          ENTRY(ffi_socket_set_new, 0),
+                                          ENTRY(ffi_socket_set_add, 4),
+                                          ENTRY(ffi_socket_set_remove, 2),
+                                          ENTRY(ffi_socket_set_wait, 2),
+                                          ENTRY(ffi_socket_set_count, 1),
+                                          ENTRY(ffi_socket_set_close, 1),
                                           /* r/socket/transfer.c */
                                           ENTRY(ffi_socket_timeout, 2),
                                           ENTRY(ffi_socket_shutdown, 2),

@@ -184,6 +184,14 @@ SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact);
 SEXP ffi_socket_write(SEXP x, SEXP data);
 SEXP ffi_socket_select(SEXP list, SEXP write, SEXP timeout);
 
+/* r/socket/socket-set.c */
+SEXP ffi_socket_set_new(void);
+SEXP ffi_socket_set_add(SEXP x, SEXP list, SEXP want, SEXP names);
+SEXP ffi_socket_set_remove(SEXP x, SEXP list);
+SEXP ffi_socket_set_wait(SEXP x, SEXP timeout);
+SEXP ffi_socket_set_count(SEXP x);
+SEXP ffi_socket_set_close(SEXP x);
+
 /* r/system.c */
 SEXP ffi_affinity_count(void);
 SEXP ffi_thread_count(void);

@@ -38,7 +38,40 @@ static void stop_connecting(clu_sock *s) {
 
 static int mine(const clu_sock *s) { return s->owner == clu_os_getpid(); }
 
+/* ---- those who are told ---- */
+
+void clu_sock_watch_begin(clu_sock *s, clu_sock_watch *w) {
+  w->s = s;
+  w->next = s->watches;
+  s->watches = w;
+}
+
+void clu_sock_watch_end(clu_sock_watch *w) {
+  clu_sock_watch **at;
+  if (!w->s) return;
+  at = &w->s->watches;
+  while (*at && *at != w) at = &(*at)->next;
+  if (*at) *at = w->next;
+}
+
+static void tell_filled(clu_sock *s) {
+  if (!s->watches || !mine(s)) return;
+  for (clu_sock_watch *w = s->watches; w; w = w->next) w->filled(w);
+}
+
+static void tell_closing(clu_sock *s) {
+  while (s->watches) {
+    clu_sock_watch *w = s->watches;
+    s->watches = w->next;
+    if (!mine(s)) w->s = NULL;
+    if (mine(s)) w->closing(w);
+  }
+}
+
+/* ---- made and freed ---- */
+
 static void release(clu_sock *s) {
+  tell_closing(s); /* while the descriptor is still its own */
   if (s->fd != CLU_NO_FD) clu_os_close(s->fd);
   s->fd = CLU_NO_FD;
   s->closed = 1;
@@ -252,6 +285,7 @@ int clu_sock_fill(clu_sock *s, clu_err *e) {
   rc = clu_sock_get(s, s->in + s->end, most, &got, e);
   if (rc != CLU_OK) return rc;
   s->end += got;
+  tell_filled(s);
   /* a full buffer: more comes at a time than expected */
   if (got == most && s->cap < LARGE_BUFFER) {
     unsigned char *p = realloc(s->in, 4 * s->cap);
@@ -289,6 +323,7 @@ int clu_sock_unread(clu_sock *s, const void *data, size_t n) {
   if (rest) memmove(s->in + s->pos + n, s->in + s->pos, rest);
   memcpy(s->in + s->pos, data, n);
   s->end += n;
+  tell_filled(s);
   return CLU_OK;
 }
 

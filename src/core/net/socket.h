@@ -14,6 +14,17 @@
 #include "core/net/resolve.h"
 #include "core/base/os.h"
 
+struct clu_sock;
+/* Somebody who is told what becomes of a socket, in memory of its own. No function is called in a
+ * forked child. */
+typedef struct clu_sock_watch {
+  void (*filled)(struct clu_sock_watch *w); /* bytes were put into its buffer */
+  /* Its descriptor is about to be closed. The watch is no longer on the socket's list. */
+  void (*closing)(struct clu_sock_watch *w);
+  struct clu_sock *s; /* NULL: closed in a forked child */
+  struct clu_sock_watch *next;
+} clu_sock_watch;
+
 typedef struct clu_sock {
   clu_fd fd; /* CLU_NO_FD: not open yet, or closed */
   int listening, blocking, closed, eof;
@@ -36,6 +47,10 @@ typedef struct clu_sock {
   /* read ahead: [mark, pos) has been handed out and can be taken back, [pos, end) has not */
   unsigned char *in;
   size_t cap, mark, pos, end;
+  /* NULL, or whether R's connection `around` it has taken characters that it has not handed out */
+  int (*has_ahead)(const void *around);
+  const void *around;
+  clu_sock_watch *watches;
   /* while it connects */
   int send_buffer, receive_buffer;
   clu_resolve *resolve;
@@ -54,6 +69,9 @@ clu_sock *clu_sock_new(void);
 void clu_sock_free(clu_sock *s);
 /* The list of all; NULL gives the first. */
 clu_sock *clu_sock_next(const clu_sock *s);
+
+void clu_sock_watch_begin(clu_sock *s, clu_sock_watch *w);
+void clu_sock_watch_end(clu_sock_watch *w);
 
 /* "here -> there", or the address of a listener; for messages. Returns `out`. */
 const char *clu_sock_text(const clu_sock *s, char *out, size_t cap);

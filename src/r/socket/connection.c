@@ -74,9 +74,16 @@ static int set_converters(Rconnection con, conn *c) {
   return 1;
 }
 
+static int has_characters(const void *c) {
+  const decoder *d = &((const conn *)c)->d;
+  return d->at < d->n;
+}
+
 static int begins(Rconnection con, conn *c, clu_sock *s) {
   size_t n = strlen(con->mode);
   c->s = s;
+  s->has_ahead = has_characters;
+  s->around = c;
   clu_con_forget(c);
   con->text = !(n >= 2 && con->mode[n - 1] == 'b');
   con->UTF8out = FALSE;
@@ -139,6 +146,7 @@ SEXP clu_connection_new(clu_sock *s, const clu_connection_args *a, SEXP opener) 
     con->vfprintf = clu_con_vfprintf;
   }
   if (s && !begins(con, c, s)) {
+    s->has_ahead = NULL;
     c->s = NULL; /* it is still the caller's */
     clu_raise("argument", "conversion to encoding '%s' is not supported", a->encoding);
   }

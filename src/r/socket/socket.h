@@ -6,6 +6,7 @@
  *   socket-wait.c       waiting for readiness, writing all
  *   objects.c           entry points: one R object out and in
  *   transfer.c          entry points: bytes, readiness of several, the end
+ *   socket-set.c        entry points: readiness of a set that is kept
  *   calling.c           which R function reads or writes
  *   connection-base.c, connection-read.c, connection-write.c, connection.c
  *                       sockets as R's connections
