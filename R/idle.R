@@ -7,10 +7,15 @@
 # So nothing is polled. With earlier versions, and where the event loop has no descriptor, all is
 # looked at every 10 ms.
 #
+# While R is at work, and not at top level, later (1.4.6 to 1.4.8) looks a thousand times a second
+# whether it may do what is due. So nothing is waited for unless somebody awaits a task. The
+# package's thread does what is urgent.
+#
 # A watch is what is waited for in one of later's loops: an environment with
 #   loop            the loop
-#   armed, cancel   a turn is to come; how to call it off
-#   until           when it comes at the latest, by clock()
+#   waits_for       which of the two descriptors is waited for, by name: "loop", "wake"
+#   until, cancel   when a turn comes at the latest, by clock(); how to call that off
+#   gone            the package was unloaded
 #   served          the clusters whose tasks go on: a list of list(ref, held). `ref` is weak: tasks
 #                   that wait do not keep their cluster. `held`: the environment of the cluster's
 #                   tasks, while somebody awaits one of them; NULL otherwise.
@@ -51,7 +56,9 @@ watch_of <- function(loop) {
   if (!is.null(the$watches[[key]])) return(the$watches[[key]])
   w <- new.env(parent = emptyenv())
   w$loop <- loop
-  w$armed <- FALSE
+  w$gone <- FALSE
+  w$waits_for <- list(loop = FALSE, wake = FALSE)
+  w$until <- Inf
   w$served <- list()
   # loops come and go
   the$watches <- Filter(function(w) later::exists_loop(w$loop), the$watches)
@@ -71,41 +78,71 @@ served <- function(ref, t) list(ref = ref, held = if (length(t$awaited)) t)
 # Seconds until there is something to do although nothing is heard.
 idle_wait <- function(t) {
   if (isTRUE(t$unsettled)) return(0)
-  wait <- .Call(ffi_tasks_wait, t$ptr)
+  wait <- if (length(t$awaited) || !later_waits()) .Call(ffi_tasks_wait, t$ptr) else Inf
   if (length(t$replacements)) wait <- min(wait, 0.05)
   wait
 }
 
 # The next turn comes when something is heard, or after so many seconds.
 arm_watch <- function(w, seconds) {
-  until <- clock() + seconds
-  if (w$armed && w$until <= until) return(invisible())
-  if (w$armed) w$cancel()
-  w$armed <- FALSE
-  fn <- function(ready) idle_turn(w)
-  wait_for <- later_descriptors()
-  if (is.null(wait_for)) {
+  if (!later_waits()) {
     seconds <- min(seconds, POLL_PAUSE)
-    w$cancel <- later::later(function() idle_turn(w), seconds, w$loop)
-  } else {
-    w$cancel <- wait_for(fn, .Call(ffi_wake_descriptors), timeout = seconds, loop = w$loop)
+  } else if (is_awaited(w)) {
+    for (name in names(w$waits_for)) await_descriptor(w, name)
   }
-  w$until <- clock() + seconds
-  w$armed <- TRUE
+  until <- clock() + seconds
+  if (w$until <= until) return(invisible())
+  forget_timer(w)
+  w$cancel <- later::later(function() timer_turn(w), seconds, w$loop)
+  w$until <- until
   invisible()
 }
 
-# later::later_fd(), or NULL: it cannot be used.
-later_descriptors <- function() {
-  later <- asNamespace("later")
-  if (!exists("later_fd", later, inherits = FALSE)) return(NULL)
-  if (length(.Call(ffi_wake_descriptors)) == 0L) return(NULL)
-  get("later_fd", later, inherits = FALSE)
+is_awaited <- function(w) {
+  for (s in w$served) {
+    if (!is.null(s$held)) return(TRUE)
+  }
+  FALSE
 }
 
+# Whether later can wait for the descriptors.
+later_waits <- function() {
+  exists("later_fd", asNamespace("later"), inherits = FALSE) &&
+    length(.Call(ffi_wake_descriptors)) > 0L
+}
+
+# later_fd() is not called off, and so has no time limit: when it was called off, later (1.4.0 to
+# 1.4.8) releases the R function in a thread of its own, which destroys R's lists of objects.
+await_descriptor <- function(w, name) {
+  if (w$waits_for[[name]]) return(invisible())
+  w$waits_for[[name]] <- TRUE
+  fd <- .Call(ffi_wake_descriptors)[[switch(name, loop = 1L, wake = 2L)]]
+  later_fd <- getExportedValue("later", "later_fd") # not in versions before 1.4.0
+  later_fd(function(ready) descriptor_turn(w, name), fd, loop = w$loop)
+  invisible()
+}
+
+descriptor_turn <- function(w, name) {
+  if (w$gone) return(invisible())
+  w$waits_for[[name]] <- FALSE
+  idle_turn(w)
+}
+
+timer_turn <- function(w) {
+  w$until <- Inf
+  idle_turn(w)
+}
+
+forget_timer <- function(w) {
+  if (w$until < Inf) w$cancel()
+  w$until <- Inf
+}
+
+# The package is about to be unloaded.
 forget_watches <- function() {
   for (w in the$watches) {
-    if (w$armed) w$cancel()
+    forget_timer(w)
+    w$gone <- TRUE
   }
   the$watches <- list()
 }
@@ -113,9 +150,9 @@ forget_watches <- function() {
 # ---- a turn ----
 
 idle_turn <- function(w) {
-  w$armed <- FALSE
   on.exit(go_on(w)) # also when the user interrupts
   clusters <- clusters_served()
+  .Call(ffi_wake_hold) # what this turn finds out itself need not be signalled
   for (t in clusters) advance(t)
   .Call(ffi_wake_seen) # not before: what was found out just now is a signal, too
   for (t in clusters) settle_news(t, w)

@@ -17,8 +17,8 @@
 #'   functions:
 #'   * Tasks are sent, their results are read, and time limits are in force.
 #'   * A node that dies is noticed. Its task is tried again by another node, if it has retries left.
-#'     The node itself is replaced when one of these functions is called, or, where package
-#'     \pkg{later} is installed, when R is idle.
+#'     The node itself is replaced when one of these functions is called, or when R is idle, where
+#'     package \pkg{later} is installed and a promise of a task is awaited.
 #'   * Results wait in bounded memory: when 256 MB have come, no more is read before one of these
 #'     functions is called. Until then nodes wait with their results, and time limits are not in
 #'     force.
@@ -135,6 +135,7 @@ outcome <- function(x) {
   end <- .Call(ffi_job_outcome, x$job)
   if (is.null(end)) return(NULL)
   x$outcome <- if (is.list(end) && is.null(x$cancelled)) list(value = end[[1L]]) else outcome_of(x)
+  hear_of_deaths(x$scheduler) # the thread has seen to the tasks of a dead node, but not to the node
   x$outcome
 }
 

@@ -44,7 +44,9 @@ is_prestart_wanted <- function() {
   # that looks up a name
   gc()
   sockets <- .Call(ffi_socket_count)[2:3]
-  if (.Call(ffi_live_handles) == 0L && all(sockets == 0L)) library.dynam.unload("clutch", libpath)
+  if (.Call(ffi_live_handles) > 0L || any(sockets > 0L)) return()
+  .Call(ffi_end_thread)
+  library.dynam.unload("clutch", libpath)
 }
 
 close_our_connections <- function() {

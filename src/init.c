@@ -101,6 +101,7 @@ IN_TURN(DEFINE_WITH_TURN)
 static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/session/session.c */
                                           ENTRY(ffi_live_handles, 0),
+                                          ENTRY(ffi_end_thread, 0),
                                           /* r/session/psock.c */
                                           ENTRY(ffi_psock_listen, 3),
                                           ENTRY(ffi_psock_accept, 1),
@@ -112,6 +113,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_psock_close, 1),
                                           /* r/tasks/task-news.c */
                                           ENTRY(ffi_wake_descriptors, 0),
+                                          ENTRY(ffi_wake_hold, 0),
                                           ENTRY(ffi_wake_seen, 0),
                                           /* r/node/fork-server-main.c */
                                           ENTRY(ffi_fork_server_begin, 2),

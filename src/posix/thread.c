@@ -9,6 +9,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 #include <time.h>
 #include <unistd.h>
 
@@ -107,6 +110,9 @@ typedef struct task {
 static void *run(void *data) {
   task t = *(task *)data;
   free(data);
+#if defined(__linux__)
+  prctl(PR_SET_NAME, "clutch"); /* top and the like tell it from R's thread */
+#endif
   t.fn(t.data);
   return NULL;
 }

@@ -10,6 +10,7 @@
 
 /* r/session/session.c */
 SEXP ffi_live_handles(void);
+SEXP ffi_end_thread(void);
 
 /* r/session/call.c */
 SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames);
@@ -88,6 +89,7 @@ SEXP ffi_stream_jump(SEXP state, SEXP n);
 /* r/tasks/task-news.c */
 SEXP ffi_job_await(SEXP job);
 SEXP ffi_wake_descriptors(void);
+SEXP ffi_wake_hold(void);
 SEXP ffi_wake_seen(void);
 SEXP ffi_tasks_news(SEXP x);
 SEXP ffi_tasks_wait(SEXP x);

@@ -24,10 +24,16 @@ start_script <- function(lines = NULL, program = file.path(R.home("bin"), "Rscri
                  shQuote(tmp), shQuote(paste(.libPaths(), collapse = ":")), shQuote(program),
                  shQuote(file), shQuote(out), shQuote(pidfile))
   # with job control: what a shell starts in the background without it ignores SIGINT, and R 4.5
-  # leaves it so
+  # leaves it so. What started the tests may have been started like that, too.
+  if (can_reset_signals()) cmd <- paste("env --default-signal=INT", cmd)
   system(paste("bash -c", shQuote(paste("set -m;", cmd))), wait = TRUE)
   stopifnot(eventually(file.exists(pidfile) && length(readLines(pidfile)) == 1L))
   list(pid = as.integer(readLines(pidfile)), out = out, tmp = tmp)
+}
+
+# GNU's env from coreutils 8.31 on.
+can_reset_signals <- function() {
+  system2("env", c("--default-signal=INT", "true"), stdout = FALSE, stderr = FALSE) == 0L
 }
 
 # Those that a script has started, and itself: they have its TMPDIR, or one within it, from their

@@ -89,6 +89,31 @@ test_that("a node that dies meanwhile: a retry is done by another, then it is re
   })
 })
 
+test_that("whoever finds a task done finds the dead node replaced, too", {
+  linux_only()
+  compute <- computing()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  calls <- list(
+    collect = function(t) collect(t),
+    collect_timeout = function(t) collect(t, timeout = 5),
+    collect_any = function(t) collect_any(t)$value,
+    collect_all = function(t) collect_all(t)[[1L]],
+    resolved = function(t) if (resolved(t)) 2
+  )
+  for (name in names(calls)) {
+    before <- pids(cl)
+    t <- cluster_submit(cl, {
+      if (task_attempt() == 1) tools::pskill(Sys.getpid(), 9)
+      task_attempt()
+    }, .retries = 1)
+    compute(1) # the death is seen, and the task done by the other node
+    expect_equal(calls[[name]](t), 2, info = name)
+    expect_identical(sum(pids(cl) != before), 1L, info = name)
+    expect_true(works(cl), info = name)
+  }
+})
+
 test_that("time limits are in force meanwhile, and who has answered is not late", {
   compute <- computing()
   of_each_strategy(function(cl) {

@@ -80,4 +80,11 @@ void clu_handle_set(SEXP x, void *p) {
 
 void clu_count_handle(int by) { handles += by; }
 
+/* The library is about to be unloaded. R_unload_clutch() is not called by all versions of R for a
+ * library whose symbols are not looked up by name (R_useDynamicSymbols()). */
+SEXP ffi_end_thread(void) {
+  clu_turn_end();
+  return R_NilValue;
+}
+
 SEXP ffi_live_handles(void) { return Rf_ScalarInteger(handles); }

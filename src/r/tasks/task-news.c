@@ -29,6 +29,11 @@ SEXP ffi_wake_descriptors(void) {
   return out;
 }
 
+SEXP ffi_wake_hold(void) {
+  clu_wake_hold();
+  return R_NilValue;
+}
+
 SEXP ffi_wake_seen(void) {
   clu_wake_seen();
   return R_NilValue;

@@ -14,6 +14,8 @@
 clu_fd clu_wake_descriptor(void);
 /* It becomes readable. Any thread; does not block. Nothing happens before it was asked for. */
 void clu_wake(void);
+/* Until clu_wake_seen() nothing is signalled: R's thread is about to look. */
+void clu_wake_hold(void);
 /* It is not readable any more. R's thread, before it takes the news: what comes after that signals
  * again. */
 void clu_wake_seen(void);
