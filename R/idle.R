@@ -52,6 +52,13 @@ job_key <- function(number) sprintf("%.0f", number)
 # ---- watches ----
 
 watch_of <- function(loop) {
+  # the same as the last time, nearly always: to make a key takes several times as long
+  if (identical(the$watch$loop, loop)) return(the$watch)
+  the$watch <- find_watch(loop)
+  the$watch
+}
+
+find_watch <- function(loop) {
   key <- job_key(loop$id)
   if (!is.null(the$watches[[key]])) return(the$watches[[key]])
   w <- new.env(parent = emptyenv())
@@ -145,6 +152,7 @@ forget_watches <- function() {
     w$gone <- TRUE
   }
   the$watches <- list()
+  the$watch <- NULL
 }
 
 # ---- a turn ----
