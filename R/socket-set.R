@@ -8,11 +8,11 @@
 #' @section Members: The set refers to its sockets, so that none is collected. A socket leaves the
 #'   set when it is closed: that needs no call, and is no error. A socket that is added again gets
 #'   the new `want`, and a new name if there is one.
-#' @section Waiting: `socket_set_wait()` ends when at least one socket is ready, or time is up. Ctrl-C
-#'   and [setTimeLimit()] end it, too. It looks at all sockets, also where one of them has bytes that
-#'   were read ahead. A listener is readable when a connection waits to be accepted. A socket that
-#'   the peer has closed is readable. One that is ready and left so is reported by the next wait
-#'   again.
+#' @section Waiting: `socket_set_wait()` ends when at least one socket is ready, or time is up.
+#'   Ctrl-C and [setTimeLimit()] end it, too. It looks at all sockets, also where one of them has
+#'   bytes that were read ahead. A listener is readable when a connection waits to be accepted. A
+#'   socket that the peer has closed is readable. One that is ready and left so is reported by
+#'   the next wait again.
 #' @section How fast it is: A wait for 5,000 sockets of which 10 are ready takes some microseconds,
 #'   on Linux. On other systems the system itself looks at all sockets in each call.
 #' @param socklist list of sockets and listeners: light handles, and connections made by
@@ -26,16 +26,17 @@
 #' * `socket_set()`: object of class `clutch_socket_set`.
 #' * `socket_set_add()`: the set, invisibly.
 #' * `socket_set_remove()`: logical vector, invisibly: which of the sockets were members.
-#' * `socket_set_wait()`: list of two named lists, `read` and `write`: the sockets that are ready, in
-#'   no particular order. The name of a socket without a name is `""`. Both are empty when time is up.
+#' * `socket_set_wait()`: list of two named lists, `read` and `write`: the sockets that are ready,
+#'   in no particular order. The name of a socket without a name is `""`. Both are empty when time
+#'   is up.
 #' * `length()`: number of members.
 #' * `close()`: `NULL`, invisibly. It closes the set and none of its sockets. A set that is not used
 #'   any more need not be closed.
-#' @section Errors: Of class `clutch_argument`: an argument is of no use, or a set without members is
-#'   waited for without a timeout. Of class `clutch_socket_closed`: a socket to be added is closed,
-#'   or the set is. Of class `clutch_socket_limit`: no descriptor is free. Of class `clutch_forked`:
-#'   this is a forked child of the process that made the set. After an error of
-#'   `socket_set_add()` no socket has been added.
+#' @section Errors: Of class `clutch_argument`: an argument is of no use, or a set without
+#'   members is waited for without a timeout. Of class `clutch_socket_closed`: a socket to be
+#'   added is closed, or the set is. Of class `clutch_socket_limit`: no descriptor is free. Of
+#'   class `clutch_forked`: this is a forked child of the process that made the set. After an
+#'   error of `socket_set_add()` no socket has been added.
 #'   ```
 #'   tryCatch(socket_set_add(set, list(b)), clutch_socket_closed = function(e) "closed")
 #'   ```

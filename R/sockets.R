@@ -92,7 +92,8 @@
 #'   tryCatch(readLines(con, 1), clutch_socket_timeout = function(e) "nothing yet")
 #'   ```
 #' @seealso [socket_read()] and [socket_write()], [socket_select()], [socket_set()],
-#'   [socket_timeout()], [socket_shutdown()], [socket_options()], [socket_info()], [service_probe()];
+#'   [socket_timeout()], [socket_shutdown()], [socket_options()], [socket_info()],
+#'   [service_probe()];
 #'   `vignette("sockets", package = "clutch")`
 #' @examples
 #' l <- socket_listen(0)
