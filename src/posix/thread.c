@@ -9,11 +9,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
 #include <time.h>
 #include <unistd.h>
+
+#include "posix/features.h"
+#if defined(CLU_HAVE_PRCTL)
+#include <sys/prctl.h>
+#endif
 
 #include "core/base/os.h"
 
@@ -110,7 +112,7 @@ typedef struct task {
 static void *run(void *data) {
   task t = *(task *)data;
   free(data);
-#if defined(__linux__)
+#if defined(CLU_HAVE_PRCTL)
   prctl(PR_SET_NAME, "clutch"); /* top and the like tell it from R's thread */
 #endif
   t.fn(t.data);
