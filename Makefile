@@ -60,14 +60,16 @@ install: deps
 demo: build
 	@$(WITH_LIB) $(RSCRIPT) bench/demo.R
 
-# All steps run, whatever one of them finds; tally.sh sums up and decides. Lint and fuzzing go on
-# beside R CMD check, of which the most takes one core.
+# All steps run, whatever one of them finds; tally.sh sums up and decides. Lint goes on beside the
+# R tests, which wait most of the time, and fuzzing beside R CMD check, of which the most takes one
+# core.
 test: deps-tests build
 	@rm -rf $(RESULTS); mkdir -p $(RESULTS)
 	@$(MAKE) --no-print-directory test-c || true
-	@$(MAKE) --no-print-directory test-r || true
-	@$(MAKE) --no-print-directory -k lint test-fuzz > $(RESULTS)/beside.txt 2>&1 & \
-	  $(MAKE) --no-print-directory check; wait; cat $(RESULTS)/beside.txt; tools/tally.sh
+	@$(MAKE) --no-print-directory lint > $(RESULTS)/lint.txt 2>&1 & \
+	  $(MAKE) --no-print-directory test-r || true; wait; cat $(RESULTS)/lint.txt
+	@$(MAKE) --no-print-directory test-fuzz > $(RESULTS)/test-fuzz.txt 2>&1 & \
+	  $(MAKE) --no-print-directory check; wait; cat $(RESULTS)/test-fuzz.txt; tools/tally.sh
 
 lint: build deps-tests
 	@echo; echo "== lint"
