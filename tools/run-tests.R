@@ -16,7 +16,8 @@ if (part[2L] > 1L) {
   names <- grep(if (is.null(filter)) "" else filter, names, value = TRUE)
   # seconds of those that take long; parts that take about as long as each other
   long <- c("launch-tcp" = 70, "task-away" = 50, chaos = 45, reliability = 30,
-            "parallel-psock" = 28, ssh = 26, idle = 22, conditions = 20, scheduler = 20, "sockets-waits" = 19, netns = 18,
+            "parallel-psock" = 28, ssh = 26, idle = 22, conditions = 20, scheduler = 20,
+            "sockets-waits" = 19, netns = 18,
             terminal = 15, report = 13, "adapt-future" = 11, "task-results" = 10)
   seconds <- ifelse(names %in% names(long), long[names], 5)
   load <- numeric(part[2L])
