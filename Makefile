@@ -16,7 +16,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-tests deps-bench deps-vignettes build install demo test lint format test-c test-fuzz fuzz chaos test-r check bench report test-portable test-newer-r test-windows doc clean
+.PHONY: help deps deps-tests deps-newer deps-bench deps-vignettes build install demo test lint format test-c test-fuzz fuzz chaos test-r check bench report test-portable test-newer-r test-windows doc clean
 .NOTPARALLEL:
 
 help:
@@ -43,6 +43,9 @@ deps:
 deps-tests: deps
 	@tools/deps.sh tests
 
+deps-newer: deps-tests
+	@tools/deps.sh newer
+
 deps-bench: deps
 	@tools/deps.sh peers
 
@@ -60,16 +63,12 @@ install: deps
 demo: build
 	@$(WITH_LIB) $(RSCRIPT) bench/demo.R
 
-# All steps run, whatever one of them finds; tally.sh sums up and decides. Lint goes on beside the
-# R tests, which wait most of the time, and fuzzing beside R CMD check, of which the most takes one
-# core.
-test: deps-tests build
+# All steps run, whatever one of them finds; tally.sh sums up and decides. The R tests wait most of
+# the time: the other steps go on beside them, one after another, and say what they found at the end.
+test: deps-newer build deps-vignettes
 	@rm -rf $(RESULTS); mkdir -p $(RESULTS)
-	@$(MAKE) --no-print-directory test-c || true
-	@$(MAKE) --no-print-directory lint > $(RESULTS)/lint.txt 2>&1 & \
-	  $(MAKE) --no-print-directory test-r || true; wait; cat $(RESULTS)/lint.txt
-	@$(MAKE) --no-print-directory test-fuzz > $(RESULTS)/test-fuzz.txt 2>&1 & \
-	  $(MAKE) --no-print-directory check; wait; cat $(RESULTS)/test-fuzz.txt; tools/tally.sh
+	@for step in test-c lint test-fuzz check; do $(MAKE) --no-print-directory $$step; done > $(RESULTS)/others.txt 2>&1 & \
+	  $(MAKE) --no-print-directory test-r || true; wait; cat $(RESULTS)/others.txt; tools/tally.sh
 
 lint: build deps-tests
 	@echo; echo "== lint"
@@ -100,7 +99,7 @@ chaos: build
 	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-scheduler -v
 	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|soak|slow-host|terminal"
 
-test-r: build deps-tests
+test-r: build deps-newer
 	@echo; echo "== testthat"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-r
 	@$(WITH_LIB) tools/run-tests$(if $(FILTER),,-in-parts).sh $(RESULTS)/test-r $(if $(FILTER),"$(FILTER)")

@@ -2,11 +2,12 @@
 #   prints the packages that are missing or too old
 # Rscript tools/deps.R install [peers] [vignettes] [tests]
 #   installs them from the configured repository
-# Rscript tools/deps.R newer FOLDER
+# Rscript tools/deps.R newer FOLDER [adapters]
 #   installs into FOLDER packages of which tests want a newer version than that of the library
 #
 # Peers are what bench/ compares with, 'vignettes' is what builds these, 'tests' what tests of
-# living together with other packages use: nice to have, no failure without them.
+# living together with other packages use: nice to have, no failure without them. 'adapters' are
+# the packages whose own test suites 'make test-adapters' runs.
 
 args <- commandArgs(TRUE)
 needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.table = "0")
@@ -48,14 +49,21 @@ target <- function() {
 }
 
 if ("newer" %in% args) {
-  wanted <- lacking(c(later = "1.4.0"))
+  lib <- args[[2L]]
+  dir.create(lib, showWarnings = FALSE, recursive = TRUE)
+  .libPaths(c(lib, .libPaths()))
+  wanted <- c(
+    later = "1.4.0", future = "1.40.0", future.tests = "1.0.0", future.apply = "1.20.0",
+    furrr = "0.3.1", doFuture = "1.0.0", doRNG = "1.8.0"
+  )
+  more <- c(future.mirai = "1.0.0", crew = "1.0.0")
+  wanted <- lacking(c(wanted, if ("adapters" %in% args) more))
   if (!length(wanted)) quit("no")
   repos <- getOption("repos")
   if (!length(repos) || any(repos == "@CRAN@")) quit("no", 1L)
-  lib <- args[[2L]]
   message("deps: installing a newer ", toString(wanted), " into ", lib)
-  dir.create(lib, showWarnings = FALSE, recursive = TRUE)
-  utils::install.packages(wanted, lib = lib, quiet = TRUE)
+  cores <- max(1L, parallel::detectCores(), na.rm = TRUE)
+  utils::install.packages(wanted, lib = lib, Ncpus = cores, quiet = TRUE)
   quit("no", if (all(dir.exists(file.path(lib, wanted)))) 0L else 1L)
 }
 

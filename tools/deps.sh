@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, demonstrate and test the package; says nothing when all is there.
 # 'deps.sh peers' also gets the packages that bench/ compares with, 'deps.sh vignettes' what builds these, 'deps.sh tests'
-# what tests meet (an ssh daemon, a packet filter, a terminal, other people's packages): as far as they can be had. The tests that
-# need what is missing are skipped.
+# what tests meet (an ssh daemon, a packet filter, a terminal, other people's packages), 'deps.sh newer' newer versions of
+# some of these, 'deps.sh adapters' the packages whose own tests run on clutch: as far as they can be had. The tests that need
+# what is missing are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 say() { printf 'deps: %s\n' "$*" >&2; }
+# One library for each R, since packages are built for it
+newer_library=${XDG_CACHE_HOME:-$HOME/.cache}/clutch/library-$(Rscript -e 'cat(as.character(getRversion()))' 2>/dev/null)
+if [ "${1:-}" = newer-library ]; then echo "$newer_library"; exit; fi
+
 root=0; [ "$(id -u)" = 0 ] && root=1
 debian=0
 if command -v apt-get >/dev/null && grep -qiE '^ID(_LIKE)?=.*(debian|ubuntu)' /etc/os-release 2>/dev/null; then
@@ -152,8 +157,16 @@ r_packages() {
 }
 r_packages "$@" || exit 1
 
-# Tests of promises run with the later that is there and with one that waits for descriptors. Where
-# that is older (Debian 12's), a newer one gets a library of its own: nothing else is to change.
-if [[ " $* " = *" tests "* ]] && [ ! -e .build/newer/later ] && [ -n "$(without_refused newer-later)" ]; then
-  Rscript tools/deps.R newer .build/newer || refuse newer-later
+# Some tests want packages newer than Debian's: a later that waits for descriptors, a future whose
+# backends can be extended. They get a library of their own, which all checkouts share: nothing else
+# is to change. Its name is said by 'deps.sh newer-library'.
+kind=
+if [[ " $* " = *" newer "* ]]; then kind=newer; fi
+if [[ " $* " = *" adapters "* ]]; then kind=adapters; fi
+if [ -n "$kind" ] && [ -n "$(without_refused $kind)" ]; then
+  mkdir -p "$(dirname "$newer_library")"
+  (
+    flock 9 2>/dev/null
+    Rscript tools/deps.R newer "$newer_library" "$kind"
+  ) 9>"$newer_library.lock" || refuse $kind
 fi

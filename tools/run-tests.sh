@@ -24,7 +24,7 @@ if env --default-signal=INT true 2>/dev/null; then interruptible=(env --default-
 # The mark stands in the environment of every process that descends from this run.
 mark=$tmp/t
 SECONDS=0
-TMPDIR=$mark CLUTCH_TEST_RUN=$mark CLUTCH_NEWER_LIB=$PWD/.build/newer \
+TMPDIR=$mark CLUTCH_TEST_RUN=$mark CLUTCH_NEWER_LIB=$(tools/deps.sh newer-library) \
   ${limit[@]+"${limit[@]}"} ${interruptible[@]+"${interruptible[@]}"} "${RSCRIPT:-Rscript}" tools/run-tests.R "$tmp/counts" "$filter" </dev/null
 rc=$?
 
