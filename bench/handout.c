@@ -3,28 +3,35 @@
  *
  *   thread       a thread of the session owns the event loop while the main thread is elsewhere; a
  *                socket pair for each node, up to WINDOW tasks at a node. When the main thread
- * waits for something itself, it takes the loop over thread-only  the same, but the thread alone
- * owns the loop: the main thread passes everything on queue        tasks are copied into memory
- * that session and nodes share; a node claims one by compare-and-exchange, and sleeps on a futex
- * while there is none. Results go into a ring for each node; the session sleeps on an eventfd
+ *                waits for something itself, it takes the loop over
+ *   thread-only  the same, but the thread alone owns the loop: the main thread passes everything on
+ *   queue        tasks are copied into memory that session and nodes share; a node claims one by
+ *                compare-and-exchange, and sleeps on a futex while there is none. Results go into a
+ *                ring for each node; the session sleeps on an eventfd
  *
- *   handout WAY rate NODES TASKS US MAIN   TASKS tasks that sleep for US microseconds (0: no-ops).
- *           MAIN: the main thread `waits` in one call, `collects` one by one, or `computes`. Prints
- *           seconds until the last has ended, microseconds of processor time a task: session
- *           (unless it computes), nodes
- *   handout WAY one NODES REPS SPIN        one task at a time, submit until result; session and
- * nodes ask for SPIN microseconds before they sleep handout WAY start NODES REPS           one task
- * at a time while the main thread computes: submit until start, then what the submit takes from the
- * main thread handout WAY call THREAD REPS           one call of the main thread; THREAD is `none`,
- * `parked` (there, with nothing to do), `armed` (it waits for the task of another node) handout WAY
- * idle NODES                 milliseconds of processor time within a second in which nothing
- * happens: session, nodes handout WAY memory NODES TASKS         kilobytes that TASKS waiting tasks
- * take in the session
+ *   handout WAY rate NODES TASKS US MAIN
+ *     TASKS tasks that sleep for US microseconds (0: no-ops). MAIN: the main thread `waits` in one
+ *     call, `collects` one by one, or `computes`. Prints seconds until the last has ended, and
+ *     microseconds of processor time a task: session (unless it computes), nodes
+ *   handout WAY one NODES REPS SPIN
+ *     one task at a time, submit until result; session and nodes ask for SPIN microseconds before
+ *     they sleep
+ *   handout WAY start NODES REPS
+ *     one task at a time while the main thread computes: submit until start, then what the submit
+ *     takes from the main thread
+ *   handout WAY call THREAD REPS
+ *     one call of the main thread; THREAD is `none`, `parked` (there, with nothing to do), `armed`
+ *     (it waits for the task of another node)
+ *   handout WAY idle NODES
+ *     milliseconds of processor time within a second in which nothing happens: session, nodes
+ *   handout WAY memory NODES TASKS
+ *     kilobytes that TASKS waiting tasks take in the session
  *
  * Times are median, minimum, 90 % quantile, maximum in microseconds. Every process ends with its
  * parent.
  */
 #include "handout.h"
+#include "times.h"
 
 void fail(const char *what) {
   fprintf(stderr, "handout: %s: %s\n", what, strerror(errno));
@@ -101,16 +108,6 @@ static double nodes_cpu_us(void) {
 }
 
 /* ---- figures ---- */
-
-static int by_size(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static void print_times(double *t, int n) {
-  qsort(t, (size_t)n, sizeof *t, by_size);
-  printf("%.3f %.3f %.3f %.3f", t[n / 2], t[0], t[n * 9 / 10], t[n - 1]);
-}
 
 static double cpu_us(void) {
   struct rusage u;

@@ -1,9 +1,10 @@
 /* What it costs others to connect to a listener on which many processes wait, and what one wait
  * costs.
  *
- *   herd listener MODE N DUPS REPS   N processes wait on one listener (each for DUPS copies of it,
- * 0: the descriptor itself) herd connect PORT REPS           connects to 127.0.0.1:PORT, whoever
- * listens there herd wait MODE K REPS            one wait for K sockets of which one is readable
+ *   herd listener MODE N DUPS REPS   N processes wait on one listener, each for DUPS copies of it
+ *                                    (0: for the descriptor itself)
+ *   herd connect PORT REPS           connects to 127.0.0.1:PORT, whoever listens there
+ *   herd wait MODE K REPS            one wait for K sockets of which one is readable
  *
  * Modes of `listener`: select poll epoll exclusive accept reuseport io_uring. Of `wait`: select
  * poll epoll (registered once) epoll-each (registered for each wait). Prints one line: times in
@@ -36,6 +37,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "times.h"
+
 #ifndef EPOLLEXCLUSIVE
 #define EPOLLEXCLUSIVE (1u << 28)
 #endif
@@ -54,16 +57,6 @@ static double now_us(void) {
 static void pause_us(double us) {
   struct timespec t = {(time_t)(us / 1e6), (long)(1e3 * (us - 1e6 * (double)(time_t)(us / 1e6)))};
   nanosleep(&t, NULL);
-}
-
-static int by_size(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static void print_times(double *t, int n) {
-  qsort(t, (size_t)n, sizeof *t, by_size);
-  printf("%.3f %.3f %.3f %.3f", t[n / 2], t[0], t[n * 9 / 10], t[n - 1]);
 }
 
 static struct sockaddr_in here(int port) {

@@ -95,16 +95,6 @@ int clu_os_addr_host(const clu_addr *a, char *out, size_t cap) {
   return -1;
 }
 
-int clu_os_addr_port(const clu_addr *a) {
-  uint16_t p;
-  if (a->family != CLU_INET && a->family != CLU_INET6) return -1;
-  memcpy(&p,
-         a->bytes + (a->family == CLU_INET ? offsetof(struct sockaddr_in, sin_port)
-                                           : offsetof(struct sockaddr_in6, sin6_port)),
-         sizeof p);
-  return ntohs(p);
-}
-
 void clu_os_addr_set_port(clu_addr *a, int port) {
   uint16_t p = htons((uint16_t)port);
   if (a->family == CLU_INET)

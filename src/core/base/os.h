@@ -155,8 +155,6 @@ int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e);
 /* As text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address without a
  * name (the connecting end of a Unix-domain connection) is "". */
 const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap);
-/* The port; -1: it has none. */
-int clu_os_addr_port(const clu_addr *a);
 /* Another port of the same host. */
 void clu_os_addr_set_port(clu_addr *a, int port);
 /* The host alone, without brackets, and the port (-1: has none). */
