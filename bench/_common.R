@@ -108,9 +108,6 @@ first_python <- function(args) {
   NULL
 }
 
-# The script that runs, to be run again for one contender alone
-this_script <- function() sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))[[1L]]
-
 # What a command says in lines of fields between tabs, field by field; NULL when it says none, or
 # failed: its last words are shown.
 figures_of <- function(command, args, limit = 60) {
@@ -124,6 +121,51 @@ figures_of <- function(command, args, limit = 60) {
   lines <- strsplit(grep("\t", out, value = TRUE), "\t")
   if (!length(lines)) return(NULL)
   lapply(seq_along(lines[[1L]]), function(i) vapply(lines, `[[`, "", i))
+}
+
+# ---- contenders that are measured each in a process of its own ----
+# For each of them the script is run again with --measure=NAME. Those of Python are measured by a script of theirs,
+# which answers NAME --version where it can measure them.
+
+# In such a process: measures that contender, and ends. Else nothing happens.
+measure_alone <- function(contenders, measure) {
+  name <- option("measure", "")
+  if (!nzchar(name)) return(invisible())
+  measure(contenders[[name]])
+  quit("no")
+}
+rscript <- file.path(R.home("bin"), "Rscript")
+# What Rscript has to be told in order to measure this contender
+alone <- function(who, ...) {
+  script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))[[1L]]
+  c(script, shQuote(paste0("--measure=", who)), ...)
+}
+
+# The contenders that --only asks for (the beginnings of their names) and that are installed: `who`; `python`: by which
+# Python, where there is one; `version`. The others are named.
+field <- function(contenders, in_python = character(), python_script = NULL) {
+  who <- c(names(contenders), in_python)
+  asked <- strsplit(option("only", ""), ",")[[1L]]
+  if (length(asked)) who <- who[vapply(who, function(k) any(startsWith(k, asked)), NA)]
+  found <- lapply(stats::setNames(nm = who), function(k) {
+    if (k %in% in_python) return(first_python(c(python_script, shQuote(k), "--version")))
+    package <- contenders[[k]]$package
+    if (!are_installed(package)) return(NULL)
+    first <- if (length(package)) package[[1L]] else "base"
+    list(says = as.character(utils::packageVersion(first)))
+  })
+  absent <- vapply(found, is.null, NA)
+  if (any(absent)) cat("without", toString(who[absent]), "(not installed)\n")
+  found <- found[!absent]
+  list(who = who[!absent], python = lapply(found, `[[`, "python"), version = vapply(found, `[[`, "", "says"))
+}
+are_installed <- function(packages) all(vapply(packages, requireNamespace, NA, quietly = TRUE))
+
+# The figures of one of them: its process is run, with these further arguments in R, or in Python.
+figures_alone <- function(field, who, in_r = character(), in_python = character()) {
+  python <- field$python[[who]]
+  if (is.null(python)) return(figures_of(rscript, alone(who, in_r)))
+  figures_of(python, c(in_python[[1L]], shQuote(who), in_python[-1L]))
 }
 
 # How many more connections this R can open: 128 in all before R 4.4, and the default since. Nobody says so but the error.

@@ -73,11 +73,7 @@ measure <- function(c, library) {
               c(submitted - began, sum(ends <= back), done - began)), sep = "")
   c$stop()
 }
-alone <- option("measure", "")
-if (nzchar(alone)) {
-  measure(contenders[[alone]], option("library", ""))
-  quit("no")
-}
+measure_alone(contenders, function(c) measure(c, option("library", "")))
 
 # ---- all in turn ----
 suppressPackageStartupMessages(library(clutch))
@@ -93,23 +89,11 @@ built <- system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "-o", library_
                  stdout = FALSE)
 if (built != 0L) stop("bench/busy.c cannot be compiled")
 
-asked <- strsplit(option("only", ""), ",")[[1L]]
-all <- c(names(contenders), in_python)
-if (length(asked)) all <- all[vapply(all, function(k) any(startsWith(k, asked)), NA)]
-absent <- list()
-python <- list()
-for (who in all) {
-  if (who %in% in_python) {
-    python[[who]] <- first_python(c("bench/busy.py", shQuote(who), "--version"))$python
-    if (is.null(python[[who]])) absent[[who]] <- who
-  } else if (!all(vapply(contenders[[who]]$package, requireNamespace, NA, quietly = TRUE))) absent[[who]] <- who
-}
-if (length(absent)) cat("without", toString(names(absent)), "(not installed)\n")
-all <- setdiff(all, names(absent))
+contending <- field(contenders, in_python, "bench/busy.py")
+all <- contending$who
 run_one <- function(who, r) {
-  x <- if (who %in% in_python) figures_of(python[[who]], c("bench/busy.py", shQuote(who), library_file, tasks, computes))
-       else figures_of(file.path(R.home("bin"), "Rscript"), c(this_script(), shQuote(paste0("--measure=", who)),
-                                                              paste0("--library=", library_file)))
+  x <- figures_alone(contending, who, paste0("--library=", library_file),
+                     c("bench/busy.py", library_file, tasks, computes))
   if (is.null(x)) return(NULL)
   value <- stats::setNames(as.numeric(x[[2L]]), x[[1L]])
   data.frame(who = who, rep = r, done = value[["done"]], submit_s = value[["submit"]], all_s = value[["all"]])

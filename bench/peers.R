@@ -73,6 +73,7 @@ in_multicore <- of_future("multicore")
 in_multicore$start <- NULL
 in_multicore$set_up <- function() future::plan("multicore", workers = workers)
 in_furrr <- of_future("multisession", "furrr")
+in_furrr$package <- c("furrr", "future")
 in_furrr$submit <- in_furrr$one <- NULL
 in_furrr$each <- function(n) furrr::future_map(seq_len(n), noop, .options = furrr::furrr_options(chunk_size = 1L))
 in_furrr$chunks <- function(n) furrr::future_map(seq_len(n), noop)
@@ -163,45 +164,18 @@ measure <- function(c) {
   }
   if (!is.null(c$stop)) c$stop()
 }
-alone <- option("measure", "")
-if (nzchar(alone)) {
-  measure(contenders[[alone]])
-  quit("no")
-}
+measure_alone(contenders, measure)
 
 # ---- all in turn ----
 machine()
 reps <- repetitions(3L, 1L)
 in_python <- paste("Python", c("ProcessPoolExecutor, fork", "ProcessPoolExecutor, forkserver", "joblib (loky)", "Dask"))
+contending <- field(contenders, in_python, "bench/peers.py")
+all <- contending$who
 run_one <- function(who) {
-  x <- if (who %in% in_python) figures_of(python[[who]], c("bench/peers.py", shQuote(who), budget, many))
-       else figures_of(file.path(R.home("bin"), "Rscript"), c(this_script(), shQuote(paste0("--measure=", who))))
+  x <- figures_alone(contending, who, in_python = c("bench/peers.py", budget, many))
   if (!is.null(x)) data.frame(who = who, what = x[[1L]], s = as.numeric(x[[2L]]), n = as.integer(x[[3L]]))
 }
-
-asked <- strsplit(option("only", ""), ",")[[1L]]
-all <- c(names(contenders), in_python)
-if (length(asked)) all <- all[vapply(all, function(k) any(startsWith(k, asked)), NA)]
-absent <- list()
-versions <- character()
-python <- list()
-for (who in all) {
-  if (who %in% in_python) {
-    found <- first_python(c("bench/peers.py", shQuote(who), "--version"))
-    if (is.null(found)) absent[[who]] <- who
-    python[[who]] <- found$python
-    versions[[who]] <- if (is.null(found)) NA else found$says
-  } else {
-    needed <- contenders[[who]]$package
-    lacking <- needed[!vapply(needed, requireNamespace, NA, quietly = TRUE)]
-    if (length(lacking)) absent[[who]] <- lacking
-    versions[[who]] <- if (length(lacking)) NA
-                       else if (is.null(needed)) as.character(getRversion())
-                       else as.character(utils::packageVersion(sub("\\W.*", "", who)))
-  }
-}
-if (length(absent)) cat("without", toString(unique(unlist(absent))), "(not installed)\n")
-all <- setdiff(all, names(absent))
 
 raw <- do.call(rbind, lapply(turns("peers", reps), function(r) do.call(rbind, lapply(rotated(all, r), function(who) {
   x <- run_one(who)
@@ -213,7 +187,7 @@ keep(raw, "peers")
 table <- spread(raw, c("who", "what"), "s")
 table$n <- spread(raw, c("who", "what"), "n")$median
 table$language <- ifelse(table$who %in% in_python, "Python", "R")
-table$version <- unname(versions[table$who])
+table$version <- unname(contending$version[table$who])
 utils::write.csv(table, report("peers.csv"), row.names = FALSE)
 cat("seconds\n")
 print(data.frame(who = unique(table$who), signif(as_matrix(table, "who", "what"), 3), row.names = NULL))

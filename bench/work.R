@@ -139,11 +139,7 @@ do_job <- function(contender, job) {
   if (!is.null(contender$stop)) contender$stop()
   cat(sprintf("%.6f\t%.6f\t%d %.12g\n", start, run, length(result), sum(as.numeric(unlist(result)))))
 }
-alone <- option("measure", "")
-if (nzchar(alone)) {
-  do_job(contenders[[alone]], option("job", ""))
-  quit("no")
-}
+measure_alone(contenders, function(c) do_job(c, option("job", "")))
 
 # ---- all in turn ----
 suppressPackageStartupMessages(library(clutch))
@@ -151,16 +147,13 @@ machine()
 reps <- repetitions(3L, 1L)
 asked <- strsplit(option("jobs", paste(names(jobs), collapse = ",")), ",")[[1L]]
 if (length(bad <- setdiff(asked, names(jobs)))) stop("no such job: ", toString(bad), call. = FALSE)
-there <- function(x) all(vapply(x$package, requireNamespace, NA, quietly = TRUE))
-for (x in names(Filter(Negate(there), c(contenders, jobs)))) cat("without", x, "(a package is not installed)\n")
-cases <- expand.grid(who = names(Filter(there, contenders)), job = intersect(asked, names(Filter(there, jobs))),
-                     stringsAsFactors = FALSE)
+there <- Filter(function(j) are_installed(jobs[[j]]$package), asked)
+if (length(absent <- setdiff(asked, there))) cat("without", toString(absent), "(a package is not installed)\n")
+cases <- expand.grid(who = field(contenders)$who, job = there, stringsAsFactors = FALSE)
 cases <- cases[!mapply(function(who, job) job %in% contenders[[who]]$but, cases$who, cases$job), ]
 
-command <- file.path(R.home("bin"), "Rscript")
-args_of <- function(who, job) c(this_script(), shQuote(paste0("--measure=", who)), paste0("--job=", job))
 timed <- function(who, job) {
-  x <- figures_of(command, args_of(who, job), 120)
+  x <- figures_of(rscript, alone(who, paste0("--job=", job)), 120)
   if (is.null(x)) return(NULL)
   data.frame(job = job, who = who, start_s = as.numeric(x[[1L]]), run_s = as.numeric(x[[2L]]), result = x[[3L]])
 }
@@ -171,8 +164,8 @@ peak_mb <- function(who, job) {
   ended <- tempfile()
   on.exit(unlink(ended))
   before <- list.files("/proc", "^[0-9]+$")
-  system(paste("(", mark, paste(c(shQuote(command), args_of(who, job)), collapse = " "), "> /dev/null 2>&1; echo $? >",
-               shQuote(ended), ")"), wait = FALSE)
+  command <- paste(c(shQuote(rscript), alone(who, paste0("--job=", job))), collapse = " ")
+  system(paste("(", mark, command, "> /dev/null 2>&1; echo $? >", shQuote(ended), ")"), wait = FALSE)
   known <- character()
   peak <- 0
   end <- Sys.time() + 120
