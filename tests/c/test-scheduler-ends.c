@@ -297,3 +297,30 @@ TEST(a_deadline_that_has_passed_is_not_waited_for) {
   CHECK(clu_sched_wait(s, 101, 1000) == 0);
   clu_sched_free(s);
 }
+
+TEST(nothing_is_urgent_when_the_task_with_the_time_limit_has_ended) {
+  clu_sched *s = clu_sched_new(50);
+  clu_claim w = 0;
+  job(s, 1, 0, 1, 1000);
+  clu_sched_node_up(s, 0, &w);
+  CHECK(sends(s, 0, 0, 1, 1));
+  CHECK(clu_claim_start(&w, 1));
+  CHECK(clu_sched_is_urgent(s)); /* the limit has to be in force */
+  CHECK_INT_EQ(clu_sched_answer(s, 0, 1, 0, 5, 10, &end), 1);
+  CHECK(!clu_sched_is_urgent(s));
+  job(s, 1, 0, 1, 1000);
+  CHECK(sends(s, 0, 0, 1, 2));
+  CHECK(clu_claim_start(&w, 2));
+  CHECK(next_is(s, 2000, CLU_ACT_INTERRUPT));
+  CHECK(clu_sched_is_urgent(s)); /* it may have to be killed */
+  CHECK_INT_EQ(clu_sched_answer(s, 0, 2, 1, 5, 2010, &end), 1);
+  CHECK(!clu_sched_is_urgent(s));
+  job(s, 1, 0, 1, 1000);
+  CHECK(sends(s, 0, 0, 1, 3));
+  CHECK(clu_claim_start(&w, 3));
+  CHECK_INT_EQ(clu_sched_node_lost(s, 0, 0, 0), 1);
+  w = 0;
+  clu_sched_node_up(s, 0, &w);
+  CHECK(!clu_sched_is_urgent(s));
+  clu_sched_free(s);
+}

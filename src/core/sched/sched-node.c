@@ -48,8 +48,7 @@ void clu_sched_node_interrupt_cancelled(clu_sched *s, clu_sched_node *nd, uint64
   if (nd->interrupt != CLU_INTERRUPT_NONE) return;
   nd->interrupt = CLU_INTERRUPT_DUE;
   nd->why = CLU_END_CANCELLED;
-  nd->deadline = now ? now : 1; /* 0 is: never */
-  clu_sched_wake_at(s, nd->deadline);
+  clu_sched_node_set_deadline(s, nd, now ? now : 1); /* 0 is: never */
 }
 
 void clu_sched_node_cancel(clu_sched *s, clu_sched_node *nd, const clu_job *j, uint64_t now) {

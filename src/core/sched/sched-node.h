@@ -25,15 +25,22 @@ static inline void clu_sched_wake_at(clu_sched *s, uint64_t at) {
   if (at < s->deadline) s->deadline = at;
 }
 
+/* Something has to be done about it at this time; 0: never. */
+static inline void clu_sched_node_set_deadline(clu_sched *s, clu_sched_node *nd, uint64_t at) {
+  s->timed += (at != 0) - (nd->deadline != 0);
+  nd->deadline = at;
+  if (at) clu_sched_wake_at(s, at);
+}
+
 /* The first of its tasks is another one than before, or there is none. */
 static inline void clu_sched_node_new_head(clu_sched *s, clu_sched_node *nd, uint64_t now) {
   const clu_batch *b = nd->batches.len ? clu_sched_first_batch(nd) : NULL;
   nd->since = now;
   nd->interrupt = CLU_INTERRUPT_NONE;
-  nd->deadline = 0;
-  if (!b || b->cancelled || !b->job->spec.timeout_ns) return;
-  nd->deadline = now + b->job->spec.timeout_ns;
-  clu_sched_wake_at(s, nd->deadline);
+  clu_sched_node_set_deadline(s, nd,
+                              b && !b->cancelled && b->job->spec.timeout_ns
+                                  ? now + b->job->spec.timeout_ns
+                                  : 0);
 }
 
 /* Takes back what it has not begun, by its claim word: whether it had any of that. */

@@ -202,7 +202,7 @@ int clu_sched_node_lost(clu_sched *s, int i, int cause, int again) {
   nd->tasks = nd->cancelled = 0;
   nd->claim = NULL;
   nd->interrupt = CLU_INTERRUPT_NONE;
-  nd->deadline = 0;
+  clu_sched_node_set_deadline(s, nd, 0);
   return nd->has_begun;
 }
 
@@ -243,14 +243,14 @@ static void interrupt_or_kill(clu_sched *s, clu_sched_node *nd, uint64_t now, cl
   a->node = nd->index;
   if (nd->interrupt == CLU_INTERRUPT_SENT) {
     nd->interrupt = CLU_INTERRUPT_KILLED;
-    nd->deadline = 0;
+    clu_sched_node_set_deadline(s, nd, 0);
     a->what = CLU_ACT_KILL;
     return;
   }
   clu_sched_node_take_back(s, nd); /* others need not wait for what becomes of it */
   if (nd->interrupt == CLU_INTERRUPT_NONE) nd->why = CLU_END_TIMEOUT;
   nd->interrupt = CLU_INTERRUPT_SENT;
-  nd->deadline = now + s->grace;
+  clu_sched_node_set_deadline(s, nd, now + s->grace);
   a->what = CLU_ACT_INTERRUPT;
   a->seq = clu_sched_first_batch(nd)->seq;
   clu_sched_node_enlist(s, nd);
@@ -265,7 +265,7 @@ static int next_overdue(clu_sched *s, uint64_t now, clu_action *a) {
     if (!nd || !nd->deadline) continue;
     if (nd->deadline <= now && nd->interrupt == CLU_INTERRUPT_NONE &&
         (left = clu_sched_node_time_left(nd, now)) > 0)
-      nd->deadline = now + left;
+      clu_sched_node_set_deadline(s, nd, now + left);
     if (nd->deadline <= now) {
       interrupt_or_kill(s, nd, now, a);
       return 1; /* s->deadline stays: there may be more */
@@ -351,7 +351,7 @@ void clu_sched_away(clu_sched *s, int away) { s->away = away; }
 
 int clu_sched_is_urgent(const clu_sched *s) {
   return s->up > 0 &&
-         (s->waiting_alone || s->deadline != UINT64_MAX || !clu_list_is_empty(&s->stealable));
+         (s->waiting_alone || s->timed || !clu_list_is_empty(&s->stealable));
 }
 
 uint64_t clu_sched_deadline(const clu_sched *s) { return s->deadline; }
