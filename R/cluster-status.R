@@ -53,6 +53,62 @@ cluster_status <- function(cl) {
   )
 }
 
+#' Whether a cluster was stopped, and how many of its nodes are free
+#'
+#' * `is_stopped()` tells whether nothing can be done with a cluster any more.
+#' * `cluster_free()` counts the nodes that have nothing to do.
+#'
+#' Both go by what the session knows. No node is asked, so they also answer while all are busy.
+#'
+#' @param cl cluster made by [make_cluster()], or some of its nodes.
+#' @return
+#' * `is_stopped()`: `TRUE` after [stop_cluster()], for a cluster of another session (it was saved
+#'   and loaded again, or sent to a node), in a forked child of the session, and for a cluster
+#'   without nodes. Else `FALSE`, also when nodes have died: they are replaced.
+#' * `cluster_free()`: integer, the number of nodes without a task or call. Nodes that are being
+#'   replaced do not count. 0 for a cluster that was stopped.
+#' @section Errors: `clutch_argument`: `cl` is no such cluster; for `cluster_free()` also one with
+#'   nodes of base R. It has class `clutch_error`.
+#'   ```
+#'   tryCatch(is_stopped("cl"), clutch_argument = conditionMessage)
+#'   ```
+#' @seealso [cluster_status()], [cluster_submit()]
+#' @examples
+#' cl <- make_cluster(2)
+#' task <- cluster_submit(cl, Sys.sleep(0.5))
+#' cluster_free(cl)
+#' collect(task)
+#' cluster_free(cl)
+#' stop_cluster(cl)
+#' is_stopped(cl)
+#' @export
+is_stopped <- function(cl) {
+  check_cluster(cl)
+  all(node_states(cl) == "stopped")
+}
+
+#' @rdname is_stopped
+#' @export
+cluster_free <- function(cl) {
+  if (is_stopped(cl)) return(0L)
+  t <- .subset2(.subset2(cl, 1L), "info")$tasks
+  # while nothing is under way, nodes that have died are replaced as for a new task
+  if (is.null(t) || .Call(ffi_tasks_open, t$ptr) == 0) t <- tasks_of(cl)
+  while (turn(t, NULL, 0) == "deaths") NULL # what has come is read
+  sum(node_states(cl) == "idle")
+}
+
+# In words: see clu_node_status. Of nodes that are not this session's it is "stopped".
+node_states <- function(cl) {
+  vapply(unclass(cl), function(nd) {
+    tryCatch(
+      .Call(ffi_node_info, .subset2(nd, "handle"))$state,
+      clutch_stopped = function(e) "stopped",
+      clutch_forked = function(e) "stopped"
+    )
+  }, "")
+}
+
 process_cpu <- function(pid) {
   stat <- read_lines(proc_file(pid, "stat"))
   if (!length(stat)) return(NA_real_)

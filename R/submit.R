@@ -1,6 +1,7 @@
 #' Evaluate an expression on a node, and collect its value later
 #'
 #' `cluster_submit()` returns a task at once.
+#' * `cluster_submit_call()` does the same for the call of a function.
 #' * `resolved()` tells whether a task has ended.
 #' * `collect()` waits for a task and returns its value, or raises its error.
 #' * `cancel()` gives a task up.
@@ -37,6 +38,10 @@
 #' @param cl cluster made by [make_cluster()].
 #' @param expr expression. Its variables have the values that they have now, and travel with it. So
 #'   do the variables and packages that these need in turn, as in [cluster_map()].
+#' @param f function, or the name of one, or a formula as in [cluster_map()]. The variables and
+#'   packages that it needs travel with it.
+#' @param args list: the arguments of `f`. They travel as values: an expression in it is not
+#'   evaluated.
 #' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory as in [cluster_map()]; the
 #'   session's options replace the defaults, see [clutch-options]. A list given as `.globals` is
 #'   used in place of what would be found. For `.relay`, `"live"` is as `"ordered"`.
@@ -45,22 +50,27 @@
 #' @param x task; for `resolved()` and `cancel()` also a list of tasks.
 #' @param ... for `collect_any()` and `collect_all()`: tasks, or one list of tasks. Else nothing.
 #' @param timeout number of seconds to wait, at most.
+#' @param otherwise any value: what is returned when `timeout` is over. Where it is not given, that
+#'   is an error.
 #' @return
-#' * `cluster_submit()`: object of class `clutch_task`.
+#' * `cluster_submit()`, `cluster_submit_call()`: object of class `clutch_task`.
 #' * `resolved()`: `TRUE` or `FALSE`, for each task.
-#' * `collect()`: the value of the expression.
+#' * `collect()`: the value of the expression or call.
 #' * `cancel()`: `TRUE` when the task was given up, `FALSE` when it had ended; invisibly.
 #' * `collect_any()`: list with `index`, `task` and `value` of the task that ended first.
 #' * `collect_all()`: list of the values, with the names of the tasks.
 #' @section Errors: `collect()`, `collect_any()` and `collect_all()` raise the error of a task, of
 #'   class `clutch_task_error` and those that [cluster_map()] tells. `clutch_timeout`: the task has
-#'   not ended within `timeout` seconds. It goes on, and can be collected later:
+#'   not ended within `timeout` seconds, and there is no `otherwise`. It goes on, and can be
+#'   collected later:
 #'   ```
 #'   tryCatch(collect(task, timeout = 1), clutch_timeout = function(e) "not yet")
+#'   collect(task, timeout = 1, otherwise = "not yet")
 #'   ```
-#' @seealso [cluster_map()], [clutch-options]
+#' @seealso [cluster_map()], [cluster_free()], [clutch-options]
 #' @examples
 #' cl <- make_cluster(2)
+#' collect(cluster_submit_call(cl, rnorm, list(2, mean = 10)))
 #' a <- 20
 #' task <- cluster_submit(cl, a + 1)
 #' resolved(task)
@@ -95,13 +105,41 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   submit(t, fun, needs, o, .label, code)
 }
 
-# `label`: NULL: one will be made of `code`.
-submit <- function(t, fun, needs, o, label, code) {
+#' @rdname cluster_submit
+#' @export
+cluster_submit_call <- function(cl, f, args = list(), .globals = TRUE, .packages = NULL,
+                                .seed = TRUE, .timeout = Inf, .retries = 0, .relay = "ordered",
+                                .max_memory = Inf, .label = NULL) {
+  check_cluster(cl)
+  given(f, "f")
+  code <- as.call(list(substitute(f), quote(...)))
+  env <- parent.frame()
+  fun <- function_to_call(f, env)
+  if (!is.list(args)) throw("argument", "`args` has to be a list of arguments")
+  if (is.null(.label) && !.Call(ffi_code_is_short, code)) .label <- text_of(code)
+  o <- task_options(given_options(environment(), submit_options), submit_options)
+  if (o$relay == "live") o$relay <- "ordered"
+  needs <- find_needs(list(fun, args), o$globals, env) # R code of others may run
+  submit(tasks_of(cl), fun, needs, o, .label, code, args)
+}
+
+# Not what a map would extract: a misspelt name is an error.
+function_to_call <- function(f, env) {
+  if (is.function(f) || inherits(f, "formula")) return(as_task_function(f, env))
+  if (!is.character(f) || length(f) != 1L || is.na(f))
+    throw("argument", "`f` has to be a function, the name of one, or a formula")
+  named <- get0(f, envir = env, mode = "function")
+  if (is.null(named)) throw("argument", sprintf("there is no function '%s'", f))
+  named
+}
+
+# `label`: NULL: one will be made of `code`. `args`: of the function.
+submit <- function(t, fun, needs, o, label, code, args = NULL) {
   task <- new.env(hash = FALSE, parent = emptyenv())
   task$scheduler <- t
   task$label <- label
   if (is.null(label)) task$code <- code
-  task$job <- job_new(t, fun, NULL, NULL, needs, o)
+  task$job <- job_new(t, fun, NULL, args, needs, o)
   task$relayed <- FALSE
   submitted <- FALSE
   on.exit(if (!submitted) .Call(ffi_job_end, task$job, 0))
@@ -189,16 +227,24 @@ resolved <- function(x, ...) UseMethod("resolved")
 
 #' @rdname cluster_submit
 #' @export
-resolved.clutch_task <- function(x, ...) {
-  if (is.null(outcome(x))) turn_for_task(x, 0)
+resolved.clutch_task <- function(x, timeout = 0, ...) {
+  check_timeout(timeout)
+  if (!is.null(outcome(x))) return(TRUE)
+  if (timeout > 0) return(ends_until(x, clock() + timeout))
+  turn_for_task(x, 0)
   !is.null(outcome(x))
 }
 
 #' @rdname cluster_submit
 #' @export
-resolved.list <- function(x, ...) {
+resolved.list <- function(x, timeout = 0, ...) {
   if (length(x) && !has_tasks(x)) return(hidden("resolved", "future", x, ...))
-  vapply(x, resolved, NA, ...)
+  check_timeout(timeout)
+  deadline <- clock() + timeout
+  vapply(x, function(one) {
+    if (!inherits(one, "clutch_task")) return(resolved(one, ...))
+    resolved(one, max(deadline - clock(), 0))
+  }, NA)
 }
 
 #' @export
@@ -226,22 +272,31 @@ collect.default <- function(x, ...) hidden("collect", "dplyr", x, ...)
 
 #' @rdname cluster_submit
 #' @export
-collect.clutch_task <- function(x, timeout = Inf, ...) {
+collect.clutch_task <- function(x, timeout = Inf, otherwise, ...) {
   check_timeout(timeout)
-  finish(x, timeout)
-  deliver(x)
+  if (finish(x, timeout)) return(deliver(x))
+  if (missing(otherwise)) throw_timeout(x, timeout)
+  otherwise
 }
 
+# Waits for its end. Whether it has come.
 finish <- function(x, timeout, deadline = clock() + timeout) {
+  if (!ends_until(x, deadline)) return(FALSE)
+  if (timeout == Inf) settle_replacements(x$scheduler) # waits for nodes that are on their way
+  TRUE
+}
+
+ends_until <- function(x, deadline) {
   while (is.null(outcome(x))) {
     left <- deadline - clock()
-    if (left < 0) {
-      text <- "%s has not ended within %g seconds"
-      throw("timeout", sprintf(text, label_of(x), timeout))
-    }
+    if (left < 0) return(FALSE)
     turn_for_task(x, min(left, 3600))
   }
-  if (timeout == Inf) settle_replacements(x$scheduler) # waits for nodes that are on their way
+  TRUE
+}
+
+throw_timeout <- function(x, timeout) {
+  throw("timeout", sprintf("%s has not ended within %g seconds", label_of(x), timeout))
 }
 
 deliver <- function(x) {
@@ -256,7 +311,7 @@ deliver <- function(x) {
 
 #' @rdname cluster_submit
 #' @export
-collect_any <- function(..., timeout = Inf) {
+collect_any <- function(..., timeout = Inf, otherwise) {
   tasks <- task_list(...)
   check_timeout(timeout)
   if (!length(tasks)) throw("argument", "there are no tasks to wait for")
@@ -265,6 +320,7 @@ collect_any <- function(..., timeout = Inf) {
     done <- which(vapply(tasks, function(x) !is.null(outcome(x)), NA))
     if (length(done)) break
     left <- deadline - clock()
+    if (left < 0 && !missing(otherwise)) return(otherwise)
     if (left < 0) {
       text <- "none of %d tasks has ended within %g seconds"
       throw("timeout", sprintf(text, length(tasks), timeout))
@@ -277,11 +333,15 @@ collect_any <- function(..., timeout = Inf) {
 
 #' @rdname cluster_submit
 #' @export
-collect_all <- function(..., timeout = Inf) {
+collect_all <- function(..., timeout = Inf, otherwise) {
   tasks <- task_list(...)
   check_timeout(timeout)
   deadline <- clock() + timeout
-  for (x in tasks) finish(x, timeout, deadline)
+  for (x in tasks) {
+    if (finish(x, timeout, deadline)) next
+    if (missing(otherwise)) throw_timeout(x, timeout)
+    return(otherwise)
+  }
   lapply(tasks, deliver)
 }
 

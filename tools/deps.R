@@ -48,7 +48,7 @@ target <- function() {
   lib
 }
 
-if ("newer" %in% args) {
+if (identical(args[1L], "newer")) {
   lib <- args[[2L]]
   dir.create(lib, showWarnings = FALSE, recursive = TRUE)
   .libPaths(c(lib, .libPaths()))

@@ -169,3 +169,80 @@ test_that("what a node is told of a task is forgotten there when it has answered
   expect_true(finalized())
   expect_identical(collect(task), 1)
 })
+
+test_that("resolved() and the collecting functions wait, and return what is asked for", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  gate <- tempfile()
+  on.exit(unlink(gate), add = TRUE)
+  slow <- cluster_submit(cl, {
+    while (!file.exists(gate)) Sys.sleep(0.01)
+    "done"
+  })
+  took <- system.time(expect_false(resolved(slow, timeout = 0.3)))[[3]]
+  expect_gt(took, 0.29)
+  expect_identical(collect(slow, timeout = 0.01, otherwise = NULL), NULL)
+  expect_identical(collect(slow, 0, "not yet"), "not yet")
+  expect_identical(collect(slow, timeout = 0, otherwise = stop), stop)
+  expect_identical(collect_any(slow, timeout = 0.01, otherwise = "none"), "none")
+  quick <- cluster_submit(cl, 2)
+  expect_identical(collect_all(quick, slow, timeout = 0.01, otherwise = "not all"), "not all")
+  tasks <- list(slow, quick, slow)
+  took <- system.time(expect_identical(resolved(tasks, 0.2), c(FALSE, TRUE, FALSE)))
+  expect_lt(took[[3]], 0.39) # all of them together
+  expect_error(resolved(slow, timeout = "1 s"), class = "clutch_argument")
+  expect_error(resolved(list(slow), timeout = -1), class = "clutch_argument")
+  file.create(gate)
+  expect_true(resolved(slow, timeout = Inf))
+  # what has ended is not replaced by another value, nor is an error
+  expect_identical(collect(slow, timeout = 0, otherwise = stop("not evaluated")), "done")
+  failing <- cluster_submit(cl, stop("oops"))
+  expect_true(resolved(failing, 60))
+  expect_error(collect(failing, otherwise = 1), "oops", class = "clutch_task_error")
+})
+
+test_that("cluster_submit_call(): arguments are values, what the function needs is found", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  call <- function(...) collect(cluster_submit_call(cl, ...))
+  expect_identical(call(sum, list(1, 2, NA, na.rm = TRUE)), 3)
+  expect_identical(call("paste", list("a", "b", sep = "-")), "a-b")
+  expect_identical(call(function() 7), 7)
+  expect_identical(call(~ .x + .y, list(1, 2)), 3)
+  expect_identical(call(function(x) x, list(quote(a + b))), quote(a + b))
+  expect_identical(call(identity, list(quote(a))), quote(a))
+  # names that the node's own call has, or that come twice
+  args <- structure(as.list(1:5), names = c("FUN", ".x", "a", "a", ""))
+  expect_identical(call(c, args), unlist(args))
+  expect_identical(cluster_map(cl, 0L, c, .more = args[-1])[[1]], c(0L, unlist(args[-1])))
+  offset <- 10
+  local({
+    inner <- 100
+    expect_identical(call(function(x) x + inner + offset, list(1)), 111)
+  })
+  workspace <- globalenv()
+  assign("of_the_workspace", 5, workspace)
+  assign("helper_of_the_workspace", function(x) x * of_the_workspace, workspace)
+  on.exit(rm(of_the_workspace, helper_of_the_workspace, envir = workspace), add = TRUE)
+  f <- function(x, g) helper_of_the_workspace(x) + g(1)
+  g <- function(y) of_the_workspace
+  environment(f) <- environment(g) <- workspace
+  expect_identical(call(f, list(2, g = g)), 15)
+  expect_error(call(f, list(2, g = g), .globals = FALSE), class = "clutch_task_error")
+  expect_identical(call(f, list(2, g), .globals = list(of_the_workspace = 1,
+                                                       helper_of_the_workspace = identity)), 3)
+  task <- cluster_submit_call(cl, Sys.sleep, list(60), .timeout = 0.1)
+  expect_s3_class(task, "clutch_task")
+  expect_match(format(task), "clutch task 'Sys.sleep(...)': ", fixed = TRUE)
+  expect_error(collect(task), "'Sys.sleep(...)'", fixed = TRUE, class = "clutch_task_timeout")
+  expect_match(format(cluster_submit_call(cl, identity, list(1), .label = "mine")), "mine")
+  set.seed(3)
+  x <- call(runif, list(1))
+  set.seed(3)
+  expect_identical(call(runif, list(1)), x)
+  expect_error(call(), class = "clutch_argument")
+  expect_error(call(42), class = "clutch_argument")
+  expect_error(call("no_such_function"), "no_such_function", class = "clutch_argument")
+  expect_error(call(sum, 1:3), class = "clutch_argument")
+  expect_error(call(sum, .retries = "a"), class = "clutch_argument")
+})

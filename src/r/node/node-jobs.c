@@ -92,8 +92,10 @@ void clu_job_forget(uint64_t number) {
 
 /* ---- the call of a task ---- */
 
-static int is_one_of_ours(SEXP name) {
-  return strcmp(CHAR(name), "FUN") == 0 || strcmp(CHAR(name), ".x") == 0;
+/* Whether the variable has another meaning already: the function's, the element's, or that of an
+ * argument with the same name. */
+static int is_taken(SEXP name, SEXP env) {
+  return strcmp(CHAR(PRINTNAME(name)), ".x") == 0 || R_existsVarInFrame(env, name);
 }
 
 /* FUN(.x, a = a, ...): arguments are variables of `env`, so that calls that are shown in errors do
@@ -114,7 +116,7 @@ static SEXP task_call(SEXP fun, SEXP more, int bare, SEXP env) {
     char numbered[40];
     snprintf(numbered, sizeof numbered, "..arg%d", (int)i + 1);
     if (CHAR(name)[0]) SET_TAG(at, Rf_installTrChar(name));
-    variable = CHAR(name)[0] && !is_one_of_ours(name) ? TAG(at) : Rf_install(numbered);
+    variable = CHAR(name)[0] && !is_taken(TAG(at), env) ? TAG(at) : Rf_install(numbered);
     Rf_defineVar(variable, VECTOR_ELT(more, i), env);
     SETCAR(at, variable);
   }
