@@ -7,7 +7,8 @@
 #' Asks the system and the fork server. Runs nothing on the nodes, so it also answers while they are
 #' busy.
 #'
-#' @param cl Cluster made by [make_cluster()].
+#' @param cl Cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster]. Where
+#'   there is none, none is made, and the data frame has no rows.
 #' @return A data frame with these columns:
 #' * `node`: integer, the node's number in the cluster.
 #' * `host`: character.
@@ -34,7 +35,8 @@
 #' cluster_status(cl)
 #' stop_cluster(cl)
 #' @export
-cluster_status <- function(cl) {
+cluster_status <- function(cl = NULL) {
+  if (is.null(cl)) cl <- own_cluster_as_is()
   check_cluster(cl)
   infos <- lapply(cl, function(nd) .Call(ffi_node_info, nd$handle))
   pid <- vapply(infos, function(i) i$pid, 1L)

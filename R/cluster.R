@@ -184,8 +184,8 @@ show_start <- function(spec, strategy = strategies, packages = NULL, outfile = "
 #' seconds for that, is killed. [parallel::stopCluster()] does the same. A cluster to which nothing
 #' refers any more is stopped when R next collects garbage.
 #'
-#' @param cl Cluster made by [make_cluster()]. By default the one registered with
-#'   [parallel::setDefaultCluster()].
+#' @param cl Cluster made by [make_cluster()]. `NULL`: the one registered with
+#'   [parallel::setDefaultCluster()], else the session's own, see [own-cluster].
 #' @return `NULL`, invisibly.
 #' @section Errors: `clutch_argument` when there is no cluster to stop. It has class `clutch_error`.
 #'   To stop a cluster a second time is no error.
@@ -199,7 +199,7 @@ show_start <- function(spec, strategy = strategies, packages = NULL, outfile = "
 #' @export
 stop_cluster <- function(cl = NULL) {
   default <- parallel::getDefaultCluster()
-  if (is.null(cl)) cl <- default
+  if (is.null(cl)) cl <- if (is.null(default)) the$own$cl else default
   if (is.null(cl)) throw("argument", "no cluster 'cl' supplied and none is registered")
   check_cluster(cl)
   if (identical(cl, default)) parallel::setDefaultCluster(NULL)

@@ -74,7 +74,7 @@
 #'   While several maps and tasks are under way, the least of their limits holds for all. A limit
 #'   over the machine's memory is none. The memory of nodes on other machines is not known here: a
 #'   warning of class `clutch_unlimited` says so.
-#' @param cl cluster made by [make_cluster()].
+#' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #' @param .x vector or list. Its elements are the first argument of `.f`.
 #' @param .f function of one element. Or as in purrr: the name of a function; a formula such as
 #'   `~ .x + 1` (with package \pkg{rlang}); or what to extract from each element, by a name, a
@@ -401,7 +401,7 @@ check_call <- function(frame, vectors, which_missing) {
     throw("argument", paste("an argument whose name begins like `cl` was taken for the cluster:",
                             "pass it as .more = list(name = value)"))
   }
-  check_cluster(frame$cl)
+  frame$cl <- cluster_or_own(frame$cl)
 }
 
 # What lapply() would go through. `label`: what errors call it.

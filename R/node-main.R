@@ -91,8 +91,7 @@ rehearse <- function() {
 # What the nodes that follow inherit from this process. NULL, or the text of the error.
 apply_settings <- function(s) {
   tryCatch({
-    if (length(s$env_unset)) Sys.unsetenv(s$env_unset)
-    if (length(s$env_set)) do.call(Sys.setenv, as.list(s$env_set))
+    set_variables(s$env_set, s$env_unset)
     if (isTRUE(s$by_exec)) {
       Sys.setenv(CLUTCH_NODE = paste(s$nice, s$announce, sep = ","), CLUTCH_STARTING = "1")
       Sys.unsetenv(paste0("CLUTCH_WAS_", quick_start_variables)) # of another cluster's nodes
@@ -109,6 +108,18 @@ apply_settings <- function(s) {
     the_node$nice <- s$nice
     NULL
   }, error = function(e) conditionMessage(e))
+}
+
+# Relative to the environment in which the server was started: what the settings before, perhaps
+# those of another cluster, have changed is put back first.
+set_variables <- function(set, unset) {
+  before <- the_node$variables
+  if (anyNA(before)) Sys.unsetenv(names(before)[is.na(before)])
+  before <- before[!is.na(before)]
+  if (length(before)) do.call(Sys.setenv, as.list(before))
+  the_node$variables <- Sys.getenv(c(names(set), unset), NA, names = TRUE)
+  if (length(unset)) Sys.unsetenv(unset)
+  if (length(set)) do.call(Sys.setenv, as.list(set))
 }
 
 # ---- node ----

@@ -8,7 +8,7 @@
 #' expression again, before it gets any work. [cluster_export()] is repeated there, too. What
 #' [parallel::clusterExport()] and [parallel::clusterEvalQ()] have done is not.
 #'
-#' @param cl Cluster made by [make_cluster()].
+#' @param cl Cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #' @param expr Expression. Variables in it are those of the nodes.
 #' @return `NULL`, invisibly.
 #' @section Errors:
@@ -33,7 +33,7 @@
 #' stop_cluster(cl)
 #' @export
 cluster_setup <- function(cl, expr) {
-  check_cluster(cl)
+  cl <- cluster_or_own(cl)
   given(expr, "expr")
   expr <- substitute(expr)
   call_all_nodes(cl, setup_here, expr, "the expression failed")
@@ -56,7 +56,7 @@ environment(setup_here) <- baseenv()
 #' two of them share stays shared. A node that [cluster_map()] or [cluster_submit()] puts in the
 #' place of a dead one gets them, too. So the cluster refers to the values until it is stopped.
 #'
-#' @param cl Cluster made by [make_cluster()].
+#' @param cl Cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #' @param varlist Character vector: names of the variables.
 #' @param envir Environment to take them from. By default the caller's.
 #' @return `NULL`, invisibly.
@@ -82,7 +82,7 @@ environment(setup_here) <- baseenv()
 #' stop_cluster(cl)
 #' @export
 cluster_export <- function(cl, varlist, envir = parent.frame()) {
-  check_cluster(cl)
+  cl <- cluster_or_own(cl)
   given(varlist, "varlist")
   varlist <- check_strings(varlist, "varlist")
   values <- variables(varlist, envir, "varlist")
@@ -100,19 +100,6 @@ export_here <- function(values) {
   NULL
 }
 environment(export_here) <- baseenv()
-
-# ---- what is kept for new nodes ----
-
-# It may be large: it hangs on the cluster by a weak reference, so that it does not travel with
-# functions in whose environment the cluster is.
-setup_of <- function(info) if (!is.null(info$setup)) .Call(ffi_weak_value, info$setup)
-set_setup <- function(info, setup) info$setup <- .Call(ffi_weak_new, info, setup)
-
-# For a node with a new process.
-set_up_again <- function(node) {
-  alone <- structure(list(node), class = c("clutch_cluster", "cluster"))
-  for (s in setup_of(.subset2(node, "info"))) parallel::clusterCall(alone, s$fun, s$arg)
-}
 
 # ---- calls of all nodes ----
 

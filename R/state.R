@@ -7,6 +7,7 @@
 #   oom_kills    how many kills by the out-of-memory killer have been attributed, see oom.R
 #   oom_files, oom_group      the files that count them, and the control group these are of
 #   search, known_classes     see globals.R
+#   own                       the session's own cluster, see own-cluster.R
 #   watches, watch            what is waited for while R is idle; the one used last: see idle.R
 #   signals, s4, task_is_also see adapters.R and adapt-future.R
 the <- new.env(parent = emptyenv())
@@ -17,6 +18,7 @@ the$watches <- list()
 # Of a fork server or node. Nothing in it is used in a session.
 #   serving, joined      it runs the loop of a node; it has joined a cluster over TCP
 #   seed, announce, nice what the nodes of a fork server are given
+#   variables            environment variables that they are given, as they were before; NA: not set
 #   attached, lacks      packages attached for a job; those that could not be, and why
 #   calls                the stack of the task that has failed
 the_node <- new.env(parent = emptyenv())

@@ -35,7 +35,7 @@
 #'   Package \pkg{future} has generics `resolved()`, `value()` and `cancel()`, and \pkg{dplyr} has
 #'   `collect()`. They take tasks, and the functions of this package take what theirs take. So the
 #'   order in which the packages are attached does not matter.
-#' @param cl cluster made by [make_cluster()].
+#' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #' @param expr expression. Its variables have the values that they have now, and travel with it. So
 #'   do the variables and packages that these need in turn, as in [cluster_map()].
 #' @param f function, or the name of one, or a formula as in [cluster_map()]. The variables and
@@ -88,7 +88,7 @@
 cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = TRUE,
                            .timeout = Inf, .retries = 0, .relay = "ordered", .max_memory = Inf,
                            .label = NULL) {
-  check_cluster(cl)
+  cl <- cluster_or_own(cl)
   given(expr, "expr")
   code <- substitute(expr)
   env <- parent.frame()

@@ -8,6 +8,7 @@
 #' tasks, see [clutch-options].
 #'
 #' @param cl cluster made by [make_cluster()].
+#' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #' @param x,object trace: value of `cluster_trace()`.
 #' @param jobs numbers of the jobs to show; by default all.
 #' @param legend logical: whether to draw a legend. `NULL`: where jobs or failures have to be told.
@@ -38,8 +39,8 @@
 #' plot(cluster_trace(cl))
 #' stop_cluster(cl)
 #' @export
-cluster_trace <- function(cl) {
-  t <- tasks_of(cl)
+cluster_trace <- function(cl = NULL) {
+  t <- tasks_of(if (is.null(cl)) own_cluster_as_is() else cl)
   x <- as.data.frame(.Call(ffi_tasks_trace, t$ptr))
   if (nrow(x)) {
     first <- min(x$sent[x$sent > 0], x$began)

@@ -40,6 +40,7 @@
   X(ffi_nodes_wait, 2)          \
   X(ffi_nodes_stop, 3)          \
   X(ffi_node_info, 1)           \
+  X(ffi_nodes_all_open, 1)      \
   X(ffi_node_swap, 2)           \
   X(ffi_node_child_pid, 1)      \
   X(ffi_node_lost, 1)           \

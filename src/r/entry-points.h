@@ -54,6 +54,7 @@ SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec);
 SEXP ffi_nodes_wait(SEXP list, SEXP seconds);
 SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds);
 SEXP ffi_node_info(SEXP handle);
+SEXP ffi_nodes_all_open(SEXP list);
 SEXP ffi_node_swap(SEXP handle, SEXP fresh);
 SEXP ffi_node_child_pid(SEXP handle);
 SEXP ffi_node_lost(SEXP handle);

@@ -71,3 +71,21 @@ test_that("what makes a start quick is gone from the environment when the nodes 
     expect_identical(seen(make_cluster(2, how)), list(Sys.getenv(names, NA)), info = how)
   }
 })
+
+test_that("a cluster's variables are its own, and not those of the next one of its fork server", {
+  variable <- function(cl) cluster_map_chr(cl, 1L, function(i) Sys.getenv("CLUTCH_TEST_X", "none"))
+  expect_nodes <- function(value, ...) {
+    cl <- make_cluster(1, ...)
+    on.exit(stop_cluster(cl))
+    expect_identical(variable(cl), value)
+  }
+  expect_nodes("none")
+  expect_nodes("1", env = c(CLUTCH_TEST_X = "1"))
+  expect_nodes("none")
+  Sys.setenv(CLUTCH_TEST_X = "2")
+  on.exit(Sys.unsetenv("CLUTCH_TEST_X"))
+  expect_nodes("2")
+  expect_nodes("1", env = c(CLUTCH_TEST_X = "1"))
+  Sys.unsetenv("CLUTCH_TEST_X")
+  expect_nodes("none")
+})

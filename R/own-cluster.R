@@ -1,0 +1,120 @@
+# The session's own cluster: what `cl = NULL` stands for.
+#
+# It is made when it is first wanted, and again when it is wanted and not there: its nodes were
+# stopped, or have ended since nobody needed them, or the session has another working directory or
+# environment than they have. So to the user it is as if it had always been there, just made.
+#
+# the$own is list(cl, place): the cluster, and what of the session its nodes have, see place_now().
+
+#' The session's own cluster
+#'
+#' All functions of this package that take a cluster take `cl = NULL`, too. That stands for the
+#' cluster registered with [parallel::setDefaultCluster()], and where there is none, for the
+#' session's own, which is made when it is first used.
+#'
+#' @section What it is: A cluster of [available_cores()] nodes of a fork server, as
+#'   [make_cluster()] makes by default. All guarantees of [cluster_map()] hold.
+#'   * Its nodes have the working directory and the environment variables that the session has when
+#'     it is used. Where these have changed, the nodes are made anew.
+#'   * It ends with the session, or by [stop_cluster()] without an argument. The next use makes it
+#'     again, as [cluster_setup()] and [cluster_export()] have prepared it.
+#'   * In a node, a task's `cl = NULL` is a cluster of that node's own, as large as the node's share
+#'     of the cores.
+#' @section Errors:
+#' * `clutch_argument`: the cluster that is registered was not made by this package. Base R's
+#'   workers do not know tasks. Register one of [make_cluster()], or none by
+#'   `parallel::setDefaultCluster(NULL)`.
+#' * `clutch_forked`: this is a forked child of a session which has used clusters, as in
+#'   [parallel::mclapply()].
+#'
+#' All have class `clutch_error`.
+#' ```r
+#' tryCatch(cluster_map(NULL, 1:3, sqrt), clutch_argument = conditionMessage)
+#' ```
+#' @seealso [make_cluster()], [cluster_map()], [clutch-options]
+#' @examples
+#' cluster_map_dbl(NULL, 1:3, sqrt)
+#' cluster_status()
+#' stop_cluster()
+#' @name own-cluster
+NULL
+
+# The cluster that an argument `cl` of a function for users stands for.
+cluster_or_own <- function(cl) {
+  if (missing(cl)) given(cl, "cl")
+  if (is.null(cl)) return(own_cluster())
+  check_cluster(cl)
+  cl
+}
+
+# What is registered with parallel::setDefaultCluster(), or the session's own, ready for work.
+own_cluster <- function() {
+  default <- default_cluster()
+  if (!is.null(default)) return(default)
+  own <- the$own
+  place <- place_now(own$place)
+  if (is.null(own)) {
+    the$own <- list(cl = make_cluster(), place = place)
+  } else if (!identical(place, own$place) || !all_open(own$cl)) {
+    remake_own(place)
+  }
+  the$own$cl
+}
+
+# The same as it is, for who only looks: nothing is started. Without nodes where there is none.
+own_cluster_as_is <- function() {
+  default <- default_cluster()
+  if (!is.null(default)) return(default)
+  if (!is.null(the$own)) return(the$own$cl)
+  structure(list(), class = c("clutch_cluster", "cluster"))
+}
+
+default_cluster <- function() {
+  # who has not loaded package parallel has registered nothing
+  if (!isNamespaceLoaded("parallel")) return(NULL)
+  default <- parallel::getDefaultCluster()
+  if (is.null(default) || inherits(default, "clutch_cluster")) return(default)
+  throw("argument", paste("the cluster registered with parallel::setDefaultCluster() was not made",
+                          "by make_cluster(): pass a cluster as `cl`, or register one of",
+                          "make_cluster(), or none by setDefaultCluster(NULL)"))
+}
+
+# What nodes take over from the session when they are made: working directory, umask, environment
+# variables. `before`: the same; what is as it was there is not made anew.
+place_now <- function(before) {
+  variables <- .Call(ffi_work_environment, before$variables)
+  if (is.null(variables)) variables <- before$variables
+  list(folder = getwd(), umask = Sys.umask(), variables = variables)
+}
+
+all_open <- function(cl) .Call(ffi_nodes_all_open, lapply(unclass(cl), function(nd) nd$handle))
+
+# Its successor is prepared as it was by cluster_setup() and cluster_export().
+remake_own <- function(place) {
+  old <- the$own$cl
+  if (!has_open_tasks(old)) drop_own(old)
+  cl <- make_cluster()
+  set_setup(info_of(cl), setup_of(info_of(old)))
+  for (nd in unclass(cl)) prepare_again(nd)
+  the$own <- list(cl = cl, place = place)
+}
+
+prepare_again <- function(node) {
+  tryCatch(set_up_again(node), error = function(e) {
+    text <- "what cluster_setup() says failed on node %d, which was made anew: %s"
+    throw("setup", sprintf(text, node$rank, conditionMessage(e)), node = node$rank)
+  })
+}
+
+info_of <- function(cl) .subset2(.subset2(cl, 1L), "info")
+
+has_open_tasks <- function(cl) {
+  t <- info_of(cl)$tasks
+  !is.null(t) && .Call(ffi_tasks_open, t$ptr) > 0
+}
+
+# Its nodes end, and nobody waits for that.
+drop_own <- function(cl) {
+  .Call(ffi_nodes_stop, lapply(unclass(cl), function(nd) nd$handle), 2000, 0)
+  invisible()
+}

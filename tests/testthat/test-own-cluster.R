@@ -1,0 +1,135 @@
+# `cl = NULL`: the session's own cluster, or the one that is registered.
+
+# What is registered is no test's affair but those that say so.
+forget_own <- function() {
+  parallel::setDefaultCluster(NULL)
+  own <- clutch:::the$own
+  if (!is.null(own)) stop_cluster(own$cl)
+  rm(list = intersect("own", ls(clutch:::the)), envir = clutch:::the)
+}
+with_cores <- function(n, code) {
+  old <- options(mc.cores = n)
+  on.exit(options(old))
+  force(code)
+}
+
+test_that("the session's own cluster is made at first use and stays", {
+  with_cores(2L, {
+    forget_own()
+    on.exit(forget_own())
+    expect_identical(nrow(cluster_status(NULL)), 0L)
+    expect_error(stop_cluster(), class = "clutch_argument")
+    pid <- cluster_map_int(NULL, 1:2, function(i) {
+      Sys.sleep(0.05)
+      Sys.getpid()
+    })
+    expect_setequal(pid, cluster_status(NULL)$pid)
+    again <- cluster_map_int(NULL, 1:10, function(i) Sys.getpid())
+    expect_true(all(again %in% pid))
+    expect_identical(nrow(cluster_status()), 2L)
+    expect_gt(nrow(cluster_trace()), 11L)
+  })
+})
+
+test_that("every function takes NULL", {
+  with_cores(2L, {
+    forget_own()
+    on.exit(forget_own())
+    expect_identical(cluster_map2_dbl(NULL, 1:2, 3:4, `+`), c(4, 6))
+    expect_identical(cluster_pmap_chr(NULL, list("a", c("b", "c")), paste0), c("ab", "ac"))
+    expect_identical(cluster_imap_chr(NULL, c(x = "a"), function(v, n) paste0(n, v)), c(x = "xa"))
+    expect_identical(cluster_walk(NULL, 1:2, identity), 1:2)
+    expect_identical(cluster_map(NULL, list(), identity), list())
+    expect_identical(collect(cluster_submit(NULL, 1 + 1)), 2)
+    cluster_setup(NULL, b <- 10)
+    a <- 1
+    cluster_export(NULL, "a")
+    expect_identical(cluster_map_dbl(NULL, 1:3, function(i) i + get("a") + get("b"),
+                                     .globals = FALSE), c(12, 13, 14))
+    expect_error(cluster_map(.x = 1:2, .f = identity), class = "clutch_argument")
+    expect_error(cluster_submit(NULL), class = "clutch_argument")
+  })
+})
+
+test_that("it is made again when it was stopped, with what it was prepared for", {
+  with_cores(2L, {
+    forget_own()
+    on.exit(forget_own())
+    cluster_setup(NULL, b <- 10)
+    b_there <- function(i) get("b", globalenv())
+    stop_cluster()
+    expect_identical(unique(cluster_status()$state), "stopped")
+    expect_identical(cluster_map_dbl(NULL, 1:2, b_there), c(10, 10))
+    fork_server_stop(all = TRUE)
+    expect_identical(cluster_map_dbl(NULL, 1:2, b_there), c(10, 10))
+    tools::pskill(cluster_status()$pid, 9L)
+    expect_identical(cluster_map_dbl(NULL, 1:2, b_there), c(10, 10))
+    tools::pskill(cluster_status()$pid, 9L)
+    expect_true(eventually(all(grepl("dead", cluster_status()$state))))
+    cluster_export(NULL, "b_there")
+    expect_identical(cluster_map_dbl(NULL, 1:2, b_there), c(10, 10))
+  })
+})
+
+test_that("its nodes have the session's folder and variables as they are now", {
+  with_cores(2L, {
+    forget_own()
+    on.exit(forget_own())
+    where <- function(i) getwd()
+    expect_identical(cluster_map_chr(NULL, 1:2, where), rep(getwd(), 2))
+    old <- setwd(tempdir())
+    on.exit(setwd(old), add = TRUE, after = FALSE)
+    expect_identical(cluster_map_chr(NULL, 1:2, where), rep(getwd(), 2))
+    before <- cluster_status()$pid
+    Sys.setenv(CLUTCH_TEST_OWN = "1")
+    on.exit(Sys.unsetenv("CLUTCH_TEST_OWN"), add = TRUE, after = FALSE)
+    expect_identical(cluster_map_chr(NULL, 1:2, function(i) Sys.getenv("CLUTCH_TEST_OWN")),
+                     c("1", "1"))
+    expect_true(eventually(!any(alive(before))))
+  })
+})
+
+test_that("tasks under way at nodes that are followed by others are done", {
+  with_cores(2L, {
+    forget_own()
+    on.exit(forget_own())
+    task <- cluster_submit(NULL, {
+      Sys.sleep(0.5)
+      Sys.getenv("CLUTCH_TEST_OWN", "none")
+    })
+    Sys.setenv(CLUTCH_TEST_OWN = "1")
+    on.exit(Sys.unsetenv("CLUTCH_TEST_OWN"), add = TRUE, after = FALSE)
+    expect_identical(cluster_map_chr(NULL, 1L, function(i) Sys.getenv("CLUTCH_TEST_OWN")), "1")
+    expect_identical(collect(task), "none")
+  })
+})
+
+test_that("a registered cluster goes first; one of base R's is an error that says what to do", {
+  with_cores(2L, {
+    forget_own()
+    on.exit(forget_own())
+    cl <- make_cluster(1)
+    parallel::setDefaultCluster(cl)
+    expect_identical(cluster_map_int(NULL, 1L, function(i) Sys.getpid()), pids(cl))
+    expect_identical(cluster_status()$pid, pids(cl))
+    stop_cluster()
+    expect_false(identical(cluster_map_int(NULL, 1L, function(i) Sys.getpid()), pids(cl)))
+    base <- structure(list(), class = c("SOCKcluster", "cluster"))
+    assign("default", base, envir = get(".reg", asNamespace("parallel")))
+    e <- expect_error(cluster_map(NULL, 1:2, identity), class = "clutch_argument")
+    expect_match(conditionMessage(e), "setDefaultCluster(NULL)", fixed = TRUE)
+    parallel::setDefaultCluster(NULL)
+  })
+})
+
+test_that("a node has a cluster of its own", {
+  with_cores(2L, {
+    forget_own()
+    on.exit(forget_own())
+    pid <- cluster_map(NULL, 1:2, function(i) {
+      c(Sys.getpid(), unlist(clutch::cluster_map(NULL, 1:2, function(j) Sys.getpid())))
+    })
+    for (p in pid) expect_false(p[[1L]] %in% p[-1L])
+    expect_false(any(unlist(pid) == Sys.getpid()))
+  })
+})
