@@ -62,7 +62,8 @@ cluster_status <- function(cl = NULL) {
 #'
 #' Both go by what the session knows. No node is asked, so they also answer while all are busy.
 #'
-#' @param cl cluster made by [make_cluster()], or some of its nodes.
+#' @param cl cluster made by [make_cluster()], or some of its nodes. `NULL`: the session's own, see
+#'   [own-cluster]. It is never stopped for good.
 #' @return
 #' * `is_stopped()`: `TRUE` after [stop_cluster()], for a cluster of another session (it was saved
 #'   and loaded again, or sent to a node), in a forked child of the session, and for a cluster
@@ -85,6 +86,8 @@ cluster_status <- function(cl = NULL) {
 #' is_stopped(cl)
 #' @export
 is_stopped <- function(cl) {
+  if (missing(cl)) given(cl, "cl")
+  if (is.null(cl)) return(FALSE)
   check_cluster(cl)
   all(node_states(cl) == "stopped")
 }
@@ -92,6 +95,7 @@ is_stopped <- function(cl) {
 #' @rdname is_stopped
 #' @export
 cluster_free <- function(cl) {
+  cl <- cluster_or_own(cl)
   if (is_stopped(cl)) return(0L)
   t <- .subset2(.subset2(cl, 1L), "info")$tasks
   # while nothing is under way, nodes that have died are replaced as for a new task

@@ -110,7 +110,7 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
 cluster_submit_call <- function(cl, f, args = list(), .globals = TRUE, .packages = NULL,
                                 .seed = TRUE, .timeout = Inf, .retries = 0, .relay = "ordered",
                                 .max_memory = Inf, .label = NULL) {
-  check_cluster(cl)
+  cl <- cluster_or_own(cl)
   given(f, "f")
   code <- as.call(list(substitute(f), quote(...)))
   env <- parent.frame()

@@ -41,6 +41,9 @@ test_that("every function takes NULL", {
     expect_identical(cluster_walk(NULL, 1:2, identity), 1:2)
     expect_identical(cluster_map(NULL, list(), identity), list())
     expect_identical(collect(cluster_submit(NULL, 1 + 1)), 2)
+    expect_identical(collect(cluster_submit_call(NULL, sum, list(1, 2))), 3)
+    expect_identical(cluster_free(NULL), 2L)
+    expect_false(is_stopped(NULL))
     cluster_setup(NULL, b <- 10)
     a <- 1
     cluster_export(NULL, "a")
