@@ -61,6 +61,32 @@ own_cluster <- function() {
   the$own$cl
 }
 
+# So many nodes of this session for mclapply(), which are no part of its own cluster: how many they
+# are is the caller's affair, and what the user has prepared there is none of its.
+own_nodes <- function(n) {
+  pool <- the$pool
+  place <- place_now(pool$place)
+  is_of_use <- !is.null(pool) && length(pool$cl) >= n && identical(place, pool$place) &&
+    all_open(pool$cl)
+  if (!is_of_use) {
+    if (!is.null(pool)) drop_own(pool$cl)
+    the$pool <- list(cl = make_quiet_cluster(n), place = place)
+  }
+  the$pool$cl[seq_len(n)]
+}
+
+# What compiled code and programs write appears in the session, as with forks of the session. The
+# nodes do not announce themselves there.
+make_quiet_cluster <- function(n) {
+  if (is_starting()) return(refuse_while_starting())
+  began <- clock()
+  request <- check_request(n, "fork_server", NULL, "", NULL, list(), character(), 120, character())
+  launcher <- launcher_for(request)
+  info <- launcher$plan(request)
+  info$settings$announce <- FALSE
+  start_cluster(launcher, info, began, 120)
+}
+
 # The same as it is, for who only looks: nothing is started. Without nodes where there is none.
 own_cluster_as_is <- function() {
   default <- default_cluster()

@@ -7,7 +7,7 @@
 #   oom_kills    how many kills by the out-of-memory killer have been attributed, see oom.R
 #   oom_files, oom_group      the files that count them, and the control group these are of
 #   search, known_classes     see globals.R
-#   own                       the session's own cluster, see own-cluster.R
+#   own, pool                 the session's own cluster, and nodes for mclapply(): own-cluster.R
 #   watches, watch            what is waited for while R is idle; the one used last: see idle.R
 #   signals, s4, task_is_also see adapters.R and adapt-future.R
 the <- new.env(parent = emptyenv())
