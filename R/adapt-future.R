@@ -10,6 +10,7 @@ adapt_to_future <- function(ns) {
   add_method(ns, "resolved", "clutch_task", resolved.clutch_task)
   add_method(ns, "cancel", "clutch_task", cancel.clutch_task)
   add_method(ns, "value", "clutch_task", function(...) collect.clutch_task(...elt(1L)))
+  register_future_backend(ns)
 }
 
 adapt_to_parallelly <- function(ns) {

@@ -1,0 +1,319 @@
+# future::plan(clutch): a backend of package future, version 1.40 or newer.
+#
+# plan() calls the factory, which makes a backend: an environment with our cluster. future hands a
+# future to launchFuture(), which submits one task for it. The task is the call of future's own
+# evalFuture() on a node: it returns an object of class FutureResult, in which values, errors,
+# output and conditions are. What future does not export is found in its namespace: all backends
+# need it.
+
+#' Futures on a cluster
+#'
+#' For package \pkg{future}: `plan(clutch)` has futures evaluated by the nodes of a cluster. So do
+#' packages that use futures, such as \pkg{future.apply}, \pkg{furrr} and \pkg{doFuture}.
+#'
+#' `plan(clutch)` starts a cluster, in which package \pkg{future} is loaded before nodes are forked.
+#' The next `plan()` stops it. A cluster that is given as `workers` is used as it is, and is not
+#' stopped.
+#'
+#' A future has the globals and packages that \pkg{future} finds, and its random numbers. What it
+#' assigns in the workspace, attaches, or sets as an option or environment variable is gone for the
+#' next. Conditions of class `immediateCondition`, as \pkg{progressr} signals them, are relayed
+#' while it runs. The session's options `clutch.timeout`, `clutch.retries` and `clutch.max_memory`
+#' are in force, see [clutch-options].
+#'
+#' Within a node that has one core to itself, `plan(clutch)` evaluates futures one after another in
+#' that process: nested plans, as in `plan(list(clutch, clutch))`, start no more processes than
+#' there are cores. `workers = I(1)` starts one in any case.
+#' @param ... further arguments by name that \pkg{future} has for all backends, such as
+#'   `interrupts = FALSE`, `gc = TRUE`.
+#' @param workers number of nodes, or hosts, as `spec` of [make_cluster()]; or a cluster that this
+#'   has made; or a function that returns one of these.
+#' @return `clutch()` is not to be called. It has the attributes of a plan.
+#' @section Errors: A call of `clutch()` is an error of class `clutch_argument`; of class
+#'   `clutch_package` where \pkg{future} is older than 1.40. A future whose node has died is an
+#'   error of class `FutureInterruptError`, at once; the node is replaced.
+#' @seealso [make_cluster()], [cluster_submit()]
+#' @examples
+#' if (requireNamespace("future", quietly = TRUE) && packageVersion("future") >= "1.40.0") {
+#'   future::plan(clutch, workers = 2)
+#'   f <- future::future(Sys.getpid())
+#'   print(future::value(f))
+#'   future::plan("sequential")
+#' }
+#' @export
+clutch <- function(..., workers = clutch::available_cores()) { # evaluated where others like
+  check_future()
+  throw("argument", "clutch() is not to be called: say future::plan(clutch)")
+}
+
+check_future <- function() {
+  if (!requireNamespace("future", quietly = TRUE)) {
+    throw("package", paste("package future is not installed, for which clutch() is a plan:",
+                           "install.packages(\"future\")"), package = "future")
+  }
+  version <- utils::packageVersion("future")
+  if (version < "1.40.0") {
+    text <- "plan(clutch) needs package future 1.40.0 or newer, and this is %s: %s"
+    throw("package", sprintf(text, version, "install.packages(\"future\")"), package = "future")
+  }
+}
+
+# future's arguments for all backends are tweakable anyway.
+class(clutch) <- c("clutch", "multiprocess", "future", "function")
+attr(clutch, "init") <- TRUE
+attr(clutch, "tweakable") <- "workers"
+attr(clutch, "factory") <- function(workers = available_cores(), ...) {
+  check_future()
+  if (is.function(workers)) workers <- workers()
+  if (stays_in_this_process(workers)) return(in_future("SequentialFutureBackend")(...))
+  backend <- in_future("MultiprocessFutureBackend")(..., workers = workers, reg = registry_name())
+  backend$futureClasses <- c("ClutchFuture", backend$futureClasses)
+  class(backend) <- c("ClutchFutureBackend", class(backend))
+  backend_cluster(backend)
+  backend
+}
+
+# A node with one core of its own has nothing to gain from another process.
+stays_in_this_process <- function(workers) {
+  is_one <- is.numeric(workers) && !inherits(workers, "AsIs") && identical(as.double(workers), 1)
+  is_one && isTRUE(the_node$serving)
+}
+
+# What future keeps a list of futures by.
+registry_name <- function() {
+  the$registries <- (if (is.null(the$registries)) 0 else the$registries) + 1
+  sprintf("clutch-%d-%.0f", Sys.getpid(), the$registries)
+}
+
+# ---- the cluster ----
+
+# future uses a backend again whose workers it has stopped: with(plan(), ), plan(old).
+backend_cluster <- function(backend) {
+  given <- backend$workers
+  if (inherits(given, "clutch_cluster")) return(given)
+  cl <- backend$cluster
+  if (is.null(cl) || is_stopped(cl)) {
+    cl <- cluster_for_futures(given)
+    backend$cluster <- cl
+  }
+  cl
+}
+
+# Package future is attached before the fork, from where this session has it. There it shall
+# neither read the user's startup script nor set up the plan of this session.
+cluster_for_futures <- function(spec) {
+  plan <- Sys.getenv("R_FUTURE_PLAN", NA)
+  if (!is.na(plan)) {
+    Sys.unsetenv("R_FUTURE_PLAN")
+    on.exit(Sys.setenv(R_FUTURE_PLAN = plan))
+  }
+  libraries <- if (is.numeric(spec)) c(R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep))
+  env <- c(R_FUTURE_STARTUP_SCRIPT = "FALSE", libraries)
+  make_cluster(spec, packages = "future", env = env)
+}
+
+stop_workers <- function(backend, interrupt = TRUE, ...) {
+  if (interrupt) for (f in active_futures(backend)) give_up(f)
+  in_future("FutureRegistry")(backend$reg, "reset")
+  if (!is.null(backend$cluster)) stop_cluster(backend$cluster)
+  backend$cluster <- NULL
+  TRUE
+}
+
+count_workers <- function(evaluator) {
+  workers <- evaluator$workers
+  if (is.numeric(workers)) as.integer(workers) else length(workers)
+}
+
+# Futures that have ended and were not collected count as busy, as with other backends.
+count_free <- function(evaluator, background = FALSE, ...) {
+  max(0L, count_workers(evaluator) - length(active_futures(evaluator)))
+}
+
+active_futures <- function(backend) {
+  in_future("FutureRegistry")(backend$reg, "list", earlySignal = FALSE)
+}
+
+forget_future <- function(future) {
+  registry <- in_future("FutureRegistry")
+  reg <- future$backend$reg
+  if (!registry(reg, "contains", future = future, earlySignal = FALSE)) return()
+  registry(reg, "remove", future = future, earlySignal = FALSE)
+}
+
+in_future <- function(name) get(name, envir = asNamespace("future"), inherits = FALSE)
+
+# ---- a future ----
+
+launch_future <- function(backend, future, ...) {
+  cl <- backend_cluster(backend)
+  await_worker(backend)
+  data <- in_future("getFutureData")(future, mc.cores = 1L)
+  future$task <- submit_future(cl, data, isTRUE(future$gc))
+  future$state <- "running"
+  in_future("FutureRegistry")(backend$reg, "add", future = future, earlySignal = FALSE)
+  future
+}
+
+# What users have set for tasks is in force, but for what future sees to itself.
+submit_future <- function(cl, data, collect_garbage) {
+  o <- task_options(list(seed = FALSE, relay = "ordered"), submit_options)
+  needs <- find_needs(list(), FALSE, baseenv())
+  o$max_size <- Inf # future has a limit of its own
+  task <- submit(tasks_of(cl), run_future, needs, o, "a future", NULL,
+                 list(data, collect_garbage))
+  task$relayed <- TRUE # the result has all that it has said
+  task
+}
+
+# On a node. A cluster of the user's may have another future than this session.
+run_future <- function(data, collect_garbage) {
+  ns <- asNamespace("future")
+  if (is.null(ns$evalFuture)) {
+    text <- "package future of the node is %s, and has to be 1.40.0 or newer: %s"
+    stop(sprintf(text, getNamespaceVersion(ns), getNamespaceInfo(ns, "path")), call. = FALSE)
+  }
+  if (collect_garbage) on.exit(gc())
+  ns$evalFuture(data)
+}
+
+# Until a node is free. Futures that have ended hold none, but future's list of them; with the first
+# of them collected it has a place.
+await_worker <- function(backend) {
+  n <- count_workers(backend)
+  registry <- in_future("FutureRegistry")
+  while (length(futures <- active_futures(backend)) >= n) {
+    await_any(futures)
+    registry(backend$reg, "collect-first", earlySignal = TRUE)
+  }
+}
+
+await_any <- function(futures) {
+  tasks <- lapply(futures, function(f) f$task)
+  while (all(vapply(tasks, function(x) is.null(outcome(x)), NA))) turn_for_any(tasks, 1)
+}
+
+future_resolved <- function(x, timeout = getOption("future.resolved.timeout", 0.01),
+                            .signalEarly = TRUE, ...) {
+  ended <- !is.null(x$result) || is.null(x$task) || has_ended(x, timeout)
+  if (ended && .signalEarly) in_future("signalEarly")(x)
+  ended
+}
+
+has_ended <- function(future, timeout) {
+  in_future("assertOwner")(future)
+  with_live_conditions(future, {
+    resolved(future$task, timeout)
+  })
+}
+
+future_result <- function(future, ...) {
+  if (is.null(future$result)) fetch_result(future)
+  if (inherits(future$result, "FutureError")) stop(future$result)
+  future$result
+}
+
+fetch_result <- function(future) {
+  in_future("assertOwner")(future)
+  result <- if (is.null(future$task)) {
+    given_up_error(future)
+  } else {
+    with_live_conditions(future, tryCatch(
+      collect(future$task),
+      clutch_task_error = function(e) lost_error(future, e)
+    ))
+  }
+  if (inherits(result, "FutureResult")) {
+    result$conditions <- c(future$.signaledConditions, result$conditions)
+    future$.signaledConditions <- NULL
+    future$state <- "finished"
+  } else if (future$state == "running") {
+    is_interrupt <- inherits(result, "FutureInterruptError")
+    future$state <- if (is_interrupt) "interrupted" else "failed"
+  }
+  future$result <- result
+  forget_future(future)
+  future$task <- NULL
+}
+
+# ---- ends that are none of its own ----
+
+give_up_future <- function(backend, future, ...) {
+  if (!isTRUE(backend$interrupts)) return(future)
+  give_up(future)
+  future$state <- "interrupted"
+  future
+}
+
+# Its node is free for others.
+give_up <- function(future) {
+  if (!is.null(future$task)) cancel(future$task)
+  future$task <- NULL
+  forget_future(future)
+}
+
+given_up_error <- function(future) {
+  is_canceled <- future$state == "canceled"
+  text <- sprintf("Future %s of class %s was %s", name_of_future(future), class(future)[[1L]],
+                  if (is_canceled) "canceled" else "interrupted")
+  # the first class is of newer versions
+  ns <- asNamespace("future")
+  make <- if (is_canceled) ns$FutureCanceledError
+  if (is.null(make)) make <- ns$FutureInterruptError
+  make(text, future = future)
+}
+
+lost_error <- function(future, e) {
+  text <- sprintf("Future %s of class %s has no result: %s", name_of_future(future),
+                  class(future)[[1L]], conditionMessage(e))
+  is_interrupt <- inherits(e, c("clutch_task_died", "clutch_task_timeout", "clutch_task_memory",
+                                "clutch_task_cancelled"))
+  make <- in_future(if (is_interrupt) "FutureInterruptError" else "FutureError")
+  make(text, future = future)
+}
+
+name_of_future <- function(future) in_future("sQuoteLabel")(future)
+
+# ---- conditions that are relayed at once ----
+
+# They travel in one of our own, whatever they are besides: a message, a warning.
+future_configs <- function(future, ...) {
+  if (is.null(future$conditions)) return(list())
+  list(capture = list(immediateConditionHandlers = list(immediateCondition = send_condition)))
+}
+
+# On a node. Whether future is to record it: no, the session does.
+send_condition <- function(cond) {
+  signalCondition(structure(list(message = "", call = NULL, condition = cond),
+                            class = c("clutch_live", "immediateCondition", "condition")))
+  FALSE
+}
+
+with_live_conditions <- function(future, expr) {
+  withCallingHandlers(expr, immediateCondition = function(c) {
+    if (inherits(c, "clutch_live")) {
+      record <- list(condition = c$condition, signaled = 1L)
+      future$.signaledConditions <- c(future$.signaledConditions, list(record))
+      signal_again(c$condition)
+    }
+    tryInvokeRestart("muffleWarning")
+  })
+}
+
+signal_again <- function(cond) {
+  if (inherits(cond, "warning")) return(warning(cond))
+  if (inherits(cond, "message")) return(message(cond))
+  signalCondition(cond)
+}
+
+# ---- for package future, when it is loaded ----
+
+register_future_backend <- function(ns) {
+  on_backend <- list(launchFuture = launch_future, interruptFuture = give_up_future,
+                     stopWorkers = stop_workers, nbrOfWorkers = count_workers,
+                     nbrOfFreeWorkers = count_free)
+  on_future <- list(resolved = future_resolved, result = future_result,
+                    getFutureBackendConfigs = future_configs)
+  for (g in names(on_backend)) add_method(ns, g, "ClutchFutureBackend", on_backend[[g]])
+  for (g in names(on_future)) add_method(ns, g, "ClutchFuture", on_future[[g]])
+}

@@ -1,0 +1,32 @@
+# future::plan(clutch). The scripts run with a newer future than Debian's, which lacks what the
+# backend is made of.
+
+newer_future <- function() {
+  lib <- Sys.getenv("CLUTCH_NEWER_LIB")
+  there <- nzchar(lib) && dir.exists(file.path(lib, "future"))
+  testthat::skip_if_not(there, "needs a newer package future (tools/deps.sh newer)")
+  lib
+}
+
+test_that("plan(clutch) in all its ways", {
+  s <- start_script(fixture = "future-plans", lib = newer_future(), eventually = eventually)
+  expect_done(s, 120)
+  expect_true(ends(s))
+})
+
+test_that("futures end as futures do, whatever ends them", {
+  s <- start_script(fixture = "future-ends", lib = newer_future(), eventually = eventually)
+  expect_done(s, 120)
+  expect_true(ends(s))
+})
+
+test_that("clutch() is not to be called, and says which future it needs", {
+  skip_if_not_installed("future")
+  old <- utils::packageVersion("future") < "1.40.0"
+  expect_error(clutch(), class = if (old) "clutch_package" else "clutch_argument")
+  if (!old) return()
+  e <- tryCatch(future::plan(clutch, workers = 2), error = identity)
+  expect_s3_class(e, "clutch_package")
+  expect_match(conditionMessage(e), "needs package future 1.40.0 or newer")
+  future::plan("sequential")
+})
