@@ -11,3 +11,14 @@ add_method <- function(ns, generic, class, method) {
   if (exists(generic, envir = ns, mode = "function", inherits = FALSE))
     registerS3method(generic, class, method, envir = ns)
 }
+
+# `what`, a function for users, works with this package only.
+need_package <- function(package, what) {
+  if (requireNamespace(package, quietly = TRUE)) return(invisible())
+  install <- switch(package,
+    BiocParallel = "BiocManager::install(\"BiocParallel\")",
+    sprintf("install.packages(\"%s\")", package)
+  )
+  text <- sprintf("%s needs package %s, which is not installed: %s", what, package, install)
+  throw("package", text, package = package)
+}

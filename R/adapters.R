@@ -20,6 +20,8 @@ adapt_to_others <- function() {
   when_loaded("future", adapt_to_future)
   when_loaded("parallelly", adapt_to_parallelly)
   when_loaded("BiocParallel", adapt_to_biocparallel)
+  # a loop within a task is no reason to warn that there are no nodes for it
+  if (isTRUE(getOption("clutch.joins"))) when_loaded("foreach", function(ns) ns$registerDoSEQ())
 }
 
 adapt_to_snow <- function(ns) {

@@ -149,14 +149,19 @@ locals_of <- function(code, env) {
   top <- topenv(env, NULL)
   local <- frame_with_dots(code, env)
   parent.env(local) <- if (isNamespace(top)) top else globalenv()
-  if (!is.language(code) || identical(env, top)) return(local)
-  names <- .Call(ffi_globals_locals, .Call(ffi_globals_new), code, env, top, local)
+  locals_into(local, code, env, top)
+  local
+}
+
+# Gives `frame` the variables that the code takes from `env` and the frames around it, below `top`.
+locals_into <- function(frame, code, env, top) {
+  if (!is.language(code) || identical(env, top)) return(invisible())
+  names <- .Call(ffi_globals_locals, .Call(ffi_globals_new), code, env, top, frame)
   for (name in names) { # those whose value is not there yet
     at <- frame_with(name, env)
     # a missing argument has no value
-    tryCatch(assign(name, get(name, at, inherits = FALSE), envir = local), error = function(e) NULL)
+    tryCatch(assign(name, get(name, at, inherits = FALSE), envir = frame), error = function(e) NULL)
   }
-  local
 }
 
 # The first environment from `env` on that has a variable of this name. There is one.

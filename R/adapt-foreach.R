@@ -1,0 +1,328 @@
+# foreach loops on a cluster: registerDoClutch().
+#
+# The iterations are read from the loop's iterator in blocks, and each block is a job of the
+# scheduler. A block ends when the iterator does, or when it has got large or has taken long to
+# read: so a loop over an iterator that never ends begins, too. While nodes work at one block the
+# next one is read, and the results of the one before are combined. Most loops are one block.
+#
+# What the expression needs travels as foreach's other backends have it: variables of the frames
+# around the loop are in one environment, `frame`, in which the iteration variables are set, so that
+# local functions see these. Variables of the workspace and packages are found as for a map.
+
+#' Run loops of `%dopar%` on a cluster
+#'
+#' After `registerDoClutch()`, the loops of package \pkg{foreach} that are written with
+#' `foreach::%dopar%` run on the nodes of a cluster.
+#'
+#' @section Loops: All of [foreach::foreach()] works: nested loops with `%:%` and `when()`,
+#'   `.combine` with its companions, `.errorhandling`, `.packages`, `.export` and `.noexport`.
+#'   Variables of the workspace, local variables of all enclosing functions, and packages are found
+#'   as in [cluster_map()]. What iterations print and signal appears in the session, in their order.
+#'
+#'   Each iteration has an environment of its own: a variable that one assigns is not there for the
+#'   next. In an iteration, further loops with `%dopar%` run one iteration after another.
+#'
+#'   An iterator is read while nodes work, and not all at once: what it yields need not fit into
+#'   memory, and it need not end.
+#' @section Errors: With `.errorhandling = "stop"` the first iteration that fails ends the loop, and
+#'   what has not begun is cancelled. The error has the usual text (`task 2 failed - "..."`) and
+#'   class, and class `clutch_task_error` with `element`, `parent` and the others of
+#'   [cluster_map()]. With `"pass"` and `"remove"` an iteration whose node has died, or whose time
+#'   was up, is one that has failed.
+#'   ```
+#'   tryCatch(
+#'     foreach(i = list(1, "a")) %dopar% log(i),
+#'     clutch_task_error = function(e) e$element
+#'   )
+#'   #> 2
+#'   ```
+#'   An error of the function `.combine` is the error of the loop.
+#'
+#'   Other errors:
+#'   * `clutch_argument`: `cl` is no cluster, an option is of no use, or a variable of `.export`
+#'     does not exist.
+#'   * `clutch_package` (`package`): \pkg{foreach} is not installed, or one of `.packages` cannot be
+#'     attached on a node.
+#' @section Options: `.options.clutch` of a loop is a list with any of
+#'   * `chunk`, `retries`, `timeout`, `progress`: as `.chunk`, `.retries`, `.timeout` and
+#'     `.progress` in [cluster_map()]. Here, too, the session's options replace the defaults, see
+#'     [clutch-options].
+#'   * `seed`: as `.seed` there, but by default `FALSE`: each node has random numbers of its own, as
+#'     with other backends. With `TRUE`, each iteration has a stream that follows from
+#'     [set.seed()]. Or use package \pkg{doRNG}, whose numbers are the same with all backends.
+#'
+#'   `attachExportEnv` of `.options.snow` is known, too, for loops written for \pkg{doParallel}.
+#' @param cl cluster made by [make_cluster()]. `NULL`: one of the session's own, which is made when
+#'   it is first used.
+#' @return `NULL`, invisibly. `foreach::getDoParName()` gives `"clutch"` from now on,
+#'   `foreach::getDoParWorkers()` the number of nodes.
+#' @seealso [cluster_map()]
+#' @examples
+#' if (requireNamespace("foreach", quietly = TRUE)) {
+#'   library(foreach)
+#'   cl <- make_cluster(2)
+#'   registerDoClutch(cl)
+#'   x <- foreach(i = 1:4, .combine = c) %dopar% sqrt(i)
+#'   y <- foreach(i = 1:4, .options.clutch = list(seed = 1, retries = 2)) %dopar% rnorm(i)
+#'   registerDoSEQ()
+#'   stop_cluster(cl)
+#'   x
+#' }
+#' @export
+registerDoClutch <- function(cl = NULL) {
+  need_package("foreach", "registerDoClutch()")
+  if (!is.null(cl)) check_cluster(cl)
+  foreach::setDoPar(do_clutch, cl, about_do_clutch)
+  invisible()
+}
+
+about_do_clutch <- function(data, item) {
+  switch(item,
+    name = "clutch",
+    workers = if (is.null(data)) available_cores() else length(data),
+    version = as.character(utils::packageVersion("clutch"))
+  )
+}
+
+# What `%dopar%` calls. `data`: what registerDoClutch() was given.
+do_clutch <- function(obj, expr, envir, data) {
+  if (!inherits(obj, "foreach"))
+    throw("argument", "the left side of `%dopar%` has to be made by foreach()")
+  cl <- if (is.null(data)) foreach_cluster() else data
+  # an error in an inner loop may be handled there
+  stops <- identical(obj$errorHandling, "stop")
+  o <- foreach_options(obj, stop_early = stops && identical(class(obj), "foreach"))
+  loop <- new.env(parent = emptyenv())
+  loop$it <- iterators::iter(obj)
+  loop$accumulate <- foreach::makeAccum(loop$it)
+  loop$expr <- expr
+  run_loop(loop, cl, foreach_code(obj, expr, envir, o), o)
+  failed <- foreach::getErrorValue(loop$it)
+  if (stops && !is.null(failed))
+    stop(foreach_error(failed, foreach::getErrorIndex(loop$it), expr))
+  foreach::getResult(loop$it)
+}
+
+# The session's own cluster, made when it is first used.
+foreach_cluster <- function() {
+  if (is.null(the$foreach) || !node_alive(the$foreach[[1L]]))
+    the$foreach <- make_cluster(available_cores())
+  the$foreach
+}
+
+# ---- options ----
+
+foreach_options <- function(obj, stop_early) {
+  given <- as.list(obj$options$clutch)
+  known <- c("chunk", "retries", "timeout", "seed", "progress")
+  for (name in setdiff(names(given), known)) {
+    text <- "`.options.clutch` has no element `%s`%s"
+    throw("argument", sprintf(text, name, did_you_mean(name, known)))
+  }
+  if (length(given) && (is.null(names(given)) || !all(nzchar(names(given)))))
+    throw("argument", "`.options.clutch` has to be a list with names")
+  for (name in names(given))
+    check_option(name, given[[name]], sprintf("`.options.clutch$%s`", name))
+  if (!"seed" %in% names(given) && is.null(getOption("clutch.seed"))) given$seed <- FALSE
+  given$packages <- unique(as.character(obj$packages))
+  given$on_error <- if (stop_early) "stop" else "continue"
+  task_options(given)
+}
+
+# ---- what travels ----
+
+# The function of one iteration, and what it needs.
+foreach_code <- function(obj, expr, envir, o) {
+  top <- topenv(envir, NULL)
+  skipped <- union(obj$noexport, obj$argnames)
+  frame <- frame_with_dots(expr, envir)
+  parent.env(frame) <- if (isNamespace(top)) top else globalenv()
+  add_locals(frame, expr, envir, top, skipped)
+  exported <- add_exports(frame, setdiff(obj$export, names(frame)), envir, top)
+  if (is.list(o$globals)) exported <- c(exported, o$globals)
+  inner <- as.function(c(alist_of(obj$argnames), expr), envir = frame)
+  needs <- find_needs(list(inner, exported), if (isFALSE(o$globals)) FALSE else TRUE, envir)
+  needs$globals[names(exported)] <- exported
+  needs$globals[obj$noexport] <- NULL
+  # functions of the workspace that see the iteration variables, as the loop with `%do%` has it
+  for (name in setdiff(names(needs$globals), names(frame))) {
+    f <- needs$globals[[name]]
+    if (is.function(f) && identical(environment(f), globalenv())) adopt(frame, name, f)
+  }
+  code <- compiler::compile(expr, env = envir, options = list(suppressUndefined = TRUE))
+  list(fun = iteration(code, frame, obj$options), needs = needs)
+}
+
+# Arguments without defaults.
+alist_of <- function(names) {
+  names <- unique(names[nzchar(names)])
+  structure(rep(list(substitute()), length(names)), names = names)
+}
+
+# Local variables that the code uses, and those of the local functions that these are.
+add_locals <- function(frame, expr, envir, top, skipped) {
+  if (identical(envir, globalenv()) || identical(envir, top)) return(invisible())
+  todo <- list(expr)
+  done <- character()
+  while (length(todo)) {
+    local <- new.env(parent = emptyenv())
+    locals_into(local, todo[[1L]], envir, top)
+    todo <- todo[-1L]
+    for (name in setdiff(names(local), c(done, skipped, "..."))) {
+      value <- local[[name]]
+      done <- c(done, name)
+      assign(name, value, envir = frame)
+      if (!is.function(value) || !identical(environment(value), envir)) next
+      adopt(frame, name, value)
+      todo <- c(todo, list(call("function", formals(value), body(value))))
+    }
+  }
+}
+
+# A function that is to see what is in the frame.
+adopt <- function(frame, name, f) {
+  environment(f) <- frame
+  assign(name, f, envir = frame)
+}
+
+# What `.export` names: a local variable goes into the frame. Values of the others.
+add_exports <- function(frame, names, envir, top) {
+  values <- list()
+  for (name in unique(names)) {
+    if (!exists(name, envir))
+      throw("argument", sprintf("`.export`: there is no variable '%s'", name))
+    value <- get(name, envir)
+    at <- frame_with(name, envir)
+    if (identical(at, globalenv()) || identical(at, top)) {
+      values[name] <- list(value)
+    } else {
+      assign(name, value, envir = frame)
+      if (is.function(value) && identical(environment(value), envir)) adopt(frame, name, value)
+    }
+  }
+  values
+}
+
+# A function of the list with the iteration variables, with nothing of this package's around it.
+iteration <- function(code, frame, options) {
+  run <- function(..x) {
+    list2env(..x, frame)
+    eval(code, ..x, frame)
+  }
+  if (isTRUE(options$snow$attachExportEnv)) {
+    run <- function(..x) {
+      list2env(..x, frame)
+      attach(frame, name = "exportEnv", warn.conflicts = FALSE)
+      on.exit(detach("exportEnv"))
+      eval(code, ..x, frame)
+    }
+  }
+  environment(run) <- list2env(list(code = code, frame = frame), parent = baseenv())
+  run
+}
+
+# ---- the loop ----
+
+# Limits of a block.
+BLOCK_LENGTH <- 1e5
+BLOCK_SIZE <- 64e6
+BLOCK_SECONDS <- 0.25 # of the first; each later one may take twice as long as the one before
+
+run_loop <- function(loop, cl, code, o) {
+  began <- clock()
+  t <- tasks_of(cl)
+  blocks <- list()
+  on.exit(for (b in blocks) .Call(ffi_job_end, b$job, 0.08))
+  read <- 0
+  seconds <- BLOCK_SECONDS
+  at_end <- FALSE
+  repeat {
+    while (!at_end && wants_more(blocks, length(cl))) {
+      block <- read_block(loop$it, seconds)
+      at_end <- block$at_end
+      if (!length(block$elements)) break
+      b <- list(first = read, n = length(block$elements))
+      b$job <- job_new(t, code$fun, block$elements, NULL, code$needs, o)
+      blocks <- c(blocks, list(b))
+      read <- read + b$n
+      seconds <- if (block$slow) BLOCK_SECONDS else 2 * seconds
+      o$seed <- later_stream(o$seed, b$n)
+      job_start(t, b$job)
+      turn(t, b$job, 0)
+    }
+    if (!length(blocks)) break
+    b <- blocks[[1L]]
+    values <- block_values(loop, t, b, o, began)
+    .Call(ffi_job_end, b$job, 0)
+    blocks <- blocks[-1L]
+    loop$accumulate(values, as.integer(b$first) + seq_along(values))
+  }
+  settle_replacements(t)
+}
+
+# Whether another block is read before the first is waited for: one more than that, or more where
+# an iterator is so slow that nodes would have nothing to do.
+wants_more <- function(blocks, nodes) {
+  if (length(blocks) < 2L) return(TRUE)
+  left <- vapply(blocks, function(b) .Call(ffi_job_state, b$job)$left, 1)
+  left[[1L]] > 0 && sum(left) < 2 * nodes
+}
+
+# Iterations: lists with their variables.
+read_block <- function(it, seconds) {
+  elements <- vector("list", 64L)
+  n <- 0L
+  size <- 0
+  at_end <- FALSE
+  deadline <- clock() + seconds
+  next_element <- iterators::nextElem
+  # in this frame, and under one tryCatch(): a call and a handler for each iteration would cost more
+  # than all else here
+  tryCatch(while (n < BLOCK_LENGTH && size < BLOCK_SIZE && clock() < deadline) {
+    element <- next_element(it)
+    n <- n + 1L
+    if (n > length(elements)) length(elements) <- 2L * n
+    elements[[n]] <- element
+    size <- size + utils::object.size(element)
+  }, error = function(e) {
+    if (!identical(conditionMessage(e), "StopIteration")) stop(e)
+    at_end <<- TRUE
+  })
+  length(elements) <- n
+  list(elements = elements, at_end = at_end, slow = n < 16L)
+}
+
+# The random stream of the element after `n` further ones.
+later_stream <- function(seed, n) {
+  if (is.null(seed)) return(NULL)
+  stream <- c(10407L, seed)
+  for (k in seq_len(n)) stream <- parallel::nextRNGStream(stream)
+  stream[-1L]
+}
+
+# In place of the value of an iteration that has failed there is its error.
+block_values <- function(loop, t, b, o, began) {
+  bar <- progress_new(o$progress, b$n, began)
+  on.exit(progress_end(bar))
+  values <- tryCatch(drive_map(t, b$job, b$n, o, bar), clutch_task_error = function(e) {
+    stop(foreach_error(e, b$first + e$element, loop$expr))
+  })
+  if (!is.null(values)) return(values)
+  failures <- .Call(ffi_job_failures, b$job, 0)
+  values <- map_values(t, b$job, b$n, failures)
+  for (k in failures$element) {
+    if (!is.null(values[[k]]$parent)) values[[k]] <- values[[k]]$parent
+  }
+  values
+}
+
+# As foreach's other backends have it, and as an error of a task.
+foreach_error <- function(e, index, expr) {
+  cause <- if (is.null(e$parent)) e else e$parent
+  text <- sprintf("task %.0f failed - \"%s\"", index, message_of(cause))
+  class <- unique(c(setdiff(class(e), c("error", "condition")), "simpleError"))
+  if (!inherits(e, "clutch_task_error")) class <- c("clutch_task_error", "clutch_error", class)
+  fields <- e[setdiff(names(e), c("message", "call", "element", "parent"))]
+  parts <- list(text, class = unique(class), call = expr, element = index, parent = cause)
+  do.call(errorCondition, c(parts, fields), quote = TRUE)
+}
