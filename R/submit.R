@@ -92,6 +92,10 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   given(expr, "expr")
   code <- substitute(expr)
   env <- parent.frame()
+  if (nargs() == 2L) {
+    task <- submit_plain(cl, code, env)
+    if (!is.null(task)) return(task)
+  }
   # to make a text of code takes as long as all else: where it is short, not before it is wanted
   if (is.null(.label) && !.Call(ffi_code_is_short, code)) .label <- text_of(code)
   given <- if (nargs() > 2L) given_options(environment(), submit_options)
@@ -103,6 +107,15 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   needs <- find_needs(list(fun), o$globals, env) # R code of others may run
   t <- tasks_of(cl)
   submit(t, fun, needs, o, .label, code)
+}
+
+# What nearly always is to be done, done in C; NULL: something is out of the ordinary.
+submit_plain <- function(cl, code, env) {
+  fun <- .Call(ffi_code_alone, code, env)
+  if (is.null(fun)) return(NULL)
+  task <- .Call(ffi_submit, cl, fun, code, the$task_is_also)
+  if (!is.null(task)) advance_when_idle(.subset2(task, "scheduler"))
+  task
 }
 
 #' @rdname cluster_submit
@@ -273,6 +286,10 @@ collect.default <- function(x, ...) hidden("collect", "dplyr", x, ...)
 #' @rdname cluster_submit
 #' @export
 collect.clutch_task <- function(x, timeout = Inf, otherwise, ...) {
+  if (missing(timeout)) {
+    end <- .Call(ffi_task_value, x)
+    if (!is.null(end)) return(end[[1L]])
+  }
   check_timeout(timeout)
   if (finish(x, timeout)) return(deliver(x))
   if (missing(otherwise)) throw_timeout(x, timeout)
@@ -338,6 +355,7 @@ collect_all <- function(..., timeout = Inf, otherwise) {
   check_timeout(timeout)
   deadline <- clock() + timeout
   for (x in tasks) {
+    if (timeout == Inf && !is.null(.Call(ffi_task_value, x))) next
     if (finish(x, timeout, deadline)) next
     if (missing(otherwise)) throw_timeout(x, timeout)
     return(otherwise)

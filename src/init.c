@@ -55,6 +55,9 @@
   X(ffi_job_end, 2)             \
   X(ffi_job_outcome, 1)         \
   X(ffi_job_fail_pending, 2)    \
+  /* r/tasks/task-submit.c */   \
+  X(ffi_submit, 4)              \
+  X(ffi_task_value, 1)          \
   /* r/tasks/task-query.c */    \
   X(ffi_job_state, 1)           \
   X(ffi_job_ready, 1)           \
@@ -148,7 +151,9 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/tasks/task-options.c */
                                           ENTRY(ffi_options_set, 1),
                                           ENTRY(ffi_stream_of_seed, 1),
+                                          /* r/globals/alone.c */
                                           ENTRY(ffi_code_is_short, 1),
+                                          ENTRY(ffi_code_alone, 2),
                                           /* r/globals/search-state.c */
                                           ENTRY(ffi_globals_new, 0),
                                           /* r/globals/search.c */

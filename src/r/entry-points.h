@@ -130,10 +130,17 @@ SEXP ffi_work_slim(SEXP cond);
 SEXP ffi_work_log(SEXP cond, SEXP now);
 SEXP ffi_work_output(void);
 
-/* tasks/task-options.c */
+/* r/tasks/task-options.c */
 SEXP ffi_options_set(SEXP names);
 SEXP ffi_stream_of_seed(SEXP seed);
+
+/* r/tasks/task-submit.c */
+SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also);
+SEXP ffi_task_value(SEXP task);
+
+/* r/globals/alone.c */
 SEXP ffi_code_is_short(SEXP code);
+SEXP ffi_code_alone(SEXP code, SEXP env);
 
 /* r/globals/free-symbols.c */
 SEXP ffi_globals_locals(SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame);

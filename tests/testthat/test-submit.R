@@ -246,3 +246,97 @@ test_that("cluster_submit_call(): arguments are values, what the function needs 
   expect_error(call(sum, 1:3), class = "clutch_argument")
   expect_error(call(sum, .retries = "a"), class = "clutch_argument")
 })
+
+# The same expression submitted in the quick way, and with an option given, which is never quick.
+both_ways <- function(cl, call, env = parent.frame()) {
+  slow <- call
+  slow$.label <- "slow"
+  lapply(list(call, slow), function(call) {
+    set.seed(5)
+    task <- eval(call, env)
+    answer <- tryCatch(list(value = collect(task)), error = function(e) list(error = class(e)))
+    c(answer, list(next_draw = runif(1), again = tryCatch(collect(task), error = class)))
+  })
+}
+
+test_that("what is submitted in the quick way comes to the same", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  local_value <- 5
+  empty <- NULL
+  makeActiveBinding("active", function() 7, environment())
+  in_function <- function(x, missing_one, ...) {
+    both_ways(cl, quote(cluster_submit(cl, list(x, nargs(), ...length()))))
+  }
+  calls <- list(
+    quote(cluster_submit(cl, 1)), quote(cluster_submit(cl, "text")),
+    quote(cluster_submit(cl, NULL)), quote(cluster_submit(cl, rnorm(2))),
+    quote(cluster_submit(cl, local_value + 1)), quote(cluster_submit(cl, is.null(empty))),
+    quote(cluster_submit(cl, active)), quote(cluster_submit(cl, stop("oops"))),
+    quote(cluster_submit(cl, no_such_variable)), quote(cluster_submit(cl, no_such_function())),
+    quote(cluster_submit(cl, assign("a", local_value))),
+    quote(cluster_submit(cl, tools::toTitleCase("a b"))),
+    quote(cluster_submit(cl, vapply(1:3, function(i) i * local_value, 1))),
+    quote(cluster_submit(cl, data.frame(a = local_value))),
+    quote(cluster_submit(expr = (local_value <<- 6) + local_value, cl = cl)))
+  for (call in calls) {
+    answers <- both_ways(cl, call)
+    expect_identical(answers[[1L]], answers[[2L]], info = deparse(call))
+  }
+  answers <- in_function(3)
+  expect_identical(answers[[1L]], answers[[2L]])
+  expect_identical(local_value, 5)
+})
+
+test_that("the quick way is taken where nothing is out of the ordinary, and only there", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  collect(cluster_submit(cl, 1))
+  alone <- function(code, env) is.function(.Call(clutch:::ffi_code_alone, code, env))
+  submit <- function() .Call(clutch:::ffi_submit, cl, function() 1, 1, NULL)
+  frame <- function(...) list2env(list(...), new.env(parent = globalenv()))
+  expect_true(alone(1, globalenv()))
+  expect_true(alone(quote(sqrt(2) + rnorm(1)), globalenv()))
+  expect_true(alone(quote(x + 1), frame(x = 1)))
+  for (element in lapply(1:2, function(x) environment())) {
+    parent.env(element) <- globalenv()
+    expect_true(alone(quote(x + 1), element))
+  }
+  assign("of_workspace", 1, globalenv())
+  on.exit(rm("of_workspace", envir = globalenv()), add = TRUE)
+  expect_false(alone(quote(of_workspace), globalenv()))
+  expect_false(alone(quote(x + 1), frame(x = NULL)))
+  expect_false(alone(quote(x + 1), asNamespace("stats")))
+  expect_false(alone(quote(x + 1), (function(x, ...) environment())(1)))
+  f <- function(x) of_workspace
+  environment(f) <- globalenv()
+  expect_false(alone(quote(f(x)), frame(f = f, x = 1)))
+  expect_false(alone(structure(1, class = "a"), globalenv()))
+  expect_false(alone(as.double(1:1000), globalenv()))
+  expect_s3_class(submit(), "clutch_task")
+  old <- options(clutch.seed = FALSE)
+  expect_null(submit())
+  options(old)
+  old <- options(warn = 2)
+  expect_null(submit())
+  options(old)
+  two <- make_cluster(2)
+  on.exit(stop_cluster(two), add = TRUE)
+  collect(cluster_submit(two, 1))
+  expect_null(.Call(clutch:::ffi_submit, two[2L], function() 1, 1, NULL))
+})
+
+test_that("tasks of a dead node are seen to in the quick way, too", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  for (k in 1:3) {
+    pid <- cluster_status(cl)$pid
+    expect_identical(collect(cluster_submit(cl, k)), k)
+    tools::pskill(pid, tools::SIGKILL)
+    deadline <- Sys.time() + 10
+    while (cluster_status(cl)$state != "dead" && Sys.time() < deadline) Sys.sleep(0.01)
+    expect_identical(collect(cluster_submit(cl, 2)), 2)
+    expect_error(collect(cluster_submit(cl, tools::pskill(Sys.getpid(), tools::SIGKILL))),
+                 class = "clutch_task_died")
+  }
+})

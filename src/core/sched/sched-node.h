@@ -37,10 +37,8 @@ static inline void clu_sched_node_new_head(clu_sched *s, clu_sched_node *nd, uin
   const clu_batch *b = nd->batches.len ? clu_sched_first_batch(nd) : NULL;
   nd->since = now;
   nd->interrupt = CLU_INTERRUPT_NONE;
-  clu_sched_node_set_deadline(s, nd,
-                              b && !b->cancelled && b->job->spec.timeout_ns
-                                  ? now + b->job->spec.timeout_ns
-                                  : 0);
+  clu_sched_node_set_deadline(
+      s, nd, b && !b->cancelled && b->job->spec.timeout_ns ? now + b->job->spec.timeout_ns : 0);
 }
 
 /* Takes back what it has not begun, by its claim word: whether it had any of that. */

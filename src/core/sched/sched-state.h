@@ -74,7 +74,8 @@ struct clu_sched {
   size_t waiting_alone; /* of these, those that do not need the caller */
   int away;             /* the caller is */
   uint64_t next_id, grace, deadline;
-  int timed; /* nodes with a deadline of their own; `deadline` may be of one that has none any more */
+  int timed; /* nodes with a deadline of their own; `deadline` may be of one that has none any more
+              */
   clu_fifo ended; /* of clu_ended */
 };
 

@@ -350,8 +350,7 @@ void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {
 void clu_sched_away(clu_sched *s, int away) { s->away = away; }
 
 int clu_sched_is_urgent(const clu_sched *s) {
-  return s->up > 0 &&
-         (s->waiting_alone || s->timed || !clu_list_is_empty(&s->stealable));
+  return s->up > 0 && (s->waiting_alone || s->timed || !clu_list_is_empty(&s->stealable));
 }
 
 uint64_t clu_sched_deadline(const clu_sched *s) { return s->deadline; }

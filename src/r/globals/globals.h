@@ -1,6 +1,6 @@
-/* The search for what code needs of this session. Three files, each of which uses only those before
+/* The search for what code needs of this session. Four files, each of which uses only those before
  * it: search-state.c (the map, what is to be visited, what was found), free-symbols.c (the symbols
- * of code), search.c (objects, and where symbols lead).
+ * of code), search.c (objects, and where symbols lead), alone.c (code that needs nothing).
  *
  * The state belongs to an external pointer, so R errors and interrupts lose nothing. All functions
  * here raise an R error of class clutch_memory without memory. None blocks. */
@@ -10,6 +10,12 @@
 #include "r/r-api.h"
 
 #include <stdint.h>
+
+#if R_VERSION >= R_Version(4, 5, 0)
+#define CLU_PARENT_ENV R_ParentEnv
+#else
+#define CLU_PARENT_ENV ENCLOS
+#endif
 
 /* A map from pointers to numbers. Accepts zeroed memory. */
 typedef struct clu_map {
@@ -72,9 +78,22 @@ SEXP clu_search_found(const clu_search *s, int which);
  * `*cap`. `array`: address of the pointer. */
 void clu_search_room(void *array, size_t *cap, size_t n, size_t size);
 
+/* As a new one, but with the memory that it has. */
+void clu_search_reset(clu_search *s);
+
 int clu_is_symbol(SEXP x, const char *name);
 /* The symbols of a body with these formals, or of a formula. They are found once for all closures
  * that were made by the same code. What objects are in the code will be visited. */
 clu_span clu_symbols_of(clu_search *s, SEXP formals, SEXP body);
+
+/* Whether the environment is one that does not travel. */
+int clu_search_stays(SEXP env);
+/* Visits what is to be visited. */
+void clu_search_go_on(clu_search *s);
+/* The variables that `code` takes from elsewhere get, in `frame`, the values that they have in the
+ * environments from `env` on, below `top`. Returns how many are left to R: their value would have
+ * to be evaluated, is NULL, or is missing. Their names are in `names`, a character vector with room
+ * for all symbols of the code, or NULL. */
+R_xlen_t clu_search_locals(clu_search *s, SEXP code, SEXP env, SEXP top, SEXP frame, SEXP names);
 
 #endif

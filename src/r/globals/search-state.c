@@ -2,6 +2,7 @@
 #include "r/globals/globals.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- a map from pointers to numbers ---- */
 
@@ -47,6 +48,19 @@ const uint64_t *clu_map_get(const clu_map *m, const void *key) {
 static void map_free(clu_map *m) {
   free(m->key);
   free(m->value);
+}
+
+#define KEEP_MAP 1024 /* entries that a map keeps for the next search */
+
+/* All is forgotten. */
+static void map_reset(clu_map *m) {
+  if (m->cap > KEEP_MAP) {
+    map_free(m);
+    memset(m, 0, sizeof *m);
+  } else if (m->n) {
+    memset(m->key, 0, m->cap * sizeof *m->key);
+    m->n = 0;
+  }
 }
 
 /* ---- the search ---- */
@@ -120,6 +134,18 @@ void clu_search_find(clu_search *s, int which, SEXP x) {
   PROTECT(x);
   SET_VECTOR_ELT(CAR(s->kept), which, Rf_cons(x, clu_search_found(s, which)));
   UNPROTECT(1);
+}
+
+void clu_search_reset(clu_search *s) {
+  map_reset(&s->seen);
+  map_reset(&s->bodies);
+  map_reset(&s->symbols);
+  map_reset(&s->resolved);
+  map_reset(&s->texts);
+  map_reset(&s->packages);
+  s->ntodo = s->nuses = s->nspans = s->assigned = s->first = 0;
+  s->scope = s->scopes = s->branch = 0;
+  for (int k = 0; k < N_FOUND; k++) SET_VECTOR_ELT(CAR(s->kept), k, R_NilValue);
 }
 
 clu_search *clu_search_get(SEXP x) {

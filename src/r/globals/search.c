@@ -21,10 +21,8 @@
 
 #if R_VERSION >= R_Version(4, 5, 0)
 #define CLOSURE_FORMALS R_ClosureFormals
-#define PARENT_ENV R_ParentEnv
 #else
 #define CLOSURE_FORMALS FORMALS
-#define PARENT_ENV ENCLOS
 #endif
 
 enum {
@@ -110,7 +108,7 @@ static int is_tool(const char *name) {
 static uint64_t lookup(SEXP symbol, int as_function) {
   uint64_t place = 0;
   for (SEXP env = R_GlobalEnv; env != R_BaseEnv && env != R_EmptyEnv;
-       env = PARENT_ENV(env), place++) {
+       env = CLU_PARENT_ENV(env), place++) {
     const char *name;
     if (!R_existsVarInFrame(env, symbol)) continue;
     if (as_function && !Rf_isFunction(value_in(symbol, env))) continue;
@@ -132,8 +130,7 @@ static uint64_t leads_to(clu_search *s, SEXP symbol, int as_function) {
   return where;
 }
 
-/* Whether the environment is one that does not travel. */
-static int stays(SEXP env) {
+int clu_search_stays(SEXP env) {
   return env == R_GlobalEnv || env == R_BaseEnv || env == R_EmptyEnv || env == R_BaseNamespace ||
          R_IsNamespaceEnv(env) || R_IsPackageEnv(env);
 }
@@ -142,7 +139,7 @@ static int stays(SEXP env) {
  * be functions. One that is used is a promise no more: what it stands for has to travel, and not
  * the frame that it was made in. */
 static int is_local(SEXP symbol, SEXP env, unsigned how, SEXP *end) {
-  for (; !stays(env); env = PARENT_ENV(env)) {
+  for (; !clu_search_stays(env); env = CLU_PARENT_ENV(env)) {
     if (!R_existsVarInFrame(env, symbol)) continue;
     if (how == AS_TEXT) return 1;
     if (Rf_isFunction(value_in(symbol, env)) || how == USED) return 1;
@@ -153,7 +150,7 @@ static int is_local(SEXP symbol, SEXP env, unsigned how, SEXP *end) {
 
 static SEXP package_at(uint64_t where) {
   SEXP env = R_GlobalEnv;
-  for (uint64_t k = where - PACKAGE; k > 0; k--) env = PARENT_ENV(env);
+  for (uint64_t k = where - PACKAGE; k > 0; k--) env = CLU_PARENT_ENV(env);
   return env;
 }
 
@@ -167,7 +164,7 @@ static void take(clu_search *s, SEXP symbol, uint64_t where) {
   if (where == WORKSPACE || where == DATA) {
     SEXP env = R_GlobalEnv, value;
     clu_map_put(&s->seen, symbol, 1);
-    while (env != R_BaseEnv && !R_existsVarInFrame(env, symbol)) env = PARENT_ENV(env);
+    while (env != R_BaseEnv && !R_existsVarInFrame(env, symbol)) env = CLU_PARENT_ENV(env);
     value = PROTECT(value_in(symbol, env));
     clu_search_find(s, GLOBALS, symbol);
     clu_search_find(s, HELD, value);
@@ -275,7 +272,7 @@ static void visit_attributes(clu_search *s, SEXP x) {
 static void visit_environment(clu_search *s, SEXP env) {
   SEXP names, held;
   R_xlen_t n;
-  if (stays(env)) return;
+  if (clu_search_stays(env)) return;
   names = PROTECT(R_lsInternal3(env, TRUE, FALSE));
   n = Rf_xlength(names);
   held = PROTECT(Rf_allocVector(VECSXP, 3 * n));
@@ -294,7 +291,7 @@ static void visit_environment(clu_search *s, SEXP env) {
     clu_search_later(s, from);
   }
   UNPROTECT(2);
-  clu_search_later(s, PARENT_ENV(env));
+  clu_search_later(s, CLU_PARENT_ENV(env));
 }
 
 /* Objects of ours that are of no use elsewhere, and hold much. */
@@ -318,7 +315,7 @@ static void visit_language(clu_search *s, SEXP x) {
 static void visit(clu_search *s, SEXP x) {
   switch (TYPEOF(x)) {
   case ENVSXP:
-    if (stays(x)) return;
+    if (clu_search_stays(x)) return;
     /* fall through */
   case VECSXP:
   case EXPRSXP:
@@ -340,7 +337,7 @@ static void visit(clu_search *s, SEXP x) {
     break;
   case CLOSXP: {
     SEXP body = PROTECT(R_ClosureExpr(x));
-    if (!stays(clu_closure_env(x)) || clu_closure_env(x) == R_GlobalEnv ||
+    if (!clu_search_stays(clu_closure_env(x)) || clu_closure_env(x) == R_GlobalEnv ||
         clu_closure_env(x) == R_BaseEnv) {
       resolve(s, clu_closure_env(x), clu_symbols_of(s, CLOSURE_FORMALS(x), body));
       clu_search_later(s, clu_closure_env(x));
@@ -373,13 +370,20 @@ static int has_found(const clu_search *s) {
   return 0;
 }
 
+void clu_search_go_on(clu_search *s) {
+  unsigned n = 0;
+  while (s->ntodo > 0) {
+    if (++n % 4096 == 0) R_CheckUserInterrupt();
+    visit(s, s->todo[--s->ntodo]);
+  }
+}
+
 /* Searches what can be reached from `roots`, a list, and from what the symbols `also` (a character
  * vector of names) lead to. Returns what was found by it and not before: list(globals (symbols),
  * packages, classes, S4 packages, generics, texts in the code (symbols)), or NULL: nothing. */
 SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also) {
   clu_search *s = clu_search_get(x);
   SEXP out;
-  unsigned n = 0;
   for (int k = 0; k < N_FOUND; k++)
     if (k != HELD) SET_VECTOR_ELT(CAR(s->kept), k, R_NilValue);
   s->ntodo = 0;
@@ -390,10 +394,7 @@ SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also) {
     uint64_t where = leads_to(s, symbol, 0);
     take(s, symbol, where == NOWHERE ? leads_to(s, symbol, 1) : where);
   }
-  while (s->ntodo > 0) {
-    if (++n % 4096 == 0) R_CheckUserInterrupt();
-    visit(s, s->todo[--s->ntodo]);
-  }
+  clu_search_go_on(s);
   if (!has_found(s)) return R_NilValue;
   out = PROTECT(Rf_allocVector(VECSXP, N_FOUND - 1));
   for (int k = 0; k < N_FOUND - 1; k++) SET_VECTOR_ELT(out, k, as_list(clu_search_found(s, k)));
@@ -403,18 +404,29 @@ SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also) {
 
 /* The first environment from `env` on, and below `top`, that has this variable; NULL: none. */
 static SEXP frame_of(SEXP symbol, SEXP env, SEXP top) {
-  for (; env != top && env != R_EmptyEnv; env = PARENT_ENV(env))
+  for (; env != top && env != R_EmptyEnv; env = CLU_PARENT_ENV(env))
     if (R_existsVarInFrame(env, symbol)) return env;
   return NULL;
 }
 
-/* The variables that `code` takes from elsewhere get, in `frame`, the values that they have in the
- * environments from `env` on, below `top`. Returns the names of those that are left to R: their
- * value would have to be evaluated, is NULL, or is missing. */
-SEXP ffi_globals_locals(SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame) {
-  clu_search *s = clu_search_get(x);
+/* An argument that lapply() and its like pass, and that nobody has asked for yet: X[[i]] of a plain
+ * vector, which cannot fail and runs no code of others. Its value. */
+static SEXP element_of_plain(const binding *b, SEXP symbol, SEXP env) {
+  SEXP x, i;
+  if (TYPEOF(b->env) != ENVSXP || TYPEOF(b->expr) != LANGSXP || Rf_length(b->expr) != 3 ||
+      CAR(b->expr) != R_Bracket2Symbol || TYPEOF(CADR(b->expr)) != SYMSXP ||
+      TYPEOF(CADDR(b->expr)) != SYMSXP)
+    return R_NilValue;
+  x = look_up(CADR(b->expr), b->env).value;
+  i = look_up(CADDR(b->expr), b->env).value;
+  if (!Rf_isVector(x) || Rf_isObject(x) || !Rf_isNumeric(i) || Rf_isObject(i) ||
+      Rf_xlength(i) != 1 || !(Rf_asReal(i) >= 1 && Rf_asReal(i) <= (double)Rf_xlength(x)))
+    return R_NilValue;
+  return Rf_eval(symbol, env);
+}
+
+R_xlen_t clu_search_locals(clu_search *s, SEXP code, SEXP env, SEXP top, SEXP frame, SEXP names) {
   clu_span all = clu_symbols_of(s, R_NilValue, code);
-  SEXP names = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)all.n));
   R_xlen_t n = 0;
   for (size_t k = 0; k < all.n; k++) {
     const clu_use *u = &s->uses[all.first + k];
@@ -422,12 +434,23 @@ SEXP ffi_globals_locals(SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame) {
     binding b;
     if (!at) continue;
     b = look_up(u->symbol, at);
-    if (R_BindingIsActive(u->symbol, at) || b.value == R_NilValue)
-      SET_STRING_ELT(names, n++, PRINTNAME(u->symbol));
-    else
+    if (b.value == R_NilValue) b.value = element_of_plain(&b, u->symbol, at);
+    if (!R_BindingIsActive(u->symbol, at) && b.value != R_NilValue) {
       Rf_defineVar(u->symbol, b.value, frame);
+      continue;
+    }
+    if (names != R_NilValue) SET_STRING_ELT(names, n, PRINTNAME(u->symbol));
+    n++;
   }
-  names = Rf_lengthgets(names, n);
+  return n;
+}
+
+/* As clu_search_locals(). Returns the names of those that are left to R. */
+SEXP ffi_globals_locals(SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame) {
+  clu_search *s = clu_search_get(x);
+  clu_span all = clu_symbols_of(s, R_NilValue, code);
+  SEXP names = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t)all.n));
+  names = Rf_lengthgets(names, clu_search_locals(s, code, env, top, frame, names));
   UNPROTECT(1);
   return names;
 }

@@ -9,6 +9,7 @@
 
 /* ns to wait while quick tasks are done, or may be; longer each time nothing happens */
 #define QUICK_SLICE 10000000
+#define READ_EVERY 1000000 /* ns between two looks at the sockets while tasks are submitted */
 /* of one turn: answers are to be read in between */
 #define MOST_ACTIONS 256
 
@@ -155,15 +156,8 @@ static void wait_for_news(waiting *w, tasks *t, const task_job *j, uint64_t now)
   }
 }
 
-/* Works for at most `seconds`, or until there is something to be done about `job` (may be NULL), of
- * whose failures `known` are known to R. What there is to be done: "deaths" (ffi_tasks_deaths()
- * tells of them), "relay" (ffi_job_relay()), "failed" (ffi_job_failures()), "done", "no_node" (no
- * node is there that may do it), or nothing: "time_up". */
-SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
-  tasks *t = clu_tasks_get(x);
-  task_job *j = job == R_NilValue ? NULL : clu_job_get(job);
-  size_t nknown = (size_t)Rf_asReal(known);
-  waiting w = {clu_in_seconds(seconds), clu_os_now(), 0, QUICK_SLICE};
+const char *clu_tasks_work(tasks *t, task_job *j, uint64_t deadline, size_t known) {
+  waiting w = {deadline, clu_os_now(), 0, QUICK_SLICE};
   w.spin_end = w.checked + CLU_SPIN;
   clu_pump(0, NULL); /* also with no time at all, what has come is seen */
   clu_tasks_take_rings(t);
@@ -174,12 +168,46 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
     clu_tasks_limit_memory(t);
     clu_tasks_act(t, 1);
     clu_tasks_take_endings(t);
-    if (j) clu_job_take_results(j, R_ExternalPtrProtected(job));
+    if (j) clu_job_take_results(j, R_ExternalPtrProtected(j->self));
     if (j && clu_job_is_incomplete(j)) clu_raise("memory", "not enough memory for the results");
-    what = what_to_do(t, j, nknown);
-    if (what) return Rf_mkString(what);
+    what = what_to_do(t, j, known);
+    if (what) return what;
     now = clu_os_now();
-    if (now >= w.deadline) return Rf_mkString("time_up");
+    if (now >= w.deadline) return "time_up";
     wait_for_news(&w, t, j, now);
   }
+}
+
+/* Works for at most `seconds`, or until there is something to be done about `job` (may be NULL), of
+ * whose failures `known` are known to R. What there is to be done: see clu_tasks_work(). */
+SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
+  tasks *t = clu_tasks_get(x);
+  task_job *j = job == R_NilValue ? NULL : clu_job_get(job);
+  return Rf_mkString(clu_tasks_work(t, j, clu_in_seconds(seconds), (size_t)Rf_asReal(known)));
+}
+
+/* ---- in passing ---- */
+
+/* Whether what nodes say has to be read from their sockets now: of some of them all comes that way.
+ */
+static int is_time_to_read(tasks *t, uint64_t now) {
+  if (now - t->read > READ_EVERY) return 1;
+  for (int i = 0; i < t->n; i++) {
+    clu_node *nd = clu_tasks_known_node(t, i);
+    if (nd && !clu_node_ring(nd)) return 1;
+  }
+  return 0;
+}
+
+void clu_tasks_pass(tasks *t) {
+  uint64_t now = clu_os_now();
+  if (is_time_to_read(t, now)) {
+    t->read = now;
+    clu_pump(0, NULL);
+    clu_tasks_see_deaths(t, 1);
+  }
+  clu_tasks_take_rings(t);
+  clu_tasks_limit_memory(t);
+  clu_tasks_act(t, 1);
+  clu_tasks_take_endings(t);
 }

@@ -1,4 +1,6 @@
 /* Where the tasks of a cluster and its jobs begin and end, as R sees it. */
+#include "r/tasks/task-life.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,9 +183,7 @@ static double usable_limit(double bytes) {
   return bytes > (total > 0 ? total : 9e18) ? 0 : bytes;
 }
 
-/* The JOB message, see core/wire/task-message.h. `parts`: its list; where the function travels
- * apart its place in that is emptied. */
-static clu_blob *job_message(SEXP parts) {
+clu_blob *clu_job_message(SEXP parts) {
   unsigned char len[4];
   clu_blob *fun = clu_call_function(VECTOR_ELT(parts, 0)), *b;
   b = clu_blob_new(fun ? fun->size + 512 : 1024);
@@ -197,45 +197,51 @@ static clu_blob *job_message(SEXP parts) {
   return clu_serialize(b, parts);
 }
 
+SEXP clu_job_handle_for(SEXP x, SEXP elements) {
+  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 4)), out = PROTECT(clu_job_handle(prot, job_finalize));
+  R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
+  SET_VECTOR_ELT(prot, 0, R_ExternalPtrProtected(x));
+  SET_VECTOR_ELT(prot, 1, elements);
+  SET_VECTOR_ELT(prot, 2, Rf_allocVector(VECSXP, n));
+  UNPROTECT(2);
+  return out;
+}
+
+task_job *clu_job_fill(tasks *t, SEXP handle, clu_blob *message, const double *spec,
+                       const int *seed, SEXP only) {
+  SEXP prot = R_ExternalPtrProtected(handle);
+  task_job *j = job_alloc((uint64_t)Rf_xlength(VECTOR_ELT(prot, 2)), t->n);
+  if (j) j->bare = VECTOR_ELT(prot, 1) == R_NilValue;
+  if (!j || fill_spec(j, spec, only) != CLU_OK) {
+    if (j) clu_job_release(j);
+    clu_blob_unref(message);
+    clu_raise("memory", "not enough memory");
+  }
+  j->message = message;
+  j->max_memory = usable_limit(spec[3]);
+  j->seeded = seed != NULL;
+  for (int i = 0; i < 6 && seed; i++) j->seed[i] = (uint32_t)seed[i];
+  j->number = ++t->numbers;
+  R_SetExternalPtrAddr(handle, j);
+  j->self = handle;
+  clu_count_handle(1);
+  return j;
+}
+
 /* A job, of which nothing is done before ffi_job_start(): `parts` go to each node once,
  * `elements` is a list or a plain vector, or NULL: one task without an element. `spec`: retries,
  * chunk, timeout in seconds, max_memory in bytes. `seed`: six integers or NULL. `only`: numbers of
  * the nodes that may do it, or NULL. */
 SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
   tasks *t = clu_tasks_get(x);
-  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 4)), out = PROTECT(clu_job_handle(prot, job_finalize));
-  R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
-  clu_blob *b;
-  task_job *j;
-  SET_VECTOR_ELT(prot, 0, R_ExternalPtrProtected(x));
-  SET_VECTOR_ELT(prot, 1, elements);
-  SET_VECTOR_ELT(prot, 2, Rf_allocVector(VECSXP, n));
-  b = job_message(parts);
-  j = job_alloc((uint64_t)n, t->n);
-  if (j) j->bare = elements == R_NilValue;
-  if (!j || fill_spec(j, REAL(spec), only) != CLU_OK) {
-    if (j) clu_job_release(j);
-    clu_blob_unref(b);
-    clu_raise("memory", "not enough memory");
-  }
-  j->message = b;
-  j->max_memory = usable_limit(REAL(spec)[3]);
-  j->seeded = seed != R_NilValue;
-  for (int i = 0; i < 6 && j->seeded; i++) j->seed[i] = (uint32_t)INTEGER(seed)[i];
-  j->number = ++t->numbers;
-  R_SetExternalPtrAddr(out, j);
-  j->self = out;
-  clu_count_handle(1);
-  UNPROTECT(2);
+  SEXP out = PROTECT(clu_job_handle_for(x, elements));
+  clu_blob *b = clu_job_message(parts);
+  clu_job_fill(t, out, b, REAL(spec), seed == R_NilValue ? NULL : INTEGER(seed), only);
+  UNPROTECT(1);
   return out;
 }
 
-/* From now on it is worked at. The caller has seen to it that it is ended, whatever happens: see
- * ffi_job_end(). */
-SEXP ffi_job_start(SEXP x, SEXP job) {
-  tasks *t = clu_tasks_get(x);
-  task_job *j = clu_job_get(job);
-  if (j->tasks) return R_NilValue;
+void clu_job_begin(tasks *t, task_job *j) {
   j->job = clu_job_new(t->sched, &j->spec);
   if (!j->job) clu_raise("memory", "not enough memory");
   j->spec.only = NULL; /* the scheduler has it */
@@ -246,6 +252,15 @@ SEXP ffi_job_start(SEXP x, SEXP job) {
   t->njobs++;
   t->nlimited += j->max_memory > 0;
   clu_job_count(j);
+}
+
+/* From now on it is worked at. The caller has seen to it that it is ended, whatever happens: see
+ * ffi_job_end(). */
+SEXP ffi_job_start(SEXP x, SEXP job) {
+  tasks *t = clu_tasks_get(x);
+  task_job *j = clu_job_get(job);
+  if (j->tasks) return R_NilValue;
+  clu_job_begin(t, j);
   clu_tasks_limit_memory(t);
   clu_tasks_back_at_once(); /* to send it: or each start of a task would wake the thread */
   return R_NilValue;

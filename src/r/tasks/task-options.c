@@ -4,6 +4,13 @@
 #include <string.h>
 
 #include "r/r-api.h"
+#include "r/tasks/task-options.h"
+
+int clu_options_any(void) {
+  for (SEXP o = clu_variable(Rf_install(".Options"), R_BaseEnv); o != R_NilValue; o = CDR(o))
+    if (strncmp(CHAR(PRINTNAME(TAG(o))), "clutch.", 7) == 0) return 1;
+  return 0;
+}
 
 /* Values of options(): a list with one for each of these names, all of which begin with "clutch.";
  * or NULL: none that begins so is set, which is nearly always the case. */
@@ -42,14 +49,16 @@ static double draw(void) {
   return u;
 }
 
+void clu_stream_of_session(int *stream) { stream_of((uint32_t)(int)(draw() * 2147483647), stream); }
+
 /* The stream of the first task, six integers, from one number, a value of .Random.seed, or TRUE: it
  * depends on the session's generator. That is left as one draw leaves it in each case. */
 SEXP ffi_stream_of_seed(SEXP seed) {
   SEXP out = PROTECT(Rf_allocVector(INTSXP, 6));
-  double drawn = draw();
   if (TYPEOF(seed) == LGLSXP) {
-    stream_of((uint32_t)(int)(drawn * 2147483647), INTEGER(out));
+    clu_stream_of_session(INTEGER(out));
   } else {
+    draw();
     seed = PROTECT(Rf_coerceVector(seed, INTSXP));
     if (Rf_xlength(seed) == 7)
       memcpy(INTEGER(out), INTEGER(seed) + 1, 6 * sizeof(int));
@@ -59,32 +68,4 @@ SEXP ffi_stream_of_seed(SEXP seed) {
   }
   UNPROTECT(1);
   return out;
-}
-
-/* Takes what `code` has off `left`. Data counts as it is long, and what no one writes as too much.
- */
-static void count_down(SEXP code, int *left) {
-  for (; TYPEOF(code) == LANGSXP || TYPEOF(code) == LISTSXP; code = CDR(code)) {
-    if (--*left < 0) return;
-    count_down(CAR(code), left);
-  }
-  switch (TYPEOF(code)) {
-  case NILSXP:
-  case SYMSXP: break;
-  case LGLSXP:
-  case INTSXP:
-  case REALSXP:
-  case CPLXSXP:
-  case STRSXP:
-    *left -= XLENGTH(code) < 1000 && !clu_has_attributes(code) ? (int)XLENGTH(code) : 1000;
-    break;
-  default: *left -= 1000;
-  }
-}
-
-/* Whether it is code as people write it in a line or two, without data in it. */
-SEXP ffi_code_is_short(SEXP code) {
-  int left = 200;
-  count_down(code, &left);
-  return Rf_ScalarLogical(left >= 0);
 }

@@ -14,7 +14,8 @@
  * values and elements are, is found without R: nodes by task_node.node, and not by their handles.
  *
  * Files of this folder, each knows only those before it: wake <- task-state <- task-results,
- * memory-limit, task-send <- task-drive <- task-away <- task-life, task-query, task-news. Nothing
+ * memory-limit, task-send <- task-drive <- task-away <- task-life, task-query, task-news;
+ * task-options, task-life <- task-submit. Nothing
  * here blocks. Where the session runs out of memory that is remembered in the job (out_of_memory):
  * a result that was lost must not look like NULL.
  */
@@ -118,8 +119,9 @@ struct tasks {
   int bare;         /* jobs of one task without an element that are under way: for these no R */
   int restartable;  /* is needed until their result is asked for; of these, those with retries */
   uint64_t memory_checked;
-  double limit; /* bytes that a node may have; 0: no limit */
-  int causes;   /* of deaths so far */
+  uint64_t read; /* when clu_tasks_pass() looked at the sockets */
+  double limit;  /* bytes that a node may have; 0: no limit */
+  int causes;    /* of deaths so far */
   node_death *deaths;
   size_t ndeaths, capdeaths;
   uint64_t *ended; /* numbers of awaited jobs that have, of which R was not told yet */

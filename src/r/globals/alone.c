@@ -1,0 +1,147 @@
+/* Code that is submitted again and again, one expression a time: whether it needs anything of this
+ * session but the variables of the frames it stands in. Most does not, and then no R code is needed
+ * to find that out.
+ *
+ * What R/globals.R does for such code (locals_of(), find_needs()) has the same result. Whatever is
+ * not plainly so is left to that.
+ */
+#include "r/globals/globals.h"
+
+#include <string.h>
+
+/* Preserved: a search that nobody uses; code, and the function that was made of it. */
+enum { SPARE, CODE, FUN, N_KEPT };
+
+static SEXP kept(void) {
+  static SEXP list;
+  if (!list) {
+    SEXP x = PROTECT(Rf_allocVector(VECSXP, N_KEPT));
+    R_PreserveObject(x);
+    list = x;
+    UNPROTECT(1);
+  }
+  return list;
+}
+
+/* ---- which code ---- */
+
+/* Takes what `code` has off `left`. Data counts as it is long, and what no one writes as too much.
+ */
+static void count_down(SEXP code, int *left) {
+  for (; TYPEOF(code) == LANGSXP || TYPEOF(code) == LISTSXP; code = CDR(code)) {
+    if (--*left < 0) return;
+    count_down(CAR(code), left);
+  }
+  switch (TYPEOF(code)) {
+  case NILSXP:
+  case SYMSXP: break;
+  case LGLSXP:
+  case INTSXP:
+  case REALSXP:
+  case CPLXSXP:
+  case STRSXP:
+    *left -= XLENGTH(code) < 1000 && !clu_has_attributes(code) ? (int)XLENGTH(code) : 1000;
+    break;
+  default: *left -= 1000;
+  }
+}
+
+static int is_short(SEXP code) {
+  int left = 200;
+  count_down(code, &left);
+  return left >= 0;
+}
+
+/* Whether it is code as people write it in a line or two, without data in it. */
+SEXP ffi_code_is_short(SEXP code) { return Rf_ScalarLogical(is_short(code)); }
+
+static int is_language(SEXP code) { return TYPEOF(code) == LANGSXP || TYPEOF(code) == SYMSXP; }
+
+/* Whether `env` is the workspace, or a frame of a function of the workspace that has no `...`. */
+static int is_of_workspace(SEXP env) {
+  SEXP package = Rf_install(".packageName");
+  for (; env != R_GlobalEnv; env = CLU_PARENT_ENV(env)) {
+    if (clu_search_stays(env) || R_existsVarInFrame(env, package) ||
+        R_existsVarInFrame(env, R_DotsSymbol))
+      return 0;
+  }
+  return !R_existsVarInFrame(env, R_DotsSymbol);
+}
+
+/* ---- its function ---- */
+
+/* Those that every R attaches: default_packages() in R/globals.R. */
+static int is_default_package(SEXP name) {
+  static const char *names[] = {"base",      "methods",  "datasets", "utils",
+                                "grDevices", "graphics", "stats"};
+  for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+    if (strcmp(CHAR(STRING_ELT(name, 0)), names[k]) == 0) return 1;
+  return 0;
+}
+
+static int has_found_nothing(const clu_search *s) {
+  for (int k = 0; k < N_FOUND; k++)
+    if (k != HELD && k != PACKAGES && clu_search_found(s, k) != R_NilValue) return 0;
+  for (SEXP p = clu_search_found(s, PACKAGES); p != R_NilValue; p = CDR(p))
+    if (!is_default_package(CAR(p))) return 0;
+  return 1;
+}
+
+/* function() code, made in `frame`. */
+static SEXP function_of(SEXP code, SEXP frame) {
+  SEXP call = PROTECT(Rf_lang3(Rf_install("function"), R_NilValue, code));
+  SEXP fun = Rf_eval(call, frame);
+  UNPROTECT(1);
+  return fun;
+}
+
+/* The same function again for the same code: then its bytes need not be made again. Its environment
+ * is the workspace. */
+static SEXP known_function_of(SEXP code) {
+  SEXP fun;
+  if (VECTOR_ELT(kept(), CODE) == code && VECTOR_ELT(kept(), FUN) != R_NilValue)
+    return VECTOR_ELT(kept(), FUN);
+  fun = function_of(code, R_GlobalEnv);
+  SET_VECTOR_ELT(kept(), FUN, fun);
+  SET_VECTOR_ELT(kept(), CODE, code);
+  return fun;
+}
+
+/* The function, if it needs nothing; else NULL. */
+static SEXP search_function(clu_search *s, SEXP code, SEXP env) {
+  SEXP frame = R_NilValue, fun;
+  if (env != R_GlobalEnv && is_language(code)) {
+    frame = PROTECT(R_NewEnv(R_GlobalEnv, FALSE, 0));
+    if (clu_search_locals(s, code, env, R_GlobalEnv, frame, R_NilValue) > 0) {
+      UNPROTECT(1);
+      return R_NilValue;
+    }
+    if (Rf_length(frame) == 0) frame = R_NilValue;
+    UNPROTECT(1);
+  }
+  PROTECT(frame);
+  fun = PROTECT(frame == R_NilValue ? known_function_of(code) : function_of(code, frame));
+  clu_search_later(s, fun);
+  clu_search_go_on(s);
+  UNPROTECT(2);
+  return has_found_nothing(s) ? fun : R_NilValue;
+}
+
+/* The function of no arguments with this body, as cluster_submit() sends it, if it needs no
+ * variable of the workspace, and no package that not every R attaches. Else, or if that has to be
+ * looked at more closely: NULL. `env`: where the code stands. */
+SEXP ffi_code_alone(SEXP code, SEXP env) {
+  SEXP search, fun;
+  if (TYPEOF(env) != ENVSXP || !is_short(code) || !is_of_workspace(env)) return R_NilValue;
+  if (!is_language(code)) return known_function_of(code);
+  /* R code that runs meanwhile may come here, too, or jump */
+  search = PROTECT(VECTOR_ELT(kept(), SPARE));
+  SET_VECTOR_ELT(kept(), SPARE, R_NilValue);
+  if (search == R_NilValue) search = ffi_globals_new();
+  PROTECT(search);
+  fun = PROTECT(search_function(clu_search_get(search), code, env));
+  clu_search_reset(clu_search_get(search));
+  SET_VECTOR_ELT(kept(), SPARE, search);
+  UNPROTECT(3);
+  return fun;
+}

@@ -1,0 +1,19 @@
+/* How a job begins: what entry points share. See task-state.h for its life. */
+#ifndef CLUTCH_TASK_LIFE_H
+#define CLUTCH_TASK_LIFE_H
+
+#include "r/tasks/task-state.h"
+
+/* The external pointer of a job, with nothing behind it: `x` is that of the tasks. */
+SEXP clu_job_handle_for(SEXP x, SEXP elements);
+/* The JOB message, see core/wire/task-message.h. `parts`: its list; where the function travels
+ * apart its place in that is emptied. May jump. */
+clu_blob *clu_job_message(SEXP parts);
+/* The job itself; `message` is its own from now on. `spec`, `only`: see ffi_job_new(). `seed`: six
+ * numbers or NULL. Without memory a jump. */
+task_job *clu_job_fill(tasks *t, SEXP handle, clu_blob *message, const double *spec,
+                       const int *seed, SEXP only);
+/* The scheduler has it from now on. Without memory a jump. */
+void clu_job_begin(tasks *t, task_job *j);
+
+#endif

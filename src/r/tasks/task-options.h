@@ -1,0 +1,11 @@
+/* What the options of a map or task are made of, for C. */
+#ifndef CLUTCH_TASK_OPTIONS_H
+#define CLUTCH_TASK_OPTIONS_H
+
+/* Whether an option of this package is set. */
+int clu_options_any(void);
+/* The stream of the first task, six integers, as the session's generator says, of which one number
+ * is drawn. */
+void clu_stream_of_session(int *stream);
+
+#endif

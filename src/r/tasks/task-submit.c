@@ -1,0 +1,185 @@
+/* One task: how it is submitted and collected where nothing is out of the ordinary. Nearly always
+ * it is so, and then R code would take most of the time. All else is seen to by R/submit.R, which
+ * answers in the same way, but later.
+ *
+ * What a task is for R: see submit() in R/submit.R. */
+#include <string.h>
+
+#include "r/tasks/task-drive.h"
+#include "r/tasks/task-life.h"
+#include "r/tasks/task-options.h"
+#include "r/tasks/task-results.h"
+
+#define PARTS 10        /* of the description of a job, see core/wire/task-message.h */
+#define WITH_OUTPUT 7   /* of these: whether output and conditions are wanted, */
+#define AT_ONCE 8       /* at once, */
+#define WARN 9          /* options(warn =) */
+#define MOST_SIZE 500e6 /* bytes of a description of which nobody is warned */
+
+static int is_empty(SEXP symbol, SEXP env) { return Rf_length(clu_variable(symbol, env)) == 0; }
+
+static SEXP element_named(SEXP list, const char *name) {
+  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
+    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
+  return R_NilValue;
+}
+
+/* ---- the cluster ---- */
+
+/* The environment of the cluster's tasks (R/tasks.R); NULL: there is none yet, or the cluster is
+ * not all of its nodes. */
+static SEXP whole_tasks(SEXP cl) {
+  SEXP info, t;
+  if (TYPEOF(cl) != VECSXP || Rf_xlength(cl) == 0 || !Rf_inherits(cl, "clutch_cluster"))
+    return R_NilValue;
+  info = element_named(VECTOR_ELT(cl, 0), "info");
+  if (TYPEOF(info) != ENVSXP) return R_NilValue;
+  if (Rf_length(clu_variable(Rf_install("handles"), info)) != Rf_length(cl)) return R_NilValue;
+  t = clu_variable(Rf_install("tasks"), info);
+  return TYPEOF(t) == ENVSXP ? t : R_NilValue;
+}
+
+/* Whether R has nothing to see to: deaths, replacements, packages that others have attached. */
+static int is_plain(SEXP t) {
+  return is_empty(Rf_install("deaths"), t) && is_empty(Rf_install("deaths_in_a_row"), t) &&
+         is_empty(Rf_install("replacements"), t) &&
+         Rf_asLogical(clu_variable(Rf_install("has_attached"), t)) == FALSE;
+}
+
+/* Whether all nodes are there. */
+static int are_up(const tasks *t) {
+  if (t->ndeaths) return 0;
+  for (int i = 0; i < t->n; i++) {
+    const clu_node *nd = clu_tasks_known_node(t, i);
+    if (!nd || !clu_node_is_ready(nd) || clu_node_id(nd) != t->nodes[i].id) return 0;
+  }
+  return 1;
+}
+
+/* ---- the job ---- */
+
+/* The value of options(warn =), if tasks can have the same: see warn_on_nodes() in R/tasks.R. */
+static SEXP plain_warn(void) {
+  SEXP warn = Rf_GetOption1(Rf_install("warn"));
+  if ((TYPEOF(warn) != INTSXP && TYPEOF(warn) != REALSXP) || Rf_xlength(warn) != 1)
+    return R_NilValue;
+  return Rf_asReal(warn) < 2 ? warn : R_NilValue;
+}
+
+/* `apart`: whether the function travels apart. */
+static clu_blob *message_of(SEXP fun, SEXP warn, int *apart) {
+  SEXP parts = PROTECT(Rf_allocVector(VECSXP, PARTS));
+  clu_blob *b;
+  SET_VECTOR_ELT(parts, 0, fun);
+  SET_VECTOR_ELT(parts, WITH_OUTPUT, Rf_ScalarLogical(1));
+  SET_VECTOR_ELT(parts, AT_ONCE, Rf_ScalarLogical(0));
+  SET_VECTOR_ELT(parts, WARN, warn);
+  b = clu_job_message(parts);
+  *apart = VECTOR_ELT(parts, 0) == R_NilValue;
+  UNPROTECT(1);
+  return b;
+}
+
+/* A function that is sent again and again travels apart, since its bytes are always the same. So is
+ * the message then. */
+static clu_blob *known_message_of(SEXP fun, SEXP warn) {
+  static SEXP last; /* a preserved pair: function, warn */
+  static clu_blob *message;
+  clu_blob *b;
+  int apart;
+  if (!last) {
+    SEXP cell = PROTECT(Rf_cons(R_NilValue, R_NilValue));
+    R_PreserveObject(cell);
+    last = cell;
+    UNPROTECT(1);
+  }
+  if (message && CAR(last) == fun && CDR(last) == warn) return clu_blob_ref(message);
+  b = message_of(fun, warn, &apart);
+  if (!apart) return b;
+  clu_blob_unref(message);
+  message = clu_blob_ref(b);
+  SETCAR(last, fun);
+  SETCDR(last, warn);
+  return b;
+}
+
+/* ---- a task ---- */
+
+static SEXP new_task(SEXP t, SEXP job, SEXP code, SEXP also) {
+  SEXP task = PROTECT(R_NewEnv(R_EmptyEnv, FALSE, 0)), class;
+  Rf_defineVar(Rf_install("scheduler"), t, task);
+  Rf_defineVar(Rf_install("code"), code, task);
+  Rf_defineVar(Rf_install("job"), job, task);
+  Rf_defineVar(Rf_install("relayed"), Rf_ScalarLogical(0), task);
+  class = PROTECT(Rf_allocVector(STRSXP, 1 + Rf_xlength(also)));
+  SET_STRING_ELT(class, 0, Rf_mkChar("clutch_task"));
+  for (R_xlen_t i = 0; i < Rf_xlength(also); i++) SET_STRING_ELT(class, i + 1, STRING_ELT(also, i));
+  Rf_setAttrib(task, R_ClassSymbol, class);
+  UNPROTECT(2);
+  return task;
+}
+
+/* A task for this function, as from ffi_code_alone(), with all options as they are by default; or
+ * NULL: something is out of the ordinary. `also`: what it is besides, or NULL. */
+SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
+  const double spec[4] = {0, 0, 0, 0};
+  SEXP t = whole_tasks(cl), ptr, warn, job, task;
+  int seed[6];
+  tasks *all;
+  task_job *j;
+  clu_blob *b;
+  if (t == R_NilValue || !is_plain(t) || clu_options_any()) return R_NilValue;
+  warn = plain_warn();
+  ptr = clu_variable(Rf_install("ptr"), t);
+  if (warn == R_NilValue) return R_NilValue;
+  all = clu_tasks_get(ptr);
+  if (!are_up(all)) return R_NilValue;
+  PROTECT(warn);
+  job = PROTECT(clu_job_handle_for(ptr, R_NilValue));
+  task = PROTECT(new_task(t, job, code, also));
+  b = known_message_of(fun, warn);
+  if ((double)b->size > MOST_SIZE) {
+    clu_blob_unref(b);
+    UNPROTECT(3);
+    return R_NilValue;
+  }
+  j = clu_job_fill(all, job, b, spec, NULL, R_NilValue);
+  clu_stream_of_session(seed); /* the last that may fail: a number was drawn */
+  for (int i = 0; i < 6; i++) j->seed[i] = (uint32_t)seed[i];
+  j->seeded = 1;
+  clu_job_begin(all, j);
+  clu_tasks_pass(all);
+  UNPROTECT(3);
+  return task;
+}
+
+/* ---- its value ---- */
+
+/* list(value): what a task has come to, once it has; or NULL: R has something to see to before that
+ * is known. */
+SEXP ffi_task_value(SEXP task) {
+  static const char *names[] = {"value", ""};
+  SEXP outcome = Rf_install("outcome"), job, out, value;
+  task_job *j;
+  if (TYPEOF(task) != ENVSXP || clu_variable(outcome, task) != R_NilValue) return R_NilValue;
+  if (!is_empty(Rf_install("replacements"), clu_variable(Rf_install("scheduler"), task)))
+    return R_NilValue;
+  job = clu_variable(Rf_install("job"), task);
+  j = clu_job_get(job);
+  if (!j->tasks) return R_NilValue;
+  for (;;) {
+    const char *what = clu_tasks_work(j->tasks, j, UINT64_MAX, 0);
+    if (strcmp(what, "done") == 0) break;
+    if (strcmp(what, "time_up") != 0 || !j->tasks) return R_NilValue;
+  }
+  if (!j->tasks || j->tasks->ndeaths) return R_NilValue;
+  value = ffi_job_outcome(job);
+  if (TYPEOF(value) != VECSXP) return R_NilValue;
+  PROTECT(value);
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(out, 0, VECTOR_ELT(value, 0));
+  Rf_defineVar(outcome, out, task);
+  UNPROTECT(2);
+  return out;
+}
