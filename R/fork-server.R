@@ -103,7 +103,7 @@ server_start <- function(spec, env) {
   variables <- paste0(names(command$env), "=", command$env)
   handle <- .Call(ffi_server_start, command$program, command$argv, variables, log)
   packages <- if (spec$strategy == "spawn") character() else spec$packages
-  .Call(ffi_server_send, handle, "setup", list(packages = packages))
+  .Call(ffi_server_send, handle, "setup", list(packages = packages, load = spec$load))
   ok <- TRUE
   list(handle = handle, log = log, env = env, report = NULL, tmp = NULL, folder = folder)
 }

@@ -12,6 +12,7 @@ fork_launcher <- function() {
 #   server               the server, once there is one
 #   number               which settings it has been sent
 #   lost_servers         of earlier ones: how they ended, by pid
+#   keep                 of nodes that run programs, see programs.R
 plan_forked <- function(request) {
   elsewhere <- Filter(Negate(is_this_machine), unique(host_names(request$hosts)))
   if (length(elsewhere)) {
@@ -120,12 +121,17 @@ fork_nodes <- function(info, ranks, left) {
   nodes <- NULL
   ok <- FALSE
   on.exit(if (!ok && !is.null(nodes)) .Call(ffi_nodes_stop, nodes, 0, 5))
-  by_exec <- info$strategy == "spawn"
-  nodes <- .Call(ffi_nodes_spawn, info$server$handle, as.integer(ranks), by_exec)
+  nodes <- .Call(ffi_nodes_spawn, info$server$handle, as.integer(ranks), start_kind(info))
   failed <- .Call(ffi_nodes_wait, nodes, left())
   if (failed > 0L) throw_fork_failed(info, nodes[[failed]], failed, length(ranks))
   ok <- TRUE
   nodes
+}
+
+start_kind <- function(info) {
+  if (info$strategy == "spawn") return("exec")
+  if (is.null(info$settings$program)) return("fork")
+  if (info$keep) "kept" else "program"
 }
 
 # The server may have the settings of another cluster.

@@ -22,7 +22,11 @@ fork_server_main <- function(args) {
     if (is.null(todo)) node_end() # a node, forked in that call
     switch(todo$what,
       setup = answer("ready", 0, serialize(prepare(todo$object), NULL)),
-      settings = answer("applied", todo$seq, apply_settings(todo$object)),
+      settings = {
+        the_node$number <- todo$seq
+        answer("applied", todo$seq, apply_settings(todo$object))
+      },
+      program = run_program(todo$seq, todo$object), # in a node
       failed = stop(todo$object),
       end = break
     )
@@ -47,6 +51,7 @@ move_temp_dir <- function(tmpdir) {
 # collection here would take ten times as long, and leave a node with more pages to write to.
 prepare <- function(setup) {
   report <- attach_packages(setup$packages)
+  report$threads <- c(report$threads, load_before_fork(setup$load))
   report$search <- search()
   report$tmp <- tempdir()
   rehearse()
@@ -106,6 +111,7 @@ apply_settings <- function(s) {
     }
     the_node$announce <- s$announce
     the_node$nice <- s$nice
+    the_node$program <- s$program
     NULL
   }, error = function(e) conditionMessage(e))
 }
@@ -134,6 +140,21 @@ forked_node_begin <- function(id) {
   if (!is.null(nice) && !is.na(nice)) tools::psnice(value = nice)
   if (isTRUE(the_node$announce)) announce()
   .Call(ffi_node_begin)
+}
+
+# In a node that runs a program, see programs.R. `id`: its number in the session; `again`: how often
+# it was started before. What ends the program by a jump (an interrupt, quit()) or a signal is a
+# death, after which the fork server starts it again.
+run_program <- function(id, again) {
+  program <- the_node$program
+  # the session gives numbers in a row
+  rank <- (id - the_node$number - 1) %% length(program$code) + 1
+  tryCatch({
+    start_threads_of_loaded()
+    program$run(program$code[[rank]], again)
+  }, error = function(e) message("Error in a node's program: ", conditionMessage(e)))
+  .Call(ffi_node_program_done)
+  node_end()
 }
 
 # A node that was started by exec. Arguments: library, packages, then from the supervisor: number of

@@ -9,16 +9,19 @@
 #   search, known_classes     see globals.R
 #   own, pool                 the session's own cluster, and nodes for mclapply(): own-cluster.R
 #   watches, watch            what is waited for while R is idle; the one used last: see idle.R
+#   daemons              programs that run mirai's daemons, by profile: see adapt-mirai.R
 #   signals, s4, task_is_also see adapters.R and adapt-future.R
 the <- new.env(parent = emptyenv())
 the$oom_kills <- 0
 the$servers <- list()
 the$watches <- list()
+the$daemons <- list()
 
 # Of a fork server or node. Nothing in it is used in a session.
 #   serving, joined      it runs the loop of a node; it has joined a cluster over TCP
 #   seed, announce, nice what the nodes of a fork server are given
 #   variables            environment variables that they are given, as they were before; NA: not set
 #   attached, lacks      packages attached for a job; those that could not be, and why
+#   program, number      what nodes run in place of serving, see programs.R; that of the settings
 #   calls                the stack of the task that has failed
 the_node <- new.env(parent = emptyenv())

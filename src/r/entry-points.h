@@ -50,7 +50,7 @@ SEXP ffi_server_info(SEXP server);
 SEXP ffi_server_close(SEXP server, SEXP seconds);
 
 /* r/session/node.c */
-SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec);
+SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP kind);
 SEXP ffi_nodes_wait(SEXP list, SEXP seconds);
 SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds);
 SEXP ffi_node_info(SEXP handle);
@@ -118,6 +118,7 @@ SEXP ffi_node_begin_joined(SEXP problem);
 SEXP ffi_is_node(void);
 SEXP ffi_node_begin(void);
 SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp);
+SEXP ffi_node_program_done(void);
 
 /* r/node/node-tasks.c */
 SEXP ffi_work_sinks(SEXP output);

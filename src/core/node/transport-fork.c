@@ -97,16 +97,16 @@ static const clu_transport transport = {
 };
 
 /* Sends the request, with the node's end of the channel; takes that over. */
-static int ask_server(clu_fork_node *f, int by_exec, clu_fd end, clu_err *e) {
+static int ask_server(clu_fork_node *f, int kind, clu_fd end, clu_err *e) {
   unsigned char body[5];
   int rc;
-  body[0] = (unsigned char)by_exec;
+  body[0] = (unsigned char)kind;
   clu_put32(body + 1, f->slot < 0 ? CLU_SLOTS : (uint32_t)f->slot);
   rc = clu_server_send(f->server, CLU_K_SPAWN, f->node.id, body, sizeof body, end);
   return rc == CLU_OK ? rc : clu_fail(e, rc, 0, "the fork server has ended");
 }
 
-int clu_node_new_fork(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
+int clu_node_new_fork(clu_server *s, int kind, clu_node **out, clu_err *e) {
   clu_fd pair[2];
   clu_fork_node *f;
   int rc = clu_os_pair(pair, e);
@@ -123,7 +123,7 @@ int clu_node_new_fork(clu_server *s, int by_exec, clu_node **out, clu_err *e) {
   f->slot = clu_server_take_slot(s, f->node.id);
   rc = clu_node_connect(&f->node, pair[0], 0, e);
   if (rc == CLU_OK)
-    rc = ask_server(f, by_exec, pair[1], e);
+    rc = ask_server(f, kind, pair[1], e);
   else
     clu_os_close(pair[1]);
   if (rc != CLU_OK) {

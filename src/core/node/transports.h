@@ -6,9 +6,9 @@
 #include "core/node/fork-server.h"
 #include "core/node/node.h"
 
-/* Asks a fork server for a node: a fork of it, or with `by_exec` a new R. CLU_DEAD: the server
- * has ended. */
-int clu_node_new_fork(clu_server *s, int by_exec, clu_node **out, clu_err *e);
+/* Asks a fork server for a node, which is started as `kind`, of enum clu_start_kind, says.
+ * CLU_DEAD: the server has ended. */
+int clu_node_new_fork(clu_server *s, int kind, clu_node **out, clu_err *e);
 
 /* A node that connects over TCP. It is starting until it has connected (clu_node_connect(), as
  * the acceptor does), was told its settings, and has said HELLO. Its process, or the one that

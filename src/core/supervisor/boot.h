@@ -14,6 +14,8 @@ typedef struct clu_boot {
   clu_claim *claim;          /* the tasks that it may start */
   clu_ring *ring;            /* for its small results; NULL: none */
   clu_pid parent;
+  int program;    /* it runs a program and does not serve */
+  uint32_t again; /* how often that was started before */
   char tmp[1024];
 } clu_boot;
 
@@ -23,6 +25,10 @@ static inline void clu_boot_slot(clu_boot *b, clu_shared *s, int slot) {
   b->claim = &s->claim[slot];
   b->ring = clu_shared_ring(s, slot);
 }
+
+/* In a node that runs a program: that has ended by itself, so it is not started again. Safe in a
+ * signal handler. */
+static inline void clu_boot_set_done(const clu_boot *b) { *b->cancel = CLU_NODE_DONE; }
 
 /* For a node whose channel has ended without a word of the master: the master or the fork server is
  * at its end. Blocks until the fork server kills this process, or CLU_SIG_TERM does because the

@@ -45,7 +45,7 @@ static void bury(clu_supervisor *sv, clu_sv_node *nd, const clu_exit *how) {
   snprintf(tmp, sizeof tmp, "%s/%s", sv->tmp, nd->leaf);
   snprintf(gone, sizeof gone, "%s-gone", tmp);
   if (rename(tmp, gone) != 0) memcpy(gone, tmp, sizeof tmp);
-  tell_end(sv, nd, how);
+  if (!clu_sv_kept_died(sv, nd->id)) tell_end(sv, nd, how);
   remove_folder(sv, gone);
   clu_sv_forget(sv, nd);
 }
@@ -64,7 +64,12 @@ void clu_sv_reap(clu_supervisor *sv) {
 
 /* ---- stops and limits ---- */
 
-void clu_sv_stop(clu_supervisor *sv, clu_sv_node *nd, uint32_t grace_ms) {
+void clu_sv_stop(clu_supervisor *sv, uint64_t id, uint32_t grace_ms) {
+  clu_sv_node *nd = clu_sv_find(sv, id), none = {0};
+  clu_exit killed = {1, CLU_SIG_KILL};
+  none.id = id;
+  if (clu_sv_let_go(sv, id)) tell_end(sv, &none, &killed);
+  if (!nd) return;
   if (grace_ms == 0) {
     clu_os_kill(nd->pid, CLU_SIG_KILL, 1);
     return;
@@ -137,6 +142,7 @@ void clu_sv_end_all(clu_supervisor *sv) {
   uint64_t deadline = clu_os_now() + 2000 * CLU_MS;
   clu_loop_interest(&sv->loop, sv->control, 0,
                     NULL); /* its end would make it readable all the time */
+  clu_sv_let_all_go(sv);
   for (int i = 0; i < sv->n; i++) clu_os_kill(sv->nodes[i].pid, CLU_SIG_KILL, 1);
   while (sv->n > 0 && clu_os_now() < deadline) wait_for_ends(sv);
   while (end_orphans(sv) > 0 && clu_os_now() < deadline) wait_for_ends(sv);

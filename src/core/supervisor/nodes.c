@@ -41,7 +41,7 @@ void clu_sv_forget(clu_supervisor *sv, clu_sv_node *nd) {
 
 void clu_sv_count_idle(clu_supervisor *sv) {
   clu_timer_cancel(&sv->idle);
-  if (sv->n > 0 || sv->closed || !sv->idle_ns) return;
+  if (sv->n > 0 || sv->nkept > 0 || sv->closed || !sv->idle_ns) return;
   clu_timer_arm(&sv->loop, &sv->idle, clu_os_now() + sv->idle_ns);
 }
 
@@ -60,6 +60,7 @@ void clu_sv_close_in_child(clu_supervisor *sv) {
   clu_loop_close_in_child(&sv->loop);
   for (int i = 0; i < sv->chan.nfds; i++) clu_os_close(sv->chan.fds[i]);
   clu_os_close(sv->slots_fd);
+  for (int i = 0; i < sv->nkept; i++) clu_os_close(sv->kept[i].fd);
 }
 
 int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n) {

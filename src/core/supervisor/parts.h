@@ -1,5 +1,5 @@
-/* What the files of the supervisor share. Each uses only those before it: nodes, ends, spawn,
- * supervisor. */
+/* What the files of the supervisor share. Each uses only those before it: nodes, kept,
+ * ends, spawn, supervisor. */
 #ifndef CLUTCH_SUPERVISOR_PARTS_H
 #define CLUTCH_SUPERVISOR_PARTS_H
 
@@ -15,6 +15,16 @@ typedef struct clu_sv_node {
   uint64_t memory;  /* what it had */
   char leaf[16];    /* its folder in the supervisor's own */
 } clu_sv_node;
+
+typedef struct clu_sv_kept {
+  uint64_t id;
+  int slot;
+  clu_fd fd;
+  uint32_t again; /* how often it was started again */
+  uint64_t began; /* the last time */
+  uint64_t due;   /* when it is started again; 0: it runs */
+  uint64_t pause; /* before that */
+} clu_sv_kept;
 
 #define CLU_MS ((uint64_t)1000000)
 
@@ -34,12 +44,30 @@ clu_fd clu_sv_errors(const clu_supervisor *sv);
  * heap would copy shared pages. */
 void clu_sv_close_in_child(clu_supervisor *sv);
 
+/* ---- kept.c: nodes that are started again when they have died ----
+ *
+ * What is kept is not the process but the place: number, slot and end of the data socket, of which
+ * each process that comes there gets a copy. So the master sees one node, with another pid. */
+
+/* From now on the node of this number is kept. `fd`: copied. CLU_OK, CLU_NOMEM, CLU_LIMIT,
+ * CLU_SYS. */
+int clu_sv_keep(clu_supervisor *sv, uint64_t id, int slot, clu_fd fd, clu_err *e);
+/* Its process has ended. 1: another one is to come, so that is not the end of the node. */
+int clu_sv_kept_died(clu_supervisor *sv, uint64_t id);
+/* It is not kept any more. 1: it was, and has no process. */
+int clu_sv_let_go(clu_supervisor *sv, uint64_t id);
+void clu_sv_let_all_go(clu_supervisor *sv);
+/* The next that is due to be started: its place, whose fd is a copy of the caller's. 0: none. */
+int clu_sv_next_due(clu_supervisor *sv, clu_sv_kept *place);
+/* It was started, or that failed. */
+void clu_sv_kept_started(clu_supervisor *sv, uint64_t id, int ok);
+
 /* ---- ends.c: nodes that have ended, or have to ---- */
 
 /* Reaps what has ended, tells the master, removes folders. */
 void clu_sv_reap(clu_supervisor *sv);
 /* It is killed after `grace_ms`, at once with 0. */
-void clu_sv_stop(clu_supervisor *sv, clu_sv_node *nd, uint32_t grace_ms);
+void clu_sv_stop(clu_supervisor *sv, uint64_t id, uint32_t grace_ms);
 /* It is killed when it has more than so many bytes of memory; 0: it is not. */
 void clu_sv_limit(clu_supervisor *sv, clu_sv_node *nd, uint64_t bytes);
 /* Kills all nodes and what they have left, and reaps them. Blocks, for 2 s at most. */
@@ -54,5 +82,7 @@ void clu_sv_on_orphans_time(void *sv);
 /* Forks or starts the node that SPAWN `m` asks for, and answers. 1: this process is the node, `b`
  * says what it has. */
 int clu_sv_spawn(clu_supervisor *sv, const clu_msg *m, clu_boot *b);
+/* Starts the kept nodes that are due. 1: as above. */
+int clu_sv_start_again(clu_supervisor *sv, clu_boot *b);
 
 #endif

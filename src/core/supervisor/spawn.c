@@ -9,22 +9,25 @@
 /* What SPAWN asks for; see core/wire/frame.h. */
 typedef struct {
   uint64_t id;
-  int by_exec, slot;
-  clu_fd fd; /* the node's end of its data socket */
+  int kind; /* enum clu_start_kind */
+  int slot;
+  clu_fd fd;      /* the node's end of its data socket */
+  uint32_t again; /* of a kept one: how often it was started before */
 } request;
 
 /* NULL, or what is wrong with it. */
 static const char *read_request(clu_supervisor *sv, const clu_msg *m, request *r) {
   uint32_t slot = CLU_SLOTS;
+  memset(r, 0, sizeof *r);
   r->id = m->seq;
-  r->by_exec = 0;
   r->fd = clu_chan_take_fd(&sv->chan);
   if (m->body && m->body->size == 5) {
-    r->by_exec = m->body->data[0] == 1;
+    r->kind = m->body->data[0];
     slot = clu_get32(m->body->data + 1);
   }
   r->slot = (int)slot;
   if (r->fd == CLU_NO_FD) return "its end of the data socket did not arrive";
+  if (r->kind > CLU_START_KEPT) return "the fork server does not know this kind of start";
   return slot >= CLU_SLOTS ? "a fork server has no more than 65536 nodes" : NULL;
 }
 
@@ -99,6 +102,8 @@ static void become_node(clu_supervisor *sv, const request *r, clu_pid parent, cl
   b->fd = r->fd;
   clu_boot_slot(b, sv->shared, r->slot);
   b->parent = parent;
+  b->program = r->kind >= CLU_START_PROGRAM;
+  b->again = r->again;
   clu_os_on_term(parent, sv->tmp); /* without this server its folder is of no use either */
   if (clu_os_follow_parent(parent, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
 }
@@ -118,37 +123,70 @@ static int add_started(clu_supervisor *sv, const request *r, clu_pid pid, const 
   return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
 }
 
+/* Takes the request's descriptor over. CLU_OK; then `*pid` is 0 in the child. */
+static int start(clu_supervisor *sv, const request *r, clu_boot *b, clu_pid *pid, clu_err *e) {
+  clu_pid me = clu_os_getpid();
+  int rc;
+  clu_shared_reset(sv->shared, r->slot);
+  if ((rc = clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, e)) != CLU_OK) {
+    clu_os_close(r->fd);
+    return rc;
+  }
+  rc = r->kind == CLU_START_EXEC ? start_by_exec(sv, r, b->tmp, pid, e) : clu_os_fork(pid, e);
+  if (rc == CLU_OK && *pid == 0) {
+    become_node(sv, r, me, b);
+    return CLU_OK;
+  }
+  clu_os_close(r->fd);
+  if (rc == CLU_OK) rc = add_started(sv, r, *pid, b->tmp, e);
+  if (rc != CLU_OK) clu_os_remove_tree(b->tmp);
+  return rc;
+}
+
+static void tell_started(clu_supervisor *sv, uint64_t id, clu_pid pid) {
+  unsigned char answer[8];
+  clu_put64(answer, (uint64_t)pid);
+  clu_supervisor_answer(sv, CLU_K_SPAWNED, id, answer, sizeof answer);
+}
+
 int clu_sv_spawn(clu_supervisor *sv, const clu_msg *m, clu_boot *b) {
   clu_err e = {0, 0, ""};
-  clu_pid me = clu_os_getpid(), pid = 0;
-  unsigned char answer[8];
+  clu_pid pid = 0;
   request r;
   const char *problem = read_request(sv, m, &r);
-  int rc;
+  if (!problem && r.kind == CLU_START_KEPT && clu_sv_keep(sv, r.id, r.slot, r.fd, &e) != CLU_OK)
+    problem = e.text;
   if (problem) {
     if (r.fd != CLU_NO_FD) clu_os_close(r.fd);
     refuse(sv, r.id, problem);
     return 0;
   }
-  clu_shared_reset(sv->shared, r.slot);
-  if (clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, &e) != CLU_OK) {
-    clu_os_close(r.fd);
+  if (start(sv, &r, b, &pid, &e) != CLU_OK) {
+    clu_sv_let_go(sv, r.id);
     refuse(sv, r.id, e.text);
     return 0;
   }
-  rc = r.by_exec ? start_by_exec(sv, &r, b->tmp, &pid, &e) : clu_os_fork(&pid, &e);
-  if (rc == CLU_OK && !r.by_exec && pid == 0) {
-    become_node(sv, &r, me, b);
-    return 1;
+  if (pid == 0) return 1;
+  tell_started(sv, r.id, pid);
+  return 0;
+}
+
+int clu_sv_start_again(clu_supervisor *sv, clu_boot *b) {
+  clu_sv_kept place;
+  while (clu_sv_next_due(sv, &place)) {
+    clu_err e = {0, 0, ""};
+    clu_pid pid = 0;
+    request r;
+    int rc;
+    r.id = place.id;
+    r.kind = CLU_START_KEPT;
+    r.slot = place.slot;
+    r.fd = place.fd;
+    r.again = place.again + 1;
+    rc = start(sv, &r, b, &pid, &e);
+    if (rc == CLU_OK && pid == 0) return 1;
+    clu_sv_kept_started(sv, place.id, rc == CLU_OK);
+    if (rc == CLU_OK) tell_started(sv, place.id, pid);
   }
-  clu_os_close(r.fd);
-  if (rc == CLU_OK) rc = add_started(sv, &r, pid, b->tmp, &e);
-  if (rc != CLU_OK) {
-    clu_os_remove_tree(b->tmp);
-    refuse(sv, r.id, e.text);
-    return 0;
-  }
-  clu_put64(answer, (uint64_t)pid);
-  clu_supervisor_answer(sv, CLU_K_SPAWNED, r.id, answer, sizeof answer);
   return 0;
 }

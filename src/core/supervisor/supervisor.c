@@ -47,8 +47,12 @@ static void on_idle_time(void *self) {
 
 /* ---- begin and end ---- */
 
+/* What is due is started by serve(): that may go on in the child. */
+static void on_again_time(void *self) { (void)self; }
+
 static void init_timers(clu_supervisor *sv) {
   clu_timer_init(&sv->idle, on_idle_time, sv);
+  clu_timer_init(&sv->again, on_again_time, sv);
   clu_timer_init(&sv->kills, clu_sv_on_kill_time, sv);
   clu_timer_init(&sv->memory, clu_sv_on_memory_time, sv);
   clu_timer_init(&sv->orphans, clu_sv_on_orphans_time, sv);
@@ -97,8 +101,12 @@ void clu_supervisor_fini(clu_supervisor *sv) {
   if (sv->slots_fd != CLU_NO_FD) clu_os_close(sv->slots_fd);
   clu_sv_close_output(sv);
   sv->slots_fd = CLU_NO_FD;
+  clu_sv_let_all_go(sv);
+  free(sv->kept);
   free(sv->nodes);
   free(sv->tmp);
+  sv->kept = NULL;
+  sv->cap_kept = 0;
   sv->nodes = NULL;
   sv->tmp = NULL;
   sv->n = sv->cap = 0;
@@ -121,7 +129,7 @@ static void handle_for_node(clu_supervisor *sv, const clu_msg *m) {
     if (nd && size == 8) cancel(sv, nd, clu_get64(m->body->data));
     clu_supervisor_answer(sv, CLU_K_SIGNALLED, m->seq, NULL, 0);
   } else if (m->kind == CLU_K_STOP) {
-    if (nd && size == 4) clu_sv_stop(sv, nd, clu_get32(m->body->data));
+    if (size == 4) clu_sv_stop(sv, m->seq, clu_get32(m->body->data));
   } else if (m->kind == CLU_K_LIMIT) {
     if (nd && size == 8) clu_sv_limit(sv, nd, clu_get64(m->body->data));
   }
@@ -177,6 +185,10 @@ int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
     enum turn turn = take_messages(sv, ev);
     int rc;
     if (turn == FOR_CALLER) return CLU_OK;
+    if (clu_sv_start_again(sv, &ev->node)) {
+      ev->what = CLU_SV_CHILD;
+      return CLU_OK;
+    }
     clu_chan_watch_flush(&sv->loop, &sv->chan, sv->control);
     if (sv->closed) break;
     rc = clu_loop_pump(&sv->loop, turn == SOME_LEFT ? 0 : -1, e);

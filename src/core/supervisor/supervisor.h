@@ -9,6 +9,11 @@
  * clu_supervisor_serve() is the only function that blocks. It returns for what the core cannot do
  * itself: settings to be applied (R code), and the child's own way after a fork.
  *
+ * A node whose start was asked for as CLU_START_KEPT is started again when its process has died,
+ * whatever the master does meanwhile: it may be at work elsewhere. At once when the process has
+ * lived for a second, else after a pause that grows to 5 s. That ends when the node says
+ * clu_boot_set_done(), or the master wants it to stop.
+ *
  * A node in the supervisor's table is in one of three states: alive; alive with a time at which it
  * is killed (it was told to stop); ended and not yet reaped. It leaves the table when it is reaped.
  *
@@ -27,6 +32,7 @@
 #include "core/wire/channel.h"
 
 struct clu_sv_node;
+struct clu_sv_kept;
 
 typedef struct clu_sv_options {
   clu_fd control;    /* the control channel; the supervisor takes it over */
@@ -46,6 +52,8 @@ typedef struct clu_supervisor {
   int closed;            /* the master has gone, or wants all to end */
   struct clu_sv_node *nodes;
   int n, cap;
+  struct clu_sv_kept *kept; /* nodes that are started again when they have died */
+  int nkept, cap_kept;
   clu_shared *shared; /* with the nodes; the master gets its descriptor with READY */
   clu_fd slots_fd;
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
@@ -55,6 +63,7 @@ typedef struct clu_supervisor {
   uint64_t family;                          /* of its nodes' marks, see orphans.h */
   uint64_t memory_checked, orphans_checked; /* when */
   clu_timer idle, memory, orphans;
+  clu_timer again; /* at the earliest time at which a kept node is started again */
   clu_timer kills; /* at the earliest time at which a node is to be killed */
 } clu_supervisor;
 

@@ -49,13 +49,13 @@ enum clu_kind {
   /* master to fork server */
   CLU_K_SETUP,    /* what to attach */
   CLU_K_SETTINGS, /* seq: number of the settings. What the nodes that follow inherit */
-  CLU_K_SPAWN,    /* seq: the node. u8 1 = by exec, u32 slot in the shared memory. Passes its end of
-                     the data socket */
-  CLU_K_OUTPUT,   /* passes a descriptor for the nodes' output */
-  CLU_K_ERRORS,   /* the same for their error output, where it differs */
-  CLU_K_CANCEL,   /* seq: the node. u64 request */
-  CLU_K_STOP,     /* seq: the node. u32 milliseconds of grace, after which it is killed */
-  CLU_K_QUIT,     /* end all */
+  CLU_K_SPAWN,  /* seq: the node. u8 enum clu_start_kind, u32 slot in the shared memory. Passes its
+                   end of the data socket */
+  CLU_K_OUTPUT, /* passes a descriptor for the nodes' output */
+  CLU_K_ERRORS, /* the same for their error output, where it differs */
+  CLU_K_CANCEL, /* seq: the node. u64 request */
+  CLU_K_STOP,   /* seq: the node. u32 milliseconds of grace, after which it is killed */
+  CLU_K_QUIT,   /* end all */
   /* fork server to master */
   CLU_K_READY,   /* what was attached, or the error. Passes the descriptor of the shared memory */
   CLU_K_APPLIED, /* seq: number of the settings. Empty, or the error's text */
@@ -77,6 +77,14 @@ enum clu_kind {
   CLU_K_LIMIT, /* seq: the node. u64 bytes of memory, with more of which it is killed; 0: no limit
                 */
   CLU_K_AFTER_LAST
+};
+
+/* How a fork server starts a node, and what the node does. */
+enum clu_start_kind {
+  CLU_START_FORK,    /* it serves requests */
+  CLU_START_EXEC,    /* the same, as a new R */
+  CLU_START_PROGRAM, /* forked; it runs the program of the settings, and answers no request */
+  CLU_START_KEPT     /* the same, and the fork server starts it again when it has died */
 };
 
 typedef struct clu_header {

@@ -63,7 +63,7 @@ static SEXP become_node(const clu_boot *b, SEXP env) {
     fflush(NULL);
     clu_os_end_self();
   }
-  return ffi_node_loop(env);
+  return b->program ? R_NilValue : ffi_node_loop(env);
 }
 
 static SEXP todo(const char *what, uint64_t seq, SEXP object) {
@@ -79,7 +79,8 @@ static SEXP todo(const char *what, uint64_t seq, SEXP object) {
 }
 
 /* list(what, seq, object): "setup" and "settings" want an answer, "failed": object is why, "end".
- * In a child, which is a node: what ffi_node_loop() returns. */
+ * In a child, which is a node: what ffi_node_loop() returns, or "program": it has to run that, seq
+ * is its number, and object how often it was started before. */
 SEXP ffi_fork_server_serve(SEXP env) {
   clu_sv_event ev;
   clu_err e = {0, 0, ""};
@@ -97,7 +98,11 @@ SEXP ffi_fork_server_serve(SEXP env) {
     clu_os_on_term(master, R_TempDir);
     return todo(ev.what == CLU_SV_SETUP ? "setup" : "settings", ev.msg.seq,
                 clu_unserialize(ev.msg.body, 0));
-  case CLU_SV_CHILD: return become_node(&ev.node, env);
+  case CLU_SV_CHILD:
+    if (!ev.node.program) return become_node(&ev.node, env);
+    become_node(&ev.node, env);
+    clu_me.running = 1; /* so that SIGINT interrupts it, as it does any R */
+    return todo("program", ev.node.id, Rf_ScalarReal(ev.node.again));
   default: return todo("end", 0, R_NilValue);
   }
 }

@@ -112,6 +112,13 @@ SEXP ffi_node_begin(void) {
   return begin();
 }
 
+/* The program of this node has ended by itself: the node may, and is not started again. */
+SEXP ffi_node_program_done(void) {
+  clu_boot_set_done(&clu_me.boot);
+  clu_me.asked_to_end = 1;
+  return R_NilValue;
+}
+
 /* A node started by exec: descriptor 3 is its socket, 4 the shared memory. */
 SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   clu_shared *p;

@@ -1,7 +1,10 @@
 /* Nodes, seen from R: a handle, their start and end, what is known of them. */
 #include "r/session/session.h"
 
+#include <string.h>
+
 #include "core/node/transports.h"
+#include "core/wire/frame.h"
 
 static SEXP node_tag(void) { return Rf_install("clutch_node"); }
 
@@ -37,16 +40,24 @@ static int all_ended(void *list) {
   return 1;
 }
 
-/* A node for each of `ranks`, which are the numbers that they have in their cluster. */
-SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP by_exec) {
+static int start_kind(const char *name) {
+  static const char *const names[] = {"fork", "exec", "program", "kept"};
+  int k = 3;
+  while (k > 0 && strcmp(names[k], name) != 0) k--;
+  return k;
+}
+
+/* A node for each of `ranks`, which are the numbers that they have in their cluster. `kind`:
+ * "fork", "exec", "program" or "kept", see enum clu_start_kind. */
+SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP kind) {
   clu_server *s = clu_get_server(server);
   clu_err e = {0, 0, ""};
-  int k = Rf_length(ranks), exec = Rf_asLogical(by_exec);
+  int k = Rf_length(ranks), how = start_kind(CHAR(STRING_ELT(kind, 0)));
   SEXP out = PROTECT(Rf_allocVector(VECSXP, k));
   for (int i = 0; i < k; i++) SET_VECTOR_ELT(out, i, clu_node_handle_new());
   for (int i = 0; i < k; i++) {
     clu_node *nd = NULL;
-    if (clu_node_new_fork(s, exec, &nd, &e) != CLU_OK) {
+    if (clu_node_new_fork(s, how, &nd, &e) != CLU_OK) {
       for (int j = 0; j < i; j++) clu_node_stop(R_ExternalPtrAddr(VECTOR_ELT(out, j)), 0);
       clu_pump_for(all_ended, out, clu_in_ms(2000));
       clu_raise_err(&e);

@@ -1,0 +1,147 @@
+# mirai's daemons on nodes of ours. Package mirai listens in the session, as it does for daemons of
+# any host; each node runs mirai::daemon() in place of serving, see programs.R.
+#
+# nanonext starts threads when it is loaded, so it is loaded after the fork.
+#
+# the$daemons: by compute profile, the programs that were started.
+
+#' Daemons of package mirai that are replaced when they die
+#'
+#' As `mirai::daemons()`, but the daemons are nodes of a fork server (see [make_cluster()]) instead
+#' of an `Rscript` each. All that builds on \pkg{mirai} uses them: `mirai::mirai_map()`,
+#' `purrr::in_parallel()`, promises, targets.
+#'
+#' * They start faster and take less memory: what can be loaded before the fork is shared.
+#' * A daemon that dies is replaced by the fork server, whatever the session does meanwhile: also
+#'   while it only waits in `mirai::call_mirai()`. The task that it was at is lost, as with
+#'   \pkg{mirai}: its value is an error value of class `errorValue`. One that dies within a second
+#'   of its start is replaced after a pause, which grows to 5 seconds.
+#' * They end with the session, whatever ends it, and with `mirai::daemons(0)`.
+#' * With `url = NULL` they connect by a socket in the session's temporary folder, which other users
+#'   cannot reach.
+#'
+#' A daemon that ends as it was told to (`idletime`, `walltime`, `maxtasks`) is not replaced, and
+#' neither is one that cannot connect. A daemon's number of threads is its share of the cores, see
+#' section *Cores* of [make_cluster()].
+#'
+#' Where nodes cannot be forked (on Windows, or when the user's profile starts threads), the daemons
+#' are started by `mirai::launch_local()`, and nobody replaces them.
+#' @param n Number of daemons. 0 or `NULL`: ends them, as `mirai::daemons()` does.
+#' @param url String: where \pkg{mirai} listens. By default a socket of its own, see above.
+#' @param dispatcher `TRUE` or `FALSE`: whether tasks wait in the session until a daemon is free.
+#' @param ... More arguments of `mirai::daemons()` and `mirai::daemon()` by name, such as `seed`,
+#'   `tls`, `cleanup`, `output`; but not `remote` and `sync`.
+#' @param .compute String: the compute profile, as in `mirai::daemons()`.
+#' @return As `mirai::daemons()`, invisibly: `TRUE`, of class `miraiDaemons`, or `FALSE` when the
+#'   daemons were ended.
+#' @section Errors:
+#' * `clutch_argument`: arguments are of no use.
+#' * `clutch_package`: package \pkg{mirai} is not installed, or is older than 2.5.0.
+#' * `clutch_start`: the daemons did not come. Nothing is left running.
+#'
+#' All have class `clutch_error`. What `mirai::daemons()` objects to is an error of its own.
+#' ```r
+#' tryCatch(mirai_daemons(4), clutch_package = function(e) message("without mirai"))
+#' ```
+#' @seealso [make_cluster()]
+#' @examples
+#' if (requireNamespace("mirai", quietly = TRUE)) {
+#'   mirai_daemons(2)
+#'   squares <- mirai::mirai_map(1:4, function(i) i^2)
+#'   print(squares[.flat])
+#'   mirai::daemons(0)
+#' }
+#' @export
+mirai_daemons <- function(n, url = NULL, dispatcher = TRUE, ..., .compute = NULL) {
+  need_package("mirai", "mirai_daemons()", "2.5.0")
+  given(n, "n")
+  check_daemon_options(...names())
+  ends <- is.null(n) || (is.numeric(n) && identical(as.double(n), 0))
+  if (ends) return(reset_daemons(n, .compute))
+  check_daemon_count(n)
+  if (is.null(url)) url <- private_url()
+  value <- mirai::daemons(url = url, dispatcher = dispatcher, ..., .compute = .compute)
+  profile <- class(value)[[2L]]
+  end_daemons(profile) # of the daemons before
+  is_up <- FALSE
+  on.exit(if (!is_up) reset_daemons(0, profile))
+  code <- daemon_calls(n, profile)
+  the$daemons[[profile]] <- start_programs(code, run_daemon, keep = TRUE, load = "cli")
+  if (is.null(the$daemons[[profile]])) mirai::launch_local(n, .compute = profile)
+  await_daemons(n, profile, clock() + 120)
+  is_up <- TRUE
+  invisible(value)
+}
+
+check_daemon_options <- function(names) {
+  wrong <- intersect(names, c("remote", "sync"))
+  if (!length(wrong)) return()
+  text <- "`%s` is of mirai::daemons(): the daemons of mirai_daemons() are nodes on this machine"
+  throw("argument", sprintf(text, wrong[[1L]]))
+}
+
+check_daemon_count <- function(n) {
+  if (is.numeric(n) && length(n) == 1L && !is.na(n) && n >= 1 && n == trunc(n)) return()
+  throw("argument", "`n` has to be the number of daemons, 0 to end them, or NULL to signal them")
+}
+
+# Only who may read the session's temporary folder can connect, which on a socket in the abstract
+# namespace, mirai's own choice, any local user can. The file is gone when nobody listens any more.
+private_url <- function() {
+  path <- tempfile("mirai-", tempdir(TRUE))
+  if (.Platform$OS.type != "unix" || nchar(path, "bytes") > 100L) return(mirai::local_url())
+  paste0("ipc://", path)
+}
+
+# The calls that mirai wants daemons to make: with their random streams, certificates and options.
+# It tells them as lines for a shell.
+daemon_calls <- function(n, profile) {
+  lines <- mirai::launch_remote(n, mirai::remote_config(rscript = ""), .compute = profile)
+  quoted <- sub("^ -e ", "", unclass(lines))
+  gsub("'\\''", "'", substr(quoted, 2L, nchar(quoted) - 1L), fixed = TRUE)
+}
+
+await_daemons <- function(n, profile, end) {
+  pause <- 0.001
+  while (mirai::status(.compute = profile)$connections < n) {
+    Sys.sleep(pause)
+    pause <- min(2 * pause, 0.02)
+    programs <- the$daemons[[profile]]
+    if (!is.null(programs) && live_programs(programs) < n) {
+      throw("start", "a daemon has ended while it started; what it printed says why")
+    }
+    if (clock() > end) throw("start", "the daemons did not connect within 120 seconds")
+  }
+}
+
+reset_daemons <- function(n, profile) {
+  value <- mirai::daemons(n, .compute = profile)
+  for (p in names(the$daemons)) if (!mirai::daemons_set(p)) end_daemons(p)
+  invisible(value)
+}
+
+end_daemons <- function(profile) {
+  programs <- the$daemons[[profile]]
+  the$daemons[[profile]] <- NULL
+  if (!is.null(programs)) stop_programs(programs)
+}
+
+# ---- in the node ----
+
+run_daemon <- function(code, again) {
+  call <- str2lang(code)
+  path <- sub("^ipc://", "", call[[2L]])
+  # that the session listens no more is why the one before has ended
+  if (again > 0 && path != call[[2L]] && !file.exists(path)) return()
+  if (again > 0) call$rs <- later_stream(eval(call$rs), again)
+  eval(call, globalenv())
+}
+
+# A daemon's random numbers are not those of the one whose place it takes. No seed: its numbers come
+# with the tasks, or from the dispatcher.
+later_stream <- function(seed, steps) {
+  if (is.null(seed)) return(NULL)
+  seed <- as.integer(seed)
+  for (i in seq_len(steps)) seed <- parallel::nextRNGSubStream(seed)
+  seed
+}

@@ -1,0 +1,59 @@
+# Programs: R code that nodes run in place of serving. Such a node answers no request and has no
+# task; it is started by a fork server, ends with it, and is known by a handle as others are.
+#
+# A program that is kept is started again by the fork server when its process has died, whether or
+# not the session looks. Its handle stays. It ends by itself when its function returns or fails.
+#
+# `run(code, again)` is called in the node with its element of `code`, one for each node, and how
+# often that was started before. It is a function of this package. `load`: packages whose
+# namespaces are loaded before the fork, where that starts no thread.
+#
+# An environment as that of a cluster, with `handles`; NULL where nodes cannot be forked.
+start_programs <- function(code, run, keep, load = character(), setup_timeout = 120) {
+  end <- clock() + setup_timeout
+  left <- function() max(end - clock(), 0.01)
+  tempdir(TRUE)
+  request <- check_request(length(code), "fork_server", NULL, "", NULL, list(), character(),
+                           setup_timeout, character())
+  info <- plan_forked(request)
+  info$spec$load <- load
+  info$keep <- keep
+  info$settings$announce <- FALSE
+  info$settings$program <- list(code = code, run = run)
+  connect_server(info, left)
+  if (info$strategy == "spawn") return(NULL)
+  info$handles <- fork_nodes(info, seq_along(code), left)
+  info
+}
+
+stop_programs <- function(info) .Call(ffi_nodes_stop, info$handles, 0, 5)
+
+# How many have not ended.
+live_programs <- function(info) {
+  states <- vapply(info$handles, function(h) .Call(ffi_node_info, h)$state, "")
+  sum(states %in% c("starting", "idle", "busy"))
+}
+
+# ---- in the fork server, and in the node ----
+
+# What can be shared of a package is loaded before the fork. Which of them have started threads.
+load_before_fork <- function(packages) {
+  old <- Sys.getenv("CLI_NO_THREAD", NA)
+  Sys.setenv(CLI_NO_THREAD = "1")
+  on.exit(if (is.na(old)) Sys.unsetenv("CLI_NO_THREAD") else Sys.setenv(CLI_NO_THREAD = old))
+  Filter(function(p) {
+    before <- .Call(ffi_thread_count)
+    requireNamespace(p, quietly = TRUE)
+    isTRUE(.Call(ffi_thread_count) > before)
+  }, packages)
+}
+
+# Package cli has a thread that tells when to draw a progress bar anew. It was loaded without.
+start_threads_of_loaded <- function() {
+  if (!isNamespaceLoaded("cli") || nzchar(Sys.getenv("CLI_NO_THREAD"))) return()
+  cli <- asNamespace("cli")
+  needed <- c("clic_start_thread", "clic_tick_resume", "clienv")
+  if (.Call(ffi_thread_count) > 1L || !all(needed %in% names(cli))) return()
+  .Call(cli$clic_start_thread, cli, cli$clienv$tick_time, cli$clienv$speed_time)
+  .Call(cli$clic_tick_resume, FALSE)
+}

@@ -1,0 +1,234 @@
+# mirai's daemons on our nodes.
+
+outside_checks_only()
+
+skip_without_mirai <- function() skip_if_not_installed("mirai", "2.5.0")
+
+with_daemons <- function(n, ..., code) {
+  skip_without_mirai()
+  on.exit(mirai::daemons(0))
+  mirai_daemons(n, ...)
+  code
+}
+
+connections <- function(profile = NULL) mirai::status(profile)$connections
+daemon_pids <- function(n = connections(), ...) {
+  expect_true(eventually({
+    # each is busy for a moment, so that each gets one
+    tasks <- lapply(seq_len(n), function(i) mirai::mirai({
+      Sys.sleep(0.1)
+      Sys.getpid()
+    }, ...))
+    found <- unlist(lapply(tasks, function(t) t[]))
+    is.integer(found) && !anyDuplicated(found)
+  }))
+  found
+}
+server_of <- function(pid) {
+  as.integer(sub("^.*\\) . ([0-9]+) .*$", "\\1", readLines(file.path("/proc", pid, "stat"))))
+}
+
+test_that("daemons do tasks, and return and print what mirai's do", {
+  skip_without_mirai()
+  on.exit(mirai::daemons(0))
+  value <- withVisible(mirai_daemons(2))
+  ours <- capture.output(print(value$value))
+  expect_false(value$visible)
+  expect_identical(connections(), 2L)
+  expect_length(unique(daemon_pids()), 2L)
+  expect_identical(mirai::mirai_map(1:10, function(i) i^2)[mirai::.flat], (1:10)^2)
+  expect_s3_class(mirai::mirai(stop("bad"))[], "miraiError")
+  expect_false(mirai_daemons(0))
+  expect_identical(connections(), 0L)
+  theirs <- mirai::daemons(1)
+  expect_identical(value$value, theirs)
+  expect_identical(ours, capture.output(print(theirs)))
+})
+
+test_that("a daemon that dies is replaced while the session waits in mirai's code", {
+  with_daemons(2, code = {
+    old <- daemon_pids()
+    lost <- mirai::mirai(tools::pskill(Sys.getpid(), 9L))
+    expect_s3_class(mirai::call_mirai(lost)$data, "errorValue")
+    # the tasks cannot all be at work before there are two again
+    both <- function() {
+      tasks <- lapply(1:2, function(i) mirai::mirai({
+        file.create(file.path(dir, i))
+        while (length(list.files(dir)) < 2L) Sys.sleep(0.01)
+        Sys.getpid()
+      }, dir = dir, i = i, .timeout = 30000))
+      unlist(lapply(tasks, function(t) mirai::call_mirai(t)$data))
+    }
+    dir <- tempfile()
+    dir.create(dir)
+    new <- both()
+    expect_length(setdiff(new, old), 1L)
+    expect_length(intersect(new, old), 1L)
+    expect_identical(connections(), 2L)
+    expect_gte(mirai::info()[["cumulative"]], 3L)
+    unlink(dir, recursive = TRUE)
+  })
+})
+
+test_that("whatever ends a daemon, another one takes its place", {
+  with_daemons(2, code = {
+    for (end in expression(quit("no"), quit("no", 3), tools::pskill(Sys.getpid()))) {
+      old <- daemon_pids(2L)
+      expect_s3_class(mirai::collect_mirai(mirai::mirai(eval(end), end = end)), "errorValue")
+      expect_true(eventually(connections() == 2L && length(setdiff(daemon_pids(2L), old)) == 1L))
+    }
+    old <- daemon_pids(2L)
+    tools::pskill(old, 9L)
+    expect_true(eventually(!any(alive(old)) && connections() == 2L))
+    expect_length(intersect(daemon_pids(2L), old), 0L)
+  })
+})
+
+test_that("one that ends as it was told to is not replaced", {
+  with_daemons(2, maxtasks = 1, code = {
+    expect_identical(connections(), 2L)
+    for (i in 1:2) expect_identical(mirai::mirai(i, i = i)[], i)
+    expect_true(eventually(connections() == 0L))
+    expect_true(eventually(clutch:::live_programs(clutch:::the$daemons$default) == 0L))
+  })
+})
+
+test_that("daemons(0) ends them, however mirai is told, and nothing is left", {
+  skip_without_mirai()
+  linux_only()
+  ends <- list(function() mirai::daemons(0), function() mirai_daemons(0),
+               function() mirai_daemons(NULL), function() mirai::daemons(NULL))
+  for (dispatcher in c(TRUE, FALSE)) {
+    for (end in ends) {
+      mirai_daemons(2, dispatcher = dispatcher)
+      found <- daemon_pids(2L)
+      server <- server_of(found[[1L]])
+      end()
+      expect_true(eventually(!any(alive(found))))
+      children <- sprintf("/proc/%d/task/%d/children", server, server)
+      expect_true(eventually(!length(scan(children, quiet = TRUE)))) # and none came after them
+    }
+  }
+})
+
+test_that("daemons end with the session", {
+  skip_without_mirai()
+  linux_only()
+  s <- start_script("
+    mirai_daemons(2)
+    cat('ready\\n')
+    Sys.sleep(100)
+  ")
+  expect_true(said(s, "^ready"))
+  expect_gte(length(processes_of(s)), 4L) # session, fork server, daemons
+  tools::pskill(s$pid, 9L)
+  expect_true(eventually(!length(processes_of(s))))
+})
+
+test_that("profiles are apart", {
+  skip_without_mirai()
+  on.exit({
+    mirai::daemons(0, .compute = "a")
+    mirai::daemons(0, .compute = "b")
+  })
+  mirai_daemons(1, .compute = "a")
+  mirai_daemons(2, .compute = "b", dispatcher = FALSE)
+  expect_identical(connections("a"), 1L)
+  expect_identical(connections("b"), 2L)
+  old <- daemon_pids(1L, .compute = "a")
+  mirai_daemons(2, .compute = "a") # in place of the others
+  expect_identical(connections("a"), 2L)
+  expect_true(eventually(!alive(old)))
+  mirai::daemons(0, .compute = "a")
+  expect_identical(mirai::mirai(1, .compute = "b")[], 1)
+  expect_identical(mirai::with_daemons("b", mirai::mirai(2)[]), 2)
+})
+
+test_that("seeds give what they give with mirai's own daemons", {
+  skip_without_mirai()
+  on.exit(mirai::daemons(0))
+  numbers <- function(start, dispatcher) {
+    start(1, dispatcher = dispatcher, seed = 42)
+    out <- mirai::mirai_map(1:3, function(i) rnorm(1))[mirai::.flat]
+    mirai::daemons(0)
+    out
+  }
+  for (dispatcher in c(TRUE, FALSE)) {
+    expect_identical(numbers(mirai_daemons, dispatcher), numbers(mirai::daemons, dispatcher))
+  }
+})
+
+test_that("the random numbers of a daemon are not those of the one before it", {
+  with_daemons(1, dispatcher = FALSE, code = {
+    first <- mirai::mirai(rnorm(3), .timeout = 30000)[]
+    mirai::collect_mirai(mirai::mirai(tools::pskill(Sys.getpid(), 9L)))
+    expect_true(eventually(connections() == 1L))
+    second <- mirai::mirai(rnorm(3), .timeout = 30000)[]
+    expect_type(second, "double")
+    expect_false(any(second %in% first))
+  })
+})
+
+test_that("TLS is as with mirai", {
+  with_daemons(2, url = "tls+tcp://127.0.0.1:0", code = {
+    expect_identical(connections(), 2L)
+    expect_match(mirai::status()$daemons, "^tls")
+    expect_identical(mirai::mirai(1 + 1)[], 2)
+    old <- daemon_pids(2L)
+    tools::pskill(old[[1L]], 9L)
+    expect_true(eventually(!alive(old[[1L]]) && connections() == 2L))
+  })
+})
+
+test_that("what mirai does in a daemon works in ours", {
+  with_daemons(2, code = {
+    endless <- mirai::mirai(while (TRUE) Sys.sleep(0.01))
+    Sys.sleep(0.2)
+    mirai::stop_mirai(endless)
+    expect_true(eventually(connections() == 2L))
+    late <- mirai::mirai(Sys.sleep(20), .timeout = 200)[]
+    expect_identical(as.integer(late), 5L)
+    expect_setequal(daemon_pids(2L), daemon_pids(2L)) # neither of them has died
+    mirai::everywhere(library(parallel))
+    expect_true(mirai::mirai("package:parallel" %in% search())[])
+    nested <- mirai::mirai({
+      cl <- clutch::make_cluster(2)
+      out <- unlist(parallel::clusterApply(cl, 1:4, function(i) i))
+      clutch::stop_cluster(cl)
+      out
+    }, .timeout = 60000)
+    expect_identical(nested[], 1:4)
+  })
+})
+
+test_that("errors have classes, and leave nothing", {
+  skip_without_mirai()
+  expect_error(mirai_daemons("a"), class = "clutch_argument")
+  expect_error(mirai_daemons(-1), class = "clutch_argument")
+  expect_error(mirai_daemons(1.5), class = "clutch_argument")
+  expect_error(mirai_daemons(c(1, 2)), class = "clutch_argument")
+  expect_error(mirai_daemons(), class = "clutch_argument")
+  expect_error(mirai_daemons(1, sync = TRUE), class = "clutch_argument")
+  expect_error(mirai_daemons(1, remote = mirai::remote_config()), class = "clutch_argument")
+  expect_error(mirai_daemons(1, url = 5))
+  # a daemon that ends at once
+  e <- expect_error(mirai_daemons(2, walltime = 1), class = "clutch_start")
+  expect_false(mirai::daemons_set())
+  e <- expect_error(clutch:::need_package("mirai", "mirai_daemons()", "99.0"),
+                    "99.0 or newer.*install.packages", class = "clutch_package")
+  expect_identical(e$package, "mirai")
+})
+
+test_that("where nodes cannot be forked the daemons are mirai's own", {
+  skip_without_mirai()
+  profile <- tempfile()
+  on.exit(unlink(profile))
+  writeLines("if (nzchar(Sys.getenv('CLUTCH_STARTING'))) loadNamespace('nanonext')", profile)
+  s <- start_script(c(sprintf("Sys.setenv(R_PROFILE_USER = '%s')", profile), "
+    mirai_daemons(2)
+    cat('sum=', sum(mirai::mirai_map(1:4, function(i) i)[mirai::.flat]), '\\n', sep = '')
+  "))
+  expect_true(said(s, "^sum=10"))
+  expect_true(said(s, "threads"))
+  expect_true(eventually(!alive(s$pid)))
+})
