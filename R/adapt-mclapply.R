@@ -87,6 +87,7 @@ mclapply <- function(X, FUN, ..., mc.preschedule = TRUE, mc.set.seed = TRUE, mc.
   cores <- min(cores, length(X))
   if (cores < 2L && is.null(affinity.list)) return(lapply(X = X, FUN = FUN, ...))
   FUN <- match.fun(FUN)
+  refuse_session_only(FUN, X, list(...))
   if (!mc.preschedule) {
     elements <- mc_elements(as.list(X), mc.set.seed, affinity.list)
     return(one_by_one(X, mc_map(elements, mc_call, FUN, list(...), cores, mc.silent), cores,
@@ -108,6 +109,7 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
   FUN <- match.fun(FUN)
   if (cores == 1L) return(FUN(v, ...))
   if (!length(v)) return(NULL)
+  refuse_session_only(FUN, v, list(...))
   elements <- mc_elements(pieces_of(v, cores), mc.set.seed)
   answers <- mc_map(elements, mc_piece, FUN, list(...), length(elements), mc.silent)
   warn_undelivered(answers, "%d parallel job did not deliver a result",

@@ -52,6 +52,8 @@
 #'       with a warning of class `clutch_node_replaced`.}
 #'     \item{`clutch.idle_limit`}{number of seconds, above 0; default 300. After this time without
 #'       nodes a fork server ends, see [fork_server_stop()]. Read when a fork server is started.}
+#'     \item{`clutch.session_only`}{`"refuse"` (default) or `"send"`. Whether [mclapply()] sends
+#'       connections and external pointers that code uses, which are of use in this process only.}
 #'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the
 #'       background when the package is attached, so that the first cluster is ready at once. Read
 #'       by `library(clutch)`, where a value of no use is a warning of class `clutch_argument`.}

@@ -157,6 +157,8 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_code_alone, 2),
                                           /* r/globals/search-state.c */
                                           ENTRY(ffi_globals_new, 0),
+                                          ENTRY(ffi_globals_pointer, 1),
+                                          ENTRY(ffi_is_pointer, 1),
                                           /* r/globals/search.c */
                                           ENTRY(ffi_globals_search, 3),
                                           ENTRY(ffi_globals_locals, 5),

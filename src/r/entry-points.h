@@ -148,6 +148,8 @@ SEXP ffi_globals_locals(SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame);
 
 /* r/globals/search-state.c */
 SEXP ffi_globals_new(void);
+SEXP ffi_globals_pointer(SEXP x);
+SEXP ffi_is_pointer(SEXP x);
 
 /* r/globals/search.c */
 SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also);

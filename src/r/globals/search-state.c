@@ -112,8 +112,8 @@ void clu_search_later(clu_search *s, SEXP x) {
   case BUILTINSXP:
   case SPECIALSXP:
   case BCODESXP:
-  case WEAKREFSXP:
-  case EXTPTRSXP: return;
+  case WEAKREFSXP: return;
+  case EXTPTRSXP: s->has_pointer |= R_ExternalPtrAddr(x) != NULL; return;
   case LGLSXP:
   case INTSXP:
   case REALSXP:
@@ -153,6 +153,13 @@ clu_search *clu_search_get(SEXP x) {
       TYPEOF(x) == EXTPTRSXP && R_ExternalPtrTag(x) == tag_search() ? R_ExternalPtrAddr(x) : NULL;
   if (!s) clu_raise("argument", "this is no search");
   return s;
+}
+
+/* Whether it has met an external pointer that is not nil. */
+SEXP ffi_globals_pointer(SEXP x) { return Rf_ScalarLogical(clu_search_get(x)->has_pointer); }
+
+SEXP ffi_is_pointer(SEXP x) {
+  return Rf_ScalarLogical(TYPEOF(x) == EXTPTRSXP && R_ExternalPtrAddr(x) != NULL);
 }
 
 /* A search, for ffi_globals_search(). */

@@ -213,6 +213,7 @@ static void visit_attribute(clu_search *s, SEXP name, SEXP value) {
   const char *n = CHAR(PRINTNAME(name));
   if (strcmp(n, "srcref") == 0 || strcmp(n, "srcfile") == 0 || strcmp(n, "wholeSrcref") == 0)
     return;
+  if (strcmp(n, ".internal.selfref") == 0) return; /* of a data.table, which does without */
   clu_search_later(s, value);
 }
 
