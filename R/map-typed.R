@@ -8,7 +8,7 @@
 cluster_map_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                            .max_memory = Inf, .env = parent.frame()) {
+                            .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_doubles(map_one(environment()), "cluster_map_dbl")
 }
 
@@ -18,7 +18,7 @@ cluster_map_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .prog
 cluster_map_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                            .max_memory = Inf, .env = parent.frame()) {
+                            .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_integers(map_one(environment()), "cluster_map_int")
 }
 
@@ -28,7 +28,7 @@ cluster_map_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .prog
 cluster_map_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                            .max_memory = Inf, .env = parent.frame()) {
+                            .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_strings(map_one(environment()), "cluster_map_chr")
 }
 
@@ -38,7 +38,7 @@ cluster_map_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .prog
 cluster_map_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                            .max_memory = Inf, .env = parent.frame()) {
+                            .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_logicals(map_one(environment()), "cluster_map_lgl")
 }
 
@@ -48,7 +48,7 @@ cluster_map_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .prog
 cluster_map_dfr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                            .max_memory = Inf, .env = parent.frame()) {
+                            .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_rows(map_one(environment()), "cluster_map_dfr")
 }
 
@@ -60,7 +60,7 @@ cluster_map_dfr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .prog
 cluster_map2_dbl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_doubles(map_two(environment()), "cluster_map2_dbl")
 }
 
@@ -70,7 +70,7 @@ cluster_map2_dbl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, 
 cluster_map2_int <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_integers(map_two(environment()), "cluster_map2_int")
 }
 
@@ -80,7 +80,7 @@ cluster_map2_int <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, 
 cluster_map2_chr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_strings(map_two(environment()), "cluster_map2_chr")
 }
 
@@ -90,7 +90,7 @@ cluster_map2_chr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, 
 cluster_map2_lgl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_logicals(map_two(environment()), "cluster_map2_lgl")
 }
 
@@ -100,7 +100,7 @@ cluster_map2_lgl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, 
 cluster_map2_dfr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_rows(map_two(environment()), "cluster_map2_dfr")
 }
 
@@ -112,7 +112,7 @@ cluster_map2_dfr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, 
 cluster_pmap_dbl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_doubles(map_list(environment()), "cluster_pmap_dbl")
 }
 
@@ -122,7 +122,7 @@ cluster_pmap_dbl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .pro
 cluster_pmap_int <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_integers(map_list(environment()), "cluster_pmap_int")
 }
 
@@ -132,7 +132,7 @@ cluster_pmap_int <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .pro
 cluster_pmap_chr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_strings(map_list(environment()), "cluster_pmap_chr")
 }
 
@@ -142,7 +142,7 @@ cluster_pmap_chr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .pro
 cluster_pmap_lgl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_logicals(map_list(environment()), "cluster_pmap_lgl")
 }
 
@@ -152,7 +152,7 @@ cluster_pmap_lgl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .pro
 cluster_pmap_dfr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_rows(map_list(environment()), "cluster_pmap_dfr")
 }
 
@@ -164,7 +164,7 @@ cluster_pmap_dfr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .pro
 cluster_imap_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_doubles(map_indexed(environment()), "cluster_imap_dbl")
 }
 
@@ -174,7 +174,7 @@ cluster_imap_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .pro
 cluster_imap_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_integers(map_indexed(environment()), "cluster_imap_int")
 }
 
@@ -184,7 +184,7 @@ cluster_imap_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .pro
 cluster_imap_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_strings(map_indexed(environment()), "cluster_imap_chr")
 }
 
@@ -194,7 +194,7 @@ cluster_imap_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .pro
 cluster_imap_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_logicals(map_indexed(environment()), "cluster_imap_lgl")
 }
 
@@ -204,7 +204,7 @@ cluster_imap_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .pro
 cluster_imap_dfr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                              .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                              .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .env = parent.frame()) {
+                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   as_rows(map_indexed(environment()), "cluster_imap_dfr")
 }
 

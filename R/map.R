@@ -60,6 +60,15 @@
 #'   since then; variables that elements have made in the workspace; what calls have done, as by
 #'   [parallel::clusterEvalQ()] and [cluster_setup()]. A node whose workspace was locked is
 #'   replaced.
+#' @section Fresh workspace: With `.fresh = TRUE` an element or task leaves nothing behind, also
+#'   when it has failed or was interrupted. Whoever comes next on its node finds these as they were:
+#'   the variables of the workspace, the search path, options, environment variables, the working
+#'   directory and the kind of random numbers. Variables that were there, such as those of
+#'   [cluster_export()], have their values again.
+#'
+#'   What stays: namespaces that were loaded, with the options and environment variables that they
+#'   have set; what is changed without a copy, as environments and a data.table are; definitions of
+#'   S4 classes and methods. Where an element has changed nothing, this takes some 10 microseconds.
 #' @section What ends with a node: Processes that an element has started end with its node: when the
 #'   node has died, was ended because time was up or it had too much memory, and when the cluster or
 #'   the session ends. Those of a node that goes on go on, too. On Linux with strategies
@@ -103,6 +112,8 @@
 #'   a value there is the error (in typed vectors `NA`, in data frames nothing), and a warning of
 #'   class `clutch_failed` says how many there are.
 #' @param .max_memory number of bytes. A node that has more is ended, and its element fails.
+#' @param .fresh `TRUE`: each element finds the workspace of its node as it was before the map, see
+#'   *Fresh workspace*.
 #' @param .env environment in which a name given as `.f` and names in `.globals` are looked up: by
 #'   default the caller's.
 #' @return
@@ -156,8 +167,8 @@
 #' @export
 cluster_map <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                         .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                        .packages = NULL, .relay = "ordered", .on_error = "stop", .max_memory = Inf,
-                        .env = parent.frame()) {
+                        .packages = NULL, .relay = "ordered", .on_error = "stop",
+                        .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   map_one(environment())
 }
 
@@ -167,7 +178,7 @@ cluster_map <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress
 cluster_walk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                          .packages = NULL, .relay = "ordered", .on_error = "stop",
-                         .max_memory = Inf, .env = parent.frame()) {
+                         .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   map_one(environment(), walk = TRUE)
   invisible(.x)
 }
@@ -207,7 +218,7 @@ cluster_walk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progres
 cluster_map2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                          .packages = NULL, .relay = "ordered", .on_error = "stop",
-                         .max_memory = Inf, .env = parent.frame()) {
+                         .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   map_two(environment())
 }
 
@@ -217,7 +228,7 @@ cluster_map2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .pro
 cluster_walk2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                           .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                           .packages = NULL, .relay = "ordered", .on_error = "stop",
-                          .max_memory = Inf, .env = parent.frame()) {
+                          .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   map_two(environment(), walk = TRUE)
   invisible(.x)
 }
@@ -260,7 +271,7 @@ cluster_walk2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .pr
 cluster_pmap <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                          .packages = NULL, .relay = "ordered", .on_error = "stop",
-                         .max_memory = Inf, .env = parent.frame()) {
+                         .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   map_list(environment())
 }
 
@@ -270,7 +281,7 @@ cluster_pmap <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progres
 cluster_pwalk <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                           .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                           .packages = NULL, .relay = "ordered", .on_error = "stop",
-                          .max_memory = Inf, .env = parent.frame()) {
+                          .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   map_list(environment(), walk = TRUE)
   invisible(.l)
 }
@@ -310,7 +321,7 @@ cluster_pwalk <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progre
 cluster_imap <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                          .packages = NULL, .relay = "ordered", .on_error = "stop",
-                         .max_memory = Inf, .env = parent.frame()) {
+                         .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   map_indexed(environment())
 }
 
@@ -320,7 +331,7 @@ cluster_imap <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progres
 cluster_iwalk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
                           .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                           .packages = NULL, .relay = "ordered", .on_error = "stop",
-                          .max_memory = Inf, .env = parent.frame()) {
+                          .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
   map_indexed(environment(), walk = TRUE)
   invisible(.x)
 }

@@ -5,37 +5,56 @@
 # `s`: as it was before the job.
 state_put_back <- function(s) {
   if (.Call(ffi_work_sinks, FALSE) != s$sinks[[2L]]) sink(type = "message")
-  # a package that was loaded meanwhile stays loaded, and needs the options and variables it has set
-  loaded <- length(loadedNamespaces()) != s$namespaces
-  if (!identical(as.list(.Options), s$options)) options_put_back(s$options, loaded)
+  if (!identical(as.list(.Options), s$options)) options_put_back(s$options, s)
   now <- .Call(ffi_work_environment, s$variables)
-  if (!is.null(now)) variables_put_back(s$variables, now, loaded)
+  if (!is.null(now)) variables_put_back(s$variables, now, s)
   if (!identical(getwd(), s$folder) && !is.null(s$folder)) try(setwd(s$folder), silent = TRUE)
   if (!identical(Sys.getlocale(), s$locale$all)) locale_put_back(s$locale)
   seed_put_back(s$seed)
   setTimeLimit()
 }
 
-options_put_back <- function(before, keep_new) {
+options_put_back <- function(before, s) {
   now <- options()
   is_same <- function(name) identical(now[[name]], before[[name]])
   changed <- names(before)[!vapply(names(before), is_same, NA)]
   # one by one: a value may be refused
   for (name in changed) try(options(before[name]), silent = TRUE)
-  if (keep_new) return()
-  for (name in setdiff(names(now), names(before))) {
+  for (name in not_of_packages(setdiff(names(now), names(before)), s)) {
     try(options(structure(list(NULL), names = name)), silent = TRUE)
   }
 }
 
 # Both as "NAME=value".
-variables_put_back <- function(before, now, keep_new) {
+variables_put_back <- function(before, now, s) {
   name <- function(x) sub("=.*", "", x)
   set <- setdiff(before, now)
   values <- structure(sub("^[^=]*=", "", set), names = name(set))
   if (length(set)) do.call(Sys.setenv, as.list(values))
-  new <- setdiff(name(now), name(before))
-  if (length(new) && !keep_new) Sys.unsetenv(new)
+  new <- not_of_packages(setdiff(name(now), name(before)), s)
+  if (length(new)) Sys.unsetenv(new)
+}
+
+# A package that was loaded meanwhile stays loaded, and needs the options and variables that it has
+# set. With a fresh workspace for each task (`had_namespaces`) only those that begin with its name
+# count, or that are in its code for that; else all that are new. Those that do not count.
+not_of_packages <- function(names, s) {
+  if (!length(names) || length(loadedNamespaces()) == s$namespaces) return(names)
+  if (is.null(s$had_namespaces)) return(character())
+  new <- setdiff(loadedNamespaces(), s$had_namespaces)
+  texts <- unlist(lapply(new, texts_of_load))
+  begins <- function(name) any(startsWith(name, paste0(rep(new, each = 2L), c(".", "_"))))
+  is_of <- function(name) begins(name) || any(grepl(name, texts, fixed = TRUE))
+  names[!vapply(names, is_of, NA)]
+}
+
+# The code that is run when a package is loaded, as text: .onLoad(), and what that names.
+texts_of_load <- function(package) {
+  ns <- asNamespace(package)
+  load <- ns$.onLoad
+  if (!is.function(load)) return(character())
+  named <- intersect(all.names(body(load)), ls(ns, all.names = TRUE))
+  unlist(lapply(c(list(load), mget(named, envir = ns)), deparse))
 }
 
 # Its first number tells the kind of generator, which is what comes back.

@@ -24,6 +24,8 @@
 #'       variables travel to the nodes.}
 #'     \item{`clutch.packages`}{character vector; by default empty. Names of packages to attach on
 #'       the nodes.}
+#'     \item{`clutch.fresh`}{`TRUE` or `FALSE` (default). Whether each element or task finds the
+#'       workspace of its node as it was before the others.}
 #'   }
 #' @section Maps only: The same, in [cluster_map()] and all its variants.
 #'   \describe{
@@ -89,7 +91,8 @@ option_defaults <- list(
   packages = NULL,
   relay = "ordered",
   on_error = "stop",
-  max_memory = Inf
+  max_memory = Inf,
+  fresh = FALSE
 )
 
 # ---- checks: they return the value in the form that the scheduler takes ----
@@ -106,7 +109,8 @@ check_option <- function(name, x, what) {
     packages = check_packages(x, what),
     relay = check_relay(x, what),
     on_error = check_choice(x, what, c("stop", "continue")),
-    max_memory = check_limit_of_memory(x, what)
+    max_memory = check_limit_of_memory(x, what),
+    fresh = check_yes_or_no(x, what)
   )
 }
 
@@ -145,6 +149,11 @@ check_chunk <- function(x, what) {
   if (is.null(x)) return(0)
   check_number(x, what, 1, "a number of elements, 1 or more")
   min(floor(x), 2^31 - 1)
+}
+
+check_yes_or_no <- function(x, what) {
+  if (isTRUE(x) || isFALSE(x)) return(x)
+  throw("argument", sprintf("%s has to be TRUE or FALSE", what))
 }
 
 check_progress <- function(x, what) {

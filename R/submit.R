@@ -42,9 +42,10 @@
 #'   packages that it needs travel with it.
 #' @param args list: the arguments of `f`. They travel as values: an expression in it is not
 #'   evaluated.
-#' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory as in [cluster_map()]; the
-#'   session's options replace the defaults, see [clutch-options]. A list given as `.globals` is
-#'   used in place of what would be found. For `.relay`, `"live"` is as `"ordered"`.
+#' @param .globals,.packages,.seed,.timeout,.retries,.relay,.max_memory,.fresh as in
+#'   [cluster_map()]; the session's options replace the defaults, see [clutch-options]. A list given
+#'   as `.globals` is used in place of what would be found. For `.relay`, `"live"` is as
+#'   `"ordered"`.
 #' @param .label string: a name for the task, in errors and when it is printed. By default the
 #'   expression.
 #' @param x task; for `resolved()` and `cancel()` also a list of tasks.
@@ -87,7 +88,7 @@
 #' @export
 cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = TRUE,
                            .timeout = Inf, .retries = 0, .relay = "ordered", .max_memory = Inf,
-                           .label = NULL) {
+                           .fresh = FALSE, .label = NULL) {
   cl <- cluster_or_own(cl)
   given(expr, "expr")
   code <- substitute(expr)
@@ -122,7 +123,7 @@ submit_plain <- function(cl, code, env) {
 #' @export
 cluster_submit_call <- function(cl, f, args = list(), .globals = TRUE, .packages = NULL,
                                 .seed = TRUE, .timeout = Inf, .retries = 0, .relay = "ordered",
-                                .max_memory = Inf, .label = NULL) {
+                                .max_memory = Inf, .fresh = FALSE, .label = NULL) {
   cl <- cluster_or_own(cl)
   given(f, "f")
   code <- as.call(list(substitute(f), quote(...)))
@@ -166,7 +167,7 @@ submit <- function(t, fun, needs, o, label, code, args = NULL) {
 
 # Those of cluster_map() that make sense for one task.
 submit_options <- options_taken(c("globals", "packages", "seed", "timeout", "retries", "relay",
-                                  "max_memory"))
+                                  "max_memory", "fresh"))
 
 label_of <- function(task) {
   if (is.null(task$label)) task$label <- text_of(task$code)

@@ -63,7 +63,8 @@ job_new <- function(t, fun, elements, more, needs, o) {
     if (length(o$packages)) o$packages,
     o$relay != "none",
     o$relay == "live",
-    warn_on_nodes()
+    warn_on_nodes(),
+    if (o$fresh) TRUE
   )
   forget_deaths(t)
   spec <- c(o$retries, o$chunk, o$timeout, o$max_memory)

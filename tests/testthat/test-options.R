@@ -85,7 +85,8 @@ test_that("an option of no use is the error that the argument is, with the optio
                 chunk = list(0, "all"), seed = list("a", NA, 1:2),
                 relay = list("sometimes", 1), on_error = list("ignore", NA),
                 max_memory = list(0, "1 GB"), progress = list("yes", NA, 1),
-                globals = list(1, NA, list(2)), packages = list(1, "", NA_character_))
+                globals = list(1, NA, list(2)), packages = list(1, "", NA_character_),
+                fresh = list("yes", NA, 1))
     expect_setequal(names(bad), names(clutch:::option_defaults))
     for (name in names(bad)) for (value in bad[[name]]) {
       option <- paste0("clutch.", name)

@@ -12,7 +12,7 @@
 #include "core/base/os.h"
 
 /* Preserved: as they were when the job was entered. */
-enum { OPTIONS, OPTION_NAMES, VARIABLES, FOLDER, LOCALE, SEED, N_KEPT };
+enum { OPTIONS, OPTION_NAMES, VARIABLES, FOLDER, LOCALE, SEED, NAMESPACES, WARN, N_KEPT };
 
 static struct {
   SEXP kept;
@@ -98,10 +98,22 @@ static SEXP folder_now(void) {
   return Rf_eval(call, R_BaseEnv);
 }
 
-static int namespaces_now(void) {
+static SEXP namespaces_now(void) {
   static SEXP call;
   if (!call) call = internal("getNamespaceRegistry", R_NilValue);
-  return Rf_length(Rf_eval(call, R_BaseEnv));
+  return Rf_eval(call, R_BaseEnv);
+}
+
+/* Their names are wanted only where tasks have a fresh workspace, and are made when their number
+ * has changed. */
+static void remember_namespaces(int fresh) {
+  SEXP registry = PROTECT(namespaces_now());
+  state.namespaces = Rf_length(registry);
+  if (!fresh)
+    keep(NAMESPACES, R_NilValue);
+  else if (Rf_length(kept(NAMESPACES)) != state.namespaces)
+    keep(NAMESPACES, R_lsInternal3(registry, TRUE, FALSE));
+  UNPROTECT(1);
 }
 
 /* ---- options ---- */
@@ -224,7 +236,7 @@ static int same_generator(void) {
          Rf_xlength(before) > 0 && INTEGER(now)[0] == INTEGER(before)[0];
 }
 
-void clu_state_remember(int seeded) {
+void clu_state_remember(int seeded, int fresh) {
   SEXP x;
   remember_options();
   if ((x = ffi_work_environment(kept(VARIABLES))) != R_NilValue) keep(VARIABLES, x);
@@ -235,7 +247,7 @@ void clu_state_remember(int seeded) {
   keep(SEED, seeded ? R_NilValue : seed_now());
   state.output = sinks(1);
   state.messages = sinks(0);
-  state.namespaces = namespaces_now();
+  remember_namespaces(fresh);
 }
 
 static int is_as_before(void) {
@@ -248,10 +260,14 @@ static int is_as_before(void) {
   return same;
 }
 
+void clu_state_entered(void) { keep(WARN, warn_now()); }
+
+int clu_state_is_same(void) { return warn_now() == kept(WARN) && is_as_before(); }
+
 /* For state_put_back() in R. */
 static SEXP as_list(void) {
-  static const char *names[] = {"options", "variables", "folder",     "locale",
-                                "seed",    "sinks",     "namespaces", ""};
+  static const char *names[] = {"options", "variables",  "folder",         "locale", "seed",
+                                "sinks",   "namespaces", "had_namespaces", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names)), numbers = Rf_allocVector(INTSXP, 2);
   SET_VECTOR_ELT(out, 5, numbers);
   INTEGER(numbers)[0] = state.output;
@@ -262,6 +278,7 @@ static SEXP as_list(void) {
   SET_VECTOR_ELT(out, 3, kept(LOCALE));
   SET_VECTOR_ELT(out, 4, kept(SEED));
   SET_VECTOR_ELT(out, 6, Rf_ScalarInteger(state.namespaces));
+  SET_VECTOR_ELT(out, 7, kept(NAMESPACES));
   UNPROTECT(1);
   return out;
 }

@@ -17,6 +17,9 @@ static struct {
   /* the job whose workspace is in force */
   uint64_t entered; /* 0: none */
   int relay;
+  int fresh;     /* each of its tasks has a fresh workspace */
+  int at_task;   /* one of these is being done, or was interrupted */
+  int has_fresh; /* clu_workspace_remember() was called */
   int has_state; /* clu_state_remember() was called */
   int has_seed;  /* SEED is to be put back */
   int sinks, n_globals, n_env;
@@ -133,14 +136,6 @@ static SEXP failing_call(SEXP problem, SEXP env) {
 
 /* ---- the workspace ---- */
 
-SEXP clu_job_seed_symbol(void) {
-  static SEXP symbol;
-  if (!symbol) symbol = Rf_install(".Random.seed");
-  if (R_existsVarInFrame(R_GlobalEnv, symbol) && R_BindingIsLocked(symbol, R_GlobalEnv))
-    R_unLockBinding(symbol, R_GlobalEnv);
-  return symbol;
-}
-
 /* Whether all is there that enter() has prepared: the task before may have removed it, or left a
  * sink behind. */
 static int in_order(void) {
@@ -176,23 +171,32 @@ static SEXP prepare(SEXP x) {
 static void set_up(SEXP x, int seeded) {
   SEXP symbol = clu_job_seed_symbol();
   jobs.has_seed = seeded;
-  if (seeded) keep(SEED, clu_variable(symbol, R_GlobalEnv));
-  clu_state_remember(seeded);
+  if (seeded || jobs.fresh) keep(SEED, clu_variable(symbol, R_GlobalEnv));
+  clu_state_remember(seeded, jobs.fresh);
   jobs.has_state = 1;
   clu_state_set_warn(part(x, JOB_WARN));
   if (jobs.relay) clu_state_sink(ffi_work_output());
+  if (!jobs.fresh) return;
+  clu_state_entered();
+  clu_workspace_remember(); /* with the packages and globals of the job */
+  jobs.has_fresh = 1;
 }
 
 void clu_job_enter(uint64_t number, int seeded, int bare) {
   SEXP x, env, problem;
   int i;
-  if (jobs.entered == number && in_order()) return;
+  clu_job_end_task(); /* of one that was interrupted */
+  if (jobs.entered == number && in_order()) {
+    jobs.at_task = jobs.fresh;
+    return;
+  }
   clu_job_leave();
   i = find(number);
   x = PROTECT(i < 0 ? R_NilValue : VECTOR_ELT(kept(DESCRIPTIONS), i));
   env = PROTECT(R_NewEnv(R_GlobalEnv, FALSE, 0)); /* few variables, one of them set for each task */
   jobs.relay = is_description(x) && Rf_asLogical(part(x, JOB_RELAY)) == TRUE;
   clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, JOB_LIVE)) == TRUE;
+  jobs.fresh = is_description(x) && Rf_asLogical(part(x, JOB_FRESH)) == TRUE;
   problem = PROTECT(prepare(x));
   keep(ENV, env);
   if (problem == R_NilValue) {
@@ -205,6 +209,7 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   jobs.n_globals = Rf_length(R_GlobalEnv);
   jobs.n_env = Rf_length(env);
   jobs.entered = number; /* not before: any of it may jump out */
+  jobs.at_task = jobs.fresh;
   UNPROTECT(3);
 }
 
@@ -218,20 +223,50 @@ static void put_seed_back(SEXP seed) {
     Rf_defineVar(symbol, seed, R_GlobalEnv);
 }
 
+/* Without streams of their own tasks go on with the node's random numbers, but for what a task has
+ * set. */
+static void renew_seed(SEXP seed) {
+  if (clu_variable(clu_job_seed_symbol(), R_GlobalEnv) != seed) clu_node_r("seed_renew", seed);
+}
+
 void clu_job_leave(void) {
   SEXP before, seed;
-  int has_state = jobs.has_state, has_seed = jobs.has_seed;
-  if (!jobs.entered && !has_state && !has_seed && kept(BEFORE) == R_NilValue) return;
+  int has_state = jobs.has_state, has_seed = jobs.has_seed, has_fresh = jobs.has_fresh;
+  if (!jobs.entered && !has_state && !has_seed && !has_fresh && kept(BEFORE) == R_NilValue) return;
   before = PROTECT(kept(BEFORE));
   seed = PROTECT(kept(SEED));
   jobs.entered = 0;
-  jobs.has_state = jobs.has_seed = 0;
+  jobs.at_task = 0;
+  jobs.has_state = jobs.has_seed = jobs.has_fresh = 0;
   for (int k = ENV; k < N_KEPT; k++) keep(k, R_NilValue);
   clu_state_end_time_limit();
+  if (has_fresh) clu_workspace_put_back();
   if (before != R_NilValue) clu_node_r("node_restore", before);
-  if (has_seed) put_seed_back(seed);
+  if (has_seed)
+    put_seed_back(seed);
+  else if (has_fresh && has_state)
+    renew_seed(seed);
   if (has_state) clu_state_put_back();
   UNPROTECT(2);
 }
 
 int clu_job_is_entered(uint64_t number) { return jobs.entered == number; }
+
+/* Whether the task has changed nothing. Other random numbers are no reason to leave the job. */
+static int is_clean(void) {
+  if (!jobs.has_fresh) return 0;
+  clu_state_end_time_limit();
+  if (clu_state_sinks() != jobs.sinks || !clu_state_is_same() || !clu_workspace_is_same()) return 0;
+  if (jobs.has_seed) return 1;
+  renew_seed(kept(SEED));
+  keep(SEED, clu_variable(clu_job_seed_symbol(), R_GlobalEnv));
+  return 1;
+}
+
+int clu_job_end_task(void) {
+  if (!jobs.at_task) return 0;
+  jobs.at_task = 0;
+  if (is_clean()) return 0;
+  clu_job_leave();
+  return 1;
+}

@@ -292,6 +292,12 @@ static void collect_garbage(void) {
   work.began = 0;
 }
 
+/* Where each task has a fresh workspace, what this one has changed is put back. */
+static void end_task(void) {
+  if (R_EnvironmentIsLocked(R_GlobalEnv)) return; /* see end_if_locked() */
+  if (clu_job_end_task()) work.began = 0;         /* the time for that is not the next one's */
+}
+
 static void do_task(void) {
   static SEXP x_symbol;
   uint32_t i = work.next++;
@@ -326,6 +332,7 @@ static void do_task(void) {
   clu_node_stop_running();
   send_result(0, value);
   UNPROTECT(1);
+  end_task();
 }
 
 /* Nothing unlocks a workspace that a task has locked. This process ends, and another one does the
@@ -360,6 +367,7 @@ void clu_work_failed(SEXP failure) {
   work.claimed = 1;
   send_result(CLU_RESULT_ERROR, failure);
   end_if_locked();
+  end_task();
 }
 
 /* An error outside of any task, while the description of a job was read: all tasks of that job fail

@@ -2,8 +2,8 @@
  *
  * Files, each of which uses only those before it: node-state (the channel and the request at hand),
  * node-start (how a node comes to be), relay (output and conditions of tasks), job-state
- * (what tasks may change of R), node-jobs (jobs and their workspace), node-tasks, node-loop.
- * fork-server-main and join use node-start.
+ * (what tasks may change of R), fresh (the workspace of a task), node-jobs (jobs and their
+ * workspace), node-tasks, node-loop. fork-server-main and join use node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
@@ -82,15 +82,30 @@ void clu_relay_drop(void);
 
 /* Remembers options, variables and the like before the first task of a job, and puts them back.
  * `seeded`: the job has random streams of its own, so the kind of generator is seen to elsewhere.
+ * `fresh`: what is new goes, too, when a namespace was loaded meanwhile, unless it is that one's.
  */
-void clu_state_remember(int seeded);
+void clu_state_remember(int seeded, int fresh);
 void clu_state_put_back(void);
+/* The job is entered: whether a task has changed something since then. */
+void clu_state_entered(void);
+int clu_state_is_same(void);
 void clu_state_end_time_limit(void);
 /* How many sinks output goes through; one more, to this connection. */
 int clu_state_sinks(void);
 void clu_state_sink(SEXP connection);
 /* options(warn = value) */
 void clu_state_set_warn(SEXP value);
+
+/* ---- fresh.c ---- */
+
+/* Remembers the variables of the workspace, and the search path, before the first task of a job;
+ * tells whether they are the same; puts them back. */
+void clu_workspace_remember(void);
+int clu_workspace_is_same(void);
+void clu_workspace_put_back(void);
+/* The symbol .Random.seed. R itself changes that variable, and fails where a task has locked it: it
+ * is not locked after this. */
+SEXP clu_job_seed_symbol(void);
 
 /* ---- node-jobs.c ---- */
 
@@ -107,6 +122,7 @@ enum {
   JOB_RELAY,
   JOB_LIVE,
   JOB_WARN,
+  JOB_FRESH,
   N_JOB_PARTS
 };
 
@@ -124,9 +140,9 @@ int clu_job_is_entered(uint64_t number);
 SEXP clu_job_call(void);
 SEXP clu_job_env(void);
 int clu_job_relays(void);
-/* The symbol .Random.seed. R itself changes that variable, and fails where a task has locked it: it
- * is not locked after this. */
-SEXP clu_job_seed_symbol(void);
+/* The task at hand has ended. Where each has a fresh workspace, and it has changed something, the
+ * job is left: 1. */
+int clu_job_end_task(void);
 
 /* ---- node-tasks.c ---- */
 
