@@ -59,7 +59,7 @@ server_for <- function(spec, env, quiet = FALSE) {
 
 # ---- start ----
 
-# What is run: list(program, argv, env). Starts nothing. `folder`: around its temporary folder until
+# What is run: list(argv, env), a call of Rscript. Starts nothing. `folder`: around its temporary folder until
 # it is able to remove that itself.
 server_command <- function(spec, env, folder) {
   idle <- option_number("clutch.idle_limit", 300, above = TRUE)
@@ -79,7 +79,7 @@ server_command <- function(spec, env, folder) {
   env[c("TMPDIR", "CLUTCH_STARTING")] <- c(folder, "1")
   # room for the mark that each node has and what it starts inherits: see orphans.h
   env["CLUTCH_MARK"] <- strrep("0", 32L)
-  list(program = rscript, argv = argv, env = env)
+  list(argv = argv, env = env)
 }
 
 # The environment in which a server starts. Threads do not survive a fork: none may be started
@@ -100,8 +100,9 @@ server_start <- function(spec, env) {
   ok <- FALSE
   on.exit(if (!ok) unlink(c(log, folder), recursive = TRUE))
   dir.create(folder, mode = "0700")
-  variables <- paste0(names(command$env), "=", command$env)
-  handle <- .Call(ffi_server_start, command$program, command$argv, variables, log)
+  how <- without_front_end(command$argv, command$env)
+  variables <- paste0(names(how$env), "=", how$env)
+  handle <- .Call(ffi_server_start, how$argv[[1L]], how$argv, variables, log)
   packages <- if (spec$strategy == "spawn") character() else spec$packages
   .Call(ffi_server_send, handle, "setup", list(packages = packages, load = spec$load))
   ok <- TRUE

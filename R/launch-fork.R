@@ -7,7 +7,7 @@ fork_launcher <- function() {
 
 # Besides what all plans have:
 #   spec, session_env    what the server is started with, see server_key()
-#   node_env             environment variables that the nodes have
+#   node_env             environment variables that the nodes have, once there is a server
 #   settings             what the server tells its nodes, see apply_settings()
 #   server               the server, once there is one
 #   number               which settings it has been sent
@@ -28,8 +28,6 @@ plan_forked <- function(request) {
                     strategy = request$strategy)
   info$session_env <- effective_env(request$env)
   wd <- getwd()
-  info$node_env <- share_env(info$session_env, n)
-  if (!is.null(wd)) info$node_env[["PWD"]] <- wd # as the shell that starts an Rscript sets it
   info$settings <- list(wd = wd, session = Sys.getpid(), umask = Sys.umask(),
                         announce = request$outfile != "/dev/null", nice = request$renice)
   info
@@ -67,7 +65,10 @@ replace_forked <- function(info, rank, seconds) {
 
 # Gives the plan a server that is ready, and settings that fit it.
 connect_server <- function(info, left) {
-  server <- server_ready(server_for(info$spec, info$session_env), left())
+  server <- server_for(info$spec, info$session_env)
+  # while the server starts: it takes some milliseconds
+  if (is.null(info$node_env)) info$node_env <- node_env_of(info)
+  server <- server_ready(server, left())
   if (info$spec$strategy == "fork_server" && has_threads(server$report)) {
     say_threads(server$report)
     server_drop(server$key)
@@ -75,7 +76,7 @@ connect_server <- function(info, left) {
     server <- server_ready(server_for(info$spec, info$session_env), left())
   }
   info$server <- server
-  info$settings <- fork_settings(info, server$env)
+  info$settings <- fork_settings(info, info$node_env, server$env)
   info$number <- NULL
 }
 
@@ -88,13 +89,20 @@ renew_server <- function(info, left) {
   connect_server(info, left)
 }
 
-# For a server with this environment.
-fork_settings <- function(info, env) {
+# The environment variables that the nodes have.
+node_env_of <- function(info) {
+  env <- share_env(info$session_env, length(info$hosts))
+  if (!is.null(info$settings$wd)) env[["PWD"]] <- info$settings$wd # as a shell sets it
+  env
+}
+
+# For nodes with the environment `wanted`, of a server with the environment `env`.
+fork_settings <- function(info, wanted, env) {
   settings <- info$settings
-  settings[c("env_set", "env_unset")] <- env_changes(info$node_env, env)
+  settings[c("env_set", "env_unset")] <- env_changes(wanted, env)
   settings$by_exec <- info$strategy == "spawn"
   if (settings$by_exec) {
-    settings$quick_start <- env_changes(quick_start_node(info$node_env), info$node_env)$env_set
+    settings$quick_start <- env_changes(quick_start_node(wanted), wanted)$env_set
   }
   settings
 }
@@ -158,7 +166,7 @@ show_forked <- function(info) {
   env <- server_env(info$spec, info$session_env)
   command <- server_command(info$spec, env, "<temporary folder>")
   changes <- env_changes(command$env, effective_env(NULL))
-  settings <- fork_settings(info, env)
+  settings <- fork_settings(info, node_env_of(info), env)
   c(
     sprintf("%d nodes on this machine, strategy \"%s\"", length(info$hosts), info$strategy),
     "fork server, unless one with the same key is running:",

@@ -133,6 +133,11 @@ start_process <- function(process, node, handle, acceptor, command, own, log) {
     env <- effective_env(NULL)
     how <- list(output = log, folder = NULL, stdin = TRUE, slot = FALSE)
   }
+  if (node$local && !is.null(acceptor)) {
+    quick <- without_front_end(command, env)
+    command <- quick$argv
+    env <- quick$env
+  }
   env <- paste0(names(env), "=", env)
   if (is.null(acceptor)) return(.Call(ffi_psock_spawn, handle, command, env, how))
   .Call(ffi_acceptor_spawn, acceptor, handle, command, env, how)

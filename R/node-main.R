@@ -15,6 +15,8 @@ fork_server_main <- function(args) {
   move_temp_dir(args[[4L]])
   script <- system.file("node", "node.R", package = "clutch", lib.loc = args[[1L]])
   exec <- c(args[-(1:4)], script, args[[1L]], args[[3L]])
+  # what it would set in the environment this process has already
+  exec <- without_front_end(exec, effective_env(NULL))$argv
   .Call(ffi_fork_server_begin, exec, as.numeric(args[[2L]]))
   answer <- function(what, seq, value) .Call(ffi_fork_server_answer, what, seq, value)
   repeat {
@@ -90,6 +92,20 @@ rehearse <- function() {
     structure(conditionMessage(e), class = c("snow-try-error", "try-error"))
   }
   tryCatch(stop("rehearsed"), error = as_failure, interrupt = function(e) NULL)
+  rehearse_compiler()
+}
+
+# R compiles a function at its second or third call. The compiler's own functions are read from disk
+# then, which takes a node ten times as long as to compile a small function. Nothing is done where
+# R_ENABLE_JIT says that nothing is compiled.
+rehearse_compiler <- function() {
+  code <- quote({
+    y <- x + 1
+    if (is.null(y)) y[[1L]] else sqrt(y)
+  })
+  # a function of the workspace, however small: of others only large ones are compiled
+  f <- as.function(list(x = 0, code), envir = globalenv())
+  for (i in 1:3) f(i)
   invisible()
 }
 

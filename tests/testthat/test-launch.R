@@ -89,3 +89,52 @@ test_that("a cluster's variables are its own, and not those of the next one of i
   Sys.unsetenv("CLUTCH_TEST_X")
   expect_nodes("none")
 })
+
+test_that("an R without its front end has the arguments and variables that it has with it", {
+  linux_only()
+  script <- tempfile(fileext = ".R")
+  on.exit(unlink(script))
+  writeLines(c("print(commandArgs())",
+               "writeLines(paste0(names(Sys.getenv()), '=', Sys.getenv()))"), script)
+  command <- c(file.path(R.home("bin"), "Rscript"), "--default-packages=utils,methods", script,
+               "a b", "-e", "--x=1")
+  env <- clutch:::effective_env(c(A_VARIABLE = "1 2"))
+  env <- env[!startsWith(names(env), "_R_CHECK")]
+  run <- function(how) {
+    variables <- paste0(names(how$env), "=", shQuote(how$env))
+    lines <- system2("env", c("-i", variables, shQuote(how$argv)), stdout = TRUE)
+    # what a shell sets, R's own folder, and paths that the front end puts there once more
+    grep("^(_|SHLVL|OLDPWD|PWD|SED|R_SESSION_TMPDIR|LD_LIBRARY_PATH|R_ARCH) *[ :=]", lines,
+         invert = TRUE, value = TRUE)
+  }
+  quick <- clutch:::without_front_end(command, env)
+  skip_if(identical(quick$argv, command), "this R has not come through its front end")
+  expect_match(quick$argv[[1L]], "exec/R$")
+  expect_identical(run(quick), run(list(argv = command, env = env)))
+})
+
+test_that("the front end is left out only where it would change nothing", {
+  env <- c(R_HOME = R.home(), R_SHARE_DIR = R.home("share"), R_INCLUDE_DIR = R.home("include"),
+           R_DOC_DIR = R.home("doc"), LD_LIBRARY_PATH = file.path(R.home(), "lib"))
+  command <- c(file.path(R.home("bin"), "Rscript"), "--default-packages=stats", "x.R", "1")
+  same <- function(command, env) {
+    identical(clutch:::without_front_end(command, env), list(argv = command, env = env))
+  }
+  linux_only()
+  expect_false(same(command, env))
+  expect_false(same(command, c(env[-5L], LD_LIBRARY_PATH = paste0(R.home(), "/lib:/more"))))
+  expect_true(same(c("/elsewhere/Rscript", command[-1L]), env))
+  expect_true(same(append(command, "--vanilla", 2L), env))
+  expect_true(same(command[-2L], env))
+  for (name in names(env)[1:4]) {
+    changed <- env
+    changed[[name]] <- "/other"
+    expect_true(same(command, changed), info = name)
+    expect_true(same(command, env[names(env) != name]), info = name)
+  }
+  expect_true(same(command, c(env, R_ARCH = "/other")))
+  if (file.exists(file.path(R.home(), "lib", "libR.so"))) {
+    expect_true(same(command, env[-5L]))
+    expect_true(same(command, c(env[-5L], LD_LIBRARY_PATH = paste0("/mine:", R.home(), "/lib"))))
+  }
+})
