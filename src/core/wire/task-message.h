@@ -53,6 +53,21 @@ enum {
   CLU_TASKS_NO_RING = 4, /* the session cannot read the node's ring: results come by the socket */
   CLU_TASKS_ONLY = 8     /* the job has no other task: when this one is answered the job is over */
 };
+/* The parts of the list in a JOB message. */
+enum {
+  CLU_JOB_FUN,
+  CLU_JOB_MORE,
+  CLU_JOB_GLOBALS,
+  CLU_JOB_ATTACH,
+  CLU_JOB_LOAD,
+  CLU_JOB_ORDER,
+  CLU_JOB_PACKAGES,
+  CLU_JOB_RELAY,
+  CLU_JOB_LIVE,
+  CLU_JOB_WARN,
+  CLU_JOB_FRESH,
+  CLU_JOB_PARTS
+};
 enum {
   CLU_RESULT_ERROR = 1, /* the value is what is known of an error */
   CLU_RESULT_LOG = 2,   /* what the task has printed and signalled comes with the value */

@@ -146,12 +146,13 @@ static int in_order(void) {
 static SEXP part(SEXP description, int which) { return VECTOR_ELT(description, which); }
 
 static int is_description(SEXP x) {
-  return TYPEOF(x) == VECSXP && !Rf_isObject(x) && Rf_xlength(x) == N_JOB_PARTS;
+  return TYPEOF(x) == VECSXP && !Rf_isObject(x) && Rf_xlength(x) == CLU_JOB_PARTS;
 }
 
 /* Whether R has to see to packages or variables, or the description is none. */
 static int needs_r(SEXP x) {
-  static const int parts[] = {JOB_GLOBALS, JOB_ATTACH, JOB_LOAD, JOB_ORDER, JOB_PACKAGES};
+  static const int parts[] = {CLU_JOB_GLOBALS, CLU_JOB_ATTACH, CLU_JOB_LOAD, CLU_JOB_ORDER,
+                              CLU_JOB_PACKAGES};
   if (!is_description(x)) return 1;
   for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
     if (part(x, parts[k]) != R_NilValue) return 1;
@@ -174,7 +175,7 @@ static void set_up(SEXP x, int seeded) {
   if (seeded || jobs.fresh) keep(SEED, clu_variable(symbol, R_GlobalEnv));
   clu_state_remember(seeded, jobs.fresh);
   jobs.has_state = 1;
-  clu_state_set_warn(part(x, JOB_WARN));
+  clu_state_set_warn(part(x, CLU_JOB_WARN));
   if (jobs.relay) clu_state_sink(ffi_work_output());
   if (!jobs.fresh) return;
   clu_state_entered();
@@ -194,14 +195,14 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   i = find(number);
   x = PROTECT(i < 0 ? R_NilValue : VECTOR_ELT(kept(DESCRIPTIONS), i));
   env = PROTECT(R_NewEnv(R_GlobalEnv, FALSE, 0)); /* few variables, one of them set for each task */
-  jobs.relay = is_description(x) && Rf_asLogical(part(x, JOB_RELAY)) == TRUE;
-  clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, JOB_LIVE)) == TRUE;
-  jobs.fresh = is_description(x) && Rf_asLogical(part(x, JOB_FRESH)) == TRUE;
+  jobs.relay = is_description(x) && Rf_asLogical(part(x, CLU_JOB_RELAY)) == TRUE;
+  clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, CLU_JOB_LIVE)) == TRUE;
+  jobs.fresh = is_description(x) && Rf_asLogical(part(x, CLU_JOB_FRESH)) == TRUE;
   problem = PROTECT(prepare(x));
   keep(ENV, env);
   if (problem == R_NilValue) {
     set_up(x, seeded);
-    keep(CALL, task_call(part(x, JOB_FUN), part(x, JOB_MORE), bare, env));
+    keep(CALL, task_call(part(x, CLU_JOB_FUN), part(x, CLU_JOB_MORE), bare, env));
   } else {
     keep(CALL, failing_call(problem, env));
   }

@@ -65,9 +65,9 @@ static SEXP read_description(void) {
   if (n > 0) fun = clu_node_read_function(n);
   PROTECT(fun);
   x = PROTECT(clu_node_read_object(clu_me.chan.cur.total - clu_me.chan.read));
-  if (TYPEOF(x) != VECSXP || Rf_xlength(x) != N_JOB_PARTS)
+  if (TYPEOF(x) != VECSXP || Rf_xlength(x) != CLU_JOB_PARTS)
     clu_raise("protocol", "the description of a job arrived damaged");
-  if (n > 0) SET_VECTOR_ELT(x, JOB_FUN, fun);
+  if (n > 0) SET_VECTOR_ELT(x, CLU_JOB_FUN, fun);
   UNPROTECT(2);
   return x;
 }

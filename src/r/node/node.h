@@ -16,6 +16,7 @@
 
 #include "core/supervisor/boot.h"
 #include "core/wire/channel.h"
+#include "core/wire/task-message.h"
 
 enum { CLU_TASK_NONE = 0, CLU_TASK_QUIET, CLU_TASK_RELAYED };
 
@@ -108,23 +109,6 @@ void clu_workspace_put_back(void);
 SEXP clu_job_seed_symbol(void);
 
 /* ---- node-jobs.c ---- */
-
-/* The parts of a job's description: core/wire/task-message.h says what they are. Those that need
- * no work are NULL. */
-enum {
-  JOB_FUN,
-  JOB_MORE,
-  JOB_GLOBALS,
-  JOB_ATTACH,
-  JOB_LOAD,
-  JOB_ORDER,
-  JOB_PACKAGES,
-  JOB_RELAY,
-  JOB_LIVE,
-  JOB_WARN,
-  JOB_FRESH,
-  N_JOB_PARTS
-};
 
 /* A description has arrived; or a failure to read it. No more tasks of the job will come. */
 void clu_job_put(uint64_t number, SEXP description);

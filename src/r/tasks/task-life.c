@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/wire/task-message.h"
 #include "r/tasks/memory-limit.h"
 #include "r/tasks/task-away.h"
 #include "r/tasks/task-drive.h"
@@ -185,14 +186,14 @@ static double usable_limit(double bytes) {
 
 clu_blob *clu_job_message(SEXP parts) {
   unsigned char len[4];
-  clu_blob *fun = clu_call_function(VECTOR_ELT(parts, 0)), *b;
+  clu_blob *fun = clu_call_function(VECTOR_ELT(parts, CLU_JOB_FUN)), *b;
   b = clu_blob_new(fun ? fun->size + 512 : 1024);
   if (!b) clu_raise("memory", "not enough memory");
   clu_put32(len, fun ? (uint32_t)fun->size : 0);
   clu_blob_append(b, len, sizeof len); /* there is room */
   if (fun) {
     clu_blob_append(b, fun->data, fun->size);
-    SET_VECTOR_ELT(parts, 0, R_NilValue);
+    SET_VECTOR_ELT(parts, CLU_JOB_FUN, R_NilValue);
   }
   return clu_serialize(b, parts);
 }

@@ -5,15 +5,12 @@
  * What a task is for R: see submit() in R/submit.R. */
 #include <string.h>
 
+#include "core/wire/task-message.h"
 #include "r/tasks/task-drive.h"
 #include "r/tasks/task-life.h"
 #include "r/tasks/task-options.h"
 #include "r/tasks/task-results.h"
 
-#define PARTS 10        /* of the description of a job, see core/wire/task-message.h */
-#define WITH_OUTPUT 7   /* of these: whether output and conditions are wanted, */
-#define AT_ONCE 8       /* at once, */
-#define WARN 9          /* options(warn =) */
 #define MOST_SIZE 500e6 /* bytes of a description of which nobody is warned */
 
 static int is_empty(SEXP symbol, SEXP env) { return Rf_length(clu_variable(symbol, env)) == 0; }
@@ -69,14 +66,14 @@ static SEXP plain_warn(void) {
 
 /* `apart`: whether the function travels apart. */
 static clu_blob *message_of(SEXP fun, SEXP warn, int *apart) {
-  SEXP parts = PROTECT(Rf_allocVector(VECSXP, PARTS));
+  SEXP parts = PROTECT(Rf_allocVector(VECSXP, CLU_JOB_PARTS));
   clu_blob *b;
-  SET_VECTOR_ELT(parts, 0, fun);
-  SET_VECTOR_ELT(parts, WITH_OUTPUT, Rf_ScalarLogical(1));
-  SET_VECTOR_ELT(parts, AT_ONCE, Rf_ScalarLogical(0));
-  SET_VECTOR_ELT(parts, WARN, warn);
+  SET_VECTOR_ELT(parts, CLU_JOB_FUN, fun);
+  SET_VECTOR_ELT(parts, CLU_JOB_RELAY, Rf_ScalarLogical(1));
+  SET_VECTOR_ELT(parts, CLU_JOB_LIVE, Rf_ScalarLogical(0));
+  SET_VECTOR_ELT(parts, CLU_JOB_WARN, warn);
   b = clu_job_message(parts);
-  *apart = VECTOR_ELT(parts, 0) == R_NilValue;
+  *apart = VECTOR_ELT(parts, CLU_JOB_FUN) == R_NilValue;
   UNPROTECT(1);
   return b;
 }
