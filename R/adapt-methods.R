@@ -12,13 +12,17 @@ add_method <- function(ns, generic, class, method) {
     registerS3method(generic, class, method, envir = ns)
 }
 
-# `what`, a function for users, works with this package only.
-need_package <- function(package, what) {
-  if (requireNamespace(package, quietly = TRUE)) return(invisible())
+# `what`, a function for users, works with this package only, in that version or a newer one.
+need_package <- function(package, what, version = NULL) {
+  is_there <- requireNamespace(package, quietly = TRUE)
+  if (is_there && (is.null(version) || utils::packageVersion(package) >= version)) {
+    return(invisible())
+  }
   install <- switch(package,
     BiocParallel = "BiocManager::install(\"BiocParallel\")",
     sprintf("install.packages(\"%s\")", package)
   )
-  text <- sprintf("%s needs package %s, which is not installed: %s", what, package, install)
+  which <- if (is_there) paste(version, "or newer") else "which is not installed"
+  text <- sprintf("%s needs package %s, %s: %s", what, package, which, install)
   throw("package", text, package = package)
 }

@@ -30,12 +30,3 @@ error_of_package <- function(package, why) {
   text <- sprintf("package '%s' cannot be attached on the nodes: %s", package, why)
   error_of("package", text, package = package)
 }
-
-# That a package of which this one has an adapter is there.
-need_package <- function(package, what, version = NULL) {
-  if (requireNamespace(package, quietly = TRUE) &&
-        (is.null(version) || utils::packageVersion(package) >= version)) return(invisible())
-  newer <- if (is.null(version)) "" else paste(" in version", version, "or newer")
-  text <- "%s needs package '%s'%s: install.packages(\"%s\")"
-  throw("package", sprintf(text, what, package, newer, package), package = package)
-}
