@@ -119,6 +119,13 @@ print.clutch_light <- function(x, ...) {
   invisible(x)
 }
 
+# As base R's for connections. serialize() calls it each time.
+#' @export
+summary.clutch_socket <- function(object, ...) {
+  known <- .Call(ffi_connection_summary, object)
+  if (is.null(known)) NextMethod() else known
+}
+
 text_of_info <- function(info) {
   text <- address(info$local_host, info$local_port)
   if (!is.na(info$peer_host)) {

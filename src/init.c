@@ -165,9 +165,10 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/socket/connection-read.c */
                                           ENTRY(ffi_connection_left, 2),
                                           /* r/socket/connection-write.c */
-                                          ENTRY(ffi_connection_uncork, 3),
+                                          ENTRY(ffi_connection_uncork, 2),
                                           /* r/socket/connection.c */
                                           ENTRY(ffi_connection_new, 7),
+                                          ENTRY(ffi_connection_summary, 1),
                                           /* r/socket/find.c */
                                           ENTRY(ffi_socket_here, 1),
                                           /* r/socket/info.c */

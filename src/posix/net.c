@@ -64,19 +64,33 @@ int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e) {
   return CLU_OK;
 }
 
+/* As inet_ntop(AF_INET), which takes 20 times as long by way of printf(). */
+static void put_ipv4(const void *from, char *out, size_t cap) {
+  const unsigned char *b = from;
+  char text[16], *p = text;
+  for (int i = 0; i < 4; i++) {
+    if (i) *p++ = '.';
+    if (b[i] >= 100) *p++ = (char)('0' + b[i] / 100);
+    if (b[i] >= 10) *p++ = (char)('0' + b[i] / 10 % 10);
+    *p++ = (char)('0' + b[i] % 10);
+  }
+  *p = 0;
+  if ((size_t)(p - text) < cap) memcpy(out, text, (size_t)(p - text) + 1);
+}
+
 int clu_os_addr_host(const clu_addr *a, char *out, size_t cap) {
   out[0] = 0;
   if (a->family == CLU_INET) {
     struct sockaddr_in in;
     memcpy(&in, a->bytes, sizeof in);
-    inet_ntop(AF_INET, &in.sin_addr, out, (socklen_t)cap);
+    put_ipv4(&in.sin_addr, out, cap);
     return ntohs(in.sin_port);
   }
   if (a->family == CLU_INET6) {
     struct sockaddr_in6 in;
     memcpy(&in, a->bytes, sizeof in);
     if (IN6_IS_ADDR_V4MAPPED(&in.sin6_addr))
-      inet_ntop(AF_INET, in.sin6_addr.s6_addr + 12, out, (socklen_t)cap);
+      put_ipv4(in.sin6_addr.s6_addr + 12, out, cap);
     else
       inet_ntop(AF_INET6, &in.sin6_addr, out, (socklen_t)cap);
     return ntohs(in.sin6_port);
@@ -297,14 +311,16 @@ int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e) {
   p.revents = 0;
   if (err)
     return connect_failed(err, to, e); /* most ports that are asked are dead: no poll() for those */
-  if (poll(&p, 1, 0) <= 0) return CLU_AGAIN;
-  if (p.revents & (POLLERR | POLLHUP)) { /* it came in between */
-    err = waiting_error((int)fd, 1);
-    if (err) return connect_failed(err, to, e);
-  }
-  if (clu_os_peer_addr(fd, &peer) != CLU_OK) {
-    if (p.revents & (POLLERR | POLLHUP)) return connect_failed(ECONNRESET, to, e);
-    return CLU_AGAIN;
+  if (clu_os_peer_addr(fd, &peer) != CLU_OK) { /* nor for those that have answered */
+    if (poll(&p, 1, 0) <= 0) return CLU_AGAIN;
+    if (p.revents & (POLLERR | POLLHUP)) { /* it came in between */
+      err = waiting_error((int)fd, 1);
+      if (err) return connect_failed(err, to, e);
+    }
+    if (clu_os_peer_addr(fd, &peer) != CLU_OK) {
+      if (p.revents & (POLLERR | POLLHUP)) return connect_failed(ECONNRESET, to, e);
+      return CLU_AGAIN;
+    }
   }
   return clu_met_itself(fd, &peer) ? connect_failed(ECONNREFUSED, to, e) : CLU_OK;
 }

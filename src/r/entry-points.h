@@ -158,9 +158,10 @@ SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also);
 SEXP ffi_connection_left(SEXP handle, SEXP whole);
 
 /* r/socket/connection-write.c */
-SEXP ffi_connection_uncork(SEXP handle, SEXP value, SEXP none);
+SEXP ffi_connection_uncork(SEXP handle, SEXP value);
 
 /* r/socket/connection.c */
+SEXP ffi_connection_summary(SEXP x);
 SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking,
                         SEXP encoding, SEXP opener);
 

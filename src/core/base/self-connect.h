@@ -8,15 +8,13 @@
 
 #include "core/base/os.h"
 
-/* Whether `fd`, which is connected to `peer`, has met itself. Then its port is free as soon as it
- * is closed. */
+/* Whether `fd`, which is connected to `peer`, has met itself: both addresses are as the system
+ * tells them. Then its port is free as soon as it is closed. */
 static inline int clu_met_itself(clu_fd fd, const clu_addr *peer) {
   clu_addr here;
-  char a[CLU_ADDR_TEXT], b[CLU_ADDR_TEXT];
   if (clu_os_local_addr(fd, &here) != CLU_OK) return 0;
   if (here.family == CLU_UNIX || here.family != peer->family) return 0;
-  if (clu_os_addr_host(&here, a, sizeof a) != clu_os_addr_host(peer, b, sizeof b)) return 0;
-  if (strcmp(a, b) != 0) return 0;
+  if (here.len != peer->len || memcmp(here.bytes, peer->bytes, here.len) != 0) return 0;
   clu_os_sockopt_set(fd, CLU_OPT_LINGER,
                      0); /* else a listener could not have the port for a while */
   return 1;

@@ -367,6 +367,7 @@ int clu_sock_shutdown(clu_sock *s, unsigned how, clu_err *e) {
 
 int clu_sock_end(clu_sock *s, int64_t wait_ns) {
   unsigned char scrap[16384];
+  int waited = 0, rc;
   stop_connecting(s);
   if (s->fd == CLU_NO_FD || s->listening || s->abort_at_close || !mine(s)) {
     release(s);
@@ -377,10 +378,10 @@ int clu_sock_end(clu_sock *s, int64_t wait_ns) {
     clu_os_shutdown(s->fd,
                     CLU_WRITE); /* whatever it answers: the next steps are due all the same */
   }
-  for (int waited = 0;;) {
+  for (;;) {
     clu_iov v = {scrap, sizeof scrap};
     size_t got = 0;
-    int rc = clu_os_readv(s->fd, &v, 1, &got, NULL, NULL);
+    rc = clu_os_readv(s->fd, &v, 1, &got, NULL, NULL);
     if (rc == CLU_OK) {
       s->drained += got;
       if (s->drained < CLU_SOCK_DRAIN) continue;
@@ -396,7 +397,7 @@ int clu_sock_end(clu_sock *s, int64_t wait_ns) {
     clu_sock_wait(s, CLU_READ, wait_ns < 2000000 ? wait_ns : 2000000);
     waited = 1;
   }
-  clu_os_shutdown(s->fd, CLU_READ);
+  if (rc != CLU_EOF) clu_os_shutdown(s->fd, CLU_READ);
   release(s);
   return CLU_OK;
 }

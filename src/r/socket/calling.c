@@ -17,6 +17,11 @@ SEXP clu_package_value(const char *name) {
   return value;
 }
 
+SEXP clu_own_call(const char *name, SEXP handle, SEXP argument) {
+  SEXP routine = VECTOR_ELT(clu_package_value(name), 1); /* its address: R need not look for it */
+  return Rf_lang4(Rf_findFun(Rf_install(".Call"), R_BaseEnv), routine, handle, argument);
+}
+
 SEXP clu_calling_frame(void) {
   static SEXP call;
   if (!call) {
@@ -26,34 +31,52 @@ SEXP clu_calling_frame(void) {
   return Rf_eval(call, R_BaseEnv);
 }
 
-static int has(SEXP frame, const char *name) { return R_existsVarInFrame(frame, Rf_install(name)); }
+enum { ITS_OBJECT, ITS_REFHOOK, ITS_XDR, ITS_COMPRESS, ITS_CON, ITS_CONNECTION, ITS_FILE, N_NAMES };
+
+static int has(SEXP frame, int which) {
+  static const char *names[N_NAMES] = {"object", "refhook",    "xdr", "compress",
+                                       "con",    "connection", "file"};
+  static SEXP symbols[N_NAMES];
+  if (!symbols[which]) symbols[which] = Rf_install(names[which]);
+  return R_existsVarInFrame(frame, symbols[which]);
+}
 
 int clu_is_base_frame(SEXP frame) {
   return TYPEOF(frame) == ENVSXP && PARENT_ENV(frame) == R_BaseNamespace;
 }
 
 int clu_serializes(SEXP frame) {
-  if (!clu_is_base_frame(frame) || !has(frame, "object") || !has(frame, "refhook")) return 0;
-  return (has(frame, "connection") && has(frame, "xdr")) ||
-         (has(frame, "file") && has(frame, "compress"));
+  if (!clu_is_base_frame(frame) || !has(frame, ITS_OBJECT) || !has(frame, ITS_REFHOOK)) return 0;
+  return (has(frame, ITS_CONNECTION) && has(frame, ITS_XDR)) ||
+         (has(frame, ITS_FILE) && has(frame, ITS_COMPRESS));
 }
 
-int clu_called_for_itself(SEXP frame) {
+int clu_called_for_itself(void) {
   static SEXP call;
   SEXP caller;
-  if (!call) R_PreserveObject(call = Rf_lang1(Rf_install("parent.frame")));
-  caller = Rf_eval(call, frame);
+  if (!call) { /* as parent.frame() evaluated in its frame, but no R code */
+    SEXP f = Rf_findFun(Rf_install("pos.to.env"), R_BaseEnv);
+    R_PreserveObject(call = Rf_lang2(f, PROTECT(Rf_ScalarInteger(-1))));
+    UNPROTECT(1);
+  }
+  caller = Rf_eval(call, R_BaseEnv);
   return TYPEOF(caller) != ENVSXP || caller == R_GlobalEnv ||
-         (!has(caller, "con") && !has(caller, "connection") && !has(caller, "file"));
+         (!has(caller, ITS_CON) && !has(caller, ITS_CONNECTION) && !has(caller, ITS_FILE));
+}
+
+SEXP clu_kept(SEXP handle) {
+  SEXP place = R_ExternalPtrProtected(handle), kept = TAG(place);
+  if (kept == R_NilValue) SET_TAG(place, kept = Rf_allocVector(VECSXP, CLU_N_KEPT));
+  return kept;
 }
 
 void clu_on_exit(SEXP frame, SEXP handle, SEXP (*make)(SEXP handle), int which) {
-  SEXP place = R_ExternalPtrProtected(handle), calls = TAG(place);
-  if (calls == R_NilValue) SET_TAG(place, calls = Rf_allocVector(VECSXP, CLU_ON_EXITS));
+  SEXP calls = clu_kept(handle);
   if (VECTOR_ELT(calls, which) == R_NilValue) {
     SEXP call = PROTECT(make(handle));
-    SET_VECTOR_ELT(calls, which,
-                   Rf_lang3(Rf_install("on.exit"), call, PROTECT(Rf_ScalarLogical(1))));
+    SET_VECTOR_ELT(
+        calls, which,
+        Rf_lang3(Rf_findFun(Rf_install("on.exit"), R_BaseEnv), call, PROTECT(Rf_ScalarLogical(1))));
     UNPROTECT(2);
   }
   Rf_eval(VECTOR_ELT(calls, which), frame);

@@ -2,14 +2,10 @@
 
 #include <stdlib.h>
 
-conn *clu_conn_of(Rconnection con) {
-  conn *c = con->private;
-  if (!c || !c->s) {
-    clu_err e;
-    clu_fail(&e, CLU_CLOSED, 0, "%s: this connection is not open", con->description);
-    clu_raise_socket(NULL, &e, -1);
-  }
-  return c;
+void clu_raise_not_open(Rconnection con) {
+  clu_err e;
+  clu_fail(&e, CLU_CLOSED, 0, "%s: this connection is not open", con->description);
+  clu_raise_socket(NULL, &e, -1);
 }
 
 int clu_con_room(char **p, size_t *cap, size_t n) {

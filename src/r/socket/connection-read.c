@@ -131,7 +131,7 @@ SEXP ffi_connection_left(SEXP handle, SEXP whole) {
 /* .Call(ffi_connection_left, handle, whole) */
 static SEXP left_call(SEXP handle, int whole) {
   SEXP flag = PROTECT(Rf_ScalarLogical(whole));
-  SEXP call = Rf_lang4(Rf_install(".Call"), clu_package_value("ffi_connection_left"), handle, flag);
+  SEXP call = clu_own_call("ffi_connection_left", handle, flag);
   UNPROTECT(1);
   return call;
 }
@@ -151,7 +151,7 @@ static void tell_end(conn *c, SEXP frame, int whole) {
 static SEXP reading_frames(void) {
   static SEXP call;
   SEXP frame = PROTECT(clu_calling_frame());
-  if (clu_is_base_frame(frame) && clu_called_for_itself(frame)) {
+  if (clu_is_base_frame(frame) && clu_called_for_itself()) {
     UNPROTECT(1);
     return frame;
   }

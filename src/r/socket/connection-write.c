@@ -9,14 +9,12 @@
 
 #define HELD 65536u
 
-/* .Call(ffi_connection_uncork, handle, returnValue(none), none), where no function returns `none`
- */
+/* .Call(ffi_connection_uncork, handle, returnValue(handle)): no function returns the handle, so
+ * that is what comes where there is no value. */
 static SEXP uncork_call(SEXP handle) {
-  SEXP none = PROTECT(Rf_lang2(R_QuoteSymbol, PROTECT(Rf_cons(R_NilValue, R_NilValue))));
-  SEXP value = PROTECT(Rf_lang2(Rf_install("returnValue"), none));
-  SEXP call = Rf_lang5(Rf_install(".Call"), clu_package_value("ffi_connection_uncork"), handle,
-                       value, none);
-  UNPROTECT(3);
+  SEXP value = PROTECT(Rf_lang2(Rf_findFun(Rf_install("returnValue"), R_BaseEnv), handle));
+  SEXP call = clu_own_call("ffi_connection_uncork", handle, value);
+  UNPROTECT(1);
   return call;
 }
 
@@ -66,7 +64,7 @@ size_t clu_con_write(const void *from, size_t size, size_t n, Rconnection con) {
 }
 
 /* serialize() has been left: by its end if it has a value. */
-SEXP ffi_connection_uncork(SEXP handle, SEXP value, SEXP none) {
+SEXP ffi_connection_uncork(SEXP handle, SEXP value) {
   conn *c = R_ExternalPtrAddr(handle);
   size_t n;
   if (!c || !c->corked) return R_NilValue;
@@ -74,7 +72,7 @@ SEXP ffi_connection_uncork(SEXP handle, SEXP value, SEXP none) {
   n = c->held_n;
   c->held_n = 0;
   if (!c->s) return R_NilValue;
-  if (value != none)
+  if (value != handle)
     clu_socket_put_all(c->s, c->held, n);
   else if (c->cork_sent)
     clu_sock_shutdown(c->s, CLU_WRITE, NULL);

@@ -81,10 +81,12 @@ static int has_characters(const void *c) {
 
 static int begins(Rconnection con, conn *c, clu_sock *s) {
   size_t n = strlen(con->mode);
+  SEXP kept = TAG(R_ExternalPtrProtected(c->handle));
   c->s = s;
   s->has_ahead = has_characters;
   s->around = c;
   clu_con_forget(c);
+  if (kept != R_NilValue) SET_VECTOR_ELT(kept, CLU_SUMMARY, R_NilValue);
   con->text = !(n >= 2 && con->mode[n - 1] == 'b');
   con->UTF8out = FALSE;
   con->isopen = TRUE;
@@ -153,6 +155,27 @@ SEXP clu_connection_new(clu_sock *s, const clu_connection_args *a, SEXP opener) 
   if (s) s->slot = Rf_asInteger(ans);
   UNPROTECT(3);
   return ans;
+}
+
+/* What summary() of base says of an open connection of this package: made once each time that it is
+ * opened, since nothing of it changes before it is closed. NULL of all else. serialize() asks for
+ * it whenever it is called, and base R takes longer for it than for a small object. */
+SEXP ffi_connection_summary(SEXP x) {
+  SEXP handle = clu_handle_of(x), kept, says;
+  conn *c;
+  if (handle == R_NilValue || R_ExternalPtrTag(handle) != clu_connection_tag()) return R_NilValue;
+  c = R_ExternalPtrAddr(handle);
+  if (!c || !c->con->isopen) return R_NilValue;
+  kept = clu_kept(handle);
+  says = VECTOR_ELT(kept, CLU_SUMMARY);
+  if (says == R_NilValue) {
+    SEXP call = PROTECT(Rf_lang2(Rf_install("summary.connection"), x));
+    says = PROTECT(Rf_eval(call, R_BaseNamespace));
+    MARK_NOT_MUTABLE(says);
+    SET_VECTOR_ELT(kept, CLU_SUMMARY, says);
+    UNPROTECT(2);
+  }
+  return says;
 }
 
 /* `handle`: of a socket, or NULL. `opener`: a function without arguments that returns one. */

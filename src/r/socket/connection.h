@@ -29,7 +29,7 @@ typedef struct {
   Rconnection con;
   clu_sock *s;
   SEXP handle; /* its protected value: the opener, then a weak reference to the frame of the call
-                  that reads; as tag what clu_on_exit() keeps */
+                  that reads; as tag what clu_kept() keeps */
   decoder d, kept; /* kept: as it was at s->mark */
   char *text, *conv;
   size_t text_cap, conv_cap;
@@ -53,8 +53,13 @@ typedef struct {
 
 /* ---- connection-base.c ---- */
 
-/* Raises where it is not open. */
-conn *clu_conn_of(Rconnection con);
+/* Raises that it is not open. */
+void clu_raise_not_open(Rconnection con);
+static inline conn *clu_conn_of(Rconnection con) {
+  conn *c = con->private;
+  if (!c || !c->s) clu_raise_not_open(con);
+  return c;
+}
 /* Room for `n` bytes in memory that lasts as long as the connection, so that a jump does not lose
  * it. 0: none. */
 int clu_con_room(char **p, size_t *cap, size_t n);
@@ -63,17 +68,21 @@ int clu_con_room(char **p, size_t *cap, size_t n);
 
 /* The value of a variable of this package, for ever. */
 SEXP clu_package_value(const char *name);
+/* .Call(name, handle, argument) of an entry point of this package, for clu_on_exit(). */
+SEXP clu_own_call(const char *name, SEXP handle, SEXP argument);
 /* The frame of the function whose call of C this is; the workspace: there is none. */
 SEXP clu_calling_frame(void);
 /* Of a function of base. */
 int clu_is_base_frame(SEXP frame);
 /* Of serialize() or saveRDS(), by the names of their arguments. */
 int clu_serializes(SEXP frame);
-/* Whether the function of this frame was not called by one that has a connection, too. */
-int clu_called_for_itself(SEXP frame);
-/* When the function of `frame` is left, the call that `make(handle)` returns is made. It is made
- * once and kept, one for each number below CLU_ON_EXITS, with the handle of the connection. */
-enum { CLU_ON_EXIT_UNCORK, CLU_ON_EXIT_LEFT_PART, CLU_ON_EXIT_LEFT, CLU_ON_EXITS };
+/* Whether the function whose call of C this is was not called by one that has a connection, too. */
+int clu_called_for_itself(void);
+/* R objects that are made once for a connection: a list, with R_NilValue for what is not yet. */
+enum { CLU_ON_EXIT_UNCORK, CLU_ON_EXIT_LEFT_PART, CLU_ON_EXIT_LEFT, CLU_SUMMARY, CLU_N_KEPT };
+SEXP clu_kept(SEXP handle);
+/* When the function of `frame` is left, the call that `make(handle)` returns is made. It is kept
+ * at `which`. */
 void clu_on_exit(SEXP frame, SEXP handle, SEXP (*make)(SEXP handle), int which);
 
 /* ---- connection.c ---- */

@@ -3,8 +3,26 @@
 
 #include <string.h>
 
-SEXP clu_socket_tag(void) { return Rf_install("clutch_socket"); }
-SEXP clu_connection_tag(void) { return Rf_install("clutch_connection"); }
+SEXP clu_socket_tag(void) {
+  static SEXP tag;
+  if (!tag) tag = Rf_install("clutch_socket");
+  return tag;
+}
+SEXP clu_connection_tag(void) {
+  static SEXP tag;
+  if (!tag) tag = Rf_install("clutch_connection");
+  return tag;
+}
+SEXP clu_handle_of(SEXP x) {
+  static SEXP conn_id;
+  SEXP id, handle;
+  if (!conn_id) conn_id = Rf_install("conn_id");
+  id = Rf_getAttrib(x, conn_id);
+  if (TYPEOF(id) != EXTPTRSXP) return R_NilValue;
+  handle = R_ExternalPtrProtected(id);
+  return TYPEOF(handle) == EXTPTRSXP && R_ExternalPtrTag(handle) == clu_connection_tag() ? handle
+                                                                                         : id;
+}
 
 SEXP clu_socket_pointer(SEXP x) {
   if (TYPEOF(x) == VECSXP && Rf_inherits(x, "clutch_light") && XLENGTH(x) > 0) x = VECTOR_ELT(x, 0);
@@ -22,12 +40,11 @@ struct base_listener {
 };
 
 clu_sock *clu_connection_socket(SEXP x, clu_fd *base_fd, int *pending, int *listens) {
-  SEXP id = Rf_getAttrib(x, Rf_install("conn_id")), handle;
+  SEXP handle = clu_handle_of(x);
   Rconnection con;
   clu_sock_status st;
-  if (TYPEOF(id) != EXTPTRSXP) return NULL;
-  handle = R_ExternalPtrProtected(id);
-  if (TYPEOF(handle) == EXTPTRSXP && R_ExternalPtrTag(handle) == clu_connection_tag()) {
+  if (handle == R_NilValue) return NULL;
+  if (R_ExternalPtrTag(handle) == clu_connection_tag()) {
     conn *c = R_ExternalPtrAddr(handle);
     if (c && c->s && pending && c->d.at < c->d.n) *pending = 1;
     return c ? c->s : NULL;

@@ -32,6 +32,9 @@ SEXP clu_socket_pointer(SEXP x);
 /* Tags of the external pointers of handles, and of those behind connections. */
 SEXP clu_socket_tag(void);
 SEXP clu_connection_tag(void);
+/* What a connection carries: the handle behind one of this package; of another one R's own external
+ * pointer. R_NilValue: `x` has none. */
+SEXP clu_handle_of(SEXP x);
 
 /* The socket of `x`; raises where there is none, or it is closed and `open` is wanted. */
 clu_sock *clu_socket_of(SEXP x, int open);
