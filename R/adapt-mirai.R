@@ -133,13 +133,13 @@ run_daemon <- function(code, again) {
   path <- sub("^ipc://", "", call[[2L]])
   # that the session listens no more is why the one before has ended
   if (again > 0 && path != call[[2L]] && !file.exists(path)) return()
-  if (again > 0) call$rs <- later_stream(eval(call$rs), again)
+  if (again > 0) call$rs <- daemon_stream(eval(call$rs), again)
   eval(call, globalenv())
 }
 
 # A daemon's random numbers are not those of the one whose place it takes. No seed: its numbers come
 # with the tasks, or from the dispatcher.
-later_stream <- function(seed, steps) {
+daemon_stream <- function(seed, steps) {
   if (is.null(seed)) return(NULL)
   seed <- as.integer(seed)
   for (i in seq_len(steps)) seed <- parallel::nextRNGSubStream(seed)

@@ -59,8 +59,8 @@ server_for <- function(spec, env, quiet = FALSE) {
 
 # ---- start ----
 
-# What is run: list(argv, env), a call of Rscript. Starts nothing. `folder`: around its temporary folder until
-# it is able to remove that itself.
+# What is run: list(argv, env), a call of Rscript. Starts nothing. `folder`: around its temporary
+# folder until it is able to remove that itself.
 server_command <- function(spec, env, folder) {
   idle <- option_number("clutch.idle_limit", 300, above = TRUE)
   rscript <- program(spec$rscript)

@@ -116,7 +116,8 @@ without_front_end <- function(command, env) {
   packages <- "^--default-packages="
   # an option of the user's may be one for the script
   is_plain <- length(command) > 2L && grepl(packages, command[[2L]]) && !grepl("^-", command[[3L]])
-  if (!is_plain || !identical(command[[1L]], file.path(R.home("bin"), "Rscript"))) return(as_they_are)
+  is_rscript <- identical(command[[1L]], file.path(R.home("bin"), "Rscript"))
+  if (!is_plain || !is_rscript) return(as_they_are)
   program <- file.path(R.home(), "bin", "exec", "R")
   if (!has_been_through_front_end(env) || file.access(program, 1L) != 0L) return(as_they_are)
   arguments <- command[-(1:3)]
