@@ -319,6 +319,16 @@ sections$roundtrip <- list(
            for (k in c("median", "min", "max")) t[[k]] <- 1000 * t[[k]]
            t$value <- paste0(t$what, ifelse(as.logical(t$xdr), ", xdr", ", native"))
            crossed(t, "value", "who", "value")
+         }),
+    list(caption = "Within one process, over TCP: microseconds from one end to the other, and of a connection.",
+         make = function() {
+           t <- read("sockets-calls.csv")
+           data.frame(call = t$what, sockets = t$who, us = cell(t))
+         }),
+    list(caption = "Many sockets: microseconds of one wait, by interest that is told each time or kept.",
+         make = function() {
+           t <- read("sockets-wait.csv")
+           data.frame(sockets = count(t$sockets), ready = t$ready, by = paste0("`", t$who, "()`"), us = cell(t))
          })),
   plots = c("roundtrip.png" = "Microseconds of one call and back",
       "payload.png" = "Seconds of a raw vector there and back against its size",
@@ -328,7 +338,8 @@ sections$roundtrip <- list(
                  "expression, and `callr` a function to a session that runs. A small message through a",
                  "connection of base R waits up to 40 ms where it is written in two parts and the",
                  "system waits for an acknowledgement; parallelly asks the system not to (`no-delay`),",
-                 "and base R does not unless told by `options(socketOptions = )` on both sides."),
+                 "and base R does not unless told by `options(socketOptions = )` on both sides (`no-delay`).",
+                 "clutch's sockets always ask for it."),
   better = c(
     paste("A mirai is an object of its own: it can be waited for, stopped, or turned into a promise.",
           "`clusterCall()` gives nothing back before the end."),
@@ -346,7 +357,11 @@ sections$roundtrip <- list(
       sprintf("One `clusterCall()` takes %s us on a node of clutch and %s us on one of base R.",
           num(of("clutch clusterCall")), num(of("base clusterCall"))),
       sprintf("One `mirai()` takes %s us through its dispatcher and %s us without.", num(of("mirai")),
-          num(of("mirai, direct"))))
+          num(of("mirai, direct"))),
+      {
+        t <- read("sockets-table.csv")
+        sprintf("`socket_table()` of %s sockets takes %s ms.", count(t$sockets), cell(t))
+      })
   })
 
 sections$tasks <- list(
