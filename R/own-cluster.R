@@ -18,6 +18,9 @@
 #'     it is used. Where these have changed, the nodes are made anew.
 #'   * It ends with the session, or by [stop_cluster()] without an argument. The next use makes it
 #'     again, as [cluster_setup()] and [cluster_export()] have prepared it.
+#'   * When it was not used for `clutch.idle_seconds` (see [clutch-options]) its nodes end, also
+#'     while the session computes or waits. The next use makes it again, in some hundredths of a
+#'     second.
 #'   * In a node, a task's `cl = NULL` is a cluster of that node's own, as large as the node's share
 #'     of the cores.
 #' @section Errors:
@@ -54,7 +57,7 @@ own_cluster <- function() {
   own <- the$own
   place <- place_now(own$place)
   if (is.null(own)) {
-    the$own <- list(cl = make_cluster(), place = place)
+    the$own <- list(cl = ends_when_idle(make_cluster()), place = place)
   } else if (!identical(place, own$place) || !all_open(own$cl)) {
     remake_own(place)
   }
@@ -70,7 +73,7 @@ own_nodes <- function(n) {
     all_open(pool$cl)
   if (!is_of_use) {
     if (!is.null(pool)) drop_own(pool$cl)
-    the$pool <- list(cl = make_quiet_cluster(n), place = place)
+    the$pool <- list(cl = ends_when_idle(make_quiet_cluster(n)), place = place)
   }
   the$pool$cl[seq_len(n)]
 }
@@ -113,7 +116,16 @@ place_now <- function(before) {
   list(folder = getwd(), umask = Sys.umask(), variables = variables)
 }
 
-all_open <- function(cl) .Call(ffi_nodes_all_open, lapply(unclass(cl), function(nd) nd$handle))
+# Whether all its nodes are there. If so, they are in use from now on: idle ones do not end before
+# the caller had time to give them work.
+all_open <- function(cl) .Call(ffi_tasks_use, info_of(cl)$tasks$ptr)
+
+# Its nodes end when nobody has needed them for a while.
+ends_when_idle <- function(cl) {
+  seconds <- min(option_number("clutch.idle_seconds", 60, above = TRUE), 1e9)
+  .Call(ffi_tasks_idle, tasks_of(cl)$ptr, seconds)
+  cl
+}
 
 # Its successor is prepared as it was by cluster_setup() and cluster_export().
 remake_own <- function(place) {
@@ -122,7 +134,7 @@ remake_own <- function(place) {
   cl <- make_cluster()
   set_setup(info_of(cl), setup_of(info_of(old)))
   for (nd in unclass(cl)) prepare_again(nd)
-  the$own <- list(cl = cl, place = place)
+  the$own <- list(cl = ends_when_idle(cl), place = place)
 }
 
 prepare_again <- function(node) {

@@ -40,7 +40,6 @@
   X(ffi_nodes_wait, 2)          \
   X(ffi_nodes_stop, 3)          \
   X(ffi_node_info, 1)           \
-  X(ffi_nodes_all_open, 1)      \
   X(ffi_node_swap, 2)           \
   X(ffi_node_child_pid, 1)      \
   X(ffi_node_lost, 1)           \
@@ -48,6 +47,8 @@
   X(ffi_tasks_step, 4)          \
   /* r/tasks/task-life.c */     \
   X(ffi_tasks_new, 3)           \
+  X(ffi_tasks_idle, 2)          \
+  X(ffi_tasks_use, 1)           \
   X(ffi_tasks_attach, 2)        \
   X(ffi_tasks_attach_all, 2)    \
   X(ffi_job_new, 6)             \

@@ -54,7 +54,6 @@ SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP kind);
 SEXP ffi_nodes_wait(SEXP list, SEXP seconds);
 SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds);
 SEXP ffi_node_info(SEXP handle);
-SEXP ffi_nodes_all_open(SEXP list);
 SEXP ffi_node_swap(SEXP handle, SEXP fresh);
 SEXP ffi_node_child_pid(SEXP handle);
 SEXP ffi_node_lost(SEXP handle);
@@ -64,6 +63,8 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
 
 /* r/tasks/task-life.c */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
+SEXP ffi_tasks_idle(SEXP x, SEXP seconds);
+SEXP ffi_tasks_use(SEXP x);
 SEXP ffi_tasks_attach(SEXP x, SEXP index);
 SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes);
 SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only);

@@ -15,6 +15,7 @@ static struct {
   clu_fd pair[2];
   int wanted, got, works; /* bytes; pieces of work by the thread */
   int pause_ms;           /* that a piece of work takes */
+  uint64_t due;           /* it has to be done then, or before; 0: never */
 } x;
 
 static void some_bytes(void *self, unsigned ready) {
@@ -30,15 +31,21 @@ static int is_urgent(void *self) {
   return x.got < x.wanted;
 }
 
+static uint64_t due(void *self) {
+  (void)self;
+  return x.due;
+}
+
 static int64_t work(void *self) {
   x.works++;
+  if (x.due && clu_os_now() >= x.due) x.due = 0;
   if (x.pause_ms) clu_os_pause(x.pause_ms * 1000000);
   clu_loop_pump(&x.loop, 0, NULL);
   return is_urgent(self) ? 20000000 : -1;
 }
 
 static void set_up(void) {
-  const clu_turns_work what = {is_urgent, work, &x.loop, NULL};
+  const clu_turns_work what = {is_urgent, due, work, &x.loop, NULL};
   memset(&x, 0, sizeof x);
   REQUIRE(clu_loop_init(&x.loop, NULL) == CLU_OK);
   REQUIRE(clu_os_pair(x.pair, NULL) == CLU_OK);
@@ -98,6 +105,35 @@ TEST(the_thread_works_while_the_owner_is_elsewhere) {
   compute();
   send_bytes(5); /* it waits for the descriptor */
   CHECK_SOON(arrived(10), 5000);
+  tear_down();
+}
+
+/* As the owner: something is due in so many ms. */
+static void set_due(int ms) {
+  int mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  x.due = clu_os_now() + (uint64_t)ms * 1000000;
+  clu_turns_leave(&x.turns, mine);
+}
+
+static int is_done(int works) {
+  int mine = clu_turns_enter(&x.turns, __builtin_frame_address(0)), done;
+  done = x.works >= works && x.due == 0;
+  clu_turns_leave(&x.turns, mine);
+  clu_os_pause(20000000);
+  return done;
+}
+
+TEST(what_is_due_is_done_then_and_not_before) {
+  set_up();
+  set_due(60000);
+  compute();
+  CHECK(x.turns.has_thread);
+  CHECK(!is_done(1));
+  set_due(150); /* earlier than what it sleeps for */
+  CHECK_SOON(is_done(1), 5000);
+  for (int k = 0; k < 5; k++) set_due(100 + 20 * k); /* later again and again */
+  CHECK_SOON(is_done(2), 5000);
+  CHECK_INT_EQ(x.works, 2);
   tear_down();
 }
 

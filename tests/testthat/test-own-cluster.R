@@ -136,3 +136,41 @@ test_that("a node has a cluster of its own", {
     expect_false(any(unlist(pid) == Sys.getpid()))
   })
 })
+
+test_that("idle nodes end while nobody calls us, and the next use brings them back", {
+  with_cores(2L, {
+    forget_own()
+    old <- options(clutch.idle_seconds = 0.5)
+    on.exit({
+      options(old)
+      forget_own()
+    })
+    cluster_setup(NULL, b <- 10)
+    pid <- cluster_status()$pid
+    expect_true(eventually(!any(alive(pid)))) # which calls nothing of ours
+    expect_identical(unique(cluster_status()$state), "stopped")
+    expect_identical(cluster_map_dbl(NULL, 1:2, function(i) get("b", globalenv())), c(10, 10))
+    expect_false(any(cluster_status()$pid %in% pid))
+
+    # what takes longer is use
+    long <- cluster_map_int(NULL, 1L, function(i) {
+      Sys.sleep(1.2)
+      Sys.getpid()
+    })
+    expect_true(long %in% cluster_status()$pid)
+    task <- cluster_submit(NULL, {
+      Sys.sleep(1.2)
+      Sys.getpid()
+    })
+    expect_true(collect(task) %in% cluster_status()$pid)
+    cluster_setup(NULL, Sys.sleep(1.2))
+    expect_identical(unique(cluster_status()$state), "idle")
+    clutch::mclapply(1:2, function(i) Sys.getpid())
+    pid <- unlist(clutch::mclapply(1:2, function(i) Sys.getpid()))
+    expect_true(eventually(!any(alive(pid))))
+    expect_identical(clutch::mclapply(1:2, identity), list(1L, 2L))
+    options(clutch.idle_seconds = -1)
+    stop_cluster()
+    expect_error(cluster_map(NULL, 1:2, identity), class = "clutch_argument")
+  })
+})

@@ -10,22 +10,34 @@ enum { NOBODYS, OWNERS, THREADS };
 
 /* ---- the thread ---- */
 
-/* With the gate's lock. Until the owner is elsewhere, was so for a tick, and something is urgent.
- */
+/* ns until something is due; 0: now; -1: never. */
+static int64_t until_due(const clu_turns *t) {
+  uint64_t due = t->due, now = due ? clu_os_now() : 0;
+  if (!due) return -1;
+  return due > now ? (int64_t)(due - now) : 0;
+}
+
+static int is_wanted(const clu_turns *t) { return t->urgent || until_due(t) == 0; }
+
+/* With the gate's lock. Until the owner is elsewhere, was so for a tick, and something is urgent
+ * or due. */
 static void await_work(clu_turns *t) {
   while (!t->ending) {
     uint64_t entries;
     atomic_store(&t->parked, 1); /* before it looks: an owner that leaves then sees it */
-    while (!t->ending && (!t->urgent || t->turn != NOBODYS)) clu_gate_wait(t->gate, -1);
+    while (!t->ending && (!is_wanted(t) || t->turn != NOBODYS))
+      clu_gate_wait(t->gate, t->turn == NOBODYS ? until_due(t) : -1);
     atomic_store(&t->parked, 0);
     do {
       entries = t->entries;
       if (!t->ending) clu_gate_wait(t->gate, TICK);
       /* one that is here now will wake it */
-    } while (!t->ending && t->urgent && t->entries != entries && t->turn == NOBODYS);
-    if (t->urgent && t->entries == entries && t->turn == NOBODYS) return;
+    } while (!t->ending && is_wanted(t) && t->entries != entries && t->turn == NOBODYS);
+    if (is_wanted(t) && t->entries == entries && t->turn == NOBODYS) return;
   }
 }
+
+static uint64_t due_by(const clu_turns *t) { return t->does.due ? t->does.due(t->does.self) : 0; }
 
 /* With the gate's lock. */
 static int take_turn(clu_turns *t) {
@@ -42,6 +54,7 @@ static void have_turns(clu_turns *t) {
     int64_t wait;
     clu_gate_unlock(t->gate);
     wait = t->does.work(t->does.self);
+    atomic_store(&t->due, due_by(t));
     clu_gate_lock(t->gate);
     if (wait < 0) atomic_store(&t->urgent, 0);
     atomic_store(&t->turn, NOBODYS);
@@ -90,16 +103,21 @@ static void start_thread(clu_turns *t) {
 }
 
 static void give(clu_turns *t) {
-  int urgent = t->does.work && t->does.is_urgent(t->does.self);
+  int urgent = t->does.work && t->does.is_urgent(t->does.self), wake;
+  uint64_t due, before = atomic_load_explicit(&t->due, memory_order_relaxed);
   if (!t->does.work) {
     atomic_store(&t->turn, NOBODYS);
     return;
   }
   if (urgent != atomic_load_explicit(&t->urgent, memory_order_relaxed))
     atomic_store(&t->urgent, urgent);
-  if (urgent && !t->has_thread) start_thread(t);
+  due = due_by(t);
+  if (due != before) atomic_store(&t->due, due);
+  if ((urgent || due) && !t->has_thread) start_thread(t);
   atomic_store(&t->turn, NOBODYS);
-  if (!urgent || !t->parked) return;
+  /* a thread that sleeps until an earlier time than that finds out then */
+  wake = urgent || (due && (!before || due < before || until_due(t) == 0));
+  if (!wake || !t->parked) return;
   clu_gate_lock(t->gate);
   clu_gate_wake(t->gate);
   clu_gate_unlock(t->gate);

@@ -7,7 +7,8 @@
  * urgent, the thread is started, or woken. It first waits until the owner was elsewhere for a whole
  * tick: who is in and out all the time does the work itself, and is not to be disturbed. Then it
  * has turns, with waits for the loop's descriptors in between, until the owner comes back or
- * nothing is urgent any more. A thread with nothing to do sleeps without a time limit.
+ * nothing is urgent any more. A thread with nothing to do sleeps, until something
+ * is due if that is known before.
  *
  *   parked -- the owner leaves, something is urgent --> ticking -- it was away for a tick -->
  * working ^  ^                                               |   ^ |  | |  '---------- the owner is
@@ -35,6 +36,9 @@ typedef struct clu_turns_work {
   /* Whether there is something that cannot wait for the owner. Asked at each leave, with the turn:
    * to be answered at once. */
   int (*is_urgent)(void *self);
+  /* When there is something to do although nothing is urgent, as clu_os_now() counts; 0: never.
+   * Asked at each leave, and behind each piece of work, with the turn. May be NULL. */
+  uint64_t (*due)(void *self);
   /* A piece of work, by the thread, with the turn. How long it may wait then, unless a descriptor
    * becomes ready, in ns; < 0: there is nothing more to do. */
   int64_t (*work)(void *self);
@@ -54,6 +58,7 @@ typedef struct clu_turns {
   /* both threads' */
   _Atomic int turn;         /* whose it is */
   _Atomic uint64_t entries; /* so often the owner came */
+  _Atomic uint64_t due;
   _Atomic int urgent, parked, ending;
   int owner_waits; /* with the gate's lock */
 } clu_turns;

@@ -157,15 +157,6 @@ SEXP ffi_node_info(SEXP handle) {
   return clu_node_info(nd);
 }
 
-/* Whether none of them has ended, or was told to. */
-SEXP ffi_nodes_all_open(SEXP list) {
-  for (R_xlen_t i = 0; i < Rf_xlength(list); i++) clu_get_node(VECTOR_ELT(list, i));
-  clu_pump(0, NULL);
-  for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
-    if (!clu_node_is_open(nth(list, i))) return Rf_ScalarLogical(0);
-  return Rf_ScalarLogical(1);
-}
-
 /* The node behind `handle` is from now on the one behind `fresh`, for every copy of the handle. */
 SEXP ffi_node_swap(SEXP handle, SEXP fresh) {
   clu_node *a = clu_get_node(handle), *b = clu_get_node(fresh);

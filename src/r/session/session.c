@@ -44,8 +44,9 @@ int clu_session_is_ours(void) { return session_pid && session_pid == clu_os_getp
 /* A thread is not to be at work while the process ends: what it uses may be gone already. */
 static void at_exit(void) { clu_turns_end(&clu_turn, 0); }
 
-int clu_session_set_work(int (*is_urgent)(void *), int64_t (*work)(void *)) {
-  const clu_turns_work w = {is_urgent, work, clu_session_loop(clu_the_session), NULL};
+int clu_session_set_work(int (*is_urgent)(void *), uint64_t (*due)(void *),
+                         int64_t (*work)(void *)) {
+  const clu_turns_work w = {is_urgent, due, work, clu_session_loop(clu_the_session), NULL};
   static int registered;
   if (!registered) registered = atexit(at_exit) == 0;
   clu_slab_leave();

@@ -32,7 +32,8 @@ void clu_need_session(void);
 int clu_session_is_ours(void);
 /* What a thread does while R's is elsewhere: see core/loop/turns.h. None of it may call R. CLU_OK,
  * also when there is work already; CLU_NOMEM. */
-int clu_session_set_work(int (*is_urgent)(void *), int64_t (*work)(void *));
+int clu_session_set_work(int (*is_urgent)(void *), uint64_t (*due)(void *),
+                         int64_t (*work)(void *));
 /* Pumps its event loop once: see clu_loop_pump() and clu_loop_events(). */
 int clu_pump(int64_t wait_ns, clu_err *e);
 int clu_pump_events(void);

@@ -6,6 +6,7 @@
 
 #define MOST_READ (256u << 20) /* bytes */
 #define MOST_PUMPS 16          /* a turn: R's thread may be waiting for it */
+#define GRACE_MS 2000          /* that an idle node has to end */
 #define MEMORY_EVERY 20000000  /* ns between two looks at the memory of nodes */
 /* ns that it waits when nothing happens, longer each time: of the results of quick tasks nodes do
  * not tell each time */
@@ -42,6 +43,40 @@ static uint64_t read_since(void) {
   return now - before;
 }
 
+/* ---- nodes that nobody needs ---- */
+
+static int is_in_use(const tasks *t) {
+  if (t->bare || t->nmaps) return 1;
+  for (int i = 0; i < t->n; i++)
+    if (t->nodes[i].node && clu_node_busy(t->nodes[i].node)) return 1;
+  return 0;
+}
+
+/* When the first cluster has been idle for as long as it may. */
+static uint64_t due(void *unused) {
+  uint64_t first = 0, now = 0;
+  (void)unused;
+  for (tasks *t = all; t; t = t->next) {
+    if (!t->idle_after) continue;
+    if (!now) now = clu_os_now();
+    if (is_in_use(t)) t->used = now;
+    if (!first || t->used + t->idle_after < first) first = t->used + t->idle_after;
+  }
+  return first;
+}
+
+static void end_idle(void) {
+  uint64_t first = due(NULL), now = first ? clu_os_now() : 0;
+  if (!first || first > now) return;
+  for (tasks *t = all; t; t = t->next) {
+    if (!t->idle_after || t->used + t->idle_after > now) continue;
+    t->idle_after = 0;
+    for (int i = 0; i < t->n; i++)
+      if (t->nodes[i].node && clu_node_is_open(t->nodes[i].node))
+        clu_node_stop(t->nodes[i].node, GRACE_MS);
+  }
+}
+
 /* ---- a turn of the thread: no R in here ---- */
 
 static void drive(tasks *t) {
@@ -66,6 +101,7 @@ static int64_t next_wait(int64_t wait) {
 static int64_t work(void *unused) {
   static int64_t wait = FIRST_WAIT;
   int some = 0;
+  end_idle();
   if (read_since() > MOST_READ) return -1; /* what was answered cannot be known: no time limits */
   for (int k = 0; k < MOST_PUMPS && read_since() <= MOST_READ; k++) {
     if (clu_pump(0, NULL) != CLU_OK) return -1;
@@ -81,7 +117,7 @@ static int64_t work(void *unused) {
 /* ---- which tasks ---- */
 
 int clu_tasks_drive_always(tasks *t) {
-  if (clu_session_set_work(is_urgent, work) != CLU_OK) return CLU_NOMEM;
+  if (clu_session_set_work(is_urgent, due, work) != CLU_OK) return CLU_NOMEM;
   t->next = all;
   all = t;
   return CLU_OK;

@@ -65,6 +65,24 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
   return x;
 }
 
+/* From now on its nodes end when they were not in use for so many seconds; 0: they stay. */
+SEXP ffi_tasks_idle(SEXP x, SEXP seconds) {
+  tasks *t = clu_tasks_get(x);
+  t->idle_after = (uint64_t)(1e9 * Rf_asReal(seconds));
+  t->used = clu_os_now();
+  return R_NilValue;
+}
+
+/* They are in use now. Whether all are there. */
+SEXP ffi_tasks_use(SEXP x) {
+  tasks *t = clu_tasks_get(x);
+  t->used = clu_os_now();
+  clu_pump(0, NULL);
+  for (int i = 0; i < t->n; i++)
+    if (!t->nodes[i].node || !clu_node_is_open(t->nodes[i].node)) return Rf_ScalarLogical(0);
+  return Rf_ScalarLogical(1);
+}
+
 /* From now on node `index` (from 1) has its part in the work: "attached". "dead": it has to be
  * replaced; "stopped": it was told to end. */
 SEXP ffi_tasks_attach(SEXP x, SEXP index) {
@@ -251,6 +269,7 @@ void clu_job_begin(tasks *t, task_job *j) {
   if (j->next) j->next->prev = j;
   t->jobs = j;
   t->njobs++;
+  t->nmaps += !j->bare;
   t->nlimited += j->max_memory > 0;
   clu_job_count(j);
 }

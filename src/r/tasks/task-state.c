@@ -191,6 +191,7 @@ void clu_job_detach(task_job *j) {
     t->jobs = j->next;
   if (j->next) j->next->prev = j->prev;
   t->njobs--;
+  t->nmaps -= !j->bare;
   t->nlimited -= j->max_memory > 0;
   clu_job_uncount(j);
   if (j->awaited) tell_ended(j);

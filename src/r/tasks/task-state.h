@@ -112,12 +112,15 @@ struct tasks {
   clu_sched *sched;
   task_node *nodes;
   int n;
-  task_job *jobs;   /* those that are started, the last first */
-  size_t njobs;     /* so many */
-  size_t nlimited;  /* so many of them limit the memory of nodes */
-  uint64_t numbers; /* of jobs so far */
-  int bare;         /* jobs of one task without an element that are under way: for these no R */
-  int restartable;  /* is needed until their result is asked for; of these, those with retries */
+  task_job *jobs;      /* those that are started, the last first */
+  size_t njobs;        /* so many */
+  size_t nmaps;        /* so many of them have elements */
+  uint64_t idle_after; /* ns without use after which the nodes end; 0: they stay */
+  uint64_t used;       /* when they were last in use */
+  size_t nlimited;     /* so many of them limit the memory of nodes */
+  uint64_t numbers;    /* of jobs so far */
+  int bare;            /* jobs of one task without an element that are under way: for these no R */
+  int restartable;     /* is needed until their result is asked for; of these, those with retries */
   uint64_t memory_checked;
   uint64_t read; /* when clu_tasks_pass() looked at the sockets */
   double limit;  /* bytes that a node may have; 0: no limit */
