@@ -83,7 +83,7 @@ attach_packages <- function(packages) {
 rehearse <- function() {
   set.seed(1L)
   try(tempdir(TRUE), silent = TRUE)
-  ours <- list(forked_node_begin, node_serve, node_end, announce, on_error, on_message, on_warning,
+  ours <- list(forked_node_begin, forked_node_seed, node_serve, node_end, announce, on_error, on_message, on_warning,
                on_condition)
   others <- list(withCallingHandlers, new.env, globalenv, tryCatch, structure, conditionMessage,
                  unlink, sink.number, getAllConnections, ls, rm, grDevices::dev.list)
@@ -127,6 +127,7 @@ apply_settings <- function(s) {
     }
     the_node$announce <- s$announce
     the_node$nice <- s$nice
+    .Call(ffi_fork_server_begins, isTRUE(s$announce) || !is.na(s$nice))
     the_node$program <- s$program
     NULL
   }, error = function(e) conditionMessage(e))
@@ -146,16 +147,19 @@ set_variables <- function(set, unset) {
 
 # ---- node ----
 
-# Called in the child, within ffi_fork_server_serve(), which then goes on as the node's loop. As
-# little as possible: each page that it writes to is copied.
-forked_node_begin <- function(id) {
+# Called in the child, within ffi_fork_server_serve(), which then goes on as the node's loop; only
+# where the settings say that one of the two is wanted, since each page that is written to is copied.
+forked_node_begin <- function(unused) {
+  nice <- the_node$nice
+  if (!is.na(nice)) tools::psnice(value = nice)
+  if (isTRUE(the_node$announce)) announce()
+}
+
+# Called in a forked node before it does something for the first time. `id`: its number.
+forked_node_seed <- function(id) {
   seed <- (the_node$seed + id * 2654435761) %% 2^32
   if (seed >= 2^31) seed <- seed - 2^32
   set.seed(if (seed == -2^31) 1L else as.integer(seed))
-  nice <- the_node$nice
-  if (!is.null(nice) && !is.na(nice)) tools::psnice(value = nice)
-  if (isTRUE(the_node$announce)) announce()
-  .Call(ffi_node_begin)
 }
 
 # In a node that runs a program, see programs.R. `id`: its number in the session; `again`: how often

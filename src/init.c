@@ -122,6 +122,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_wake_seen, 0),
                                           /* r/node/fork-server-main.c */
                                           ENTRY(ffi_fork_server_begin, 2),
+                                          ENTRY(ffi_fork_server_begins, 1),
                                           ENTRY(ffi_fork_server_temp, 0),
                                           ENTRY(ffi_fork_server_serve, 1),
                                           ENTRY(ffi_fork_server_answer, 3),
@@ -138,7 +139,6 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/node-start.c */
                                           ENTRY(ffi_node_begin_joined, 1),
                                           ENTRY(ffi_is_node, 0),
-                                          ENTRY(ffi_node_begin, 0),
                                           ENTRY(ffi_node_begin_exec, 2),
                                           ENTRY(ffi_node_program_done, 0),
                                           /* r/node/node-tasks.c */

@@ -249,6 +249,26 @@ int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e) {
   return CLU_OK;
 }
 
+int clu_os_make_folder(const char *path, clu_err *e) {
+  struct stat st;
+  char around[1024];
+  const char *slash = strrchr(path, '/');
+  size_t n = slash ? (size_t)(slash - path) : 0;
+  int rc = mkdir(path, 0700), err;
+  if (rc != 0 && errno == ENOENT && n > 0 && n < sizeof around) {
+    memcpy(around, path, n);
+    around[n] = 0;
+    mkdir(around, 0700); /* or another process does at this moment */
+    rc = mkdir(path, 0700);
+  }
+  if (rc == 0) return CLU_OK;
+  err = errno;
+  if (err == EEXIST && lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
+    return CLU_OK;
+  return clu_fail(e, CLU_SYS, err, "the temporary folder %s cannot be made: %s", path,
+                  strerror(err));
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
   (void)st;
   (void)ftw;

@@ -98,6 +98,7 @@ SEXP ffi_tasks_wait(SEXP x);
 
 /* r/node/fork-server-main.c */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
+SEXP ffi_fork_server_begins(SEXP in_r);
 SEXP ffi_fork_server_temp(void);
 SEXP ffi_fork_server_serve(SEXP env);
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
@@ -117,7 +118,6 @@ SEXP ffi_node_end(void);
 /* r/node/node-start.c */
 SEXP ffi_node_begin_joined(SEXP problem);
 SEXP ffi_is_node(void);
-SEXP ffi_node_begin(void);
 SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp);
 SEXP ffi_node_program_done(void);
 

@@ -116,6 +116,11 @@ static void remove_wide(const wchar_t *path, DWORD attributes, int *few) {
   RemoveDirectoryW(path);
 }
 
+int clu_os_make_folder(const char *path, clu_err *e) {
+  (void)path;
+  return clu_fail(e, CLU_UNSUPPORTED, 0, "there are no forked nodes on Windows");
+}
+
 int clu_os_remove_tree(const char *path) {
   wchar_t *wide = clu_win_wide_path(path);
   int left = 1;

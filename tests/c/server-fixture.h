@@ -128,8 +128,11 @@ TEST_UNUSED static void stub_node(const clu_boot *b) {
   clu_chan c;
   int fd;
   snprintf(file, sizeof file, "%s/file", b->tmp); /* so that the folder is not empty */
-  if ((fd = open(file, O_CREAT | O_WRONLY, 0600)) < 0) _exit(93);
-  close(fd);
+  if (getenv("TEST_STUB_NO_FOLDER") == NULL) {
+    if (clu_os_make_folder(b->tmp, NULL) != CLU_OK) _exit(92);
+    if ((fd = open(file, O_CREAT | O_WRONLY, 0600)) < 0) _exit(93);
+    close(fd);
+  }
   clu_os_set_blocking(b->fd, 1);
   if (clu_chan_init(&c, b->fd, INT64_MAX, 0) != CLU_OK) _exit(94);
   clu_os_on_int(no_task);

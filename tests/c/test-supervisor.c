@@ -228,6 +228,23 @@ TEST(a_large_folder_is_removed_while_others_are_seen_to) {
   down(&r);
 }
 
+/* As a forked node that nobody has asked for anything. */
+TEST(a_node_that_has_made_no_folder_ends_as_others) {
+  fixture r;
+  setenv("TEST_STUB_NO_FOLDER", "1", 1);
+  up(&r, 3);
+  unsetenv("TEST_STUB_NO_FOLDER");
+  CHECK_INT_EQ(entries(r.tmp), 0);
+  kill((pid_t)r.nd[0]->pid, SIGKILL);
+  PUMP(&r, r.nd[0]->how_known);
+  CHECK_INT_EQ(r.nd[0]->how.code, SIGKILL);
+  echo_all(&r, 0);
+  clu_node_stop(r.nd[1], 10000);
+  PUMP(&r, r.nd[1]->how_known);
+  CHECK_INT_EQ(entries(r.tmp), 0);
+  down(&r);
+}
+
 TEST(nodes_stop_within_their_grace) {
   fixture r;
   up(&r, 20);

@@ -177,6 +177,45 @@ test_that("a fork server that dies before it is ready leaves no folder", {
   expect_true(eventually(length(setdiff(list.files(tempdir()), within)) == 0L))
 })
 
+test_that("a forked node makes its folder when it has something to do, or was idle for some time", {
+  linux_only()
+  stop_cluster(make_cluster(1))
+  cl <- make_cluster(2)
+  folder <- dirname(parallel::clusterCall(cl[1L], tempdir)[[1L]])
+  expect_true(eventually(length(list.files(dirname(folder), "^node[0-9]+$")) == 2L))
+  stop_cluster(cl)
+  expect_true(eventually(!length(list.files(dirname(folder), "^node[0-9]+"))))
+  # its numbers are its own: nodes that are asked at once, and late
+  cl <- make_cluster(4)
+  first <- unlist(parallel::clusterCall(cl[1:2], stats::runif, 1))
+  Sys.sleep(0.3)
+  late <- unlist(parallel::clusterCall(cl, stats::runif, 1))
+  expect_identical(anyDuplicated(c(first, late)), 0L)
+  stop_cluster(cl)
+})
+
+test_that("where a node cannot make its folder, what it is asked for fails with the reason", {
+  linux_only()
+  cl <- make_cluster(1)
+  folder <- dirname(parallel::clusterCall(cl, tempdir)[[1L]])
+  stop_cluster(cl)
+  number <- as.integer(sub("^node", "", basename(folder)))
+  in_the_way <- file.path(dirname(folder), paste0("node", number + 1:2))
+  file.create(in_the_way)
+  cl <- make_cluster(2)
+  why <- "temporary folder .* cannot be made"
+  expect_error(parallel::clusterCall(cl, identity, 1), why)
+  expect_error(cluster_map(cl, 1:4, function(i) i), why)
+  Sys.sleep(0.3) # they have tried again
+  expect_error(cluster_map(cl, 1:4, function(i) i), why)
+  pids <- cluster_status(cl)$pid
+  unlink(in_the_way)
+  expect_identical(cluster_map(cl, 1:4, function(i) i), as.list(1:4))
+  expect_identical(parallel::clusterCall(cl, identity, 1), list(1, 1))
+  expect_identical(cluster_status(cl)$pid, pids)
+  stop_cluster(cl)
+})
+
 test_that("every signal of the system has its name", {
   linux_only()
   how <- function(code) clutch:::how_ended(TRUE, code)

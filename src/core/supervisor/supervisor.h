@@ -58,6 +58,7 @@ typedef struct clu_supervisor {
   clu_fd slots_fd;
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
   char *tmp;
+  uint64_t folders; /* how many nodes have had a folder's name */
   char *const *exec;
   uint64_t idle_ns;
   uint64_t family;                          /* of its nodes' marks, see orphans.h */

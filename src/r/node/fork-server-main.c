@@ -15,6 +15,7 @@ static clu_supervisor sv;
 static clu_pid master;
 static char **exec_argv;
 static int is_child; /* this process is a node by now */
+static int begins_in_r; /* nodes call forked_node_begin() */
 
 /* Takes over descriptor 3, the control channel. From here on this process ends when the master
  * does. */
@@ -51,15 +52,20 @@ static void check_interrupts(void *unused) {
   R_CheckUserInterrupt();
 }
 
-static void begin_node(void *id) { clu_node_r("forked_node_begin", Rf_ScalarReal(*(double *)id)); }
+/* A program begins at once; else R has something to do only where the settings say so. */
+static void begin_node(void *program) {
+  if (begins_in_r) clu_node_r("forked_node_begin", R_NilValue);
+  if (*(int *)program) clu_node_get_ready();
+  clu_node_begin_forked();
+}
 
 /* In the child. A node that cannot begin ends: R has printed why. */
 static SEXP become_node(const clu_boot *b, SEXP env) {
-  double id = (double)b->id;
+  int program = b->program;
   is_child = 1;
   clu_node_set_boot(b);
   R_ToplevelExec(check_interrupts, NULL); /* a pending one was the server's, not the node's */
-  if (!R_ToplevelExec(begin_node, &id)) {
+  if (!R_ToplevelExec(begin_node, &program)) {
     fflush(NULL);
     clu_os_end_self();
   }
@@ -105,6 +111,12 @@ SEXP ffi_fork_server_serve(SEXP env) {
     return todo("program", ev.node.id, Rf_ScalarReal(ev.node.again));
   default: return todo("end", 0, R_NilValue);
   }
+}
+
+/* Whether the nodes that follow call forked_node_begin(). */
+SEXP ffi_fork_server_begins(SEXP in_r) {
+  begins_in_r = Rf_asLogical(in_r) == TRUE;
+  return R_NilValue;
 }
 
 /* `object`: NULL for an empty answer, a string for its text, a raw vector for its bytes. */

@@ -13,6 +13,9 @@
 #include "core/wire/channel.h"
 #include "r/wait.h"
 
+/* After so long, in ns, the other nodes of its cluster are there, too. */
+static const uint64_t READY_AFTER = 100000000;
+
 /* ---- answers ---- */
 
 static void put_times(unsigned char *p) {
@@ -81,6 +84,16 @@ static SEXP read_call(void) {
 
 /* ---- the loop ---- */
 
+/* A forked node that has been idle for some time gets ready for what will come. When that fails,
+ * what comes next is told why. */
+static void get_ready_in_time(void) {
+  static int tried;
+  if (clu_me.ready || tried) return;
+  if (clu_os_wait_readable(clu_me.boot.fd, READY_AFTER) != CLU_TIMEOUT) return;
+  tried = 1;
+  clu_node_get_ready();
+}
+
 /* Waits until something has come: awake for some time where that pays (`awake`: a request was
  * served, the next may follow at once), then asleep. 0: nothing more will come. */
 static int wait_for_more(int awake) {
@@ -88,6 +101,7 @@ static int wait_for_more(int awake) {
   int rc;
   clu_work_tell();
   clu_work_rest();
+  get_ready_in_time();
   if (awake && clu_spin_pays(&spins))
     clu_spin_ended(&spins, clu_os_spin_readable(clu_me.boot.fd, CLU_SPIN));
   if (clu_me.idle_ns && clu_os_wait_readable(clu_me.boot.fd, clu_me.idle_ns) == CLU_TIMEOUT)
@@ -101,6 +115,7 @@ static int wait_for_more(int awake) {
 static int serve_call(uint64_t seq, SEXP env) {
   SEXP call, value;
   clu_me.seq = seq; /* from here on an error is its answer */
+  clu_node_get_ready();
   clu_job_leave();  /* a call finds the workspace as it is without tasks */
   call = PROTECT(read_call());
   if (clu_chan_skip(&clu_me.chan) != CLU_OK) {
@@ -196,8 +211,9 @@ SEXP ffi_node_at_task(void) {
   return clu_me.task ? Rf_ScalarLogical(clu_me.task == CLU_TASK_RELAYED) : R_NilValue;
 }
 
-/* Whether user's code has closed the descriptor of the channel. */
-SEXP ffi_node_closed(void) { return Rf_ScalarLogical(clu_me.fd_closed); }
+/* Whether user's code has closed the descriptor of the channel. Not so where none has run: R would
+ * remove the fork server's folder at its exit. */
+SEXP ffi_node_closed(void) { return Rf_ScalarLogical(clu_me.fd_closed && clu_me.ready); }
 
 /* Ends this process without R's exit: finalizers and exit handlers in it are the fork server's. */
 SEXP ffi_node_end(void) {

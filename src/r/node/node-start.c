@@ -21,22 +21,46 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns) {
   clu_me.boot.fd = c->fd;
   clu_me.chan = *c;
   clu_me.idle_ns = idle_ns > 0 ? idle_ns : 0;
+  clu_me.ready = 1;
 }
 
 /* A temporary folder of its own within `under`. R keeps two pointers to its own folder, one of them
  * private, by which quit() removes it. So R itself has to make the new one, which it does when the
- * old one is missing. */
-static void set_temp_dir(const char *under) {
+ * old one is missing. 0: R cannot. */
+static int set_temp_dir(const char *under) {
   const char *old = getenv("TMPDIR");
   char *kept = old ? strdup(old) : NULL;
+  size_t n = strlen(under);
   SEXP call;
+  int failed = 0;
   R_TempDir = ""; /* not the parent's folder: that one stays */
   clu_os_setenv("TMPDIR", under);
   call = PROTECT(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE)));
-  Rf_eval(call, R_BaseEnv);
+  R_tryEvalSilent(call, R_BaseEnv, &failed);
   UNPROTECT(1);
   clu_os_setenv("TMPDIR", kept);
   free(kept);
+  /* where R cannot write there it has made one elsewhere, which nobody would remove */
+  if (!failed && R_TempDir && strncmp(R_TempDir, under, n) == 0 && R_TempDir[n] == '/') return 1;
+  if (!failed && R_TempDir && *R_TempDir) clu_os_remove_tree(R_TempDir);
+  R_TempDir = "";
+  return 0;
+}
+
+/* ---- what a forked node does when it has something to do ----
+ *
+ * Until then it has neither a temporary folder nor random numbers of its own. Nodes start sooner
+ * so. It runs no code of the user's before, and none of R's that looks at these. */
+
+void clu_node_get_ready(void) {
+  clu_err e = {0, 0, ""};
+  if (clu_me.ready) return;
+  clu_node_r("forked_node_seed", PROTECT(Rf_ScalarReal((double)clu_me.boot.id)));
+  UNPROTECT(1);
+  if (clu_os_make_folder(clu_me.boot.tmp, &e) != CLU_OK) clu_raise_err(&e);
+  if (!set_temp_dir(clu_me.boot.tmp))
+    clu_raise("start", "R cannot make a temporary folder in %s", clu_me.boot.tmp);
+  clu_me.ready = 1;
 }
 
 /* In the handler of CLU_SIG_INT, and of the second signal that follows it. 1: R is to see an
@@ -92,6 +116,8 @@ static SEXP begin(void) {
   return say_hello();
 }
 
+void clu_node_begin_forked(void) { begin(); }
+
 /* Whether this process is a node that serves: FALSE in a fork server. */
 SEXP ffi_is_node(void) { return Rf_ScalarLogical(clu_is_node); }
 
@@ -106,11 +132,6 @@ SEXP ffi_node_begin_joined(SEXP problem) {
   return R_NilValue;
 }
 
-/* A forked node. */
-SEXP ffi_node_begin(void) {
-  set_temp_dir(clu_me.boot.tmp);
-  return begin();
-}
 
 /* The program of this node has ended by itself: the node may, and is not started again. */
 SEXP ffi_node_program_done(void) {
@@ -136,6 +157,7 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   clu_node_set_boot(&b);
   if ((above = strrchr(b.tmp, '/')))
     *above = 0; /* the fork server's folder, as for a forked node */
+  clu_me.ready = 1;
   clu_os_on_term(b.parent, b.tmp);
   if (clu_os_follow_parent(b.parent, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
   return begin();

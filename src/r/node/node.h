@@ -38,6 +38,7 @@ typedef struct clu_this_node {
   int closed;           /* the channel is of no more use */
   int fd_closed;        /* user's code has closed the channel's descriptor */
   int asked_to_end;     /* the master has said DONE, or this process is of no more use */
+  int ready;            /* see clu_node_get_ready() */
   volatile int forked;  /* this is a child of the node (mclapply() in a call), not the node */
   int64_t idle_ns;      /* the node ends when nothing comes for so long; 0: it waits for ever */
 } clu_this_node;
@@ -64,6 +65,11 @@ SEXP clu_node_r(const char *fun, SEXP x);
 
 /* Remembers who this process is: in the child, right after the fork. */
 void clu_node_set_boot(const clu_boot *b);
+/* A forked node says hello. R runs none of its code for that. */
+void clu_node_begin_forked(void);
+/* Does the rest, once: to be called before anything that may run code of the user's. An R error of
+ * class clutch_sys or clutch_start, and then the next call tries again. */
+void clu_node_get_ready(void);
 /* Moves a descriptor to a high number: user's code that closes all descriptors it can think of
  * begins with the low ones. */
 void clu_node_move_fd(clu_fd *fd);
