@@ -16,7 +16,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-tests deps-newer deps-bench deps-vignettes build install demo test lint format test-c test-fuzz fuzz chaos test-r check bench report test-portable test-newer-r test-windows doc clean
+.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-vignettes build install demo test lint format test-c test-fuzz fuzz chaos test-r check bench report test-adapters test-portable test-newer-r test-windows doc clean
 .NOTPARALLEL:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"
 	@echo "make install       installs into R's library"
 	@echo "make deps          installs what is missing (all of the above do it first)"
+	@echo "make test-adapters other packages' own test suites, with their default and with clutch (T='foreach furrr')"
 	@echo "make test-portable the tests on a build that uses nothing of Linux's own, as on macOS and the BSDs"
 	@echo "make test-newer-r  the tests on R 4.5 and 4.6 in Debian folders made by debootstrap (root)"
 	@echo "make test-windows  the C tests built by mingw-w64, under wine (installs them: root, Debian)"
@@ -45,6 +46,9 @@ deps-tests: deps
 
 deps-newer: deps-tests
 	@tools/deps.sh newer
+
+deps-adapters: deps-newer
+	@tools/deps.sh adapters
 
 deps-bench: deps
 	@tools/deps.sh peers
@@ -118,6 +122,11 @@ bench: build deps-bench
 # minutes with QUICK=1.
 report: build deps-bench
 	@$(WITH_LIB) $(RSCRIPT) bench/report.R $(if $(ONLY),--only=$(ONLY))
+
+# Other packages' own test suites, with their default and with us: T='foreach furrr', VERBOSE=1
+test-adapters: build deps-adapters
+	@mkdir -p $(RESULTS)
+	@$(WITH_LIB) tools/test-adapters.sh $(RESULTS)/test-adapters $(T)
 
 # As built for a Unix that has none of Linux's own means: what macOS and the BSDs would do.
 test-portable:

@@ -157,7 +157,7 @@ launch_future <- function(backend, future, ...) {
 
 # What users have set for tasks is in force, but for what future sees to itself.
 submit_future <- function(cl, data, collect_garbage) {
-  o <- task_options(list(seed = FALSE, relay = "ordered"), submit_options)
+  o <- task_options(list(seed = FALSE, relay = "ordered", fresh = TRUE), submit_options)
   needs <- find_needs(list(), FALSE, baseenv())
   o$max_size <- Inf # future has a limit of its own
   task <- submit(tasks_of(cl), run_future, needs, o, "a future", NULL,
@@ -174,6 +174,11 @@ run_future <- function(data, collect_garbage) {
     stop(sprintf(text, getNamespaceVersion(ns), getNamespaceInfo(ns, "path")), call. = FALSE)
   }
   if (collect_garbage) on.exit(gc())
+  # where the session makes errors of warnings, it does so when they are relayed
+  if (getOption("warn") >= 2) {
+    old <- options(warn = 0)
+    on.exit(options(old), add = TRUE)
+  }
   ns$evalFuture(data)
 }
 

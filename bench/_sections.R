@@ -481,6 +481,30 @@ sections$promises <- list(
       sprintf("R has %s turns in a second in which nothing happens.", count(of("turns of R", "clutch"))))
   })
 
+sections$futures <- list(
+  title = "Futures, and other packages' own tests", scripts = "futures", peers = c("future", "future.mirai"),
+  no_text = TRUE,
+  question = paste("How long does a future of package future take under each plan? Do other packages' own tests pass when",
+                   "their parallel work goes through clutch?"),
+  tables = list(list(
+    caption = "Milliseconds. Each plan has two workers, but for sequential.",
+    make = function() crossed(read("futures.csv"), "who", "what", "")),
+    list(caption = paste("Other packages' own tests, with their default and with clutch in its place: checks passed,",
+                         "failed and skipped. `make test-adapters` counts them."),
+         make = function() read("adapters.csv"))),
+  shows = function() {
+    t <- read("futures.csv")
+    of <- function(who) {
+      x <- t$median[t$what == "value(future(1))" & t$who == who]
+      if (length(x)) x[[1L]] else NA_real_
+    }
+    sentences(
+      sprintf("With future %s `value(future(1))` takes %s times as long under `plan(clutch)` as under `plan(sequential)`.",
+          t$future[[1L]], num(of("clutch") / of("sequential"))),
+      sprintf("`plan(multisession)` takes %s times as long as `plan(clutch)`, future.mirai %s times.",
+          num(of("multisession") / of("clutch")), num(of("future.mirai") / of("clutch"))))
+  })
+
 sections$memory <- list(
   title = "Memory per node", scripts = "memory", peers = c("mirai", "callr"),
   no_text = TRUE,

@@ -13,7 +13,7 @@ source("bench/_sections-field.R")
 suppressPackageStartupMessages(library(clutch))
 
 scripts <- c("startup", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "tasks", "tiny", "handout", "promises",
-    "memory", "broadcast", "recovery",
+    "futures", "memory", "broadcast", "recovery",
     "peers", "busy", "work")
 # What a script writes begins with its name; but for these
 also <- c(deadport = "probe", roundtrip = "payload")

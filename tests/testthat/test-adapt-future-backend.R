@@ -30,3 +30,11 @@ test_that("clutch() is not to be called, and says which future it needs", {
   expect_match(conditionMessage(e), "needs package future 1.40.0 or newer")
   future::plan("sequential")
 })
+
+test_that("after an interrupt the nodes are free", {
+  lib <- newer_future()
+  skip_if_not(dir.exists(file.path(lib, "future.apply")), "needs future.apply")
+  s <- start_script(fixture = "future-interrupt", lib = lib, eventually = eventually)
+  expect_done(s, 120)
+  expect_true(ends(s))
+})
