@@ -3,8 +3,8 @@
 # plan() calls the factory, which makes a backend: an environment with our cluster. future hands a
 # future to launchFuture(), which submits one task for it. The task is the call of future's own
 # evalFuture() on a node: it returns an object of class FutureResult, in which values, errors,
-# output and conditions are. What future does not export is found in its namespace: all backends
-# need it.
+# output and conditions are. adapt-future-result.R takes it. What future does not export is found in
+# its namespace: all backends need it.
 
 #' Futures on a cluster
 #'
@@ -87,16 +87,17 @@ registry_name <- function() {
 
 # ---- the cluster ----
 
-# future uses a backend again whose workers it has stopped: with(plan(), ), plan(old).
+# future uses a backend again whose workers it has stopped: with(plan(), ), plan(old). In a forked
+# child of the session the cluster is none of its own.
 backend_cluster <- function(backend) {
   given <- backend$workers
   if (inherits(given, "clutch_cluster")) return(given)
-  cl <- backend$cluster
-  if (is.null(cl) || is_stopped(cl)) {
-    cl <- cluster_for_futures(given)
-    backend$cluster <- cl
+  pid <- Sys.getpid()
+  if (is.null(backend$cluster) || backend$pid != pid) {
+    backend$cluster <- cluster_for_futures(given)
+    backend$pid <- pid
   }
-  cl
+  backend$cluster
 }
 
 # Package future is attached before the fork, from where this session has it. There it shall
@@ -134,16 +135,7 @@ active_futures <- function(backend) {
   in_future("FutureRegistry")(backend$reg, "list", earlySignal = FALSE)
 }
 
-forget_future <- function(future) {
-  registry <- in_future("FutureRegistry")
-  reg <- future$backend$reg
-  if (!registry(reg, "contains", future = future, earlySignal = FALSE)) return()
-  registry(reg, "remove", future = future, earlySignal = FALSE)
-}
-
-in_future <- function(name) get(name, envir = asNamespace("future"), inherits = FALSE)
-
-# ---- a future ----
+# ---- to nodes ----
 
 launch_future <- function(backend, future, ...) {
   cl <- backend_cluster(backend)
@@ -196,119 +188,6 @@ await_worker <- function(backend) {
 await_any <- function(futures) {
   tasks <- lapply(futures, function(f) f$task)
   while (all(vapply(tasks, function(x) is.null(outcome(x)), NA))) turn_for_any(tasks, 1)
-}
-
-future_resolved <- function(x, timeout = getOption("future.resolved.timeout", 0.01),
-                            .signalEarly = TRUE, ...) {
-  ended <- !is.null(x$result) || is.null(x$task) || has_ended(x, timeout)
-  if (ended && .signalEarly) in_future("signalEarly")(x)
-  ended
-}
-
-has_ended <- function(future, timeout) {
-  in_future("assertOwner")(future)
-  with_live_conditions(future, {
-    resolved(future$task, timeout)
-  })
-}
-
-future_result <- function(future, ...) {
-  if (is.null(future$result)) fetch_result(future)
-  if (inherits(future$result, "FutureError")) stop(future$result)
-  future$result
-}
-
-fetch_result <- function(future) {
-  in_future("assertOwner")(future)
-  result <- if (is.null(future$task)) {
-    given_up_error(future)
-  } else {
-    with_live_conditions(future, tryCatch(
-      collect(future$task),
-      clutch_task_error = function(e) lost_error(future, e)
-    ))
-  }
-  if (inherits(result, "FutureResult")) {
-    result$conditions <- c(future$.signaledConditions, result$conditions)
-    future$.signaledConditions <- NULL
-    future$state <- "finished"
-  } else if (future$state == "running") {
-    is_interrupt <- inherits(result, "FutureInterruptError")
-    future$state <- if (is_interrupt) "interrupted" else "failed"
-  }
-  future$result <- result
-  forget_future(future)
-  future$task <- NULL
-}
-
-# ---- ends that are none of its own ----
-
-give_up_future <- function(backend, future, ...) {
-  if (!isTRUE(backend$interrupts)) return(future)
-  give_up(future)
-  future$state <- "interrupted"
-  future
-}
-
-# Its node is free for others.
-give_up <- function(future) {
-  if (!is.null(future$task)) cancel(future$task)
-  future$task <- NULL
-  forget_future(future)
-}
-
-given_up_error <- function(future) {
-  is_canceled <- future$state == "canceled"
-  text <- sprintf("Future %s of class %s was %s", name_of_future(future), class(future)[[1L]],
-                  if (is_canceled) "canceled" else "interrupted")
-  # the first class is of newer versions
-  ns <- asNamespace("future")
-  make <- if (is_canceled) ns$FutureCanceledError
-  if (is.null(make)) make <- ns$FutureInterruptError
-  make(text, future = future)
-}
-
-lost_error <- function(future, e) {
-  text <- sprintf("Future %s of class %s has no result: %s", name_of_future(future),
-                  class(future)[[1L]], conditionMessage(e))
-  is_interrupt <- inherits(e, c("clutch_task_died", "clutch_task_timeout", "clutch_task_memory",
-                                "clutch_task_cancelled"))
-  make <- in_future(if (is_interrupt) "FutureInterruptError" else "FutureError")
-  make(text, future = future)
-}
-
-name_of_future <- function(future) in_future("sQuoteLabel")(future)
-
-# ---- conditions that are relayed at once ----
-
-# They travel in one of our own, whatever they are besides: a message, a warning.
-future_configs <- function(future, ...) {
-  if (is.null(future$conditions)) return(list())
-  list(capture = list(immediateConditionHandlers = list(immediateCondition = send_condition)))
-}
-
-# On a node. Whether future is to record it: no, the session does.
-send_condition <- function(cond) {
-  signalCondition(structure(list(message = "", call = NULL, condition = cond),
-                            class = c("clutch_live", "immediateCondition", "condition")))
-  FALSE
-}
-
-with_live_conditions <- function(future, expr) {
-  withCallingHandlers(expr, immediateCondition = function(c) {
-    if (inherits(c, "clutch_live")) {
-      record <- list(condition = c$condition, signaled = 1L)
-      future$.signaledConditions <- c(future$.signaledConditions, list(record))
-      signal_again(c$condition)
-    }
-    tryInvokeRestart("muffleWarning")
-  })
-}
-
-signal_again <- function(cond) {
-  if (inherits(cond, "warning")) return(warning(cond))
-  if (inherits(cond, "message")) return(message(cond))
-  signalCondition(cond)
 }
 
 # ---- for package future, when it is loaded ----

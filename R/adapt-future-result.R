@@ -1,0 +1,126 @@
+# What becomes of a future of plan(clutch): whether it has ended, its result, its error where a node
+# has died or it was cancelled, and conditions that are relayed while it runs.
+
+future_resolved <- function(x, timeout = getOption("future.resolved.timeout", 0.01),
+                            .signalEarly = TRUE, ...) {
+  ended <- !is.null(x$result) || is.null(x$task) || has_ended(x, timeout)
+  if (ended && .signalEarly) in_future("signalEarly")(x)
+  ended
+}
+
+has_ended <- function(future, timeout) {
+  in_future("assertOwner")(future)
+  with_live_conditions(future, {
+    resolved(future$task, timeout)
+  })
+}
+
+future_result <- function(future, ...) {
+  if (is.null(future$result)) fetch_result(future)
+  if (inherits(future$result, "FutureError")) stop(future$result)
+  future$result
+}
+
+fetch_result <- function(future) {
+  in_future("assertOwner")(future)
+  result <- if (is.null(future$task)) {
+    given_up_error(future)
+  } else {
+    with_live_conditions(future, tryCatch(
+      collect(future$task),
+      clutch_task_error = function(e) lost_error(future, e)
+    ))
+  }
+  if (inherits(result, "FutureResult")) {
+    result$conditions <- c(future$.signaledConditions, result$conditions)
+    future$.signaledConditions <- NULL
+    future$state <- "finished"
+  } else if (future$state == "running") {
+    is_interrupt <- inherits(result, "FutureInterruptError")
+    future$state <- if (is_interrupt) "interrupted" else "failed"
+  }
+  future$result <- result
+  forget_future(future)
+  future$task <- NULL
+}
+
+# ---- ends that are none of its own ----
+
+give_up_future <- function(backend, future, ...) {
+  if (!isTRUE(backend$interrupts)) return(future)
+  give_up(future)
+  future$state <- "interrupted"
+  future
+}
+
+# Its node is free for others.
+give_up <- function(future) {
+  if (!is.null(future$task)) cancel(future$task)
+  future$task <- NULL
+  forget_future(future)
+}
+
+given_up_error <- function(future) {
+  is_canceled <- future$state == "canceled"
+  text <- sprintf("Future %s of class %s was %s", name_of_future(future), class(future)[[1L]],
+                  if (is_canceled) "canceled" else "interrupted")
+  # the first class is of newer versions
+  ns <- asNamespace("future")
+  make <- if (is_canceled) ns$FutureCanceledError
+  if (is.null(make)) make <- ns$FutureInterruptError
+  make(text, future = future)
+}
+
+lost_error <- function(future, e) {
+  text <- sprintf("Future %s of class %s has no result: %s", name_of_future(future),
+                  class(future)[[1L]], conditionMessage(e))
+  is_interrupt <- inherits(e, c("clutch_task_died", "clutch_task_timeout", "clutch_task_memory",
+                                "clutch_task_cancelled"))
+  make <- in_future(if (is_interrupt) "FutureInterruptError" else "FutureError")
+  make(text, future = future)
+}
+
+name_of_future <- function(future) in_future("sQuoteLabel")(future)
+
+# ---- conditions that are relayed at once ----
+
+# They travel in one of our own, whatever they are besides: a message, a warning.
+future_configs <- function(future, ...) {
+  if (is.null(future$conditions)) return(list())
+  list(capture = list(immediateConditionHandlers = list(immediateCondition = send_condition)))
+}
+
+# On a node. Whether future is to record it: no, the session does.
+send_condition <- function(cond) {
+  signalCondition(structure(list(message = "", call = NULL, condition = cond),
+                            class = c("clutch_live", "immediateCondition", "condition")))
+  FALSE
+}
+
+with_live_conditions <- function(future, expr) {
+  withCallingHandlers(expr, immediateCondition = function(c) {
+    if (inherits(c, "clutch_live")) {
+      record <- list(condition = c$condition, signaled = 1L)
+      future$.signaledConditions <- c(future$.signaledConditions, list(record))
+      signal_again(c$condition)
+    }
+    tryInvokeRestart("muffleWarning")
+  })
+}
+
+signal_again <- function(cond) {
+  if (inherits(cond, "warning")) return(warning(cond))
+  if (inherits(cond, "message")) return(message(cond))
+  signalCondition(cond)
+}
+
+# ---- what others need ----
+
+forget_future <- function(future) {
+  registry <- in_future("FutureRegistry")
+  reg <- future$backend$reg
+  if (!registry(reg, "contains", future = future, earlySignal = FALSE)) return()
+  registry(reg, "remove", future = future, earlySignal = FALSE)
+}
+
+in_future <- function(name) get(name, envir = asNamespace("future"), inherits = FALSE)
