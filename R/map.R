@@ -46,6 +46,11 @@
 #'   `options(warn = )` of the session holds on the nodes while the map runs. With 2, a warning is
 #'   the error of its element, after the handlers of the session have seen it, but not within
 #'   [suppressWarnings()].
+#'
+#'   With a function as `.relay`, as in `.relay = function(cond) print(cond)`, that gets each
+#'   message, warning and other condition while its element goes on, those of one element in their
+#'   order, and nothing else becomes of them. An error in it is an error of the map. Output goes
+#'   where that of the cluster goes.
 #' @section Random numbers: Each element has a stream of its own (L'Ecuyer's generator, see
 #'   [parallel::nextRNGStream()]). Results do not depend on the number of nodes, on the order of the
 #'   work, or on retries. With `.seed = TRUE` the streams follow from the session's generator, that
@@ -106,7 +111,8 @@
 #'   of variables; or a named list of values.
 #' @param .packages character: names of packages to attach on the nodes before.
 #' @param .relay `"ordered"` (or `TRUE`), `"live"`, or `"none"` (`FALSE`): when output and
-#'   conditions appear in the session. With `"none"` output goes where that of the cluster goes.
+#'   conditions appear in the session. With `"none"` output goes where that of the cluster goes. Or
+#'   a function of a condition: see *Output and conditions*.
 #' @param .on_error `"stop"`: the first failure is an error, and the rest is cancelled. Of several
 #'   elements that fail at about the same time, it is the first in order. `"continue"`: in place of
 #'   a value there is the error (in typed vectors `NA`, in data frames nothing), and a warning of

@@ -17,7 +17,8 @@
 #'     \item{`clutch.retries`}{number, 0 or more; default 0. How often an element or task is tried
 #'       again when its node has died.}
 #'     \item{`clutch.relay`}{`"ordered"` (default), `"live"` or `"none"`; `TRUE` is `"ordered"` and
-#'       `FALSE` is `"none"`. When output and conditions appear in the session.}
+#'       `FALSE` is `"none"`. When output and conditions appear in the session. Or a function, which
+#'       gets the conditions.}
 #'     \item{`clutch.seed`}{`TRUE` (default), `FALSE`, one number, or a value of `.Random.seed`.
 #'       Where random numbers come from. With a number every map has the same ones.}
 #'     \item{`clutch.globals`}{`TRUE` (default), `FALSE`, names of variables, or a named list. Which
@@ -165,9 +166,13 @@ check_progress <- function(x, what) {
 }
 
 check_relay <- function(x, what) {
+  if (is.function(x)) return(x)
   if (isTRUE(x)) return("ordered")
   if (isFALSE(x)) return("none")
-  check_choice(x, what, c("ordered", "live", "none"))
+  choices <- c("ordered", "live", "none")
+  if (is.character(x)) return(check_choice(x, what, choices))
+  quoted <- paste0('"', choices, '"', collapse = ", ")
+  throw("argument", sprintf("%s has to be one of %s, or a function", what, quoted))
 }
 
 check_packages <- function(x, what) {
@@ -236,6 +241,10 @@ task_options <- function(given = NULL, taken = map_options) {
   if (!is.null(session)) o <- with_session_options(o, session, given, taken)
   for (name in names(given)) {
     o[name] <- list(check_option(name, given[[name]], sprintf("`.%s`", name)))
+  }
+  if (is.function(o$relay)) {
+    o$handler <- o$relay
+    o$relay <- "handler"
   }
   o["seed"] <- list(stream_of_seed(o$seed)) # the last: it draws a number
   o

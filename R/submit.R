@@ -12,7 +12,10 @@
 #'   nothing refers any more is cancelled.
 #'
 #'   Random numbers and conditions are as in [cluster_map()]. What the task has printed and
-#'   signalled is relayed when it is collected for the first time.
+#'   signalled is relayed when it is collected for the first time. With a function as `.relay` that
+#'   gets its conditions while it goes on: whenever the session waits in one of these functions, or
+#'   in a map of the same cluster; and all of them before the task counts as ended. An error in the
+#'   function is an error of who waits.
 #' @section Guarantees: A task is started at most once, or with `.retries = k` at most `k + 1`
 #'   times, as in [cluster_map()]. While the session is elsewhere, in code that calls none of these
 #'   functions:
@@ -155,6 +158,7 @@ submit <- function(t, fun, needs, o, label, code, args = NULL) {
   if (is.null(label)) task$code <- code
   task$job <- job_new(t, fun, NULL, args, needs, o)
   task$relayed <- FALSE
+  if (o$relay == "handler") task$is_heard <- TRUE
   submitted <- FALSE
   on.exit(if (!submitted) .Call(ffi_job_end, task$job, 0))
   job_start(t, task$job)
@@ -188,6 +192,7 @@ outcome <- function(x) {
   if (is.null(end)) return(NULL)
   x$outcome <- if (is.list(end) && is.null(x$cancelled)) list(value = end[[1L]]) else outcome_of(x)
   hear_of_deaths(x$scheduler) # the thread has seen to the tasks of a dead node, but not to the node
+  if (isTRUE(x$is_heard)) relay_queue(x$job) # what it has said before
   x$outcome
 }
 
@@ -318,6 +323,7 @@ throw_timeout <- function(x, timeout) {
 }
 
 deliver <- function(x) {
+  if (isTRUE(x$is_heard)) relay_queue(x$job) # its handler may have failed meanwhile
   if (!x$relayed) {
     x$relayed <- TRUE
     if (!is.null(x$log)) relay_log(x$log)

@@ -77,6 +77,8 @@ relay_ready <- function(job, shown, to = Inf, bar) {
 
 # What nodes have sent to be relayed at once.
 relay_queue <- function(job, bar = NULL) {
+  handler <- .Call(ffi_job_handler, job)
+  if (!is.null(handler)) return(hand_over(job, handler, bar))
   repeat {
     x <- .Call(ffi_job_relay, job)
     if (is.null(x)) return(invisible())
@@ -94,3 +96,26 @@ relay_failed <- function(job, shown, element, bar) {
   progress_hide(bar)
   relay_log(logs[[element]])
 }
+
+# ---- to a handler ----
+
+# `.relay` was a function. It may wait for tasks itself: what comes meanwhile waits until it has
+# returned.
+handler_of <- function(fun) list2env(list(fun = fun, is_busy = FALSE), parent = emptyenv())
+
+hand_over <- function(job, handler, bar) {
+  if (handler$is_busy) return(invisible())
+  handler$is_busy <- TRUE
+  on.exit(handler$is_busy <- FALSE)
+  repeat {
+    x <- .Call(ffi_job_relay, job)
+    if (is.null(x)) return(invisible())
+    if (!is.null(bar)) progress_hide(bar)
+    cond <- x$piece
+    if (inherits(cond, "clutch_quiet")) cond <- cond[[1L]]
+    if (is.object(cond)) handler$fun(cond)
+  }
+}
+
+# Of all jobs of a cluster.
+relay_unheard <- function(t) for (job in .Call(ffi_tasks_unheard, t$ptr)) relay_queue(job)

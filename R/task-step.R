@@ -10,6 +10,7 @@ turn <- function(t, job, seconds, known = Inf) {
   }
   event <- .Call(ffi_tasks_step, t$ptr, job, seconds, min(known, 2^31 - 1))
   if (event == "deaths") hear_of_deaths(t)
+  if (event == "relay") relay_unheard(t)
   if (event == "no_node") {
     if (await_replacement(t, seconds)) return("time_up")
     fail_pending(t, job)

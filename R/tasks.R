@@ -62,14 +62,16 @@ job_new <- function(t, fun, elements, more, needs, o) {
     if (t$has_attached) needs$order, # only what a job has attached is detached for another
     if (length(o$packages)) o$packages,
     o$relay != "none",
-    o$relay == "live",
+    switch(o$relay, live = TRUE, handler = NA, FALSE),
     warn_on_nodes(),
     if (o$fresh) TRUE
   )
   forget_deaths(t)
+  handler <- if (o$relay == "handler") handler_of(o$handler)
   spec <- c(o$retries, o$chunk, o$timeout, o$max_memory)
   only <- if (length(t$ranks) < length(t$info$handles)) as.integer(t$ranks)
   job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only)
+  if (!is.null(handler)) .Call(ffi_job_hear, job, handler)
   if (.Call(ffi_job_size, job) > o$max_size) warn_size(job, fun, more, needs$globals, o$max_size)
   if (o$max_memory > 0) warn_unlimited(t)
   job

@@ -66,6 +66,9 @@
   X(ffi_job_plain_values, 1)    \
   X(ffi_job_size, 1)            \
   X(ffi_job_failures, 2)        \
+  X(ffi_job_hear, 2)            \
+  X(ffi_job_handler, 1)         \
+  X(ffi_tasks_unheard, 1)       \
   X(ffi_job_relay, 1)           \
   X(ffi_tasks_open, 1)          \
   X(ffi_tasks_jobs, 1)          \

@@ -33,3 +33,143 @@ test_that("output and conditions come in order of elements, or as they come, or 
     expect_silent(parallel::clusterCall(cl, function() cat("to the cluster's own output\n")))
   })
 })
+
+test_that("a function as .relay gets the conditions of a task while it goes on, in their order", {
+  of_each_strategy(function(cl) {
+    gate <- tempfile()
+    seen <- character()
+    hear <- function(cond) {
+      seen <<- c(seen, paste(class(cond)[[1]], trimws(conditionMessage(cond))))
+      if (inherits(cond, "my_condition")) file.create(gate)
+    }
+    task <- cluster_submit(cl, {
+      message("first")
+      cat("this is not for the session\n")
+      warning("second")
+      signalCondition(structure(class = c("my_condition", "condition"),
+                                list(message = "third", call = NULL)))
+      while (!file.exists(gate)) Sys.sleep(0.01) # it goes on when the handler was called
+      message("last")
+      "value"
+    }, .relay = hear)
+    expect_silent(expect_identical(collect(task, timeout = 60), "value"))
+    all <- c("simpleMessage first", "simpleWarning second", "my_condition third",
+             "simpleMessage last")
+    expect_identical(seen, all)
+    expect_silent(collect(task)) # once
+    expect_identical(seen, all)
+    unlink(gate)
+  })
+})
+
+test_that("the handler is called whatever the session waits for, and before the task has ended", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  seen <- 0
+  gate <- tempfile()
+  on.exit(unlink(gate), add = TRUE)
+  said <- function(cond) {
+    seen <<- seen + 1
+    file.create(gate)
+  }
+  submit <- function() {
+    unlink(gate)
+    seen <<- 0
+    cluster_submit(cl, {
+      message("now")
+      while (!file.exists(gate)) Sys.sleep(0.01)
+    }, .relay = said)
+  }
+  wait <- function() while (!file.exists(gate)) Sys.sleep(0.01)
+  waits <- list(resolved = function(x) resolved(x, timeout = 60),
+                other = function(x) collect(cluster_submit(cl, wait())),
+                any = function(x) collect_any(x, timeout = 60),
+                map = function(x) cluster_map(cl, 1, function(i) wait()),
+                free = function(x) eventually(cluster_free(cl) == 2L))
+  for (n in names(waits)) {
+    x <- submit()
+    waits[[n]](x)
+    expect_identical(seen, 1, info = n)
+    collect(x)
+    expect_identical(seen, 1, info = n)
+  }
+  # one that has ended while nobody looked
+  seen <- 0
+  x <- cluster_submit(cl, for (i in 1:1000) message(i), .relay = said)
+  Sys.sleep(0.3)
+  expect_true(eventually(resolved(x)))
+  expect_identical(seen, 1000)
+})
+
+test_that("an error in the handler is that of who waits, and the task goes on", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  seen <- 0
+  x <- cluster_submit(cl, {
+    for (i in 1:3) message(i)
+    "value"
+  }, .relay = function(cond) {
+    seen <<- seen + 1
+    if (seen == 2) stop("of the handler")
+  })
+  expect_error(collect(x), "of the handler", class = "simpleError")
+  expect_identical(collect(x), "value")
+  expect_identical(seen, 3)
+  expect_error(cluster_map(cl, 1, function(i) message(i), .relay = function(cond) stop("oops")),
+               "oops", class = "simpleError")
+  expect_true(works(cl))
+  # a task that fails: its conditions come first
+  order <- character()
+  x <- cluster_submit(cl, {
+    message("said")
+    stop("failed")
+  }, .relay = function(cond) order <<- c(order, trimws(conditionMessage(cond))))
+  tryCatch(collect(x), clutch_task_error = function(e) order <<- c(order, "error"))
+  expect_identical(order, c("said", "error"))
+})
+
+test_that("a handler may wait for tasks itself: conditions keep their order", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  seen <- integer()
+  x <- cluster_submit(cl, for (i in 1:20) message(i), .relay = function(cond) {
+    before <- length(seen)
+    collect(cluster_submit(cl, Sys.sleep(0.01)))
+    resolved(x, timeout = 0.01)
+    expect_length(seen, before)
+    seen <<- c(seen, as.integer(conditionMessage(cond)))
+  })
+  collect(x)
+  expect_identical(seen, 1:20)
+})
+
+test_that("maps hand conditions over, those of one element in their order", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  seen <- list()
+  x <- withCallingHandlers(
+    cluster_map(cl, 1:6, function(i) {
+      for (k in 1:5) message(i, " ", k)
+      i
+    }, .relay = function(cond) seen[[length(seen) + 1L]] <<- conditionMessage(cond)),
+    message = function(cond) stop("relayed, too")
+  )
+  expect_identical(x, as.list(1:6))
+  by_element <- split(unlist(seen), substr(unlist(seen), 1, 1))
+  expect_identical(unname(by_element), lapply(1:6, function(i) sprintf("%d %d\n", i, 1:5)))
+  old <- options(clutch.relay = function(cond) seen <<- "by the option")
+  on.exit(options(old), add = TRUE)
+  cluster_map(cl, 1, function(i) message("said"))
+  expect_identical(seen, "by the option")
+  options(clutch.relay = NULL)
+  expect_error(cluster_map(cl, 1, identity, .relay = 3), "or a function", class = "clutch_argument")
+  # warnings that are errors
+  seen <- list()
+  warns <- function(i) {
+    options(warn = 2)
+    warning("as error")
+  }
+  expect_error(cluster_map(cl, 1, warns, .relay = function(cond) seen <<- c(seen, class(cond)[[1]])),
+               class = "clutch_task_error")
+  expect_identical(seen, list("simpleWarning"))
+})

@@ -7,8 +7,8 @@
  *    4  n bytes  the function, an R object: the same bytes are the same function
  * then an R list of eleven: function (NULL where it travels apart), constant arguments, globals (a
  * named list), packages to attach, to load, order of the session's packages, packages that the user
- * wants, whether output and conditions are wanted, whether at once, options(warn =), whether each
- * task has a fresh workspace. What needs no work is NULL.
+ * wants, whether output and conditions are wanted, whether at once (NA: conditions at once, and no
+ * output), options(warn =), whether each task has a fresh workspace. What needs no work is NULL.
  *
  * TASKS (session to node), a batch: CLU_TASKS_HEAD bytes
  *    0  u64      number of the job

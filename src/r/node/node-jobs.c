@@ -176,7 +176,8 @@ static void set_up(SEXP x, int seeded) {
   clu_state_remember(seeded, jobs.fresh);
   jobs.has_state = 1;
   clu_state_set_warn(part(x, CLU_JOB_WARN));
-  if (jobs.relay) clu_state_sink(ffi_work_output());
+  if (jobs.relay && Rf_asLogical(part(x, CLU_JOB_LIVE)) != NA_LOGICAL)
+    clu_state_sink(ffi_work_output());
   if (!jobs.fresh) return;
   clu_state_entered();
   clu_workspace_remember(); /* with the packages and globals of the job */
@@ -196,7 +197,7 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   x = PROTECT(i < 0 ? R_NilValue : VECTOR_ELT(kept(DESCRIPTIONS), i));
   env = PROTECT(R_NewEnv(R_GlobalEnv, FALSE, 0)); /* few variables, one of them set for each task */
   jobs.relay = is_description(x) && Rf_asLogical(part(x, CLU_JOB_RELAY)) == TRUE;
-  clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, CLU_JOB_LIVE)) == TRUE;
+  clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, CLU_JOB_LIVE)) != FALSE;
   jobs.fresh = is_description(x) && Rf_asLogical(part(x, CLU_JOB_FRESH)) == TRUE;
   problem = PROTECT(prepare(x));
   keep(ENV, env);

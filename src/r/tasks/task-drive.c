@@ -99,6 +99,7 @@ void clu_tasks_see_deaths(tasks *t, int may_wait) {
  * heard. */
 static const char *what_to_do(const tasks *t, const task_job *j, size_t known) {
   if (t->ndeaths) return "deaths";
+  if (t->unheard) return "relay";
   if (!j) return NULL;
   if (j->relays.first) return "relay";
   if (j->nfailures > known) return "failed";

@@ -217,7 +217,7 @@ clu_blob *clu_job_message(SEXP parts) {
 }
 
 SEXP clu_job_handle_for(SEXP x, SEXP elements) {
-  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 4)), out = PROTECT(clu_job_handle(prot, job_finalize));
+  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 5)), out = PROTECT(clu_job_handle(prot, job_finalize));
   R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
   SET_VECTOR_ELT(prot, 0, R_ExternalPtrProtected(x));
   SET_VECTOR_ELT(prot, 1, elements);

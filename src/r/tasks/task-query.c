@@ -102,6 +102,39 @@ SEXP ffi_job_failures(SEXP job, SEXP from) {
   return out;
 }
 
+/* From now on its conditions go to `handler`, an environment: see R/task-relay.R. */
+SEXP ffi_job_hear(SEXP job, SEXP handler) {
+  task_job *j = clu_job_get(job);
+  SET_VECTOR_ELT(R_ExternalPtrProtected(job), 4, handler);
+  j->is_heard = 1;
+  return R_NilValue;
+}
+
+SEXP ffi_job_handler(SEXP job) {
+  clu_job_get(job);
+  return VECTOR_ELT(R_ExternalPtrProtected(job), 4);
+}
+
+/* The jobs of which something has come for their handler. */
+SEXP ffi_tasks_unheard(SEXP x) {
+  tasks *t = clu_tasks_get(x);
+  SEXP out;
+  R_xlen_t n = 0;
+  for (const task_job *j = t->jobs; j; j = j->next) n += j->unheard > 0;
+  out = PROTECT(Rf_allocVector(VECSXP, n));
+  n = 0;
+  for (const task_job *j = t->jobs; j && n < Rf_xlength(out); j = j->next)
+    if (j->unheard > 0) SET_VECTOR_ELT(out, n++, j->self);
+  UNPROTECT(1);
+  return out;
+}
+
+static void count_heard(task_job *j) {
+  if (j->unheard == 0) return;
+  j->unheard--;
+  if (j->tasks) j->tasks->unheard--;
+}
+
 /* The next piece of live output or condition: list(element, piece), where `piece` is text or a
  * condition; or NULL. */
 SEXP ffi_job_relay(SEXP job) {
@@ -110,6 +143,7 @@ SEXP ffi_job_relay(SEXP job) {
   queued_result x;
   SEXP out, piece;
   if (!clu_result_take(&j->relays, &x)) return R_NilValue;
+  count_heard(j);
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   if (!x.body || x.body->size < 1) {
     clu_blob_unref(x.body);

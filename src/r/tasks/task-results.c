@@ -120,10 +120,15 @@ void clu_tasks_take_rings(tasks *t) {
 static void on_relay(task_node *at, const clu_msg *m) {
   void *job;
   uint64_t task;
+  task_job *j;
   if (!m->body || !clu_sched_node_current(at->tasks->sched, at->index, m->seq, &job, &task)) return;
+  j = job;
   /* output that there is no memory for is lost: it is no result */
-  (void)clu_result_push(&((task_job *)job)->relays, task, 0, m->body);
-  if (((task_job *)job)->awaited) clu_tasks_tell_all(at->tasks);
+  if (clu_result_push(&j->relays, task, 0, m->body) == CLU_OK && j->is_heard) {
+    j->unheard++;
+    j->tasks->unheard++;
+  }
+  if (j->awaited) clu_tasks_tell_all(at->tasks);
 }
 
 /* The task has ended, with a result or, given up, without one. */

@@ -193,6 +193,7 @@ void clu_job_detach(task_job *j) {
   t->njobs--;
   t->nmaps -= !j->bare;
   t->nlimited -= j->max_memory > 0;
+  t->unheard -= j->unheard;
   clu_job_uncount(j);
   if (j->awaited) tell_ended(j);
   clu_job_free(t->sched, j->job, clu_os_now());

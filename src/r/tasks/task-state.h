@@ -3,8 +3,8 @@
  *
  * Ownership. A `tasks` belongs to a cluster, as external pointer, whose protected value is the list
  * of the nodes' handles. A `task_job` is one job, an external pointer too; its protected value is a
- * list of four: the nodes' handles, the elements, the values and the logs (NULL: none has come
- * yet).
+ * list of five: the nodes' handles, the elements, the values, the logs (NULL: none has come yet),
+ * and what hears its conditions (R/task-relay.R; NULL: nobody).
  *
  * Life of a job: made (`tasks` is NULL) -> started -> ended (`tasks` is NULL again, the scheduler
  * has forgotten it). Its results can be asked for until its external pointer is collected.
@@ -90,6 +90,8 @@ typedef struct task_job {
   unsigned char *ended; /* a flag a task */
   int out_of_memory;    /* there was none for a result, or a failure */
   uint64_t n, ready;    /* tasks; those at the beginning that have all ended */
+  int is_heard;         /* its conditions go to a handler in R, while anything waits; */
+  size_t unheard;       /* so many have come since */
   int awaited;          /* R is to be woken when it has ended: see clu_job_tell() */
 } task_job;
 
@@ -118,6 +120,7 @@ struct tasks {
   uint64_t idle_after; /* ns without use after which the nodes end; 0: they stay */
   uint64_t used;       /* when they were last in use */
   size_t nlimited;     /* so many of them limit the memory of nodes */
+  size_t unheard;      /* conditions of these that handlers in R have not got yet */
   uint64_t numbers;    /* of jobs so far */
   int bare;            /* jobs of one task without an element that are under way: for these no R */
   int restartable;     /* is needed until their result is asked for; of these, those with retries */
