@@ -52,8 +52,7 @@
 #'     [set.seed()]. Or use package \pkg{doRNG}, whose numbers are the same with all backends.
 #'
 #'   `attachExportEnv` of `.options.snow` is known, too, for loops written for \pkg{doParallel}.
-#' @param cl cluster made by [make_cluster()]. `NULL`: one of the session's own, which is made when
-#'   it is first used.
+#' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #' @return `NULL`, invisibly. `foreach::getDoParName()` gives `"clutch"` from now on,
 #'   `foreach::getDoParWorkers()` the number of nodes.
 #' @seealso [cluster_map()]
@@ -79,7 +78,7 @@ registerDoClutch <- function(cl = NULL) {
 about_do_clutch <- function(data, item) {
   switch(item,
     name = "clutch",
-    workers = if (is.null(data)) available_cores() else length(data),
+    workers = if (is.null(data)) size_of_own() else length(data),
     version = as.character(utils::packageVersion("clutch"))
   )
 }
@@ -88,7 +87,7 @@ about_do_clutch <- function(data, item) {
 do_clutch <- function(obj, expr, envir, data) {
   if (!inherits(obj, "foreach"))
     throw("argument", "the left side of `%dopar%` has to be made by foreach()")
-  cl <- if (is.null(data)) foreach_cluster() else data
+  cl <- cluster_or_own(data)
   # an error in an inner loop may be handled there
   stops <- identical(obj$errorHandling, "stop")
   o <- foreach_options(obj, stop_early = stops && identical(class(obj), "foreach"))
@@ -101,13 +100,6 @@ do_clutch <- function(obj, expr, envir, data) {
   if (stops && !is.null(failed))
     stop(foreach_error(failed, foreach::getErrorIndex(loop$it), expr))
   foreach::getResult(loop$it)
-}
-
-# The session's own cluster, made when it is first used.
-foreach_cluster <- function() {
-  if (is.null(the$foreach) || !node_alive(the$foreach[[1L]]))
-    the$foreach <- make_cluster(available_cores())
-  the$foreach
 }
 
 # ---- options ----

@@ -5,7 +5,7 @@
 # promises  a task is a promise.
 # future    its generics for our tasks; clusters: adapt-future.R.
 # dplyr     collect().
-# BiocParallel  as(cl, "SnowParam").
+# BiocParallel  ClutchParam(), as(cl, "SnowParam"): adapt-biocparallel.R.
 
 adapt_to_others <- function() {
   when_loaded("snow", adapt_to_snow)
@@ -27,19 +27,4 @@ adapt_to_others <- function() {
 adapt_to_snow <- function(ns) {
   the$callers <- c(the$callers, list(ns))
   register_node_methods(ns)
-}
-
-# A cluster made elsewhere: BiocParallel neither starts nor stops it. Its own coercion wants a class
-# of base R's, whose objects are lists of nodes, too.
-adapt_to_biocparallel <- function(ns) {
-  the$s4 <- new.env(parent = ns) # where the definitions are: namespaces are locked
-  methods::setOldClass(c("clutch_cluster", "cluster"), where = the$s4)
-  methods::setOldClass(c("clutch_psock_cluster", "clutch_cluster", "cluster"), where = the$s4)
-  coerce <- function(from) {
-    to <- methods::as(structure(unclass(from), class = c("SOCKcluster", "cluster")), "SnowParam")
-    to$cluster <- from
-    to
-  }
-  methods::setAs("clutch_cluster", "SnowParam", coerce, where = the$s4)
-  methods::setAs("clutch_psock_cluster", "SnowParam", coerce, where = the$s4)
 }

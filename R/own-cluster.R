@@ -98,6 +98,12 @@ own_cluster_as_is <- function() {
   structure(list(), class = c("clutch_cluster", "cluster"))
 }
 
+# How many nodes it has, or will have.
+size_of_own <- function() {
+  n <- length(own_cluster_as_is())
+  if (n > 0L) n else available_cores()
+}
+
 default_cluster <- function() {
   # who has not loaded package parallel has registered nothing
   if (!isNamespaceLoaded("parallel")) return(NULL)

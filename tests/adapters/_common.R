@@ -60,15 +60,8 @@ print_failures <- function(results) {
 run_runit <- function(suite, with, folder, files = "\\.R$") {
   runit <- RUnit::defineTestSuite(suite, folder, testFileRegexp = files,
                                   testFuncRegexp = "^test.+")
-  log <- tempfile("log-")
-  sink(log)
-  on.exit({
-    sink()
-    unlink(log)
-  })
-  results <- RUnit::runTestSuite(runit)
-  sink()
-  on.exit(unlink(log))
+  # no sink: there are tests that close all connections
+  results <- RUnit::runTestSuite(runit, verbose = if (nzchar(Sys.getenv("VERBOSE"))) 1L else 0L)
   e <- RUnit::getErrors(results)
   failed_functions(results)
   say_counts(suite, with, e$nTestFunc - e$nErr - e$nFail - e$nDeactivated, e$nErr + e$nFail,
