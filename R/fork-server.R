@@ -101,12 +101,24 @@ server_start <- function(spec, env) {
   on.exit(if (!ok) unlink(c(log, folder), recursive = TRUE))
   dir.create(folder, mode = "0700")
   how <- without_front_end(command$argv, command$env)
+  by_exec <- spec$strategy == "spawn"
+  if (by_exec) how <- bare_server(how)
   variables <- paste0(names(how$env), "=", how$env)
   handle <- .Call(ffi_server_start, how$argv[[1L]], how$argv, variables, log)
-  packages <- if (spec$strategy == "spawn") character() else spec$packages
-  .Call(ffi_server_send, handle, "setup", list(packages = packages, load = spec$load))
+  setup <- list(packages = if (!by_exec) spec$packages, load = spec$load, by_exec = by_exec)
+  .Call(ffi_server_send, handle, "setup", setup)
   ok <- TRUE
   list(handle = handle, log = log, env = env, report = NULL, tmp = NULL, folder = folder)
+}
+
+# From a server that executes its nodes these inherit nothing of R. Without default packages and the
+# user's profile it starts in a quarter of the time. `how`: of without_front_end(); only without the
+# front end, which would keep the nodes from reading the profile, too.
+bare_server <- function(how) {
+  if (!"--no-restore" %in% how$argv) return(how)
+  how$env[["R_DEFAULT_PACKAGES"]] <- "NULL"
+  how$argv <- append(how$argv, c("--no-site-file", "--no-init-file"), match("--no-restore", how$argv))
+  how
 }
 
 # Waits until it is ready; what went wrong is an error, and then nothing of it is left.

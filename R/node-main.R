@@ -15,9 +15,11 @@ fork_server_main <- function(args) {
   move_temp_dir(args[[4L]])
   script <- system.file("node", "node.R", package = "clutch", lib.loc = args[[1L]])
   exec <- c(args[-(1:4)], script, args[[1L]], args[[3L]])
-  # what it would set in the environment this process has already
-  exec <- without_front_end(exec, effective_env(NULL))$argv
-  .Call(ffi_fork_server_begin, exec, as.numeric(args[[2L]]))
+  exec <- without_front_end(exec, effective_env(NULL))
+  # what else the front end would set this process has already
+  default_packages <- exec$env["R_DEFAULT_PACKAGES"]
+  if (!is.na(default_packages)) Sys.setenv(R_DEFAULT_PACKAGES = default_packages)
+  .Call(ffi_fork_server_begin, exec$argv, as.numeric(args[[2L]]))
   answer <- function(what, seq, value) .Call(ffi_fork_server_answer, what, seq, value)
   repeat {
     todo <- serve(ffi_fork_server_serve)
@@ -56,7 +58,7 @@ prepare <- function(setup) {
   report$threads <- c(report$threads, load_before_fork(setup$load))
   report$search <- search()
   report$tmp <- tempdir()
-  rehearse()
+  if (!setup$by_exec) rehearse()
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
   gc(full = FALSE)

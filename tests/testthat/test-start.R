@@ -216,6 +216,28 @@ test_that("where a node cannot make its folder, what it is asked for fails with 
   stop_cluster(cl)
 })
 
+test_that("executed nodes have packages and profile, whatever their fork server goes without", {
+  linux_only()
+  profile <- tempfile(fileext = ".Rprofile")
+  old <- Sys.getenv("R_PROFILE_USER", NA)
+  on.exit({
+    if (is.na(old)) Sys.unsetenv("R_PROFILE_USER") else Sys.setenv(R_PROFILE_USER = old)
+    unlink(profile)
+  })
+  writeLines("options(clutch.test_profile = 'read')", profile)
+  Sys.setenv(R_PROFILE_USER = profile)
+  for (arguments in list(character(), "--no-site-file")) { # the latter by R's front end
+    cl <- make_cluster(1, "spawn", rscript_args = arguments)
+    here <- function() list(search()[-1L], getOption("clutch.test_profile"))
+    found <- parallel::clusterCall(cl, here)[[1L]]
+    packages <- c("stats", "graphics", "grDevices", "utils", "datasets", "methods")
+    expect_identical(found[[1L]], c(paste0("package:", packages), "Autoloads", "package:base"))
+    expect_identical(found[[2L]], "read")
+    stop_cluster(cl)
+  }
+  fork_server_stop()
+})
+
 test_that("every signal of the system has its name", {
   linux_only()
   how <- function(code) clutch:::how_ended(TRUE, code)
