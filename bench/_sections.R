@@ -505,6 +505,33 @@ sections$futures <- list(
           num(of("multisession") / of("clutch")), num(of("future.mirai") / of("clutch"))))
   })
 
+sections$starting <- list(
+  title = "Starts, first maps, stops", scripts = "starting", peers = character(), no_text = TRUE,
+  question = "How long do start, first use and stop of clusters of many nodes take, beside one R and base R's clusters?",
+  tables = list(
+    list(caption = paste("Seconds (memory: MB). *Cold*: no fork server runs; *warm*: one does; *many*: cold; *prestart*: with",
+                         "`options(clutch.prestart = TRUE)`. The maps have 10 elements of 0.1 s a node, so that 1 s is",
+                         "the least."),
+         make = function() {
+           t <- read("starting.csv")
+           t$case <- sprintf("%s, %s", t$row, count(t$nodes))
+           crossed(t, "case", "who", "what, nodes")
+         }),
+    list(caption = "What was hoped for.", make = function() {
+      g <- read("starting-goals.csv")
+      g$other[is.na(g$other)] <- ""
+      data.frame("what, nodes" = sprintf("%s, %s", g$row, count(g$nodes)), found = num(g$found),
+                 is = trimws(paste(g$how, g$other)), goal = num(g$goal), met = ifelse(g$met, "met", "MISSED"),
+                 check.names = FALSE)
+    })),
+  compares = paste("base R's `makeForkCluster()` and `makePSOCKcluster()` with their defaults; an `Rscript -e 1` is the",
+                   "start and end of one R."),
+  better = "Base R's forks need no fork server, and have the session's objects from the first moment.",
+  shows = function() {
+    g <- read("starting-goals.csv")
+    sentences(sprintf("%d of %d rows are as hoped for.", sum(g$met), nrow(g)))
+  })
+
 sections$memory <- list(
   title = "Memory per node", scripts = "memory", peers = c("mirai", "callr"),
   no_text = TRUE,

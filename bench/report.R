@@ -12,7 +12,7 @@ source("bench/_sections.R")
 source("bench/_sections-field.R")
 suppressPackageStartupMessages(library(clutch))
 
-scripts <- c("startup", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "tasks", "tiny", "handout", "promises",
+scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "tasks", "tiny", "handout", "promises",
     "futures", "memory", "broadcast", "recovery",
     "peers", "busy", "work")
 # What a script writes begins with its name; but for these
