@@ -4,12 +4,14 @@
 # A program that is kept is started again by the fork server when its process has died, whether or
 # not the session looks. Its handle stays. It ends by itself when its function returns or fails.
 #
+# `output`: a file, or one for output and one for errors; "": those of the session.
 # `run(code, again)` is called in the node with its element of `code`, one for each node, and how
 # often that was started before. It is a function of this package. `load`: packages whose
 # namespaces are loaded before the fork, where that starts no thread.
 #
 # An environment as that of a cluster, with `handles`; NULL where nodes cannot be forked.
-start_programs <- function(code, run, keep, load = character(), setup_timeout = 120) {
+start_programs <- function(code, run, keep, load = character(), output = "",
+                           setup_timeout = 120) {
   end <- clock() + setup_timeout
   left <- function() max(end - clock(), 0.01)
   tempdir(TRUE)
@@ -17,6 +19,7 @@ start_programs <- function(code, run, keep, load = character(), setup_timeout = 
                            setup_timeout, character())
   info <- plan_forked(request)
   info$spec$load <- load
+  info$outfile <- output
   info$keep <- keep
   info$settings$announce <- FALSE
   info$settings$program <- list(code = code, run = run)
@@ -28,11 +31,12 @@ start_programs <- function(code, run, keep, load = character(), setup_timeout = 
 
 stop_programs <- function(info) .Call(ffi_nodes_stop, info$handles, 0, 5)
 
-# How many have not ended.
-live_programs <- function(info) {
-  states <- vapply(info$handles, function(h) .Call(ffi_node_info, h)$state, "")
-  sum(states %in% c("starting", "idle", "busy"))
+is_program_alive <- function(handle) {
+  .Call(ffi_node_info, handle)$state %in% c("starting", "idle", "busy")
 }
+
+# How many have not ended.
+live_programs <- function(info) sum(vapply(info$handles, is_program_alive, NA))
 
 # ---- in the fork server, and in the node ----
 

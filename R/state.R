@@ -9,13 +9,15 @@
 #   search, known_classes     see globals.R
 #   own, pool                 the session's own cluster, and nodes for mclapply(): own-cluster.R
 #   watches, watch            what is waited for while R is idle; the one used last: see idle.R
-#   daemons              programs that run mirai's daemons, by profile: see adapt-mirai.R
+#   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
+#                        adapt-mirai.R and adapt-crew.R
 #   signals, s4, task_is_also see adapters.R and adapt-future.R
 the <- new.env(parent = emptyenv())
 the$oom_kills <- 0
 the$servers <- list()
 the$watches <- list()
 the$daemons <- list()
+the$crew <- list()
 
 # Of a fork server or node. Nothing in it is used in a session.
 #   serving, joined      it runs the loop of a node; it has joined a cluster over TCP

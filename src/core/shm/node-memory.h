@@ -15,8 +15,9 @@
 #define CLU_SLOTS 65536 /* nodes of one owner that are alive at a time */
 #define CLU_RINGS 512   /* of these have a ring */
 
-#define CLU_NODE_DONE UINT64_MAX /* a cancel word by which a node says that its program has ended \
-                                  */
+#define CLU_NODE_DONE                                                         \
+  UINT64_MAX /* a cancel word by which a node says that its program has ended \
+              */
 
 typedef struct clu_shared {
   volatile uint64_t cancel[CLU_SLOTS]; /* number of the request that the node has to cancel */

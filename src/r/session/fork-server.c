@@ -83,8 +83,14 @@ static int settings_answered(void *data) {
   return clu_server_answered(w->s, &w->refusal) >= w->seq || clu_server_has_ended(w->s);
 }
 
-/* Settings for the nodes that follow. `output`: a path, "" for this process's own output. The
- * number of the settings; or the text of the error. */
+static int send_file(clu_server *s, uint8_t kind, const char *path, clu_err *e) {
+  clu_fd fd = CLU_NO_FD;
+  int rc = clu_os_open_append(R_ExpandFileName(path), &fd, e);
+  return rc == CLU_OK ? clu_server_send(s, kind, 0, NULL, 0, fd) : rc;
+}
+
+/* Settings for the nodes that follow. `output`: a path, or one for output and one for errors; ""
+ * for this process's own. The number of the settings; or the text of the error. */
 SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds) {
   clu_server *s = clu_get_server(server);
   clu_err e = {0, 0, ""};
@@ -97,8 +103,9 @@ SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds) {
   w.s = s;
   w.seq = clu_session_new_id(clu_the_session);
   if (*path) {
-    rc = clu_os_open_append(R_ExpandFileName(path), &out, &e);
-    if (rc == CLU_OK) rc = clu_server_send(s, CLU_K_OUTPUT, 0, NULL, 0, out);
+    rc = send_file(s, CLU_K_OUTPUT, path, &e);
+    if (rc == CLU_OK && Rf_length(output) > 1)
+      rc = send_file(s, CLU_K_ERRORS, CHAR(STRING_ELT(output, 1)), &e);
   } else { /* stdout, then stderr, as base R's workers inherit them */
     rc = clu_os_dup(1, &out);
     if (rc == CLU_OK) rc = clu_server_send(s, CLU_K_OUTPUT, 0, NULL, 0, out);

@@ -1,0 +1,122 @@
+# Workers of package crew on nodes of ours. A launcher of crew is told a call and how many processes
+# are to make it; each is a program (programs.R). crew itself replaces workers that it misses, so
+# these are not kept.
+#
+# the$crew: a list of what was launched; what has ended is forgotten at the next launch.
+# the$crew_launcher: the class, made when it is first of use.
+
+#' A controller of package crew whose workers are nodes of a fork server
+#'
+#' As `crew::crew_controller_local()`, but a worker is forked from an R that has loaded what
+#' \pkg{crew} needs, instead of an `Rscript` that loads it anew. For \pkg{targets}:
+#' `targets::tar_option_set(controller = crew_controller_clutch(workers = 4))`.
+#'
+#' \pkg{crew} starts workers when there are tasks, and again when one has died. They end when it
+#' tells them to, and with the session, whatever ends it.
+#' @param name String: name of the controller. By default a random one.
+#' @param workers Number of workers, at most.
+#' @param ... More arguments of `crew::crew_controller_local()`, by name. `r_arguments` has no
+#'   effect.
+#' @return Object of class `crew_class_controller`, whose launcher has class
+#'   `crew_class_launcher_clutch`.
+#' @section Errors:
+#' * `clutch_argument`: arguments have no name, or one that `crew::crew_controller_local()` does not
+#'   know.
+#' * `clutch_package`: package \pkg{crew} is not installed, or is older than 1.3.0.
+#' * `clutch_start`: when tasks are pushed, and nodes cannot be forked on this system.
+#'
+#' All have class `clutch_error`. What \pkg{crew} objects to is an error of its own.
+#' ```r
+#' tryCatch(crew_controller_clutch(), clutch_package = function(e) message("without crew"))
+#' ```
+#' @seealso [mirai_daemons()], [make_cluster()]
+#' @examples
+#' if (requireNamespace("crew", quietly = TRUE)) {
+#'   controller <- crew_controller_clutch(workers = 2)
+#'   controller$start()
+#'   controller$push(sqrt(4), name = "root")
+#'   controller$wait()
+#'   print(controller$pop()$result)
+#'   controller$terminate()
+#' }
+#' @export
+crew_controller_clutch <- function(name = NULL, workers = 1L, ...) {
+  need_package("crew", "crew_controller_clutch()", "1.3.0")
+  args <- crew_arguments(name, workers, list(...))
+  client <- do.call(crew::crew_client, args_for(args, crew::crew_client, "workers"))
+  of_launcher <- crew::crew_class_launcher_local$public_methods$initialize
+  launcher <- do.call(crew_launcher_class()$new, args_for(args, of_launcher))
+  launcher$validate()
+  parts <- list(client = client, launcher = launcher)
+  controller <- do.call(crew::crew_controller, c(parts, args_for(args, crew::crew_controller)))
+  controller$validate()
+  controller
+}
+
+# All arguments of crew's own function, with its defaults.
+crew_arguments <- function(name, workers, options) {
+  defaults <- formals(crew::crew_controller_local)
+  given <- names(options)
+  if (length(options) && (is.null(given) || !all(nzchar(given)))) {
+    throw("argument", "the options of crew_controller_clutch() have to be named")
+  }
+  bad <- setdiff(given, names(defaults))
+  if (length(bad)) {
+    text <- "crew_controller_clutch() has no argument '%s'%s"
+    throw("argument", sprintf(text, bad[[1L]], did_you_mean(bad[[1L]], names(defaults), "'")))
+  }
+  args <- lapply(defaults, eval, asNamespace("crew"))
+  args[c("name", "workers", given)] <- c(list(name, workers), options)
+  args
+}
+
+args_for <- function(args, fun, except = character()) {
+  args[setdiff(intersect(names(args), names(formals(fun))), except)]
+}
+
+crew_launcher_class <- function() {
+  if (is.null(the$crew_launcher)) {
+    the$crew_launcher <- R6::R6Class(
+      "crew_class_launcher_clutch",
+      inherit = crew::crew_class_launcher_local,
+      public = list(
+        launch_workers = function(call, n) {
+          private$.log_prepare()
+          name <- crew::crew_random_name()
+          launch_workers(call, n, private$.log_stdout(name), private$.log_stderr(name))
+        }
+      ),
+      parent_env = environment(crew_launcher_class)
+    )
+  }
+  the$crew_launcher
+}
+
+# What crew needs besides nanonext, which starts threads when it is loaded.
+needed_by_crew <- c("cli", "rlang", "R6", "later", "promises", "data.table", "tibble", "tidyselect",
+                    "collections", "ps", "processx")
+
+# `out`, `err`: files, or NULL; "2>&1" is the same file.
+launch_workers <- function(call, n, out, err) {
+  output <- if (is.null(out)) "/dev/null" else c(out, if (!identical(err, "2>&1")) err)
+  info <- start_programs(rep(call, n), run_worker, keep = FALSE, load = needed_by_crew,
+                         output = output)
+  if (is.null(info)) throw("start", "crew's workers cannot be forked here, since R has threads")
+  the$crew <- c(Filter(function(i) live_programs(i) > 0L, the$crew), list(info))
+  lapply(info$handles, worker_handle)
+}
+
+# What crew's own handles, of package processx, can do, as far as crew uses it.
+worker_handle <- function(node) {
+  pid <- .Call(ffi_node_info, node)$pid
+  handle <- list(
+    get_pid = function() pid,
+    is_alive = function() is_program_alive(node),
+    signal = function(signal) tools::pskill(pid, signal),
+    kill = function() tools::pskill(pid, tools::SIGKILL)
+  )
+  structure(list2env(handle, parent = emptyenv()), class = c("clutch_worker", "process"))
+}
+
+# In the node.
+run_worker <- function(code, again) eval(str2lang(code), globalenv())

@@ -1,0 +1,41 @@
+# crew's own tests that run over crew_controller_local(), in which crew_controller_clutch() takes
+# its place: those of the package, and those that crew's author runs by hand (folder tests/local).
+
+source(file.path(Sys.getenv("CLUTCH_ADAPTER_TESTS", "tests/adapters"), "_common.R"))
+
+with_clutch <- function(lines) gsub("crew_controller_local(", "crew_controller_clutch(", lines,
+                                    fixed = TRUE)
+# of these the controllers are local ones
+suites <- list(
+  testthat = c("crew_controller", "crew_controller_group", "crew_controller_local",
+               "crew_monitor_local"),
+  local = c("cleanup", "crew_clean", "long_tasks_max", "map", "persistent-group", "saturated", "tls",
+            "transient-wait", "transient", "wait")
+)
+
+folder <- sources_of("crew")
+if (!is.null(folder)) {
+  suppressPackageStartupMessages({
+    library(testthat)
+    library(crew)
+    library(clutch)
+  })
+  Sys.setenv(NOT_CRAN = "true")
+  helper <- file.path(folder, "tests", "testthat", "helper-utils.R")
+  some_files <- function(suite, change = identity) {
+    to <- copy_tests(file.path(folder, "tests", suite), change)
+    unlink(file.path(to, setdiff(list.files(to, "^test-"), sprintf("test-%s.R", suites[[suite]]))))
+    file.copy(helper, to)
+    to
+  }
+  env <- function() new.env(parent = asNamespace("crew"))
+  ours <- function() {
+    env <- env()
+    env$crew_controller_clutch <- clutch::crew_controller_clutch
+    env
+  }
+  for (suite in names(suites)) {
+    run_testthat(paste("crew", suite), "crew_controller_local", some_files(suite), env())
+    run_testthat(paste("crew", suite), "clutch", some_files(suite, with_clutch), ours())
+  }
+}

@@ -1,0 +1,79 @@
+# Workers of package crew on our nodes. The newer library may have crew where the usual one has not.
+
+outside_checks_only()
+
+crew_script <- function(lines, ...) {
+  newer <- Sys.getenv("CLUTCH_NEWER_LIB")
+  libraries <- if (nzchar(newer)) c(newer, .libPaths()) else .libPaths()
+  skip_if_not(dir.exists(system.file(package = "crew", lib.loc = libraries)), "crew")
+  paths <- sprintf(".libPaths(%s)", deparse1(libraries))
+  env <- sprintf("Sys.setenv(R_LIBS = '%s')", paste(libraries, collapse = ":"))
+  start_script(c(paths, env, lines))
+}
+
+test_that("tasks are done by workers that are nodes, which crew launches again", {
+  s <- crew_script("
+    x <- crew_controller_clutch(workers = 2, seconds_idle = 60)
+    cat('class=', class(x$launcher)[[1]], '\\n', sep = '')
+    x$start()
+    for (i in 1:6) x$push({ Sys.sleep(0.1); i^2 }, data = list(i = i))
+    x$wait(mode = 'all', seconds_timeout = 60)
+    cat('sum=', sum(unlist(x$collect()$result)), '\\n', sep = '')
+    x$push(ps::ps_ppid())
+    x$wait(seconds_timeout = 60)
+    server <- x$pop()$result[[1]]
+    line <- readLines(file.path('/proc', server, 'cmdline'), warn = FALSE, skipNul = TRUE)
+    cat('forked=', grepl('fork-server', line), '\\n', sep = '')
+    x$push(tools::pskill(Sys.getpid(), 9))
+    x$wait(seconds_timeout = 60)
+    cat('status=', x$pop()$status, '\\n', sep = '')
+    x$push('again')
+    x$wait(seconds_timeout = 60)
+    cat('after=', x$pop()$result[[1]], '\\n', sep = '')
+    handles <- unlist(x$launcher$launches$handle)
+    cat('alive=', any(vapply(handles, function(h) h$is_alive(), NA)), '\\n', sep = '')
+    x$terminate()
+    end <- Sys.time() + 20
+    while (any(vapply(handles, function(h) h$is_alive(), NA)) && Sys.time() < end) Sys.sleep(0.05)
+    cat('left=', sum(vapply(handles, function(h) h$is_alive(), NA)), '\\n', sep = '')
+  ")
+  expect_true(said(s, "^left=", 120))
+  expect_identical(value_of(s, "class"), "crew_class_launcher_clutch")
+  expect_identical(value_of(s, "sum"), "91")
+  expect_identical(value_of(s, "forked"), "TRUE")
+  expect_identical(value_of(s, "status"), "crash")
+  expect_identical(value_of(s, "after"), "again")
+  expect_identical(value_of(s, "alive"), "TRUE")
+  expect_identical(value_of(s, "left"), "0")
+  expect_true(eventually(!length(processes_of(s))))
+})
+
+test_that("workers end with the session", {
+  s <- crew_script("
+    x <- crew_controller_clutch(workers = 2)
+    x$start()
+    x$push(1)
+    x$wait(seconds_timeout = 60)
+    cat('ready=1\\n')
+    Sys.sleep(100)
+  ")
+  expect_true(said(s, "^ready=", 60))
+  expect_gte(length(processes_of(s)), 3L)
+  tools::pskill(s$pid, 9L)
+  expect_true(eventually(!length(processes_of(s))))
+})
+
+test_that("errors have classes", {
+  s <- crew_script("
+    class_of <- function(expr) tryCatch(expr, error = function(e) class(e)[[1]])
+    cat('unknown=', class_of(crew_controller_clutch(seconds_idel = 2)), '\\n', sep = '')
+    cat('unnamed=', class_of(crew_controller_clutch('a', 2, 3)), '\\n', sep = '')
+    cat('theirs=', class_of(crew_controller_clutch(workers = -1)), '\\n', sep = '')
+  ")
+  expect_true(said(s, "^theirs=", 60))
+  expect_identical(value_of(s, "unknown"), "clutch_argument")
+  expect_identical(value_of(s, "unnamed"), "clutch_argument")
+  expect_match(value_of(s, "theirs"), "^crew")
+  skip_if(requireNamespace("crew", quietly = TRUE))
+  expect_error(crew_controller_clutch(), class = "clutch_package")
+})
