@@ -28,7 +28,6 @@ POLL_PAUSE <- 0.01 # seconds
 
 # The tasks of this cluster go on while R is idle.
 advance_when_idle <- function(t) {
-  if (is_watched(t)) return(invisible())
   if (is.null(t$watch) && !requireNamespace("later", quietly = TRUE)) return(invisible())
   w <- watch_of(later::current_loop())
   if (identical(t$watch, w)) {
@@ -36,14 +35,6 @@ advance_when_idle <- function(t) {
   } else {
     serve_when_idle(w, t)
   }
-}
-
-# Whether the next turn is as near as it has to be: each task that is submitted asks.
-is_watched <- function(t) {
-  w <- t$watch
-  if (is.null(w) || !identical(w, the$watch) || length(t$awaited) || length(t$replacements))
-    return(FALSE)
-  identical(later::current_loop(), w$loop) && (w$until < Inf || later_waits())
 }
 
 # `settle` is called in the loop that is later's now, when this job has ended, and perhaps before.

@@ -118,7 +118,9 @@ submit_plain <- function(cl, code, env) {
   fun <- .Call(ffi_code_alone, code, env)
   if (is.null(fun)) return(NULL)
   task <- .Call(ffi_submit, cl, fun, code, the$task_is_also)
-  if (!is.null(task)) advance_when_idle(.subset2(task, "scheduler"))
+  if (is.null(task)) return(NULL)
+  t <- .subset2(task, "scheduler")
+  if (is.null(t$watch)) advance_when_idle(t) # a task without a time limit changes nothing else there
   task
 }
 

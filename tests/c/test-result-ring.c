@@ -34,6 +34,23 @@ static int is(const unsigned char *p, size_t n, uint64_t i) {
   return 1;
 }
 
+TEST(the_reader_is_told_once_and_not_while_it_looks) {
+  clu_ring *r = new_ring();
+  REQUIRE(r);
+  CHECK(clu_ring_must_tell(r));
+  CHECK(!clu_ring_must_tell(r)); /* the first message was not read yet */
+  clu_ring_heard(r);
+  CHECK(clu_ring_must_tell(r));
+  clu_ring_heard(r);
+  clu_ring_look(r, 1);
+  CHECK(!clu_ring_must_tell(r));
+  clu_ring_look(r, 0);
+  CHECK(clu_ring_must_tell(r));
+  clu_ring_reset(r); /* another node writes from now on */
+  CHECK(clu_ring_must_tell(r));
+  munmap(r, sizeof *r);
+}
+
 TEST(what_goes_in_comes_out_in_order) {
   clu_ring *r = new_ring();
   uint64_t in = 0, out = 0;

@@ -210,3 +210,38 @@ TEST(what_is_sent_at_once_behind_a_batch_makes_it_longer) {
   CHECK(!clu_policy_extends(nd, &a, 4, 5));
   clu_batches_fini(&nd->batches);
 }
+
+TEST(of_quick_jobs_of_one_task_many_wait_at_a_node) {
+  clu_sched_node *nd = &nodes[0];
+  make_state(2, 1);
+  job.spec.n = 1;
+  sched.waiting = 100000;
+  CHECK_INT_EQ(clu_policy_most_at(&sched, &job, nd), 2); /* nothing is known */
+  any.time = 1000000000;
+  CHECK_INT_EQ(clu_policy_most_at(&sched, &job, nd), 2);
+  any.time = 990000;
+  CHECK_INT_EQ(clu_policy_most_at(&sched, &job, nd), 4);
+  any.time = 10000;
+  CHECK_INT_EQ(clu_policy_most_at(&sched, &job, nd), 200);
+  any.bytes = CLU_BATCH_BYTES / 10;
+  CHECK_INT_EQ(clu_policy_most_at(&sched, &job, nd), 20);
+  any.bytes = 10;
+  sched.waiting = 40; /* a half for each of two */
+  CHECK_INT_EQ(clu_policy_most_at(&sched, &job, nd), 20);
+  /* it is filled up, and then not before half of it is done */
+  for (int i = 0; i < 3; i++) give(nd, &job, 1);
+  CHECK_INT_EQ(clu_policy_readiness(&sched, nd), CLU_HAS_ROOM);
+  nd->readiness = CLU_HAS_ROOM;
+  nd->tasks = 19;
+  CHECK_INT_EQ(clu_policy_readiness(&sched, nd), CLU_HAS_ROOM);
+  nd->tasks = 20;
+  CHECK_INT_EQ(clu_policy_readiness(&sched, nd), CLU_NOT_READY);
+  nd->readiness = CLU_NOT_READY;
+  nd->tasks = 11;
+  CHECK_INT_EQ(clu_policy_readiness(&sched, nd), CLU_NOT_READY);
+  nd->tasks = 10;
+  CHECK_INT_EQ(clu_policy_readiness(&sched, nd), CLU_HAS_ROOM);
+  nd->claim = NULL;
+  CHECK_INT_EQ(clu_policy_most_at(&sched, &job, nd), 1);
+  clu_batches_fini(&nd->batches);
+}

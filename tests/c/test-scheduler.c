@@ -33,7 +33,7 @@ TEST(who_has_nothing_to_do_is_served_before_who_has_only_room) {
     job(s, 1, 0, 0, 0);
     CHECK(sends(s, i, 0, 1, 1));
   }
-  /* the one that was first to be idle again, and one that is new */
+  /* who has worked last is awake still; the one that is new has everything to load */
   for (int i = 0; i < 3; i++) CHECK(clu_claim_start(&w[i], 1));
   CHECK_INT_EQ(clu_sched_answer(s, 2, 1, 0, 5000, 0, &end), 1);
   CHECK_INT_EQ(clu_sched_answer(s, 1, 1, 0, 5000, 0, &end), 1);
@@ -41,7 +41,7 @@ TEST(who_has_nothing_to_do_is_served_before_who_has_only_room) {
   while (clu_sched_ended(s, &end)) continue;
   clu_sched_node_up(s, 0, &w[0]);
   job(s, 3, 0, 1, 0);
-  CHECK(sends(s, 2, 0, 1, 2) && sends(s, 1, 1, 1, 2) && sends(s, 0, 2, 1, 2));
+  CHECK(sends(s, 1, 0, 1, 2) && sends(s, 2, 1, 1, 2) && sends(s, 0, 2, 1, 2));
   clu_sched_free(s);
 }
 

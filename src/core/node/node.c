@@ -244,9 +244,12 @@ static void handle(clu_node *nd, clu_msg *m) {
     if (take_answer(nd, m)) break;
     if (nd->data) nd->session->hooks->on_message(nd, m);
     break;
+  case CLU_K_RESULTS_READY:
+    if (clu_node_ring(nd)) clu_ring_heard(clu_node_ring(nd));
+    if (nd->data) nd->session->hooks->on_message(nd, m);
+    break;
   case CLU_K_RESULT:
   case CLU_K_RELAY:
-  case CLU_K_RESULTS_READY:
     if (nd->data) nd->session->hooks->on_message(nd, m);
     break;
   }

@@ -8,7 +8,9 @@ void clu_sched_node_enlist(clu_sched *s, clu_sched_node *nd) {
   if (readiness == nd->readiness) return;
   nd->readiness = readiness;
   clu_list_remove(&nd->ready);
-  if (readiness == CLU_IDLE)
+  if (readiness == CLU_IDLE && nd->has_begun) /* awake still, and what it needs is in memory */
+    clu_list_push_front(&s->idle, &nd->ready);
+  else if (readiness == CLU_IDLE)
     clu_list_push_back(&s->idle, &nd->ready);
   else if (readiness == CLU_HAS_ROOM)
     clu_list_push_back(&s->room, &nd->ready);

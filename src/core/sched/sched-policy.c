@@ -2,6 +2,8 @@
 
 #define SAME_TIME 100000       /* ns within which what is sent counts as sent together */
 #define MOST_AT_NODE 512u      /* tasks of chunk 1 that wait at a node, at most */
+#define MOST_SINGLES 256u      /* tasks of jobs of one task that wait at a node, at most */
+#define SINGLE_COSTS 10000     /* ns that each of these takes besides its own time */
 #define MOST_WITHOUT_CLAIM 64u /* tasks in a batch that cannot be taken back */
 
 static uint64_t nodes_up(const clu_sched *s) { return s->up > 0 ? (uint64_t)s->up : 1; }
@@ -18,10 +20,22 @@ uint32_t clu_policy_measured_size(const clu_sched *s, const clu_job *j, const cl
   return n < 1 ? 1 : (uint32_t)n;
 }
 
+/* Tasks of jobs that have only one: each is a batch of its own. By the times of those before. */
+static uint32_t most_singles(const clu_sched *s, const clu_group *g) {
+  uint64_t n, share = s->waiting / nodes_up(s); /* near the end, so much that all get their part */
+  if (g->time == 0) return 2;
+  n = CLU_AHEAD / (g->time + SINGLE_COSTS);
+  if (g->bytes && n > 2 * CLU_BATCH_BYTES / g->bytes) n = 2 * CLU_BATCH_BYTES / g->bytes;
+  if (n > share) n = share;
+  if (n > MOST_SINGLES) n = MOST_SINGLES;
+  return n < 2 ? 2 : (uint32_t)n;
+}
+
 uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
   uint32_t n = clu_policy_batch_size(s, j, nd), k;
   uint64_t ahead, share;
   if (!nd->claim) return n;
+  if (j->spec.n == 1) return most_singles(s, j->group);
   if (j->spec.chunk == 0 || j->time == 0) return 2 * n;
   /* one by one: still as many as keep the node busy, in batches of their own */
   ahead = CLU_AHEAD / j->time;
@@ -33,14 +47,18 @@ uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sche
 }
 
 int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd) {
+  const clu_job *j;
+  uint32_t most;
   if (!nd->up || nd->draining || nd->interrupt != CLU_INTERRUPT_NONE) return CLU_NOT_READY;
   if (nd->tasks == 0) return CLU_IDLE;
   if (!nd->claim) return CLU_NOT_READY;
   if (nd->tasks == 1) return CLU_HAS_ROOM; /* two may always be there: without divisions */
-  return 2 * nd->tasks <=
-                 clu_policy_most_at(s, clu_batches_at(&nd->batches, nd->batches.len - 1)->job, nd)
-             ? CLU_HAS_ROOM
-             : CLU_NOT_READY;
+  j = clu_batches_at(&nd->batches, nd->batches.len - 1)->job;
+  most = clu_policy_most_at(s, j, nd);
+  /* of small batches many leave together: it is filled up once half of it is done */
+  if (j->spec.n == 1 && nd->readiness == CLU_HAS_ROOM)
+    return nd->tasks < most ? CLU_HAS_ROOM : CLU_NOT_READY;
+  return 2 * nd->tasks <= most ? CLU_HAS_ROOM : CLU_NOT_READY;
 }
 
 int clu_policy_may_do(const clu_job *j, int node) {

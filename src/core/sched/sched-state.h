@@ -47,6 +47,7 @@ typedef struct clu_group {
   unsigned char *only; /* as in clu_job_spec; NULL: all */
   int nonly;
   int needs_caller; /* as in clu_job_spec */
+  uint64_t time, bytes; /* of the tasks of jobs that have only one, as measured */
   clu_list waiting; /* its jobs with tasks that wait, in the order in which they came */
 } clu_group;
 
@@ -65,7 +66,8 @@ struct clu_job {
 struct clu_sched {
   clu_sched_node **nodes; /* by number; NULL: it was never up */
   int n, up;
-  clu_list idle, room; /* the ready list: who has nothing at all comes before who has room; the
+  clu_list idle, room; /* the ready list: who has nothing at all comes before who has room. Idle:
+                          who has worked last comes first, who has not yet comes last. Room: the
                           longest ready first */
   clu_list stealable;  /* nodes that have tasks which may be taken back; the latest first */
   clu_list jobs;

@@ -362,6 +362,18 @@ uint64_t clu_sched_wait(const clu_sched *s, uint64_t now, uint64_t most) {
 
 /* ---- what was done ---- */
 
+/* A task took so long: the measured time follows in eighths. */
+static void follow(uint64_t *time, uint64_t took) {
+  if (took < 1) took = 1;
+  *time = *time ? *time - *time / 8 + took / 8 : took;
+  if (*time < 1) *time = 1;
+}
+
+static void measure(clu_job *j, uint64_t took) {
+  follow(&j->time, took);
+  if (j->spec.n == 1) follow(&j->group->time, took);
+}
+
 static int add_batch(clu_sched *s, clu_sched_node *nd, const clu_action *a, uint64_t seq,
                      uint64_t now) {
   clu_batch *b;
@@ -390,6 +402,7 @@ int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t byt
   }
   if (a->n > 1) bytes /= a->n;
   j->bytes = j->bytes ? j->bytes + bytes / 4 - j->bytes / 4 : bytes;
+  if (j->spec.n == 1) follow(&j->group->bytes, bytes);
   nd->tasks += a->n;
   nd->end = seq + a->n;
   if (nd->tasks > 1 && nd->claim) clu_sched_node_set_stealable(s, nd, 1);
@@ -406,13 +419,6 @@ void clu_sched_unsent(clu_sched *s, const clu_action *a) {
   else
     clu_sched_wait_again(s, a->job, a->first, a->n);
   clu_sched_job_release(a->job);
-}
-
-/* A task took so long: the measured time follows in eighths. */
-static void measure(clu_job *j, uint64_t took) {
-  if (took < 1) took = 1;
-  j->time = j->time ? j->time - j->time / 8 + took / 8 : took;
-  if (j->time < 1) j->time = 1;
 }
 
 int clu_sched_answer(clu_sched *s, int i, uint64_t seq, int given_up, uint64_t took, uint64_t now,

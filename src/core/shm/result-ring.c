@@ -11,6 +11,26 @@ static size_t at(uint64_t pos) { return (size_t)(pos % CLU_RING_BYTES); }
 void clu_ring_reset(clu_ring *r) {
   atomic_store(&r->tail, 0);
   atomic_store(&r->head, 0);
+  atomic_store(&r->looking, 0);
+  atomic_store(&r->told, 0);
+}
+
+/* Each side writes its own word and then reads the other's, in one order for both: the writer sees
+ * that the reader has stopped to look, or the reader the record. */
+int clu_ring_must_tell(clu_ring *r) {
+  atomic_thread_fence(memory_order_seq_cst);
+  if (atomic_load_explicit(&r->looking, memory_order_relaxed)) return 0;
+  return !atomic_exchange(&r->told, 1);
+}
+
+void clu_ring_heard(clu_ring *r) {
+  atomic_store(&r->told, 0);
+  atomic_thread_fence(memory_order_seq_cst);
+}
+
+void clu_ring_look(clu_ring *r, int looking) {
+  atomic_store(&r->looking, (uint32_t)looking);
+  atomic_thread_fence(memory_order_seq_cst);
 }
 
 size_t clu_ring_used(const clu_ring *r) {

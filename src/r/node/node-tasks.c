@@ -165,7 +165,10 @@ static void set_stream(uint32_t i) {
 void clu_work_tell(void) {
   if (!work.untold) return;
   work.untold = work.unread = 0;
-  if (clu_chan_send(&clu_me.chan, CLU_K_RESULTS_READY, 0, NULL, CLU_NO_FD) == CLU_OK)
+  if (!clu_ring_must_tell(clu_me.boot.ring)) return;
+  if (clu_chan_send(&clu_me.chan, CLU_K_RESULTS_READY, 0, NULL, CLU_NO_FD) != CLU_OK)
+    clu_ring_heard(clu_me.boot.ring); /* the next one tells */
+  else
     while (clu_chan_flush(&clu_me.chan) == CLU_AGAIN) continue;
 }
 

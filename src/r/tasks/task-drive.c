@@ -9,6 +9,7 @@
 
 /* ns to wait while quick tasks are done, or may be; longer each time nothing happens */
 #define QUICK_SLICE 10000000
+#define PUMP_EVERY 4 /* while it looks at the rings, sockets are asked each fourth time */
 #define READ_EVERY 1000000 /* ns between two looks at the sockets while tasks are submitted */
 /* of one turn: answers are to be read in between */
 #define MOST_ACTIONS 256
@@ -123,11 +124,9 @@ typedef struct waiting {
                     each time */
 } waiting;
 
-/* How long to wait at most; 0: awake. */
+/* How long to wait at most. */
 static int64_t next_wait(waiting *w, const tasks *t, const task_job *j, uint64_t now) {
   int64_t wait = CLU_SLICE;
-  /* an answer that comes soon is here before a sleeper would be awake */
-  if (now < w->spin_end && few_out(t, j)) return 0;
   if (j && clu_job_time(j->job) < CLU_QUICK) {
     wait = w->quick;
     w->quick = 2 * w->quick < CLU_SLICE ? 2 * w->quick : CLU_SLICE;
@@ -137,15 +136,34 @@ static int64_t next_wait(waiting *w, const tasks *t, const task_job *j, uint64_t
   return (uint64_t)wait > w->deadline - now ? (int64_t)(w->deadline - now) : wait;
 }
 
+/* Looks at rings and sockets, awake, until something has come or `end`. Whether anything has. */
+static int watch(tasks *t, uint64_t end) {
+  int any = 0;
+  clu_tasks_look(t, 1);
+  for (unsigned k = 0; !any; k++) {
+    any = clu_tasks_take_rings(t);
+    if (any || clu_os_now() >= end) break;
+    if (k % PUMP_EVERY == 0) any = clu_pump(0, NULL) != CLU_OK || clu_pump_events() > 0;
+    if (!any) clu_os_yield();
+  }
+  clu_tasks_look(t, 0);
+  return clu_tasks_take_rings(t) || any;
+}
+
 /* Waits until something comes, a slice at most. An interrupt of the user's jumps out: nothing is
  * held here. */
 static void wait_for_news(waiting *w, tasks *t, const task_job *j, uint64_t now) {
   clu_err e = {0, 0, ""};
-  int64_t wait = next_wait(w, t, j, now);
+  int64_t wait = 0;
   int events;
-  if (clu_pump(wait, &e) != CLU_OK) clu_raise_err(&e);
-  events = clu_pump_events();
-  if (events == 0 && wait == 0) clu_os_yield();
+  /* an answer that comes soon is here before a sleeper would be awake */
+  if (now < w->spin_end && few_out(t, j)) {
+    events = watch(t, w->spin_end < w->deadline ? w->spin_end : w->deadline);
+  } else {
+    wait = next_wait(w, t, j, now);
+    if (clu_pump(wait, &e) != CLU_OK) clu_raise_err(&e);
+    events = clu_pump_events();
+  }
   if (events == 0 && wait > 0) clu_tasks_take_rings(t);
   if (events > 0) {
     w->spin_end = clu_os_now() + CLU_SPIN;

@@ -198,7 +198,9 @@ static int fill_spec(task_job *j, const double *numbers, SEXP only) {
 
 /* A limit of more than the machine has is none. */
 static double usable_limit(double bytes) {
-  double total = (double)clu_os_total_memory();
+  double total;
+  if (bytes <= 0) return 0;
+  total = (double)clu_os_total_memory();
   return bytes > (total > 0 ? total : 9e18) ? 0 : bytes;
 }
 

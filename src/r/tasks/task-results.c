@@ -78,24 +78,27 @@ static void take_record(clu_node *nd, task_node *at, uint64_t seq, const unsigne
     j->out_of_memory = 1;
 }
 
-/* Takes what is in the node's ring, as far as its turn has come. */
-static void take_ring(clu_node *nd, task_node *at) {
+/* Takes what is in the node's ring, as far as its turn has come. Whether any was. */
+static int take_ring(clu_node *nd, task_node *at) {
   clu_ring *r = clu_node_ring(nd);
   const unsigned char *p;
   size_t n;
   uint64_t now;
-  if (!r || at->id != clu_node_id(nd) || !clu_ring_used(r)) return;
+  int any = 0;
+  if (!r || at->id != clu_node_id(nd) || !clu_ring_used(r)) return 0;
   now = clu_os_now();
   while ((p = clu_ring_peek(r, &n)) || n) {
     uint64_t head = clu_sched_node_head(at->tasks->sched, at->index);
     if (!p || n < CLU_RING_RESULT_HEAD || head == 0 || clu_get64(p + 8) != head) {
       on_early_record(nd, at, p, n, now);
-      return;
+      return any;
     }
+    any = 1;
     at->early = 0;
     take_record(nd, at, head, p, n, now);
     clu_ring_took(r);
   }
+  return any;
 }
 
 /* What an early record waits for was written before it: when all that has come was read for long,
@@ -108,12 +111,21 @@ static void end_early_record(clu_node *nd, task_node *at) {
     clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
 }
 
-void clu_tasks_take_rings(tasks *t) {
+int clu_tasks_take_rings(tasks *t) {
+  int any = 0;
   for (int i = 0; i < t->n; i++) {
     clu_node *nd = clu_tasks_known_node(t, i);
     if (!nd || !clu_node_is_ready(nd)) continue;
-    take_ring(nd, &t->nodes[i]);
+    any |= take_ring(nd, &t->nodes[i]);
     end_early_record(nd, &t->nodes[i]);
+  }
+  return any;
+}
+
+void clu_tasks_look(const tasks *t, int looking) {
+  for (int i = 0; i < t->n; i++) {
+    clu_node *nd = clu_tasks_known_node(t, i);
+    if (nd && clu_node_ring(nd)) clu_ring_look(clu_node_ring(nd), looking);
   }
 }
 

@@ -12,8 +12,11 @@
 
 /* From now on what nodes say of tasks is heard. */
 void clu_tasks_listen(void);
-/* Takes what is in the nodes' rings, whether they have told of it or not. */
-void clu_tasks_take_rings(tasks *t);
+/* Takes what is in the nodes' rings, whether they have told of it or not. Whether anything was. */
+int clu_tasks_take_rings(tasks *t);
+/* From now on that is called all the time, and no node tells; no more: then it is called once more.
+ */
+void clu_tasks_look(const tasks *t, int looking);
 /* Bytes of results that have come by way of rings so far. */
 uint64_t clu_tasks_ring_bytes(void);
 /* Results that have come become values. May jump: the rest stays for later. */

@@ -90,7 +90,7 @@ static int send_job(task_job *j, clu_node *nd, int node) {
 
 /* Queues the messages, and reports to the scheduler. */
 static int send_batch(const sending *s, clu_node *nd) {
-  uint64_t seq = 0;
+  uint64_t seq = 0, bytes = s->body->size;
   int rc = send_job(s->j, nd, s->a.node);
   if (rc == CLU_OK) rc = clu_node_tasks(nd, CLU_K_TASKS, s->body, s->a.n, &seq);
   if (rc != CLU_OK) {
@@ -98,7 +98,8 @@ static int send_batch(const sending *s, clu_node *nd) {
     return rc;
   }
   s->j->bytes_out += s->body->size;
-  return clu_sched_sent(s->t->sched, &s->a, seq, s->body->size, clu_os_now());
+  if (s->j->bare) bytes += s->j->message->size; /* each task has one of its own */
+  return clu_sched_sent(s->t->sched, &s->a, seq, bytes, clu_os_now());
 }
 
 /* The message without its elements; NULL without memory. */
