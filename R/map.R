@@ -175,6 +175,10 @@ cluster_map <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress
                         .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
                         .packages = NULL, .relay = "ordered", .on_error = "stop",
                         .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+  if (nargs() == 3L && !missing(cl) && !missing(.x) && !missing(.f)) {
+    values <- run_plain_map(cl, .x, .f)
+    if (!is.null(values)) return(values)
+  }
   map_one(environment())
 }
 

@@ -363,13 +363,22 @@ collect_all <- function(..., timeout = Inf, otherwise) {
   tasks <- task_list(...)
   check_timeout(timeout)
   deadline <- clock() + timeout
-  for (x in tasks) {
-    if (timeout == Inf && !is.null(.Call(ffi_task_value, x))) next
+  ends <- vector("list", length(tasks)) # of those that have said nothing
+  for (i in seq_along(tasks)) {
+    x <- tasks[[i]]
+    end <- if (timeout == Inf) .Call(ffi_task_value, x)
+    if (!is.null(end)) {
+      ends[[i]] <- end
+      next
+    }
     if (finish(x, timeout, deadline)) next
     if (missing(otherwise)) throw_timeout(x, timeout)
     return(otherwise)
   }
-  lapply(tasks, deliver)
+  value <- function(x, end) if (is.null(end)) deliver(x) else end[[1L]]
+  values <- .mapply(value, list(tasks, ends), NULL)
+  names(values) <- names(tasks)
+  values
 }
 
 # Tasks, or one list of them.

@@ -13,12 +13,31 @@ run_map <- function(cl, elements, f, more, o, env) {
   job_start(t, job)
   bar <- progress_new(o$progress, n, began)
   if (bar$on) on.exit(progress_end(bar), add = TRUE)
+  finish_map(t, job, elements, o, bar)
+}
+
+# The values of a map that has been begun.
+finish_map <- function(t, job, elements, o, bar) {
+  n <- length(elements)
   values <- drive_map(t, job, n, o, bar)
   progress_end(bar)
   settle_replacements(t)
   if (is.null(values)) values <- values_or_errors(t, job, n)
   if (!is.null(names(elements))) names(values) <- names(elements)
   values
+}
+
+# A map of which nothing but elements and function is said, done in C as long as nothing is out of
+# the ordinary; NULL: something was before it was begun. No vector has no elements.
+run_plain_map <- function(cl, elements, f) {
+  if (interactive() || isNamespaceLoaded("progressr")) return(NULL) # there may be a progress bar
+  if (!is.function(f) || !.Call(ffi_objects_alone, list(f, elements))) return(NULL)
+  job <- .Call(ffi_map_begin, cl, elements, f)
+  if (is.null(job)) return(NULL)
+  on.exit(.Call(ffi_job_end, job, 0.08))
+  values <- .Call(ffi_map_values, job)
+  if (!is.null(values)) return(values)
+  finish_map(.subset2(.subset2(cl, 1L), "info")$tasks, job, elements, checked_defaults, no_bar)
 }
 
 # All turns of a map: until it is done, or until the error of an element ends it. The values, if no

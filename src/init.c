@@ -59,6 +59,8 @@
   /* r/tasks/task-submit.c */   \
   X(ffi_submit, 4)              \
   X(ffi_task_value, 1)          \
+  X(ffi_map_begin, 3)           \
+  X(ffi_map_values, 1)          \
   /* r/tasks/task-query.c */    \
   X(ffi_job_state, 1)           \
   X(ffi_job_ready, 1)           \
@@ -159,6 +161,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/globals/alone.c */
                                           ENTRY(ffi_code_is_short, 1),
                                           ENTRY(ffi_code_alone, 2),
+                                          ENTRY(ffi_objects_alone, 1),
                                           /* r/globals/search-state.c */
                                           ENTRY(ffi_globals_new, 0),
                                           ENTRY(ffi_globals_pointer, 1),

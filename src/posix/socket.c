@@ -178,12 +178,12 @@ void clu_os_yield(void) { sched_yield(); }
 int clu_os_spin_readable(clu_fd fd, uint64_t ns) {
   uint64_t end = clu_os_now() + ns;
   char c;
-  do {
+  for (;;) {
     ssize_t k = recv((int)fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
     if (k >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return 1;
-    sched_yield();
-  } while (clu_os_now() < end);
-  return 0;
+    if (clu_os_now() >= end) return 0;
+    sched_yield(); /* may take long where others want the processor: it is asked once more */
+  }
 }
 
 int clu_os_wait_readable(clu_fd fd, int64_t wait_ns) {

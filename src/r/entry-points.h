@@ -142,10 +142,13 @@ SEXP ffi_stream_of_seed(SEXP seed);
 /* r/tasks/task-submit.c */
 SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also);
 SEXP ffi_task_value(SEXP task);
+SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun);
+SEXP ffi_map_values(SEXP job);
 
 /* r/globals/alone.c */
 SEXP ffi_code_is_short(SEXP code);
 SEXP ffi_code_alone(SEXP code, SEXP env);
+SEXP ffi_objects_alone(SEXP objects);
 
 /* r/globals/free-symbols.c */
 SEXP ffi_globals_locals(SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame);

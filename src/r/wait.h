@@ -12,9 +12,10 @@
 #include "r/r-api.h"
 
 #define CLU_SLICE 100000000 /* ns that Ctrl-C may go unnoticed */
-#define CLU_SPIN                                                                                 \
-  50000 /* ns to wait awake for an answer: two wake-ups of a sleeping process take about as long \
-         */
+/* ns to wait awake for an answer. The other side may be asleep: a wake-up takes 60 us, and if this
+ * process slept meanwhile, it would need as long again, and then the other would be asleep once
+ * more. */
+#define CLU_SPIN 100000
 
 /* Deadlines from now on. `seconds` that are NaN, negative or over 1e9: CLU_NEVER. */
 uint64_t clu_deadline(double seconds);
@@ -39,7 +40,7 @@ void clu_check_interrupt(void (*undo)(void *), void *data);
 typedef struct clu_spins {
   unsigned misses, waits;
 } clu_spins;
-static inline int clu_spin_pays(clu_spins *s) { return s->misses < 4 || ++s->waits % 64 == 0; }
+static inline int clu_spin_pays(clu_spins *s) { return s->misses < 4 || ++s->waits % 16 == 0; }
 static inline void clu_spin_ended(clu_spins *s, int paid) { s->misses = paid ? 0 : s->misses + 1; }
 
 #endif

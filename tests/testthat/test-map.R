@@ -404,3 +404,55 @@ test_that("the function of a map on many nodes is compiled once, and does the sa
   expect_identical(cluster_map_dbl(cl, seq_len(n), f), seq_len(n) + 1)
   stop_cluster(cl)
 })
+
+test_that("a map of which nothing is said but elements and function comes to the same", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  failing <- function(x) if (x == 2) stop("oops") else x
+  talking <- function(x) {
+    message("said ", x)
+    x
+  }
+  large <- function(x) numeric(1e4) + x
+  factor_of_workspace <- 3
+  uses_environment <- function(x) x * factor_of_workspace
+  cases <- list(list(1, identity), list(1:100, sqrt), list(letters, toupper), list(list(), identity),
+                list(list(1, "a", NULL), is.null), list(c(a = 1, b = 2), identity),
+                list(1:3, failing), list(1:3, talking), list(1:3, large), list(1:3, rnorm),
+                list(1:3, uses_environment), list(factor(c("u", "v")), as.character),
+                list(1:3, "sqrt"), list(data.frame(a = 1:2), sum), list(NULL, identity),
+                list(1:3, structure(function(x) x, class = "odd")), list(1, function(x) stats::sd(x)))
+  run <- function(case, ...) {
+    set.seed(4)
+    said <- character()
+    values <- tryCatch(withCallingHandlers(
+      cluster_map(cl, case[[1L]], case[[2L]], ...),
+      message = function(m) {
+        said <<- c(said, conditionMessage(m))
+        invokeRestart("muffleMessage")
+      }
+    ), error = function(e) list(class(e), e$element))
+    list(values, said, runif(1))
+  }
+  for (case in cases) {
+    expect_identical(run(case), run(case, .on_error = "stop"), info = deparse(case[[2L]])[[1L]])
+  }
+  expect_error(cluster_map(cl, .x = 1, .seed = 1), "`.f` is missing", class = "clutch_argument")
+  old <- options(clutch.seed = 7)
+  on.exit(options(old), add = TRUE)
+  expect_identical(run(list(1:2, rnorm))[[1L]], run(list(1:2, rnorm), .seed = 7)[[1L]])
+})
+
+test_that("a node that dies in the middle of a plain map is replaced, and the error says so", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  for (k in 1:2) {
+    error <- tryCatch(cluster_map(cl, 1:3, function(x) {
+      if (x == 2) tools::pskill(Sys.getpid(), tools::SIGKILL)
+      x
+    }), error = identity)
+    expect_s3_class(error, "clutch_task_died")
+    expect_identical(error$element, 2)
+    expect_identical(cluster_map(cl, 1:3, identity), as.list(1:3))
+  }
+})

@@ -127,6 +127,34 @@ static SEXP search_function(clu_search *s, SEXP code, SEXP env) {
   return has_found_nothing(s) ? fun : R_NilValue;
 }
 
+/* A search for which there may be memory from the one before; `search` has to be protected, and given
+ * back. R code that runs meanwhile may come here, too, or jump. */
+static SEXP borrow(void) {
+  SEXP search = PROTECT(VECTOR_ELT(kept(), SPARE));
+  SET_VECTOR_ELT(kept(), SPARE, R_NilValue);
+  if (search == R_NilValue) search = ffi_globals_new();
+  UNPROTECT(1);
+  return search;
+}
+
+static void give_back(SEXP search) {
+  clu_search_reset(clu_search_get(search));
+  SET_VECTOR_ELT(kept(), SPARE, search);
+}
+
+/* Whether these objects, a list, need nothing, as a map sends them. */
+SEXP ffi_objects_alone(SEXP objects) {
+  SEXP search = PROTECT(borrow());
+  clu_search *s = clu_search_get(search);
+  int alone;
+  clu_search_later(s, objects);
+  clu_search_go_on(s);
+  alone = has_found_nothing(s);
+  give_back(search);
+  UNPROTECT(1);
+  return Rf_ScalarLogical(alone);
+}
+
 /* The function of no arguments with this body, as cluster_submit() sends it, if it needs no
  * variable of the workspace, and no package that not every R attaches. Else, or if that has to be
  * looked at more closely: NULL. `env`: where the code stands. */
@@ -134,14 +162,9 @@ SEXP ffi_code_alone(SEXP code, SEXP env) {
   SEXP search, fun;
   if (TYPEOF(env) != ENVSXP || !is_short(code) || !is_of_workspace(env)) return R_NilValue;
   if (!is_language(code)) return known_function_of(code);
-  /* R code that runs meanwhile may come here, too, or jump */
-  search = PROTECT(VECTOR_ELT(kept(), SPARE));
-  SET_VECTOR_ELT(kept(), SPARE, R_NilValue);
-  if (search == R_NilValue) search = ffi_globals_new();
-  PROTECT(search);
+  search = PROTECT(borrow());
   fun = PROTECT(search_function(clu_search_get(search), code, env));
-  clu_search_reset(clu_search_get(search));
-  SET_VECTOR_ELT(kept(), SPARE, search);
-  UNPROTECT(3);
+  give_back(search);
+  UNPROTECT(2);
   return fun;
 }

@@ -84,10 +84,6 @@ static SEXP read_call(void) {
 
 /* ---- the loop ---- */
 
-/* ns to wait awake for the next request. The master has to read an answer, R code there makes the
- * next request, and a wake-up takes 60 us. */
-#define AWAKE_FOR 100000
-
 /* A forked node that has been idle for some time gets ready for what will come. When that fails,
  * what comes next is told why. */
 static void get_ready_in_time(void) {
@@ -107,7 +103,7 @@ static int wait_for_more(int awake) {
   clu_work_rest();
   get_ready_in_time();
   if (awake && clu_spin_pays(&spins))
-    clu_spin_ended(&spins, clu_os_spin_readable(clu_me.boot.fd, AWAKE_FOR));
+    clu_spin_ended(&spins, clu_os_spin_readable(clu_me.boot.fd, CLU_SPIN));
   if (clu_me.idle_ns && clu_os_wait_readable(clu_me.boot.fd, clu_me.idle_ns) == CLU_TIMEOUT)
     return 0;
   rc = clu_chan_fill(&clu_me.chan);

@@ -136,6 +136,8 @@ static int64_t next_wait(waiting *w, const tasks *t, const task_job *j, uint64_t
   return (uint64_t)wait > w->deadline - now ? (int64_t)(w->deadline - now) : wait;
 }
 
+static clu_spins spins;
+
 /* Looks at rings and sockets, awake, until something has come or `end`. Whether anything has. */
 static int watch(tasks *t, uint64_t end) {
   int any = 0;
@@ -147,7 +149,9 @@ static int watch(tasks *t, uint64_t end) {
     if (!any) clu_os_yield();
   }
   clu_tasks_look(t, 0);
-  return clu_tasks_take_rings(t) || any;
+  any |= clu_tasks_take_rings(t);
+  clu_spin_ended(&spins, any);
+  return any;
 }
 
 /* Waits until something comes, a slice at most. An interrupt of the user's jumps out: nothing is
@@ -166,7 +170,7 @@ static void wait_for_news(waiting *w, tasks *t, const task_job *j, uint64_t now)
   }
   if (events == 0 && wait > 0) clu_tasks_take_rings(t);
   if (events > 0) {
-    w->spin_end = clu_os_now() + CLU_SPIN;
+    if (w->spin_end) w->spin_end = clu_os_now() + CLU_SPIN;
     w->quick = QUICK_SLICE;
   }
   if ((events == 0 && wait) || now - w->checked > CLU_SLICE / 4) {
@@ -177,7 +181,7 @@ static void wait_for_news(waiting *w, tasks *t, const task_job *j, uint64_t now)
 
 const char *clu_tasks_work(tasks *t, task_job *j, uint64_t deadline, size_t known) {
   waiting w = {deadline, clu_os_now(), 0, QUICK_SLICE};
-  w.spin_end = w.checked + CLU_SPIN;
+  w.spin_end = clu_spin_pays(&spins) ? w.checked + CLU_SPIN : 0;
   clu_pump(0, NULL); /* also with no time at all, what has come is seen */
   clu_tasks_take_rings(t);
   for (;;) {

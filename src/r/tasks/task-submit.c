@@ -1,6 +1,6 @@
-/* One task: how it is submitted and collected where nothing is out of the ordinary. Nearly always
- * it is so, and then R code would take most of the time. All else is seen to by R/submit.R, which
- * answers in the same way, but later.
+/* One task, or a map: how it is begun, and what it comes to, where nothing is out of the ordinary.
+ * Nearly always it is so, and then R code would take most of the time. All else is seen to by
+ * R/submit.R and R/task-run.R, which answer in the same way, but later.
  *
  * What a task is for R: see submit() in R/submit.R. */
 #include <string.h>
@@ -117,14 +117,12 @@ static SEXP new_task(SEXP t, SEXP job, SEXP code, SEXP also) {
   return task;
 }
 
-/* A task for this function, as from ffi_code_alone(), with all options as they are by default; or
- * NULL: something is out of the ordinary. `also`: what it is besides, or NULL. */
-SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
+/* A job of these elements (NULL: one task without any) for the tasks of environment `t`, not begun;
+ * NULL: something is out of the ordinary. */
+static SEXP plain_job(SEXP t, SEXP fun, SEXP elements) {
   const double spec[4] = {0, 0, 0, 0};
-  SEXP t = whole_tasks(cl), ptr, warn, job, task;
-  int seed[6];
+  SEXP ptr, warn, job;
   tasks *all;
-  task_job *j;
   clu_blob *b;
   if (t == R_NilValue || !is_plain(t) || clu_options_any()) return R_NilValue;
   warn = plain_warn();
@@ -133,21 +131,41 @@ SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
   all = clu_tasks_get(ptr);
   if (!are_up(all)) return R_NilValue;
   PROTECT(warn);
-  job = PROTECT(clu_job_handle_for(ptr, R_NilValue));
-  task = PROTECT(new_task(t, job, code, also));
+  job = PROTECT(clu_job_handle_for(ptr, elements));
   b = known_message_of(fun, warn);
   if ((double)b->size > MOST_SIZE) {
     clu_blob_unref(b);
-    UNPROTECT(3);
-    return R_NilValue;
+    job = R_NilValue;
+  } else {
+    clu_job_fill(all, job, b, spec, NULL, R_NilValue);
   }
-  j = clu_job_fill(all, job, b, spec, NULL, R_NilValue);
-  clu_stream_of_session(seed); /* the last that may fail: a number was drawn */
+  UNPROTECT(2);
+  return job;
+}
+
+/* From now on it is worked at. */
+static void begin(SEXP job, SEXP t) {
+  tasks *all = clu_tasks_get(clu_variable(Rf_install("ptr"), t));
+  task_job *j = clu_job_get(job);
+  int seed[6];
+  clu_stream_of_session(seed); /* the last that may fail: a number is drawn */
   for (int i = 0; i < 6; i++) j->seed[i] = (uint32_t)seed[i];
   j->seeded = 1;
   clu_job_begin(all, j);
   clu_tasks_pass(all);
-  UNPROTECT(3);
+}
+
+/* A task for this function, as from ffi_code_alone(), with all options as they are by default; or
+ * NULL: something is out of the ordinary. `also`: what it is besides, or NULL. */
+SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
+  SEXP t = whole_tasks(cl), job = PROTECT(plain_job(t, fun, R_NilValue)), task;
+  if (job == R_NilValue) {
+    UNPROTECT(1);
+    return R_NilValue;
+  }
+  task = PROTECT(new_task(t, job, code, also));
+  begin(job, t);
+  UNPROTECT(2);
   return task;
 }
 
@@ -179,4 +197,40 @@ SEXP ffi_task_value(SEXP task) {
   Rf_defineVar(outcome, out, task);
   UNPROTECT(2);
   return out;
+}
+
+/* ---- a map ---- */
+
+static int is_plain_vector(SEXP x) {
+  switch (TYPEOF(x)) {
+  case LGLSXP:
+  case INTSXP:
+  case REALSXP:
+  case STRSXP:
+  case VECSXP: return Rf_xlength(x) > 0 && !clu_has_attributes(x);
+  default: return 0;
+  }
+}
+
+/* The job of a map with all options as they are by default, begun; or NULL: something is out of the
+ * ordinary. What travels needs nothing of this session. */
+SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun) {
+  SEXP t, job;
+  if (!is_plain_vector(elements) || !Rf_isFunction(fun) || Rf_isObject(fun)) return R_NilValue;
+  t = whole_tasks(cl);
+  job = PROTECT(plain_job(t, fun, elements));
+  if (job != R_NilValue) begin(job, t);
+  UNPROTECT(1);
+  return job;
+}
+
+/* The values of a map, once all elements have ended; or NULL: R has something to see to before. */
+SEXP ffi_map_values(SEXP job) {
+  task_job *j = clu_job_get(job);
+  while (j->tasks) {
+    const char *what = clu_tasks_work(j->tasks, j, UINT64_MAX, 0);
+    if (strcmp(what, "done") == 0) break;
+    if (strcmp(what, "time_up") != 0) return R_NilValue;
+  }
+  return ffi_job_plain_values(job);
 }
