@@ -50,6 +50,7 @@ share_env <- function(env, n) {
   share <- as.character(max(1L, available_cores() %/% n))
   for (v in c(thread_variables, "R_DATATABLE_NUM_THREADS")) if (is.na(env[v])) env[v] <- share
   env["CLUTCH_NODE_CORES"] <- share
+  env["CLUTCH_BUDGET"] <- as.character(budget_size())
   env
 }
 

@@ -401,7 +401,8 @@ map_elements <- function(frame, elements, adapt, walk) {
   o <- task_options(given_options(frame))
   f <- adapt(f)
   if (walk) f <- function_walk(f)
-  run_map(frame$cl, elements, f, constants, o, frame$.env)
+  if (!frame$on_budget) return(run_map(frame$cl, elements, f, constants, o, frame$.env))
+  on_budget(length(elements), function(cl) run_map(cl, elements, f, constants, o, frame$.env))
 }
 
 # ---- checks ----
@@ -422,7 +423,8 @@ check_call <- function(frame, vectors, which_missing) {
     throw("argument", paste("an argument whose name begins like `cl` was taken for the cluster:",
                             "pass it as .more = list(name = value)"))
   }
-  frame$cl <- cluster_or_own(frame$cl)
+  frame$on_budget <- is_own(frame$cl)
+  if (!frame$on_budget) frame$cl <- cluster_or_own(frame$cl)
 }
 
 # What lapply() would go through. `label`: what errors call it.

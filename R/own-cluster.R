@@ -21,8 +21,17 @@
 #'   * When it was not used for `clutch.idle_seconds` (see [clutch-options]) its nodes end, also
 #'     while the session computes or waits. The next use makes it again, in some hundredths of a
 #'     second.
-#'   * In a node, a task's `cl = NULL` is a cluster of that node's own, as large as the node's share
-#'     of the cores.
+#'   * In a node, a task's `cl = NULL` is a cluster of that node's own, as large as its maps have
+#'     found cores free.
+#' @section Budget of cores: All maps with `cl = NULL` of a user on this machine share the cores,
+#'   also maps within the tasks of other maps. A map takes as many cores as it has elements and as
+#'   are free when it begins, and gives them back when it ends. So maps within maps never compute on
+#'   more cores than there are. No map waits for a core: one that gets none has one node, in a task
+#'   on the core of that task, which waits meanwhile. A core comes back when its holder dies.
+#'
+#'   What does not count: clusters of [make_cluster()], which have the size that they were given,
+#'   and tasks of [cluster_submit()]. Not on Windows. `options(clutch.budget = FALSE)` turns the
+#'   budget off, a number is its size, see [clutch-options].
 #' @section Errors:
 #' * `clutch_argument`: the cluster that is registered was not made by this package. Base R's
 #'   workers do not know tasks. Register one of [make_cluster()], or none by
@@ -53,15 +62,35 @@ cluster_or_own <- function(cl) {
 # What is registered with parallel::setDefaultCluster(), or the session's own, ready for work.
 own_cluster <- function() {
   default <- default_cluster()
-  if (!is.null(default)) return(default)
+  if (is.null(default)) own_nodes_for(1L) else default
+}
+
+# The session's own cluster, of `n` nodes at least.
+own_nodes_for <- function(n) {
   own <- the$own
   place <- place_now(own$place)
   if (is.null(own)) {
-    the$own <- list(cl = ends_when_idle(make_cluster()), place = place)
-  } else if (!identical(place, own$place) || !all_open(own$cl)) {
-    remake_own(place)
+    the$own <- list(cl = ends_when_idle(make_cluster(max(n, available_cores()))), place = place)
+  } else if (!identical(place, own$place) || length(own$cl) < n || !all_open(own$cl)) {
+    remake_own(place, max(n, length(own$cl)))
   }
   the$own$cl
+}
+
+# Whether NULL stands for the session's own cluster here, whose size nobody has given.
+is_own <- function(cl) is.null(cl) && is.null(default_cluster())
+
+# `work` does a map of `n` elements on a part of that cluster for which there are cores.
+on_budget <- function(n, work) {
+  in_task <- .Call(ffi_is_node) # which waits meanwhile, and leaves its core
+  size <- budget_size(if (is.null(the$own)) available_cores() else length(the$own$cl))
+  most <- if (in_task) size else length(the$own$cl)
+  if (most == 0L) most <- available_cores()
+  got <- budget_take(min(n, most) - in_task, size)
+  on.exit(budget_give(got))
+  nodes <- max(got + in_task, 1L)
+  cl <- own_nodes_for(nodes)
+  work(if (nodes < length(cl)) cl[seq_len(nodes)] else cl)
 }
 
 # So many nodes of this session for mclapply(), which are no part of its own cluster: how many they
@@ -134,10 +163,10 @@ ends_when_idle <- function(cl) {
 }
 
 # Its successor is prepared as it was by cluster_setup() and cluster_export().
-remake_own <- function(place) {
+remake_own <- function(place, n) {
   old <- the$own$cl
   if (!has_open_tasks(old)) drop_own(old)
-  cl <- make_cluster()
+  cl <- make_cluster(max(n, available_cores()))
   set_setup(info_of(cl), setup_of(info_of(old)))
   for (nd in unclass(cl)) prepare_again(nd)
   the$own <- list(cl = ends_when_idle(cl), place = place)

@@ -211,6 +211,9 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/system.c */
                                           ENTRY(ffi_affinity_count, 0),
                                           ENTRY(ffi_thread_count, 0),
+                                          ENTRY(ffi_budget_held, 0),
+                                          ENTRY(ffi_budget_give, 1),
+                                          ENTRY(ffi_budget_take, 3),
                                           ENTRY(ffi_process_memory, 1),
                                           ENTRY(ffi_limits, 0),
                                           ENTRY(ffi_raise_fds, 1),

@@ -216,6 +216,9 @@ SEXP ffi_socket_set_close(SEXP x);
 /* r/system.c */
 SEXP ffi_affinity_count(void);
 SEXP ffi_thread_count(void);
+SEXP ffi_budget_take(SEXP n, SEXP of, SEXP under);
+SEXP ffi_budget_give(SEXP n);
+SEXP ffi_budget_held(void);
 SEXP ffi_process_memory(SEXP pid);
 SEXP ffi_limits(void);
 SEXP ffi_raise_fds(SEXP n);

@@ -1,6 +1,7 @@
 /* What R asks the operating system, by way of the port. */
 #include "r/r-api.h"
 
+#include "core/base/budget.h"
 #include "core/base/os.h"
 #include "core/base/remove-folder.h"
 
@@ -8,6 +9,19 @@ SEXP ffi_affinity_count(void) {
   int n = clu_os_affinity_count();
   return Rf_ScalarInteger(n < 1 ? NA_INTEGER : n);
 }
+
+/* See core/base/budget.h. */
+SEXP ffi_budget_take(SEXP n, SEXP of, SEXP under) {
+  return Rf_ScalarInteger(
+      clu_budget_take(Rf_asInteger(n), Rf_asInteger(of), CHAR(STRING_ELT(under, 0))));
+}
+
+SEXP ffi_budget_give(SEXP n) {
+  clu_budget_give(Rf_asInteger(n));
+  return R_NilValue;
+}
+
+SEXP ffi_budget_held(void) { return Rf_ScalarInteger(clu_budget_held()); }
 
 SEXP ffi_thread_count(void) {
   int n = clu_os_thread_count();

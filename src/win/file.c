@@ -121,6 +121,14 @@ int clu_os_make_folder(const char *path, clu_err *e) {
   return clu_fail(e, CLU_UNSUPPORTED, 0, "there are no forked nodes on Windows");
 }
 
+int clu_os_lock_file(const char *under, const char *name, int i, clu_fd *fd) {
+  (void)under;
+  (void)name;
+  (void)i;
+  (void)fd;
+  return CLU_UNSUPPORTED;
+}
+
 int clu_os_remove_tree(const char *path) {
   wchar_t *wide = clu_win_wide_path(path);
   int left = 1;

@@ -1,6 +1,9 @@
 # Deadlines and counts of what is left behind. No test asserts on time but that something does not
 # hang.
 
+# Other sessions of this user have cores that these tests count on.
+Sys.setenv(CLUTCH_BUDGET_FOLDER = tempdir())
+
 eventually <- function(expr, seconds = 20) {
   expr <- substitute(expr)
   env <- parent.frame()

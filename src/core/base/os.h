@@ -24,8 +24,7 @@ typedef int64_t clu_pid;
 
 /* Monotonic nanoseconds; unrelated to the wall clock, which may be set at any time. */
 uint64_t clu_os_now(void);
-/* The same by a coarse clock, which changes every few milliseconds and takes less time to read,
- * where there is one. */
+/* The same by a coarse clock, which takes less time to read, where there is one. */
 uint64_t clu_os_now_coarse(void);
 /* Blocks for `ns`, or until a signal comes. */
 void clu_os_pause(uint64_t ns);
@@ -97,8 +96,7 @@ int clu_os_wait_readable(clu_fd fd, int64_t wait_ns);
 int clu_os_spin_readable(clu_fd fd, uint64_t ns);
 void clu_os_yield(void);
 
-/* ---- readiness: registered interest, so that a wait costs what is ready, not what is watched ----
- */
+/* ---- readiness: a wait costs what is ready, not what is watched ---- */
 
 enum { CLU_READ = 1, CLU_WRITE = 2 };
 typedef struct clu_poller clu_poller;
@@ -124,8 +122,7 @@ int clu_poller_wait(clu_poller *p, clu_event *events, int max, int *n, int64_t w
  * CLU_UNSUPPORTED, at once: only where readiness is kept in the kernel (Linux). */
 int clu_poller_await(const clu_poller *p, int64_t wait_ns);
 /* A descriptor that is readable while clu_poller_wait() would have something to tell, for those who
- * wait elsewhere. The poller's. CLU_NO_FD: only where readiness is kept in the kernel (Linux) there
- * is one. */
+ * wait elsewhere. The poller's. CLU_NO_FD: there is none (but on Linux). */
 clu_fd clu_poller_descriptor(const clu_poller *p);
 
 /* ---- sockets: TCP over IPv4 and IPv6, Unix-domain ----
@@ -441,6 +438,10 @@ void clu_os_shared_free(void *p, size_t n);
 int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e);
 /* This folder, and the one around it; one's own that is there will do. Windows: CLU_UNSUPPORTED. */
 int clu_os_make_folder(const char *path, clu_err *e);
+/* Locks file `i` of a folder that only this user can use, "<under>/<name>-<user>", until `fd` is
+ * closed in all processes that have it. CLU_AGAIN: another has the lock. CLU_SYS: there is no such
+ * folder, and none can be made. Windows: CLU_UNSUPPORTED. */
+int clu_os_lock_file(const char *under, const char *name, int i, clu_fd *fd);
 /* Removes `path` and all in it, and follows no link. 0: nothing is left. */
 int clu_os_remove_tree(const char *path);
 int clu_os_remove_few(const char *path); /* gives up before it takes long: then 1 */
@@ -460,8 +461,7 @@ enum {
   CLU_CAN_THREADS = 64,      /* clu_os_thread_count() */
   CLU_CAN_MEMFD = 128        /* shared memory has a name of its own in the list of mappings */
 };
-/* Those of this system, as sum. */
-unsigned clu_os_can(void);
+unsigned clu_os_can(void); /* those of this system, as sum */
 
 /* ---- limits ---- */
 
