@@ -117,7 +117,8 @@ server_start <- function(spec, env) {
 bare_server <- function(how) {
   if (!"--no-restore" %in% how$argv) return(how)
   how$env[["R_DEFAULT_PACKAGES"]] <- "NULL"
-  how$argv <- append(how$argv, c("--no-site-file", "--no-init-file"), match("--no-restore", how$argv))
+  behind <- match("--no-restore", how$argv)
+  how$argv <- append(how$argv, c("--no-site-file", "--no-init-file"), behind)
   how
 }
 

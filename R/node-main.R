@@ -85,8 +85,8 @@ attach_packages <- function(packages) {
 rehearse <- function() {
   set.seed(1L)
   try(tempdir(TRUE), silent = TRUE)
-  ours <- list(forked_node_begin, forked_node_seed, node_serve, node_end, announce, on_error, on_message, on_warning,
-               on_condition)
+  ours <- list(forked_node_begin, forked_node_seed, node_serve, node_end, announce, on_error,
+               on_message, on_warning, on_condition)
   others <- list(withCallingHandlers, new.env, globalenv, tryCatch, structure, conditionMessage,
                  unlink, sink.number, getAllConnections, ls, rm, grDevices::dev.list)
   for (f in c(ours, others)) force(f)
@@ -149,8 +149,8 @@ set_variables <- function(set, unset) {
 
 # ---- node ----
 
-# Called in the child, within ffi_fork_server_serve(), which then goes on as the node's loop; only
-# where the settings say that one of the two is wanted, since each page that is written to is copied.
+# Called in the child, within ffi_fork_server_serve(), which then goes on as the node's loop. Only
+# where the settings say that one of the two is wanted: each page that is written to is copied.
 forked_node_begin <- function(unused) {
   nice <- the_node$nice
   if (!is.na(nice)) tools::psnice(value = nice)

@@ -14,7 +14,7 @@
 static clu_supervisor sv;
 static clu_pid master;
 static char **exec_argv;
-static int is_child; /* this process is a node by now */
+static int is_child;    /* this process is a node by now */
 static int begins_in_r; /* nodes call forked_node_begin() */
 
 /* Takes over descriptor 3, the control channel. From here on this process ends when the master

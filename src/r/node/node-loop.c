@@ -116,7 +116,7 @@ static int serve_call(uint64_t seq, SEXP env) {
   SEXP call, value;
   clu_me.seq = seq; /* from here on an error is its answer */
   clu_node_get_ready();
-  clu_job_leave();  /* a call finds the workspace as it is without tasks */
+  clu_job_leave(); /* a call finds the workspace as it is without tasks */
   call = PROTECT(read_call());
   if (clu_chan_skip(&clu_me.chan) != CLU_OK) {
     UNPROTECT(1);

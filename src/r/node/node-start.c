@@ -132,7 +132,6 @@ SEXP ffi_node_begin_joined(SEXP problem) {
   return R_NilValue;
 }
 
-
 /* The program of this node has ended by itself: the node may, and is not started again. */
 SEXP ffi_node_program_done(void) {
   clu_boot_set_done(&clu_me.boot);
