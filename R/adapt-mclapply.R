@@ -18,6 +18,8 @@
 #'     loses warnings, and has output written by the children themselves.
 #'   * `.GlobalEnv` is empty on a node but for the variables that the code uses. Code that finds a
 #'     variable by other means than its name (`ls()`, `get(paste0())`) does not find it.
+#'   * With `mc.preschedule = FALSE` elements that come to the same node share environments that are
+#'     changed by other means than `<<-` in `FUN` itself, as those of R6 objects.
 #'   * The nodes stay for the next call. After `clutch.idle_seconds` (see [clutch-options]) without
 #'     one they end.
 #'   * Ctrl-C ends the work at once, and there is nothing to be cleaned up: `mc.cleanup` has no

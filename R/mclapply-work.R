@@ -34,7 +34,7 @@ mc_map <- function(elements, fun, FUN, dots, cores, silent) {
   more <- c(list(..fun = FUN, ..silent = isTRUE(silent), ..options = plain_options()), dots)
   withCallingHandlers(
     cluster_map(own_nodes(cores), elements, fun, .more = more, .seed = FALSE, .progress = FALSE,
-                .chunk = 1, .relay = "live", .on_error = "continue", .retries = 0),
+                .chunk = 1, .relay = "live", .on_error = "continue", .retries = 0, .fresh = TRUE),
     clutch_failed = function(w) invokeRestart("muffleWarning")
   )
 }
@@ -55,17 +55,27 @@ options_of_process <- c("warn", "echo", "verbose", "keep.source", "keep.source.p
 
 mc_core <- function(..x, ..fun, ..silent, ..options, ...) {
   mc_begin(..x, ..options)
+  ..fun <- own_copy(..fun)
   mc_run(..silent, try(lapply(X = ..x$x, FUN = ..fun, ...), silent = TRUE))
 }
 
 mc_call <- function(..x, ..fun, ..silent, ..options, ...) {
   mc_begin(..x, ..options)
+  ..fun <- own_copy(..fun)
   mc_run(..silent, try(call_one(list(..x$x), 1L, ..fun, ...), silent = TRUE))
 }
 
 mc_piece <- function(..x, ..fun, ..silent, ..options, ...) {
   mc_begin(..x, ..options)
+  ..fun <- own_copy(..fun)
   mc_run(..silent, try(call_piece(list(..x$x), 1L, ..fun, ...), silent = TRUE))
+}
+
+# The elements that come to a node share the function's environment. One that assigns there gets a
+# copy, as a fork does.
+own_copy <- function(f) {
+  assigns <- is.function(f) && "<<-" %in% all.names(body(f))
+  if (assigns) unserialize(serialize(f, NULL)) else f
 }
 
 # Errors name the call as those of package parallel do.

@@ -124,6 +124,20 @@ test_that("the session's options and folder are there", {
   expect_as_parallel(mclapply(1:2, function(i) getwd()))
 })
 
+test_that("what one core does, no other sees, and no later call", {
+  makes <- function(i) {
+    there <- exists("clutch_test_made", globalenv())
+    assign("clutch_test_made", i, globalenv())
+    there
+  }
+  expect_as_parallel(mclapply(1:4, makes))
+  expect_as_parallel(mclapply(1:4, makes))
+  expect_as_parallel(mclapply(1:8, makes, mc.preschedule = FALSE))
+  count <- 0
+  expect_as_parallel(mclapply(1:8, function(i) count <<- count + 1, mc.preschedule = FALSE))
+  expect_as_parallel(mclapply(1:8, function(i) count <<- count + 1))
+})
+
 test_that("output is seen, or with mc.silent dropped; messages and warnings are seen", {
   f <- function(i) {
     cat("out", i, "\n")
