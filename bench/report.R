@@ -12,8 +12,8 @@ source("bench/_sections.R")
 source("bench/_sections-field.R")
 suppressPackageStartupMessages(library(clutch))
 
-scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "tasks", "tiny", "handout", "promises",
-    "futures", "memory", "broadcast", "recovery",
+scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "latency", "tasks", "tiny",
+    "handout", "promises", "futures", "memory", "broadcast", "recovery",
     "peers", "busy", "work")
 # What a script writes begins with its name; but for these
 also <- c(deadport = "probe", roundtrip = "payload")
@@ -127,7 +127,7 @@ read <- function(file) utils::read.csv(report(file), stringsAsFactors = FALSE, c
 # A part that cannot be made says so in its place. Where its script did not fail, the fault is in this report.
 faults <- character()
 part <- function(f, scripts) tryCatch(suppressWarnings(f()), error = function(e) {
-  if (all(runs$status[runs$script %in% scripts] == 0L)) faults <<- c(faults, paste0(toString(scripts), ": ",
+  if (all(scripts %in% runs$script[runs$status == 0L])) faults <<- c(faults, paste0(toString(scripts), ": ",
       conditionMessage(e)))
   "_No figures: the script did not get so far._"
 })
