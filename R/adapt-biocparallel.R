@@ -153,8 +153,8 @@ param_start <- function(x, lenX = BiocParallel::bpnworkers(x)) {
   BiocParallel::.bpstart_impl(x)
 }
 
-# Its nodes come from a fork server that has loaded BiocParallel, which takes a second. As workers of
-# BiocParallel they have it loaded, and not attached.
+# Its nodes come from a fork server that has loaded BiocParallel, which takes a second. As workers
+# of BiocParallel they have it loaded, and not attached.
 start_for_biocparallel <- function(workers, most) {
   n <- if (is.character(workers)) utils::head(workers, most) else max(1L, min(workers, most))
   cl <- make_cluster(n, packages = "BiocParallel")

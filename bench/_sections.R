@@ -532,6 +532,20 @@ sections$starting <- list(
     sentences(sprintf("%d of %d rows are as hoped for.", sum(g$met), nrow(g)))
   })
 
+sections$foreach <- list(
+  title = "Loops of foreach", scripts = "foreach", peers = c("foreach", "doParallel"),
+  no_text = TRUE,
+  question = "What does an iteration that does nothing cost in a loop of package foreach?",
+  tables = list(list(
+    caption = "Microseconds for an iteration; two nodes each. With `%do%` the session does all.",
+    make = function() read("foreach.csv"))),
+  shows = function() {
+    of <- function(who) get_median(read("foreach.csv"), who = who)
+    sentences(
+      sprintf("`registerDoClutch()` takes %s times the time of `%%do%%`, doParallel on PSOCK nodes %s times that of clutch.",
+          num(of("clutch") / of("%do%")), num(of("doParallel, PSOCK") / of("clutch"))))
+  })
+
 sections$memory <- list(
   title = "Memory per node", scripts = "memory", peers = c("mirai", "callr"),
   no_text = TRUE,

@@ -56,8 +56,10 @@ if (identical(args[1L], "newer")) {
     later = "1.4.0", future = "1.40.0", future.tests = "1.0.0", future.apply = "1.20.0",
     furrr = "0.3.1", doFuture = "1.0.0", doRNG = "1.8.0"
   )
-  more <- c(future.mirai = "1.0.0", crew = "1.0.0", purrr = "1.1.0",
-            carrier = "0.3.0")
+  more <- c(
+    future.mirai = "1.0.0", crew = "1.0.0", purrr = "1.1.0", carrier = "0.3.0", shiny = "1.8.1",
+    RUnit = "0.4.0"
+  )
   wanted <- lacking(c(wanted, if ("adapters" %in% args) more))
   if (!length(wanted)) quit("no")
   repos <- getOption("repos")
