@@ -58,8 +58,8 @@
 #'     \item{`clutch.budget`}{`TRUE` (default), `FALSE`, or number of cores, 1 or more. Whether maps
 #'       with `cl = NULL` share the cores of this machine, and how many, see [own-cluster].}
 #'     \item{`clutch.idle_seconds`}{number of seconds, above 0, or `Inf`; default 60. After this
-#'       time without use the nodes of the session's own cluster end, see [own-cluster]. Read when these
-#'       nodes are started.}
+#'       time without use the nodes of the session's own cluster end, see [own-cluster]. Read when
+#'       these nodes are started.}
 #'     \item{`clutch.session_only`}{`"refuse"` (default) or `"send"`. Whether [mclapply()] sends
 #'       connections and external pointers that code uses, which are of use in this process only.}
 #'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the

@@ -20,7 +20,7 @@ test_that("a cluster is stopped when nothing can be done with it any more", {
   on.exit(unlink(saved))
   expect_true(is_stopped(cl))
   expect_identical(cluster_free(cl), 0L)
-  for (bad in list(NULL, "cl", list())) {
+  for (bad in list(1, "cl", list())) {
     expect_error(is_stopped(bad), class = "clutch_argument")
     expect_error(cluster_free(bad), class = "clutch_argument")
   }
