@@ -54,6 +54,7 @@ run_file <- function(file) {
     }
   }
   for (expr in parse(file)) {
+    began <- Sys.time()
     failure <- tryCatch({
       eval(expr, env)
       NULL
@@ -61,6 +62,13 @@ run_file <- function(file) {
     if (!is.null(failure)) {
       counts[["failed"]] <- counts[["failed"]] + 1L
       cat("  failed:", substr(deparse1(expr), 1L, 60L), "-", conditionMessage(failure), "\n")
+    }
+    # on a busy machine the first mirai is late, and all that follows would be left out
+    if (!is.null(env$connection)) env$connection <- TRUE
+    took <- as.numeric(Sys.time() - began, units = "secs")
+    if (took > 1 && nzchar(Sys.getenv("VERBOSE"))) {
+      cat(sprintf("  %.0f s, %d passed so far, %d failed: %s\n", took, counts[["passed"]],
+                  counts[["failed"]], substr(deparse1(expr), 1L, 80L)))
     }
     for (name in setdiff(ls(env, pattern = "^test_"), c("test_library", names(env$.counted)))) {
       if (!is.function(env[[name]])) next
