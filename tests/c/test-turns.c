@@ -137,6 +137,24 @@ TEST(what_is_due_is_done_then_and_not_before) {
   tear_down();
 }
 
+TEST(what_is_due_is_done_also_when_the_thread_has_met_the_owner_before) {
+  int mine;
+  set_up();
+  set_due(60000); /* it starts */
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  x.due = 0;
+  clu_turns_leave(&x.turns, mine);
+  set_due(400);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  clu_gate_lock(x.turns.gate);
+  clu_gate_wake(x.turns.gate); /* it looks, and this is the owner's turn */
+  clu_gate_unlock(x.turns.gate);
+  compute();
+  clu_turns_leave(&x.turns, mine); /* nothing is due yet, and due no earlier */
+  CHECK_SOON(is_done(1), 5000);
+  tear_down();
+}
+
 TEST(it_parks_when_nothing_is_urgent_any_more_and_is_woken_again) {
   int mine, works;
   set_up();

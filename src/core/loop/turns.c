@@ -25,8 +25,10 @@ static void await_work(clu_turns *t) {
   while (!t->ending) {
     uint64_t entries;
     atomic_store(&t->parked, 1); /* before it looks: an owner that leaves then sees it */
-    while (!t->ending && (!is_wanted(t) || t->turn != NOBODYS))
-      clu_gate_wait(t->gate, t->turn == NOBODYS ? until_due(t) : -1);
+    while (!t->ending && (!is_wanted(t) || t->turn != NOBODYS)) {
+      int64_t wait = until_due(t); /* an owner that leaves later than that wakes it */
+      clu_gate_wait(t->gate, wait == 0 ? -1 : wait);
+    }
     atomic_store(&t->parked, 0);
     do {
       entries = t->entries;
