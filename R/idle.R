@@ -13,7 +13,7 @@
 #
 # A watch is what is waited for in one of later's loops: an environment with
 #   loop            the loop
-#   waits_for       which of the two descriptors is waited for, by name: "loop", "wake"
+#   waits           the two descriptors are waited for
 #   until, cancel   when a turn comes at the latest, by clock(); how to call that off
 #   gone            the package was unloaded
 #   served          the clusters whose tasks go on: a list of list(ref, held). `ref` is weak: tasks
@@ -64,7 +64,7 @@ find_watch <- function(loop) {
   w <- new.env(parent = emptyenv())
   w$loop <- loop
   w$gone <- FALSE
-  w$waits_for <- list(loop = FALSE, wake = FALSE)
+  w$waits <- FALSE
   w$until <- Inf
   w$served <- list()
   # loops come and go
@@ -95,7 +95,7 @@ arm_watch <- function(w, seconds) {
   if (!later_waits()) {
     seconds <- min(seconds, POLL_PAUSE)
   } else if (is_awaited(w)) {
-    for (name in names(w$waits_for)) await_descriptor(w, name)
+    await_descriptors(w)
   }
   until <- clock() + seconds
   if (w$until <= until) return(invisible())
@@ -120,19 +120,24 @@ later_waits <- function() {
 
 # later_fd() is not called off, and so has no time limit: when it was called off, later (1.4.0 to
 # 1.4.8) releases the R function in a thread of its own, which destroys R's lists of objects.
-await_descriptor <- function(w, name) {
-  if (w$waits_for[[name]]) return(invisible())
-  w$waits_for[[name]] <- TRUE
-  fd <- .Call(ffi_wake_descriptors)[[switch(name, loop = 1L, wake = 2L)]]
+await_descriptors <- function(w) {
+  if (w$waits) return(invisible())
+  w$waits <- TRUE
   later_fd <- getExportedValue("later", "later_fd") # not in versions before 1.4.0
-  later_fd(function(ready) descriptor_turn(w, name), fd, loop = w$loop)
+  later_fd(function(ready) descriptor_turn(w), .Call(ffi_wake_descriptors), loop = w$loop)
   invisible()
 }
 
-descriptor_turn <- function(w, name) {
+descriptor_turn <- function(w) {
   if (w$gone) return(invisible())
-  w$waits_for[[name]] <- FALSE
+  w$waits <- FALSE
   idle_turn(w)
+}
+
+# Nobody awaits anything any more. While later waits, its loop counts as one that is not empty, and
+# there are programs that run it until it is. So the wait is ended by a signal.
+end_wait <- function(w) {
+  if (w$waits && !is_awaited(w)) .Call(ffi_wake)
 }
 
 timer_turn <- function(w) {
@@ -192,6 +197,7 @@ go_on <- function(w) {
   }
   w$served <- left
   if (length(left)) arm_watch(w, wait)
+  end_wait(w)
 }
 
 is_over <- function(t) {

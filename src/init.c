@@ -123,6 +123,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_psock_close, 1),
                                           /* r/tasks/task-news.c */
                                           ENTRY(ffi_wake_descriptors, 0),
+                                          ENTRY(ffi_wake, 0),
                                           ENTRY(ffi_wake_hold, 0),
                                           ENTRY(ffi_wake_seen, 0),
                                           /* r/node/fork-server-main.c */

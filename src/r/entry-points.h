@@ -94,6 +94,7 @@ SEXP ffi_stream_jump(SEXP state, SEXP n);
 /* r/tasks/task-news.c */
 SEXP ffi_job_await(SEXP job);
 SEXP ffi_wake_descriptors(void);
+SEXP ffi_wake(void);
 SEXP ffi_wake_hold(void);
 SEXP ffi_wake_seen(void);
 SEXP ffi_tasks_news(SEXP x);

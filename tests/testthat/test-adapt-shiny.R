@@ -9,9 +9,9 @@ test_that("the page goes on while a node computes, shows the result, and gives u
   expect_done(s, 120)
   out <- readLines(s$out)
   expect_identical(
-    out[grepl("^(state|went on|median): ", out)],
-    c("state: running ", "went on: TRUE ", "state: success ", "median: 20 ",
-      "state: error ")
+    out[grepl("^(clock|state|went on|97.5 % shown|median): ", out)],
+    c("clock: TRUE ", "state: running ", "went on: TRUE ", "state: success ",
+      "97.5 % shown: TRUE ", "median: 20 ", "state: error ")
   )
   expect_match(out, "^why: .* was cancelled", all = FALSE)
   expect_true(ends(s))

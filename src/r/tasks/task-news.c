@@ -29,6 +29,12 @@ SEXP ffi_wake_descriptors(void) {
   return out;
 }
 
+/* Who waits for the descriptors is woken. */
+SEXP ffi_wake(void) {
+  clu_wake();
+  return R_NilValue;
+}
+
 SEXP ffi_wake_hold(void) {
   clu_wake_hold();
   return R_NilValue;
