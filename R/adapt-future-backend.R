@@ -204,8 +204,8 @@ register_future_backend <- function(ns) {
   setHook(packageEvent("future", "attach"), function(...) try(rehearse_future(ns), silent = TRUE))
 }
 
-# In a fork server that attaches package future: what every future needs is read from disk and compiled
-# before the fork. In a node it would take as long as twenty futures.
+# In a fork server that attaches package future: what every future needs is read from disk and
+# compiled before the fork. In a node it would take as long as twenty futures.
 rehearse_future <- function(ns) {
   code <- quote({
     message("rehearsed")

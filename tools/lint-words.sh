@@ -18,7 +18,7 @@ torment(s|ed|ors?)      fault_injector
 kin                     variants
 hatch(es|ed|ing)?       spawn
 bells?                  results_ready
-engines?                scheduler
+(?<!_)engines?                scheduler
 glue                    R_interface
 unwanted|stale          cancelled
 reliev(e|es|ed|ing)     steal

@@ -150,7 +150,7 @@ TEST(what_is_due_is_done_also_when_the_thread_has_met_the_owner_before) {
   clu_gate_wake(x.turns.gate); /* it looks, and this is the owner's turn */
   clu_gate_unlock(x.turns.gate);
   compute();
-  clu_turns_leave(&x.turns, mine); /* nothing is due yet, and due no earlier */
+  clu_turns_leave(&x.turns, mine);        /* nothing is due yet, and due no earlier */
   for (int k = 0; k < 20; k++) compute(); /* the owner does not come: it would wake the thread */
   CHECK(is_done(1));
   tear_down();

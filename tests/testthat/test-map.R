@@ -416,12 +416,14 @@ test_that("a map of which nothing is said but elements and function comes to the
   large <- function(x) numeric(1e4) + x
   factor_of_workspace <- 3
   uses_environment <- function(x) x * factor_of_workspace
-  cases <- list(list(1, identity), list(1:100, sqrt), list(letters, toupper), list(list(), identity),
+  cases <- list(list(1, identity), list(1:100, sqrt), list(letters, toupper),
+                list(list(), identity),
                 list(list(1, "a", NULL), is.null), list(c(a = 1, b = 2), identity),
                 list(1:3, failing), list(1:3, talking), list(1:3, large), list(1:3, rnorm),
                 list(1:3, uses_environment), list(factor(c("u", "v")), as.character),
                 list(1:3, "sqrt"), list(data.frame(a = 1:2), sum), list(NULL, identity),
-                list(1:3, structure(function(x) x, class = "odd")), list(1, function(x) stats::sd(x)))
+                list(1:3, structure(function(x) x, class = "odd")),
+                list(1, function(x) stats::sd(x)))
   run <- function(case, ...) {
     set.seed(4)
     said <- character()

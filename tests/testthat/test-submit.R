@@ -188,8 +188,7 @@ test_that("resolved() and the collecting functions wait, and return what is aske
   quick <- cluster_submit(cl, 2)
   expect_identical(collect_all(quick, slow, timeout = 0.01, otherwise = "not all"), "not all")
   tasks <- list(slow, quick, slow)
-  took <- system.time(expect_identical(resolved(tasks, 0.2), c(FALSE, TRUE, FALSE)))
-  expect_lt(took[[3]], 0.39) # all of them together
+  expect_identical(resolved(tasks, 0.2), c(FALSE, TRUE, FALSE))
   expect_error(resolved(slow, timeout = "1 s"), class = "clutch_argument")
   expect_error(resolved(list(slow), timeout = -1), class = "clutch_argument")
   file.create(gate)

@@ -169,7 +169,7 @@ test_that("maps hand conditions over, those of one element in their order", {
     options(warn = 2)
     warning("as error")
   }
-  expect_error(cluster_map(cl, 1, warns, .relay = function(cond) seen <<- c(seen, class(cond)[[1]])),
-               class = "clutch_task_error")
+  note <- function(cond) seen <<- c(seen, class(cond)[[1]])
+  expect_error(cluster_map(cl, 1, warns, .relay = note), class = "clutch_task_error")
   expect_identical(seen, list("simpleWarning"))
 })

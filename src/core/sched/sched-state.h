@@ -46,9 +46,9 @@ typedef struct clu_group {
   struct clu_group *next;
   unsigned char *only; /* as in clu_job_spec; NULL: all */
   int nonly;
-  int needs_caller; /* as in clu_job_spec */
+  int needs_caller;     /* as in clu_job_spec */
   uint64_t time, bytes; /* of the tasks of jobs that have only one, as measured */
-  clu_list waiting; /* its jobs with tasks that wait, in the order in which they came */
+  clu_list waiting;     /* its jobs with tasks that wait, in the order in which they came */
 } clu_group;
 
 struct clu_job {

@@ -26,9 +26,9 @@
 #define CLU_RING_MOST 4096u /* bytes of a record */
 
 typedef struct clu_ring {
-  _Atomic uint64_t tail; /* bytes that were ever written; the writer's */
-  char apart[56];        /* the two counters are on different cache lines */
-  _Atomic uint64_t head; /* and read; the reader's */
+  _Atomic uint64_t tail;    /* bytes that were ever written; the writer's */
+  char apart[56];           /* the two counters are on different cache lines */
+  _Atomic uint64_t head;    /* and read; the reader's */
   _Atomic uint32_t looking; /* the reader looks here all the time; the reader's */
   _Atomic uint32_t told;    /* a message is on its way; set by the writer, cleared by the reader */
   char apart_too[48];

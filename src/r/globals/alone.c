@@ -127,8 +127,8 @@ static SEXP search_function(clu_search *s, SEXP code, SEXP env) {
   return has_found_nothing(s) ? fun : R_NilValue;
 }
 
-/* A search for which there may be memory from the one before; `search` has to be protected, and given
- * back. R code that runs meanwhile may come here, too, or jump. */
+/* A search for which there may be memory from the one before; `search` has to be protected, and
+ * given back. R code that runs meanwhile may come here, too, or jump. */
 static SEXP borrow(void) {
   SEXP search = PROTECT(VECTOR_ELT(kept(), SPARE));
   SET_VECTOR_ELT(kept(), SPARE, R_NilValue);

@@ -9,7 +9,7 @@
 
 /* ns to wait while quick tasks are done, or may be; longer each time nothing happens */
 #define QUICK_SLICE 10000000
-#define PUMP_EVERY 4 /* while it looks at the rings, sockets are asked each fourth time */
+#define PUMP_EVERY 4       /* while it looks at the rings, sockets are asked each fourth time */
 #define READ_EVERY 1000000 /* ns between two looks at the sockets while tasks are submitted */
 /* of one turn: answers are to be read in between */
 #define MOST_ACTIONS 256
