@@ -185,7 +185,8 @@ show_start <- function(spec, strategy = strategies, packages = NULL, outfile = "
 #' refers any more is stopped when R next collects garbage.
 #'
 #' @param cl Cluster made by [make_cluster()]. `NULL`: the one registered with
-#'   [parallel::setDefaultCluster()], else the session's own, see [own-cluster].
+#'   [parallel::setDefaultCluster()], else the session's own, see [own-cluster], and the nodes of
+#'   [mclapply()].
 #' @return `NULL`, invisibly.
 #' @section Errors: `clutch_argument` when there is no cluster to stop. It has class `clutch_error`.
 #'   To stop a cluster a second time is no error.
@@ -199,11 +200,19 @@ show_start <- function(spec, strategy = strategies, packages = NULL, outfile = "
 #' @export
 stop_cluster <- function(cl = NULL) {
   default <- parallel::getDefaultCluster()
-  if (is.null(cl)) cl <- if (is.null(default)) the$own$cl else default
-  if (is.null(cl)) throw("argument", "no cluster 'cl' supplied and none is registered")
+  if (is.null(cl) && is.null(default)) return(stop_own())
+  if (is.null(cl)) cl <- default
   check_cluster(cl)
   if (identical(cl, default)) parallel::setDefaultCluster(NULL)
   stop_nodes(cl)
+}
+
+# The session's own cluster and the nodes of mclapply(), see R/own-cluster.R.
+stop_own <- function() {
+  own <- Filter(Negate(is.null), list(the$own$cl, the$pool$cl))
+  if (!length(own)) throw("argument", "no cluster 'cl' supplied and none is registered")
+  for (cl in own) stop_nodes(cl)
+  invisible(NULL)
 }
 
 stop_nodes <- function(cl) {

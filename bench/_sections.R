@@ -546,6 +546,26 @@ sections$foreach <- list(
           num(of("clutch") / of("%do%")), num(of("doParallel, PSOCK") / of("clutch"))))
   })
 
+sections$daemons <- list(
+  title = "Daemons of mirai", scripts = "daemons", peers = "mirai",
+  no_text = TRUE,
+  question = "How long do mirai's daemons take to start, and how much memory does each have for itself?",
+  tables = list(list(
+    caption = "Seconds until all are connected, and MB that no other process shares.",
+    make = function() {
+      t <- read("daemons.csv")
+      data.frame(who = t$who, daemons = count(t$n), seconds = num(t$seconds), MB = num(t$mb),
+                 faster = num(t$faster), check.names = FALSE)
+    })),
+  compares = paste("`mirai_daemons()`, with and without a fork server that runs already, and `mirai::daemons()`, which",
+                   "starts an `Rscript` for each."),
+  shows = function() {
+    t <- read("daemons.csv")
+    t <- t[t$n == max(t$n), ]
+    sentences(sprintf("%s daemons of `mirai::daemons()` take %s times as long as those of `mirai_daemons()`.",
+                      count(t$n[[1L]]), num(t$faster[t$who == "clutch, no fork server yet"])))
+  })
+
 sections$memory <- list(
   title = "Memory per node", scripts = "memory", peers = c("mirai", "callr"),
   no_text = TRUE,

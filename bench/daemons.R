@@ -40,3 +40,5 @@ table <- stats::aggregate(cbind(seconds, mb) ~ who + n, raw, stats::median)
 theirs <- table[table$who == "mirai", ]
 table$faster <- theirs$seconds[match(table$n, theirs$n)] / table$seconds
 show(table, "daemons")
+method("daemons", what = "seconds until all daemons are connected; MB that no other process shares",
+       order = "in each repetition every contender once", warm = "none: a start is long")

@@ -13,7 +13,8 @@ args <- commandArgs(TRUE)
 needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.table = "0")
 for_tests <- c(
   "lintr", "spelling", "promises", "later", "progressr", "rlang", "purrr", "foreach", "doParallel",
-  "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel"
+  "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel", "iterators", "R6", "mirai",
+  "crew"
 )
 peers <- c("parallelly", "mirai", "callr", "future", "future.apply", "furrr", "snow", "ranger")
 more <- c(

@@ -141,3 +141,5 @@ test_that("what is of no use is an error", {
   BiocParallel::bpstop(p)
   expect_silent(BiocParallel::bpstop(p))
 })
+
+end_own_cluster()

@@ -270,3 +270,5 @@ test_that("doRNG's numbers are those that it has everywhere", {
   foreach::registerDoSEQ()
   expect_identical(ours, numbers())
 })
+
+end_own_cluster()

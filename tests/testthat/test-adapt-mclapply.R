@@ -171,3 +171,14 @@ test_that("each element runs on its processors", {
   expect_identical(x, rep(list(mine[[1L]]), 3))
   expect_error(clutch::mclapply(1:3, identity, affinity.list = list(1L)), class = "clutch_argument")
 })
+
+end_own_cluster()
+
+test_that("stop_cluster() without a cluster ends the nodes of mclapply()", {
+  end_own_cluster()
+  pid <- unlist(clutch::mclapply(1:2, function(i) Sys.getpid(), mc.cores = 2))
+  stop_cluster()
+  expect_true(eventually(!any(alive(pid))))
+  expect_identical(clutch::mclapply(1:2, identity, mc.cores = 2), list(1L, 2L))
+  end_own_cluster()
+})

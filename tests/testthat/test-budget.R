@@ -100,3 +100,5 @@ test_that("a cluster that was given a size is not throttled", {
     expect_identical(anyDuplicated(pids), 0L)
   })
 })
+
+end_own_cluster()

@@ -121,10 +121,13 @@ test_that("nodes are as an R started now would be", {
   expect_identical(ours$options[same], theirs$options[same])
   expect_identical(ours$env[["CLUTCH_TEST_OTHER"]], "given")
   own <- c("R_SESSION_TMPDIR", "CLUTCH_TEST_OTHER", "R_TESTS", "CLUTCH_NODE_CORES", "CLUTCH_MARK",
-           "R_DATATABLE_NUM_THREADS", clutch:::thread_variables)
+           "CLUTCH_BUDGET", "R_DATATABLE_NUM_THREADS", clutch:::thread_variables)
   keep <- function(e) {
-    e <- e[!names(e) %in% own]
-    structure(as.character(e), names = names(e))
+    e <- structure(as.character(e), names = names(e))[!names(e) %in% own]
+    # the shell script `R` puts its folders before those that are there, which may be the same
+    path <- unique(strsplit(c(e, LD_LIBRARY_PATH = "")[["LD_LIBRARY_PATH"]], ":")[[1L]])
+    e["LD_LIBRARY_PATH"] <- paste(path, collapse = ":")
+    e
   }
   expect_identical(keep(ours$env), keep(theirs$env))
 })

@@ -18,8 +18,7 @@ test_that("a missing argument is an error of ours in every function", {
   }
   expect_error(cluster_map2(cl, 1:2, .f = identity), "`.y`", class = "clutch_argument")
   expect_error(cluster_map2(cl, 1:2, 1:2), "`.f`", class = "clutch_argument")
-  for (f in list(cluster_status, cluster_trace, cluster_export, cluster_setup, cluster_submit,
-                 cluster_map2))
+  for (f in list(cluster_export, cluster_setup, cluster_submit, cluster_map2))
     expect_error(f(), "`cl`", class = "clutch_argument")
   expect_error(cluster_submit(cl), "`expr`", class = "clutch_argument")
   expect_error(cluster_setup(cl), "`expr`", class = "clutch_argument")

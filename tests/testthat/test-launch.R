@@ -6,7 +6,7 @@ scrub_start <- function(lines) {
   lines <- gsub("'(LIB=)?/[^' ]*lib[^' ]*'", "'\\1<library>'", lines)
   lines <- sub("^  in /.*", "  in <folder>", lines)
   lines <- gsub("PWD='[^']*' ", "", lines) # where the environment has another one
-  gsub("(R_DATATABLE_NUM_THREADS|CLUTCH_NODE_CORES)='[0-9]+'", "\\1='<share>'", lines)
+  gsub("(R_DATATABLE_NUM_THREADS|CLUTCH_NODE_CORES|CLUTCH_BUDGET)='[0-9]+'", "\\1='<share>'", lines)
 }
 
 # Without what the user's environment says of threads, and with a fixed temporary folder.

@@ -174,3 +174,5 @@ test_that("idle nodes end while nobody calls us, and the next use brings them ba
     expect_error(cluster_map(NULL, 1:2, identity), class = "clutch_argument")
   })
 })
+
+end_own_cluster()

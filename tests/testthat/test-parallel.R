@@ -106,6 +106,7 @@ test_that("stopping works in every way that parallel offers", {
   parallel::setDefaultCluster(cl)
   stop_cluster()
   expect_null(parallel::getDefaultCluster())
+  end_own_cluster()
   expect_error(stop_cluster(), class = "clutch_argument")
   expect_error(parallel::stopCluster())
 })

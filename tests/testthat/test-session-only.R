@@ -58,3 +58,5 @@ test_that("what no code uses, and what does no harm, is none", {
   on.exit(options(old), add = TRUE)
   expect_identical(clutch::mclapply(1:2, function(i) typeof(db[[1L]])), pointers)
 })
+
+end_own_cluster()
