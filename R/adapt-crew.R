@@ -74,6 +74,8 @@ args_for <- function(args, fun, except = character()) {
   args[setdiff(intersect(names(args), names(formals(fun))), except)]
 }
 
+utils::globalVariables("private") # of R6
+
 crew_launcher_class <- function() {
   if (is.null(the$crew_launcher)) {
     the$crew_launcher <- R6::R6Class(

@@ -1,6 +1,13 @@
+#' clutch: clusters of R processes
+#'
+#' [make_cluster()] starts a cluster. The functions of package \pkg{parallel} work on it, and
+#' [cluster_map()] and [cluster_submit()] with their relatives. `browseVignettes("clutch")` has the
+#' introduction. [clutch()] is the backend for package \pkg{future}.
+#' @name clutch-package
+#' @docType package
 #' @keywords internal
 #' @useDynLib clutch, .registration = TRUE
-"_PACKAGE"
+NULL
 
 .onLoad <- function(libname, pkgname) {
   if (interactive()) force_all(asNamespace(pkgname))

@@ -11,8 +11,22 @@ lacks <- "A complete check needs the 'checkbashisms' script|'qpdf' is needed for
 # Notes that are known, each as c(pattern in its text, why it stands).
 known <- list(
   c(
-    "superseded packages",
-    "package snow is only suggested, for those who still use it with our clusters"
+    "superseded package",
+    "packages snow and doSNOW are only suggested, for those who still use them with our clusters"
+  ),
+  c(
+    "calls to attach\\(\\)",
+    paste(
+      "what a task has detached is attached again (.fresh); foreach's option attachExportEnv asks",
+      "for it. Both on nodes only"
+    )
+  ),
+  c(
+    "Registration problems",
+    paste(
+      "which routine is called is decided at run time in the node's loop; cli's thread is started",
+      "after the fork by cli's own routines, which it has no function for (see R/programs.R)"
+    )
   ),
   c("New submission|^Maintainer: ", "who maintains it; it is not on CRAN"),
   c(

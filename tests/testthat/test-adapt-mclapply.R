@@ -28,6 +28,7 @@ fails_at <- function(k) {
 }
 
 test_that("mclapply() is package parallel's", {
+  outside_checks_only()
   expect_as_parallel(mclapply(1:4, function(i) i))
   expect_as_parallel(mclapply(c(a = 1, b = 2, c = 3), function(i) i, mc.cores = 3))
   expect_as_parallel(mclapply(c(a = 1, b = 2, c = 3), function(i, p) i^p, p = 2,
@@ -63,6 +64,7 @@ test_that("errors and deaths are package parallel's", {
 })
 
 test_that("random numbers are package parallel's", {
+  outside_checks_only()
   with_generator("L'Ecuyer-CMRG", {
     expect_as_parallel(mclapply(1:5, function(i) rnorm(2)))
     expect_as_parallel(mclapply(1:5, function(i) rnorm(2), mc.cores = 3))
@@ -90,6 +92,7 @@ test_that("random numbers are package parallel's", {
 })
 
 test_that("pvec(), mcmapply() and mcMap() are package parallel's", {
+  outside_checks_only()
   expect_as_parallel(pvec(1:10, sqrt))
   expect_as_parallel(pvec(1:11, sqrt, mc.cores = 3))
   expect_as_parallel(pvec(c(a = 1, b = 2), sqrt))

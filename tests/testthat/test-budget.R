@@ -25,7 +25,8 @@ test_that("tokens are those of all processes of the user, and come back", {
     expect_identical(clutch:::budget_take(2), 2L)
     child <- parallel::mcparallel(clutch:::budget_take(2))
     expect_identical(parallel::mccollect(child)[[1]], 1L)
-    expect_identical(clutch:::budget_take(5), 1L)
+    # those of the child come back when it has ended, which is after its answer
+    expect_true(eventually(clutch:::budget_take(5) == 1L))
     clutch:::budget_give(3)
     expect_identical(held(), 0L)
   })
@@ -57,6 +58,7 @@ most_at_once <- function(spans) {
 }
 
 test_that("maps within maps never compute on more cores than there are", {
+  outside_checks_only()
   skip_on_os("windows")
   with_budget(4, {
     spans <- tree(c(2, 3, 2))
