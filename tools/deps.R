@@ -14,7 +14,7 @@ needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.tabl
 for_tests <- c(
   "lintr", "spelling", "promises", "later", "progressr", "rlang", "purrr", "foreach", "doParallel",
   "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel", "iterators", "R6", "mirai",
-  "crew"
+  "crew", "doRNG"
 )
 peers <- c("parallelly", "mirai", "callr", "future", "future.apply", "furrr", "snow", "ranger")
 more <- c(

@@ -119,9 +119,10 @@ test_that("an error is foreach's and a task's, and what comes after it is not be
   dir.create(folder)
   on.exit(unlink(folder, recursive = TRUE), add = TRUE)
   e <- tryCatch(
-    foreach(i = 1:5, .options.clutch = list(chunk = 1)) %dopar% {
+    foreach(i = 1:200, .options.clutch = list(chunk = 1)) %dopar% {
       file.create(file.path(folder, i))
-      if (i == 2) stop("second") else i
+      if (i == 2) stop("second")
+      Sys.sleep(0.05)
     },
     error = identity
   )
@@ -130,7 +131,7 @@ test_that("an error is foreach's and a task's, and what comes after it is not be
   expect_identical(conditionMessage(e), "task 2 failed - \"second\"")
   expect_identical(e$element, 2)
   expect_identical(conditionMessage(e$parent), "second")
-  expect_lt(length(list.files(folder)), 5L)
+  expect_lt(length(list.files(folder)), 200L)
   expect_identical(foreach(i = 1:3, .errorhandling = "remove") %dopar%
                      if (i == 2) stop() else i, list(1L, 3L))
   passed <- foreach(i = 1:3, .errorhandling = "pass") %dopar% if (i == 2) stop("two") else i

