@@ -238,7 +238,7 @@ run_loop <- function(loop, cl, code, o) {
       blocks <- c(blocks, list(b))
       read <- read + b$n
       seconds <- if (block$slow) BLOCK_SECONDS else 2 * seconds
-      o$seed <- later_stream(o$seed, b$n)
+      if (!is.null(o$seed)) o$seed <- .Call(ffi_stream_jump, o$seed, b$n)
       job_start(t, b$job)
       turn(t, b$job, 0)
     }
@@ -282,14 +282,6 @@ read_block <- function(it, seconds) {
   })
   length(elements) <- n
   list(elements = elements, at_end = at_end, slow = n < 16L)
-}
-
-# The random stream of the element after `n` further ones.
-later_stream <- function(seed, n) {
-  if (is.null(seed)) return(NULL)
-  stream <- c(10407L, seed)
-  for (k in seq_len(n)) stream <- parallel::nextRNGStream(stream)
-  stream[-1L]
 }
 
 # In place of the value of an iteration that has failed there is its error.

@@ -46,17 +46,7 @@ clutch <- function(..., workers = clutch::available_cores()) { # evaluated where
   throw("argument", "clutch() is not to be called: say future::plan(clutch)")
 }
 
-check_future <- function() {
-  if (!requireNamespace("future", quietly = TRUE)) {
-    throw("package", paste("package future is not installed, for which clutch() is a plan:",
-                           "install.packages(\"future\")"), package = "future")
-  }
-  version <- utils::packageVersion("future")
-  if (version < "1.40.0") {
-    text <- "plan(clutch) needs package future 1.40.0 or newer, and this is %s: %s"
-    throw("package", sprintf(text, version, "install.packages(\"future\")"), package = "future")
-  }
-}
+check_future <- function() need_package("future", "plan(clutch)", "1.40.0")
 
 # future's arguments for all backends are tweakable anyway.
 class(clutch) <- c("clutch", "multiprocess", "future", "function")

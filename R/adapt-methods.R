@@ -22,7 +22,11 @@ need_package <- function(package, what, version = NULL) {
     BiocParallel = "BiocManager::install(\"BiocParallel\")",
     sprintf("install.packages(\"%s\")", package)
   )
-  which <- if (is_there) paste(version, "or newer") else "which is not installed"
-  text <- sprintf("%s needs package %s, %s: %s", what, package, which, install)
+  lacks <- if (is_there) {
+    sprintf("%s or newer, and this is %s", version, utils::packageVersion(package))
+  } else {
+    "which is not installed"
+  }
+  text <- sprintf("%s needs package %s %s: %s", what, package, lacks, install)
   throw("package", text, package = package)
 }

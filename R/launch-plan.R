@@ -47,10 +47,11 @@ effective_env <- function(env) {
 
 # The environment of `n` nodes that share this machine's cores.
 share_env <- function(env, n) {
-  share <- as.character(max(1L, available_cores() %/% n))
+  cores <- available_cores()
+  share <- as.character(max(1L, cores %/% n))
   for (v in c(thread_variables, "R_DATATABLE_NUM_THREADS")) if (is.na(env[v])) env[v] <- share
   env["CLUTCH_NODE_CORES"] <- share
-  env["CLUTCH_BUDGET"] <- as.character(budget_size())
+  env["CLUTCH_BUDGET"] <- as.character(budget_size(cores))
   env
 }
 

@@ -2,7 +2,7 @@
 # the answers.
 #
 # Where package parallel forks a child, for each core or for each element, there is an element of a
-# map: list(x, seed, affinity). What a node does for it is mc_core() or mc_call(). Its answer is
+# map: list(x, seed, affinity). What a node does for it is mc_on_node(). Its answer is
 # list(value), where the value may be an object of class "try-error".
 
 # ---- the map ----
@@ -30,10 +30,10 @@ mc_seeds <- function(n, mc.set.seed) {
 session_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 
 # list(value) for each element, or the error of one that has not delivered any.
-mc_map <- function(elements, fun, FUN, dots, cores, silent) {
-  more <- c(list(..fun = FUN, ..silent = isTRUE(silent), ..options = plain_options()), dots)
+mc_map <- function(elements, do, FUN, dots, cores, silent) {
+  more <- c(list(..do = do, ..fun = FUN, ..silent = isTRUE(silent), ..options = plain_options()), dots)
   withCallingHandlers(
-    cluster_map(own_nodes(cores), elements, fun, .more = more, .seed = FALSE, .progress = FALSE,
+    cluster_map(own_nodes(cores), elements, mc_on_node, .more = more, .seed = FALSE, .progress = FALSE,
                 .chunk = 1, .relay = "live", .on_error = "continue", .retries = 0, .fresh = TRUE),
     clutch_failed = function(w) invokeRestart("muffleWarning")
   )
@@ -53,23 +53,16 @@ options_of_process <- c("warn", "echo", "verbose", "keep.source", "keep.source.p
 
 # ---- on a node ----
 
-mc_core <- function(..x, ..fun, ..silent, ..options, ...) {
+# `..do`: how the function is called: mc_core(), mc_call() or mc_piece().
+mc_on_node <- function(..x, ..do, ..fun, ..silent, ..options, ...) {
   mc_begin(..x, ..options)
   ..fun <- own_copy(..fun)
-  mc_run(..silent, try(lapply(X = ..x$x, FUN = ..fun, ...), silent = TRUE))
+  mc_run(..silent, try(..do(..x$x, ..fun, ...), silent = TRUE))
 }
 
-mc_call <- function(..x, ..fun, ..silent, ..options, ...) {
-  mc_begin(..x, ..options)
-  ..fun <- own_copy(..fun)
-  mc_run(..silent, try(call_one(list(..x$x), 1L, ..fun, ...), silent = TRUE))
-}
-
-mc_piece <- function(..x, ..fun, ..silent, ..options, ...) {
-  mc_begin(..x, ..options)
-  ..fun <- own_copy(..fun)
-  mc_run(..silent, try(call_piece(list(..x$x), 1L, ..fun, ...), silent = TRUE))
-}
+mc_core <- function(..x, ..fun, ...) lapply(X = ..x, FUN = ..fun, ...)
+mc_call <- function(..x, ..fun, ...) call_one(list(..x), 1L, ..fun, ...)
+mc_piece <- function(..x, ..fun, ...) call_piece(list(..x), 1L, ..fun, ...)
 
 # The elements that come to a node share the function's environment. One that assigns there gets a
 # copy, as a fork does.

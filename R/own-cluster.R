@@ -71,7 +71,7 @@ own_nodes_for <- function(n) {
   place <- place_now(own$place)
   if (is.null(own)) {
     the$own <- list(cl = ends_when_idle(make_cluster(max(n, available_cores()))), place = place)
-  } else if (!identical(place, own$place) || length(own$cl) < n || !all_open(own$cl)) {
+  } else if (!is_of_use(own, place, n)) {
     remake_own(place, max(n, length(own$cl)))
   }
   the$own$cl
@@ -83,8 +83,9 @@ is_own <- function(cl) is.null(cl) && is.null(default_cluster())
 # `work` does a map of `n` elements on a part of that cluster for which there are cores.
 on_budget <- function(n, work) {
   in_task <- .Call(ffi_is_node) # which waits meanwhile, and leaves its core
-  size <- budget_size(if (is.null(the$own)) available_cores() else length(the$own$cl))
-  most <- if (in_task) size else length(the$own$cl)
+  cores <- if (is.null(the$own)) available_cores() else length(the$own$cl)
+  size <- budget_size(cores)
+  most <- if (in_task) size else cores
   if (most == 0L) most <- available_cores()
   got <- budget_take(min(n, most) - in_task, size)
   on.exit(budget_give(got))
@@ -98,9 +99,7 @@ on_budget <- function(n, work) {
 own_nodes <- function(n) {
   pool <- the$pool
   place <- place_now(pool$place)
-  is_of_use <- !is.null(pool) && length(pool$cl) >= n && identical(place, pool$place) &&
-    all_open(pool$cl)
-  if (!is_of_use) {
+  if (is.null(pool) || !is_of_use(pool, place, n)) {
     if (!is.null(pool)) drop_own(pool$cl)
     the$pool <- list(cl = ends_when_idle(make_quiet_cluster(n)), place = place)
   }
@@ -141,6 +140,11 @@ default_cluster <- function() {
   throw("argument", paste("the cluster registered with parallel::setDefaultCluster() was not made",
                           "by make_cluster(): pass a cluster as `cl`, or register one of",
                           "make_cluster(), or none by setDefaultCluster(NULL)"))
+}
+
+# Whether the `n` nodes that are wanted are among these, with the session's place, and all there.
+is_of_use <- function(own, place, n) {
+  identical(place, own$place) && length(own$cl) >= n && all_open(own$cl)
 }
 
 # What nodes take over from the session when they are made: working directory, umask, environment

@@ -28,6 +28,12 @@
 #define clu_closure_env(x) CLOENV(x)
 #endif
 
+#if R_VERSION >= R_Version(4, 5, 0)
+#define clu_parent_env(x) R_ParentEnv(x)
+#else
+#define clu_parent_env(x) ENCLOS(x)
+#endif
+
 /* The value of a variable of this environment itself; R_NilValue where it has none. */
 static inline SEXP clu_variable(SEXP symbol, SEXP env) {
 #if R_VERSION >= R_Version(4, 5, 0)
@@ -36,6 +42,24 @@ static inline SEXP clu_variable(SEXP symbol, SEXP env) {
   SEXP x = Rf_findVarInFrame(env, symbol);
   return x == R_UnboundValue ? R_NilValue : x;
 #endif
+}
+
+/* What a file keeps of R's objects: `*list`, which has room for `n` and is preserved, made when it
+ * is first needed. Returns `x`. */
+static inline SEXP clu_keep_in(SEXP *list, int n, int which, SEXP x) {
+  if (!*list) {
+    SEXP made;
+    PROTECT(x);
+    made = Rf_allocVector(VECSXP, n);
+    R_PreserveObject(made);
+    *list = made;
+    UNPROTECT(1);
+  }
+  return SET_VECTOR_ELT(*list, which, x);
+}
+
+static inline SEXP clu_kept_in(SEXP list, int which) {
+  return list ? VECTOR_ELT(list, which) : R_NilValue;
 }
 
 /* Raises an R condition of class "clutch_<what>", then "clutch_error". Does not return. */

@@ -15,11 +15,25 @@ eventually <- function(expr, seconds = 20) {
   FALSE
 }
 
-# What `cl = NULL` and mclapply() have started is not there for the next file, which counts what is.
+# What `cl = NULL` and mclapply() have started, and what is registered, is not there for the next
+# test, which may count what is.
 end_own_cluster <- function() {
+  parallel::setDefaultCluster(NULL)
   shared <- clutch:::the
   if (!is.null(shared$own) || !is.null(shared$pool)) clutch:::stop_own()
   shared$own <- shared$pool <- NULL
+}
+
+# A package with this code, in library `lib`.
+install_made_package <- function(name, code, lib, namespace = "") {
+  src <- file.path(lib, "src", name)
+  dir.create(file.path(src, "R"), recursive = TRUE)
+  writeLines(c(paste("Package:", name), "Version: 1.0", "Title: T", "Description: D.",
+               "License: MIT", "Author: A", "Maintainer: A <a@b.c>"),
+             file.path(src, "DESCRIPTION"))
+  writeLines(namespace, file.path(src, "NAMESPACE"))
+  writeLines(code, file.path(src, "R", "a.R"))
+  utils::install.packages(src, lib = lib, repos = NULL, type = "source", quiet = TRUE)
 }
 
 alive <- function(pid) {

@@ -1,18 +1,11 @@
 # The budget of cores. tests/c/test-budget.c has trees of maps in plenty.
 
-forget_own_cluster <- function() {
-  own <- clutch:::the$own
-  if (!is.null(own)) stop_cluster(own$cl)
-  rm(list = intersect("own", ls(clutch:::the)), envir = clutch:::the)
-}
-
 with_budget <- function(n, code) {
-  parallel::setDefaultCluster(NULL)
-  forget_own_cluster()
+  end_own_cluster()
   old <- options(clutch.budget = n, mc.cores = 2L)
   on.exit({
     options(old)
-    forget_own_cluster()
+    end_own_cluster()
   })
   force(code)
 }

@@ -189,20 +189,16 @@ test_that("options that a package sets when a task loads it stay, those of the t
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
   lib <- tempfile()
-  src <- file.path(lib, "src", "setsmore")
-  dir.create(file.path(src, "R"), recursive = TRUE)
   on.exit(unlink(lib, recursive = TRUE), add = TRUE)
-  writeLines(c("Package: setsmore", "Version: 1.0", "Title: T", "Description: D.",
-               "License: MIT", "Author: A", "Maintainer: A <a@b.c>"),
-             file.path(src, "DESCRIPTION"))
-  writeLines("", file.path(src, "NAMESPACE"))
-  writeLines(c("defaults <- list(other.name = 1)", "helper <- function() Sys.setenv(MORE = 'set')",
-               ".onLoad <- function(libname, pkgname) {",
-               "  options(setsmore.a = 'set')",
-               "  options(defaults)",
-               "  helper()",
-               "}"), file.path(src, "R", "a.R"))
-  utils::install.packages(src, lib = lib, repos = NULL, type = "source", quiet = TRUE)
+  install_made_package("setsmore", lib = lib, code = c(
+    "defaults <- list(other.name = 1)",
+    "helper <- function() Sys.setenv(MORE = 'set')",
+    ".onLoad <- function(libname, pkgname) {",
+    "  options(setsmore.a = 'set')",
+    "  options(defaults)",
+    "  helper()",
+    "}"
+  ))
   task <- function(lib) {
     # R CMD check takes a name in quotes for a package that DESCRIPTION has to name
     made_here <- "setsmore"

@@ -68,24 +68,19 @@ test_that("options that a package sets when an element loads it stay", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
   lib <- tempfile()
-  src <- file.path(lib, "src", "setsoptions")
-  dir.create(file.path(src, "R"), recursive = TRUE)
   on.exit(unlink(lib, recursive = TRUE), add = TRUE)
-  writeLines(c("Package: setsoptions", "Version: 1.0", "Title: T", "Description: D.",
-               "License: MIT", "Author: A", "Maintainer: A <a@b.c>"),
-             file.path(src, "DESCRIPTION"))
-  writeLines("export(opt)", file.path(src, "NAMESPACE"))
-  writeLines(c(".onLoad <- function(libname, pkgname) {",
-               "  options(setsoptions.a = 'set')",
-               "  Sys.setenv(SETSOPTIONS = 'set')",
-               "}",
-               "opt <- function() c(getOption('setsoptions.a'), Sys.getenv('SETSOPTIONS'))"),
-               file.path(src, "R", "a.R"))
-  utils::install.packages(src, lib = lib, repos = NULL, type = "source", quiet = TRUE)
+  name <- "setsoptions"
+  install_made_package(name, lib = lib, namespace = "export(opt)", code = c(
+    ".onLoad <- function(libname, pkgname) {",
+    "  options(setsoptions.a = 'set')",
+    "  Sys.setenv(SETSOPTIONS = 'set')",
+    "}",
+    "opt <- function() c(getOption('setsoptions.a'), Sys.getenv('SETSOPTIONS'))"
+  ))
   for (k in 1:3) {
     expect_identical(
       cluster_map(cl, 1, function(i, name, lib) loadNamespace(name, lib.loc = lib)$opt(),
-                  name = basename(src), lib = lib), list(c("set", "set"))
+                  name = name, lib = lib), list(c("set", "set"))
     )
   }
 })

@@ -1,12 +1,5 @@
 # `cl = NULL`: the session's own cluster, or the one that is registered.
 
-# What is registered is no test's affair but those that say so.
-forget_own <- function() {
-  parallel::setDefaultCluster(NULL)
-  own <- clutch:::the$own
-  if (!is.null(own)) stop_cluster(own$cl)
-  rm(list = intersect("own", ls(clutch:::the)), envir = clutch:::the)
-}
 with_cores <- function(n, code) {
   old <- options(mc.cores = n)
   on.exit(options(old))
@@ -15,8 +8,8 @@ with_cores <- function(n, code) {
 
 test_that("the session's own cluster is made at first use and stays", {
   with_cores(2L, {
-    forget_own()
-    on.exit(forget_own())
+    end_own_cluster()
+    on.exit(end_own_cluster())
     expect_identical(nrow(cluster_status(NULL)), 0L)
     expect_error(stop_cluster(), class = "clutch_argument")
     pid <- cluster_map_int(NULL, 1:2, function(i) {
@@ -33,8 +26,8 @@ test_that("the session's own cluster is made at first use and stays", {
 
 test_that("every function takes NULL", {
   with_cores(2L, {
-    forget_own()
-    on.exit(forget_own())
+    end_own_cluster()
+    on.exit(end_own_cluster())
     expect_identical(cluster_map2_dbl(NULL, 1:2, 3:4, `+`), c(4, 6))
     expect_identical(cluster_pmap_chr(NULL, list("a", c("b", "c")), paste0), c("ab", "ac"))
     expect_identical(cluster_imap_chr(NULL, c(x = "a"), function(v, n) paste0(n, v)), c(x = "xa"))
@@ -56,8 +49,8 @@ test_that("every function takes NULL", {
 
 test_that("it is made again when it was stopped, with what it was prepared for", {
   with_cores(2L, {
-    forget_own()
-    on.exit(forget_own())
+    end_own_cluster()
+    on.exit(end_own_cluster())
     cluster_setup(NULL, b <- 10)
     b_there <- function(i) get("b", globalenv())
     stop_cluster()
@@ -76,8 +69,8 @@ test_that("it is made again when it was stopped, with what it was prepared for",
 
 test_that("its nodes have the session's folder and variables as they are now", {
   with_cores(2L, {
-    forget_own()
-    on.exit(forget_own())
+    end_own_cluster()
+    on.exit(end_own_cluster())
     where <- function(i) getwd()
     expect_identical(cluster_map_chr(NULL, 1:2, where), rep(getwd(), 2))
     old <- setwd(tempdir())
@@ -94,8 +87,8 @@ test_that("its nodes have the session's folder and variables as they are now", {
 
 test_that("tasks under way at nodes that are followed by others are done", {
   with_cores(2L, {
-    forget_own()
-    on.exit(forget_own())
+    end_own_cluster()
+    on.exit(end_own_cluster())
     task <- cluster_submit(NULL, {
       Sys.sleep(0.5)
       Sys.getenv("CLUTCH_TEST_OWN", "none")
@@ -109,8 +102,8 @@ test_that("tasks under way at nodes that are followed by others are done", {
 
 test_that("a registered cluster goes first; one of base R's is an error that says what to do", {
   with_cores(2L, {
-    forget_own()
-    on.exit(forget_own())
+    end_own_cluster()
+    on.exit(end_own_cluster())
     cl <- make_cluster(1)
     parallel::setDefaultCluster(cl)
     expect_identical(cluster_map_int(NULL, 1L, function(i) Sys.getpid()), pids(cl))
@@ -127,8 +120,8 @@ test_that("a registered cluster goes first; one of base R's is an error that say
 
 test_that("a node has a cluster of its own", {
   with_cores(2L, {
-    forget_own()
-    on.exit(forget_own())
+    end_own_cluster()
+    on.exit(end_own_cluster())
     pid <- cluster_map(NULL, 1:2, function(i) {
       c(Sys.getpid(), unlist(clutch::cluster_map(NULL, 1:2, function(j) Sys.getpid())))
     })
@@ -139,11 +132,11 @@ test_that("a node has a cluster of its own", {
 
 test_that("idle nodes end while nobody calls us, and the next use brings them back", {
   with_cores(2L, {
-    forget_own()
+    end_own_cluster()
     old <- options(clutch.idle_seconds = 0.5)
     on.exit({
       options(old)
-      forget_own()
+      end_own_cluster()
     })
     cluster_setup(NULL, b <- 10)
     pid <- cluster_status()$pid

@@ -12,16 +12,11 @@
 /* Preserved: a search that nobody uses; code, and the function that was made of it. */
 enum { SPARE, CODE, FUN, N_KEPT };
 
-static SEXP kept(void) {
-  static SEXP list;
-  if (!list) {
-    SEXP x = PROTECT(Rf_allocVector(VECSXP, N_KEPT));
-    R_PreserveObject(x);
-    list = x;
-    UNPROTECT(1);
-  }
-  return list;
-}
+static SEXP list;
+
+static SEXP keep(int which, SEXP x) { return clu_keep_in(&list, N_KEPT, which, x); }
+
+static SEXP kept(int which) { return clu_kept_in(list, which); }
 
 /* ---- which code ---- */
 
@@ -60,7 +55,7 @@ static int is_language(SEXP code) { return TYPEOF(code) == LANGSXP || TYPEOF(cod
 /* Whether `env` is the workspace, or a frame of a function of the workspace that has no `...`. */
 static int is_of_workspace(SEXP env) {
   SEXP package = Rf_install(".packageName");
-  for (; env != R_GlobalEnv; env = CLU_PARENT_ENV(env)) {
+  for (; env != R_GlobalEnv; env = clu_parent_env(env)) {
     if (clu_search_stays(env) || R_existsVarInFrame(env, package) ||
         R_existsVarInFrame(env, R_DotsSymbol))
       return 0;
@@ -99,11 +94,10 @@ static SEXP function_of(SEXP code, SEXP frame) {
  * is the workspace. */
 static SEXP known_function_of(SEXP code) {
   SEXP fun;
-  if (VECTOR_ELT(kept(), CODE) == code && VECTOR_ELT(kept(), FUN) != R_NilValue)
-    return VECTOR_ELT(kept(), FUN);
+  if (kept(CODE) == code && kept(FUN) != R_NilValue) return kept(FUN);
   fun = function_of(code, R_GlobalEnv);
-  SET_VECTOR_ELT(kept(), FUN, fun);
-  SET_VECTOR_ELT(kept(), CODE, code);
+  keep(FUN, fun);
+  keep(CODE, code);
   return fun;
 }
 
@@ -130,8 +124,8 @@ static SEXP search_function(clu_search *s, SEXP code, SEXP env) {
 /* A search for which there may be memory from the one before; `search` has to be protected, and
  * given back. R code that runs meanwhile may come here, too, or jump. */
 static SEXP borrow(void) {
-  SEXP search = PROTECT(VECTOR_ELT(kept(), SPARE));
-  SET_VECTOR_ELT(kept(), SPARE, R_NilValue);
+  SEXP search = PROTECT(kept(SPARE));
+  keep(SPARE, R_NilValue);
   if (search == R_NilValue) search = ffi_globals_new();
   UNPROTECT(1);
   return search;
@@ -139,7 +133,7 @@ static SEXP borrow(void) {
 
 static void give_back(SEXP search) {
   clu_search_reset(clu_search_get(search));
-  SET_VECTOR_ELT(kept(), SPARE, search);
+  keep(SPARE, search);
 }
 
 /* Whether these objects, a list, need nothing, as a map sends them. */

@@ -11,12 +11,6 @@
 
 #include <stdint.h>
 
-#if R_VERSION >= R_Version(4, 5, 0)
-#define CLU_PARENT_ENV R_ParentEnv
-#else
-#define CLU_PARENT_ENV ENCLOS
-#endif
-
 /* A map from pointers to numbers. Accepts zeroed memory. */
 typedef struct clu_map {
   const void **key;

@@ -108,7 +108,7 @@ static int is_tool(const char *name) {
 static uint64_t lookup(SEXP symbol, int as_function) {
   uint64_t place = 0;
   for (SEXP env = R_GlobalEnv; env != R_BaseEnv && env != R_EmptyEnv;
-       env = CLU_PARENT_ENV(env), place++) {
+       env = clu_parent_env(env), place++) {
     const char *name;
     if (!R_existsVarInFrame(env, symbol)) continue;
     if (as_function && !Rf_isFunction(value_in(symbol, env))) continue;
@@ -139,7 +139,7 @@ int clu_search_stays(SEXP env) {
  * be functions. One that is used is a promise no more: what it stands for has to travel, and not
  * the frame that it was made in. */
 static int is_local(SEXP symbol, SEXP env, unsigned how, SEXP *end) {
-  for (; !clu_search_stays(env); env = CLU_PARENT_ENV(env)) {
+  for (; !clu_search_stays(env); env = clu_parent_env(env)) {
     if (!R_existsVarInFrame(env, symbol)) continue;
     if (how == AS_TEXT) return 1;
     if (Rf_isFunction(value_in(symbol, env)) || how == USED) return 1;
@@ -150,7 +150,7 @@ static int is_local(SEXP symbol, SEXP env, unsigned how, SEXP *end) {
 
 static SEXP package_at(uint64_t where) {
   SEXP env = R_GlobalEnv;
-  for (uint64_t k = where - PACKAGE; k > 0; k--) env = CLU_PARENT_ENV(env);
+  for (uint64_t k = where - PACKAGE; k > 0; k--) env = clu_parent_env(env);
   return env;
 }
 
@@ -164,7 +164,7 @@ static void take(clu_search *s, SEXP symbol, uint64_t where) {
   if (where == WORKSPACE || where == DATA) {
     SEXP env = R_GlobalEnv, value;
     clu_map_put(&s->seen, symbol, 1);
-    while (env != R_BaseEnv && !R_existsVarInFrame(env, symbol)) env = CLU_PARENT_ENV(env);
+    while (env != R_BaseEnv && !R_existsVarInFrame(env, symbol)) env = clu_parent_env(env);
     value = PROTECT(value_in(symbol, env));
     clu_search_find(s, GLOBALS, symbol);
     clu_search_find(s, HELD, value);
@@ -292,7 +292,7 @@ static void visit_environment(clu_search *s, SEXP env) {
     clu_search_later(s, from);
   }
   UNPROTECT(2);
-  clu_search_later(s, CLU_PARENT_ENV(env));
+  clu_search_later(s, clu_parent_env(env));
 }
 
 /* Objects of ours that are of no use elsewhere, and hold much. */
@@ -405,7 +405,7 @@ SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also) {
 
 /* The first environment from `env` on, and below `top`, that has this variable; NULL: none. */
 static SEXP frame_of(SEXP symbol, SEXP env, SEXP top) {
-  for (; env != top && env != R_EmptyEnv; env = CLU_PARENT_ENV(env))
+  for (; env != top && env != R_EmptyEnv; env = clu_parent_env(env))
     if (R_existsVarInFrame(env, symbol)) return env;
   return NULL;
 }

@@ -9,12 +9,6 @@
 
 #include <stdlib.h>
 
-#if R_VERSION >= R_Version(4, 5, 0)
-#define PARENT_ENV R_ParentEnv
-#else
-#define PARENT_ENV ENCLOS
-#endif
-
 /* Preserved: the variables of the workspace, by number; the environments of the search path. */
 enum { SYMBOLS, NAMES, VALUES, PATH, N_KEPT };
 
@@ -28,17 +22,9 @@ static struct {
   R_xlen_t n, cap;
 } fresh;
 
-static SEXP keep(int which, SEXP x) {
-  if (!fresh.kept) {
-    PROTECT(x);
-    fresh.kept = Rf_allocVector(VECSXP, N_KEPT);
-    R_PreserveObject(fresh.kept);
-    UNPROTECT(1);
-  }
-  return SET_VECTOR_ELT(fresh.kept, which, x);
-}
+static SEXP keep(int which, SEXP x) { return clu_keep_in(&fresh.kept, N_KEPT, which, x); }
 
-static SEXP kept(int which) { return fresh.kept ? VECTOR_ELT(fresh.kept, which) : R_NilValue; }
+static SEXP kept(int which) { return clu_kept_in(fresh.kept, which); }
 
 /* ---- variables ---- */
 
@@ -156,17 +142,17 @@ static int variables_are_same(void) {
 static void remember_search_path(void) {
   R_xlen_t n = 0;
   SEXP path;
-  for (SEXP e = PARENT_ENV(R_GlobalEnv); e != R_BaseEnv; e = PARENT_ENV(e)) n++;
+  for (SEXP e = clu_parent_env(R_GlobalEnv); e != R_BaseEnv; e = clu_parent_env(e)) n++;
   path = keep(PATH, Rf_allocVector(VECSXP, n));
   n = 0;
-  for (SEXP e = PARENT_ENV(R_GlobalEnv); e != R_BaseEnv; e = PARENT_ENV(e))
+  for (SEXP e = clu_parent_env(R_GlobalEnv); e != R_BaseEnv; e = clu_parent_env(e))
     SET_VECTOR_ELT(path, n++, e);
 }
 
 static int search_path_is_same(void) {
   SEXP path = kept(PATH);
   R_xlen_t i = 0, n = Rf_xlength(path);
-  for (SEXP e = PARENT_ENV(R_GlobalEnv); e != R_BaseEnv; e = PARENT_ENV(e), i++)
+  for (SEXP e = clu_parent_env(R_GlobalEnv); e != R_BaseEnv; e = clu_parent_env(e), i++)
     if (i >= n || e != VECTOR_ELT(path, i)) return 0;
   return i == n;
 }

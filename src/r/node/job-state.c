@@ -20,17 +20,9 @@ static struct {
   int namespaces;       /* so many are loaded */
 } state;
 
-static SEXP keep(int which, SEXP x) {
-  if (!state.kept) {
-    PROTECT(x);
-    state.kept = Rf_allocVector(VECSXP, N_KEPT);
-    R_PreserveObject(state.kept);
-    UNPROTECT(1);
-  }
-  return SET_VECTOR_ELT(state.kept, which, x);
-}
+static SEXP keep(int which, SEXP x) { return clu_keep_in(&state.kept, N_KEPT, which, x); }
 
-static SEXP kept(int which) { return state.kept ? VECTOR_ELT(state.kept, which) : R_NilValue; }
+static SEXP kept(int which) { return clu_kept_in(state.kept, which); }
 
 /* ---- R's internal functions ----
  * Base R's functions around them take several us, most of it to match their arguments. */

@@ -25,17 +25,9 @@ static struct {
   int sinks, n_globals, n_env;
 } jobs;
 
-static SEXP keep(int which, SEXP x) {
-  if (!jobs.kept) {
-    PROTECT(x);
-    jobs.kept = Rf_allocVector(VECSXP, N_KEPT);
-    R_PreserveObject(jobs.kept);
-    UNPROTECT(1);
-  }
-  return SET_VECTOR_ELT(jobs.kept, which, x);
-}
+static SEXP keep(int which, SEXP x) { return clu_keep_in(&jobs.kept, N_KEPT, which, x); }
 
-static SEXP kept(int which) { return jobs.kept ? VECTOR_ELT(jobs.kept, which) : R_NilValue; }
+static SEXP kept(int which) { return clu_kept_in(jobs.kept, which); }
 
 SEXP clu_job_env(void) { return kept(ENV); }
 SEXP clu_job_call(void) { return kept(CALL); }

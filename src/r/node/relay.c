@@ -27,17 +27,9 @@ static struct {
   int open; /* the connection: user's code may close it */
 } relay;
 
-static SEXP keep(int which, SEXP x) {
-  if (!relay.kept) {
-    PROTECT(x);
-    relay.kept = Rf_allocVector(VECSXP, N_KEPT);
-    R_PreserveObject(relay.kept);
-    UNPROTECT(1);
-  }
-  return SET_VECTOR_ELT(relay.kept, which, x);
-}
+static SEXP keep(int which, SEXP x) { return clu_keep_in(&relay.kept, N_KEPT, which, x); }
 
-static SEXP kept(int which) { return relay.kept ? VECTOR_ELT(relay.kept, which) : R_NilValue; }
+static SEXP kept(int which) { return clu_kept_in(relay.kept, which); }
 
 static void send_at_once(unsigned char what, const void *p, size_t n) {
   clu_blob *b = clu_blob_new(n + 1);

@@ -3,12 +3,6 @@
  * what C cannot find out only. */
 #include "r/socket/connection.h"
 
-#if R_VERSION >= R_Version(4, 5, 0)
-#define PARENT_ENV R_ParentEnv
-#else
-#define PARENT_ENV ENCLOS
-#endif
-
 SEXP clu_package_value(const char *name) {
   SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
   SEXP value = PROTECT(Rf_eval(Rf_install(name), ns));
@@ -42,7 +36,7 @@ static int has(SEXP frame, int which) {
 }
 
 int clu_is_base_frame(SEXP frame) {
-  return TYPEOF(frame) == ENVSXP && PARENT_ENV(frame) == R_BaseNamespace;
+  return TYPEOF(frame) == ENVSXP && clu_parent_env(frame) == R_BaseNamespace;
 }
 
 int clu_serializes(SEXP frame) {

@@ -263,7 +263,7 @@ SEXP ffi_tasks_trace(SEXP x) {
   return out;
 }
 
-/* `n` streams of random numbers after `state`: for tests. */
+/* `n` streams of random numbers after `state`. */
 SEXP ffi_stream_jump(SEXP state, SEXP n) {
   uint32_t s[6];
   SEXP out = PROTECT(Rf_allocVector(INTSXP, 6));
