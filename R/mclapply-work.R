@@ -31,10 +31,11 @@ session_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 
 # list(value) for each element, or the error of one that has not delivered any.
 mc_map <- function(elements, do, FUN, dots, cores, silent) {
-  more <- c(list(..do = do, ..fun = FUN, ..silent = isTRUE(silent), ..options = plain_options()), dots)
+  more <- list(..do = do, ..fun = FUN, ..silent = isTRUE(silent), ..options = plain_options())
   withCallingHandlers(
-    cluster_map(own_nodes(cores), elements, mc_on_node, .more = more, .seed = FALSE, .progress = FALSE,
-                .chunk = 1, .relay = "live", .on_error = "continue", .retries = 0, .fresh = TRUE),
+    cluster_map(own_nodes(cores), elements, mc_on_node, .more = c(more, dots), .seed = FALSE,
+                .progress = FALSE, .chunk = 1, .relay = "live", .on_error = "continue",
+                .retries = 0, .fresh = TRUE),
     clutch_failed = function(w) invokeRestart("muffleWarning")
   )
 }
