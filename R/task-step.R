@@ -12,10 +12,17 @@ turn <- function(t, job, seconds, known = Inf) {
   if (event == "deaths") hear_of_deaths(t)
   if (event == "relay") relay_unheard(t)
   if (event == "no_node") {
+    if (bring_back_idle(t)) return("time_up")
     if (await_replacement(t, seconds)) return("time_up")
     fail_pending(t, job)
   }
   event
+}
+
+# Nodes that have ended since nobody needed them, although somebody was about to. Whether there are
+# some again.
+bring_back_idle <- function(t) {
+  any(vapply(.Call(ffi_tasks_idle_nodes, t$ptr), function(rank) attach_node(t, rank), NA))
 }
 
 # A thread may have seen some while this one was elsewhere: src/r/tasks/task-away.h.

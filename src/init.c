@@ -48,6 +48,7 @@
   /* r/tasks/task-life.c */     \
   X(ffi_tasks_new, 3)           \
   X(ffi_tasks_idle, 2)          \
+  X(ffi_tasks_idle_nodes, 1)    \
   X(ffi_tasks_use, 1)           \
   X(ffi_tasks_attach, 2)        \
   X(ffi_tasks_attach_all, 2)    \

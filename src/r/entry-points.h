@@ -64,6 +64,7 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
 /* r/tasks/task-life.c */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
 SEXP ffi_tasks_idle(SEXP x, SEXP seconds);
+SEXP ffi_tasks_idle_nodes(SEXP x);
 SEXP ffi_tasks_use(SEXP x);
 SEXP ffi_tasks_attach(SEXP x, SEXP index);
 SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes);

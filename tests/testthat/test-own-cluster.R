@@ -168,4 +168,68 @@ test_that("idle nodes end while nobody calls us, and the next use brings them ba
   })
 })
 
+with_idle_limit <- function(seconds, code) {
+  with_cores(2L, {
+    end_own_cluster()
+    old <- options(clutch.idle_seconds = seconds)
+    on.exit({
+      options(old)
+      end_own_cluster()
+    })
+    force(code)
+  })
+}
+
+test_that("a node that was told to end since it was idle is given nothing, while it is still there", {
+  with_idle_limit(0.3, {
+    pid <- unlist(clutch::mclapply(1:2, function(i) Sys.getpid()))
+    pool <- clutch:::the$pool$cl
+    is_told <- function() {
+      all(vapply(unclass(pool), function(nd) {
+        .Call(clutch:::ffi_node_info, nd$handle)$state == "stopped"
+      }, NA))
+    }
+    tools::pskill(pid, tools::SIGSTOP) # busy elsewhere: it takes up to 2 s to end
+    expect_true(eventually(is_told(), 1.5))
+    expect_true(any(alive(pid)))
+    expect_identical(clutch::mclapply(1:2, identity), list(1L, 2L))
+    expect_false(any(unlist(clutch::mclapply(1:2, function(i) Sys.getpid())) %in% pid))
+    e <- tryCatch(parallel::clusterCall(pool, identity, 1), error = identity)
+    expect_s3_class(e, "clutch_stopped")
+    tools::pskill(pid, tools::SIGKILL)
+  })
+})
+
+test_that("what takes long to be prepared finds nodes, although these have ended meanwhile", {
+  with_idle_limit(0.3, {
+    cluster_setup(NULL, b <- 10)
+    slow <- function(x) function(i) i + x + get("b", globalenv())
+    made_late <- function() { # the promise is evaluated when the search for variables meets it
+      slow({
+        pid <- cluster_status()$pid
+        stopifnot(eventually(!any(alive(pid))))
+        1
+      })
+    }
+    expect_identical(cluster_map(NULL, 1:2, made_late(), .retries = 0), list(12, 13))
+    expect_identical(collect(cluster_submit_call(NULL, made_late(), list(1))), 12)
+    task <- cluster_submit(NULL, Sys.getpid())
+    expect_true(collect(task) %in% cluster_status()$pid)
+    pid <- cluster_status()$pid
+    expect_true(eventually(!any(alive(pid)))) # those that came in their place end, too
+  })
+})
+
+test_that("uses just when the idle limit is over lose nothing", {
+  with_idle_limit(0.05, {
+    n <- if (nzchar(Sys.getenv("CLUTCH_CHAOS"))) 500L else 25L
+    for (i in seq_len(n)) {
+      Sys.sleep(0.03 + 0.03 * (i %% 7) / 7) # some before, some after
+      expect_identical(clutch::mclapply(1:2, identity), list(1L, 2L))
+      expect_identical(cluster_map_int(NULL, 1:2, identity), 1:2)
+      expect_identical(collect(cluster_submit(NULL, 1)), 1)
+    }
+  })
+})
+
 end_own_cluster()

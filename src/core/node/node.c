@@ -23,6 +23,7 @@ int clu_node_is_open(const clu_node *nd) {
   return nd->state == CLU_NODE_STARTING || nd->state == CLU_NODE_READY;
 }
 int clu_node_is_lost(const clu_node *nd) { return nd->state == CLU_NODE_LOST; }
+int clu_node_takes_work(const clu_node *nd) { return clu_node_is_ready(nd) && !nd->stopping; }
 int clu_node_is_connected(const clu_node *nd) { return nd->chan.fd != CLU_NO_FD; }
 const char *clu_node_refusal(const clu_node *nd) { return nd->refusal; }
 
@@ -52,6 +53,7 @@ static const char *state_name(const clu_node *nd, int waiting) {
   switch (nd->state) {
   case CLU_NODE_STARTING: return "starting";
   case CLU_NODE_READY:
+    if (nd->stopping) return "stopped"; /* in a moment */
     if (!waiting) return "idle";
     return clu_node_in_step(nd) ? "busy" : "cancelling";
   case CLU_NODE_LOST: return "dead";
@@ -86,7 +88,7 @@ void clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body) {
 void clu_node_say_done(clu_node *nd) { clu_node_send(nd, CLU_K_DONE, NULL); }
 
 int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint64_t *seq) {
-  if (!clu_node_is_open(nd)) return CLU_DEAD;
+  if (!clu_node_is_open(nd) || nd->stopping) return CLU_DEAD;
   if (n) *seq = nd->seq + 1;
   if (clu_chan_send(&nd->chan, kind, *seq, body, CLU_NO_FD) != CLU_OK) return CLU_NOMEM;
   nd->seq += n;
@@ -160,7 +162,8 @@ static int take_answer(clu_node *nd, clu_msg *m) {
 
 int clu_node_call(clu_node *nd, clu_blob *body, uint64_t scope, int tag, clu_err *e) {
   int rc;
-  if (!clu_node_is_open(nd)) return clu_fail(e, CLU_DEAD, 0, "the node has ended");
+  if (!clu_node_is_open(nd) || nd->stopping)
+    return clu_fail(e, CLU_DEAD, 0, "the node has ended");
   if ((rc = clu_requests_reserve(&nd->requests, e)) != CLU_OK) return rc;
   if (clu_chan_send(&nd->chan, CLU_K_CALL, nd->seq + 1, body, CLU_NO_FD) != CLU_OK)
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");

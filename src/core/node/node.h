@@ -49,6 +49,9 @@ int clu_node_is_starting(const clu_node *nd);
 int clu_node_is_ready(const clu_node *nd);
 int clu_node_is_open(const clu_node *nd);
 int clu_node_is_lost(const clu_node *nd);
+/* Whether it is ready and was not told to end. Else it may be gone at any moment, and is given
+ * nothing more to do. */
+int clu_node_takes_work(const clu_node *nd);
 /* Whether it has a connection. */
 int clu_node_is_connected(const clu_node *nd);
 /* Why it could not be started, or NULL. The node's. */
@@ -94,7 +97,8 @@ void clu_node_free(clu_node *nd);
 
 /* ---- requests ---- */
 
-/* Queues a request and sends what can be sent now. CLU_DEAD when the node is closed, CLU_NOMEM. */
+/* Queues a request and sends what can be sent now. CLU_DEAD when the node is closed or was told to
+ * end, CLU_NOMEM. */
 int clu_node_call(clu_node *nd, clu_blob *body, uint64_t scope, int tag, clu_err *e);
 /* The number of the request that was queued last. */
 uint64_t clu_node_last_call(const clu_node *nd);
@@ -125,7 +129,8 @@ int clu_node_busy(const clu_node *nd);
 /* Sends it a message that is no request. */
 void clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body);
 /* Queues a message about `n` tasks (or none), the first of which has the number `*seq`, the
- * others the following. Leaves with clu_node_push(). CLU_OK, CLU_DEAD, CLU_NOMEM. */
+ * others the following. Leaves with clu_node_push(). CLU_OK, CLU_DEAD (also: it was told to end),
+ * CLU_NOMEM. */
 int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint64_t *seq);
 /* A task of it was answered. */
 void clu_node_count_done(clu_node *nd);

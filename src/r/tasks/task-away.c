@@ -57,7 +57,7 @@ static uint64_t due(void *unused) {
   uint64_t first = 0, now = 0;
   (void)unused;
   for (tasks *t = all; t; t = t->next) {
-    if (!t->idle_after) continue;
+    if (!t->idle_after || t->is_idle) continue;
     if (!now) now = clu_os_now();
     if (is_in_use(t)) t->used = now;
     if (!first || t->used + t->idle_after < first) first = t->used + t->idle_after;
@@ -65,15 +65,24 @@ static uint64_t due(void *unused) {
   return first;
 }
 
+/* It has nothing, and gets nothing more: for the scheduler it is not there from now on, although it
+ * may take a while to end. That is no death. */
+static void end_node(tasks *t, task_node *at) {
+  if (!at->node || !clu_node_takes_work(at->node)) return;
+  clu_node_stop(at->node, GRACE_MS);
+  clu_node_drop_data(at->node);
+  clu_sched_node_lost(t->sched, at->index, 0, 0);
+  at->id = 0;
+  at->idle = 1;
+}
+
 static void end_idle(void) {
   uint64_t first = due(NULL), now = first ? clu_os_now() : 0;
   if (!first || first > now) return;
   for (tasks *t = all; t; t = t->next) {
-    if (!t->idle_after || t->used + t->idle_after > now) continue;
-    t->idle_after = 0;
-    for (int i = 0; i < t->n; i++)
-      if (t->nodes[i].node && clu_node_is_open(t->nodes[i].node))
-        clu_node_stop(t->nodes[i].node, GRACE_MS);
+    if (!t->idle_after || t->is_idle || t->used + t->idle_after > now) continue;
+    t->is_idle = 1;
+    for (int i = 0; i < t->n; i++) end_node(t, &t->nodes[i]);
   }
 }
 

@@ -79,12 +79,24 @@ SEXP ffi_tasks_use(SEXP x) {
   t->used = clu_os_now();
   clu_pump(0, NULL);
   for (int i = 0; i < t->n; i++)
-    if (!t->nodes[i].node || !clu_node_is_open(t->nodes[i].node)) return Rf_ScalarLogical(0);
+    if (!t->nodes[i].node || !clu_node_takes_work(t->nodes[i].node)) return Rf_ScalarLogical(0);
   return Rf_ScalarLogical(1);
 }
 
+/* Numbers of the nodes that have ended since nobody needed them. */
+SEXP ffi_tasks_idle_nodes(SEXP x) {
+  tasks *t = clu_tasks_get(x);
+  SEXP out = PROTECT(Rf_allocVector(INTSXP, t->n));
+  int n = 0;
+  for (int i = 0; i < t->n; i++)
+    if (t->nodes[i].idle) INTEGER(out)[n++] = i + 1;
+  out = Rf_lengthgets(out, n);
+  UNPROTECT(1);
+  return out;
+}
+
 /* From now on node `index` (from 1) has its part in the work: "attached". "dead": it has to be
- * replaced; "stopped": it was told to end. */
+ * replaced, as it has died or has ended since nobody needed it; "stopped": it was told to end. */
 SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   tasks *t = clu_tasks_get(x);
   int i = Rf_asInteger(index) - 1;
@@ -92,8 +104,10 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   task_node *at;
   if (!nd) clu_raise("argument", "there is no node %d", i + 1);
   at = &t->nodes[i];
-  if (!clu_node_is_ready(nd))
-    return Rf_mkString(clu_node_is_lost(nd) || at->killed ? "dead" : "stopped");
+  if (!clu_node_takes_work(nd)) {
+    int is_dead = clu_node_is_lost(nd) || at->killed || at->idle;
+    return Rf_mkString(is_dead ? "dead" : "stopped");
+  }
   if (at->id == clu_node_id(nd)) return Rf_mkString("attached");
   if (at->id) clu_tasks_see_deaths(t, 1); /* the one before has ended unseen */
   clu_node_drop_data(nd);
@@ -102,6 +116,7 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   at->closed = 0;
   at->over_memory = 0;
   at->killed = TASK_NOT_KILLED;
+  at->idle = t->is_idle = 0;
   at->memory = 0;
   at->early = 0;
   clu_node_set_data(nd, at);
@@ -128,7 +143,7 @@ SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes) {
   for (R_xlen_t k = 0; k < n; k++) {
     int i = Rf_asInteger(element_named(VECTOR_ELT(nodes, k), "rank")) - 1;
     clu_node *nd = i >= 0 && i < t->n ? clu_tasks_node(handles, i) : NULL;
-    if (!nd || !clu_node_is_ready(nd) || t->nodes[i].id != clu_node_id(nd)) {
+    if (!nd || !clu_node_takes_work(nd) || t->nodes[i].id != clu_node_id(nd)) {
       UNPROTECT(1);
       return R_NilValue;
     }

@@ -139,10 +139,15 @@ void clu_tasks_send(tasks *t, const clu_action *a, int last) {
   }
   if (!bare) serialize_elements(&s);
   s.nd = clu_tasks_known_node(t, a->node);
-  if (!s.j->tasks || !s.nd || at->id != id)
+  if (!s.j->tasks || !s.nd || at->id != id) {
     clu_sched_unsent(t->sched, a);
-  else if (send_batch(&s, s.nd) != CLU_OK)
-    clu_tasks_kill(s.nd, at, TASK_KILL_NO_MEMORY);
+  } else {
+    int rc = send_batch(&s, s.nd);
+    if (rc == CLU_DEAD) /* it was told to end: nothing more for it, until its end is seen */
+      clu_sched_node_drain(t->sched, a->node, 1);
+    else if (rc != CLU_OK)
+      clu_tasks_kill(s.nd, at, TASK_KILL_NO_MEMORY);
+  }
   if (!bare) clu_job_unpin(s.j);
   clu_blob_unref(s.body);
 }

@@ -43,6 +43,7 @@ typedef struct task_node {
   uint64_t closed; /* when it was first seen closed; 0: it was not */
   int over_memory; /* it had more than it may */
   int killed;      /* enum task_kill: ended by the session */
+  int idle;        /* it was told to end since nobody needed it: who needs it gets another */
   int64_t memory;  /* what it had then, where the session has asked */
   uint64_t early;  /* a record in its ring whose turn has not come; 0: none */
   uint64_t early_since;
@@ -119,6 +120,7 @@ struct tasks {
   size_t nmaps;        /* so many of them have elements */
   uint64_t idle_after; /* ns without use after which the nodes end; 0: they stay */
   uint64_t used;       /* when they were last in use */
+  int is_idle;         /* they have been told to end since then */
   size_t nlimited;     /* so many of them limit the memory of nodes */
   size_t unheard;      /* conditions of these that handlers in R have not got yet */
   uint64_t numbers;    /* of jobs so far */

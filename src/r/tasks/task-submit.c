@@ -49,7 +49,7 @@ static int are_up(const tasks *t) {
   if (t->ndeaths) return 0;
   for (int i = 0; i < t->n; i++) {
     const clu_node *nd = clu_tasks_known_node(t, i);
-    if (!nd || !clu_node_is_ready(nd) || clu_node_id(nd) != t->nodes[i].id) return 0;
+    if (!nd || !clu_node_takes_work(nd) || clu_node_id(nd) != t->nodes[i].id) return 0;
   }
   return 1;
 }
