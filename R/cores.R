@@ -57,11 +57,12 @@ available_cores <- function(which = c("min", "all")) {
 core_limits <- function(root = "/",
                         affinity = .Call(ffi_affinity_count),
                         machine = parallel::detectCores()) {
+  cgroups <- cgroup_view(root)
   limits <- c(
     # `machine` stays a promise if the mask is known: detectCores() runs a shell
     if (is.na(affinity)) c(machine = as_count(machine)) else c(affinity = as_count(affinity)),
-    cgroup_quota = cgroup_quota(root),
-    cgroup_cpuset = cgroup_cpuset(root),
+    cgroup_quota = cgroup_quota(cgroups),
+    cgroup_cpuset = cgroup_cpuset(cgroups),
     mc_cores_limit(),
     `_R_CHECK_LIMIT_CORES_` = check_limit(),
     CLUTCH_NODE_CORES = as_count(Sys.getenv("CLUTCH_NODE_CORES")),
@@ -108,11 +109,11 @@ slurm_limit <- function() {
 # Each of the two controllers lives in a v1 hierarchy or in the v2 one, never in
 # both. On hybrid hosts the v2 tree merely lacks the files, so both are asked.
 
-cgroup_quota <- function(root) {
-  v1 <- vapply(unlist(cgroup_folders(root, "cpu")), function(dir) {
+cgroup_quota <- function(cgroups) {
+  v1 <- vapply(unlist(cgroup_folders(cgroups, "cpu")), function(dir) {
     quota_cores(read_lines(dir, "cpu.cfs_quota_us"), read_lines(dir, "cpu.cfs_period_us"))
   }, 1L)
-  v2 <- vapply(unlist(cgroup_folders(root, "")), function(dir) {
+  v2 <- vapply(unlist(cgroup_folders(cgroups, "")), function(dir) {
     fields <- strsplit(paste(read_lines(dir, "cpu.max"), collapse = " "), " +")[[1L]]
     if (length(fields) == 2L) quota_cores(fields[1L], fields[2L]) else NA_integer_
   }, 1L)
@@ -129,7 +130,7 @@ quota_cores <- function(quota, period) {
 # Only the nearest group that names CPUs counts, not the smallest: the CPUs of a
 # v2 partition are missing in `cpuset.cpus.effective` of its parent, and an empty
 # list means "as the parent".
-cgroup_cpuset <- function(root) {
+cgroup_cpuset <- function(cgroups) {
   nearest <- function(dirs, files) {
     for (dir in dirs) for (file in files) {
       n <- count_cpus(read_lines(dir, file))
@@ -138,8 +139,9 @@ cgroup_cpuset <- function(root) {
     NA_integer_
   }
   smallest(c(
-    vapply(cgroup_folders(root, "cpuset"), nearest, 1L, c("cpuset.effective_cpus", "cpuset.cpus")),
-    vapply(cgroup_folders(root, ""), nearest, 1L, c("cpuset.cpus.effective", "cpuset.cpus"))
+    vapply(cgroup_folders(cgroups, "cpuset"), nearest, 1L, c("cpuset.effective_cpus",
+                                                             "cpuset.cpus")),
+    vapply(cgroup_folders(cgroups, ""), nearest, 1L, c("cpuset.cpus.effective", "cpuset.cpus"))
   ))
 }
 

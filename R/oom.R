@@ -30,8 +30,9 @@ oom_kills <- function() {
 }
 
 oom_files <- function(root) {
+  view <- cgroup_view(root)
   own <- function(controller, name) {
-    folders <- cgroup_folders(root, controller)
+    folders <- cgroup_folders(view, controller)
     vapply(folders, function(dirs) file.path(dirs[[1L]], name), "", USE.NAMES = FALSE)
   }
   machine <- if (nzchar(root)) paste0(root, "/proc/vmstat") else proc_file("vmstat")

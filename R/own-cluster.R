@@ -65,14 +65,15 @@ own_cluster <- function() {
   if (is.null(default)) own_nodes_for(1L) else default
 }
 
-# The session's own cluster, of `n` nodes at least.
-own_nodes_for <- function(n) {
+# The session's own cluster, of `n` nodes at least. `cores`: of this process; to count them takes
+# some milliseconds, so that is done once.
+own_nodes_for <- function(n, cores = available_cores()) {
   own <- the$own
   place <- place_now(own$place)
   if (is.null(own)) {
-    the$own <- list(cl = ends_when_idle(make_cluster(max(n, available_cores()))), place = place)
+    the$own <- list(cl = ends_when_idle(make_cluster(max(n, cores))), place = place)
   } else if (!is_of_use(own, place, n)) {
-    remake_own(place, max(n, length(own$cl)))
+    remake_own(place, max(n, length(own$cl), cores))
   }
   the$own$cl
 }
@@ -90,7 +91,7 @@ on_budget <- function(n, work) {
   got <- budget_take(min(n, most) - in_task, size)
   on.exit(budget_give(got))
   nodes <- max(got + in_task, 1L)
-  cl <- own_nodes_for(nodes)
+  cl <- if (is.null(the$own)) own_nodes_for(nodes, cores) else own_nodes_for(nodes)
   work(if (nodes < length(cl)) cl[seq_len(nodes)] else cl)
 }
 
@@ -170,7 +171,7 @@ ends_when_idle <- function(cl) {
 remake_own <- function(place, n) {
   old <- the$own$cl
   if (!has_open_tasks(old)) drop_own(old)
-  cl <- make_cluster(max(n, available_cores()))
+  cl <- make_cluster(n)
   set_setup(info_of(cl), setup_of(info_of(old)))
   for (nd in unclass(cl)) prepare_again(nd)
   the$own <- list(cl = ends_when_idle(cl), place = place)

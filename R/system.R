@@ -19,6 +19,7 @@ read_lines <- function(...) {
   path <- file.path(...)
   # not that of another machine's tree
   if (grepl("^/+proc/", path)) path <- proc_file(sub("^/+proc/", "", path))
+  if (!file.exists(path)) return(character()) # nearly always so, and an error takes its time
   lines <- tryCatch(
     suppressWarnings(readLines(path, warn = FALSE)),
     error = function(e) character()

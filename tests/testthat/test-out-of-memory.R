@@ -27,7 +27,8 @@ test_that("under `ulimit -v` a failed allocation is an error of its element, and
 # A control group with a limit of memory, below our own: list(folder, join: a shell command,
 # remove()), or a text that says why there is none.
 memory_group <- function(mb) {
-  of <- function(controller) unlist(lapply(clutch:::cgroup_folders("", controller), `[[`, 1L))
+  view <- clutch:::cgroup_view("")
+  of <- function(controller) unlist(lapply(clutch:::cgroup_folders(view, controller), `[[`, 1L))
   why <- "control groups of memory cannot be seen here"
   for (v in 1:2) for (parent in of(if (v == 1L) "memory" else "")) {
     folder <- file.path(parent, basename(tempfile("clutch-")))
