@@ -168,6 +168,39 @@ figures_alone <- function(field, who, in_r = character(), in_python = character(
   figures_of(python, c(in_python[[1L]], shQuote(who), in_python[-1L]))
 }
 
+# MB of all processes of the run of a contender in a process of its own, the most there was at a time: what they share is
+# counted once (Pss).
+# They are known by a variable in their environment, whoever is their parent by now.
+peak_mb <- function(who, ...) {
+  mark <- sprintf("CLUTCH_BENCH_RUN=%d-%d", Sys.getpid(), sample.int(1e9L, 1L))
+  ended <- tempfile()
+  on.exit(unlink(ended))
+  before <- list.files("/proc", "^[0-9]+$")
+  command <- paste(c(shQuote(rscript), alone(who, ...)), collapse = " ")
+  system(paste("(", mark, command, "> /dev/null 2>&1; echo $? >", shQuote(ended), ")"), wait = FALSE)
+  known <- character()
+  peak <- 0
+  end <- Sys.time() + 120
+  while (!file.exists(ended) && Sys.time() < end) {
+    # a process that has been forked, and runs no program of its own yet, has the variable a moment later
+    new <- setdiff(list.files("/proc", "^[0-9]+$"), c(before, known))
+    known <- c(known, new[vapply(new, has_mark, NA, mark)])
+    peak <- max(peak, sum(vapply(known, pss_mb, 1)))
+    Sys.sleep(0.02)
+  }
+  if (peak == 0) stop("no memory of ", who, " has been seen", call. = FALSE)
+  peak
+}
+has_mark <- function(pid, mark) {
+  x <- tryCatch(suppressWarnings(readBin(file.path("/proc", pid, "environ"), "raw", 1e5)), error = function(e) raw())
+  length(grepRaw(mark, x, fixed = TRUE)) > 0L
+}
+pss_mb <- function(pid) {
+  x <- tryCatch(suppressWarnings(readLines(file.path("/proc", pid, "smaps_rollup"))), error = function(e) character())
+  x <- grep("^Pss:", x, value = TRUE)
+  if (length(x)) as.numeric(gsub("[^0-9]", "", x[[1L]])) / 1024 else 0
+}
+
 # How many more connections this R can open: 128 in all before R 4.4, and the default since. Nobody says so but the error.
 connections_left <- function() {
   cons <- list()

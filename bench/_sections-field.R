@@ -147,3 +147,85 @@ sections$work <- list(
       num(get_median(t, who = "future_lapply", job = job, what = "mb")),
       num(get_median(t, who = "lapply", job = job, what = "mb"))), "", USE.NAMES = FALSE)
   })
+
+sections$data <- list(
+  title = "Large data", scripts = "data", peers = c("mirai", "mori", "future", "future.apply"),
+  no_text = TRUE,
+  question = paste("How long does it take until nodes have large data, or have sent it back, and how much memory does",
+    "it take?"),
+  tables = list(
+    list(caption = paste("Times over one copy of the same data: how often R could have duplicated it in that time.",
+      "*One copy* is in seconds."),
+      make = function() {
+        t <- read("data.csv")
+        t <- t[t$part %in% c("export", "gigabyte", "back"), ]
+        of_copy <- t$who == "one copy"
+        t[!of_copy, c("median", "min", "max")] <- t[!of_copy, c("median", "min", "max")] *
+          (t$copies / t$median)[!of_copy]
+        crossed(t, "who", "what", "who")
+      }),
+    list(caption = paste("Milliseconds there and back. To send it again: by `cluster_export()`, after `share()` where",
+      "there is such a function."),
+      make = function() {
+        t <- read("data.csv")
+        t <- t[t$part %in% c("trip", "again"), ]
+        t$what[t$part == "again"] <- paste(t$what[t$part == "again"], "again")
+        t[c("median", "min", "max")] <- 1000 * t[c("median", "min", "max")]
+        crossed(t, "who", "what", "who")
+      }),
+    list(caption = "Microseconds of a small raw vector there and back.",
+      make = function() {
+        t <- read("data.csv")
+        t <- t[t$part == "small", ]
+        t$what <- sub(" there and back", "", t$what)
+        t[c("median", "min", "max")] <- 1e6 * t[c("median", "min", "max")]
+        crossed(t, "who", "what", "who")
+      }),
+    list(caption = paste("MB of a node's own beyond what it had before: *held*: a table and a matrix of it have come;",
+      "then after each computation. In the last row the node has made the data itself, and they are subtracted."),
+      make = function() {
+        t <- read("data.csv")
+        t <- t[t$part == "memory", ]
+        t <- t[order(t$who == "made by the node, less the data"), ]
+        crossed(t, "who", "what", "who")
+      }),
+    list(caption = paste("A long character vector to 8 nodes: seconds, and MB of a node's own, before and after it has",
+      "used all of it."),
+      make = function() {
+        t <- read("data.csv")
+        crossed(t[t$part == "strings", ], "who", "what", "who")
+      }),
+    list(caption = paste("Bootstrap of a large table on two processes: seconds, start of the processes included, and MB",
+      "of all processes together, the most there was."),
+      make = function() {
+        t <- read("data.csv")
+        crossed(t[t$part == "bootstrap", ], "who", "what", "who")
+      })),
+  plots = c("data.png" = "Time until nodes have large data, or have sent it back, over one copy",
+            "data-memory.png" = "MB of a node's own after large data have come and were used",
+            "data-bootstrap.png" = "Seconds and MB of a bootstrap of a large table"),
+  compares = paste("a table of 25 numeric columns (*to nodes*, *back*), a numeric vector (*there and back*), a raw vector",
+    "(*small*). `mclapply()` and future's multicore have forks of the session, which send nothing there. With mirai the",
+    "table of the bootstrap is sent once by `everywhere()`, or with mori shared by `share()`."),
+  better = c(
+    "`mclapply()` and future's multicore have the session's data as they are, of any kind, where it may be forked.",
+    "mori gives its vectors a name, so that processes that know nothing of each other can have them."),
+  shows = function() {
+    t <- read("data.csv")
+    whats <- unique(t$what[t$part == "export"])
+    of <- function(part, what, who, value = "median") {
+      x <- t[[value]][t$part == part & t$what == what & t$who == who]
+      if (length(x)) x[[1L]] else NA_real_
+    }
+    sentences(
+      vapply(whats, function(what) sprintf("%s: `cluster_export()` takes %s copies, base R's `clusterExport()` %s.", what,
+        num(of("export", what, "clutch cluster_export", "copies")),
+        num(of("export", what, "base clusterExport", "copies"))), "", USE.NAMES = FALSE),
+      sprintf("A node that has been sent a table and a matrix has %s MB of its own, of base R %s, of mirai %s.",
+        num(of("memory", "held", "clutch cluster_export")), num(of("memory", "held", "base clusterExport")),
+        num(of("memory", "held", "mirai everywhere"))),
+      sprintf("The bootstrap takes %s s and %s MB; by `mclapply()` %s s and %s MB, with mirai %s s and %s MB.",
+        num(of("bootstrap", "seconds", "clutch cluster_map")), num(of("bootstrap", "MB", "clutch cluster_map")),
+        num(of("bootstrap", "seconds", "base mclapply")), num(of("bootstrap", "MB", "base mclapply")),
+        num(of("bootstrap", "seconds", "mirai everywhere")), num(of("bootstrap", "MB", "mirai everywhere"))))
+  })

@@ -13,7 +13,7 @@ source("bench/_sections-field.R")
 suppressPackageStartupMessages(library(clutch))
 
 scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "latency", "tasks", "tiny",
-    "handout", "promises", "futures", "foreach", "daemons", "memory", "broadcast", "recovery",
+    "handout", "promises", "futures", "foreach", "daemons", "memory", "broadcast", "data", "recovery",
     "peers", "busy", "work")
 # What a script writes begins with its name; but for these
 also <- c(deadport = "probe", roundtrip = "payload")
@@ -65,7 +65,7 @@ of_python <- function(code) {
   if (is.null(found)) "not installed" else found$says
 }
 # Those that clutch is compared with, and what their measurements need
-packages <- c("mirai", "parallelly", "callr", "future", "future.apply", "furrr", "snow", "survival", "ranger")
+packages <- c("mirai", "mori", "parallelly", "callr", "future", "future.apply", "furrr", "snow", "survival", "ranger")
 
 this_machine <- function() {
   proc <- function(file, pattern) {

@@ -157,38 +157,6 @@ timed <- function(who, job) {
   if (is.null(x)) return(NULL)
   data.frame(job = job, who = who, start_s = as.numeric(x[[1L]]), run_s = as.numeric(x[[2L]]), result = x[[3L]])
 }
-# MB of all processes of a run, the most there was at a time: what they share is counted once (Pss).
-# They are known by a variable in their environment, whoever is their parent by now.
-peak_mb <- function(who, job) {
-  mark <- sprintf("CLUTCH_BENCH_RUN=%d-%d", Sys.getpid(), sample.int(1e9L, 1L))
-  ended <- tempfile()
-  on.exit(unlink(ended))
-  before <- list.files("/proc", "^[0-9]+$")
-  command <- paste(c(shQuote(rscript), alone(who, paste0("--job=", job))), collapse = " ")
-  system(paste("(", mark, command, "> /dev/null 2>&1; echo $? >", shQuote(ended), ")"), wait = FALSE)
-  known <- character()
-  peak <- 0
-  end <- Sys.time() + 120
-  while (!file.exists(ended) && Sys.time() < end) {
-    # a process that has been forked, and runs no program of its own yet, has the variable a moment later
-    new <- setdiff(list.files("/proc", "^[0-9]+$"), c(before, known))
-    known <- c(known, new[vapply(new, has_mark, NA, mark)])
-    peak <- max(peak, sum(vapply(known, pss_mb, 1)))
-    Sys.sleep(0.02)
-  }
-  if (peak == 0) stop("no memory of ", who, " has been seen", call. = FALSE)
-  peak
-}
-has_mark <- function(pid, mark) {
-  x <- tryCatch(suppressWarnings(readBin(file.path("/proc", pid, "environ"), "raw", 1e5)), error = function(e) raw())
-  length(grepRaw(mark, x, fixed = TRUE)) > 0L
-}
-pss_mb <- function(pid) {
-  x <- tryCatch(suppressWarnings(readLines(file.path("/proc", pid, "smaps_rollup"))), error = function(e) character())
-  x <- grep("^Pss:", x, value = TRUE)
-  if (length(x)) as.numeric(gsub("[^0-9]", "", x[[1L]])) / 1024 else 0
-}
-
 rows <- list()
 for (r in turns("work", reps)) for (i in rotated(seq_len(nrow(cases)), r)) {
   x <- timed(cases$who[i], cases$job[i])
@@ -197,7 +165,7 @@ for (r in turns("work", reps)) for (i in rotated(seq_len(nrow(cases)), r)) {
 memory_reps <- as.integer(option("memory-reps", if (quick) "1" else "2"))
 if (file.exists("/proc/self/smaps_rollup")) for (r in seq_len(memory_reps)) for (i in seq_len(nrow(cases)))
   rows[[length(rows) + 1L]] <- data.frame(job = cases$job[i], who = cases$who[i], start_s = NA_real_, run_s = NA_real_,
-                                          result = NA_character_, measured = "memory", rep = r, mb = peak_mb(cases$who[i], cases$job[i]))
+                                          result = NA_character_, measured = "memory", rep = r, mb = peak_mb(cases$who[i], paste0("--job=", cases$job[i])))
 raw <- do.call(rbind, rows)
 raw <- with_earlier(raw, "work", c("job", "who", "measured"))
 raw <- raw[order(match(raw$job, names(jobs)), match(raw$who, names(contenders)), raw$rep), ]

@@ -1,0 +1,429 @@
+# Large data to nodes and back: time over one copy of the data, memory of a node, and a bootstrap of a large table.
+# Beside base R, mirai (with mori, where that is installed), and processes that are forks of the session.
+#
+#   Rscript bench/data.R [--reps=5] [--parts=export,memory,...]     QUICK=1: less data, once or twice
+#
+# One copy: each column duplicated as R does when a variable is changed that has a second name; the best of five.
+# Memory of a node: Private_Dirty, beyond what it had before the data came. A page that only one process maps at the moment
+# may be counted as Private_Clean although it is shared.
+source("bench/_common.R")
+suppressPackageStartupMessages(library(parallel))
+parts <- c("export", "gigabyte", "memory", "again", "back", "trip", "strings", "small", "bootstrap")
+mb <- if (quick) 20 else 100
+
+# A table of `mb` megabytes, in 25 columns that are not alike
+table_of <- function(mb) {
+  rows <- round(mb * 1e6 / 8 / 25)
+  at <- as.numeric(seq_len(rows))
+  as.data.frame(lapply(structure(1:25, names = paste0("x", 1:25)), function(k) (at * (2 * k + 1)) %% 9973 / 100))
+}
+
+# ---- bootstrap: each contender in a process of its own ----
+
+boot_mb <- if (quick) 50 else 500
+draws <- seq_len(if (quick) 100 else 1000)
+one_draw <- function(i, d) {
+  set.seed(i, "Mersenne-Twister", "Inversion", "Rejection")
+  rows <- sample.int(nrow(d), 5000L, TRUE)
+  drawn <- vapply(d, function(x) x[rows], numeric(5000))
+  stats::.lm.fit(cbind(1, drawn[, 2:6]), drawn[, 1L])$coefficients
+}
+chunks <- function() splitIndices(length(draws), 8L)
+several <- function(at, f, d) lapply(at, f, d)
+several_there <- function(at, f) lapply(at, f, table)
+environment(one_draw) <- environment(several) <- environment(several_there) <- globalenv()
+with_mirai <- function(run) function(d) {
+  mirai::daemons(2)
+  on.exit(mirai::daemons(0))
+  run(d)
+}
+mirai_chunks <- function(of_chunk, ...) {
+  do.call(c, mirai::mirai_map(chunks(), of_chunk, .args = list(f = one_draw, ...))[])
+}
+contenders <- list(
+  "lapply" = list(run = function(d) lapply(draws, one_draw, d)),
+  "clutch cluster_map" = list(package = "clutch", run = function(d) {
+    cl <- clutch::make_cluster(2)
+    on.exit(clutch::stop_cluster(cl))
+    clutch::cluster_map(cl, draws, one_draw, d = d)
+  }),
+  "base mclapply" = list(run = function(d) mclapply(draws, one_draw, d, mc.cores = 2L)),
+  "base parLapply" = list(run = function(d) {
+    cl <- makePSOCKcluster(2)
+    on.exit(stopCluster(cl))
+    parLapply(cl, draws, one_draw, d)
+  }),
+  # an argument of mirai_map() would travel with each chunk
+  "mirai everywhere" = list(package = "mirai", run = with_mirai(function(d) {
+    mirai::collect_mirai(mirai::everywhere(NULL, table = d, .min = 2L))
+    mirai_chunks(several_there)
+  })),
+  "mirai + mori" = list(package = c("mirai", "mori"), run = with_mirai(function(d) {
+    mirai_chunks(several, d = getExportedValue("mori", "share")(d))
+  })),
+  "future multicore" = list(package = c("future", "future.apply"), run = function(d) {
+    options(future.globals.maxSize = Inf)
+    future::plan("multicore", workers = 2L)
+    on.exit(future::plan("sequential"))
+    future.apply::future_lapply(draws, one_draw, d, future.seed = NULL)
+  }))
+# The table is there before the nodes are forked
+if (are_installed("clutch") && "preload" %in% names(formals(clutch::make_cluster))) {
+  contenders[["clutch, preloaded"]] <- list(package = "clutch", run = function(d) {
+    cl <- clutch::make_cluster(2, preload = table <- d)
+    on.exit(clutch::stop_cluster(cl))
+    clutch::cluster_map(cl, draws, function(i) one_draw(i, table), .globals = list(one_draw = one_draw))
+  })
+}
+bootstrap <- function(contender) {
+  for (p in contender$package) loadNamespace(p)
+  d <- table_of(boot_mb)
+  gc()
+  took <- seconds(result <- contender$run(d))
+  cat(sprintf("%.6f\t%d %.10g\n", took, length(result), sum(unlist(result))))
+}
+measure_alone(contenders, bootstrap)
+
+suppressPackageStartupMessages(library(clutch))
+machine()
+reps <- repetitions()
+asked <- strsplit(option("parts", paste(parts, collapse = ",")), ",")[[1L]]
+if (length(bad <- setdiff(asked, parts))) stop("no such part: ", toString(bad), call. = FALSE)
+
+# ---- what is kept of a measurement ----
+
+rows <- list()
+order_of_who <- "one copy"
+note <- function(part, what, who, rep, value) {
+  order_of_who <<- union(order_of_who, who)
+  rows[[length(rows) + 1L]] <<- data.frame(part = part, what = what, who = who, rep = rep, value = value)
+}
+# Each once in each repetition, in turn: seconds of each of `times` calls. `warm`: repetitions before, which are not counted.
+in_turn <- function(part, what, ways, reps, warm = 1L, times = function(who) 1L) {
+  order_of_who <<- union(order_of_who, names(ways))
+  for (r in seq_len(warm + reps)) for (who in rotated(names(ways), r)) {
+    n <- times(who)
+    value <- seconds(for (i in seq_len(n)) ways[[who]]()) / n
+    if (r > warm) note(part, what, who, r - warm, value)
+  }
+}
+duplicated_of <- function(d) {
+  changed <- function(x) {
+    x[[1L]] <- x[[1L]]
+    x
+  }
+  if (is.list(d)) lapply(d, changed) else changed(d)
+}
+note_copy <- function(part, what, d) {
+  note(part, what, "one copy", 1L, min(vapply(1:5, function(i) seconds(duplicated_of(d)), 1)))
+}
+dirty_mb <- function(pids) {
+  stats::median(vapply(pids, function(p) {
+    l <- grep("^Private_Dirty:", readLines(file.path("/proc", p, "smaps_rollup")), value = TRUE)
+    as.numeric(gsub("[^0-9]", "", l)) / 1024
+  }, 1))
+}
+there_is_room <- function(mb, what) {
+  l <- if (file.exists("/proc/meminfo")) grep("^MemAvailable", readLines("/proc/meminfo"), value = TRUE)
+  free <- if (length(l)) as.numeric(gsub("[^0-9]", "", l)) / 1024 else Inf
+  if (free < 1.3 * mb) cat(sprintf("without %s: it wants %.0f MB, and %.0f are free\n", what, mb, free))
+  free >= 1.3 * mb
+}
+text_mb <- function(mb) if (mb >= 1000) sprintf("%g GB", mb / 1000) else sprintf("%g MB", mb)
+label <- function(mb, n) sprintf("%s to %d nodes", text_mb(mb), n)
+started_mirai <- function(n, ...) {
+  mirai::daemons(n, ...)
+  mirai::collect_mirai(mirai::everywhere(NULL, .min = n, ...))
+}
+count_of <- function(n) format(n, big.mark = ",", scientific = FALSE)
+# Own memory can be read
+has_smaps <- file.exists("/proc/self/smaps_rollup")
+if (!has_smaps) asked <- setdiff(asked, "memory")
+with_mirai <- has("mirai")
+
+# ---- export ----
+
+if ("export" %in% asked) for (n in if (quick) c(2L, 8L) else c(2L, 8L, 64L)) {
+  if (!there_is_room(mb * (n + 3), label(mb, n))) next
+  many <- n > 8L # others would take minutes
+  d <- table_of(mb)
+  note_copy("export", label(mb, n), d)
+  cl <- make_cluster(n)
+  ways <- list(
+    "clutch cluster_export" = function() cluster_export(cl, "d", globalenv()),
+    "clutch clusterExport" = function() clusterExport(cl, "d", globalenv()))
+  if (!many) {
+    base <- makeCluster(n)
+    ways[["base clusterExport"]] <- function() clusterExport(base, "d", globalenv())
+  }
+  if (!many && with_mirai) {
+    started_mirai(n)
+    ways[["mirai everywhere"]] <- function() mirai::collect_mirai(mirai::everywhere(NULL, d = d, .min = n))
+  }
+  in_turn("export", label(mb, n), if (many) ways[1L] else ways, if (many) min(reps, 2L) else reps)
+  stop_cluster(cl)
+  if (!many) stopCluster(base)
+  if (!many && with_mirai) mirai::daemons(0)
+}
+
+if ("gigabyte" %in% asked && !quick && there_is_room(12000, label(1000, 8L))) {
+  d <- table_of(1000)
+  note_copy("gigabyte", label(1000, 8L), d)
+  cl <- make_cluster(8L)
+  in_turn("gigabyte", label(1000, 8L), list("clutch cluster_export" = function() cluster_export(cl, "d", globalenv())),
+          min(reps, 2L), warm = 0L)
+  stop_cluster(cl)
+}
+invisible(gc())
+
+# ---- memory of a node ----
+
+# A table and a matrix are there; then something is computed. After each step all that is free is given back.
+steps <- list(
+  "held" = quote(NULL),
+  "colSums" = quote(colSums(d)),
+  "sum(x[[1]] > 0)" = quote(sum(d[[1L]] > 0)),
+  "x %*% v" = quote(m %*% v),
+  "lm.fit" = quote(stats::lm.fit(m, d[[1L]])))
+step_here <- function(code) {
+  force(eval(code, globalenv()))
+  for (k in 1:2) gc()
+  Sys.getpid()
+}
+environment(step_here) <- globalenv()
+memory_of <- function(who, call, give, data_mb = 0) {
+  for (r in seq_len(min(reps, 2L))) {
+    pids <- unlist(call[[1L]](2L, step_here, NULL))
+    before <- dirty_mb(pids)
+    give()
+    for (s in names(steps)) {
+      call[[2L]](2L, step_here, steps[[s]])
+      note("memory", s, who, r, dirty_mb(pids) - before - data_mb)
+    }
+    call[[3L]]()
+  }
+}
+if ("memory" %in% asked) {
+  d <- table_of(mb)
+  m <- as.matrix(d)
+  v <- rep(1, 25)
+  made_there <- substitute({
+    table_of <- F
+    d <- table_of(MB)
+    m <- as.matrix(d)
+    v <- rep(1, 25)
+    rm(table_of)
+  }, list(F = table_of, MB = mb))
+  cl <- NULL
+  of_parallel <- function(start) list(
+    function(n, f, code) {
+      cl <<- start(n)
+      clusterCall(cl, f, code)
+    },
+    function(n, f, code) clusterCall(cl, f, code),
+    function() stopCluster(cl))
+  given <- c("d", "m", "v")
+  memory_of("clutch cluster_export", of_parallel(make_cluster), function() cluster_export(cl, given, globalenv()))
+  memory_of("base clusterExport", of_parallel(makeCluster), function() clusterExport(cl, given, globalenv()))
+  memory_of("made by the node, less the data", of_parallel(make_cluster),
+            function() clusterCall(cl, step_here, made_there), 2 * mb * 1e6 / 2^20)
+  if (with_mirai) {
+    everywhere <- function(n, f, code) {
+      mirai::collect_mirai(mirai::everywhere(f(code), f = f, code = code, .min = n))
+    }
+    memory_of("mirai everywhere", list(function(n, f, code) {
+      started_mirai(n)
+      everywhere(n, f, code)
+    }, everywhere, function() mirai::daemons(0)), function() {
+      mirai::collect_mirai(mirai::everywhere(NULL, d = d, m = m, v = v, .min = 2L))
+    })
+  }
+  rm(m)
+}
+
+# ---- again, after share() ----
+
+if ("again" %in% asked) {
+  d <- table_of(mb)
+  cl <- make_cluster(8L)
+  what <- label(mb, 8L)
+  in_turn("again", what, list("not shared" = function() cluster_export(cl, "d", globalenv())), min(reps, 3L))
+  if (exists("share", asNamespace("clutch"))) {
+    d <- getExportedValue("clutch", "share")(d)
+    in_turn("again", what, list("after share()" = function() cluster_export(cl, "d", globalenv())), 4L * reps)
+  } else cat("without share() (this clutch has none)\n")
+  stop_cluster(cl)
+}
+
+# ---- back, and there and back ----
+
+if (any(c("back", "trip", "small") %in% asked)) {
+  cl <- make_cluster(1L)
+  base <- makeCluster(1L)
+  if (with_mirai) {
+    started_mirai(1L, dispatcher = TRUE)
+    started_mirai(1L, dispatcher = FALSE, .compute = "direct")
+  }
+}
+if ("back" %in% asked) {
+  d <- table_of(mb)
+  what <- sprintf("%s back", text_mb(mb))
+  note_copy("back", what, d)
+  cluster_export(cl, "d")
+  clusterExport(base, "d")
+  ways <- list(
+    "clutch clusterEvalQ" = function() clusterEvalQ(cl, d),
+    "clutch cluster_submit" = function() collect(cluster_submit(cl, d, .globals = FALSE)),
+    "base clusterEvalQ" = function() clusterEvalQ(base, d))
+  if (with_mirai) {
+    mirai::collect_mirai(mirai::everywhere(NULL, d = d, .min = 1L, .compute = "direct"))
+    ways[["mirai, direct"]] <- function() mirai::mirai(d, .compute = "direct")[]
+  }
+  in_turn("back", what, ways, reps)
+}
+if ("trip" %in% asked) for (size in if (quick) c(1, 10) else c(1, 10, 100)) {
+  x <- as.numeric(seq_len(size * 1e6 / 8)) %% 9973
+  what <- sprintf("%s there and back", text_mb(size))
+  ways <- list(
+    "clutch clusterCall" = function() clusterCall(cl, identity, x),
+    "clutch cluster_submit" = function() collect(cluster_submit(cl, identity(x))),
+    "base clusterCall" = function() clusterCall(base, identity, x))
+  if (with_mirai) {
+    ways[["mirai, direct"]] <- function() mirai::mirai(identity(x), x = x, .compute = "direct")[]
+    ways[["mirai, dispatcher"]] <- function() mirai::mirai(identity(x), x = x)[]
+  }
+  in_turn("trip", what, ways, reps, times = function(who) if (size == 1) 10L else 1L)
+}
+if ("small" %in% asked) for (size in 10^(0:5)) {
+  x <- as.raw(seq_len(size) %% 251)
+  ways <- list("clutch clusterCall" = function() clusterCall(cl, identity, x),
+               "base clusterCall" = function() clusterCall(base, identity, x))
+  if (with_mirai) ways[["mirai, direct"]] <- function() mirai::mirai(identity(x), x = x, .compute = "direct")[]
+  # some sizes take base R 40 ms a way: Nagle's algorithm waits for an acknowledgement that the other end delays
+  in_turn("small", paste(count_of(size), "B there and back"), ways, 2L * reps,
+          times = function(who) if (startsWith(who, "base") && size >= 1000) 5L else if (quick) 50L else 200L)
+}
+if (any(c("back", "trip", "small") %in% asked)) {
+  stop_cluster(cl)
+  stopCluster(base)
+  if (with_mirai) {
+    mirai::daemons(0)
+    mirai::daemons(0, .compute = "direct")
+  }
+}
+
+# ---- strings ----
+
+if ("strings" %in% asked && has_smaps) {
+  elements <- if (quick) 1e6 else 1e7
+  x <- sprintf("record %06d", seq_len(1e5))[seq_len(elements) %% 1e5 + 1]
+  what <- sprintf("%s strings to 8 nodes", count_of(elements))
+  for (r in seq_len(min(reps, 2L))) {
+    cl <- make_cluster(8L)
+    pids <- unlist(clusterCall(cl, step_here, NULL))
+    before <- dirty_mb(pids)
+    note("strings", what, "clutch cluster_export", r, seconds(cluster_export(cl, "x", globalenv())))
+    held <- dirty_mb(pids)
+    note("strings", "MB of a node", "clutch cluster_export", r, held - before)
+    clusterCall(cl, step_here, quote(sum(nchar(x))))
+    note("strings", "MB of a node, touched", "clutch cluster_export", r, dirty_mb(pids) - before)
+    stop_cluster(cl)
+  }
+  rm(x)
+}
+invisible(gc())
+
+# ---- bootstrap ----
+
+if ("bootstrap" %in% asked) {
+  who <- field(contenders)$who
+  order_of_who <- union(order_of_who, who)
+  results <- character()
+  for (r in seq_len(min(reps, if (quick) 1L else 2L))) for (k in rotated(who, r)) {
+    x <- figures_of(rscript, alone(k), 120)
+    if (is.null(x)) next
+    note("bootstrap", "seconds", k, r, as.numeric(x[[1L]]))
+    results[[k]] <- x[[2L]]
+  }
+  if (length(unique(results)) > 1L) {
+    print(results)
+    stop("the results of the bootstrap differ")
+  }
+  if (has_smaps) for (k in who) note("bootstrap", "MB", k, 1L, peak_mb(k))
+}
+
+# ---- tables ----
+
+raw <- do.call(rbind, rows)
+# within what is compared in the order in which the contenders stand above, whoever began
+raw <- raw[order(match(raw$part, parts), match(raw$what, raw$what), match(raw$who, order_of_who), raw$rep), ]
+keep(raw, "data")
+table <- spread(raw, c("part", "what", "who"), "value")
+copy <- table[table$who == "one copy", ]
+table$copies <- table$median / copy$median[match(paste(table$part, table$what), paste(copy$part, copy$what))]
+show(table, "data")
+
+of <- function(part, what, who, value = "median") {
+  x <- table[[value]][table$part == part & table$what == what & table$who == who]
+  if (length(x)) x[[1L]] else NA_real_
+}
+goal <- function(text, value, most) {
+  if (is.na(value)) return(invisible())
+  cat(sprintf("goal: %s at most %g: %.3g: %s\n", text, most, value, if (value <= most) "met" else "MISSED"))
+}
+limits <- c("2" = 1.5, "8" = 1.6, "64" = 2)
+for (n in names(limits)) {
+  what <- label(mb, as.integer(n))
+  goal(paste(what, "by cluster_export(), in copies,"), of("export", what, "clutch cluster_export", "copies"), limits[[n]])
+}
+goal("1 GB to 8 nodes, in copies,", of("gigabyte", label(1000, 8L), "clutch cluster_export", "copies"), 1.6)
+for (s in names(steps)) {
+  # what was there before is part of what the node has made itself, too
+  more <- of("memory", s, "clutch cluster_export") - of("memory", s, "made by the node, less the data")
+  goal(paste0("MB of a node (", s, ") more than of plain R"), more, 1)
+}
+goal("ms to send again after share()", 1000 * of("again", label(mb, 8L), "after share()"), 1)
+goal(paste(text_mb(mb), "back, in copies,"), of("back", paste(text_mb(mb), "back"), "clutch clusterEvalQ", "copies"), 1.2)
+for (size in c(1, 10, 100)) {
+  what <- paste(text_mb(size), "there and back")
+  goal(paste(what, "over mirai's time"), of("trip", what, "clutch clusterCall") / of("trip", what, "mirai, direct"), 0.5)
+}
+goal("MB of a node that has a long character vector", of("strings", "MB of a node", "clutch cluster_export"), 1)
+ours <- of("bootstrap", "seconds", "clutch cluster_map")
+for (k in c("base mclapply", "mirai everywhere", "mirai + mori", "future multicore")) {
+  goal(paste("bootstrap, time over that of", k), ours / of("bootstrap", "seconds", k), 1)
+  if (k == "base mclapply") next
+  goal(paste("bootstrap, memory over that of", k), of("bootstrap", "MB", "clutch cluster_map") / of("bootstrap", "MB", k), 1)
+}
+
+# ---- pictures ----
+
+times <- table[table$part %in% c("export", "gigabyte", "back") & table$who != "one copy", ]
+if (nrow(times)) {
+  copies <- lapply(split(times, factor(times$what, unique(times$what))), function(t) {
+    t[c("median", "min", "max")] <- t[c("median", "min", "max")] * t$copies / t$median
+    t
+  })
+  who <- unique(times$who)
+  dots_png("data.png", who, copies, "Time over one copy of the data, each panel on a scale of its own", right = 0.35)
+}
+memory <- table[table$part == "memory", ]
+if (nrow(memory)) {
+  memory[c("median", "min", "max")] <- pmax(as.matrix(memory[c("median", "min", "max")]), 0)
+  dots_png("data-memory.png", unique(memory$who), split(memory, factor(memory$what, names(steps))),
+           sprintf("MB of a node's own: a table and a matrix of %s, and what is computed of them", text_mb(mb)),
+           zero = TRUE, right = 0.35)
+}
+boot <- table[table$part == "bootstrap", ]
+if (nrow(boot)) {
+  panels <- split(boot, factor(boot$what, unique(boot$what)))
+  names(panels) <- sub("MB", "MB of all processes", names(panels))
+  dots_png("data-bootstrap.png", unique(boot$who), panels,
+           sprintf("%d draws of a table of %s on two processes", length(draws), text_mb(boot_mb)), zero = TRUE, right = 0.35)
+}
+method("data",
+  what = paste("seconds until all nodes have the data, or it is back; one copy is each column duplicated, best of five;",
+    "MB of a node: Private_Dirty, median of the nodes, beyond what it had before; the bootstrap's MB: Pss of all",
+    "processes, the most of samples 20 ms apart, in a run of its own"),
+  order = "all in turn in each repetition, another one first each time; each bootstrap in a process of its own",
+  warm = "one repetition before, not counted; none for 1 GB, memory, strings and the bootstrap, whose clusters are new")
