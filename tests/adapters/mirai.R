@@ -33,9 +33,11 @@ replace_daemons <- function() {
   })
 }
 
-# Each test_...() of the file counts, also when one before it has failed.
+# Each test_...() of the file counts, also when one before it has failed. It is evaluated in the
+# workspace: from any other environment each task would take all variables of the tests along.
 run_file <- function(file) {
-  env <- new.env(parent = globalenv())
+  env <- globalenv()
+  seen <- "test_library"
   counts <- c(passed = 0L, failed = 0L)
   counted <- function(test, name) {
     force(test)
@@ -70,39 +72,45 @@ run_file <- function(file) {
       cat(sprintf("  %.0f s, %d passed so far, %d failed: %s\n", took, counts[["passed"]],
                   counts[["failed"]], substr(deparse1(expr), 1L, 80L)))
     }
-    for (name in setdiff(ls(env, pattern = "^test_"), c("test_library", names(env$.counted)))) {
+    for (name in setdiff(ls(env, pattern = "^test_"), seen)) {
       if (!is.function(env[[name]])) next
       env[[name]] <- counted(env[[name]], name)
-      env$.counted[[name]] <- TRUE
+      seen <- c(seen, name)
     }
   }
   counts
 }
 
-with <- commandArgs(TRUE)
-if (length(with)) {
+run_one <- function(with, file) {
   Sys.setenv(NOT_CRAN = "true")
   suppressPackageStartupMessages(library(mirai))
-  switch(with[[1L]],
+  switch(with,
     mirai = NULL,
     `clutch, launch` = replace_launch(),
     `clutch, mirai_daemons` = replace_daemons()
   )
-  counts <- run_file(with[[2L]])
+  counts <- run_file(file)
   # the end of the process would take away how it ends
   for (p in started$programs) clutch:::stop_programs(p)
-  say_counts("mirai", with[[1L]], counts[["passed"]], counts[["failed"]], 0L)
-} else {
+  say_counts("mirai", with, counts[["passed"]], counts[["failed"]], 0L)
+}
+
+run_all <- function() {
   folder <- sources_of("mirai")
-  if (!is.null(folder)) {
-    tests <- file.path(folder, "tests", "tests.R")
-    rscript <- file.path(R.home("bin"), "Rscript")
-    for (with in c("mirai", "clutch, launch", "clutch, mirai_daemons")) {
-      args <- c(shQuote(file.path(home, "mirai.R")), shQuote(with), shQuote(tests))
-      out <- suppressWarnings(system2(rscript, args, stdout = TRUE, stderr = TRUE))
-      said <- grep("^  failed:|^mirai \\(", out, value = TRUE)
-      # what the tests themselves have launched prints, too
-      writeLines(if (any(startsWith(said, "mirai ("))) said else out)
-    }
+  if (is.null(folder)) return()
+  tests <- file.path(folder, "tests", "tests.R")
+  rscript <- file.path(R.home("bin"), "Rscript")
+  for (with in c("mirai", "clutch, launch", "clutch, mirai_daemons")) {
+    args <- c(shQuote(file.path(home, "mirai.R")), shQuote(with), shQuote(tests))
+    out <- suppressWarnings(system2(rscript, args, stdout = TRUE, stderr = TRUE))
+    said <- grep("^  failed:|^mirai \\(", out, value = TRUE)
+    # what the tests themselves have launched prints, too
+    writeLines(if (any(startsWith(said, "mirai ("))) said else out)
   }
+}
+
+if (length(commandArgs(TRUE))) {
+  run_one(commandArgs(TRUE)[[1L]], commandArgs(TRUE)[[2L]])
+} else {
+  run_all()
 }
