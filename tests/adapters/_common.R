@@ -14,6 +14,9 @@ sources_of <- function(package) {
   )
   if (is.null(got) || !nrow(got)) return(unavailable(package, "no sources"))
   utils::untar(got[1L, 2L], exdir = folder)
+  # the tests run outside of the package's folder, where testthat would find it
+  edition <- read.dcf(file.path(folder, package, "DESCRIPTION"), "Config/testthat/edition")
+  if (!is.na(edition)) Sys.setenv(TESTTHAT_EDITION = edition)
   file.path(folder, package)
 }
 
