@@ -130,12 +130,16 @@ end_daemons <- function(profile) {
 
 run_daemon <- function(code, again) {
   call <- str2lang(code)
-  path <- sub("^ipc://", "", call[[2L]])
+  if (again == 0) return(eval(call, globalenv()))
   # that the session listens no more is why the one before has ended
-  if (again > 0 && path != call[[2L]] && !file.exists(path)) return()
-  if (again > 0) call$rs <- daemon_stream(eval(call$rs), again)
-  eval(call, globalenv())
+  path <- sub("^ipc://", "", call[[2L]])
+  if (path != call[[2L]] && !file.exists(path)) return()
+  call$rs <- daemon_stream(eval(call$rs), again)
+  tryCatch(eval(call, globalenv()), error = function(e) if (!is_refused(e)) stop(e))
 }
+
+# nanonext's error is known by its number only.
+is_refused <- function(e) startsWith(conditionMessage(e), "6 | ")
 
 # A daemon's random numbers are not those of the one whose place it takes. No seed: its numbers come
 # with the tasks, or from the dispatcher.

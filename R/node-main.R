@@ -29,6 +29,7 @@ fork_server_main <- function(args) {
       settings = {
         the_node$number <- todo$seq
         answer("applied", todo$seq, apply_settings(todo$object))
+        keep_settings(todo$seq, todo$object)
       },
       program = run_program(todo$seq, todo$object), # in a node
       failed = stop(todo$object),
@@ -130,7 +131,6 @@ apply_settings <- function(s) {
     the_node$announce <- s$announce
     the_node$nice <- s$nice
     .Call(ffi_fork_server_begins, isTRUE(s$announce) || !is.na(s$nice))
-    the_node$program <- s$program
     NULL
   }, error = function(e) conditionMessage(e))
 }
@@ -164,16 +164,36 @@ forked_node_seed <- function(id) {
   set.seed(if (seed == -2^31) 1L else as.integer(seed))
 }
 
-# In a node that runs a program, see programs.R. `id`: its number in the session; `again`: how often
-# it was started before. What ends the program by a jump (an interrupt, quit()) or a signal is a
-# death, after which the fork server starts it again.
+# ---- programs, see programs.R ----
+
+# In the fork server: of nodes that run programs the settings are kept as long as one of these nodes
+# may be started again, which may be when those of another cluster are in force.
+keep_settings <- function(number, settings) {
+  if (is.null(settings$program)) return()
+  is_used <- function(s) {
+    .Call(ffi_fork_server_keeps, s$number + 1, s$number + length(s$settings$program$code))
+  }
+  new <- list(number = number, settings = settings)
+  the_node$of_programs <- c(Filter(is_used, the_node$of_programs), list(new))
+}
+
+# Those of the node with this number: the session gives the numbers of settings and nodes in a row.
+settings_of <- function(id) {
+  before <- vapply(the_node$of_programs, function(s) s$number < id, NA)
+  the_node$of_programs[[max(which(before))]]
+}
+
+# In a node. `id`: its number in the session; `again`: how often it was started before. What ends
+# the program by a jump (an interrupt, quit()) or a signal is a death, after which the fork server
+# starts it again.
 run_program <- function(id, again) {
-  program <- the_node$program
-  # the session gives numbers in a row
-  rank <- (id - the_node$number - 1) %% length(program$code) + 1
   tryCatch({
+    s <- settings_of(id)
+    problem <- if (s$number != the_node$number) apply_settings(s$settings)
+    if (!is.null(problem)) stop(problem)
+    program <- s$settings$program
     start_threads_of_loaded()
-    program$run(program$code[[rank]], again)
+    program$run(program$code[[id - s$number]], again)
   }, error = function(e) message("Error in a node's program: ", conditionMessage(e)))
   .Call(ffi_node_program_done)
   node_end()

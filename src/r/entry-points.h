@@ -104,6 +104,7 @@ SEXP ffi_tasks_wait(SEXP x);
 /* r/node/fork-server-main.c */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
 SEXP ffi_fork_server_begins(SEXP in_r);
+SEXP ffi_fork_server_keeps(SEXP from, SEXP to);
 SEXP ffi_fork_server_temp(void);
 SEXP ffi_fork_server_serve(SEXP env);
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);

@@ -144,6 +144,36 @@ test_that("profiles are apart", {
   expect_identical(mirai::with_daemons("b", mirai::mirai(2)[]), 2)
 })
 
+test_that("a daemon that dies is replaced by one of its own profile, working directory, environment", {
+  skip_without_mirai()
+  old <- Sys.getenv("TMP_OF_PROFILE", NA)
+  wd <- getwd()
+  profiles <- c("a", "b", "c")
+  on.exit({
+    for (p in profiles) mirai::daemons(0, .compute = p)
+    Sys.unsetenv("TMP_OF_PROFILE")
+    setwd(wd)
+  })
+  for (k in 1:3) { # the fork server is the same, and has the settings of the last
+    folder <- tempfile()
+    dir.create(folder)
+    setwd(folder)
+    Sys.setenv(TMP_OF_PROFILE = profiles[[k]])
+    mirai_daemons(k, .compute = profiles[[k]])
+  }
+  mirai::daemons(0, .compute = "c")
+  what <- function() c(Sys.getenv("TMP_OF_PROFILE"), getwd())
+  for (p in c("a", "b")) {
+    before <- mirai::mirai(what(), what = what, .compute = p)[]
+    expect_identical(before[[1L]], p)
+    mirai::collect_mirai(mirai::mirai(tools::pskill(Sys.getpid(), 9L), .compute = p))
+    expect_true(eventually(connections(p) == match(p, profiles)))
+    for (i in 1:4) {
+      expect_identical(mirai::mirai(what(), what = what, .compute = p, .timeout = 30000)[], before)
+    }
+  }
+})
+
 test_that("seeds give what they give with mirai's own daemons", {
   skip_without_mirai()
   on.exit(mirai::daemons(0))

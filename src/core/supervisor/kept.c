@@ -70,6 +70,12 @@ int clu_sv_kept_died(clu_supervisor *sv, uint64_t id) {
   return 1;
 }
 
+int clu_supervisor_keeps(const clu_supervisor *sv, uint64_t from, uint64_t to) {
+  for (int i = 0; i < sv->nkept; i++)
+    if (sv->kept[i].id >= from && sv->kept[i].id <= to) return 1;
+  return 0;
+}
+
 int clu_sv_let_go(clu_supervisor *sv, uint64_t id) {
   clu_sv_kept *k = find(sv, id);
   int waits = k && k->due > 0;

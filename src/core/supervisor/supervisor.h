@@ -87,6 +87,8 @@ int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *
 int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e);
 /* Queues an answer, which the next serve() sends. CLU_OK or CLU_NOMEM. */
 int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n);
+/* Whether a node with a number from `from` to `to` may be started again. */
+int clu_supervisor_keeps(const clu_supervisor *sv, uint64_t from, uint64_t to);
 /* Closes and frees what belongs to the supervisor. Nodes that still run are not its concern. */
 void clu_supervisor_fini(clu_supervisor *sv);
 

@@ -119,6 +119,12 @@ SEXP ffi_fork_server_begins(SEXP in_r) {
   return R_NilValue;
 }
 
+/* Whether one of the nodes with these numbers may be started again. */
+SEXP ffi_fork_server_keeps(SEXP from, SEXP to) {
+  uint64_t first = (uint64_t)Rf_asReal(from), last = (uint64_t)Rf_asReal(to);
+  return Rf_ScalarLogical(clu_supervisor_keeps(&sv, first, last));
+}
+
 /* `object`: NULL for an empty answer, a string for its text, a raw vector for its bytes. */
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object) {
   const void *p = NULL;
