@@ -222,8 +222,10 @@ submit_to <- function(manager, value, message) {
   manager
 }
 
-# Waits for one task at least. The values of all that have ended.
+# Waits for one task at least. The values of all that have ended, as they did: that is the order in
+# which bpiterate(reduce.in.order = FALSE) reduces them.
 receive_from <- function(manager) {
+  turn_for_any(lapply(manager$running, function(r) r$task), 0) # what has come is known
   repeat {
     tasks <- lapply(manager$running, function(r) r$task)
     ended <- !vapply(tasks, function(x) is.null(outcome(x)), NA)
@@ -233,6 +235,7 @@ receive_from <- function(manager) {
     }
     those <- manager$running[ended]
     manager$running <- manager$running[!ended]
+    those <- those[order_of_end(lapply(those, function(r) r$task))]
     answers <- lapply(those, answer_of, manager)
     answers <- answers[lengths(answers) > 0L]
     if (length(answers)) return(answers)

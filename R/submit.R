@@ -343,6 +343,7 @@ collect_any <- function(..., timeout = Inf, otherwise) {
   check_timeout(timeout)
   if (!length(tasks)) throw("argument", "there are no tasks to wait for")
   deadline <- clock() + timeout
+  turn_for_any(tasks, 0) # what has come is known, and of which came first
   repeat {
     done <- which(vapply(tasks, function(x) !is.null(outcome(x)), NA))
     if (length(done)) break
@@ -354,9 +355,14 @@ collect_any <- function(..., timeout = Inf, otherwise) {
     }
     turn_for_any(tasks, min(left, 3600))
   }
-  i <- done[[1L]]
+  i <- done[[first_to_end(tasks[done])]]
   list(index = i, task = tasks[[i]], value = deliver(tasks[[i]]))
 }
+
+# Of tasks that have ended: not the session's reading of it counts, which may have been busy.
+first_to_end <- function(tasks) order_of_end(tasks)[[1L]]
+
+order_of_end <- function(tasks) order(vapply(tasks, function(x) .Call(ffi_job_finished, x$job), 1))
 
 #' @rdname cluster_submit
 #' @export

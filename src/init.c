@@ -64,6 +64,7 @@
   X(ffi_map_values, 1)          \
   /* r/tasks/task-query.c */    \
   X(ffi_job_state, 1)           \
+  X(ffi_job_finished, 1)        \
   X(ffi_job_ready, 1)           \
   X(ffi_job_values, 1)          \
   X(ffi_job_plain_values, 1)    \

@@ -4,7 +4,7 @@
 
 args <- commandArgs(TRUE)
 lines <- unlist(lapply(args[-1L], readLines, warn = FALSE))
-pattern <- "^(\\S+) \\(([^)]*)\\): ([0-9]+) ([0-9]+) ([0-9]+)$"
+pattern <- "^(\\S[^(]*) \\(([^)]*)\\): ([0-9]+) ([0-9]+) ([0-9]+)$"
 lines <- grep(pattern, lines, value = TRUE)
 part <- function(k) sub(pattern, paste0("\\", k), lines)
 now <- data.frame(suite = part(1), with = part(2), passed = as.integer(part(3)),

@@ -76,6 +76,7 @@ SEXP ffi_job_fail_pending(SEXP job, SEXP cause);
 
 /* r/tasks/task-query.c */
 SEXP ffi_job_state(SEXP job);
+SEXP ffi_job_finished(SEXP job);
 SEXP ffi_job_ready(SEXP job);
 SEXP ffi_job_values(SEXP job);
 SEXP ffi_job_plain_values(SEXP job);

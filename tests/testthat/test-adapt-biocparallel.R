@@ -37,6 +37,38 @@ test_that("results and random numbers are those of other parameter objects", {
   expect_identical(bplapply(list(), identity, BPPARAM = p), list())
 })
 
+test_that("results are reduced in the order of their ends, also when several are there at once", {
+  p <- ClutchParam(4) # so that one more is asked for while three are under way
+  BiocParallel::bpstart(p)
+  on.exit(BiocParallel::bpstop(p))
+  folder <- tempfile()
+  on.exit(unlink(folder, recursive = TRUE), add = TRUE)
+  # each ends after the one with a larger number
+  ends_after <- function(i, folder) {
+    deadline <- Sys.time() + 60
+    while (i < 3 && !file.exists(file.path(folder, i + 1)) && Sys.time() < deadline) Sys.sleep(0.01)
+    Sys.sleep(0.2)
+    file.create(file.path(folder, i))
+    i
+  }
+  reduced <- function(in_order) {
+    unlink(folder, recursive = TRUE)
+    dir.create(folder)
+    i <- 0
+    iterator <- function() {
+      i <<- i + 1
+      if (i <= 3) return(i)
+      eventually(file.exists(file.path(folder, 1)), 60)
+      Sys.sleep(0.3)
+      NULL
+    }
+    BiocParallel::bpiterate(iterator, ends_after, folder = folder, REDUCE = c,
+                            reduce.in.order = in_order, BPPARAM = p)
+  }
+  expect_identical(reduced(FALSE), c(3, 2, 1))
+  expect_identical(reduced(TRUE), c(1, 2, 3))
+})
+
 test_that("what all tasks have in common travels once for each node", {
   p <- ClutchParam(2, tasks = 12L)
   BiocParallel::bpstart(p)

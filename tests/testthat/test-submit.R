@@ -33,6 +33,27 @@ test_that("tasks are submitted, waited for, cancelled, raced", {
   })
 })
 
+test_that("the task that ended first is not the one that is looked at first", {
+  of_each_strategy(function(cl) {
+    file <- tempfile()
+    slow <- cluster_submit(cl, {
+      while (!file.exists(file)) Sys.sleep(0.01)
+      Sys.sleep(0.3)
+      file.create(paste0(file, 2))
+    })
+    quick <- cluster_submit(cl, file.create(file))
+    expect_true(eventually(file.exists(paste0(file, 2)), 60))
+    Sys.sleep(0.3) # both have ended, and the session reads of it in one go
+    expect_identical(collect_any(slow, quick)$index, 2L)
+    failing <- cluster_submit(cl, stop("oops"))
+    Sys.sleep(0.3)
+    slow <- cluster_submit(cl, 1)
+    Sys.sleep(0.3)
+    expect_error(collect_any(slow, failing), "oops")
+    unlink(paste0(file, c("", 2)))
+  })
+})
+
 test_that("resolved() and collect() are those of other packages for what is no task", {
   # in a session of its own, with packages of these names and nothing else in them
   s <- start_script(fixture = "masked-generics")

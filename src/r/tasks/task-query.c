@@ -33,6 +33,10 @@ SEXP ffi_job_state(SEXP job) {
   return out;
 }
 
+/* When the last of its tasks ended, in seconds: of two jobs the one that ended first has less,
+ * whenever the session has read of it. */
+SEXP ffi_job_finished(SEXP job) { return Rf_ScalarReal(1e-9 * (double)clu_job_get(job)->finished); }
+
 /* How many elements at the beginning have all ended. */
 SEXP ffi_job_ready(SEXP job) {
   task_job *j = clu_job_get(job);

@@ -31,6 +31,7 @@ static void note_answer(tasks *t, const clu_ended *x, uint32_t flags, uint64_t b
   task_job *j = x->user;
   int is_error = (flags & CLU_RESULT_ERROR) != 0;
   clu_tasks_trace(t, j, x, began, took, bytes, x->why == CLU_END_ANSWER && !is_error);
+  clu_job_finish(j, began + took);
   if (x->why == CLU_END_ANSWER) {
     clu_job_uncount(j);
     j->answered++;

@@ -85,6 +85,10 @@ void clu_job_uncount(task_job *j) {
   j->tasks->restartable -= j->spec.retries > 0;
 }
 
+void clu_job_finish(task_job *j, uint64_t at) {
+  if (at > j->finished) j->finished = at;
+}
+
 void clu_job_fail(task_job *j, const clu_ended *x) {
   task_failure *f;
   clu_job_uncount(j);
@@ -136,8 +140,10 @@ void clu_tasks_trace(tasks *t, const task_job *j, const clu_ended *x, uint64_t b
 void clu_tasks_take_endings(tasks *t) {
   clu_ended x;
   while (clu_sched_ended(t->sched, &x)) {
+    uint64_t now = clu_os_now();
+    clu_job_finish(x.user, now);
     clu_job_fail(x.user, &x);
-    clu_tasks_trace(t, x.user, &x, clu_os_now(), 0, 0, 0);
+    clu_tasks_trace(t, x.user, &x, now, 0, 0, 0);
     clu_job_tell(x.user);
   }
 }
@@ -196,6 +202,7 @@ void clu_job_detach(task_job *j) {
   t->unheard -= j->unheard;
   clu_job_uncount(j);
   if (j->awaited) tell_ended(j);
+  if (!j->finished) clu_job_finish(j, clu_os_now());
   clu_job_free(t->sched, j->job, clu_os_now());
   j->tasks = NULL;
   j->job = NULL;

@@ -91,6 +91,7 @@ typedef struct task_job {
   unsigned char *ended; /* a flag a task */
   int out_of_memory;    /* there was none for a result, or a failure */
   uint64_t n, ready;    /* tasks; those at the beginning that have all ended */
+  uint64_t finished;    /* when the last of those that have ended did; 0: none has */
   int is_heard;         /* its conditions go to a handler in R, while anything waits; */
   size_t unheard;       /* so many have come since */
   int awaited;          /* R is to be woken when it has ended: see clu_job_tell() */
@@ -161,6 +162,8 @@ int clu_result_take(result_queue *q, queued_result *out);
 /* A job of one task is under way; its task has ended, or is wanted no more. */
 void clu_job_count(task_job *j);
 void clu_job_uncount(task_job *j);
+/* A task has ended at that time of this machine's clock. */
+void clu_job_finish(task_job *j, uint64_t at);
 /* A task has failed. */
 void clu_job_fail(task_job *j, const clu_ended *x);
 /* What was done is remembered for cluster_trace(). */
