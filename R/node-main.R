@@ -263,7 +263,8 @@ serve <- function(loop) {
   }
 }
 
-# The end that was asked for. What the user's code left open is closed, and finalizers of what is in
+# The end that was asked for, where there is something to do (see be_done() in
+# src/r/node/node-loop.c). What the user's code left open is closed, and finalizers of what is in
 # the workspace run; those of what was there before the fork are not this process's.
 node_end <- function() {
   try(silent = TRUE, {

@@ -184,3 +184,44 @@ test_that("more than 128 nodes work", {
   stop_cluster(cl)
   expect_true(eventually(!any(alive(p))))
 })
+
+test_that("nodes that are stopped close what was left open, and run finalizers of the workspace", {
+  folder <- tempfile("left")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  at <- function(name) file.path(folder, name)
+  # each on a node of its own: one thing is enough
+  leave <- list(
+    connection = function(path) {
+      con <- file(path, "w")
+      cat("all of it\n", file = con)
+      NULL # nor is a variable left
+    },
+    sink = function(path) {
+      sink(path)
+      cat("all of it\n")
+      NULL
+    },
+    device = function(path) {
+      grDevices::pdf(path)
+      graphics::plot.new()
+      NULL
+    },
+    finalizer = function(path) {
+      assign("left", new.env(), globalenv())
+      said <- function(e) cat("all of it\n", file = path)
+      environment(said) <- list2env(list(path = path), parent = baseenv())
+      reg.finalizer(get("left", globalenv()), said)
+      NULL
+    }
+  )
+  cl <- make_cluster(length(leave) + 1L)
+  cluster_map(cl, seq_along(cl), identity) # after tasks, too
+  for (k in seq_along(leave)) parallel::clusterCall(cl[k], leave[[k]], at(names(leave)[[k]]))
+  p <- pids(cl)
+  stop_cluster(cl)
+  expect_false(any(alive(p)))
+  for (name in c("connection", "sink", "finalizer"))
+    expect_identical(readLines(at(name)), "all of it", info = name)
+  expect_match(tail(readLines(at("device"), warn = FALSE), 1L), "%%EOF", fixed = TRUE)
+})

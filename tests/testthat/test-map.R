@@ -402,6 +402,10 @@ test_that("the function of a map on many nodes is compiled once, and does the sa
   cl <- make_cluster(clutch:::COMPILE_FROM)
   n <- 4L * clutch:::COMPILE_FROM
   expect_identical(cluster_map_dbl(cl, seq_len(n), f), seq_len(n) + 1)
+  # the quick way of a map, too: compiled at the first call on each node
+  is_compiled_there <- function(i) typeof(.Internal(bodyCode(sys.function())))
+  environment(is_compiled_there) <- globalenv()
+  expect_identical(unique(cluster_map(cl, seq_len(n), is_compiled_there)), list("bytecode"))
   stop_cluster(cl)
 })
 

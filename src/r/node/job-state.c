@@ -108,6 +108,23 @@ static void remember_namespaces(int fresh) {
   UNPROTECT(1);
 }
 
+static int has_connections(void) {
+  static SEXP call;
+  if (!call) call = internal("getAllConnections", R_NilValue);
+  /* every R has three */
+  return Rf_length(Rf_eval(call, R_BaseEnv)) > 3 + clu_relay_is_open();
+}
+
+/* The list of devices has the null device in any case, and is as long as it ever was. */
+static int has_devices(void) {
+  return Rf_length(clu_variable(Rf_install(".Devices"), R_BaseEnv)) > 1;
+}
+
+/* Of the workspace .Random.seed is there in any case. */
+int clu_state_is_bare(void) {
+  return sinks(1) == 0 && !has_connections() && !has_devices() && Rf_length(R_GlobalEnv) <= 1;
+}
+
 /* ---- options ---- */
 
 static SEXP warn_symbol(void) {

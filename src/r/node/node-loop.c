@@ -138,6 +138,19 @@ static int serve_call(uint64_t seq, SEXP env) {
   return 1;
 }
 
+static void end_now(void) {
+  fflush(NULL);
+  clu_os_end_self();
+}
+
+/* The master has said that this node is to end. Code of R would write to two hundred pages, each of
+ * which is copied for it: it runs only where there is something to close or to remove. A node that
+ * has joined leaves by R's exit, which removes its temporary folder. */
+static void be_done(void) {
+  clu_me.asked_to_end = 1;
+  if (!clu_me.joined && clu_state_is_bare()) end_now();
+}
+
 /* Serves until there is no more to do (TRUE), evaluating in `env`. Errors of calls jump out. */
 SEXP ffi_node_loop(SEXP env) {
   int served = 0;
@@ -160,7 +173,7 @@ SEXP ffi_node_loop(SEXP env) {
       continue;
     }
     if (m.kind == CLU_K_DONE) {
-      clu_me.asked_to_end = 1;
+      be_done();
       break;
     }
     if (m.kind == CLU_K_JOB || m.kind == CLU_K_TASKS || m.kind == CLU_K_JOB_END) clu_work_take(&m);
@@ -219,6 +232,6 @@ SEXP ffi_node_closed(void) { return Rf_ScalarLogical(clu_me.fd_closed && clu_me.
 SEXP ffi_node_end(void) {
   fflush(NULL);
   if (!clu_me.asked_to_end) clu_boot_await_end(&clu_me.boot);
-  clu_os_end_self();
+  end_now();
   return R_NilValue;
 }

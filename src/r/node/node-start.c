@@ -21,7 +21,7 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns) {
   clu_me.boot.fd = c->fd;
   clu_me.chan = *c;
   clu_me.idle_ns = idle_ns > 0 ? idle_ns : 0;
-  clu_me.ready = 1;
+  clu_me.ready = clu_me.joined = 1;
 }
 
 /* A temporary folder of its own within `under`. R keeps two pointers to its own folder, one of them

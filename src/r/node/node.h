@@ -39,6 +39,7 @@ typedef struct clu_this_node {
   int fd_closed;        /* user's code has closed the channel's descriptor */
   int asked_to_end;     /* the master has said DONE, or this process is of no more use */
   int ready;            /* see clu_node_get_ready() */
+  int joined;           /* it has connected over TCP */
   volatile int forked;  /* this is a child of the node (mclapply() in a call), not the node */
   int64_t idle_ns;      /* the node ends when nothing comes for so long; 0: it waits for ever */
 } clu_this_node;
@@ -84,6 +85,8 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns);
 SEXP clu_relay_take(void);
 /* Forgets it: the task was cancelled. */
 void clu_relay_drop(void);
+/* Whether there is the connection that collects what tasks print. */
+int clu_relay_is_open(void);
 
 /* ---- job-state.c ---- */
 
@@ -100,6 +103,9 @@ void clu_state_end_time_limit(void);
 /* How many sinks output goes through; one more, to this connection. */
 int clu_state_sinks(void);
 void clu_state_sink(SEXP connection);
+/* Whether there is nothing that node_end() in R would close or remove: no sinks, connections,
+ * devices, variables of the workspace. */
+int clu_state_is_bare(void);
 /* options(warn = value) */
 void clu_state_set_warn(SEXP value);
 

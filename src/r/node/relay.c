@@ -173,6 +173,8 @@ static void relay_close(Rconnection con) {
   relay.open = 0;
 }
 
+int clu_relay_is_open(void) { return relay.open; }
+
 /* The connection that collects what tasks print. When user's code has closed it, as
  * closeAllConnections() does, a new one: its number may be another connection's by then. */
 SEXP ffi_work_output(void) {
