@@ -62,7 +62,9 @@ prepare <- function(setup) {
   if (!setup$by_exec) rehearse()
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
+  if (!setup$by_exec) .Call(ffi_fork_server_rehearse)
   gc(full = FALSE)
+  if (!setup$by_exec) .Call(ffi_fork_server_use_up)
   report
 }
 
@@ -131,6 +133,7 @@ apply_settings <- function(s) {
     the_node$announce <- s$announce
     the_node$nice <- s$nice
     .Call(ffi_fork_server_begins, isTRUE(s$announce) || !is.na(s$nice))
+    if (!isTRUE(s$by_exec)) .Call(ffi_fork_server_rehearse) # variables and folder have changed
     NULL
   }, error = function(e) conditionMessage(e))
 }

@@ -133,6 +133,8 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_fork_server_begins, 1),
                                           ENTRY(ffi_fork_server_keeps, 2),
                                           ENTRY(ffi_fork_server_temp, 0),
+                                          ENTRY(ffi_fork_server_rehearse, 0),
+                                          ENTRY(ffi_fork_server_use_up, 0),
                                           ENTRY(ffi_fork_server_serve, 1),
                                           ENTRY(ffi_fork_server_answer, 3),
                                           /* r/node/join.c */

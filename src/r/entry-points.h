@@ -107,6 +107,8 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
 SEXP ffi_fork_server_begins(SEXP in_r);
 SEXP ffi_fork_server_keeps(SEXP from, SEXP to);
 SEXP ffi_fork_server_temp(void);
+SEXP ffi_fork_server_rehearse(void);
+SEXP ffi_fork_server_use_up(void);
 SEXP ffi_fork_server_serve(SEXP env);
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 

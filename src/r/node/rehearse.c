@@ -1,0 +1,67 @@
+/* What a fork server does once so that none of its nodes has to: what each would write anyway, and
+ * room for what it will write.
+ *
+ * A node shares all pages with its fork server until it writes to them. Each such page is copied,
+ * which takes some 3 us, and the first in a huge page breaks that up. After the start of an R small
+ * blocks of free memory are left all over the heap, one in a page. Whoever allocates gets these
+ * first. So they are used up here: what a node allocates lies together then.
+ */
+#include "r/entry-points.h"
+#include "r/node/node.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+/* ---- R's cells ---- */
+
+static uint64_t page_of(const void *p) { return (uint64_t)(uintptr_t)p >> 12; }
+
+/* Allocates vectors of `n` numbers until they lie together, or there were many. They are garbage at
+ * once, and free again only after a collection. */
+static void use_up_cells(R_xlen_t n) {
+  /* batches of 32 cells, each in 4 pages: enough of them in a row; batches at the most */
+  enum { BATCH = 32, FEW = 4, ENOUGH = 6, MOST = 48 };
+  for (int k = 0, row = 0; k < MOST && row < ENOUGH; k++) {
+    uint64_t last = 0;
+    int pages = 0;
+    for (int i = 0; i < BATCH; i++) {
+      uint64_t page = page_of(Rf_allocVector(REALSXP, n));
+      pages += page != last;
+      last = page;
+    }
+    row = pages <= FEW ? row + 1 : 0;
+  }
+}
+
+/* ---- blocks of malloc() ---- */
+
+/* glibc hands out blocks that were freed last first, up to seven of each size: these lie together
+ * then. Elsewhere it does no harm. */
+static void put_blocks_together(size_t size) {
+  enum { TOGETHER = 7, MOST = 256 };
+  char *block[MOST];
+  int n = 0, row = 0; /* the last `row` blocks lie side by side */
+  while (n < MOST && row < TOGETHER && (block[n] = malloc(size))) {
+    intptr_t step = n > 0 ? (intptr_t)block[n] - (intptr_t)block[n - 1] : 0;
+    row = step > 0 && step <= (intptr_t)size + 32 ? row + 1 : 1;
+    n++;
+  }
+  for (int i = n - 1; i >= 0; i--) free(block[i]);
+}
+
+/* ---- all of it ---- */
+
+/* What a node does at its first task and at its end. */
+SEXP ffi_fork_server_rehearse(void) {
+  ffi_work_output();
+  clu_state_remember(0, 0);
+  clu_state_is_bare();
+  return R_NilValue;
+}
+
+SEXP ffi_fork_server_use_up(void) {
+  static const R_xlen_t lengths[] = {1, 2, 4, 8, 16};
+  for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) use_up_cells(lengths[k]);
+  for (size_t size = 24; size <= 1032; size += 16) put_blocks_together(size);
+  return R_NilValue;
+}
