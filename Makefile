@@ -104,7 +104,7 @@ fuzz: deps
 chaos: build
 	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) all
 	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-scheduler -v
-	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|soak|slow-host|terminal"
+	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TREES=1000 CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|soak|slow-host|terminal|budget"
 
 test-r: build deps-newer
 	@echo; echo "== testthat"

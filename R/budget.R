@@ -1,9 +1,6 @@
 # A budget of cores, which all processes of a user on this machine share: how many nodes of a
-# cluster that nobody gave a size compute at a time. src/core/base/budget.h has the rest.
-#
-# Who maps on such a cluster takes tokens before, waits while its nodes compute, and gives them
-# back. A node is on the core of the task that it is at, for which somebody has a token. So a map in
-# a task can always have one node, and others as there are tokens. Nobody waits for a token.
+# cluster that nobody gave a size compute at a time. src/core/base/budget.h says what a token is,
+# src/r/tasks/task-budget.h when tokens are taken.
 
 # How many tokens there are; 0: no budget. The nodes of a session have its number. `cores`: of this
 # process.
@@ -21,8 +18,10 @@ budget_size <- function(cores = available_cores()) {
 budget_take <- function(n, size = budget_size()) {
   n <- max(as.integer(n), 0L)
   if (size == 0L || n == 0L) return(n)
-  .Call(ffi_budget_take, n, size, Sys.getenv("CLUTCH_BUDGET_FOLDER", "/tmp"))
+  .Call(ffi_budget_take, n, size, budget_folder())
 }
+
+budget_folder <- function() Sys.getenv("CLUTCH_BUDGET_FOLDER", "/tmp")
 
 # As many as budget_take() has told.
 budget_give <- function(n) {

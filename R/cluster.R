@@ -133,6 +133,7 @@ make_cluster <- function(spec = available_cores(),
                          # behind the dots: `rscript` is not to be taken for `rscript_args`
                          rscript_args = character(), setup_timeout = 120) {
   if (is_starting()) return(refuse_while_starting())
+  forget_parents()
   tempdir(TRUE) # it may have been deleted
   began <- clock()
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
@@ -199,6 +200,7 @@ show_start <- function(spec, strategy = strategies, packages = NULL, outfile = "
 #' stop_cluster(cl)
 #' @export
 stop_cluster <- function(cl = NULL) {
+  if (is.null(cl)) forget_parents()
   default <- parallel::getDefaultCluster()
   if (is.null(cl) && is.null(default)) return(stop_own())
   if (is.null(cl)) cl <- default

@@ -2,7 +2,7 @@
 #
 # A fork server is a picture of what an R started now would be. It is known by a key made of all
 # that such a start depends on; where that has changed, another one is started.
-# A server is list(handle, tmp, log, env, report, folder, key); the$servers has them by key.
+# A server is list(handle, tmp, log, env, report, folder, ran_code, key); the$servers has them by key.
 
 # Environment variables that matter while R starts, or to libraries when they are loaded. Only the
 # others can be set in a node afterwards.
@@ -50,6 +50,7 @@ server_key <- function(spec, env) {
 
 # A server for this key: the one there is, or a new one (being started: `report` is NULL).
 server_for <- function(spec, env, quiet = FALSE) {
+  forget_parents()
   sweep_servers(quiet)
   key <- server_key(spec, env)
   if (is.null(the$servers[[key]])) the$servers[[key]] <- server_start(spec, env)
@@ -108,7 +109,9 @@ server_start <- function(spec, env) {
   setup <- list(packages = if (!by_exec) spec$packages, load = spec$load, by_exec = by_exec)
   .Call(ffi_server_send, handle, "setup", setup)
   ok <- TRUE
-  list(handle = handle, log = log, env = env, report = NULL, tmp = NULL, folder = folder)
+  ran_code <- length(spec$packages) > 0L || length(startup_files()$user) > 0L
+  list(handle = handle, log = log, env = env, report = NULL, tmp = NULL, folder = folder,
+       ran_code = ran_code)
 }
 
 # From a server that executes its nodes these inherit nothing of R. Without default packages and the
@@ -135,8 +138,16 @@ server_ready <- function(server, seconds) {
   server$report <- report
   the$servers[[server$key]]$report <- report
   unlink(server$log)
+  if (isTRUE(the$is_child)) forget_first_folder(server)
   ok <- TRUE
   server
+}
+
+# A forked child ends without a word, and its temporary folder is its parent's, which may stay for
+# long. So the folder in which the server was started goes now. Only code that ran at the start can
+# know its name.
+forget_first_folder <- function(server) {
+  if (!server$ran_code) unlink(server$folder, recursive = TRUE)
 }
 
 throw_server_failed <- function(server, seconds) {

@@ -55,8 +55,8 @@
 #'       with a warning of class `clutch_node_replaced`.}
 #'     \item{`clutch.idle_limit`}{number of seconds, above 0; default 300. After this time without
 #'       nodes a fork server ends, see [fork_server_stop()]. Read when a fork server is started.}
-#'     \item{`clutch.budget`}{`TRUE` (default), `FALSE`, or number of cores, 1 or more. Whether maps
-#'       with `cl = NULL` share the cores of this machine, and how many, see [own-cluster].}
+#'     \item{`clutch.budget`}{`TRUE` (default), `FALSE`, or number of cores, 1 or more. Whether what
+#'       uses `cl = NULL` shares the cores of this machine, and how many, see [own-cluster].}
 #'     \item{`clutch.idle_seconds`}{number of seconds, above 0, or `Inf`; default 60. After this
 #'       time without use the nodes of the session's own cluster end, see [own-cluster]. Read when
 #'       these nodes are started.}

@@ -21,25 +21,30 @@
 #'   * When it was not used for `clutch.idle_seconds` (see [clutch-options]) its nodes end, also
 #'     while the session computes or waits. The next use makes it again, in some hundredths of a
 #'     second.
-#'   * In a node, a task's `cl = NULL` is a cluster of that node's own, as large as its maps have
-#'     found cores free.
-#' @section Budget of cores: All maps with `cl = NULL` of a user on this machine share the cores,
-#'   also maps within the tasks of other maps. A map takes as many cores as it has elements and as
-#'   are free when it begins, and gives them back when it ends. So maps within maps never compute on
-#'   more cores than there are. No map waits for a core: one that gets none has one node, in a task
-#'   on the core of that task, which waits meanwhile. A core comes back when its holder dies.
+#'   * A forked child of the session, as in [parallel::mclapply()] and futures of
+#'     `plan(multicore)`, has a cluster of its own, with a fork server of its own. It ends with the
+#'     child. Submitted tasks go on there while one of these functions is called.
+#'   * In a node, a task's `cl = NULL` is a cluster of that node's own, as large as maps and submitted
+#'     tasks have found cores free.
+#' @section Budget of cores: Whatever uses the session's own cluster shares the cores with all else
+#'   that does so, of the same user on this machine: maps, [cluster_submit()], loops of
+#'   [registerDoClutch()], also within the tasks of others. As many nodes compute at a time as there
+#'   are cores. A core is taken when something waits for a node, and is given back some milliseconds
+#'   after it was used, and when its holder dies.
 #'
-#'   What does not count: clusters of [make_cluster()], which have the size that they were given,
-#'   and tasks of [cluster_submit()]. Not on Windows. `options(clutch.budget = FALSE)` turns the
-#'   budget off, a number is its size, see [clutch-options].
+#'   Nothing waits for ever: one node of a cluster may always compute. In a task, that is the core of
+#'   the task itself, which its map does not need meanwhile. A task that submits others and goes on
+#'   computing shares its core with one of them, where no other core is free.
+#'
+#'   What does not count: clusters of [make_cluster()] and nodes of [mclapply()], which have the size
+#'   that they were given. Not on Windows. `options(clutch.budget = FALSE)` turns the budget off, a
+#'   number is its size, see [clutch-options].
 #' @section Errors:
 #' * `clutch_argument`: the cluster that is registered was not made by this package. Base R's
 #'   workers do not know tasks. Register one of [make_cluster()], or none by
 #'   `parallel::setDefaultCluster(NULL)`.
-#' * `clutch_forked`: this is a forked child of a session which has used clusters, as in
-#'   [parallel::mclapply()].
 #'
-#' All have class `clutch_error`.
+#' It has class `clutch_error`.
 #' ```r
 #' tryCatch(cluster_map(NULL, 1:3, sqrt), clutch_argument = conditionMessage)
 #' ```
@@ -61,6 +66,7 @@ cluster_or_own <- function(cl) {
 
 # What is registered with parallel::setDefaultCluster(), or the session's own, ready for work.
 own_cluster <- function() {
+  forget_parents()
   default <- default_cluster()
   if (is.null(default)) own_nodes_for(1L) else default
 }
@@ -71,17 +77,44 @@ own_nodes_for <- function(n, cores = available_cores()) {
   own <- the$own
   place <- place_now(own$place)
   if (is.null(own)) {
-    the$own <- list(cl = ends_when_idle(make_cluster(max(n, cores))), place = place)
+    cl <- make_cluster(max(n, cores, free_cores()))
+    the$own <- list(cl = ends_when_idle(cl), place = place)
   } else if (!is_of_use(own, place, n)) {
     remake_own(place, max(n, length(own$cl), cores))
   }
+  set_budget()
   the$own$cl
 }
 
-# Whether NULL stands for the session's own cluster here, whose size nobody has given.
-is_own <- function(cl) is.null(cl) && is.null(default_cluster())
+# In a task, what is submitted may find cores free, as maps do.
+free_cores <- function() {
+  if (!.Call(ffi_is_node)) return(0L)
+  size <- budget_size()
+  if (size == 0L) return(0L)
+  got <- budget_take(size - 1L, size)
+  budget_give(got)
+  got + 1L
+}
 
-# `work` does a map of `n` elements on a part of that cluster for which there are cores.
+# The cluster computes with tokens of the budget, as the session's option says now.
+set_budget <- function() {
+  option <- list(getOption("clutch.budget"))
+  if (identical(option, the$own$option)) return(invisible())
+  size <- budget_size(length(the$own$cl))
+  .Call(ffi_tasks_budget, info_of(the$own$cl)$tasks$ptr, size, budget_folder())
+  the$own$option <- option
+  invisible()
+}
+
+# Whether NULL stands for the session's own cluster here, whose size nobody has given.
+is_own <- function(cl) {
+  if (!is.null(cl)) return(FALSE)
+  forget_parents()
+  is.null(default_cluster())
+}
+
+# `work` does a map of `n` elements on that cluster. The tokens that are taken here say how large it
+# has to be. More may come while the map goes on, see src/r/tasks/task-budget.h.
 on_budget <- function(n, work) {
   in_task <- .Call(ffi_is_node) # which waits meanwhile, and leaves its core
   cores <- if (is.null(the$own)) available_cores() else length(the$own$cl)
@@ -89,15 +122,21 @@ on_budget <- function(n, work) {
   most <- if (in_task) size else cores
   if (most == 0L) most <- available_cores()
   got <- budget_take(min(n, most) - in_task, size)
-  on.exit(budget_give(got))
+  held <- if (size > 0L) got else 0L
+  on.exit(budget_give(held))
   nodes <- max(got + in_task, 1L)
   cl <- if (is.null(the$own)) own_nodes_for(nodes, cores) else own_nodes_for(nodes)
-  work(if (nodes < length(cl)) cl[seq_len(nodes)] else cl)
+  ptr <- info_of(cl)$tasks$ptr
+  outer <- .Call(ffi_tasks_map_begins, ptr, held, in_task)
+  held <- 0L # they are the cluster's now
+  on.exit(.Call(ffi_tasks_map_ends, ptr, outer))
+  work(cl)
 }
 
 # So many nodes of this session for mclapply(), which are no part of its own cluster: how many they
 # are is the caller's affair, and what the user has prepared there is none of its.
 own_nodes <- function(n) {
+  forget_parents()
   pool <- the$pool
   place <- place_now(pool$place)
   if (is.null(pool) || !is_of_use(pool, place, n)) {
@@ -121,6 +160,7 @@ make_quiet_cluster <- function(n) {
 
 # The same as it is, for who only looks: nothing is started. Without nodes where there is none.
 own_cluster_as_is <- function() {
+  forget_parents()
   default <- default_cluster()
   if (!is.null(default)) return(default)
   if (!is.null(the$own)) return(the$own$cl)

@@ -11,6 +11,7 @@
 #   watches, watch            what is waited for while R is idle; the one used last: see idle.R
 #   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
 #                        adapt-mirai.R and adapt-crew.R
+#   is_child     this is a forked child of a session
 #   signals, s4, task_is_also see adapters.R and adapt-future.R
 the <- new.env(parent = emptyenv())
 the$oom_kills <- 0
@@ -18,6 +19,20 @@ the$servers <- list()
 the$watches <- list()
 the$daemons <- list()
 the$crew <- list()
+
+# In a forked child of a session, as in parallel::mclapply(), what is remembered is the parent's,
+# and its clusters cannot be used. So who is about to start something here forgets it.
+forget_parents <- function() {
+  if (!.Call(ffi_session_in_child)) return(invisible())
+  the$is_child <- TRUE
+  for (w in the$watches) w$gone <- TRUE
+  the$watches <- the$servers <- the$daemons <- the$crew <- list()
+  the$watch <- the$own <- the$pool <- NULL
+  is_ours <- isNamespaceLoaded("parallel") &&
+    inherits(parallel::getDefaultCluster(), "clutch_cluster")
+  if (is_ours) parallel::setDefaultCluster(NULL)
+  invisible()
+}
 
 # Of a fork server or node. Nothing in it is used in a session.
 #   serving, joined      it runs the loop of a node; it has joined a cluster over TCP

@@ -57,6 +57,12 @@
   X(ffi_job_end, 2)             \
   X(ffi_job_outcome, 1)         \
   X(ffi_job_fail_pending, 2)    \
+  /* r/tasks/task-budget.c */   \
+  X(ffi_tasks_budget, 3)        \
+  X(ffi_tasks_map_begins, 3)    \
+  X(ffi_tasks_map_ends, 2)      \
+  X(ffi_budget_give, 1)         \
+  X(ffi_budget_take, 3)         \
   /* r/tasks/task-submit.c */   \
   X(ffi_submit, 4)              \
   X(ffi_task_value, 1)          \
@@ -114,6 +120,8 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/session/session.c */
                                           ENTRY(ffi_live_handles, 0),
                                           ENTRY(ffi_end_thread, 0),
+                                          /* r/tasks/task-life.c */
+                                          ENTRY(ffi_session_in_child, 0),
                                           /* r/session/psock.c */
                                           ENTRY(ffi_psock_listen, 3),
                                           ENTRY(ffi_psock_accept, 1),
@@ -218,8 +226,6 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_affinity_count, 0),
                                           ENTRY(ffi_thread_count, 0),
                                           ENTRY(ffi_budget_held, 0),
-                                          ENTRY(ffi_budget_give, 1),
-                                          ENTRY(ffi_budget_take, 3),
                                           ENTRY(ffi_process_memory, 1),
                                           ENTRY(ffi_limits, 0),
                                           ENTRY(ffi_raise_fds, 1),

@@ -68,6 +68,36 @@ TEST(who_has_nothing_to_do_gets_what_waits_elsewhere) {
   clu_sched_free(s);
 }
 
+TEST(no_more_nodes_than_the_limit_have_something) {
+  clu_sched *s = clu_sched_new(1000);
+  clu_claim w[3] = {0, 0, 0};
+  job(s, 6, 0, 1, 0);
+  for (int i = 0; i < 3; i++) clu_sched_node_up(s, i, &w[i]);
+  CHECK_INT_EQ(clu_sched_wanted(s), 3);
+  clu_sched_limit(s, 1);
+  CHECK(sends(s, 0, 0, 1, 1) && sends(s, 0, 1, 1, 2));
+  CHECK(next_is(s, 0, CLU_ACT_NONE));
+  CHECK_INT_EQ(clu_sched_busy(s), 1);
+  CHECK_INT_EQ(clu_sched_wanted(s), 2);
+  clu_sched_limit(s, 2);
+  CHECK(sends(s, 1, 2, 1, 1) && sends(s, 1, 3, 1, 2));
+  CHECK(next_is(s, 0, CLU_ACT_NONE));
+  /* fewer than have something: these go on with it, and another gets nothing before all but one
+   * have ended */
+  clu_sched_limit(s, 1);
+  CHECK(clu_claim_start(&w[1], 1));
+  CHECK_INT_EQ(clu_sched_answer(s, 1, 1, 0, 1000000000, 0, &end), 1);
+  CHECK(sends(s, 1, 4, 1, 3) && next_is(s, 0, CLU_ACT_NONE));
+  clu_sched_node_lost(s, 0, 1, 0);
+  while (clu_sched_ended(s, &end)) continue;
+  CHECK_INT_EQ(clu_sched_busy(s), 1);
+  CHECK(next_is(s, 0, CLU_ACT_NONE)); /* the node has two, and the third is not to begin */
+  clu_sched_limit(s, 0);
+  CHECK(sends(s, 2, 0, 1, 1)); /* of those that the lost one had not begun */
+  CHECK_INT_EQ(clu_sched_busy(s), 2);
+  clu_sched_free(s);
+}
+
 TEST(quick_tasks_leave_together_slow_ones_do_not) {
   for (int slow = 0; slow < 2; slow++) {
     clu_sched *s = clu_sched_new(1000);

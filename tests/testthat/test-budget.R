@@ -96,4 +96,113 @@ test_that("a cluster that was given a size is not throttled", {
   })
 })
 
+# A random tree of maps and submitted tasks, 3 deep: when its leaves have computed, and where.
+# `shape`: what it is made of; a list of trees, or NULL: a leaf.
+random_shape <- function(depth) {
+  if (depth == 0L || (depth < 3L && stats::runif(1L) < 0.2)) return(NULL)
+  list(by = sample(c("map", "submit"), 1L),
+       below = lapply(seq_len(sample(3L, 1L)), function(i) random_shape(depth - 1L)))
+}
+
+leaves_of <- function(shape) {
+  if (is.null(shape)) 1L else sum(vapply(shape$below, leaves_of, 1L))
+}
+
+grow <- function(shape, seconds) {
+  leaf <- function() {
+    began <- clutch:::clock()
+    while (clutch:::clock() < began + seconds) NULL
+    list(c(began, clutch:::clock(), Sys.getpid()))
+  }
+  work <- function(shape) {
+    if (is.null(shape)) return(leaf())
+    spans <- switch(shape$by,
+      map = clutch::cluster_map(NULL, shape$below, work),
+      submit = clutch::collect_all(lapply(shape$below, function(s) {
+        clutch::cluster_submit_call(NULL, work, list(s))
+      }))
+    )
+    unlist(spans, recursive = FALSE)
+  }
+  work(shape)
+}
+
+test_that("random trees of maps and submitted tasks keep within the budget, and none hangs", {
+  outside_checks_only()
+  skip_on_os("windows")
+  trees <- as.integer(Sys.getenv("CLUTCH_TREES", "50"))
+  with_budget(4, {
+    old <- options(mc.cores = 4L)
+    on.exit(options(old), add = TRUE, after = FALSE)
+    most <- 0L
+    set.seed(trees)
+    shapes <- lapply(seq_len(trees), function(i) random_shape(3L))
+    for (shape in shapes) {
+      spans <- grow(shape, 0.005)
+      expect_length(spans, leaves_of(shape))
+      most <- max(most, most_at_once(spans))
+      expect_lte(most, 4L)
+    }
+    expect_gt(most, 1L)
+    expect_true(eventually(held() == 0L))
+  })
+})
+
+test_that("submitted tasks compute on tokens, and give them back while nobody calls us", {
+  skip_on_os("windows")
+  with_budget(2, {
+    span <- function() {
+      began <- clutch:::clock()
+      Sys.sleep(0.05)
+      list(c(began, clutch:::clock(), Sys.getpid()))
+    }
+    environment(span) <- globalenv() # what is around it here takes a new node a second
+    submit_all <- function(n) lapply(seq_len(n), function(i) cluster_submit_call(NULL, span))
+    collect(cluster_submit(NULL, 1))
+    expect_true(eventually(held() == 0L)) # which calls nothing of the cluster's
+    gate <- tempfile()
+    tasks <- lapply(1:3, function(i) {
+      cluster_submit(NULL, while (!file.exists(gate)) Sys.sleep(0.01))
+    })
+    expect_identical(held(), 2L)
+    file.create(gate)
+    expect_true(eventually(held() == 0L))
+    collect_all(tasks)
+    unlink(gate)
+    expect_identical(clutch:::budget_take(2), 2L) # others have them: one at a time
+    expect_identical(most_at_once(unlist(collect_all(submit_all(4)), recursive = FALSE)), 1L)
+    tasks <- submit_all(8)
+    clutch:::budget_give(1)
+    spans <- unlist(collect_all(tasks), recursive = FALSE)
+    expect_identical(most_at_once(spans), 1L) # one that is free now is the first node's
+    tasks <- submit_all(20)
+    clutch:::budget_give(1)
+    spans <- unlist(collect_all(tasks), recursive = FALSE)
+    expect_identical(most_at_once(spans), 2L) # they come while tasks wait
+  })
+})
+
+test_that("foreach loops and maps beside tasks share the tokens of the session", {
+  skip_if_not_installed("foreach")
+  skip_on_os("windows")
+  with_budget(2, {
+    clutch:::budget_take(1)
+    registerDoClutch(NULL)
+    on.exit(foreach::registerDoSEQ(), add = TRUE, after = FALSE)
+    `%dopar%` <- foreach::`%dopar%`
+    seconds <- 0.05
+    leaf <- function(i) {
+      began <- clutch:::clock()
+      while (clutch:::clock() < began + seconds) NULL
+      c(began, clutch:::clock(), Sys.getpid())
+    }
+    tasks <- lapply(1:3, function(i) cluster_submit_call(NULL, leaf, list(i)))
+    spans <- c(foreach::foreach(i = 1:4) %dopar% leaf(i), cluster_map(NULL, 1:4, leaf),
+               collect_all(tasks))
+    expect_length(spans, 11L)
+    expect_identical(most_at_once(spans), 1L)
+    clutch:::budget_give(1)
+  })
+})
+
 end_own_cluster()

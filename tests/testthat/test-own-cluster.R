@@ -232,4 +232,81 @@ test_that("uses just when the idle limit is over lose nothing", {
   })
 })
 
+test_that("a forked child has a cluster of its own, of which nothing is left", {
+  skip_on_os("windows")
+  with_cores(2L, {
+    end_own_cluster()
+    on.exit(end_own_cluster())
+    cl <- make_cluster(1)
+    on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
+    parallel::setDefaultCluster(cl)
+    waiting <- cluster_submit(cl, Sys.getpid())
+    parallel::setDefaultCluster(NULL)
+    mine <- cluster_map_int(NULL, 1:2, function(i) Sys.getpid())
+    files <- list.files(tempdir())
+    pending <- cluster_submit(NULL, {
+      Sys.sleep(0.5)
+      Sys.getpid()
+    })
+    use <- function(i) {
+      seen <- nrow(cluster_status())
+      gc() # handles of the parent's are freed here, too
+      map <- cluster_map_int(NULL, 1:4, function(j) {
+        Sys.sleep(0.02)
+        Sys.getpid()
+      })
+      gc()
+      made <- make_cluster(1)
+      parallels <- unlist(clutch::mclapply(1:2, function(j) Sys.getpid()))
+      list(seen = seen, map = map, task = collect(cluster_submit(NULL, Sys.getpid())),
+           made = cluster_map_int(made, 1, function(i) Sys.getpid()), parallels = parallels,
+           parents = class(tryCatch(cluster_map(cl, 1, identity), error = identity)),
+           is_stopped = is_stopped(cl), server = server_pid(clutch:::the$own$cl),
+           held = .Call(clutch:::ffi_budget_held))
+    }
+    children <- parallel::mclapply(1:2, use, mc.cores = 2)
+    for (x in children) {
+      expect_identical(x$seen, 0L)
+      expect_false(any(mine %in% c(x$map, x$task, x$made, x$parallels)))
+      expect_true("clutch_forked" %in% x$parents)
+      expect_true(x$is_stopped)
+      expect_identical(x$held, 0L)
+      for (p in c(x$map, x$task, x$made, x$parallels, x$server)) expect_true(eventually(!alive(p)))
+    }
+    expect_false(any(children[[1]]$map %in% children[[2]]$map))
+    # the parent's are as they were, and nothing of the children's is left
+    expect_true(collect(pending) %in% mine)
+    expect_true(collect(waiting) %in% cluster_status(cl)$pid)
+    expect_setequal(cluster_status()$pid, mine)
+    expect_true(all(cluster_map_int(NULL, 1:2, function(i) Sys.getpid()) %in% mine))
+    expect_true(eventually(setequal(list.files(tempdir()), files)))
+  })
+})
+
+test_that("what a forked child has started ends with it, also when it is killed", {
+  skip_on_os("windows")
+  with_cores(2L, {
+    end_own_cluster()
+    on.exit(end_own_cluster())
+    cluster_map(NULL, 1:2, identity)
+    files <- list.files(tempdir())
+    said <- tempfile()
+    child <- parallel::mcparallel({
+      pid <- cluster_map_int(NULL, 1:2, function(i) Sys.getpid())
+      writeLines(as.character(pid), paste0(said, "~"))
+      file.rename(paste0(said, "~"), said)
+      cluster_map(NULL, 1:2, function(i) Sys.sleep(60))
+    })
+    expect_true(eventually(file.exists(said)))
+    pid <- as.integer(readLines(said))
+    unlink(said)
+    expect_true(all(alive(pid)))
+    tools::pskill(child$pid, tools::SIGKILL)
+    expect_true(eventually(!any(alive(pid))))
+    suppressWarnings(parallel::mccollect(child))
+    expect_true(eventually(setequal(list.files(tempdir()), files)))
+    expect_identical(cluster_map_int(NULL, 1:2, identity), 1:2)
+  })
+})
+
 end_own_cluster()

@@ -162,8 +162,7 @@ static int take_answer(clu_node *nd, clu_msg *m) {
 
 int clu_node_call(clu_node *nd, clu_blob *body, uint64_t scope, int tag, clu_err *e) {
   int rc;
-  if (!clu_node_is_open(nd) || nd->stopping)
-    return clu_fail(e, CLU_DEAD, 0, "the node has ended");
+  if (!clu_node_is_open(nd) || nd->stopping) return clu_fail(e, CLU_DEAD, 0, "the node has ended");
   if ((rc = clu_requests_reserve(&nd->requests, e)) != CLU_OK) return rc;
   if (clu_chan_send(&nd->chan, CLU_K_CALL, nd->seq + 1, body, CLU_NO_FD) != CLU_OK)
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");

@@ -5,6 +5,7 @@
 
 void clu_sched_node_enlist(clu_sched *s, clu_sched_node *nd) {
   int readiness = clu_policy_readiness(s, nd);
+  clu_sched_node_count(s, nd);
   if (readiness == nd->readiness) return;
   nd->readiness = readiness;
   clu_list_remove(&nd->ready);

@@ -10,6 +10,12 @@
 
 #include "core/sched/sched-state.h"
 
+/* Whether it has something has changed, perhaps. */
+static inline void clu_sched_node_count(clu_sched *s, clu_sched_node *nd) {
+  int has = nd->batches.len > 0;
+  s->busy += has - nd->counted;
+  nd->counted = has;
+}
 /* Its place on the ready list, or none there: as clu_policy_readiness() says. */
 void clu_sched_node_enlist(clu_sched *s, clu_sched_node *nd);
 static inline void clu_sched_node_set_stealable(clu_sched *s, clu_sched_node *nd, int yes) {

@@ -38,6 +38,7 @@ typedef struct clu_sched_node {
   int why;            /* of the interrupt: CLU_END_TIMEOUT or CLU_END_CANCELLED */
   int readiness;      /* enum clu_readiness: which part of the ready list it is in */
   int has_begun;      /* something, since it came up */
+  int counted;        /* in `busy` */
   clu_link ready, stealable;
 } clu_sched_node;
 
@@ -66,6 +67,7 @@ struct clu_job {
 struct clu_sched {
   clu_sched_node **nodes; /* by number; NULL: it was never up */
   int n, up;
+  int busy, most;      /* nodes that have something; at most so many may, 0: all */
   clu_list idle, room; /* the ready list: who has nothing at all comes before who has room. Idle:
                           who has worked last comes first, who has not yet comes last. Room: the
                           longest ready first */

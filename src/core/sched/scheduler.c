@@ -200,6 +200,7 @@ int clu_sched_node_lost(clu_sched *s, int i, int cause, int again) {
     clu_sched_job_release(b.job);
   }
   nd->tasks = nd->cancelled = 0;
+  clu_sched_node_count(s, nd);
   nd->claim = NULL;
   nd->interrupt = CLU_INTERRUPT_NONE;
   clu_sched_node_set_deadline(s, nd, 0);
@@ -338,13 +339,32 @@ static int give_one_of(clu_sched *s, const clu_list *ready, clu_action *a) {
   return 0;
 }
 
+/* Whether a node that has nothing may get something. */
+static int may_begin(const clu_sched *s) { return s->most == 0 || s->busy < s->most; }
+
 void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {
   clu_sched_node *nd;
   memset(a, 0, sizeof *a);
   if (next_overdue(s, now, a)) return;
-  if (s->waiting && (give_one_of(s, &s->idle, a) || give_one_of(s, &s->room, a))) return;
-  nd = steal(s, now);
+  if (s->waiting && may_begin(s) && give_one_of(s, &s->idle, a)) return;
+  if (s->waiting && give_one_of(s, &s->room, a)) return;
+  nd = may_begin(s) ? steal(s, now) : NULL;
   if (nd) give(s, nd, a);
+}
+
+void clu_sched_limit(clu_sched *s, int most) { s->most = most; }
+int clu_sched_busy(const clu_sched *s) { return s->busy; }
+
+int clu_sched_wanted(const clu_sched *s) {
+  uint64_t n = 0, idle = s->up > s->busy ? (uint64_t)(s->up - s->busy) : 0;
+  for (const clu_group *g = s->groups; g; g = g->next) {
+    if (s->away && g->needs_caller) continue;
+    for (clu_link *at = clu_list_first(&g->waiting); at && n < idle;
+         at = clu_list_next(&g->waiting, at))
+      n += CLU_LIST_MEMBER(at, clu_job, waiting)->pending.waiting;
+  }
+  n += !s->away && !clu_list_is_empty(&s->stealable); /* what waits at another node */
+  return (int)(n < idle ? n : idle);
 }
 
 void clu_sched_away(clu_sched *s, int away) { s->away = away; }

@@ -152,6 +152,11 @@ int clu_sched_node_lost(clu_sched *s, int i, int cause, int again);
 void clu_sched_node_drain(clu_sched *s, int i, int draining);
 int clu_sched_node_is_up(const clu_sched *s, int i);
 int clu_sched_nodes_up(const clu_sched *s);
+/* Nodes that have something; nodes that have nothing and could get something, were it allowed. */
+int clu_sched_busy(const clu_sched *s);
+int clu_sched_wanted(const clu_sched *s);
+/* So many nodes may have something, at most; 0: all. Who has something keeps it. */
+void clu_sched_limit(clu_sched *s, int most);
 /* Tasks that are with it, and how many of them are cancelled (may be NULL). */
 uint32_t clu_sched_node_tasks(const clu_sched *s, int i, uint32_t *cancelled);
 /* The task that node `i` has to answer next; 0: none. */

@@ -18,7 +18,7 @@ static void acceptor_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!m) return;
   clu_count_handle(-1);
-  if (clu_session_is_ours()) {
+  if (clu_handle_is_ours(x)) {
     int mine = clu_turn_enter(CLU_FRAME);
     clu_acceptor_free(m);
     clu_turn_leave(mine);
@@ -31,7 +31,7 @@ static clu_acceptor *get_acceptor(SEXP x) {
     clu_raise("argument", "this is no acceptor's handle");
   m = R_ExternalPtrAddr(x);
   if (!m) clu_raise("stopped", "this acceptor is closed");
-  clu_need_session();
+  clu_need_session_of(x);
   return m;
 }
 

@@ -10,7 +10,7 @@ static void server_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!s) return;
   clu_count_handle(-1);
-  if (clu_session_is_ours()) {
+  if (clu_handle_is_ours(x)) {
     int mine = clu_turn_enter(CLU_FRAME);
     clu_server_unref(s);
     clu_turn_leave(mine);

@@ -13,7 +13,7 @@ static void node_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!nd) return;
   clu_count_handle(-1);
-  if (clu_session_is_ours()) {
+  if (clu_handle_is_ours(x)) {
     int mine = clu_turn_enter(CLU_FRAME);
     clu_node_free(nd);
     clu_turn_leave(mine);

@@ -47,7 +47,7 @@ static void psock_finalize(SEXP x) {
 static worker *get_psock(SEXP x) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_psock())
     clu_raise("argument", "this is no worker's socket");
-  clu_need_session();
+  clu_need_session_of(x);
   if (!R_ExternalPtrAddr(x)) clu_raise("stopped", "this worker's connection is closed");
   return R_ExternalPtrAddr(x);
 }

@@ -8,6 +8,9 @@
 clu_session *clu_the_session;
 static clu_pid session_pid;
 static int handles; /* external pointers with something behind them */
+/* Sessions that processes have had of which this one is a forked child. Their handles are still
+ * there, and are told from those of this process by an attribute. */
+static int before;
 
 /* ---- the session ---- */
 
@@ -21,16 +24,33 @@ static void in_child(int by_r) {
   if (session_pid) clu_session_close_in_child(clu_the_session);
 }
 
-void clu_need_session(void) {
+static void raise_forked(void) {
+  clu_raise("forked", "a cluster cannot be used in a forked child of the session that made it");
+}
+
+static void new_session(void) {
   clu_err e = {0, 0, ""};
+  clu_session *s = clu_session_new(&e);
+  if (!s) clu_raise_err(&e);
+  clu_the_session = s;
+  session_pid = clu_os_getpid();
+}
+
+void clu_need_session(void) {
   if (session_pid) {
-    if (session_pid != clu_os_getpid())
-      clu_raise("forked", "a cluster cannot be used in a forked child of the session that made it");
+    if (session_pid != clu_os_getpid()) raise_forked();
     return;
   }
-  if (!(clu_the_session = clu_session_new(&e))) clu_raise_err(&e);
-  session_pid = clu_os_getpid();
+  new_session();
   clu_os_around_fork(before_fork, after_fork, in_child);
+}
+
+int clu_session_is_parents(void) { return session_pid && session_pid != clu_os_getpid(); }
+
+void clu_session_begin_in_child(void) {
+  if (!clu_session_is_parents()) return;
+  new_session(); /* the other one stays: the parent's handles point to what it has */
+  before++;
 }
 
 int clu_pump(int64_t wait_ns, clu_err *e) {
@@ -39,7 +59,18 @@ int clu_pump(int64_t wait_ns, clu_err *e) {
 
 int clu_pump_events(void) { return clu_loop_events(clu_session_loop(clu_the_session)); }
 
-int clu_session_is_ours(void) { return session_pid && session_pid == clu_os_getpid(); }
+static int is_of_this(SEXP x) {
+  return before == 0 || Rf_asInteger(Rf_getAttrib(x, Rf_install("session"))) == before;
+}
+
+int clu_handle_is_ours(SEXP x) {
+  return session_pid && session_pid == clu_os_getpid() && is_of_this(x);
+}
+
+void clu_need_session_of(SEXP x) {
+  clu_need_session();
+  if (!is_of_this(x)) raise_forked();
+}
 
 /* A thread is not to be at work while the process ends: what it uses may be gone already. */
 static void at_exit(void) { clu_turns_end(&clu_turn, 0); }
@@ -61,7 +92,7 @@ void *clu_handle_get(SEXP x, SEXP tag) {
     clu_raise("argument", "this is no handle of a clutch cluster");
   p = R_ExternalPtrAddr(x);
   if (!p) clu_raise_foreign("cluster");
-  clu_need_session();
+  clu_need_session_of(x);
   return p;
 }
 
@@ -70,6 +101,7 @@ SEXP clu_handle_new(SEXP tag, SEXP prot, R_CFinalizer_t fin) {
   PROTECT(prot);
   x = PROTECT(R_MakeExternalPtr(NULL, tag, prot));
   R_RegisterCFinalizerEx(x, fin, FALSE);
+  if (before) Rf_setAttrib(x, Rf_install("session"), Rf_ScalarInteger(before));
   UNPROTECT(2);
   return x;
 }

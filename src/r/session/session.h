@@ -9,8 +9,9 @@
  *   call-bytes.c   the bytes of a call             call.c   calls and answers
  *
  * The session is made by the first call that needs one, and lives as long as the process. In a
- * forked child of it (mclapply()) every use is an R error. Only event-wait.c blocks, and what is
- * said to wait. Errors are raised by clu_raise().
+ * forked child of it (mclapply()) every use is an R error, until that has begun a session of its
+ * own; and every use of the parent's handles is one also then. Only event-wait.c blocks, and what
+ * is said to wait. Errors are raised by clu_raise().
  */
 #ifndef CLUTCH_R_SESSION_H
 #define CLUTCH_R_SESSION_H
@@ -28,8 +29,10 @@
 extern clu_session *clu_the_session;
 /* Makes the session, if there is none; an R error in a forked child of it. */
 void clu_need_session(void);
-/* Whether this is the process that made the session. */
-int clu_session_is_ours(void);
+/* Whether this is a forked child, and the session is its parent's. */
+int clu_session_is_parents(void);
+/* Then it gets one of its own. What is the parent's is left alone. */
+void clu_session_begin_in_child(void);
 /* What a thread does while R's is elsewhere: see core/loop/turns.h. None of it may call R. CLU_OK,
  * also when there is work already; CLU_NOMEM. */
 int clu_session_set_work(int (*is_urgent)(void *), uint64_t (*due)(void *),
@@ -44,6 +47,10 @@ SEXP clu_handle_new(SEXP tag, SEXP prot, R_CFinalizer_t fin);
 void clu_handle_set(SEXP x, void *p);
 /* What is behind it; an R error when that is nothing. The handle keeps it. */
 void *clu_handle_get(SEXP x, SEXP tag);
+/* Whether it was made by the session of this process. */
+int clu_handle_is_ours(SEXP x);
+/* As clu_need_session(), for what belongs to this handle. */
+void clu_need_session_of(SEXP x);
 /* One more, or less, handle with something behind it, where that is not clu_handle_set()'s. */
 void clu_count_handle(int by);
 

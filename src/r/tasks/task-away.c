@@ -1,6 +1,7 @@
 #include "r/tasks/task-away.h"
 
 #include "r/tasks/memory-limit.h"
+#include "r/tasks/task-budget.h"
 #include "r/tasks/task-drive.h"
 #include "r/tasks/task-results.h"
 
@@ -53,14 +54,23 @@ static int is_in_use(const tasks *t) {
 }
 
 /* When the first cluster has been idle for as long as it may. */
-static uint64_t due(void *unused) {
+static uint64_t idle_due(void) {
   uint64_t first = 0, now = 0;
-  (void)unused;
   for (tasks *t = all; t; t = t->next) {
     if (!t->idle_after || t->is_idle) continue;
     if (!now) now = clu_os_now();
     if (is_in_use(t)) t->used = now;
     if (!first || t->used + t->idle_after < first) first = t->used + t->idle_after;
+  }
+  return first;
+}
+
+static uint64_t due(void *unused) {
+  uint64_t first = idle_due();
+  (void)unused;
+  for (const tasks *t = all; t; t = t->next) {
+    uint64_t at = clu_tasks_fit_due(t);
+    if (at && (!first || at < first)) first = at;
   }
   return first;
 }
@@ -77,7 +87,7 @@ static void end_node(tasks *t, task_node *at) {
 }
 
 static void end_idle(void) {
-  uint64_t first = due(NULL), now = first ? clu_os_now() : 0;
+  uint64_t first = idle_due(), now = first ? clu_os_now() : 0;
   if (!first || first > now) return;
   for (tasks *t = all; t; t = t->next) {
     if (!t->idle_after || t->is_idle || t->used + t->idle_after > now) continue;
@@ -102,7 +112,7 @@ static int64_t next_wait(int64_t wait) {
   uint64_t now = clu_os_now();
   for (const tasks *t = all; t; t = t->next) {
     if (t->limit > 0 && wait > MEMORY_EVERY) wait = MEMORY_EVERY;
-    wait = (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait);
+    wait = clu_tasks_fit_wait(t, (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait));
   }
   return clu_loop_until_timer(clu_session_loop(clu_the_session), wait);
 }
@@ -131,6 +141,8 @@ int clu_tasks_drive_always(tasks *t) {
   all = t;
   return CLU_OK;
 }
+
+void clu_tasks_drive_none(void) { all = NULL; }
 
 void clu_tasks_drive_no_more(tasks *t) {
   tasks **at = &all;

@@ -17,6 +17,8 @@
 /* From now on they are driven also while R's thread is elsewhere; no more. CLU_OK or CLU_NOMEM. */
 int clu_tasks_drive_always(tasks *t);
 void clu_tasks_drive_no_more(tasks *t);
+/* In a forked child: those that there were are the parent's. */
+void clu_tasks_drive_none(void);
 /* R's thread leaves now, and comes back at once: nothing has become urgent by what it has done. */
 void clu_tasks_back_at_once(void);
 

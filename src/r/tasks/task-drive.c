@@ -4,6 +4,7 @@
 
 #include "core/wire/task-message.h"
 #include "r/tasks/memory-limit.h"
+#include "r/tasks/task-budget.h"
 #include "r/tasks/task-results.h"
 #include "r/tasks/task-send.h"
 
@@ -21,6 +22,7 @@ void clu_tasks_act(tasks *t, int may_send) {
       -1; /* the node whose messages were not flushed yet: those of one node leave together */
   if (clu_sched_deadline(t->sched) <= clu_os_now())
     clu_tasks_take_rings(t); /* who has answered is not late */
+  clu_tasks_fit(t);
   for (int k = 0; k < MOST_ACTIONS; k++) {
     clu_action a;
     clu_node *nd;
@@ -132,7 +134,7 @@ static int64_t next_wait(waiting *w, const tasks *t, const task_job *j, uint64_t
     w->quick = 2 * w->quick < CLU_SLICE ? 2 * w->quick : CLU_SLICE;
   }
   /* 0 when the scheduler's deadline has passed since it was asked */
-  wait = (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait);
+  wait = clu_tasks_fit_wait(t, (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait));
   return (uint64_t)wait > w->deadline - now ? (int64_t)(w->deadline - now) : wait;
 }
 

@@ -4,27 +4,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/budget.h"
 #include "core/wire/task-message.h"
 #include "r/tasks/memory-limit.h"
 #include "r/tasks/task-away.h"
 #include "r/tasks/task-drive.h"
 #include "r/tasks/task-results.h"
 #include "r/tasks/task-send.h"
+#include "r/tasks/wake.h"
 
 /* ---- the tasks of a cluster ---- */
 
 static void tasks_finalize(SEXP x) {
   tasks *t = R_ExternalPtrAddr(x);
-  int ours = clu_session_is_ours(), mine;
+  int mine;
   R_ClearExternalPtr(x);
   if (!t) return;
   clu_count_handle(-1);
-  mine = ours ? clu_turn_enter(CLU_FRAME) : 0;
-  for (int i = 0; i < t->n && ours; i++)
+  /* in a forked child its jobs may be gone already, without having been taken out of its list */
+  if (!clu_handle_is_ours(x)) return;
+  mine = clu_turn_enter(CLU_FRAME);
+  for (int i = 0; i < t->n; i++)
     if (t->nodes[i].node) clu_node_drop_data(t->nodes[i].node);
   clu_tasks_drive_no_more(t);
+  clu_budget_give(t->held);
   clu_tasks_free(t);
-  if (ours) clu_turn_leave(mine);
+  clu_turn_leave(mine);
+}
+
+/* Whether this is a forked child of a session, without one of its own: then it has one now. */
+SEXP ffi_session_in_child(void) {
+  if (!clu_session_is_parents()) return Rf_ScalarLogical(0);
+  clu_session_begin_in_child();
+  clu_tasks_drive_none();
+  clu_wake_forget();
+  return Rf_ScalarLogical(1);
 }
 
 /* NULL without memory. */
@@ -160,7 +174,7 @@ static void job_finalize(SEXP x) {
   R_ClearExternalPtr(x);
   if (!j) return;
   clu_count_handle(-1);
-  if (clu_session_is_ours()) {
+  if (clu_handle_is_ours(x)) {
     int mine = clu_turn_enter(CLU_FRAME);
     tasks *t = j->tasks;
     if (t) {

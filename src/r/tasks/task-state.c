@@ -20,7 +20,7 @@ SEXP clu_job_handle(SEXP prot, R_CFinalizer_t finalizer) {
 static void *behind(SEXP x, SEXP tag, const char *what) {
   if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag || !R_ExternalPtrAddr(x))
     clu_raise_foreign(what);
-  clu_need_session();
+  clu_need_session_of(x);
   return R_ExternalPtrAddr(x);
 }
 

@@ -14,10 +14,10 @@
  * values and elements are, is found without R: nodes by task_node.node, and not by their handles.
  *
  * Files of this folder, each knows only those before it: wake <- task-state <- task-results,
- * memory-limit, task-send <- task-drive <- task-away <- task-life, task-query, task-news;
- * task-options, task-life <- task-submit. Nothing
- * here blocks. Where the session runs out of memory that is remembered in the job (out_of_memory):
- * a result that was lost must not look like NULL.
+ * memory-limit, task-budget, task-send <- task-drive <- task-away <- task-life, task-query,
+ * task-news; task-options, task-life <- task-submit. Nothing here blocks. Where the session runs
+ * out of memory that is remembered in the job (out_of_memory): a result that was lost must not look
+ * like NULL.
  */
 #ifndef CLUTCH_TASK_STATE_H
 #define CLUTCH_TASK_STATE_H
@@ -122,11 +122,14 @@ struct tasks {
   uint64_t idle_after; /* ns without use after which the nodes end; 0: they stay */
   uint64_t used;       /* when they were last in use */
   int is_idle;         /* they have been told to end since then */
-  size_t nlimited;     /* so many of them limit the memory of nodes */
-  size_t unheard;      /* conditions of these that handlers in R have not got yet */
-  uint64_t numbers;    /* of jobs so far */
-  int bare;            /* jobs of one task without an element that are under way: for these no R */
-  int restartable;     /* is needed until their result is asked for; of these, those with retries */
+  int budget;          /* of cores: its size; 0: there is none. See task-budget.h */
+  int held, own;       /* tokens of it that it has; 1: the core of a task that waits is one more */
+  uint64_t fitted, asked, needed; /* when it was looked at, looked for more, needed all */
+  size_t nlimited;                /* so many of them limit the memory of nodes */
+  size_t unheard;                 /* conditions of these that handlers in R have not got yet */
+  uint64_t numbers;               /* of jobs so far */
+  int bare;        /* jobs of one task without an element that are under way: for these no R */
+  int restartable; /* is needed until their result is asked for; of these, those with retries */
   uint64_t memory_checked;
   uint64_t read; /* when clu_tasks_pass() looked at the sockets */
   double limit;  /* bytes that a node may have; 0: no limit */

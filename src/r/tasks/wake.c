@@ -31,3 +31,10 @@ void clu_wake_seen(void) {
   /* in this order: what is signalled from here on writes another byte, what was before is seen */
   atomic_store(&signalled, 0);
 }
+
+void clu_wake_forget(void) {
+  if (!atomic_load(&ready)) return;
+  for (int i = 0; i < 2; i++) clu_os_close(ends[i]);
+  atomic_store(&ready, 0);
+  atomic_store(&signalled, 0);
+}

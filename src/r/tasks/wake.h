@@ -19,5 +19,7 @@ void clu_wake_hold(void);
 /* It is not readable any more. R's thread, before it takes the news: what comes after that signals
  * again. */
 void clu_wake_seen(void);
+/* In a forked child: the pair is the parent's. Another one is made when it is asked for. */
+void clu_wake_forget(void);
 
 #endif
