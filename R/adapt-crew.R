@@ -12,7 +12,8 @@
 #' `targets::tar_option_set(controller = crew_controller_clutch(workers = 4))`.
 #'
 #' \pkg{crew} starts workers when there are tasks, and again when one has died. They end when it
-#' tells them to, and with the session, whatever ends it.
+#' tells them to, and with the session, whatever ends it. Where R has threads before the fork, which
+#' a message tells, each worker is an R of its own start.
 #' @param name String: name of the controller. By default a random one.
 #' @param workers Number of workers, at most.
 #' @param ... More arguments of `crew::crew_controller_local()`, by name. `r_arguments` has no
@@ -23,7 +24,7 @@
 #' * `clutch_argument`: arguments have no name, or one that `crew::crew_controller_local()` does not
 #'   know.
 #' * `clutch_package`: package \pkg{crew} is not installed, or is older than 1.3.0.
-#' * `clutch_start`: when tasks are pushed, and nodes cannot be forked on this system.
+#' * `clutch_start`: when tasks are pushed, and workers do not start.
 #'
 #' All have class `clutch_error`. What \pkg{crew} objects to is an error of its own.
 #' ```r
@@ -102,10 +103,14 @@ needed_by_crew <- c("cli", "rlang", "R6", "later", "promises", "data.table", "ti
 launch_workers <- function(call, n, out, err) {
   output <- if (is.null(out)) "/dev/null" else c(out, if (!identical(err, "2>&1")) err)
   info <- start_programs(rep(call, n), run_worker, keep = FALSE, load = needed_by_crew,
-                         output = output)
-  if (is.null(info)) throw("start", "crew's workers cannot be forked here, since R has threads")
+                         output = output, strategy = crew_strategy())
   the$crew <- c(Filter(function(i) live_programs(i) > 0L, the$crew), list(info))
   lapply(info$handles, worker_handle)
+}
+
+# It is found out once that R has threads: crew launches workers again and again.
+crew_strategy <- function() {
+  if (length(the$crew)) the$crew[[length(the$crew)]]$strategy else "fork_server"
 }
 
 # What crew's own handles, of package processx, can do, as far as crew uses it.

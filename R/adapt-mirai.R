@@ -24,8 +24,12 @@
 #' neither is one that cannot connect. A daemon's number of threads is its share of the cores, see
 #' section *Cores* of [make_cluster()].
 #'
-#' Where nodes cannot be forked (on Windows, or when the user's profile starts threads), the daemons
-#' are started by `mirai::launch_local()`, and nobody replaces them.
+#' Where R has threads before the fork (it loads \pkg{mirai} or \pkg{nanonext} in your profile, say)
+#' each daemon is an R of its own start: all of this holds but the first point. On Windows the
+#' daemons are started by `mirai::launch_local()`, and nobody replaces them.
+#'
+#' In a profile, which nodes read, too, `mirai_daemons()` starts daemons in the session only. In a
+#' node or fork server that is starting it says so and returns `FALSE`.
 #' @param n Number of daemons. 0 or `NULL`: ends them, as `mirai::daemons()` does.
 #' @param url String: where \pkg{mirai} listens. By default a socket of its own, see above.
 #' @param dispatcher `TRUE` or `FALSE`: whether tasks wait in the session until a daemon is free.
@@ -53,6 +57,10 @@
 #' }
 #' @export
 mirai_daemons <- function(n, url = NULL, dispatcher = TRUE, ..., .compute = NULL) {
+  if (is_starting()) {
+    refuse_while_starting("mirai_daemons()")
+    return(invisible(FALSE))
+  }
   need_package("mirai", "mirai_daemons()", "2.5.0")
   given(n, "n")
   check_daemon_options(...names())
@@ -65,9 +73,12 @@ mirai_daemons <- function(n, url = NULL, dispatcher = TRUE, ..., .compute = NULL
   end_daemons(profile) # of the daemons before
   is_up <- FALSE
   on.exit(if (!is_up) reset_daemons(0, profile))
-  code <- daemon_calls(n, profile)
-  the$daemons[[profile]] <- start_programs(code, run_daemon, keep = TRUE, load = "cli")
-  if (is.null(the$daemons[[profile]])) mirai::launch_local(n, .compute = profile)
+  if (.Platform$OS.type == "unix") {
+    code <- daemon_calls(n, profile)
+    the$daemons[[profile]] <- start_programs(code, run_daemon, keep = TRUE, load = "cli")
+  } else {
+    mirai::launch_local(n, .compute = profile)
+  }
   await_daemons(n, profile, clock() + 120)
   is_up <- TRUE
   invisible(value)

@@ -73,6 +73,7 @@ connect_server <- function(info, left) {
     say_threads(server$report)
     server_drop(server$key)
     info$spec$strategy <- info$strategy <- "spawn"
+    if (!is.null(info$keep)) spec_of_programs(info)
     server <- server_ready(server_for(info$spec, info$session_env), left())
   }
   info$server <- server
@@ -137,9 +138,9 @@ fork_nodes <- function(info, ranks, left) {
 }
 
 start_kind <- function(info) {
-  if (info$strategy == "spawn") return("exec")
-  if (is.null(info$settings$program)) return("fork")
-  if (info$keep) "kept" else "program"
+  is_exec <- info$strategy == "spawn"
+  if (is.null(info$settings$program)) return(if (is_exec) "exec" else "fork")
+  paste0(if (is_exec) "exec_", if (info$keep) "kept" else "program")
 }
 
 # The server may have the settings of another cluster.

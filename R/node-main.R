@@ -31,7 +31,7 @@ fork_server_main <- function(args) {
         answer("applied", todo$seq, apply_settings(todo$object))
         keep_settings(todo$seq, todo$object)
       },
-      program = run_program(todo$seq, todo$object), # in a node
+      program = run_program(settings_of(todo$seq), todo$seq, todo$object), # in a node
       failed = stop(todo$object),
       end = break
     )
@@ -177,6 +177,7 @@ keep_settings <- function(number, settings) {
     .Call(ffi_fork_server_keeps, s$number + 1, s$number + length(s$settings$program$code))
   }
   new <- list(number = number, settings = settings)
+  if (isTRUE(settings$by_exec)) write_program(new)
   the_node$of_programs <- c(Filter(is_used, the_node$of_programs), list(new))
 }
 
@@ -186,13 +187,24 @@ settings_of <- function(id) {
   the_node$of_programs[[max(which(before))]]
 }
 
-# In a node. `id`: its number in the session; `again`: how often it was started before. What ends
-# the program by a jump (an interrupt, quit()) or a signal is a death, after which the fork server
-# starts it again.
-run_program <- function(id, again) {
+# A node that is started by exec reads it before it says hello, and again when it is started again:
+# see spec_of_programs().
+write_program <- function(s) {
+  file <- program_file(tempdir())
+  new <- paste0(file, ".new")
+  saveRDS(s, new, compress = FALSE)
+  file.rename(new, file)
+}
+
+program_file <- function(folder) file.path(folder, "program.rds")
+
+# In a node. `s`: number and settings; `id`: its own number in the session; `again`: how often it
+# was started before. What ends the program by a jump (an interrupt, quit()) or a signal is a death,
+# after which the fork server starts it again.
+run_program <- function(s, id, again) {
   tryCatch({
-    s <- settings_of(id)
-    problem <- if (s$number != the_node$number) apply_settings(s$settings)
+    is_other <- !is.null(the_node$number) && s$number != the_node$number
+    problem <- if (is_other) apply_settings(s$settings)
     if (!is.null(problem)) stop(problem)
     program <- s$settings$program
     start_threads_of_loaded()
@@ -203,8 +215,8 @@ run_program <- function(id, again) {
 }
 
 # A node that was started by exec. Arguments: library, packages, then from the supervisor: number of
-# its slot in the shared memory, whether TMPDIR was set, to what, and the folder that is the node's
-# own.
+# its slot in the shared memory, whether TMPDIR was set, to what, the folder that is the node's own,
+# its number if it runs a program, else 0, and how often that was started before.
 exec_node_main <- function(args) {
   options(clutch.joins = NULL)
   if (args[[4L]] == "set") Sys.setenv(TMPDIR = args[[5L]]) else Sys.unsetenv("TMPDIR")
@@ -215,7 +227,10 @@ exec_node_main <- function(args) {
   starting_is_over()
   if (settings[[1L]] != "NA") tools::psnice(value = as.integer(settings[[1L]]))
   if (settings[[2L]] == "TRUE") announce()
-  .Call(ffi_node_begin_exec, as.integer(args[[3L]]), args[[6L]])
+  id <- as.numeric(args[[7L]])
+  s <- if (id > 0) readRDS(program_file(dirname(args[[6L]])))
+  .Call(ffi_node_begin_exec, as.integer(args[[3L]]), args[[6L]], id > 0)
+  if (id > 0) run_program(s, id, as.numeric(args[[8L]]))
   node_serve()
 }
 

@@ -9,13 +9,16 @@
 # often that was started before. It is a function of this package. `load`: packages whose
 # namespaces are loaded before the fork, where that starts no thread.
 #
-# An environment as that of a cluster, with `handles`; NULL where nodes cannot be forked.
+# Where R has threads, each process is an R of its own start: strategy "spawn", which a caller may
+# ask for who knows that.
+#
+# An environment as that of a cluster, with `handles`.
 start_programs <- function(code, run, keep, load = character(), output = "",
-                           setup_timeout = 120) {
+                           strategy = "fork_server", setup_timeout = 120) {
   end <- clock() + setup_timeout
   left <- function() max(end - clock(), 0.01)
   tempdir(TRUE)
-  request <- check_request(length(code), "fork_server", NULL, "", NULL, list(), character(),
+  request <- check_request(length(code), strategy, NULL, "", NULL, list(), character(),
                            setup_timeout, character())
   info <- plan_forked(request)
   info$spec$load <- load
@@ -23,13 +26,23 @@ start_programs <- function(code, run, keep, load = character(), output = "",
   info$keep <- keep
   info$settings$announce <- FALSE
   info$settings$program <- list(code = code, run = run)
+  if (strategy == "spawn") spec_of_programs(info)
   connect_server(info, left)
-  if (info$strategy == "spawn") return(NULL)
   info$handles <- fork_nodes(info, seq_along(code), left)
   info
 }
 
-stop_programs <- function(info) .Call(ffi_nodes_stop, info$handles, 0, 5)
+# What the server of new R processes has loaded these do not have. An R that is started again has
+# the environment of its server: where that may happen the server has no settings of others.
+spec_of_programs <- function(info) {
+  info$spec$load <- NULL
+  if (info$keep) info$spec$own <- tempfile("")
+}
+
+stop_programs <- function(info) {
+  .Call(ffi_nodes_stop, info$handles, 0, 5)
+  if (!is.null(info$spec$own)) server_drop(info$server$key)
+}
 
 is_program_alive <- function(handle) {
   .Call(ffi_node_info, handle)$state %in% c("starting", "idle", "busy")

@@ -18,13 +18,13 @@ is_starting <- function() {
 
 # An R that is not interactive ends at an error of its profile. The profile of one that is starting
 # goes on, or is at the worst left at a later error which comes of having no cluster.
-refuse_while_starting <- function() {
+refuse_while_starting <- function(what = "make_cluster()") {
   options(error = expression(NULL))
   text <- paste("this process is a node, or a fork server, that is starting: a cluster made here,",
                 "in its profile or by a package, would start others without end")
   e <- error_of("starting", text)
   signalCondition(e)
-  message("make_cluster() starts nothing: ", text)
+  message(what, " starts nothing: ", text)
   structure(list(), class = c("clutch_cluster", "cluster"))
 }
 

@@ -39,6 +39,6 @@ forget_parents <- function() {
 #   seed, announce, nice what the nodes of a fork server are given
 #   variables            environment variables that they are given, as they were before; NA: not set
 #   attached, lacks      packages attached for a job; those that could not be, and why
-#   program, number      what nodes run in place of serving, see programs.R; that of the settings
+#   number, of_programs  that of the settings; those of nodes that run programs, see node-main.R
 #   calls                the stack of the task that has failed
 the_node <- new.env(parent = emptyenv())

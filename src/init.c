@@ -158,7 +158,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/node-start.c */
                                           ENTRY(ffi_node_begin_joined, 1),
                                           ENTRY(ffi_is_node, 0),
-                                          ENTRY(ffi_node_begin_exec, 2),
+                                          ENTRY(ffi_node_begin_exec, 3),
                                           ENTRY(ffi_node_program_done, 0),
                                           /* r/node/node-tasks.c */
                                           ENTRY(ffi_work_sinks, 1),

@@ -131,7 +131,7 @@ SEXP ffi_node_end(void);
 /* r/node/node-start.c */
 SEXP ffi_node_begin_joined(SEXP problem);
 SEXP ffi_is_node(void);
-SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp);
+SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp, SEXP program);
 SEXP ffi_node_program_done(void);
 
 /* r/node/node-tasks.c */

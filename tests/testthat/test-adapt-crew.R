@@ -50,6 +50,31 @@ test_that("tasks are done by workers that are nodes, which crew launches again",
   expect_true(eventually(!length(processes_of(s))))
 })
 
+test_that("where nodes cannot be forked each worker is an R of its own", {
+  profile <- tempfile()
+  on.exit(unlink(profile))
+  writeLines("if (nzchar(Sys.getenv('CLUTCH_STARTING'))) loadNamespace('nanonext')", profile)
+  s <- crew_script(c(sprintf("Sys.setenv(R_PROFILE_USER = '%s')", profile), "
+    x <- crew_controller_clutch(workers = 1, tasks_max = 1) # so that it is launched twice
+    x$start()
+    pids <- integer()
+    for (i in 1:2) {
+      x$push(Sys.getpid())
+      x$wait(seconds_timeout = 120)
+      pids <- c(pids, x$pop()$result[[1]])
+    }
+    cat('workers=', length(unique(pids)), '\n', sep = '')
+    cat('servers=', length(clutch:::the$servers), '\n', sep = '')
+    x$terminate()
+    cat('ended=1\n')
+  "))
+  expect_true(said(s, "^ended=", 120))
+  expect_identical(value_of(s, "workers"), "2")
+  expect_identical(value_of(s, "servers"), "1")
+  expect_length(grep("threads", readLines(s$out)), 1L) # said once
+  expect_true(eventually(!length(processes_of(s))))
+})
+
 test_that("workers end with the session", {
   s <- crew_script("
     x <- crew_controller_clutch(workers = 2)

@@ -116,7 +116,7 @@ test_that("daemons end with the session", {
   linux_only()
   s <- start_script("
     mirai_daemons(2)
-    cat('ready\\n')
+    cat('ready\n')
     Sys.sleep(100)
   ")
   expect_true(said(s, "^ready"))
@@ -253,16 +253,76 @@ test_that("errors have classes, and leave nothing", {
   expect_identical(e$package, "mirai")
 })
 
-test_that("where nodes cannot be forked the daemons are mirai's own", {
+test_that("where nodes cannot be forked each daemon is an R of its own, and replaced as well", {
   skip_without_mirai()
   profile <- tempfile()
   on.exit(unlink(profile))
   writeLines("if (nzchar(Sys.getenv('CLUTCH_STARTING'))) loadNamespace('nanonext')", profile)
   s <- start_script(c(sprintf("Sys.setenv(R_PROFILE_USER = '%s')", profile), "
+    Sys.setenv(OF_PROFILE = 'a')
     mirai_daemons(2)
-    cat('sum=', sum(mirai::mirai_map(1:4, function(i) i)[mirai::.flat]), '\\n', sep = '')
+    Sys.setenv(OF_PROFILE = 'b')
+    mirai_daemons(1, .compute = 'b')
+    cat('sum=', sum(mirai::mirai_map(1:4, function(i) i)[mirai::.flat]), '\n', sep = '')
+    pid <- mirai::mirai(Sys.getpid())[]
+    tools::pskill(pid, 9)
+    connections <- function() mirai::status()$connections
+    while (connections() == 2) Sys.sleep(0.01)
+    while (connections() < 2) Sys.sleep(0.01)
+    what <- unlist(lapply(1:8, function(i) mirai::mirai(Sys.getenv('OF_PROFILE'))[]))
+    cat('replaced by=', unique(what), '\n', sep = '')
+    late <- mirai::mirai(Sys.sleep(30), .timeout = 200)[]
+    cat('late=', as.integer(late), '\n', sep = '')
+    cat('servers=', length(clutch:::the$servers), '\n', sep = '')
+    mirai_daemons(0)
+    mirai_daemons(0, .compute = 'b')
+    cat('left=', length(clutch:::the$servers), '\n', sep = '')
   "))
-  expect_true(said(s, "^sum=10"))
+  expect_true(said(s, "^left=", 120))
+  expect_identical(value_of(s, "sum"), "10")
+  expect_identical(value_of(s, "replaced by"), "a")
+  expect_identical(value_of(s, "late"), "5")
+  expect_identical(value_of(s, "servers"), "2") # their nodes' settings differ
+  expect_identical(value_of(s, "left"), "0")
   expect_true(said(s, "threads"))
   expect_true(eventually(!alive(s$pid)))
+})
+
+test_that("daemons that a profile asks for are started by the session only", {
+  skip_without_mirai()
+  for (first in c("", "library(mirai)")) { # with threads, or without
+    profile <- tempfile()
+    writeLines(c(first, "options(of_profile = clutch::mirai_daemons(2))"), profile)
+    s <- start_script(c(sprintf("Sys.setenv(R_PROFILE_USER = '%s')", profile), "
+      value <- mirai_daemons(2)
+      found <- mirai::mirai_map(1:4, function(i) getOption('of_profile'))[mirai::.flat]
+      cat('found=', unique(found), '\n', sep = '')
+      cat('connections=', mirai::status()$connections, '\n', sep = '')
+      Sys.sleep(100)
+    "))
+    expect_true(said(s, "^connections=", 60))
+    expect_identical(value_of(s, "found"), "FALSE")
+    expect_identical(value_of(s, "connections"), "2")
+    expect_lte(length(processes_of(s)), 4L) # session, fork server, daemons
+    tools::pskill(s$pid, 9L)
+    expect_true(eventually(!length(processes_of(s))))
+    unlink(profile)
+  }
+})
+
+test_that("a daemon that dies again and again is replaced as often", {
+  with_daemons(1, code = {
+    seen <- integer()
+    while (length(seen) < 5L) {
+      # mirai may not know yet that the one before has gone: then this is an error value
+      pid <- mirai::mirai(Sys.getpid(), .timeout = 60000)[]
+      if (mirai::is_error_value(pid)) next
+      expect_false(pid %in% seen)
+      seen <- c(seen, pid)
+      tools::pskill(pid, 9L)
+      expect_true(eventually(!alive(pid)))
+    }
+    expect_true(eventually(connections() == 1L))
+    expect_identical(mirai::mirai(1 + 1, .timeout = 60000)[], 2)
+  })
 })

@@ -26,15 +26,12 @@ static int make_room(clu_supervisor *sv) {
   return CLU_OK;
 }
 
-int clu_sv_keep(clu_supervisor *sv, uint64_t id, int slot, clu_fd fd, clu_err *e) {
-  clu_sv_kept k;
+int clu_sv_keep(clu_supervisor *sv, const clu_sv_kept *place, clu_err *e) {
+  clu_sv_kept k = *place;
   int rc;
-  memset(&k, 0, sizeof k);
-  k.id = id;
-  k.slot = slot;
   k.began = clu_os_now();
   if (make_room(sv) != CLU_OK) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-  if ((rc = clu_os_dup(fd, &k.fd)) != CLU_OK)
+  if ((rc = clu_os_dup(place->fd, &k.fd)) != CLU_OK)
     return clu_fail(e, rc, 0, "the fork server has no descriptor left");
   sv->kept[sv->nkept++] = k;
   return CLU_OK;

@@ -18,6 +18,7 @@ typedef struct clu_sv_node {
 
 typedef struct clu_sv_kept {
   uint64_t id;
+  int kind; /* enum clu_start_kind */
   int slot;
   clu_fd fd;
   uint32_t again; /* how often it was started again */
@@ -49,9 +50,9 @@ void clu_sv_close_in_child(clu_supervisor *sv);
  * What is kept is not the process but the place: number, slot and end of the data socket, of which
  * each process that comes there gets a copy. So the master sees one node, with another pid. */
 
-/* From now on the node of this number is kept. `fd`: copied. CLU_OK, CLU_NOMEM, CLU_LIMIT,
- * CLU_SYS. */
-int clu_sv_keep(clu_supervisor *sv, uint64_t id, int slot, clu_fd fd, clu_err *e);
+/* From now on the node of this number is kept. Of `place` number, kind, slot and fd count; the fd
+ * is copied. CLU_OK, CLU_NOMEM, CLU_LIMIT, CLU_SYS. */
+int clu_sv_keep(clu_supervisor *sv, const clu_sv_kept *place, clu_err *e);
 /* Its process has ended. 1: another one is to come, so that is not the end of the node. */
 int clu_sv_kept_died(clu_supervisor *sv, uint64_t id);
 /* It is not kept any more. 1: it was, and has no process. */

@@ -15,6 +15,15 @@ typedef struct {
   uint32_t again; /* of a kept one: how often it was started before */
 } request;
 
+static int is_by_exec(const request *r) {
+  return r->kind == CLU_START_EXEC || r->kind == CLU_START_EXEC_PROGRAM ||
+         r->kind == CLU_START_EXEC_KEPT;
+}
+
+static int is_kept(const request *r) {
+  return r->kind == CLU_START_KEPT || r->kind == CLU_START_EXEC_KEPT;
+}
+
 /* NULL, or what is wrong with it. */
 static const char *read_request(clu_supervisor *sv, const clu_msg *m, request *r) {
   uint32_t slot = CLU_SLOTS;
@@ -27,7 +36,7 @@ static const char *read_request(clu_supervisor *sv, const clu_msg *m, request *r
   }
   r->slot = (int)slot;
   if (r->fd == CLU_NO_FD) return "its end of the data socket did not arrive";
-  if (r->kind > CLU_START_KEPT) return "the fork server does not know this kind of start";
+  if (r->kind >= CLU_START_AFTER_LAST) return "the fork server does not know this kind of start";
   return slot >= CLU_SLOTS ? "a fork server has no more than 65536 nodes" : NULL;
 }
 
@@ -57,23 +66,29 @@ static char **make_environment(clu_supervisor *sv, uint64_t id, const char *tmp)
 }
 
 /* The node's folder is given as TMPDIR, in which it makes its temporary folder. The arguments carry
- * what was in TMPDIR, so that the node can put it back. */
+ * what was in TMPDIR, so that the node can put it back. One that runs a program is told its number;
+ * others get 0. */
 static int start_by_exec(clu_supervisor *sv, const request *r, const char *tmp, clu_pid *pid,
                          clu_err *e) {
   enum { MAX = 64 };
   const char *argv[MAX], *old = getenv("TMPDIR");
-  char slot_arg[16];
+  char slot_arg[16], id_arg[24], again_arg[16];
   char **envp = make_environment(sv, r->id, tmp);
   int n = 0, rc;
   clu_fd keep[2] = {r->fd, sv->slots_fd};
   clu_spawn s;
   if (!envp) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-  for (; sv->exec[n] && n < MAX - 5; n++) argv[n] = sv->exec[n];
+  for (; sv->exec[n] && n < MAX - 7; n++) argv[n] = sv->exec[n];
   snprintf(slot_arg, sizeof slot_arg, "%d", r->slot);
   argv[n++] = slot_arg;
   argv[n++] = old ? "set" : "unset";
   argv[n++] = old ? old : "";
   argv[n++] = tmp;
+  snprintf(id_arg, sizeof id_arg, "%llu",
+           (unsigned long long)(r->kind == CLU_START_EXEC ? 0 : r->id));
+  argv[n++] = id_arg;
+  snprintf(again_arg, sizeof again_arg, "%u", (unsigned)r->again);
+  argv[n++] = again_arg;
   argv[n] = NULL;
   memset(&s, 0, sizeof s);
   s.file = argv[0];
@@ -127,7 +142,7 @@ static int add_started(clu_supervisor *sv, const request *r, clu_pid pid, const 
  * node makes it when it has something to do: so 64 nodes start in a fifth of the time less. */
 static int name_folder(clu_supervisor *sv, const request *r, clu_boot *b, clu_err *e) {
   int n;
-  if (r->kind == CLU_START_EXEC) return clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, e);
+  if (is_by_exec(r)) return clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, e);
   n = snprintf(b->tmp, sizeof b->tmp, "%s/node%llu", sv->tmp, (unsigned long long)++sv->folders);
   if (n > 0 && (size_t)n < sizeof b->tmp) return CLU_OK;
   return clu_fail(e, CLU_SYS, 0, "the path of the temporary folder is too long");
@@ -142,7 +157,7 @@ static int start(clu_supervisor *sv, const request *r, clu_boot *b, clu_pid *pid
     clu_os_close(r->fd);
     return rc;
   }
-  rc = r->kind == CLU_START_EXEC ? start_by_exec(sv, r, b->tmp, pid, e) : clu_os_fork(pid, e);
+  rc = is_by_exec(r) ? start_by_exec(sv, r, b->tmp, pid, e) : clu_os_fork(pid, e);
   if (rc == CLU_OK && *pid == 0) {
     become_node(sv, r, me, b);
     return CLU_OK;
@@ -159,13 +174,22 @@ static void tell_started(clu_supervisor *sv, uint64_t id, clu_pid pid) {
   clu_supervisor_answer(sv, CLU_K_SPAWNED, id, answer, sizeof answer);
 }
 
+static int keep(clu_supervisor *sv, const request *r, clu_err *e) {
+  clu_sv_kept place;
+  memset(&place, 0, sizeof place);
+  place.id = r->id;
+  place.kind = r->kind;
+  place.slot = r->slot;
+  place.fd = r->fd;
+  return clu_sv_keep(sv, &place, e);
+}
+
 int clu_sv_spawn(clu_supervisor *sv, const clu_msg *m, clu_boot *b) {
   clu_err e = {0, 0, ""};
   clu_pid pid = 0;
   request r;
   const char *problem = read_request(sv, m, &r);
-  if (!problem && r.kind == CLU_START_KEPT && clu_sv_keep(sv, r.id, r.slot, r.fd, &e) != CLU_OK)
-    problem = e.text;
+  if (!problem && is_kept(&r) && keep(sv, &r, &e) != CLU_OK) problem = e.text;
   if (problem) {
     if (r.fd != CLU_NO_FD) clu_os_close(r.fd);
     refuse(sv, r.id, problem);
@@ -189,7 +213,7 @@ int clu_sv_start_again(clu_supervisor *sv, clu_boot *b) {
     request r;
     int rc;
     r.id = place.id;
-    r.kind = CLU_START_KEPT;
+    r.kind = place.kind;
     r.slot = place.slot;
     r.fd = place.fd;
     r.again = place.again + 1;

@@ -81,10 +81,13 @@ enum clu_kind {
 
 /* How a fork server starts a node, and what the node does. */
 enum clu_start_kind {
-  CLU_START_FORK,    /* it serves requests */
-  CLU_START_EXEC,    /* the same, as a new R */
-  CLU_START_PROGRAM, /* forked; it runs the program of the settings, and answers no request */
-  CLU_START_KEPT     /* the same, and the fork server starts it again when it has died */
+  CLU_START_FORK,         /* it serves requests */
+  CLU_START_EXEC,         /* the same, as a new R */
+  CLU_START_PROGRAM,      /* forked; it runs the program of the settings, and answers no request */
+  CLU_START_KEPT,         /* the same, and the fork server starts it again when it has died */
+  CLU_START_EXEC_PROGRAM, /* these two as a new R */
+  CLU_START_EXEC_KEPT,
+  CLU_START_AFTER_LAST
 };
 
 typedef struct clu_header {

@@ -139,8 +139,9 @@ SEXP ffi_node_program_done(void) {
   return R_NilValue;
 }
 
-/* A node started by exec: descriptor 3 is its socket, 4 the shared memory. */
-SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
+/* A node started by exec: descriptor 3 is its socket, 4 the shared memory. `program`: TRUE if it
+ * runs one. */
+SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp, SEXP program) {
   clu_shared *p;
   clu_err e = {0, 0, ""};
   clu_boot b;
@@ -157,6 +158,7 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp) {
   if ((above = strrchr(b.tmp, '/')))
     *above = 0; /* the fork server's folder, as for a forked node */
   clu_me.ready = 1;
+  clu_me.running = Rf_asLogical(program) == TRUE; /* SIGINT interrupts it, as it does any R */
   clu_os_on_term(b.parent, b.tmp);
   if (clu_os_follow_parent(b.parent, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);
   return begin();

@@ -41,14 +41,15 @@ static int all_ended(void *list) {
 }
 
 static int start_kind(const char *name) {
-  static const char *const names[] = {"fork", "exec", "program", "kept"};
-  int k = 3;
+  static const char *const names[] = {"fork", "exec",         "program",
+                                      "kept", "exec_program", "exec_kept"};
+  int k = (int)(sizeof names / sizeof *names) - 1;
   while (k > 0 && strcmp(names[k], name) != 0) k--;
   return k;
 }
 
 /* A node for each of `ranks`, which are the numbers that they have in their cluster. `kind`:
- * "fork", "exec", "program" or "kept", see enum clu_start_kind. */
+ * as start_kind() knows it, see enum clu_start_kind. */
 SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP kind) {
   clu_server *s = clu_get_server(server);
   clu_err e = {0, 0, ""};
