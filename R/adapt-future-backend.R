@@ -131,21 +131,20 @@ launch_future <- function(backend, future, ...) {
   cl <- backend_cluster(backend)
   await_worker(backend)
   data <- in_future("getFutureData")(future, mc.cores = 1L)
-  future$task <- submit_future(cl, data, isTRUE(future$gc))
+  hear <- function(cond) if (inherits(cond, "clutch_live")) relay_live(future, cond$condition)
+  future$task <- submit_future(cl, data, isTRUE(future$gc), hear)
   future$state <- "running"
   in_future("FutureRegistry")(backend$reg, "add", future = future, earlySignal = FALSE)
   future
 }
 
-# What users have set for tasks is in force, but for what future sees to itself.
-submit_future <- function(cl, data, collect_garbage) {
-  o <- task_options(list(seed = FALSE, relay = "ordered", fresh = TRUE), submit_options)
+# What users have set for tasks is in force, but for what future sees to itself. `hear` gets what
+# is signalled on the node.
+submit_future <- function(cl, data, collect_garbage, hear) {
+  o <- task_options(list(seed = FALSE, relay = hear, fresh = TRUE), submit_options)
   needs <- find_needs(list(), FALSE, baseenv())
   o$max_size <- Inf # future has a limit of its own
-  task <- submit(tasks_of(cl), run_future, needs, o, "a future", NULL,
-                 list(data, collect_garbage))
-  task$relayed <- TRUE # the result has all that it has said
-  task
+  submit(tasks_of(cl), run_future, needs, o, "a future", NULL, list(data, collect_garbage))
 }
 
 # On a node. A cluster of the user's may have another future than this session.

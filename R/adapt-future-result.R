@@ -10,9 +10,7 @@ future_resolved <- function(x, timeout = getOption("future.resolved.timeout", 0.
 
 has_ended <- function(future, timeout) {
   in_future("assertOwner")(future)
-  with_live_conditions(future, {
-    resolved(future$task, timeout)
-  })
+  resolved(future$task, timeout)
 }
 
 future_result <- function(future, ...) {
@@ -26,10 +24,7 @@ fetch_result <- function(future) {
   result <- if (is.null(future$task)) {
     given_up_error(future)
   } else {
-    with_live_conditions(future, tryCatch(
-      collect(future$task),
-      clutch_task_error = function(e) lost_error(future, e)
-    ))
+    tryCatch(collect(future$task), clutch_task_error = function(e) lost_error(future, e))
   }
   if (inherits(result, "FutureResult")) {
     result$conditions <- c(future$.signaledConditions, result$conditions)
@@ -84,7 +79,8 @@ name_of_future <- function(future) in_future("sQuoteLabel")(future)
 
 # ---- conditions that are relayed at once ----
 
-# They travel in one of our own, whatever they are besides: a message, a warning.
+# future hands each to us once, on the node. Whether it then stops it depends on the restarts that
+# there are, so the condition itself may come as well: what is relayed has a class of its own.
 future_configs <- function(future, ...) {
   if (is.null(future$conditions)) return(list())
   list(capture = list(immediateConditionHandlers = list(immediateCondition = send_condition)))
@@ -93,19 +89,15 @@ future_configs <- function(future, ...) {
 # On a node. Whether future is to record it: no, the session does.
 send_condition <- function(cond) {
   signalCondition(structure(list(message = "", call = NULL, condition = cond),
-                            class = c("clutch_live", "immediateCondition", "condition")))
+                            class = c("clutch_live", "condition")))
   FALSE
 }
 
-with_live_conditions <- function(future, expr) {
-  withCallingHandlers(expr, immediateCondition = function(c) {
-    if (inherits(c, "clutch_live")) {
-      record <- list(condition = c$condition, signaled = 1L)
-      future$.signaledConditions <- c(future$.signaledConditions, list(record))
-      signal_again(c$condition)
-    }
-    tryInvokeRestart("muffleWarning")
-  })
+# In the session, whenever that waits for a task of the cluster.
+relay_live <- function(future, cond) {
+  record <- list(condition = cond, signaled = 1L)
+  future$.signaledConditions <- c(future$.signaledConditions, list(record))
+  signal_again(cond)
 }
 
 signal_again <- function(cond) {
