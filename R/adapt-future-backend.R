@@ -48,10 +48,10 @@ clutch <- function(..., workers = clutch::available_cores()) { # evaluated where
 
 check_future <- function() need_package("future", "plan(clutch)", "1.40.0")
 
-# future's arguments for all backends are tweakable anyway.
+# Newer versions of future know those that every backend has.
 class(clutch) <- c("clutch", "multiprocess", "future", "function")
 attr(clutch, "init") <- TRUE
-attr(clutch, "tweakable") <- "workers"
+attr(clutch, "tweakable") <- c("workers", "interrupts", "hooks", "maxSizeOfObjects")
 attr(clutch, "factory") <- function(workers = available_cores(), ...) {
   check_future()
   if (is.function(workers)) workers <- workers()

@@ -59,11 +59,11 @@ given_up_error <- function(future) {
   is_canceled <- future$state == "canceled"
   text <- sprintf("Future %s of class %s was %s", name_of_future(future), class(future)[[1L]],
                   if (is_canceled) "canceled" else "interrupted")
-  # the first class is of newer versions
-  ns <- asNamespace("future")
-  make <- if (is_canceled) ns$FutureCanceledError
-  if (is.null(make)) make <- ns$FutureInterruptError
-  make(text, future = future)
+  e <- in_future("FutureInterruptError")(text, future = future)
+  # versions before 1.69 have none, or one that is no FutureInterruptError
+  make <- if (is_canceled) asNamespace("future")$FutureCanceledError
+  of_its_own <- if (!is.null(make)) make(text, future = future)
+  if (inherits(of_its_own, "FutureInterruptError")) of_its_own else e
 }
 
 lost_error <- function(future, e) {
@@ -75,7 +75,13 @@ lost_error <- function(future, e) {
   make(text, future = future)
 }
 
-name_of_future <- function(future) in_future("sQuoteLabel")(future)
+# As newer versions have it.
+name_of_future <- function(future) {
+  label <- future$label
+  if (!is.null(label) && !is.na(label)) return(sQuote(label))
+  uuid <- future$uuid
+  sprintf("<unnamed-%s>", uuid[length(uuid)])
+}
 
 # ---- conditions that are relayed at once ----
 

@@ -38,7 +38,7 @@ run_testme_script <- function(package, tests, name) {
   env <- c(R_TESTME_PATH = tests, R_TESTME_PACKAGE = package, R_TESTME_NAME = name, NOT_CRAN = "true")
   log <- tempfile()
   status <- system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote(code)), stdout = log,
-                    stderr = log, timeout = 300, env = sprintf("%s=%s", names(env), shQuote(env)))
+                    stderr = log, timeout = 900, env = sprintf("%s=%s", names(env), shQuote(env)))
   if (status != 0L && nzchar(Sys.getenv("VERBOSE"))) cat(readLines(log), sep = "\n")
   if (status != 0L) return("failed")
   if (any(grepl("skipped", readLines(log), fixed = TRUE))) "skipped" else "passed"
