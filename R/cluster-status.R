@@ -136,6 +136,7 @@ print.clutch_cluster <- function(x, ...) {
   cat(sprintf("  started by strategy \"%s\" in %.0f ms, %s\n", info$strategy, 1000 * info$took,
               format(info$started, "%Y-%m-%d %H:%M:%S")))
   if (length(info$packages)) cat("  packages:", paste(info$packages, collapse = ", "), "\n")
+  if (!is.null(info$preload_text)) cat("  preload:", info$preload_text, "\n")
   infos <- tryCatch(
     lapply(x, function(nd) .Call(ffi_node_info, nd$handle)),
     clutch_error = function(e) NULL

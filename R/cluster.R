@@ -24,6 +24,8 @@
 #' @param ... More options by name, see *Options*.
 #' @param rscript_args Character vector: more arguments for `Rscript`.
 #' @param setup_timeout Number of seconds within which the cluster has to be up.
+#' @param preload Expression: evaluated once before the nodes are forked, so that all nodes have its
+#'   variables without a copy. See *Preloading*.
 #' @return Object of class `c("clutch_cluster", "cluster")`: a list of nodes.
 #'
 #' @section Strategies:
@@ -43,6 +45,34 @@
 #'
 #' `"sequential"`: the same, one node after the other. Nodes that are started by hand
 #' (`manual = TRUE`) need this.
+#'
+#' @section Preloading:
+#' `preload = { big <- readRDS("big.rds") }` is evaluated in the workspace of the fork server, after
+#' `packages` are attached and before the nodes are forked. All nodes have its variables, of any
+#' type, in the same memory. A node that changes one copies what it changes, and no other sees it.
+#'
+#' The variables of this session that the expression uses are found as for [cluster_map()], and sent
+#' along with the packages that it needs. They are in the workspace of the nodes, too. A quoted
+#' expression, or a variable that has one, is taken for the expression.
+#'
+#' Such a fork server serves this cluster only, and ends with it. A node that is replaced comes from
+#' the same server. When the server was killed, the next one evaluates the expression anew.
+#'
+#' The time that it takes counts for `setup_timeout`. What it prints is not shown, its warnings are.
+#' Connections and graphics devices that it leaves open would be shared by all nodes: they are
+#' closed, with a warning. An external pointer leads to the node's own picture of the server's
+#' memory. That is of use where all is in memory, and not for what is elsewhere, as a connection to
+#' a database. Threads do not survive a fork: an expression that starts some is an error.
+#'
+#' *What it costs.* R's garbage collector writes a mark into each object when it collects fully. So
+#' a large vector stays shared, and a list of many small objects becomes each node's own at its
+#' first full collection. Measured on Linux with R 4.2, in MB that are a node's own: before and
+#' after `gc()` 0.4 and 28 without `preload`, 0.1 and 28 with a vector of 160 MB, 0.1 and 97 with a
+#' list of a million vectors of two numbers, 0.1 and 385 with a list of a million lists of two
+#' elements. So preload vectors, data frames and models, and not lists of small things.
+#'
+#' With the other strategies nothing is forked: each node evaluates the expression by itself when it
+#' has started, as by [cluster_setup()]. That time does not count for `setup_timeout`.
 #'
 #' @section Nodes over TCP:
 #' Node and session prove to each other that they know the cluster's secret (HMAC-SHA256 over random
@@ -100,6 +130,7 @@
 #' * `clutch_package`, with element `package`: one cannot be attached.
 #' * `clutch_start`, with element `nodes`, their numbers: nodes did not come. The message says
 #'   which, why, and what they printed last.
+#' * `clutch_setup`, which also has class `clutch_start`: the expression of `preload` fails.
 #' * `clutch_starting`: this process is itself starting as a node.
 #'
 #' In calls of its nodes:
@@ -126,18 +157,24 @@
 #' cl <- make_cluster(2, strategy = "parallel")
 #' cl
 #' stop_cluster(cl)
+#'
+#' cl <- make_cluster(2, preload = roots <- data.frame(x = 1:1e5, root = sqrt(1:1e5)))
+#' cluster_map_dbl(cl, 1:3, function(i) roots$root[i])
+#' stop_cluster(cl)
 #' @export
 make_cluster <- function(spec = available_cores(),
                          strategy = c("fork_server", "spawn", "parallel", "sequential"),
                          packages = NULL, outfile = "/dev/null", env = NULL, ...,
                          # behind the dots: `rscript` is not to be taken for `rscript_args`
-                         rscript_args = character(), setup_timeout = 120) {
+                         rscript_args = character(), setup_timeout = 120, preload = NULL) {
   if (is_starting()) return(refuse_while_starting())
   forget_parents()
   tempdir(TRUE) # it may have been deleted
+  preload <- preload_request(substitute(preload), parent.frame())
   began <- clock()
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
                            setup_timeout, names(formals()))
+  request$preload <- preload
   launcher <- launcher_for(request)
   info <- launcher$plan(request)
   start_cluster(launcher, info, began, setup_timeout)
@@ -151,14 +188,26 @@ start_cluster <- function(launcher, info, began, setup_timeout) {
   info$handles <- handles
   nodes <- lapply(seq_along(handles), function(rank) node_of_plan(info, rank))
   cl <- structure(nodes, class = c("clutch_cluster", "cluster"))
-  if (is.null(launcher$complete)) cl else launcher$complete(cl, left)
+  if (!is.null(launcher$complete)) cl <- launcher$complete(cl, left)
+  if (!is.null(info$preload) && info$strategy != "fork_server") preload_or_stop(cl)
+  cl
+}
+
+preload_or_stop <- function(cl) {
+  ok <- FALSE
+  on.exit(if (!ok) stop_nodes(cl))
+  preload_on_nodes(cl, preload_of(cl[[1L]]$info))
+  ok <- TRUE
 }
 
 # What make_cluster() with these arguments would run, as lines of text. Starts nothing.
 show_start <- function(spec, strategy = strategies, packages = NULL, outfile = "/dev/null",
-                       env = NULL, ..., rscript_args = character(), setup_timeout = 120) {
+                       env = NULL, ..., rscript_args = character(), setup_timeout = 120,
+                       preload = NULL) {
+  preload <- preload_request(substitute(preload), parent.frame())
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
                            setup_timeout, names(formals()))
+  request$preload <- preload
   launcher <- launcher_for(request)
   launcher$show(launcher$plan(request))
 }
@@ -222,5 +271,6 @@ stop_nodes <- function(cl) {
   for (nd in nodes) if (inherits(nd, "clutch_psock_node")) tell_psock_done(nd)
   if (length(nodes)) drop_replacements(nodes[[1L]]$info$tasks)
   .Call(ffi_nodes_stop, lapply(nodes, function(nd) nd$handle), 2000, 5)
+  if (length(nodes)) end_own_server(nodes[[1L]]$info, vapply(nodes, function(nd) nd$rank, 1L))
   invisible(NULL)
 }

@@ -26,6 +26,13 @@ message_of <- function(cond, most = 8000L) {
   sprintf("%s... (%d characters)", substr(text, 1L, most), n)
 }
 
+# `where`: in the fork server, or on a node.
+preload_error <- function(why, where) {
+  text <- sprintf("the expression of `preload` failed %s: %s; nothing was left running", where, why)
+  classes <- c("clutch_setup", "clutch_start", "clutch_error")
+  errorCondition(text, class = classes, call = NULL)
+}
+
 error_of_package <- function(package, why) {
   text <- sprintf("package '%s' cannot be attached on the nodes: %s", package, why)
   error_of("package", text, package = package)

@@ -58,12 +58,49 @@ server_for <- function(spec, env, quiet = FALSE) {
   the$servers[[key]]
 }
 
+# ---- servers of one cluster ----
+
+# One that evaluates a request of preload.R, being started. It is in no list, so that nobody else
+# gets it, and ends when nothing refers to `own` any more: the nodes do, by their plan. The
+# finalizer comes before that of the handle, since R runs first what was registered last.
+own_server <- function(spec, env, preload) {
+  sweep_servers()
+  server <- server_start(spec, env, preload)
+  own <- new.env(parent = emptyenv())
+  own$pid <- Sys.getpid()
+  server$own <- own
+  own$server <- server
+  reg.finalizer(own, own_server_is_garbage)
+  the$own_servers <- c(the$own_servers, list(.Call(ffi_weak_new, own, NULL)))
+  server
+}
+
+own_server_is_garbage <- function(own) try(server_end(own$server, 0.5), silent = TRUE)
+
+# Those that nobody has ended yet.
+own_servers <- function() {
+  is_there <- function(w) {
+    own <- .Call(ffi_weak_get, w)
+    !is.null(own) && !isTRUE(own$ended)
+  }
+  the$own_servers <- Filter(is_there, the$own_servers)
+  lapply(the$own_servers, function(w) .Call(ffi_weak_get, w)$server)
+}
+
+# The server ends when all nodes of its cluster were stopped. `ranks`: those that were just now.
+end_own_server <- function(info, ranks) {
+  if (is.null(info$server$own)) return()
+  info$stopped <- union(info$stopped, ranks)
+  if (length(info$stopped) < length(info$hosts)) return()
+  if (.Call(ffi_server_info, info$server$handle)$live == 0L) server_end(info$server)
+}
+
 # ---- start ----
 
 # What is run: list(argv, env), a call of Rscript. Starts nothing. `folder`: around its temporary
-# folder until it is able to remove that itself.
-server_command <- function(spec, env, folder) {
-  idle <- option_number("clutch.idle_limit", 300, above = TRUE)
+# folder until it is able to remove that itself. `is_own`: it does not end because it is idle.
+server_command <- function(spec, env, folder, is_own = FALSE) {
+  idle <- if (is_own) Inf else option_number("clutch.idle_limit", 300, above = TRUE)
   rscript <- program(spec$rscript)
   lib <- dirname(getNamespaceInfo("clutch", "path"))
   command <- c(rscript, default_packages_argument(spec$methods), spec$rscript_args)
@@ -90,14 +127,14 @@ server_env <- function(spec, env) {
   if (spec$strategy == "spawn") env else quick_start(env)
 }
 
-server_start <- function(spec, env) {
+server_start <- function(spec, env, preload = NULL) {
   if (is_starting()) {
     throw("starting", "a fork server or node that is starting has no fork server of its own")
   }
   env <- server_env(spec, env)
   log <- tempfile("clutch-server-", fileext = ".log")
   folder <- tempfile("clutch-server-")
-  command <- server_command(spec, env, folder)
+  command <- server_command(spec, env, folder, !is.null(preload))
   ok <- FALSE
   on.exit(if (!ok) unlink(c(log, folder), recursive = TRUE))
   dir.create(folder, mode = "0700")
@@ -106,7 +143,8 @@ server_start <- function(spec, env) {
   if (by_exec) how <- bare_server(how)
   variables <- paste0(names(how$env), "=", how$env)
   handle <- .Call(ffi_server_start, how$argv[[1L]], how$argv, variables, log)
-  setup <- list(packages = if (!by_exec) spec$packages, load = spec$load, by_exec = by_exec)
+  setup <- list(packages = if (!by_exec) spec$packages, load = spec$load, by_exec = by_exec,
+                preload = preload)
   .Call(ffi_server_send, handle, "setup", setup)
   ok <- TRUE
   ran_code <- length(spec$packages) > 0L || length(startup_files()$user) > 0L
@@ -129,14 +167,15 @@ bare_server <- function(how) {
 server_ready <- function(server, seconds) {
   if (!is.null(server$report)) return(server)
   ok <- FALSE
-  on.exit(if (!ok) server_drop(server$key))
+  on.exit(if (!ok) server_end(server))
   report <- .Call(ffi_server_wait, server$handle, seconds)
   if (is.null(report)) throw_server_failed(server, seconds)
   server$tmp <- report$tmp
-  the$servers[[server$key]]$tmp <- report$tmp
   if (!is.null(report$error)) stop(error_of_package(report$failed, report$error))
+  why <- report$preload$error
+  if (!is.null(why)) stop(preload_error(why, "in the fork server"))
   server$report <- report
-  the$servers[[server$key]]$report <- report
+  if (is.null(server$own)) the$servers[[server$key]] <- server else server$own$server <- server
   unlink(server$log)
   if (isTRUE(the$is_child)) forget_first_folder(server)
   ok <- TRUE
@@ -157,6 +196,7 @@ throw_server_failed <- function(server, seconds) {
   } else {
     sprintf("the fork server was not ready within %g seconds (setup_timeout)", seconds)
   }
+  if (!is.null(server$own)) why <- paste0(why, "; it had to evaluate `preload`")
   throw("start", paste0(why, last_lines(server$log)))
 }
 
@@ -165,9 +205,20 @@ throw_server_failed <- function(server, seconds) {
 # Ends a server and all its nodes, and removes what a killed one left.
 server_drop <- function(key) {
   s <- the$servers[[key]]
-  the$servers[[key]] <- NULL
-  if (is.null(s)) return(invisible())
-  .Call(ffi_server_close, s$handle, 3)
+  if (!is.null(s)) server_end(s)
+  invisible()
+}
+
+# One that evaluates code of the user's does not listen, and is killed after `seconds`.
+server_end <- function(s, seconds = if (is.null(s$own) || !is.null(s$report)) 3 else 0.1) {
+  if (is.null(s$own)) {
+    the$servers[[s$key]] <- NULL
+  } else if (s$own$pid != Sys.getpid() || isTRUE(s$own$ended)) { # a forked child of the session
+    return(invisible())
+  } else {
+    s$own$ended <- TRUE
+  }
+  .Call(ffi_server_close, s$handle, seconds)
   server_clean(s)
 }
 
@@ -218,6 +269,12 @@ fork_server_stop <- function(all = FALSE) {
   for (key in names(the$servers)) {
     if (!all && .Call(ffi_server_info, the$servers[[key]]$handle)$live > 0L) next
     server_drop(key)
+    n <- n + 1L
+  }
+  if (!all) return(invisible(n))
+  for (s in own_servers()) {
+    if (.Call(ffi_server_info, s$handle)$state == "ended") next
+    server_end(s)
     n <- n + 1L
   }
   invisible(n)

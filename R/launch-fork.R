@@ -37,14 +37,19 @@ plan_forked <- function(request) {
 start_forked <- function(info, ranks, left) {
   tempdir(TRUE) # it may have been deleted since the cluster was made
   is_first <- is.null(info$server)
+  ok <- FALSE
+  on.exit(if (!ok && is_first) drop_own_server(info))
   if (is_first) connect_server(info, left) else renew_server(info, left)
   handles <- tryCatch(fork_nodes(info, ranks, left), clutch_error = function(e) {
     # a warm server may end just now, because it was idle for too long, or was killed
     if (!is_first || .Call(ffi_server_info, info$server$handle)$state != "ended") stop(e)
   })
-  if (!is.null(handles)) return(handles)
-  connect_server(info, left)
-  fork_nodes(info, ranks, left)
+  if (is.null(handles)) {
+    connect_server(info, left)
+    handles <- fork_nodes(info, ranks, left)
+  }
+  ok <- TRUE
+  handles
 }
 
 # One that is killed while it starts is followed by others: whatever killed the one before may kill
@@ -65,10 +70,17 @@ replace_forked <- function(info, rank, seconds) {
 
 # Gives the plan a server that is ready, and settings that fit it.
 connect_server <- function(info, left) {
-  server <- server_for(info$spec, info$session_env)
+  drop_own_server(info) # one that was killed
+  preload <- if (info$strategy == "fork_server") preload_of(info)
+  server <- if (is.null(preload)) {
+    server_for(info$spec, info$session_env)
+  } else {
+    own_server(info$spec, info$session_env, preload)
+  }
   # while the server starts: it takes some milliseconds
   if (is.null(info$node_env)) info$node_env <- node_env_of(info)
   server <- server_ready(server, left())
+  if (!is.null(preload)) preload_came_well(info, server)
   if (info$spec$strategy == "fork_server" && has_threads(server$report)) {
     say_threads(server$report)
     server_drop(server$key)
@@ -79,6 +91,30 @@ connect_server <- function(info, left) {
   info$server <- server
   info$settings <- fork_settings(info, info$node_env, server$env)
   info$number <- NULL
+}
+
+drop_own_server <- function(info) if (!is.null(info$server$own)) server_end(info$server)
+
+# Says what the expression of `preload` has said, or why it is of no use.
+preload_came_well <- function(info, server) {
+  ok <- FALSE
+  on.exit(if (!ok) server_end(server))
+  report <- server$report
+  if (has_threads(report)) throw_preload_threads(threads_text(report))
+  if (report$preload$threads) throw_preload_threads("The expression of `preload` starts threads")
+  if (is.null(info$lost_servers)) { # else it was said when the cluster was made
+    for (text in report$preload$warnings) warning("preload: ", text, call. = FALSE)
+    open <- report$preload$open
+    text <- "preload: %s that the expression has left open were closed before the nodes were forked"
+    if (length(open)) warning(sprintf(text, paste(open, collapse = " and ")), call. = FALSE)
+  }
+  ok <- TRUE
+}
+
+throw_preload_threads <- function(who) {
+  text <- paste("%s, and threads do not survive a fork: nodes cannot inherit what is preloaded.",
+                "With strategy = \"spawn\" each node evaluates `preload` by itself.")
+  throw("start", sprintf(text, who))
 }
 
 # A fork server that was killed is no reason for its cluster to be of no more use: the nodes to come
@@ -112,15 +148,18 @@ has_threads <- function(report) {
   length(report$threads) > 0L || isTRUE(report$start_threads > 1L)
 }
 
-say_threads <- function(report) {
-  packages <- paste0("'", report$threads, "'", collapse = ", ")
-  who <- if (length(report$threads)) {
-    sprintf("Package %s starts threads while it is attached", packages)
-  } else {
-    "R itself runs with more than one thread (its linear algebra, or its profile)"
+threads_text <- function(report) {
+  if (!length(report$threads)) {
+    return("R itself runs with more than one thread (its linear algebra, or its profile)")
   }
-  say(paste0(who, ", and threads do not survive a fork: each node is started afresh ",
-             "(strategy \"spawn\"), which takes longer."))
+  packages <- paste0("'", report$threads, "'", collapse = ", ")
+  sprintf("Package %s starts threads while it is attached", packages)
+}
+
+say_threads <- function(report) {
+  text <- paste("%s, and threads do not survive a fork: each node is started afresh (strategy",
+                "\"spawn\"), which takes longer.")
+  say(sprintf(text, threads_text(report)))
 }
 
 # ---- the nodes ----
@@ -174,6 +213,7 @@ show_forked <- function(info) {
     paste(" ", command_line(command$argv)),
     paste("  with", variable_text(changes$env_set)),
     if (length(info$packages)) paste("  attaches", paste(info$packages, collapse = ", ")),
+    if (!is.null(info$preload)) paste("  for this cluster only, evaluates", info$preload_text),
     "each node:",
     paste("  in", settings$wd),
     paste("  with", variable_text(settings$env_set)),

@@ -17,10 +17,18 @@ new_plan <- function(request, launcher) {
   info$hosts <- vapply(request$hosts, function(h) h$host, "")
   info$outfile <- path.expand(request$outfile)
   info$packages <- request$packages
+  # it may be large, and is not to travel with functions in whose environment the cluster is
+  if (!is.null(request$preload)) {
+    info$preload <- .Call(ffi_weak_new, info, request$preload)
+    info$preload_text <- preload_text(request$preload)
+  }
   info$started <- Sys.time()
   info$oom_kills <- oom_kills()
   info
 }
+
+# What is evaluated before the nodes are there, see preload.R, or NULL.
+preload_of <- function(info) if (!is.null(info$preload)) .Call(ffi_weak_value, info$preload)
 
 launcher <- function(plan, show, start, complete = NULL, replace = NULL, begin = NULL) {
   functions <- list(plan = plan, show = show, start = start, complete = complete,

@@ -53,17 +53,20 @@ move_temp_dir <- function(tmpdir) {
 
 # Attaches packages and tells what came of it. Objects that a collection has met are old: the
 # collections in the nodes leave their pages alone, and so shared, until a full one comes. A full
-# collection here would take ten times as long, and leave a node with more pages to write to.
+# collection here would take ten times as long, and leave a node with more pages to write to. What
+# was preloaded is worth it: what that has left over goes, and the rest is as old as can be.
 prepare <- function(setup) {
   report <- attach_packages(setup$packages)
   report$threads <- c(report$threads, load_before_fork(setup$load))
+  forks <- !length(report$threads) && !isTRUE(report$start_threads > 1L) && is.null(report$error)
+  if (!is.null(setup$preload) && forks) report$preload <- preload_before_fork(setup$preload)
   report$search <- search()
   report$tmp <- tempdir()
   if (!setup$by_exec) rehearse()
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
   if (!setup$by_exec) .Call(ffi_fork_server_rehearse)
-  gc(full = FALSE)
+  gc(full = !is.null(setup$preload))
   if (!setup$by_exec) .Call(ffi_fork_server_use_up)
   report
 }

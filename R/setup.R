@@ -22,7 +22,8 @@
 #'   clutch_setup = function(e) message("node ", e$node, ": ", conditionMessage(e))
 #' )
 #' ```
-#' @seealso [cluster_export()] for objects of this session; `packages` of [make_cluster()].
+#' @seealso [cluster_export()] for objects of this session; `packages` and `preload` of
+#'   [make_cluster()].
 #' @examples
 #' cl <- make_cluster(2)
 #' cluster_setup(cl, {

@@ -2,6 +2,7 @@
 
 # Of a session.
 #   servers      fork servers: key -> list(handle, tmp, log, env, report), see fork-server.R
+#   own_servers  weak references to those of one cluster, by what ends them, see own_server()
 #   parallel     the namespace of package parallel
 #   callers      namespaces of other packages that call as parallel does (snow, doSNOW)
 #   oom_kills    how many kills by the out-of-memory killer have been attributed, see oom.R
@@ -17,6 +18,7 @@ the <- new.env(parent = emptyenv())
 the$oom_kills <- 0
 the$servers <- list()
 the$watches <- list()
+the$own_servers <- list()
 the$daemons <- list()
 the$crew <- list()
 
@@ -26,7 +28,7 @@ forget_parents <- function() {
   if (!.Call(ffi_session_in_child)) return(invisible())
   the$is_child <- TRUE
   for (w in the$watches) w$gone <- TRUE
-  the$watches <- the$servers <- the$daemons <- the$crew <- list()
+  the$watches <- the$servers <- the$own_servers <- the$daemons <- the$crew <- list()
   the$watch <- the$own <- the$pool <- NULL
   is_ours <- isNamespaceLoaded("parallel") &&
     inherits(parallel::getDefaultCluster(), "clutch_cluster")

@@ -44,6 +44,7 @@ is_prestart_wanted <- function() {
 .onUnload <- function(libpath) {
   if (isTRUE(the_node$serving)) return() # this code runs the node, whatever its tasks unload
   for (key in names(the$servers)) server_drop(key)
+  for (s in own_servers()) server_end(s)
   forget_watches()
   close_our_connections()
   close_signals()

@@ -149,16 +149,19 @@ SEXP ffi_server_info(SEXP server) {
   return out;
 }
 
-/* Closes its channel and waits until it is reaped; TRUE when it is. Never jumps out before. */
+/* Closes its channel and waits until it is reaped; TRUE when it is. Never jumps out before. One
+ * that is still starting may run code of the user's: what that has started is killed with it. */
 SEXP ffi_server_close(SEXP server, SEXP seconds) {
   clu_server *s = clu_get_server(server);
   uint64_t deadline = clu_in_seconds(seconds);
+  int starting = clu_server_is_starting(s);
   int reaped;
   clu_server_close(s);
   while (!(reaped = clu_server_reap(s)) && clu_os_now() < deadline) clu_os_pause(1000000);
   if (!reaped) {
     clu_server_status st;
     clu_server_status_of(s, &st);
+    if (starting) clu_os_kill(st.pid, CLU_SIG_KILL, 1);
     clu_os_kill(st.pid, CLU_SIG_KILL, 0);
     deadline = clu_in_ms(1000);
     while (!(reaped = clu_server_reap(s)) && clu_os_now() < deadline) clu_os_pause(1000000);
