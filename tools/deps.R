@@ -1,13 +1,13 @@
-# Rscript tools/deps.R missing [peers] [vignettes] [tests]
+# Rscript tools/deps.R missing [peers] [vignettes] [tests] [adapters]
 #   prints the packages that are missing or too old
-# Rscript tools/deps.R install [peers] [vignettes] [tests]
+# Rscript tools/deps.R install [peers] [vignettes] [tests] [adapters]
 #   installs them from the configured repository
 # Rscript tools/deps.R newer FOLDER [adapters]
 #   installs into FOLDER packages of which tests want a newer version than that of the library
 #
 # Peers are what bench/ compares with, 'vignettes' is what builds these, 'tests' what tests of
 # living together with other packages use: nice to have, no failure without them. 'adapters' are
-# the packages whose own test suites 'make test-adapters' runs.
+# the packages whose own test suites or examples 'make test-adapters' runs.
 
 args <- commandArgs(TRUE)
 needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.table = "0")
@@ -16,11 +16,17 @@ for_tests <- c(
   "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel", "iterators", "R6", "mirai",
   "crew", "doRNG"
 )
+# their examples call mclapply(), or their own tests run on clutch
+for_adapters <- c(
+  "BiocParallel", "RUnit", "pbapply", "pbmcapply", "vegan", "fitdistrplus", "survey", "pls",
+  "sandwich", "partykit", "TH.data", "party", "phangorn", "tm"
+)
 peers <- c("parallelly", "mirai", "callr", "future", "future.apply", "furrr", "snow", "ranger")
 more <- c(
   if ("peers" %in% args) structure(rep("0", length(peers)), names = peers),
   if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"),
-  if ("tests" %in% args) structure(rep("0", length(for_tests)), names = for_tests)
+  if ("tests" %in% args) structure(rep("0", length(for_tests)), names = for_tests),
+  if ("adapters" %in% args) structure(rep("0", length(for_adapters)), names = for_adapters)
 )
 needed <- c(needed, more)
 

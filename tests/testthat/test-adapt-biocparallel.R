@@ -100,6 +100,34 @@ test_that("what all tasks have in common travels once for each node", {
   expect_true(all(unlist(kept)))
 })
 
+test_that("helpers of the workspace are found with what they use in turn", {
+  workspace <- list(
+    clutch_test_ten = 10,
+    clutch_test_inner = function(i) i * clutch_test_ten,
+    clutch_test_outer = function(i) clutch_test_inner(i) + 1
+  )
+  for (name in names(workspace)[-1L]) environment(workspace[[name]]) <- globalenv()
+  list2env(workspace, globalenv())
+  on.exit(rm(list = names(workspace), envir = globalenv()))
+  f <- function(i) clutch_test_outer(i)
+  environment(f) <- globalenv()
+  p <- ClutchParam(2, tasks = 4L)
+  BiocParallel::bpstart(p)
+  on.exit(BiocParallel::bpstop(p), add = TRUE)
+  expect_identical(bplapply(1:4, f, BPPARAM = p), list(11, 21, 31, 41))
+  inner <- function(k) bplapply(1:2, function(i) f(i) + k, BPPARAM = p)
+  expect_identical(inner(1), list(12, 22))
+  v <- Vectorize(f)
+  expect_identical(BiocParallel::bpvec(1:4, function(x) v(x), BPPARAM = p), c(11, 21, 31, 41))
+  add <- function(a, b) f(a) + b
+  expect_identical(BiocParallel::bpmapply(add, 1:2, 1:2, BPPARAM = p), c(12, 23))
+  # and are gone from there
+  there <- parallel::clusterCall(BiocParallel::bpbackend(p), function() ls(globalenv()))
+  expect_false(any(grepl("clutch_test", unlist(there))))
+  BiocParallel::bpexportvariables(p) <- FALSE
+  expect_error(bplapply(1:4, f, BPPARAM = p), class = "bplist_error")
+})
+
 test_that("errors are BiocParallel's, and BPREDO computes what is missing", {
   p <- ClutchParam(2, stop.on.error = FALSE)
   x <- list(1, "2", 3)
