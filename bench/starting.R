@@ -77,6 +77,16 @@ for (n in if (quick) 64L else c(64L, 1000L)) for (r in seq_len(if (n > 64L) min(
   stopCluster(cl)
 }
 
+# The first thing that a new node does, in milliseconds: at once, that is while it makes its folder and random numbers
+if (wanted("first")) for (r in seq_len(3L * reps)) {
+  cl <- make_cluster(1)
+  note("first task (ms)", "clutch", 1L, r, 1000 * seconds(collect(cluster_submit(cl, 1))))
+  stop_cluster(cl)
+  cl <- make_cluster(1)
+  note("first map of one (ms)", "clutch", 1L, r, 1000 * seconds(cluster_map(cl, 1, identity)))
+  stop_cluster(cl)
+}
+
 # MB that a node has written to, idle and after a map of 10 elements a node
 written_mb <- function(pids) stats::median(vapply(pids, function(p) {
   l <- grep("^Private_Dirty", readLines(file.path("/proc", p, "smaps_rollup")), value = TRUE)
@@ -104,7 +114,7 @@ goals <- utils::read.csv(text = c(
   "many,1000,Rscript -e 1,4.5,times as long", "many,4000,Rscript -e 1,18,times as long",
   "prestart,64,\"clutch, warm, same script\",1.1,times as long",
   "first map,64,,1.03,at most", "first map,1000,,1.6,at most", "second map,1000,,1.25,at most",
-  "stop,1000,,0.5,at most", "\"memory, after a map (MB)\",500,,3,at most"))
+  "stop,1000,,0.5,at most", "first task (ms),1,,2,at most", "first map of one (ms),1,,2,at most", "\"memory, after a map (MB)\",500,,3,at most"))
 at <- function(row, nodes, who) {
   x <- table$median[table$row == row & table$nodes == nodes & table$who == who]
   if (length(x)) x[[1L]] else NA_real_

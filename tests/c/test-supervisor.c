@@ -228,6 +228,36 @@ TEST(a_large_folder_is_removed_while_others_are_seen_to) {
   down(&r);
 }
 
+/* The removal of a folder is held up: ends are told nevertheless, and the server answers. */
+TEST(the_folders_of_many_are_removed_while_others_are_seen_to) {
+  fixture r;
+  char path[300], hold[100];
+  struct dirent *entry;
+  DIR *d;
+  up(&r, 40);
+  snprintf(hold, sizeof hold, "%s.hold", r.tmp);
+  REQUIRE((d = opendir(r.tmp)));
+  while ((entry = readdir(d)))
+    for (int i = 0; i < 200 && entry->d_name[0] != '.'; i++) {
+      int fd;
+      snprintf(path, sizeof path, "%s/%.20s/%d", r.tmp, entry->d_name, i);
+      if ((fd = open(path, O_CREAT | O_WRONLY, 0600)) >= 0) close(fd);
+    }
+  closedir(d);
+  close(open(hold, O_CREAT | O_WRONLY, 0600));
+  kill((pid_t)r.s->pid, SIGSTOP); /* it sees all ends at once */
+  for (int i = 0; i < 39; i++) kill((pid_t)r.nd[i]->pid, SIGKILL);
+  kill((pid_t)r.s->pid, SIGCONT);
+  for (int i = 0; i < 39; i++) PUMP(&r, r.nd[i]->how_known);
+  pump_for(&r, 300);
+  call(r.nd[39], ECHO, 1, 100, 1);
+  expect_echo(&r, r.nd[39], ECHO, 1, 100);
+  CHECK_INT_EQ(entries(r.tmp), 40);
+  unlink(hold);
+  CHECK_SOON(entries(r.tmp) == 1, 10000);
+  down(&r);
+}
+
 /* As a forked node that nobody has asked for anything. */
 TEST(a_node_that_has_made_no_folder_ends_as_others) {
   fixture r;

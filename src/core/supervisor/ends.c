@@ -1,5 +1,6 @@
 /* Nodes that have ended, nodes that have to end, and what nodes leave. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/supervisor/orphans.h"
@@ -7,6 +8,8 @@
 
 static const uint64_t MEMORY_EVERY =
     20 * CLU_MS; /* between two checks of the memory of nodes with a limit */
+static const uint64_t REMOVED_AFTER = 200 * CLU_MS; /* many nodes have ended: their folders */
+enum { FEW_FOLDERS = 8 };                           /* that are removed at once */
 static const uint64_t ORPHANS_EVERY =
     20 * CLU_MS; /* between two searches for what nodes have left */
 
@@ -28,6 +31,63 @@ static void remove_folder(clu_supervisor *sv, const char *path) {
   }
 }
 
+static void gone_path(const clu_supervisor *sv, const char *leaf, char *out, size_t size) {
+  snprintf(out, size, "%s/%s-gone", sv->tmp, leaf);
+}
+
+static int make_room(clu_supervisor *sv) {
+  int cap = sv->cap_gone ? 2 * sv->cap_gone : 64;
+  clu_sv_gone *more;
+  if (sv->ngone < sv->cap_gone) return CLU_OK;
+  more = realloc(sv->gone, (size_t)cap * sizeof *more);
+  if (!more) return CLU_NOMEM;
+  sv->gone = more;
+  sv->cap_gone = cap;
+  return CLU_OK;
+}
+
+static void remove_gone(clu_supervisor *sv) {
+  char path[1100];
+  while (sv->ngone > 0) {
+    gone_path(sv, sv->gone[--sv->ngone].leaf, path, sizeof path);
+    remove_folder(sv, path);
+  }
+}
+
+/* Called where there are many. These are removed by a process of their own, as are large ones:
+ * nodes may be wanted meanwhile, and to remove writes to memory that these share. */
+void clu_sv_on_removal_time(void *self) {
+  clu_supervisor *sv = self;
+  clu_err e;
+  clu_pid pid;
+  if (clu_os_fork(&pid, &e) != CLU_OK) {
+    remove_gone(sv);
+    return;
+  }
+  if (pid == 0) {
+    clu_sv_close_in_child(sv);
+    clu_sv_close_output(sv);
+    remove_gone(sv);
+    clu_os_end_self();
+  }
+  sv->ngone = 0;
+}
+
+/* The folder is renamed, and removed later: of many nodes that end together the last would be told
+ * of when the folders of all others are removed. */
+static void put_folder_away(clu_supervisor *sv, const clu_sv_node *nd) {
+  char tmp[1024], gone[1100];
+  snprintf(tmp, sizeof tmp, "%s/%s", sv->tmp, nd->leaf);
+  gone_path(sv, nd->leaf, gone, sizeof gone);
+  if (rename(tmp, gone) != 0) {
+    remove_folder(sv, tmp);
+  } else if (make_room(sv) != CLU_OK) {
+    remove_folder(sv, gone);
+  } else {
+    memcpy(sv->gone[sv->ngone++].leaf, nd->leaf, sizeof nd->leaf);
+  }
+}
+
 static void tell_end(clu_supervisor *sv, const clu_sv_node *nd, const clu_exit *how) {
   unsigned char body[20];
   clu_put32(body, (uint32_t)how->by_signal);
@@ -38,15 +98,10 @@ static void tell_end(clu_supervisor *sv, const clu_sv_node *nd, const clu_exit *
   clu_chan_flush(&sv->chan);
 }
 
-/* The folder is renamed before the master is told: who hears of the end finds no folder, and does
- * not wait until all in it is removed. */
+/* Who hears of the end finds no folder: that has another name by then. */
 static void bury(clu_supervisor *sv, clu_sv_node *nd, const clu_exit *how) {
-  char tmp[1024], gone[1040];
-  snprintf(tmp, sizeof tmp, "%s/%s", sv->tmp, nd->leaf);
-  snprintf(gone, sizeof gone, "%s-gone", tmp);
-  if (rename(tmp, gone) != 0) memcpy(gone, tmp, sizeof tmp);
+  put_folder_away(sv, nd);
   if (!clu_sv_kept_died(sv, nd->id)) tell_end(sv, nd, how);
-  remove_folder(sv, gone);
   clu_sv_forget(sv, nd);
 }
 
@@ -60,6 +115,10 @@ void clu_sv_reap(clu_supervisor *sv) {
                      sv->orphans_checked + ORPHANS_EVERY); /* it may have left some */
     if (nd) bury(sv, nd, &how);
   }
+  if (sv->ngone <= FEW_FOLDERS)
+    remove_gone(sv);
+  else
+    clu_timer_arm_by(&sv->loop, &sv->removals, clu_os_now() + REMOVED_AFTER);
 }
 
 /* ---- stops and limits ---- */
@@ -146,4 +205,5 @@ void clu_sv_end_all(clu_supervisor *sv) {
   for (int i = 0; i < sv->n; i++) clu_os_kill(sv->nodes[i].pid, CLU_SIG_KILL, 1);
   while (sv->n > 0 && clu_os_now() < deadline) wait_for_ends(sv);
   while (end_orphans(sv) > 0 && clu_os_now() < deadline) wait_for_ends(sv);
+  remove_gone(sv);
 }

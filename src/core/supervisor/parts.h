@@ -27,6 +27,10 @@ typedef struct clu_sv_kept {
   uint64_t pause; /* before that */
 } clu_sv_kept;
 
+typedef struct clu_sv_gone {
+  char leaf[28]; /* the folder's name was that of a node */
+} clu_sv_gone;
+
 #define CLU_MS ((uint64_t)1000000)
 
 /* ---- nodes.c: the table of nodes, and what all need ---- */
@@ -77,6 +81,7 @@ void clu_sv_end_all(clu_supervisor *sv);
 void clu_sv_on_kill_time(void *sv);
 void clu_sv_on_memory_time(void *sv);
 void clu_sv_on_orphans_time(void *sv);
+void clu_sv_on_removal_time(void *sv);
 
 /* ---- spawn.c ---- */
 

@@ -56,6 +56,7 @@ static void init_timers(clu_supervisor *sv) {
   clu_timer_init(&sv->kills, clu_sv_on_kill_time, sv);
   clu_timer_init(&sv->memory, clu_sv_on_memory_time, sv);
   clu_timer_init(&sv->orphans, clu_sv_on_orphans_time, sv);
+  clu_timer_init(&sv->removals, clu_sv_on_removal_time, sv);
 }
 
 static int watch_all(clu_supervisor *sv, clu_err *e) {
@@ -102,9 +103,12 @@ void clu_supervisor_fini(clu_supervisor *sv) {
   clu_sv_close_output(sv);
   sv->slots_fd = CLU_NO_FD;
   clu_sv_let_all_go(sv);
+  free(sv->gone);
   free(sv->kept);
   free(sv->nodes);
   free(sv->tmp);
+  sv->gone = NULL;
+  sv->ngone = sv->cap_gone = 0;
   sv->kept = NULL;
   sv->cap_kept = 0;
   sv->nodes = NULL;

@@ -54,6 +54,8 @@ typedef struct clu_supervisor {
   int n, cap;
   struct clu_sv_kept *kept; /* nodes that are started again when they have died */
   int nkept, cap_kept;
+  struct clu_sv_gone *gone; /* folders of nodes that have ended, to be removed */
+  int ngone, cap_gone;
   clu_shared *shared; /* with the nodes; the master gets its descriptor with READY */
   clu_fd slots_fd;
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
@@ -64,8 +66,9 @@ typedef struct clu_supervisor {
   uint64_t family;                          /* of its nodes' marks, see orphans.h */
   uint64_t memory_checked, orphans_checked; /* when */
   clu_timer idle, memory, orphans;
-  clu_timer again; /* at the earliest time at which a kept node is started again */
-  clu_timer kills; /* at the earliest time at which a node is to be killed */
+  clu_timer again;    /* at the earliest time at which a kept node is started again */
+  clu_timer removals; /* a while after many nodes have ended: their folders are removed */
+  clu_timer kills;    /* at the earliest time at which a node is to be killed */
 } clu_supervisor;
 
 enum clu_sv_what {

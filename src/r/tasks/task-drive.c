@@ -12,6 +12,9 @@
 #define QUICK_SLICE 10000000
 #define PUMP_EVERY 4       /* while it looks at the rings, sockets are asked each fourth time */
 #define READ_EVERY 1000000 /* ns between two looks at the sockets while tasks are submitted */
+/* awake for so many tasks at the most, and with so many nodes */
+#define MOST_AWAITED 16
+#define MOST_RINGS 128
 /* of one turn: answers are to be read in between */
 #define MOST_ACTIONS 256
 
@@ -111,11 +114,16 @@ static const char *what_to_do(const tasks *t, const task_job *j, size_t known) {
   return NULL;
 }
 
-/* Whether so little is with the nodes that an answer to it is worth to be waited for awake. */
+/* Whether so little is with the nodes that an answer to it is worth to be waited for awake. Not so
+ * where many nodes are at work, which need the processors themselves, nor where there are so many
+ * that to look at all their rings takes longer than to be woken. */
 static int few_out(const tasks *t, const task_job *j) {
-  return !j || !j->job ||
-         clu_job_left(j->job) - clu_job_waiting(j->job) <=
-             2 * (uint64_t)clu_sched_nodes_up(t->sched);
+  uint64_t out, most;
+  if (t->n > MOST_RINGS) return 0;
+  if (!j || !j->job) return 1;
+  out = clu_job_left(j->job) - clu_job_waiting(j->job);
+  most = 2 * (uint64_t)clu_sched_nodes_up(t->sched);
+  return out <= (most < MOST_AWAITED ? most : MOST_AWAITED);
 }
 
 typedef struct waiting {
