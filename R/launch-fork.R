@@ -29,7 +29,8 @@ plan_forked <- function(request) {
   info$session_env <- effective_env(request$env)
   wd <- getwd()
   info$settings <- list(wd = wd, session = Sys.getpid(), umask = Sys.umask(),
-                        announce = request$outfile != "/dev/null", nice = request$renice)
+                        announce = request$outfile != "/dev/null", nice = request$renice,
+                        share_from = option_number("clutch.share_from", 1e6))
   info
 }
 

@@ -122,7 +122,8 @@ apply_settings <- function(s) {
   tryCatch({
     set_variables(s$env_set, s$env_unset)
     if (isTRUE(s$by_exec)) {
-      Sys.setenv(CLUTCH_NODE = paste(s$nice, s$announce, sep = ","), CLUTCH_STARTING = "1")
+      Sys.setenv(CLUTCH_NODE = paste(s$nice, s$announce, s$share_from, sep = ","),
+                 CLUTCH_STARTING = "1")
       Sys.unsetenv(paste0("CLUTCH_WAS_", quick_start_variables)) # of another cluster's nodes
       do.call(Sys.setenv, as.list(s$quick_start))
     }
@@ -133,6 +134,7 @@ apply_settings <- function(s) {
     } else {
       setwd(s$wd)
     }
+    options(clutch.share_from = s$share_from)
     the_node$announce <- s$announce
     the_node$nice <- s$nice
     .Call(ffi_fork_server_begins, isTRUE(s$announce) || !is.na(s$nice))
@@ -225,11 +227,13 @@ exec_node_main <- function(args) {
   if (args[[4L]] == "set") Sys.setenv(TMPDIR = args[[5L]]) else Sys.unsetenv("TMPDIR")
   for (p in strsplit(args[[2L]], ",", fixed = TRUE)[[1L]]) attach_package(p)
   set.seed(.Call(ffi_random_seeds, 1L))
-  settings <- strsplit(Sys.getenv("CLUTCH_NODE"), ",", fixed = TRUE)[[1L]] # nice, announce
+  settings <- strsplit(Sys.getenv("CLUTCH_NODE"), ",", fixed = TRUE)[[1L]]
   Sys.unsetenv("CLUTCH_NODE")
   starting_is_over()
-  if (settings[[1L]] != "NA") tools::psnice(value = as.integer(settings[[1L]]))
-  if (settings[[2L]] == "TRUE") announce()
+  names(settings) <- c("nice", "announce", "share_from")
+  options(clutch.share_from = as.numeric(settings[["share_from"]]))
+  if (settings[["nice"]] != "NA") tools::psnice(value = as.integer(settings[["nice"]]))
+  if (settings[["announce"]] == "TRUE") announce()
   id <- as.numeric(args[[7L]])
   s <- if (id > 0) readRDS(program_file(dirname(args[[6L]])))
   .Call(ffi_node_begin_exec, as.integer(args[[3L]]), args[[6L]], id > 0)

@@ -2,6 +2,7 @@
 #include <R_ext/Rdynload.h>
 
 #include "r/r-api.h"
+#include "r/share.h"
 #include "r/turn.h"
 
 #define ENTRY(name, n) \
@@ -222,6 +223,10 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_socket_read, 3),
                                           ENTRY(ffi_socket_write, 2),
                                           ENTRY(ffi_socket_select, 3),
+                                          /* r/share-vector.c */
+                                          ENTRY(ffi_share, 1),
+                                          ENTRY(ffi_is_shared, 1),
+
                                           /* r/system.c */
                                           ENTRY(ffi_affinity_count, 0),
                                           ENTRY(ffi_thread_count, 0),
@@ -248,6 +253,7 @@ void R_init_clutch(DllInfo *dll) {
   R_registerRoutines(dll, NULL, entries, NULL, NULL);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
+  clu_shared_init(dll);
 }
 
 /* The code of the thread is about to go. */

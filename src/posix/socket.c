@@ -116,11 +116,12 @@ int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds,
   return k == 0 ? CLU_EOF : clu_net_transfer_code(errno);
 }
 
-int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put) {
+int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, const clu_fd *pass, int npass,
+                  size_t *put) {
   struct iovec v[CLU_MAX_IOV];
   union {
     struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int))];
+    char bytes[CMSG_SPACE(sizeof(int) * CLU_MAX_FDS)];
   } control;
   struct msghdr m;
   ssize_t k;
@@ -131,17 +132,19 @@ int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put
   }
   m.msg_iov = v;
   m.msg_iovlen = (size_t)n;
-  if (pass != CLU_NO_FD) {
+  if (npass > 0) {
     struct cmsghdr *c;
-    int f = (int)pass;
     memset(&control, 0, sizeof control);
     m.msg_control = control.bytes;
-    m.msg_controllen = sizeof control.bytes;
+    m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)npass);
     c = CMSG_FIRSTHDR(&m);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof f);
-    memcpy(CMSG_DATA(c), &f, sizeof f);
+    c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)npass);
+    for (int i = 0; i < npass; i++) {
+      int f = (int)pass[i];
+      memcpy(CMSG_DATA(c) + (size_t)i * sizeof f, &f, sizeof f);
+    }
   }
   k = sendmsg((int)fd, &m, MSG_NOSIGNAL);
   if (k > 0) {

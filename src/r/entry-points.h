@@ -223,6 +223,12 @@ SEXP ffi_socket_set_wait(SEXP x, SEXP timeout);
 SEXP ffi_socket_set_count(SEXP x);
 SEXP ffi_socket_set_close(SEXP x);
 
+/* r/serialize.c */
+SEXP ffi_share(SEXP x);
+
+/* r/share-vector.c */
+SEXP ffi_is_shared(SEXP x);
+
 /* r/system.c */
 SEXP ffi_affinity_count(void);
 SEXP ffi_thread_count(void);

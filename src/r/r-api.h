@@ -75,6 +75,9 @@ extern int clu_is_node;
 /* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the
  * reference to `b` and hands it back. May raise R's own errors; leaks nothing then. */
 clu_blob *clu_serialize(clu_blob *b, SEXP x);
+/* The same for a process of this host that takes segments: large vectors go by one, which the blob
+ * brings (r/share.h). A blob takes one object so; those after it travel whole. */
+clu_blob *clu_serialize_sharing(clu_blob *b, SEXP x);
 /* `fn` is called every few megabytes while a large object is written or read, and may jump out.
  * Until this is called it is R_CheckUserInterrupt(). */
 void clu_serialize_set_check(void (*fn)(void));
@@ -83,9 +86,11 @@ SEXP clu_unserialize(clu_blob *b, size_t skip);
 /* The object in memory that R does not own and that stays through a jump (on the stack, static). */
 SEXP clu_unserialize_bytes(const unsigned char *p, size_t n);
 /* The object whose bytes `read` gives piece by piece: exactly `n` bytes and CLU_OK, or a code that
- * becomes an R error. Nothing is held meanwhile, the bytes go where they belong. */
+ * becomes an R error. Nothing is held meanwhile, the bytes go where they belong. `segments`: what
+ * came with them, which stays the caller's and lasts at least until the next object is read; or
+ * NULL. */
 typedef int (*clu_reader)(void *data, void *p, size_t n);
-SEXP clu_unserialize_from(clu_reader read, void *data);
+SEXP clu_unserialize_from(clu_reader read, void *data, const clu_segments *segments);
 
 #define CLU_MOST_FUN 4096 /* bytes of a function that travels apart from its arguments */
 

@@ -1,8 +1,11 @@
 /* R objects to bytes and back, by R's own serialization. Plain values take a shorter way:
  * serialize-plain.c. */
 #include "r/r-api.h"
+#include "r/share.h"
 #include "r/turn.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Code of R may run while R's own functions write and read objects: the turn at the session is
@@ -12,6 +15,10 @@ typedef struct {
   size_t pos;
   SEXP x;
   const void *turn;
+  clu_splice *splice; /* of an object whose large vectors are shared; else NULL */
+  clu_splice *outer;  /* of whom this one interrupts */
+  const clu_segments *before;
+  SEXP apart; /* preserved: a cell with what is not written, or NULL, see ffi_share() */
 } stream;
 
 /* A large object must not keep the user waiting: this is called every few megabytes, and may jump
@@ -35,6 +42,12 @@ static size_t piece(size_t left) {
 static void out_bytes(R_outpstream_t s, void *buf, int n) {
   stream *st = (stream *)s->data;
   unsigned char *from = buf;
+  int spliced = st->splice ? clu_splice_bytes(st->splice, buf, (size_t)n) : 0;
+  if (spliced == 1) {
+    piece((size_t)n);
+    return;
+  }
+  if (spliced) clu_raise("memory", "not enough memory to serialize a large vector");
   for (size_t left = (size_t)n, k; left > 0; left -= k, from += k) {
     k = piece(left);
     if (clu_blob_append(st->b, from, k) != 0)
@@ -68,11 +81,19 @@ static int in_char(R_inpstream_t s) {
 typedef struct {
   clu_reader read;
   void *data;
+  int first; /* a byte that was looked at; -1: none */
 } pieces;
 
 static void in_pieces(R_inpstream_t s, void *buf, int n) {
   pieces *p = (pieces *)s->data;
-  int rc = n < 0 ? CLU_PROTO : p->read(p->data, buf, (size_t)n);
+  char *to = buf;
+  int rc;
+  if (p->first >= 0 && n > 0) {
+    *to++ = (char)p->first;
+    p->first = -1;
+    n--;
+  }
+  rc = n < 0 ? CLU_PROTO : p->read(p->data, to, (size_t)n);
   if (rc != CLU_OK) clu_raise("protocol", "an object arrived incomplete: %s", clu_code_text(rc));
 }
 
@@ -82,38 +103,81 @@ static int in_piece_char(R_inpstream_t s) {
   return c;
 }
 
+/* Environments and pointers that are not copied: `cell` has a list of them, and their number is
+ * written. */
+static SEXP put_apart(SEXP x, SEXP cell) {
+  char number[32];
+  int n = 0;
+  SEXP at = CAR(cell);
+  while (at != R_NilValue && CAR(at) != x) {
+    n++;
+    at = CDR(at);
+  }
+  if (at == R_NilValue) {
+    at = PROTECT(Rf_cons(x, R_NilValue));
+    SETCAR(cell, n ? Rf_listAppend(CAR(cell), at) : at);
+    UNPROTECT(1);
+  }
+  snprintf(number, sizeof number, "%d", n);
+  return Rf_mkString(number);
+}
+
+static SEXP take_apart(SEXP number, SEXP cell) {
+  SEXP at = CAR(cell);
+  for (int n = atoi(CHAR(STRING_ELT(number, 0))); n > 0 && at != R_NilValue; n--) at = CDR(at);
+  return CAR(at);
+}
+
 static SEXP do_out(void *data) {
   stream *st = data;
   struct R_outpstream_st out;
   /* the sender is the same build of R on the same machine: native byte order, version 3 */
   R_InitOutPStream(&out, (R_pstream_data_t)st, R_pstream_binary_format, 3, out_char, out_bytes,
-                   NULL, R_NilValue);
+                   st->apart ? put_apart : NULL, st->apart ? st->apart : R_NilValue);
   st->turn = clu_turn_pause();
+  st->outer = clu_shared_writing(st->apart ? NULL : st->splice);
   R_Serialize(st->x, &out);
+  clu_shared_writing(st->outer);
   clu_turn_resume(st->turn);
   return R_NilValue;
+}
+
+/* An object that was written as CLU_SHARED_MARK says. */
+static SEXP unwrapped(SEXP x) {
+  if (TYPEOF(x) != VECSXP || Rf_xlength(x) != 2) clu_raise("protocol", "an object arrived damaged");
+  return VECTOR_ELT(x, 1);
 }
 
 static SEXP do_in(void *data) {
   stream *st = data;
   struct R_inpstream_st in;
   SEXP x;
-  R_InitInPStream(&in, (R_pstream_data_t)st, R_pstream_any_format, in_char, in_bytes, NULL,
-                  R_NilValue);
+  R_InitInPStream(&in, (R_pstream_data_t)st, R_pstream_any_format, in_char, in_bytes,
+                  st->apart ? take_apart : NULL, st->apart ? st->apart : R_NilValue);
+  int wrapped = st->pos < st->b->size && st->b->data[st->pos] == CLU_SHARED_MARK;
+  st->pos += wrapped;
+  if (st->b->segments) clu_shared_expect(clu_segments_size(st->b->segments));
+  st->before = clu_shared_reading(st->b->segments);
   st->turn = clu_turn_pause();
   x = R_Unserialize(&in);
   clu_turn_resume(st->turn);
-  return x;
+  clu_shared_reading(st->before);
+  return wrapped ? unwrapped(x) : x;
 }
 
 static void drop(void *data, Rboolean jump) {
   stream *st = data;
-  if (jump) clu_blob_unref(st->b);
+  if (!jump) return;
+  clu_shared_writing(st->outer);
+  clu_blob_unref(st->b);
 }
 
 static void drop_always(void *data, Rboolean jump) {
   stream *st = data;
-  if (jump) clu_turn_resume(st->turn); /* others may hold it, too */
+  if (jump) {
+    clu_shared_reading(NULL);
+    clu_turn_resume(st->turn); /* others may hold it, too */
+  }
   clu_blob_unref(st->b);
   if (jump) clu_turn_pause();
 }
@@ -128,13 +192,23 @@ static SEXP cont(void) {
   return token;
 }
 
-static clu_blob *serialize_by_r(clu_blob *b, SEXP x) {
+/* R keeps in the token what was returned last, which may be large. */
+static SEXP unwind_protect(SEXP (*fun)(void *), stream *st, void (*clean)(void *, Rboolean)) {
+  SEXP out = R_UnwindProtect(fun, st, clean, st, cont());
+  SETCAR(cont(), R_NilValue);
+  return out;
+}
+
+static clu_blob *serialize_by_r(clu_blob *b, SEXP x, clu_splice *splice, SEXP apart) {
   stream st;
   st.b = b;
   st.pos = 0;
   st.x = x;
   st.turn = NULL;
-  R_UnwindProtect(do_out, &st, drop, &st, cont());
+  st.splice = splice;
+  st.outer = NULL;
+  st.apart = apart;
+  unwind_protect(do_out, &st, drop);
   return st.b;
 }
 
@@ -145,11 +219,44 @@ clu_blob *clu_serialize(clu_blob *b, SEXP x) {
   if (!learned) {
     size_t before = b->size;
     learned = 1;
-    b = serialize_by_r(b, R_NilValue);
+    b = serialize_by_r(b, R_NilValue, NULL, NULL);
     clu_plain_learn(b->data + before, b->size - before);
     b->size = before;
   }
-  return clu_plain_put(b, x) ? b : serialize_by_r(b, x);
+  return clu_plain_put(b, x) ? b : serialize_by_r(b, x, NULL, NULL);
+}
+
+/* Others than small plain values. */
+static clu_blob *serialize_sharing(clu_blob *b, SEXP x, size_t from, SEXP apart) {
+  static const unsigned char mark = CLU_SHARED_MARK;
+  static uint64_t messages;
+  clu_splice splice;
+  memset(&splice, 0, sizeof splice);
+  if (!b) b = clu_blob_new(512);
+  if (!b || clu_blob_append(b, &mark, 1) != 0) {
+    clu_blob_unref(b);
+    clu_raise("memory", "not enough memory");
+  }
+  splice.b = b;
+  splice.number = ++messages;
+  splice.from = from;
+  b = serialize_by_r(b, PROTECT(clu_shared_wrap(x)), &splice, apart);
+  UNPROTECT(1);
+  if (splice.segment && clu_segment_seal(splice.segment) != CLU_OK) {
+    clu_blob_unref(b);
+    clu_raise("sys", "a segment of shared memory cannot be sealed");
+  }
+  return b;
+}
+
+clu_blob *clu_serialize_sharing(clu_blob *b, SEXP x) {
+  int first = b && b->segments; /* they are named by their places in one list */
+  size_t from = first ? SIZE_MAX : clu_share_from();
+  if (from == 0) {
+    clu_blob_unref(b);
+    clu_raise("argument", "option 'clutch.share_from' has to be a number of bytes");
+  }
+  return clu_may_have_large(x, from) ? serialize_sharing(b, x, from, NULL) : clu_serialize(b, x);
 }
 
 typedef struct {
@@ -169,7 +276,7 @@ static int read_memory(void *data, void *to, size_t n) {
 SEXP clu_unserialize_bytes(const unsigned char *p, size_t n) {
   memory m = {p, n};
   SEXP x = clu_plain_get(p, n);
-  return x ? x : clu_unserialize_from(read_memory, &m);
+  return x ? x : clu_unserialize_from(read_memory, &m, NULL);
 }
 
 SEXP clu_unserialize(clu_blob *b, size_t skip) {
@@ -181,7 +288,7 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
     return R_NilValue;
   }
   n = b->size - skip;
-  if (n <= sizeof few) { /* then there is nothing to free on a jump */
+  if (n <= sizeof few && !b->segments) { /* then there is nothing to free on a jump */
     memcpy(few, b->data + skip, n);
     clu_blob_unref(b);
     return clu_unserialize_bytes(few, n);
@@ -190,19 +297,59 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
   st.pos = skip;
   st.x = R_NilValue;
   st.turn = NULL;
-  return R_UnwindProtect(do_in, &st, drop_always, &st, cont());
+  st.splice = NULL;
+  st.apart = NULL;
+  return unwind_protect(do_in, &st, drop_always);
 }
 
-SEXP clu_unserialize_from(clu_reader read, void *data) {
+/* share(): the object once more, its large vectors in segments of this process, which keep their
+ * descriptors. What has none comes back as it is, and so does an environment. No two vectors of it lie in the
+ * same place, so what is shared already is copied, too. */
+SEXP ffi_share(SEXP x) {
+  size_t from = clu_share_from();
+  SEXP cell, out;
+  clu_blob *b;
+  stream st;
+  if (from == 0)
+    clu_raise("argument", "option 'clutch.share_from' has to be a number of bytes");
+  if (from != SIZE_MAX && from > CLU_SHARE_ASKED) from = CLU_SHARE_ASKED;
+  if (!clu_may_have_large(x, from) || clu_shared_can_be_sent(x)) return x;
+  cell = PROTECT(Rf_cons(R_NilValue, R_NilValue));
+  b = serialize_sharing(NULL, x, from, cell);
+  memset(&st, 0, sizeof st);
+  st.b = b;
+  st.x = R_NilValue;
+  st.apart = cell;
+  for (int i = 0; b->segments && i < b->segments->n; i++)
+    if (clu_segment_map(b->segments->of[i]) != CLU_OK) {
+      clu_blob_unref(b);
+      UNPROTECT(1);
+      return x; /* no room for another mapping: it stays as it is */
+    }
+  out = unwind_protect(do_in, &st, drop_always);
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP clu_unserialize_from(clu_reader read, void *data, const clu_segments *segments) {
   struct R_inpstream_st in;
   const void *turn = clu_turn_pause();
+  const clu_segments *before;
   SEXP x;
   pieces p;
+  int wrapped, c;
   p.read = read;
   p.data = data;
+  p.first = -1;
   R_InitInPStream(&in, (R_pstream_data_t)&p, R_pstream_any_format, in_piece_char, in_pieces, NULL,
                   R_NilValue);
+  c = in_piece_char(&in);
+  wrapped = c == CLU_SHARED_MARK;
+  if (!wrapped) p.first = c;
+  if (segments) clu_shared_expect(clu_segments_size(segments));
+  before = clu_shared_reading(segments);
   x = R_Unserialize(&in);
+  clu_shared_reading(before);
   clu_turn_resume(turn);
-  return x;
+  return wrapped ? unwrapped(x) : x;
 }

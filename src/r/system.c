@@ -90,10 +90,21 @@ SEXP ffi_clock(void) { return Rf_ScalarReal(1e-9 * (double)clu_os_now()); }
 
 /* A reference to an environment that does not keep it alive; and the environment, or NULL when it
  * has gone. */
-SEXP ffi_weak_new(SEXP env, SEXP value) { return R_MakeWeakRef(env, value, R_NilValue, FALSE); }
+/* R copies what a weak reference is made for, large vectors included: not so what a pointer
+ * protects.
+ */
+SEXP ffi_weak_new(SEXP env, SEXP value) {
+  SEXP held = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, value));
+  SEXP out = R_MakeWeakRef(env, held, R_NilValue, FALSE);
+  UNPROTECT(1);
+  return out;
+}
 SEXP ffi_weak_get(SEXP ref) { return R_WeakRefKey(ref); }
 /* What it keeps as long as the environment lives; such a value is not serialized with it. */
-SEXP ffi_weak_value(SEXP ref) { return R_WeakRefValue(ref); }
+SEXP ffi_weak_value(SEXP ref) {
+  SEXP held = R_WeakRefValue(ref);
+  return TYPEOF(held) == EXTPTRSXP ? R_ExternalPtrProtected(held) : R_NilValue;
+}
 
 SEXP ffi_remove_folder(SEXP path) {
   clu_remove_folder(R_ExpandFileName(CHAR(STRING_ELT(path, 0))));

@@ -125,10 +125,12 @@ int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds,
   return CLU_OK;
 }
 
-int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put) {
+int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, const clu_fd *pass, int npass,
+                  size_t *put) {
   WSABUF b[CLU_MAX_IOV];
   DWORD k = 0;
-  if (pass != CLU_NO_FD) return CLU_UNSUPPORTED;
+  (void)pass;
+  if (npass > 0) return CLU_UNSUPPORTED;
   n = buffers(b, iov, n, MOST_AT_ONCE);
   if (WSASend((SOCKET)fd, b, (DWORD)n, &k, 0, NULL, NULL) != 0) {
     int err = WSAGetLastError();

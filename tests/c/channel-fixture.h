@@ -84,7 +84,7 @@ TEST_UNUSED static void expect_nothing(two *t) {
 /* One frame as bytes, behind `at`; the bytes of its message from `off`. */
 TEST_UNUSED static size_t frame(unsigned char *at, uint8_t kind, uint8_t flags, uint64_t seq,
                                 uint64_t total, size_t off, uint32_t len) {
-  clu_header h = {kind, flags, len, seq, total};
+  clu_header h = {kind, flags, 0, len, seq, total};
   clu_header_put(at, &h);
   for (size_t i = 0; i < len; i++) at[CLU_HEADER + i] = byte_at(off + i, 0);
   return CLU_HEADER + len;

@@ -6,22 +6,24 @@ static int calls;
 static int writes;  /* that take something, the others nothing; -1: any number */
 static size_t most; /* bytes that a write takes; 0: the system decides */
 
-int __real_clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put);
+int __real_clu_os_writev(clu_fd fd, const clu_iov *iov, int n, const clu_fd *pass, int npass,
+                         size_t *put);
 
-int __wrap_clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put) {
+int __wrap_clu_os_writev(clu_fd fd, const clu_iov *iov, int n, const clu_fd *pass, int npass,
+                         size_t *put) {
   clu_iov cut[CLU_MAX_IOV];
   size_t left = most;
   int k = 0;
   calls++;
   if (writes == 0) return CLU_AGAIN;
   if (writes > 0) writes--;
-  if (!most) return __real_clu_os_writev(fd, iov, n, pass, put);
+  if (!most) return __real_clu_os_writev(fd, iov, n, pass, npass, put);
   for (; k < n && left > 0; k++) {
     cut[k] = iov[k];
     if (cut[k].len > left) cut[k].len = left;
     left -= cut[k].len;
   }
-  return __real_clu_os_writev(fd, cut, k, pass, put);
+  return __real_clu_os_writev(fd, cut, k, pass, npass, put);
 }
 
 static void reset(void) {

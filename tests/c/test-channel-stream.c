@@ -28,7 +28,7 @@ static void send_message(int fd, uint64_t seq, size_t n, unsigned salt, int fram
   if (!buf) _exit(4);
   do {
     size_t len = n - off < CLU_FRAME_MAX ? n - off : CLU_FRAME_MAX;
-    clu_header h = {CLU_K_CALL, 0, (uint32_t)len, seq, n};
+    clu_header h = {CLU_K_CALL, 0, 0, (uint32_t)len, seq, n};
     if (frames == 0) {
       h.flags = CLU_ABORT;
       h.len = 0;
@@ -188,7 +188,7 @@ TEST(more_than_there_is_cannot_be_read) {
 
 static void cut_short(int fd, size_t n) {
   unsigned char buf[CLU_HEADER + 100];
-  clu_header h = {CLU_K_CALL, 0, 100, 5, 100};
+  clu_header h = {CLU_K_CALL, 0, 0, 100, 5, 100};
   memset(buf, 1, sizeof buf);
   clu_header_put(buf, &h);
   send_all(fd, buf, n, 1 << 20);

@@ -6,7 +6,7 @@
 
 static void put(unsigned char *out, uint8_t kind, uint8_t flags, uint32_t len, uint64_t seq,
                 uint64_t total) {
-  clu_header h = {kind, flags, len, seq, total};
+  clu_header h = {kind, flags, 0, len, seq, total};
   clu_header_put(out, &h);
 }
 
@@ -101,13 +101,16 @@ TEST(every_other_flag_is_refused) {
   }
 }
 
-TEST(the_spare_byte_is_zero) {
+TEST(a_message_brings_eight_descriptors_at_most) {
   unsigned char b[CLU_HEADER];
   put(b, CLU_K_CALL, 0, 5, 1, 5);
   for (int v = 0; v < 256; v++) {
     b[3] = (unsigned char)v;
-    CHECK_INT_EQ(get(b), v == 0 ? CLU_OK : CLU_PROTO);
+    CHECK_INT_EQ(get(b), v <= 8 ? CLU_OK : CLU_PROTO);
   }
+  put(b, CLU_K_CALL, 0, 0, 1, 0); /* an empty one brings none */
+  b[3] = 1;
+  CHECK_INT_EQ(get(b), CLU_PROTO);
 }
 
 TEST(impossible_lengths_are_refused) {

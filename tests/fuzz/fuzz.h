@@ -24,7 +24,7 @@ static inline void fuzz_write(clu_fd fd, const uint8_t *p, size_t n) {
   while (n > 0) {
     clu_iov iov = {(void *)(uintptr_t)p, n};
     size_t put = 0;
-    FUZZ_CHECK(clu_os_writev(fd, &iov, 1, CLU_NO_FD, &put) == 0);
+    FUZZ_CHECK(clu_os_writev(fd, &iov, 1, NULL, 0, &put) == 0);
     p += put;
     n -= put;
   }

@@ -21,6 +21,7 @@ clu_blob *clu_blob_new(size_t cap) {
   b->refs = 1;
   b->size = 0;
   b->cap = cap;
+  b->segments = NULL;
   return b;
 }
 
@@ -52,6 +53,17 @@ int clu_blob_append(clu_blob *b, const void *bytes, size_t n) {
   return 0;
 }
 
+int clu_blob_attach(clu_blob *b, clu_segment *s) {
+  if (!b->segments) b->segments = calloc(1, sizeof *b->segments);
+  if (!b->segments || b->segments->n == CLU_MAX_FDS) return -1;
+  b->segments->of[b->segments->n] = s;
+  return b->segments->n++;
+}
+
+uint64_t clu_blob_weight(const clu_blob *b) {
+  return b->size + (b->segments ? clu_segments_size(b->segments) : 0);
+}
+
 clu_blob *clu_blob_ref(clu_blob *b) {
   b->refs++;
   return b;
@@ -60,5 +72,9 @@ clu_blob *clu_blob_ref(clu_blob *b) {
 void clu_blob_unref(clu_blob *b) {
   if (!b || --b->refs > 0) return;
   if (b->data != b->few) free(b->data);
+  if (b->segments) {
+    clu_segments_drop(b->segments);
+    free(b->segments);
+  }
   clu_slab_free(b);
 }

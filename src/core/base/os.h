@@ -63,7 +63,7 @@ static inline int clu_os_wait_ms(int64_t ns) {
 }
 
 #define CLU_MAX_IOV 4
-#define CLU_MAX_FDS 8 /* descriptors that one read may bring */
+#define CLU_MAX_FDS 8 /* descriptors that one read may bring, and one message */
 
 /* A connected pair of stream sockets; the caller owns both ends. CLU_LIMIT where descriptors are
  * used up. Windows: a TCP connection over the loopback, for which it waits (5 s at most). */
@@ -77,11 +77,10 @@ void clu_os_move_high(clu_fd *fd, int least);
  * CLU_MAX_FDS). On a descriptor made blocking by clu_os_set_blocking() it blocks, and answers
  * CLU_AGAIN when a signal interrupted it. */
 int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds);
-/* Writes what the system takes. CLU_OK (`*put` > 0), CLU_AGAIN, CLU_RESET or CLU_SYS. `pass` is a
- * descriptor to hand over with the first byte, or CLU_NO_FD; the caller keeps its own copy.
- * Blocks as clu_os_readv() does. Windows: with `pass` CLU_UNSUPPORTED; and never are descriptors
- * received. */
-int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, clu_fd pass, size_t *put);
+/* Writes what the system takes. CLU_OK (`*put` > 0), CLU_AGAIN, CLU_RESET or CLU_SYS. `pass` are
+ * `npass` descriptors to hand over with the first byte; the caller keeps its own copies. Blocks as
+ * clu_os_readv() does. Windows: with any of these CLU_UNSUPPORTED; and never are they received. */
+int clu_os_writev(clu_fd fd, const clu_iov *iov, int n, const clu_fd *pass, int npass, size_t *put);
 int clu_os_set_blocking(clu_fd fd, int blocking);
 int clu_os_set_cloexec(clu_fd fd);
 /* A close-on-exec copy of `fd`, the caller's to close. */

@@ -348,7 +348,7 @@ int clu_sock_put(clu_sock *s, const void *data, size_t n, size_t *put, clu_err *
   if (s->fd == CLU_NO_FD || s->listening || (s->shut & CLU_WRITE)) return fail(s, CLU_CLOSED, e);
   v.base = (void *)data;
   v.len = n;
-  rc = clu_os_writev(s->fd, &v, 1, CLU_NO_FD, put);
+  rc = clu_os_writev(s->fd, &v, 1, NULL, 0, put);
   if (rc == CLU_AGAIN) return rc;
   if (rc != CLU_OK) return fail(s, rc, e);
   s->bytes_out += *put;

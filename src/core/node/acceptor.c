@@ -118,7 +118,7 @@ static void peer_write(peer *p) {
     int rc;
     iov.base = (void *)(uintptr_t)p->hs.out;
     iov.len = p->hs.out_left;
-    rc = clu_os_writev(p->fd, &iov, 1, CLU_NO_FD, &put);
+    rc = clu_os_writev(p->fd, &iov, 1, NULL, 0, &put);
     if (rc == CLU_AGAIN) return;
     if (rc != CLU_OK) {
       clu_hs_closed(&p->hs);

@@ -36,7 +36,7 @@ int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, cl
   if (rc != CLU_OK) return rc;
   clu_os_move_high(&pair[0], 1024);
   s = calloc(1, sizeof *s);
-  if (!s || clu_chan_init(&s->chan, pair[0], INT64_MAX, 1) != CLU_OK) {
+  if (!s || clu_chan_init(&s->chan, pair[0], INT64_MAX, CLU_TAKES_FDS) != CLU_OK) {
     free(s);
     clu_os_close(pair[0]);
     clu_os_close(pair[1]);

@@ -85,7 +85,7 @@ static int shake_hands(const try_state *t, clu_fd fd) {
     int rc, writing = r.out_left > 0, w;
     iov.base = writing ? (void *)(uintptr_t)r.out : bytes;
     iov.len = writing ? r.out_left : clu_hs_want(&r);
-    rc = writing ? clu_os_writev(fd, &iov, 1, CLU_NO_FD, &done)
+    rc = writing ? clu_os_writev(fd, &iov, 1, NULL, 0, &done)
                  : clu_os_readv(fd, &iov, 1, &done, NULL, NULL);
     if (rc == CLU_OK && writing)
       clu_hs_written(&r, done);

@@ -40,6 +40,8 @@ clu_pid clu_node_own_pid(const clu_node *nd) {
   return nd->transport->own_pid ? nd->transport->own_pid(nd) : 0;
 }
 
+int clu_node_takes_segments(const clu_node *nd) { return nd->transport->takes_segments; }
+
 int clu_node_clock_is_ours(const clu_node *nd) {
   return nd->transport->clock_is_ours && nd->transport->clock_is_ours(nd);
 }
@@ -264,6 +266,7 @@ void clu_node_receive(clu_node *nd, int fills) {
     clu_msg m;
     nd->session->received += nd->chan.bytes_in - before;
     while ((r = clu_chan_next(&nd->chan, &m)) == 1) {
+      if (m.body) nd->session->received += clu_blob_weight(m.body) - m.body->size;
       handle(nd, &m);
       clu_blob_unref(m.body);
     }
@@ -318,6 +321,7 @@ int clu_node_connect(clu_node *nd, clu_fd fd, clu_pid pid, clu_err *e) {
     clu_chan_fini(&nd->chan);
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   }
+  nd->chan.takes_fds = nd->transport->takes_segments ? CLU_TAKES_SEGMENTS : CLU_TAKES_NONE;
   rc = clu_loop_watch(&nd->session->loop, fd, CLU_READ, channel_ready, nd, &nd->watch, e);
   if (rc != CLU_OK) {
     clu_chan_fini(&nd->chan);

@@ -37,6 +37,8 @@ clu_pid clu_node_pid(const clu_node *nd);
 clu_pid clu_node_own_pid(const clu_node *nd);
 /* Whether its process reads the same clock as this one (clu_os_now()). */
 int clu_node_clock_is_ours(const clu_node *nd);
+/* Whether messages to it may bring segments. */
+int clu_node_takes_segments(const clu_node *nd);
 /* Who gives it tasks, NULL: nobody. What comes of these goes to the hooks of the session. */
 void clu_node_set_data(clu_node *nd, void *data);
 /* From now on nobody does: who did is told (on_gone). */

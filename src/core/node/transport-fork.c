@@ -92,6 +92,7 @@ static const clu_transport transport = {
     .limit_memory = fork_limit_memory,
     .claim = fork_claim,
     .ring = fork_ring,
+    .takes_segments = 1,
     .clock_is_ours = fork_clock_is_ours,
     .describe = fork_describe,
 };

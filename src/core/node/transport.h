@@ -24,6 +24,8 @@ struct clu_transport {
   /* While the node is starting a connection that ends may be followed by another: it is not the
    * end of the node. */
   int reconnects;
+  /* Whether its connection passes descriptors: messages to and from it may bring segments. */
+  int takes_segments;
 
   /* Required. `stop`: tells it to end, and has it killed after `grace_ms` (0: now). It may close
    * the node. */

@@ -46,6 +46,7 @@ void clu_chan_fini(clu_chan *c) {
   c->nfds = 0;
   clu_blob_unref(c->body);
   c->body = NULL;
+  clu_segments_drop(&c->segments);
   free(c->in);
   c->in = NULL;
   c->in_pos = c->in_len = 0; /* a caller that is taking messages finds no more */
@@ -57,11 +58,13 @@ void clu_chan_fini(clu_chan *c) {
 /* ---- writing ---- */
 
 int clu_chan_send(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob *body, clu_fd pass) {
-  clu_out *o = clu_slab_new();
+  int passes =
+      body && body->segments && body->segments->n > 0 && c->takes_fds != CLU_TAKES_SEGMENTS;
+  clu_out *o = passes ? NULL : clu_slab_new();
   _Static_assert(sizeof *o <= CLU_SLAB, "a queued message fits a block of the slab");
   if (!o) {
     if (pass != CLU_NO_FD) clu_os_close(pass);
-    return CLU_NOMEM;
+    return passes ? CLU_UNSUPPORTED : CLU_NOMEM;
   }
   memset(o, 0, sizeof *o);
   o->kind = kind;
@@ -92,11 +95,19 @@ int clu_chan_send_bytes(clu_chan *c, uint8_t kind, uint64_t seq, const void *p, 
 
 static size_t out_size(const clu_out *o) { return o->body ? o->body->size : 0; }
 
+/* The segments that go with what is to be written next. */
+static const clu_segments *segments_of(const clu_out *o) {
+  static const clu_segments none;
+  int begins = o->off == 0 && (!o->in_frame || o->head_off == 0) && !o->abort;
+  return begins && o->body && o->body->segments ? o->body->segments : &none;
+}
+
 static void start_frame(clu_out *o) {
   size_t left = o->abort ? 0 : out_size(o) - o->off;
   clu_header h = {0};
   h.kind = o->kind;
   h.flags = o->abort ? CLU_ABORT : 0;
+  h.fds = (uint8_t)segments_of(o)->n;
   h.len = (uint32_t)(left < CLU_FRAME_MAX ? left : CLU_FRAME_MAX);
   h.seq = o->seq;
   h.total = out_size(o);
@@ -118,7 +129,7 @@ static void pop(clu_chan *c) {
  * bytes; 0: the first does not fit. */
 static size_t gather(clu_chan *c, unsigned char to[GATHER]) {
   size_t n = 0;
-  for (clu_out *o = c->head; o && o->pass == CLU_NO_FD; o = o->next) {
+  for (clu_out *o = c->head; o && o->pass == CLU_NO_FD && segments_of(o)->n == 0; o = o->next) {
     size_t head, body;
     if (!o->in_frame) start_frame(o);
     head = CLU_HEADER - o->head_off;
@@ -171,14 +182,27 @@ static int next_bytes(clu_chan *c, unsigned char small[GATHER], clu_iov iov[2]) 
   return n;
 }
 
+/* What is handed over with the first byte of what comes next. */
+static int descriptors_of(const clu_out *o, clu_fd pass[CLU_MAX_FDS]) {
+  const clu_segments *s = segments_of(o);
+  if (o->pass != CLU_NO_FD) {
+    pass[0] = o->pass;
+    return 1;
+  }
+  for (int i = 0; i < s->n; i++) pass[i] = clu_segment_fd(s->of[i]);
+  return s->n;
+}
+
 int clu_chan_flush(clu_chan *c) {
   while (c->head) {
     clu_out *o = c->head;
     unsigned char small[GATHER];
     clu_iov iov[2];
     size_t put = 0;
+    clu_fd pass[CLU_MAX_FDS];
+    int npass = descriptors_of(o, pass);
     int n = next_bytes(c, small, iov);
-    int rc = clu_os_writev(c->fd, iov, n, o->pass, &put);
+    int rc = clu_os_writev(c->fd, iov, n, pass, npass, &put);
     if (rc != CLU_OK) return rc;
     c->bytes_out += put;
     if (o->pass != CLU_NO_FD) { /* it went with the first byte */
@@ -262,6 +286,24 @@ int clu_chan_fill(clu_chan *c) {
   return CLU_OK;
 }
 
+/* The segments that come with a message: their descriptors came with the first byte of its header.
+ * 1 or a negative code. */
+static int take_segments(clu_chan *c, int n) {
+  if (n > 0 && (c->takes_fds != CLU_TAKES_SEGMENTS || n > c->nfds)) return -CLU_PROTO;
+  for (int i = 0; i < n; i++) {
+    int rc;
+    clu_segment *s = clu_segment_receive(clu_chan_take_fd(c), &rc);
+    if (!s) return -rc;
+    if (c->stream)
+      c->segments.of[c->segments.n++] = s;
+    else if (clu_blob_attach(c->body, s) < 0) {
+      clu_segment_unref(s);
+      return -CLU_NOMEM;
+    }
+  }
+  return 1;
+}
+
 /* One header from the buffer into c->cur. 1, 0 (not there yet) or a negative code. */
 static int take_header(clu_chan *c) {
   clu_header h;
@@ -279,7 +321,7 @@ static int take_header(clu_chan *c) {
   if (c->in_msg) {
     uint64_t have = c->stream ? c->read : c->body ? c->body->size : 0;
     if (h.kind != c->cur.kind || h.seq != c->cur.seq || h.total != c->cur.total ||
-        h.len > h.total - have || (h.len == 0 && !(h.flags & CLU_ABORT)))
+        h.len > h.total - have || (h.len == 0 && !(h.flags & CLU_ABORT)) || h.fds)
       return -CLU_PROTO;
     c->cur = h;
     return 1;
@@ -288,6 +330,7 @@ static int take_header(clu_chan *c) {
   if (h.len == 0 && h.total > 0) return -CLU_PROTO;
   c->cur = h;
   c->read = 0;
+  clu_segments_drop(&c->segments);
   if (h.total > 0 && !c->stream) {
     if (h.total > SIZE_MAX / 2)
       return -CLU_NOMEM; /* where that has 32 bits the size would be cut off */
@@ -295,7 +338,12 @@ static int take_header(clu_chan *c) {
     if (!c->body) return -CLU_NOMEM;
   }
   c->in_msg = 1;
-  return 1;
+  return take_segments(c, h.fds);
+}
+
+/* No message is complete. Descriptors that are here belong to a header that has come in part. */
+static int none_yet(const clu_chan *c) {
+  return c->takes_fds == CLU_TAKES_SEGMENTS && c->nfds > CLU_MAX_FDS ? -CLU_PROTO : 0;
 }
 
 int clu_chan_next(clu_chan *c, clu_msg *m) {
@@ -309,7 +357,7 @@ int clu_chan_next(clu_chan *c, clu_msg *m) {
         c->in_pos += n;
         c->cur.len -= (uint32_t)n;
       }
-      if (c->cur.len > 0) return 0;
+      if (c->cur.len > 0) return none_yet(c);
       if (c->cur.flags & CLU_ABORT) {
         clu_blob_unref(c->body);
         c->body = NULL;
@@ -327,7 +375,7 @@ int clu_chan_next(clu_chan *c, clu_msg *m) {
     }
     {
       int rc = take_header(c);
-      if (rc <= 0) return rc;
+      if (rc <= 0) return rc < 0 ? rc : none_yet(c);
     }
   }
 }
@@ -397,6 +445,7 @@ int clu_chan_skip(clu_chan *c) {
   while (rc == CLU_OK && c->in_msg && (rc = next_piece(c)) == CLU_OK)
     rc = clu_chan_read(c, waste, c->cur.len < sizeof waste ? c->cur.len : sizeof waste);
   if (rc == CLU_EOF || rc == CLU_CANCELLED) rc = CLU_OK;
+  clu_segments_drop(&c->segments);
   c->in_msg = 0;
   return rc;
 }

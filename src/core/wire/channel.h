@@ -31,19 +31,27 @@ typedef struct clu_msg {
 
 struct clu_out;
 
+/* Whether descriptors may be passed, in both directions. */
+enum clu_takes_fds {
+  CLU_TAKES_NONE,
+  CLU_TAKES_FDS,     /* single ones, see clu_chan_take_fd() */
+  CLU_TAKES_SEGMENTS /* those that messages bring; a peer that passes others is no peer of ours */
+};
+
 typedef struct clu_chan {
   clu_fd fd;
   uint64_t limit; /* longest message accepted */
-  int takes_fds;  /* whether the other side may pass descriptors */
+  int takes_fds;  /* enum clu_takes_fds */
   /* reading */
   unsigned char *in;
   size_t in_pos, in_len;
   int in_msg;     /* within a message: */
   clu_header cur; /* cur.len counts down within a frame */
   clu_blob *body;
-  int stream;     /* the body is read by clu_chan_read(): */
-  uint64_t read;  /* so much of it has been */
-  clu_fd fds[32]; /* received, not yet taken */
+  int stream;            /* the body is read by clu_chan_read(): */
+  uint64_t read;         /* so much of it has been */
+  clu_segments segments; /* those that a message read so brings, until its end */
+  clu_fd fds[32];        /* received, not yet taken */
   int nfds;
   /* writing */
   struct clu_out *head, *tail;
@@ -57,7 +65,9 @@ int clu_chan_init(clu_chan *c, clu_fd fd, uint64_t limit, int takes_fds);
 void clu_chan_fini(clu_chan *c);
 
 /* Queues a message; takes its own reference to `body` (may be NULL), and takes over `pass` (or
- * CLU_NO_FD), which is closed once sent. CLU_OK or CLU_NOMEM (then `pass` is closed, too). */
+ * CLU_NO_FD), which is closed once sent. The segments that `body` brings travel with its first
+ * frame. CLU_OK; CLU_NOMEM, or CLU_UNSUPPORTED for segments where descriptors cannot be passed
+ * (then `pass` is closed, too). */
 int clu_chan_send(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob *body, clu_fd pass);
 /* The same with a few bytes that are copied. */
 int clu_chan_send_bytes(clu_chan *c, uint8_t kind, uint64_t seq, const void *p, size_t n,

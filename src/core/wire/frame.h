@@ -7,7 +7,7 @@
  *   0      u8   CLU_MAGIC
  *   1      u8   kind
  *   2      u8   flags: CLU_ABORT ends a message that will not be completed
- *   3      u8   0
+ *   3      u8   descriptors that come with the message, 0 to CLU_MAX_FDS; 0 but in its first frame
  *   4      u32  bytes in this frame
  *   8      u64  seq
  *   16     u64  bytes in the whole body, the same in each of its frames
@@ -91,7 +91,7 @@ enum clu_start_kind {
 };
 
 typedef struct clu_header {
-  uint8_t kind, flags;
+  uint8_t kind, flags, fds;
   uint32_t len;
   uint64_t seq, total;
 } clu_header;

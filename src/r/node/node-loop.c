@@ -30,7 +30,7 @@ static void answer_object(uint8_t kind, SEXP x) {
   clu_blob *b = clu_blob_new(512);
   if (!b) clu_raise("memory", "not enough memory");
   clu_blob_append(b, room, sizeof room);
-  b = clu_serialize(b, x);
+  b = clu_node_serialize(b, x);
   put_times(b->data);
   clu_node_answer(kind, b);
   clu_blob_unref(b);

@@ -111,7 +111,7 @@ static SEXP say_hello(void) {
 
 static SEXP begin(void) {
   clu_node_move_fd(&clu_me.boot.fd);
-  if (clu_chan_init(&clu_me.chan, clu_me.boot.fd, INT64_MAX, 0) != CLU_OK)
+  if (clu_chan_init(&clu_me.chan, clu_me.boot.fd, INT64_MAX, CLU_TAKES_SEGMENTS) != CLU_OK)
     clu_raise("memory", "not enough memory");
   return say_hello();
 }

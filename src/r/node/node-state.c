@@ -31,6 +31,11 @@ void clu_node_answer(uint8_t kind, clu_blob *body) {
   if (rc == CLU_SYS) clu_me.fd_closed = 1;
 }
 
+clu_blob *clu_node_serialize(clu_blob *b, SEXP x) {
+  return clu_me.chan.takes_fds == CLU_TAKES_SEGMENTS ? clu_serialize_sharing(b, x)
+                                                     : clu_serialize(b, x);
+}
+
 static void check_interrupt(void *unused) {
   (void)unused;
   R_CheckUserInterrupt();
@@ -56,7 +61,8 @@ void clu_node_read(void *p, size_t n) {
 
 SEXP clu_node_read_object(uint64_t n) {
   unsigned char few[CLU_MOST_FUN];
-  if (n > sizeof few) return clu_unserialize_from(read_piece, NULL);
+  if (n > sizeof few || clu_me.chan.segments.n > 0)
+    return clu_unserialize_from(read_piece, NULL, &clu_me.chan.segments);
   clu_node_read(few, (size_t)n);
   return clu_unserialize_bytes(few, (size_t)n);
 }

@@ -239,8 +239,8 @@ static void send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) 
   clu_put64(head + 8, work.began);
   clu_put64(head + 16, took);
   clu_blob_append(b, head, sizeof head);
-  b = clu_serialize(b, value);
-  if (b->size - sizeof head <= MOST_IN_RING && (p = ring_room(now, took))) {
+  b = clu_node_serialize(b, value);
+  if (!b->segments && b->size - sizeof head <= MOST_IN_RING && (p = ring_room(now, took))) {
     memcpy(p + CLU_RING_RESULT_HEAD, b->data + sizeof head, b->size - sizeof head);
     put_in_ring(p, flags, b->size - sizeof head, now, took);
   } else {

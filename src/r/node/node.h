@@ -50,6 +50,9 @@ extern clu_this_node clu_me;
 
 /* Writes the answer to the request at hand; stops half-way when that is cancelled. Blocks. */
 void clu_node_answer(uint8_t kind, clu_blob *body);
+/* An answer's object, behind what is in `b`: see clu_serialize(). Large vectors go by segment where
+ * the session takes it. */
+clu_blob *clu_node_serialize(clu_blob *b, SEXP x);
 /* Ends the evaluation. An interrupt that R has been told of and has not acted upon is consumed
  * here: it is not for the next request. */
 void clu_node_stop_running(void);

@@ -5,7 +5,8 @@
 /* What clusterCall() sent last. */
 static struct {
   clu_blob *blob;
-  SEXP cell; /* a preserved cons cell that holds function and arguments */
+  int shares; /* for nodes that take segments */
+  SEXP cell;  /* a preserved cons cell that holds function and arguments */
 } sent;
 
 void clu_call_forget_sent(void) {
@@ -82,17 +83,18 @@ clu_blob *clu_call_function(SEXP fun) {
 
 /* What clusterCall() sends to the first node is kept for the others. `call`: function, arguments.
  */
-static void keep_sent(SEXP call, clu_blob *b) {
+static void keep_sent(SEXP call, clu_blob *b, int shares) {
   clu_call_forget_sent();
+  sent.shares = shares;
   SETCAR(sent.cell, call);
   sent.blob = clu_blob_ref(b);
 }
 
-clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all) {
+clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all, int shares) {
   clu_blob *b, *f;
   SEXP call;
   unsigned char len[4];
-  if (to_all && sent.blob && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
+  if (to_all && sent.blob && sent.shares == shares && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
       same_list(VECTOR_ELT(CAR(sent.cell), 1), args))
     return clu_blob_ref(sent.blob);
   if (!sent.cell) {
@@ -108,8 +110,8 @@ clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all) {
   if (!b) clu_raise("memory", "not enough memory");
   clu_blob_append(b, len, sizeof len); /* there is room */
   if (f) clu_blob_append(b, f->data, f->size);
-  b = clu_serialize(b, f ? args : call);
-  if (to_all) keep_sent(call, b);
+  b = (shares ? clu_serialize_sharing : clu_serialize)(b, f ? args : call);
+  if (to_all) keep_sent(call, b, shares);
   UNPROTECT(1);
   return b;
 }

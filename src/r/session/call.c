@@ -208,7 +208,7 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
     return failed_because(DEAD);
   }
   clear_tags(handle, nd);
-  b = clu_call_bytes(fun, args, scope != 0 && scope == same_to_all);
+  b = clu_call_bytes(fun, args, scope != 0 && scope == same_to_all, clu_node_takes_segments(nd));
   tag = keep_tag(handle, element(data, "tag"));
   rc = clu_node_call(nd, b, scope, tag, &e);
   clu_blob_unref(b);

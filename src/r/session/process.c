@@ -52,7 +52,7 @@ static int secret_as_input(const char *hex, clu_fd *in, clu_err *e) {
   line[sizeof line - 1] = '\n';
   iov.base = line;
   iov.len = sizeof line;
-  rc = clu_os_writev(pair[1], &iov, 1, CLU_NO_FD, &put);
+  rc = clu_os_writev(pair[1], &iov, 1, NULL, 0, &put);
   clu_os_wipe(line, sizeof line);
   clu_os_close(pair[1]);
   clu_os_set_blocking(pair[0], 1);

@@ -300,7 +300,7 @@ SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node) {
   r.w->pos = 0;
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(out, 1, Rf_ScalarReal(r.w->n ? r.w->epochs[0] : NA_REAL));
-  SET_VECTOR_ELT(out, 0, clu_unserialize_from(next_bytes, &r));
+  SET_VECTOR_ELT(out, 0, clu_unserialize_from(next_bytes, &r, NULL));
   consume(r.w);
   if (r.w->n) memmove(r.w->epochs, r.w->epochs + 1, (size_t)--r.w->n * sizeof *r.w->epochs);
   if (node != R_NilValue) clu_node_count_done(clu_get_node(node));

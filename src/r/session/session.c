@@ -1,6 +1,8 @@
 /* The session of this R process, and the handles by which R has what belongs to it. */
 #include "r/session/session.h"
 
+#include "r/share.h"
+
 #include <stdlib.h>
 
 #include "core/base/slab.h"
@@ -120,4 +122,4 @@ SEXP ffi_end_thread(void) {
   return R_NilValue;
 }
 
-SEXP ffi_live_handles(void) { return Rf_ScalarInteger(handles); }
+SEXP ffi_live_handles(void) { return Rf_ScalarInteger(handles + (int)clu_shared_alive()); }

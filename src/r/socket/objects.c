@@ -123,7 +123,7 @@ static int in_bytes(void *data, void *to, size_t n) {
   return CLU_OK;
 }
 
-static SEXP receive_object(void *data) { return clu_unserialize_from(in_bytes, data); }
+static SEXP receive_object(void *data) { return clu_unserialize_from(in_bytes, data, NULL); }
 
 static void received(void *data, Rboolean jump) {
   receiving *r = data;

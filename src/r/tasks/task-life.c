@@ -233,7 +233,7 @@ static double usable_limit(double bytes) {
   return bytes > (total > 0 ? total : 9e18) ? 0 : bytes;
 }
 
-clu_blob *clu_job_message(SEXP parts) {
+clu_blob *clu_job_message(const tasks *t, SEXP parts) {
   unsigned char len[4];
   clu_blob *fun = clu_call_function(VECTOR_ELT(parts, CLU_JOB_FUN)), *b;
   b = clu_blob_new(fun ? fun->size + 512 : 1024);
@@ -244,7 +244,7 @@ clu_blob *clu_job_message(SEXP parts) {
     clu_blob_append(b, fun->data, fun->size);
     SET_VECTOR_ELT(parts, CLU_JOB_FUN, R_NilValue);
   }
-  return clu_serialize(b, parts);
+  return (clu_tasks_share(t) ? clu_serialize_sharing : clu_serialize)(b, parts);
 }
 
 SEXP clu_job_handle_for(SEXP x, SEXP elements) {
@@ -285,7 +285,7 @@ task_job *clu_job_fill(tasks *t, SEXP handle, clu_blob *message, const double *s
 SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
   tasks *t = clu_tasks_get(x);
   SEXP out = PROTECT(clu_job_handle_for(x, elements));
-  clu_blob *b = clu_job_message(parts);
+  clu_blob *b = clu_job_message(t, parts);
   clu_job_fill(t, out, b, REAL(spec), seed == R_NilValue ? NULL : INTEGER(seed), only);
   UNPROTECT(1);
   return out;

@@ -8,7 +8,7 @@
 SEXP clu_job_handle_for(SEXP x, SEXP elements);
 /* The JOB message, see core/wire/task-message.h. `parts`: its list; where the function travels
  * apart its place in that is emptied. May jump. */
-clu_blob *clu_job_message(SEXP parts);
+clu_blob *clu_job_message(const tasks *t, SEXP parts);
 /* The job itself; `message` is its own from now on. `spec`, `only`: see ffi_job_new(). `seed`: six
  * numbers or NULL. Without memory a jump. */
 task_job *clu_job_fill(tasks *t, SEXP handle, clu_blob *message, const double *spec,

@@ -21,7 +21,7 @@ SEXP ffi_job_state(SEXP job) {
                  0,
                  (double)j->bytes_out,
                  (double)j->bytes_in,
-                 (double)j->message->size,
+                 (double)clu_blob_weight(j->message),
                  (double)j->nfailures};
   if (j->job) {
     v[0] = (double)clu_job_left(j->job);

@@ -163,7 +163,7 @@ static void on_result(clu_node *nd, task_node *at, const clu_msg *m) {
   clu_node_count_done(nd);
   j = x.user;
   if (x.why == CLU_END_ANSWER && given_up) x.why = CLU_END_CANCELLED;
-  note_answer(at->tasks, &x, flags, began, took, m->body ? m->body->size : 0);
+  note_answer(at->tasks, &x, flags, began, took, m->body ? clu_blob_weight(m->body) : 0);
   if (x.why == CLU_END_ANSWER && clu_result_push(&j->results, x.task, flags, m->body) != CLU_OK)
     j->out_of_memory = 1;
   take_ring(nd, at); /* what had to wait for this one */

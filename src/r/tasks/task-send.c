@@ -58,7 +58,7 @@ static SEXP add_elements(void *data) {
                             (R_xlen_t)s->a.n));
   clu_blob *b = s->body;
   s->body = NULL; /* serialize's, until it returns */
-  s->body = clu_serialize(b, part);
+  s->body = (clu_node_takes_segments(s->nd) ? clu_serialize_sharing : clu_serialize)(b, part);
   UNPROTECT(1);
   return R_NilValue;
 }
@@ -84,7 +84,7 @@ static int send_job(task_job *j, clu_node *nd, int node) {
   rc = clu_node_tasks(nd, CLU_K_JOB, j->message, 0, &seq);
   if (rc != CLU_OK) return rc;
   j->sent_to[node] = clu_node_id(nd);
-  j->bytes_out += j->message->size;
+  j->bytes_out += clu_blob_weight(j->message);
   return CLU_OK;
 }
 
@@ -97,7 +97,7 @@ static int send_batch(const sending *s, clu_node *nd) {
     clu_sched_unsent(s->t->sched, &s->a);
     return rc;
   }
-  s->j->bytes_out += s->body->size;
+  s->j->bytes_out += clu_blob_weight(s->body);
   if (s->j->bare) bytes += s->j->message->size; /* each task has one of its own */
   return clu_sched_sent(s->t->sched, &s->a, seq, bytes, clu_os_now());
 }

@@ -244,3 +244,13 @@ void clu_tasks_free(tasks *t) {
   free(t->trace);
   free(t);
 }
+
+int clu_tasks_share(const tasks *t) {
+  int any = 0;
+  for (int i = 0; i < t->n; i++) {
+    const clu_node *nd = clu_tasks_known_node(t, i);
+    if (nd && !clu_node_takes_segments(nd)) return 0;
+    any |= nd != NULL;
+  }
+  return any;
+}

@@ -154,6 +154,8 @@ task_job *clu_job_get(SEXP x);
 clu_node *clu_tasks_node(SEXP handles, int i);
 /* The node that the scheduler knows of; NULL: there is none (any more). */
 static inline clu_node *clu_tasks_known_node(const tasks *t, int i) { return t->nodes[i].node; }
+/* Whether each of them takes segments: what is sent to all may bring some. */
+int clu_tasks_share(const tasks *t);
 /* Ends a node that is of no more use. */
 void clu_tasks_kill(clu_node *nd, task_node *at, int why);
 

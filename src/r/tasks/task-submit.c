@@ -65,14 +65,14 @@ static SEXP plain_warn(void) {
 }
 
 /* `apart`: whether the function travels apart. */
-static clu_blob *message_of(SEXP fun, SEXP warn, int *apart) {
+static clu_blob *message_of(const tasks *t, SEXP fun, SEXP warn, int *apart) {
   SEXP parts = PROTECT(Rf_allocVector(VECSXP, CLU_JOB_PARTS));
   clu_blob *b;
   SET_VECTOR_ELT(parts, CLU_JOB_FUN, fun);
   SET_VECTOR_ELT(parts, CLU_JOB_RELAY, Rf_ScalarLogical(1));
   SET_VECTOR_ELT(parts, CLU_JOB_LIVE, Rf_ScalarLogical(0));
   SET_VECTOR_ELT(parts, CLU_JOB_WARN, warn);
-  b = clu_job_message(parts);
+  b = clu_job_message(t, parts);
   *apart = VECTOR_ELT(parts, CLU_JOB_FUN) == R_NilValue;
   UNPROTECT(1);
   return b;
@@ -80,7 +80,7 @@ static clu_blob *message_of(SEXP fun, SEXP warn, int *apart) {
 
 /* A function that is sent again and again travels apart, since its bytes are always the same. So is
  * the message then. */
-static clu_blob *known_message_of(SEXP fun, SEXP warn) {
+static clu_blob *known_message_of(const tasks *t, SEXP fun, SEXP warn) {
   static SEXP last; /* a preserved pair: function, warn */
   static clu_blob *message;
   clu_blob *b;
@@ -92,7 +92,7 @@ static clu_blob *known_message_of(SEXP fun, SEXP warn) {
     UNPROTECT(1);
   }
   if (message && CAR(last) == fun && CDR(last) == warn) return clu_blob_ref(message);
-  b = message_of(fun, warn, &apart);
+  b = message_of(t, fun, warn, &apart);
   if (!apart) return b;
   clu_blob_unref(message);
   message = clu_blob_ref(b);
@@ -132,7 +132,7 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP elements) {
   if (!are_up(all)) return R_NilValue;
   PROTECT(warn);
   job = PROTECT(clu_job_handle_for(ptr, elements));
-  b = known_message_of(fun, warn);
+  b = known_message_of(all, fun, warn);
   if ((double)b->size > MOST_SIZE) {
     clu_blob_unref(b);
     job = R_NilValue;

@@ -17,7 +17,7 @@ void clu_wake(void) {
   static const clu_iov byte = {"!", 1};
   size_t put;
   if (!atomic_load(&ready) || atomic_exchange(&signalled, 1)) return;
-  (void)clu_os_writev(ends[1], &byte, 1, CLU_NO_FD, &put); /* there is room for one */
+  (void)clu_os_writev(ends[1], &byte, 1, NULL, 0, &put); /* there is room for one */
 }
 
 void clu_wake_hold(void) { atomic_store(&signalled, 1); }

@@ -21,7 +21,7 @@ static int read_some(clu_fd fd, void *p, size_t n, size_t *got) {
 static int write_some(clu_fd fd, const char *p, size_t n, size_t *put) {
   clu_iov v = {(void *)p, n};
   *put = 0;
-  return clu_os_writev(fd, &v, 1, CLU_NO_FD, put);
+  return clu_os_writev(fd, &v, 1, NULL, 0, put);
 }
 
 /* ---- small things ---- */
@@ -68,7 +68,7 @@ TEST(what_windows_lacks_is_said) {
   CHECK_INT_EQ(clu_os_sockets(fd, 2, &n), CLU_UNSUPPORTED);
   CHECK_INT_EQ(clu_os_path_clear("nothing"), CLU_UNSUPPORTED);
   pair(fd);
-  CHECK_INT_EQ(clu_os_writev(fd[0], &v, 1, fd[1], &put), CLU_UNSUPPORTED);
+  CHECK_INT_EQ(clu_os_writev(fd[0], &v, 1, &fd[1], 1, &put), CLU_UNSUPPORTED);
   clu_os_close(fd[0]);
   clu_os_close(fd[1]);
 }
@@ -102,7 +102,7 @@ TEST(several_buffers_in_one_call) {
   clu_fd passed[CLU_MAX_FDS];
   int n_passed = 7;
   pair(fd);
-  CHECK_INT_EQ(clu_os_writev(fd[0], out, 3, CLU_NO_FD, &n), CLU_OK);
+  CHECK_INT_EQ(clu_os_writev(fd[0], out, 3, NULL, 0, &n), CLU_OK);
   CHECK_INT_EQ(n, 7);
   CHECK_INT_EQ(clu_os_wait_readable(fd[1], 5000 * (int64_t)MS), CLU_OK);
   CHECK_INT_EQ(clu_os_readv(fd[1], in, 2, &n, passed, &n_passed), CLU_OK);

@@ -317,7 +317,7 @@ TEST(the_port_itself_says_eof_after_its_own_shutdown) {
   CHECK_INT_EQ(clu_os_shutdown(a->fd, CLU_READ), CLU_OK);
   CHECK_INT_EQ(clu_os_readv(a->fd, &v, 1, &n, NULL, NULL), CLU_EOF);
   CHECK_INT_EQ(clu_os_shutdown(a->fd, CLU_READ | CLU_WRITE), CLU_OK);
-  CHECK_INT_EQ(clu_os_writev(a->fd, &v, 1, CLU_NO_FD, &n), CLU_RESET);
+  CHECK_INT_EQ(clu_os_writev(a->fd, &v, 1, NULL, 0, &n), CLU_RESET);
   clu_sock_free(a);
   clu_sock_free(b);
 }

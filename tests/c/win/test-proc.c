@@ -24,7 +24,7 @@ static int part_speaks(void) { /* on the first kept descriptor; with the second,
   clu_os_kept(0, &fd);
   if (clu_os_shared_map(shared, 4096, &p, &e) != CLU_OK) return 22;
   ((char *)p)[17] = 'm';
-  for (int i = 0; (rc = clu_os_writev(fd, &v, 1, CLU_NO_FD, &put)) == CLU_AGAIN && i < 100; i++)
+  for (int i = 0; (rc = clu_os_writev(fd, &v, 1, NULL, 0, &put)) == CLU_AGAIN && i < 100; i++)
     Sleep(10);
   return rc == CLU_OK && put == 2 ? 5 : 23;
 }
@@ -43,7 +43,7 @@ static int part_starts_another(void) { /* writes its pid to where it is told, an
   s.in = s.out = s.err = CLU_NO_FD;
   if (clu_os_kept(0, &fd) != CLU_OK || clu_os_spawn(&s, &pid[0], &e) != CLU_OK) return 31;
   pid[1] = clu_os_getppid();
-  while (clu_os_writev(fd, &v, 1, CLU_NO_FD, &put) == CLU_AGAIN) Sleep(10);
+  while (clu_os_writev(fd, &v, 1, NULL, 0, &put) == CLU_AGAIN) Sleep(10);
   Sleep(60000);
   return 0;
 }

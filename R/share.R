@@ -1,0 +1,88 @@
+#' Large vectors in shared memory
+#'
+#' Nodes of this host get large atomic vectors by shared memory, and give them back so, wherever in
+#' an object they are; nothing has to be asked for. `share()` does in advance, once, what sending an
+#' object does each time: it copies its large vectors into shared memory and returns the object with
+#' these. To send that to the nodes of any cluster of this host costs a message and no copy.
+#'
+#' @details
+#' A vector is shared from `clutch.share_from` bytes on (see [clutch-options]), by `share()` from
+#' 65,536 bytes on. Vectors of type logical, integer, double, complex and raw are, with all their
+#' attributes: so are matrices, factors, dates and the columns of data frames. Character vectors and
+#' lists themselves are copied.
+#'
+#' On a node it is an ordinary vector, which may be changed in place: the changed pages (of 4 kB)
+#' are that node's own from then on, and neither the session nor another node sees the change.
+#' `saveRDS()` and `serialize()` write an ordinary vector, and so does sending to another host.
+#'
+#' The memory has no name in any file system. It is freed when the last vector in it is, whoever
+#' ends in which way. Where it cannot be had (limits of the process, systems without it), the vector
+#' travels as all others do.
+#'
+#' A vector of `share()` that was changed in place since (R does that where nothing else refers to
+#' it, `data.table::set()` always) is copied again when it is sent.
+#' @param x Any object. Environments in it stay the same environments: they are not looked into.
+#' @return
+#' * `share()`: the object, with large vectors in shared memory.
+#' * `is_shared()`: `TRUE` if `x` is a vector in shared memory, or a list with one among its
+#'   elements (at any depth).
+#' * `shared_info()`: a data frame with a row for each block of shared memory that this session has
+#'   mapped: `id` (number), `bytes` (double) and `pids` (list of integer vectors: the processes that
+#'   have mapped it, this session among them, as far as the system tells). No rows where the system
+#'   has no `/proc`.
+#' @section Errors:
+#' `clutch_argument`: option `clutch.share_from` is no number.
+#' @seealso [cluster_export()]; `make_cluster(preload = )` for objects of other types.
+#' @references The memory is Linux's `memfd_create()`, elsewhere a file that is unlinked while it is
+#'   open, mapped privately (`mmap()` with `MAP_PRIVATE`); to R the vectors are ALTREP objects (R's
+#'   manual *R Internals*).
+#' @examples
+#' x <- share(runif(1e6))
+#' is_shared(x)
+#' cl <- make_cluster(2)
+#' parallel::clusterCall(cl, sum, x)
+#' shared_info()$bytes
+#' stop_cluster(cl)
+#' @export
+share <- function(x) .Call(ffi_share, x)
+
+#' @rdname share
+#' @export
+is_shared <- function(x) {
+  if (is.list(x)) return(any(vapply(unclass(x), is_shared, NA)))
+  .Call(ffi_is_shared, x)
+}
+
+#' @rdname share
+#' @export
+shared_info <- function() {
+  mine <- shared_maps(Sys.getpid())
+  ids <- unique(mine$id)
+  pids <- lapply(ids, function(id) integer())
+  for (pid in if (length(ids)) processes_here()) {
+    has <- ids %in% shared_maps(pid)$id
+    pids[has] <- lapply(pids[has], c, pid)
+  }
+  data.frame(id = ids, bytes = as.vector(tapply(mine$bytes, factor(mine$id, ids), max)),
+             pids = I(pids))
+}
+
+processes_here <- function() {
+  pids <- suppressWarnings(as.integer(list.files("/proc", "^[0-9]+$")))
+  sort(pids[!is.na(pids)])
+}
+
+# The blocks that a process has mapped: their numbers in the system, and how long the mappings are.
+shared_maps <- function(pid) {
+  lines <- tryCatch(
+    suppressWarnings(readLines(sprintf("/proc/%d/maps", pid))),
+    error = function(e) character() # it has ended, or is another user's
+  )
+  lines <- grep("/memfd:clutch-data ", lines, fixed = TRUE, value = TRUE)
+  fields <- regmatches(lines, regexec("^([0-9a-f]+)-([0-9a-f]+) \\S+ \\S+ \\S+ ([0-9]+)", lines))
+  at <- function(i) vapply(fields, `[`, "", i)
+  hex <- function(text) vapply(strsplit(text, ""), function(d) {
+    sum((match(d, c(0:9, letters[1:6])) - 1) * 16^rev(seq_along(d) - 1))
+  }, 0)
+  list(id = as.numeric(at(4L)), bytes = hex(at(3L)) - hex(at(2L)))
+}

@@ -1,0 +1,134 @@
+#include "core/base/segment.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/os-segment.h"
+
+struct clu_segment {
+  atomic_long refs;
+  clu_fd fd[2]; /* to write to, to hand on; or CLU_NO_FD twice */
+  uint64_t size;
+  void *bytes;
+  int writable;
+  int is_copy; /* `bytes` is memory of malloc() */
+};
+
+static atomic_long open_fds;
+
+static clu_segment *blank(void) {
+  clu_segment *s = calloc(1, sizeof *s);
+  if (!s) return NULL;
+  atomic_init(&s->refs, 1);
+  s->fd[0] = s->fd[1] = CLU_NO_FD;
+  return s;
+}
+
+clu_segment *clu_segment_new(void) {
+  clu_segment *s;
+  int one;
+  if (atomic_load(&open_fds) >= clu_os_most_fds() / 4) return NULL;
+  s = blank();
+  if (!s) return NULL;
+  if (clu_os_segment_new(s->fd) != CLU_OK) {
+    free(s);
+    return NULL;
+  }
+  one = s->fd[0] == s->fd[1];
+  clu_os_move_high(&s->fd[0], 128); /* R's own sockets want the low numbers */
+  if (one)
+    s->fd[1] = s->fd[0];
+  else
+    clu_os_move_high(&s->fd[1], 128);
+  atomic_fetch_add(&open_fds, 1);
+  return s;
+}
+
+int clu_segment_append(clu_segment *s, const void *p, size_t n) {
+  int rc = clu_os_segment_write(s->fd[0], s->size, p, n);
+  if (rc == CLU_OK) s->size += n;
+  return rc;
+}
+
+uint64_t clu_segment_align(clu_segment *s) {
+  s->size = (s->size + CLU_SEGMENT_ALIGN - 1) / CLU_SEGMENT_ALIGN * CLU_SEGMENT_ALIGN;
+  return s->size;
+}
+
+int clu_segment_read(const clu_segment *s, uint64_t at, void *p, size_t n) {
+  return clu_os_segment_read(s->fd[0], at, p, n);
+}
+
+int clu_segment_seal(clu_segment *s) { return clu_os_segment_seal(s->fd); }
+
+/* Too many mappings (vm.max_map_count), or no room for one of that length. */
+static int read_copy(clu_segment *s) {
+  s->bytes = malloc((size_t)s->size);
+  s->is_copy = s->writable = 1;
+  if (!s->bytes) return CLU_NOMEM;
+  return clu_os_segment_read(s->fd[1], 0, s->bytes, (size_t)s->size) == CLU_OK ? CLU_OK : CLU_PROTO;
+}
+
+int clu_segment_map(clu_segment *s) {
+  if (s->bytes) return CLU_OK;
+  if (s->size > SIZE_MAX / 2) return CLU_NOMEM;
+  if (clu_os_segment_map(s->fd[1], (size_t)s->size, &s->writable, &s->bytes) == CLU_OK)
+    return CLU_OK;
+  s->bytes = NULL;
+  return CLU_NOMEM;
+}
+
+clu_segment *clu_segment_receive(clu_fd fd, int *rc) {
+  clu_segment *s = blank();
+  *rc = CLU_NOMEM;
+  if (s) {
+    s->fd[0] = s->fd[1] = fd;
+    *rc = clu_os_segment_check(fd, &s->size);
+    if (*rc == CLU_OK && clu_segment_map(s) != CLU_OK) *rc = read_copy(s);
+    s->fd[0] = s->fd[1] = CLU_NO_FD;
+  }
+  clu_os_close(fd);
+  if (*rc == CLU_OK) return s;
+  clu_segment_unref(s);
+  return NULL;
+}
+
+uint64_t clu_segment_size(const clu_segment *s) { return s->size; }
+
+unsigned char *clu_segment_bytes(const clu_segment *s, int *writable) {
+  if (writable) *writable = s->writable;
+  return s->bytes;
+}
+
+clu_fd clu_segment_fd(const clu_segment *s) { return s->fd[1]; }
+
+clu_segment *clu_segment_ref(clu_segment *s) {
+  atomic_fetch_add(&s->refs, 1);
+  return s;
+}
+
+void clu_segment_unref(clu_segment *s) {
+  if (!s || atomic_fetch_sub(&s->refs, 1) > 1) return;
+  if (s->is_copy)
+    free(s->bytes);
+  else if (s->bytes)
+    clu_os_segment_unmap(s->bytes, (size_t)s->size);
+  if (s->fd[0] != CLU_NO_FD) {
+    clu_os_close(s->fd[0]);
+    if (s->fd[1] != s->fd[0]) clu_os_close(s->fd[1]);
+    atomic_fetch_sub(&open_fds, 1);
+  }
+  free(s);
+}
+
+void clu_segments_drop(clu_segments *list) {
+  for (int i = 0; i < list->n; i++) clu_segment_unref(list->of[i]);
+  list->n = 0;
+}
+
+uint64_t clu_segments_size(const clu_segments *list) {
+  uint64_t sum = 0;
+  for (int i = 0; i < list->n; i++) sum += clu_segment_size(list->of[i]);
+  return sum;
+}

@@ -1,0 +1,173 @@
+/* Segments: bytes that processes share in files without a name. */
+#include "test.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/os-segment.h"
+#include "core/base/segment.h"
+
+enum { N = 100000 };
+
+static clu_segment *filled(void) {
+  clu_segment *s = clu_segment_new();
+  unsigned char bytes[N];
+  REQUIRE(s);
+  for (int i = 0; i < N; i++) bytes[i] = (unsigned char)(i * 7);
+  CHECK_INT_EQ(clu_segment_append(s, bytes, 10), CLU_OK);
+  CHECK_INT_EQ(clu_segment_append(s, bytes + 10, N - 10), CLU_OK);
+  CHECK_INT_EQ(clu_segment_size(s), N);
+  return s;
+}
+
+static clu_segment *received(const clu_segment *s) {
+  int rc;
+  clu_fd fd;
+  clu_segment *r;
+  REQUIRE(clu_os_dup(clu_segment_fd(s), &fd) == CLU_OK);
+  r = clu_segment_receive(fd, &rc);
+  CHECK_INT_EQ(rc, CLU_OK);
+  REQUIRE(r);
+  return r;
+}
+
+TEST(what_was_written_is_mapped) {
+  int before = test_count_fds(), writable;
+  clu_segment *s = filled(), *r;
+  const unsigned char *p;
+  unsigned char some[3];
+  CHECK_INT_EQ(clu_segment_align(s) % CLU_SEGMENT_ALIGN, 0);
+  CHECK_INT_EQ(clu_segment_append(s, "end", 3), CLU_OK);
+  CHECK_INT_EQ(clu_segment_read(s, 20, some, 3), CLU_OK);
+  CHECK_INT_EQ(some[2], (22 * 7) & 255);
+  CHECK_INT_EQ(clu_segment_seal(s), CLU_OK);
+  r = received(s);
+  CHECK_INT_EQ(clu_segment_size(r), clu_segment_size(s));
+  CHECK(clu_segment_fd(r) == CLU_NO_FD); /* a mapping needs none */
+  p = clu_segment_bytes(r, &writable);
+  for (int i = 0; i < N; i++)
+    if (p[i] != (unsigned char)(i * 7)) {
+      CHECK_INT_EQ(p[i], (unsigned char)(i * 7));
+      break;
+    }
+  CHECK_MEM_EQ(p + clu_segment_size(r) - 3, "end", 3);
+  clu_segment_unref(s);
+  CHECK_INT_EQ(p[5], 35); /* the mapping keeps it */
+  clu_segment_unref(r);
+  CHECK_INT_EQ(test_count_fds(), before);
+}
+
+TEST(each_mapping_is_for_its_process_alone) {
+  clu_segment *s = filled(), *a, *b;
+  int writable;
+  CHECK_INT_EQ(clu_segment_seal(s), CLU_OK);
+  a = received(s);
+  b = received(s);
+  if (clu_segment_bytes(a, &writable), writable) {
+    clu_segment_bytes(a, NULL)[100] = 1;
+    CHECK_INT_EQ(clu_segment_bytes(b, NULL)[100], (100 * 7) & 255);
+    CHECK_INT_EQ(clu_os_segment_is_unchanged(clu_segment_bytes(a, NULL), 1), 0);
+  }
+  clu_segment_unref(a);
+  clu_segment_unref(b);
+  clu_segment_unref(s);
+}
+
+#if defined(__linux__) && !defined(CLU_PORTABLE)
+
+TEST(pages_that_were_written_to_are_known) {
+  clu_segment *s = filled(), *a;
+  unsigned char *p;
+  volatile unsigned char read = 0;
+  CHECK_INT_EQ(clu_segment_seal(s), CLU_OK);
+  a = received(s);
+  p = clu_segment_bytes(a, NULL);
+  for (int i = 0; i < N; i++) read ^= p[i];
+  CHECK_INT_EQ(clu_os_segment_is_unchanged(p, N), 1);
+  p[50000] = 1;
+  CHECK_INT_EQ(clu_os_segment_is_unchanged(p, N), 0);
+  CHECK_INT_EQ(clu_os_segment_is_unchanged(p, 4096), 1);
+  CHECK_INT_EQ(clu_os_segment_is_unchanged(p + 61440, N - 61440), 1);
+  clu_segment_unref(a);
+  clu_segment_unref(s);
+}
+
+TEST(nobody_can_change_one_that_is_sealed) {
+  clu_segment *s = filled();
+  int fd;
+  CHECK_INT_EQ(clu_segment_seal(s), CLU_OK);
+  fd = (int)clu_segment_fd(s);
+  CHECK_INT_EQ(ftruncate(fd, 10), -1);
+  CHECK_INT_EQ(ftruncate(fd, 1 << 20), -1);
+  CHECK_INT_EQ(pwrite(fd, "x", 1, 0), -1);
+  CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+  clu_segment_unref(s);
+}
+
+TEST(what_could_shrink_later_is_not_taken) { /* it would be SIGBUS */
+  int rc, before = test_count_fds();
+  clu_segment *s = filled();
+  clu_fd fd;
+  REQUIRE(clu_os_dup(clu_segment_fd(s), &fd) == CLU_OK); /* not sealed */
+  CHECK(clu_segment_receive(fd, &rc) == NULL);
+  CHECK_INT_EQ(rc, CLU_PROTO);
+  clu_segment_unref(s);
+  fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  CHECK(clu_segment_receive(fd, &rc) == NULL);
+  CHECK_INT_EQ(rc, CLU_PROTO);
+  CHECK_INT_EQ(test_count_fds(), before);
+}
+
+#endif
+
+TEST(what_is_no_file_is_not_taken) {
+  int rc, p[2], before = test_count_fds();
+  REQUIRE(pipe(p) == 0);
+  CHECK(clu_segment_receive(p[0], &rc) == NULL);
+  CHECK_INT_EQ(rc, CLU_PROTO);
+  close(p[1]);
+  CHECK_INT_EQ(test_count_fds(), before);
+}
+
+TEST(a_limit_of_files_is_no_signal) { /* SIGXFSZ */
+  pid_t child = fork();
+  int status;
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    struct rlimit r = {50000, 50000};
+    clu_segment *s;
+    unsigned char bytes[40000] = {0};
+    setrlimit(RLIMIT_FSIZE, &r);
+    s = clu_segment_new();
+    if (!s || clu_segment_append(s, bytes, sizeof bytes) != CLU_OK) _exit(1);
+    if (clu_segment_append(s, bytes, sizeof bytes) != CLU_LIMIT) _exit(2);
+    if (clu_segment_size(s) != sizeof bytes) _exit(3);
+    _exit(0);
+  }
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK_INT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(so_many_are_open_and_no_more) {
+  enum { MANY = 4096 };
+  static clu_segment *all[MANY];
+  struct rlimit old, r;
+  int n = 0, before = test_count_fds();
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &old) == 0);
+  r = old;
+  r.rlim_cur = 400;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &r) == 0);
+  while (n < MANY && (all[n] = clu_segment_new())) n++;
+  CHECK_INT_EQ(n, 100);
+  while (n > 0) clu_segment_unref(all[--n]);
+  all[0] = clu_segment_new();
+  CHECK(all[0] != NULL);
+  clu_segment_unref(all[0]);
+  setrlimit(RLIMIT_NOFILE, &old);
+  CHECK_INT_EQ(test_count_fds(), before);
+}

@@ -1,0 +1,350 @@
+# Large vectors travel by shared memory: what they are on the other side, and what is left of them.
+
+blocks <- function(pid = Sys.getpid()) clutch:::shared_maps(pid)$id
+shares <- function() testthat::skip_if_not(is_shared(share(numeric(1e5))), "no shared memory")
+inspect <- function(x) clutch::is_shared(x)
+
+# With every kind of vector, where they may hide; each of more than 1e6 bytes.
+kinds <- function() {
+  n <- 3e5
+  day <- as.Date("2024-01-01") + seq_len(n) %% 1000
+  e <- new.env()
+  e$inside <- c(NA, runif(n))
+  list(
+    integer = c(NA, seq_len(n) * 3L), double = c(NA, NaN, -Inf, -0, runif(n)),
+    logical = rep(c(TRUE, NA, FALSE), 1e5), complex = complex(real = runif(1e5), imaginary = NA),
+    raw = as.raw(rep(0:255, 5000)), matrix = matrix(runif(n), 3, dimnames = list(letters[1:3])),
+    array = array(seq_len(n) + 0L, c(10, 10, n / 100)), factor = factor(rep(letters[1:3], 1e5)),
+    date = day, time = as.POSIXct("2024-01-01", tz = "UTC") + seq_len(n),
+    lag = as.difftime(seq_len(n) + 0.5, units = "mins"), named = c(a = 1L, b = 2L),
+    table = data.frame(u = runif(n), v = seq_len(n) + 0L, w = "text"),
+    deep = list(list(list(runif(n)), 1), 2), attribute = structure(1L, note = runif(n)),
+    closure = local({
+      kept <- runif(n)
+      function() sum(kept)
+    }),
+    environment = e, call = as.call(list(quote(sum), runif(n))), pair = pairlist(a = runif(n)),
+    words = rep(c("a", NA, "\u00fc"), 1e5)
+  )
+}
+
+test_that("what travels by shared memory is the same object, both ways", {
+  shares()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  x <- kinds()
+  back <- parallel::clusterCall(cl, identity, x)[[2L]]
+  plain <- setdiff(names(x), c("closure", "environment"))
+  for (name in plain) expect_identical(back[[name]], x[[name]], info = name)
+  expect_identical(back$closure(), x$closure())
+  expect_identical(back$environment$inside, x$environment$inside)
+  shared <- vapply(c("integer", "double", "complex", "raw", "matrix", "array", "factor", "date",
+                     "time", "lag"), function(name) is_shared(back[[name]]), NA)
+  expect_true(all(shared), info = paste(names(shared)[!shared], collapse = " "))
+  expect_true(is_shared(back$table) && is_shared(back$deep))
+  expect_true(is_shared(environment(back$closure)$kept) && is_shared(back$environment$inside))
+  expect_true(is_shared(attr(back$attribute, "note")))
+  expect_false(is_shared(back$named))
+})
+
+test_that("all ways to nodes and back share", {
+  shares()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  x <- runif(2e5)
+  is_shared_there <- function(v) clutch::is_shared(v)
+  expect_true(all(cluster_map_lgl(cl, 1:2, function(i) clutch::is_shared(x))))
+  expect_true(all(cluster_map_lgl(cl, list(x, x + 1), is_shared_there)))
+  expect_true(all(cluster_map_lgl(cl, 1:2, function(i, v) clutch::is_shared(v),
+                                  .more = list(v = x))))
+  expect_true(collect(cluster_submit(cl, clutch::is_shared(x))))
+  expect_true(all(unlist(parallel::clusterCall(cl, is_shared_there, x))))
+  cluster_export(cl, "x", environment())
+  expect_true(all(unlist(parallel::clusterEvalQ(cl, clutch::is_shared(x)))))
+  expect_true(is_shared(collect(cluster_submit(cl, x + 1))))
+  expect_true(is_shared(cluster_map(cl, 1:2, function(i) x + i)[[2L]]))
+  expect_true(is_shared(parallel::clusterApplyLB(cl, 1:3, function(i, v) v * i, x)[[3L]]))
+  log <- cluster_map(cl, 1:2, function(i) {
+    message("said")
+    x + i
+  }, .relay = "none")
+  expect_identical(log[[1L]], x + 1)
+})
+
+test_that("a change on one side is never seen on another", {
+  shares()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  x <- share(as.numeric(1:2e5))
+  y <- x + 0
+  change <- function(v) {
+    v[1L] <- -1
+    sum(v)
+  }
+  for (v in list(x, y)) {
+    expect_equal(unlist(parallel::clusterCall(cl, change, v)), rep(sum(y) - 2, 2))
+  }
+  expect_identical(c(x, 0), c(y, 0))
+  # of one that is sent twice in a message
+  twice <- parallel::clusterCall(cl[1L], function(l) {
+    l[[1L]][1L] <- -1
+    l[[2L]][1L]
+  }, list(x, x))[[1L]]
+  expect_identical(twice, 1)
+  # kept on the node while the session changes its own
+  cluster_export(cl, "x", environment())
+  z <- x
+  z[] <- 0
+  x[2L] <- 0
+  expect_identical(unlist(parallel::clusterEvalQ(cl, sum(x))), rep(sum(y), 2))
+  parallel::clusterEvalQ(cl[1L], {
+    x[] <- 1
+    NULL
+  })
+  expect_identical(unlist(parallel::clusterEvalQ(cl, sum(x))), c(2e5, sum(y)))
+})
+
+test_that("code that writes through a pointer changes its own copy only", {
+  shares()
+  dir <- tempfile()
+  dir.create(dir)
+  writeLines(c(
+    "#include <Rinternals.h>",
+    "SEXP put(SEXP x) {",
+    "  switch (TYPEOF(x)) {",
+    "  case REALSXP: REAL(x)[0] = -1; break;",
+    "  case INTSXP: INTEGER(x)[0] = -1; break;",
+    "  case LGLSXP: LOGICAL(x)[0] = 0; break;",
+    "  case CPLXSXP: COMPLEX(x)[0].r = -1; break;",
+    "  default: RAW(x)[0] = 9;",
+    "  }",
+    "  return x;",
+    "}"), file.path(dir, "put.c"))
+  lib <- file.path(dir, paste0("put", .Platform$dynlib.ext))
+  log <- system2(file.path(R.home("bin"), "R"),
+                 c("CMD", "SHLIB", "-o", shQuote(lib), shQuote(file.path(dir, "put.c"))),
+                 stdout = TRUE, stderr = TRUE)
+  if (!file.exists(lib)) stop(paste(log, collapse = "\n"))
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  parallel::clusterCall(cl, dyn.load, lib)
+  dyn.load(lib)
+  put <- function(v) {
+    # `v` itself, which nothing else on this node refers to
+    .Call("put", v)
+    list(v[1:2], length(v))
+  }
+  environment(put) <- globalenv()
+  for (x in list(runif(2e5), seq_len(3e5) + 0L, rep(TRUE, 3e5), complex(real = runif(1e5)),
+                 as.raw(rep(1:200, 1e4)))) {
+    s <- share(x)
+    said <- parallel::clusterCall(cl, put, s)
+    expect_false(identical(said[[1L]][[1L]], x[1:2]))
+    expect_identical(said[[1L]], said[[2L]])
+    expect_identical(s[1:2], x[1:2])
+    .Call("put", s) # in place, as data.table::set(): what is sent has it
+    expect_identical(parallel::clusterCall(cl, function(v) v[1:2], s)[[2L]], s[1:2])
+    expect_false(identical(s[1:2], x[1:2]))
+  }
+  dyn.unload(lib)
+})
+
+test_that("files, connections, PSOCK workers and other clusters get ordinary vectors", {
+  shares()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  x <- runif(2e5)
+  y <- parallel::clusterCall(cl, identity, x)[[1L]]
+  s <- share(x)
+  expect_true(is_shared(y) && is_shared(s))
+  file <- tempfile()
+  for (v in list(y, s)) {
+    saveRDS(v, file)
+    # in an R that has never heard of us
+    code <- "x <- readRDS('%s'); cat(length(x), sprintf('%%.17g', x[[7]]), loadedNamespaces())"
+    code <- sprintf(code, file)
+    out <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)),
+                   stdout = TRUE)
+    expect_match(out, paste("^200000", sprintf("%.17g", x[[7L]])))
+    expect_false(grepl("clutch", out))
+    expect_identical(unserialize(serialize(v, NULL)), x)
+    expect_identical(object.size(v), object.size(x))
+    expect_true(all.equal(v, x) && identical(v, x))
+    expect_identical(eval(parse(text = deparse(v[1:10], control = "digits17"))), x[1:10])
+  }
+  outside_checks_only()
+  other <- make_cluster(1, strategy = "parallel")
+  expect_identical(parallel::clusterCall(other, identity, s)[[1L]], x)
+  expect_false(is_shared(parallel::clusterCall(other, identity, s)[[1L]]))
+  stop_cluster(other)
+  psock <- parallel::makePSOCKcluster(1L)
+  expect_identical(parallel::clusterCall(psock, identity, y)[[1L]], x)
+  parallel::stopCluster(psock)
+  second <- make_cluster(1)
+  expect_true(parallel::clusterCall(second, inspect, y)[[1L]])
+  expect_identical(parallel::clusterCall(second, identity, y)[[1L]], x)
+  stop_cluster(second)
+})
+
+test_that("the option says from which size on", {
+  shares()
+  was <- options(clutch.share_from = 1e5)
+  on.exit(options(was))
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  there <- function(n) parallel::clusterCall(cl, function(v) clutch::is_shared(v), raw(n))[[1L]]
+  back <- function(n) is_shared(parallel::clusterCall(cl, function(n) raw(n), n)[[1L]])
+  expect_identical(c(there(1e5), there(1e5 - 1), back(1e5), back(1e5 - 1)),
+                   c(TRUE, FALSE, TRUE, FALSE))
+  options(clutch.share_from = Inf)
+  expect_false(there(1e7))
+  expect_false(is_shared(share(numeric(1e6))))
+  for (bad in list("a", -1, c(1, 2), NA_real_)) {
+    options(clutch.share_from = bad)
+    expect_error(there(10), class = "clutch_argument")
+    expect_error(share(1), class = "clutch_argument")
+  }
+})
+
+test_that("share() keeps environments, and shares what is in lists", {
+  shares()
+  e <- new.env()
+  e$big <- runif(2e5)
+  l <- share(list(e = e, table = data.frame(a = runif(1e5)), f = function() e, small = 1))
+  expect_identical(l$e, e)
+  expect_true(is_shared(l$table$a))
+  expect_false(is_shared(e$big))
+  expect_identical(environment(l$f), environment())
+  expect_identical(l$f(), e)
+  again <- share(l)
+  again$table$a[[1L]] <- -1
+  expect_false(identical(l$table$a[[1L]], -1))
+  expect_identical(share(1:3), 1:3)
+  expect_identical(share(NULL), NULL)
+  expect_true(is.environment(share(e)) && identical(share(e), e))
+  x <- share(runif(1e5))
+  expect_identical(share(x), x)
+})
+
+test_that("shared_info() tells blocks, bytes and processes", {
+  linux_only()
+  shares()
+  gc()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  before <- shared_info()
+  x <- share(runif(1e5))
+  parallel::clusterCall(cl, assign, "kept", x, envir = globalenv())
+  now <- shared_info()
+  new <- now[!now$id %in% before$id, ]
+  expect_identical(nrow(new), 1L)
+  expect_gte(new$bytes, 8e5)
+  expect_setequal(new$pids[[1L]], c(Sys.getpid(), pids(cl)))
+})
+
+test_that("memory is given back: dropped values, stopped nodes, ended clusters", {
+  linux_only()
+  shares()
+  gc()
+  fds <- open_fds()
+  before <- blocks()
+  cl <- make_cluster(2)
+  most <- 0L
+  for (i in 1:40) {
+    x <- parallel::clusterCall(cl[1L], function() numeric(5e6))[[1L]]
+    most <- max(most, length(setdiff(blocks(), before)))
+  }
+  expect_lte(most, 9L) # 300 MB, and the one that comes
+  rm(x)
+  gc()
+  expect_identical(setdiff(blocks(), before), numeric())
+  cluster_map(cl, 1:6, function(i) numeric(1e6) + i)
+  tools::pskill(pids(cl)[[1L]], 9L)
+  cluster_map(cl, 1:6, function(i) numeric(1e6) + i)
+  stop_cluster(cl)
+  gc()
+  expect_identical(setdiff(blocks(), before), numeric())
+  expect_true(eventually(open_fds() <= fds + 2L)) # the fork server's
+})
+
+test_that("a session or nodes that are killed leave nothing", {
+  linux_only()
+  long_test()
+  shares()
+  used <- function() {
+    line <- grep("^Shmem:", readLines("/proc/meminfo"), value = TRUE)
+    as.numeric(gsub("\\D", "", line)) * 1024
+  }
+  before <- used()
+  for (i in 1:3) {
+    s <- start_script(c(
+      "cl <- make_cluster(3)", "x <- share(runif(1e7))", "cat('ready\\n')",
+      "repeat cluster_map(cl, 1:6, function(i) x + i, .retries = 5)"))
+    expect_true(said(s, "ready"))
+    Sys.sleep(stats::runif(1, 0.1, 1))
+    nodes <- setdiff(processes_of(s), s$pid)
+    if (i == 1L) tools::pskill(nodes[[length(nodes)]], 9L)
+    Sys.sleep(0.3)
+    tools::pskill(s$pid, 9L)
+    expect_true(eventually(length(processes_of(s)) == 0L))
+  }
+  expect_true(eventually(used() < before + 20e6))
+})
+
+test_that("limits of files and descriptors mean the socket", {
+  long_test()
+  shares()
+  code <- c(
+    "cl <- make_cluster(2)", "x <- runif(1e6)",
+    "y <- parallel::clusterCall(cl, identity, x)[[1]]",
+    "tasks <- lapply(1:60, function(i) cluster_submit(cl, x + i))",
+    "z <- lapply(tasks, collect)",
+    "ok <- identical(y, x) && identical(z[[60]], x + 60)",
+    "cat('ok=', ok, '\\n', 'shared=', is_shared(y), '\\n', sep = '')", "stop_cluster(cl)")
+  for (limit in c("-f 4000", "-n 256")) {
+    shell <- tempfile()
+    writeLines(c("#!/bin/bash", paste("ulimit", limit),
+                 paste(shQuote(file.path(R.home("bin"), "Rscript")), "\"$@\"")), shell)
+    Sys.chmod(shell, "700")
+    s <- start_script(code, program = shell)
+    expect_true(said(s, "shared=", 60))
+    expect_identical(value_of(s, "ok"), "TRUE")
+    if (limit == "-f 4000") expect_identical(value_of(s, "shared"), "FALSE")
+  }
+})
+
+test_that("collections at any time do no harm", {
+  shares()
+  long_test()
+  was <- options(clutch.share_from = 4096)
+  on.exit(options(was))
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  x <- list(a = as.numeric(1:1000), b = list(1:2000 + 0L), c = factor(rep(letters, 100)))
+  gctorture(TRUE)
+  r <- parallel::clusterCall(cl, function(v) {
+    gctorture(TRUE)
+    on.exit(gctorture(FALSE))
+    v$a[1] <- 1
+    v
+  }, x)[[1L]]
+  s <- share(x)
+  gctorture(FALSE)
+  expect_identical(r, x)
+  expect_identical(s, x)
+})
+
+test_that("a damaged message is an error", {
+  shares()
+  # an object that says it is shared, in a file
+  forged <- function(class, state) {
+    int <- function(i) writeBin(as.integer(i), raw(), endian = "little")
+    sym <- function(name) c(int(1), int(9 + 64 * 4096), int(nchar(name)), charToRaw(name))
+    header <- serialize(NULL, NULL, xdr = FALSE)
+    c(header[seq_len(length(header) - 4L)], int(238), int(2), sym(class), int(2), int(c(511, 2)),
+      int(c(13, 1, 24, 254)), int(c(14, length(state))), writeBin(state, raw(), endian = "little"),
+      int(254))
+  }
+  expect_error(unserialize(forged("clutch", c(0, 0, 14, 100))), class = "clutch_protocol")
+  expect_error(unserialize(forged("clutch", c(0, 0))), class = "clutch_protocol")
+})
