@@ -31,7 +31,8 @@ one_draw <- function(i, d) {
 chunks <- function() splitIndices(length(draws), 8L)
 several <- function(at, f, d) lapply(at, f, d)
 several_there <- function(at, f) lapply(at, f, table)
-environment(one_draw) <- environment(several) <- environment(several_there) <- globalenv()
+draw_there <- function(i) one_draw(i, table)
+environment(draw_there) <- environment(one_draw) <- environment(several) <- environment(several_there) <- globalenv()
 with_mirai <- function(run) function(d) {
   mirai::daemons(2)
   on.exit(mirai::daemons(0))
@@ -72,7 +73,7 @@ if (are_installed("clutch") && "preload" %in% names(formals(clutch::make_cluster
   contenders[["clutch, preloaded"]] <- list(package = "clutch", run = function(d) {
     cl <- clutch::make_cluster(2, preload = table <- d)
     on.exit(clutch::stop_cluster(cl))
-    clutch::cluster_map(cl, draws, function(i) one_draw(i, table), .globals = list(one_draw = one_draw))
+    clutch::cluster_map(cl, draws, draw_there, .globals = list(one_draw = one_draw))
   })
 }
 bootstrap <- function(contender) {
