@@ -1,10 +1,10 @@
 /* A node's side: what runs in the process that computes.
  *
  * Files, each of which uses only those before it: node-state (the channel and the request at hand),
- * node-start (how a node comes to be), relay (output and conditions of tasks), job-state (what tasks
- * may change of R), rehearse (what a fork server does once for its nodes), fresh (the workspace of a
- * task), node-jobs (jobs and their workspace), node-tasks, node-loop. fork-server-main and join use
- * node-start.
+ * node-start (how a node comes to be), relay (output and conditions of tasks), job-state (what
+ * tasks may change of R), rehearse (what a fork server does once for its nodes), fresh (the
+ * workspace of a task), node-jobs (jobs and their workspace), node-tasks, node-loop.
+ * fork-server-main and join use node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
