@@ -144,7 +144,7 @@ server_start <- function(spec, env, preload = NULL) {
   variables <- paste0(names(how$env), "=", how$env)
   handle <- .Call(ffi_server_start, how$argv[[1L]], how$argv, variables, log)
   setup <- list(packages = if (!by_exec) spec$packages, load = spec$load, by_exec = by_exec,
-                preload = preload)
+                preload = preload, libraries = spec$libraries)
   .Call(ffi_server_send, handle, "setup", setup)
   ok <- TRUE
   ran_code <- length(spec$packages) > 0L || length(startup_files()$user) > 0L

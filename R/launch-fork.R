@@ -25,7 +25,10 @@ plan_forked <- function(request) {
   info$hosts <- rep("localhost", n)
   info$spec <- list(packages = request$packages, rscript = request$rscript,
                     rscript_args = request$rscript_args, methods = request$methods,
-                    strategy = request$strategy)
+                    strategy = request$strategy,
+                    libraries = if (length(request$packages) || !is.null(request$preload)) {
+                      info$libraries
+                    })
   info$session_env <- effective_env(request$env)
   wd <- getwd()
   info$settings <- list(wd = wd, session = Sys.getpid(), umask = Sys.umask(),
@@ -138,9 +141,10 @@ node_env_of <- function(info) {
 fork_settings <- function(info, wanted, env) {
   settings <- info$settings
   settings[c("env_set", "env_unset")] <- env_changes(wanted, env)
+  settings$libraries <- info$libraries
   settings$by_exec <- info$strategy == "spawn"
   if (settings$by_exec) {
-    settings$quick_start <- env_changes(quick_start_node(wanted), wanted)$env_set
+    settings$quick_start <- env_changes(quick_start_node(wanted, info$libraries), wanted)$env_set
   }
   settings
 }

@@ -24,11 +24,20 @@ new_plan <- function(request, launcher) {
   }
   info$started <- Sys.time()
   info$oom_kills <- oom_kills()
+  info$libraries <- libraries_for(request)
   info
 }
 
 # What is evaluated before the nodes are there, see preload.R, or NULL.
 preload_of <- function(info) if (!is.null(info$preload)) .Call(ffi_weak_value, info$preload)
+
+# Where this session finds packages, for nodes of this machine: what .libPaths() was told is in no
+# environment variable. NULL: they find them by themselves, since another R is asked for, or
+# variables that say where.
+libraries_for <- function(request) {
+  if (isTRUE(request$rscript_given) || any(grepl("^R_LIBS", names(request$env)))) return(NULL)
+  .libPaths()
+}
 
 launcher <- function(plan, show, start, complete = NULL, replace = NULL, begin = NULL) {
   functions <- list(plan = plan, show = show, start = start, complete = complete,
@@ -95,14 +104,17 @@ huge_pages <- function(tunables) {
 
 # The same for a node that is executed. It puts back what was there by restore_env() when its start
 # is over.
-quick_start_node <- function(env) {
+#
+# `libraries`: where it finds packages, also at its start; NULL: as `env` says.
+quick_start_node <- function(env, libraries) {
   quick <- quick_start(env)
+  if (length(libraries)) quick["R_LIBS"] <- paste(libraries, collapse = .Platform$path.sep)
   for (v in quick_start_variables) if (!is.na(env[v])) quick[[paste0("CLUTCH_WAS_", v)]] <- env[[v]]
   quick[["CLUTCH_WAS"]] <- "1"
   quick
 }
 
-quick_start_variables <- c("GLIBC_TUNABLES", "R_NSIZE")
+quick_start_variables <- c("GLIBC_TUNABLES", "R_NSIZE", "R_LIBS")
 
 restore_env <- function() {
   if (!nzchar(Sys.getenv("CLUTCH_WAS"))) return()

@@ -27,6 +27,7 @@ plan_processes <- function(request, launcher) {
     sequential = request$strategy == "sequential",
     env = request$env,
     whole_env = env,
+    libraries = info$libraries,
     methods = request$methods,
     setup_timeout = request$setup_timeout,
     timeout = o$timeout
@@ -124,7 +125,7 @@ start_process <- function(process, node, handle, acceptor, command, own, log) {
     old <- env["TMPDIR"]
     env[["TMPDIR"]] <- folder
     env[["CLUTCH_STARTING"]] <- "1"
-    if (!is.null(acceptor)) env <- quick_start_node(env)
+    if (!is.null(acceptor)) env <- quick_start_node(env, process$libraries)
     has_own <- length(own) > 0L
     if (has_own) own <- c(own, paste0("TMP=", folder), if (!is.na(old)) paste0("OLDTMP=", old))
     command <- c(command, own)

@@ -56,6 +56,8 @@ move_temp_dir <- function(tmpdir) {
 # collection here would take ten times as long, and leave a node with more pages to write to. What
 # was preloaded is worth it: what that has left over goes, and the rest is as old as can be.
 prepare <- function(setup) {
+  the_node$libraries <- .libPaths()
+  set_libraries(setup$libraries)
   report <- attach_packages(setup$packages)
   report$threads <- c(report$threads, load_before_fork(setup$load))
   forks <- !length(report$threads) && !isTRUE(report$start_threads > 1L) && is.null(report$error)
@@ -127,6 +129,7 @@ apply_settings <- function(s) {
       Sys.unsetenv(paste0("CLUTCH_WAS_", quick_start_variables)) # of another cluster's nodes
       do.call(Sys.setenv, as.list(s$quick_start))
     }
+    set_libraries(s$libraries)
     Sys.umask(s$umask)
     if (is.null(s$wd)) {
       # without a name (it was deleted) the session's link leads there, where the system has such
@@ -141,6 +144,14 @@ apply_settings <- function(s) {
     if (!isTRUE(s$by_exec)) .Call(ffi_fork_server_rehearse) # variables and folder have changed
     NULL
   }, error = function(e) conditionMessage(e))
+}
+
+# NULL: those that this R has found when it was started.
+set_libraries <- function(paths) {
+  if (is.null(paths)) paths <- the_node$libraries
+  if (identical(paths, .libPaths())) return(invisible())
+  has_site <- "include.site" %in% names(formals(.libPaths)) # from R 4.1 on
+  if (has_site) .libPaths(paths, include.site = FALSE) else .libPaths(paths)
 }
 
 # Relative to the environment in which the server was started: what the settings before, perhaps

@@ -14,8 +14,8 @@
 #'
 #' @section What it is: A cluster of [available_cores()] nodes of a fork server, as
 #'   [make_cluster()] makes by default. All guarantees of [cluster_map()] hold.
-#'   * Its nodes have the working directory and the environment variables that the session has when
-#'     it is used. Where these have changed, the nodes are made anew.
+#'   * Its nodes have the working directory, the environment variables and the [.libPaths()] that the
+#'     session has when it is used. Where these have changed, the nodes are made anew.
 #'   * It ends with the session, or by [stop_cluster()] without an argument. The next use makes it
 #'     again, as [cluster_setup()] and [cluster_export()] have prepared it.
 #'   * When it was not used for `clutch.idle_seconds` (see [clutch-options]) its nodes end, also
@@ -188,12 +188,12 @@ is_of_use <- function(own, place, n) {
   identical(place, own$place) && length(own$cl) >= n && all_open(own$cl)
 }
 
-# What nodes take over from the session when they are made: working directory, umask, environment
-# variables. `before`: the same; what is as it was there is not made anew.
+# What nodes take over from the session when they are made: working directory, umask, libraries,
+# environment variables. `before`: the same; what is as it was there is not made anew.
 place_now <- function(before) {
   variables <- .Call(ffi_work_environment, before$variables)
   if (is.null(variables)) variables <- before$variables
-  list(folder = getwd(), umask = Sys.umask(), variables = variables)
+  list(folder = getwd(), umask = Sys.umask(), libraries = .libPaths(), variables = variables)
 }
 
 # Whether all its nodes are there. If so, they are in use from now on: idle ones do not end before

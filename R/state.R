@@ -40,6 +40,7 @@ forget_parents <- function() {
 #   serving, joined      it runs the loop of a node; it has joined a cluster over TCP
 #   seed, announce, nice what the nodes of a fork server are given
 #   variables            environment variables that they are given, as they were before; NA: not set
+#   libraries            where a fork server has found packages when it was started
 #   attached, lacks      packages attached for a job; those that could not be, and why
 #   number, of_programs  that of the settings; those of nodes that run programs, see node-main.R
 #   calls                the stack of the task that has failed

@@ -343,3 +343,83 @@ test_that("what the handle of a process's first node keeps outlives a collection
   expect_true(ends(s))
   unlink(c(s$out, s$tmp), recursive = TRUE)
 })
+
+# A package with f(), which says where it is, in a library of its own: its library.
+library_with <- function(package) {
+  src <- tempfile("src")
+  lib <- tempfile("lib")
+  dir.create(file.path(src, package, "R"), recursive = TRUE)
+  dir.create(lib)
+  writeLines(c(paste("Package:", package), "Version: 1.0", "Title: Says Where", "License: GPL-3"),
+             file.path(src, package, "DESCRIPTION"))
+  writeLines("export(f)", file.path(src, package, "NAMESPACE"))
+  writeLines("f <- function() dirname(getNamespaceInfo(topenv(), \"path\"))",
+             file.path(src, package, "R", "all.R"))
+  built <- system2(file.path(R.home("bin"), "R"),
+                   c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile", "-l", lib,
+                     file.path(src, package)), stdout = FALSE, stderr = FALSE)
+  unlink(src, recursive = TRUE)
+  stopifnot(built == 0L)
+  normalizePath(lib)
+}
+
+test_that("nodes find packages where .libPaths() says, also those of a server that was there before", {
+  skip_on_os("windows")
+  old <- .libPaths()
+  before <- make_cluster(1) # its fork server stays
+  on.exit(stop_cluster(before))
+  lib <- library_with("clutchlib")
+  on.exit({
+    .libPaths(old)
+    unlink(lib, recursive = TRUE)
+  }, add = TRUE, after = FALSE)
+  .libPaths(c(lib, old))
+  where <- function(...) {
+    cl <- make_cluster(1, ...)
+    on.exit(stop_cluster(cl))
+    list(paths = parallel::clusterCall(cl, function() .libPaths())[[1L]],
+         found = cluster_map_chr(cl, 1L, function(i) {
+           library("clutchlib", character.only = TRUE)
+           getExportedValue("clutchlib", "f")()
+         }, .packages = "clutchlib"))
+  }
+  libs <- Sys.getenv("R_LIBS", NA)
+  for (strategy in c("fork_server", "spawn", "parallel")) {
+    expect_identical(where(strategy = strategy), list(paths = .libPaths(), found = lib))
+  }
+  expect_identical(where(packages = "clutchlib"), list(paths = .libPaths(), found = lib))
+  # what is executed does not inherit it: the session's own Rscript would not, either
+  cl <- make_cluster(1, strategy = "spawn")
+  on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
+  expect_identical(parallel::clusterCall(cl, Sys.getenv, "R_LIBS", NA)[[1L]], libs)
+  # another one of the same server, and what variables say goes first
+  .libPaths(old)
+  cl2 <- make_cluster(1)
+  on.exit(stop_cluster(cl2), add = TRUE, after = FALSE)
+  expect_identical(parallel::clusterCall(cl2, function() .libPaths())[[1L]], old)
+  given <- paste(c(lib, old), collapse = .Platform$path.sep)
+  cl3 <- make_cluster(1, env = c(R_LIBS = given))
+  on.exit(stop_cluster(cl3), add = TRUE, after = FALSE)
+  expect_identical(parallel::clusterCall(cl3, function() .libPaths())[[1L]][[1L]], lib)
+})
+
+test_that("cl = NULL follows .libPaths()", {
+  skip_on_os("windows")
+  old <- .libPaths()
+  mc <- options(mc.cores = 1L)
+  end_own_cluster()
+  lib <- library_with("clutchlib")
+  on.exit({
+    options(mc)
+    end_own_cluster()
+    .libPaths(old)
+    unlink(lib, recursive = TRUE)
+  })
+  paths <- function() cluster_map(NULL, 1L, function(i) .libPaths())[[1L]]
+  expect_identical(paths(), old)
+  .libPaths(c(lib, old))
+  expect_identical(paths(), .libPaths())
+  expect_identical(cluster_map_chr(NULL, 1L, function(i) {
+    getExportedValue("clutchlib", "f")()
+  }), lib)
+})
