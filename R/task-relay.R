@@ -106,10 +106,14 @@ handler_of <- function(fun) list2env(list(fun = fun, is_busy = FALSE), parent = 
 hand_over <- function(job, handler, bar) {
   if (handler$is_busy) return(invisible())
   handler$is_busy <- TRUE
-  on.exit(handler$is_busy <- FALSE)
+  on.exit({
+    handler$is_busy <- FALSE
+    .Call(ffi_job_hearing, job, FALSE)
+  })
   repeat {
     x <- .Call(ffi_job_relay, job)
     if (is.null(x)) return(invisible())
+    .Call(ffi_job_hearing, job, TRUE)
     if (!is.null(bar)) progress_hide(bar)
     cond <- x$piece
     if (inherits(cond, "clutch_quiet")) cond <- cond[[1L]]

@@ -79,6 +79,7 @@
   X(ffi_job_failures, 2)        \
   X(ffi_job_hear, 2)            \
   X(ffi_job_handler, 1)         \
+  X(ffi_job_hearing, 2)         \
   X(ffi_tasks_unheard, 1)       \
   X(ffi_job_relay, 1)           \
   X(ffi_tasks_open, 1)          \

@@ -88,6 +88,7 @@ SEXP ffi_job_size(SEXP job);
 SEXP ffi_job_failures(SEXP job, SEXP from);
 SEXP ffi_job_hear(SEXP job, SEXP handler);
 SEXP ffi_job_handler(SEXP job);
+SEXP ffi_job_hearing(SEXP job, SEXP now);
 SEXP ffi_tasks_unheard(SEXP x);
 SEXP ffi_job_relay(SEXP job);
 SEXP ffi_tasks_open(SEXP x);

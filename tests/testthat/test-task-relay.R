@@ -173,3 +173,28 @@ test_that("maps hand conditions over, those of one element in their order", {
   expect_error(cluster_map(cl, 1, warns, .relay = note), class = "clutch_task_error")
   expect_identical(seen, list("simpleWarning"))
 })
+
+test_that("a handler may map, submit and wait on the same cluster, while more comes for it", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  setTimeLimit(elapsed = 60, transient = TRUE) # it would wait for ever
+  on.exit(setTimeLimit(), add = TRUE)
+  say <- function(i) for (k in 1:3) message(i)
+  total <- 0
+  cluster_map(cl, 1:4, say, .relay = function(cond) {
+    total <<- total + cluster_map_dbl(cl, 1, function(i) 1) + collect(cluster_submit(cl, 1))
+  })
+  expect_identical(total, 24)
+  seen <- character()
+  value <- NULL
+  task <- cluster_submit_call(cl, function() {
+    say("a")
+    "done"
+  }, .relay = function(cond) {
+    if (is.null(value)) value <<- collect(task, timeout = 30) # its own
+    seen <<- c(seen, trimws(conditionMessage(cond)))
+  })
+  expect_identical(collect(task), "done")
+  expect_identical(value, "done")
+  expect_identical(seen, c("a", "a", "a"))
+})

@@ -107,7 +107,7 @@ static const char *what_to_do(const tasks *t, const task_job *j, size_t known) {
   if (t->ndeaths) return "deaths";
   if (t->unheard) return "relay";
   if (!j) return NULL;
-  if (j->relays.first) return "relay";
+  if (j->relays.first && !j->is_hearing) return "relay";
   if (j->nfailures > known) return "failed";
   if (!j->job || clu_job_left(j->job) == 0) return "done";
   if (!clu_job_has_node(t->sched, j->job)) return "no_node";

@@ -124,11 +124,11 @@ SEXP ffi_tasks_unheard(SEXP x) {
   tasks *t = clu_tasks_get(x);
   SEXP out;
   R_xlen_t n = 0;
-  for (const task_job *j = t->jobs; j; j = j->next) n += j->unheard > 0;
+  for (const task_job *j = t->jobs; j; j = j->next) n += j->unheard > 0 && !j->is_hearing;
   out = PROTECT(Rf_allocVector(VECSXP, n));
   n = 0;
   for (const task_job *j = t->jobs; j && n < Rf_xlength(out); j = j->next)
-    if (j->unheard > 0) SET_VECTOR_ELT(out, n++, j->self);
+    if (j->unheard > 0 && !j->is_hearing) SET_VECTOR_ELT(out, n++, j->self);
   UNPROTECT(1);
   return out;
 }
@@ -136,7 +136,19 @@ SEXP ffi_tasks_unheard(SEXP x) {
 static void count_heard(task_job *j) {
   if (j->unheard == 0) return;
   j->unheard--;
-  if (j->tasks) j->tasks->unheard--;
+  if (j->tasks && !j->is_hearing) j->tasks->unheard--;
+}
+
+/* Its handler is at work from now on, or not any more. It may wait for other tasks, or for this
+ * one: what it cannot be handed now is no news for who waits there. */
+SEXP ffi_job_hearing(SEXP job, SEXP now) {
+  task_job *j = clu_job_get(job);
+  int is_hearing = Rf_asLogical(now) == TRUE;
+  if (is_hearing == j->is_hearing) return R_NilValue;
+  j->is_hearing = is_hearing;
+  if (j->tasks && is_hearing) j->tasks->unheard -= j->unheard;
+  if (j->tasks && !is_hearing) j->tasks->unheard += j->unheard;
+  return R_NilValue;
 }
 
 /* The next piece of live output or condition: list(element, piece), where `piece` is text or a

@@ -139,7 +139,7 @@ static void on_relay(task_node *at, const clu_msg *m) {
   /* output that there is no memory for is lost: it is no result */
   if (clu_result_push(&j->relays, task, 0, m->body) == CLU_OK && j->is_heard) {
     j->unheard++;
-    j->tasks->unheard++;
+    j->tasks->unheard += !j->is_hearing;
   }
   if (j->awaited) clu_tasks_tell_all(at->tasks);
 }

@@ -199,7 +199,7 @@ void clu_job_detach(task_job *j) {
   t->njobs--;
   t->nmaps -= !j->bare;
   t->nlimited -= j->max_memory > 0;
-  t->unheard -= j->unheard;
+  if (!j->is_hearing) t->unheard -= j->unheard;
   clu_job_uncount(j);
   if (j->awaited) tell_ended(j);
   if (!j->finished) clu_job_finish(j, clu_os_now());

@@ -94,6 +94,7 @@ typedef struct task_job {
   uint64_t finished;    /* when the last of those that have ended did; 0: none has */
   int is_heard;         /* its conditions go to a handler in R, while anything waits; */
   size_t unheard;       /* so many have come since */
+  int is_hearing;       /* the handler is at work: what comes meanwhile waits until it returns */
   int awaited;          /* R is to be woken when it has ended: see clu_job_tell() */
 } task_job;
 
@@ -126,7 +127,7 @@ struct tasks {
   int held, own;       /* tokens of it that it has; 1: the core of a task that waits is one more */
   uint64_t fitted, asked, needed; /* when it was looked at, looked for more, needed all */
   size_t nlimited;                /* so many of them limit the memory of nodes */
-  size_t unheard;                 /* conditions of these that handlers in R have not got yet */
+  size_t unheard;                 /* conditions that handlers in R could get now */
   uint64_t numbers;               /* of jobs so far */
   int bare;        /* jobs of one task without an element that are under way: for these no R */
   int restartable; /* is needed until their result is asked for; of these, those with retries */
