@@ -17,9 +17,9 @@
 #'   `bpstop()` ends it. A function that finds it not started does both. The nodes are forked from
 #'   an R that has loaded \pkg{BiocParallel}, so that a start takes milliseconds from the second
 #'   on. A cluster given as `workers` is used as it is, and not ended.
-#' @section Variables: With `exportvariables = TRUE` variables of the workspace and attached packages
-#'   are found as in [cluster_map()]: those that the function uses, and those that these use in turn.
-#'   `BiocParallel::SnowParam()` sends the first only.
+#' @section Variables: With `exportvariables = TRUE` variables of the workspace and attached
+#'   packages are found as in [cluster_map()]: those that the function uses, and those that these
+#'   use in turn. `BiocParallel::SnowParam()` sends the first only.
 #' @section When a node dies: It is replaced. Its elements are tried again if `retries` allows that;
 #'   else they have failed with an error of class `worker_comm_error`, as all else that goes wrong
 #'   outside of the function. The others are not affected, and `BPREDO` computes only what is

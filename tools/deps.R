@@ -19,7 +19,7 @@ for_tests <- c(
 # their examples call mclapply(), or their own tests run on clutch
 for_adapters <- c(
   "BiocParallel", "RUnit", "pbapply", "pbmcapply", "vegan", "fitdistrplus", "survey", "pls",
-  "sandwich", "partykit", "TH.data", "party", "phangorn", "tm"
+  "sandwich", "partykit", "TH.data", "party", "phangorn", "tm", "SnowballC"
 )
 peers <- c("parallelly", "mirai", "callr", "future", "future.apply", "furrr", "snow", "ranger")
 more <- c(

@@ -81,5 +81,6 @@ failed_functions <- function(results) {
 }
 
 say_counts <- function(suite, with, passed, failed, skipped) {
-  cat(sprintf("%s (%s): %d %d %d\n", suite, with, passed, failed, skipped))
+  # on a line of its own: a test may have printed without an end of line
+  cat(sprintf("\n%s (%s): %d %d %d\n", suite, with, passed, failed, skipped))
 }

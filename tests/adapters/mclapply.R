@@ -15,7 +15,7 @@ suites <- list(
   survey = list("options(survey.multicore = TRUE)", c("svyby", "svyquantile")),
   pls = list("pls.options(parallel = 2)", c("crossval", "mvr", "jack.test")),
   sandwich = list("formals(vcovBS.lm)$cores <- 2", "vcovBS"),
-  partykit = list("", c("cforest", "varimp")),
+  partykit = list("formals(cforest)$cores <- 2L", c("cforest", "varimp")),
   phangorn = list("formals(bootstrap.phyDat)$multicore <- TRUE", "superTree"),
   tm = list("tm_parLapply_engine(parallel::mclapply)", c("matrix", "tm_map"))
 )

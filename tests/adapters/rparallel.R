@@ -1,5 +1,5 @@
 # R's own tests of mclapply(), pvec() and others. multicore2 and multicore3 of package parallel's
-# tests (multicore1 is about mcfork() alone) are also the examples of its help pages, and so they are
+# tests (multicore1 is about mcfork() alone) are also the examples of its help pages, and so are
 # installed with it. Each top-level expression is evaluated twice, from the same random seed: with
 # package parallel, and with our functions where forking the session is an error. Both have to give
 # the same values; only times may differ.
