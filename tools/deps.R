@@ -18,8 +18,8 @@ for_tests <- c(
 )
 # their examples call mclapply(), or their own tests run on clutch
 for_adapters <- c(
-  "BiocParallel", "RUnit", "pbapply", "pbmcapply", "vegan", "fitdistrplus", "survey", "pls",
-  "sandwich", "partykit", "TH.data", "party", "phangorn", "tm", "SnowballC"
+  "BiocParallel", "RUnit", "pbapply", "pbmcapply", "vegan", "survey", "pls", "sandwich", "partykit",
+  "TH.data", "party", "phangorn", "tm", "SnowballC"
 )
 peers <- c("parallelly", "mirai", "callr", "future", "future.apply", "furrr", "snow", "ranger")
 more <- c(

@@ -11,7 +11,6 @@ suites <- list(
   pbapply = list("pboptions(type = 'none')", "pbapply"),
   pbmcapply = list("", c("pbmclapply", "pbmcmapply")),
   vegan = list("", c("anosim", "mantel", "mrpp", "bioenv", "permutest.betadisper", "oecosimu")),
-  fitdistrplus = list("", "bootdist"),
   survey = list("options(survey.multicore = TRUE)", c("svyby", "svyquantile")),
   pls = list("pls.options(parallel = 2)", c("crossval", "mvr", "jack.test")),
   sandwich = list("formals(vcovBS.lm)$cores <- 2", "vcovBS"),
