@@ -223,11 +223,19 @@ run_program <- function(s, id, again) {
     problem <- if (is_other) apply_settings(s$settings)
     if (!is.null(problem)) stop(problem)
     program <- s$settings$program
+    code <- program$code[[id - s$number]]
+    show_program(code)
     start_threads_of_loaded()
-    program$run(program$code[[id - s$number]], again)
+    program$run(code, again)
   }, error = function(e) message("Error in a node's program: ", conditionMessage(e)))
   .Call(ffi_node_program_done)
   node_end()
+}
+
+# What ps shows, and what looks for such processes (package crew does) finds: the function's name
+# only, for what it is called with may be secret.
+show_program <- function(code) {
+  .Call(ffi_node_title, sprintf("R -e %s(...)", deparse1(str2lang(code)[[1L]])))
 }
 
 # A node that was started by exec. Arguments: library, packages, then from the supervisor: number of

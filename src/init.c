@@ -162,6 +162,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_is_node, 0),
                                           ENTRY(ffi_node_begin_exec, 3),
                                           ENTRY(ffi_node_program_done, 0),
+                                          ENTRY(ffi_node_title, 1),
                                           /* r/node/node-tasks.c */
                                           ENTRY(ffi_work_sinks, 1),
                                           ENTRY(ffi_work_environment, 1),

@@ -97,7 +97,27 @@ int clu_os_env_of(clu_pid pid, const char *name, char *out, size_t cap) {
   fclose(f);
   return rc;
 }
+
+/* The command line is memory of the process, whose place is in fields 48 and 49 of its stat file. R
+ * has copied it when it started. */
+void clu_os_set_title(const char *text) {
+  FILE *f = fopen("/proc/self/stat", "re");
+  unsigned long from = 0, to = 0;
+  char line[2048], *p;
+  size_t n;
+  if (!f) return;
+  n = fread(line, 1, sizeof line - 1, f);
+  fclose(f);
+  line[n] = 0;
+  if (!(p = strrchr(line, ')'))) return; /* the end of field 2 */
+  for (int field = 2; p && field < 48; field++) p = strchr(p + 1, ' ');
+  if (!p || sscanf(p, "%lu %lu", &from, &to) != 2 || from == 0 || to <= from) return;
+  memset((void *)from, 0, to - from);
+  snprintf((char *)from, to - from, "%s", text);
+}
 #else
+void clu_os_set_title(const char *text) { (void)text; }
+
 int clu_os_children(clu_pid **out, int *n) {
   *out = NULL;
   *n = 0;

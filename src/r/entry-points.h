@@ -134,6 +134,7 @@ SEXP ffi_node_begin_joined(SEXP problem);
 SEXP ffi_is_node(void);
 SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp, SEXP program);
 SEXP ffi_node_program_done(void);
+SEXP ffi_node_title(SEXP text);
 
 /* r/node/node-tasks.c */
 SEXP ffi_work_sinks(SEXP output);

@@ -384,6 +384,8 @@ int clu_os_env_of(clu_pid pid, const char *name, char *out, size_t cap) {
 
 void clu_os_mark_env(const char *name, const char *value) { clu_os_setenv(name, value); }
 
+void clu_os_set_title(const char *text) { (void)text; }
+
 /* ---- signals: there are none ---- */
 
 int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns) {

@@ -100,6 +100,36 @@ TEST(children_and_their_marks_are_known) {
   CHECK_INT_EQ(clu_os_env_of(c.pid, "PATH", text, sizeof text), CLU_SYS);
 }
 
+/* What others read as this process's command line: its bytes. */
+static size_t command_line(char *out, size_t cap) {
+  FILE *f = fopen("/proc/self/cmdline", "re");
+  size_t n = f ? fread(out, 1, cap, f) : 0;
+  if (f) fclose(f);
+  return n;
+}
+
+TEST(a_title_takes_the_place_of_the_command_line_and_no_more) {
+  char before[4096], after[4096], path[64], text[64], much[5000];
+  clu_pid *list = NULL;
+  size_t n = command_line(before, sizeof before);
+  int k;
+  if (clu_os_children(&list, &k) == CLU_UNSUPPORTED) SKIP("no such command line here");
+  free(list);
+  REQUIRE(n > 4 && n < sizeof before);
+  clu_os_set_title("abc");
+  CHECK_INT_EQ(command_line(after, sizeof after), n);
+  CHECK(memcmp(after, "abc", 4) == 0 && after[n - 1] == 0);
+  memset(much, 'x', sizeof much - 1);
+  much[sizeof much - 1] = 0;
+  clu_os_set_title(much);
+  CHECK_INT_EQ(command_line(after, sizeof after), n); /* cut, and it ends as it has to */
+  CHECK(after[n - 2] == 'x' && after[n - 1] == 0);
+  /* the environment, which is behind it, is whole */
+  snprintf(path, sizeof path, "%.20s", getenv("PATH"));
+  CHECK(clu_os_env_of(clu_os_getpid(), "PATH", text, sizeof text) == CLU_OK &&
+        strncmp(text, path, strlen(path)) == 0);
+}
+
 TEST(a_small_folder_is_removed_at_once_a_large_one_is_not) {
   char dir[64] = "/tmp/clutch-test-XXXXXX", path[100];
   struct stat st;

@@ -24,6 +24,10 @@ test_that("tasks are done by workers that are nodes, which crew launches again",
     server <- x$pop()$result[[1]]
     line <- readLines(file.path('/proc', server, 'cmdline'), warn = FALSE, skipNul = TRUE)
     cat('forked=', grepl('fork-server', line), '\\n', sep = '')
+    x$push(Sys.getpid())
+    x$wait(seconds_timeout = 60)
+    found <- crew::crew_monitor_local()$workers() # by their command lines
+    cat('seen=', x$pop()$result[[1]] %in% found, '\n', sep = '')
     x$push(tools::pskill(Sys.getpid(), 9))
     x$wait(seconds_timeout = 60)
     cat('status=', x$pop()$status, '\\n', sep = '')
@@ -43,6 +47,7 @@ test_that("tasks are done by workers that are nodes, which crew launches again",
   expect_identical(value_of(s, "class"), "crew_class_launcher_clutch")
   expect_identical(value_of(s, "sum"), "91")
   expect_identical(value_of(s, "forked"), "TRUE")
+  expect_identical(value_of(s, "seen"), "TRUE")
   expect_identical(value_of(s, "status"), "crash")
   expect_identical(value_of(s, "after"), "again")
   expect_identical(value_of(s, "alive"), "TRUE")

@@ -344,11 +344,9 @@ typedef struct clu_spawn {
  * running or has failed to; its errno is reported. Windows: `in`, `out` and `err` are files; the
  * program, and all that it starts, ends with this process (by a job object). */
 int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e);
-/* From now on this process is the parent of what its descendants leave behind when they end. Only
- * on Linux, elsewhere CLU_UNSUPPORTED. */
+/* Makes this process the parent of what its descendants leave. CLU_UNSUPPORTED, but on Linux. */
 int clu_os_adopt_orphans(void);
-/* The children of this process: CLU_OK, and `*out` is the caller's, by malloc(). CLU_UNSUPPORTED,
- * CLU_SYS, CLU_NOMEM. */
+/* This process's children; `*out` is by malloc(). CLU_OK, CLU_UNSUPPORTED, CLU_SYS, CLU_NOMEM. */
 int clu_os_children(clu_pid **out, int *n);
 /* A variable of the environment of a process, as that was when its program began and is within its
  * own memory. CLU_OK; CLU_EOF: there is none; CLU_SYS: it is not to be read; CLU_UNSUPPORTED. */
@@ -356,6 +354,8 @@ int clu_os_env_of(clu_pid pid, const char *name, char *out, size_t cap);
 /* Sets a variable of this process where others see it by clu_os_env_of(): in its old place, if
  * there is one for as many bytes. */
 void clu_os_mark_env(const char *name, const char *value);
+/* What others (ps) see as the command line of this process: cut to its room. Linux only. */
+void clu_os_set_title(const char *text);
 /* In a program started by clu_os_spawn(): the kept descriptor number `i`, counted from 0. CLU_OK,
  * or CLU_SYS. */
 int clu_os_kept(int i, clu_fd *fd);

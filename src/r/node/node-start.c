@@ -139,6 +139,11 @@ SEXP ffi_node_program_done(void) {
   return R_NilValue;
 }
 
+SEXP ffi_node_title(SEXP text) {
+  clu_os_set_title(CHAR(STRING_ELT(text, 0)));
+  return R_NilValue;
+}
+
 /* A node started by exec: descriptor 3 is its socket, 4 the shared memory. `program`: TRUE if it
  * runs one. */
 SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp, SEXP program) {
