@@ -121,6 +121,14 @@ throw_preload_threads <- function(who) {
   throw("start", sprintf(text, who))
 }
 
+# Of nodes that run programs (programs.R), where these are new R processes. What their server has
+# loaded they do not have. One that is started again has the environment of its server: where that
+# may happen the server has no settings of others.
+spec_of_programs <- function(info) {
+  info$spec$load <- NULL
+  if (info$keep) info$spec$own <- tempfile("")
+}
+
 # A fork server that was killed is no reason for its cluster to be of no more use: the nodes to come
 # are those of a new one. The one that the session has ended itself, or that it has ended with, is.
 renew_server <- function(info, left) {

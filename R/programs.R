@@ -32,13 +32,6 @@ start_programs <- function(code, run, keep, load = character(), output = "",
   info
 }
 
-# What the server of new R processes has loaded these do not have. An R that is started again has
-# the environment of its server: where that may happen the server has no settings of others.
-spec_of_programs <- function(info) {
-  info$spec$load <- NULL
-  if (info$keep) info$spec$own <- tempfile("")
-}
-
 stop_programs <- function(info) {
   .Call(ffi_nodes_stop, info$handles, 0, 5)
   if (!is.null(info$spec$own)) server_drop(info$server$key)

@@ -144,7 +144,7 @@ test_that("profiles are apart", {
   expect_identical(mirai::with_daemons("b", mirai::mirai(2)[]), 2)
 })
 
-test_that("a daemon that dies is replaced by one of its own profile, working directory, environment", {
+test_that("a daemon that dies is replaced by one with its profile, folder and environment", {
   skip_without_mirai()
   old <- Sys.getenv("TMP_OF_PROFILE", NA)
   wd <- getwd()
