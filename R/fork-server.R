@@ -2,7 +2,8 @@
 #
 # A fork server is a picture of what an R started now would be. It is known by a key made of all
 # that such a start depends on; where that has changed, another one is started.
-# A server is list(handle, tmp, log, env, report, folder, ran_code, key); the$servers has them by key.
+# A server is list(handle, tmp, log, env, report, folder, ran_code, key); the$servers has them
+# by key.
 
 # Environment variables that matter while R starts, or to libraries when they are loaded. Only the
 # others can be set in a node afterwards.

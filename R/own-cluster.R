@@ -14,8 +14,8 @@
 #'
 #' @section What it is: A cluster of [available_cores()] nodes of a fork server, as
 #'   [make_cluster()] makes by default. All guarantees of [cluster_map()] hold.
-#'   * Its nodes have the working directory, the environment variables and the [.libPaths()] that the
-#'     session has when it is used. Where these have changed, the nodes are made anew.
+#'   * Its nodes have the working directory, environment variables and [.libPaths()] that the session
+#'     has when it is used. Where these have changed, the nodes are made anew.
 #'   * It ends with the session, or by [stop_cluster()] without an argument. The next use makes it
 #'     again, as [cluster_setup()] and [cluster_export()] have prepared it.
 #'   * When it was not used for `clutch.idle_seconds` (see [clutch-options]) its nodes end, also
@@ -24,20 +24,20 @@
 #'   * A forked child of the session, as in [parallel::mclapply()] and futures of
 #'     `plan(multicore)`, has a cluster of its own, with a fork server of its own. It ends with the
 #'     child. Submitted tasks go on there while one of these functions is called.
-#'   * In a node, a task's `cl = NULL` is a cluster of that node's own, as large as maps and submitted
-#'     tasks have found cores free.
+#'   * In a node, a task's `cl = NULL` is a cluster of that node's own, as large as maps and
+#'     submitted tasks have found cores free.
 #' @section Budget of cores: Whatever uses the session's own cluster shares the cores with all else
 #'   that does so, of the same user on this machine: maps, [cluster_submit()], loops of
 #'   [registerDoClutch()], also within the tasks of others. As many nodes compute at a time as there
 #'   are cores. A core is taken when something waits for a node, and is given back some milliseconds
 #'   after it was used, and when its holder dies.
 #'
-#'   Nothing waits for ever: one node of a cluster may always compute. In a task, that is the core of
-#'   the task itself, which its map does not need meanwhile. A task that submits others and goes on
+#'   Nothing waits for ever: one node of a cluster may always compute. In a task, that is the core
+#'   of the task itself, which its map does not need meanwhile. A task that submits others and goes on
 #'   computing shares its core with one of them, where no other core is free.
 #'
-#'   What does not count: clusters of [make_cluster()] and nodes of [mclapply()], which have the size
-#'   that they were given. Not on Windows. `options(clutch.budget = FALSE)` turns the budget off, a
+#'   What does not count: clusters of [make_cluster()] and nodes of [mclapply()], which have the
+#'   size that they were given. Not on Windows. `options(clutch.budget = FALSE)` turns the budget off, a
 #'   number is its size, see [clutch-options].
 #' @section Errors:
 #' * `clutch_argument`: the cluster that is registered was not made by this package. Base R's

@@ -180,7 +180,7 @@ with_idle_limit <- function(seconds, code) {
   })
 }
 
-test_that("a node that was told to end since it was idle is given nothing, while it is still there", {
+test_that("a node that was told to end since it was idle is given nothing while it is there", {
   with_idle_limit(0.3, {
     pid <- unlist(clutch::mclapply(1:2, function(i) Sys.getpid()))
     pool <- clutch:::the$pool$cl

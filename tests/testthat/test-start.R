@@ -356,14 +356,14 @@ library_with <- function(package) {
   writeLines("f <- function() dirname(getNamespaceInfo(topenv(), \"path\"))",
              file.path(src, package, "R", "all.R"))
   built <- system2(file.path(R.home("bin"), "R"),
-                   c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile", "-l", lib,
-                     file.path(src, package)), stdout = FALSE, stderr = FALSE)
+                   c("CMD", "INSTALL", "--no-docs", "--no-test-load", "--no-byte-compile", "-l",
+                     lib, file.path(src, package)), stdout = FALSE, stderr = FALSE)
   unlink(src, recursive = TRUE)
   stopifnot(built == 0L)
   normalizePath(lib)
 }
 
-test_that("nodes find packages where .libPaths() says, also those of a server that was there before", {
+test_that("nodes find packages where .libPaths() says, also those of an older server", {
   skip_on_os("windows")
   old <- .libPaths()
   before <- make_cluster(1) # its fork server stays
