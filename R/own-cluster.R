@@ -14,8 +14,8 @@
 #'
 #' @section What it is: A cluster of [available_cores()] nodes of a fork server, as
 #'   [make_cluster()] makes by default. All guarantees of [cluster_map()] hold.
-#'   * Its nodes have the working directory, environment variables and [.libPaths()] that the session
-#'     has when it is used. Where these have changed, the nodes are made anew.
+#'   * Its nodes have the working directory, environment variables and [.libPaths()] that the
+#'     session has when it is used. Where these have changed, the nodes are made anew.
 #'   * It ends with the session, or by [stop_cluster()] without an argument. The next use makes it
 #'     again, as [cluster_setup()] and [cluster_export()] have prepared it.
 #'   * When it was not used for `clutch.idle_seconds` (see [clutch-options]) its nodes end, also
@@ -33,11 +33,11 @@
 #'   after it was used, and when its holder dies.
 #'
 #'   Nothing waits for ever: one node of a cluster may always compute. In a task, that is the core
-#'   of the task itself, which its map does not need meanwhile. A task that submits others and goes on
+#'   of the task, which its map does not need meanwhile. A task that submits others and goes on
 #'   computing shares its core with one of them, where no other core is free.
 #'
-#'   What does not count: clusters of [make_cluster()] and nodes of [mclapply()], which have the
-#'   size that they were given. Not on Windows. `options(clutch.budget = FALSE)` turns the budget off, a
+#'   What does not count: clusters of [make_cluster()] and nodes of [mclapply()], which have a
+#'   size that they were given. Not on Windows. `options(clutch.budget = FALSE)` turns it off, a
 #'   number is its size, see [clutch-options].
 #' @section Errors:
 #' * `clutch_argument`: the cluster that is registered was not made by this package. Base R's
