@@ -303,15 +303,14 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
 }
 
 /* share(): the object once more, its large vectors in segments of this process, which keep their
- * descriptors. What has none comes back as it is, and so does an environment. No two vectors of it lie in the
- * same place, so what is shared already is copied, too. */
+ * descriptors. What has none comes back as it is, and so does an environment. No two vectors of it
+ * lie in the same place, so what is shared already is copied, too. */
 SEXP ffi_share(SEXP x) {
   size_t from = clu_share_from();
   SEXP cell, out;
   clu_blob *b;
   stream st;
-  if (from == 0)
-    clu_raise("argument", "option 'clutch.share_from' has to be a number of bytes");
+  if (from == 0) clu_raise("argument", "option 'clutch.share_from' has to be a number of bytes");
   if (from != SIZE_MAX && from > CLU_SHARE_ASKED) from = CLU_SHARE_ASKED;
   if (!clu_may_have_large(x, from) || clu_shared_can_be_sent(x)) return x;
   cell = PROTECT(Rf_cons(R_NilValue, R_NilValue));

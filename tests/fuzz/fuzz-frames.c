@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   limit <<= data[0] % 15;
   piece = data[1] ? data[1] : n;
   FUZZ_CHECK(clu_os_pair(pair, NULL) == CLU_OK);
-  FUZZ_CHECK(clu_chan_init(&c, pair[0], limit, data[0] & 128 ? CLU_TAKES_SEGMENTS : CLU_TAKES_NONE) ==
-             CLU_OK);
+  FUZZ_CHECK(clu_chan_init(&c, pair[0], limit,
+                           data[0] & 128 ? CLU_TAKES_SEGMENTS : CLU_TAKES_NONE) == CLU_OK);
   while (at < n && usable) {
     size_t k = n - at < piece ? n - at : piece;
     fuzz_write(pair[1], data + at, k);
