@@ -26,15 +26,19 @@ plan_forked <- function(request) {
   info$spec <- list(packages = request$packages, rscript = request$rscript,
                     rscript_args = request$rscript_args, methods = request$methods,
                     strategy = request$strategy,
-                    libraries = if (length(request$packages) || !is.null(request$preload)) {
-                      info$libraries
-                    })
+                    libraries = if (needs_libraries(request)) info$libraries)
   info$session_env <- effective_env(request$env)
   wd <- getwd()
   info$settings <- list(wd = wd, session = Sys.getpid(), umask = Sys.umask(),
                         announce = request$outfile != "/dev/null", nice = request$renice,
                         share_from = option_number("clutch.share_from", 1e6))
   info
+}
+
+# Whether the fork server itself attaches packages or evaluates something, and not each node.
+needs_libraries <- function(request) {
+  if (request$strategy == "spawn") return(FALSE)
+  length(request$packages) > 0L || !is.null(request$preload)
 }
 
 # Handles of nodes with these ranks that have said hello, or an error and none.

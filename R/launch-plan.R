@@ -36,7 +36,9 @@ preload_of <- function(info) if (!is.null(info$preload)) .Call(ffi_weak_value, i
 # variables that say where.
 libraries_for <- function(request) {
   if (isTRUE(request$rscript_given) || any(grepl("^R_LIBS", names(request$env)))) return(NULL)
-  .libPaths()
+  # a variable that was set since this session began counts for new processes
+  said <- strsplit(Sys.getenv("R_LIBS"), .Platform$path.sep, fixed = TRUE)[[1L]]
+  unique(c(.libPaths(), normalizePath(said[dir.exists(said)])))
 }
 
 launcher <- function(plan, show, start, complete = NULL, replace = NULL, begin = NULL) {

@@ -44,7 +44,7 @@
 #'       replaced. Read when a cluster is first used for a map or task.}
 #'     \item{`clutch.max_size`}{number of bytes, 0 or more; default 500e6. A function with its
 #'       environment, constants and variables that is larger gives a warning of class
-#'       `clutch_large`.}
+#'       `clutch_large`. What travels by shared memory does not count.}
 #'     \item{`clutch.trace`}{number of tasks, 0 or more; default 1e5. How many of the last tasks
 #'       [cluster_trace()] tells about. Read when a cluster is first used for a map or task.}
 #'   }

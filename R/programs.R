@@ -22,6 +22,7 @@ start_programs <- function(code, run, keep, load = character(), output = "",
                            setup_timeout, character())
   info <- plan_forked(request)
   info$spec$load <- load
+  info$spec$libraries <- info$libraries # where these are
   info$outfile <- output
   info$keep <- keep
   info$settings$announce <- FALSE

@@ -175,7 +175,7 @@ static void drop(void *data, Rboolean jump) {
 static void drop_always(void *data, Rboolean jump) {
   stream *st = data;
   if (jump) {
-    clu_shared_reading(NULL);
+    clu_shared_reading(st->before);
     clu_turn_resume(st->turn); /* others may hold it, too */
   }
   clu_blob_unref(st->b);
@@ -298,6 +298,7 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
   st.x = R_NilValue;
   st.turn = NULL;
   st.splice = NULL;
+  st.before = NULL;
   st.apart = NULL;
   return unwind_protect(do_in, &st, drop_always);
 }

@@ -4,7 +4,6 @@
 
 /* Parts of R's format, see "R Internals", section 1.8, and serialize.c of R's sources. */
 enum {
-  CHUNK = 8096, /* elements that are written together */
   HAS_ATTRIBUTES = 1 << 9,
   HAS_TAG = 1 << 10,
   ALTREP_ITEM = 238,
@@ -69,7 +68,7 @@ static void put_words(clu_blob *b, const int *words, int n, int *ok) {
 }
 
 /* Whether a vector's elements begin: the numbers before are its flags and its length, and these are
- * the first CHUNK of them, or all. Its bytes; 0: no. */
+ * the first of them (R writes some thousand at a time), or all. Its bytes; 0: no. */
 static uint64_t vector_begins(clu_splice *s, size_t n) {
   int k = s->nwords, type, is_long = k >= 4 && s->words[1] == -1;
   const int *w = s->words + (is_long || k < 2 ? 0 : k - 2);
@@ -80,7 +79,7 @@ static uint64_t vector_begins(clu_splice *s, size_t n) {
   type = w[0] & 255;
   width = clu_shared_width(type);
   bytes = length * width;
-  if (!width || bytes < s->from || n != (length < CHUNK ? length : CHUNK) * width) return 0;
+  if (!width || bytes < s->from || n > bytes || n % width != 0) return 0;
   s->nhead = is_long ? 4 : 2;
   memcpy(s->head, w, sizeof *w * (size_t)s->nhead);
   return bytes;

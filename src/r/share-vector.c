@@ -127,6 +127,27 @@ static R_altrep_class_t class_of(int type) {
   }
 }
 
+/* The elements of a vector that is none of ours. */
+static void *ordinary(SEXP x) {
+  switch (TYPEOF(x)) {
+  case INTSXP: return INTEGER(x);
+  case LGLSXP: return LOGICAL(x);
+  case REALSXP: return REAL(x);
+  case CPLXSXP: return COMPLEX(x);
+  default: return RAW(x);
+  }
+}
+
+/* Of a segment that could not be mapped. */
+static SEXP read_vector(int type, const clu_segment *segment, uint64_t at, R_xlen_t n,
+                        size_t bytes) {
+  SEXP x = PROTECT(Rf_allocVector((SEXPTYPE)type, n));
+  if (clu_segment_read(segment, at, ordinary(x), bytes) != CLU_OK)
+    clu_raise("protocol", "a shared vector cannot be read");
+  UNPROTECT(1);
+  return x;
+}
+
 /* `state`: place of the segment in the message's list, where the elements begin, type, length. */
 static SEXP unserialize(SEXP class, SEXP state) {
   const double *s;
@@ -143,8 +164,10 @@ static SEXP unserialize(SEXP class, SEXP state) {
     clu_raise("protocol", "a shared vector arrived without its elements");
   segment = reading->of[(int)s[0]];
   if (!(s[1] >= 0 && s[3] >= 0) || s[1] != (double)((uint64_t)s[1] / 16 * 16) ||
-      s[1] + bytes > (double)clu_segment_size(segment) || !clu_segment_bytes(segment, NULL))
+      s[1] + bytes > (double)clu_segment_size(segment))
     clu_raise("protocol", "a shared vector arrived with too few elements");
+  if (!clu_segment_bytes(segment, NULL))
+    return read_vector((int)s[2], segment, (uint64_t)s[1], (R_xlen_t)s[3], (size_t)bytes);
   return make(class_of((int)s[2]), segment, (uint64_t)s[1], (R_xlen_t)s[3], (size_t)bytes);
 }
 
@@ -199,26 +222,13 @@ static R_xlen_t length_of(SEXP x) { return of(x)->length; }
 /* Where the system lets nobody write to a mapping, a vector that is to be written to is copied. */
 static void *copy_of(SEXP x) {
   SEXP copy = R_altrep_data2(x);
-  shared *v = of(x);
   if (copy == R_NilValue) {
-    copy = PROTECT(Rf_allocVector(TYPEOF(x), v->length));
-    switch (TYPEOF(x)) {
-    case INTSXP: memcpy(INTEGER(copy), v->at, v->bytes); break;
-    case LGLSXP: memcpy(LOGICAL(copy), v->at, v->bytes); break;
-    case REALSXP: memcpy(REAL(copy), v->at, v->bytes); break;
-    case CPLXSXP: memcpy(COMPLEX(copy), v->at, v->bytes); break;
-    default: memcpy(RAW(copy), v->at, v->bytes);
-    }
+    copy = PROTECT(Rf_allocVector(TYPEOF(x), of(x)->length));
+    memcpy(ordinary(copy), of(x)->at, of(x)->bytes);
     R_set_altrep_data2(x, copy);
     UNPROTECT(1);
   }
-  switch (TYPEOF(x)) {
-  case INTSXP: return INTEGER(copy);
-  case LGLSXP: return LOGICAL(copy);
-  case REALSXP: return REAL(copy);
-  case CPLXSXP: return COMPLEX(copy);
-  default: return RAW(copy);
-  }
+  return ordinary(copy);
 }
 
 static void *elements(SEXP x, Rboolean writable) {

@@ -66,7 +66,9 @@ outside_checks_only <- function() {
   testthat::skip_if(limited, "not in a check that allows two processes")
 }
 if (limited) make_cluster <- function(...) {
-  tryCatch(clutch::make_cluster(...), clutch_limit = function(e) {
+  call <- sys.call() # `preload` is found where it was written
+  call[[1L]] <- quote(clutch::make_cluster)
+  tryCatch(eval(call, parent.frame()), clutch_limit = function(e) {
     if (grepl("simultaneous processes", conditionMessage(e))) outside_checks_only()
     stop(e)
   })

@@ -381,7 +381,7 @@ test_that("what was exported does not travel with functions whose environment ha
     cluster_export(cl, "big")
     h <- function(cl) cluster_map(cl, 1:2, function(x) x)
     environment(h) <- globalenv()
-    old <- options(clutch.max_size = 1e6)
+    old <- options(clutch.max_size = 1e6, clutch.share_from = Inf)
     on.exit(options(old))
     expect_warning(h(cl), NA)
     options(old)
@@ -446,4 +446,7 @@ test_that("what is large is said, with the names of the largest objects", {
   expect_warning(cluster_map(cl, 1, function(x) length(dragged)),
                  "dragged.*environment of the function", class = "clutch_large")
   expect_warning(cluster_map(cl, 1, identity), NA)
+  testthat::skip_if_not(is_shared(share(numeric(1e5))), "no shared memory")
+  shared <- runif(2e5) # is not copied for each node
+  expect_warning(cluster_map(cl, 1, function(x) length(shared)), NA)
 })

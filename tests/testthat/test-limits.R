@@ -66,7 +66,7 @@ test_that("a node short of memory passes on R's error, also when a call or answe
                "cannot allocate vector of size 762.9 M[bB]")
   expect_error(parallel::clusterCall(cl[1L], length, raw(4e8)), "cannot allocate|not enough memory")
   expect_error(parallel::clusterCall(cl[1L], function() {
-    x <- raw(1.5e8)
+    x <- rep("text", 1.2e7)
     list(x, x, x)
   }), "cannot allocate|not enough memory")
   expect_true(works(cl))
@@ -92,7 +92,8 @@ test_that("nothing buffered is printed twice, and nothing of the session is in a
   draws <- parallel::clusterCall(cl, stats::runif, 2)
   parallel::clusterCall(cl[1L], cat, "said once\n")
   expect_identical(parallel::clusterCall(cl, grDevices::dev.list), list(NULL, NULL, NULL))
-  expect_true(all(unlist(parallel::clusterCall(cl, function() nrow(showConnections()))) == 0L))
+  there <- parallel::clusterCall(cl, function() showConnections()[, "class"])
+  expect_identical(setdiff(unlist(there), "clutch_relay"), character()) # which tasks write to
   files <- parallel::clusterCall(cl, function() {
     Sys.readlink(list.files("/proc/self/fd", full.names = TRUE))
   })

@@ -75,7 +75,7 @@ test_that("a change on one side is never seen on another", {
   shares()
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
-  x <- share(as.numeric(1:2e5))
+  x <- share(as.numeric(1:2e5) + 0)
   y <- x + 0
   change <- function(v) {
     v[1L] <- -1
@@ -85,6 +85,9 @@ test_that("a change on one side is never seen on another", {
     expect_equal(unlist(parallel::clusterCall(cl, change, v)), rep(sum(y) - 2, 2))
   }
   expect_identical(c(x, 0), c(y, 0))
+  # nor is there another copy of what replaced nodes will get
+  cluster_export(cl, "x", environment())
+  expect_true(is_shared(clutch:::setup_of(cl[[1L]]$info)[[1L]]$arg$x))
   # of one that is sent twice in a message
   twice <- parallel::clusterCall(cl[1L], function(l) {
     l[[1L]][1L] <- -1

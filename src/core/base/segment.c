@@ -12,7 +12,6 @@ struct clu_segment {
   uint64_t size;
   void *bytes;
   int writable;
-  int is_copy; /* `bytes` is memory of malloc() */
 };
 
 static atomic_long open_fds;
@@ -23,6 +22,14 @@ static clu_segment *blank(void) {
   atomic_init(&s->refs, 1);
   s->fd[0] = s->fd[1] = CLU_NO_FD;
   return s;
+}
+
+static void close_fds(clu_segment *s) {
+  if (s->fd[0] == CLU_NO_FD) return;
+  clu_os_close(s->fd[0]);
+  if (s->fd[1] != s->fd[0]) clu_os_close(s->fd[1]);
+  s->fd[0] = s->fd[1] = CLU_NO_FD;
+  atomic_fetch_sub(&open_fds, 1);
 }
 
 clu_segment *clu_segment_new(void) {
@@ -62,14 +69,6 @@ int clu_segment_read(const clu_segment *s, uint64_t at, void *p, size_t n) {
 
 int clu_segment_seal(clu_segment *s) { return clu_os_segment_seal(s->fd); }
 
-/* Too many mappings (vm.max_map_count), or no room for one of that length. */
-static int read_copy(clu_segment *s) {
-  s->bytes = malloc((size_t)s->size);
-  s->is_copy = s->writable = 1;
-  if (!s->bytes) return CLU_NOMEM;
-  return clu_os_segment_read(s->fd[1], 0, s->bytes, (size_t)s->size) == CLU_OK ? CLU_OK : CLU_PROTO;
-}
-
 int clu_segment_map(clu_segment *s) {
   if (s->bytes) return CLU_OK;
   if (s->size > SIZE_MAX / 2) return CLU_NOMEM;
@@ -81,17 +80,16 @@ int clu_segment_map(clu_segment *s) {
 
 clu_segment *clu_segment_receive(clu_fd fd, int *rc) {
   clu_segment *s = blank();
-  *rc = CLU_NOMEM;
-  if (s) {
-    s->fd[0] = s->fd[1] = fd;
-    *rc = clu_os_segment_check(fd, &s->size);
-    if (*rc == CLU_OK && clu_segment_map(s) != CLU_OK) *rc = read_copy(s);
-    s->fd[0] = s->fd[1] = CLU_NO_FD;
+  *rc = s ? clu_os_segment_check(fd, &s->size) : CLU_NOMEM;
+  if (*rc != CLU_OK) {
+    free(s);
+    clu_os_close(fd);
+    return NULL;
   }
-  clu_os_close(fd);
-  if (*rc == CLU_OK) return s;
-  clu_segment_unref(s);
-  return NULL;
+  s->fd[0] = s->fd[1] = fd;
+  atomic_fetch_add(&open_fds, 1);
+  if (clu_segment_map(s) == CLU_OK) close_fds(s); /* else it is to be read */
+  return s;
 }
 
 uint64_t clu_segment_size(const clu_segment *s) { return s->size; }
@@ -110,15 +108,8 @@ clu_segment *clu_segment_ref(clu_segment *s) {
 
 void clu_segment_unref(clu_segment *s) {
   if (!s || atomic_fetch_sub(&s->refs, 1) > 1) return;
-  if (s->is_copy)
-    free(s->bytes);
-  else if (s->bytes)
-    clu_os_segment_unmap(s->bytes, (size_t)s->size);
-  if (s->fd[0] != CLU_NO_FD) {
-    clu_os_close(s->fd[0]);
-    if (s->fd[1] != s->fd[0]) clu_os_close(s->fd[1]);
-    atomic_fetch_sub(&open_fds, 1);
-  }
+  if (s->bytes) clu_os_segment_unmap(s->bytes, (size_t)s->size);
+  close_fds(s);
   free(s);
 }
 

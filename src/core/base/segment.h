@@ -25,13 +25,14 @@ clu_segment *clu_segment_new(void);
 int clu_segment_append(clu_segment *s, const void *p, size_t n);
 /* Moves its end to the next multiple of CLU_SEGMENT_ALIGN; returns that. */
 uint64_t clu_segment_align(clu_segment *s);
-/* Copies bytes that were appended before. CLU_OK or CLU_SYS. */
+/* Copies bytes of one that has its descriptor. CLU_OK or CLU_SYS. */
 int clu_segment_read(const clu_segment *s, uint64_t at, void *p, size_t n);
 /* Nothing more comes. CLU_OK or CLU_SYS. */
 int clu_segment_seal(clu_segment *s);
 
-/* One that came from another process. Takes over `fd`. Maps it, or, where there are too many
- * mappings, reads it. NULL: `*rc` is CLU_PROTO (it is no sealed segment) or CLU_NOMEM. */
+/* One that came from another process. Takes over `fd`. Maps it, and then needs no descriptor; where
+ * that cannot be done (limits of memory, too many mappings) it keeps it, to be read. NULL: `*rc` is
+ * CLU_PROTO (it is no sealed segment) or CLU_NOMEM. */
 clu_segment *clu_segment_receive(clu_fd fd, int *rc);
 /* Maps one of this process's own, which keeps its descriptor. CLU_OK or CLU_NOMEM. */
 int clu_segment_map(clu_segment *s);
