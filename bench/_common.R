@@ -237,6 +237,8 @@ log_axis <- function(side, at = NULL) {
   if (is.null(at)) {
     at <- 10^seq(ceiling(usr[[1L]]), floor(usr[[2L]]))
     if (length(at) < 3L) at <- sort(c(at, 3 * 10^seq(floor(usr[[1L]]), floor(usr[[2L]]))))
+    # less than a third of a power of ten
+    if (!any(log10(at) >= usr[[1L]] & log10(at) <= usr[[2L]])) at <- pretty(10^usr, 3)
     at <- at[log10(at) >= usr[[1L]] & log10(at) <= usr[[2L]]]
   }
   text <- vapply(at, axis_labels, "")

@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "core/base/os-segment.h"
+#include "core/base/os.h"
 
 /* data1: external pointer to this; data2: an ordinary copy, once there is one. */
 typedef struct shared {
   clu_segment *segment;
-  unsigned char *at;
+  unsigned char *at; /* in the mapping */
+  void *now;         /* where the elements are: there, or in the copy */
   R_xlen_t length;
   size_t bytes;
   int asked;        /* somebody has asked for a pointer to write to */
@@ -66,19 +68,28 @@ static SEXP nothing(SEXP condition, void *unused) {
   return R_NilValue;
 }
 
+/* How much more may be mapped before R collects. In a session it is fixed. In a node it is a part
+ * of the machine's memory: what is mapped there its neighbours have mapped, too, so that it is
+ * there once, and a collection costs more, since it makes pages the node's own. */
+static uint64_t may_wait(void) {
+  static const uint64_t least = 300000000, most = 2000000000;
+  static uint64_t in_node;
+  if (!clu_is_node) return least;
+  if (!in_node) in_node = (uint64_t)clu_os_total_memory() / 16;
+  return in_node < least ? least : in_node < most ? in_node : most;
+}
+
 /* What is dropped at once, and was never touched, takes no memory; but it makes R collect what is
  * young, which costs a few milliseconds, and is most of what is mapped. A full collection follows
  * where that was not enough: at once in a session, later in a node, because it makes all of the
- * node's heap its own. What was in use after the last
- * one does not count. */
+ * node's heap its own. What was in use after the last one does not count. */
 void clu_shared_expect(uint64_t more) {
-  static const uint64_t least = 300000000;
   static uint64_t in_use;
   R_xlen_t n = (R_xlen_t)more;
-  uint64_t most = in_use + (in_use / 2 > least ? in_use / 2 : least);
+  uint64_t wait = may_wait(), most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
   if (more == 0 || mapped + more <= most) return;
   R_tryCatchError(allocate, &n, nothing, NULL);
-  if (mapped + more <= (clu_is_node ? most + 3 * least : most)) return;
+  if (mapped + more <= (clu_is_node ? most + wait : most)) return;
   R_gc();
   in_use = mapped;
 }
@@ -104,6 +115,7 @@ static SEXP make(R_altrep_class_t class, clu_segment *segment, uint64_t at, R_xl
   if (!v) clu_raise("memory", "not enough memory");
   v->segment = clu_segment_ref(segment);
   v->at = clu_segment_bytes(segment, NULL) + at;
+  v->now = v->at;
   v->length = n;
   v->bytes = bytes;
   v->asked = 0;
@@ -226,25 +238,63 @@ static void *copy_of(SEXP x) {
     copy = PROTECT(Rf_allocVector(TYPEOF(x), of(x)->length));
     memcpy(ordinary(copy), of(x)->at, of(x)->bytes);
     R_set_altrep_data2(x, copy);
+    of(x)->now = ordinary(copy);
     UNPROTECT(1);
   }
   return ordinary(copy);
 }
 
 static void *elements(SEXP x, Rboolean writable) {
+  shared *v = of(x);
   int may_write;
-  if (writable) of(x)->asked = 1;
-  clu_segment_bytes(of(x)->segment, &may_write);
-  if (R_altrep_data2(x) != R_NilValue || (writable && !may_write)) return copy_of(x);
-  return of(x)->at;
+  if (!writable) return v->now;
+  v->asked = 1;
+  clu_segment_bytes(v->segment, &may_write);
+  return may_write ? v->now : copy_of(x);
 }
 
-static const void *elements_if_there(SEXP x) { return elements(x, FALSE); }
+static const void *elements_if_there(SEXP x) { return of(x)->now; }
 
-static int integer_at(SEXP x, R_xlen_t i) { return ((const int *)elements(x, FALSE))[i]; }
-static double double_at(SEXP x, R_xlen_t i) { return ((const double *)elements(x, FALSE))[i]; }
-static Rcomplex complex_at(SEXP x, R_xlen_t i) { return ((const Rcomplex *)elements(x, FALSE))[i]; }
-static Rbyte raw_at(SEXP x, R_xlen_t i) { return ((const Rbyte *)elements(x, FALSE))[i]; }
+static int integer_at(SEXP x, R_xlen_t i) { return ((const int *)of(x)->now)[i]; }
+static double double_at(SEXP x, R_xlen_t i) { return ((const double *)of(x)->now)[i]; }
+static Rcomplex complex_at(SEXP x, R_xlen_t i) { return ((const Rcomplex *)of(x)->now)[i]; }
+static Rbyte raw_at(SEXP x, R_xlen_t i) { return ((const Rbyte *)of(x)->now)[i]; }
+
+/* x[index], whose numbers count from 1. `k`: such a number, of type `number`. */
+#define GATHER(type, number, to, missing)                                                      \
+  for (R_xlen_t i = 0; i < count; i++) {                                                       \
+    number k = ((const number *)places)[i];                                                    \
+    (to)[i] = k >= 1 && k < (double)n + 1 ? ((const type *)from)[(R_xlen_t)k - 1] : (missing); \
+  }
+#define TAKE(type, pointer, missing)    \
+  do {                                  \
+    type *to = pointer;                 \
+    if (TYPEOF(index) == INTSXP)        \
+      GATHER(type, int, to, missing)    \
+    else                                \
+      GATHER(type, double, to, missing) \
+  } while (0)
+
+/* R would ask for each element by itself. NULL: it is left to R. */
+static SEXP subset(SEXP x, SEXP index, SEXP call) {
+  R_xlen_t n = of(x)->length, count = Rf_xlength(index);
+  const void *from = of(x)->now, *places;
+  Rcomplex no_number = {NA_REAL, NA_REAL};
+  SEXP out;
+  (void)call;
+  if ((TYPEOF(index) != INTSXP && TYPEOF(index) != REALSXP) || ALTREP(index)) return NULL;
+  places = TYPEOF(index) == INTSXP ? (const void *)INTEGER_RO(index) : REAL_RO(index);
+  out = PROTECT(Rf_allocVector(TYPEOF(x), count));
+  switch (TYPEOF(x)) {
+  case INTSXP: TAKE(int, INTEGER(out), NA_INTEGER); break;
+  case LGLSXP: TAKE(int, LOGICAL(out), NA_LOGICAL); break;
+  case REALSXP: TAKE(double, REAL(out), NA_REAL); break;
+  case CPLXSXP: TAKE(Rcomplex, COMPLEX(out), no_number); break;
+  default: TAKE(Rbyte, RAW(out), 0);
+  }
+  UNPROTECT(1);
+  return out;
+}
 
 static Rboolean inspect(SEXP x, int pre, int deep, int pvec, void (*sub)(SEXP, int, int, int)) {
   (void)pre;
@@ -265,6 +315,7 @@ static void set_methods(R_altrep_class_t class) {
   R_set_altrep_Inspect_method(class, inspect);
   R_set_altvec_Dataptr_method(class, elements);
   R_set_altvec_Dataptr_or_null_method(class, elements_if_there);
+  R_set_altvec_Extract_subset_method(class, subset);
 }
 
 void clu_shared_init(DllInfo *dll) {

@@ -72,7 +72,7 @@ test_that("a map that fails or is interrupted gives its cores back", {
   skip_on_os("windows")
   with_budget(4, {
     expect_error(cluster_map(NULL, 1:4, function(i) stop("oops")), class = "clutch_task_error")
-    expect_true(eventually(held() == 0L)) # a node that computes has one until it sees that it may end
+    expect_true(eventually(held() == 0L)) # who computes has one until it sees that it may end
     taken <- cluster_map_int(NULL, 1:2, function(i) {
       before <- .Call(clutch:::ffi_budget_held)
       try(clutch::cluster_map(NULL, 1:2, function(i) stop("oops")), silent = TRUE)

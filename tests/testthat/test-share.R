@@ -107,6 +107,23 @@ test_that("a change on one side is never seen on another", {
   expect_identical(unlist(parallel::clusterEvalQ(cl, sum(x))), c(2e5, sum(y)))
 })
 
+test_that("subsets are those of ordinary vectors", {
+  shares()
+  vectors <- list(runif(2e5), sample(3e5), runif(3e5) > 0.5, complex(real = runif(1e5)),
+                  as.raw(sample(0:255, 1.2e6, TRUE)))
+  for (x in vectors) {
+    y <- share(x)
+    n <- length(x)
+    for (i in list(1:10, c(1, 5, n), c(n + 1, 2, NA), -(1:5), c(TRUE, FALSE, NA), integer(), 0,
+                   c(3.7, 2.2), n, c(NA_integer_, 4L), 1e300, n + 0.5)) {
+      expect_identical(y[i], x[i])
+    }
+    names(x) <- names(y) <- seq_along(x)
+    expect_identical(y[c(5, NA)], x[c(5, NA)])
+    expect_identical(y[c("7", "none")], x[c("7", "none")])
+  }
+})
+
 test_that("code that writes through a pointer changes its own copy only", {
   shares()
   dir <- tempfile()
