@@ -448,5 +448,6 @@ test_that("what is large is said, with the names of the largest objects", {
   expect_warning(cluster_map(cl, 1, identity), NA)
   testthat::skip_if_not(is_shared(share(numeric(1e5))), "no shared memory")
   shared <- runif(2e5) # is not copied for each node
+  rm(dragged)
   expect_warning(cluster_map(cl, 1, function(x) length(shared)), NA)
 })

@@ -95,7 +95,10 @@ test_that("a fork server killed during calls and while the cluster stops", {
   })[[1L]]
   tools::pskill(p[[1L]], 19L)
   later(0.2, "kill -9 %d; kill -CONT %d", server, p[[1L]])
+  old <- options(clutch.share_from = Inf) # 50 MB by the socket: a node that is stopped takes some
+  on.exit(options(old))
   e <- node_died(parallel::clusterCall(cl, length, raw(5e7)))
+  options(old)
   why <- "its fork server .pid [0-9]+. was killed by signal 9 .SIGKILL., and its nodes with it"
   expect_match(conditionMessage(e), why)
   expect_true(eventually(!any(alive(c(p, grandchild)))))
