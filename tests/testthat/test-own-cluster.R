@@ -234,6 +234,7 @@ test_that("uses just when the idle limit is over lose nothing", {
 
 test_that("a forked child has a cluster of its own, of which nothing is left", {
   skip_on_os("windows")
+  outside_checks_only() # parent, child, and nodes of both
   with_cores(2L, {
     end_own_cluster()
     on.exit(end_own_cluster())
