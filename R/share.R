@@ -68,21 +68,15 @@ shared_info <- function() {
 }
 
 processes_here <- function() {
-  pids <- suppressWarnings(as.integer(list.files("/proc", "^[0-9]+$")))
-  sort(pids[!is.na(pids)])
+  sort(as.integer(list.files(proc_file(), "^[0-9]+$")))
 }
 
 # The blocks that a process has mapped: their numbers in the system, and how long the mappings are.
+# None of a process that has ended, or is another user's.
 shared_maps <- function(pid) {
-  lines <- tryCatch(
-    suppressWarnings(readLines(sprintf("/proc/%d/maps", pid))),
-    error = function(e) character() # it has ended, or is another user's
-  )
-  lines <- grep("/memfd:clutch-data ", lines, fixed = TRUE, value = TRUE)
+  lines <- grep("/memfd:clutch-data ", read_lines("/proc", pid, "maps"), fixed = TRUE, value = TRUE)
   fields <- regmatches(lines, regexec("^([0-9a-f]+)-([0-9a-f]+) \\S+ \\S+ \\S+ ([0-9]+)", lines))
   at <- function(i) vapply(fields, `[`, "", i)
-  hex <- function(text) vapply(strsplit(text, ""), function(d) {
-    sum((match(d, c(0:9, letters[1:6])) - 1) * 16^rev(seq_along(d) - 1))
-  }, 0)
+  hex <- function(text) as.numeric(paste0("0x", text, recycle0 = TRUE))
   list(id = as.numeric(at(4L)), bytes = hex(at(3L)) - hex(at(2L)))
 }

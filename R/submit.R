@@ -355,13 +355,11 @@ collect_any <- function(..., timeout = Inf, otherwise) {
     }
     turn_for_any(tasks, min(left, 3600))
   }
-  i <- done[[first_to_end(tasks[done])]]
+  i <- done[[order_of_end(tasks[done])[[1L]]]]
   list(index = i, task = tasks[[i]], value = deliver(tasks[[i]]))
 }
 
 # Of tasks that have ended: not the session's reading of it counts, which may have been busy.
-first_to_end <- function(tasks) order_of_end(tasks)[[1L]]
-
 order_of_end <- function(tasks) order(vapply(tasks, function(x) .Call(ffi_job_finished, x$job), 1))
 
 #' @rdname cluster_submit

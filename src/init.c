@@ -62,8 +62,6 @@
   X(ffi_tasks_budget, 3)        \
   X(ffi_tasks_map_begins, 3)    \
   X(ffi_tasks_map_ends, 2)      \
-  X(ffi_budget_give, 1)         \
-  X(ffi_budget_take, 3)         \
   /* r/tasks/task-submit.c */   \
   X(ffi_submit, 4)              \
   X(ffi_task_value, 1)          \
@@ -91,7 +89,10 @@
   /* r/tasks/task-news.c */     \
   X(ffi_job_await, 1)           \
   X(ffi_tasks_news, 1)          \
-  X(ffi_tasks_wait, 1)
+  X(ffi_tasks_wait, 1)          \
+  /* r/system.c */              \
+  X(ffi_budget_give, 1)         \
+  X(ffi_budget_take, 3)
 /* clang-format on */
 
 #define PARAMETERS_1 SEXP a
@@ -225,10 +226,10 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_socket_read, 3),
                                           ENTRY(ffi_socket_write, 2),
                                           ENTRY(ffi_socket_select, 3),
-                                          /* r/share-vector.c */
+                                          /* r/serialize.c */
                                           ENTRY(ffi_share, 1),
+                                          /* r/share-vector.c */
                                           ENTRY(ffi_is_shared, 1),
-
                                           /* r/system.c */
                                           ENTRY(ffi_affinity_count, 0),
                                           ENTRY(ffi_thread_count, 0),

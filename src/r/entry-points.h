@@ -64,9 +64,6 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
 /* r/tasks/task-life.c */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
 SEXP ffi_session_in_child(void);
-SEXP ffi_tasks_budget(SEXP x, SEXP size, SEXP under);
-SEXP ffi_tasks_map_begins(SEXP x, SEXP tokens, SEXP own);
-SEXP ffi_tasks_map_ends(SEXP x, SEXP own);
 SEXP ffi_tasks_idle(SEXP x, SEXP seconds);
 SEXP ffi_tasks_idle_nodes(SEXP x);
 SEXP ffi_tasks_use(SEXP x);
@@ -77,6 +74,11 @@ SEXP ffi_job_start(SEXP x, SEXP job);
 SEXP ffi_job_end(SEXP job, SEXP wait);
 SEXP ffi_job_outcome(SEXP job);
 SEXP ffi_job_fail_pending(SEXP job, SEXP cause);
+
+/* r/tasks/task-budget.c */
+SEXP ffi_tasks_budget(SEXP x, SEXP size, SEXP under);
+SEXP ffi_tasks_map_begins(SEXP x, SEXP tokens, SEXP own);
+SEXP ffi_tasks_map_ends(SEXP x, SEXP own);
 
 /* r/tasks/task-query.c */
 SEXP ffi_job_state(SEXP job);

@@ -150,11 +150,11 @@ static SEXP unwrapped(SEXP x) {
 
 static SEXP do_in(void *data) {
   stream *st = data;
+  int wrapped = st->pos < st->b->size && st->b->data[st->pos] == CLU_SHARED_MARK;
   struct R_inpstream_st in;
   SEXP x;
   R_InitInPStream(&in, (R_pstream_data_t)st, R_pstream_any_format, in_char, in_bytes,
                   st->apart ? take_apart : NULL, st->apart ? st->apart : R_NilValue);
-  int wrapped = st->pos < st->b->size && st->b->data[st->pos] == CLU_SHARED_MARK;
   st->pos += wrapped;
   if (st->b->segments) clu_shared_expect(clu_segments_size(st->b->segments));
   st->before = clu_shared_reading(st->b->segments);
@@ -200,14 +200,7 @@ static SEXP unwind_protect(SEXP (*fun)(void *), stream *st, void (*clean)(void *
 }
 
 static clu_blob *serialize_by_r(clu_blob *b, SEXP x, clu_splice *splice, SEXP apart) {
-  stream st;
-  st.b = b;
-  st.pos = 0;
-  st.x = x;
-  st.turn = NULL;
-  st.splice = splice;
-  st.outer = NULL;
-  st.apart = apart;
+  stream st = {.b = b, .x = x, .splice = splice, .apart = apart};
   unwind_protect(do_out, &st, drop);
   return st.b;
 }
@@ -249,13 +242,18 @@ static clu_blob *serialize_sharing(clu_blob *b, SEXP x, size_t from, SEXP apart)
   return b;
 }
 
-clu_blob *clu_serialize_sharing(clu_blob *b, SEXP x) {
-  int first = b && b->segments; /* they are named by their places in one list */
-  size_t from = first ? SIZE_MAX : clu_share_from();
-  if (from == 0) {
-    clu_blob_unref(b);
-    clu_raise("argument", "option 'clutch.share_from' has to be a number of bytes");
-  }
+/* The option; `b` is given up where it is no such number. */
+static size_t share_from(clu_blob *b) {
+  size_t from = clu_share_from();
+  if (from > 0) return from;
+  clu_blob_unref(b);
+  clu_raise("argument", "option 'clutch.share_from' has to be a number of bytes");
+}
+
+clu_blob *clu_serialize_for(clu_blob *b, SEXP x, int shares) {
+  size_t from = SIZE_MAX;
+  if (shares && !(b && b->segments)) /* they are named by their places in one list */
+    from = share_from(b);
   return clu_may_have_large(x, from) ? serialize_sharing(b, x, from, NULL) : clu_serialize(b, x);
 }
 
@@ -281,7 +279,7 @@ SEXP clu_unserialize_bytes(const unsigned char *p, size_t n) {
 
 SEXP clu_unserialize(clu_blob *b, size_t skip) {
   unsigned char few[2048];
-  stream st;
+  stream st = {.b = b, .pos = skip, .x = R_NilValue};
   size_t n;
   if (!b || b->size < skip) {
     clu_blob_unref(b);
@@ -293,13 +291,6 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
     clu_blob_unref(b);
     return clu_unserialize_bytes(few, n);
   }
-  st.b = b;
-  st.pos = skip;
-  st.x = R_NilValue;
-  st.turn = NULL;
-  st.splice = NULL;
-  st.before = NULL;
-  st.apart = NULL;
   return unwind_protect(do_in, &st, drop_always);
 }
 
@@ -307,18 +298,15 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
  * descriptors. What has none comes back as it is, and so does an environment. No two vectors of it
  * lie in the same place, so what is shared already is copied, too. */
 SEXP ffi_share(SEXP x) {
-  size_t from = clu_share_from();
+  size_t from = share_from(NULL);
   SEXP cell, out;
   clu_blob *b;
-  stream st;
-  if (from == 0) clu_raise("argument", "option 'clutch.share_from' has to be a number of bytes");
+  stream st = {.x = R_NilValue};
   if (from != SIZE_MAX && from > CLU_SHARE_ASKED) from = CLU_SHARE_ASKED;
   if (!clu_may_have_large(x, from) || clu_shared_can_be_sent(x)) return x;
   cell = PROTECT(Rf_cons(R_NilValue, R_NilValue));
   b = serialize_sharing(NULL, x, from, cell);
-  memset(&st, 0, sizeof st);
   st.b = b;
-  st.x = R_NilValue;
   st.apart = cell;
   for (int i = 0; b->segments && i < b->segments->n; i++)
     if (clu_segment_map(b->segments->of[i]) != CLU_OK) {

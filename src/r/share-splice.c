@@ -63,8 +63,8 @@ int clu_may_have_large(SEXP x, size_t from) {
 
 /* ---- what R writes ---- */
 
-static void put_words(clu_blob *b, const int *words, int n, int *ok) {
-  if (clu_blob_append(b, words, sizeof *words * (size_t)n) != 0) *ok = 0;
+static int put_words(clu_blob *b, const int *words, int n) {
+  return clu_blob_append(b, words, sizeof *words * (size_t)n) == 0;
 }
 
 /* Whether a vector's elements begin: the numbers before are its flags and its length, and these are
@@ -107,7 +107,7 @@ static int begin_in_segment(clu_splice *s, const void *p, size_t n) {
 
 /* In place of the vector: an ALTREP object, that is its class, its state, and its attributes. */
 static int put_item(clu_splice *s, uint64_t bytes) {
-  int type = s->head[0] & 255, ok = 1;
+  int type = s->head[0] & 255;
   double state[4] = {(double)s->place, (double)s->at, type,
                      (double)(bytes / clu_shared_width(type))};
   int item[] = {ALTREP_ITEM | (s->head[0] & ~(255 | HAS_ATTRIBUTES | HAS_TAG)),
@@ -124,24 +124,22 @@ static int put_item(clu_splice *s, uint64_t bytes) {
                 4};
   s->b->size -= sizeof(int) * (size_t)s->nhead;
   s->item = s->b->size;
-  put_words(s->b, item, (int)(sizeof item / sizeof *item), &ok);
-  if (clu_blob_append(s->b, state, sizeof state) != 0) ok = 0;
-  return ok;
+  return put_words(s->b, item, (int)(sizeof item / sizeof *item)) &&
+         clu_blob_append(s->b, state, sizeof state) == 0;
 }
 
 /* R writes the attributes next, if there are any. */
 static int end_vector(clu_splice *s) {
-  int nil = NIL_ITEM, ok = 1;
-  if (!(s->head[0] & HAS_ATTRIBUTES)) put_words(s->b, &nil, 1, &ok);
-  return ok;
+  int nil = NIL_ITEM;
+  return s->head[0] & HAS_ATTRIBUTES || put_words(s->b, &nil, 1);
 }
 
 /* The segment takes no more: what it has of this vector goes to the blob after all. */
 static int give_up(clu_splice *s) {
   unsigned char piece[65536];
-  int ok = 1;
+  int ok;
   s->b->size = s->item;
-  put_words(s->b, s->head, s->nhead, &ok);
+  ok = put_words(s->b, s->head, s->nhead);
   for (uint64_t k = 0; ok && k < s->done;) {
     size_t n = s->done - k < sizeof piece ? (size_t)(s->done - k) : sizeof piece;
     ok = clu_segment_read(s->segment, s->at + k, piece, n) == CLU_OK &&

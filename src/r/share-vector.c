@@ -199,11 +199,8 @@ static int place_of(clu_segment *segment) {
 }
 
 int clu_is_shared(SEXP x) {
-  return ALTREP(x) &&
-         (R_altrep_inherits(x, doubles) || R_altrep_inherits(x, integers) ||
-          R_altrep_inherits(x, logicals) || R_altrep_inherits(x, complexes) ||
-          R_altrep_inherits(x, raws)) &&
-         R_altrep_data2(x) == R_NilValue;
+  return ALTREP(x) && clu_shared_width((int)TYPEOF(x)) > 0 &&
+         R_altrep_inherits(x, class_of((int)TYPEOF(x))) && R_altrep_data2(x) == R_NilValue;
 }
 
 int clu_shared_can_be_sent(SEXP x) {
@@ -309,7 +306,6 @@ static Rboolean inspect(SEXP x, int pre, int deep, int pvec, void (*sub)(SEXP, i
 /* ---- the classes ---- */
 
 static void set_methods(R_altrep_class_t class) {
-  R_set_altrep_Unserialize_method(class, unserialize);
   R_set_altrep_Serialized_state_method(class, serialized_state);
   R_set_altrep_Length_method(class, length_of);
   R_set_altrep_Inspect_method(class, inspect);
@@ -325,7 +321,7 @@ void clu_shared_init(DllInfo *dll) {
   doubles = R_make_altreal_class("clutch_double", "clutch", dll);
   complexes = R_make_altcomplex_class("clutch_complex", "clutch", dll);
   raws = R_make_altraw_class("clutch_raw", "clutch", dll);
-  set_methods(any);
+  R_set_altrep_Unserialize_method(any, unserialize);
   set_methods(integers);
   set_methods(logicals);
   set_methods(doubles);

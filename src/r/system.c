@@ -89,10 +89,8 @@ SEXP ffi_signal_name(SEXP sig) {
 SEXP ffi_clock(void) { return Rf_ScalarReal(1e-9 * (double)clu_os_now()); }
 
 /* A reference to an environment that does not keep it alive; and the environment, or NULL when it
- * has gone. */
-/* R copies what a weak reference is made for, large vectors included: not so what a pointer
- * protects.
- */
+ * has gone. R copies what a weak reference is made for, large vectors included: not so what a
+ * pointer protects. */
 SEXP ffi_weak_new(SEXP env, SEXP value) {
   SEXP held = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, value));
   SEXP out = R_MakeWeakRef(env, held, R_NilValue, FALSE);

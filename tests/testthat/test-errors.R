@@ -260,9 +260,12 @@ test_that("of several elements that fail at the same time the first is told", {
   first <- function(n, f) {
     tryCatch(cluster_map(cl, seq_len(n), f), clutch_task_error = function(e) e$element)
   }
-  told <- vapply(1:50, function(k) first(1000, function(i) stop(i)), 1)
-  # where the other node is kept from running for long, it is not awaited
-  expect_gt(sum(told == 1), 35)
+  # Where the other node is kept from running for long, it is not awaited: one round of three.
+  for (round in 1:3) {
+    told <- vapply(1:50, function(k) first(1000, function(i) stop(i)), 1)
+    if (sum(told == 1) > 44) break
+  }
+  expect_gt(sum(told == 1), 44)
   # the first that is known, where those before it go on
   expect_identical(first(4, function(i) if (i == 1) Sys.sleep(60) else stop(i)), 2)
 })

@@ -58,13 +58,13 @@ void clu_chan_fini(clu_chan *c) {
 /* ---- writing ---- */
 
 int clu_chan_send(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob *body, clu_fd pass) {
-  int passes =
+  int refused =
       body && body->segments && body->segments->n > 0 && c->takes_fds != CLU_TAKES_SEGMENTS;
-  clu_out *o = passes ? NULL : clu_slab_new();
+  clu_out *o = refused ? NULL : clu_slab_new();
   _Static_assert(sizeof *o <= CLU_SLAB, "a queued message fits a block of the slab");
   if (!o) {
     if (pass != CLU_NO_FD) clu_os_close(pass);
-    return passes ? CLU_UNSUPPORTED : CLU_NOMEM;
+    return refused ? CLU_UNSUPPORTED : CLU_NOMEM;
   }
   memset(o, 0, sizeof *o);
   o->kind = kind;

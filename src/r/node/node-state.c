@@ -32,8 +32,7 @@ void clu_node_answer(uint8_t kind, clu_blob *body) {
 }
 
 clu_blob *clu_node_serialize(clu_blob *b, SEXP x) {
-  return clu_me.chan.takes_fds == CLU_TAKES_SEGMENTS ? clu_serialize_sharing(b, x)
-                                                     : clu_serialize(b, x);
+  return clu_serialize_for(b, x, clu_me.chan.takes_fds == CLU_TAKES_SEGMENTS);
 }
 
 static void check_interrupt(void *unused) {

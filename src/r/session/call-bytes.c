@@ -110,7 +110,7 @@ clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all, int shares) {
   if (!b) clu_raise("memory", "not enough memory");
   clu_blob_append(b, len, sizeof len); /* there is room */
   if (f) clu_blob_append(b, f->data, f->size);
-  b = (shares ? clu_serialize_sharing : clu_serialize)(b, f ? args : call);
+  b = clu_serialize_for(b, f ? args : call, shares);
   if (to_all) keep_sent(call, b, shares);
   UNPROTECT(1);
   return b;

@@ -244,7 +244,7 @@ clu_blob *clu_job_message(const tasks *t, SEXP parts) {
     clu_blob_append(b, fun->data, fun->size);
     SET_VECTOR_ELT(parts, CLU_JOB_FUN, R_NilValue);
   }
-  return (clu_tasks_share(t) ? clu_serialize_sharing : clu_serialize)(b, parts);
+  return clu_serialize_for(b, parts, clu_tasks_share(t));
 }
 
 SEXP clu_job_handle_for(SEXP x, SEXP elements) {

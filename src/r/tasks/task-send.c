@@ -58,7 +58,7 @@ static SEXP add_elements(void *data) {
                             (R_xlen_t)s->a.n));
   clu_blob *b = s->body;
   s->body = NULL; /* serialize's, until it returns */
-  s->body = (clu_node_takes_segments(s->nd) ? clu_serialize_sharing : clu_serialize)(b, part);
+  s->body = clu_serialize_for(b, part, clu_node_takes_segments(s->nd));
   UNPROTECT(1);
   return R_NilValue;
 }
