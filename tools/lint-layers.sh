@@ -13,14 +13,15 @@ objects=${1:-}
 directions='
 init             r r/session r/tasks r/globals r/node r/socket
 r/tasks          r r/session core/sched core/node core/loop core/shm core/wire core/base
-r/session        r core/node core/net core/loop core/shm core/wire core/base
+r/session        r core/node core/link core/net core/loop core/shm core/wire core/base
 r/globals        r core/base
-r/node           r core/supervisor core/node core/loop core/shm core/wire core/base
+r/node           r core/supervisor core/node core/link core/loop core/shm core/wire core/base
 r/socket         r core/net core/loop core/base
 r                core/loop core/base
 core/supervisor  core/loop core/shm core/wire core/base
 core/sched       core/shm core/base
 core/node        core/loop core/shm core/net core/wire core/base
+core/link        core/loop core/net core/wire core/base
 core/loop        core/wire core/base
 core/shm         core/base
 core/net         core/base
