@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, demonstrate and test the package; says nothing when all is there.
 # 'deps.sh peers' also gets the packages that bench/ compares with, 'deps.sh vignettes' what builds these, 'deps.sh tests'
-# what tests meet (an ssh daemon, a packet filter, a terminal, other people's packages), 'deps.sh newer' newer versions of
+# what tests meet (an ssh daemon, Slurm, a packet filter, a terminal, other people's packages), 'deps.sh newer' newer versions of
 # some of these, 'deps.sh adapters' the packages whose own tests run on clutch: as far as they can be had. The tests that need
 # what is missing are skipped.
 set -uo pipefail
@@ -91,8 +91,8 @@ fi
 # ---- programs that tests use: each with its Debian package ----
 missing_programs() {
   local pair c
-  for pair in sshd:openssh-server ssh:openssh-client ip:iproute2 iptables:iptables tmux:tmux gdb:gdb script:bsdutils \
-    unshare:util-linux ps:procps clang-format:clang-format; do
+  for pair in sshd:openssh-server ssh:openssh-client ip:iproute2 iptables:iptables nft:nftables tcpdump:tcpdump \
+    slurmctld:slurm-wlm tmux:tmux gdb:gdb script:bsdutils unshare:util-linux ps:procps clang-format:clang-format; do
     c=${pair%%:*}
     command -v "$c" >/dev/null || [ -x "/usr/sbin/$c" ] || [ -x "/sbin/$c" ] || echo "${pair#*:}"
   done
@@ -104,7 +104,9 @@ start_no_daemon() {
   printf '#!/bin/sh\nexit 101\n' >$policy && chmod +x $policy
   "$@"; rc=$?
   rm -f $policy
-  if [ -d /run/systemd/system ]; then systemctl disable ssh.service ssh.socket >/dev/null 2>&1; fi
+  if [ -d /run/systemd/system ]; then
+    systemctl disable ssh.service ssh.socket slurmctld.service slurmd.service munge.service >/dev/null 2>&1
+  fi
   return $rc
 }
 if [[ " $* " = *" tests "* ]]; then

@@ -1,0 +1,140 @@
+# Other hosts for tests, on this machine: see fixtures/hosts.sh. They share its files, so R and this
+# package are there, too.
+
+# Why there can be none here, or NULL.
+why_no_hosts <- function() {
+  if (!identical(Sys.info()[["sysname"]], "Linux")) return("other hosts are made of Linux")
+  if (Sys.info()[["effective_user"]] != "root") return("other hosts are made by root")
+  programs <- c("sshd", "ssh", "ssh-keygen", "ip", "nsenter", "unshare", "setpriv", "bash")
+  missing <- programs[!nzchar(Sys.which(programs)) & !file.exists(file.path("/usr/sbin", programs))]
+  if (length(missing)) return(paste("not installed:", paste(missing, collapse = ", ")))
+  NULL
+}
+
+hosts_or_skip <- function(...) {
+  outside_checks_only()
+  why <- why_no_hosts()
+  if (!is.null(why)) testthat::skip(why)
+  hosts <- start_hosts(...)
+  if (is.character(hosts)) testthat::skip(hosts)
+  hosts
+}
+
+# list(names, addresses, here, config, ssh, folder, net, watcher), or why there is none.
+#   here     this session's address, as the hosts know it
+#   ssh      the command, with a configuration that knows the hosts and their keys
+#   watcher  pid of who ends everything, at the latest when this session has ended
+# `env`: variables that a login has there, for all or as a list by the host's name.
+start_hosts <- function(names = c("alpha", "beta", "gamma", "delta"), env = NULL) {
+  folder <- tempfile("hosts-")
+  dir.create(folder, mode = "0700")
+  ok <- FALSE
+  on.exit(if (!ok) unlink(folder, recursive = TRUE))
+  for (try in 1:5) { # somebody else may take the network that was free
+    net <- free_network()
+    hosts <- describe_hosts(names, net, folder)
+    write_host_files(hosts, env)
+    watcher <- watch_hosts(hosts)
+    if (file.exists(file.path(folder, "ready"))) {
+      ok <- TRUE
+      return(c(hosts, watcher = watcher))
+    }
+  }
+  log <- readLines(file.path(folder, "log"), warn = FALSE)
+  paste(c("other hosts cannot be made here:", utils::tail(log, 5L)), collapse = "\n")
+}
+
+stop_hosts <- function(hosts) {
+  tools::pskill(hosts$watcher)
+  ended <- eventually(!alive(hosts$watcher))
+  unlink(hosts$folder, recursive = TRUE)
+  ended
+}
+
+# A part of 198.18.0.0/15, which is for tests of networks, of which no address is this machine's.
+free_network <- function() {
+  taken <- system2("ip", c("-4", "-o", "addr"), stdout = TRUE)
+  repeat {
+    # not by R's random numbers, whose state tests set
+    number <- (Sys.getpid() + as.numeric(Sys.time()) * 1e4) %% 250
+    net <- sprintf("198.18.%d", 1L + as.integer(number))
+    if (!any(grepl(paste0(" ", net, "."), taken, fixed = TRUE))) return(net)
+  }
+}
+
+describe_hosts <- function(names, net, folder) {
+  addresses <- sprintf("%s.%d", net, 10L + seq_along(names))
+  config <- file.path(folder, "config")
+  list(names = names, addresses = structure(addresses, names = names), here = paste0(net, ".1"),
+       config = config, ssh = paste("ssh -F", config), folder = folder, net = net)
+}
+
+# Keys, configurations, and the folder of each host.
+write_host_files <- function(hosts, env) {
+  f <- function(...) file.path(hosts$folder, ...)
+  unlink(list.files(hosts$folder, full.names = TRUE), recursive = TRUE)
+  for (name in c("user", hosts$names)) {
+    system2("ssh-keygen", c("-q", "-t", "ed25519", "-N", "''", "-f", f(paste0(name, ".key"))))
+  }
+  file.copy(f("user.key.pub"), f("keys"))
+  here <- Sys.info()[["nodename"]]
+  writeLines(c("127.0.0.1 localhost", paste(hosts$addresses, hosts$names),
+               paste(hosts$here, "session", here)), f("hosts"))
+  for (name in hosts$names) {
+    dir.create(f(name, "tmp"), recursive = TRUE)
+    own <- if (is.list(env)) env[[name]] else env
+    variables <- c(TMPDIR = f(name, "tmp"), PATH = Sys.getenv("PATH"),
+                   R_LIBS = paste(.libPaths(), collapse = ":"))
+    variables[names(own)] <- own
+    writeLines(c(
+      paste("ListenAddress", hosts$addresses[[name]]), paste("HostKey", f(paste0(name, ".key"))),
+      paste("AuthorizedKeysFile", f("keys")), "StrictModes no", "UsePAM no", "UseDNS no",
+      "PasswordAuthentication no", "PermitRootLogin yes", "PidFile none", "PrintMotd no",
+      "MaxStartups 100", "MaxSessions 100",
+      paste("SetEnv", paste0(names(variables), "=\"", variables, "\"", collapse = " "))
+    ), f(paste0(name, ".conf")))
+  }
+  public <- vapply(f(paste0(hosts$names, ".key.pub")), function(file) {
+    paste(strsplit(readLines(file), " ")[[1L]][1:2], collapse = " ")
+  }, "")
+  writeLines(paste(hosts$addresses, public), f("known"))
+  # ssh takes the first value that it finds: the end is for all hosts that are named above
+  writeLines(c(
+    rbind(paste("Host", hosts$names), paste("  HostName", hosts$addresses)),
+    "Host *", "  User root", paste("  IdentityFile", f("user.key")), "  IdentitiesOnly yes",
+    paste("  UserKnownHostsFile", f("known")), "  GlobalKnownHostsFile /dev/null",
+    "  StrictHostKeyChecking yes", "  BatchMode yes", "  ConnectTimeout 10", "  LogLevel ERROR"
+  ), f("config"))
+}
+
+# Starts the hosts; pid of the watcher when they are ready, or have failed.
+watch_hosts <- function(hosts) {
+  f <- function(name) file.path(hosts$folder, name)
+  script <- c(file.path(fixtures, "hosts.sh"), "watch", hosts$folder, Sys.getpid(), hosts$net,
+              hosts$names)
+  # a session of its own: what ends the test's process group ends the test, and then this
+  command <- sprintf("setsid bash %s > %s 2>&1 < /dev/null & echo $! > %s",
+                     paste(shQuote(script), collapse = " "), shQuote(f("log")), shQuote(f("pid")))
+  system(command)
+  pid <- as.integer(readLines(f("pid")))
+  eventually(file.exists(f("ready")) || !alive(pid), 30)
+  pid
+}
+
+host_pid <- function(hosts, name) {
+  as.integer(readLines(file.path(hosts$folder, paste0(name, ".pid"))))
+}
+
+# Runs a line of shell on a host, without ssh: its output. `name`: "bridge" is what joins them.
+on_host <- function(hosts, name, command) {
+  args <- c("-t", host_pid(hosts, name), "-n", "-u", "-m", "-p", "sh", "-c", shQuote(command))
+  suppressWarnings(system2("nsenter", args, stdout = TRUE, stderr = TRUE))
+}
+
+# What runs on a host besides its daemon and what that has for each login.
+processes_on <- function(hosts, name) {
+  lines <- on_host(hosts, name, "ps -e -o pid= -o args=")
+  grep("sshd|hosts\\.sh|ps -e -o|\\[.*\\]$", lines, value = TRUE, invert = TRUE)
+}
+
+files_on <- function(hosts, name) list.files(file.path(hosts$folder, name, "tmp"))
