@@ -306,6 +306,7 @@ static Rboolean inspect(SEXP x, int pre, int deep, int pvec, void (*sub)(SEXP, i
 /* ---- the classes ---- */
 
 static void set_methods(R_altrep_class_t class) {
+  R_set_altrep_Unserialize_method(class, unserialize);
   R_set_altrep_Serialized_state_method(class, serialized_state);
   R_set_altrep_Length_method(class, length_of);
   R_set_altrep_Inspect_method(class, inspect);
