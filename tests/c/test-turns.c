@@ -156,6 +156,21 @@ TEST(what_is_due_is_done_also_when_the_thread_has_met_the_owner_before) {
   tear_down();
 }
 
+TEST(what_is_due_is_done_also_when_it_was_put_off_after_its_time) {
+  int mine;
+  set_up();
+  set_due(60000); /* it starts */
+  compute();
+  set_due(50);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  compute(); /* the thread wakes in vain */
+  x.due = clu_os_now() + 100000000;
+  clu_turns_leave(&x.turns, mine);
+  for (int k = 0; k < 20; k++) compute(); /* the owner does not come: it would wake the thread */
+  CHECK(is_done(1));
+  tear_down();
+}
+
 TEST(it_parks_when_nothing_is_urgent_any_more_and_is_woken_again) {
   int mine, works;
   set_up();

@@ -26,8 +26,9 @@ static void await_work(clu_turns *t) {
     uint64_t entries;
     atomic_store(&t->parked, 1); /* before it looks: an owner that leaves then sees it */
     while (!t->ending && (!is_wanted(t) || t->turn != NOBODYS)) {
-      int64_t wait = until_due(t); /* an owner that leaves later than that wakes it */
-      clu_gate_wait(t->gate, wait == 0 ? -1 : wait);
+      int64_t wait = until_due(t);
+      /* An owner that is here wakes it, if that is still due when it leaves. */
+      clu_gate_wait(t->gate, wait == 0 ? TICK : wait);
     }
     atomic_store(&t->parked, 0);
     do {
