@@ -70,6 +70,9 @@ c11+='stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|time|uchar|wc
 check "R headers only in src/r and src/init.c" "$(grep -nE "$include$r_header" $below)"
 check "src/core includes only C11's headers and its own" \
   "$(grep -nE "$include" $core | grep -vE "$include(<($c11)\.h>|\"core/[^\"]*\")")"
+check "OpenSSL's headers only in src/posix/crypto.c and tls.c, libssl's only in the latter" \
+  "$(grep -nE "$include[<\"]openssl/" $sources | grep -vE '^src/posix/(crypto|tls)\.c:'
+    grep -nE "$include[<\"]openssl/(ssl|tls1|bio)\.h" $sources | grep -v '^src/posix/tls\.c:')"
 check "_WIN32 only in src/posix and src/win" "$(grep -nw '_WIN32' $not_port)"
 check "includes are written from src, as in \"core/base/err.h\"" \
   "$(grep -hoE "^ *${include}\"[^\"]+\"" $sources | sed 's/.*"\(.*\)"/\1/' | sort -u |
@@ -102,7 +105,7 @@ if [ -n "$objects" ]; then
     check "$objects has objects" "$([ -n "$uses" ] || echo "none that uses another: make build")"
     check "functions are called downwards, as the table in tools/lint-layers.sh says" \
       "$(echo "$uses" | awk 'NR == FNR { declared[$1]; next } $3 in declared { $2 = "core/base/os" } { print }' \
-        <(grep -hoE '\b(clu|CLU)_\w+' src/core/base/os.h src/core/base/os-segment.h) - | without_known | wrong_direction)"
+        <(grep -hoE '\b(clu|CLU)_\w+' src/core/base/os.h src/core/base/os-segment.h src/core/base/os-tls.h) - | without_known | wrong_direction)"
     check "no file is in a circle with others" \
       "$(echo "$uses" | without_known | awk '{ print $1, $2 }' | sort -u | tsort 2>&1 >/dev/null | sed 's/^tsort: //; s/^-: input/input/')"
     check "what tools/lint-layers.sh knows is still there" \
