@@ -146,15 +146,18 @@ start_process <- function(process, node, handle, acceptor, command, own, log) {
 
 # ---- failure ----
 
+log_lines <- function(log) if (file.exists(log)) readLines(log, warn = FALSE)
+
 last_lines <- function(log) {
-  lines <- if (file.exists(log)) utils::tail(readLines(log, warn = FALSE), 5L)
+  lines <- utils::tail(log_lines(log), 5L)
   if (!length(lines)) return("")
   paste0("; it printed last:\n", paste0("  ", lines, collapse = "\n"))
 }
 
 # The error of a start: which nodes, why, and what they printed last. `n` nodes were wanted; those
-# that were started have these ranks, handles and logs. `more`: further lines.
-start_failure <- function(info, n, ranks, handles, logs, more = NULL, port = NULL) {
+# that were started have these ranks, handles and logs. `command`: as for show_processes(); `more`:
+# further lines.
+start_failure <- function(info, n, ranks, handles, logs, command, more = NULL, port = NULL) {
   infos <- lapply(handles, function(h) .Call(ffi_node_info, h))
   of_package <- package_failure(infos)
   if (!is.null(of_package)) return(of_package)
@@ -175,8 +178,24 @@ start_failure <- function(info, n, ranks, handles, logs, more = NULL, port = NUL
     shown <- c(shown, sprintf("and nodes %s", others))
   }
   head <- sprintf("%d of %d nodes %s; nothing was left running", sum(failed), n, what)
-  text <- paste(c(head, shown, more), collapse = "\n")
+  further <- far_failures(info$process, ranks[failed], infos[failed], logs[failed], command, port)
+  text <- paste(c(head, shown, more, further), collapse = "\n")
   error_of("start", text, nodes = ranks[failed], port = port)
+}
+
+# Of nodes on other hosts: what was run, and what to try. Once a host, and of three hosts at most.
+far_failures <- function(process, ranks, infos, logs, command, port) {
+  if (process$manual) return(NULL)
+  nodes <- process$nodes[ranks]
+  first <- !duplicated(vapply(nodes, function(node) node$host, ""))
+  at <- which(first & !vapply(nodes, function(node) node$local, NA))
+  lines <- lapply(utils::head(at, 3L), function(k) {
+    node <- nodes[[k]]
+    run <- command_line(command_from_here(node, command(node, ranks[[k]], port)))
+    advice <- advice_for(node, infos[[k]], log_lines(logs[[k]]), port)
+    c(sprintf("what was run for %s: %s", node$host, run), if (length(advice)) paste("try:", advice))
+  })
+  unlist(lines)
 }
 
 has_failed <- function(i) i$state == "dead" || !is.null(i$refusal)

@@ -22,7 +22,11 @@ psock_command <- function(node, port, process) {
 }
 
 show_psock <- function(info) {
-  show_processes(info, function(node, rank, port) psock_command(node, port, info$process))
+  show_processes(info, psock_commands(info))
+}
+
+psock_commands <- function(info) {
+  function(node, rank, port) psock_command(node, port, info$process)
 }
 
 # ---- start ----
@@ -100,7 +104,8 @@ gather <- function(g, n, info, left) {
 
 throw_gathering_failed <- function(g, info) {
   begun <- seq_along(g$logs) # with "sequential" the others were not started
-  e <- start_failure(info, length(g$handles), begun, g$handles[begun], g$logs)
+  e <- start_failure(info, length(g$handles), begun, g$handles[begun], g$logs,
+                     psock_commands(info), port = g$listener$port)
   .Call(ffi_nodes_stop, g$handles, 0, 5)
   stop(e)
 }

@@ -84,6 +84,11 @@ node_command <- function(node, port, rank, process,
   )
 }
 
+# The same as a function of a node of this plan.
+tcp_command <- function(info) {
+  function(node, rank, port) node_command(node, port, rank, info$process)
+}
+
 # Starts a node, or says how to.
 start_tcp_node <- function(process, node, rank, handle, acceptor, log) {
   command <- node_command(node, acceptor$port, rank, process)
@@ -124,7 +129,9 @@ coming_has_failed <- function(coming) has_failed(.Call(ffi_node_info, coming$han
 
 # The error of one that did not come within `seconds`.
 coming_failure <- function(info, rank, coming, seconds) {
-  info <- list(process = list(setup_timeout = seconds), hosts = info$hosts)
+  process <- info$process
+  process$setup_timeout <- seconds
+  info <- list(process = process, hosts = info$hosts)
   tcp_failure(info, 1L, rank, list(coming$handle), coming$log, coming$acceptor)
 }
 
@@ -144,8 +151,8 @@ drop_coming <- function(coming) {
 # ---- failure ----
 
 tcp_failure <- function(info, n, ranks, handles, logs, acceptor) {
-  start_failure(info, n, ranks, handles, logs, more = pending_peers_text(acceptor),
-                port = acceptor$port)
+  start_failure(info, n, ranks, handles, logs, tcp_command(info),
+                more = pending_peers_text(acceptor), port = acceptor$port)
 }
 
 # Who else came to the port, if anybody.
@@ -169,8 +176,6 @@ pending_peers_text <- function(acceptor) {
 # ---- dry run ----
 
 show_tcp <- function(info) {
-  commands <- show_processes(info, function(node, rank, port) {
-    node_command(node, port, rank, info$process)
-  })
+  commands <- show_processes(info, tcp_command(info))
   c(commands, "each node proves that it knows the secret, which is not in its command")
 }

@@ -138,3 +138,13 @@ processes_on <- function(hosts, name) {
 }
 
 files_on <- function(hosts, name) list.files(file.path(hosts$folder, name, "tmp"))
+
+# From now on a host connects to nobody, but others may connect to it, as behind many firewalls.
+no_dial_back <- function(hosts, name) {
+  there <- nzchar(Sys.which("nft")) || file.exists("/usr/sbin/nft")
+  testthat::skip_if_not(there, "not installed: nft")
+  rules <- c("add table ip t", "add chain ip t out { type filter hook output priority 0; }",
+             "add rule ip t out oifname eth0 tcp flags & (syn|ack) == syn drop")
+  said <- on_host(hosts, name, paste("nft", shQuote(rules), collapse = " && "))
+  testthat::skip_if(length(said) > 0L, paste("no packet filter:", said[1L]))
+}

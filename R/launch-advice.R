@@ -1,0 +1,70 @@
+# What to try when the start of a node on another host has failed: by how the command ended, and by
+# what it has printed.
+
+# What stands for what in the last lines of ssh, of a shell and of R. The first that fits is taken.
+# `status`: exit status, or NULL: any; `text`: a pattern, or NULL: any.
+# In `advice`, {host} and {ssh} are the host and the command that reaches it.
+start_problems <- list(
+  list(
+    status = 255L, text = "resolve hostname|[Nn]ame or service not known|name resolution",
+    advice = "is that the host's name? `{ssh} {host} true` has to work"
+  ),
+  list(
+    status = 255L, text = "REMOTE HOST IDENTIFICATION HAS CHANGED",
+    advice = paste("the host has another key than before: if that is right, remove the old one",
+                   "with `ssh-keygen -R`, and log in once with `{ssh} {host}`")
+  ),
+  list(
+    status = 255L, text = "Host key verification failed",
+    advice = "log in once with `{ssh} {host}` in a terminal, and accept the host's key"
+  ),
+  list(
+    status = 255L, text = "Permission denied|authentication failures|incorrect passphrase",
+    advice = paste("`{ssh} {host} true` has to work without a password: with a key that the host",
+                   "knows (ssh-copy-id), and an agent that has it (ssh-add)")
+  ),
+  list(
+    status = 255L, text = "timed out|refused|No route to host|unreachable",
+    advice = paste("is the host up, and does a firewall let ssh through? `{ssh} {host} true` has",
+                   "to work")
+  ),
+  list(status = 255L, text = NULL, advice = "`{ssh} {host} true` has to work without a question"),
+  list(
+    status = 127L, text = NULL,
+    advice = paste("is R there? `rscript` says where Rscript is; with `homogeneous = FALSE` it is",
+                   "looked for on the PATH there")
+  ),
+  list(
+    status = NULL, text = "no package called .clutch.",
+    advice = "install package clutch there"
+  ),
+  list(
+    status = 2L, text = "cannot open file .*clutch/node/",
+    advice = paste("package clutch is elsewhere there: `homogeneous = FALSE` looks for it in the",
+                   "libraries there")
+  )
+)
+
+# `i`: as of ffi_node_info(); `printed`: lines. NULL: nothing is known that helps.
+advice_for <- function(node, i, printed, port = NULL) {
+  if (i$state == "starting") return(if (is.na(i$pid)) dial_back_advice(node, port))
+  if (any(grepl("did not join the cluster", printed))) return(dial_back_advice(node, port))
+  fits <- function(p) {
+    ended_so <- is.null(p$status) || (!i$by_signal && i$code == p$status)
+    ended_so && (is.null(p$text) || any(grepl(p$text, printed)))
+  }
+  problem <- Find(fits, start_problems)
+  if (is.null(problem)) return(NULL)
+  advice <- gsub("{ssh}", node$rshcmd, problem$advice, fixed = TRUE)
+  gsub("{host}", node$host, advice, fixed = TRUE)
+}
+
+# It runs, perhaps, and its connection does not arrive.
+dial_back_advice <- function(node, port) {
+  port <- if (is.null(port)) 11000L else port
+  sprintf(paste(
+    "does `%1$s %2$s true` work without a question? Does '%3$s' lead there to this machine (option",
+    "`master`), and does a firewall let port %4$d through (option `port`)? Otherwise let ssh carry",
+    "the connection: rshcmd = \"%1$s -R %4$d:localhost:%4$d\", port = %4$d, master = \"localhost\""
+  ), node$rshcmd, node$host, node$master, as.integer(port))
+}
