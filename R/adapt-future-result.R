@@ -28,15 +28,15 @@ fetch_result <- function(future) {
   }
   if (inherits(result, "FutureResult")) {
     result$conditions <- c(future$.signaledConditions, result$conditions)
-    future$.signaledConditions <- NULL
-    future$state <- "finished"
+    future[[".signaledConditions"]] <- NULL
+    future[["state"]] <- "finished"
   } else if (future$state == "running") {
     is_interrupt <- inherits(result, "FutureInterruptError")
     future$state <- if (is_interrupt) "interrupted" else "failed"
   }
-  future$result <- result
+  future[["result"]] <- result
   forget_future(future)
-  future$task <- NULL
+  future[["task"]] <- NULL
 }
 
 # ---- ends that are none of its own ----
@@ -112,13 +112,31 @@ signal_again <- function(cond) {
   signalCondition(cond)
 }
 
-# ---- what others need ----
+# ---- future's list of the futures of a backend ----
 
-forget_future <- function(future) {
-  registry <- in_future("FutureRegistry")
-  reg <- future$backend$reg
-  if (!registry(reg, "contains", future = future, earlySignal = FALSE)) return()
-  registry(reg, "remove", future = future, earlySignal = FALSE)
+# To ask whether a future is there takes as long as to remove it: each future knows the list that it
+# is in.
+register_future <- function(backend, future) {
+  in_future("FutureRegistry")(backend$reg, "add", future = future, earlySignal = FALSE)
+  if (is.null(backend$list)) backend$list <- new.env(hash = FALSE, parent = emptyenv())
+  future[["registered"]] <- backend$list
 }
 
-in_future <- function(name) get(name, envir = asNamespace("future"), inherits = FALSE)
+forget_future <- function(future) {
+  backend <- future$backend
+  registered <- future$registered
+  if (is.null(registered)) return()
+  future[["registered"]] <- NULL
+  if (!identical(registered, backend$list)) return() # was emptied meanwhile
+  in_future("FutureRegistry")(backend$reg, "remove", future = future, earlySignal = FALSE)
+}
+
+empty_registry <- function(backend) {
+  in_future("FutureRegistry")(backend$reg, "reset")
+  backend$list <- NULL
+}
+
+# ---- what others need ----
+
+# Of a package that is loaded: asNamespace() takes several times as long.
+in_future <- function(name) get(name, envir = .getNamespace("future"), inherits = FALSE)

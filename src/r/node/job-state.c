@@ -139,7 +139,7 @@ static SEXP warn_now(void) { return Rf_GetOption1(warn_symbol()); }
 
 static int same_number(SEXP a, SEXP b) {
   return TYPEOF(a) == TYPEOF(b) && Rf_isNumeric(a) && Rf_xlength(a) == 1 && Rf_xlength(b) == 1 &&
-         Rf_asReal(a) == Rf_asReal(b);
+         !clu_has_attributes(a) && !clu_has_attributes(b) && Rf_asReal(a) == Rf_asReal(b);
 }
 
 void clu_state_set_warn(SEXP value) {
@@ -155,14 +155,16 @@ void clu_state_set_warn(SEXP value) {
   SETCADR(call, R_NilValue);
 }
 
-/* Whether the options are the same objects as before. R makes a new one when an option is set. That
- * the job itself has set `warn` does not count. */
+/* Whether the options are the same objects as before, or the same number: of some that are numbers
+ * R makes a new object whenever they are set, also to what they were. That the job itself has set
+ * `warn` does not count. */
 static int same_options(void) {
   SEXP values = kept(OPTIONS), names = kept(OPTION_NAMES);
   R_xlen_t i = 0, n = Rf_xlength(values);
   for (SEXP o = options_now(); o != R_NilValue; o = CDR(o), i++) {
     if (i >= n || PRINTNAME(TAG(o)) != STRING_ELT(names, i)) return 0;
-    if (CAR(o) != VECTOR_ELT(values, i) && TAG(o) != warn_symbol()) return 0;
+    if (CAR(o) == VECTOR_ELT(values, i) || TAG(o) == warn_symbol()) continue;
+    if (!same_number(CAR(o), VECTOR_ELT(values, i))) return 0;
   }
   return i == n;
 }
