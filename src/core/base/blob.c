@@ -33,20 +33,26 @@ static unsigned char *resized(clu_blob *b, size_t cap) {
   return p;
 }
 
+/* Room for `want` bytes, and for half as much again as there was. Where that cannot be had, for a
+ * quarter more, and so on: R appends four bytes at a time, and each step may copy all of them. */
+static int grow(clu_blob *b, size_t want) {
+  for (size_t more = b->cap / 2;; more /= 2) {
+    size_t cap = b->cap + more > want ? b->cap + more : want;
+    unsigned char *bigger = resized(b, cap);
+    if (bigger) {
+      clu_os_expect_writes(bigger, cap);
+      b->data = bigger;
+      b->cap = cap;
+      return 0;
+    }
+    if (cap == want) return -1;
+  }
+}
+
 int clu_blob_append(clu_blob *b, const void *bytes, size_t n) {
   if (n == 0) return 0;
   if (n > b->cap - b->size) {
-    size_t want, cap = b->cap + b->cap / 2;
-    unsigned char *bigger;
-    if (n > SIZE_MAX / 2 - b->size) return -1;
-    want = b->size + n;
-    if (cap < want) cap = want;
-    bigger = resized(b, cap);
-    if (!bigger && cap > want) bigger = resized(b, cap = want);
-    if (!bigger) return -1;
-    clu_os_expect_writes(bigger, cap);
-    b->data = bigger;
-    b->cap = cap;
+    if (n > SIZE_MAX / 2 - b->size || grow(b, b->size + n) != 0) return -1;
   }
   if (bytes) memcpy(b->data + b->size, bytes, n);
   b->size += n;
