@@ -111,8 +111,9 @@ struct clu_tls {
   SSL *ssl;
   clu_tls_keys *keys;
   clu_tls_io io;
-  int ended;    /* the code by which `io` ended it, in this call */
-  int stranger; /* the other side's certificate is not the expected one */
+  int ended;      /* the code by which `io` ended it, in this call */
+  int agreed;     /* the handshake is done */
+  int unexpected; /* the other side's certificate is not the expected one */
 };
 
 static int digest_of(const X509 *x, unsigned char out[32]) {
@@ -129,7 +130,7 @@ static int is_expected(X509_STORE_CTX *c, void *unused) {
   unsigned char digest[32];
   (void)unused;
   if (x && digest_of(x, digest) && CRYPTO_memcmp(digest, t->keys->peer, 32) == 0) return 1;
-  t->stranger = 1;
+  t->unexpected = 1;
   X509_STORE_CTX_set_error(c, X509_V_ERR_CERT_UNTRUSTED);
   return 0;
 }
@@ -175,7 +176,6 @@ static int set_up(SSL_CTX *c) {
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_max_cert_list(c, CHAIN_BYTES);
   SSL_CTX_set_read_ahead(c, 1);
-  SSL_CTX_set_default_read_buffer_len(c, READ_AHEAD);
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
   SSL_CTX_set_cert_verify_callback(c, is_expected, NULL);
   return SSL_CTX_set_num_tickets(c, 0) == 1 &&
@@ -309,10 +309,10 @@ static void told(int alert, const char *text, clu_err *e) {
 static int broken(const clu_tls *t, clu_err *e) {
   unsigned long why = ERR_peek_error();
   const char *text = why ? ERR_reason_error_string(why) : NULL;
-  int reason = ERR_GET_REASON(why), done = SSL_is_init_finished(t->ssl);
+  int reason = ERR_GET_REASON(why);
   if (!text) text = "no reason";
   if (reason == ERR_R_MALLOC_FAILURE) return failed(e, CLU_NOMEM, "TLS");
-  if (t->stranger)
+  if (t->unexpected)
     clu_fail(e, CLU_PROTO, 0, "the other side's certificate is not the one that is expected");
   else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
     clu_fail(e, CLU_PROTO, 0, "the other side has no certificate");
@@ -320,7 +320,7 @@ static int broken(const clu_tls *t, clu_err *e) {
     clu_fail(e, CLU_PROTO, 0, "the other side does not speak TLS 1.3");
   else if (reason >= SSL_AD_REASON_OFFSET)
     told(reason - SSL_AD_REASON_OFFSET, text, e);
-  else if (!done)
+  else if (!t->agreed)
     clu_fail(e, CLU_PROTO, 0, "what came is not TLS 1.3, or was changed on the way: %s", text);
   else
     clu_fail(e, CLU_PROTO, 0,
@@ -349,8 +349,14 @@ static void begin(clu_tls *t) {
 }
 
 static int handshake(clu_tls *t, clu_err *e) {
+  int rc;
   begin(t);
-  return outcome(t, SSL_do_handshake(t->ssl), e);
+  rc = outcome(t, SSL_do_handshake(t->ssl), e);
+  if (rc == CLU_OK && !t->agreed) {
+    t->agreed = 1;
+    SSL_set_default_read_buffer_len(t->ssl, READ_AHEAD); /* not for those who may be anybody */
+  }
+  return rc;
 }
 
 static int tls_read(clu_tls *t, void *p, size_t n, size_t *got, clu_err *e) {

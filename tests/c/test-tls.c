@@ -89,6 +89,7 @@ TEST(who_writes_or_reads_at_once_shakes_hands_by_it) {
   make_keys(k);
   REQUIRE(clu_os_pair(fd, &e) == CLU_OK);
   open_ends(s, k, fd);
+  free_keys(k);
   while ((rc = clu_stream_write(s[CLIENT], "early", 5, &n)) == CLU_AGAIN)
     CHECK_INT_EQ(clu_stream_read(s[SERVER], got, sizeof got, &m), CLU_AGAIN);
   CHECK_INT_EQ(rc, CLU_OK);

@@ -17,11 +17,15 @@ TEST_UNUSED static void make_keys(clu_tls_keys *k[2]) {
     REQUIRE(clu_tls_keys_new(own[i], certificate[1 - i], &k[i], &e) == CLU_OK);
 }
 
-/* Streams over these sockets; the keys are left to them. */
+/* Streams over these sockets. The keys stay the caller's. */
 TEST_UNUSED static void open_ends(clu_stream *s[2], clu_tls_keys *k[2], const clu_fd fd[2]) {
   clu_err e = {0, 0, ""};
   REQUIRE(clu_stream_tls_server(fd[SERVER], k[SERVER], &s[SERVER], &e) == CLU_OK);
   REQUIRE(clu_stream_tls_client(fd[CLIENT], k[CLIENT], &s[CLIENT], &e) == CLU_OK);
+}
+
+/* The streams keep them as long as they need them. */
+TEST_UNUSED static void free_keys(clu_tls_keys *k[2]) {
   clu_tls_keys_free(k[SERVER]);
   clu_tls_keys_free(k[CLIENT]);
 }
@@ -58,6 +62,7 @@ TEST_UNUSED static void up(clu_stream *s[2]) {
   clu_tls_keys *k[2];
   make_keys(k);
   up_with(s, k);
+  free_keys(k);
 }
 
 /* A text is written by one side, and arrives. */
@@ -79,11 +84,9 @@ TEST_UNUSED static void check_both_ways(clu_stream *s[2]) {
 /* ---- somebody in between ---- */
 
 /* Ends that are not connected to each other: `raw` are the other ends of their sockets. */
-TEST_UNUSED static void open_apart(clu_stream *s[2], clu_fd raw[2]) {
-  clu_tls_keys *k[2];
+TEST_UNUSED static void open_apart_with(clu_stream *s[2], clu_fd raw[2], clu_tls_keys *k[2]) {
   clu_fd fd[2];
   clu_err e;
-  make_keys(k);
   for (int i = 0; i < 2; i++) {
     clu_fd p[2];
     REQUIRE(clu_os_pair(p, &e) == CLU_OK);
@@ -91,6 +94,13 @@ TEST_UNUSED static void open_apart(clu_stream *s[2], clu_fd raw[2]) {
     raw[i] = p[1];
   }
   open_ends(s, k, fd);
+}
+
+TEST_UNUSED static void open_apart(clu_stream *s[2], clu_fd raw[2]) {
+  clu_tls_keys *k[2];
+  make_keys(k);
+  open_apart_with(s, raw, k);
+  free_keys(k);
 }
 
 TEST_UNUSED static size_t raw_read(clu_fd fd, void *p, size_t n) {

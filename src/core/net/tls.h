@@ -1,9 +1,10 @@
 /* Streams inside TLS 1.3. Each side has a key and a certificate, made for one cluster, and accepts
  * exactly the other's: there is no authority, and no name or date is looked at.
  *
- * A stranger who connects is told no more than this side's certificate, may send CLU_TLS_HANDSHAKE
- * bytes, and makes this side compute one key exchange and two signatures; what it has of memory
- * goes with clu_stream_close(). A changed, repeated, missing or displaced byte ends the stream.
+ * Somebody else who connects is told no more than this side's certificate, may send
+ * CLU_TLS_HANDSHAKE bytes, and makes this side compute one key exchange and two signatures; what it
+ * has of memory goes with clu_stream_close(). A changed, repeated, missing or displaced byte ends
+ * the stream.
  *
  * CLU_UNSUPPORTED where the package was built without libssl, and on Windows.
  */
