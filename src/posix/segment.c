@@ -113,6 +113,14 @@ int clu_os_segment_check(clu_fd fd, uint64_t *size) {
   return CLU_OK;
 }
 
+int clu_os_segment_id(clu_fd fd, uint64_t id[2]) {
+  struct stat st;
+  if (fstat((int)fd, &st) != 0) return CLU_SYS;
+  id[0] = (uint64_t)st.st_dev;
+  id[1] = (uint64_t)st.st_ino;
+  return CLU_OK;
+}
+
 /* Whether memory that may be written to counts as used from the start (vm.overcommit_memory = 2).
  */
 static int is_counted(void) {

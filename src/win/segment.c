@@ -32,6 +32,12 @@ int clu_os_segment_check(clu_fd fd, uint64_t *size) {
   return CLU_PROTO;
 }
 
+int clu_os_segment_id(clu_fd fd, uint64_t id[2]) {
+  (void)fd;
+  (void)id;
+  return CLU_SYS;
+}
+
 int clu_os_segment_map(clu_fd fd, size_t n, int *writable, void **p) {
   (void)fd;
   (void)n;

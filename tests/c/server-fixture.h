@@ -23,6 +23,8 @@ enum {
   CHILD = 'c', /* starts a process of its own and answers its pid */
   LEAVE = 'v', /* the same, in a session of its own and not its child any more */
   TWICE = '2', /* as ECHO, twice */
+  SUM = 'g',   /* u64: the bytes of the segments that the call brings, added up, and how many */
+  GIVE = 'G',  /* u32: a segment of so many bytes */
   TICK = 't'   /* has a signal every millisecond from now on */
 };
 
@@ -61,6 +63,45 @@ TEST_UNUSED static void reply_pid(clu_chan *c, uint64_t seq, pid_t p) {
   clu_put64(pid, (uint64_t)p);
   clu_chan_send_bytes(c, CLU_K_VALUE, seq, pid, 8, CLU_NO_FD);
   while (clu_chan_flush(c) == CLU_AGAIN) continue;
+}
+
+TEST_UNUSED static void reply_sum(clu_chan *c, const clu_msg *m) {
+  unsigned char answer[16];
+  uint64_t sum = 0, n = 0;
+  const clu_segments *list = m->body->segments;
+  for (int i = 0; list && i < list->n; i++) {
+    const unsigned char *p = clu_segment_bytes(list->of[i], NULL);
+    if (!p) _exit(89);
+    n += clu_segment_size(list->of[i]);
+    for (uint64_t k = 0; k < clu_segment_size(list->of[i]); k++) sum += p[k];
+  }
+  clu_put64(answer, sum);
+  clu_put64(answer + 8, n);
+  clu_chan_send_bytes(c, CLU_K_VALUE, m->seq, answer, sizeof answer, CLU_NO_FD);
+  while (clu_chan_flush(c) == CLU_AGAIN) continue;
+}
+
+TEST_UNUSED static clu_blob *blob_with_segment(uint32_t n, char what) {
+  clu_segment *s = clu_segment_new();
+  clu_blob *b = clu_blob_new(16);
+  static unsigned char piece[65536];
+  if (!s || !b) _exit(88);
+  memset(piece, 3, sizeof piece);
+  for (uint32_t done = 0, k; done < n; done += k) {
+    k = n - done < sizeof piece ? n - done : (uint32_t)sizeof piece;
+    if (clu_segment_append(s, piece, k) != CLU_OK) _exit(87);
+  }
+  if (clu_segment_seal(s) != CLU_OK || clu_blob_attach(b, s) < 0) _exit(86);
+  b->data[0] = (unsigned char)what;
+  clu_put32(b->data + 1, n);
+  b->size = 5;
+  return b;
+}
+
+TEST_UNUSED static void reply_segment(clu_chan *c, uint64_t seq, uint32_t n) {
+  clu_blob *b = blob_with_segment(n, GIVE);
+  reply(c, CLU_K_VALUE, seq, b);
+  clu_blob_unref(b);
 }
 
 TEST_UNUSED static pid_t start_child(void) {
@@ -116,6 +157,8 @@ TEST_UNUSED static void serve_call(clu_chan *c, const clu_boot *b, clu_msg *m) {
   case EXIT: _exit(m->body->data[1]);
   case CHILD: reply_pid(c, m->seq, start_child()); return;
   case LEAVE: reply_pid(c, m->seq, leave_behind()); return;
+  case SUM: reply_sum(c, m); return;
+  case GIVE: reply_segment(c, m->seq, n); return;
   case TICK: tick(1); break;
   case TWICE: reply(c, CLU_K_VALUE, m->seq, m->body); break;
   }
@@ -134,7 +177,7 @@ TEST_UNUSED static void stub_node(const clu_boot *b) {
     close(fd);
   }
   clu_os_set_blocking(b->fd, 1);
-  if (clu_chan_init(&c, b->fd, INT64_MAX, 0) != CLU_OK) _exit(94);
+  if (clu_chan_init(&c, b->fd, INT64_MAX, CLU_TAKES_SEGMENTS) != CLU_OK) _exit(94);
   clu_os_on_int(no_task);
   clu_put64(pid, (uint64_t)getpid());
   clu_chan_send_bytes(&c, CLU_K_HELLO, 0, pid, 8, CLU_NO_FD);

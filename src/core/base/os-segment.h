@@ -20,6 +20,8 @@ int clu_os_segment_read(clu_fd fd, uint64_t at, void *p, size_t n);
 int clu_os_segment_seal(clu_fd fd[2]);
 /* The length of what came from another process. CLU_OK; CLU_PROTO: it is no sealed segment. */
 int clu_os_segment_check(clu_fd fd, uint64_t *size);
+/* What the system tells it by, from all others that are open. CLU_OK or CLU_SYS. */
+int clu_os_segment_id(clu_fd fd, uint64_t id[2]);
 /* Maps all `n` bytes for this process alone: what it writes nobody else sees. `*writable` 0: it may
  * only be read, because the system promises no more memory than it has. CLU_OK or CLU_NOMEM. */
 int clu_os_segment_map(clu_fd fd, size_t n, int *writable, void **p);

@@ -59,7 +59,8 @@ enum clu_link_type {
   CLU_L_PIECE,    /* stream: number of the segment. Its next bytes */
   CLU_L_BRING,    /* stream. u64 number of a segment whose descriptor travels with its next byte */
   CLU_L_FORGET,   /* stream: number of a segment that is not brought any more */
-  CLU_L_FAILED,   /* stream: number of a segment that could not be received */
+  CLU_L_AFTER,    /* stream. u64 another one: its next byte is written when all that came for that
+                     one has been */
   CLU_L_AFTER_NUMBERED,
   /* not numbered */
   CLU_L_RESUME = 32, /* stream: number of the last record received. u32 version, u64 epoch (0: none

@@ -1,4 +1,5 @@
-/* The insides of a fork server and its nodes: for fork-server.c, transport-fork.c, session.c and
+/* The insides of a fork server and its nodes: for fork-server.c, transport-fork.c,
+ * transport-host.c, session.c and
  * tests only. */
 #ifndef CLUTCH_FORK_PRIVATE_H
 #define CLUTCH_FORK_PRIVATE_H
@@ -34,6 +35,7 @@ struct clu_server {
   clu_blob *refusal;  /* why they were refused */
   clu_shared *shared; /* with it and its nodes; NULL: not known yet, or not to be had */
   int live;           /* nodes that are open */
+  int remote;         /* on another host: not a process of this one, and there is no `shared` */
   uint64_t *slots;    /* ids of those whose process has, or may have, a slot of `shared`; 0: free */
   int nslots;
 };
@@ -42,5 +44,19 @@ struct clu_server {
  * has said that the process is no more: until then that may write to it. */
 int clu_server_take_slot(clu_server *s, uint64_t id);
 void clu_server_free_slot(clu_server *s, uint64_t id);
+
+/* ---- transport-fork.c, for transports whose nodes a fork server makes ---- */
+
+/* As clu_node_new_fork(), of that transport. */
+int clu_fork_node_new(clu_server *s, const clu_transport *transport, int kind, clu_node **out,
+                      clu_err *e);
+/* Functions of a clu_transport, by their names there. */
+void clu_fork_node_stop(clu_node *nd, uint32_t grace_ms);
+void clu_fork_node_closed(clu_node *nd);
+int clu_fork_node_end_known(const clu_node *nd);
+void clu_fork_node_free(clu_node *nd);
+void clu_fork_node_interrupt(clu_node *nd, uint64_t seq);
+void clu_fork_node_limit_memory(clu_node *nd, uint64_t bytes);
+void clu_fork_node_describe(const clu_node *nd, clu_node_status *out);
 
 #endif

@@ -6,11 +6,11 @@
 #include "core/node/fork-private.h"
 
 int clu_server_take_slot(clu_server *s, uint64_t id) {
-  int i = 0;
+  int i = s->remote ? CLU_RINGS : 0; /* a ring that nobody here reads would keep results back */
   while (i < s->nslots && s->slots[i]) i++;
   if (i == CLU_SLOTS) return -1;
-  if (i == s->nslots) {
-    int n = s->nslots ? 2 * s->nslots : 64;
+  if (i >= s->nslots) {
+    int n = s->nslots ? 2 * s->nslots : s->remote ? 2 * CLU_RINGS : 64;
     uint64_t *more = realloc(s->slots, (size_t)n * sizeof *more);
     if (!more) return -1;
     memset(more + s->nslots, 0, (size_t)(n - s->nslots) * sizeof *more);
@@ -28,6 +28,12 @@ void clu_server_free_slot(clu_server *s, uint64_t id) {
 }
 
 static void server_ready(void *self, unsigned ready);
+
+static void list(clu_server *s) {
+  s->next = s->session->servers;
+  if (s->next) s->next->prev = s;
+  s->session->servers = s;
+}
 
 int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, clu_err *e) {
   clu_fd pair[2];
@@ -58,9 +64,32 @@ int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, cl
     free(s);
     return rc;
   }
-  s->next = session->servers;
-  if (s->next) s->next->prev = s;
-  session->servers = s;
+  list(s);
+  *out = s;
+  return CLU_OK;
+}
+
+int clu_server_connect(clu_session *session, clu_fd fd, clu_server **out, clu_err *e) {
+  clu_server *s;
+  int rc;
+  clu_os_move_high(&fd, 1024);
+  s = calloc(1, sizeof *s);
+  if (!s || clu_chan_init(&s->chan, fd, INT64_MAX, CLU_TAKES_FDS) != CLU_OK) {
+    free(s);
+    clu_os_close(fd);
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  }
+  s->session = session;
+  s->refs = 1;
+  s->remote = s->reaped = 1;
+  s->how.code = -1;
+  rc = clu_loop_watch(&session->loop, fd, CLU_READ, server_ready, s, &s->watch, e);
+  if (rc != CLU_OK) {
+    clu_chan_fini(&s->chan);
+    free(s);
+    return rc;
+  }
+  list(s);
   *out = s;
   return CLU_OK;
 }
@@ -215,6 +244,7 @@ static void server_ready(void *self, unsigned ready) {
 
 int clu_server_is_starting(const clu_server *s) { return s->state == CLU_SERVER_STARTING; }
 int clu_server_is_ready(const clu_server *s) { return s->state == CLU_SERVER_READY; }
+int clu_server_is_remote(const clu_server *s) { return s->remote; }
 int clu_server_has_ended(const clu_server *s) { return s->state == CLU_SERVER_ENDED; }
 clu_blob *clu_server_report(const clu_server *s) { return s->ready; }
 

@@ -1,5 +1,6 @@
-/* A fork server as its session sees it: a process of this machine that forks nodes, and the control
- * channel to it.
+/* A fork server as its session sees it: a process that forks nodes, and the control channel to it.
+ * It is a process of this machine, or of another host, where it is reached by the link process
+ * (core/link/near.h).
  *
  *   starting --READY--> ready --its channel ends--> ended --reaped
  *
@@ -15,6 +16,10 @@
 
 /* Starts the program `spec` with the control channel as descriptor 3. */
 int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, clu_err *e);
+/* One on another host, or any that is no process of this one: `fd` is its control channel, which is
+ * taken over. Its status has neither pid nor how it ended. */
+int clu_server_connect(clu_session *session, clu_fd fd, clu_server **out, clu_err *e);
+int clu_server_is_remote(const clu_server *s);
 /* Gives the caller's reference back. The last one closes the server and frees it. */
 void clu_server_unref(clu_server *s);
 

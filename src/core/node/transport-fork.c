@@ -11,14 +11,14 @@ static const clu_fork_node *const_fork_node(const clu_node *nd) {
   return (const clu_fork_node *)nd;
 }
 
-static void fork_stop(clu_node *nd, uint32_t grace_ms) {
+void clu_fork_node_stop(clu_node *nd, uint32_t grace_ms) {
   unsigned char body[4];
   if (grace_ms) clu_node_say_done(nd);
   clu_put32(body, grace_ms);
   clu_server_send(fork_node(nd)->server, CLU_K_STOP, nd->id, body, sizeof body, CLU_NO_FD);
 }
 
-static void fork_interrupt(clu_node *nd, uint64_t seq) {
+void clu_fork_node_interrupt(clu_node *nd, uint64_t seq) {
   unsigned char body[8];
   clu_put64(body, seq);
   if (clu_server_send(fork_node(nd)->server, CLU_K_CANCEL, nd->id, body, sizeof body, CLU_NO_FD) ==
@@ -26,7 +26,7 @@ static void fork_interrupt(clu_node *nd, uint64_t seq) {
     nd->interrupts++;
 }
 
-static void fork_limit_memory(clu_node *nd, uint64_t bytes) {
+void clu_fork_node_limit_memory(clu_node *nd, uint64_t bytes) {
   clu_fork_node *f = fork_node(nd);
   unsigned char body[8];
   if (f->limit == bytes) return;
@@ -45,18 +45,18 @@ static clu_ring *fork_ring(const clu_node *nd) {
   return f->server->shared ? clu_shared_ring(f->server->shared, f->slot) : NULL;
 }
 
-static int fork_end_known(const clu_node *nd) {
+int clu_fork_node_end_known(const clu_node *nd) {
   return nd->how_known || nd->refusal || clu_server_has_ended(const_fork_node(nd)->server);
 }
 
-static void fork_closed(clu_node *nd) { fork_node(nd)->server->live--; }
+void clu_fork_node_closed(clu_node *nd) { fork_node(nd)->server->live--; }
 
 static int fork_clock_is_ours(const clu_node *nd) {
   (void)nd;
   return 1;
 }
 
-static void fork_describe(const clu_node *nd, clu_node_status *out) {
+void clu_fork_node_describe(const clu_node *nd, clu_node_status *out) {
   const clu_server *s = const_fork_node(nd)->server;
   out->server = s->pid;
   out->server_ended = clu_server_has_ended(s);
@@ -76,7 +76,7 @@ static void unlist(clu_fork_node *f) {
   if (f->next) f->next->prev = f->prev;
 }
 
-static void fork_free(clu_node *nd) {
+void clu_fork_node_free(clu_node *nd) {
   clu_fork_node *f = fork_node(nd);
   unlist(f);
   clu_server_unref(f->server);
@@ -84,17 +84,17 @@ static void fork_free(clu_node *nd) {
 }
 
 static const clu_transport transport = {
-    .stop = fork_stop,
-    .closed = fork_closed,
-    .end_known = fork_end_known,
-    .free = fork_free,
-    .interrupt = fork_interrupt,
-    .limit_memory = fork_limit_memory,
+    .stop = clu_fork_node_stop,
+    .closed = clu_fork_node_closed,
+    .end_known = clu_fork_node_end_known,
+    .free = clu_fork_node_free,
+    .interrupt = clu_fork_node_interrupt,
+    .limit_memory = clu_fork_node_limit_memory,
     .claim = fork_claim,
     .ring = fork_ring,
     .takes_segments = 1,
     .clock_is_ours = fork_clock_is_ours,
-    .describe = fork_describe,
+    .describe = clu_fork_node_describe,
 };
 
 /* Sends the request, with the node's end of the channel; takes that over. */
@@ -107,7 +107,8 @@ static int ask_server(clu_fork_node *f, int kind, clu_fd end, clu_err *e) {
   return rc == CLU_OK ? rc : clu_fail(e, rc, 0, "the fork server has ended");
 }
 
-int clu_node_new_fork(clu_server *s, int kind, clu_node **out, clu_err *e) {
+int clu_fork_node_new(clu_server *s, const clu_transport *kind_of_node, int kind, clu_node **out,
+                      clu_err *e) {
   clu_fd pair[2];
   clu_fork_node *f;
   int rc = clu_os_pair(pair, e);
@@ -119,7 +120,7 @@ int clu_node_new_fork(clu_server *s, int kind, clu_node **out, clu_err *e) {
     clu_os_close(pair[1]);
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   }
-  clu_node_init(&f->node, &transport, s->session);
+  clu_node_init(&f->node, kind_of_node, s->session);
   f->server = s;
   f->slot = clu_server_take_slot(s, f->node.id);
   rc = clu_node_connect(&f->node, pair[0], 0, e);
@@ -139,4 +140,8 @@ int clu_node_new_fork(clu_server *s, int kind, clu_node **out, clu_err *e) {
   s->live++;
   *out = &f->node;
   return CLU_OK;
+}
+
+int clu_node_new_fork(clu_server *s, int kind, clu_node **out, clu_err *e) {
+  return clu_fork_node_new(s, &transport, kind, out, e);
 }

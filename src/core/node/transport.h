@@ -1,6 +1,7 @@
 /* What differs between kinds of nodes: how one is interrupted, stopped, and known to have ended. A
  * table of functions, one file a kind: transport-fork.c (forked by a fork server on this machine),
- * transport-tcp.c (connects over TCP), transport-psock.c (base R's worker).
+ * transport-host.c (by one on another host), transport-tcp.c (connects over TCP), transport-psock.c
+ * (base R's worker).
  *
  * To add a transport:
  *   1. A file transport-<kind>.c with a struct that begins with clu_node, the functions below that

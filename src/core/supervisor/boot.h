@@ -14,6 +14,7 @@ typedef struct clu_boot {
   clu_claim *claim;          /* the tasks that it may start */
   clu_ring *ring;            /* for its small results; NULL: none */
   clu_pid parent;
+  int is_link;    /* it is no node but the link process, see core/link/near.h */
   int program;    /* it runs a program and does not serve */
   uint32_t again; /* how often that was started before */
   char tmp[1024]; /* its temporary folder is made in this one, which may have to be made first */

@@ -117,7 +117,8 @@ static void become_node(clu_supervisor *sv, const request *r, clu_pid parent, cl
   b->fd = r->fd;
   clu_boot_slot(b, sv->shared, r->slot);
   b->parent = parent;
-  b->program = r->kind >= CLU_START_PROGRAM;
+  b->is_link = r->kind == CLU_START_LINK;
+  b->program = r->kind >= CLU_START_PROGRAM && !b->is_link;
   b->again = r->again;
   clu_os_on_term(parent, sv->tmp); /* without this server its folder is of no use either */
   if (clu_os_follow_parent(parent, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);

@@ -76,6 +76,13 @@ enum clu_kind {
   /* master to fork server */
   CLU_K_LIMIT, /* seq: the node. u64 bytes of memory, with more of which it is killed; 0: no limit
                 */
+  /* master to link process (core/link/near.h) */
+  CLU_K_LISTEN, /* the secret (32 bytes), u64 number of the cluster, u64 ns of heartbeat, u64 ns for
+                   which a host may be cut off. Passes the listener */
+  CLU_K_HOST,   /* seq: the host. Passes the control channel of its fork server */
+  /* both ways */
+  CLU_K_HOST_STATE, /* seq: the host. Empty: the question. The answer: u8 enum clu_relay_state, u64
+                       bytes in, u64 out, u64 cuts, then why the last cut or the end was */
   CLU_K_AFTER_LAST
 };
 
@@ -87,6 +94,7 @@ enum clu_start_kind {
   CLU_START_KEPT,         /* the same, and the fork server starts it again when it has died */
   CLU_START_EXEC_PROGRAM, /* these two as a new R */
   CLU_START_EXEC_KEPT,
+  CLU_START_LINK, /* forked; it is no node but the link process to other hosts */
   CLU_START_AFTER_LAST
 };
 

@@ -1,0 +1,251 @@
+#include "core/link/far.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/deadline.h"
+#include "core/link/relay.h"
+#include "core/link/shake.h"
+#include "core/net/resolve.h"
+
+#define MS 1000000ull
+#define FIRST_PAUSE (100 * MS)
+#define LONGEST_PAUSE (5000 * MS)
+#define TRY_NS (5000 * MS) /* for one connection, with its handshake */
+#define END_NS (2000 * MS) /* for the fork server's end */
+enum { MOST = 4 * CLU_MAX_ADDRS };
+
+typedef struct far {
+  const clu_far_options *how;
+  clu_loop loop;
+  clu_relay *relay;
+  clu_addr to[MOST];
+  int n, next;
+  int good; /* the address that it was connected to; -1: none yet */
+  /* a connection under way */
+  clu_fd fd;
+  clu_shake shake;
+  clu_watch_id watch;
+  clu_timer again; /* the next try, or the end of this one */
+  uint64_t pause;
+  uint64_t until; /* it gives up */
+  int ended;
+  clu_err *e;
+} far;
+
+static void try_now(far *f);
+
+/* ---- connecting ---- */
+
+static uint64_t jittered(uint64_t ns) {
+  uint32_t x = 0;
+  clu_os_random(&x, sizeof x);
+  return ns / 2 + (uint64_t)((double)ns * (x / 4294967296.0));
+}
+
+static void close_try(far *f) {
+  clu_loop_unwatch(&f->loop, &f->watch);
+  if (f->shake.conn)
+    clu_shake_drop(&f->shake);
+  else if (f->fd != CLU_NO_FD)
+    clu_os_close(f->fd);
+  f->fd = CLU_NO_FD;
+}
+
+static void end(far *f, int code, const char *why) {
+  if (!f->ended && code != CLU_OK) clu_fail(f->e, code, 0, "%s", why);
+  f->ended = 1;
+}
+
+static void failed(far *f, int code) {
+  uint64_t now = clu_os_now();
+  close_try(f);
+  if (code == CLU_REFUSED && f->good >= 0 && f->next == f->good) {
+    end(f, CLU_DEAD, "nobody listens for it any more: the session has ended");
+    return;
+  }
+  if (now >= f->until) {
+    if (f->e && !f->e->code) clu_fail(f->e, CLU_TIMEOUT, 0, "the session does not answer");
+    f->ended = 1;
+    return;
+  }
+  /* all addresses at once; then a pause */
+  f->next = (f->next + 1) % f->n;
+  if (f->next == (f->good < 0 ? 0 : f->good)) {
+    clu_timer_arm(&f->loop, &f->again, now + jittered(f->pause));
+    f->pause = 2 * f->pause < LONGEST_PAUSE ? 2 * f->pause : LONGEST_PAUSE;
+  } else {
+    clu_timer_arm(&f->loop, &f->again, now);
+  }
+}
+
+static void connected(far *f) {
+  clu_stream *conn = f->shake.conn;
+  clu_loop_unwatch(&f->loop, &f->watch);
+  clu_timer_cancel(&f->again);
+  f->shake.conn = NULL;
+  f->fd = CLU_NO_FD;
+  f->good = f->next;
+  f->pause = FIRST_PAUSE;
+  if (f->e) f->e->code = CLU_OK;
+  clu_relay_connect(f->relay, conn);
+}
+
+static void shaking_ready(void *self, unsigned ready) {
+  far *f = self;
+  int rc = clu_shake_step(&f->shake, NULL, NULL);
+  (void)ready;
+  if (rc == CLU_OK) {
+    connected(f);
+  } else if (rc == CLU_AGAIN) {
+    clu_loop_interest(&f->loop, f->watch, clu_shake_wants(&f->shake), NULL);
+  } else if (f->shake.hs.state == CLU_HS_FAILED && f->shake.hs.why == CLU_HS_REFUSED) {
+    end(f, CLU_PROTO, clu_hs_verdict_text(f->shake.hs.verdict));
+  } else {
+    clu_fail(f->e, rc, 0, "who listens there %s",
+             f->shake.hs.state == CLU_HS_FAILED ? clu_hs_why_text(f->shake.hs.why)
+                                                : f->shake.conn->err.text);
+    failed(f, CLU_AGAIN);
+  }
+}
+
+static void shake(far *f) {
+  unsigned char nonce[CLU_NONCE];
+  const clu_far_options *how = f->how;
+  clu_loop_unwatch(&f->loop, &f->watch);
+  clu_os_sockopt_set(f->fd, CLU_OPT_NODELAY, 1);
+  f->shake.encrypted = 0;
+  f->shake.conn = clu_stream_plain(f->fd);
+  if (!f->shake.conn || clu_os_secret_bytes(nonce, sizeof nonce) != CLU_OK ||
+      clu_loop_watch(&f->loop, f->fd, CLU_READ, shaking_ready, f, &f->watch, f->e) != CLU_OK) {
+    failed(f, CLU_NOMEM);
+    return;
+  }
+  clu_hs_node(&f->shake.hs, how->secret, nonce, how->rank, (uint64_t)clu_os_getpid(),
+              how->r_version, clu_os_now() + TRY_NS);
+}
+
+static void connecting_ready(void *self, unsigned ready) {
+  far *f = self;
+  int rc = clu_os_connect_finish(f->fd, &f->to[f->next], f->e);
+  (void)ready;
+  if (rc == CLU_OK)
+    shake(f);
+  else if (rc != CLU_AGAIN)
+    failed(f, rc);
+}
+
+static void time_is_up(void *self) {
+  far *f = self;
+  if (f->fd == CLU_NO_FD) {
+    try_now(f);
+    return;
+  }
+  clu_fail(f->e, CLU_TIMEOUT, 0, "nobody answers at the session's address");
+  failed(f, CLU_TIMEOUT);
+}
+
+static void try_now(far *f) {
+  int rc;
+  if (f->ended || f->fd != CLU_NO_FD) return;
+  rc = clu_os_connect_start(&f->to[f->next], 0, 0, &f->fd, f->e);
+  if (rc != CLU_OK && rc != CLU_AGAIN) {
+    f->fd = CLU_NO_FD;
+    failed(f, rc);
+    return;
+  }
+  clu_timer_arm(&f->loop, &f->again, clu_os_now() + TRY_NS);
+  if (rc == CLU_OK)
+    shake(f);
+  else if (clu_loop_watch(&f->loop, f->fd, CLU_WRITE, connecting_ready, f, &f->watch, f->e) !=
+           CLU_OK)
+    failed(f, CLU_SYS);
+}
+
+/* All addresses of all names. */
+static int resolve(far *f, uint64_t until) {
+  int rc = CLU_DNS;
+  for (int i = 0; i < f->how->nhosts && f->n < MOST; i++) {
+    clu_addr found[CLU_MAX_ADDRS];
+    int n = 0;
+    int64_t left = clu_deadline_left(until, clu_os_now(), 10000 * (int64_t)MS);
+    int one = clu_resolve_now(f->how->hosts[i], f->how->port, left, found, &n, f->e);
+    if (one != CLU_OK) continue;
+    rc = CLU_OK;
+    for (int k = 0; k < n && f->n < MOST; k++) f->to[f->n++] = found[k];
+  }
+  if (rc == CLU_OK && f->e) f->e->code = CLU_OK;
+  return rc;
+}
+
+/* ---- its life ---- */
+
+/* Whether the session, or the fork server, has ended. */
+static void look(far *f) {
+  clu_relay_status st;
+  if (clu_relay_turn(f->relay) != CLU_OK) {
+    clu_relay_status_of(f->relay, &st);
+    end(f, CLU_PROTO, st.why);
+    return;
+  }
+  clu_relay_status_of(f->relay, &st);
+  if (st.state == CLU_RELAY_ENDED) {
+    if (!clu_relay_is_behind(f->relay) || !st.connected) end(f, CLU_OK, NULL);
+    return;
+  }
+  if (st.connected) {
+    f->until = UINT64_MAX;
+  } else if (f->until == UINT64_MAX) { /* it was cut just now */
+    f->until = clu_deadline_after(clu_os_now(), (int64_t)f->how->reconnect);
+    f->next = f->good;
+    try_now(f);
+  }
+}
+
+/* The fork server ends because its channel has. It is killed when it does not. */
+static void end_server(const far *f) {
+  uint64_t until = clu_os_now() + END_NS;
+  clu_exit how;
+  while (clu_os_reap(f->how->server, 0, &how) == CLU_AGAIN) {
+    if (clu_os_now() > until) {
+      clu_os_kill(f->how->server, CLU_SIG_KILL, 0); /* its nodes follow it */
+      until = UINT64_MAX;
+    }
+    clu_os_pause(5 * MS);
+  }
+}
+
+int clu_far_serve(const clu_far_options *how, clu_err *e) {
+  clu_relay_options options = {0, 0, 0, 0};
+  clu_err unused = {0, 0, ""};
+  far f;
+  int rc;
+  memset(&f, 0, sizeof f);
+  f.how = how;
+  f.e = e ? e : &unused;
+  f.e->code = CLU_OK;
+  f.fd = CLU_NO_FD;
+  f.good = -1;
+  f.pause = FIRST_PAUSE;
+  f.until = clu_deadline_after(clu_os_now(), (int64_t)how->connect);
+  options.beat = how->beat;
+  clu_timer_init(&f.again, time_is_up, &f);
+  rc = clu_loop_init(&f.loop, f.e);
+  if (rc == CLU_OK && !(f.relay = clu_relay_new(&f.loop, &options))) rc = CLU_NOMEM;
+  if (rc == CLU_OK)
+    rc = clu_relay_control(f.relay, how->control);
+  else
+    clu_os_close(how->control);
+  if (rc == CLU_OK) rc = resolve(&f, f.until);
+  if (rc == CLU_OK) try_now(&f);
+  while (rc == CLU_OK && !f.ended) {
+    look(&f);
+    if (!f.ended) rc = clu_loop_pump(&f.loop, -1, f.e);
+  }
+  clu_timer_cancel(&f.again);
+  close_try(&f);
+  clu_relay_free(f.relay);
+  end_server(&f);
+  clu_loop_fini(&f.loop);
+  return rc != CLU_OK ? rc : f.e->code;
+}

@@ -1,0 +1,445 @@
+/* Streams of a relay, and what of them is on its way in either direction. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/link/parts.h"
+
+enum { IN = CLU_LINK_MOST };
+#define OUTPUT_AGAIN 20000000u /* ns: somebody else's file or terminal takes nothing now */
+#define OUTPUT_PIECE 4096u     /* a pipe that is writable takes so much without a wait */
+
+static void lane_ready(void *self, unsigned ready);
+static void output_again(void *self);
+
+/* ---- its life ---- */
+
+clu_lane *clu_lane_find(const clu_relay *r, uint64_t id) {
+  clu_lane *s = r->lanes;
+  while (s && s->id != id) s = s->next;
+  return s;
+}
+
+clu_lane *clu_lane_new(clu_relay *r, uint64_t id, int kind, clu_fd fd) {
+  clu_lane *s = calloc(1, sizeof *s), **at = &r->lanes;
+  int polled = kind == CLU_LANE_OUTPUT && r->how.near;
+  if (s) s->in = polled ? NULL : malloc(IN);
+  if (!s || (!polled && !s->in) ||
+      (!polled && (clu_os_set_blocking(fd, 0), clu_loop_watch(r->loop, fd, CLU_READ, lane_ready, s,
+                                                              &s->watch, NULL) != CLU_OK))) {
+    if (s) free(s->in);
+    free(s);
+    clu_os_close(fd);
+    return NULL;
+  }
+  clu_timer_init(&s->again, output_again, s);
+  s->relay = r;
+  s->id = id;
+  s->kind = kind;
+  s->fd = fd;
+  s->is_polled = polled;
+  s->may_send = CLU_LANE_CREDIT;
+  if (kind != CLU_LANE_CONTROL && *at) { /* the control channel stays the first */
+    s->next = (*at)->next;
+    (*at)->next = s;
+  } else {
+    s->next = *at;
+    *at = s;
+  }
+  return s;
+}
+
+static void free_chunk(clu_lane_chunk *c) {
+  if (!c) return;
+  for (int i = 0; i < c->npass; i++) {
+    if (c->of[i])
+      clu_segment_unref(c->of[i]);
+    else
+      clu_os_close(c->pass[i]);
+  }
+  free(c);
+}
+
+static void drop_chunks(clu_lane *s) {
+  while (s->first) {
+    clu_lane_chunk *c = s->first;
+    s->first = c->next;
+    free_chunk(c);
+  }
+  s->last = NULL;
+  free_chunk(s->coming);
+  s->coming = NULL;
+}
+
+static void close_local(clu_lane *s) {
+  clu_timer_cancel(&s->again);
+  clu_loop_unwatch(s->relay->loop, &s->watch);
+  if (s->fd != CLU_NO_FD) clu_os_close(s->fd);
+  s->fd = CLU_NO_FD;
+  for (int i = 0; i < s->nfds; i++) clu_os_close(s->fds[i]);
+  s->nfds = 0;
+  s->brings = 0;
+  drop_chunks(s);
+}
+
+void clu_lane_free(clu_lane *s) {
+  close_local(s);
+  free(s->in);
+  free(s);
+}
+
+void clu_lane_end(clu_lane *s) {
+  if (s->fd == CLU_NO_FD) return;
+  if (!s->closing) clu_link_send(&s->relay->link, CLU_L_CLOSE, s->id, NULL, 0);
+  close_local(s);
+  s->relay->is_dirty = 1;
+}
+
+/* ---- from here to there ---- */
+
+static clu_fd take_fd(clu_lane *s) {
+  clu_fd fd = s->fds[0];
+  memmove(s->fds, s->fds + 1, sizeof *s->fds * (size_t)--s->nfds);
+  return fd;
+}
+
+/* Descriptor of a message on the control channel: it becomes a stream of its own. */
+static int open_stream(clu_lane *s, const clu_header *h) {
+  clu_relay *r = s->relay;
+  uint64_t id = h->kind == CLU_K_SPAWN ? h->seq : (uint64_t)1 << 63 | ++r->numbers;
+  int kind = h->kind == CLU_K_SPAWN ? CLU_LANE_DATA : CLU_LANE_OUTPUT;
+  unsigned char body[9];
+  clu_fd fd;
+  if (s->nfds == 0) return CLU_PROTO;
+  fd = take_fd(s);
+  if (clu_lane_find(r, id)) {
+    clu_os_close(fd);
+    return CLU_PROTO;
+  }
+  if (!clu_lane_new(r, id, kind, fd)) return CLU_NOMEM;
+  clu_put64(body, s->id);
+  body[8] = (unsigned char)kind;
+  return clu_link_send(&r->link, CLU_L_OPEN, id, body, sizeof body);
+}
+
+/* What must happen before the header of a message of the control channel may leave. 1: it has;
+ * 0: later; < 0: a negative code. */
+static int before_control(clu_lane *s, const clu_header *h) {
+  clu_relay *r = s->relay;
+  clu_lane *other;
+  unsigned char id[8];
+  switch (h->kind) {
+  case CLU_K_SPAWN:
+  case CLU_K_OUTPUT:
+  case CLU_K_ERRORS: return r->how.near ? (open_stream(s, h) == CLU_OK ? 1 : -CLU_PROTO) : 1;
+  case CLU_K_READY:
+    if (s->nfds > 0) clu_os_close(take_fd(s)); /* memory that only this host has */
+    return 1;
+  case CLU_K_EXITED:
+    other = clu_lane_find(r, h->seq);
+    if (!other) return 1;
+    if (!clu_lane_forward(other)) return 0;
+    clu_put64(id, h->seq);
+    return clu_link_send(&r->link, CLU_L_AFTER, s->id, id, sizeof id) == CLU_OK ? 1 : -CLU_NOMEM;
+  default: return 1;
+  }
+}
+
+/* The same for the segments that a message of a node brings. */
+static int before_data(clu_lane *s, const clu_header *h) {
+  int rc = CLU_OK;
+  if (s->brings == 0) {
+    if (h->fds > s->nfds || h->fds > CLU_MAX_FDS) return -CLU_PROTO;
+    while (s->brings < h->fds) {
+      clu_sent_segment *seg = clu_relay_segment(s->relay, take_fd(s), &rc);
+      if (!seg) return -rc;
+      s->bring[s->brings++] = seg;
+    }
+  }
+  for (int i = 0; i < s->brings; i++)
+    if (s->bring[i]->at < s->bring[i]->size) return 0;
+  for (int i = 0; i < s->brings; i++) {
+    unsigned char number[8];
+    clu_put64(number, s->bring[i]->number);
+    s->bring[i]->used = clu_os_now();
+    if (clu_link_send(&s->relay->link, CLU_L_BRING, s->id, number, sizeof number) != CLU_OK)
+      return -CLU_NOMEM;
+  }
+  s->brings = 0;
+  if (!s->relay->how.near) clu_relay_forget_segments(s->relay, UINT64_MAX);
+  return 1;
+}
+
+static int needs(const clu_lane *s, const clu_header *h) {
+  if (s->message_left > 0) return 0; /* not its first frame */
+  return s->kind == CLU_LANE_CONTROL || h->fds > 0;
+}
+
+/* A header is next. 1: it may leave, 0: it must wait, < 0: a negative code. */
+static int before_header(clu_lane *s, const clu_header *h) {
+  int rc;
+  if (s->head_done || !needs(s, h)) return 1;
+  rc = s->kind == CLU_LANE_CONTROL ? before_control(s, h) : before_data(s, h);
+  s->head_done = rc == 1;
+  return rc;
+}
+
+/* How many bytes from in_at on may be sent as they are; `*rc`: why not more, as before_header(). */
+static size_t measure(clu_lane *s, int *rc) {
+  size_t run = 0, have = s->in_n - s->in_at;
+  size_t most = have < s->may_send ? have : (size_t)s->may_send;
+  *rc = 1;
+  if (s->kind == CLU_LANE_OUTPUT) return most;
+  while (run < most) {
+    clu_header h;
+    if (s->frame_left > 0) {
+      size_t n = s->frame_left < most - run ? (size_t)s->frame_left : most - run;
+      run += n;
+      s->frame_left -= n;
+      continue;
+    }
+    if (most - run < CLU_HEADER) break;
+    if (clu_header_get(s->in + s->in_at + run, &h) != CLU_OK) {
+      *rc = -CLU_PROTO;
+      break;
+    }
+    if (run > 0 && !s->head_done && needs(s, &h)) break; /* what is before it leaves first */
+    if ((*rc = before_header(s, &h)) != 1) break;
+    s->head_done = 0;
+    if (s->message_left == 0) s->message_left = h.total;
+    s->message_left = h.flags & CLU_ABORT ? 0 : s->message_left - h.len;
+    s->frame_left = h.len;
+    run += CLU_HEADER;
+  }
+  return run;
+}
+
+/* Reads more. 1: there is some; 0: nothing now; < 0: it has ended. */
+static int read_local(clu_lane *s) {
+  clu_fd fds[CLU_MAX_FDS];
+  clu_iov iov;
+  size_t got = 0;
+  int n = 0, rc;
+  if (s->in_at > 0) {
+    memmove(s->in, s->in + s->in_at, s->in_n - s->in_at);
+    s->in_n -= s->in_at;
+    s->in_at = 0;
+  }
+  if (s->in_n == IN || s->nfds > 3 * CLU_MAX_FDS) return 0;
+  iov.base = s->in + s->in_n;
+  iov.len = IN - s->in_n;
+  rc = clu_os_readv(s->fd, &iov, 1, &got, s->kind == CLU_LANE_OUTPUT ? NULL : fds, &n);
+  for (int i = 0; i < n; i++) s->fds[s->nfds++] = fds[i];
+  s->in_n += got;
+  return rc == CLU_OK ? 1 : rc == CLU_AGAIN ? 0 : -1;
+}
+
+static int send_run(clu_lane *s, size_t n) {
+  int rc = clu_link_send(&s->relay->link, CLU_L_BYTES, s->id, s->in + s->in_at, n);
+  s->in_at += n;
+  s->may_send -= n;
+  return rc;
+}
+
+/* The end of the control channel is told when all is told that nodes have still said. */
+static int forward_others(const clu_lane *s) {
+  for (clu_lane *other = s->relay->lanes; other; other = other->next)
+    if (other != s && other->kind == CLU_LANE_DATA && !clu_lane_forward(other)) return 0;
+  return 1;
+}
+
+int clu_lane_forward(clu_lane *s) {
+  while (s->fd != CLU_NO_FD && !s->is_polled) {
+    int rc, more;
+    size_t run;
+    if (clu_link_room(&s->relay->link) == 0) return 0;
+    run = measure(s, &rc);
+    if (run > 0 && send_run(s, run) != CLU_OK) rc = -CLU_NOMEM;
+    if (rc < 0) {
+      clu_lane_end(s);
+      return 1;
+    }
+    if (rc == 0) return 0;
+    if (run > 0) continue;
+    if (s->may_send < CLU_HEADER) return 0;
+    if (s->ended) { /* what is left is part of a header */
+      if (s->kind == CLU_LANE_CONTROL && !forward_others(s)) return 0;
+      clu_lane_end(s);
+      return 1;
+    }
+    if ((more = read_local(s)) == 0) {
+      s->readable = 0;
+      return 1;
+    }
+    if (more < 0) s->ended = 1;
+  }
+  return 1;
+}
+
+/* ---- from there to here ---- */
+
+static clu_lane_chunk *new_chunk(size_t n) {
+  clu_lane_chunk *c = malloc(sizeof *c + n);
+  if (c) memset(c, 0, sizeof *c);
+  return c;
+}
+
+/* What travels with the next bytes. */
+static clu_lane_chunk *coming(clu_lane *s) {
+  if (!s->coming) s->coming = new_chunk(0);
+  return s->coming;
+}
+
+static int take_bytes(clu_lane *s, const clu_link_record *rec) {
+  clu_lane_chunk *c = new_chunk(rec->n);
+  if (!c) return CLU_NOMEM;
+  if (s->coming) {
+    memcpy(c, s->coming, sizeof *c);
+    free(s->coming);
+    s->coming = NULL;
+  }
+  c->n = rec->n;
+  memcpy(c->bytes, rec->bytes, rec->n);
+  if (s->last)
+    s->last->next = c;
+  else
+    s->first = c;
+  s->last = c;
+  return CLU_OK;
+}
+
+/* A segment that could not be made here: the channel cannot go on. */
+static int take_bring(clu_lane *s, const clu_link_record *rec) {
+  clu_got_segment *g = rec->n == 8 ? clu_relay_got(s->relay, clu_get64(rec->bytes)) : NULL;
+  clu_lane_chunk *c = g && g->at == g->size ? coming(s) : NULL;
+  if (!c || c->npass == CLU_MAX_FDS) return g ? CLU_NOMEM : CLU_PROTO;
+  if (!g->segment) {
+    clu_lane_end(s);
+    return CLU_OK;
+  }
+  c->of[c->npass] = clu_segment_ref(g->segment);
+  c->pass[c->npass++] = clu_segment_fd(g->segment);
+  return CLU_OK;
+}
+
+/* On the far side: a new stream, whose other end travels with the next byte of this one. */
+static int take_open(clu_lane *s, uint64_t id, int kind) {
+  clu_fd pair[2];
+  clu_lane_chunk *c = coming(s);
+  if (!c || c->npass == CLU_MAX_FDS) return CLU_NOMEM;
+  if (s->relay->how.near || kind == CLU_LANE_CONTROL || clu_lane_find(s->relay, id))
+    return CLU_PROTO;
+  if (clu_os_pair(pair, NULL) != CLU_OK) return CLU_OK; /* the fork server says that it misses it */
+  if (!clu_lane_new(s->relay, id, kind, pair[0])) {
+    clu_os_close(pair[1]);
+    return CLU_NOMEM;
+  }
+  if (kind == CLU_LANE_OUTPUT) clu_os_set_blocking(pair[1], 1);
+  c->of[c->npass] = NULL;
+  c->pass[c->npass++] = pair[1];
+  return CLU_OK;
+}
+
+int clu_lane_take(clu_lane *s, const clu_link_record *rec) {
+  int rc = CLU_OK;
+  switch (rec->type) {
+  case CLU_L_OPEN: /* `s` is the stream that it travels with */
+    rc = rec->n == 9 ? take_open(s, rec->stream, rec->bytes[8]) : CLU_PROTO;
+    break;
+  case CLU_L_BYTES: rc = take_bytes(s, rec); break;
+  case CLU_L_BRING: rc = take_bring(s, rec); break;
+  case CLU_L_AFTER:
+    if (rec->n != 8 || !coming(s)) return CLU_PROTO;
+    coming(s)->after = clu_get64(rec->bytes);
+    break;
+  case CLU_L_CREDIT:
+    if (rec->n != 4) return CLU_PROTO;
+    s->may_send += clu_get32(rec->bytes);
+    s->readable = 1;
+    break;
+  case CLU_L_CLOSE: s->closing = 1; break;
+  }
+  s->relay->is_dirty = 1;
+  return rc;
+}
+
+static int write_chunk(clu_lane *s, clu_lane_chunk *c, size_t *put) {
+  clu_iov iov;
+  iov.base = c->bytes + c->at;
+  iov.len = c->n - c->at;
+  if (s->is_polled) {
+    clu_watch w = {s->fd, CLU_WRITE, 0};
+    int n = 0;
+    if (clu_os_poll(&w, 1, 0, &n, NULL) == CLU_OK && n == 0) return CLU_AGAIN;
+    if (iov.len > OUTPUT_PIECE) iov.len = OUTPUT_PIECE;
+  }
+  return clu_os_writev(s->fd, &iov, 1, c->at == 0 ? c->pass : NULL, c->at == 0 ? c->npass : 0, put);
+}
+
+static void pop_chunk(clu_lane *s) {
+  clu_lane_chunk *c = s->first;
+  s->first = c->next;
+  if (!s->first) s->last = NULL;
+  s->written += c->n;
+  free_chunk(c);
+}
+
+static void tell_credit(clu_lane *s) {
+  unsigned char n[4];
+  if (s->written < CLU_LANE_CREDIT / 4 || s->closing) return;
+  clu_put32(n, (uint32_t)s->written);
+  clu_link_send(&s->relay->link, CLU_L_CREDIT, s->id, n, sizeof n);
+  s->written = 0;
+}
+
+/* Whether something else has to be written before. */
+static int waits_for_other(const clu_lane *s, const clu_lane_chunk *c) {
+  clu_lane *other = c->after ? clu_lane_find(s->relay, c->after) : NULL;
+  return other && other != s && other->fd != CLU_NO_FD && other->first;
+}
+
+/* The same of the end of the control channel. */
+static int waits_for_all(const clu_lane *s) {
+  if (s->kind != CLU_LANE_CONTROL) return 0;
+  for (const clu_lane *other = s->relay->lanes; other; other = other->next)
+    if (other != s && other->fd != CLU_NO_FD && other->first) return 1;
+  return 0;
+}
+
+void clu_lane_write(clu_lane *s) {
+  int rc = CLU_OK;
+  s->wants_write = 0;
+  while (s->fd != CLU_NO_FD && s->first && rc == CLU_OK) {
+    clu_lane_chunk *c = s->first;
+    size_t put = 0;
+    if (waits_for_other(s, c)) return;
+    rc = c->at < c->n ? write_chunk(s, c, &put) : CLU_OK;
+    c->at += put;
+    if (rc == CLU_OK && c->at == c->n) pop_chunk(s);
+  }
+  if (s->fd == CLU_NO_FD) return;
+  if (rc != CLU_OK && rc != CLU_AGAIN && s->kind != CLU_LANE_OUTPUT) {
+    /* the reader has gone; what it has said before may still be there */
+    drop_chunks(s);
+    s->readable = 1;
+  } else if (rc != CLU_OK && rc != CLU_AGAIN) {
+    while (s->first) pop_chunk(s); /* a file that is full, a closed terminal */
+  }
+  tell_credit(s);
+  s->wants_write = s->first && !s->is_polled;
+  if (s->first && s->is_polled)
+    clu_timer_arm(s->relay->loop, &s->again, clu_os_now() + OUTPUT_AGAIN);
+  if (!s->first && s->closing && !waits_for_all(s)) close_local(s);
+}
+
+/* ---- events ---- */
+
+static void lane_ready(void *self, unsigned ready) {
+  clu_lane *s = self;
+  if (ready & CLU_READ) s->readable = 1;
+  s->relay->is_dirty = 1;
+}
+
+static void output_again(void *self) {
+  clu_lane *s = self;
+  s->relay->is_dirty = 1;
+}

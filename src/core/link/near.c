@@ -1,0 +1,339 @@
+#include "core/link/near.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/deadline.h"
+#include "core/link/relay.h"
+#include "core/link/shake.h"
+#include "core/loop/channel-watch.h"
+
+#define PENDING_NS 10000000000u
+#define LAST_WORDS 1000000000u
+enum { LISTEN_BYTES = CLU_SECRET + 24 };
+
+typedef struct near near;
+
+typedef struct peer {
+  struct peer *next;
+  near *n;
+  clu_shake shake; /* conn NULL: it has left, and is freed at the end of the turn */
+  clu_watch_id watch;
+  clu_timer deadline;
+} peer;
+
+typedef struct host {
+  struct host *next;
+  near *n;
+  uint32_t rank;
+  uint64_t pid; /* of its relay; 0: it has not connected */
+  clu_relay *relay;
+  int state;    /* told to the session */
+  uint64_t cut; /* since when; 0: it is not */
+  clu_timer given_up;
+} host;
+
+struct near {
+  clu_loop loop;
+  clu_chan chan;
+  clu_watch_id session;
+  clu_fd listener;
+  clu_watch_id watch;
+  unsigned char secret[CLU_SECRET];
+  uint64_t cluster, beat, reconnect;
+  peer *peers;
+  int npeers;
+  host *hosts;
+  int ended;
+};
+
+static host *find(const near *n, uint64_t rank) {
+  host *h = n->hosts;
+  while (h && h->rank != rank) h = h->next;
+  return h;
+}
+
+/* ---- what the session is told ---- */
+
+static void tell(near *n, const host *h, const clu_relay_status *st) {
+  unsigned char body[25 + 256];
+  size_t text = strlen(st->why);
+  body[0] = (unsigned char)st->state;
+  clu_put64(body + 1, st->bytes_in);
+  clu_put64(body + 9, st->bytes_out);
+  clu_put64(body + 17, st->cuts);
+  memcpy(body + 25, st->why, text);
+  clu_chan_send_bytes(&n->chan, CLU_K_HOST_STATE, h->rank, body, 25 + text, CLU_NO_FD);
+}
+
+static void give_up(void *self) {
+  host *h = self;
+  clu_relay_status st;
+  clu_relay_status_of(h->relay, &st);
+  st.state = CLU_RELAY_ENDED;
+  st.why = "it was cut off for too long";
+  tell(h->n, h, &st);
+  clu_relay_free(h->relay);
+  h->relay = NULL;
+}
+
+static void host_turn(near *n, host *h) {
+  clu_relay_status st;
+  int rc;
+  if (!h->relay) return;
+  rc = clu_relay_turn(h->relay);
+  clu_relay_status_of(h->relay, &st);
+  if (rc != CLU_OK) st.state = CLU_RELAY_ENDED;
+  if (st.state == h->state) return;
+  h->state = st.state;
+  tell(n, h, &st);
+  if (st.state == CLU_RELAY_UP)
+    clu_timer_cancel(&h->given_up);
+  else if (st.state == CLU_RELAY_CUT)
+    clu_timer_arm(&n->loop, &h->given_up, clu_deadline_after(clu_os_now(), (int64_t)n->reconnect));
+  else if (st.state == CLU_RELAY_ENDED) /* what it has to hear still leaves */
+    clu_timer_arm(&n->loop, &h->given_up, clu_os_now() + LAST_WORDS);
+}
+
+/* ---- peers ---- */
+
+static int admit(void *data, const clu_hs *hs) {
+  host *h = find(data, hs->rank);
+  if (!h || !h->relay || h->state == CLU_RELAY_ENDED) return CLU_HS_NO_SUCH_RANK;
+  return h->pid && h->pid != hs->pid ? CLU_HS_RANK_TAKEN : CLU_HS_ADMITTED;
+}
+
+static void peer_leaves(peer *p) {
+  clu_timer_cancel(&p->deadline);
+  clu_loop_unwatch(&p->n->loop, &p->watch);
+  clu_shake_drop(&p->shake);
+}
+
+static void sweep_peers(near *n) {
+  peer **at = &n->peers, *p;
+  while ((p = *at)) {
+    if (p->shake.conn) {
+      at = &p->next;
+      continue;
+    }
+    *at = p->next;
+    n->npeers--;
+    free(p);
+  }
+}
+
+static void peer_ready(void *self, unsigned ready) {
+  peer *p = self;
+  near *n = p->n;
+  host *h;
+  int rc = clu_shake_step(&p->shake, admit, n);
+  (void)ready;
+  if (rc == CLU_AGAIN) {
+    clu_loop_interest(&n->loop, p->watch, clu_shake_wants(&p->shake), NULL);
+    return;
+  }
+  h = rc == CLU_OK ? find(n, p->shake.hs.rank) : NULL;
+  if (h && h->relay && admit(n, &p->shake.hs) == CLU_HS_ADMITTED) {
+    clu_stream *conn = p->shake.conn;
+    clu_loop_unwatch(&n->loop, &p->watch);
+    p->shake.conn = NULL;
+    h->pid = p->shake.hs.pid;
+    clu_relay_connect(h->relay, conn);
+  }
+  peer_leaves(p);
+}
+
+static void peer_time_is_up(void *self) { peer_leaves(self); }
+
+static void add_peer(near *n, clu_fd fd) {
+  unsigned char nonce[CLU_NONCE];
+  peer *p = calloc(1, sizeof *p);
+  clu_stream *conn = p ? clu_stream_plain(fd) : NULL;
+  if (!conn) {
+    free(p);
+    clu_os_close(fd);
+    return;
+  }
+  p->n = n;
+  p->shake.conn = conn;
+  p->next = n->peers;
+  n->peers = p;
+  n->npeers++;
+  clu_os_sockopt_set(fd, CLU_OPT_NODELAY, 1);
+  clu_timer_init(&p->deadline, peer_time_is_up, p);
+  if (clu_os_secret_bytes(nonce, sizeof nonce) != CLU_OK ||
+      clu_loop_watch(&n->loop, fd, CLU_READ | CLU_WRITE, peer_ready, p, &p->watch, NULL) !=
+          CLU_OK) {
+    peer_leaves(p);
+    return;
+  }
+  clu_timer_arm(&n->loop, &p->deadline, clu_os_now() + PENDING_NS);
+  clu_hs_master(&p->shake.hs, n->secret, nonce, n->cluster, clu_os_now() + PENDING_NS);
+}
+
+/* The one that came first and has proven nothing makes room. */
+static void make_room(near *n) {
+  peer *oldest = NULL;
+  if (n->npeers < CLU_NEAR_PENDING) return;
+  for (peer *p = n->peers; p; p = p->next)
+    if (p->shake.conn) oldest = p;
+  if (oldest) peer_leaves(oldest);
+}
+
+static void listener_ready(void *self, unsigned ready) {
+  near *n = self;
+  clu_fd fd;
+  (void)ready;
+  for (int k = 0; k < 16 && clu_os_accept(n->listener, &fd, NULL, NULL) == CLU_OK; k++) {
+    make_room(n);
+    add_peer(n, fd);
+  }
+}
+
+/* ---- what the session says ---- */
+
+static void listen_there(near *n, const clu_msg *m) {
+  clu_fd fd = clu_chan_take_fd(&n->chan);
+  const unsigned char *p = m->body ? m->body->data : NULL;
+  if (fd == CLU_NO_FD) return;
+  if (!p || m->body->size != LISTEN_BYTES || n->listener != CLU_NO_FD) {
+    clu_os_close(fd);
+    return;
+  }
+  memcpy(n->secret, p, CLU_SECRET);
+  n->cluster = clu_get64(p + CLU_SECRET);
+  n->beat = clu_get64(p + CLU_SECRET + 8);
+  n->reconnect = clu_get64(p + CLU_SECRET + 16);
+  n->listener = fd;
+  clu_loop_watch(&n->loop, fd, CLU_READ, listener_ready, n, &n->watch, NULL);
+}
+
+/* Where it cannot be had its channel closes, which the session sees. */
+static void add_host(near *n, const clu_msg *m) {
+  clu_relay_options how = {1, 0, 0, 0};
+  clu_fd fd = clu_chan_take_fd(&n->chan);
+  host *h = fd == CLU_NO_FD || find(n, m->seq) ? NULL : calloc(1, sizeof *h);
+  if (!h) {
+    if (fd != CLU_NO_FD) clu_os_close(fd);
+    return;
+  }
+  how.beat = n->beat;
+  if (clu_os_random(&how.epoch, sizeof how.epoch) != CLU_OK || how.epoch == 0)
+    how.epoch = clu_os_now();
+  h->n = n;
+  h->rank = (uint32_t)m->seq;
+  h->relay = clu_relay_new(&n->loop, &how);
+  clu_timer_init(&h->given_up, give_up, h);
+  if (!h->relay || clu_relay_control(h->relay, fd) != CLU_OK) {
+    if (!h->relay) clu_os_close(fd);
+    clu_relay_free(h->relay);
+    free(h);
+    return;
+  }
+  h->next = n->hosts;
+  n->hosts = h;
+}
+
+static void say_state(near *n, uint64_t rank) {
+  clu_relay_status st = {0};
+  host *h = find(n, rank);
+  if (!h || !h->relay) return;
+  clu_relay_status_of(h->relay, &st);
+  tell(n, h, &st);
+}
+
+static void session_ready(void *self, unsigned ready) {
+  near *n = self;
+  (void)ready;
+  for (int k = 0; k < 16; k++) {
+    int rc = clu_chan_fill(&n->chan), r;
+    clu_msg m;
+    while ((r = clu_chan_next(&n->chan, &m)) == 1) {
+      switch (m.kind) {
+      case CLU_K_LISTEN: listen_there(n, &m); break;
+      case CLU_K_HOST: add_host(n, &m); break;
+      case CLU_K_HOST_STATE: say_state(n, m.seq); break;
+      case CLU_K_DONE: n->ended = 1; break;
+      }
+      if (m.body && m.kind == CLU_K_LISTEN) clu_os_wipe(m.body->data, m.body->size);
+      clu_blob_unref(m.body);
+    }
+    if (rc == CLU_AGAIN && r >= 0) return;
+    if (rc != CLU_OK || r < 0) n->ended = 1;
+    if (n->ended) return;
+  }
+}
+
+/* ---- its life ---- */
+
+static int turn(near *n, clu_err *e) {
+  int rc;
+  for (host *h = n->hosts; h; h = h->next) host_turn(n, h);
+  sweep_peers(n);
+  clu_chan_watch_flush(&n->loop, &n->chan, n->session);
+  rc = clu_loop_pump(&n->loop, n->ended ? 10000000 : -1, e);
+  return rc;
+}
+
+static int is_behind(const near *n) {
+  for (host *h = n->hosts; h; h = h->next) {
+    clu_relay_status st;
+    if (!h->relay) continue;
+    clu_relay_status_of(h->relay, &st);
+    if (st.state == CLU_RELAY_UP && clu_relay_is_behind(h->relay)) return 1;
+  }
+  return 0;
+}
+
+/* All hosts hear that the session has ended. What else was on its way is of no use to them. */
+static void say_bye(near *n) {
+  uint64_t until = clu_os_now() + LAST_WORDS;
+  clu_loop_unwatch(&n->loop, &n->watch);
+  clu_loop_unwatch(&n->loop, &n->session);
+  if (n->listener != CLU_NO_FD) clu_os_close(n->listener);
+  n->listener = CLU_NO_FD;
+  for (host *h = n->hosts; h; h = h->next)
+    if (h->relay) clu_relay_say_bye(h->relay, "the session has ended");
+  for (int k = 0; (k < 2 || is_behind(n)) && clu_os_now() < until; k++)
+    if (turn(n, NULL) != CLU_OK) return;
+}
+
+static void fini(near *n) {
+  while (n->hosts) {
+    host *h = n->hosts;
+    n->hosts = h->next;
+    clu_timer_cancel(&h->given_up);
+    clu_relay_free(h->relay);
+    free(h);
+  }
+  for (peer *p = n->peers; p; p = p->next) peer_leaves(p);
+  sweep_peers(n);
+  clu_chan_watch_close(&n->loop, &n->chan, &n->session);
+  if (n->listener != CLU_NO_FD) clu_os_close(n->listener);
+  clu_loop_fini(&n->loop);
+  clu_os_wipe(n->secret, sizeof n->secret);
+}
+
+int clu_near_serve(clu_fd session, clu_err *e) {
+  near n;
+  unsigned char pid[8];
+  int rc;
+  memset(&n, 0, sizeof n);
+  n.listener = CLU_NO_FD;
+  clu_os_set_blocking(session, 0);
+  if (clu_chan_init(&n.chan, session, 1 << 20, CLU_TAKES_FDS) != CLU_OK) {
+    clu_chan_fini(&n.chan);
+    return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  }
+  rc = clu_loop_init(&n.loop, e);
+  if (rc == CLU_OK)
+    rc = clu_loop_watch(&n.loop, session, CLU_READ, session_ready, &n, &n.session, e);
+  if (rc == CLU_OK) {
+    clu_put64(pid, (uint64_t)clu_os_getpid());
+    clu_chan_send_bytes(&n.chan, CLU_K_HELLO, 0, pid, sizeof pid, CLU_NO_FD);
+  }
+  while (rc == CLU_OK && !n.ended) rc = turn(&n, e);
+  if (rc == CLU_OK) say_bye(&n);
+  fini(&n);
+  return rc;
+}

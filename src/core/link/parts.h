@@ -1,0 +1,109 @@
+/* What the files of a relay share. Each uses only those before it: link, segments, lanes, relay. */
+#ifndef CLUTCH_LINK_PARTS_H
+#define CLUTCH_LINK_PARTS_H
+
+#include "core/base/segment.h"
+#include "core/link/relay.h"
+#include "core/wire/channel.h"
+
+/* ---- segments.c: what of this host's segments the other side has, and the reverse ---- */
+
+typedef struct clu_sent_segment {
+  struct clu_sent_segment *next;
+  uint64_t number, id[2];
+  clu_fd fd;         /* the system does not give its id to another while it is open */
+  uint64_t size, at; /* `at` bytes were sent */
+  uint64_t used;     /* when */
+} clu_sent_segment;
+
+typedef struct clu_got_segment {
+  struct clu_got_segment *next;
+  uint64_t number, size, at;
+  clu_segment *segment; /* NULL: it could not be made, and what comes of it is dropped */
+} clu_got_segment;
+
+/* The one that `fd` is, which is taken over; to be sent if it is new. NULL: `*rc` is why. */
+clu_sent_segment *clu_relay_segment(clu_relay *r, clu_fd fd, int *rc);
+/* Sends the next piece of what is under way. 1: something was sent. */
+int clu_relay_send_piece(clu_relay *r);
+/* Of those that are there as a whole. `all`: whoever used them when. */
+void clu_relay_forget_segments(clu_relay *r, uint64_t unused_since);
+/* Records about segments. CLU_OK, CLU_PROTO, CLU_NOMEM. */
+int clu_relay_take_segment(clu_relay *r, const clu_link_record *rec);
+clu_got_segment *clu_relay_got(clu_relay *r, uint64_t number);
+void clu_relay_drop_segments(clu_relay *r);
+
+/* ---- lanes.c: a numbered stream and its local descriptor ---- */
+
+/* What is to be written to a local descriptor. */
+typedef struct clu_lane_chunk {
+  struct clu_lane_chunk *next;
+  uint64_t after;               /* another stream, of which all is written before; 0: none */
+  clu_fd pass[CLU_MAX_FDS];     /* travel with the first byte; owned */
+  clu_segment *of[CLU_MAX_FDS]; /* or this has it, which is owned */
+  int npass;
+  size_t n, at;
+  unsigned char bytes[];
+} clu_lane_chunk;
+
+typedef struct clu_lane {
+  struct clu_lane *next;
+  clu_relay *relay;
+  uint64_t id;
+  int kind; /* enum clu_lane_kind */
+  clu_fd fd;
+  clu_watch_id watch;
+  clu_timer again; /* output: it could not be written */
+  int is_polled;   /* the system cannot tell when it is writable */
+  /* from here to there */
+  int readable;                      /* there may be something to read */
+  uint64_t may_send;                 /* bytes that the other side has room for */
+  uint64_t frame_left, message_left; /* of what is being forwarded */
+  int head_done;                     /* what the next header brings is on its way: */
+  int brings;                        /* so many segments, */
+  clu_sent_segment *bring[CLU_MAX_FDS];
+  clu_fd fds[4 * CLU_MAX_FDS]; /* received, in their order */
+  int nfds;
+  unsigned char *in;
+  size_t in_at, in_n;
+  int ended; /* no more comes from the local side */
+  /* from there to here */
+  clu_lane_chunk *first, *last, *coming; /* coming: descriptors of the next bytes */
+  uint64_t written;                      /* bytes, not told by CREDIT yet */
+  int wants_write;
+  int closing; /* the other side has closed it: it goes when all is written */
+} clu_lane;
+
+clu_lane *clu_lane_find(const clu_relay *r, uint64_t id);
+/* Takes over `fd` also on failure, but for what is output of somebody else's. NULL: no memory. */
+clu_lane *clu_lane_new(clu_relay *r, uint64_t id, int kind, clu_fd fd);
+/* Closes its descriptor and frees it. */
+void clu_lane_free(clu_lane *s);
+/* Forwards what has come on the local descriptor. 1: all that there is; 0: it has to wait for room,
+ * credit or a segment. */
+int clu_lane_forward(clu_lane *s);
+/* Writes what the system takes. */
+void clu_lane_write(clu_lane *s);
+/* A record for this stream. CLU_OK, CLU_PROTO, CLU_NOMEM. */
+int clu_lane_take(clu_lane *s, const clu_link_record *rec);
+/* It is of no use any more: the other side is told. It is freed at the end of the turn. */
+void clu_lane_end(clu_lane *s);
+
+struct clu_relay {
+  clu_loop *loop;
+  clu_link link;
+  clu_relay_options how;
+  clu_stream *conn;
+  clu_watch_id watch;
+  clu_timer tick;
+  clu_lane *lanes; /* the control channel first */
+  clu_sent_segment *sent;
+  clu_got_segment *got;
+  uint64_t numbers; /* of segments and output streams that this side has opened */
+  int fatal;        /* a code: nothing can be resumed */
+  int reported;     /* enum clu_relay_state */
+  int is_dirty;     /* a turn has something to do */
+  char why[256];
+};
+
+#endif

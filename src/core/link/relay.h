@@ -1,0 +1,85 @@
+/* A relay: one end of a link (core/link/link.h) and what hangs on it. On the session's host it
+ * stands for another host, with that host's fork server and nodes as local descriptors; on the
+ * other host it stands for the session.
+ *
+ *   session ==control, data channels== near relay --connection-- far relay ==the same== fork server
+ *                                                                                        and nodes
+ *
+ * Streams. A channel (core/wire/channel.h) is a numbered stream: the control channel is number 0, a
+ * node's data channel has the number of the node. The relay follows the headers of frames and
+ * leaves their bodies alone. So it knows which message brings descriptors, and a message of any
+ * length needs no memory for all of it.
+ *   SPAWN brings the node's end of the data channel: it becomes a stream (OPEN). The far relay
+ * makes a pair of sockets, passes one on with the SPAWN, and has the other. OUTPUT, ERRORS: a
+ * stream as well, whose bytes the near relay writes to that descriptor. READY brings shared memory,
+ * which stays there. Segments of any message: their bytes cross once, see below. EXITED is passed
+ * on when all has been passed on that the node has said before, on both sides.
+ *
+ * Segments. The near relay remembers those that it has sent, by the system's number of the file.
+ * The far one has made segments of its own of them, and passes their descriptors to every node that
+ * gets one. They are forgotten 10 s after the last message that brought them, or when there are
+ * more than
+ * 64. What nodes send is not sent a second time, and so is forgotten at once.
+ *
+ * Bounds. Of a stream CLU_LANE_CREDIT bytes are on their way at most, since the other side says
+ * when it has written some; so one that is not read stops no other. All streams together: the
+ * link's window. What is not taken waits in the local sockets.
+ *
+ * One thread. A relay runs on the caller's event loop; after each clu_loop_pump() the caller calls
+ * clu_relay_turn(). Nothing here blocks. The connection is made by the caller (near.h, far.h).
+ */
+#ifndef CLUTCH_RELAY_H
+#define CLUTCH_RELAY_H
+
+#include "core/link/link.h"
+#include "core/loop/event-loop.h"
+#include "core/net/stream.h"
+
+#define CLU_LANE_CREDIT (1u << 20)
+#define CLU_LINK_WINDOW (8u << 20)
+
+typedef struct clu_relay clu_relay;
+
+enum clu_lane_kind { CLU_LANE_CONTROL, CLU_LANE_DATA, CLU_LANE_OUTPUT };
+
+enum clu_relay_state {
+  CLU_RELAY_WAITING, /* there was no connection yet */
+  CLU_RELAY_UP,
+  CLU_RELAY_CUT,
+  CLU_RELAY_ENDED /* the control channel is closed, or the other side has said that it ends */
+};
+
+typedef struct clu_relay_options {
+  int near;       /* the session's side */
+  uint64_t epoch; /* near: not 0 */
+  uint64_t beat;
+  size_t window; /* 0: CLU_LINK_WINDOW */
+} clu_relay_options;
+
+typedef struct clu_relay_status {
+  int state;
+  int connected;
+  uint64_t bytes_in, bytes_out, cuts;
+  int streams;
+  size_t kept;     /* bytes that are not acknowledged */
+  const char *why; /* of the last cut or the end; the relay's */
+} clu_relay_status;
+
+/* NULL: no memory. */
+clu_relay *clu_relay_new(clu_loop *l, const clu_relay_options *how);
+/* Closes all that it has. Accepts NULL. */
+void clu_relay_free(clu_relay *r);
+/* Stream 0. Takes over `fd`. CLU_OK or CLU_NOMEM. */
+int clu_relay_control(clu_relay *r, clu_fd fd);
+/* A new connection, whose handshake is done. Takes over `conn`; the one before is closed. CLU_OK or
+ * CLU_SYS. */
+int clu_relay_connect(clu_relay *r, clu_stream *conn);
+/* Does what there is to do. CLU_OK; CLU_DEAD: nothing can be resumed, see `why`. */
+int clu_relay_turn(clu_relay *r);
+/* The other side is to know that this one ends. Then clu_relay_turn() until all has left. */
+void clu_relay_say_bye(clu_relay *r, const char *why);
+/* Whether something waits to be written, or to be acknowledged. */
+int clu_relay_is_behind(const clu_relay *r);
+void clu_relay_status_of(const clu_relay *r, clu_relay_status *out);
+
+#endif

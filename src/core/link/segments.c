@@ -1,0 +1,164 @@
+/* Segments that cross: once each, whoever gets them there. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/os-segment.h"
+#include "core/link/parts.h"
+
+enum { MOST = 64 };
+
+/* ---- from here to there ---- */
+
+static int is_whole(const clu_sent_segment *s) { return s->at == s->size; }
+
+static void forget(clu_relay *r, clu_sent_segment **at) {
+  clu_sent_segment *s = *at;
+  *at = s->next;
+  clu_link_send(&r->link, CLU_L_FORGET, s->number, NULL, 0);
+  clu_os_close(s->fd);
+  free(s);
+}
+
+/* Whether a message waits for it. */
+static int is_awaited(const clu_relay *r, const clu_sent_segment *s) {
+  for (const clu_lane *l = r->lanes; l; l = l->next)
+    for (int i = 0; i < l->brings; i++)
+      if (l->bring[i] == s) return 1;
+  return 0;
+}
+
+void clu_relay_forget_segments(clu_relay *r, uint64_t unused_since) {
+  clu_sent_segment **at = &r->sent;
+  while (*at) {
+    if (is_whole(*at) && (*at)->used <= unused_since && !is_awaited(r, *at))
+      forget(r, at);
+    else
+      at = &(*at)->next;
+  }
+}
+
+/* Without the one that was used longest ago, where there are many. */
+static void make_room(clu_relay *r) {
+  clu_sent_segment **oldest = NULL;
+  int n = 0;
+  for (clu_sent_segment **at = &r->sent; *at; at = &(*at)->next) {
+    n++;
+    if (is_whole(*at) && (!oldest || (*at)->used < (*oldest)->used) && !is_awaited(r, *at))
+      oldest = at;
+  }
+  if (n >= MOST && oldest) forget(r, oldest);
+}
+
+clu_sent_segment *clu_relay_segment(clu_relay *r, clu_fd fd, int *rc) {
+  uint64_t id[2] = {0, 0}, size = 0;
+  unsigned char body[8];
+  clu_sent_segment *s;
+  *rc = clu_os_segment_check(fd, &size);
+  if (*rc == CLU_OK) *rc = clu_os_segment_id(fd, id);
+  for (s = r->sent; s && *rc == CLU_OK; s = s->next) {
+    if (s->id[0] != id[0] || s->id[1] != id[1]) continue;
+    clu_os_close(fd);
+    s->used = clu_os_now();
+    return s;
+  }
+  make_room(r);
+  s = *rc == CLU_OK ? calloc(1, sizeof *s) : NULL;
+  if (*rc == CLU_OK && !s) *rc = CLU_NOMEM;
+  if (!s) {
+    clu_os_close(fd);
+    return NULL;
+  }
+  s->number = ++r->numbers;
+  s->id[0] = id[0];
+  s->id[1] = id[1];
+  s->fd = fd;
+  s->size = size;
+  s->used = clu_os_now();
+  clu_put64(body, size);
+  if ((*rc = clu_link_send(&r->link, CLU_L_SEGMENT, s->number, body, sizeof body)) != CLU_OK) {
+    clu_os_close(fd);
+    free(s);
+    return NULL;
+  }
+  s->next = r->sent;
+  r->sent = s;
+  return s;
+}
+
+int clu_relay_send_piece(clu_relay *r) {
+  static unsigned char piece[CLU_LINK_MOST];
+  clu_sent_segment *s = r->sent, *first = NULL;
+  size_t n;
+  for (; s; s = s->next) /* the oldest is the last of the list */
+    if (!is_whole(s)) first = s;
+  if (!first || clu_link_room(&r->link) == 0) return 0;
+  n = first->size - first->at < sizeof piece ? (size_t)(first->size - first->at) : sizeof piece;
+  if (clu_os_segment_read(first->fd, first->at, piece, n) != CLU_OK) memset(piece, 0, n);
+  if (clu_link_send(&r->link, CLU_L_PIECE, first->number, piece, n) != CLU_OK) return 0;
+  first->at += n;
+  return 1;
+}
+
+/* ---- from there to here ---- */
+
+clu_got_segment *clu_relay_got(clu_relay *r, uint64_t number) {
+  clu_got_segment *g = r->got;
+  while (g && g->number != number) g = g->next;
+  return g;
+}
+
+static int begin(clu_relay *r, const clu_link_record *rec) {
+  clu_got_segment *g;
+  if (rec->n != 8 || clu_relay_got(r, rec->stream)) return CLU_PROTO;
+  g = calloc(1, sizeof *g);
+  if (!g) return CLU_NOMEM;
+  g->number = rec->stream;
+  g->size = clu_get64(rec->bytes);
+  g->segment = clu_segment_new();
+  g->next = r->got;
+  r->got = g;
+  return CLU_OK;
+}
+
+static void give_up(clu_got_segment *g) {
+  clu_segment_unref(g->segment);
+  g->segment = NULL;
+}
+
+static int piece(clu_got_segment *g, const clu_link_record *rec) {
+  if (rec->n > g->size - g->at) return CLU_PROTO;
+  g->at += rec->n;
+  if (g->segment && clu_segment_append(g->segment, rec->bytes, rec->n) != CLU_OK) give_up(g);
+  if (g->segment && g->at == g->size && clu_segment_seal(g->segment) != CLU_OK) give_up(g);
+  return CLU_OK;
+}
+
+int clu_relay_take_segment(clu_relay *r, const clu_link_record *rec) {
+  clu_got_segment *g = clu_relay_got(r, rec->stream);
+  if (rec->type == CLU_L_SEGMENT) return begin(r, rec);
+  if (!g) return CLU_PROTO;
+  if (rec->type == CLU_L_PIECE) return piece(g, rec);
+  for (clu_got_segment **at = &r->got; *at; at = &(*at)->next) {
+    if (*at != g) continue;
+    *at = g->next;
+    break;
+  }
+  give_up(g);
+  free(g);
+  return CLU_OK;
+}
+
+void clu_relay_drop_segments(clu_relay *r) {
+  while (r->sent) {
+    clu_sent_segment *s = r->sent;
+    r->sent = s->next;
+    clu_os_close(s->fd);
+    free(s);
+  }
+  while (r->got) {
+    clu_got_segment *g = r->got;
+    r->got = g->next;
+    give_up(g);
+    free(g);
+  }
+}
