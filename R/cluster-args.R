@@ -27,6 +27,10 @@ check_request <- function(spec, strategy, packages, outfile, env, options, rscri
     say(paste("type = \"FORK\": the nodes are not forks of this session and see nothing of its",
               "objects; see cluster_export()."))
   }
+  if (inherits(spec, "clutch_launch")) {
+    check_options_of_hosts(spec, names(options))
+    request$launch <- spec
+  }
   request$hosts <- check_hosts(spec)
   request$strategy <- if (by_default) default_strategy(request) else strategy
   request$packages <- check_strings(packages, "packages")
@@ -58,6 +62,7 @@ check_setup_timeout <- function(x) {
 }
 
 default_strategy <- function(request) {
+  if (!is.null(request$launch)) return("fork_server")
   if (isTRUE(request$process$manual)) return("sequential")
   if (identical(request$process$node, "psock")) return("parallel")
   if (all(vapply(unique(host_names(request$hosts)), is_this_machine, NA))) return("fork_server")
@@ -101,7 +106,6 @@ check_process_options <- function(o) {
     if (length(x) == 1L && !is.na(x) && ok(x)) return(x)
     throw("argument", sprintf("`%s` has to be %s", name, what))
   }
-  is_user <- function(x) is.character(x) && grepl("^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*$", x)
   is_secret <- function(x) is.character(x) && grepl("^[0-9a-f]{64}$", x)
   is_time <- function(x) is.numeric(x) && x > 0
   kinds <- c("clutch", "psock")
@@ -111,7 +115,7 @@ check_process_options <- function(o) {
     master = one("master", NULL, is.character, "the name of this machine, as the nodes know it"),
     homogeneous = one("homogeneous", TRUE, is.logical, "TRUE or FALSE"),
     manual = one("manual", FALSE, is.logical, "TRUE or FALSE"),
-    user = one("user", NULL, is_user, "the name of a user"),
+    user = one("user", NULL, is_user_name, "the name of a user"),
     rshcmd = one("rshcmd", "ssh", is.character, "one string"),
     backlog = one("backlog", NA_integer_, is.numeric, "a number"),
     secret = one("secret", NULL, is_secret, "64 hexadecimal digits"),
@@ -119,14 +123,25 @@ check_process_options <- function(o) {
   )
 }
 
+is_user_name <- function(x) is.character(x) && grepl("^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*$", x)
+
+# What hosts() and its like say themselves, for all hosts.
+check_options_of_hosts <- function(launch, given) {
+  bad <- intersect(given, c(process_options, "rscript"))
+  if (!length(bad)) return(invisible())
+  what <- switch(launch$kind, ssh = "hosts", slurm = "slurm", "launcher")
+  text <- "'%s' is no option of make_cluster(%s()): see the arguments of %s()"
+  throw("argument", sprintf(text, bad[[1L]], what, what))
+}
+
 # The ports to be tried, in an order that not all sessions have in common.
-check_ports <- function(port) {
+check_ports <- function(port, name = "port") {
   if (is.null(port)) return(0L)
   is_port <- is.numeric(port) && length(port) && !anyNA(port) && all(port == floor(port)) &&
     all(port >= 0 & port <= 65535)
   if (!is_port) {
-    text <- "`port` has to be a number from 0 to 65535 (0: a free one), or a range of them"
-    throw("argument", text)
+    text <- "`%s` has to be a number from 0 to 65535 (0: a free one), or a range of them"
+    throw("argument", sprintf(text, name))
   }
   if (length(port) == 1L) return(as.integer(port))
   as.integer(port[order(.Call(ffi_random_seeds, length(port)))])
@@ -136,6 +151,10 @@ check_ports <- function(port) {
 
 # One list for each node: host, and options that are for this node only.
 check_hosts <- function(spec) {
+  if (inherits(spec, "clutch_launch")) {
+    names <- rep(spec$hosts, spec$each)
+    return(lapply(names, function(name) list(host = name)))
+  }
   if (is.character(spec) || is.list(spec)) {
     if (length(spec) == 0L) throw("argument", "a cluster has at least one node")
     return(lapply(spec, check_host))
@@ -155,18 +174,21 @@ check_host <- function(s) {
   if (!is.list(s)) s <- list(host = s)
   bad <- setdiff(names(s), node_options)
   if (length(bad)) throw("argument", sprintf("a node has no option '%s'", bad[[1L]]))
-  host <- s$host
-  is_text <- is.character(host) && length(host) == 1L && !is.na(host)
-  if (is_text && grepl("^[0-9]+$", host)) {
+  check_host_name(s$host)
+  s
+}
+
+check_host_name <- function(host) {
+  is_name <- is.character(host) && length(host) == 1L && !is.na(host)
+  if (is_name && grepl("^[0-9]+$", host)) {
     text <- paste("\"%s\" is no name of a host: a number of nodes is given as a number,",
                   "make_cluster(%s)")
     throw("argument", sprintf(text, host, host))
   }
   # what begins with "-" would be an option of ssh
-  if (!is_text || !grepl("^[A-Za-z0-9_:][A-Za-z0-9_.:%@-]*$", host)) {
+  if (!is_name || !grepl("^[A-Za-z0-9_:][A-Za-z0-9_.:%@-]*$", host)) {
     throw("argument", sprintf("'%s' is no name of a host", format(host)[1L]))
   }
-  s
 }
 
 host_names <- function(hosts) vapply(hosts, function(h) h$host, "")

@@ -200,17 +200,51 @@ preload_or_stop <- function(cl) {
   ok <- TRUE
 }
 
-# What make_cluster() with these arguments would run, as lines of text. Starts nothing.
-show_start <- function(spec, strategy = strategies, packages = NULL, outfile = "/dev/null",
-                       env = NULL, ..., rscript_args = character(), setup_timeout = 120,
-                       preload = NULL) {
+#' What make_cluster() would run
+#'
+#' Takes what [make_cluster()] takes, checks it in the same way, and tells which commands would be
+#' run, with which environment variables. Nothing is started.
+#'
+#' A port that is not known before the cluster starts is shown as `<free>`. The secret by which
+#' nodes and session know each other is in no command and in no environment variable of another
+#' host.
+#'
+#' @inheritParams make_cluster
+#' @return Character vector of class `clutch_launch_plan`, one element for each line. It is printed
+#'   as text.
+#' @section Errors: those of [make_cluster()] that its arguments cause: `clutch_argument` and
+#'   `clutch_limit`. Both have class `clutch_error`.
+#' ```r
+#' tryCatch(
+#'   launch_plan("far", strategy = "spawn"),
+#'   clutch_argument = function(e) launch_plan("far")
+#' )
+#' ```
+#' @seealso [make_cluster()]
+#' @examples
+#' launch_plan(4)
+#' launch_plan(c("alpha", "beta"), master = "my-machine", homogeneous = FALSE)
+#' @export
+launch_plan <- function(spec = available_cores(),
+                        strategy = c("fork_server", "spawn", "parallel", "sequential"),
+                        packages = NULL, outfile = "/dev/null", env = NULL, ...,
+                        rscript_args = character(), setup_timeout = 120, preload = NULL) {
   preload <- preload_request(substitute(preload), parent.frame())
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
                            setup_timeout, names(formals()))
   request$preload <- preload
   launcher <- launcher_for(request)
-  launcher$show(launcher$plan(request))
+  structure(launcher$show(launcher$plan(request)), class = "clutch_launch_plan")
 }
+
+#' @export
+print.clutch_launch_plan <- function(x, ...) {
+  writeLines(unclass(x))
+  invisible(x)
+}
+
+#' @export
+format.clutch_launch_plan <- function(x, ...) unclass(x)
 
 #' @export
 `[.clutch_cluster` <- function(x, i) {

@@ -2,7 +2,8 @@
 # (strategy "spawn") where a fork would not do.
 
 fork_launcher <- function() {
-  launcher(plan = plan_forked, start = start_forked, replace = replace_forked, show = show_forked)
+  new_launcher(plan = plan_forked, start = start_forked, replace = replace_forked,
+               show = show_forked)
 }
 
 # Besides what all plans have:

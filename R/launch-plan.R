@@ -41,7 +41,7 @@ libraries_for <- function(request) {
   unique(c(.libPaths(), normalizePath(said[dir.exists(said)])))
 }
 
-launcher <- function(plan, show, start, complete = NULL, replace = NULL, begin = NULL) {
+new_launcher <- function(plan, show, start = NULL, complete = NULL, replace = NULL, begin = NULL) {
   functions <- list(plan = plan, show = show, start = start, complete = complete,
                     replace = replace, begin = begin)
   structure(functions, class = "clutch_launcher")

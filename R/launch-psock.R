@@ -3,7 +3,8 @@
 # and, where the session has started it, has the pid of a process that was started.
 
 psock_launcher <- function() {
-  launcher(plan = plan_psock, start = start_psock, complete = complete_psock, show = show_psock)
+  new_launcher(plan = plan_psock, start = start_psock, complete = complete_psock,
+               show = show_psock)
 }
 
 plan_psock <- function(request) plan_processes(request, "psock")

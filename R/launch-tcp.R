@@ -2,7 +2,7 @@
 # node and session prove to each other that they know the cluster's secret.
 
 tcp_launcher <- function() {
-  launcher(plan = plan_tcp, start = start_tcp, begin = begin_tcp, show = show_tcp)
+  new_launcher(plan = plan_tcp, start = start_tcp, begin = begin_tcp, show = show_tcp)
 }
 
 plan_tcp <- function(request) plan_processes(request, "tcp")

@@ -18,7 +18,8 @@ launcher_named <- function(name) {
   switch(name,
     fork = fork_launcher(),
     tcp = tcp_launcher(),
-    psock = psock_launcher()
+    psock = psock_launcher(),
+    hosts = hosts_launcher()
   )
 }
 
@@ -26,6 +27,7 @@ launcher_of <- function(info) launcher_named(info$launcher)
 
 # Which one a request is for.
 launcher_for <- function(request) {
+  if (!is.null(request$launch)) return(hosts_launcher())
   if (request$strategy %in% c("fork_server", "spawn")) return(fork_launcher())
   launcher_named(if (request$process$node == "psock") "psock" else "tcp")
 }

@@ -23,7 +23,7 @@ local_plain_environment <- function(env = parent.frame()) {
   do.call(on.exit, list(as.call(list(back)), add = TRUE), envir = env)
 }
 
-show_start <- function(...) writeLines(clutch:::show_start(...))
+show_start <- function(...) print(launch_plan(...))
 
 test_that("what a fork server and its nodes would be started with", {
   local_plain_environment()

@@ -261,7 +261,7 @@ test_that("the cluster tells that there is a preload, and does not carry it abou
   on.exit(stop_cluster(cl))
   expect_output(print(cl), "preload: y <- sum(big) ...", fixed = TRUE)
   expect_lt(length(serialize(cl, NULL)), 1e5)
-  plan <- clutch:::show_start(1, preload = y <- 1)
+  plan <- launch_plan(1, preload = y <- 1)
   expect_true("  for this cluster only, evaluates y <- 1" %in% plan)
 })
 

@@ -1,0 +1,126 @@
+# Descriptions of nodes on other hosts, and the commands that are made of them.
+
+plan <- function(...) print(launch_plan(...))
+hosts <- clutch:::hosts
+slurm <- clutch:::slurm
+launcher <- clutch:::launcher
+
+outside_of_slurm <- function(env = parent.frame()) {
+  names <- c("SLURM_JOB_ID", "SLURM_JOB_NUM_NODES", "SLURM_JOB_CPUS_PER_NODE")
+  old <- Sys.getenv(names, NA)
+  back <- function() {
+    Sys.unsetenv(names)
+    if (any(!is.na(old))) do.call(Sys.setenv, as.list(old[!is.na(old)]))
+  }
+  do.call(on.exit, list(as.call(list(back)), add = TRUE), envir = env)
+  Sys.unsetenv(names)
+}
+
+test_that("hosts by ssh", {
+  expect_snapshot(plan(hosts(c("alpha", "me@beta"), each = 16), packages = "stats4"))
+  expect_snapshot(plan(hosts("alpha", each = 2, port = 2222, user = "me", jump = "gate",
+                             ssh = c("ssh", "-F", "my config"), tunnel = FALSE, listen = 11000,
+                             rscript = "/opt/R/4.4/bin/Rscript", env = c(A = "it's"))))
+  expect_snapshot(plan(hosts("alpha", modules = c("gcc", "R/4.4"), setup = "ulimit -v unlimited")))
+  x <- hosts(c("a", "b", "a"), each = c(1, 2, 4))
+  expect_identical(x$hosts, c("a", "b"))
+  expect_identical(x$each, c(5L, 2L))
+  expect_output(print(x), "2 hosts by ssh: a, b; nodes: 7, 2 to 5 on each")
+})
+
+test_that("hosts by Slurm, in an allocation and outside", {
+  outside_of_slurm()
+  expect_snapshot(plan(slurm(nodes = 4, each = 32, time = "2h", partition = "long",
+                             folder = "/shared")))
+  expect_snapshot(plan(slurm(workers = 10:200, time = 3600, folder = "/shared")))
+  Sys.setenv(SLURM_JOB_ID = "17", SLURM_JOB_NUM_NODES = "2", SLURM_JOB_CPUS_PER_NODE = "8(x2)")
+  expect_snapshot(plan(slurm()))
+  expect_snapshot(plan(slurm(nodes = 1, each = 2, modules = "R")))
+  expect_error(slurm(nodes = 3), "has 2 hosts, and `nodes` is 3", class = "clutch_argument")
+})
+
+test_that("hosts by a command of the user's", {
+  expect_snapshot(plan(launcher("qsub -N {name} -pe smp {each} {script}", hosts = 2, each = 8,
+                                folder = "/shared")))
+  expect_snapshot(plan(launcher("docker exec -i box{host} {command}", secret = "stdin")))
+})
+
+test_that("what a shell is given is what R gets", {
+  linux_only()
+  folder <- tempfile("shell-")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  # a program in place of R, which says what it was given
+  program <- file.path(folder, "an R")
+  writeLines(c("#!/bin/sh", "printf '%s\\n' \"$CLUTCH_STARTING\" \"$A\" \"$B\" \"$@\""), program)
+  Sys.chmod(program, "755")
+  env <- c(A = "it's $HOME; \"x\\\\y\"\n*", B = "")
+  given <- c("1", strsplit(env[["A"]], "\n")[[1L]], "",
+             "--default-packages=datasets,utils,grDevices,graphics,stats,methods", "-e",
+             "clutch:::host_main()")
+  says <- function(x, shell) {
+    launch <- clutch:::launches_of(x, TRUE)[[1L]]
+    line <- launch$argv[[length(launch$argv)]]
+    system2(shell, c("-c", shQuote(line)), stdout = TRUE)
+  }
+  for (shell in Filter(function(s) nzchar(Sys.which(s)), c("sh", "bash", "dash", "zsh", "fish"))) {
+    expect_identical(says(hosts("a", rscript = program, env = env), shell), given, info = shell)
+    with_setup <- hosts("a", rscript = program, setup = "export A=\"it's $((1 + 1))\"")
+    expect_identical(says(with_setup, shell)[2L], "it's 2", info = shell)
+    template <- launcher("{command}", rscript = program, env = env, secret = "stdin")
+    expect_identical(says(template, shell), given, info = shell)
+  }
+  # a line that fails is the end
+  failing <- hosts("a", rscript = program, setup = "false")
+  expect_identical(suppressWarnings(as.character(says(failing, "sh"))), character())
+})
+
+test_that("times as Slurm writes them", {
+  time <- clutch:::slurm_time
+  expect_identical(time(90), "00:01:30")
+  expect_identical(time("90min"), "01:30:00")
+  expect_identical(time("2h"), "02:00:00")
+  expect_identical(time("1d12h"), "1-12:00:00")
+  expect_identical(time("1-12:00:00"), "1-12:00:00")
+  expect_identical(time("30:00"), "30:00")
+  expect_identical(time("1.5 h"), "01:30:00")
+  expect_null(time(NULL))
+  for (bad in list("90", "2 hours", "", NA, -1, "h", c("1h", "2h"))) {
+    expect_error(time(bad), class = "clutch_argument", info = deparse1(bad))
+  }
+})
+
+test_that("arguments of no use are errors that name the argument", {
+  outside_of_slurm()
+  bad <- function(expr, pattern) {
+    expect_error(expr, pattern, class = "clutch_argument")
+  }
+  bad(hosts(), "`hosts` is missing")
+  bad(hosts(3), "names of hosts")
+  bad(hosts("-oProxyCommand=x"), "no name of a host")
+  bad(hosts("4"), "no name of a host")
+  bad(hosts(c("a", "b"), each = 1:3), "`each`")
+  bad(hosts("a", each = 1.5), "`each`")
+  bad(hosts("a", eech = 3), "no argument `eech`: did you mean `each`")
+  bad(hosts("a", 2, 3), "have to be named")
+  bad(hosts("a", port = 1e5), "`port`")
+  bad(hosts("a", listen = -1), "`listen`")
+  bad(hosts("a", user = "a b"), "`user`")
+  bad(hosts("a", jump = "-x"), "`jump`")
+  bad(hosts("a", env = "x"), "`env`")
+  bad(hosts("a", env = c("a-b" = "x")), "`env`")
+  bad(hosts("a", modules = "x; rm"), "`modules`")
+  bad(hosts("a", rscript = "~/R"), "`rscript`")
+  bad(hosts("a", tunnel = "yes"), "`tunnel`")
+  bad(slurm(), "`nodes` or `workers`")
+  bad(slurm(nodes = 1, workers = 1:2), "`nodes` or `workers`")
+  bad(slurm(workers = 0:2), "`workers`")
+  bad(slurm(nodes = 1, partition = "a b"), "`partition`")
+  bad(slurm(nodes = 1, folder = "here"), "`folder`")
+  bad(launcher(), "`template` is missing")
+  bad(launcher("qsub x"), "`template`")
+  bad(launcher("{command}", hosts = 0), "`hosts`")
+  bad(launcher("{command}", secret = "argv"), "`secret`")
+  bad(launch_plan(hosts("a"), "parallel"), "strategy \"parallel\" is not for nodes of hosts\\(\\)")
+  bad(launch_plan(hosts("a"), rshcmd = "rsh"), "arguments of hosts\\(\\)")
+})
