@@ -107,6 +107,10 @@ int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds,
             close(f);
         }
       }
+      if (m.msg_flags & MSG_CTRUNC) {
+        while (*nfds > 0) close((int)fds[--*nfds]);
+        *nfds = -1;
+      }
     }
   }
   if (k > 0) {

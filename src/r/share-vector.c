@@ -175,6 +175,11 @@ static SEXP unserialize(SEXP class, SEXP state) {
   if (!reading || !width || !(s[0] >= 0 && s[0] < reading->n))
     clu_raise("protocol", "a shared vector arrived without its elements");
   segment = reading->of[(int)s[0]];
+  if (clu_segment_is_lost(segment))
+    clu_raise("limit",
+              "a large vector cannot be received: this process (%d) has used up its file "
+              "descriptors ('ulimit -n')",
+              (int)clu_os_getpid());
   if (!(s[1] >= 0 && s[3] >= 0) || s[1] != (double)((uint64_t)s[1] / 16 * 16) ||
       s[1] + bytes > (double)clu_segment_size(segment))
     clu_raise("protocol", "a shared vector arrived with too few elements");

@@ -2,6 +2,7 @@
 #include "channel-fixture.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/base/segment.h"
@@ -183,4 +184,54 @@ TEST(a_body_in_pieces_has_its_segments_until_its_end) {
   }
   down(&t);
   CHECK_INT_EQ(test_count_fds(), before);
+}
+
+/* Uses up all descriptors but `but`; returns how many it has opened. */
+static int use_up(int fds[512], int but) {
+  int n = 0;
+  while (n < 512 && (fds[n] = dup(0)) >= 0) n++;
+  REQUIRE(n < 512 && n >= but);
+  for (int i = 0; i < but; i++) close(fds[--n]);
+  return n;
+}
+
+/* The bytes of the message are there, and the channel goes on. */
+TEST(segments_for_which_there_is_no_descriptor_are_lost_alone) {
+  struct rlimit was, few;
+  int fds[512], before = test_count_fds();
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &was) == 0);
+  few = was;
+  few.rlim_cur = 256;
+  for (int but = 0; but < 3; but++) { /* of three, so many can be taken */
+    two t;
+    clu_msg m;
+    int n;
+    both_take(&t, CLU_TAKES_SEGMENTS);
+    send_with(&t, 1, 40000, 3, "lost");
+    send_with(&t, 2, 10, 0, NULL);
+    CHECK(clu_chan_flush(&t.a) != CLU_SYS);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    n = use_up(fds, but);
+    REQUIRE(receive(&t, &m) == 1);
+    for (int i = 0; i < n; i++) close(fds[i]);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &was) == 0);
+    CHECK_INT_EQ(m.body->size, 40000);
+    REQUIRE(m.body->segments && m.body->segments->n == 3);
+    for (int i = 0; i < 3; i++) {
+      CHECK(clu_segment_is_lost(m.body->segments->of[i]));
+      CHECK(clu_segment_bytes(m.body->segments->of[i], NULL) == NULL);
+    }
+    CHECK_INT_EQ(clu_segments_size(m.body->segments), 0);
+    clu_blob_unref(m.body);
+    REQUIRE(receive(&t, &m) == 1);
+    CHECK(m.seq == 2);
+    clu_blob_unref(m.body);
+    send_with(&t, 3, 100, 2, "there");
+    REQUIRE(receive(&t, &m) == 1);
+    CHECK(!clu_segment_is_lost(m.body->segments->of[0]));
+    CHECK_MEM_EQ(clu_segment_bytes(m.body->segments->of[0], NULL), "there", 5);
+    clu_blob_unref(m.body);
+    down(&t);
+    CHECK_INT_EQ(test_count_fds(), before);
+  }
 }

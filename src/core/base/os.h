@@ -74,8 +74,9 @@ void clu_os_move_high(clu_fd *fd, int least);
 /* Reads what is there. CLU_OK (`*got` > 0), CLU_AGAIN, CLU_EOF, CLU_RESET (also: the peer is beyond
  * reach) or CLU_SYS. With
  * `fds` not NULL also takes passed descriptors; the caller owns the `*nfds` received (at most
- * CLU_MAX_FDS). On a descriptor made blocking by clu_os_set_blocking() it blocks, and answers
- * CLU_AGAIN when a signal interrupted it. */
+ * CLU_MAX_FDS), all of which came with one byte. `*nfds` -1: some have come that this process has
+ * no numbers for, and all of them are closed. On a descriptor made blocking by
+ * clu_os_set_blocking() it blocks, and answers CLU_AGAIN when a signal interrupted it. */
 int clu_os_readv(clu_fd fd, const clu_iov *iov, int n, size_t *got, clu_fd *fds, int *nfds);
 /* Writes what the system takes. CLU_OK (`*put` > 0), CLU_AGAIN, CLU_RESET or CLU_SYS. `pass` are
  * `npass` descriptors to hand over with the first byte; the caller keeps its own copies. Blocks as

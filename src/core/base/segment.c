@@ -12,6 +12,7 @@ struct clu_segment {
   uint64_t size;
   void *bytes;
   int writable;
+  int lost;
 };
 
 static atomic_long open_fds;
@@ -91,6 +92,14 @@ clu_segment *clu_segment_receive(clu_fd fd, int *rc) {
   if (clu_segment_map(s) == CLU_OK) close_fds(s); /* else it is to be read */
   return s;
 }
+
+clu_segment *clu_segment_new_lost(void) {
+  clu_segment *s = blank();
+  if (s) s->lost = 1;
+  return s;
+}
+
+int clu_segment_is_lost(const clu_segment *s) { return s->lost; }
 
 uint64_t clu_segment_size(const clu_segment *s) { return s->size; }
 

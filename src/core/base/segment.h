@@ -34,6 +34,10 @@ int clu_segment_seal(clu_segment *s);
  * that cannot be done (limits of memory, too many mappings) it keeps it, to be read. NULL: `*rc` is
  * CLU_PROTO (it is no sealed segment) or CLU_NOMEM. */
 clu_segment *clu_segment_receive(clu_fd fd, int *rc);
+/* In place of one whose descriptor this process could not take, because it has used up its own: it
+ * has no bytes. NULL: no memory. */
+clu_segment *clu_segment_new_lost(void);
+int clu_segment_is_lost(const clu_segment *s);
 /* Maps one of this process's own, which keeps its descriptor. CLU_OK or CLU_NOMEM. */
 int clu_segment_map(clu_segment *s);
 

@@ -42,7 +42,8 @@ void clu_chan_fini(clu_chan *c) {
     out_free(o);
   }
   c->tail = NULL;
-  for (int i = 0; i < c->nfds; i++) clu_os_close(c->fds[i]);
+  for (int i = 0; i < c->nfds; i++)
+    if (c->fds[i] != CLU_NO_FD) clu_os_close(c->fds[i]);
   c->nfds = 0;
   clu_blob_unref(c->body);
   c->body = NULL;
@@ -241,6 +242,21 @@ int clu_chan_withdraw(clu_chan *c, uint8_t kind, uint64_t seq) {
 
 /* ---- reading ---- */
 
+/* Descriptors that one read has brought; n -1: it has lost them. */
+static void keep_fds(clu_chan *c, const clu_fd *fds, int n) {
+  static const clu_fd lost = CLU_NO_FD;
+  if (n < 0) {
+    fds = &lost;
+    n = 1;
+  }
+  for (int i = 0; i < n; i++) {
+    if (c->nfds < (int)(sizeof c->fds / sizeof *c->fds))
+      c->fds[c->nfds++] = fds[i];
+    else if (fds[i] != CLU_NO_FD)
+      clu_os_close(fds[i]);
+  }
+}
+
 /* Another read may bring more descriptors than there is room for, and messages are here with which
  * the others can be taken. */
 static int has_many_fds(const clu_chan *c) {
@@ -268,12 +284,7 @@ int clu_chan_fill(clu_chan *c) {
   iov[n].base = c->in + c->in_len;
   iov[n++].len = IN_CAP - c->in_len;
   rc = clu_os_readv(c->fd, iov, n, &got, c->takes_fds ? fds : NULL, &nfds);
-  for (int i = 0; i < nfds; i++) {
-    if (c->nfds < (int)(sizeof c->fds / sizeof *c->fds))
-      c->fds[c->nfds++] = fds[i];
-    else
-      clu_os_close(fds[i]);
-  }
+  keep_fds(c, fds, nfds);
   if (rc != CLU_OK) return rc;
   c->bytes_in += got;
   if (direct) {
@@ -287,12 +298,15 @@ int clu_chan_fill(clu_chan *c) {
 }
 
 /* The segments that come with a message: their descriptors came with the first byte of its header.
- * 1 or a negative code. */
+ * Without them the message is whole but for the elements of its large vectors, and who reads these
+ * gets an error. 1 or a negative code. */
 static int take_segments(clu_chan *c, int n) {
-  if (n > 0 && (c->takes_fds != CLU_TAKES_SEGMENTS || n > c->nfds)) return -CLU_PROTO;
+  int lost = n > 0 && c->nfds > 0 && c->fds[0] == CLU_NO_FD;
+  if (n > 0 && (c->takes_fds != CLU_TAKES_SEGMENTS || (!lost && n > c->nfds))) return -CLU_PROTO;
+  if (lost) clu_chan_take_fd(c);
   for (int i = 0; i < n; i++) {
-    int rc;
-    clu_segment *s = clu_segment_receive(clu_chan_take_fd(c), &rc);
+    int rc = CLU_NOMEM;
+    clu_segment *s = lost ? clu_segment_new_lost() : clu_segment_receive(clu_chan_take_fd(c), &rc);
     if (!s) return -rc;
     if (c->stream)
       c->segments.of[c->segments.n++] = s;

@@ -51,7 +51,7 @@ typedef struct clu_chan {
   int stream;            /* the body is read by clu_chan_read(): */
   uint64_t read;         /* so much of it has been */
   clu_segments segments; /* those that a message read so brings, until its end */
-  clu_fd fds[32];        /* received, not yet taken */
+  clu_fd fds[32];        /* received, not yet taken; CLU_NO_FD: a message's were lost */
   int nfds;
   /* writing */
   struct clu_out *head, *tail;
