@@ -170,7 +170,7 @@ make_cluster <- function(spec = available_cores(),
   if (is_starting()) return(refuse_while_starting())
   forget_parents()
   tempdir(TRUE) # it may have been deleted
-  preload <- preload_request(substitute(preload), parent.frame())
+  preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   began <- clock()
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
                            setup_timeout, names(formals()))
@@ -229,7 +229,7 @@ launch_plan <- function(spec = available_cores(),
                         strategy = c("fork_server", "spawn", "parallel", "sequential"),
                         packages = NULL, outfile = "/dev/null", env = NULL, ...,
                         rscript_args = character(), setup_timeout = 120, preload = NULL) {
-  preload <- preload_request(substitute(preload), parent.frame())
+  preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
                            setup_timeout, names(formals()))
   request$preload <- preload

@@ -19,6 +19,20 @@ preload_request <- function(code, env) {
   list(code = code, variables = variables, attach = needs$attach, load = needs$load, wd = getwd())
 }
 
+# Where the expression was written: in `frame`, which has made `call`, or, where that hands on the
+# `...` of a function, in the frame that has called this function.
+written_in <- function(call, frame) {
+  while (!"preload" %in% names(call) && any(vapply(as.list(call)[-1L], identical, NA, quote(...)))) {
+    dots <- frame
+    while (!exists("...", dots, inherits = FALSE)) dots <- parent.env(dots)
+    number <- Position(function(f) identical(f, dots), sys.frames(), right = TRUE)
+    if (is.na(number)) break # its call has ended
+    call <- sys.call(number)
+    frame <- sys.frame(sys.parents()[[number]])
+  }
+  frame
+}
+
 # The code itself, or code that a call of quote() or a variable gives.
 preload_code <- function(code, env) {
   if (is.symbol(code)) {

@@ -14,7 +14,7 @@ needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.tabl
 for_tests <- c(
   "lintr", "spelling", "promises", "later", "progressr", "rlang", "purrr", "foreach", "doParallel",
   "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel", "iterators", "R6", "mirai",
-  "crew", "doRNG"
+  "crew", "doRNG", "Rcpp", "bit64"
 )
 # their examples call mclapply(), or their own tests run on clutch
 for_adapters <- c(

@@ -3,6 +3,7 @@
 #include "r/share.h"
 
 #include <R_ext/Altrep.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,6 +161,15 @@ static SEXP read_vector(int type, const clu_segment *segment, uint64_t at, R_xle
   return x;
 }
 
+const char *clu_shared_lost_text(void) {
+  static char text[160];
+  snprintf(text, sizeof text,
+           "a large vector cannot be received: this process (%d) has used up its file descriptors "
+           "('ulimit -n')",
+           (int)clu_os_getpid());
+  return text;
+}
+
 /* `state`: place of the segment in the message's list, where the elements begin, type, length. */
 static SEXP unserialize(SEXP class, SEXP state) {
   const double *s;
@@ -175,11 +185,7 @@ static SEXP unserialize(SEXP class, SEXP state) {
   if (!reading || !width || !(s[0] >= 0 && s[0] < reading->n))
     clu_raise("protocol", "a shared vector arrived without its elements");
   segment = reading->of[(int)s[0]];
-  if (clu_segment_is_lost(segment))
-    clu_raise("limit",
-              "a large vector cannot be received: this process (%d) has used up its file "
-              "descriptors ('ulimit -n')",
-              (int)clu_os_getpid());
+  if (clu_segment_is_lost(segment)) clu_raise("limit", "%s", clu_shared_lost_text());
   if (!(s[1] >= 0 && s[3] >= 0) || s[1] != (double)((uint64_t)s[1] / 16 * 16) ||
       s[1] + bytes > (double)clu_segment_size(segment))
     clu_raise("protocol", "a shared vector arrived with too few elements");
@@ -340,5 +346,12 @@ void clu_shared_init(DllInfo *dll) {
   R_set_altraw_Elt_method(raws, raw_at);
 }
 
+/* Where attributes of a long vector are changed that has two names, R makes another ALTREP object
+ * that has the vector. */
+static int has_shared(SEXP x) {
+  SEXP in = ALTREP(x) && clu_shared_width((int)TYPEOF(x)) > 0 ? R_altrep_data1(x) : R_NilValue;
+  return TYPEOF(in) == TYPEOF(x) && clu_is_shared(in) && Rf_xlength(in) == Rf_xlength(x);
+}
+
 /* Whether it is a vector in shared memory. */
-SEXP ffi_is_shared(SEXP x) { return Rf_ScalarLogical(clu_is_shared(x)); }
+SEXP ffi_is_shared(SEXP x) { return Rf_ScalarLogical(clu_is_shared(x) || has_shared(x)); }

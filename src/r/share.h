@@ -40,6 +40,8 @@ int clu_shared_can_be_sent(SEXP x);
 /* What the objects that are read from now on may refer to; NULL: nothing. Returns what it was. The
  * list stays the caller's. */
 const clu_segments *clu_shared_reading(const clu_segments *list);
+/* What an error says where the elements of vectors are lost: clu_segment_new_lost(). */
+const char *clu_shared_lost_text(void);
 /* A collection may be due: R does not see the bytes of segments, `more` of which will be mapped. */
 void clu_shared_expect(uint64_t more);
 /* How many vectors of this kind R has. */

@@ -37,6 +37,34 @@ test_that("all nodes have what the expression makes, and what it needs of the se
   expect_false(identical(drawn[[1]], drawn[[2]]))
 })
 
+test_that("an expression that comes by the dots of other functions is found where it was written", {
+  has <- function(cl) {
+    on.exit(stop_cluster(cl))
+    on_nodes(cl, quote(y))[[1L]]
+  }
+  plain <- function(...) make_cluster(1, ...)
+  inner <- function(..., other = 1) plain(...)
+  within <- function(...) lapply(1, function(i) make_cluster(i, ...))[[1L]]
+  held <- function(...) function(n) make_cluster(n, ...)
+  one <- function(preload_x) plain(preload = y <- preload_x + 1)
+  two <- function(preload_x) inner(preload = y <- preload_x + 2)
+  three <- function(preload_x) within(preload = y <- preload_x + 3)
+  four <- function(preload_x) lapply(1, make_cluster, preload = y <- preload_x + 4)[[1L]]
+  five <- function(preload_x) do.call(inner, list(preload = bquote(y <- .(preload_x) + 5)))
+  # what is in the way has another value
+  environment(plain) <- list2env(list(preload_x = 100), parent = environment(plain))
+  expect_identical(has(one(1)), 2)
+  expect_identical(has(two(1)), 3)
+  expect_identical(has(three(1)), 4)
+  expect_identical(has(four(1)), 5)
+  expect_identical(has(five(1)), 6)
+  # `...` of a call that has ended: as if the function that hands it on had written it
+  preload_x <- 10
+  expect_identical(has(held(preload = y <- preload_x)(1)), 10)
+  plan <- function(...) launch_plan(1, ...)
+  expect_match(plan(preload = y <- preload_x), "preload|evaluates", all = FALSE)
+})
+
 test_that("the expression may be quoted, an expression, in a variable, or a variable itself", {
   code <- quote({
     a <- 5

@@ -132,3 +132,7 @@ uint64_t clu_segments_size(const clu_segments *list) {
   for (int i = 0; i < list->n; i++) sum += clu_segment_size(list->of[i]);
   return sum;
 }
+
+int clu_segments_are_lost(const clu_segments *list) {
+  return list && list->n > 0 && clu_segment_is_lost(list->of[0]);
+}

@@ -55,7 +55,8 @@ typedef struct clu_segments {
   int n;
   clu_segment *of[CLU_MAX_FDS];
 } clu_segments;
-void clu_segments_drop(clu_segments *list); /* gives all of them back */
+void clu_segments_drop(clu_segments *list);          /* gives all of them back */
+int clu_segments_are_lost(const clu_segments *list); /* all are, or none; NULL: none */
 /* The bytes of all of them. */
 uint64_t clu_segments_size(const clu_segments *list);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/wire/task-message.h"
+#include "r/share.h"
 
 #define RING_RESULT_HEAD 16       /* bytes before each of the ring results that are queued */
 #define KEEP_RING_RESULTS 1048576 /* so much of their memory stays for the next */
@@ -156,6 +157,7 @@ static void on_result(clu_node *nd, task_node *at, const clu_msg *m) {
     took = clu_get64(m->body->data + 16);
     /* a node of another machine has another clock */
     began = clu_node_clock_is_ours(nd) ? clu_get64(m->body->data + 8) : now - took;
+    if (clu_segments_are_lost(m->body->segments)) flags = CLU_RESULT_ERROR;
   }
   rc = clu_sched_answer(at->tasks->sched, at->index, m->seq, given_up, took, now, &x);
   if (rc < 0) clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
@@ -247,13 +249,42 @@ static void take_ring_results(task_job *j, SEXP prot) {
   }
 }
 
+static void set_class(SEXP x, const char *const *names, int n) {
+  SEXP class = PROTECT(Rf_allocVector(STRSXP, n));
+  for (int i = 0; i < n; i++) SET_STRING_ELT(class, i, Rf_mkChar(names[i]));
+  Rf_setAttrib(x, R_ClassSymbol, class);
+  UNPROTECT(1);
+}
+
+/* In place of a result whose large vectors could not be received, see task_failure() in
+ * R/node-tasks.R. */
+static SEXP failure_of_lost(void) {
+  static const char *parts[] = {"cond", "calls", ""}, *of_cond[] = {"message", "call", ""};
+  static const char *const classes[] = {"clutch_limit", "clutch_error", "error", "condition"};
+  static const char *const class[] = {"clutch_task_failure"};
+  SEXP failure = PROTECT(Rf_mkNamed(VECSXP, parts)), cond = Rf_mkNamed(VECSXP, of_cond);
+  SET_VECTOR_ELT(failure, 0, cond);
+  SET_VECTOR_ELT(cond, 0, Rf_mkString(clu_shared_lost_text()));
+  set_class(cond, classes, 4);
+  set_class(failure, class, 1);
+  UNPROTECT(1);
+  return failure;
+}
+
+static SEXP value_of(clu_blob *b) {
+  if (!clu_segments_are_lost(b->segments))
+    return clu_unserialize(b, CLU_RESULT_HEAD); /* gives it back */
+  clu_blob_unref(b);
+  return failure_of_lost();
+}
+
 void clu_job_take_results(task_job *j, SEXP prot) {
   queued_result x;
   take_ring_results(j, prot);
   while (clu_result_take(&j->results, &x)) {
     SEXP v;
     if (!x.body) continue;
-    v = PROTECT(clu_unserialize(x.body, CLU_RESULT_HEAD)); /* gives it back */
+    v = PROTECT(value_of(x.body));
     set_value(j, prot, x.task, x.flags, v);
     UNPROTECT(1);
   }
