@@ -462,6 +462,17 @@ sections$handout <- list(
           "limit, or start a replacement while the session computes; and its nodes stop when their result rings are full."))
   })
 
+sections$stream <- list(
+  title = "TLS", scripts = "stream", peers = character(), no_text = TRUE,
+  question = "What does it cost that bytes between hosts are encrypted and authenticated?",
+  tables = list(list(
+    caption = "Two processes without R. At 1 Gbit/s they are in two network namespaces, and tc shapes what is between them.",
+    make = function() {
+      t <- read("stream.csv")
+      t$what <- paste0(t$what, " (", t$where, ")")
+      crossed(t, "what", "who", "")
+    })))
+
 sections$promises <- list(
   title = "Promises", scripts = "promises", peers = "mirai", no_text = TRUE,
   question = "How long does it take from the end of a task to the handler of its promise, and what does waiting cost?",

@@ -13,7 +13,7 @@ source("bench/_sections-field.R")
 suppressPackageStartupMessages(library(clutch))
 
 scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "latency", "tasks", "tiny",
-    "handout", "promises", "futures", "foreach", "daemons", "memory", "broadcast", "data", "recovery",
+    "handout", "stream", "promises", "futures", "foreach", "daemons", "memory", "broadcast", "data", "recovery",
     "peers", "busy", "work")
 # What a script writes begins with its name; but for these
 also <- c(deadport = "probe", roundtrip = "payload")

@@ -20,7 +20,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
-#define READ_AHEAD (4 * (CLU_TLS_RECORD + 64)) /* bytes that one read of the socket may bring */
+#define READ_AHEAD (8 * (CLU_TLS_RECORD + 64)) /* bytes that one read of the socket may bring */
 #define CHAIN_BYTES 8192                       /* most that a peer may show of certificates */
 
 /* Each process has one list of OpenSSL's errors a thread, which other users of the library fill,

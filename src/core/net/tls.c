@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Plain bytes that are encrypted before they are sent together: each call of the system costs. */
-#define BATCH ((size_t)4 * CLU_TLS_RECORD)
+#define BATCH ((size_t)16 * CLU_TLS_RECORD)
 #define OVERHEAD 64 /* more than a record adds to its bytes */
 #define KEEP 4096   /* of the memory for what is to be sent, while there is nothing */
 
