@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/net/tls.h"
 #include "core/wire/frame.h"
 #include "core/wire/handshake.h"
 
@@ -39,6 +40,37 @@ static void save(const char *dir, const char *target, int number) {
   snprintf(path, sizeof path, "%s/%s/seed-%d", dir, target, number);
   if (!(f = fopen(path, "wb")) || fwrite(bytes, 1, len, f) != len || fclose(f)) exit(1);
   len = 0;
+}
+
+/* What each side of TLS sends first: the client at once, the server when it has heard that. */
+static void save_tls(const char *dir) {
+  char own[2][CLU_TLS_TEXT], certificate[2][CLU_TLS_TEXT];
+  clu_tls_keys *k[2];
+  clu_stream *s[2];
+  clu_fd pair[2][2];
+  for (int i = 0; i < 2; i++)
+    if (clu_tls_make_identity(own[i], certificate[i], NULL) != CLU_OK) exit(1);
+  for (int i = 0; i < 2; i++) {
+    if (clu_tls_keys_new(own[i], certificate[1 - i], &k[i], NULL) != CLU_OK ||
+        clu_os_pair(pair[i], NULL) != CLU_OK ||
+        (i ? clu_stream_tls_client : clu_stream_tls_server)(pair[i][0], k[i], &s[i], NULL) != 0)
+      exit(1);
+  }
+  for (int i = 1; i >= 0; i--) { /* the client first */
+    unsigned char said[4096];
+    clu_iov iov = {said, sizeof said};
+    size_t n = 0;
+    clu_stream_handshake(s[i]);
+    if (clu_os_readv(pair[i][1], &iov, 1, &n, NULL, NULL) != CLU_OK) exit(1);
+    for (int at_once = 0; at_once < 2; at_once++) {
+      add_byte(i); /* what the client says goes to a server */
+      add_byte(at_once ? 255 : 1);
+      add(said, n);
+      save(dir, "tls", 2 * i + at_once);
+    }
+    iov.len = n;
+    if (i == 1 && clu_os_writev(pair[0][1], &iov, 1, NULL, 0, &n) != CLU_OK) exit(1);
+  }
 }
 
 int main(int argc, char **argv) {
@@ -77,5 +109,6 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 60; i++) add_byte(i);
     save(dir, "handshake", k);
   }
+  save_tls(dir);
   return 0;
 }
