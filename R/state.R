@@ -12,6 +12,7 @@
 #   watches, watch            what is waited for while R is idle; the one used last: see idle.R
 #   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
 #                        adapt-mirai.R and adapt-crew.R
+#   links        link processes to other hosts, see link.R
 #   is_child     this is a forked child of a session
 #   signals, s4, task_is_also see adapters.R and adapt-future.R
 the <- new.env(parent = emptyenv())
@@ -21,6 +22,7 @@ the$watches <- list()
 the$own_servers <- list()
 the$daemons <- list()
 the$crew <- list()
+the$links <- list()
 
 # In a forked child of a session, as in parallel::mclapply(), what is remembered is the parent's,
 # and its clusters cannot be used. So who is about to start something here forgets it.
@@ -28,7 +30,8 @@ forget_parents <- function() {
   if (!.Call(ffi_session_in_child)) return(invisible())
   the$is_child <- TRUE
   for (w in the$watches) w$gone <- TRUE
-  the$watches <- the$servers <- the$own_servers <- the$daemons <- the$crew <- list()
+  the$watches <- the$servers <- the$own_servers <- the$daemons <- the$crew <-
+    the$links <- list()
   the$watch <- the$own <- the$pool <- NULL
   is_ours <- isNamespaceLoaded("parallel") &&
     inherits(parallel::getDefaultCluster(), "clutch_cluster")

@@ -36,6 +36,12 @@
   X(ffi_server_settings, 4)     \
   X(ffi_server_info, 1)         \
   X(ffi_server_close, 2)        \
+  /* r/session/link.c */        \
+  X(ffi_link_start, 5)          \
+  X(ffi_link_info, 1)           \
+  X(ffi_link_host, 2)           \
+  X(ffi_link_hosts, 1)          \
+  X(ffi_link_close, 2)          \
   /* r/session/node.c */        \
   X(ffi_nodes_spawn, 3)         \
   X(ffi_nodes_wait, 2)          \
@@ -148,6 +154,8 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_fork_server_use_up, 0),
                                           ENTRY(ffi_fork_server_serve, 1),
                                           ENTRY(ffi_fork_server_answer, 3),
+                                          /* r/node/host.c */
+                                          ENTRY(ffi_host_begin, 1),
                                           /* r/node/join.c */
                                           ENTRY(ffi_join, 5),
                                           ENTRY(ffi_output_to, 1),

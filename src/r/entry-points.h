@@ -61,18 +61,10 @@ SEXP ffi_node_lost(SEXP handle);
 /* r/session/link.c: other hosts. A link process, forked from a fork server of this session, holds
  * one connection to each host. The fork server of a host is a handle as any other, with which all
  * of r/session/fork-server.c and ffi_nodes_spawn() work. */
-/* The link process, forked from `server`, which is ready. Its listener is at `host` (as for
- * ffi_acceptor_open()), one of `ports`. `times`: heartbeat and reconnect, in seconds. A handle. */
-SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times);
-/* list(port, secret, pid, state): secret as 64 digits, for the hosts' standard input. */
+SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls);
 SEXP ffi_link_info(SEXP link);
-/* The fork server of host number `rank`: its handle. What is sent to it waits until that host has
- * connected. */
 SEXP ffi_link_host(SEXP link, SEXP rank);
-/* list(rank, state, bytes_in, bytes_out, cuts, why), by host. state: "waiting", "up", "cut",
- * "ended". */
 SEXP ffi_link_hosts(SEXP link);
-/* Ends it, and so all that is on its hosts. TRUE: it has ended within `seconds`. */
 SEXP ffi_link_close(SEXP link, SEXP seconds);
 
 /* r/tasks/task-drive.c */
@@ -137,11 +129,6 @@ SEXP ffi_fork_server_serve(SEXP env);
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 
 /* r/node/host.c */
-/* On another host, in a new R: forks. This process becomes the relay to the session, and never
- * returns; the child, which returns TRUE, has the control channel as descriptor 3 and goes on as a
- * fork server. `settings`: list(hosts, port, rank, secret, times): names or addresses of the
- * session's host in the order in which they are tried, and in seconds how long to try to connect
- * first, heartbeat and reconnect. */
 SEXP ffi_host_begin(SEXP settings);
 
 /* r/node/join.c */

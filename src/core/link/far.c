@@ -7,6 +7,7 @@
 #include "core/link/relay.h"
 #include "core/link/shake.h"
 #include "core/net/resolve.h"
+#include "core/net/tls.h"
 
 #define MS 1000000ull
 #define FIRST_PAUSE (100 * MS)
@@ -19,6 +20,7 @@ typedef struct far {
   const clu_far_options *how;
   clu_loop loop;
   clu_relay *relay;
+  clu_tls_keys *keys;
   clu_addr to[MOST];
   int n, next;
   int good; /* the address that it was connected to; -1: none yet */
@@ -109,13 +111,19 @@ static void shaking_ready(void *self, unsigned ready) {
   }
 }
 
+static clu_stream *stream_of(far *f) {
+  clu_stream *conn = NULL;
+  if (!f->keys) return clu_stream_plain(f->fd);
+  return clu_stream_tls_client(f->fd, f->keys, &conn, f->e) == CLU_OK ? conn : NULL;
+}
+
 static void shake(far *f) {
   unsigned char nonce[CLU_NONCE];
   const clu_far_options *how = f->how;
   clu_loop_unwatch(&f->loop, &f->watch);
   clu_os_sockopt_set(f->fd, CLU_OPT_NODELAY, 1);
   f->shake.encrypted = 0;
-  f->shake.conn = clu_stream_plain(f->fd);
+  f->shake.conn = stream_of(f);
   if (!f->shake.conn || clu_os_secret_bytes(nonce, sizeof nonce) != CLU_OK ||
       clu_loop_watch(&f->loop, f->fd, CLU_READ, shaking_ready, f, &f->watch, f->e) != CLU_OK) {
     failed(f, CLU_NOMEM);
@@ -236,6 +244,7 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
     rc = clu_relay_control(f.relay, how->control);
   else
     clu_os_close(how->control);
+  if (rc == CLU_OK && how->own) rc = clu_tls_keys_new(how->own, how->certificate, &f.keys, f.e);
   if (rc == CLU_OK) rc = resolve(&f, f.until);
   if (rc == CLU_OK) try_now(&f);
   while (rc == CLU_OK && !f.ended) {
@@ -245,6 +254,7 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
   clu_timer_cancel(&f.again);
   close_try(&f);
   clu_relay_free(f.relay);
+  clu_tls_keys_free(f.keys);
   end_server(&f);
   clu_loop_fini(&f.loop);
   return rc != CLU_OK ? rc : f.e->code;

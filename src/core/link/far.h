@@ -24,6 +24,7 @@ typedef struct clu_far_options {
   uint32_t rank;
   const unsigned char *secret;
   uint32_t r_version;
+  const char *own, *certificate;     /* texts of core/net/tls.h; NULL: it is not encrypted */
   uint64_t connect, beat, reconnect; /* ns */
   clu_fd control;                    /* of the fork server; taken over */
   clu_pid server;                    /* its process, a child of this one */

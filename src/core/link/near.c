@@ -6,6 +6,7 @@
 #include "core/base/deadline.h"
 #include "core/link/relay.h"
 #include "core/link/shake.h"
+#include "core/net/tls.h"
 #include "core/loop/channel-watch.h"
 
 #define PENDING_NS 10000000000u
@@ -41,6 +42,7 @@ struct near {
   clu_watch_id watch;
   unsigned char secret[CLU_SECRET];
   uint64_t cluster, beat, reconnect;
+  clu_tls_keys *keys; /* NULL: connections are not encrypted */
   peer *peers;
   int npeers;
   host *hosts;
@@ -145,10 +147,16 @@ static void peer_ready(void *self, unsigned ready) {
 
 static void peer_time_is_up(void *self) { peer_leaves(self); }
 
+static clu_stream *stream_of(const near *n, clu_fd fd) {
+  clu_stream *conn = NULL;
+  if (!n->keys) return clu_stream_plain(fd);
+  return clu_stream_tls_server(fd, n->keys, &conn, NULL) == CLU_OK ? conn : NULL;
+}
+
 static void add_peer(near *n, clu_fd fd) {
   unsigned char nonce[CLU_NONCE];
   peer *p = calloc(1, sizeof *p);
-  clu_stream *conn = p ? clu_stream_plain(fd) : NULL;
+  clu_stream *conn = p ? stream_of(n, fd) : NULL;
   if (!conn) {
     free(p);
     clu_os_close(fd);
@@ -192,12 +200,26 @@ static void listener_ready(void *self, unsigned ready) {
 
 /* ---- what the session says ---- */
 
+/* Behind the numbers: this side's texts and the certificate of the other, each with its 0. */
+static int take_keys(near *n, const unsigned char *p, size_t size) {
+  const char *own = (const char *)p;
+  size_t k;
+  if (size == 0) return CLU_OK;
+  if (p[size - 1] != 0) return CLU_PROTO;
+  k = strlen(own);
+  if (k + 1 >= size) return CLU_PROTO;
+  return clu_tls_keys_new(own, own + k + 1, &n->keys, NULL);
+}
+
+/* What cannot be used ends this process, which the session sees. */
 static void listen_there(near *n, const clu_msg *m) {
   clu_fd fd = clu_chan_take_fd(&n->chan);
   const unsigned char *p = m->body ? m->body->data : NULL;
   if (fd == CLU_NO_FD) return;
-  if (!p || m->body->size != LISTEN_BYTES || n->listener != CLU_NO_FD) {
+  if (!p || m->body->size < LISTEN_BYTES || n->listener != CLU_NO_FD ||
+      take_keys(n, p + LISTEN_BYTES, m->body->size - LISTEN_BYTES) != CLU_OK) {
     clu_os_close(fd);
+    n->ended = 1;
     return;
   }
   memcpy(n->secret, p, CLU_SECRET);
@@ -311,6 +333,7 @@ static void fini(near *n) {
   clu_chan_watch_close(&n->loop, &n->chan, &n->session);
   if (n->listener != CLU_NO_FD) clu_os_close(n->listener);
   clu_loop_fini(&n->loop);
+  clu_tls_keys_free(n->keys);
   clu_os_wipe(n->secret, sizeof n->secret);
 }
 

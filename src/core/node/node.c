@@ -87,6 +87,17 @@ void clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body) {
   clu_node_push(nd);
 }
 
+int clu_node_pass(clu_node *nd, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd fd) {
+  int rc;
+  if (!clu_node_is_connected(nd)) {
+    if (fd != CLU_NO_FD) clu_os_close(fd);
+    return CLU_DEAD;
+  }
+  rc = clu_chan_send_bytes(&nd->chan, kind, seq, p, n, fd);
+  if (rc == CLU_OK) clu_node_push(nd);
+  return rc;
+}
+
 void clu_node_say_done(clu_node *nd) { clu_node_send(nd, CLU_K_DONE, NULL); }
 
 int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint64_t *seq) {
@@ -251,6 +262,9 @@ static void handle(clu_node *nd, clu_msg *m) {
   case CLU_K_RESULTS_READY:
     if (clu_node_ring(nd)) clu_ring_heard(clu_node_ring(nd));
     if (nd->data) nd->session->hooks->on_message(nd, m);
+    break;
+  case CLU_K_HOST_STATE:
+    if (nd->session->on_host) nd->session->on_host(nd, m);
     break;
   case CLU_K_RESULT:
   case CLU_K_RELAY:

@@ -57,5 +57,7 @@ uint64_t clu_session_received(const clu_session *s);
 uint64_t clu_session_new_id(clu_session *s);
 /* `hooks` is kept as pointer. Before the first clu_node_set_data(). */
 void clu_session_set_task_hooks(clu_session *s, const clu_task_hooks *hooks);
+/* Called within clu_loop_pump() for what the link process `nd` says of a host: CLU_K_HOST_STATE. */
+void clu_session_set_host_hook(clu_session *s, void (*on_host)(clu_node *nd, const clu_msg *m));
 
 #endif

@@ -78,7 +78,9 @@ enum clu_kind {
                 */
   /* master to link process (core/link/near.h) */
   CLU_K_LISTEN, /* the secret (32 bytes), u64 number of the cluster, u64 ns of heartbeat, u64 ns for
-                   which a host may be cut off. Passes the listener */
+                   which a host may be cut off; where connections are encrypted also this side's
+                   texts and the other's certificate (core/net/tls.h), each with a 0 behind it.
+                   Passes the listener */
   CLU_K_HOST,   /* seq: the host. Passes the control channel of its fork server */
   /* both ways */
   CLU_K_HOST_STATE, /* seq: the host. Empty: the question. The answer: u8 enum clu_relay_state, u64

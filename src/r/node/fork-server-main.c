@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/link/near.h"
 #include "core/supervisor/supervisor.h"
 #include "r/entry-points.h"
 #include "r/node/node.h"
@@ -15,9 +16,12 @@ static clu_supervisor sv;
 static clu_pid master;
 static char **exec_argv;
 static int is_child;    /* this process is a node by now */
+static clu_fd control = 3;
 static int begins_in_r; /* nodes call forked_node_begin() */
 
-/* Takes over descriptor 3, the control channel. From here on this process ends when the master
+void clu_fork_server_control(clu_fd fd) { control = fd; }
+
+/* Takes over descriptor 3, or that of a host, the control channel. From here on this process ends when the master
  * does. */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   clu_err e = {0, 0, ""};
@@ -28,7 +32,7 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   if (!exec_argv) clu_raise("memory", "not enough memory");
   for (R_xlen_t i = 0; i < n; i++) exec_argv[i] = strdup(CHAR(STRING_ELT(exec, i)));
   if (clu_os_follow_parent(master, 0) == CLU_DEAD) clu_os_end_self();
-  how.control = 3;
+  how.control = control;
   how.tmp = R_TempDir;
   how.exec = exec_argv;
   how.idle_ns = (uint64_t)(1e9 * Rf_asReal(idle));
@@ -105,6 +109,12 @@ SEXP ffi_fork_server_serve(SEXP env) {
     return todo(ev.what == CLU_SV_SETUP ? "setup" : "settings", ev.msg.seq,
                 clu_unserialize(ev.msg.body, 0));
   case CLU_SV_CHILD:
+    if (ev.node.is_link) { /* C only: nothing of R's may run in it */
+      is_child = 1;
+      clu_os_set_title("clutch: link to other hosts");
+      clu_near_serve(ev.node.fd, &e);
+      clu_os_end_self();
+    }
     if (!ev.node.program) return become_node(&ev.node, env);
     become_node(&ev.node, env);
     clu_me.running = 1; /* so that SIGINT interrupts it, as it does any R */

@@ -46,6 +46,11 @@ typedef struct clu_this_node {
 } clu_this_node;
 extern clu_this_node clu_me;
 
+/* ---- fork-server-main.c ---- */
+
+/* Its control channel is this one, and not descriptor 3. */
+void clu_fork_server_control(clu_fd fd);
+
 /* ---- node-state.c ---- */
 
 /* Writes the answer to the request at hand; stops half-way when that is cancelled. Blocks. */

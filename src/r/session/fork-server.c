@@ -19,6 +19,10 @@ static void server_finalize(SEXP x) {
 
 clu_server *clu_get_server(SEXP x) { return clu_handle_get(x, server_tag()); }
 
+SEXP clu_server_handle_new(SEXP keeps) {
+  return clu_handle_new(server_tag(), keeps, server_finalize);
+}
+
 SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log) {
   clu_err e = {0, 0, ""};
   clu_spawn s;
@@ -30,7 +34,7 @@ SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log) {
   SEXP x;
   int rc;
   clu_need_session();
-  x = PROTECT(clu_handle_new(server_tag(), R_NilValue, server_finalize));
+  x = PROTECT(clu_server_handle_new(R_NilValue));
   for (R_xlen_t i = 0; i < na; i++) a[i] = CHAR(STRING_ELT(argv, i));
   for (R_xlen_t i = 0; i < ne; i++) v[i] = CHAR(STRING_ELT(envp, i));
   a[na] = v[ne] = NULL;

@@ -58,7 +58,9 @@ SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP kind) {
   for (int i = 0; i < k; i++) SET_VECTOR_ELT(out, i, clu_node_handle_new());
   for (int i = 0; i < k; i++) {
     clu_node *nd = NULL;
-    if (clu_node_new_fork(s, how, &nd, &e) != CLU_OK) {
+    int rc = clu_server_is_remote(s) ? clu_node_new_host(s, how, &nd, &e)
+                                     : clu_node_new_fork(s, how, &nd, &e);
+    if (rc != CLU_OK) {
       for (int j = 0; j < i; j++) clu_node_stop(R_ExternalPtrAddr(VECTOR_ELT(out, j)), 0);
       clu_pump_for(all_ended, out, clu_in_ms(2000));
       clu_raise_err(&e);

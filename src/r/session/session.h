@@ -4,6 +4,7 @@
  *   event-wait.c   waiting with a deadline and R's interrupts
  *   fork-server.c  fork servers
  *   node.c         nodes: start, end, what is known of them
+ *   link.c         other hosts, by a link process
  *   process.c      processes of nodes that the session starts itself
  *   acceptor.c     nodes that connect over TCP     psock.c  base R's workers
  *   call-bytes.c   the bytes of a call             call.c   calls and answers
@@ -65,6 +66,8 @@ int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline);
 /* ---- fork-server.c ---- */
 
 clu_server *clu_get_server(SEXP x);
+/* With nothing behind it yet. `keeps`: what is kept as long as there is this handle. */
+SEXP clu_server_handle_new(SEXP keeps);
 
 /* ---- node.c ---- */
 

@@ -1,0 +1,76 @@
+# Other hosts, seen from the session: the link process, which holds one connection to each, and the
+# fork servers there. How a host is reached, that is which command runs host_main() there, is for
+# others to say (launch-hosts.R).
+#
+# A host is list(number, handle, report): number in the link process, never given twice; handle of
+# its fork server, as of one on this machine; what that has reported when it was ready.
+
+# The link process of this session: list(handle, port, secret, own, certificate, pid, is_up,
+# number). It is started if there is none. `how`: list(listen, ports, heartbeat, reconnect, tls,
+# seconds), where listen is the address at which this session is reached.
+link_process <- function(how) {
+  forget_parents()
+  key <- paste(how$listen, paste(how$ports, collapse = " "), how$tls)
+  link <- the$links[[key]]
+  if (!is.null(link) && .Call(ffi_link_info, link$handle)$is_up) return(link)
+  server <- server_ready(server_for(default_server_spec(), effective_env(NULL)), how$seconds)
+  link <- new.env(parent = emptyenv())
+  link$handle <- .Call(ffi_link_start, server$handle, how$listen, as.integer(how$ports),
+                       as.numeric(c(how$heartbeat, how$reconnect)), how$tls)
+  link$times <- as.numeric(c(how$heartbeat, how$reconnect))
+  link$number <- 0L
+  the$links[[key]] <- link
+  link
+}
+
+# A new host behind it. Its fork server is told what to attach as soon as it is there. `setup`: as
+# prepare() takes it.
+link_host <- function(link, setup) {
+  link$number <- link$number + 1L
+  handle <- .Call(ffi_link_host, link$handle, link$number)
+  .Call(ffi_server_send, handle, "setup", setup)
+  list(number = link$number, handle = handle, report = NULL)
+}
+
+# What the new R on that host has to know: for host_settings_lines(). `addresses`: of this session,
+# in the order in which they are tried; `seconds`: for how long.
+host_settings <- function(link, host, addresses, seconds, methods = TRUE, attach = character()) {
+  i <- .Call(ffi_link_info, link$handle)
+  settings <- list(hosts = addresses, port = i$port, rank = host$number, secret = i$secret,
+                   times = as.numeric(c(seconds, link$times)), methods = methods, attach = attach)
+  if (!is.null(i$own)) settings[c("own", "certificate")] <- i[c("own", "certificate")]
+  settings
+}
+
+# The host with its report, or NULL: it has ended, or is not there after `seconds`.
+host_ready <- function(host, seconds) {
+  host$report <- .Call(ffi_server_wait, host$handle, seconds)
+  if (is.null(host$report)) NULL else host
+}
+
+# Handles of `n` nodes with these ranks there, ready; or the number of the first that is not, and
+# none is left. `settings`: as apply_settings() takes them.
+host_nodes <- function(host, ranks, settings, outfile, left) {
+  answer <- .Call(ffi_server_settings, host$handle, settings, outfile, left())
+  if (is.character(answer)) throw("start", paste("the nodes cannot be set up:", answer))
+  nodes <- .Call(ffi_nodes_spawn, host$handle, as.integer(ranks), "fork")
+  ok <- FALSE
+  on.exit(if (!ok) .Call(ffi_nodes_stop, nodes, 0, 5))
+  failed <- .Call(ffi_nodes_wait, nodes, left())
+  if (failed > 0L) {
+    i <- .Call(ffi_node_info, nodes[[failed]])
+    why <- if (is.null(i$refusal)) "it did not start within setup_timeout" else i$refusal
+    throw("start", sprintf("node %d cannot be started: %s", ranks[[failed]], why))
+  }
+  ok <- TRUE
+  nodes
+}
+
+# Data frame: rank (number of the host), state ("waiting", "up", "cut", "ended"), bytes_in,
+# bytes_out, cuts, why.
+link_status <- function(link) as.data.frame(.Call(ffi_link_hosts, link$handle))
+
+# That host ends, with all its nodes.
+host_end <- function(host) invisible(.Call(ffi_server_close, host$handle, 0))
+
+link_end <- function(link, seconds = 3) invisible(.Call(ffi_link_close, link$handle, seconds))

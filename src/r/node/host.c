@@ -1,0 +1,74 @@
+/* On another host, in a new R: the relay to the session, and the fork server as its child. */
+#include "r/r-api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/link/far.h"
+#include "core/wire/handshake.h"
+#include "r/entry-points.h"
+#include "r/node/node.h"
+
+static SEXP element(SEXP list, const char *name) {
+  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
+    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
+  return R_NilValue;
+}
+
+static const char *text_of(SEXP list, const char *name) {
+  SEXP x = element(list, name);
+  return TYPEOF(x) == STRSXP && Rf_length(x) > 0 ? CHAR(STRING_ELT(x, 0)) : NULL;
+}
+
+/* Forks. In the child, which goes on as a fork server (fork_server_main() in R): NULL. This process
+ * becomes the relay, and comes back at its end: a string, why it has ended; "": it was asked to, or
+ * the fork server has.
+ * `settings`: list(hosts, port, rank, secret, times, own, certificate): names or addresses of the
+ * session's host in the order in which they are tried; secret, own and certificate as
+ * ffi_link_info() has them; in seconds how long it tries to connect at first, heartbeat, and how
+ * long it may be cut off. */
+SEXP ffi_host_begin(SEXP settings) {
+  clu_err e = {0, 0, ""};
+  clu_far_options how;
+  unsigned char secret[CLU_SECRET];
+  const char *hosts[16], *hex = text_of(settings, "secret");
+  SEXP names = element(settings, "hosts"), times = element(settings, "times");
+  clu_fd pair[2];
+  int rc;
+  memset(&how, 0, sizeof how);
+  if (!hex || strlen(hex) != 2 * CLU_SECRET || !clu_secret_from_hex(hex, secret))
+    clu_raise("argument", "the secret has to be %d hexadecimal digits", 2 * CLU_SECRET);
+  if (TYPEOF(names) != STRSXP || TYPEOF(times) != REALSXP || Rf_length(times) != 3)
+    clu_raise("argument", "the settings of this host are not complete");
+  for (; how.nhosts < 16 && how.nhosts < Rf_length(names); how.nhosts++)
+    hosts[how.nhosts] = CHAR(STRING_ELT(names, how.nhosts));
+  how.hosts = hosts;
+  how.port = Rf_asInteger(element(settings, "port"));
+  how.rank = (uint32_t)Rf_asInteger(element(settings, "rank"));
+  how.secret = secret;
+  how.own = text_of(settings, "own");
+  how.certificate = text_of(settings, "certificate");
+  how.connect = (uint64_t)(1e9 * REAL(times)[0]);
+  how.beat = (uint64_t)(1e9 * REAL(times)[1]);
+  how.reconnect = (uint64_t)(1e9 * REAL(times)[2]);
+  if (clu_os_pair(pair, &e) != CLU_OK) clu_raise_err(&e);
+  fflush(NULL); /* each of the two would print what is buffered */
+  rc = clu_os_fork(&how.server, &e);
+  if (rc != CLU_OK) {
+    clu_os_close(pair[0]);
+    clu_os_close(pair[1]);
+    clu_raise_err(&e);
+  }
+  if (how.server == 0) {
+    clu_os_close(pair[0]);
+    clu_os_wipe(secret, sizeof secret);
+    clu_fork_server_control(pair[1]);
+    return R_NilValue;
+  }
+  clu_os_close(pair[1]);
+  how.control = pair[0];
+  rc = clu_far_serve(&how, &e);
+  clu_os_wipe(secret, sizeof secret);
+  return Rf_mkString(rc == CLU_OK ? "" : e.text);
+}

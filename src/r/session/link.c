@@ -1,0 +1,296 @@
+/* Other hosts, seen from R: the link process of this session, and the fork servers of hosts behind
+ * it. */
+#include "r/session/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/net/resolve.h"
+#include "core/net/tls.h"
+#include "core/node/transports.h"
+#include "core/wire/handshake.h"
+
+typedef struct host_state {
+  int rank;
+  int state; /* enum clu_relay_state */
+  double counts[3];
+  char why[256];
+  int answered; /* since it was asked */
+} host_state;
+
+typedef struct link_process {
+  struct link_process *next;
+  clu_node *nd;
+  int port;
+  unsigned char secret[CLU_SECRET];
+  char *own, *certificate; /* of the hosts' side: its texts, and the session's certificate */
+  host_state *hosts;
+  int n, cap;
+} link_process;
+
+static link_process *links;
+
+static SEXP link_tag(void) { return Rf_install("clutch_link"); }
+
+static void free_text(char *p) {
+  if (p) clu_os_wipe(p, strlen(p));
+  free(p);
+}
+
+static void link_free(link_process *k) {
+  for (link_process **at = &links; *at; at = &(*at)->next) {
+    if (*at != k) continue;
+    *at = k->next;
+    break;
+  }
+  if (k->nd) clu_node_free(k->nd);
+  free_text(k->own);
+  free(k->certificate);
+  free(k->hosts);
+  clu_os_wipe(k, sizeof *k);
+  free(k);
+}
+
+static void link_finalize(SEXP x) {
+  link_process *k = R_ExternalPtrAddr(x);
+  R_ClearExternalPtr(x);
+  if (!k) return;
+  clu_count_handle(-1);
+  if (clu_handle_is_ours(x)) {
+    int mine = clu_turn_enter(CLU_FRAME);
+    link_free(k);
+    clu_turn_leave(mine);
+  }
+}
+
+static link_process *get_link(SEXP x) { return clu_handle_get(x, link_tag()); }
+
+static host_state *find_host(link_process *k, int rank) {
+  for (int i = 0; i < k->n; i++)
+    if (k->hosts[i].rank == rank) return &k->hosts[i];
+  return NULL;
+}
+
+/* Within the event loop. */
+static void host_says(clu_node *nd, const clu_msg *m) {
+  link_process *k = links;
+  host_state *h;
+  size_t n;
+  while (k && k->nd != nd) k = k->next;
+  h = k ? find_host(k, (int)m->seq) : NULL;
+  if (!h || !m->body || m->body->size < 25) return;
+  h->state = m->body->data[0];
+  for (int i = 0; i < 3; i++) h->counts[i] = (double)clu_get64(m->body->data + 1 + 8 * i);
+  n = m->body->size - 25;
+  if (n >= sizeof h->why) n = sizeof h->why - 1;
+  memcpy(h->why, m->body->data + 25, n);
+  h->why[n] = 0;
+  h->answered = 1;
+}
+
+/* ---- start ---- */
+
+static int listen_at(const char *host, SEXP ports, clu_fd *fd, int *port, clu_err *e) {
+  clu_addr at[CLU_MAX_ADDRS];
+  clu_listen how = {-1, 0, 0};
+  char text[CLU_ADDR_TEXT];
+  int n = 0, granted, rc = CLU_DNS;
+  if (*host) {
+    if ((rc = clu_resolve_now(host, 0, 5000000000, at, &n, e)) != CLU_OK) return rc;
+  } else {
+    clu_os_addr_any(CLU_INET, 0, &at[0]);
+  }
+  for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
+    clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
+    rc = clu_os_listen(&at[0], &how, fd, &granted, e);
+    if (rc != CLU_IN_USE) break;
+  }
+  if (rc != CLU_OK) return rc;
+  if ((rc = clu_os_local_addr(*fd, &at[0])) == CLU_OK)
+    *port = clu_os_addr_host(&at[0], text, sizeof text);
+  return rc;
+}
+
+/* Key pairs of both sides. What the session's side has goes into `body`. */
+static int make_keys(link_process *k, clu_blob *body, clu_err *e) {
+  char own[CLU_TLS_TEXT], certificate[CLU_TLS_TEXT];
+  char there_own[CLU_TLS_TEXT], there[CLU_TLS_TEXT];
+  int rc = clu_tls_make_identity(own, certificate, e);
+  if (rc == CLU_OK) rc = clu_tls_make_identity(there_own, there, e);
+  if (rc == CLU_OK) {
+    k->own = strdup(there_own);
+    k->certificate = strdup(certificate);
+    if (!k->own || !k->certificate || clu_blob_append(body, own, strlen(own) + 1) != 0 ||
+        clu_blob_append(body, there, strlen(there) + 1) != 0)
+      rc = clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  }
+  clu_os_wipe(own, sizeof own);
+  clu_os_wipe(there_own, sizeof there_own);
+  return rc;
+}
+
+static int say_listen(link_process *k, clu_fd fd, const double *times, int tls, clu_err *e) {
+  unsigned char numbers[CLU_SECRET + 24];
+  clu_blob *body = clu_blob_new(2 * CLU_TLS_TEXT + sizeof numbers);
+  uint64_t cluster = 0;
+  int rc = body ? clu_os_secret_bytes(k->secret, sizeof k->secret) : CLU_NOMEM;
+  if (rc == CLU_OK) rc = clu_os_random(&cluster, sizeof cluster);
+  memcpy(numbers, k->secret, CLU_SECRET);
+  clu_put64(numbers + CLU_SECRET, cluster);
+  clu_put64(numbers + CLU_SECRET + 8, (uint64_t)(1e9 * times[0]));
+  clu_put64(numbers + CLU_SECRET + 16, (uint64_t)(1e9 * times[1]));
+  if (rc != CLU_OK)
+    clu_fail(e, rc, 0, "the system gives no random bytes");
+  else if (clu_blob_append(body, numbers, sizeof numbers) != 0)
+    rc = clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  if (rc == CLU_OK && tls) rc = make_keys(k, body, e);
+  if (rc == CLU_OK) {
+    rc = clu_node_pass(k->nd, CLU_K_LISTEN, 0, body->data, body->size, fd);
+    if (rc != CLU_OK) clu_fail(e, rc, 0, "the link process has ended");
+  } else {
+    clu_os_close(fd);
+  }
+  clu_os_wipe(numbers, sizeof numbers);
+  if (body) clu_os_wipe(body->data, body->size);
+  clu_blob_unref(body);
+  return rc;
+}
+
+static int link_started(void *data) { return !clu_node_is_starting(((link_process *)data)->nd); }
+
+/* Forks the link process from `server`, which is ready. It listens at `host` (as
+ * ffi_acceptor_open()), at the first of `ports` that is free. `times`: heartbeat, and how long a
+ * host may be cut off, in seconds. `tls`: TRUE or FALSE. */
+SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls) {
+  clu_server *s = clu_get_server(server);
+  clu_err e = {0, 0, ""};
+  clu_fd fd = CLU_NO_FD;
+  /* the fork server is kept as long as there is the link process */
+  SEXP x = PROTECT(clu_handle_new(link_tag(), server, link_finalize));
+  link_process *k = calloc(1, sizeof *k);
+  int rc;
+  if (!k) clu_raise("memory", "not enough memory");
+  clu_handle_set(x, k);
+  k->next = links;
+  links = k;
+  clu_session_set_host_hook(clu_the_session, host_says);
+  rc = listen_at(CHAR(STRING_ELT(host, 0)), ports, &fd, &k->port, &e);
+  if (rc == CLU_OK && (rc = clu_node_new_fork(s, CLU_START_LINK, &k->nd, &e)) != CLU_OK)
+    clu_os_close(fd);
+  if (rc == CLU_OK) rc = say_listen(k, fd, REAL(times), Rf_asLogical(tls) == TRUE, &e);
+  if (rc != CLU_OK) clu_raise_err(&e);
+  clu_wait_for(link_started, k, clu_in_ms(10000), NULL);
+  if (!clu_node_is_ready(k->nd))
+    clu_raise("start", "the link process to other hosts does not start%s%s",
+              clu_node_refusal(k->nd) ? ": " : "",
+              clu_node_refusal(k->nd) ? clu_node_refusal(k->nd) : "");
+  UNPROTECT(1);
+  return x;
+}
+
+/* list(port, secret, own, certificate, pid, is_up). The secret as 64 digits, own and certificate as
+ * texts (NULL: connections are not encrypted): a host gets all three on its standard input. */
+SEXP ffi_link_info(SEXP link) {
+  static const char *names[] = {"port", "secret", "own", "certificate", "pid", "is_up", ""};
+  link_process *k = get_link(link);
+  char hex[2 * CLU_SECRET + 1];
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  clu_pump(0, NULL);
+  SET_VECTOR_ELT(out, 0, Rf_ScalarInteger(k->port));
+  clu_secret_to_hex(k->secret, hex);
+  SET_VECTOR_ELT(out, 1, Rf_mkString(hex));
+  clu_os_wipe(hex, sizeof hex);
+  if (k->own) SET_VECTOR_ELT(out, 2, Rf_mkString(k->own));
+  if (k->certificate) SET_VECTOR_ELT(out, 3, Rf_mkString(k->certificate));
+  SET_VECTOR_ELT(out, 4, Rf_ScalarInteger((int)clu_node_pid(k->nd)));
+  SET_VECTOR_ELT(out, 5, Rf_ScalarLogical(clu_node_is_ready(k->nd)));
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- hosts ---- */
+
+static host_state *new_host(link_process *k, int rank) {
+  if (k->n == k->cap) {
+    int cap = k->cap ? 2 * k->cap : 8;
+    host_state *more = realloc(k->hosts, (size_t)cap * sizeof *more);
+    if (!more) return NULL;
+    k->hosts = more;
+    k->cap = cap;
+  }
+  memset(&k->hosts[k->n], 0, sizeof *k->hosts);
+  k->hosts[k->n].rank = rank;
+  return &k->hosts[k->n++];
+}
+
+/* The fork server of a new host with this number, which no other has had. What is sent to it waits
+ * until that host has connected. A host that is closed (ffi_server_close()) ends. */
+SEXP ffi_link_host(SEXP link, SEXP rank) {
+  link_process *k = get_link(link);
+  int number = Rf_asInteger(rank);
+  clu_err e = {0, 0, ""};
+  clu_server *s = NULL;
+  clu_fd pair[2];
+  SEXP x = PROTECT(clu_server_handle_new(link));
+  int rc;
+  if (find_host(k, number)) clu_raise("argument", "there was a host number %d", number);
+  if (clu_os_pair(pair, &e) != CLU_OK) clu_raise_err(&e);
+  rc = clu_server_connect(clu_the_session, pair[0], &s, &e);
+  if (rc != CLU_OK) {
+    clu_os_close(pair[1]);
+    clu_raise_err(&e);
+  }
+  clu_handle_set(x, s);
+  if (!new_host(k, number)) {
+    clu_os_close(pair[1]);
+    clu_raise("memory", "not enough memory");
+  }
+  if (clu_node_pass(k->nd, CLU_K_HOST, (uint64_t)number, NULL, 0, pair[1]) != CLU_OK)
+    clu_raise("start", "the link process to other hosts has ended");
+  UNPROTECT(1);
+  return x;
+}
+
+static int all_answered(void *data) {
+  const link_process *k = data;
+  for (int i = 0; i < k->n; i++)
+    if (!k->hosts[i].answered && k->hosts[i].state != 3) return 0;
+  return 1;
+}
+
+/* list(rank, state, bytes_in, bytes_out, cuts, why), by host; of those that have ended what was
+ * known then. */
+SEXP ffi_link_hosts(SEXP link) {
+  static const char *names[] = {"rank", "state", "bytes_in", "bytes_out", "cuts", "why", ""};
+  static const char *const states[] = {"waiting", "up", "cut", "ended"};
+  link_process *k = get_link(link);
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  int n = k->n, up = clu_node_is_ready(k->nd);
+  SET_VECTOR_ELT(out, 0, Rf_allocVector(INTSXP, n));
+  SET_VECTOR_ELT(out, 1, Rf_allocVector(STRSXP, n));
+  for (int c = 0; c < 3; c++) SET_VECTOR_ELT(out, 2 + c, Rf_allocVector(REALSXP, n));
+  SET_VECTOR_ELT(out, 5, Rf_allocVector(STRSXP, n));
+  for (int i = 0; i < n && up; i++) {
+    k->hosts[i].answered = 0;
+    clu_node_pass(k->nd, CLU_K_HOST_STATE, (uint64_t)k->hosts[i].rank, NULL, 0, CLU_NO_FD);
+  }
+  if (up) clu_pump_for(all_answered, k, clu_in_ms(500));
+  for (int i = 0; i < n; i++) {
+    const host_state *h = &k->hosts[i];
+    INTEGER(VECTOR_ELT(out, 0))[i] = h->rank;
+    SET_STRING_ELT(VECTOR_ELT(out, 1), i, Rf_mkChar(states[up ? h->state & 3 : 3]));
+    for (int c = 0; c < 3; c++) REAL(VECTOR_ELT(out, 2 + c))[i] = h->counts[c];
+    SET_STRING_ELT(VECTOR_ELT(out, 5), i, Rf_mkChar(h->why));
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+static int link_ended(void *data) { return clu_node_end_known(((link_process *)data)->nd); }
+
+/* Ends it, and so all that is on its hosts. TRUE: it has ended within `seconds`. */
+SEXP ffi_link_close(SEXP link, SEXP seconds) {
+  link_process *k = get_link(link);
+  if (clu_node_is_open(k->nd)) clu_node_stop(k->nd, 2000);
+  return Rf_ScalarLogical(clu_pump_for(link_ended, k, clu_in_seconds(seconds)));
+}
