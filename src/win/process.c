@@ -9,6 +9,8 @@
 #include <string.h>
 #include <tlhelp32.h>
 
+#include "core/base/os-forks.h"
+
 /* Windows has no numbers of its own; those of the C library where it has them */
 const int CLU_SIG_INT = 2, CLU_SIG_NUDGE = 23, CLU_SIG_TERM = 15, CLU_SIG_KILL = 9;
 
@@ -413,3 +415,11 @@ void clu_os_watch_clear(int *term) { (void)term; }
 void clu_os_watch_end(void) {}
 void clu_os_watch_term(void) {}
 void clu_os_on_int(int (*task)(int nudge)) { (void)task; }
+
+size_t clu_os_expect_forks(void) { return 0; }
+void *clu_os_apart_new(size_t n) { return calloc(1, n); }
+
+void clu_os_apart_free(void *p, size_t n) {
+  (void)n;
+  free(p);
+}

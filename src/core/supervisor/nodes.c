@@ -18,13 +18,7 @@ clu_sv_node *clu_sv_find_pid(clu_supervisor *sv, clu_pid pid) {
 
 int clu_sv_add(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, const char *tmp) {
   clu_sv_node *nd;
-  if (sv->n == sv->cap) {
-    int cap = 2 * sv->cap;
-    clu_sv_node *more = realloc(sv->nodes, (size_t)cap * sizeof *more);
-    if (!more) return CLU_NOMEM;
-    sv->nodes = more;
-    sv->cap = cap;
-  }
+  if (sv->n == CLU_SLOTS) return CLU_NOMEM;
   nd = &sv->nodes[sv->n++];
   memset(nd, 0, sizeof *nd);
   snprintf(nd->leaf, sizeof nd->leaf, "%s", tmp + strlen(sv->tmp) + 1);

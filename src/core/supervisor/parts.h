@@ -16,6 +16,12 @@ typedef struct clu_sv_node {
   char leaf[28];    /* its folder in the supervisor's own; a forked node may not have made it */
 } clu_sv_node;
 
+/* What a server writes between its forks. */
+typedef struct clu_sv_table {
+  unsigned char in[CLU_CHAN_IN]; /* of the control channel */
+  clu_sv_node nodes[CLU_SLOTS];
+} clu_sv_table;
+
 typedef struct clu_sv_kept {
   uint64_t id;
   int kind; /* enum clu_start_kind */

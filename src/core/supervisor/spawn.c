@@ -3,8 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/os-forks.h"
 #include "core/supervisor/orphans.h"
 #include "core/supervisor/parts.h"
+
+/* From so many forks in a row on each is made cheaper, which takes as long as ten of them. Less
+ * where code of R ran in between: it writes anywhere. */
+enum { MANY_FORKS = 64 };
 
 /* What SPAWN asks for; see core/wire/frame.h. */
 typedef struct {
@@ -158,6 +163,7 @@ static int start(clu_supervisor *sv, const request *r, clu_boot *b, clu_pid *pid
     clu_os_close(r->fd);
     return rc;
   }
+  if (!is_by_exec(r) && ++sv->forks == MANY_FORKS) clu_os_expect_forks();
   rc = is_by_exec(r) ? start_by_exec(sv, r, b->tmp, pid, e) : clu_os_fork(pid, e);
   if (rc == CLU_OK && *pid == 0) {
     become_node(sv, r, me, b);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/os-forks.h"
 #include "core/loop/channel-watch.h"
 #include "core/supervisor/parts.h"
 
@@ -79,14 +80,15 @@ int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *
     sv->family = 1 + (uint64_t)clu_os_getpid();
   clu_os_adopt_orphans();
   sv->tmp = malloc(strlen(how->tmp) + 1);
-  sv->cap = 64;
-  sv->nodes = malloc((size_t)sv->cap * sizeof *sv->nodes);
-  if (!sv->tmp || !sv->nodes) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  sv->table = clu_os_apart_new(sizeof *sv->table);
+  if (!sv->tmp || !sv->table) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  sv->nodes = sv->table->nodes;
   strcpy(sv->tmp, how->tmp);
   clu_os_set_cloexec(how->control); /* it came through exec */
   clu_os_set_blocking(how->control, 0);
   if ((rc = clu_chan_init(&sv->chan, how->control, INT64_MAX, 1)) != CLU_OK)
     return clu_fail(e, rc, 0, "not enough memory");
+  clu_chan_lend(&sv->chan, sv->table->in);
   if ((rc = clu_shared_new(&sv->shared, &sv->slots_fd, e)) != CLU_OK) {
     sv->slots_fd = CLU_NO_FD;
     return rc;
@@ -105,15 +107,16 @@ void clu_supervisor_fini(clu_supervisor *sv) {
   clu_sv_let_all_go(sv);
   free(sv->gone);
   free(sv->kept);
-  free(sv->nodes);
+  clu_os_apart_free(sv->table, sizeof *sv->table);
   free(sv->tmp);
   sv->gone = NULL;
   sv->ngone = sv->cap_gone = 0;
   sv->kept = NULL;
   sv->cap_kept = 0;
+  sv->table = NULL;
   sv->nodes = NULL;
   sv->tmp = NULL;
-  sv->n = sv->cap = 0;
+  sv->n = 0;
 }
 
 /* ---- messages ---- */
@@ -144,6 +147,7 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
   switch (m->kind) {
   case CLU_K_SETUP:
   case CLU_K_SETTINGS:
+    sv->forks = 0;
     ev->what = m->kind == CLU_K_SETUP ? CLU_SV_SETUP : CLU_SV_SETTINGS;
     ev->msg = *m;
     m->body = NULL;

@@ -50,8 +50,9 @@ typedef struct clu_supervisor {
   clu_fd signals;        /* readable when a child ended or CLU_SIG_TERM came */
   clu_watch_id children; /* the watch of `signals` */
   int closed;            /* the master has gone, or wants all to end */
-  struct clu_sv_node *nodes;
-  int n, cap;
+  struct clu_sv_table *table;
+  struct clu_sv_node *nodes; /* in the table */
+  int n;
   struct clu_sv_kept *kept; /* nodes that are started again when they have died */
   int nkept, cap_kept;
   struct clu_sv_gone *gone; /* folders of nodes that have ended, to be removed */
@@ -61,6 +62,7 @@ typedef struct clu_supervisor {
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
   char *tmp;
   uint64_t folders; /* how many nodes have had a folder's name */
+  uint64_t forks;   /* how many there were */
   char *const *exec;
   uint64_t idle_ns;
   uint64_t family;                          /* of its nodes' marks, see orphans.h */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IN_CAP (16u << 10)
+#define IN_CAP CLU_CHAN_IN
 #define GATHER 4096u /* bytes of small messages that one write takes together */
 
 typedef struct clu_out {
@@ -29,6 +29,12 @@ int clu_chan_init(clu_chan *c, clu_fd fd, uint64_t limit, int takes_fds) {
   return c->in ? CLU_OK : CLU_NOMEM;
 }
 
+void clu_chan_lend(clu_chan *c, unsigned char *p) {
+  free(c->in);
+  c->in = p;
+  c->in_lent = 1;
+}
+
 static void out_free(clu_out *o) {
   clu_blob_unref(o->body);
   if (o->pass != CLU_NO_FD) clu_os_close(o->pass);
@@ -48,7 +54,7 @@ void clu_chan_fini(clu_chan *c) {
   clu_blob_unref(c->body);
   c->body = NULL;
   clu_segments_drop(&c->segments);
-  free(c->in);
+  if (!c->in_lent) free(c->in);
   c->in = NULL;
   c->in_pos = c->in_len = 0; /* a caller that is taking messages finds no more */
   c->in_msg = 0;

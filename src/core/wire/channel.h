@@ -44,6 +44,7 @@ typedef struct clu_chan {
   int takes_fds;  /* enum clu_takes_fds */
   /* reading */
   unsigned char *in;
+  int in_lent; /* see clu_chan_lend() */
   size_t in_pos, in_len;
   int in_msg;     /* within a message: */
   clu_header cur; /* cur.len counts down within a frame */
@@ -61,6 +62,10 @@ typedef struct clu_chan {
 
 /* Takes over `fd`. */
 int clu_chan_init(clu_chan *c, clu_fd fd, uint64_t limit, int takes_fds);
+/* The bytes at `p`, CLU_CHAN_IN of them, are its buffer from now on. They stay the caller's. Before
+ * anything was read. */
+#define CLU_CHAN_IN (16u << 10)
+void clu_chan_lend(clu_chan *c, unsigned char *p);
 /* Frees all and closes the descriptor; accepts zeroed memory whose fd is CLU_NO_FD. */
 void clu_chan_fini(clu_chan *c);
 
