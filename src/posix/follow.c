@@ -29,18 +29,19 @@
 
 extern char **environ;
 
-/* A thread that waits and does nothing else: it holds no lock, so this process may still fork. */
-static int start_watcher(void *(*fn)(void *)) {
+/* A thread that waits and does nothing else: it holds no lock, so this process may still fork.
+ * `joined` NULL: nobody waits for its end. */
+static int start_watcher(void *(*fn)(void *), pthread_t *joined) {
   pthread_attr_t attr;
   pthread_t thread;
   sigset_t all, old;
   int failed;
   pthread_attr_init(&attr);
-  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  if (!joined) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attr, 1 << 17);
   sigfillset(&all); /* signals are for R's thread */
   pthread_sigmask(SIG_BLOCK, &all, &old);
-  failed = pthread_create(&thread, &attr, fn, NULL);
+  failed = pthread_create(joined ? joined : &thread, &attr, fn, NULL);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   pthread_attr_destroy(&attr);
   return failed ? CLU_LIMIT : CLU_OK;
@@ -67,9 +68,58 @@ int clu_os_follow_parent(clu_pid parent, int may_thread) {
   if (getppid() != (pid_t)parent) return CLU_DEAD;
   if (!may_thread) return CLU_UNSUPPORTED;
   watched_parent = (pid_t)parent;
-  return start_watcher(watch_parent);
+  return start_watcher(watch_parent, NULL);
 #endif
 }
+
+#if defined(CLU_HAVE_PRCTL)
+
+int clu_os_follow_parent_meanwhile(clu_pid parent) {
+  (void)parent; /* the system sends it at any time */
+  return CLU_OK;
+}
+
+#else
+
+static struct {
+  pid_t parent; /* 0: there is no thread */
+  pthread_t thread;
+  int stop[2]; /* a pipe: a byte in it ends the thread */
+} meanwhile;
+
+static void *watch_meanwhile(void *unused) {
+  struct pollfd p;
+  (void)unused;
+  p.fd = meanwhile.stop[0];
+  p.events = POLLIN;
+  while (getppid() == meanwhile.parent) {
+    p.revents = 0;
+    if (poll(&p, 1, 200) > 0) return NULL;
+  }
+  kill(getpid(), SIGTERM);
+  return NULL;
+}
+
+static void end_meanwhile(void) {
+  if (write(meanwhile.stop[1], "", 1) == 1) pthread_join(meanwhile.thread, NULL);
+  close(meanwhile.stop[0]);
+  close(meanwhile.stop[1]);
+  meanwhile.parent = 0;
+}
+
+int clu_os_follow_parent_meanwhile(clu_pid parent) {
+  if (meanwhile.parent) end_meanwhile();
+  if (!parent) return CLU_OK;
+  if (clu_fd_pipe(meanwhile.stop, 0) != 0) return CLU_LIMIT;
+  meanwhile.parent = (pid_t)parent;
+  if (start_watcher(watch_meanwhile, &meanwhile.thread) == CLU_OK) return CLU_OK;
+  close(meanwhile.stop[0]);
+  close(meanwhile.stop[1]);
+  meanwhile.parent = 0;
+  return CLU_LIMIT;
+}
+
+#endif
 
 static struct {
   int fd;
@@ -116,7 +166,7 @@ int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns) {
   peer.fd = (int)fd;
   peer.grace.tv_sec = (time_t)(grace_ns / 1000000000u);
   peer.grace.tv_nsec = (long)(grace_ns % 1000000000u);
-  return start_watcher(watch_peer);
+  return start_watcher(watch_peer, NULL);
 }
 
 static clu_pid term_parent, term_self;

@@ -385,11 +385,11 @@ int clu_os_ended_child(clu_pid *pid);
 /* Ends this process at once, without any exit handler. Does not return. */
 void clu_os_end_self(void);
 
-/* Has this process get CLU_SIG_TERM when its parent `parent` ends: by the system (Linux), or within
- * 0.2 s by a thread, where the caller may have one. CLU_DEAD: it has ended already.
- * CLU_UNSUPPORTED: neither. CLU_LIMIT: no thread can be started. Windows: CLU_UNSUPPORTED, but what
- * clu_os_spawn() started ends with its parent anyway. */
+/* Has this process get CLU_SIG_TERM when its parent ends: by the system (Linux), or within 0.2 s by
+ * a thread, if `may_thread`. CLU_DEAD: it has ended. CLU_UNSUPPORTED: neither. CLU_LIMIT: no thread
+ * can be started. Windows: CLU_UNSUPPORTED; what clu_os_spawn() started ends with its parent. */
 int clu_os_follow_parent(clu_pid parent, int may_thread);
+int clu_os_follow_parent_meanwhile(clu_pid parent); /* the same until it is called with 0 */
 /* From now on a thread watches the connection `fd`. When the other side has ended it, or it is
  * broken, and this process is still there `grace_ns` later, it gets CLU_SIG_TERM. Elsewhere than on
  * Linux bytes that are not read hide the end. CLU_LIMIT: no thread can be started. Windows:

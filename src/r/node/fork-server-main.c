@@ -98,6 +98,7 @@ SEXP ffi_fork_server_serve(SEXP env) {
   memset(&ev, 0, sizeof ev);
   fflush(NULL);       /* each node would print what is buffered now */
   free(malloc(4096)); /* glibc merges freed blocks now; else each node would, and copy the pages */
+  clu_os_follow_parent_meanwhile(0); /* no thread when nodes are forked */
   clu_os_on_term(0, NULL);
   clu_os_watch_term();
   if (clu_supervisor_serve(&sv, &ev, &e) != CLU_OK) return todo("failed", 0, Rf_mkString(e.text));
@@ -106,6 +107,7 @@ SEXP ffi_fork_server_serve(SEXP env) {
   case CLU_SV_SETTINGS:
     /* R code runs now, which may take long: the master's end must not wait for it */
     clu_os_on_term(master, R_TempDir);
+    clu_os_follow_parent_meanwhile(master); /* without: it ends when the code is done */
     return todo(ev.what == CLU_SV_SETUP ? "setup" : "settings", ev.msg.seq,
                 clu_unserialize(ev.msg.body, 0));
   case CLU_SV_CHILD:
