@@ -12,6 +12,7 @@
 
 #include "core/link/far.h"
 #include "core/link/near.h"
+#include "core/net/tls.h"
 #include "core/wire/handshake.h"
 
 #define MS_NS 1000000ull
@@ -29,6 +30,8 @@ typedef struct host_fixture {
   int port, proxy_port;
   proxy_state *proxy;
   uint64_t beat, reconnect;
+  int tls;
+  char own[CLU_TLS_TEXT], certificate[CLU_TLS_TEXT]; /* of the host */
 } host_fixture;
 
 static const unsigned char link_secret[CLU_SECRET] = "the secret of these tests is 32";
@@ -168,6 +171,8 @@ TEST_UNUSED static void far_main(host_fixture *h, int port, uint32_t rank, const
   how.connect = connect_ms * MS_NS;
   how.beat = h->beat;
   how.reconnect = h->reconnect;
+  how.own = h->tls ? h->own : NULL;
+  how.certificate = h->certificate;
   how.control = pair[0];
   rc = clu_far_serve(&how, &e);
   if (rc != CLU_OK && getenv("TEST_SAY")) fprintf(stderr, "far: %s\n", e.text);
@@ -188,7 +193,8 @@ TEST_UNUSED static pid_t start_far(host_fixture *h, int port, uint32_t rank, con
 TEST_UNUSED static void start_near(host_fixture *h) {
   clu_fd pair[2];
   clu_err e;
-  unsigned char body[CLU_SECRET + 24];
+  unsigned char body[CLU_SECRET + 24 + 2 * CLU_TLS_TEXT];
+  size_t n = CLU_SECRET + 24;
   int listener = listen_here(&h->port);
   REQUIRE(clu_os_pair(pair, &e) == CLU_OK);
   h->near_pid = fork();
@@ -205,7 +211,16 @@ TEST_UNUSED static void start_near(host_fixture *h) {
   clu_put64(body + CLU_SECRET, 5);
   clu_put64(body + CLU_SECRET + 8, h->beat);
   clu_put64(body + CLU_SECRET + 16, h->reconnect);
-  clu_chan_send_bytes(&h->near, CLU_K_LISTEN, 0, body, sizeof body, listener);
+  if (h->tls) {
+    char own[CLU_TLS_TEXT], there[CLU_TLS_TEXT];
+    REQUIRE(clu_tls_make_identity(own, h->certificate, &e) == CLU_OK);
+    REQUIRE(clu_tls_make_identity(h->own, there, &e) == CLU_OK);
+    memcpy(body + n, own, strlen(own) + 1);
+    n += strlen(own) + 1;
+    memcpy(body + n, there, strlen(there) + 1);
+    n += strlen(there) + 1;
+  }
+  clu_chan_send_bytes(&h->near, CLU_K_LISTEN, 0, body, n, listener);
   CHECK_SOON(clu_chan_flush(&h->near) == CLU_OK, 1000);
 }
 
@@ -236,10 +251,11 @@ TEST_UNUSED static void start_proxy(host_fixture *h) {
   close(listener);
 }
 
-TEST_UNUSED static void host_up_with(host_fixture *h, int nodes, uint64_t beat_ms,
-                                     uint64_t reconnect_ms) {
+TEST_UNUSED static void host_up_by(host_fixture *h, int tls, int nodes, uint64_t beat_ms,
+                                   uint64_t reconnect_ms) {
   clu_err e;
   memset(h, 0, sizeof *h);
+  h->tls = tls;
   h->beat = beat_ms * MS_NS;
   h->reconnect = reconnect_ms * MS_NS;
   strcpy(h->f.tmp, "/tmp/clutch-test-XXXXXX");
@@ -255,6 +271,11 @@ TEST_UNUSED static void host_up_with(host_fixture *h, int nodes, uint64_t beat_m
     REQUIRE(clu_node_new_host(h->f.s, 0, &h->f.nd[h->f.n], &e) == CLU_OK);
   PUMP(&h->f, all_in(&h->f, CLU_NODE_READY));
   REQUIRE(all_in(&h->f, CLU_NODE_READY));
+}
+
+TEST_UNUSED static void host_up_with(host_fixture *h, int nodes, uint64_t beat_ms,
+                                     uint64_t reconnect_ms) {
+  host_up_by(h, 0, nodes, beat_ms, reconnect_ms);
 }
 
 TEST_UNUSED static void host_up(host_fixture *h, int nodes) {

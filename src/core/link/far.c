@@ -125,7 +125,8 @@ static void shake(far *f) {
   f->shake.encrypted = 0;
   f->shake.conn = stream_of(f);
   if (!f->shake.conn || clu_os_secret_bytes(nonce, sizeof nonce) != CLU_OK ||
-      clu_loop_watch(&f->loop, f->fd, CLU_READ, shaking_ready, f, &f->watch, f->e) != CLU_OK) {
+      clu_loop_watch(&f->loop, f->fd, CLU_READ | CLU_WRITE, shaking_ready, f, &f->watch, f->e) !=
+          CLU_OK) {
     failed(f, CLU_NOMEM);
     return;
   }
@@ -154,6 +155,7 @@ static void time_is_up(void *self) {
 }
 
 static void try_now(far *f) {
+  uint64_t end_of_try;
   int rc;
   if (f->ended || f->fd != CLU_NO_FD) return;
   rc = clu_os_connect_start(&f->to[f->next], 0, 0, &f->fd, f->e);
@@ -162,7 +164,8 @@ static void try_now(far *f) {
     failed(f, rc);
     return;
   }
-  clu_timer_arm(&f->loop, &f->again, clu_os_now() + TRY_NS);
+  end_of_try = clu_os_now() + TRY_NS;
+  clu_timer_arm(&f->loop, &f->again, end_of_try < f->until ? end_of_try : f->until);
   if (rc == CLU_OK)
     shake(f);
   else if (clu_loop_watch(&f->loop, f->fd, CLU_WRITE, connecting_ready, f, &f->watch, f->e) !=
