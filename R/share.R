@@ -8,8 +8,13 @@
 #' @details
 #' A vector is shared from `clutch.share_from` bytes on (see [clutch-options]), by `share()` from
 #' 65,536 bytes on. Vectors of type logical, integer, double, complex and raw are, with all their
-#' attributes: so are matrices, factors, dates and the columns of data frames. Character vectors and
-#' lists themselves are copied.
+#' attributes: so are matrices, factors, dates and the columns of data frames. So are character
+#' vectors, which count 8 bytes for each element and those of its text. Lists themselves are copied.
+#'
+#' The elements of a character vector become R's strings when they are first used, each by itself,
+#' and are that process's own from then on. Functions that need all of them (`sort()`, `order()`)
+#' make an ordinary vector of it. In a locale that is neither UTF-8 nor Latin-1, a vector with other
+#' characters than ASCII in the native encoding travels as others do.
 #'
 #' On a node it is an ordinary vector, which may be changed in place: the changed pages (of 4 kB)
 #' are that node's own from then on, and neither the session nor another node sees the change.

@@ -330,6 +330,22 @@ if ("strings" %in% asked && has_smaps) {
     note("strings", "MB of a node, touched", "clutch cluster_export", r, dirty_mb(pids) - before)
     stop_cluster(cl)
   }
+  # as R itself sends them, and by others
+  cl <- make_cluster(8L)
+  before <- dirty_mb(pids <- unlist(clusterCall(cl, step_here, NULL)))
+  was <- options(clutch.share_from = Inf)
+  note("strings", what, "clutch, not shared", 1L, seconds(cluster_export(cl, "x", globalenv())))
+  options(was)
+  note("strings", "MB of a node", "clutch, not shared", 1L, dirty_mb(pids) - before)
+  stop_cluster(cl)
+  if (with_mirai) {
+    started_mirai(8L)
+    to_mirai <- function(...) mirai::collect_mirai(mirai::everywhere(Sys.getpid(), ..., .min = 8L))
+    before <- dirty_mb(pids <- unique(unlist(to_mirai())))
+    note("strings", what, "mirai everywhere", 1L, seconds(to_mirai(x = x)))
+    note("strings", "MB of a node", "mirai everywhere", 1L, dirty_mb(pids) - before)
+    mirai::daemons(0)
+  }
   rm(x)
 }
 invisible(gc())

@@ -135,7 +135,7 @@ static SEXP do_out(void *data) {
   R_InitOutPStream(&out, (R_pstream_data_t)st, R_pstream_binary_format, 3, out_char, out_bytes,
                    st->apart ? put_apart : NULL, st->apart ? st->apart : R_NilValue);
   st->turn = clu_turn_pause();
-  st->outer = clu_shared_writing(st->apart ? NULL : st->splice);
+  st->outer = clu_shared_writing(st->splice);
   R_Serialize(st->x, &out);
   clu_shared_writing(st->outer);
   clu_turn_resume(st->turn);
@@ -169,6 +169,7 @@ static void drop(void *data, Rboolean jump) {
   stream *st = data;
   if (!jump) return;
   clu_shared_writing(st->outer);
+  if (st->splice) clu_splice_end(st->splice);
   clu_blob_unref(st->b);
 }
 
@@ -233,8 +234,10 @@ static clu_blob *serialize_sharing(clu_blob *b, SEXP x, size_t from, SEXP apart)
   splice.b = b;
   splice.number = ++messages;
   splice.from = from;
+  splice.copies = apart != NULL;
   b = serialize_by_r(b, PROTECT(clu_shared_wrap(x)), &splice, apart);
   UNPROTECT(1);
+  clu_splice_end(&splice);
   if (splice.segment && clu_segment_seal(splice.segment) != CLU_OK) {
     clu_blob_unref(b);
     clu_raise("sys", "a segment of shared memory cannot be sealed");

@@ -2,32 +2,21 @@
  * pointer to their elements, which may be written to. */
 #include "r/share.h"
 
-#include <R_ext/Altrep.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/os-segment.h"
-#include "core/base/os.h"
 
 /* data1: external pointer to this; data2: an ordinary copy, once there is one. */
 typedef struct shared {
-  clu_segment *segment;
+  clu_held held;
   unsigned char *at; /* in the mapping */
   void *now;         /* where the elements are: there, or in the copy */
   R_xlen_t length;
-  size_t bytes;
   int asked;        /* somebody has asked for a pointer to write to */
   uint64_t written; /* the last message that has it */
 } shared;
 
 static R_altrep_class_t any, integers, logicals, doubles, complexes, raws;
-static const clu_segments *reading;
-static clu_splice *writing;
-static uint64_t mapped; /* bytes of the vectors that R has */
-static long alive;      /* how many */
-
-long clu_shared_alive(void) { return alive; }
 
 size_t clu_shared_width(int type) {
   switch (type) {
@@ -40,91 +29,17 @@ size_t clu_shared_width(int type) {
   }
 }
 
-const clu_segments *clu_shared_reading(const clu_segments *list) {
-  const clu_segments *before = reading;
-  reading = list;
-  return before;
-}
-
-clu_splice *clu_shared_writing(clu_splice *to) {
-  clu_splice *before = writing;
-  writing = to;
-  return before;
-}
-
-SEXP clu_shared_wrap(SEXP x) {
-  SEXP both;
-  PROTECT(x);
-  both = Rf_allocVector(VECSXP, 2);
-  SET_VECTOR_ELT(both, 0, Rf_install("clutch"));
-  SET_VECTOR_ELT(both, 1, x);
-  UNPROTECT(1);
-  return both;
-}
-
-static SEXP allocate(void *bytes) { return Rf_allocVector(RAWSXP, *(R_xlen_t *)bytes); }
-static SEXP nothing(SEXP condition, void *unused) {
-  (void)condition;
-  (void)unused;
-  return R_NilValue;
-}
-
-/* How much more may be mapped before R collects. In a session it is fixed. In a node it is a part
- * of the machine's memory: what is mapped there its neighbours have mapped, too, so that it is
- * there once, and a collection costs more, since it makes pages the node's own. */
-static uint64_t may_wait(void) {
-  static const uint64_t least = 300000000, most = 2000000000;
-  static uint64_t in_node;
-  if (!clu_is_node) return least;
-  if (!in_node) in_node = (uint64_t)clu_os_total_memory() / 16;
-  return in_node < least ? least : in_node < most ? in_node : most;
-}
-
-/* What is dropped at once, and was never touched, takes no memory; but it makes R collect what is
- * young, which costs a few milliseconds, and is most of what is mapped. A full collection follows
- * where that was not enough: at once in a session, later in a node, because it makes all of the
- * node's heap its own. What was in use after the last one does not count. */
-void clu_shared_expect(uint64_t more) {
-  static uint64_t in_use;
-  R_xlen_t n = (R_xlen_t)more;
-  uint64_t wait = may_wait(), most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
-  if (more == 0 || mapped + more <= most) return;
-  R_tryCatchError(allocate, &n, nothing, NULL);
-  if (mapped + more <= (clu_is_node ? most + wait : most)) return;
-  R_gc();
-  in_use = mapped;
-}
-
 /* ---- the object ---- */
 
 static shared *of(SEXP x) { return R_ExternalPtrAddr(R_altrep_data1(x)); }
 
-static void finalize(SEXP ptr) {
-  shared *v = R_ExternalPtrAddr(ptr);
-  if (!v) return;
-  R_ClearExternalPtr(ptr);
-  mapped -= v->bytes;
-  alive--;
-  clu_segment_unref(v->segment);
-  free(v);
-}
-
 static SEXP make(R_altrep_class_t class, clu_segment *segment, uint64_t at, R_xlen_t n,
                  size_t bytes) {
-  SEXP ptr = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue)), x;
-  shared *v = malloc(sizeof *v);
-  if (!v) clu_raise("memory", "not enough memory");
-  v->segment = clu_segment_ref(segment);
+  SEXP ptr = PROTECT(clu_held_new(sizeof(shared), segment, bytes)), x;
+  shared *v = R_ExternalPtrAddr(ptr);
   v->at = clu_segment_bytes(segment, NULL) + at;
   v->now = v->at;
   v->length = n;
-  v->bytes = bytes;
-  v->asked = 0;
-  v->written = 0;
-  mapped += bytes;
-  alive++;
-  R_SetExternalPtrAddr(ptr, v);
-  R_RegisterCFinalizerEx(ptr, finalize, FALSE);
   x = R_new_altrep(class, ptr, R_NilValue);
   UNPROTECT(1);
   return x;
@@ -161,79 +76,76 @@ static SEXP read_vector(int type, const clu_segment *segment, uint64_t at, R_xle
   return x;
 }
 
-const char *clu_shared_lost_text(void) {
-  static char text[160];
-  snprintf(text, sizeof text,
-           "a large vector cannot be received: this process (%d) has used up its file descriptors "
-           "('ulimit -n')",
-           (int)clu_os_getpid());
-  return text;
+/* The segment that a state names. */
+static clu_segment *segment_of(const double *s) {
+  const clu_segments *list = clu_shared_reading_now();
+  if (!list || !(s[CLU_STATE_PLACE] >= 0 && s[CLU_STATE_PLACE] < list->n))
+    clu_raise("protocol", "a shared vector arrived without its elements");
+  return list->of[(int)s[CLU_STATE_PLACE]];
 }
 
-/* `state`: place of the segment in the message's list, where the elements begin, type, length. */
 static SEXP unserialize(SEXP class, SEXP state) {
   const double *s;
   clu_segment *segment;
-  double bytes;
+  double bytes, size;
   size_t width;
+  int type;
   (void)class;
-  if (TYPEOF(state) != REALSXP || Rf_xlength(state) != 4)
+  if (TYPEOF(state) != REALSXP || Rf_xlength(state) < CLU_STATE_VECTOR)
     clu_raise("protocol", "a shared vector arrived damaged");
   s = REAL_RO(state);
-  width = clu_shared_width((int)s[2]);
-  bytes = s[3] * (double)width;
-  if (!reading || !width || !(s[0] >= 0 && s[0] < reading->n))
-    clu_raise("protocol", "a shared vector arrived without its elements");
-  segment = reading->of[(int)s[0]];
+  type = s[CLU_STATE_TYPE] >= 0 && s[CLU_STATE_TYPE] < 256 ? (int)s[CLU_STATE_TYPE] : 0;
+  width = type == STRSXP ? sizeof(uint64_t) : clu_shared_width(type);
+  if (!width || Rf_xlength(state) != (type == STRSXP ? CLU_STATE_STRINGS : CLU_STATE_VECTOR))
+    clu_raise("protocol", "a shared vector arrived damaged");
+  segment = segment_of(s);
   if (clu_segment_is_lost(segment)) clu_raise("limit", "%s", clu_shared_lost_text());
-  if (!(s[1] >= 0 && s[3] >= 0) || s[1] != (double)((uint64_t)s[1] / 16 * 16) ||
-      s[1] + bytes > (double)clu_segment_size(segment))
+  size = (double)clu_segment_size(segment);
+  bytes = s[CLU_STATE_LENGTH] * (double)width;
+  if (!(s[CLU_STATE_AT] >= 0 && s[CLU_STATE_LENGTH] >= 0 && s[CLU_STATE_AT] + bytes <= size) ||
+      (uint64_t)s[CLU_STATE_AT] % 16 != 0)
     clu_raise("protocol", "a shared vector arrived with too few elements");
+  if (type == STRSXP) return clu_strings_get(segment, s);
   if (!clu_segment_bytes(segment, NULL))
-    return read_vector((int)s[2], segment, (uint64_t)s[1], (R_xlen_t)s[3], (size_t)bytes);
-  return make(class_of((int)s[2]), segment, (uint64_t)s[1], (R_xlen_t)s[3], (size_t)bytes);
+    return read_vector(type, segment, (uint64_t)s[CLU_STATE_AT], (R_xlen_t)s[CLU_STATE_LENGTH],
+                       (size_t)bytes);
+  return make(class_of(type), segment, (uint64_t)s[CLU_STATE_AT], (R_xlen_t)s[CLU_STATE_LENGTH],
+              (size_t)bytes);
 }
 
 static int is_unchanged(const shared *v) {
-  return !v->asked || clu_os_segment_is_unchanged(v->at, v->bytes);
-}
-
-/* The segment's place in what is written; -1: there is no room for it. */
-static int place_of(clu_segment *segment) {
-  const clu_segments *there = writing->b->segments;
-  int place;
-  for (int i = 0; there && i < there->n; i++)
-    if (there->of[i] == segment) return i;
-  place = clu_blob_attach(writing->b, clu_segment_ref(segment));
-  if (place < 0) clu_segment_unref(segment);
-  return place;
+  return !v->asked || clu_os_segment_is_unchanged(v->at, v->held.bytes);
 }
 
 int clu_is_shared(SEXP x) {
+  if (TYPEOF(x) == STRSXP) return clu_strings_are_shared(x);
   return ALTREP(x) && clu_shared_width((int)TYPEOF(x)) > 0 &&
          R_altrep_inherits(x, class_of((int)TYPEOF(x))) && R_altrep_data2(x) == R_NilValue;
 }
 
 int clu_shared_can_be_sent(SEXP x) {
-  return clu_is_shared(x) && clu_segment_fd(of(x)->segment) != CLU_NO_FD && is_unchanged(of(x));
+  if (TYPEOF(x) == STRSXP) return clu_strings_can_be_sent(x);
+  return clu_is_shared(x) && clu_segment_fd(of(x)->held.segment) != CLU_NO_FD &&
+         is_unchanged(of(x));
 }
 
 /* Of one that share() has made, and that nobody has written to since, only its place travels, once
  * in a message: who receives it may write to it. Files and other hosts get an ordinary vector, and
  * so does who asks for one that was received. */
 static SEXP serialized_state(SEXP x) {
+  clu_splice *writing = clu_shared_writing_now();
   shared *v = of(x);
   SEXP out;
   int place;
-  if (!writing || v->written == writing->number || !clu_shared_can_be_sent(x) ||
-      (place = place_of(v->segment)) < 0)
+  if (!writing || writing->copies || v->written == writing->number || !clu_shared_can_be_sent(x) ||
+      (place = clu_shared_place(v->held.segment)) < 0)
     return NULL;
   v->written = writing->number;
-  out = Rf_allocVector(REALSXP, 4);
-  REAL(out)[0] = place;
-  REAL(out)[1] = (double)(v->at - clu_segment_bytes(v->segment, NULL));
-  REAL(out)[2] = TYPEOF(x);
-  REAL(out)[3] = (double)v->length;
+  out = Rf_allocVector(REALSXP, CLU_STATE_VECTOR);
+  REAL(out)[CLU_STATE_PLACE] = place;
+  REAL(out)[CLU_STATE_AT] = (double)(v->at - clu_segment_bytes(v->held.segment, NULL));
+  REAL(out)[CLU_STATE_TYPE] = TYPEOF(x);
+  REAL(out)[CLU_STATE_LENGTH] = (double)v->length;
   return out;
 }
 
@@ -244,7 +156,7 @@ static void *copy_of(SEXP x) {
   SEXP copy = R_altrep_data2(x);
   if (copy == R_NilValue) {
     copy = PROTECT(Rf_allocVector(TYPEOF(x), of(x)->length));
-    memcpy(ordinary(copy), of(x)->at, of(x)->bytes);
+    memcpy(ordinary(copy), of(x)->at, of(x)->held.bytes);
     R_set_altrep_data2(x, copy);
     of(x)->now = ordinary(copy);
     UNPROTECT(1);
@@ -257,7 +169,7 @@ static void *elements(SEXP x, Rboolean writable) {
   int may_write;
   if (!writable) return v->now;
   v->asked = 1;
-  clu_segment_bytes(v->segment, &may_write);
+  clu_segment_bytes(v->held.segment, &may_write);
   return may_write ? v->now : copy_of(x);
 }
 
@@ -344,12 +256,14 @@ void clu_shared_init(DllInfo *dll) {
   R_set_altreal_Elt_method(doubles, double_at);
   R_set_altcomplex_Elt_method(complexes, complex_at);
   R_set_altraw_Elt_method(raws, raw_at);
+  R_set_altrep_Unserialize_method(clu_strings_init(dll), unserialize);
 }
 
 /* Where attributes of a long vector are changed that has two names, R makes another ALTREP object
  * that has the vector. */
 static int has_shared(SEXP x) {
-  SEXP in = ALTREP(x) && clu_shared_width((int)TYPEOF(x)) > 0 ? R_altrep_data1(x) : R_NilValue;
+  int may_be = ALTREP(x) && (TYPEOF(x) == STRSXP || clu_shared_width((int)TYPEOF(x)) > 0);
+  SEXP in = may_be ? R_altrep_data1(x) : R_NilValue;
   return TYPEOF(in) == TYPEOF(x) && clu_is_shared(in) && Rf_xlength(in) == Rf_xlength(x);
 }
 

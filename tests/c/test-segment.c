@@ -61,6 +61,25 @@ TEST(what_was_written_is_mapped) {
   CHECK_INT_EQ(test_count_fds(), before);
 }
 
+TEST(what_is_put_anywhere_is_there) {
+  clu_segment *s = clu_segment_new(), *r;
+  const unsigned char *p;
+  CHECK_INT_EQ(clu_segment_put(s, 9000, "text", 4), CLU_OK);
+  CHECK_INT_EQ(clu_segment_size(s), 9004);
+  CHECK_INT_EQ(clu_segment_put(s, 10, "before", 6), CLU_OK);
+  CHECK_INT_EQ(clu_segment_size(s), 9004);
+  CHECK_INT_EQ(clu_segment_append(s, "!", 1), CLU_OK);
+  CHECK_INT_EQ(clu_segment_seal(s), CLU_OK);
+  r = received(s);
+  p = clu_segment_bytes(r, NULL);
+  CHECK_INT_EQ(clu_segment_size(r), 9005);
+  CHECK_MEM_EQ(p + 9000, "text!", 5);
+  CHECK_MEM_EQ(p + 10, "before", 6);
+  CHECK_INT_EQ(p[16], 0);
+  clu_segment_unref(r);
+  clu_segment_unref(s);
+}
+
 TEST(each_mapping_is_for_its_process_alone) {
   clu_segment *s = filled(), *a, *b;
   int writable;

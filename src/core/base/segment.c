@@ -53,10 +53,14 @@ clu_segment *clu_segment_new(void) {
   return s;
 }
 
-int clu_segment_append(clu_segment *s, const void *p, size_t n) {
-  int rc = clu_os_segment_write(s->fd[0], s->size, p, n);
-  if (rc == CLU_OK) s->size += n;
+int clu_segment_put(clu_segment *s, uint64_t at, const void *p, size_t n) {
+  int rc = clu_os_segment_write(s->fd[0], at, p, n);
+  if (rc == CLU_OK && at + n > s->size) s->size = at + n;
   return rc;
+}
+
+int clu_segment_append(clu_segment *s, const void *p, size_t n) {
+  return clu_segment_put(s, s->size, p, n);
 }
 
 uint64_t clu_segment_align(clu_segment *s) {

@@ -23,6 +23,8 @@ typedef struct clu_segment clu_segment;
 clu_segment *clu_segment_new(void);
 /* Appends `n` bytes. CLU_OK, CLU_LIMIT or CLU_SYS; then what was there before is still right. */
 int clu_segment_append(clu_segment *s, const void *p, size_t n);
+/* The same at any place. What nobody has written between that and the end is zeros. */
+int clu_segment_put(clu_segment *s, uint64_t at, const void *p, size_t n);
 /* Moves its end to the next multiple of CLU_SEGMENT_ALIGN; returns that. */
 uint64_t clu_segment_align(clu_segment *s);
 /* Copies bytes of one that has its descriptor. CLU_OK or CLU_SYS. */

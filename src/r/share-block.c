@@ -1,0 +1,139 @@
+/* What all vectors in segments have in common: who holds them, and where they may be named. */
+#include "r/share.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/os.h"
+
+static const clu_segments *reading;
+static clu_splice *writing;
+static uint64_t mapped; /* bytes of the vectors that R has */
+static long alive;      /* how many */
+
+long clu_shared_alive(void) { return alive; }
+
+const clu_segments *clu_shared_reading(const clu_segments *list) {
+  const clu_segments *before = reading;
+  reading = list;
+  return before;
+}
+
+const clu_segments *clu_shared_reading_now(void) { return reading; }
+
+clu_splice *clu_shared_writing(clu_splice *to) {
+  clu_splice *before = writing;
+  writing = to;
+  return before;
+}
+
+clu_splice *clu_shared_writing_now(void) { return writing; }
+
+int clu_shared_place(clu_segment *segment) {
+  const clu_segments *there = writing->b->segments;
+  int place;
+  for (int i = 0; there && i < there->n; i++)
+    if (there->of[i] == segment) return i;
+  place = clu_blob_attach(writing->b, clu_segment_ref(segment));
+  if (place < 0) clu_segment_unref(segment);
+  return place;
+}
+
+SEXP clu_shared_wrap(SEXP x) {
+  SEXP both;
+  PROTECT(x);
+  both = Rf_allocVector(VECSXP, 2);
+  SET_VECTOR_ELT(both, 0, Rf_install("clutch"));
+  SET_VECTOR_ELT(both, 1, x);
+  UNPROTECT(1);
+  return both;
+}
+
+static SEXP allocate(void *bytes) { return Rf_allocVector(RAWSXP, *(R_xlen_t *)bytes); }
+static SEXP nothing(SEXP condition, void *unused) {
+  (void)condition;
+  (void)unused;
+  return R_NilValue;
+}
+
+/* How much more may be mapped before R collects. In a session it is fixed. In a node it is a part
+ * of the machine's memory: what is mapped there its neighbours have mapped, too, so that it is
+ * there once, and a collection costs more, since it makes pages the node's own. */
+static uint64_t may_wait(void) {
+  static const uint64_t least = 300000000, most = 2000000000;
+  static uint64_t in_node;
+  if (!clu_is_node) return least;
+  if (!in_node) in_node = (uint64_t)clu_os_total_memory() / 16;
+  return in_node < least ? least : in_node < most ? in_node : most;
+}
+
+/* What is dropped at once, and was never touched, takes no memory; but it makes R collect what is
+ * young, which costs a few milliseconds, and is most of what is mapped. A full collection follows
+ * where that was not enough: at once in a session, later in a node, because it makes all of the
+ * node's heap its own. What was in use after the last one does not count. */
+void clu_shared_expect(uint64_t more) {
+  static uint64_t in_use;
+  R_xlen_t n = (R_xlen_t)more;
+  uint64_t wait = may_wait(), most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
+  if (more == 0 || mapped + more <= most) return;
+  R_tryCatchError(allocate, &n, nothing, NULL);
+  if (mapped + more <= (clu_is_node ? most + wait : most)) return;
+  R_gc();
+  in_use = mapped;
+}
+
+const char *clu_shared_lost_text(void) {
+  static char text[160];
+  snprintf(text, sizeof text,
+           "a large vector cannot be received: this process (%d) has used up its file descriptors "
+           "('ulimit -n')",
+           (int)clu_os_getpid());
+  return text;
+}
+
+/* ---- the owner ---- */
+
+void clu_held_drop(clu_held *h) {
+  if (!h->segment) return;
+  mapped -= h->bytes;
+  alive--;
+  clu_segment_unref(h->segment);
+  h->segment = NULL;
+}
+
+static void finalize(SEXP ptr) {
+  clu_held *h = R_ExternalPtrAddr(ptr);
+  if (!h) return;
+  R_ClearExternalPtr(ptr);
+  clu_held_drop(h);
+  free(h);
+}
+
+SEXP clu_held_new(size_t size, clu_segment *segment, uint64_t bytes) {
+  SEXP ptr = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
+  clu_held *h;
+  R_RegisterCFinalizerEx(ptr, finalize, FALSE);
+  h = calloc(1, size);
+  if (!h) clu_raise("memory", "not enough memory");
+  h->segment = clu_segment_ref(segment);
+  h->bytes = bytes;
+  mapped += bytes;
+  alive++;
+  R_SetExternalPtrAddr(ptr, h);
+  UNPROTECT(1);
+  return ptr;
+}
+
+/* ---- encodings ---- */
+
+int clu_native_encoding(void) {
+  SEXP call = PROTECT(Rf_lang1(Rf_install("l10n_info"))), info;
+  int out = 0;
+  info = PROTECT(Rf_eval(call, R_BaseEnv)); /* list(MBCS, UTF-8, Latin-1, ...) */
+  if (TYPEOF(info) == VECSXP && Rf_xlength(info) >= 3)
+    out = Rf_asLogical(VECTOR_ELT(info, 1)) == TRUE   ? 1
+          : Rf_asLogical(VECTOR_ELT(info, 2)) == TRUE ? 2
+                                                      : 0;
+  UNPROTECT(2);
+  return out;
+}
