@@ -241,7 +241,7 @@ static int in_blob(clu_splice *s, const void *p, size_t n) {
   if (v->where == CLU_NO_STRINGS) return 0;
   if (!is_next(v, p, n, &complete)) {
     v->where = CLU_NO_STRINGS;
-    return clu_splice_bytes(s, p, n);
+    return CLU_STRINGS_NONE;
   }
   go_on(v, n, complete);
   if (v->done == v->n) v->where = CLU_NO_STRINGS;

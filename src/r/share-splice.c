@@ -130,7 +130,10 @@ static void remember(clu_splice *s, const void *p, size_t n) {
 
 int clu_splice_bytes(clu_splice *s, const void *p, size_t n) {
   uint64_t bytes;
-  if (s->strings.where != CLU_NO_STRINGS) return clu_strings_bytes(s, p, n);
+  if (s->strings.where != CLU_NO_STRINGS) {
+    int rc = clu_strings_bytes(s, p, n);
+    if (rc != CLU_STRINGS_NONE) return rc;
+  }
   if (s->left > 0) return go_on(s, p, n);
   if (n == sizeof(int) && clu_strings_begin(s, p, n)) return clu_strings_bytes(s, p, n);
   bytes = n >= 4096 ? vector_begins(s, n) : 0;

@@ -155,7 +155,9 @@ void clu_splice_end(clu_splice *s);
 /* `p` is the first element's flags, and before there were the flags and the length of a character
  * vector. 1: they are. */
 int clu_strings_begin(clu_splice *s, const void *p, size_t n);
-/* As clu_splice_bytes(), while one is at hand. */
+/* As clu_splice_bytes(), while one is at hand; or CLU_STRINGS_NONE: it is none, and these bytes
+ * belong to something else. */
+#define CLU_STRINGS_NONE 2
 int clu_strings_bytes(clu_splice *s, const void *p, size_t n);
 
 /* ---- share-item.c: what stands in place of a vector ---- */

@@ -65,8 +65,8 @@ test_that("they are found wherever they are, with their attributes", {
     expect_identical(back[[name]], l[[name]], info = name)
   expect_identical(back$closure(), x)
   expect_identical(back$environment$inside, x)
-  shared <- list(names(back$names), levels(back$factor), back$table$u, attr(back$table, "row.names"),
-                 back$matrix, back$class, back$deep[[2L]][[2L]], attr(back$attribute, "note"),
+  shared <- list(names(back$names), levels(back$factor), back$table$u,
+                 attr(back$table, "row.names"), back$matrix, back$class, back$deep[[2L]][[2L]], attr(back$attribute, "note"),
                  back$environment$inside, environment(back$closure)$kept, back$call[[2L]])
   expect_true(all(vapply(shared, is_shared, NA)))
 })
@@ -122,7 +122,8 @@ test_that("functions do with them what they do with ordinary ones", {
     function(v) sort(v, method = "radix"), function(v) match(c("string 77", NA, "none"), v),
     function(v) paste0(v, "!"), function(v) v[-1], function(v) v[1e4], function(v) head(v, 1e4),
     function(v) v[c(TRUE, FALSE, NA)], function(v) v[c(3.7, NA, 0)], function(v) v == "a",
-    function(v) table(unname(v), dnn = "v"), function(v) v[["a" == "b"]], function(v) substr(v, 1, 3),
+    function(v) table(unname(v), dnn = "v"), function(v) v[["a" == "b"]],
+    function(v) substr(v, 1, 3),
     function(v) grep("77", v), function(v) split(v, nchar(v)), function(v) as.integer(v[20:30]),
     function(v) vapply(v, nchar, 1L), function(v) c(v, "end"), function(v) rapply(list(v), nchar),
     function(v) data.frame(v)[3, ], function(v) merge(data.frame(v = v[1:9]), data.frame(v)),
