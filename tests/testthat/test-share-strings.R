@@ -65,9 +65,10 @@ test_that("they are found wherever they are, with their attributes", {
     expect_identical(back[[name]], l[[name]], info = name)
   expect_identical(back$closure(), x)
   expect_identical(back$environment$inside, x)
-  shared <- list(names(back$names), levels(back$factor), back$table$u,
-                 attr(back$table, "row.names"), back$matrix, back$class, back$deep[[2L]][[2L]], attr(back$attribute, "note"),
-                 back$environment$inside, environment(back$closure)$kept, back$call[[2L]])
+  shared <- list(
+    names(back$names), levels(back$factor), back$table$u, attr(back$table, "row.names"),
+    back$matrix, back$class, back$deep[[2L]][[2L]], attr(back$attribute, "note"),
+    back$environment$inside, environment(back$closure)$kept, back$call[[2L]])
   expect_true(all(vapply(shared, is_shared, NA)))
 })
 

@@ -130,8 +130,8 @@ int clu_node_busy(const clu_node *nd);
 
 /* Sends it a message that is no request. */
 void clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body);
-/* The same with a number, a few bytes, and a descriptor (or CLU_NO_FD), which it takes over. CLU_OK,
- * CLU_DEAD, CLU_NOMEM. */
+/* The same with a number, a few bytes, and a descriptor (or CLU_NO_FD), which it takes over.
+ * CLU_OK, CLU_DEAD, CLU_NOMEM. */
 int clu_node_pass(clu_node *nd, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd fd);
 /* Queues a message about `n` tasks (or none), the first of which has the number `*seq`, the
  * others the following. Leaves with clu_node_push(). CLU_OK, CLU_DEAD (also: it was told to end),

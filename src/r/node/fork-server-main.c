@@ -15,14 +15,14 @@
 static clu_supervisor sv;
 static clu_pid master;
 static char **exec_argv;
-static int is_child;    /* this process is a node by now */
+static int is_child; /* this process is a node by now */
 static clu_fd control = 3;
 static int begins_in_r; /* nodes call forked_node_begin() */
 
 void clu_fork_server_control(clu_fd fd) { control = fd; }
 
-/* Takes over descriptor 3, or that of a host, the control channel. From here on this process ends when the master
- * does. */
+/* Takes over descriptor 3, or that of a host, the control channel. From here on this process ends
+ * when the master does. */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   clu_err e = {0, 0, ""};
   R_xlen_t n = Rf_xlength(exec);
