@@ -141,7 +141,8 @@ static int no_password(char *out, int n, int writing, void *data) {
 }
 
 static X509 *read_certificate(const char *text) {
-  BIO *b = BIO_new_mem_buf(text, -1);
+  const char *begin = strstr(text, "-----BEGIN CERTIFICATE"); /* else it reads the key, too */
+  BIO *b = BIO_new_mem_buf(begin ? begin : text, -1);
   X509 *x = b ? PEM_read_bio_X509(b, NULL, no_password, NULL) : NULL;
   BIO_free(b);
   return x;

@@ -1,6 +1,8 @@
 /* TLS streams: two ends that know each other, bytes, and the end. */
 #include "test.h"
 
+#include <openssl/evp.h>
+
 #include "tls-fixture.h"
 
 #define MB ((size_t)1 << 20)
@@ -284,4 +286,79 @@ TEST(what_cannot_be_sent_yet_is_sent_before_the_end) {
   CHECK_INT_EQ(clu_stream_finish(s[0]), CLU_OK);
   free(p);
   close_ends(s);
+}
+
+/* ---- what stays in memory ---- */
+
+static unsigned char scalar[2][32]; /* the private key's number, and the same from its other end */
+static int found;
+
+static int has_scalar(const unsigned char *p, size_t n) {
+  for (size_t i = 0; i + 32 <= n; i++)
+    if (memcmp(p + i, scalar[0], 32) == 0 || memcmp(p + i, scalar[1], 32) == 0) return 1;
+  return 0;
+}
+
+/* OpenSSL's memory, each piece with its size before it. */
+static void *sized_malloc(size_t n, const char *f, int l) {
+  size_t *p = malloc(n + 16);
+  (void)f, (void)l;
+  if (!p) return NULL;
+  *p = n;
+  return p + 2;
+}
+
+static void looking_free(void *p, const char *f, int l) {
+  size_t *q = p;
+  (void)f, (void)l;
+  if (!p) return;
+  found += has_scalar(p, q[-2]);
+  free(q - 2);
+}
+
+static void *looking_realloc(void *p, size_t n, const char *f, int l) {
+  size_t *old = p, *q = n > 0 ? sized_malloc(n, f, l) : NULL;
+  if (p && q) memcpy(q, p, old[-2] < n ? old[-2] : n);
+  if (q || n == 0) looking_free(p, f, l);
+  return q;
+}
+
+/* The 32 bytes after the tag and length that they have in PKCS #8. */
+static void find_scalar(const char *own) {
+  static const unsigned char before[] = {2, 1, 1, 4, 32};
+  unsigned char der[512];
+  char text[512];
+  size_t n = 0;
+  const char *p = strchr(own, '\n'), *end = strstr(own, "\n-----END");
+  int len;
+  for (; p < end; p++)
+    if (*p != '\n') text[n++] = *p;
+  len = EVP_DecodeBlock(der, (const unsigned char *)text, (int)n);
+  for (int i = 0; i + 37 < len; i++)
+    if (memcmp(der + i, before, 5) == 0)
+      for (int k = 0; k < 32; k++) scalar[0][k] = scalar[1][31 - k] = der[i + 5 + k];
+}
+
+TEST(no_private_key_is_left_when_the_keys_are_freed) {
+  char own[2][CLU_TLS_TEXT], certificate[2][CLU_TLS_TEXT];
+  static const unsigned char zeros[32];
+  clu_tls_keys *k[2];
+  clu_stream *s[2];
+  clu_err e;
+  REQUIRE(CRYPTO_set_mem_functions(sized_malloc, looking_realloc, looking_free) == 1);
+  for (int i = 0; i < 2; i++) REQUIRE(clu_tls_make_identity(own[i], certificate[i], &e) == CLU_OK);
+  find_scalar(own[0]);
+  CHECK(memcmp(scalar[0], zeros, 32) != 0);
+  for (int i = 0; i < 2; i++)
+    REQUIRE(clu_tls_keys_new(own[i], certificate[1 - i], &k[i], &e) == CLU_OK);
+  found = 0; /* OpenSSL 3.0 leaves copies where it reads PEM */
+  up_with(s, k);
+  check_both_ways(s);
+  free_keys(k);
+  CHECK(clu_stream_pending(s[0]) == 0);
+  close_ends(s);
+  CHECK_INT_EQ(found, 0);
+  looking_free(memcpy(sized_malloc(32, "", 0), scalar[0], 32), "",
+               0); /* it would have been found */
+  CHECK_INT_EQ(found, 1);
 }

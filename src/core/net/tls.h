@@ -24,7 +24,8 @@ int clu_tls_make_identity(char own[CLU_TLS_TEXT], char certificate[CLU_TLS_TEXT]
 /* What one side needs for its streams: `own` as above, and the one certificate that the other side
  * must have. CLU_PROTO: a text is not what it should be. The texts are not needed any longer. */
 int clu_tls_keys_new(const char *own, const char *peer, clu_tls_keys **out, clu_err *e);
-/* Accepts NULL. The key is wiped when no stream needs it any more. */
+/* Accepts NULL. The key is wiped when no stream needs it any more. (OpenSSL 3.0 itself leaves
+ * copies in freed memory when it reads a key from a text.) */
 void clu_tls_keys_free(clu_tls_keys *k);
 
 /* Over the connected socket `fd`, which the stream takes over with CLU_OK; else it stays the
