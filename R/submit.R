@@ -92,14 +92,16 @@
 cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = TRUE,
                            .timeout = Inf, .retries = 0, .relay = "ordered", .max_memory = Inf,
                            .fresh = FALSE, .label = NULL) {
+  # nearly always so: what is checked below is not checked here, for that takes as long as the rest
+  if (nargs() == 2L && !missing(cl) && !missing(expr)) {
+    if (is.null(cl)) cl <- own_cluster()
+    task <- submit_plain(cl, substitute(expr), parent.frame())
+    if (!is.null(task)) return(task)
+  }
   cl <- cluster_or_own(cl)
   given(expr, "expr")
   code <- substitute(expr)
   env <- parent.frame()
-  if (nargs() == 2L) {
-    task <- submit_plain(cl, code, env)
-    if (!is.null(task)) return(task)
-  }
   # to make a text of code takes as long as all else: where it is short, not before it is wanted
   if (is.null(.label) && !.Call(ffi_code_is_short, code)) .label <- text_of(code)
   given <- if (nargs() > 2L) given_options(environment(), submit_options)
@@ -160,7 +162,6 @@ submit <- function(t, fun, needs, o, label, code, args = NULL) {
   task$label <- label
   if (is.null(label)) task$code <- code
   task$job <- job_new(t, fun, NULL, args, needs, o)
-  task$relayed <- FALSE
   if (o$relay == "handler") task$is_heard <- TRUE
   submitted <- FALSE
   on.exit(if (!submitted) .Call(ffi_job_end, task$job, 0))
@@ -327,7 +328,7 @@ throw_timeout <- function(x, timeout) {
 
 deliver <- function(x) {
   if (isTRUE(x$is_heard)) relay_queue(x$job) # its handler may have failed meanwhile
-  if (!x$relayed) {
+  if (is.null(x$relayed)) {
     x$relayed <- TRUE
     if (!is.null(x$log)) relay_log(x$log)
     x$log <- NULL

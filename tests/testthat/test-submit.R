@@ -360,3 +360,32 @@ test_that("tasks of a dead node are seen to in the quick way, too", {
                  class = "clutch_task_died")
   }
 })
+
+test_that("what is missing or no cluster is told in the quick way, too", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  refused <- function(expr) expect_error(expr, class = "clutch_argument")
+  refused(cluster_submit())
+  refused(cluster_submit(cl))
+  refused(cluster_submit(cl, .label = "a"))
+  refused(cluster_submit(expr = 1, .label = "a"))
+  refused(cluster_submit(list(), 1))
+  refused(cluster_submit("a", 1))
+})
+
+test_that("tasks are told apart, and what one has said is relayed once", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  a <- cluster_submit(cl, 1)
+  b <- cluster_submit(cl, 2)
+  class(a) <- c("of_mine", class(a))
+  expect_identical(class(b), class(cluster_submit(cl, 3)))
+  expect_false(inherits(b, "of_mine"))
+  expect_identical(collect(b), 2)
+  said <- cluster_submit(cl, {
+    message("once")
+    4
+  })
+  expect_message(expect_identical(collect(said), 4), "once")
+  expect_silent(expect_identical(collect(said), 4))
+})

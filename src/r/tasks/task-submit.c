@@ -103,15 +103,40 @@ static clu_blob *known_message_of(const tasks *t, SEXP fun, SEXP warn) {
 
 /* ---- a task ---- */
 
-static SEXP new_task(SEXP t, SEXP job, SEXP code, SEXP also) {
-  SEXP task = PROTECT(R_NewEnv(R_EmptyEnv, FALSE, 0)), class;
-  Rf_defineVar(Rf_install("scheduler"), t, task);
-  Rf_defineVar(Rf_install("code"), code, task);
-  Rf_defineVar(Rf_install("job"), job, task);
-  Rf_defineVar(Rf_install("relayed"), Rf_ScalarLogical(0), task);
-  class = PROTECT(Rf_allocVector(STRSXP, 1 + Rf_xlength(also)));
+static SEXP class_of_task(SEXP also) {
+  SEXP class = PROTECT(Rf_allocVector(STRSXP, 1 + Rf_xlength(also)));
   SET_STRING_ELT(class, 0, Rf_mkChar("clutch_task"));
   for (R_xlen_t i = 0; i < Rf_xlength(also); i++) SET_STRING_ELT(class, i + 1, STRING_ELT(also, i));
+  UNPROTECT(1);
+  return class;
+}
+
+/* All tasks have the same one: each object that a task consists of is one more for R's collector.
+ */
+static SEXP plain_class(void) {
+  static SEXP class;
+  if (!class) {
+    SEXP made = PROTECT(class_of_task(R_NilValue));
+    R_PreserveObject(made);
+    MARK_NOT_MUTABLE(made);
+    class = made;
+    UNPROTECT(1);
+  }
+  return class;
+}
+
+static SEXP new_task(SEXP t, SEXP job, SEXP code, SEXP also) {
+  static SEXP scheduler_symbol, code_symbol, job_symbol;
+  SEXP task = PROTECT(R_NewEnv(R_EmptyEnv, FALSE, 0)), class;
+  if (!job_symbol) {
+    scheduler_symbol = Rf_install("scheduler");
+    code_symbol = Rf_install("code");
+    job_symbol = Rf_install("job");
+  }
+  Rf_defineVar(scheduler_symbol, t, task);
+  Rf_defineVar(code_symbol, code, task);
+  Rf_defineVar(job_symbol, job, task);
+  class = PROTECT(also == R_NilValue ? plain_class() : class_of_task(also));
   Rf_setAttrib(task, R_ClassSymbol, class);
   UNPROTECT(2);
   return task;
