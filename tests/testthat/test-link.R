@@ -1,0 +1,112 @@
+# Nodes behind a link process, on a host that is this machine: what holds for local nodes holds there.
+
+with_host <- function(n, code, ...) {
+  linux_only()
+  cl <- host_cluster(n, ...)
+  on.exit(end_host_cluster(cl))
+  code(cl)
+}
+
+test_that("calls, maps, tasks, errors and random numbers are those of a local cluster", {
+  with_host(3, function(cl) {
+    expect_equal(parallel::parSapply(cl, 1:10, function(i) i^2), (1:10)^2)
+    expect_equal(cluster_map_dbl(cl, 1:1000, function(i) i + 1), 1:1000 + 1)
+    expect_equal(collect(cluster_submit(cl, 6 * 7)), 42)
+    e <- task_error_of(cluster_map(cl, 1:3, function(i) if (i == 2) stop("no") else i))
+    expect_match(conditionMessage(e), "no")
+    expect_message(cluster_map(cl, 1, function(i) message("from there")), "from there")
+    here <- make_cluster(2)
+    on.exit(stop_cluster(here))
+    draw <- function(i) runif(1)
+    expect_identical(cluster_map(cl, 1:5, draw, .seed = 3), cluster_map(here, 1:5, draw, .seed = 3))
+  })
+})
+
+test_that("connections inside TLS do the same", {
+  with_host(2, tls = TRUE, function(cl) {
+    expect_equal(cluster_map_dbl(cl, 1:100, function(i) i + 1), 1:100 + 1)
+    x <- runif(5e5)
+    expect_equal(cluster_map_dbl(cl, 1:4, function(i, x) sum(x), x = x), rep(sum(x), 4))
+  })
+})
+
+test_that("a large constant crosses once, and results come back", {
+  with_host(4, function(cl) {
+    x <- runif(2e6)
+    f <- function(i, x) sum(x) + i
+    environment(f) <- globalenv() # else x travels with it, too
+    before <- bytes_to_host(cl)
+    expect_equal(cluster_map_dbl(cl, 1:8, f, x = x), sum(x) + 1:8)
+    crossed <- bytes_to_host(cl) - before
+    expect_gt(crossed, 16e6)
+    expect_lt(crossed, 17e6)
+    big <- cluster_map(cl, 1:4, function(i) rep(i + 0.5, 3e5))
+    expect_identical(big[[4]], rep(4.5, 3e5))
+  })
+})
+
+test_that("deaths are told, retried elsewhere, and nodes replaced", {
+  with_host(2, function(cl) {
+    e <- task_error_of(cluster_map(cl, 1:2, function(i) if (i == 1) tools::pskill(Sys.getpid(), 9)))
+    expect_s3_class(e, "clutch_task_died")
+    once <- tempfile()
+    on.exit(unlink(once))
+    f <- function(i, once) {
+      if (i == 3 && file.create(once) && task_attempt() == 1) tools::pskill(Sys.getpid(), 9)
+      i
+    }
+    expect_equal(cluster_map_int(cl, 1:20, f, once = once, .retries = 1), 1:20)
+    expect_equal(sort(unlist(parallel::clusterCall(cl, Sys.getpid))), sort(pids(cl)))
+  })
+})
+
+test_that("a time limit interrupts there, and the node stays", {
+  with_host(2, function(cl) {
+    before <- pids(cl)
+    took <- system.time(
+      e <- task_error_of(cluster_map(cl, 1:2, function(i) Sys.sleep(30), .timeout = 0.3))
+    )
+    expect_s3_class(e, "clutch_task_timeout")
+    expect_lt(took[["elapsed"]], 20)
+    expect_identical(pids(cl), before)
+    expect_equal(cluster_map_int(cl, 1:4, function(i) i), 1:4)
+  })
+})
+
+test_that("an interrupt reaches the nodes there", {
+  with_host(2, function(cl) {
+    before <- pids(cl)
+    later(1, sprintf("kill -INT %d", Sys.getpid()))
+    interrupted <- tryCatch(parallel::clusterCall(cl, Sys.sleep, 60), interrupt = function(e) "yes")
+    expect_identical(interrupted, "yes")
+    expect_identical(unlist(parallel::clusterCall(cl, Sys.getpid)), before)
+  })
+})
+
+test_that("nothing is left there when the link process is closed, or killed", {
+  linux_only()
+  for (signal in c(0L, 9L)) {
+    cl <- host_cluster(4)
+    there <- pids(cl)
+    link <- attr(cl, "link")
+    pid <- .Call(clutch:::ffi_link_info, link$handle)$pid
+    if (signal) tools::pskill(pid, signal) else clutch:::link_end(link)
+    expect_true(eventually(!any(alive(there)), 5))
+    expect_true(eventually(.Call(clutch:::ffi_server_info, attr(cl, "host")$handle)$state == "ended"))
+    expect_identical(clutch:::link_status(link)$state[[1L]], "ended")
+    try(stop_cluster(cl), silent = TRUE)
+  }
+})
+
+test_that("settings of a host travel as lines, and what is none is an error", {
+  settings <- list(hosts = c("a", "b'\"\\"), port = 1L, times = c(1.5, 1e9), own = "x\ny", methods = TRUE)
+  lines <- clutch:::host_settings_lines(settings)
+  read <- function(lines) {
+    con <- textConnection(lines)
+    on.exit(close(con))
+    clutch:::read_host_settings(con)
+  }
+  expect_equal(read(c(lines, "what follows")), settings)
+  expect_error(read(lines[-length(lines)]), "cut short", class = "clutch_protocol")
+  expect_error(read("hello"), "expected", class = "clutch_protocol")
+})
