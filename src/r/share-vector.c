@@ -180,24 +180,34 @@ static double double_at(SEXP x, R_xlen_t i) { return ((const double *)of(x)->now
 static Rcomplex complex_at(SEXP x, R_xlen_t i) { return ((const Rcomplex *)of(x)->now)[i]; }
 static Rbyte raw_at(SEXP x, R_xlen_t i) { return ((const Rbyte *)of(x)->now)[i]; }
 
-/* x[index], whose numbers count from 1. `k`: such a number, of type `number`. */
-#define GATHER(type, number, to, missing)                                                      \
-  for (R_xlen_t i = 0; i < count; i++) {                                                       \
-    number k = ((const number *)places)[i];                                                    \
-    (to)[i] = k >= 1 && k < (double)n + 1 ? ((const type *)from)[(R_xlen_t)k - 1] : (missing); \
-  }
-#define TAKE(type, pointer, missing)    \
-  do {                                  \
-    type *to = pointer;                 \
-    if (TYPEOF(index) == INTSXP)        \
-      GATHER(type, int, to, missing)    \
-    else                                \
-      GATHER(type, double, to, missing) \
+/* x[index], whose numbers count from 1. Places are far from each other, as those of a random sample
+ * are, more often than not: a loop without calls has many reads of the memory under way at a time,
+ * and is limited by them. */
+#define INT_AT(k) ((uint64_t)((int64_t)(k)-1))
+#define DOUBLE_AT(k) ((k) >= 1 && (k) < most ? (uint64_t)(k)-1 : UINT64_MAX)
+#define GATHER(type, number, at_of, to, missing)        \
+  do {                                                  \
+    const number *restrict at = (const number *)places; \
+    const type *restrict all = (const type *)from;      \
+    for (R_xlen_t i = 0; i < count; i++) {              \
+      uint64_t k = at_of(at[i]);                        \
+      (to)[i] = k < n ? all[k] : (missing);             \
+    }                                                   \
+  } while (0)
+#define TAKE(type, pointer, missing)                \
+  do {                                              \
+    type *restrict to = pointer;                    \
+    if (TYPEOF(index) == INTSXP)                    \
+      GATHER(type, int, INT_AT, to, missing);       \
+    else                                            \
+      GATHER(type, double, DOUBLE_AT, to, missing); \
   } while (0)
 
 /* R would ask for each element by itself. NULL: it is left to R. */
 static SEXP subset(SEXP x, SEXP index, SEXP call) {
-  R_xlen_t n = of(x)->length, count = Rf_xlength(index);
+  R_xlen_t count = Rf_xlength(index);
+  uint64_t n = (uint64_t)of(x)->length;
+  double most = (double)n + 1;
   const void *from = of(x)->now, *places;
   Rcomplex no_number = {NA_REAL, NA_REAL};
   SEXP out;
