@@ -370,23 +370,52 @@ void clu_os_release_memory(void) {
 }
 
 #if defined(CLU_HAVE_PROC)
-/* What all mappings have of their own, by a file of /proc; -1: not known. */
-static int64_t own_memory(clu_pid pid, const char *name) {
+/* What all mappings have of their own, by a file of /proc; -1: not known. `*shm`: about how much of
+ * it may be pages of memory files; INT64_MAX where the file does not say. */
+static int64_t own_memory(clu_pid pid, const char *name, int64_t *shm) {
   char path[64], line[512];
   long long kb;
   int64_t sum = 0;
   int some = 0;
   FILE *f;
+  *shm = INT64_MAX;
   snprintf(path, sizeof path, "/proc/%lld/%s", (long long)pid, name);
   if (!(f = fopen(path, "re"))) return -1;
-  while (fgets(line, sizeof line, f))
+  while (fgets(line, sizeof line, f)) {
     if (sscanf(line, "Private_Dirty: %lld kB", &kb) == 1 ||
         sscanf(line, "Swap: %lld kB", &kb) == 1) {
       sum += 1024 * (int64_t)kb;
       some = 1;
+    } else if (sscanf(line, "Pss_Shmem: %lld kB", &kb) == 1) {
+      *shm = 1024 * (int64_t)kb;
     }
+  }
   fclose(f);
   return some ? sum : -1;
+}
+
+/* Segments of shared vectors that it has only read count as its own while no other process has
+ * mapped them: so much of what own_memory() says. Pages that it has written to are "Anonymous". */
+static int64_t segments_only_read(clu_pid pid) {
+  char path[64], line[512];
+  long long kb, dirty = 0;
+  int64_t sum = 0;
+  int in_segment = 0;
+  FILE *f;
+  snprintf(path, sizeof path, "/proc/%lld/smaps", (long long)pid);
+  if (!(f = fopen(path, "re"))) return 0;
+  while (fgets(line, sizeof line, f)) {
+    if (strchr("0123456789abcdef", line[0])) {
+      in_segment = strstr(line, "/memfd:clutch-data") != NULL;
+      dirty = 0;
+    } else if (in_segment && sscanf(line, "Private_Dirty: %lld kB", &kb) == 1) {
+      dirty = kb;
+    } else if (in_segment && sscanf(line, "Anonymous: %lld kB", &kb) == 1 && dirty > kb) {
+      sum += 1024 * (int64_t)(dirty - kb);
+    }
+  }
+  fclose(f);
+  return sum;
 }
 
 /* No process has more of its own than is resident or in swap. */
@@ -408,10 +437,11 @@ static int64_t resident_memory(clu_pid pid) {
 }
 
 int64_t clu_os_process_memory(clu_pid pid, int64_t enough) {
-  int64_t most = resident_memory(pid), own;
+  int64_t most = resident_memory(pid), own, shm;
   if (most < 0 || most <= enough) return most;
-  own = own_memory(pid, "smaps_rollup");
-  return own < 0 ? own_memory(pid, "smaps") : own; /* before Linux 4.14 */
+  own = own_memory(pid, "smaps_rollup", &shm);
+  if (own < 0) own = own_memory(pid, "smaps", &shm); /* before Linux 4.14 */
+  return own > enough && shm > 65536 ? own - segments_only_read(pid) : own;
 }
 #else
 int64_t clu_os_process_memory(clu_pid pid, int64_t enough) {

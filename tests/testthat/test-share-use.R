@@ -336,24 +336,3 @@ test_that("futures have shared vectors, and their values", {
   expect_identical(vapply(c("there", "here", "same"), function(k) value_of(s, k), ""),
                    c(there = "TRUE", here = "TRUE", same = "TRUE"))
 })
-
-test_that("what cannot be received for want of descriptors is an error that names it", {
-  linux_only()
-  outside_checks_only()
-  shares()
-  shell <- tempfile()
-  writeLines(c("#!/bin/bash", "ulimit -n 300",
-               paste(shQuote(file.path(R.home("bin"), "Rscript")), "\"$@\"")), shell)
-  Sys.chmod(shell, "700")
-  s <- start_script(fixture = "share-no-descriptors", program = shell)
-  expect_done(s)
-  cause <- "large vector cannot be received: this process .* has used up its file descriptors"
-  for (k in c("collect", "map", "node", "node_map", "node_task")) {
-    expect_match(value_of(s, k), cause, info = k)
-  }
-  expect_match(value_of(s, "call"), paste0("^clutch_limit .*", cause))
-  expect_match(value_of(s, "collect"), "^clutch_task_error .*on node")
-  expect_identical(trimws(value_of(s, "several")), "FALSE TRUE") # the small result is there
-  expect_identical(value_of(s, "pids"), "TRUE") # no node was lost
-  expect_identical(trimws(value_of(s, "after")), "1000000 1000000")
-})

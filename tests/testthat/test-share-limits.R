@@ -1,0 +1,112 @@
+# Large vectors in shared memory and what a process may have: memory of its own, promised memory,
+# address space, descriptors.
+
+shares <- function() testthat::skip_if_not(is_shared(share(numeric(1e5))), "no shared memory")
+workspace <- function(f) {
+  environment(f) <- globalenv()
+  f
+}
+
+test_that("memory of a node counts what it has written to, and not what is shared", {
+  linux_only()
+  shares()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  x <- numeric(1.25e7) # 100 MB
+  own <- function() cluster_status(cl)$memory[[1L]]
+  cluster_export(cl, "x", environment())
+  read <- workspace(function() sum(x) + x[[7L]])
+  parallel::clusterCall(cl, read)
+  before <- own()
+  parallel::clusterCall(cl, read)
+  expect_lt(before, 60)
+  expect_lt(own(), before + 10)
+  parallel::clusterCall(cl[1L], workspace(function() {
+    x[1:5e6] <<- 1 # in place: 40 MB
+    NULL
+  }))
+  expect_gt(own(), before + 35)
+  expect_lt(cluster_status(cl)$memory[[2L]], before + 10)
+  # 250 MB of constants may be read under a limit of 230 MB, and not be written to
+  big <- numeric(3.125e7)
+  sums <- cluster_map_dbl(cl, 1:4, function(i) sum(big) + i, .max_memory = 230e6)
+  expect_identical(sums, as.numeric(1:4))
+  e <- tryCatch(cluster_map(cl, 1:2, function(i) {
+    big[] <- i
+    end <- Sys.time() + 10 # longer than it takes to be noticed
+    while (Sys.time() < end) Sys.sleep(0.01)
+    sum(big)
+  }, .max_memory = 230e6), error = identity)
+  expect_s3_class(e, "clutch_task_memory")
+})
+
+# As if the system had vm.overcommit_memory = 2: a file that says so lies over its own.
+test_that("where memory is not promised twice a mapping is read, and copied to be written to", {
+  linux_only()
+  outside_checks_only()
+  file <- tempfile()
+  writeLines("2", file)
+  over <- sprintf("mount --bind %s /proc/sys/vm/overcommit_memory", shQuote(file))
+  can <- system(paste("unshare -m sh -c", shQuote(over)), ignore.stdout = TRUE, ignore.stderr = TRUE)
+  testthat::skip_if_not(can == 0L, "no name space of its own to mount in")
+  shell <- tempfile()
+  writeLines(c("#!/bin/bash", paste0("exec unshare -m bash -c ", shQuote(paste(
+    over, "&& exec", shQuote(file.path(R.home("bin"), "Rscript")), "\"$@\"")), " R \"$@\"")), shell)
+  Sys.chmod(shell, "700")
+  s <- start_script(fixture = "share-counted", program = shell)
+  expect_done(s)
+  for (k in c("read_only", "shared", "same", "changed", "in_place", "others", "back", "again")) {
+    expect_identical(value_of(s, k), "TRUE", info = k)
+  }
+})
+
+test_that("an address space that is too small for a mapping means the socket", {
+  linux_only()
+  outside_checks_only()
+  shares()
+  shell <- tempfile()
+  writeLines(c("#!/bin/bash", "ulimit -v 900000",
+               paste(shQuote(file.path(R.home("bin"), "Rscript")), "\"$@\"")), shell)
+  Sys.chmod(shell, "700")
+  s <- start_script(c(
+    "cl <- make_cluster(1)", "x <- runif(1e7)", # 80 MB
+    "told <- parallel::clusterCall(cl, function(v) {",
+    "  held <<- list()",
+    "  repeat {", # until there is no room for another
+    "    more <- tryCatch(numeric(8e6), error = function(e) NULL)",
+    "    if (is.null(more)) break",
+    "    held[[length(held) + 1L]] <<- more",
+    "  }",
+    "  length(held)",
+    "}, 0)[[1L]]",
+    "told <- tryCatch(parallel::clusterCall(cl, sum, x)[[1L]], error = conditionMessage)",
+    "cat('full=', is.numeric(told) || grepl('memory|allocate', told), '\\n', sep = '')",
+    "parallel::clusterEvalQ(cl, { held <- NULL; gc(); NULL })",
+    "told <- parallel::clusterCall(cl, function(v) c(sum(v), clutch::is_shared(v)), x)[[1L]]",
+    "cat('sum=', identical(told, c(sum(x), 1)), '\\n', sep = '')",
+    "stop_cluster(cl)", "cat('done\\n')"), program = shell)
+  expect_done(s, 120)
+  expect_identical(value_of(s, "full"), "TRUE")
+  expect_identical(value_of(s, "sum"), "TRUE")
+})
+
+test_that("what cannot be received for want of descriptors is an error that names it", {
+  linux_only()
+  outside_checks_only()
+  shares()
+  shell <- tempfile()
+  writeLines(c("#!/bin/bash", "ulimit -n 300",
+               paste(shQuote(file.path(R.home("bin"), "Rscript")), "\"$@\"")), shell)
+  Sys.chmod(shell, "700")
+  s <- start_script(fixture = "share-no-descriptors", program = shell)
+  expect_done(s)
+  cause <- "large vector cannot be received: this process .* has used up its file descriptors"
+  for (k in c("collect", "map", "node", "node_map", "node_task")) {
+    expect_match(value_of(s, k), cause, info = k)
+  }
+  expect_match(value_of(s, "call"), paste0("^clutch_limit .*", cause))
+  expect_match(value_of(s, "collect"), "^clutch_task_error .*on node")
+  expect_identical(trimws(value_of(s, "several")), "FALSE TRUE") # the small result is there
+  expect_identical(value_of(s, "pids"), "TRUE") # no node was lost
+  expect_identical(trimws(value_of(s, "after")), "1000000 1000000")
+})
