@@ -16,7 +16,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-vignettes build install demo test lint format test-c test-fuzz fuzz chaos test-r check bench report test-adapters test-portable test-newer-r test-windows doc clean
+.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes build install demo test lint format test-c test-fuzz fuzz chaos test-r check bench report test-adapters test-portable test-newer-r test-windows doc clean
 .NOTPARALLEL:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"
 	@echo "make install       installs into R's library"
 	@echo "make deps          installs what is missing (all of the above do it first)"
+	@echo "make deps-models   installs tidymodels and mlr3 for bench/models.R, in minutes"
 	@echo "make test-adapters other packages' own test suites, with their default and with clutch (T='foreach furrr')"
 	@echo "make test-portable the tests on a build that uses nothing of Linux's own, as on macOS and the BSDs"
 	@echo "make test-newer-r  the tests on R 4.5 and 4.6 in Debian folders made by debootstrap (root)"
@@ -52,6 +53,10 @@ deps-adapters: deps-newer
 
 deps-bench: deps
 	@tools/deps.sh peers
+
+# For bench/models.R, which is left out without: ten minutes to compile
+deps-models: deps-newer
+	@tools/deps.sh models
 
 deps-vignettes: deps
 	@tools/deps.sh vignettes

@@ -16,7 +16,9 @@
 #'   while it only waits in `mirai::call_mirai()`. The task that it was at is lost, as with
 #'   \pkg{mirai}: its value is an error value of class `errorValue`. One that dies within a second
 #'   of its start is replaced after a pause, which grows to 5 seconds.
-#' * They end with the session, whatever ends it, and with `mirai::daemons(0)`.
+#' * They end with the session, whatever ends it, and with `mirai::daemons(0)`. They also end with
+#'   the fork server, should somebody kill that: nobody starts another one then, and tasks wait. The
+#'   next `mirai_daemons()` does.
 #' * With `url = NULL` they connect by a socket in the session's temporary folder, which other users
 #'   cannot reach.
 #'

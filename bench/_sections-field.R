@@ -229,3 +229,37 @@ sections$data <- list(
         num(of("bootstrap", "seconds", "base mclapply")), num(of("bootstrap", "MB", "base mclapply")),
         num(of("bootstrap", "seconds", "mirai everywhere")), num(of("bootstrap", "MB", "mirai everywhere"))))
   })
+
+sections$models <- list(
+  title = "Real work of tidymodels and mlr3", scripts = "models", peers = c("tune", "mlr3", "future", "mirai"),
+  no_text = TRUE,
+  question = paste("Packages tune and mlr3 know future and mirai. How long does their work take through plan(clutch) and",
+    "mirai_daemons(), beside the others' own processes?"),
+  tables = list(
+    list(caption = "The jobs.", make = function() {
+      j <- read("models-jobs.csv")
+      data.frame(job = j$job, what = j$what)
+    }),
+    list(caption = paste("Seconds, two processes each. *First*: processes load packages within the job. The results are the",
+      "same everywhere."),
+      make = function() {
+        t <- read("models.csv")
+        x <- unique(t[c("job", "who")])
+        of <- function(what) {
+          d <- t[t$what == what, ]
+          cell(d[match(paste(x$job, x$who), paste(d$job, d$who)), ])
+        }
+        data.frame(job = x$job, who = x$who, "start, s" = of("start_s"), "first, s" = of("first_s"),
+          "again, s" = of("again_s"), check.names = FALSE)
+      })),
+  compares = "each with its defaults. `plan(multicore)` forks the session, and so has its packages.",
+  better = "`plan(multicore)` loads no packages: it is the quickest where `tune_grid()` is called once.",
+  shows = function() {
+    t <- read("models.csv")
+    times <- function(who, job) times_as(get_median(t, who = "the session alone", job = job, what = "again_s"),
+                                         get_median(t, who = who, job = job, what = "again_s"))
+    vapply(unique(t$job), function(job) sprintf(paste("%s, once packages are loaded: `plan(clutch)` is %s times as fast as",
+      "the session alone, `plan(multisession)` %s times, `mirai_daemons()` %s times, `mirai::daemons()` %s times."), job,
+      times("plan(clutch)", job), times("plan(multisession)", job), times("mirai_daemons()", job),
+      times("mirai::daemons()", job)), "", USE.NAMES = FALSE)
+  })

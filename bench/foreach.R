@@ -1,8 +1,10 @@
 # foreach loops whose iterations do nothing: what a loop costs by itself. `%do%` is the floor: foreach reads each
-# iteration from its iterator and combines each result, whoever evaluates it. registerDoClutch() and doParallel on base
-# R's PSOCK nodes have two nodes each.
+# iteration from its iterator and combines each result, whoever evaluates it. registerDoClutch(), doParallel on base R's
+# PSOCK nodes and doFuture under plan(clutch) have two nodes each.
 #
 #   Rscript bench/foreach.R [--iterations=20000] [--reps=5]     QUICK=1: fewer, twice
+newer <- tryCatch(suppressWarnings(system2("tools/deps.sh", "newer-library", stdout = TRUE)), error = function(e) "")
+if (dir.exists(file.path(newer, "doFuture"))) .libPaths(c(newer, .libPaths()))
 source("bench/_common.R")
 suppressPackageStartupMessages({
   library(clutch)
@@ -29,6 +31,12 @@ contenders <- list(
     foreach(i = seq_len(n)) %dopar% NULL
   }
 )
+if (has("doFuture")) contenders$`doFuture, plan(clutch)` <- function() {
+  doFuture::registerDoFuture()
+  future::plan(clutch::clutch, workers = cl)
+  on.exit(future::plan("sequential"))
+  foreach(i = seq_len(n)) %dopar% NULL
+}
 rows <- list()
 for (r in seq_len(repetitions())) {
   for (who in rotated(names(contenders), r)) {

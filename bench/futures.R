@@ -1,8 +1,10 @@
 # One future after another under each plan: value(future(1)), and 20 futures at once on two workers. Each plan is
-# measured in turn, in one session.
+# measured in turn, in one session, for as many futures as end within the same time: the slowest plans take twenty
+# times as long as the quickest.
 #
 # Package future 1.40 or newer is wanted, and future.mirai: of the library that 'tools/deps.sh newer-library' names.
-# QUICK=1: fewer futures.
+#
+#   Rscript bench/futures.R [--seconds=1.5] [--reps=5]     QUICK=1: shorter, twice
 newer <- tryCatch(suppressWarnings(system2("tools/deps.sh", "newer-library", stdout = TRUE)), error = function(e) "")
 if (dir.exists(file.path(newer, "future"))) {
   .libPaths(c(newer, .libPaths()))
@@ -15,7 +17,7 @@ if (!has("future") || utils::packageVersion("future") < "1.40.0") {
   quit("no")
 }
 machine()
-tries <- if (quick) 50L else 200L
+budget <- as.numeric(option("seconds", if (quick) "0.5" else "1.5"))
 
 plans <- list(
   sequential = function() future::plan("sequential"),
@@ -27,9 +29,13 @@ if (has("future.mirai")) {
   plans$future.mirai <- function() future::plan(future.mirai::mirai_multisession, workers = 2)
 }
 
-one <- function(n) {
-  times <- vapply(seq_len(n), function(i) seconds(future::value(future::future(1))), 1)
-  1e3 * stats::median(times)
+# At least ten, for about so many seconds.
+one <- function(s) {
+  times <- numeric()
+  while (length(times) < 10L || sum(times) < s) {
+    times <- c(times, seconds(future::value(future::future(1))))
+  }
+  list(ms = 1e3 * stats::median(times), n = length(times))
 }
 many <- function(n) {
   1e3 * seconds(future::value(lapply(seq_len(n), function(i) future::future(i)))) / n
@@ -39,11 +45,11 @@ rows <- list()
 for (r in seq_len(repetitions())) {
   for (who in rotated(names(plans), r)) {
     plans[[who]]()
-    n <- if (who %in% c("multisession", "multicore")) tries %/% 5L else tries
-    one(10L)
+    one(0) # warm
+    x <- one(budget)
     rows[[length(rows) + 1L]] <- data.frame(
       who = who, rep = r, what = c("value(future(1))", "one of 20 futures at once"),
-      value = c(one(n), many(20L)))
+      value = c(x$ms, many(20L)), futures = c(x$n, 20L))
     future::plan("sequential")
   }
 }
@@ -54,7 +60,9 @@ names(raw)[names(raw) == "value"] <- "ms"
 table <- spread(raw, c("what", "who", "future"), "ms")
 show(table, "futures")
 fork_server_stop()
+n <- tapply(raw$futures, raw$who, max)[unique(raw$who)]
+counts <- paste(n, names(n), collapse = ", ")
 method("futures",
-       what = sprintf("milliseconds; each figure of a repetition is the median of %d futures (a fifth of it %s)",
-                      tries, "for multicore and multisession"),
+       what = sprintf(paste("milliseconds; each figure of a repetition is the median of the futures that end within",
+                            "%g s, of ten at least: %s"), budget, counts),
        order = "in each repetition every plan once, another one first each time", warm = "10 futures")

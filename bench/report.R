@@ -11,10 +11,12 @@ source("bench/_common.R")
 source("bench/_sections.R")
 source("bench/_sections-field.R")
 suppressPackageStartupMessages(library(clutch))
+# whose versions the report tells: bench/models.R finds them by itself
+.libPaths(c(.libPaths(), sub("library-", "models-", system2("tools/deps.sh", "newer-library", stdout = TRUE), fixed = TRUE)))
 
 scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "latency", "tasks", "tiny",
     "handout", "stream", "promises", "futures", "foreach", "daemons", "memory", "broadcast", "data", "recovery",
-    "peers", "busy", "work")
+    "peers", "busy", "work", "models")
 # What a script writes begins with its name; but for these
 also <- c(deadport = "probe", roundtrip = "payload")
 runs_file <- report("runs.csv")
@@ -65,7 +67,8 @@ of_python <- function(code) {
   if (is.null(found)) "not installed" else found$says
 }
 # Those that clutch is compared with, and what their measurements need
-packages <- c("mirai", "mori", "parallelly", "callr", "future", "future.apply", "furrr", "snow", "survival", "ranger")
+packages <- c("mirai", "mori", "parallelly", "callr", "future", "future.apply", "furrr", "snow", "survival", "ranger",
+    "tune", "mlr3")
 
 this_machine <- function() {
   proc <- function(file, pattern) {

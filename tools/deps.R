@@ -4,6 +4,8 @@
 #   installs them from the configured repository
 # Rscript tools/deps.R newer FOLDER [adapters]
 #   installs into FOLDER packages of which tests want a newer version than that of the library
+# Rscript tools/deps.R models FOLDER NEWER-FOLDER
+#   installs into FOLDER what bench/models.R measures, beside what is in NEWER-FOLDER
 #
 # Peers are what bench/ compares with, 'vignettes' is what builds these, 'tests' what tests of
 # living together with other packages use: nice to have, no failure without them. 'adapters' are
@@ -55,11 +57,13 @@ target <- function() {
   lib
 }
 
-if (identical(args[1L], "newer")) {
+if (args[1L] %in% c("newer", "models")) {
   lib <- args[[2L]]
   dir.create(lib, showWarnings = FALSE, recursive = TRUE)
-  .libPaths(c(lib, .libPaths()))
-  wanted <- c(
+  .libPaths(c(lib, if (args[[1L]] == "models") args[[3L]], .libPaths()))
+  wanted <- if (args[[1L]] == "models") c(
+    checkmate = "2.3.0", tune = "2.0.0", parsnip = "1.3.0", rsample = "1.3.0", mlr3 = "1.0.0"
+  ) else c(
     later = "1.4.0", future = "1.40.0", future.tests = "1.0.0", future.apply = "1.20.0",
     furrr = "0.3.1", doFuture = "1.0.0", doRNG = "1.8.0"
   )
@@ -71,7 +75,7 @@ if (identical(args[1L], "newer")) {
   if (!length(wanted)) quit("no")
   repos <- getOption("repos")
   if (!length(repos) || any(repos == "@CRAN@")) quit("no", 1L)
-  message("deps: installing a newer ", toString(wanted), " into ", lib)
+  message("deps: installing ", toString(wanted), " into ", lib)
   cores <- max(1L, parallel::detectCores(), na.rm = TRUE)
   utils::install.packages(wanted, lib = lib, Ncpus = cores, quiet = TRUE)
   quit("no", if (all(dir.exists(file.path(lib, wanted)))) 0L else 1L)

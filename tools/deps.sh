@@ -2,8 +2,9 @@
 # Installs what is missing to build, demonstrate and test the package; says nothing when all is there.
 # 'deps.sh peers' also gets the packages that bench/ compares with, 'deps.sh vignettes' what builds these, 'deps.sh tests'
 # what tests meet (an ssh daemon, Slurm, a packet filter, a terminal, other people's packages), 'deps.sh newer' newer versions of
-# some of these, 'deps.sh adapters' the packages whose own tests run on clutch: as far as they can be had. The tests that need
-# what is missing are skipped.
+# some of these, 'deps.sh adapters' the packages whose own tests run on clutch, 'deps.sh models' those of tidymodels and mlr3
+# that bench/models.R measures (ten minutes to compile): as far as they can be had. The tests that need what is missing are
+# skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -171,4 +172,11 @@ if [ -n "$kind" ] && [ -n "$(without_refused $kind)" ]; then
     flock 9 2>/dev/null
     Rscript tools/deps.R newer "$newer_library" "$kind"
   ) 9>"$newer_library.lock" || refuse $kind
+fi
+if [[ " $* " = *" models "* ]] && [ -n "$(without_refused models)" ]; then
+  models_library=${newer_library/library-/models-}
+  (
+    flock 9 2>/dev/null
+    Rscript tools/deps.R models "$models_library" "$newer_library"
+  ) 9>"$models_library.lock" || refuse models
 fi

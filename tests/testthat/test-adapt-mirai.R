@@ -84,6 +84,16 @@ test_that("whatever ends a daemon, another one takes its place", {
   })
 })
 
+test_that("daemons end with their fork server, and mirai_daemons() starts others", {
+  with_daemons(2, code = {
+    old <- daemon_pids()
+    tools::pskill(server_of(old[[1L]]), 9L)
+    expect_true(eventually(connections() == 0L && !any(dir.exists(file.path("/proc", old)))))
+    suppressMessages(mirai_daemons(2))
+    expect_length(unique(daemon_pids()), 2L)
+  })
+})
+
 test_that("one that ends as it was told to is not replaced", {
   with_daemons(2, maxtasks = 1, code = {
     expect_identical(connections(), 2L)
