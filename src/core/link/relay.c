@@ -222,7 +222,8 @@ int clu_relay_turn(clu_relay *r) {
     if (clu_link_unwritten(&r->link) < before || r->link.queued != queued) r->is_dirty = 1;
   }
   settle_lanes(r);
-  if (r->conn && clu_stream_pending(r->conn)) read_connection(r);
+  /* there is no event for what it has in its own memory: the next turn follows at once */
+  if (r->conn && clu_stream_pending(r->conn)) conn_ready(r, CLU_READ);
   arm(r);
   return r->fatal ? CLU_DEAD : CLU_OK;
 }
