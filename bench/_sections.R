@@ -536,7 +536,8 @@ sections$starting <- list(
                  check.names = FALSE)
     })),
   compares = paste("base R's `makeForkCluster()` and `makePSOCKcluster()` with their defaults; an `Rscript -e 1` is the",
-                   "start and end of one R."),
+                   "start and end of one R. A fork server is an R, too: one node takes as long (0.98 to 1.04 times, R 4.2,",
+                   "2 cores), 64 nodes 64 forks more, of 0.45 ms each."),
   better = "Base R's forks need no fork server, and have the session's objects from the first moment.",
   shows = function() {
     g <- read("starting-goals.csv")
