@@ -67,9 +67,9 @@
 #' *What it costs.* R's garbage collector writes a mark into each object when it collects fully. So
 #' a large vector stays shared, and a list of many small objects becomes each node's own at its
 #' first full collection. Measured on Linux with R 4.2, in MB that are a node's own: before and
-#' after `gc()` 0.4 and 28 without `preload`, 0.1 and 28 with a vector of 160 MB, 0.1 and 97 with a
-#' list of a million vectors of two numbers, 0.1 and 385 with a list of a million lists of two
-#' elements. So preload vectors, data frames and models, and not lists of small things.
+#' after `gc()` 0.1 and 27 without `preload`, 0.1 and 27 with a vector of 160 MB, 0.1 and 98 with a
+#' list of a million vectors of two numbers, 0.1 and 251 with a list of a million lists of two
+#' numbers. So preload vectors, data frames and models, and not lists of small things.
 #'
 #' With the other strategies nothing is forked: each node evaluates the expression by itself when it
 #' has started, as by [cluster_setup()]. That time does not count for `setup_timeout`.
