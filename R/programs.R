@@ -64,7 +64,8 @@ start_threads_of_loaded <- function() {
   if (!isNamespaceLoaded("cli") || nzchar(Sys.getenv("CLI_NO_THREAD"))) return()
   cli <- asNamespace("cli")
   needed <- c("clic_start_thread", "clic_tick_resume", "clienv")
-  if (.Call(ffi_thread_count) > 1L || !all(needed %in% names(cli))) return()
+  # NA where the system does not tell: in a forked process there is one
+  if (isTRUE(.Call(ffi_thread_count) > 1L) || !all(needed %in% names(cli))) return()
   .Call(cli$clic_start_thread, cli, cli$clienv$tick_time, cli$clienv$speed_time)
   .Call(cli$clic_tick_resume, FALSE)
 }
