@@ -21,8 +21,8 @@ with_clutch <- function(lines) {
   finds_helpers(lines)
 }
 
-# BiocParallel does not find what a function uses that a function uses, and has a test that such calls
-# fail. ClutchParam() finds it: there they have to give the value.
+# BiocParallel does not find what a function uses that a function uses, and has a test that such
+# calls fail. ClutchParam() finds it: there they have to give the value.
 finds_helpers <- function(lines) {
   at <- grep("## enable auto export would not solve the problem", lines, fixed = TRUE)
   if (!length(at)) return(lines)
