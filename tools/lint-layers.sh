@@ -105,7 +105,7 @@ if [ -n "$objects" ]; then
     check "$objects has objects" "$([ -n "$uses" ] || echo "none that uses another: make build")"
     check "functions are called downwards, as the table in tools/lint-layers.sh says" \
       "$(echo "$uses" | awk 'NR == FNR { declared[$1]; next } $3 in declared { $2 = "core/base/os" } { print }' \
-        <(grep -hoE '\b(clu|CLU)_\w+' src/core/base/os.h src/core/base/os-segment.h src/core/base/os-tls.h) - | without_known | wrong_direction)"
+        <(grep -hoE '\b(clu|CLU)_\w+' src/core/base/os.h src/core/base/os-*.h) - | without_known | wrong_direction)"
     check "no file is in a circle with others" \
       "$(echo "$uses" | without_known | awk '{ print $1, $2 }' | sort -u | tsort 2>&1 >/dev/null | sed 's/^tsort: //; s/^-: input/input/')"
     check "what tools/lint-layers.sh knows is still there" \
