@@ -8,6 +8,7 @@
 #' @param spec One of these:
 #'   * number of nodes on this machine;
 #'   * character vector: the host of each node;
+#'   * what [hosts()] returns: other hosts, with a fork server on each;
 #'   * list: for each node the name of its host, or a list `list(host = )` with options for that
 #'     node only: `rscript`, `rscript_args`, `user`, `rshcmd`, `homogeneous`, `master`, `renice`,
 #'     `outfile`.
@@ -305,6 +306,11 @@ stop_nodes <- function(cl) {
   for (nd in nodes) if (inherits(nd, "clutch_psock_node")) tell_psock_done(nd)
   if (length(nodes)) drop_replacements(nodes[[1L]]$info$tasks)
   .Call(ffi_nodes_stop, lapply(nodes, function(nd) nd$handle), 2000, 5)
-  if (length(nodes)) end_own_server(nodes[[1L]]$info, vapply(nodes, function(nd) nd$rank, 1L))
+  if (!length(nodes)) return(invisible(NULL))
+  info <- nodes[[1L]]$info
+  ranks <- vapply(nodes, function(nd) nd$rank, 1L)
+  end_own_server(info, ranks)
+  end <- launcher_of(info)$end
+  if (!is.null(end)) end(info, ranks)
   invisible(NULL)
 }

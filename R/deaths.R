@@ -35,6 +35,7 @@ server_ended <- function(i) {
 server_end_text <- function(pid, info) {
   text <- info$lost_servers[[format(pid)]]
   if (!is.null(text)) return(text)
+  if (is.null(info$server)) return("its host is lost, and all of its nodes with it") # hosts()
   i <- .Call(ffi_server_info, info$server$handle)
   sprintf("its fork server (pid %d) %s, and its nodes with it", pid, server_ended(i))
 }

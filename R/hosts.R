@@ -7,19 +7,69 @@
 #   each      number of nodes on each host
 #   r         how R starts there, see remote_r()
 #   address, listen  this machine's names as the hosts know it, and the ports at which it listens
+#   tls       whether connections are encrypted
 # and what that kind needs.
 
-# Nodes on other hosts that ssh reaches. `hosts`: names that ssh knows, of the user's configuration,
-# too; `each`: number of nodes on each, or one number for each host. One that comes twice has the
-# nodes of both.
-#   ssh         the command and its first arguments
-#   user, port, jump  what else ssh is told, where its configuration does not say it
-#   address     names of this machine, as the hosts know it; what ssh tells them is tried first
-#   listen      the port at which the session listens, or a range of them; 0: a free one
-#   tunnel      whether ssh carries the hosts' connections; NA: where they cannot connect directly
+#' Nodes on other hosts, reached by ssh
+#'
+#' Describes hosts for [make_cluster()]. One ssh starts one R on each of them, which becomes the
+#' fork server of that host. It connects back to this session. All nodes there are forked from it
+#' and use that one connection. They are interrupted, limited, replaced and ended as nodes of this
+#' machine are.
+#'
+#' ssh is the user's own, with its configuration, keys, agent, ports and jump hosts.
+#' `ssh <host> true` has to work without a question. R and this package have to be on the host, in
+#' the same version of the package. What else differs (R, the packages of `packages`) is said.
+#'
+#' @param hosts Character vector: names of hosts, as ssh knows them, also `user@host`. One that
+#'   comes twice has the nodes of both.
+#' @param each Number of nodes on each host, or one number for each.
+#' @param ... Not used. What is misspelt is an error.
+#' @param rscript String: the program there, found on the PATH, or its full path.
+#' @param rscript_args Character vector: more arguments for it.
+#' @param env Named character vector: environment variables with which R starts there.
+#' @param modules Character vector: environment modules to load before, as by `module load`.
+#' @param setup Character vector: lines of shell to run before R. If one fails, R is not started.
+#' @param ssh Character vector: the program, and its first arguments.
+#' @param user,port,jump Login, port and jump host, where ssh's configuration does not say them.
+#' @param address Character vector: names of this machine, as the hosts know it. What ssh tells the
+#'   host of its client is tried before them, and this machine's own name after them.
+#' @param listen Number: the port at which the session listens. 0, the default: a free one. Several:
+#'   one of these.
+#' @param tunnel Logical: whether ssh carries the connection from the host to the session. `NA`, the
+#'   default: where the host cannot connect directly. With `TRUE` the session's port is open on this
+#'   machine's loopback address only.
+#' @param tls Logical: whether connections are encrypted, by TLS 1.3, with keys made for this
+#'   cluster. Without, who sees the traffic sees all data.
+#' @return Object of class `clutch_launch`, to be given to [make_cluster()] or [launch_plan()].
+#'
+#' @section Who may connect:
+#' Host and session prove to each other that they know the cluster's secret. It goes to the host on
+#' the standard input of ssh. It is on no command line and in no environment variable.
+#'
+#' @section Errors: `clutch_argument`: an argument is of no use. [make_cluster()] signals
+#'   `clutch_start`, with element `hosts`, when some do not come. It says what was run, what that
+#'   printed, and what to try.
+#' ```r
+#' tryCatch(
+#'   make_cluster(hosts(c("alpha", "beta"), each = 16)),
+#'   clutch_start = function(e) message("did not come: ", toString(e$hosts))
+#' )
+#' ```
+#' @seealso [make_cluster()], [launch_plan()], [cluster_hosts()]
+#' @examples
+#' launch_plan(hosts(c("alpha", "beta"), each = 16))
+#' launch_plan(hosts("cluster", each = 8, jump = "gate", modules = "R/4.4"))
+#' \dontrun{
+#' cl <- make_cluster(hosts(c("alpha", "beta"), each = 16))
+#' cluster_map(cl, 1:100, function(i) i^2)
+#' cluster_hosts(cl)
+#' stop_cluster(cl)
+#' }
+#' @export
 hosts <- function(hosts, each = 1L, ..., rscript = "Rscript", rscript_args = character(),
                   env = NULL, modules = NULL, setup = NULL, ssh = "ssh", user = NULL, port = NULL,
-                  jump = NULL, address = NULL, listen = 0L, tunnel = NA) {
+                  jump = NULL, address = NULL, listen = 0L, tunnel = NA, tls = TRUE) {
   no_others("hosts", list(...), names(formals()))
   given(hosts, "hosts")
   names <- check_host_names(hosts)
@@ -34,7 +84,7 @@ hosts <- function(hosts, each = 1L, ..., rscript = "Rscript", rscript_args = cha
   if (!length(ssh)) throw("argument", "`ssh` has to be a command")
   new_launch(
     "ssh", unique(names), as.integer(tapply(each, factor(names, unique(names)), sum)),
-    remote_r(rscript, rscript_args, env, modules, setup), address, listen,
+    remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     ssh = c(ssh, if (!is.null(port)) c("-p", format(port)), if (!is.null(user)) c("-l", user),
             if (!is.null(jump)) c("-J", jump)),
     tunnel = tunnel
@@ -43,10 +93,11 @@ hosts <- function(hosts, each = 1L, ..., rscript = "Rscript", rscript_args = cha
 
 # ---- what all descriptions have ----
 
-new_launch <- function(kind, hosts, each, r, address, listen, ...) {
-  address <- check_strings(address, "address")
-  common <- list(kind = kind, hosts = hosts, each = each, r = r, address = address,
-                 listen = check_ports(listen, "listen"))
+new_launch <- function(kind, hosts, each, r, address, listen, tls, ...) {
+  if (!isTRUE(tls) && !isFALSE(tls)) throw("argument", "`tls` has to be TRUE or FALSE")
+  common <- list(kind = kind, hosts = hosts, each = each, r = r,
+                 address = check_strings(address, "address"),
+                 listen = check_ports(listen, "listen"), tls = tls)
   structure(c(common, list(...)), class = "clutch_launch")
 }
 

@@ -3,7 +3,8 @@
 
 # What stands for what in the last lines of ssh, of a shell and of R. The first that fits is taken.
 # `status`: exit status, or NULL: any; `text`: a pattern, or NULL: any.
-# In `advice`, {host} and {ssh} are the host and the command that reaches it.
+# In `advice`, {host} and {ssh} are the host and the command that reaches it; {elsewhere} is for
+# nodes that look for R where this machine has it.
 start_problems <- list(
   list(
     status = 255L, text = "resolve hostname|[Nn]ame or service not known|name resolution",
@@ -31,8 +32,7 @@ start_problems <- list(
   list(status = 255L, text = NULL, advice = "`{ssh} {host} true` has to work without a question"),
   list(
     status = 127L, text = NULL,
-    advice = paste("is R there? `rscript` says where Rscript is; with `homogeneous = FALSE` it is",
-                   "looked for on the PATH there")
+    advice = "is R there? `rscript` says where Rscript is{elsewhere}"
   ),
   list(
     status = NULL, text = "no package called .clutch.",
@@ -45,7 +45,8 @@ start_problems <- list(
   )
 )
 
-# `i`: as of ffi_node_info(); `printed`: lines. NULL: nothing is known that helps.
+# `node`: host, rshcmd and master; by_hosts: of hosts() and its like. `i`: as of ffi_node_info();
+# `printed`: lines. NULL: nothing is known that helps.
 advice_for <- function(node, i, printed, port = NULL) {
   if (i$state == "starting") return(if (is.na(i$pid)) dial_back_advice(node, port))
   if (any(grepl("did not join the cluster", printed))) return(dial_back_advice(node, port))
@@ -56,15 +57,28 @@ advice_for <- function(node, i, printed, port = NULL) {
   problem <- Find(fits, start_problems)
   if (is.null(problem)) return(NULL)
   advice <- gsub("{ssh}", node$rshcmd, problem$advice, fixed = TRUE)
-  gsub("{host}", node$host, advice, fixed = TRUE)
+  advice <- gsub("{host}", node$host, advice, fixed = TRUE)
+  elsewhere <- "; with `homogeneous = FALSE` it is looked for on the PATH there"
+  sub("{elsewhere}", if (isTRUE(node$by_hosts)) "" else elsewhere, advice, fixed = TRUE)
 }
 
 # It runs, perhaps, and its connection does not arrive.
 dial_back_advice <- function(node, port) {
+  if (isTRUE(node$by_hosts)) return(dial_back_of_host(node, port))
   port <- if (is.null(port)) 11000L else port
   sprintf(paste(
     "does `%1$s %2$s true` work without a question? Does '%3$s' lead there to this machine (option",
     "`master`), and does a firewall let port %4$d through (option `port`)? Otherwise let ssh carry",
     "the connection: rshcmd = \"%1$s -R %4$d:localhost:%4$d\", port = %4$d, master = \"localhost\""
   ), node$rshcmd, node$host, node$master, as.integer(port))
+}
+
+dial_back_of_host <- function(node, port) {
+  text <- paste("does a firewall let connections from there to port %d of this machine through?",
+                "`address` says as what the host knows this machine, `listen` at which port the",
+                "session listens")
+  text <- sprintf(text, as.integer(port))
+  if (!nzchar(node$rshcmd)) return(text)
+  works <- sprintf("does `%s %s true` work without a question?", node$rshcmd, node$host)
+  paste(works, "If so,", paste0(text, "; with `tunnel = TRUE` ssh carries the connection"))
 }

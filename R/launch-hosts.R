@@ -2,7 +2,8 @@
 # for the descriptions, node-host.R for what runs there.
 
 hosts_launcher <- function() {
-  new_launcher(plan = plan_hosts, show = show_hosts)
+  new_launcher(plan = plan_hosts, start = start_on_hosts, replace = replace_on_host,
+               show = show_hosts, end = end_on_hosts)
 }
 
 # Besides what all plans have:
@@ -29,51 +30,6 @@ plan_hosts <- function(request) {
 
 launch_call <- function(x) switch(x$kind, ssh = "hosts()", slurm = "slurm()", "launcher()")
 
-# What starts the fork servers, as a list of
-#   argv    command and arguments
-#   hosts   numbers of the hosts that it starts
-#   secret  "stdin", or "file": `settings` in the folder of the cluster, which hosts see, too
-#   script  lines of the file job.sh in that folder, or NULL
-# `folder`, `port`: what is not known yet has the name of what it will be.
-launches_of <- function(x, methods, folder = "<folder>", port = "<port>") {
-  by_stdin <- remote_command(x$r, host_code(), methods)
-  by_file <- remote_command(x$r, host_code(file.path(folder, "settings")), methods)
-  all <- seq_along(x$each)
-  if (x$kind == "ssh") {
-    return(lapply(all, function(k) {
-      list(argv = ssh_command(x, k, by_stdin, port), hosts = k, secret = "stdin")
-    }))
-  }
-  if (x$kind == "slurm" && !is.null(x$job)) {
-    return(list(list(argv = srun_command(x, by_stdin), hosts = all, secret = "stdin")))
-  }
-  if (x$kind == "slurm") {
-    script <- slurm_script(x, by_file)
-    argv <- sbatch_command(x, folder)
-    return(list(list(argv = argv, hosts = all, secret = "file", script = script)))
-  }
-  command <- if (x$secret == "stdin") by_stdin else by_file
-  lapply(all, function(k) {
-    script <- if (grepl("{script}", x$template, fixed = TRUE)) {
-      c("#!/bin/sh", paste("exec", shell_words(command)))
-    }
-    list(argv = c("sh", "-c", template_line(x, k, command, folder)), hosts = k, secret = x$secret,
-         script = script)
-  })
-}
-
-# What R evaluates there. `file`: with the settings; they are on standard input otherwise.
-host_code <- function(file = NULL) {
-  sprintf("clutch:::host_main(%s)", if (is.null(file)) "" else deparse1(file))
-}
-
-# -T: no terminal, whatever the user's configuration says. With -R ssh carries connections to the
-# session's port from the host itself.
-ssh_command <- function(x, k, command, port) {
-  tunnel <- if (!isFALSE(x$tunnel)) c("-R", sprintf("%s:localhost:%s", port, port))
-  c(x$ssh, "-T", tunnel, x$hosts[[k]], paste("exec", shell_words(command)))
-}
-
 # ---- dry run ----
 
 show_hosts <- function(info) {
@@ -96,11 +52,13 @@ show_launch <- function(launch, x) {
   c(
     sprintf("for %s%s:", hosts, if (more > 0L) sprintf(" and %d more", more) else ""),
     paste(" ", if (x$kind == "template") launch$argv[[3L]] else shell_words(launch$argv)),
-    if (!is.null(launch$script)) c("  with <folder>/job.sh:", paste("   ", launch$script)),
+    if (!is.null(launch$script)) {
+      c(sprintf("  with <folder>/%s:", launch$job), paste("   ", launch$script))
+    },
     if (launch$secret == "stdin") {
       "  gets the secret and the session's addresses on its standard input"
     } else {
-      "  gets the secret and the session's addresses from <folder>/settings, readable by this user"
+      sprintf("  gets them from <folder>/%s, which only this user can read", launch$settings)
     }
   )
 }

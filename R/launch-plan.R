@@ -41,9 +41,10 @@ libraries_for <- function(request) {
   unique(c(.libPaths(), normalizePath(said[dir.exists(said)])))
 }
 
-new_launcher <- function(plan, show, start = NULL, complete = NULL, replace = NULL, begin = NULL) {
+new_launcher <- function(plan, show, start, complete = NULL, replace = NULL, begin = NULL,
+                         end = NULL) {
   functions <- list(plan = plan, show = show, start = start, complete = complete,
-                    replace = replace, begin = begin)
+                    replace = replace, begin = begin, end = end)
   structure(functions, class = "clutch_launcher")
 }
 

@@ -9,6 +9,7 @@
 #   complete(cl, left)            the cluster with what it needs besides handles; may be NULL
 #   replace(info, rank, seconds)  handle of one node anew, ready, or an error
 #   begin(info, rank)             the same, under way when it returns, see begin_tcp()
+#   end(info, ranks)              these nodes were stopped; may be NULL
 # A launcher has `replace`, or `begin`, or neither: then nodes that have died are not replaced.
 #
 # To write one: a file launch-<name>.R with these functions, and a line in launcher_named() and in

@@ -10,6 +10,9 @@ host_main <- function(file = NULL) {
     con <- file
   }
   settings <- read_host_settings(con)
+  settings$hosts <- addresses_of_session(settings)
+  settings$rank <- host_number(settings)
+  the_node$host <- settings$rank
   why <- .Call(ffi_host_begin, settings)
   if (is.null(why)) host_server_main(settings)
   if (nzchar(why)) message("clutch: ", why)
@@ -25,38 +28,22 @@ host_server_main <- function(settings) {
                      if (is.na(tmpdir)) "" else paste0("TMPDIR=", tmpdir), rscript))
 }
 
-# ---- settings: lines of text, so that any program can pass them on ----
-
-HOST_SETTINGS <- "clutch host settings 1"
-
-# Lines with these settings, which read_host_settings() reads. Of a named list of strings and numbers
-# without names.
-host_settings_lines <- function(settings) {
-  x <- settings_as_lines(settings)
-  c(HOST_SETTINGS, x, "end")
+# `rank`, or where one command has started several hosts, counted from there: Slurm says which of
+# them this is.
+host_number <- function(settings) {
+  from <- settings$rank_from
+  if (is.null(from)) return(settings$rank)
+  number <- suppressWarnings(as.integer(Sys.getenv(from)))
+  if (is.na(number)) throw("protocol", sprintf("%s does not say which host this is", from))
+  settings$rank + number - (from == "SLURM_ARRAY_TASK_ID")
 }
 
-# One line an element: its name, and its value as R code.
-settings_as_lines <- function(settings) {
-  value <- function(v) paste(deparse(v, width.cutoff = 500L, control = "digits17"), collapse = " ")
-  paste(names(settings), vapply(settings, value, ""))
-}
-
-# As far as the line "end": who passes them on may keep the standard input open.
-read_host_settings <- function(con) {
-  if (is.character(con)) con <- file(con)
-  if (!isOpen(con)) open(con, "r")
-  first <- readLines(con, 1L)
-  if (!identical(first, HOST_SETTINGS)) {
-    text <- "the settings of this host were expected (\"%s\") and not: %s"
-    throw("protocol", sprintf(text, HOST_SETTINGS, substr(paste(first, collapse = ""), 1L, 60L)))
-  }
-  settings <- list()
-  repeat {
-    line <- readLines(con, 1L)
-    if (!length(line)) throw("protocol", "the settings of this host are cut short")
-    if (line == "end") return(settings)
-    name <- sub(" .*", "", line)
-    settings[[name]] <- eval(str2lang(sub("^[^ ]* ", "", line)), baseenv())
-  }
+# Where the session may be. What ssh and srun tell comes first: that is as what this host knows the
+# machine that has started it.
+addresses_of_session <- function(settings) {
+  if (isFALSE(settings$direct)) return(settings$hosts)
+  first <- function(name) strsplit(Sys.getenv(name), " ", fixed = TRUE)[[1L]][1L]
+  seen <- c(first("SSH_CONNECTION"), first("SLURM_LAUNCH_NODE_IPADDR"))
+  seen <- sub("^::ffff:", "", seen)
+  unique(c(seen[!is.na(seen) & nzchar(seen)], settings$hosts))
 }

@@ -64,6 +64,7 @@ prepare <- function(setup) {
   if (!is.null(setup$preload) && forks) report$preload <- preload_before_fork(setup$preload)
   report$search <- search()
   report$tmp <- tempdir()
+  if (!is.null(the_node$host)) report$host <- host_report(setup$packages)
   if (!setup$by_exec) rehearse()
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))

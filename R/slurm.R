@@ -12,7 +12,7 @@
 slurm <- function(nodes = NULL, each = NULL, time = NULL, workers = NULL, ..., partition = NULL,
                   account = NULL, qos = NULL, options = character(), name = "clutch",
                   folder = NULL, rscript = "Rscript", rscript_args = character(), env = NULL,
-                  modules = NULL, setup = NULL, address = NULL, listen = 0L) {
+                  modules = NULL, setup = NULL, address = NULL, listen = 0L, tls = TRUE) {
   no_others("slurm", list(...), names(formals()))
   allocation <- slurm_allocation()
   if (is.null(nodes) && is.null(workers)) nodes <- allocation$nodes
@@ -31,7 +31,7 @@ slurm <- function(nodes = NULL, each = NULL, time = NULL, workers = NULL, ..., p
   n <- if (is.null(range)) as.integer(nodes) else range[[1L]]
   new_launch(
     "slurm", sprintf("host %d of Slurm", seq_len(n)), rep(as.integer(each), n),
-    remote_r(rscript, rscript_args, env, modules, setup), address, listen,
+    remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     job = allocation$job, workers = range, time = slurm_time(time),
     options = c(slurm_option("partition", partition), slurm_option("account", account),
                 slurm_option("qos", qos), check_strings(options, "options")),

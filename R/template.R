@@ -12,7 +12,7 @@
 launcher <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "stdin"),
                      name = "clutch", folder = NULL, rscript = "Rscript",
                      rscript_args = character(), env = NULL, modules = NULL, setup = NULL,
-                     address = NULL, listen = 0L) {
+                     address = NULL, listen = 0L, tls = TRUE) {
   no_others("launcher", list(...), names(formals()))
   given(template, "template")
   is_template <- function(x) is.character(x) && grepl("{command}|{script}", x, perl = TRUE)
@@ -22,15 +22,15 @@ launcher <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "s
   check_one(hosts, "hosts", is_whole, "a number of hosts, 1 or more")
   new_launch(
     "template", sprintf("host %d", seq_len(hosts)), check_each(each, hosts),
-    remote_r(rscript, rscript_args, env, modules, setup), address, listen,
+    remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     template = template, secret = match_arg(secret, c("file", "stdin"), "secret"),
     name = check_one(name, "name", is_word, "one word"), folder = check_folder(folder)
   )
 }
 
 # The line for host number `k`.
-template_line <- function(x, k, command, folder) {
-  values <- c(command = shell_words(command), script = file.path(folder, "job.sh"),
+template_line <- function(x, k, command, script) {
+  values <- c(command = shell_words(command), script = script,
               host = format(k), each = format(x$each[[k]]), name = x$name)
   line <- x$template
   for (name in names(values)) {

@@ -1,7 +1,6 @@
 # Descriptions of nodes on other hosts, and the commands that are made of them.
 
 plan <- function(...) print(launch_plan(...))
-hosts <- clutch:::hosts
 slurm <- clutch:::slurm
 launcher <- clutch:::launcher
 

@@ -37,30 +37,37 @@ void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how) {
   p->folder = folder == R_NilValue ? NULL : CHAR(STRING_ELT(folder, 0));
   p->secret_by_stdin = Rf_asLogical(part(how, "stdin")) == 1;
   p->shares_memory = Rf_asLogical(part(how, "slot")) == 1;
+  if (part(how, "input") != R_NilValue) p->input = CHAR(STRING_ELT(part(how, "input"), 0));
 }
 
-/* The secret on the standard input of a process to come: `*in` is its end, the caller's to close.
- */
-static int secret_as_input(const char *hex, clu_fd *in, clu_err *e) {
-  char line[2 * CLU_SECRET + 1];
+/* `n` bytes, which fit into a socket's buffer, on the standard input of a process to come: `*in` is
+ * its end, the caller's to close. */
+static int as_input(const char *text, size_t n, clu_fd *in, clu_err *e) {
   clu_fd pair[2];
   clu_iov iov;
   size_t put = 0;
   int rc = clu_os_pair(pair, e);
   if (rc != CLU_OK) return rc;
-  memcpy(line, hex, sizeof line);
-  line[sizeof line - 1] = '\n';
-  iov.base = line;
-  iov.len = sizeof line;
+  iov.base = (void *)(uintptr_t)text;
+  iov.len = n;
   rc = clu_os_writev(pair[1], &iov, 1, NULL, 0, &put);
-  clu_os_wipe(line, sizeof line);
   clu_os_close(pair[1]);
   clu_os_set_blocking(pair[0], 1);
   *in = pair[0];
-  if (rc == CLU_OK && put == sizeof line) return CLU_OK;
+  if (rc == CLU_OK && put == n) return CLU_OK;
   clu_os_close(pair[0]);
   *in = CLU_NO_FD;
   return clu_fail(e, CLU_SYS, 0, "the secret cannot be handed over");
+}
+
+static int secret_as_input(const char *hex, clu_fd *in, clu_err *e) {
+  char line[2 * CLU_SECRET + 1];
+  int rc;
+  memcpy(line, hex, sizeof line);
+  line[sizeof line - 1] = '\n';
+  rc = as_input(line, sizeof line, in, e);
+  clu_os_wipe(line, sizeof line);
+  return rc;
 }
 
 static int open_output(const clu_process *p, clu_spawn *s, clu_err *e) {
@@ -83,6 +90,7 @@ int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, cl
   s.in = CLU_NO_FD;
   s.new_session = s.follow = 1;
   rc = open_output(p, &s, e);
+  if (rc == CLU_OK && p->input) rc = as_input(p->input, strlen(p->input), &s.in, e);
   if (rc == CLU_OK && p->secret_by_stdin && secret) rc = secret_as_input(secret, &s.in, e);
   if (rc == CLU_OK && p->shares_memory)
     rc = clu_child_slot(clu_session_children(clu_the_session), &slot, &memory, e);

@@ -1,0 +1,53 @@
+# The commands that start the fork servers of other hosts, made of a description of hosts.R.
+
+# What starts the fork servers, as a list of
+#   argv    command and arguments
+#   hosts   numbers of the hosts that it starts
+#   secret  "stdin", or "file": `settings` in the folder of the cluster, which hosts see, too
+#   rank    the variable that has the number of the host there; NULL: there is one host only
+#   settings, job  names of files in that folder, with what a host is told, and with a script
+#   script  lines of the script, or NULL
+# `folder`, `port`: what is not known yet has the name of what it will be.
+launches_of <- function(x, methods, folder = "<folder>", port = "<port>") {
+  code <- function(file) host_code(if (!is.null(file)) file.path(folder, file))
+  command <- function(file = NULL) remote_command(x$r, code(file), methods)
+  all <- seq_along(x$each)
+  if (x$kind == "ssh") {
+    return(lapply(all, function(k) {
+      list(argv = ssh_command(x, k, command(), port), hosts = k, secret = "stdin")
+    }))
+  }
+  if (x$kind == "slurm" && !is.null(x$job)) {
+    return(list(list(argv = srun_command(x, command()), hosts = all, secret = "stdin",
+                     rank = "SLURM_PROCID")))
+  }
+  if (x$kind == "slurm") {
+    rank <- if (is.null(x$workers)) "SLURM_PROCID" else "SLURM_ARRAY_TASK_ID"
+    return(list(list(argv = sbatch_command(x, folder), hosts = all, secret = "file", rank = rank,
+                     settings = "settings", job = "job.sh",
+                     script = slurm_script(x, command("settings")))))
+  }
+  lapply(all, function(k) {
+    settings <- if (x$secret == "file") sprintf("settings-%d", k)
+    job <- sprintf("job-%d.sh", k)
+    run <- command(settings)
+    script <- if (grepl("{script}", x$template, fixed = TRUE)) {
+      c("#!/bin/sh", paste("exec", shell_words(run)))
+    }
+    line <- template_line(x, k, run, file.path(folder, job))
+    list(argv = c("sh", "-c", line), hosts = k, secret = x$secret, settings = settings, job = job,
+         script = script)
+  })
+}
+
+# What R evaluates there. `file`: with the settings; they are on standard input otherwise.
+host_code <- function(file = NULL) {
+  sprintf("clutch:::host_main(%s)", if (is.null(file)) "" else deparse1(file))
+}
+
+# -T: no terminal, whatever the user's configuration says. With -R ssh carries connections to the
+# session's port from the host itself.
+ssh_command <- function(x, k, command, port) {
+  tunnel <- if (!isFALSE(x$tunnel)) c("-R", sprintf("%s:127.0.0.1:%s", port, port))
+  c(x$ssh, "-T", tunnel, x$hosts[[k]], paste("exec", shell_words(command)))
+}

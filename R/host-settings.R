@@ -1,0 +1,41 @@
+# What a host is told: lines of text, so that any program can pass them on. Both sides use them.
+
+HOST_SETTINGS <- "clutch host settings 1"
+
+# Lines with these settings, which read_host_settings() reads. Of a named list of strings and
+# numbers without names.
+host_settings_lines <- function(settings) {
+  x <- settings_as_lines(settings)
+  c(HOST_SETTINGS, x, "end")
+}
+
+# One line an element: its name, and its value as R code.
+settings_as_lines <- function(settings) {
+  value <- function(v) paste(deparse(v, width.cutoff = 500L, control = "digits17"), collapse = " ")
+  paste(names(settings), vapply(settings, value, ""))
+}
+
+# As far as the line "end": who passes them on may keep the standard input open.
+read_host_settings <- function(con) {
+  if (is.character(con)) con <- file(con)
+  if (!isOpen(con)) open(con, "r")
+  first <- readLines(con, 1L)
+  of_other <- grepl("^clutch host settings [0-9]+$", first) && first != HOST_SETTINGS
+  if (isTRUE(of_other)) {
+    text <- paste("version %s of package clutch, which is here, does not understand the session's:",
+                  "install the same one on both")
+    throw("protocol", sprintf(text, getNamespaceVersion("clutch")))
+  }
+  if (!identical(first, HOST_SETTINGS)) {
+    text <- "the settings of this host were expected (\"%s\") and not: %s"
+    throw("protocol", sprintf(text, HOST_SETTINGS, substr(paste(first, collapse = ""), 1L, 60L)))
+  }
+  settings <- list()
+  repeat {
+    line <- readLines(con, 1L)
+    if (!length(line)) throw("protocol", "the settings of this host are cut short")
+    if (line == "end") return(settings)
+    name <- sub(" .*", "", line)
+    settings[[name]] <- eval(str2lang(sub("^[^ ]* ", "", line)), baseenv())
+  }
+}

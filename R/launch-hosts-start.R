@@ -1,0 +1,249 @@
+# Brings up the fork servers of other hosts, and has them fork nodes.
+#
+# In the plan, besides what plan_hosts() makes:
+#   link      the session's link process, see link.R; NULL: not started
+#   servers   the hosts behind it, see link.R, with what each has reported
+#   commands  what was run: list(handle, log, hosts, argv) each
+#   folder    of files that hosts read, or NULL
+
+start_on_hosts <- function(info, ranks, left) {
+  tempdir(TRUE) # it may have been deleted since the cluster was made
+  is_first <- is.null(info$link)
+  ok <- FALSE
+  on.exit(if (!ok && is_first) end_hosts(info))
+  if (is_first) bring_up_hosts(info, left)
+  handles <- spawn_on_hosts(info, ranks, left)
+  ok <- TRUE
+  handles
+}
+
+replace_on_host <- function(info, rank, seconds) {
+  end <- clock() + seconds
+  start_on_hosts(info, rank, function() max(end - clock(), 0.01))[[1L]]
+}
+
+# ---- hosts ----
+
+bring_up_hosts <- function(info, left) {
+  x <- info$launch
+  if (!x$tls && !isTRUE(x$tunnel)) {
+    say("tls = FALSE: what travels between this session and the hosts can be read on the way.")
+  }
+  info$link <- link_process(list(
+    listen = if (isTRUE(x$tunnel)) "127.0.0.1" else "", ports = x$listen, tls = x$tls,
+    heartbeat = option_number("clutch.heartbeat", 10, above = TRUE),
+    reconnect = option_number("clutch.reconnect", 300), seconds = left()
+  ))
+  info$port <- .Call(ffi_link_info, info$link$handle)$port
+  by_exec <- info$strategy == "spawn"
+  setup <- list(packages = if (!by_exec) info$packages, by_exec = by_exec,
+                preload = if (!by_exec) preload_of(info))
+  for (k in seq_along(x$each)) info$servers[[k]] <- link_host(info$link, setup)
+  run_launches(info, left())
+  await_hosts(info, left)
+  if (!is.null(info$folder)) unlink(list.files(info$folder, "^settings", full.names = TRUE))
+  check_reports(info)
+  for (k in seq_along(info$servers)) send_host_settings(info, k, left)
+}
+
+# What the R on a host, or on each of several, is told: lines. `launch`: one of launches_of().
+settings_for <- function(info, launch, seconds) {
+  x <- info$launch
+  direct <- !isTRUE(x$tunnel)
+  here <- if (direct) c(x$address, Sys.info()[["nodename"]])
+  addresses <- unique(c(here, if (x$kind == "ssh" && !isFALSE(x$tunnel)) "127.0.0.1"))
+  attach <- if (info$strategy == "spawn") info$packages else character()
+  first <- info$servers[[launch$hosts[[1L]]]]
+  settings <- host_settings(info$link, first, addresses, seconds, info$methods, attach)
+  settings$rank_from <- launch$rank
+  settings$direct <- direct
+  host_settings_lines(settings)
+}
+
+run_launches <- function(info, seconds) {
+  x <- info$launch
+  if (any(vapply(info$launches, function(l) l$secret == "file", NA))) {
+    dir.create(x$folder, showWarnings = FALSE, recursive = TRUE)
+    info$folder <- tempfile("cluster-", x$folder)
+    if (!dir.create(info$folder, mode = "0700", showWarnings = FALSE)) {
+      throw("start", sprintf("'%s' cannot be made, where hosts read their settings", info$folder))
+    }
+  }
+  folder <- if (is.null(info$folder)) "" else info$folder
+  launches <- launches_of(x, info$methods, folder, format(info$port))
+  for (launch in launches) {
+    text <- settings_for(info, launch, seconds)
+    info$commands <- c(info$commands, list(run_launch(info, launch, text)))
+  }
+}
+
+# Starts one command: list(handle, log, hosts, argv). `text`: lines that its hosts get.
+run_launch <- function(info, launch, text) {
+  if (launch$secret == "file") {
+    write_private(text, file.path(info$folder, launch$settings))
+    text <- NULL
+  }
+  if (!is.null(launch$script)) {
+    script <- file.path(info$folder, launch$job)
+    writeLines(launch$script, script)
+    Sys.chmod(script, "0700")
+  }
+  argv <- launch$argv
+  argv[[1L]] <- program(argv[[1L]])
+  log <- tempfile("clutch-host-", fileext = ".log")
+  env <- effective_env(NULL)
+  how <- list(output = log, folder = NULL, stdin = FALSE, slot = FALSE,
+              input = if (!is.null(text)) paste0(text, "\n", collapse = ""))
+  handle <- .Call(ffi_psock_node, 0L)
+  .Call(ffi_psock_spawn, handle, argv, paste0(names(env), "=", env), how)
+  list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv)
+}
+
+# Nobody else can read it at any time.
+write_private <- function(lines, file) {
+  old <- Sys.umask("077")
+  on.exit(Sys.umask(old))
+  writeLines(lines, file)
+}
+
+# Until all hosts have reported, or one of them will not.
+await_hosts <- function(info, left) {
+  repeat {
+    waiting <- which(vapply(info$servers, function(host) is.null(host$report), NA))
+    if (!length(waiting)) return(invisible())
+    for (k in waiting) {
+      host <- host_ready(info$servers[[k]], if (k == waiting[[1L]]) 0.05 else 0)
+      if (!is.null(host)) info$servers[[k]] <- host
+    }
+    is_lost <- function(k) is.null(info$servers[[k]]$report) && host_will_not_come(k, info)
+    lost <- Filter(is_lost, waiting)
+    if (length(lost)) throw_hosts_failed(info, lost)
+    if (left() <= 0.02) throw_hosts_failed(info, waiting, is_late = TRUE)
+  }
+}
+
+command_of <- function(info, k) Find(function(command) k %in% command$hosts, info$commands)
+
+# The command that has submitted a job ends well before that begins.
+host_will_not_come <- function(k, info) {
+  if (.Call(ffi_server_info, info$servers[[k]]$handle)$state == "ended") return(TRUE)
+  i <- .Call(ffi_node_info, command_of(info, k)$handle)
+  i$state == "dead" && (is.null(info$folder) || i$by_signal || i$code != 0L)
+}
+
+# ---- what is told to them ----
+
+# Says what differs; what cannot be worked with is an error.
+check_reports <- function(info) {
+  own <- host_report(info$packages)
+  lines <- character()
+  for (k in seq_along(info$servers)) {
+    report <- info$servers[[k]]$report
+    if (!is.null(report$error)) stop(error_of_package(report$failed, report$error))
+    why <- report$preload$error
+    name <- info$launch$hosts[[k]]
+    if (!is.null(why)) stop(preload_error(why, sprintf("in the fork server of %s", name)))
+    if (info$strategy == "fork_server" && has_threads(report)) {
+      text <- "%s on %s, and threads do not survive a fork: take strategy = \"spawn\""
+      throw("start", sprintf(text, threads_text(report), name))
+    }
+    lines <- c(lines, host_differences(name, report$host, own))
+  }
+  if (length(lines)) say(paste(lines, collapse = "; "))
+  if (info$launch$kind == "ssh") return(invisible())
+  names <- vapply(info$servers, function(host) host$report$host$name, "")
+  info$hosts <- names[info$host_of]
+}
+
+# Settings as of fork_settings(), for the environment that is there.
+send_host_settings <- function(info, k, left) {
+  host <- info$servers[[k]]$report$host
+  share <- as.character(max(1L, host$cores %/% info$launch$each[[k]]))
+  threads <- c(thread_variables, "R_DATATABLE_NUM_THREADS")
+  env <- c(structure(rep(share, length(threads)), names = threads), CLUTCH_NODE_CORES = share)
+  env[names(info$node_env)] <- info$node_env
+  settings <- list(
+    env_set = env, env_unset = character(), wd = ".", session = 0L, umask = host$umask,
+    announce = info$outfile != "/dev/null", nice = info$nice, libraries = NULL,
+    share_from = option_number("clutch.share_from", 1e6), by_exec = info$strategy == "spawn"
+  )
+  answer <- .Call(ffi_server_settings, info$servers[[k]]$handle, settings, info$outfile, left())
+  if (!is.character(answer)) return(invisible())
+  throw("start", sprintf("the nodes on %s cannot be set up: %s", info$launch$hosts[[k]], answer))
+}
+
+# ---- nodes ----
+
+spawn_on_hosts <- function(info, ranks, left) {
+  handles <- vector("list", length(ranks))
+  ok <- FALSE
+  on.exit(if (!ok) .Call(ffi_nodes_stop, Filter(Negate(is.null), handles), 0, 5))
+  kind <- if (info$strategy == "spawn") "exec" else "fork"
+  for (k in unique(info$host_of[ranks])) {
+    at <- which(info$host_of[ranks] == k)
+    if (.Call(ffi_server_info, info$servers[[k]]$handle)$state == "ended") {
+      throw("start", sprintf("host %s is lost: no node can be started there", info$hosts[[at[1L]]]))
+    }
+    handles[at] <- .Call(ffi_nodes_spawn, info$servers[[k]]$handle, as.integer(ranks[at]), kind)
+  }
+  failed <- .Call(ffi_nodes_wait, handles, left())
+  if (failed > 0L) throw_node_not_started(info, ranks, handles, failed)
+  ok <- TRUE
+  handles
+}
+
+throw_node_not_started <- function(info, ranks, handles, failed) {
+  i <- .Call(ffi_node_info, handles[[failed]])
+  is_late <- i$state == "starting" && is.null(i$refusal)
+  why <- if (is_late) "it did not start within setup_timeout" else failed_node_reason(i)
+  text <- sprintf("node %d on %s cannot be started: %s; nothing was left running",
+                  ranks[[failed]], info$hosts[[ranks[[failed]]]], why)
+  throw(if (is.null(i$refusal)) "start" else "limit", text)
+}
+
+# ---- the end ----
+
+# All nodes of the cluster were stopped, of which these were just now.
+end_on_hosts <- function(info, ranks) {
+  info$stopped <- union(info$stopped, ranks)
+  if (length(info$stopped) == length(info$hosts)) end_hosts(info)
+}
+
+# Ends all that is on the hosts, and the commands that have started it.
+end_hosts <- function(info) {
+  if (is.null(info$link)) return(invisible())
+  for (host in info$servers) host_end(host)
+  if (all(link_status(info$link)$state == "ended")) link_end(info$link)
+  .Call(ffi_nodes_stop, lapply(info$commands, function(command) command$handle), 0, 2)
+  unlink(vapply(info$commands, function(command) command$log, ""))
+  if (!is.null(info$folder)) unlink(info$folder, recursive = TRUE)
+  info$commands <- NULL
+  invisible()
+}
+
+# ---- failure ----
+
+throw_hosts_failed <- function(info, failed, is_late = FALSE) {
+  x <- info$launch
+  what <- if (is_late) "did not come within setup_timeout" else "could not be started"
+  head <- sprintf("%d of %d hosts %s; nothing was left running", length(failed), length(x$each),
+                  what)
+  lines <- unlist(lapply(utils::head(failed, 3L), host_failure_text, info))
+  more <- if (length(failed) > 3L) paste("and", paste(x$hosts[failed[-(1:3)]], collapse = ", "))
+  throw("start", paste(c(head, lines, more), collapse = "\n"), hosts = x$hosts[failed],
+        port = info$port)
+}
+
+host_failure_text <- function(k, info) {
+  x <- info$launch
+  command <- command_of(info, k)
+  i <- .Call(ffi_node_info, command$handle)
+  why <- if (i$state == "starting") "it has not connected" else how_ended(i$by_signal, i$code)
+  node <- list(host = x$hosts[[k]], rshcmd = shell_words(x$ssh), by_hosts = TRUE)
+  advice <- advice_for(node, i, log_lines(command$log), info$port)
+  c(
+    sprintf("%s: %s%s", x$hosts[[k]], why, last_lines(command$log)),
+    sprintf("what was run for %s: %s", x$hosts[[k]], shell_words(command$argv)),
+    if (length(advice)) paste("try:", advice)
+  )
+}

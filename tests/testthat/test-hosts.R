@@ -1,0 +1,153 @@
+# Clusters over several hosts, by real ssh: one fork server a host.
+
+outside_checks_only()
+
+hosts_there <- NULL # made by the first test that needs them, ended by the last one
+needs_hosts <- function() {
+  if (is.null(hosts_there)) hosts_there <<- hosts_or_skip(c("alpha", "beta"))
+}
+on_hosts <- function(names = c("alpha", "beta"), each = 2, ...) {
+  hosts(names, each, ssh = c("ssh", "-F", hosts_there$config), ...)
+}
+is_empty <- function(names = hosts_there$names, seconds = 20) {
+  eventually(all(vapply(names, function(name) {
+    !length(processes_on(hosts_there, name)) && !length(files_on(hosts_there, name))
+  }, NA)), seconds)
+}
+where <- function(cl) vapply(parallel::clusterCall(cl, Sys.info), `[[`, "", "nodename")
+
+test_that("a cluster on two hosts: nodes, maps, tasks, random numbers, output, errors, its end", {
+  needs_hosts()
+  cl <- make_cluster(on_hosts(), packages = "stats4", env = c(CLUTCH_TEST_X = "x y"))
+  expect_identical(where(cl), rep(c("alpha", "beta"), each = 2))
+  expect_identical(cluster_status(cl)$host, rep(c("alpha", "beta"), each = 2))
+  expect_identical(unlist(parallel::clusterCall(cl, Sys.getenv, "CLUTCH_TEST_X")), rep("x y", 4))
+  attached <- parallel::clusterCall(cl, function() "package:stats4" %in% search())
+  expect_identical(unlist(attached), rep(TRUE, 4))
+  expect_identical(cluster_map_dbl(cl, 1:1000, function(i) i^2), (1:1000)^2)
+  near <- make_cluster(2)
+  draw <- function(i) rnorm(2)
+  expect_identical(cluster_map(cl, 1:50, draw, .seed = 42),
+                   cluster_map(near, 1:50, draw, .seed = 42))
+  stop_cluster(near)
+  expect_identical(collect(cluster_submit(cl, 6 * 7)), 42)
+  out <- capture.output(r <- cluster_map(cl, 1:2, function(i) cat("out", i, "\n"), .chunk = 1))
+  expect_identical(out, sprintf("out %d ", 1:2))
+  e <- tryCatch(cluster_map(cl, 1:3, function(i) if (i == 2) stop("oops") else i),
+                clutch_task_error = identity)
+  expect_identical(e$element, 2)
+  big <- runif(1e6)
+  expect_identical(cluster_map_dbl(cl, 1:4, function(i) sum(big) + i), sum(big) + 1:4)
+  status <- cluster_hosts(cl)
+  expect_identical(status$host, c("alpha", "beta"))
+  expect_identical(status$state, c("up", "up"))
+  expect_identical(status$nodes, c(2L, 2L))
+  expect_true(all(status$bytes_out > 1000 & status$bytes_in > 1000))
+  stop_cluster(cl)
+  expect_true(is_empty())
+  expect_error(parallel::clusterCall(cl, identity, 1), class = "clutch_stopped")
+})
+
+test_that("an interrupt reaches nodes on other hosts, and they go on to be of use", {
+  needs_hosts()
+  cl <- make_cluster(on_hosts())
+  on.exit(stop_cluster(cl))
+  before <- pids(cl)
+  later(1, "kill -INT %d", Sys.getpid())
+  caught <- tryCatch(cluster_map(cl, 1:4, function(i) Sys.sleep(60)), interrupt = function(e) "int")
+  expect_identical(caught, "int")
+  expect_true(works(cl))
+  expect_identical(pids(cl), before)
+})
+
+test_that("limits of time and memory, and deaths: as on this host", {
+  needs_hosts()
+  cl <- make_cluster(on_hosts())
+  on.exit(stop_cluster(cl))
+  e <- tryCatch(cluster_map(cl, 1:2, function(i) Sys.sleep(60), .timeout = 0.5), error = identity)
+  expect_s3_class(e, "clutch_error")
+  expect_true(works(cl))
+  e <- tryCatch(cluster_map(cl, 1, function(i) tools::pskill(Sys.getpid(), 9L), .retries = 0),
+                error = identity)
+  expect_match(conditionMessage(e), "SIGKILL")
+  # a node that has died is replaced on its host
+  expect_identical(cluster_map_dbl(cl, 1:100, function(i) i), as.numeric(1:100))
+  expect_identical(where(cl), rep(c("alpha", "beta"), each = 2))
+})
+
+test_that("a host that is lost in a map: its elements are done elsewhere", {
+  needs_hosts()
+  # a relay that was killed looks like a connection that was cut
+  old <- options(clutch.reconnect = 2)
+  on.exit(options(old))
+  cl <- make_cluster(on_hosts())
+  on.exit(stop_cluster(cl), add = TRUE)
+  for (p in sub("^ *([0-9]+).*", "\\1", processes_on(hosts_there, "beta"))) {
+    on_host(hosts_there, "beta", sprintf("(sleep 1; kill -9 %s) > /dev/null 2>&1 &", p))
+  }
+  r <- cluster_map_chr(cl, 1:40, function(i) {
+    Sys.sleep(0.1)
+    Sys.info()[["nodename"]]
+  }, .chunk = 1, .retries = 3)
+  expect_length(r, 40L)
+  expect_true("alpha" %in% r)
+  unlink(list.files(file.path(hosts_there$folder, "beta", "tmp"), full.names = TRUE),
+         recursive = TRUE) # what a killed fork server has left
+})
+
+test_that("a session that is killed leaves nothing on its hosts", {
+  needs_hosts()
+  s <- start_script(c(
+    sprintf("cl <- make_cluster(hosts(c('alpha', 'beta'), 2, ssh = c('ssh', '-F', '%s')))",
+            hosts_there$config),
+    "cat('ready\\n')", "cluster_map(cl, 1:4, function(i) repeat NULL)"
+  ))
+  expect_true(said(s, "^ready", 60))
+  expect_gt(length(processes_on(hosts_there, "alpha")), 2L)
+  Sys.sleep(0.5)
+  tools::pskill(s$pid, 9L)
+  expect_true(is_empty())
+})
+
+test_that("hosts that do not come: an error that names them, and nothing is left anywhere", {
+  needs_hosts()
+  fails <- function(..., setup_timeout = 30) {
+    e <- tryCatch(make_cluster(..., setup_timeout = setup_timeout), clutch_start = identity)
+    expect_s3_class(e, "clutch_start")
+    expect_true(is_empty())
+    e
+  }
+  e <- fails(on_hosts(c("alpha", "nowhere.invalid")))
+  expect_identical(e$hosts, "nowhere.invalid")
+  expect_match(conditionMessage(e), "1 of 2 hosts could not be started; nothing was left running")
+  expect_match(conditionMessage(e), "nowhere.invalid: it ended with exit status 255; it printed")
+  expect_match(conditionMessage(e), "try: is that the host's name")
+  e <- fails(on_hosts("alpha", rscript = "/nowhere/Rscript"))
+  expect_match(conditionMessage(e), "exit status 127.*/nowhere/Rscript.*try: is R there")
+  e <- fails(on_hosts("alpha", env = c(R_LIBS = "/nowhere")))
+  expect_match(conditionMessage(e), "no package called.*try: install package clutch there")
+  e <- fails(on_hosts("alpha", setup = "echo no room >&2; false"))
+  expect_match(conditionMessage(e), "it ended with exit status 1; it printed last:\n  no room")
+})
+
+test_that("ssh carries the connection where a firewall hinders the dial back", {
+  needs_hosts()
+  no_dial_back(hosts_there, "alpha")
+  for (tunnel in c(NA, TRUE)) {
+    cl <- make_cluster(on_hosts("alpha", 2, tunnel = tunnel))
+    expect_identical(where(cl), c("alpha", "alpha"))
+    expect_identical(cluster_map_dbl(cl, 1:10, function(i) i), as.numeric(1:10))
+    stop_cluster(cl)
+    expect_true(is_empty("alpha"))
+  }
+  e <- tryCatch(make_cluster(on_hosts("alpha", tunnel = FALSE), setup_timeout = 6),
+                clutch_start = identity)
+  expect_match(conditionMessage(e), "did not come within setup_timeout")
+  expect_match(conditionMessage(e), "with `tunnel = TRUE` ssh carries the connection")
+  expect_true(is_empty("alpha"))
+})
+
+test_that("the hosts end", {
+  if (is.null(hosts_there)) skip("there were none")
+  expect_true(stop_hosts(hosts_there))
+})
