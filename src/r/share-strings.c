@@ -32,7 +32,7 @@ static int is_expanded(SEXP x) { return TYPEOF(R_altrep_data2(x)) == STRSXP; }
 
 /* ---- elements ---- */
 
-static NORET void damaged(void) {
+NORET static void damaged(void) {
   clu_raise("protocol", "a shared character vector arrived damaged");
 }
 
