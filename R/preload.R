@@ -22,7 +22,8 @@ preload_request <- function(code, env) {
 # Where the expression was written: in `frame`, which has made `call`, or, where that hands on the
 # `...` of a function, in the frame that has called this function.
 written_in <- function(call, frame) {
-  while (!"preload" %in% names(call) && any(vapply(as.list(call)[-1L], identical, NA, quote(...)))) {
+  has_dots <- function(call) any(vapply(as.list(call)[-1L], identical, NA, quote(...)))
+  while (!"preload" %in% names(call) && has_dots(call)) {
     dots <- frame
     while (!exists("...", dots, inherits = FALSE)) dots <- parent.env(dots)
     number <- Position(function(f) identical(f, dots), sys.frames(), right = TRUE)

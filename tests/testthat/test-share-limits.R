@@ -47,7 +47,7 @@ test_that("where memory is not promised twice a mapping is read, and copied to b
   file <- tempfile()
   writeLines("2", file)
   over <- sprintf("mount --bind %s /proc/sys/vm/overcommit_memory", shQuote(file))
-  can <- system(paste("unshare -m sh -c", shQuote(over)), ignore.stdout = TRUE, ignore.stderr = TRUE)
+  can <- system2("unshare", c("-m", "sh", "-c", shQuote(over)), stdout = FALSE, stderr = FALSE)
   testthat::skip_if_not(can == 0L, "no name space of its own to mount in")
   shell <- tempfile()
   writeLines(c("#!/bin/bash", paste0("exec unshare -m bash -c ", shQuote(paste(

@@ -288,7 +288,7 @@ test_that("in whatever order it is changed and sent, each process has its own", 
   }
 })
 
-test_that("other clusters, base R's workers and nodes over TCP get the same, also by way of a node", {
+test_that("other clusters, base R's workers and nodes over TCP get the same, also from a node", {
   outside_checks_only()
   shares()
   cl <- make_cluster(1)
