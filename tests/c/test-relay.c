@@ -333,7 +333,7 @@ TEST(connections_may_be_encrypted) {
   host_down(&h);
 }
 
-TEST(strangers_get_nothing) {
+TEST(peers_that_prove_nothing_get_nothing) {
   static const unsigned char wrong[CLU_SECRET] = "this one is not the right secret";
   host_fixture h;
   pid_t far;

@@ -1,5 +1,5 @@
-# A cluster whose nodes are "on another host", which is this machine: reached by a new R that connects
-# to a link process, without ssh. So all that travels between hosts does.
+# A cluster whose nodes are "on another host", which is this machine: reached by a new R that
+# connects to a link process, without ssh. So all that travels between hosts does.
 
 # `n` nodes. What there is besides, for host_is_gone() and tests: attributes `link`, `host`.
 host_cluster <- function(n, tls = FALSE, heartbeat = 10, reconnect = 300) {

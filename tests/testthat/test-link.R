@@ -1,4 +1,5 @@
-# Nodes behind a link process, on a host that is this machine: what holds for local nodes holds there.
+# Nodes behind a link process, on a host that is this machine: what holds for local nodes holds
+# there.
 
 with_host <- function(n, code, ...) {
   linux_only()
@@ -92,14 +93,16 @@ test_that("nothing is left there when the link process is closed, or killed", {
     pid <- .Call(clutch:::ffi_link_info, link$handle)$pid
     if (signal) tools::pskill(pid, signal) else clutch:::link_end(link)
     expect_true(eventually(!any(alive(there)), 5))
-    expect_true(eventually(.Call(clutch:::ffi_server_info, attr(cl, "host")$handle)$state == "ended"))
+    server <- attr(cl, "host")$handle
+    expect_true(eventually(.Call(clutch:::ffi_server_info, server)$state == "ended"))
     expect_identical(clutch:::link_status(link)$state[[1L]], "ended")
     try(stop_cluster(cl), silent = TRUE)
   }
 })
 
 test_that("settings of a host travel as lines, and what is none is an error", {
-  settings <- list(hosts = c("a", "b'\"\\"), port = 1L, times = c(1.5, 1e9), own = "x\ny", methods = TRUE)
+  settings <- list(hosts = c("a", "b'\"\\"), port = 1L, times = c(1.5, 1e9), own = "x\ny",
+                   methods = TRUE)
   lines <- clutch:::host_settings_lines(settings)
   read <- function(lines) {
     con <- textConnection(lines)
