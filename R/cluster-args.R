@@ -38,7 +38,6 @@ check_request <- function(spec, strategy, packages, outfile, env, options, rscri
   request$env <- check_env(env)
   request$outfile <- check_outfile(outfile)
   request$setup_timeout <- check_setup_timeout(setup_timeout)
-  check_limits(length(request$hosts))
   request
 }
 
@@ -195,9 +194,12 @@ host_names <- function(hosts) vapply(hosts, function(h) h$host, "")
 
 # ---- limits ----
 
-check_limits <- function(n) {
+# `hosts`: names, one for each node. A node of another host is one descriptor here and no process.
+check_limits <- function(hosts) {
+  names <- unique(hosts)
+  n <- sum(hosts %in% names[vapply(names, is_this_machine, NA)])
   check_limit_of_checks(n)
-  check_descriptors(n)
+  check_descriptors(length(hosts))
   room <- process_room()
   if (n <= room$n) return()
   text <- "%d nodes are more than the processes that can be started: about %.0f (%s)"

@@ -184,6 +184,7 @@ make_cluster <- function(spec = available_cores(),
 start_cluster <- function(launcher, info, began, setup_timeout) {
   deadline <- began + setup_timeout
   left <- function() max(deadline - clock(), 0.01)
+  check_limits(info$hosts)
   handles <- launcher$start(info, seq_along(info$hosts), left)
   info$took <- clock() - began
   info$handles <- handles

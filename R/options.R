@@ -53,6 +53,11 @@
 #'     \item{`clutch.cancel_grace`}{number of seconds, 0 or more; default 5. How long a node may
 #'       take to end an interrupted call of package \pkg{parallel}. Then the next call replaces it,
 #'       with a warning of class `clutch_node_replaced`.}
+#'     \item{`clutch.heartbeat`}{number of seconds, above 0; default 10. How long a connection to
+#'       another host may be silent before either side says that it is there. After twice that time
+#'       without a word it counts as cut, see [hosts()]. Read when hosts are started.}
+#'     \item{`clutch.reconnect`}{number of seconds, 0 or more; default 300. How long nodes of a host
+#'       and their results are kept after its connection was cut. Read when hosts are started.}
 #'     \item{`clutch.idle_limit`}{number of seconds, above 0; default 300. After this time without
 #'       nodes a fork server ends, see [fork_server_stop()]. Read when a fork server is started.}
 #'     \item{`clutch.budget`}{`TRUE` (default), `FALSE`, or number of cores, 1 or more. Whether what

@@ -26,7 +26,7 @@ written_in <- function(call, frame) {
   while (!"preload" %in% names(call) && has_dots(call)) {
     dots <- frame
     while (!exists("...", dots, inherits = FALSE)) dots <- parent.env(dots)
-    number <- Position(function(f) identical(f, dots), sys.frames(), right = TRUE)
+    number <- Position(function(f) identical(f, dots), sys.frames()) # eval() comes later
     if (is.na(number)) break # its call has ended
     call <- sys.call(number)
     frame <- sys.frame(sys.parents()[[number]])

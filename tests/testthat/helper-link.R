@@ -3,6 +3,7 @@
 
 # `n` nodes. What there is besides, for host_is_gone() and tests: attributes `link`, `host`.
 host_cluster <- function(n, tls = FALSE, heartbeat = 10, reconnect = 300) {
+  outside_checks_only()
   ns <- asNamespace("clutch")
   how <- list(listen = "127.0.0.1", ports = 0L, heartbeat = heartbeat, reconnect = reconnect,
               tls = tls, seconds = 60)

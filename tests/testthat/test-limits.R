@@ -66,6 +66,7 @@ test_that("a node short of memory passes on R's error, also when a call or answe
                "cannot allocate vector of size 762.9 M[bB]")
   expect_error(parallel::clusterCall(cl[1L], length, raw(4e8)), "cannot allocate|not enough memory")
   expect_error(parallel::clusterCall(cl[1L], function() {
+    options(clutch.share_from = Inf)
     x <- rep("text", 1.2e7)
     list(x, x, x)
   }), "cannot allocate|not enough memory")

@@ -46,6 +46,7 @@ test_that("an expression that comes by the dots of other functions is found wher
   inner <- function(..., other = 1) plain(...)
   within <- function(...) lapply(1, function(i) make_cluster(i, ...))[[1L]]
   held <- function(...) function(n) make_cluster(n, ...)
+  evaluated <- function(...) eval(quote(make_cluster(1, ...)))
   one <- function(preload_x) plain(preload = y <- preload_x + 1)
   two <- function(preload_x) inner(preload = y <- preload_x + 2)
   three <- function(preload_x) within(preload = y <- preload_x + 3)
@@ -58,6 +59,9 @@ test_that("an expression that comes by the dots of other functions is found wher
   expect_identical(has(three(1)), 4)
   expect_identical(has(four(1)), 5)
   expect_identical(has(five(1)), 6)
+  six <- function(preload_x) evaluated(preload = y <- preload_x + 6)
+  environment(evaluated) <- list2env(list(preload_x = 100), parent = environment(evaluated))
+  expect_identical(has(six(1)), 7)
   # `...` of a call that has ended: as if the function that hands it on had written it
   preload_x <- 10
   expect_identical(has(held(preload = y <- preload_x)(1)), 10)
