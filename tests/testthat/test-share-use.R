@@ -136,17 +136,17 @@ test_that("fields of R6 and S4 objects, of reference classes, and attributes of 
     expect_identical(mine(o), x, info = class(o)[[1L]])
   }
   define <- workspace(function() {
-    methods::setClass("clutch_test_of_vectors", methods::representation(v = "numeric"), where = globalenv())
+    methods::setClass("clutch_test_v4", methods::representation(v = "numeric"), where = globalenv())
     methods::setRefClass("clutch_test_ref", fields = list(v = "numeric"), where = globalenv(),
                          methods = list(put = function() v[1L] <<- -1))
     NULL
   })
   parallel::clusterCall(cl, define)
   define()
-  on.exit(for (class in c("clutch_test_of_vectors", "clutch_test_ref")) {
+  on.exit(for (class in c("clutch_test_v4", "clutch_test_ref")) {
     methods::removeClass(class, where = globalenv())
   }, add = TRUE)
-  check(methods::new("clutch_test_of_vectors", v = x), change(o@v, o@v[1L] <- -1), function(o) o@v)
+  check(methods::new("clutch_test_v4", v = x), change(o@v, o@v[1L] <- -1), function(o) o@v)
   check(methods::new("clutch_test_ref", v = x), change(o$v, o$put()), function(o) o$v)
   e <- new.env()
   attr(e, "v") <- x
