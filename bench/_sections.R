@@ -473,6 +473,44 @@ sections$stream <- list(
       crossed(t, "what", "who", "")
     })))
 
+sections$hosts <- list(
+  title = "Several hosts", scripts = "hosts", peers = c("mirai", "parallelly"), no_text = TRUE,
+  question = "What do nodes on other hosts cost: their start, what they are sent, tiny tasks, one call?",
+  tables = list(
+    list(caption = paste("Starts in seconds, until all nodes have answered. The hosts are four network namespaces of this machine,",
+                         "on the same cores, each with an ssh daemon. QUICK: 4 nodes on each host; else 16, and 64."),
+         make = function() {
+           t <- read("hosts.csv")
+           t <- t[t$row == "start", ]
+           data.frame("what is started" = t$who, seconds = cell(t), times = count(t$reps), check.names = FALSE)
+         }),
+    list(caption = "Tiny tasks, 8 nodes: tasks a second. One call: microseconds of a `clusterCall()` of one node.",
+         make = function() {
+           t <- read("hosts.csv")
+           t <- t[t$row %in% c("tiny", "call"), ]
+           data.frame(what = c(tiny = "tiny tasks a second", call = "one call, us")[t$row], nodes = t$who,
+                      found = cell(t), check.names = FALSE)
+         }),
+    list(caption = "What was hoped for.", make = function() {
+      g <- read("hosts-goals.csv")
+      data.frame(what = g$what, found = num(g$found), goal = paste(ifelse(g$least, "at least", "at most"), num(g$goal)),
+                 met = ifelse(g$met, "met", "MISSED"), check.names = FALSE)
+    })),
+  compares = paste("`make_cluster(hosts())`, `mirai::daemons()` with `ssh_config()` and TLS, and `parallelly::makeClusterPSOCK()`,",
+                   "which starts an R for each node by an ssh of its own. All use the same hosts."),
+  better = paste("mirai's daemons and those of parallelly are programs of their own, that need no fork. parallelly's",
+                 "connections can be reversed by ssh on any system."),
+  shows = function() {
+    t <- read("hosts.csv")
+    of <- function(row, who) get_median(t, row = row, who = who)
+    sentences(
+      sprintf("A constant of 100 MB for 64 nodes on four hosts crosses %s times, by the counters of the network interface.",
+          num(of("crossings", "a constant"))),
+      sprintf("Nodes on four hosts do %s tiny tasks a second over TLS, %s times those of mirai over TLS, and %s of those of this host.",
+          count(of("tiny", "clutch, TLS")), times_as(of("tiny", "clutch, TLS"), of("tiny", "mirai, TLS")),
+          times_as(of("tiny", "clutch, TLS"), of("tiny", "clutch, this host"))))
+  })
+
 sections$promises <- list(
   title = "Promises", scripts = "promises", peers = "mirai", no_text = TRUE,
   question = "How long does it take from the end of a task to the handler of its promise, and what does waiting cost?",

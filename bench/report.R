@@ -15,7 +15,7 @@ suppressPackageStartupMessages(library(clutch))
 .libPaths(c(.libPaths(), sub("library-", "models-", system2("tools/deps.sh", "newer-library", stdout = TRUE), fixed = TRUE)))
 
 scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "latency", "tasks", "tiny",
-    "handout", "stream", "promises", "futures", "foreach", "daemons", "memory", "broadcast", "data", "recovery",
+    "handout", "stream", "hosts", "promises", "futures", "foreach", "daemons", "memory", "broadcast", "data", "recovery",
     "peers", "busy", "work", "models")
 # What a script writes begins with its name; but for these
 also <- c(deadport = "probe", roundtrip = "payload")
