@@ -15,10 +15,11 @@ if (part[2L] > 1L) {
   names <- sub("^test-(.*)\\.R$", "\\1", list.files("tests/testthat", "^test-.*\\.R$"))
   names <- grep(if (is.null(filter)) "" else filter, names, value = TRUE)
   # seconds of those that take long; parts that take about as long as each other
-  long <- c("launch-tcp" = 70, "task-away" = 50, chaos = 45, reliability = 30,
-            "parallel-psock" = 28, ssh = 26, idle = 22, conditions = 20, scheduler = 20,
-            "sockets-waits" = 19, netns = 18,
-            terminal = 15, report = 13, "adapt-future" = 11, "task-results" = 10)
+  long <- c("launch-tcp" = 80, chaos = 60, submit = 50, "task-away" = 50, "adapt-mirai" = 45,
+            reliability = 40, hosts = 38, "own-cluster" = 37, "adapt-biocparallel" = 36,
+            idle = 34, "parallel-psock" = 32, share = 30, "adapt-future" = 30, conditions = 26,
+            ssh = 26, "share-use" = 25, scheduler = 20, "sockets-waits" = 19, netns = 18,
+            "share-strings" = 15, terminal = 15, report = 13, "task-results" = 10)
   seconds <- ifelse(names %in% names(long), long[names], 5)
   load <- numeric(part[2L])
   of_part <- character()

@@ -278,13 +278,14 @@ test_that("in whatever order it is changed and sent, each process has its own", 
     state <- list(env = new.env(), s = as.numeric(1:4))
     state$env$kept <- if (shared) share(x) else x + 0
     state <- steps$send(state)
+    wrong <- character()
     for (step in c(order, "send", "node_a")) {
       state <- steps[[step]](state)
-      info <- paste(c(shared, order, "at", step), collapse = " ")
-      seen <- list(a = at(cl, 1L, first_of), b = at(cl, 2L, first_of), s = state$env$kept$v[1:4])
-      expect_identical(seen, state[c("a", "b", "s")], info = info)
+      seen <- c(parallel::clusterCall(cl, first_of), list(state$env$kept$v[1:4]))
+      if (!identical(seen, unname(state[c("a", "b", "s")]))) wrong <- c(wrong, step)
     }
-    expect_identical(x$v, seq_len(n) + 0, info = paste(order, collapse = " "))
+    if (!identical(x$v, seq_len(n) + 0)) wrong <- c(wrong, "of the first")
+    expect_identical(wrong, character(), info = paste(c(shared, order), collapse = " "))
   }
 })
 
