@@ -1,8 +1,9 @@
 # Nodes that have died while tasks are done, and those that come in their place.
 #
-# A node on this machine is there in a moment. One on another host, which perhaps cannot be reached,
-# is started and then inspected now and then, by see_to_replacements(), while the others work. What
-# fails is tried again, after longer and longer pauses, as long as others are there.
+# A node on this machine is there in a moment, and is waited for. One on another host, which perhaps
+# cannot be reached, is inspected now and then, by see_to_replacements(). What fails is tried again,
+# after longer and longer pauses, as long as others are there. In both cases the others work
+# meanwhile, and their limits are in force.
 #
 # `t` is the environment of a cluster's tasks. `t$replacements` has, by rank, those that are under
 # way and those that are to be tried again: list(index, pause) and either `coming`, see
@@ -11,6 +12,7 @@
 START_LIMIT <- 60 # seconds that a node may take to come
 PAUSES <- c(1, 60) # seconds before it is tried again: the first and the longest
 USUAL <- 5 # seconds that one on a host within reach takes at most
+SETTLE_SLICE <- 0.02 # seconds between two looks at the others while one is waited for
 
 # A new process behind the same handle: whether it is there, or to be expected.
 replace_dead <- function(t, index) {
@@ -19,7 +21,7 @@ replace_dead <- function(t, index) {
   launcher <- launcher_of(t$info)
   if (!is.null(launcher$replace)) return(invisible(replace_now(t, index, launcher$replace)))
   begin_replacement(t, index, PAUSES[[1L]])
-  if (is_this_machine(t$info$hosts[[index]])) settle(t, t$replacements[[key]], START_LIMIT)
+  if (is_local(t, index)) settle(t, t$replacements[key])
   invisible(is.null(t$replacements[[key]]) || is_under_way(t$replacements[[key]]))
 }
 
@@ -35,14 +37,38 @@ replace_now <- function(t, index, replace) {
 
 is_under_way <- function(r) !is.null(r$coming)
 
-# When the work is done: calls that follow find the nodes of hosts within reach.
-settle_replacements <- function(t) for (r in t$replacements) settle(t, r, USUAL)
+is_local <- function(t, index) is_this_machine(t$info$hosts[[index]])
 
-# Waits for it until it is so many seconds old.
-settle <- function(t, r, seconds) {
-  if (!is_under_way(r)) return(invisible())
-  wait_for_coming(r$coming, max(r$coming$began + seconds - clock(), 0))
-  see_to_replacements(t)
+# When the work is done: calls that follow find the nodes of hosts within reach.
+settle_replacements <- function(t) if (length(t$replacements)) settle(t, t$replacements)
+
+# Those of this machine are there when a task is known to have ended.
+settle_local <- function(t) {
+  if (!length(t$replacements)) return(invisible())
+  settle(t, Filter(function(r) is_local(t, r$index), t$replacements))
+}
+
+# Waits for those of them that are under way, as long as each may take. The other nodes work
+# meanwhile: what they answer is read, they get more, and their limits are in force. One that dies
+# meanwhile is waited for by the wait that is going on, once: it may die again and again.
+settle <- function(t, those) {
+  is_outermost <- is.null(t$settling)
+  t$settling <- c(t$settling, those[setdiff(names(those), names(t$settling))])
+  if (!is_outermost) return(invisible())
+  on.exit(t$settling <- NULL)
+  while (length(open <- Filter(function(r) may_still_come(t, r), t$settling))) {
+    wait_for_coming(open[[1L]]$coming, min(SETTLE_SLICE, time_left(t, open[[1L]])))
+    turn(t, NULL, 0)
+  }
+}
+
+may_still_come <- function(t, r) {
+  now <- t$replacements[[format(r$index)]]
+  is_under_way(r) && identical(now$coming$handle, r$coming$handle) && time_left(t, r) > 0
+}
+
+time_left <- function(t, r) {
+  r$coming$began + (if (is_local(t, r$index)) START_LIMIT else USUAL) - clock()
 }
 
 # It gets what cluster_setup() and cluster_export() have said.

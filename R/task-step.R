@@ -87,16 +87,19 @@ memory_text <- function(d) {
          "this is a node's own size, or what others have left in it")
 }
 
-# What ends each node before it can begin is not mended by one more of them.
+# What ends each node before it can begin is not mended by one more of them. One that takes too much
+# memory may have what others have left in it; its successor has not.
 MOST_DEATHS_IN_A_ROW <- 3L
+MOST_TOO_LARGE_IN_A_ROW <- 2L
 
 replace_or_give_up <- function(t, d, how) {
   if (is.null(t$deaths_in_a_row)) t$deaths_in_a_row <- integer(length(t$info$handles))
   n <- if (d$has_begun) 0L else t$deaths_in_a_row[[d$index]] + 1L
   t$deaths_in_a_row[[d$index]] <- n
-  if (n < MOST_DEATHS_IN_A_ROW) return(replace_dead(t, d$index))
-  text <- "node %d was replaced %d times and each time ended before it had begun anything: %s"
-  t$problem <- sprintf(text, d$index, n - 1L, how)
+  most <- if (d$over_memory) MOST_TOO_LARGE_IN_A_ROW else MOST_DEATHS_IN_A_ROW
+  if (n < most) return(replace_dead(t, d$index))
+  text <- "node %d ended %d times in a row before it had begun anything: %s"
+  t$problem <- sprintf(text, d$index, n, how)
 }
 
 # No node is left for this job, and none can be had: what waits fails.

@@ -90,3 +90,37 @@ test_that("a node that does not react when time is up is killed and replaced", {
   expect_identical(r[-1L], list(2L, 3L))
   expect_identical(sum(pids(cl) != p), 1L)
 })
+
+test_that("limits are in force while the session waits for another node that is replaced", {
+  linux_only()
+  needs("memory")
+  dir <- tempfile()
+  dir.create(dir)
+  slow <- file.path(dir, "slow")
+  rscript <- file.path(dir, "Rscript")
+  writeLines(c("#!/bin/sh", sprintf("[ -e '%s' ] && sleep 3", slow),
+               sprintf("exec '%s' \"$@\"", file.path(R.home("bin"), "Rscript"))), rscript)
+  Sys.chmod(rscript, "0755")
+  cl <- make_cluster(2, strategy = "parallel", rscript = rscript)
+  on.exit({
+    stop_cluster(cl)
+    unlink(dir, recursive = TRUE)
+  })
+  file.create(slow)
+  # the time limit of a task, while a node is replaced that another one has killed
+  ended <- file.path(dir, "ended")
+  late <- cluster_submit(cl[2L], tryCatch(Sys.sleep(60), finally = file.create(ended)),
+                         .timeout = 1)
+  expect_error(collect(cluster_submit(cl[1L], tools::pskill(Sys.getpid(), 9L))),
+               class = "clutch_task_died")
+  expect_lt(as.double(file.mtime(ended)), as.double(Sys.time()) - 1)
+  expect_error(collect(late), class = "clutch_task_timeout")
+  # the first node cannot begin the task, is killed and replaced, and the other gets the task
+  tools::pskill(pids(cl)[[1L]], 19L)
+  expect_error(collect(cluster_submit(cl[1:2], {
+    Sys.sleep(1)
+    1
+  }, .max_memory = 500), timeout = 30), class = "clutch_task_memory")
+  expect_identical(cluster_map(cl, 1:4, identity), as.list(1:4))
+  expect_true(works(cl))
+})
