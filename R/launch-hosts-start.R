@@ -91,12 +91,19 @@ run_launch <- function(info, launch, text) {
   argv <- launch$argv
   argv[[1L]] <- program(argv[[1L]])
   log <- tempfile("clutch-host-", fileext = ".log")
-  env <- effective_env(NULL)
+  env <- env_of_launcher(info$launch)
   how <- list(output = log, folder = NULL, stdin = FALSE, slot = FALSE,
               input = if (!is.null(text)) paste0(text, "\n", collapse = ""))
   handle <- .Call(ffi_psock_node, 0L)
   .Call(ffi_psock_spawn, handle, argv, paste0(names(env), "=", env), how)
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv)
+}
+
+# A step in which this session runs may be bound to some processors, which holds for that step.
+env_of_launcher <- function(x) {
+  env <- effective_env(NULL)
+  if (x$kind != "slurm") return(env)
+  env[!grepl("^SLURM_(CPU_BIND|MEM_BIND)", names(env))]
 }
 
 # Nobody else can read it at any time.
@@ -127,8 +134,10 @@ command_of <- function(info, k) Find(function(command) k %in% command$hosts, inf
 # The command that has submitted a job ends well before that begins.
 host_will_not_come <- function(k, info) {
   if (.Call(ffi_server_info, info$servers[[k]]$handle)$state == "ended") return(TRUE)
-  i <- .Call(ffi_node_info, command_of(info, k)$handle)
-  i$state == "dead" && (is.null(info$folder) || i$by_signal || i$code != 0L)
+  command <- command_of(info, k)
+  i <- .Call(ffi_node_info, command$handle)
+  if (i$state == "dead") return(is.null(info$folder) || i$by_signal || i$code != 0L)
+  length(srun_says(log_lines(command$log), k - command$hosts[[1L]])) > 0L
 }
 
 # ---- what is told to them ----
@@ -214,11 +223,34 @@ end_hosts <- function(info) {
   if (is.null(info$link)) return(invisible())
   for (host in info$servers) host_end(host)
   if (all(link_status(info$link)$state == "ended")) link_end(info$link)
+  if (info$launch$kind != "ssh") await_commands(info)
   .Call(ffi_nodes_stop, lapply(info$commands, function(command) command$handle), 0, 2)
   unlink(vapply(info$commands, function(command) command$log, ""))
   if (!is.null(info$folder)) unlink(info$folder, recursive = TRUE)
   info$commands <- NULL
   invisible()
+}
+
+# They end when what they have started does: soon, unless a host has not come and so heard nothing.
+# Told to end by SIGTERM they see to it that it does, which they could not do when they are killed.
+await_commands <- function(info) {
+  has_come <- vapply(info$servers, function(host) !is.null(host$report), NA)
+  if (all(has_come) && commands_end(info, 3)) return(invisible())
+  for (command in info$commands) {
+    i <- .Call(ffi_node_info, command$handle)
+    if (i$state == "starting" && !is.na(i$started)) tools::pskill(i$started, tools::SIGTERM)
+  }
+  commands_end(info, 5)
+}
+
+commands_end <- function(info, seconds) {
+  end <- clock() + seconds
+  runs <- function(command) .Call(ffi_node_info, command$handle)$state == "starting"
+  while (any(vapply(info$commands, runs, NA))) {
+    if (clock() >= end) return(FALSE)
+    Sys.sleep(0.01)
+  }
+  TRUE
 }
 
 # ---- failure ----
@@ -240,9 +272,19 @@ host_failure_text <- function(k, info) {
   i <- .Call(ffi_node_info, command$handle)
   why <- if (i$state == "starting") "it has not connected" else how_ended(i$by_signal, i$code)
   node <- list(host = x$hosts[[k]], rshcmd = shell_words(x$ssh), by_hosts = TRUE)
-  advice <- advice_for(node, i, log_lines(command$log), info$port)
+  printed <- log_lines(command$log)
+  if (x$kind == "slurm") {
+    number <- k - command$hosts[[1L]]
+    said <- srun_says(printed, number)
+    printed <- printed_by_task(printed, number)
+    if (length(said)) {
+      why <- said
+      i <- list(state = "dead", by_signal = FALSE, code = exit_code_of(said))
+    }
+  }
+  advice <- advice_for(node, i, printed, info$port)
   c(
-    sprintf("%s: %s%s", x$hosts[[k]], why, last_lines(command$log)),
+    sprintf("%s: %s%s", x$hosts[[k]], why, last_printed(printed)),
     sprintf("what was run for %s: %s", x$hosts[[k]], shell_words(command$argv)),
     if (length(advice)) paste("try:", advice)
   )

@@ -148,8 +148,10 @@ start_process <- function(process, node, handle, acceptor, command, own, log) {
 
 log_lines <- function(log) if (file.exists(log)) readLines(log, warn = FALSE)
 
-last_lines <- function(log) {
-  lines <- utils::tail(log_lines(log), 5L)
+last_lines <- function(log) last_printed(log_lines(log))
+
+last_printed <- function(lines) {
+  lines <- utils::tail(lines, 5L)
   if (!length(lines)) return("")
   paste0("; it printed last:\n", paste0("  ", lines, collapse = "\n"))
 }

@@ -39,15 +39,18 @@ slurm <- function(nodes = NULL, each = NULL, time = NULL, workers = NULL, ..., p
   )
 }
 
-# The allocation in which this process runs: job, number of hosts, processors of each. NULL: none.
+# The allocation in which this process runs: job, number of hosts, the least number of processors
+# that it has on any of them. NULL: none.
 slurm_allocation <- function() {
   job <- Sys.getenv("SLURM_JOB_ID")
   if (!nzchar(job)) return(NULL)
-  number <- function(name) {
-    x <- suppressWarnings(as.integer(sub("[^0-9].*", "", Sys.getenv(name))))
-    if (is.na(x)) NULL else x
+  numbers <- function(name) {
+    parts <- strsplit(Sys.getenv(name), ",", fixed = TRUE)[[1L]] # "8(x2),4"
+    x <- suppressWarnings(as.integer(sub("[^0-9].*", "", parts)))
+    if (length(x) && !anyNA(x)) min(x)
   }
-  list(job = job, nodes = number("SLURM_JOB_NUM_NODES"), cores = number("SLURM_JOB_CPUS_PER_NODE"))
+  list(job = job, nodes = numbers("SLURM_JOB_NUM_NODES"),
+       cores = numbers("SLURM_JOB_CPUS_PER_NODE"))
 }
 
 slurm_option <- function(name, value) {
@@ -101,13 +104,17 @@ seconds_of <- function(text) {
 # ---- commands ----
 
 # The step of an allocation: one task a host, which takes the secret from srun's standard input.
-# --overlap: beside steps that have all processors; --no-kill: a host that fails is not the end of
-# the others; --cpus-per-task: else the step has one processor.
+# --overlap: beside steps that have all processors, as that in which this session runs may;
+# --no-kill, --kill-on-bad-exit, --wait: a host that fails or ends is not the end of the others,
+# whatever is configured; --cpus-per-task: else the step has one processor; --label: output begins
+# with the number of the task, and so of the host; --export: also where the job was submitted with
+# --export=NONE, for this R's environment is there.
 srun_command <- function(x, command) {
   n <- length(x$each)
-  c("srun", paste0("--nodes=", n), paste0("--ntasks=", n), "--ntasks-per-node=1",
-    paste0("--cpus-per-task=", x$each[[1L]]), "--overlap", "--no-kill",
-    paste0("--job-name=", x$name), if (!is.null(x$time)) paste0("--time=", x$time), x$options,
+  c("srun", "--overlap", "--no-kill", paste0("--cpus-per-task=", x$each[[1L]]),
+    paste0("--nodes=", n), paste0("--ntasks=", n), "--ntasks-per-node=1",
+    paste0("--job-name=", x$name), if (!is.null(x$time)) paste0("--time=", x$time),
+    "--kill-on-bad-exit=0", "--wait=0", "--mpi=none", "--export=ALL", "--label", x$options,
     command)
 }
 
@@ -122,6 +129,40 @@ sbatch_command <- function(x, folder) {
 
 # The lines of job.sh.
 slurm_script <- function(x, command) {
-  step <- c("srun", "--no-kill", paste0("--cpus-per-task=", x$each[[1L]]), command)
+  step <- c("srun", "--no-kill", paste0("--cpus-per-task=", x$each[[1L]]), "--kill-on-bad-exit=0",
+            "--wait=0", "--mpi=none", "--export=ALL", "--label", command)
   c("#!/bin/sh", paste("exec", shell_words(step)))
+}
+
+# ---- what srun prints ----
+
+# Of a task that has ended: on which hosts, which tasks, how.
+task_ended <- "^srun: error: ([^ ]+): tasks? ([0-9,-]+): (.*)"
+
+# `lines` of a step with --label: those of task `number`, from 0 on, and those of no task. Not how
+# tasks have ended, see srun_says().
+printed_by_task <- function(lines, number) {
+  lines <- grep(task_ended, lines, value = TRUE, invert = TRUE)
+  of_task <- grepl("^ *[0-9]+: ", lines)
+  mine <- grepl(sprintf("^ *%d: ", number), lines)
+  sub("^ *[0-9]+: ", "", lines[mine | !of_task])
+}
+
+# How that task has ended on its host, in srun's words; none: it has not, as far as srun says.
+srun_says <- function(lines, number) {
+  ends <- grep(task_ended, lines, value = TRUE)
+  tasks <- sub(task_ended, "\\2", ends)
+  own <- vapply(tasks, function(range) number %in% numbers_of_range(range), NA)
+  sub(task_ended, "on \\1: \\3", ends[own])
+}
+
+exit_code_of <- function(said) {
+  if (!grepl("exit code [0-9]+", said[[1L]])) return(-1L)
+  as.integer(sub(".*exit code ([0-9]+).*", "\\1", said[[1L]]))
+}
+
+# "0-2,5"
+numbers_of_range <- function(range) {
+  ends <- lapply(strsplit(strsplit(range, ",", fixed = TRUE)[[1L]], "-", fixed = TRUE), as.integer)
+  unlist(lapply(ends, function(e) seq(e[[1L]], e[[length(e)]])))
 }

@@ -178,6 +178,17 @@ TEST(all_there_ends_when_its_relay_is_killed) {
   host_down(&h);
 }
 
+TEST(a_host_that_is_told_to_end_says_so_and_ends_at_once) {
+  host_fixture h;
+  host_up(&h, 8); /* a cut would last for 300 s */
+  kill(h.far_pid, SIGTERM);
+  end_process(&h.far_pid, 1);
+  CHECK_SOON(all_gone(&h.f), 2000);
+  PUMP(&h.f, h.f.s->state == CLU_SERVER_ENDED);
+  CHECK_INT_EQ(h.f.s->state, CLU_SERVER_ENDED);
+  host_down(&h);
+}
+
 TEST(a_killed_fork_server_ends_its_host) {
   host_fixture h;
   char path[64];

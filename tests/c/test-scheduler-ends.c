@@ -88,6 +88,40 @@ TEST(the_only_node_gets_its_retry_back) {
   clu_sched_free(s);
 }
 
+/* Node 0 starts the only task as start number `attempt`, and is lost. */
+static int starts_and_dies(clu_sched *s, uint32_t attempt, int rule) {
+  clu_claim w = 0;
+  clu_sched_node_up(s, 0, &w);
+  if (!sends(s, 0, 0, 1, attempt) || act.attempt != attempt) return 0;
+  clu_claim_start(&w, attempt);
+  clu_sched_node_lost(s, 0, (int)attempt, rule);
+  return 1;
+}
+
+TEST(a_start_that_is_excused_is_no_retry) {
+  clu_sched *s = clu_sched_new(1000);
+  clu_job *j = job(s, 1, 1, 0, 0);
+  CHECK(starts_and_dies(s, 1, CLU_RETRY_FREE));
+  CHECK(starts_and_dies(s, 2, CLU_RETRY_COUNTED)); /* the only retry that the job has */
+  CHECK(starts_and_dies(s, 3, CLU_RETRY_FREE));
+  CHECK_INT_EQ(clu_sched_ended(s, &end), 0);
+  CHECK(starts_and_dies(s, 4, CLU_RETRY_COUNTED));
+  CHECK_INT_EQ(clu_sched_ended(s, &end), 1);
+  CHECK(end.why == CLU_END_DIED && end.attempt == 4 && end.cause == 4);
+  CHECK_INT_EQ(clu_job_left(j), 0);
+  /* a task that may not be started twice is not, whatever its node has ended of */
+  job(s, 1, 0, 0, 0);
+  CHECK(starts_and_dies(s, 1, CLU_RETRY_FREE));
+  CHECK_INT_EQ(clu_sched_ended(s, &end), 1);
+  CHECK_INT_EQ(end.attempt, 1);
+  /* starts are counted in a byte */
+  job(s, 1, 254, 0, 0);
+  for (uint32_t k = 1; k <= 255; k++) REQUIRE(starts_and_dies(s, k, CLU_RETRY_FREE));
+  CHECK_INT_EQ(clu_sched_ended(s, &end), 1);
+  CHECK_INT_EQ(end.attempt, 255);
+  clu_sched_free(s);
+}
+
 TEST(a_death_that_is_not_to_be_repeated_is_final) {
   clu_sched *s = clu_sched_new(1000);
   clu_claim w = 0;

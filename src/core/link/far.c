@@ -14,6 +14,7 @@
 #define LONGEST_PAUSE (5000 * MS)
 #define TRY_NS (5000 * MS) /* for one connection, with its handshake */
 #define END_NS (2000 * MS) /* for the fork server's end */
+#define LAST_WORDS (500 * MS)
 enum { MOST = 4 * CLU_MAX_ADDRS };
 
 typedef struct far {
@@ -31,6 +32,9 @@ typedef struct far {
   clu_timer again; /* the next try, or the end of this one */
   uint64_t pause;
   uint64_t until; /* it gives up */
+  clu_fd signals;
+  clu_watch_id told;
+  uint64_t leave_by; /* it was told to end; 0: it was not */
   int ended;
   clu_err *e;
 } far;
@@ -146,6 +150,7 @@ static void connecting_ready(void *self, unsigned ready) {
 
 static void time_is_up(void *self) {
   far *f = self;
+  if (f->leave_by) return; /* see look() */
   if (f->fd == CLU_NO_FD) {
     try_now(f);
     return;
@@ -191,6 +196,27 @@ static int resolve(far *f, uint64_t until) {
 
 /* ---- its life ---- */
 
+/* By CLU_SIG_TERM, as from who manages this host: a connection that just ended would look like a
+ * cut. */
+static void told_to_end(void *self, unsigned ready) {
+  far *f = self;
+  int term = 0;
+  (void)ready;
+  clu_os_watch_clear(&term);
+  if (!term || f->leave_by) return;
+  f->leave_by = clu_os_now() + LAST_WORDS;
+  clu_relay_say_bye(f->relay, CLU_FAR_TOLD);
+  clu_timer_arm(&f->loop, &f->again, f->leave_by);
+}
+
+static int watch_signals(far *f) {
+  int rc = clu_os_watch_start(&f->signals, f->e);
+  if (rc == CLU_OK)
+    return clu_loop_watch(&f->loop, f->signals, CLU_READ, told_to_end, f, &f->told, f->e);
+  f->signals = CLU_NO_FD;
+  return rc;
+}
+
 /* Whether the session, or the fork server, has ended. */
 static void look(far *f) {
   clu_relay_status st;
@@ -200,6 +226,10 @@ static void look(far *f) {
     return;
   }
   clu_relay_status_of(f->relay, &st);
+  if (f->leave_by && (!st.connected || st.has_said_bye || clu_os_now() >= f->leave_by)) {
+    end(f, CLU_DEAD, CLU_FAR_TOLD);
+    return;
+  }
   if (st.state == CLU_RELAY_ENDED) {
     if (!clu_relay_is_behind(f->relay) || !st.connected) end(f, CLU_OK, NULL);
     return;
@@ -238,6 +268,7 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
   f.fd = CLU_NO_FD;
   f.good = -1;
   f.pause = FIRST_PAUSE;
+  f.signals = CLU_NO_FD;
   f.until = clu_deadline_after(clu_os_now(), (int64_t)how->connect);
   options.beat = how->beat;
   clu_timer_init(&f.again, time_is_up, &f);
@@ -247,6 +278,7 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
     rc = clu_relay_control(f.relay, how->control);
   else
     clu_os_close(how->control);
+  if (rc == CLU_OK) rc = watch_signals(&f);
   if (rc == CLU_OK && how->own) rc = clu_tls_keys_new(how->own, how->certificate, &f.keys, f.e);
   if (rc == CLU_OK) rc = resolve(&f, f.until);
   if (rc == CLU_OK) try_now(&f);
@@ -255,10 +287,12 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
     if (!f.ended) rc = clu_loop_pump(&f.loop, -1, f.e);
   }
   clu_timer_cancel(&f.again);
+  if (f.signals != CLU_NO_FD) clu_loop_unwatch(&f.loop, &f.told);
   close_try(&f);
   clu_relay_free(f.relay);
   clu_tls_keys_free(f.keys);
   end_server(&f);
+  if (f.signals != CLU_NO_FD) clu_os_watch_end();
   clu_loop_fini(&f.loop);
   return rc != CLU_OK ? rc : f.e->code;
 }

@@ -7,6 +7,8 @@
  * shorter by chance by up to a half. Meanwhile fork server and nodes go on. It ends, and all here
  * with it,
  *   when the session says so, or has closed the control channel;
+ *   when it is told to by CLU_SIG_TERM, as Slurm does; the session hears so, and does not take it
+ * for a cut;
  *   when the address that it was connected to refuses: nobody listens there, so the session has
  * gone; when it has not been connected for `reconnect` ns; at first, for `connect` ns; when the
  * fork server has ended and that has been told. The fork server gets 2 s to end with its nodes, and
@@ -16,6 +18,9 @@
 #define CLUTCH_FAR_H
 
 #include "core/base/os.h"
+
+/* What the session hears then. */
+#define CLU_FAR_TOLD "it was told to end (SIGTERM)"
 
 typedef struct clu_far_options {
   const char *const *hosts; /* names or addresses of the session's host, tried in this order */

@@ -239,6 +239,7 @@ void clu_relay_status_of(const clu_relay *r, clu_relay_status *out) {
                : r->link.cuts > 0                                      ? CLU_RELAY_CUT
                                                                        : CLU_RELAY_WAITING;
   out->connected = r->conn != NULL;
+  out->has_said_bye = r->link.say_bye == 2 && r->link.side_at == r->link.side_n;
   out->bytes_in = r->link.bytes_in;
   out->bytes_out = r->link.bytes_out;
   out->cuts = r->link.cuts;

@@ -59,6 +59,7 @@ typedef struct clu_relay_options {
 typedef struct clu_relay_status {
   int state;
   int connected;
+  int has_said_bye; /* clu_relay_say_bye(), and all of it has left */
   uint64_t bytes_in, bytes_out, cuts;
   int streams;
   size_t kept;     /* bytes that are not acknowledged */

@@ -54,6 +54,7 @@ void clu_pending_init(clu_pending *q, uint64_t total) {
 void clu_pending_fini(clu_pending *q) {
   free(q->returned);
   free(q->starts);
+  free(q->excused);
   clu_fifo_fini(&q->retries);
   memset(q, 0, sizeof *q);
 }
@@ -85,6 +86,13 @@ int clu_pending_retry(clu_pending *q, uint64_t task, uint32_t attempt, int last)
   if (clu_fifo_push(&q->retries, &r, sizeof r) != CLU_OK) return CLU_NOMEM;
   q->starts[task] = (uint8_t)attempt;
   q->waiting++;
+  return CLU_OK;
+}
+
+int clu_pending_excuse(clu_pending *q, uint64_t task) {
+  if (!q->excused) q->excused = calloc(q->total ? (size_t)q->total : 1, 1);
+  if (!q->excused) return CLU_NOMEM;
+  if (q->excused[task] < UINT8_MAX) q->excused[task]++;
   return CLU_OK;
 }
 

@@ -51,6 +51,7 @@ typedef struct clu_pending {
   size_t nreturned, capreturned;
   clu_fifo retries; /* of clu_retry */
   uint8_t *starts;  /* by task: starts that ended with a node's death; NULL: none did */
+  uint8_t *excused; /* by task: so many of these do not count as retries; NULL: all do */
 } clu_pending;
 
 typedef struct clu_retry {
@@ -75,6 +76,12 @@ int clu_pending_retry(clu_pending *q, uint64_t task, uint32_t attempt, int last)
 static inline uint32_t clu_pending_starts(const clu_pending *q, uint64_t task) {
   return q->starts ? q->starts[task] : 0;
 }
+/* How many of its starts do not count. */
+static inline uint32_t clu_pending_excused(const clu_pending *q, uint64_t task) {
+  return q->excused ? q->excused[task] : 0;
+}
+/* One more of them does not. CLU_OK or CLU_NOMEM. */
+int clu_pending_excuse(clu_pending *q, uint64_t task);
 /* The node that the first retry must not meet again; -1: no retry waits. */
 static inline int clu_pending_first_avoids(const clu_pending *q) {
   return clu_fifo_length(&q->retries)

@@ -158,10 +158,18 @@ void clu_sched_node_drain(clu_sched *s, int i, int draining) {
   clu_sched_node_enlist(s, nd);
 }
 
+/* Whether a task whose start number `attempt` has ended with the death of its node may be started
+ * once more. A start number has to fit into clu_pending.starts. */
+static int may_start_again(clu_job *j, uint64_t task, uint32_t attempt, int rule) {
+  if (rule == CLU_RETRY_NONE || j->spec.retries == 0 || attempt >= UINT8_MAX) return 0;
+  if (rule == CLU_RETRY_FREE && clu_pending_excuse(&j->pending, task) == CLU_OK) return 1;
+  return attempt - clu_pending_excused(&j->pending, task) <= j->spec.retries;
+}
+
 /* What becomes of a batch whose node is lost. `begun` tasks of it had been begun; the first of them
  * was interrupted, if `interrupted`. */
 static void lose_batch(clu_sched *s, clu_sched_node *nd, const clu_batch *b, uint32_t begun,
-                       int interrupted, int cause, int again) {
+                       int interrupted, int cause, int rule) {
   clu_job *j = b->job;
   if (b->cancelled) return;
   if (begun < b->n && b->attempt == 1)
@@ -171,14 +179,14 @@ static void lose_batch(clu_sched *s, clu_sched_node *nd, const clu_batch *b, uin
   for (uint32_t k = 0; k < begun; k++) {
     if (interrupted && k == 0)
       clu_sched_end_without(s, nd->why, j, b->first, nd->index, b->attempt, cause);
-    else if (again && b->attempt <= j->spec.retries)
+    else if (may_start_again(j, b->first + k, b->attempt, rule))
       clu_sched_retry(s, j, b->first + k, nd->index, b->attempt, cause);
     else
       clu_sched_end_without(s, CLU_END_DIED, j, b->first + k, nd->index, b->attempt, cause);
   }
 }
 
-int clu_sched_node_lost(clu_sched *s, int i, int cause, int again) {
+int clu_sched_node_lost(clu_sched *s, int i, int cause, int rule) {
   clu_sched_node *nd = clu_sched_find_node(s, i);
   uint64_t end;
   if (!nd) return 0;
@@ -195,7 +203,7 @@ int clu_sched_node_lost(clu_sched *s, int i, int cause, int again) {
     clu_batch b = *clu_batches_at(&nd->batches, k);
     uint32_t begun = b.seq >= end ? 0 : b.seq + b.n <= end ? b.n : (uint32_t)(end - b.seq);
     nd->has_begun |= begun > 0;
-    lose_batch(s, nd, &b, begun, k == 0 && nd->interrupt != CLU_INTERRUPT_NONE, cause, again);
+    lose_batch(s, nd, &b, begun, k == 0 && nd->interrupt != CLU_INTERRUPT_NONE, cause, rule);
     clu_batches_pop_last(&nd->batches);
     clu_sched_job_release(b.job);
   }

@@ -145,9 +145,14 @@ int clu_sched_node_up(clu_sched *s, int i, clu_claim *claim);
 /* Its channel is closed and its claim word may go: what the word says is remembered until
  * clu_sched_node_lost(). */
 void clu_sched_node_closed(clu_sched *s, int i);
-/* It is not there any more. `again`: what it was at may be tried again if its job says so. Whether
- * it had begun anything. */
-int clu_sched_node_lost(clu_sched *s, int i, int cause, int again);
+/* What becomes of tasks that a node was at when it was lost. */
+enum clu_retry_rule {
+  CLU_RETRY_NONE,    /* they end */
+  CLU_RETRY_COUNTED, /* they are tried again as often as their job says */
+  CLU_RETRY_FREE     /* this start is not one of those, if their job has any */
+};
+/* It is not there any more. `rule`: enum clu_retry_rule. Whether it had begun anything. */
+int clu_sched_node_lost(clu_sched *s, int i, int cause, int rule);
 /* It gets nothing new until this is called with 0. */
 void clu_sched_node_drain(clu_sched *s, int i, int draining);
 int clu_sched_node_is_up(const clu_sched *s, int i);
