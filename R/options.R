@@ -53,9 +53,9 @@
 #'     \item{`clutch.cancel_grace`}{number of seconds, 0 or more; default 5. How long a node may
 #'       take to end an interrupted call of package \pkg{parallel}. Then the next call replaces it,
 #'       with a warning of class `clutch_node_replaced`.}
-#'     \item{`clutch.heartbeat`}{number of seconds, above 0; default 10. How long a connection to
-#'       another host may be silent before either side says that it is there. After twice that time
-#'       without a word it counts as cut, see [hosts()]. Read when hosts are started.}
+#'     \item{`clutch.heartbeat`}{number of seconds, above 0; default 10. After this time without a
+#'       word a connection to another host counts as cut, see [hosts()]. Either side says three
+#'       times as often that it is there. Read when hosts are started.}
 #'     \item{`clutch.reconnect`}{number of seconds, 0 or more; default 300. How long nodes of a host
 #'       and their results are kept after its connection was cut. Read when hosts are started.}
 #'     \item{`clutch.idle_limit`}{number of seconds, above 0; default 300. After this time without

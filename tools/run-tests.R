@@ -16,7 +16,7 @@ if (part[2L] > 1L) {
   names <- grep(if (is.null(filter)) "" else filter, names, value = TRUE)
   # seconds of those that take long; parts that take about as long as each other
   long <- c("launch-tcp" = 80, chaos = 60, submit = 50, "task-away" = 50, "adapt-mirai" = 45,
-            reliability = 40, hosts = 38, "own-cluster" = 37, "adapt-biocparallel" = 36,
+            reliability = 40, cuts = 45, hosts = 38, "own-cluster" = 37, "adapt-biocparallel" = 36,
             idle = 34, "parallel-psock" = 32, share = 30, "adapt-future" = 30, conditions = 26,
             ssh = 26, "share-use" = 25, scheduler = 20, "sockets-waits" = 19, netns = 18,
             "share-strings" = 15, terminal = 15, report = 13, "task-results" = 10)

@@ -26,7 +26,8 @@ typedef struct piece {
 
 typedef struct stub {
   int up, running, deaf; /* deaf: ignores interrupts */
-  int knows;             /* has a claim word */
+  int cut;
+  int knows; /* has a claim word */
   clu_claim claim;
   uint64_t seq;
   piece *q;
@@ -86,13 +87,25 @@ static void deliver(int i) {
   CHECK(holds((rc == 0) == works[s->out.p.job].cancelled));
 }
 
+static void stub_is_cut(int i, int cut) {
+  stub *s = &stubs[i];
+  if (!s->up) return;
+  s->cut = cut;
+  clu_sched_node_cut(sched, i, cut, now_ns);
+}
+
+/* What a node says that is cut off waits. */
+static void hear(int i) {
+  if (!stubs[i].cut) deliver(i);
+}
+
 static void stub_dies(int i) {
   stub *s = &stubs[i];
-  int lost = !s->knows && dice(2);
+  int lost = !s->knows && (s->cut || dice(2));
   if (!s->up) return;
   if (!lost) deliver(i); /* what it had written is read before its end is noticed */
   clu_sched_node_lost(sched, i, 1, 1);
-  s->up = s->running = s->answered = 0;
+  s->up = s->running = s->answered = s->cut = 0;
   s->len = 0;
   drain();
 }
@@ -142,6 +155,7 @@ static void do_next(void) {
   CHECK(holds(s->up));
   if (a.what == CLU_ACT_SEND) {
     int w = *(int *)a.user;
+    CHECK(holds(!s->cut));
     CHECK(holds(!works[w].cancelled));
     CHECK(holds(!works[w].only || works[w].only[a.node]));
     if (dice(500) == 0) { /* it is given up while it is on its way */
@@ -172,6 +186,7 @@ static void do_next(void) {
       s->out.given_up = 1;
     }
   } else {
+    CHECK(holds(!s->cut));
     stub_dies(a.node);
   }
 }
@@ -219,8 +234,10 @@ static void random_step(uint64_t what, int i) {
     do_next();
   else if (what < 700)
     stub_works(i);
+  else if (what < 966)
+    hear(i);
   else if (what < 970)
-    deliver(i);
+    stub_is_cut(i, !stubs[i].cut);
   else if (what < 975)
     stub_dies(i);
   else if (what < 985)
@@ -242,6 +259,7 @@ static void let_all_end(void) {
   for (long guard = 0; !all_over() && guard < 3000000 && !broken; guard++) {
     int i = (int)dice((uint64_t)n_stubs);
     stub_comes(i);
+    stub_is_cut(i, 0);
     do_next();
     do_next();
     stub_works(i);

@@ -139,10 +139,57 @@ processes_on <- function(hosts, name) {
 
 files_on <- function(hosts, name) list.files(file.path(hosts$folder, name, "tmp"))
 
+has_packet_filter <- function() nzchar(Sys.which("nft")) || file.exists("/usr/sbin/nft")
+
+# Shell commands that cut a host off, and that make it good again. `how`: "packets": all to it and
+# from it are dropped; "link": as when its cable is out; "all": that of all hosts is.
+cut_commands <- function(hosts, name, how) {
+  bridge <- as.integer(readLines(file.path(hosts$folder, "bridge.pid")))
+  if (how == "packets") {
+    on <- c("add table ip cut",
+            "add chain ip cut in { type filter hook input priority 0; }",
+            "add chain ip cut out { type filter hook output priority 0; }",
+            "add rule ip cut in iifname eth0 drop", "add rule ip cut out oifname eth0 drop")
+    nft <- sprintf("nsenter -t %d -n nft ", host_pid(hosts, name))
+    return(paste0(nft, shQuote(c(paste(on, collapse = "; "), "delete table ip cut"))))
+  }
+  link <- if (how == "all") "outside" else paste0("to-", name)
+  sprintf("nsenter -t %d -n ip link set %s %s", bridge, link, c("down", "up"))
+}
+
+cut_off <- function(hosts, name, how = "link") {
+  testthat::expect_identical(system(cut_commands(hosts, name, how)[[1L]]), 0L)
+}
+make_good <- function(hosts, name, how = "link") {
+  testthat::expect_identical(system(cut_commands(hosts, name, how)[[2L]]), 0L)
+}
+
+# One cut after the other, in the background: `cuts` is a data frame with columns pause (seconds
+# before it), host, how and seconds. list(done, log, stop): the file `done` is there at the end;
+# `log` has a line for each cut; stop() ends it, TRUE when all is good again.
+start_cuts <- function(hosts, cuts) {
+  f <- tempfile(c("cuts-script-", "cuts-log-", "cuts-done-", "cuts-wanted-"))
+  file.create(f[c(2L, 4L)])
+  steps <- vapply(seq_len(nrow(cuts)), function(k) {
+    x <- cuts[k, ]
+    run <- cut_commands(hosts, x$host, x$how)
+    sprintf("sleep %.3f; [ -e %s ] || exit\n%s && sleep %.3f; %s && echo %d >> %s",
+            x$pause, f[[4L]], run[[1L]], x$seconds, run[[2L]], k, f[[2L]])
+  }, "")
+  writeLines(c(sprintf("trap 'touch %s' EXIT", f[[3L]]), steps), f[[1L]])
+  system(sprintf("bash %s > %s.said 2>&1 &", f[[1L]], f[[1L]]))
+  list(done = f[[3L]], log = f[[2L]], stop = function() {
+    unlink(f[[4L]])
+    ended <- eventually(file.exists(f[[3L]]), max(cuts$seconds + cuts$pause) + 20)
+    said <- readLines(paste0(f[[1L]], ".said"), warn = FALSE)
+    if (length(said)) warning("the cuts: ", paste(said, collapse = "\n"))
+    ended
+  })
+}
+
 # From now on a host connects to nobody, but others may connect to it, as behind many firewalls.
 no_dial_back <- function(hosts, name) {
-  there <- nzchar(Sys.which("nft")) || file.exists("/usr/sbin/nft")
-  testthat::skip_if_not(there, "not installed: nft")
+  testthat::skip_if_not(has_packet_filter(), "not installed: nft")
   rules <- c("add table ip t", "add chain ip t out { type filter hook output priority 0; }",
              "add rule ip t out oifname eth0 tcp flags & (syn|ack) == syn drop")
   said <- on_host(hosts, name, paste("nft", shQuote(rules), collapse = " && "))

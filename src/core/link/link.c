@@ -265,8 +265,8 @@ int clu_link_next(clu_link *l, clu_link_record *r) {
 
 int clu_link_tick(clu_link *l, uint64_t now) {
   if (l->state != CLU_LINK_UP && l->state != CLU_LINK_RESUMING) return CLU_OK;
-  if (now >= l->heard + 2 * l->beat) return CLU_TIMEOUT;
-  if (now >= l->said + l->beat) l->say_ack = 1;
+  if (now >= l->heard + l->beat) return CLU_TIMEOUT;
+  if (now >= l->said + l->beat / 3) l->say_ack = 1;
   if (l->tail == 0 && l->cap > KEPT_CAP) { /* nothing is kept: neither is the memory for it */
     free(l->out);
     l->out = NULL;
@@ -276,7 +276,7 @@ int clu_link_tick(clu_link *l, uint64_t now) {
 }
 
 uint64_t clu_link_due(const clu_link *l) {
-  uint64_t say = l->said + l->beat, hear = l->heard + 2 * l->beat;
+  uint64_t say = l->said + l->beat / 3, hear = l->heard + l->beat;
   if (l->state != CLU_LINK_UP && l->state != CLU_LINK_RESUMING) return UINT64_MAX;
   return say < hear && !l->say_ack ? say : hear;
 }

@@ -31,8 +31,8 @@
  * be queued; callers that read from others stop to read when it is 0. Received bytes: one buffer of
  * CLU_LINK_IN bytes. How much of one stream may be on its way is the callers' business (CREDIT).
  *
- * Silence. Who has nothing to say for `beat` ns says ACK. After 2 * `beat` ns without a byte the
- * connection counts as cut: clu_link_tick() is CLU_TIMEOUT.
+ * Silence. Who has nothing to say for a third of `beat` ns says ACK: two of them may be late. After
+ * `beat` ns without a byte the connection counts as cut: clu_link_tick() is CLU_TIMEOUT.
  *
  * Ownership: the struct is the caller's and is not moved while it is in use. Payloads that
  * clu_link_next() hands out are the link's, until more is read.

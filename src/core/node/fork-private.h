@@ -29,14 +29,16 @@ struct clu_server {
   clu_pid pid;
   clu_exit how;
   int reaped;
-  clu_blob *ready;    /* what it reported when it was ready */
-  uint64_t applied;   /* number of the settings in force */
-  uint64_t answered;  /* number of the settings last answered, refused ones too */
-  clu_blob *refusal;  /* why they were refused */
-  clu_shared *shared; /* with it and its nodes; NULL: not known yet, or not to be had */
-  int live;           /* nodes that are open */
-  int remote;         /* on another host: not a process of this one, and there is no `shared` */
-  uint64_t *slots;    /* ids of those whose process has, or may have, a slot of `shared`; 0: free */
+  clu_blob *ready;     /* what it reported when it was ready */
+  uint64_t applied;    /* number of the settings in force */
+  uint64_t answered;   /* number of the settings last answered, refused ones too */
+  clu_blob *refusal;   /* why they were refused */
+  clu_shared *shared;  /* with it and its nodes; NULL: not known yet, or not to be had */
+  int live;            /* nodes that are open */
+  int remote;          /* on another host: not a process of this one, and there is no `shared` */
+  uint64_t link, host; /* then: the node that is the link process, and the host's number there */
+  int cut;             /* its connection is */
+  uint64_t *slots; /* ids of those whose process has, or may have, a slot of `shared`; 0: free */
   int nslots;
 };
 

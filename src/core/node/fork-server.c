@@ -94,6 +94,19 @@ int clu_server_connect(clu_session *session, clu_fd fd, clu_server **out, clu_er
   return CLU_OK;
 }
 
+void clu_server_set_host(clu_server *s, uint64_t link, uint64_t host) {
+  s->link = link;
+  s->host = host;
+}
+
+void clu_session_host_cut(clu_session *session, uint64_t link, uint64_t host, int is_cut) {
+  for (clu_server *s = session->servers; s; s = s->next) {
+    if (!s->remote || s->link != link || s->host != host || s->cut == is_cut) continue;
+    s->cut = is_cut;
+    session->cuts++;
+  }
+}
+
 int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n,
                     clu_fd pass) {
   int rc;

@@ -13,7 +13,7 @@ struct clu_session {
   clu_server *servers;
   uint64_t arrivals; /* answers so far: orders them */
   uint64_t last_id;
-  uint64_t deaths;
+  uint64_t deaths, cuts;
   uint64_t received; /* bytes, from nodes */
   void (*on_host)(clu_node *nd, const clu_msg *m);
   const clu_task_hooks *hooks; /* not NULL while a node has data */

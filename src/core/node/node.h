@@ -54,6 +54,9 @@ int clu_node_is_lost(const clu_node *nd);
 /* Whether it is ready and was not told to end. Else it may be gone at any moment, and is given
  * nothing more to do. */
 int clu_node_takes_work(const clu_node *nd);
+/* Whether it cannot be reached now, and may be again: it is on another host, to which the
+ * connection is cut. */
+int clu_node_is_cut(const clu_node *nd);
 /* Whether it has a connection. */
 int clu_node_is_connected(const clu_node *nd);
 /* Why it could not be started, or NULL. The node's. */

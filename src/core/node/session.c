@@ -38,6 +38,7 @@ clu_node *clu_session_nodes(const clu_session *s) { return s->nodes; }
 clu_node *clu_node_next(const clu_node *nd) { return nd->next; }
 int clu_session_is_empty(const clu_session *s) { return !s->nodes && !s->servers; }
 uint64_t clu_session_deaths(const clu_session *s) { return s->deaths; }
+uint64_t clu_session_cuts(const clu_session *s) { return s->cuts; }
 uint64_t clu_session_received(const clu_session *s) { return s->received; }
 uint64_t clu_session_new_id(clu_session *s) { return ++s->last_id; }
 void clu_session_set_host_hook(clu_session *s, void (*on_host)(clu_node *nd, const clu_msg *m)) {

@@ -51,6 +51,9 @@ int clu_session_is_empty(const clu_session *s);
 /* Nodes that were lost so far: who waits for several nodes looks at each only when this number
  * has changed. */
 uint64_t clu_session_deaths(const clu_session *s);
+/* How often nodes were cut off, or came back: clu_node_is_cut() says another thing than before only
+ * when this number has changed. */
+uint64_t clu_session_cuts(const clu_session *s);
 /* Bytes that have come from nodes so far. */
 uint64_t clu_session_received(const clu_session *s);
 /* A number that was not given before, to a node or to settings. */

@@ -5,6 +5,8 @@
 #include "core/node/fork-private.h"
 #include "core/node/transports.h"
 
+static int host_is_cut(const clu_node *nd) { return ((const clu_fork_node *)nd)->server->cut; }
+
 static const clu_transport transport = {
     .stop = clu_fork_node_stop,
     .closed = clu_fork_node_closed,
@@ -13,6 +15,7 @@ static const clu_transport transport = {
     .interrupt = clu_fork_node_interrupt,
     .limit_memory = clu_fork_node_limit_memory,
     .takes_segments = 1,
+    .is_cut = host_is_cut,
     .describe = clu_fork_node_describe,
 };
 

@@ -68,6 +68,14 @@ void clu_sched_node_cancel(clu_sched *s, clu_sched_node *nd, const clu_job *j, u
   clu_sched_node_enlist(s, nd);
 }
 
+void clu_sched_node_renew_time(clu_sched *s, clu_sched_node *nd, uint64_t now) {
+  uint64_t limit = s->grace;
+  if (!nd->deadline || nd->interrupt == CLU_INTERRUPT_DUE) return;
+  if (nd->interrupt == CLU_INTERRUPT_NONE) limit = clu_sched_first_batch(nd)->job->spec.timeout_ns;
+  nd->since = now;
+  clu_sched_node_set_deadline(s, nd, now + limit);
+}
+
 /* What is not begun has all its time: a node may be busy with a call, and nobody tells when it
  * begins, so its claim word is polled. */
 uint64_t clu_sched_node_time_left(clu_sched_node *nd, uint64_t now) {

@@ -53,6 +53,8 @@ int clu_sched_node_take_back(clu_sched *s, clu_sched_node *nd);
 void clu_sched_node_interrupt_cancelled(clu_sched *s, clu_sched_node *nd, uint64_t now);
 /* What it has of this job is cancelled. */
 void clu_sched_node_cancel(clu_sched *s, clu_sched_node *nd, const clu_job *j, uint64_t now);
+/* What it is at has all its time from now on, or all the grace after an interrupt. */
+void clu_sched_node_renew_time(clu_sched *s, clu_sched_node *nd, uint64_t now);
 /* Of the first task: the time that is left to it; 0: it is up. */
 uint64_t clu_sched_node_time_left(clu_sched_node *nd, uint64_t now);
 

@@ -49,7 +49,8 @@ uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sche
 int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd) {
   const clu_job *j;
   uint32_t most;
-  if (!nd->up || nd->draining || nd->interrupt != CLU_INTERRUPT_NONE) return CLU_NOT_READY;
+  if (!nd->up || nd->draining || nd->cut || nd->interrupt != CLU_INTERRUPT_NONE)
+    return CLU_NOT_READY;
   if (nd->tasks == 0) return CLU_IDLE;
   if (!nd->claim) return CLU_NOT_READY;
   if (nd->tasks == 1) return CLU_HAS_ROOM; /* two may always be there: without divisions */
@@ -67,9 +68,12 @@ int clu_policy_may_do(const clu_job *j, int node) {
 }
 
 int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node) {
-  if (!j->group->only) return s->up > (clu_sched_find_node(s, node) != NULL);
-  for (int k = 0; k < j->group->nonly; k++)
-    if (k != node && j->group->only[k] && clu_sched_find_node(s, k)) return 1;
+  const clu_sched_node *nd = clu_sched_find_node(s, node);
+  if (!j->group->only) return node < 0 ? s->up > 0 : s->up - s->cut > (nd && !nd->cut);
+  for (int k = 0; k < j->group->nonly; k++) {
+    const clu_sched_node *other = j->group->only[k] ? clu_sched_find_node(s, k) : NULL;
+    if (other && k != node && (node < 0 || !other->cut)) return 1;
+  }
   return 0;
 }
 

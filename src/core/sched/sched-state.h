@@ -25,6 +25,7 @@ enum clu_readiness { CLU_NOT_READY, CLU_HAS_ROOM, CLU_IDLE };
 typedef struct clu_sched_node {
   int index;
   int up, draining;
+  int cut;          /* it cannot be reached */
   int closed;       /* its channel is, and its claim word was read for the last time: */
   uint64_t begun;   /* the first number that it has not begun */
   clu_claim *claim; /* NULL: it has none, or not any more */
@@ -66,12 +67,12 @@ struct clu_job {
 
 struct clu_sched {
   clu_sched_node **nodes; /* by number; NULL: it was never up */
-  int n, up;
-  int busy, most;      /* nodes that have something; at most so many may, 0: all */
-  clu_list idle, room; /* the ready list: who has nothing at all comes before who has room. Idle:
-                          who has worked last comes first, who has not yet comes last. Room: the
-                          longest ready first */
-  clu_list stealable;  /* nodes that have tasks which may be taken back; the latest first */
+  int n, up, cut;         /* so many are up; of these, so many cannot be reached */
+  int busy, most;         /* nodes that have something; at most so many may, 0: all */
+  clu_list idle, room;    /* the ready list: who has nothing at all comes before who has room. Idle:
+                             who has worked last comes first, who has not yet comes last. Room: the
+                             longest ready first */
+  clu_list stealable;     /* nodes that have tasks which may be taken back; the latest first */
   clu_list jobs;
   clu_group *groups;
   size_t waiting;       /* jobs with tasks that wait */

@@ -158,6 +158,15 @@ void clu_sched_node_drain(clu_sched *s, int i, int draining) {
   clu_sched_node_enlist(s, nd);
 }
 
+void clu_sched_node_cut(clu_sched *s, int i, int cut, uint64_t now) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (!nd || nd->cut == cut) return;
+  nd->cut = cut;
+  s->cut += cut ? 1 : -1;
+  if (!cut) clu_sched_node_renew_time(s, nd, now);
+  clu_sched_node_enlist(s, nd);
+}
+
 /* Whether a task whose start number `attempt` has ended with the death of its node may be started
  * once more. A start number has to fit into clu_pending.starts. */
 static int may_start_again(clu_job *j, uint64_t task, uint32_t attempt, int rule) {
@@ -193,6 +202,8 @@ int clu_sched_node_lost(clu_sched *s, int i, int cause, int rule) {
   clu_sched_node_closed(s, i);
   nd->up = 0;
   s->up--;
+  s->cut -= nd->cut;
+  nd->cut = 0;
   clu_sched_node_set_stealable(s, nd, 0);
   clu_sched_node_enlist(s, nd);
   /* numbers below have been started; without a claim word the batch that is with it may have been
@@ -272,6 +283,7 @@ static int next_overdue(clu_sched *s, uint64_t now, clu_action *a) {
   for (int i = 0; i < s->n; i++) {
     clu_sched_node *nd = clu_sched_find_node(s, i);
     if (!nd || !nd->deadline) continue;
+    if (nd->cut && nd->interrupt != CLU_INTERRUPT_DUE) continue; /* that one waits on the way */
     if (nd->deadline <= now && nd->interrupt == CLU_INTERRUPT_NONE &&
         (left = clu_sched_node_time_left(nd, now)) > 0)
       clu_sched_node_set_deadline(s, nd, now + left);

@@ -39,7 +39,7 @@
  *          where the claim word goes earlier
  *
  * On the ready list are nodes that are idle, or busy with room for more; not those with an
- * interrupt due, draining ones and closed ones.
+ * interrupt due, draining ones, closed ones and those that are cut off (clu_sched_node_cut()).
  *
  * What it promises. Every task of a job ends exactly once: with an answer, or with a clu_ended that
  * says why there is none. It is started at most 1 + `retries` times, by another node each time
@@ -133,7 +133,7 @@ uint64_t clu_job_left(const clu_job *j);    /* tasks that have not ended */
 uint64_t clu_job_waiting(const clu_job *j); /* tasks that are with no node */
 /* Whether a task has ended for which there is no clu_ended, for want of memory. */
 int clu_job_out_of_memory(const clu_job *j);
-/* Whether a node is there that may do it. */
+/* Whether a node is there that may do it; one that is cut off may come back. */
 int clu_job_has_node(const clu_sched *s, const clu_job *j);
 /* Measured nanoseconds of one task; 0: not known yet. */
 uint64_t clu_job_time(const clu_job *j);
@@ -155,6 +155,9 @@ enum clu_retry_rule {
 int clu_sched_node_lost(clu_sched *s, int i, int cause, int rule);
 /* It gets nothing new until this is called with 0. */
 void clu_sched_node_drain(clu_sched *s, int i, int draining);
+/* It cannot be reached (`cut`), or can be again. What it has stays there; it gets nothing new, is
+ * not killed, and no time limit runs: when it is back, what it is at has all its time again. */
+void clu_sched_node_cut(clu_sched *s, int i, int cut, uint64_t now);
 int clu_sched_node_is_up(const clu_sched *s, int i);
 int clu_sched_nodes_up(const clu_sched *s);
 /* Nodes that have something; nodes that have nothing and could get something, were it allowed. */

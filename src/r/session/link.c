@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/link/relay.h"
 #include "core/net/resolve.h"
 #include "core/net/tls.h"
 #include "core/node/transports.h"
@@ -80,6 +81,7 @@ static void host_says(clu_node *nd, const clu_msg *m) {
   h = k ? find_host(k, (int)m->seq) : NULL;
   if (!h || !m->body || m->body->size < 25) return;
   h->state = m->body->data[0];
+  clu_session_host_cut(clu_the_session, clu_node_id(nd), m->seq, h->state == CLU_RELAY_CUT);
   for (int i = 0; i < 3; i++) h->counts[i] = (double)clu_get64(m->body->data + 1 + 8 * i);
   n = m->body->size - 25;
   if (n >= sizeof h->why) n = sizeof h->why - 1;
@@ -241,6 +243,7 @@ SEXP ffi_link_host(SEXP link, SEXP rank) {
     clu_raise_err(&e);
   }
   clu_handle_set(x, s);
+  clu_server_set_host(s, clu_node_id(k->nd), (uint64_t)number);
   if (!new_host(k, number)) {
     clu_os_close(pair[1]);
     clu_raise("memory", "not enough memory");

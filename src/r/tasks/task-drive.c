@@ -89,7 +89,18 @@ static int is_end_clear(const tasks *t, task_node *at, int may_wait) {
   return clu_os_now() - at->closed > 1000000000;
 }
 
+/* Who cannot be reached, and who can again. */
+static void see_cuts(tasks *t) {
+  uint64_t now;
+  if (t->cuts == clu_session_cuts(clu_the_session)) return;
+  t->cuts = clu_session_cuts(clu_the_session);
+  now = clu_os_now();
+  for (int i = 0; i < t->n; i++)
+    if (t->nodes[i].node) clu_sched_node_cut(t->sched, i, clu_node_is_cut(t->nodes[i].node), now);
+}
+
 void clu_tasks_see_deaths(tasks *t, int may_wait) {
+  see_cuts(t);
   for (int i = 0; i < t->n; i++) {
     task_node *at = &t->nodes[i];
     if (!at->id || (at->node && clu_node_is_open(at->node))) continue;

@@ -137,6 +137,7 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   clu_tasks_limit_node(t, nd);
   if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK)
     clu_raise("memory", "not enough memory");
+  clu_sched_node_cut(t->sched, i, clu_node_is_cut(nd), clu_os_now());
   return Rf_mkString("attached");
 }
 

@@ -131,6 +131,7 @@ struct tasks {
   uint64_t numbers;               /* of jobs so far */
   int bare;        /* jobs of one task without an element that are under way: for these no R */
   int restartable; /* is needed until their result is asked for; of these, those with retries */
+  uint64_t cuts;   /* clu_session_cuts() when its nodes were looked at */
   uint64_t memory_checked;
   uint64_t read; /* when clu_tasks_pass() looked at the sockets */
   double limit;  /* bytes that a node may have; 0: no limit */
