@@ -4,17 +4,28 @@
 #'
 #' One row for each host of a cluster made with [hosts()].
 #'
-#' Asks the process of this session that holds the connections. Runs nothing on the hosts.
+#' Asks the process of this session that holds the connections, and the fork server of each host
+#' that is up. Waits for at most a second. Runs nothing on the nodes, so it also answers while they
+#' are busy.
 #'
 #' @param cl Cluster made by [make_cluster()] with [hosts()].
-#' @return A data frame with these columns:
+#' @return A data frame with these columns. `NA`: not known.
 #' * `host`: character.
 #' * `state`: character: `"up"`; `"cut"`, its connection is being made anew; `"waiting"`, it has not
 #'   connected yet; `"ended"`.
+#' * `since`: date and time, by this machine's clock, since when it has been in that state.
 #' * `nodes`: integer, number of nodes that are there.
-#' * `bytes_in`, `bytes_out`: number of bytes that came from there and went there.
-#' * `cuts`: number of times that the connection was cut and made anew.
-#' * `why`: character, why it has ended.
+#' * `load`: number of processes there that ran or waited for a processor, averaged over the last
+#'   minute, of all users.
+#' * `memory`: number of MB (2^20 bytes) of memory that the machine has, without swap.
+#' * `memory_free`: number of MB of it that can be had without swapping.
+#' * `bytes_in`, `bytes_out`: number of bytes that came from there and went there since the start,
+#'   before they were encrypted.
+#' * `round_trip`: number of seconds that the question took to the fork server there, and its answer
+#'   back.
+#' * `time_left`: number of seconds until Slurm ends its job. `NA` for other hosts.
+#' * `cuts`: number of times that the connection was cut.
+#' * `why`: character, why it was cut last, or has ended. `""`: it was not.
 #' @section Errors: `clutch_argument`: `cl` is no such cluster, or has no other hosts. It has class
 #'   `clutch_error`.
 #' ```r
@@ -33,16 +44,39 @@ cluster_hosts <- function(cl) {
   if (is.null(info$link)) {
     throw("argument", "the nodes of `cl` were not made with hosts(): it has no other hosts")
   }
+  servers <- info$servers
   s <- link_status(info$link)
-  numbers <- vapply(info$servers, function(host) host$number, 1L)
-  s <- s[match(numbers, s$rank), ]
-  alive <- !vapply(unclass(cl), function(nd) {
-    .Call(ffi_node_info, nd$handle)$state %in% c("dead", "stopped")
-  }, NA)
-  of_node <- info$host_of[vapply(unclass(cl), function(nd) nd$rank, 1L)]
+  s <- s[match(vapply(servers, function(host) host$number, 1L), s$rank), ]
+  machine <- machines_of(servers, s$state == "up")
   data.frame(
-    host = info$launch$hosts, state = s$state, nodes = tabulate(of_node[alive], length(numbers)),
-    bytes_in = s$bytes_in, bytes_out = s$bytes_out, cuts = s$cuts, why = s$why,
-    stringsAsFactors = FALSE
+    host = names_of_hosts(info), state = s$state, since = Sys.time() - s$age,
+    nodes = nodes_of_hosts(cl, info), load = machine$load, memory = machine$memory / 2^20,
+    memory_free = machine$memory_free / 2^20, bytes_in = s$bytes_in, bytes_out = s$bytes_out,
+    round_trip = machine$trip, time_left = ifelse(s$state == "ended", NA, times_left(servers)),
+    cuts = s$cuts, why = s$why, stringsAsFactors = FALSE
   )
+}
+
+# How many nodes are there, on each.
+nodes_of_hosts <- function(cl, info) {
+  there <- !node_states(cl) %in% c("dead", "stopped")
+  of_node <- info$host_of[vapply(unclass(cl), function(nd) nd$rank, 1L)]
+  tabulate(of_node[there], length(info$servers))
+}
+
+# As ffi_servers_machine() says it. `is_up`: of which an answer is to be expected.
+machines_of <- function(servers, is_up) {
+  unknown <- rep(NA_real_, length(servers))
+  out <- list(load = unknown, memory = unknown, memory_free = unknown, trip = unknown)
+  handles <- lapply(servers[is_up], function(host) host$handle)
+  told <- .Call(ffi_servers_machine, handles, 1)
+  for (name in names(out)) out[[name]][is_up] <- told[[name]]
+  out
+}
+
+times_left <- function(servers) {
+  vapply(servers, function(host) {
+    then <- host$report$host$time_left
+    if (is.null(then)) NA_real_ else max(then - (clock() - host$came), 0)
+  }, 1)
 }

@@ -35,15 +35,25 @@ server_ended <- function(i) {
 server_end_text <- function(pid, info) {
   text <- info$lost_servers[[format(pid)]]
   if (!is.null(text)) return(text)
-  if (is.null(info$server)) return("its host is lost, and all of its nodes with it") # hosts()
   i <- .Call(ffi_server_info, info$server$handle)
   sprintf("its fork server (pid %d) %s, and its nodes with it", pid, server_ended(i))
+}
+
+# The same for a node of hosts().
+host_end_text <- function(rank, info) {
+  s <- .Call(ffi_link_hosts, info$link$handle)
+  why <- s$why[match(info$servers[[info$host_of[[rank]]]]$number, s$rank)]
+  sprintf("its host %s is lost%s, and all of its nodes with it", info$hosts[[rank]],
+          if (nzchar(why)) sprintf(" (%s)", why) else "")
 }
 
 # Why a node has ended: `i` of ffi_node_info(), `info` of its cluster.
 death_text <- function(i, info) {
   if (!is.null(i$refusal)) return(i$refusal)
-  if (is.na(i$by_signal) && isTRUE(i$server_ended)) return(server_end_text(i$server_pid, info))
+  if (is.na(i$by_signal) && isTRUE(i$server_ended)) {
+    if (info$launcher == "hosts") return(host_end_text(i$rank, info))
+    return(server_end_text(i$server_pid, info))
+  }
   how <- how_ended(i$by_signal, i$code)
   if (!killed_for_memory(i, info)) return(how)
   paste0(how, "; the system's out-of-memory killer was at work meanwhile")

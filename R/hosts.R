@@ -19,7 +19,8 @@
 #'
 #' ssh is the user's own, with its configuration, keys, agent, ports and jump hosts.
 #' `ssh <host> true` has to work without a question. R and this package have to be on the host, in
-#' the same version of the package. What else differs (R, the packages of `packages`) is said.
+#' the same version of the package. What else differs is said in one message: the version of R, the
+#' platform, the locale, versions of `packages` and of packages that the session has attached.
 #'
 #' @param hosts Character vector: names of hosts, as ssh knows them, also `user@host`. One that
 #'   comes twice has the nodes of both.
@@ -159,12 +160,19 @@ remote_r <- function(rscript, rscript_args, env, modules, setup) {
 # Arguments of a program that needs no shell. `code`: what R does there. A login shell knows what
 # `module` is; a line that fails is the end.
 remote_command <- function(r, code, methods = TRUE) {
-  variables <- c("CLUTCH_STARTING=1", if (length(r$env)) paste0(names(r$env), "=", r$env))
-  command <- c("env", variables, r$rscript, default_packages_argument(methods), r$rscript_args,
-               "-e", code)
+  env <- c(CLUTCH_STARTING = "1", quick_start_there(r), r$env)
+  command <- c("env", paste0(names(env), "=", env), r$rscript, default_packages_argument(methods),
+               r$rscript_args, "-e", code)
   before <- c(if (length(r$modules)) paste("module load", shell_words(r$modules)), r$setup)
   if (!length(before)) return(command)
   c("bash", "-lc", paste(c(before, paste("exec", shell_words(command))), collapse = " && "))
+}
+
+# What makes an R there start sooner, where the user does not say otherwise. The settings of the
+# host name these, too, since what that R starts is not to have them.
+quick_start_there <- function(r) {
+  quick <- quick_start(character())
+  quick[setdiff(names(quick), names(r$env))]
 }
 
 # One line for a shell. Quoted is what has to be; by double quotes where that is easier to read, and

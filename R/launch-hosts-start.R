@@ -37,7 +37,8 @@ bring_up_hosts <- function(info, left) {
   info$port <- .Call(ffi_link_info, info$link$handle)$port
   by_exec <- info$strategy == "spawn"
   setup <- list(packages = if (!by_exec) info$packages, by_exec = by_exec,
-                preload = if (!by_exec) preload_of(info))
+                preload = if (!by_exec) preload_of(info),
+                compare = packages_to_compare(info$packages))
   for (k in seq_along(x$each)) info$servers[[k]] <- link_host(info$link, setup)
   run_launches(info, left())
   await_hosts(info, left)
@@ -57,6 +58,7 @@ settings_for <- function(info, launch, seconds) {
   settings <- host_settings(info$link, first, addresses, seconds, info$methods, attach)
   settings$rank_from <- launch$rank
   settings$direct <- direct
+  settings$unset <- names(quick_start_there(x$r))
   host_settings_lines(settings)
 }
 
@@ -144,8 +146,6 @@ host_will_not_come <- function(k, info) {
 
 # Says what differs; what cannot be worked with is an error.
 check_reports <- function(info) {
-  own <- host_report(info$packages)
-  lines <- character()
   for (k in seq_along(info$servers)) {
     report <- info$servers[[k]]$report
     if (!is.null(report$error)) stop(error_of_package(report$failed, report$error))
@@ -156,12 +156,22 @@ check_reports <- function(info) {
       text <- "%s on %s, and threads do not survive a fork: take strategy = \"spawn\""
       throw("start", sprintf(text, threads_text(report), name))
     }
-    lines <- c(lines, host_differences(name, report$host, own))
   }
+  if (info$launch$kind != "ssh") {
+    names <- vapply(info$servers, function(host) host$report$host$name, "")
+    info$hosts <- names[info$host_of]
+  }
+  say_differences(info)
+}
+
+# Some are known only when they have come.
+names_of_hosts <- function(info) info$hosts[match(seq_along(info$servers), info$host_of)]
+
+say_differences <- function(info) {
+  reports <- lapply(info$servers, function(host) host$report$host)
+  own <- host_report(packages_to_compare(info$packages))
+  lines <- host_differences(names_of_hosts(info), reports, own)
   if (length(lines)) say(paste(lines, collapse = "; "))
-  if (info$launch$kind == "ssh") return(invisible())
-  names <- vapply(info$servers, function(host) host$report$host$name, "")
-  info$hosts <- names[info$host_of]
 }
 
 # Settings as of fork_settings(), for the environment that is there.

@@ -2,8 +2,9 @@
 # fork servers there. How a host is reached, that is which command runs host_main() there, is for
 # others to say (launch-hosts.R).
 #
-# A host is list(number, handle, report): number in the link process, never given twice; handle of
-# its fork server, as of one on this machine; what that has reported when it was ready.
+# A host is list(number, handle, report, came): number in the link process, never given twice;
+# handle of its fork server, as of one on this machine; what that has reported when it was ready,
+# and when that was.
 
 # The link process of this session: list(handle, port, secret, own, certificate, pid, is_up,
 # number). It is started if there is none. `how`: list(listen, ports, heartbeat, reconnect, tls,
@@ -45,7 +46,9 @@ host_settings <- function(link, host, addresses, seconds, methods = TRUE, attach
 # The host with its report, or NULL: it has ended, or is not there after `seconds`.
 host_ready <- function(host, seconds) {
   host$report <- .Call(ffi_server_wait, host$handle, seconds)
-  if (is.null(host$report)) NULL else host
+  if (is.null(host$report)) return(NULL)
+  host$came <- clock()
+  host
 }
 
 # Handles of `n` nodes with these ranks there, ready; or the number of the first that is not, and
@@ -67,7 +70,7 @@ host_nodes <- function(host, ranks, settings, outfile, left) {
 }
 
 # Data frame: rank (number of the host), state ("waiting", "up", "cut", "ended"), bytes_in,
-# bytes_out, cuts, why.
+# bytes_out, cuts, why, age (for how many seconds it has been in that state).
 link_status <- function(link) as.data.frame(.Call(ffi_link_hosts, link$handle))
 
 # That host ends, with all its nodes.

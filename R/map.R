@@ -131,9 +131,9 @@
 #' @section Options: The session's options replace the defaults of the arguments that begin with a
 #'   dot, as `options(clutch.timeout = 60)` does for `.timeout`. See [clutch-options].
 #' @section Errors: An element that fails is an error of class `clutch_task_error`. It has
-#'   `element`, `node`, `attempt`, `parent` (the original condition), `calls` (the stack on the
-#'   node, as text) and `node_call`. It has a second class where the cause is another one than an
-#'   error in `.f`:
+#'   `element`, `node`, `host` (its name), `attempt`, `parent` (the original condition), `calls`
+#'   (the stack on the node, as text) and `node_call`. It has a second class where the cause is
+#'   another one than an error in `.f`:
 #'   * `clutch_task_died`: its node has died (`pid`, `signal`, `status`)
 #'   * `clutch_task_memory`: the same, for want of memory or over `.max_memory`
 #'   * `clutch_task_timeout`: it took longer than `.timeout`

@@ -10,6 +10,7 @@ host_main <- function(file = NULL) {
     con <- file
   }
   settings <- read_host_settings(con)
+  Sys.unsetenv(as.character(settings$unset)) # they were for the start only
   settings$hosts <- addresses_of_session(settings)
   settings$rank <- host_number(settings)
   the_node$host <- settings$rank

@@ -64,7 +64,10 @@ prepare <- function(setup) {
   if (!is.null(setup$preload) && forks) report$preload <- preload_before_fork(setup$preload)
   report$search <- search()
   report$tmp <- tempdir()
-  if (!is.null(the_node$host)) report$host <- host_report(setup$packages)
+  if (!is.null(the_node$host)) {
+    report$host <- host_report(setup$compare)
+    count_oom_kills_here()
+  }
   if (!setup$by_exec) rehearse()
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
@@ -128,7 +131,7 @@ apply_settings <- function(s) {
       Sys.setenv(CLUTCH_NODE = paste(s$nice, s$announce, s$share_from, sep = ","),
                  CLUTCH_STARTING = "1")
       Sys.unsetenv(paste0("CLUTCH_WAS_", quick_start_variables)) # of another cluster's nodes
-      do.call(Sys.setenv, as.list(s$quick_start))
+      do.call(Sys.setenv, as.list(quick_start_of_nodes(s)))
     }
     set_libraries(s$libraries)
     Sys.umask(s$umask)
@@ -145,6 +148,13 @@ apply_settings <- function(s) {
     if (!isTRUE(s$by_exec)) .Call(ffi_fork_server_rehearse) # variables and folder have changed
     NULL
   }, error = function(e) conditionMessage(e))
+}
+
+# On another host this process knows best what there is to change.
+quick_start_of_nodes <- function(s) {
+  if (!is.null(s$quick_start)) return(s$quick_start)
+  env <- effective_env(NULL)
+  env_changes(quick_start_node(env, .libPaths()), env)$env_set
 }
 
 # NULL: those that this R has found when it was started.

@@ -1,12 +1,14 @@
 # Whether the kernel has ended a node for want of memory.
 #
 # The kernel tells how many processes it has killed and not which. So each kill since the cluster's
-# start is taken for one death by SIGKILL, in whatever cluster of the session.
+# start is taken for one death by SIGKILL, in whatever cluster of the session. On other hosts the
+# supervisor counts, as it has the same files there.
 
 # `i`: of ffi_node_info(); `info`: of its cluster. The answer is kept while the node has no
 # successor: it may be asked for again.
 killed_for_memory <- function(i, info) {
   if (!isTRUE(i$by_signal) || !identical(i$code, 9L)) return(FALSE)
+  if (info$launcher == "hosts") return(i$oom)
   rank <- format(i$rank)
   if (identical(info$by_killer[[rank]]$pid, i$pid)) return(info$by_killer[[rank]]$was)
   attributed <- max(info$oom_kills, the$oom_kills)
@@ -46,4 +48,10 @@ count_oom_kills <- function(files) {
     if (length(lines)) return(as.numeric(sub("oom_kill ", "", lines[[1L]], fixed = TRUE)))
   }
   0
+}
+
+# In the fork server of another host, which tells from now on what may be the killer's doing.
+count_oom_kills_here <- function() {
+  file <- Find(function(file) any(grepl("^oom_kill [0-9]+$", read_lines(file))), oom_files(""))
+  if (!is.null(file)) .Call(ffi_fork_server_count_oom, file)
 }

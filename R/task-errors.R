@@ -6,7 +6,8 @@ task_error <- function(t, failures, k, value, label = NULL) {
   f <- lapply(failures, `[[`, k)
   if (f$node == 0L) f$node <- NA_integer_
   f$what <- if (is.null(label)) sprintf("element %.0f", f$element) else label
-  f$at <- if (is.na(f$node)) "" else sprintf(" on node %d", f$node)
+  f$host <- if (is.na(f$node)) NA_character_ else t$info$hosts[[f$node]]
+  f$at <- if (is.na(f$node)) "" else sprintf(" on node %d%s", f$node, elsewhere_text(f$host))
   f$again <- if (f$attempt > 1L) sprintf(" (attempt %d)", f$attempt) else ""
   switch(f$why,
     timeout = task_timeout_error(f),
@@ -16,9 +17,13 @@ task_error <- function(t, failures, k, value, label = NULL) {
   )
 }
 
+# " (beta)" where that is another machine.
+elsewhere_text <- function(host) if (is_this_machine(host)) "" else sprintf(" (%s)", host)
+
 new_task_error <- function(f, class, text, ...) {
-  errorCondition(text, ..., element = f$element, node = f$node, attempt = f$attempt,
-                 class = c(class, "clutch_task_error", "clutch_error"), call = NULL)
+  errorCondition(text, ..., element = f$element, node = f$node, host = f$host,
+                 attempt = f$attempt, class = c(class, "clutch_task_error", "clutch_error"),
+                 call = NULL)
 }
 
 task_timeout_error <- function(f) {

@@ -7,7 +7,6 @@
 #' How many tasks are kept is option `clutch.trace` (default 1e5) when the cluster is first used for
 #' tasks, see [clutch-options].
 #'
-#' @param cl cluster made by [make_cluster()].
 #' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #' @param x,object trace: value of `cluster_trace()`.
 #' @param jobs numbers of the jobs to show; by default all.
@@ -17,6 +16,7 @@
 #'   * `job`: number of the job; maps and submitted tasks are numbered in turn
 #'   * `element`: number of the element in the map
 #'   * `node`, `attempt`: number of the node, and of the attempt
+#'   * `host`: name of the node's host
 #'   * `sent`, `began`, `ended`: seconds since the first was sent; `ended` is by the node's clock
 #'   * `bytes`: size of the answer
 #'   * `ok`: `FALSE` when it has failed
@@ -42,6 +42,8 @@
 cluster_trace <- function(cl = NULL) {
   t <- tasks_of(if (is.null(cl)) own_cluster_as_is() else cl)
   x <- as.data.frame(.Call(ffi_tasks_trace, t$ptr))
+  x$host <- t$info$hosts[ifelse(x$node > 0, x$node, NA_integer_)]
+  x <- x[append(setdiff(names(x), "host"), "host", match("node", names(x)))]
   if (nrow(x)) {
     first <- min(x$sent[x$sent > 0], x$began)
     for (n in c("sent", "began", "ended")) x[[n]] <- x[[n]] - first

@@ -35,6 +35,7 @@
   X(ffi_server_wait, 2)         \
   X(ffi_server_settings, 4)     \
   X(ffi_server_info, 1)         \
+  X(ffi_servers_machine, 2)     \
   X(ffi_server_close, 2)        \
   /* r/session/link.c */        \
   X(ffi_link_start, 5)          \
@@ -149,6 +150,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_fork_server_begin, 2),
                                           ENTRY(ffi_fork_server_begins, 1),
                                           ENTRY(ffi_fork_server_keeps, 2),
+                                          ENTRY(ffi_fork_server_count_oom, 1),
                                           ENTRY(ffi_fork_server_temp, 0),
                                           ENTRY(ffi_fork_server_rehearse, 0),
                                           ENTRY(ffi_fork_server_use_up, 0),

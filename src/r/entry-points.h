@@ -47,6 +47,7 @@ SEXP ffi_server_send(SEXP server, SEXP kind, SEXP object);
 SEXP ffi_server_wait(SEXP server, SEXP seconds);
 SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds);
 SEXP ffi_server_info(SEXP server);
+SEXP ffi_servers_machine(SEXP list, SEXP seconds);
 SEXP ffi_server_close(SEXP server, SEXP seconds);
 
 /* r/session/node.c */
@@ -122,6 +123,7 @@ SEXP ffi_tasks_wait(SEXP x);
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
 SEXP ffi_fork_server_begins(SEXP in_r);
 SEXP ffi_fork_server_keeps(SEXP from, SEXP to);
+SEXP ffi_fork_server_count_oom(SEXP file);
 SEXP ffi_fork_server_temp(void);
 SEXP ffi_fork_server_rehearse(void);
 SEXP ffi_fork_server_use_up(void);

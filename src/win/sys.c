@@ -10,6 +10,8 @@
 #include <string.h>
 #include <tlhelp32.h>
 
+#include "core/base/os-machine.h"
+
 /* ---- texts ---- */
 
 const char *clu_win_text(int err, char out[CLU_WIN_TEXT]) {
@@ -196,4 +198,20 @@ int64_t clu_os_total_memory(void) {
   MEMORYSTATUSEX m;
   m.dwLength = sizeof m;
   return GlobalMemoryStatusEx(&m) ? (int64_t)m.ullTotalPageFile : -1;
+}
+
+void clu_os_machine(clu_machine *out) {
+  MEMORYSTATUSEX m;
+  m.dwLength = sizeof m;
+  out->load = -1;
+  out->memory = out->memory_free = -1;
+  if (!GlobalMemoryStatusEx(&m)) return;
+  out->memory = (int64_t)m.ullTotalPhys;
+  out->memory_free = (int64_t)m.ullAvailPhys;
+}
+
+int64_t clu_os_count_in_file(const char *path, const char *name) {
+  (void)path; /* control groups are Linux's */
+  (void)name;
+  return -1;
 }

@@ -214,6 +214,7 @@ __attribute__((constructor)) static void stub(void) {
   how.idle_ns = idle ? (uint64_t)atoi(idle) * 1000000u : 0;
   if (clu_supervisor_init(&sv, &how, &e) != CLU_OK) _exit(80);
   clu_supervisor_answer(&sv, CLU_K_READY, 0, "ready", 5);
+  if (getenv("TEST_STUB_OOM")) clu_supervisor_count_oom(&sv, getenv("TEST_STUB_OOM"));
   for (;;) {
     clu_sv_event ev;
     if (clu_supervisor_serve(&sv, &ev, &e) != CLU_OK) _exit(81);

@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include "core/base/os-machine.h"
 #include "core/base/os.h"
 
 /* A child that does what it is told by a pipe, a byte each. */
@@ -79,6 +80,27 @@ TEST(memory_that_is_shared_with_the_parent_is_not_a_process_s_own) {
 TEST(the_machine_has_more_memory_than_this_process) {
   int64_t all = clu_os_total_memory();
   CHECK(all < 0 || all > clu_os_process_memory(clu_os_getpid(), INT64_MAX));
+}
+
+TEST(the_machine_says_what_it_has_left) {
+  clu_machine m;
+  clu_os_machine(&m);
+  CHECK(m.memory == -1 || m.memory > (1 << 24));
+  CHECK(m.memory_free <= m.memory);
+  CHECK(m.load == -1 || (m.load >= 0 && m.load < 1e6));
+  if (clu_os_can() & CLU_CAN_PROC) CHECK(m.memory > 0 && m.memory_free > 0 && m.load >= 0);
+}
+
+TEST(a_count_is_found_by_its_name) {
+  char path[] = "/tmp/clutch-count-XXXXXX";
+  FILE *f = fdopen(mkstemp(path), "w");
+  REQUIRE(f);
+  fprintf(f, "oom 1\noom_killer 2\noom_kill x\noom_kill 31\noom_kill 4\n");
+  fclose(f);
+  CHECK_INT_EQ(clu_os_count_in_file(path, "oom_kill"), 31);
+  CHECK_INT_EQ(clu_os_count_in_file(path, "kill"), -1);
+  remove(path);
+  CHECK_INT_EQ(clu_os_count_in_file(path, "oom_kill"), -1);
 }
 
 TEST(children_and_their_marks_are_known) {

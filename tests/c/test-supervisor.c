@@ -126,6 +126,56 @@ TEST(the_exit_status_of_a_node_is_told) {
   down(&r);
 }
 
+static void oom_kills(const char *file, int n) {
+  FILE *f = fopen(file, "w");
+  REQUIRE(f);
+  fprintf(f, "low 9\noom_kill %d\noom_kill_other 99\n", n);
+  fclose(f);
+}
+
+static int kill_one(fixture *r, int k) {
+  clu_node_status st;
+  kill((pid_t)r->nd[k]->pid, SIGKILL);
+  PUMP(r, r->nd[k]->how_known);
+  clu_node_status_of(r->nd[k], &st);
+  return st.may_be_oom;
+}
+
+TEST(each_kill_of_the_system_explains_one_death) {
+  fixture r;
+  char file[] = "/tmp/clutch-oom-XXXXXX", more[64];
+  clu_err e;
+  close(mkstemp(file));
+  oom_kills(file, 3);
+  snprintf(more, sizeof more, "TEST_STUB_OOM=%s", file);
+  up_with(&r, more);
+  for (r.n = 0; r.n < 5; r.n++) REQUIRE(clu_node_new_fork(r.s, 0, &r.nd[r.n], &e) == CLU_OK);
+  PUMP(&r, all_in(&r, CLU_NODE_READY));
+  CHECK_INT_EQ(kill_one(&r, 0), 0); /* what was before is nobody's */
+  oom_kills(file, 4);
+  CHECK_INT_EQ(kill_one(&r, 1), 1);
+  CHECK_INT_EQ(kill_one(&r, 2), 0);
+  remove(file);
+  CHECK_INT_EQ(kill_one(&r, 3), 0);
+  down(&r);
+}
+
+TEST(what_the_machine_has_left_is_told) {
+  fixture r;
+  clu_server_machine_status m;
+  up(&r, 0);
+  CHECK_INT_EQ(clu_server_machine(r.s, &m), 0); /* it was not asked */
+  CHECK_INT_EQ(clu_server_ask_machine(r.s), CLU_OK);
+  PUMP(&r, clu_server_machine(r.s, &m));
+  CHECK(m.trip > 0 && m.trip < 15000000000u);
+  CHECK(m.load == -1 || (m.load >= 0 && m.load < 1e6));
+  CHECK(m.memory == -1 || (m.memory > 1e7 && m.memory_free > 0 && m.memory_free <= m.memory));
+  clu_server_close(r.s);
+  CHECK_INT_EQ(clu_server_ask_machine(r.s), CLU_DEAD);
+  CHECK_INT_EQ(clu_server_machine(r.s, &m), 0);
+  down(&r);
+}
+
 /* The master looks only when all has happened: as much as the socket holds has to be there. */
 TEST(answers_given_before_the_end_count) {
   fixture r;

@@ -84,7 +84,8 @@ write_host_files <- function(hosts, env) {
     dir.create(f(name, "tmp"), recursive = TRUE)
     own <- if (is.list(env)) env[[name]] else env
     variables <- c(TMPDIR = f(name, "tmp"), PATH = Sys.getenv("PATH"),
-                   R_LIBS = paste(.libPaths(), collapse = ":"))
+                   R_LIBS = paste(.libPaths(), collapse = ":"),
+                   LC_CTYPE = Sys.getlocale("LC_CTYPE"))
     variables[names(own)] <- own
     writeLines(c(
       paste("ListenAddress", hosts$addresses[[name]]), paste("HostKey", f(paste0(name, ".key"))),

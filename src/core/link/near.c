@@ -29,8 +29,8 @@ typedef struct host {
   uint32_t rank;
   uint64_t pid; /* of its relay; 0: it has not connected */
   clu_relay *relay;
-  int state;    /* told to the session */
-  uint64_t cut; /* since when; 0: it is not */
+  int state;      /* told to the session */
+  uint64_t since; /* it has that state */
   clu_timer given_up;
 } host;
 
@@ -58,14 +58,15 @@ static host *find(const near *n, uint64_t rank) {
 /* ---- what the session is told ---- */
 
 static void tell(near *n, const host *h, const clu_relay_status *st) {
-  unsigned char body[25 + 256];
+  unsigned char body[33 + 256];
   size_t text = strlen(st->why);
   body[0] = (unsigned char)st->state;
   clu_put64(body + 1, st->bytes_in);
   clu_put64(body + 9, st->bytes_out);
   clu_put64(body + 17, st->cuts);
-  memcpy(body + 25, st->why, text);
-  clu_chan_send_bytes(&n->chan, CLU_K_HOST_STATE, h->rank, body, 25 + text, CLU_NO_FD);
+  clu_put64(body + 25, h->since);
+  memcpy(body + 33, st->why, text);
+  clu_chan_send_bytes(&n->chan, CLU_K_HOST_STATE, h->rank, body, 33 + text, CLU_NO_FD);
 }
 
 static void give_up(void *self) {
@@ -74,6 +75,7 @@ static void give_up(void *self) {
   clu_relay_status_of(h->relay, &st);
   st.state = CLU_RELAY_ENDED;
   st.why = "it was cut off for too long";
+  h->since = clu_os_now();
   tell(h->n, h, &st);
   clu_relay_free(h->relay);
   h->relay = NULL;
@@ -88,6 +90,7 @@ static void host_turn(near *n, host *h) {
   if (rc != CLU_OK) st.state = CLU_RELAY_ENDED;
   if (st.state == h->state) return;
   h->state = st.state;
+  h->since = clu_os_now();
   tell(n, h, &st);
   if (st.state == CLU_RELAY_UP)
     clu_timer_cancel(&h->given_up);
@@ -244,6 +247,7 @@ static void add_host(near *n, const clu_msg *m) {
     how.epoch = clu_os_now();
   h->n = n;
   h->rank = (uint32_t)m->seq;
+  h->since = clu_os_now();
   h->relay = clu_relay_new(&n->loop, &how);
   clu_timer_init(&h->given_up, give_up, h);
   if (!h->relay || clu_relay_control(h->relay, fd) != CLU_OK) {

@@ -40,6 +40,8 @@ struct clu_server {
   int cut;             /* its connection is */
   uint64_t *slots; /* ids of those whose process has, or may have, a slot of `shared`; 0: free */
   int nslots;
+  uint64_t asked_machine; /* when; 0: it was not */
+  clu_server_machine_status machine;
 };
 
 /* A slot of its shared memory for a node; -1: there is none. It is free again when the server

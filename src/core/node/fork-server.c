@@ -195,7 +195,8 @@ static void node_exited(clu_server *s, const clu_msg *m) {
   nd->how.by_signal = (int)clu_get32(m->body->data);
   nd->how.code = (int)clu_get32(m->body->data + 4);
   nd->how_known = 1;
-  nd->over_limit = (int)clu_get32(m->body->data + 8);
+  nd->over_limit = clu_get32(m->body->data + 8) == CLU_OVER_LIMIT;
+  nd->may_be_oom = clu_get32(m->body->data + 8) == CLU_MAY_BE_OOM;
   nd->memory = clu_get64(m->body->data + 12);
   clu_node_receive(nd, -1); /* an answer given before the end counts */
   clu_node_close(nd);
@@ -222,6 +223,20 @@ static void server_is_ready(clu_server *s, clu_msg *m) {
   take_shared(s);
 }
 
+static double of_machine(const clu_msg *m, int i, double unit) {
+  uint64_t x = clu_get64(m->body->data + 8 * i);
+  return x == UINT64_MAX ? -1 : (double)x / unit;
+}
+
+static void machine_told(clu_server *s, const clu_msg *m) {
+  if (!m->body || m->body->size != 24 || m->seq != s->machine.question) return;
+  s->machine.trip = clu_os_now() - s->asked_machine;
+  s->machine.load = of_machine(m, 0, 1000);
+  s->machine.memory = of_machine(m, 1, 1);
+  s->machine.memory_free = of_machine(m, 2, 1);
+  s->machine.question = 0;
+}
+
 static void handle(clu_server *s, clu_msg *m) {
   switch (m->kind) {
   case CLU_K_READY: server_is_ready(s, m); break;
@@ -230,6 +245,7 @@ static void handle(clu_server *s, clu_msg *m) {
   case CLU_K_REFUSED: node_refused(s, m); break;
   case CLU_K_EXITED: node_exited(s, m); break;
   case CLU_K_SIGNALLED: node_signalled(s, m); break;
+  case CLU_K_MACHINE: machine_told(s, m); break;
   case CLU_K_BYE: s->idle = 1; break;
   }
 }
@@ -264,6 +280,18 @@ clu_blob *clu_server_report(const clu_server *s) { return s->ready; }
 uint64_t clu_server_answered(const clu_server *s, const clu_blob **refusal) {
   *refusal = s->refusal;
   return s->answered;
+}
+
+int clu_server_ask_machine(clu_server *s) {
+  memset(&s->machine, 0, sizeof s->machine);
+  s->machine.question = clu_session_new_id(s->session);
+  s->asked_machine = clu_os_now();
+  return clu_server_send(s, CLU_K_MACHINE, s->machine.question, NULL, 0, CLU_NO_FD);
+}
+
+int clu_server_machine(const clu_server *s, clu_server_machine_status *out) {
+  *out = s->machine;
+  return s->asked_machine && !s->machine.question;
 }
 
 void clu_server_status_of(const clu_server *s, clu_server_status *out) {

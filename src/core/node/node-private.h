@@ -38,6 +38,7 @@ struct clu_node {
   int how_known;
   int over_limit;  /* it had more memory than it may, and was killed: */
   uint64_t memory; /* what it had */
+  int may_be_oom;  /* its supervisor says so, see enum clu_end_of_memory */
   char *refusal;   /* why it could not be started */
   uint64_t created, closed;
   clu_requests requests;

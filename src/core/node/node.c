@@ -74,6 +74,7 @@ void clu_node_status_of(clu_node *nd, clu_node_status *out) {
   out->state = state_name(nd, out->waiting);
   out->how_known = nd->how_known;
   out->how = nd->how;
+  out->may_be_oom = nd->may_be_oom;
   out->age = clu_os_now() - nd->created;
   out->done = nd->done;
   if (nd->transport->describe) nd->transport->describe(nd, out);

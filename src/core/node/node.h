@@ -70,6 +70,7 @@ typedef struct clu_node_status {
   const char *state; /* "starting", "idle", "busy", "cancelling", "dead", "stopped" */
   int how_known;
   clu_exit how;
+  int may_be_oom;  /* its supervisor holds the system's out-of-memory killer for the cause */
   uint64_t age;    /* ns */
   uint64_t done;   /* requests and tasks answered, cancelled ones not counted */
   int waiting;     /* requests and tasks without an answer */

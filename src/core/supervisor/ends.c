@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/os-machine.h"
 #include "core/supervisor/orphans.h"
 #include "core/supervisor/parts.h"
 
@@ -88,11 +89,29 @@ static void put_folder_away(clu_supervisor *sv, const clu_sv_node *nd) {
   }
 }
 
+/* The kernel tells how often it has killed, and not whom: each kill explains one death. */
+static int may_be_oom(clu_supervisor *sv, const clu_exit *how) {
+  if (!sv->oom_file || !how->by_signal || how->code != CLU_SIG_KILL) return 0;
+  if (clu_os_count_in_file(sv->oom_file, "oom_kill") <= sv->oom_kills) return 0;
+  sv->oom_kills++;
+  return 1;
+}
+
+int clu_supervisor_count_oom(clu_supervisor *sv, const char *file) {
+  free(sv->oom_file);
+  sv->oom_file = malloc(strlen(file) + 1);
+  if (!sv->oom_file) return CLU_NOMEM;
+  strcpy(sv->oom_file, file);
+  sv->oom_kills = clu_os_count_in_file(file, "oom_kill");
+  return CLU_OK;
+}
+
 static void tell_end(clu_supervisor *sv, const clu_sv_node *nd, const clu_exit *how) {
   unsigned char body[20];
+  unsigned memory = nd->over_limit ? CLU_OVER_LIMIT : may_be_oom(sv, how) ? CLU_MAY_BE_OOM : 0;
   clu_put32(body, (uint32_t)how->by_signal);
   clu_put32(body + 4, (uint32_t)how->code);
-  clu_put32(body + 8, (uint32_t)nd->over_limit);
+  clu_put32(body + 8, memory);
   clu_put64(body + 12, nd->memory);
   clu_supervisor_answer(sv, CLU_K_EXITED, nd->id, body, sizeof body);
   clu_chan_flush(&sv->chan);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/os-forks.h"
+#include "core/base/os-machine.h"
 #include "core/loop/channel-watch.h"
 #include "core/supervisor/parts.h"
 
@@ -107,12 +108,14 @@ void clu_supervisor_fini(clu_supervisor *sv) {
   clu_sv_let_all_go(sv);
   free(sv->gone);
   free(sv->kept);
+  free(sv->oom_file);
   clu_os_apart_free(sv->table, sizeof *sv->table);
   free(sv->tmp);
   sv->gone = NULL;
   sv->ngone = sv->cap_gone = 0;
   sv->kept = NULL;
   sv->cap_kept = 0;
+  sv->oom_file = NULL;
   sv->table = NULL;
   sv->nodes = NULL;
   sv->tmp = NULL;
@@ -142,6 +145,18 @@ static void handle_for_node(clu_supervisor *sv, const clu_msg *m) {
   }
 }
 
+static uint64_t or_unknown(double x) { return x < 0 ? UINT64_MAX : (uint64_t)x; }
+
+static void tell_of_machine(clu_supervisor *sv, uint64_t question) {
+  unsigned char body[24];
+  clu_machine m;
+  clu_os_machine(&m);
+  clu_put64(body, or_unknown(1000 * m.load));
+  clu_put64(body + 8, (uint64_t)m.memory); /* -1 is ~0 */
+  clu_put64(body + 16, (uint64_t)m.memory_free);
+  clu_supervisor_answer(sv, CLU_K_MACHINE, question, body, sizeof body);
+}
+
 /* 1: the caller of serve() has to do something, `ev` says what. */
 static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
   switch (m->kind) {
@@ -162,6 +177,7 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     if (clu_sv_spawn(sv, m, &ev->node)) return 1;
     clu_sv_count_idle(sv);
     return 0;
+  case CLU_K_MACHINE: tell_of_machine(sv, m->seq); return 0;
   case CLU_K_QUIT: sv->closed = 1; return 0;
   default: handle_for_node(sv, m); return 0;
   }

@@ -65,7 +65,9 @@ typedef struct clu_supervisor {
   uint64_t forks;   /* how many there were */
   char *const *exec;
   uint64_t idle_ns;
-  uint64_t family;                          /* of its nodes' marks, see orphans.h */
+  uint64_t family;   /* of its nodes' marks, see orphans.h */
+  char *oom_file;    /* see clu_supervisor_count_oom(); NULL: nothing is told */
+  int64_t oom_kills; /* as it says, less those that are no death's cause yet */
   uint64_t memory_checked, orphans_checked; /* when */
   clu_timer idle, memory, orphans;
   clu_timer again;    /* at the earliest time at which a kept node is started again */
@@ -92,6 +94,9 @@ int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *
 int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e);
 /* Queues an answer, which the next serve() sends. CLU_OK or CLU_NOMEM. */
 int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n);
+/* From now on the deaths by CLU_SIG_KILL are told for which the system's out-of-memory killer may
+ * be the cause. `file` has a line "oom_kill" with how often it was at work. CLU_OK or CLU_NOMEM. */
+int clu_supervisor_count_oom(clu_supervisor *sv, const char *file);
 /* Whether a node with a number from `from` to `to` may be started again. */
 int clu_supervisor_keeps(const clu_supervisor *sv, uint64_t from, uint64_t to);
 /* Closes and frees what belongs to the supervisor. Nodes that still run are not its concern. */

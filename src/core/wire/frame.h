@@ -61,8 +61,8 @@ enum clu_kind {
   CLU_K_APPLIED, /* seq: number of the settings. Empty, or the error's text */
   CLU_K_SPAWNED, /* seq: the node. u64 pid */
   CLU_K_REFUSED, /* seq: the node. The error's text */
-  CLU_K_EXITED, /* seq: the node. u32 by_signal, u32 code, u32 1 = it was over its memory limit, u64
-                   how much it had */
+  CLU_K_EXITED,  /* seq: the node. u32 by_signal, u32 code, u32 enum clu_end_of_memory or 0, u64 how
+                    much it had */
   CLU_K_SIGNALLED, /* seq: the node. The CANCEL was delivered */
   CLU_K_BYE,       /* idle for too long */
   /* master to node, about tasks */
@@ -84,7 +84,11 @@ enum clu_kind {
   CLU_K_HOST,   /* seq: the host. Passes the control channel of its fork server */
   /* both ways */
   CLU_K_HOST_STATE, /* seq: the host. Empty: the question. The answer: u8 enum clu_relay_state, u64
-                       bytes in, u64 out, u64 cuts, then why the last cut or the end was */
+                       bytes in, u64 out, u64 cuts, u64 since when it is so (clu_os_now()), then why
+                       the last cut or the end was */
+  CLU_K_MACHINE,    /* between master and fork server. seq: number of the question. Empty: the
+                       question.    The answer: u64 load in thousandths, u64 bytes of memory, u64 bytes
+                       of    it that    are free; ~0: not known */
   CLU_K_AFTER_LAST
 };
 
@@ -98,6 +102,12 @@ enum clu_start_kind {
   CLU_START_EXEC_KEPT,
   CLU_START_LINK, /* forked; it is no node but the link process to other hosts */
   CLU_START_AFTER_LAST
+};
+
+/* Why a node was killed. */
+enum clu_end_of_memory {
+  CLU_OVER_LIMIT = 1, /* it was over its memory limit */
+  CLU_MAY_BE_OOM      /* the system's out-of-memory killer was at work meanwhile */
 };
 
 typedef struct clu_header {

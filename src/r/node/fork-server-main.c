@@ -137,6 +137,13 @@ SEXP ffi_fork_server_keeps(SEXP from, SEXP to) {
   return Rf_ScalarLogical(clu_supervisor_keeps(&sv, first, last));
 }
 
+/* `file`: see clu_supervisor_count_oom(). */
+SEXP ffi_fork_server_count_oom(SEXP file) {
+  if (clu_supervisor_count_oom(&sv, CHAR(STRING_ELT(file, 0))) != CLU_OK)
+    clu_raise("memory", "not enough memory");
+  return R_NilValue;
+}
+
 /* `object`: NULL for an empty answer, a string for its text, a raw vector for its bytes. */
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object) {
   const void *p = NULL;

@@ -153,6 +153,40 @@ SEXP ffi_server_info(SEXP server) {
   return out;
 }
 
+static int machines_told(void *list) {
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++) {
+    clu_server *s = R_ExternalPtrAddr(VECTOR_ELT(list, i));
+    clu_server_machine_status m;
+    if (!clu_server_has_ended(s) && !clu_server_machine(s, &m)) return 0;
+  }
+  return 1;
+}
+
+static void put_number(SEXP list, int k, R_xlen_t i, double x) {
+  REAL(VECTOR_ELT(list, k))[i] = x < 0 ? NA_REAL : x;
+}
+
+/* Asks the fork servers of this list about their machines: list(load, memory, memory_free, trip),
+ * in bytes and seconds. NA: not known, or no answer within `seconds`. */
+SEXP ffi_servers_machine(SEXP list, SEXP seconds) {
+  static const char *names[] = {"load", "memory", "memory_free", "trip", ""};
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  R_xlen_t n = Rf_xlength(list);
+  for (int k = 0; k < 4; k++) SET_VECTOR_ELT(out, k, Rf_allocVector(REALSXP, n));
+  for (R_xlen_t i = 0; i < n; i++) clu_server_ask_machine(clu_get_server(VECTOR_ELT(list, i)));
+  clu_wait_for(machines_told, list, clu_in_seconds(seconds), NULL);
+  for (R_xlen_t i = 0; i < n; i++) {
+    clu_server_machine_status m;
+    int told = clu_server_machine(clu_get_server(VECTOR_ELT(list, i)), &m);
+    put_number(out, 0, i, told ? m.load : -1);
+    put_number(out, 1, i, told ? m.memory : -1);
+    put_number(out, 2, i, told ? m.memory_free : -1);
+    put_number(out, 3, i, told ? 1e-9 * (double)m.trip : -1);
+  }
+  UNPROTECT(1);
+  return out;
+}
+
 /* Closes its channel and waits until it is reaped; TRUE when it is. Never jumps out before. One
  * that is still starting may run code of the user's: what that has started is killed with it. */
 SEXP ffi_server_close(SEXP server, SEXP seconds) {

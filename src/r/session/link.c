@@ -15,6 +15,7 @@ typedef struct host_state {
   int rank;
   int state; /* enum clu_relay_state */
   double counts[3];
+  uint64_t since; /* it has this state: clu_os_now() */
   char why[256];
   int answered; /* since it was asked */
 } host_state;
@@ -79,13 +80,14 @@ static void host_says(clu_node *nd, const clu_msg *m) {
   size_t n;
   while (k && k->nd != nd) k = k->next;
   h = k ? find_host(k, (int)m->seq) : NULL;
-  if (!h || !m->body || m->body->size < 25) return;
+  if (!h || !m->body || m->body->size < 33) return;
   h->state = m->body->data[0];
   clu_session_host_cut(clu_the_session, clu_node_id(nd), m->seq, h->state == CLU_RELAY_CUT);
   for (int i = 0; i < 3; i++) h->counts[i] = (double)clu_get64(m->body->data + 1 + 8 * i);
-  n = m->body->size - 25;
+  h->since = clu_get64(m->body->data + 25);
+  n = m->body->size - 33;
   if (n >= sizeof h->why) n = sizeof h->why - 1;
-  memcpy(h->why, m->body->data + 25, n);
+  memcpy(h->why, m->body->data + 33, n);
   h->why[n] = 0;
   h->answered = 1;
 }
@@ -222,6 +224,7 @@ static host_state *new_host(link_process *k, int rank) {
   }
   memset(&k->hosts[k->n], 0, sizeof *k->hosts);
   k->hosts[k->n].rank = rank;
+  k->hosts[k->n].since = clu_os_now();
   return &k->hosts[k->n++];
 }
 
@@ -261,10 +264,10 @@ static int all_answered(void *data) {
   return 1;
 }
 
-/* list(rank, state, bytes_in, bytes_out, cuts, why), by host; of those that have ended what was
- * known then. */
+/* list(rank, state, bytes_in, bytes_out, cuts, why, age), by host; of those that have ended what
+ * was known then. `age`: for how many seconds it has been in this state. */
 SEXP ffi_link_hosts(SEXP link) {
-  static const char *names[] = {"rank", "state", "bytes_in", "bytes_out", "cuts", "why", ""};
+  static const char *names[] = {"rank", "state", "bytes_in", "bytes_out", "cuts", "why", "age", ""};
   static const char *const states[] = {"waiting", "up", "cut", "ended"};
   link_process *k = get_link(link);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
@@ -273,6 +276,7 @@ SEXP ffi_link_hosts(SEXP link) {
   SET_VECTOR_ELT(out, 1, Rf_allocVector(STRSXP, n));
   for (int c = 0; c < 3; c++) SET_VECTOR_ELT(out, 2 + c, Rf_allocVector(REALSXP, n));
   SET_VECTOR_ELT(out, 5, Rf_allocVector(STRSXP, n));
+  SET_VECTOR_ELT(out, 6, Rf_allocVector(REALSXP, n));
   for (int i = 0; i < n && up; i++) {
     k->hosts[i].answered = 0;
     clu_node_pass(k->nd, CLU_K_HOST_STATE, (uint64_t)k->hosts[i].rank, NULL, 0, CLU_NO_FD);
@@ -284,6 +288,7 @@ SEXP ffi_link_hosts(SEXP link) {
     SET_STRING_ELT(VECTOR_ELT(out, 1), i, Rf_mkChar(states[up ? h->state & 3 : 3]));
     for (int c = 0; c < 3; c++) REAL(VECTOR_ELT(out, 2 + c))[i] = h->counts[c];
     SET_STRING_ELT(VECTOR_ELT(out, 5), i, Rf_mkChar(h->why));
+    REAL(VECTOR_ELT(out, 6))[i] = 1e-9 * (double)(clu_os_now() - h->since);
   }
   UNPROTECT(1);
   return out;

@@ -134,9 +134,9 @@ SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds) {
 }
 
 SEXP clu_node_info(clu_node *nd) {
-  static const char *names[] = {"rank", "pid",  "state",   "by_signal",  "code",         "refusal",
-                                "age",  "done", "waiting", "server_pid", "server_ended", "started",
-                                ""};
+  static const char *names[] = {"rank",         "pid",     "state", "by_signal", "code",
+                                "refusal",      "age",     "done",  "waiting",   "server_pid",
+                                "server_ended", "started", "oom",   ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_node_status st;
   clu_node_status_of(nd, &st);
@@ -152,6 +152,7 @@ SEXP clu_node_info(clu_node *nd) {
   SET_VECTOR_ELT(out, 9, Rf_ScalarInteger(st.server ? (int)st.server : NA_INTEGER));
   SET_VECTOR_ELT(out, 10, Rf_ScalarLogical(st.server_ended));
   SET_VECTOR_ELT(out, 11, Rf_ScalarInteger(st.started ? (int)st.started : NA_INTEGER));
+  SET_VECTOR_ELT(out, 12, Rf_ScalarLogical(st.may_be_oom));
   UNPROTECT(1);
   return out;
 }

@@ -1,0 +1,18 @@
+/* What this machine has left, and what its system counts. A part of the port; see os.h. */
+#ifndef CLUTCH_OS_MACHINE_H
+#define CLUTCH_OS_MACHINE_H
+
+#include <stdint.h>
+
+/* What this machine has left to do, and to give. */
+typedef struct clu_machine {
+  double load;    /* how many processes ran or waited to, over the last minute; -1: not known */
+  int64_t memory; /* bytes of memory, without swap; -1: not known */
+  int64_t memory_free; /* of these, what can be had without swapping; -1: not known */
+} clu_machine;
+void clu_os_machine(clu_machine *out);
+/* The number behind `name` in a text file of the system that has such a line ("oom_kill 3"); -1: it
+ * has none. */
+int64_t clu_os_count_in_file(const char *path, const char *name);
+
+#endif
