@@ -78,7 +78,8 @@ static void failed(far *f, int code) {
   /* all addresses at once; then a pause */
   f->next = (f->next + 1) % f->n;
   if (f->next == (f->good < 0 ? 0 : f->good)) {
-    clu_timer_arm(&f->loop, &f->again, now + jittered(f->pause));
+    uint64_t then = now + jittered(f->pause);
+    clu_timer_arm(&f->loop, &f->again, then < f->until ? then : f->until);
     f->pause = 2 * f->pause < LONGEST_PAUSE ? 2 * f->pause : LONGEST_PAUSE;
   } else {
     clu_timer_arm(&f->loop, &f->again, now);
@@ -265,6 +266,7 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
   f.how = how;
   f.e = e ? e : &unused;
   f.e->code = CLU_OK;
+  clu_relay_raise_fds();
   f.fd = CLU_NO_FD;
   f.good = -1;
   f.pause = FIRST_PAUSE;

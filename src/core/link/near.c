@@ -11,6 +11,7 @@
 
 #define PENDING_NS 10000000000u
 #define LAST_WORDS 1000000000u
+#define PAUSE_NS 50000000u /* of the listener, when there is no descriptor */
 enum { LISTEN_BYTES = CLU_SECRET + 24 };
 
 typedef struct near near;
@@ -40,6 +41,7 @@ struct near {
   clu_watch_id session;
   clu_fd listener;
   clu_watch_id watch;
+  clu_timer resume; /* armed while the listener is paused */
   unsigned char secret[CLU_SECRET];
   uint64_t cluster, beat, reconnect;
   clu_tls_keys *keys; /* NULL: connections are not encrypted */
@@ -182,22 +184,41 @@ static void add_peer(near *n, clu_fd fd) {
   clu_hs_master(&p->shake.hs, n->secret, nonce, n->cluster, clu_os_now() + PENDING_NS);
 }
 
-/* The one that came first and has proven nothing makes room. */
-static void make_room(near *n) {
+/* The one that came first and has proven nothing makes room. 0: all have. */
+static int make_room(near *n) {
   peer *oldest = NULL;
-  if (n->npeers < CLU_NEAR_PENDING) return;
+  if (n->npeers < CLU_NEAR_PENDING) return 1;
   for (peer *p = n->peers; p; p = p->next)
-    if (p->shake.conn) oldest = p;
+    if (p->shake.conn && !clu_hs_is_proven(&p->shake.hs)) oldest = p;
   if (oldest) peer_leaves(oldest);
+  return oldest != NULL;
+}
+
+static void listener_pause(near *n) {
+  clu_loop_interest(&n->loop, n->watch, 0, NULL);
+  clu_timer_arm(&n->loop, &n->resume, clu_os_now() + PAUSE_NS);
+}
+
+static void listener_resume(void *self) {
+  near *n = self;
+  if (clu_loop_interest(&n->loop, n->watch, CLU_READ, NULL) != CLU_OK) listener_pause(n);
 }
 
 static void listener_ready(void *self, unsigned ready) {
   near *n = self;
-  clu_fd fd;
   (void)ready;
-  for (int k = 0; k < 16 && clu_os_accept(n->listener, &fd, NULL, NULL) == CLU_OK; k++) {
-    make_room(n);
-    add_peer(n, fd);
+  for (int k = 0; k < 16; k++) {
+    clu_fd fd;
+    int rc = clu_os_accept(n->listener, &fd, NULL, NULL);
+    if (rc == CLU_AGAIN) return;
+    if (rc != CLU_OK) { /* it stays readable: asked again at once it would spin */
+      listener_pause(n);
+      return;
+    }
+    if (make_room(n))
+      add_peer(n, fd);
+    else
+      clu_os_close(fd);
   }
 }
 
@@ -314,6 +335,7 @@ static int is_behind(const near *n) {
 /* All hosts hear that the session has ended. What else was on its way is of no use to them. */
 static void say_bye(near *n) {
   uint64_t until = clu_os_now() + LAST_WORDS;
+  clu_timer_cancel(&n->resume);
   clu_loop_unwatch(&n->loop, &n->watch);
   clu_loop_unwatch(&n->loop, &n->session);
   if (n->listener != CLU_NO_FD) clu_os_close(n->listener);
@@ -347,6 +369,8 @@ int clu_near_serve(clu_fd session, clu_err *e) {
   int rc;
   memset(&n, 0, sizeof n);
   n.listener = CLU_NO_FD;
+  clu_timer_init(&n.resume, listener_resume, &n);
+  clu_relay_raise_fds();
   clu_os_set_blocking(session, 0);
   if (clu_chan_init(&n.chan, session, 1 << 20, CLU_TAKES_FDS) != CLU_OK) {
     clu_chan_fini(&n.chan);

@@ -7,9 +7,16 @@
 #include "core/link/parts.h"
 
 #define KEEP_SEGMENTS 10000000000u /* ns */
+#define MANY_FDS 1000000           /* where there is no limit */
 #define UNWRITTEN (256u << 10)     /* with so much to be written nothing more is taken */
 
 static void conn_ready(void *self, unsigned ready);
+
+void clu_relay_raise_fds(void) {
+  clu_limits l;
+  clu_os_limits(&l);
+  clu_os_raise_fds(l.fds_hard < 0 ? MANY_FDS : l.fds_hard);
+}
 
 /* ---- its life ---- */
 

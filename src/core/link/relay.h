@@ -66,6 +66,8 @@ typedef struct clu_relay_status {
   const char *why; /* of the last cut or the end; the relay's */
 } clu_relay_status;
 
+/* A process of relays needs a descriptor for each node: as many as the system lets it have. */
+void clu_relay_raise_fds(void);
 /* NULL: no memory. */
 clu_relay *clu_relay_new(clu_loop *l, const clu_relay_options *how);
 /* Closes all that it has. Accepts NULL. */

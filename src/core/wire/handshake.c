@@ -156,6 +156,11 @@ int clu_hs_admit(clu_hs *h, int verdict) {
   return say(h, VERDICT, h->verdict_message);
 }
 
+int clu_hs_is_proven(const clu_hs *h) {
+  return h->state == CLU_HS_PROVEN || h->state == CLU_HS_DONE ||
+         (h->state == CLU_HS_UNDER_WAY && h->step == CONFIRM);
+}
+
 int clu_hs_closed(clu_hs *h) {
   return h->state == CLU_HS_DONE || h->state == CLU_HS_FAILED ? h->state : fail(h, CLU_HS_CLOSED);
 }

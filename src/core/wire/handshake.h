@@ -88,6 +88,8 @@ int clu_hs_feed(clu_hs *h, const void *p, size_t n);
 void clu_hs_written(clu_hs *h, size_t n);
 /* The master's verdict on a proven node, which is to be written then. */
 int clu_hs_admit(clu_hs *h, int verdict);
+/* Master: whether the node's proof was right, whatever its verdict is. */
+int clu_hs_is_proven(const clu_hs *h);
 /* The connection has ended. One that is DONE stays so. */
 int clu_hs_closed(clu_hs *h);
 /* Ends it when its time is up. To be called after all that has come was fed: this process may

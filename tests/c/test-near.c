@@ -1,0 +1,153 @@
+/* The link process and the relay when descriptors are short, or others crowd at the listener. */
+#include "link-fixture.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include "core/link/link.h"
+
+static rlim_t soft_limit(rlim_t n) {
+  struct rlimit r;
+  rlim_t before;
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &r) == 0);
+  before = r.rlim_cur;
+  r.rlim_cur = n;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &r) == 0);
+  return before;
+}
+
+static double cpu_ms(pid_t pid) {
+  clockid_t clock;
+  struct timespec t;
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0) return -1;
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+/* The limit that they begin with is for programs that use select(). */
+TEST(a_host_has_more_nodes_than_the_soft_limit_of_descriptors) {
+  enum { NODES = 60 };
+  host_fixture h;
+  clu_err e;
+  rlim_t before = soft_limit(40);
+  host_up(&h, 1);
+  soft_limit(before);
+  for (; h.f.n < NODES; h.f.n++) REQUIRE(clu_node_new_host(h.f.s, 0, &h.f.nd[h.f.n], &e) == CLU_OK);
+  PUMP(&h.f, all_in(&h.f, CLU_NODE_READY) || h.f.s->state != CLU_SERVER_READY);
+  CHECK(all_in(&h.f, CLU_NODE_READY));
+  if (all_in(&h.f, CLU_NODE_READY)) echo_all(&h.f, -1);
+  host_down(&h);
+}
+
+/* A connection that cannot be accepted keeps the listener readable. */
+TEST(without_descriptors_the_link_process_waits_and_goes_on) {
+  host_fixture h;
+  struct rlimit few, before;
+  int fds[40];
+  double cpu;
+  host_up(&h, 1);
+  REQUIRE(prlimit(h.near_pid, RLIMIT_NOFILE, NULL, &before) == 0);
+  few = before;
+  few.rlim_cur = 12;
+  REQUIRE(prlimit(h.near_pid, RLIMIT_NOFILE, &few, NULL) == 0);
+  for (int i = 0; i < 40; i++) fds[i] = connect_here(h.port);
+  echo_all(&h.f, -1);
+  cpu = cpu_ms(h.near_pid);
+  pump_for(&h.f, 1000);
+  CHECK(cpu_ms(h.near_pid) - cpu < 200);
+  echo_all(&h.f, -1);
+  REQUIRE(prlimit(h.near_pid, RLIMIT_NOFILE, &before, NULL) == 0);
+  h.proxy->cuts++;
+  echo_all(&h.f, -1);
+  for (int i = 0; i < 40; i++)
+    if (fds[i] >= 0) close(fds[i]);
+  host_down(&h);
+}
+
+/* What a node needs is not there: that node is missed, and nothing else. */
+TEST(a_node_for_which_there_is_no_descriptor_does_not_end_its_host) {
+  host_fixture h;
+  struct rlimit few, before;
+  clu_node *nd;
+  clu_err e;
+  host_up(&h, 2);
+  REQUIRE(prlimit(h.near_pid, RLIMIT_NOFILE, NULL, &before) == 0);
+  few = before;
+  few.rlim_cur = 3;
+  REQUIRE(prlimit(h.near_pid, RLIMIT_NOFILE, &few, NULL) == 0);
+  REQUIRE(clu_node_new_host(h.f.s, 0, &nd, &e) == CLU_OK);
+  PUMP(&h.f, !clu_node_is_starting(nd) || h.f.s->state != CLU_SERVER_READY);
+  CHECK(h.f.s->state == CLU_SERVER_READY);
+  CHECK(!clu_node_is_open(nd));
+  REQUIRE(prlimit(h.near_pid, RLIMIT_NOFILE, &before, NULL) == 0);
+  echo_all(&h.f, -1);
+  clu_node_free(nd);
+  host_down(&h);
+}
+
+/* ---- a host's handshake by hand ---- */
+
+static void read_all(int fd, unsigned char *p, size_t n) {
+  while (n > 0) {
+    ssize_t k = read(fd, p, n);
+    REQUIRE(k > 0);
+    p += k;
+    n -= (size_t)k;
+  }
+}
+
+static void say_out(int fd, clu_hs *hs) {
+  REQUIRE(write(fd, hs->out, hs->out_left) == (ssize_t)hs->out_left);
+  clu_hs_written(hs, hs->out_left);
+}
+
+static void take_in(int fd, clu_hs *hs) {
+  unsigned char bytes[CLU_HS_RESPONSE];
+  size_t n = clu_hs_want(hs);
+  read_all(fd, bytes, n);
+  clu_hs_feed(hs, bytes, n);
+}
+
+TEST(who_has_proven_itself_does_not_lose_its_place_to_strangers) {
+  static const unsigned char nonce[CLU_NONCE] = {7};
+  host_fixture h;
+  clu_hs hs;
+  clu_server *other;
+  unsigned char first;
+  int fd, fds[2 * CLU_NEAR_PENDING];
+  host_up(&h, 1);
+  other = add_host(&h, 2);
+  fd = connect_here(h.port);
+  clu_hs_node(&hs, link_secret, nonce, 2, 4711, 0, UINT64_MAX);
+  take_in(fd, &hs); /* HELLO */
+  say_out(fd, &hs);
+  take_in(fd, &hs); /* VERDICT */
+  CHECK_INT_EQ(hs.state, CLU_HS_DONE);
+  for (int i = 0; i < 2 * CLU_NEAR_PENDING; i++) fds[i] = connect_here(h.port);
+  for (int i = 0; i < 2 * CLU_NEAR_PENDING; i++) {
+    struct pollfd p = {fds[i], POLLIN, 0};
+    CHECK_INT_EQ(poll(&p, 1, 5000), 1); /* it was accepted */
+  }
+  say_out(fd, &hs); /* CONFIRM */
+  CHECK_INT_EQ(read(fd, &first, 1), 1);
+  CHECK_INT_EQ(first, CLU_L_RESUME);
+  close(fd);
+  for (int i = 0; i < 2 * CLU_NEAR_PENDING; i++) close(fds[i]);
+  clu_server_close(other);
+  clu_server_unref(other);
+  host_down(&h);
+}
+
+/* Who has connected waits for an answer no longer than it may, whenever its last try was. */
+TEST(a_host_that_is_cut_off_ends_in_time_also_between_two_tries) {
+  host_fixture h;
+  double from;
+  host_up_with(&h, 2, 10000, 2000);
+  kill(h.near_pid, SIGKILL); /* the proxy accepts and closes from now on */
+  end_process(&h.near_pid, -1);
+  from = test_ms();
+  CHECK_SOON(all_gone(&h.f), 10000);
+  CHECK(test_ms() - from > 1900);
+  CHECK(test_ms() - from < 2500);
+  end_process(&h.far_pid, 1);
+  host_down(&h);
+}
