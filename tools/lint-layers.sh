@@ -21,7 +21,7 @@ r                core/loop core/base
 core/supervisor  core/loop core/shm core/wire core/base
 core/sched       core/shm core/base
 core/node        core/loop core/shm core/net core/wire core/base
-core/link        core/loop core/net core/wire core/base
+core/link        core/loop core/shm core/net core/wire core/base
 core/loop        core/wire core/base
 core/shm         core/base
 core/net         core/base

@@ -25,7 +25,10 @@ enum {
   TWICE = '2', /* as ECHO, twice */
   SUM = 'g',   /* u64: the bytes of the segments that the call brings, added up, and how many */
   GIVE = 'G',  /* u32: a segment of so many bytes */
-  TICK = 't'   /* has a signal every millisecond from now on */
+  TICK = 't',  /* has a signal every millisecond from now on */
+  RING = 'r',  /* u32: puts so many records into its ring, and tells of them, as a node does */
+  QUIET = 'q', /* the same, and does not tell; it answers after 2 s, or when it is cancelled */
+  LAST = 'z'   /* the same, and ends at once */
 };
 
 /* ---- the node and the server ---- */
@@ -104,6 +107,24 @@ TEST_UNUSED static void reply_segment(clu_chan *c, uint64_t seq, uint32_t n) {
   clu_blob_unref(b);
 }
 
+/* Records with their index, of different sizes, all with the number before this request's. */
+TEST_UNUSED static void put_records(clu_chan *c, const clu_boot *b, uint64_t seq, uint32_t n,
+                                    int tell) {
+  for (uint32_t k = 0; k < n; k++) {
+    size_t size = 24 + k * 7919u % 3000;
+    unsigned char *p;
+    while (!(p = clu_ring_room(b->ring, CLU_RING_MOST))) {
+      clu_os_yield();
+      if (tell && clu_ring_must_tell(b->ring)) reply(c, CLU_K_RESULTS_READY, 0, NULL);
+    }
+    memset(p, (int)k, size);
+    clu_put64(p + 8, seq - 1);
+    clu_put64(p + 16, k);
+    clu_ring_publish(b->ring, size);
+  }
+  if (tell && clu_ring_must_tell(b->ring)) reply(c, CLU_K_RESULTS_READY, 0, NULL);
+}
+
 TEST_UNUSED static pid_t start_child(void) {
   pid_t p = fork();
   if (p == 0)
@@ -160,6 +181,13 @@ TEST_UNUSED static void serve_call(clu_chan *c, const clu_boot *b, clu_msg *m) {
   case SUM: reply_sum(c, m); return;
   case GIVE: reply_segment(c, m->seq, n); return;
   case TICK: tick(1); break;
+  case RING: put_records(c, b, m->seq, n, 1); break;
+  case QUIET:
+    put_records(c, b, m->seq, n, 0);
+    for (end = clu_os_now() + 2000000000; clu_os_now() < end && *b->cancel != m->seq;)
+      clu_os_pause(5000000);
+    break;
+  case LAST: put_records(c, b, m->seq, n, 0); _exit(0);
   case TWICE: reply(c, CLU_K_VALUE, m->seq, m->body); break;
   }
   reply(c, CLU_K_VALUE, m->seq, m->body);

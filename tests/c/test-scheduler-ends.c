@@ -153,6 +153,25 @@ TEST(a_node_without_a_claim_word_has_one_batch_at_a_time_all_of_which_has_begun)
   clu_sched_free(s);
 }
 
+TEST(what_a_node_elsewhere_has_begun_is_told_when_it_ends) {
+  clu_sched *s = clu_sched_new(1000);
+  clu_job *j = job(s, 6, 0, 4, 0);
+  clu_sched_node_up(s, 0, NULL);
+  CHECK(sends(s, 0, 0, 4, 1));
+  CHECK_INT_EQ(clu_sched_answer(s, 0, 1, 0, 1000, 5, &end), 1);
+  clu_sched_node_begun(s, 0, 3);
+  clu_sched_node_lost(s, 0, 7, 1);
+  CHECK_INT_EQ(clu_sched_ended(s, &end), 1);
+  CHECK(end.task == 1 && end.why == CLU_END_DIED && end.cause == 7);
+  CHECK_INT_EQ(clu_sched_ended(s, &end), 0);
+  CHECK_INT_EQ(clu_job_waiting(j), 4);
+  clu_sched_node_up(s, 0, NULL); /* the next one has told nothing */
+  CHECK(sends(s, 0, 2, 2, 9));
+  clu_sched_node_lost(s, 0, 8, 1);
+  for (int k = 0; k < 2; k++) CHECK_INT_EQ(clu_sched_ended(s, &end), 1);
+  clu_sched_free(s);
+}
+
 TEST(time_up_means_interrupt_then_kill_and_only_that_task_ends) {
   clu_sched *s = clu_sched_new(50);
   clu_claim w = 0;

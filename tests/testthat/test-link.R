@@ -113,3 +113,27 @@ test_that("settings of a host travel as lines, and what is none is an error", {
   expect_error(read(lines[-length(lines)]), "cut short", class = "clutch_protocol")
   expect_error(read("hello"), "expected", class = "clutch_protocol")
 })
+
+test_that("quick results that wait in memory there are seen while the next task takes long", {
+  with_host(1, function(cl) {
+    before <- pids(cl)
+    long <- function(i) if (i == 300) Sys.sleep(60) else i
+    cluster_map(cl, 1:2000, function(i) i) # it knows that tasks are quick
+    e <- task_error_of(cluster_map(cl, 1:400, long, .timeout = 1))
+    expect_s3_class(e, "clutch_task_timeout")
+    expect_identical(e$element, 300)
+    expect_identical(pids(cl), before) # it was interrupted, at the right task
+  })
+})
+
+test_that("after a death there only the element that was begun has failed", {
+  with_host(1, function(cl) {
+    f <- function(i) if (i == 40) tools::pskill(Sys.getpid(), 9) else i
+    e <- task_error_of(cluster_map(cl, 1:60, f, .chunk = 30))
+    expect_s3_class(e, "clutch_task_died")
+    expect_identical(e$element, 40)
+    caught <- suppressWarnings(cluster_map(cl, 1:60, f, .chunk = 30, .on_error = "continue"))
+    died <- vapply(caught, inherits, NA, "condition")
+    expect_identical(which(died), 40L)
+  })
+})

@@ -37,6 +37,7 @@ clu_lane *clu_lane_new(clu_relay *r, uint64_t id, int kind, clu_fd fd) {
   s->kind = kind;
   s->fd = fd;
   s->is_polled = polled;
+  s->slot = -1;
   s->may_send = CLU_LANE_CREDIT;
   if (kind != CLU_LANE_CONTROL && *at) { /* the control channel stays the first */
     s->next = (*at)->next;
@@ -102,13 +103,17 @@ static clu_fd take_fd(clu_lane *s) {
   return fd;
 }
 
-/* Descriptor of a message on the control channel: it becomes a stream of its own. */
+enum { SPAWN_BYTES = 5 };
+
+/* Descriptor of a message on the control channel, of which all has come: it becomes a stream. */
 static int open_stream(clu_lane *s, const clu_header *h) {
   clu_relay *r = s->relay;
   uint64_t id = h->kind == CLU_K_SPAWN ? h->seq : (uint64_t)1 << 63 | ++r->numbers;
   int kind = h->kind == CLU_K_SPAWN ? CLU_LANE_DATA : CLU_LANE_OUTPUT;
-  unsigned char body[9];
+  const unsigned char *what = s->in + s->in_at + CLU_HEADER;
+  unsigned char body[13];
   clu_fd fd;
+  if (h->kind == CLU_K_SPAWN && h->len < SPAWN_BYTES) return CLU_PROTO;
   if (s->nfds == 0) return CLU_OK; /* none was free here: the fork server says that it misses it */
   fd = take_fd(s);
   if (clu_lane_find(r, id)) {
@@ -118,7 +123,20 @@ static int open_stream(clu_lane *s, const clu_header *h) {
   if (!clu_lane_new(r, id, kind, fd)) return CLU_NOMEM;
   clu_put64(body, s->id);
   body[8] = (unsigned char)kind;
+  clu_put32(body + 9, h->kind == CLU_K_SPAWN ? clu_get32(what + 1) : CLU_SLOTS);
   return clu_link_send(&r->link, CLU_L_OPEN, id, body, sizeof body);
+}
+
+/* A node has ended: what it has said and left. 1: all is on its way; 0: later. */
+static int settle_ended(clu_lane *s) {
+  if (!clu_lane_forward(s)) return 0;
+  if (s->fd != CLU_NO_FD && s->message_left == 0) { /* a child of it may have the other end */
+    int rc = clu_lane_send_results(s, UINT64_MAX, UINT64_MAX);
+    if (rc == 0) return 0;
+    if (rc < 0) clu_lane_end(s);
+  }
+  s->slot = -1; /* another's from now on */
+  return 1;
 }
 
 /* What must happen before the header of a message of the control channel may leave. 1: it has;
@@ -132,12 +150,15 @@ static int before_control(clu_lane *s, const clu_header *h) {
   case CLU_K_OUTPUT:
   case CLU_K_ERRORS: return r->how.near ? (open_stream(s, h) == CLU_OK ? 1 : -CLU_PROTO) : 1;
   case CLU_K_READY:
-    if (s->nfds > 0) clu_os_close(take_fd(s)); /* memory that only this host has */
-    return 1;
+    if (s->nfds == 0) return 1;
+    if (clu_relay_map(r, take_fd(s)) == CLU_OK) return 1; /* memory that only this host has */
+    strcpy(r->why, "the memory of its nodes cannot be mapped there");
+    r->fatal = CLU_NOMEM;
+    return -CLU_NOMEM;
   case CLU_K_EXITED:
     other = clu_lane_find(r, h->seq);
     if (!other) return 1;
-    if (!clu_lane_forward(other)) return 0;
+    if (!settle_ended(other)) return 0;
     clu_put64(id, h->seq);
     return clu_link_send(&r->link, CLU_L_AFTER, s->id, id, sizeof id) == CLU_OK ? 1 : -CLU_NOMEM;
   default: return 1;
@@ -170,17 +191,32 @@ static int before_data(clu_lane *s, const clu_header *h) {
 }
 
 static int needs(const clu_lane *s, const clu_header *h) {
+  const clu_ring *ring = clu_lane_ring(s);
   if (s->message_left > 0) return 0; /* not its first frame */
-  return s->kind == CLU_LANE_CONTROL || h->fds > 0;
+  return s->kind == CLU_LANE_CONTROL || h->fds > 0 || clu_lane_tells_of_ring(s, h) ||
+         (ring && clu_ring_used(ring));
 }
 
 /* A header is next. 1: it may leave, 0: it must wait, < 0: a negative code. */
 static int before_header(clu_lane *s, const clu_header *h) {
-  int rc;
+  int rc = 1;
   if (s->head_done || !needs(s, h)) return 1;
-  rc = s->kind == CLU_LANE_CONTROL ? before_control(s, h) : before_data(s, h);
+  if (s->kind == CLU_LANE_CONTROL)
+    rc = before_control(s, h);
+  else if (clu_lane_tells_of_ring(s, h)) /* it is read when nothing is left in the socket */
+    clu_ring_heard(clu_lane_ring(s));
+  else if ((rc = clu_lane_send_results(s, h->seq, UINT64_MAX)) == 1)
+    rc = before_data(s, h);
   s->head_done = rc == 1;
   return rc;
+}
+
+/* More of this message is needed than its header. */
+static int is_short(const clu_lane *s, const clu_header *h, size_t have) {
+  size_t want = h->kind == CLU_K_SPAWN && s->message_left == 0 && s->kind == CLU_LANE_CONTROL
+                    ? SPAWN_BYTES
+                    : 0;
+  return have - CLU_HEADER < (want < h->len ? want : h->len);
 }
 
 /* How many bytes from in_at on may be sent as they are; `*rc`: why not more, as before_header(). */
@@ -202,9 +238,17 @@ static size_t measure(clu_lane *s, int *rc) {
       *rc = -CLU_PROTO;
       break;
     }
+    if (is_short(s, &h, most - run)) break;
     if (run > 0 && !s->head_done && needs(s, &h)) break; /* what is before it leaves first */
     if ((*rc = before_header(s, &h)) != 1) break;
     s->head_done = 0;
+    if (s->message_left == 0 &&
+        clu_lane_tells_of_ring(s, &h)) { /* nothing is before it: it stays here */
+      s->in_at += CLU_HEADER;
+      most = s->in_n - s->in_at < s->may_send ? s->in_n - s->in_at : (size_t)s->may_send;
+      continue;
+    }
+    if (h.kind == CLU_K_HELLO && s->slot >= 0) s->has_said = 1;
     if (s->message_left == 0) s->message_left = h.total;
     s->message_left = h.flags & CLU_ABORT ? 0 : s->message_left - h.len;
     s->frame_left = h.len;
@@ -249,6 +293,8 @@ static int forward_others(const clu_lane *s) {
 
 int clu_lane_forward(clu_lane *s) {
   while (s->fd != CLU_NO_FD && !s->is_polled) {
+    const clu_ring *ring = clu_lane_ring(s);
+    uint64_t upto;
     int rc, more;
     size_t run;
     if (clu_link_room(&s->relay->link) == 0) return 0;
@@ -263,10 +309,17 @@ int clu_lane_forward(clu_lane *s) {
     if (s->may_send < CLU_HEADER) return 0;
     if (s->ended) { /* what is left is part of a header */
       if (s->kind == CLU_LANE_CONTROL && !forward_others(s)) return 0;
+      if (!s->message_left && clu_lane_send_results(s, UINT64_MAX, UINT64_MAX) == 0) return 0;
       clu_lane_end(s);
       return 1;
     }
-    if ((more = read_local(s)) == 0) {
+    upto = ring ? clu_ring_written(ring) : 0;
+    if ((more = read_local(s)) == 0 && (rc = clu_lane_forward_ring(s, upto)) == 0) return 0;
+    if (rc < 0) {
+      clu_lane_end(s);
+      return 1;
+    }
+    if (more == 0) {
       s->readable = 0;
       return 1;
     }
@@ -322,17 +375,19 @@ static int take_bring(clu_lane *s, const clu_link_record *rec) {
 }
 
 /* On the far side: a new stream, whose other end travels with the next byte of this one. */
-static int take_open(clu_lane *s, uint64_t id, int kind) {
+static int take_open(clu_lane *s, uint64_t id, int kind, uint32_t slot) {
   clu_fd pair[2];
+  clu_lane *opened;
   clu_lane_chunk *c = coming(s);
   if (!c || c->npass == CLU_MAX_FDS) return CLU_NOMEM;
   if (s->relay->how.near || kind == CLU_LANE_CONTROL || clu_lane_find(s->relay, id))
     return CLU_PROTO;
   if (clu_os_pair(pair, NULL) != CLU_OK) return CLU_OK; /* the fork server says that it misses it */
-  if (!clu_lane_new(s->relay, id, kind, pair[0])) {
+  if (!(opened = clu_lane_new(s->relay, id, kind, pair[0]))) {
     clu_os_close(pair[1]);
     return CLU_NOMEM;
   }
+  if (slot < CLU_SLOTS) opened->slot = (int)slot;
   if (kind == CLU_LANE_OUTPUT) clu_os_set_blocking(pair[1], 1);
   c->of[c->npass] = NULL;
   c->pass[c->npass++] = pair[1];
@@ -343,7 +398,7 @@ int clu_lane_take(clu_lane *s, const clu_link_record *rec) {
   int rc = CLU_OK;
   switch (rec->type) {
   case CLU_L_OPEN: /* `s` is the stream that it travels with */
-    rc = rec->n == 9 ? take_open(s, rec->stream, rec->bytes[8]) : CLU_PROTO;
+    rc = take_open(s, rec->stream, rec->bytes[8], clu_get32(rec->bytes + 9));
     break;
   case CLU_L_BYTES: rc = take_bytes(s, rec); break;
   case CLU_L_BRING: rc = take_bring(s, rec); break;
@@ -424,6 +479,7 @@ void clu_lane_write(clu_lane *s) {
   } else if (rc != CLU_OK && rc != CLU_AGAIN) {
     while (s->first) pop_chunk(s); /* a file that is full, a closed terminal */
   }
+  if (s->written) clu_lane_look_soon(s);
   tell_credit(s);
   s->wants_write = s->first && !s->is_polled;
   if (s->first && s->is_polled)

@@ -51,7 +51,7 @@
 enum clu_link_type {
   /* numbered */
   CLU_L_OPEN = 1, /* stream: a new one. u64 stream with whose next byte its descriptor travels, u8
-                     enum clu_stream_kind */
+                     enum clu_lane_kind, u32 slot of a node in its fork server's memory */
   CLU_L_BYTES,    /* stream. What was written to it */
   CLU_L_CLOSE,    /* stream. No more bytes come from this side */
   CLU_L_CREDIT,   /* stream. u32: so many bytes more may be sent on it */

@@ -1,9 +1,11 @@
-/* What the files of a relay share. Each uses only those before it: link, segments, lanes, relay. */
+/* What the files of a relay share. Each uses only those before it: link, segments, rings, lanes,
+ * relay. */
 #ifndef CLUTCH_LINK_PARTS_H
 #define CLUTCH_LINK_PARTS_H
 
 #include "core/base/segment.h"
 #include "core/link/relay.h"
+#include "core/shm/node-memory.h"
 #include "core/wire/channel.h"
 
 /* ---- segments.c: what of this host's segments the other side has, and the reverse ---- */
@@ -33,7 +35,7 @@ int clu_relay_take_segment(clu_relay *r, const clu_link_record *rec);
 clu_got_segment *clu_relay_got(clu_relay *r, uint64_t number);
 void clu_relay_drop_segments(clu_relay *r);
 
-/* ---- lanes.c: a numbered stream and its local descriptor ---- */
+/* ---- a numbered stream and its local descriptor ---- */
 
 /* What is to be written to a local descriptor. */
 typedef struct clu_lane_chunk {
@@ -55,6 +57,8 @@ typedef struct clu_lane {
   clu_watch_id watch;
   clu_timer again; /* output: it could not be written */
   int is_polled;   /* the system cannot tell when it is writable */
+  int slot;        /* far, of a node: in its fork server's memory; -1: none */
+  int has_said;    /* HELLO: what is in that slot's ring is this node's, and no other's */
   /* from here to there */
   int readable;                      /* there may be something to read */
   uint64_t may_send;                 /* bytes that the other side has room for */
@@ -73,6 +77,28 @@ typedef struct clu_lane {
   int wants_write;
   int closing; /* the other side has closed it: it goes when all is written */
 } clu_lane;
+
+/* ---- rings.c: small results of nodes on this host ---- */
+
+/* The memory that this host's fork server and its nodes share; takes over `fd`. CLU_OK, or why it
+ * cannot be mapped. */
+int clu_relay_map(clu_relay *r, clu_fd fd);
+/* The ring of this node, of which this relay is the reader; NULL: there is none. */
+clu_ring *clu_lane_ring(const clu_lane *s);
+/* Between two messages: sends what is in the ring, as far as the numbers are below `number` and
+ * what was written up to the position `upto`. 1: all of that; 0: it has to wait for room or credit;
+ * < 0: a negative code. */
+int clu_lane_send_results(clu_lane *s, uint64_t number, uint64_t upto);
+/* The same where nothing is left in the socket, unless it is within a message. */
+int clu_lane_forward_ring(clu_lane *s, uint64_t upto);
+/* Whether this message says that there is something in the ring. It stays here. */
+int clu_lane_tells_of_ring(const clu_lane *s, const clu_header *h);
+/* This node is at work: its ring may have something of which it does not tell. */
+void clu_lane_look_soon(clu_lane *s);
+/* The callback of the relay's timer `look`. */
+void clu_relay_on_look_time(void *relay);
+
+/* ---- lanes.c ---- */
 
 clu_lane *clu_lane_find(const clu_relay *r, uint64_t id);
 /* Takes over `fd` also on failure, but for what is output of somebody else's. NULL: no memory. */
@@ -96,6 +122,9 @@ struct clu_relay {
   clu_stream *conn;
   clu_watch_id watch;
   clu_timer tick;
+  clu_shared *shared; /* far: see rings.c; NULL: not known yet */
+  clu_timer look;     /* at the rings */
+  uint64_t look_until;
   clu_lane *lanes; /* the control channel first */
   clu_sent_segment *sent;
   clu_got_segment *got;

@@ -57,6 +57,7 @@ clu_relay *clu_relay_new(clu_loop *l, const clu_relay_options *how) {
   r->how = *how;
   if (!r->how.window) r->how.window = CLU_LINK_WINDOW;
   clu_timer_init(&r->tick, on_tick, r);
+  clu_timer_init(&r->look, clu_relay_on_look_time, r);
   if (clu_link_init(&r->link, how->near ? how->epoch : 0, r->how.window, how->beat) != CLU_OK) {
     free(r);
     return NULL;
@@ -68,12 +69,14 @@ void clu_relay_free(clu_relay *r) {
   if (!r) return;
   drop_connection(r, NULL);
   clu_timer_cancel(&r->tick);
+  clu_timer_cancel(&r->look);
   while (r->lanes) {
     clu_lane *s = r->lanes;
     r->lanes = s->next;
     clu_lane_free(s);
   }
   clu_relay_drop_segments(r);
+  if (r->shared) clu_os_shared_free(r->shared, sizeof *r->shared);
   clu_link_fini(&r->link);
   free(r);
 }
@@ -109,7 +112,8 @@ static int take(clu_relay *r, const clu_link_record *rec) {
   case CLU_L_PIECE:
   case CLU_L_FORGET: return clu_relay_take_segment(r, rec);
   case CLU_L_OPEN:
-    s = rec->n == 9 ? clu_lane_find(r, clu_get64(rec->bytes)) : NULL;
+    if (rec->n != 13) return CLU_PROTO;
+    s = clu_lane_find(r, clu_get64(rec->bytes));
     return s && s->fd != CLU_NO_FD ? clu_lane_take(s, rec) : CLU_OK;
   case CLU_L_BYE:
     snprintf(r->why, sizeof r->why, "%.*s", (int)rec->n, (const char *)rec->bytes);

@@ -12,8 +12,9 @@
  *   SPAWN brings the node's end of the data channel: it becomes a stream (OPEN). The far relay
  * makes a pair of sockets, passes one on with the SPAWN, and has the other. OUTPUT, ERRORS: a
  * stream as well, whose bytes the near relay writes to that descriptor. READY brings shared memory,
- * which stays there. Segments of any message: their bytes cross once, see below. EXITED is passed
- * on when all has been passed on that the node has said before, on both sides.
+ * which stays there: the far relay reads the rings in it (rings.c). Segments of any message: their
+ * bytes cross once, see below. EXITED is passed on when all has been passed on that the node has
+ * said before, on both sides.
  *
  * Segments. The near relay remembers those that it has sent, by the system's number of the file.
  * The far one has made segments of its own of them, and passes their descriptors to every node that

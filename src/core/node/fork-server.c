@@ -6,11 +6,11 @@
 #include "core/node/fork-private.h"
 
 int clu_server_take_slot(clu_server *s, uint64_t id) {
-  int i = s->remote ? CLU_RINGS : 0; /* a ring that nobody here reads would keep results back */
+  int i = 0;
   while (i < s->nslots && s->slots[i]) i++;
   if (i == CLU_SLOTS) return -1;
   if (i >= s->nslots) {
-    int n = s->nslots ? 2 * s->nslots : s->remote ? 2 * CLU_RINGS : 64;
+    int n = s->nslots ? 2 * s->nslots : 64;
     uint64_t *more = realloc(s->slots, (size_t)n * sizeof *more);
     if (!more) return -1;
     memset(more + s->nslots, 0, (size_t)(n - s->nslots) * sizeof *more);
@@ -188,10 +188,10 @@ static void node_refused(clu_server *s, const clu_msg *m) {
   clu_node_close(nd);
 }
 
-static void node_exited(clu_server *s, const clu_msg *m) {
+static void node_exited(clu_server *s, clu_msg *m) {
   clu_node *nd = node_of(s, m->seq);
   clu_server_free_slot(s, m->seq);
-  if (!nd || !m->body || m->body->size != 20) return;
+  if (!nd || !m->body || m->body->size != 28) return;
   nd->how.by_signal = (int)clu_get32(m->body->data);
   nd->how.code = (int)clu_get32(m->body->data + 4);
   nd->how_known = 1;
@@ -199,6 +199,7 @@ static void node_exited(clu_server *s, const clu_msg *m) {
   nd->may_be_oom = clu_get32(m->body->data + 8) == CLU_MAY_BE_OOM;
   nd->memory = clu_get64(m->body->data + 12);
   clu_node_receive(nd, -1); /* an answer given before the end counts */
+  if (nd->data) s->session->hooks->on_message(nd, m);
   clu_node_close(nd);
 }
 

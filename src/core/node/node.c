@@ -125,6 +125,8 @@ clu_claim *clu_node_claim(const clu_node *nd) {
 clu_ring *clu_node_ring(const clu_node *nd) {
   return nd->transport->ring ? nd->transport->ring(nd) : NULL;
 }
+
+int clu_node_is_relayed(const clu_node *nd) { return nd->transport->is_relayed; }
 int clu_node_limits_memory(const clu_node *nd) { return nd->transport->limit_memory != NULL; }
 
 void clu_node_limit(clu_node *nd, uint64_t bytes) {
@@ -272,6 +274,7 @@ static void handle(clu_node *nd, clu_msg *m) {
     if (nd->session->on_host) nd->session->on_host(nd, m);
     break;
   case CLU_K_RESULT:
+  case CLU_K_RESULTS:
   case CLU_K_RELAY:
     if (nd->data) nd->session->hooks->on_message(nd, m);
     break;

@@ -1,7 +1,7 @@
 /* Transport: a node that the fork server of another host has made. It is interrupted, limited and
- * killed as one of this host, by messages to its server. It shares no memory with the session: all
- * its results are messages, and what was sent to it cannot be taken back. Its channel passes
- * descriptors, for it ends in the link process of this host (core/link). */
+ * killed as one of this host, by messages to its server. It shares no memory with the session: what
+ * was sent to it cannot be taken back, and its small results are sent by the relay there. Its
+ * channel passes descriptors, for it ends in the link process of this host (core/link). */
 #include "core/node/fork-private.h"
 #include "core/node/transports.h"
 
@@ -16,6 +16,7 @@ static const clu_transport transport = {
     .limit_memory = clu_fork_node_limit_memory,
     .takes_segments = 1,
     .is_cut = host_is_cut,
+    .is_relayed = 1,
     .describe = clu_fork_node_describe,
 };
 

@@ -27,7 +27,8 @@ typedef struct clu_sched_node {
   int up, draining;
   int cut;          /* it cannot be reached */
   int closed;       /* its channel is, and its claim word was read for the last time: */
-  uint64_t begun;   /* the first number that it has not begun */
+  uint64_t begun;   /* the first number that it has not begun; */
+  int told;         /* it has ended, and its host has told that number */
   clu_claim *claim; /* NULL: it has none, or not any more */
   clu_batches batches;
   uint32_t tasks;     /* in them */

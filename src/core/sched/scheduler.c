@@ -132,7 +132,7 @@ int clu_sched_node_up(clu_sched *s, int i, clu_claim *claim) {
   if (nd->up) return CLU_OK;
   nd->up = 1;
   nd->claim = claim;
-  nd->draining = nd->closed = nd->has_begun = 0;
+  nd->draining = nd->closed = nd->has_begun = nd->told = 0;
   nd->end = 0;
   s->up++;
   clu_sched_node_new_head(s, nd, 0);
@@ -156,6 +156,13 @@ void clu_sched_node_drain(clu_sched *s, int i, int draining) {
   if (!nd) return;
   nd->draining = draining;
   clu_sched_node_enlist(s, nd);
+}
+
+void clu_sched_node_begun(clu_sched *s, int i, uint64_t first) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (!nd || nd->claim || nd->closed) return;
+  nd->told = 1;
+  nd->begun = first;
 }
 
 void clu_sched_node_cut(clu_sched *s, int i, int cut, uint64_t now) {
@@ -206,9 +213,8 @@ int clu_sched_node_lost(clu_sched *s, int i, int cause, int rule) {
   nd->cut = 0;
   clu_sched_node_set_stealable(s, nd, 0);
   clu_sched_node_enlist(s, nd);
-  /* numbers below have been started; without a claim word the batch that is with it may have been
-   */
-  end = nd->closed ? nd->begun : UINT64_MAX;
+  /* numbers below have been started; where nobody knows, the batch that is with it may have been */
+  end = nd->closed || nd->told ? nd->begun : UINT64_MAX;
   for (uint32_t k = nd->batches.len;
        k-- > 0;) { /* the last first, so that what waits again is in order */
     clu_batch b = *clu_batches_at(&nd->batches, k);

@@ -46,8 +46,8 @@
  * where there is one. Tasks leave in order and one after the other; more of them wait at a node
  * only so that it has no pause, about CLU_AHEAD of work by the times measured so far, and are taken
  * back (claim.h) when another node has nothing to do (stealing). Without a claim word (nodes
- * elsewhere) nothing can be taken back: no more than one batch is with such a node, and when it
- * dies, all of that counts as begun.
+ * elsewhere) nothing can be taken back: no more than one batch is with such a node. When its host
+ * is lost, all of that counts as begun.
  *
  * Jobs are served in the order in which they came. A job that waits for nodes which have no time
  * does not keep the others from what waits for them, nor from work that was sent to others.
@@ -145,6 +145,9 @@ int clu_sched_node_up(clu_sched *s, int i, clu_claim *claim);
 /* Its channel is closed and its claim word may go: what the word says is remembered until
  * clu_sched_node_lost(). */
 void clu_sched_node_closed(clu_sched *s, int i);
+/* It has ended, and its host says that it has begun no task from `first` on: for nodes whose claim
+ * word cannot be read here. */
+void clu_sched_node_begun(clu_sched *s, int i, uint64_t first);
 /* What becomes of tasks that a node was at when it was lost. */
 enum clu_retry_rule {
   CLU_RETRY_NONE,    /* they end */

@@ -12,6 +12,8 @@
  * not wrap around: where it does not fit before the end, a size of UINT64_MAX says that the next
  * record is at the beginning.
  *
+ * The reader is the session, or of a node on another host the relay there (core/link/rings.c).
+ *
  * The writer runs user's code and may have written anything (a corrupt peer): clu_ring_peek()
  * checks all that it reads. The memory belongs to clu_shared (node-memory.h).
  */
@@ -50,6 +52,13 @@ void clu_ring_heard(clu_ring *r);
 /* The reader's: from now on it looks into the ring all the time; no more. After the latter it looks
  * once more. */
 void clu_ring_look(clu_ring *r, int looking);
+/* Positions: how many bytes have been written to it, and how many read. */
+static inline uint64_t clu_ring_written(const clu_ring *r) {
+  return atomic_load_explicit(&r->tail, memory_order_acquire);
+}
+static inline uint64_t clu_ring_read(const clu_ring *r) {
+  return atomic_load_explicit(&r->head, memory_order_relaxed);
+}
 /* How full it is, in bytes. */
 size_t clu_ring_used(const clu_ring *r);
 /* The reader's: the oldest record and its size, there until clu_ring_took(). NULL with `*n` 0:

@@ -107,12 +107,14 @@ int clu_supervisor_count_oom(clu_supervisor *sv, const char *file) {
 }
 
 static void tell_end(clu_supervisor *sv, const clu_sv_node *nd, const clu_exit *how) {
-  unsigned char body[20];
+  unsigned char body[28];
+  uint64_t begun = nd->pid ? clu_claim_first(&sv->shared->claim[nd->slot]) : 0;
   unsigned memory = nd->over_limit ? CLU_OVER_LIMIT : may_be_oom(sv, how) ? CLU_MAY_BE_OOM : 0;
   clu_put32(body, (uint32_t)how->by_signal);
   clu_put32(body + 4, (uint32_t)how->code);
   clu_put32(body + 8, memory);
   clu_put64(body + 12, nd->memory);
+  clu_put64(body + 20, begun);
   clu_supervisor_answer(sv, CLU_K_EXITED, nd->id, body, sizeof body);
   clu_chan_flush(&sv->chan);
 }

@@ -62,7 +62,7 @@ enum clu_kind {
   CLU_K_SPAWNED, /* seq: the node. u64 pid */
   CLU_K_REFUSED, /* seq: the node. The error's text */
   CLU_K_EXITED,  /* seq: the node. u32 by_signal, u32 code, u32 enum clu_end_of_memory or 0, u64 how
-                    much it had */
+                    much it had, u64 the first task that it has not begun */
   CLU_K_SIGNALLED, /* seq: the node. The CANCEL was delivered */
   CLU_K_BYE,       /* idle for too long */
   /* master to node, about tasks */
@@ -73,6 +73,8 @@ enum clu_kind {
   CLU_K_RESULT,        /* seq: the task */
   CLU_K_RELAY,         /* seq: the task under way. Output or a condition of it */
   CLU_K_RESULTS_READY, /* there are results in the ring */
+  CLU_K_RESULTS,       /* of a node on another host, by the relay there, which reads its ring: see
+                          core/wire/task-message.h */
   /* master to fork server */
   CLU_K_LIMIT, /* seq: the node. u64 bytes of memory, with more of which it is killed; 0: no limit
                 */

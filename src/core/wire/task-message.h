@@ -36,6 +36,10 @@
  * CLU_RESULT_BARE as clu_plain_bare() writes it. RESULTS_READY says that records wait there; of
  * tasks of a map that take less than CLU_QUICK ns it is not sent each time.
  *
+ * RESULTS, in place of a ring that is on another host
+ *    0  u64      the clock there when they were sent, in ns
+ * then for each u32 n and a record of n bytes.
+ *
  * RELAY (node to session)
  *    0  u8       0: output follows, as it is; 1: a condition, as R object
  */
@@ -45,12 +49,13 @@
 #define CLU_TASKS_HEAD 48
 #define CLU_RESULT_HEAD 24
 #define CLU_RING_RESULT_HEAD 24
+#define CLU_RESULTS_HEAD 8
 #define CLU_QUICK 20000
 
 enum {
   CLU_TASKS_SEEDED = 1,  /* with a random stream */
   CLU_TASKS_BARE = 2,    /* no elements follow: the job's function takes none */
-  CLU_TASKS_NO_RING = 4, /* the session cannot read the node's ring: results come by the socket */
+  CLU_TASKS_NO_RING = 4, /* nobody reads the node's ring: results come by the socket */
   CLU_TASKS_ONLY = 8     /* the job has no other task: when this one is answered the job is over */
 };
 /* The parts of the list in a JOB message. */

@@ -80,9 +80,10 @@ static void see_death(tasks *t, task_node *at) {
   clu_tasks_tell_all(t);
 }
 
-/* Whether all is known of its end that matters: one that had too much is not tried again. */
+/* Whether all is known of its end that matters: one that had too much is not tried again, and what
+ * one of another host had not begun is nobody's death. */
 static int is_end_clear(const tasks *t, task_node *at, int may_wait) {
-  if (!at->node || t->limit == 0) return 1;
+  if (!at->node || (t->limit == 0 && !clu_node_is_relayed(at->node))) return 1;
   if (may_wait) clu_await_reason(at->node);
   if (may_wait || clu_node_end_known(at->node)) return 1;
   if (!at->closed) at->closed = clu_os_now();

@@ -61,11 +61,12 @@ static void on_early_record(clu_node *nd, task_node *at, const unsigned char *p,
 static uint64_t ring_bytes;
 uint64_t clu_tasks_ring_bytes(void) { return ring_bytes; }
 
-/* The record of task `seq`, which is the next that the node has to answer. */
+/* The record of task `seq`, which is the next that the node has to answer. `ahead`: so much is
+ * this machine's clock ahead of the node's. */
 static void take_record(clu_node *nd, task_node *at, uint64_t seq, const unsigned char *p, size_t n,
-                        uint64_t now) {
+                        uint64_t now, uint64_t ahead) {
   uint32_t flags = clu_get32(p);
-  uint64_t took = clu_get32(p + 4), began = clu_get64(p + 16);
+  uint64_t took = clu_get32(p + 4), began = clu_get64(p + 16) + ahead;
   clu_ended x;
   task_job *j;
   if (clu_sched_answer(at->tasks->sched, at->index, seq, 0, took, now, &x) <= 0)
@@ -97,7 +98,7 @@ static int take_ring(clu_node *nd, task_node *at) {
     }
     any = 1;
     at->early = 0;
-    take_record(nd, at, head, p, n, now);
+    take_record(nd, at, head, p, n, now, 0);
     clu_ring_took(r);
   }
   return any;
@@ -171,6 +172,25 @@ static void on_result(clu_node *nd, task_node *at, const clu_msg *m) {
   take_ring(nd, at); /* what had to wait for this one */
 }
 
+/* Records that the relay of another host has taken from the node's ring, in order. What is not
+ * those that the node has to answer next is as bad as an answer out of turn. */
+static void on_results(clu_node *nd, task_node *at, const clu_msg *m) {
+  size_t size = m->body ? m->body->size : 0, k = CLU_RESULTS_HEAD;
+  const unsigned char *p = size ? m->body->data : NULL;
+  uint64_t now = clu_os_now(), ahead = size >= CLU_RESULTS_HEAD ? now - clu_get64(p) : 0;
+  while (k < size && at->id == clu_node_id(nd)) {
+    size_t n = size - k > 4 ? clu_get32(p + k) : 0;
+    uint64_t head = clu_sched_node_head(at->tasks->sched, at->index);
+    if (n < CLU_RING_RESULT_HEAD || n > CLU_RING_MOST || n > size - k - 4 || head == 0 ||
+        clu_get64(p + k + 12) != head) {
+      clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
+      return;
+    }
+    take_record(nd, at, head, p + k + 4, n, now, ahead);
+    k += 4 + n;
+  }
+}
+
 static void on_message(clu_node *nd, clu_msg *m) {
   task_node *at = clu_node_data(nd);
   if (at->id != clu_node_id(nd)) return; /* the scheduler has given it up */
@@ -178,6 +198,10 @@ static void on_message(clu_node *nd, clu_msg *m) {
   if (m->kind == CLU_K_RESULTS_READY) return;
   if (m->kind == CLU_K_RELAY)
     on_relay(at, m);
+  else if (m->kind == CLU_K_RESULTS)
+    on_results(nd, at, m);
+  else if (m->kind == CLU_K_EXITED)
+    clu_sched_node_begun(at->tasks->sched, at->index, clu_get64(m->body->data + 20));
   else if (m->kind == CLU_K_RESULT && (!m->body || m->body->size < CLU_RESULT_HEAD))
     clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
   else
