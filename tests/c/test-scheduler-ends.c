@@ -160,14 +160,14 @@ TEST(what_a_node_elsewhere_has_begun_is_told_when_it_ends) {
   CHECK(sends(s, 0, 0, 4, 1));
   CHECK_INT_EQ(clu_sched_answer(s, 0, 1, 0, 1000, 5, &end), 1);
   clu_sched_node_begun(s, 0, 3);
-  clu_sched_node_lost(s, 0, 7, 1);
+  clu_sched_node_lost(s, 0, 7, CLU_RETRY_COUNTED);
   CHECK_INT_EQ(clu_sched_ended(s, &end), 1);
   CHECK(end.task == 1 && end.why == CLU_END_DIED && end.cause == 7);
   CHECK_INT_EQ(clu_sched_ended(s, &end), 0);
   CHECK_INT_EQ(clu_job_waiting(j), 4);
   clu_sched_node_up(s, 0, NULL); /* the next one has told nothing */
   CHECK(sends(s, 0, 2, 2, 9));
-  clu_sched_node_lost(s, 0, 8, 1);
+  clu_sched_node_lost(s, 0, 8, CLU_RETRY_COUNTED);
   for (int k = 0; k < 2; k++) CHECK_INT_EQ(clu_sched_ended(s, &end), 1);
   clu_sched_free(s);
 }
