@@ -46,6 +46,13 @@ int clu_sched_node_take_back(clu_sched *s, clu_sched_node *nd) {
   return nd->tasks < before;
 }
 
+void clu_sched_node_begun(clu_sched *s, int i, uint64_t first) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (!nd || nd->claim || nd->closed) return;
+  nd->told = 1;
+  nd->begun = first;
+}
+
 void clu_sched_node_interrupt_cancelled(clu_sched *s, clu_sched_node *nd, uint64_t now) {
   if (nd->batches.len == 0 || !clu_sched_first_batch(nd)->cancelled) return;
   if (nd->interrupt != CLU_INTERRUPT_NONE) return;

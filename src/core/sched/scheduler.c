@@ -158,13 +158,6 @@ void clu_sched_node_drain(clu_sched *s, int i, int draining) {
   clu_sched_node_enlist(s, nd);
 }
 
-void clu_sched_node_begun(clu_sched *s, int i, uint64_t first) {
-  clu_sched_node *nd = clu_sched_find_node(s, i);
-  if (!nd || nd->claim || nd->closed) return;
-  nd->told = 1;
-  nd->begun = first;
-}
-
 void clu_sched_node_cut(clu_sched *s, int i, int cut, uint64_t now) {
   clu_sched_node *nd = clu_sched_find_node(s, i);
   if (!nd || nd->cut == cut) return;
