@@ -314,16 +314,13 @@ int clu_lane_forward(clu_lane *s) {
       return 1;
     }
     upto = ring ? clu_ring_written(ring) : 0;
-    if ((more = read_local(s)) == 0 && (rc = clu_lane_forward_ring(s, upto)) == 0) return 0;
-    if (rc < 0) {
-      clu_lane_end(s);
-      return 1;
-    }
-    if (more == 0) {
+    if ((more = read_local(s)) < 0) s->ended = 1;
+    if (more == 0 && (rc = clu_lane_forward_ring(s, upto)) == 0) return 0;
+    if (rc < 0) clu_lane_end(s);
+    if (rc < 0 || more == 0) {
       s->readable = 0;
       return 1;
     }
-    if (more < 0) s->ended = 1;
   }
   return 1;
 }
