@@ -31,8 +31,10 @@ finish_map <- function(t, job, elements, o, bar) {
 # the ordinary; NULL: something was before it was begun. No vector has no elements.
 run_plain_map <- function(cl, elements, f) {
   if (interactive() || isNamespaceLoaded("progressr")) return(NULL) # there may be a progress bar
-  if (!is.function(f) || !.Call(ffi_objects_alone, list(f, elements))) return(NULL)
-  job <- .Call(ffi_map_begin, cl, elements, compiled_once(f, length(cl), length(elements)))
+  globals <- if (is.function(f)) .Call(ffi_objects_alone, list(f, elements))
+  if (is.null(globals)) return(NULL)
+  fun <- compiled_once(f, length(cl), length(elements))
+  job <- .Call(ffi_map_begin, cl, elements, fun, globals)
   if (is.null(job)) return(NULL)
   on.exit(.Call(ffi_job_end, job, 0.08))
   values <- .Call(ffi_map_values, job)

@@ -72,7 +72,7 @@
   /* r/tasks/task-submit.c */   \
   X(ffi_submit, 4)              \
   X(ffi_task_value, 1)          \
-  X(ffi_map_begin, 3)           \
+  X(ffi_map_begin, 4)           \
   X(ffi_map_values, 1)          \
   /* r/tasks/task-query.c */    \
   X(ffi_job_state, 1)           \

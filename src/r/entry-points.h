@@ -170,7 +170,7 @@ SEXP ffi_stream_of_seed(SEXP seed);
 /* r/tasks/task-submit.c */
 SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also);
 SEXP ffi_task_value(SEXP task);
-SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun);
+SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun, SEXP globals);
 SEXP ffi_map_values(SEXP job);
 
 /* r/globals/alone.c */

@@ -389,3 +389,54 @@ test_that("tasks are told apart, and what one has said is relayed once", {
   expect_message(expect_identical(collect(said), 4), "once")
   expect_silent(expect_identical(collect(said), 4))
 })
+
+test_that("variables of the workspace travel in the quick way, and nothing of them stays", {
+  cl <- make_cluster(1)
+  workspace <- globalenv()
+  before <- ls(workspace, all.names = TRUE)
+  on.exit({
+    stop_cluster(cl)
+    rm(list = setdiff(ls(workspace, all.names = TRUE), c(before, ".Random.seed")), envir = workspace)
+  })
+  assign("g_cl", cl, workspace)
+  here <- function(expr) eval(substitute(expr), workspace)
+  alone <- function(code) .Call(clutch:::ffi_code_alone, code, workspace)
+  here({
+    g_k <- 3
+    g_add <- function(x) x + g_k
+    g_null <- NULL
+    makeActiveBinding("g_active", function() 7, globalenv())
+  })
+  expect_identical(alone(quote(g_k * 2))[[2L]], list(g_k = 3))
+  expect_setequal(names(alone(quote(g_add(2)))[[2L]]), c("g_add", "g_k"))
+  expect_null(alone(quote(is.null(g_null))))
+  expect_null(alone(quote(g_active)))
+  expect_identical(here(collect(cluster_submit(g_cl, g_k * 2))), 6)
+  expect_identical(here(collect(cluster_submit(g_cl, g_add(2)))), 5)
+  expect_identical(here(collect(cluster_submit(g_cl, is.null(g_null)))), TRUE)
+  expect_identical(here(collect(cluster_submit(g_cl, g_active))), 7)
+  expect_identical(here(cluster_map(g_cl, 1:3, function(i) i + g_k)), list(4, 5, 6))
+  expect_identical(here(cluster_map(g_cl, 1, g_add)), list(4))
+  left <- function() unlist(parallel::clusterCall(cl, ls, workspace))
+  expect_identical(left(), character())
+  # as an ordinary variable of the workspace: others find it there, and what is done to it ends
+  expect_identical(here(collect(cluster_submit(g_cl, {
+    found <- get("g_k", globalenv())
+    g_k <<- g_k + 1
+    rm(g_k, envir = globalenv())
+    found
+  }))), 3)
+  expect_identical(here(collect(cluster_submit(g_cl, {
+    g_k
+    lockBinding("g_k", globalenv())
+    exists("g_k")
+  }))), TRUE)
+  expect_identical(left(), character())
+  # one that the node has is there again
+  parallel::clusterCall(cl, assign, "g_k", 100, envir = workspace)
+  expect_identical(here(collect(cluster_submit(g_cl, g_k * 2))), 6)
+  expect_identical(parallel::clusterEvalQ(cl, g_k), list(100))
+  e <- tryCatch(here(collect(cluster_submit(g_cl, stop(g_k)))), clutch_task_error = identity)
+  expect_match(conditionMessage(e), "3")
+  expect_identical(left(), "g_k")
+})

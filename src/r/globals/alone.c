@@ -1,6 +1,6 @@
 /* Code that is submitted again and again, one expression a time: whether it needs anything of this
- * session but the variables of the frames it stands in. Most does not, and then no R code is needed
- * to find that out.
+ * session but variables of the workspace and of the frames it stands in. Most does not, and then no
+ * R code is needed to find that out.
  *
  * What R/globals.R does for such code (locals_of(), find_needs()) has the same result. Whatever is
  * not plainly so is left to that.
@@ -74,12 +74,55 @@ static int is_default_package(SEXP name) {
   return 0;
 }
 
-static int has_found_nothing(const clu_search *s) {
+static int has_found_variables_only(const clu_search *s) {
   for (int k = 0; k < N_FOUND; k++)
-    if (k != HELD && k != PACKAGES && clu_search_found(s, k) != R_NilValue) return 0;
+    if (k != HELD && k != PACKAGES && k != GLOBALS && clu_search_found(s, k) != R_NilValue)
+      return 0;
   for (SEXP p = clu_search_found(s, PACKAGES); p != R_NilValue; p = CDR(p))
     if (!is_default_package(CAR(p))) return 0;
   return 1;
+}
+
+/* The value of a variable of the workspace; NULL: it is not there but in attached data, or is not
+ * plainly a value. */
+static SEXP value_of(SEXP symbol) {
+  SEXP value;
+  if (!R_existsVarInFrame(R_GlobalEnv, symbol) || R_BindingIsActive(symbol, R_GlobalEnv))
+    return NULL;
+  value = clu_variable(symbol, R_GlobalEnv);
+  return value == R_NilValue || value == R_MissingArg || TYPEOF(value) == PROMSXP ? NULL : value;
+}
+
+/* The variables that were found, by name; NULL: one of them is not plainly a value. */
+static SEXP variables_of(const clu_search *s) {
+  SEXP found = clu_search_found(s, GLOBALS), values, names;
+  R_xlen_t n = Rf_length(found);
+  values = PROTECT(Rf_allocVector(VECSXP, n));
+  names = PROTECT(Rf_allocVector(STRSXP, n));
+  for (R_xlen_t i = 0; i < n; i++, found = CDR(found)) {
+    SEXP value = value_of(CAR(found));
+    if (!value) {
+      UNPROTECT(2);
+      return R_NilValue;
+    }
+    SET_VECTOR_ELT(values, i, value);
+    SET_STRING_ELT(names, i, PRINTNAME(CAR(found)));
+  }
+  Rf_setAttrib(values, R_NamesSymbol, names);
+  UNPROTECT(2);
+  return values;
+}
+
+/* list(fun, variables), or NULL. */
+static SEXP with_variables(const clu_search *s, SEXP fun) {
+  SEXP variables = PROTECT(variables_of(s)), both = R_NilValue;
+  if (variables != R_NilValue) {
+    both = Rf_allocVector(VECSXP, 2);
+    SET_VECTOR_ELT(both, 0, fun);
+    SET_VECTOR_ELT(both, 1, variables);
+  }
+  UNPROTECT(1);
+  return both;
 }
 
 /* function() code, made in `frame`. */
@@ -101,7 +144,7 @@ static SEXP known_function_of(SEXP code) {
   return fun;
 }
 
-/* The function, if it needs nothing; else NULL. */
+/* As ffi_code_alone(). */
 static SEXP search_function(clu_search *s, SEXP code, SEXP env) {
   SEXP frame = R_NilValue, fun;
   if (env != R_GlobalEnv && is_language(code)) {
@@ -117,8 +160,12 @@ static SEXP search_function(clu_search *s, SEXP code, SEXP env) {
   fun = PROTECT(frame == R_NilValue ? known_function_of(code) : function_of(code, frame));
   clu_search_later(s, fun);
   clu_search_go_on(s);
+  if (!has_found_variables_only(s))
+    fun = R_NilValue;
+  else if (clu_search_found(s, GLOBALS) != R_NilValue)
+    fun = with_variables(s, fun);
   UNPROTECT(2);
-  return has_found_nothing(s) ? fun : R_NilValue;
+  return fun;
 }
 
 /* A search for which there may be memory from the one before; `search` has to be protected, and
@@ -136,22 +183,24 @@ static void give_back(SEXP search) {
   keep(SPARE, search);
 }
 
-/* Whether these objects, a list, need nothing, as a map sends them. */
+/* The variables of the workspace that these objects, a list, need as a map sends them, by name:
+ * none, nearly always. NULL: they need something else, or that has to be looked at more closely. */
 SEXP ffi_objects_alone(SEXP objects) {
-  SEXP search = PROTECT(borrow());
+  SEXP search = PROTECT(borrow()), variables = R_NilValue;
   clu_search *s = clu_search_get(search);
-  int alone;
   clu_search_later(s, objects);
   clu_search_go_on(s);
-  alone = has_found_nothing(s);
+  if (has_found_variables_only(s)) variables = variables_of(s);
+  PROTECT(variables);
   give_back(search);
-  UNPROTECT(1);
-  return Rf_ScalarLogical(alone);
+  UNPROTECT(2);
+  return variables;
 }
 
 /* The function of no arguments with this body, as cluster_submit() sends it, if it needs no
- * variable of the workspace, and no package that not every R attaches. Else, or if that has to be
- * looked at more closely: NULL. `env`: where the code stands. */
+ * variable of the workspace, and no package that not every R attaches. If it needs variables, and
+ * neither they nor the code anything else: list(function, variables by name). Else, or if that has
+ * to be looked at more closely: NULL. `env`: where the code stands. */
 SEXP ffi_code_alone(SEXP code, SEXP env) {
   SEXP search, fun;
   if (TYPEOF(env) != ENVSXP || !is_short(code) || !is_of_workspace(env)) return R_NilValue;

@@ -141,20 +141,53 @@ static int is_description(SEXP x) {
   return TYPEOF(x) == VECSXP && !Rf_isObject(x) && Rf_xlength(x) == CLU_JOB_PARTS;
 }
 
-/* Whether R has to see to packages or variables, or the description is none. */
-static int needs_r(SEXP x) {
-  static const int parts[] = {CLU_JOB_GLOBALS, CLU_JOB_ATTACH, CLU_JOB_LOAD, CLU_JOB_ORDER,
-                              CLU_JOB_PACKAGES};
-  if (!is_description(x)) return 1;
+static int needs_packages(SEXP x) {
+  static const int parts[] = {CLU_JOB_ATTACH, CLU_JOB_LOAD, CLU_JOB_ORDER, CLU_JOB_PACKAGES};
   for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
     if (part(x, parts[k]) != R_NilValue) return 1;
   return 0;
 }
 
+/* Whether there are packages or variables to see to, or the description is none. */
+static int needs_anything(SEXP x) {
+  return !is_description(x) || part(x, CLU_JOB_GLOBALS) != R_NilValue || needs_packages(x);
+}
+
+/* The names of its variables, if they are all that it needs, and none of them is in the workspace,
+ * which can take them; else NULL. */
+static SEXP new_variables(SEXP x) {
+  SEXP names;
+  if (!is_description(x) || needs_packages(x)) return R_NilValue;
+  if (R_EnvironmentIsLocked(R_GlobalEnv)) return R_NilValue;
+  names = Rf_getAttrib(part(x, CLU_JOB_GLOBALS), R_NamesSymbol);
+  if (TYPEOF(names) != STRSXP) return R_NilValue;
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
+    if (R_existsVarInFrame(R_GlobalEnv, Rf_installTrChar(STRING_ELT(names, i)))) return R_NilValue;
+  return names;
+}
+
+/* As node_restore() in R/node-tasks.R, for variables that were not there. */
+static void remove_variables(SEXP names) {
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
+    SEXP symbol = Rf_installTrChar(STRING_ELT(names, i));
+    if (R_existsVarInFrame(R_GlobalEnv, symbol)) R_removeVarFromFrame(symbol, R_GlobalEnv);
+  }
+}
+
 /* What prevents that its tasks are done: a condition, or NULL. */
 static SEXP prepare(SEXP x) {
-  SEXP how;
-  if (!needs_r(x)) return R_NilValue;
+  SEXP how, names, values;
+  if (!needs_anything(x)) return R_NilValue;
+  names = PROTECT(new_variables(x));
+  if (names != R_NilValue) {
+    keep(BEFORE, names);
+    values = part(x, CLU_JOB_GLOBALS);
+    for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
+      Rf_defineVar(Rf_installTrChar(STRING_ELT(names, i)), VECTOR_ELT(values, i), R_GlobalEnv);
+    UNPROTECT(1);
+    return R_NilValue;
+  }
+  UNPROTECT(1);
   how = PROTECT(clu_node_r("node_prepare", x)); /* list(problem, before) */
   keep(BEFORE, VECTOR_ELT(how, 1));
   UNPROTECT(1);
@@ -235,7 +268,10 @@ void clu_job_leave(void) {
   for (int k = ENV; k < N_KEPT; k++) keep(k, R_NilValue);
   clu_state_end_time_limit();
   if (has_fresh) clu_workspace_put_back();
-  if (before != R_NilValue) clu_node_r("node_restore", before);
+  if (TYPEOF(before) == STRSXP)
+    remove_variables(before);
+  else if (before != R_NilValue)
+    clu_node_r("node_restore", before);
   if (has_seed)
     put_seed_back(seed);
   else if (has_fresh && has_state)

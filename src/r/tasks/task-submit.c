@@ -65,10 +65,11 @@ static SEXP plain_warn(void) {
 }
 
 /* `apart`: whether the function travels apart. */
-static clu_blob *message_of(const tasks *t, SEXP fun, SEXP warn, int *apart) {
+static clu_blob *message_of(const tasks *t, SEXP fun, SEXP globals, SEXP warn, int *apart) {
   SEXP parts = PROTECT(Rf_allocVector(VECSXP, CLU_JOB_PARTS));
   clu_blob *b;
   SET_VECTOR_ELT(parts, CLU_JOB_FUN, fun);
+  SET_VECTOR_ELT(parts, CLU_JOB_GLOBALS, globals);
   SET_VECTOR_ELT(parts, CLU_JOB_RELAY, Rf_ScalarLogical(1));
   SET_VECTOR_ELT(parts, CLU_JOB_LIVE, Rf_ScalarLogical(0));
   SET_VECTOR_ELT(parts, CLU_JOB_WARN, warn);
@@ -92,7 +93,7 @@ static clu_blob *known_message_of(const tasks *t, SEXP fun, SEXP warn) {
     UNPROTECT(1);
   }
   if (message && CAR(last) == fun && CDR(last) == warn) return clu_blob_ref(message);
-  b = message_of(t, fun, warn, &apart);
+  b = message_of(t, fun, R_NilValue, warn, &apart);
   if (!apart) return b;
   clu_blob_unref(message);
   message = clu_blob_ref(b);
@@ -143,12 +144,13 @@ static SEXP new_task(SEXP t, SEXP job, SEXP code, SEXP also) {
 }
 
 /* A job of these elements (NULL: one task without any) for the tasks of environment `t`, not begun;
- * NULL: something is out of the ordinary. */
-static SEXP plain_job(SEXP t, SEXP fun, SEXP elements) {
+ * NULL: something is out of the ordinary. `globals`: a named list, or NULL. */
+static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
   const double spec[4] = {0, 0, 0, 0};
   SEXP ptr, warn, job;
   tasks *all;
   clu_blob *b;
+  int apart;
   if (t == R_NilValue || !is_plain(t) || clu_options_any()) return R_NilValue;
   warn = plain_warn();
   ptr = clu_variable(Rf_install("ptr"), t);
@@ -157,7 +159,8 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP elements) {
   if (!are_up(all)) return R_NilValue;
   PROTECT(warn);
   job = PROTECT(clu_job_handle_for(ptr, elements));
-  b = known_message_of(all, fun, warn);
+  b = globals == R_NilValue ? known_message_of(all, fun, warn)
+                            : message_of(all, fun, globals, warn, &apart);
   if ((double)b->size > MOST_SIZE) {
     clu_blob_unref(b);
     job = R_NilValue;
@@ -180,10 +183,16 @@ static void begin(SEXP job, SEXP t) {
   clu_tasks_pass(all);
 }
 
-/* A task for this function, as from ffi_code_alone(), with all options as they are by default; or
- * NULL: something is out of the ordinary. `also`: what it is besides, or NULL. */
+/* A task for this function, or list(function, globals), as from ffi_code_alone(), with all options
+ * as they are by default; or NULL: something is out of the ordinary. `also`: what it is besides, or
+ * NULL. */
 SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
-  SEXP t = whole_tasks(cl), job = PROTECT(plain_job(t, fun, R_NilValue)), task;
+  SEXP t = whole_tasks(cl), globals = R_NilValue, job, task;
+  if (TYPEOF(fun) == VECSXP) {
+    globals = VECTOR_ELT(fun, 1);
+    fun = VECTOR_ELT(fun, 0);
+  }
+  job = PROTECT(plain_job(t, fun, globals, R_NilValue));
   if (job == R_NilValue) {
     UNPROTECT(1);
     return R_NilValue;
@@ -238,12 +247,12 @@ static int is_plain_vector(SEXP x) {
 }
 
 /* The job of a map with all options as they are by default, begun; or NULL: something is out of the
- * ordinary. What travels needs nothing of this session. */
-SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun) {
+ * ordinary. `globals`: what it needs of the workspace, as from ffi_objects_alone(). */
+SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun, SEXP globals) {
   SEXP t, job;
   if (!is_plain_vector(elements) || !Rf_isFunction(fun) || Rf_isObject(fun)) return R_NilValue;
   t = whole_tasks(cl);
-  job = PROTECT(plain_job(t, fun, elements));
+  job = PROTECT(plain_job(t, fun, Rf_length(globals) ? globals : R_NilValue, elements));
   if (job != R_NilValue) begin(job, t);
   UNPROTECT(1);
   return job;
