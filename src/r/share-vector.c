@@ -12,7 +12,7 @@ typedef struct shared {
   unsigned char *at; /* in the mapping */
   void *now;         /* where the elements are: there, or in the copy */
   R_xlen_t length;
-  int asked;        /* somebody has asked for a pointer to write to */
+  int asked;        /* somebody has a pointer, and may write to it */
   uint64_t written; /* the last message that has it */
 } shared;
 
@@ -164,16 +164,20 @@ static void *copy_of(SEXP x) {
   return ordinary(copy);
 }
 
+/* Also who asks for a pointer to read may write: from R 4.6 on Rcpp writes by such a one. */
 static void *elements(SEXP x, Rboolean writable) {
   shared *v = of(x);
   int may_write;
-  if (!writable) return v->now;
   v->asked = 1;
+  if (!writable) return v->now;
   clu_segment_bytes(v->held.segment, &may_write);
   return may_write ? v->now : copy_of(x);
 }
 
-static const void *elements_if_there(SEXP x) { return of(x)->now; }
+static const void *elements_if_there(SEXP x) {
+  of(x)->asked = 1;
+  return of(x)->now;
+}
 
 static int integer_at(SEXP x, R_xlen_t i) { return ((const int *)of(x)->now)[i]; }
 static double double_at(SEXP x, R_xlen_t i) { return ((const double *)of(x)->now)[i]; }

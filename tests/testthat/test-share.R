@@ -144,6 +144,10 @@ test_that("code that writes through a pointer changes its own copy only", {
     "  default: RAW(x)[0] = 9;",
     "  }",
     "  return x;",
+    "}",
+    "SEXP put_by_reader(SEXP x) {", # as Rcpp does where R has no DATAPTR()
+    "  ((char *)DATAPTR_RO(x))[0] ^= 1;",
+    "  return x;",
     "}"), file.path(dir, "put.c"))
   lib <- file.path(dir, paste0("put", .Platform$dynlib.ext))
   log <- system2(file.path(R.home("bin"), "R"),
@@ -159,9 +163,14 @@ test_that("code that writes through a pointer changes its own copy only", {
     .Call("put", v)
     list(v[1:2], length(v))
   }
-  environment(put) <- globalenv()
+  first_two <- function(v) v[1:2]
+  environment(put) <- environment(first_two) <- globalenv()
   for (x in list(runif(2e5), seq_len(3e5) + 0L, rep(TRUE, 3e5), complex(real = runif(1e5)),
                  as.raw(rep(1:200, 1e4)))) {
+    r <- share(x)
+    .Call("put_by_reader", r)
+    expect_false(identical(r[1:2], x[1:2]))
+    expect_identical(parallel::clusterCall(cl, first_two, r)[[2L]], r[1:2])
     s <- share(x)
     said <- parallel::clusterCall(cl, put, s)
     expect_false(identical(said[[1L]][[1L]], x[1:2]))
