@@ -7,6 +7,8 @@
 #   rank    the variable that has the number of the host there; NULL: there is one host only
 #   settings, job  names of files in that folder, with what a host is told, and with a script
 #   script  lines of the script, or NULL
+#   cancel  lines of a shell that cancel job "$job", which is what the command has printed; NULL:
+#           there is no job that outlives the command
 # `folder`, `port`: what is not known yet has the name of what it will be.
 launches_of <- function(x, methods, folder = "<folder>", port = "<port>") {
   code <- function(file) host_code(if (!is.null(file)) file.path(folder, file))
@@ -22,10 +24,9 @@ launches_of <- function(x, methods, folder = "<folder>", port = "<port>") {
                      rank = "SLURM_PROCID")))
   }
   if (x$kind == "slurm") {
-    rank <- if (is.null(x$workers)) "SLURM_PROCID" else "SLURM_ARRAY_TASK_ID"
-    return(list(list(argv = sbatch_command(x, folder), hosts = all, secret = "file", rank = rank,
-                     settings = "settings", job = "job.sh",
-                     script = slurm_script(x, command("settings")))))
+    return(list(list(argv = sbatch_command(x, folder), hosts = all, secret = "file",
+                     rank = "SLURM_PROCID", settings = "settings", job = "job.sh",
+                     script = slurm_script(x, command("settings")), cancel = slurm_cancel)))
   }
   lapply(all, function(k) {
     settings <- if (x$secret == "file") sprintf("settings-%d", k)

@@ -10,9 +10,12 @@ start_on_hosts <- function(info, ranks, left) {
   tempdir(TRUE) # it may have been deleted since the cluster was made
   is_first <- is.null(info$link)
   ok <- FALSE
-  on.exit(if (!ok && is_first) end_hosts(info))
+  on.exit(if (!ok && is_first) {
+    end_waiting(info)
+    end_hosts(info)
+  })
   if (is_first) bring_up_hosts(info, left)
-  handles <- spawn_on_hosts(info, ranks, left)
+  handles <- spawn_on_hosts(info, ranks, function() left() + if (is_first) queued_for(info) else 0)
   ok <- TRUE
   handles
 }
@@ -44,7 +47,9 @@ bring_up_hosts <- function(info, left) {
   await_hosts(info, left)
   if (!is.null(info$folder)) unlink(list.files(info$folder, "^settings", full.names = TRUE))
   check_reports(info)
-  for (k in seq_along(info$servers)) send_host_settings(info, k, left)
+  end_waiting(info)
+  left_then <- function() left() + queued_for(info)
+  for (k in seq_along(info$servers)) send_host_settings(info, k, left_then)
 }
 
 # What the R on a host, or on each of several, is told: lines. `launch`: one of launches_of().
@@ -91,6 +96,8 @@ run_launch <- function(info, launch, text) {
     Sys.chmod(script, "0700")
   }
   argv <- launch$argv
+  program(argv[[1L]])
+  if (!is.null(launch$cancel)) argv <- keeper_command(launch, info$folder)
   argv[[1L]] <- program(argv[[1L]])
   log <- tempfile("clutch-host-", fileext = ".log")
   env <- env_of_launcher(info$launch)
@@ -98,14 +105,17 @@ run_launch <- function(info, launch, text) {
               input = if (!is.null(text)) paste0(text, "\n", collapse = ""))
   handle <- .Call(ffi_psock_node, 0L)
   .Call(ffi_psock_spawn, handle, argv, paste0(names(env), "=", env), how)
-  list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv)
+  list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
+       keeps_job = !is.null(launch$cancel))
 }
 
-# A step in which this session runs may be bound to some processors, which holds for that step.
+# A step in which this session runs may be bound to some processors, which holds for that step. A
+# new job has nothing to do with an allocation in which this session is.
 env_of_launcher <- function(x) {
   env <- effective_env(NULL)
   if (x$kind != "slurm") return(env)
-  env[!grepl("^SLURM_(CPU_BIND|MEM_BIND)", names(env))]
+  bound <- if (is.null(x$job)) "^SLURM_(?!CONF$)" else "^SLURM_(CPU_BIND|MEM_BIND)"
+  env[!grepl(bound, names(env), perl = TRUE)]
 }
 
 # Nobody else can read it at any time.
@@ -124,10 +134,11 @@ await_hosts <- function(info, left) {
       host <- host_ready(info$servers[[k]], if (k == waiting[[1L]]) 0.05 else 0)
       if (!is.null(host)) info$servers[[k]] <- host
     }
+    see_to_job(info)
     is_lost <- function(k) is.null(info$servers[[k]]$report) && host_will_not_come(k, info)
     lost <- Filter(is_lost, waiting)
     if (length(lost)) throw_hosts_failed(info, lost)
-    if (left() <= 0.02) throw_hosts_failed(info, waiting, is_late = TRUE)
+    if (left() + queued_for(info) <= 0.02) throw_hosts_failed(info, waiting, is_late = TRUE)
   }
 }
 
@@ -139,7 +150,14 @@ host_will_not_come <- function(k, info) {
   command <- command_of(info, k)
   i <- .Call(ffi_node_info, command$handle)
   if (i$state == "dead") return(is.null(info$folder) || i$by_signal || i$code != 0L)
-  length(srun_says(log_lines(command$log), k - command$hosts[[1L]])) > 0L
+  if (has_job_ended(info)) return(TRUE)
+  length(srun_says(printed_of(info, command), k - command$hosts[[1L]])) > 0L
+}
+
+# By the command, and by the job that it has submitted.
+printed_of <- function(info, command) {
+  of_job <- if (isTRUE(command$keeps_job)) log_lines(file.path(info$folder, "job.log"))
+  c(log_lines(command$log), of_job)
 }
 
 # ---- what is told to them ----
@@ -245,7 +263,8 @@ end_hosts <- function(info) {
 # Told to end by SIGTERM they see to it that it does, which they could not do when they are killed.
 await_commands <- function(info) {
   has_come <- vapply(info$servers, function(host) !is.null(host$report), NA)
-  if (all(has_come) && commands_end(info, 3)) return(invisible())
+  keeps_job <- vapply(info$commands, function(command) command$keeps_job, NA)
+  if (all(has_come) && !any(keeps_job) && commands_end(info, 3)) return(invisible())
   for (command in info$commands) {
     i <- .Call(ffi_node_info, command$handle)
     if (i$state == "starting" && !is.na(i$started)) tools::pskill(i$started, tools::SIGTERM)
@@ -282,7 +301,11 @@ host_failure_text <- function(k, info) {
   i <- .Call(ffi_node_info, command$handle)
   why <- if (i$state == "starting") "it has not connected" else how_ended(i$by_signal, i$code)
   node <- list(host = x$hosts[[k]], rshcmd = shell_words(x$ssh), by_hosts = TRUE)
-  printed <- log_lines(command$log)
+  printed <- printed_of(info, command)
+  if (has_job_ended(info)) {
+    why <- job_end_text(info$job$number, info$job$fields)
+    i <- list(state = "dead", by_signal = FALSE, code = -1L)
+  }
   if (x$kind == "slurm") {
     number <- k - command$hosts[[1L]]
     said <- srun_says(printed, number)

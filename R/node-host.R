@@ -36,7 +36,7 @@ host_number <- function(settings) {
   if (is.null(from)) return(settings$rank)
   number <- suppressWarnings(as.integer(Sys.getenv(from)))
   if (is.na(number)) throw("protocol", sprintf("%s does not say which host this is", from))
-  settings$rank + number - (from == "SLURM_ARRAY_TASK_ID")
+  settings$rank + number
 }
 
 # Where the session may be. What ssh and srun tell comes first: that is as what this host knows the

@@ -1,42 +1,117 @@
 # Nodes on hosts that Slurm allocates: a description as those of hosts.R.
 
-# In an allocation (salloc, sbatch): a step of it, by srun. Elsewhere a job, by sbatch.
-#   nodes     number of hosts, Slurm's "nodes"; in an allocation all of it by default
-#   each      number of nodes of the cluster on each host; there its processors by default
-#   time      time limit: seconds, or as "90min", "2h", "1d12h", or as Slurm writes it
-#   workers   a range: a job array of at least and at most so many hosts; in place of `nodes`
-#   partition, account, qos  as for sbatch
-#   options   further arguments of sbatch, or of srun in an allocation
-#   name      what squeue shows
-#   folder    a folder that this machine and the hosts see, for the file that has the secret
-slurm <- function(nodes = NULL, each = NULL, time = NULL, workers = NULL, ..., partition = NULL,
-                  account = NULL, qos = NULL, options = character(), name = "clutch",
+#' Nodes on hosts that Slurm allocates
+#'
+#' Describes hosts for [make_cluster()]. In an allocation, that is in a session that `salloc`,
+#' `sbatch` or `srun` has started, they are those of the allocation, and one `srun` starts one R on
+#' each of them. Elsewhere `sbatch` submits a job, and [make_cluster()] waits until Slurm has
+#' started it.
+#'
+#' The R on each host becomes the fork server of that host, as with [hosts()]. It connects back to
+#' this session. All nodes there are forked from it and use that one connection. R and this package
+#' have to be on the hosts, in the same version of the package.
+#'
+#' @param nodes Number of hosts, which Slurm calls nodes. In an allocation all of it by default.
+#' @param each Number of nodes of the cluster on each host, and of the processors that are asked
+#'   for there. In an allocation the processors that it has on each of its hosts by default (where
+#'   they differ, the least of them), elsewhere 1.
+#' @param time Time limit: number of seconds, or string such as `"90min"`, `"2h"`, `"1d12h"`, or
+#'   `"1-12:00:00"` as Slurm writes it.
+#' @param ... Not used. What is misspelt is an error.
+#' @param partition,account,qos String: as for `sbatch`.
+#' @param options Character vector: further arguments of `sbatch`, or in an allocation of `srun`.
+#' @param name String: name of the job or step, which `squeue` shows.
+#' @param submit Logical: whether a job is submitted. `NA`, the default: unless this session is in
+#'   an allocation.
+#' @param wait Number of seconds, or string as of `time`: how long the job may wait in Slurm's
+#'   queue. `setup_timeout` of [make_cluster()] counts from its start on.
+#' @param folder String: a folder that this machine and the hosts see, with its full path. For the
+#'   time of the cluster there is a folder in it that only this user can read. By default the user's
+#'   cache, see [tools::R_user_dir()].
+#' @inheritParams hosts
+#' @param address Character vector: names of this machine, as the hosts know it. This machine's own
+#'   name is tried after them, and before them what Slurm says.
+#' @return Object of class `clutch_launch`, to be given to [make_cluster()] or [launch_plan()].
+#'
+#' @section In an allocation:
+#' The step runs beside others (`srun --overlap`), and has one task on each host with `each`
+#' processors. A host that fails is not the end of the others (`--no-kill`). The allocation stays
+#' when the cluster is stopped.
+#'
+#' @section A job:
+#' While the job waits, an interactive session shows for how long, and why. Ctrl-C, an error and
+#' [stop_cluster()] cancel the job, and so does the end of the session, whatever ends it. It is
+#' submitted with `--no-requeue`: a job that is started anew has lost its session.
+#'
+#' @section Who may connect:
+#' Host and session prove to each other that they know the cluster's secret. In an allocation the
+#' hosts get it on the standard input of `srun`. A job reads it from a file in `folder`, which only
+#' this user can read, and which is removed when all hosts have connected. It is on no command line
+#' and in no environment variable.
+#'
+#' @section When Slurm ends nodes:
+#' Slurm ends a job or step when its time is over, when it is cancelled (`scancel`), when it makes
+#' room for another one (preemption), and when a host fails. Then elements and tasks that were on
+#' its hosts fail with an error of class `clutch_task_died` that says which of these it was, also as
+#' its element `cause`: `"time_limit"`, `"cancelled"`, `"preempted"` or `"host_failed"`. With
+#' `.retries` they are started again on other hosts, if any are left, and this start does not count.
+#' Too much memory for Slurm (`"memory"`) does.
+#'
+#' @section Errors: `clutch_argument`: an argument is of no use. [make_cluster()] signals
+#'   `clutch_start`, with element `hosts`, when some do not come: it says what was run, what that
+#'   printed, and why the job has ended or still waits. All have class `clutch_error`.
+#' ```r
+#' tryCatch(
+#'   make_cluster(slurm(nodes = 4, each = 32, time = "2h", wait = "10min")),
+#'   clutch_start = function(e) message(conditionMessage(e))
+#' )
+#' ```
+#' @seealso [make_cluster()], [launch_plan()], [hosts()], [launcher()]
+#' @examples
+#' launch_plan(slurm(nodes = 4, each = 32, time = "2h", submit = TRUE))
+#' launch_plan(slurm(nodes = 1, each = 8, modules = "R/4.4", partition = "long", submit = TRUE))
+#' \dontrun{
+#' cl <- make_cluster(slurm(nodes = 4, each = 32, time = "2h"))
+#' cluster_map(cl, 1:1000, function(i) i^2, .retries = 1)
+#' stop_cluster(cl)
+#' }
+#' @export
+slurm <- function(nodes = NULL, each = NULL, time = NULL, ..., partition = NULL, account = NULL,
+                  qos = NULL, options = character(), name = "clutch", submit = NA, wait = "1d",
                   folder = NULL, rscript = "Rscript", rscript_args = character(), env = NULL,
                   modules = NULL, setup = NULL, address = NULL, listen = 0L, tls = TRUE) {
   no_others("slurm", list(...), names(formals()))
-  allocation <- slurm_allocation()
-  if (is.null(nodes) && is.null(workers)) nodes <- allocation$nodes
-  if (is.null(nodes) == is.null(workers)) {
-    throw("argument", "slurm() needs either `nodes` or `workers` outside of an allocation")
+  if (!is.logical(submit) || length(submit) != 1L) {
+    throw("argument", "`submit` has to be TRUE, FALSE or NA")
   }
-  check_one(nodes, "nodes", is_whole, "a number of hosts, 1 or more")
-  range <- check_job_range(workers)
-  if (is.null(each)) each <- allocation$cores
-  if (is.null(each)) each <- 1L
-  check_one(each, "each", is_whole, "a number of nodes, 1 or more")
-  if (!is.null(allocation$nodes) && !is.null(nodes) && nodes > allocation$nodes) {
-    text <- "this allocation (job %s) has %d hosts, and `nodes` is %d"
-    throw("argument", sprintf(text, allocation$job, allocation$nodes, as.integer(nodes)))
+  allocation <- if (!isTRUE(submit)) slurm_allocation()
+  if (isFALSE(submit) && is.null(allocation)) {
+    throw("argument", "`submit = FALSE`, and this session is in no allocation of Slurm's")
   }
-  n <- if (is.null(range)) as.integer(nodes) else range[[1L]]
+  size <- slurm_size(nodes, each, allocation)
   new_launch(
-    "slurm", sprintf("host %d of Slurm", seq_len(n)), rep(as.integer(each), n),
+    "slurm", sprintf("host %d of Slurm", seq_len(size$nodes)), rep(size$each, size$nodes),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
-    job = allocation$job, workers = range, time = slurm_time(time),
+    job = allocation$job, time = slurm_time(time), wait = check_queue_wait(wait),
     options = c(slurm_option("partition", partition), slurm_option("account", account),
                 slurm_option("qos", qos), check_strings(options, "options")),
     name = check_one(name, "name", is_word, "one word"), folder = check_folder(folder)
   )
+}
+
+# Numbers of hosts, and of nodes on each.
+slurm_size <- function(nodes, each, allocation) {
+  if (is.null(nodes)) nodes <- allocation$nodes
+  if (is.null(nodes)) throw("argument", "slurm() needs `nodes` outside of an allocation")
+  check_one(nodes, "nodes", is_whole, "a number of hosts, 1 or more")
+  if (is.null(each)) each <- allocation$cores
+  if (is.null(each)) each <- 1L
+  check_one(each, "each", is_whole, "a number of nodes, 1 or more")
+  if (!is.null(allocation$nodes) && nodes > allocation$nodes) {
+    text <- "this allocation (job %s) has %d hosts, and `nodes` is %d"
+    throw("argument", sprintf(text, allocation$job, allocation$nodes, as.integer(nodes)))
+  }
+  list(nodes = as.integer(nodes), each = as.integer(each))
 }
 
 # The allocation in which this process runs: job, number of hosts, the least number of processors
@@ -56,12 +131,6 @@ slurm_allocation <- function() {
 slurm_option <- function(name, value) {
   check_one(value, name, is_word, "one word")
   if (!is.null(value)) sprintf("--%s=%s", name, value)
-}
-
-check_job_range <- function(workers) {
-  if (is.null(workers)) return(NULL)
-  if (is_whole(workers) && length(workers)) return(as.integer(range(workers)))
-  throw("argument", "`workers` has to be a range of numbers of hosts, such as 10:200")
 }
 
 check_folder <- function(folder) {
@@ -91,6 +160,12 @@ slurm_time <- function(time) {
   if (days > 0) sprintf("%.0f-%s", days, clock) else clock
 }
 
+check_queue_wait <- function(wait, name = "wait") {
+  seconds <- if (is.character(wait) && length(wait) == 1L) seconds_of(wait) else wait
+  is_time <- function(x) is.numeric(x) && x > 0
+  check_one(seconds, name, is_time, "a number of seconds, or a text such as \"90min\" or \"1d\"")
+}
+
 # "1d12h", "90 min": seconds, or NA.
 seconds_of <- function(text) {
   text <- gsub("[[:space:]]", "", text)
@@ -111,27 +186,27 @@ seconds_of <- function(text) {
 # --export=NONE, for this R's environment is there.
 srun_command <- function(x, command) {
   n <- length(x$each)
-  c("srun", "--overlap", "--no-kill", paste0("--cpus-per-task=", x$each[[1L]]),
-    paste0("--nodes=", n), paste0("--ntasks=", n), "--ntasks-per-node=1",
-    paste0("--job-name=", x$name), if (!is.null(x$time)) paste0("--time=", x$time),
-    "--kill-on-bad-exit=0", "--wait=0", "--mpi=none", "--export=ALL", "--label", x$options,
-    command)
+  c("srun", "--overlap", step_options(x), paste0("--nodes=", n), paste0("--ntasks=", n),
+    "--ntasks-per-node=1", paste0("--job-name=", x$name),
+    if (!is.null(x$time)) paste0("--time=", x$time), x$options, command)
+}
+
+step_options <- function(x) {
+  c("--no-kill", paste0("--cpus-per-task=", x$each[[1L]]), "--kill-on-bad-exit=0", "--wait=0",
+    "--mpi=none", "--export=ALL", "--label")
 }
 
 # A job outside of an allocation. `folder`: with the file of the job.
 sbatch_command <- function(x, folder) {
-  n <- length(x$each)
-  size <- if (is.null(x$workers)) paste0("--nodes=", n) else c(paste0("--array=1-", n), "--nodes=1")
-  c("sbatch", "--parsable", paste0("--job-name=", x$name), size, "--ntasks-per-node=1",
-    paste0("--cpus-per-task=", x$each[[1L]]), if (!is.null(x$time)) paste0("--time=", x$time),
-    paste0("--output=", file.path(folder, "%j.log")), x$options, file.path(folder, "job.sh"))
+  c("sbatch", "--parsable", paste0("--job-name=", x$name), paste0("--nodes=", length(x$each)),
+    "--ntasks-per-node=1", paste0("--cpus-per-task=", x$each[[1L]]),
+    if (!is.null(x$time)) paste0("--time=", x$time), "--no-requeue",
+    paste0("--output=", file.path(folder, "job.log")), x$options, file.path(folder, "job.sh"))
 }
 
 # The lines of job.sh.
 slurm_script <- function(x, command) {
-  step <- c("srun", "--no-kill", paste0("--cpus-per-task=", x$each[[1L]]), "--kill-on-bad-exit=0",
-            "--wait=0", "--mpi=none", "--export=ALL", "--label", command)
-  c("#!/bin/sh", paste("exec", shell_words(step)))
+  c("#!/bin/sh", paste("exec", shell_words(c("srun", step_options(x), command))))
 }
 
 # ---- what srun prints ----
@@ -143,6 +218,7 @@ task_ended <- "^srun: error: ([^ ]+): tasks? ([0-9,-]+): (.*)"
 # tasks have ended, see srun_says().
 printed_by_task <- function(lines, number) {
   lines <- grep(task_ended, lines, value = TRUE, invert = TRUE)
+  lines <- grep("^[0-9]+(;.*)?$", lines, value = TRUE, invert = TRUE) # sbatch: number of the job
   of_task <- grepl("^ *[0-9]+: ", lines)
   mine <- grepl(sprintf("^ *%d: ", number), lines)
   sub("^ *[0-9]+: ", "", lines[mine | !of_task])

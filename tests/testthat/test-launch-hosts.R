@@ -1,7 +1,6 @@
 # Descriptions of nodes on other hosts, and the commands that are made of them.
 
 plan <- function(...) print(launch_plan(...))
-slurm <- clutch:::slurm
 launcher <- clutch:::launcher
 
 outside_of_slurm <- function(env = parent.frame()) {
@@ -31,10 +30,12 @@ test_that("hosts by Slurm, in an allocation and outside", {
   outside_of_slurm()
   expect_snapshot(plan(slurm(nodes = 4, each = 32, time = "2h", partition = "long",
                              folder = "/shared")))
-  expect_snapshot(plan(slurm(workers = 10:200, time = 3600, folder = "/shared")))
   Sys.setenv(SLURM_JOB_ID = "17", SLURM_JOB_NUM_NODES = "2", SLURM_JOB_CPUS_PER_NODE = "8(x2)")
   expect_snapshot(plan(slurm()))
   expect_snapshot(plan(slurm(nodes = 1, each = 2, modules = "R")))
+  Sys.setenv(SLURM_JOB_CPUS_PER_NODE = "8,4(x2)")
+  expect_identical(slurm()$each, c(4L, 4L))
+  expect_snapshot(plan(slurm(nodes = 1, each = 2, submit = TRUE, folder = "/shared")))
   expect_error(slurm(nodes = 3), "has 2 hosts, and `nodes` is 3", class = "clutch_argument")
 })
 
@@ -111,9 +112,10 @@ test_that("arguments of no use are errors that name the argument", {
   bad(hosts("a", modules = "x; rm"), "`modules`")
   bad(hosts("a", rscript = "~/R"), "`rscript`")
   bad(hosts("a", tunnel = "yes"), "`tunnel`")
-  bad(slurm(), "`nodes` or `workers`")
-  bad(slurm(nodes = 1, workers = 1:2), "`nodes` or `workers`")
-  bad(slurm(workers = 0:2), "`workers`")
+  bad(slurm(), "needs `nodes` outside")
+  bad(slurm(nodes = 1, submit = FALSE), "in no allocation")
+  bad(slurm(nodes = 1, submit = "yes"), "`submit`")
+  bad(slurm(nodes = 1, wait = "long"), "`wait`")
   bad(slurm(nodes = 1, partition = "a b"), "`partition`")
   bad(slurm(nodes = 1, folder = "here"), "`folder`")
   bad(launcher(), "`template` is missing")

@@ -1,7 +1,6 @@
 # Clusters on hosts that a real Slurm allocates.
 
 outside_checks_only()
-slurm <- clutch:::slurm
 
 slurm_there <- NULL # made by the first test that needs it, ended by the last one
 needs_slurm <- function() {
@@ -49,7 +48,7 @@ test_that("the secret is on no command line and in no environment", {
   needs_slurm()
   in_allocation("-N2", "--ntasks-per-node=1", "-c4")
   cl <- make_cluster(slurm(each = 1))
-  on.exit(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
   expect_identical(length(cl), 2L)
   link <- cl[[1]]$info$link
   known <- .Call(clutch:::ffi_link_info, link$handle)
@@ -80,6 +79,84 @@ test_that("a step that fails: what it printed, on which host, and nothing is lef
   expect_match(text, "1 of 2 hosts could not be started; nothing was left running")
   expect_match(text, "host 2 of Slurm: on n2: Exited with exit code 3; it printed last:\n  no room")
   expect_match(fails(options = "--nonsense"), "unrecognized option")
+})
+
+shared_folder <- function() {
+  folder <- file.path(slurm_there$folder, "shared")
+  dir.create(folder, showWarnings = FALSE)
+  folder
+}
+job_state <- function(job) clutch:::slurm_job(job)$JobState
+
+test_that("outside: a job by sbatch, whose secret is in a file for this user, while it starts", {
+  needs_slurm()
+  shared <- shared_folder()
+  old <- Sys.umask("022")
+  on.exit(Sys.umask(old))
+  cl <- make_cluster(slurm(nodes = 2, each = 2, time = "10min", name = "my-fit", folder = shared))
+  job <- cl[[1]]$info$job$number
+  expect_identical(sort(where(cl)), rep(c("n1", "n2"), each = 2))
+  expect_identical(jobs_of_slurm(), paste(job, "my-fit RUNNING"))
+  expect_identical(clutch:::slurm_job(job)$TimeLimit, "00:10:00")
+  folder <- list.files(shared, full.names = TRUE)
+  expect_identical(format(file.mode(folder)), "700")
+  expect_identical(list.files(folder, "settings"), character())
+  expect_identical(cluster_map_dbl(cl, 1:100, function(i) i^2), (1:100)^2)
+  stop_cluster(cl)
+  expect_nothing_runs()
+  expect_true(eventually(job_state(job) == "COMPLETED"))
+  expect_identical(list.files(shared), character())
+})
+
+test_that("a job that waits: it is cancelled when it waits too long, by Ctrl-C, and with the session", {
+  needs_slurm()
+  shared <- shared_folder()
+  held <- function(...) slurm(nodes = 1, options = "--hold", folder = shared, ...)
+  no_job <- function() !length(jobs_of_slurm()) && !length(list.files(shared))
+  e <- tryCatch(make_cluster(held(wait = 1)), clutch_start = identity)
+  expect_match(conditionMessage(e), "still waits after 1 s \\(JobHeldUser\\); it was cancelled")
+  expect_true(eventually(no_job()))
+  later(2, "kill -INT %d", Sys.getpid())
+  expect_identical(tryCatch(make_cluster(held()), interrupt = function(e) "int"), "int")
+  expect_true(eventually(no_job()))
+  s <- start_script(c(
+    "cat('ready\\n')",
+    sprintf("cl <- make_cluster(slurm(nodes = 1, options = '--hold', folder = '%s'))", shared)
+  ))
+  expect_true(eventually(length(jobs_of_slurm()) == 1L, 60))
+  file <- list.files(shared, "^settings$", full.names = TRUE, recursive = TRUE)
+  expect_identical(format(file.mode(file)), "600")
+  tools::pskill(s$pid, 9L)
+  expect_true(eventually(no_job()))
+  expect_true(ends(s))
+})
+
+test_that("time in the queue does not count for setup_timeout", {
+  needs_slurm()
+  shared <- shared_folder()
+  later(4, "scontrol release $(squeue -h -n waits -o %%i)")
+  job <- slurm(nodes = 1, options = "--hold", folder = shared, name = "waits")
+  began <- proc.time()[[3L]]
+  cl <- make_cluster(job, setup_timeout = 30)
+  expect_gt(proc.time()[[3L]] - began, 3)
+  expect_gt(clutch:::queued_for(cl[[1]]$info), 3)
+  stop_cluster(cl)
+  expect_nothing_runs()
+})
+
+test_that("a job that fails: what it printed, and why it has ended", {
+  needs_slurm()
+  shared <- shared_folder()
+  fails <- function(...) {
+    e <- tryCatch(make_cluster(slurm(nodes = 2, folder = shared, ...), setup_timeout = 60),
+                  clutch_start = identity)
+    expect_s3_class(e, "clutch_start")
+    expect_nothing_runs()
+    expect_true(eventually(!length(jobs_of_slurm()) && !length(list.files(shared))))
+    conditionMessage(e)
+  }
+  expect_match(fails(rscript = "/nowhere/Rscript"), "exit code 127.*/nowhere/Rscript")
+  expect_match(fails(partition = "nowhere"), "invalid partition")
 })
 
 test_that("what srun prints tells which host has failed", {
