@@ -46,9 +46,11 @@ host_code <- function(file = NULL) {
   sprintf("clutch:::host_main(%s)", if (is.null(file)) "" else deparse1(file))
 }
 
-# -T: no terminal, whatever the user's configuration says. With -R ssh carries connections to the
-# session's port from the host itself.
+# -T: no terminal, whatever the user's configuration says. The shell there waits for R, and so ssh
+# says how R has ended: of a command that was killed it only says 255, as of a connection that it
+# has lost. Every shell knows `exit`. With -R ssh carries connections to the session's port from the
+# host itself.
 ssh_command <- function(x, k, command, port) {
   tunnel <- if (!isFALSE(x$tunnel)) c("-R", sprintf("%s:127.0.0.1:%s", port, port))
-  c(x$ssh, "-T", tunnel, x$hosts[[k]], paste("exec", shell_words(command)))
+  c(x$ssh, "-T", tunnel, x$hosts[[k]], paste0(shell_words(command), "; exit"))
 }

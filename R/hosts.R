@@ -160,7 +160,8 @@ remote_r <- function(rscript, rscript_args, env, modules, setup) {
 # Arguments of a program that needs no shell. `code`: what R does there. A login shell knows what
 # `module` is; a line that fails is the end.
 remote_command <- function(r, code, methods = TRUE) {
-  env <- c(CLUTCH_STARTING = "1", quick_start_there(r), r$env)
+  # what a node starts inherits its mark, by which the fork server knows whose it is
+  env <- c(CLUTCH_STARTING = "1", CLUTCH_MARK = strrep("0", 32L), quick_start_there(r), r$env)
   command <- c("env", paste0(names(env), "=", env), r$rscript, default_packages_argument(methods),
                r$rscript_args, "-e", code)
   before <- c(if (length(r$modules)) paste("module load", shell_words(r$modules)), r$setup)

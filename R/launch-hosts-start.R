@@ -22,8 +22,57 @@ start_on_hosts <- function(info, ranks, left) {
 
 replace_on_host <- function(info, rank, seconds) {
   end <- clock() + seconds
-  start_on_hosts(info, rank, function() max(end - clock(), 0.01))[[1L]]
+  left <- function() max(end - clock(), 0.01)
+  k <- info$host_of[[rank]]
+  if (has_ended(info$servers[[k]]) && may_start_again(info, k)) start_host_again(info, k, left)
+  start_on_hosts(info, rank, left)[[1L]]
 }
+
+has_ended <- function(host) .Call(ffi_server_info, host$handle)$state == "ended"
+
+# ---- a host that was lost ----
+
+# Whether what was there has ended by itself, or was killed, on a host that can be reached; as a fork
+# server of this machine it has a successor then. To look for one that was cut off would keep the
+# session waiting.
+may_start_again <- function(info, k) {
+  if (info$launches[[1L]]$secret != "stdin" || length(info$launches) != length(info$servers) ||
+        k %in% info$given_up) return(FALSE)
+  command <- command_of(info, k)$handle
+  end <- clock() + 3 # it may be about to end
+  repeat {
+    i <- .Call(ffi_node_info, command)
+    if (i$state == "dead" || clock() > end) break
+    Sys.sleep(0.02)
+  }
+  i$state == "dead" && isFALSE(i$by_signal) && i$code != 255L
+}
+
+start_host_again <- function(info, k, left) {
+  ok <- FALSE
+  on.exit(if (!ok) info$given_up <- c(info$given_up, k))
+  unlink(command_of(info, k)$log)
+  info$commands <- Filter(function(command) !k %in% command$hosts, info$commands)
+  info$servers[[k]] <- link_host(info$link, host_setup(info))
+  launch <- launches_of(info$launch, info$methods, "", format(info$port))[[k]]
+  seconds <- min(left(), AGAIN_LIMIT)
+  end <- clock() + seconds
+  run_and_note(info, launch, settings_for(info, launch, seconds))
+  came <- tryCatch({
+    await_hosts(info, function() end - clock())
+    check_reports(info, k)
+    send_host_settings(info, k, left)
+  }, clutch_error = identity)
+  if (!inherits(came, "error")) {
+    ok <- TRUE
+    return(invisible())
+  }
+  host_end(info$servers[[k]])
+  throw("start", sprintf("host %s was lost, and does not come again: %s", info$launch$hosts[[k]],
+                         conditionMessage(came)))
+}
+
+AGAIN_LIMIT <- 20 # seconds
 
 # ---- hosts ----
 
@@ -38,18 +87,23 @@ bring_up_hosts <- function(info, left) {
     reconnect = option_number("clutch.reconnect", 300), seconds = left()
   ))
   info$port <- .Call(ffi_link_info, info$link$handle)$port
-  by_exec <- info$strategy == "spawn"
-  setup <- list(packages = if (!by_exec) info$packages, by_exec = by_exec,
-                preload = if (!by_exec) preload_of(info),
-                compare = packages_to_compare(info$packages))
+  setup <- host_setup(info)
   for (k in seq_along(x$each)) info$servers[[k]] <- link_host(info$link, setup)
   run_launches(info, left())
   await_hosts(info, left)
   if (!is.null(info$folder)) unlink(list.files(info$folder, "^settings", full.names = TRUE))
   check_reports(info)
+  say_differences(info)
   end_waiting(info)
   left_then <- function() left() + queued_for(info)
   for (k in seq_along(info$servers)) send_host_settings(info, k, left_then)
+}
+
+# What its fork server does first.
+host_setup <- function(info) {
+  by_exec <- info$strategy == "spawn"
+  list(packages = if (!by_exec) info$packages, by_exec = by_exec,
+       preload = if (!by_exec) preload_of(info), compare = packages_to_compare(info$packages))
 }
 
 # What the R on a host, or on each of several, is told: lines. `launch`: one of launches_of().
@@ -79,9 +133,17 @@ run_launches <- function(info, seconds) {
   folder <- if (is.null(info$folder)) "" else info$folder
   launches <- launches_of(x, info$methods, folder, format(info$port))
   for (launch in launches) {
-    text <- settings_for(info, launch, seconds)
-    info$commands <- c(info$commands, list(run_launch(info, launch, text)))
+    run_and_note(info, launch, settings_for(info, launch, seconds))
   }
+}
+
+# What ends when all has that it has started tells of that end.
+run_and_note <- function(info, launch, text) {
+  command <- run_launch(info, launch, text)
+  info$commands <- c(info$commands, list(command))
+  if (launch$secret != "stdin" || info$launch$kind == "template") return(invisible())
+  carries <- isTRUE(info$launch$tunnel)
+  for (k in launch$hosts) host_started_by(info$link, info$servers[[k]], command$handle, carries)
 }
 
 # Starts one command: list(handle, log, hosts, argv). `text`: lines that its hosts get.
@@ -162,9 +224,9 @@ printed_of <- function(info, command) {
 
 # ---- what is told to them ----
 
-# Says what differs; what cannot be worked with is an error.
-check_reports <- function(info) {
-  for (k in seq_along(info$servers)) {
+# What cannot be worked with is an error.
+check_reports <- function(info, of = seq_along(info$servers)) {
+  for (k in of) {
     report <- info$servers[[k]]$report
     if (!is.null(report$error)) stop(error_of_package(report$failed, report$error))
     why <- report$preload$error
@@ -179,7 +241,6 @@ check_reports <- function(info) {
     names <- vapply(info$servers, function(host) host$report$host$name, "")
     info$hosts <- names[info$host_of]
   }
-  say_differences(info)
 }
 
 # Some are known only when they have come.
@@ -218,7 +279,7 @@ spawn_on_hosts <- function(info, ranks, left) {
   kind <- if (info$strategy == "spawn") "exec" else "fork"
   for (k in unique(info$host_of[ranks])) {
     at <- which(info$host_of[ranks] == k)
-    if (.Call(ffi_server_info, info$servers[[k]]$handle)$state == "ended") {
+    if (has_ended(info$servers[[k]])) {
       throw("start", sprintf("host %s is lost: no node can be started there", info$hosts[[at[1L]]]))
     }
     handles[at] <- .Call(ffi_nodes_spawn, info$servers[[k]]$handle, as.integer(ranks[at]), kind)

@@ -11,7 +11,7 @@
 # seconds), where listen is the address at which this session is reached.
 link_process <- function(how) {
   forget_parents()
-  key <- paste(how$listen, paste(how$ports, collapse = " "), how$tls)
+  key <- paste(how$listen, paste(how$ports, collapse = " "), how$tls, how$heartbeat, how$reconnect)
   link <- the$links[[key]]
   if (!is.null(link) && .Call(ffi_link_info, link$handle)$is_up) return(link)
   server <- server_ready(server_for(default_server_spec(), effective_env(NULL)), how$seconds)
@@ -31,6 +31,12 @@ link_host <- function(link, setup) {
   handle <- .Call(ffi_link_host, link$handle, link$number)
   .Call(ffi_server_send, handle, "setup", setup)
   list(number = link$number, handle = handle, report = NULL)
+}
+
+# What has started it, a command of this session: its end may tell that nothing is left there.
+# `carries`: it carries the connection, too.
+host_started_by <- function(link, host, command, carries) {
+  invisible(.Call(ffi_link_command, link$handle, host$number, command, carries))
 }
 
 # What the new R on that host has to know: for host_settings_lines(). `addresses`: of this session,

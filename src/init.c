@@ -41,6 +41,7 @@
   X(ffi_link_start, 5)          \
   X(ffi_link_info, 1)           \
   X(ffi_link_host, 2)           \
+  X(ffi_link_command, 4)        \
   X(ffi_link_hosts, 1)          \
   X(ffi_link_close, 2)          \
   /* r/session/node.c */        \

@@ -65,6 +65,7 @@ SEXP ffi_node_lost(SEXP handle);
 SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls);
 SEXP ffi_link_info(SEXP link);
 SEXP ffi_link_host(SEXP link, SEXP rank);
+SEXP ffi_link_command(SEXP link, SEXP rank, SEXP node, SEXP carries);
 SEXP ffi_link_hosts(SEXP link);
 SEXP ffi_link_close(SEXP link, SEXP seconds);
 

@@ -189,6 +189,28 @@ TEST(a_host_that_is_told_to_end_says_so_and_ends_at_once) {
   host_down(&h);
 }
 
+/* The session knows before the cut is noticed, or later. */
+TEST(a_host_of_which_nothing_is_left_is_given_up_at_once) {
+  for (int before = 0; before < 2; before++) {
+    host_fixture h;
+    host_up(&h, 2);
+    if (before) {
+      clu_chan_send_bytes(&h.near, CLU_K_HOST_STATE, 1, "nobody", 6, CLU_NO_FD);
+      CHECK_INT_EQ(host_state(&h, 1, NULL), CLU_RELAY_UP);
+      echo_all(&h.f, -1); /* what is there counts */
+    }
+    kill(h.far_pid, SIGKILL);
+    end_process(&h.far_pid, -1);
+    if (!before) {
+      CHECK_SOON(host_state(&h, 1, NULL) == CLU_RELAY_CUT, 3000);
+      clu_chan_send_bytes(&h.near, CLU_K_HOST_STATE, 1, "nobody", 6, CLU_NO_FD);
+      CHECK_SOON(clu_chan_flush(&h.near) == CLU_OK, 1000);
+    }
+    PUMP(&h.f, h.f.s->state == CLU_SERVER_ENDED);
+    host_down(&h);
+  }
+}
+
 TEST(a_killed_fork_server_ends_its_host) {
   host_fixture h;
   char path[64];

@@ -95,6 +95,50 @@ test_that("a host that is lost in a map: its elements are done elsewhere", {
          recursive = TRUE) # what a killed fork server has left
 })
 
+# The relay is the parent of the fork server, and so the first of all R processes there.
+relay_on <- function(name) {
+  there <- grep("/exec/R ", processes_on(hosts_there, name), value = TRUE)
+  min(as.integer(sub("^ *([0-9]+).*", "\\1", there)))
+}
+
+test_that("a relay that is killed: its host is lost at once, and comes again", {
+  needs_hosts()
+  cl <- make_cluster(on_hosts()) # a cut would be waited for, for 300 s
+  on.exit(stop_cluster(cl))
+  on_host(hosts_there, "beta", sprintf("(sleep 1; kill -9 %d) > /dev/null 2>&1 &",
+                                       relay_on("beta")))
+  r <- cluster_map_chr(cl, 1:80, function(i) {
+    Sys.sleep(0.1)
+    Sys.info()[["nodename"]]
+  }, .chunk = 1, .retries = 1)
+  expect_length(r, 80L)
+  expect_identical(where(cl), rep(c("alpha", "beta"), each = 2))
+  expect_identical(cluster_hosts(cl)$state, c("up", "up"))
+  # a call that is waiting then
+  on_host(hosts_there, "alpha", sprintf("(sleep 1; kill -9 %d) > /dev/null 2>&1 &",
+                                        relay_on("alpha")))
+  took <- system.time(e <- node_died(parallel::clusterCall(cl, Sys.sleep, 60)))
+  expect_s3_class(e, "clutch_node_died")
+  expect_lt(took[["elapsed"]], 30)
+  expect_match(cluster_hosts(cl)$why[[1L]], "has ended, with exit status 137")
+  stop_cluster(cl)
+  on.exit()
+  for (name in hosts_there$names) { # what a killed fork server has left
+    unlink(list.files(file.path(hosts_there$folder, name, "tmp"), full.names = TRUE),
+           recursive = TRUE)
+  }
+  expect_true(is_empty())
+})
+
+test_that("what tasks leave running in sessions of their own ends with their node", {
+  needs_hosts()
+  cl <- make_cluster(on_hosts("alpha"))
+  cluster_map(cl, 1:2, function(i) system("setsid sleep 1000 > /dev/null 2>&1 &"))
+  expect_true(any(grepl("sleep 1000", processes_on(hosts_there, "alpha"))))
+  stop_cluster(cl)
+  expect_true(is_empty())
+})
+
 test_that("a session that is killed leaves nothing on its hosts", {
   needs_hosts()
   s <- start_script(c(

@@ -1,5 +1,6 @@
 #include "core/link/near.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ typedef struct host {
   clu_relay *relay;
   int state;      /* told to the session */
   uint64_t since; /* it has that state */
+  char gone[200]; /* why the session knows that nothing is left there; "": it does not */
   clu_timer given_up;
 } host;
 
@@ -71,13 +73,17 @@ static void tell(near *n, const host *h, const clu_relay_status *st) {
   clu_chan_send_bytes(&n->chan, CLU_K_HOST_STATE, h->rank, body, 33 + text, CLU_NO_FD);
 }
 
+/* It was cut off, or has ended a while ago. */
 static void give_up(void *self) {
   host *h = self;
   clu_relay_status st;
   clu_relay_status_of(h->relay, &st);
   st.state = CLU_RELAY_ENDED;
-  st.why = "it was cut off for too long";
-  h->since = clu_os_now();
+  if (h->state == CLU_RELAY_CUT) {
+    st.why = *h->gone ? h->gone : "it was cut off for too long";
+    h->since = clu_os_now();
+  }
+  h->state = CLU_RELAY_ENDED;
   tell(h->n, h, &st);
   clu_relay_free(h->relay);
   h->relay = NULL;
@@ -96,6 +102,8 @@ static void host_turn(near *n, host *h) {
   tell(n, h, &st);
   if (st.state == CLU_RELAY_UP)
     clu_timer_cancel(&h->given_up);
+  else if (st.state == CLU_RELAY_CUT && *h->gone)
+    give_up(h);
   else if (st.state == CLU_RELAY_CUT)
     clu_timer_arm(&n->loop, &h->given_up, clu_deadline_after(clu_os_now(), (int64_t)n->reconnect));
   else if (st.state == CLU_RELAY_ENDED) /* what it has to hear still leaves */
@@ -289,6 +297,16 @@ static void say_state(near *n, uint64_t rank) {
   tell(n, h, &st);
 }
 
+/* Nobody is there who would connect again. What has come over the connection still counts. */
+static void host_is_gone(near *n, const clu_msg *m) {
+  host *h = find(n, m->seq);
+  if (!h || !h->relay) return;
+  snprintf(h->gone, sizeof h->gone, "%.*s", (int)m->body->size, (const char *)m->body->data);
+  if (h->state != CLU_RELAY_CUT) return;
+  clu_timer_cancel(&h->given_up);
+  give_up(h);
+}
+
 static void session_ready(void *self, unsigned ready) {
   near *n = self;
   (void)ready;
@@ -299,7 +317,12 @@ static void session_ready(void *self, unsigned ready) {
       switch (m.kind) {
       case CLU_K_LISTEN: listen_there(n, &m); break;
       case CLU_K_HOST: add_host(n, &m); break;
-      case CLU_K_HOST_STATE: say_state(n, m.seq); break;
+      case CLU_K_HOST_STATE:
+        if (m.body)
+          host_is_gone(n, &m);
+        else
+          say_state(n, m.seq);
+        break;
       case CLU_K_DONE: n->ended = 1; break;
       }
       if (m.body && m.kind == CLU_K_LISTEN) clu_os_wipe(m.body->data, m.body->size);

@@ -11,7 +11,8 @@
  * nothing makes room.
  *
  * A host that is cut off for longer than LISTEN says is given up: its channels close, and so its
- * fork server and nodes end for the session.
+ * fork server and nodes end for the session. At once, when the session says that nothing is left
+ * there (HOST_STATE with a text): it knows what has become of the command that has started it.
  *
  * It ends when the session's channel does, and tells all hosts so. Then nobody listens there: who
  * did not hear it connects, is refused, and knows.

@@ -85,9 +85,10 @@ enum clu_kind {
                    Passes the listener */
   CLU_K_HOST,   /* seq: the host. Passes the control channel of its fork server */
   /* both ways */
-  CLU_K_HOST_STATE, /* seq: the host. Empty: the question. The answer: u8 enum clu_relay_state, u64
-                       bytes in, u64 out, u64 cuts, u64 since when it is so (clu_os_now()), then why
-                       the last cut or the end was */
+  CLU_K_HOST_STATE, /* seq: the host. Of the master: empty, the question; or a text: nothing is left
+                       there, and why. The answer: u8 enum clu_relay_state, u64 bytes in, u64 out,
+                       u64 cuts, u64 since when it is so (clu_os_now()), then why the last cut or
+                       the end was */
   CLU_K_MACHINE,    /* between master and fork server. seq: number of the question. Empty: the
                        question.    The answer: u64 load in thousandths, u64 bytes of memory, u64 bytes
                        of    it that    are free; ~0: not known */

@@ -2,6 +2,7 @@
  * it. */
 #include "r/session/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,9 @@ typedef struct host_state {
   double counts[3];
   uint64_t since; /* it has this state: clu_os_now() */
   char why[256];
-  int answered; /* since it was asked */
+  int answered;     /* since it was asked */
+  uint64_t command; /* the node that is the command which has started it; 0: not known */
+  int carries;      /* that one carries the connection, too */
 } host_state;
 
 typedef struct link_process {
@@ -28,7 +31,13 @@ typedef struct link_process {
   char *own, *certificate; /* of the hosts' side: its texts, and the session's certificate */
   host_state *hosts;
   int n, cap;
+  clu_timer inspect; /* armed while a host is cut off: has its command ended? */
+  uint64_t pause;
 } link_process;
+
+/* ns between two looks at commands */
+#define FIRST_PAUSE 20000000
+#define LONGEST_PAUSE 1000000000
 
 static link_process *links;
 
@@ -45,6 +54,7 @@ static void link_free(link_process *k) {
     *at = k->next;
     break;
   }
+  clu_timer_cancel(&k->inspect);
   if (k->nd) clu_node_free(k->nd);
   free_text(k->own);
   free(k->certificate);
@@ -73,6 +83,50 @@ static host_state *find_host(link_process *k, int rank) {
   return NULL;
 }
 
+/* ---- hosts of which nothing is left ---- */
+
+static clu_node *find_node(uint64_t id) {
+  clu_node *nd = clu_session_nodes(clu_the_session);
+  while (nd && clu_node_id(nd) != id) nd = clu_node_next(nd);
+  return nd;
+}
+
+/* What ssh and srun end with says how the program there has ended, but for 255: they may have lost
+ * their own connection. 1: `text` says so; 0: it is not known; -1: it has not ended. */
+static int is_gone(const host_state *h, char *text, size_t size) {
+  clu_node *nd = h->command ? find_node(h->command) : NULL;
+  clu_node_status st;
+  if (!nd) return 0;
+  clu_node_status_of(nd, &st);
+  if (clu_node_is_open(nd)) return -1;
+  if (!st.how_known || ((st.how.by_signal || st.how.code == 255) && !h->carries)) return 0;
+  snprintf(text, size, "the command that had started it has ended, %s %d",
+           st.how.by_signal ? "killed by signal" : "with exit status", st.how.code);
+  return 1;
+}
+
+/* Within the event loop. */
+static void inspect_commands(void *self) {
+  link_process *k = self;
+  int some = 0;
+  for (int i = 0; i < k->n; i++) {
+    host_state *h = &k->hosts[i];
+    char text[100];
+    int gone = h->state == CLU_RELAY_CUT ? is_gone(h, text, sizeof text) : 0;
+    if (gone == 1)
+      clu_node_pass(k->nd, CLU_K_HOST_STATE, (uint64_t)h->rank, text, strlen(text), CLU_NO_FD);
+    some |= gone < 0;
+  }
+  k->pause = 2 * k->pause < LONGEST_PAUSE ? 2 * k->pause : LONGEST_PAUSE;
+  if (some) clu_timer_arm(clu_session_loop(clu_the_session), &k->inspect, clu_os_now() + k->pause);
+}
+
+/* A host is cut off. If nothing is left there, its command ends in a moment. */
+static void inspect_soon(link_process *k) {
+  k->pause = FIRST_PAUSE;
+  clu_timer_arm(clu_session_loop(clu_the_session), &k->inspect, clu_os_now() + k->pause);
+}
+
 /* Within the event loop. */
 static void host_says(clu_node *nd, const clu_msg *m) {
   link_process *k = links;
@@ -81,6 +135,7 @@ static void host_says(clu_node *nd, const clu_msg *m) {
   while (k && k->nd != nd) k = k->next;
   h = k ? find_host(k, (int)m->seq) : NULL;
   if (!h || !m->body || m->body->size < 33) return;
+  if (m->body->data[0] == CLU_RELAY_CUT && h->state != CLU_RELAY_CUT) inspect_soon(k);
   h->state = m->body->data[0];
   clu_session_host_cut(clu_the_session, clu_node_id(nd), m->seq, h->state == CLU_RELAY_CUT);
   for (int i = 0; i < 3; i++) h->counts[i] = (double)clu_get64(m->body->data + 1 + 8 * i);
@@ -174,6 +229,7 @@ SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls) {
   link_process *k = calloc(1, sizeof *k);
   int rc;
   if (!k) clu_raise("memory", "not enough memory");
+  clu_timer_init(&k->inspect, inspect_commands, k);
   clu_handle_set(x, k);
   k->next = links;
   links = k;
@@ -255,6 +311,16 @@ SEXP ffi_link_host(SEXP link, SEXP rank) {
     clu_raise("start", "the link process to other hosts has ended");
   UNPROTECT(1);
   return x;
+}
+
+/* Command `node` (a handle) has started that host, and may have others. `carries`: it also carries
+ * the connection, so that nothing is left there when it ends. */
+SEXP ffi_link_command(SEXP link, SEXP rank, SEXP node, SEXP carries) {
+  host_state *h = find_host(get_link(link), Rf_asInteger(rank));
+  if (!h) clu_raise("argument", "there is no host number %d", Rf_asInteger(rank));
+  h->command = clu_node_id(clu_get_node(node));
+  h->carries = Rf_asLogical(carries) == TRUE;
+  return R_NilValue;
 }
 
 static int all_answered(void *data) {
