@@ -15,6 +15,8 @@ host_main <- function(file = NULL) {
   settings$rank <- host_number(settings)
   the_node$host <- settings$rank
   why <- .Call(ffi_host_begin, settings)
+  # code that runs on nodes sees the frames of this function
+  settings[c("secret", "own", "certificate")] <- NULL
   if (is.null(why)) host_server_main(settings)
   if (nzchar(why)) message("clutch: ", why)
   quit(save = "no", status = if (nzchar(why)) 1L else 0L, runLast = FALSE)

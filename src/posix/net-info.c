@@ -259,3 +259,8 @@ int clu_os_poll(clu_watch *set, int count, int64_t wait_ns, int *n, clu_err *e) 
   if (p != few) free(p);
   return CLU_OK;
 }
+
+int clu_os_reader_has_gone(clu_fd fd) {
+  struct pollfd p = {(int)fd, 0, 0};
+  return poll(&p, 1, 0) == 1 && (p.revents & (POLLERR | POLLHUP));
+}

@@ -141,3 +141,8 @@ int clu_os_sockets(clu_fd *out, int max, int *n) {
   *n = 0;
   return CLU_UNSUPPORTED;
 }
+
+int clu_os_reader_has_gone(clu_fd fd) {
+  (void)fd;
+  return 0;
+}

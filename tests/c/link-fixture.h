@@ -31,6 +31,7 @@ typedef struct host_fixture {
   proxy_state *proxy;
   uint64_t beat, reconnect;
   int tls;
+  int starter; /* what starts a host reads here; 0: nothing does */
   char own[CLU_TLS_TEXT], certificate[CLU_TLS_TEXT]; /* of the host */
 } host_fixture;
 
@@ -174,6 +175,7 @@ TEST_UNUSED static void far_main(host_fixture *h, int port, uint32_t rank, const
   how.own = h->tls ? h->own : NULL;
   how.certificate = h->certificate;
   how.control = pair[0];
+  how.starter = h->starter > 0 ? h->starter : CLU_NO_FD;
   rc = clu_far_serve(&how, &e);
   if (rc != CLU_OK && getenv("TEST_SAY")) fprintf(stderr, "far: %s\n", e.text);
   _exit(rc == CLU_OK ? 0 : 1);
@@ -184,7 +186,7 @@ TEST_UNUSED static pid_t start_far(host_fixture *h, int port, uint32_t rank, con
   pid_t p = fork();
   REQUIRE(p >= 0);
   if (p == 0) {
-    close_others(-1);
+    close_others(h->starter > 0 ? h->starter : -1);
     far_main(h, port, rank, s, connect_ms);
   }
   return p;

@@ -137,6 +137,51 @@ TEST(who_has_proven_itself_does_not_lose_its_place_to_strangers) {
   host_down(&h);
 }
 
+/* As ssh does, which is killed where the start of a cluster fails, while R there still begins. */
+TEST(a_host_that_never_connected_ends_with_who_has_started_it) {
+  host_fixture h;
+  int p[2];
+  pid_t far;
+  double from;
+  host_up(&h, 1);
+  h.proxy->hold = 1;
+  REQUIRE(pipe(p) == 0);
+  h.starter = p[1];
+  far = start_far(&h, h.proxy_port, 2, link_secret, 20000);
+  close(p[1]);
+  pump_for(&h.f, 500);
+  CHECK_INT_EQ(waitpid(far, NULL, WNOHANG), 0);
+  close(p[0]);
+  from = test_ms();
+  end_process(&far, 1);
+  CHECK(test_ms() - from < 1500);
+  h.proxy->hold = 0;
+  host_down(&h);
+}
+
+/* It is of no importance any more once there is a connection. */
+TEST(a_host_that_has_connected_stays_without_who_has_started_it) {
+  host_fixture h;
+  int p[2];
+  clu_server *other;
+  pid_t far;
+  host_up(&h, 1);
+  REQUIRE(pipe(p) == 0);
+  h.starter = p[1];
+  other = add_host(&h, 2);
+  far = start_far(&h, h.proxy_port, 2, link_secret, 10000);
+  PUMP(&h.f, other->state == CLU_SERVER_READY);
+  close(p[0]);
+  close(p[1]);
+  pump_for(&h.f, 600);
+  CHECK_INT_EQ(waitpid(far, NULL, WNOHANG), 0);
+  CHECK(other->state == CLU_SERVER_READY);
+  clu_server_close(other);
+  end_process(&far, 0);
+  clu_server_unref(other);
+  host_down(&h);
+}
+
 /* Who has connected waits for an answer no longer than it may, whenever its last try was. */
 TEST(a_host_that_is_cut_off_ends_in_time_also_between_two_tries) {
   host_fixture h;

@@ -100,6 +100,31 @@ test_that("nothing is left there when the link process is closed, or killed", {
   }
 })
 
+test_that("why a host has ended is told, and stays", {
+  cl <- host_cluster(1)
+  on.exit(end_host_cluster(cl))
+  stat <- parallel::clusterCall(cl, function() readLines("/proc/self/stat"))[[1L]]
+  server <- as.integer(strsplit(sub(".*\\) ", "", stat), " ")[[1L]][2L])
+  status <- function() {
+    s <- clutch:::link_status(attr(cl, "link"))
+    s[s$rank == attr(cl, "host")$number, ]
+  }
+  tools::pskill(server, 9L)
+  expect_true(eventually(status()$state == "ended"))
+  expect_identical(status()$why, "its fork server has ended")
+  expect_false(eventually(status()$why != "its fork server has ended", 2))
+})
+
+test_that("code that runs on another host's nodes does not find the cluster's secret in any frame", {
+  cl <- host_cluster(1, tls = TRUE)
+  on.exit(end_host_cluster(cl))
+  settings <- parallel::clusterCall(cl, function() {
+    unlist(lapply(sys.frames(), function(f) names(get0("settings", f, inherits = FALSE))))
+  })[[1L]]
+  expect_true("port" %in% settings) # that is where they were
+  expect_length(intersect(settings, c("secret", "own")), 0L)
+})
+
 test_that("settings of a host travel as lines, and what is none is an error", {
   settings <- list(hosts = c("a", "b'\"\\"), port = 1L, times = c(1.5, 1e9), own = "x\ny",
                    methods = TRUE)

@@ -298,6 +298,8 @@ int clu_os_sock_status(clu_fd fd, clu_sock_status *out);
 /* Bytes written and not acknowledged by the peer's system, with the FIN, if sent; -1: the system
  * does not tell. Windows: only those under way. */
 int64_t clu_os_unconfirmed(clu_fd fd);
+/* 1: what is written to a pipe or socket is read by nobody any more. Of all else, and Windows: 0 */
+int clu_os_reader_has_gone(clu_fd fd);
 /* Every socket of this process, whoever made it: at most `max`, `*n` there are. CLU_OK, or
  * CLU_UNSUPPORTED (Windows: always). */
 int clu_os_sockets(clu_fd *out, int max, int *n);
@@ -472,10 +474,8 @@ typedef struct clu_limits {
 void clu_os_limits(clu_limits *out);
 /* Raises the soft limit on descriptors to at least `n`. CLU_OK or CLU_LIMIT. */
 int clu_os_raise_fds(int64_t n);
-/* Cores in the affinity mask, or -1 where the system has none. */
-int clu_os_affinity_count(void);
-/* Threads of this process, or -1 where the system does not tell. */
-int clu_os_thread_count(void);
+int clu_os_affinity_count(void); /* cores in the affinity mask; -1: the system has none */
+int clu_os_thread_count(void);   /* threads of this process; -1: the system does not tell */
 /* When there is no memory left, this process is to be killed before others of the same size. Only
  * on Linux, elsewhere nothing. */
 void clu_os_end_first(void);

@@ -15,6 +15,7 @@
 #define TRY_NS (5000 * MS) /* for one connection, with its handshake */
 #define END_NS (2000 * MS) /* for the fork server's end */
 #define LAST_WORDS (500 * MS)
+#define STARTER_NS (200 * MS) /* until it is looked again whether who has started this is there */
 enum { MOST = 4 * CLU_MAX_ADDRS };
 
 typedef struct far {
@@ -29,7 +30,8 @@ typedef struct far {
   clu_fd fd;
   clu_shake shake;
   clu_watch_id watch;
-  clu_timer again; /* the next try, or the end of this one */
+  clu_timer again;   /* the next try, or the end of this one */
+  clu_timer starter; /* armed until there was a connection */
   uint64_t pause;
   uint64_t until; /* it gives up */
   clu_fd signals;
@@ -90,6 +92,7 @@ static void connected(far *f) {
   clu_stream *conn = f->shake.conn;
   clu_loop_unwatch(&f->loop, &f->watch);
   clu_timer_cancel(&f->again);
+  clu_timer_cancel(&f->starter);
   f->shake.conn = NULL;
   f->fd = CLU_NO_FD;
   f->good = f->next;
@@ -177,6 +180,15 @@ static void try_now(far *f) {
   else if (clu_loop_watch(&f->loop, f->fd, CLU_WRITE, connecting_ready, f, &f->watch, f->e) !=
            CLU_OK)
     failed(f, CLU_SYS);
+}
+
+/* Who has started this process may have given up, and can tell it by nothing else. */
+static void look_for_starter(void *self) {
+  far *f = self;
+  if (clu_os_reader_has_gone(f->how->starter))
+    end(f, CLU_DEAD, "who has started it has gone");
+  else
+    clu_timer_arm(&f->loop, &f->starter, clu_os_now() + STARTER_NS);
 }
 
 /* All addresses of all names. */
@@ -274,6 +286,7 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
   f.until = clu_deadline_after(clu_os_now(), (int64_t)how->connect);
   options.beat = how->beat;
   clu_timer_init(&f.again, time_is_up, &f);
+  clu_timer_init(&f.starter, look_for_starter, &f);
   rc = clu_loop_init(&f.loop, f.e);
   if (rc == CLU_OK && !(f.relay = clu_relay_new(&f.loop, &options))) rc = CLU_NOMEM;
   if (rc == CLU_OK)
@@ -283,12 +296,14 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
   if (rc == CLU_OK) rc = watch_signals(&f);
   if (rc == CLU_OK && how->own) rc = clu_tls_keys_new(how->own, how->certificate, &f.keys, f.e);
   if (rc == CLU_OK) rc = resolve(&f, f.until);
+  if (rc == CLU_OK && how->starter != CLU_NO_FD) look_for_starter(&f);
   if (rc == CLU_OK) try_now(&f);
   while (rc == CLU_OK && !f.ended) {
     look(&f);
     if (!f.ended) rc = clu_loop_pump(&f.loop, -1, f.e);
   }
   clu_timer_cancel(&f.again);
+  clu_timer_cancel(&f.starter);
   if (f.signals != CLU_NO_FD) clu_loop_unwatch(&f.loop, &f.told);
   close_try(&f);
   clu_relay_free(f.relay);

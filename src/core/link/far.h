@@ -10,9 +10,11 @@
  *   when it is told to by CLU_SIG_TERM, as Slurm does; the session hears so, and does not take it
  * for a cut;
  *   when the address that it was connected to refuses: nobody listens there, so the session has
- * gone; when it has not been connected for `reconnect` ns; at first, for `connect` ns; when the
- * fork server has ended and that has been told. The fork server gets 2 s to end with its nodes, and
- * is killed then.
+ * gone; when it has not been connected for `reconnect` ns;
+ *   before the first connection: after `connect` ns, or when who has started it has gone, as ssh is
+ * where the start of a cluster has failed;
+ *   when the fork server has ended and that has been told.
+ * The fork server gets 2 s to end with its nodes, and is killed then.
  */
 #ifndef CLUTCH_FAR_H
 #define CLUTCH_FAR_H
@@ -33,6 +35,7 @@ typedef struct clu_far_options {
   uint64_t connect, beat, reconnect; /* ns */
   clu_fd control;                    /* of the fork server; taken over */
   clu_pid server;                    /* its process, a child of this one */
+  clu_fd starter; /* who has started this process reads what is written here; or CLU_NO_FD */
 } clu_far_options;
 
 /* Blocks until the end. CLU_OK: it was asked to end or the fork server has; else why it has. */

@@ -256,5 +256,7 @@ void clu_relay_status_of(const clu_relay *r, clu_relay_status *out) {
   out->cuts = r->link.cuts;
   for (const clu_lane *s = r->lanes; s; s = s->next) out->streams++;
   out->kept = r->link.tail - r->link.head;
-  out->why = r->why;
+  out->why = control_has_ended(r) && r->lanes->closing && r->link.state != CLU_LINK_ENDED
+                 ? "its fork server has ended"
+                 : r->why;
 }

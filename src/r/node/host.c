@@ -9,6 +9,8 @@
 #include "r/entry-points.h"
 #include "r/node/node.h"
 
+enum { STDOUT = 1 };
+
 static SEXP element(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
@@ -44,6 +46,7 @@ SEXP ffi_host_begin(SEXP settings) {
   for (; how.nhosts < 16 && how.nhosts < Rf_length(names); how.nhosts++)
     hosts[how.nhosts] = CHAR(STRING_ELT(names, how.nhosts));
   how.hosts = hosts;
+  how.starter = STDOUT; /* ssh's, as a rule */
   how.port = Rf_asInteger(element(settings, "port"));
   how.rank = (uint32_t)Rf_asInteger(element(settings, "rank"));
   how.secret = secret;
