@@ -270,7 +270,7 @@ static void end_server(const far *f) {
 }
 
 int clu_far_serve(const clu_far_options *how, clu_err *e) {
-  clu_relay_options options = {0, 0, 0, 0};
+  clu_relay_options options = {0, 0, 0, 0, NULL, NULL};
   clu_err unused = {0, 0, ""};
   far f;
   int rc;

@@ -92,7 +92,7 @@ void clu_lane_end(clu_lane *s) {
   if (s->fd == CLU_NO_FD) return;
   if (!s->closing) clu_link_send(&s->relay->link, CLU_L_CLOSE, s->id, NULL, 0);
   close_local(s);
-  s->relay->is_dirty = 1;
+  clu_relay_touch(s->relay);
 }
 
 /* ---- from here to there ---- */
@@ -410,7 +410,7 @@ int clu_lane_take(clu_lane *s, const clu_link_record *rec) {
     break;
   case CLU_L_CLOSE: s->closing = 1; break;
   }
-  s->relay->is_dirty = 1;
+  clu_relay_touch(s->relay);
   return rc;
 }
 
@@ -489,10 +489,10 @@ void clu_lane_write(clu_lane *s) {
 static void lane_ready(void *self, unsigned ready) {
   clu_lane *s = self;
   if (ready & CLU_READ) s->readable = 1;
-  s->relay->is_dirty = 1;
+  clu_relay_touch(s->relay);
 }
 
 static void output_again(void *self) {
   clu_lane *s = self;
-  s->relay->is_dirty = 1;
+  clu_relay_touch(s->relay);
 }

@@ -35,6 +35,8 @@ typedef struct host {
   uint64_t since; /* it has that state */
   char gone[200]; /* why the session knows that nothing is left there; "": it does not */
   clu_timer given_up;
+  struct host *due; /* the next of those whose relay has something to do */
+  int is_due;
 } host;
 
 struct near {
@@ -49,7 +51,7 @@ struct near {
   clu_tls_keys *keys; /* NULL: connections are not encrypted */
   peer *peers;
   int npeers;
-  host *hosts;
+  host *hosts, *due;
   int ended;
 };
 
@@ -87,6 +89,14 @@ static void give_up(void *self) {
   tell(h->n, h, &st);
   clu_relay_free(h->relay);
   h->relay = NULL;
+}
+
+static void is_due(void *self) {
+  host *h = self;
+  if (h->is_due) return;
+  h->is_due = 1;
+  h->due = h->n->due;
+  h->n->due = h;
 }
 
 static void host_turn(near *n, host *h) {
@@ -264,14 +274,18 @@ static void listen_there(near *n, const clu_msg *m) {
 
 /* Where it cannot be had its channel closes, which the session sees. */
 static void add_host(near *n, const clu_msg *m) {
-  clu_relay_options how = {1, 0, 0, 0};
+  clu_relay_options how;
   clu_fd fd = clu_chan_take_fd(&n->chan);
   host *h = fd == CLU_NO_FD || find(n, m->seq) ? NULL : calloc(1, sizeof *h);
   if (!h) {
     if (fd != CLU_NO_FD) clu_os_close(fd);
     return;
   }
+  memset(&how, 0, sizeof how);
+  how.near = 1;
   how.beat = n->beat;
+  how.on_due = is_due;
+  how.data = h;
   if (clu_os_random(&how.epoch, sizeof how.epoch) != CLU_OK || how.epoch == 0)
     how.epoch = clu_os_now();
   h->n = n;
@@ -336,9 +350,22 @@ static void session_ready(void *self, unsigned ready) {
 
 /* ---- its life ---- */
 
+/* Of a thousand hosts few have something to do at a time. */
+static void take_turns(near *n) {
+  host *h = n->due;
+  n->due = NULL;
+  while (h) {
+    host *next = h->due;
+    h->is_due = 0;
+    host_turn(n, h);
+    if (h->relay && clu_relay_is_due(h->relay)) is_due(h);
+    h = next;
+  }
+}
+
 static int turn(near *n, clu_err *e) {
   int rc;
-  for (host *h = n->hosts; h; h = h->next) host_turn(n, h);
+  take_turns(n);
   sweep_peers(n);
   clu_chan_watch_flush(&n->loop, &n->chan, n->session);
   rc = clu_loop_pump(&n->loop, n->ended ? 10000000 : -1, e);

@@ -135,4 +135,10 @@ struct clu_relay {
   char why[256];
 };
 
+/* A turn has something to do. */
+static inline void clu_relay_touch(clu_relay *r) {
+  if (!r->is_dirty && r->how.on_due) r->how.on_due(r->how.data);
+  r->is_dirty = 1;
+}
+
 #endif

@@ -47,7 +47,7 @@ static void on_tick(void *self) {
   uint64_t now = clu_os_now();
   if (clu_link_tick(&r->link, now) != CLU_OK) drop_connection(r, "the other side is silent");
   if (r->how.near && now > KEEP_SEGMENTS) clu_relay_forget_segments(r, now - KEEP_SEGMENTS);
-  r->is_dirty = 1;
+  clu_relay_touch(r);
 }
 
 clu_relay *clu_relay_new(clu_loop *l, const clu_relay_options *how) {
@@ -93,13 +93,13 @@ int clu_relay_connect(clu_relay *r, clu_stream *conn) {
     drop_connection(r, "the connection cannot be watched");
     return CLU_SYS;
   }
-  r->is_dirty = 1;
+  clu_relay_touch(r);
   return CLU_OK;
 }
 
 void clu_relay_say_bye(clu_relay *r, const char *why) {
   clu_link_say_bye(&r->link, why);
-  r->is_dirty = 1;
+  clu_relay_touch(r);
 }
 
 /* ---- records ---- */
@@ -151,7 +151,7 @@ static int read_connection(clu_relay *r) {
 
 static void conn_ready(void *self, unsigned ready) {
   clu_relay *r = self;
-  r->is_dirty = 1;
+  clu_relay_touch(r);
   if (ready & CLU_READ)
     for (int k = 0; k < 16 && r->conn && read_connection(r); k++) continue;
 }
@@ -219,6 +219,8 @@ static void settle_lanes(clu_relay *r) {
 static int may_take_more(const clu_relay *r) {
   return clu_link_unwritten(&r->link) < UNWRITTEN && clu_link_room(&r->link) > 0;
 }
+
+int clu_relay_is_due(const clu_relay *r) { return r->is_dirty; }
 
 int clu_relay_turn(clu_relay *r) {
   for (int k = 0; r->is_dirty && k < 64; k++) {

@@ -27,7 +27,8 @@
  * link's window. What is not taken waits in the local sockets.
  *
  * One thread. A relay runs on the caller's event loop; after each clu_loop_pump() the caller calls
- * clu_relay_turn(). Nothing here blocks. The connection is made by the caller (near.h, far.h).
+ * clu_relay_turn(); who has many calls it for those that have said so (on_due). Nothing here
+ * blocks. The connection is made by the caller (near.h, far.h).
  */
 #ifndef CLUTCH_RELAY_H
 #define CLUTCH_RELAY_H
@@ -55,6 +56,9 @@ typedef struct clu_relay_options {
   uint64_t epoch; /* near: not 0 */
   uint64_t beat;
   size_t window; /* 0: CLU_LINK_WINDOW */
+  /* Called when clu_relay_turn() has something to do. NULL: it is called after each pump. */
+  void (*on_due)(void *data);
+  void *data;
 } clu_relay_options;
 
 typedef struct clu_relay_status {
@@ -78,6 +82,8 @@ int clu_relay_control(clu_relay *r, clu_fd fd);
 /* A new connection, whose handshake is done. Takes over `conn`; the one before is closed. CLU_OK or
  * CLU_SYS. */
 int clu_relay_connect(clu_relay *r, clu_stream *conn);
+/* Whether clu_relay_turn() has something to do. */
+int clu_relay_is_due(const clu_relay *r);
 /* Does what there is to do. CLU_OK; CLU_DEAD: nothing can be resumed, see `why`. */
 int clu_relay_turn(clu_relay *r);
 /* The other side is to know that this one ends. Then clu_relay_turn() until all has left. */

@@ -100,7 +100,8 @@ void clu_relay_on_look_time(void *self) {
   for (clu_lane *s = r->lanes; s; s = s->next) {
     const clu_ring *ring = s->fd != CLU_NO_FD ? clu_lane_ring(s) : NULL;
     if (!ring || !clu_ring_used(ring)) continue;
-    s->readable = r->is_dirty = 1;
+    s->readable = 1;
+    clu_relay_touch(r);
   }
   if (now < r->look_until) clu_timer_arm(r->loop, &r->look, now + LOOK_EVERY);
 }

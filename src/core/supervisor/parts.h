@@ -16,10 +16,17 @@ typedef struct clu_sv_node {
   char leaf[28];    /* its folder in the supervisor's own; a forked node may not have made it */
 } clu_sv_node;
 
+/* Where a node is in the table, by its number or pid: its place there and 1, or 0. It is at the
+ * number's last bits or behind. Both numbers grow one by one, so neighbours share a page, which is
+ * copied once between two forks. */
+enum { CLU_SV_PLACES = 2 * CLU_SLOTS };
+typedef uint32_t clu_sv_index[CLU_SV_PLACES];
+
 /* What a server writes between its forks. */
 typedef struct clu_sv_table {
   unsigned char in[CLU_CHAN_IN]; /* of the control channel */
   clu_sv_node nodes[CLU_SLOTS];
+  clu_sv_index by_id, by_pid;
 } clu_sv_table;
 
 typedef struct clu_sv_kept {

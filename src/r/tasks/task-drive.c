@@ -101,14 +101,20 @@ static void see_cuts(tasks *t) {
 }
 
 void clu_tasks_see_deaths(tasks *t, int may_wait) {
+  int later = 0;
   see_cuts(t);
+  if (!t->may_be_dead) return; /* in each turn: not a look at each node */
   for (int i = 0; i < t->n; i++) {
     task_node *at = &t->nodes[i];
     if (!at->id || (at->node && clu_node_is_open(at->node))) continue;
-    if (!is_end_clear(t, at, may_wait)) continue;
+    if (!is_end_clear(t, at, may_wait)) {
+      later = 1;
+      continue;
+    }
     if (!has_room_for_death(t)) return; /* next time: R has to hear of it */
     see_death(t, at);
   }
+  t->may_be_dead = later;
 }
 
 /* ---- one step ---- */
@@ -235,13 +241,8 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
 
 /* Whether what nodes say has to be read from their sockets now: of some of them all comes that way.
  */
-static int is_time_to_read(tasks *t, uint64_t now) {
-  if (now - t->read > READ_EVERY) return 1;
-  for (int i = 0; i < t->n; i++) {
-    clu_node *nd = clu_tasks_known_node(t, i);
-    if (nd && !clu_node_ring(nd)) return 1;
-  }
-  return 0;
+static int is_time_to_read(const tasks *t, uint64_t now) {
+  return now - t->read > READ_EVERY || t->has_none;
 }
 
 void clu_tasks_pass(tasks *t) {

@@ -134,6 +134,10 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   at->memory = 0;
   at->early = 0;
   clu_node_set_data(nd, at);
+  if (clu_node_ring(nd))
+    t->has_rings = 1;
+  else
+    t->has_none = 1;
   clu_tasks_limit_node(t, nd);
   if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK)
     clu_raise("memory", "not enough memory");

@@ -133,9 +133,12 @@ struct tasks {
   int restartable; /* is needed until their result is asked for; of these, those with retries */
   uint64_t cuts;   /* clu_session_cuts() when its nodes were looked at */
   uint64_t memory_checked;
-  uint64_t read; /* when clu_tasks_pass() looked at the sockets */
-  double limit;  /* bytes that a node may have; 0: no limit */
-  int causes;    /* of deaths so far */
+  uint64_t read;   /* when clu_tasks_pass() looked at the sockets */
+  int may_be_dead; /* some node may have ended of which the scheduler does not know */
+  int has_rings;   /* some node has a ring here, or had; */
+  int has_none;    /* or has none */
+  double limit;    /* bytes that a node may have; 0: no limit */
+  int causes;      /* of deaths so far */
   node_death *deaths;
   size_t ndeaths, capdeaths;
   uint64_t *ended; /* numbers of awaited jobs that have, of which R was not told yet */
