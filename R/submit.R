@@ -196,7 +196,6 @@ outcome <- function(x) {
   if (is.null(end)) return(NULL)
   x$outcome <- if (is.list(end) && is.null(x$cancelled)) list(value = end[[1L]]) else outcome_of(x)
   hear_of_deaths(x$scheduler) # the thread has seen to the tasks of a dead node, but not to the node
-  settle_local(x$scheduler)
   if (isTRUE(x$is_heard)) relay_queue(x$job) # what it has said before
   x$outcome
 }

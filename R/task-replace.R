@@ -42,23 +42,14 @@ is_local <- function(t, index) is_this_machine(t$info$hosts[[index]])
 # When the work is done: calls that follow find the nodes of hosts within reach.
 settle_replacements <- function(t) if (length(t$replacements)) settle(t, t$replacements)
 
-# Those of this machine are there when a task is known to have ended.
-settle_local <- function(t) {
-  if (!length(t$replacements)) return(invisible())
-  settle(t, Filter(function(r) is_local(t, r$index), t$replacements))
-}
-
 # Waits for those of them that are under way, as long as each may take. The other nodes work
-# meanwhile: what they answer is read, they get more, and their limits are in force. One that dies
-# meanwhile is waited for by the wait that is going on, once: it may die again and again.
+# meanwhile: what they answer is read, they get more, and their limits are in force. If one of them
+# dies, the next turn hears of it.
 settle <- function(t, those) {
-  is_outermost <- is.null(t$settling)
-  t$settling <- c(t$settling, those[setdiff(names(those), names(t$settling))])
-  if (!is_outermost) return(invisible())
-  on.exit(t$settling <- NULL)
-  while (length(open <- Filter(function(r) may_still_come(t, r), t$settling))) {
+  while (length(open <- Filter(function(r) may_still_come(t, r), those))) {
     wait_for_coming(open[[1L]]$coming, min(SETTLE_SLICE, time_left(t, open[[1L]])))
-    turn(t, NULL, 0)
+    see_to_replacements(t)
+    .Call(ffi_tasks_step, t$ptr, NULL, 0, 0)
   }
 }
 

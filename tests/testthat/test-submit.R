@@ -396,7 +396,8 @@ test_that("variables of the workspace travel in the quick way, and nothing of th
   before <- ls(workspace, all.names = TRUE)
   on.exit({
     stop_cluster(cl)
-    rm(list = setdiff(ls(workspace, all.names = TRUE), c(before, ".Random.seed")), envir = workspace)
+    made <- setdiff(ls(workspace, all.names = TRUE), c(before, ".Random.seed"))
+    rm(list = made, envir = workspace)
   })
   assign("g_cl", cl, workspace)
   here <- function(expr) eval(substitute(expr), workspace)
