@@ -29,6 +29,9 @@ is_of_session <- function(name) {
 
 # Base R tells only that a number is none of a connection, or one of another kind.
 hint_for_connection <- function(text) {
+  if (grepl("^error writing to (the )?connection$", text)) {
+    return("\nThe disk may be full there, or a quota used up")
+  }
   known <- c("invalid connection", "can(not| only) (read from|write to) ",
              "not enabled for this connection")
   if (!any(vapply(known, grepl, NA, text))) return("")

@@ -1,6 +1,9 @@
 # What to try when the start of a node on another host has failed: by how the command ended, and by
 # what it has printed.
 
+room_advice <- paste("is there room for temporary files on {host}?",
+                     "`env = c(TMPDIR = \"...\")` names another folder for them")
+
 # What stands for what in the last lines of ssh, of a shell and of R. The first that fits is taken.
 # `status`: exit status, or NULL: any; `text`: a pattern, or NULL: any.
 # In `advice`, {host} and {ssh} are the host and the command that reaches it; {elsewhere} is for
@@ -37,6 +40,30 @@ start_problems <- list(
   list(
     status = NULL, text = "no package called .clutch.",
     advice = "install package clutch there"
+  ),
+  list(
+    status = NULL, text = "object 'host_main' not found|does not understand the session's",
+    advice = "install the same version of package clutch there as here"
+  ),
+  list(
+    status = NULL, text = "the settings of this host (were expected|are cut short)",
+    advice = paste("what runs there before R, by `setup`, `modules` or a profile, must not read",
+                   "the standard input: the settings come by it")
+  ),
+  list(
+    status = NULL, text = "No space left on device|Disk quota exceeded|Read-only file system",
+    advice = room_advice
+  ),
+  list(
+    status = NULL, text = "R_TempDir|temporary folder .*cannot be made", advice = room_advice
+  ),
+  list(
+    status = NULL, text = "not enough memory|[Cc]annot allocate|memory exhausted|out of memory",
+    advice = "is there memory left on {host}, and do its limits (`ulimit -a`) allow R enough of it?"
+  ),
+  list( # R writes what -e gives to a file there, and does without if it cannot
+    status = 0L, text = NULL,
+    advice = paste("R has ended there and has not done what it was told.", room_advice)
   ),
   list(
     status = 2L, text = "cannot open file .*clutch/node/",

@@ -199,9 +199,20 @@ await_hosts <- function(info, left) {
     see_to_job(info)
     is_lost <- function(k) is.null(info$servers[[k]]$report) && host_will_not_come(k, info)
     lost <- Filter(is_lost, waiting)
-    if (length(lost)) throw_hosts_failed(info, lost)
+    if (length(lost)) {
+      for (k in lost) let_end(command_of(info, k))
+      throw_hosts_failed(info, lost)
+    }
     if (left() + queued_for(info) <= 0.02) throw_hosts_failed(info, waiting, is_late = TRUE)
   }
+}
+
+# What it prints last, and how it ends, is known a moment after its connection has ended.
+let_end <- function(command) {
+  if (length(command$hosts) > 1L) return(invisible())
+  until <- clock() + 1
+  is_there <- function() .Call(ffi_node_info, command$handle)$state == "starting"
+  while (is_there() && clock() < until) Sys.sleep(0.02)
 }
 
 command_of <- function(info, k) Find(function(command) k %in% command$hosts, info$commands)

@@ -43,7 +43,9 @@ host_started_by <- function(link, host, command, carries) {
 # in the order in which they are tried; `seconds`: for how long.
 host_settings <- function(link, host, addresses, seconds, methods = TRUE, attach = character()) {
   i <- .Call(ffi_link_info, link$handle)
-  settings <- list(hosts = addresses, port = i$port, rank = host$number, secret = i$secret,
+  settings <- list(protocol = .Call(ffi_host_protocol),
+                   version = getNamespaceVersion("clutch")[[1L]], hosts = addresses,
+                   port = i$port, rank = host$number, secret = i$secret,
                    times = as.numeric(c(seconds, link$times)), methods = methods, attach = attach)
   if (!is.null(i$own)) settings[c("own", "certificate")] <- i[c("own", "certificate")]
   settings

@@ -10,6 +10,7 @@ host_main <- function(file = NULL) {
     con <- file
   }
   settings <- read_host_settings(con)
+  check_protocol(settings)
   Sys.unsetenv(as.character(settings$unset)) # they were for the start only
   settings$hosts <- addresses_of_session(settings)
   settings$rank <- host_number(settings)
@@ -20,6 +21,13 @@ host_main <- function(file = NULL) {
   if (is.null(why)) host_server_main(settings)
   if (nzchar(why)) message("clutch: ", why)
   quit(save = "no", status = if (nzchar(why)) 1L else 0L, runLast = FALSE)
+}
+
+check_protocol <- function(settings) {
+  if (isTRUE(settings$protocol == .Call(ffi_host_protocol))) return(invisible())
+  text <- paste("version %s of package clutch, which is here, does not understand the session's",
+                "(%s): install the same one on both")
+  throw("protocol", sprintf(text, getNamespaceVersion("clutch"), settings$version))
 }
 
 # In the child, the fork server. It ends when the relay does, and knows no idle limit.

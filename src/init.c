@@ -159,6 +159,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_fork_server_answer, 3),
                                           /* r/node/host.c */
                                           ENTRY(ffi_host_begin, 1),
+                                          ENTRY(ffi_host_protocol, 0),
                                           /* r/node/join.c */
                                           ENTRY(ffi_join, 5),
                                           ENTRY(ffi_output_to, 1),

@@ -133,6 +133,7 @@ SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 
 /* r/node/host.c */
 SEXP ffi_host_begin(SEXP settings);
+SEXP ffi_host_protocol(void);
 
 /* r/node/join.c */
 SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local);

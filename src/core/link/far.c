@@ -12,8 +12,9 @@
 #define MS 1000000ull
 #define FIRST_PAUSE (100 * MS)
 #define LONGEST_PAUSE (5000 * MS)
-#define TRY_NS (5000 * MS) /* for one connection, with its handshake */
-#define END_NS (2000 * MS) /* for the fork server's end */
+#define TRY_NS (5000 * MS)       /* for one connection, with its handshake */
+#define FIRST_TRY_NS (1000 * MS) /* the same, where it is not known which address is of use */
+#define END_NS (2000 * MS)       /* for the fork server's end */
 #define LAST_WORDS (500 * MS)
 #define STARTER_NS (200 * MS) /* until it is looked again whether who has started this is there */
 enum { MOST = 4 * CLU_MAX_ADDRS };
@@ -32,7 +33,7 @@ typedef struct far {
   clu_watch_id watch;
   clu_timer again;   /* the next try, or the end of this one */
   clu_timer starter; /* armed until there was a connection */
-  uint64_t pause;
+  uint64_t pause, try_ns;
   uint64_t until; /* it gives up */
   clu_fd signals;
   clu_watch_id told;
@@ -81,6 +82,7 @@ static void failed(far *f, int code) {
   f->next = (f->next + 1) % f->n;
   if (f->next == (f->good < 0 ? 0 : f->good)) {
     uint64_t then = now + jittered(f->pause);
+    f->try_ns = 2 * f->try_ns < TRY_NS ? 2 * f->try_ns : TRY_NS;
     clu_timer_arm(&f->loop, &f->again, then < f->until ? then : f->until);
     f->pause = 2 * f->pause < LONGEST_PAUSE ? 2 * f->pause : LONGEST_PAUSE;
   } else {
@@ -97,6 +99,7 @@ static void connected(far *f) {
   f->fd = CLU_NO_FD;
   f->good = f->next;
   f->pause = FIRST_PAUSE;
+  f->try_ns = TRY_NS;
   if (f->e) f->e->code = CLU_OK;
   clu_relay_connect(f->relay, conn);
 }
@@ -173,7 +176,7 @@ static void try_now(far *f) {
     failed(f, rc);
     return;
   }
-  end_of_try = clu_os_now() + TRY_NS;
+  end_of_try = clu_os_now() + f->try_ns;
   clu_timer_arm(&f->loop, &f->again, end_of_try < f->until ? end_of_try : f->until);
   if (rc == CLU_OK)
     shake(f);
@@ -256,17 +259,28 @@ static void look(far *f) {
   }
 }
 
+/* Its own end may be why this one ends. */
+static void tell_server_end(const far *f, const clu_exit *how) {
+  if (f->e->code != CLU_OK) return;
+  if (how->by_signal)
+    clu_fail(f->e, CLU_DEAD, 0, "its fork server was killed by signal %d", how->code);
+  else if (how->code)
+    clu_fail(f->e, CLU_DEAD, 0, "its fork server ended with exit status %d", how->code);
+}
+
 /* The fork server ends because its channel has. It is killed when it does not. */
 static void end_server(const far *f) {
   uint64_t until = clu_os_now() + END_NS;
-  clu_exit how;
-  while (clu_os_reap(f->how->server, 0, &how) == CLU_AGAIN) {
+  clu_exit how = {0, 0};
+  int rc;
+  while ((rc = clu_os_reap(f->how->server, 0, &how)) == CLU_AGAIN) {
     if (clu_os_now() > until) {
       clu_os_kill(f->how->server, CLU_SIG_KILL, 0); /* its nodes follow it */
       until = UINT64_MAX;
     }
     clu_os_pause(5 * MS);
   }
+  if (rc == CLU_OK && until != UINT64_MAX) tell_server_end(f, &how);
 }
 
 int clu_far_serve(const clu_far_options *how, clu_err *e) {
@@ -282,6 +296,7 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
   f.fd = CLU_NO_FD;
   f.good = -1;
   f.pause = FIRST_PAUSE;
+  f.try_ns = FIRST_TRY_NS;
   f.signals = CLU_NO_FD;
   f.until = clu_deadline_after(clu_os_now(), (int64_t)how->connect);
   options.beat = how->beat;

@@ -38,7 +38,7 @@ typedef struct clu_far_options {
   clu_fd starter; /* who has started this process reads what is written here; or CLU_NO_FD */
 } clu_far_options;
 
-/* Blocks until the end. CLU_OK: it was asked to end or the fork server has; else why it has. */
+/* Blocks until the end. CLU_OK: it, or the fork server, was asked to; else why it has ended. */
 int clu_far_serve(const clu_far_options *how, clu_err *e);
 
 #endif

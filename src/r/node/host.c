@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/link/far.h"
+#include "core/link/link.h"
+#include "core/wire/frame.h"
 #include "core/wire/handshake.h"
 #include "r/entry-points.h"
 #include "r/node/node.h"
@@ -16,6 +18,11 @@ static SEXP element(SEXP list, const char *name) {
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
     if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
   return R_NilValue;
+}
+
+/* A number that another version of what travels between hosts does not have. */
+SEXP ffi_host_protocol(void) {
+  return Rf_ScalarInteger(CLU_LINK_VERSION * 1000 + CLU_K_AFTER_LAST);
 }
 
 static const char *text_of(SEXP list, const char *name) {
