@@ -2,11 +2,13 @@
 
 HOST_SETTINGS <- "clutch host settings 1"
 
+own_version <- function() as.character(getNamespaceVersion("clutch"))
+
 # Lines with these settings, which read_host_settings() reads. Of a named list of strings and
 # numbers without names.
 host_settings_lines <- function(settings) {
   x <- settings_as_lines(settings)
-  c(HOST_SETTINGS, x, "end")
+  c(sprintf("%s, clutch %s", HOST_SETTINGS, own_version()), x, "end")
 }
 
 # One line an element: its name, and its value as R code.
@@ -20,13 +22,14 @@ read_host_settings <- function(con) {
   if (is.character(con)) con <- file(con)
   if (!isOpen(con)) open(con, "r")
   first <- readLines(con, 1L)
-  of_other <- grepl("^clutch host settings [0-9]+$", first) && first != HOST_SETTINGS
-  if (isTRUE(of_other)) {
-    text <- paste("version %s of package clutch, which is here, does not understand the session's:",
-                  "install the same one on both")
-    throw("protocol", sprintf(text, getNamespaceVersion("clutch")))
+  what <- sub(", clutch .*", "", first)
+  if (grepl("^clutch host settings [0-9]+", paste(first, collapse = "")) && what != HOST_SETTINGS) {
+    text <- paste("package clutch of this host (%s) has version %s, and does not understand that of",
+                  "the session, which has %s: install the same one on both")
+    theirs <- if (what == first) "another one" else paste("version", sub(".*, clutch ", "", first))
+    throw("protocol", sprintf(text, Sys.info()[["nodename"]], own_version(), theirs))
   }
-  if (!identical(first, HOST_SETTINGS)) {
+  if (!identical(what, HOST_SETTINGS)) {
     text <- "the settings of this host were expected (\"%s\") and not: %s"
     throw("protocol", sprintf(text, HOST_SETTINGS, substr(paste(first, collapse = ""), 1L, 60L)))
   }

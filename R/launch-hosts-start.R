@@ -371,7 +371,13 @@ host_failure_text <- function(k, info) {
   x <- info$launch
   command <- command_of(info, k)
   i <- .Call(ffi_node_info, command$handle)
-  why <- if (i$state == "starting") "it has not connected" else how_ended(i$by_signal, i$code)
+  why <- if (i$state != "starting") {
+    how_ended(i$by_signal, i$code)
+  } else if (has_ended(info$servers[[k]])) {
+    with(link_status(info$link), why[rank == info$servers[[k]]$number])
+  } else {
+    "it has not connected"
+  }
   node <- list(host = x$hosts[[k]], rshcmd = shell_words(x$ssh), by_hosts = TRUE)
   printed <- printed_of(info, command)
   if (has_job_ended(info)) {

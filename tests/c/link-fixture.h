@@ -135,6 +135,30 @@ TEST_UNUSED static void close_others(int keep) {
     if (i != keep && i != test_log) close(i);
 }
 
+/* Why a host's relay has ended: a file. */
+TEST_UNUSED static void write_why(const host_fixture *h, const char *text) {
+  char path[200];
+  FILE *f;
+  snprintf(path, sizeof path, "%s.why", h->f.tmp);
+  if (!(f = fopen(path, "we"))) return;
+  fputs(text, f);
+  fclose(f);
+}
+
+/* It is removed. */
+TEST_UNUSED static const char *take_why(const host_fixture *h) {
+  static char text[400];
+  char path[200];
+  FILE *f;
+  snprintf(path, sizeof path, "%s.why", h->f.tmp);
+  text[0] = 0;
+  if (!(f = fopen(path, "re"))) return text;
+  if (!fgets(text, sizeof text, f)) text[0] = 0;
+  fclose(f);
+  unlink(path);
+  return text;
+}
+
 TEST_UNUSED static void far_main(host_fixture *h, int port, uint32_t rank, const unsigned char *s,
                                  uint64_t connect_ms) {
   static const char *const hosts[] = {"127.0.0.1"};
@@ -178,6 +202,7 @@ TEST_UNUSED static void far_main(host_fixture *h, int port, uint32_t rank, const
   how.starter = h->starter > 0 ? h->starter : CLU_NO_FD;
   rc = clu_far_serve(&how, &e);
   if (rc != CLU_OK && getenv("TEST_SAY")) fprintf(stderr, "far: %s\n", e.text);
+  if (rc != CLU_OK) write_why(h, e.text);
   _exit(rc == CLU_OK ? 0 : 1);
 }
 
@@ -304,6 +329,7 @@ TEST_UNUSED static void host_down(host_fixture *h) {
   clu_chan_fini(&h->near);
   end_process(&h->near_pid, 0);
   end_process(&h->far_pid, -1);
+  take_why(h);
   end_proxy(h);
   CHECK_SOON(all_gone(&h->f), 3000);
   down(&h->f);

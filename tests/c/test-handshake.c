@@ -168,6 +168,7 @@ TEST(every_changed_bit_is_noticed) {
 
 TEST(garbage_is_seen_at_its_first_byte_and_other_versions_are_named) {
   clu_hs m, n;
+  char text[200];
   begin(&m, secret, &n, secret);
   CHECK_INT_EQ(clu_hs_feed(&m, "GET / HTTP/1.0\r\n\r\n", 18), CLU_HS_FAILED);
   CHECK_INT_EQ(m.why, CLU_HS_GARBAGE);
@@ -176,6 +177,11 @@ TEST(garbage_is_seen_at_its_first_byte_and_other_versions_are_named) {
   begin(&m, secret, &n, secret);
   CHECK_INT_EQ(clu_hs_feed(&n, "clutch\11", 7), CLU_HS_FAILED);
   CHECK_INT_EQ(n.why, CLU_HS_VERSION_DIFFERS);
+  CHECK_INT_EQ(n.other_version, 9);
+  clu_hs_explain(&n, text, sizeof text);
+  CHECK(strstr(text, "version 9") && strstr(text, "this side version 1"));
+  clu_hs_explain(&m, text, sizeof text);
+  CHECK(strlen(text) > 0);
 }
 
 TEST(a_pending_peer_is_never_read_further_than_its_message) {

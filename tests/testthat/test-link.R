@@ -137,6 +137,12 @@ test_that("settings of a host travel as lines, and what is none is an error", {
   expect_equal(read(c(lines, "what follows")), settings)
   expect_error(read(lines[-length(lines)]), "cut short", class = "clutch_protocol")
   expect_error(read("hello"), "expected", class = "clutch_protocol")
+  own <- as.character(packageVersion("clutch"))
+  e <- tryCatch(read("clutch host settings 2, clutch 9.1.2"), clutch_protocol = conditionMessage)
+  for (part in c(own, "version 9.1.2", Sys.info()[["nodename"]], "install the same one")) {
+    expect_match(e, part, fixed = TRUE)
+  }
+  expect_error(read("clutch host settings 7"), "which has another one", class = "clutch_protocol")
 })
 
 test_that("quick results that wait in memory there are seen while the next task takes long", {

@@ -115,10 +115,15 @@ static void shaking_ready(void *self, unsigned ready) {
   } else if (f->shake.hs.state == CLU_HS_FAILED && f->shake.hs.why == CLU_HS_REFUSED) {
     end(f, CLU_PROTO, clu_hs_verdict_text(f->shake.hs.verdict));
   } else {
-    clu_fail(f->e, rc, 0, "who listens there %s",
-             f->shake.hs.state == CLU_HS_FAILED ? clu_hs_why_text(f->shake.hs.why)
-                                                : f->shake.conn->err.text);
-    failed(f, CLU_AGAIN);
+    char why[200];
+    const clu_hs *hs = &f->shake.hs;
+    clu_hs_explain(hs, why, sizeof why);
+    clu_fail(f->e, rc, 0, "who listens at the session's address %s",
+             hs->state == CLU_HS_FAILED ? why : f->shake.conn->err.text);
+    if (hs->state == CLU_HS_FAILED && hs->why == CLU_HS_VERSION_DIFFERS)
+      f->ended = 1; /* it will not be another one later */
+    else
+      failed(f, CLU_AGAIN);
   }
 }
 

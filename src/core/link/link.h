@@ -82,6 +82,7 @@ typedef struct clu_link_record {
 typedef struct clu_link {
   int state;
   int leads; /* it has chosen the epoch */
+  uint32_t other_version;
   uint64_t epoch;
   size_t window;
   uint64_t beat;
@@ -133,7 +134,8 @@ void clu_link_written(clu_link *l, size_t n, uint64_t now);
 unsigned char *clu_link_in(clu_link *l, size_t *n);
 void clu_link_read(clu_link *l, size_t n, uint64_t now);
 /* 1: `r` is the next numbered record, or BYE; 0: there is none; -CLU_PROTO: what has come is no
- * record of this link, cut the connection; -CLU_DEAD: the other side is another relay than before,
+ * record of this link, cut the connection; or the other side speaks `other_version` of this
+ * protocol, which is not 0 then; -CLU_DEAD: the other side is another relay than before,
  * and nothing can be resumed. */
 int clu_link_next(clu_link *l, clu_link_record *r);
 

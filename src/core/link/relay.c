@@ -137,6 +137,15 @@ static int read_connection(clu_relay *r) {
   while (taken == CLU_OK && (more = clu_link_next(&r->link, &rec)) == 1) taken = take(r, &rec);
   if (taken == CLU_OK && more < 0) taken = -more;
   if ((taken == CLU_DEAD && !r->how.near) || taken == CLU_NOMEM) r->fatal = taken;
+  if (r->link.other_version) {
+    r->fatal = CLU_PROTO;
+    snprintf(r->why, sizeof r->why,
+             "the other side speaks version %u of the protocol between hosts, and this one version "
+             "%d: install the same version of package clutch on both",
+             r->link.other_version, CLU_LINK_VERSION);
+    drop_connection(r, NULL);
+    return 0;
+  }
   if (taken != CLU_OK) {
     snprintf(r->why, sizeof r->why, "what came over the connection: %s", clu_code_text(taken));
     drop_connection(r, NULL);

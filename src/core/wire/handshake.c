@@ -1,5 +1,6 @@
 #include "core/wire/handshake.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/wire/frame.h"
@@ -97,7 +98,10 @@ static int head_fits(clu_hs *h, const unsigned char *m) {
   size_t n = h->have < HEAD ? h->have : HEAD;
   put_head(want, h->step);
   if (memcmp(m, want, n < 6 ? n : 6) != 0) return fail(h, CLU_HS_GARBAGE), 0;
-  if (n >= 7 && m[6] != want[6]) return fail(h, CLU_HS_VERSION_DIFFERS), 0;
+  if (n >= 7 && m[6] != want[6]) {
+    h->other_version = m[6];
+    return fail(h, CLU_HS_VERSION_DIFFERS), 0;
+  }
   if (n >= 8 && m[7] != want[7]) return fail(h, CLU_HS_GARBAGE), 0;
   return 1;
 }
@@ -200,6 +204,17 @@ const char *clu_hs_why_text(int why) {
       "did not want this node",
       "could not be checked: the system's cryptography failed"};
   return why >= 0 && why < CLU_HS_N_WHY ? texts[why] : "";
+}
+
+void clu_hs_explain(const clu_hs *h, char *out, size_t size) {
+  if (h->why == CLU_HS_VERSION_DIFFERS)
+    snprintf(
+        out, size,
+        "speaks version %d of the protocol, and this side version %d: install the same version "
+        "of package clutch on both",
+        h->other_version, CLU_HS_VERSION);
+  else
+    snprintf(out, size, "%s", clu_hs_why_text(h->why));
 }
 
 const char *clu_hs_verdict_text(int verdict) {

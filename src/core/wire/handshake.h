@@ -67,6 +67,7 @@ typedef struct clu_hs {
   const unsigned char *out;    /* what is to be written */
   size_t out_left;
   int step;                 /* number of the message that is awaited */
+  int other_version;        /* VERSION_DIFFERS: which the other side speaks */
   uint32_t rank, r_version; /* of the node, as in its RESPONSE */
   uint64_t pid;
   unsigned char hello[CLU_HS_HELLO], response[CLU_HS_RESPONSE], verdict_message[CLU_HS_VERDICT],
@@ -103,6 +104,8 @@ void clu_secret_to_hex(const unsigned char *secret, char out[2 * CLU_SECRET + 1]
 
 /* "did not say ..." and so on: a constant, for a sentence about the other side. */
 const char *clu_hs_why_text(int why);
+/* The same with what else is known. `out` gets it. */
+void clu_hs_explain(const clu_hs *h, char *out, size_t size);
 const char *clu_hs_verdict_text(int verdict);
 
 #endif
