@@ -309,11 +309,23 @@ test_that("a session or nodes that are killed leave nothing", {
   linux_only()
   long_test()
   shares()
-  used <- function() {
-    line <- grep("^Shmem:", readLines("/proc/meminfo"), value = TRUE)
-    as.numeric(gsub("\\D", "", line)) * 1024
+  # Inodes of the shared memory that a process has mapped or holds a descriptor of. What nobody has
+  # is freed by the system; /proc/meminfo also counts what other programs have meanwhile.
+  inodes <- function(pid) {
+    dir <- file.path("/proc", pid)
+    maps <- tryCatch(suppressWarnings(readLines(file.path(dir, "maps"))),
+                     error = function(e) character())
+    ours <- "clutch-data.*\\(deleted\\)$"
+    mapped <- strsplit(grep(ours, maps, value = TRUE), " +")
+    fds <- list.files(file.path(dir, "fdinfo"), full.names = TRUE)
+    open <- fds[grepl(ours, Sys.readlink(sub("fdinfo", "fd", fds)))]
+    info <- lapply(open, function(f) {
+      tryCatch(suppressWarnings(readLines(f)), error = function(e) character())
+    })
+    info <- grep("^ino:", unlist(info), value = TRUE)
+    unique(c(vapply(mapped, `[[`, "", 5L), sub("\\D+", "", info)))
   }
-  before <- used()
+  all_pids <- function() grep("^[0-9]+$", list.files("/proc"), value = TRUE)
   for (i in 1:3) {
     s <- start_script(c(
       "cl <- make_cluster(3)", "x <- share(runif(1e7))", "cat('ready\\n')",
@@ -323,10 +335,12 @@ test_that("a session or nodes that are killed leave nothing", {
     nodes <- setdiff(processes_of(s), s$pid)
     if (i == 1L) tools::pskill(nodes[[length(nodes)]], 9L)
     Sys.sleep(0.3)
+    had <- unlist(lapply(processes_of(s), inodes))
+    expect_true(length(had) > 0L)
     tools::pskill(s$pid, 9L)
     expect_true(eventually(length(processes_of(s)) == 0L))
+    expect_true(eventually(!any(unlist(lapply(all_pids(), inodes)) %in% had)))
   }
-  expect_true(eventually(used() < before + 20e6))
 })
 
 test_that("limits of files and descriptors mean the socket", {
