@@ -2,7 +2,7 @@
 # connects to a link process, without ssh. So all that travels between hosts does.
 
 # `n` nodes. What there is besides, for host_is_gone() and tests: attributes `link`, `host`.
-host_cluster <- function(n, tls = FALSE, heartbeat = 10, reconnect = 300) {
+host_cluster <- function(n, tls = FALSE, heartbeat = 10, reconnect = 300, outfile = "/dev/null") {
   outside_checks_only()
   ns <- asNamespace("clutch")
   how <- list(listen = "127.0.0.1", ports = 0L, heartbeat = heartbeat, reconnect = reconnect,
@@ -24,7 +24,7 @@ host_cluster <- function(n, tls = FALSE, heartbeat = 10, reconnect = 300) {
     info$settings <- ns$fork_settings(info, server$env, server$env)
     ns$fork_nodes(info, ranks, left)
   }
-  request <- ns$check_request(n, "fork_server", NULL, "/dev/null", NULL, list(), character(), 60,
+  request <- ns$check_request(n, "fork_server", NULL, outfile, NULL, list(), character(), 60,
                               names(formals(ns$make_cluster)))
   cl <- ns$start_cluster(launcher, launcher$plan(request), ns$clock(), 60)
   structure(cl, link = link, host = host, log = log)

@@ -163,6 +163,8 @@ test_that("hosts that do not come: an error that names them, and nothing is left
   }
   e <- fails(on_hosts(c("alpha", "nowhere.invalid")))
   expect_identical(e$hosts, "nowhere.invalid")
+  # R on the other host begins only when ssh, which brought its settings, has been killed
+  fails(on_hosts(c("alpha", "nowhere.invalid"), setup = "sleep 2"), setup_timeout = 90)
   expect_match(conditionMessage(e), "1 of 2 hosts could not be started; nothing was left running")
   expect_match(conditionMessage(e), "nowhere.invalid: it ended with exit status 255; it printed")
   expect_match(conditionMessage(e), "try: is that the host's name")

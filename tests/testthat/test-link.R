@@ -46,6 +46,19 @@ test_that("a large constant crosses once, and results come back", {
   })
 })
 
+test_that("output of nodes gets to the session's file, also of programs that they start", {
+  file <- tempfile("output-")
+  on.exit(unlink(file))
+  writeLines("before", file)
+  with_host(2, outfile = file, function(cl) {
+    parallel::clusterCall(cl, function() system("echo from a program"))
+    parallel::clusterCall(cl, function() system("head -c 300000 /dev/zero | tr '\\0' x"))
+    said <- function() readLines(file, warn = FALSE)
+    expect_true(eventually(sum(nchar(said())) >= 6e5))
+    expect_identical(sum(grepl("from a program", said())), 2L)
+  })
+})
+
 test_that("deaths are told, retried elsewhere, and nodes replaced", {
   with_host(2, function(cl) {
     e <- task_error_of(cluster_map(cl, 1:2, function(i) if (i == 1) tools::pskill(Sys.getpid(), 9)))

@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/os-output.h"
 #include "core/link/parts.h"
 
 enum { IN = CLU_LINK_MOST };
 #define OUTPUT_AGAIN 20000000u /* ns: somebody else's file or terminal takes nothing now */
-#define OUTPUT_PIECE 4096u     /* a pipe that is writable takes so much without a wait */
 
 static void lane_ready(void *self, unsigned ready);
 static void output_again(void *self);
@@ -22,6 +22,7 @@ clu_lane *clu_lane_find(const clu_relay *r, uint64_t id) {
 clu_lane *clu_lane_new(clu_relay *r, uint64_t id, int kind, clu_fd fd) {
   clu_lane *s = calloc(1, sizeof *s), **at = &r->lanes;
   int polled = kind == CLU_LANE_OUTPUT && r->how.near;
+  if (polled) fd = clu_os_output_own(fd);
   if (s) s->in = polled ? NULL : malloc(IN);
   if (!s || (!polled && !s->in) ||
       (!polled && (clu_os_set_blocking(fd, 0), clu_loop_watch(r->loop, fd, CLU_READ, lane_ready, s,
@@ -418,12 +419,7 @@ static int write_chunk(clu_lane *s, clu_lane_chunk *c, size_t *put) {
   clu_iov iov;
   iov.base = c->bytes + c->at;
   iov.len = c->n - c->at;
-  if (s->is_polled) {
-    clu_watch w = {s->fd, CLU_WRITE, 0};
-    int n = 0;
-    if (clu_os_poll(&w, 1, 0, &n, NULL) == CLU_OK && n == 0) return CLU_AGAIN;
-    if (iov.len > OUTPUT_PIECE) iov.len = OUTPUT_PIECE;
-  }
+  if (s->is_polled) return clu_os_output_write(s->fd, iov.base, iov.len, put);
   return clu_os_writev(s->fd, &iov, 1, c->at == 0 ? c->pass : NULL, c->at == 0 ? c->npass : 0, put);
 }
 

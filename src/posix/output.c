@@ -1,0 +1,70 @@
+/* Output to what others write to as well. */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#elif defined(__APPLE__)
+#define _DARWIN_C_SOURCE
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/os-output.h"
+#include "posix/features.h"
+#include "posix/net.h"
+
+enum { PIECE = 4096 }; /* a pipe that is writable takes so much without a wait */
+
+/* Opened anew it is the same pipe or terminal, and has flags of its own. A terminal that is
+ * writable may take a single byte, and the write of more waits until somebody reads. */
+clu_fd clu_os_output_own(clu_fd fd) {
+#if defined(CLU_HAVE_PROC)
+  struct stat st;
+  char path[64];
+  int own;
+  if (fstat((int)fd, &st) != 0 || (!S_ISFIFO(st.st_mode) && !isatty((int)fd))) return fd;
+  snprintf(path, sizeof path, "/proc/self/fd/%d", (int)fd);
+  own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (own < 0) return fd;
+  close((int)fd);
+  return own;
+#else
+  return fd;
+#endif
+}
+
+/* Nothing raises SIGPIPE: it is blocked meanwhile, and taken away. */
+static ssize_t write_quietly(int fd, const void *p, size_t n) {
+  sigset_t broken, pending, before;
+  ssize_t k;
+  int err, other;
+  sigemptyset(&broken);
+  sigaddset(&broken, SIGPIPE);
+  sigpending(&pending);
+  if (sigismember(&pending, SIGPIPE)) return write(fd, p, n);
+  pthread_sigmask(SIG_BLOCK, &broken, &before);
+  k = write(fd, p, n);
+  err = errno;
+  sigpending(&pending);
+  if (k < 0 && err == EPIPE && sigismember(&pending, SIGPIPE)) sigwait(&broken, &other);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = err;
+  return k;
+}
+
+int clu_os_output_write(clu_fd fd, const void *p, size_t n, size_t *put) {
+  struct pollfd w = {(int)fd, POLLOUT, 0};
+  int flags = fcntl((int)fd, F_GETFL);
+  ssize_t k;
+  *put = 0;
+  if (poll(&w, 1, 0) == 0) return CLU_AGAIN;
+  if (n > PIECE && flags >= 0 && !(flags & O_NONBLOCK)) n = PIECE;
+  k = write_quietly((int)fd, p, n);
+  if (k > 0) *put = (size_t)k;
+  return k > 0 ? CLU_OK : k == 0 ? CLU_AGAIN : clu_net_transfer_code(errno);
+}
