@@ -17,8 +17,8 @@ link_process <- function(how) {
   server <- server_ready(server_for(default_server_spec(), effective_env(NULL)), how$seconds)
   link <- new.env(parent = emptyenv())
   link$handle <- .Call(ffi_link_start, server$handle, how$listen, as.integer(how$ports),
-                       as.numeric(c(how$heartbeat, how$reconnect)), how$tls)
-  link$times <- as.numeric(c(how$heartbeat, how$reconnect))
+                       as_times(how$heartbeat, how$reconnect), how$tls)
+  link$times <- as_times(how$heartbeat, how$reconnect)
   link$number <- 0L
   the$links[[key]] <- link
   link
@@ -46,10 +46,13 @@ host_settings <- function(link, host, addresses, seconds, methods = TRUE, attach
   settings <- list(protocol = .Call(ffi_host_protocol),
                    version = getNamespaceVersion("clutch")[[1L]], hosts = addresses,
                    port = i$port, rank = host$number, secret = i$secret,
-                   times = as.numeric(c(seconds, link$times)), methods = methods, attach = attach)
+                   times = as_times(seconds, link$times), methods = methods, attach = attach)
   if (!is.null(i$own)) settings[c("own", "certificate")] <- i[c("own", "certificate")]
   settings
 }
+
+# Seconds, as C counts them in ns; Inf is allowed.
+as_times <- function(...) pmin(as.numeric(c(...)), 1e9)
 
 # The host with its report, or NULL: it has ended, or is not there after `seconds`.
 host_ready <- function(host, seconds) {

@@ -2,7 +2,8 @@
 # connects to a link process, without ssh. So all that travels between hosts does.
 
 # `n` nodes. What there is besides, for host_is_gone() and tests: attributes `link`, `host`.
-host_cluster <- function(n, tls = FALSE, heartbeat = 10, reconnect = 300, outfile = "/dev/null") {
+host_cluster <- function(n, tls = FALSE, heartbeat = 10, reconnect = 300, outfile = "/dev/null",
+                         seconds = 60) {
   outside_checks_only()
   ns <- asNamespace("clutch")
   how <- list(listen = "127.0.0.1", ports = 0L, heartbeat = heartbeat, reconnect = reconnect,
@@ -10,7 +11,7 @@ host_cluster <- function(n, tls = FALSE, heartbeat = 10, reconnect = 300, outfil
   link <- ns$link_process(how)
   host <- ns$link_host(link, list(packages = character(), by_exec = FALSE))
   file <- tempfile("settings")
-  writeLines(ns$host_settings_lines(ns$host_settings(link, host, "127.0.0.1", 60)), file)
+  writeLines(ns$host_settings_lines(ns$host_settings(link, host, "127.0.0.1", seconds)), file)
   on.exit(unlink(file))
   log <- tempfile("host")
   system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote("clutch:::host_main()")),

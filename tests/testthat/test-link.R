@@ -59,6 +59,12 @@ test_that("output of nodes gets to the session's file, also of programs that the
   })
 })
 
+test_that("times may be infinite", {
+  with_host(1, heartbeat = Inf, reconnect = Inf, seconds = Inf, function(cl) {
+    expect_equal(cluster_map_dbl(cl, 1:10, function(i) i), as.numeric(1:10))
+  })
+})
+
 test_that("deaths are told, retried elsewhere, and nodes replaced", {
   with_host(2, function(cl) {
     e <- task_error_of(cluster_map(cl, 1:2, function(i) if (i == 1) tools::pskill(Sys.getpid(), 9)))
