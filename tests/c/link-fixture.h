@@ -356,4 +356,16 @@ TEST_UNUSED static int host_state(host_fixture *h, uint32_t rank, uint64_t count
   return state;
 }
 
+TEST_UNUSED static void expect_sum(host_fixture *h, clu_node *nd, uint64_t n) {
+  clu_blob *b;
+  PUMP(&h->f, has_answer(nd) || !clu_node_is_open(nd));
+  if (!CHECK(has_answer(nd))) return;
+  b = clu_node_take_first(nd);
+  if (CHECK(b && b->size == 16)) {
+    CHECK_INT_EQ(clu_get64(b->data), 3 * n);
+    CHECK_INT_EQ(clu_get64(b->data + 8), n);
+  }
+  clu_blob_unref(b);
+}
+
 #endif

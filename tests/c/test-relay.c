@@ -271,18 +271,6 @@ TEST(a_node_that_does_not_read_stops_no_other) {
   host_down(&h);
 }
 
-static void expect_sum(host_fixture *h, clu_node *nd, uint64_t n) {
-  clu_blob *b;
-  PUMP(&h->f, has_answer(nd) || !clu_node_is_open(nd));
-  if (!CHECK(has_answer(nd))) return;
-  b = clu_node_take_first(nd);
-  if (CHECK(b && b->size == 16)) {
-    CHECK_INT_EQ(clu_get64(b->data), 3 * n);
-    CHECK_INT_EQ(clu_get64(b->data + 8), n);
-  }
-  clu_blob_unref(b);
-}
-
 TEST(a_segment_for_many_nodes_crosses_once) {
   host_fixture h;
   clu_blob *b;

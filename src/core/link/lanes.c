@@ -179,6 +179,8 @@ static int before_data(clu_lane *s, const clu_header *h) {
   }
   for (int i = 0; i < s->brings; i++)
     if (s->bring[i]->at < s->bring[i]->size) return 0;
+  for (int i = 0; i < s->brings; i++)
+    if (s->bring[i]->is_lost) return -CLU_SYS;
   for (int i = 0; i < s->brings; i++) {
     unsigned char number[8];
     clu_put64(number, s->bring[i]->number);

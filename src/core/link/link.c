@@ -73,7 +73,10 @@ static int make_room(clu_link *l, size_t n) {
 }
 
 int clu_link_send(clu_link *l, int type, uint64_t stream, const void *p, size_t n) {
-  if (make_room(l, CLU_LINK_HEADER + n) != CLU_OK) return CLU_NOMEM;
+  if (make_room(l, CLU_LINK_HEADER + n) != CLU_OK) {
+    l->out_of_memory = 1;
+    return CLU_NOMEM;
+  }
   put_header(l->out + l->tail, type, stream, (uint32_t)n, ++l->queued);
   if (n) memcpy(l->out + l->tail + CLU_LINK_HEADER, p, n);
   l->tail += CLU_LINK_HEADER + n;

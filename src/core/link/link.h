@@ -95,6 +95,7 @@ typedef struct clu_link {
   size_t side_at, side_n;
   int say_resume, say_ack, say_bye;
   char bye[256];
+  int out_of_memory; /* a record could not be queued: what follows it is of no use */
   /* receiving */
   unsigned char *in;
   size_t in_at, in_n;

@@ -16,6 +16,7 @@ typedef struct clu_sent_segment {
   clu_fd fd;         /* the system does not give its id to another while it is open */
   uint64_t size, at; /* `at` bytes were sent */
   uint64_t used;     /* when */
+  int is_lost;       /* it cannot be read: messages that bring it cannot pass */
 } clu_sent_segment;
 
 typedef struct clu_got_segment {

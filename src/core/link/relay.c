@@ -135,8 +135,9 @@ static int read_connection(clu_relay *r) {
   int rc = room ? clu_stream_read(r->conn, to, room, &got) : CLU_OK, taken = CLU_OK, more;
   if (got) clu_link_read(&r->link, got, clu_os_now());
   while (taken == CLU_OK && (more = clu_link_next(&r->link, &rec)) == 1) taken = take(r, &rec);
+  if (taken != CLU_OK) r->fatal = taken; /* it counts as received: it would be left out */
   if (taken == CLU_OK && more < 0) taken = -more;
-  if ((taken == CLU_DEAD && !r->how.near) || taken == CLU_NOMEM) r->fatal = taken;
+  if (taken == CLU_DEAD && !r->how.near) r->fatal = taken;
   if (r->link.other_version) {
     r->fatal = CLU_PROTO;
     snprintf(r->why, sizeof r->why,
@@ -242,6 +243,10 @@ int clu_relay_turn(clu_relay *r) {
     write_connection(r);
     /* what has left makes room for more */
     if (clu_link_unwritten(&r->link) < before || r->link.queued != queued) r->is_dirty = 1;
+  }
+  if (r->link.out_of_memory && !r->fatal) {
+    r->fatal = CLU_NOMEM;
+    snprintf(r->why, sizeof r->why, "%s", clu_code_text(CLU_NOMEM));
   }
   settle_lanes(r);
   /* there is no event for what it has in its own memory: the next turn follows at once */

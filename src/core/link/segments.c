@@ -56,7 +56,7 @@ clu_sent_segment *clu_relay_segment(clu_relay *r, clu_fd fd, int *rc) {
   *rc = clu_os_segment_check(fd, &size);
   if (*rc == CLU_OK) *rc = clu_os_segment_id(fd, id);
   for (s = r->sent; s && *rc == CLU_OK; s = s->next) {
-    if (s->id[0] != id[0] || s->id[1] != id[1]) continue;
+    if (s->is_lost || s->id[0] != id[0] || s->id[1] != id[1]) continue;
     clu_os_close(fd);
     s->used = clu_os_now();
     return s;
@@ -93,7 +93,11 @@ int clu_relay_send_piece(clu_relay *r) {
     if (!is_whole(s)) first = s;
   if (!first || clu_link_room(&r->link) == 0) return 0;
   n = first->size - first->at < sizeof piece ? (size_t)(first->size - first->at) : sizeof piece;
-  if (clu_os_segment_read(first->fd, first->at, piece, n) != CLU_OK) memset(piece, 0, n);
+  if (clu_os_segment_read(first->fd, first->at, piece, n) != CLU_OK) {
+    first->is_lost = 1;
+    first->at = first->size;
+    return 1;
+  }
   if (clu_link_send(&r->link, CLU_L_PIECE, first->number, piece, n) != CLU_OK) return 0;
   first->at += n;
   return 1;
