@@ -101,20 +101,22 @@ static void see_cuts(tasks *t) {
 }
 
 void clu_tasks_see_deaths(tasks *t, int may_wait) {
-  int later = 0;
   see_cuts(t);
   if (!t->may_be_dead) return; /* in each turn: not a look at each node */
+  t->may_be_dead = 0; /* not behind the loop: while it waits for one end, another may come */
   for (int i = 0; i < t->n; i++) {
     task_node *at = &t->nodes[i];
     if (!at->id || (at->node && clu_node_is_open(at->node))) continue;
     if (!is_end_clear(t, at, may_wait)) {
-      later = 1;
+      t->may_be_dead = 1;
       continue;
     }
-    if (!has_room_for_death(t)) return; /* next time: R has to hear of it */
+    if (!has_room_for_death(t)) { /* next time: R has to hear of it */
+      t->may_be_dead = 1;
+      return;
+    }
     see_death(t, at);
   }
-  t->may_be_dead = later;
 }
 
 /* ---- one step ---- */
