@@ -69,7 +69,7 @@ machines_of <- function(servers, is_up) {
   unknown <- rep(NA_real_, length(servers))
   out <- list(load = unknown, memory = unknown, memory_free = unknown, trip = unknown)
   handles <- lapply(servers[is_up], function(host) host$handle)
-  told <- .Call(ffi_servers_machine, handles, 1)
+  told <- .Call(ffi_servers_machine, handles, FALSE, 1)
   for (name in names(out)) out[[name]][is_up] <- told[[name]]
   out
 }

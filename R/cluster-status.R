@@ -4,8 +4,8 @@
 #'
 #' One row for each node: its process, its state, and what it has used.
 #'
-#' Asks the system and the fork server. Runs nothing on the nodes, so it also answers while they are
-#' busy.
+#' Asks the system and the fork servers, also those of other hosts. Runs nothing on the nodes, so it
+#' also answers while they are busy.
 #'
 #' @param cl Cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster]. Where
 #'   there is none, none is made, and the data frame has no rows.
@@ -16,10 +16,11 @@
 #' * `state`: character, see below.
 #' * `started`: date and time.
 #' * `tasks`: number of calls answered.
-#' * `cpu`: number of seconds, of user and system time. `NA` where the system does not tell.
+#' * `cpu`: number of seconds, of user and system time. `NA` where the system does not tell, and for
+#'   TCP nodes on other hosts.
 #' * `memory`: number of MB (2^20 bytes) that are its own, in memory or swap. That is what it has
 #'   written, and shares neither with its fork server nor with others. `.max_memory` of
-#'   [cluster_map()] counts the same. `NA` where the system does not tell.
+#'   [cluster_map()] counts the same. `NA` as for `cpu`.
 #' @section States:
 #' * `"idle"`, `"busy"`.
 #' * `"cancelling"`: it is told to give up a call that was interrupted.
@@ -42,6 +43,7 @@ cluster_status <- function(cl = NULL) {
   pid <- vapply(infos, function(i) i$pid, 1L)
   alive <- vapply(infos, function(i) i$state %in% c("idle", "busy", "cancelling", "starting"), NA)
   here <- alive & vapply(cl, function(nd) is_this_machine(nd$host), NA)
+  use <- use_elsewhere(cl)
   data.frame(
     node = vapply(cl, function(nd) nd$rank, 1L),
     host = vapply(cl, function(nd) nd$host, ""),
@@ -49,10 +51,25 @@ cluster_status <- function(cl = NULL) {
     state = vapply(infos, state_text, ""),
     started = Sys.time() - vapply(infos, function(i) i$age, 1),
     tasks = vapply(infos, function(i) i$done, 1),
-    cpu = ifelse(here, vapply(pid, process_cpu, 1), NA_real_),
-    memory = ifelse(here, vapply(pid, process_memory, 1), NA_real_),
+    cpu = ifelse(here, vapply(pid, process_cpu, 1), use$cpu),
+    memory = ifelse(here, vapply(pid, process_memory, 1), use$memory),
     stringsAsFactors = FALSE
   )
+}
+
+# What nodes on other hosts have used, as their fork servers say: list(cpu, memory), in seconds and
+# MB. NA: nobody says.
+use_elsewhere <- function(cl) {
+  unknown <- list(cpu = NA_real_, memory = NA_real_)
+  info <- if (length(cl)) .subset2(.subset2(cl, 1L), "info")
+  if (is.null(info$link)) return(unknown)
+  s <- .Call(ffi_link_hosts, info$link$handle)
+  is_up <- vapply(info$servers, function(host) "up" %in% s$state[s$rank == host$number], NA)
+  if (!any(is_up)) return(unknown)
+  handles <- lapply(info$servers[is_up], function(host) host$handle)
+  .Call(ffi_servers_machine, handles, TRUE, 1)
+  use <- vapply(unclass(cl), function(nd) .Call(ffi_node_use, nd$handle), c(1, 1))
+  list(cpu = use[1L, ], memory = use[2L, ] / 2^20)
 }
 
 #' Whether a cluster was stopped, and how many of its nodes are free

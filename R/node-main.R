@@ -272,7 +272,8 @@ exec_node_main <- function(args) {
 }
 
 announce <- function() {
-  cat(sprintf("starting worker pid=%d on localhost at %s\n", Sys.getpid(),
+  where <- if (is.null(the_node$host)) "localhost" else Sys.info()[["nodename"]]
+  cat(sprintf("starting worker pid=%d on %s at %s\n", Sys.getpid(), where,
               format(Sys.time(), "%H:%M:%OS3")))
 }
 

@@ -35,7 +35,8 @@
   X(ffi_server_wait, 2)         \
   X(ffi_server_settings, 4)     \
   X(ffi_server_info, 1)         \
-  X(ffi_servers_machine, 2)     \
+  X(ffi_servers_machine, 3)     \
+  X(ffi_node_use, 1)            \
   X(ffi_server_close, 2)        \
   /* r/session/link.c */        \
   X(ffi_link_start, 5)          \

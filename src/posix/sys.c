@@ -29,7 +29,6 @@
 #include <malloc.h>
 #endif
 
-#include "core/base/os-machine.h"
 #include "core/base/os.h"
 
 uint64_t clu_os_now_coarse(void) {
@@ -461,37 +460,5 @@ int64_t clu_os_total_memory(void) {
   n = sysconf(_SC_PHYS_PAGES);
   if (n > 0) n *= sysconf(_SC_PAGESIZE);
 #endif
-  return n;
-}
-
-void clu_os_machine(clu_machine *out) {
-  out->load = -1;
-  out->memory = out->memory_free = -1;
-#if defined(CLU_HAVE_PROC)
-  {
-    char line[256];
-    long long kb;
-    FILE *f = fopen("/proc/loadavg", "re");
-    if (f && fscanf(f, "%lf", &out->load) != 1) out->load = -1;
-    if (f) fclose(f);
-    if (!(f = fopen("/proc/meminfo", "re"))) return;
-    while (fgets(line, sizeof line, f)) {
-      if (sscanf(line, "MemTotal: %lld kB", &kb) == 1) out->memory = 1024 * (int64_t)kb;
-      if (sscanf(line, "MemAvailable: %lld kB", &kb) == 1) out->memory_free = 1024 * (int64_t)kb;
-    }
-    fclose(f);
-  }
-#endif
-}
-
-int64_t clu_os_count_in_file(const char *path, const char *name) {
-  char line[256];
-  size_t k = strlen(name);
-  long long n = -1;
-  FILE *f = fopen(path, "re");
-  if (!f) return -1;
-  while (n < 0 && fgets(line, sizeof line, f))
-    if (strncmp(line, name, k) == 0 && line[k] == ' ' && sscanf(line + k, "%lld", &n) != 1) n = -1;
-  fclose(f);
   return n;
 }

@@ -47,7 +47,8 @@ SEXP ffi_server_send(SEXP server, SEXP kind, SEXP object);
 SEXP ffi_server_wait(SEXP server, SEXP seconds);
 SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds);
 SEXP ffi_server_info(SEXP server);
-SEXP ffi_servers_machine(SEXP list, SEXP seconds);
+SEXP ffi_servers_machine(SEXP list, SEXP of_nodes, SEXP seconds);
+SEXP ffi_node_use(SEXP handle);
 SEXP ffi_server_close(SEXP server, SEXP seconds);
 
 /* r/session/node.c */

@@ -215,3 +215,8 @@ int64_t clu_os_count_in_file(const char *path, const char *name) {
   (void)name;
   return -1;
 }
+
+int64_t clu_os_process_cpu(int64_t pid) {
+  (void)pid; /* nobody asks: there are no fork servers */
+  return -1;
+}

@@ -91,6 +91,16 @@ TEST(the_machine_says_what_it_has_left) {
   if (clu_os_can() & CLU_CAN_PROC) CHECK(m.memory > 0 && m.memory_free > 0 && m.load >= 0);
 }
 
+TEST(a_process_uses_time) {
+  double end = test_ms() + 10000;
+  int64_t before = clu_os_process_cpu(clu_os_getpid());
+  if (!(clu_os_can() & CLU_CAN_PROC)) return;
+  CHECK(before >= 0);
+  while (clu_os_process_cpu(clu_os_getpid()) < before + 50 && test_ms() < end) continue;
+  CHECK(test_ms() < end);
+  CHECK_INT_EQ(clu_os_process_cpu(0x7fffffff), -1);
+}
+
 TEST(a_count_is_found_by_its_name) {
   char path[] = "/tmp/clutch-count-XXXXXX";
   FILE *f = fdopen(mkstemp(path), "w");

@@ -165,14 +165,33 @@ TEST(what_the_machine_has_left_is_told) {
   clu_server_machine_status m;
   up(&r, 0);
   CHECK_INT_EQ(clu_server_machine(r.s, &m), 0); /* it was not asked */
-  CHECK_INT_EQ(clu_server_ask_machine(r.s), CLU_OK);
+  CHECK_INT_EQ(clu_server_ask_machine(r.s, 0), CLU_OK);
   PUMP(&r, clu_server_machine(r.s, &m));
   CHECK(m.trip > 0 && m.trip < 15000000000u);
   CHECK(m.load == -1 || (m.load >= 0 && m.load < 1e6));
   CHECK(m.memory == -1 || (m.memory > 1e7 && m.memory_free > 0 && m.memory_free <= m.memory));
   clu_server_close(r.s);
-  CHECK_INT_EQ(clu_server_ask_machine(r.s), CLU_DEAD);
+  CHECK_INT_EQ(clu_server_ask_machine(r.s, 0), CLU_DEAD);
   CHECK_INT_EQ(clu_server_machine(r.s, &m), 0);
+  down(&r);
+}
+
+TEST(what_nodes_have_used_is_told) {
+  fixture r;
+  clu_server_machine_status m;
+  double cpu, memory;
+  up(&r, 3);
+  CHECK_INT_EQ(clu_server_node_use(r.nd[1], &cpu, &memory), 0);
+  CHECK_INT_EQ(clu_server_ask_machine(r.s, 1), CLU_OK);
+  PUMP(&r, clu_server_machine(r.s, &m));
+  for (int i = 0; i < 3; i++) {
+    CHECK_INT_EQ(clu_server_node_use(r.nd[i], &cpu, &memory), 1);
+    CHECK(cpu == -1 || (cpu >= 0 && cpu < 15));
+    CHECK(memory == -1 || (memory > 0 && memory < 1e9));
+  }
+  CHECK_INT_EQ(clu_server_ask_machine(r.s, 0), CLU_OK); /* what was known is old */
+  PUMP(&r, clu_server_machine(r.s, &m));
+  CHECK_INT_EQ(clu_server_node_use(r.nd[1], &cpu, &memory), 0);
   down(&r);
 }
 

@@ -246,6 +246,43 @@ test_that("cluster_hosts() tells what each host has left, and how far away it is
   expect_error(cluster_hosts(near), "no other hosts", class = "clutch_argument")
 })
 
+test_that("cluster_status() knows what nodes there have used", {
+  needs_cluster()
+  before <- cluster_status(cl)
+  parallel::clusterCall(cl[2], function() {
+    assign("kept", rnorm(5e6), globalenv())
+    NULL
+  })
+  status <- cluster_status(cl)
+  expect_true(all(status$cpu >= before$cpu & status$memory > 0))
+  more <- status$memory - before$memory
+  expect_gt(more[[2L]], 30) # it may have had some that was free
+  expect_true(all(more[-2L] < 5))
+})
+
+test_that("output of nodes goes to the file of this machine, and names the host", {
+  file <- tempfile()
+  on.exit(unlink(file))
+  with_cluster(outfile = file, function(cl) {
+    parallel::clusterCall(cl[1], function() cat("hello\n"))
+    expect_true(eventually("hello" %in% readLines(file)))
+    expect_match(readLines(file), "starting worker pid=[0-9]+ on alpha at", all = FALSE)
+  })
+})
+
+test_that("loops of foreach and the functions of parallel", {
+  needs_cluster()
+  expect_identical(parallel::parLapplyLB(cl, 1:20, function(i) i^2), as.list((1:20)^2))
+  beta <- parallel::clusterCall(cl[3:4], function() Sys.info()[["nodename"]])
+  expect_identical(beta, list("beta", "beta"))
+  if (requireNamespace("foreach", quietly = TRUE)) {
+    registerDoClutch(cl)
+    on.exit(foreach::registerDoSEQ())
+    `%dopar%` <- foreach::`%dopar%`
+    expect_identical(foreach::foreach(i = 1:6, .combine = c) %dopar% (i * 2), (1:6) * 2)
+  }
+})
+
 test_that("each node is a new R there with strategy \"spawn\"", {
   with_cluster(strategy = "spawn", packages = "stats4", function(cl) {
     expect_identical(where_nodes_are(cl), c("alpha", "alpha"))
@@ -298,15 +335,31 @@ test_that("the system's out-of-memory killer there is the cause of a death there
   })
 })
 
-test_that("all is gone within two seconds of stop_cluster()", {
+# Half a second is what it takes; 2 s are promised; a machine that has much else to do gets 5.
+test_that("all is gone soon after stop_cluster(), when the cluster is garbage, and after a kill", {
   needs_cluster()
+  gone_soon <- function(act) {
+    act()
+    began <- proc.time()[[3L]]
+    expect_true(is_empty())
+    expect_lt(proc.time()[[3L]] - began, 5)
+  }
   lapply(1:4, function(i) cluster_submit(cl, repeat NULL))
-  stop_cluster(cl)
-  cl <<- NULL
-  began <- proc.time()[[3L]]
-  expect_true(is_empty())
-  expect_lt(proc.time()[[3L]] - began, 2)
-  expect_error(cluster_hosts(cl), class = "clutch_argument")
+  gone_soon(function() {
+    stop_cluster(cl)
+    cl <<- NULL
+  })
+  make_cluster(on_hosts("beta"))
+  gone_soon(gc)
+  s <- start_script(c(
+    sprintf("cl <- make_cluster(hosts(c('alpha', 'beta'), 2, ssh = c('ssh', '-F', '%s')))",
+            hosts_there$config),
+    "cat('ready\\n')", "cluster_map(cl, 1:4, function(i) repeat NULL)"
+  ))
+  expect_true(said(s, "^ready", 60))
+  Sys.sleep(0.5)
+  gone_soon(function() tools::pskill(s$pid, 9L))
+  expect_true(ends(s))
 })
 
 test_that("the hosts end", {

@@ -14,5 +14,7 @@ void clu_os_machine(clu_machine *out);
 /* The number behind `name` in a text file of the system that has such a line ("oom_kill 3"); -1: it
  * has none. */
 int64_t clu_os_count_in_file(const char *path, const char *name);
+/* Milliseconds of user and system time that a process has used; -1: not known. */
+int64_t clu_os_process_cpu(int64_t pid);
 
 #endif

@@ -224,18 +224,26 @@ static void server_is_ready(clu_server *s, clu_msg *m) {
   take_shared(s);
 }
 
-static double of_machine(const clu_msg *m, int i, double unit) {
-  uint64_t x = clu_get64(m->body->data + 8 * i);
+static double number_at(const clu_msg *m, size_t at, double unit) {
+  uint64_t x = clu_get64(m->body->data + at);
   return x == UINT64_MAX ? -1 : (double)x / unit;
 }
 
 static void machine_told(clu_server *s, const clu_msg *m) {
-  if (!m->body || m->body->size != 24 || m->seq != s->machine.question) return;
+  size_t size = m->body ? m->body->size : 0;
+  if (size < 24 || size % 24 != 0 || m->seq != s->machine.question) return;
   s->machine.trip = clu_os_now() - s->asked_machine;
-  s->machine.load = of_machine(m, 0, 1000);
-  s->machine.memory = of_machine(m, 1, 1);
-  s->machine.memory_free = of_machine(m, 2, 1);
+  s->machine.load = number_at(m, 0, 1000);
+  s->machine.memory = number_at(m, 8, 1);
+  s->machine.memory_free = number_at(m, 16, 1);
   s->machine.question = 0;
+  for (size_t at = 24; at < size; at += 24) {
+    clu_node *nd = node_of(s, clu_get64(m->body->data + at));
+    if (!nd) continue;
+    nd->use_of = m->seq;
+    nd->cpu = number_at(m, at + 8, 1000);
+    nd->own_memory = number_at(m, at + 16, 1);
+  }
 }
 
 static void handle(clu_server *s, clu_msg *m) {
@@ -283,16 +291,23 @@ uint64_t clu_server_answered(const clu_server *s, const clu_blob **refusal) {
   return s->answered;
 }
 
-int clu_server_ask_machine(clu_server *s) {
+int clu_server_ask_machine(clu_server *s, int of_nodes) {
   memset(&s->machine, 0, sizeof s->machine);
-  s->machine.question = clu_session_new_id(s->session);
+  s->machine.question = s->machine.number = clu_session_new_id(s->session);
   s->asked_machine = clu_os_now();
-  return clu_server_send(s, CLU_K_MACHINE, s->machine.question, NULL, 0, CLU_NO_FD);
+  return clu_server_send(s, CLU_K_MACHINE, s->machine.question, "\1", of_nodes ? 1 : 0, CLU_NO_FD);
 }
 
 int clu_server_machine(const clu_server *s, clu_server_machine_status *out) {
   *out = s->machine;
   return s->asked_machine && !s->machine.question;
+}
+
+int clu_server_node_use(const clu_node *nd, double *cpu, double *memory) {
+  const clu_fork_node *f = (const clu_fork_node *)nd;
+  *cpu = nd->cpu;
+  *memory = nd->own_memory;
+  return nd->use_of != 0 && nd->use_of == f->server->machine.number;
 }
 
 void clu_server_status_of(const clu_server *s, clu_server_status *out) {

@@ -60,12 +60,16 @@ void clu_server_status_of(const clu_server *s, clu_server_status *out);
 /* What its machine has left to do, and to give: see clu_os_machine(). -1: not known. */
 typedef struct clu_server_machine_status {
   uint64_t question; /* its number, until it is answered */
+  uint64_t number;   /* of the last question */
   uint64_t trip;     /* ns from the question to the answer */
   double load, memory, memory_free;
 } clu_server_machine_status;
-/* As clu_server_send(). */
-int clu_server_ask_machine(clu_server *s);
+/* `of_nodes`: what they have used, too. As clu_server_send(). */
+int clu_server_ask_machine(clu_server *s, int of_nodes);
 /* 1: what was asked last is answered. */
 int clu_server_machine(const clu_server *s, clu_server_machine_status *out);
+/* 1: the last answer had this node of a fork server's. Seconds of processor time, bytes of memory
+ * of its own; -1: not known. */
+int clu_server_node_use(const clu_node *nd, double *cpu, double *memory);
 
 #endif

@@ -36,10 +36,12 @@ struct clu_node {
   clu_pid pid;
   clu_exit how;
   int how_known;
-  int over_limit;  /* it had more memory than it may, and was killed: */
-  uint64_t memory; /* what it had */
-  int may_be_oom;  /* its supervisor says so, see enum clu_end_of_memory */
-  char *refusal;   /* why it could not be started */
+  int over_limit;         /* it had more memory than it may, and was killed: */
+  uint64_t memory;        /* what it had */
+  uint64_t use_of;        /* number of the question that was answered by: */
+  double cpu, own_memory; /* see clu_server_node_use() */
+  int may_be_oom;         /* its supervisor says so, see enum clu_end_of_memory */
+  char *refusal;          /* why it could not be started */
   uint64_t created, closed;
   clu_requests requests;
   uint64_t seq; /* of the last request or task */

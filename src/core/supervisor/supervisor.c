@@ -147,14 +147,29 @@ static void handle_for_node(clu_supervisor *sv, const clu_msg *m) {
 
 static uint64_t or_unknown(double x) { return x < 0 ? UINT64_MAX : (uint64_t)x; }
 
-static void tell_of_machine(clu_supervisor *sv, uint64_t question) {
-  unsigned char body[24];
+/* -1 is ~0 */
+static void put_machine(unsigned char *p) {
   clu_machine m;
   clu_os_machine(&m);
-  clu_put64(body, or_unknown(1000 * m.load));
-  clu_put64(body + 8, (uint64_t)m.memory); /* -1 is ~0 */
-  clu_put64(body + 16, (uint64_t)m.memory_free);
-  clu_supervisor_answer(sv, CLU_K_MACHINE, question, body, sizeof body);
+  clu_put64(p, or_unknown(1000 * m.load));
+  clu_put64(p + 8, (uint64_t)m.memory);
+  clu_put64(p + 16, (uint64_t)m.memory_free);
+}
+
+static void put_use(unsigned char *p, const clu_sv_node *nd) {
+  clu_put64(p, nd->id);
+  clu_put64(p + 8, (uint64_t)clu_os_process_cpu(nd->pid));
+  clu_put64(p + 16, (uint64_t)clu_os_process_memory(nd->pid, -1));
+}
+
+static void tell_of_machine(clu_supervisor *sv, const clu_msg *m) {
+  int nodes = m->body && m->body->size == 1 ? sv->n : 0;
+  unsigned char *body = malloc(24 * (1 + (size_t)nodes));
+  if (!body) return;
+  put_machine(body);
+  for (int i = 0; i < nodes; i++) put_use(body + 24 * (1 + (size_t)i), &sv->nodes[i]);
+  clu_supervisor_answer(sv, CLU_K_MACHINE, m->seq, body, 24 * (1 + (size_t)nodes));
+  free(body);
 }
 
 /* 1: the caller of serve() has to do something, `ev` says what. */
@@ -177,7 +192,7 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     if (clu_sv_spawn(sv, m, &ev->node)) return 1;
     clu_sv_count_idle(sv);
     return 0;
-  case CLU_K_MACHINE: tell_of_machine(sv, m->seq); return 0;
+  case CLU_K_MACHINE: tell_of_machine(sv, m); return 0;
   case CLU_K_QUIT: sv->closed = 1; return 0;
   default: handle_for_node(sv, m); return 0;
   }

@@ -167,13 +167,15 @@ static void put_number(SEXP list, int k, R_xlen_t i, double x) {
 }
 
 /* Asks the fork servers of this list about their machines: list(load, memory, memory_free, trip),
- * in bytes and seconds. NA: not known, or no answer within `seconds`. */
-SEXP ffi_servers_machine(SEXP list, SEXP seconds) {
+ * in bytes and seconds. NA: not known, or no answer within `seconds`. `of_nodes`: TRUE: then
+ * ffi_node_use() knows what their nodes have used. */
+SEXP ffi_servers_machine(SEXP list, SEXP of_nodes, SEXP seconds) {
   static const char *names[] = {"load", "memory", "memory_free", "trip", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   R_xlen_t n = Rf_xlength(list);
   for (int k = 0; k < 4; k++) SET_VECTOR_ELT(out, k, Rf_allocVector(REALSXP, n));
-  for (R_xlen_t i = 0; i < n; i++) clu_server_ask_machine(clu_get_server(VECTOR_ELT(list, i)));
+  for (R_xlen_t i = 0; i < n; i++)
+    clu_server_ask_machine(clu_get_server(VECTOR_ELT(list, i)), Rf_asLogical(of_nodes) == TRUE);
   clu_wait_for(machines_told, list, clu_in_seconds(seconds), NULL);
   for (R_xlen_t i = 0; i < n; i++) {
     clu_server_machine_status m;
@@ -183,6 +185,18 @@ SEXP ffi_servers_machine(SEXP list, SEXP seconds) {
     put_number(out, 2, i, told ? m.memory_free : -1);
     put_number(out, 3, i, told ? 1e-9 * (double)m.trip : -1);
   }
+  UNPROTECT(1);
+  return out;
+}
+
+/* Seconds of processor time and bytes of memory of a node of a fork server's, as the last answer to
+ * ffi_servers_machine() had them; NA: it had not. */
+SEXP ffi_node_use(SEXP handle) {
+  double cpu, memory;
+  int told = clu_server_node_use(clu_get_node(handle), &cpu, &memory);
+  SEXP out = PROTECT(Rf_allocVector(REALSXP, 2));
+  REAL(out)[0] = told && cpu >= 0 ? cpu : NA_REAL;
+  REAL(out)[1] = told && memory >= 0 ? memory : NA_REAL;
   UNPROTECT(1);
   return out;
 }
