@@ -41,7 +41,8 @@
 #'   default: where the host cannot connect directly. With `TRUE` the session's port is open on this
 #'   machine's loopback address only.
 #' @param tls Logical: whether connections are encrypted, by TLS 1.3, with keys made for this
-#'   cluster. Without, who sees the traffic sees all data.
+#'   session. Without, who sees the traffic sees all data, and who can change it can run code in the
+#'   session and on the nodes.
 #' @return Object of class `clutch_launch`, to be given to [make_cluster()] or [launch_plan()].
 #'
 #' @section Who may connect:

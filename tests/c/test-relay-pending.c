@@ -55,7 +55,7 @@ static void make_script(script *x) {
 TEST(bytes_that_make_no_descriptor_readable_are_read_at_once) {
   static const clu_stream_kind kind = {ready, read_one, write_all, ready,
                                        ready, wants,    pending,   NULL};
-  clu_relay_options how = {1, 4711, 10000000000u, 0};
+  clu_relay_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
   clu_relay_status now;
   clu_stream *s = calloc(1, sizeof *s);
   clu_loop loop;

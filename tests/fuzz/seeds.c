@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/link/link.h"
 #include "core/net/tls.h"
 #include "core/wire/frame.h"
 #include "core/wire/handshake.h"
@@ -13,6 +14,7 @@ static unsigned char bytes[8192];
 static size_t len;
 
 static void add(const void *p, size_t n) {
+  if (n == 0) return;
   memcpy(bytes + len, p, n);
   len += n;
 }
@@ -73,6 +75,48 @@ static void save_tls(const char *dir) {
   }
 }
 
+/* A step of fuzz-link.c. */
+static void step(int what, int stream, const void *p, size_t n) {
+  unsigned char head[4] = {(unsigned char)what, (unsigned char)stream, (unsigned char)n,
+                           (unsigned char)(n >> 8)};
+  add(head, sizeof head);
+  add(p, n);
+}
+
+static void step_frame(int what, int stream, int kind, uint32_t n, uint64_t seq) {
+  static unsigned char whole[CLU_HEADER + 1000];
+  size_t before = len, k;
+  frame(kind, 0, n, seq, n);
+  k = len - before;
+  memcpy(whole, bytes + before, k);
+  len = before;
+  step(what, stream, whole, k);
+}
+
+/* A node's life and a segment, as a host gets them and as the session does. */
+static void save_link(const char *dir) {
+  static const unsigned char open[9] = {0, 0, 0, 0, 0, 0, 0, 0, 1}, size[8] = {100}, one[8] = {1},
+                             piece[100] = {5}, credit[4] = {0, 1};
+  for (int near = 0; near < 2; near++) {
+    add_byte(near);
+    if (!near) step(CLU_L_OPEN, 1, open, sizeof open);
+    step_frame(CLU_L_BYTES, 0, near ? CLU_K_SPAWNED : CLU_K_SPAWN, 20, 1);
+    step(CLU_L_SEGMENT, 1, size, sizeof size);
+    step(CLU_L_PIECE, 1, piece, sizeof piece);
+    step(CLU_L_BRING, 1, one, sizeof one);
+    step_frame(CLU_L_BYTES, 1, CLU_K_CALL, 50, 9);
+    step_frame(64, 0, near ? CLU_K_SETTINGS : CLU_K_READY, 40, 3);
+    step(CLU_L_CREDIT, 1, credit, sizeof credit);
+    step(CLU_L_FORGET, 1, NULL, 0);
+    step(CLU_L_AFTER, 0, one, sizeof one);
+    step_frame(CLU_L_BYTES, 0, CLU_K_EXITED, 8, 1);
+    step(CLU_L_ACK, 1, NULL, 0);
+    step(CLU_L_CLOSE, 1, NULL, 0);
+    step(CLU_L_BYE, 0, "it ends", 7);
+    save(dir, "link", near);
+  }
+}
+
 int main(int argc, char **argv) {
   static const unsigned char secret[CLU_SECRET] = "another one than the target's..",
                              nonce[CLU_NONCE] = {7};
@@ -110,5 +154,6 @@ int main(int argc, char **argv) {
     save(dir, "handshake", k);
   }
   save_tls(dir);
+  save_link(dir);
   return 0;
 }
