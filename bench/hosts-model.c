@@ -1,0 +1,419 @@
+/* Many hosts with many nodes, on the core alone: the session (its nodes, channels and scheduler),
+ * the link process, and stub hosts, whose nodes answer at once. There is no R, and no ssh.
+ *
+ *   hosts-model HOSTS NODES TASKS    nodes of each host; tasks in all, by the scheduler
+ *   hosts-model scheduler NODES TASKS  the scheduler alone, with nodes of other hosts
+ *
+ * The stub hosts are real as far as the relay: each connects by TLS and has a control channel and a
+ * stream for each node. They are spread over processes, as each has its limit of descriptors.
+ * Prints lines "what value".
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <dirent.h>
+
+#include "core/link/near.h"
+#include "core/link/relay.h"
+#include "core/link/shake.h"
+#include "core/loop/channel-watch.h"
+#include "core/net/tls.h"
+#include "core/node/fork-server.h"
+#include "core/node/transports.h"
+#include "core/sched/scheduler.h"
+#include "core/wire/task-message.h"
+
+enum { HOSTS_A_PROCESS = 100, BYTES_A_TASK = 8, RECORD = CLU_RING_RESULT_HEAD + 8 };
+
+static unsigned char secret[CLU_SECRET] = "a secret of thirty-two bytes is ";
+static char own[2][CLU_TLS_TEXT], certificate[2][CLU_TLS_TEXT];
+static int hosts, nodes;
+static clu_addr here;
+
+static void must(int ok, const char *what) {
+  if (ok) return;
+  fprintf(stderr, "hosts-model: %s\n", what);
+  exit(1);
+}
+
+static double now(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- stub hosts ---- */
+
+typedef struct stub {
+  struct host *host;
+  clu_chan chan;
+  clu_watch_id watch;
+} stub;
+
+typedef struct host {
+  clu_loop *loop;
+  clu_relay *relay;
+  stub control, *nodes;
+  int n;
+} host;
+
+static void answer_tasks(stub *s, const clu_msg *m) {
+  const unsigned char *head = m->body->data;
+  uint32_t n = clu_get32(head + 8);
+  clu_blob *b = clu_blob_new(CLU_RESULTS_HEAD + n * (4 + RECORD));
+  must(!!b, "memory");
+  memset(b->data, 0, b->cap);
+  clu_put64(b->data, clu_os_now());
+  for (uint32_t k = 0; k < n; k++) {
+    unsigned char *p = b->data + CLU_RESULTS_HEAD + k * (4 + RECORD);
+    clu_put32(p, RECORD);
+    clu_put32(p + 8, 1000);
+    clu_put64(p + 12, m->seq + k);
+  }
+  b->size = CLU_RESULTS_HEAD + n * (4 + RECORD);
+  clu_chan_send(&s->chan, CLU_K_RESULTS, 0, b, CLU_NO_FD);
+  clu_blob_unref(b);
+}
+
+static void stub_ready(void *self, unsigned ready);
+
+static void open_stub(host *h, stub *s, clu_fd fd) {
+  s->host = h;
+  clu_os_set_blocking(fd, 0);
+  must(clu_chan_init(&s->chan, fd, INT64_MAX, CLU_TAKES_FDS) == CLU_OK, "memory");
+  must(clu_loop_watch(h->loop, fd, CLU_READ, stub_ready, s, &s->watch, NULL) == CLU_OK, "watch");
+}
+
+static void add_node(host *h, const clu_msg *m) {
+  unsigned char pid[8];
+  stub *s = &h->nodes[h->n++];
+  must(h->n <= nodes, "more nodes than asked for");
+  open_stub(h, s, clu_chan_take_fd(&h->control.chan));
+  clu_put64(pid, m->seq);
+  clu_chan_send_bytes(&h->control.chan, CLU_K_SPAWNED, m->seq, pid, 8, CLU_NO_FD);
+  clu_chan_send_bytes(&s->chan, CLU_K_HELLO, 0, pid, 8, CLU_NO_FD);
+  clu_chan_watch_flush(h->loop, &s->chan, s->watch);
+}
+
+static void stub_ready(void *self, unsigned ready) {
+  stub *s = self;
+  clu_msg m;
+  (void)ready;
+  for (int rc = CLU_OK; rc == CLU_OK;) {
+    rc = clu_chan_fill(&s->chan);
+    while (clu_chan_next(&s->chan, &m) == 1) {
+      if (m.kind == CLU_K_SPAWN) add_node(s->host, &m);
+      if (m.kind == CLU_K_TASKS) answer_tasks(s, &m);
+      clu_blob_unref(m.body);
+    }
+    if (rc != CLU_OK && rc != CLU_AGAIN) _exit(0); /* the session has ended */
+  }
+  clu_chan_watch_flush(s->host->loop, &s->chan, s->watch);
+}
+
+static clu_stream *connected(uint32_t rank, clu_tls_keys *keys) {
+  unsigned char nonce[CLU_NONCE];
+  clu_shake shake;
+  clu_err e;
+  clu_fd fd;
+  int rc = clu_os_connect_start(&here, 0, 0, &fd, &e);
+  struct pollfd p = {(int)fd, POLLOUT, 0};
+  while (rc == CLU_AGAIN) {
+    poll(&p, 1, 10000);
+    rc = clu_os_connect_finish(fd, &here, &e);
+  }
+  must(rc == CLU_OK, "no connection to the link process");
+  clu_os_sockopt_set(fd, CLU_OPT_NODELAY, 1);
+  memset(&shake, 0, sizeof shake);
+  must(clu_stream_tls_client(fd, keys, &shake.conn, &e) == CLU_OK, e.text);
+  must(clu_os_secret_bytes(nonce, sizeof nonce) == CLU_OK, "random bytes");
+  clu_hs_node(&shake.hs, secret, nonce, rank, (uint64_t)rank + 1, 0, UINT64_MAX);
+  while ((rc = clu_shake_step(&shake, NULL, NULL)) == CLU_AGAIN) {
+    unsigned want = clu_shake_wants(&shake);
+    p.events = (short)((want & CLU_READ ? POLLIN : 0) | (want & CLU_WRITE ? POLLOUT : 0));
+    poll(&p, 1, 10000);
+  }
+  must(rc == CLU_OK, "the handshake has failed");
+  return shake.conn;
+}
+
+static void open_host(clu_loop *loop, host *h, uint32_t rank, clu_tls_keys *keys) {
+  clu_relay_options how;
+  clu_fd pair[2];
+  clu_err e;
+  memset(&how, 0, sizeof how);
+  how.beat = 10000000000;
+  h->loop = loop;
+  h->nodes = calloc((size_t)nodes, sizeof *h->nodes);
+  h->relay = clu_relay_new(loop, &how);
+  must(h->nodes && h->relay && clu_os_pair(pair, &e) == CLU_OK, "a host");
+  must(clu_relay_control(h->relay, pair[0]) == CLU_OK, "memory");
+  open_stub(h, &h->control, pair[1]);
+  clu_chan_send_bytes(&h->control.chan, CLU_K_READY, 0, "ready", 5, CLU_NO_FD);
+  clu_chan_flush(&h->control.chan);
+  must(clu_relay_connect(h->relay, connected(rank, keys)) == CLU_OK, "a relay");
+}
+
+static void be_hosts(int from, int to) {
+  host *all = calloc((size_t)(to - from), sizeof *all);
+  clu_tls_keys *keys;
+  clu_loop loop;
+  clu_err e;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  must(all && clu_loop_init(&loop, &e) == CLU_OK, "memory");
+  must(clu_tls_keys_new(own[1], certificate[0], &keys, &e) == CLU_OK, e.text);
+  for (int i = from; i < to; i++) {
+    open_host(&loop, &all[i - from], (uint32_t)i, keys);
+    for (int k = from; k <= i; k++) clu_relay_turn(all[k - from].relay);
+  }
+  for (;;) {
+    must(clu_loop_pump(&loop, -1, &e) == CLU_OK, e.text);
+    for (int i = from; i < to; i++)
+      if (clu_relay_is_due(all[i - from].relay)) clu_relay_turn(all[i - from].relay);
+  }
+}
+
+/* ---- the session ---- */
+
+static clu_sched *sched;
+static clu_session *session;
+static clu_node **all;
+static uint64_t done, batches;
+
+static void take_results(clu_node *nd, clu_msg *m) {
+  int i = clu_node_rank(nd);
+  clu_ended out;
+  if (m->kind != CLU_K_RESULTS) return;
+  for (size_t k = CLU_RESULTS_HEAD; k < m->body->size; k += 4 + RECORD) {
+    const unsigned char *p = m->body->data + k + 4;
+    must(clu_sched_answer(sched, i, clu_get64(p + 8), 0, clu_get32(p + 4), clu_os_now(), &out) == 1,
+         "an answer that nobody waits for");
+    done++;
+  }
+}
+static uint32_t no_tasks(const clu_node *nd, uint32_t *cancelled) {
+  (void)nd;
+  if (cancelled) *cancelled = 0;
+  return 0;
+}
+static void nothing(clu_node *nd) { (void)nd; }
+
+static pid_t start_link(clu_chan *to) {
+  clu_fd pair[2], listener;
+  clu_listen how = {-1, 0, 0};
+  unsigned char body[CLU_SECRET + 24 + 2 * CLU_TLS_TEXT];
+  size_t n = CLU_SECRET + 24;
+  clu_err e;
+  int granted;
+  pid_t p;
+  must(clu_os_pair(pair, &e) == CLU_OK, e.text);
+  clu_os_addr_any(CLU_INET, 0, &here);
+  must(clu_os_listen(&here, &how, &listener, &granted, &e) == CLU_OK, e.text);
+  must(clu_os_local_addr(listener, &here) == CLU_OK, "an address");
+  must((p = fork()) >= 0, "fork");
+  if (p == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    clu_os_close(pair[0]);
+    _exit(clu_near_serve(pair[1], &e) == CLU_OK ? 0 : 1);
+  }
+  clu_os_close(pair[1]);
+  must(clu_chan_init(to, pair[0], 1 << 20, CLU_TAKES_FDS) == CLU_OK, "memory");
+  for (int i = 0; i < 2; i++)
+    must(clu_tls_make_identity(own[i], certificate[i], &e) == CLU_OK, e.text);
+  memset(body, 0, sizeof body);
+  memcpy(body, secret, CLU_SECRET);
+  clu_put64(body + CLU_SECRET + 8, 10000000000);
+  clu_put64(body + CLU_SECRET + 16, 300000000000);
+  memcpy(body + n, own[0], strlen(own[0]) + 1);
+  n += strlen(own[0]) + 1;
+  memcpy(body + n, certificate[1], strlen(certificate[1]) + 1);
+  n += strlen(certificate[1]) + 1;
+  clu_chan_send_bytes(to, CLU_K_LISTEN, 0, body, n, listener);
+  return p;
+}
+
+static void pump(int64_t wait) {
+  clu_err e;
+  must(clu_loop_pump(clu_session_loop(session), wait, &e) == CLU_OK, e.text);
+}
+
+static void flush(clu_chan *c) {
+  int rc;
+  while ((rc = clu_chan_flush(c)) == CLU_AGAIN) usleep(100);
+  must(rc == CLU_OK, "the link process has ended");
+}
+
+static double private_mb(pid_t pid) {
+  char path[64], line[256];
+  double kb = 0;
+  FILE *f;
+  snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+  must(!!(f = fopen(path, "r")), path);
+  while (fgets(line, sizeof line, f))
+    if (strncmp(line, "RssAnon:", 8) == 0) kb = atof(line + 8);
+  fclose(f);
+  return kb / 1024;
+}
+
+static int descriptors(pid_t pid) {
+  char path[64];
+  int n = 0;
+  DIR *d;
+  snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+  must(!!(d = opendir(path)), path);
+  while (readdir(d)) n++;
+  closedir(d);
+  return n - 2;
+}
+
+static double cpu_of(pid_t pid) {
+  clockid_t clock;
+  must(clock_getcpuclockid(pid, &clock) == 0, "the link process has ended");
+  return now(clock);
+}
+
+static void bring_up(clu_chan *to) {
+  clu_server **servers = calloc((size_t)hosts, sizeof *servers);
+  clu_err e;
+  int ready = 0;
+  all = calloc((size_t)hosts * (size_t)nodes, sizeof *all);
+  must(servers && all, "memory");
+  for (int i = 0; i < hosts; i++) {
+    clu_fd pair[2];
+    must(clu_os_pair(pair, &e) == CLU_OK, e.text);
+    must(clu_server_connect(session, pair[0], &servers[i], &e) == CLU_OK, e.text);
+    clu_chan_send_bytes(to, CLU_K_HOST, (uint64_t)i, NULL, 0, pair[1]);
+    flush(to);
+  }
+  for (int i = 0; i < hosts; i += HOSTS_A_PROCESS) {
+    pid_t p = fork();
+    must(p >= 0, "fork");
+    if (p) continue;
+    clu_session_close_in_child(session);
+    clu_os_close(to->fd);
+    be_hosts(i, i + HOSTS_A_PROCESS < hosts ? i + HOSTS_A_PROCESS : hosts);
+  }
+  for (int i = 0; i < hosts; i++)
+    while (!clu_server_is_ready(servers[i])) pump(1000000000);
+  for (int k = 0; k < nodes; k++)
+    for (int i = 0; i < hosts; i++) {
+      int at = i * nodes + k;
+      must(clu_node_new_host(servers[i], CLU_START_FORK, &all[at], &e) == CLU_OK, e.text);
+      clu_node_set_rank(all[at], at);
+      clu_node_set_data(all[at], session);
+      if (i % 64 == 0) pump(0);
+    }
+  for (; ready < hosts * nodes; ready++)
+    while (!clu_node_is_ready(all[ready])) pump(1000000000);
+}
+
+static void send_batch(const clu_action *a) {
+  clu_blob *b = clu_blob_new(CLU_TASKS_HEAD + a->n * BYTES_A_TASK);
+  uint64_t seq = 0;
+  must(!!b, "memory");
+  memset(b->data, 0, b->cap);
+  clu_put32(b->data + 8, a->n);
+  b->size = CLU_TASKS_HEAD + a->n * BYTES_A_TASK;
+  must(clu_node_tasks(all[a->node], CLU_K_TASKS, b, a->n, &seq) == CLU_OK, "a node has ended");
+  must(clu_sched_sent(sched, a, seq, b->size, clu_os_now()) == CLU_OK, "memory");
+  clu_node_push(all[a->node]);
+  clu_blob_unref(b);
+  batches++;
+}
+
+static void do_tasks(uint64_t tasks, uint32_t chunk) {
+  clu_job_spec spec;
+  clu_action a;
+  memset(&spec, 0, sizeof spec);
+  spec.n = tasks;
+  spec.chunk = chunk;
+  must(!!clu_job_new(sched, &spec), "memory");
+  for (done = batches = 0; done < tasks; pump(1000000000))
+    for (;;) {
+      clu_sched_next(sched, clu_os_now(), &a);
+      if (a.what != CLU_ACT_SEND) break;
+      send_batch(&a);
+    }
+}
+
+static void model(uint64_t tasks) {
+  static const clu_task_hooks hooks = {take_results, no_tasks, nothing, nothing};
+  clu_chan to;
+  clu_err e;
+  pid_t link = start_link(&to);
+  double began = now(CLOCK_MONOTONIC), own_cpu, link_cpu;
+  must(!!(session = clu_session_new(&e)), e.text);
+  must(!!(sched = clu_sched_new(1000000000)), "memory");
+  clu_session_set_task_hooks(session, &hooks);
+  bring_up(&to);
+  printf("start_s %.2f\n", now(CLOCK_MONOTONIC) - began);
+  for (int i = 0; i < hosts * nodes; i++)
+    must(clu_sched_node_up(sched, i, NULL) == CLU_OK, "memory");
+  do_tasks((uint64_t)(hosts * nodes), 1);
+  printf("session_mb %.1f\nlink_mb %.1f\n", private_mb(getpid()), private_mb(link));
+  printf("session_fds %d\nlink_fds %d\n", descriptors(getpid()), descriptors(link));
+  for (uint32_t chunk = 1; chunk <= 16; chunk *= 16) {
+    own_cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+    link_cpu = cpu_of(link);
+    do_tasks(tasks, chunk);
+    printf("session_us_%u %.2f\n", chunk,
+           1e6 * (now(CLOCK_PROCESS_CPUTIME_ID) - own_cpu) / (double)tasks);
+    printf("link_us_%u %.2f\n", chunk, 1e6 * (cpu_of(link) - link_cpu) / (double)tasks);
+  }
+  fflush(stdout);
+  _exit(0); /* the others end with this process */
+}
+
+/* ---- the scheduler alone ---- */
+
+static void scheduler(int n, uint64_t tasks) {
+  uint64_t *first = calloc((size_t)n, sizeof *first), *len = calloc((size_t)n, sizeof *len), t = 1;
+  clu_job_spec spec;
+  clu_action a;
+  double began;
+  memset(&spec, 0, sizeof spec);
+  spec.n = tasks;
+  spec.chunk = 1;
+  sched = clu_sched_new(1000000000);
+  must(sched && first && len, "memory");
+  for (int i = 0; i < n; i++) {
+    first[i] = 1;
+    must(clu_sched_node_up(sched, i, NULL) == CLU_OK, "memory");
+  }
+  began = now(CLOCK_MONOTONIC);
+  must(!!clu_job_new(sched, &spec), "memory");
+  for (int i = 0; done < tasks; i = (i + 1) % n) {
+    clu_ended out;
+    for (;;) {
+      clu_sched_next(sched, t, &a);
+      if (a.what != CLU_ACT_SEND) break;
+      clu_sched_sent(sched, &a, first[a.node] + len[a.node], 50, t);
+      len[a.node] += a.n;
+    }
+    t += 1000;
+    for (; len[i] > 0; len[i]--, first[i]++)
+      done += clu_sched_answer(sched, i, first[i], 0, 1000, t, &out) == 1;
+  }
+  printf("scheduler_ns %.1f\n", 1e9 * (now(CLOCK_MONOTONIC) - began) / (double)tasks);
+}
+
+int main(int argc, char **argv) {
+  must(argc == 4, "hosts-model HOSTS NODES TASKS | hosts-model scheduler NODES TASKS");
+  nodes = atoi(argv[2]);
+  if (strcmp(argv[1], "scheduler") == 0) {
+    scheduler(nodes, strtoull(argv[3], NULL, 10));
+    return 0;
+  }
+  hosts = atoi(argv[1]);
+  clu_os_raise_fds((int64_t)hosts * (nodes + 2) + 100);
+  model(strtoull(argv[3], NULL, 10));
+  return 0;
+}
