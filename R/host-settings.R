@@ -17,6 +17,13 @@ settings_as_lines <- function(settings) {
   paste(names(settings), vapply(settings, value, ""))
 }
 
+# Nobody else can read it at any time.
+write_private <- function(lines, file) {
+  old <- Sys.umask("077")
+  on.exit(Sys.umask(old))
+  writeLines(lines, file)
+}
+
 # As far as the line "end": who passes them on may keep the standard input open.
 read_host_settings <- function(con) {
   if (is.character(con)) con <- file(con)

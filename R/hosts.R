@@ -45,9 +45,18 @@
 #'   session and on the nodes.
 #' @return Object of class `clutch_launch`, to be given to [make_cluster()] or [launch_plan()].
 #'
+#' @section Many hosts:
+#' 50 hosts and more are started as a tree. The session starts some of them, as many as the square
+#' root of their number. Each of these starts its part of the others, by the same ssh command with
+#' `BatchMode=yes`. So hosts should know each other's names, and an ssh key or a forwarded agent. A
+#' host that is not there 10 s after the one that should start it is started from the session. With
+#' `tunnel = TRUE` there is no tree.
+#'
 #' @section Who may connect:
 #' Host and session prove to each other that they know the cluster's secret. It goes to the host on
 #' the standard input of ssh. It is on no command line and in no environment variable.
+#' A host that starts others gives it to their ssh by a file that only this user can read, and that
+#' is removed when it has been opened.
 #'
 #' @section Errors: `clutch_argument`: an argument is of no use. [make_cluster()] signals
 #'   `clutch_start`, with element `hosts`, when some do not come. It says what was run, what that

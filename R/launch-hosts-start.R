@@ -5,6 +5,8 @@
 #   servers   the hosts behind it, see link.R, with what each has reported
 #   commands  what was run: list(handle, log, hosts, argv) each
 #   folder    of files that hosts read, or NULL
+#   parents, pending, of_tree, until  see launch-tree.R; hosts of a tree by their number, and the
+#             time at which all have to be there
 
 start_on_hosts <- function(info, ranks, left) {
   tempdir(TRUE) # it may have been deleted since the cluster was made
@@ -37,7 +39,7 @@ has_ended <- function(host) .Call(ffi_server_info, host$handle)$state == "ended"
 # session waiting.
 may_start_again <- function(info, k) {
   if (info$launches[[1L]]$secret != "stdin" || length(info$launches) != length(info$servers) ||
-        k %in% info$given_up) return(FALSE)
+        k %in% info$given_up || is_not_run(info, k)) return(FALSE)
   command <- command_of(info, k)$handle
   end <- clock() + 3 # it may be about to end
   repeat {
@@ -92,6 +94,7 @@ bring_up_hosts <- function(info, left) {
   for (k in seq_along(x$each)) info$servers[[k]] <- link_host(info$link, setup)
   run_launches(info, left())
   await_hosts(info, left)
+  info$parents[] <- 0L # who starts again starts nobody else
   if (!is.null(info$folder)) unlink(list.files(info$folder, "^settings", full.names = TRUE))
   check_reports(info)
   say_differences(info)
@@ -119,6 +122,7 @@ settings_for <- function(info, launch, seconds) {
   settings$rank_from <- launch$rank
   settings$direct <- direct
   settings$unset <- names(quick_start_there(x$r))
+  if (length(launch$hosts) == 1L) settings <- c(settings, part_of_tree(info, launch$hosts))
   host_settings_lines(settings)
 }
 
@@ -133,10 +137,57 @@ run_launches <- function(info, seconds) {
   }
   folder <- if (is.null(info$folder)) "" else info$folder
   launches <- launches_of(x, info$methods, folder, format(info$port))
-  for (launch in launches) {
+  info$until <- clock() + seconds
+  info$parents <- launch_parents(x)
+  if (length(launches) < length(info$servers)) info$parents <- integer(length(info$servers))
+  by_tree <- which(info$parents > 0L)
+  info$of_tree <- structure(launches[by_tree], names = as.character(by_tree))
+  info$pending <- if (length(by_tree)) launches[-by_tree] else launches
+  start_pending(info)
+}
+
+# ---- whose turn it is to be started ----
+
+AT_ONCE <- 64L      # programs that have been started here, and whose hosts have not come yet
+TREE_PATIENCE <- 10 # seconds for which those are waited for whose parent has come
+
+
+# Starts what may be started now.
+start_pending <- function(info) {
+  is_awaited <- function(command) {
+    any(vapply(info$servers[command$hosts], function(host) is.null(host$report), NA))
+  }
+  while (length(info$pending)) {
+    launch <- info$pending[[1L]]
+    # what a queue holds back may come in any order
+    if (launch$secret == "stdin" && sum(vapply(info$commands, is_awaited, NA)) >= AT_ONCE) break
+    info$pending <- info$pending[-1L]
+    seconds <- max(info$until - clock(), 1)
     run_and_note(info, launch, settings_for(info, launch, seconds))
   }
 }
+
+# Hosts that the tree does not bring are this session's from now on.
+see_to_tree <- function(info, waiting) {
+  for (k in waiting) {
+    if (info$parents[[k]] == 0L || !has_tree_failed(info, k)) next
+    info$parents[[k]] <- 0L
+    info$pending <- c(info$pending, info$of_tree[as.character(k)])
+  }
+  start_pending(info)
+}
+
+has_tree_failed <- function(info, k) {
+  parent <- info$parents[[k]]
+  if (has_ended(info$servers[[parent]])) return(TRUE)
+  came <- info$servers[[parent]]$came
+  if (is.null(came)) return(FALSE)
+  if (clock() - came > TREE_PATIENCE) return(TRUE)
+  tree_failure(info$servers[[k]]$number) %in% log_lines(command_of(info, parent)$log)
+}
+
+# Nothing was run for it here: it waits for its turn, or is another host's to start.
+is_not_run <- function(info, k) is.null(command_of(info, k))
 
 # What ends when all has that it has started tells of that end.
 run_and_note <- function(info, launch, text) {
@@ -181,13 +232,6 @@ env_of_launcher <- function(x) {
   env[!grepl(bound, names(env), perl = TRUE)]
 }
 
-# Nobody else can read it at any time.
-write_private <- function(lines, file) {
-  old <- Sys.umask("077")
-  on.exit(Sys.umask(old))
-  writeLines(lines, file)
-}
-
 # Until all hosts have reported, or one of them will not.
 await_hosts <- function(info, left) {
   repeat {
@@ -197,11 +241,12 @@ await_hosts <- function(info, left) {
       host <- host_ready(info$servers[[k]], if (k == waiting[[1L]]) 0.05 else 0)
       if (!is.null(host)) info$servers[[k]] <- host
     }
+    see_to_tree(info, waiting[vapply(info$servers[waiting], function(h) is.null(h$report), NA)])
     see_to_job(info)
     is_lost <- function(k) is.null(info$servers[[k]]$report) && host_will_not_come(k, info)
     lost <- Filter(is_lost, waiting)
     if (length(lost)) {
-      for (k in lost) let_end(command_of(info, k))
+      for (k in lost) if (!is_not_run(info, k)) let_end(command_of(info, k))
       throw_hosts_failed(info, lost)
     }
     if (left() + queued_for(info) <= 0.02) throw_hosts_failed(info, waiting, is_late = TRUE)
@@ -221,6 +266,7 @@ command_of <- function(info, k) Find(function(command) k %in% command$hosts, inf
 # The command that has submitted a job ends well before that begins.
 host_will_not_come <- function(k, info) {
   if (.Call(ffi_server_info, info$servers[[k]]$handle)$state == "ended") return(TRUE)
+  if (is_not_run(info, k)) return(FALSE)
   command <- command_of(info, k)
   i <- .Call(ffi_node_info, command$handle)
   if (i$state == "dead") return(is.null(info$folder) || i$by_signal || i$code != 0L)
@@ -370,6 +416,7 @@ throw_hosts_failed <- function(info, failed, is_late = FALSE) {
 
 host_failure_text <- function(k, info) {
   x <- info$launch
+  if (is_not_run(info, k)) return(sprintf("%s: its turn to be started had not come", x$hosts[[k]]))
   command <- command_of(info, k)
   i <- .Call(ffi_node_info, command$handle)
   why <- if (i$state != "starting") {

@@ -38,6 +38,7 @@ show_hosts <- function(info) {
   to_file <- any(vapply(info$launches, function(l) l$secret == "file", NA))
   c(
     launch_text(x),
+    tree_text(x),
     sprintf("the session listens at port <port>, %s", listen),
     if (to_file) paste("<folder> is a new one in", x$folder),
     if (length(info$node_env)) paste("nodes with", variable_text(info$node_env)),

@@ -14,6 +14,7 @@ host_main <- function(file = NULL) {
   Sys.unsetenv(as.character(settings$unset)) # they were for the start only
   settings$hosts <- addresses_of_session(settings)
   settings$rank <- host_number(settings)
+  start_part_of_tree(settings)
   the_node$host <- settings$rank
   why <- .Call(ffi_host_begin, settings)
   # code that runs on nodes sees the frames of this function

@@ -13,6 +13,7 @@
 #   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
 #                        adapt-mirai.R and adapt-crew.R
 #   links        link processes to other hosts, see link.R
+#   tree_from    so many hosts and more are started as a tree, see launch-tree.R
 #   is_child     this is a forked child of a session
 #   signals, s4, task_is_also see adapters.R and adapt-future.R
 the <- new.env(parent = emptyenv())
@@ -23,6 +24,7 @@ the$own_servers <- list()
 the$daemons <- list()
 the$crew <- list()
 the$links <- list()
+the$tree_from <- 50L
 
 # In a forked child of a session, as in parallel::mclapply(), what is remembered is the parent's,
 # and its clusters cannot be used. So who is about to start something here forgets it.
