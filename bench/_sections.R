@@ -491,6 +491,35 @@ sections$hosts <- list(
            data.frame(what = c(tiny = "tiny tasks a second", call = "one call, us")[t$row], nodes = t$who,
                       found = cell(t), check.names = FALSE)
          }),
+    list(caption = paste("A thousand hosts, simulated: session, scheduler and link process are the real ones, without R; the hosts are stubs",
+                         "on this machine, each with a real relay and TLS, whose nodes answer at once. The limit of descriptors of",
+                         "this machine decides how many nodes were measured; the last column is on the line through the measured",
+                         "points. A task: processor time, each sent by itself (16: sixteen together)."),
+         make = function() {
+           m <- read("hosts-model.csv")
+           text <- c(session_mb = "session: MB", link_mb = "link process: MB", session_fds = "session: descriptors",
+                     link_fds = "link process: descriptors", session_us_1 = "session: us a task",
+                     session_us_16 = "session: us a task, 16", link_us_1 = "link process: us a task",
+                     link_us_16 = "link process: us a task, 16", scheduler_ns = "scheduler alone: ns a task")
+           m <- m[m$what %in% names(text), ]
+           rows <- lapply(names(text), function(w) {
+             x <- m[m$what == w, ]
+             least <- x[which.min(x$nodes), ]
+             most <- x[which.max(x$nodes), ]
+             then <- stats::predict(stats::lm(value ~ nodes, x), data.frame(nodes = 64 * x$hosts[[1L]]))
+             data.frame(what = text[[w]], "fewest nodes" = sprintf("%s (%s nodes)", num(least$value), count(least$nodes)),
+                        "most nodes" = sprintf("%s (%s nodes)", num(most$value), count(most$nodes)),
+                        "64 on each host" = num(then), check.names = FALSE)
+           })
+           do.call(rbind, rows)
+         }),
+    list(caption = paste("Seconds until many hosts have come, computed: processor time of one ssh and time of a login as measured here,",
+                         "one start of R, and 8 cores on the machine of the session and on each host."),
+         make = function() {
+           m <- read("hosts-model.csv")
+           m <- m[m$what %in% c("all by the session", "as a tree"), ]
+           data.frame(hosts = count(m$hosts), how = m$what, seconds = num(m$value), check.names = FALSE)
+         }),
     list(caption = "What was hoped for.", make = function() {
       g <- read("hosts-goals.csv")
       data.frame(what = g$what, found = num(g$found), goal = paste(ifelse(g$least, "at least", "at most"), num(g$goal)),
