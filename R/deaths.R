@@ -50,6 +50,8 @@ host_end_text <- function(rank, info) {
 # Why a node has ended: `i` of ffi_node_info(), `info` of its cluster.
 death_text <- function(i, info) {
   if (!is.null(i$refusal)) return(i$refusal)
+  end <- end_of_host(info, i$rank)
+  if (!is.null(end)) return(end$text)
   if (is.na(i$by_signal) && isTRUE(i$server_ended)) {
     if (info$launcher == "hosts") return(host_end_text(i$rank, info))
     return(server_end_text(i$server_pid, info))

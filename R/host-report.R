@@ -11,6 +11,7 @@ host_report <- function(packages) {
     platform = R.version$platform, locale = Sys.getlocale("LC_CTYPE"),
     utf8 = l10n_info()[["UTF-8"]], sorts = sort_order(Sys.getlocale("LC_COLLATE")),
     cores = available_cores(), umask = Sys.umask(NA), time_left = slurm_time_left(),
+    slurm_node = Sys.getenv("SLURMD_NODENAME"),
     versions = vapply(packages, version, "", USE.NAMES = TRUE)
   )
 }

@@ -48,7 +48,8 @@ task_death_error <- function(f, d) {
             f$node, d$pid, d$how)
   }
   class <- c(if (d$kind == "memory") "clutch_task_memory", "clutch_task_died")
-  new_task_error(f, class, text, pid = d$pid, signal = d$signal, status = d$status)
+  cause <- if (is.null(d$cause)) NA_character_ else d$cause
+  new_task_error(f, class, text, pid = d$pid, signal = d$signal, status = d$status, cause = cause)
 }
 
 # The function has failed: `value` is what task_failure() has made of that on the node.

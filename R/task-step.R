@@ -9,6 +9,7 @@ turn <- function(t, job, seconds, known = Inf) {
     seconds <- min(seconds, 0.05)
   }
   event <- .Call(ffi_tasks_step, t$ptr, job, seconds, min(known, 2^31 - 1))
+  if (event == "unclear") hear_of_ends(t)
   if (event == "deaths") hear_of_deaths(t)
   if (event == "relay") relay_unheard(t)
   if (event == "no_node") {
@@ -50,10 +51,14 @@ node_lost <- function(t, d) {
 # What errors say of a death. `info` is the cluster's.
 death_of <- function(d, info) {
   i <- d$info
-  how <- lost_text(d, info)
+  end <- if (is.null(d$killed) && !d$over_memory) end_of_host(info, d$index)
+  how <- if (is.null(end)) lost_text(d, info) else end$text
+  is_memory <- d$over_memory || identical(end$cause, "memory") ||
+    grepl("out-of-memory", how, fixed = TRUE)
   list(
     how = how,
-    kind = if (d$over_memory || grepl("out-of-memory", how, fixed = TRUE)) "memory" else "died",
+    kind = if (is_memory) "memory" else "died",
+    cause = end$cause,
     pid = if (is.null(i)) NA_integer_ else i$pid,
     rank = d$index,
     signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
@@ -105,10 +110,11 @@ replace_or_give_up <- function(t, d, how) {
 # No node is left for this job, and none can be had: what waits fails.
 fail_pending <- function(t, job) {
   cause <- -1L - length(t$deaths) # those of the scheduler are positive
-  why <- c(t$problem, t$latest$how, "the cluster was stopped")[[1L]]
+  why <- c(if (is.null(t$latest$cause)) t$problem, t$latest$how, "the cluster was stopped")[[1L]]
   t$deaths[[format(cause)]] <- list(
     how = paste("no node is left:", why),
     kind = if (identical(t$latest$kind, "memory")) "memory" else "died",
+    cause = t$latest$cause,
     pid = NA_integer_,
     rank = NA_integer_,
     signal = NA_integer_,

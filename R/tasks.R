@@ -37,6 +37,7 @@ tasks_new <- function(info) {
   t$deaths <- new.env(parent = emptyenv()) # by cause, as text: see death_of()
   t$deaths_in_a_row <- NULL # by node: of those that had begun nothing; NULL: there were none
   t$ptr <- .Call(ffi_tasks_new, info$handles, grace, most)
+  if (is_managed(info)) .Call(ffi_tasks_ask, t$ptr, 0)
   t
 }
 

@@ -92,6 +92,9 @@
   X(ffi_tasks_open, 1)          \
   X(ffi_tasks_jobs, 1)          \
   X(ffi_tasks_deaths, 1)        \
+  X(ffi_tasks_ask, 2)           \
+  X(ffi_tasks_unclear, 1)       \
+  X(ffi_tasks_word, 3)          \
   X(ffi_tasks_unlimited, 1)     \
   X(ffi_tasks_trace, 1)         \
   X(ffi_stream_jump, 2)         \

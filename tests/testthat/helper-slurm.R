@@ -95,10 +95,11 @@ of_slurm <- function(command, ...) {
   suppressWarnings(system2(command, shQuote(c(...)), stdout = TRUE, stderr = TRUE))
 }
 
-# Processes of jobs on both nodes, as lines.
+# Processes of jobs on both nodes, as lines. Not of those that have "limit" as their name, or as an
+# argument of R.
 processes_of_jobs <- function(slurm) {
   lines <- of_slurm("nsenter", "-t", slurm$inside, "-p", "-m", "ps", "-e", "-o", "args=")
-  grep("slurm(ctld|d|stepd|scriptd)|slurm\\.sh|^ps -e", lines, value = TRUE, invert = TRUE)
+  grep("slurm(ctld|d|stepd|scriptd)|slurm\\.sh|^ps -e|limit", lines, value = TRUE, invert = TRUE)
 }
 
 # This session is in an allocation from now on, as if salloc had started it, until `env` is left.
@@ -119,4 +120,6 @@ in_allocation <- function(..., env = parent.frame()) {
   job
 }
 
-jobs_of_slurm <- function() of_slurm("squeue", "-h", "-o", "%i %j %T")
+jobs_of_slurm <- function() {
+  grep(" limit ", of_slurm("squeue", "-h", "-o", "%i %j %T"), value = TRUE, invert = TRUE)
+}

@@ -3,8 +3,25 @@
 outside_checks_only()
 
 slurm_there <- NULL # made by the first test that needs it, ended by the last one
+time_limit <- NULL # a script, see run_into_time_limit()
 needs_slurm <- function() {
-  if (is.null(slurm_there)) slurm_there <<- slurm_or_skip()
+  if (!is.null(slurm_there)) return()
+  slurm_there <<- slurm_or_skip()
+  time_limit <<- run_into_time_limit()
+}
+# Slurm looks every 30 s for limits that have passed: this is under way beside the other tests. See
+# processes_of_jobs(), jobs_of_slurm().
+run_into_time_limit <- function() {
+  job <- "slurm(1, 2, 60, partition = 'high', name = 'limit', rscript_args = '--limit', folder = '%s')"
+  start_script(c(
+    sprintf(paste0("cl <- make_cluster(", job, ")"), slurm_there$folder),
+    "job <- paste0('JobId=', cl[[1]]$info$job$number)",
+    "end <- format(Sys.time() + 1, 'EndTime=%Y-%m-%dT%H:%M:%S')",
+    "system2('scontrol', c('update', job, end))",
+    "e <- tryCatch(cluster_map(cl, 1:2, function(i) Sys.sleep(100)), error = identity)",
+    "cat('cause=', e$cause, '\\ntext=', conditionMessage(e), '\\n', sep = '')",
+    "stop_cluster(cl)", "cat('done\\n')"
+  ))
 }
 where <- function(cl) vapply(parallel::clusterCall(cl, Sys.info), `[[`, "", "nodename")
 steps_of <- function(job) {
@@ -53,12 +70,13 @@ test_that("the secret is on no command line and in no environment", {
   link <- cl[[1]]$info$link
   known <- .Call(clutch:::ffi_link_info, link$handle)
   key <- strsplit(known$own, "\n")[[1L]][[2L]]
-  for (file in Sys.glob(c("/proc/[0-9]*/cmdline", "/proc/[0-9]*/environ"))) {
+  files <- Sys.glob(c("/proc/[0-9]*/cmdline", "/proc/[0-9]*/environ"))
+  has_it <- vapply(files, function(file) {
     bytes <- tryCatch(suppressWarnings(readBin(file, "raw", 1e6)), error = function(e) raw())
     bytes <- rawToChar(bytes[bytes != 0])
-    found <- grepl(known$secret, bytes, fixed = TRUE) || grepl(key, bytes, fixed = TRUE)
-    expect_false(found, info = file)
-  }
+    grepl(known$secret, bytes, fixed = TRUE) || grepl(key, bytes, fixed = TRUE)
+  }, NA)
+  expect_identical(files[has_it], character())
 })
 
 test_that("a step that fails: what it printed, on which host, and nothing is left", {
@@ -157,6 +175,77 @@ test_that("a job that fails: what it printed, and why it has ended", {
   }
   expect_match(fails(rscript = "/nowhere/Rscript"), "exit code 127.*/nowhere/Rscript")
   expect_match(fails(partition = "nowhere"), "invalid partition")
+})
+
+# A map of which elements are under way on all hosts when `deed` is done: its error.
+ended_in_map <- function(cl, deed, ..., env = parent.frame()) {
+  system(sprintf("(sleep 1.5; %s) > /dev/null 2>&1 &", deed))
+  tryCatch(cluster_map(cl, 1:8, function(i) Sys.sleep(60), .chunk = 1, ...), error = identity)
+}
+
+test_that("an allocation or a step that is cancelled: the errors of its tasks say so", {
+  needs_slurm()
+  job <- in_allocation("-N2", "--ntasks-per-node=1", "-c4")
+  cl <- make_cluster(slurm(each = 1))
+  # a node that dies by itself is no doing of Slurm's
+  e <- tryCatch(cluster_map(cl, 1, function(i) tools::pskill(Sys.getpid(), 9L)), error = identity)
+  expect_match(conditionMessage(e), "SIGKILL")
+  expect_identical(e$cause, NA_character_)
+  e <- ended_in_map(cl, paste0("scancel ", job, ".0"))
+  expect_s3_class(e, "clutch_task_died")
+  expect_match(conditionMessage(e), "the step of job [0-9]+ of Slurm was cancelled \\(scancel\\)")
+  expect_identical(e$cause, "cancelled")
+  stop_cluster(cl)
+  expect_nothing_runs()
+  cl <- make_cluster(slurm(each = 1))
+  e <- ended_in_map(cl, paste("scancel", job), .retries = 5)
+  expect_s3_class(e, "clutch_task_died")
+  expect_match(conditionMessage(e), "no node is left: job [0-9]+ of Slurm was cancelled \\(scancel\\)")
+  expect_identical(e$cause, "cancelled")
+  expect_error(parallel::clusterCall(cl, identity, 1), "was cancelled", class = "clutch_node_died")
+  stop_cluster(cl)
+  expect_nothing_runs()
+})
+
+test_that("a host that is set down: what was there is done elsewhere, and that start is no retry", {
+  needs_slurm()
+  job <- in_allocation("-N2", "--no-kill", "--ntasks-per-node=1", "-c4")
+  cl <- make_cluster(slurm(each = 1))
+  on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
+  on.exit(of_slurm("scontrol", "update", "NodeName=n2", "State=RESUME"), add = TRUE)
+  system("(sleep 1.5; scontrol update NodeName=n2 State=DOWN Reason=test) > /dev/null 2>&1 &")
+  expect_warning(r <- cluster_map(cl, 1:2, function(i) {
+    if (Sys.info()[["nodename"]] == "n2") Sys.sleep(60)
+    Sys.sleep(0.5)
+    if (task_attempt() == 2) tools::pskill(Sys.getpid(), 9L)
+    c(Sys.info()[["nodename"]], task_attempt())
+  }, .chunk = 1, .retries = 1), NA)
+  expect_identical(sort(vapply(r, `[[`, "", 2L)), c("1", "3"))
+  expect_identical(unique(vapply(r, `[[`, "", 1L)), "n1")
+})
+
+test_that("preemption of a job", {
+  needs_slurm()
+  shared <- shared_folder()
+  for (options in c("--no-requeue", "--requeue")) {
+    cl <- make_cluster(slurm(nodes = 2, each = 2, options = options, folder = shared))
+    urgent <- "sbatch -p high -N2 -n2 --ntasks-per-node=1 -c7 --output=/dev/null --wrap 'sleep 1'"
+    e <- ended_in_map(cl, urgent)
+    expect_s3_class(e, "clutch_task_died")
+    expect_match(conditionMessage(e), "to make room for another")
+    expect_identical(e$cause, "preempted")
+    stop_cluster(cl)
+    expect_nothing_runs()
+    expect_true(eventually(!length(jobs_of_slurm())))
+  }
+})
+
+test_that("the time limit of a job", {
+  needs_slurm()
+  expect_done(time_limit, 60)
+  expect_match(value_of(time_limit, "text"), "at its time limit")
+  expect_identical(value_of(time_limit, "cause"), "time_limit")
+  expect_true(ends(time_limit))
 })
 
 test_that("what srun prints tells which host has failed", {

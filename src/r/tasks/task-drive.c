@@ -76,7 +76,10 @@ static void see_death(tasks *t, task_node *at) {
   d->over_memory = at->over_memory;
   d->killed = at->killed;
   d->memory = (double)at->memory;
-  d->has_begun = clu_sched_node_lost(t->sched, at->index, d->cause, !at->over_memory);
+  d->has_begun = clu_sched_node_lost(t->sched, at->index, d->cause,
+                                     at->over_memory            ? CLU_RETRY_NONE
+                                     : at->word == TASK_EXCUSED ? CLU_RETRY_FREE
+                                                                : CLU_RETRY_COUNTED);
   clu_tasks_tell_all(t);
 }
 
@@ -88,6 +91,18 @@ static int is_end_clear(const tasks *t, task_node *at, int may_wait) {
   if (may_wait || clu_node_end_known(at->node)) return 1;
   if (!at->closed) at->closed = clu_os_now();
   return clu_os_now() - at->closed > 1000000000;
+}
+
+/* Whether R has to say what it has ended of: who manages its host may have ended it, by
+ * CLU_SIG_TERM, CLU_SIG_KILL or with the host. */
+static int needs_word(const tasks *t, task_node *at) {
+  clu_node_status st;
+  uint64_t memory;
+  if (!t->asks || !at->node || at->word != TASK_NO_WORD || at->killed || at->over_memory) return 0;
+  if (clu_node_over_limit(at->node, &memory)) return 0;
+  clu_node_status_of(at->node, &st);
+  return !st.how_known ||
+         (st.how.by_signal && (st.how.code == CLU_SIG_TERM || st.how.code == CLU_SIG_KILL));
 }
 
 /* Who cannot be reached, and who can again. */
@@ -104,11 +119,16 @@ void clu_tasks_see_deaths(tasks *t, int may_wait) {
   see_cuts(t);
   if (!t->may_be_dead) return; /* in each turn: not a look at each node */
   t->may_be_dead = 0; /* not behind the loop: while it waits for one end, another may come */
+  t->unclear = 0;
   for (int i = 0; i < t->n; i++) {
     task_node *at = &t->nodes[i];
     if (!at->id || (at->node && clu_node_is_open(at->node))) continue;
     if (!is_end_clear(t, at, may_wait)) {
       t->may_be_dead = 1;
+      continue;
+    }
+    if (needs_word(t, at)) {
+      t->unclear = t->may_be_dead = 1;
       continue;
     }
     if (!has_room_for_death(t)) { /* next time: R has to hear of it */
@@ -121,9 +141,18 @@ void clu_tasks_see_deaths(tasks *t, int may_wait) {
 
 /* ---- one step ---- */
 
+/* Whether R is to ask about a host that is cut off. */
+static int asks_about_cut(const tasks *t) {
+  if (!t->asks || clu_os_now() < t->ask_again) return 0;
+  for (int i = 0; i < t->n; i++)
+    if (t->nodes[i].id && t->nodes[i].node && clu_node_is_cut(t->nodes[i].node)) return 1;
+  return 0;
+}
+
 /* What R has to do now: its name, or NULL: nothing. `known`: failures of the job of which R has
  * heard. */
 static const char *what_to_do(const tasks *t, const task_job *j, size_t known) {
+  if (t->unclear || asks_about_cut(t)) return "unclear";
   if (t->ndeaths) return "deaths";
   if (t->unheard) return "relay";
   if (!j) return NULL;

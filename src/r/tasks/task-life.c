@@ -123,13 +123,17 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
     return Rf_mkString(is_dead ? "dead" : "stopped");
   }
   if (at->id == clu_node_id(nd)) return Rf_mkString("attached");
-  if (at->id) clu_tasks_see_deaths(t, 1); /* the one before has ended unseen */
+  if (at->id) {
+    if (at->word == TASK_NO_WORD) at->word = TASK_COUNTS;
+    clu_tasks_see_deaths(t, 1); /* the one before has ended unseen */
+  }
   clu_node_drop_data(nd);
   at->id = clu_node_id(nd);
   at->node = nd;
   at->closed = 0;
   at->over_memory = 0;
   at->killed = TASK_NOT_KILLED;
+  at->word = TASK_NO_WORD;
   at->idle = t->is_idle = 0;
   at->memory = 0;
   at->early = 0;

@@ -221,6 +221,46 @@ static SEXP death_list(SEXP handles, const node_death *d) {
   return out;
 }
 
+/* From now on R is asked of what nodes have ended that may be somebody else's doing: of who manages
+ * their hosts. It answers by ffi_tasks_word(). Until then such a death is none, and what the node
+ * had stays with it. About hosts that are cut off it is not asked again for so many seconds. */
+SEXP ffi_tasks_ask(SEXP x, SEXP seconds) {
+  tasks *t = clu_tasks_get(x);
+  t->asks = 1;
+  t->ask_again = clu_in_seconds(seconds);
+  return R_NilValue;
+}
+
+/* list(ended, cut): numbers of the nodes about which R is asked. */
+SEXP ffi_tasks_unclear(SEXP x) {
+  static const char *names[] = {"ended", "cut", ""};
+  tasks *t = clu_tasks_get(x);
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names)), part;
+  for (int k = 0; k < 2; k++) {
+    int n = 0;
+    SET_VECTOR_ELT(out, k, part = Rf_allocVector(INTSXP, t->n));
+    for (int i = 0; i < t->n; i++) {
+      const task_node *at = &t->nodes[i];
+      if (!at->id || !at->node || at->word != TASK_NO_WORD) continue;
+      if (k == 0 ? !clu_node_is_open(at->node) : clu_node_is_cut(at->node))
+        INTEGER(part)[n++] = i + 1;
+    }
+    SET_VECTOR_ELT(out, k, Rf_lengthgets(part, n));
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* Of what node `index` has ended: whether the starts of its tasks count as tries. */
+SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts) {
+  tasks *t = clu_tasks_get(x);
+  int i = Rf_asInteger(index) - 1;
+  if (i < 0 || i >= t->n) clu_raise("argument", "there is no node %d", i + 1);
+  t->nodes[i].word = Rf_asLogical(counts) == FALSE ? TASK_EXCUSED : TASK_COUNTS;
+  t->may_be_dead = 1;
+  return R_NilValue;
+}
+
 /* Deaths since the last time, each a list: the node's `index`; `cause`: the number of the death;
  * `over_memory`: it had more than it may, `memory` bytes (0: not known); `killed`: by the session,
  * and why ("no_reaction", "corrupt", "no_memory"), or NULL; `info`: of the node that has died, NULL

@@ -35,6 +35,9 @@ enum task_kill {
   TASK_KILL_NO_MEMORY    /* there was no memory for what it was to be sent */
 };
 
+/* Of a node that has ended: whether its tasks' starts count as tries, see ffi_tasks_ask(). */
+enum task_word { TASK_NO_WORD, TASK_COUNTS, TASK_EXCUSED };
+
 typedef struct task_node {
   tasks *tasks;
   int index;
@@ -43,6 +46,7 @@ typedef struct task_node {
   uint64_t closed; /* when it was first seen closed; 0: it was not */
   int over_memory; /* it had more than it may */
   int killed;      /* enum task_kill: ended by the session */
+  int word;        /* enum task_word */
   int idle;        /* it was told to end since nobody needed it: who needs it gets another */
   int64_t memory;  /* what it had then, where the session has asked */
   uint64_t early;  /* a record in its ring whose turn has not come; 0: none */
@@ -133,12 +137,15 @@ struct tasks {
   int restartable; /* is needed until their result is asked for; of these, those with retries */
   uint64_t cuts;   /* clu_session_cuts() when its nodes were looked at */
   uint64_t memory_checked;
-  uint64_t read;   /* when clu_tasks_pass() looked at the sockets */
-  int may_be_dead; /* some node may have ended of which the scheduler does not know */
-  int has_rings;   /* some node has a ring here, or had; */
-  int has_none;    /* or has none */
-  double limit;    /* bytes that a node may have; 0: no limit */
-  int causes;      /* of deaths so far */
+  uint64_t read;      /* when clu_tasks_pass() looked at the sockets */
+  int may_be_dead;    /* some node may have ended of which the scheduler does not know */
+  int has_rings;      /* some node has a ring here, or had; */
+  int has_none;       /* or has none */
+  double limit;       /* bytes that a node may have; 0: no limit */
+  int asks;           /* R is asked of what a node has ended that a signal has, or with its host; */
+  int unclear;        /* some of these wait for its word */
+  uint64_t ask_again; /* when R is to be asked about hosts that are cut off */
+  int causes;         /* of deaths so far */
   node_death *deaths;
   size_t ndeaths, capdeaths;
   uint64_t *ended; /* numbers of awaited jobs that have, of which R was not told yet */

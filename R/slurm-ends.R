@@ -1,0 +1,118 @@
+# What Slurm says of hosts that are lost, and of nodes that were killed.
+#
+# In the plan of a cluster: `ends`, by number of the host as text, how it has ended: list(cause,
+# text), see job_end(). Once it is known it stays.
+
+# Whether somebody can be asked: Slurm.
+is_managed <- function(info) {
+  identical(info$launcher, "hosts") && info$launch$kind == "slurm" && !is.null(job_of(info))
+}
+
+# Number of the job on whose hosts the cluster is.
+job_of <- function(info) c(info$job$number, info$launch$job)[1L]
+
+# How the host of this node has ended, as far as Slurm was asked; NULL: it has not, or it is not
+# known.
+end_of_host <- function(info, rank) {
+  if (is.null(info$ends)) return(NULL)
+  info$ends[[format(info$host_of[[rank]])]]
+}
+
+# Deaths that wait for Slurm's word, and hosts that are cut off, about which Slurm may know more.
+hear_of_ends <- function(t) {
+  unclear <- .Call(ffi_tasks_unclear, t$ptr)
+  info <- t$info
+  for (index in unclear$ended) {
+    end <- ask_end_of_host(info, info$host_of[[index]], was_terminated(info, index))
+    .Call(ffi_tasks_word, t$ptr, index, is.null(end) || end$cause %in% c("memory", "ended"))
+  }
+  for (k in unique(info$host_of[unclear$cut])) {
+    # nothing more is to be expected of it, and a connection will not be made anew
+    if (!is.null(ask_end_of_host(info, k, FALSE))) host_end(info$servers[[k]])
+  }
+  .Call(ffi_tasks_ask, t$ptr, 2)
+}
+
+# Slurm's SIGTERM comes to all processes of a step at about the same time.
+was_terminated <- function(info, index) {
+  i <- .Call(ffi_node_info, info$handles[[index]])
+  isTRUE(i$by_signal) && i$code == tools::SIGTERM
+}
+
+# `may_be_ending`: one of its nodes has ended as if the host would.
+ask_end_of_host <- function(info, k, may_be_ending) {
+  key <- format(k)
+  if (is.null(info$ends)) info$ends <- list()
+  if (!is.null(info$ends[[key]])) return(info$ends[[key]])
+  began <- clock()
+  repeat {
+    end <- end_said_by_slurm(info, k)
+    is_over <- .Call(ffi_server_info, info$servers[[k]]$handle)$state == "ended"
+    is_ending <- identical(end, "ending")
+    if (!is.null(end) && !is_ending) break
+    # of a job that goes on only a step may have ended, or nothing but this node
+    most <- if (is_ending) 5 else if (may_be_ending || is_over) 1 else 0
+    if (clock() >= began + most) break
+    Sys.sleep(0.1)
+  }
+  if (is_ending) end <- list(cause = "cancelled", text = "Slurm has ended the job")
+  if (is.null(end)) return(NULL)
+  end$text <- sprintf("%s, and with it host %s", end$text, name_of_host(info, k))
+  info$ends[[key]] <- end
+  end
+}
+
+name_of_host <- function(info, k) info$servers[[k]]$report$host$name
+
+# list(cause, text); "ending": it is about to be known; NULL: all is well, as far as Slurm knows.
+end_said_by_slurm <- function(info, k) {
+  number <- job_of(info)
+  fields <- slurm_job(number)
+  # its processes end, and only then Slurm says as what
+  if (identical(fields$JobState, "COMPLETING")) return("ending")
+  end <- job_end(number, fields)
+  if (identical(end$cause, "preempted") && fields$JobState == "PENDING" && !is.null(info$job)) {
+    ask_slurm("scancel", "--quiet", number) # the next one would find no session
+  }
+  if (!is.null(end)) return(end)
+  end <- end_of_node(number, fields, info$servers[[k]]$report$host$slurm_node)
+  if (!is.null(end)) return(end)
+  command <- command_of(info, k)
+  end_in_log(printed_of(info, command), k - command$hosts[[1L]], number)
+}
+
+# Of a job that goes on: a host that failed, or was set down.
+end_of_node <- function(number, fields, name) {
+  if (is.null(fields)) return(NULL)
+  its_hosts <- ask_slurm("scontrol", "show", "hostnames", fields$NodeList)
+  if (length(its_hosts) && !name %in% its_hosts) {
+    text <- "a host failed, or was set down, and Slurm has taken it out of job %s"
+    return(list(cause = "host_failed", text = sprintf(text, number)))
+  }
+  node <- grep("^NodeName=", ask_slurm("scontrol", "show", "node", "-o", name), value = TRUE)
+  if (!length(node)) return(NULL)
+  state <- fields_of_slurm(node[[1L]])$State
+  if (!grepl("^DOWN|NOT_RESPONDING|FAIL", state)) return(NULL)
+  list(cause = "host_failed", text = sprintf("Slurm says that a host of job %s is %s", number, state))
+}
+
+# Of a step, by what srun has printed. `task`: the host's.
+end_in_log <- function(lines, task, number) {
+  said <- srun_says(lines, task)
+  ended <- grep("\\*\\*\\* (STEP|JOB) .* CANCELLED AT ", lines, value = TRUE)
+  if (length(ended)) {
+    cause <- if (grepl("DUE TO TIME LIMIT", ended[[1L]])) "time_limit" else "cancelled"
+    cause <- if (grepl("DUE TO PREEMPTION", ended[[1L]])) "preempted" else cause
+    cause <- if (grepl("DUE TO NODE FAILURE", ended[[1L]])) "host_failed" else cause
+    text <- switch(cause,
+      time_limit = "Slurm has ended the step of job %s at its time limit",
+      preempted = "Slurm has ended the step of job %s to make room for another (preemption)",
+      host_failed = "a host of job %s failed, or was set down, and Slurm ended the step",
+      cancelled = "the step of job %s of Slurm was cancelled (scancel)"
+    )
+    return(list(cause = cause, text = sprintf(text, number)))
+  }
+  if (!length(said)) return(NULL)
+  cause <- if (grepl("Out Of Memory", said[[1L]], ignore.case = TRUE)) "memory" else "ended"
+  list(cause = cause, text = sprintf("srun says %s", said[[1L]]))
+}
