@@ -54,6 +54,15 @@ TEST(where_nobody_listens_it_tries_until_the_time_is_up) {
   CHECK_INT_EQ(test_count_fds(), fds);
 }
 
+/* The master has listened before it started anybody. */
+TEST(where_nobody_listens_for_long_it_gives_up) {
+  clu_err e = {0, 0, ""};
+  uint64_t start = clu_os_now();
+  CHECK_INT_EQ(join(dead_port(), 60000, &e), CLU_REFUSED);
+  CHECK(clu_os_now() - start >= 2000 * (uint64_t)MS);
+  CHECK(clu_os_now() - start < 8000 * (uint64_t)MS);
+}
+
 TEST(a_deadline_that_has_passed_ends_it_at_once) {
   clu_err e = {0, 0, ""};
   CHECK_INT_EQ(join(dead_port(), 0, &e), CLU_TIMEOUT);

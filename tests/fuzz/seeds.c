@@ -95,7 +95,7 @@ static void step_frame(int what, int stream, int kind, uint32_t n, uint64_t seq)
 
 /* A node's life and a segment, as a host gets them and as the session does. */
 static void save_link(const char *dir) {
-  static const unsigned char open[9] = {0, 0, 0, 0, 0, 0, 0, 0, 1}, size[8] = {100}, one[8] = {1},
+  static const unsigned char open[13] = {0, 0, 0, 0, 0, 0, 0, 0, 1}, size[8] = {100}, one[8] = {1},
                              piece[100] = {5}, credit[4] = {0, 1};
   for (int near = 0; near < 2; near++) {
     add_byte(near);
@@ -114,6 +114,35 @@ static void save_link(const char *dir) {
     step(CLU_L_CLOSE, 1, NULL, 0);
     step(CLU_L_BYE, 0, "it ends", 7);
     save(dir, "link", near);
+  }
+}
+
+static void record(int type, uint64_t stream, uint64_t number, uint32_t n) {
+  unsigned char h[CLU_LINK_HEADER] = {0};
+  h[0] = (unsigned char)type;
+  clu_put32(h + 4, n);
+  clu_put64(h + 8, stream);
+  clu_put64(h + 16, number);
+  add(h, sizeof h);
+}
+
+/* What the other side of a link says first. */
+static void save_records(const char *dir) {
+  for (int k = 0; k < 4; k++) {
+    unsigned char version[12] = {CLU_LINK_VERSION};
+    clu_put64(version + 4, 77);
+    add_byte(16 * k + k);
+    add_byte(10 * k);
+    if (!(k & 2)) {
+      record(CLU_L_RESUME, 0, 0, sizeof version);
+      add(version, sizeof version);
+    }
+    record(CLU_L_BYTES, 3, 1, 20);
+    for (int i = 0; i < 20; i++) add_byte(i);
+    record(CLU_L_ACK, (uint64_t)k, 0, 0);
+    record(CLU_L_CLOSE, 3, 2, 0);
+    if (k == 3) record(CLU_L_BYE, 0, 0, 0);
+    save(dir, "records", k);
   }
 }
 
@@ -155,5 +184,6 @@ int main(int argc, char **argv) {
   }
   save_tls(dir);
   save_link(dir);
+  save_records(dir);
   return 0;
 }

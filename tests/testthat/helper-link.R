@@ -39,8 +39,10 @@ end_host_cluster <- function(cl) {
   unlink(attr(cl, "log"))
 }
 
-# How many bytes have crossed to the host of this cluster.
-bytes_to_host <- function(cl) {
+# How many bytes have crossed to the host of this cluster, and from there.
+bytes_to_host <- function(cl) bytes_of_host(cl, "bytes_out")
+bytes_from_host <- function(cl) bytes_of_host(cl, "bytes_in")
+bytes_of_host <- function(cl, what) {
   status <- clutch:::link_status(attr(cl, "link"))
-  status$bytes_out[status$rank == attr(cl, "host")$number]
+  status[[what]][status$rank == attr(cl, "host")$number]
 }

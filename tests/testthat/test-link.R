@@ -65,6 +65,14 @@ test_that("times may be infinite", {
   })
 })
 
+test_that("output that nobody reads does not cross", {
+  with_host(1, function(cl) {
+    before <- bytes_from_host(cl)
+    parallel::clusterCall(cl, system, "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2")
+    expect_lt(bytes_from_host(cl) - before, 1e6)
+  })
+})
+
 test_that("deaths are told, retried elsewhere, and nodes replaced", {
   with_host(2, function(cl) {
     e <- task_error_of(cluster_map(cl, 1:2, function(i) if (i == 1) tools::pskill(Sys.getpid(), 9)))

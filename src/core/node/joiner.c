@@ -8,6 +8,8 @@
 
 #define MS 1000000u
 #define SLICE (100 * MS)
+#define REFUSED_NS (2000ull * MS) /* for so long nobody has listened: there is no master any more \
+                                   */
 
 /* How a try ended. */
 enum { JOINED, AGAIN, NEVER };
@@ -152,7 +154,7 @@ static int try_once(const try_state *t, clu_chan *c, clu_msg *settings) {
 }
 
 int clu_join_cluster(const clu_join *j, clu_chan *c, clu_msg *settings, clu_err *e) {
-  uint64_t patience = 1200 * MS, pause = 100 * MS;
+  uint64_t patience = 1200 * MS, pause = 100 * MS, refused = 0;
   clu_err last = {0, 0, ""};
   for (;;) {
     try_state t;
@@ -165,6 +167,12 @@ int clu_join_cluster(const clu_join *j, clu_chan *c, clu_msg *settings, clu_err 
     how = try_once(&t, c, settings);
     if (how == JOINED) return CLU_OK;
     if (how == NEVER) break;
+    if (last.code != CLU_REFUSED)
+      refused = 0;
+    else if (!refused)
+      refused = now;
+    else if (clu_os_now() - refused > REFUSED_NS)
+      break;
     patience += 200 * MS;
     until = clu_os_now() + pause;
     if (pause < 2000 * MS)

@@ -172,6 +172,17 @@ static void tell_of_machine(clu_supervisor *sv, const clu_msg *m) {
   free(body);
 }
 
+/* What was passed, or a file of this host. CLU_NO_FD: there is none. */
+static clu_fd take_output(clu_supervisor *sv, const clu_msg *m) {
+  char path[1024];
+  clu_fd fd = CLU_NO_FD;
+  if (!m->body) return clu_chan_take_fd(&sv->chan);
+  if (m->body->size >= sizeof path) return CLU_NO_FD;
+  memcpy(path, m->body->data, m->body->size);
+  path[m->body->size] = 0;
+  return clu_os_open_append(path, &fd, NULL) == CLU_OK ? fd : CLU_NO_FD;
+}
+
 /* 1: the caller of serve() has to do something, `ev` says what. */
 static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
   switch (m->kind) {
@@ -184,9 +195,9 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     return 1;
   case CLU_K_OUTPUT:
     clu_sv_close_output(sv);
-    sv->output = clu_chan_take_fd(&sv->chan);
+    sv->output = take_output(sv, m);
     return 0;
-  case CLU_K_ERRORS: sv->errors = clu_chan_take_fd(&sv->chan); return 0;
+  case CLU_K_ERRORS: sv->errors = take_output(sv, m); return 0;
   case CLU_K_SPAWN:
     ev->what = CLU_SV_CHILD;
     if (clu_sv_spawn(sv, m, &ev->node)) return 1;

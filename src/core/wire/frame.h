@@ -51,7 +51,7 @@ enum clu_kind {
   CLU_K_SETTINGS, /* seq: number of the settings. What the nodes that follow inherit */
   CLU_K_SPAWN,  /* seq: the node. u8 enum clu_start_kind, u32 slot in the shared memory. Passes its
                    end of the data socket */
-  CLU_K_OUTPUT, /* passes a descriptor for the nodes' output */
+  CLU_K_OUTPUT, /* passes a descriptor for the nodes' output. With a text: that file there */
   CLU_K_ERRORS, /* the same for their error output, where it differs */
   CLU_K_CANCEL, /* seq: the node. u64 request */
   CLU_K_STOP,   /* seq: the node. u32 milliseconds of grace, after which it is killed */
