@@ -8,11 +8,14 @@
 
 # The link process of this session: list(handle, port, secret, own, certificate, pid, is_up,
 # number). It is started if there is none. `how`: list(listen, ports, heartbeat, reconnect, tls,
-# seconds), where listen is the address at which this session is reached.
+# seconds, tunnels), where listen is the address at which this session is reached; tunnels are hosts
+# to which ssh may carry connections.
 link_process <- function(how) {
   forget_parents()
   key <- paste(how$listen, paste(how$ports, collapse = " "), how$tls, how$heartbeat, how$reconnect)
+  while (has_tunnel(the$links[[key]], how)) key <- paste0(key, "+")
   link <- the$links[[key]]
+  if (!is.null(link)) link$tunnels <- union(link$tunnels, how$tunnels)
   if (!is.null(link) && .Call(ffi_link_info, link$handle)$is_up) return(link)
   server <- server_ready(server_for(default_server_spec(), effective_env(NULL)), how$seconds)
   link <- new.env(parent = emptyenv())
@@ -20,8 +23,16 @@ link_process <- function(how) {
                        as_times(how$heartbeat, how$reconnect), how$tls)
   link$times <- as_times(how$heartbeat, how$reconnect)
   link$number <- 0L
+  link$tunnels <- how$tunnels
   the$links[[key]] <- link
   link
+}
+
+# A port of a host has one tunnel, which ends with the first cluster there: a second one needs a port
+# of its own, and so a link process.
+has_tunnel <- function(link, how) {
+  any(how$tunnels %in% link$tunnels) && all(how$ports == 0L) &&
+    .Call(ffi_link_info, link$handle)$is_up
 }
 
 # A new host behind it. Its fork server is told what to attach as soon as it is there. `setup`: as

@@ -193,6 +193,16 @@ test_that("ssh carries the connection where a firewall hinders the dial back", {
   expect_true(is_empty("alpha"))
 })
 
+test_that("two clusters through ssh to one host: the end of one is not that of the other", {
+  needs_hosts()
+  a <- make_cluster(on_hosts("alpha", 1, tunnel = TRUE))
+  b <- make_cluster(on_hosts("alpha", 1, tunnel = TRUE))
+  on.exit(stop_cluster(b))
+  stop_cluster(a)
+  expect_false(eventually(cluster_hosts(b)$state != "up", 2))
+  expect_true(works(b))
+})
+
 test_that("the hosts end", {
   if (is.null(hosts_there)) skip("there were none")
   expect_true(stop_hosts(hosts_there))
