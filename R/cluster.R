@@ -8,7 +8,7 @@
 #' @param spec One of these:
 #'   * number of nodes on this machine;
 #'   * character vector: the host of each node;
-#'   * what [hosts()] returns: other hosts, with a fork server on each;
+#'   * what [hosts()], [slurm()] or [launcher()] returns: other hosts, with a fork server on each;
 #'   * list: for each node the name of its host, or a list `list(host = )` with options for that
 #'     node only: `rscript`, `rscript_args`, `user`, `rshcmd`, `homogeneous`, `master`, `renice`,
 #'     `outfile`.
@@ -27,6 +27,9 @@
 #' @param setup_timeout Number of seconds within which the cluster has to be up.
 #' @param preload Expression: evaluated once before the nodes are forked, so that all nodes have its
 #'   variables without a copy. See *Preloading*.
+#' @param min_hosts Number: of the hosts of [hosts()], [slurm()] or [launcher()] so many have to
+#'   come. If others do not, there is a warning of class `clutch_hosts_missing`, with element
+#'   `hosts`, and the cluster has the nodes of those that have. By default all have to come.
 #' @return Object of class `c("clutch_cluster", "cluster")`: a list of nodes.
 #'
 #' @section Strategies:
@@ -167,7 +170,8 @@ make_cluster <- function(spec = available_cores(),
                          strategy = c("fork_server", "spawn", "parallel", "sequential"),
                          packages = NULL, outfile = "/dev/null", env = NULL, ...,
                          # behind the dots: `rscript` is not to be taken for `rscript_args`
-                         rscript_args = character(), setup_timeout = 120, preload = NULL) {
+                         rscript_args = character(), setup_timeout = 120, preload = NULL,
+                         min_hosts = NULL) {
   if (is_starting()) return(refuse_while_starting())
   forget_parents()
   tempdir(TRUE) # it may have been deleted
@@ -176,6 +180,7 @@ make_cluster <- function(spec = available_cores(),
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
                            setup_timeout, names(formals()))
   request$preload <- preload
+  request$min_hosts <- check_min_hosts(min_hosts, request$launch)
   launcher <- launcher_for(request)
   info <- launcher$plan(request)
   start_cluster(launcher, info, began, setup_timeout)
@@ -230,11 +235,13 @@ preload_or_stop <- function(cl) {
 launch_plan <- function(spec = available_cores(),
                         strategy = c("fork_server", "spawn", "parallel", "sequential"),
                         packages = NULL, outfile = "/dev/null", env = NULL, ...,
-                        rscript_args = character(), setup_timeout = 120, preload = NULL) {
+                        rscript_args = character(), setup_timeout = 120, preload = NULL,
+                        min_hosts = NULL) {
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
                            setup_timeout, names(formals()))
   request$preload <- preload
+  request$min_hosts <- check_min_hosts(min_hosts, request$launch)
   launcher <- launcher_for(request)
   structure(launcher$show(launcher$plan(request)), class = "clutch_launch_plan")
 }

@@ -16,8 +16,12 @@ start_on_hosts <- function(info, ranks, left) {
     end_waiting(info)
     end_hosts(info)
   })
-  if (is_first) bring_up_hosts(info, left)
+  if (is_first) {
+    bring_up_hosts(info, left)
+    ranks <- seq_along(info$hosts)
+  }
   handles <- spawn_on_hosts(info, ranks, function() left() + if (is_first) queued_for(info) else 0)
+  if (is_first) warn_missing(info) # which may be an error
   ok <- TRUE
   handles
 }
@@ -61,7 +65,7 @@ start_host_again <- function(info, k, left) {
   end <- clock() + seconds
   run_and_note(info, launch, settings_for(info, launch, seconds))
   came <- tryCatch({
-    await_hosts(info, function() end - clock())
+    await_hosts(info, function() end - clock(), length(info$servers) - length(info$missing))
     check_reports(info, k)
     send_host_settings(info, k, left)
   }, clutch_error = identity)
@@ -94,14 +98,15 @@ bring_up_hosts <- function(info, left) {
   setup <- host_setup(info)
   for (k in seq_along(x$each)) info$servers[[k]] <- link_host(info$link, setup)
   run_launches(info, left())
-  await_hosts(info, left)
+  await_hosts(info, left, info$min_hosts)
+  forget_missing(info)
   info$parents[] <- 0L # who starts again starts nobody else
   if (!is.null(info$folder)) unlink(list.files(info$folder, "^settings", full.names = TRUE))
   check_reports(info)
   say_differences(info)
   end_waiting(info)
   left_then <- function() left() + queued_for(info)
-  for (k in seq_along(info$servers)) send_host_settings(info, k, left_then)
+  for (k in hosts_that_came(info)) send_host_settings(info, k, left_then)
 }
 
 # What its fork server does first.
@@ -233,10 +238,11 @@ env_of_launcher <- function(x) {
   env[!grepl(bound, names(env), perl = TRUE)]
 }
 
-# Until all hosts have reported, or one of them will not.
-await_hosts <- function(info, left) {
+# Until all hosts have reported, or more than may be missing will not: `least` are wanted.
+await_hosts <- function(info, left, least) {
   repeat {
     waiting <- which(vapply(info$servers, function(host) is.null(host$report), NA))
+    waiting <- setdiff(waiting, info$missing)
     if (!length(waiting)) return(invisible())
     for (k in waiting) {
       host <- host_ready(info$servers[[k]], if (k == waiting[[1L]]) 0.05 else 0)
@@ -248,9 +254,10 @@ await_hosts <- function(info, left) {
     lost <- Filter(is_lost, waiting)
     if (length(lost)) {
       for (k in lost) if (!is_not_run(info, k)) let_end(command_of(info, k))
-      throw_hosts_failed(info, lost)
+      miss_hosts(info, lost, least)
+      next
     }
-    if (left() + queued_for(info) <= 0.02) throw_hosts_failed(info, waiting, is_late = TRUE)
+    if (left() + queued_for(info) <= 0.02) miss_hosts(info, waiting, least, is_late = TRUE)
   }
 }
 
@@ -284,7 +291,7 @@ printed_of <- function(info, command) {
 # ---- what is told to them ----
 
 # What cannot be worked with is an error.
-check_reports <- function(info, of = seq_along(info$servers)) {
+check_reports <- function(info, of = hosts_that_came(info)) {
   for (k in of) {
     report <- info$servers[[k]]$report
     if (!is.null(report$error)) stop(error_of_package(report$failed, report$error))
@@ -297,18 +304,22 @@ check_reports <- function(info, of = seq_along(info$servers)) {
     }
   }
   if (info$launch$kind != "ssh") {
-    names <- vapply(info$servers, function(host) host$report$host$name, "")
-    info$hosts <- names[info$host_of]
+    names <- lapply(info$servers, function(host) host$report$host$name)
+    info$hosts <- vapply(names[info$host_of], identity, "")
   }
 }
 
 # Some are known only when they have come.
-names_of_hosts <- function(info) info$hosts[match(seq_along(info$servers), info$host_of)]
+names_of_hosts <- function(info) {
+  names <- info$hosts[match(seq_along(info$servers), info$host_of)]
+  ifelse(is.na(names), info$launch$hosts, names)
+}
 
 say_differences <- function(info) {
-  reports <- lapply(info$servers, function(host) host$report$host)
+  came <- hosts_that_came(info)
+  reports <- lapply(info$servers[came], function(host) host$report$host)
   own <- host_report(packages_to_compare(info$packages))
-  lines <- host_differences(names_of_hosts(info), reports, own)
+  lines <- host_differences(names_of_hosts(info)[came], reports, own)
   if (length(lines)) say(paste(lines, collapse = "; "))
 }
 

@@ -20,6 +20,8 @@ plan_hosts <- function(request) {
   x <- request$launch
   info$libraries <- NULL # those of this machine
   info$launch <- x
+  info$min_hosts <- request$min_hosts
+  if (is.null(info$min_hosts)) info$min_hosts <- length(x$each)
   info$host_of <- rep(seq_along(x$each), x$each)
   info$methods <- request$methods
   info$node_env <- request$env

@@ -176,6 +176,45 @@ test_that("hosts that do not come: an error that names them, and nothing is left
   expect_match(conditionMessage(e), "it ended with exit status 1; it printed last:\n  no room")
 })
 
+test_that("min_hosts: goes on without some, and says which and why; with too few nothing is left", {
+  needs_hosts()
+  three <- on_hosts(c("alpha", "nowhere.invalid", "beta"))
+  w <- NULL
+  cl <- withCallingHandlers(make_cluster(three, min_hosts = 2), clutch_hosts_missing = function(e) {
+    w <<- e
+    tryInvokeRestart("muffleWarning")
+  })
+  expect_identical(w$hosts, "nowhere.invalid")
+  expect_match(conditionMessage(w), "1 of 3 hosts did not come, and the cluster has 4 nodes on")
+  expect_match(conditionMessage(w), "nowhere.invalid: it ended with exit status 255")
+  expect_identical(where(cl), rep(c("alpha", "beta"), each = 2))
+  expect_identical(cluster_status(cl)$host, where(cl))
+  expect_identical(cluster_map_dbl(cl, 1:100, function(i) i), as.numeric(1:100))
+  status <- cluster_hosts(cl)
+  expect_identical(status$host, c("alpha", "nowhere.invalid", "beta"))
+  expect_identical(status$nodes, c(2L, 0L, 2L))
+  expect_identical(status$state, c("up", "ended", "up"))
+  # a node is replaced on its own host
+  r <- cluster_map_chr(cl, 1:20, function(i) {
+    if (i == 3 && task_attempt() == 1) tools::pskill(Sys.getpid(), 9L)
+    Sys.info()[["nodename"]]
+  }, .retries = 1, .chunk = 1)
+  expect_true(all(r %in% c("alpha", "beta")))
+  expect_identical(where(cl), rep(c("alpha", "beta"), each = 2))
+  stop_cluster(cl)
+  expect_true(is_empty())
+  e <- tryCatch(make_cluster(three, min_hosts = 3), clutch_start = identity)
+  expect_identical(e$hosts, "nowhere.invalid")
+  expect_true(is_empty())
+  # where warnings are errors, one is, and nothing is left either
+  old <- options(warn = 2)
+  on.exit(options(old))
+  expect_error(make_cluster(three, min_hosts = 2), "1 of 3 hosts did not come")
+  expect_true(is_empty())
+  expect_error(make_cluster(three, min_hosts = 4), "from 1 to 3", class = "clutch_argument")
+  expect_error(make_cluster(2, min_hosts = 1), "`min_hosts` is for", class = "clutch_argument")
+})
+
 test_that("ssh carries the connection where a firewall hinders the dial back", {
   needs_hosts()
   no_dial_back(hosts_there, "alpha")

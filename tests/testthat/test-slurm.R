@@ -97,6 +97,13 @@ test_that("a step that fails: what it printed, on which host, and nothing is lef
   expect_match(text, "1 of 2 hosts could not be started; nothing was left running")
   expect_match(text, "host 2 of Slurm: on n2: Exited with exit code 3; it printed last:\n  no room")
   expect_match(fails(options = "--nonsense"), "unrecognized option")
+  # the other one is enough
+  half <- slurm(each = 2, setup = "[ $SLURM_PROCID = 0 ] || exit 3")
+  expect_warning(cl <- make_cluster(half, min_hosts = 1), "on n2: Exited with exit code 3",
+                 class = "clutch_hosts_missing")
+  expect_identical(where(cl), c("n1", "n1"))
+  stop_cluster(cl)
+  expect_nothing_runs()
 })
 
 shared_folder <- function() {

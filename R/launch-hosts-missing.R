@@ -1,0 +1,52 @@
+# Hosts that do not come, where make_cluster(min_hosts = ) allows that.
+#
+# In the plan of a cluster:
+#   min_hosts  so many have to come
+#   missing    numbers of those that have not, once they are given up; they keep their numbers and
+#              have no nodes
+#   why_missing  lines that say why
+
+check_min_hosts <- function(x, launch) {
+  if (is.null(x)) return(NULL)
+  if (is.null(launch)) {
+    throw("argument", "`min_hosts` is for hosts(), slurm() and launcher(), see their help pages")
+  }
+  n <- length(launch$each)
+  if (is_whole(x) && length(x) == 1L && x <= n) return(as.integer(x))
+  throw("argument", sprintf("`min_hosts` has to be a number from 1 to %d, the number of hosts", n))
+}
+
+# Goes on without them, or throws. `least`: so many are wanted.
+miss_hosts <- function(info, failed, least, is_late = FALSE) {
+  n <- length(info$servers) - length(info$missing) - length(failed)
+  if (n < least) throw_hosts_failed(info, c(info$missing, failed), is_late)
+  text <- unlist(lapply(failed, host_failure_text, info))
+  info$why_missing <- c(info$why_missing, text)
+  info$missing <- c(info$missing, failed)
+  for (k in failed) {
+    host_end(info$servers[[k]])
+    if (is_not_run(info, k)) next
+    command <- command_of(info, k)
+    if (all(command$hosts %in% info$missing)) .Call(ffi_nodes_stop, list(command$handle), 0, 2)
+  }
+}
+
+# The cluster has the nodes of those that have come.
+forget_missing <- function(info) {
+  if (is.null(info$missing)) return(invisible())
+  keep <- !info$host_of %in% info$missing
+  info$hosts <- info$hosts[keep]
+  info$host_of <- info$host_of[keep]
+}
+
+hosts_that_came <- function(info) setdiff(seq_along(info$servers), info$missing)
+
+warn_missing <- function(info) {
+  names <- info$launch$hosts[info$missing]
+  if (!length(names)) return(invisible())
+  n <- length(info$servers)
+  head <- sprintf("%d of %d hosts did not come, and the cluster has %d nodes on the others",
+                  length(names), n, length(info$hosts))
+  text <- paste(c(head, info$why_missing), collapse = "\n")
+  warning(warningCondition(text, class = "clutch_hosts_missing", hosts = names))
+}
