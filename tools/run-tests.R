@@ -5,7 +5,7 @@
 # COUNTS-FILE.now names the test at hand, and COUNTS-FILE.failed what has failed so far: when the
 # suite is ended from outside, these tell which test hung and what had been found.
 #
-# CLUTCH_TEST_PART=1/2: about half of the files, by their time; 2/2: the others.
+# CLUTCH_TEST_PART=1/3: about a third of the files, by their time; 2/3, 3/3: the others.
 
 args <- commandArgs(TRUE)
 counts <- normalizePath(args[1L], mustWork = FALSE)
