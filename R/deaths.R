@@ -41,10 +41,15 @@ server_end_text <- function(pid, info) {
 
 # The same for a node of hosts().
 host_end_text <- function(rank, info) {
-  s <- .Call(ffi_link_hosts, info$link$handle)
-  why <- s$why[match(info$servers[[info$host_of[[rank]]]]$number, s$rank)]
   sprintf("its host %s is lost%s, and all of its nodes with it", info$hosts[[rank]],
-          if (nzchar(why)) sprintf(" (%s)", why) else "")
+          host_end_reason(info, info$host_of[[rank]]))
+}
+
+# " (it was cut off for too long)", where that is known.
+host_end_reason <- function(info, k) {
+  s <- .Call(ffi_link_hosts, info$link$handle)
+  why <- s$why[match(info$servers[[k]]$number, s$rank)]
+  if (nzchar(why)) sprintf(" (%s)", why) else ""
 }
 
 # Why a node has ended: `i` of ffi_node_info(), `info` of its cluster.
@@ -67,7 +72,7 @@ state_text <- function(i) {
   why <- if (!is.null(i$refusal)) {
     i$refusal
   } else if (is.na(i$by_signal) && i$server_ended) {
-    "its fork server ended"
+    if (is.na(i$server_pid)) "its host is lost" else "its fork server ended"
   } else {
     how_ended(i$by_signal, i$code)
   }

@@ -350,7 +350,8 @@ spawn_on_hosts <- function(info, ranks, left) {
   for (k in unique(info$host_of[ranks])) {
     at <- which(info$host_of[ranks] == k)
     if (has_ended(info$servers[[k]])) {
-      throw("start", sprintf("host %s is lost: no node can be started there", info$hosts[[at[1L]]]))
+      text <- "host %s is lost%s: no node can be started there"
+      throw("start", sprintf(text, info$hosts[[at[1L]]], host_end_reason(info, k)))
     }
     handles[at] <- .Call(ffi_nodes_spawn, info$servers[[k]]$handle, as.integer(ranks[at]), kind)
   }

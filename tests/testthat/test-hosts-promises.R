@@ -260,6 +260,34 @@ test_that("cluster_status() knows what nodes there have used", {
   expect_true(all(more[-2L] < 5))
 })
 
+test_that("a host that says nothing is cut, and then lost: what is shown says so, and at once", {
+  needs_cluster()
+  pids_there <- function() sub("^ *([0-9]+).*", "\\1", processes_on(hosts_there, "beta"))
+  signal <- function(name, p) {
+    on_host(hosts_there, "beta", sprintf("kill -%s %s", name, paste(p, collapse = " ")))
+  }
+  before <- pids_there()
+  old <- options(clutch.heartbeat = 0.5, clutch.reconnect = 2)
+  on.exit(options(old))
+  with_cluster(x = on_hosts("beta", 1), function(cl) {
+    new <- setdiff(pids_there(), before)
+    signal("STOP", new)
+    on.exit(signal("CONT", new))
+    expect_true(eventually(cluster_hosts(cl)$state == "cut"))
+    h <- cluster_hosts(cl)
+    expect_match(h$why, "silent")
+    expect_true(is.na(h$load) && is.na(h$round_trip) && h$since > Sys.time() - 20)
+    expect_true(is.na(cluster_status(cl)$memory))
+    expect_true(eventually(cluster_hosts(cl)$state == "ended"))
+    expect_match(cluster_hosts(cl)$why, "cut off for too long")
+    expect_identical(cluster_status(cl)$state, "dead: its host is lost")
+    e <- node_died(parallel::clusterCall(cl, identity, 1))
+    expect_match(conditionMessage(e), "its host beta is lost \\(it was cut off for too long\\)")
+  })
+  # once it can hear that the session wants no more of it
+  expect_true(eventually(!length(setdiff(pids_there(), before))))
+})
+
 test_that("output of nodes goes to the file of this machine, and names the host", {
   file <- tempfile()
   on.exit(unlink(file))

@@ -89,11 +89,10 @@ enum clu_kind {
                        there, and why. The answer: u8 enum clu_relay_state, u64 bytes in, u64 out,
                        u64 cuts, u64 since when it is so (clu_os_now()), then why the last cut or
                        the end was */
-  CLU_K_MACHINE,    /* between master and fork server. seq: number of the question. The question:
-                       empty, or    u8 1: of the nodes, too. The answer: u64 load in thousandths, u64
-                       bytes of    memory, u64 bytes of it that are free, then for each node u64
-                       number,    u64    milliseconds of processor time, u64 bytes of memory of its
-                       own;    ~0: not    known */
+  CLU_K_MACHINE, /* between master and fork server. seq: number of the question, which is empty, or
+                    u8 1: of the nodes, too. The answer: u64 load in thousandths, u64 bytes of
+                    memory, u64 bytes of it that are free, then for each node u64 number, u64
+                    milliseconds of processor time, u64 bytes of memory of its own; ~0: not known */
   CLU_K_AFTER_LAST
 };
 
