@@ -28,13 +28,14 @@ launcher <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "s
   )
 }
 
-# The line for host number `k`.
+# The line for host number `k`. What is put in for one word is not looked at for others.
 template_line <- function(x, k, command, script) {
+  script <- if (startsWith(script, "<folder>")) script else shell_words(script) # not known yet
   values <- c(command = shell_words(command), script = script,
               host = format(k), each = format(x$each[[k]]), name = x$name)
   line <- x$template
-  for (name in names(values)) {
-    line <- gsub(paste0("{", name, "}"), values[[name]], line, fixed = TRUE)
-  }
+  at <- gregexpr("[{](command|script|host|each|name)[}]", line)
+  words <- regmatches(line, at)[[1L]]
+  regmatches(line, at) <- list(unname(values[substr(words, 2L, nchar(words) - 1L)]))
   line
 }

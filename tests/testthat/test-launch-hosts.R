@@ -45,6 +45,17 @@ test_that("hosts by a command of the user's", {
   expect_snapshot(plan(launcher("docker exec -i box{host} {command}", secret = "stdin")))
 })
 
+test_that("what is put into a template stays as it is", {
+  line <- function(template, command = "run", script = "/a/job.sh") {
+    x <- list(template = template, each = c(8, 4), name = "name")
+    clutch:::template_line(x, 2L, command, script)
+  }
+  expect_identical(line("q {host} {each} {name} {host}; {else}"), "q 2 4 name 2; {else}")
+  expect_identical(line("q {command}", c("env", "A={name} {host}")), "q env 'A={name} {host}'")
+  expect_identical(line("q {script}", script = "/my $files/{name}.sh"), "q '/my $files/{name}.sh'")
+  expect_identical(line("q {script}"), "q /a/job.sh")
+})
+
 test_that("what a shell is given is what R gets", {
   linux_only()
   folder <- tempfile("shell-")
