@@ -23,11 +23,9 @@ clu_lane *clu_lane_new(clu_relay *r, uint64_t id, int kind, clu_fd fd) {
   clu_lane *s = calloc(1, sizeof *s), **at = &r->lanes;
   int polled = kind == CLU_LANE_OUTPUT && r->how.near;
   if (polled) fd = clu_os_output_own(fd);
-  if (s) s->in = polled ? NULL : malloc(IN);
-  if (!s || (!polled && !s->in) ||
+  if (!s ||
       (!polled && (clu_os_set_blocking(fd, 0), clu_loop_watch(r->loop, fd, CLU_READ, lane_ready, s,
                                                               &s->watch, NULL) != CLU_OK))) {
-    if (s) free(s->in);
     free(s);
     clu_os_close(fd);
     return NULL;
@@ -272,11 +270,16 @@ static int read_local(clu_lane *s) {
     s->in_at = 0;
   }
   if (s->in_n == IN || s->nfds > 3 * CLU_MAX_FDS) return 0;
+  if (!s->in && !(s->in = malloc(IN))) return -1;
   iov.base = s->in + s->in_n;
   iov.len = IN - s->in_n;
   rc = clu_os_readv(s->fd, &iov, 1, &got, s->kind == CLU_LANE_OUTPUT ? NULL : fds, &n);
   for (int i = 0; i < n; i++) s->fds[s->nfds++] = fds[i];
   s->in_n += got;
+  if (s->in_n == 0) { /* there may be thousands of streams, of which few have something */
+    free(s->in);
+    s->in = NULL;
+  }
   return rc == CLU_OK ? 1 : rc == CLU_AGAIN ? 0 : -1;
 }
 

@@ -25,8 +25,16 @@ int clu_chan_init(clu_chan *c, clu_fd fd, uint64_t limit, int takes_fds) {
   c->fd = fd;
   c->limit = limit;
   c->takes_fds = takes_fds;
-  c->in = malloc(IN_CAP);
-  return c->in ? CLU_OK : CLU_NOMEM;
+  return CLU_OK;
+}
+
+/* Who has thousands of channels has no memory for the buffers of all: each has one while there is
+ * something in it. A node, which has one channel, keeps it. */
+static void give_buffer_back(clu_chan *c) {
+  if (c->in_pos < c->in_len || c->in_lent || c->stream) return;
+  free(c->in);
+  c->in = NULL;
+  c->in_pos = c->in_len = 0;
 }
 
 void clu_chan_lend(clu_chan *c, unsigned char *p) {
@@ -287,11 +295,15 @@ int clu_chan_fill(clu_chan *c) {
     iov[n++].len = direct = c->cur.len;
   }
   if (c->in_len == IN_CAP || has_many_fds(c)) return CLU_OK; /* full: take messages first */
+  if (!c->in && !(c->in = malloc(IN_CAP))) return CLU_NOMEM;
   iov[n].base = c->in + c->in_len;
   iov[n++].len = IN_CAP - c->in_len;
   rc = clu_os_readv(c->fd, iov, n, &got, c->takes_fds ? fds : NULL, &nfds);
   keep_fds(c, fds, nfds);
-  if (rc != CLU_OK) return rc;
+  if (rc != CLU_OK) {
+    give_buffer_back(c);
+    return rc;
+  }
   c->bytes_in += got;
   if (direct) {
     size_t d = got < direct ? got : direct;
@@ -333,6 +345,7 @@ static int take_header(clu_chan *c) {
       c->in_len -= c->in_pos;
       c->in_pos = 0;
     }
+    give_buffer_back(c);
     return 0;
   }
   if (clu_header_get(c->in + c->in_pos, &h) != CLU_OK) return -CLU_PROTO;

@@ -43,8 +43,8 @@ typedef struct clu_chan {
   uint64_t limit; /* longest message accepted */
   int takes_fds;  /* enum clu_takes_fds */
   /* reading */
-  unsigned char *in;
-  int in_lent; /* see clu_chan_lend() */
+  unsigned char *in; /* NULL: there is nothing in it */
+  int in_lent;       /* see clu_chan_lend() */
   size_t in_pos, in_len;
   int in_msg;     /* within a message: */
   clu_header cur; /* cur.len counts down within a frame */
