@@ -31,8 +31,8 @@ read_host_settings <- function(con) {
   first <- readLines(con, 1L)
   what <- sub(", clutch .*", "", first)
   if (grepl("^clutch host settings [0-9]+", paste(first, collapse = "")) && what != HOST_SETTINGS) {
-    text <- paste("package clutch of this host (%s) has version %s, and does not understand that of",
-                  "the session, which has %s: install the same one on both")
+    text <- paste("package clutch of this host (%s) has version %s, and does not understand that",
+                  "of the session, which has %s: install the same one on both")
     theirs <- if (what == first) "another one" else paste("version", sub(".*, clutch ", "", first))
     throw("protocol", sprintf(text, Sys.info()[["nodename"]], own_version(), theirs))
   }

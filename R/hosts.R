@@ -39,7 +39,8 @@
 #'   one of these.
 #' @param tunnel Logical: whether ssh carries the connection from the host to the session. `NA`, the
 #'   default: where the host cannot connect directly. With `TRUE` the session's port is open on this
-#'   machine's loopback address only.
+#'   machine's loopback address only. What ssh carries ends with it: a cut that ssh does not survive
+#'   is the loss of the host.
 #' @param tls Logical: whether connections are encrypted, by TLS 1.3, with keys made for this
 #'   session. Without, who sees the traffic sees all data, and who can change it can run code in the
 #'   session and on the nodes.

@@ -30,17 +30,18 @@ replace_on_host <- function(info, rank, seconds) {
   end <- clock() + seconds
   left <- function() max(end - clock(), 0.01)
   k <- info$host_of[[rank]]
-  if (has_ended(info$servers[[k]]) && may_start_again(info, k)) start_host_again(info, k, left)
+  host <- info$servers[[k]]
+  if (host_has_ended(host) && may_start_again(info, k)) start_host_again(info, k, left)
   start_on_hosts(info, rank, left)[[1L]]
 }
 
-has_ended <- function(host) .Call(ffi_server_info, host$handle)$state == "ended"
+host_has_ended <- function(host) .Call(ffi_server_info, host$handle)$state == "ended"
 
 # ---- a host that was lost ----
 
-# Whether what was there has ended by itself, or was killed, on a host that can be reached; as a fork
-# server of this machine it has a successor then. To look for one that was cut off would keep the
-# session waiting.
+# Whether what was there has ended by itself, or was killed, on a host that can be reached; as a
+# fork server of this machine it has a successor then. To look for one that was cut off would keep
+# the session waiting.
 may_start_again <- function(info, k) {
   if (info$launches[[1L]]$secret != "stdin" || length(info$launches) != length(info$servers) ||
         k %in% info$given_up || is_not_run(info, k)) return(FALSE)
@@ -185,7 +186,7 @@ see_to_tree <- function(info, waiting) {
 
 has_tree_failed <- function(info, k) {
   parent <- info$parents[[k]]
-  if (has_ended(info$servers[[parent]])) return(TRUE)
+  if (host_has_ended(info$servers[[parent]])) return(TRUE)
   came <- info$servers[[parent]]$came
   if (is.null(came)) return(FALSE)
   if (clock() - came > TREE_PATIENCE) return(TRUE)
@@ -349,7 +350,7 @@ spawn_on_hosts <- function(info, ranks, left) {
   kind <- if (info$strategy == "spawn") "exec" else "fork"
   for (k in unique(info$host_of[ranks])) {
     at <- which(info$host_of[ranks] == k)
-    if (has_ended(info$servers[[k]])) {
+    if (host_has_ended(info$servers[[k]])) {
       text <- "host %s is lost%s: no node can be started there"
       throw("start", sprintf(text, info$hosts[[at[1L]]], host_end_reason(info, k)))
     }
@@ -434,7 +435,7 @@ host_failure_text <- function(k, info) {
   i <- .Call(ffi_node_info, command$handle)
   why <- if (i$state != "starting") {
     how_ended(i$by_signal, i$code)
-  } else if (has_ended(info$servers[[k]])) {
+  } else if (host_has_ended(info$servers[[k]])) {
     with(link_status(info$link), why[rank == info$servers[[k]]$number])
   } else {
     "it has not connected"

@@ -28,8 +28,8 @@ link_process <- function(how) {
   link
 }
 
-# A port of a host has one tunnel, which ends with the first cluster there: a second one needs a port
-# of its own, and so a link process.
+# A port of a host has one tunnel, which ends with the first cluster there: a second one needs a
+# port of its own, and so a link process.
 has_tunnel <- function(link, how) {
   any(how$tunnels %in% link$tunnels) && all(how$ports == 0L) &&
     .Call(ffi_link_info, link$handle)$is_up
