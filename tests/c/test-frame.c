@@ -52,6 +52,7 @@ TEST(the_kinds_keep_their_numbers) {
   CHECK_INT_EQ(CLU_K_RELAY, 26);
   CHECK_INT_EQ(CLU_K_LIMIT, 28);
   CHECK_INT_EQ(CLU_K_MACHINE, 32);
+  CHECK_INT_EQ(CLU_K_RESULTS, 33);
 }
 
 TEST(a_header_survives_the_trip) {

@@ -73,8 +73,6 @@ enum clu_kind {
   CLU_K_RESULT,        /* seq: the task */
   CLU_K_RELAY,         /* seq: the task under way. Output or a condition of it */
   CLU_K_RESULTS_READY, /* there are results in the ring */
-  CLU_K_RESULTS,       /* of a node on another host, by the relay there, which reads its ring: see
-                          core/wire/task-message.h */
   /* master to fork server */
   CLU_K_LIMIT, /* seq: the node. u64 bytes of memory, with more of which it is killed; 0: no limit
                 */
@@ -93,6 +91,9 @@ enum clu_kind {
                     u8 1: of the nodes, too. The answer: u64 load in thousandths, u64 bytes of
                     memory, u64 bytes of it that are free, then for each node u64 number, u64
                     milliseconds of processor time, u64 bytes of memory of its own; ~0: not known */
+  /* relay to master */
+  CLU_K_RESULTS, /* of a node on another host, whose ring the relay there reads: see
+                    core/wire/task-message.h */
   CLU_K_AFTER_LAST
 };
 
