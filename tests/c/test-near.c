@@ -107,7 +107,7 @@ static void take_in(int fd, clu_hs *hs) {
   clu_hs_feed(hs, bytes, n);
 }
 
-TEST(who_has_proven_itself_does_not_lose_its_place_to_strangers) {
+TEST(who_has_proven_itself_does_not_lose_its_place_to_others) {
   static const unsigned char nonce[CLU_NONCE] = {7};
   host_fixture h;
   clu_hs hs;

@@ -142,7 +142,7 @@ test_that("why a host has ended is told, and stays", {
   expect_false(eventually(status()$why != "its fork server has ended", 2))
 })
 
-test_that("code that runs on another host's nodes does not find the cluster's secret in any frame", {
+test_that("code on nodes of other hosts finds the secret of the cluster in no frame", {
   cl <- host_cluster(1, tls = TRUE)
   on.exit(end_host_cluster(cl))
   settings <- parallel::clusterCall(cl, function() {
