@@ -42,7 +42,7 @@ start_problems <- list(
     advice = "install package clutch there"
   ),
   list(
-    status = NULL, text = "object 'host_main' not found|does not understand the session's",
+    status = NULL, text = "object 'host_main' not found|does not understand that of the session",
     advice = "install the same version of package clutch there as here"
   ),
   list(

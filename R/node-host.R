@@ -26,9 +26,10 @@ host_main <- function(file = NULL) {
 
 check_protocol <- function(settings) {
   if (isTRUE(settings$protocol == .Call(ffi_host_protocol))) return(invisible())
-  text <- paste("version %s of package clutch, which is here, does not understand the session's",
-                "(%s): install the same one on both")
-  throw("protocol", sprintf(text, getNamespaceVersion("clutch"), settings$version))
+  text <- paste("package clutch of this host (%s) has version %s, and does not understand that of",
+                "the session, %s: install the same one on both")
+  throw("protocol", sprintf(text, Sys.info()[["nodename"]], getNamespaceVersion("clutch"),
+                            settings$version))
 }
 
 # In the child, the fork server. It ends when the relay does, and knows no idle limit.

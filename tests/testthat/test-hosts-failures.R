@@ -65,7 +65,7 @@ test_that("another version of this package there, older or newer", {
     writeLines(c("#!/bin/sh", sprintf("sed 's/%s/%s/' | Rscript \"$@\"", first, line)), wrapper)
     Sys.chmod(wrapper, "755")
     text <- failed_start(on_alpha(rscript = wrapper))
-    expect_match(text, "version [0-9.]+ of package clutch, which is here, does not understand")
+    expect_match(text, "clutch.* version [0-9.]+, and does not understand that of the session")
     expect_match(text, "try: install the same version")
   }
   expect_true(nobody_there())
