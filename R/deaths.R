@@ -52,6 +52,13 @@ host_end_reason <- function(info, k) {
   if (nzchar(why)) sprintf(" (%s)", why) else ""
 }
 
+# How the host of this node has ended, as far as Slurm was asked; NULL: it has not, or it is not
+# known.
+end_of_host <- function(info, rank) {
+  if (is.null(info$ends)) return(NULL)
+  info$ends[[format(info$host_of[[rank]])]]
+}
+
 # Why a node has ended: `i` of ffi_node_info(), `info` of its cluster.
 death_text <- function(i, info) {
   if (!is.null(i$refusal)) return(i$refusal)

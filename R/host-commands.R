@@ -36,8 +36,9 @@ launches_of <- function(x, methods, folder = "<folder>", port = "<port>") {
       c("#!/bin/sh", paste("exec", shell_words(run)))
     }
     line <- template_line(x, k, run, file.path(folder, job))
+    cancel <- if (!is.null(x$cancel)) gsub("{job}", "\"$job\"", x$cancel, fixed = TRUE)
     list(argv = c("sh", "-c", line), hosts = k, secret = x$secret, settings = settings, job = job,
-         script = script)
+         script = script, cancel = cancel)
   })
 }
 

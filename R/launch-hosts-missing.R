@@ -16,21 +16,6 @@ check_min_hosts <- function(x, launch) {
   throw("argument", sprintf("`min_hosts` has to be a number from 1 to %d, the number of hosts", n))
 }
 
-# Goes on without them, or throws. `least`: so many are wanted.
-miss_hosts <- function(info, failed, least, is_late = FALSE) {
-  n <- length(info$servers) - length(info$missing) - length(failed)
-  if (n < least) throw_hosts_failed(info, c(info$missing, failed), is_late)
-  text <- unlist(lapply(failed, host_failure_text, info))
-  info$why_missing <- c(info$why_missing, text)
-  info$missing <- c(info$missing, failed)
-  for (k in failed) {
-    host_end(info$servers[[k]])
-    if (is_not_run(info, k)) next
-    command <- command_of(info, k)
-    if (all(command$hosts %in% info$missing)) .Call(ffi_nodes_stop, list(command$handle), 0, 2)
-  }
-}
-
 # The cluster has the nodes of those that have come.
 forget_missing <- function(info) {
   if (is.null(info$missing)) return(invisible())

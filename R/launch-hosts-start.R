@@ -224,6 +224,7 @@ run_launch <- function(info, launch, text) {
   env <- env_of_launcher(info$launch)
   how <- list(output = log, folder = NULL, stdin = FALSE, slot = FALSE,
               input = if (!is.null(text)) paste0(text, "\n", collapse = ""))
+  how$leaves <- if (info$launch$kind == "template") TRUE
   handle <- .Call(ffi_psock_node, 0L)
   .Call(ffi_psock_spawn, handle, argv, paste0(names(env), "=", env), how)
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
@@ -255,6 +256,7 @@ await_hosts <- function(info, left, least) {
     lost <- Filter(is_lost, waiting)
     if (length(lost)) {
       for (k in lost) if (!is_not_run(info, k)) let_end(command_of(info, k))
+      lost <- Filter(is_lost, waiting) # of one command several may fail together
       miss_hosts(info, lost, least)
       next
     }
@@ -262,9 +264,24 @@ await_hosts <- function(info, left, least) {
   }
 }
 
+# Goes on without them, or throws. `least`: so many are wanted.
+miss_hosts <- function(info, failed, least, is_late = FALSE) {
+  n <- length(info$servers) - length(info$missing) - length(failed)
+  if (n < least) throw_hosts_failed(info, c(info$missing, failed), is_late)
+  text <- unlist(lapply(failed, host_failure_text, info))
+  info$why_missing <- c(info$why_missing, text)
+  info$missing <- c(info$missing, failed)
+  for (k in failed) {
+    host_end(info$servers[[k]])
+    if (is_not_run(info, k)) next
+    command <- command_of(info, k)
+    if (all(command$hosts %in% info$missing)) .Call(ffi_nodes_stop, list(command$handle), 0, 2)
+  }
+}
+
 # What it prints last, and how it ends, is known a moment after its connection has ended.
 let_end <- function(command) {
-  if (length(command$hosts) > 1L) return(invisible())
+  if (length(command$hosts) > 1L) return(Sys.sleep(0.5))
   until <- clock() + 1
   is_there <- function() .Call(ffi_node_info, command$handle)$state == "starting"
   while (is_there() && clock() < until) Sys.sleep(0.02)

@@ -33,8 +33,7 @@
 #' @section Guarantees: An element is started at most once, or with `.retries = k` at most `k + 1`
 #'   times, each time on another node if there is one. It is retried when its node has died, not
 #'   when the function has failed or its time was up. An element that was with a node and not begun
-#'   when that died was not started. With `.retries`, a start that Slurm has ended with its host does
-#'   not count, see [slurm()].
+#'   when that died was not started. Starts that Slurm has ended are not counted, see [slurm()].
 #'
 #'   A node that dies is replaced, and prepared as [cluster_setup()] says. The other nodes go on
 #'   meanwhile. A node of which three in turn have ended before they had begun anything is given up
@@ -135,7 +134,7 @@
 #'   `element`, `node`, `host` (its name), `attempt`, `parent` (the original condition), `calls`
 #'   (the stack on the node, as text) and `node_call`. It has a second class where the cause is
 #'   another one than an error in `.f`:
-#'   * `clutch_task_died`: its node has died (`pid`, `signal`, `status`; with [slurm()] also `cause`)
+#'   * `clutch_task_died`: its node has died (`pid`, `signal`, `status`; of [slurm()] also `cause`)
 #'   * `clutch_task_memory`: the same, for want of memory or over `.max_memory`
 #'   * `clutch_task_timeout`: it took longer than `.timeout`
 #'   * `clutch_task_cancelled`: it was cancelled

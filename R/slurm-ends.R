@@ -1,7 +1,9 @@
 # What Slurm says of hosts that are lost, and of nodes that were killed.
 #
-# In the plan of a cluster: `ends`, by number of the host as text, how it has ended: list(cause,
-# text), see job_end(). Once it is known it stays.
+# In the plan of a cluster:
+#   job_end  how its job has ended, as of job_end()
+#   ends     by number of the host as text, how that has ended: list(cause, text)
+# Once it is known it stays.
 
 # Whether somebody can be asked: Slurm.
 is_managed <- function(info) {
@@ -10,13 +12,6 @@ is_managed <- function(info) {
 
 # Number of the job on whose hosts the cluster is.
 job_of <- function(info) c(info$job$number, info$launch$job)[1L]
-
-# How the host of this node has ended, as far as Slurm was asked; NULL: it has not, or it is not
-# known.
-end_of_host <- function(info, rank) {
-  if (is.null(info$ends)) return(NULL)
-  info$ends[[format(info$host_of[[rank]])]]
-}
 
 # Deaths that wait for Slurm's word, and hosts that are cut off, about which Slurm may know more.
 hear_of_ends <- function(t) {
@@ -67,10 +62,11 @@ name_of_host <- function(info, k) info$servers[[k]]$report$host$name
 # list(cause, text); "ending": it is about to be known; NULL: all is well, as far as Slurm knows.
 end_said_by_slurm <- function(info, k) {
   number <- job_of(info)
+  if (!is.null(info$job_end)) return(info$job_end) # what follows may be our own doing
   fields <- slurm_job(number)
   # its processes end, and only then Slurm says as what
   if (identical(fields$JobState, "COMPLETING")) return("ending")
-  end <- job_end(number, fields)
+  info$job_end <- end <- job_end(number, fields)
   if (identical(end$cause, "preempted") && fields$JobState == "PENDING" && !is.null(info$job)) {
     ask_slurm("scancel", "--quiet", number) # the next one would find no session
   }
@@ -93,7 +89,8 @@ end_of_node <- function(number, fields, name) {
   if (!length(node)) return(NULL)
   state <- fields_of_slurm(node[[1L]])$State
   if (!grepl("^DOWN|NOT_RESPONDING|FAIL", state)) return(NULL)
-  list(cause = "host_failed", text = sprintf("Slurm says that a host of job %s is %s", number, state))
+  text <- sprintf("Slurm says that a host of job %s is %s", number, state)
+  list(cause = "host_failed", text = text)
 }
 
 # Of a step, by what srun has printed. `task`: the host's.

@@ -7,8 +7,8 @@
 #   waiting   the progress line
 
 # Fields of `scontrol show job` for this job, as a list. Slurm forgets jobs some minutes after their
-# end, and then the accounting knows, if there is one; else JobState is "UNKNOWN". NULL: Slurm cannot
-# be asked now.
+# end. Then the accounting knows, if there is one; else JobState is "UNKNOWN". NULL: Slurm cannot be
+# asked now.
 slurm_job <- function(number) {
   said <- ask_slurm("scontrol", "show", "job", "-o", number)
   known <- grep("^JobId=", said, value = TRUE)
@@ -53,6 +53,7 @@ running_states <- c("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING",
 # Lines of a shell that cancel job "$job": at once while it waits. One that runs gets a moment to
 # end by itself.
 slurm_cancel <- c(
+  "job=${job%%;*}",
   "scancel --quiet --state=PENDING \"$job\" 2>/dev/null",
   "for k in 1 2 3 4 5 6 7 8 9 10; do",
   "  [ -n \"$(squeue -h -j \"$job\" -t RUNNING -o %i 2>/dev/null)\" ] || break",
@@ -79,7 +80,7 @@ keeper_script <- function(cancel) {
     "trap 'told=1' TERM",
     "job=$(\"$@\") || exit",
     "echo \"$job\"",
-    "job=$(echo \"$job\" | tail -n 1 | sed 's/;.*//; s/[^0-9]*\\([0-9][0-9]*\\).*/\\1/')",
+    "job=$(echo \"$job\" | tail -n 1)",
     "trap end TERM",
     "[ -z \"$told\" ] || end",
     "while kill -0 \"$session\" 2>/dev/null; do",
@@ -120,8 +121,9 @@ begin_job <- function(info) {
   info$job <- list(number = sub(";.*", "", number[[1L]]), began = clock(), ask_at = 0)
 }
 
-# Seconds for which it has waited in the queue.
+# Seconds for which it has waited in the queue; or may have, where nobody is asked.
 queued_for <- function(info) {
+  if (info$launch$kind == "template") return(info$launch$wait)
   job <- info$job
   if (is.null(job)) return(0)
   (if (is.null(job$started)) clock() else job$started) - job$began
@@ -134,7 +136,8 @@ has_job_ended <- function(info) {
 }
 
 throw_still_queued <- function(info, fields, limit) {
-  text <- "job %s of Slurm still waits after %s (%s); it was cancelled, and nothing was left running"
+  text <- paste("job %s of Slurm still waits after %s (%s); it was cancelled, and nothing was left",
+                "running")
   text <- sprintf(text, info$job$number, time_text(limit), fields$Reason)
   advice <- "try: a longer `wait`, or less `nodes`, `each` or `time`"
   throw("start", paste(text, advice, sep = "\n"), hosts = info$launch$hosts)

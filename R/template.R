@@ -1,16 +1,62 @@
 # Nodes on hosts that a command of the user's starts: SGE, PBS, LSF, Kubernetes, docker. A
 # description as those of hosts.R.
 
-# `template`: a line for a shell, run once for each host, in which these are replaced:
-#   {command}  the command that is to run there, as words for a shell
-#   {script}   the name of a file that has it, in `folder`
-#   {host}     the number of the host, from 1 on
-#   {each}     number of nodes there
-#   {name}     a name for the job
-# `secret`: how the command there hears of the secret: "file", one in `folder`, or "stdin", where
-# the template's command passes its standard input on.
+#' Nodes on hosts that a command of yours starts
+#'
+#' Describes hosts for [make_cluster()] that some scheduler or tool starts: SGE, PBS, LSF,
+#' Kubernetes, docker. A line for a shell is run once for each host. The R that it starts becomes
+#' the fork server of that host, as with [hosts()], and connects back to this session.
+#'
+#' In the template these are replaced:
+#' * `{command}`: the command that is to run there, as words for a shell.
+#' * `{script}`: the name of a file in `folder` that runs it, for schedulers that take a script.
+#' * `{host}`: the number of the host, from 1 on.
+#' * `{each}`: number of nodes there.
+#' * `{name}`: a name for the job.
+#'
+#' The template's command may end at once, as `qsub` does, and one that starts the other in the
+#' background. If it ends with another status than 0, that host does not come. For Slurm there is
+#' [slurm()].
+#'
+#' @param template String: a line for a shell with `{command}` or `{script}` in it.
+#' @param hosts Number of hosts: so often it is run.
+#' @param each Number of nodes on each host, or one number for each.
+#' @param ... Not used. What is misspelt is an error.
+#' @param secret `"file"`: what the host has to know to connect is in a file in `folder`, which only
+#'   this user can read and which is removed when all hosts have connected. `"stdin"`: it is on the
+#'   standard input of the template's command, which passes it on and stays, as `srun` and
+#'   `docker exec -i` do; no file is needed.
+#' @param cancel String: a line for a shell that cancels a job, such as `"qdel {job}"`. `{job}` is
+#'   the last line that the template's command has printed. It is run when the cluster is stopped,
+#'   when its start fails, and when the session has ended.
+#' @param name String: what `{name}` is.
+#' @param wait Number of seconds, or string such as `"2h"`: how much longer than `setup_timeout` of
+#'   [make_cluster()] the hosts may take, because their jobs wait in a queue.
+#' @inheritParams slurm
+#' @return Object of class `clutch_launch`, to be given to [make_cluster()] or [launch_plan()].
+#'
+#' @section Errors: `clutch_argument`: an argument is of no use. [make_cluster()] signals
+#'   `clutch_start`, with element `hosts`, when some do not come: it says what was run, what that
+#'   printed, and what to try. All have class `clutch_error`.
+#' ```r
+#' tryCatch(
+#'   make_cluster(launcher("qsub -cwd {script}", hosts = 4, cancel = "qdel {job}")),
+#'   clutch_start = function(e) message(conditionMessage(e))
+#' )
+#' ```
+#' @seealso [make_cluster()], [launch_plan()], [hosts()], [slurm()]
+#' @examples
+#' launch_plan(launcher("qsub -N {name} -pe smp {each} {script}", hosts = 2, each = 8,
+#'                      cancel = "qdel {job}"))
+#' launch_plan(launcher("docker exec -i box{host} {command}", hosts = 2, secret = "stdin"))
+#' \dontrun{
+#' # on this machine, in the background
+#' cl <- make_cluster(launcher("nohup {command} > /dev/null 2>&1 &", each = 2))
+#' stop_cluster(cl)
+#' }
+#' @export
 launcher <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "stdin"),
-                     name = "clutch", folder = NULL, rscript = "Rscript",
+                     cancel = NULL, name = "clutch", wait = 0, folder = NULL, rscript = "Rscript",
                      rscript_args = character(), env = NULL, modules = NULL, setup = NULL,
                      address = NULL, listen = 0L, tls = TRUE) {
   no_others("launcher", list(...), names(formals()))
@@ -20,11 +66,13 @@ launcher <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "s
   if (is.null(template)) throw("argument", paste("`template` has to be", what))
   check_one(template, "template", is_template, what)
   check_one(hosts, "hosts", is_whole, "a number of hosts, 1 or more")
+  check_one(cancel, "cancel", is.character, "one string")
   new_launch(
     "template", sprintf("host %d", seq_len(hosts)), check_each(each, hosts),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     template = template, secret = match_arg(secret, c("file", "stdin"), "secret"),
-    name = check_one(name, "name", is_word, "one word"), folder = check_folder(folder)
+    cancel = cancel, name = check_one(name, "name", is_word, "one word"),
+    wait = if (identical(wait, 0)) 0 else check_queue_wait(wait), folder = check_folder(folder)
   )
 }
 

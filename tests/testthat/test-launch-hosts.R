@@ -1,7 +1,6 @@
 # Descriptions of nodes on other hosts, and the commands that are made of them.
 
 plan <- function(...) print(launch_plan(...))
-launcher <- clutch:::launcher
 
 outside_of_slurm <- function(env = parent.frame()) {
   names <- c("SLURM_JOB_ID", "SLURM_JOB_NUM_NODES", "SLURM_JOB_CPUS_PER_NODE")

@@ -255,6 +255,56 @@ test_that("the time limit of a job", {
   expect_true(ends(time_limit))
 })
 
+test_that("launcher(): a step, a job, and what takes its command into the background", {
+  needs_slurm()
+  shared <- shared_folder()
+  job <- in_allocation("-N2", "--ntasks-per-node=1", "-c4")
+  step <- "srun --overlap -N1 -n1 -c{each} -w n{host} --job-name={name} {command}"
+  cl <- make_cluster(launcher(step, hosts = 2, each = 2, secret = "stdin"))
+  expect_identical(where(cl), rep(c("n1", "n2"), each = 2))
+  expect_length(steps_of(job), 2L)
+  stop_cluster(cl)
+  expect_nothing_runs()
+  expect_true(eventually(!length(steps_of(job))))
+  submit <- "sbatch --parsable -N1 -c{each} --job-name={name} --output=/dev/null {script}"
+  submitted <- function(template = submit, ...) {
+    launcher(template, cancel = "scancel {job}", name = "by-hand", folder = shared, ...)
+  }
+  cl <- make_cluster(submitted(hosts = 2))
+  own <- grep("by-hand", jobs_of_slurm(), value = TRUE)
+  expect_identical(sub("^[0-9]+ ", "", own), rep("by-hand RUNNING", 2))
+  expect_identical(list.files(shared, "^settings", recursive = TRUE), character())
+  expect_identical(cluster_map_dbl(cl, 1:100, function(i) i), as.numeric(1:100))
+  stop_cluster(cl)
+  expect_nothing_runs()
+  expect_true(eventually(!length(list.files(shared)) && !any(grepl("by-hand", jobs_of_slurm()))))
+  # a job that waits is cancelled
+  e <- tryCatch(make_cluster(submitted(sub("-N1", "-N1 --hold", submit)), setup_timeout = 4),
+                clutch_start = identity)
+  expect_match(conditionMessage(e), "did not come within setup_timeout")
+  expect_true(eventually(!length(list.files(shared)) && !any(grepl("by-hand", jobs_of_slurm()))))
+})
+
+test_that("launcher(): commands in the background of this machine", {
+  linux_only()
+  folder <- tempfile("launcher-")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  for (template in c("{command} &", "nohup {command} > /dev/null 2>&1 &", "{command}")) {
+    cl <- make_cluster(launcher(template, each = 2, folder = folder))
+    expect_identical(cluster_map_dbl(cl, 1:10, function(i) i), as.numeric(1:10))
+    expect_identical(list.files(folder, "^settings", recursive = TRUE), character())
+    p <- pids(cl)
+    stop_cluster(cl)
+    expect_true(eventually(!any(alive(p))))
+    expect_identical(list.files(folder), character())
+  }
+  e <- tryCatch(make_cluster(launcher("echo no room; exit 4; {command}", folder = folder)),
+                clutch_start = identity)
+  expect_match(conditionMessage(e), "it ended with exit status 4; it printed last:\n  no room")
+  expect_identical(list.files(folder), character())
+})
+
 test_that("what srun prints tells which host has failed", {
   lines <- c("0: a", " 1: b", "srun: error: n[1-2,4]: tasks 1-2,4: Exited with exit code 7",
              "srun: error: n1: task 0: Killed", "10: c", "slurmstepd: error: x")

@@ -338,9 +338,9 @@ typedef struct clu_spawn {
   const clu_fd *keep;  /* become 3, 4, ... in this order; everything else is closed. Windows: they
                           have  no such numbers, the program gets them by clu_os_kept() only */
   int nkeep;
+  int leaves;      /* clu_child_start(): what it has started may outlive it */
   int new_session; /* no controlling terminal, so that Ctrl-C there does not reach it */
-  int follow;      /* from its first moment on it gets CLU_SIG_TERM when this process ends. Only on
-                      Linux;      Windows: always so */
+  int follow;      /* it gets CLU_SIG_TERM when this process ends: Linux only; Windows: always */
 } clu_spawn;
 
 /* Starts a program. Signals are at their defaults in it. Blocks only until the program is

@@ -12,7 +12,7 @@ struct clu_child {
   clu_children *set;
   clu_pid pid;
   int slot; /* -1: none */
-  int detached, released;
+  int detached, released, leaves;
   int ending, ended;
   int how_known;
   clu_exit how;
@@ -102,6 +102,7 @@ int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const ch
   }
   c->set = set;
   c->slot = slot;
+  c->leaves = spec->leaves;
   c->kill_at = UINT64_MAX;
   c->next = set->first;
   if (c->next) c->next->prev = c;
@@ -150,7 +151,7 @@ static void drop(clu_child *c) {
 int clu_child_reap(clu_child *c) {
   int rc;
   if (c->ended) return 1;
-  rc = clu_os_reap(c->pid, 1, &c->how);
+  rc = clu_os_reap(c->pid, !c->leaves, &c->how);
   if (rc == CLU_AGAIN) return 0;
   c->ended = 1;
   c->how_known = rc == CLU_OK; /* else somebody else has reaped it */

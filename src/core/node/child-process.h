@@ -51,7 +51,7 @@ clu_pid clu_child_pid(const clu_child *c);
 /* Whether it has ended, as far as is known already. */
 int clu_child_has_ended(const clu_child *c);
 /* The same after asking the system. One that has ended is reaped, after its process group was
- * killed. */
+ * killed, unless it was started with `leaves`. */
 int clu_child_reap(clu_child *c);
 /* 1, and `*how` it ended; 0: it runs, or somebody else has reaped it. */
 int clu_child_how(const clu_child *c, clu_exit *how);

@@ -36,6 +36,7 @@ void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how) {
   p->output = R_ExpandFileName(CHAR(STRING_ELT(part(how, "output"), 0)));
   p->folder = folder == R_NilValue ? NULL : CHAR(STRING_ELT(folder, 0));
   p->secret_by_stdin = Rf_asLogical(part(how, "stdin")) == 1;
+  p->leaves = part(how, "leaves") != R_NilValue;
   p->shares_memory = Rf_asLogical(part(how, "slot")) == 1;
   if (part(how, "input") != R_NilValue) p->input = CHAR(STRING_ELT(part(how, "input"), 0));
 }
@@ -89,6 +90,7 @@ int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, cl
   memset(&s, 0, sizeof s);
   s.in = CLU_NO_FD;
   s.new_session = s.follow = 1;
+  s.leaves = p->leaves;
   rc = open_output(p, &s, e);
   if (rc == CLU_OK && p->input) rc = as_input(p->input, strlen(p->input), &s.in, e);
   if (rc == CLU_OK && p->secret_by_stdin && secret) rc = secret_as_input(secret, &s.in, e);

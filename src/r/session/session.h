@@ -89,10 +89,12 @@ typedef struct clu_process {
   const char *folder;  /* removed when the process has ended; NULL: none */
   const char *input;   /* what it finds on its standard input; NULL: nothing, or the secret */
   int secret_by_stdin; /* else it is in the environment */
+  int leaves;          /* what it has started may outlive it */
   int shares_memory;   /* with the session: tasks can be taken back, requests cancelled */
 } clu_process;
 
-/* `how`: list(output, folder, stdin, slot, input), the last may be missing. May jump. */
+/* `how`: list(output, folder, stdin, slot, input, leaves), the last two may be missing. May jump.
+ */
 void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how);
 /* Starts it as the process of `nd`. `secret`: as digits; NULL: it gets none. Does not jump. */
 int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, clu_err *e);
