@@ -32,7 +32,7 @@ plan_forked <- function(request) {
   wd <- getwd()
   info$settings <- list(wd = wd, session = Sys.getpid(), umask = Sys.umask(),
                         announce = request$outfile != "/dev/null", nice = request$renice,
-                        share_from = option_number("clutch.share_from", 1e6))
+                        share_from = share_from_of(n))
   info
 }
 

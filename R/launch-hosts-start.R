@@ -351,7 +351,7 @@ send_host_settings <- function(info, k, left) {
   settings <- list(
     env_set = env, env_unset = character(), wd = ".", session = 0L, umask = host$umask,
     announce = info$outfile != "/dev/null", nice = info$nice, libraries = NULL,
-    share_from = option_number("clutch.share_from", 1e6), by_exec = info$strategy == "spawn"
+    share_from = share_from_of(sum(info$launch$each)), by_exec = info$strategy == "spawn"
   )
   answer <- .Call(ffi_server_settings, info$servers[[k]]$handle, settings, info$outfile, left())
   if (!is.character(answer)) return(invisible())

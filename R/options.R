@@ -67,11 +67,13 @@
 #'       these nodes are started.}
 #'     \item{`clutch.session_only`}{`"refuse"` (default) or `"send"`. Whether [mclapply()] sends
 #'       connections and external pointers that code uses, which are of use in this process only.}
-#'     \item{`clutch.share_from`}{number of bytes, 0 or more, or `Inf`; default 1e6. From this size
-#'       on vectors go to nodes of this host, and come back, by shared memory, see [share()]; `Inf`:
-#'       none do. 1 MB is where it begins to pay with two nodes; with one the socket is as quick up
-#'       to 3 MB, with eight sharing is quicker from 0.5 MB on. Read whenever something is sent; by
-#'       nodes when they are started.}
+#'     \item{`clutch.share_from`}{`NULL` (default), or number of bytes, 0 or more, or `Inf`. From
+#'       this size on vectors go to nodes of this host, and come back, by shared memory, see
+#'       [share()]; `Inf`: none do. `NULL`: from where on it is quicker than the socket. That is
+#'       2.5e6 bytes with one receiver (a call to one node, a submitted task, an element of a map),
+#'       1e6 with two to seven (a call to all nodes, what all tasks of a map use), 3e5 with eight
+#'       and more; for results 2.5e6 in a cluster of one node, 1e6 in others. Read whenever
+#'       something is sent; by nodes when they are started.}
 #'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the
 #'       background when the package is attached, so that the first cluster is ready at once. Read
 #'       by `library(clutch)`, where a value of no use is a warning of class `clutch_argument`.}

@@ -6,10 +6,13 @@
 #' these. To send that to the nodes of any cluster of this host costs a message and no copy.
 #'
 #' @details
-#' A vector is shared from `clutch.share_from` bytes on (see [clutch-options]), by `share()` from
-#' 65,536 bytes on. Vectors of type logical, integer, double, complex and raw are, with all their
-#' attributes: so are matrices, factors, dates and the columns of data frames. So are character
-#' vectors, which count 8 bytes for each element and those of its text. Lists themselves are copied.
+#' A vector is shared from a size on that depends on how many nodes a message goes to: 2.5e6 bytes
+#' for one, 1e6 for two to seven, 3e5 for eight and more. Results are from 2.5e6 bytes on in a
+#' cluster of one node, and from 1e6 on in others. Where option `clutch.share_from` is set that
+#' number holds for all (see [clutch-options]). By `share()` it is from 65,536 bytes on. Vectors of
+#' type logical, integer, double, complex and raw are, with all their attributes: so are matrices,
+#' factors, dates and the columns of data frames. So are character vectors, which count 8 bytes for
+#' each element and those of its text. Lists themselves are copied.
 #'
 #' The elements of a character vector become R's strings when they are first used, each by itself,
 #' and are that process's own from then on. Functions that need all of them (`sort()`, `order()`)
@@ -70,6 +73,12 @@ shared_info <- function() {
   }
   data.frame(id = ids, bytes = as.vector(tapply(mine$bytes, factor(mine$id, ids), max)),
              pids = I(pids))
+}
+
+# The option for the nodes of a cluster: from which size on their results are shared. Several nodes
+# may answer at the same time, and 1 to 2 MB from each come sooner by shared memory then.
+share_from_of <- function(nodes) {
+  option_number("clutch.share_from", .Call(ffi_share_default, min(nodes, 2L)))
 }
 
 processes_here <- function() {

@@ -306,7 +306,7 @@ if ("trip" %in% asked) for (size in if (quick) c(1, 10) else c(1, 10, 100)) {
   in_turn("trip", what, ways, reps, times = function(who) if (size == 1) 10L else 1L)
 }
 # From which size on is it worth while to share? Here all vectors of 4 kB and more are shared, and there none.
-if ("threshold" %in% asked) for (n in c(1L, 8L)) {
+if ("threshold" %in% asked) for (n in c(1L, 2L, 8L)) {
   sharing <- c("shared" = 4096, "not shared" = Inf)
   clusters <- lapply(sharing, function(from) {
     options(clutch.share_from = from) # what comes back is shared by the nodes

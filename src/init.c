@@ -244,6 +244,8 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_socket_select, 3),
                                           /* r/serialize.c */
                                           ENTRY(ffi_share, 1),
+                                          /* r/share-splice.c */
+                                          ENTRY(ffi_share_default, 1),
                                           /* r/share-vector.c */
                                           ENTRY(ffi_is_shared, 1),
                                           /* r/system.c */

@@ -13,7 +13,7 @@ SEXP ffi_live_handles(void);
 SEXP ffi_end_thread(void);
 
 /* r/session/call.c */
-SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames);
+SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames);
 SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer);
 SEXP ffi_node_recv(SEXP handle);
 SEXP ffi_node_ready(SEXP handle);
@@ -249,6 +249,9 @@ SEXP ffi_socket_set_close(SEXP x);
 
 /* r/serialize.c */
 SEXP ffi_share(SEXP x);
+
+/* r/share-splice.c */
+SEXP ffi_share_default(SEXP receivers);
 
 /* r/share-vector.c */
 SEXP ffi_is_shared(SEXP x);

@@ -75,9 +75,10 @@ extern int clu_is_node;
 /* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the
  * reference to `b` and hands it back. May raise R's own errors; leaks nothing then. */
 clu_blob *clu_serialize(clu_blob *b, SEXP x);
-/* The same. `shares`: for a process of this host that takes segments: large vectors go by one,
- * which the blob brings (r/share.h). A blob takes one object so; those after it travel whole. */
-clu_blob *clu_serialize_for(clu_blob *b, SEXP x, int shares);
+/* The same for so many processes of this host that take segments: large vectors go by one, which
+ * the blob brings (r/share.h). How large they have to be depends on that number; 0: none do. A blob
+ * takes one object so; those after it travel whole. */
+clu_blob *clu_serialize_for(clu_blob *b, SEXP x, int receivers);
 /* `fn` is called every few megabytes while a large object is written or read, and may jump out.
  * Until this is called it is R_CheckUserInterrupt(). */
 void clu_serialize_set_check(void (*fn)(void));

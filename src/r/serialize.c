@@ -246,17 +246,17 @@ static clu_blob *serialize_sharing(clu_blob *b, SEXP x, size_t from, SEXP apart)
 }
 
 /* The option; `b` is given up where it is no such number. */
-static size_t share_from(clu_blob *b) {
-  size_t from = clu_share_from();
+static size_t share_from(clu_blob *b, int receivers) {
+  size_t from = clu_share_from(receivers);
   if (from > 0) return from;
   clu_blob_unref(b);
   clu_raise("argument", "option 'clutch.share_from' has to be a number of bytes");
 }
 
-clu_blob *clu_serialize_for(clu_blob *b, SEXP x, int shares) {
+clu_blob *clu_serialize_for(clu_blob *b, SEXP x, int receivers) {
   size_t from = SIZE_MAX;
-  if (shares && !(b && b->segments)) /* they are named by their places in one list */
-    from = share_from(b);
+  if (receivers > 0 && !(b && b->segments)) /* they are named by their places in one list */
+    from = share_from(b, receivers);
   return clu_may_have_large(x, from) ? serialize_sharing(b, x, from, NULL) : clu_serialize(b, x);
 }
 
@@ -301,7 +301,7 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
  * descriptors. What has none comes back as it is, and so does an environment. No two vectors of it
  * lie in the same place, so what is shared already is copied, too. */
 SEXP ffi_share(SEXP x) {
-  size_t from = share_from(NULL);
+  size_t from = share_from(NULL, 1);
   SEXP cell, out;
   clu_blob *b;
   stream st = {.x = R_NilValue};

@@ -3,9 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t clu_share_from(void) {
+/* Where the user does not say it: the size from which on a segment is quicker than the socket. A
+ * segment is written once, the socket once for each receiver. Measured there and back by part
+ * "threshold" of bench/data.R. */
+static double default_from(int receivers) {
+  if (receivers >= 8) return 3e5;
+  return receivers >= 2 ? 1e6 : 2.5e6;
+}
+
+SEXP ffi_share_default(SEXP receivers) {
+  return Rf_ScalarReal(default_from(Rf_asInteger(receivers)));
+}
+
+size_t clu_share_from(int receivers) {
   SEXP x = Rf_GetOption1(Rf_install("clutch.share_from"));
-  double from = x == R_NilValue ? 1e6 : Rf_isNumeric(x) && Rf_xlength(x) == 1 ? Rf_asReal(x) : -1;
+  double from = -1;
+  if (x == R_NilValue)
+    from = default_from(receivers);
+  else if (Rf_isNumeric(x) && Rf_xlength(x) == 1)
+    from = Rf_asReal(x);
   if (!(from >= 0)) return 0;
   return from < 4096 ? 4096 : from < 9e15 ? (size_t)from : SIZE_MAX;
 }

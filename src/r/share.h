@@ -107,9 +107,9 @@ size_t clu_shared_width(int type);
 
 /* ---- share-splice.c: what R writes ---- */
 
-/* Bytes from which on vectors are shared: getOption("clutch.share_from"). SIZE_MAX: none; 0: the
- * option is no such number. */
-size_t clu_share_from(void);
+/* Bytes from which on vectors are shared: getOption("clutch.share_from"), else what is best with so
+ * many receivers. SIZE_MAX: none; 0: the option is no such number. */
+size_t clu_share_from(int receivers);
 /* Whether there may be such a vector somewhere in `x`: 0 is sure, 1 is not. Looks at a few objects
  * only. */
 int clu_may_have_large(SEXP x, size_t from);

@@ -447,8 +447,8 @@ test_that("what is large is said, with the names of the largest objects", {
                  "dragged.*environment of the function", class = "clutch_large")
   expect_warning(cluster_map(cl, 1, identity), NA)
   testthat::skip_if_not(is_shared(share(numeric(1e5))), "no shared memory")
-  shared <- runif(2e5) # is not copied for each node
-  options(clutch.max_size = 1.5e6) # it has 1.6e6 bytes
+  shared <- runif(4e5) # is not copied for each node
+  options(clutch.max_size = 3e6) # it has 3.2e6 bytes
   rm(dragged)
   expect_warning(cluster_map(cl, 1, function(x) length(shared)), NA)
 })

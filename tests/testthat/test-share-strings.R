@@ -1,5 +1,8 @@
 # Character vectors in shared memory: exact, ordinary to R, and strings of R's only when touched.
 
+# Vectors of 1 to 2 MB are shared here, however many receive them.
+old_share_from <- options(clutch.share_from = 1e6)
+
 shares <- function() testthat::skip_if_not(is_shared(share(numeric(1e5))), "no shared memory")
 marked <- function(text, encoding) {
   Encoding(text) <- encoding
@@ -362,3 +365,5 @@ test_that("collections at any time do no harm to strings", {
   expect_identical(r, list(x[c(1, 1400)], rev(x)[1:2], x))
   expect_identical(t, replace(x, 3L, "new")[1:5])
 })
+
+options(old_share_from)

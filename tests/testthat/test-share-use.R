@@ -1,6 +1,9 @@
 # Large vectors in shared memory as users and other packages use them: on a node, and in the
 # session, each is an ordinary vector, and nobody sees what another has changed.
 
+# Vectors of 1 to 2 MB are shared here, however many receive them.
+old_share_from <- options(clutch.share_from = 1e6)
+
 shares <- function() testthat::skip_if_not(is_shared(share(numeric(1e5))), "no shared memory")
 workspace <- function(f) {
   environment(f) <- globalenv()
@@ -323,7 +326,7 @@ test_that("futures have shared vectors, and their values", {
   shares()
   s <- start_script(c(
     sprintf(".libPaths(c(%s, .libPaths()))", deparse(lib)),
-    "library(future)", "plan(clutch, workers = 2)", "x <- runif(2e5)",
+    "library(future)", "plan(clutch, workers = 2)", "x <- runif(4e5)",
     "f <- future({",
     "  there <- clutch::is_shared(x)",
     "  x[1] <- -1",
@@ -337,3 +340,5 @@ test_that("futures have shared vectors, and their values", {
   expect_identical(vapply(c("there", "here", "same"), function(k) value_of(s, k), ""),
                    c(there = "TRUE", here = "TRUE", same = "TRUE"))
 })
+
+options(old_share_from)

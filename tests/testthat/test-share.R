@@ -1,5 +1,8 @@
 # Large vectors travel by shared memory: what they are on the other side, and what is left of them.
 
+# Vectors of 1 to 2 MB are shared here, however many receive them.
+old_share_from <- options(clutch.share_from = 1e6)
+
 # Numbers of the files without a name that are mapped: of memory, or in the temporary folder (make
 # test-portable, where the package does not read /proc)
 blocks <- function() {
@@ -240,6 +243,79 @@ test_that("the option says from which size on", {
   }
 })
 
+test_that("without the option it depends on how many receive it", {
+  shares()
+  was <- options(clutch.share_from = NULL)
+  on.exit(options(was))
+  clusters <- list(make_cluster(1), make_cluster(2), make_cluster(7), make_cluster(8))
+  on.exit(for (cl in clusters) stop_cluster(cl), add = TRUE)
+  there <- function(v) clutch::is_shared(v)
+  raws <- function(from) list(raw(from - 1), raw(from))
+  # of a vector that is too small by a byte, and of one that is not
+  ways <- list(
+    call = function(cl, v) unlist(parallel::clusterCall(cl, there, v)),
+    export = function(cl, v) {
+      cluster_export(cl, "v", environment())
+      unlist(parallel::clusterEvalQ(cl, clutch::is_shared(v)))
+    },
+    parallels_export = function(cl, v) {
+      parallel::clusterExport(cl, "v", environment())
+      unlist(parallel::clusterEvalQ(cl, clutch::is_shared(v)))
+    },
+    constant = function(cl, v) {
+      cluster_map_lgl(cl, seq_along(cl), function(i, v) clutch::is_shared(v), .more = list(v = v))
+    },
+    global = function(cl, v) cluster_map_lgl(cl, seq_along(cl), function(i) clutch::is_shared(v))
+  )
+  from <- c(2.5e6, 1e6, 1e6, 3e5)
+  for (k in seq_along(clusters)) for (way in names(ways)) {
+    got <- lapply(raws(from[[k]]), ways[[way]], cl = clusters[[k]])
+    expected <- lapply(c(FALSE, TRUE), rep, length(clusters[[k]]))
+    expect_identical(got, expected, info = paste(way, k))
+  }
+  # one of many nodes, and back
+  cl <- clusters[[4L]]
+  one <- list(
+    call = function(v) parallel::clusterCall(cl[3L], there, v)[[1L]],
+    submitted = function(v) collect(cluster_submit(cl, clutch::is_shared(v))),
+    global = function(v) cluster_map_lgl(cl, 1, function(i) clutch::is_shared(v)),
+    element = function(v) all(cluster_map_lgl(cl, rep(list(v), 8L), there, .chunk = 1)),
+    parallels_element = function(v) all(unlist(parallel::clusterApply(cl, rep(list(v), 8L), there)))
+  )
+  for (way in names(one)) {
+    expect_identical(lapply(raws(2.5e6), one[[way]]), list(FALSE, TRUE), info = way)
+  }
+  back <- list(
+    call = function(n) vapply(parallel::clusterCall(cl, raw, n), is_shared, NA),
+    map = function(n) vapply(cluster_map(cl, rep(n, 8L), raw, .chunk = 1), is_shared, NA),
+    submitted = function(n) is_shared(collect(cluster_submit(cl, raw(n))))
+  )
+  from <- c(2.5e6, 1e6, 1e6, 1e6)
+  for (k in seq_along(clusters)) for (way in names(back)) {
+    cl <- clusters[[k]]
+    got <- lapply(c(from[[k]] - 1, from[[k]]), function(n) unique(back[[way]](n)))
+    expect_identical(got, list(FALSE, TRUE), info = paste(way, k))
+  }
+  cl <- clusters[[4L]]
+  # two nodes of eight
+  expect_identical(lapply(raws(1e6), ways$call, cl = cl[1:2]), list(rep(FALSE, 2), rep(TRUE, 2)))
+  # with the option the number is the same for all
+  options(clutch.share_from = 5e5)
+  expect_identical(vapply(clusters, function(cl) ways$call(cl, raw(5e5))[[1L]], NA), rep(TRUE, 4))
+  expect_identical(vapply(clusters, function(cl) ways$call(cl, raw(4e5))[[1L]], NA), rep(FALSE, 4))
+})
+
+test_that("nodes have the session's option, or what is best for their results", {
+  option <- function(cl) unlist(parallel::clusterEvalQ(cl, getOption("clutch.share_from")))
+  for (strategy in c("fork_server", "spawn")) for (from in list(NULL, 12345, Inf)) {
+    was <- options(clutch.share_from = from)
+    cl <- make_cluster(1, strategy = strategy)
+    options(was)
+    expect_identical(option(cl), if (is.null(from)) 2.5e6 else from, info = strategy)
+    stop_cluster(cl)
+  }
+})
+
 test_that("share() keeps environments, and shares what is in lists", {
   shares()
   e <- new.env()
@@ -402,3 +478,5 @@ test_that("a damaged message is an error", {
   expect_error(unserialize(forged("clutch", c(0, 0, 14, 100))), class = "clutch_protocol")
   expect_error(unserialize(forged("clutch", c(0, 0))), class = "clutch_protocol")
 })
+
+options(old_share_from)

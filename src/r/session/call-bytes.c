@@ -90,11 +90,11 @@ static void keep_sent(SEXP call, clu_blob *b, int shares) {
   sent.blob = clu_blob_ref(b);
 }
 
-clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all, int shares) {
+clu_blob *clu_call_bytes(SEXP fun, SEXP args, int receivers, int shares) {
   clu_blob *b, *f;
   SEXP call;
   unsigned char len[4];
-  if (to_all && sent.blob && sent.shares == shares && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
+  if (receivers > 1 && sent.blob && sent.shares == shares && VECTOR_ELT(CAR(sent.cell), 0) == fun &&
       same_list(VECTOR_ELT(CAR(sent.cell), 1), args))
     return clu_blob_ref(sent.blob);
   if (!sent.cell) {
@@ -110,8 +110,8 @@ clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all, int shares) {
   if (!b) clu_raise("memory", "not enough memory");
   clu_blob_append(b, len, sizeof len); /* there is room */
   if (f) clu_blob_append(b, f->data, f->size);
-  b = clu_serialize_for(b, f ? args : call, shares);
-  if (to_all) keep_sent(call, b, shares);
+  b = clu_serialize_for(b, f ? args : call, shares ? receivers : 0);
+  if (receivers > 1) keep_sent(call, b, shares);
   UNPROTECT(1);
   return b;
 }

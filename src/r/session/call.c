@@ -20,8 +20,10 @@ typedef struct {
 static call_scope *scopes; /* of calls within calls, the innermost last */
 static int n_scopes, scopes_cap;
 static uint64_t scope_numbers; /* so many scopes so far */
-static uint64_t
-    same_to_all; /* the scope of a clusterCall(), see clu_call_bytes(); 0: there is none */
+static struct { /* a clusterCall(), see clu_call_bytes() */
+  uint64_t scope; /* 0: there is none */
+  int nodes;
+} same_to_all;
 
 static uint64_t scope_of(SEXP frame) {
   if (TYPEOF(frame) != ENVSXP) return 0;
@@ -72,8 +74,8 @@ static void end_old_scopes(SEXP frames) {
 }
 
 /* A call begins. `frames`: those of all calls that are being evaluated (sys.frames()); other scopes
- * have ended. `to_all`: it sends the same to each node. */
-SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames) {
+ * have ended. `same`: to so many nodes it sends the same; 0: to each something else. */
+SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames) {
   SEXP ref;
   clu_need_session();
   if (n_scopes == scopes_cap) {
@@ -89,7 +91,8 @@ SEXP ffi_call_scope_begin(SEXP frame, SEXP to_all, SEXP frames) {
   R_PreserveObject(ref);
   scopes[n_scopes].number = ++scope_numbers;
   scopes[n_scopes++].frame = ref;
-  same_to_all = Rf_asLogical(to_all) == TRUE ? scope_numbers : 0;
+  same_to_all.nodes = Rf_asInteger(same);
+  same_to_all.scope = same_to_all.nodes > 0 ? scope_numbers : 0;
   UNPROTECT(1);
   return R_NilValue;
 }
@@ -208,7 +211,8 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
     return failed_because(DEAD);
   }
   clear_tags(handle, nd);
-  b = clu_call_bytes(fun, args, scope != 0 && scope == same_to_all, clu_node_takes_segments(nd));
+  b = clu_call_bytes(fun, args, scope && scope == same_to_all.scope ? same_to_all.nodes : 1,
+                     clu_node_takes_segments(nd));
   tag = keep_tag(handle, element(data, "tag"));
   rc = clu_node_call(nd, b, scope, tag, &e);
   clu_blob_unref(b);

@@ -102,10 +102,11 @@ int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, cl
 /* ---- call-bytes.c ---- */
 
 /* u32: how many bytes are the function's, then they, then the arguments; or 0, then list(fun,
- * args). `to_all`: the call is one of a clusterCall(). That sends the same to each node, without
- * any other code in between, so the bytes are kept until clu_call_forget_sent(). The reference that
- * is returned is the caller's. Raises an R error where something cannot be serialized. */
-clu_blob *clu_call_bytes(SEXP fun, SEXP args, int to_all, int shares);
+ * args). `receivers`: where there are several, the call is one of a clusterCall(). That sends the
+ * same to each node, without any other code in between, so the bytes are kept until
+ * clu_call_forget_sent(). `shares`: for nodes that take segments. The reference that is returned is
+ * the caller's. Raises an R error where something cannot be serialized. */
+clu_blob *clu_call_bytes(SEXP fun, SEXP args, int receivers, int shares);
 /* The bytes of a function that is sent again and again; NULL: it has to travel with its arguments.
  * They stay until another function is asked for. At most CLU_MOST_FUN. */
 clu_blob *clu_call_function(SEXP fun);

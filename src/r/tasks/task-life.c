@@ -242,7 +242,13 @@ static double usable_limit(double bytes) {
   return bytes > (total > 0 ? total : 9e18) ? 0 : bytes;
 }
 
-clu_blob *clu_job_message(const tasks *t, SEXP parts) {
+int clu_job_receivers(const tasks *t, SEXP elements, SEXP only) {
+  R_xlen_t nodes = only == R_NilValue ? t->n : Rf_xlength(only);
+  R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
+  return (int)(n < nodes ? n : nodes);
+}
+
+clu_blob *clu_job_message(const tasks *t, SEXP parts, int receivers) {
   unsigned char len[4];
   clu_blob *fun = clu_call_function(VECTOR_ELT(parts, CLU_JOB_FUN)), *b;
   b = clu_blob_new(fun ? fun->size + 512 : 1024);
@@ -253,7 +259,7 @@ clu_blob *clu_job_message(const tasks *t, SEXP parts) {
     clu_blob_append(b, fun->data, fun->size);
     SET_VECTOR_ELT(parts, CLU_JOB_FUN, R_NilValue);
   }
-  return clu_serialize_for(b, parts, clu_tasks_share(t));
+  return clu_serialize_for(b, parts, clu_tasks_share(t) ? receivers : 0);
 }
 
 SEXP clu_job_handle_for(SEXP x, SEXP elements) {
@@ -294,7 +300,7 @@ task_job *clu_job_fill(tasks *t, SEXP handle, clu_blob *message, const double *s
 SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only) {
   tasks *t = clu_tasks_get(x);
   SEXP out = PROTECT(clu_job_handle_for(x, elements));
-  clu_blob *b = clu_job_message(t, parts);
+  clu_blob *b = clu_job_message(t, parts, clu_job_receivers(t, elements, only));
   clu_job_fill(t, out, b, REAL(spec), seed == R_NilValue ? NULL : INTEGER(seed), only);
   UNPROTECT(1);
   return out;

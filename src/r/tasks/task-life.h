@@ -6,9 +6,11 @@
 
 /* The external pointer of a job, with nothing behind it: `x` is that of the tasks. */
 SEXP clu_job_handle_for(SEXP x, SEXP elements);
+/* To how many nodes the JOB message may go. `elements`, `only`: see ffi_job_new(). */
+int clu_job_receivers(const tasks *t, SEXP elements, SEXP only);
 /* The JOB message, see core/wire/task-message.h. `parts`: its list; where the function travels
- * apart its place in that is emptied. May jump. */
-clu_blob *clu_job_message(const tasks *t, SEXP parts);
+ * apart its place in that is emptied. `receivers`: see clu_job_receivers(). May jump. */
+clu_blob *clu_job_message(const tasks *t, SEXP parts, int receivers);
 /* The job itself; `message` is its own from now on. `spec`, `only`: see ffi_job_new(). `seed`: six
  * numbers or NULL. Without memory a jump. */
 task_job *clu_job_fill(tasks *t, SEXP handle, clu_blob *message, const double *spec,

@@ -65,7 +65,8 @@ static SEXP plain_warn(void) {
 }
 
 /* `apart`: whether the function travels apart. */
-static clu_blob *message_of(const tasks *t, SEXP fun, SEXP globals, SEXP warn, int *apart) {
+static clu_blob *message_of(const tasks *t, SEXP fun, SEXP globals, SEXP warn, int receivers,
+                            int *apart) {
   SEXP parts = PROTECT(Rf_allocVector(VECSXP, CLU_JOB_PARTS));
   clu_blob *b;
   SET_VECTOR_ELT(parts, CLU_JOB_FUN, fun);
@@ -73,7 +74,7 @@ static clu_blob *message_of(const tasks *t, SEXP fun, SEXP globals, SEXP warn, i
   SET_VECTOR_ELT(parts, CLU_JOB_RELAY, Rf_ScalarLogical(1));
   SET_VECTOR_ELT(parts, CLU_JOB_LIVE, Rf_ScalarLogical(0));
   SET_VECTOR_ELT(parts, CLU_JOB_WARN, warn);
-  b = clu_job_message(t, parts);
+  b = clu_job_message(t, parts, receivers);
   *apart = VECTOR_ELT(parts, CLU_JOB_FUN) == R_NilValue;
   UNPROTECT(1);
   return b;
@@ -81,7 +82,7 @@ static clu_blob *message_of(const tasks *t, SEXP fun, SEXP globals, SEXP warn, i
 
 /* A function that is sent again and again travels apart, since its bytes are always the same. So is
  * the message then. */
-static clu_blob *known_message_of(const tasks *t, SEXP fun, SEXP warn) {
+static clu_blob *known_message_of(const tasks *t, SEXP fun, SEXP warn, int receivers) {
   static SEXP last; /* a preserved pair: function, warn */
   static clu_blob *message;
   clu_blob *b;
@@ -93,7 +94,7 @@ static clu_blob *known_message_of(const tasks *t, SEXP fun, SEXP warn) {
     UNPROTECT(1);
   }
   if (message && CAR(last) == fun && CDR(last) == warn) return clu_blob_ref(message);
-  b = message_of(t, fun, R_NilValue, warn, &apart);
+  b = message_of(t, fun, R_NilValue, warn, receivers, &apart);
   if (!apart) return b;
   clu_blob_unref(message);
   message = clu_blob_ref(b);
@@ -150,7 +151,7 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
   SEXP ptr, warn, job;
   tasks *all;
   clu_blob *b;
-  int apart;
+  int apart, receivers;
   if (t == R_NilValue || !is_plain(t) || clu_options_any()) return R_NilValue;
   warn = plain_warn();
   ptr = clu_variable(Rf_install("ptr"), t);
@@ -159,8 +160,9 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
   if (!are_up(all)) return R_NilValue;
   PROTECT(warn);
   job = PROTECT(clu_job_handle_for(ptr, elements));
-  b = globals == R_NilValue ? known_message_of(all, fun, warn)
-                            : message_of(all, fun, globals, warn, &apart);
+  receivers = clu_job_receivers(all, elements, R_NilValue);
+  b = globals == R_NilValue ? known_message_of(all, fun, warn, receivers)
+                            : message_of(all, fun, globals, warn, receivers, &apart);
   if ((double)b->size > MOST_SIZE) {
     clu_blob_unref(b);
     job = R_NilValue;
