@@ -67,7 +67,9 @@ mirai_start <- function(n, hosts) {
   remote <- paste0("ssh://", rep(hosts, length.out = n))
   mirai::daemons(n, url = sprintf("tls+tcp://%s:0", there$here), dispatcher = TRUE,
                  remote = mirai::ssh_config(remote, command = own_ssh()))
-  if (!eventually(mirai::status()$connections == n, 120)) stop("daemons of mirai do not come")
+  came <- eventually(mirai::status()$connections == n, 120)
+  if (!came) cat(sprintf("without mirai's %d daemons: %d have come in 120 s\n", n, mirai::status()$connections))
+  came
 }
 mirai_stop <- function() {
   mirai::daemons(0)
@@ -117,7 +119,9 @@ start_part <- function() {
   note("launches", "four hosts", 1L, logins() - before)
   # minutes: once, and one of mirai's after the other
   if (with_mirai) for (r in seq_len(if (quick) 1L else 2L)) {
-    note("start", "mirai", r, seconds(mirai_start(n, four)))
+    came <- FALSE
+    s <- seconds(came <- mirai_start(n, four))
+    if (came) note("start", "mirai", r, s)
     mirai_stop()
   }
   if (with_parallelly) {
