@@ -140,7 +140,7 @@ test-adapters: build deps-adapters
 # As built for a Unix that has none of Linux's own means: what macOS and the BSDs would do.
 test-portable:
 	@rm -rf .build/portable/results
-	@for step in test-c test-r; do CLUTCH_PORTABLE=1 $(MAKE) --no-print-directory $$step; done; \
+	@for step in test-c test-r; do CLUTCH_PORTABLE=1 CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-2400} $(MAKE) --no-print-directory $$step; done; \
 	  CLUTCH_PORTABLE=1 tools/tally.sh
 
 test-newer-r:

@@ -59,7 +59,7 @@ prepare <- function(setup) {
   the_node$libraries <- .libPaths()
   set_libraries(setup$libraries)
   report <- attach_packages(setup$packages)
-  report$threads <- c(report$threads, load_before_fork(setup$load))
+  report$threads <- c(report$threads, load_before_fork(setup$load), uncounted_threads())
   forks <- !length(report$threads) && !isTRUE(report$start_threads > 1L) && is.null(report$error)
   if (!is.null(setup$preload) && forks) report$preload <- preload_before_fork(setup$preload)
   report$search <- search()
@@ -91,6 +91,12 @@ attach_packages <- function(packages) {
     if (!is.na(before) && .Call(ffi_thread_count) > before) report$threads <- c(report$threads, p)
   }
   report
+}
+
+# Which packages that are loaded start threads, by name, where the system does not tell how many
+# threads there are. A daemon of mirai hangs when it was forked from one that has loaded nanonext.
+uncounted_threads <- function() {
+  if (is.na(.Call(ffi_thread_count))) intersect("nanonext", loadedNamespaces())
 }
 
 # Functions are read from disk when they are first used: those that every node uses, here and once.

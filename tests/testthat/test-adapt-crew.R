@@ -47,7 +47,7 @@ test_that("tasks are done by workers that are nodes, which crew launches again",
   expect_identical(value_of(s, "class"), "crew_class_launcher_clutch")
   expect_identical(value_of(s, "sum"), "91")
   expect_identical(value_of(s, "forked"), "TRUE")
-  expect_identical(value_of(s, "seen"), "TRUE")
+  if (system_can("proc")) expect_identical(value_of(s, "seen"), "TRUE") # else its title is R's
   expect_identical(value_of(s, "status"), "crash")
   expect_identical(value_of(s, "after"), "again")
   expect_identical(value_of(s, "alive"), "TRUE")

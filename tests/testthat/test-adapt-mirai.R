@@ -333,6 +333,7 @@ test_that("a daemon that dies again and again is replaced as often", {
       expect_true(eventually(!alive(pid)))
     }
     expect_true(eventually(connections() == 1L))
-    expect_identical(mirai::mirai(1 + 1, .timeout = 60000)[], 2)
+    # that may be the connection of the last one that was killed
+    expect_true(eventually(identical(mirai::mirai(1 + 1, .timeout = 60000)[], 2)))
   })
 })

@@ -9,6 +9,7 @@ workspace <- function(f) {
 
 test_that("memory of a node counts what it has written to, and not what is shared", {
   linux_only()
+  needs("memory")
   shares()
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
@@ -43,6 +44,7 @@ test_that("memory of a node counts what it has written to, and not what is share
 # As if the system had vm.overcommit_memory = 2: a file that says so lies over its own.
 test_that("where memory is not promised twice a mapping is read, and copied to be written to", {
   linux_only()
+  needs("proc") # by which it knows
   outside_checks_only()
   file <- tempfile()
   writeLines("2", file)
