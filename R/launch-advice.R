@@ -58,7 +58,9 @@ start_problems <- list(
     status = NULL, text = "R_TempDir|temporary folder .*cannot be made", advice = room_advice
   ),
   list(
-    status = NULL, text = "not enough memory|[Cc]annot allocate|memory exhausted|out of memory",
+    status = NULL,
+    text = paste0("not enough memory|[Cc]annot allocate|memory exhausted|out of memory|",
+                  "failed to map segment from shared object$"), # else: why not
     advice = "is there memory left on {host}, and do its limits (`ulimit -a`) allow R enough of it?"
   ),
   list( # R writes what -e gives to a file there, and does without if it cannot

@@ -255,7 +255,7 @@ await_hosts <- function(info, left, least) {
     is_lost <- function(k) is.null(info$servers[[k]]$report) && host_will_not_come(k, info)
     lost <- Filter(is_lost, waiting)
     if (length(lost)) {
-      for (k in lost) if (!is_not_run(info, k)) let_end(command_of(info, k))
+      let_end(info, Filter(function(k) !is_not_run(info, k), lost))
       lost <- Filter(is_lost, waiting) # of one command several may fail together
       miss_hosts(info, lost, least)
       next
@@ -279,12 +279,20 @@ miss_hosts <- function(info, failed, least, is_late = FALSE) {
   }
 }
 
-# What it prints last, and how it ends, is known a moment after its connection has ended.
-let_end <- function(command) {
-  if (length(command$hosts) > 1L) return(Sys.sleep(0.5))
-  until <- clock() + 1
-  is_there <- function() .Call(ffi_node_info, command$handle)$state == "starting"
-  while (is_there() && clock() < until) Sys.sleep(0.02)
+# What a command prints last, and how it ends, is known a moment after its connection has ended.
+# What a task of srun's has printed may come after how the task has ended.
+let_end <- function(info, lost) {
+  began <- clock()
+  may_print <- function(k) {
+    command <- command_of(info, k)
+    if (length(command$hosts) == 1L) {
+      return(.Call(ffi_node_info, command$handle)$state == "starting")
+    }
+    if (clock() < began + 0.5) return(TRUE)
+    info$launch$kind == "slurm" &&
+      !has_task_printed(printed_of(info, command), k - command$hosts[[1L]])
+  }
+  for (k in lost) while (clock() < began + 1 && may_print(k)) Sys.sleep(0.02)
 }
 
 command_of <- function(info, k) Find(function(command) k %in% command$hosts, info$commands)

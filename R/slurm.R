@@ -224,6 +224,8 @@ printed_by_task <- function(lines, number) {
   sub("^ *[0-9]+: ", "", lines[mine | !of_task])
 }
 
+has_task_printed <- function(lines, number) any(grepl(sprintf("^ *%d: ", number), lines))
+
 # How that task has ended on its host, in srun's words; none: it has not, as far as srun says.
 srun_says <- function(lines, number) {
   ends <- grep(task_ended, lines, value = TRUE)

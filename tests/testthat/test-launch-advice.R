@@ -15,6 +15,10 @@ test_that("what a command printed, and how it ended, lead to what can be tried",
   expect_match(advice(ended(255L), changed), "ssh-keygen -R")
   expect_match(advice(ended(255L), "connect to host far port 22: Connection timed out"), "firewall")
   expect_match(advice(ended(255L), "anything"), "without a question")
+  no_room <- "/r/tools.so: failed to map segment from shared object"
+  expect_match(advice(ended(1L), no_room), "is there memory left")
+  not_allowed <- advice(ended(1L), paste0(no_room, ": Operation not permitted"))
+  expect_false(any(grepl("memory", not_allowed)))
   expect_match(advice(ended(127L), "sh: Rscript: not found"), "is R there")
   no_package <- "there is no package called \u2018clutch\u2019"
   expect_match(advice(ended(1L), no_package), "install package")

@@ -241,6 +241,9 @@ test_that("preemption of a job", {
     expect_s3_class(e, "clutch_task_died")
     expect_match(conditionMessage(e), "to make room for another")
     expect_identical(e$cause, "preempted")
+    # of the other host, too, after the job that was put back into the queue has been cancelled
+    said <- lapply(1:2, function(k) clutch:::end_said_by_slurm(cl[[1]]$info, k)$cause)
+    expect_identical(said, list("preempted", "preempted"))
     stop_cluster(cl)
     expect_nothing_runs()
     expect_true(eventually(!length(jobs_of_slurm())))
@@ -303,6 +306,17 @@ test_that("launcher(): commands in the background of this machine", {
                 clutch_start = identity)
   expect_match(conditionMessage(e), "it ended with exit status 4; it printed last:\n  no room")
   expect_identical(list.files(folder), character())
+})
+
+test_that("what a task has printed is waited for, which may come after how it has ended", {
+  log <- tempfile()
+  writeLines(c("0: a", "srun: error: n2: task 1: Exited with exit code 3"), log)
+  later(0.7, "echo ' 1: no room' >> %s", shQuote(log))
+  command <- list(handle = .Call(clutch:::ffi_psock_node, 0L), log = log, hosts = 1:2)
+  info <- list(launch = list(kind = "slurm"), commands = list(command))
+  clutch:::let_end(info, 2L)
+  expect_identical(clutch:::printed_by_task(readLines(log), 1), "no room")
+  unlink(log)
 })
 
 test_that("what srun prints tells which host has failed", {
