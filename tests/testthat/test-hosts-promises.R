@@ -234,7 +234,8 @@ test_that("cluster_hosts() tells what each host has left, and how far away it is
   expect_true(all(h$since <= Sys.time() & h$since > Sys.time() - 3600))
   if (system_can("proc")) {
     expect_true(all(h$load >= 0 & h$memory > h$memory_free & h$memory_free > 10))
-    kb <- as.numeric(gsub("[^0-9]", "", grep("^MemTotal", readLines("/proc/meminfo"), value = TRUE)))
+    total <- grep("^MemTotal", readLines("/proc/meminfo"), value = TRUE)
+    kb <- as.numeric(gsub("[^0-9]", "", total))
     expect_equal(h$memory, rep(kb / 1024, 2))
   } else {
     expect_true(all(is.na(h[c("load", "memory", "memory_free")])))
