@@ -20,8 +20,8 @@ typedef struct {
 static call_scope *scopes; /* of calls within calls, the innermost last */
 static int n_scopes, scopes_cap;
 static uint64_t scope_numbers; /* so many scopes so far */
-static struct { /* a clusterCall(), see clu_call_bytes() */
-  uint64_t scope; /* 0: there is none */
+static struct {                /* a clusterCall(), see clu_call_bytes() */
+  uint64_t scope;              /* 0: there is none */
   int nodes;
 } same_to_all;
 
