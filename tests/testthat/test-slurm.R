@@ -12,7 +12,8 @@ needs_slurm <- function() {
 # Slurm looks every 30 s for limits that have passed: this is under way beside the other tests. See
 # processes_of_jobs(), jobs_of_slurm().
 run_into_time_limit <- function() {
-  job <- "slurm(1, 2, 60, partition = 'high', name = 'limit', rscript_args = '--limit', folder = '%s')"
+  job <- paste("slurm(1, 2, 60, partition = 'high', name = 'limit', rscript_args = '--limit',",
+               "folder = '%s')")
   start_script(c(
     sprintf(paste0("cl <- make_cluster(", job, ")"), slurm_there$folder),
     "job <- paste0('JobId=', cl[[1]]$info$job$number)",
@@ -133,7 +134,7 @@ test_that("outside: a job by sbatch, whose secret is in a file for this user, wh
   expect_identical(list.files(shared), character())
 })
 
-test_that("a job that waits: it is cancelled when it waits too long, by Ctrl-C, and with the session", {
+test_that("a job that waits is cancelled when it waits too long, by Ctrl-C, with the session", {
   needs_slurm()
   shared <- shared_folder()
   held <- function(...) slurm(nodes = 1, options = "--hold", folder = shared, ...)
@@ -207,7 +208,8 @@ test_that("an allocation or a step that is cancelled: the errors of its tasks sa
   cl <- make_cluster(slurm(each = 1))
   e <- ended_in_map(cl, paste("scancel", job), .retries = 5)
   expect_s3_class(e, "clutch_task_died")
-  expect_match(conditionMessage(e), "no node is left: job [0-9]+ of Slurm was cancelled \\(scancel\\)")
+  expect_match(conditionMessage(e),
+               "no node is left: job [0-9]+ of Slurm was cancelled \\(scancel\\)")
   expect_identical(e$cause, "cancelled")
   expect_error(parallel::clusterCall(cl, identity, 1), "was cancelled", class = "clutch_node_died")
   stop_cluster(cl)

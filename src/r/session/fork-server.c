@@ -193,18 +193,6 @@ SEXP ffi_servers_machine(SEXP list, SEXP of_nodes, SEXP seconds) {
   return out;
 }
 
-/* Seconds of processor time and bytes of memory of a node of a fork server's, as the last answer to
- * ffi_servers_machine() had them; NA: it had not. */
-SEXP ffi_node_use(SEXP handle) {
-  double cpu, memory;
-  int told = clu_server_node_use(clu_get_node(handle), &cpu, &memory);
-  SEXP out = PROTECT(Rf_allocVector(REALSXP, 2));
-  REAL(out)[0] = told && cpu >= 0 ? cpu : NA_REAL;
-  REAL(out)[1] = told && memory >= 0 ? memory : NA_REAL;
-  UNPROTECT(1);
-  return out;
-}
-
 /* Closes its channel and waits until it is reaped; TRUE when it is. Never jumps out before. One
  * that is still starting may run code of the user's: what that has started is killed with it. */
 SEXP ffi_server_close(SEXP server, SEXP seconds) {

@@ -185,3 +185,15 @@ SEXP ffi_node_lost(SEXP handle) {
   clu_node_set_lost(clu_get_node(handle));
   return R_NilValue;
 }
+
+/* Seconds of processor time and bytes of memory of a node of a fork server's, as the last answer to
+ * ffi_servers_machine() had them; NA: it had not. */
+SEXP ffi_node_use(SEXP handle) {
+  double cpu, memory;
+  int told = clu_server_node_use(clu_get_node(handle), &cpu, &memory);
+  SEXP out = PROTECT(Rf_allocVector(REALSXP, 2));
+  REAL(out)[0] = told && cpu >= 0 ? cpu : NA_REAL;
+  REAL(out)[1] = told && memory >= 0 ? memory : NA_REAL;
+  UNPROTECT(1);
+  return out;
+}
