@@ -82,12 +82,22 @@ write_slurm_conf <- function(folder) {
     "SlurmdDebug=info", paste0("StateSaveLocation=", f("state")),
     paste0("SlurmdSpoolDir=", f("spool.%n")), paste0("SlurmdPidFile=", f("slurmd.%n.pid")),
     paste0("SlurmctldPidFile=", f("slurmctld.pid")), paste0("SlurmdLogFile=", f("slurmd.%n.log")),
-    paste0("SlurmctldLogFile=", f("slurmctld.log")),
+    paste0("SlurmctldLogFile=", f("slurmctld.log")), paste0("TaskProlog=", f("prolog.sh")),
     sprintf(node, c("n1", "n2"), c("n1", "n2"), ports[-1L]),
     "PartitionName=low Nodes=n1,n2 Default=YES MaxTime=60 State=UP PriorityTier=1",
     "PartitionName=high Nodes=n1,n2 MaxTime=60 State=UP PriorityTier=10"
   ), f("slurm.conf"))
   writeLines("CgroupPlugin=cgroup/v1", f("cgroup.conf"))
+  # temporary folders of a job: an R that Slurm kills leaves its own
+  writeLines(c("#!/bin/sh", sprintf("dir=%s.$SLURM_JOB_ID", f("tmp")), "mkdir -p $dir",
+               "echo export TMPDIR=$dir"), f("prolog.sh"))
+  Sys.chmod(f("prolog.sh"), "755")
+}
+
+# What is left in a job's temporary folder, which is there if it had any task.
+temporary_files_of <- function(slurm, job) {
+  folder <- file.path(slurm$folder, paste0("tmp.", job))
+  if (dir.exists(folder)) list.files(folder) else "there is no such folder"
 }
 
 # What one of Slurm's commands says: lines.

@@ -131,6 +131,7 @@ test_that("a relay that is killed: its host is lost at once, and comes again", {
 })
 
 test_that("what tasks leave running in sessions of their own ends with their node", {
+  needs("follow_parent") # as on this host
   needs_hosts()
   cl <- make_cluster(on_hosts("alpha"))
   cluster_map(cl, 1:2, function(i) system("setsid sleep 1000 > /dev/null 2>&1 &"))

@@ -57,6 +57,7 @@ test_that("in an allocation: one step by srun, with nodes on all hosts, which le
   expect_identical(pids(cl), before)
   stop_cluster(cl)
   expect_nothing_runs()
+  expect_true(eventually(!length(temporary_files_of(slurm_there, job))))
   expect_true(eventually(!length(steps_of(job))))
   # the allocation is the user's
   expect_identical(of_slurm("squeue", "-h", "-j", job, "-o", "%T"), "RUNNING")
