@@ -116,11 +116,13 @@ test_that("limits are in force while the session waits for another node that is 
   expect_lt(as.double(file.mtime(ended)), as.double(Sys.time()) - 1)
   expect_error(collect(late), class = "clutch_task_timeout")
   # the first node cannot begin the task, is killed and replaced, and the other gets the task
-  tools::pskill(pids(cl)[[1L]], 19L)
+  stopped <- pids(cl)[[1L]]
+  tools::pskill(stopped, 19L)
   expect_error(collect(cluster_submit(cl[1:2], {
     Sys.sleep(1)
     1
   }, .max_memory = 500), timeout = 30), class = "clutch_task_memory")
+  tools::pskill(stopped, 18L) # where the task began at the other node: this one waits for nobody
   expect_identical(cluster_map(cl, 1:4, identity), as.list(1:4))
   expect_true(works(cl))
 })
