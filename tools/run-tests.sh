@@ -7,7 +7,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 result=$1
 filter=${2:-}
-seconds=${CLUTCH_TEST_SECONDS:-900}
+seconds=${CLUTCH_TEST_SECONDS:-1500}
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/clutch-test.XXXXXX") || exit 1

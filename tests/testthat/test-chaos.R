@@ -91,7 +91,7 @@ test_that("whatever dies, every element has its value or its own error, and noth
     for (i in which(gone)) gone[[i]] <- cancel(tasks[[i]]) # FALSE: it had ended
     r <- suppressMessages(suppressWarnings(cluster_map(cl, seq_len(n), chaotic, what = what,
                                                        dir = dir, .retries = retries,
-                                                       .timeout = 1.5,
+                                                       .timeout = 2.5,
       .max_memory = 400e6, .on_error = "continue", .chunk = sample(list(NULL, 1, 5), 1L)[[1L]])))
     took <- clutch:::clock() - began
     # what is killed from outside again and again may take eight times as long

@@ -42,6 +42,11 @@ is_empty <- function(hosts) {
   }, NA)))
 }
 
+what_is_left <- function(hosts) {
+  left <- lapply(hosts$names, function(name) c(processes_on(hosts, name), files_on(hosts, name)))
+  paste(hosts$names, left)
+}
+
 test_that("of eight hosts three are started here, and these start the others", {
   hosts <- hosts_or_skip(c("alpha", "beta"))
   on.exit(stop_hosts(hosts))
@@ -83,5 +88,6 @@ test_that("52 hosts are started as a tree, and a killed session leaves nothing o
   expect_true(said(s, "^ready TRUE 52", 250))
   expect_identical(logins(hosts), c(here = 8L, there = 44L))
   tools::pskill(s$pid, 9L)
-  expect_true(eventually(is_empty(hosts), 60))
+  emptied <- eventually(is_empty(hosts), 60)
+  expect_true(emptied, info = if (!emptied) what_is_left(hosts))
 })
