@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The whole testthat suite in three processes at the same time: most tests wait most of the time.
+# The whole testthat suite in two processes at the same time: most tests wait most of the time.
 #   run-tests-in-parts.sh RESULT-FILE
-# What the others say follows when all have ended. Each has its own temporary folder, and counts
+# What the second says follows when both have ended. Each has its own temporary folder, and counts
 # what it left behind.
 cd "$(dirname "$0")/.." || exit 1
 result=$1
-parts=3
+parts=2
 for ((part = 2; part <= parts; part++)); do
   CLUTCH_TEST_PART=$part/$parts tools/run-tests.sh "$result-$part" >"$result-$part.txt" 2>&1 &
 done

@@ -5,7 +5,8 @@
 # COUNTS-FILE.now names the test at hand, and COUNTS-FILE.failed what has failed so far: when the
 # suite is ended from outside, these tell which test hung and what had been found.
 #
-# CLUTCH_TEST_PART=1/3: about a third of the files, by their time; 2/3, 3/3: the others.
+# CLUTCH_TEST_PART=1/2: about half of the files, by their time; 2/2: the others. All files that make
+# network namespaces are in the first, since they see each other's.
 
 args <- commandArgs(TRUE)
 counts <- normalizePath(args[1L], mustWork = FALSE)
@@ -15,16 +16,19 @@ if (part[2L] > 1L) {
   names <- sub("^test-(.*)\\.R$", "\\1", list.files("tests/testthat", "^test-.*\\.R$"))
   names <- grep(if (is.null(filter)) "" else filter, names, value = TRUE)
   # seconds of those that take long; parts that take about as long as each other
-  long <- c("launch-tcp" = 80, chaos = 60, submit = 50, "task-away" = 50, "adapt-mirai" = 45,
-            reliability = 40, cuts = 45, hosts = 38, "own-cluster" = 37, "adapt-biocparallel" = 36,
-            idle = 34, "parallel-psock" = 32, share = 30, "adapt-future" = 30, conditions = 26,
-            ssh = 26, "share-use" = 25, scheduler = 20, "sockets-waits" = 19, netns = 18,
-            "share-strings" = 15, terminal = 15, report = 13, "task-results" = 10)
+  long <- c("launch-tcp" = 80, chaos = 80, cuts = 75, "hosts-tree" = 30, slurm = 60, hosts = 50,
+            submit = 50, "task-away" = 50, "hosts-promises" = 45, "adapt-mirai" = 45,
+            reliability = 40, "own-cluster" = 37, "adapt-biocparallel" = 36, link = 35, start = 35,
+            idle = 34, "parallel-psock" = 32, share = 50, "adapt-future" = 30, conditions = 30,
+            ssh = 30, "share-use" = 35, "share-strings" = 30, "task-limits" = 27,
+            "adapt-crew" = 26, budget = 25, "hosts-failures" = 25, scheduler = 20,
+            "sockets-waits" = 19, netns = 18, terminal = 15, report = 13, "task-results" = 10)
   seconds <- ifelse(names %in% names(long), long[names], 5)
   load <- numeric(part[2L])
   of_part <- character()
-  for (i in order(seconds, decreasing = TRUE)) {
-    to <- which.min(load)
+  of_network <- grepl("^(hosts|host-report|cuts|ssh|netns|slurm|link|launch-advice)", names)
+  for (i in order(of_network, seconds, decreasing = TRUE)) {
+    to <- if (of_network[[i]]) 1L else which.min(load)
     load[[to]] <- load[[to]] + seconds[[i]]
     if (to == part[1L]) of_part <- c(of_part, names[[i]])
   }

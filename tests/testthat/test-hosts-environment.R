@@ -1,7 +1,10 @@
 # The hosts that other tests use: what they are, and that nothing of them stays.
 
 test_that("hosts have names, addresses, process ids and folders of their own, and leave nothing", {
-  links <- system2("ip", c("-o", "link"), stdout = TRUE)
+  names_of_links <- function() {
+    sort(sub("^[0-9]+: ([^:@]+).*", "\\1", system2("ip", c("-o", "link"), stdout = TRUE)))
+  }
+  links <- names_of_links()
   hosts <- hosts_or_skip(c("alpha", "beta"))
   on.exit(stop_hosts(hosts))
   ssh <- function(name, command) {
@@ -25,7 +28,7 @@ test_that("hosts have names, addresses, process ids and folders of their own, an
   expect_identical(reach("session", port), "yes")
   close(listener)
   expect_true(stop_hosts(hosts))
-  expect_identical(system2("ip", c("-o", "link"), stdout = TRUE), links)
+  expect_identical(names_of_links(), links)
   expect_false(dir.exists(hosts$folder))
 })
 
