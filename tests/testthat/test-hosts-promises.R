@@ -219,7 +219,7 @@ test_that("a time limit ends what does not react, and the node is replaced there
   expect_true(eventually({
     cluster_walk(cl, 1:4, identity)
     sum(pids(cl) != before) == 1L
-  }))
+  }, 60))
   expect_identical(where_nodes_are(cl), rep(c("alpha", "beta"), each = 2))
 })
 
