@@ -140,6 +140,53 @@ processes_on <- function(hosts, name) {
 
 files_on <- function(hosts, name) list.files(file.path(hosts$folder, name, "tmp"))
 
+# How many logins there were from this session, and from other hosts.
+logins <- function(hosts) {
+  lines <- unlist(lapply(hosts$names, function(name) {
+    readLines(file.path(hosts$folder, paste0(name, ".log")))
+  }))
+  from <- sub(".* from ([0-9.]+) .*", "\\1", grep("Accepted publickey", lines, value = TRUE))
+  c(here = sum(from == hosts$here), there = sum(from != hosts$here))
+}
+
+# All that runs or lies there, each with the host's name before it.
+left_on <- function(hosts, names = hosts$names) {
+  as.character(unlist(lapply(names, function(name) {
+    left <- c(processes_on(hosts, name), files_on(hosts, name),
+              on_host(hosts, name, "ls -A /dev/shm"))
+    if (length(left)) paste0(name, ": ", left)
+  })))
+}
+
+# Within so many seconds nothing is left; else the failure names what is.
+expect_hosts_empty <- function(hosts, names = hosts$names, seconds = 20) {
+  left <- "not looked"
+  eventually({
+    left <- left_on(hosts, names)
+    !length(left)
+  }, seconds)
+  testthat::expect_identical(left, character())
+}
+
+# A session of its own with a cluster of two nodes on each host, all of which are busy for good.
+busy_session <- function(hosts, options = "") {
+  begun <- tempfile("begun-")
+  dir.create(begun)
+  on.exit(unlink(begun, recursive = TRUE))
+  s <- start_script(c(
+    sprintf("options(%s)", options),
+    sprintf("cl <- make_cluster(hosts(%s, 2, ssh = c('ssh', '-F', '%s')))", deparse1(hosts$names),
+            hosts$config),
+    "cluster_map(cl, seq_along(cl), function(i, folder) {",
+    "  file.create(file.path(folder, i))", "  repeat NULL",
+    sprintf("}, folder = '%s', .chunk = 1)", begun)
+  ))
+  testthat::expect_true(eventually(length(list.files(begun)) == 2L * length(hosts$names), 60),
+                        info = paste(readLines(s$out, warn = FALSE), collapse = "\n"))
+  for (name in hosts$names) testthat::expect_gt(length(processes_on(hosts, name)), 2L)
+  s
+}
+
 has_packet_filter <- function() nzchar(Sys.which("nft")) || file.exists("/usr/sbin/nft")
 
 # Shell commands that cut a host off, and that make it good again. `how`: "packets": all to it and

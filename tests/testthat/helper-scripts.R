@@ -31,6 +31,18 @@ start_script <- function(lines = NULL, program = file.path(R.home("bin"), "Rscri
   list(pid = as.integer(readLines(pidfile)), out = out, tmp = tmp)
 }
 
+# The same, in a session that runs after these shell commands, such as a limit: so does all that it
+# starts.
+start_limited <- function(commands, lines = NULL, ...) {
+  wrapper <- tempfile(fileext = ".sh")
+  writeLines(
+    c("#!/bin/bash", "set -e", commands,
+      sprintf("exec %s \"$@\"", shQuote(file.path(R.home("bin"), "Rscript")))), wrapper
+  )
+  Sys.chmod(wrapper, "0755")
+  start_script(lines, program = wrapper, ...)
+}
+
 # GNU's env from coreutils 8.31 on.
 can_reset_signals <- function() {
   system2("env", c("--default-signal=INT", "true"), stdout = FALSE, stderr = FALSE) == 0L
@@ -66,6 +78,16 @@ later <- function(seconds, command, ...) {
 works <- function(cl) {
   x <- stats::runif(1)
   identical(parallel::clusterCall(cl, identity, x), rep(list(x), length(cl)))
+}
+# Ctrl-C ends a map on all nodes, and these go on to be of use.
+expect_interruptible <- function(cl) {
+  before <- pids(cl)
+  later(1, "kill -INT %d", Sys.getpid())
+  caught <- tryCatch(cluster_map(cl, seq_along(cl), function(i) Sys.sleep(60)),
+                     interrupt = function(e) "int")
+  testthat::expect_identical(caught, "int")
+  testthat::expect_true(works(cl))
+  testthat::expect_identical(pids(cl), before)
 }
 expect_done <- function(s, seconds = 60) {
   done <- said(s, "^done|^Error|halted", seconds) &&

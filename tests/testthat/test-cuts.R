@@ -14,12 +14,6 @@ needs_hosts <- function() {
 }
 ssh_command <- function() c("ssh", "-F", cut_hosts$config)
 on_hosts <- function(...) hosts(c("alpha", "beta"), ..., ssh = ssh_command())
-is_empty <- function(names = cut_hosts$names, seconds = 20) {
-  eventually(all(vapply(names, function(name) {
-    !length(processes_on(cut_hosts, name)) && !length(files_on(cut_hosts, name)) &&
-      !length(on_host(cut_hosts, name, "ls -A /dev/shm"))
-  }, NA)), seconds)
-}
 with_times <- function(heartbeat, reconnect, env = parent.frame()) {
   old <- options(clutch.heartbeat = heartbeat, clutch.reconnect = reconnect)
   do.call(on.exit, list(bquote(options(.(old))), add = TRUE), envir = env)
@@ -58,9 +52,10 @@ maps_during <- function(cl, cuts, elements) {
     files <- list.files(folder, full.names = TRUE)
     evaluated <- unlist(lapply(files, function(f) readBin(f, 1L, file.size(f) / 4)))
     unlink(folder, recursive = TRUE)
-    expect_identical(r, 2 * as.numeric(seq_len(elements)))
-    expect_identical(sort(evaluated), seq_len(elements)) # once each, as no node has died
-    expect_length(files, length(cl))
+    seed <- paste("CLUTCH_SEED is", cuts_seed)
+    expect_identical(r, 2 * as.numeric(seq_len(elements)), info = seed)
+    expect_identical(sort(evaluated), seq_len(elements), info = seed) # once each: no node has died
+    expect_identical(length(files), length(cl), info = seed)
     maps <- maps + 1
     if (file.exists(faults$done)) break
   }
@@ -89,7 +84,7 @@ test_that("connections are cut while a map runs: each element is done once, and 
   expect_identical(pids(cl), there)
   expect_true(works(cl))
   stop_cluster(cl)
-  expect_true(is_empty())
+  expect_hosts_empty(cut_hosts)
   expect_true(eventually({
     gc()
     open_fds() <= before
@@ -134,43 +129,38 @@ test_that("after clutch.reconnect a host that is cut off is lost: its elements f
   expect_true(all(c("alpha", "beta") %in% r))
   expect_true(eventually("ended" %in% cluster_hosts(cl)$state, 10))
   expect_match(cluster_hosts(cl)$why[[2L]], "cut off for too long")
-  expect_true(is_empty("beta", 10))
+  expect_hosts_empty(cut_hosts, "beta", 10)
   expect_identical(cluster_map_int(cl, 1:4, function(i) i), 1:4)
 })
 
-# A session of its own with a cluster on both hosts, whose nodes are busy.
-busy_session <- function(heartbeat, reconnect) {
-  s <- start_script(c(
-    sprintf("options(clutch.heartbeat = %g, clutch.reconnect = %g)", heartbeat, reconnect),
-    sprintf("cl <- make_cluster(hosts(c('alpha', 'beta'), 2, ssh = %s))", deparse1(ssh_command())),
-    "cat('ready\\n')", "cluster_map(cl, 1:4, function(i) repeat NULL)"
-  ))
-  expect_true(said(s, "^ready", 60))
-  expect_gt(length(processes_on(cut_hosts, "alpha")), 2L)
-  Sys.sleep(0.5)
-  s
+# heartbeat, reconnect: options of that session
+busy_to_cut <- function(heartbeat, reconnect) {
+  busy_session(cut_hosts, sprintf("clutch.heartbeat = %g, clutch.reconnect = %g", heartbeat,
+                                  reconnect))
 }
 POLL <- 1 # seconds that these tests may take to see it
 
 test_that("a session is killed: all of it has ended on its hosts within 2 s", {
   needs_hosts()
-  s <- busy_session(10, 300)
+  s <- busy_to_cut(10, 300)
   tools::pskill(s$pid, 9L)
-  expect_true(is_empty(seconds = 2 + POLL))
+  expect_hosts_empty(cut_hosts, seconds = 2 + POLL)
+  expect_true(ends(s))
 })
 
 test_that("hosts are cut off and the session is killed: heartbeat + reconnect + 2 s", {
   needs_hosts()
-  s <- busy_session(1, 2)
+  s <- busy_to_cut(1, 2)
   cut_off(cut_hosts, "alpha", "all")
   on.exit(make_good(cut_hosts, "alpha", "all"))
   tools::pskill(s$pid, 9L)
-  expect_true(is_empty(seconds = 1 + 2 + 2 + POLL))
+  expect_hosts_empty(cut_hosts, seconds = 1 + 2 + 2 + POLL)
+  expect_true(ends(s))
 })
 
 test_that("a host that was cut off, and is refused then, knows that the session has gone", {
   needs_hosts()
-  s <- busy_session(0.5, 300)
+  s <- busy_to_cut(0.5, 300)
   cut_off(cut_hosts, "alpha", "all")
   Sys.sleep(1.5)
   tools::pskill(s$pid, 9L)
@@ -178,7 +168,8 @@ test_that("a host that was cut off, and is refused then, knows that the session 
   expect_gt(length(processes_on(cut_hosts, "alpha")), 2L) # it may be the network
   make_good(cut_hosts, "alpha", "all")
   # it tries again after 5 s at the most, and has 2 s to end
-  expect_true(is_empty(seconds = 5 + 2 + POLL))
+  expect_hosts_empty(cut_hosts, seconds = 5 + 2 + POLL)
+  expect_true(ends(s))
 })
 
 test_that("the hosts end", {

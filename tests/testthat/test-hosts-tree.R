@@ -18,15 +18,6 @@ more_names <- function(hosts, n) {
   names
 }
 
-# How many logins there were from this session, and from other hosts.
-logins <- function(hosts) {
-  lines <- unlist(lapply(hosts$names, function(name) {
-    readLines(file.path(hosts$folder, paste0(name, ".log")))
-  }))
-  from <- sub(".* from ([0-9.]+) .*", "\\1", grep("Accepted publickey", lines, value = TRUE))
-  c(here = sum(from == hosts$here), there = sum(from != hosts$here))
-}
-
 works_on <- function(hosts, names, ssh) {
   cl <- make_cluster(hosts(names, 1, ssh = ssh))
   on.exit(stop_cluster(cl))

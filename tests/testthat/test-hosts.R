@@ -9,11 +9,6 @@ needs_hosts <- function() {
 on_hosts <- function(names = c("alpha", "beta"), each = 2, ...) {
   hosts(names, each, ssh = c("ssh", "-F", hosts_there$config), ...)
 }
-is_empty <- function(names = hosts_there$names, seconds = 20) {
-  eventually(all(vapply(names, function(name) {
-    !length(processes_on(hosts_there, name)) && !length(files_on(hosts_there, name))
-  }, NA)), seconds)
-}
 where <- function(cl) vapply(parallel::clusterCall(cl, Sys.info), `[[`, "", "nodename")
 
 test_that("a cluster on two hosts: nodes, maps, tasks, random numbers, output, errors, its end", {
@@ -44,7 +39,7 @@ test_that("a cluster on two hosts: nodes, maps, tasks, random numbers, output, e
   expect_identical(status$nodes, c(2L, 2L))
   expect_true(all(status$bytes_out > 1000 & status$bytes_in > 1000))
   stop_cluster(cl)
-  expect_true(is_empty())
+  expect_hosts_empty(hosts_there)
   expect_error(parallel::clusterCall(cl, identity, 1), class = "clutch_stopped")
 })
 
@@ -52,23 +47,19 @@ test_that("an interrupt reaches nodes on other hosts, and they go on to be of us
   needs_hosts()
   cl <- make_cluster(on_hosts())
   on.exit(stop_cluster(cl))
-  before <- pids(cl)
-  later(1, "kill -INT %d", Sys.getpid())
-  caught <- tryCatch(cluster_map(cl, 1:4, function(i) Sys.sleep(60)), interrupt = function(e) "int")
-  expect_identical(caught, "int")
-  expect_true(works(cl))
-  expect_identical(pids(cl), before)
+  expect_interruptible(cl)
 })
 
-test_that("limits of time and memory, and deaths: as on this host", {
+test_that("limits of time, and deaths: as on this host", {
   needs_hosts()
   cl <- make_cluster(on_hosts())
   on.exit(stop_cluster(cl))
   e <- tryCatch(cluster_map(cl, 1:2, function(i) Sys.sleep(60), .timeout = 0.5), error = identity)
-  expect_s3_class(e, "clutch_error")
+  expect_s3_class(e, "clutch_task_timeout")
   expect_true(works(cl))
   e <- tryCatch(cluster_map(cl, 1, function(i) tools::pskill(Sys.getpid(), 9L), .retries = 0),
                 error = identity)
+  expect_s3_class(e, "clutch_task_died")
   expect_match(conditionMessage(e), "SIGKILL")
   # a node that has died is replaced on its host
   expect_identical(cluster_map_dbl(cl, 1:100, function(i) i), as.numeric(1:100))
@@ -127,7 +118,7 @@ test_that("a relay that is killed: its host is lost at once, and comes again", {
     unlink(list.files(file.path(hosts_there$folder, name, "tmp"), full.names = TRUE),
            recursive = TRUE)
   }
-  expect_true(is_empty())
+  expect_hosts_empty(hosts_there)
 })
 
 test_that("what tasks leave running in sessions of their own ends with their node", {
@@ -137,21 +128,15 @@ test_that("what tasks leave running in sessions of their own ends with their nod
   cluster_map(cl, 1:2, function(i) system("setsid sleep 1000 > /dev/null 2>&1 &"))
   expect_true(any(grepl("sleep 1000", processes_on(hosts_there, "alpha"))))
   stop_cluster(cl)
-  expect_true(is_empty())
+  expect_hosts_empty(hosts_there)
 })
 
 test_that("a session that is killed leaves nothing on its hosts", {
   needs_hosts()
-  s <- start_script(c(
-    sprintf("cl <- make_cluster(hosts(c('alpha', 'beta'), 2, ssh = c('ssh', '-F', '%s')))",
-            hosts_there$config),
-    "cat('ready\\n')", "cluster_map(cl, 1:4, function(i) repeat NULL)"
-  ))
-  expect_true(said(s, "^ready", 60))
-  expect_gt(length(processes_on(hosts_there, "alpha")), 2L)
-  Sys.sleep(0.5)
+  s <- busy_session(hosts_there)
   tools::pskill(s$pid, 9L)
-  expect_true(is_empty())
+  expect_hosts_empty(hosts_there)
+  expect_true(ends(s))
 })
 
 test_that("hosts that do not come: an error that names them, and nothing is left anywhere", {
@@ -159,7 +144,7 @@ test_that("hosts that do not come: an error that names them, and nothing is left
   fails <- function(..., setup_timeout = 30) {
     e <- tryCatch(make_cluster(..., setup_timeout = setup_timeout), clutch_start = identity)
     expect_s3_class(e, "clutch_start")
-    expect_true(is_empty())
+    expect_hosts_empty(hosts_there)
     e
   }
   e <- fails(on_hosts(c("alpha", "nowhere.invalid")))
@@ -203,15 +188,15 @@ test_that("min_hosts: goes on without some, and says which and why; with too few
   expect_true(all(r %in% c("alpha", "beta")))
   expect_identical(where(cl), rep(c("alpha", "beta"), each = 2))
   stop_cluster(cl)
-  expect_true(is_empty())
+  expect_hosts_empty(hosts_there)
   e <- tryCatch(make_cluster(three, min_hosts = 3), clutch_start = identity)
   expect_identical(e$hosts, "nowhere.invalid")
-  expect_true(is_empty())
+  expect_hosts_empty(hosts_there)
   # where warnings are errors, one is, and nothing is left either
   old <- options(warn = 2)
   on.exit(options(old))
   expect_error(make_cluster(three, min_hosts = 2), "1 of 3 hosts did not come")
-  expect_true(is_empty())
+  expect_hosts_empty(hosts_there)
   expect_error(make_cluster(three, min_hosts = 4), "from 1 to 3", class = "clutch_argument")
   expect_error(make_cluster(2, min_hosts = 1), "`min_hosts` is for", class = "clutch_argument")
 })
@@ -225,13 +210,13 @@ test_that("ssh carries the connection where a firewall hinders the dial back", {
     expect_identical(where(cl), c("alpha", "alpha"))
     expect_identical(cluster_map_dbl(cl, 1:10, function(i) i), as.numeric(1:10))
     stop_cluster(cl)
-    expect_true(is_empty("alpha"))
+    expect_hosts_empty(hosts_there, "alpha")
   }
   e <- tryCatch(make_cluster(on_hosts("alpha", tunnel = FALSE), setup_timeout = 6),
                 clutch_start = identity)
   expect_match(conditionMessage(e), "did not come within setup_timeout")
   expect_match(conditionMessage(e), "with `tunnel = TRUE` ssh carries the connection")
-  expect_true(is_empty("alpha"))
+  expect_hosts_empty(hosts_there, "alpha")
 })
 
 test_that("two clusters through ssh to one host: the end of one is not that of the other", {

@@ -3,23 +3,10 @@
 
 outside_checks_only()
 
-# A script whose session, and all that it starts, runs after these shell commands, such as a limit.
-# See start_script().
-start_limited <- function(commands, lines) {
-  wrapper <- tempfile(fileext = ".sh")
-  writeLines(
-    c("#!/bin/bash", commands,
-      sprintf("exec %s \"$@\"", shQuote(file.path(R.home("bin"), "Rscript")))), wrapper
-  )
-  Sys.chmod(wrapper, "0755")
-  start_script(lines, program = wrapper)
-}
-
 test_that("under `ulimit -v` a failed allocation is an error of its element, and nobody dies", {
   linux_only()
   # 4 GB hold an R with its libraries on any system, and an element asks for 8
-  s <- start_limited("ulimit -v 4000000 || exit 1",
-                     fixture_lines("failed-allocation"))
+  s <- start_limited("ulimit -v 4000000", fixture = "failed-allocation")
   expect_done(s)
   expect_true(ends(s))
 })
@@ -94,7 +81,6 @@ test_that("the kernel's count is our control group's, of either version, else th
 
 test_that("where files may not be large there is less shared memory, and all works", {
   linux_only()
-  s <- start_limited("ulimit -f 4096 || exit 1",
-                     fixture_lines("less-shared-memory"))
+  s <- start_limited("ulimit -f 4096", fixture = "less-shared-memory")
   expect_done(s)
 })
