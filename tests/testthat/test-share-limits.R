@@ -66,11 +66,7 @@ test_that("an address space that is too small for a mapping means the socket", {
   linux_only()
   outside_checks_only()
   shares()
-  shell <- tempfile()
-  writeLines(c("#!/bin/bash", "ulimit -v 900000",
-               paste(shQuote(file.path(R.home("bin"), "Rscript")), "\"$@\"")), shell)
-  Sys.chmod(shell, "700")
-  s <- start_script(c(
+  s <- start_limited("ulimit -v 900000", c(
     "cl <- make_cluster(1)", "x <- runif(1e7)", # 80 MB
     "told <- parallel::clusterCall(cl, function(v) {",
     "  held <<- list()",
@@ -86,7 +82,7 @@ test_that("an address space that is too small for a mapping means the socket", {
     "parallel::clusterEvalQ(cl, { held <- NULL; gc(); NULL })",
     "told <- parallel::clusterCall(cl, function(v) c(sum(v), clutch::is_shared(v)), x)[[1L]]",
     "cat('sum=', identical(told, c(sum(x), 1)), '\\n', sep = '')",
-    "stop_cluster(cl)", "cat('done\\n')"), program = shell)
+    "stop_cluster(cl)", "cat('done\\n')"))
   expect_done(s, 120)
   expect_identical(value_of(s, "full"), "TRUE")
   expect_identical(value_of(s, "sum"), "TRUE")
@@ -96,11 +92,7 @@ test_that("what cannot be received for want of descriptors is an error that name
   linux_only()
   outside_checks_only()
   shares()
-  shell <- tempfile()
-  writeLines(c("#!/bin/bash", "ulimit -n 300",
-               paste(shQuote(file.path(R.home("bin"), "Rscript")), "\"$@\"")), shell)
-  Sys.chmod(shell, "700")
-  s <- start_script(fixture = "share-no-descriptors", program = shell)
+  s <- start_limited("ulimit -n 300", fixture = "share-no-descriptors")
   expect_done(s)
   cause <- "large vector cannot be received: this process .* has used up its file descriptors"
   for (k in c("collect", "map", "node", "node_map", "node_task")) {

@@ -430,11 +430,7 @@ test_that("limits of files and descriptors mean the socket", {
     "ok <- identical(y, x) && identical(z[[60]], x + 60)",
     "cat('ok=', ok, '\\n', 'shared=', is_shared(y), '\\n', sep = '')", "stop_cluster(cl)")
   for (limit in c("-f 4000", "-n 256")) {
-    shell <- tempfile()
-    writeLines(c("#!/bin/bash", paste("ulimit", limit),
-                 paste(shQuote(file.path(R.home("bin"), "Rscript")), "\"$@\"")), shell)
-    Sys.chmod(shell, "700")
-    s <- start_script(code, program = shell)
+    s <- start_limited(paste("ulimit", limit), code)
     came <- said(s, "shared=", 60)
     expect_true(came, info = paste(c(limit, readLines(s$out, warn = FALSE)), collapse = "\n"))
     if (!came) next
