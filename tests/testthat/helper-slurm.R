@@ -125,6 +125,9 @@ in_allocation <- function(..., env = parent.frame()) {
   leave <- function() {
     Sys.unsetenv(c("SLURM_JOB_ID", "SLURM_JOB_NUM_NODES", "SLURM_JOB_CPUS_PER_NODE"))
     of_slurm("scancel", job)
+    # the next test sees only its own
+    gone <- eventually(!length(of_slurm("squeue", "-h", "-j", job)))
+    if (!gone) warning("job ", job, " does not end")
   }
   do.call(on.exit, list(as.call(list(leave)), add = TRUE), envir = env)
   job

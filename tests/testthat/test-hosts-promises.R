@@ -17,11 +17,6 @@ with_cluster <- function(code, x = on_hosts("alpha"), ...) {
   on.exit(stop_cluster(cl))
   code(cl)
 }
-is_empty <- function(names = hosts_there$names, seconds = 20) {
-  eventually(all(vapply(names, function(name) {
-    !length(processes_on(hosts_there, name)) && !length(files_on(hosts_there, name))
-  }, NA)), seconds)
-}
 where_nodes_are <- function(cl) {
   vapply(parallel::clusterCall(cl, Sys.info), `[[`, "", "nodename")
 }
@@ -51,10 +46,12 @@ test_that("constants, globals, packages, exports and set-up, also on a node that
 test_that("a node is replaced on its host within a moment, and nobody else", {
   needs_cluster()
   before <- pids(cl)
+  logged_in <- logins(hosts_there)
   took <- system.time(
     cluster_map(cl, 1, function(i) if (clutch::task_attempt() == 1) quit("no"), .retries = 1)
   )[["elapsed"]]
   expect_lt(took, 5) # some 10 ms: no ssh, no start of R
+  expect_identical(logins(hosts_there), logged_in)
   expect_identical(sum(pids(cl) != before), 1L)
   expect_identical(where_nodes_are(cl), rep(c("alpha", "beta"), each = 2))
 })
@@ -123,19 +120,22 @@ test_that("output and conditions: in order, live, by a function", {
   expect_identical(out, sprintf("out %d ", 1:6))
   expect_identical(grep("told", told, value = TRUE), paste("told", 1:6))
   expect_length(grep("warned", told), 6L)
-  # while the element runs
-  came <- NULL
-  withCallingHandlers(
-    cluster_map(cl, 1, function(i) {
+  # while the element runs, which goes on when it has been heard
+  heard <- tempfile("heard-")
+  on.exit(unlink(heard))
+  r <- withCallingHandlers(
+    cluster_map(cl, 1, function(i, heard) {
       message("now")
-      Sys.sleep(1.5)
-    }, .relay = "live"),
+      end <- Sys.time() + 20
+      while (!file.exists(heard) && Sys.time() < end) Sys.sleep(0.01)
+      file.exists(heard)
+    }, heard = heard, .relay = "live"),
     message = function(m) {
-      came <<- proc.time()[[3L]]
+      file.create(heard)
       tryInvokeRestart("muffleMessage")
     }
   )
-  expect_gt(proc.time()[[3L]] - came, 1)
+  expect_identical(r, list(TRUE))
   heard <- 0
   task <- cluster_submit(cl, for (k in 1:3) message(k), .relay = function(cond) heard <<- heard + 1)
   collect(task)
@@ -386,7 +386,7 @@ test_that("all is gone soon after stop_cluster(), when the cluster is garbage, a
   gone_soon <- function(act) {
     act()
     began <- proc.time()[[3L]]
-    expect_true(is_empty())
+    expect_hosts_empty(hosts_there)
     expect_lt(proc.time()[[3L]] - began, 5)
   }
   lapply(1:4, function(i) cluster_submit(cl, repeat NULL))
@@ -396,13 +396,7 @@ test_that("all is gone soon after stop_cluster(), when the cluster is garbage, a
   })
   make_cluster(on_hosts("beta"))
   gone_soon(gc)
-  s <- start_script(c(
-    sprintf("cl <- make_cluster(hosts(c('alpha', 'beta'), 2, ssh = c('ssh', '-F', '%s')))",
-            hosts_there$config),
-    "cat('ready\\n')", "cluster_map(cl, 1:4, function(i) repeat NULL)"
-  ))
-  expect_true(said(s, "^ready", 60))
-  Sys.sleep(0.5)
+  s <- busy_session(hosts_there)
   gone_soon(function() tools::pskill(s$pid, 9L))
   expect_true(ends(s))
 })

@@ -124,6 +124,7 @@ test_that("nothing is left there when the link process is closed, or killed", {
     expect_true(eventually(.Call(clutch:::ffi_server_info, server)$state == "ended"))
     expect_identical(clutch:::link_status(link)$state[[1L]], "ended")
     try(stop_cluster(cl), silent = TRUE)
+    unlink(attr(cl, "log"))
   }
 })
 
