@@ -34,7 +34,8 @@ TEST(it_tries_again_after_pauses_that_grow) {
     close(fd);
   }
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-  /* without chance 3.1 s are five pauses; there would be forty, were they all as the first */
+  /* without chance 3.1 s are five pauses; there would be forty, were they all as the first. On a
+   * machine that has much else to do there may be few: that there is a second one is enough. */
   CHECK(n >= 2 && n <= 9);
   close(listener);
   alone_down(&h);

@@ -161,13 +161,13 @@ test_that("it costs nothing while there is nothing to do", {
   expect_identical(collect_all(t), as.list(1:50))
   t <- cluster_submit(cl, 1, .retries = 1, .timeout = 60) # done, and not asked for
   Sys.sleep(0.2)
-  # the best of some: R itself may be at work, as in a collection
+  # nothing in one of some at least: R itself may be at work, as in a collection
   used <- vapply(1:5, function(i) {
     before <- ticks()
     Sys.sleep(0.6)
     ticks() - before
   }, 0)
-  expect_lte(min(used), 1)
+  expect_identical(min(used), 0)
   expect_identical(collect(t), 1)
 })
 
