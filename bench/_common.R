@@ -93,6 +93,18 @@ has <- function(package) {
   there
 }
 
+# Libraries that 'tools/deps.sh newer' (kind "library") and 'tools/deps.sh models' ("models") fill: those that are there.
+deps_libraries <- function(kinds = "library") {
+  newer <- tryCatch(suppressWarnings(system2("tools/deps.sh", "newer-library", stdout = TRUE)), error = function(e) "")
+  folders <- unlist(lapply(kinds, function(kind) sub("library-", paste0(kind, "-"), newer, fixed = TRUE)))
+  folders[dir.exists(folders)]
+}
+# Their packages come first, here and in the processes of others that this one starts.
+use_deps_libraries <- function(...) {
+  .libPaths(c(deps_libraries(...), .libPaths()))
+  Sys.setenv(R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep))
+}
+
 # Debian's packages are for Debian's Python, which need not be the first in the path.
 pythons <- function() {
   found <- unique(c("/usr/bin/python3", unname(Sys.which("python3"))))

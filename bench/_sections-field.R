@@ -97,24 +97,26 @@ sections$busy <- list(
       of("Python ProcessPoolExecutor, lock held", "done"), of("Python ProcessPoolExecutor, lock released", "done")))
   })
 
+# Of a table of medians by job, who and what: its rows of one `what`, in the order of `x`, all pairs of job and who
+jobs_and_who <- function(t) unique(t[c("job", "who")])
+rows_of <- function(t, x, what) {
+  d <- t[t$what == what, ]
+  d[match(paste(x$job, x$who), paste(d$job, d$who)), ]
+}
+the_jobs <- function(file) list(caption = "The jobs.", make = function() read(file)[c("job", "what")])
+
 sections$work <- list(
   title = "Real work", scripts = "work", peers = c("mirai", "future", "future.apply", "survival", "ranger"),
   no_text = TRUE,
   question = "How long does real work take on two processes, and how much memory, against lapply()?",
   tables = list(
-    list(caption = "The jobs.", make = function() {
-      j <- read("work-jobs.csv")
-      data.frame(job = j$job, what = j$what)
-    }),
+    the_jobs("work-jobs.csv"),
     list(caption = paste("Seconds of the start of two processes and of the job; *times lapply*: how many times as fast as",
       "`lapply()`, start included; *MB*: all processes together at the most, what they share counted once."),
       make = function() {
         t <- read("work.csv")
-        x <- unique(t[c("job", "who")])
-        of <- function(what) {
-          d <- t[t$what == what, ]
-          d[match(paste(x$job, x$who), paste(d$job, d$who)), ]
-        }
+        x <- jobs_and_who(t)
+        of <- function(what) rows_of(t, x, what)
         all <- of("all_s")
         serial <- all[all$who == "lapply", ]
         data.frame(job = x$job, who = x$who, "start, s" = cell(of("start_s")), "job, s" = cell(of("run_s")),
@@ -236,19 +238,13 @@ sections$models <- list(
   question = paste("Packages tune and mlr3 know future and mirai. How long does their work take through plan(clutch) and",
     "mirai_daemons(), beside the others' own processes?"),
   tables = list(
-    list(caption = "The jobs.", make = function() {
-      j <- read("models-jobs.csv")
-      data.frame(job = j$job, what = j$what)
-    }),
+    the_jobs("models-jobs.csv"),
     list(caption = paste("Seconds, two processes each. *First*: processes load packages within the job. The results are the",
       "same everywhere."),
       make = function() {
         t <- read("models.csv")
-        x <- unique(t[c("job", "who")])
-        of <- function(what) {
-          d <- t[t$what == what, ]
-          cell(d[match(paste(x$job, x$who), paste(d$job, d$who)), ])
-        }
+        x <- jobs_and_who(t)
+        of <- function(what) cell(rows_of(t, x, what))
         data.frame(job = x$job, who = x$who, "start, s" = of("start_s"), "first, s" = of("first_s"),
           "again, s" = of("again_s"), check.names = FALSE)
       })),

@@ -351,33 +351,33 @@ if ("strings" %in% asked && has_smaps) {
   elements <- if (quick) 1e6 else 1e7
   x <- sprintf("record %06d", seq_len(1e5))[seq_len(elements) %% 1e5 + 1]
   what <- sprintf("%s strings to 8 nodes", count_of(elements))
-  for (r in seq_len(min(reps, 2L))) {
+  # as it is, as R itself sends them, and by others
+  to_cluster <- function(who, r, share_from = NULL, touch = TRUE) {
     cl <- make_cluster(8L)
+    on.exit(stop_cluster(cl))
     pids <- unlist(clusterCall(cl, step_here, NULL))
     before <- dirty_mb(pids)
-    note("strings", what, "clutch cluster_export", r, seconds(cluster_export(cl, "x", globalenv())))
-    held <- dirty_mb(pids)
-    note("strings", "MB of a node", "clutch cluster_export", r, held - before)
+    was <- options(clutch.share_from = share_from)
+    note("strings", what, who, r, seconds(cluster_export(cl, "x", globalenv())))
+    options(was)
+    note("strings", "MB of a node", who, r, dirty_mb(pids) - before)
+    if (!touch) return()
     clusterCall(cl, step_here, quote(sum(nchar(x))))
-    note("strings", "MB of a node, touched", "clutch cluster_export", r, dirty_mb(pids) - before)
-    stop_cluster(cl)
+    note("strings", "MB of a node, touched", who, r, dirty_mb(pids) - before)
   }
-  # as R itself sends them, and by others
-  cl <- make_cluster(8L)
-  before <- dirty_mb(pids <- unlist(clusterCall(cl, step_here, NULL)))
-  was <- options(clutch.share_from = Inf)
-  note("strings", what, "clutch, not shared", 1L, seconds(cluster_export(cl, "x", globalenv())))
-  options(was)
-  note("strings", "MB of a node", "clutch, not shared", 1L, dirty_mb(pids) - before)
-  stop_cluster(cl)
-  if (with_mirai) {
+  to_mirai <- function(who, r) {
     started_mirai(8L)
-    to_mirai <- function(...) mirai::collect_mirai(mirai::everywhere(Sys.getpid(), ..., .min = 8L))
-    before <- dirty_mb(pids <- unique(unlist(to_mirai())))
-    note("strings", what, "mirai everywhere", 1L, seconds(to_mirai(x = x)))
-    note("strings", "MB of a node", "mirai everywhere", 1L, dirty_mb(pids) - before)
-    mirai::daemons(0)
+    on.exit(mirai::daemons(0))
+    send <- function(...) mirai::collect_mirai(mirai::everywhere(Sys.getpid(), ..., .min = 8L))
+    pids <- unique(unlist(send()))
+    before <- dirty_mb(pids)
+    note("strings", what, who, r, seconds(send(x = x)))
+    note("strings", "MB of a node", who, r, dirty_mb(pids) - before)
   }
+  ways <- list("clutch cluster_export" = to_cluster,
+               "clutch, not shared" = function(who, r) to_cluster(who, r, Inf, touch = FALSE))
+  if (with_mirai) ways[["mirai everywhere"]] <- to_mirai
+  for (r in seq_len(min(reps, 2L))) for (who in rotated(names(ways), r)) ways[[who]](who, r)
   rm(x)
 }
 invisible(gc())

@@ -3,9 +3,8 @@
 # PSOCK nodes and doFuture under plan(clutch) have two nodes each.
 #
 #   Rscript bench/foreach.R [--iterations=20000] [--reps=5]     QUICK=1: fewer, twice
-newer <- tryCatch(suppressWarnings(system2("tools/deps.sh", "newer-library", stdout = TRUE)), error = function(e) "")
-if (dir.exists(file.path(newer, "doFuture"))) .libPaths(c(newer, .libPaths()))
 source("bench/_common.R")
+use_deps_libraries() # doFuture wants a future newer than many have
 suppressPackageStartupMessages({
   library(clutch)
   library(parallel)

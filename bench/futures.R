@@ -5,12 +5,8 @@
 # Package future 1.40 or newer is wanted, and future.mirai: of the library that 'tools/deps.sh newer-library' names.
 #
 #   Rscript bench/futures.R [--seconds=1.5] [--reps=5]     QUICK=1: shorter, twice
-newer <- tryCatch(suppressWarnings(system2("tools/deps.sh", "newer-library", stdout = TRUE)), error = function(e) "")
-if (dir.exists(file.path(newer, "future"))) {
-  .libPaths(c(newer, .libPaths()))
-  Sys.setenv(R_LIBS = paste(.libPaths(), collapse = ":")) # for the workers of others
-}
 source("bench/_common.R")
+use_deps_libraries()
 suppressPackageStartupMessages(library(clutch))
 if (!has("future") || utils::packageVersion("future") < "1.40.0") {
   cat("without package future 1.40 or newer nothing is measured\n")

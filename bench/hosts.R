@@ -20,25 +20,11 @@ raw <- list()
 note <- function(row, who, rep, value) {
   raw[[length(raw) + 1L]] <<- data.frame(row = row, who = who, rep = rep, value = value)
 }
-values <- function(row, who) {
-  unlist(lapply(raw, function(x) if (x$row == row && x$who == who) x$value))
-}
-middle <- function(row, who) stats::median(values(row, who))
 
 # ---- the hosts ----
 
 fixtures <- normalizePath("tests/testthat/fixtures")
-eventually <- function(expr, seconds = 20) {
-  expr <- substitute(expr)
-  env <- parent.frame()
-  end <- Sys.time() + seconds
-  while (Sys.time() < end) {
-    if (isTRUE(eval(expr, env))) return(TRUE)
-    Sys.sleep(0.01)
-  }
-  FALSE
-}
-alive <- function(pid) file.exists(file.path("/proc", pid))
+source("tests/testthat/helper.R")
 source("tests/testthat/helper-hosts.R")
 four <- c("alpha", "beta", "gamma", "delta")
 there <- why_no_hosts()
@@ -46,9 +32,6 @@ if (is.null(there)) there <- start_hosts(four)
 can <- !is.character(there)
 if (!can) cat("without hosts:", there, "\n")
 of <- function(names, each, ...) hosts(names, each, ssh = c("ssh", "-F", there$config), ...)
-logins <- function() {
-  sum(vapply(four, function(n) sum(grepl("Accepted ", readLines(file.path(there$folder, paste0(n, ".log"))))), 1L))
-}
 link <- if (can) paste0("clu", sub(".*[.]", "", there$net))
 sent <- function() as.numeric(readLines(file.path("/sys/class/net", link, "statistics", "tx_bytes")))
 # A program that is ssh to those hosts, for who takes no more than a name of it
@@ -71,16 +54,30 @@ mirai_start <- function(n, hosts) {
   if (!came) cat(sprintf("without mirai's %d daemons: %d have come in 120 s\n", n, mirai::status()$connections))
   came
 }
+empty <- function() eventually(!any(vapply(four, function(n) length(processes_on(there, n)) > 0L, NA)), 30)
 mirai_stop <- function() {
   mirai::daemons(0)
-  eventually(!any(vapply(four, function(n) length(processes_on(there, n)) > 0L, NA)), 30)
+  empty()
+}
+# NA: they have not all come
+mirai_seconds <- function(n) {
+  came <- FALSE
+  s <- seconds(came <- mirai_start(n, four))
+  mirai_stop()
+  if (came) s else NA_real_
 }
 parallelly_start <- function(n, hosts) {
   parallelly::makeClusterPSOCK(rep(hosts, each = n / length(hosts)), master = there$here, rshcmd = own_ssh(),
                                revtunnel = FALSE, homogeneous = FALSE, rscript = "Rscript",
                                rscript_libs = .libPaths(), verbose = FALSE)
 }
-empty <- function() eventually(!any(vapply(four, function(n) length(processes_on(there, n)) > 0L, NA)), 30)
+parallelly_seconds <- function(n) {
+  cl <- NULL
+  s <- seconds(cl <- parallelly_start(n, four))
+  stopCluster(cl)
+  empty()
+  s
+}
 
 # ---- starts ----
 
@@ -113,23 +110,20 @@ start_part <- function() {
     "one host" = function() start("alpha", each),
     "four hosts" = function() start(four, each),
     "four hosts, four times as many" = function() start(four, 4L * each))
-  for (r in seq_len(reps)) for (k in rotated(names(ways), r)) note("start", k, r, ways[[k]]())
-  before <- logins()
-  start(four, each)
-  note("launches", "four hosts", 1L, logins() - before)
-  # minutes: once, and one of mirai's after the other
-  if (with_mirai) for (r in seq_len(if (quick) 1L else 2L)) {
-    came <- FALSE
-    s <- seconds(came <- mirai_start(n, four))
-    if (came) note("start", "mirai", r, s)
-    mirai_stop()
+  # the others take minutes: not in all repetitions
+  most <- rep(reps, length(ways))
+  if (with_mirai) {
+    ways$mirai <- function() mirai_seconds(n)
+    most <- c(most, if (quick) 1L else 2L)
   }
   if (with_parallelly) {
-    cl <- NULL
-    note("start", "parallelly", 1L, seconds(cl <- parallelly_start(n, four)))
-    stopCluster(cl)
-    empty()
+    ways$parallelly <- function() parallelly_seconds(n)
+    most <- c(most, 1L)
   }
+  for (r in seq_len(reps)) for (k in rotated(names(ways)[r <= most], r)) note("start", k, r, ways[[k]]())
+  before <- sum(logins(there))
+  start(four, each)
+  note("launches", "four hosts", 1L, sum(logins(there)) - before)
 }
 
 # ---- what crosses ----
@@ -162,20 +156,16 @@ tiny_part <- function() {
     "clutch, this host" = function() n / seconds(cluster_map(here, seq_len(n), identity)),
     "clutch, TLS" = function() n / seconds(cluster_map(there_tls, seq_len(n), identity)),
     "clutch, plain" = function() n / seconds(cluster_map(there_plain, seq_len(n), identity)))
+  few <- if (quick) 1000L else 5000L
+  if (with_mirai && mirai_start(8L, four)) {
+    ways$"mirai, TLS" <- function() few / seconds(mirai::mirai_map(seq_len(few), identity)[])
+  }
   for (r in 0:reps) for (k in rotated(names(ways), r + 1L)) {
     value <- ways[[k]]()
     if (r > 0L) note("tiny", k, r, value)
   }
   for (cl in list(there_tls, there_plain, here)) stop_cluster(cl)
-  if (with_mirai) {
-    mirai_start(8L, four)
-    few <- if (quick) 1000L else 5000L
-    for (r in 0:min(reps, 3L)) {
-      value <- few / seconds(mirai::mirai_map(seq_len(few), identity)[])
-      if (r > 0L) note("tiny", "mirai, TLS", r, value)
-    }
-    mirai_stop()
-  }
+  if (with_mirai) mirai_stop()
 }
 
 # ---- one call ----
@@ -209,11 +199,7 @@ if (can) {
 
 # ---- a thousand hosts ----
 
-# As many nodes as this machine's limit of descriptors allows: what 64 on each host would need is on the line through the
-# measured points. `line`: data frame with nodes and value.
-at_64 <- function(line, hosts) {
-  as.numeric(stats::predict(stats::lm(value ~ nodes, line), data.frame(nodes = 64 * hosts)))
-}
+# As many nodes as this machine's limit of descriptors allows.
 model_part <- function() {
   program <- tempfile("hosts-model-")
   config <- function(what) system2(file.path(R.home("bin"), "R"), c("CMD", "config", what), stdout = TRUE)
@@ -293,5 +279,6 @@ if (nrow(goals)) cat(sprintf("goal: %s: %.3g (%s %g): %s\n", goals$what, goals$f
 method("hosts",
   what = paste("starts in seconds (cold: neither a fork server nor a link process runs), bytes by the counters of the",
                "kernel for this side's network interface, tasks a second, microseconds of a `clusterCall()`"),
-  order = "clutch's own rows once in each repetition, another one first each time; mirai and parallelly after them",
+  order = paste("all once in each repetition, another one first each time; mirai's start in two repetitions and",
+                "parallelly's in one, since they take minutes"),
   warm = "one repetition of tasks and calls before, which is not counted")

@@ -1,17 +1,14 @@
 # Real work of packages that know futures and mirai and no others: a grid of parameters tried by tune (tidymodels), and
 # learners compared by mlr3. Each on two processes, through plan(clutch) and mirai_daemons(), and through the others' own.
 #
-# Each contender does each job three times with processes of its own: the first time these load the packages. All results
-# have to be the same as those of the session.
+# In each repetition every contender does each job twice with processes of its own: the first time these load the packages.
+# All results have to be the same as those of the session.
 #
 # Packages tune, rsample, parsnip, rpart and mlr3 are wanted, each job only if its own are there: 'tools/deps.sh models'.
 #
 #   Rscript bench/models.R [--reps=3]     QUICK=1: fewer folds, once
-libraries <- tryCatch(suppressWarnings(system2("tools/deps.sh", "newer-library", stdout = TRUE)), error = function(e) "")
-libraries <- c(sub("library-", "models-", libraries, fixed = TRUE), libraries)
-.libPaths(c(libraries[dir.exists(libraries)], .libPaths()))
-Sys.setenv(R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep)) # for the workers of others
 source("bench/_common.R")
+use_deps_libraries(c("models", "library"))
 folds <- if (quick) 3L else 5L
 seeded <- function(i) set.seed(i, "Mersenne-Twister", "Inversion", "Rejection")
 
@@ -88,7 +85,8 @@ for (j in there) {
                                               again_s = times[[2L]])
     }
   }
-  same <- vapply(results[paste(j, names(contenders))], function(x) isTRUE(all.equal(x, results[[paste(j, names(contenders)[[1L]])]])), NA)
+  of_session <- results[[paste(j, "the session alone")]]
+  same <- vapply(results[paste(j, names(contenders))], function(x) isTRUE(all.equal(x, of_session)), NA)
   if (!all(same)) stop("other results of ", j, ": ", toString(names(contenders)[!same]))
 }
 raw <- do.call(rbind, rows)

@@ -12,7 +12,7 @@ source("bench/_sections.R")
 source("bench/_sections-field.R")
 suppressPackageStartupMessages(library(clutch))
 # whose versions the report tells: bench/models.R finds them by itself
-.libPaths(c(.libPaths(), sub("library-", "models-", system2("tools/deps.sh", "newer-library", stdout = TRUE), fixed = TRUE)))
+.libPaths(c(.libPaths(), deps_libraries("models")))
 
 scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "latency", "tasks", "tiny",
     "handout", "stream", "hosts", "promises", "futures", "foreach", "daemons", "memory", "broadcast", "data", "recovery",
