@@ -144,7 +144,8 @@ run_launches <- function(info, seconds) {
   }
   folder <- if (is.null(info$folder)) "" else info$folder
   launches <- launches_of(x, info$methods, folder, format(info$port))
-  info$until <- clock() + seconds
+  info$began <- clock()
+  info$until <- info$began + seconds
   info$parents <- launch_parents(x)
   if (length(launches) < length(info$servers)) info$parents <- integer(length(info$servers))
   by_tree <- which(info$parents > 0L)
@@ -156,7 +157,9 @@ run_launches <- function(info, seconds) {
 # ---- whose turn it is to be started ----
 
 AT_ONCE <- 64L      # programs that have been started here, and whose hosts have not come yet
-TREE_PATIENCE <- 10 # seconds for which those are waited for whose parent has come
+# Seconds for which those are waited for whose parent has come; and twice as long as that one took:
+# on busy machines all take long, and to start the same hosts once more would not help.
+TREE_PATIENCE <- 10
 
 
 # Starts what may be started now.
@@ -189,7 +192,7 @@ has_tree_failed <- function(info, k) {
   if (host_has_ended(info$servers[[parent]])) return(TRUE)
   came <- info$servers[[parent]]$came
   if (is.null(came)) return(FALSE)
-  if (clock() - came > TREE_PATIENCE) return(TRUE)
+  if (clock() - came > TREE_PATIENCE + 2 * (came - info$began)) return(TRUE)
   tree_failure(info$servers[[k]]$number) %in% log_lines(command_of(info, parent)$log)
 }
 

@@ -36,19 +36,24 @@ part_of_tree <- function(info, k) {
 }
 
 # On a host: starts them. They get what this one got, but for its number, and the session's
-# addresses in the order in which they are known here.
+# addresses in the order in which they are known here. They are told to end when this process ends:
+# a host that waits in vain for the session then knows that nobody waits for it.
 start_part_of_tree <- function(settings) {
   own <- settings
   own$others <- own$ranks <- NULL
   own$direct <- FALSE
   for (i in seq_along(settings$others)) {
     own$rank <- settings$ranks[[i]]
-    file <- tempfile("settings-")
-    write_private(host_settings_lines(own), file)
-    line <- sprintf("{ rm -f %s; %s || echo %s >&2; } < %s", shQuote(file), settings$others[[i]],
-                    shQuote(tree_failure(own$rank)), shQuote(file))
-    system(line, wait = FALSE)
+    .Call(ffi_host_start, c("/bin/sh", "-c", tree_line(settings$others[[i]], own$rank)),
+          paste0(host_settings_lines(own), "\n", collapse = ""))
   }
+}
+
+# In a shell: says so when the command fails, and ends it when the shell is told to end. Not by <&0:
+# some shells have the null device there by then.
+tree_line <- function(command, number) {
+  sprintf("exec 3<&0; trap 'kill $p; exit' TERM; %s <&3 & p=$!; wait $p || echo %s >&2", command,
+          shQuote(tree_failure(number)))
 }
 
 # What its parent prints when the command that has started a host has failed.

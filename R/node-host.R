@@ -32,13 +32,13 @@ check_protocol <- function(settings) {
                             settings$version))
 }
 
-# In the child, the fork server. It ends when the relay does, and knows no idle limit.
+# In the child, the fork server. It ends when the relay does, and knows no idle limit. Its temporary
+# folder is that of the relay: whichever of the two ends last removes it when it quits, also where
+# the other one was killed. A node that outlives both removes it, too.
 host_server_main <- function(settings) {
   lib <- dirname(getNamespaceInfo("clutch", "path"))
-  tmpdir <- Sys.getenv("TMPDIR", NA)
   rscript <- c(file.path(R.home("bin"), "Rscript"), default_packages_argument(settings$methods))
-  fork_server_main(c(lib, "1e9", paste(settings$attach, collapse = ","),
-                     if (is.na(tmpdir)) "" else paste0("TMPDIR=", tmpdir), rscript))
+  fork_server_main(c(lib, "1e9", paste(settings$attach, collapse = ","), "", rscript))
 }
 
 # `rank`, or where one command has started several hosts, counted from there: Slurm says which of

@@ -12,7 +12,7 @@
 fork_server_main <- function(args) {
   options(clutch.joins = NULL)
   the_node$seed <- as.numeric(.Call(ffi_random_seeds, 1L))
-  move_temp_dir(args[[4L]])
+  if (is.null(the_node$host)) move_temp_dir(args[[4L]])
   script <- system.file("node", "node.R", package = "clutch", lib.loc = args[[1L]])
   exec <- c(args[-(1:4)], script, args[[1L]], args[[3L]])
   exec <- without_front_end(exec, effective_env(NULL))
@@ -39,9 +39,9 @@ fork_server_main <- function(args) {
   quit(save = "no", runLast = FALSE)
 }
 
-# Until here the temporary folder was within one that the session removes, should this process end
-# before it can do that itself. From now on it is where that of any R is. Paths that the profile has
-# stored lead there, too.
+# On the session's machine. Until here the temporary folder was within one that the session removes,
+# should this process end before it can do that itself. From now on it is where that of any R is.
+# Paths that the profile has stored lead there, too.
 move_temp_dir <- function(tmpdir) {
   old <- tempdir()
   if (nzchar(tmpdir)) Sys.setenv(TMPDIR = sub("^TMPDIR=", "", tmpdir)) else Sys.unsetenv("TMPDIR")

@@ -164,6 +164,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/host.c */
                                           ENTRY(ffi_host_begin, 1),
                                           ENTRY(ffi_host_protocol, 0),
+                                          ENTRY(ffi_host_start, 2),
                                           /* r/node/join.c */
                                           ENTRY(ffi_join, 5),
                                           ENTRY(ffi_output_to, 1),

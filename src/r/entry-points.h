@@ -138,6 +138,7 @@ SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 /* r/node/host.c */
 SEXP ffi_host_begin(SEXP settings);
 SEXP ffi_host_protocol(void);
+SEXP ffi_host_start(SEXP argv, SEXP text);
 
 /* r/node/join.c */
 SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local);

@@ -114,11 +114,42 @@ test_that("a relay that is killed: its host is lost at once, and comes again", {
   expect_match(cluster_hosts(cl)$why[[1L]], "has ended, with exit status 137")
   stop_cluster(cl)
   on.exit()
-  for (name in hosts_there$names) { # what a killed fork server has left
-    unlink(list.files(file.path(hosts_there$folder, name, "tmp"), full.names = TRUE),
-           recursive = TRUE)
-  }
   expect_hosts_empty(hosts_there)
+})
+
+# Process ids on host "alpha": of the relay, of the fork server, which is its child, and of nodes.
+family_there <- function() {
+  x <- utils::read.table(text = on_host(hosts_there, "alpha", "ps -e -o pid= -o ppid="))
+  relay <- relay_on("alpha")
+  server <- x[x[[2L]] == relay, 1L]
+  list(relay = relay, server = server, nodes = x[x[[2L]] %in% server, 1L])
+}
+
+test_that("whoever is killed there, the last one to end removes the temporary folders", {
+  needs("follow_parent")
+  needs_hosts()
+  send <- function(signal, pids) {
+    on_host(hosts_there, "alpha", paste(c("kill", signal, pids), collapse = " "))
+  }
+  deeds <- list(
+    "a fork server that does not end is killed" = function(p) {
+      send("-STOP", p$server)
+      send("-KILL", p$nodes)
+    },
+    "relay" = function(p) send("-KILL", p$relay),
+    "fork server" = function(p) send("-KILL", p$server),
+    "both" = function(p) send("-KILL", c(p$relay, p$server))
+  )
+  for (what in names(deeds)) for (strategy in c("fork_server", "spawn")) {
+    cl <- make_cluster(on_hosts("alpha"), strategy)
+    cluster_map(cl, 1:2, function(i) tempfile()) # a node has its own folder then
+    p <- family_there()
+    expect_identical(lengths(p), c(relay = 1L, server = 1L, nodes = 2L))
+    expect_gt(length(files_on(hosts_there, "alpha")), 0L)
+    deeds[[what]](p)
+    stop_cluster(cl)
+    expect_hosts_empty(hosts_there, "alpha")
+  }
 })
 
 test_that("what tasks leave running in sessions of their own ends with their node", {

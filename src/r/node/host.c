@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/input.h"
 #include "core/link/far.h"
 #include "core/link/link.h"
 #include "core/wire/frame.h"
@@ -11,7 +12,7 @@
 #include "r/entry-points.h"
 #include "r/node/node.h"
 
-enum { STDOUT = 1 };
+enum { STDOUT = 1, STDERR = 2 };
 
 static SEXP element(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
@@ -23,6 +24,33 @@ static SEXP element(SEXP list, const char *name) {
 /* A number that another version of what travels between hosts does not have. */
 SEXP ffi_host_protocol(void) {
   return Rf_ScalarInteger(CLU_LINK_VERSION * 1000 + CLU_K_AFTER_LAST);
+}
+
+/* Starts `argv` with this text on its standard input. It goes on beside the relay, and is told to
+ * end (SIGTERM, on Linux) when that ends. */
+SEXP ffi_host_start(SEXP argv, SEXP text) {
+  R_xlen_t n = Rf_xlength(argv);
+  char **args = (char **)R_alloc((size_t)n + 1, sizeof *args);
+  const char *input = CHAR(STRING_ELT(text, 0));
+  clu_err e = {0, 0, ""};
+  clu_spawn s;
+  clu_pid pid;
+  int rc;
+  for (R_xlen_t i = 0; i < n; i++) args[i] = (char *)(uintptr_t)CHAR(STRING_ELT(argv, i));
+  args[n] = NULL;
+  memset(&s, 0, sizeof s);
+  s.file = args[0];
+  s.argv = args;
+  s.out = STDOUT;
+  s.err = STDERR;
+  s.follow = 1;
+  rc = clu_input_of(input, strlen(input), &s.in, &e);
+  if (rc == CLU_OK) {
+    rc = clu_os_spawn(&s, &pid, &e);
+    clu_os_close(s.in);
+  }
+  if (rc != CLU_OK) clu_raise_err(&e);
+  return R_NilValue;
 }
 
 static const char *text_of(SEXP list, const char *name) {

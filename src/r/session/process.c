@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/input.h"
 #include "core/node/child-process.h"
 #include "core/wire/handshake.h"
 
@@ -41,32 +42,12 @@ void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how) {
   if (part(how, "input") != R_NilValue) p->input = CHAR(STRING_ELT(part(how, "input"), 0));
 }
 
-/* `n` bytes, which fit into a socket's buffer, on the standard input of a process to come: `*in` is
- * its end, the caller's to close. */
-static int as_input(const char *text, size_t n, clu_fd *in, clu_err *e) {
-  clu_fd pair[2];
-  clu_iov iov;
-  size_t put = 0;
-  int rc = clu_os_pair(pair, e);
-  if (rc != CLU_OK) return rc;
-  iov.base = (void *)(uintptr_t)text;
-  iov.len = n;
-  rc = clu_os_writev(pair[1], &iov, 1, NULL, 0, &put);
-  clu_os_close(pair[1]);
-  clu_os_set_blocking(pair[0], 1);
-  *in = pair[0];
-  if (rc == CLU_OK && put == n) return CLU_OK;
-  clu_os_close(pair[0]);
-  *in = CLU_NO_FD;
-  return clu_fail(e, CLU_SYS, 0, "the secret cannot be handed over");
-}
-
 static int secret_as_input(const char *hex, clu_fd *in, clu_err *e) {
   char line[2 * CLU_SECRET + 1];
   int rc;
   memcpy(line, hex, sizeof line);
   line[sizeof line - 1] = '\n';
-  rc = as_input(line, sizeof line, in, e);
+  rc = clu_input_of(line, sizeof line, in, e);
   clu_os_wipe(line, sizeof line);
   return rc;
 }
@@ -92,7 +73,7 @@ int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, cl
   s.new_session = s.follow = 1;
   s.leaves = p->leaves;
   rc = open_output(p, &s, e);
-  if (rc == CLU_OK && p->input) rc = as_input(p->input, strlen(p->input), &s.in, e);
+  if (rc == CLU_OK && p->input) rc = clu_input_of(p->input, strlen(p->input), &s.in, e);
   if (rc == CLU_OK && p->secret_by_stdin && secret) rc = secret_as_input(secret, &s.in, e);
   if (rc == CLU_OK && p->shares_memory)
     rc = clu_child_slot(clu_session_children(clu_the_session), &slot, &memory, e);

@@ -1,0 +1,12 @@
+/* Text for the standard input of a program that is to be started: no file has it, and no command
+ * line. */
+#ifndef CLUTCH_INPUT_H
+#define CLUTCH_INPUT_H
+
+#include "core/base/os.h"
+
+/* `n` bytes that fit into a socket's buffer, and then the end: `*in` is what a program reads them
+ * from, the caller's to close. CLU_SYS: they do not fit. */
+int clu_input_of(const char *text, size_t n, clu_fd *in, clu_err *e);
+
+#endif

@@ -1,0 +1,32 @@
+/* Text for the standard input of a program. */
+#include "test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/base/input.h"
+#include "core/base/os.h"
+
+TEST(what_is_read_is_the_text_and_then_the_end) {
+  clu_err e = {0, 0, ""};
+  clu_fd in;
+  char got[16] = "";
+  CHECK_INT_EQ(clu_input_of("two\nlines\n", 10, &in, &e), CLU_OK);
+  CHECK_INT_EQ(read((int)in, got, sizeof got), 10);
+  CHECK_STR_EQ(got, "two\nlines\n");
+  CHECK_INT_EQ(read((int)in, got, sizeof got), 0);
+  clu_os_close(in);
+}
+
+TEST(a_text_that_does_not_fit_is_an_error_and_leaves_no_descriptor) {
+  const size_t n = 64u << 20;
+  char *text = malloc(n);
+  clu_err e = {0, 0, ""};
+  clu_fd in = 5;
+  CHECK(text != NULL);
+  memset(text, 'x', n);
+  CHECK_INT_EQ(clu_input_of(text, n, &in, &e), CLU_SYS);
+  CHECK(in == CLU_NO_FD);
+  CHECK(strlen(e.text) > 0);
+  free(text);
+}
