@@ -19,6 +19,7 @@ int clu_turn_enter(const void *frame);
 void clu_turn_leave(int mine);
 const void *clu_turn_pause(void);
 void clu_turn_resume(const void *frame);
+int64_t clu_turn_work_here(int64_t wait);
 /* The thread, if there is one, has ended. */
 void clu_turn_end(void);
 

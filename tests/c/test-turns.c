@@ -209,6 +209,33 @@ TEST(it_does_nothing_while_the_owner_is_there) {
   tear_down();
 }
 
+TEST(an_owner_that_waits_does_what_is_urgent_or_due) {
+  int mine;
+  set_up();
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  send_bytes(3);
+  CHECK_INT_EQ(clu_turns_work_here(&x.turns, 50000000), 50000000); /* nothing is urgent */
+  CHECK_INT_EQ(x.works, 0);
+  x.wanted = 5;
+  CHECK_INT_EQ(clu_turns_work_here(&x.turns, 10000000), 10000000);
+  CHECK_INT_EQ(clu_turns_work_here(&x.turns, 50000000), 20000000);
+  CHECK_INT_EQ(x.got, 3);
+  send_bytes(2);
+  CHECK_INT_EQ(clu_turns_work_here(&x.turns, 50000000), 50000000); /* nothing more to do */
+  CHECK_INT_EQ(x.got, 5);
+  CHECK_INT_EQ(x.works, 3);
+  clu_turns_leave(&x.turns, mine);
+  set_due(20);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  compute();
+  CHECK_INT_EQ(x.works, 3);
+  clu_turns_work_here(&x.turns, 50000000);
+  clu_turns_work_here(&x.turns, 50000000);
+  CHECK_INT_EQ(x.works, 4);
+  clu_turns_leave(&x.turns, mine);
+  tear_down();
+}
+
 TEST(the_owner_waits_for_a_piece_of_work_and_no_longer) {
   set_up();
   x.pause_ms = 100;
@@ -230,6 +257,7 @@ static void TEST_UNUSED within(int depth) {
   CHECK(!mine);
   x.works++;
   CHECK(clu_turns_pause(&x.turns) == NULL); /* the one around does not know of it */
+  CHECK_INT_EQ(clu_turns_work_here(&x.turns, 1000000000), 1000000000);
   if (depth > 0) within(depth - 1);
   clu_turns_leave(&x.turns, mine);
 }

@@ -130,6 +130,85 @@ test_that("time limits are in force meanwhile, and who has answered is not late"
   })
 })
 
+# For calls of package parallel: waits until `is_so(x)`, half a minute at the most. Whether it is.
+until <- function(x, is_so) {
+  end <- Sys.time() + 30
+  while (!is_so(x) && Sys.time() < end) Sys.sleep(0.01)
+  is_so(x)
+}
+environment(until) <- globalenv()
+
+test_that("submitted tasks and their time limits go on while the session waits in package parallel", {
+  other <- make_cluster(1)
+  on.exit(stop_cluster(other))
+  waits <- list(
+    clusterCall = function(file) parallel::clusterCall(other, until, file, file.exists)[[1L]],
+    clusterApplyLB = function(file) {
+      parallel::clusterApplyLB(other, file, until, file.exists)[[1L]]
+    }
+  )
+  of_each_strategy(function(cl) {
+    for (name in names(waits)) {
+      last <- tempfile()
+      late <- lapply(1:2, function(i) cluster_submit(cl, Sys.sleep(60), .timeout = 0.2))
+      t <- lapply(1:40, function(i) cluster_submit(cl, {
+        if (i == 40) file.create(last)
+        i
+      }))
+      expect_true(waits[[name]](last), info = name)
+      expect_identical(collect_all(t), as.list(1:40), info = name)
+      for (task in late) expect_error(collect(task), class = "clutch_task_timeout", info = name)
+    }
+    expect_true(works(cl))
+  })
+})
+
+test_that("tasks are handed out while one call of package parallel follows the other", {
+  other <- make_cluster(1)
+  cl <- make_cluster(1)
+  on.exit({
+    stop_cluster(other)
+    stop_cluster(cl)
+  })
+  last <- tempfile()
+  t <- lapply(1:100, function(i) cluster_submit(cl, {
+    if (i == 100) file.create(last)
+    i
+  }))
+  calls <- 0
+  while (!file.exists(last) && calls < 1000) {
+    parallel::clusterCall(other, Sys.sleep, 0.002)
+    calls <- calls + 1
+  }
+  expect_lt(calls, 100) # more than one task a call
+  expect_identical(collect_all(t), as.list(1:100))
+})
+
+test_that("limits of memory are in force while the session waits in package parallel", {
+  linux_only()
+  needs("memory")
+  other <- make_cluster(1)
+  on.exit(stop_cluster(other))
+  is_gone <- function(pid) !file.exists(file.path("/proc", pid))
+  environment(is_gone) <- globalenv()
+  of_each_strategy(function(cl) {
+    file <- tempfile()
+    t <- cluster_submit(cl, {
+      cat(Sys.getpid(), file = file)
+      x <- list()
+      repeat {
+        x <- c(x, list(numeric(1e6) + 1))
+        Sys.sleep(0.001)
+      }
+    }, .max_memory = 150e6)
+    expect_true(eventually(file.exists(file) && length(readLines(file, warn = FALSE)) == 1L))
+    pid <- readLines(file, warn = FALSE)
+    expect_true(parallel::clusterCall(other, until, pid, is_gone)[[1L]])
+    expect_error(collect(t), class = "clutch_task_memory")
+    expect_true(works(cl))
+  })
+})
+
 test_that("what comes meanwhile is read up to a bound; then nodes wait", {
   linux_only()
   compute <- computing()

@@ -162,6 +162,15 @@ void clu_turns_resume(clu_turns *t, const void *frame) {
   t->frame = frame;
 }
 
+int64_t clu_turns_work_here(clu_turns *t, int64_t wait) {
+  int64_t next;
+  if (!t->does.work || t->nested) return wait;
+  if (!t->does.is_urgent(t->does.self) && until_due(t) != 0) return wait;
+  next = t->does.work(t->does.self);
+  atomic_store(&t->due, due_by(t));
+  return next >= 0 && next < wait ? next : wait;
+}
+
 uint64_t clu_turns_entries(const clu_turns *t) { return t->entries; }
 
 /* ---- begin and end ---- */

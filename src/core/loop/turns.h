@@ -15,6 +15,9 @@
  * here ------------------'   '------- the owner was here ------'  |
  *     '---------------------------- nothing is urgent --------------------------------------------'
  *
+ * An owner that is here and waits keeps the thread away. It does the thread's work itself
+ * meanwhile: clu_turns_work_here().
+ *
  * Jumps. An owner that calls R may leave a function by a jump, past its clu_turns_leave(). Then the
  * turn stays the owner's, and nothing is done by the thread, until the owner's next call. Such a
  * call is told from one within the first by its place on the stack (`frame`): what is called by a
@@ -79,6 +82,11 @@ void clu_turns_leave(clu_turns *t, int mine);
 const void *clu_turns_pause(clu_turns *t);
 /* Takes it again, with what clu_turns_pause() returned. */
 void clu_turns_resume(clu_turns *t, const void *frame);
+/* With the turn, by an owner that waits for something at the loop: a piece of the thread's work, if
+ * some is urgent or due, and no call is around this one that does not know of it. It pumps the
+ * loop: what the owner waits for may have come. How long the owner may wait then, in ns: `wait` at
+ * most. */
+int64_t clu_turns_work_here(clu_turns *t, int64_t wait);
 /* How often the owner came so far. */
 uint64_t clu_turns_entries(const clu_turns *t);
 

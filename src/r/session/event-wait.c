@@ -12,6 +12,8 @@ static int drain(int (*done)(void *), void *data) {
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *)) {
   static clu_spins spins;
   uint64_t checked = 0, spin_end = clu_spin_pays(&spins) ? clu_os_now() + CLU_SPIN : 0;
+  if (done(data)) return 1;
+  clu_turn_work_here(0); /* where one short wait follows the other nobody else has a turn */
   while (!done(data)) {
     clu_err e = {0, 0, ""};
     uint64_t now;
@@ -33,6 +35,8 @@ int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(
       spin_end = 0;
       clu_spin_ended(&spins, 0);
     }
+    wait = clu_turn_work_here(wait);
+    if (done(data)) break;
     if (clu_pump(wait, &e) != CLU_OK) {
       if (fn) fn(data);
       clu_raise_err(&e);

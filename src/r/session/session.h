@@ -57,8 +57,9 @@ void clu_count_handle(int by);
 
 /* ---- event-wait.c ---- */
 
-/* Pumps until `done` says so (1) or the time is up (0). An interrupt or a time limit of R's jumps
- * out, after `fn` (may be NULL) has run. */
+/* Pumps until `done` says so (1) or the time is up (0). What is urgent (clu_session_set_work()) is
+ * done meanwhile. An interrupt or a time limit of R's jumps out, after `fn` (may be NULL) has run.
+ */
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *));
 /* The same without a check for interrupts, for clean-ups: no R API in there. */
 int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline);
