@@ -109,19 +109,39 @@ static void finalize(SEXP ptr) {
   free(h);
 }
 
-SEXP clu_held_new(size_t size, clu_segment *segment, uint64_t bytes) {
+SEXP clu_held_new(size_t size, clu_segment *segment, R_xlen_t length, uint64_t bytes) {
   SEXP ptr = PROTECT(R_MakeExternalPtr(NULL, R_NilValue, R_NilValue));
   clu_held *h;
   R_RegisterCFinalizerEx(ptr, finalize, FALSE);
   h = calloc(1, size);
   if (!h) clu_raise("memory", "not enough memory");
   h->segment = clu_segment_ref(segment);
+  h->length = length;
   h->bytes = bytes;
   mapped += bytes;
   alive++;
   R_SetExternalPtrAddr(ptr, h);
   UNPROTECT(1);
   return ptr;
+}
+
+static R_xlen_t length_of(SEXP x) {
+  return ((const clu_held *)R_ExternalPtrAddr(R_altrep_data1(x)))->length;
+}
+
+static Rboolean inspect(SEXP x, int pre, int deep, int pvec, void (*sub)(SEXP, int, int, int)) {
+  (void)pre;
+  (void)deep;
+  (void)pvec;
+  (void)sub;
+  Rprintf(" shared by clutch (%.0f elements%s)\n", (double)length_of(x),
+          TYPEOF(R_altrep_data2(x)) == TYPEOF(x) ? ", copied" : "");
+  return TRUE;
+}
+
+void clu_held_methods(R_altrep_class_t class) {
+  R_set_altrep_Length_method(class, length_of);
+  R_set_altrep_Inspect_method(class, inspect);
 }
 
 /* ---- encodings ---- */

@@ -17,7 +17,6 @@ typedef struct strings {
   clu_held held;
   const uint64_t *ends; /* in the mapping */
   const char *text;
-  R_xlen_t length;
   uint64_t ntext;
   int native;        /* as its state says */
   cetype_t unmarked; /* what strings without a mark are in, to this process */
@@ -69,7 +68,7 @@ static SEXP kept(SEXP x, R_xlen_t i) {
 
 static void keep(SEXP x, R_xlen_t i, SEXP element) {
   SEXP all = R_altrep_data2(x), some;
-  R_xlen_t pieces = (of(x)->length - 1) / MANY + 1;
+  R_xlen_t pieces = (of(x)->held.length - 1) / MANY + 1;
   PROTECT(element);
   if (all == R_NilValue) {
     all = Rf_allocVector(VECSXP, pieces);
@@ -77,7 +76,7 @@ static void keep(SEXP x, R_xlen_t i, SEXP element) {
   }
   some = VECTOR_ELT(all, i / MANY);
   if (some == R_NilValue) {
-    R_xlen_t rest = of(x)->length - i / MANY * MANY;
+    R_xlen_t rest = of(x)->held.length - i / MANY * MANY;
     some = Rf_allocVector(VECSXP, rest < MANY ? rest : MANY);
     SET_VECTOR_ELT(all, i / MANY, some);
   }
@@ -104,8 +103,8 @@ static void set_string(SEXP x, R_xlen_t i, SEXP element) {
 static SEXP expanded(SEXP x) {
   SEXP out;
   if (is_expanded(x)) return R_altrep_data2(x);
-  out = PROTECT(Rf_allocVector(STRSXP, of(x)->length));
-  for (R_xlen_t i = 0; i < of(x)->length; i++) {
+  out = PROTECT(Rf_allocVector(STRSXP, of(x)->held.length));
+  for (R_xlen_t i = 0; i < of(x)->held.length; i++) {
     SEXP element = kept(x, i);
     SET_STRING_ELT(out, i, element == R_NilValue ? made(of(x), i) : element);
   }
@@ -130,7 +129,7 @@ static const void *elements_if_there(SEXP x) {
 
 /* x[index], whose numbers count from 1. The elements are not kept in `x`. */
 static SEXP subset(SEXP x, SEXP index, SEXP call) {
-  R_xlen_t n = of(x)->length, count = Rf_xlength(index);
+  R_xlen_t n = of(x)->held.length, count = Rf_xlength(index);
   SEXP out;
   (void)call;
   if (TYPEOF(index) != INTSXP && TYPEOF(index) != REALSXP) return NULL;
@@ -148,12 +147,11 @@ static SEXP subset(SEXP x, SEXP index, SEXP call) {
   return out;
 }
 
-static R_xlen_t length_of(SEXP x) { return of(x)->length; }
-
 /* ---- the object ---- */
 
 static SEXP new_strings(clu_segment *segment, const strings *like) {
-  SEXP ptr = PROTECT(clu_held_new(sizeof(strings), segment, like->held.bytes)), x;
+  SEXP ptr = PROTECT(clu_held_new(sizeof(strings), segment, like->held.length, like->held.bytes)),
+       x;
   strings *v = R_ExternalPtrAddr(ptr);
   clu_held held = v->held;
   *v = *like;
@@ -182,10 +180,11 @@ static SEXP duplicate(SEXP x, Rboolean deep) {
 
 /* Of a segment that could not be mapped. */
 static SEXP read_strings(const clu_segment *segment, uint64_t at, const strings *v) {
-  SEXP x = PROTECT(Rf_allocVector(STRSXP, v->length)), text;
-  uint64_t ends[512], first = 0, last, from = 0, begin = at + (uint64_t)v->length * sizeof *ends;
-  for (R_xlen_t i = 0, k; i < v->length; i += k) {
-    k = v->length - i < 512 ? v->length - i : 512;
+  SEXP x = PROTECT(Rf_allocVector(STRSXP, v->held.length)), text;
+  uint64_t ends[512], first = 0, last, from = 0,
+                      begin = at + (uint64_t)v->held.length * sizeof *ends;
+  for (R_xlen_t i = 0, k; i < v->held.length; i += k) {
+    k = v->held.length - i < 512 ? v->held.length - i : 512;
     if (clu_segment_read(segment, at + (uint64_t)i * sizeof *ends, ends,
                          (size_t)k * sizeof *ends) != CLU_OK)
       damaged();
@@ -216,17 +215,17 @@ SEXP clu_strings_get(clu_segment *segment, const double *state) {
   double text = state[CLU_STATE_TEXT], native = state[CLU_STATE_NATIVE];
   strings v;
   memset(&v, 0, sizeof v);
-  v.length = (R_xlen_t)state[CLU_STATE_LENGTH];
-  size -= at + (uint64_t)v.length * sizeof(uint64_t);
-  if (v.length < 1 || !(text >= 0 && text <= (double)size) || !(native >= 0 && native < 3))
+  v.held.length = (R_xlen_t)state[CLU_STATE_LENGTH];
+  size -= at + (uint64_t)v.held.length * sizeof(uint64_t);
+  if (v.held.length < 1 || !(text >= 0 && text <= (double)size) || !(native >= 0 && native < 3))
     damaged();
   v.ntext = (uint64_t)text;
   v.native = (int)native;
   v.unmarked = unmarked_of(v.native);
-  v.held.bytes = (uint64_t)v.length * sizeof(uint64_t) + v.ntext;
+  v.held.bytes = (uint64_t)v.held.length * sizeof(uint64_t) + v.ntext;
   if (!clu_segment_bytes(segment, NULL)) return read_strings(segment, at, &v);
   v.ends = (const uint64_t *)(const void *)(clu_segment_bytes(segment, NULL) + at);
-  v.text = (const char *)(v.ends + v.length);
+  v.text = (const char *)(v.ends + v.held.length);
   return new_strings(segment, &v);
 }
 
@@ -260,28 +259,17 @@ static SEXP serialized_state(SEXP x) {
   REAL(out)[CLU_STATE_PLACE] = place;
   REAL(out)[CLU_STATE_AT] = (double)at;
   REAL(out)[CLU_STATE_TYPE] = STRSXP;
-  REAL(out)[CLU_STATE_LENGTH] = (double)v->length;
+  REAL(out)[CLU_STATE_LENGTH] = (double)v->held.length;
   REAL(out)[CLU_STATE_TEXT] = (double)v->ntext;
   REAL(out)[CLU_STATE_NATIVE] = v->native;
   return out;
 }
 
-static Rboolean inspect(SEXP x, int pre, int deep, int pvec, void (*sub)(SEXP, int, int, int)) {
-  (void)pre;
-  (void)deep;
-  (void)pvec;
-  (void)sub;
-  Rprintf(" shared by clutch (%.0f elements%s)\n", (double)of(x)->length,
-          is_expanded(x) ? ", copied" : "");
-  return TRUE;
-}
-
 R_altrep_class_t clu_strings_init(DllInfo *dll) {
   R_altrep_class_t class = characters = R_make_altstring_class("clutch_character", "clutch", dll);
   R_set_altrep_Serialized_state_method(class, serialized_state);
-  R_set_altrep_Length_method(class, length_of);
   R_set_altrep_Duplicate_method(class, duplicate);
-  R_set_altrep_Inspect_method(class, inspect);
+  clu_held_methods(class);
   R_set_altvec_Dataptr_method(class, elements);
   R_set_altvec_Dataptr_or_null_method(class, elements_if_there);
   R_set_altvec_Extract_subset_method(class, subset);

@@ -11,9 +11,8 @@ typedef struct shared {
   clu_held held;
   unsigned char *at; /* in the mapping */
   void *now;         /* where the elements are: there, or in the copy */
-  R_xlen_t length;
-  int asked;        /* somebody has a pointer, and may write to it */
-  uint64_t written; /* the last message that has it */
+  int asked;         /* somebody has a pointer, and may write to it */
+  uint64_t written;  /* the last message that has it */
 } shared;
 
 static R_altrep_class_t any, integers, logicals, doubles, complexes, raws;
@@ -35,11 +34,10 @@ static shared *of(SEXP x) { return R_ExternalPtrAddr(R_altrep_data1(x)); }
 
 static SEXP make(R_altrep_class_t class, clu_segment *segment, uint64_t at, R_xlen_t n,
                  size_t bytes) {
-  SEXP ptr = PROTECT(clu_held_new(sizeof(shared), segment, bytes)), x;
+  SEXP ptr = PROTECT(clu_held_new(sizeof(shared), segment, n, bytes)), x;
   shared *v = R_ExternalPtrAddr(ptr);
   v->at = clu_segment_bytes(segment, NULL) + at;
   v->now = v->at;
-  v->length = n;
   x = R_new_altrep(class, ptr, R_NilValue);
   UNPROTECT(1);
   return x;
@@ -145,17 +143,15 @@ static SEXP serialized_state(SEXP x) {
   REAL(out)[CLU_STATE_PLACE] = place;
   REAL(out)[CLU_STATE_AT] = (double)(v->at - clu_segment_bytes(v->held.segment, NULL));
   REAL(out)[CLU_STATE_TYPE] = TYPEOF(x);
-  REAL(out)[CLU_STATE_LENGTH] = (double)v->length;
+  REAL(out)[CLU_STATE_LENGTH] = (double)v->held.length;
   return out;
 }
-
-static R_xlen_t length_of(SEXP x) { return of(x)->length; }
 
 /* Where the system lets nobody write to a mapping, a vector that is to be written to is copied. */
 static void *copy_of(SEXP x) {
   SEXP copy = R_altrep_data2(x);
   if (copy == R_NilValue) {
-    copy = PROTECT(Rf_allocVector(TYPEOF(x), of(x)->length));
+    copy = PROTECT(Rf_allocVector(TYPEOF(x), of(x)->held.length));
     memcpy(ordinary(copy), of(x)->at, of(x)->held.bytes);
     R_set_altrep_data2(x, copy);
     of(x)->now = ordinary(copy);
@@ -210,7 +206,7 @@ static Rbyte raw_at(SEXP x, R_xlen_t i) { return ((const Rbyte *)of(x)->now)[i];
 /* R would ask for each element by itself. NULL: it is left to R. */
 static SEXP subset(SEXP x, SEXP index, SEXP call) {
   R_xlen_t count = Rf_xlength(index);
-  uint64_t n = (uint64_t)of(x)->length;
+  uint64_t n = (uint64_t)of(x)->held.length;
   double most = (double)n + 1;
   const void *from = of(x)->now, *places;
   Rcomplex no_number = {NA_REAL, NA_REAL};
@@ -230,23 +226,12 @@ static SEXP subset(SEXP x, SEXP index, SEXP call) {
   return out;
 }
 
-static Rboolean inspect(SEXP x, int pre, int deep, int pvec, void (*sub)(SEXP, int, int, int)) {
-  (void)pre;
-  (void)deep;
-  (void)pvec;
-  (void)sub;
-  Rprintf(" shared by clutch (%.0f elements%s)\n", (double)of(x)->length,
-          R_altrep_data2(x) == R_NilValue ? "" : ", copied");
-  return TRUE;
-}
-
 /* ---- the classes ---- */
 
 static void set_methods(R_altrep_class_t class) {
   R_set_altrep_Unserialize_method(class, unserialize);
   R_set_altrep_Serialized_state_method(class, serialized_state);
-  R_set_altrep_Length_method(class, length_of);
-  R_set_altrep_Inspect_method(class, inspect);
+  clu_held_methods(class);
   R_set_altvec_Dataptr_method(class, elements);
   R_set_altvec_Dataptr_or_null_method(class, elements_if_there);
   R_set_altvec_Extract_subset_method(class, subset);

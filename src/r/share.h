@@ -54,14 +54,17 @@ enum {
 /* ---- share-block.c: what all vectors in segments have in common ---- */
 
 struct clu_splice;
-/* The first member of what the external pointer of such a vector refers to. */
+/* The first member of what data1 of such a vector, an external pointer, refers to. */
 typedef struct clu_held {
   clu_segment *segment; /* NULL: given back */
-  uint64_t bytes;       /* of this vector */
+  R_xlen_t length;      /* of this vector, */
+  uint64_t bytes;       /* and how much of the segment it is */
 } clu_held;
 /* `size` bytes that begin with a clu_held, which holds a reference to `segment`; the others are 0.
  * Behind an external pointer, which frees it. */
-SEXP clu_held_new(size_t size, clu_segment *segment, uint64_t bytes);
+SEXP clu_held_new(size_t size, clu_segment *segment, R_xlen_t length, uint64_t bytes);
+/* Methods that are the same for all classes. data2 of a vector that has been copied is the copy. */
+void clu_held_methods(R_altrep_class_t class);
 /* The segment is not needed any more. */
 void clu_held_drop(clu_held *h);
 /* list(the symbol clutch, `x`) */

@@ -81,7 +81,7 @@ static void end_node(tasks *t, task_node *at) {
   if (!at->node || !clu_node_takes_work(at->node)) return;
   clu_node_stop(at->node, GRACE_MS);
   clu_node_drop_data(at->node);
-  clu_sched_node_lost(t->sched, at->index, 0, 0);
+  clu_sched_node_lost(t->sched, at->index, 0, CLU_RETRY_NONE);
   at->id = 0;
   at->idle = 1;
 }
