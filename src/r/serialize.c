@@ -156,9 +156,9 @@ static SEXP do_in(void *data) {
   R_InitInPStream(&in, (R_pstream_data_t)st, R_pstream_any_format, in_char, in_bytes,
                   st->apart ? take_apart : NULL, st->apart ? st->apart : R_NilValue);
   st->pos += wrapped;
-  if (st->b->segments) clu_shared_expect(clu_segments_size(st->b->segments));
-  st->before = clu_shared_reading(st->b->segments);
+  st->before = clu_shared_reading(st->b->segments); /* what follows may jump */
   st->turn = clu_turn_pause();
+  if (st->b->segments) clu_shared_expect(clu_segments_size(st->b->segments));
   x = R_Unserialize(&in);
   clu_turn_resume(st->turn);
   clu_shared_reading(st->before);
