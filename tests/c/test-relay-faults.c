@@ -2,10 +2,9 @@
  * its place. */
 // link: -Wl,--wrap=clu_os_segment_read -Wl,--wrap=malloc
 #include "link-fixture.h"
+#include "relay-fixture.h"
 
 #include "core/base/os-segment.h"
-#include "core/link/link.h"
-#include "core/link/relay.h"
 
 static size_t no_memory_for; /* so much or more cannot be had; 0: all can */
 void *__real_malloc(size_t n);
@@ -42,79 +41,12 @@ TEST(a_segment_that_cannot_be_read_does_not_become_zeros) {
   host_down(&h);
 }
 
-/* ---- one relay, whose other side is this test ---- */
-
-typedef struct one {
-  clu_loop loop;
-  clu_relay *r;
-  clu_fd conn, control;
-} one;
-
-static void one_up(one *o) {
-  clu_relay_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
-  clu_fd conn[2], control[2];
-  clu_err e;
-  REQUIRE(clu_loop_init(&o->loop, &e) == CLU_OK && clu_os_pair(conn, &e) == CLU_OK &&
-          clu_os_pair(control, &e) == CLU_OK);
-  REQUIRE(o->r = clu_relay_new(&o->loop, &how));
-  REQUIRE(clu_relay_control(o->r, control[0]) == CLU_OK);
-  REQUIRE(clu_relay_connect(o->r, clu_stream_plain(conn[0])) == CLU_OK);
-  o->conn = conn[1];
-  o->control = control[1];
-}
-
-static void one_down(one *o) {
-  clu_relay_free(o->r);
-  clu_loop_fini(&o->loop);
-  clu_os_close(o->conn);
-  clu_os_close(o->control);
-}
-
-static int turns(one *o, int n) {
-  int rc = CLU_OK;
-  clu_err e;
-  for (int k = 0; k < n && rc == CLU_OK; k++) {
-    rc = clu_relay_turn(o->r);
-    clu_loop_pump(&o->loop, 10000000, &e);
-  }
-  return rc;
-}
-
-static void say(one *o, clu_link *l) {
-  size_t n;
-  const unsigned char *p;
-  while ((p = clu_link_out(l, &n)) && n > 0) {
-    REQUIRE(write((int)o->conn, p, n) == (ssize_t)n);
-    clu_link_written(l, n, 1);
-  }
-}
-
 /* What has come counts as received: after a new connection it would not be sent again. */
 TEST(a_record_that_cannot_be_used_is_the_end_and_not_left_out) {
   one o;
-  clu_link l;
-  clu_link_record rec;
-  size_t room;
-  unsigned char *in;
-  ssize_t got;
-  clu_relay_status st;
-  one_up(&o);
-  REQUIRE(clu_link_init(&l, 0, 1 << 20, 10000000000u) == CLU_OK);
-  clu_link_connected(&l, 1);
-  say(&o, &l);
-  CHECK_INT_EQ(turns(&o, 5), CLU_OK);
-  in = clu_link_in(&l, &room);
-  got = read((int)o.conn, in, room);
-  REQUIRE(got > 0);
-  clu_link_read(&l, (size_t)got, 1);
-  CHECK_INT_EQ(clu_link_next(&l, &rec), 0);
-  REQUIRE(l.state == CLU_LINK_UP);
-  REQUIRE(clu_link_send(&l, CLU_L_CREDIT, 0, "too long", 8) == CLU_OK);
-  say(&o, &l);
-  CHECK_INT_EQ(turns(&o, 10), CLU_DEAD);
-  clu_relay_status_of(o.r, &st);
-  CHECK(strstr(st.why, clu_code_text(CLU_PROTO)));
-  clu_link_fini(&l);
+  one_up_and_resumed(&o);
+  record(&o, CLU_L_CREDIT, 0, "too long", 8);
+  expect_end(&o, clu_code_text(CLU_PROTO));
   one_down(&o);
 }
 

@@ -37,7 +37,7 @@ clu_lane *clu_lane_new(clu_relay *r, uint64_t id, int kind, clu_fd fd) {
   s->fd = fd;
   s->is_polled = polled;
   s->slot = -1;
-  s->may_send = CLU_LANE_CREDIT;
+  s->may_send = s->may_take = CLU_LANE_CREDIT;
   if (kind != CLU_LANE_CONTROL && *at) { /* the control channel stays the first */
     s->next = (*at)->next;
     (*at)->next = s;
@@ -151,8 +151,7 @@ static int before_control(clu_lane *s, const clu_header *h) {
   case CLU_K_READY:
     if (s->nfds == 0) return 1;
     if (clu_relay_map(r, take_fd(s)) == CLU_OK) return 1; /* memory that only this host has */
-    strcpy(r->why, "the memory of its nodes cannot be mapped there");
-    r->fatal = CLU_NOMEM;
+    clu_relay_give_up(r, CLU_NOMEM, "the memory of its nodes cannot be mapped there");
     return -CLU_NOMEM;
   case CLU_K_EXITED:
     other = clu_lane_find(r, h->seq);
@@ -345,9 +344,17 @@ static clu_lane_chunk *coming(clu_lane *s) {
   return s->coming;
 }
 
+/* More than was granted could fill the memory of this side, and so could records without bytes. */
 static int take_bytes(clu_lane *s, const clu_link_record *rec) {
-  clu_lane_chunk *c = new_chunk(rec->n);
-  if (!c) return CLU_NOMEM;
+  clu_lane_chunk *c;
+  if (rec->n == 0) return CLU_PROTO;
+  if (rec->n > s->may_take) {
+    clu_relay_give_up(s->relay, CLU_PROTO,
+                      "the other side has sent more on a stream than it was granted");
+    return CLU_PROTO;
+  }
+  if (!(c = new_chunk(rec->n))) return CLU_NOMEM;
+  s->may_take -= rec->n;
   if (s->coming) {
     memcpy(c, s->coming, sizeof *c);
     free(s->coming);
@@ -360,6 +367,20 @@ static int take_bytes(clu_lane *s, const clu_link_record *rec) {
   else
     s->first = c;
   s->last = c;
+  return CLU_OK;
+}
+
+static int take_credit(clu_lane *s, const clu_link_record *rec) {
+  uint32_t more;
+  if (rec->n != 4) return CLU_PROTO;
+  more = clu_get32(rec->bytes);
+  if (more > CLU_LANE_CREDIT - s->may_send) {
+    clu_relay_give_up(s->relay, CLU_PROTO,
+                      "the other side grants more on a stream than it was sent");
+    return CLU_PROTO;
+  }
+  s->may_send += more;
+  s->readable = 1;
   return CLU_OK;
 }
 
@@ -409,11 +430,7 @@ int clu_lane_take(clu_lane *s, const clu_link_record *rec) {
     if (rec->n != 8 || !coming(s)) return CLU_PROTO;
     coming(s)->after = clu_get64(rec->bytes);
     break;
-  case CLU_L_CREDIT:
-    if (rec->n != 4) return CLU_PROTO;
-    s->may_send += clu_get32(rec->bytes);
-    s->readable = 1;
-    break;
+  case CLU_L_CREDIT: rc = take_credit(s, rec); break;
   case CLU_L_CLOSE: s->closing = 1; break;
   }
   clu_relay_touch(s->relay);
@@ -441,6 +458,7 @@ static void tell_credit(clu_lane *s) {
   if (s->written < CLU_LANE_CREDIT / 4 || s->closing) return;
   clu_put32(n, (uint32_t)s->written);
   clu_link_send(&s->relay->link, CLU_L_CREDIT, s->id, n, sizeof n);
+  s->may_take += s->written;
   s->written = 0;
 }
 

@@ -101,11 +101,9 @@ static void is_due(void *self) {
 
 static void host_turn(near *n, host *h) {
   clu_relay_status st;
-  int rc;
   if (!h->relay) return;
-  rc = clu_relay_turn(h->relay);
+  clu_relay_turn(h->relay);
   clu_relay_status_of(h->relay, &st);
-  if (rc != CLU_OK) st.state = CLU_RELAY_ENDED;
   if (st.state == h->state) return;
   h->state = st.state;
   h->since = clu_os_now();

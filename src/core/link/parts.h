@@ -3,6 +3,8 @@
 #ifndef CLUTCH_LINK_PARTS_H
 #define CLUTCH_LINK_PARTS_H
 
+#include <stdio.h>
+
 #include "core/base/segment.h"
 #include "core/link/relay.h"
 #include "core/shm/node-memory.h"
@@ -74,6 +76,7 @@ typedef struct clu_lane {
   int ended; /* no more comes from the local side */
   /* from there to here */
   clu_lane_chunk *first, *last, *coming; /* coming: descriptors of the next bytes */
+  uint64_t may_take;                     /* bytes that the other side may still send */
   uint64_t written;                      /* bytes, not told by CREDIT yet */
   int wants_write;
   int closing; /* the other side has closed it: it goes when all is written */
@@ -140,6 +143,13 @@ struct clu_relay {
 static inline void clu_relay_touch(clu_relay *r) {
   if (!r->is_dirty && r->how.on_due) r->how.on_due(r->how.data);
   r->is_dirty = 1;
+}
+
+/* The link is of no more use, because of `why`: clu_relay_turn() says so. The first reason counts. */
+static inline void clu_relay_give_up(clu_relay *r, int code, const char *why) {
+  if (r->fatal) return;
+  r->fatal = code;
+  snprintf(r->why, sizeof r->why, "%s", why);
 }
 
 #endif

@@ -35,7 +35,7 @@ static void arm(clu_relay *r) {
 
 static void drop_connection(clu_relay *r, const char *why) {
   if (!r->conn) return;
-  if (why) snprintf(r->why, sizeof r->why, "%s", why); /* it may be the connection's */
+  if (why && !r->fatal) snprintf(r->why, sizeof r->why, "%s", why); /* it may be the connection's */
   clu_loop_unwatch(r->loop, &r->watch);
   clu_stream_close(r->conn);
   r->conn = NULL;
@@ -127,6 +127,20 @@ static int take(clu_relay *r, const clu_link_record *rec) {
 
 /* ---- the connection ---- */
 
+/* What has come is of no use, and so is the connection; with `for_good` the link. */
+static void refuse(clu_relay *r, int code, int for_good) {
+  char why[sizeof r->why];
+  if (r->link.other_version)
+    snprintf(why, sizeof why,
+             "the other side speaks version %u of the protocol between hosts, and this one version "
+             "%d: install the same version of package clutch on both",
+             r->link.other_version, CLU_LINK_VERSION);
+  else
+    snprintf(why, sizeof why, "what came over the connection: %s", clu_code_text(code));
+  if (for_good || r->link.other_version) clu_relay_give_up(r, code, why);
+  drop_connection(r, why);
+}
+
 /* 1: there may be more. */
 static int read_connection(clu_relay *r) {
   clu_link_record rec;
@@ -135,21 +149,12 @@ static int read_connection(clu_relay *r) {
   int rc = room ? clu_stream_read(r->conn, to, room, &got) : CLU_OK, taken = CLU_OK, more;
   if (got) clu_link_read(&r->link, got, clu_os_now());
   while (taken == CLU_OK && (more = clu_link_next(&r->link, &rec)) == 1) taken = take(r, &rec);
-  if (taken != CLU_OK) r->fatal = taken; /* it counts as received: it would be left out */
-  if (taken == CLU_OK && more < 0) taken = -more;
-  if (taken == CLU_DEAD && !r->how.near) r->fatal = taken;
-  if (r->link.other_version) {
-    r->fatal = CLU_PROTO;
-    snprintf(r->why, sizeof r->why,
-             "the other side speaks version %u of the protocol between hosts, and this one version "
-             "%d: install the same version of package clutch on both",
-             r->link.other_version, CLU_LINK_VERSION);
-    drop_connection(r, NULL);
+  if (taken != CLU_OK) {
+    refuse(r, taken, 1); /* it counts as received: it would be left out */
     return 0;
   }
-  if (taken != CLU_OK) {
-    snprintf(r->why, sizeof r->why, "what came over the connection: %s", clu_code_text(taken));
-    drop_connection(r, NULL);
+  if (more < 0) {
+    refuse(r, -more, more == -CLU_DEAD && !r->how.near);
     return 0;
   }
   if (rc == CLU_OK) return 1;
@@ -244,10 +249,7 @@ int clu_relay_turn(clu_relay *r) {
     /* what has left makes room for more */
     if (clu_link_unwritten(&r->link) < before || r->link.queued != queued) r->is_dirty = 1;
   }
-  if (r->link.out_of_memory && !r->fatal) {
-    r->fatal = CLU_NOMEM;
-    snprintf(r->why, sizeof r->why, "%s", clu_code_text(CLU_NOMEM));
-  }
+  if (r->link.out_of_memory) clu_relay_give_up(r, CLU_NOMEM, clu_code_text(CLU_NOMEM));
   settle_lanes(r);
   /* there is no event for what it has in its own memory: the next turn follows at once */
   if (r->conn && clu_stream_pending(r->conn)) conn_ready(r, CLU_READ);
@@ -261,10 +263,12 @@ int clu_relay_is_behind(const clu_relay *r) {
 
 void clu_relay_status_of(const clu_relay *r, clu_relay_status *out) {
   memset(out, 0, sizeof *out);
-  out->state = r->link.state == CLU_LINK_ENDED || control_has_ended(r) ? CLU_RELAY_ENDED
-               : r->link.state == CLU_LINK_UP                          ? CLU_RELAY_UP
-               : r->link.cuts > 0                                      ? CLU_RELAY_CUT
-                                                                       : CLU_RELAY_WAITING;
+  if (r->fatal || r->link.state == CLU_LINK_ENDED || control_has_ended(r))
+    out->state = CLU_RELAY_ENDED;
+  else if (r->link.state == CLU_LINK_UP)
+    out->state = CLU_RELAY_UP;
+  else
+    out->state = r->link.cuts > 0 ? CLU_RELAY_CUT : CLU_RELAY_WAITING;
   out->connected = r->conn != NULL;
   out->has_said_bye = r->link.say_bye == 2 && r->link.side_at == r->link.side_n;
   out->bytes_in = r->link.bytes_in;
@@ -272,7 +276,7 @@ void clu_relay_status_of(const clu_relay *r, clu_relay_status *out) {
   out->cuts = r->link.cuts;
   for (const clu_lane *s = r->lanes; s; s = s->next) out->streams++;
   out->kept = r->link.tail - r->link.head;
-  out->why = control_has_ended(r) && r->lanes->closing && r->link.state != CLU_LINK_ENDED
-                 ? "its fork server has ended"
-                 : r->why;
+  out->why = r->why;
+  if (!r->fatal && r->link.state != CLU_LINK_ENDED && control_has_ended(r) && r->lanes->closing)
+    out->why = "its fork server has ended";
 }

@@ -23,8 +23,9 @@
  * 64. What nodes send is not sent a second time, and so is forgotten at once.
  *
  * Bounds. Of a stream CLU_LANE_CREDIT bytes are on their way at most, since the other side says
- * when it has written some; so one that is not read stops no other. All streams together: the
- * link's window. What is not taken waits in the local sockets.
+ * when it has written some; so one that is not read stops no other. A side that sends more than it
+ * was granted, or grants more than it was sent, ends the link. All streams together: the link's
+ * window. What is not taken waits in the local sockets.
  *
  * One thread. A relay runs on the caller's event loop; after each clu_loop_pump() the caller calls
  * clu_relay_turn(); who has many calls it for those that have said so (on_due). Nothing here
@@ -48,7 +49,8 @@ enum clu_relay_state {
   CLU_RELAY_WAITING, /* there was no connection yet */
   CLU_RELAY_UP,
   CLU_RELAY_CUT,
-  CLU_RELAY_ENDED /* the control channel is closed, or the other side has said that it ends */
+  CLU_RELAY_ENDED /* the control channel is closed, the other side has said that it ends, or nothing
+                     can be resumed */
 };
 
 typedef struct clu_relay_options {
