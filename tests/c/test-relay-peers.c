@@ -39,3 +39,81 @@ TEST(bytes_that_are_none_end_the_link) {
   expect_end(&o, clu_code_text(CLU_PROTO));
   one_down(&o);
 }
+
+TEST(a_segment_that_is_brought_before_it_is_whole_ends_the_link) {
+  one o;
+  unsigned char size[8], number[8];
+  one_up_and_resumed(&o);
+  clu_put64(size, 100);
+  record(&o, CLU_L_SEGMENT, 3, size, sizeof size);
+  record(&o, CLU_L_PIECE, 3, bytes, 99);
+  clu_put64(number, 3);
+  record(&o, CLU_L_BRING, 0, number, sizeof number);
+  expect_end(&o, clu_code_text(CLU_PROTO));
+  one_down(&o);
+}
+
+/* ---- the process here at the other end of the control channel ---- */
+
+static void frame(one *o, int kind, uint64_t seq, size_t n, uint64_t total) {
+  unsigned char head[CLU_HEADER];
+  clu_header h;
+  memset(&h, 0, sizeof h);
+  h.kind = (uint8_t)kind;
+  h.seq = seq;
+  h.len = (uint32_t)n;
+  h.total = total;
+  clu_header_put(head, &h);
+  REQUIRE(write((int)o->control, head, sizeof head) == (ssize_t)sizeof head);
+  REQUIRE(n == 0 || write((int)o->control, bytes, n) == (ssize_t)n);
+}
+
+static int state_of(const one *o) {
+  clu_relay_status st;
+  clu_relay_status_of(o->r, &st);
+  return st.state;
+}
+
+TEST(the_end_of_a_node_that_is_none_passes) {
+  one o;
+  one_up_and_resumed(&o);
+  frame(&o, CLU_K_EXITED, 0, 28, 28); /* the number of the control channel itself */
+  frame(&o, CLU_K_EXITED, 77, 28, 28);
+  CHECK_INT_EQ(turns(&o, 5), CLU_OK);
+  CHECK_INT_EQ(state_of(&o), CLU_RELAY_UP);
+  one_down(&o);
+}
+
+TEST(a_frame_that_is_longer_than_what_is_left_of_its_message_ends_the_channel) {
+  one o;
+  one_up_and_resumed(&o);
+  frame(&o, CLU_K_SETTINGS, 1, 10, 100);
+  CHECK_INT_EQ(turns(&o, 3), CLU_OK);
+  CHECK_INT_EQ(state_of(&o), CLU_RELAY_UP);
+  frame(&o, CLU_K_SETTINGS, 1, 91, 100);
+  CHECK_INT_EQ(turns(&o, 5), CLU_OK);
+  CHECK_INT_EQ(state_of(&o), CLU_RELAY_ENDED);
+  one_down(&o);
+}
+
+/* Else the channel would be readable all the time, and never be read. */
+TEST(descriptors_that_belong_to_no_message_end_the_channel) {
+  one o;
+  clu_fd pass[CLU_MAX_FDS];
+  clu_iov iov = {(void *)(uintptr_t)bytes, 1};
+  unsigned char head[CLU_HEADER];
+  clu_header h;
+  one_up_and_resumed(&o);
+  memset(&h, 0, sizeof h);
+  h.kind = CLU_K_SETTINGS;
+  clu_header_put(head, &h);
+  for (int i = 0; i < CLU_MAX_FDS; i++) pass[i] = o.control;
+  for (size_t k = 0; k < 5; k++) { /* of a header that is never whole */
+    size_t put;
+    iov.base = head + k;
+    REQUIRE(clu_os_writev(o.control, &iov, 1, pass, CLU_MAX_FDS, &put) == CLU_OK);
+    CHECK_INT_EQ(turns(&o, 3), CLU_OK);
+  }
+  CHECK_INT_EQ(state_of(&o), CLU_RELAY_ENDED);
+  one_down(&o);
+}

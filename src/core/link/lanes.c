@@ -155,7 +155,7 @@ static int before_control(clu_lane *s, const clu_header *h) {
     return -CLU_NOMEM;
   case CLU_K_EXITED:
     other = clu_lane_find(r, h->seq);
-    if (!other) return 1;
+    if (!other || other->kind != CLU_LANE_DATA) return 1;
     if (!settle_ended(other)) return 0;
     clu_put64(id, h->seq);
     return clu_link_send(&r->link, CLU_L_AFTER, s->id, id, sizeof id) == CLU_OK ? 1 : -CLU_NOMEM;
@@ -234,7 +234,8 @@ static size_t measure(clu_lane *s, int *rc) {
       continue;
     }
     if (most - run < CLU_HEADER) break;
-    if (clu_header_get(s->in + s->in_at + run, &h) != CLU_OK) {
+    if (clu_header_get(s->in + s->in_at + run, &h) != CLU_OK ||
+        (s->message_left > 0 && h.len > s->message_left)) {
       *rc = -CLU_PROTO;
       break;
     }
@@ -268,7 +269,8 @@ static int read_local(clu_lane *s) {
     s->in_n -= s->in_at;
     s->in_at = 0;
   }
-  if (s->in_n == IN || s->nfds > 3 * CLU_MAX_FDS) return 0;
+  if (s->in_n == IN) return 0;
+  if (s->nfds > 3 * CLU_MAX_FDS) return -1; /* they belong to no message that is here */
   if (!s->in && !(s->in = malloc(IN))) return -1;
   iov.base = s->in + s->in_n;
   iov.len = IN - s->in_n;
@@ -311,7 +313,7 @@ int clu_lane_forward(clu_lane *s) {
     }
     if (rc == 0) return 0;
     if (run > 0) continue;
-    if (s->may_send < CLU_HEADER) return 0;
+    if (s->may_send < CLU_HEADER + SPAWN_BYTES) return 0;
     if (s->ended) { /* what is left is part of a header */
       if (s->kind == CLU_LANE_CONTROL && !forward_others(s)) return 0;
       if (!s->message_left && clu_lane_send_results(s, UINT64_MAX, UINT64_MAX) == 0) return 0;
@@ -387,8 +389,10 @@ static int take_credit(clu_lane *s, const clu_link_record *rec) {
 /* A segment that could not be made here: the channel cannot go on. */
 static int take_bring(clu_lane *s, const clu_link_record *rec) {
   clu_got_segment *g = rec->n == 8 ? clu_relay_got(s->relay, clu_get64(rec->bytes)) : NULL;
-  clu_lane_chunk *c = g && g->at == g->size ? coming(s) : NULL;
-  if (!c || c->npass == CLU_MAX_FDS) return g ? CLU_NOMEM : CLU_PROTO;
+  clu_lane_chunk *c;
+  if (!g || g->at < g->size) return CLU_PROTO;
+  if (!(c = coming(s))) return CLU_NOMEM;
+  if (c->npass == CLU_MAX_FDS) return CLU_PROTO;
   if (!g->segment) {
     clu_lane_end(s);
     return CLU_OK;
@@ -402,10 +406,12 @@ static int take_bring(clu_lane *s, const clu_link_record *rec) {
 static int take_open(clu_lane *s, uint64_t id, int kind, uint32_t slot) {
   clu_fd pair[2];
   clu_lane *opened;
-  clu_lane_chunk *c = coming(s);
-  if (!c || c->npass == CLU_MAX_FDS) return CLU_NOMEM;
-  if (s->relay->how.near || kind == CLU_LANE_CONTROL || clu_lane_find(s->relay, id))
+  clu_lane_chunk *c;
+  if (s->relay->how.near || (kind != CLU_LANE_DATA && kind != CLU_LANE_OUTPUT) ||
+      clu_lane_find(s->relay, id))
     return CLU_PROTO;
+  if (!(c = coming(s))) return CLU_NOMEM;
+  if (c->npass == CLU_MAX_FDS) return CLU_PROTO;
   if (clu_os_pair(pair, NULL) != CLU_OK) return CLU_OK; /* the fork server says that it misses it */
   if (!(opened = clu_lane_new(s->relay, id, kind, pair[0]))) {
     clu_os_close(pair[1]);
