@@ -372,6 +372,24 @@ TEST(another_relay_than_before_is_refused) {
   down();
 }
 
+TEST(any_other_version_is_refused) {
+  static const uint32_t versions[] = {0, CLU_LINK_VERSION + 1, UINT32_MAX};
+  for (size_t k = 0; k < sizeof versions / sizeof *versions; k++) {
+    unsigned char resume[CLU_LINK_HEADER + 12] = {CLU_L_RESUME, 0, 0, 0, 12};
+    clu_link_record r;
+    size_t room;
+    up(WINDOW);
+    connect_both();
+    clu_put32(resume + CLU_LINK_HEADER, versions[k]);
+    memcpy(clu_link_in(&p.a.l, &room), resume, sizeof resume);
+    clu_link_read(&p.a.l, sizeof resume, p.now);
+    CHECK_INT_EQ(clu_link_next(&p.a.l, &r), -CLU_PROTO);
+    CHECK_INT_EQ(p.a.l.state, CLU_LINK_RESUMING);
+    CHECK(p.a.l.other_version == versions[k]);
+    down();
+  }
+}
+
 TEST(bye_ends_it_and_outlives_a_cut) {
   up(WINDOW);
   connect_both();

@@ -101,6 +101,29 @@ TEST(a_node_for_which_there_is_no_descriptor_does_not_end_its_host) {
   host_down(&h);
 }
 
+/* Then the session sees that there is none; nobody could connect. */
+TEST(a_link_process_that_cannot_listen_ends) {
+  unsigned char body[CLU_SECRET + 24] = {0};
+  clu_chan near;
+  clu_fd pair[2];
+  clu_err e;
+  pid_t pid;
+  REQUIRE(clu_os_pair(pair, &e) == CLU_OK);
+  pid = fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    close_others((int)pair[1]);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    _exit(clu_near_serve(pair[1], &e) == CLU_OK ? 0 : 1);
+  }
+  clu_os_close(pair[1]);
+  REQUIRE(clu_chan_init(&near, pair[0], 1 << 20, CLU_TAKES_FDS) == CLU_OK);
+  clu_chan_send_bytes(&near, CLU_K_LISTEN, 0, body, sizeof body, CLU_NO_FD);
+  CHECK_SOON(clu_chan_flush(&near) == CLU_OK, 1000);
+  end_process(&pid, 0);
+  clu_chan_fini(&near);
+}
+
 /* ---- a host's handshake by hand ---- */
 
 static void read_all(int fd, unsigned char *p, size_t n) {

@@ -1,6 +1,6 @@
 /* Relays when something fails that cannot be made good: nothing is left out, and nothing else takes
  * its place. */
-// link: -Wl,--wrap=clu_os_segment_read -Wl,--wrap=malloc
+// link: -Wl,--wrap=clu_os_segment_read -Wl,--wrap=malloc -Wl,--wrap=clu_loop_watch
 #include "link-fixture.h"
 #include "relay-fixture.h"
 
@@ -19,6 +19,16 @@ int __wrap_clu_os_segment_read(clu_fd fd, uint64_t at, void *p, size_t n);
 int __wrap_clu_os_segment_read(clu_fd fd, uint64_t at, void *p, size_t n) {
   if (unreadable_from && at + n > unreadable_from) return CLU_SYS;
   return __real_clu_os_segment_read(fd, at, p, n);
+}
+
+static int no_watch;
+int __real_clu_loop_watch(clu_loop *l, clu_fd fd, unsigned interest, clu_ready_fn *fn, void *self,
+                          clu_watch_id *id, clu_err *e);
+int __wrap_clu_loop_watch(clu_loop *l, clu_fd fd, unsigned interest, clu_ready_fn *fn, void *self,
+                          clu_watch_id *id, clu_err *e);
+int __wrap_clu_loop_watch(clu_loop *l, clu_fd fd, unsigned interest, clu_ready_fn *fn, void *self,
+                          clu_watch_id *id, clu_err *e) {
+  return no_watch ? CLU_LIMIT : __real_clu_loop_watch(l, fd, interest, fn, self, id, e);
 }
 
 TEST(a_segment_that_cannot_be_read_does_not_become_zeros) {
@@ -47,6 +57,25 @@ TEST(a_record_that_cannot_be_used_is_the_end_and_not_left_out) {
   one_up_and_resumed(&o);
   record(&o, CLU_L_CREDIT, 0, "too long", 8);
   expect_end(&o, clu_code_text(CLU_PROTO));
+  one_down(&o);
+}
+
+/* Who calls clu_relay_turn() where there is something to do hears of the cut. */
+TEST(a_connection_that_cannot_be_watched_is_a_cut_that_is_told) {
+  one o;
+  clu_fd conn[2];
+  clu_relay_status st;
+  one_up_and_resumed(&o);
+  CHECK_INT_EQ(turns(&o, 5), CLU_OK);
+  CHECK(!clu_relay_is_due(o.r));
+  REQUIRE(clu_os_pair(conn, NULL) == CLU_OK);
+  no_watch = 1;
+  CHECK_INT_EQ(clu_relay_connect(o.r, clu_stream_plain(conn[0])), CLU_SYS);
+  no_watch = 0;
+  CHECK(clu_relay_is_due(o.r));
+  clu_relay_status_of(o.r, &st);
+  CHECK_INT_EQ(st.state, CLU_RELAY_CUT);
+  clu_os_close(conn[1]);
   one_down(&o);
 }
 

@@ -74,6 +74,21 @@ static int state_of(const one *o) {
   return st.state;
 }
 
+/* Who waits until all has left would wait for ever, where the connection is cut behind BYE. */
+TEST(nothing_waits_for_another_side_that_has_ended) {
+  one o;
+  one_up_and_resumed(&o);
+  frame(&o, CLU_K_SETTINGS, 1, 10, 10);
+  CHECK_INT_EQ(turns(&o, 3), CLU_OK);
+  CHECK(clu_relay_is_behind(o.r)); /* it is not acknowledged */
+  clu_link_say_bye(&o.there, "that is all");
+  say(&o);
+  CHECK_INT_EQ(turns(&o, 3), CLU_OK);
+  CHECK_INT_EQ(state_of(&o), CLU_RELAY_ENDED);
+  CHECK(!clu_relay_is_behind(o.r));
+  one_down(&o);
+}
+
 TEST(the_end_of_a_node_that_is_none_passes) {
   one o;
   one_up_and_resumed(&o);

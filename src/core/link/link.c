@@ -206,8 +206,11 @@ static int resume(clu_link *l, const clu_link_record *r) {
   uint64_t epoch;
   int rc;
   if (l->state != CLU_LINK_RESUMING || r->n < 4) return -CLU_PROTO;
-  if (clu_get32(r->bytes) != CLU_LINK_VERSION) l->other_version = clu_get32(r->bytes);
-  if (l->other_version || r->n != RESUME_BYTES) return -CLU_PROTO;
+  if (clu_get32(r->bytes) != CLU_LINK_VERSION) {
+    l->other_version = clu_get32(r->bytes);
+    return -CLU_PROTO;
+  }
+  if (r->n != RESUME_BYTES) return -CLU_PROTO;
   epoch = clu_get64(r->bytes + 4);
   if (l->leads) {
     /* it has had no RESUME of this side yet: then it has nothing either */

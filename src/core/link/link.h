@@ -136,8 +136,8 @@ unsigned char *clu_link_in(clu_link *l, size_t *n);
 void clu_link_read(clu_link *l, size_t n, uint64_t now);
 /* 1: `r` is the next numbered record, or BYE; 0: there is none; -CLU_PROTO: what has come is no
  * record of this link, cut the connection; or the other side speaks `other_version` of this
- * protocol, which is not 0 then; -CLU_DEAD: the other side is another relay than before,
- * and nothing can be resumed. */
+ * protocol, if that is not 0; -CLU_DEAD: the other side is another relay than before, and nothing
+ * can be resumed. */
 int clu_link_next(clu_link *l, clu_link_record *r);
 
 /* ---- time ---- */

@@ -255,10 +255,9 @@ static int take_keys(near *n, const unsigned char *p, size_t size) {
 static void listen_there(near *n, const clu_msg *m) {
   clu_fd fd = clu_chan_take_fd(&n->chan);
   const unsigned char *p = m->body ? m->body->data : NULL;
-  if (fd == CLU_NO_FD) return;
-  if (!p || m->body->size < LISTEN_BYTES || n->listener != CLU_NO_FD ||
+  if (fd == CLU_NO_FD || !p || m->body->size < LISTEN_BYTES || n->listener != CLU_NO_FD ||
       take_keys(n, p + LISTEN_BYTES, m->body->size - LISTEN_BYTES) != CLU_OK) {
-    clu_os_close(fd);
+    if (fd != CLU_NO_FD) clu_os_close(fd);
     n->ended = 1;
     return;
   }
@@ -267,7 +266,8 @@ static void listen_there(near *n, const clu_msg *m) {
   n->beat = clu_get64(p + CLU_SECRET + 8);
   n->reconnect = clu_get64(p + CLU_SECRET + 16);
   n->listener = fd;
-  clu_loop_watch(&n->loop, fd, CLU_READ, listener_ready, n, &n->watch, NULL);
+  if (clu_loop_watch(&n->loop, fd, CLU_READ, listener_ready, n, &n->watch, NULL) != CLU_OK)
+    n->ended = 1;
 }
 
 /* Where it cannot be had its channel closes, which the session sees. */
@@ -362,12 +362,10 @@ static void take_turns(near *n) {
 }
 
 static int turn(near *n, clu_err *e) {
-  int rc;
   take_turns(n);
   sweep_peers(n);
   clu_chan_watch_flush(&n->loop, &n->chan, n->session);
-  rc = clu_loop_pump(&n->loop, n->ended ? 10000000 : -1, e);
-  return rc;
+  return clu_loop_pump(&n->loop, n->ended ? 10000000 : -1, e);
 }
 
 static int is_behind(const near *n) {

@@ -86,6 +86,7 @@ int clu_relay_control(clu_relay *r, clu_fd fd) {
 }
 
 int clu_relay_connect(clu_relay *r, clu_stream *conn) {
+  clu_relay_touch(r);
   drop_connection(r, "the other side has connected anew");
   r->conn = conn;
   clu_link_connected(&r->link, clu_os_now());
@@ -93,7 +94,6 @@ int clu_relay_connect(clu_relay *r, clu_stream *conn) {
     drop_connection(r, "the connection cannot be watched");
     return CLU_SYS;
   }
-  clu_relay_touch(r);
   return CLU_OK;
 }
 
@@ -258,6 +258,7 @@ int clu_relay_turn(clu_relay *r) {
 }
 
 int clu_relay_is_behind(const clu_relay *r) {
+  if (r->link.state == CLU_LINK_ENDED) return 0; /* nobody reads, nor acknowledges */
   return r->link.tail > r->link.head || r->link.say_bye == 1 || r->link.side_at < r->link.side_n;
 }
 
