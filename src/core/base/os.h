@@ -336,7 +336,7 @@ typedef struct clu_spawn {
   char *const *envp;   /* NULL-terminated; NULL: this process's */
   clu_fd in, out, err; /* become 0, 1, 2; CLU_NO_FD: the null device */
   const clu_fd *keep;  /* become 3, 4, ... in this order; everything else is closed. Windows: they
-                          have  no such numbers, the program gets them by clu_os_kept() only */
+                          have no such numbers, the program gets them by clu_os_kept() only */
   int nkeep;
   int leaves;      /* clu_child_start(): what it has started may outlive it */
   int new_session; /* no controlling terminal, so that Ctrl-C there does not reach it */

@@ -74,7 +74,7 @@ static void failed(far *f, int code) {
     return;
   }
   if (now >= f->until) {
-    if (f->e && !f->e->code) clu_fail(f->e, CLU_TIMEOUT, 0, "the session does not answer");
+    if (!f->e->code) clu_fail(f->e, CLU_TIMEOUT, 0, "the session does not answer");
     f->ended = 1;
     return;
   }
@@ -100,7 +100,7 @@ static void connected(far *f) {
   f->good = f->next;
   f->pause = FIRST_PAUSE;
   f->try_ns = TRY_NS;
-  if (f->e) f->e->code = CLU_OK;
+  f->e->code = CLU_OK;
   clu_relay_connect(f->relay, conn);
 }
 
@@ -211,7 +211,7 @@ static int resolve(far *f, uint64_t until) {
     rc = CLU_OK;
     for (int k = 0; k < n && f->n < MOST; k++) f->to[f->n++] = found[k];
   }
-  if (rc == CLU_OK && f->e) f->e->code = CLU_OK;
+  if (rc == CLU_OK) f->e->code = CLU_OK;
   return rc;
 }
 
@@ -289,7 +289,7 @@ static void end_server(const far *f) {
 }
 
 int clu_far_serve(const clu_far_options *how, clu_err *e) {
-  clu_relay_options options = {0, 0, 0, 0, NULL, NULL};
+  clu_relay_options options = {.beat = how->beat};
   clu_err unused = {0, 0, ""};
   far f;
   int rc;
@@ -304,15 +304,15 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
   f.try_ns = FIRST_TRY_NS;
   f.signals = CLU_NO_FD;
   f.until = clu_deadline_after(clu_os_now(), (int64_t)how->connect);
-  options.beat = how->beat;
   clu_timer_init(&f.again, time_is_up, &f);
   clu_timer_init(&f.starter, look_for_starter, &f);
   rc = clu_loop_init(&f.loop, f.e);
-  if (rc == CLU_OK && !(f.relay = clu_relay_new(&f.loop, &options))) rc = CLU_NOMEM;
-  if (rc == CLU_OK)
-    rc = clu_relay_control(f.relay, how->control);
-  else
+  if (rc == CLU_OK && !(f.relay = clu_relay_new(&f.loop, &options)))
+    rc = clu_fail(f.e, CLU_NOMEM, 0, "not enough memory");
+  if (rc != CLU_OK)
     clu_os_close(how->control);
+  else if (clu_relay_control(f.relay, how->control) != CLU_OK)
+    rc = clu_fail(f.e, CLU_NOMEM, 0, "not enough memory");
   if (rc == CLU_OK) rc = watch_signals(&f);
   if (rc == CLU_OK && how->own) rc = clu_tls_keys_new(how->own, how->certificate, &f.keys, f.e);
   if (rc == CLU_OK) rc = resolve(&f, f.until);

@@ -31,7 +31,8 @@ typedef struct clu_got_segment {
 clu_sent_segment *clu_relay_segment(clu_relay *r, clu_fd fd, int *rc);
 /* Sends the next piece of what is under way. 1: something was sent. */
 int clu_relay_send_piece(clu_relay *r);
-/* Of those that are there as a whole. `all`: whoever used them when. */
+/* Those that are there as a whole, that no message waits for, and that were last used at
+ * `unused_since` (clu_os_now()) or before. */
 void clu_relay_forget_segments(clu_relay *r, uint64_t unused_since);
 /* Records about segments. CLU_OK, CLU_PROTO, CLU_NOMEM. */
 int clu_relay_take_segment(clu_relay *r, const clu_link_record *rec);
@@ -93,7 +94,8 @@ clu_ring *clu_lane_ring(const clu_lane *s);
  * what was written up to the position `upto`. 1: all of that; 0: it has to wait for room or credit;
  * < 0: a negative code. */
 int clu_lane_send_results(clu_lane *s, uint64_t number, uint64_t upto);
-/* The same where nothing is left in the socket, unless it is within a message. */
+/* The same after the socket was read until it had nothing more: for all numbers. 1 also where the
+ * node is within a message, or part of a header is here: the rest of that comes first. */
 int clu_lane_forward_ring(clu_lane *s, uint64_t upto);
 /* Whether this message says that there is something in the ring. It stays here. */
 int clu_lane_tells_of_ring(const clu_lane *s, const clu_header *h);
@@ -105,18 +107,19 @@ void clu_relay_on_look_time(void *relay);
 /* ---- lanes.c ---- */
 
 clu_lane *clu_lane_find(const clu_relay *r, uint64_t id);
-/* Takes over `fd` also on failure, but for what is output of somebody else's. NULL: no memory. */
+/* Takes over `fd`, also on failure. NULL: no memory, or the loop cannot watch it. */
 clu_lane *clu_lane_new(clu_relay *r, uint64_t id, int kind, clu_fd fd);
 /* Closes its descriptor and frees it. */
 void clu_lane_free(clu_lane *s);
-/* Forwards what has come on the local descriptor. 1: all that there is; 0: it has to wait for room,
- * credit or a segment. */
+/* Forwards what has come on the local descriptor. 1: all that there is, or it has ended; 0: it has
+ * to wait for room, credit or a segment. */
 int clu_lane_forward(clu_lane *s);
 /* Writes what the system takes. */
 void clu_lane_write(clu_lane *s);
 /* A record for this stream. CLU_OK, CLU_PROTO, CLU_NOMEM. */
 int clu_lane_take(clu_lane *s, const clu_link_record *rec);
-/* It is of no use any more: the other side is told. It is freed at the end of the turn. */
+/* It is of no use any more: closed here, and the other side is told. It is freed at the end of the
+ * turn. */
 void clu_lane_end(clu_lane *s);
 
 struct clu_relay {
@@ -134,7 +137,6 @@ struct clu_relay {
   clu_got_segment *got;
   uint64_t numbers; /* of segments and output streams that this side has opened */
   int fatal;        /* a code: nothing can be resumed */
-  int reported;     /* enum clu_relay_state */
   int is_dirty;     /* a turn has something to do */
   char why[256];
 };

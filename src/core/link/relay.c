@@ -275,8 +275,6 @@ void clu_relay_status_of(const clu_relay *r, clu_relay_status *out) {
   out->bytes_in = r->link.bytes_in;
   out->bytes_out = r->link.bytes_out;
   out->cuts = r->link.cuts;
-  for (const clu_lane *s = r->lanes; s; s = s->next) out->streams++;
-  out->kept = r->link.tail - r->link.head;
   out->why = r->why;
   if (!r->fatal && r->link.state != CLU_LINK_ENDED && control_has_ended(r) && r->lanes->closing)
     out->why = "its fork server has ended";

@@ -19,8 +19,7 @@
  * Segments. The near relay remembers those that it has sent, by the system's number of the file.
  * The far one has made segments of its own of them, and passes their descriptors to every node that
  * gets one. They are forgotten 10 s after the last message that brought them, or when there are
- * more than
- * 64. What nodes send is not sent a second time, and so is forgotten at once.
+ * more than 64. What nodes send is not sent a second time, and so is forgotten at once.
  *
  * Bounds. Of a stream CLU_LANE_CREDIT bytes are on their way at most, since the other side says
  * when it has written some; so one that is not read stops no other. A side that sends more than it
@@ -68,8 +67,6 @@ typedef struct clu_relay_status {
   int connected;
   int has_said_bye; /* clu_relay_say_bye(), and all of it has left */
   uint64_t bytes_in, bytes_out, cuts;
-  int streams;
-  size_t kept;     /* bytes that are not acknowledged */
   const char *why; /* of the last cut or the end; the relay's */
 } clu_relay_status;
 
@@ -79,7 +76,7 @@ void clu_relay_raise_fds(void);
 clu_relay *clu_relay_new(clu_loop *l, const clu_relay_options *how);
 /* Closes all that it has. Accepts NULL. */
 void clu_relay_free(clu_relay *r);
-/* Stream 0. Takes over `fd`. CLU_OK or CLU_NOMEM. */
+/* Stream 0. Takes over `fd`, also on failure. CLU_OK or CLU_NOMEM. */
 int clu_relay_control(clu_relay *r, clu_fd fd);
 /* A new connection, whose handshake is done. Takes over `conn`; the one before is closed. CLU_OK or
  * CLU_SYS. */

@@ -179,7 +179,7 @@ static void peer_time_is_up(void *self) {
 }
 
 static int unproven(const peer *p) {
-  return p->fd != CLU_NO_FD && p->hs.state == CLU_HS_UNDER_WAY && p->hs.step == 2;
+  return p->fd != CLU_NO_FD && p->hs.state == CLU_HS_UNDER_WAY && !clu_hs_is_proven(&p->hs);
 }
 
 /* The oldest that has proven nothing until `before` loses its place, whatever it has sent: a

@@ -8,9 +8,7 @@
 
 #define MS 1000000u
 #define SLICE (100 * MS)
-#define REFUSED_NS                                                               \
-  (2000ull * MS) /* for so long nobody has listened: there is no master any more \
-                  */
+#define REFUSED_NS (2000ull * MS) /* nobody has listened: there is no master any more */
 
 /* How a try ended. */
 enum { JOINED, AGAIN, NEVER };

@@ -12,7 +12,7 @@
  * not wrap around: where it does not fit before the end, a size of UINT64_MAX says that the next
  * record is at the beginning.
  *
- * The reader is the session, or of a node on another host the relay there (core/link/rings.c).
+ * The reader of a node on another host is the relay there (core/link/rings.c).
  *
  * The writer runs user's code and may have written anything (a corrupt peer): clu_ring_peek()
  * checks all that it reads. The memory belongs to clu_shared (node-memory.h).
@@ -62,8 +62,7 @@ static inline uint64_t clu_ring_read(const clu_ring *r) {
 /* How full it is, in bytes. */
 size_t clu_ring_used(const clu_ring *r);
 /* The reader's: the oldest record and its size, there until clu_ring_took(). NULL with `*n` 0:
- * there is none. NULL with another
- * `*n`: the ring is corrupt. */
+ * there is none. NULL with another `*n`: the ring is corrupt. */
 const unsigned char *clu_ring_peek(clu_ring *r, size_t *n);
 void clu_ring_took(clu_ring *r);
 
