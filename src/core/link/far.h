@@ -7,7 +7,7 @@
  * shorter by chance by up to a half. Meanwhile fork server and nodes go on. It ends, and all here
  * with it,
  *   when the session says so, or has closed the control channel;
- *   when it is told to by CLU_SIG_TERM, as Slurm does; the session hears so and takes it for no cut;
+ *   when it is told to by CLU_SIG_TERM, as Slurm does, and the session hears so: it is no cut;
  *   when the address that it was connected to refuses: nobody listens there, so the session has
  * gone; when it has not been connected for `reconnect` ns;
  *   before the first connection: after `connect` ns, or when who has started it has gone, as ssh is

@@ -1,4 +1,4 @@
-/* Streams of a relay, and what of them is on its way in either direction. */
+/* Streams of a relay, and what of them is on its way to the other side. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,6 @@
 #include "core/link/parts.h"
 
 enum { IN = CLU_LINK_MOST };
-#define OUTPUT_AGAIN 20000000u /* ns: somebody else's file or terminal takes nothing now */
 
 static void lane_ready(void *self, unsigned ready);
 static void output_again(void *self);
@@ -59,18 +58,20 @@ static void free_chunk(clu_lane_chunk *c) {
   free(c);
 }
 
-static void drop_chunks(clu_lane *s) {
-  while (s->first) {
-    clu_lane_chunk *c = s->first;
-    s->first = c->next;
-    free_chunk(c);
-  }
-  s->last = NULL;
+void clu_lane_pop_chunk(clu_lane *s) {
+  clu_lane_chunk *c = s->first;
+  s->first = c->next;
+  if (!s->first) s->last = NULL;
+  free_chunk(c);
+}
+
+void clu_lane_drop_chunks(clu_lane *s) {
+  while (s->first) clu_lane_pop_chunk(s);
   free_chunk(s->coming);
   s->coming = NULL;
 }
 
-static void close_local(clu_lane *s) {
+void clu_lane_close(clu_lane *s) {
   clu_timer_cancel(&s->again);
   clu_loop_unwatch(s->relay->loop, &s->watch);
   if (s->fd != CLU_NO_FD) clu_os_close(s->fd);
@@ -78,11 +79,11 @@ static void close_local(clu_lane *s) {
   for (int i = 0; i < s->nfds; i++) clu_os_close(s->fds[i]);
   s->nfds = 0;
   s->brings = 0;
-  drop_chunks(s);
+  clu_lane_drop_chunks(s);
 }
 
 void clu_lane_free(clu_lane *s) {
-  close_local(s);
+  clu_lane_close(s);
   free(s->in);
   free(s);
 }
@@ -90,7 +91,7 @@ void clu_lane_free(clu_lane *s) {
 void clu_lane_end(clu_lane *s) {
   if (s->fd == CLU_NO_FD) return;
   if (!s->closing) clu_link_send(&s->relay->link, CLU_L_CLOSE, s->id, NULL, 0);
-  close_local(s);
+  clu_lane_close(s);
   clu_relay_touch(s->relay);
 }
 
@@ -330,183 +331,6 @@ int clu_lane_forward(clu_lane *s) {
     }
   }
   return 1;
-}
-
-/* ---- from there to here ---- */
-
-static clu_lane_chunk *new_chunk(size_t n) {
-  clu_lane_chunk *c = malloc(sizeof *c + n);
-  if (c) memset(c, 0, sizeof *c);
-  return c;
-}
-
-/* What travels with the next bytes. */
-static clu_lane_chunk *coming(clu_lane *s) {
-  if (!s->coming) s->coming = new_chunk(0);
-  return s->coming;
-}
-
-/* More than was granted could fill the memory of this side, and so could records without bytes. */
-static int take_bytes(clu_lane *s, const clu_link_record *rec) {
-  clu_lane_chunk *c;
-  if (rec->n == 0) return CLU_PROTO;
-  if (rec->n > s->may_take) {
-    clu_relay_give_up(s->relay, CLU_PROTO,
-                      "the other side has sent more on a stream than it was granted");
-    return CLU_PROTO;
-  }
-  if (!(c = new_chunk(rec->n))) return CLU_NOMEM;
-  s->may_take -= rec->n;
-  if (s->coming) {
-    memcpy(c, s->coming, sizeof *c);
-    free(s->coming);
-    s->coming = NULL;
-  }
-  c->n = rec->n;
-  memcpy(c->bytes, rec->bytes, rec->n);
-  if (s->last)
-    s->last->next = c;
-  else
-    s->first = c;
-  s->last = c;
-  return CLU_OK;
-}
-
-static int take_credit(clu_lane *s, const clu_link_record *rec) {
-  uint32_t more;
-  if (rec->n != 4) return CLU_PROTO;
-  more = clu_get32(rec->bytes);
-  if (more > CLU_LANE_CREDIT - s->may_send) {
-    clu_relay_give_up(s->relay, CLU_PROTO,
-                      "the other side grants more on a stream than it was sent");
-    return CLU_PROTO;
-  }
-  s->may_send += more;
-  s->readable = 1;
-  return CLU_OK;
-}
-
-/* A segment that could not be made here: the channel cannot go on. */
-static int take_bring(clu_lane *s, const clu_link_record *rec) {
-  clu_got_segment *g = rec->n == 8 ? clu_relay_got(s->relay, clu_get64(rec->bytes)) : NULL;
-  clu_lane_chunk *c;
-  if (!g || g->at < g->size) return CLU_PROTO;
-  if (!(c = coming(s))) return CLU_NOMEM;
-  if (c->npass == CLU_MAX_FDS) return CLU_PROTO;
-  if (!g->segment) {
-    clu_lane_end(s);
-    return CLU_OK;
-  }
-  c->of[c->npass] = clu_segment_ref(g->segment);
-  c->pass[c->npass++] = clu_segment_fd(g->segment);
-  return CLU_OK;
-}
-
-/* On the far side: a new stream, whose other end travels with the next byte of this one. */
-static int take_open(clu_lane *s, uint64_t id, int kind, uint32_t slot) {
-  clu_fd pair[2];
-  clu_lane *opened;
-  clu_lane_chunk *c;
-  if (s->relay->how.near || (kind != CLU_LANE_DATA && kind != CLU_LANE_OUTPUT) ||
-      clu_lane_find(s->relay, id))
-    return CLU_PROTO;
-  if (!(c = coming(s))) return CLU_NOMEM;
-  if (c->npass == CLU_MAX_FDS) return CLU_PROTO;
-  if (clu_os_pair(pair, NULL) != CLU_OK) return CLU_OK; /* the fork server says that it misses it */
-  if (!(opened = clu_lane_new(s->relay, id, kind, pair[0]))) {
-    clu_os_close(pair[1]);
-    return CLU_NOMEM;
-  }
-  if (slot < CLU_SLOTS) opened->slot = (int)slot;
-  if (kind == CLU_LANE_OUTPUT) clu_os_set_blocking(pair[1], 1);
-  c->of[c->npass] = NULL;
-  c->pass[c->npass++] = pair[1];
-  return CLU_OK;
-}
-
-int clu_lane_take(clu_lane *s, const clu_link_record *rec) {
-  int rc = CLU_OK;
-  switch (rec->type) {
-  case CLU_L_OPEN: /* `s` is the stream that it travels with */
-    rc = take_open(s, rec->stream, rec->bytes[8], clu_get32(rec->bytes + 9));
-    break;
-  case CLU_L_BYTES: rc = take_bytes(s, rec); break;
-  case CLU_L_BRING: rc = take_bring(s, rec); break;
-  case CLU_L_AFTER:
-    if (rec->n != 8 || !coming(s)) return CLU_PROTO;
-    coming(s)->after = clu_get64(rec->bytes);
-    break;
-  case CLU_L_CREDIT: rc = take_credit(s, rec); break;
-  case CLU_L_CLOSE: s->closing = 1; break;
-  }
-  clu_relay_touch(s->relay);
-  return rc;
-}
-
-static int write_chunk(clu_lane *s, clu_lane_chunk *c, size_t *put) {
-  clu_iov iov;
-  iov.base = c->bytes + c->at;
-  iov.len = c->n - c->at;
-  if (s->is_polled) return clu_os_output_write(s->fd, iov.base, iov.len, put);
-  return clu_os_writev(s->fd, &iov, 1, c->at == 0 ? c->pass : NULL, c->at == 0 ? c->npass : 0, put);
-}
-
-static void pop_chunk(clu_lane *s) {
-  clu_lane_chunk *c = s->first;
-  s->first = c->next;
-  if (!s->first) s->last = NULL;
-  s->written += c->n;
-  free_chunk(c);
-}
-
-static void tell_credit(clu_lane *s) {
-  unsigned char n[4];
-  if (s->written < CLU_LANE_CREDIT / 4 || s->closing) return;
-  clu_put32(n, (uint32_t)s->written);
-  clu_link_send(&s->relay->link, CLU_L_CREDIT, s->id, n, sizeof n);
-  s->may_take += s->written;
-  s->written = 0;
-}
-
-/* Whether something else has to be written before. */
-static int waits_for_other(const clu_lane *s, const clu_lane_chunk *c) {
-  clu_lane *other = c->after ? clu_lane_find(s->relay, c->after) : NULL;
-  return other && other != s && other->fd != CLU_NO_FD && other->first;
-}
-
-/* The same of the end of the control channel. */
-static int waits_for_all(const clu_lane *s) {
-  if (s->kind != CLU_LANE_CONTROL) return 0;
-  for (const clu_lane *other = s->relay->lanes; other; other = other->next)
-    if (other != s && other->fd != CLU_NO_FD && other->first) return 1;
-  return 0;
-}
-
-void clu_lane_write(clu_lane *s) {
-  int rc = CLU_OK;
-  s->wants_write = 0;
-  while (s->fd != CLU_NO_FD && s->first && rc == CLU_OK) {
-    clu_lane_chunk *c = s->first;
-    size_t put = 0;
-    if (waits_for_other(s, c)) return;
-    rc = c->at < c->n ? write_chunk(s, c, &put) : CLU_OK;
-    c->at += put;
-    if (rc == CLU_OK && c->at == c->n) pop_chunk(s);
-  }
-  if (s->fd == CLU_NO_FD) return;
-  if (rc != CLU_OK && rc != CLU_AGAIN && s->kind != CLU_LANE_OUTPUT) {
-    /* the reader has gone; what it has said before may still be there */
-    drop_chunks(s);
-    s->readable = 1;
-  } else if (rc != CLU_OK && rc != CLU_AGAIN) {
-    while (s->first) pop_chunk(s); /* a file that is full, a closed terminal */
-  }
-  if (s->written) clu_lane_look_soon(s);
-  tell_credit(s);
-  s->wants_write = s->first && !s->is_polled;
-  if (s->first && s->is_polled)
-    clu_timer_arm(s->relay->loop, &s->again, clu_os_now() + OUTPUT_AGAIN);
-  if (!s->first && s->closing && !waits_for_all(s)) close_local(s);
 }
 
 /* ---- events ---- */

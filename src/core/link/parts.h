@@ -1,5 +1,5 @@
 /* What the files of a relay share. Each uses only those before it: link, segments, rings, lanes,
- * relay. */
+ * arrivals, relay. */
 #ifndef CLUTCH_LINK_PARTS_H
 #define CLUTCH_LINK_PARTS_H
 
@@ -114,13 +114,22 @@ void clu_lane_free(clu_lane *s);
 /* Forwards what has come on the local descriptor. 1: all that there is, or it has ended; 0: it has
  * to wait for room, credit or a segment. */
 int clu_lane_forward(clu_lane *s);
-/* Writes what the system takes. */
-void clu_lane_write(clu_lane *s);
-/* A record for this stream. CLU_OK, CLU_PROTO, CLU_NOMEM. */
-int clu_lane_take(clu_lane *s, const clu_link_record *rec);
 /* It is of no use any more: closed here, and the other side is told. It is freed at the end of the
  * turn. */
 void clu_lane_end(clu_lane *s);
+/* The same, and the other side is not told: it knows. */
+void clu_lane_close(clu_lane *s);
+/* Frees the first chunk, with what it would pass on. */
+void clu_lane_pop_chunk(clu_lane *s);
+/* The same of all, and of what would travel with the next. */
+void clu_lane_drop_chunks(clu_lane *s);
+
+/* ---- arrivals.c ---- */
+
+/* A record for this stream. CLU_OK, CLU_PROTO, CLU_NOMEM. */
+int clu_lane_take(clu_lane *s, const clu_link_record *rec);
+/* Writes what the system takes. */
+void clu_lane_write(clu_lane *s);
 
 struct clu_relay {
   clu_loop *loop;
@@ -147,7 +156,8 @@ static inline void clu_relay_touch(clu_relay *r) {
   r->is_dirty = 1;
 }
 
-/* The link is of no more use, because of `why`: clu_relay_turn() says so. The first reason counts. */
+/* The link is of no more use, because of `why`: clu_relay_turn() says so. The first reason counts.
+ */
 static inline void clu_relay_give_up(clu_relay *r, int code, const char *why) {
   if (r->fatal) return;
   r->fatal = code;

@@ -87,7 +87,7 @@ int clu_relay_is_due(const clu_relay *r);
 int clu_relay_turn(clu_relay *r);
 /* The other side is to know that this one ends. Then clu_relay_turn() until all has left. */
 void clu_relay_say_bye(clu_relay *r, const char *why);
-/* Whether something waits to be written, or to be acknowledged. Not where the other side has ended. */
+/* Whether something waits to be written or acknowledged. 0 where the other side has ended. */
 int clu_relay_is_behind(const clu_relay *r);
 void clu_relay_status_of(const clu_relay *r, clu_relay_status *out);
 
