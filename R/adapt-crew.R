@@ -14,6 +14,10 @@
 #' \pkg{crew} starts workers when there are tasks, and again when one has died. They end when it
 #' tells them to, and with the session, whatever ends it. Where R has threads before the fork, which
 #' a message tells, each worker is an R of its own start.
+#'
+#' Do not cancel a task in the moment in which you push it: \pkg{mirai} 2.7.3 forgets a cancellation
+#' that reaches a worker together with its task, whoever has started the worker. The task runs on
+#' then, and the controller's `wait()` waits for its end. `Sys.sleep(0.1)` before `cancel()` helps.
 #' @param name String: name of the controller. By default a random one.
 #' @param workers Number of workers, at most.
 #' @param ... More arguments of `crew::crew_controller_local()`, by name. `r_arguments` has no
