@@ -5,8 +5,8 @@
 #   servers   the hosts behind it, see link.R, with what each has reported
 #   commands  what was run: list(handle, log, hosts, argv) each
 #   folder    of files that hosts read, or NULL
-#   parents, pending, of_tree, until  see launch-tree.R; hosts of a tree by their number, and the
-#             time at which all have to be there
+#   parents, pending, of_tree, began, until  see launch-tree.R; hosts of a tree by their number, the
+#             time at which the first was started, and that at which all have to be there
 
 start_on_hosts <- function(info, ranks, left) {
   tempdir(TRUE) # it may have been deleted since the cluster was made
