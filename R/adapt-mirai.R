@@ -30,9 +30,9 @@
 #' each daemon is an R of its own start: all of this holds but the first point. On Windows the
 #' daemons are started by `mirai::launch_local()`, and nobody replaces them.
 #'
-#' A task that `mirai::stop_mirai()` stops in the moment in which it was made may run on: \pkg{mirai}
-#' 2.7.3 forgets a cancellation that reaches a daemon together with its task, whoever has started
-#' the daemon. `Sys.sleep(0.1)` before `stop_mirai()` helps.
+#' A task that `mirai::stop_mirai()` stops in the moment in which it was made may run on:
+#' \pkg{mirai} 2.7.3 forgets a cancellation that reaches a daemon together with its task, whoever
+#' has started the daemon. `Sys.sleep(0.1)` before `stop_mirai()` helps.
 #'
 #' In a profile, which nodes read, too, `mirai_daemons()` starts daemons in the session only. In a
 #' node or fork server that is starting it says so and returns `FALSE`.
