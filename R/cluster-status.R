@@ -63,8 +63,7 @@ use_elsewhere <- function(cl) {
   unknown <- list(cpu = NA_real_, memory = NA_real_)
   info <- if (length(cl)) .subset2(.subset2(cl, 1L), "info")
   if (is.null(info$link)) return(unknown)
-  s <- .Call(ffi_link_hosts, info$link$handle)
-  is_up <- vapply(info$servers, function(host) "up" %in% s$state[s$rank == host$number], NA)
+  is_up <- status_of_hosts(info)$state == "up"
   if (!any(is_up)) return(unknown)
   handles <- lapply(info$servers[is_up], function(host) host$handle)
   .Call(ffi_servers_machine, handles, TRUE, 1)

@@ -47,8 +47,7 @@ host_end_text <- function(rank, info) {
 
 # " (it was cut off for too long)", where that is known.
 host_end_reason <- function(info, k) {
-  s <- .Call(ffi_link_hosts, info$link$handle)
-  why <- s$why[match(info$servers[[k]]$number, s$rank)]
+  why <- status_of_hosts(info)$why[[k]]
   if (nzchar(why)) sprintf(" (%s)", why) else ""
 }
 

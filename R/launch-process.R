@@ -98,6 +98,19 @@ program <- function(name) {
   path
 }
 
+# Runs a program of this session's: a handle as that of a node. `env`: all of its environment;
+# `log`: the file that gets what it prints; `input`: lines on its standard input; `leaves`: what it
+# has started may outlive it; `folder`: removed when it has ended.
+run_command <- function(argv, env, log, input = NULL, leaves = FALSE, folder = NULL) {
+  argv[[1L]] <- program(argv[[1L]])
+  how <- list(output = log, folder = folder, stdin = FALSE, slot = FALSE,
+              input = if (!is.null(input)) paste0(input, "\n", collapse = ""),
+              leaves = if (leaves) TRUE)
+  handle <- .Call(ffi_psock_node, 0L)
+  .Call(ffi_psock_spawn, handle, argv, paste0(names(env), "=", env), how)
+  handle
+}
+
 # ---- processes ----
 
 # The file that is to have what a node prints until it is ready; "": there is none.

@@ -6,10 +6,10 @@
 # handle of its fork server, as of one on this machine; what that has reported when it was ready,
 # and when that was.
 
-# The link process of this session: list(handle, port, secret, own, certificate, pid, is_up,
-# number). It is started if there is none. `how`: list(listen, ports, heartbeat, reconnect, tls,
-# seconds, tunnels), where listen is the address at which this session is reached; tunnels are hosts
-# to which ssh may carry connections.
+# The link process of this session, an environment with handle, times (heartbeat and reconnect),
+# number (how many hosts there were) and tunnels (as below). It is started if there is none. `how`:
+# list(listen, ports, heartbeat, reconnect, tls, seconds, tunnels), where listen is the address at
+# which this session is reached; tunnels are hosts to which ssh may carry connections.
 link_process <- function(how) {
   forget_parents()
   key <- paste(how$listen, paste(how$ports, collapse = " "), how$tls, how$heartbeat, how$reconnect)
@@ -55,7 +55,7 @@ host_started_by <- function(link, host, command, carries) {
 host_settings <- function(link, host, addresses, seconds, methods = TRUE, attach = character()) {
   i <- .Call(ffi_link_info, link$handle)
   settings <- list(protocol = .Call(ffi_host_protocol),
-                   version = getNamespaceVersion("clutch")[[1L]], hosts = addresses,
+                   version = own_version(), hosts = addresses,
                    port = i$port, rank = host$number, secret = i$secret,
                    times = as_times(seconds, link$times), methods = methods, attach = attach)
   if (!is.null(i$own)) settings[c("own", "certificate")] <- i[c("own", "certificate")]
@@ -72,28 +72,6 @@ host_ready <- function(host, seconds) {
   host$came <- clock()
   host
 }
-
-# Handles of `n` nodes with these ranks there, ready; or the number of the first that is not, and
-# none is left. `settings`: as apply_settings() takes them.
-host_nodes <- function(host, ranks, settings, outfile, left) {
-  answer <- .Call(ffi_server_settings, host$handle, settings, outfile, left())
-  if (is.character(answer)) throw("start", paste("the nodes cannot be set up:", answer))
-  nodes <- .Call(ffi_nodes_spawn, host$handle, as.integer(ranks), "fork")
-  ok <- FALSE
-  on.exit(if (!ok) .Call(ffi_nodes_stop, nodes, 0, 5))
-  failed <- .Call(ffi_nodes_wait, nodes, left())
-  if (failed > 0L) {
-    i <- .Call(ffi_node_info, nodes[[failed]])
-    why <- if (is.null(i$refusal)) "it did not start within setup_timeout" else i$refusal
-    throw("start", sprintf("node %d cannot be started: %s", ranks[[failed]], why))
-  }
-  ok <- TRUE
-  nodes
-}
-
-# Data frame: rank (number of the host), state ("waiting", "up", "cut", "ended"), bytes_in,
-# bytes_out, cuts, why, age (for how many seconds it has been in that state).
-link_status <- function(link) as.data.frame(.Call(ffi_link_hosts, link$handle))
 
 # That host ends, with all its nodes.
 host_end <- function(host) invisible(.Call(ffi_server_close, host$handle, 0))

@@ -42,7 +42,7 @@ ask_end_of_host <- function(info, k, may_be_ending) {
   began <- clock()
   repeat {
     end <- end_said_by_slurm(info, k)
-    is_over <- .Call(ffi_server_info, info$servers[[k]]$handle)$state == "ended"
+    is_over <- host_has_ended(info$servers[[k]])
     is_ending <- identical(end, "ending")
     if (!is.null(end) && !is_ending) break
     # of a job that goes on only a step may have ended, or nothing but this node

@@ -28,17 +28,11 @@ fields_of_slurm <- function(line) {
 # Lines that one of Slurm's commands prints. Not by system(), in which an interrupt of the user's is
 # lost.
 ask_slurm <- function(command, ..., seconds = 10) {
-  path <- Sys.which(command)[[1L]]
-  if (!nzchar(path)) return(character())
+  if (!nzchar(Sys.which(command)[[1L]])) return(character())
   log <- tempfile("clutch-slurm-")
-  handle <- .Call(ffi_psock_node, 0L)
-  on.exit({
-    .Call(ffi_nodes_stop, list(handle), 0, 2)
-    unlink(log)
-  })
-  env <- effective_env(NULL)
-  how <- list(output = log, folder = NULL, stdin = FALSE, slot = FALSE)
-  .Call(ffi_psock_spawn, handle, c(path, ...), paste0(names(env), "=", env), how)
+  on.exit(unlink(log))
+  handle <- run_command(c(command, ...), effective_env(NULL), log)
+  on.exit(.Call(ffi_nodes_stop, list(handle), 0, 2), add = TRUE, after = FALSE)
   end <- clock() + seconds
   while (.Call(ffi_node_info, handle)$state == "starting" && clock() < end) Sys.sleep(0.005)
   log_lines(log)
@@ -61,39 +55,6 @@ slurm_cancel <- c(
   "done",
   "scancel --quiet \"$job\" 2>/dev/null"
 )
-
-# A shell's program that submits a job by its arguments from the third on, and stays. It cancels the
-# job and removes the folder when it gets SIGTERM: from this session, or from the system when that
-# has ended, however. Where the system does not do that, it looks whether the session is there.
-keeper_script <- function(cancel) {
-  paste(c(
-    "session=$1 folder=$2",
-    "shift 2",
-    "nap= told=",
-    "end() {",
-    "  trap '' TERM",
-    "  [ -z \"$nap\" ] || kill \"$nap\" 2>/dev/null",
-    paste0("  ", cancel),
-    "  rm -rf \"$folder\"",
-    "  exit 0",
-    "}",
-    "trap 'told=1' TERM",
-    "job=$(\"$@\") || exit",
-    "echo \"$job\"",
-    "job=$(echo \"$job\" | tail -n 1)",
-    "trap end TERM",
-    "[ -z \"$told\" ] || end",
-    "while kill -0 \"$session\" 2>/dev/null; do",
-    "  sleep 5 & nap=$!",
-    "  wait \"$nap\"",
-    "done",
-    "end"
-  ), collapse = "\n")
-}
-
-keeper_command <- function(launch, folder) {
-  c("sh", "-c", keeper_script(launch$cancel), "sh", format(Sys.getpid()), folder, launch$argv)
-}
 
 # Asks Slurm now and then for the job of this plan, if there is one.
 see_to_job <- function(info) {

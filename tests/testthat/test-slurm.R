@@ -306,6 +306,29 @@ test_that("launcher(): commands in the background of this machine", {
   expect_identical(list.files(folder), character())
 })
 
+test_that("launcher(): its folder goes with a killed session, and with a cluster that is garbage", {
+  linux_only()
+  folder <- tempfile("launcher-")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  launch <- sprintf("launcher('{script} &', folder = '%s')", folder)
+  is_empty <- function() !length(list.files(folder))
+  s <- start_script(c(sprintf("cl <- make_cluster(%s)", launch), "cat('ready\\n')",
+                      "Sys.sleep(600)"))
+  expect_true(said(s, "^ready", 60))
+  expect_false(is_empty())
+  tools::pskill(s$pid, 9L)
+  expect_true(eventually(is_empty()))
+  expect_true(ends(s))
+  s <- start_script(c(sprintf("cl <- make_cluster(%s)", launch), "rm(cl)", "invisible(gc())",
+                      "cat('ready\\n')", "cl <- make_cluster(1)",
+                      "repeat parallel::clusterCall(cl, Sys.sleep, 0.1)"))
+  expect_true(said(s, "^ready", 60))
+  expect_true(eventually(is_empty()))
+  tools::pskill(s$pid, 9L)
+  expect_true(ends(s))
+})
+
 test_that("what a task has printed is waited for, which may come after how it has ended", {
   log <- tempfile()
   writeLines(c("0: a", "srun: error: n2: task 1: Exited with exit code 3"), log)

@@ -1,0 +1,190 @@
+# The commands that start hosts: when each is run, what it gets, what it prints, and their end.
+#
+# In the plan:
+#   commands  what was run: list(handle, log, hosts, argv, keeps_job) each
+#   folder    of files that hosts read, or NULL
+#   keeper    list of one handle, or NULL: who removes it when the session has ended
+#   parents   for each host who starts it, see launch_parents()
+#   pending, of_tree  what is still to be run here, as of launches_of(); what other hosts run, by
+#             the number of the host as text
+#   began, until  when this began, and the time at which all hosts have to be there
+#   stopped   numbers of the nodes that were stopped
+
+# Runs the first of them; start_pending() and see_to_tree() run the others.
+run_launches <- function(info, seconds) {
+  x <- info$launch
+  if (any(vapply(info$launches, function(l) l$secret == "file", NA))) {
+    dir.create(x$folder, showWarnings = FALSE, recursive = TRUE)
+    info$folder <- tempfile("cluster-", x$folder)
+    if (!dir.create(info$folder, mode = "0700", showWarnings = FALSE)) {
+      throw("start", sprintf("'%s' cannot be made, where hosts read their settings", info$folder))
+    }
+    info$keeper <- list(keep_folder(info$folder))
+  }
+  folder <- if (is.null(info$folder)) "" else info$folder
+  launches <- launches_of(x, info$methods, folder, format(info$port))
+  info$began <- clock()
+  info$until <- info$began + seconds
+  info$parents <- launch_parents(x)
+  if (length(launches) < length(info$servers)) info$parents <- integer(length(info$servers))
+  by_tree <- which(info$parents > 0L)
+  info$of_tree <- structure(launches[by_tree], names = as.character(by_tree))
+  info$pending <- if (length(by_tree)) launches[-by_tree] else launches
+  start_pending(info)
+}
+
+# What the R on a host, or on each of several, is told: lines. `launch`: one of launches_of().
+settings_for <- function(info, launch, seconds) {
+  x <- info$launch
+  direct <- !isTRUE(x$tunnel)
+  here <- if (direct) c(x$address, Sys.info()[["nodename"]])
+  addresses <- unique(c(here, if (x$kind == "ssh" && !isFALSE(x$tunnel)) "127.0.0.1"))
+  attach <- if (info$strategy == "spawn") info$packages else character()
+  first <- info$servers[[launch$hosts[[1L]]]]
+  settings <- host_settings(info$link, first, addresses, seconds, info$methods, attach)
+  settings$rank_from <- launch$rank
+  settings$direct <- direct
+  settings$unset <- names(quick_start_there(x$r))
+  if (length(launch$hosts) == 1L) settings <- c(settings, part_of_tree(info, launch$hosts))
+  host_settings_lines(settings)
+}
+
+# ---- whose turn it is to be started ----
+
+AT_ONCE <- 64L      # programs that have been started here, and whose hosts have not come yet
+# Seconds for which those are waited for whose parent has come; and twice as long as that one took:
+# on busy machines all take long, and to start the same hosts once more would not help.
+TREE_PATIENCE <- 10
+
+# Starts what may be started now.
+start_pending <- function(info) {
+  is_awaited <- function(command) {
+    any(vapply(info$servers[command$hosts], function(host) is.null(host$report), NA))
+  }
+  while (length(info$pending)) {
+    launch <- info$pending[[1L]]
+    # what a queue holds back may come in any order
+    if (launch$secret == "stdin" && sum(vapply(info$commands, is_awaited, NA)) >= AT_ONCE) break
+    info$pending <- info$pending[-1L]
+    seconds <- max(info$until - clock(), 1)
+    run_and_note(info, launch, settings_for(info, launch, seconds))
+  }
+}
+
+# Hosts that the tree does not bring are this session's from now on.
+see_to_tree <- function(info, waiting) {
+  for (k in waiting) {
+    if (info$parents[[k]] == 0L || !has_tree_failed(info, k)) next
+    info$parents[[k]] <- 0L
+    info$pending <- c(info$pending, info$of_tree[as.character(k)])
+  }
+  start_pending(info)
+}
+
+has_tree_failed <- function(info, k) {
+  parent <- info$parents[[k]]
+  if (host_has_ended(info$servers[[parent]])) return(TRUE)
+  came <- info$servers[[parent]]$came
+  if (is.null(came)) return(FALSE)
+  if (clock() - came > TREE_PATIENCE + 2 * (came - info$began)) return(TRUE)
+  tree_failure(info$servers[[k]]$number) %in% log_lines(command_of(info, parent)$log)
+}
+
+# ---- one of them ----
+
+# What ends when all has that it has started tells of that end.
+run_and_note <- function(info, launch, text) {
+  command <- run_launch(info, launch, text)
+  info$commands <- c(info$commands, list(command))
+  if (launch$secret != "stdin" || info$launch$kind == "template") return(invisible())
+  carries <- isTRUE(info$launch$tunnel)
+  for (k in launch$hosts) host_started_by(info$link, info$servers[[k]], command$handle, carries)
+}
+
+# Starts one command, as an element of `commands`. `text`: lines that its hosts get.
+run_launch <- function(info, launch, text) {
+  if (launch$secret == "file") {
+    write_private(text, file.path(info$folder, launch$settings))
+    text <- NULL
+  }
+  if (!is.null(launch$script)) {
+    script <- file.path(info$folder, launch$job)
+    writeLines(launch$script, script)
+    Sys.chmod(script, "0700")
+  }
+  argv <- launch$argv
+  if (!is.null(launch$cancel)) {
+    program(argv[[1L]]) # where there is none, the error names it, and not the shell
+    argv <- keeper_command(argv, launch$cancel)
+  }
+  log <- tempfile("clutch-host-", fileext = ".log")
+  handle <- run_command(argv, env_of_launcher(info$launch), log, text,
+                        leaves = info$launch$kind == "template")
+  list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
+       keeps_job = !is.null(launch$cancel))
+}
+
+# A step in which this session runs may be bound to some processors, which holds for that step. A
+# new job has nothing to do with an allocation in which this session is.
+env_of_launcher <- function(x) {
+  env <- effective_env(NULL)
+  if (x$kind != "slurm") return(env)
+  bound <- if (is.null(x$job)) "^SLURM_(?!CONF$)" else "^SLURM_(CPU_BIND|MEM_BIND)"
+  env[!grepl(bound, names(env), perl = TRUE)]
+}
+
+command_of <- function(info, k) Find(function(command) k %in% command$hosts, info$commands)
+
+# Nothing was run for it here: it waits for its turn, or is another host's to start.
+is_not_run <- function(info, k) is.null(command_of(info, k))
+
+# By the command, and by the job that it has submitted.
+printed_of <- function(info, command) {
+  of_job <- if (isTRUE(command$keeps_job)) log_lines(file.path(info$folder, "job.log"))
+  c(log_lines(command$log), of_job)
+}
+
+# ---- the end ----
+
+# All nodes of the cluster were stopped, of which these were just now.
+end_on_hosts <- function(info, ranks) {
+  info$stopped <- union(info$stopped, ranks)
+  if (length(info$stopped) == length(info$hosts)) end_hosts(info)
+}
+
+# Ends all that is on the hosts, and the commands that have started it.
+end_hosts <- function(info) {
+  if (is.null(info$link)) return(invisible())
+  for (host in info$servers) host_end(host)
+  if (all(link_status(info$link)$state == "ended")) link_end(info$link)
+  if (info$launch$kind != "ssh") await_commands(info)
+  handles <- lapply(info$commands, function(command) command$handle)
+  .Call(ffi_nodes_stop, c(handles, info$keeper), 0, 2)
+  unlink(vapply(info$commands, function(command) command$log, ""))
+  if (!is.null(info$folder)) unlink(info$folder, recursive = TRUE)
+  info$commands <- info$keeper <- NULL
+  invisible()
+}
+
+# They end when what they have started does: soon, unless a host has not come and so heard nothing.
+# Told to end by SIGTERM they see to it that it does, which they could not do when they are killed.
+await_commands <- function(info) {
+  has_come <- vapply(info$servers, function(host) !is.null(host$report), NA)
+  keeps_job <- vapply(info$commands, function(command) command$keeps_job, NA)
+  if (all(has_come) && !any(keeps_job) && commands_end(info, 3)) return(invisible())
+  for (command in info$commands) {
+    i <- .Call(ffi_node_info, command$handle)
+    if (i$state == "starting" && !is.na(i$started)) tools::pskill(i$started, tools::SIGTERM)
+  }
+  commands_end(info, 5)
+}
+
+commands_end <- function(info, seconds) {
+  end <- clock() + seconds
+  runs <- function(command) .Call(ffi_node_info, command$handle)$state == "starting"
+  while (any(vapply(info$commands, runs, NA))) {
+    if (clock() >= end) return(FALSE)
+    Sys.sleep(0.01)
+  }
+  TRUE
+}

@@ -1,0 +1,13 @@
+# What the session knows of its links and of the hosts behind them.
+
+# Data frame: rank (number of the host), state ("waiting", "up", "cut", "ended"), bytes_in,
+# bytes_out, cuts, why, age (for how many seconds it has been in that state).
+link_status <- function(link) as.data.frame(.Call(ffi_link_hosts, link$handle))
+
+# The same of the hosts of a cluster, a row each. `info`: of the cluster.
+status_of_hosts <- function(info) {
+  s <- link_status(info$link)
+  s[match(vapply(info$servers, function(host) host$number, 1L), s$rank), ]
+}
+
+host_has_ended <- function(host) .Call(ffi_server_info, host$handle)$state == "ended"
