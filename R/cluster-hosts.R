@@ -2,13 +2,13 @@
 
 #' Hosts of a cluster
 #'
-#' One row for each host of a cluster made with [hosts()].
+#' One row for each host of a cluster made with [hosts()], [slurm()] or [launcher()].
 #'
 #' Asks the process of this session that holds the connections, and the fork server of each host
 #' that is up. Waits for at most a second. Runs nothing on the nodes, so it also answers while they
 #' are busy.
 #'
-#' @param cl Cluster made by [make_cluster()] with [hosts()].
+#' @param cl Cluster made by [make_cluster()] with one of them.
 #' @return A data frame with these columns. `NA`: not known.
 #' * `host`: character.
 #' * `state`: character: `"up"`; `"cut"`, its connection is being made anew; `"waiting"`, it has not
@@ -42,11 +42,11 @@ cluster_hosts <- function(cl) {
   check_cluster(cl)
   info <- if (length(cl)) .subset2(.subset2(cl, 1L), "info")
   if (is.null(info$link)) {
-    throw("argument", "the nodes of `cl` were not made with hosts(): it has no other hosts")
+    text <- "`cl` has no other hosts: it was not made with hosts(), slurm() or launcher()"
+    throw("argument", text)
   }
   servers <- info$servers
-  s <- link_status(info$link)
-  s <- s[match(vapply(servers, function(host) host$number, 1L), s$rank), ]
+  s <- status_of_hosts(info)
   machine <- machines_of(servers, s$state == "up")
   data.frame(
     host = names_of_hosts(info), state = s$state, since = Sys.time() - s$age,

@@ -28,9 +28,11 @@
 #' @param ... Not used. What is misspelt is an error.
 #' @param rscript String: the program there, found on the PATH, or its full path.
 #' @param rscript_args Character vector: more arguments for it.
-#' @param env Named character vector: environment variables with which R starts there.
+#' @param env Named character vector: environment variables with which R starts there. They are on
+#'   the command line, which other users can read. What is secret goes by `env` of [make_cluster()].
 #' @param modules Character vector: environment modules to load before, as by `module load`.
-#' @param setup Character vector: lines of shell to run before R. If one fails, R is not started.
+#' @param setup Character vector: lines of shell to run before R, on the command line, too. If one
+#'   fails, R is not started.
 #' @param ssh Character vector: the program, and its first arguments.
 #' @param user,port,jump Login, port and jump host, where ssh's configuration does not say them.
 #' @param address Character vector: names of this machine, as the hosts know it. What ssh tells the
@@ -125,14 +127,22 @@ no_others <- function(what, dots, arguments) {
 }
 
 check_one <- function(x, name, ok, what) {
-  if (is.null(x) || (length(x) == 1L && !is.na(x) && ok(x))) return(x)
+  if (is.null(x)) return(NULL)
+  check_needed(x, name, ok, what)
+}
+
+# The same where NULL stands for nothing.
+check_needed <- function(x, name, ok, what) {
+  if (length(x) == 1L && !is.na(x) && ok(x)) return(x)
   throw("argument", sprintf("`%s` has to be %s", name, what))
 }
 
 # What begins with "-" would be an option of the command.
 is_word <- function(x) is.character(x) && grepl("^[^[:space:]-][^[:space:]]*$", x)
 
-is_whole <- function(x) is.numeric(x) && all(is.finite(x)) && all(x == floor(x) & x >= 1)
+is_whole <- function(x) {
+  is.numeric(x) && all(is.finite(x)) && all(x == floor(x) & x >= 1 & x <= .Machine$integer.max)
+}
 is_one_port <- function(x) is_whole(x) && x <= 65535
 
 check_host_names <- function(hosts) {

@@ -95,7 +95,7 @@ slurm <- function(nodes = NULL, each = NULL, time = NULL, ..., partition = NULL,
     job = allocation$job, time = slurm_time(time), wait = check_queue_wait(wait),
     options = c(slurm_option("partition", partition), slurm_option("account", account),
                 slurm_option("qos", qos), check_strings(options, "options")),
-    name = check_one(name, "name", is_word, "one word"), folder = check_folder(folder)
+    name = check_needed(name, "name", is_word, "one word"), folder = check_folder(folder)
   )
 }
 
@@ -144,12 +144,12 @@ check_folder <- function(folder) {
 # text without units is minutes to Slurm, and seconds to most others: it is refused.
 slurm_time <- function(time) {
   if (is.null(time)) return(NULL)
-  is_time <- function(x) if (is.numeric(x)) x > 0 else is.character(x)
+  is_time <- function(x) if (is.numeric(x)) x > 0 && is.finite(x) else is.character(x)
   check_one(time, "time", is_time, "a number of seconds, or a text such as \"2h\"")
   of_slurm <- "^([0-9]+-)?[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?$"
   if (is.character(time) && grepl(of_slurm, time)) return(time)
   seconds <- if (is.numeric(time)) time else seconds_of(time)
-  if (is.na(seconds)) {
+  if (is.na(seconds) || seconds == 0) { # to Slurm that is no limit
     text <- "`time` has to be a number of seconds, or a text such as '90min', '2h', '1-12:00:00'"
     throw("argument", text)
   }
@@ -160,10 +160,11 @@ slurm_time <- function(time) {
   if (days > 0) sprintf("%.0f-%s", days, clock) else clock
 }
 
-check_queue_wait <- function(wait, name = "wait") {
+check_queue_wait <- function(wait) {
   seconds <- if (is.character(wait) && length(wait) == 1L) seconds_of(wait) else wait
   is_time <- function(x) is.numeric(x) && x > 0
-  check_one(seconds, name, is_time, "a number of seconds, or a text such as \"90min\" or \"1d\"")
+  what <- "a number of seconds, or a text such as \"90min\" or \"1d\""
+  check_needed(seconds, "wait", is_time, what)
 }
 
 # "1d12h", "90 min": seconds, or NA.

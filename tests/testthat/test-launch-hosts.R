@@ -95,7 +95,7 @@ test_that("times as Slurm writes them", {
   expect_identical(time("30:00"), "30:00")
   expect_identical(time("1.5 h"), "01:30:00")
   expect_null(time(NULL))
-  for (bad in list("90", "2 hours", "", NA, -1, "h", c("1h", "2h"))) {
+  for (bad in list("90", "2 hours", "", NA, -1, "h", c("1h", "2h"), Inf, "0h")) {
     expect_error(time(bad), class = "clutch_argument", info = deparse1(bad))
   }
 })
@@ -126,11 +126,18 @@ test_that("arguments of no use are errors that name the argument", {
   bad(slurm(nodes = 1, submit = FALSE), "in no allocation")
   bad(slurm(nodes = 1, submit = "yes"), "`submit`")
   bad(slurm(nodes = 1, wait = "long"), "`wait`")
+  bad(slurm(nodes = 1, wait = NULL), "`wait`")
+  bad(slurm(nodes = 1, name = NULL), "`name`")
+  bad(slurm(nodes = 1e10), "`nodes`")
   bad(slurm(nodes = 1, partition = "a b"), "`partition`")
   bad(slurm(nodes = 1, folder = "here"), "`folder`")
   bad(launcher(), "`template` is missing")
   bad(launcher("qsub x"), "`template`")
+  bad(launcher(NULL), "`template`")
   bad(launcher("{command}", hosts = 0), "`hosts`")
+  bad(launcher("{command}", hosts = NULL), "`hosts`")
+  bad(launcher("{command}", wait = NULL), "`wait`")
+  bad(launcher("{command}", name = NULL), "`name`")
   bad(launcher("{command}", secret = "argv"), "`secret`")
   bad(launch_plan(hosts("a"), "parallel"), "strategy \"parallel\" is not for nodes of hosts\\(\\)")
   bad(launch_plan(hosts("a"), rshcmd = "rsh"), "arguments of hosts\\(\\)")
