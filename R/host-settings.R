@@ -24,17 +24,26 @@ write_private <- function(lines, file) {
   writeLines(lines, file)
 }
 
-# As far as the line "end": who passes them on may keep the standard input open.
+# `theirs`: what version the session has.
+throw_other_version <- function(theirs) {
+  text <- paste("package clutch of this host (%s) has version %s, and does not understand that",
+                "of the session, which has %s: install the same one on both")
+  throw("protocol", sprintf(text, Sys.info()[["nodename"]], own_version(), theirs))
+}
+
+# `con`: an open connection, or the name of a file, as "stdin". As far as the line "end": who passes
+# them on may keep the standard input open. A file does not stay open: nodes are forked from this
+# process, and its lines have the secret.
 read_host_settings <- function(con) {
-  if (is.character(con)) con <- file(con)
-  if (!isOpen(con)) open(con, "r")
+  if (is.character(con)) {
+    con <- file(con, "r")
+    on.exit(close(con))
+  }
   first <- readLines(con, 1L)
   what <- sub(", clutch .*", "", first)
   if (grepl("^clutch host settings [0-9]+", paste(first, collapse = "")) && what != HOST_SETTINGS) {
-    text <- paste("package clutch of this host (%s) has version %s, and does not understand that",
-                  "of the session, which has %s: install the same one on both")
     theirs <- if (what == first) "another one" else paste("version", sub(".*, clutch ", "", first))
-    throw("protocol", sprintf(text, Sys.info()[["nodename"]], own_version(), theirs))
+    throw_other_version(theirs)
   }
   if (!identical(what, HOST_SETTINGS)) {
     text <- "the settings of this host were expected (\"%s\") and not: %s"

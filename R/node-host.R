@@ -1,16 +1,12 @@
 # What runs on another host: a new R, started by ssh, srun or a command of the user's, which becomes
 # two processes, the relay to the session and that host's fork server.
 
-# `file`: with the settings, see write_host_settings(); they are on standard input otherwise.
-host_main <- function(file = NULL) {
-  if (is.null(file)) {
-    con <- file("stdin")
-    on.exit(close(con))
-  } else {
-    con <- file
+# `file`: with the settings, see host_settings_lines().
+host_main <- function(file = "stdin") {
+  settings <- read_host_settings(file)
+  if (!isTRUE(settings$protocol == .Call(ffi_host_protocol))) {
+    throw_other_version(paste("version", settings$version))
   }
-  settings <- read_host_settings(con)
-  check_protocol(settings)
   Sys.unsetenv(as.character(settings$unset)) # they were for the start only
   settings$hosts <- addresses_of_session(settings)
   settings$rank <- host_number(settings)
@@ -22,14 +18,6 @@ host_main <- function(file = NULL) {
   if (is.null(why)) host_server_main(settings)
   if (nzchar(why)) message("clutch: ", why)
   quit(save = "no", status = if (nzchar(why)) 1L else 0L, runLast = FALSE)
-}
-
-check_protocol <- function(settings) {
-  if (isTRUE(settings$protocol == .Call(ffi_host_protocol))) return(invisible())
-  text <- paste("package clutch of this host (%s) has version %s, and does not understand that of",
-                "the session, %s: install the same one on both")
-  throw("protocol", sprintf(text, Sys.info()[["nodename"]], getNamespaceVersion("clutch"),
-                            settings$version))
 }
 
 # In the child, the fork server. It ends when the relay does, and knows no idle limit. Its temporary

@@ -173,6 +173,19 @@ test_that("settings of a host travel as lines, and what is none is an error", {
   expect_error(read("clutch host settings 7"), "which has another one", class = "clutch_protocol")
 })
 
+test_that("a file of settings does not stay open where nodes are forked, which could read it", {
+  file <- tempfile("settings-")
+  on.exit(unlink(file))
+  clutch:::write_private(clutch:::host_settings_lines(list(secret = "x")), file)
+  expect_identical(format(file.mode(file)), "600")
+  before <- getAllConnections() # showConnections() would collect garbage, and so close it
+  expect_identical(clutch:::read_host_settings(file), list(secret = "x"))
+  expect_identical(getAllConnections(), before)
+  writeLines("hello", file)
+  expect_error(clutch:::read_host_settings(file), class = "clutch_protocol")
+  expect_identical(getAllConnections(), before)
+})
+
 test_that("quick results that wait in memory there are seen while the next task takes long", {
   with_host(1, function(cl) {
     before <- pids(cl)
