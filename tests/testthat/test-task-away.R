@@ -138,7 +138,7 @@ until <- function(x, is_so) {
 }
 environment(until) <- globalenv()
 
-test_that("submitted tasks and their time limits go on while the session waits in package parallel", {
+test_that("submitted tasks and their limits go on while the session waits in package parallel", {
   other <- make_cluster(1)
   on.exit(stop_cluster(other))
   waits <- list(
