@@ -277,6 +277,7 @@ test_that("a forked child has a cluster of its own, of which nothing is left", {
     expect_false(any(children[[1]]$map %in% children[[2]]$map))
     # the parent's are as they were, and nothing of the children's is left
     expect_true(collect(pending) %in% mine)
+    expect_null(clutch:::the$own$cl[[1]]$info$tasks$latest$how) # how a node has ended, if one has
     expect_true(collect(waiting) %in% cluster_status(cl)$pid)
     expect_setequal(cluster_status()$pid, mine)
     expect_true(all(cluster_map_int(NULL, 1:2, function(i) Sys.getpid()) %in% mine))
