@@ -138,7 +138,8 @@ test_that("whoever is killed there, the last one to end removes the temporary fo
     },
     "relay" = function(p) send("-KILL", p$relay),
     "fork server" = function(p) send("-KILL", p$server),
-    "both" = function(p) send("-KILL", c(p$relay, p$server))
+    # in this order: a fork server whose relay was killed first may have killed the nodes
+    "both" = function(p) send("-KILL", c(p$server, p$relay))
   )
   for (what in names(deeds)) for (strategy in c("fork_server", "spawn")) {
     cl <- make_cluster(on_hosts("alpha"), strategy)
