@@ -13,12 +13,14 @@ why_no_slurm <- function() {
 
 slurm_or_skip <- function() {
   outside_checks_only()
-  why <- why_no_slurm()
-  if (!is.null(why)) testthat::skip(why)
+  why <- c(no_slurm$why, why_no_slurm())
+  if (!is.null(why)) testthat::skip(why[[1L]])
   slurm <- start_slurm()
-  if (is.character(slurm)) testthat::skip(slurm)
-  slurm
+  if (!is.character(slurm)) return(slurm)
+  no_slurm$why <- slurm # to find that out takes half a minute
+  testthat::skip(slurm)
 }
+no_slurm <- new.env()
 
 # list(folder, conf, watcher, inside), or why there is none.
 #   conf     Slurm's commands find it by the environment variable SLURM_CONF, which is set
