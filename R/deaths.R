@@ -86,11 +86,14 @@ state_text <- function(i) {
 }
 
 # The nodes' error. `before`: it was dead when it was asked to do something. `i`: of the node that
-# has died, which may be another one of the same call.
-throw_node_died <- function(node, before = FALSE, i = .Call(ffi_node_info, node$handle)) {
-  if (i$state == "stopped") throw_stopped()
+# has died. `how`: where the session has ended it, why.
+throw_node_died <- function(node, before = FALSE, i, how = NULL) {
+  if (is.null(how)) {
+    if (i$state == "stopped") throw_stopped()
+    how <- death_text(i, node$info)
+  }
   text <- sprintf("node %d of the cluster (pid %d on %s) %s: %s", i$rank, i$pid, node$host,
-                  if (before) "is dead" else "died during a call", death_text(i, node$info))
+                  if (before) "is dead" else "died during a call", how)
   throw("node_died", text, node = i$rank, pid = i$pid, host = node$host,
         signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
         status = if (isFALSE(i$by_signal)) i$code else NA_integer_)

@@ -89,5 +89,5 @@ psock_died <- function(node, before = FALSE) {
   while (state() == "idle" && clock() < end) Sys.sleep(0.002)
   .Call(ffi_psock_close, node$con)
   if (state() == "idle") .Call(ffi_node_lost, node$handle)
-  throw_node_died(node, before)
+  throw_node_died(node, before, .Call(ffi_node_info, node$handle))
 }

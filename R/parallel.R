@@ -95,7 +95,14 @@ not_sent <- function(node, call, scope, status) {
     clone_node(node) # what is to be done with it is a future of its own
     status <- .Call(ffi_node_send, .subset2(node, 1L), call, scope, NULL)
   }
-  if (identical(status, "dead")) throw_node_died(node, before = TRUE)
+  if (!identical(status, "dead")) return(invisible())
+  i <- .Call(ffi_node_info, .subset2(node, 1L))
+  how <- ended_for_task(node, i)
+  if (!is.null(how) && node_alive(node)) {
+    warn_replaced(i$rank, i$pid, how)
+    status <- .Call(ffi_node_send, .subset2(node, 1L), call, scope, NULL)
+  }
+  if (identical(status, "dead")) throw_node_died(node, before = TRUE, i = i, how = how)
   invisible()
 }
 
@@ -108,15 +115,20 @@ is_dead_future_node <- function(node) {
 
 recvData_clutch_node <- function(node) {
   answer <- .Call(ffi_node_recv, .subset2(node, 1L))
-  if (is.null(answer)) throw_node_died(node)
-  if (length(answer) == 1L) throw_node_died(node, i = answer[[1L]])
+  if (is.null(answer)) died_in_call(node)
+  if (length(answer) == 1L) died_in_call(node, answer[[1L]])
   answer
 }
 
 recvOneData_clutch_cluster <- function(cl) {
   answer <- .Call(ffi_any_recv, cl)
-  if (is.null(answer$value)) throw_node_died(cl[[answer$node]])
+  if (is.null(answer$value)) died_in_call(cl[[answer$node]])
   answer
+}
+
+# `i`: of the node that has died, which may be another one of the same call.
+died_in_call <- function(node, i = .Call(ffi_node_info, .subset2(node, 1L))) {
+  throw_node_died(node, i = i, how = ended_for_task(node, i))
 }
 
 # ---- stopping ----

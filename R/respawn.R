@@ -5,9 +5,14 @@ replace_node <- function(node) {
   old <- .Call(ffi_node_info, node$handle)
   .Call(ffi_nodes_stop, list(node$handle), 0, 5)
   .Call(ffi_node_swap, node$handle, start_one(node$info, node$rank, 30))
-  text <- paste("node %d (pid %d) did not give up an interrupted call within %g seconds and was",
-                "replaced: what was exported to it is lost")
-  text <- sprintf(text, node$rank, old$pid, option_number("clutch.cancel_grace", 5))
+  grace <- option_number("clutch.cancel_grace", 5)
+  how <- sprintf("it did not give up an interrupted call within %g seconds", grace)
+  warn_replaced(node$rank, old$pid, how)
+}
+
+warn_replaced <- function(rank, pid, how) {
+  text <- "node %d (pid %d) was replaced, and what was exported to it is lost: %s"
+  text <- sprintf(text, rank, pid, how)
   warning(warningCondition(text, class = "clutch_node_replaced"))
 }
 

@@ -29,6 +29,17 @@ bring_back_idle <- function(t) {
 # A thread may have seen some while this one was elsewhere: src/r/tasks/task-away.h.
 hear_of_deaths <- function(t) for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
 
+# For calls of package parallel. A node that the session has ended for what it did with a task is
+# replaced: why it was ended; NULL: it is not one of those. `i` is of that node, when it was found.
+ended_for_task <- function(node, i) {
+  t <- .subset2(node, "info")$tasks
+  if (is.null(t) || i$state != "stopped") return(NULL)
+  while (turn(t, NULL, 0) == "deaths") NULL
+  settle_replacements(t)
+  d <- t$ended[[format(i$rank)]]
+  if (identical(d$pid, i$pid)) d$how
+}
+
 # The death of which this is the number; NULL: it is not known any more.
 death_with <- function(t, cause) {
   key <- format(cause)
@@ -41,6 +52,7 @@ node_lost <- function(t, d) {
   i <- d$info
   t$latest <- death_of(d, t$info)
   t$deaths[[format(d$cause)]] <- t$latest
+  if (!is.null(d$killed) || d$over_memory) t$ended[[format(d$index)]] <- t$latest
   if (is.null(i)) {
     .Call(ffi_tasks_attach, t$ptr, d$index) # its successor
   } else if (!is.null(d$killed) || i$state == "dead") {

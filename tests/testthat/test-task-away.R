@@ -163,6 +163,40 @@ test_that("submitted tasks and their limits go on while the session waits in pac
   })
 })
 
+test_that("a node that is ended for its task: a call of package parallel replaces or names it", {
+  old <- options(clutch.task_grace = 0.2)
+  on.exit(options(old))
+  deaf <- function(cl, ...) {
+    begun <- tempfile()
+    t <- cluster_submit(cl, {
+      file.create(begun)
+      suspendInterrupts(repeat NULL)
+    }, ...)
+    expect_true(eventually(file.exists(begun)))
+    t
+  }
+  of_each_strategy(function(cl) {
+    for (pause in c(0, 1)) { # it is ended while the call waits for it, and before
+      t <- deaf(cl)
+      behind <- list(cluster_submit(cl, 7), deaf(cl), cluster_submit(cl, 8))
+      cancel(t)
+      cancel(behind[[2L]])
+      Sys.sleep(pause)
+      expect_warning(r <- parallel::clusterCall(cl, identity, 5), class = "clutch_node_replaced")
+      expect_identical(r, list(5, 5))
+      expect_identical(collect_all(behind[c(1L, 3L)]), list(7, 8))
+    }
+    # a call that waits behind the task
+    t <- deaf(cl, .timeout = 0.5)
+    e <- expect_error(parallel::clusterCall(cl, identity, 5), class = "clutch_node_died")
+    expect_match(conditionMessage(e), "died during a call: it did not react when time was up")
+    expect_error(collect(t), class = "clutch_task_timeout")
+    expect_true(works(cl))
+    stop_cluster(cl)
+    expect_error(parallel::clusterCall(cl, identity, 5), class = "clutch_stopped")
+  })
+})
+
 test_that("tasks are handed out while one call of package parallel follows the other", {
   other <- make_cluster(1)
   cl <- make_cluster(1)
