@@ -102,7 +102,10 @@ not_sent <- function(node, call, scope, status) {
     warn_replaced(i$rank, i$pid, how)
     status <- .Call(ffi_node_send, .subset2(node, 1L), call, scope, NULL)
   }
-  if (identical(status, "dead")) throw_node_died(node, before = TRUE, i = i, how = how)
+  if (identical(status, "dead")) {
+    .Call(ffi_call_cancel, scope)
+    throw_node_died(node, before = TRUE, i = i, how = how)
+  }
   invisible()
 }
 

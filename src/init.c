@@ -12,6 +12,7 @@
 /* clang-format off: one a line */
 #define IN_TURN(X)              \
   /* r/session/call.c */        \
+  X(ffi_call_cancel, 1)         \
   X(ffi_call_scope_begin, 3)    \
   X(ffi_node_send, 4)           \
   X(ffi_node_recv, 1)           \

@@ -13,6 +13,7 @@ SEXP ffi_live_handles(void);
 SEXP ffi_end_thread(void);
 
 /* r/session/call.c */
+SEXP ffi_call_cancel(SEXP frame);
 SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames);
 SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer);
 SEXP ffi_node_recv(SEXP handle);

@@ -186,6 +186,13 @@ test_that("a node that is ended for its task: a call of package parallel replace
       expect_identical(r, list(5, 5))
       expect_identical(collect_all(behind[c(1L, 3L)]), list(7, 8))
     }
+    # the call was sent to the first node already
+    t <- deaf(cl[2])
+    behind <- cluster_submit(cl[2], 9)
+    cancel(t)
+    expect_warning(r <- parallel::clusterCall(cl, identity, 6), class = "clutch_node_replaced")
+    expect_identical(r, list(6, 6))
+    expect_identical(collect(behind), 9)
     # a call that waits behind the task
     t <- deaf(cl, .timeout = 0.5)
     e <- expect_error(parallel::clusterCall(cl, identity, 5), class = "clutch_node_died")

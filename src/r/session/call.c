@@ -37,6 +37,13 @@ static void cancel_scope(uint64_t scope) {
     clu_node_cancel(nd, scope);
 }
 
+/* The call of this frame fails: what it has asked of nodes is withdrawn. */
+SEXP ffi_call_cancel(SEXP frame) {
+  uint64_t scope = scope_of(frame);
+  if (scope) cancel_scope(scope);
+  return R_NilValue;
+}
+
 static int all_in_step(void *unused) {
   (void)unused;
   for (clu_node *nd = clu_session_nodes(clu_the_session); nd; nd = clu_node_next(nd))
@@ -188,7 +195,8 @@ static SEXP failed_because(int which) {
 }
 
 /* Sends a call: `data` is parallel's list(fun, args, return, tag). NULL, or why it was not sent:
- * "dead": the node has died or was stopped; "stuck": it does not end a cancelled request within
+ * "dead": the node has died or was stopped, and the call's other requests stay until
+ * ffi_call_cancel(); "stuck": it does not end a cancelled request within
  * getOption("clutch.cancel_grace") seconds; "no_scope": ffi_call_scope_begin() has to be called for
  * this frame before. `outer`: the frame that encloses it. */
 SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
@@ -206,19 +214,16 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   if (clu_node_is_open(nd) && !clu_node_in_step(nd) &&
       !clu_wait_for(in_step, &w, in_step_by(nd), abandon_wait))
     return failed_because(STUCK);
-  if (!clu_node_is_open(nd)) {
-    if (scope) cancel_scope(scope);
-    return failed_because(DEAD);
-  }
+  if (!clu_node_is_open(nd)) return failed_because(DEAD);
   clear_tags(handle, nd);
   b = clu_call_bytes(fun, args, scope && scope == same_to_all.scope ? same_to_all.nodes : 1,
                      clu_node_takes_segments(nd));
   tag = keep_tag(handle, element(data, "tag"));
   rc = clu_node_call(nd, b, scope, tag, &e);
   clu_blob_unref(b);
+  if (rc == CLU_DEAD) return failed_because(DEAD);
   if (rc != CLU_OK) {
     if (scope) cancel_scope(scope);
-    if (rc == CLU_DEAD) return failed_because(DEAD);
     clu_raise_err(&e);
   }
   if (!scope) { /* nobody may come to pump the rest: everything leaves now */
