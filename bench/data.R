@@ -324,7 +324,7 @@ if ("threshold" %in% asked) for (n in c(1L, 2L, 8L)) {
     in_turn("threshold", sprintf("%g kB, %d node%s", kb, n, if (n > 1L) "s" else ""), ways, 2L * reps,
             times = function(who) max(1L, as.integer(4096 / kb / n)))
   }
-  for (cl in clusters) stop_cluster(cl)
+  for (those in clusters) stop_cluster(those)
   options(clutch.share_from = NULL)
 }
 if ("small" %in% asked) for (size in 10^(0:5)) {
