@@ -405,7 +405,7 @@ sections$tasks <- list(
   better = c(
     paste("Each element of `mirai_map()` is a mirai: a part of the results can be used while the",
           "others are still computed."),
-    "`parLapply()` needs no measurement of time and is as fast where all elements take as long."),
+    "`parLapply()` needs no measurement of time, which is best where all elements take as long."),
   shows = function() {
     t <- read("tasks-spread.csv")
     u <- read("tasks-uneven-spread.csv")
