@@ -16,7 +16,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes build install demo test lint format test-c test-fuzz fuzz chaos test-r check bench report test-adapters test-portable test-newer-r test-windows doc clean
+.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes deps-site build install demo test lint format test-c test-fuzz fuzz chaos test-r check bench report test-adapters test-portable test-newer-r test-windows doc site clean
 .NOTPARALLEL:
 
 help:
@@ -36,6 +36,7 @@ help:
 	@echo "make test-portable the tests on a build that uses nothing of Linux's own, as on macOS and the BSDs"
 	@echo "make test-newer-r  the tests on R 4.5 and 4.6 in Debian folders made by debootstrap (root)"
 	@echo "make test-windows  the C tests built by mingw-w64, under wine (installs them: root, Debian)"
+	@echo "make site          the site: reference, articles, measurements, news; open docs/index.html"
 	@echo "make doc           help pages and NAMESPACE from the comments (needs roxygen2)"
 	@echo "make clean         removes what was built"
 
@@ -60,6 +61,9 @@ deps-models: deps-newer
 
 deps-vignettes: deps
 	@tools/deps.sh vignettes
+
+deps-site: deps-vignettes
+	@tools/deps.sh site
 
 build: deps $(BUILT)
 
@@ -161,5 +165,11 @@ doc:
 	@$(RSCRIPT) -e 'if (!nzchar(system.file(package = "roxygen2"))) stop("make doc needs the R package roxygen2", call. = FALSE)' \
 	  -e 'roxygen2::roxygenise(load_code = "source")'
 
+# Some minutes, since all articles are run. Nothing is asked from the network.
+site: build deps-site
+	@$(WITH_LIB) $(RSCRIPT) tools/site.R > $(BUILD)/site.log 2>&1 || { cat $(BUILD)/site.log; exit 1; }
+	@$(RSCRIPT) tools/check-links.R docs
+	@echo "the site is in docs/: open docs/index.html"
+
 clean:
-	rm -rf .build tests/c/build tests/fuzz/build src/Makevars src/*.o src/*.so src/*/*.o src/*/*/*.o
+	rm -rf docs .build tests/c/build tests/fuzz/build src/Makevars src/*.o src/*.so src/*/*.o src/*/*/*.o

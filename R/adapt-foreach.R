@@ -91,7 +91,8 @@ do_clutch <- function(obj, expr, envir, data) {
   loop$it <- iterators::iter(obj)
   loop$accumulate <- foreach::makeAccum(loop$it)
   loop$expr <- expr
-  run_loop(loop, cl, foreach_code(obj, expr, envir, o), o)
+  code <- foreach_code(obj, expr, envir, o)
+  in_job_span("foreach", NULL, function(span) run_loop(loop, cl, code, o, span))
   failed <- foreach::getErrorValue(loop$it)
   if (stops && !is.null(failed))
     stop(foreach_error(failed, foreach::getErrorIndex(loop$it), expr))
@@ -124,9 +125,11 @@ BLOCK_LENGTH <- 1e5
 BLOCK_SIZE <- 64e6
 BLOCK_SECONDS <- 0.25 # of the first; each later one may take twice as long as the one before
 
-run_loop <- function(loop, cl, code, o) {
+run_loop <- function(loop, cl, code, o, span) {
   began <- clock()
   t <- tasks_of(cl)
+  code$fun <- traced_function(code$fun, span)
+  o$called <- list("foreach", loop$expr)
   blocks <- list()
   on.exit(for (b in blocks) .Call(ffi_job_end, b$job, 0.08))
   read <- 0
@@ -143,6 +146,7 @@ run_loop <- function(loop, cl, code, o) {
       read <- read + b$n
       seconds <- if (block$slow) BLOCK_SECONDS else 2 * seconds
       if (!is.null(o$seed)) o$seed <- .Call(ffi_stream_jump, o$seed, b$n)
+      span_of_job(span, t, b$job)
       job_start(t, b$job)
       turn(t, b$job, 0)
     }
@@ -150,6 +154,7 @@ run_loop <- function(loop, cl, code, o) {
     b <- blocks[[1L]]
     values <- block_values(loop, t, b, o, began)
     .Call(ffi_job_end, b$job, 0)
+    span_job_ended(span, b$job)
     blocks <- blocks[-1L]
     loop$accumulate(values, as.integer(b$first) + seq_along(values))
   }

@@ -134,7 +134,7 @@ launch_future <- function(backend, future, ...) {
   reset <- data$context$reset # versions before 1.67 have none
   if (is.character(reset)) data$context$reset <- reset[!reset %in% reset_by_node]
   hear <- function(cond) if (inherits(cond, "clutch_live")) relay_live(future, cond$condition)
-  future[["task"]] <- submit_future(cl, data, isTRUE(future$gc), hear)
+  future[["task"]] <- submit_future(cl, data, isTRUE(future$gc), hear, called_future(future))
   future[["state"]] <- "running"
   register_future(backend, future)
   future
@@ -146,11 +146,19 @@ reset_by_node <- c("globalenv", "options", "envvars", "pwd")
 
 # What users have set for tasks is in force, but for what future sees to itself. `hear` gets what
 # is signalled on the node.
-submit_future <- function(cl, data, collect_garbage, hear) {
+submit_future <- function(cl, data, collect_garbage, hear, called) {
   o <- task_options(list(seed = FALSE, relay = hear, fresh = TRUE), submit_options)
   needs <- find_needs(list(), FALSE, baseenv())
+  o$called <- called
   o$max_size <- Inf # future has a limit of its own
   submit(tasks_of(cl), run_future, needs, o, "a future", NULL, list(data, collect_garbage))
+}
+
+# What it is called: see job-label.R.
+called_future <- function(future) {
+  label <- future$label
+  is_labelled <- is.character(label) && length(label) == 1L && !is.na(label) && nzchar(label)
+  list("future", if (is_labelled) as.name(label) else future$expr)
 }
 
 # On a node. A cluster of the user's may have another future than this session.

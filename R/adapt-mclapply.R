@@ -80,6 +80,7 @@
 mclapply <- function(X, FUN, ..., mc.preschedule = TRUE, mc.set.seed = TRUE, mc.silent = FALSE,
                      mc.cores = getOption("mc.cores", 2L), mc.cleanup = TRUE,
                      mc.allow.recursive = TRUE, affinity.list = NULL) {
+  called <- list("mclapply", substitute(FUN))
   cores <- check_cores(mc.cores, affinity.list)
   if (!is.vector(X) || is.object(X)) X <- as.list(X)
   if (!is.null(affinity.list) && length(affinity.list) < length(X))
@@ -92,20 +93,21 @@ mclapply <- function(X, FUN, ..., mc.preschedule = TRUE, mc.set.seed = TRUE, mc.
   refuse_session_only(FUN, X, list(...))
   if (!mc.preschedule) {
     elements <- mc_elements(as.list(X), mc.set.seed, affinity.list)
-    return(one_by_one(X, mc_map(elements, mc_call, FUN, list(...), cores, mc.silent), cores,
-                      affinity.list))
+    answers <- mc_map(elements, mc_call, FUN, list(...), cores, mc.silent, called)
+    return(one_by_one(X, answers, cores, affinity.list))
   }
   if (!is.null(affinity.list))
     warning("'mc.preschedule' must be false if 'affinity.list' is used")
   index <- lapply(seq_len(cores), function(core) seq(core, length(X), by = cores))
   elements <- mc_elements(lapply(index, function(at) X[at]), mc.set.seed)
-  prescheduled(X, index, mc_map(elements, mc_core, FUN, list(...), cores, mc.silent))
+  prescheduled(X, index, mc_map(elements, mc_core, FUN, list(...), cores, mc.silent, called))
 }
 
 #' @rdname mclapply
 #' @export
 pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
                  mc.cores = getOption("mc.cores", 2L), mc.cleanup = TRUE) {
+  called <- list("pvec", substitute(FUN))
   if (!is.vector(v)) throw("argument", "'v' must be a vector")
   cores <- check_cores(mc.cores, NULL)
   FUN <- match.fun(FUN)
@@ -113,7 +115,7 @@ pvec <- function(v, FUN, ..., mc.set.seed = TRUE, mc.silent = FALSE,
   if (!length(v)) return(NULL)
   refuse_session_only(FUN, v, list(...))
   elements <- mc_elements(pieces_of(v, cores), mc.set.seed)
-  answers <- mc_map(elements, mc_piece, FUN, list(...), length(elements), mc.silent)
+  answers <- mc_map(elements, mc_piece, FUN, list(...), length(elements), mc.silent, called)
   warn_undelivered(answers, "%d parallel job did not deliver a result",
                    "%d parallel jobs did not deliver results")
   values <- do.call(c, lapply(answers, delivered))
@@ -128,6 +130,7 @@ mcmapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = TRU
                      mc.preschedule = TRUE, mc.set.seed = TRUE, mc.silent = FALSE,
                      mc.cores = getOption("mc.cores", 2L), mc.cleanup = TRUE,
                      affinity.list = NULL) {
+  called <- list("mcmapply", substitute(FUN))
   FUN <- match.fun(FUN)
   vectors <- list(...)
   if (!length(vectors)) return(list())
@@ -139,6 +142,8 @@ mcmapply <- function(FUN, ..., MoreArgs = NULL, SIMPLIFY = TRUE, USE.NAMES = TRU
   } else {
     recycled <- lapply(vectors, function(x) if (length(x) == n) x else rep(x, length.out = n))
     rows <- lapply(seq_len(n), function(i) lapply(recycled, function(x) x[i]))
+    the$called <- called
+    on.exit(the$called <- NULL)
     answers <- mclapply(rows, of_row, FUN, MoreArgs, mc.preschedule = mc.preschedule,
                         mc.set.seed = mc.set.seed, mc.silent = mc.silent, mc.cores = mc.cores,
                         affinity.list = affinity.list)

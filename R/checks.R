@@ -26,6 +26,9 @@ check_cluster <- function(cl) {
     throw("argument", "`cl` has to be a cluster made by make_cluster()")
 }
 
+# What all nodes of a cluster share: an environment.
+info_of <- function(cl) .subset2(.subset2(cl, 1L), "info")
+
 # The number that an option of this package is, not below `least`, or above it. NA, texts and
 # vectors are errors.
 option_number <- function(name, default, least = 0, above = FALSE) {

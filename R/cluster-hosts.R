@@ -40,7 +40,7 @@
 #' @export
 cluster_hosts <- function(cl) {
   check_cluster(cl)
-  info <- if (length(cl)) .subset2(.subset2(cl, 1L), "info")
+  info <- if (length(cl)) info_of(cl)
   if (is.null(info$link)) {
     text <- "`cl` has no other hosts: it was not made with hosts(), slurm() or launcher()"
     throw("argument", text)

@@ -61,7 +61,7 @@ cluster_status <- function(cl = NULL) {
 # MB. NA: nobody says.
 use_elsewhere <- function(cl) {
   unknown <- list(cpu = NA_real_, memory = NA_real_)
-  info <- if (length(cl)) .subset2(.subset2(cl, 1L), "info")
+  info <- if (length(cl)) info_of(cl)
   if (is.null(info$link)) return(unknown)
   is_up <- status_of_hosts(info)$state == "up"
   if (!any(is_up)) return(unknown)
@@ -113,7 +113,7 @@ is_stopped <- function(cl) {
 cluster_free <- function(cl) {
   cl <- cluster_or_own(cl)
   if (is_stopped(cl)) return(0L)
-  t <- .subset2(.subset2(cl, 1L), "info")$tasks
+  t <- info_of(cl)$tasks
   # while nothing is under way, nodes that have died are replaced as for a new task
   if (is.null(t) || .Call(ffi_tasks_open, t$ptr) == 0) t <- tasks_of(cl)
   while (turn(t, NULL, 0) == "deaths") NULL # what has come is read

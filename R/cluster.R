@@ -187,6 +187,16 @@ make_cluster <- function(spec = available_cores(),
 }
 
 start_cluster <- function(launcher, info, began, setup_timeout) {
+  check_log()
+  look_for_tracing()
+  about <- list(clutch.nodes = length(info$hosts), clutch.strategy = info$strategy)
+  in_span("make_cluster", about, withCallingHandlers(
+    start_of_cluster(launcher, info, began, setup_timeout),
+    error = function(e) tell_event("start", info, text = message_of(e), ok = FALSE)
+  ))
+}
+
+start_of_cluster <- function(launcher, info, began, setup_timeout) {
   deadline <- began + setup_timeout
   left <- function() max(deadline - clock(), 0.01)
   check_limits(info$hosts)
@@ -197,7 +207,15 @@ start_cluster <- function(launcher, info, began, setup_timeout) {
   cl <- structure(nodes, class = c("clutch_cluster", "cluster"))
   if (!is.null(launcher$complete)) cl <- launcher$complete(cl, left)
   if (!is.null(info$preload) && info$strategy != "fork_server") preload_or_stop(cl)
+  show_cluster(cl)
+  tell_start(info, cl)
   cl
+}
+
+tell_start <- function(info, cl) {
+  pid_of <- function(node) .Call(ffi_node_info, .subset2(node, "handle"))$pid
+  tell_event("start", info, text = "the cluster has started", nodes = length(cl),
+             pids = vapply(cl, pid_of, 1L), strategy = info$strategy, seconds = round(info$took, 4))
 }
 
 preload_or_stop <- function(cl) {
@@ -317,8 +335,10 @@ stop_nodes <- function(cl) {
   if (!length(nodes)) return(invisible(NULL))
   info <- nodes[[1L]]$info
   ranks <- vapply(nodes, function(nd) nd$rank, 1L)
+  if (length(ranks) == length(info$hosts)) hide_cluster(info)
   end_own_server(info, ranks)
   end <- launcher_of(info)$end
   if (!is.null(end)) end(info, ranks)
+  tell_stop(info, ranks)
   invisible(NULL)
 }

@@ -92,6 +92,7 @@ throw_node_died <- function(node, before = FALSE, i, how = NULL) {
     if (i$state == "stopped") throw_stopped()
     how <- death_text(i, node$info)
   }
+  tell_death_of(node$info, i, how)
   text <- sprintf("node %d of the cluster (pid %d on %s) %s: %s", i$rank, i$pid, node$host,
                   if (before) "is dead" else "died during a call", how)
   throw("node_died", text, node = i$rank, pid = i$pid, host = node$host,

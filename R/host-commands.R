@@ -9,13 +9,15 @@
 #   script  lines of the script, or NULL
 #   cancel  lines of a shell that cancel job "$job", which is what the command has printed; NULL:
 #           there is no job that outlives the command
-# `folder`, `port`: what is not known yet has the name of what it will be.
-launches_of <- function(x, methods, folder = "<folder>", port = "<port>") {
+# `folder`, `port`: what is not known yet has the name of what it will be. `of`: numbers of hosts,
+# where each has a command of its own.
+launches_of <- function(x, methods, folder = "<folder>", port = "<port>",
+                        of = seq_along(x$each)) {
   code <- function(file) host_code(if (!is.null(file)) file.path(folder, file))
   command <- function(file = NULL) remote_command(x$r, code(file), methods)
   all <- seq_along(x$each)
   if (x$kind == "ssh") {
-    return(lapply(all, function(k) {
+    return(lapply(of, function(k) {
       list(argv = ssh_command(x, k, command(), port), hosts = k, secret = "stdin")
     }))
   }
@@ -28,7 +30,7 @@ launches_of <- function(x, methods, folder = "<folder>", port = "<port>") {
                      rank = "SLURM_PROCID", settings = "settings", job = "job.sh",
                      script = slurm_script(x, command("settings")), cancel = slurm_cancel)))
   }
-  lapply(all, function(k) {
+  lapply(of, function(k) {
     settings <- if (x$secret == "file") sprintf("settings-%d", k)
     job <- sprintf("job-%d.sh", k)
     run <- command(settings)
@@ -47,11 +49,40 @@ host_code <- function(file = NULL) {
   sprintf("clutch:::host_main(%s)", if (is.null(file)) "" else deparse1(file))
 }
 
+# The first line on the standard input of a shell there, which runs its arguments as R: a program
+# for it. R is given what follows, as far as the line "end". When the standard input ends before
+# host_main() runs, ssh has ended, and nobody waits for R any more. R may be in code of the user's
+# that does not end (a profile), so another process, the watcher, ends it, with its process group
+# where it can have one of its own: by SIGUSR2, at which R removes its temporary folder, and by
+# SIGKILL. R that has just been started has such a folder, and does not know SIGUSR2: so it gets a
+# second, in which it may also end by itself. host_main() ends the watcher; from then on the relay
+# looks whether ssh is there. The secret is on no command line: `printf` has to be the shell's own.
+WATCHER <- paste(
+  "while read -r l; do :; done", "sleep 1", "trap \"\" USR2", "kill -s USR2 -- \"$g$r\"",
+  "for i in 1 2 3 4 5 6 7 8 9; do kill -0 $r && sleep 1; done", "kill -s KILL -- \"$g$r\"",
+  sep = "; "
+)
+UNDER_WATCH <- paste(
+  "g=$1; shift; r=$$", sprintf("w=$({ %s; } <&3 >/dev/null 2>&1 & echo $!)", WATCHER),
+  "CLUTCH_WATCHER=$w; export CLUTCH_WATCHER", "exec \"$@\" 3<&-",
+  sep = "; "
+)
+WATCHED_START <- paste(
+  "[ \"$(command -v printf)\" = printf ] || exec \"$@\"",
+  "n=$(echo; echo .); n=${n%.}; t=",
+  "while IFS= read -r l; do t=$t$l$n; [ \"$l\" = end ] && break; done",
+  "s=$(command -v setsid)", "exec 3<&0",
+  sprintf("printf %%s \"$t\" | $s sh -c '%s' sh \"${s:+-}\" \"$@\"", UNDER_WATCH),
+  sep = "; "
+)
+
+run_watched <- function(command) c("sh", "-c", "read -r s; eval \"$s\"", "sh", command)
+
 # -T: no terminal, whatever the user's configuration says. The shell there waits for R, and so ssh
 # says how R has ended: of a command that was killed it only says 255, as of a connection that it
 # has lost. Every shell knows `exit`. With -R ssh carries connections to the session's port from the
 # host itself.
 ssh_command <- function(x, k, command, port) {
   tunnel <- if (!isFALSE(x$tunnel)) c("-R", sprintf("%s:127.0.0.1:%s", port, port))
-  c(x$ssh, "-T", tunnel, x$hosts[[k]], paste0(shell_words(command), "; exit"))
+  c(x$ssh, "-T", tunnel, x$hosts[[k]], paste0(shell_words(run_watched(command)), "; exit"))
 }

@@ -61,6 +61,11 @@
 #' A host that starts others gives it to their ssh by a file that only this user can read, and that
 #' is removed when it has been opened.
 #'
+#' @section A start that fails: ssh runs a small program of the shell there, which starts R and ends
+#' it when ssh ends before R is ready. So nothing is left there, also where a profile or `setup`
+#' does not end. What these have started ends, too, where the host has the program `setsid`, as
+#' Linux has.
+#'
 #' @section Errors: `clutch_argument`: an argument is of no use. [make_cluster()] signals
 #'   `clutch_start`, with element `hosts`, when some do not come. It says what was run, what that
 #'   printed, and what to try.

@@ -59,8 +59,8 @@ start_problems <- list(
   ),
   list(
     status = NULL,
-    text = paste0("not enough memory|[Cc]annot allocate|memory exhausted|out of memory|",
-                  "failed to map segment from shared object$"), # else: why not
+    text = paste0("not enough memory|([Cc]annot|could not) allocate|memory exhausted|",
+                  "out of memory|failed to map segment from shared object$"), # else: why not
     advice = "is there memory left on {host}, and do its limits (`ulimit -a`) allow R enough of it?"
   ),
   list( # R writes what -e gives to a file there, and does without if it cannot

@@ -98,6 +98,7 @@ connect_server <- function(info, left) {
     server <- server_ready(server_for(info$spec, info$session_env), left())
   }
   info$server <- server
+  pass_view(info)
   info$settings <- fork_settings(info, info$node_env, server$env)
   info$number <- NULL
 }

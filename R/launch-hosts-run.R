@@ -46,7 +46,7 @@ settings_for <- function(info, launch, seconds) {
   settings$direct <- direct
   settings$unset <- names(quick_start_there(x$r))
   if (length(launch$hosts) == 1L) settings <- c(settings, part_of_tree(info, launch$hosts))
-  host_settings_lines(settings)
+  c(if (x$kind == "ssh") WATCHED_START, host_settings_lines(settings))
 }
 
 # ---- whose turn it is to be started ----
@@ -73,21 +73,32 @@ start_pending <- function(info) {
 
 # Hosts that the tree does not bring are this session's from now on.
 see_to_tree <- function(info, waiting) {
+  parents <- info$parents[waiting]
+  said <- logs_of(info, setdiff(parents, 0L)) # once for all hosts that one has started
   for (k in waiting) {
-    if (info$parents[[k]] == 0L || !has_tree_failed(info, k)) next
+    parent <- info$parents[[k]]
+    if (parent == 0L || !has_tree_failed(info, k, said[[as.character(parent)]])) next
     info$parents[[k]] <- 0L
     info$pending <- c(info$pending, info$of_tree[as.character(k)])
   }
   start_pending(info)
 }
 
-has_tree_failed <- function(info, k) {
+# What these hosts have printed, by their numbers. Of one that has not come nobody asks.
+logs_of <- function(info, hosts) {
+  came <- Filter(function(k) !is.null(info$servers[[k]]$came), hosts)
+  read <- function(k) log_lines(command_of(info, k)$log)
+  structure(lapply(came, read), names = as.character(came))
+}
+
+# `said`: what the one that starts it has printed.
+has_tree_failed <- function(info, k, said) {
   parent <- info$parents[[k]]
   if (host_has_ended(info$servers[[parent]])) return(TRUE)
   came <- info$servers[[parent]]$came
   if (is.null(came)) return(FALSE)
   if (clock() - came > TREE_PATIENCE + 2 * (came - info$began)) return(TRUE)
-  tree_failure(info$servers[[k]]$number) %in% log_lines(command_of(info, parent)$log)
+  tree_failure(info$servers[[k]]$number) %in% said
 }
 
 # ---- one of them ----
@@ -118,8 +129,9 @@ run_launch <- function(info, launch, text) {
     argv <- keeper_command(argv, launch$cancel)
   }
   log <- tempfile("clutch-host-", fileext = ".log")
-  handle <- run_command(argv, env_of_launcher(info$launch), log, text,
-                        leaves = info$launch$kind == "template")
+  kind <- info$launch$kind
+  handle <- run_command(argv, env_of_launcher(info$launch), log, text, hold = kind == "ssh",
+                        leaves = kind == "template")
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
        keeps_job = !is.null(launch$cancel))
 }

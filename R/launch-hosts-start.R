@@ -58,7 +58,7 @@ start_host_again <- function(info, k, left) {
   unlink(command_of(info, k)$log)
   info$commands <- Filter(function(command) !k %in% command$hosts, info$commands)
   info$servers[[k]] <- link_host(info$link, host_setup(info))
-  launch <- launches_of(info$launch, info$methods, "", format(info$port))[[k]]
+  launch <- launches_of(info$launch, info$methods, "", format(info$port), of = k)[[1L]]
   seconds <- min(left(), AGAIN_LIMIT)
   end <- clock() + seconds
   run_and_note(info, launch, settings_for(info, launch, seconds))
@@ -69,6 +69,7 @@ start_host_again <- function(info, k, left) {
   }, clutch_error = identity)
   if (!inherits(came, "error")) {
     ok <- TRUE
+    tell_event("start", info, text = "the host was started again", host = info$launch$hosts[[k]])
     return(invisible())
   }
   host_end(info$servers[[k]])

@@ -59,7 +59,10 @@ show_launch <- function(launch, x) {
       c(sprintf("  with <folder>/%s:", launch$job), paste("   ", launch$script))
     },
     if (launch$secret == "stdin") {
-      "  gets the secret and the session's addresses on its standard input"
+      c(
+        if (x$kind == "ssh") "  gets a line that the shell runs, and that ends R with ssh",
+        "  gets the secret and the session's addresses on its standard input"
+      )
     } else {
       sprintf("  gets them from <folder>/%s, which only this user can read", launch$settings)
     }

@@ -99,11 +99,13 @@ program <- function(name) {
 }
 
 # Runs a program of this session's: a handle as that of a node. `env`: all of its environment;
-# `log`: the file that gets what it prints; `input`: lines on its standard input; `leaves`: what it
-# has started may outlive it; `folder`: removed when it has ended.
-run_command <- function(argv, env, log, input = NULL, leaves = FALSE, folder = NULL) {
+# `log`: the file that gets what it prints; `input`: lines on its standard input; `hold`: that has
+# no end as long as the program runs; `leaves`: what it has started may outlive it; `folder`:
+# removed when it has ended.
+run_command <- function(argv, env, log, input = NULL, hold = FALSE, leaves = FALSE,
+                        folder = NULL) {
   argv[[1L]] <- program(argv[[1L]])
-  how <- list(output = log, folder = folder, stdin = FALSE, slot = FALSE,
+  how <- list(output = log, folder = folder, stdin = FALSE, slot = FALSE, hold = hold,
               input = if (!is.null(input)) paste0(input, "\n", collapse = ""),
               leaves = if (leaves) TRUE)
   handle <- .Call(ffi_psock_node, 0L)

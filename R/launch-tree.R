@@ -30,7 +30,7 @@ part_of_tree <- function(info, k) {
   x <- info$launch
   x$tunnel <- FALSE
   x$ssh <- c(x$ssh, "-o", "BatchMode=yes")
-  launches <- launches_of(x, info$methods)[children]
+  launches <- launches_of(x, info$methods, of = children)
   list(others = vapply(launches, function(launch) shell_words(launch$argv), ""),
        ranks = vapply(info$servers[children], function(host) host$number, 1L))
 }
@@ -45,15 +45,16 @@ start_part_of_tree <- function(settings) {
   for (i in seq_along(settings$others)) {
     own$rank <- settings$ranks[[i]]
     .Call(ffi_host_start, c("/bin/sh", "-c", tree_line(settings$others[[i]], own$rank)),
-          paste0(host_settings_lines(own), "\n", collapse = ""))
+          paste0(c(WATCHED_START, host_settings_lines(own)), "\n", collapse = ""))
   }
 }
 
 # In a shell: says so when the command fails, and ends it when the shell is told to end. Not by <&0:
-# some shells have the null device there by then.
+# some shells have the null device there by then. The shell has descriptor 3, so that what it starts
+# does not find the end of its standard input.
 tree_line <- function(command, number) {
-  sprintf("exec 3<&0; trap 'kill $p; exit' TERM; %s <&3 & p=$!; wait $p || echo %s >&2", command,
-          shQuote(tree_failure(number)))
+  text <- "exec 4<&0; trap 'kill $p; exit' TERM; %s <&4 4<&- 3>&- & p=$!; wait $p || echo %s >&2"
+  sprintf(text, command, shQuote(tree_failure(number)))
 }
 
 # What its parent prints when the command that has started a host has failed.

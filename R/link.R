@@ -6,10 +6,11 @@
 # handle of its fork server, as of one on this machine; what that has reported when it was ready,
 # and when that was.
 
-# The link process of this session, an environment with handle, times (heartbeat and reconnect),
-# number (how many hosts there were) and tunnels (as below). It is started if there is none. `how`:
-# list(listen, ports, heartbeat, reconnect, tls, seconds, tunnels), where listen is the address at
-# which this session is reached; tunnels are hosts to which ssh may carry connections.
+# The link process of this session, an environment with handle, server (which has forked it), times
+# (heartbeat and reconnect), number (how many hosts there were) and tunnels (as below). It is
+# started if there is none. `how`: list(listen, ports, heartbeat, reconnect, tls, seconds, tunnels),
+# where listen is the address at which this session is reached; tunnels are hosts to which ssh may
+# carry connections.
 link_process <- function(how) {
   forget_parents()
   key <- paste(how$listen, paste(how$ports, collapse = " "), how$tls, how$heartbeat, how$reconnect)
@@ -19,6 +20,7 @@ link_process <- function(how) {
   if (!is.null(link) && .Call(ffi_link_info, link$handle)$is_up) return(link)
   server <- server_ready(server_for(default_server_spec(), effective_env(NULL)), how$seconds)
   link <- new.env(parent = emptyenv())
+  link$server <- server
   link$handle <- .Call(ffi_link_start, server$handle, how$listen, as.integer(how$ports),
                        as_times(how$heartbeat, how$reconnect), how$tls)
   link$times <- as_times(how$heartbeat, how$reconnect)

@@ -61,24 +61,25 @@ extractor <- function(path) {
 # The same function, whose value does not travel back.
 function_walk <- function(f) {
   walk <- function(..x, ...) {
-    f(..x, ...)
+    .f(..x, ...)
     NULL
   }
   with_function(walk, f)
 }
 
 # `f` as a function of one list with its arguments; "" stands for an argument without a name. Its
-# body is the call f(a = ..x[[1L]], b = ..x[[2L]], ...).
+# body is the call .f(a = ..x[[1L]], b = ..x[[2L]], ...).
 function_of_row <- function(f, arguments) {
   values <- lapply(seq_along(arguments), function(k) bquote(..x[[.(k)]]))
   names(values) <- arguments
   row <- function(..x, ...) NULL
-  body(row) <- as.call(c(quote(f), values, quote(...)))
+  body(row) <- as.call(c(quote(.f), values, quote(...)))
   with_function(row, f)
 }
 
-# `outer`, which calls `f`, with nothing else of this package's around it.
+# `outer`, which calls `f` as `.f`, with nothing else of this package's around it. By that name a
+# profile knows that this is the user's function: see user_frames().
 with_function <- function(outer, f) {
-  environment(outer) <- list2env(list(f = f), parent = globalenv())
+  environment(outer) <- list2env(list(.f = f), parent = globalenv())
   outer
 }

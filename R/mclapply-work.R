@@ -29,9 +29,11 @@ mc_seeds <- function(n, mc.set.seed) {
 
 session_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 
-# list(value) for each element, or the error of one that has not delivered any.
-mc_map <- function(elements, do, FUN, dots, cores, silent) {
+# list(value) for each element, or the error of one that has not delivered any. `called`: what the
+# map is called, see job-label.R.
+mc_map <- function(elements, do, FUN, dots, cores, silent, called) {
   more <- list(..do = do, ..fun = FUN, ..silent = isTRUE(silent), ..options = plain_options())
+  if (is.null(the$called)) the$called <- called
   withCallingHandlers(
     cluster_map(own_nodes(cores), elements, mc_on_node, .more = c(more, dots), .seed = FALSE,
                 .progress = FALSE, .chunk = 1, .relay = "live", .on_error = "continue",

@@ -11,6 +11,7 @@ host_main <- function(file = "stdin") {
   settings$hosts <- addresses_of_session(settings)
   settings$rank <- host_number(settings)
   start_part_of_tree(settings)
+  end_watcher()
   the_node$host <- settings$rank
   why <- .Call(ffi_host_begin, settings)
   # code that runs on nodes sees the frames of this function
@@ -18,6 +19,13 @@ host_main <- function(file = "stdin") {
   if (is.null(why)) host_server_main(settings)
   if (nzchar(why)) message("clutch: ", why)
   quit(save = "no", status = if (nzchar(why)) 1L else 0L, runLast = FALSE)
+}
+
+# See WATCHED_START.
+end_watcher <- function() {
+  pid <- Sys.getenv("CLUTCH_WATCHER")
+  Sys.unsetenv("CLUTCH_WATCHER")
+  if (nzchar(pid)) tools::pskill(as.integer(pid), tools::SIGKILL)
 }
 
 # In the child, the fork server. It ends when the relay does, and knows no idle limit. Its temporary

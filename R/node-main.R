@@ -25,7 +25,11 @@ fork_server_main <- function(args) {
     todo <- serve(ffi_fork_server_serve)
     if (is.null(todo)) node_end() # a node, forked in that call
     switch(todo$what,
-      setup = answer("ready", 0, serialize(prepare(todo$object), NULL)),
+      setup = {
+        answer("ready", 0, serialize(prepare(todo$object), NULL))
+        if (is.null(the_node$host)) listen_for_observers()
+      },
+      observer = observer_main(), # in a child
       settings = {
         the_node$number <- todo$seq
         answer("applied", todo$seq, apply_settings(todo$object))
@@ -37,6 +41,16 @@ fork_server_main <- function(args) {
     )
   }
   quit(save = "no", runLast = FALSE)
+}
+
+# Without a folder for it nobody can ask. What processes have left there that were killed goes.
+listen_for_observers <- function() {
+  path <- view_path(.Call(ffi_fork_server_session), Sys.getpid())
+  if (is.null(path)) return()
+  left <- list.files(dirname(path), "^[0-9]+-[0-9]+$", full.names = TRUE)
+  is_dead <- !tools::pskill(sub("^.*-", "", left), 0L)
+  unlink(left[is_dead])
+  .Call(ffi_fork_server_listen, path)
 }
 
 # On the session's machine. Until here the temporary folder was within one that the session removes,
@@ -112,6 +126,7 @@ rehearse <- function() {
     structure(conditionMessage(e), class = c("snow-try-error", "try-error"))
   }
   tryCatch(stop("rehearsed"), error = as_failure, interrupt = function(e) NULL)
+  stack_text(sys.calls())
   rehearse_compiler()
 }
 
@@ -313,7 +328,8 @@ serve <- function(loop) {
       tryCatch(
         withCallingHandlers(
           .Call(loop, new.env(parent = globalenv())),
-          error = on_error, message = on_message, warning = on_warning, condition = on_condition
+          error = on_error, interrupt = on_interrupt, message = on_message, warning = on_warning,
+          condition = on_condition
         ),
         error = function(e) answer_failure(failed(e)),
         interrupt = interrupted

@@ -63,6 +63,13 @@ on_error <- function(e) {
   the_node$calls <- tryCatch(task_calls(sys.calls()), error = function(e) NULL)
 }
 
+# Time is up, or a user has sent a signal. No second one is heard until the calls are text.
+on_interrupt <- function(c) {
+  if (is.null(.Call(ffi_node_at_task))) return()
+  calls <- sys.calls()
+  the_node$calls <- suspendInterrupts(tryCatch(stack_lines(calls), error = function(e) NULL))
+}
+
 on_message <- function(c) {
   if (.Call(ffi_work_log, c, FALSE)) tryInvokeRestart("muffleMessage")
 }
@@ -94,11 +101,6 @@ task_calls <- function(calls) {
   end <- grep(of_handler, text)
   if (length(end)) text <- utils::head(text, end[[1L]] - 1L)
   text
-}
-
-call_text <- function(call) {
-  text <- deparse(call, width.cutoff = 100L, nlines = 1L)[[1L]]
-  if (nchar(text) > 120L) paste0(substr(text, 1L, 117L), "...") else text
 }
 
 # What the session is told of a task that failed. What the condition says is asked for here, where

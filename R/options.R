@@ -45,6 +45,8 @@
 #'     \item{`clutch.max_size`}{number of bytes, 0 or more; default 500e6. A function with its
 #'       environment, constants and variables that is larger gives a warning of class
 #'       `clutch_large`. What travels by shared memory does not count.}
+#'     \item{`clutch.trace_spans`}{number of tasks, 0 or more; default 1000. For how many tasks of a
+#'       map a span of OpenTelemetry is made, the last ones, see [clutch-otel].}
 #'     \item{`clutch.trace`}{number of tasks, 0 or more; default 1e5. How many of the last tasks
 #'       [cluster_trace()] tells about. Read when a cluster is first used for a map or task.}
 #'   }
@@ -77,6 +79,14 @@
 #'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the
 #'       background when the package is attached, so that the first cluster is ready at once. Read
 #'       by `library(clutch)`, where a value of no use is a warning of class `clutch_argument`.}
+#'   }
+#' @section Log:
+#'   \describe{
+#'     \item{`clutch.log`}{`NULL` (default), name of a file, or connection. Where a line is written
+#'       when a cluster starts or stops, a node dies or is replaced, a task is tried again or
+#'       exceeds a limit, a host is cut off or is there again, see [clutch-log]. Read at each of
+#'       these; what cannot be written breaks no call. A value of no use is an error of
+#'       [make_cluster()].}
 #'   }
 #' @section Errors: A value of no use is an error of class `clutch_argument` that names the option.
 #'   It is signalled by the function that reads the option:

@@ -142,6 +142,7 @@ own_nodes <- function(n) {
   if (is.null(pool) || !is_of_use(pool, place, n)) {
     if (!is.null(pool)) drop_own(pool$cl)
     the$pool <- list(cl = ends_when_idle(make_quiet_cluster(n)), place = place)
+    if (!is.null(the$on_new_nodes)) the$on_new_nodes(the$pool$cl)
   }
   the$pool$cl[seq_len(n)]
 }
@@ -224,8 +225,6 @@ prepare_again <- function(node) {
   })
 }
 
-info_of <- function(cl) .subset2(.subset2(cl, 1L), "info")
-
 has_open_tasks <- function(cl) {
   t <- info_of(cl)$tasks
   !is.null(t) && .Call(ffi_tasks_open, t$ptr) > 0
@@ -234,5 +233,6 @@ has_open_tasks <- function(cl) {
 # Its nodes end, and nobody waits for that.
 drop_own <- function(cl) {
   .Call(ffi_nodes_stop, lapply(unclass(cl), function(nd) nd$handle), 2000, 0)
+  tell_stop(info_of(cl), seq_along(cl), "it is made anew")
   invisible()
 }

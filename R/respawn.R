@@ -4,9 +4,11 @@
 replace_node <- function(node) {
   old <- .Call(ffi_node_info, node$handle)
   .Call(ffi_nodes_stop, list(node$handle), 0, 5)
-  .Call(ffi_node_swap, node$handle, start_one(node$info, node$rank, 30))
   grace <- option_number("clutch.cancel_grace", 5)
   how <- sprintf("it did not give up an interrupted call within %g seconds", grace)
+  tell_death_of(node$info, old, how, cause = "no_reaction")
+  .Call(ffi_node_swap, node$handle, start_one(node$info, node$rank, 30))
+  tell_replacement(node$info, node$rank, how)
   warn_replaced(node$rank, old$pid, how)
 }
 
@@ -31,7 +33,10 @@ clone_node <- function(x, ...) {
     x$info$handles[[rank]] <- fresh
     x$info$tasks <- NULL
   } else {
+    old <- .Call(ffi_node_info, .subset2(x, "handle"))
+    tell_death_of(info, old, death_text(old, info))
     .Call(ffi_node_swap, .subset2(x, "handle"), fresh)
+    tell_replacement(info, rank)
   }
   set_up_again(x)
   x

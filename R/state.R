@@ -12,18 +12,28 @@
 #   watches, watch            what is waited for while R is idle; the one used last: see idle.R
 #   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
 #                        adapt-mirai.R and adapt-crew.R
+#   may_trace, otel, trace_provider, tracer, traces, spans    see otel.R
+#   listeners    who hears of events, by name, see events.R
+#   log, log_failed    the file of the log, and what cannot be written to, see log.R
 #   links        link processes to other hosts, see link.R
 #   tree_from    so many hosts and more are started as a tree, see launch-tree.R
+#   clusters     how many there were
 #   is_child     this is a forked child of a session
+#   profiling    the process that makes a profile: cluster_profile()
+#   on_new_nodes what is told of nodes that are made for mclapply()
+#   called       what the next map is called, see job-label.R
 #   signals, s4, task_is_also see adapters.R and adapt-future.R
 the <- new.env(parent = emptyenv())
 the$oom_kills <- 0
+the$clusters <- 0
 the$servers <- list()
 the$watches <- list()
 the$own_servers <- list()
 the$daemons <- list()
 the$crew <- list()
 the$links <- list()
+the$listeners <- list()
+the$may_trace <- FALSE
 the$tree_from <- 50L
 
 # In a forked child of a session, as in parallel::mclapply(), what is remembered is the parent's,
@@ -34,7 +44,7 @@ forget_parents <- function() {
   for (w in the$watches) w$gone <- TRUE
   the$watches <- the$servers <- the$own_servers <- the$daemons <- the$crew <-
     the$links <- list()
-  the$watch <- the$own <- the$pool <- NULL
+  the$watch <- the$own <- the$pool <- the$on_new_nodes <- NULL
   is_ours <- isNamespaceLoaded("parallel") &&
     inherits(parallel::getDefaultCluster(), "clutch_cluster")
   if (is_ours) parallel::setDefaultCluster(NULL)
@@ -49,4 +59,8 @@ forget_parents <- function() {
 #   attached, lacks      packages attached for a job; those that could not be, and why
 #   number, of_programs  that of the settings; those of nodes that run programs, see node-main.R
 #   calls                the stack of the task that has failed
+#   loop_frame           see node-stack.R
 the_node <- new.env(parent = emptyenv())
+
+# Of an observer: its views.
+the_observer <- new.env(parent = emptyenv())

@@ -93,7 +93,9 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
                            .timeout = Inf, .retries = 0, .relay = "ordered", .max_memory = Inf,
                            .fresh = FALSE, .label = NULL) {
   # nearly always so: what is checked below is not checked here, for that takes as long as the rest
-  if (nargs() == 2L && !missing(cl) && !missing(expr)) {
+  is_plain <- nargs() == 2L && !missing(cl) && !missing(expr)
+  traces <- the$may_trace && !is.list(the$otel$tracer_provider) && is_tracing_now()
+  if (is_plain && !traces) {
     if (is.null(cl)) cl <- own_cluster()
     task <- submit_plain(cl, substitute(expr), parent.frame())
     if (!is.null(task)) return(task)
@@ -103,9 +105,11 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   code <- substitute(expr)
   env <- parent.frame()
   # to make a text of code takes as long as all else: where it is short, not before it is wanted
+  called <- called_submit("cluster_submit", .label, code)
   if (is.null(.label) && !.Call(ffi_code_is_short, code)) .label <- text_of(code)
   given <- if (nargs() > 2L) given_options(environment(), submit_options)
   o <- task_options(given, submit_options)
+  o$called <- called
   if (o$relay == "live") o$relay <- "ordered"
   frame <- if (isTRUE(o$globals)) locals_of(code, env) else new.env(parent = globalenv())
   if (is.expression(code)) code <- code[[1L]] # as do.call() passes one
@@ -138,8 +142,10 @@ cluster_submit_call <- function(cl, f, args = list(), .globals = TRUE, .packages
   env <- parent.frame()
   fun <- function_to_call(f, env)
   if (!is.list(args)) throw("argument", "`args` has to be a list of arguments")
+  called <- called_submit("cluster_submit_call", .label, substitute(f))
   if (is.null(.label) && !.Call(ffi_code_is_short, code)) .label <- text_of(code)
   o <- task_options(given_options(environment(), submit_options), submit_options)
+  o$called <- called
   if (o$relay == "live") o$relay <- "ordered"
   needs <- find_needs(list(fun, args), o$globals, env) # R code of others may run
   submit(tasks_of(cl), fun, needs, o, .label, code, args)
@@ -161,10 +167,15 @@ submit <- function(t, fun, needs, o, label, code, args = NULL) {
   task$scheduler <- t
   task$label <- label
   if (is.null(label)) task$code <- code
-  task$job <- job_new(t, fun, NULL, args, needs, o)
+  span <- if (the$may_trace) submitted_span(label)
+  task$job <- job_new(t, traced_function(fun, span), NULL, args, needs, o)
   if (o$relay == "handler") task$is_heard <- TRUE
   submitted <- FALSE
   on.exit(if (!submitted) .Call(ffi_job_end, task$job, 0))
+  if (!is.null(span)) {
+    task$span <- span
+    span_of_job(span, t, task$job)
+  }
   job_start(t, task$job)
   turn(t, task$job, 0)
   advance_when_idle(t)
@@ -197,6 +208,7 @@ outcome <- function(x) {
   x$outcome <- if (is.list(end) && is.null(x$cancelled)) list(value = end[[1L]]) else outcome_of(x)
   hear_of_deaths(x$scheduler) # the thread has seen to the tasks of a dead node, but not to the node
   if (isTRUE(x$is_heard)) relay_queue(x$job) # what it has said before
+  if (the$may_trace) end_submitted_span(x)
   x$outcome
 }
 
@@ -412,6 +424,7 @@ cancel.clutch_task <- function(x, ...) {
   if (!is.null(outcome(x))) return(invisible(FALSE))
   x$cancelled <- TRUE
   .Call(ffi_job_end, x$job, 0)
+  if (the$may_trace) outcome(x) # its span ends
   invisible(TRUE)
 }
 

@@ -9,12 +9,23 @@ task_error <- function(t, failures, k, value, label = NULL) {
   f$host <- if (is.na(f$node)) NA_character_ else t$info$hosts[[f$node]]
   f$at <- if (is.na(f$node)) "" else sprintf(" on node %d%s", f$node, elsewhere_text(f$host))
   f$again <- if (f$attempt > 1L) sprintf(" (attempt %d)", f$attempt) else ""
-  switch(f$why,
+  e <- switch(f$why,
     timeout = task_timeout_error(f),
     cancelled = task_cancelled_error(f),
     died = task_death_error(f, death_with(t, f$cause)),
     error = task_value_error(f, value)
   )
+  remember_error(t, e)
+  e
+}
+
+# How many errors of each class there were, and what the first says: for cluster_report().
+remember_error <- function(t, e) {
+  class <- class(if (is.null(e$parent)) e else e$parent)[[1L]]
+  known <- t$errors[[class]]
+  if (is.null(known)) known <- list(count = 0, message = message_of(e, 300L))
+  known$count <- known$count + 1
+  if (length(t$errors) < 100L || !is.null(t$errors[[class]])) t$errors[[class]] <- known
 }
 
 # " (beta)" where that is another machine.
@@ -27,8 +38,18 @@ new_task_error <- function(f, class, text, ...) {
 }
 
 task_timeout_error <- function(f) {
-  text <- sprintf("%s%s%s took longer than `.timeout` allows", f$what, f$at, f$again)
-  new_task_error(f, "clutch_task_timeout", text)
+  stack <- if (!is.na(f$stack)) strsplit(f$stack, "\n", fixed = TRUE)[[1L]]
+  text <- sprintf("%s%s%s took longer than `.timeout` allows%s", f$what, f$at, f$again,
+                  last_calls_text(stack))
+  new_task_error(f, "clutch_task_timeout", text, stack = stack)
+}
+
+# "; it was in h(z), called by g(y), called by f(x)": at most three, and not the function of the job
+# itself.
+last_calls_text <- function(stack) {
+  inner <- rev(utils::tail(grep("^FUN\\(", stack, value = TRUE, invert = TRUE), 3L))
+  if (!length(inner)) return("")
+  paste0("; it was in ", paste(inner, collapse = ", called by "))
 }
 
 task_cancelled_error <- function(f) {

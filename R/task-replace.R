@@ -29,6 +29,7 @@ replace_now <- function(t, index, replace) {
   fresh <- tryCatch(replace(t$info, as.integer(index), START_LIMIT), clutch_error = identity)
   if (inherits(fresh, "error")) {
     t$problem <- conditionMessage(fresh)
+    tell_event("replacement", t$info, index, t$problem, ok = FALSE)
     return(FALSE)
   }
   put_in_place(t, index, fresh)
@@ -75,6 +76,7 @@ put_in_place <- function(t, index, fresh) {
   }
   # before the warning, which may be an error
   .Call(ffi_tasks_attach, t$ptr, as.integer(index))
+  tell_replacement(t$info, index, if (is.null(failed)) "" else t$problem)
   if (is.null(failed)) return()
   text <- sprintf("node %d was replaced, but %s", index, t$problem)
   warning(warningCondition(text, class = "clutch_setup"))
@@ -98,6 +100,7 @@ try_again_later <- function(t, index, pause, why) {
   longer <- min(2 * pause, PAUSES[[2L]])
   again <- list(index = index, at = clock() + pause, pause = longer)
   t$replacements[[format(index)]] <- again
+  tell_event("replacement", t$info, index, why, ok = FALSE, again_in = pause)
 }
 
 # Inspects each of them once.

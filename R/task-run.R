@@ -2,14 +2,23 @@
 
 # `o`: from task_options(); `env`: the frame in which names in `o$globals` are looked up.
 run_map <- function(cl, elements, f, more, o, env) {
+  in_job_span("cluster_map", list(clutch.elements = length(elements)), function(span) {
+    run_map_in(span, cl, elements, f, more, o, env)
+  })
+}
+
+# `span`: of OpenTelemetry, or NULL.
+run_map_in <- function(span, cl, elements, f, more, o, env) {
   began <- clock()
   n <- length(elements)
   # R code of others may run in there
   needs <- if (n > 0L) find_needs(list(f, elements, more), o$globals, env)
   t <- tasks_of(cl)
   if (n == 0L) return(structure(list(), names = if (!is.null(names(elements))) character()))
-  job <- job_new(t, f, elements, more, needs, o)
+  job <- job_new(t, traced_function(f, span), elements, more, needs, o)
   on.exit(.Call(ffi_job_end, job, 0.08))
+  on.exit(span_job_ended(span, job), add = TRUE)
+  span_of_job(span, t, job)
   job_start(t, job)
   bar <- progress_new(o$progress, n, began)
   if (bar$on) on.exit(progress_end(bar), add = TRUE)
@@ -28,18 +37,20 @@ finish_map <- function(t, job, elements, o, bar) {
 }
 
 # A map of which nothing but elements and function is said, done in C as long as nothing is out of
-# the ordinary; NULL: something was before it was begun. No vector has no elements.
-run_plain_map <- function(cl, elements, f) {
+# the ordinary; NULL: something was before it was begun. No vector has no elements. `code`: what was
+# written for `f`.
+run_plain_map <- function(cl, elements, f, code) {
   if (interactive() || isNamespaceLoaded("progressr")) return(NULL) # there may be a progress bar
+  if (the$may_trace && !is.list(the$otel$tracer_provider) && is_tracing_now()) return(NULL)
   globals <- if (is.function(f)) .Call(ffi_objects_alone, list(f, elements))
   if (is.null(globals)) return(NULL)
   fun <- compiled_once(f, length(cl), length(elements))
-  job <- .Call(ffi_map_begin, cl, elements, fun, globals)
+  job <- .Call(ffi_map_begin, cl, elements, fun, globals, code)
   if (is.null(job)) return(NULL)
   on.exit(.Call(ffi_job_end, job, 0.08))
   values <- .Call(ffi_map_values, job)
   if (!is.null(values)) return(values)
-  finish_map(.subset2(.subset2(cl, 1L), "info")$tasks, job, elements, checked_defaults, no_bar)
+  finish_map(info_of(cl)$tasks, job, elements, checked_defaults, no_bar)
 }
 
 # All turns of a map: until it is done, or until the error of an element ends it. The values, if no

@@ -11,6 +11,7 @@ turn <- function(t, job, seconds, known = Inf) {
   event <- .Call(ffi_tasks_step, t$ptr, job, seconds, min(known, 2^31 - 1))
   if (event == "unclear") hear_of_ends(t)
   if (event == "deaths") hear_of_deaths(t)
+  if (event == "notes") hear_of_notes(t)
   if (event == "relay") relay_unheard(t)
   if (event == "no_node") {
     if (bring_back_idle(t)) return("time_up")
@@ -27,7 +28,10 @@ bring_back_idle <- function(t) {
 }
 
 # A thread may have seen some while this one was elsewhere: src/r/tasks/task-away.h.
-hear_of_deaths <- function(t) for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
+hear_of_deaths <- function(t) {
+  for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
+  hear_of_notes(t)
+}
 
 # For calls of package parallel. A node that the session has ended for what it did with a task is
 # replaced: why it was ended; NULL: it is not one of those. `i` is of that node, when it was found.
@@ -51,14 +55,22 @@ death_with <- function(t, cause) {
 node_lost <- function(t, d) {
   i <- d$info
   t$latest <- death_of(d, t$info)
+  remember_death(t, t$latest)
   t$deaths[[format(d$cause)]] <- t$latest
   if (!is.null(d$killed) || d$over_memory) t$ended[[format(d$index)]] <- t$latest
+  tell_loss(t, d, t$latest)
   if (is.null(i)) {
     .Call(ffi_tasks_attach, t$ptr, d$index) # its successor
   } else if (!is.null(d$killed) || i$state == "dead") {
     replace_or_give_up(t, d, t$latest$how)
   }
 }
+
+# For cluster_trace().
+remember_death <- function(t, death) {
+  t$death_log <- c(utils::tail(t$death_log, MOST_DEATHS_TOLD - 1L), list(c(death, at = clock())))
+}
+MOST_DEATHS_TOLD <- 200L
 
 # What errors say of a death. `info` is the cluster's.
 death_of <- function(d, info) {
@@ -73,6 +85,8 @@ death_of <- function(d, info) {
     cause = end$cause,
     pid = if (is.null(i)) NA_integer_ else i$pid,
     rank = d$index,
+    job = d$job,
+    element = d$element,
     signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,
     status = if (isFALSE(i$by_signal)) i$code else NA_integer_
   )

@@ -5,7 +5,7 @@
 tasks_of <- function(cl) {
   check_cluster(cl)
   if (length(cl) == 0L) throw("argument", "a cluster without nodes cannot do anything")
-  info <- .subset2(.subset2(cl, 1L), "info")
+  info <- info_of(cl)
   if (is.null(info$handles)) {
     throw("argument", paste("nodes of base R (node = \"psock\") do not know tasks:",
                             "use them with the functions of package parallel"))
@@ -35,8 +35,11 @@ tasks_new <- function(info) {
   t$info <- info
   t$has_attached <- FALSE # packages, for some job
   t$deaths <- new.env(parent = emptyenv()) # by cause, as text: see death_of()
+  t$death_log <- list() # the last deaths of nodes: see remember_death()
   t$deaths_in_a_row <- NULL # by node: of those that had begun nothing; NULL: there were none
+  t$ended <- list() # by node, as text: its latest death, if it was this session that ended it
   t$ptr <- .Call(ffi_tasks_new, info$handles, grace, most)
+  .Call(ffi_tasks_show, t$ptr, info$view)
   if (is_managed(info)) .Call(ffi_tasks_ask, t$ptr, 0)
   t
 }
@@ -44,6 +47,7 @@ tasks_new <- function(info) {
 # Whether the node is there, or to be expected.
 attach_node <- function(t, rank) {
   state <- .Call(ffi_tasks_attach, t$ptr, rank)
+  if (state == "dead") tell_found_dead(t, rank)
   switch(state, attached = TRUE, stopped = FALSE, dead = replace_dead(t, rank))
 }
 
@@ -51,7 +55,7 @@ attach_node <- function(t, rank) {
 
 # `o`: options as from task_options(). `elements`: a list or plain vector; NULL: one task, whose
 # function takes none. `needs`: as from find_needs(). It is not worked at before job_start(): until
-# then whatever jumps out leaves nothing behind.
+# then whatever jumps out leaves nothing behind. `o$called`: what it is called, see R/job-label.R.
 job_new <- function(t, fun, elements, more, needs, o) {
   fun <- compiled_once(fun, length(t$info$handles), length(elements))
   if (length(needs$attach)) t$has_attached <- TRUE
@@ -74,6 +78,7 @@ job_new <- function(t, fun, elements, more, needs, o) {
   only <- if (length(t$ranks) < length(t$info$handles)) as.integer(t$ranks)
   job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only)
   if (!is.null(handler)) .Call(ffi_job_hear, job, handler)
+  if (!is.null(o$called)) .Call(ffi_job_name, job, o$called[[1L]], o$called[[2L]])
   if (.Call(ffi_job_size, job) > o$max_size) warn_size(job, fun, more, needs$globals, o$max_size)
   if (o$max_memory > 0) warn_unlimited(t)
   job

@@ -12,20 +12,53 @@
 #' @param jobs numbers of the jobs to show; by default all.
 #' @param legend logical: whether to draw a legend. `NULL`: where jobs or failures have to be told.
 #' @param main,xlab,ylab,... as in [graphics::plot.default()].
-#' @return `cluster_trace()`: a data frame of class `clutch_trace` with a row for each task:
+#' @return `cluster_trace()`: a data frame of class `clutch_trace` with a row for each task, in the
+#'   order in which the session heard of their ends:
 #'   * `job`: number of the job; maps and submitted tasks are numbered in turn
+#'   * `label`: the call that has made the job, as `"cluster_map(f)"`, of at most 80 bytes; of a
+#'     task with a label that label
 #'   * `element`: number of the element in the map
 #'   * `node`, `attempt`: number of the node, and of the attempt
 #'   * `host`: name of the node's host
-#'   * `sent`, `began`, `ended`: seconds since the first was sent; `ended` is by the node's clock
+#'   * `queued`, `sent`, `began`, `ended`, `received`: when the job was begun, the task was sent,
+#'     the node began and ended it, and the session had the answer. In seconds since the first task
+#'     was sent. A job may be older than that: then `queued` is negative
 #'   * `bytes`: size of the answer
 #'   * `ok`: `FALSE` when it has failed
+#'   * `end`: `"ok"`, `"error"`, `"died"` (its node did), `"timeout"` or `"cancelled"`
+#'   * `queue`, `wire`, `run`, `relay`: seconds of its phases, see below
+#'
+#'   `as.data.frame()`: the same as a plain data frame.
 #'
 #'   `summary()`: a list of class `clutch_trace_summary`: `tasks` and `failed` (numbers), `span`
 #'   (seconds), `busy` (share of the span, for each node), `idle` (share of all nodes' time),
-#'   `trips` (number of answers) and `bytes` (their size).
+#'   `trips` (number of answers), `bytes` (their size), and `limits`, see below.
 #'
 #'   `plot()`: the trace, invisibly.
+#' @section What limits: Element `limits` of the summary is a data frame with a row for each cause
+#'   that the nodes do not get on faster, what loses most first; without rows where there is none:
+#'   * `what`: `"small_tasks"`, `"large_payloads"`, `"slow_node"`, `"few_elements"` or `"memory"`
+#'   * `share`: of the nodes' time that is lost so; `NA` where that is not known
+#'   * `measured`: what was measured, in words
+#'   * `advice`: what may help
+#'
+#'   Times in which there was no job do not count. Nothing is said of less than 20 ms.
+#' @section Phases: They follow each other: together they last from `queued` to `received`. Those
+#'   that a task has not come to are `NA`.
+#'   * `queue`: until the task was sent, and its node had no other before it. Of a later attempt the
+#'     ones before are part of it.
+#'   * `wire`: until its node began it. The task is written, travels, is read.
+#'   * `run`: until it ended.
+#'   * `relay`: until the session had the answer. That travels, and waits for the session and for
+#'     answers before it.
+#'
+#'   Processes of one machine have the same clock. On other hosts the clocks differ. There `began`
+#'   and `ended` are those of the node, moved as if the answer had needed no time for the way. So
+#'   `wire` has both ways in it, and `relay` what the answer waited there for others. `run` is right
+#'   everywhere.
+#'
+#'   Of tasks of a map that take less than 2 us only each eighth has its time measured. The others
+#'   count with the mean.
 #' @section Errors: `clutch_argument`: there are no tasks to draw. `clutch_stopped`: the cluster has
 #'   been stopped:
 #'   ```
@@ -41,39 +74,54 @@
 #' @export
 cluster_trace <- function(cl = NULL) {
   t <- tasks_of(if (is.null(cl)) own_cluster_as_is() else cl)
-  x <- as.data.frame(.Call(ffi_tasks_trace, t$ptr))
-  x$host <- t$info$hosts[ifelse(x$node > 0, x$node, NA_integer_)]
-  x <- x[append(setdiff(names(x), "host"), "host", match("node", names(x)))]
-  if (nrow(x)) {
-    first <- min(x$sent[x$sent > 0], x$began)
-    for (n in c("sent", "began", "ended")) x[[n]] <- x[[n]] - first
-    x$sent[x$sent < 0] <- NA
-  }
-  structure(x, class = c("clutch_trace", "data.frame"), nodes = length(t$info$handles))
+  raw <- .Call(ffi_tasks_trace, t$ptr)
+  x <- data.frame(job = raw$job, label = raw$label, element = raw$element, node = raw$node,
+                  host = t$info$hosts[ifelse(raw$node > 0, raw$node, NA_integer_)],
+                  attempt = raw$attempt, raw[c("queued", "sent", "began", "ended", "received")],
+                  bytes = raw$bytes, ok = raw$ok, end = raw$end, stringsAsFactors = FALSE)
+  is_first <- !duplicated(raw$job)
+  jobs <- data.frame(job = raw$job, label = raw$label, elements = raw$of, queued = raw$queued,
+                     bytes_out = raw$bytes_out, stringsAsFactors = FALSE)[is_first, , drop = FALSE]
+  rownames(jobs) <- NULL
+  first <- if (nrow(x)) min(x$sent[x$sent > 0], x$began) else clock()
+  for (n in c("queued", "sent", "began", "ended", "received")) x[[n]] <- x[[n]] - first
+  jobs$queued <- jobs$queued - first
+  x$sent[x$sent < 0] <- NA
+  structure(with_phases(x), class = c("clutch_trace", "data.frame"),
+            nodes = length(t$info$handles), jobs = jobs, deaths = deaths_in_trace(t, first),
+            open_since = .Call(ffi_tasks_open_since, t$ptr) - first,
+            origin = Sys.time() - (clock() - first))
 }
 
 #' @rdname cluster_trace
 #' @export
-summary.clutch_trace <- function(object, ...) {
-  x <- object
-  n <- attr(object, "nodes")
-  if (is.null(n)) n <- max(c(0, x$node))
-  span <- if (nrow(x)) max(x$ended) - min(x$began) else 0
-  seconds <- vapply(seq_len(n), function(k) sum((x$ended - x$began)[x$node == k]), 1)
-  busy <- seconds / max(span, 1e-9)
-  idle <- if (n) 1 - mean(pmin(busy, 1)) else NA_real_
-  about <- list(tasks = nrow(x), failed = sum(!x$ok), span = span, busy = busy, idle = idle,
-                trips = nrow(x), bytes = sum(x$bytes))
-  structure(about, class = "clutch_trace_summary")
+as.data.frame.clutch_trace <- function(x, ...) {
+  plain <- c("names", "row.names")
+  attributes(x) <- c(attributes(x)[plain], class = "data.frame")
+  as.data.frame(x, ...)
 }
 
-#' @export
-print.clutch_trace_summary <- function(x, ...) {
-  cat(sprintf("%d tasks, %d failed, in %.3f s on %d nodes\n", x$tasks, x$failed, x$span,
-              length(x$busy)))
-  cat(sprintf("idle: %.1f %% of the nodes' time; %.0f answers with %s\n", 100 * x$idle, x$trips,
-              mb(x$bytes)))
-  invisible(x)
+# The last deaths of nodes, whatever was remembered of the tasks. `first`: the time that is 0.
+deaths_in_trace <- function(t, first) {
+  field <- function(name, type) vapply(t$death_log, function(d) d[[name]], type)
+  node <- field("rank", 1L)
+  data.frame(time = field("at", 1) - first, node = node, host = t$info$hosts[node],
+             kind = field("kind", ""), how = field("how", ""), stringsAsFactors = FALSE)
+}
+
+# What a node did before a task ended before the task began, and while it did that the task waited.
+with_phases <- function(x) {
+  o <- order(x$node, x$began)
+  before <- c(-Inf, x$ended[o][-nrow(x)])[seq_len(nrow(x))]
+  before[!duplicated(x$node[o])] <- -Inf
+  free <- x$began
+  free[o] <- pmin(pmax(x$sent[o], before), x$began[o])
+  has_begun <- x$ok | x$end == "error" | x$began < x$received
+  x$queue <- pmax(ifelse(is.na(free), x$ended, free) - x$queued, 0)
+  x$wire <- ifelse(has_begun, x$began - free, NA_real_)
+  x$run <- ifelse(has_begun, x$ended - x$began, NA_real_)
+  x$relay <- ifelse(has_begun, pmax(x$received - x$ended, 0), NA_real_)
+  x
 }
 
 #' @rdname cluster_trace
@@ -81,8 +129,7 @@ print.clutch_trace_summary <- function(x, ...) {
 plot.clutch_trace <- function(x, jobs = NULL, main = "Tasks by node", xlab = "seconds",
                               ylab = "node", legend = NULL, ...) {
   if (!is.null(jobs)) x <- x[x$job %in% jobs, , drop = FALSE]
-  n <- attr(x, "nodes")
-  if (is.null(n)) n <- max(c(1, x$node))
+  n <- max(1, nodes_of_trace(x))
   if (!nrow(x)) throw("argument", "there are no tasks to draw")
   graphics::plot.default(range(0, x$ended), c(0.5, n + 0.5), type = "n", main = main, xlab = xlab,
                          ylab = ylab, yaxt = "n", ...)
@@ -90,7 +137,7 @@ plot.clutch_trace <- function(x, jobs = NULL, main = "Tasks by node", xlab = "se
   x <- x[x$node > 0, , drop = FALSE]
   shown <- sort(unique(x$job))
   if (is.null(legend)) legend <- length(shown) > 1L || !all(x$ok)
-  if (legend) trace_legend(shown, all(x$ok))
+  if (legend) trace_legend(shown, x$label[match(shown, x$job)], all(x$ok))
   draw_tasks(x[order(x$node, x$began), , drop = FALSE], shown)
   invisible(x)
 }
@@ -125,11 +172,22 @@ lighter <- function(colours) {
   grDevices::rgb(t(rgb + (255 - rgb) * 0.45), maxColorValue = 255)
 }
 
-# Above the plot, below its title.
-trace_legend <- function(jobs, all_ok) {
+# Above the plot, below its title. `labels`: of the jobs; NULL: there are none.
+trace_legend <- function(jobs, labels, all_ok) {
   most <- utils::head(jobs, 6L)
-  text <- c(paste("job", most), if (length(jobs) > 6L) "...", if (!all_ok) "failed")
+  text <- paste("job", most)
+  if (!is.null(labels)) {
+    named <- shortened(utils::head(labels, 6L), max(60L %/% length(most) - 4L, 12L))
+    text <- paste0(text, ifelse(nzchar(named), ": ", ""), named)
+  }
+  text <- c(text, if (length(jobs) > 6L) "...", if (!all_ok) "failed")
   fill <- c(trace_colours(most, jobs), if (length(jobs) > 6L) NA, if (!all_ok) "black")
   graphics::legend("bottom", text, fill = fill, border = NA, bty = "n", horiz = TRUE, xpd = NA,
                    inset = c(0, 1), cex = 0.8)
+}
+
+shortened <- function(text, most) {
+  is_long <- nchar(text) > most
+  text[is_long] <- paste0(substr(text[is_long], 1L, most - 3L), "...")
+  text
 }

@@ -18,6 +18,10 @@ NULL
   } else {
     join_parallel()
   }
+  listen("log", log_event, log_is_on)
+  listen("otel", trace_event, is_tracing)
+  look_for_tracing()
+  setHook(packageEvent("otel", "onLoad"), function(...) the$may_trace <- TRUE)
   adapt_to_others()
 }
 

@@ -259,3 +259,23 @@ sections$models <- list(
       times("plan(clutch)", job), times("plan(multisession)", job), times("mirai_daemons()", job),
       times("mirai::daemons()", job)), "", USE.NAMES = FALSE)
   })
+
+sections$stacks <- list(
+  title = "Stacks", scripts = "stacks", no_text = TRUE,
+  question = "How long does `cluster_stacks()` take to tell which R calls 64 busy nodes are in, and what does it cost them?",
+  tables = list(
+    list(caption = "Milliseconds until all 64 nodes have told their calls.",
+      make = function() {
+        t <- read("stacks.csv")
+        data.frame(nodes = t$what, ms = cell(t), told = t$told, check.names = FALSE)
+      }),
+    list(caption = "What it costs the nodes.",
+      make = function() {
+        t <- read("stacks-cost.csv")
+        data.frame(what = t$what, value = format(t$value, digits = 2), check.names = FALSE)
+      })),
+  shows = function() {
+    t <- read("stacks.csv")
+    sprintf("64 nodes that sleep have told their calls after %.0f ms, 64 in R loops on this machine's processors after %.0f ms.",
+      t$median[[1L]], t$median[[2L]])
+  })

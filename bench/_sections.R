@@ -647,6 +647,32 @@ sections$daemons <- list(
                       count(t$n[[1L]]), num(t$faster[t$who == "clutch, no fork server yet"])))
   })
 
+sections$profile <- list(
+  title = "Profiles", scripts = "profile", no_text = TRUE,
+  question = "What does `cluster_profile()` cost, and how well does it find what takes the time?",
+  tables = list(
+    list(
+      caption = paste("CPU time of session and two nodes with a profile, by that without it. *Elapsed*: the same of the",
+                      "time that it took. *Without*: seconds of CPU time."),
+      make = function() {
+        t <- read("profile.csv")
+        data.frame(work = t$kind, "CPU time" = cell(t), elapsed = num(t$elapsed), without = num(t$seconds),
+                   check.names = FALSE)
+      }),
+    list(
+      caption = "Shares of a planted function, in per cent: by the clock of its process, and in the profile.",
+      make = function() {
+        t <- read("profile-found.csv")
+        data.frame(share = num(t$share), found = num(t$found), off = num(t$off), samples = count(t$samples))
+      })),
+  shows = function() {
+    t <- read("profile.csv")
+    sentences(
+      sprintf(paste("A profile takes %s to %s times the CPU time, %s ms of it once, whatever is profiled. A planted",
+        "function's share is off by %s points at the most."), num(min(t$median)), num(max(t$median)), num(t$fixed[[1L]]),
+        num(max(read("profile-found.csv")$off))))
+  })
+
 sections$memory <- list(
   title = "Memory per node", scripts = "memory", peers = c("mirai", "callr"),
   no_text = TRUE,

@@ -15,6 +15,7 @@
   X(ffi_call_cancel, 1)         \
   X(ffi_call_scope_begin, 3)    \
   X(ffi_node_send, 4)           \
+  X(ffi_node_tell, 3)           \
   X(ffi_node_recv, 1)           \
   X(ffi_node_ready, 1)          \
   X(ffi_any_recv, 1)            \
@@ -26,6 +27,12 @@
   X(ffi_acceptor_wait, 3)       \
   X(ffi_acceptor_report, 1)     \
   X(ffi_acceptor_close, 1)      \
+  /* r/session/view.c */        \
+  X(ffi_view_new, 3)            \
+  X(ffi_view_nodes, 4)          \
+  X(ffi_view_pass, 3)           \
+  X(ffi_view_tell, 4)           \
+  X(ffi_view_stop, 1)           \
   /* r/session/psock.c */       \
   X(ffi_psock_node, 1)          \
   X(ffi_psock_spawn, 4)         \
@@ -58,12 +65,14 @@
   X(ffi_tasks_step, 4)          \
   /* r/tasks/task-life.c */     \
   X(ffi_tasks_new, 3)           \
+  X(ffi_tasks_show, 2)          \
   X(ffi_tasks_idle, 2)          \
   X(ffi_tasks_idle_nodes, 1)    \
   X(ffi_tasks_use, 1)           \
   X(ffi_tasks_attach, 2)        \
   X(ffi_tasks_attach_all, 2)    \
   X(ffi_job_new, 6)             \
+  X(ffi_job_name, 3)            \
   X(ffi_job_start, 2)           \
   X(ffi_job_end, 2)             \
   X(ffi_job_outcome, 1)         \
@@ -75,7 +84,7 @@
   /* r/tasks/task-submit.c */   \
   X(ffi_submit, 4)              \
   X(ffi_task_value, 1)          \
-  X(ffi_map_begin, 4)           \
+  X(ffi_map_begin, 5)           \
   X(ffi_map_values, 1)          \
   /* r/tasks/task-query.c */    \
   X(ffi_job_state, 1)           \
@@ -98,10 +107,17 @@
   X(ffi_tasks_word, 3)          \
   X(ffi_tasks_unlimited, 1)     \
   X(ffi_tasks_trace, 1)         \
+  X(ffi_job_trace, 3)           \
+  X(ffi_job_number, 1)          \
+  X(ffi_job_label, 1)           \
+  X(ffi_tasks_open_since, 1)    \
   X(ffi_stream_jump, 2)         \
+  /* r/tasks/task-stacks.c */   \
+  X(ffi_stacks, 2)              \
   /* r/tasks/task-news.c */     \
   X(ffi_job_await, 1)           \
   X(ffi_tasks_news, 1)          \
+  X(ffi_tasks_notes, 1)         \
   X(ffi_tasks_wait, 1)          \
   /* r/system.c */              \
   X(ffi_budget_give, 1)         \
@@ -155,6 +171,8 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/fork-server-main.c */
                                           ENTRY(ffi_fork_server_begin, 2),
                                           ENTRY(ffi_fork_server_begins, 1),
+                                          ENTRY(ffi_fork_server_session, 0),
+                                          ENTRY(ffi_fork_server_listen, 1),
                                           ENTRY(ffi_fork_server_keeps, 2),
                                           ENTRY(ffi_fork_server_count_oom, 1),
                                           ENTRY(ffi_fork_server_temp, 0),
@@ -176,6 +194,12 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_node_at_task, 0),
                                           ENTRY(ffi_node_closed, 0),
                                           ENTRY(ffi_node_end, 0),
+                                          /* r/node/observer.c */
+                                          ENTRY(ffi_observer_caller, 0),
+                                          ENTRY(ffi_observer_views, 0),
+                                          ENTRY(ffi_observer_read, 2),
+                                          ENTRY(ffi_observer_cluster, 1),
+                                          ENTRY(ffi_observer_end, 0),
                                           /* r/node/node-start.c */
                                           ENTRY(ffi_node_begin_joined, 1),
                                           ENTRY(ffi_is_node, 0),
@@ -227,6 +251,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_socket_get_options, 1),
                                           ENTRY(ffi_socket_listen, 7),
                                           ENTRY(ffi_socket_connect, 10),
+                                          ENTRY(ffi_socket_adopt, 2),
                                           ENTRY(ffi_socket_accept, 8),
                                           ENTRY(ffi_service_probe, 4),
                                           /* r/socket/socket-set.c */
@@ -253,6 +278,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/system.c */
                                           ENTRY(ffi_affinity_count, 0),
                                           ENTRY(ffi_thread_count, 0),
+                                          ENTRY(ffi_is_sampled, 1),
                                           ENTRY(ffi_budget_held, 0),
                                           ENTRY(ffi_process_memory, 1),
                                           ENTRY(ffi_limits, 0),
@@ -265,7 +291,10 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_weak_value, 1),
                                           ENTRY(ffi_remove_folder, 1),
                                           ENTRY(ffi_random_seeds, 1),
+                                          ENTRY(ffi_secret_bytes, 1),
+                                          ENTRY(ffi_same_secret, 2),
                                           ENTRY(ffi_show_warning, 2),
+                                          ENTRY(ffi_output_append, 2),
                                           {NULL, NULL, 0}};
 /* clang-format on */
 

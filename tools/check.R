@@ -37,6 +37,13 @@ known <- list(
     )
   ),
   c(
+    "R_PolledEvents",
+    paste(
+      "a node tells its calls whenever R looks for interrupts; R has no other way for a package to",
+      "be called then (see src/r/node/stack.c)"
+    )
+  ),
+  c(
     "R_new_custom_connection",
     paste(
       "sockets are R connections; R has no other way for a package to make one",

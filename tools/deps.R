@@ -1,6 +1,6 @@
-# Rscript tools/deps.R missing [peers] [vignettes] [tests] [adapters]
+# Rscript tools/deps.R missing [peers] [vignettes] [tests] [adapters] [site]
 #   prints the packages that are missing or too old
-# Rscript tools/deps.R install [peers] [vignettes] [tests] [adapters]
+# Rscript tools/deps.R install [peers] [vignettes] [tests] [adapters] [site]
 #   installs them from the configured repository
 # Rscript tools/deps.R newer FOLDER [adapters]
 #   installs into FOLDER packages of which tests want a newer version than that of the library
@@ -9,14 +9,15 @@
 #
 # Peers are what bench/ compares with, 'vignettes' is what builds these, 'tests' what tests of
 # living together with other packages use: nice to have, no failure without them. 'adapters' are
-# the packages whose own test suites or examples 'make test-adapters' runs.
+# the packages whose own test suites or examples 'make test-adapters' runs, 'site' what 'make site'
+# builds with.
 
 args <- commandArgs(TRUE)
 needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.table = "0")
 for_tests <- c(
   "lintr", "spelling", "promises", "later", "progressr", "rlang", "purrr", "foreach", "doParallel",
   "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel", "iterators", "R6", "mirai",
-  "crew", "doRNG", "Rcpp", "bit64"
+  "crew", "doRNG", "Rcpp", "bit64", "jsonlite", "profvis", "httpuv", "curl", "otel", "xml2"
 )
 # their examples call mclapply(), or their own tests run on clutch
 for_adapters <- c(
@@ -27,6 +28,7 @@ peers <- c("parallelly", "mirai", "callr", "future", "future.apply", "furrr", "s
 more <- c(
   if ("peers" %in% args) structure(rep("0", length(peers)), names = peers),
   if ("vignettes" %in% args) c(knitr = "0", rmarkdown = "0"),
+  if ("site" %in% args) c(pkgdown = "2.0.0", xml2 = "0"),
   if ("tests" %in% args) structure(rep("0", length(for_tests)), names = for_tests),
   if ("adapters" %in% args) structure(rep("0", length(for_adapters)), names = for_adapters)
 )
@@ -65,11 +67,11 @@ if (args[1L] %in% c("newer", "models")) {
     checkmate = "2.3.0", tune = "2.0.0", parsnip = "1.3.0", rsample = "1.3.0", mlr3 = "1.0.0"
   ) else c(
     later = "1.4.0", future = "1.40.0", future.tests = "1.0.0", future.apply = "1.20.0",
-    furrr = "0.3.1", doFuture = "1.0.0", doRNG = "1.8.0"
+    furrr = "0.3.1", doFuture = "1.0.0", doRNG = "1.8.0", chromote = "0.3.0"
   )
   more <- c(
     future.mirai = "1.0.0", crew = "1.0.0", purrr = "1.1.0", carrier = "0.3.0", shiny = "1.8.1",
-    RUnit = "0.4.0"
+    RUnit = "0.4.0", otelsdk = "0.2.0"
   )
   wanted <- lacking(c(wanted, if ("adapters" %in% args) more))
   if (!length(wanted)) quit("no")

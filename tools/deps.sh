@@ -3,8 +3,8 @@
 # 'deps.sh peers' also gets the packages that bench/ compares with, 'deps.sh vignettes' what builds these, 'deps.sh tests'
 # what tests meet (an ssh daemon, Slurm, a packet filter, a terminal, other people's packages), 'deps.sh newer' newer versions of
 # some of these, 'deps.sh adapters' the packages whose own tests run on clutch, 'deps.sh models' those of tidymodels and mlr3
-# that bench/models.R measures (ten minutes to compile): as far as they can be had. The tests that need what is missing are
-# skipped.
+# that bench/models.R measures (ten minutes to compile), 'deps.sh site' what 'make site' builds with: as far as they can be
+# had. The tests that need what is missing are skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -93,7 +93,7 @@ fi
 missing_programs() {
   local pair c
   for pair in sshd:openssh-server ssh:openssh-client ip:iproute2 iptables:iptables nft:nftables tcpdump:tcpdump \
-    slurmctld:slurm-wlm tmux:tmux gdb:gdb script:bsdutils unshare:util-linux ps:procps clang-format:clang-format; do
+    slurmctld:slurm-wlm tmux:tmux gdb:gdb script:bsdutils unshare:util-linux ps:procps clang-format:clang-format chromium:chromium; do
     c=${pair%%:*}
     command -v "$c" >/dev/null || [ -x "/usr/sbin/$c" ] || [ -x "/sbin/$c" ] || echo "${pair#*:}"
   done
@@ -166,6 +166,11 @@ r_packages "$@" || exit 1
 kind=
 if [[ " $* " = *" newer "* ]]; then kind=newer; fi
 if [[ " $* " = *" adapters "* ]]; then kind=adapters; fi
+# otelsdk is compiled, with these (ten minutes on two processors)
+if [ "$kind" = adapters ] && [ ! -d "$newer_library/otelsdk" ] && [ $debian = 1 ] && [ $root = 1 ]; then
+  want=$(without_refused cmake protobuf-compiler libprotobuf-dev libcurl4-openssl-dev)
+  if [ -n "$want" ]; then apt_install $want || refuse $want; fi
+fi
 if [ -n "$kind" ] && [ -n "$(without_refused $kind)" ]; then
   mkdir -p "$(dirname "$newer_library")"
   (

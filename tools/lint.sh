@@ -42,6 +42,8 @@ part layers tools/lint-layers.sh "${CLUTCH_BUILD:-.build}/pkg/src"
 part words tools/lint-words.sh
 part format tools/format.sh --check
 part R "${RSCRIPT:-Rscript}" tools/lint-r.R
+part site "${RSCRIPT:-Rscript}" tools/lint-site.R
+part links "${RSCRIPT:-Rscript}" tools/check-links.R
 part spelling "${RSCRIPT:-Rscript}" tools/lint.R spelling
 wait $lintr
 lintr_rc=$?

@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,4 +69,32 @@ int clu_os_output_write(clu_fd fd, const void *p, size_t n, size_t *put) {
   k = write_quietly((int)fd, p, n);
   if (k > 0) *put = (size_t)k;
   return k > 0 ? CLU_OK : k == 0 ? CLU_AGAIN : clu_net_transfer_code(errno);
+}
+
+static int append_all(int fd, const char *path, const void *p, size_t n, clu_err *e) {
+  struct stat st;
+  struct rlimit r;
+  ssize_t k;
+  int known = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+  off_t at = known ? st.st_size : 0;
+  if (known && getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur != RLIM_INFINITY &&
+      (uint64_t)at + n > r.rlim_cur) /* else SIGXFSZ ends the process */
+    return clu_fail(e, CLU_LIMIT, EFBIG, "cannot write to '%s': %s", path, strerror(EFBIG));
+  do {
+    k = write_quietly(fd, p, n);
+  } while (k < 0 && errno == EINTR);
+  if (k == (ssize_t)n) return CLU_OK;
+  if (k < 0) return clu_fail(e, CLU_SYS, errno, "cannot write to '%s': %s", path, strerror(errno));
+  if (known && fstat(fd, &st) == 0 && st.st_size == at + k && ftruncate(fd, at) != 0) errno = 0;
+  return clu_fail(e, CLU_SYS, ENOSPC, "cannot write to '%s': %s", path, strerror(ENOSPC));
+}
+
+int clu_os_output_append(const char *path, const void *p, size_t n, clu_err *e) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+  int rc;
+  if (fd < 0)
+    return clu_fail(e, CLU_SYS, errno, "cannot open '%s' for output: %s", path, strerror(errno));
+  rc = append_all(fd, path, p, n, e);
+  close(fd);
+  return rc;
 }

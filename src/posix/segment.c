@@ -34,8 +34,13 @@ int clu_os_segment_new(clu_fd fd[2]) {
   return CLU_OK;
 }
 
+/* EBUSY: the system itself is at some page just now (it moves pages together). It has waited for
+ * that already. */
 int clu_os_segment_seal(clu_fd fd[2]) {
-  return fcntl((int)fd[0], F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0 ? CLU_OK : CLU_SYS;
+  int rc, tries = 0;
+  do rc = fcntl((int)fd[0], F_ADD_SEALS, SEALS | F_SEAL_SEAL);
+  while (rc != 0 && errno == EBUSY && ++tries < 10);
+  return rc == 0 ? CLU_OK : CLU_SYS;
 }
 
 static int is_sealed(int fd) {

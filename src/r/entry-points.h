@@ -16,6 +16,7 @@ SEXP ffi_end_thread(void);
 SEXP ffi_call_cancel(SEXP frame);
 SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames);
 SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer);
+SEXP ffi_node_tell(SEXP handle, SEXP fun, SEXP args);
 SEXP ffi_node_recv(SEXP handle);
 SEXP ffi_node_ready(SEXP handle);
 SEXP ffi_any_recv(SEXP nodes);
@@ -28,6 +29,13 @@ SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP h
 SEXP ffi_acceptor_wait(SEXP acceptor, SEXP n, SEXP seconds);
 SEXP ffi_acceptor_report(SEXP acceptor);
 SEXP ffi_acceptor_close(SEXP acceptor);
+
+/* r/session/view.c */
+SEXP ffi_view_new(SEXP number, SEXP nodes, SEXP texts);
+SEXP ffi_view_nodes(SEXP view, SEXP handles, SEXP ranks, SEXP hosts);
+SEXP ffi_view_pass(SEXP view, SEXP server, SEXP number);
+SEXP ffi_view_tell(SEXP view, SEXP kind, SEXP node, SEXP text);
+SEXP ffi_view_stop(SEXP view);
 
 /* r/session/psock.c */
 SEXP ffi_psock_node(SEXP rank);
@@ -77,12 +85,14 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
 /* r/tasks/task-life.c */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
 SEXP ffi_session_in_child(void);
+SEXP ffi_tasks_show(SEXP x, SEXP view);
 SEXP ffi_tasks_idle(SEXP x, SEXP seconds);
 SEXP ffi_tasks_idle_nodes(SEXP x);
 SEXP ffi_tasks_use(SEXP x);
 SEXP ffi_tasks_attach(SEXP x, SEXP index);
 SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes);
 SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only);
+SEXP ffi_job_name(SEXP job, SEXP name, SEXP code);
 SEXP ffi_job_start(SEXP x, SEXP job);
 SEXP ffi_job_end(SEXP job, SEXP wait);
 SEXP ffi_job_outcome(SEXP job);
@@ -114,7 +124,14 @@ SEXP ffi_tasks_unclear(SEXP x);
 SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts);
 SEXP ffi_tasks_unlimited(SEXP x);
 SEXP ffi_tasks_trace(SEXP x);
+SEXP ffi_job_trace(SEXP x, SEXP job, SEXP most);
+SEXP ffi_job_number(SEXP job);
+SEXP ffi_job_label(SEXP job);
+SEXP ffi_tasks_open_since(SEXP x);
 SEXP ffi_stream_jump(SEXP state, SEXP n);
+
+/* r/tasks/task-stacks.c */
+SEXP ffi_stacks(SEXP handles, SEXP seconds);
 
 /* r/tasks/task-news.c */
 SEXP ffi_job_await(SEXP job);
@@ -123,11 +140,14 @@ SEXP ffi_wake(void);
 SEXP ffi_wake_hold(void);
 SEXP ffi_wake_seen(void);
 SEXP ffi_tasks_news(SEXP x);
+SEXP ffi_tasks_notes(SEXP x);
 SEXP ffi_tasks_wait(SEXP x);
 
 /* r/node/fork-server-main.c */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
 SEXP ffi_fork_server_begins(SEXP in_r);
+SEXP ffi_fork_server_session(void);
+SEXP ffi_fork_server_listen(SEXP path);
 SEXP ffi_fork_server_keeps(SEXP from, SEXP to);
 SEXP ffi_fork_server_count_oom(SEXP file);
 SEXP ffi_fork_server_temp(void);
@@ -152,6 +172,13 @@ SEXP ffi_node_interrupted(SEXP value);
 SEXP ffi_node_at_task(void);
 SEXP ffi_node_closed(void);
 SEXP ffi_node_end(void);
+
+/* r/node/observer.c */
+SEXP ffi_observer_caller(void);
+SEXP ffi_observer_views(void);
+SEXP ffi_observer_read(SEXP view, SEXP tasks);
+SEXP ffi_observer_cluster(SEXP view);
+SEXP ffi_observer_end(void);
 
 /* r/node/node-start.c */
 SEXP ffi_node_begin_joined(SEXP problem);
@@ -178,7 +205,7 @@ SEXP ffi_stream_of_seed(SEXP seed);
 /* r/tasks/task-submit.c */
 SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also);
 SEXP ffi_task_value(SEXP task);
-SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun, SEXP globals);
+SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun, SEXP globals, SEXP code);
 SEXP ffi_map_values(SEXP job);
 
 /* r/globals/alone.c */
@@ -228,6 +255,7 @@ SEXP ffi_socket_listen(SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep,
                        SEXP slot);
 SEXP ffi_socket_connect(SEXP host, SEXP port, SEXP path, SEXP server, SEXP blocking, SEXP open,
                         SEXP encoding, SEXP timeout, SEXP options, SEXP slot);
+SEXP ffi_socket_adopt(SEXP fd, SEXP timeout);
 SEXP ffi_socket_accept(SEXP listener, SEXP blocking, SEXP open, SEXP encoding, SEXP timeout,
                        SEXP options, SEXP slot, SEXP wait);
 SEXP ffi_service_probe(SEXP x, SEXP host, SEXP ports, SEXP timeout);
@@ -261,6 +289,7 @@ SEXP ffi_is_shared(SEXP x);
 /* r/system.c */
 SEXP ffi_affinity_count(void);
 SEXP ffi_thread_count(void);
+SEXP ffi_is_sampled(SEXP by_thread);
 SEXP ffi_budget_take(SEXP n, SEXP of, SEXP under);
 SEXP ffi_budget_give(SEXP n);
 SEXP ffi_budget_held(void);
@@ -275,6 +304,9 @@ SEXP ffi_weak_get(SEXP ref);
 SEXP ffi_weak_value(SEXP ref);
 SEXP ffi_remove_folder(SEXP path);
 SEXP ffi_random_seeds(SEXP n);
+SEXP ffi_secret_bytes(SEXP n);
+SEXP ffi_same_secret(SEXP a, SEXP b);
 SEXP ffi_show_warning(SEXP text, SEXP call);
+SEXP ffi_output_append(SEXP path, SEXP text);
 
 #endif

@@ -68,15 +68,18 @@ static uint64_t may_wait(void) {
 }
 
 /* What is dropped at once, and was never touched, takes no memory; but it makes R collect what is
- * young, which costs a few milliseconds, and is most of what is mapped. A full collection follows
- * where that was not enough: at once in a session, later in a node, because it makes all of the
- * node's heap its own. What was in use after the last one does not count. */
+ * young, which costs a few milliseconds, and is most of what is mapped. R runs the finalizers,
+ * which give back what was found, after some thousand evaluations of its own, so it is asked to do
+ * that now. A full collection follows where that was not enough: at once in a session, later in a
+ * node, because it makes all of the node's heap its own. What was in use after the last one does
+ * not count. */
 void clu_shared_expect(uint64_t more) {
   static uint64_t in_use;
   R_xlen_t n = (R_xlen_t)more;
   uint64_t wait = may_wait(), most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
   if (more == 0 || mapped + more <= most) return;
   R_tryCatchError(allocate, &n, nothing, NULL);
+  R_RunPendingFinalizers();
   if (mapped + more <= (clu_is_node ? most + wait : most)) return;
   R_gc();
   in_use = mapped;

@@ -2,6 +2,8 @@
 #include "r/r-api.h"
 
 #include "core/base/budget.h"
+#include "core/base/os-output.h"
+#include "core/base/os-samples.h"
 #include "core/base/os.h"
 #include "core/base/remove-folder.h"
 
@@ -26,6 +28,11 @@ SEXP ffi_budget_held(void) { return Rf_ScalarInteger(clu_budget_held()); }
 SEXP ffi_thread_count(void) {
   int n = clu_os_thread_count();
   return Rf_ScalarInteger(n < 0 ? NA_INTEGER : n);
+}
+
+/* Whether this process is sampled, by Rprof() that is. */
+SEXP ffi_is_sampled(SEXP by_thread) {
+  return Rf_ScalarLogical(clu_os_is_sampled(Rf_asLogical(by_thread) == TRUE));
 }
 
 /* Bytes of memory that are its own; NA: not known. */
@@ -125,6 +132,31 @@ SEXP ffi_random_seeds(SEXP n) {
   }
   UNPROTECT(1);
   return out;
+}
+
+/* For what others must not guess: see clu_os_secret_bytes(). */
+SEXP ffi_secret_bytes(SEXP n) {
+  SEXP out = PROTECT(Rf_allocVector(RAWSXP, Rf_asInteger(n)));
+  if (clu_os_secret_bytes(RAW(out), (size_t)XLENGTH(out)) != CLU_OK)
+    clu_raise("system", "the system gives no random bytes");
+  UNPROTECT(1);
+  return out;
+}
+
+/* Whether two strings are the same. How long that takes tells nothing of how alike they are. */
+SEXP ffi_same_secret(SEXP a, SEXP b) {
+  SEXP x = STRING_ELT(a, 0), y = STRING_ELT(b, 0);
+  if (LENGTH(x) != LENGTH(y)) return Rf_ScalarLogical(FALSE);
+  return Rf_ScalarLogical(clu_os_same_secret(CHAR(x), CHAR(y), (size_t)LENGTH(x)));
+}
+
+/* Appends the bytes of `text` to a file: NULL, or why that cannot be done. */
+SEXP ffi_output_append(SEXP path, SEXP text) {
+  clu_err e = {0, 0, ""};
+  SEXP bytes = STRING_ELT(text, 0);
+  int rc = clu_os_output_append(R_ExpandFileName(Rf_translateChar(STRING_ELT(path, 0))),
+                                CHAR(bytes), (size_t)LENGTH(bytes), &e);
+  return rc == CLU_OK ? R_NilValue : Rf_mkString(e.text);
 }
 
 /* What warning() does with a condition that no handler has muffled. Only an internal function of

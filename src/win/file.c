@@ -1,4 +1,5 @@
 /* Folders and files on Windows. */
+#include "core/base/os-output.h"
 #include "win/win.h"
 
 #include <fcntl.h>
@@ -230,4 +231,16 @@ static int redirect(clu_fd to, int number, DWORD standard) {
 int clu_os_redirect_output(clu_fd out, clu_fd err) {
   return redirect(out, 1, STD_OUTPUT_HANDLE) && redirect(err, 2, STD_ERROR_HANDLE) ? CLU_OK
                                                                                    : CLU_SYS;
+}
+
+int clu_os_output_append(const char *path, const void *p, size_t n, clu_err *e) {
+  char text[CLU_WIN_TEXT];
+  clu_fd fd;
+  DWORD put = 0;
+  int err, rc = clu_os_open_append(path, &fd, e);
+  if (rc != CLU_OK) return rc;
+  err = WriteFile((HANDLE)fd, p, (DWORD)n, &put, NULL) ? ERROR_DISK_FULL : (int)GetLastError();
+  CloseHandle((HANDLE)fd);
+  if (put == n) return CLU_OK;
+  return clu_fail(e, CLU_SYS, err, "cannot write to '%s': %s", path, clu_win_text(err, text));
 }

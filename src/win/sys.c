@@ -11,6 +11,7 @@
 #include <tlhelp32.h>
 
 #include "core/base/os-machine.h"
+#include "core/base/os-samples.h"
 
 /* ---- texts ---- */
 
@@ -118,6 +119,11 @@ int clu_os_affinity_count(void) {
   if (!GetProcessAffinityMask(GetCurrentProcess(), &mine, &all)) return -1;
   for (; mine; mine &= mine - 1) n++;
   return n ? n : -1;
+}
+
+int clu_os_is_sampled(int by_thread) {
+  (void)by_thread;
+  return 0;
 }
 
 int clu_os_thread_count(void) {

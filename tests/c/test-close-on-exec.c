@@ -84,7 +84,7 @@ TEST(no_descriptor_is_made_without_close_on_exec) {
 #else
   char folder[] = "/tmp/clutch-cloexec-XXXXXX", path[64];
   char *argv[] = {(char *)"true", NULL};
-  clu_spawn how = {"/bin/true", argv, NULL, CLU_NO_FD, CLU_NO_FD, CLU_NO_FD, NULL, 0, 0, 0, 0};
+  clu_spawn how = {"/bin/true", argv, NULL, CLU_NO_FD, CLU_NO_FD, CLU_NO_FD, NULL, 0, 0, 0, 0, 0};
   clu_err e = {0, 0, ""};
   clu_sock *a, *b, *l;
   clu_fd fd[2], copy;

@@ -1,7 +1,9 @@
 /* Output to what others write to as well. */
 #include "test.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "core/base/os-output.h"
 
@@ -99,4 +101,38 @@ TEST(a_socket_takes_output_too) {
   CHECK(clu_os_output_write(own, "x", 1, &put) > CLU_OK);
   clu_os_close(own);
   close(p[1]);
+}
+
+TEST(a_line_is_appended_whole_or_not_at_all) {
+  char path[] = "/tmp/clutch-test-XXXXXX", text[20] = "";
+  int fd = mkstemp(path);
+  struct rlimit before, few;
+  clu_err e = {0, 0, ""};
+  REQUIRE(fd >= 0 && write(fd, "one ", 4) == 4);
+  CHECK_INT_EQ(clu_os_output_append(path, "two ", 4, &e), CLU_OK);
+  CHECK_INT_EQ(pread(fd, text, sizeof text, 0), 8);
+  CHECK_STR_EQ(text, "one two ");
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  few = before;
+  few.rlim_cur = 10;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &few) == 0);
+  CHECK_INT_EQ(clu_os_output_append(path, "three", 5, &e), CLU_LIMIT); /* not the end by SIGXFSZ */
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK_INT_EQ(pread(fd, text, sizeof text, 0), 8);
+  close(fd);
+  unlink(path);
+  CHECK_INT_EQ(clu_os_output_append("/tmp/no/such/folder", "x", 1, &e), CLU_SYS);
+  CHECK_INT_EQ(e.sys, ENOENT);
+}
+
+TEST(a_pipe_that_nobody_reads_is_not_waited_for) {
+  char path[] = "/tmp/clutch-test-XXXXXX";
+  clu_err e = {0, 0, ""};
+  int fd = mkstemp(path);
+  REQUIRE(fd >= 0);
+  close(fd);
+  unlink(path);
+  REQUIRE(mkfifo(path, 0600) == 0);
+  CHECK_INT_EQ(clu_os_output_append(path, "x", 1, &e), CLU_SYS);
+  unlink(path);
 }

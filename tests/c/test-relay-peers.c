@@ -3,6 +3,12 @@
 
 static const unsigned char bytes[CLU_LINK_MOST];
 
+static int state_of(const one *o) {
+  clu_relay_status st;
+  clu_relay_status_of(o->r, &st);
+  return st.state;
+}
+
 TEST(who_sends_more_than_it_was_granted_ends_the_link) {
   one o;
   uint64_t sent = 0;
@@ -53,6 +59,21 @@ TEST(a_segment_that_is_brought_before_it_is_whole_ends_the_link) {
   one_down(&o);
 }
 
+TEST(who_announces_segments_without_end_ends_the_link) {
+  one o;
+  unsigned char size[8];
+  uint64_t n = 0;
+  one_up_and_resumed(&o);
+  clu_put64(size, 100);
+  while (n < 100000 && turns(&o, 1) == CLU_OK && state_of(&o) == CLU_RELAY_UP) {
+    for (int k = 0; k < 64; k++) record(&o, CLU_L_SEGMENT, 1 + n++, size, sizeof size);
+    hear(&o);
+  }
+  CHECK(n > 64 && n < 10000);
+  expect_end(&o, "more segments than its streams can bring");
+  one_down(&o);
+}
+
 /* ---- the process here at the other end of the control channel ---- */
 
 static void frame(one *o, int kind, uint64_t seq, size_t n, uint64_t total) {
@@ -66,12 +87,6 @@ static void frame(one *o, int kind, uint64_t seq, size_t n, uint64_t total) {
   clu_header_put(head, &h);
   REQUIRE(write((int)o->control, head, sizeof head) == (ssize_t)sizeof head);
   REQUIRE(n == 0 || write((int)o->control, bytes, n) == (ssize_t)n);
-}
-
-static int state_of(const one *o) {
-  clu_relay_status st;
-  clu_relay_status_of(o->r, &st);
-  return st.state;
 }
 
 /* Who waits until all has left would wait for ever, where the connection is cut behind BYE. */

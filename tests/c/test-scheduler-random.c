@@ -27,7 +27,9 @@ typedef struct piece {
 typedef struct stub {
   int up, running, deaf; /* deaf: ignores interrupts */
   int cut;
-  int knows; /* has a claim word */
+  int knows;             /* has a claim word, */
+  int elsewhere;         /* which the scheduler cannot read: */
+  uint64_t asked, taken; /* a question on its way there, and an answer on its way back; 0: none */
   clu_claim claim;
   uint64_t seq;
   piece *q;
@@ -53,7 +55,7 @@ typedef struct work {
 static stub *stubs;
 static work works[JOBS];
 static int n_stubs, n_works;
-static uint64_t tasks_ended;
+static uint64_t tasks_ended, asked;
 static clu_sched *sched;
 
 /* Whether the promises have held so far. */
@@ -94,16 +96,29 @@ static void stub_is_cut(int i, int cut) {
   clu_sched_node_cut(sched, i, cut, now_ns);
 }
 
-/* What a node says that is cut off waits. */
+/* What a node and its host say when they are cut off waits. Neither waits for the other. */
 static void hear(int i) {
-  if (!stubs[i].cut) deliver(i);
+  stub *s = &stubs[i];
+  if (s->cut) return;
+  if (!s->elsewhere || dice(2)) deliver(i);
+  if (s->taken && dice(2)) {
+    clu_sched_node_taken(sched, i, s->taken);
+    s->taken = 0;
+  }
+  if (!s->asked || dice(2)) return;
+  s->taken = clu_claim_take_back(&s->claim, s->asked);
+  s->asked = 0;
 }
 
 static void stub_dies(int i) {
   stub *s = &stubs[i];
-  int lost = !s->knows && (s->cut || dice(2));
+  int lost = (!s->knows || s->elsewhere) && (s->cut || dice(2));
   if (!s->up) return;
   if (!lost) deliver(i); /* what it had written is read before its end is noticed */
+  if (!lost && s->elsewhere) {
+    if (s->taken) clu_sched_node_taken(sched, i, s->taken);
+    clu_sched_node_begun(sched, i, clu_claim_first(&s->claim));
+  }
   clu_sched_node_lost(sched, i, 1, 1);
   s->up = s->running = s->answered = s->cut = 0;
   s->len = 0;
@@ -114,9 +129,11 @@ static void stub_comes(int i) {
   stub *s = &stubs[i];
   if (s->up) return;
   s->up = 1;
-  s->seq = 0;
+  s->seq = s->asked = s->taken = 0;
   s->claim = 0;
-  CHECK(holds((clu_sched_node_up(sched, i, s->knows ? &s->claim : NULL)) == CLU_OK));
+  CHECK(
+      holds((clu_sched_node_up(sched, i, s->knows && !s->elsewhere ? &s->claim : NULL)) == CLU_OK));
+  if (s->elsewhere) clu_sched_node_elsewhere(sched, i);
 }
 
 static void stub_works(int i) {
@@ -155,7 +172,7 @@ static void do_next(void) {
   CHECK(holds(s->up));
   if (a.what == CLU_ACT_SEND) {
     int w = *(int *)a.user;
-    CHECK(holds(!s->cut));
+    CHECK(holds(!s->cut && !s->asked && !s->taken));
     CHECK(holds(!works[w].cancelled));
     CHECK(holds(!works[w].only || works[w].only[a.node]));
     if (dice(500) == 0) { /* it is given up while it is on its way */
@@ -185,6 +202,10 @@ static void do_next(void) {
       s->out.p = s->now;
       s->out.given_up = 1;
     }
+  } else if (a.what == CLU_ACT_TAKE_BACK) {
+    CHECK(holds(s->elsewhere && !s->asked && !s->taken && a.seq == s->seq + 1));
+    s->asked = a.seq;
+    asked++;
   } else {
     CHECK(holds(!s->cut));
     stub_dies(a.node);
@@ -243,7 +264,7 @@ static void random_step(uint64_t what, int i) {
   else if (what < 985)
     stub_comes(i);
   else if (what < 995)
-    now_ns += dice(20000);
+    now_ns += dice(dice(20) ? 20000 : 2 * CLU_AHEAD);
   else if (what < 999 && n_works < JOBS)
     add_work();
   else if (n_works && dice(10) == 0) {
@@ -263,7 +284,7 @@ static void let_all_end(void) {
     do_next();
     do_next();
     stub_works(i);
-    deliver((int)dice((uint64_t)n_stubs));
+    hear((int)dice((uint64_t)n_stubs));
     now_ns += dice(200);
   }
   drain();
@@ -294,6 +315,7 @@ static void simulate(uint64_t seed, int nodes, long steps) {
   sched = clu_sched_new(5000);
   for (int i = 0; i < nodes; i++) {
     stubs[i].knows = dice(4) != 0;
+    stubs[i].elsewhere = stubs[i].knows && dice(3) == 0;
     stubs[i].q = calloc(QUEUE, sizeof(piece));
     stub_comes(i);
   }
@@ -319,8 +341,10 @@ static void random_schedules(uint64_t first, uint64_t last) {
     simulate(strtoull(seed, NULL, 10), 3, each);
     return;
   }
+  asked = 0;
   for (uint64_t s = first; s <= last && !broken; s++)
     simulate(s, s % 7 == 0 ? 1 : s % 5 == 0 ? 40 : 1 + (int)(s % 4), each);
+  CHECK(asked > 0);
 }
 
 /* In two tests, each of which has its time. */

@@ -225,3 +225,24 @@ test_that("nodes that are stopped close what was left open, and run finalizers o
     expect_identical(readLines(at(name)), "all of it", info = name)
   expect_match(tail(readLines(at("device"), warn = FALSE), 1L), "%%EOF", fixed = TRUE)
 })
+
+test_that("nothing of a cluster of forked nodes listens at a port", {
+  linux_only()
+  listeners <- function(pids) {
+    tables <- Filter(file.exists, c("/proc/net/tcp", "/proc/net/tcp6"))
+    fields <- strsplit(trimws(unlist(lapply(tables, function(f) readLines(f)[-1L]))), " +")
+    fields <- Filter(function(f) f[[4L]] == "0A", fields) # the state LISTEN
+    sockets <- sprintf("socket:[%s]", vapply(fields, `[[`, "", 10L))
+    files <- Sys.glob(sprintf("/proc/%d/fd/*", pids))
+    sum(Sys.readlink(files) %in% sockets)
+  }
+  before <- listeners(Sys.getpid())
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  expect_identical(cluster_map_int(cl, 1:2, identity), 1:2)
+  expect_identical(listeners(c(server_pid(cl), pids(cl))), 0L)
+  expect_identical(listeners(Sys.getpid()), before)
+  l <- socket_listen(0)
+  expect_identical(listeners(Sys.getpid()), before + 1L) # it would be seen
+  close(l)
+})

@@ -115,6 +115,35 @@ test_that("something before R that reads the settings; an R that does not begin"
   expect_true(nobody_there())
 })
 
+# A profile that does not end, with a program that it has started.
+endless_profile <- function() {
+  needs_hosts()
+  file <- in_folder("endless-profile")
+  writeLines(c("system('sleep 1000 &')", "repeat Sys.sleep(1)"), file)
+  c(R_PROFILE_USER = file)
+}
+endless_there <- function() {
+  any(grepl("^ *[0-9]+ sleep 1000", processes_on(hosts_there, "alpha")))
+}
+
+test_that("an R whose profile does not end is ended where the start fails", {
+  text <- failed_start(on_alpha(env = endless_profile()), setup_timeout = 4)
+  expect_match(text, "did not come within setup_timeout.*alpha: it has not connected.*try: ")
+  expect_hosts_empty(hosts_there)
+})
+
+test_that("an R whose profile does not end is ended with the session", {
+  env <- endless_profile()
+  s <- start_script(c(
+    sprintf("x <- hosts('alpha', 2, ssh = c('ssh', '-F', '%s'), env = %s)", hosts_there$config,
+            deparse1(env)),
+    "make_cluster(x, setup_timeout = 300)"
+  ))
+  expect_true(eventually(endless_there(), 60))
+  tools::pskill(s$pid, 9L)
+  expect_hosts_empty(hosts_there)
+})
+
 test_that("the hosts end", {
   if (is.null(hosts_there)) skip("there were none")
   expect_true(stop_hosts(hosts_there))

@@ -55,23 +55,40 @@ test_that("what is put into a template stays as it is", {
   expect_identical(line("q {script}"), "q /a/job.sh")
 })
 
+test_that("the command of one host is that among all", {
+  x <- list(hosts(c("a", "b", "c"), port = 3), launcher("run {host} {command}", hosts = 3))
+  for (x in x) {
+    all <- clutch:::launches_of(x, TRUE)
+    for (k in 1:3) expect_identical(clutch:::launches_of(x, TRUE, of = k), all[k])
+  }
+})
+
 test_that("what a shell is given is what R gets", {
   linux_only()
   folder <- tempfile("shell-")
   dir.create(folder)
   on.exit(unlink(folder, recursive = TRUE))
-  # a program in place of R, which says what it was given
+  # a program in place of R, which says what it was given, and then what it reads
   program <- file.path(folder, "an R")
-  writeLines(c("#!/bin/sh", "printf '%s\\n' \"$CLUTCH_STARTING\" \"$A\" \"$B\" \"$@\""), program)
+  settings <- c("a \"it's \\\\n\"", " b  'c' ", "*", "end")
+  has_read <- file.path(folder, "read")
+  writeLines(c("#!/bin/sh", "printf '%s\\n' \"$CLUTCH_STARTING\" \"$A\" \"$B\" \"$@\"", "cat",
+               paste0(": > '", has_read, "'")), program)
   Sys.chmod(program, "755")
   env <- c(A = "it's $HOME; \"x\\\\y\"\n*", B = "")
   given <- c("1", strsplit(env[["A"]], "\n")[[1L]], "",
              "--default-packages=datasets,utils,grDevices,graphics,stats,methods", "-e",
-             "clutch:::host_main()")
+             "clutch:::host_main()", settings)
+  # the standard input goes on until the program has ended, as ssh's does
+  input <- file.path(folder, "input")
+  feed <- sprintf("{ cat %s; until [ -e %s ]; do sleep 0.1; done; }", input, has_read)
   says <- function(x, shell) {
+    unlink(has_read)
+    writeLines(c(if (x$kind == "ssh") clutch:::WATCHED_START, settings), input)
+    if (x$kind != "ssh") file.create(has_read)
     launch <- clutch:::launches_of(x, TRUE)[[1L]]
     line <- launch$argv[[length(launch$argv)]]
-    system2(shell, c("-c", shQuote(line)), stdout = TRUE)
+    system(paste(feed, "|", shell, "-c", shQuote(line)), intern = TRUE)
   }
   for (shell in Filter(function(s) nzchar(Sys.which(s)), c("sh", "bash", "dash", "zsh", "fish"))) {
     expect_identical(says(hosts("a", rscript = program, env = env), shell), given, info = shell)
@@ -81,7 +98,7 @@ test_that("what a shell is given is what R gets", {
     expect_identical(says(template, shell), given, info = shell)
   }
   # a line that fails is the end
-  failing <- hosts("a", rscript = program, setup = "false")
+  failing <- hosts("a", rscript = program, setup = paste0(": > '", has_read, "'; false"))
   expect_identical(suppressWarnings(as.character(says(failing, "sh"))), character())
 })
 

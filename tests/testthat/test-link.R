@@ -209,3 +209,38 @@ test_that("after a death there only the element that was begun has failed", {
     expect_identical(which(died), 40L)
   })
 })
+
+# Those behind it have left together with it, and are nobody's while it takes long.
+test_that("what waits behind a long task there is done by other nodes", {
+  with_host(2, function(cl) {
+    done <- tempfile("done-")
+    dir.create(done)
+    on.exit(unlink(done, recursive = TRUE))
+    cluster_map(cl, 1:2000, identity)
+    waits <- function(i, done) {
+      if (i > 1000 && i <= 1010) file.create(file.path(done, i))
+      if (i != 1000) return(TRUE)
+      end <- Sys.time() + 30
+      while (length(list.files(done)) < 10L && Sys.time() < end) Sys.sleep(0.01)
+      length(list.files(done)) == 10L
+    }
+    expect_identical(cluster_map_lgl(cl, 1:2000, waits, done = done), rep(TRUE, 2000L))
+  })
+})
+
+test_that("what was cancelled there is not begun any more", {
+  with_host(1, function(cl) {
+    begun <- tempfile("begun-")
+    on.exit(unlink(begun))
+    cluster_map(cl, 1:2000, identity)
+    setTimeLimit(elapsed = 2, transient = TRUE)
+    e <- tryCatch(cluster_map(cl, 1:5000, function(i, begun) {
+      cat(i, "\n", file = begun, append = TRUE)
+      if (i > 100) Sys.sleep(1)
+    }, begun = begun), error = identity)
+    setTimeLimit()
+    expect_match(conditionMessage(e), "time limit")
+    expect_identical(cluster_map_dbl(cl, 1:3, function(i) i), c(1, 2, 3))
+    expect_lt(length(readLines(begun)), 115L)
+  })
+})

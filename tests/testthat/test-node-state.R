@@ -99,6 +99,11 @@ test_that("what one element does to its node is not seen by the next", {
     sink = function() sink(),
     sinks = function() while (sink.number()) sink(),
     sink_to_file = function() for (k in 1:3) sink(tempfile()),
+    sink_split = function() sink(tempfile(), split = TRUE),
+    sink_both = function() {
+      sink()
+      sink(tempfile(), split = TRUE)
+    },
     sink_messages = function() sink(file(tempfile(), "w"), type = "message"),
     lock = function() lockEnvironment(globalenv()),
     lock_all = function() lockEnvironment(globalenv(), TRUE),
@@ -107,6 +112,10 @@ test_that("what one element does to its node is not seen by the next", {
     },
     rm_local = function() rm(list = ls(parent.frame(), all.names = TRUE), envir = parent.frame()),
     rm_global = function() rm(list = ls(globalenv(), all.names = TRUE), envir = globalenv()),
+    exchange_global = function() {
+      rm("of_the_map", envir = globalenv())
+      assign("of_nobody", 1, globalenv())
+    },
     rm_frame = function() rm(list = ls(sys.frame(-2), all.names = TRUE), envir = parent.frame(2)),
     active = function() makeActiveBinding("of_the_map", function() stop("active"), globalenv()),
     time_limit = function() setTimeLimit(elapsed = 0.01),
@@ -147,6 +156,22 @@ test_that("what one element does to its node is not seen by the next", {
     }
     stop_cluster(cl)
     on.exit()
+  }
+})
+
+test_that("variables that an element removes are there for the next, however many there are", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  for (n in c(8, 9, 30)) {
+    variables <- structure(as.list(seq_len(n)), names = paste0("of_the_map_", seq_len(n)))
+    f <- function(i) {
+      values <- mget(ls(globalenv(), pattern = "^of_the_map_"), globalenv())
+      if (i == 2) rm(list = names(values)[[1L]], envir = globalenv())
+      sum(unlist(values))
+    }
+    environment(f) <- globalenv()
+    expect_identical(cluster_map(cl, 1:4, f, .globals = variables), rep(list(sum(seq_len(n))), 4),
+                     info = n)
   }
 })
 

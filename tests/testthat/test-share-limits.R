@@ -41,6 +41,27 @@ test_that("memory of a node counts what it has written to, and not what is share
   expect_s3_class(e, "clutch_task_memory")
 })
 
+# A node that evaluates little runs no finalizers of its own accord.
+test_that("a node gives back what was dropped as soon as it has collected for that", {
+  linux_only()
+  needs("proc")
+  shares()
+  lines <- grep("^(MemTotal|SwapTotal):", readLines("/proc/meminfo"), value = TRUE)
+  machine <- sum(as.numeric(gsub("[^0-9]", "", lines))) * 1024
+  block <- 1e8
+  most <- ceiling(min(max(machine / 16, 3e8), 2e9) / block) # then it collects
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  x <- share(numeric(block / 8))
+  mapped <- function() sum(grepl("clutch-data.*\\(deleted\\)$", readLines("/proc/self/maps")))
+  has <- vapply(seq_len(3 * most), function(i) {
+    cluster_export(cl, "x", environment(mapped))
+    parallel::clusterCall(cl, workspace(mapped))[[1L]]
+  }, 1L)
+  expect_lte(max(has), most)
+  expect_gt(max(has), 2L)
+})
+
 # As if the system had vm.overcommit_memory = 2: a file that says so lies over its own.
 test_that("where memory is not promised twice a mapping is read, and copied to be written to", {
   linux_only()

@@ -71,3 +71,62 @@ test_that("the trace has each task, its summary the idle share, and it can be dr
   grDevices::dev.off()
   expect_gt(file.size(file), 1000)
 })
+
+test_that("the phases of a task follow each other, and together last from its job to its answer", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  cluster_walk(cl, c(0.03, 0.01, 0.02, 0.01, 0.01, 0.01), Sys.sleep, .chunk = 2)
+  collect(cluster_submit(cl, Sys.sleep(0.02)))
+  x <- cluster_trace(cl)
+  plain <- as.data.frame(x)
+  expect_identical(class(plain), "data.frame")
+  expect_identical(names(plain), names(x))
+  expect_setequal(names(attributes(plain)), c("names", "row.names", "class"))
+  phases <- plain[c("queue", "wire", "run", "relay")]
+  expect_true(all(phases >= 0))
+  expect_equal(rowSums(phases), plain$received - plain$queued, ignore_attr = TRUE)
+  expect_equal(plain$run, plain$ended - plain$began)
+  expect_true(all(plain$run >= 0.009))
+  # tasks of one node do not overlap, and what waits behind another queues
+  for (k in 1:2) {
+    y <- plain[plain$node == k, ]
+    y <- y[order(y$began), ]
+    expect_true(all(utils::head(y$ended, -1) <= y$began[-1] + 1e-9))
+  }
+  expect_gt(max(plain$queue), 0.009)
+  expect_identical(plain$end, rep("ok", 7))
+  expect_identical(unique(plain$label),
+                   c("cluster_walk(Sys.sleep)", "cluster_submit(Sys.sleep(0.02))"))
+})
+
+test_that("tasks without an answer have only the phases that they have come to, and say why", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  f <- function(i) switch(i, 1, stop("no"), Sys.sleep(60), quit("no"))
+  suppressWarnings(cluster_map(cl, 1:4, f, .on_error = "continue", .timeout = 0.5))
+  x <- as.data.frame(cluster_trace(cl))
+  x <- x[order(x$element), ]
+  expect_identical(x$end, c("ok", "error", "timeout", "died"))
+  expect_identical(x$ok, c(TRUE, FALSE, FALSE, FALSE))
+  expect_true(all(is.na(x[4, c("wire", "run", "relay")])))
+  expect_true(all(x$queue >= 0))
+})
+
+test_that("to write a large answer is no part of the next task", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  cluster_walk(cl, 1:2, function(i) NULL)
+  # the second takes no time, and waits for the answer of the first, which is written once more
+  r <- cluster_map(cl, 1:2, function(i) if (i == 1) stats::runif(3e6), .chunk = 2)
+  x <- utils::tail(as.data.frame(cluster_trace(cl)), 2)
+  expect_gt(x$wire[x$element == 2], x$run[x$element == 2])
+})
+
+test_that("the legend names the jobs, shortened where there are many", {
+  x <- a_trace(20, jobs = c(1, 1, 2, 2))
+  x$label <- ifelse(x$job == 1, "cluster_map(f)", strrep("long ", 20))
+  text <- drawn(x)$text
+  expect_identical(text[1], "job 1: cluster_map(f)")
+  expect_match(text[2], "^job 2: long long .*\\.\\.\\.$")
+  expect_lt(nchar(text[2]), 45)
+})

@@ -6,7 +6,8 @@
 #include "core/base/os.h"
 
 /* `n` bytes that fit into a socket's buffer, and then the end: `*in` is what a program reads them
- * from, the caller's to close. CLU_SYS: they do not fit. */
-int clu_input_of(const char *text, size_t n, clu_fd *in, clu_err *e);
+ * from, the caller's to close. `rest` (may be NULL): the end comes when `*rest` is closed, which is
+ * the caller's, too. CLU_SYS: they do not fit. */
+int clu_input_of(const char *text, size_t n, clu_fd *in, clu_fd *rest, clu_err *e);
 
 #endif

@@ -339,13 +339,13 @@ typedef struct clu_spawn {
                           have no such numbers, the program gets them by clu_os_kept() only */
   int nkeep;
   int leaves;      /* clu_child_start(): what it has started may outlive it */
+  clu_fd *hold;    /* clu_child_start(): closed when it has ended; NULL: there is none */
   int new_session; /* no controlling terminal, so that Ctrl-C there does not reach it */
   int follow;      /* it gets CLU_SIG_TERM when this process ends: Linux only; Windows: always */
 } clu_spawn;
 
-/* Starts a program. Signals are at their defaults in it. Blocks only until the program is
- * running or has failed to; its errno is reported. Windows: `in`, `out` and `err` are files; the
- * program, and all that it starts, ends with this process (by a job object). */
+/* Starts a program, with signals at their defaults. Blocks until it runs, or its errno is known.
+ * Windows: `in`, `out` and `err` are files; it and all that it starts end with this process. */
 int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e);
 /* Makes this process the parent of what its descendants leave. CLU_UNSUPPORTED, but on Linux. */
 int clu_os_adopt_orphans(void);

@@ -5,7 +5,8 @@
 #include "core/base/os-segment.h"
 #include "core/link/parts.h"
 
-enum { MOST = 64 };
+/* SPARE: streams that have ended here, and of which the other side does not know yet. */
+enum { MOST = 64, SPARE = 256 };
 
 /* ---- from here to there ---- */
 
@@ -111,8 +112,22 @@ clu_got_segment *clu_relay_got(clu_relay *r, uint64_t number) {
   return g;
 }
 
+/* As many as the other side keeps, and messages of all streams may wait for. Each has a descriptor
+ * here: more of them could take all that this process may have. */
+static int is_room(const clu_relay *r) {
+  size_t n = 0, most = MOST + SPARE * CLU_MAX_FDS;
+  for (const clu_lane *l = r->lanes; l; l = l->next) most += CLU_MAX_FDS;
+  for (const clu_got_segment *g = r->got; g; g = g->next) n++;
+  return n < most;
+}
+
 static int begin(clu_relay *r, const clu_link_record *rec) {
   clu_got_segment *g;
+  if (!is_room(r)) {
+    clu_relay_give_up(r, CLU_PROTO,
+                      "the other side has announced more segments than its streams can bring");
+    return CLU_PROTO;
+  }
   if (rec->n != 8 || clu_relay_got(r, rec->stream)) return CLU_PROTO;
   g = calloc(1, sizeof *g);
   if (!g) return CLU_NOMEM;

@@ -187,6 +187,8 @@ int clu_sock_accept(clu_sock *l, clu_sock *s, clu_err *e) {
   return CLU_OK;
 }
 
+void clu_sock_adopt(clu_sock *s, clu_fd fd) { adopt(s, fd); }
+
 /* ---- connecting ---- */
 
 int clu_sock_connect(clu_sock *s, const char *host, int port, const char *path, int send_buffer,

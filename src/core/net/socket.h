@@ -83,6 +83,8 @@ int clu_sock_listen(clu_sock *s, const clu_addr *at, int n, const char *path, co
 /* The next connection of `l` becomes `s`, which has no descriptor yet. As clu_os_accept(), but a
  * limit on descriptors that can be raised is raised. */
 int clu_sock_accept(clu_sock *l, clu_sock *s, clu_err *e);
+/* A connection that was made elsewhere becomes `s`, which has no descriptor yet. */
+void clu_sock_adopt(clu_sock *s, clu_fd fd);
 /* Begins to connect `s`; then clu_sock_connect_step() until it does not say CLU_AGAIN. `host` as in
  * clu_resolve_start(); with `path` not NULL that instead. */
 int clu_sock_connect(clu_sock *s, const char *host, int port, const char *path, int send_buffer,

@@ -18,9 +18,15 @@ struct clu_child {
   clu_exit how;
   uint64_t kill_at; /* UINT64_MAX: never; UINT64_MAX - 1: it was killed */
   char *folder;     /* removed after its end; may be NULL */
+  clu_fd hold;      /* closed after its end; or CLU_NO_FD */
 };
 
 static void poll_ending(void *self);
+
+static void let_go(clu_fd *hold) {
+  if (*hold != CLU_NO_FD) clu_os_close(*hold);
+  *hold = CLU_NO_FD;
+}
 
 void clu_children_init(clu_children *set, clu_loop *loop) {
   memset(set, 0, sizeof *set);
@@ -44,6 +50,7 @@ void clu_children_fini(clu_children *set) {
   while (set->first) {
     clu_child *c = set->first;
     set->first = c->next;
+    let_go(&c->hold);
     free(c->folder);
     free(c);
   }
@@ -84,6 +91,7 @@ void clu_child_slot_free(clu_children *set, int slot) {
 int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const char *folder,
                     clu_child **out, clu_err *e) {
   clu_child *c = calloc(1, sizeof *c);
+  clu_fd hold = spec->hold ? *spec->hold : CLU_NO_FD;
   int rc = CLU_OK;
   if (c && folder) {
     c->folder = malloc(strlen(folder) + 1);
@@ -96,6 +104,7 @@ int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const ch
   if (rc != CLU_OK) {
     clu_child_slot_free(set, slot);
     if (folder) clu_remove_folder(folder);
+    let_go(&hold);
     if (c) free(c->folder);
     free(c);
     return rc;
@@ -103,6 +112,7 @@ int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const ch
   c->set = set;
   c->slot = slot;
   c->leaves = spec->leaves;
+  c->hold = hold;
   c->kill_at = UINT64_MAX;
   c->next = set->first;
   if (c->next) c->next->prev = c;
@@ -131,6 +141,11 @@ clu_ring *clu_child_ring(const clu_child *c) {
   return c->slot < 0 || !c->set->shared ? NULL : clu_shared_ring(c->set->shared, c->slot);
 }
 
+clu_shared *clu_child_shared(const clu_child *c, int *slot) {
+  *slot = c->slot;
+  return c->slot < 0 ? NULL : c->set->shared;
+}
+
 void clu_child_detach(clu_child *c) {
   c->detached = 1;
   if (!c->ended) return;
@@ -144,6 +159,7 @@ static void drop(clu_child *c) {
   else
     c->set->first = c->next;
   if (c->next) c->next->prev = c->prev;
+  let_go(&c->hold);
   free(c->folder);
   free(c);
 }
@@ -156,6 +172,7 @@ int clu_child_reap(clu_child *c) {
   c->ended = 1;
   c->how_known = rc == CLU_OK; /* else somebody else has reaped it */
   if (c->ending) c->set->ending--;
+  let_go(&c->hold);
   if (c->folder) clu_remove_folder(c->folder);
   if (c->detached) clu_child_detach(c);
   return 1;

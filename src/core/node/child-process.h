@@ -42,8 +42,9 @@ void clu_children_fini(clu_children *set);
  * stays the set's. CLU_OK, CLU_LIMIT (all are taken), CLU_NOMEM, CLU_SYS. */
 int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e);
 void clu_child_slot_free(clu_children *set, int slot);
-/* Starts `spec`. Takes over `slot` (-1: none) also on failure. `folder` (may be NULL) is removed
- * when the process has ended, and on failure, too. Codes as those of clu_os_spawn(). */
+/* Starts `spec`. Takes over `slot` (-1: none) and spec->hold also on failure. `folder` (may be
+ * NULL) is removed when the process has ended, and on failure, too. Codes as those of
+ * clu_os_spawn(). */
 int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const char *folder,
                     clu_child **out, clu_err *e);
 
@@ -61,6 +62,8 @@ volatile uint64_t *clu_child_cancel(const clu_child *c);
 /* Which tasks it may start, and where it leaves small results; NULL: there is none. */
 clu_claim *clu_child_claim(const clu_child *c);
 clu_ring *clu_child_ring(const clu_child *c);
+/* All that, and its slot; NULL: there is none. */
+clu_shared *clu_child_shared(const clu_child *c, int *slot);
 
 /* It is to have ended by `at` (clu_os_now()), else it is killed with its process group; 0: now.
  * An earlier time that was set stays. */

@@ -7,12 +7,23 @@
 #include "core/node/fork-server.h"
 #include "core/node/node-private.h"
 
+/* Of a node on another host: what its fork server has told of its stack, as if the node had told
+ * that here. */
+typedef struct clu_far_stack {
+  clu_stack_word word;
+  clu_stack stack;
+  uint32_t question; /* the number there of the last question */
+  int asking;        /* so many were not answered yet */
+  uint64_t looked;   /* when the server was asked last */
+} clu_far_stack;
+
 typedef struct clu_fork_node {
   clu_node node;
   clu_server *server;                /* holds a reference */
   struct clu_fork_node *prev, *next; /* of the same server */
   int slot;                          /* of the server's shared memory, -1: none */
   uint64_t limit;                    /* bytes that it may have; 0: no limit */
+  clu_far_stack *far;                /* NULL: it was not asked */
 } clu_fork_node;
 
 enum clu_server_state { CLU_SERVER_STARTING, CLU_SERVER_READY, CLU_SERVER_ENDED };
@@ -48,6 +59,8 @@ struct clu_server {
  * has said that the process is no more: until then that may write to it. */
 int clu_server_take_slot(clu_server *s, uint64_t id);
 void clu_server_free_slot(clu_server *s, uint64_t id);
+
+/* ---- transport-host.c ---- */
 
 /* ---- transport-fork.c, for transports whose nodes a fork server makes ---- */
 

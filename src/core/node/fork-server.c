@@ -177,7 +177,9 @@ static void take_shared(clu_server *s) {
 
 static void node_spawned(clu_server *s, const clu_msg *m) {
   clu_node *nd = node_of(s, m->seq);
-  if (nd && m->body && m->body->size == 8) nd->pid = (clu_pid)clu_get64(m->body->data);
+  if (!nd || !m->body || m->body->size != 8) return;
+  nd->pid = (clu_pid)clu_get64(m->body->data);
+  clu_node_show_state(nd);
 }
 
 static void node_refused(clu_server *s, const clu_msg *m) {
@@ -206,6 +208,11 @@ static void node_exited(clu_server *s, clu_msg *m) {
 static void node_signalled(clu_server *s, const clu_msg *m) {
   clu_node *nd = node_of(s, m->seq);
   if (nd && nd->interrupts > 0) nd->interrupts--;
+}
+
+static void node_taken(clu_server *s, clu_msg *m) {
+  clu_node *nd = node_of(s, m->seq);
+  if (nd && nd->data && m->body && m->body->size == 8) s->session->hooks->on_message(nd, m);
 }
 
 static void settings_answered(clu_server *s, clu_msg *m) {
@@ -246,6 +253,11 @@ static void machine_told(clu_server *s, const clu_msg *m) {
   }
 }
 
+static void stack_told(clu_server *s, const clu_msg *m) {
+  clu_node *nd = node_of(s, m->seq);
+  if (nd && m->body && nd->transport->told) nd->transport->told(nd, m->body);
+}
+
 static void handle(clu_server *s, clu_msg *m) {
   switch (m->kind) {
   case CLU_K_READY: server_is_ready(s, m); break;
@@ -254,7 +266,9 @@ static void handle(clu_server *s, clu_msg *m) {
   case CLU_K_REFUSED: node_refused(s, m); break;
   case CLU_K_EXITED: node_exited(s, m); break;
   case CLU_K_SIGNALLED: node_signalled(s, m); break;
+  case CLU_K_TAKEN: node_taken(s, m); break;
   case CLU_K_MACHINE: machine_told(s, m); break;
+  case CLU_K_STACK: stack_told(s, m); break;
   case CLU_K_BYE: s->idle = 1; break;
   }
 }

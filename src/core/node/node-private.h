@@ -48,6 +48,8 @@ struct clu_node {
   uint64_t cancelled_since;
   uint64_t done;
   int interrupts; /* sent and not confirmed yet */
+  clu_view *view; /* where it is shown; NULL: nowhere */
+  int view_at;
 };
 
 /* ---- for transports ---- */
@@ -66,6 +68,8 @@ void clu_node_close(clu_node *nd);
 void clu_node_set_refusal(clu_node *nd, const clu_blob *text);
 /* It is ready, unless it is closed. */
 void clu_node_set_ready(clu_node *nd, clu_pid pid);
+/* Its pid or state has changed: others see that. */
+void clu_node_show_state(const clu_node *nd);
 /* Queues the message that asks it to end by itself. */
 void clu_node_say_done(clu_node *nd);
 

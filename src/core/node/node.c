@@ -80,6 +80,68 @@ void clu_node_status_of(clu_node *nd, clu_node_status *out) {
   if (nd->transport->describe) nd->transport->describe(nd, out);
 }
 
+/* ---- what others see of it ---- */
+
+static clu_view_node *shown(const clu_node *nd) {
+  return nd->view ? clu_view_node_at(nd->view, nd->view_at) : NULL;
+}
+
+static uint64_t shown_state(const clu_node *nd) {
+  switch (nd->state) {
+  case CLU_NODE_STARTING: return CLU_VIEW_STARTING;
+  case CLU_NODE_READY: return nd->stopping ? CLU_VIEW_STOPPED : CLU_VIEW_READY;
+  case CLU_NODE_LOST: return CLU_VIEW_LOST;
+  default: return CLU_VIEW_STOPPED;
+  }
+}
+
+void clu_node_show_state(const clu_node *nd) {
+  clu_view_node *to = shown(nd);
+  if (!to) return;
+  clu_view_set(&to->pid, (uint64_t)nd->pid);
+  clu_view_set(&to->changed, clu_os_now());
+  clu_view_set(&to->state, shown_state(nd));
+}
+
+/* One that shares no memory cannot say what it is at. */
+static void show_work(const clu_node *nd) {
+  clu_view_node *to = shown(nd);
+  uint64_t before, now;
+  if (!to || clu_view_get(&to->slot)) return;
+  before = clu_view_get(&to->waiting);
+  now = tasks_at(nd, NULL) + (uint64_t)clu_requests_waiting(&nd->requests);
+  if (!before != !now) clu_view_set(&to->changed, clu_os_now());
+  clu_view_set(&to->waiting, now);
+}
+
+/* Where its fork server's observers find what it is at, and 1; 0: nowhere. */
+static uint64_t slot_shown(const clu_node *nd) {
+  int slot = -1;
+  clu_shared *s = nd->transport->shared ? nd->transport->shared(nd, &slot) : NULL;
+  return s && clu_shared_activity(s, slot) ? (uint64_t)slot + 1 : 0;
+}
+
+void clu_node_show(clu_node *nd, clu_view *view, int at, const char *host) {
+  clu_view_node *to;
+  clu_node_status st;
+  clu_view_unref(nd->view);
+  nd->view = clu_view_ref(view);
+  nd->view_at = at;
+  if (!(to = shown(nd))) return;
+  memset(&st, 0, sizeof st);
+  if (nd->transport->describe) nd->transport->describe(nd, &st);
+  clu_view_set(&to->server, (uint64_t)st.server);
+  clu_view_set(&to->slot, st.server ? slot_shown(nd) : 0);
+  if (host) clu_view_set(&to->host, clu_view_host(view, host));
+  clu_node_show_state(nd);
+}
+
+void clu_node_show_instead(clu_node *nd, clu_node *of) {
+  if (of->view) clu_node_show(nd, of->view, of->view_at, NULL);
+  clu_view_unref(of->view);
+  of->view = NULL;
+}
+
 /* ---- sending ---- */
 
 void clu_node_push(clu_node *nd) { clu_chan_watch_flush(&nd->session->loop, &nd->chan, nd->watch); }
@@ -113,10 +175,17 @@ int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint6
   return CLU_OK;
 }
 
-void clu_node_count_done(clu_node *nd) { nd->done++; }
+void clu_node_count_done(clu_node *nd) {
+  nd->done++;
+  if (nd->view) show_work(nd);
+}
 
 void clu_node_interrupt(clu_node *nd, uint64_t seq) {
   if (clu_node_is_ready(nd) && nd->transport->interrupt) nd->transport->interrupt(nd, seq);
+}
+
+void clu_node_take_back(clu_node *nd, uint64_t end) {
+  if (clu_node_is_ready(nd) && nd->transport->take_back) nd->transport->take_back(nd, end);
 }
 
 clu_claim *clu_node_claim(const clu_node *nd) {
@@ -176,6 +245,7 @@ static int take_answer(clu_node *nd, clu_msg *m) {
     m->body = NULL;
     nd->done++;
   }
+  if (nd->view) show_work(nd);
   interrupt_cancelled_head(nd); /* a cancelled one may be next in line */
   return 1;
 }
@@ -187,6 +257,7 @@ int clu_node_call(clu_node *nd, clu_blob *body, uint64_t scope, int tag, clu_err
   if (clu_chan_send(&nd->chan, CLU_K_CALL, nd->seq + 1, body, CLU_NO_FD) != CLU_OK)
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   clu_requests_add(&nd->requests, ++nd->seq, scope, tag);
+  if (nd->view) show_work(nd);
   clu_node_push(nd);
   return CLU_OK;
 }
@@ -235,11 +306,17 @@ int clu_node_busy(const clu_node *nd) {
   return clu_requests_await(&nd->requests, 0, 1) || tasks_at(nd, NULL) > 0;
 }
 
+uint64_t clu_node_request_at_hand(const clu_node *nd) {
+  const clu_req *r = clu_requests_head(&nd->requests);
+  return r ? r->seq : 0;
+}
+
 /* ---- reading ---- */
 
 void clu_node_set_ready(clu_node *nd, clu_pid pid) {
   nd->pid = pid;
   if (clu_node_is_starting(nd)) nd->state = CLU_NODE_READY;
+  clu_node_show_state(nd);
 }
 
 void clu_node_set_refusal(clu_node *nd, const clu_blob *text) {
@@ -367,6 +444,8 @@ void clu_node_close(clu_node *nd) {
   nd->state = nd->stopping ? CLU_NODE_STOPPED : CLU_NODE_LOST;
   nd->closed = clu_os_now();
   if (!nd->stopping) nd->session->deaths++;
+  clu_node_show_state(nd);
+  if (!nd->stopping && shown(nd)) clu_view_add(&shown(nd)->deaths, 1);
   if (nd->data) nd->session->hooks->on_closed(nd);
   nd->interrupts = 0;
   nd->transport->closed(nd);
@@ -389,6 +468,7 @@ void clu_node_free(clu_node *nd) {
     clu_node_close(nd);
   }
   clu_node_drop_data(nd);
+  clu_view_unref(nd->view);
   clu_requests_fini(&nd->requests);
   free(nd->refusal);
   clu_node_unlist(nd);

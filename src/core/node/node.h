@@ -23,6 +23,7 @@
 
 #include "core/node/request.h"
 #include "core/node/session.h"
+#include "core/shm/view.h"
 
 /* ---- what it is ---- */
 
@@ -44,6 +45,14 @@ void clu_node_set_data(clu_node *nd, void *data);
 /* From now on nobody does: who did is told (on_gone). */
 void clu_node_drop_data(clu_node *nd);
 void *clu_node_data(const clu_node *nd);
+
+/* ---- what others see of it ---- */
+
+/* From now on it is shown as number `at` (from 0) of that view, of which it has a reference until
+ * it is freed. `view` may be NULL: then it is shown nowhere. */
+void clu_node_show(clu_node *nd, clu_view *view, int at, const char *host);
+/* Another one takes its place there. */
+void clu_node_show_instead(clu_node *nd, clu_node *of);
 
 /* ---- its state ---- */
 
@@ -130,6 +139,21 @@ int clu_node_in_step(const clu_node *nd);
 /* Whether it has something to answer. */
 int clu_node_busy(const clu_node *nd);
 
+/* The number of the request that it has to answer next; 0: none. */
+uint64_t clu_node_request_at_hand(const clu_node *nd);
+
+/* ---- what it tells while it is busy, see core/shm/activity.h and stacks.h ---- */
+
+/* When it has begun this request or task, if that is what it is at; 0: not known. */
+uint64_t clu_node_began(const clu_node *nd, uint64_t seq);
+
+/* Asks which calls it is in. The number of the question; 0: nobody can ask it. */
+uint32_t clu_node_ask_stack(clu_node *nd);
+/* Whether it has answered that. A closed node does not. */
+int clu_node_has_told_stack(clu_node *nd, uint32_t question);
+/* What it has told last: 1, or 0: nothing. */
+int clu_node_stack(clu_node *nd, clu_stack *out);
+
 /* ---- messages and tasks ---- */
 
 /* Sends it a message that is no request. */
@@ -149,6 +173,8 @@ void clu_node_push(clu_node *nd);
 int clu_node_all_sent(const clu_node *nd);
 /* Has it give up request or task `seq`, if that is what it is at. */
 void clu_node_interrupt(clu_node *nd, uint64_t seq);
+/* Asks its host for what it has not begun of tasks below `end`: CLU_K_TAKEN is the answer. */
+void clu_node_take_back(clu_node *nd, uint64_t end);
 /* The word that says which tasks it may start, and where it leaves small results; NULL: there is
  * none. Both are there until it is closed. */
 clu_claim *clu_node_claim(const clu_node *nd);

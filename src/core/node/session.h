@@ -21,7 +21,8 @@ typedef struct clu_transport clu_transport;
 /* Who hands out tasks (the scheduler's caller). Called within clu_loop_pump(), and only for
  * nodes with clu_node_set_data(). No function of theirs may free a node. */
 typedef struct clu_task_hooks {
-  /* A message about tasks has come; or the fork server's CLU_K_EXITED, which says what was begun.
+  /* A message about tasks has come; or the fork server's CLU_K_EXITED or CLU_K_TAKEN, which
+   * say what was begun.
    * Its body is the callee's if it takes it (sets it to NULL). */
   void (*on_message)(clu_node *nd, clu_msg *m);
   /* How many tasks are with the node, cancelled ones included; of these `*cancelled` (may be

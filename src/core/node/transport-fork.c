@@ -45,6 +45,12 @@ static clu_ring *fork_ring(const clu_node *nd) {
   return f->server->shared ? clu_shared_ring(f->server->shared, f->slot) : NULL;
 }
 
+static clu_shared *fork_shared(const clu_node *nd, int *slot) {
+  const clu_fork_node *f = const_fork_node(nd);
+  *slot = f->slot;
+  return f->slot >= 0 ? f->server->shared : NULL;
+}
+
 int clu_fork_node_end_known(const clu_node *nd) {
   return nd->how_known || nd->refusal || clu_server_has_ended(const_fork_node(nd)->server);
 }
@@ -80,6 +86,7 @@ void clu_fork_node_free(clu_node *nd) {
   clu_fork_node *f = fork_node(nd);
   unlist(f);
   clu_server_unref(f->server);
+  free(f->far);
   free(f);
 }
 
@@ -92,6 +99,7 @@ static const clu_transport transport = {
     .limit_memory = clu_fork_node_limit_memory,
     .claim = fork_claim,
     .ring = fork_ring,
+    .shared = fork_shared,
     .takes_segments = 1,
     .clock_is_ours = fork_clock_is_ours,
     .describe = clu_fork_node_describe,

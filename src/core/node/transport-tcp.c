@@ -24,6 +24,10 @@ static clu_ring *tcp_ring(const clu_node *nd) {
   return child(nd) ? clu_child_ring(child(nd)) : NULL;
 }
 
+static clu_shared *tcp_shared(const clu_node *nd, int *slot) {
+  return child(nd) ? clu_child_shared(child(nd), slot) : NULL;
+}
+
 static void tcp_stop(clu_node *nd, uint32_t grace_ms) {
   if (!clu_node_is_connected(nd)) grace_ms = 0; /* it would not hear of it */
   if (grace_ms) clu_node_say_done(nd);
@@ -41,6 +45,7 @@ static const clu_transport transport = {
     .interrupt = tcp_interrupt,
     .claim = tcp_claim,
     .ring = tcp_ring,
+    .shared = tcp_shared,
     .own_pid = clu_started_node_own_pid,
     .clock_is_ours = clu_started_node_clock_is_ours,
     .describe = clu_started_node_describe,

@@ -20,6 +20,7 @@
 #define CLUTCH_TRANSPORT_H
 
 #include "core/node/node.h"
+#include "core/shm/node-memory.h"
 
 struct clu_transport {
   /* While the node is starting a connection that ends may be followed by another: it is not the
@@ -49,11 +50,21 @@ struct clu_transport {
   /* NULL: it cannot be interrupted. Where the interrupt is confirmed later, nd->interrupts
    * counts those under way. */
   void (*interrupt)(clu_node *nd, uint64_t seq);
+  /* NULL: what has not begun cannot be asked for. */
+  void (*take_back)(clu_node *nd, uint64_t end);
   /* NULL: nobody sees to a limit of its memory. */
   void (*limit_memory)(clu_node *nd, uint64_t bytes);
   /* NULL, or no shared memory: NULL. */
   clu_claim *(*claim)(const clu_node *nd);
   clu_ring *(*ring)(const clu_node *nd);
+  /* NULL, or NULL: there is none. `*slot`: the node's. See clu_node_ask_stack(). */
+  clu_shared *(*shared)(const clu_node *nd, int *slot);
+  /* For those that are reached by messages only. `stack`: as if it were shared; NULL: no memory.
+   * `ask_stack`: asks the node, or, with 0, what it has told. */
+  clu_stack_word *(*stack)(clu_node *nd, clu_stack **stack);
+  void (*ask_stack)(clu_node *nd, int asks);
+  /* NULL: nothing. What the fork server has answered to that. */
+  void (*told)(clu_node *nd, const clu_blob *answer);
   /* NULL: 0. See clu_node_own_pid(). */
   clu_pid (*own_pid)(const clu_node *nd);
   /* NULL: no. See clu_node_clock_is_ours(). */

@@ -17,11 +17,8 @@ void clu_sched_node_enlist(clu_sched *s, clu_sched_node *nd) {
     clu_list_push_back(&s->room, &nd->ready);
 }
 
-int clu_sched_node_take_back(clu_sched *s, clu_sched_node *nd) {
-  uint64_t from;
-  uint32_t before = nd->tasks;
-  if (!nd->claim || nd->batches.len == 0) return 0;
-  from = clu_claim_take_back(nd->claim, nd->end);
+/* What it has from `from` on waits again. */
+static void take_from(clu_sched *s, clu_sched_node *nd, uint64_t from) {
   while (nd->batches.len) {
     clu_batch *b = clu_batches_at(&nd->batches, nd->batches.len - 1);
     uint32_t kept = b->seq >= from ? 0 : b->seq + b->n <= from ? b->n : (uint32_t)(from - b->seq);
@@ -43,7 +40,65 @@ int clu_sched_node_take_back(clu_sched *s, clu_sched_node *nd) {
   if (nd->batches.len == 0) clu_sched_node_new_head(s, nd, 0);
   clu_sched_node_set_stealable(s, nd, 0);
   clu_sched_node_enlist(s, nd);
+}
+
+static void ask(clu_sched *s, clu_sched_node *nd) {
+  if (nd->asked || nd->tasks < 2 || clu_list_has(&nd->asking)) return;
+  clu_list_push_back(&s->asking, &nd->asking);
+  clu_sched_node_set_stealable(s, nd, 0);
+}
+
+int clu_sched_node_take_back(clu_sched *s, clu_sched_node *nd) {
+  uint32_t before = nd->tasks;
+  if (nd->elsewhere) ask(s, nd);
+  if (!nd->claim || nd->batches.len == 0) return 0;
+  take_from(s, nd, clu_claim_take_back(nd->claim, nd->end));
   return nd->tasks < before;
+}
+
+/* ---- of nodes of other hosts ---- */
+
+void clu_sched_node_elsewhere(clu_sched *s, int i) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (!nd || nd->claim) return;
+  nd->elsewhere = 1;
+  clu_sched_node_enlist(s, nd);
+}
+
+/* Sooner it may just be about to answer. */
+void clu_sched_node_ask_later(clu_sched *s, clu_sched_node *nd, uint64_t now) {
+  if (nd->cut) return;
+  if (now < nd->since + CLU_AHEAD)
+    clu_sched_wake_at(s, nd->since + CLU_AHEAD);
+  else
+    ask(s, nd);
+}
+
+void clu_sched_node_unask(clu_sched_node *nd) {
+  nd->asked = nd->sending = 0;
+  clu_list_remove(&nd->asking);
+}
+
+int clu_sched_next_ask(clu_sched *s, clu_action *a) {
+  for (clu_link *at = clu_list_first(&s->asking); at; at = clu_list_next(&s->asking, at)) {
+    clu_sched_node *nd = CLU_LIST_MEMBER(at, clu_sched_node, asking);
+    if (nd->sending) continue;
+    clu_list_remove(&nd->asking);
+    nd->asked = 1;
+    clu_sched_node_enlist(s, nd);
+    a->what = CLU_ACT_TAKE_BACK;
+    a->node = nd->index;
+    a->seq = nd->end;
+    return 1;
+  }
+  return 0;
+}
+
+void clu_sched_node_taken(clu_sched *s, int i, uint64_t from) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (!nd || !nd->asked) return;
+  nd->asked = 0;
+  take_from(s, nd, from);
 }
 
 void clu_sched_node_begun(clu_sched *s, int i, uint64_t first) {
@@ -94,4 +149,25 @@ uint64_t clu_sched_node_time_left(clu_sched_node *nd, uint64_t now) {
   }
   end = nd->since + limit;
   return end > now ? end - now : 0;
+}
+
+uint64_t clu_sched_node_since(const clu_sched *s, int i) {
+  const clu_sched_node *nd = clu_sched_find_node(s, i);
+  return nd && nd->batches.len ? nd->since : 0;
+}
+
+void clu_sched_node_drain(clu_sched *s, int i, int draining) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (!nd) return;
+  nd->draining = draining;
+  clu_sched_node_enlist(s, nd);
+}
+
+void clu_sched_node_cut(clu_sched *s, int i, int cut, uint64_t now) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (!nd || nd->cut == cut) return;
+  nd->cut = cut;
+  s->cut += cut ? 1 : -1;
+  if (!cut) clu_sched_node_renew_time(s, nd, now);
+  clu_sched_node_enlist(s, nd);
 }

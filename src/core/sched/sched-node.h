@@ -47,8 +47,19 @@ static inline void clu_sched_node_new_head(clu_sched *s, clu_sched_node *nd, uin
       s, nd, b && !b->cancelled && b->job->spec.timeout_ns ? now + b->job->spec.timeout_ns : 0);
 }
 
-/* Takes back what it has not begun, by its claim word: whether it had any of that. */
+/* Whether what it has not begun can be taken back. */
+static inline int clu_sched_node_gives_back(const clu_sched_node *nd) {
+  return nd->claim || nd->elsewhere;
+}
+/* Takes back what it has not begun, by its claim word: whether it had any of that. Of a node
+ * elsewhere it is asked for. */
 int clu_sched_node_take_back(clu_sched *s, clu_sched_node *nd);
+/* Asks for it as soon as that makes sense: the node has been at one task for long. */
+void clu_sched_node_ask_later(clu_sched *s, clu_sched_node *nd, uint64_t now);
+/* Forgets that its host is asked, or to be asked. */
+void clu_sched_node_unask(clu_sched_node *nd);
+/* Whether a host is to be asked now; then that is in `a`. */
+int clu_sched_next_ask(clu_sched *s, clu_action *a);
 /* Its first task, if that is cancelled, is to be interrupted. */
 void clu_sched_node_interrupt_cancelled(clu_sched *s, clu_sched_node *nd, uint64_t now);
 /* What it has of this job is cancelled. */

@@ -5,6 +5,7 @@
 #define MOST_SINGLES 256u      /* tasks of jobs of one task that wait at a node, at most */
 #define SINGLE_COSTS 10000     /* ns that each of these takes besides its own time */
 #define MOST_WITHOUT_CLAIM 64u /* tasks in a batch that cannot be taken back */
+#define MOST_ELSEWHERE 1024u   /* tasks in a batch that counts as begun with the loss of a host */
 
 static uint64_t nodes_up(const clu_sched *s) { return s->up > 0 ? (uint64_t)s->up : 1; }
 
@@ -16,7 +17,8 @@ uint32_t clu_policy_measured_size(const clu_sched *s, const clu_job *j, const cl
   share = j->pending.waiting / (2 * nodes_up(s));
   if (n > share) n = share;
   if (n > CLU_BATCH_MOST) n = CLU_BATCH_MOST;
-  if (!nd->claim && n > MOST_WITHOUT_CLAIM) n = MOST_WITHOUT_CLAIM;
+  if (nd->elsewhere && n > MOST_ELSEWHERE) n = MOST_ELSEWHERE;
+  if (!nd->claim && !nd->elsewhere && n > MOST_WITHOUT_CLAIM) n = MOST_WITHOUT_CLAIM;
   return n < 1 ? 1 : (uint32_t)n;
 }
 
@@ -31,10 +33,17 @@ static uint32_t most_singles(const clu_sched *s, const clu_group *g) {
   return n < 2 ? 2 : (uint32_t)n;
 }
 
+/* Whether so many tasks of a job take so short that a second batch is to be with a node elsewhere:
+ * while it waits for one it would do nothing. */
+static int are_quick(const clu_job *j, uint32_t n) {
+  uint64_t time = j->spec.n == 1 ? j->group->time : j->time;
+  return time > 0 && n * time <= CLU_AHEAD / 2;
+}
+
 uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sched_node *nd) {
   uint32_t n = clu_policy_batch_size(s, j, nd), k;
   uint64_t ahead, share;
-  if (!nd->claim) return n;
+  if (!nd->claim && (!nd->elsewhere || !are_quick(j, n))) return n;
   if (j->spec.n == 1) return most_singles(s, j->group);
   if (j->spec.chunk == 0 || j->time == 0) return 2 * n;
   /* one by one: still as many as keep the node busy, in batches of their own */
@@ -49,11 +58,12 @@ uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sche
 int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd) {
   const clu_job *j;
   uint32_t most;
-  if (!nd->up || nd->draining || nd->cut || nd->interrupt != CLU_INTERRUPT_NONE)
+  if (!nd->up || nd->draining || nd->cut || nd->asked || nd->interrupt != CLU_INTERRUPT_NONE)
     return CLU_NOT_READY;
   if (nd->tasks == 0) return CLU_IDLE;
-  if (!nd->claim) return CLU_NOT_READY;
-  if (nd->tasks == 1) return CLU_HAS_ROOM; /* two may always be there: without divisions */
+  if (!nd->claim && !nd->elsewhere) return CLU_NOT_READY;
+  if (nd->tasks == 1 && nd->claim)
+    return CLU_HAS_ROOM; /* two may always be there: without divisions */
   j = clu_batches_at(&nd->batches, nd->batches.len - 1)->job;
   most = clu_policy_most_at(s, j, nd);
   /* of small batches many leave together: it is filled up once half of it is done */
@@ -121,7 +131,7 @@ int clu_policy_may_steal(const clu_sched *s, const clu_sched_node *from, int to)
 int clu_policy_extends(const clu_sched_node *nd, const clu_action *a, uint64_t seq, uint64_t now) {
   const clu_batch *b;
   /* where there is no claim word the batch says what may have begun */
-  if (nd->batches.len == 0 || a->attempt > 1 || !nd->claim) return 0;
+  if (nd->batches.len == 0 || a->attempt > 1 || (!nd->claim && !nd->elsewhere)) return 0;
   b = clu_batches_at(&nd->batches, nd->batches.len - 1);
   return b->job == a->job && !b->cancelled && b->attempt == 1 && b->first + b->n == a->first &&
          b->seq + b->n == seq && now - b->sent < SAME_TIME && b->n < CLU_BATCH_MOST;

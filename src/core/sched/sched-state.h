@@ -29,6 +29,9 @@ typedef struct clu_sched_node {
   int closed;       /* its channel is, and its claim word was read for the last time: */
   uint64_t begun;   /* the first number that it has not begun; */
   int told;         /* it has ended, and its host has told that number */
+  int elsewhere;    /* its claim word is on another host */
+  int asked;        /* that host is asked for what it has not begun: it gets nothing new */
+  int sending;      /* something is on its way to it: nothing is asked for meanwhile */
   clu_claim *claim; /* NULL: it has none, or not any more */
   clu_batches batches;
   uint32_t tasks;     /* in them */
@@ -41,7 +44,7 @@ typedef struct clu_sched_node {
   int readiness;      /* enum clu_readiness: which part of the ready list it is in */
   int has_begun;      /* something, since it came up */
   int counted;        /* in `busy` */
-  clu_link ready, stealable;
+  clu_link ready, stealable, asking;
 } clu_sched_node;
 
 /* Jobs that may be done by the same nodes, and at the same times. */
@@ -73,6 +76,7 @@ struct clu_sched {
   clu_list idle, room;    /* the ready list: who has nothing at all comes before who has room. Idle:
                              who has worked last comes first, who has not yet comes last. Room: the
                              longest ready first */
+  clu_list asking;        /* nodes whose hosts are to be asked for what these have not begun */
   clu_list stealable;     /* nodes that have tasks which may be taken back; the latest first */
   clu_list jobs;
   clu_group *groups;

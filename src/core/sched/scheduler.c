@@ -22,6 +22,7 @@ clu_sched *clu_sched_new(uint64_t interrupt_grace_ns) {
   clu_list_init(&s->idle);
   clu_list_init(&s->room);
   clu_list_init(&s->stealable);
+  clu_list_init(&s->asking);
   clu_list_init(&s->jobs);
   return s;
 }
@@ -132,7 +133,7 @@ int clu_sched_node_up(clu_sched *s, int i, clu_claim *claim) {
   if (nd->up) return CLU_OK;
   nd->up = 1;
   nd->claim = claim;
-  nd->draining = nd->closed = nd->has_begun = nd->told = 0;
+  nd->draining = nd->closed = nd->has_begun = nd->told = nd->elsewhere = 0;
   nd->end = 0;
   s->up++;
   clu_sched_node_new_head(s, nd, 0);
@@ -148,22 +149,6 @@ void clu_sched_node_closed(clu_sched *s, int i) {
   nd->closed = nd->draining = 1;
   nd->claim = NULL;
   clu_sched_node_set_stealable(s, nd, 0);
-  clu_sched_node_enlist(s, nd);
-}
-
-void clu_sched_node_drain(clu_sched *s, int i, int draining) {
-  clu_sched_node *nd = clu_sched_find_node(s, i);
-  if (!nd) return;
-  nd->draining = draining;
-  clu_sched_node_enlist(s, nd);
-}
-
-void clu_sched_node_cut(clu_sched *s, int i, int cut, uint64_t now) {
-  clu_sched_node *nd = clu_sched_find_node(s, i);
-  if (!nd || nd->cut == cut) return;
-  nd->cut = cut;
-  s->cut += cut ? 1 : -1;
-  if (!cut) clu_sched_node_renew_time(s, nd, now);
   clu_sched_node_enlist(s, nd);
 }
 
@@ -218,6 +203,7 @@ int clu_sched_node_lost(clu_sched *s, int i, int cause, int rule) {
     clu_sched_job_release(b.job);
   }
   nd->tasks = nd->cancelled = 0;
+  clu_sched_node_unask(nd);
   clu_sched_node_count(s, nd);
   nd->claim = NULL;
   nd->interrupt = CLU_INTERRUPT_NONE;
@@ -310,6 +296,10 @@ static int steal_for(clu_sched *s, const clu_sched_node *to, uint64_t now, int *
       continue;
     }
     tries++;
+    if (from->elsewhere) {
+      clu_sched_node_ask_later(s, from, now);
+      continue;
+    }
     if (clu_claim_first(from->claim) <= clu_sched_first_batch(from)->seq) {
       clu_sched_wake_at(s, now + POLL_CLAIM); /* nobody tells when it begins */
       continue;
@@ -332,7 +322,7 @@ static clu_sched_node *steal(clu_sched *s, uint64_t now) {
 }
 
 /* Tasks that wait, for this node: of the job that came first. */
-static int give(clu_sched *s, const clu_sched_node *nd, clu_action *a) {
+static int give(clu_sched *s, clu_sched_node *nd, clu_action *a) {
   clu_job *j = clu_policy_job_for(s, nd->index);
   clu_taken x;
   if (!j) return 0;
@@ -349,6 +339,7 @@ static int give(clu_sched *s, const clu_sched_node *nd, clu_action *a) {
   a->attempt = x.attempt;
   a->last = x.last;
   j->batches++;
+  nd->sending++;
   return 1;
 }
 
@@ -368,7 +359,7 @@ void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {
   if (s->waiting && may_begin(s) && give_one_of(s, &s->idle, a)) return;
   if (s->waiting && give_one_of(s, &s->room, a)) return;
   nd = may_begin(s) ? steal(s, now) : NULL;
-  if (nd) give(s, nd, a);
+  if (!nd || !give(s, nd, a)) clu_sched_next_ask(s, a);
 }
 
 void clu_sched_limit(clu_sched *s, int most) { s->most = most; }
@@ -392,10 +383,12 @@ int clu_sched_is_urgent(const clu_sched *s) {
   return s->up > 0 && (s->waiting_alone || s->timed || !clu_list_is_empty(&s->stealable));
 }
 
-uint64_t clu_sched_deadline(const clu_sched *s) { return s->deadline; }
+uint64_t clu_sched_deadline(const clu_sched *s) {
+  return clu_list_is_empty(&s->asking) ? s->deadline : 0;
+}
 
 uint64_t clu_sched_wait(const clu_sched *s, uint64_t now, uint64_t most) {
-  uint64_t left = s->deadline > now ? s->deadline - now : 0;
+  uint64_t at = clu_sched_deadline(s), left = at > now ? at - now : 0;
   return left < most ? left : most;
 }
 
@@ -439,12 +432,13 @@ int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t byt
     clu_sched_unsent(s, a);
     return CLU_NOMEM;
   }
+  if (nd->sending) nd->sending--;
   if (a->n > 1) bytes /= a->n;
   j->bytes = j->bytes ? j->bytes + bytes / 4 - j->bytes / 4 : bytes;
   if (j->spec.n == 1) follow(&j->group->bytes, bytes);
   nd->tasks += a->n;
   nd->end = seq + a->n;
-  if (nd->tasks > 1 && nd->claim) clu_sched_node_set_stealable(s, nd, 1);
+  if (nd->tasks > 1 && clu_sched_node_gives_back(nd)) clu_sched_node_set_stealable(s, nd, 1);
   if (j->cancelled) /* while it was on its way */
     clu_sched_node_cancel(s, nd, j, now);
   else
@@ -453,6 +447,8 @@ int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t byt
 }
 
 void clu_sched_unsent(clu_sched *s, const clu_action *a) {
+  clu_sched_node *nd = s->nodes[a->node];
+  if (nd->sending) nd->sending--;
   if (a->attempt > 1)
     clu_sched_retry(s, a->job, a->first, a->last, a->attempt - 1, 0);
   else

@@ -45,9 +45,11 @@
  * says why there is none. It is started at most 1 + `retries` times, by another node each time
  * where there is one. Tasks leave in order and one after the other; more of them wait at a node
  * only so that it has no pause, about CLU_AHEAD of work by the times measured so far, and are taken
- * back (claim.h) when another node has nothing to do (stealing). Without a claim word (nodes
- * elsewhere) nothing can be taken back: no more than one batch is with such a node. When its host
- * is lost, all of that counts as begun.
+ * back (claim.h) when another node has nothing to do (stealing). Without a claim word nothing can
+ * be taken back: no more than one batch is with such a node. Nodes of another host have theirs
+ * there: what they have not begun is asked for when they have been at one task for CLU_AHEAD, and
+ * is there for others when that host has answered. When the host is lost, all that they have counts
+ * as begun: so only of quick tasks two batches are with such a node.
  *
  * Jobs are served in the order in which they came. A job that waits for nodes which have no time
  * does not keep the others from what waits for them, nor from work that was sent to others.
@@ -89,7 +91,7 @@ typedef struct clu_job_spec {
   int needs_caller; /* its batches cannot be made while the caller is away: see clu_sched_away() */
 } clu_job_spec;
 
-enum clu_act { CLU_ACT_NONE, CLU_ACT_SEND, CLU_ACT_INTERRUPT, CLU_ACT_KILL };
+enum clu_act { CLU_ACT_NONE, CLU_ACT_SEND, CLU_ACT_INTERRUPT, CLU_ACT_KILL, CLU_ACT_TAKE_BACK };
 typedef struct clu_action {
   int what; /* enum clu_act */
   int node;
@@ -99,7 +101,7 @@ typedef struct clu_action {
   uint32_t n;
   uint32_t attempt; /* 1 for the first */
   int last;         /* the scheduler's */
-  uint64_t seq;     /* INTERRUPT: the task */
+  uint64_t seq;     /* INTERRUPT: the task. TAKE_BACK: the number after its last one */
 } clu_action;
 
 enum clu_end { CLU_END_ANSWER, CLU_END_DIED, CLU_END_TIMEOUT, CLU_END_CANCELLED };
@@ -142,6 +144,12 @@ uint64_t clu_job_time(const clu_job *j);
 
 /* Node `i` (0, 1, ...) is there. `claim` may be NULL. CLU_OK or CLU_NOMEM. */
 int clu_sched_node_up(clu_sched *s, int i, clu_claim *claim);
+/* Its host has its claim word, and takes back what it is asked for (CLU_ACT_TAKE_BACK): after
+ * clu_sched_node_up() without one. */
+void clu_sched_node_elsewhere(clu_sched *s, int i);
+/* The answer: nothing from `from` on was begun, and none of that will be. One that nobody has asked
+ * for is ignored. */
+void clu_sched_node_taken(clu_sched *s, int i, uint64_t from);
 /* Its channel is closed and its claim word may go: what the word says is remembered until
  * clu_sched_node_lost(). */
 void clu_sched_node_closed(clu_sched *s, int i);
@@ -172,6 +180,8 @@ void clu_sched_limit(clu_sched *s, int most);
 uint32_t clu_sched_node_tasks(const clu_sched *s, int i, uint32_t *cancelled);
 /* The task that node `i` has to answer next; 0: none. */
 uint64_t clu_sched_node_head(const clu_sched *s, int i);
+/* When that could begin; 0: there is none. */
+uint64_t clu_sched_node_since(const clu_sched *s, int i);
 /* Whether `seq` is one of the tasks that node `i` still has to answer. */
 int clu_sched_node_has(const clu_sched *s, int i, uint64_t seq);
 /* Whose task `seq` of node `i` is, if that is what it is at and somebody wants it: 1. */

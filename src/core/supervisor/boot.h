@@ -12,7 +12,10 @@ typedef struct clu_boot {
   clu_fd fd;                 /* its end of the data socket, owned */
   volatile uint64_t *cancel; /* number of the request that it has to cancel */
   clu_claim *claim;          /* the tasks that it may start */
+  clu_activity *activity;    /* what it is at; NULL: nobody sees that */
   clu_ring *ring;            /* for its small results; NULL: none */
+  clu_stack *stack;          /* for its calls; NULL: nobody can ask for them */
+  clu_stack_word *asked;     /* whether somebody does */
   clu_pid parent;
   int is_link;    /* it is no node but the link process, see core/link/near.h */
   int program;    /* it runs a program and does not serve */
@@ -24,7 +27,10 @@ typedef struct clu_boot {
 static inline void clu_boot_slot(clu_boot *b, clu_shared *s, int slot) {
   b->cancel = &s->cancel[slot];
   b->claim = &s->claim[slot];
+  b->activity = clu_shared_activity(s, slot);
   b->ring = clu_shared_ring(s, slot);
+  b->stack = clu_shared_stack(s, slot);
+  b->asked = clu_shared_stack_word(s, slot);
 }
 
 /* In a node that runs a program: that has ended by itself, so it is not started again. Safe in a

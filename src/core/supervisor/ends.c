@@ -134,7 +134,10 @@ void clu_sv_reap(clu_supervisor *sv) {
     if (clu_os_reap(pid, nd != NULL, &how) == CLU_AGAIN) break;
     clu_timer_arm_by(&sv->loop, &sv->orphans,
                      sv->orphans_checked + ORPHANS_EVERY); /* it may have left some */
-    if (nd) bury(sv, nd, &how);
+    if (nd)
+      bury(sv, nd, &how);
+    else
+      clu_sv_observer_ended(sv, pid);
   }
   if (sv->ngone <= FEW_FOLDERS)
     remove_gone(sv);
@@ -223,6 +226,7 @@ void clu_sv_end_all(clu_supervisor *sv) {
   clu_loop_interest(&sv->loop, sv->control, 0,
                     NULL); /* its end would make it readable all the time */
   clu_sv_let_all_go(sv);
+  clu_sv_end_observers(sv);
   for (int i = 0; i < sv->n; i++) clu_os_kill(sv->nodes[i].pid, CLU_SIG_KILL, 1);
   while (sv->n > 0 && clu_os_now() < deadline) wait_for_ends(sv);
   while (end_orphans(sv) > 0 && clu_os_now() < deadline) wait_for_ends(sv);

@@ -99,6 +99,8 @@ void clu_sv_close_in_child(clu_supervisor *sv) {
   for (int i = 0; i < sv->chan.nfds; i++) clu_os_close(sv->chan.fds[i]);
   clu_os_close(sv->slots_fd);
   for (int i = 0; i < sv->nkept; i++) clu_os_close(sv->kept[i].fd);
+  if (sv->listener != CLU_NO_FD) clu_os_close(sv->listener);
+  if (sv->caller != CLU_NO_FD) clu_os_close(sv->caller);
 }
 
 int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n) {

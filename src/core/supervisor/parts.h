@@ -1,5 +1,5 @@
 /* What the files of the supervisor share. Each uses only those before it: nodes, kept,
- * ends, spawn, supervisor. */
+ * observers, ends, spawn, supervisor. */
 #ifndef CLUTCH_SUPERVISOR_PARTS_H
 #define CLUTCH_SUPERVISOR_PARTS_H
 
@@ -79,6 +79,19 @@ void clu_sv_let_all_go(clu_supervisor *sv);
 int clu_sv_next_due(clu_supervisor *sv, clu_sv_kept *place);
 /* It was started, or that failed. */
 void clu_sv_kept_started(clu_supervisor *sv, uint64_t id, int ok);
+
+/* ---- observers.c ---- */
+
+/* A message with a view, or, without a descriptor, of one that is of no more interest. */
+void clu_sv_take_view(clu_supervisor *sv, const clu_msg *m);
+void clu_sv_close_views(clu_supervisor *sv);
+/* Nobody can ask any more, and the file is gone. Not in a child: that just closes descriptors. */
+void clu_sv_close_listener(clu_supervisor *sv);
+/* Forks an observer for who has asked for one. 1: this process is the observer. */
+int clu_sv_observe(clu_supervisor *sv, clu_boot *b);
+/* That child has been reaped; it may have been no observer. */
+void clu_sv_observer_ended(clu_supervisor *sv, clu_pid pid);
+void clu_sv_end_observers(clu_supervisor *sv);
 
 /* ---- ends.c: nodes that have ended, or have to ---- */
 

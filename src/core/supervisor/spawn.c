@@ -115,6 +115,7 @@ static int start_by_exec(clu_supervisor *sv, const request *r, const char *tmp, 
 /* In the child. `parent`: the supervisor's process. */
 static void become_node(clu_supervisor *sv, const request *r, clu_pid parent, clu_boot *b) {
   clu_sv_close_in_child(sv);
+  clu_sv_close_views(sv);
   if (sv->output != CLU_NO_FD) clu_os_redirect_output(sv->output, clu_sv_errors(sv));
   clu_sv_close_output(sv);
   clu_mark_self(sv->family, r->id);

@@ -74,6 +74,7 @@ int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *
   int rc;
   memset(sv, 0, sizeof *sv);
   sv->chan.fd = sv->signals = sv->slots_fd = sv->output = sv->errors = CLU_NO_FD;
+  sv->listener = sv->caller = CLU_NO_FD;
   sv->exec = how->exec;
   sv->idle_ns = how->idle_ns;
   init_timers(sv);
@@ -103,6 +104,8 @@ void clu_supervisor_fini(clu_supervisor *sv) {
   clu_chan_fini(&sv->chan);
   clu_os_watch_end();
   if (sv->slots_fd != CLU_NO_FD) clu_os_close(sv->slots_fd);
+  clu_sv_close_listener(sv);
+  clu_sv_close_views(sv);
   clu_sv_close_output(sv);
   sv->slots_fd = CLU_NO_FD;
   clu_sv_let_all_go(sv);
@@ -131,6 +134,33 @@ static void cancel(clu_supervisor *sv, const clu_sv_node *nd, uint64_t request) 
   clu_os_kill(nd->pid, CLU_SIG_NUDGE, 0); /* R may be in system(), which ignores the other */
 }
 
+/* It cannot begin any more what it has not begun. */
+static void take_back(clu_supervisor *sv, const clu_sv_node *nd, uint64_t end) {
+  unsigned char body[8];
+  clu_put64(body, clu_claim_take_back(&sv->shared->claim[nd->slot], end));
+  clu_supervisor_answer(sv, CLU_K_TAKEN, nd->id, body, sizeof body);
+}
+
+/* What a node has told of its calls goes to a master that has not mapped this memory. */
+static void tell_of_stack(clu_supervisor *sv, const clu_sv_node *nd, int asks) {
+  static clu_stack got;
+  static unsigned char body[24 + CLU_STACK_TEXT];
+  clu_stack_word *w = clu_shared_stack_word(sv->shared, nd->slot);
+  const clu_stack *s = clu_shared_stack(sv->shared, nd->slot);
+  uint64_t now = clu_os_now();
+  if (!s) return;
+  memset(body, 0, 24);
+  if (asks) clu_put32(body, clu_stack_ask(w));
+  got.size = 0;
+  if (clu_stack_read(w, s, &got)) {
+    clu_put32(body + 4, got.told);
+    clu_put64(body + 8, got.seq);
+    clu_put64(body + 16, now > got.taken ? now - got.taken : 0);
+    memcpy(body + 24, got.text, got.size);
+  }
+  clu_supervisor_answer(sv, CLU_K_STACK, nd->id, body, 24 + got.size);
+}
+
 /* A message about one node. The node may have ended meanwhile: then it is ignored. */
 static void handle_for_node(clu_supervisor *sv, const clu_msg *m) {
   clu_sv_node *nd = clu_sv_find(sv, m->seq);
@@ -142,6 +172,10 @@ static void handle_for_node(clu_supervisor *sv, const clu_msg *m) {
     if (size == 4) clu_sv_stop(sv, m->seq, clu_get32(m->body->data));
   } else if (m->kind == CLU_K_LIMIT) {
     if (nd && size == 8) clu_sv_limit(sv, nd, clu_get64(m->body->data));
+  } else if (m->kind == CLU_K_TAKE_BACK) {
+    if (nd && size == 8) take_back(sv, nd, clu_get64(m->body->data));
+  } else if (m->kind == CLU_K_STACK) {
+    if (nd && size == 1) tell_of_stack(sv, nd, m->body->data[0] == 1);
   }
 }
 
@@ -204,6 +238,7 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     clu_sv_count_idle(sv);
     return 0;
   case CLU_K_MACHINE: tell_of_machine(sv, m); return 0;
+  case CLU_K_VIEW: clu_sv_take_view(sv, m); return 0;
   case CLU_K_QUIT: sv->closed = 1; return 0;
   default: handle_for_node(sv, m); return 0;
   }
@@ -239,11 +274,16 @@ int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
       ev->what = CLU_SV_CHILD;
       return CLU_OK;
     }
+    if (clu_sv_observe(sv, &ev->node)) {
+      ev->what = CLU_SV_OBSERVER;
+      return CLU_OK;
+    }
     clu_chan_watch_flush(&sv->loop, &sv->chan, sv->control);
     if (sv->closed) break;
     rc = clu_loop_pump(&sv->loop, turn == SOME_LEFT ? 0 : -1, e);
     if (rc != CLU_OK) return rc;
   }
+  clu_sv_close_listener(sv);
   clu_sv_end_all(sv);
   ev->what = CLU_SV_END;
   return CLU_OK;

@@ -14,6 +14,10 @@
  * lived for a second, else after a pause that grows to 5 s. That ends when the node says
  * clu_boot_set_done(), or the master wants it to stop.
  *
+ * It keeps the views of the session's clusters (core/shm/view.h) for observers: children, which it
+ * forks for each who connects to its Unix-domain socket, and which it ends with itself. They are no
+ * nodes. An observer that ends is of no concern to it.
+ *
  * A node in the supervisor's table is in one of three states: alive; alive with a time at which it
  * is killed (it was told to stop); ended and not yet reaped. It leaves the table when it is reaped.
  *
@@ -28,11 +32,18 @@
 #include "core/base/os.h"
 #include "core/loop/event-loop.h"
 #include "core/shm/node-memory.h"
+#include "core/shm/view.h"
 #include "core/supervisor/boot.h"
 #include "core/wire/channel.h"
 
 struct clu_sv_node;
 struct clu_sv_kept;
+
+enum { CLU_SV_VIEWS = 64, CLU_SV_OBSERVERS = 32 };
+typedef struct clu_sv_view {
+  uint64_t number; /* of the cluster in its session */
+  clu_fd fd;
+} clu_sv_view;
 
 typedef struct clu_sv_options {
   clu_fd control;    /* the control channel; the supervisor takes it over */
@@ -60,6 +71,14 @@ typedef struct clu_supervisor {
   clu_shared *shared; /* with the nodes; the master gets its descriptor with READY */
   clu_fd slots_fd;
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
+  clu_sv_view views[CLU_SV_VIEWS];
+  int nviews;
+  clu_pid observers[CLU_SV_OBSERVERS];
+  int nobservers;
+  clu_fd listener, caller; /* where they are asked for; who has asked, CLU_NO_FD: nobody */
+  clu_watch_id listener_watch;
+  char listener_path[108];
+  uint64_t listener_id[2];
   char *tmp;
   uint64_t folders; /* how many nodes have had a folder's name */
   uint64_t forks;   /* how many there were */
@@ -79,6 +98,7 @@ enum clu_sv_what {
   CLU_SV_SETTINGS, /* ev.msg: apply it, then clu_supervisor_answer() */
   CLU_SV_SETUP,    /* the same for the first message */
   CLU_SV_CHILD,    /* this process is a node now: ev.node */
+  CLU_SV_OBSERVER, /* it is an observer: ev.node.fd is the connection to who asks */
   CLU_SV_END       /* the master has ended or has said so: nodes have ended, end this process */
 };
 
@@ -92,6 +112,9 @@ typedef struct clu_sv_event {
 int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *e);
 /* Blocks until there is something for the caller to do. CLU_OK, or CLU_SYS when waiting failed. */
 int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e);
+/* From now on who connects to `path` gets an observer. A file that is left over there is removed.
+ * CLU_OK, CLU_SYS, CLU_LIMIT. */
+int clu_supervisor_listen(clu_supervisor *sv, const char *path, clu_err *e);
 /* Queues an answer, which the next serve() sends. CLU_OK or CLU_NOMEM. */
 int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n);
 /* From now on the deaths by CLU_SIG_KILL are told for which the system's out-of-memory killer may

@@ -45,7 +45,8 @@ enum clu_kind {
   CLU_K_HELLO,     /* ready. u64 pid */
   CLU_K_VALUE,     /* seq: the request. 5 doubles of time, then the value */
   CLU_K_FAILED,    /* the same; the value is the error */
-  CLU_K_CANCELLED, /* seq: the request or task that was cancelled, as the master wished */
+  CLU_K_CANCELLED, /* seq: the request or task that was cancelled, as the master wished. Of a task
+                      also the R calls that it was in, as UTF-8, a line each, the innermost last */
   /* master to fork server */
   CLU_K_SETUP,    /* what to attach */
   CLU_K_SETTINGS, /* seq: number of the settings. What the nodes that follow inherit */
@@ -76,6 +77,8 @@ enum clu_kind {
   /* master to fork server */
   CLU_K_LIMIT, /* seq: the node. u64 bytes of memory, with more of which it is killed; 0: no limit
                 */
+  CLU_K_VIEW, /* seq: number of the cluster. Passes its view (core/shm/view.h), which has u64 bytes;
+                 without a descriptor: nobody is to see it any more */
   /* master to link process (core/link/near.h) */
   CLU_K_LISTEN, /* the secret (32 bytes), u64 number of the cluster, u64 ns of heartbeat, u64 ns for
                    which a host may be cut off; where connections are encrypted also this side's
@@ -94,6 +97,18 @@ enum clu_kind {
   /* relay to master */
   CLU_K_RESULTS, /* of a node on another host, whose ring the relay there reads: see
                     core/wire/task-message.h */
+  /* master to node */
+  CLU_K_TELL, /* as CLU_K_CALL, but nobody wants an answer. It waits until what the node does has
+                 ended, and is not cancelled */
+  /* master to fork server, and its answer */
+  CLU_K_TAKE_BACK, /* seq: the node. u64 number after its last task: those that it has not begun are
+                      not begun any more. To one of another host */
+  CLU_K_TAKEN,     /* seq: the node. u64 the first of these */
+  /* between master and fork server */
+  CLU_K_STACK, /* seq: the node. u8 1: it is asked for its calls (core/shm/stacks.h); 0: what has it
+                  told? The answer, by the same seq: u32 number of the question, if it was asked,
+                  else 0; u32 number of what it has told last, 0: nothing; u64 number of its task
+                  then; u64 how many ns ago; then the text */
   CLU_K_AFTER_LAST
 };
 
@@ -125,24 +140,26 @@ void clu_header_put(unsigned char out[CLU_HEADER], const clu_header *h);
 /* CLU_OK, or CLU_PROTO when it is no header of this protocol. */
 int clu_header_get(const unsigned char in[CLU_HEADER], clu_header *h);
 
+/* Little-endian on every host. Written out, these are one instruction each; of loops compilers make
+ * loops, and there are four of them in each result. */
 static inline void clu_put32(unsigned char *p, uint32_t v) {
-  for (int i = 0; i < 4; i++) p[i] = (unsigned char)(v >> (8 * i));
+  p[0] = (unsigned char)v;
+  p[1] = (unsigned char)(v >> 8);
+  p[2] = (unsigned char)(v >> 16);
+  p[3] = (unsigned char)(v >> 24);
 }
 
 static inline void clu_put64(unsigned char *p, uint64_t v) {
-  for (int i = 0; i < 8; i++) p[i] = (unsigned char)(v >> (8 * i));
+  clu_put32(p, (uint32_t)v);
+  clu_put32(p + 4, (uint32_t)(v >> 32));
 }
 
 static inline uint32_t clu_get32(const unsigned char *p) {
-  uint32_t v = 0;
-  for (int i = 0; i < 4; i++) v |= (uint32_t)p[i] << (8 * i);
-  return v;
+  return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
 static inline uint64_t clu_get64(const unsigned char *p) {
-  uint64_t v = 0;
-  for (int i = 0; i < 8; i++) v |= (uint64_t)p[i] << (8 * i);
-  return v;
+  return clu_get32(p) | (uint64_t)clu_get32(p + 4) << 32;
 }
 
 #endif

@@ -25,7 +25,8 @@
  *
  * RESULT (node to session), of one task: CLU_RESULT_HEAD bytes
  *    0  u32      flags: CLU_RESULT_*
- *    4  u32      0
+ *    4  u32      how long the node was at the answer before this task, in us, where that has gone
+ *             by the socket, too: so much later it has begun
  *    8  u64      when it began, by the node's clock (clu_os_now(): that of the machine, in ns)
  *   16  u64      how long it took, in ns
  * then an R object: the value, or list(value, log).

@@ -38,6 +38,7 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   how.idle_ns = (uint64_t)(1e9 * Rf_asReal(idle));
   if (clu_supervisor_init(&sv, &how, &e) != CLU_OK) clu_raise_err(&e);
   clu_node_r("is.null", R_NilValue); /* it finds the namespace once, and not in each node */
+  clu_stack_hook();
   return R_NilValue;
 }
 
@@ -90,14 +91,13 @@ static SEXP todo(const char *what, uint64_t seq, SEXP object) {
 
 /* list(what, seq, object): "setup" and "settings" want an answer, "failed": object is why, "end".
  * In a child, which is a node: what ffi_node_loop() returns, or "program": it has to run that, seq
- * is its number, and object how often it was started before. */
+ * is its number, and object how often it was started before; or "observer". */
 SEXP ffi_fork_server_serve(SEXP env) {
   clu_sv_event ev;
   clu_err e = {0, 0, ""};
   if (is_child) return ffi_node_loop(env);
   memset(&ev, 0, sizeof ev);
-  fflush(NULL);       /* each node would print what is buffered now */
-  free(malloc(4096)); /* glibc merges freed blocks now; else each node would, and copy the pages */
+  fflush(NULL);                      /* each node would print what is buffered now */
   clu_os_follow_parent_meanwhile(0); /* no thread when nodes are forked */
   clu_os_on_term(0, NULL);
   clu_os_watch_term();
@@ -121,8 +121,21 @@ SEXP ffi_fork_server_serve(SEXP env) {
     become_node(&ev.node, env);
     clu_me.running = 1; /* so that SIGINT interrupts it, as it does any R */
     return todo("program", ev.node.id, Rf_ScalarReal(ev.node.again));
+  case CLU_SV_OBSERVER:
+    is_child = 1;
+    clu_observer_begin(&sv, &ev.node);
+    return todo("observer", 0, R_NilValue);
   default: return todo("end", 0, R_NilValue);
   }
+}
+
+SEXP ffi_fork_server_session(void) { return Rf_ScalarInteger((int)master); }
+
+/* From now on who connects to this path gets an observer. Whether that is so. */
+SEXP ffi_fork_server_listen(SEXP path) {
+  clu_err e;
+  const char *at = R_ExpandFileName(CHAR(STRING_ELT(path, 0)));
+  return Rf_ScalarLogical(clu_supervisor_listen(&sv, at, &e) == CLU_OK);
 }
 
 /* Whether the nodes that follow call forked_node_begin(). */

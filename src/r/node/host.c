@@ -26,13 +26,15 @@ SEXP ffi_host_protocol(void) {
   return Rf_ScalarInteger(CLU_LINK_VERSION * 1000 + CLU_K_AFTER_LAST);
 }
 
-/* Starts `argv` with this text on its standard input. It goes on beside the relay, and is told to
- * end (SIGTERM, on Linux) when that ends. */
+/* Starts `argv` with this text on its standard input, which has no end before descriptor 3 is
+ * closed there. It goes on beside the relay, and is told to end (SIGTERM, on Linux) when that ends.
+ */
 SEXP ffi_host_start(SEXP argv, SEXP text) {
   R_xlen_t n = Rf_xlength(argv);
   char **args = (char **)R_alloc((size_t)n + 1, sizeof *args);
   const char *input = CHAR(STRING_ELT(text, 0));
   clu_err e = {0, 0, ""};
+  clu_fd rest = CLU_NO_FD;
   clu_spawn s;
   clu_pid pid;
   int rc;
@@ -44,10 +46,13 @@ SEXP ffi_host_start(SEXP argv, SEXP text) {
   s.out = STDOUT;
   s.err = STDERR;
   s.follow = 1;
-  rc = clu_input_of(input, strlen(input), &s.in, &e);
+  s.keep = &rest;
+  s.nkeep = 1;
+  rc = clu_input_of(input, strlen(input), &s.in, &rest, &e);
   if (rc == CLU_OK) {
     rc = clu_os_spawn(&s, &pid, &e);
     clu_os_close(s.in);
+    clu_os_close(rest);
   }
   if (rc != CLU_OK) clu_raise_err(&e);
   return R_NilValue;

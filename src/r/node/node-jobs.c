@@ -9,6 +9,9 @@
 /* Preserved: descriptions; what the job at hand needs. */
 enum { DESCRIPTIONS, ENV, CALL, BEFORE, SEED, N_KEPT };
 
+#define MOST_LOOKED_UP 8  /* variables of a job that are looked up before each of its tasks */
+#define MOST_COUNTED 1000 /* variables of the workspace that are counted before each task */
+
 static struct {
   SEXP kept;
   /* descriptions, in the order in which they came: the number of each; 0: it was forgotten */
@@ -22,7 +25,11 @@ static struct {
   int has_fresh; /* clu_workspace_remember() was called */
   int has_state; /* clu_state_remember() was called */
   int has_seed;  /* SEED is to be put back */
-  int sinks, n_globals, n_env;
+  int collects;  /* its output goes through a sink of ours */
+  int sinks, n_env;
+  SEXP variables[MOST_LOOKED_UP]; /* symbols, which R never frees, of its variables */
+  R_xlen_t n_variables;
+  int n_globals; /* so many variables are in the workspace, where it has more than these */
 } jobs;
 
 static SEXP keep(int which, SEXP x) { return clu_keep_in(&jobs.kept, N_KEPT, which, x); }
@@ -128,11 +135,31 @@ static SEXP failing_call(SEXP problem, SEXP env) {
 
 /* ---- the workspace ---- */
 
+/* Of many variables only the number is looked at, which R has to count. */
+static int has_variables(void) {
+  if (jobs.n_variables > MOST_LOOKED_UP)
+    return jobs.n_globals > MOST_COUNTED || Rf_length(R_GlobalEnv) >= jobs.n_globals;
+  for (R_xlen_t i = 0; i < jobs.n_variables; i++)
+    if (!R_existsVarInFrame(R_GlobalEnv, jobs.variables[i])) return 0;
+  return 1;
+}
+
 /* Whether all is there that enter() has prepared: the task before may have removed it, or left a
- * sink behind. */
+ * sink behind. This is done for each task, and most of them are short. */
 static int in_order(void) {
-  if (clu_state_sinks() != jobs.sinks || Rf_length(kept(ENV)) < jobs.n_env) return 0;
-  return jobs.n_globals > 1000 || Rf_length(R_GlobalEnv) >= jobs.n_globals; /* which counts them */
+  if (jobs.collects ? !clu_relay_is_reached() : clu_state_sinks() != jobs.sinks) return 0;
+  return Rf_length(kept(ENV)) >= jobs.n_env && has_variables();
+}
+
+static void remember_variables(SEXP names) {
+  jobs.n_variables = Rf_xlength(names);
+  jobs.n_globals = 0;
+  if (jobs.n_variables > MOST_LOOKED_UP) {
+    jobs.n_globals = Rf_length(R_GlobalEnv);
+    return;
+  }
+  for (R_xlen_t i = 0; i < jobs.n_variables; i++)
+    jobs.variables[i] = Rf_installTrChar(STRING_ELT(names, i));
 }
 
 static SEXP part(SEXP description, int which) { return VECTOR_ELT(description, which); }
@@ -201,8 +228,8 @@ static void set_up(SEXP x, int seeded) {
   clu_state_remember(seeded, jobs.fresh);
   jobs.has_state = 1;
   clu_state_set_warn(part(x, CLU_JOB_WARN));
-  if (jobs.relay && Rf_asLogical(part(x, CLU_JOB_LIVE)) != NA_LOGICAL)
-    clu_state_sink(ffi_work_output());
+  jobs.collects = jobs.relay && Rf_asLogical(part(x, CLU_JOB_LIVE)) != NA_LOGICAL;
+  if (jobs.collects) clu_state_sink(ffi_work_output());
   if (!jobs.fresh) return;
   clu_state_entered();
   clu_workspace_remember(); /* with the packages and globals of the job */
@@ -226,14 +253,16 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   jobs.fresh = is_description(x) && Rf_asLogical(part(x, CLU_JOB_FRESH)) == TRUE;
   problem = PROTECT(prepare(x));
   keep(ENV, env);
+  jobs.collects = 0;
   if (problem == R_NilValue) {
     set_up(x, seeded);
     keep(CALL, task_call(part(x, CLU_JOB_FUN), part(x, CLU_JOB_MORE), bare, env));
+    remember_variables(Rf_getAttrib(part(x, CLU_JOB_GLOBALS), R_NamesSymbol));
   } else {
     keep(CALL, failing_call(problem, env));
+    remember_variables(R_NilValue);
   }
   jobs.sinks = clu_state_sinks();
-  jobs.n_globals = Rf_length(R_GlobalEnv);
   jobs.n_env = Rf_length(env);
   jobs.entered = number; /* not before: any of it may jump out */
   jobs.at_task = jobs.fresh;

@@ -115,6 +115,7 @@ static int wait_for_more(int awake) {
 static int serve_call(uint64_t seq, SEXP env) {
   SEXP call, value;
   clu_me.seq = seq; /* from here on an error is its answer */
+  clu_activity_begin(clu_me.boot.activity, seq, clu_os_now());
   clu_node_get_ready();
   clu_job_leave(); /* a call finds the workspace as it is without tasks */
   call = PROTECT(read_call());
@@ -135,6 +136,22 @@ static int serve_call(uint64_t seq, SEXP env) {
   clu_node_stop_running();
   answer_object(CLU_K_VALUE, value);
   UNPROTECT(2);
+  return 1;
+}
+
+/* The same for one whose answer nobody wants. 0: the channel has failed. */
+static int serve_tell(SEXP env) {
+  SEXP call;
+  clu_me.seq = 0;
+  clu_node_get_ready();
+  clu_job_leave();
+  call = PROTECT(read_call());
+  if (clu_chan_skip(&clu_me.chan) != CLU_OK) {
+    UNPROTECT(1);
+    return 0;
+  }
+  Rf_eval(call, env);
+  UNPROTECT(1);
   return 1;
 }
 
@@ -172,6 +189,10 @@ SEXP ffi_node_loop(SEXP env) {
       served = 1;
       continue;
     }
+    if (m.kind == CLU_K_TELL) {
+      if (!serve_tell(env)) break;
+      continue;
+    }
     if (m.kind == CLU_K_DONE) {
       be_done();
       break;
@@ -207,12 +228,27 @@ SEXP ffi_node_failed(SEXP value) {
   return Rf_ScalarLogical(clu_me.closed);
 }
 
+/* As the master wished. The calls in which a task was go with that: a line each. */
+static void answer_cancelled(SEXP value) {
+  SEXP calls = R_NilValue;
+  clu_blob *b = NULL;
+  if (clu_me.task && TYPEOF(value) == VECSXP && Rf_xlength(value) > 1) calls = VECTOR_ELT(value, 1);
+  if (TYPEOF(calls) == STRSXP && Rf_xlength(calls) > 0) b = clu_blob_new(512);
+  for (R_xlen_t i = 0; b && i < Rf_xlength(calls); i++) {
+    const char *line = CHAR(STRING_ELT(calls, i));
+    clu_blob_append(b, line, strlen(line));
+    clu_blob_append(b, "\n", 1);
+  }
+  clu_node_answer(CLU_K_CANCELLED, b);
+  clu_blob_unref(b);
+}
+
 /* The request at hand was interrupted: by the master's wish, or else `value` is the error. */
 SEXP ffi_node_interrupted(SEXP value) {
   recover();
   if (!clu_me.seq || clu_me.closed) return Rf_ScalarLogical(FALSE);
   if (*clu_me.boot.cancel == clu_me.seq)
-    clu_node_answer(CLU_K_CANCELLED, NULL);
+    answer_cancelled(value);
   else
     answer_failed(value);
   return Rf_ScalarLogical(FALSE);

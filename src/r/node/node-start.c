@@ -98,6 +98,7 @@ static void after_fork(void) {
 static SEXP say_hello(void) {
   unsigned char pid[8];
   clu_is_node = 1;
+  clu_stack_hook();
   clu_os_after_fork(after_fork);
   clu_os_end_first(); /* without memory: not the session, which has the results */
   clu_os_set_blocking(clu_me.boot.fd, 1);

@@ -10,7 +10,7 @@ clu_this_node clu_me;
 void clu_node_answer(uint8_t kind, clu_blob *body) {
   uint64_t seq = clu_me.seq;
   int rc, tries = 0;
-  if (*clu_me.boot.cancel == seq) {
+  if (kind != CLU_K_CANCELLED && *clu_me.boot.cancel == seq) {
     kind = CLU_K_CANCELLED;
     body = NULL;
   }
@@ -25,6 +25,7 @@ void clu_node_answer(uint8_t kind, clu_blob *body) {
       clu_chan_send(&clu_me.chan, CLU_K_CANCELLED, seq, NULL, CLU_NO_FD);
   }
   clu_me.sending = 0;
+  clu_activity_end(clu_me.boot.activity);
   clu_me.seq = 0;
   clu_me.task = CLU_TASK_NONE;
   if (rc != CLU_OK) clu_me.closed = 1;

@@ -30,6 +30,7 @@ static struct {
   int claimed; /* the task that clu_me.seq is */
   /* the clock */
   uint64_t began;     /* the task at hand; 0: it begins now */
+  uint64_t late;      /* ns that the answer before it took, where that went by the socket */
   uint64_t mean;      /* of what a task takes, in ns, lately */
   uint64_t coarse;    /* the coarse clock when the fine one was read last */
   uint32_t estimated; /* tasks since then */
@@ -220,6 +221,8 @@ static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now
   clu_put64(p + 8, clu_me.seq);
   clu_put64(p + 16, work.began);
   clu_ring_publish(clu_me.boot.ring, CLU_RING_RESULT_HEAD + n);
+  clu_activity_end(clu_me.boot.activity);
+  work.late = 0;
   clu_me.seq = 0;
   clu_me.task = CLU_TASK_NONE;
   work.mean = work.mean ? work.mean - work.mean / 8 + took / 8 : took + 1;
@@ -230,12 +233,14 @@ static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now
     clu_work_tell();
 }
 
-static void send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) {
+/* Whether the next task begins when this one has ended: else the answer has taken time, which is
+ * not that task's. */
+static int send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) {
   unsigned char head[CLU_RESULT_HEAD], *p;
   clu_blob *b = clu_blob_new(sizeof head + 64);
   if (!b) clu_raise("memory", "not enough memory");
   clu_put32(head, flags);
-  clu_put32(head + 4, 0);
+  clu_put32(head + 4, (uint32_t)(work.late / 1000));
   clu_put64(head + 8, work.began);
   clu_put64(head + 16, took);
   clu_blob_append(b, head, sizeof head);
@@ -243,16 +248,20 @@ static void send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) 
   if (!b->segments && b->size - sizeof head <= MOST_IN_RING && (p = ring_room(now, took))) {
     memcpy(p + CLU_RING_RESULT_HEAD, b->data + sizeof head, b->size - sizeof head);
     put_in_ring(p, flags, b->size - sizeof head, now, took);
-  } else {
-    work.untold = work.unread =
-        0; /* the master looks into the ring when it gets this message, too */
-    clu_node_answer(CLU_K_RESULT, b);
+    clu_blob_unref(b);
+    return 1;
   }
+  work.untold = work.unread = 0; /* the master looks into the ring when it gets this message, too */
+  clu_node_answer(CLU_K_RESULT, b);
   clu_blob_unref(b);
+  work.late = clu_os_now() - now;
+  if (work.late / 1000 > UINT32_MAX) work.late = 0;
+  return 0;
 }
 
 static void send_result(uint32_t flags, SEXP value) {
   uint64_t now = time_of_end(), took = now - work.began;
+  uint64_t next = now; /* it follows at once */
   SEXP log = clu_job_relays() ? PROTECT(clu_relay_take()) : PROTECT(R_NilValue);
   unsigned char *p;
   size_t n;
@@ -270,9 +279,9 @@ static void send_result(uint32_t flags, SEXP value) {
   if ((p = ring_room(now, took)) &&
       (n = clu_plain_bare(p + CLU_RING_RESULT_HEAD, MOST_IN_RING, value)) > 0)
     put_in_ring(p, flags | CLU_RESULT_BARE, n, now, took);
-  else
-    send_bytes(flags, value, now, took);
-  work.began = now; /* the next one follows at once */
+  else if (!send_bytes(flags, value, now, took))
+    next = 0;
+  work.began = next;
   UNPROTECT(2);
 }
 
@@ -314,6 +323,7 @@ static void do_task(void) {
   clu_me.task = CLU_TASK_QUIET;
   clu_relay_drop(); /* what a task left that was interrupted */
   if (!work.began) read_clock();
+  clu_activity_begin(clu_me.boot.activity, clu_me.seq, work.began);
   if (!work.readable) clu_raise("protocol", "the elements of these tasks could not be read");
   clu_job_enter(work.job, (work.flags & CLU_TASKS_SEEDED) != 0, (work.flags & CLU_TASKS_BARE) != 0);
   if (clu_job_relays()) clu_me.task = CLU_TASK_RELAYED;
@@ -350,7 +360,7 @@ static void end_if_locked(void) {
 int clu_work_go_on(void) {
   if (work.next >= work.n) return 0;
   if (work.next == 0) clu_work_rest();
-  work.began = 0;
+  work.began = work.late = 0;
   work.slow = 1; /* it is not known what calls did before */
   while (work.next < work.n && !clu_me.closed) {
     do_task();

@@ -1,10 +1,11 @@
 /* A node's side: what runs in the process that computes.
  *
  * Files, each of which uses only those before it: node-state (the channel and the request at hand),
- * node-start (how a node comes to be), relay (output and conditions of tasks), job-state (what
- * tasks may change of R), rehearse (what a fork server does once for its nodes), fresh (the
- * workspace of a task), node-jobs (jobs and their workspace), node-tasks, node-loop.
- * fork-server-main and join use node-start.
+ * stack (which calls it is in, told to who asks), node-start (how a node comes to be), relay
+ * (output and conditions of tasks), job-state (what tasks may change of R), rehearse (what a fork
+ * server does once for its nodes), fresh (the workspace of a task), node-jobs (jobs and their
+ * workspace), node-tasks, node-loop; seen, seen-values, observer. fork-server-main uses that and
+ * node-start, join uses node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
@@ -15,7 +16,7 @@
 
 #include "r/r-api.h"
 
-#include "core/supervisor/boot.h"
+#include "core/supervisor/supervisor.h"
 #include "core/wire/channel.h"
 #include "core/wire/task-message.h"
 
@@ -51,6 +52,11 @@ extern clu_this_node clu_me;
 /* Its control channel is this one, and not descriptor 3. */
 void clu_fork_server_control(clu_fd fd);
 
+/* ---- observer.c ---- */
+
+/* This process is an observer of that fork server from now on. */
+void clu_observer_begin(const clu_supervisor *sv, const clu_boot *b);
+
 /* ---- node-state.c ---- */
 
 /* Writes the answer to the request at hand; stops half-way when that is cancelled. Blocks. */
@@ -70,6 +76,13 @@ SEXP clu_node_read_object(uint64_t n);
 SEXP clu_node_read_function(uint32_t n);
 /* Calls a function of this package's with `x`. `x` is evaluated: it may not be a symbol or call. */
 SEXP clu_node_r(const char *fun, SEXP x);
+
+/* ---- stack.c ---- */
+
+/* From now on this process, and what is forked from it, can tell which calls it is in. */
+void clu_stack_hook(void);
+/* The node has this slot: see there how often it looks. */
+void clu_stack_set_pace(int slot);
 
 /* ---- node-start.c ---- */
 
@@ -96,6 +109,8 @@ SEXP clu_relay_take(void);
 void clu_relay_drop(void);
 /* Whether there is the connection that collects what tasks print. */
 int clu_relay_is_open(void);
+/* Whether what R prints arrives there, alone or also elsewhere. R has to have a sink for it. */
+int clu_relay_is_reached(void);
 
 /* ---- job-state.c ---- */
 

@@ -24,7 +24,8 @@ static struct {
   SEXP kept;
   char *out; /* output that is not in the log yet */
   size_t n, cap;
-  int open; /* the connection: user's code may close it */
+  int open;    /* the connection: user's code may close it */
+  int reached; /* R has printed to it */
 } relay;
 
 static SEXP keep(int which, SEXP x) { return clu_keep_in(&relay.kept, N_KEPT, which, x); }
@@ -149,10 +150,15 @@ static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con)
   return n;
 }
 
+/* What is printed to see where it arrives: a text of no length. */
+static const char nothing[] = "%s";
+
 static int relay_vfprintf(Rconnection con, const char *format, va_list ap) {
   char few[512], *text = few;
   va_list again;
   int n;
+  relay.reached = 1;
+  if (format == nothing) return 0;
   va_copy(again, ap);
   n = vsnprintf(few, sizeof few, format, ap);
   if (n >= (int)sizeof few && (text = malloc((size_t)n + 1)))
@@ -174,6 +180,15 @@ static void relay_close(Rconnection con) {
 }
 
 int clu_relay_is_open(void) { return relay.open; }
+
+/* R prints to the last sink, and to the one below where that is split. So this asks for the only
+ * thing about sinks that matters to the next task, in a fifth of the time that sink.number()
+ * takes. */
+int clu_relay_is_reached(void) {
+  relay.reached = 0;
+  Rprintf(nothing, "");
+  return relay.reached;
+}
 
 /* The connection that collects what tasks print. When user's code has closed it, as
  * closeAllConnections() does, a new one: its number may be another connection's by then. */

@@ -233,6 +233,23 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   return R_NilValue;
 }
 
+/* Has a node call fun(args...) when it has done what it is at, and asks for no answer: nothing is
+ * waited for, and an error there is nobody's. FALSE: the node has ended, or is about to. */
+SEXP ffi_node_tell(SEXP handle, SEXP fun, SEXP args) {
+  clu_node *nd = clu_get_node(handle);
+  clu_blob *b;
+  uint64_t seq = 0;
+  int rc;
+  if (!clu_node_takes_work(nd)) return Rf_ScalarLogical(FALSE);
+  clu_call_forget_sent();
+  b = clu_call_bytes(fun, args, 1, 0);
+  rc = clu_node_tasks(nd, CLU_K_TELL, b, 0, &seq);
+  clu_blob_unref(b);
+  if (rc == CLU_NOMEM) clu_raise("memory", "not enough memory");
+  if (rc == CLU_OK) clu_node_push(nd);
+  return Rf_ScalarLogical(rc == CLU_OK);
+}
+
 static SEXP answer_list(SEXP handle, clu_node *nd, const clu_req *r) {
   static const char *names[] = {"type", "value", "success", "time", "tag", ""};
   static const char *const times[] = {"user.self", "sys.self", "elapsed", "user.child",

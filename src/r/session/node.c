@@ -167,6 +167,7 @@ SEXP ffi_node_info(SEXP handle) {
 SEXP ffi_node_swap(SEXP handle, SEXP fresh) {
   clu_node *a = clu_get_node(handle), *b = clu_get_node(fresh);
   clu_node_drop_data(a);
+  clu_node_show_instead(b, a);
   R_SetExternalPtrAddr(handle, b);
   R_SetExternalPtrAddr(fresh, a);
   R_SetExternalPtrProtected(handle, Rf_allocVector(VECSXP, 0));

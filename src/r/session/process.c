@@ -39,6 +39,7 @@ void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how) {
   p->secret_by_stdin = Rf_asLogical(part(how, "stdin")) == 1;
   p->leaves = part(how, "leaves") != R_NilValue;
   p->shares_memory = Rf_asLogical(part(how, "slot")) == 1;
+  p->holds_input = Rf_asLogical(part(how, "hold")) == 1;
   if (part(how, "input") != R_NilValue) p->input = CHAR(STRING_ELT(part(how, "input"), 0));
 }
 
@@ -47,7 +48,7 @@ static int secret_as_input(const char *hex, clu_fd *in, clu_err *e) {
   int rc;
   memcpy(line, hex, sizeof line);
   line[sizeof line - 1] = '\n';
-  rc = clu_input_of(line, sizeof line, in, e);
+  rc = clu_input_of(line, sizeof line, in, NULL, e);
   clu_os_wipe(line, sizeof line);
   return rc;
 }
@@ -66,14 +67,15 @@ static int open_output(const clu_process *p, clu_spawn *s, clu_err *e) {
 int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, clu_err *e) {
   char variable[sizeof SECRET_VARIABLE + 2 * CLU_SECRET], slot_arg[32];
   int slot = -1, rc;
-  clu_fd memory = CLU_NO_FD;
+  clu_fd memory = CLU_NO_FD, hold = CLU_NO_FD;
   clu_spawn s;
   memset(&s, 0, sizeof s);
   s.in = CLU_NO_FD;
   s.new_session = s.follow = 1;
   s.leaves = p->leaves;
   rc = open_output(p, &s, e);
-  if (rc == CLU_OK && p->input) rc = clu_input_of(p->input, strlen(p->input), &s.in, e);
+  if (p->holds_input) s.hold = &hold;
+  if (rc == CLU_OK && p->input) rc = clu_input_of(p->input, strlen(p->input), &s.in, s.hold, e);
   if (rc == CLU_OK && p->secret_by_stdin && secret) rc = secret_as_input(secret, &s.in, e);
   if (rc == CLU_OK && p->shares_memory)
     rc = clu_child_slot(clu_session_children(clu_the_session), &slot, &memory, e);
@@ -90,7 +92,10 @@ int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, cl
   s.file = p->args[0];
   s.argv = (char *const *)p->args;
   s.envp = (char *const *)p->env;
-  if (rc == CLU_OK) rc = clu_node_start(nd, &s, slot, p->folder, e);
+  if (rc == CLU_OK)
+    rc = clu_node_start(nd, &s, slot, p->folder, e);
+  else if (hold != CLU_NO_FD)
+    clu_os_close(hold);
   if (!p->secret_by_stdin && secret) clu_os_wipe(variable, sizeof variable);
   if (*p->output && s.out != CLU_NO_FD) clu_os_close(s.out);
   if (s.in != CLU_NO_FD) clu_os_close(s.in);

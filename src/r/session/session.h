@@ -6,6 +6,7 @@
  *   node.c         nodes: start, end, what is known of them
  *   link.c         other hosts, by a link process
  *   process.c      processes of nodes that the session starts itself
+ *   view.c         what others see of clusters
  *   acceptor.c     nodes that connect over TCP     psock.c  base R's workers
  *   call-bytes.c   the bytes of a call             call.c   calls and answers
  *
@@ -90,15 +91,21 @@ typedef struct clu_process {
   const char *folder;  /* removed when the process has ended; NULL: none */
   const char *input;   /* what it finds on its standard input; NULL: nothing, or the secret */
   int secret_by_stdin; /* else it is in the environment */
+  int holds_input;     /* that has no end as long as the process runs */
   int leaves;          /* what it has started may outlive it */
   int shares_memory;   /* with the session: tasks can be taken back, requests cancelled */
 } clu_process;
 
-/* `how`: list(output, folder, stdin, slot, input, leaves), the last two may be missing. May jump.
- */
+/* `how`: list(output, folder, stdin, slot, input, hold, leaves), the last three may be missing. May
+ * jump. */
 void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how);
 /* Starts it as the process of `nd`. `secret`: as digits; NULL: it gets none. Does not jump. */
 int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, clu_err *e);
+
+/* ---- view.c ---- */
+
+/* NULL for R's NULL. */
+clu_view *clu_get_view(SEXP x);
 
 /* ---- call-bytes.c ---- */
 

@@ -366,6 +366,18 @@ SEXP ffi_socket_accept(SEXP listener, SEXP blocking, SEXP open, SEXP encoding, S
   return open_with(&o, do_accept);
 }
 
+/* A light handle around a connection that this process was given as descriptor `fd`. */
+static SEXP do_adopt(void *data) { return light(data, "clutch_socket"); }
+
+SEXP ffi_socket_adopt(SEXP fd, SEXP timeout) {
+  opening o;
+  memset(&o, 0, sizeof o);
+  o.a.timeout = Rf_asReal(timeout);
+  o.s = socket_new(1, o.a.timeout);
+  clu_sock_adopt(o.s, (clu_fd)Rf_asInteger(fd));
+  return R_UnwindProtect(do_adopt, &o, free_if_left, &o, NULL);
+}
+
 /* ---- who listens ---- */
 
 static void probe_finalize(SEXP x) {

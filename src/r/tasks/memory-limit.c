@@ -40,6 +40,7 @@ void clu_tasks_limit_memory(tasks *t) {
   double least = least_limit(t);
   if (least != t->limit) {
     t->limit = least;
+    if (t->view) clu_view_set(&t->view->memory->limit, (uint64_t)least);
     for (int i = 0; i < t->n; i++) {
       clu_node *nd = clu_tasks_known_node(t, i);
       if (nd) clu_tasks_limit_node(t, nd);

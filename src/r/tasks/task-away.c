@@ -92,6 +92,7 @@ static void end_idle(void) {
   for (tasks *t = all; t; t = t->next) {
     if (!t->idle_after || t->is_idle || t->used + t->idle_after > now) continue;
     t->is_idle = 1;
+    clu_tasks_note(t, TASK_NOTE_IDLE, -1, NULL, 0, 0);
     for (int i = 0; i < t->n; i++) end_node(t, &t->nodes[i]);
   }
 }

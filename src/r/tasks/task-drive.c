@@ -39,9 +39,12 @@ void clu_tasks_act(tasks *t, int may_send) {
     if (a.what == CLU_ACT_SEND) {
       if (last != a.node) clu_tasks_flush(t, last);
       last = a.node;
+      if (a.attempt > 1) clu_tasks_note(t, TASK_NOTE_RETRY, last, a.user, a.first, a.attempt);
       clu_tasks_send(t, &a, last);
     } else if (nd && a.what == CLU_ACT_INTERRUPT) {
       clu_node_interrupt(nd, a.seq);
+    } else if (nd && a.what == CLU_ACT_TAKE_BACK) {
+      clu_node_take_back(nd, a.seq);
     } else if (nd) {
       clu_tasks_kill(nd, &t->nodes[a.node], TASK_KILL_NO_REACTION);
     }
@@ -62,6 +65,18 @@ static int has_room_for_death(tasks *t) {
   return 1;
 }
 
+/* What it was at. */
+static void note_task(const tasks *t, node_death *d) {
+  void *job;
+  uint64_t task;
+  d->job = d->element = NA_REAL;
+  if (!clu_sched_node_current(t->sched, d->index, clu_sched_node_head(t->sched, d->index), &job,
+                              &task))
+    return;
+  d->job = (double)((const task_job *)job)->number;
+  d->element = clu_job_element(job, task);
+}
+
 static void see_death(tasks *t, task_node *at) {
   node_death *d = &t->deaths[t->ndeaths++];
   uint64_t memory;
@@ -76,6 +91,8 @@ static void see_death(tasks *t, task_node *at) {
   d->over_memory = at->over_memory;
   d->killed = at->killed;
   d->memory = (double)at->memory;
+  d->at = clu_os_now();
+  note_task(t, d);
   d->has_begun = clu_sched_node_lost(t->sched, at->index, d->cause,
                                      at->over_memory            ? CLU_RETRY_NONE
                                      : at->word == TASK_EXCUSED ? CLU_RETRY_FREE
@@ -111,8 +128,15 @@ static void see_cuts(tasks *t) {
   if (t->cuts == clu_session_cuts(clu_the_session)) return;
   t->cuts = clu_session_cuts(clu_the_session);
   now = clu_os_now();
-  for (int i = 0; i < t->n; i++)
-    if (t->nodes[i].node) clu_sched_node_cut(t->sched, i, clu_node_is_cut(t->nodes[i].node), now);
+  for (int i = 0; i < t->n; i++) {
+    task_node *at = &t->nodes[i];
+    int cut = at->node && clu_node_is_cut(at->node);
+    if (!at->node) continue;
+    clu_sched_node_cut(t->sched, i, cut, now);
+    if (cut == at->cut) continue;
+    at->cut = cut;
+    clu_tasks_note(t, cut ? TASK_NOTE_CUT : TASK_NOTE_RESUME, i, NULL, 0, 0);
+  }
 }
 
 void clu_tasks_see_deaths(tasks *t, int may_wait) {
@@ -154,6 +178,7 @@ static int asks_about_cut(const tasks *t) {
 static const char *what_to_do(const tasks *t, const task_job *j, size_t known) {
   if (t->unclear || asks_about_cut(t)) return "unclear";
   if (t->ndeaths) return "deaths";
+  if (t->nnotes) return "notes";
   if (t->unheard) return "relay";
   if (!j) return NULL;
   if (j->relays.first && !j->is_hearing) return "relay";

@@ -6,6 +6,7 @@
 
 #include "core/base/budget.h"
 #include "core/wire/task-message.h"
+#include "r/tasks/job-label.h"
 #include "r/tasks/memory-limit.h"
 #include "r/tasks/task-away.h"
 #include "r/tasks/task-drive.h"
@@ -70,13 +71,21 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
   x = PROTECT(clu_tasks_handle(handles, tasks_finalize));
   t = tasks_alloc(Rf_length(handles), (uint64_t)(1e9 * Rf_asReal(grace)));
   if (!t) clu_raise("memory", "not enough memory");
-  t->most = (size_t)Rf_asReal(most);
+  t->trace.most = (size_t)Rf_asReal(most);
   clu_tasks_listen();
   R_SetExternalPtrAddr(x, t);
   clu_count_handle(1);
   if (clu_tasks_drive_always(t) != CLU_OK) clu_raise("memory", "not enough memory");
   UNPROTECT(1);
   return x;
+}
+
+/* What is done is shown in this view from now on. */
+SEXP ffi_tasks_show(SEXP x, SEXP view) {
+  tasks *t = clu_tasks_get(x);
+  clu_view_unref(t->view);
+  t->view = clu_view_ref(clu_get_view(view));
+  return R_NilValue;
 }
 
 /* From now on its nodes end when they were not in use for so many seconds; 0: they stay. */
@@ -145,7 +154,9 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   clu_tasks_limit_node(t, nd);
   if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK)
     clu_raise("memory", "not enough memory");
-  clu_sched_node_cut(t->sched, i, clu_node_is_cut(nd), clu_os_now());
+  if (clu_node_is_relayed(nd)) clu_sched_node_elsewhere(t->sched, i);
+  at->cut = clu_node_is_cut(nd);
+  clu_sched_node_cut(t->sched, i, at->cut, clu_os_now());
   return Rf_mkString("attached");
 }
 
@@ -306,7 +317,28 @@ SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP o
   return out;
 }
 
+void clu_job_label_call(task_job *j, SEXP name, SEXP code) {
+  char label[CLU_LABEL_MOST + 1];
+  clu_label_of_call(label, name, code);
+  if (clu_job_name(j, label) != CLU_OK) clu_raise("memory", "not enough memory");
+}
+
+/* What a job that has not begun is called: the call of `name` with `code`, see job-label.h; where
+ * `name` is NULL the text `code`. */
+SEXP ffi_job_name(SEXP job, SEXP name, SEXP code) {
+  task_job *j = clu_job_get(job);
+  char label[CLU_LABEL_MOST + 1];
+  if (name != R_NilValue) {
+    clu_job_label_call(j, name, code);
+    return R_NilValue;
+  }
+  clu_label_of_text(label, Rf_translateCharUTF8(Rf_asChar(code)));
+  if (clu_job_name(j, label) != CLU_OK) clu_raise("memory", "not enough memory");
+  return R_NilValue;
+}
+
 void clu_job_begin(tasks *t, task_job *j) {
+  if (!j->facts && clu_job_name(j, "") != CLU_OK) clu_raise("memory", "not enough memory");
   j->job = clu_job_new(t->sched, &j->spec);
   if (!j->job) clu_raise("memory", "not enough memory");
   j->spec.only = NULL; /* the scheduler has it */
@@ -318,6 +350,9 @@ void clu_job_begin(tasks *t, task_job *j) {
   t->nmaps += !j->bare;
   t->nlimited += j->max_memory > 0;
   clu_job_count(j);
+  j->facts->begun = clu_os_now();
+  j->shown = clu_view_job_begins(t->view, j->number, j->n, j->facts->begun);
+  clu_view_job_label(t->view, j->shown, j->number, clu_job_label(j));
 }
 
 /* From now on it is worked at. The caller has seen to it that it is ended, whatever happens: see

@@ -15,6 +15,8 @@ clu_blob *clu_job_message(const tasks *t, SEXP parts, int receivers);
  * numbers or NULL. Without memory a jump. */
 task_job *clu_job_fill(tasks *t, SEXP handle, clu_blob *message, const double *spec,
                        const int *seed, SEXP only);
+/* What it is called: see job-label.h. It has not begun. Without memory a jump. */
+void clu_job_label_call(task_job *j, SEXP name, SEXP code);
 /* The scheduler has it from now on. Without memory a jump. */
 void clu_job_begin(tasks *t, task_job *j);
 

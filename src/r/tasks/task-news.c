@@ -77,3 +77,39 @@ SEXP ffi_tasks_wait(SEXP x) {
   if (wait > MEMORY_EVERY && t->limit > 0 && has_unlimited(t)) wait = MEMORY_EVERY;
   return Rf_ScalarReal(wait == never ? R_PosInf : 1e-9 * (double)wait);
 }
+
+/* ---- notes ---- */
+
+static const char *name_of(int what) {
+  switch (what) {
+  case TASK_NOTE_LIMIT: return "limit";
+  case TASK_NOTE_RETRY: return "retry";
+  case TASK_NOTE_CUT: return "cut";
+  case TASK_NOTE_RESUME: return "resume";
+  default: return "idle";
+  }
+}
+
+/* What was noted since the last time: a list of vectors; NULL: nothing. `at`: seconds by this
+ * machine's clock. */
+SEXP ffi_tasks_notes(SEXP x) {
+  static const char *names[] = {"kind", "node", "job", "element", "attempt", "at", ""};
+  tasks *t = clu_tasks_get(x);
+  int n = (int)t->nnotes;
+  SEXP out;
+  if (n == 0) return R_NilValue;
+  out = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(out, 0, Rf_allocVector(STRSXP, n));
+  SET_VECTOR_ELT(out, 1, Rf_allocVector(INTSXP, n));
+  for (int c = 2; c < 6; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(REALSXP, n));
+  for (int i = 0; i < n; i++) {
+    const task_note *k = &t->notes[i];
+    double v[4] = {k->job, k->element, k->attempt, 1e-9 * (double)k->at};
+    SET_STRING_ELT(VECTOR_ELT(out, 0), i, Rf_mkChar(name_of(k->what)));
+    INTEGER(VECTOR_ELT(out, 1))[i] = k->node < 0 ? NA_INTEGER : k->node + 1;
+    for (int c = 0; c < 4; c++) REAL(VECTOR_ELT(out, c + 2))[i] = v[c];
+  }
+  t->nnotes = 0;
+  UNPROTECT(1);
+  return out;
+}

@@ -5,6 +5,8 @@
 #include "r/tasks/memory-limit.h"
 #include "r/tasks/task-results.h"
 
+#define MOST_STACK 100000 /* bytes of text of what a task was in; a node sends less */
+
 /* ---- a job ---- */
 
 /* A list of numbers. Tasks: `left` (not ended), `waiting` (with no node), `answered`; `time`:
@@ -19,7 +21,7 @@ SEXP ffi_job_state(SEXP job) {
                  0,
                  (double)j->answered,
                  0,
-                 (double)j->bytes_out,
+                 j->facts ? (double)j->facts->bytes_out : 0,
                  (double)j->bytes_in,
                  (double)clu_blob_weight(j->message),
                  (double)j->nfailures};
@@ -83,10 +85,17 @@ static const char *why_name(int why) {
   }
 }
 
+static SEXP stack_of(const task_failure *f) {
+  const clu_blob *b = f->stack;
+  if (!b || b->size > MOST_STACK || memchr(b->data, 0, b->size)) return NA_STRING;
+  return Rf_mkCharLenCE((const char *)b->data, (int)b->size, CE_UTF8);
+}
+
 /* Failures from number `from` (0, 1, ...) on: a list of vectors. `why`: "error" (its value says
- * more), "died" (of the death with number `cause`), "timeout", "cancelled". */
+ * more), "died" (of the death with number `cause`), "timeout", "cancelled". `stack`: the calls in
+ * which it was interrupted, a line each; NA: not known. */
 SEXP ffi_job_failures(SEXP job, SEXP from) {
-  static const char *names[] = {"element", "why", "cause", "node", "attempt", ""};
+  static const char *names[] = {"element", "why", "cause", "node", "attempt", "stack", ""};
   task_job *j = clu_job_get(job);
   size_t k = (size_t)Rf_asReal(from);
   int n = j->nfailures > k ? (int)(j->nfailures - k) : 0;
@@ -94,6 +103,7 @@ SEXP ffi_job_failures(SEXP job, SEXP from) {
   SET_VECTOR_ELT(out, 0, Rf_allocVector(REALSXP, n));
   SET_VECTOR_ELT(out, 1, Rf_allocVector(STRSXP, n));
   for (int c = 2; c < 5; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(INTSXP, n));
+  SET_VECTOR_ELT(out, 5, Rf_allocVector(STRSXP, n));
   for (int i = 0; i < n; i++) {
     const task_failure *f = &j->failures[k + (size_t)i];
     REAL(VECTOR_ELT(out, 0))[i] = (double)f->task + 1;
@@ -101,6 +111,7 @@ SEXP ffi_job_failures(SEXP job, SEXP from) {
     INTEGER(VECTOR_ELT(out, 2))[i] = f->cause;
     INTEGER(VECTOR_ELT(out, 3))[i] = f->node + 1;
     INTEGER(VECTOR_ELT(out, 4))[i] = (int)f->attempt;
+    SET_STRING_ELT(VECTOR_ELT(out, 5), i, stack_of(f));
   }
   UNPROTECT(1);
   return out;
@@ -202,8 +213,8 @@ static const char *kill_name(int killed) {
 }
 
 static SEXP death_list(SEXP handles, const node_death *d) {
-  static const char *names[] = {"index", "cause",     "over_memory", "killed",
-                                "info",  "has_begun", "memory",      ""};
+  static const char *names[] = {"index",  "cause", "over_memory", "killed",  "info", "has_begun",
+                                "memory", "at",    "job",         "element", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_node *nd = clu_tasks_node(handles, d->index);
   const char *killed = kill_name(d->killed);
@@ -213,6 +224,9 @@ static SEXP death_list(SEXP handles, const node_death *d) {
   if (killed) SET_VECTOR_ELT(out, 3, Rf_mkString(killed));
   SET_VECTOR_ELT(out, 5, Rf_ScalarLogical(d->has_begun));
   SET_VECTOR_ELT(out, 6, Rf_ScalarReal(d->memory));
+  SET_VECTOR_ELT(out, 7, Rf_ScalarReal(1e-9 * (double)d->at));
+  SET_VECTOR_ELT(out, 8, Rf_ScalarReal(d->job));
+  SET_VECTOR_ELT(out, 9, Rf_ScalarReal(d->element));
   if (nd && !clu_node_is_open(nd)) { /* else a call has put another in its place */
     clu_await_reason(nd);
     SET_VECTOR_ELT(out, 4, clu_node_info(nd));
@@ -264,7 +278,8 @@ SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts) {
 /* Deaths since the last time, each a list: the node's `index`; `cause`: the number of the death;
  * `over_memory`: it had more than it may, `memory` bytes (0: not known); `killed`: by the session,
  * and why ("no_reaction", "corrupt", "no_memory"), or NULL; `info`: of the node that has died, NULL
- * when another is in its place; `has_begun`: any task, since it came up. */
+ * when another is in its place; `has_begun`: any task, since it came up; `at`: when that was found
+ * out, by this machine's clock; `job`, `element`: what it was at. */
 SEXP ffi_tasks_deaths(SEXP x) {
   tasks *t = clu_tasks_get(x);
   int n = (int)t->ndeaths;
@@ -293,28 +308,89 @@ SEXP ffi_tasks_unlimited(SEXP x) {
   return out;
 }
 
-/* What was done when: a list of vectors, times in seconds by this machine's clock. */
-SEXP ffi_tasks_trace(SEXP x) {
-  static const char *names[] = {"job",   "element", "node",  "attempt", "sent",
-                                "began", "ended",   "bytes", "ok",      ""};
-  tasks *t = clu_tasks_get(x);
-  size_t n = t->ntrace < t->captrace ? t->ntrace : t->captrace, from = t->ntrace - n;
-  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  for (int c = 0; c < 9; c++)
-    SET_VECTOR_ELT(out, c, Rf_allocVector(c == 8 ? LGLSXP : REALSXP, (R_xlen_t)n));
-  for (size_t i = 0; i < n; i++) {
-    const task_record *r = &t->trace[(from + i) % t->captrace];
-    double v[8] = {(double)r->job,
-                   (double)r->task + 1,
-                   r->node + 1.0,
-                   r->attempt,
-                   1e-9 * (double)r->sent,
-                   1e-9 * (double)r->began,
-                   1e-9 * (double)(r->began + r->took),
-                   r->bytes};
-    for (int c = 0; c < 8; c++) REAL(VECTOR_ELT(out, c))[i] = v[c];
-    LOGICAL(VECTOR_ELT(out, 8))[i] = r->ok;
+static const char *end_name(int end) {
+  static const char *const names[] = {"ok", "error", "died", "timeout", "cancelled"};
+  return names[end];
+}
+
+static void put_record(SEXP out, R_xlen_t i, const task_record *r, SEXP label) {
+  const job_facts *f = r->job;
+  double v[12] = {(double)f->number,
+                  (double)f->n,
+                  (double)f->bytes_out,
+                  (double)r->task + 1,
+                  r->node + 1.0,
+                  r->attempt,
+                  1e-9 * (double)f->begun,
+                  1e-9 * (double)r->sent,
+                  1e-9 * (double)r->began,
+                  1e-9 * (double)(r->began + r->took),
+                  1e-9 * (double)r->received,
+                  r->bytes};
+  SET_STRING_ELT(VECTOR_ELT(out, 12), i, label); /* the first: nobody else protects it */
+  SET_STRING_ELT(VECTOR_ELT(out, 13), i, Rf_mkChar(end_name(r->end)));
+  LOGICAL(VECTOR_ELT(out, 14))[i] = r->end == TASK_OK;
+  for (int c = 0; c < 12; c++) REAL(VECTOR_ELT(out, c))[i] = v[c];
+}
+
+/* From record `from` on, `n` of this job; 0: of all. */
+static SEXP trace_list(const task_trace *t, size_t from, size_t n, uint64_t job) {
+  static const char *names[] = {"job",    "of",   "bytes_out", "element", "node",     "attempt",
+                                "queued", "sent", "began",     "ended",   "received", "bytes",
+                                "label",  "end",  "ok",        ""};
+  const job_facts *last = NULL;
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names)), label = R_BlankString;
+  for (int c = 0; c < 15; c++)
+    SET_VECTOR_ELT(out, c,
+                   Rf_allocVector(c < 12   ? REALSXP
+                                  : c < 14 ? STRSXP
+                                           : LGLSXP,
+                                  (R_xlen_t)n));
+  for (size_t k = from, i = 0; i < n; k++) {
+    const task_record *r = clu_trace_at(t, k);
+    if (job && r->job->number != job) continue;
+    if (r->job != last) label = Rf_mkCharCE(r->job->label, CE_UTF8);
+    last = r->job;
+    put_record(out, (R_xlen_t)i++, r, label);
   }
+  UNPROTECT(1);
+  return out;
+}
+
+/* What was done when: a list of vectors, times in seconds by this machine's clock. Of the job are:
+ * `of` (its tasks), `bytes_out`, `queued`, `label`. */
+SEXP ffi_tasks_trace(SEXP x) {
+  tasks *t = clu_tasks_get(x);
+  return trace_list(&t->trace, 0, clu_trace_size(&t->trace), 0);
+}
+
+/* The same of this job, the last `most` of it. It may have ended. */
+SEXP ffi_job_trace(SEXP x, SEXP job, SEXP most) {
+  tasks *t = clu_tasks_get(x);
+  task_job *j = clu_job_get(job);
+  size_t from = clu_trace_size(&t->trace), n = 0, wanted = (size_t)Rf_asReal(most);
+  if (wanted > j->n) wanted = (size_t)j->n;
+  while (from > 0 && n < wanted) n += clu_trace_at(&t->trace, --from)->job->number == j->number;
+  return trace_list(&t->trace, from, n, j->number);
+}
+
+/* When the first of the jobs was begun that have not ended; Inf: there is none. */
+SEXP ffi_tasks_open_since(SEXP x) {
+  double since = R_PosInf;
+  for (const task_job *j = clu_tasks_get(x)->jobs; j; j = j->next) {
+    double begun = 1e-9 * (double)j->facts->begun;
+    if (clu_job_left(j->job) > 0 && begun < since) since = begun;
+  }
+  return Rf_ScalarReal(since);
+}
+
+/* Its number: maps and submitted tasks of a cluster are numbered in turn. */
+SEXP ffi_job_number(SEXP job) { return Rf_ScalarReal((double)clu_job_get(job)->number); }
+
+/* What it was called; "": nobody has said. */
+SEXP ffi_job_label(SEXP job) {
+  SEXP label = PROTECT(Rf_mkCharCE(clu_job_label(clu_job_get(job)), CE_UTF8));
+  SEXP out = Rf_ScalarString(label);
   UNPROTECT(1);
   return out;
 }

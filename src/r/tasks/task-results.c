@@ -28,10 +28,13 @@ static int push_ring_result(task_job *j, uint64_t task, uint32_t flags, const un
 
 /* The node has answered, with `bytes` of them. */
 static void note_answer(tasks *t, const clu_ended *x, uint32_t flags, uint64_t began, uint64_t took,
-                        size_t bytes) {
+                        size_t bytes, uint64_t now) {
   task_job *j = x->user;
   int is_error = (flags & CLU_RESULT_ERROR) != 0;
-  clu_tasks_trace(t, j, x, began, took, bytes, x->why == CLU_END_ANSWER && !is_error);
+  task_record r = {.began = began, .took = took, .received = now};
+  r.bytes = (uint32_t)(bytes > UINT32_MAX ? UINT32_MAX : bytes);
+  r.end = clu_task_end(x, is_error);
+  clu_tasks_remember(t, j, x, &r);
   clu_job_finish(j, began + took);
   if (x->why == CLU_END_ANSWER) {
     clu_job_uncount(j);
@@ -74,7 +77,7 @@ static void take_record(clu_node *nd, task_node *at, uint64_t seq, const unsigne
   clu_node_count_done(nd);
   j = x.user;
   ring_bytes += n;
-  note_answer(at->tasks, &x, flags, began, took, n);
+  note_answer(at->tasks, &x, flags, began, took, n, now);
   if (x.why != CLU_END_ANSWER) return;
   if (push_ring_result(j, x.task, flags, p + CLU_RING_RESULT_HEAD, n - CLU_RING_RESULT_HEAD) !=
       CLU_OK)
@@ -151,24 +154,30 @@ static void on_relay(task_node *at, const clu_msg *m) {
 /* The task has ended, with a result or, given up, without one. */
 static void on_result(clu_node *nd, task_node *at, const clu_msg *m) {
   int given_up = m->kind == CLU_K_CANCELLED, rc;
-  uint64_t now = clu_os_now(), began = now, took = 0;
+  uint64_t now = clu_os_now(), began = now, took = 0, late = 0;
   uint32_t flags = 0;
+  size_t failed;
   clu_ended x;
   task_job *j;
   if (m->kind == CLU_K_RESULT) {
     flags = clu_get32(m->body->data);
+    late =
+        1000 * (uint64_t)clu_get32(m->body->data + 4); /* the node's time is what is planned with */
     took = clu_get64(m->body->data + 16);
     /* a node of another machine has another clock */
     began = clu_node_clock_is_ours(nd) ? clu_get64(m->body->data + 8) : now - took;
     if (clu_segments_are_lost(m->body->segments)) flags = CLU_RESULT_ERROR;
   }
-  rc = clu_sched_answer(at->tasks->sched, at->index, m->seq, given_up, took, now, &x);
+  rc = clu_sched_answer(at->tasks->sched, at->index, m->seq, given_up, took + late, now, &x);
   if (rc < 0) clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
   if (rc <= 0) return;
   clu_node_count_done(nd);
   j = x.user;
+  failed = j->nfailures;
   if (x.why == CLU_END_ANSWER && given_up) x.why = CLU_END_CANCELLED;
-  note_answer(at->tasks, &x, flags, began, took, m->body ? clu_blob_weight(m->body) : 0);
+  note_answer(at->tasks, &x, flags, began, took, m->body ? clu_blob_weight(m->body) : 0, now);
+  if (given_up && m->body && j->nfailures > failed)
+    j->failures[failed].stack = clu_blob_ref(m->body);
   if (x.why == CLU_END_ANSWER && clu_result_push(&j->results, x.task, flags, m->body) != CLU_OK)
     j->out_of_memory = 1;
   take_ring(nd, at); /* what had to wait for this one */
@@ -204,6 +213,8 @@ static void on_message(clu_node *nd, clu_msg *m) {
     on_results(nd, at, m);
   else if (m->kind == CLU_K_EXITED)
     clu_sched_node_begun(at->tasks->sched, at->index, clu_get64(m->body->data + 20));
+  else if (m->kind == CLU_K_TAKEN)
+    clu_sched_node_taken(at->tasks->sched, at->index, clu_get64(m->body->data));
   else if (m->kind == CLU_K_RESULT && (!m->body || m->body->size < CLU_RESULT_HEAD))
     clu_tasks_kill(nd, at, TASK_KILL_CORRUPT);
   else

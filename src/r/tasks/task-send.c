@@ -84,8 +84,15 @@ static int send_job(task_job *j, clu_node *nd, int node) {
   rc = clu_node_tasks(nd, CLU_K_JOB, j->message, 0, &seq);
   if (rc != CLU_OK) return rc;
   j->sent_to[node] = clu_node_id(nd);
-  j->bytes_out += clu_blob_weight(j->message);
+  j->facts->bytes_out += clu_blob_weight(j->message);
   return CLU_OK;
+}
+
+static void show_sent(const sending *s, uint64_t seq, uint64_t bytes) {
+  clu_view_batch batch = {seq, s->a.n, s->j->number, s->a.first};
+  if (!s->t->view) return;
+  clu_view_sent(s->t->view, s->a.node, &batch, bytes, s->j->shown, clu_job_waiting(s->j->job),
+                clu_sched_node_head(s->t->sched, s->a.node));
 }
 
 /* Queues the messages, and reports to the scheduler. */
@@ -97,9 +104,11 @@ static int send_batch(const sending *s, clu_node *nd) {
     clu_sched_unsent(s->t->sched, &s->a);
     return rc;
   }
-  s->j->bytes_out += clu_blob_weight(s->body);
+  s->j->facts->bytes_out += clu_blob_weight(s->body);
   if (s->j->bare) bytes += s->j->message->size; /* each task has one of its own */
-  return clu_sched_sent(s->t->sched, &s->a, seq, bytes, clu_os_now());
+  rc = clu_sched_sent(s->t->sched, &s->a, seq, bytes, clu_os_now());
+  if (rc == CLU_OK) show_sent(s, seq, bytes);
+  return rc;
 }
 
 /* The message without its elements; NULL without memory. */

@@ -4,6 +4,8 @@
 
 #include "r/tasks/wake.h"
 
+#define MOST_NOTES 4096
+
 /* ---- external pointers ---- */
 
 static SEXP tag_tasks(void) { return Rf_install("clutch_tasks"); }
@@ -69,6 +71,37 @@ static void drop_results(result_queue *q) {
   while (clu_result_take(q, &x)) clu_blob_unref(x.body);
 }
 
+/* ---- notes ---- */
+
+static int has_room_for_note(tasks *t) {
+  size_t cap = t->capnotes ? 2 * t->capnotes : 16;
+  task_note *more;
+  if (t->nnotes < t->capnotes) return 1;
+  if (t->nnotes >= MOST_NOTES) return 0;
+  more = realloc(t->notes, cap * sizeof *more);
+  if (!more) return 0;
+  t->notes = more;
+  t->capnotes = cap;
+  return 1;
+}
+
+void clu_tasks_note(tasks *t, int what, int node, const task_job *j, uint64_t task,
+                    uint32_t attempt) {
+  task_note *x;
+  if (!has_room_for_note(t)) return;
+  x = &t->notes[t->nnotes++];
+  x->what = what;
+  x->node = node;
+  x->job = j ? (double)j->number : NA_REAL;
+  x->element = j ? clu_job_element(j, task) : NA_REAL;
+  x->attempt = attempt;
+  x->at = clu_os_now();
+}
+
+double clu_job_element(const task_job *j, uint64_t task) {
+  return j->bare ? NA_REAL : (double)task + 1;
+}
+
 /* ---- how tasks ended ---- */
 
 void clu_job_count(task_job *j) {
@@ -92,6 +125,8 @@ void clu_job_finish(task_job *j, uint64_t at) {
 void clu_job_fail(task_job *j, const clu_ended *x) {
   task_failure *f;
   clu_job_uncount(j);
+  if (x->why == CLU_END_TIMEOUT && j->tasks)
+    clu_tasks_note(j->tasks, TASK_NOTE_LIMIT, x->node, j, x->task, x->attempt);
   if (j->nfailures == j->capfailures) {
     size_t cap = j->capfailures ? 2 * j->capfailures : 4;
     task_failure *more = realloc(j->failures, cap * sizeof *more);
@@ -110,40 +145,47 @@ void clu_job_fail(task_job *j, const clu_ended *x) {
   f->cause = x->cause;
   f->node = x->node;
   f->attempt = x->attempt;
+  f->stack = NULL;
 }
 
-void clu_tasks_trace(tasks *t, const task_job *j, const clu_ended *x, uint64_t began, uint64_t took,
-                     size_t bytes, int ok) {
-  task_record *r;
-  if (t->most == 0) return;
-  if (t->ntrace < t->most && t->ntrace == t->captrace) {
-    size_t cap = t->captrace ? 2 * t->captrace : 256;
-    task_record *more;
-    if (cap > t->most) cap = t->most;
-    more = realloc(t->trace, cap * sizeof *more);
-    if (!more) return;
-    t->trace = more;
-    t->captrace = cap;
+int clu_task_end(const clu_ended *x, int is_error) {
+  switch (x->why) {
+  case CLU_END_DIED: return TASK_DIED;
+  case CLU_END_TIMEOUT: return TASK_TIMEOUT;
+  case CLU_END_CANCELLED: return TASK_CANCELLED;
+  default: return is_error ? TASK_ERROR : TASK_OK;
   }
-  r = &t->trace[t->ntrace++ % t->captrace];
-  r->job = j->number;
+}
+
+void clu_tasks_remember(tasks *t, const task_job *j, const clu_ended *x, task_record *r) {
+  clu_view_end end = {j->number, x->task, r->began,          r->took,   r->bytes,
+                      j->shown,  x->node, r->end == TASK_OK, x->attempt};
+  clu_view_ended(t->view, &end);
+  r->job = j->facts;
   r->task = x->task;
-  r->node = x->node;
-  r->attempt = x->attempt;
   r->sent = x->sent;
-  r->began = began;
-  r->took = took;
-  r->bytes = (uint32_t)(bytes > UINT32_MAX ? UINT32_MAX : bytes);
-  r->ok = ok;
+  r->attempt = x->attempt;
+  r->node = x->node;
+  clu_trace_add(&t->trace, r);
+}
+
+int clu_job_name(task_job *j, const char *label) {
+  job_facts *f = clu_facts_new(j->number, j->n, label);
+  if (!f) return CLU_NOMEM;
+  clu_facts_unref(j->facts);
+  j->facts = f;
+  return CLU_OK;
 }
 
 void clu_tasks_take_endings(tasks *t) {
   clu_ended x;
   while (clu_sched_ended(t->sched, &x)) {
     uint64_t now = clu_os_now();
+    task_record r = {.began = now, .received = now};
     clu_job_finish(x.user, now);
     clu_job_fail(x.user, &x);
-    clu_tasks_trace(t, x.user, &x, now, 0, 0, 0);
+    r.end = clu_task_end(&x, 0);
+    clu_tasks_remember(t, x.user, &x, &r);
     clu_job_tell(x.user);
   }
 }
@@ -203,6 +245,7 @@ void clu_job_detach(task_job *j) {
   clu_job_uncount(j);
   if (j->awaited) tell_ended(j);
   if (!j->finished) clu_job_finish(j, clu_os_now());
+  clu_view_job_ends(t->view, j->shown, j->number, j->finished);
   clu_job_free(t->sched, j->job, clu_os_now());
   j->tasks = NULL;
   j->job = NULL;
@@ -213,9 +256,11 @@ static void job_free(task_job *j) {
   drop_results(&j->relays);
   clu_blob_unref(j->ring_results);
   clu_blob_unref(j->message);
+  clu_facts_unref(j->facts);
   free(j->spec.only);
   free(j->sent_to);
   free(j->ended);
+  for (size_t i = 0; i < j->nfailures; i++) clu_blob_unref(j->failures[i].stack);
   free(j->failures);
   free(j);
 }
@@ -240,8 +285,10 @@ void clu_tasks_free(tasks *t) {
   clu_sched_free(t->sched);
   free(t->nodes);
   free(t->deaths);
+  free(t->notes);
   free(t->ended);
-  free(t->trace);
+  clu_trace_free(&t->trace);
+  clu_view_unref(t->view);
   free(t);
 }
 

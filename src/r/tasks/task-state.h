@@ -13,17 +13,18 @@
  * elsewhere the thread of task-away.c, which must not call R. So whatever is not of R alone, as
  * values and elements are, is found without R: nodes by task_node.node, and not by their handles.
  *
- * Files of this folder, each knows only those before it: wake <- task-state <- task-results,
- * memory-limit, task-budget, task-send <- task-drive <- task-away <- task-life, task-query,
- * task-news; task-options, task-life <- task-submit. Nothing here blocks. Where the session runs
- * out of memory that is remembered in the job (out_of_memory): a result that was lost must not look
- * like NULL.
+ * Files of this folder, each knows only those before it: wake, task-trace <- task-state <-
+ * task-results, memory-limit, task-budget, task-send <- task-drive <- task-away <- job-label <-
+ * task-life, task-query, task-news; task-options, task-life <- task-submit. Nothing here blocks.
+ * Where the session runs out of memory that is remembered in the job (out_of_memory): a result that
+ * was lost must not look like NULL.
  */
 #ifndef CLUTCH_TASK_STATE_H
 #define CLUTCH_TASK_STATE_H
 
 #include "core/sched/scheduler.h"
 #include "r/session/session.h"
+#include "r/tasks/task-trace.h"
 
 typedef struct tasks tasks;
 
@@ -44,6 +45,7 @@ typedef struct task_node {
   uint64_t id;     /* of the node that the scheduler knows of; 0: none */
   clu_node *node;  /* that one; NULL: it is gone */
   uint64_t closed; /* when it was first seen closed; 0: it was not */
+  int cut;         /* it could not be reached when that was looked at */
   int over_memory; /* it had more than it may */
   int killed;      /* enum task_kill: ended by the session */
   int word;        /* enum task_word */
@@ -68,6 +70,7 @@ typedef struct task_failure {
   uint64_t task;
   int why, cause, node; /* why: enum clu_end; CLU_END_ANSWER: its value is an error */
   uint32_t attempt;
+  clu_blob *stack; /* the calls in which it was interrupted, see CLU_K_CANCELLED; NULL: not known */
 } task_failure;
 
 typedef struct task_job {
@@ -78,6 +81,7 @@ typedef struct task_job {
   clu_job_spec spec;   /* until it is started */
   int pins, finalized; /* while somebody is at it that R code may interrupt, it is not freed */
   uint64_t number;
+  job_facts *facts;  /* NULL: it has neither a label nor begun */
   clu_blob *message; /* the JOB message */
   uint64_t *sent_to; /* by node: id of the one that has that message; 0: none */
   int nsent_to;
@@ -91,10 +95,11 @@ typedef struct task_job {
   size_t ring_results_at; /* so much of that has become values */
   task_failure *failures;
   size_t nfailures, capfailures;
-  uint64_t answered, bytes_in, bytes_out;
+  uint64_t answered, bytes_in;
   unsigned char *ended; /* a flag a task */
   int out_of_memory;    /* there was none for a result, or a failure */
   uint64_t n, ready;    /* tasks; those at the beginning that have all ended */
+  int shown;            /* its place in the view of its cluster */
   uint64_t finished;    /* when the last of those that have ended did; 0: none has */
   int is_heard;         /* its conditions go to a handler in R, while anything waits; */
   size_t unheard;       /* so many have come since */
@@ -102,18 +107,29 @@ typedef struct task_job {
   int awaited;          /* R is to be woken when it has ended: see clu_job_tell() */
 } task_job;
 
-/* One task that was done, for cluster_trace(). */
-typedef struct task_record {
-  uint64_t job, task, began, took, sent;
-  uint32_t attempt, bytes;
-  int node, ok;
-} task_record;
+/* What R is to be told of that is no news for who waits for a task. */
+enum task_note_kind {
+  TASK_NOTE_LIMIT,  /* a task took longer than it may */
+  TASK_NOTE_RETRY,  /* one whose node has died was given to another */
+  TASK_NOTE_CUT,    /* a node cannot be reached */
+  TASK_NOTE_RESUME, /* it can again */
+  TASK_NOTE_IDLE    /* all nodes were told to end, since nobody needed them */
+};
+
+typedef struct task_note {
+  int what, node;
+  double job, element; /* as R numbers them; NA: none */
+  uint32_t attempt;
+  uint64_t at;
+} task_note;
 
 /* The death of a node of which R was not told yet. */
 typedef struct node_death {
   int index, cause, over_memory, killed;
-  int has_begun; /* something, since it came up */
-  double memory; /* what it had too much of, in bytes; 0: not known */
+  uint64_t at;         /* when it was found out */
+  double job, element; /* what it was at, as R numbers them; NA: nothing that anybody wants */
+  int has_begun;       /* something, since it came up */
+  double memory;       /* what it had too much of, in bytes; 0: not known */
 } node_death;
 
 struct tasks {
@@ -148,11 +164,13 @@ struct tasks {
   int causes;         /* of deaths so far */
   node_death *deaths;
   size_t ndeaths, capdeaths;
+  task_note *notes;
+  size_t nnotes, capnotes;
   uint64_t *ended; /* numbers of awaited jobs that have, of which R was not told yet */
   size_t nended, capended, nawaited;
-  int tell_all;       /* R has to look at each job that it awaits */
-  task_record *trace; /* a ring once it has `most` */
-  size_t ntrace, captrace, most;
+  int tell_all;   /* R has to look at each job that it awaits */
+  clu_view *view; /* of the cluster; NULL: there is none. A reference */
+  task_trace trace;
 };
 
 /* External pointers with nothing behind them yet; and what is behind them, an R error when that is
@@ -171,6 +189,13 @@ int clu_tasks_share(const tasks *t);
 /* Ends a node that is of no more use. */
 void clu_tasks_kill(clu_node *nd, task_node *at, int why);
 
+/* R is told when it is next at work: the thread of task-away.c may have found it out. Where too
+ * much is noted, or there is no memory, the rest is not told. `node`: -1: all; `j`: NULL: none. */
+void clu_tasks_note(tasks *t, int what, int node, const task_job *j, uint64_t task,
+                    uint32_t attempt);
+/* The number of the element, as R has it; NA: the job has none. */
+double clu_job_element(const task_job *j, uint64_t task);
+
 /* CLU_OK or CLU_NOMEM. The queue has its own reference to the body (may be NULL). */
 int clu_result_push(result_queue *q, uint64_t task, uint32_t flags, clu_blob *body);
 /* The oldest: 1, and the body is the caller's. */
@@ -183,9 +208,16 @@ void clu_job_uncount(task_job *j);
 void clu_job_finish(task_job *j, uint64_t at);
 /* A task has failed. */
 void clu_job_fail(task_job *j, const clu_ended *x);
-/* What was done is remembered for cluster_trace(). */
-void clu_tasks_trace(tasks *t, const task_job *j, const clu_ended *x, uint64_t began, uint64_t took,
-                     size_t bytes, int ok);
+/* How a task has ended: enum task_end. `is_error`: its value is an error. */
+int clu_task_end(const clu_ended *x, int is_error);
+/* What was done is shown, and remembered for cluster_trace(). `r`: what `x` does not say. */
+void clu_tasks_remember(tasks *t, const task_job *j, const clu_ended *x, task_record *r);
+/* What the job is called: CLU_OK or CLU_NOMEM. It has not begun. */
+int clu_job_name(task_job *j, const char *label);
+/* What it was called, see job-label.h; "": nobody has said. As long as the job is there. */
+static inline const char *clu_job_label(const task_job *j) {
+  return j->facts ? j->facts->label : "";
+}
 /* Tasks that ended without an answer become failures of their jobs. */
 void clu_tasks_take_endings(tasks *t);
 /* Whether some result or failure of it was lost for want of memory. */

@@ -200,6 +200,7 @@ SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
     return R_NilValue;
   }
   task = PROTECT(new_task(t, job, code, also));
+  clu_job_label_call(clu_job_get(job), Rf_install("cluster_submit"), code);
   begin(job, t);
   UNPROTECT(2);
   return task;
@@ -214,6 +215,7 @@ SEXP ffi_task_value(SEXP task) {
   SEXP outcome = Rf_install("outcome"), job, out, value;
   task_job *j;
   if (TYPEOF(task) != ENVSXP || clu_variable(outcome, task) != R_NilValue) return R_NilValue;
+  if (clu_variable(Rf_install("span"), task) != R_NilValue) return R_NilValue; /* it is to end */
   if (!is_empty(Rf_install("replacements"), clu_variable(Rf_install("scheduler"), task)))
     return R_NilValue;
   job = clu_variable(Rf_install("job"), task);
@@ -249,13 +251,17 @@ static int is_plain_vector(SEXP x) {
 }
 
 /* The job of a map with all options as they are by default, begun; or NULL: something is out of the
- * ordinary. `globals`: what it needs of the workspace, as from ffi_objects_alone(). */
-SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun, SEXP globals) {
+ * ordinary. `globals`: what it needs of the workspace, as from ffi_objects_alone(). `code`: what
+ * the caller has written for the function. */
+SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun, SEXP globals, SEXP code) {
   SEXP t, job;
   if (!is_plain_vector(elements) || !Rf_isFunction(fun) || Rf_isObject(fun)) return R_NilValue;
   t = whole_tasks(cl);
   job = PROTECT(plain_job(t, fun, Rf_length(globals) ? globals : R_NilValue, elements));
-  if (job != R_NilValue) begin(job, t);
+  if (job != R_NilValue) {
+    clu_job_label_call(clu_job_get(job), Rf_install("cluster_map"), code);
+    begin(job, t);
+  }
   UNPROTECT(1);
   return job;
 }

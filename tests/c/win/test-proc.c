@@ -4,6 +4,7 @@
 
 #include <io.h>
 
+#include "core/base/os-output.h"
 #include "core/base/os.h"
 #include "core/base/remove-folder.h"
 
@@ -398,7 +399,8 @@ TEST(output_is_appended) {
     CHECK(WriteFile((HANDLE)fd, "ab", 2, &n, NULL));
     clu_os_close(fd);
   }
-  CHECK_STR_EQ(read_file(path), "abab");
+  CHECK_INT_EQ(clu_os_output_append(path, "ab", 2, &e), CLU_OK);
+  CHECK_STR_EQ(read_file(path), "ababab");
   *strrchr(path, '/') = 0;
   CHECK_INT_EQ(clu_os_remove_tree(path), 0);
   CHECK_INT_EQ(clu_os_open_append("C:\\no\\such\\folder\\log", &fd, &e), CLU_SYS);

@@ -1,0 +1,125 @@
+# Which calls the nodes of a cluster are in.
+
+#' The R stack of every busy node
+#'
+#' Tells which R calls each node is in at this moment, without stopping its work. So it says where a
+#' node hangs.
+#'
+#' A node reports its calls when R looks for interrupts: within milliseconds while R code runs,
+#' within 0.06 s while it waits in [Sys.sleep()] or for a socket of base R (longer with more than 64
+#' nodes). It is not interrupted, and nothing that it waits for ends early. Compiled code may never
+#' look for interrupts. Of such a node the calls are told that it has reported last in this task,
+#' and `current` is `FALSE`.
+#'
+#' @param cl Cluster made by [make_cluster()], or some of its nodes. `NULL`: the session's own, see
+#'   [own-cluster].
+#' @param wait Number of seconds to wait at most for nodes that do not report. `NULL`: 0.2, with
+#'   more than 64 nodes 0.003 for each.
+#' @return A data frame of class `clutch_stacks` with a row for each node:
+#' * `node`: integer, the node's number in the cluster.
+#' * `host`: character.
+#' * `state`: character, as in [cluster_status()].
+#' * `job`, `element`: number of the job (see [cluster_trace()]) and of the element in its map. `NA`
+#'   where the node is idle, or at a call of package parallel; tasks of [cluster_submit()] have no
+#'   element.
+#' * `since`: number of seconds that it is at that. `NA`: idle, or not known.
+#' * `current`: logical, whether the calls are those of this moment. `NA` where there are none.
+#' * `stack`: list of character vectors, a call each, the innermost last. `at code.R:12` behind a
+#'   call is where it is written, if R has kept that (`options(keep.source = TRUE)`). `NULL`: the
+#'   node is idle, or its calls are not known.
+#' * `note`: character, why they are not known, or of when they are. Else `NA`.
+#'
+#'   `print()` shows the nodes that are busy or dead.
+#' @section Nodes that cannot be asked: Nodes of [hosts()] are asked by the fork server of their
+#'   host. Nodes over TCP on other hosts without such a server, and those of base R
+#'   (`node = "psock"`), cannot be asked, nor can more than 1,024 nodes of one fork server.
+#' @section Errors: `clutch_argument`: `cl` is no such cluster, or `wait` no such number. It has
+#'   class `clutch_error`.
+#'   ```
+#'   tryCatch(cluster_stacks("cl"), clutch_argument = conditionMessage)
+#'   ```
+#' @seealso [cluster_status()], [cluster_trace()]
+#' @examples
+#' cl <- make_cluster(2)
+#' slow <- function(s) Sys.sleep(s)
+#' task <- cluster_submit(cl, slow(0.5))
+#' Sys.sleep(0.1)
+#' cluster_stacks(cl)
+#' collect(task)
+#' stop_cluster(cl)
+#' @export
+cluster_stacks <- function(cl = NULL, wait = NULL) {
+  if (is.null(cl)) cl <- own_cluster_as_is()
+  check_cluster(cl)
+  if (is.null(wait)) wait <- max(0.2, 0.003 * length(cl))
+  if (!is.numeric(wait) || length(wait) != 1L || is.na(wait) || wait < 0)
+    throw("argument", "`wait` has to be a number of seconds, 0 or more")
+  nodes <- unclass(cl)
+  handles <- lapply(nodes, function(nd) .subset2(nd, "handle"))
+  told <- .Call(ffi_stacks, handles, min(as.double(wait), 3600))
+  infos <- lapply(handles, function(h) .Call(ffi_node_info, h))
+  is_busy <- vapply(infos, function(i) i$state %in% c("busy", "cancelling"), NA)
+  has_stack <- is_busy & !is.na(told$text)
+  for (n in c("job", "element", "since")) told[[n]][!is_busy] <- NA
+  x <- data.frame(
+    node = vapply(infos, function(i) i$rank, 1L),
+    host = vapply(nodes, function(nd) nd$host, ""),
+    state = vapply(infos, state_text, ""),
+    job = told$job,
+    element = told$element,
+    since = told$since,
+    current = ifelse(has_stack, told$current, NA),
+    stringsAsFactors = FALSE
+  )
+  x$stack <- stacks_of_text(ifelse(has_stack, told$text, NA))
+  x$note <- notes_of_stacks(is_busy, told)
+  structure(x, class = c("clutch_stacks", "data.frame"))
+}
+
+# A list: NULL for NA.
+stacks_of_text <- function(text) {
+  lapply(text, function(x) if (!is.na(x)) strsplit(x, "\n", fixed = TRUE)[[1L]])
+}
+
+# `told`: as from ffi_stacks().
+notes_of_stacks <- function(is_busy, told) {
+  note <- rep(NA_character_, length(is_busy))
+  old <- is_busy & !is.na(told$text) & !told$current
+  note[old] <- sprintf(paste("the last that it has reported, %.1f s ago: R there has not looked",
+                             "for interrupts since"), told$age[old])
+  silent <- is_busy & is.na(told$text)
+  note[silent] <- ifelse(
+    told$known[silent],
+    "it has reported nothing in this task: R there has not looked for interrupts",
+    "it cannot be asked: it shares no memory with this session, and has no fork server"
+  )
+  note
+}
+
+#' @export
+print.clutch_stacks <- function(x, ...) {
+  n <- nrow(x)
+  is_shown <- x$state != "idle" & x$state != "stopped"
+  for (i in which(is_shown)) print_stack(x[i, ])
+  rest <- table(x$state[!is_shown])
+  text <- paste(rest, names(rest), collapse = ", ")
+  if (n == 0L) text <- "no nodes"
+  if (nzchar(text)) cat(if (any(is_shown)) "others: ", text, "\n", sep = "")
+  invisible(x)
+}
+
+# `x`: one row.
+print_stack <- function(x) {
+  at <- c(
+    if (!is.na(x$job)) sprintf("job %.0f", x$job),
+    if (!is.na(x$element)) sprintf("element %.0f", x$element)
+  )
+  time <- if (is.na(x$since)) "" else sprintf(" for %s", short_time(x$since))
+  cat(sprintf("node %d on %s: %s%s%s\n", x$node, sQuote(x$host, FALSE), x$state, time,
+              if (length(at)) paste0(" (", paste(at, collapse = ", "), ")") else ""))
+  lines <- x$stack[[1L]]
+  if (length(lines)) cat(paste0("  ", lines, "\n"), sep = "")
+  if (!is.na(x$note)) cat("  [", x$note, "]\n", sep = "")
+}
+
+short_time <- function(s) if (s < 60) sprintf("%.1f s", s) else time_text(s)

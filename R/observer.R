@@ -1,0 +1,182 @@
+# What runs in an observer: a child of a fork server, which answers who has connected to that (see
+# observers.R). It reads what nodes and sessions write into shared memory. So it answers whatever
+# the session does, and nobody waits for it.
+
+# The request is list(command, arguments), the answer a value, or an error.
+observer_main <- function() {
+  socket <- .Call(ffi_socket_adopt, .Call(ffi_observer_caller), 1e6)
+  the_observer$views <- .Call(ffi_observer_views)
+  repeat {
+    request <- tryCatch(next_request(socket), error = function(e) NULL)
+    if (is.null(request)) break
+    answer <- tryCatch(observer_command(request$command, request$arguments), error = identity)
+    sent <- tryCatch({
+      socket_send(socket, answer)
+      TRUE
+    }, error = function(e) FALSE)
+    if (!sent) break
+  }
+  .Call(ffi_observer_end)
+}
+
+observer_command <- function(command, arguments) {
+  switch(command,
+    snapshot = view_snapshot(arguments$cluster, arguments$tasks),
+    dashboard = observer_dashboard(arguments),
+    throw("protocol", sprintf("an observer does not know '%s'", command))
+  )
+}
+
+# Meanwhile pages are served that ask for the dashboard.
+next_request <- function(socket) {
+  d <- the_observer$dashboard
+  while (!is.null(d) && !any(socket_select(list(socket), timeout = 0))) dashboard_turn(d, 0.1)
+  socket_receive(socket)
+}
+
+# The address of the dashboard, which is served from the first such request on: see dashboard.R.
+observer_dashboard <- function(arguments) {
+  d <- the_observer$dashboard
+  if (is.null(d)) {
+    take <- function() view_snapshot(arguments$cluster)
+    d <- open_dashboard(take, arguments$port, arguments$token, arguments$title)
+    the_observer$dashboard <- d
+  }
+  list(url = d$url, port = d$port, ticket = new_ticket(d))
+}
+
+# ---- a snapshot ----
+
+# What can be seen now, of one cluster (its number in the session) or, with NULL, of all that the
+# fork server knows. Times are in seconds since the epoch, NA where not known; all of it is:
+#   time
+#   session   list(pid, host, user, since, r, state), state as process_state() has it; NULL: there
+#             is no cluster
+# and data frames, in which `cluster` is its number in the session:
+#   clusters  cluster, name, since, nodes (how many), strategy, stopped; given, done, failed (tasks)
+#   nodes     cluster, node, host, pid, state ("starting", "idle", "busy", "dead", "stopped"), job
+#             and element at hand, since, call (the last that is known, "" where
+#             none is), done, failed (tasks), cpu (share of a core), memory
+#             and limit (bytes), deaths, sent, received (bytes)
+#   jobs      cluster, job, label, total, done, failed, running, queued, retries (tasks), since,
+#             ended (NA: it goes on)
+#   tasks     cluster, job, element, node, began, ended, ok: the last that have ended, as many as
+#             `tasks` says; NULL: 2000
+#   events    time, cluster, node (NA: none), kind, text: the last
+#   hosts     host, state, nodes, load, memory, sent, received, round_trip
+view_snapshot <- function(cluster = NULL, tasks = NULL) {
+  if (is.null(tasks)) tasks <- 2000
+  views <- the_observer$views
+  if (!is.null(cluster)) views <- views[vapply(views, is_of, NA, cluster)]
+  seen <- lapply(views, function(v) .Call(ffi_observer_read, v, tasks))
+  now <- as.numeric(Sys.time())
+  seen <- lapply(seen, with_times, now)
+  whole <- function(part) rows_of(lapply(seen, part))
+  nodes <- whole(nodes_seen)
+  list(time = now, session = session_seen(seen), clusters = whole(cluster_seen), nodes = nodes,
+       jobs = whole(jobs_seen), tasks = whole(tasks_seen), events = whole(events_seen),
+       hosts = hosts_seen(nodes))
+}
+
+is_of <- function(view, cluster) .Call(ffi_observer_cluster, view) == cluster
+
+# rbind() and data.frame() take a hundred times as long.
+rows_of <- function(parts) {
+  if (length(parts) < 2L) return(if (length(parts)) parts[[1L]])
+  do.call(rbind, parts)
+}
+
+to_rows <- function(columns) {
+  structure(columns, class = "data.frame", row.names = .set_row_names(length(columns[[1L]])))
+}
+
+# From this machine's clock, which counts from its start, to the time of day.
+with_times <- function(x, now) {
+  ahead <- now - x$about$now
+  shift <- function(part, columns) {
+    for (n in columns) part[[n]] <- part[[n]] + ahead
+    part
+  }
+  x$about <- shift(x$about, c("created", "stopped"))
+  x$nodes <- shift(x$nodes, "since")
+  x$jobs <- shift(x$jobs, c("began", "ended"))
+  x$tasks <- shift(x$tasks, c("began", "ended"))
+  x$events <- shift(x$events, "time")
+  x
+}
+
+of_cluster <- function(x, n) rep(as.integer(x$about$number), n)
+
+cluster_seen <- function(x) {
+  a <- x$about
+  to_rows(list(cluster = as.integer(a$number),
+               name = sprintf("cluster %d", as.integer(a$number)), since = a$created,
+               nodes = as.integer(a$nodes), strategy = a$strategy, stopped = !is.na(a$stopped),
+               given = a$given, done = a$done, failed = a$failed))
+}
+
+nodes_seen <- function(x) {
+  k <- x$nodes
+  n <- length(k$pid)
+  limit <- if (x$about$limit > 0) x$about$limit else NA_real_
+  to_rows(list(cluster = of_cluster(x, n), node = seq_len(n), host = k$host, pid = k$pid,
+               state = k$state, job = as.integer(k$job), element = k$element, since = k$since,
+               call = k$call, done = k$done, failed = k$failed, cpu = k$cpu,
+               memory = k$memory, limit = rep(limit, n), deaths = k$deaths, sent = k$sent,
+               received = k$received))
+}
+
+jobs_seen <- function(x) {
+  j <- lapply(x$jobs, function(column) column[order(x$jobs$job)])
+  n <- length(j$job)
+  left <- ifelse(is.na(j$ended), j$total - j$done - j$failed, 0)
+  running <- pmin(tabulate(match(x$nodes$job, j$job), n), left)
+  # what was done, and was not read by the session yet, does not wait
+  is_at_work <- any(x$nodes$state == "busy")
+  queued <- if (is_at_work) pmax(left - running, 0) else pmin(left, j$waiting)
+  queued[j$over] <- 0
+  to_rows(list(cluster = of_cluster(x, n), job = as.integer(j$job), label = j$label,
+               total = j$total, done = j$done, failed = j$failed, running = running,
+               queued = queued, retries = j$retries, since = j$began,
+               ended = j$ended))
+}
+
+tasks_seen <- function(x) {
+  t <- x$tasks
+  if (anyNA(t$job)) t <- lapply(t, function(column) column[!is.na(t$job)])
+  n <- length(t$job)
+  to_rows(list(cluster = of_cluster(x, n), job = as.integer(t$job), element = t$element,
+               node = as.integer(t$node), began = t$began, ended = t$ended, ok = t$ok))
+}
+
+events_seen <- function(x) {
+  e <- x$events
+  to_rows(list(time = e$time, cluster = of_cluster(x, length(e$time)),
+               node = as.integer(ifelse(e$node > 0, e$node, NA)), kind = e$kind, text = e$text))
+}
+
+session_seen <- function(seen) {
+  if (!length(seen)) return(NULL)
+  a <- seen[[1L]]$about
+  since <- min(vapply(seen, function(x) x$about$created, 1))
+  list(pid = a$pid, host = a$host, user = a$user, since = since, r = a$r,
+       state = process_state(a$pid))
+}
+
+hosts_seen <- function(nodes) {
+  hosts <- unique(nodes$host)
+  at <- match(nodes$host, hosts)
+  n <- length(hosts)
+  total <- function(x) vapply(seq_len(n), function(k) sum(x[at == k]), 1)
+  to_rows(list(host = as.character(hosts), state = rep("up", n), nodes = tabulate(at, n),
+               load = rep(NA_real_, n), memory = rep(NA_real_, n), sent = total(nodes$sent),
+               received = total(nodes$received), round_trip = rep(NA_real_, n)))
+}
+
+# In words; "unknown" where the system does not tell.
+process_state <- function(pid) {
+  stat <- read_lines(proc_file(as.integer(pid), "stat"))
+  if (!length(stat)) return(if (dir.exists("/proc/self")) "ended" else "unknown")
+  letter <- substr(sub("^.*\\) ", "", stat[[1L]]), 1L, 1L)
+  switch(letter, R = "running", S = , D = , I = "sleeping", T = , t = "stopped", "ended")
+}

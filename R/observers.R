@@ -1,0 +1,55 @@
+# Observers, as who asks them sees them: the session, or another R of this user's. How one comes to
+# be: core/supervisor/supervisor.h.
+
+# Seconds for a connection, and for an answer.
+OBSERVER_TIME <- 10
+
+# An observer of this cluster's. Its fork server forks it; where the cluster has none, another one
+# of this session's, which is started if need be. It ends when the connection is closed.
+observer_of <- function(cl) {
+  info <- info_of(cl)
+  if (is.null(info$view)) throw("limit", "this cluster has no view: there was no memory for it")
+  pass_view(info)
+  if (is.null(info$view_at)) {
+    server_ready(server_for(default_server_spec(), effective_env(NULL)), 60)
+    pass_view(info)
+  }
+  pid <- .Call(ffi_server_info, info$view_at)$pid
+  path <- view_path(Sys.getpid(), pid)
+  if (is.null(path)) throw("limit", "there is no folder that only this user can read for observers")
+  o <- connect_observer(path)
+  if (is.null(o)) throw("limit", "the fork server has no observer to give")
+  o$cluster <- info$shown_as
+  o
+}
+
+# NULL: nobody is there. The file of a fork server that was killed goes.
+connect_observer <- function(path) {
+  socket <- tryCatch(
+    suppressWarnings(socket_connect(path = path, blocking = TRUE, open = "r+b",
+                                    timeout = OBSERVER_TIME, slot = FALSE)),
+    error = identity
+  )
+  if (inherits(socket, "clutch_socket_refused")) unlink(path)
+  if (inherits(socket, "error")) return(NULL)
+  numbers <- as.integer(strsplit(basename(path), "-", fixed = TRUE)[[1L]])
+  structure(list(socket = socket, path = path, session = numbers[[1L]], server = numbers[[2L]]),
+            class = "clutch_observer")
+}
+
+# Its value; an error of it is an error here.
+ask_observer <- function(o, command, ...) {
+  arguments <- list(...)
+  if (is.null(arguments$cluster)) arguments$cluster <- o$cluster
+  socket_send(o$socket, list(command = command, arguments = arguments))
+  answer <- socket_receive(o$socket)
+  if (inherits(answer, "error")) stop(answer)
+  answer
+}
+
+# One for each fork server of this user's on this machine.
+find_observers <- function() {
+  folder <- view_folder()
+  paths <- if (!is.null(folder)) list.files(folder, "^[0-9]+-[0-9]+$", full.names = TRUE)
+  Filter(Negate(is.null), lapply(paths, connect_observer))
+}

@@ -1,0 +1,166 @@
+# The dashboard of a terminal: which cluster it shows, and the loop that draws it.
+
+#' See in a terminal what a cluster does
+#'
+#' Shows twice a second what the nodes do and since when, what they use, how far each map is, and
+#' the last deaths and other events. `q` or Ctrl-C ends it. In another terminal, `Rscript -e
+#' 'clutch::cluster_top()'` finds the clusters of this user on this machine. It shows them also
+#' while their session computes, hangs or is stopped by a signal.
+#'
+#' Where nothing can be redrawn (output to a file or pipe, a terminal without abilities, the console
+#' of an IDE) it prints the state once.
+#'
+#' @param cl cluster made by [make_cluster()]. `NULL`: one of this user's clusters on this machine,
+#'   of any session. Where there are several, it asks which one; where nobody can be asked, it
+#'   prints all.
+#' @return `NULL`, invisibly.
+#' @section Columns:
+#' * `node`: number in its cluster.
+#' * `state`: `"busy"`, `"idle"`, `"starting"`, `"cut"` (its host is cut off), or `"dead"`.
+#' * `for`: how long it has been at what it does.
+#' * `cpu`: share of a core; `memory`: its own; `limit`: how much it may have.
+#' * `done`, `failed`: number of tasks.
+#' * `host`.
+#' * `does`: map or task, the element, and the R call where that is known.
+#'
+#' Nodes that are dead, starting or cut off come first, then busy ones, those that have been at one
+#' task for longest before others.
+#' @section Errors: All have class `clutch_error`.
+#' * `clutch_argument`: `cl` is no such cluster.
+#' * `clutch_stopped`: the cluster was stopped.
+#' * `clutch_limit`: there is no memory, or no private folder, for an observer.
+#'   ```
+#'   tryCatch(cluster_top("cl"), clutch_argument = conditionMessage)
+#'   ```
+#' @seealso [cluster_dashboard()] for the same in a browser, [cluster_status()]
+#' @examples
+#' cl <- make_cluster(2)
+#' task <- cluster_submit(cl, Sys.sleep(0.5))
+#' cluster_top(cl)
+#' stop_cluster(cl)
+#' @export
+cluster_top <- function(cl = NULL) {
+  watched <- if (is.null(cl)) choose_cluster() else watch_cluster(cl)
+  if (!length(watched)) return(invisible())
+  on.exit(for (o in watched) close(o$socket))
+  if (length(watched) == 1L && can_redraw()) {
+    redraw_top(watched[[1L]])
+    return(invisible())
+  }
+  for (o in watched) {
+    writeLines(top_lines(top_snapshot(o), cli::console_width(), Inf, has_colours()))
+  }
+  invisible()
+}
+
+watch_cluster <- function(cl) {
+  check_cluster(cl)
+  if (is_stopped(cl)) throw("stopped", "this cluster was stopped: there is nothing to see")
+  list(observer_of(cl))
+}
+
+# Single tasks are not shown.
+top_snapshot <- function(o) ask_observer(o, "snapshot", tasks = 0)
+
+# ---- which cluster ----
+
+# Observers of the clusters that are to be shown, each with its cluster.
+choose_cluster <- function() {
+  all <- unlist(lapply(find_observers(), by_cluster), recursive = FALSE)
+  if (!length(all)) {
+    say("No cluster of yours is to be seen on this machine.")
+    return(list())
+  }
+  if (length(all) == 1L || !can_redraw()) return(all)
+  lines <- vapply(all, function(o) o$line, "")
+  cat(paste0(format(seq_along(lines)), ": ", lines), sep = "\n")
+  cat("Which one? (Enter: the first, 0: none) ")
+  answer <- readLines(if (interactive()) stdin() else "stdin", 1L)
+  number <- suppressWarnings(as.integer(c(answer, "0")[[1L]]))
+  chosen <- if (identical(answer, "")) 1L else if (is.na(number)) 0L else number
+  is_chosen <- seq_along(all) %in% chosen
+  for (o in all[!is_chosen]) close(o$socket)
+  all[is_chosen]
+}
+
+# One for each cluster that this observer has in view.
+by_cluster <- function(o) {
+  s <- tryCatch(top_snapshot(o), error = function(e) NULL)
+  clusters <- s$clusters # NULL: a fork server without one
+  if (!is.null(clusters)) clusters <- clusters[!clusters$stopped, , drop = FALSE]
+  if (!NROW(clusters)) {
+    close(o$socket)
+    return(NULL)
+  }
+  lapply(seq_len(nrow(clusters)), function(k) {
+    mine <- if (k == 1L) o else connect_observer(o$path)
+    mine$cluster <- clusters$cluster[[k]]
+    mine$line <- sprintf("cluster %d of session %.0f, %d nodes, since %s", clusters$cluster[[k]],
+                         s$session$pid, as.integer(clusters$nodes[[k]]),
+                         clock_text(clusters$since[[k]]))
+    mine
+  })
+}
+
+# ---- the loop ----
+
+# Whether what is written can be written over, and keys be read.
+can_redraw <- function() {
+  isatty(stdin()) && isatty(stdout()) && !Sys.getenv("TERM") %in% c("", "dumb") &&
+    nzchar(Sys.which("stty"))
+}
+
+has_colours <- function() cli::num_ansi_colors() > 1L
+
+TOP_PAUSE <- 0.5 # seconds
+
+# On the terminal's other screen, so that what was there before is there afterwards. Keys are read
+# one at a time and not shown.
+redraw_top <- function(o) {
+  settings <- stty("-g")
+  stty("-echo -icanon min 0 time 0")
+  cat("\033[?1049h\033[?25l")
+  why <- NULL
+  on.exit({
+    cat("\033[?25h\033[?1049l")
+    stty(settings)
+    if (!is.null(why)) say(why)
+  })
+  before <- NULL
+  tryCatch(
+    repeat {
+      s <- tryCatch(top_snapshot(o), error = function(e) NULL)
+      if (is.null(s) || !length(s$clusters$cluster)) {
+        why <- "The session, or what observes it, has ended."
+        break
+      }
+      size <- terminal_size()
+      lines <- top_lines(s, size[[2L]], size[[1L]], has_colours(), before)
+      # each line to its end, the rest of the screen, and nothing in between
+      cat("\033[H", paste0(lines, "\033[K", collapse = "\r\n"), "\033[J", sep = "")
+      if (is.null(before) || s$time > before$time) before <- s
+      if (quits_within(TOP_PAUSE)) break
+    },
+    interrupt = function(e) NULL
+  )
+}
+
+stty <- function(settings) {
+  suppressWarnings(system(paste("stty", settings, "2>/dev/null"), intern = TRUE))
+}
+
+# Lines, columns.
+terminal_size <- function() {
+  size <- suppressWarnings(as.integer(strsplit(c(stty("size"), "")[[1L]], " ")[[1L]]))
+  if (length(size) == 2L && !anyNA(size) && all(size > 0L)) size else c(24L, 80L)
+}
+
+quits_within <- function(seconds) {
+  end <- clock() + seconds
+  repeat {
+    key <- cli::keypress(block = FALSE)
+    if (key %in% c("q", "Q", "escape", "ctrl-c", "ctrl-d")) return(TRUE)
+    if (clock() >= end) return(FALSE)
+    Sys.sleep(0.05) # tasks of this session go on meanwhile
+  }
+}

@@ -1,0 +1,67 @@
+# What others see of this session's clusters: see core/shm/view.h. The view of a cluster is made
+# with it, as info$view. Fork servers of the session have it, for the observers that they fork
+# (observer.R).
+
+# After the start of its nodes. Without memory or descriptors for a view there is none.
+show_cluster <- function(cl) {
+  info <- info_of(cl)
+  texts <- c(as.character(getRversion()), Sys.info()[["effective_user"]],
+             Sys.info()[["nodename"]], info$strategy)
+  cluster_number(info)
+  info$view <- .Call(ffi_view_new, info$shown_as, length(info$hosts), texts)
+  if (is.null(info$view)) return(invisible())
+  .Call(ffi_view_nodes, info$view, info$handles, seq_along(info$hosts), info$hosts)
+  pass_view(info)
+}
+
+# The fork server that has it, or is to have it: of this machine, and ready. NULL: there is none.
+server_of_view <- function(info) {
+  servers <- c(list(info$server, info$link$server), the$servers)
+  is_there <- function(s) {
+    !is.null(s$handle) && .Call(ffi_server_info, s$handle)$state == "ready"
+  }
+  Find(is_there, servers)
+}
+
+# To be called again when that server may be another one.
+pass_view <- function(info) {
+  if (is.null(info$view)) return(invisible())
+  server <- server_of_view(info)
+  if (is.null(server) || identical(server$handle, info$view_at)) return(invisible())
+  if (.Call(ffi_view_pass, info$view, server$handle, info$shown_as)) info$view_at <- server$handle
+  invisible()
+}
+
+# The cluster has been stopped. Observers that have its view say so; to new ones it is not shown.
+hide_cluster <- function(info) {
+  if (is.null(info$view)) return(invisible())
+  .Call(ffi_view_stop, info$view)
+  if (is.null(info$view_at)) return(invisible())
+  .Call(ffi_view_pass, NULL, info$view_at, info$shown_as)
+  info$view_at <- NULL
+  invisible()
+}
+
+# ---- where observers are asked for ----
+
+# A folder that only this user can read; NULL: there is none. In it each fork server has a
+# Unix-domain socket, named after its session and itself.
+view_folder <- function() {
+  path <- Sys.getenv("CLUTCH_VIEW_FOLDER")
+  run <- Sys.getenv("XDG_RUNTIME_DIR")
+  own <- file.info(tempdir())$uid
+  if (!nzchar(path)) {
+    path <- if (nzchar(run)) file.path(run, "clutch") else paste0("/tmp/clutch-", own)
+  }
+  dir.create(path, showWarnings = FALSE, mode = "0700")
+  about <- file.info(path)
+  is_private <- isTRUE(about$isdir) && isTRUE(about$uid == own) &&
+    bitwAnd(as.integer(about$mode), 63L) == 0L && !nzchar(Sys.readlink(path))
+  if (is_private) path
+}
+
+# `session`, `server`: process ids.
+view_path <- function(session, server) {
+  folder <- view_folder()
+  if (!is.null(folder)) file.path(folder, sprintf("%d-%d", as.integer(session), as.integer(server)))
+}

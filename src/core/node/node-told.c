@@ -1,0 +1,47 @@
+/* What a node tells while it is busy, by the memory that it shares with this process. */
+#include "core/node/node-private.h"
+
+static clu_shared *memory_of(const clu_node *nd, int *slot) {
+  if (!clu_node_is_open(nd) || !nd->transport->shared) return NULL;
+  return nd->transport->shared(nd, slot);
+}
+
+uint64_t clu_node_began(const clu_node *nd, uint64_t seq) {
+  int slot;
+  uint64_t since = 0;
+  clu_shared *s = memory_of(nd, &slot);
+  if (!s || !seq) return 0;
+  return clu_activity_look(clu_shared_activity(s, slot), &since) == seq ? since : 0;
+}
+
+/* Its word, and its stack; NULL: it has none. */
+static clu_stack_word *stack_of(clu_node *nd, clu_stack **stack) {
+  int slot;
+  clu_shared *s;
+  if (clu_node_is_open(nd) && nd->transport->stack) return nd->transport->stack(nd, stack);
+  s = memory_of(nd, &slot);
+  *stack = s ? clu_shared_stack(s, slot) : NULL;
+  return *stack ? clu_shared_stack_word(s, slot) : NULL;
+}
+
+uint32_t clu_node_ask_stack(clu_node *nd) {
+  clu_stack *stack;
+  clu_stack_word *w = stack_of(nd, &stack);
+  uint32_t question = w ? clu_stack_ask(w) : 0;
+  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, 1);
+  return question;
+}
+
+int clu_node_has_told_stack(clu_node *nd, uint32_t question) {
+  clu_stack *stack;
+  const clu_stack_word *w = stack_of(nd, &stack);
+  if (w && clu_stack_is_told(w, question)) return 1;
+  if (w && nd->transport->ask_stack) nd->transport->ask_stack(nd, 0);
+  return 0;
+}
+
+int clu_node_stack(clu_node *nd, clu_stack *out) {
+  clu_stack *stack;
+  const clu_stack_word *w = stack_of(nd, &stack);
+  return w && clu_stack_read(w, stack, out);
+}

@@ -1,0 +1,58 @@
+/* How a node tells which R calls it is in, while it is busy: by memory that it shares with whoever
+ * asks.
+ *
+ * Who asks (any process that has the memory mapped) adds one to the slot's number of questions. A
+ * node compares that number with the last one it has answered whenever R looks for interrupts,
+ * which is one load from memory. If they differ it writes its calls, as text, into the stack of its
+ * slot, and then the number that it has answered. So several may ask at a time, without a lock and
+ * without knowing of each other: each waits for an answer to its own number or a later one. Nobody
+ * is sent a signal, and no system call of the node is disturbed. A node in compiled code that does
+ * not look for interrupts does not answer; what it has answered last is still there.
+ *
+ * A stack is one writer's (the node). Readers find out whether it was written meanwhile, and read
+ * again. The writer runs user's code and may have written anything: what is read is checked. No
+ * function blocks.
+ */
+#ifndef CLUTCH_STACKS_H
+#define CLUTCH_STACKS_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CLU_STACK_TEXT 8144u /* bytes of text in one */
+
+/* Of each slot. */
+typedef struct clu_stack_word {
+  _Atomic uint32_t asked; /* questions so far; those who ask add to it */
+  _Atomic uint32_t told;  /* the last that was answered; the node's. 0: none */
+} clu_stack_word;
+
+typedef struct clu_stack {
+  _Atomic uint64_t version; /* odd: it is being written */
+  uint64_t seq;             /* the request or task at hand; 0: another thing */
+  uint64_t taken;           /* when this was written */
+  uint32_t size, told;
+  uint64_t reserved[2];
+  char text[CLU_STACK_TEXT]; /* a line a call, the innermost last; UTF-8 */
+} clu_stack;
+
+/* Asks. The number of the question. */
+uint32_t clu_stack_ask(clu_stack_word *w);
+/* Whether it was answered, or a later one. */
+int clu_stack_is_told(const clu_stack_word *w, uint32_t question);
+
+/* The node's: whether somebody has asked since it has answered last: the number, or 0. */
+static inline uint32_t clu_stack_question(const clu_stack_word *w) {
+  uint32_t asked = atomic_load_explicit(&w->asked, memory_order_relaxed);
+  return asked == atomic_load_explicit(&w->told, memory_order_relaxed) ? 0 : asked;
+}
+/* The node's: answers. What does not fit of the text is left out. */
+void clu_stack_tell(clu_stack_word *w, clu_stack *s, uint32_t question, uint64_t seq, uint64_t now,
+                    const char *text, size_t n);
+
+/* What the node has told last: 1, and a copy that belongs to one answer; 0: nothing, or it is being
+ * written all the time. */
+int clu_stack_read(const clu_stack_word *w, const clu_stack *s, clu_stack *out);
+
+#endif

@@ -1,0 +1,278 @@
+/* What an observer has seen of a cluster, as R's values. */
+#include "r/node/seen.h"
+
+#include <string.h>
+
+static const uint64_t CALL_AFTER = 300000000; /* ns */
+
+static SEXP text_of(const char *text, size_t room) {
+  size_t n = 0;
+  while (n < room && text[n]) n++;
+  return Rf_mkCharLenCE(text, (int)n, CE_UTF8);
+}
+
+/* A list with so many columns of `n` rows: by its letter numbers (n), texts (t) or logicals (l). */
+static SEXP columns(const char *const *names, const char *kinds, R_xlen_t n) {
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, (const char **)names));
+  for (int k = 0; kinds[k]; k++)
+    SET_VECTOR_ELT(out, k,
+                   Rf_allocVector(kinds[k] == 't'   ? STRSXP
+                                  : kinds[k] == 'l' ? LGLSXP
+                                                    : REALSXP,
+                                  n));
+  UNPROTECT(1);
+  return out;
+}
+
+/* Columns of nodes. */
+enum {
+  PID,
+  STATE,
+  HOST,
+  SLOT,
+  JOB,
+  ELEMENT,
+  SINCE,
+  DONE,
+  FAILED,
+  DEATHS,
+  SENT,
+  RECEIVED,
+  CPU,
+  MEMORY,
+  CALL
+};
+
+static double seconds(uint64_t ns) { return ns ? 1e-9 * (double)ns : NA_REAL; }
+
+static double number(const clu_word *w) { return (double)clu_view_get(w); }
+
+static void set(SEXP x, int column, R_xlen_t row, double value) {
+  REAL(VECTOR_ELT(x, column))[row] = value;
+}
+
+/* ---- parts ---- */
+
+static SEXP read_about(const clu_view_memory *m) {
+  static const char *names[] = {"number", "pid",  "created",  "nodes",   "r",
+                                "user",   "host", "strategy", "stopped", "limit",
+                                "given",  "done", "failed",   "now",     ""};
+  const clu_view_about *a = &m->about;
+  SEXP out = PROTECT(columns(names, "nnnnttttnnnnnn", 1));
+  const char *const texts[] = {a->r, a->user, a->host, a->strategy};
+  set(out, 0, 0, (double)a->number);
+  set(out, 1, 0, (double)a->pid);
+  set(out, 2, 0, seconds(a->created));
+  set(out, 3, 0, (double)a->nodes);
+  for (int i = 0; i < 4; i++)
+    SET_STRING_ELT(VECTOR_ELT(out, 4 + i), 0, text_of(texts[i], CLU_VIEW_TEXT));
+  set(out, 8, 0, seconds(clu_view_get(&m->stopped)));
+  set(out, 9, 0, number(&m->limit));
+  set(out, 10, 0, number(&m->given));
+  set(out, 11, 0, number(&m->done));
+  set(out, 12, 0, number(&m->failed));
+  set(out, 13, 0, seconds(clu_os_now()));
+  UNPROTECT(1);
+  return out;
+}
+
+static const char *state_of(uint64_t state, int busy) {
+  switch (state) {
+  case CLU_VIEW_STARTING: return "starting";
+  case CLU_VIEW_READY: return busy ? "busy" : "idle";
+  case CLU_VIEW_LOST: return "dead";
+  case CLU_VIEW_STOPPED: return "stopped";
+  default: return "absent";
+  }
+}
+
+/* The innermost call of those that it has told last, if that was in this task. It is asked where it
+ * has been at it for long, so that others are not disturbed; the answer is seen the next time. */
+static SEXP read_call(clu_shared *s, int slot, uint64_t seq, uint64_t since) {
+  clu_stack *at = clu_shared_stack(s, slot), *told;
+  const char *from;
+  size_t end;
+  if (!at || clu_os_now() - since < CALL_AFTER) return R_BlankString;
+  clu_stack_ask(clu_shared_stack_word(s, slot));
+  told = (clu_stack *)R_alloc(1, sizeof *told);
+  if (!clu_stack_read(clu_shared_stack_word(s, slot), at, told) || told->seq != seq || !told->size)
+    return R_BlankString;
+  end = told->size < CLU_STACK_TEXT ? told->size : CLU_STACK_TEXT;
+  while (end > 0 && told->text[end - 1] == '\n') end--;
+  from = told->text + end;
+  while (from > told->text && from[-1] != '\n') from--;
+  return text_of(from, (size_t)(told->text + end - from));
+}
+
+/* What it is at, and since when; since when it is at nothing is known of few. Whether it is busy.
+ */
+static int read_work(SEXP out, R_xlen_t i, const clu_view *v, clu_shared *s) {
+  const clu_view_node *nd = &v->memory->node[i];
+  uint64_t slot = clu_view_get(&nd->slot), since = clu_view_get(&nd->changed), job, task, seq;
+  int busy = clu_view_get(&nd->waiting) > 0;
+  set(out, JOB, i, NA_REAL);
+  set(out, ELEMENT, i, NA_REAL);
+  if (slot > 0 && slot <= CLU_SLOTS && s && s->has_rings) {
+    seq = clu_activity_look(clu_shared_activity(s, (int)slot - 1), &since);
+    busy = seq > 0;
+    if (busy) SET_STRING_ELT(VECTOR_ELT(out, CALL), i, read_call(s, (int)slot - 1, seq, since));
+    if (busy && clu_view_task_of(v, (int)i, seq, &job, &task)) {
+      set(out, JOB, i, (double)job);
+      set(out, ELEMENT, i, (double)task + 1);
+    }
+  }
+  set(out, SINCE, i, seconds(since));
+  return busy;
+}
+
+static void read_node(SEXP out, R_xlen_t i, const clu_seen *s, clu_shared *shared, clu_pid server) {
+  const clu_view_memory *m = s->view->memory;
+  const clu_view_node *nd = &m->node[i];
+  uint64_t host = clu_view_get(&nd->host);
+  int is_of_server = clu_view_get(&nd->server) == (uint64_t)server;
+  int busy = read_work(out, i, s->view, is_of_server ? shared : NULL);
+  set(out, PID, i, number(&nd->pid));
+  SET_STRING_ELT(VECTOR_ELT(out, STATE), i, Rf_mkChar(state_of(clu_view_get(&nd->state), busy)));
+  SET_STRING_ELT(VECTOR_ELT(out, HOST), i,
+                 text_of(m->host[host < CLU_VIEW_HOSTS ? host : 0], CLU_VIEW_TEXT));
+  set(out, SLOT, i, is_of_server ? number(&nd->slot) : 0);
+  set(out, DONE, i, number(&nd->done));
+  set(out, FAILED, i, number(&nd->failed));
+  set(out, DEATHS, i, number(&nd->deaths));
+  set(out, SENT, i, number(&nd->sent));
+  set(out, RECEIVED, i, number(&nd->received));
+  set(out, CPU, i, s->nodes[i].cpu);
+  set(out, MEMORY, i, s->nodes[i].memory);
+}
+
+static SEXP read_nodes(const clu_seen *s, clu_shared *shared, clu_pid server) {
+  static const char *names[] = {"pid",   "state",  "host",   "slot",   "job",  "element",
+                                "since", "done",   "failed", "deaths", "sent", "received",
+                                "cpu",   "memory", "call",   ""};
+  SEXP out = PROTECT(columns(names, "nttnnnnnnnnnnnt", s->n));
+  for (R_xlen_t i = 0; i < s->n; i++) read_node(out, i, s, shared, server);
+  UNPROTECT(1);
+  return out;
+}
+
+/* A job of one task that is not known to have ended. */
+static int is_open(const clu_view_job *j) {
+  return clu_view_get(&j->total) == 1 && !clu_view_get(&j->ended);
+}
+
+/* The session reads results when it has reason to. Of jobs of one task those are found that their
+ * node has done and the session has not read of: `is_over`. */
+static void find_over(const clu_view *v, clu_shared *s, clu_pid server, const clu_view_job *jobs,
+                      R_xlen_t n, int *is_over) {
+  uint64_t first = UINT64_MAX, last = 0, since;
+  for (R_xlen_t i = 0; i < n; i++) {
+    uint64_t number = clu_view_get(&jobs[i].number);
+    if (!is_open(&jobs[i])) continue;
+    if (number < first) first = number;
+    if (number > last) last = number;
+  }
+  if (last == 0) return;
+  for (uint64_t k = 0; k < v->memory->about.nodes && k < CLU_VIEW_NODES; k++) {
+    const clu_view_node *nd = &v->memory->node[k];
+    uint64_t slot = clu_view_get(&nd->slot), at_hand;
+    if (!slot || slot > CLU_SLOTS || clu_view_get(&nd->server) != (uint64_t)server) continue;
+    at_hand = clu_activity_look(clu_shared_activity(s, (int)slot - 1), &since);
+    for (int b = 0; b < CLU_VIEW_BATCHES; b++) {
+      uint64_t job = clu_view_get(&nd->batch[b].job), seq = clu_view_get(&nd->batch[b].seq);
+      if (job < first || job > last || (at_hand && seq >= at_hand)) continue;
+      for (R_xlen_t i = 0; i < n; i++)
+        if (clu_view_get(&jobs[i].number) == job && is_open(&jobs[i])) is_over[i] = 1;
+    }
+  }
+}
+
+static SEXP read_jobs(const clu_view *v, clu_shared *s, clu_pid server) {
+  static const char *names[] = {"job",   "total",   "done", "failed", "retries", "began",
+                                "ended", "waiting", "over", "label",  ""};
+  clu_view_job *jobs = (clu_view_job *)R_alloc(CLU_VIEW_JOBS, sizeof *jobs);
+  int *is_over = (int *)R_alloc(CLU_VIEW_JOBS, sizeof *is_over);
+  R_xlen_t n = 0;
+  SEXP out;
+  for (int k = 0; k < CLU_VIEW_JOBS; k++)
+    if (clu_view_get(&v->memory->job[k].number) && clu_view_read_job(v, k, &jobs[n])) n++;
+  memset(is_over, 0, CLU_VIEW_JOBS * sizeof *is_over);
+  if (s) find_over(v, s, server, jobs, n, is_over);
+  out = PROTECT(columns(names, "nnnnnnnnlt", n));
+  for (R_xlen_t i = 0; i < n; i++) {
+    const clu_view_job *j = &jobs[i];
+    set(out, 0, i, number(&j->number));
+    set(out, 1, i, number(&j->total));
+    set(out, 2, i, number(&j->done));
+    set(out, 3, i, number(&j->failed));
+    set(out, 4, i, number(&j->retries));
+    set(out, 5, i, seconds(clu_view_get(&j->began)));
+    set(out, 6, i, seconds(clu_view_get(&j->ended)));
+    set(out, 7, i, number(&j->waiting));
+    LOGICAL(VECTOR_ELT(out, 8))[i] = is_over[i];
+    SET_STRING_ELT(VECTOR_ELT(out, 9), i, text_of(j->label, sizeof j->label));
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* The last `most`, the oldest first, but for those that are overwritten meanwhile. */
+static SEXP read_tasks(const clu_view *v, R_xlen_t most) {
+  static const char *names[] = {"job", "element", "began", "ended", "node", "ok", ""};
+  const clu_view_memory *m = v->memory;
+  uint64_t end = atomic_load_explicit(&m->ntasks, memory_order_acquire), from, now;
+  R_xlen_t n, skip;
+  SEXP out;
+  if (most > CLU_VIEW_TASKS - 64) most = CLU_VIEW_TASKS - 64;
+  from = end > (uint64_t)most ? end - (uint64_t)most : 0;
+  n = (R_xlen_t)(end - from);
+  out = PROTECT(columns(names, "nnnnnl", n));
+  for (R_xlen_t i = 0; i < n; i++) {
+    const clu_view_task *t = &m->task[(from + (uint64_t)i) % CLU_VIEW_TASKS];
+    uint64_t began = clu_view_get(&t->began);
+    set(out, 0, i, number(&t->job));
+    set(out, 1, i, number(&t->task) + 1);
+    set(out, 2, i, seconds(began));
+    set(out, 3, i, seconds(began + clu_view_get(&t->took)));
+    set(out, 4, i, number(&t->node));
+    LOGICAL(VECTOR_ELT(out, 5))[i] = clu_view_get(&t->ok) != 0;
+  }
+  atomic_thread_fence(memory_order_acquire);
+  now = clu_view_get(&m->ntasks);
+  skip = now + 1 > from + CLU_VIEW_TASKS ? (R_xlen_t)(now + 1 - from - CLU_VIEW_TASKS) : 0;
+  if (skip > n) skip = n;
+  for (R_xlen_t i = 0; i < skip; i++) set(out, 0, i, NA_REAL);
+  UNPROTECT(1);
+  return out;
+}
+
+static SEXP read_events(const clu_view *v) {
+  static const char *names[] = {"time", "node", "kind", "text", ""};
+  clu_view_event *events = (clu_view_event *)R_alloc(CLU_VIEW_EVENTS, sizeof *events);
+  uint64_t end = atomic_load_explicit(&v->memory->nevents, memory_order_acquire);
+  uint64_t from = end > CLU_VIEW_EVENTS ? end - CLU_VIEW_EVENTS : 0;
+  R_xlen_t n = 0;
+  SEXP out;
+  for (uint64_t k = from; k < end; k++)
+    if (clu_view_read_event(v, (int)(k % CLU_VIEW_EVENTS), &events[n])) n++;
+  out = PROTECT(columns(names, "nntt", n));
+  for (R_xlen_t i = 0; i < n; i++) {
+    set(out, 0, i, seconds(clu_view_get(&events[i].at)));
+    set(out, 1, i, number(&events[i].node));
+    SET_STRING_ELT(VECTOR_ELT(out, 2), i, text_of(events[i].kind, sizeof events[i].kind));
+    SET_STRING_ELT(VECTOR_ELT(out, 3), i, text_of(events[i].text, sizeof events[i].text));
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP clu_seen_values(const clu_seen *s, clu_shared *shared, clu_pid server, R_xlen_t tasks) {
+  static const char *names[] = {"about", "nodes", "jobs", "tasks", "events", ""};
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(out, 0, read_about(s->view->memory));
+  SET_VECTOR_ELT(out, 1, read_nodes(s, shared, server));
+  SET_VECTOR_ELT(out, 2, read_jobs(s->view, shared, server));
+  SET_VECTOR_ELT(out, 3, read_tasks(s->view, tasks));
+  SET_VECTOR_ELT(out, 4, read_events(s->view));
+  UNPROTECT(1);
+  return out;
+}

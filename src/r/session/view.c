@@ -1,0 +1,86 @@
+/* The views of clusters (core/shm/view.h), as their session makes them. */
+#include "r/session/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static SEXP view_tag(void) { return Rf_install("clutch_view"); }
+
+static void view_finalize(SEXP x) {
+  clu_view *v = R_ExternalPtrAddr(x);
+  R_ClearExternalPtr(x);
+  if (!v) return;
+  clu_count_handle(-1);
+  if (clu_handle_is_ours(x)) {
+    int mine = clu_turn_enter(CLU_FRAME);
+    clu_view_unref(v);
+    clu_turn_leave(mine);
+  }
+}
+
+/* NULL: there is none. */
+clu_view *clu_get_view(SEXP x) { return x == R_NilValue ? NULL : clu_handle_get(x, view_tag()); }
+
+static void copy_text(char *to, SEXP text) {
+  snprintf(to, CLU_VIEW_TEXT, "%s", Rf_translateCharUTF8(STRING_ELT(text, 0)));
+}
+
+/* For cluster `number` with so many nodes. `texts`: R's version, the user, the host, the strategy.
+ * NULL: without memory or a descriptor for it. */
+SEXP ffi_view_new(SEXP number, SEXP nodes, SEXP texts) {
+  clu_view_about about;
+  char *const to[] = {about.r, about.user, about.host, about.strategy};
+  clu_view *v;
+  clu_err e;
+  SEXP x;
+  clu_need_session();
+  memset(&about, 0, sizeof about);
+  about.number = (uint64_t)Rf_asReal(number);
+  about.pid = (uint64_t)clu_os_getpid();
+  about.created = clu_os_now();
+  about.nodes = (uint64_t)Rf_asReal(nodes);
+  for (int i = 0; i < 4; i++) copy_text(to[i], Rf_ScalarString(STRING_ELT(texts, i)));
+  x = PROTECT(clu_handle_new(view_tag(), R_NilValue, view_finalize));
+  v = clu_view_new(&about, &e);
+  if (v) clu_handle_set(x, v);
+  UNPROTECT(1);
+  return v ? x : R_NilValue;
+}
+
+/* Nodes with these numbers (from 1) are shown there, on these hosts. */
+SEXP ffi_view_nodes(SEXP view, SEXP handles, SEXP ranks, SEXP hosts) {
+  clu_view *v = clu_get_view(view);
+  for (R_xlen_t i = 0; i < Rf_xlength(handles); i++)
+    clu_node_show(clu_get_node(VECTOR_ELT(handles, i)), v, INTEGER(ranks)[i] - 1,
+                  Rf_translateCharUTF8(STRING_ELT(hosts, i)));
+  return R_NilValue;
+}
+
+/* A fork server has it for observers; or, with `view` NULL, has it no more. Whether that could be
+ * sent. */
+SEXP ffi_view_pass(SEXP view, SEXP server, SEXP number) {
+  clu_view *v = clu_get_view(view);
+  clu_server *s = clu_get_server(server);
+  unsigned char size[8];
+  clu_fd fd = CLU_NO_FD;
+  clu_put64(size, sizeof *v->memory);
+  if (v && clu_os_dup(v->fd, &fd) != CLU_OK) return Rf_ScalarLogical(0);
+  return Rf_ScalarLogical(
+      clu_server_send(s, CLU_K_VIEW, (uint64_t)Rf_asReal(number), size, sizeof size, fd) == CLU_OK);
+}
+
+/* `node`: its number, 0: it is about none. */
+SEXP ffi_view_tell(SEXP view, SEXP kind, SEXP node, SEXP text) {
+  clu_view_tell(clu_get_view(view), CHAR(STRING_ELT(kind, 0)), Rf_asInteger(node),
+                Rf_translateCharUTF8(STRING_ELT(text, 0)), clu_os_now());
+  return R_NilValue;
+}
+
+/* The cluster was stopped: the view is not passed on any more. */
+SEXP ffi_view_stop(SEXP view) {
+  clu_view *v = clu_get_view(view);
+  if (!v) return R_NilValue;
+  clu_view_set(&v->memory->stopped, clu_os_now());
+  clu_view_seal(v);
+  return R_NilValue;
+}

@@ -1,0 +1,110 @@
+/* Which calls nodes are in, seen from R: core/shm/stacks.h says how they tell. */
+#include <string.h>
+
+#include "r/tasks/task-results.h"
+#include "r/tasks/task-state.h"
+
+#define LOOK_EVERY \
+  2000000 /* ns between two looks at what nodes have told: nothing wakes who waits */
+
+typedef struct asking {
+  SEXP handles;
+  uint32_t *questions; /* one a node; 0: it was not asked */
+} asking;
+
+static clu_node *nth(SEXP handles, R_xlen_t i) { return R_ExternalPtrAddr(VECTOR_ELT(handles, i)); }
+
+/* Results in rings, of which nobody was told yet: who has answered is not busy. */
+static void take_results(SEXP handles) {
+  const tasks *before = NULL;
+  for (R_xlen_t i = 0; i < Rf_xlength(handles); i++) {
+    clu_node *nd = nth(handles, i);
+    task_node *at = nd ? clu_node_data(nd) : NULL;
+    if (!at || at->tasks == before) continue;
+    before = at->tasks;
+    clu_tasks_take_rings(at->tasks);
+  }
+}
+
+static int all_told(void *data) {
+  const asking *a = data;
+  take_results(a->handles);
+  for (R_xlen_t i = 0; i < Rf_xlength(a->handles); i++) {
+    clu_node *nd = nth(a->handles, i);
+    if (!nd || !a->questions[i] || !clu_node_is_open(nd) || !clu_node_busy(nd)) continue;
+    if (!clu_node_has_told_stack(nd, a->questions[i])) return 0;
+  }
+  return 1;
+}
+
+enum { JOB, ELEMENT, SINCE, KNOWN, CURRENT, AGE, TEXT };
+
+/* What node `i` is at: the number that its request or task has there; 0: nothing. */
+static uint64_t put_work(SEXP out, R_xlen_t i, const clu_node *nd, uint64_t now) {
+  const task_node *at = clu_node_data(nd);
+  uint64_t head = 0, task, since = 0;
+  void *job;
+  if (at && at->id == clu_node_id(nd)) head = clu_sched_node_head(at->tasks->sched, at->index);
+  if (head) since = clu_sched_node_since(at->tasks->sched, at->index);
+  if (head && clu_sched_node_current(at->tasks->sched, at->index, head, &job, &task)) {
+    REAL(VECTOR_ELT(out, JOB))[i] = (double)((task_job *)job)->number;
+    REAL(VECTOR_ELT(out, ELEMENT))[i] = clu_job_element(job, task);
+  }
+  if (!head) head = clu_node_request_at_hand(nd);
+  if (clu_node_began(nd, head)) since = clu_node_began(nd, head); /* it knows best */
+  if (since) REAL(VECTOR_ELT(out, SINCE))[i] = now > since ? 1e-9 * (double)(now - since) : 0;
+  return head;
+}
+
+/* `question`: 0: it cannot be asked. */
+static void put_stack(SEXP out, R_xlen_t i, clu_node *nd, uint32_t question) {
+  static clu_stack s;
+  uint64_t now = clu_os_now(), seq = put_work(out, i, nd, now);
+  if (!seq || !question || !clu_node_stack(nd, &s) || s.seq != seq) return;
+  SET_STRING_ELT(VECTOR_ELT(out, TEXT), i, Rf_mkCharLenCE(s.text, (int)s.size, CE_UTF8));
+  LOGICAL(VECTOR_ELT(out, CURRENT))[i] = (int32_t)(s.told - question) >= 0;
+  REAL(VECTOR_ELT(out, AGE))[i] = now > s.taken ? 1e-9 * (double)(now - s.taken) : 0;
+}
+
+static SEXP empty_answer(R_xlen_t n) {
+  static const char *names[] = {"job", "element", "since", "known", "current", "age", "text", ""};
+  static const SEXPTYPE types[] = {REALSXP, REALSXP, REALSXP, LGLSXP, LGLSXP, REALSXP, STRSXP};
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  for (int c = 0; c <= TEXT; c++) {
+    SEXP x = Rf_allocVector(types[c], n);
+    SET_VECTOR_ELT(out, c, x);
+    for (R_xlen_t i = 0; i < n; i++) {
+      if (types[c] == REALSXP) REAL(x)[i] = NA_REAL;
+      if (types[c] == LGLSXP) LOGICAL(x)[i] = 0;
+      if (types[c] == STRSXP) SET_STRING_ELT(x, i, NA_STRING);
+    }
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* Asks these nodes which calls they are in, and waits `seconds` at most for those that are busy. A
+ * list of vectors: `job`, `element`: of the task at hand, NA: it is none, or has no element;
+ * `since`: for how many seconds it is at that, NA: not known; `known`: whether it can be asked at
+ * all; `text`: its calls, a line each, NA: not known; `current`: whether they are those of now;
+ * `age`: of how many seconds ago they are. */
+SEXP ffi_stacks(SEXP handles, SEXP seconds) {
+  R_xlen_t n = Rf_xlength(handles);
+  uint64_t deadline = clu_in_seconds(seconds);
+  asking a = {handles, (uint32_t *)R_alloc((size_t)n + 1, sizeof(uint32_t))};
+  SEXP out = PROTECT(empty_answer(n));
+  clu_pump(0, NULL);
+  for (R_xlen_t i = 0; i < n; i++) {
+    a.questions[i] = clu_node_ask_stack(clu_get_node(VECTOR_ELT(handles, i)));
+    LOGICAL(VECTOR_ELT(out, KNOWN))[i] = a.questions[i] != 0;
+  }
+  while (!all_told(&a)) {
+    uint64_t now = clu_os_now();
+    if (now >= deadline) break;
+    clu_wait_for(all_told, &a, now + LOOK_EVERY < deadline ? now + LOOK_EVERY : deadline, NULL);
+  }
+  for (R_xlen_t i = 0; i < n; i++)
+    put_stack(out, i, clu_get_node(VECTOR_ELT(handles, i)), a.questions[i]);
+  UNPROTECT(1);
+  return out;
+}

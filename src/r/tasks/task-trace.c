@@ -1,0 +1,57 @@
+#include "r/tasks/task-trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+job_facts *clu_facts_new(uint64_t number, uint64_t n, const char *label) {
+  size_t size = strlen(label) + 1;
+  job_facts *f = malloc(sizeof *f + size);
+  if (!f) return NULL;
+  f->refs = 1;
+  f->number = number;
+  f->n = n;
+  f->begun = f->bytes_out = 0;
+  memcpy(f->label, label, size);
+  return f;
+}
+
+void clu_facts_unref(job_facts *f) {
+  if (f && --f->refs == 0) free(f);
+}
+
+/* Whether there is room for one more. */
+static int grow(task_trace *t) {
+  size_t cap = t->cap ? 2 * t->cap : 256;
+  task_record *more;
+  if (t->n < t->cap || t->cap == t->most) return t->cap > 0;
+  if (cap > t->most) cap = t->most;
+  more = realloc(t->records, cap * sizeof *more);
+  if (!more) return 0;
+  t->records = more;
+  t->cap = cap;
+  t->at = t->n;
+  return 1;
+}
+
+void clu_trace_add(task_trace *t, const task_record *r) {
+  task_record *to;
+  if (!grow(t)) return;
+  to = &t->records[t->at];
+  if (++t->at == t->cap) t->at = 0;
+  if (t->n++ >= t->cap) clu_facts_unref(to->job);
+  *to = *r;
+  to->job->refs++;
+}
+
+size_t clu_trace_size(const task_trace *t) { return t->n < t->cap ? t->n : t->cap; }
+
+const task_record *clu_trace_at(const task_trace *t, size_t k) {
+  return &t->records[(t->n - clu_trace_size(t) + k) % t->cap];
+}
+
+void clu_trace_free(task_trace *t) {
+  for (size_t k = 0; k < clu_trace_size(t); k++) clu_facts_unref(t->records[k].job);
+  free(t->records);
+  t->records = NULL;
+  t->n = t->cap = t->at = 0;
+}

@@ -1,0 +1,51 @@
+/* What is remembered of tasks that have ended, for cluster_trace(): a ring of the last ones, and
+ * what they have in common, their job. That is remembered as long as one of its tasks is, or the
+ * job itself.
+ *
+ * A task costs some stores, a job an allocation. Without memory a task is not remembered. No
+ * function of R is called here, and nothing blocks.
+ */
+#ifndef CLUTCH_TASK_TRACE_H
+#define CLUTCH_TASK_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of a job. */
+typedef struct job_facts {
+  size_t refs;
+  uint64_t number, n;
+  uint64_t begun;     /* when its tasks could be handed out first; 0: they could not yet */
+  uint64_t bytes_out; /* of all that was sent for it */
+  char label[];       /* see job-label.h; "": none */
+} job_facts;
+
+/* How a task has ended. */
+enum task_end { TASK_OK, TASK_ERROR, TASK_DIED, TASK_TIMEOUT, TASK_CANCELLED };
+
+/* Of a task: times in ns by this machine's clock. */
+typedef struct task_record {
+  job_facts *job;
+  uint64_t task, sent, began, took, received;
+  uint32_t attempt, bytes;
+  int node, end; /* enum task_end */
+} task_record;
+
+typedef struct task_trace {
+  task_record *records; /* a ring once it has `most` */
+  size_t n, cap, most;  /* n: of all that there ever were */
+  size_t at;            /* where the next one goes */
+} task_trace;
+
+/* NULL without memory. The caller has a reference. */
+job_facts *clu_facts_new(uint64_t number, uint64_t n, const char *label);
+void clu_facts_unref(job_facts *f); /* accepts NULL */
+
+/* Remembers it, with a reference of its own to the job. */
+void clu_trace_add(task_trace *t, const task_record *r);
+/* How many are remembered; the k-th of them, the oldest first. */
+size_t clu_trace_size(const task_trace *t);
+const task_record *clu_trace_at(const task_trace *t, size_t k);
+void clu_trace_free(task_trace *t); /* accepts zeroed memory */
+
+#endif

@@ -1,0 +1,67 @@
+# cluster_report(): one file, which needs nothing else and tells no secrets.
+
+read_report <- function(...) {
+  file <- tempfile(fileext = ".html")
+  on.exit(unlink(file))
+  expect_identical(cluster_report(..., file = file, open = FALSE), file)
+  paste(readLines(file, encoding = "UTF-8", warn = FALSE), collapse = "\n")
+}
+
+test_that("the report has all its parts, is one page of HTML, and loads nothing", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  cluster_walk(cl, c(0.05, 0.01, 0.02, 0.01), Sys.sleep)
+  suppressWarnings(cluster_map(cl, 1:3, function(i) if (i == 2) stop("<b>odd</b> & \"bad\""),
+                               .on_error = "continue"))
+  suppressWarnings(cluster_map(cl, 1:2, function(i) if (i == 1) quit("no"), .on_error = "continue"))
+  text <- read_report(cl)
+  expect_match(text, "^<!DOCTYPE html>")
+  for (title in c("Session", "What limits", "Nodes", "Who did what when", "Tasks that ended",
+                  "The last jobs", "Slowest tasks", "Errors", "Deaths of nodes",
+                  "Last warnings of the session", "Options", "Versions"))
+    expect_match(text, sprintf("<h2>%s</h2>", title), fixed = TRUE)
+  expect_match(text, "cluster_walk(Sys.sleep)", fixed = TRUE)
+  expect_match(text, "&lt;b&gt;odd&lt;/b&gt; &amp; &quot;bad&quot;", fixed = TRUE)
+  expect_match(text, "simpleError", fixed = TRUE)
+  expect_match(text, "clutch_task_died", fixed = TRUE)
+  expect_false(grepl("<b>odd", text, fixed = TRUE))
+  expect_false(grepl("<script|src=|href=|@import|url\\(|https?://[^ <]*[\"')]", text))
+  skip_if_not_installed("xml2")
+  page <- xml2::read_html(text)
+  expect_length(xml2::xml_find_all(page, "//svg"), 2)
+  expect_identical(xml2::xml_text(xml2::xml_find_all(page, "//section/h2"))[1], "Session")
+  cells <- xml2::xml_text(xml2::xml_find_all(page, "//section[h2='Nodes']//tbody/tr/td[3]"))
+  expect_identical(cells, as.character(cluster_status(cl)$pid))
+})
+
+test_that("strings of code, environment variables and the user's home are not in it", {
+  old <- Sys.getenv("HOME")
+  Sys.setenv(CLUTCH_TEST_TOKEN = "s3cret-of-env", HOME = "/home/somebody-known")
+  on.exit(Sys.setenv(HOME = old))
+  on.exit(Sys.unsetenv("CLUTCH_TEST_TOKEN"), add = TRUE)
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  collect(cluster_submit(cl, nchar("s3cret \"of code")))
+  collect(cluster_submit(cl, nchar("s3cret of a very long text that does not fit into a label")))
+  try(cluster_map(cl, 1, function(i) stop("no file /home/somebody-known/x")), silent = TRUE)
+  text <- read_report(cl)
+  expect_false(grepl("s3cret", text, fixed = TRUE))
+  expect_false(grepl("somebody-known", text, fixed = TRUE))
+  expect_match(text, "no file ~/x", fixed = TRUE)
+})
+
+test_that("clusters that have done nothing, or were stopped, have a report, too", {
+  cl <- make_cluster(1)
+  expect_match(read_report(cl), "No task has ended yet", fixed = TRUE)
+  stop_cluster(cl)
+  expect_match(read_report(cl), "stopped", fixed = TRUE)
+  expect_error(cluster_report(1), class = "clutch_argument")
+  expect_error(cluster_report(cl, NA_character_), class = "clutch_argument")
+})
+
+test_that("a hundred thousand tasks make a file of moderate size", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  cluster_map(cl, 1:1e5, identity)
+  expect_lt(nchar(read_report(cl)), 1e6)
+})

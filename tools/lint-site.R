@@ -1,0 +1,63 @@
+# Rscript tools/lint-site.R
+#
+# Checks tools/site/_pkgdown.yml without building the site: each exported function has a help page,
+# and each help page (but internal ones) and each vignette is listed by topic, once. Nothing is
+# listed that is not there. The tests that vignettes/guarantees.Rmd names are there.
+# Prints what is wrong; the last line is "N passed, N failed".
+
+listing <- "tools/site/_pkgdown.yml"
+
+# The entries "- name" below "contents:" of a part of the file, such as "reference:"
+listed <- function(lines, part) {
+  from <- match(paste0(part, ":"), lines)
+  to <- grep("^[a-z]", lines)
+  to <- min(c(to[to > from], length(lines) + 1L)) - 1L
+  entries <- grep("^      - ", lines[from:to], value = TRUE)
+  trimws(sub("^ *- ", "", entries))
+}
+
+# The topics of the help pages: each with the names under which it is found
+help_pages <- function() {
+  files <- Sys.glob("man/*.Rd")
+  pages <- lapply(files, function(f) {
+    lines <- readLines(f, encoding = "UTF-8")
+    of <- function(tag) {
+      found <- grep(paste0("^\\\\", tag, "\\{"), lines, value = TRUE)
+      sub("^[^{]*\\{(.*)\\}$", "\\1", found)
+    }
+    if ("internal" %in% of("keyword") && !identical(of("docType"), "package")) return(NULL)
+    union(sub("\\.Rd$", "", basename(f)), of("alias"))
+  })
+  names(pages) <- sub("\\.Rd$", "", basename(files))
+  Filter(length, pages)
+}
+
+lines <- readLines(listing, encoding = "UTF-8")
+pages <- help_pages()
+topics <- listed(lines, "reference")
+of_topic <- lapply(topics, function(t) names(pages)[vapply(pages, function(p) t %in% p, NA)])
+exported <- grep("^export\\(", readLines("NAMESPACE"), value = TRUE)
+exported <- sub("^export\\(\"?([^\")]*)\"?\\)$", "\\1", exported)
+vignettes <- sub("\\.Rmd$", "", basename(Sys.glob("vignettes/*.Rmd")))
+articles <- setdiff(listed(lines, "articles"), "measurements") # which tools/site.R makes
+
+# The page of what is guaranteed names tests
+text <- paste(readLines("vignettes/guarantees.Rmd", encoding = "UTF-8"), collapse = "\n")
+named <- unique(unlist(regmatches(text, gregexpr("test-[a-z-]+\\.[Rc]", text))))
+tests <- basename(Sys.glob(c("tests/testthat/test-*.R", "tests/c/test-*.c")))
+
+twice <- function(x) unique(x[duplicated(x)])
+complain <- function(text, names) if (length(names)) paste0(text, ": ", toString(names))
+wrong <- c(
+  complain("exported, and in no help page", setdiff(exported, unlist(pages))),
+  complain("listed, and in no help page", topics[lengths(of_topic) == 0L]),
+  complain("not in the reference", setdiff(names(pages), unlist(of_topic))),
+  complain("more than once in the reference", twice(unlist(of_topic))),
+  complain("no such vignette", setdiff(articles, vignettes)),
+  complain("not among the articles", setdiff(vignettes, articles)),
+  complain("more than once among the articles", twice(articles)),
+  complain("vignettes/guarantees.Rmd names a test that is not there", setdiff(named, tests))
+)
+if (length(wrong)) cat(paste0(listing, ": ", wrong), sep = "\n")
+cat(sprintf("%d passed, %d failed\n", 8L - length(wrong), length(wrong)))
+quit("no", status = if (length(wrong)) 1L else 0L)
