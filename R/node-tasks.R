@@ -74,12 +74,8 @@ on_message <- function(c) {
   if (.Call(ffi_work_log, c, FALSE)) tryInvokeRestart("muffleMessage")
 }
 
-# Where options(warn =) makes it nothing, or an error, that is seen to here, and in the session only
-# handlers see it.
 on_warning <- function(c) {
-  level <- getOption("warn")
-  if (level < 0 || level >= 2) c <- structure(list(c), class = "clutch_quiet")
-  if (.Call(ffi_work_log, c, FALSE) && level < 2) tryInvokeRestart("muffleWarning")
+  if (.Call(ffi_work_warning, c)) tryInvokeRestart("muffleWarning")
 }
 
 # All others. Conditions of class "immediateCondition", as progressr signals them, are wanted at

@@ -3,34 +3,62 @@
 # What elements have printed and signalled, in order. To establish restarts takes most of the time
 # of a condition, so those that follow each other share theirs, until a handler uses it.
 relay_log <- function(log) {
-  i <- 0L
+  done <- integer(1L) # how many; C code counts in place
   n <- length(log)
   restart_for <- "warning"
   go_on <- function() {
-    while (i < n) {
-      x <- log[[i + 1L]]
-      if (is.object(x) && restart_of(x) != restart_for) break
-      i <<- i + 1L
+    while (done < n) {
+      x <- log[[done + 1L]]
+      is_of_others <- !is.object(x) || is_simple_warning(x) || restart_of(x) != restart_for
+      if (is_of_others && done > before) break
+      done <<- done + 1L
       relay_one(x)
     }
   }
-  while (i < n) {
-    restart_for <- restart_of(log[[i + 1L]])
-    switch(restart_for,
-      message = withRestarts(go_on(), muffleMessage = nothing),
-      warning = withRestarts(go_on(), muffleWarning = nothing)
-    )
+  while (done < n) {
+    before <- done + 0L
+    x <- log[[before + 1L]]
+    if (!is.object(x)) {
+      done <- before + 1L
+      cat(x)
+      next
+    }
+    if (inherits(x, "simpleWarning")) relay_warnings(log, done)
+    if (done == before) {
+      restart_for <- restart_of(x)
+      switch(restart_for,
+        message = withRestarts(go_on(), muffleMessage = nothing),
+        warning = withRestarts(go_on(), muffleWarning = nothing)
+      )
+    }
   }
 }
+
+# Those which warning("text") makes. They are most, and C code relays them.
+is_simple_warning <- function(x) {
+  identical(class(x), c("simpleWarning", "warning", "condition")) && is.list(x) &&
+    identical(names(x), c("message", "call")) && is_text(.subset2(x, 1L))
+}
+
+# The restart ends this call, with which condition in `done`.
+relay_warnings <- function(log, done) {
+  .Call(ffi_relay_warnings, log, done, show_warning, muffling, environment())
+}
+
+# A restart as withRestarts() makes it, but for its place.
+muffling <- structure(
+  list(name = "muffleWarning", exit = NULL, handler = function() NULL, description = "",
+       interactive = NULL),
+  class = "restart"
+)
 
 # Which restart it has. All but messages have that of warnings.
 restart_of <- function(x) if (inherits(x, "message")) "message" else "warning"
 
 nothing <- function() NULL
 
-# As message() and warning() do it, within restarts.
+# A condition. As message() and warning() do it, within restarts.
 relay_one <- function(x) {
-  if (!is.object(x)) return(cat(x))
   quiet <- inherits(x, "clutch_quiet")
   if (quiet) x <- x[[1L]]
   signalCondition(x)

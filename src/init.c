@@ -214,6 +214,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/relay.c */
                                           ENTRY(ffi_work_slim, 1),
                                           ENTRY(ffi_work_log, 2),
+                                          ENTRY(ffi_work_warning, 1),
                                           ENTRY(ffi_work_output, 0),
                                           /* r/tasks/task-options.c */
                                           ENTRY(ffi_options_set, 1),
@@ -294,6 +295,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_secret_bytes, 1),
                                           ENTRY(ffi_same_secret, 2),
                                           ENTRY(ffi_show_warning, 2),
+                                          ENTRY(ffi_relay_warnings, 5),
                                           ENTRY(ffi_output_append, 2),
                                           {NULL, NULL, 0}};
 /* clang-format on */

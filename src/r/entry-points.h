@@ -196,6 +196,7 @@ SEXP ffi_task_attempt(void);
 /* r/node/relay.c */
 SEXP ffi_work_slim(SEXP cond);
 SEXP ffi_work_log(SEXP cond, SEXP now);
+SEXP ffi_work_warning(SEXP cond);
 SEXP ffi_work_output(void);
 
 /* r/tasks/task-options.c */
@@ -306,7 +307,10 @@ SEXP ffi_remove_folder(SEXP path);
 SEXP ffi_random_seeds(SEXP n);
 SEXP ffi_secret_bytes(SEXP n);
 SEXP ffi_same_secret(SEXP a, SEXP b);
-SEXP ffi_show_warning(SEXP text, SEXP call);
 SEXP ffi_output_append(SEXP path, SEXP text);
+
+/* r/condition.c */
+SEXP ffi_show_warning(SEXP text, SEXP call);
+SEXP ffi_relay_warnings(SEXP log, SEXP done, SEXP show, SEXP restart, SEXP frame);
 
 #endif

@@ -72,6 +72,11 @@ NORET void clu_raise_foreign(const char *what);
 /* Whether this process is a node that has said hello. */
 extern int clu_is_node;
 
+/* condition.c. What options(warn =) says; 0 where that is no number. */
+int clu_warn_level(void);
+/* As invokeRestart("muffleWarning") where the restart that was established last is one of
+ * warning(): it jumps there. Returns where it is another. */
+void clu_muffle_warning(void);
 /* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the
  * reference to `b` and hands it back. May raise R's own errors; leaks nothing then. */
 clu_blob *clu_serialize(clu_blob *b, SEXP x);

@@ -158,14 +158,3 @@ SEXP ffi_output_append(SEXP path, SEXP text) {
                                 CHAR(bytes), (size_t)LENGTH(bytes), &e);
   return rc == CLU_OK ? R_NilValue : Rf_mkString(e.text);
 }
-
-/* What warning() does with a condition that no handler has muffled. Only an internal function of
- * base R does that. */
-SEXP ffi_show_warning(SEXP text, SEXP call) {
-  SEXP cmd = PROTECT(Rf_lang2(Rf_install("quote"), call));
-  cmd = PROTECT(Rf_lang3(Rf_install(".dfltWarn"), text, cmd));
-  cmd = PROTECT(Rf_lang2(Rf_install(".Internal"), cmd));
-  Rf_eval(cmd, R_BaseEnv);
-  UNPROTECT(3);
-  return R_NilValue;
-}

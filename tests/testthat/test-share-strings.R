@@ -265,14 +265,16 @@ test_that("a node's own memory is that of the strings it has touched", {
   there(own)
   before <- there(own)
   cluster_export(cl, "x", environment())
-  expect_lt(there(own) - before, 1e6)
+  # A copy takes 8 MB for its pointers alone. Pages of the fork server count as the node's own, too,
+  # once nobody else has them any more: some 100 kB, at times more than 1 MB.
+  expect_lt(there(own) - before, 4e6)
   some <- parallel::clusterEvalQ(cl, x[c(1, 500000, 1e6)])
   expect_identical(some, list(x[c(1, 500000, 1e6)], x[c(1, 500000, 1e6)]))
   parallel::clusterEvalQ(cl, {
     x[77L] <- "changed"
     NULL
   })
-  expect_lt(there(own) - before, 2e6)
+  expect_lt(there(own) - before, 4e6)
 })
 
 test_that("damaged offsets are an error, and nothing outside is read", {

@@ -34,6 +34,43 @@ test_that("output and conditions come in order of elements, or as they come, or 
   })
 })
 
+test_that("handlers muffle the conditions that they choose, the others stay as they are", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  f <- function(x) {
+    cat("out", x, "\n")
+    if (x %% 2) warning("simple ", x)
+    if (x == 4) warning(structure(class = c("mine", "warning", "condition"),
+                                  list(message = "mine", call = NULL)))
+    if (x %% 3 == 0) message("said ", x)
+    x
+  }
+  # what a handler leaves is seen further outside
+  heard <- function(expr, leaves) {
+    seen <- list(inner = NULL, outer = NULL)
+    note <- function(where) function(c) {
+      seen[[where]] <<- c(seen[[where]], trimws(conditionMessage(c)))
+      is_left <- where == "inner" && grepl(leaves, conditionMessage(c))
+      if (!is_left) tryInvokeRestart(computeRestarts(c)[[1]])
+    }
+    printed <- capture.output(withCallingHandlers(
+      withCallingHandlers(invisible(expr), warning = note("inner"), message = note("inner")),
+      warning = note("outer"), message = note("outer")
+    ))
+    c(seen, list(printed = printed))
+  }
+  for (leaves in c("5|mine|said 3", "simple", "said", "nothing", ".")) {
+    expect_identical(heard(cluster_walk(cl, 1:9, f), leaves), heard(lapply(1:9, f), leaves))
+  }
+  g <- function(x) warning("simple ", x)
+  # a handler may leave the map, and the next one finds the cluster as it was
+  expect_identical(tryCatch(cluster_walk(cl, 1:2, g), warning = conditionMessage), "simple 1")
+  expect_identical(suppressWarnings(cluster_map_int(cl, 1:3, function(x) {
+    warning("x")
+    x
+  })), 1:3)
+})
+
 test_that("a function as .relay gets the conditions of a task while it goes on, in their order", {
   of_each_strategy(function(cl) {
     gate <- tempfile()

@@ -130,6 +130,27 @@ SEXP ffi_work_log(SEXP cond, SEXP now) {
   return Rf_ScalarLogical(TRUE);
 }
 
+/* The same of a warning, which is then muffled. Where options(warn =) makes it nothing, or an
+ * error, R sees to that, and in the session only handlers see it. TRUE: a restart other than the
+ * usual one is to muffle it. */
+SEXP ffi_work_warning(SEXP cond) {
+  int level = clu_warn_level(), is_quiet = level < 0 || level >= 2;
+  SEXP x = cond, taken, no;
+  if (is_quiet) {
+    x = PROTECT(Rf_allocVector(VECSXP, 1));
+    SET_VECTOR_ELT(x, 0, cond);
+    Rf_setAttrib(x, R_ClassSymbol, PROTECT(Rf_mkString("clutch_quiet")));
+    UNPROTECT(2);
+  }
+  PROTECT(x);
+  no = PROTECT(Rf_ScalarLogical(FALSE));
+  taken = ffi_work_log(x, no);
+  UNPROTECT(2);
+  if (!Rf_asLogical(taken) || level >= 2) return no;
+  clu_muffle_warning();
+  return taken;
+}
+
 /* No R API in these: R calls them while it prints. */
 static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con) {
   size_t bytes = size * n;

@@ -1,0 +1,84 @@
+/* Conditions are signalled, shown and muffled by internal functions of base R. Its own functions
+ * around these take ten times as long, which counts for tasks that signal thousands of them. */
+#include "r/r-api.h"
+
+#include <string.h>
+
+/* .Internal(name(a, b, c)); arguments that are NULL are left out. */
+static SEXP internal(const char *name, SEXP a, SEXP b, SEXP c) {
+  SEXP args = PROTECT(c ? Rf_cons(c, R_NilValue) : R_NilValue), call;
+  if (b) args = Rf_cons(b, args);
+  UNPROTECT(1);
+  PROTECT(args);
+  call = PROTECT(Rf_lcons(Rf_install(name), Rf_cons(a, args)));
+  call = PROTECT(Rf_lang2(Rf_install(".Internal"), call));
+  call = Rf_eval(call, R_BaseEnv);
+  UNPROTECT(3);
+  return call;
+}
+
+static SEXP quoted(SEXP x) { return Rf_lang2(Rf_install("quote"), x); }
+
+/* What warning() does with a condition that no handler has muffled. */
+SEXP ffi_show_warning(SEXP text, SEXP call) {
+  call = PROTECT(quoted(call));
+  internal(".dfltWarn", text, call, NULL);
+  UNPROTECT(1);
+  return R_NilValue;
+}
+
+/* Whether `x` is a condition of these classes as base R makes it: list(message, call). */
+static int is_simple(SEXP x, const char *const *classes) {
+  SEXP cls, names, text;
+  if (TYPEOF(x) != VECSXP || XLENGTH(x) != 2 || !OBJECT(x)) return 0;
+  cls = Rf_getAttrib(x, R_ClassSymbol);
+  names = Rf_getAttrib(x, R_NamesSymbol);
+  if (Rf_xlength(cls) != 3 || Rf_xlength(names) != 2) return 0;
+  for (int i = 0; i < 3; i++)
+    if (strcmp(CHAR(STRING_ELT(cls, i)), classes[i]) != 0) return 0;
+  if (strcmp(CHAR(STRING_ELT(names, 0)), "message") != 0) return 0;
+  if (strcmp(CHAR(STRING_ELT(names, 1)), "call") != 0) return 0;
+  text = VECTOR_ELT(x, 0);
+  return TYPEOF(text) == STRSXP && XLENGTH(text) == 1;
+}
+
+int clu_warn_level(void) {
+  int level = Rf_asInteger(Rf_GetOption1(Rf_install("warn")));
+  return level == NA_INTEGER ? 0 : level;
+}
+
+/* As warning() does it with a condition, those of `log` after the first `*done` that are simple
+ * warnings and follow each other. Before each `done` is counted up. `restart`, which muffles, ends
+ * the call of the R function whose frame `frame` is. `show`: the function that is called for those
+ * that no handler has muffled where options(warn =) makes errors of warnings. */
+SEXP ffi_relay_warnings(SEXP log, SEXP done, SEXP show, SEXP restart, SEXP frame) {
+  static const char *const simple[] = {"simpleWarning", "warning", "condition"};
+  int *at = INTEGER(done);
+  restart = PROTECT(Rf_shallow_duplicate(restart));
+  SET_VECTOR_ELT(restart, 1, frame);
+  internal(".addRestart", restart, NULL, NULL);
+  while (*at < XLENGTH(log)) {
+    SEXP x = VECTOR_ELT(log, *at), call;
+    if (!is_simple(x, simple)) break;
+    ++*at;
+    call = PROTECT(quoted(VECTOR_ELT(x, 1)));
+    internal(".signalCondition", x, VECTOR_ELT(x, 0), call);
+    if (clu_warn_level() >= 2)
+      Rf_eval(PROTECT(Rf_lang2(show, x)), R_GlobalEnv);
+    else
+      internal(".dfltWarn", VECTOR_ELT(x, 0), PROTECT(call), NULL);
+    UNPROTECT(2);
+  }
+  UNPROTECT(1);
+  return R_NilValue;
+}
+
+void clu_muffle_warning(void) {
+  SEXP first = PROTECT(Rf_ScalarInteger(1)), none = PROTECT(Rf_allocVector(VECSXP, 0)), name;
+  SEXP restart = PROTECT(internal(".getRestart", first, NULL, NULL));
+  name = TYPEOF(restart) == VECSXP && XLENGTH(restart) ? VECTOR_ELT(restart, 0) : R_NilValue;
+  if (TYPEOF(name) == STRSXP && XLENGTH(name) == 1 &&
+      strcmp(CHAR(STRING_ELT(name, 0)), "muffleWarning") == 0)
+    internal(".invokeRestart", restart, none, NULL);
+  UNPROTECT(3);
+}
