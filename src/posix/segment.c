@@ -232,6 +232,11 @@ int clu_os_segment_is_unchanged(const void *p, size_t n) {
 
 #endif
 
+int clu_os_segment_may_be_many(void) {
+  struct rlimit r;
+  return sizeof(void *) >= 8 && getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur == RLIM_INFINITY;
+}
+
 long clu_os_most_fds(void) {
   struct rlimit r;
   if (getrlimit(RLIMIT_NOFILE, &r) != 0) return 256;

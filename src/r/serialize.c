@@ -158,7 +158,7 @@ static SEXP do_in(void *data) {
   st->pos += wrapped;
   st->before = clu_shared_reading(st->b->segments); /* what follows may jump */
   st->turn = clu_turn_pause();
-  if (st->b->segments) clu_shared_expect(clu_segments_size(st->b->segments));
+  clu_shared_expect(st->b->segments);
   x = R_Unserialize(&in);
   clu_turn_resume(st->turn);
   clu_shared_reading(st->before);
@@ -337,7 +337,7 @@ SEXP clu_unserialize_from(clu_reader read, void *data, const clu_segments *segme
   c = in_piece_char(&in);
   wrapped = c == CLU_SHARED_MARK;
   if (!wrapped) p.first = c;
-  if (segments) clu_shared_expect(clu_segments_size(segments));
+  clu_shared_expect(segments);
   before = clu_shared_reading(segments);
   x = R_Unserialize(&in);
   clu_shared_reading(before);

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/base/os.h"
+#include "core/base/os-segment.h"
 
 static const clu_segments *reading;
 static clu_splice *writing;
-static uint64_t mapped; /* bytes of the vectors that R has */
+static uint64_t mapped; /* bytes that the vectors that R has may take */
 static long alive;      /* how many */
 
 long clu_shared_alive(void) { return alive; }
@@ -67,16 +67,26 @@ static uint64_t may_wait(void) {
   return in_node < least ? least : in_node < most ? in_node : most;
 }
 
+/* What is sent again and again, as share() makes it, takes no memory again, but some address space
+ * and one of the mappings that a process may have: each of 8 nodes took 3 ms of its time for
+ * collections each time that 100 MB came once more. An address space with a limit is used up. */
+static uint64_t counted_of(const clu_segment *s, uint64_t bytes) {
+  return clu_segment_is_again(s) && clu_os_segment_may_be_many() ? bytes / 16 : bytes;
+}
+
 /* What is dropped at once, and was never touched, takes no memory; but it makes R collect what is
  * young, which costs a few milliseconds, and is most of what is mapped. R runs the finalizers,
  * which give back what was found, after some thousand evaluations of its own, so it is asked to do
  * that now. A full collection follows where that was not enough: at once in a session, later in a
  * node, because it makes all of the node's heap its own. What was in use after the last one does
  * not count. */
-void clu_shared_expect(uint64_t more) {
+void clu_shared_expect(const clu_segments *list) {
   static uint64_t in_use;
-  R_xlen_t n = (R_xlen_t)more;
-  uint64_t wait = may_wait(), most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
+  uint64_t more = 0, wait = may_wait(), most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
+  R_xlen_t n;
+  for (int i = 0; list && i < list->n; i++)
+    more += counted_of(list->of[i], clu_segment_size(list->of[i]));
+  n = (R_xlen_t)more;
   if (more == 0 || mapped + more <= most) return;
   R_tryCatchError(allocate, &n, nothing, NULL);
   R_RunPendingFinalizers();
@@ -98,10 +108,15 @@ const char *clu_shared_lost_text(void) {
 
 void clu_held_drop(clu_held *h) {
   if (!h->segment) return;
-  mapped -= h->bytes;
+  mapped -= h->counted;
   alive--;
   clu_segment_unref(h->segment);
   h->segment = NULL;
+}
+
+void clu_held_count(clu_held *h) {
+  mapped += h->bytes - h->counted;
+  h->counted = h->bytes;
 }
 
 static void finalize(SEXP ptr) {
@@ -121,7 +136,8 @@ SEXP clu_held_new(size_t size, clu_segment *segment, R_xlen_t length, uint64_t b
   h->segment = clu_segment_ref(segment);
   h->length = length;
   h->bytes = bytes;
-  mapped += bytes;
+  h->counted = counted_of(segment, bytes);
+  mapped += h->counted;
   alive++;
   R_SetExternalPtrAddr(ptr, h);
   UNPROTECT(1);

@@ -161,17 +161,23 @@ static void *copy_of(SEXP x) {
 }
 
 /* Also who asks for a pointer to read may write: from R 4.6 on Rcpp writes by such a one. */
+static void ask(shared *v) {
+  if (v->asked) return;
+  v->asked = 1;
+  clu_held_count(&v->held);
+}
+
 static void *elements(SEXP x, Rboolean writable) {
   shared *v = of(x);
   int may_write;
-  v->asked = 1;
+  ask(v);
   if (!writable) return v->now;
   clu_segment_bytes(v->held.segment, &may_write);
   return may_write ? v->now : copy_of(x);
 }
 
 static const void *elements_if_there(SEXP x) {
-  of(x)->asked = 1;
+  ask(of(x));
   return of(x)->now;
 }
 

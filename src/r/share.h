@@ -59,6 +59,7 @@ typedef struct clu_held {
   clu_segment *segment; /* NULL: given back */
   R_xlen_t length;      /* of this vector, */
   uint64_t bytes;       /* and how much of the segment it is */
+  uint64_t counted;     /* so much memory it may take */
 } clu_held;
 /* `size` bytes that begin with a clu_held, which holds a reference to `segment`; the others are 0.
  * Behind an external pointer, which frees it. */
@@ -81,8 +82,10 @@ const clu_segments *clu_shared_reading(const clu_segments *list);
 const clu_segments *clu_shared_reading_now(void);
 /* What an error says where the elements of vectors are lost: clu_segment_new_lost(). */
 const char *clu_shared_lost_text(void);
-/* A collection may be due: R does not see the bytes of segments, `more` of which will be mapped. */
-void clu_shared_expect(uint64_t more);
+/* Somebody may write to its elements from now on. */
+void clu_held_count(clu_held *h);
+/* A collection may be due: R does not see the bytes of segments, and will have vectors in these. */
+void clu_shared_expect(const clu_segments *list);
 /* How many vectors of this kind R has. */
 long clu_shared_alive(void);
 /* What strings without a mark are in: 1 UTF-8, 2 Latin-1, 0 something else. */

@@ -98,6 +98,28 @@ TEST(each_mapping_is_for_its_process_alone) {
 
 #if defined(__linux__) && !defined(CLU_PORTABLE)
 
+TEST(one_that_is_mapped_already_is_known_as_long_as_it_is) {
+  clu_segment *s = filled(), *other = filled(), *r[4];
+  CHECK_INT_EQ(clu_segment_seal(s), CLU_OK);
+  CHECK_INT_EQ(clu_segment_seal(other), CLU_OK);
+  r[0] = received(s);
+  r[1] = received(other);
+  CHECK(!clu_segment_is_again(r[0]) && !clu_segment_is_again(r[1]));
+  r[2] = received(s);
+  CHECK(clu_segment_is_again(r[2]) && !clu_segment_is_again(r[0]));
+  clu_segment_unref(r[0]);
+  r[3] = received(s);
+  CHECK(clu_segment_is_again(r[3])); /* r[2] is there */
+  clu_segment_unref(r[2]);
+  clu_segment_unref(r[3]);
+  r[0] = received(s);
+  CHECK(!clu_segment_is_again(r[0]));
+  clu_segment_unref(r[0]);
+  clu_segment_unref(r[1]);
+  clu_segment_unref(other);
+  clu_segment_unref(s);
+}
+
 TEST(pages_that_were_written_to_are_known) {
   clu_segment *s = filled(), *a;
   unsigned char *p;

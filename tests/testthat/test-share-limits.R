@@ -41,25 +41,54 @@ test_that("memory of a node counts what it has written to, and not what is share
   expect_s3_class(e, "clutch_task_memory")
 })
 
+block <- 1e8
+# So many blocks of what was dropped a node has at the most: then it collects.
+most_blocks <- function() {
+  lines <- grep("^(MemTotal|SwapTotal):", readLines("/proc/meminfo"), value = TRUE)
+  machine <- sum(as.numeric(gsub("[^0-9]", "", lines))) * 1024
+  ceiling(min(max(machine / 16, 3e8), 2e9) / block)
+}
+mapped_there <- workspace(function() {
+  sum(grepl("clutch-data.*\\(deleted\\)$", readLines("/proc/self/maps")))
+})
+# How many a node has mapped after each of `times` exports of `x`, and `code` there
+mapped_after <- function(cl, times, x, code = function() NULL) {
+  code <- workspace(code)
+  vapply(seq_len(times), function(i) {
+    cluster_export(cl, "x", environment())
+    parallel::clusterCall(cl, code)
+    parallel::clusterCall(cl, mapped_there)[[1L]]
+  }, 1L)
+}
+
 # A node that evaluates little runs no finalizers of its own accord.
 test_that("a node gives back what was dropped as soon as it has collected for that", {
   linux_only()
   needs("proc")
   shares()
-  lines <- grep("^(MemTotal|SwapTotal):", readLines("/proc/meminfo"), value = TRUE)
-  machine <- sum(as.numeric(gsub("[^0-9]", "", lines))) * 1024
-  block <- 1e8
-  most <- ceiling(min(max(machine / 16, 3e8), 2e9) / block) # then it collects
+  most <- most_blocks()
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  has <- mapped_after(cl, 2 * most, numeric(block / 8))
+  expect_lte(max(has), most)
+  expect_gt(max(has), 2L)
+})
+
+test_that("what share() has made comes again without a collection, until a node writes to it", {
+  linux_only()
+  needs("proc")
+  shares()
+  most <- most_blocks()
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
   x <- share(numeric(block / 8))
-  mapped <- function() sum(grepl("clutch-data.*\\(deleted\\)$", readLines("/proc/self/maps")))
-  has <- vapply(seq_len(3 * most), function(i) {
-    cluster_export(cl, "x", environment(mapped))
-    parallel::clusterCall(cl, workspace(mapped))[[1L]]
-  }, 1L)
-  expect_lte(max(has), most)
-  expect_gt(max(has), 2L)
+  has <- mapped_after(cl, 3 * most, x)
+  expect_gt(max(has), most)
+  has <- mapped_after(cl, 3 * most, x, function() {
+    x[[1L]] <<- 1
+    NULL
+  })
+  expect_lte(max(has[-seq_len(most)]), 2 * most) # then there is a full collection
 })
 
 # As if the system had vm.overcommit_memory = 2: a file that says so lies over its own.

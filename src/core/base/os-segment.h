@@ -28,6 +28,9 @@ int clu_os_segment_map(clu_fd fd, size_t n, int *writable, void **p);
 void clu_os_segment_unmap(void *p, size_t n);
 /* Of a mapping, by pages: 1: this process has written to none of these bytes; 0: it may have. */
 int clu_os_segment_is_unchanged(const void *p, size_t n);
+/* Whether this process may map as much as it wants to: its address space has no limit of its own.
+ */
+int clu_os_segment_may_be_many(void);
 /* How many descriptors this process may have. */
 long clu_os_most_fds(void);
 

@@ -13,9 +13,40 @@ struct clu_segment {
   void *bytes;
   int writable;
   int lost;
+  int is_again;
+  uint64_t id[2];    /* of one that came from another process and is mapped; else 0 */
+  clu_segment *next; /* of the mapped ones with the same hash */
 };
 
 static atomic_long open_fds;
+
+/* ---- those that came and are mapped, by what the system tells them by ---- */
+
+static clu_segment *mapped[64];
+static atomic_flag mapped_in_use = ATOMIC_FLAG_INIT; /* for some ten instructions */
+
+static clu_segment **mapped_from(const clu_segment *s) {
+  while (atomic_flag_test_and_set_explicit(&mapped_in_use, memory_order_acquire)) continue;
+  return &mapped[s->id[1] % (sizeof mapped / sizeof *mapped)];
+}
+
+static void remember(clu_segment *s) {
+  clu_segment **all = mapped_from(s);
+  for (clu_segment *o = *all; o && !s->is_again; o = o->next)
+    s->is_again = o->id[0] == s->id[0] && o->id[1] == s->id[1];
+  s->next = *all;
+  *all = s;
+  atomic_flag_clear_explicit(&mapped_in_use, memory_order_release);
+}
+
+static void forget(clu_segment *s) {
+  clu_segment **at = mapped_from(s);
+  while (*at && *at != s) at = &(*at)->next;
+  if (*at) *at = s->next;
+  atomic_flag_clear_explicit(&mapped_in_use, memory_order_release);
+}
+
+/* ---- one ---- */
 
 static clu_segment *blank(void) {
   clu_segment *s = calloc(1, sizeof *s);
@@ -93,7 +124,9 @@ clu_segment *clu_segment_receive(clu_fd fd, int *rc) {
   }
   s->fd[0] = s->fd[1] = fd;
   atomic_fetch_add(&open_fds, 1);
-  if (clu_segment_map(s) == CLU_OK) close_fds(s); /* else it is to be read */
+  if (clu_segment_map(s) != CLU_OK) return s; /* it is to be read */
+  if (clu_os_segment_id(fd, s->id) == CLU_OK) remember(s);
+  close_fds(s);
   return s;
 }
 
@@ -104,6 +137,8 @@ clu_segment *clu_segment_new_lost(void) {
 }
 
 int clu_segment_is_lost(const clu_segment *s) { return s->lost; }
+
+int clu_segment_is_again(const clu_segment *s) { return s->is_again; }
 
 uint64_t clu_segment_size(const clu_segment *s) { return s->size; }
 
@@ -121,6 +156,7 @@ clu_segment *clu_segment_ref(clu_segment *s) {
 
 void clu_segment_unref(clu_segment *s) {
   if (!s || atomic_fetch_sub(&s->refs, 1) > 1) return;
+  if (s->id[1]) forget(s);
   if (s->bytes) clu_os_segment_unmap(s->bytes, (size_t)s->size);
   close_fds(s);
   free(s);

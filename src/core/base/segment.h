@@ -40,6 +40,9 @@ clu_segment *clu_segment_receive(clu_fd fd, int *rc);
  * has no bytes. NULL: no memory. */
 clu_segment *clu_segment_new_lost(void);
 int clu_segment_is_lost(const clu_segment *s);
+/* Whether this process had it mapped already when it came: as long as it does not write to it, the
+ * second mapping takes no memory. */
+int clu_segment_is_again(const clu_segment *s);
 /* Maps one of this process's own, which keeps its descriptor. CLU_OK or CLU_NOMEM. */
 int clu_segment_map(clu_segment *s);
 
