@@ -4,8 +4,10 @@
 #'
 #' Writes one HTML file that needs nothing else: no network, no scripts. It has
 #' [cluster_status()] and [cluster_hosts()], what limits (see [cluster_trace()]), who did what when,
-#' tasks a second, memory, deaths, the slowest tasks, errors by class, warnings, options and
-#' versions.
+#' tasks a second, memory of the nodes over time, deaths, the slowest tasks, errors and warnings of
+#' tasks by class, the session's last warnings, options and versions.
+#'
+#' Warnings are those that were relayed, see `.relay` of [cluster_map()].
 #'
 #' Runs nothing on the nodes.
 #'
@@ -41,7 +43,8 @@ cluster_report <- function(cl = NULL, file = tempfile("cluster-report-", fileext
     report_session(cl), report_limits(x), report_nodes(status), report_hosts(cl),
     html_section("Who did what when", svg_stream(x, length(cl))),
     html_section("Tasks that ended", svg_throughput(x)),
-    report_jobs(x), report_slowest(x), report_errors(cl, x), report_deaths(x), report_warnings(),
+    report_memory(x, length(cl)), report_jobs(x), report_slowest(x), report_errors(cl, x),
+    report_deaths(x), report_warnings(cl),
     report_options(), report_versions()
   )
   page <- without_home(html_page("Report of a clutch cluster", body))
@@ -124,6 +127,19 @@ report_hosts <- function(cl) {
   html_section("Hosts", html_table(hosts))
 }
 
+report_memory <- function(x, nodes) {
+  memory <- attr(x, "memory")
+  if (is.null(memory) || !nrow(memory)) return(NULL)
+  known <- memory_of_nodes(memory)
+  names(known) <- c("node", "at first (MB)", "at most (MB)", "at last (MB)")
+  known <- utils::head(known[order(known[[3L]], decreasing = TRUE), , drop = FALSE], 20L)
+  together <- sprintf("All together had at most %.0f MB.", most_together(memory))
+  machine <- attr(x, "machine_memory")
+  if (!is.na(machine)) together <- paste(together, sprintf("This machine has %.0f MB.", machine))
+  html_section("Memory of nodes", svg_memory(memory, nodes),
+               sprintf("<p class=\"note\">%s</p>", together), html_table(known))
+}
+
 report_jobs <- function(x) {
   if (!nrow(x)) return(NULL)
   job <- factor(x$job, unique(x$job))
@@ -151,16 +167,23 @@ report_slowest <- function(x) {
 report_errors <- function(cl, x) {
   ends <- table(x$end[!x$ok])
   errors <- if (length(cl)) info_of(cl)$tasks$errors
-  known <- data.frame(
-    class = as.character(names(errors)),
-    errors = vapply(errors, function(e) e$count, 1, USE.NAMES = FALSE),
-    `the first says` = vapply(errors, function(e) e$message, "", USE.NAMES = FALSE),
-    check.names = FALSE, stringsAsFactors = FALSE
-  )
+  known <- counts_table(errors, "errors")
   failed <- data.frame(`tasks that have failed` = as.character(names(ends)),
                        number = as.vector(ends), check.names = FALSE, stringsAsFactors = FALSE)
   html_section("Errors", html_table(failed, "No task has failed."),
                if (nrow(known)) html_table(known))
+}
+
+# `counts`: see counted(); `what`: what they are of.
+counts_table <- function(counts, what) {
+  x <- data.frame(
+    class = as.character(names(counts)),
+    count = vapply(counts, function(e) e$count, 1, USE.NAMES = FALSE),
+    says = vapply(counts, function(e) e$message, "", USE.NAMES = FALSE),
+    stringsAsFactors = FALSE
+  )
+  names(x) <- c("class", what, "the first says")
+  x
 }
 
 report_deaths <- function(x) {
@@ -173,10 +196,12 @@ report_deaths <- function(x) {
   html_section("Deaths of nodes", html_table(deaths, "none that tasks have met"))
 }
 
-report_warnings <- function() {
+report_warnings <- function(cl) {
+  warnings <- if (length(cl)) info_of(cl)$tasks$warnings
   last <- names(get0("last.warning", envir = baseenv(), inherits = FALSE))
-  html_section("Last warnings of the session",
-               html_table(data.frame(warning = utils::head(as.character(last), 50L))))
+  c(html_section("Warnings of tasks", html_table(counts_table(warnings, "warnings"))),
+    html_section("Last warnings of the session",
+               html_table(data.frame(warning = utils::head(as.character(last), 50L)))))
 }
 
 # Of options that may have anything in them only the kind is told.

@@ -37,3 +37,20 @@ error_of_package <- function(package, why) {
   text <- sprintf("package '%s' cannot be attached on the nodes: %s", package, why)
   error_of("package", text, package = package)
 }
+
+# ---- how many ----
+
+MOST_CLASSES <- 100L
+
+# `n` more of the class of `cond`. `said`: the condition with the message to be remembered.
+counted <- function(counts, cond, said = cond, n = 1) {
+  class <- class(cond)[[1L]]
+  known <- counts[[class]]
+  if (is.null(known)) {
+    if (length(counts) >= MOST_CLASSES) return(counts)
+    known <- list(count = 0, message = message_of(said, 300L))
+  }
+  known$count <- known$count + n
+  counts[[class]] <- known
+  counts
+}

@@ -78,7 +78,8 @@ report_style <- c(
   ".axis { stroke: var(--line); }",
   ".bad { fill: var(--bad); } .area { fill: var(--j0); fill-opacity: .35; stroke: var(--j0); }",
   ".key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .8em; }",
-  sprintf(".j%d { fill: var(--j%d); background: var(--j%d); }", 0:5, 0:5, 0:5)
+  sprintf(".j%d { fill: var(--j%d); background: var(--j%d); }", 0:5, 0:5, 0:5),
+  sprintf(".k%d { stroke: var(--j%d); }", 0:5, 0:5), ".line { fill: none; stroke-width: 1.5; }"
 )
 
 # ---- pictures ----
@@ -145,6 +146,30 @@ stream_key <- function(x, jobs) {
     "<span class=\"key\" style=\"background: var(--bad)\"></span>failed"
   }
   paste0("<p class=\"note\">", paste(c(key, more, failed), collapse = " "), "</p>")
+}
+
+# Memory by time, a line for each node. `memory`: as of cluster_trace().
+svg_memory <- function(memory, nodes) {
+  memory <- memory[memory$node <= MOST_ROWS, , drop = FALSE]
+  memory <- memory[order(memory$node, memory$time), , drop = FALSE]
+  from <- min(memory$time)
+  span <- max(max(memory$time) - from, 1e-6)
+  most <- max(memory$memory, 1)
+  x <- LEFT + (memory$time - from) / span * (WIDTH - LEFT - 20)
+  y <- 150 - 140 * memory$memory / most
+  points <- split(sprintf("%.1f,%.1f", x, y), memory$node)
+  node <- as.numeric(names(points))
+  line <- "<polyline class=\"line k%.0f\" points=\"%s\"><title>node %.0f</title></polyline>"
+  lines <- sprintf(line, (node - 1) %% 6, vapply(points, paste, "", collapse = " "), node)
+  at <- pretty(c(0, most), 4)
+  at <- at[at <= most]
+  labels <- sprintf("<text x=\"%d\" y=\"%.0f\" text-anchor=\"end\">%s</text>", LEFT - 6L,
+                    154 - 140 * at / most, format_number(at))
+  text <- sprintf("Memory of %d nodes in MB, by time", length(points))
+  few <- node[node <= min(nodes, 12L)]
+  key <- sprintf("<span class=\"key j%.0f\"></span>node %.0f", (few - 1) %% 6, few)
+  c(svg_picture(180, text, labels, lines, svg_seconds(span, 152)),
+    paste0("<p class=\"note\">MB of their own. ", paste(key, collapse = " "), "</p>"))
 }
 
 # Tasks that have ended, by time.

@@ -207,7 +207,7 @@ outcome <- function(x) {
   if (is.null(end)) return(NULL)
   x$outcome <- if (is.list(end) && is.null(x$cancelled)) list(value = end[[1L]]) else outcome_of(x)
   hear_of_deaths(x$scheduler) # the thread has seen to the tasks of a dead node, but not to the node
-  if (isTRUE(x$is_heard)) relay_queue(x$job) # what it has said before
+  if (isTRUE(x$is_heard)) relay_queue(x$scheduler, x$job) # what it has said before
   if (the$may_trace) end_submitted_span(x)
   x$outcome
 }
@@ -237,7 +237,7 @@ check_task <- function(x) {
 # sends at once (conditions of class "immediateCondition") is relayed at once.
 turn_for_task <- function(x, seconds) {
   turn(x$scheduler, x$job, seconds, 0)
-  relay_queue(x$job)
+  relay_queue(x$scheduler, x$job)
 }
 
 # One turn for any of these tasks: returns when there may be something new.
@@ -248,7 +248,7 @@ turn_for_any <- function(tasks, seconds) {
   if (length(open) == 1L) return(turn_for_task(open[[1L]], seconds))
   for (t in unique(lapply(open, function(x) x$scheduler))) {
     mine <- Filter(function(x) identical(x$scheduler, t), open)
-    for (x in mine) relay_queue(x$job)
+    for (x in mine) relay_queue(x$scheduler, x$job)
     turn_for_task(mine[[1L]], min(seconds, 0.002))
   }
   invisible()
@@ -339,10 +339,10 @@ throw_timeout <- function(x, timeout) {
 }
 
 deliver <- function(x) {
-  if (isTRUE(x$is_heard)) relay_queue(x$job) # its handler may have failed meanwhile
+  if (isTRUE(x$is_heard)) relay_queue(x$scheduler, x$job) # its handler may have failed meanwhile
   if (is.null(x$relayed)) {
     x$relayed <- TRUE
-    if (!is.null(x$log)) relay_log(x$log)
+    if (!is.null(x$log)) relay_log(x$scheduler, x$log)
     x$log <- NULL
   }
   if (!is.null(x$outcome$error)) stop(x$outcome$error)

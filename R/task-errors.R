@@ -21,11 +21,7 @@ task_error <- function(t, failures, k, value, label = NULL) {
 
 # How many errors of each class there were, and what the first says: for cluster_report().
 remember_error <- function(t, e) {
-  class <- class(if (is.null(e$parent)) e else e$parent)[[1L]]
-  known <- t$errors[[class]]
-  if (is.null(known)) known <- list(count = 0, message = message_of(e, 300L))
-  known$count <- known$count + 1
-  if (length(t$errors) < 100L || !is.null(t$errors[[class]])) t$errors[[class]] <- known
+  t$errors <- counted(t$errors, if (is.null(e$parent)) e else e$parent, e)
 }
 
 # " (beta)" where that is another machine.

@@ -2,7 +2,9 @@
 
 # What elements have printed and signalled, in order. To establish restarts takes most of the time
 # of a condition, so those that follow each other share theirs, until a handler uses it.
-relay_log <- function(log) {
+# `t`: the tasks of their cluster.
+relay_log <- function(t, log) {
+  remember_warnings(t, log)
   done <- integer(1L) # how many; C code counts in place
   n <- length(log)
   restart_for <- "warning"
@@ -57,6 +59,16 @@ restart_of <- function(x) if (inherits(x, "message")) "message" else "warning"
 
 nothing <- function() NULL
 
+# How many warnings of each class there were, as remember_error() does.
+remember_warnings <- function(t, log) {
+  log <- log[vapply(log, inherits, NA, "warning")]
+  if (!length(log)) return(invisible())
+  class <- vapply(log, function(w) class(w)[[1L]], "")
+  for (first in which(!duplicated(class))) {
+    t$warnings <- counted(t$warnings, log[[first]], n = sum(class == class[[first]]))
+  }
+}
+
 # A condition. As message() and warning() do it, within restarts.
 relay_one <- function(x) {
   quiet <- inherits(x, "clutch_quiet")
@@ -90,7 +102,7 @@ show_warning <- function(cond) {
 
 # Relays what elements have printed and signalled, as far as all before them have ended. The number
 # of those that are done with.
-relay_ready <- function(job, shown, to = Inf, bar) {
+relay_ready <- function(t, job, shown, to = Inf, bar) {
   ready <- min(.Call(ffi_job_ready, job), to)
   if (ready <= shown) return(shown)
   logs <- .Call(ffi_job_values, job)$logs
@@ -98,31 +110,31 @@ relay_ready <- function(job, shown, to = Inf, bar) {
   log <- unlist(logs[(shown + 1):ready], recursive = FALSE, use.names = FALSE)
   if (length(log)) {
     progress_hide(bar)
-    relay_log(log)
+    relay_log(t, log)
   }
   ready
 }
 
 # What nodes have sent to be relayed at once.
-relay_queue <- function(job, bar = NULL) {
+relay_queue <- function(t, job, bar = NULL) {
   handler <- .Call(ffi_job_handler, job)
-  if (!is.null(handler)) return(hand_over(job, handler, bar))
+  if (!is.null(handler)) return(hand_over(t, job, handler, bar))
   repeat {
     x <- .Call(ffi_job_relay, job)
     if (is.null(x)) return(invisible())
     if (!is.null(bar)) progress_hide(bar)
-    relay_log(x["piece"])
+    relay_log(t, x["piece"])
   }
 }
 
 # The same up to an element that has failed, and what that one has said, though some before it may
 # not have ended.
-relay_failed <- function(job, shown, element, bar) {
-  if (relay_ready(job, shown, element, bar) >= element) return(invisible())
+relay_failed <- function(t, job, shown, element, bar) {
+  if (relay_ready(t, job, shown, element, bar) >= element) return(invisible())
   logs <- .Call(ffi_job_values, job)$logs
   if (is.null(logs) || is.null(logs[[element]])) return(invisible())
   progress_hide(bar)
-  relay_log(logs[[element]])
+  relay_log(t, logs[[element]])
 }
 
 # ---- to a handler ----
@@ -131,7 +143,7 @@ relay_failed <- function(job, shown, element, bar) {
 # returned.
 handler_of <- function(fun) list2env(list(fun = fun, is_busy = FALSE), parent = emptyenv())
 
-hand_over <- function(job, handler, bar) {
+hand_over <- function(t, job, handler, bar) {
   if (handler$is_busy) return(invisible())
   handler$is_busy <- TRUE
   on.exit({
@@ -145,9 +157,10 @@ hand_over <- function(job, handler, bar) {
     if (!is.null(bar)) progress_hide(bar)
     cond <- x$piece
     if (inherits(cond, "clutch_quiet")) cond <- cond[[1L]]
+    remember_warnings(t, list(cond))
     if (is.object(cond)) handler$fun(cond)
   }
 }
 
 # Of all jobs of a cluster.
-relay_unheard <- function(t) for (job in .Call(ffi_tasks_unheard, t$ptr)) relay_queue(job)
+relay_unheard <- function(t) for (job in .Call(ffi_tasks_unheard, t$ptr)) relay_queue(t, job)

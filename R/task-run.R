@@ -66,14 +66,14 @@ drive_map <- function(t, job, n, o, bar) {
       if (!is.null(values)) return(values)
     }
     # whatever there is to do: what a failed element has said came before its error
-    relay_queue(job, bar)
+    relay_queue(t, job, bar)
     if (event %in% c("failed", "done")) {
       f <- .Call(ffi_job_failures, job, known)
       is_end <- length(f$element) && (o$on_error == "stop" || lacks_package(job, f))
       if (is_end) stop_map(t, job, f, known, shown, o, bar)
       known <- known + length(f$element)
     }
-    if (o$relay == "ordered") shown <- relay_ready(job, shown, bar = bar)
+    if (o$relay == "ordered") shown <- relay_ready(t, job, shown, bar = bar)
     if (bar$on) progress_show(bar, n - .Call(ffi_job_state, job)$left)
     if (event == "done") return(NULL)
   }
@@ -91,10 +91,10 @@ values_or_errors <- function(t, job, n) {
 # number `known` on.
 stop_map <- function(t, job, f, known, shown, o, bar) {
   f <- all_failures(t, job, f, known)
-  relay_queue(job, bar)
+  relay_queue(t, job, bar)
   k <- which.min(f$element)
   element <- f$element[[k]]
-  if (o$relay == "ordered") relay_failed(job, shown, element, bar)
+  if (o$relay == "ordered") relay_failed(t, job, shown, element, bar)
   stop(task_error(t, f, k, .Call(ffi_job_values, job)$values[[element]]))
 }
 

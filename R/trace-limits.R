@@ -15,7 +15,8 @@ summary.clutch_trace <- function(object, ...) {
   busy <- seconds / max(span, 1e-9)
   idle <- if (n) 1 - mean(pmin(busy, 1)) else NA_real_
   about <- list(tasks = nrow(x), failed = sum(!x$ok), span = span, busy = busy, idle = idle,
-                trips = nrow(x), bytes = sum(x$bytes), limits = limits_of_trace(x, n))
+                trips = nrow(x), bytes = sum(x$bytes), memory = memory_of_nodes(attr(x, "memory")),
+                limits = limits_of_trace(x, n))
   structure(about, class = "clutch_trace_summary")
 }
 
@@ -47,7 +48,7 @@ LEAST_SHARE <- 0.2 # of the nodes' time
 # A data frame: `what`, `share` (of the nodes' time that is lost by it; NA: not known), `measured`,
 # `advice`. What loses most is first.
 limits_of_trace <- function(x, n) {
-  found <- list(limit_of_memory(attr(x, "deaths")))
+  found <- list(limit_of_memory(attr(x, "deaths"), attr(x, "memory"), attr(x, "machine_memory")))
   x <- x[x$node > 0 & !is.na(x$run), , drop = FALSE]
   if (nrow(x) && n > 0) {
     spent <- time_spent(x, n)
@@ -241,15 +242,41 @@ number_advice <- function(x, n) {
   "Divide the work into more and smaller tasks, and put the longest first"
 }
 
-# `deaths`: as of cluster_trace(); NULL: not known.
-limit_of_memory <- function(deaths) {
-  is_memory <- deaths$kind == "memory"
-  if (!any(is_memory)) return(NULL)
-  count <- sum(is_memory)
-  measured <- sprintf("memory: %d %s for want of it, the last one on node %d (%s)", count,
-                      if (count == 1L) "node has ended" else "nodes have ended",
-                      utils::tail(deaths$node[is_memory], 1L),
-                      utils::tail(deaths$how[is_memory], 1L))
-  one_limit("memory", NA_real_, measured,
-            "Use fewer nodes, let each task hold less at a time, or raise `.max_memory`")
+MUCH <- 0.8 # of the machine's memory
+
+# `deaths`, `memory`: as of cluster_trace(); NULL: not known. `machine`: MB that this machine has.
+limit_of_memory <- function(deaths, memory, machine) {
+  deaths <- deaths[deaths$kind == "memory", , drop = FALSE]
+  died <- !is.null(deaths) && nrow(deaths) > 0L
+  together <- if (is.null(memory)) 0 else most_together(memory)
+  is_much <- !is.null(machine) && !is.na(machine) && together > MUCH * machine
+  if (!died && !is_much) return(NULL)
+  measured <- c(if (died) deaths_text(deaths), if (together > 0) had_memory_text(memory, machine))
+  one_limit("memory", NA_real_, paste0("memory: ", paste(measured, collapse = "; ")),
+            memory_advice(memory, machine))
+}
+
+deaths_text <- function(deaths) {
+  last <- deaths[nrow(deaths), ]
+  sprintf("%d %s for want of it, the last one on node %d (%s)", nrow(deaths),
+          if (nrow(deaths) == 1L) "node has ended" else "nodes have ended", last$node, last$how)
+}
+
+had_memory_text <- function(memory, machine) {
+  most <- memory[which.max(memory$memory), ]
+  text <- sprintf("node %.0f had up to %.0f MB of its own, and all together up to %.0f MB",
+                  most$node, most$memory, most_together(memory))
+  if (is.null(machine) || is.na(machine)) return(text)
+  paste0(text, sprintf(" of the %.0f MB of this machine", machine))
+}
+
+# Some of the memory is for the system, and for the session.
+memory_advice <- function(memory, machine) {
+  fit <- if (is.null(memory) || !nrow(memory) || is.null(machine)) NA else {
+    floor(MUCH * machine / max(memory$memory))
+  }
+  if (is.na(fit) || fit >= length(unique(memory$node)))
+    return("Use fewer nodes, let each task hold less at a time, or raise `.max_memory`")
+  sprintf("Use %.0f %s, for more of this size do not fit, or let each task hold less at a time",
+          max(fit, 1), if (fit > 1) "nodes" else "node")
 }

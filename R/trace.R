@@ -28,11 +28,13 @@
 #'   * `end`: `"ok"`, `"error"`, `"died"` (its node did), `"timeout"` or `"cancelled"`
 #'   * `queue`, `wire`, `run`, `relay`: seconds of its phases, see below
 #'
-#'   `as.data.frame()`: the same as a plain data frame.
+#'   `as.data.frame()`: the same as a plain data frame. Attribute `memory` of a trace is a data
+#'   frame of the memory of nodes over time, see below.
 #'
 #'   `summary()`: a list of class `clutch_trace_summary`: `tasks` and `failed` (numbers), `span`
 #'   (seconds), `busy` (share of the span, for each node), `idle` (share of all nodes' time),
-#'   `trips` (number of answers), `bytes` (their size), and `limits`, see below.
+#'   `trips` (number of answers), `bytes` (their size), `memory` (a data frame with the first, the
+#'   largest and the last of each node, in MB), and `limits`, see below.
 #'
 #'   `plot()`: the trace, invisibly.
 #' @section What limits: Element `limits` of the summary is a data frame with a row for each cause
@@ -43,6 +45,13 @@
 #'   * `advice`: what may help
 #'
 #'   Times in which there was no job do not count. Nothing is said of less than 20 ms.
+#' @section Memory: `attr(x, "memory")` has columns `time` (as of the tasks), `node` and `memory`:
+#'   MB (2^20 bytes) that are the node's own, as [cluster_status()] measures them. Nodes of this
+#'   machine are looked at in turn, one each 20 ms, while the session waits for tasks or submits
+#'   some, and all of them when `cluster_trace()` is called. There are no more than 8,192 rows, or
+#'   four for each node: of samples near each other the largest is kept. What a task has between two
+#'   samples, and gives back, is not seen. Between two measurements a node's own memory is
+#'   estimated by what is resident.
 #' @section Phases: They follow each other: together they last from `queued` to `received`. Those
 #'   that a task has not come to are `NA`.
 #'   * `queue`: until the task was sent, and its node had no other before it. Of a later attempt the
@@ -90,7 +99,8 @@ cluster_trace <- function(cl = NULL) {
   structure(with_phases(x), class = c("clutch_trace", "data.frame"),
             nodes = length(t$info$handles), jobs = jobs, deaths = deaths_in_trace(t, first),
             open_since = .Call(ffi_tasks_open_since, t$ptr) - first,
-            origin = Sys.time() - (clock() - first))
+            origin = Sys.time() - (clock() - first), memory = memory_in_trace(t, first),
+            machine_memory = machine_memory())
 }
 
 #' @rdname cluster_trace

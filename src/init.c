@@ -107,6 +107,7 @@
   X(ffi_tasks_word, 3)          \
   X(ffi_tasks_unlimited, 1)     \
   X(ffi_tasks_trace, 1)         \
+  X(ffi_tasks_memory, 1)        \
   X(ffi_job_trace, 3)           \
   X(ffi_job_number, 1)          \
   X(ffi_job_label, 1)           \

@@ -124,6 +124,7 @@ SEXP ffi_tasks_unclear(SEXP x);
 SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts);
 SEXP ffi_tasks_unlimited(SEXP x);
 SEXP ffi_tasks_trace(SEXP x);
+SEXP ffi_tasks_memory(SEXP x);
 SEXP ffi_job_trace(SEXP x, SEXP job, SEXP most);
 SEXP ffi_job_number(SEXP job);
 SEXP ffi_job_label(SEXP job);

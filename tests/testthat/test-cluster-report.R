@@ -28,7 +28,7 @@ test_that("the report has all its parts, is one page of HTML, and loads nothing"
   expect_false(grepl("<script|src=|href=|@import|url\\(|https?://[^ <]*[\"')]", text))
   skip_if_not_installed("xml2")
   page <- xml2::read_html(text)
-  expect_length(xml2::xml_find_all(page, "//svg"), 2)
+  expect_length(xml2::xml_find_all(page, "//svg"), if (clutch:::system_can("memory")) 3 else 2)
   expect_identical(xml2::xml_text(xml2::xml_find_all(page, "//section/h2"))[1], "Session")
   cells <- xml2::xml_text(xml2::xml_find_all(page, "//section[h2='Nodes']//tbody/tr/td[3]"))
   expect_identical(cells, as.character(cluster_status(cl)$pid))
@@ -64,4 +64,32 @@ test_that("a hundred thousand tasks make a file of moderate size", {
   on.exit(stop_cluster(cl))
   cluster_map(cl, 1:1e5, identity)
   expect_lt(nchar(read_report(cl)), 1e6)
+})
+
+test_that("the memory of nodes over time, and the warnings of tasks by class, are in it", {
+  skip_if_not(clutch:::system_can("memory"))
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  suppressWarnings(cluster_map(cl, 1:4, function(i) {
+    x <- rnorm(1e6)
+    Sys.sleep(0.05)
+    warning(if (i > 1) "odd" else warningCondition("less odd", class = "rare"))
+    length(x)
+  }))
+  text <- read_report(cl)
+  expect_match(text, "<h2>Memory of nodes</h2>", fixed = TRUE)
+  expect_match(text, "<polyline", fixed = TRUE)
+  expect_false(grepl("NaN|\\bNA\\b", sub("<h2>Options.*", "", sub(".*<h2>Memory of", "", text))))
+  skip_if_not_installed("xml2")
+  page <- xml2::read_html(text)
+  cells <- function(title) {
+    xpath <- sprintf("//section[h2='%s']//tbody/tr", title)
+    lapply(xml2::xml_find_all(page, xpath), function(r) xml2::xml_text(xml2::xml_children(r)))
+  }
+  of_class <- cells("Warnings of tasks")
+  expect_setequal(vapply(of_class, `[[`, "", 1L), c("rare", "simpleWarning"))
+  for (row in of_class) {
+    expect_identical(row[2:3], if (row[[1L]] == "rare") c("1", "less odd") else c("3", "odd"))
+  }
+  expect_gte(length(cells("Memory of nodes")), 2L)
 })

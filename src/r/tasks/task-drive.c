@@ -281,6 +281,7 @@ const char *clu_tasks_work(tasks *t, task_job *j, uint64_t deadline, size_t know
     if (what) return what;
     now = clu_os_now();
     if (now >= w.deadline) return "time_up";
+    clu_tasks_look_at_memory(t, now);
     wait_for_news(&w, t, j, now);
   }
 }
@@ -310,6 +311,7 @@ void clu_tasks_pass(tasks *t) {
   }
   clu_tasks_take_rings(t);
   clu_tasks_limit_memory(t);
+  clu_tasks_look_at_memory(t, now);
   clu_tasks_act(t, 1);
   clu_tasks_take_endings(t);
 }

@@ -364,7 +364,27 @@ SEXP ffi_tasks_trace(SEXP x) {
   return trace_list(&t->trace, 0, clu_trace_size(&t->trace), 0);
 }
 
-/* The same of this job, the last `most` of it. It may have ended. */
+/* Memory of nodes over time, up to now: list(time, node, memory), in seconds by this machine's
+ * clock and bytes. */
+SEXP ffi_tasks_memory(SEXP x) {
+  static const char *names[] = {"time", "node", "memory", ""};
+  tasks *t = clu_tasks_get(x);
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  R_xlen_t n;
+  clu_tasks_look_at_all_memory(t);
+  n = (R_xlen_t)t->memory.n;
+  for (int c = 0; c < 3; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(REALSXP, n));
+  for (R_xlen_t k = 0; k < n; k++) {
+    const memory_sample *s = &t->memory.samples[k];
+    REAL(VECTOR_ELT(out, 0))[k] = 1e-9 * (double)s->at;
+    REAL(VECTOR_ELT(out, 1))[k] = s->node + 1.0;
+    REAL(VECTOR_ELT(out, 2))[k] = (double)s->own;
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* What ffi_tasks_trace() has of this job, the last `most` of it. It may have ended. */
 SEXP ffi_job_trace(SEXP x, SEXP job, SEXP most) {
   tasks *t = clu_tasks_get(x);
   task_job *j = clu_job_get(job);

@@ -169,6 +169,20 @@ void clu_tasks_remember(tasks *t, const task_job *j, const clu_ended *x, task_re
   clu_trace_add(&t->trace, r);
 }
 
+/* Nodes of other hosts have another clock, and other processes. */
+static clu_pid pid_here(const void *of, int i) {
+  const clu_node *nd = clu_tasks_known_node(of, i);
+  return nd && clu_node_is_ready(nd) && clu_node_clock_is_ours(nd) ? clu_node_pid(nd) : 0;
+}
+
+void clu_tasks_look_at_memory(tasks *t, uint64_t now) {
+  if (now >= t->memory.due && t->trace.most > 0) clu_memory_sample(&t->memory, t->n, pid_here, t);
+}
+
+void clu_tasks_look_at_all_memory(tasks *t) {
+  if (t->trace.most > 0) clu_memory_sample_all(&t->memory, t->n, pid_here, t);
+}
+
 int clu_job_name(task_job *j, const char *label) {
   job_facts *f = clu_facts_new(j->number, j->n, label);
   if (!f) return CLU_NOMEM;
@@ -288,6 +302,7 @@ void clu_tasks_free(tasks *t) {
   free(t->notes);
   free(t->ended);
   clu_trace_free(&t->trace);
+  clu_memory_free(&t->memory);
   clu_view_unref(t->view);
   free(t);
 }

@@ -13,17 +13,18 @@
  * elsewhere the thread of task-away.c, which must not call R. So whatever is not of R alone, as
  * values and elements are, is found without R: nodes by task_node.node, and not by their handles.
  *
- * Files of this folder, each knows only those before it: wake, task-trace <- task-state <-
- * task-results, memory-limit, task-budget, task-send <- task-drive <- task-away <- job-label <-
- * task-life, task-query, task-news; task-options, task-life <- task-submit. Nothing here blocks.
- * Where the session runs out of memory that is remembered in the job (out_of_memory): a result that
- * was lost must not look like NULL.
+ * Files of this folder, each knows only those before it: wake, memory-history, task-trace <-
+ * task-state <- task-results, memory-limit, task-budget, task-send <- task-drive <- task-away <-
+ * job-label <- task-life, task-query, task-news; task-options, task-life <- task-submit. Nothing
+ * here blocks. Where the session runs out of memory that is remembered in the job (out_of_memory):
+ * a result that was lost must not look like NULL.
  */
 #ifndef CLUTCH_TASK_STATE_H
 #define CLUTCH_TASK_STATE_H
 
 #include "core/sched/scheduler.h"
 #include "r/session/session.h"
+#include "r/tasks/memory-history.h"
 #include "r/tasks/task-trace.h"
 
 typedef struct tasks tasks;
@@ -171,6 +172,7 @@ struct tasks {
   int tell_all;   /* R has to look at each job that it awaits */
   clu_view *view; /* of the cluster; NULL: there is none. A reference */
   task_trace trace;
+  memory_history memory;
 };
 
 /* External pointers with nothing behind them yet; and what is behind them, an R error when that is
@@ -212,6 +214,9 @@ void clu_job_fail(task_job *j, const clu_ended *x);
 int clu_task_end(const clu_ended *x, int is_error);
 /* What was done is shown, and remembered for cluster_trace(). `r`: what `x` does not say. */
 void clu_tasks_remember(tasks *t, const task_job *j, const clu_ended *x, task_record *r);
+/* Looks at the memory of a node when it is time to. */
+void clu_tasks_look_at_memory(tasks *t, uint64_t now);
+void clu_tasks_look_at_all_memory(tasks *t);
 /* What the job is called: CLU_OK or CLU_NOMEM. It has not begun. */
 int clu_job_name(task_job *j, const char *label);
 /* What it was called, see job-label.h; "": nobody has said. As long as the job is there. */

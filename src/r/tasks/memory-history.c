@@ -1,0 +1,120 @@
+#include "r/tasks/memory-history.h"
+
+#include <stdlib.h>
+
+static const uint64_t LEAST_PAUSE = 20000000; /* ns between two samples */
+static const uint64_t PAUSE_COST = 100, MEASURE_COST = 400;
+static const size_t MOST_SAMPLES = 8192;
+
+/* Each two rounds become one. */
+static void thin(memory_history *h) {
+  size_t *last = calloc((size_t)h->nnodes, sizeof *last), n = 0; /* where a node's is, and 1 */
+  if (!last) {
+    h->n = 0;
+    return;
+  }
+  for (size_t k = 0; k < h->n; k++) {
+    memory_sample s = h->samples[k];
+    memory_sample *to = last[s.node] ? &h->samples[last[s.node] - 1] : NULL;
+    s.round /= 2;
+    if (to && to->round == s.round) {
+      if (to->own < s.own) to->own = s.own;
+    } else {
+      h->samples[n++] = s;
+      last[s.node] = n;
+    }
+  }
+  free(last);
+  h->n = n;
+  h->round = h->round / 2 + 1;
+  h->slower = h->slower ? 2 * h->slower : 2;
+}
+
+/* Whether there is room for one more. */
+static int has_room(memory_history *h) {
+  size_t most = MOST_SAMPLES > 4 * (size_t)h->nnodes ? MOST_SAMPLES : 4 * (size_t)h->nnodes;
+  size_t cap = h->cap ? 2 * h->cap : 256;
+  memory_sample *more;
+  if (h->n < h->cap) return 1;
+  if (h->cap >= most) {
+    thin(h);
+    return h->n < h->cap;
+  }
+  if (cap > most) cap = most;
+  more = realloc(h->samples, cap * sizeof *more);
+  if (!more) return 0;
+  h->samples = more;
+  h->cap = cap;
+  return 1;
+}
+
+/* Bytes that are its own; -1: not known. To measure them takes long where there are many: between
+ * two measurements they change as what is resident does. */
+static int64_t own_memory(memory_seen *x, clu_pid pid, uint64_t now) {
+  int64_t resident = clu_os_process_memory(pid, INT64_MAX);
+  if (resident < 0) return -1;
+  if (x->pid != pid) {
+    x->pid = pid;
+    x->again = 0;
+  }
+  if (x->again && now < x->again) {
+    int64_t own = x->own + resident - x->resident;
+    return own > 0 ? own : 0;
+  }
+  if (!x->again || resident != x->resident) {
+    x->own = clu_os_process_memory(pid, -1);
+    x->resident = resident;
+    x->again = now + MEASURE_COST * (clu_os_now() - now);
+  }
+  return x->own;
+}
+
+static void sample(memory_history *h, int i, clu_pid pid) {
+  uint64_t now = clu_os_now();
+  int64_t own;
+  memory_sample *s;
+  if (pid <= 0 || (own = own_memory(&h->nodes[i], pid, now)) < 0 || !has_room(h)) return;
+  s = &h->samples[h->n++];
+  s->at = now;
+  s->own = own;
+  s->node = (uint32_t)i;
+  s->round = h->round;
+}
+
+static int is_ready(memory_history *h, int n) {
+  if (!h->nodes && n > 0) {
+    h->nodes = calloc((size_t)n, sizeof *h->nodes);
+    h->nnodes = h->nodes ? n : 0;
+  }
+  return h->nnodes > 0;
+}
+
+void clu_memory_sample(memory_history *h, int n, memory_pid *pid, const void *of) {
+  uint64_t began = clu_os_now(), pause, least;
+  if (!is_ready(h, n)) return;
+  sample(h, h->next, pid(of, h->next));
+  if (++h->next == h->nnodes) {
+    h->next = 0;
+    h->round++;
+  }
+  pause = PAUSE_COST * (clu_os_now() - began);
+  least = LEAST_PAUSE * (h->slower ? h->slower : 1);
+  h->due = began + (pause > least ? pause : least);
+}
+
+void clu_memory_sample_all(memory_history *h, int n, memory_pid *pid, const void *of) {
+  if (!is_ready(h, n)) return;
+  if (h->next > 0) h->round++;
+  for (int i = 0; i < h->nnodes; i++) sample(h, i, pid(of, i));
+  h->next = 0;
+  h->round++;
+}
+
+void clu_memory_free(memory_history *h) {
+  free(h->samples);
+  free(h->nodes);
+  h->samples = NULL;
+  h->nodes = NULL;
+  h->n = h->cap = 0;
+  h->nnodes = h->next = 0;
+}
