@@ -34,6 +34,23 @@ TEST(bytes_go_both_ways_without_a_handshake) {
   clu_stream_close(NULL);
 }
 
+TEST(a_read_says_whether_it_has_left_anything) {
+  clu_stream *s[2];
+  size_t n;
+  char got[8];
+  pair(s);
+  CHECK_INT_EQ(clu_stream_write(s[0], "abcdef", 6, &n), CLU_OK);
+  CHECK_INT_EQ(clu_stream_read(s[1], got, 4, &n), CLU_OK);
+  CHECK(!s[1]->is_dry);
+  CHECK_INT_EQ(clu_stream_read(s[1], got, 4, &n), CLU_OK);
+  CHECK_INT_EQ(n, 2);
+  CHECK(s[1]->is_dry);
+  CHECK_INT_EQ(clu_stream_read(s[1], got, 4, &n), CLU_AGAIN);
+  CHECK(!s[1]->is_dry);
+  clu_stream_close(s[0]);
+  clu_stream_close(s[1]);
+}
+
 TEST(who_has_finished_still_reads) {
   clu_stream *s[2];
   size_t n;

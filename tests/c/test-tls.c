@@ -64,6 +64,27 @@ TEST(bytes_go_both_ways) {
   close_ends(s);
 }
 
+TEST(a_read_says_whether_it_has_left_anything) {
+  clu_stream *s[2];
+  char got[8];
+  size_t n;
+  up(s);
+  for (int k = 0; k < 2; k++) /* two records */
+    CHECK_INT_EQ(clu_stream_write(s[SERVER], "abcdef", 6, &n), CLU_OK);
+  CHECK_INT_EQ(clu_stream_read(s[CLIENT], got, 4, &n), CLU_OK);
+  CHECK(!s[CLIENT]->is_dry); /* of the first record */
+  CHECK_INT_EQ(clu_stream_read(s[CLIENT], got, sizeof got, &n), CLU_OK);
+  CHECK_INT_EQ(n, 8);
+  CHECK(s[CLIENT]->is_dry);
+  CHECK_INT_EQ(clu_stream_read(s[CLIENT], got, sizeof got, &n), CLU_AGAIN);
+  check_both_ways(s);
+  CHECK(s[SERVER]->is_dry);
+  CHECK_INT_EQ(clu_stream_finish(s[SERVER]), CLU_OK);
+  CHECK_INT_EQ(clu_stream_read(s[CLIENT], got, sizeof got, &n), CLU_EOF);
+  CHECK(!s[CLIENT]->is_dry);
+  close_ends(s);
+}
+
 TEST(a_handshake_says_what_it_waits_for) {
   clu_stream *s[2];
   clu_fd raw[2];

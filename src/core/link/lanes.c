@@ -9,6 +9,7 @@ enum { IN = CLU_LINK_MOST };
 
 static void lane_ready(void *self, unsigned ready);
 static void output_again(void *self);
+static int forward(clu_lane *s, int all);
 
 /* ---- its life ---- */
 
@@ -129,7 +130,7 @@ static int open_stream(clu_lane *s, const clu_header *h) {
 
 /* A node has ended: what it has said and left. 1: all is on its way; 0: later. */
 static int settle_ended(clu_lane *s) {
-  if (!clu_lane_forward(s)) return 0;
+  if (!forward(s, 1)) return 0;
   if (s->fd != CLU_NO_FD && s->message_left == 0) { /* a child of it may have the other end */
     int rc = clu_lane_send_results(s, UINT64_MAX, UINT64_MAX);
     if (rc == 0) return 0;
@@ -259,6 +260,13 @@ static size_t measure(clu_lane *s, int *rc) {
   return run;
 }
 
+/* There may be thousands of streams, of which few have something. */
+static void free_in(clu_lane *s) {
+  free(s->in);
+  s->in = NULL;
+  s->in_at = s->in_n = 0;
+}
+
 /* Reads more. 1: there is some; 0: nothing now; < 0: it has ended. */
 static int read_local(clu_lane *s) {
   clu_fd fds[CLU_MAX_FDS];
@@ -277,11 +285,9 @@ static int read_local(clu_lane *s) {
   iov.len = IN - s->in_n;
   rc = clu_os_readv(s->fd, &iov, 1, &got, s->kind == CLU_LANE_OUTPUT ? NULL : fds, &n);
   for (int i = 0; i < n; i++) s->fds[s->nfds++] = fds[i];
+  s->is_dry = rc == CLU_OK && n == 0 && got < iov.len;
   s->in_n += got;
-  if (s->in_n == 0) { /* there may be thousands of streams, of which few have something */
-    free(s->in);
-    s->in = NULL;
-  }
+  if (s->in_n == 0) free_in(s);
   return rc == CLU_OK ? 1 : rc == CLU_AGAIN ? 0 : -1;
 }
 
@@ -295,11 +301,18 @@ static int send_run(clu_lane *s, size_t n) {
 /* The end of the control channel is told when all is told that nodes have still said. */
 static int forward_others(const clu_lane *s) {
   for (clu_lane *other = s->relay->lanes; other; other = other->next)
-    if (other != s && other->kind == CLU_LANE_DATA && !clu_lane_forward(other)) return 0;
+    if (other != s && other->kind == CLU_LANE_DATA && !forward(other, 1)) return 0;
   return 1;
 }
 
-int clu_lane_forward(clu_lane *s) {
+/* Whether a look at the socket would most likely be in vain, and what is in the ring need not be
+ * looked at either. What is there nevertheless makes it readable again. */
+static int is_enough(const clu_lane *s) {
+  const clu_ring *ring = clu_lane_ring(s);
+  return s->is_dry && !s->ended && !(ring && clu_ring_used(ring));
+}
+
+static int forward(clu_lane *s, int all) {
   while (s->fd != CLU_NO_FD && !s->is_polled) {
     const clu_ring *ring = clu_lane_ring(s);
     uint64_t upto;
@@ -321,6 +334,11 @@ int clu_lane_forward(clu_lane *s) {
       clu_lane_end(s);
       return 1;
     }
+    if (!all && is_enough(s)) {
+      s->readable = s->is_dry = 0;
+      if (s->in_at == s->in_n) free_in(s);
+      return 1;
+    }
     upto = ring ? clu_ring_written(ring) : 0;
     if ((more = read_local(s)) < 0) s->ended = 1;
     if (more == 0 && (rc = clu_lane_forward_ring(s, upto)) == 0) return 0;
@@ -332,6 +350,8 @@ int clu_lane_forward(clu_lane *s) {
   }
   return 1;
 }
+
+int clu_lane_forward(clu_lane *s) { return forward(s, 0); }
 
 /* ---- events ---- */
 

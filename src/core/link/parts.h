@@ -65,6 +65,7 @@ typedef struct clu_lane {
   int has_said;    /* HELLO: what is in that slot's ring is this node's, and no other's */
   /* from here to there */
   int readable;                      /* there may be something to read */
+  int is_dry;                        /* the last read had room for more than there was */
   uint64_t may_send;                 /* bytes that the other side has room for */
   uint64_t frame_left, message_left; /* of what is being forwarded */
   int head_done;                     /* what the next header brings is on its way: */
@@ -111,8 +112,8 @@ clu_lane *clu_lane_find(const clu_relay *r, uint64_t id);
 clu_lane *clu_lane_new(clu_relay *r, uint64_t id, int kind, clu_fd fd);
 /* Closes its descriptor and frees it. */
 void clu_lane_free(clu_lane *s);
-/* Forwards what has come on the local descriptor. 1: all that there is, or it has ended; 0: it has
- * to wait for room, credit or a segment. */
+/* Forwards what has come on the local descriptor. 1: all that was seen there, or it has ended; 0:
+ * it has to wait for room, credit or a segment. */
 int clu_lane_forward(clu_lane *s);
 /* It is of no use any more: closed here, and the other side is told. It is freed at the end of the
  * turn. */

@@ -157,7 +157,7 @@ static int read_connection(clu_relay *r) {
     refuse(r, -more, more == -CLU_DEAD && !r->how.near);
     return 0;
   }
-  if (rc == CLU_OK) return 1;
+  if (rc == CLU_OK) return got == 0 || !r->conn->is_dry;
   if (rc == CLU_AGAIN) return 0;
   drop_connection(r,
                   rc == CLU_EOF ? "the other side has closed the connection" : r->conn->err.text);

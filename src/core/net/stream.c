@@ -17,6 +17,7 @@ int clu_stream_handshake(clu_stream *s) {
 
 int clu_stream_read(clu_stream *s, void *p, size_t n, size_t *got) {
   *got = 0;
+  s->is_dry = 0;
   return s->err.code ? s->err.code : s->kind->read(s, p, n, got);
 }
 
@@ -50,7 +51,9 @@ static int plain_ready(clu_stream *s) {
 
 static int plain_read(clu_stream *s, void *p, size_t n, size_t *got) {
   clu_iov iov = {p, n};
-  return outcome(s, clu_os_readv(s->fd, &iov, 1, got, NULL, NULL));
+  int rc = clu_os_readv(s->fd, &iov, 1, got, NULL, NULL);
+  s->is_dry = rc == CLU_OK && *got < n;
+  return outcome(s, rc);
 }
 
 static int plain_write(clu_stream *s, const void *p, size_t n, size_t *put) {

@@ -5,8 +5,9 @@
  *  - First clu_stream_handshake(), again and again while it answers CLU_AGAIN, each time when the
  *    descriptor is ready for what clu_stream_wants(s, 0) says. The caller's timer is its limit. How
  *    much a peer may send in it is limited here.
- *  - Then bytes. When the descriptor is readable: clu_stream_read() until it answers CLU_AGAIN. Who
- *    stops earlier asks clu_stream_pending(), for what is decrypted makes no descriptor readable.
+ *  - Then bytes. When the descriptor is readable: clu_stream_read() until `s->is_dry` or CLU_AGAIN.
+ *    Who stops earlier asks clu_stream_pending(), for what is decrypted makes no descriptor
+ * readable.
  *  - What clu_stream_write() has taken may still be in the stream's own memory (a few records of
  *    TLS). Then clu_stream_wants() has CLU_WRITE, and once the descriptor is writable
  *    clu_stream_flush() sends it. A write that answered CLU_AGAIN has taken nothing: the next one
@@ -48,6 +49,9 @@ typedef struct clu_stream {
   clu_fd fd;
   clu_err err; /* of its failure; `err.code` is CLU_OK before */
   void *own;   /* the kind's */
+  /* The last read has brought all that the descriptor had: what comes next makes it readable, also
+   * its end. So nobody has to ask once more in vain. */
+  int is_dry;
 } clu_stream;
 
 /* Over the connected socket `fd`, which it takes over. NULL: not enough memory. The ones inside TLS

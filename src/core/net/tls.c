@@ -15,6 +15,7 @@ typedef struct tls_stream {
   int ready;          /* the handshake is done */
   int finished;       /* this side has said that it has sent all */
   int more;           /* the last read has found something */
+  int is_short;       /* the last read of the socket has found less than it had room for */
   int cut;            /* the other side's bytes have ended */
   size_t came;        /* bytes, in the handshake */
   unsigned char *out; /* [pos, len) is encrypted and not sent */
@@ -32,6 +33,7 @@ static int take(void *data, void *p, size_t n, size_t *got) {
     if (n > CLU_TLS_HANDSHAKE - w->came) iov.len = CLU_TLS_HANDSHAKE - w->came;
   }
   rc = clu_os_readv(w->s->fd, &iov, 1, got, NULL, NULL);
+  w->is_short = rc == CLU_OK && *got < iov.len;
   if (rc == CLU_OK && !w->ready) w->came += *got;
   if (rc == CLU_EOF) w->cut = 1;
   return rc == CLU_EOF ? CLU_RESET : rc; /* CLU_EOF is what the other side says inside TLS */
@@ -135,6 +137,7 @@ static int tls_read(clu_stream *s, void *p, size_t n, size_t *got) {
     *got += k;
   } while (*got < n && w->port->pending(w->t));
   w->more = rc == CLU_OK;
+  s->is_dry = rc == CLU_OK && w->is_short && !w->port->pending(w->t);
   rc = outcome(w, rc);
   /* a failure is told by the next call, after the bytes that came before it */
   return *got > 0 ? CLU_OK : rc;

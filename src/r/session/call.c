@@ -335,7 +335,7 @@ SEXP ffi_node_recv(SEXP handle) {
   w.scope = r->scope;
   w.deaths = UINT64_MAX; /* check once at the beginning */
   w.dead = NULL;
-  clu_wait_for(one_answered, &w, UINT64_MAX, abandon_wait);
+  clu_wait_for_answer(one_answered, &w, abandon_wait, nd);
   if (w.dead) {
     SEXP out = PROTECT(Rf_allocVector(VECSXP, 1));
     died(w.dead, w.scope);

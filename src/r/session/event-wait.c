@@ -9,9 +9,11 @@ static int drain(int (*done)(void *), void *data) {
   return done(data);
 }
 
-int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *)) {
-  static clu_spins spins;
-  uint64_t checked = 0, spin_end = clu_spin_pays(&spins) ? clu_os_now() + CLU_SPIN : 0;
+static clu_spins spins;
+
+static int wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *),
+                    uint64_t spin_end) {
+  uint64_t checked = 0;
   if (done(data)) return 1;
   clu_turn_work_here(0); /* where one short wait follows the other nobody else has a turn */
   while (!done(data)) {
@@ -50,6 +52,19 @@ int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(
     }
   }
   return 1;
+}
+
+static uint64_t spin_end(void) { return clu_spin_pays(&spins) ? clu_os_now() + CLU_SPIN : 0; }
+
+int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *)) {
+  return wait_for(done, data, deadline, fn, spin_end());
+}
+
+/* An answer from another host takes about as long as this side would wait awake, and more with TLS:
+ * so it was in vain now and then, and each time a call took twice as long. Where the relays and the
+ * node have the same processors as the session, being awake even took them away. */
+int clu_wait_for_answer(int (*done)(void *), void *data, void (*fn)(void *), const clu_node *nd) {
+  return wait_for(done, data, UINT64_MAX, fn, clu_node_is_relayed(nd) ? 0 : spin_end());
 }
 
 int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline) {

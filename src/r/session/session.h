@@ -62,6 +62,8 @@ void clu_count_handle(int by);
  * done meanwhile. An interrupt or a time limit of R's jumps out, after `fn` (may be NULL) has run.
  */
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *));
+/* The same without a deadline, for the answer of this node. */
+int clu_wait_for_answer(int (*done)(void *), void *data, void (*fn)(void *), const clu_node *nd);
 /* The same without a check for interrupts, for clean-ups: no R API in there. */
 int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline);
 
