@@ -229,6 +229,14 @@ as_logicals <- function(values, name) {
 
 # One value an element, as a vector whose type and missing value `empty` has.
 typed <- function(values, types, empty, name) {
+  out <- .Call(ffi_values_typed, values, types, empty)
+  if (is.null(out)) out <- typed_slowly(values, types, empty, name)
+  names(out) <- names(values)
+  out
+}
+
+# Elements that have failed are missing values; one that does not fit is named.
+typed_slowly <- function(values, types, empty, name) {
   out <- rep(empty, length(values))
   for (i in seq_along(values)) {
     v <- values[[i]]
@@ -239,7 +247,6 @@ typed <- function(values, types, empty, name) {
     }
     out[[i]] <- v
   }
-  names(out) <- names(values)
   out
 }
 

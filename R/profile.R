@@ -94,6 +94,7 @@
 #' stop_cluster(cl)
 #' @export
 cluster_profile <- function(cl, expr, interval = 0.01, session = TRUE, memory = FALSE) {
+  given(cl, "cl")
   given(expr, "expr")
   p <- profile_settings(interval, session, memory)
   if (identical(the$profiling, Sys.getpid()))

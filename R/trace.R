@@ -9,6 +9,7 @@
 #'
 #' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
 #' @param x,object trace: value of `cluster_trace()`.
+#' @param n number of tasks to print.
 #' @param jobs numbers of the jobs to show; by default all.
 #' @param legend logical: whether to draw a legend. `NULL`: where jobs or failures have to be told.
 #' @param main,xlab,ylab,... as in [graphics::plot.default()].
@@ -101,6 +102,16 @@ cluster_trace <- function(cl = NULL) {
             open_since = .Call(ffi_tasks_open_since, t$ptr) - first,
             origin = Sys.time() - (clock() - first), memory = memory_in_trace(t, first),
             machine_memory = machine_memory())
+}
+
+#' @rdname cluster_trace
+#' @export
+print.clutch_trace <- function(x, n = 10L, ...) {
+  cat(sprintf("trace of %d %s of %d %s\n", nrow(x), if (nrow(x) == 1L) "task" else "tasks",
+              length(unique(x$job)), if (length(unique(x$job)) == 1L) "job" else "jobs"))
+  if (nrow(x)) print(utils::head(as.data.frame(x), n), ...)
+  if (nrow(x) > n) cat(sprintf("... and %d more; summary() says what limits\n", nrow(x) - n))
+  invisible(x)
 }
 
 #' @rdname cluster_trace

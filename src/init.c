@@ -91,6 +91,7 @@
   X(ffi_job_finished, 1)        \
   X(ffi_job_ready, 1)           \
   X(ffi_job_values, 1)          \
+  X(ffi_values_typed, 3)        \
   X(ffi_job_plain_values, 1)    \
   X(ffi_job_size, 1)            \
   X(ffi_job_failures, 2)        \

@@ -210,6 +210,9 @@ SEXP ffi_task_value(SEXP task);
 SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun, SEXP globals, SEXP code);
 SEXP ffi_map_values(SEXP job);
 
+/* r/tasks/typed-values.c */
+SEXP ffi_values_typed(SEXP values, SEXP types, SEXP empty);
+
 /* r/globals/alone.c */
 SEXP ffi_code_is_short(SEXP code);
 SEXP ffi_code_alone(SEXP code, SEXP env);

@@ -114,3 +114,21 @@ test_that("elements that have failed are NA, and rows that are not there", {
                    class = "clutch_failed")
   })
 })
+
+test_that("values are converted as one vector takes them, whatever their attributes", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  mixed <- list(a = 1L, b = TRUE, c = NA, d = NA_integer_, e = -0.5, f = NaN, g = NA_real_)
+  expect_identical(cluster_map_dbl(cl, mixed, identity),
+                   c(a = 1, b = 1, c = NA, d = NA, e = -0.5, f = NaN, g = NA))
+  expect_identical(cluster_map_int(cl, mixed[1:4], identity), c(a = 1L, b = 1L, c = NA, d = NA))
+  expect_identical(cluster_map_int(cl, list(factor("x", c("w", "x")), 3L), identity), 2:3)
+  expect_identical(cluster_map_dbl(cl, list(as.Date("1970-01-03"), 1), identity), c(2, 1))
+  expect_identical(cluster_map_chr(cl, list(c(n = "\u00e4"), NA_character_), identity),
+                   c("\u00e4", NA))
+  expect_identical(cluster_map_lgl(cl, list(), identity), logical())
+  for (bad in list(1.5, NULL, 1:2, "1", list(1L), quote(x), new.env(), sum)) {
+    e <- expect_error(cluster_map_int(cl, list(1L, bad), function(x) x), class = "clutch_value")
+    expect_identical(e$element, 2L)
+  }
+})

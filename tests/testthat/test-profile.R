@@ -348,6 +348,7 @@ test_that("arguments of no use are errors that name them", {
   expect_error(cluster_profile(cl, 1, session = NA), "session", class = "clutch_argument")
   expect_error(cluster_profile(cl, 1, memory = "yes"), "memory", class = "clutch_argument")
   expect_error(cluster_profile(cl), "expr", class = "clutch_argument")
+  expect_error(cluster_profile(expr = 1), "`cl` is missing", class = "clutch_argument")
   expect_error(cluster_profile("cl", 1), class = "clutch_argument")
   p <- cluster_profile(cl, NULL, session = FALSE)
   expect_null(p$value)

@@ -130,3 +130,16 @@ test_that("the legend names the jobs, shortened where there are many", {
   expect_match(text[2], "^job 2: long long .*\\.\\.\\.$")
   expect_lt(nchar(text[2]), 45)
 })
+
+test_that("a trace prints its first tasks, and how many more there are", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  expect_output(print(cluster_trace(cl)), "^trace of 0 tasks of 0 jobs$")
+  cluster_walk(cl, 1, identity)
+  expect_output(print(cluster_trace(cl)), "trace of 1 task of 1 job.*cluster_walk\\(identity\\)")
+  cluster_walk(cl, 1:20, identity)
+  x <- cluster_trace(cl)
+  expect_output(expect_identical(print(x), x), "trace of 21 tasks of 2 jobs.*\\.\\.\\. and 11 more")
+  expect_identical(length(capture.output(print(as.data.frame(x)[1:12, ]))),
+                   length(capture.output(print(x, n = 12))) - 2L)
+})
