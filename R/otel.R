@@ -7,7 +7,8 @@
 #   cluster, job     their numbers; of several jobs that of the last
 #   failed   so many of its tasks
 #   problem  what has ended it
-# and is in the$spans while its jobs go on, so that events are added to it.
+# and is in the$spans while its jobs go on, so that events are added to it. the$has_spans tells
+# whether there are any, where a look at them would be felt.
 
 #' Spans of OpenTelemetry
 #'
@@ -124,6 +125,7 @@ span_of_job <- function(span, t, job) {
   span$otel$set_attribute("clutch.cluster", span$cluster)
   span$otel$set_attribute("clutch.nodes", length(t$info$handles))
   the$spans <- c(the$spans, span)
+  the$has_spans <- TRUE
   invisible()
 }
 
@@ -137,6 +139,7 @@ span_job_ended <- function(span, job) {
 # `problem`: what has failed; NULL: nothing, or what its elements say.
 end_span <- function(span, problem = span$problem) {
   the$spans <- Filter(function(s) !identical(s, span), the$spans)
+  the$has_spans <- length(the$spans) > 0L
   failed <- sum(span$failed)
   if (failed > 0) span$otel$set_attribute("clutch.failed", failed)
   if (is.null(problem) && failed > 0) problem <- sprintf("%d tasks failed", failed)

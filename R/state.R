@@ -12,9 +12,10 @@
 #   watches, watch            what is waited for while R is idle; the one used last: see idle.R
 #   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
 #                        adapt-mirai.R and adapt-crew.R
-#   may_trace, otel, trace_provider, tracer, traces, spans    see otel.R
+#   may_trace, otel, trace_provider, tracer, traces, spans, has_spans    see otel.R
 #   listeners    who hears of events, by name, see events.R
 #   log, log_failed    the file of the log, and what cannot be written to, see log.R
+#   machine_memory    MB of this machine, see trace-memory.R
 #   links        link processes to other hosts, see link.R
 #   tree_from    so many hosts and more are started as a tree, see launch-tree.R
 #   clusters     how many there were
@@ -33,7 +34,7 @@ the$daemons <- list()
 the$crew <- list()
 the$links <- list()
 the$listeners <- list()
-the$may_trace <- FALSE
+the$may_trace <- the$has_spans <- FALSE
 the$tree_from <- 50L
 
 # In a forked child of a session, as in parallel::mclapply(), what is remembered is the parent's,

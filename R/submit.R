@@ -208,7 +208,7 @@ outcome <- function(x) {
   x$outcome <- if (is.list(end) && is.null(x$cancelled)) list(value = end[[1L]]) else outcome_of(x)
   hear_of_deaths(x$scheduler) # the thread has seen to the tasks of a dead node, but not to the node
   if (isTRUE(x$is_heard)) relay_queue(x$scheduler, x$job) # what it has said before
-  if (the$may_trace) end_submitted_span(x)
+  if (the$has_spans) end_submitted_span(x)
   x$outcome
 }
 
@@ -424,7 +424,7 @@ cancel.clutch_task <- function(x, ...) {
   if (!is.null(outcome(x))) return(invisible(FALSE))
   x$cancelled <- TRUE
   .Call(ffi_job_end, x$job, 0)
-  if (the$may_trace) outcome(x) # its span ends
+  if (the$has_spans) outcome(x) # its span ends
   invisible(TRUE)
 }
 

@@ -45,6 +45,7 @@ test_that("a map is a span, and its elements in it, with their times; without a 
   expect_identical(map$about[[1L]]$clutch.nodes, 2)
   expect_identical(map$about[[1L]]$clutch.elements, 3)
   expect_length(clutch:::the$spans, 0L)
+  expect_false(clutch:::the$has_spans)
   expect_false(clutch:::is_tracing())
 })
 
@@ -118,6 +119,7 @@ test_that("submitted tasks are spans until they are collected or cancelled", {
   expect_identical(submits$about[[2L]]$clutch.label, "mine")
   expect_true(all(named(spans, "task")$parent %in% submits$id))
   expect_length(clutch:::the$spans, 0L)
+  expect_false(clutch:::the$has_spans)
 })
 
 test_that("starts are spans, and all are within what is active in the session", {
