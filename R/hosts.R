@@ -36,7 +36,7 @@
 #' @param ssh Character vector: the program, and its first arguments.
 #' @param user,port,jump Login, port and jump host, where ssh's configuration does not say them.
 #' @param address Character vector: names of this machine, as the hosts know it. What ssh tells the
-#'   host of its client is tried before them, and this machine's own name after them.
+#'   host of its client is tried before them, and this machine's own name after them. IPv4 and IPv6.
 #' @param listen Number: the port at which the session listens. 0, the default: a free one. Several:
 #'   one of these.
 #' @param tunnel Logical: whether ssh carries the connection from the host to the session. `NA`, the

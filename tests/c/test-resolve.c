@@ -130,3 +130,27 @@ TEST(a_forked_child_asks_for_itself) {
   clu_resolve_free(r);
   CHECK_SOON(clu_resolve_threads() == 0, 5000);
 }
+
+TEST(a_listener_for_all_addresses_takes_both_families) {
+  const char *hosts[] = {"127.0.0.1", "::1"};
+  clu_listen how = {5, 0, 0};
+  clu_addr any;
+  clu_fd fd;
+  int port;
+  char text[CLU_ADDR_TEXT];
+  clu_resolve_any(&any);
+  REQUIRE(clu_os_listen(&any, &how, &fd, NULL, NULL) == CLU_OK);
+  REQUIRE(clu_os_local_addr(fd, &any) == CLU_OK);
+  port = clu_os_addr_host(&any, text, sizeof text);
+  for (int i = 0; i < (any.family == CLU_INET6 ? 2 : 1); i++) {
+    clu_addr to[CLU_MAX_ADDRS];
+    struct sockaddr *at;
+    int n = 0, s;
+    REQUIRE(clu_resolve_now(hosts[i], port, 1000000000, to, &n, NULL) == CLU_OK && n == 1);
+    at = (struct sockaddr *)to[0].bytes;
+    s = socket(at->sa_family, SOCK_STREAM, 0);
+    CHECK(s >= 0 && connect(s, at, (socklen_t)to[0].len) == 0);
+    close(s);
+  }
+  clu_os_close(fd);
+}

@@ -234,3 +234,13 @@ int clu_resolve_now(const char *host, int port, int64_t wait_ns, clu_addr out[CL
              ? clu_fail(e, CLU_TIMEOUT, 0, "%s: timeout: the name's address is not known", host)
              : rc;
 }
+
+void clu_resolve_any(clu_addr *out) {
+  clu_listen how = {0, 0, 0};
+  clu_fd fd;
+  clu_os_addr_any(CLU_INET6, 0, out);
+  if (clu_os_listen(out, &how, &fd, NULL, NULL) == CLU_OK)
+    clu_os_close(fd);
+  else
+    clu_os_addr_any(CLU_INET, 0, out);
+}

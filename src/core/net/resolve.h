@@ -36,4 +36,8 @@ int clu_resolve_threads(void);
 int clu_resolve_now(const char *host, int port, int64_t wait_ns, clu_addr out[CLU_MAX_ADDRS],
                     int *n, clu_err *e);
 
+/* Where a listener for all addresses of this machine is bound, with port 0: one for IPv6, which
+ * takes IPv4, too; where the system has no IPv6, one for IPv4. */
+void clu_resolve_any(clu_addr *out);
+
 #endif

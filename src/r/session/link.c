@@ -157,7 +157,7 @@ static int listen_at(const char *host, SEXP ports, clu_fd *fd, int *port, clu_er
   if (*host) {
     if ((rc = clu_resolve_now(host, 0, 5000000000, at, &n, e)) != CLU_OK) return rc;
   } else {
-    clu_os_addr_any(CLU_INET, 0, &at[0]);
+    clu_resolve_any(&at[0]);
   }
   for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
     clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
