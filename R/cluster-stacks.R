@@ -9,7 +9,8 @@
 #' within 0.06 s while it waits in [Sys.sleep()] or for a socket of base R (longer with more than 64
 #' nodes). It is not interrupted, and nothing that it waits for ends early. Compiled code may never
 #' look for interrupts. Of such a node the calls are told that it has reported last in this task,
-#' and `current` is `FALSE`.
+#' and `current` is `FALSE`. Where it has reported nothing in this task, the call that has made the
+#' task is told in their place, as `"cluster_map(f)"`, and `note` says so.
 #'
 #' @param cl Cluster made by [make_cluster()], or some of its nodes. `NULL`: the session's own, see
 #'   [own-cluster].
@@ -71,7 +72,9 @@ cluster_stacks <- function(cl = NULL, wait = NULL) {
     current = ifelse(has_stack, told$current, NA),
     stringsAsFactors = FALSE
   )
-  x$stack <- stacks_of_text(ifelse(has_stack, told$text, NA))
+  is_named <- is_busy & !has_stack & !is.na(told$label) & nzchar(told$label)
+  x$current[is_named] <- FALSE
+  x$stack <- stacks_of_text(ifelse(has_stack, told$text, ifelse(is_named, told$label, NA)))
   x$note <- notes_of_stacks(is_busy, told)
   structure(x, class = c("clutch_stacks", "data.frame"))
 }
@@ -93,6 +96,8 @@ notes_of_stacks <- function(is_busy, told) {
     "it has reported nothing in this task: R there has not looked for interrupts",
     "it cannot be asked: it shares no memory with this session, and has no fork server"
   )
+  named <- silent & !is.na(told$label) & nzchar(told$label)
+  note[named] <- paste0(note[named], ". This is the call that has made its task")
   note
 }
 

@@ -13,6 +13,7 @@
 #'   end of the task, or of the answer before it
 #' * a process for the session with an event for each job, and counters of tasks that are queued and
 #'   of tasks that run
+#' * for each node of this machine a counter of the memory that is its own, in MB
 #'
 #' @param x trace: value of [cluster_trace()]; or a cluster, `NULL` for the session's own.
 #' @param file string, the file to write. Its folder has to be there.
@@ -39,7 +40,8 @@ write_trace <- function(x, file) {
     throw("argument", "`file` has to be the name of a file")
   con <- base::file(file, "wb")
   on.exit(close(con))
-  events <- c(process_events(x), job_events(x), task_events(x), counter_events(x))
+  events <- c(process_events(x), job_events(x), task_events(x), counter_events(x),
+              memory_events(x))
   started <- attr(x, "origin")
   writeLines(c(
     "{\"displayTimeUnit\": \"ms\",",
@@ -107,7 +109,7 @@ task_events <- function(x) {
                   x$job, x$element, x$attempt, x$bytes, json_text(x$end), json_us(x$queue),
                   json_us(x$wire), json_us(x$run), json_us(x$relay))
   run <- complete_events(event_name(x), ifelse(x$ok, "task", "task,failed"), pid, x$node, x$began,
-                         x$ended, args)
+                         until_next(x), args)
   few <- sprintf("\"job\": %.0f, \"element\": %.0f", x$job, x$element)
   wire <- complete_events("wire", "wire", pid, x$node, x$began - x$wire, x$began, few)
   before <- x$ended
@@ -117,6 +119,17 @@ task_events <- function(x) {
   before[o] <- pmin(pmax(x$ended[o], last), x$received[o])
   relay <- complete_events("relay", "relay", pid, x$node + ANSWERS, before, x$received, few)
   c(run, wire[!is.na(x$wire) & x$wire > 0], relay[!is.na(x$relay) & x$received > before])
+}
+
+# When tasks ended, but not after the next one of their node began: of the quickest tasks both are
+# estimated, and spans of a thread must not overlap.
+until_next <- function(x) {
+  o <- order(x$node, x$began)
+  following <- c(x$began[o][-1L], Inf)
+  following[!duplicated(x$node[o], fromLast = TRUE)] <- Inf
+  ended <- x$ended
+  ended[o] <- pmin(ended[o], following)
+  ended
 }
 
 event_name <- function(x) ifelse(nzchar(x$label), x$label, sprintf("job %.0f", x$job))
@@ -157,6 +170,19 @@ counter <- function(name, from, to) {
   n <- findInterval(at, sort(from)) - findInterval(at, sort(to))
   sprintf(paste0("{\"ph\": \"C\", \"name\": %s, \"pid\": 1, \"tid\": 0, \"ts\": %.3f, ",
                  "\"args\": {\"tasks\": %d}}"), json_text(name), 1e6 * at, n)
+}
+
+# At its host, whose number is that of a node that has done something.
+memory_events <- function(x) {
+  memory <- attr(x, "memory")
+  pid <- host_numbers(x)[match(memory$node, x$node)]
+  memory <- memory[!is.na(pid), , drop = FALSE]
+  if (is.null(memory) || !nrow(memory)) return(character())
+  memory <- memory[order(memory$time), , drop = FALSE]
+  pid <- host_numbers(x)[match(memory$node, x$node)]
+  sprintf(paste0("{\"ph\": \"C\", \"name\": \"memory of node %.0f\", \"pid\": %.0f, \"tid\": 0, ",
+                 "\"ts\": %.3f, \"args\": {\"MB\": %.2f}}"),
+          memory$node, pid, 1e6 * memory$time, memory$memory)
 }
 
 # ---- JSON ----

@@ -12,6 +12,70 @@ kind <- function(events, ph, cat = NULL) {
 }
 field <- function(events, name) sapply(events, `[[`, name)
 
+# What "Trace Event Format" asks of each kind of event that Perfetto and chrome://tracing read; an
+# empty vector: it is fine.
+faults_of <- function(e) {
+  is_text <- function(v) is.character(v) && length(v) == 1L && validUTF8(v)
+  is_number <- function(v) is.numeric(v) && length(v) == 1L && is.finite(v)
+  is_id <- function(v) is_number(v) && v == round(v) && v >= 0
+  fields <- list(
+    X = c("ph", "name", "cat", "pid", "tid", "ts", "dur", "args"),
+    C = c("ph", "name", "pid", "tid", "ts", "args"), M = c("ph", "name", "pid", "tid", "args")
+  )[[e$ph]]
+  meta <- c(process_name = "name", thread_name = "name", process_sort_index = "sort_index",
+            thread_sort_index = "sort_index")
+  args <- e$args
+  is_named <- length(args) == 0L || (!is.null(names(args)) && all(nzchar(names(args))))
+  c(
+    if (is.null(fields)) "no kind of event that is written",
+    if (!setequal(names(e), fields)) "fields are missing, or there are others",
+    if (anyDuplicated(names(e)) > 0L) "a field twice",
+    if (!is_text(e$name) || !nzchar(e$name)) "name",
+    if (!is.null(e$cat) && (!is_text(e$cat) || !nzchar(e$cat))) "cat",
+    if (!is_id(e$pid) || !is_id(e$tid)) "pid or tid",
+    if (e$ph != "M" && !is_number(e$ts)) "ts",
+    if (e$ph == "X" && (!is_number(e$dur) || e$dur < 0)) "dur",
+    if (!is.list(args) || !is_named) "args",
+    if (e$ph == "C" && !(length(args) > 0L && all(vapply(args, is_number, NA)))) "counter",
+    if (e$ph == "M" && !identical(names(args), unname(meta[e$name]))) "metadata",
+    if (e$ph == "M" && endsWith(e$name, "_name") && !is_text(args$name)) "name of metadata",
+    if (e$ph == "M" && endsWith(e$name, "index") && !is_id(args$sort_index)) "index of metadata"
+  )
+}
+
+# Of all together: processes and threads have one name each, those of events are named, no events
+# are of flows or halves (b, e, s, f, B, E) that would need their other half, and spans of a thread
+# are within each other or apart.
+expect_valid <- function(events) {
+  faults <- lapply(events, faults_of)
+  expect_identical(unique(unlist(faults)), NULL)
+  key <- function(es) vapply(es, function(e) paste(e$pid, e$tid), "")
+  pid <- function(es) vapply(es, function(e) as.numeric(e$pid), 1)
+  metadata <- kind(events, "M")
+  is_named <- function(what) Filter(function(e) e$name == what, metadata)
+  expect_identical(anyDuplicated(pid(is_named("process_name"))), 0L)
+  expect_identical(anyDuplicated(key(is_named("thread_name"))), 0L)
+  spans <- kind(events, "X")
+  expect_true(all(pid(c(spans, kind(events, "C"))) %in% pid(is_named("process_name"))))
+  of_nodes <- Filter(function(e) e$pid > 1, spans)
+  expect_true(all(key(of_nodes) %in% key(is_named("thread_name"))))
+  for (mine in split(spans, key(spans))) {
+    from <- field(mine, "ts")
+    to <- from + field(mine, "dur")
+    o <- order(from, -to)
+    open <- numeric()
+    for (k in o) {
+      open <- open[open > from[[k]] + 0.002]
+      expect_true(all(to[[k]] <= open + 0.002))
+      open <- c(open, to[[k]])
+    }
+  }
+  # points of a counter in the order of time
+  for (mine in split(kind(events, "C"), field(kind(events, "C"), "name"))) {
+    expect_false(is.unsorted(field(mine, "ts")))
+  }
+}
+
 test_that("each task is a complete event on its node's thread, and jobs have their names", {
   skip_if_not_installed("jsonlite")
   cl <- make_cluster(2)
@@ -49,8 +113,34 @@ test_that("each task is a complete event on its node's thread, and jobs have the
     expect_true(all(utils::head(to, -1) <= sort(from)[-1] + 0.01))
   }
   counted <- kind(events, "C")
-  expect_setequal(unique(field(counted, "name")), c("queued tasks", "running tasks"))
-  expect_true(all(vapply(counted, function(e) e$args$tasks >= 0, NA)))
+  of_memory <- grepl("^memory of node [12]$", field(counted, "name"))
+  expect_setequal(unique(field(counted[!of_memory], "name")), c("queued tasks", "running tasks"))
+  expect_true(all(vapply(counted[!of_memory], function(e) e$args$tasks >= 0, NA)))
+  expect_identical(any(of_memory), clutch:::system_can("memory"))
+  expect_true(all(vapply(counted[of_memory], function(e) e$args$MB >= 0, NA)))
+  expect_valid(events)
+})
+
+test_that("every kind of event is as the format wants it, also of retries and deaths", {
+  skip_if_not_installed("jsonlite")
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  gate <- tempfile()
+  on.exit(unlink(gate), add = TRUE)
+  suppressWarnings(cluster_map(cl, 1:6, function(i) {
+    if (i == 3 && !file.exists(gate)) {
+      file.create(gate)
+      quit("no")
+    }
+    if (i == 5) stop("no")
+    i
+  }, .retries = 1, .on_error = "continue"))
+  tasks <- lapply(1:3, function(i) cluster_submit(cl, Sys.sleep(0.01), .label = "a \"nap\""))
+  collect_all(tasks)
+  try(cluster_map(cl, 1:2, Sys.sleep, .timeout = 0.05, .more = list(), .globals = FALSE),
+      silent = TRUE)
+  cluster_map(cl, 1:2000, identity)
+  expect_valid(events_of(cluster_trace(cl)))
 })
 
 test_that("labels with any characters, other hosts, and tasks that never began are written", {
@@ -81,4 +171,15 @@ test_that("what cannot be written is said", {
   x <- structure(data.frame(), class = c("clutch_trace", "data.frame"))
   for (bad in list(1, NA_character_, "", character(), c("a", "b")))
     expect_error(write_trace(x, bad), class = "clutch_argument")
+})
+
+test_that("tasks whose times are estimated do not overlap", {
+  skip_if_not_installed("jsonlite")
+  x <- data.frame(job = 1, label = "f", element = 1:3, node = c(1, 1, 2), host = "h", attempt = 1,
+                  queued = 0, sent = 0, began = c(1e-6, 1.5e-6, 1e-6), ended = c(2e-6, 3e-6, 5e-6),
+                  received = 1e-5, bytes = 1, ok = TRUE, end = "ok", stringsAsFactors = FALSE)
+  x <- structure(clutch:::with_phases(x), class = c("clutch_trace", "data.frame"), nodes = 2)
+  events <- events_of(x)
+  expect_valid(events)
+  expect_equal(field(kind(events, "X", "task"), "dur"), c(0.5, 1.5, 4))
 })

@@ -37,7 +37,7 @@ static int all_told(void *data) {
   return 1;
 }
 
-enum { JOB, ELEMENT, SINCE, KNOWN, CURRENT, AGE, TEXT };
+enum { JOB, ELEMENT, SINCE, KNOWN, CURRENT, AGE, TEXT, LABEL };
 
 /* What node `i` is at: the number that its request or task has there; 0: nothing. */
 static uint64_t put_work(SEXP out, R_xlen_t i, const clu_node *nd, uint64_t now) {
@@ -49,6 +49,7 @@ static uint64_t put_work(SEXP out, R_xlen_t i, const clu_node *nd, uint64_t now)
   if (head && clu_sched_node_current(at->tasks->sched, at->index, head, &job, &task)) {
     REAL(VECTOR_ELT(out, JOB))[i] = (double)((task_job *)job)->number;
     REAL(VECTOR_ELT(out, ELEMENT))[i] = clu_job_element(job, task);
+    SET_STRING_ELT(VECTOR_ELT(out, LABEL), i, Rf_mkCharCE(clu_job_label(job), CE_UTF8));
   }
   if (!head) head = clu_node_request_at_hand(nd);
   if (clu_node_began(nd, head)) since = clu_node_began(nd, head); /* it knows best */
@@ -67,10 +68,12 @@ static void put_stack(SEXP out, R_xlen_t i, clu_node *nd, uint32_t question) {
 }
 
 static SEXP empty_answer(R_xlen_t n) {
-  static const char *names[] = {"job", "element", "since", "known", "current", "age", "text", ""};
-  static const SEXPTYPE types[] = {REALSXP, REALSXP, REALSXP, LGLSXP, LGLSXP, REALSXP, STRSXP};
+  static const char *names[] = {"job", "element", "since", "known", "current",
+                                "age", "text",    "label", ""};
+  static const SEXPTYPE types[] = {REALSXP, REALSXP, REALSXP, LGLSXP,
+                                   LGLSXP,  REALSXP, STRSXP,  STRSXP};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  for (int c = 0; c <= TEXT; c++) {
+  for (int c = 0; c <= LABEL; c++) {
     SEXP x = Rf_allocVector(types[c], n);
     SET_VECTOR_ELT(out, c, x);
     for (R_xlen_t i = 0; i < n; i++) {
@@ -87,7 +90,7 @@ static SEXP empty_answer(R_xlen_t n) {
  * list of vectors: `job`, `element`: of the task at hand, NA: it is none, or has no element;
  * `since`: for how many seconds it is at that, NA: not known; `known`: whether it can be asked at
  * all; `text`: its calls, a line each, NA: not known; `current`: whether they are those of now;
- * `age`: of how many seconds ago they are. */
+ * `age`: of how many seconds ago they are; `label`: what its job is called, NA: it has none. */
 SEXP ffi_stacks(SEXP handles, SEXP seconds) {
   R_xlen_t n = Rf_xlength(handles);
   uint64_t deadline = clu_in_seconds(seconds);
