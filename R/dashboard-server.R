@@ -9,8 +9,10 @@
 #
 # What is bounded, however many look, and for however long:
 #   snapshots   one in SNAPSHOT_PAUSE, which all pages share as text
-#   tasks       each ended one goes to a page once: text of what was new in one snapshot, for the
-#               last TASKS_KEPT of them
+#   tables      a page is sent the columns that have changed since its last snapshot; each is made
+#               text when it changes
+#   tasks       each ended one goes to a page once, as does each event: text of what was new in one
+#               snapshot, for the last NEWS_KEPT of them
 #   pages       the first PAGES_MOST are told something; together they get one answer in PAGE_PAUSE
 #   bodies      of requests are not read: all is decided when the headers are there
 #
@@ -20,7 +22,7 @@
 SNAPSHOT_PAUSE <- 0.5 # seconds
 PAGE_PAUSE <- 0.02
 PAGES_MOST <- 100L
-TASKS_KEPT <- 4000L
+NEWS_KEPT <- 4000L
 
 dashboard_files <- c(
   "index.html" = "text/html", "style.css" = "text/css", "state.js" = "text/javascript",
@@ -28,7 +30,8 @@ dashboard_files <- c(
   "stream.js" = "text/javascript", "dashboard.js" = "text/javascript"
 )
 
-# Serves until `until()` is TRUE. `take()`: a snapshot; `port`: 0 takes a free one.
+# Serves until `until()` is TRUE. `take(since)`: a snapshot, as view_snapshot() has it; `port`: 0
+# takes a free one.
 serve_dashboard <- function(take, port = 0, token = new_token(), title = "clutch",
                             until = function() FALSE) {
   d <- open_dashboard(take, port, token, title)
@@ -48,10 +51,12 @@ open_dashboard <- function(take, port = 0, token = new_token(), title = "clutch"
     paste(readLines(file.path(folder, f), encoding = "UTF-8"), collapse = "\n")
   })
   d$files$index.html <- page_with(d$files$index.html, token, title)
-  d$number <- 0 # of the last snapshot
+  # Of the last snapshot. A later server begins with a higher one: nobody takes two snapshots in
+  # 0.1 s.
+  d$number <- d$first <- floor(10 * as.numeric(Sys.time()))
   d$taken <- -Inf
-  d$news <- list() # ended tasks as text, by the snapshot in which they were new
-  d$known <- character()
+  d$tables <- list() # columns: list(value, text, number of the snapshot in which it has changed)
+  d$news <- list() # what was new, by the snapshot in which it was
   d$pages <- structure(numeric(), names = character()) # when each has asked last
   d$tickets <- list() # see new_ticket()
   app <- list(
@@ -77,7 +82,7 @@ dashboard_turn <- function(d, seconds) suppressWarnings(httpuv::service(1000 * s
 
 close_dashboard <- function(d) {
   suppressWarnings(d$server$stop())
-  d$news <- d$known <- NULL
+  d$news <- d$tables <- NULL
 }
 
 need_httpuv <- function() {
@@ -257,32 +262,51 @@ event_text <- function(d, seen) {
     return(paste0(retry, "event: problem\ndata: ", to_json(problem), "\n\n"))
   }
   # a number from another server means nothing here
-  if (seen > d$number) seen <- 0
+  if (seen > d$number || seen < d$first) seen <- 0
   news <- d$news[as.numeric(names(d$news)) > seen]
-  sprintf("%sid: %.0f\ndata: {\"state\":%s,\"tasks\":[%s]}\n\n", retry, d$number, d$state,
-          paste(vapply(news, function(n) n$text, ""), collapse = ","))
+  news <- paste0("[", paste(vapply(news, function(n) n$text, ""), collapse = ","), "]")
+  data <- json_object(c("whole", "time", "session", "tables", "news"),
+                      c(to_json(seen == 0), d$time, d$session, tables_text(d, seen), news))
+  sprintf("%sid: %.0f\ndata: %s\n\n", retry, d$number, data)
 }
 
 # A new one, unless the last is as good as new.
 take_snapshot <- function(d) {
   if (clock() - d$taken < SNAPSHOT_PAUSE) return(invisible())
-  s <- d$take()
+  s <- d$take(d$since)
   d$taken <- clock()
   d$number <- d$number + 1
-  keep_news(d, s$tasks)
-  s$tasks <- NULL
-  d$state <- to_json(s)
+  d$since <- s$clusters
+  d$time <- to_json(s$time)
+  d$session <- to_json(s$session)
+  keep_news(d, s)
+  for (name in c("clusters", "nodes", "jobs", "hosts")) keep_table(d, name, s[[name]])
 }
 
-# The tasks that were not among those of the snapshot before.
-keep_news <- function(d, tasks) {
-  if (is.null(tasks)) return(invisible())
-  key <- sprintf("%d %.0f %.0f %d %.6f", as.integer(tasks$cluster), as.numeric(tasks$job),
-                 as.numeric(tasks$element), as.integer(tasks$node), tasks$began)
-  new <- tasks[!key %in% d$known, , drop = FALSE]
-  d$known <- key
-  if (!nrow(new)) return(invisible())
-  d$news[[sprintf("%.0f", d$number)]] <- list(text = to_json(new), rows = nrow(new))
+# What has come since the snapshot before: tasks and events.
+keep_news <- function(d, s) {
+  rows <- NROW(s$tasks) + NROW(s$events)
+  if (rows == 0L) return(invisible())
+  text <- to_json(list(tasks = s$tasks, events = s$events))
+  d$news[[sprintf("%.0f", d$number)]] <- list(text = text, rows = rows)
   rows <- rev(cumsum(rev(vapply(d$news, function(n) n$rows, 1L))))
-  d$news <- d$news[rows <= TASKS_KEPT | seq_along(rows) == length(rows)]
+  d$news <- d$news[rows <= NEWS_KEPT | seq_along(rows) == length(rows)]
+}
+
+keep_table <- function(d, name, table) {
+  for (column in names(table)) {
+    value <- table[[column]]
+    if (identical(value, d$tables[[name]][[column]]$value)) next
+    d$tables[[name]][[column]] <- list(value = value, text = json_array(value), number = d$number)
+  }
+}
+
+# The columns that have changed after snapshot `seen`.
+tables_text <- function(d, seen) {
+  tables <- lapply(d$tables, function(columns) {
+    new <- Filter(function(column) column$number > seen, columns)
+    if (length(new)) json_object(names(new), vapply(new, function(column) column$text, ""))
+  })
+  tables <- tables[lengths(tables) > 0L]
+  json_object(names(tables), unlist(tables))
 }

@@ -1,4 +1,4 @@
-# Values of R as JSON text, in plain R: for pages and files that other programs read.
+# Values of R as JSON text: for pages and files that other programs read.
 #
 # A data frame becomes an object of its columns, each an array. A named list becomes an object, an
 # unnamed one an array. A vector of length 1 becomes a number, string or null; any other, and what
@@ -16,29 +16,37 @@ to_json <- function(x) {
 }
 
 json_object <- function(names, values) {
+  if (!length(names)) return("{}")
   paste0("{", paste0(json_strings(names), ":", values, collapse = ","), "}")
 }
 
-json_array <- function(x) paste0("[", paste(json_values(x), collapse = ","), "]")
+json_array <- function(x) paste0("[", json_values(x), "]")
 
-# Each value as text.
+# The elements, with commas between them.
 json_values <- function(x) {
-  if (is.factor(x) || inherits(x, "AsIs")) x <- if (is.factor(x)) as.character(x) else unclass(x)
-  if (is.character(x)) return(ifelse(is.na(x), "null", json_strings(x)))
-  if (is.logical(x)) return(ifelse(is.na(x), "null", ifelse(x, "true", "false")))
-  if (is.integer(x)) return(ifelse(is.na(x), "null", as.character(x)))
+  if (is.factor(x)) x <- as.character(x)
+  if (is.character(x)) return(json_strings_joined(x))
+  if (!typeof(x) %in% c("logical", "integer", "double")) x <- as.numeric(x)
   # 16 digits: microseconds of a time since the epoch
-  ifelse(is.finite(x), sprintf("%.16g", as.numeric(x)), "null")
+  .Call(ffi_json_numbers, x)
 }
 
-# In quotes. What is not plain is escaped where it has to be: also what would end a line, or a
-# <script>, where JSON stands in another text.
-json_strings <- function(x) {
+json_strings_joined <- function(x) {
+  text <- .Call(ffi_json_strings, x, FALSE)
+  if (is.null(text)) .Call(ffi_json_strings, escape_strings(x), TRUE) else text
+}
+
+# In quotes, each.
+json_strings <- function(x) paste0("\"", escape_strings(x), "\"")
+
+# What is not plain is escaped where it has to be: also what would end a line, or a <script>, where
+# JSON stands in another text.
+escape_strings <- function(x) {
   x <- enc2utf8(as.character(x))
   # in bytes: whatever the locale is, and of a thousand strings most are plain
-  special <- grepl("[^] !#-;=?-[^-~]", x, useBytes = TRUE)
+  special <- !is.na(x) & grepl("[^] !#-;=?-[^-~]", x, useBytes = TRUE)
   x[special] <- vapply(x[special], escape_text, "", USE.NAMES = FALSE)
-  paste0("\"", x, "\"")
+  x
 }
 
 escape_text <- function(text) {

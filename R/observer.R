@@ -21,7 +21,7 @@ observer_main <- function() {
 
 observer_command <- function(command, arguments) {
   switch(command,
-    snapshot = view_snapshot(arguments$cluster, arguments$tasks),
+    snapshot = view_snapshot(arguments$cluster, arguments$tasks, arguments$since),
     dashboard = observer_dashboard(arguments),
     throw("protocol", sprintf("an observer does not know '%s'", command))
   )
@@ -30,7 +30,7 @@ observer_command <- function(command, arguments) {
 # Meanwhile pages are served that ask for the dashboard.
 next_request <- function(socket) {
   d <- the_observer$dashboard
-  while (!is.null(d) && !any(socket_select(list(socket), timeout = 0))) dashboard_turn(d, 0.1)
+  while (!is.null(d) && !any(socket_select(list(socket), timeout = 0))) dashboard_turn(d, 0.25)
   socket_receive(socket)
 }
 
@@ -38,7 +38,7 @@ next_request <- function(socket) {
 observer_dashboard <- function(arguments) {
   d <- the_observer$dashboard
   if (is.null(d)) {
-    take <- function() view_snapshot(arguments$cluster)
+    take <- function(since) view_snapshot(arguments$cluster, since = since)
     d <- open_dashboard(take, arguments$port, arguments$token, arguments$title)
     the_observer$dashboard <- d
   }
@@ -53,7 +53,8 @@ observer_dashboard <- function(arguments) {
 #   session   list(pid, host, user, since, r, state), state as process_state() has it; NULL: there
 #             is no cluster
 # and data frames, in which `cluster` is its number in the session:
-#   clusters  cluster, name, since, nodes (how many), strategy, stopped; given, done, failed (tasks)
+#   clusters  cluster, name, since, nodes (how many), strategy, stopped; given, done, failed
+#             (tasks); ended, told: how many tasks and events there have been until now
 #   nodes     cluster, node, host, pid, state ("starting", "idle", "busy", "dead", "stopped"), job
 #             and element at hand, since, call (the last that is known, "" where
 #             none is), done, failed (tasks), cpu (share of a core), memory
@@ -64,21 +65,41 @@ observer_dashboard <- function(arguments) {
 #             `tasks` says; NULL: 2000
 #   events    time, cluster, node (NA: none), kind, text: the last
 #   hosts     host, state, nodes, load, memory, sent, received, round_trip
-view_snapshot <- function(cluster = NULL, tasks = NULL) {
+# `since`: `clusters` of an earlier snapshot, or of these cluster, ended and told: then of tasks and
+# events only those that came after it.
+view_snapshot <- function(cluster = NULL, tasks = NULL, since = NULL) {
   if (is.null(tasks)) tasks <- 2000
   views <- the_observer$views
   if (!is.null(cluster)) views <- views[vapply(views, is_of, NA, cluster)]
-  seen <- lapply(views, function(v) .Call(ffi_observer_read, v, tasks))
+  seen <- lapply(views, function(v) .Call(ffi_observer_read, v, view_wish(v, tasks, since)))
   now <- as.numeric(Sys.time())
-  seen <- lapply(seen, with_times, now)
+  if (length(seen)) set_clock(now - seen[[1L]]$about$now)
+  seen <- lapply(seen, with_times)
   whole <- function(part) rows_of(lapply(seen, part))
   nodes <- whole(nodes_seen)
+  clear_up(5e4 + 400 * NROW(nodes))
   list(time = now, session = session_seen(seen), clusters = whole(cluster_seen), nodes = nodes,
        jobs = whole(jobs_seen), tasks = whole(tasks_seen), events = whole(events_seen),
        hosts = hosts_seen(nodes))
 }
 
+# So many bytes, about, are garbage soon. R would let that grow to some 60 MB, and to get memory
+# takes longer than to look at what is new. A collection of all generations would write to what the
+# fork server has left here, and so copy it.
+clear_up <- function(bytes) {
+  the_observer$garbage <- c(the_observer$garbage, 0)[[1L]] + bytes
+  if (the_observer$garbage < 8e6) return(invisible())
+  the_observer$garbage <- 0
+  gc(full = FALSE)
+}
+
 is_of <- function(view, cluster) .Call(ffi_observer_cluster, view) == cluster
+
+# c(tasks, ended, told)
+view_wish <- function(view, tasks, since) {
+  k <- if (length(since$cluster)) match(.Call(ffi_observer_cluster, view), since$cluster) else NA
+  as.double(c(tasks, if (is.na(k)) c(0, 0) else c(since$ended[[k]], since$told[[k]])))
+}
 
 # rbind() and data.frame() take a hundred times as long.
 rows_of <- function(parts) {
@@ -90,11 +111,17 @@ to_rows <- function(columns) {
   structure(columns, class = "data.frame", row.names = .set_row_names(length(columns[[1L]])))
 }
 
-# From this machine's clock, which counts from its start, to the time of day.
-with_times <- function(x, now) {
-  ahead <- now - x$about$now
+# From this machine's clock, which counts from its start, to the time of day. What that is ahead is
+# measured anew only where it has changed: so the time of one thing is the same in each snapshot.
+set_clock <- function(ahead) {
+  if (is.null(the_observer$ahead) || abs(ahead - the_observer$ahead) > 0.01) {
+    the_observer$ahead <- round(ahead, 6)
+  }
+}
+
+with_times <- function(x) {
   shift <- function(part, columns) {
-    for (n in columns) part[[n]] <- part[[n]] + ahead
+    for (n in columns) part[[n]] <- part[[n]] + the_observer$ahead
     part
   }
   x$about <- shift(x$about, c("created", "stopped"))
@@ -112,7 +139,7 @@ cluster_seen <- function(x) {
   to_rows(list(cluster = as.integer(a$number),
                name = sprintf("cluster %d", as.integer(a$number)), since = a$created,
                nodes = as.integer(a$nodes), strategy = a$strategy, stopped = !is.na(a$stopped),
-               given = a$given, done = a$done, failed = a$failed))
+               given = a$given, done = a$done, failed = a$failed, ended = a$ended, told = a$told))
 }
 
 nodes_seen <- function(x) {
@@ -127,9 +154,14 @@ nodes_seen <- function(x) {
 }
 
 jobs_seen <- function(x) {
-  j <- lapply(x$jobs, function(column) column[order(x$jobs$job)])
+  j <- x$jobs
   n <- length(j$job)
-  left <- ifelse(is.na(j$ended), j$total - j$done - j$failed, 0)
+  if (n > 1L) {
+    by_number <- order(j$job)
+    j <- lapply(j, function(column) column[by_number])
+  }
+  left <- j$total - j$done - j$failed
+  left[!is.na(j$ended)] <- 0
   running <- pmin(tabulate(match(x$nodes$job, j$job), n), left)
   # what was done, and was not read by the session yet, does not wait
   is_at_work <- any(x$nodes$state == "busy")
@@ -175,8 +207,6 @@ hosts_seen <- function(nodes) {
 
 # In words; "unknown" where the system does not tell.
 process_state <- function(pid) {
-  stat <- read_lines(proc_file(as.integer(pid), "stat"))
-  if (!length(stat)) return(if (dir.exists("/proc/self")) "ended" else "unknown")
-  letter <- substr(sub("^.*\\) ", "", stat[[1L]]), 1L, 1L)
-  switch(letter, R = "running", S = , D = , I = "sleeping", T = , t = "stopped", "ended")
+  switch(.Call(ffi_process_letter, as.double(pid)), R = "running", S = , D = , I = "sleeping",
+         T = , t = "stopped", "?" = "unknown", "ended")
 }

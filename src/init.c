@@ -202,6 +202,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_observer_read, 2),
                                           ENTRY(ffi_observer_cluster, 1),
                                           ENTRY(ffi_observer_end, 0),
+                                          ENTRY(ffi_process_letter, 1),
                                           /* r/node/node-start.c */
                                           ENTRY(ffi_node_begin_joined, 1),
                                           ENTRY(ffi_is_node, 0),
@@ -272,6 +273,9 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_socket_read, 3),
                                           ENTRY(ffi_socket_write, 2),
                                           ENTRY(ffi_socket_select, 3),
+                                          /* r/json.c */
+                                          ENTRY(ffi_json_numbers, 1),
+                                          ENTRY(ffi_json_strings, 2),
                                           /* r/serialize.c */
                                           ENTRY(ffi_share, 1),
                                           /* r/share-splice.c */

@@ -4,10 +4,13 @@
 window.clutch = {};
 
 clutch.TASKS_MOST = 20000;
+clutch.EVENTS_MOST = 256;
 clutch.HISTORY_MOST = 600; // points: five minutes at two a second
 
 clutch.state = {
-  snapshot: null, // as sent, but tables as arrays of objects
+  snapshot: null, // {time, session, clusters, nodes, jobs, hosts, events}, tables as arrays of objects
+  tables: {},     // as sent: {nodes: {pid: [...], ...}, ...}
+  events: [],     // the last
   tasks: [],      // {cluster, job, element, node, began, ended, ok}, by time of arrival
   history: [],    // {time, done, busy, cpu, memory, bytes}: sums over the nodes shown
   jobHistory: new Map(), // by key of the job: [{time, done}], of the last seconds
@@ -32,19 +35,30 @@ clutch.rows = function (table) {
 
 clutch.jobKey = (x) => x.cluster + " " + x.job;
 
-// Takes what a server-sent event brought: {state, tasks: [table, ...]}.
+// Takes what a server-sent event brought: {whole, time, session, tables, news}. Of tables it has the
+// columns that have changed, of tasks and events those that are new; all of them, where it is whole.
 clutch.take = function (data) {
   const state = clutch.state;
-  const s = data.state;
-  for (const name of ["clusters", "nodes", "jobs", "events", "hosts"]) s[name] = clutch.rows(s[name]);
-  state.snapshot = s;
-  for (const table of data.tasks) {
-    for (const task of clutch.rows(table)) state.tasks.push(task);
+  if (data.whole) {
+    state.tables = {};
+    state.tasks = [];
+    state.events = [];
+  }
+  for (const name of Object.keys(data.tables)) {
+    state.tables[name] = Object.assign(state.tables[name] || {}, data.tables[name]);
+  }
+  for (const news of data.news) {
+    for (const task of clutch.rows(news.tasks)) state.tasks.push(task);
+    for (const event of clutch.rows(news.events)) state.events.push(event);
   }
   // now and then, and then by much: to move an array for each task would take long
   if (state.tasks.length > 1.2 * clutch.TASKS_MOST) {
     state.tasks = state.tasks.slice(-clutch.TASKS_MOST);
   }
+  state.events = state.events.slice(-clutch.EVENTS_MOST);
+  const s = { time: data.time, session: data.session, events: state.events };
+  for (const name of ["clusters", "nodes", "jobs", "hosts"]) s[name] = clutch.rows(state.tables[name]);
+  state.snapshot = s;
   clutch.remember();
 };
 

@@ -177,9 +177,10 @@ SEXP ffi_node_end(void);
 /* r/node/observer.c */
 SEXP ffi_observer_caller(void);
 SEXP ffi_observer_views(void);
-SEXP ffi_observer_read(SEXP view, SEXP tasks);
+SEXP ffi_observer_read(SEXP view, SEXP wish);
 SEXP ffi_observer_cluster(SEXP view);
 SEXP ffi_observer_end(void);
+SEXP ffi_process_letter(SEXP pid);
 
 /* r/node/node-start.c */
 SEXP ffi_node_begin_joined(SEXP problem);
@@ -281,6 +282,10 @@ SEXP ffi_socket_set_remove(SEXP x, SEXP list);
 SEXP ffi_socket_set_wait(SEXP x, SEXP timeout);
 SEXP ffi_socket_set_count(SEXP x);
 SEXP ffi_socket_set_close(SEXP x);
+
+/* r/json.c */
+SEXP ffi_json_numbers(SEXP x);
+SEXP ffi_json_strings(SEXP x, SEXP escaped);
 
 /* r/serialize.c */
 SEXP ffi_share(SEXP x);

@@ -226,3 +226,15 @@ int64_t clu_os_process_cpu(int64_t pid) {
   (void)pid; /* nobody asks: there are no fork servers */
   return -1;
 }
+
+int64_t clu_os_process_resident(int64_t pid) {
+  (void)pid;
+  return -1;
+}
+
+char clu_os_process_state(int64_t pid) {
+  (void)pid;
+  return '?';
+}
+
+void clu_os_keep_memory(void) {}

@@ -101,6 +101,15 @@ TEST(a_process_uses_time) {
   CHECK_INT_EQ(clu_os_process_cpu(0x7fffffff), -1);
 }
 
+TEST(a_process_is_in_memory_and_does_something) {
+  char state = clu_os_process_state(clu_os_getpid());
+  if (!(clu_os_can() & CLU_CAN_PROC)) return;
+  CHECK(clu_os_process_resident(clu_os_getpid()) > 65536);
+  CHECK_INT_EQ(clu_os_process_resident(0x7fffffff), -1);
+  CHECK_INT_EQ(state, 'R');
+  CHECK_INT_EQ(clu_os_process_state(0x7fffffff), 0);
+}
+
 TEST(a_count_is_found_by_its_name) {
   char path[] = "/tmp/clutch-count-XXXXXX";
   FILE *f = fdopen(mkstemp(path), "w");

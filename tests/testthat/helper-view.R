@@ -1,9 +1,10 @@
 # A cluster that is not there, for what shows clusters: the value of a "snapshot", made of numbers.
 
-# At `t` seconds after its start. Nodes 1 to `nodes` in two clusters and on `hosts` hosts: some are
-# dead, starting or cut off. Values depend on `t` alone.
+# At `t` seconds after its start; of tasks and events those that came after `since`. Nodes 1 to
+# `nodes` in two clusters and on `hosts` hosts: some are dead, starting or cut off. Values depend on
+# `t` alone.
 example_snapshot <- function(t = 30, nodes = 12L, hosts = 2L, start = 1790000000,
-                             label = "cluster_map(simulate)") {
+                             label = "cluster_map(simulate)", since = NULL) {
   nodes <- as.integer(nodes)
   i <- seq_len(nodes)
   cluster <- ifelse(i <= ceiling(nodes * 0.75), 1L, 2L)
@@ -17,13 +18,17 @@ example_snapshot <- function(t = 30, nodes = 12L, hosts = 2L, start = 1790000000
   state[i %% 13L == 12L & hosts > 1L] <- "cut"
   ended <- floor(t / length_of_task) # tasks that each node has done
   busy <- state == "busy"
+  tasks <- example_tasks(t, i, cluster, node, length_of_task, ended, start, nodes)
+  events <- example_events(t, start, state, cluster, node)
+  count <- function(table) as.numeric(tabulate(table$cluster, 2L))
   list(
     time = start + t,
     session = list(pid = 4242, host = "host1", user = "ada", since = start - 600, r = "4.2.2",
                    state = "sleeping"),
     clusters = data.frame(
       cluster = 1:2, name = c("main", "second"), since = start,
-      nodes = c(sum(cluster == 1L), sum(cluster == 2L)), strategy = "fork_server", stopped = FALSE
+      nodes = c(sum(cluster == 1L), sum(cluster == 2L)), strategy = "fork_server", stopped = FALSE,
+      ended = count(tasks), told = count(events)
     )[unique(cluster), ],
     nodes = data.frame(
       cluster = cluster, node = node, host = host, pid = 5000L + i, state = state,
@@ -36,8 +41,8 @@ example_snapshot <- function(t = 30, nodes = 12L, hosts = 2L, start = 1790000000
       sent = ended * 3e4 + 1e5, received = ended * 5e4
     ),
     jobs = example_jobs(t, nodes, ended, cluster, busy, start, label),
-    tasks = example_tasks(t, i, cluster, node, length_of_task, ended, start, nodes),
-    events = example_events(t, start, state, cluster, node),
+    tasks = utils::tail(example_news(tasks, since, since$ended), 2000L),
+    events = example_news(events, since, since$told),
     hosts = data.frame(
       host = paste0("host", seq_len(hosts)), state = ifelse(seq_len(hosts) == 3L, "cut off", "up"),
       nodes = as.integer(table(factor(host, paste0("host", seq_len(hosts))))),
@@ -70,7 +75,14 @@ example_tasks <- function(t, i, cluster, node, length_of_task, ended, start, nod
     node = node[of], began = began, ended = began + length_of_task[of] * 0.97,
     ok = (of * 31L + number * 17L) %% 41L != 0L
   )
-  utils::tail(tasks[order(tasks$ended), ], 2000L)
+  tasks[order(number * length_of_task[of]), ] # as they are told
+}
+
+# Of each cluster the rows after so many.
+example_news <- function(table, since, seen) {
+  if (is.null(since)) return(table)
+  number <- stats::ave(table$cluster, table$cluster, FUN = seq_along)
+  table[number > seen[match(table$cluster, since$cluster)], ]
 }
 
 example_events <- function(t, start, state, cluster, node) {

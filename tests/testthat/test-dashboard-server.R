@@ -3,7 +3,7 @@
 skip_if_not_installed("httpuv")
 skip_if_not_installed("jsonlite")
 
-dashboard <- function(take = function() example_snapshot(), ...) {
+dashboard <- function(take = function(since) example_snapshot(since = since), ...) {
   clutch:::open_dashboard(take, title = "a <b> & \"c\"", ...)
 }
 
@@ -25,7 +25,8 @@ ask <- function(d, path = "/", token = d$token, host = d$host, headers = NULL, m
     if (is.null(some)) break
     got <- c(got, some)
   }
-  text <- strsplit(rawToChar(got), "\r\n\r\n", fixed = TRUE)[[1L]]
+  # in bytes: after a refusal httpuv may close a WebSocket, too
+  text <- strsplit(rawToChar(got), "\r\n\r\n", fixed = TRUE, useBytes = TRUE)[[1L]]
   head <- strsplit(text[[1L]], "\r\n", fixed = TRUE)[[1L]]
   list(status = as.integer(strsplit(head[[1L]], " ")[[1L]][[2L]]), headers = head[-1L],
        body = paste(text[-1L], collapse = "\r\n\r\n"))
@@ -42,7 +43,7 @@ event <- function(d, page = "p", ...) {
        headers = a$headers)
 }
 # The tasks that an event tells of, as text.
-told <- function(e) unlist(lapply(e$data$tasks, task_key))
+told <- function(e) unlist(lapply(e$data$news, function(x) task_key(x$tasks)))
 task_key <- function(x) paste(x$cluster, x$node, x$element)
 
 test_that("who has no token, or asks for another address, is told nothing", {
@@ -142,19 +143,20 @@ test_that("what is served forbids all that the page does not need", {
   expect_no_match(code, never)
 })
 
-test_that("an event has the snapshot, and each ended task once", {
+test_that("an event has what has changed in the snapshot, and each ended task once", {
   t <- 30
-  d <- dashboard(function() example_snapshot(t))
+  d <- dashboard(function(since) example_snapshot(t, since = since))
   on.exit(clutch:::close_dashboard(d))
   first <- event(d)
   s <- example_snapshot(30)
+  expect_true(first$data$whole)
+  first$data$tables$events <- first$data$news[[1L]]$events
   for (part in c("nodes", "jobs", "events", "hosts", "clusters")) {
-    got <- as.data.frame(first$data$state[[part]])
+    got <- as.data.frame(first$data$tables[[part]])
     expect_identical(names(got), names(s[[part]]))
     for (n in names(got)) expect_equal(got[[n]], s[[part]][[n]], ignore_attr = TRUE, info = n)
   }
-  expect_identical(first$data$state$session$user, "ada")
-  expect_null(first$data$state$tasks)
+  expect_identical(first$data$session$user, "ada")
   expect_identical(told(first), task_key(s$tasks))
   expect_gte(first$retry, 500)
   expect_true("Content-Type: text/event-stream; charset=utf-8" %in% first$headers)
@@ -166,7 +168,14 @@ test_that("an event has the snapshot, and each ended task once", {
   seen <- paste("Last-Event-ID:", first$id)
   second <- event(d, headers = seen)
   expect_identical(second$id, first$id + 1)
-  new <- setdiff(task_key(example_snapshot(32)$tasks), task_key(s$tasks))
+  later <- example_snapshot(32)
+  new <- setdiff(task_key(later$tasks), task_key(s$tasks))
+  expect_false(second$data$whole)
+  expect_length(unlist(lapply(second$data$news, function(x) x$events$time)), 0L)
+  for (part in c("nodes", "jobs", "clusters", "hosts")) {
+    changed <- names(s[[part]])[!mapply(identical, s[[part]], later[[part]])]
+    expect_setequal(as.character(names(second$data$tables[[part]])), changed)
+  }
   expect_setequal(told(second), new)
   # a page that has seen nothing gets all, one that has been away from the server too; twice none
   for (headers in c("", "Last-Event-ID: 1e9", "Last-Event-ID: x")) {
@@ -175,25 +184,30 @@ test_that("an event has the snapshot, and each ended task once", {
   }
   expect_setequal(told(event(d, paste0("p&seen=", first$id))), new)
   d$taken <- Inf
-  expect_length(told(event(d, headers = paste("Last-Event-ID:", d$number))), 0L)
+  nothing <- event(d, headers = paste("Last-Event-ID:", d$number))
+  expect_length(told(nothing), 0L)
+  expect_length(nothing$data$tables, 0L)
 })
 
 test_that("an observer that cannot read says why, and goes on", {
   broken <- TRUE
-  d <- dashboard(function() if (broken) stop("the view is <b>gone</b>\n") else example_snapshot())
+  d <- dashboard(function(since) {
+    if (broken) stop("the view is <b>gone</b>\n")
+    example_snapshot(since = since)
+  })
   on.exit(clutch:::close_dashboard(d))
   e <- event(d)
   expect_identical(e$event, "problem")
   expect_identical(e$data, "the view is <b>gone</b>\n")
   broken <- FALSE
-  expect_length(event(d)$data$state$nodes$node, 12L)
+  expect_length(event(d)$data$tables$nodes$node, 12L)
 })
 
 test_that("a thousand pages cost no more snapshots than one, and most of them wait", {
   taken <- 0
-  d <- dashboard(function() {
+  d <- dashboard(function(since) {
     taken <<- taken + 1
-    example_snapshot()
+    example_snapshot(since = since)
   })
   on.exit(clutch:::close_dashboard(d))
   began <- clutch:::clock()
@@ -233,19 +247,17 @@ test_that("a server that runs for a day keeps no more than after a minute", {
   d <- new.env()
   d$number <- 0
   d$news <- list()
-  d$known <- character()
   sizes <- vapply(1:400, function(k) {
     d$number <- d$number + 1
     n <- if (k %% 7 == 0) 0L else (k * 37L) %% 900L
     new <- data.frame(cluster = rep(1L, n), job = rep(1L, n), element = k * 1000L + seq_len(n),
                       node = seq_len(n), began = rep(k, n), ended = rep(k + 1, n),
                       ok = rep(TRUE, n))
-    clutch:::keep_news(d, new)
+    clutch:::keep_news(d, list(tasks = new))
     sum(vapply(d$news, function(x) x$rows, 1L))
   }, 1L)
-  expect_true(all(sizes <= clutch:::TASKS_KEPT))
-  expect_gt(max(sizes), clutch:::TASKS_KEPT - 900)
-  expect_lte(length(d$known), 900L)
+  expect_true(all(sizes <= clutch:::NEWS_KEPT))
+  expect_gt(max(sizes), clutch:::NEWS_KEPT - 900)
   expect_lt(length(d$news), 400L)
 })
 
@@ -275,7 +287,7 @@ test_that("serving ends when it is told to", {
     turns <<- turns + 1
     turns > 2
   }
-  clutch:::serve_dashboard(function() example_snapshot(), until = until)
+  clutch:::serve_dashboard(function(since) example_snapshot(), until = until)
   expect_identical(turns, 3)
 })
 

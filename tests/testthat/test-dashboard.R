@@ -12,7 +12,9 @@ seen <- function(page, id = 1) {
   on.exit(close(con))
   lines <- readLines(con, warn = FALSE, encoding = "UTF-8")
   text <- sub("^data: ", "", grep("^data: ", lines, value = TRUE))
-  jsonlite::fromJSON(text, simplifyDataFrame = FALSE)
+  x <- jsonlite::fromJSON(text, simplifyDataFrame = FALSE)
+  news <- lapply(x$news, function(n) n$tasks)
+  list(state = c(x$tables, x["session"]), tasks = Filter(function(t) length(t$node), news))
 }
 answers <- function(page) !is.null(tryCatch(suppressWarnings(seen(page)), error = function(e) NULL))
 observers_of <- function(cl) {

@@ -1,4 +1,4 @@
-# JSON in plain R: what comes out is read by jsonlite, and is what went in.
+# JSON: what comes out is read by jsonlite, and is what went in.
 
 test_that("JSON keeps values, types and names", {
   skip_if_not_installed("jsonlite")
@@ -15,6 +15,10 @@ test_that("JSON keeps values, types and names", {
   expect_identical(back(factor(c("u", NA))), list("u", NULL))
   now <- 1790000000.123456
   expect_identical(back(now), now)
+  # numbers that are not written by the C library are written as it does
+  several <- c(0, -1, 1e14, -123456789012, 2^53, 1e300, 0.1, 1e9, 1790000000.5, 9899999999.999999,
+               1999999999.9999998, 1e9 + 1e-6 * 0:999, 1e-9, -1790000000.25)
+  expect_identical(strsplit(clutch:::json_values(several), ",")[[1L]], sprintf("%.16g", several))
   d <- data.frame(n = 1:2, s = c("a", NA), t = c(0.1, NA))
   expect_identical(back(d), list(n = list(1L, 2L), s = list("a", NULL), t = list(0.1, NULL)))
   expect_identical(back(d[0L, ]), list(n = list(), s = list(), t = list()))

@@ -43,6 +43,31 @@ test_that("an observer sees nodes, jobs and tasks as the session does", {
   })
 })
 
+test_that("it tells what has come since a snapshot", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  o <- observe(cl)
+  cluster_map(cl, 1:20, identity)
+  first <- ask(o)
+  expect_identical(first$clusters$ended, 20)
+  expect_identical(first$clusters$told, as.numeric(nrow(first$events)))
+  nothing <- ask(o, since = first$clusters)
+  expect_identical(nrow(nothing$tasks), 0L)
+  expect_identical(nrow(nothing$events), 0L)
+  tools::pskill(cluster_status(cl)$pid[[1L]], tools::SIGKILL)
+  cluster_map(cl, 1:5, function(i) Sys.sleep(0.02))
+  expect_true(eventually("replacement" %in% ask(o)$events$kind))
+  all <- ask(o)
+  new <- ask(o, since = first$clusters)
+  expect_identical(new$tasks$element, utils::tail(all$tasks$element, -20))
+  expect_identical(new$tasks$began, utils::tail(all$tasks$began, -20)) # the same in each snapshot
+  expect_identical(new$events$text, utils::tail(all$events$text, -nrow(first$events)))
+  expect_identical(nrow(ask(o, since = first$clusters, tasks = 3)$tasks), 3L)
+  # a number that has not come is that of another cluster's
+  wrong <- list(cluster = first$clusters$cluster, ended = 1e6, told = NA)
+  expect_identical(nrow(ask(o, since = wrong)$tasks), 25L)
+})
+
 test_that("it sees which element each node is at, and since when", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))

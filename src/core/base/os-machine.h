@@ -16,5 +16,14 @@ void clu_os_machine(clu_machine *out);
 int64_t clu_os_count_in_file(const char *path, const char *name);
 /* Milliseconds of user and system time that a process has used; -1: not known. */
 int64_t clu_os_process_cpu(int64_t pid);
+/* Bytes that it has in memory, of its own or not; -1: not known. */
+int64_t clu_os_process_resident(int64_t pid);
+/* What it does, by the system's letter: 'R' it computes, 'S', 'D' or 'I' it waits, 'T' or 't' it is
+ * stopped; 0: there is no such process, or it has ended; '?': not known. */
+char clu_os_process_state(int64_t pid);
+/* What is freed is not given back to the system, up to some MB: for a process that needs the same
+ * again and again. Where pages are huge, the system would write zeros to 2 MB each time. Only with
+ * the GNU C library, elsewhere nothing. */
+void clu_os_keep_memory(void);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/base/os-machine.h"
 #include "r/node/seen.h"
 
 static const clu_supervisor *of; /* as it was when this process was forked */
@@ -15,6 +16,7 @@ void clu_observer_begin(const clu_supervisor *sv, const clu_boot *b) {
   caller = b->fd;
   server = b->parent;
   clu_os_set_title("clutch: observer");
+  clu_os_keep_memory();
 }
 
 /* The descriptor of the connection to who asks. */
@@ -49,12 +51,24 @@ SEXP ffi_observer_views(void) {
   return out;
 }
 
-/* What is seen of one of them now, see clu_seen_values(). */
-SEXP ffi_observer_read(SEXP view, SEXP tasks) {
+/* `x`: a number from R, which counts something. */
+static uint64_t count_of(double x) { return x >= 1 && x < 9e15 ? (uint64_t)x : 0; }
+
+/* What is seen of one of them now, see clu_seen_values(). `wish`: c(tasks, ended, told). */
+SEXP ffi_observer_read(SEXP view, SEXP wish) {
   clu_seen *s = R_ExternalPtrAddr(view);
+  clu_seen_server on;
+  clu_seen_wish w;
   if (!s || !of) clu_raise("argument", "there is no such view");
-  clu_seen_look(s);
-  return clu_seen_values(s, of->shared, server, (R_xlen_t)Rf_asReal(tasks));
+  if (TYPEOF(wish) != REALSXP || XLENGTH(wish) != 3)
+    clu_raise("argument", "a wish has three numbers");
+  on.shared = of->shared;
+  on.pid = server;
+  w.tasks = (R_xlen_t)count_of(REAL(wish)[0]);
+  w.ended = count_of(REAL(wish)[1]);
+  w.told = count_of(REAL(wish)[2]);
+  clu_seen_look(s, &on);
+  return clu_seen_values(s, &on, &w);
 }
 
 /* The number of its cluster. */
@@ -67,4 +81,10 @@ SEXP ffi_observer_cluster(SEXP view) {
 SEXP ffi_observer_end(void) {
   clu_os_end_self();
   return R_NilValue;
+}
+
+/* What a process does, by the system's letter; NA: there is none. */
+SEXP ffi_process_letter(SEXP pid) {
+  char text[2] = {clu_os_process_state((int64_t)Rf_asReal(pid)), 0};
+  return text[0] ? Rf_mkString(text) : Rf_ScalarString(NA_STRING);
 }

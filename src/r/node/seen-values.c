@@ -29,7 +29,6 @@ enum {
   PID,
   STATE,
   HOST,
-  SLOT,
   JOB,
   ELEMENT,
   SINCE,
@@ -53,12 +52,13 @@ static void set(SEXP x, int column, R_xlen_t row, double value) {
 
 /* ---- parts ---- */
 
-static SEXP read_about(const clu_view_memory *m) {
-  static const char *names[] = {"number", "pid",  "created",  "nodes",   "r",
-                                "user",   "host", "strategy", "stopped", "limit",
-                                "given",  "done", "failed",   "now",     ""};
+/* `ended`, `told`: how many tasks and events there have been, with those that are read now. */
+static SEXP read_about(const clu_view_memory *m, uint64_t ended, uint64_t told) {
+  static const char *names[] = {"number", "pid",      "created", "nodes", "r",     "user",
+                                "host",   "strategy", "stopped", "limit", "given", "done",
+                                "failed", "now",      "ended",   "told",  ""};
   const clu_view_about *a = &m->about;
-  SEXP out = PROTECT(columns(names, "nnnnttttnnnnnn", 1));
+  SEXP out = PROTECT(columns(names, "nnnnttttnnnnnnnn", 1));
   const char *const texts[] = {a->r, a->user, a->host, a->strategy};
   set(out, 0, 0, (double)a->number);
   set(out, 1, 0, (double)a->pid);
@@ -72,17 +72,30 @@ static SEXP read_about(const clu_view_memory *m) {
   set(out, 11, 0, number(&m->done));
   set(out, 12, 0, number(&m->failed));
   set(out, 13, 0, seconds(clu_os_now()));
+  set(out, 14, 0, (double)ended);
+  set(out, 15, 0, (double)told);
   UNPROTECT(1);
   return out;
 }
 
-static const char *state_of(uint64_t state, int busy) {
+enum { STARTING, IDLE, BUSY, DEAD, STOPPED, ABSENT, STATES };
+
+/* Texts that many rows have are made once. */
+static SEXP state_texts(void) {
+  static const char *texts[] = {"starting", "idle", "busy", "dead", "stopped", "absent"};
+  SEXP out = PROTECT(Rf_allocVector(STRSXP, STATES));
+  for (int k = 0; k < STATES; k++) SET_STRING_ELT(out, k, Rf_mkChar(texts[k]));
+  UNPROTECT(1);
+  return out;
+}
+
+static int state_of(uint64_t state, int busy) {
   switch (state) {
-  case CLU_VIEW_STARTING: return "starting";
-  case CLU_VIEW_READY: return busy ? "busy" : "idle";
-  case CLU_VIEW_LOST: return "dead";
-  case CLU_VIEW_STOPPED: return "stopped";
-  default: return "absent";
+  case CLU_VIEW_STARTING: return STARTING;
+  case CLU_VIEW_READY: return busy ? BUSY : IDLE;
+  case CLU_VIEW_LOST: return DEAD;
+  case CLU_VIEW_STOPPED: return STOPPED;
+  default: return ABSENT;
   }
 }
 
@@ -125,17 +138,27 @@ static int read_work(SEXP out, R_xlen_t i, const clu_view *v, clu_shared *s) {
   return busy;
 }
 
-static void read_node(SEXP out, R_xlen_t i, const clu_seen *s, clu_shared *shared, clu_pid server) {
+/* The text of the row above, where that has the same host. */
+static void read_host(SEXP out, R_xlen_t i, const clu_view_memory *m) {
+  SEXP hosts = VECTOR_ELT(out, HOST);
+  uint64_t host = clu_view_get(&m->node[i].host);
+  if (host >= CLU_VIEW_HOSTS) host = 0;
+  if (i > 0 && clu_view_get(&m->node[i - 1].host) == host)
+    SET_STRING_ELT(hosts, i, STRING_ELT(hosts, i - 1));
+  else
+    SET_STRING_ELT(hosts, i, text_of(m->host[host], CLU_VIEW_TEXT));
+}
+
+static void read_node(SEXP out, R_xlen_t i, const clu_seen *s, const clu_seen_server *of,
+                      SEXP states) {
   const clu_view_memory *m = s->view->memory;
   const clu_view_node *nd = &m->node[i];
-  uint64_t host = clu_view_get(&nd->host);
-  int is_of_server = clu_view_get(&nd->server) == (uint64_t)server;
-  int busy = read_work(out, i, s->view, is_of_server ? shared : NULL);
+  int is_of_server = clu_view_get(&nd->server) == (uint64_t)of->pid;
+  int busy = read_work(out, i, s->view, is_of_server ? of->shared : NULL);
   set(out, PID, i, number(&nd->pid));
-  SET_STRING_ELT(VECTOR_ELT(out, STATE), i, Rf_mkChar(state_of(clu_view_get(&nd->state), busy)));
-  SET_STRING_ELT(VECTOR_ELT(out, HOST), i,
-                 text_of(m->host[host < CLU_VIEW_HOSTS ? host : 0], CLU_VIEW_TEXT));
-  set(out, SLOT, i, is_of_server ? number(&nd->slot) : 0);
+  SET_STRING_ELT(VECTOR_ELT(out, STATE), i,
+                 STRING_ELT(states, state_of(clu_view_get(&nd->state), busy)));
+  read_host(out, i, m);
   set(out, DONE, i, number(&nd->done));
   set(out, FAILED, i, number(&nd->failed));
   set(out, DEATHS, i, number(&nd->deaths));
@@ -145,13 +168,14 @@ static void read_node(SEXP out, R_xlen_t i, const clu_seen *s, clu_shared *share
   set(out, MEMORY, i, s->nodes[i].memory);
 }
 
-static SEXP read_nodes(const clu_seen *s, clu_shared *shared, clu_pid server) {
-  static const char *names[] = {"pid",   "state",  "host",   "slot",   "job",  "element",
-                                "since", "done",   "failed", "deaths", "sent", "received",
-                                "cpu",   "memory", "call",   ""};
-  SEXP out = PROTECT(columns(names, "nttnnnnnnnnnnnt", s->n));
-  for (R_xlen_t i = 0; i < s->n; i++) read_node(out, i, s, shared, server);
-  UNPROTECT(1);
+static SEXP read_nodes(const clu_seen *s, const clu_seen_server *of) {
+  static const char *names[] = {"pid",      "state", "host",   "job",    "element",
+                                "since",    "done",  "failed", "deaths", "sent",
+                                "received", "cpu",   "memory", "call",   ""};
+  SEXP states = PROTECT(state_texts());
+  SEXP out = PROTECT(columns(names, "nttnnnnnnnnnnt", s->n));
+  for (R_xlen_t i = 0; i < s->n; i++) read_node(out, i, s, of, states);
+  UNPROTECT(2);
   return out;
 }
 
@@ -189,13 +213,16 @@ static void find_over(const clu_view *v, clu_shared *s, clu_pid server, const cl
 static SEXP read_jobs(const clu_view *v, clu_shared *s, clu_pid server) {
   static const char *names[] = {"job",   "total",   "done", "failed", "retries", "began",
                                 "ended", "waiting", "over", "label",  ""};
-  clu_view_job *jobs = (clu_view_job *)R_alloc(CLU_VIEW_JOBS, sizeof *jobs);
-  int *is_over = (int *)R_alloc(CLU_VIEW_JOBS, sizeof *is_over);
-  R_xlen_t n = 0;
+  const clu_view_memory *m = v->memory;
+  int here[CLU_VIEW_JOBS], is_over[CLU_VIEW_JOBS] = {0};
+  clu_view_job *jobs;
+  R_xlen_t some = 0, n = 0;
   SEXP out;
   for (int k = 0; k < CLU_VIEW_JOBS; k++)
-    if (clu_view_get(&v->memory->job[k].number) && clu_view_read_job(v, k, &jobs[n])) n++;
-  memset(is_over, 0, CLU_VIEW_JOBS * sizeof *is_over);
+    if (clu_view_get(&m->job[k].number)) here[some++] = k;
+  jobs = (clu_view_job *)R_alloc((size_t)some, sizeof *jobs);
+  for (R_xlen_t k = 0; k < some; k++)
+    if (clu_view_read_job(v, here[k], &jobs[n])) n++;
   if (s) find_over(v, s, server, jobs, n, is_over);
   out = PROTECT(columns(names, "nnnnnnnnlt", n));
   for (R_xlen_t i = 0; i < n; i++) {
@@ -215,17 +242,14 @@ static SEXP read_jobs(const clu_view *v, clu_shared *s, clu_pid server) {
   return out;
 }
 
-/* The last `most`, the oldest first, but for those that are overwritten meanwhile. */
-static SEXP read_tasks(const clu_view *v, R_xlen_t most) {
+/* Of the first `end` tasks those after `from`, the oldest first, but for those that are overwritten
+ * meanwhile. */
+static SEXP read_tasks(const clu_view *v, uint64_t from, uint64_t end) {
   static const char *names[] = {"job", "element", "began", "ended", "node", "ok", ""};
   const clu_view_memory *m = v->memory;
-  uint64_t end = atomic_load_explicit(&m->ntasks, memory_order_acquire), from, now;
-  R_xlen_t n, skip;
-  SEXP out;
-  if (most > CLU_VIEW_TASKS - 64) most = CLU_VIEW_TASKS - 64;
-  from = end > (uint64_t)most ? end - (uint64_t)most : 0;
-  n = (R_xlen_t)(end - from);
-  out = PROTECT(columns(names, "nnnnnl", n));
+  uint64_t now;
+  R_xlen_t n = (R_xlen_t)(end - from), skip;
+  SEXP out = PROTECT(columns(names, "nnnnnl", n));
   for (R_xlen_t i = 0; i < n; i++) {
     const clu_view_task *t = &m->task[(from + (uint64_t)i) % CLU_VIEW_TASKS];
     uint64_t began = clu_view_get(&t->began);
@@ -245,11 +269,9 @@ static SEXP read_tasks(const clu_view *v, R_xlen_t most) {
   return out;
 }
 
-static SEXP read_events(const clu_view *v) {
+static SEXP read_events(const clu_view *v, uint64_t from, uint64_t end) {
   static const char *names[] = {"time", "node", "kind", "text", ""};
-  clu_view_event *events = (clu_view_event *)R_alloc(CLU_VIEW_EVENTS, sizeof *events);
-  uint64_t end = atomic_load_explicit(&v->memory->nevents, memory_order_acquire);
-  uint64_t from = end > CLU_VIEW_EVENTS ? end - CLU_VIEW_EVENTS : 0;
+  clu_view_event *events = (clu_view_event *)R_alloc((size_t)(end - from), sizeof *events);
   R_xlen_t n = 0;
   SEXP out;
   for (uint64_t k = from; k < end; k++)
@@ -265,14 +287,27 @@ static SEXP read_events(const clu_view *v) {
   return out;
 }
 
-SEXP clu_seen_values(const clu_seen *s, clu_shared *shared, clu_pid server, R_xlen_t tasks) {
+/* After which one is read: of `end`, at most the last `most`, and those after number `since`. A
+ * number that has not come yet is of something else. */
+static uint64_t first_wished(uint64_t end, uint64_t most, uint64_t since) {
+  uint64_t from = end > most ? end - most : 0;
+  return since > from && since <= end ? since : from;
+}
+
+SEXP clu_seen_values(const clu_seen *s, const clu_seen_server *of, const clu_seen_wish *wish) {
   static const char *names[] = {"about", "nodes", "jobs", "tasks", "events", ""};
+  const clu_view_memory *m = s->view->memory;
+  uint64_t ended = atomic_load_explicit(&m->ntasks, memory_order_acquire);
+  uint64_t told = atomic_load_explicit(&m->nevents, memory_order_acquire);
+  uint64_t most = CLU_VIEW_TASKS - 64; /* some may be written meanwhile */
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  SET_VECTOR_ELT(out, 0, read_about(s->view->memory));
-  SET_VECTOR_ELT(out, 1, read_nodes(s, shared, server));
-  SET_VECTOR_ELT(out, 2, read_jobs(s->view, shared, server));
-  SET_VECTOR_ELT(out, 3, read_tasks(s->view, tasks));
-  SET_VECTOR_ELT(out, 4, read_events(s->view));
+  if ((uint64_t)wish->tasks < most) most = (uint64_t)wish->tasks;
+  SET_VECTOR_ELT(out, 0, read_about(m, ended, told));
+  SET_VECTOR_ELT(out, 1, read_nodes(s, of));
+  SET_VECTOR_ELT(out, 2, read_jobs(s->view, of->shared, of->pid));
+  SET_VECTOR_ELT(out, 3, read_tasks(s->view, first_wished(ended, most, wish->ended), ended));
+  SET_VECTOR_ELT(out, 4,
+                 read_events(s->view, first_wished(told, CLU_VIEW_EVENTS, wish->told), told));
   UNPROTECT(1);
   return out;
 }

@@ -10,9 +10,12 @@
 
 typedef struct clu_seen_node {
   clu_pid pid;
-  uint64_t at;             /* when it was looked at; 0: never */
-  int64_t total, resident; /* ms of processor time, bytes, then */
-  double cpu, memory;      /* share of a core since the look before; bytes of its own; NA */
+  uint64_t at;        /* when it was looked at; 0: never */
+  int64_t total;      /* ms of processor time, then */
+  uint64_t ended;     /* requests and tasks that had ended then */
+  uint64_t weighed;   /* when its own memory was asked for */
+  int64_t resident;   /* bytes, then */
+  double cpu, memory; /* share of a core since the look before; bytes of its own; NA */
 } clu_seen_node;
 
 typedef struct clu_seen {
@@ -26,12 +29,24 @@ typedef struct clu_seen {
 /* NULL without memory. Takes over the view. */
 clu_seen *clu_seen_new(clu_view *view);
 void clu_seen_free(clu_seen *s); /* accepts NULL */
+/* The fork server of the observer: the memory that its nodes share, and its process. */
+typedef struct clu_seen_server {
+  clu_shared *shared;
+  clu_pid pid;
+} clu_seen_server;
+
 /* Looks at processes: at all of few nodes, else at so many that all get their turn within 8 s. */
-void clu_seen_look(clu_seen *s);
+void clu_seen_look(clu_seen *s, const clu_seen_server *of);
+
+/* What is asked for of the last tasks and events: those after so many, and of tasks not more than
+ * `tasks`. */
+typedef struct clu_seen_wish {
+  R_xlen_t tasks;
+  uint64_t ended, told;
+} clu_seen_wish;
 
 /* list(about, nodes, jobs, tasks, events): lists of columns, times in seconds of clu_os_now(), NA
- * where not known. `shared`: the memory that nodes of the fork server with that pid share. `tasks`:
- * how many of the last ones. */
-SEXP clu_seen_values(const clu_seen *s, clu_shared *shared, clu_pid server, R_xlen_t tasks);
+ * where not known. */
+SEXP clu_seen_values(const clu_seen *s, const clu_seen_server *of, const clu_seen_wish *wish);
 
 #endif
