@@ -74,7 +74,7 @@ registerDoClutch <- function(cl = NULL) {
 about_do_clutch <- function(data, item) {
   switch(item,
     name = "clutch",
-    workers = if (is.null(data)) size_of_own() else length(data),
+    workers = if (is.null(data)) size_of_own() else most_nodes(data),
     version = as.character(utils::packageVersion("clutch"))
   )
 }
@@ -136,7 +136,7 @@ run_loop <- function(loop, cl, code, o, span) {
   seconds <- BLOCK_SECONDS
   at_end <- FALSE
   repeat {
-    while (!at_end && wants_more(blocks, length(cl))) {
+    while (!at_end && wants_more(blocks, most_nodes(cl))) {
       block <- read_block(loop$it, seconds)
       at_end <- block$at_end
       if (!length(block$elements)) break

@@ -113,7 +113,7 @@ stop_workers <- function(backend, interrupt = TRUE, ...) {
 
 count_workers <- function(evaluator) {
   workers <- evaluator$workers
-  if (is.numeric(workers)) as.integer(workers) else length(workers)
+  if (is.numeric(workers)) as.integer(workers) else most_nodes(workers)
 }
 
 # Futures that have ended and were not collected count as busy, as with other backends.

@@ -12,7 +12,8 @@
 #' @return A data frame with these columns. `NA`: not known.
 #' * `host`: character.
 #' * `state`: character: `"up"`; `"cut"`, its connection is being made anew; `"waiting"`, it has not
-#'   connected yet; `"ended"`.
+#'   connected yet, or its job waits in Slurm's queue; `"ended"`. In a cluster of
+#'   `slurm(workers = )` hosts that have ended are not shown.
 #' * `since`: date and time, by this machine's clock, since when it has been in that state.
 #' * `nodes`: integer, number of nodes that are there.
 #' * `load`: number of processes there that ran or waited for a processor, averaged over the last
@@ -45,22 +46,33 @@ cluster_hosts <- function(cl) {
     text <- "`cl` has no other hosts: it was not made with hosts(), slurm() or launcher()"
     throw("argument", text)
   }
-  servers <- info$servers
   s <- status_of_hosts(info)
+  shown <- shown_hosts(info, s$state)
+  s <- s[shown, ]
+  servers <- info$servers[shown]
   machine <- machines_of(servers, s$state == "up")
   data.frame(
-    host = names_of_hosts(info), state = s$state, since = Sys.time() - s$age,
-    nodes = nodes_of_hosts(cl, info), load = machine$load, memory = machine$memory / 2^20,
+    host = names_of_hosts(info)[shown], state = s$state, since = Sys.time() - s$age,
+    nodes = nodes_of_hosts(cl, info)[shown], load = machine$load, memory = machine$memory / 2^20,
     memory_free = machine$memory_free / 2^20, bytes_in = s$bytes_in, bytes_out = s$bytes_out,
     round_trip = machine$trip, time_left = ifelse(s$state == "ended", NA, times_left(servers)),
     cuts = s$cuts, why = s$why, stringsAsFactors = FALSE
   )
 }
 
+# Numbers of those that are of interest. Where others come in their place, those that have ended are
+# not, unless all have.
+shown_hosts <- function(info, states) {
+  all <- seq_along(info$servers)
+  r <- info$tasks$resize
+  if (is.null(r)) all else all[r$at[all] != "none" & states != "ended"]
+}
+
 # How many nodes are there, on each.
 nodes_of_hosts <- function(cl, info) {
-  there <- !node_states(cl) %in% c("dead", "stopped")
-  of_node <- info$host_of[vapply(unclass(cl), function(nd) nd$rank, 1L)]
+  nodes <- nodes_there(cl)
+  there <- !node_states(nodes) %in% c("dead", "stopped")
+  of_node <- info$host_of[vapply(nodes, function(nd) nd$rank, 1L)]
   tabulate(of_node[there], length(info$servers))
 }
 

@@ -2,7 +2,8 @@
 
 #' State of a cluster's nodes
 #'
-#' One row for each node: its process, its state, and what it has used.
+#' One row for each node: its process, its state, and what it has used. In a cluster of
+#' `slurm(workers = )` those that are there.
 #'
 #' Asks the system and the fork servers, also those of other hosts. Runs nothing on the nodes, so it
 #' also answers while they are busy.
@@ -39,6 +40,7 @@
 cluster_status <- function(cl = NULL) {
   if (is.null(cl)) cl <- own_cluster_as_is()
   check_cluster(cl)
+  cl <- nodes_there(cl)
   infos <- lapply(cl, function(nd) .Call(ffi_node_info, nd$handle))
   pid <- vapply(infos, function(i) i$pid, 1L)
   alive <- vapply(infos, function(i) i$state %in% c("idle", "busy", "cancelling", "starting"), NA)
@@ -143,11 +145,14 @@ process_memory <- function(pid) .Call(ffi_process_memory, pid) / 2^20
 
 #' @export
 print.clutch_cluster <- function(x, ...) {
+  whole <- x
+  x <- nodes_there(whole)
   n <- length(x)
   hosts <- sQuote(unique(vapply(x, function(nd) nd$host, "")))
-  cat(sprintf("clutch cluster with %d %s on host %s\n", n, if (n == 1L) "node" else "nodes",
-              paste0(hosts, collapse = ", ")))
-  if (n == 0L) return(invisible(x))
+  most <- if (most_nodes(whole) > n) sprintf(" of at most %d", most_nodes(whole)) else ""
+  cat(sprintf("clutch cluster with %d%s %s on host %s\n", n, most,
+              if (n == 1L && !nzchar(most)) "node" else "nodes", paste0(hosts, collapse = ", ")))
+  if (n == 0L) return(invisible(whole))
   info <- x[[1L]]$info
   cat(sprintf("  started by strategy \"%s\" in %.0f ms, %s\n", info$strategy, 1000 * info$took,
               format(info$started, "%Y-%m-%d %H:%M:%S")))
@@ -159,14 +164,16 @@ print.clutch_cluster <- function(x, ...) {
   )
   if (is.null(infos)) {
     cat("  not usable in this process\n")
-    return(invisible(x))
+    return(invisible(whole))
   }
   pids <- vapply(infos, function(i) as.character(i$pid), "")
   more <- if (n > 10L) sprintf(", ... (%d more)", n - 10L) else ""
   cat("  pids: ", paste(utils::head(pids, 10L), collapse = ", "), more, "\n", sep = "")
   states <- table(vapply(infos, state_text, ""))
   cat("  ", paste(states, names(states), collapse = ", "), "\n", sep = "")
-  invisible(x)
+  asked <- sum(info$tasks$resize$at == "asked")
+  if (asked) cat(sprintf("  hosts asked for: %d\n", asked))
+  invisible(whole)
 }
 
 #' @export

@@ -203,7 +203,7 @@ start_of_cluster <- function(launcher, info, began, setup_timeout) {
   handles <- launcher$start(info, seq_along(info$hosts), left)
   info$took <- clock() - began
   info$handles <- handles
-  nodes <- lapply(seq_along(handles), function(rank) node_of_plan(info, rank))
+  nodes <- lapply(seq_len(nodes_at_start(info)), function(rank) node_of_plan(info, rank))
   cl <- structure(nodes, class = c("clutch_cluster", "cluster"))
   if (!is.null(launcher$complete)) cl <- launcher$complete(cl, left)
   if (!is.null(info$preload) && info$strategy != "fork_server") preload_or_stop(cl)
@@ -329,16 +329,28 @@ stop_own <- function() {
 
 stop_nodes <- function(cl) {
   nodes <- unclass(cl)
-  for (nd in nodes) if (inherits(nd, "clutch_psock_node")) tell_psock_done(nd)
-  if (length(nodes)) drop_replacements(nodes[[1L]]$info$tasks)
-  .Call(ffi_nodes_stop, lapply(nodes, function(nd) nd$handle), 2000, 5)
   if (!length(nodes)) return(invisible(NULL))
+  for (nd in nodes) if (inherits(nd, "clutch_psock_node")) tell_psock_done(nd)
   info <- nodes[[1L]]$info
+  drop_replacements(info$tasks)
   ranks <- vapply(nodes, function(nd) nd$rank, 1L)
+  handles <- lapply(nodes, function(nd) nd$handle)
+  if (stops_all(info, ranks)) {
+    if (!is.null(info$tasks)) info$tasks$resize <- NULL # no host is asked for any more
+    ranks <- seq_along(info$hosts)
+    handles <- info$handles
+  }
+  .Call(ffi_nodes_stop, handles, 2000, 5)
   if (length(ranks) == length(info$hosts)) hide_cluster(info)
   end_own_server(info, ranks)
   end <- launcher_of(info)$end
   if (!is.null(end)) end(info, ranks)
   tell_stop(info, ranks)
   invisible(NULL)
+}
+
+# Whether with these nodes none is left of those with which the cluster has started: then those that
+# have come later end, too.
+stops_all <- function(info, ranks) {
+  !is.null(info$first) && all(seq_len(info$first) %in% c(info$stopped, ranks))
 }

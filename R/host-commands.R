@@ -7,6 +7,7 @@
 #   rank    the variable that has the number of the host there; NULL: there is one host only
 #   settings, job  names of files in that folder, with what a host is told, and with a script
 #   script  lines of the script, or NULL
+#   printed the file there in which is what the job has printed; NULL: job.log
 #   cancel  lines of a shell that cancel job "$job", which is what the command has printed; NULL:
 #           there is no job that outlives the command
 # `folder`, `port`: what is not known yet has the name of what it will be. `of`: numbers of hosts,
@@ -25,6 +26,9 @@ launches_of <- function(x, methods, folder = "<folder>", port = "<port>",
     return(list(list(argv = srun_command(x, command()), hosts = all, secret = "stdin",
                      rank = "SLURM_PROCID")))
   }
+  if (x$kind == "slurm" && !is.null(x$least)) {
+    return(lapply(of, function(k) slurm_job_for(x, k, command, folder)))
+  }
   if (x$kind == "slurm") {
     return(list(list(argv = sbatch_command(x, folder), hosts = all, secret = "file",
                      rank = "SLURM_PROCID", settings = "settings", job = "job.sh",
@@ -42,6 +46,16 @@ launches_of <- function(x, methods, folder = "<folder>", port = "<port>",
     list(argv = c("sh", "-c", line), hosts = k, secret = x$secret, settings = settings, job = job,
          script = script, cancel = cancel)
   })
+}
+
+# A job for host `k` alone. `command`: makes that of R, for a file with the settings.
+slurm_job_for <- function(x, k, command, folder) {
+  name <- sprintf("job-%d", k)
+  settings <- sprintf("settings-%d", k)
+  x$each <- x$each[[k]]
+  list(argv = sbatch_command(x, folder, name), hosts = k, secret = "file", settings = settings,
+       job = paste0(name, ".sh"), script = slurm_script(x, command(settings)),
+       printed = paste0(name, ".log"), cancel = slurm_cancel)
 }
 
 # What R evaluates there. `file`: with the settings; they are on standard input otherwise.

@@ -8,6 +8,7 @@
 #   r         how R starts there, see remote_r()
 #   address, listen  this machine's names as the hosts know it, and the ports at which it listens
 #   tls       whether connections are encrypted
+#   least     number of hosts, if there may be more with the work, see resize.R; NULL: all stay
 # and what that kind needs.
 
 #' Nodes on other hosts, reached by ssh
@@ -120,6 +121,9 @@ new_launch <- function(kind, hosts, each, r, address, listen, tls, ...) {
   structure(c(common, list(...)), class = "clutch_launch")
 }
 
+# Numbers of the hosts with which a cluster starts.
+first_hosts <- function(x) if (is.null(x$least)) seq_along(x$each) else seq_len(x$least)
+
 # What is in the dots is a misspelt argument.
 no_others <- function(what, dots, arguments) {
   if (!length(dots)) return(invisible())
@@ -225,6 +229,11 @@ launch_text <- function(x) {
     sprintf("%d on each", x$each[[1L]])
   } else {
     sprintf("%d to %d on each", min(x$each), max(x$each))
+  }
+  if (!is.null(x$least)) {
+    text <- "%d to %d hosts by %s, a job each, as there is work; nodes: %d to %d, %s"
+    first <- sum(x$each[first_hosts(x)])
+    return(sprintf(text, x$least, n, what, first, sum(x$each), nodes))
   }
   named <- if (x$kind == "ssh") paste0(": ", paste(utils::head(x$hosts, 5L), collapse = ", "))
   sprintf("%s by %s%s%s; nodes: %d, %s", if (n == 1L) "1 host" else paste(n, "hosts"), what,

@@ -87,6 +87,7 @@ idle_wait <- function(t) {
   if (isTRUE(t$unsettled)) return(0)
   wait <- if (length(t$awaited) || !later_waits()) .Call(ffi_tasks_wait, t$ptr) else Inf
   if (length(t$replacements)) wait <- min(wait, 0.05)
+  if (length(t$awaited) && !is.null(t$resize)) wait <- min(wait, 0.2)
   wait
 }
 

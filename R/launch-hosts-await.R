@@ -11,7 +11,7 @@ await_hosts <- function(info, left, least) {
       if (!is.null(host)) info$servers[[k]] <- host
     }
     see_to_tree(info, waiting[vapply(info$servers[waiting], function(h) is.null(h$report), NA)])
-    see_to_job(info)
+    see_to_jobs(info)
     is_lost <- function(k) is.null(info$servers[[k]]$report) && host_will_not_come(k, info)
     lost <- Filter(is_lost, waiting)
     if (length(lost)) {
@@ -62,7 +62,7 @@ host_will_not_come <- function(k, info) {
   command <- command_of(info, k)
   i <- .Call(ffi_node_info, command$handle)
   if (i$state == "dead") return(is.null(info$folder) || i$by_signal || i$code != 0L)
-  if (has_job_ended(info)) return(TRUE)
+  if (has_job_ended(info, k)) return(TRUE)
   length(srun_says(printed_of(info, command), k - command$hosts[[1L]])) > 0L
 }
 
@@ -71,8 +71,8 @@ host_will_not_come <- function(k, info) {
 throw_hosts_failed <- function(info, failed, is_late = FALSE) {
   x <- info$launch
   what <- if (is_late) "did not come within setup_timeout" else "could not be started"
-  head <- sprintf("%d of %d hosts %s; nothing was left running", length(failed), length(x$each),
-                  what)
+  head <- sprintf("%d of %d hosts %s; nothing was left running", length(failed),
+                  length(info$servers), what)
   lines <- unlist(lapply(utils::head(failed, 3L), host_failure_text, info))
   more <- if (length(failed) > 3L) paste("and", paste(x$hosts[failed[-(1:3)]], collapse = ", "))
   throw("start", paste(c(head, lines, more), collapse = "\n"), hosts = x$hosts[failed],
@@ -93,8 +93,9 @@ host_failure_text <- function(k, info) {
   }
   node <- list(host = x$hosts[[k]], rshcmd = shell_words(x$ssh), by_hosts = TRUE)
   printed <- printed_of(info, command)
-  if (has_job_ended(info)) {
-    why <- job_end_text(info$job$number, info$job$fields)
+  if (has_job_ended(info, k)) {
+    job <- job_at(info, k)
+    why <- job_end_text(job$number, job$fields)
     i <- list(state = "dead", by_signal = FALSE, code = -1L)
   }
   if (x$kind == "slurm") {

@@ -11,6 +11,9 @@ check_min_hosts <- function(x, launch) {
   if (is.null(launch)) {
     throw("argument", "`min_hosts` is for hosts(), slurm() and launcher(), see their help pages")
   }
+  if (!is.null(launch$least)) {
+    throw("argument", "`min_hosts` is for a number of hosts that stays, and `workers` for others")
+  }
   n <- length(launch$each)
   if (is_whole(x) && length(x) == 1L && x <= n) return(as.integer(x))
   throw("argument", sprintf("`min_hosts` has to be a number from 1 to %d, the number of hosts", n))

@@ -1,13 +1,14 @@
 # The commands that start hosts: when each is run, what it gets, what it prints, and their end.
 #
 # In the plan:
-#   commands  what was run: list(handle, log, hosts, argv, keeps_job) each
+#   commands  what was run: list(handle, log, hosts, argv, keeps_job, printed) each
 #   folder    of files that hosts read, or NULL
 #   keeper    list of one handle, or NULL: who removes it when the session has ended
 #   parents   for each host who starts it, see launch_parents()
 #   pending, of_tree  what is still to be run here, as of launches_of(); what other hosts run, by
 #             the number of the host as text
 #   began, until  when this began, and the time at which all hosts have to be there
+#   patience  number of seconds that these had
 #   stopped   numbers of the nodes that were stopped
 
 # Runs the first of them; start_pending() and see_to_tree() run the others.
@@ -22,8 +23,9 @@ run_launches <- function(info, seconds) {
     info$keeper <- list(keep_folder(info$folder))
   }
   folder <- if (is.null(info$folder)) "" else info$folder
-  launches <- launches_of(x, info$methods, folder, format(info$port))
+  launches <- launches_of(x, info$methods, folder, format(info$port), of = first_hosts(x))
   info$began <- clock()
+  info$patience <- seconds
   info$until <- info$began + seconds
   info$parents <- launch_parents(x)
   if (length(launches) < length(info$servers)) info$parents <- integer(length(info$servers))
@@ -133,7 +135,7 @@ run_launch <- function(info, launch, text) {
   handle <- run_command(argv, env_of_launcher(info$launch), log, text, hold = kind == "ssh",
                         leaves = kind == "template")
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
-       keeps_job = !is.null(launch$cancel))
+       keeps_job = !is.null(launch$cancel), printed = launch$printed)
 }
 
 # A step in which this session runs may be bound to some processors, which holds for that step. A
@@ -152,7 +154,8 @@ is_not_run <- function(info, k) is.null(command_of(info, k))
 
 # By the command, and by the job that it has submitted.
 printed_of <- function(info, command) {
-  of_job <- if (isTRUE(command$keeps_job)) log_lines(file.path(info$folder, "job.log"))
+  printed <- if (is.null(command$printed)) "job.log" else command$printed
+  of_job <- if (isTRUE(command$keeps_job)) log_lines(file.path(info$folder, printed))
   c(log_lines(command$log), of_job)
 }
 
@@ -161,7 +164,7 @@ printed_of <- function(info, command) {
 # All nodes of the cluster were stopped, of which these were just now.
 end_on_hosts <- function(info, ranks) {
   info$stopped <- union(info$stopped, ranks)
-  if (length(info$stopped) == length(info$hosts)) end_hosts(info)
+  if (length(info$stopped) >= length(info$hosts)) end_hosts(info)
 }
 
 # Ends all that is on the hosts, and the commands that have started it.

@@ -17,12 +17,12 @@ start_on_hosts <- function(info, ranks, left) {
   })
   if (is_first) {
     bring_up_hosts(info, left)
-    ranks <- seq_along(info$hosts)
+    ranks <- seq_len(nodes_at_start(info))
   }
   handles <- spawn_on_hosts(info, ranks, function() left() + if (is_first) queued_for(info) else 0)
   if (is_first) warn_missing(info) # which may be an error
   ok <- TRUE
-  handles
+  if (is_first) c(handles, absent_nodes(info)) else handles
 }
 
 replace_on_host <- function(info, rank, seconds) {
@@ -95,7 +95,7 @@ bring_up_hosts <- function(info, left) {
   ))
   info$port <- .Call(ffi_link_info, info$link$handle)$port
   setup <- host_setup(info)
-  for (k in seq_along(x$each)) info$servers[[k]] <- link_host(info$link, setup)
+  for (k in first_hosts(x)) info$servers[[k]] <- link_host(info$link, setup)
   run_launches(info, left())
   await_hosts(info, left, info$min_hosts)
   forget_missing(info)
@@ -131,8 +131,7 @@ check_reports <- function(info, of = hosts_that_came(info)) {
     }
   }
   if (info$launch$kind != "ssh") {
-    names <- lapply(info$servers, function(host) host$report$host$name)
-    info$hosts <- vapply(names[info$host_of], identity, "")
+    for (k in of) info$hosts[info$host_of == k] <- info$servers[[k]]$report$host$name
   }
 }
 
@@ -185,6 +184,14 @@ spawn_on_hosts <- function(info, ranks, left) {
   failed <- .Call(ffi_nodes_wait, handles, left())
   if (failed > 0L) throw_node_not_started(info, ranks, handles, failed)
   ok <- TRUE
+  handles
+}
+
+# Handles of nodes that the cluster may have later. For whoever asks they are stopped.
+absent_nodes <- function(info) {
+  ranks <- seq_along(info$hosts)[-seq_len(nodes_at_start(info))]
+  handles <- lapply(ranks, function(rank) .Call(ffi_psock_node, rank))
+  .Call(ffi_nodes_stop, handles, 0, 0)
   handles
 }
 

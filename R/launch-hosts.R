@@ -9,6 +9,8 @@ hosts_launcher <- function() {
 # Besides what all plans have:
 #   launch      the description
 #   host_of     for each node the number of its host
+#   first       number of nodes with which it starts, and which `cl` has, if it may have more with
+#               the work, see resize.R; NULL: it has all
 #   launches    what is run, see launches_of()
 #   methods, node_env, nice  of make_cluster()
 plan_hosts <- function(request) {
@@ -21,12 +23,13 @@ plan_hosts <- function(request) {
   info$libraries <- NULL # those of this machine
   info$launch <- x
   info$min_hosts <- request$min_hosts
-  if (is.null(info$min_hosts)) info$min_hosts <- length(x$each)
+  if (is.null(info$min_hosts)) info$min_hosts <- length(first_hosts(x))
+  if (!is.null(x$least)) info$first <- sum(x$each[first_hosts(x)])
   info$host_of <- rep(seq_along(x$each), x$each)
   info$methods <- request$methods
   info$node_env <- request$env
   info$nice <- request$renice
-  info$launches <- launches_of(x, info$methods)
+  info$launches <- launches_of(x, info$methods, of = first_hosts(x))
   info
 }
 
@@ -45,7 +48,8 @@ show_hosts <- function(info) {
     if (to_file) paste("<folder> is a new one in", x$folder),
     if (length(info$node_env)) paste("nodes with", variable_text(info$node_env)),
     if (length(info$packages)) paste("attaches", paste(info$packages, collapse = ", ")),
-    unlist(lapply(info$launches, show_launch, x))
+    if (!is.null(x$least)) "each of them as this one:",
+    unlist(lapply(info$launches[if (is.null(x$least)) TRUE else 1L], show_launch, x))
   )
 }
 

@@ -48,6 +48,25 @@ new_launcher <- function(plan, show, start, complete = NULL, replace = NULL, beg
   structure(functions, class = "clutch_launcher")
 }
 
+# Number of the nodes with which the cluster starts, and of which `cl` consists: most often all.
+nodes_at_start <- function(info) if (is.null(info$first)) length(info$hosts) else info$first
+
+# The nodes of `cl`; of a cluster that grows also those that have come later, if `cl` is all of it.
+nodes_there <- function(cl) {
+  nodes <- unclass(cl)
+  info <- if (length(nodes)) info_of(cl)
+  if (is.null(info$first) || length(nodes) < info$first) return(nodes)
+  r <- info$tasks$resize
+  hosts <- setdiff(which(r$at == "there"), info$host_of[seq_len(info$first)])
+  c(nodes, lapply(which(info$host_of %in% hosts), function(rank) node_of_plan(info, rank)))
+}
+
+# How many there may be.
+most_nodes <- function(cl) {
+  info <- if (length(cl) && inherits(cl, "clutch_cluster")) info_of(cl)
+  if (is.null(info$first) || length(cl) < info$first) length(cl) else length(info$hosts)
+}
+
 # A node of the cluster as an object.
 node_of_plan <- function(info, rank) {
   node <- list(handle = info$handles[[rank]], host = info$hosts[[rank]], rank = rank, info = info)

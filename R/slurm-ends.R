@@ -1,17 +1,18 @@
 # What Slurm says of hosts that are lost, and of nodes that were killed.
 #
 # In the plan of a cluster:
-#   job_end  how its job has ended, as of job_end()
+#   job_ends by number of the job, how that has ended, as of job_end()
 #   ends     by number of the host as text, how that has ended: list(cause, text)
 # Once it is known it stays.
 
 # Whether somebody can be asked: Slurm.
 is_managed <- function(info) {
-  identical(info$launcher, "hosts") && info$launch$kind == "slurm" && !is.null(job_of(info))
+  identical(info$launcher, "hosts") && info$launch$kind == "slurm" &&
+    (length(info$jobs) > 0L || !is.null(info$launch$job))
 }
 
-# Number of the job on whose hosts the cluster is.
-job_of <- function(info) c(info$job$number, info$launch$job)[1L]
+# Number of the job on whose hosts this one is.
+job_of <- function(info, k) c(job_at(info, k)$number, info$launch$job)[1L]
 
 # Deaths that wait for Slurm's word, and hosts that are cut off, about which Slurm may know more.
 hear_of_ends <- function(t) {
@@ -61,13 +62,17 @@ name_of_host <- function(info, k) info$servers[[k]]$report$host$name
 
 # list(cause, text); "ending": it is about to be known; NULL: all is well, as far as Slurm knows.
 end_said_by_slurm <- function(info, k) {
-  number <- job_of(info)
-  if (!is.null(info$job_end)) return(info$job_end) # what follows may be our own doing
+  number <- job_of(info, k)
+  if (is.null(number)) return(NULL)
+  # what follows may be our own doing
+  if (!is.null(info$job_ends[[number]])) return(info$job_ends[[number]])
   fields <- slurm_job(number)
   # its processes end, and only then Slurm says as what
   if (identical(fields$JobState, "COMPLETING")) return("ending")
-  info$job_end <- end <- job_end(number, fields)
-  if (identical(end$cause, "preempted") && fields$JobState == "PENDING" && !is.null(info$job)) {
+  end <- job_end(number, fields)
+  if (is.null(info$job_ends)) info$job_ends <- list()
+  info$job_ends[[number]] <- end
+  if (identical(end$cause, "preempted") && fields$JobState == "PENDING" && length(info$jobs)) {
     ask_slurm("scancel", "--quiet", number) # the next one would find no session
   }
   if (!is.null(end)) return(end)

@@ -1,9 +1,11 @@
 # What Slurm says of a job, and jobs that wait in a queue.
 #
 # In the plan of a cluster, besides what launch-hosts-start.R says:
-#   job       list(number, began, state, ask_at) of the job that was submitted; NULL: none is known.
-#             `began`: when it was submitted, by clock(); `started`: when it was first seen not to
-#             wait any more; `fields`: as of slurm_job(), of the last time; `ask_at`: next time
+#   jobs      the jobs that were submitted, as far as they are known, by the number of their first
+#             host as text: list(number, began, started, fields). `began`: when it was submitted, by
+#             clock(); `started`: when it was first seen not to wait any more; `fields`: as of
+#             slurm_job(), of the last time
+#   ask_at    when Slurm is asked next
 #   waiting   the progress line
 
 # Fields of `scontrol show job` for this job, as a list. Slurm forgets jobs some minutes after their
@@ -44,73 +46,114 @@ queued_states <- c("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIA
 running_states <- c("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING",
                     "STAGE_OUT")
 
-# Lines of a shell that cancel job "$job": at once while it waits. One that runs gets a moment to
-# end by itself.
-slurm_cancel <- c(
-  "job=${job%%;*}",
-  "scancel --quiet --state=PENDING \"$job\" 2>/dev/null",
-  "for k in 1 2 3 4 5 6 7 8 9 10; do",
-  "  [ -n \"$(squeue -h -j \"$job\" -t RUNNING -o %i 2>/dev/null)\" ] || break",
-  "  sleep 0.2",
-  "done",
-  "scancel --quiet \"$job\" 2>/dev/null"
-)
+# The same of several jobs, by one question: a list with JobState and Reason of each. Of those that
+# Slurm does not name there, each is asked for.
+slurm_jobs <- function(numbers) {
+  if (length(numbers) == 1L) return(list(slurm_job(numbers)))
+  said <- ask_slurm("squeue", "--noheader", "--states=all", "--format=%i|%T|%r",
+                    paste0("--jobs=", paste(numbers, collapse = ",")))
+  rows <- strsplit(grep("^[0-9]+[|]", said, value = TRUE), "|", fixed = TRUE)
+  ids <- vapply(rows, `[[`, "", 1L)
+  lapply(numbers, function(number) {
+    k <- match(number, ids)
+    if (is.na(k)) return(slurm_job(number))
+    list(JobState = rows[[k]][[2L]], Reason = rows[[k]][3L])
+  })
+}
 
-# Asks Slurm now and then for the job of this plan, if there is one.
-see_to_job <- function(info) {
-  if (info$launch$kind != "slurm" || !is.null(info$launch$job)) return(invisible())
-  if (is.null(info$job)) begin_job(info)
-  job <- info$job
-  if (is.null(job) || clock() < job$ask_at) return(invisible())
-  fields <- slurm_job(job$number)
-  if (is.null(fields)) fields <- job$fields
-  if (is.null(fields)) fields <- list(JobState = "PENDING", Reason = "None")
-  is_queued <- isTRUE(fields$JobState %in% queued_states)
-  if (!is_queued && is.null(job$started)) job$started <- clock()
-  job$fields <- fields
+# Asks Slurm now and then for the jobs of this plan whose hosts have not come yet.
+look_at_jobs <- function(info) {
+  begin_jobs(info)
+  open <- open_jobs(info)
+  if (!length(open) || clock() < info$ask_at) return(invisible())
+  numbers <- vapply(info$jobs[open], function(job) job$number, "")
+  told <- slurm_jobs(unname(numbers))
+  for (i in seq_along(open)) {
+    job <- info$jobs[[open[[i]]]]
+    if (!is.null(told[[i]])) job$fields <- told[[i]]
+    if (is.null(job$fields)) job$fields <- list(JobState = "PENDING", Reason = "None")
+    if (!is_queued(job) && is.null(job$started)) job$started <- clock()
+    info$jobs[[open[[i]]]] <- job
+  }
   # Slurm is to be asked seldom by those who wait
-  job$ask_at <- clock() + min(15, max(0.3, (clock() - job$began) / 10))
-  info$job <- job
-  show_waiting(info, is_queued)
+  latest <- max(vapply(info$jobs[open], function(job) job$began, 1))
+  info$ask_at <- clock() + min(15, max(0.3, (clock() - latest) / 10))
+  invisible()
+}
+
+# While the cluster starts: a job that waits for too long is an error.
+see_to_jobs <- function(info) {
+  if (info$launch$kind != "slurm" || !is.null(info$launch$job)) return(invisible())
+  look_at_jobs(info)
+  queued <- Filter(is_queued, info$jobs[open_jobs(info)])
+  show_waiting(info, queued)
   limit <- info$launch$wait
-  if (is_queued && clock() - job$began > limit) throw_still_queued(info, fields, limit)
+  late <- Filter(function(job) clock() - job$began > limit, queued)
+  if (length(late)) throw_still_queued(info, late[[1L]], limit)
 }
 
-begin_job <- function(info) {
-  number <- grep("^[0-9]+(;.*)?$", log_lines(info$commands[[1L]]$log), value = TRUE)
-  if (!length(number)) return(invisible())
-  info$job <- list(number = sub(";.*", "", number[[1L]]), began = clock(), ask_at = 0)
+begin_jobs <- function(info) {
+  for (command in info$commands) {
+    key <- key_of_job(command)
+    if (!command$keeps_job || !is.null(info$jobs[[key]])) next
+    number <- grep("^[0-9]+(;.*)?$", log_lines(command$log), value = TRUE)
+    if (!length(number)) next
+    if (is.null(info$jobs)) info$jobs <- list()
+    info$jobs[[key]] <- list(number = sub(";.*", "", number[[1L]]), began = clock())
+    info$ask_at <- 0
+  }
 }
 
-# Seconds for which it has waited in the queue; or may have, where nobody is asked.
+key_of_job <- function(command) format(command$hosts[[1L]])
+
+# The job on which host `k` is, or is to be; NULL: none is known.
+job_at <- function(info, k) {
+  command <- if (length(info$jobs)) command_of(info, k)
+  if (!is.null(command)) info$jobs[[key_of_job(command)]]
+}
+
+# Keys of those whose hosts have not all come.
+open_jobs <- function(info) {
+  is_open <- function(command) {
+    any(vapply(info$servers[command$hosts], function(host) is.null(host$report), NA))
+  }
+  keys <- vapply(Filter(is_open, info$commands), key_of_job, "")
+  keys[keys %in% names(info$jobs)]
+}
+
+is_queued <- function(job) isTRUE(job$fields$JobState %in% queued_states)
+
+# Seconds for which they have waited in the queue; or may have, where nobody is asked.
 queued_for <- function(info) {
   if (info$launch$kind == "template") return(info$launch$wait)
-  job <- info$job
-  if (is.null(job)) return(0)
-  (if (is.null(job$started)) clock() else job$started) - job$began
+  if (!length(info$jobs)) return(0)
+  max(vapply(info$jobs, seconds_queued, 1))
 }
 
-has_job_ended <- function(info) {
-  if (is.null(info$job)) return(FALSE)
-  state <- info$job$fields$JobState
+seconds_queued <- function(job) (if (is.null(job$started)) clock() else job$started) - job$began
+
+has_job_ended <- function(info, k) {
+  state <- job_at(info, k)$fields$JobState
   !is.null(state) && !state %in% c(queued_states, running_states)
 }
 
-throw_still_queued <- function(info, fields, limit) {
+throw_still_queued <- function(info, job, limit) {
   text <- paste("job %s of Slurm still waits after %s (%s); it was cancelled, and nothing was left",
                 "running")
-  text <- sprintf(text, info$job$number, time_text(limit), fields$Reason)
-  advice <- "try: a longer `wait`, or less `nodes`, `each` or `time`"
-  throw("start", paste(text, advice, sep = "\n"), hosts = info$launch$hosts)
+  text <- sprintf(text, job$number, time_text(limit), job$fields$Reason)
+  advice <- sprintf("try: a longer `wait`, or less `%s`, `each` or `time`",
+                    if (is.null(info$launch$least)) "nodes" else "workers")
+  hosts <- info$launch$hosts[seq_along(info$servers)]
+  throw("start", paste(text, advice, sep = "\n"), hosts = hosts)
 }
 
-# Only for users who look on.
-show_waiting <- function(info, is_queued) {
+# Only for users who look on. `queued`: the jobs that wait.
+show_waiting <- function(info, queued) {
   if (!interactive()) return(invisible())
-  if (!is_queued) return(end_waiting(info))
+  if (!length(queued)) return(end_waiting(info))
   if (is.null(info$waiting)) info$waiting <- new.env(parent = baseenv())
   bar <- info$waiting
-  bar$text <- waiting_text(info)
+  bar$text <- waiting_text(info, queued)
   if (is.null(bar$id)) {
     old <- options(cli.progress_show_after = 0)
     on.exit(options(old))
@@ -122,12 +165,18 @@ show_waiting <- function(info, is_queued) {
   invisible()
 }
 
-waiting_text <- function(info) {
-  job <- info$job
-  reason <- job$fields$Reason
-  why <- if (length(reason) && reason != "None") sprintf(" (%s)", reason) else ""
-  sprintf("Job %s of Slurm (%s) waits%s: %s", job$number, info$launch$name, why,
-          time_text(clock() - job$began))
+waiting_text <- function(info, queued) {
+  first <- queued[[1L]]
+  reason <- first$fields$Reason
+  why <- if (length(reason) && !reason %in% c("None", NA)) sprintf(" (%s)", reason) else ""
+  since <- time_text(clock() - first$began)
+  if (is.null(info$launch$least)) {
+    return(sprintf("Job %s of Slurm (%s) waits%s: %s", first$number, info$launch$name, why, since))
+  }
+  came <- sum(vapply(info$servers, function(host) !is.null(host$report), NA))
+  sprintf("%d of %d hosts are there, %s of Slurm (%s) %s%s: %s", came, length(info$servers),
+          if (length(queued) == 1L) "1 job" else paste(length(queued), "jobs"), info$launch$name,
+          if (length(queued) == 1L) "waits" else "wait", why, since)
 }
 
 end_waiting <- function(info) {

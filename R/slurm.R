@@ -18,13 +18,17 @@
 #' @param time Time limit: number of seconds, or string such as `"90min"`, `"2h"`, `"1d12h"`, or
 #'   `"1-12:00:00"` as Slurm writes it.
 #' @param ... Not used. What is misspelt is an error.
+#' @param workers Two numbers, `c(10, 200)` or `10:200`: in place of `nodes`, the least and the most
+#'   nodes of the cluster, see *A cluster that grows and shrinks*.
+#' @param idle Number of seconds, or string as of `time`: with `workers`, after this time without
+#'   work a host ends.
 #' @param partition,account,qos String: as for `sbatch`.
 #' @param options Character vector: further arguments of `sbatch`, or in an allocation of `srun`.
 #' @param name String: name of the job or step, which `squeue` shows.
 #' @param submit Logical: whether a job is submitted. `NA`, the default: unless this session is in
 #'   an allocation.
-#' @param wait Number of seconds, or string as of `time`: how long the job may wait in Slurm's
-#'   queue. `setup_timeout` of [make_cluster()] counts from its start on.
+#' @param wait Number of seconds, or string as of `time`: how long a job may wait in Slurm's queue.
+#'   `setup_timeout` of [make_cluster()] counts from its start on.
 #' @param folder String: a folder that this machine and the hosts see, with its full path. For the
 #'   time of the cluster there is a folder in it that only this user can read. By default the user's
 #'   cache, see [tools::R_user_dir()].
@@ -42,6 +46,32 @@
 #' While the job waits, an interactive session shows for how long, and why. Ctrl-C, an error and
 #' [stop_cluster()] cancel the job, and so does the end of the session, whatever ends it. It is
 #' submitted with `--no-requeue`: a job that is started anew has lost its session.
+#'
+#' @section A cluster that grows and shrinks:
+#' With `workers = 10:200` each host has a job of its own, which starts, ends and is preempted by
+#' itself. It has `each` nodes. The cluster starts when those of the first 10 nodes are there.
+#'
+#' It grows while tasks wait: so many nodes are wanted that each has work for 5 seconds, by the
+#' times that tasks have taken, or are taking. A map whose elements take milliseconds does not make
+#' it grow. At most 8 jobs, or as many as hosts are there, are asked for at a time. The others
+#' follow when these have started. This is done in maps, in functions that wait for a task, and
+#' while R is idle and a promise of a task is awaited; not while the session does something else.
+#'
+#' It shrinks by hosts that had nothing to do for `idle`, but for the first ones. A host that is no
+#' more needed before its job has started is not waited for. This is also done while the session
+#' does something else. What is on such hosts is lost, as global variables that tasks have made
+#' there.
+#'
+#' Hosts whose job has ended (time limit, preemption, `scancel`) are asked for again when there is
+#' work. So are the first ones. Nodes that come get what [cluster_setup()] and [cluster_export()]
+#' have given the others.
+#'
+#' The cluster as a list, and so all functions of \pkg{parallel}, have the first nodes only. Maps
+#' and tasks use all nodes; those with a part of the cluster, as `cl[1:3]`, that part. [print()],
+#' [cluster_status()] and [cluster_hosts()] show those that are there.
+#'
+#' A host that does not come is a warning of class `clutch_hosts_missing`, and the next is asked for
+#' after a pause. A map that has no node at all fails when three in turn have not come.
 #'
 #' @section Who may connect:
 #' Host and session prove to each other that they know the cluster's secret. In an allocation the
@@ -69,6 +99,7 @@
 #' @seealso [make_cluster()], [launch_plan()], [hosts()], [launcher()]
 #' @examples
 #' launch_plan(slurm(nodes = 4, each = 32, time = "2h", submit = TRUE))
+#' launch_plan(slurm(workers = 10:200, time = "1h"))
 #' launch_plan(slurm(nodes = 1, each = 8, modules = "R/4.4", partition = "long", submit = TRUE))
 #' \dontrun{
 #' cl <- make_cluster(slurm(nodes = 4, each = 32, time = "2h"))
@@ -76,23 +107,30 @@
 #' stop_cluster(cl)
 #' }
 #' @export
-slurm <- function(nodes = NULL, each = NULL, time = NULL, ..., partition = NULL, account = NULL,
-                  qos = NULL, options = character(), name = "clutch", submit = NA, wait = "1d",
-                  folder = NULL, rscript = "Rscript", rscript_args = character(), env = NULL,
-                  modules = NULL, setup = NULL, address = NULL, listen = 0L, tls = TRUE) {
+slurm <- function(nodes = NULL, each = NULL, time = NULL, ..., workers = NULL, idle = "1min",
+                  partition = NULL, account = NULL, qos = NULL, options = character(),
+                  name = "clutch", submit = NA, wait = "1d", folder = NULL, rscript = "Rscript",
+                  rscript_args = character(), env = NULL, modules = NULL, setup = NULL,
+                  address = NULL, listen = 0L, tls = TRUE) {
   no_others("slurm", list(...), names(formals()))
   if (!is.logical(submit) || length(submit) != 1L) {
     throw("argument", "`submit` has to be TRUE, FALSE or NA")
   }
-  allocation <- if (!isTRUE(submit)) slurm_allocation()
+  if (!is.null(workers)) check_alone(nodes, submit)
+  allocation <- if (!isTRUE(submit) && is.null(workers)) slurm_allocation()
   if (isFALSE(submit) && is.null(allocation)) {
     throw("argument", "`submit = FALSE`, and this session is in no allocation of Slurm's")
   }
-  size <- slurm_size(nodes, each, allocation)
+  size <- if (is.null(workers)) {
+    slurm_size(nodes, each, allocation)
+  } else {
+    slurm_bounds(workers, each)
+  }
   new_launch(
     "slurm", sprintf("host %d of Slurm", seq_len(size$nodes)), rep(size$each, size$nodes),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
-    job = allocation$job, time = slurm_time(time), wait = check_queue_wait(wait),
+    least = size$least, idle = if (!is.null(workers)) check_seconds(idle, "idle"),
+    job = allocation$job, time = slurm_time(time), wait = check_seconds(wait, "wait"),
     options = c(slurm_option("partition", partition), slurm_option("account", account),
                 slurm_option("qos", qos), check_strings(options, "options")),
     name = check_needed(name, "name", is_word, "one word"), folder = check_folder(folder)
@@ -112,6 +150,37 @@ slurm_size <- function(nodes, each, allocation) {
     throw("argument", sprintf(text, allocation$job, allocation$nodes, as.integer(nodes)))
   }
   list(nodes = as.integer(nodes), each = as.integer(each))
+}
+
+# With `workers` each host has a job of its own.
+check_alone <- function(nodes, submit) {
+  if (!is.null(nodes)) {
+    throw("argument", "either `nodes` or `workers`: the one is a number that stays, the other two")
+  }
+  if (isFALSE(submit)) {
+    text <- "`workers` is for jobs that are submitted, and `submit = FALSE` is for an allocation"
+    throw("argument", text)
+  }
+}
+
+# Numbers of hosts, at least and at most, and of nodes on each.
+slurm_bounds <- function(workers, each) {
+  if (is.null(each)) each <- 1L
+  check_one(each, "each", is_whole, "a number of nodes, 1 or more")
+  n <- length(workers)
+  are_bounds <- n >= 2L && is_whole(workers) && (n == 2L || all(diff(workers) == 1)) &&
+    workers[[1L]] <= workers[[n]]
+  if (!are_bounds) {
+    text <- "`workers` has to be the least and the most nodes, 1 or more, as c(10, 200) or 10:200"
+    throw("argument", if (n == 1L) paste0(text, "; a number that stays is `nodes`") else text)
+  }
+  least <- ceiling(workers[[1L]] / each)
+  most <- floor(workers[[n]] / each)
+  if (most < least) {
+    text <- "`workers`: no number of hosts with %d nodes each has %.0f to %.0f nodes"
+    throw("argument", sprintf(text, as.integer(each), workers[[1L]], workers[[n]]))
+  }
+  list(nodes = as.integer(most), least = as.integer(least), each = as.integer(each))
 }
 
 # The allocation in which this process runs: job, number of hosts, the least number of processors
@@ -160,11 +229,11 @@ slurm_time <- function(time) {
   if (days > 0) sprintf("%.0f-%s", days, clock) else clock
 }
 
-check_queue_wait <- function(wait) {
-  seconds <- if (is.character(wait) && length(wait) == 1L) seconds_of(wait) else wait
+check_seconds <- function(x, name) {
+  seconds <- if (is.character(x) && length(x) == 1L) seconds_of(x) else x
   is_time <- function(x) is.numeric(x) && x > 0
   what <- "a number of seconds, or a text such as \"90min\" or \"1d\""
-  check_needed(seconds, "wait", is_time, what)
+  check_needed(seconds, name, is_time, what)
 }
 
 # "1d12h", "90 min": seconds, or NA.
@@ -197,18 +266,31 @@ step_options <- function(x) {
     "--mpi=none", "--export=ALL", "--label")
 }
 
-# A job outside of an allocation. `folder`: with the file of the job.
-sbatch_command <- function(x, folder) {
+# A job outside of an allocation. `folder`: with the file of the job, whose name is `job`.
+sbatch_command <- function(x, folder, job = "job") {
+  file <- function(type) file.path(folder, paste0(job, type))
   c("sbatch", "--parsable", paste0("--job-name=", x$name), paste0("--nodes=", length(x$each)),
     "--ntasks-per-node=1", paste0("--cpus-per-task=", x$each[[1L]]),
     if (!is.null(x$time)) paste0("--time=", x$time), "--no-requeue",
-    paste0("--output=", file.path(folder, "job.log")), x$options, file.path(folder, "job.sh"))
+    paste0("--output=", file(".log")), x$options, file(".sh"))
 }
 
 # The lines of job.sh.
 slurm_script <- function(x, command) {
   c("#!/bin/sh", paste("exec", shell_words(c("srun", step_options(x), command))))
 }
+
+# Lines of a shell that cancel job "$job": at once while it waits. One that runs gets a moment to
+# end by itself.
+slurm_cancel <- c(
+  "job=${job%%;*}",
+  "scancel --quiet --state=PENDING \"$job\" 2>/dev/null",
+  "for k in 1 2 3 4 5 6 7 8 9 10; do",
+  "  [ -n \"$(squeue -h -j \"$job\" -t RUNNING -o %i 2>/dev/null)\" ] || break",
+  "  sleep 0.2",
+  "done",
+  "scancel --quiet \"$job\" 2>/dev/null"
+)
 
 # ---- what srun prints ----
 

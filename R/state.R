@@ -33,6 +33,7 @@ the$own_servers <- list()
 the$daemons <- list()
 the$crew <- list()
 the$links <- list()
+the$held <- list()
 the$listeners <- list()
 the$may_trace <- the$has_spans <- FALSE
 the$tree_from <- 50L
@@ -44,7 +45,7 @@ forget_parents <- function() {
   the$is_child <- TRUE
   for (w in the$watches) w$gone <- TRUE
   the$watches <- the$servers <- the$own_servers <- the$daemons <- the$crew <-
-    the$links <- list()
+    the$links <- the$held <- list()
   the$watch <- the$own <- the$pool <- the$on_new_nodes <- NULL
   is_ours <- isNamespaceLoaded("parallel") &&
     inherits(parallel::getDefaultCluster(), "clutch_cluster")

@@ -17,9 +17,14 @@ SETTLE_SLICE <- 0.02 # seconds between two looks at the others while one is wait
 # A new process behind the same handle: whether it is there, or to be expected.
 replace_dead <- function(t, index) {
   key <- format(index)
+  if (host_may_come_again(t, index)) return(invisible(TRUE))
   if (is_under_way(t$replacements[[key]])) return(invisible(TRUE))
   launcher <- launcher_of(t$info)
-  if (!is.null(launcher$replace)) return(invisible(replace_now(t, index, launcher$replace)))
+  if (!is.null(launcher$replace)) {
+    # to start a node there in vain may be the way to see that the host ends
+    is_there <- replace_now(t, index, launcher$replace) || host_may_come_again(t, index)
+    return(invisible(is_there))
+  }
   begin_replacement(t, index, PAUSES[[1L]])
   if (is_local(t, index)) settle(t, t$replacements[key])
   invisible(is.null(t$replacements[[key]]) || is_under_way(t$replacements[[key]]))
@@ -37,6 +42,17 @@ replace_now <- function(t, index, replace) {
 }
 
 is_under_way <- function(r) !is.null(r$coming)
+
+# Of a node whose host has ended, in a cluster that grows.
+host_may_come_again <- function(t, index) {
+  !is.null(t$resize) && host_is_away(t, t$info$host_of[[index]])
+}
+
+# In a cluster that grows: this host has ended, or is about to, and may come again, see resize.R.
+host_is_away <- function(t, k) {
+  t$resize$at[[k]] != "there" || !is.null(t$info$ends[[format(k)]]) ||
+    host_has_ended(t$info$servers[[k]])
+}
 
 is_local <- function(t, index) is_this_machine(t$info$hosts[[index]])
 
@@ -63,8 +79,8 @@ time_left <- function(t, r) {
   r$coming$began + (if (is_local(t, r$index)) START_LIMIT else USUAL) - clock()
 }
 
-# It gets what cluster_setup() and cluster_export() have said.
-put_in_place <- function(t, index, fresh) {
+# It gets what cluster_setup() and cluster_export() have said. `is_new`: there was none before.
+put_in_place <- function(t, index, fresh, is_new = FALSE) {
   .Call(ffi_node_swap, t$info$handles[[index]], fresh)
   failed <- tryCatch({
     set_up_again(node_of_plan(t$info, as.integer(index)))
@@ -76,9 +92,10 @@ put_in_place <- function(t, index, fresh) {
   }
   # before the warning, which may be an error
   .Call(ffi_tasks_attach, t$ptr, as.integer(index))
-  tell_replacement(t$info, index, if (is.null(failed)) "" else t$problem)
+  if (!is_new) tell_replacement(t$info, index, if (is.null(failed)) "" else t$problem)
   if (is.null(failed)) return()
-  text <- sprintf("node %d was replaced, but %s", index, t$problem)
+  what <- if (is_new) "has come" else "was replaced"
+  text <- sprintf("node %d %s, but %s", index, what, t$problem)
   warning(warningCondition(text, class = "clutch_setup"))
 }
 

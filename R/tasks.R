@@ -41,6 +41,7 @@ tasks_new <- function(info) {
   t$ptr <- .Call(ffi_tasks_new, info$handles, grace, most)
   .Call(ffi_tasks_show, t$ptr, info$view)
   if (is_managed(info)) .Call(ffi_tasks_ask, t$ptr, 0)
+  if (!is.null(info$first)) t$resize <- new_resize(info)
   t
 }
 
@@ -75,7 +76,7 @@ job_new <- function(t, fun, elements, more, needs, o) {
   forget_deaths(t)
   handler <- if (o$relay == "handler") handler_of(o$handler)
   spec <- c(o$retries, o$chunk, o$timeout, o$max_memory)
-  only <- if (length(t$ranks) < length(t$info$handles)) as.integer(t$ranks)
+  only <- if (length(t$ranks) < nodes_at_start(t$info)) as.integer(t$ranks)
   job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only)
   if (!is.null(handler)) .Call(ffi_job_hear, job, handler)
   if (!is.null(o$called)) .Call(ffi_job_name, job, o$called[[1L]], o$called[[2L]])

@@ -71,7 +71,7 @@ launcher <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "s
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     template = template, secret = match_arg(secret, c("file", "stdin"), "secret"),
     cancel = cancel, name = check_needed(name, "name", is_word, "one word"),
-    wait = if (identical(wait, 0)) 0 else check_queue_wait(wait), folder = check_folder(folder)
+    wait = if (identical(wait, 0)) 0 else check_seconds(wait, "wait"), folder = check_folder(folder)
   )
 }
 

@@ -10,8 +10,14 @@ show_cluster <- function(cl) {
   cluster_number(info)
   info$view <- .Call(ffi_view_new, info$shown_as, length(info$hosts), texts)
   if (is.null(info$view)) return(invisible())
-  .Call(ffi_view_nodes, info$view, info$handles, seq_along(info$hosts), info$hosts)
+  show_nodes(info, seq_len(nodes_at_start(info)))
   pass_view(info)
+}
+
+# These nodes are there from now on.
+show_nodes <- function(info, ranks) {
+  if (is.null(info$view)) return(invisible())
+  .Call(ffi_view_nodes, info$view, info$handles[ranks], ranks, info$hosts[ranks])
 }
 
 # The fork server that has it, or is to have it: of this machine, and ready. NULL: there is none.

@@ -63,6 +63,13 @@
   X(ffi_node_lost, 1)           \
   /* r/tasks/task-drive.c */    \
   X(ffi_tasks_step, 4)          \
+  /* r/tasks/task-hosts.c */    \
+  X(ffi_tasks_host, 6)          \
+  X(ffi_tasks_host_there, 2)    \
+  X(ffi_tasks_host_gone, 2)     \
+  X(ffi_tasks_hosts_idle, 1)    \
+  X(ffi_tasks_desired, 2)       \
+  X(ffi_tasks_are_gone, 2)      \
   /* r/tasks/task-life.c */     \
   X(ffi_tasks_new, 3)           \
   X(ffi_tasks_show, 2)          \

@@ -82,6 +82,14 @@ SEXP ffi_link_close(SEXP link, SEXP seconds);
 /* r/tasks/task-drive.c */
 SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
 
+/* r/tasks/task-hosts.c */
+SEXP ffi_tasks_host(SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, SEXP idle);
+SEXP ffi_tasks_host_there(SEXP x, SEXP number);
+SEXP ffi_tasks_host_gone(SEXP x, SEXP number);
+SEXP ffi_tasks_hosts_idle(SEXP x);
+SEXP ffi_tasks_desired(SEXP x, SEXP seconds);
+SEXP ffi_tasks_are_gone(SEXP x, SEXP nodes);
+
 /* r/tasks/task-life.c */
 SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
 SEXP ffi_session_in_child(void);

@@ -239,3 +239,56 @@ TEST(tasks_that_a_node_has_to_answer_are_known) {
         clu_sched_node_has(s, 0, 8) && !clu_sched_node_has(s, 0, 9));
   clu_sched_free(s);
 }
+
+/* ---- how many nodes there should be ---- */
+
+#define SECOND 1000000000ull
+
+TEST(as_many_nodes_are_desired_as_have_work_for_so_long) {
+  clu_sched *s = clu_sched_new(1000);
+  clu_claim w[2] = {0, 0};
+  clu_job *j;
+  CHECK(clu_sched_desired(s, 0, 5 * SECOND) == 0);
+  for (int i = 0; i < 2; i++) clu_sched_node_up(s, i, &w[i]);
+  j = job(s, 100, 0, 1, 0);
+  CHECK(sends(s, 0, 0, 1, 1));
+  /* nothing was measured: as long as the node has been at it */
+  CHECK(clu_sched_desired(s, SECOND, 5 * SECOND) == 20);
+  CHECK(clu_sched_desired(s, 50 * SECOND, 5 * SECOND) == 100);
+  CHECK(clu_claim_start(&w[0], 1));
+  CHECK_INT_EQ(clu_sched_answer(s, 0, 1, 0, SECOND / 100, SECOND, &end), 1);
+  CHECK(clu_sched_desired(s, SECOND, 5 * SECOND) < 0.2);
+  /* one that takes longer than those before */
+  CHECK(sends(s, 0, 1, 1, 2));
+  CHECK(clu_sched_desired(s, 6 * SECOND, 5 * SECOND) == 99);
+  clu_job_cancel(s, j, 0);
+  CHECK(clu_sched_desired(s, 6 * SECOND, 5 * SECOND) == 0);
+  clu_sched_free(s);
+}
+
+TEST(jobs_of_one_task_count_together_and_those_of_some_nodes_do_not) {
+  clu_sched *s = clu_sched_new(1000);
+  clu_claim w[2] = {0, 0};
+  for (int i = 0; i < 2; i++) clu_sched_node_up(s, i, &w[i]);
+  for (int i = 0; i < 6; i++) job(s, 1, 0, 0, 0);
+  CHECK(sends(s, 0, 0, 1, 1));
+  CHECK(clu_sched_desired(s, 5 * SECOND, 10 * SECOND) == 3);
+  CHECK(job_for(s, 10, 2, 1) != NULL);
+  CHECK(clu_sched_desired(s, 5 * SECOND, 10 * SECOND) == 3);
+  clu_sched_free(s);
+}
+
+TEST(since_when_a_node_has_nothing) {
+  clu_sched *s = clu_sched_new(1000);
+  clu_claim w = 0;
+  CHECK(clu_sched_node_idle_since(s, 0) == UINT64_MAX);
+  clu_sched_node_up(s, 0, &w);
+  CHECK(clu_sched_node_idle_since(s, 0) == 0);
+  job(s, 1, 0, 1, 0);
+  CHECK(sends(s, 0, 0, 1, 1));
+  CHECK(clu_sched_node_idle_since(s, 0) == UINT64_MAX);
+  CHECK(clu_claim_start(&w, 1));
+  CHECK_INT_EQ(clu_sched_answer(s, 0, 1, 0, SECOND, 7 * SECOND, &end), 1);
+  CHECK(clu_sched_node_idle_since(s, 0) == 7 * SECOND);
+  clu_sched_free(s);
+}

@@ -16,7 +16,7 @@ run_into_time_limit <- function() {
                "folder = '%s')")
   start_script(c(
     sprintf(paste0("cl <- make_cluster(", job, ")"), slurm_there$folder),
-    "job <- paste0('JobId=', cl[[1]]$info$job$number)",
+    "job <- paste0('JobId=', cl[[1]]$info$jobs[[1]]$number)",
     "end <- format(Sys.time() + 1, 'EndTime=%Y-%m-%dT%H:%M:%S')",
     "system2('scontrol', c('update', job, end))",
     "e <- tryCatch(cluster_map(cl, 1:2, function(i) Sys.sleep(100)), error = identity)",
@@ -116,7 +116,7 @@ test_that("outside: a job by sbatch, whose secret is in a file for this user, wh
   old <- Sys.umask("022")
   on.exit(Sys.umask(old))
   cl <- make_cluster(slurm(nodes = 2, each = 2, time = "10min", name = "my-fit", folder = shared))
-  job <- cl[[1]]$info$job$number
+  job <- cl[[1]]$info$jobs[[1]]$number
   expect_identical(sort(where(cl)), rep(c("n1", "n2"), each = 2))
   expect_identical(jobs_of_slurm(), paste(job, "my-fit RUNNING"))
   expect_identical(clutch:::slurm_job(job)$TimeLimit, "00:10:00")

@@ -99,10 +99,10 @@ void clu_server_set_host(clu_server *s, uint64_t link, uint64_t host) {
   s->host = host;
 }
 
-void clu_session_host_cut(clu_session *session, uint64_t link, uint64_t host, int is_cut) {
+void clu_session_host_cut(clu_session *session, uint64_t link, uint64_t host, int reach) {
   for (clu_server *s = session->servers; s; s = s->next) {
-    if (!s->remote || s->link != link || s->host != host || s->cut == is_cut) continue;
-    s->cut = is_cut;
+    if (!s->remote || s->link != link || s->host != host || s->cut == reach) continue;
+    s->cut = reach;
     session->cuts++;
   }
 }
@@ -143,6 +143,11 @@ int clu_server_reap(clu_server *s) {
   if (rc == CLU_DEAD) s->how.code = -1; /* somebody else reaped it: how it ended is not known */
   if (rc != CLU_AGAIN) s->reaped = 1;
   return s->reaped;
+}
+
+clu_server *clu_server_ref(clu_server *s) {
+  s->refs++;
+  return s;
 }
 
 void clu_server_unref(clu_server *s) {

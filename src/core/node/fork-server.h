@@ -22,8 +22,11 @@ int clu_server_connect(clu_session *session, clu_fd fd, clu_server **out, clu_er
 int clu_server_is_remote(const clu_server *s);
 /* It is that of this host behind the link process that is node `link`. */
 void clu_server_set_host(clu_server *s, uint64_t link, uint64_t host);
-/* The connection to that host is cut, or is there again: see clu_node_is_cut(). */
-void clu_session_host_cut(clu_session *session, uint64_t link, uint64_t host, int is_cut);
+/* The connection to that host is cut, or is there again (`reach`: enum clu_reach): see
+ * clu_node_is_cut(). */
+void clu_session_host_cut(clu_session *session, uint64_t link, uint64_t host, int reach);
+/* One more reference, as the caller's. */
+clu_server *clu_server_ref(clu_server *s);
 /* Gives the caller's reference back. The last one closes the server and frees it. */
 void clu_server_unref(clu_server *s);
 

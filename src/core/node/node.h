@@ -64,7 +64,7 @@ int clu_node_is_lost(const clu_node *nd);
  * nothing more to do. */
 int clu_node_takes_work(const clu_node *nd);
 /* Whether it cannot be reached now, and may be again: it is on another host, to which the
- * connection is cut. */
+ * connection is cut; or that host has said that it ends. enum clu_reach. */
 int clu_node_is_cut(const clu_node *nd);
 /* Whether it has a connection. */
 int clu_node_is_connected(const clu_node *nd);

@@ -53,6 +53,9 @@ int clu_session_is_empty(const clu_session *s);
 /* Nodes that were lost so far: who waits for several nodes looks at each only when this number
  * has changed. */
 uint64_t clu_session_deaths(const clu_session *s);
+/* Whether a node can be reached: its host is there; the connection is cut; the host has said that
+ * it ends, and its nodes with it, of which the end is known a moment later. */
+enum clu_reach { CLU_IS_REACHED, CLU_IS_CUT, CLU_HAS_SAID_BYE };
 /* How often nodes were cut off, or came back: clu_node_is_cut() says another thing than before only
  * when this number has changed. */
 uint64_t clu_session_cuts(const clu_session *s);

@@ -156,6 +156,11 @@ uint64_t clu_sched_node_since(const clu_sched *s, int i) {
   return nd && nd->batches.len ? nd->since : 0;
 }
 
+uint64_t clu_sched_node_idle_since(const clu_sched *s, int i) {
+  const clu_sched_node *nd = clu_sched_find_node(s, i);
+  return !nd || nd->batches.len || nd->sending ? UINT64_MAX : nd->since;
+}
+
 void clu_sched_node_drain(clu_sched *s, int i, int draining) {
   clu_sched_node *nd = clu_sched_find_node(s, i);
   if (!nd) return;

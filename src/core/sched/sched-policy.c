@@ -136,3 +136,35 @@ int clu_policy_extends(const clu_sched_node *nd, const clu_action *a, uint64_t s
   return b->job == a->job && !b->cancelled && b->attempt == 1 && b->first + b->n == a->first &&
          b->seq + b->n == seq && now - b->sent < SAME_TIME && b->n < CLU_BATCH_MOST;
 }
+
+/* ---- how many nodes there should be ---- */
+
+static uint64_t *longest_of(clu_job *j) {
+  return j->spec.n == 1 ? &j->group->longest : &j->longest;
+}
+
+static void find_longest(clu_sched *s, uint64_t now) {
+  for (clu_group *g = s->groups; g; g = g->next) g->longest = 0;
+  for (clu_link *at = clu_list_first(&s->jobs); at; at = clu_list_next(&s->jobs, at))
+    CLU_LIST_MEMBER(at, clu_job, all)->longest = 0;
+  for (int i = 0; i < s->n; i++) {
+    const clu_sched_node *nd = clu_sched_find_node(s, i);
+    uint64_t *longest;
+    if (!nd || nd->cut || nd->batches.len == 0 || now < nd->since) continue;
+    longest = longest_of(clu_sched_first_batch(nd)->job);
+    if (now - nd->since > *longest) *longest = now - nd->since;
+  }
+}
+
+double clu_sched_desired(clu_sched *s, uint64_t now, uint64_t target) {
+  double nodes = 0;
+  find_longest(s, now);
+  for (clu_link *at = clu_list_first(&s->jobs); at; at = clu_list_next(&s->jobs, at)) {
+    clu_job *j = CLU_LIST_MEMBER(at, clu_job, all);
+    uint64_t time = j->spec.n == 1 ? j->group->time : j->time, longest = *longest_of(j);
+    if (j->group->only) continue;
+    if (longest > time) time = longest;
+    nodes += (double)j->left * (time < target ? (double)time / (double)target : 1);
+  }
+  return nodes;
+}

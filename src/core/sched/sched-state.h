@@ -54,6 +54,7 @@ typedef struct clu_group {
   int nonly;
   int needs_caller;     /* as in clu_job_spec */
   uint64_t time, bytes; /* of the tasks of jobs that have only one, as measured */
+  uint64_t longest;     /* of these, how long a node has been at one: of clu_sched_desired() */
   clu_list waiting;     /* its jobs with tasks that wait, in the order in which they came */
 } clu_group;
 
@@ -67,6 +68,7 @@ struct clu_job {
   uint64_t left;        /* tasks that have not ended */
   uint32_t batches;     /* that are with nodes, or on their way there */
   uint64_t time, bytes; /* of one task, as measured */
+  uint64_t longest;     /* how long a node has been at one: of clu_sched_desired() */
 };
 
 struct clu_sched {

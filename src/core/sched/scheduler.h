@@ -174,6 +174,11 @@ int clu_sched_nodes_up(const clu_sched *s);
 /* Nodes that have something; nodes that have nothing and could get something, were it allowed. */
 int clu_sched_busy(const clu_sched *s);
 int clu_sched_wanted(const clu_sched *s);
+/* How many nodes there would have to be so that each has work for `target` ns, as far as the times
+ * of tasks are known: those that were measured, or how long nodes have been at one, if that is
+ * longer. No more than there are tasks. Tasks that only some of the nodes may do do not count.
+ * O(jobs + nodes). */
+double clu_sched_desired(clu_sched *s, uint64_t now, uint64_t target);
 /* So many nodes may have something, at most; 0: all. Who has something keeps it. */
 void clu_sched_limit(clu_sched *s, int most);
 /* Tasks that are with it, and how many of them are cancelled (may be NULL). */
@@ -182,6 +187,8 @@ uint32_t clu_sched_node_tasks(const clu_sched *s, int i, uint32_t *cancelled);
 uint64_t clu_sched_node_head(const clu_sched *s, int i);
 /* When that could begin; 0: there is none. */
 uint64_t clu_sched_node_since(const clu_sched *s, int i);
+/* Since when it has nothing; 0: since it came. UINT64_MAX: it has something, or is not there. */
+uint64_t clu_sched_node_idle_since(const clu_sched *s, int i);
 /* Whether `seq` is one of the tasks that node `i` still has to answer. */
 int clu_sched_node_has(const clu_sched *s, int i, uint64_t seq);
 /* Whose task `seq` of node `i` is, if that is what it is at and somebody wants it: 1. */

@@ -137,7 +137,10 @@ static void host_says(clu_node *nd, const clu_msg *m) {
   if (!h || !m->body || m->body->size < 33) return;
   if (m->body->data[0] == CLU_RELAY_CUT && h->state != CLU_RELAY_CUT) inspect_soon(k);
   h->state = m->body->data[0];
-  clu_session_host_cut(clu_the_session, clu_node_id(nd), m->seq, h->state == CLU_RELAY_CUT);
+  clu_session_host_cut(clu_the_session, clu_node_id(nd), m->seq,
+                       h->state == CLU_RELAY_CUT     ? CLU_IS_CUT
+                       : h->state == CLU_RELAY_ENDED ? CLU_HAS_SAID_BYE
+                                                     : CLU_IS_REACHED);
   for (int i = 0; i < 3; i++) h->counts[i] = (double)clu_get64(m->body->data + 1 + 8 * i);
   h->since = clu_get64(m->body->data + 25);
   n = m->body->size - 33;

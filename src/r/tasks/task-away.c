@@ -3,6 +3,7 @@
 #include "r/tasks/memory-limit.h"
 #include "r/tasks/task-budget.h"
 #include "r/tasks/task-drive.h"
+#include "r/tasks/task-hosts.h"
 #include "r/tasks/task-results.h"
 
 #define MOST_READ (256u << 20) /* bytes */
@@ -68,9 +69,10 @@ static uint64_t idle_due(void) {
 static uint64_t due(void *unused) {
   uint64_t first = idle_due();
   (void)unused;
-  for (const tasks *t = all; t; t = t->next) {
-    uint64_t at = clu_tasks_fit_due(t);
-    if (at && (!first || at < first)) first = at;
+  for (tasks *t = all; t; t = t->next) {
+    uint64_t fit = clu_tasks_fit_due(t), host = clu_hosts_due(t);
+    if (fit && (!first || fit < first)) first = fit;
+    if (host && (!first || host < first)) first = host;
   }
   return first;
 }
@@ -122,6 +124,7 @@ static int64_t work(void *unused) {
   static int64_t wait = FIRST_WAIT;
   int some = 0;
   end_idle();
+  for (tasks *t = all; t; t = t->next) clu_hosts_end_idle(t);
   if (read_since() > MOST_READ) return -1; /* what was answered cannot be known: no time limits */
   for (int k = 0; k < MOST_PUMPS && read_since() <= MOST_READ; k++) {
     if (clu_pump(0, NULL) != CLU_OK) return -1;

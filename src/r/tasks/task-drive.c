@@ -132,10 +132,11 @@ static void see_cuts(tasks *t) {
     task_node *at = &t->nodes[i];
     int cut = at->node && clu_node_is_cut(at->node);
     if (!at->node) continue;
-    clu_sched_node_cut(t->sched, i, cut, now);
+    clu_sched_node_cut(t->sched, i, cut != CLU_IS_REACHED, now);
     if (cut == at->cut) continue;
+    if (cut != CLU_HAS_SAID_BYE) /* that is no cut: its end is told */
+      clu_tasks_note(t, cut == CLU_IS_CUT ? TASK_NOTE_CUT : TASK_NOTE_RESUME, i, NULL, 0, 0);
     at->cut = cut;
-    clu_tasks_note(t, cut ? TASK_NOTE_CUT : TASK_NOTE_RESUME, i, NULL, 0, 0);
   }
 }
 

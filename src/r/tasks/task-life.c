@@ -10,6 +10,7 @@
 #include "r/tasks/memory-limit.h"
 #include "r/tasks/task-away.h"
 #include "r/tasks/task-drive.h"
+#include "r/tasks/task-hosts.h"
 #include "r/tasks/task-results.h"
 #include "r/tasks/task-send.h"
 #include "r/tasks/wake.h"
@@ -29,6 +30,7 @@ static void tasks_finalize(SEXP x) {
     if (t->nodes[i].node) clu_node_drop_data(t->nodes[i].node);
   clu_tasks_drive_no_more(t);
   clu_budget_give(t->held);
+  clu_hosts_free(t->hosts);
   clu_tasks_free(t);
   clu_turn_leave(mine);
 }
@@ -156,7 +158,7 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
     clu_raise("memory", "not enough memory");
   if (clu_node_is_relayed(nd)) clu_sched_node_elsewhere(t->sched, i);
   at->cut = clu_node_is_cut(nd);
-  clu_sched_node_cut(t->sched, i, at->cut, clu_os_now());
+  clu_sched_node_cut(t->sched, i, at->cut != CLU_IS_REACHED, clu_os_now());
   return Rf_mkString("attached");
 }
 

@@ -14,10 +14,10 @@
  * values and elements are, is found without R: nodes by task_node.node, and not by their handles.
  *
  * Files of this folder, each knows only those before it: wake, memory-history, task-trace <-
- * task-state <- task-results, memory-limit, task-budget, task-send <- task-drive <- task-away <-
- * job-label <- task-life, task-query, task-news; task-options, task-life <- task-submit. Nothing
- * here blocks. Where the session runs out of memory that is remembered in the job (out_of_memory):
- * a result that was lost must not look like NULL.
+ * task-state <- task-results, memory-limit, task-budget, task-send, task-hosts <- task-drive <-
+ * task-away <- job-label <- task-life, task-query, task-news; task-options, task-life <-
+ * task-submit. Nothing here blocks. Where the session runs out of memory that is remembered in the
+ * job (out_of_memory): a result that was lost must not look like NULL.
  */
 #ifndef CLUTCH_TASK_STATE_H
 #define CLUTCH_TASK_STATE_H
@@ -28,6 +28,7 @@
 #include "r/tasks/task-trace.h"
 
 typedef struct tasks tasks;
+typedef struct task_host task_host;
 
 /* Why a node was ended that is of no more use. */
 enum task_kill {
@@ -46,7 +47,7 @@ typedef struct task_node {
   uint64_t id;     /* of the node that the scheduler knows of; 0: none */
   clu_node *node;  /* that one; NULL: it is gone */
   uint64_t closed; /* when it was first seen closed; 0: it was not */
-  int cut;         /* it could not be reached when that was looked at */
+  int cut;         /* whether it could be reached when that was looked at: enum clu_reach */
   int over_memory; /* it had more than it may */
   int killed;      /* enum task_kill: ended by the session */
   int word;        /* enum task_word */
@@ -144,6 +145,8 @@ struct tasks {
   uint64_t idle_after; /* ns without use after which the nodes end; 0: they stay */
   uint64_t used;       /* when they were last in use */
   int is_idle;         /* they have been told to end since then */
+  task_host *hosts;    /* those that end when they are idle, see task-hosts.h */
+  uint64_t hosts_used; /* when some job was under way, as far as was looked */
   int budget;          /* of cores: its size; 0: there is none. See task-budget.h */
   int held, own;       /* tokens of it that it has; 1: the core of a task that waits is one more */
   uint64_t fitted, asked, needed; /* when it was looked at, looked for more, needed all */

@@ -216,7 +216,8 @@ SEXP ffi_task_value(SEXP task) {
   task_job *j;
   if (TYPEOF(task) != ENVSXP || clu_variable(outcome, task) != R_NilValue) return R_NilValue;
   if (clu_variable(Rf_install("span"), task) != R_NilValue) return R_NilValue; /* it is to end */
-  if (!is_empty(Rf_install("replacements"), clu_variable(Rf_install("scheduler"), task)))
+  job = clu_variable(Rf_install("scheduler"), task);
+  if (!is_empty(Rf_install("replacements"), job) || !is_empty(Rf_install("resize"), job))
     return R_NilValue;
   job = clu_variable(Rf_install("job"), task);
   j = clu_job_get(job);
