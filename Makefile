@@ -76,22 +76,25 @@ install: deps
 demo: build
 	@$(WITH_LIB) $(RSCRIPT) bench/demo.R
 
-# All steps run, whatever one of them finds; tally.sh sums up and decides. The R tests have the
-# machine for themselves, since many wait for what takes long on one that does other things. Only
-# compilers and lint, which nobody waits for, take what they leave. R CMD check goes on beside the
-# short steps. (What does not compile is said by the step that does it again.)
+# All steps run, whatever one of them finds; tally.sh sums up and decides. The R tests wait for much of
+# their time, so three parts of them run at the same time, and the other steps take what these leave of
+# the processors: C tests and fuzzing one after another, R CMD check and lint beside them. Steps that
+# only compute have the lowest priority; those with tests of their own are not to stand still.
 test: deps-newer build deps-vignettes
 	@rm -rf $(RESULTS); mkdir -p $(RESULTS)
-	@nice -n 19 $(MAKE) --no-print-directory beside-tests > $(RESULTS)/lint.txt 2>&1 & \
-	  $(MAKE) --no-print-directory test-r || true; wait; cat $(RESULTS)/lint.txt
-	@for step in test-c test-fuzz; do $(MAKE) --no-print-directory $$step; done > $(RESULTS)/others.txt 2>&1 & \
-	  $(MAKE) --no-print-directory check > $(RESULTS)/check.txt 2>&1 || true; wait; \
-	  cat $(RESULTS)/others.txt $(RESULTS)/check.txt; tools/tally.sh
+	@export CLUTCH_DEPS_DONE=1; \
+	  { nice -n 19 $(MAKE) --no-print-directory compile-c; \
+	    for step in test-c test-fuzz; do nice -n 5 $(MAKE) --no-print-directory $$step; done; \
+	  } > $(RESULTS)/c.txt 2>&1 & \
+	  { nice -n 5 $(MAKE) --no-print-directory check BRIEF=1; nice -n 19 $(MAKE) --no-print-directory lint; \
+	  } > $(RESULTS)/check.txt 2>&1 & \
+	  $(MAKE) --no-print-directory test-r || true; wait; \
+	  cat $(RESULTS)/c.txt $(RESULTS)/check.txt; tools/tally.sh
 
-.PHONY: beside-tests
-beside-tests: deps
-	@$(MAKE) -s -C tests/c all > /dev/null 2>&1; $(MAKE) -s -C tests/fuzz all > /dev/null 2>&1
-	@$(MAKE) --no-print-directory lint
+# What does not compile is said by the step that does it again.
+.PHONY: compile-c
+compile-c: deps
+	@$(MAKE) -s -C tests/c all > /dev/null 2>&1; $(MAKE) -s -C tests/fuzz all > /dev/null 2>&1 || true
 
 lint: build deps-tests
 	@echo; echo "== lint"
@@ -111,7 +114,7 @@ test-c: deps
 test-fuzz: deps
 	@echo; echo "== fuzzing of what reads bytes from others"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-fuzz
-	@$(MAKE) --no-print-directory -C tests/fuzz -j$(CORES) run SECONDS=10 RESULT="$(CURDIR)/$(RESULTS)/test-fuzz"
+	@$(MAKE) --no-print-directory -C tests/fuzz -j$(CORES) run SECONDS=5 RESULT="$(CURDIR)/$(RESULTS)/test-fuzz"
 
 fuzz: deps
 	@$(MAKE) --no-print-directory -C tests/fuzz -j$(CORES) run SECONDS=$(or $(SECONDS),600) $(if $(T),T=$(T)) $(if $(SEED),SEED=$(SEED))
@@ -120,17 +123,18 @@ fuzz: deps
 chaos: build
 	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) all
 	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-scheduler -v
-	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TREES=1000 CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|cuts|soak|slow-host|terminal|budget"
+	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TREES=1000 CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|cuts|soak|slow-host|terminal|budget|hosts-tree|launch-tcp"
 
 test-r: build deps-newer
 	@echo; echo "== testthat"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-r
 	@$(WITH_LIB) tools/run-tests$(if $(FILTER),,-in-parts).sh $(RESULTS)/test-r $(if $(FILTER),"$(FILTER)")
 
+# BRIEF=1: without the test files that take long, where they have been run outside ('make test')
 check: deps-vignettes
 	@echo; echo "== R CMD check"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/check
-	@$(RSCRIPT) tools/check.R $(RESULTS)/check
+	@$(RSCRIPT) tools/check.R $(RESULTS)/check $(if $(BRIEF),brief)
 
 # Every script in bench/ but those whose name begins with _, which are for the others, and the one that runs them for the report.
 bench: build deps-bench

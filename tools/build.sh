@@ -13,6 +13,11 @@ if command -v flock >/dev/null; then exec 9>"$build/lock"; flock 9; fi # two bui
 unset MAKELEVEL MFLAGS
 MAKEFLAGS=-j$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); export MAKEFLAGS
 
+# R CMD check compiles the same once more
+if [ -d /usr/lib/ccache ]; then
+  export PATH="/usr/lib/ccache:$PATH" CCACHE_DIR="$PWD/$build/ccache" CCACHE_NOHASHDIR=1
+fi
+
 # Objects of other compiler settings, or of another R, are of no use.
 "$R" --version | head -n 1 >"$build/r-version.new"
 if ! cmp -s "$build/r-version.new" "$build/r-version" || ! cmp -s src/Makevars.in "$build/pkg/src/Makevars.in" ||

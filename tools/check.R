@@ -1,8 +1,11 @@
-# Rscript tools/check.R RESULT-FILE
+# Rscript tools/check.R RESULT-FILE [brief]
 #
 # R CMD build and R CMD check --as-cran, with no more than two processes at a time and without the
 # network. Each of the check's own points is one that passed or failed: errors and warnings fail;
 # notes pass, but are printed with their reason, or as without one.
+#
+# brief: of the test files only those that take less than 8 s by tools/test-seconds. 'make test' has
+# run them all outside.
 
 # Warnings that only say that a program for the check is missing: skipped, and neither passed nor
 # failed.
@@ -54,6 +57,10 @@ known <- list(
 
 args <- commandArgs(TRUE)
 root <- getwd()
+brief <- "brief" %in% args
+files <- sub("^test-(.*)\\.R$", "\\1", list.files("tests/testthat", "^test-.*\\.R$"))
+known <- utils::read.table("tools/test-seconds", col.names = c("file", "seconds"))
+short <- setdiff(files, known$file[known$seconds >= 8])
 result <- if (startsWith(args[1L], "/")) args[1L] else file.path(root, args[1L])
 out <- file.path(root, ".build", "check")
 unlink(out, recursive = TRUE)
@@ -70,8 +77,17 @@ Sys.setenv(
   "_R_CHECK_FORCE_SUGGESTS_" = "FALSE",
   "_R_CHECK_EXAMPLE_TIMING_THRESHOLD_" = "60", # this machine may be at other work
   "_R_CHECK_SYSTEM_CLOCK_" = "FALSE",    # asks the network
-  CLUTCH_FAST_TESTS = "1"                # the whole suite runs outside, once
+  CLUTCH_FAST_TESTS = "1",               # the whole suite runs outside, once
+  CLUTCH_CHECK_TESTS = if (brief) sprintf("^(%s)$", paste(short, collapse = "|")) else ""
 )
+# The package has been compiled before, and is twice here
+if (dir.exists("/usr/lib/ccache")) {
+  Sys.setenv(
+    PATH = paste("/usr/lib/ccache", Sys.getenv("PATH"), sep = ":"),
+    CCACHE_DIR = file.path(root, ".build", "ccache"),
+    CCACHE_NOHASHDIR = "1" # the same in whatever folder it is compiled
+  )
+}
 # What these programs would find is not looked at where they are missing: tools/deps.sh gets them
 # where it can.
 Sys.setenv(PATH = paste(Sys.getenv("PATH"), file.path(root, ".build", "tools"), sep = ":"))
@@ -158,6 +174,7 @@ if (!pages) {
   cat("  the vignettes were neither built nor checked: knitr, rmarkdown or pandoc is missing\n")
 }
 writeLines(paste(good, bad, sum(skipped) + !pages), result)
+if (brief) cat("  tests of", length(short), "of", length(files), "files; all: make check\n")
 cat(
   "R CMD check: ", good, " points passed", if (notes) paste0(" (", notes, " with a note)"),
   ", ", bad, " failed; log: ", file.path(".build", "check", log[1L]), "\n",

@@ -15,16 +15,40 @@ skip_without <- function(package) {
   quit("no")
 }
 
+# lintr::lint() makes the linters of .lintr anew for each file, and spends about as long on its
+# lists of lints as in the linters: it takes nearly twice as long.
 run_lintr <- function() {
   skip_without("lintr")
   files <- Sys.glob(c("R/*.R", "tools/*.R", "tests/testthat/*.R", "tests/testthat/fixtures/*.R"))
-  lints <- unlist(lapply(files, lintr::lint), recursive = FALSE)
-  at <- vapply(lints, function(l) sub(paste0(getwd(), "/"), "", l$filename, fixed = TRUE), "")
-  for (i in seq_along(lints)) {
-    l <- lints[[i]]
-    cat(sprintf("%s:%d: %s (%s)\n", at[[i]], l$line_number, l$message, l$linter))
+  linters <- eval(parse(text = read.dcf(".lintr")[, "linters"]), asNamespace("lintr"))
+  linters$no_tab_linter <- NULL # a quarter of the time of all: see below
+  bad <- vapply(files, function(f) {
+    lints <- lints_of(f, linters)
+    for (l in lints) cat(sprintf("%s:%d: %s\n", f, l$line_number, l$message))
+    tabs <- grep("^ *\t", readLines(f, warn = FALSE))
+    for (n in tabs) cat(sprintf("%s:%d: a tab\n", f, n))
+    length(lints) + length(tabs) > 0L
+  }, NA)
+  report(files, files[bad])
+}
+
+# What `linters` say of a file, but for lines with the comment "# nolint".
+lints_of <- function(file, linters) {
+  source <- lintr::get_source_expressions(file)
+  found <- list(if (inherits(source$error, "lint")) source$error)
+  for (expression in source$expressions) {
+    level <- if ("full_parsed_content" %in% names(expression)) "file" else "expression"
+    for (l in linters) {
+      # newer versions of lintr say for what a linter is
+      if (is.null(attr(l, "linter_level")) || attr(l, "linter_level") %in% c(level, NA)) {
+        found[[length(found) + 1L]] <- l(expression)
+      }
+    }
   }
-  report(files, at)
+  flat <- function(x) {
+    if (inherits(x, "lint")) list(x) else unlist(lapply(x, flat), recursive = FALSE)
+  }
+  Filter(function(l) !grepl("# nolint", source$lines[[l$line_number]], fixed = TRUE), flat(found))
 }
 
 run_spelling <- function() {

@@ -5,8 +5,9 @@
 # COUNTS-FILE.now names the test at hand, and COUNTS-FILE.failed what has failed so far: when the
 # suite is ended from outside, these tell which test hung and what had been found.
 #
-# CLUTCH_TEST_PART=1/2: about half of the files, by their time; 2/2: the others. All files that make
-# network namespaces are in the first, since they see each other's.
+# CLUTCH_TEST_PART=1/3: about a third of the files, by the seconds that tools/test-seconds says they
+# take; 2/3, 3/3: the others. All files that make network namespaces are in the first, since they
+# see each other's. COUNTS-FILE.seconds gets what each file took, in the form of tools/test-seconds.
 
 args <- commandArgs(TRUE)
 counts <- normalizePath(args[1L], mustWork = FALSE)
@@ -15,18 +16,13 @@ part <- as.integer(strsplit(Sys.getenv("CLUTCH_TEST_PART", "1/1"), "/", fixed = 
 if (part[2L] > 1L) {
   names <- sub("^test-(.*)\\.R$", "\\1", list.files("tests/testthat", "^test-.*\\.R$"))
   names <- grep(if (is.null(filter)) "" else filter, names, value = TRUE)
-  # seconds of those that take long; parts that take about as long as each other
-  long <- c("launch-tcp" = 80, chaos = 80, cuts = 75, "hosts-tree" = 30, slurm = 60, hosts = 50,
-            submit = 50, "task-away" = 50, "hosts-promises" = 45, "adapt-mirai" = 45,
-            reliability = 40, "own-cluster" = 37, "adapt-biocparallel" = 36, link = 35, start = 35,
-            idle = 34, "parallel-psock" = 32, share = 50, "adapt-future" = 30, conditions = 30,
-            ssh = 30, "share-use" = 35, "share-strings" = 30, "task-limits" = 27,
-            "adapt-crew" = 26, budget = 25, "hosts-failures" = 25, scheduler = 20,
-            "sockets-waits" = 19, netns = 18, terminal = 15, report = 13, "task-results" = 10)
-  seconds <- ifelse(names %in% names(long), long[names], 5)
+  known <- utils::read.table("tools/test-seconds", col.names = c("file", "seconds"))
+  seconds <- known$seconds[match(names, known$file)]
+  seconds[is.na(seconds)] <- 5
   load <- numeric(part[2L])
   of_part <- character()
   of_network <- grepl("^(hosts|host-report|cuts|ssh|netns|slurm|link|launch-advice)", names)
+  # the longest first, each to the part that has least
   for (i in order(of_network, seconds, decreasing = TRUE)) {
     to <- if (of_network[[i]]) 1L else which.min(load)
     load[[to]] <- load[[to]] + seconds[[i]]
@@ -84,6 +80,10 @@ passed <- sum(found$nb) - sum(found$failed) - skipped - sum(found$warning) - sum
 writeLines(paste(max(0, passed), failed, skipped), counts)
 
 by_file <- sort(tapply(found$real, found$file, sum), decreasing = TRUE)
+writeLines(
+  sprintf("%s %.0f", sub("^test-(.*)\\.R$", "\\1", names(by_file)), by_file),
+  paste0(counts, ".seconds")
+)
 slow <- utils::head(by_file[by_file > 1], 8L)
 longest <- paste0(names(slow), sprintf(" %.1f", slow), collapse = ", ")
 cat(

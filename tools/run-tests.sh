@@ -27,6 +27,7 @@ SECONDS=0
 TMPDIR=$mark CLUTCH_TEST_RUN=$mark CLUTCH_NEWER_LIB=$(tools/deps.sh newer-library) \
   ${limit[@]+"${limit[@]}"} ${interruptible[@]+"${interruptible[@]}"} "${RSCRIPT:-Rscript}" tools/run-tests.R "$tmp/counts" "$filter" </dev/null
 rc=$?
+if [ -s "$tmp/counts.seconds" ] && [ "$result" != /dev/null ]; then cp "$tmp/counts.seconds" "$result.seconds"; fi
 
 if [ -s "$tmp/counts" ]; then
   read -r passed failed skipped <"$tmp/counts"

@@ -135,7 +135,7 @@ grow <- function(shape, seconds) {
 test_that("random trees of maps and submitted tasks keep within the budget, and none hangs", {
   outside_checks_only()
   skip_on_os("windows")
-  trees <- as.integer(Sys.getenv("CLUTCH_TREES", "50"))
+  trees <- as.integer(Sys.getenv("CLUTCH_TREES", "25"))
   with_budget(4, {
     old <- options(mc.cores = 4L)
     on.exit(options(old), add = TRUE, after = FALSE)

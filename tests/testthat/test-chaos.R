@@ -8,7 +8,7 @@
 
 outside_checks_only()
 
-events_wanted <- as.integer(Sys.getenv("CLUTCH_EVENTS", "300"))
+events_wanted <- as.integer(Sys.getenv("CLUTCH_EVENTS", "150"))
 chaos_seed <- as.integer(Sys.getenv("CLUTCH_SEED", as.character(sample.int(1e6, 1L))))
 
 # To nodes, from outside

@@ -1,7 +1,8 @@
 # Submitted tasks go on while the session is in code that does not look at R: a thread of the
 # package drives them.
 
-# A function that computes so many seconds in C, without looking at R.
+# A function that is in C for so many seconds, without looking at R. Most of them it leaves the
+# processor to others: the session's thread sees no difference.
 computing <- local({
   compute <- NULL
   function() {
@@ -14,7 +15,7 @@ computing <- local({
     system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "-o", shQuote(lib),
             shQuote(file.path(dir, "compute.c"))), stdout = FALSE, stderr = FALSE)
     testthat::skip_if_not(file.exists(lib), "no compiler")
-    code <- getNativeSymbolInfo("compute", dyn.load(lib))
+    code <- getNativeSymbolInfo("away", dyn.load(lib))
     compute <<- function(seconds) .C(code, as.double(seconds), 0)
     compute
   }
