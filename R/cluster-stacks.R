@@ -52,10 +52,10 @@
 cluster_stacks <- function(cl = NULL, wait = NULL) {
   if (is.null(cl)) cl <- own_cluster_as_is()
   check_cluster(cl)
-  if (is.null(wait)) wait <- max(0.2, 0.003 * length(cl))
+  nodes <- nodes_there(cl)
+  if (is.null(wait)) wait <- max(0.2, 0.003 * length(nodes))
   if (!is.numeric(wait) || length(wait) != 1L || is.na(wait) || wait < 0)
     throw("argument", "`wait` has to be a number of seconds, 0 or more")
-  nodes <- unclass(cl)
   handles <- lapply(nodes, function(nd) .subset2(nd, "handle"))
   told <- .Call(ffi_stacks, handles, min(as.double(wait), 3600))
   infos <- lapply(handles, function(h) .Call(ffi_node_info, h))

@@ -71,6 +71,8 @@ test_that("it starts with the least, grows while tasks wait, and shrinks to the 
   expect_identical(cluster_hosts(cl)$nodes, rep(1L, 3))
   expect_identical(cluster_status(cl)$state, rep("idle", 3))
   expect_output(print(cl), "cluster with 3 nodes on host")
+  expect_identical(cluster_free(cl), 3L)
+  expect_identical(nrow(cluster_stacks(cl)), 3L)
   # while the session does something else
   expect_true(eventually(length(jobs_of_slurm()) == 1L, 30))
   # that one is no death, and the next map finds the one that has stayed
