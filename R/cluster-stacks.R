@@ -16,6 +16,10 @@
 #'   [own-cluster].
 #' @param wait Number of seconds to wait at most for nodes that do not report. `NULL`: 0.2, with
 #'   more than 64 nodes 0.003 for each.
+#' @param session `NULL`, or process id of another R session of yours on this machine: of its
+#'   clusters, also while it computes or hangs. [cluster_top()] shows which there are. Then there is
+#'   a column `cluster`, too, a submitted task has element 1, and nodes of other hosts cannot be
+#'   asked.
 #' @return A data frame of class `clutch_stacks` with a row for each node:
 #' * `node`: integer, the node's number in the cluster.
 #' * `host`: character.
@@ -34,8 +38,8 @@
 #' @section Nodes that cannot be asked: Nodes of [hosts()] are asked by the fork server of their
 #'   host. Nodes over TCP on other hosts without such a server, and those of base R
 #'   (`node = "psock"`), cannot be asked, nor can more than 1,024 nodes of one fork server.
-#' @section Errors: `clutch_argument`: `cl` is no such cluster, or `wait` no such number. It has
-#'   class `clutch_error`.
+#' @section Errors: `clutch_argument`: `cl` is no such cluster, `wait` no such number, or `session`
+#'   has no cluster. It has class `clutch_error`.
 #'   ```
 #'   tryCatch(cluster_stacks("cl"), clutch_argument = conditionMessage)
 #'   ```
@@ -49,13 +53,14 @@
 #' collect(task)
 #' stop_cluster(cl)
 #' @export
-cluster_stacks <- function(cl = NULL, wait = NULL) {
+cluster_stacks <- function(cl = NULL, wait = NULL, session = NULL) {
+  if (!is.null(wait) && (!is.numeric(wait) || length(wait) != 1L || is.na(wait) || wait < 0))
+    throw("argument", "`wait` has to be a number of seconds, 0 or more")
+  if (!is.null(session)) return(stacks_of_session(cl, wait, session))
   if (is.null(cl)) cl <- own_cluster_as_is()
   check_cluster(cl)
   nodes <- nodes_there(cl)
   if (is.null(wait)) wait <- max(0.2, 0.003 * length(nodes))
-  if (!is.numeric(wait) || length(wait) != 1L || is.na(wait) || wait < 0)
-    throw("argument", "`wait` has to be a number of seconds, 0 or more")
   handles <- lapply(nodes, function(nd) .subset2(nd, "handle"))
   told <- .Call(ffi_stacks, handles, min(as.double(wait), 3600))
   infos <- lapply(handles, function(h) .Call(ffi_node_info, h))
@@ -77,6 +82,37 @@ cluster_stacks <- function(cl = NULL, wait = NULL) {
   x$stack <- stacks_of_text(ifelse(has_stack, told$text, ifelse(is_named, told$label, NA)))
   x$note <- notes_of_stacks(is_busy, told)
   structure(x, class = c("clutch_stacks", "data.frame"))
+}
+
+# Of another session's clusters, by its observers.
+stacks_of_session <- function(cl, wait, session) {
+  if (!is.null(cl)) throw("argument", "pass `cl` or `session`, not both")
+  is_pid <- is.numeric(session) && length(session) == 1L && !is.na(session) && session >= 1
+  if (!is_pid) throw("argument", "`session` has to be the process id of an R session")
+  all <- unlist(lapply(find_observers(), by_cluster), recursive = FALSE)
+  on.exit(for (o in all) close(o$socket))
+  of_it <- Filter(function(o) o$session == session, all)
+  if (!length(of_it)) {
+    throw("argument", sprintf("session %.0f has no cluster that can be seen here", session))
+  }
+  x <- do.call(rbind, lapply(of_it, stacks_by_observer, if (is.null(wait)) 0.2 else min(wait, 5)))
+  structure(x, class = c("clutch_stacks", "data.frame"))
+}
+
+stacks_by_observer <- function(o, wait) {
+  answer <- ask_observer(o, "stacks", wait = wait)
+  n <- answer$nodes
+  told <- answer$told
+  told$label <- rep(NA_character_, nrow(n))
+  is_busy <- n$state == "busy"
+  has_stack <- is_busy & !is.na(told$text)
+  for (column in c("job", "element", "since")) told[[column]][!is_busy] <- NA
+  x <- data.frame(cluster = n$cluster, node = n$node, host = n$host, state = n$state,
+                  job = told$job, element = told$element, since = told$since,
+                  current = ifelse(has_stack, told$current, NA), stringsAsFactors = FALSE)
+  x$stack <- stacks_of_text(ifelse(has_stack, told$text, NA))
+  x$note <- notes_of_stacks(is_busy, told)
+  x
 }
 
 # A list: NULL for NA.

@@ -22,6 +22,7 @@ observer_main <- function() {
 observer_command <- function(command, arguments) {
   switch(command,
     snapshot = view_snapshot(arguments$cluster, arguments$tasks, arguments$since),
+    stacks = observer_stacks(arguments$cluster, arguments$wait),
     dashboard = observer_dashboard(arguments),
     throw("protocol", sprintf("an observer does not know '%s'", command))
   )
@@ -43,6 +44,20 @@ observer_dashboard <- function(arguments) {
     the_observer$dashboard <- d
   }
   list(url = d$url, port = d$port, ticket = new_ticket(d))
+}
+
+# What the nodes of a cluster are in: list(nodes, told), of a snapshot and as ffi_stacks() has it.
+observer_stacks <- function(cluster, wait) {
+  view <- Find(function(v) is_of(v, cluster), the_observer$views)
+  if (is.null(view)) throw("protocol", "there is no such cluster")
+  questions <- .Call(ffi_observer_stacks, view, NULL)
+  end <- clock() + wait
+  repeat {
+    told <- .Call(ffi_observer_stacks, view, questions)
+    if (!any(told$open) || clock() >= end) break
+    Sys.sleep(0.002)
+  }
+  list(nodes = view_snapshot(cluster, 0)$nodes, told = told)
 }
 
 # ---- a snapshot ----

@@ -209,6 +209,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_observer_read, 2),
                                           ENTRY(ffi_observer_cluster, 1),
                                           ENTRY(ffi_observer_end, 0),
+                                          ENTRY(ffi_observer_stacks, 2),
                                           ENTRY(ffi_process_letter, 1),
                                           /* r/node/node-start.c */
                                           ENTRY(ffi_node_begin_joined, 1),

@@ -188,6 +188,7 @@ SEXP ffi_observer_views(void);
 SEXP ffi_observer_read(SEXP view, SEXP wish);
 SEXP ffi_observer_cluster(SEXP view);
 SEXP ffi_observer_end(void);
+SEXP ffi_observer_stacks(SEXP view, SEXP questions);
 SEXP ffi_process_letter(SEXP pid);
 
 /* r/node/node-start.c */

@@ -125,6 +125,40 @@ test_that("it answers while the session hangs or is stopped, also another proces
   tools::pskill(pid, tools::SIGCONT)
 })
 
+test_that("another process sees the stacks of nodes whose session is stopped", {
+  linux_only()
+  s <- start_script(c(
+    "cl <- make_cluster(2)",
+    "slow <- function(s) Sys.sleep(s)",
+    "task <- cluster_submit(cl, slow(600))",
+    "cat('pid=', Sys.getpid(), '\\n', sep = '')",
+    "repeat sum(as.numeric(1:1e6))"
+  ))
+  on.exit(tools::pskill(s$pid, tools::SIGKILL))
+  expect_true(said(s, "pid="))
+  pid <- as.integer(value_of(s, "pid"))
+  close(observer_of_session(pid)$socket)
+  is_slow <- function(x) any(grepl("slow(600)", unlist(x$stack), fixed = TRUE))
+  expect_true(eventually(is_slow(cluster_stacks(session = pid))))
+  tools::pskill(pid, tools::SIGSTOP)
+  x <- cluster_stacks(session = pid)
+  expect_s3_class(x, "clutch_stacks")
+  expect_setequal(x$state, c("busy", "idle"))
+  busy <- x[x$state == "busy", ]
+  expect_true(is_slow(busy))
+  expect_true(busy$current)
+  expect_true(is.na(busy$note))
+  expect_gt(busy$since, 0)
+  expect_null(x$stack[x$state == "idle"][[1L]])
+  expect_output(print(x), "slow(600)", fixed = TRUE)
+  tools::pskill(pid, tools::SIGCONT)
+  wrong <- function(...) expect_error(cluster_stacks(...), class = "clutch_argument")
+  wrong(session = 1)
+  wrong(session = NA)
+  wrong(session = "a")
+  wrong("cl", session = pid)
+})
+
 test_that("a node that was replaced is another process, and its death is counted", {
   of_each_strategy(function(cl) {
     o <- observe(cl)

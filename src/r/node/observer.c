@@ -71,6 +71,20 @@ SEXP ffi_observer_read(SEXP view, SEXP wish) {
   return clu_seen_values(s, &on, &w);
 }
 
+/* `questions`: NULL: the busy nodes are asked, and their numbers are the value; else what they have
+ * told, see clu_seen_stacks(). */
+SEXP ffi_observer_stacks(SEXP view, SEXP questions) {
+  const clu_seen *s = R_ExternalPtrAddr(view);
+  clu_seen_server on;
+  if (!s || !of) clu_raise("argument", "there is no such view");
+  on.shared = of->shared;
+  on.pid = server;
+  if (questions == R_NilValue) return clu_seen_ask_stacks(s, &on);
+  if (TYPEOF(questions) != REALSXP || XLENGTH(questions) != s->n)
+    clu_raise("argument", "a question for each node");
+  return clu_seen_stacks(s, &on, questions);
+}
+
 /* The number of its cluster. */
 SEXP ffi_observer_cluster(SEXP view) {
   const clu_seen *s = R_ExternalPtrAddr(view);
