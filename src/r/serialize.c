@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/os-segment.h"
+
 /* Code of R may run while R's own functions write and read objects: the turn at the session is
  * given back meanwhile. The bytes are nobody else's, or are not written to. */
 typedef struct {
@@ -280,6 +282,11 @@ SEXP clu_unserialize_bytes(const unsigned char *p, size_t n) {
   return x ? x : clu_unserialize_from(read_memory, &m, NULL);
 }
 
+/* R frees values of this size many at a time, when it collects. Where the C library gave that
+ * memory back to the system, each page of each value was a page fault: of 1 MB there and back they
+ * took 0.6 of the 1.05 ms of the session's processor time. */
+#define KEEP_FROM 65536
+
 SEXP clu_unserialize(clu_blob *b, size_t skip) {
   unsigned char few[2048];
   stream st = {.b = b, .pos = skip, .x = R_NilValue};
@@ -294,6 +301,7 @@ SEXP clu_unserialize(clu_blob *b, size_t skip) {
     clu_blob_unref(b);
     return clu_unserialize_bytes(few, n);
   }
+  if (n >= KEEP_FROM && !clu_is_node) clu_os_keep_freed();
   return unwind_protect(do_in, &st, drop_always);
 }
 

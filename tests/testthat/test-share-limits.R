@@ -91,6 +91,16 @@ test_that("what share() has made comes again without a collection, until a node 
   expect_lte(max(has[-seq_len(most)]), 2 * most) # then there is a full collection
 })
 
+# A page fault for each page of each result is 244.
+test_that("results of 1 MB take memory that the session has freed before", {
+  linux_only()
+  needs("proc")
+  skip_if_not(any(grepl("libc.so.6", readLines("/proc/self/maps"), fixed = TRUE)), "no GNU libc")
+  s <- start_script(fixture = "results-of-1-mb")
+  expect_true(said(s, "^faults=", 60))
+  expect_lt(as.numeric(value_of(s, "faults")), 60)
+})
+
 # As if the system had vm.overcommit_memory = 2: a file that says so lies over its own.
 test_that("where memory is not promised twice a mapping is read, and copied to be written to", {
   linux_only()
