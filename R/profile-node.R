@@ -20,7 +20,7 @@ profile_begin_here <- function(p) {
       if (isTRUE(p$is_sampled())) stop("Rprof() runs there already")
       args <- list(file.path(folder, "samples"), interval = p$interval, gc.profiling = TRUE,
                    memory.profiling = p$memory, line.profiling = TRUE, numfiles = 1000L,
-                   bufsize = 1000000L)
+                   bufsize = 100000L)
       # CPU time is what the shares are of, whatever the system's default is
       if ("event" %in% names(formals(utils::Rprof))) args$event <- "cpu"
       suppressWarnings(do.call(utils::Rprof, args)) # the interval is too short for this system
