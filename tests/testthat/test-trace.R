@@ -143,3 +143,18 @@ test_that("a trace prints its first tasks, and how many more there are", {
   expect_identical(length(capture.output(print(as.data.frame(x)[1:12, ]))),
                    length(capture.output(print(x, n = 12))) - 2L)
 })
+
+test_that("what is remembered are the last tasks, whatever the number of them", {
+  old <- options(clutch.trace = 0)
+  on.exit(options(old))
+  ran <- c(paste(1, 1:300), paste(2, 1:400))
+  for (most in c(0, 1, 100, 256, 257, 1000)) {
+    options(clutch.trace = most)
+    cl <- make_cluster(1)
+    cluster_map(cl, 1:300, identity)
+    cluster_map(cl, 1:400, identity)
+    x <- cluster_trace(cl)
+    stop_cluster(cl)
+    expect_identical(paste(x$job, x$element), utils::tail(ran, most))
+  }
+})

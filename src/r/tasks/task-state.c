@@ -157,16 +157,21 @@ int clu_task_end(const clu_ended *x, int is_error) {
   }
 }
 
-void clu_tasks_remember(tasks *t, const task_job *j, const clu_ended *x, task_record *r) {
+void clu_tasks_remember(tasks *t, const task_job *j, const clu_ended *x, const task_record *r) {
   clu_view_end end = {j->number, x->task, r->began,          r->took,   r->bytes,
                       j->shown,  x->node, r->end == TASK_OK, x->attempt};
+  task_record *to = clu_trace_next(&t->trace, j->facts);
   clu_view_ended(t->view, &end);
-  r->job = j->facts;
-  r->task = x->task;
-  r->sent = x->sent;
-  r->attempt = x->attempt;
-  r->node = x->node;
-  clu_trace_add(&t->trace, r);
+  if (!to) return;
+  to->task = x->task;
+  to->sent = x->sent;
+  to->began = r->began;
+  to->took = r->took;
+  to->received = r->received;
+  to->attempt = x->attempt;
+  to->bytes = r->bytes;
+  to->node = x->node;
+  to->end = r->end;
 }
 
 /* Nodes of other hosts have another clock, and other processes. */

@@ -216,7 +216,7 @@ void clu_job_fail(task_job *j, const clu_ended *x);
 /* How a task has ended: enum task_end. `is_error`: its value is an error. */
 int clu_task_end(const clu_ended *x, int is_error);
 /* What was done is shown, and remembered for cluster_trace(). `r`: what `x` does not say. */
-void clu_tasks_remember(tasks *t, const task_job *j, const clu_ended *x, task_record *r);
+void clu_tasks_remember(tasks *t, const task_job *j, const clu_ended *x, const task_record *r);
 /* Looks at the memory of a node when it is time to. */
 void clu_tasks_look_at_memory(tasks *t, uint64_t now);
 void clu_tasks_look_at_all_memory(tasks *t);

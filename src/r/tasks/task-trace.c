@@ -19,28 +19,23 @@ void clu_facts_unref(job_facts *f) {
   if (f && --f->refs == 0) free(f);
 }
 
-/* Whether there is room for one more. */
-static int grow(task_trace *t) {
+int clu_trace_grow(task_trace *t) {
   size_t cap = t->cap ? 2 * t->cap : 256;
   task_record *more;
-  if (t->n < t->cap || t->cap == t->most) return t->cap > 0;
   if (cap > t->most) cap = t->most;
-  more = realloc(t->records, cap * sizeof *more);
-  if (!more) return 0;
+  if (cap == t->cap) {
+    t->at = 0;
+    return cap > 0;
+  }
+  more = t->n > t->cap ? NULL : realloc(t->records, cap * sizeof *more);
+  if (!more) { /* the oldest ones make room; it stays as large as it is */
+    t->most = t->cap;
+    t->at = 0;
+    return t->cap > 0;
+  }
   t->records = more;
   t->cap = cap;
-  t->at = t->n;
   return 1;
-}
-
-void clu_trace_add(task_trace *t, const task_record *r) {
-  task_record *to;
-  if (!grow(t)) return;
-  to = &t->records[t->at];
-  if (++t->at == t->cap) t->at = 0;
-  if (t->n++ >= t->cap) clu_facts_unref(to->job);
-  *to = *r;
-  to->job->refs++;
 }
 
 size_t clu_trace_size(const task_trace *t) { return t->n < t->cap ? t->n : t->cap; }

@@ -34,15 +34,31 @@ typedef struct task_record {
 typedef struct task_trace {
   task_record *records; /* a ring once it has `most` */
   size_t n, cap, most;  /* n: of all that there ever were */
-  size_t at;            /* where the next one goes */
+  size_t at;            /* where the next one goes; `cap`: at the beginning, or there is no room */
 } task_trace;
 
 /* NULL without memory. The caller has a reference. */
 job_facts *clu_facts_new(uint64_t number, uint64_t n, const char *label);
 void clu_facts_unref(job_facts *f); /* accepts NULL */
 
-/* Remembers it, with a reference of its own to the job. */
-void clu_trace_add(task_trace *t, const task_record *r);
+/* Whether there is room for one more, when the place for the next is past the end. */
+int clu_trace_grow(task_trace *t);
+
+/* The place of one more, with a reference of its own to the job; all else is the caller's to write.
+ * NULL: there is none. On the way of each task: nothing is called as a rule. */
+static inline task_record *clu_trace_next(task_trace *t, job_facts *job) {
+  task_record *to;
+  if (t->at == t->cap && !clu_trace_grow(t)) return NULL;
+  to = &t->records[t->at++];
+  if (t->n++ < t->cap) {
+    job->refs++;
+  } else if (to->job != job) {
+    clu_facts_unref(to->job);
+    job->refs++;
+  }
+  to->job = job;
+  return to;
+}
 /* How many are remembered; the k-th of them, the oldest first. */
 size_t clu_trace_size(const task_trace *t);
 const task_record *clu_trace_at(const task_trace *t, size_t k);
