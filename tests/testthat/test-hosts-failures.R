@@ -132,6 +132,20 @@ test_that("an R whose profile does not end is ended where the start fails", {
   expect_hosts_empty(hosts_there)
 })
 
+test_that("an R that is ended before it knows the signal for that leaves no folder", {
+  needs_hosts()
+  skip_if_not(file.exists("/proc/self/status"))
+  r <- in_folder("R")
+  writeLines(c(
+    "#!/bin/sh", "exec 2>/dev/null", "d=$(mktemp -d \"$TMPDIR/RtmpXXXXXX\")", "sleep 4",
+    "trap 'rm -r \"$d\"; exit 2' USR2", "while :; do sleep 0.1; done"
+  ), r)
+  Sys.chmod(r, "755")
+  text <- failed_start(on_alpha(rscript = r), setup_timeout = 2)
+  expect_match(text, "did not come within setup_timeout")
+  expect_hosts_empty(hosts_there)
+})
+
 test_that("an R whose profile does not end is ended with the session", {
   env <- endless_profile()
   s <- start_script(c(
