@@ -114,7 +114,7 @@ test-c: deps
 test-fuzz: deps
 	@echo; echo "== fuzzing of what reads bytes from others"
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-fuzz
-	@$(MAKE) --no-print-directory -C tests/fuzz -j$(CORES) run SECONDS=5 RESULT="$(CURDIR)/$(RESULTS)/test-fuzz"
+	@$(MAKE) --no-print-directory -C tests/fuzz -j$(CORES) run SECONDS=3 RESULT="$(CURDIR)/$(RESULTS)/test-fuzz"
 
 fuzz: deps
 	@$(MAKE) --no-print-directory -C tests/fuzz -j$(CORES) run SECONDS=$(or $(SECONDS),600) $(if $(T),T=$(T)) $(if $(SEED),SEED=$(SEED))

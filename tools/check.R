@@ -4,7 +4,7 @@
 # network. Each of the check's own points is one that passed or failed: errors and warnings fail;
 # notes pass, but are printed with their reason, or as without one.
 #
-# brief: of the test files only those that take less than 8 s by tools/test-seconds. 'make test' has
+# brief: of the test files only those that take less than 5 s by tools/test-seconds. 'make test' has
 # run them all outside.
 
 # Warnings that only say that a program for the check is missing: skipped, and neither passed nor
@@ -60,7 +60,7 @@ root <- getwd()
 brief <- "brief" %in% args
 files <- sub("^test-(.*)\\.R$", "\\1", list.files("tests/testthat", "^test-.*\\.R$"))
 known <- utils::read.table("tools/test-seconds", col.names = c("file", "seconds"))
-short <- setdiff(files, known$file[known$seconds >= 8])
+short <- setdiff(files, known$file[known$seconds >= 5])
 result <- if (startsWith(args[1L], "/")) args[1L] else file.path(root, args[1L])
 out <- file.path(root, ".build", "check")
 unlink(out, recursive = TRUE)

@@ -9,14 +9,17 @@ simulated <- function(run, nodes = 4, wire = 2e-5, relay = 2e-5, slow = rep(1, n
   x <- data.frame(job = job, label = label, element = seq_len(n), node = 0, host = "here",
                   attempt = 1, queued = at, sent = at, began = 0, ended = 0, received = 0,
                   bytes = bytes, ok = TRUE, end = "ok", stringsAsFactors = FALSE)
+  node <- sent <- ended <- numeric(n) # a column of `x` would be copied for each element
   for (i in seq_len(n)) {
-    k <- which.min(free)
-    x$node[i] <- k
-    x$sent[i] <- free[k]
-    x$began[i] <- free[k] + wire
-    free[k] <- x$ended[i] <- x$began[i] + run[i] * slow[k]
-    x$received[i] <- x$ended[i] + relay
+    node[i] <- k <- which.min(free)
+    sent[i] <- free[k]
+    free[k] <- ended[i] <- sent[i] + wire + run[i] * slow[k]
   }
+  x$node <- node
+  x$sent <- sent
+  x$began <- sent + wire
+  x$ended <- ended
+  x$received <- ended + relay
   as_trace(x, nodes, deaths)
 }
 as_trace <- function(x, nodes, deaths = NULL) {
@@ -51,7 +54,7 @@ test_that("tasks that are too small are told, and not those that are only short"
   expect_identical(limits(simulated(rep(2e-4, 3000), wire = 2e-5)), character())
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
-  cluster_map(cl, 1:2e5, identity)
+  cluster_map(cl, 1:5e4, identity)
   s <- summary(cluster_trace(cl))
   expect_true("small_tasks" %in% s$limits$what)
   expect_output(print(s), "Let each task do more")
