@@ -12,6 +12,8 @@ host_main <- function(file = "stdin") {
   settings$rank <- host_number(settings)
   start_part_of_tree(settings)
   end_watcher()
+  remove_unused_folders()
+  .Call(ffi_mark_folder, tempdir())
   the_node$host <- settings$rank
   why <- .Call(ffi_host_begin, settings)
   # code that runs on nodes sees the frames of this function
@@ -19,6 +21,13 @@ host_main <- function(file = "stdin") {
   if (is.null(why)) host_server_main(settings)
   if (nzchar(why)) message("clutch: ", why)
   quit(save = "no", status = if (nzchar(why)) 1L else 0L, runLast = FALSE)
+}
+
+# Temporary folders of relays and fork servers that were all killed at once, as by a system without
+# memory: nobody was left to remove them. The system says that their lock has no holder.
+remove_unused_folders <- function() {
+  folders <- list.files(dirname(tempdir()), "^Rtmp[[:alnum:]]+$", full.names = TRUE)
+  for (folder in setdiff(folders, tempdir())) .Call(ffi_remove_unused, folder)
 }
 
 # See WATCHED_START.

@@ -305,6 +305,8 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_weak_get, 1),
                                           ENTRY(ffi_weak_value, 1),
                                           ENTRY(ffi_remove_folder, 1),
+                                          ENTRY(ffi_mark_folder, 1),
+                                          ENTRY(ffi_remove_unused, 1),
                                           ENTRY(ffi_random_seeds, 1),
                                           ENTRY(ffi_secret_bytes, 1),
                                           ENTRY(ffi_same_secret, 2),

@@ -322,6 +322,8 @@ SEXP ffi_weak_new(SEXP env, SEXP value);
 SEXP ffi_weak_get(SEXP ref);
 SEXP ffi_weak_value(SEXP ref);
 SEXP ffi_remove_folder(SEXP path);
+SEXP ffi_mark_folder(SEXP path);
+SEXP ffi_remove_unused(SEXP path);
 SEXP ffi_random_seeds(SEXP n);
 SEXP ffi_secret_bytes(SEXP n);
 SEXP ffi_same_secret(SEXP a, SEXP b);

@@ -2,6 +2,7 @@
 #include "r/r-api.h"
 
 #include "core/base/budget.h"
+#include "core/base/os-lock.h"
 #include "core/base/os-output.h"
 #include "core/base/os-samples.h"
 #include "core/base/os.h"
@@ -114,6 +115,22 @@ SEXP ffi_weak_value(SEXP ref) {
 SEXP ffi_remove_folder(SEXP path) {
   clu_remove_folder(R_ExpandFileName(CHAR(STRING_ELT(path, 0))));
   return R_NilValue;
+}
+
+/* TRUE: this folder is marked as in use as long as this process or one that it forks is there. */
+SEXP ffi_mark_folder(SEXP path) {
+  clu_fd fd; /* stays open */
+  return Rf_ScalarLogical(clu_os_mark_folder(CHAR(STRING_ELT(path, 0)), &fd) == CLU_OK);
+}
+
+/* Removes this folder if it was marked so, and is not in use any more. TRUE: it is gone. */
+SEXP ffi_remove_unused(SEXP path) {
+  const char *folder = CHAR(STRING_ELT(path, 0));
+  clu_fd fd;
+  if (clu_os_claim_folder(folder, &fd) != CLU_OK) return Rf_ScalarLogical(FALSE);
+  clu_remove_folder(folder);
+  clu_os_close(fd);
+  return Rf_ScalarLogical(TRUE);
 }
 
 /* `n` distinct integers, none of them NA: a random start, and the multiples of an odd number

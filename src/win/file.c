@@ -1,4 +1,5 @@
 /* Folders and files on Windows. */
+#include "core/base/os-lock.h"
 #include "core/base/os-output.h"
 #include "win/win.h"
 
@@ -128,6 +129,18 @@ int clu_os_lock_file(const char *under, const char *name, int i, clu_fd *fd) {
   (void)i;
   (void)fd;
   return CLU_UNSUPPORTED;
+}
+
+int clu_os_mark_folder(const char *folder, clu_fd *fd) {
+  (void)folder;
+  (void)fd;
+  return CLU_UNSUPPORTED;
+}
+
+int clu_os_claim_folder(const char *folder, clu_fd *fd) {
+  (void)folder;
+  (void)fd;
+  return CLU_SYS;
 }
 
 int clu_os_remove_tree(const char *path) {

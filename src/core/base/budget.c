@@ -1,6 +1,6 @@
 #include "core/base/budget.h"
 
-#include "core/base/os.h"
+#include "core/base/os-lock.h"
 
 static struct {
   clu_fd fd[CLU_BUDGET_MOST];

@@ -440,10 +440,6 @@ void clu_os_shared_free(void *p, size_t n);
 int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e);
 /* This folder, and the one around it; one's own that is there will do. Windows: CLU_UNSUPPORTED. */
 int clu_os_make_folder(const char *path, clu_err *e);
-/* Locks file `i` of a folder that only this user can use, "<under>/<name>-<user>", until `fd` is
- * closed in all processes that have it. CLU_AGAIN: another has the lock. CLU_SYS: there is no such
- * folder, and none can be made. Windows: CLU_UNSUPPORTED. */
-int clu_os_lock_file(const char *under, const char *name, int i, clu_fd *fd);
 /* Removes `path` and all in it, and follows no link. 0: nothing is left. */
 int clu_os_remove_tree(const char *path);
 int clu_os_remove_few(const char *path); /* gives up before it takes long: then 1 */
