@@ -69,14 +69,13 @@ host_code <- function(file = NULL) {
 # that does not end (a profile), so another process, the watcher, ends it, with its process group
 # where it can have one of its own: by SIGUSR2, at which R removes its temporary folder, and by
 # SIGKILL. R that has just been started has such a folder, and does not know SIGUSR2: so it gets a
-# second, in which it may also end by itself, and on Linux up to five more until it does. host_main()
-# ends the watcher; from then on the relay looks whether ssh is there. The secret is on no command
-# line: `printf` has to be the shell's own.
+# second, in which it may also end by itself, and on Linux up to five more until it does. The
+# watcher is ended by host_main(); from then on the relay looks whether ssh is there. The secret is
+# on no command line: `printf` has to be the shell's own.
 WATCHER <- paste(
-  "f=/proc/$r/status",
-  "early() { grep -q \"^Name:.R$\" $f && ! grep -q \"^SigCgt:.*[89a-f]..$\" $f; }",
-  "while read -r l; do :; done", "sleep 1",
-  "for i in 1 2 3 4 5; do early && sleep 1; done", "trap \"\" USR2", "kill -s USR2 -- \"$g$r\"",
+  "f=/proc/$r/status", "early() { grep -q \"^Name:.R$\" $f && ! grep -q \"^SigCgt:.*[89a-f]..$\" $f; }",
+  "while read -r l; do :; done", "sleep 1", "for i in 1 2 3 4 5; do early && sleep 1; done",
+  "trap \"\" USR2", "kill -s USR2 -- \"$g$r\"",
   "for i in 1 2 3 4 5 6 7 8 9; do kill -0 $r && sleep 1; done", "kill -s KILL -- \"$g$r\"",
   sep = "; "
 )

@@ -77,6 +77,10 @@ if [ -d /proc/self ]; then
   fi
 fi
 
+if [ "$failed" != 0 ] && [ "$result" != /dev/null ]; then
+  { cat "$tmp/counts.failed" 2>/dev/null; [ -z "${processes:-}" ] || echo "left behind: processes"
+    [ -z "${files:-}" ] || echo "left behind: $files"; } >"$result.failed"
+fi
 echo "$passed $failed $skipped" >"$result"
 echo "testthat: $passed expectations passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

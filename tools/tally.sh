@@ -18,5 +18,8 @@ if [ $line = 1 ]; then
   echo "$passed passed, $failed failed, $skipped skipped"
 else
   printf '  %-9s %4d passed %3d failed %3d skipped\n' all "$passed" "$failed" "$skipped"
+  for f in $results/*.failed; do
+    [ ! -s "$f" ] || { echo; echo "what failed in $(basename "$f" .failed):"; sed 's/^/  /' "$f"; }
+  done
 fi
 [ "$failed" = 0 ]
