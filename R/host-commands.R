@@ -73,7 +73,8 @@ host_code <- function(file = NULL) {
 # watcher is ended by host_main(); from then on the relay looks whether ssh is there. The secret is
 # on no command line: `printf` has to be the shell's own.
 WATCHER <- paste(
-  "f=/proc/$r/status", "early() { grep -q \"^Name:.R$\" $f && ! grep -q \"^SigCgt:.*[89a-f]..$\" $f; }",
+  "f=/proc/$r/status",
+  "early() { grep -q \"^Name:.R$\" $f && ! grep -q \"^SigCgt:.*[89a-f]..$\" $f; }",
   "while read -r l; do :; done", "sleep 1", "for i in 1 2 3 4 5; do early && sleep 1; done",
   "trap \"\" USR2", "kill -s USR2 -- \"$g$r\"",
   "for i in 1 2 3 4 5 6 7 8 9; do kill -0 $r && sleep 1; done", "kill -s KILL -- \"$g$r\"",
