@@ -30,7 +30,7 @@ SEXP ffi_show_warning(SEXP text, SEXP call) {
 /* Whether `x` is a condition of these classes as base R makes it: list(message, call). */
 static int is_simple(SEXP x, const char *const *classes) {
   SEXP cls, names, text;
-  if (TYPEOF(x) != VECSXP || XLENGTH(x) != 2 || !OBJECT(x)) return 0;
+  if (TYPEOF(x) != VECSXP || XLENGTH(x) != 2) return 0;
   cls = Rf_getAttrib(x, R_ClassSymbol);
   names = Rf_getAttrib(x, R_NamesSymbol);
   if (Rf_xlength(cls) != 3 || Rf_xlength(names) != 2) return 0;
