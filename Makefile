@@ -80,7 +80,7 @@ demo: build
 # their time, so three parts of them run at the same time, and the other steps take what these leave of
 # the processors: C tests and fuzzing one after another, R CMD check and lint beside them. Steps that
 # only compute have the lowest priority; those with tests of their own are not to stand still.
-test: deps-newer build deps-vignettes
+test: deps-adapters build deps-vignettes
 	@rm -rf $(RESULTS); mkdir -p $(RESULTS)
 	@export CLUTCH_DEPS_DONE=1; \
 	  { nice -n 19 $(MAKE) --no-print-directory compile-c; \
