@@ -5,9 +5,10 @@
 # `t`: the tasks of their cluster.
 relay_log <- function(t, log) {
   remember_warnings(t, log)
-  done <- integer(1L) # how many; C code counts in place
+  done <- 0L # how many
   n <- length(log)
   restart_for <- "warning"
+  state <- environment()
   go_on <- function() {
     while (done < n) {
       x <- log[[done + 1L]]
@@ -18,14 +19,14 @@ relay_log <- function(t, log) {
     }
   }
   while (done < n) {
-    before <- done + 0L
-    x <- log[[before + 1L]]
+    before <- done
+    x <- log[[done + 1L]]
     if (!is.object(x)) {
-      done <- before + 1L
+      done <- done + 1L
       cat(x)
       next
     }
-    if (inherits(x, "simpleWarning")) relay_warnings(log, done)
+    if (inherits(x, "simpleWarning")) relay_warnings(log, done, state)
     if (done == before) {
       restart_for <- restart_of(x)
       switch(restart_for,
@@ -42,9 +43,9 @@ is_simple_warning <- function(x) {
     identical(names(x), c("message", "call")) && is_text(.subset2(x, 1L))
 }
 
-# The restart ends this call, with which condition in `done`.
-relay_warnings <- function(log, done) {
-  .Call(ffi_relay_warnings, log, done, show_warning, muffling, environment())
+# From the one after `done` on. The restart ends this call; how far it has come is `done` in `state`.
+relay_warnings <- function(log, done, state) {
+  .Call(ffi_relay_warnings, log, done, state, show_warning, muffling, environment())
 }
 
 # A restart as withRestarts() makes it, but for its place.

@@ -311,7 +311,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_secret_bytes, 1),
                                           ENTRY(ffi_same_secret, 2),
                                           ENTRY(ffi_show_warning, 2),
-                                          ENTRY(ffi_relay_warnings, 5),
+                                          ENTRY(ffi_relay_warnings, 6),
                                           ENTRY(ffi_output_append, 2),
                                           {NULL, NULL, 0}};
 /* clang-format on */

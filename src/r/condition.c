@@ -47,27 +47,28 @@ int clu_warn_level(void) {
   return level == NA_INTEGER ? 0 : level;
 }
 
-/* As warning() does it with a condition, those of `log` after the first `*done` that are simple
- * warnings and follow each other. Before each `done` is counted up. `restart`, which muffles, ends
- * the call of the R function whose frame `frame` is. `show`: the function that is called for those
- * that no handler has muffled where options(warn =) makes errors of warnings. */
-SEXP ffi_relay_warnings(SEXP log, SEXP done, SEXP show, SEXP restart, SEXP frame) {
+/* As warning() does it with a condition, those of `log` after the first `done` that are simple
+ * warnings and follow each other. Before each variable `done` of environment `state` says that it
+ * is done. `restart`, which muffles, ends the call of the R function whose frame `frame` is.
+ * `show`: the function that is called for those that no handler has muffled where options(warn =)
+ * makes errors of warnings. */
+SEXP ffi_relay_warnings(SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, SEXP frame) {
   static const char *const simple[] = {"simpleWarning", "warning", "condition"};
-  int *at = INTEGER(done);
+  SEXP counted = Rf_install("done");
   restart = PROTECT(Rf_shallow_duplicate(restart));
   SET_VECTOR_ELT(restart, 1, frame);
   internal(".addRestart", restart, NULL, NULL);
-  while (*at < XLENGTH(log)) {
-    SEXP x = VECTOR_ELT(log, *at), call;
+  for (int i = Rf_asInteger(done); i < XLENGTH(log); i++) {
+    SEXP x = VECTOR_ELT(log, i), call;
     if (!is_simple(x, simple)) break;
-    ++*at;
+    Rf_defineVar(counted, PROTECT(Rf_ScalarInteger(i + 1)), state);
     call = PROTECT(quoted(VECTOR_ELT(x, 1)));
     internal(".signalCondition", x, VECTOR_ELT(x, 0), call);
     if (clu_warn_level() >= 2)
       Rf_eval(PROTECT(Rf_lang2(show, x)), R_GlobalEnv);
     else
       internal(".dfltWarn", VECTOR_ELT(x, 0), PROTECT(call), NULL);
-    UNPROTECT(2);
+    UNPROTECT(3);
   }
   UNPROTECT(1);
   return R_NilValue;

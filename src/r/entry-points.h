@@ -331,6 +331,6 @@ SEXP ffi_output_append(SEXP path, SEXP text);
 
 /* r/condition.c */
 SEXP ffi_show_warning(SEXP text, SEXP call);
-SEXP ffi_relay_warnings(SEXP log, SEXP done, SEXP show, SEXP restart, SEXP frame);
+SEXP ffi_relay_warnings(SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, SEXP frame);
 
 #endif
