@@ -37,9 +37,11 @@ relay_log <- function(t, log) {
   }
 }
 
+simple_warning <- c("simpleWarning", "warning", "condition")
+
 # Those which warning("text") makes. They are most, and C code relays them.
 is_simple_warning <- function(x) {
-  identical(class(x), c("simpleWarning", "warning", "condition")) && is.list(x) &&
+  identical(class(x), simple_warning) && is.list(x) &&
     identical(names(x), c("message", "call")) && is_text(.subset2(x, 1L))
 }
 
@@ -60,14 +62,16 @@ restart_of <- function(x) if (inherits(x, "message")) "message" else "warning"
 
 nothing <- function() NULL
 
-# How many warnings of each class there were, as remember_error() does.
+# How many warnings of each class there were, as remember_error() does. Nearly all are simple.
 remember_warnings <- function(t, log) {
-  log <- log[vapply(log, inherits, NA, "warning")]
-  if (!length(log)) return(invisible())
-  class <- vapply(log, function(w) class(w)[[1L]], "")
-  for (first in which(!duplicated(class))) {
-    t$warnings <- counted(t$warnings, log[[first]], n = sum(class == class[[first]]))
-  }
+  is_simple <- vapply(lapply(log, oldClass), identical, NA, simple_warning)
+  count <- function(first, n) t$warnings <- counted(t$warnings, first, n = n)
+  if (any(is_simple)) count(log[[which.max(is_simple)]], sum(is_simple))
+  if (all(is_simple)) return(invisible())
+  others <- log[!is_simple]
+  others <- others[vapply(others, inherits, NA, "warning")]
+  class <- vapply(others, function(w) class(w)[[1L]], "")
+  for (k in which(!duplicated(class))) count(others[[k]], sum(class == class[[k]]))
 }
 
 # A condition. As message() and warning() do it, within restarts.
