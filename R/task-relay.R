@@ -45,7 +45,7 @@ is_simple_warning <- function(x) {
     identical(names(x), c("message", "call")) && is_text(.subset2(x, 1L))
 }
 
-# From the one after `done` on. The restart ends this call; how far it has come is `done` in `state`.
+# From the one after `done` on. The restart ends this call; `done` in `state` says how far it came.
 relay_warnings <- function(log, done, state) {
   .Call(ffi_relay_warnings, log, done, state, show_warning, muffling, environment())
 }
