@@ -22,22 +22,34 @@
 
 enum { PIECE = 4096 }; /* a pipe that is writable takes so much without a wait */
 
+/* The name under which it can be opened anew. Without /proc only terminals have one. */
+static int name_of(int fd, char *path, size_t n) {
+#if defined(CLU_HAVE_PROC)
+  struct stat st;
+  if (fstat(fd, &st) != 0 || (!S_ISFIFO(st.st_mode) && !isatty(fd))) return -1;
+  snprintf(path, n, "/proc/self/fd/%d", fd);
+  return 0;
+#else
+  return isatty(fd) && ttyname_r(fd, path, n) == 0 ? 0 : -1;
+#endif
+}
+
 /* Opened anew it is the same pipe or terminal, and has flags of its own. A terminal that is
  * writable may take a single byte, and the write of more waits until somebody reads. */
 clu_fd clu_os_output_own(clu_fd fd) {
-#if defined(CLU_HAVE_PROC)
-  struct stat st;
-  char path[64];
+  char path[256];
+  struct stat old, new;
   int own;
-  if (fstat((int)fd, &st) != 0 || (!S_ISFIFO(st.st_mode) && !isatty((int)fd))) return fd;
-  snprintf(path, sizeof path, "/proc/self/fd/%d", (int)fd);
+  if (name_of((int)fd, path, sizeof path) != 0) return fd;
   own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (own < 0) return fd;
+  if (fstat((int)fd, &old) != 0 || fstat(own, &new) != 0 || old.st_ino != new.st_ino ||
+      old.st_rdev != new.st_rdev) {
+    close(own);
+    return fd;
+  }
   close((int)fd);
   return own;
-#else
-  return fd;
-#endif
 }
 
 /* Nothing raises SIGPIPE: it is blocked meanwhile, and taken away. */
