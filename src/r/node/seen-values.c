@@ -302,12 +302,13 @@ SEXP clu_seen_values(const clu_seen *s, const clu_seen_server *of, const clu_see
   uint64_t most = CLU_VIEW_TASKS - 64; /* some may be written meanwhile */
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   if ((uint64_t)wish->tasks < most) most = (uint64_t)wish->tasks;
-  SET_VECTOR_ELT(out, 0, read_about(m, ended, told));
   SET_VECTOR_ELT(out, 1, read_nodes(s, of));
   SET_VECTOR_ELT(out, 2, read_jobs(s->view, of->shared, of->pid));
   SET_VECTOR_ELT(out, 3, read_tasks(s->view, first_wished(ended, most, wish->ended), ended));
   SET_VECTOR_ELT(out, 4,
                  read_events(s->view, first_wished(told, CLU_VIEW_EVENTS, wish->told), told));
+  /* the last, since it has the time: nothing that is seen is later */
+  SET_VECTOR_ELT(out, 0, read_about(m, ended, told));
   UNPROTECT(1);
   return out;
 }
