@@ -19,6 +19,7 @@ cd "$(dirname "$0")/.."
 die() { printf 'test-newer-r: %s\n' "$*" >&2; exit 1; }
 
 suites=${CLUTCH_SUITES:-trixie sid}
+trusted=/etc/ssl/certs/ca-certificates.crt
 roots=${CLUTCH_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/clutch}
 # what the tests need besides is installed in there by tools/deps.sh
 packages="make r-base-dev libssl-dev r-cran-testthat r-cran-cli r-cran-survival r-cran-boot r-cran-data.table"
@@ -100,6 +101,11 @@ use_suite() {
   # a folder of an unstable suite gets old: what it would install is no longer there
   if [ "$suite" = sid ] && [ -n "$(find "$root/.complete" -mtime +30 2>/dev/null)" ]; then rm -f "$root/.complete"; fi
   [ -e "$root/.complete" ] || make_root
+  # What this machine trusts holds in there, too: without it CRAN cannot be reached, and tests are skipped.
+  if [ -r "$trusted" ]; then
+    mkdir -p "$root$(dirname "$trusted")"
+    cat "$trusted" >"$root$trusted"
+  fi
 }
 
 if [ $only_make = 1 ]; then
