@@ -56,8 +56,9 @@
 #' type, in the same memory. A node that changes one copies what it changes, and no other sees it.
 #'
 #' The variables of this session that the expression uses are found as for [cluster_map()], and sent
-#' along with the packages that it needs. They are in the workspace of the nodes, too. A quoted
-#' expression, or a variable that has one, is taken for the expression.
+#' along with the packages that it needs. They are in the workspace of the nodes, too. Large vectors
+#' among them travel by shared memory, see [share()]. A quoted expression, or a variable that has
+#' one, is taken for the expression.
 #'
 #' Such a fork server serves this cluster only, and ends with it. A node that is replaced comes from
 #' the same server. When the server was killed, the next one evaluates the expression anew.

@@ -80,20 +80,23 @@ static uint64_t counted_of(const clu_segment *s, uint64_t bytes) {
  * that now. A full collection follows where that was not enough: at once in a session, later in a
  * node, because it makes all of the node's heap its own. What was in use after the last one does
  * not count. */
+static uint64_t in_use;
+
 void clu_shared_expect(const clu_segments *list) {
-  static uint64_t in_use;
   uint64_t more = 0, wait = may_wait(), most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
   R_xlen_t n;
   for (int i = 0; list && i < list->n; i++)
     more += counted_of(list->of[i], clu_segment_size(list->of[i]));
   n = (R_xlen_t)more;
-  if (more == 0 || mapped + more <= most) return;
+  if (more == 0 || mapped == 0 || mapped + more <= most) return;
   R_tryCatchError(allocate, &n, nothing, NULL);
   R_RunPendingFinalizers();
   if (mapped + more <= (clu_is_node ? most + wait : most)) return;
   R_gc();
   in_use = mapped;
 }
+
+void clu_shared_settle(void) { in_use = mapped; }
 
 const char *clu_shared_lost_text(void) {
   static char text[160];

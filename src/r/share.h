@@ -86,6 +86,8 @@ const char *clu_shared_lost_text(void);
 void clu_held_count(clu_held *h);
 /* A collection may be due: R does not see the bytes of segments, and will have vectors in these. */
 void clu_shared_expect(const clu_segments *list);
+/* What there is stays: it is what was preloaded, and no node's collection gives it back. */
+void clu_shared_settle(void);
 /* How many vectors of this kind R has. */
 long clu_shared_alive(void);
 /* What strings without a mark are in: 1 UTF-8, 2 Latin-1, 0 something else. */

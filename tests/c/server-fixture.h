@@ -68,10 +68,8 @@ TEST_UNUSED static void reply_pid(clu_chan *c, uint64_t seq, pid_t p) {
   while (clu_chan_flush(c) == CLU_AGAIN) continue;
 }
 
-TEST_UNUSED static void reply_sum(clu_chan *c, const clu_msg *m) {
-  unsigned char answer[16];
+TEST_UNUSED static void put_sum(unsigned char answer[16], const clu_segments *list) {
   uint64_t sum = 0, n = 0;
-  const clu_segments *list = m->body->segments;
   for (int i = 0; list && i < list->n; i++) {
     const unsigned char *p = clu_segment_bytes(list->of[i], NULL);
     if (!p) _exit(89);
@@ -80,6 +78,11 @@ TEST_UNUSED static void reply_sum(clu_chan *c, const clu_msg *m) {
   }
   clu_put64(answer, sum);
   clu_put64(answer + 8, n);
+}
+
+TEST_UNUSED static void reply_sum(clu_chan *c, const clu_msg *m) {
+  unsigned char answer[16];
+  put_sum(answer, m->body->segments);
   clu_chan_send_bytes(c, CLU_K_VALUE, m->seq, answer, sizeof answer, CLU_NO_FD);
   while (clu_chan_flush(c) == CLU_AGAIN) continue;
 }
@@ -228,6 +231,17 @@ TEST_UNUSED static void stub_node(const clu_boot *b) {
   }
 }
 
+/* Of settings that bring segments the sum of their bytes. */
+TEST_UNUSED static void answer_settings(clu_supervisor *sv, const clu_msg *m) {
+  unsigned char sum[16];
+  if (m->body && m->body->segments) {
+    put_sum(sum, m->body->segments);
+    clu_supervisor_answer(sv, CLU_K_APPLIED, m->seq, sum, sizeof sum);
+  } else {
+    clu_supervisor_answer(sv, CLU_K_APPLIED, m->seq, "no", m->body ? 2 : 0);
+  }
+}
+
 __attribute__((constructor)) static void stub(void) {
   const char *tmp = getenv("TEST_STUB_TMP"), *idle = getenv("TEST_STUB_IDLE_MS");
   static clu_supervisor sv;
@@ -252,7 +266,7 @@ __attribute__((constructor)) static void stub(void) {
       clu_supervisor_fini(&sv);
       _exit(0);
     } else {
-      clu_supervisor_answer(&sv, CLU_K_APPLIED, ev.msg.seq, "no", ev.msg.body ? 2 : 0);
+      answer_settings(&sv, &ev.msg);
       clu_blob_unref(ev.msg.body);
     }
   }

@@ -69,6 +69,28 @@ TEST(settings_are_answered) {
   down(&r);
 }
 
+/* The nodes that are asked for behind it get their own descriptors. */
+TEST(settings_bring_segments) {
+  fixture r;
+  clu_err e;
+  clu_blob *b;
+  const clu_blob *answer;
+  up(&r, 0);
+  b = blob_with_segment(300000, 0);
+  CHECK_INT_EQ(clu_server_send_blob(r.s, CLU_K_SETTINGS, 7, b), CLU_OK);
+  clu_blob_unref(b);
+  for (r.n = 0; r.n < 2; r.n++) REQUIRE(clu_node_new_fork(r.s, 0, &r.nd[r.n], &e) == CLU_OK);
+  PUMP(&r, r.s->answered == 7);
+  CHECK_INT_EQ(clu_server_answered(r.s, &answer), 7);
+  REQUIRE(answer && answer->size == 16);
+  CHECK_INT_EQ(clu_get64(answer->data), 3 * 300000);
+  CHECK_INT_EQ(clu_get64(answer->data + 8), 300000);
+  PUMP(&r, all_in(&r, CLU_NODE_READY));
+  call(r.nd[1], ECHO, 3, 50, 1);
+  expect_echo(&r, r.nd[1], ECHO, 3, 50);
+  down(&r);
+}
+
 TEST(sixty_nodes_come_and_go) {
   fixture r;
   up(&r, 60);

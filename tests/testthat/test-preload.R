@@ -297,6 +297,38 @@ test_that("the cluster tells that there is a preload, and does not carry it abou
   expect_true("  for this cluster only, evaluates y <- 1" %in% plan)
 })
 
+test_that("large vectors that the expression needs of the session come by shared memory", {
+  linux_only()
+  table <- data.frame(a = 1:4e5 + 0, b = 4e5:1)
+  attr(table$b, "unit") <- "m"
+  words <- sprintf("word %d", 1:4e5)
+  cl <- make_cluster(2, preload = {
+    held <- table
+    held_words <- words
+  })
+  on.exit(stop_cluster(cl))
+  there <- quote(c(clutch::is_shared(held$a), clutch::is_shared(held_words)))
+  expect_identical(on_nodes(cl, there), list(c(TRUE, TRUE), c(TRUE, TRUE)))
+  expect_identical(on_nodes(cl, quote(list(held, held_words)))[[2]], list(table, words))
+  # what a node changes is its own
+  expect_identical(on_nodes(cl[1], quote({
+    held$a[[1]] <- 0
+    held$a[[1]]
+  })), list(0))
+  expect_identical(on_nodes(cl[2], quote(held$a[[1]])), list(1))
+  # the next server gets them anew
+  server <- own_server_pid(cl)
+  tools::pskill(server, 9L)
+  expect_true(eventually(!any(alive(pids(cl)))))
+  expect_identical(cluster_map_dbl(cl, 1:2, function(i) held$a[[i]], .globals = FALSE), c(1, 2))
+  stop_cluster(cl)
+  options(clutch.share_from = Inf)
+  on.exit(options(clutch.share_from = NULL), add = TRUE)
+  cl <- make_cluster(2, preload = held <- table)
+  expect_identical(on_nodes(cl, quote(clutch::is_shared(held$a))), list(FALSE, FALSE))
+  expect_identical(on_nodes(cl, quote(held))[[1]], table)
+})
+
 test_that("a large vector stays shared when it is used, and when garbage is collected", {
   linux_only()
   skip_if_not(file.exists("/proc/self/smaps_rollup"))

@@ -42,7 +42,7 @@ int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, cl
   if (rc != CLU_OK) return rc;
   clu_os_move_high(&pair[0], 1024);
   s = calloc(1, sizeof *s);
-  if (!s || clu_chan_init(&s->chan, pair[0], INT64_MAX, CLU_TAKES_FDS) != CLU_OK) {
+  if (!s || clu_chan_init(&s->chan, pair[0], INT64_MAX, CLU_TAKES_SEGMENTS) != CLU_OK) {
     free(s);
     clu_os_close(pair[0]);
     clu_os_close(pair[1]);
@@ -115,6 +115,14 @@ int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, si
     return CLU_DEAD;
   }
   rc = clu_chan_send_bytes(&s->chan, kind, seq, p, n, pass);
+  if (rc == CLU_OK) clu_chan_watch_flush(&s->session->loop, &s->chan, s->watch);
+  return rc;
+}
+
+int clu_server_send_blob(clu_server *s, uint8_t kind, uint64_t seq, clu_blob *body) {
+  int rc;
+  if (s->state == CLU_SERVER_ENDED) return CLU_DEAD;
+  rc = clu_chan_send(&s->chan, kind, seq, body, CLU_NO_FD);
   if (rc == CLU_OK) clu_chan_watch_flush(&s->session->loop, &s->chan, s->watch);
   return rc;
 }

@@ -88,7 +88,7 @@ int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *
   strcpy(sv->tmp, how->tmp);
   clu_os_set_cloexec(how->control); /* it came through exec */
   clu_os_set_blocking(how->control, 0);
-  if ((rc = clu_chan_init(&sv->chan, how->control, INT64_MAX, 1)) != CLU_OK)
+  if ((rc = clu_chan_init(&sv->chan, how->control, INT64_MAX, CLU_TAKES_SEGMENTS)) != CLU_OK)
     return clu_fail(e, rc, 0, "not enough memory");
   clu_chan_lend(&sv->chan, sv->table->in);
   if ((rc = clu_shared_new(&sv->shared, &sv->slots_fd, e)) != CLU_OK) {

@@ -60,8 +60,8 @@ static uint8_t kind_of(SEXP kind) {
 
 SEXP ffi_server_send(SEXP server, SEXP kind, SEXP object) {
   clu_server *s = clu_get_server(server);
-  clu_blob *b = clu_serialize(NULL, object);
-  int rc = clu_server_send(s, kind_of(kind), 0, b->data, b->size, CLU_NO_FD);
+  clu_blob *b = clu_serialize_for(NULL, object, clu_server_is_remote(s) ? 0 : 1);
+  int rc = clu_server_send_blob(s, kind_of(kind), 0, b);
   clu_blob_unref(b);
   return Rf_ScalarLogical(rc == CLU_OK);
 }
