@@ -24,7 +24,9 @@ show_nodes <- function(info, ranks) {
 server_of_view <- function(info) {
   servers <- c(list(info$server, info$link$server), the$servers)
   is_there <- function(s) {
-    !is.null(s$handle) && .Call(ffi_server_info, s$handle)$state == "ready"
+    if (is.null(s$handle)) return(FALSE)
+    i <- .Call(ffi_server_info, s$handle)
+    i$state == "ready" && !i$remote
   }
   Find(is_there, servers)
 }

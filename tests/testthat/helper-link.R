@@ -42,7 +42,8 @@ end_host_cluster <- function(cl) {
 # How many bytes have crossed to the host of this cluster, and from there.
 bytes_to_host <- function(cl) bytes_of_host(cl, "bytes_out")
 bytes_from_host <- function(cl) bytes_of_host(cl, "bytes_in")
-bytes_of_host <- function(cl, what) {
+bytes_of_host <- function(cl, what) host_status(cl)[[what]]
+host_status <- function(cl) {
   status <- clutch:::link_status(attr(cl, "link"))
-  status[[what]][status$rank == attr(cl, "host")$number]
+  status[status$rank == attr(cl, "host")$number, ]
 }

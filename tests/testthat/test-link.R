@@ -85,6 +85,21 @@ test_that("deaths are told, retried elsewhere, and nodes replaced", {
     }
     expect_equal(cluster_map_int(cl, 1:20, f, once = once, .retries = 1), 1:20)
     expect_equal(sort(unlist(parallel::clusterCall(cl, Sys.getpid))), sort(pids(cl)))
+    expect_identical(host_status(cl)$state, "up") # the new ones are there, too
+  })
+})
+
+# Its memory is of this machine. A descriptor that came with something else than a node or output
+# was taken for those of the next node.
+test_that("observers see the cluster, and its host is not given what they see it by", {
+  with_host(2, function(cl) {
+    o <- clutch:::observer_of(cl)
+    expect_identical(clutch:::ask_observer(o, "snapshot")$nodes$state, c("idle", "idle"))
+    close(o$socket)
+    expect_identical(host_status(cl)$state, "up")
+    server <- attr(cl, "host")$handle
+    expect_true(.Call(clutch:::ffi_server_info, server)$remote)
+    expect_false(.Call(clutch:::ffi_view_pass, clutch:::info_of(cl)$view, server, 1))
   })
 })
 
@@ -133,10 +148,7 @@ test_that("why a host has ended is told, and stays", {
   on.exit(end_host_cluster(cl))
   stat <- parallel::clusterCall(cl, function() readLines("/proc/self/stat"))[[1L]]
   server <- as.integer(strsplit(sub(".*\\) ", "", stat), " ")[[1L]][2L])
-  status <- function() {
-    s <- clutch:::link_status(attr(cl, "link"))
-    s[s$rank == attr(cl, "host")$number, ]
-  }
+  status <- function() host_status(cl)
   tools::pskill(server, 9L)
   expect_true(eventually(status()$state == "ended"))
   expect_identical(status()$why, "its fork server has ended")

@@ -133,8 +133,8 @@ SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds) {
 }
 
 SEXP ffi_server_info(SEXP server) {
-  static const char *names[] = {"pid",  "state",   "bye",  "asked", "by_signal",
-                                "code", "applied", "live", ""};
+  static const char *names[] = {"pid",  "state",   "bye",  "asked",  "by_signal",
+                                "code", "applied", "live", "remote", ""};
   clu_server *s = clu_get_server(server);
   clu_server_status st;
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
@@ -153,6 +153,7 @@ SEXP ffi_server_info(SEXP server) {
                  Rf_ScalarInteger(st.reaped && st.how.code >= 0 ? st.how.code : NA_INTEGER));
   SET_VECTOR_ELT(out, 6, Rf_ScalarReal((double)st.applied));
   SET_VECTOR_ELT(out, 7, Rf_ScalarInteger(st.live));
+  SET_VECTOR_ELT(out, 8, Rf_ScalarLogical(clu_server_is_remote(s)));
   UNPROTECT(1);
   return out;
 }

@@ -56,14 +56,15 @@ SEXP ffi_view_nodes(SEXP view, SEXP handles, SEXP ranks, SEXP hosts) {
   return R_NilValue;
 }
 
-/* A fork server has it for observers; or, with `view` NULL, has it no more. Whether that could be
- * sent. */
+/* A fork server of this machine has it for observers; or, with `view` NULL, has it no more. Whether
+ * that could be sent. */
 SEXP ffi_view_pass(SEXP view, SEXP server, SEXP number) {
   clu_view *v = clu_get_view(view);
   clu_server *s = clu_get_server(server);
   unsigned char size[8];
   clu_fd fd = CLU_NO_FD;
   clu_put64(size, sizeof *v->memory);
+  if (clu_server_is_remote(s)) return Rf_ScalarLogical(0); /* no descriptor gets there */
   if (v && clu_os_dup(v->fd, &fd) != CLU_OK) return Rf_ScalarLogical(0);
   return Rf_ScalarLogical(
       clu_server_send(s, CLU_K_VIEW, (uint64_t)Rf_asReal(number), size, sizeof size, fd) == CLU_OK);
