@@ -222,6 +222,25 @@ hosts_seen <- function(nodes) {
 
 # In words; "unknown" where the system does not tell.
 process_state <- function(pid) {
-  switch(.Call(ffi_process_letter, as.double(pid)), R = "running", S = , D = , I = "sleeping",
-         T = , t = "stopped", "?" = "unknown", "ended")
+  letter <- .Call(ffi_process_letter, as.double(pid))
+  if (identical(letter, "?")) letter <- letter_by_ps(pid)
+  switch(letter, R = "running", S = , D = , I = , U = , L = , W = "sleeping", T = , t = "stopped",
+         "?" = "unknown", "ended")
+}
+
+# The same by the program that each Unix has, for those without /proc. That takes some milliseconds:
+# it is asked once a second at the most, however often a snapshot is taken.
+letter_by_ps <- function(pid) {
+  known <- the_observer$letter
+  if (!is.null(known) && known$pid == pid && clock() < known$until) return(known$letter)
+  said <- tryCatch(
+    suppressWarnings(system2("ps", c("-o", "state=", "-p", sprintf("%.0f", pid)), stdout = TRUE,
+                             stderr = FALSE)),
+    error = function(e) structure(character(), status = 127L)
+  )
+  status <- c(attr(said, "status"), 0L)[[1L]]
+  letter <- substr(trimws(c(said, "")[[1L]]), 1L, 1L)
+  if (!nzchar(letter)) letter <- if (status == 1L) NA_character_ else "?"
+  the_observer$letter <- list(pid = pid, letter = letter, until = clock() + 1)
+  letter
 }
