@@ -9,9 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "posix/features.h"
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
 
 #include "core/base/os-machine.h"
 
@@ -107,9 +104,13 @@ char clu_os_process_state(int64_t pid) {
 #endif
 }
 
-void clu_os_keep_memory(void) {
+void clu_os_keep_freed(void) {
 #if defined(__GLIBC__) && !defined(CLU_PORTABLE)
-  mallopt(M_MMAP_THRESHOLD, 4 << 20);
-  mallopt(M_TRIM_THRESHOLD, 32 << 20);
+  static int done;
+  void *volatile block; /* else the compiler leaves both calls out */
+  if (done) return;
+  done = 1;
+  block = malloc(((size_t)32 << 20) - 65536);
+  free(block);
 #endif
 }

@@ -237,17 +237,6 @@ int clu_os_segment_may_be_many(void) {
   return sizeof(void *) >= 8 && getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur == RLIM_INFINITY;
 }
 
-void clu_os_keep_freed(void) {
-#if defined(__GLIBC__) && !defined(CLU_PORTABLE)
-  static int done;
-  void *volatile block; /* else the compiler leaves both calls out */
-  if (done) return;
-  done = 1;
-  block = malloc(((size_t)32 << 20) - 65536);
-  free(block);
-#endif
-}
-
 long clu_os_most_fds(void) {
   struct rlimit r;
   if (getrlimit(RLIMIT_NOFILE, &r) != 0) return 256;

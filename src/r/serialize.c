@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/os-segment.h"
+#include "core/base/os-machine.h"
 
 /* Code of R may run while R's own functions write and read objects: the turn at the session is
  * given back meanwhile. The bytes are nobody else's, or are not written to. */

@@ -59,6 +59,4 @@ int clu_os_segment_is_unchanged(const void *p, size_t n) {
 
 int clu_os_segment_may_be_many(void) { return 0; }
 
-void clu_os_keep_freed(void) {}
-
 long clu_os_most_fds(void) { return 256; }

@@ -237,4 +237,4 @@ char clu_os_process_state(int64_t pid) {
   return '?';
 }
 
-void clu_os_keep_memory(void) {}
+void clu_os_keep_freed(void) {}

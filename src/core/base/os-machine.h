@@ -21,9 +21,10 @@ int64_t clu_os_process_resident(int64_t pid);
 /* What it does, by the system's letter: 'R' it computes, 'S', 'D' or 'I' it waits, 'T' or 't' it is
  * stopped; 0: there is no such process, or it has ended; '?': not known. */
 char clu_os_process_state(int64_t pid);
-/* What is freed is not given back to the system, up to some MB: for a process that needs the same
- * again and again. Where pages are huge, the system would write zeros to 2 MB each time. Only with
- * the GNU C library, elsewhere nothing. */
-void clu_os_keep_memory(void);
+/* From now on up to 64 MB of memory that was freed stay with this process, for one that needs as
+ * much again and again: the system would fill each page with zeros anew, 2 MB at a time where pages
+ * are huge. It is the GNU C library's way as soon as a block of 32 MB was freed, and it is given
+ * one, of which no page is touched. Elsewhere nothing. */
+void clu_os_keep_freed(void);
 
 #endif

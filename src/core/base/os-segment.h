@@ -31,10 +31,6 @@ int clu_os_segment_is_unchanged(const void *p, size_t n);
 /* Whether this process may map as much as it wants to: its address space has no limit of its own.
  */
 int clu_os_segment_may_be_many(void);
-/* For values that are no segments. From now on up to 64 MB of memory that was freed stay with this
- * process: that is the GNU C library's way as soon as a block of 32 MB was freed, and it is given
- * one, of which no page is touched. Elsewhere nothing. */
-void clu_os_keep_freed(void);
 /* How many descriptors this process may have. */
 long clu_os_most_fds(void);
 
