@@ -21,11 +21,31 @@ observer_main <- function() {
 
 observer_command <- function(command, arguments) {
   switch(command,
-    snapshot = view_snapshot(arguments$cluster, arguments$tasks, arguments$since),
+    snapshot = {
+      await_far_use(arguments$cluster)
+      view_snapshot(arguments$cluster, arguments$tasks, arguments$since)
+    },
     stacks = observer_stacks(arguments$cluster, arguments$wait),
     dashboard = observer_dashboard(arguments),
     throw("protocol", sprintf("an observer does not know '%s'", command))
   )
+}
+
+# Other hosts are asked what their nodes use from the first look on: their answers are waited for,
+# once.
+await_far_use <- function(cluster) {
+  if (isTRUE(the_observer$has_waited)) return(invisible())
+  the_observer$has_waited <- TRUE
+  end <- clock() + 2
+  repeat {
+    s <- view_snapshot(cluster, 0)
+    known <- s$hosts$host[!is.na(s$hosts$memory)]
+    is_there <- s$nodes$state %in% c("idle", "busy") & s$nodes$host != "localhost"
+    told_of <- s$clusters$cluster[s$clusters$strategy %in% c("fork_server", "spawn")]
+    missing <- is_there & s$nodes$cluster %in% told_of & !s$nodes$host %in% known
+    if (!any(missing) || clock() >= end) return(invisible())
+    Sys.sleep(0.05)
+  }
 }
 
 # Meanwhile pages are served that ask for the dashboard.
@@ -79,7 +99,8 @@ observer_stacks <- function(cluster, wait) {
 #   tasks     cluster, job, element, node, began, ended, ok: the last that have ended, as many as
 #             `tasks` says; NULL: 2000
 #   events    time, cluster, node (NA: none), kind, text: the last
-#   hosts     host, state, nodes, load, memory, sent, received, round_trip
+#   hosts     host, state ("up", "waiting", "cut"), nodes, load (processes), memory, memory_free,
+#             sent, received (bytes), round_trip (seconds)
 # `since`: `clusters` of an earlier snapshot, or of these cluster, ended and told: then of tasks and
 # events only those that came after it.
 view_snapshot <- function(cluster = NULL, tasks = NULL, since = NULL) {
@@ -95,7 +116,7 @@ view_snapshot <- function(cluster = NULL, tasks = NULL, since = NULL) {
   clear_up(5e4 + 400 * NROW(nodes))
   list(time = now, session = session_seen(seen), clusters = whole(cluster_seen), nodes = nodes,
        jobs = whole(jobs_seen), tasks = whole(tasks_seen), events = whole(events_seen),
-       hosts = hosts_seen(nodes))
+       hosts = hosts_seen(nodes, whole(function(x) to_rows(x$hosts))))
 }
 
 # So many bytes, about, are garbage soon. R would let that grow to some 60 MB, and to get memory
@@ -210,14 +231,34 @@ session_seen <- function(seen) {
        state = process_state(a$pid))
 }
 
-hosts_seen <- function(nodes) {
+# One row for each that has nodes. `far`: those that the link process tells of; a host has several
+# rows there if it has several fork servers.
+hosts_seen <- function(nodes, far) {
   hosts <- unique(nodes$host)
-  at <- match(nodes$host, hosts)
   n <- length(hosts)
+  at <- match(nodes$host, hosts)
   total <- function(x) vapply(seq_len(n), function(k) sum(x[at == k]), 1)
-  to_rows(list(host = as.character(hosts), state = rep("up", n), nodes = tabulate(at, n),
-               load = rep(NA_real_, n), memory = rep(NA_real_, n), sent = total(nodes$sent),
-               received = total(nodes$received), round_trip = rep(NA_real_, n)))
+  out <- list(host = as.character(hosts), state = rep("up", n), nodes = tabulate(at, n),
+              load = rep(NA_real_, n), memory = rep(NA_real_, n), memory_free = rep(NA_real_, n),
+              sent = total(nodes$sent), received = total(nodes$received),
+              round_trip = rep(NA_real_, n))
+  here <- which(hosts == "localhost")
+  if (length(here)) {
+    out[c("load", "memory", "memory_free")] <- Map(function(column, value) {
+      column[here] <- value
+      column
+    }, out[c("load", "memory", "memory_free")], .Call(ffi_observer_machine))
+  }
+  far <- far[far$state != "ended", , drop = FALSE]
+  for (k in which(hosts %in% far$host)) {
+    of <- far[far$host == hosts[[k]], , drop = FALSE]
+    states <- c("cut", "waiting", "up")
+    out$state[[k]] <- states[states %in% of$state][[1L]]
+    for (name in c("load", "memory", "memory_free")) out[[name]][[k]] <- max(of[[name]])
+    for (name in c("sent", "received")) out[[name]][[k]] <- sum(of[[name]])
+    out$round_trip[[k]] <- max(of$trip)
+  }
+  to_rows(out)
 }
 
 # In words; "unknown" where the system does not tell.

@@ -7,15 +7,16 @@ top_lines <- function(snapshot, width = 80L, height = Inf, colour = FALSE, befor
   paint <- if (colour) paint_ansi else function(text, ...) text
   head <- c(paint(fit(top_session(s), width), "bold"), fit(top_sums(s, before), width))
   jobs <- top_jobs(s, width, paint)
+  hosts <- top_hosts(s, width, paint)
   events <- top_events(s, width, paint)
-  room <- height - length(head) - length(jobs) - length(events)
+  room <- height - length(head) - length(jobs) - length(hosts) - length(events)
   if (room < 5) { # of a low terminal the nodes have the most
-    events <- character()
+    hosts <- events <- character()
     jobs <- utils::head(jobs, max(0, height - length(head) - 5))
     room <- height - length(head) - length(jobs)
   }
   nodes <- top_nodes(s, room, paint, width)
-  utils::head(c(head, jobs, nodes, events), height)
+  utils::head(c(head, jobs, hosts, nodes, events), height)
 }
 
 top_session <- function(s) {
@@ -69,6 +70,27 @@ top_jobs <- function(s, width, paint) {
   label <- ifelse(nzchar(j$label), plain(j$label), paste("job", j$job))
   lines <- sprintf("%s %s%s  %s  %s", bar, numbers, failed, says, label)
   c("", paint(fit(lines, width), ifelse(j$failed > 0, "warn", "none")))
+}
+
+# Where there are other hosts: four lines at the most, those that are cut off first.
+top_hosts <- function(s, width, paint) {
+  h <- s$hosts
+  if (is.null(h) || all(h$host == "localhost")) return(character())
+  h <- h[order(h$state == "up"), , drop = FALSE]
+  shown <- utils::head(h, if (nrow(h) > 4L) 3L else 4L)
+  load <- ifelse(is.na(shown$load), "-", sprintf("%.1f", shown$load))
+  cells <- cbind(
+    "host", plain(shown$host), shown$state, plural_each(shown$nodes, "node", "nodes"),
+    paste("load", load),
+    paste(bytes_text(shown$memory_free), "of", bytes_text(shown$memory), "free"),
+    paste(lasting_text(shown$round_trip), "there and back"), paste(bytes_text(shown$sent), "sent"),
+    paste(bytes_text(shown$received), "received")
+  )
+  lines <- do.call(paste, c(lapply(seq_len(ncol(cells)), function(k) format(cells[, k])),
+                            sep = "  "))
+  lines <- paint(fit(sub(" +$", "", lines), width), ifelse(shown$state == "up", "none", "cut"))
+  more <- nrow(h) - nrow(shown)
+  c("", lines, if (more > 0L) fit(sprintf("... and %d more hosts", more), width))
 }
 
 top_nodes <- function(s, room, paint, width) {
@@ -160,6 +182,8 @@ clock_text <- function(time) format(as.POSIXct(time, origin = "1970-01-01"), "%H
 count_text <- function(x) {
   ifelse(is.na(x), "-", trimws(formatC(round(x), format = "f", digits = 0, big.mark = ",")))
 }
+
+plural_each <- function(n, one, more) paste(count_text(n), ifelse(n == 1, one, more))
 
 plural_text <- function(n, one, more) paste(count_text(n), if (n == 1) one else more)
 

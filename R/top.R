@@ -27,6 +27,9 @@
 #' * `host`.
 #' * `does`: map or task, the element, and the R call where that is known.
 #'
+#' Above them are the other hosts of the cluster: load, memory that is free, how long a question
+#' there takes, bytes.
+#'
 #' Nodes that are dead, starting or cut off come first, then busy ones, those that have been at one
 #' task for longest before others.
 #' @section Errors: All have class `clutch_error`.

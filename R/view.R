@@ -34,9 +34,18 @@ server_of_view <- function(info) {
 # To be called again when that server may be another one.
 pass_view <- function(info) {
   if (is.null(info$view)) return(invisible())
+  pass_view_to_link(info)
   server <- server_of_view(info)
   if (is.null(server) || identical(server$handle, info$view_at)) return(invisible())
   if (.Call(ffi_view_pass, info$view, server$handle, info$shown_as)) info$view_at <- server$handle
+  invisible()
+}
+
+# Who tells there of nodes on other hosts: see core/link/views.h.
+pass_view_to_link <- function(info) {
+  link <- info$link
+  if (is.null(link) || identical(link$handle, info$view_link)) return(invisible())
+  if (.Call(ffi_link_view, link$handle, info$shown_as, info$view)) info$view_link <- link$handle
   invisible()
 }
 
@@ -44,6 +53,8 @@ pass_view <- function(info) {
 hide_cluster <- function(info) {
   if (is.null(info$view)) return(invisible())
   .Call(ffi_view_stop, info$view)
+  if (!is.null(info$view_link)) .Call(ffi_link_view, info$view_link, info$shown_as, NULL)
+  info$view_link <- NULL
   if (is.null(info$view_at)) return(invisible())
   .Call(ffi_view_pass, NULL, info$view_at, info$shown_as)
   info$view_at <- NULL

@@ -50,6 +50,7 @@
   X(ffi_link_start, 5)          \
   X(ffi_link_info, 1)           \
   X(ffi_link_host, 2)           \
+  X(ffi_link_view, 3)           \
   X(ffi_link_command, 4)        \
   X(ffi_link_hosts, 1)          \
   X(ffi_link_close, 2)          \
@@ -209,6 +210,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_observer_read, 2),
                                           ENTRY(ffi_observer_cluster, 1),
                                           ENTRY(ffi_observer_end, 0),
+                                          ENTRY(ffi_observer_machine, 0),
                                           ENTRY(ffi_observer_stacks, 2),
                                           ENTRY(ffi_process_letter, 1),
                                           /* r/node/node-start.c */

@@ -234,7 +234,8 @@
 
   const hostColumns = [
     ["Host", (h) => h.host], ["State", (h) => h.state], ["Nodes", (h) => clutch.count(h.nodes)],
-    ["Load", (h) => clutch.number(h.load)], ["Memory", (h) => clutch.bytes(h.memory)], ["Sent", (h) => clutch.bytes(h.sent)],
+    ["Load", (h) => clutch.number(h.load)], ["Memory", (h) => clutch.bytes(h.memory)],
+    ["Free memory", (h) => clutch.bytes(h.memory_free)], ["Sent", (h) => clutch.bytes(h.sent)],
     ["Received", (h) => clutch.bytes(h.received)], ["Round trip", (h) => clutch.seconds(h.round_trip)],
   ];
 

@@ -90,7 +90,7 @@ TEST(a_session_refuses_a_host_and_names_both_versions_of_the_link) {
   clu_put32(resume + CLU_LINK_HEADER, CLU_LINK_VERSION + 8);
   write_all((int)conn->fd, resume, sizeof resume);
   await_end(&h, why, sizeof why);
-  CHECK(strstr(why, "the other side speaks version 9") && strstr(why, "this one version 1"));
+  CHECK(strstr(why, "the other side speaks version 10") && strstr(why, "this one version 2"));
   PUMP(&h.f, h.f.s->state == CLU_SERVER_ENDED);
   clu_stream_close(conn);
   host_down(&h);

@@ -96,7 +96,7 @@ static void step_frame(int what, int stream, int kind, uint32_t n, uint64_t seq)
 /* A node's life and a segment, as a host gets them and as the session does. */
 static void save_link(const char *dir) {
   static const unsigned char open[13] = {0, 0, 0, 0, 0, 0, 0, 0, 1}, size[8] = {100}, one[8] = {1},
-                             piece[100] = {5}, credit[4] = {0, 1};
+                             piece[100] = {5}, credit[4] = {0, 1}, use[72] = {9};
   for (int near = 0; near < 2; near++) {
     add_byte(near);
     if (!near) step(CLU_L_OPEN, 1, open, sizeof open);
@@ -109,6 +109,10 @@ static void save_link(const char *dir) {
     step(CLU_L_CREDIT, 1, credit, sizeof credit);
     step(CLU_L_FORGET, 1, NULL, 0);
     step(CLU_L_AFTER, 0, one, sizeof one);
+    if (near)
+      step(CLU_L_USE, 1, use, sizeof use);
+    else
+      step(CLU_L_ASK, 1, NULL, 0);
     step_frame(CLU_L_BYTES, 0, CLU_K_EXITED, 8, 1);
     step(CLU_L_ACK, 1, NULL, 0);
     step(CLU_L_CLOSE, 1, NULL, 0);

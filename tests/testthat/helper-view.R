@@ -44,10 +44,10 @@ example_snapshot <- function(t = 30, nodes = 12L, hosts = 2L, start = 1790000000
     tasks = utils::tail(example_news(tasks, since, since$ended), 2000L),
     events = example_news(events, since, since$told),
     hosts = data.frame(
-      host = paste0("host", seq_len(hosts)), state = ifelse(seq_len(hosts) == 3L, "cut off", "up"),
+      host = paste0("host", seq_len(hosts)), state = ifelse(seq_len(hosts) == 3L, "cut", "up"),
       nodes = as.integer(table(factor(host, paste0("host", seq_len(hosts))))),
-      load = seq_len(hosts) + 0.5, memory = 8 * 2^30, sent = 5e8, received = 2e7,
-      round_trip = c(NA, rep(0.012, hosts - 1L))
+      load = seq_len(hosts) + 0.5, memory = 8 * 2^30, memory_free = 3 * 2^30, sent = 5e8,
+      received = 2e7, round_trip = c(NA, rep(0.012, hosts - 1L))
     )
   )
 }

@@ -43,7 +43,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLU_LINK_VERSION 1
+#define CLU_LINK_VERSION 2
 #define CLU_LINK_HEADER 24
 #define CLU_LINK_MOST (64u << 10)
 #define CLU_LINK_IN (256u << 10)
@@ -61,6 +61,9 @@ enum clu_link_type {
   CLU_L_FORGET,   /* stream: number of a segment that is not brought any more */
   CLU_L_AFTER,    /* stream. u64 another one: its next byte is written when all that came for that
                      one has been */
+  CLU_L_ASK,      /* of the session's side: what do you and your nodes use? stream: when it asks, by
+                     its own clock */
+  CLU_L_USE,      /* the answer, see use.c. stream: that of the question */
   CLU_L_AFTER_NUMBERED,
   /* not numbered */
   CLU_L_RESUME = 32, /* stream: number of the last record received. u32 version, u64 epoch (0: none

@@ -7,13 +7,15 @@
 #include "core/base/deadline.h"
 #include "core/link/relay.h"
 #include "core/link/shake.h"
+#include "core/link/views.h"
 #include "core/net/tls.h"
 #include "core/loop/channel-watch.h"
 
 #define PENDING_NS 10000000000u
 #define LAST_WORDS 1000000000u
 #define PAUSE_NS 50000000u /* of the listener, when there is no descriptor */
-enum { LISTEN_BYTES = CLU_SECRET + 24 };
+#define ASK_EVERY 500000000u
+enum { LISTEN_BYTES = CLU_SECRET + 24, ASKED = 64, ASKED_PARTS = 8 };
 
 typedef struct near near;
 
@@ -35,6 +37,7 @@ typedef struct host {
   uint64_t since; /* it has that state */
   char gone[200]; /* why the session knows that nothing is left there; "": it does not */
   clu_timer given_up;
+  clu_near_shown shown;
   struct host *due; /* the next of those whose relay has something to do */
   int is_due;
 } host;
@@ -52,6 +55,10 @@ struct near {
   peer *peers;
   int npeers;
   host *hosts, *due;
+  int nhosts;
+  clu_near_views views;
+  clu_timer ask;  /* armed while there are views */
+  unsigned asked; /* how often hosts were asked what they use */
   int ended;
 };
 
@@ -116,6 +123,44 @@ static void host_turn(near *n, host *h) {
     clu_timer_arm(&n->loop, &h->given_up, clu_deadline_after(clu_os_now(), (int64_t)n->reconnect));
   else if (st.state == CLU_RELAY_ENDED) /* what it has to hear still leaves */
     clu_timer_arm(&n->loop, &h->given_up, clu_os_now() + LAST_WORDS);
+}
+
+/* ---- what observers are told ---- */
+
+static void show_host(const near *n, const host *h) {
+  clu_relay_status st = {.state = CLU_RELAY_ENDED};
+  if (h->relay) clu_relay_status_of(h->relay, &st);
+  clu_near_show_state(&n->views, &h->shown, st.state, st.bytes_in, st.bytes_out);
+}
+
+static void host_uses(void *self, const clu_relay_use *u) {
+  host *h = self;
+  clu_near_show_use(&h->n->views, &h->shown, h->rank, u, clu_os_now());
+  show_host(h->n, h);
+}
+
+/* Of many hosts a part is asked each time. */
+static void ask_hosts(near *n, uint64_t now) {
+  int parts = n->nhosts <= ASKED ? 1 : ASKED_PARTS, k = 0;
+  n->asked++;
+  for (host *h = n->hosts; h; h = h->next) {
+    show_host(n, h);
+    if (h->relay && (unsigned)k++ % (unsigned)parts == n->asked % (unsigned)parts)
+      clu_relay_ask_use(h->relay, now);
+  }
+}
+
+static void on_ask_time(void *self) {
+  near *n = self;
+  uint64_t now = clu_os_now();
+  if (clu_near_views_are_watched(&n->views, now)) ask_hosts(n, now);
+  if (n->views.n > 0) clu_timer_arm(&n->loop, &n->ask, now + ASK_EVERY);
+}
+
+static void take_view(near *n, const clu_msg *m) {
+  uint64_t size = m->body && m->body->size == 8 ? clu_get64(m->body->data) : 0;
+  clu_near_views_take(&n->views, m->seq, clu_chan_take_fd(&n->chan), size);
+  if (n->views.n > 0) clu_timer_arm(&n->loop, &n->ask, clu_os_now() + ASK_EVERY);
 }
 
 /* ---- peers ---- */
@@ -283,6 +328,7 @@ static void add_host(near *n, const clu_msg *m) {
   how.near = 1;
   how.beat = n->beat;
   how.on_due = is_due;
+  how.on_use = host_uses;
   how.data = h;
   if (clu_os_random(&how.epoch, sizeof how.epoch) != CLU_OK || how.epoch == 0)
     how.epoch = clu_os_now();
@@ -299,6 +345,7 @@ static void add_host(near *n, const clu_msg *m) {
   }
   h->next = n->hosts;
   n->hosts = h;
+  n->nhosts++;
 }
 
 static void say_state(near *n, uint64_t rank) {
@@ -329,6 +376,7 @@ static void session_ready(void *self, unsigned ready) {
       switch (m.kind) {
       case CLU_K_LISTEN: listen_there(n, &m); break;
       case CLU_K_HOST: add_host(n, &m); break;
+      case CLU_K_VIEW: take_view(n, &m); break;
       case CLU_K_HOST_STATE:
         if (m.body)
           host_is_gone(n, &m);
@@ -382,6 +430,7 @@ static int is_behind(const near *n) {
 static void say_bye(near *n) {
   uint64_t until = clu_os_now() + LAST_WORDS;
   clu_timer_cancel(&n->resume);
+  clu_timer_cancel(&n->ask);
   clu_loop_unwatch(&n->loop, &n->watch);
   clu_loop_unwatch(&n->loop, &n->session);
   if (n->listener != CLU_NO_FD) clu_os_close(n->listener);
@@ -402,6 +451,8 @@ static void fini(near *n) {
   }
   for (peer *p = n->peers; p; p = p->next) peer_leaves(p);
   sweep_peers(n);
+  clu_timer_cancel(&n->ask);
+  clu_near_views_fini(&n->views);
   clu_chan_watch_close(&n->loop, &n->chan, &n->session);
   if (n->listener != CLU_NO_FD) clu_os_close(n->listener);
   clu_loop_fini(&n->loop);
@@ -416,6 +467,7 @@ int clu_near_serve(clu_fd session, clu_err *e) {
   memset(&n, 0, sizeof n);
   n.listener = CLU_NO_FD;
   clu_timer_init(&n.resume, listener_resume, &n);
+  clu_timer_init(&n.ask, on_ask_time, &n);
   clu_relay_raise_fds();
   clu_os_set_blocking(session, 0);
   if (clu_chan_init(&n.chan, session, 1 << 20, CLU_TAKES_FDS) != CLU_OK) {

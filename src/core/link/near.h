@@ -1,7 +1,7 @@
 /* The link process: on the session's host, between the session and all other hosts. A process of
  * its own, so that heartbeats are answered and cuts are mended whatever R does.
  *
- *   session ==channel (LISTEN, HOST, HOST_STATE)== link process ==a relay each== hosts
+ *   session ==channel (LISTEN, HOST, HOST_STATE, VIEW)== link process ==a relay each== hosts
  *          ==control and data channels of the nodes there==
  *
  * It accepts connections at the listener that LISTEN brings. A peer proves by the handshake that it
@@ -13,6 +13,9 @@
  * A host that is cut off for longer than LISTEN says is given up: its channels close, and so its
  * fork server and nodes end for the session. At once, when the session says that nothing is left
  * there (HOST_STATE with a text): it knows what has become of the command that has started it.
+ *
+ * VIEW brings the memory where observers see what the hosts' nodes do (views.h). Hosts are asked
+ * for that while somebody looks.
  *
  * It ends when the session's channel does, and tells all hosts so. Then nobody listens there: who
  * did not hear it connects, is refused, and knows.

@@ -1,10 +1,11 @@
 /* What the files of a relay share. Each uses only those before it: link, segments, rings, lanes,
- * arrivals, relay. */
+ * arrivals, use, relay. */
 #ifndef CLUTCH_LINK_PARTS_H
 #define CLUTCH_LINK_PARTS_H
 
 #include <stdio.h>
 
+#include "core/base/process-use.h"
 #include "core/base/segment.h"
 #include "core/link/relay.h"
 #include "core/shm/node-memory.h"
@@ -59,10 +60,12 @@ typedef struct clu_lane {
   int kind; /* enum clu_lane_kind */
   clu_fd fd;
   clu_watch_id watch;
-  clu_timer again; /* output: it could not be written */
-  int is_polled;   /* the system cannot tell when it is writable */
-  int slot;        /* far, of a node: in its fork server's memory; -1: none */
-  int has_said;    /* HELLO: what is in that slot's ring is this node's, and no other's */
+  clu_timer again;     /* output: it could not be written */
+  int is_polled;       /* the system cannot tell when it is writable */
+  int slot;            /* far, of a node: in its fork server's memory; -1: none */
+  int has_said;        /* HELLO: what is in that slot's ring is this node's, and no other's */
+  clu_process_use use; /* far, of a node */
+  uint64_t told_hand;  /* the task of which the other side was told that it is at it */
   /* from here to there */
   int readable;                      /* there may be something to read */
   int is_dry;                        /* the last read had room for more than there was */
@@ -132,6 +135,13 @@ int clu_lane_take(clu_lane *s, const clu_link_record *rec);
 /* Writes what the system takes. */
 void clu_lane_write(clu_lane *s);
 
+/* ---- use.c ---- */
+
+/* Far: answers a question that was asked then. CLU_OK or CLU_NOMEM. */
+int clu_relay_tell_use(clu_relay *r, uint64_t asked);
+/* Near: the answer. CLU_OK or CLU_PROTO. */
+int clu_relay_take_use(clu_relay *r, const clu_link_record *rec);
+
 struct clu_relay {
   clu_loop *loop;
   clu_link link;
@@ -142,7 +152,8 @@ struct clu_relay {
   clu_shared *shared; /* far: see rings.c; NULL: not known yet */
   clu_timer look;     /* at the rings */
   uint64_t look_until;
-  clu_lane *lanes; /* the control channel first */
+  uint64_t use_told; /* far: when it was asked last what it uses */
+  clu_lane *lanes;   /* the control channel first */
   clu_sent_segment *sent;
   clu_got_segment *got;
   uint64_t numbers; /* of segments and output streams that this side has opened */

@@ -115,6 +115,8 @@ static int take(clu_relay *r, const clu_link_record *rec) {
     if (rec->n != 13) return CLU_PROTO;
     s = clu_lane_find(r, clu_get64(rec->bytes));
     return s && s->fd != CLU_NO_FD ? clu_lane_take(s, rec) : CLU_OK;
+  case CLU_L_ASK: return r->how.near || rec->n ? CLU_PROTO : clu_relay_tell_use(r, rec->stream);
+  case CLU_L_USE: return r->how.near ? clu_relay_take_use(r, rec) : CLU_PROTO;
   case CLU_L_BYE:
     snprintf(r->why, sizeof r->why, "%.*s", (int)rec->n, (const char *)rec->bytes);
     return CLU_OK;

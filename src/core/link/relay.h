@@ -52,6 +52,19 @@ enum clu_relay_state {
                      can be resumed */
 };
 
+/* What another host has told of itself and of some of its nodes, see use.c. */
+typedef struct clu_relay_use {
+  uint64_t asked; /* when the question left; clu_os_now() here */
+  uint64_t took;  /* ns that the answer took there */
+  uint64_t load, memory, memory_free;
+  int n;
+  const unsigned char *nodes;
+} clu_relay_use;
+
+typedef struct clu_relay_node_use {
+  uint64_t id, cpu, memory, at_hand, age;
+} clu_relay_node_use;
+
 typedef struct clu_relay_options {
   int near;       /* the session's side */
   uint64_t epoch; /* near: not 0 */
@@ -59,6 +72,8 @@ typedef struct clu_relay_options {
   size_t window; /* 0: CLU_LINK_WINDOW */
   /* Called when clu_relay_turn() has something to do. NULL: it is called after each pump. */
   void (*on_due)(void *data);
+  /* Near: the other side has told what it uses. May be NULL. It must not free the relay. */
+  void (*on_use)(void *data, const clu_relay_use *u);
   void *data;
 } clu_relay_options;
 
@@ -89,6 +104,11 @@ int clu_relay_turn(clu_relay *r);
 void clu_relay_say_bye(clu_relay *r, const char *why);
 /* Whether something waits to be written or acknowledged. 0 where the other side has ended. */
 int clu_relay_is_behind(const clu_relay *r);
+/* Near: asks the other side what it uses; the answer goes to on_use. CLU_OK; CLU_AGAIN: it is cut
+ * off, or there is no room; CLU_NOMEM. */
+int clu_relay_ask_use(clu_relay *r, uint64_t now);
+/* Of node `i` of that answer. */
+void clu_relay_use_of(const clu_relay_use *u, int i, clu_relay_node_use *out);
 void clu_relay_status_of(const clu_relay *r, clu_relay_status *out);
 
 #endif

@@ -130,6 +130,8 @@ void clu_node_show(clu_node *nd, clu_view *view, int at, const char *host) {
   if (!(to = shown(nd))) return;
   memset(&st, 0, sizeof st);
   if (nd->transport->describe) nd->transport->describe(nd, &st);
+  clu_view_set(&to->far, 0); /* what is there is of the node before */
+  clu_view_set(&to->id, nd->id);
   clu_view_set(&to->server, (uint64_t)st.server);
   clu_view_set(&to->slot, st.server ? slot_shown(nd) : 0);
   if (host) clu_view_set(&to->host, clu_view_host(view, host));

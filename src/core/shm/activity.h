@@ -16,7 +16,8 @@ typedef struct clu_activity {
   _Atomic uint64_t seq;   /* the request or task at hand, as the session counts; 0: none */
   _Atomic uint64_t since; /* when that began (clu_os_now()); of a quick task an estimate */
   _Atomic uint64_t ended; /* how many requests and tasks have ended */
-  char apart[40];
+  _Atomic uint64_t pid;   /* of the node; its fork server writes it */
+  char apart[32];
 } clu_activity;
 
 static inline void clu_activity_begin(clu_activity *a, uint64_t seq, uint64_t now) {

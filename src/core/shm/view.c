@@ -122,6 +122,11 @@ uint64_t clu_view_host(clu_view *v, const char *name) {
   return n;
 }
 
+const clu_view_far *clu_view_far_of(const clu_view *v, int i) {
+  uint64_t place = clu_view_get(&v->memory->node[i].far);
+  return place > 0 && place <= CLU_VIEW_HOSTS ? &v->memory->far[place - 1] : NULL;
+}
+
 int clu_view_task_of(const clu_view *v, int i, uint64_t seq, uint64_t *job, uint64_t *task) {
   const clu_view_node *nd = &v->memory->node[i];
   for (int k = 0; k < CLU_VIEW_BATCHES; k++) {

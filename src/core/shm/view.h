@@ -2,7 +2,9 @@
  * writes it, on the way of its work and without a system call or lock; observers, forked from a
  * fork server, read it at any time, also while the session computes, hangs or is stopped.
  *
- * One writer: who has the turn at the session (core/loop/turns.h). Numbers are single words, so
+ * One writer: who has the turn at the session (core/loop/turns.h). But what is said of other hosts
+ * and what their nodes use is written by the link process (core/link/views.h), and only while
+ * observers say that they look (`watched`). Numbers are single words, so
  * none is ever half written. What has several words is in a ring, or has a version that is odd
  * while it is being written; a reader that meets an odd or a changed one reads again, and gives up
  * after some tries: the writer may have been stopped half-way.
@@ -63,7 +65,33 @@ typedef struct clu_view_node {
   clu_word sent, received; /* bytes of tasks, of results */
   clu_word nbatches;       /* so far */
   clu_view_batch batch[CLU_VIEW_BATCHES];
+  clu_word id; /* its number in the session */
+  /* the link process's, of a node on another host */
+  clu_word far;     /* place of its host in the table of these, and 1; 0: nothing is known */
+  clu_word cpu;     /* thousandths of a core, and 1; 0: not known */
+  clu_word memory;  /* bytes of its own, and 1; 0: not known */
+  clu_word at_hand; /* number of the request or task that it is at; 0: none */
+  clu_word since;   /* when that began, by this host's clock */
 } clu_view_node;
+
+enum clu_view_host_state {
+  CLU_VIEW_HOST_WAITING,
+  CLU_VIEW_HOST_UP,
+  CLU_VIEW_HOST_CUT,
+  CLU_VIEW_HOST_ENDED
+};
+
+/* Another host, as its link process knows it. */
+typedef struct clu_view_far {
+  clu_word number; /* in the link process; 0: no host has this place */
+  clu_word state;  /* enum clu_view_host_state */
+  clu_word host;   /* number in the table of hosts */
+  clu_word asked;  /* when the last question left that was answered; 0: none was */
+  clu_word load;   /* thousandths of a process; this and the next two UINT64_MAX: not known */
+  clu_word memory, memory_free; /* bytes */
+  clu_word trip;                /* ns to there and back */
+  clu_word received, sent;      /* bytes, of all kinds */
+} clu_view_far;
 
 typedef struct clu_view_job {
   clu_word version;
@@ -102,7 +130,9 @@ typedef struct clu_view_memory {
   clu_word limit;   /* bytes that a node may have; 0: no limit */
   clu_word nhosts, nmaps, nsingles, ntasks, nevents;
   clu_word given, done, failed; /* tasks of all jobs so far */
+  clu_word watched;             /* when an observer has looked; written by observers */
   char host[CLU_VIEW_HOSTS][CLU_VIEW_TEXT];
+  clu_view_far far[CLU_VIEW_HOSTS];
   clu_view_job job[CLU_VIEW_JOBS];
   clu_view_event event[CLU_VIEW_EVENTS];
   clu_view_task task[CLU_VIEW_TASKS];
@@ -164,6 +194,8 @@ void clu_view_tell(clu_view *v, const char *kind, int node, const char *text, ui
 
 /* Maps that of a descriptor, which stays the caller's and has as many bytes as clu_view_memory. */
 clu_view *clu_view_map(clu_fd fd, clu_err *e);
+/* Where node `i` is, if that is another host of which the link process tells; else NULL. */
+const clu_view_far *clu_view_far_of(const clu_view *v, int i);
 /* What node `i` is at: 1, and the job and task; 0: that is not known. */
 int clu_view_task_of(const clu_view *v, int i, uint64_t seq, uint64_t *job, uint64_t *task);
 /* Copies of what is in its ring at place `k`. 0: it was being written each time. */

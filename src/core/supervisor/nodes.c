@@ -50,6 +50,7 @@ clu_sv_node *clu_sv_find_pid(clu_supervisor *sv, clu_pid pid) {
 /* ---- the table ---- */
 
 int clu_sv_add(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, const char *tmp) {
+  clu_activity *a = clu_shared_activity(sv->shared, slot);
   clu_sv_node *nd;
   if (sv->n == CLU_SLOTS) return CLU_NOMEM;
   nd = &sv->nodes[sv->n++];
@@ -58,6 +59,7 @@ int clu_sv_add(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, const cha
   nd->id = id;
   nd->pid = pid;
   nd->slot = slot;
+  if (a) atomic_store_explicit(&a->pid, (uint64_t)pid, memory_order_relaxed);
   sv->table->by_id[place(sv, sv->table->by_id, id_of, id)] = (uint32_t)sv->n;
   sv->table->by_pid[place(sv, sv->table->by_pid, pid_of, (uint64_t)pid)] = (uint32_t)sv->n;
   return CLU_OK;

@@ -85,6 +85,7 @@ enum clu_kind {
                    texts and the other's certificate (core/net/tls.h), each with a 0 behind it.
                    Passes the listener */
   CLU_K_HOST,   /* seq: the host. Passes the control channel of its fork server */
+  /* CLU_K_VIEW, too: where it shows what it knows of the cluster's nodes on its hosts */
   /* both ways */
   CLU_K_HOST_STATE, /* seq: the host. Of the master: empty, the question; or a text: nothing is left
                        there, and why. The answer: u8 enum clu_relay_state, u64 bytes in, u64 out,

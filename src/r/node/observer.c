@@ -85,6 +85,18 @@ SEXP ffi_observer_stacks(SEXP view, SEXP questions) {
   return clu_seen_stacks(s, &on, questions);
 }
 
+/* c(load, bytes of memory, bytes of it that are free) of this machine; NA: not known. */
+SEXP ffi_observer_machine(void) {
+  SEXP out = PROTECT(Rf_allocVector(REALSXP, 3));
+  clu_machine m;
+  clu_os_machine(&m);
+  REAL(out)[0] = m.load < 0 ? NA_REAL : m.load;
+  REAL(out)[1] = m.memory < 0 ? NA_REAL : (double)m.memory;
+  REAL(out)[2] = m.memory_free < 0 ? NA_REAL : (double)m.memory_free;
+  UNPROTECT(1);
+  return out;
+}
+
 /* The number of its cluster. */
 SEXP ffi_observer_cluster(SEXP view) {
   const clu_seen *s = R_ExternalPtrAddr(view);

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static const uint64_t CALL_AFTER = 300000000; /* ns */
+static const uint64_t CALL_AFTER = 300000000;     /* ns */
+static const uint64_t TOLD_WITHIN = 15000000000u; /* what a host told before counts no more */
+static const uint64_t BEGINS_WITHIN = 100000000;  /* a task that was sent to another host */
 
 static SEXP text_of(const char *text, size_t room) {
   size_t n = 0;
@@ -78,11 +80,11 @@ static SEXP read_about(const clu_view_memory *m, uint64_t ended, uint64_t told) 
   return out;
 }
 
-enum { STARTING, IDLE, BUSY, DEAD, STOPPED, ABSENT, STATES };
+enum { STARTING, IDLE, BUSY, CUT, DEAD, STOPPED, ABSENT, STATES };
 
 /* Texts that many rows have are made once. */
 static SEXP state_texts(void) {
-  static const char *texts[] = {"starting", "idle", "busy", "dead", "stopped", "absent"};
+  static const char *texts[] = {"starting", "idle", "busy", "cut", "dead", "stopped", "absent"};
   SEXP out = PROTECT(Rf_allocVector(STRSXP, STATES));
   for (int k = 0; k < STATES; k++) SET_STRING_ELT(out, k, Rf_mkChar(texts[k]));
   UNPROTECT(1);
@@ -117,6 +119,42 @@ static SEXP read_call(clu_shared *s, int slot, uint64_t seq, uint64_t since) {
   return text_of(from, (size_t)(told->text + end - from));
 }
 
+/* ---- other hosts ---- */
+
+static int tells(const clu_view_far *h) {
+  uint64_t asked = clu_view_get(&h->asked);
+  return clu_view_get(&h->state) == CLU_VIEW_HOST_UP && asked && clu_os_now() < asked + TOLD_WITHIN;
+}
+
+/* The host of node `i`, if what it tells is true now; else NULL. */
+static const clu_view_far *told_by(const clu_view *v, R_xlen_t i) {
+  const clu_view_far *h = clu_view_far_of(v, (int)i);
+  return h && tells(h) ? h : NULL;
+}
+
+static int is_cut(const clu_view *v, R_xlen_t i) {
+  const clu_view_far *h = clu_view_far_of(v, (int)i);
+  return h && clu_view_get(&h->state) == CLU_VIEW_HOST_CUT;
+}
+
+/* A number and 1; 0: not known. */
+static double known(const clu_word *w, double unit) {
+  uint64_t x = clu_view_get(w);
+  return x ? (double)(x - 1) / unit : NA_REAL;
+}
+
+/* What node `i`, on another host, is at: its number, 0: nothing. The session knows of what it was
+ * sent a moment ago, and not yet of what has ended. */
+static uint64_t far_hand(const clu_view *v, R_xlen_t i, int *busy, uint64_t *since) {
+  const clu_view_node *nd = &v->memory->node[i];
+  const clu_view_far *h = told_by(v, i);
+  uint64_t seq = h ? clu_view_get(&nd->at_hand) : 0;
+  if (seq) *since = clu_view_get(&nd->since);
+  if (seq || (h && clu_view_get(&h->asked) > clu_view_get(&nd->changed) + BEGINS_WITHIN))
+    *busy = seq > 0;
+  return seq;
+}
+
 /* What it is at, and since when; since when it is at nothing is known of few. Whether it is busy.
  */
 static int read_work(SEXP out, R_xlen_t i, const clu_view *v, clu_shared *s) {
@@ -129,10 +167,12 @@ static int read_work(SEXP out, R_xlen_t i, const clu_view *v, clu_shared *s) {
     seq = clu_activity_look(clu_shared_activity(s, (int)slot - 1), &since);
     busy = seq > 0;
     if (busy) SET_STRING_ELT(VECTOR_ELT(out, CALL), i, read_call(s, (int)slot - 1, seq, since));
-    if (busy && clu_view_task_of(v, (int)i, seq, &job, &task)) {
-      set(out, JOB, i, (double)job);
-      set(out, ELEMENT, i, (double)task + 1);
-    }
+  } else {
+    seq = far_hand(v, i, &busy, &since);
+  }
+  if (seq && clu_view_task_of(v, (int)i, seq, &job, &task)) {
+    set(out, JOB, i, (double)job);
+    set(out, ELEMENT, i, (double)task + 1);
   }
   set(out, SINCE, i, seconds(since));
   return busy;
@@ -149,23 +189,37 @@ static void read_host(SEXP out, R_xlen_t i, const clu_view_memory *m) {
     SET_STRING_ELT(hosts, i, text_of(m->host[host], CLU_VIEW_TEXT));
 }
 
+/* Processor and memory. */
+static void read_use(SEXP out, R_xlen_t i, const clu_seen *s) {
+  const clu_process_use *x = &s->nodes[i];
+  const clu_view_node *nd = &s->view->memory->node[i];
+  if (!clu_view_far_of(s->view, (int)i)) {
+    set(out, CPU, i, x->cpu < 0 ? NA_REAL : x->cpu);
+    set(out, MEMORY, i, x->own < 0 ? NA_REAL : (double)x->own);
+  } else {
+    int is_told = told_by(s->view, i) && clu_view_get(&nd->state) == CLU_VIEW_READY;
+    set(out, CPU, i, is_told ? known(&nd->cpu, 1000) : NA_REAL);
+    set(out, MEMORY, i, is_told ? known(&nd->memory, 1) : NA_REAL);
+  }
+}
+
 static void read_node(SEXP out, R_xlen_t i, const clu_seen *s, const clu_seen_server *of,
                       SEXP states) {
   const clu_view_memory *m = s->view->memory;
   const clu_view_node *nd = &m->node[i];
   int is_of_server = clu_view_get(&nd->server) == (uint64_t)of->pid;
-  int busy = read_work(out, i, s->view, is_of_server ? of->shared : NULL);
+  int busy = read_work(out, i, s->view, is_of_server ? of->shared : NULL), state;
   set(out, PID, i, number(&nd->pid));
-  SET_STRING_ELT(VECTOR_ELT(out, STATE), i,
-                 STRING_ELT(states, state_of(clu_view_get(&nd->state), busy)));
+  state = state_of(clu_view_get(&nd->state), busy);
+  if ((state == IDLE || state == BUSY) && is_cut(s->view, i)) state = CUT;
+  SET_STRING_ELT(VECTOR_ELT(out, STATE), i, STRING_ELT(states, state));
   read_host(out, i, m);
   set(out, DONE, i, number(&nd->done));
   set(out, FAILED, i, number(&nd->failed));
   set(out, DEATHS, i, number(&nd->deaths));
   set(out, SENT, i, number(&nd->sent));
   set(out, RECEIVED, i, number(&nd->received));
-  set(out, CPU, i, s->nodes[i].cpu);
-  set(out, MEMORY, i, s->nodes[i].memory);
+  read_use(out, i, s);
 }
 
 static SEXP read_nodes(const clu_seen *s, const clu_seen_server *of) {
@@ -269,6 +323,40 @@ static SEXP read_tasks(const clu_view *v, uint64_t from, uint64_t end) {
   return out;
 }
 
+static double or_na(const clu_word *w, double unit) {
+  uint64_t x = clu_view_get(w);
+  return x == UINT64_MAX ? NA_REAL : (double)x / unit;
+}
+
+static void read_far(SEXP out, R_xlen_t row, const clu_view_memory *m, const clu_view_far *h) {
+  static const char *const states[] = {"waiting", "up", "cut", "ended"};
+  uint64_t host = clu_view_get(&h->host);
+  int is_told = tells(h);
+  if (host >= CLU_VIEW_HOSTS) host = 0;
+  SET_STRING_ELT(VECTOR_ELT(out, 0), row, text_of(m->host[host], CLU_VIEW_TEXT));
+  SET_STRING_ELT(VECTOR_ELT(out, 1), row, Rf_mkChar(states[clu_view_get(&h->state) & 3]));
+  set(out, 2, row, is_told ? or_na(&h->load, 1000) : NA_REAL);
+  set(out, 3, row, is_told ? or_na(&h->memory, 1) : NA_REAL);
+  set(out, 4, row, is_told ? or_na(&h->memory_free, 1) : NA_REAL);
+  set(out, 5, row, is_told ? 1e-9 * number(&h->trip) : NA_REAL);
+  set(out, 6, row, number(&h->sent));
+  set(out, 7, row, number(&h->received));
+}
+
+/* Other hosts that the link process knows. */
+static SEXP read_hosts(const clu_view_memory *m) {
+  static const char *names[] = {"host", "state", "load",     "memory", "memory_free",
+                                "trip", "sent",  "received", ""};
+  R_xlen_t n = 0, row = 0;
+  SEXP out;
+  for (int k = 0; k < CLU_VIEW_HOSTS; k++) n += clu_view_get(&m->far[k].number) > 0;
+  out = PROTECT(columns(names, "ttnnnnnn", n));
+  for (int k = 0; k < CLU_VIEW_HOSTS && row < n; k++)
+    if (clu_view_get(&m->far[k].number)) read_far(out, row++, m, &m->far[k]);
+  UNPROTECT(1);
+  return out;
+}
+
 static SEXP read_events(const clu_view *v, uint64_t from, uint64_t end) {
   static const char *names[] = {"time", "node", "kind", "text", ""};
   clu_view_event *events = (clu_view_event *)R_alloc((size_t)(end - from), sizeof *events);
@@ -295,7 +383,7 @@ static uint64_t first_wished(uint64_t end, uint64_t most, uint64_t since) {
 }
 
 SEXP clu_seen_values(const clu_seen *s, const clu_seen_server *of, const clu_seen_wish *wish) {
-  static const char *names[] = {"about", "nodes", "jobs", "tasks", "events", ""};
+  static const char *names[] = {"about", "nodes", "jobs", "tasks", "events", "hosts", ""};
   const clu_view_memory *m = s->view->memory;
   uint64_t ended = atomic_load_explicit(&m->ntasks, memory_order_acquire);
   uint64_t told = atomic_load_explicit(&m->nevents, memory_order_acquire);
@@ -307,6 +395,7 @@ SEXP clu_seen_values(const clu_seen *s, const clu_seen_server *of, const clu_see
   SET_VECTOR_ELT(out, 3, read_tasks(s->view, first_wished(ended, most, wish->ended), ended));
   SET_VECTOR_ELT(out, 4,
                  read_events(s->view, first_wished(told, CLU_VIEW_EVENTS, wish->told), told));
+  SET_VECTOR_ELT(out, 5, read_hosts(m));
   /* the last, since it has the time: nothing that is seen is later */
   SET_VECTOR_ELT(out, 0, read_about(m, ended, told));
   UNPROTECT(1);

@@ -5,25 +5,16 @@
 
 #include "r/r-api.h"
 
+#include "core/base/process-use.h"
 #include "core/shm/node-memory.h"
 #include "core/shm/view.h"
-
-typedef struct clu_seen_node {
-  clu_pid pid;
-  uint64_t at;        /* when it was looked at; 0: never */
-  int64_t total;      /* ms of processor time, then */
-  uint64_t ended;     /* requests and tasks that had ended then */
-  uint64_t weighed;   /* when its own memory was asked for */
-  int64_t resident;   /* bytes, then */
-  double cpu, memory; /* share of a core since the look before; bytes of its own; NA */
-} clu_seen_node;
 
 typedef struct clu_seen {
   clu_view *view;
   int n;
-  clu_seen_node *nodes;
-  int next;        /* the first that is looked at next */
-  uint64_t looked; /* when some were */
+  clu_process_use *nodes; /* of this host; others are in the view */
+  int next;               /* the first that is looked at next */
+  uint64_t looked;        /* when some were */
 } clu_seen;
 
 /* NULL without memory. Takes over the view. */
@@ -35,7 +26,8 @@ typedef struct clu_seen_server {
   clu_pid pid;
 } clu_seen_server;
 
-/* Looks at processes: at all of few nodes, else at so many that all get their turn within 8 s. */
+/* Looks at processes: at all of few nodes, else at so many that all get their turn within 8 s. Who
+ * can tell of nodes on other hosts sees that somebody looks. */
 void clu_seen_look(clu_seen *s, const clu_seen_server *of);
 
 /* What is asked for of the last tasks and events: those after so many, and of tasks not more than
@@ -45,8 +37,8 @@ typedef struct clu_seen_wish {
   uint64_t ended, told;
 } clu_seen_wish;
 
-/* list(about, nodes, jobs, tasks, events): lists of columns, times in seconds of clu_os_now(), NA
- * where not known. */
+/* list(about, nodes, jobs, tasks, events, hosts): lists of columns, times in seconds of
+ * clu_os_now(), NA where not known. */
 SEXP clu_seen_values(const clu_seen *s, const clu_seen_server *of, const clu_seen_wish *wish);
 
 /* Asks all busy nodes for their stacks: the numbers of the questions, 0 where none was asked. */

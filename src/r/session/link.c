@@ -326,6 +326,19 @@ SEXP ffi_link_command(SEXP link, SEXP rank, SEXP node, SEXP carries) {
   return R_NilValue;
 }
 
+/* What that process knows of the nodes of cluster `number` on its hosts is shown in this view from
+ * now on; with `view` NULL it is not any more. Whether that could be sent. */
+SEXP ffi_link_view(SEXP link, SEXP number, SEXP view) {
+  link_process *k = get_link(link);
+  const clu_view *v = clu_get_view(view);
+  unsigned char size[8];
+  clu_fd fd = CLU_NO_FD;
+  clu_put64(size, sizeof *v->memory);
+  if (v && clu_os_dup(v->fd, &fd) != CLU_OK) return Rf_ScalarLogical(0);
+  return Rf_ScalarLogical(clu_node_pass(k->nd, CLU_K_VIEW, (uint64_t)Rf_asReal(number), size,
+                                        sizeof size, fd) == CLU_OK);
+}
+
 static int all_answered(void *data) {
   const link_process *k = data;
   for (int i = 0; i < k->n; i++)

@@ -1,0 +1,46 @@
+/* The views of clusters with nodes on other hosts (core/shm/view.h), in the link process: it writes
+ * there how these hosts are, and what their nodes use and are at. So observers tell of that
+ * whatever the session does.
+ *
+ * Ownership: the structs are the caller's, the views belong to clu_near_views until its fini.
+ * Zeroed memory is one without views. Nothing here blocks.
+ */
+#ifndef CLUTCH_LINK_VIEWS_H
+#define CLUTCH_LINK_VIEWS_H
+
+#include "core/link/relay.h"
+#include "core/shm/view.h"
+
+enum { CLU_NEAR_VIEWS = 64 }; /* where there are more the oldest is forgotten */
+
+typedef struct clu_near_view {
+  uint64_t cluster;
+  clu_view *view;
+} clu_near_view;
+
+typedef struct clu_near_views {
+  clu_near_view at[CLU_NEAR_VIEWS];
+  int n;
+} clu_near_views;
+
+/* Where a host is shown: in the view of the cluster that has its nodes. */
+typedef struct clu_near_shown {
+  uint64_t cluster; /* 0: none is known to have it */
+  int place, next;  /* the node that is likely to be told of next */
+} clu_near_shown;
+
+/* The view of a cluster, of so many bytes; takes over `fd`. CLU_NO_FD: it is not to be written to
+ * any more. */
+void clu_near_views_take(clu_near_views *v, uint64_t cluster, clu_fd fd, uint64_t size);
+void clu_near_views_fini(clu_near_views *v);
+/* Whether somebody has looked at one of them in the last seconds. */
+int clu_near_views_are_watched(const clu_near_views *v, uint64_t now);
+
+/* What host `number` has told. */
+void clu_near_show_use(const clu_near_views *v, clu_near_shown *of, uint64_t number,
+                       const clu_relay_use *u, uint64_t now);
+/* How it is reached: enum clu_relay_state, and bytes in and out. */
+void clu_near_show_state(const clu_near_views *v, const clu_near_shown *of, int state,
+                         uint64_t received, uint64_t sent);
+
+#endif

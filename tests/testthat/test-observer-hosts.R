@@ -1,0 +1,94 @@
+# What observers tell of nodes on other hosts: see core/link/views.h.
+
+outside_checks_only()
+
+ask <- function(o) clutch:::ask_observer(o, "snapshot")
+observe <- function(cl) clutch:::observer_of(cl)
+
+hosts_there <- NULL
+needs_hosts <- function() {
+  if (is.null(hosts_there)) hosts_there <<- hosts_or_skip(c("alpha", "beta"))
+}
+on_hosts <- function(...) {
+  hosts(c("alpha", "beta"), 2, ssh = c("ssh", "-F", hosts_there$config), ...)
+}
+
+test_that("nodes on other hosts: what they use, and what they are at", {
+  needs_hosts()
+  cl <- make_cluster(on_hosts())
+  on.exit(stop_cluster(cl))
+  big <- cluster_submit(cl, {
+    x <- runif(4e6)
+    repeat NULL
+  })
+  o <- observe(cl)
+  on.exit(close(o$socket), add = TRUE)
+  s <- NULL
+  at_work <- function() which(s$nodes$state == "busy" & !is.na(s$nodes$job))
+  expect_true(eventually({
+    s <- ask(o)
+    length(at_work()) == 1L && isTRUE(s$nodes$cpu[at_work()] > 0.05) &&
+      isTRUE(s$nodes$memory[at_work()] > 32e6)
+  }, 30), info = paste(capture.output(s$nodes), collapse = "\n"))
+  expect_identical(s$nodes$element[at_work()], 1)
+  expect_false(anyNA(s$nodes$cpu))
+  status <- cluster_status(cl)
+  expect_equal(s$nodes$pid, status$pid)
+  expect_equal(s$nodes$memory / 2^20, status$memory, tolerance = 0.3)
+  expect_identical(s$hosts$host, c("alpha", "beta"))
+  expect_identical(s$hosts$state, c("up", "up"))
+  expect_identical(s$hosts$nodes, c(2L, 2L))
+  expect_equal(s$hosts$memory / 2^20, cluster_hosts(cl)$memory)
+  expect_true(all(s$hosts$memory_free > 0 & s$hosts$memory_free < s$hosts$memory))
+  expect_true(all(s$hosts$load >= 0 & s$hosts$round_trip >= 0 & s$hosts$round_trip < 60))
+  expect_true(all(s$hosts$sent > 0 & s$hosts$received > 0))
+  out <- capture.output(cluster_top(cl))
+  expect_length(grep("^host  (alpha|beta )  up  2 nodes  load .* free .* there and back", out), 2L)
+  expect_length(grep("^ +[1-4]  (idle|busy) .*% .* [Mk]B ", out), 4L)
+  # a node that dies is another process, and so is what it uses
+  node <- at_work()
+  on_host(hosts_there, s$nodes$host[node], sprintf("kill -9 %d", s$nodes$pid[node]))
+  expect_true(eventually({
+    cluster_map(cl, 1:4, identity)
+    s <- ask(o)
+    all(s$nodes$state == "idle") && !anyNA(s$nodes$memory) && s$nodes$memory[node] < 32e6
+  }, 30), info = paste(capture.output(s$nodes), collapse = "\n"))
+})
+
+test_that("that a host is cut off is seen, also while the session computes", {
+  needs_hosts()
+  s <- start_script(c(
+    sprintf("cl <- make_cluster(hosts(c('alpha', 'beta'), 1, ssh = c('ssh', '-F', '%s')))",
+            hosts_there$config),
+    "t <- lapply(1:2, function(i) cluster_submit(cl, Sys.sleep(600)))",
+    "while (cluster_free(cl) > 0) Sys.sleep(0.1)",
+    "cat('begun\\n')",
+    "repeat NULL"
+  ))
+  has_begun <- function() file.exists(s$out) && "begun" %in% readLines(s$out, warn = FALSE)
+  expect_true(eventually(has_begun(), 60))
+  of_it <- function() Filter(function(o) o$session == s$pid, clutch:::find_observers())
+  o <- of_it()[[1L]]
+  on.exit(close(o$socket))
+  x <- NULL
+  expect_true(eventually({
+    x <- ask(o)
+    all(x$nodes$state == "busy" & x$nodes$element %in% 1 & !is.na(x$nodes$memory))
+  }, 30), info = paste(capture.output(x$nodes), collapse = "\n"))
+  cut_off(hosts_there, "beta")
+  expect_true(eventually({
+    x <- ask(o)
+    identical(x$nodes$state, c("busy", "cut")) && identical(x$hosts$state, c("up", "cut"))
+  }, 60), info = paste(capture.output(x$nodes), collapse = "\n"))
+  expect_identical(is.na(x$hosts$round_trip), c(FALSE, TRUE))
+  make_good(hosts_there, "beta")
+  expect_true(eventually(all(ask(o)$nodes$state == "busy"), 60))
+  tools::pskill(s$pid, tools::SIGKILL)
+  expect_true(ends(s))
+  expect_hosts_empty(hosts_there)
+})
+
+test_that("the hosts that these tests have made are ended", {
+  skip_if(is.null(hosts_there))
+  expect_true(stop_hosts(hosts_there))
+})
