@@ -151,7 +151,7 @@ sections$work <- list(
   })
 
 sections$data <- list(
-  title = "Large data", scripts = "data", peers = c("mirai", "mori", "future", "future.apply"),
+  title = "Large data", scripts = "data", peers = c("mirai", "mori", "SharedObject", "future", "future.apply"),
   no_text = TRUE,
   question = paste("How long does it take until nodes have large data, or have sent it back, and how much memory does",
     "it take?"),
@@ -208,7 +208,9 @@ sections$data <- list(
             "data-bootstrap.png" = "Seconds and MB of a bootstrap of a large table"),
   compares = paste("a table of 25 numeric columns (*to nodes*, *back*), a numeric vector (*there and back*), a raw vector",
     "(*small*). `mclapply()` and future's multicore have forks of the session, which send nothing there. With mirai the",
-    "table of the bootstrap is sent once by `everywhere()`, or with mori shared by `share()`."),
+    "table of the bootstrap is sent once by `everywhere()`, or with mori shared by `share()`; with base R and Bioconductor's",
+    "SharedObject it is shared by that package's `share()`. *To nodes* these two take the time of `share()`, too; *again*",
+    "it was called before."),
   better = c(
     "`mclapply()` and future's multicore have the session's data as they are, of any kind, where it may be forked.",
     "mori gives its vectors a name, so that processes that know nothing of each other can have them."),

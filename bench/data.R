@@ -1,5 +1,6 @@
 # Large data to nodes and back: time over one copy of the data, memory of a node, and a bootstrap of a large table.
-# Beside base R, mirai (with mori, where that is installed), and processes that are forks of the session.
+# Beside base R (with Bioconductor's SharedObject, where that is installed), mirai (with mori, where that is), and processes
+# that are forks of the session.
 #
 #   Rscript bench/data.R [--reps=5] [--parts=export,memory,...]     QUICK=1: less data, once or twice
 #
@@ -41,6 +42,8 @@ with_mirai <- function(run) function(d) {
   on.exit(mirai::daemons(0))
   run(d)
 }
+# These are not to be had on each machine: a check of the code need not know them
+shared_by <- function(package, x) getExportedValue(package, "share")(x)
 mirai_chunks <- function(of_chunk, ...) {
   do.call(c, mirai::mirai_map(chunks(), of_chunk, .args = list(f = one_draw, ...))[])
 }
@@ -57,13 +60,18 @@ contenders <- list(
     on.exit(stopCluster(cl))
     parLapply(cl, draws, one_draw, d)
   }),
+  "base + SharedObject" = list(package = "SharedObject", run = function(d) {
+    cl <- makePSOCKcluster(2)
+    on.exit(stopCluster(cl))
+    parLapply(cl, draws, one_draw, shared_by("SharedObject", d))
+  }),
   # an argument of mirai_map() would travel with each chunk
   "mirai everywhere" = list(package = "mirai", run = with_mirai(function(d) {
     mirai::collect_mirai(mirai::everywhere(NULL, table = d, .min = 2L))
     mirai_chunks(several_there)
   })),
   "mirai + mori" = list(package = c("mirai", "mori"), run = with_mirai(function(d) {
-    mirai_chunks(several, d = getExportedValue("mori", "share")(d))
+    mirai_chunks(several, d = shared_by("mori", d))
   })),
   "future multicore" = list(package = c("future", "future.apply"), run = function(d) {
     options(future.globals.maxSize = Inf)
@@ -151,6 +159,12 @@ count_of <- function(n) format(n, big.mark = ",", scientific = FALSE)
 has_smaps <- file.exists("/proc/self/smaps_rollup")
 if (!has_smaps) asked <- setdiff(asked, "memory")
 with_mirai <- has("mirai")
+with_mori <- with_mirai && has("mori")
+with_shared_object <- has("SharedObject")
+# These variables of the workspace, shared, to the nodes of base R
+export_shared <- function(cl, names) {
+  clusterExport(cl, names, list2env(lapply(mget(names, globalenv()), shared_by, package = "SharedObject")))
+}
 
 # ---- export ----
 
@@ -166,10 +180,14 @@ if ("export" %in% asked) for (n in if (quick) c(2L, 8L) else c(2L, 8L, 64L)) {
   if (!many) {
     base <- makeCluster(n)
     ways[["base clusterExport"]] <- function() clusterExport(base, "d", globalenv())
+    if (with_shared_object) ways[["base + SharedObject"]] <- function() export_shared(base, "d")
   }
   if (!many && with_mirai) {
     started_mirai(n)
     ways[["mirai everywhere"]] <- function() mirai::collect_mirai(mirai::everywhere(NULL, d = d, .min = n))
+    if (with_mori) ways[["mirai + mori"]] <- function() {
+      mirai::collect_mirai(mirai::everywhere(NULL, d = shared_by("mori", d), .min = n))
+    }
   }
   in_turn("export", label(mb, n), if (many) ways[1L] else ways, if (many) min(reps, 2L) else reps)
   stop_cluster(cl)
@@ -236,17 +254,24 @@ if ("memory" %in% asked) {
   given <- c("d", "m", "v")
   memory_of("clutch cluster_export", of_parallel(make_cluster), function() cluster_export(cl, given, globalenv()))
   memory_of("base clusterExport", of_parallel(makeCluster), function() clusterExport(cl, given, globalenv()))
+  if (with_shared_object) {
+    memory_of("base + SharedObject", of_parallel(makeCluster), function() export_shared(cl, given))
+  }
   memory_of("made by the node, less the data", of_parallel(make_cluster),
             function() clusterCall(cl, step_here, made_there), 2 * mb * 1e6 / 2^20)
   if (with_mirai) {
     everywhere <- function(n, f, code) {
       mirai::collect_mirai(mirai::everywhere(f(code), f = f, code = code, .min = n))
     }
-    memory_of("mirai everywhere", list(function(n, f, code) {
+    of_mirai <- list(function(n, f, code) {
       started_mirai(n)
       everywhere(n, f, code)
-    }, everywhere, function() mirai::daemons(0)), function() {
+    }, everywhere, function() mirai::daemons(0))
+    memory_of("mirai everywhere", of_mirai, function() {
       mirai::collect_mirai(mirai::everywhere(NULL, d = d, m = m, v = v, .min = 2L))
+    })
+    if (with_mori) memory_of("mirai + mori", of_mirai, function() {
+      mirai::collect_mirai(mirai::everywhere(NULL, d = shared_by("mori", d), m = shared_by("mori", m), v = v, .min = 2L))
     })
   }
   rm(m)
@@ -264,6 +289,12 @@ if ("again" %in% asked) {
     in_turn("again", what, list("after share()" = function() cluster_export(cl, "d", globalenv())), 4L * reps)
   } else cat("without share() (this clutch has none)\n")
   stop_cluster(cl)
+  if (with_shared_object) {
+    base <- makeCluster(8L)
+    d <- shared_by("SharedObject", table_of(mb))
+    in_turn("again", what, list("base + SharedObject" = function() clusterExport(base, "d", globalenv())), 4L * reps)
+    stopCluster(base)
+  }
 }
 
 # ---- back, and there and back ----
@@ -439,7 +470,7 @@ for (size in c(1, 10, 100)) {
 }
 goal("MB of a node that has a long character vector", of("strings", "MB of a node", "clutch cluster_export"), 1)
 ours <- of("bootstrap", "seconds", "clutch cluster_map")
-for (k in c("base mclapply", "mirai everywhere", "mirai + mori", "future multicore")) {
+for (k in c("base mclapply", "base + SharedObject", "mirai everywhere", "mirai + mori", "future multicore")) {
   goal(paste("bootstrap, time over that of", k), ours / of("bootstrap", "seconds", k), 1)
   if (k == "base mclapply") next
   goal(paste("bootstrap, memory over that of", k), of("bootstrap", "MB", "clutch cluster_map") / of("bootstrap", "MB", k), 1)

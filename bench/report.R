@@ -67,8 +67,8 @@ of_python <- function(code) {
   if (is.null(found)) "not installed" else found$says
 }
 # Those that clutch is compared with, and what their measurements need
-packages <- c("mirai", "mori", "parallelly", "callr", "future", "future.apply", "furrr", "snow", "survival", "ranger",
-    "tune", "mlr3")
+packages <- c("mirai", "mori", "SharedObject", "parallelly", "callr", "future", "future.apply", "furrr", "snow",
+    "survival", "ranger", "tune", "mlr3")
 
 this_machine <- function() {
   proc <- function(file, pattern) {
