@@ -14,12 +14,14 @@ typedef struct one {
   clu_loop loop;
   clu_relay *r;
   clu_fd conn, control;
-  clu_link there;   /* the other side */
-  uint64_t granted; /* bytes on stream 0, by CREDIT */
+  clu_link there;                 /* the other side */
+  uint64_t granted;               /* bytes on stream 0, by CREDIT */
+  int seen[CLU_L_AFTER_NUMBERED]; /* records of each type */
 } one;
 
+static clu_relay_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
+
 TEST_UNUSED static void one_up(one *o) {
-  clu_relay_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
   clu_fd conn[2], control[2];
   clu_err e;
   memset(o, 0, sizeof *o);
@@ -71,8 +73,10 @@ TEST_UNUSED static void hear(one *o) {
     clu_link_record rec;
     if (n <= 0) return;
     clu_link_read(&o->there, (size_t)n, 1);
-    while (clu_link_next(&o->there, &rec) == 1)
+    while (clu_link_next(&o->there, &rec) == 1) {
+      if (rec.type < CLU_L_AFTER_NUMBERED) o->seen[rec.type]++;
       if (rec.type == CLU_L_CREDIT && rec.stream == 0) o->granted += clu_get32(rec.bytes);
+    }
   }
 }
 

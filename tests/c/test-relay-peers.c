@@ -48,7 +48,7 @@ TEST(bytes_that_are_none_end_the_link) {
 
 TEST(a_segment_that_is_brought_before_it_is_whole_ends_the_link) {
   one o;
-  unsigned char size[8], number[8];
+  unsigned char size[16] = {0}, number[8];
   one_up_and_resumed(&o);
   clu_put64(size, 100);
   record(&o, CLU_L_SEGMENT, 3, size, sizeof size);
@@ -61,10 +61,11 @@ TEST(a_segment_that_is_brought_before_it_is_whole_ends_the_link) {
 
 TEST(who_announces_segments_without_end_ends_the_link) {
   one o;
-  unsigned char size[8];
+  unsigned char size[16] = {0};
   uint64_t n = 0;
   one_up_and_resumed(&o);
   clu_put64(size, 100);
+  clu_put64(size + 8, 77); /* as of a stream that has just ended here */
   while (n < 100000 && turns(&o, 1) == CLU_OK && state_of(&o) == CLU_RELAY_UP) {
     for (int k = 0; k < 64; k++) record(&o, CLU_L_SEGMENT, 1 + n++, size, sizeof size);
     hear(&o);

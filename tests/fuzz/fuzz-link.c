@@ -49,7 +49,11 @@ static void forget(clu_fd fd) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   static const uint8_t resume[12] = {CLU_LINK_VERSION, 0, 0, 0, 7};
-  clu_relay_options how = {.epoch = 7, .beat = 10000000000u, .window = 1 << 16};
+  clu_relay_options how = {.epoch = 7,
+                           .beat = 10000000000u,
+                           .window = 1 << 16,
+                           .segment_window = 150,
+                           .segments_kept = 150};
   clu_relay_status st;
   clu_fd conn[2], control[2];
   clu_loop loop;

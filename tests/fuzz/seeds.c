@@ -95,8 +95,9 @@ static void step_frame(int what, int stream, int kind, uint32_t n, uint64_t seq)
 
 /* A node's life and a segment, as a host gets them and as the session does. */
 static void save_link(const char *dir) {
-  static const unsigned char open[13] = {0, 0, 0, 0, 0, 0, 0, 0, 1}, size[8] = {100}, one[8] = {1},
-                             piece[100] = {5}, credit[4] = {0, 1}, use[72] = {9};
+  static const unsigned char open[13] = {0, 0, 0, 0, 0, 0, 0, 0, 1}, one[8] = {1},
+                             size[16] = {100, 0, 0, 0, 0, 0, 0, 0, 1}, piece[100] = {5},
+                             credit[8] = {0, 1}, use[72] = {9};
   for (int near = 0; near < 2; near++) {
     add_byte(near);
     if (!near) step(CLU_L_OPEN, 1, open, sizeof open);
@@ -106,7 +107,8 @@ static void save_link(const char *dir) {
     step(CLU_L_BRING, 1, one, sizeof one);
     step_frame(CLU_L_BYTES, 1, CLU_K_CALL, 50, 9);
     step_frame(64, 0, near ? CLU_K_SETTINGS : CLU_K_READY, 40, 3);
-    step(CLU_L_CREDIT, 1, credit, sizeof credit);
+    step(CLU_L_CREDIT, 1, credit, 4);
+    step(CLU_L_SEGMENT_CREDIT, 1, credit, sizeof credit);
     step(CLU_L_FORGET, 1, NULL, 0);
     step(CLU_L_AFTER, 0, one, sizeof one);
     if (near)

@@ -61,6 +61,20 @@ static int take_credit(clu_lane *s, const clu_link_record *rec) {
   return CLU_OK;
 }
 
+static int take_segment_credit(clu_lane *s, const clu_link_record *rec) {
+  uint64_t n;
+  if (rec->n != 8) return CLU_PROTO;
+  n = clu_get64(rec->bytes);
+  if (n > s->segments_there) {
+    clu_relay_give_up(s->relay, CLU_PROTO,
+                      "the other side grants more in segments on a stream than it was sent");
+    return CLU_PROTO;
+  }
+  s->segments_there -= n;
+  s->readable = 1;
+  return CLU_OK;
+}
+
 /* A segment that could not be made here: the channel cannot go on. */
 static int take_bring(clu_lane *s, const clu_link_record *rec) {
   clu_got_segment *g = rec->n == 8 ? clu_relay_got(s->relay, clu_get64(rec->bytes)) : NULL;
@@ -71,6 +85,11 @@ static int take_bring(clu_lane *s, const clu_link_record *rec) {
   if (!g->segment) {
     clu_lane_end(s);
     return CLU_OK;
+  }
+  if (g->is_counted && g->counts_for == s->id) {
+    g->is_counted = 0;
+    s->announced--;
+    c->segments += g->size;
   }
   c->of[c->npass] = clu_segment_ref(g->segment);
   c->pass[c->npass++] = clu_segment_fd(g->segment);
@@ -112,6 +131,7 @@ int clu_lane_take(clu_lane *s, const clu_link_record *rec) {
     coming(s)->after = clu_get64(rec->bytes);
     break;
   case CLU_L_CREDIT: rc = take_credit(s, rec); break;
+  case CLU_L_SEGMENT_CREDIT: rc = take_segment_credit(s, rec); break;
   case CLU_L_CLOSE: s->closing = 1; break;
   }
   clu_relay_touch(s->relay);
@@ -142,6 +162,16 @@ static void tell_credit(clu_lane *s) {
   s->written = 0;
 }
 
+/* The segments of this chunk have been passed on, with its first byte. */
+static void tell_segment_credit(clu_lane *s, clu_lane_chunk *c) {
+  unsigned char n[8];
+  if (c->segments == 0 || c->at == 0) return;
+  s->segments_here -= c->segments;
+  clu_put64(n, c->segments);
+  c->segments = 0;
+  if (!s->closing) clu_link_send(&s->relay->link, CLU_L_SEGMENT_CREDIT, s->id, n, sizeof n);
+}
+
 /* Whether something else has to be written before. */
 static int waits_for_other(const clu_lane *s, const clu_lane_chunk *c) {
   clu_lane *other = c->after ? clu_lane_find(s->relay, c->after) : NULL;
@@ -165,6 +195,7 @@ void clu_lane_write(clu_lane *s) {
     if (waits_for_other(s, c)) return;
     rc = c->at < c->n ? write_chunk(s, c, &put) : CLU_OK;
     c->at += put;
+    tell_segment_credit(s, c);
     if (rc == CLU_OK && c->at == c->n) pop_written(s);
   }
   if (s->fd == CLU_NO_FD) return;

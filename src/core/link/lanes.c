@@ -13,12 +13,6 @@ static int forward(clu_lane *s, int all);
 
 /* ---- its life ---- */
 
-clu_lane *clu_lane_find(const clu_relay *r, uint64_t id) {
-  clu_lane *s = r->lanes;
-  while (s && s->id != id) s = s->next;
-  return s;
-}
-
 clu_lane *clu_lane_new(clu_relay *r, uint64_t id, int kind, clu_fd fd) {
   clu_lane *s = calloc(1, sizeof *s), **at = &r->lanes;
   int polled = kind == CLU_LANE_OUTPUT && r->how.near;
@@ -170,8 +164,9 @@ static int before_data(clu_lane *s, const clu_header *h) {
   int rc = CLU_OK;
   if (s->brings == 0) {
     if (h->fds > s->nfds || h->fds > CLU_MAX_FDS) return -CLU_PROTO;
+    if (h->fds > 0 && s->segments_there >= s->relay->how.segment_window) return 0;
     while (s->brings < h->fds) {
-      clu_sent_segment *seg = clu_relay_segment(s->relay, take_fd(s), &rc);
+      clu_sent_segment *seg = clu_lane_segment(s, take_fd(s), &rc);
       if (!seg) return -rc;
       s->bring[s->brings++] = seg;
     }
@@ -183,6 +178,8 @@ static int before_data(clu_lane *s, const clu_header *h) {
   for (int i = 0; i < s->brings; i++) {
     unsigned char number[8];
     clu_put64(number, s->bring[i]->number);
+    s->bring[i]->is_used_again = s->bring[i]->is_brought;
+    s->bring[i]->is_brought = 1;
     s->bring[i]->used = clu_os_now();
     if (clu_link_send(&s->relay->link, CLU_L_BRING, s->id, number, sizeof number) != CLU_OK)
       return -CLU_NOMEM;

@@ -29,7 +29,8 @@
  *
  * Bounds. What is kept: `window` bytes and one record. clu_link_room() says how many more bytes may
  * be queued; callers that read from others stop to read when it is 0. Received bytes: one buffer of
- * CLU_LINK_IN bytes. How much of one stream may be on its way is the callers' business (CREDIT).
+ * CLU_LINK_IN bytes. How much of one stream may be on its way is the callers' business (CREDIT,
+ * SEGMENT_CREDIT).
  *
  * Silence. Who has nothing to say for a third of `beat` ns says ACK: two of them may be late. After
  * `beat` ns without a byte the connection counts as cut: clu_link_tick() is CLU_TIMEOUT.
@@ -55,7 +56,8 @@ enum clu_link_type {
   CLU_L_BYTES,    /* stream. What was written to it */
   CLU_L_CLOSE,    /* stream. No more bytes come from this side */
   CLU_L_CREDIT,   /* stream. u32: so many bytes more may be sent on it */
-  CLU_L_SEGMENT,  /* stream: number of a segment, of which pieces follow. u64 its size */
+  CLU_L_SEGMENT,  /* stream: number of a segment, of which pieces follow. u64 its size, u64 the
+                     stream whose next message needs it */
   CLU_L_PIECE,    /* stream: number of the segment. Its next bytes */
   CLU_L_BRING,    /* stream. u64 number of a segment whose descriptor travels with its next byte */
   CLU_L_FORGET,   /* stream: number of a segment that is not brought any more */
@@ -64,6 +66,8 @@ enum clu_link_type {
   CLU_L_ASK,      /* of the session's side: what do you and your nodes use? stream: when it asks, by
                      its own clock */
   CLU_L_USE,      /* the answer, see use.c. stream: that of the question */
+  CLU_L_SEGMENT_CREDIT, /* stream. u64: so many bytes of the segments that were announced for it
+                           were passed on */
   CLU_L_AFTER_NUMBERED,
   /* not numbered */
   CLU_L_RESUME = 32, /* stream: number of the last record received. u32 version, u64 epoch (0: none

@@ -19,22 +19,32 @@ typedef struct clu_sent_segment {
   clu_fd fd;         /* the system does not give its id to another while it is open */
   uint64_t size, at; /* `at` bytes were sent */
   uint64_t used;     /* when */
+  int is_brought;    /* by a message, */
+  int is_used_again; /* and by another one */
   int is_lost;       /* it cannot be read: messages that bring it cannot pass */
 } clu_sent_segment;
 
 typedef struct clu_got_segment {
   struct clu_got_segment *next;
   uint64_t number, size, at;
+  uint64_t counts_for;  /* the stream that it was announced for, */
+  int is_counted;       /* and whose next message has not brought it yet */
   clu_segment *segment; /* NULL: it could not be made, and what comes of it is dropped */
 } clu_got_segment;
 
-/* The one that `fd` is, which is taken over; to be sent if it is new. NULL: `*rc` is why. */
-clu_sent_segment *clu_relay_segment(clu_relay *r, clu_fd fd, int *rc);
+typedef struct clu_lane clu_lane;
+
+/* The one that `fd` is, which is taken over; to be sent for `s` if it is new. NULL: `*rc` is why.
+ */
+clu_sent_segment *clu_lane_segment(clu_lane *s, clu_fd fd, int *rc);
 /* Sends the next piece of what is under way. 1: something was sent. */
 int clu_relay_send_piece(clu_relay *r);
 /* Those that are there as a whole, that no message waits for, and that were last used at
  * `unused_since` (clu_os_now()) or before. */
 void clu_relay_forget_segments(clu_relay *r, uint64_t unused_since);
+/* A stream has ended: those for which only its messages have waited, unless others may bring them.
+ */
+void clu_relay_forget_unawaited(clu_relay *r);
 /* Records about segments. CLU_OK, CLU_PROTO, CLU_NOMEM. */
 int clu_relay_take_segment(clu_relay *r, const clu_link_record *rec);
 clu_got_segment *clu_relay_got(clu_relay *r, uint64_t number);
@@ -49,11 +59,12 @@ typedef struct clu_lane_chunk {
   clu_fd pass[CLU_MAX_FDS];     /* travel with the first byte; owned */
   clu_segment *of[CLU_MAX_FDS]; /* or this has it, which is owned */
   int npass;
+  uint64_t segments; /* bytes of those that count for this stream, not told yet */
   size_t n, at;
   unsigned char bytes[];
 } clu_lane_chunk;
 
-typedef struct clu_lane {
+struct clu_lane {
   struct clu_lane *next;
   clu_relay *relay;
   uint64_t id;
@@ -70,6 +81,7 @@ typedef struct clu_lane {
   int readable;                      /* there may be something to read */
   int is_dry;                        /* the last read had room for more than there was */
   uint64_t may_send;                 /* bytes that the other side has room for */
+  uint64_t segments_there;           /* bytes announced for it, and not passed on there yet */
   uint64_t frame_left, message_left; /* of what is being forwarded */
   int head_done;                     /* what the next header brings is on its way: */
   int brings;                        /* so many segments, */
@@ -83,9 +95,11 @@ typedef struct clu_lane {
   clu_lane_chunk *first, *last, *coming; /* coming: descriptors of the next bytes */
   uint64_t may_take;                     /* bytes that the other side may still send */
   uint64_t written;                      /* bytes, not told by CREDIT yet */
+  uint64_t segments_here;                /* bytes announced for it, and not passed on yet */
+  int announced;                         /* segments that its next message will bring */
   int wants_write;
   int closing; /* the other side has closed it: it goes when all is written */
-} clu_lane;
+};
 
 /* ---- rings.c: small results of nodes on this host ---- */
 
@@ -110,7 +124,6 @@ void clu_relay_on_look_time(void *relay);
 
 /* ---- lanes.c ---- */
 
-clu_lane *clu_lane_find(const clu_relay *r, uint64_t id);
 /* Takes over `fd`, also on failure. NULL: no memory, or the loop cannot watch it. */
 clu_lane *clu_lane_new(clu_relay *r, uint64_t id, int kind, clu_fd fd);
 /* Closes its descriptor and frees it. */
@@ -161,6 +174,13 @@ struct clu_relay {
   int is_dirty;     /* a turn has something to do */
   char why[256];
 };
+
+/* The stream of this number; NULL: there is none, or none any more. */
+static inline clu_lane *clu_lane_find(const clu_relay *r, uint64_t id) {
+  clu_lane *s = r->lanes;
+  while (s && s->id != id) s = s->next;
+  return s;
+}
 
 /* A turn has something to do. */
 static inline void clu_relay_touch(clu_relay *r) {

@@ -56,6 +56,8 @@ clu_relay *clu_relay_new(clu_loop *l, const clu_relay_options *how) {
   r->loop = l;
   r->how = *how;
   if (!r->how.window) r->how.window = CLU_LINK_WINDOW;
+  if (!r->how.segment_window) r->how.segment_window = CLU_SEGMENT_WINDOW;
+  if (!r->how.segments_kept) r->how.segments_kept = CLU_SEGMENTS_KEPT;
   clu_timer_init(&r->tick, on_tick, r);
   clu_timer_init(&r->look, clu_relay_on_look_time, r);
   if (clu_link_init(&r->link, how->near ? how->epoch : 0, r->how.window, how->beat) != CLU_OK) {
@@ -221,16 +223,19 @@ static int control_has_ended(const clu_relay *r) {
 
 static void settle_lanes(clu_relay *r) {
   clu_lane **at = &r->lanes, *s;
+  int some_ended = 0;
   while ((s = *at)) {
     if (s->fd == CLU_NO_FD && s->kind != CLU_LANE_CONTROL) {
       *at = s->next;
       clu_lane_free(s);
+      some_ended = 1;
       continue;
     }
     clu_loop_interest(r->loop, s->watch,
                       (s->readable ? 0 : CLU_READ) | (s->wants_write ? CLU_WRITE : 0), NULL);
     at = &s->next;
   }
+  if (some_ended && r->sent) clu_relay_forget_unawaited(r);
 }
 
 static int may_take_more(const clu_relay *r) {

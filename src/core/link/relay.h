@@ -19,12 +19,17 @@
  * Segments. The near relay remembers those that it has sent, by the system's number of the file.
  * The far one has made segments of its own of them, and passes their descriptors to every node that
  * gets one. They are forgotten 10 s after the last message that brought them, or when there are
- * more than 64. What nodes send is not sent a second time, and so is forgotten at once.
+ * more than 64; those that only one message has brought also when they are more than
+ * CLU_SEGMENTS_KEPT bytes: most likely they are elements, which no other message brings. What nodes
+ * send is not sent a second time, and so is forgotten at once.
  *
  * Bounds. Of a stream CLU_LANE_CREDIT bytes are on their way at most, since the other side says
- * when it has written some; so one that is not read stops no other. A side that sends more than it
- * was granted, or grants more than it was sent, ends the link. All streams together: the link's
- * window. What is not taken waits in the local sockets.
+ * when it has written some; so one that is not read stops no other. Segments are counted apart:
+ * a message that brings some which the other side does not have is begun while less than
+ * CLU_SEGMENT_WINDOW bytes of those before it, of the same stream, wait there to be passed on. So
+ * of a stream less than that and one message are there, and a message of any size can pass. A side
+ * that sends more than it was granted, or grants more than it was sent, ends the link. All streams
+ * together: the link's window. What is not taken waits in the local sockets.
  *
  * One thread. A relay runs on the caller's event loop; after each clu_loop_pump() the caller calls
  * clu_relay_turn(); who has many calls it for those that have said so (on_due). Nothing here
@@ -39,6 +44,9 @@
 
 #define CLU_LANE_CREDIT (1u << 20)
 #define CLU_LINK_WINDOW (8u << 20)
+/* More than what is on its way at 1 Gbit/s and 100 ms, or at 10 Gbit/s and 20 ms. */
+#define CLU_SEGMENT_WINDOW (32u << 20)
+#define CLU_SEGMENTS_KEPT (128u << 20)
 
 typedef struct clu_relay clu_relay;
 
@@ -69,7 +77,9 @@ typedef struct clu_relay_options {
   int near;       /* the session's side */
   uint64_t epoch; /* near: not 0 */
   uint64_t beat;
-  size_t window; /* 0: CLU_LINK_WINDOW */
+  size_t window;           /* 0: CLU_LINK_WINDOW */
+  uint64_t segment_window; /* 0: CLU_SEGMENT_WINDOW; the same on both sides */
+  uint64_t segments_kept;  /* 0: CLU_SEGMENTS_KEPT */
   /* Called when clu_relay_turn() has something to do. NULL: it is called after each pump. */
   void (*on_due)(void *data);
   /* Near: the other side has told what it uses. May be NULL. It must not free the relay. */

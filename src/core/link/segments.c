@@ -8,6 +8,8 @@
 /* SPARE: streams that have ended here, and of which the other side does not know yet. */
 enum { MOST = 64, SPARE = 256 };
 
+#define LONGEST ((uint64_t)1 << 56) /* sums of some do not overflow */
+
 /* ---- from here to there ---- */
 
 static int is_whole(const clu_sent_segment *s) { return s->at == s->size; }
@@ -38,21 +40,46 @@ void clu_relay_forget_segments(clu_relay *r, uint64_t unused_since) {
   }
 }
 
-/* Without the one that was used longest ago, where there are many. */
-static void make_room(clu_relay *r) {
+void clu_relay_forget_unawaited(clu_relay *r) {
+  clu_sent_segment **at = &r->sent;
+  while (*at) {
+    if ((!is_whole(*at) || !r->how.near) && !is_awaited(r, *at))
+      forget(r, at);
+    else
+      at = &(*at)->next;
+  }
+}
+
+/* What was used longest ago, and by one message only if `once`; NULL: all of that waits. `*n`: how
+ * many there are, `*bytes` long. */
+static clu_sent_segment **oldest_of(clu_relay *r, int once, int *n, uint64_t *bytes) {
   clu_sent_segment **oldest = NULL;
-  int n = 0;
+  *n = 0;
+  *bytes = 0;
   for (clu_sent_segment **at = &r->sent; *at; at = &(*at)->next) {
-    n++;
+    if (once && (*at)->is_used_again) continue;
+    ++*n;
+    *bytes += (*at)->size;
     if (is_whole(*at) && (!oldest || (*at)->used < (*oldest)->used) && !is_awaited(r, *at))
       oldest = at;
   }
-  if (n >= MOST && oldest) forget(r, oldest);
+  return oldest;
 }
 
-clu_sent_segment *clu_relay_segment(clu_relay *r, clu_fd fd, int *rc) {
+/* For one more, of `size` bytes. */
+static void make_room(clu_relay *r, uint64_t size) {
+  uint64_t bytes;
+  int n;
+  clu_sent_segment **oldest = oldest_of(r, 0, &n, &bytes);
+  if (n >= MOST && oldest) forget(r, oldest);
+  while ((oldest = oldest_of(r, 1, &n, &bytes)) && bytes + size > r->how.segments_kept)
+    forget(r, oldest);
+}
+
+clu_sent_segment *clu_lane_segment(clu_lane *lane, clu_fd fd, int *rc) {
+  clu_relay *r = lane->relay;
   uint64_t id[2] = {0, 0}, size = 0;
-  unsigned char body[8];
+  unsigned char body[16];
   clu_sent_segment *s;
   *rc = clu_os_segment_check(fd, &size);
   if (*rc == CLU_OK) *rc = clu_os_segment_id(fd, id);
@@ -62,7 +89,8 @@ clu_sent_segment *clu_relay_segment(clu_relay *r, clu_fd fd, int *rc) {
     s->used = clu_os_now();
     return s;
   }
-  make_room(r);
+  if (*rc == CLU_OK && size > LONGEST) *rc = CLU_LIMIT;
+  if (*rc == CLU_OK) make_room(r, size);
   s = *rc == CLU_OK ? calloc(1, sizeof *s) : NULL;
   if (*rc == CLU_OK && !s) *rc = CLU_NOMEM;
   if (!s) {
@@ -76,11 +104,13 @@ clu_sent_segment *clu_relay_segment(clu_relay *r, clu_fd fd, int *rc) {
   s->size = size;
   s->used = clu_os_now();
   clu_put64(body, size);
+  clu_put64(body + 8, lane->id);
   if ((*rc = clu_link_send(&r->link, CLU_L_SEGMENT, s->number, body, sizeof body)) != CLU_OK) {
     clu_os_close(fd);
     free(s);
     return NULL;
   }
+  lane->segments_there += size;
   s->next = r->sent;
   r->sent = s;
   return s;
@@ -121,18 +151,44 @@ static int is_room(const clu_relay *r) {
   return n < most;
 }
 
+/* Whether this one more may be announced for `s`: the first of a message where little waits here;
+ * the others of the same message at any time. */
+static int may_come(const clu_lane *s) {
+  return s->announced > 0 ? s->announced < CLU_MAX_FDS
+                          : s->segments_here < s->relay->how.segment_window;
+}
+
+/* Nothing is counted for a stream that has ended here: its messages are dropped, but other streams
+ * may wait for the segment, too. */
 static int begin(clu_relay *r, const clu_link_record *rec) {
   clu_got_segment *g;
+  clu_lane *s;
+  uint64_t size;
   if (!is_room(r)) {
     clu_relay_give_up(r, CLU_PROTO,
                       "the other side has announced more segments than its streams can bring");
     return CLU_PROTO;
   }
-  if (rec->n != 8 || clu_relay_got(r, rec->stream)) return CLU_PROTO;
+  if (rec->n != 16 || clu_relay_got(r, rec->stream)) return CLU_PROTO;
+  size = clu_get64(rec->bytes);
+  if (size > LONGEST) return CLU_PROTO;
+  s = clu_lane_find(r, clu_get64(rec->bytes + 8));
+  if (s && s->fd == CLU_NO_FD) s = NULL;
+  if (s && !may_come(s)) {
+    clu_relay_give_up(r, CLU_PROTO,
+                      "the other side has sent more in segments on a stream than it may");
+    return CLU_PROTO;
+  }
   g = calloc(1, sizeof *g);
   if (!g) return CLU_NOMEM;
+  if (s) {
+    s->announced++;
+    s->segments_here += size;
+    g->counts_for = s->id;
+    g->is_counted = 1;
+  }
   g->number = rec->stream;
-  g->size = clu_get64(rec->bytes);
+  g->size = size;
   g->segment = clu_segment_new();
   g->next = r->got;
   r->got = g;
