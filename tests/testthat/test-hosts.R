@@ -126,7 +126,6 @@ family_there <- function() {
 }
 
 test_that("whoever is killed there, the last one to end removes the temporary folders", {
-  needs("follow_parent")
   needs_hosts()
   send <- function(signal, pids) {
     on_host(hosts_there, "alpha", paste(c("kill", signal, pids), collapse = " "))

@@ -64,7 +64,6 @@ mapped_after <- function(cl, times, x, code = function() NULL) {
 # A node that evaluates little runs no finalizers of its own accord.
 test_that("a node gives back what was dropped as soon as it has collected for that", {
   linux_only()
-  needs("proc")
   shares()
   most <- most_blocks()
   cl <- make_cluster(1)
@@ -76,7 +75,6 @@ test_that("a node gives back what was dropped as soon as it has collected for th
 
 test_that("what share() has made comes again without a collection, until a node writes to it", {
   linux_only()
-  needs("proc")
   shares()
   most <- most_blocks()
   cl <- make_cluster(1)

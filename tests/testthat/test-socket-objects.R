@@ -105,7 +105,6 @@ test_that("an object of which a part has left ends that direction when it is giv
 })
 
 test_that("large objects: what is kept is bounded, and beyond that the socket is broken", {
-  needs("proc")
   expect_nothing_left({
     x <- stats::runif(12.5e6) # 100 MB
     p <- socket_pair(slot = FALSE, timeout = 60)
