@@ -48,7 +48,8 @@ listen_for_observers <- function() {
   path <- view_path(.Call(ffi_fork_server_session), Sys.getpid())
   if (is.null(path)) return()
   left <- list.files(dirname(path), "^[0-9]+-[0-9]+$", full.names = TRUE)
-  is_dead <- !tools::pskill(sub("^.*-", "", left), 0L)
+  # by package tools this would take 0.1 s, and each node would have its objects
+  is_dead <- !.Call(ffi_processes_are_there, as.integer(sub("^.*-", "", left)))
   unlink(left[is_dead])
   .Call(ffi_fork_server_listen, path)
 }
@@ -66,9 +67,9 @@ move_temp_dir <- function(tmpdir) {
 }
 
 # Attaches packages and tells what came of it. Objects that a collection has met are old: the
-# collections in the nodes leave their pages alone, and so shared, until a full one comes. A full
-# collection here would take ten times as long, and leave a node with more pages to write to. What
-# was preloaded is worth it: what that has left over goes, and the rest is as old as can be.
+# collections in the nodes leave their pages alone, and so shared, until a full one comes. It is a
+# full collection, of 30 ms: only that lets the heap grow. By then nine tenths of it are in use, and
+# after any other the first collection in each node would be a full one.
 prepare <- function(setup) {
   the_node$libraries <- .libPaths()
   set_libraries(setup$libraries)
@@ -85,9 +86,11 @@ prepare <- function(setup) {
   if (!setup$by_exec) rehearse()
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
-  if (!setup$by_exec) .Call(ffi_fork_server_rehearse)
-  gc(full = !is.null(setup$preload))
-  if (!setup$by_exec) .Call(ffi_fork_server_use_up)
+  if (!setup$by_exec) {
+    .Call(ffi_fork_server_rehearse)
+    gc()
+    .Call(ffi_fork_server_use_up)
+  }
   report
 }
 

@@ -315,6 +315,7 @@ SEXP ffi_budget_take(SEXP n, SEXP of, SEXP under);
 SEXP ffi_budget_give(SEXP n);
 SEXP ffi_budget_held(void);
 SEXP ffi_process_memory(SEXP pid);
+SEXP ffi_processes_are_there(SEXP pids);
 SEXP ffi_limits(void);
 SEXP ffi_raise_fds(SEXP n);
 SEXP ffi_system_can(void);

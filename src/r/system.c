@@ -44,6 +44,18 @@ SEXP ffi_process_memory(SEXP pid) {
   return Rf_ScalarReal(n < 0 ? NA_REAL : (double)n);
 }
 
+/* Of each: whether it is there, and this user may send it signals. */
+SEXP ffi_processes_are_there(SEXP pids) {
+  R_xlen_t n = Rf_xlength(pids);
+  SEXP out = PROTECT(Rf_allocVector(LGLSXP, n));
+  for (R_xlen_t i = 0; i < n; i++) {
+    int pid = INTEGER(pids)[i];
+    LOGICAL(out)[i] = pid > 0 && clu_os_kill(pid, 0, 0) == 0;
+  }
+  UNPROTECT(1);
+  return out;
+}
+
 /* c(fds_soft, fds_hard, fds_open, procs); NA: no limit, or not known */
 SEXP ffi_limits(void) {
   clu_limits l;

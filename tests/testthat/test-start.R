@@ -238,6 +238,21 @@ test_that("executed nodes have packages and profile, whatever their fork server 
   fork_server_stop()
 })
 
+test_that("a fork server loads no package that its nodes were not asked to have", {
+  fork_server_stop(all = TRUE)
+  lines <- c("options(clutch.joins = TRUE)", "invisible(loadNamespace('clutch'))",
+             "cat(loadedNamespaces())")
+  script <- tempfile(fileext = ".R")
+  on.exit(unlink(script))
+  writeLines(lines, script)
+  rscript <- file.path(R.home("bin"), "Rscript")
+  alone <- strsplit(system2(rscript, script, stdout = TRUE), " ")[[1L]]
+  cl <- make_cluster(1)
+  loaded <- parallel::clusterCall(cl, loadedNamespaces)[[1L]]
+  expect_identical(setdiff(loaded, alone), character())
+  stop_cluster(cl)
+})
+
 test_that("every signal of the system has its name", {
   linux_only()
   how <- function(code) clutch:::how_ended(TRUE, code)

@@ -372,8 +372,8 @@ int clu_os_setenv(const char *name, const char *value);
 clu_pid clu_os_getpid(void);
 clu_pid clu_os_getppid(void);
 /* Sends a signal to a process, or with `group` to the group it leads. 0, or the system's error.
- * Windows: CLU_SIG_TERM and CLU_SIG_KILL end it at once, with `group` all that it has started, too;
- * there is no other. */
+ * Signal 0 only asks whether that could be done. Windows: CLU_SIG_TERM and CLU_SIG_KILL end it at
+ * once, with `group` all that it has started, too; there is no other. */
 int clu_os_kill(clu_pid pid, int sig, int group);
 /* As "SIGKILL", or NULL: there is no such signal here. Windows: there is none. */
 const char *clu_os_signal_name(int sig);
