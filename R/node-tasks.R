@@ -71,7 +71,7 @@ on_interrupt <- function(c) {
 }
 
 on_message <- function(c) {
-  if (.Call(ffi_work_log, c, FALSE)) tryInvokeRestart("muffleMessage")
+  if (.Call(ffi_work_message, c)) tryInvokeRestart("muffleMessage")
 }
 
 on_warning <- function(c) {

@@ -12,7 +12,7 @@ relay_log <- function(t, log) {
   go_on <- function() {
     while (done < n) {
       x <- log[[done + 1L]]
-      is_of_others <- !is.object(x) || is_simple_warning(x) || restart_of(x) != restart_for
+      is_of_others <- !is.object(x) || is_simple(x) || restart_of(x) != restart_for
       if (is_of_others && done > before) break
       done <<- done + 1L
       relay_one(x)
@@ -27,6 +27,7 @@ relay_log <- function(t, log) {
       next
     }
     if (inherits(x, "simpleWarning")) relay_warnings(log, done, state)
+    if (inherits(x, "simpleMessage")) relay_messages(log, done, state)
     if (done == before) {
       restart_for <- restart_of(x)
       switch(restart_for,
@@ -38,29 +39,35 @@ relay_log <- function(t, log) {
 }
 
 simple_warning <- c("simpleWarning", "warning", "condition")
+simple_message <- c("simpleMessage", "message", "condition")
 
-# Those which warning("text") makes. They are most, and C code relays them.
-is_simple_warning <- function(x) {
-  identical(class(x), simple_warning) && is.list(x) &&
+# Those which warning("text") and message("text") make. They are most, and C code relays them.
+is_simple <- function(x) {
+  (identical(class(x), simple_warning) || identical(class(x), simple_message)) && is.list(x) &&
     identical(names(x), c("message", "call")) && is_text(.subset2(x, 1L))
 }
 
 # From the one after `done` on. The restart ends this call; `done` in `state` says how far it came.
 relay_warnings <- function(log, done, state) {
-  .Call(ffi_relay_warnings, log, done, state, show_warning, muffling, environment())
+  .Call(ffi_relay_simple, log, done, state, show_warning, muffle_warning, environment())
 }
 
-# A restart as withRestarts() makes it, but for its place.
-muffling <- structure(
-  list(name = "muffleWarning", exit = NULL, handler = function() NULL, description = "",
-       interactive = NULL),
-  class = "restart"
-)
+relay_messages <- function(log, done, state) {
+  .Call(ffi_relay_simple, log, done, state, show_message, muffle_message, environment())
+}
+
+nothing <- function() NULL
+
+# As withRestarts() makes it, but for its place.
+new_restart <- function(name) {
+  restart <- list(name = name, exit = NULL, handler = nothing, description = "", interactive = NULL)
+  structure(restart, class = "restart")
+}
+muffle_warning <- new_restart("muffleWarning")
+muffle_message <- new_restart("muffleMessage")
 
 # Which restart it has. All but messages have that of warnings.
 restart_of <- function(x) if (inherits(x, "message")) "message" else "warning"
-
-nothing <- function() NULL
 
 # How many warnings of each class there were, as remember_error() does. Nearly all are simple.
 remember_warnings <- function(t, log) {
@@ -81,11 +88,13 @@ relay_one <- function(x) {
   signalCondition(x)
   if (quiet || !inherits(x, c("message", "warning")) || !is_usable(x)) return()
   if (inherits(x, "message")) {
-    cat(conditionMessage(x), file = stderr(), sep = "")
+    show_message(x)
   } else {
     show_warning(x)
   }
 }
+
+show_message <- function(cond) cat(conditionMessage(cond), file = stderr(), sep = "")
 
 # Whether there is something to show.
 is_usable <- function(cond) {

@@ -227,6 +227,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/relay.c */
                                           ENTRY(ffi_work_slim, 1),
                                           ENTRY(ffi_work_log, 2),
+                                          ENTRY(ffi_work_message, 1),
                                           ENTRY(ffi_work_warning, 1),
                                           ENTRY(ffi_work_output, 0),
                                           /* r/tasks/task-options.c */
@@ -314,7 +315,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_secret_bytes, 1),
                                           ENTRY(ffi_same_secret, 2),
                                           ENTRY(ffi_show_warning, 2),
-                                          ENTRY(ffi_relay_warnings, 6),
+                                          ENTRY(ffi_relay_simple, 6),
                                           ENTRY(ffi_output_append, 2),
                                           {NULL, NULL, 0}};
 /* clang-format on */

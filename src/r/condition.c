@@ -47,24 +47,27 @@ int clu_warn_level(void) {
   return level == NA_INTEGER ? 0 : level;
 }
 
-/* As warning() does it with a condition, those of `log` after the first `done` that are simple
- * warnings and follow each other. Before each variable `done` of environment `state` says that it
- * is done. `restart`, which muffles, ends the call of the R function whose frame `frame` is.
- * `show`: the function that is called for those that no handler has muffled where options(warn =)
- * makes errors of warnings. */
-SEXP ffi_relay_warnings(SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, SEXP frame) {
-  static const char *const simple[] = {"simpleWarning", "warning", "condition"};
+/* As warning() does it with a condition, or message(), those of `log` after the first `done` that
+ * are simple and of that kind, and follow each other. Before each variable `done` of environment
+ * `state` says that it is done. `restart`, which muffles, ends the call of the R function whose
+ * frame `frame` is. `show`: the function that is called for those that no handler has muffled; for
+ * warnings only where options(warn =) makes errors of them. */
+SEXP ffi_relay_simple(SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, SEXP frame) {
+  static const char *const warning[] = {"simpleWarning", "warning", "condition"};
+  static const char *const message[] = {"simpleMessage", "message", "condition"};
   SEXP counted = Rf_install("done");
+  const char *name = CHAR(STRING_ELT(VECTOR_ELT(restart, 0), 0));
+  int are_messages = strcmp(name, "muffleMessage") == 0;
   restart = PROTECT(Rf_shallow_duplicate(restart));
   SET_VECTOR_ELT(restart, 1, frame);
   internal(".addRestart", restart, NULL, NULL);
   for (int i = Rf_asInteger(done); i < XLENGTH(log); i++) {
     SEXP x = VECTOR_ELT(log, i), call;
-    if (!is_simple(x, simple)) break;
+    if (!is_simple(x, are_messages ? message : warning)) break;
     Rf_defineVar(counted, PROTECT(Rf_ScalarInteger(i + 1)), state);
     call = PROTECT(quoted(VECTOR_ELT(x, 1)));
     internal(".signalCondition", x, VECTOR_ELT(x, 0), call);
-    if (clu_warn_level() >= 2)
+    if (are_messages || clu_warn_level() >= 2)
       Rf_eval(PROTECT(Rf_lang2(show, x)), R_GlobalEnv);
     else
       internal(".dfltWarn", VECTOR_ELT(x, 0), PROTECT(call), NULL);
@@ -74,12 +77,33 @@ SEXP ffi_relay_warnings(SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart
   return R_NilValue;
 }
 
-void clu_muffle_warning(void) {
-  SEXP first = PROTECT(Rf_ScalarInteger(1)), none = PROTECT(Rf_allocVector(VECSXP, 0)), name;
+/* The frame in which withRestarts() established `restart`, which does nothing but to return NULL:
+ * its end does the same in a tenth of the time. NULL: it was established in another way. `exit` is
+ * the frame of a function within that one, and it within that of withRestarts(). */
+static SEXP frame_of_restart(SEXP restart) {
+  SEXP exit = VECTOR_ELT(restart, 1), handler = VECTOR_ELT(restart, 2), frame, outer;
+  if (TYPEOF(exit) != ENVSXP || exit == R_GlobalEnv || TYPEOF(handler) != CLOSXP) return NULL;
+  if (R_ClosureExpr(handler) != R_NilValue) return NULL;
+  frame = clu_parent_env(exit);
+  if (frame == R_EmptyEnv || !R_existsVarInFrame(frame, Rf_install("restart"))) return NULL;
+  outer = clu_parent_env(frame);
+  if (outer == R_EmptyEnv || clu_parent_env(outer) != R_BaseNamespace) return NULL;
+  return R_existsVarInFrame(outer, Rf_install("withOneRestart")) ? frame : NULL;
+}
+
+void clu_muffle(const char *how) {
+  SEXP first = PROTECT(Rf_ScalarInteger(1)), name, frame;
   SEXP restart = PROTECT(internal(".getRestart", first, NULL, NULL));
   name = TYPEOF(restart) == VECSXP && XLENGTH(restart) ? VECTOR_ELT(restart, 0) : R_NilValue;
-  if (TYPEOF(name) == STRSXP && XLENGTH(name) == 1 &&
-      strcmp(CHAR(STRING_ELT(name, 0)), "muffleWarning") == 0)
-    internal(".invokeRestart", restart, none, NULL);
-  UNPROTECT(3);
+  if (TYPEOF(name) == STRSXP && XLENGTH(name) == 1 && strcmp(CHAR(STRING_ELT(name, 0)), how) == 0) {
+    frame = XLENGTH(restart) > 2 ? frame_of_restart(restart) : NULL;
+    if (frame) {
+      restart = PROTECT(Rf_shallow_duplicate(restart));
+      SET_VECTOR_ELT(restart, 1, frame);
+      internal(".addRestart", restart, NULL, NULL);
+      internal(".invokeRestart", restart, R_NilValue, NULL);
+    }
+    internal(".invokeRestart", restart, PROTECT(Rf_allocVector(VECSXP, 0)), NULL);
+  }
+  UNPROTECT(2);
 }

@@ -209,6 +209,7 @@ SEXP ffi_task_attempt(void);
 /* r/node/relay.c */
 SEXP ffi_work_slim(SEXP cond);
 SEXP ffi_work_log(SEXP cond, SEXP now);
+SEXP ffi_work_message(SEXP cond);
 SEXP ffi_work_warning(SEXP cond);
 SEXP ffi_work_output(void);
 
@@ -334,6 +335,6 @@ SEXP ffi_output_append(SEXP path, SEXP text);
 
 /* r/condition.c */
 SEXP ffi_show_warning(SEXP text, SEXP call);
-SEXP ffi_relay_warnings(SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, SEXP frame);
+SEXP ffi_relay_simple(SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, SEXP frame);
 
 #endif

@@ -22,6 +22,12 @@
 #define clu_has_attributes(x) (ATTRIB(x) != R_NilValue)
 #endif
 
+#if R_VERSION >= R_Version(4, 6, 0)
+#define clu_attribute_count(x) R_getAttribCount(x)
+#else
+#define clu_attribute_count(x) Rf_length(ATTRIB(x))
+#endif
+
 #if R_VERSION >= R_Version(4, 5, 0)
 #define clu_closure_env(x) R_ClosureEnv(x)
 #else
@@ -74,9 +80,9 @@ extern int clu_is_node;
 
 /* condition.c. What options(warn =) says; 0 where that is no number. */
 int clu_warn_level(void);
-/* As invokeRestart("muffleWarning") where the restart that was established last is one of
- * warning(): it jumps there. Returns where it is another. */
-void clu_muffle_warning(void);
+/* As invokeRestart(how) where the restart that was established last is of that name: it jumps
+ * there. Returns where it is another. */
+void clu_muffle(const char *how);
 /* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the
  * reference to `b` and hands it back. May raise R's own errors; leaks nothing then. */
 clu_blob *clu_serialize(clu_blob *b, SEXP x);
@@ -112,6 +118,11 @@ size_t clu_plain_bare(unsigned char *p, size_t n, SEXP x);
 SEXP clu_plain_bare_get(const unsigned char *p, size_t n);
 /* A plain value; NULL when it is none. */
 SEXP clu_plain_get(const unsigned char *p, size_t n);
+
+/* serialize-log.c. list(value, log) of a task: as clu_plain_bare(), where the value is plain and
+ * the log is of output, warnings and messages of the usual kinds, that is, in ASCII or UTF-8. */
+size_t clu_log_bare(unsigned char *p, size_t n, SEXP value, SEXP log);
+SEXP clu_log_bare_get(const unsigned char *p, size_t n);
 
 #include "r/entry-points.h"
 

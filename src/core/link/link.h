@@ -44,7 +44,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLU_LINK_VERSION 2
+#define CLU_LINK_VERSION 3
 #define CLU_LINK_HEADER 24
 #define CLU_LINK_MOST (64u << 10)
 #define CLU_LINK_IN (256u << 10)

@@ -34,8 +34,9 @@
  * A small result goes by the ring (core/shm/result-ring.h) where there is one, as a record:
  * CLU_RING_RESULT_HEAD bytes 0  u32      flags: CLU_RESULT_* 4  u32      how long it took, in ns 8
  * u64      number of the task at the node 16  u64      when it began then the same object; with
- * CLU_RESULT_BARE as clu_plain_bare() writes it. RESULTS_READY says that records wait there; of
- * tasks of a map that take less than CLU_QUICK ns it is not sent each time.
+ * CLU_RESULT_BARE as clu_plain_bare() writes it, or, with a log, clu_log_bare(). RESULTS_READY says
+ * that records wait there; of tasks of a map that take less than CLU_QUICK ns it is not sent each
+ * time: to wake the session takes 8 us of both processes together.
  *
  * RESULTS, in place of a ring that is on another host
  *    0  u64      the clock there when they were sent, in ns
@@ -51,7 +52,7 @@
 #define CLU_RESULT_HEAD 24
 #define CLU_RING_RESULT_HEAD 24
 #define CLU_RESULTS_HEAD 8
-#define CLU_QUICK 20000
+#define CLU_QUICK 100000
 
 enum {
   CLU_TASKS_SEEDED = 1,  /* with a random stream */

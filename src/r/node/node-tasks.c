@@ -233,10 +233,22 @@ static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now
     clu_work_tell();
 }
 
+static SEXP with_log(SEXP value, SEXP log) {
+  SEXP both = Rf_allocVector(VECSXP, 2);
+  SET_VECTOR_ELT(both, 0, value);
+  SET_VECTOR_ELT(both, 1, log);
+  return both;
+}
+
+static size_t bare(unsigned char *p, size_t n, SEXP value, SEXP log) {
+  return log == R_NilValue ? clu_plain_bare(p, n, value) : clu_log_bare(p, n, value, log);
+}
+
 /* Whether the next task begins when this one has ended: else the answer has taken time, which is
  * not that task's. */
-static int send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) {
+static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64_t took) {
   unsigned char head[CLU_RESULT_HEAD], *p;
+  SEXP x = PROTECT(log == R_NilValue ? value : with_log(value, log));
   clu_blob *b = clu_blob_new(sizeof head + 64);
   if (!b) clu_raise("memory", "not enough memory");
   clu_put32(head, flags);
@@ -244,7 +256,8 @@ static int send_bytes(uint32_t flags, SEXP value, uint64_t now, uint64_t took) {
   clu_put64(head + 8, work.began);
   clu_put64(head + 16, took);
   clu_blob_append(b, head, sizeof head);
-  b = clu_node_serialize(b, value);
+  b = clu_node_serialize(b, x);
+  UNPROTECT(1);
   if (!b->segments && b->size - sizeof head <= MOST_IN_RING && (p = ring_room(now, took))) {
     memcpy(p + CLU_RING_RESULT_HEAD, b->data + sizeof head, b->size - sizeof head);
     put_in_ring(p, flags, b->size - sizeof head, now, took);
@@ -263,26 +276,18 @@ static void send_result(uint32_t flags, SEXP value) {
   uint64_t now = time_of_end(), took = now - work.began;
   uint64_t next = now; /* it follows at once */
   SEXP log = clu_job_relays() ? PROTECT(clu_relay_take()) : PROTECT(R_NilValue);
-  unsigned char *p;
-  size_t n;
-  if (log != R_NilValue) {
-    SEXP both = PROTECT(Rf_allocVector(VECSXP, 2));
-    SET_VECTOR_ELT(both, 0, value);
-    SET_VECTOR_ELT(both, 1, log);
-    UNPROTECT(1);
-    value = both;
-    flags |= CLU_RESULT_LOG;
-  }
+  unsigned char *p = ring_room(now, took);
+  size_t n = 0;
+  if (log != R_NilValue) flags |= CLU_RESULT_LOG;
   work.slow = took > SLOW;
   if (work.flags & CLU_TASKS_ONLY) work.over = work.job;
-  PROTECT(value);
-  if ((p = ring_room(now, took)) &&
-      (n = clu_plain_bare(p + CLU_RING_RESULT_HEAD, MOST_IN_RING, value)) > 0)
+  if (p) n = bare(p + CLU_RING_RESULT_HEAD, MOST_IN_RING, value, log);
+  if (n > 0)
     put_in_ring(p, flags | CLU_RESULT_BARE, n, now, took);
-  else if (!send_bytes(flags, value, now, took))
+  else if (!send_bytes(flags, value, log, now, took))
     next = 0;
   work.began = next;
-  UNPROTECT(2);
+  UNPROTECT(1);
 }
 
 /* Where memory is limited: what is garbage when a task begins was left by others, and would be

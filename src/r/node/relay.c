@@ -130,6 +130,15 @@ SEXP ffi_work_log(SEXP cond, SEXP now) {
   return Rf_ScalarLogical(TRUE);
 }
 
+/* The same of a message, which is then muffled. TRUE: as that of ffi_work_warning(). */
+SEXP ffi_work_message(SEXP cond) {
+  SEXP taken, no = PROTECT(Rf_ScalarLogical(FALSE));
+  taken = ffi_work_log(cond, no);
+  UNPROTECT(1);
+  if (Rf_asLogical(taken)) clu_muffle("muffleMessage");
+  return taken;
+}
+
 /* The same of a warning, which is then muffled. Where options(warn =) makes it nothing, or an
  * error, R sees to that, and in the session only handlers see it. TRUE: a restart other than the
  * usual one is to muffle it. */
@@ -147,7 +156,7 @@ SEXP ffi_work_warning(SEXP cond) {
   taken = ffi_work_log(x, no);
   UNPROTECT(2);
   if (!Rf_asLogical(taken) || level >= 2) return no;
-  clu_muffle_warning();
+  clu_muffle("muffleWarning");
   return taken;
 }
 

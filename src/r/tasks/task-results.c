@@ -263,6 +263,11 @@ static void set_value(task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEX
   j->ended[task] = 1;
 }
 
+static SEXP value_of_record(uint32_t flags, const unsigned char *p, size_t n) {
+  if (!(flags & CLU_RESULT_BARE)) return clu_unserialize_bytes(p, n);
+  return flags & CLU_RESULT_LOG ? clu_log_bare_get(p, n) : clu_plain_bare_get(p, n);
+}
+
 /* A jump (no memory, an object that cannot be read) leaves the rest for later. R code may run while
  * one is read (a namespace is loaded, finalizers), and add to them or take them: nothing points
  * into them then. */
@@ -275,8 +280,7 @@ static void take_ring_results(task_job *j, SEXP prot) {
     SEXP v;
     memcpy(bytes, p + RING_RESULT_HEAD, n);
     j->ring_results_at += RING_RESULT_HEAD + n;
-    v = PROTECT(flags & CLU_RESULT_BARE ? clu_plain_bare_get(bytes, n)
-                                        : clu_unserialize_bytes(bytes, n));
+    v = PROTECT(value_of_record(flags, bytes, n));
     set_value(j, prot, task, flags, v);
     UNPROTECT(1);
   }
