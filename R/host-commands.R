@@ -4,6 +4,8 @@
 #   argv    command and arguments
 #   hosts   numbers of the hosts that it starts
 #   secret  "stdin", or "file": `settings` in the folder of the cluster, which hosts see, too
+#   watched TRUE: the first line that it gets is WATCHED_START, and its standard input has no end
+#           before the session's. Else NULL
 #   rank    the variable that has the number of the host there; NULL: there is one host only
 #   settings, job  names of files in that folder, with what a host is told, and with a script
 #   script  lines of the script, or NULL
@@ -19,7 +21,7 @@ launches_of <- function(x, methods, folder = "<folder>", port = "<port>",
   all <- seq_along(x$each)
   if (x$kind == "ssh") {
     return(lapply(of, function(k) {
-      list(argv = ssh_command(x, k, command(), port), hosts = k, secret = "stdin")
+      list(argv = ssh_command(x, k, command(), port), hosts = k, secret = "stdin", watched = TRUE)
     }))
   }
   if (x$kind == "slurm" && !is.null(x$job)) {
@@ -38,13 +40,19 @@ launches_of <- function(x, methods, folder = "<folder>", port = "<port>",
     settings <- if (x$secret == "file") sprintf("settings-%d", k)
     job <- sprintf("job-%d.sh", k)
     run <- command(settings)
+    watched <- if (x$secret == "stdin") TRUE
+    run <- if (isTRUE(watched)) {
+      run_watched(run)
+    } else {
+      c("sh", file.path(folder, c(WATCHED_FILE, settings)), run)
+    }
     script <- if (grepl("{script}", x$template, fixed = TRUE)) {
       c("#!/bin/sh", paste("exec", shell_words(run)))
     }
     line <- template_line(x, k, run, file.path(folder, job))
     cancel <- if (!is.null(x$cancel)) gsub("{job}", "\"$job\"", x$cancel, fixed = TRUE)
-    list(argv = c("sh", "-c", line), hosts = k, secret = x$secret, settings = settings, job = job,
-         script = script, cancel = cancel)
+    list(argv = c("sh", "-c", line), hosts = k, secret = x$secret, watched = watched,
+         settings = settings, job = job, script = script, cancel = cancel)
   })
 }
 
@@ -65,23 +73,25 @@ host_code <- function(file = NULL) {
 
 # The first line on the standard input of a shell there, which runs its arguments as R: a program
 # for it. R is given what follows, as far as the line "end". When the standard input ends before
-# host_main() runs, ssh has ended, and nobody waits for R any more. R may be in code of the user's
-# that does not end (a profile), so another process, the watcher, ends it, with its process group
-# where it can have one of its own: by SIGUSR2, at which R removes its temporary folder, and by
-# SIGKILL. R that has just been started has such a folder, and does not know SIGUSR2: so it gets a
-# second, in which it may also end by itself, and on Linux up to five more until it does. The
-# watcher is ended by host_main(); from then on the relay looks whether ssh is there. The secret is
-# on no command line: `printf` has to be the shell's own.
-WATCHER <- paste(
+# host_main() runs, ssh, or what else passes it on, has ended, or the session has: nobody waits for
+# R any more. R may be in code of the user's that does not end (a profile), so another process, the
+# watcher, ends it, with its process group where it can have one of its own: by SIGUSR2, at which R
+# removes its temporary folder, and by SIGKILL. R that has just been started has such a folder, and
+# does not know SIGUSR2: so it gets a second, in which it may also end by itself, and on Linux up to
+# five more until it does. The watcher is ended by host_main(); from then on the relay looks whether
+# ssh is there. The secret is on no command line: `printf` has to be the shell's own.
+WATCHER <- c(
   "f=/proc/$r/status",
   "early() { grep -q \"^Name:.R$\" $f && ! grep -q \"^SigCgt:.*[89a-f]..$\" $f; }",
-  "while read -r l; do :; done", "sleep 1", "for i in 1 2 3 4 5; do early && sleep 1; done",
+  "%s", "sleep 1", "for i in 1 2 3 4 5; do early && sleep 1; done",
   "trap \"\" USR2", "kill -s USR2 -- \"$g$r\"",
-  "for i in 1 2 3 4 5 6 7 8 9; do kill -0 $r && sleep 1; done", "kill -s KILL -- \"$g$r\"",
-  sep = "; "
+  "for i in 1 2 3 4 5 6 7 8 9; do kill -0 $r && sleep 1; done", "kill -s KILL -- \"$g$r\""
 )
+watcher_of <- function(wait) sprintf(paste(WATCHER, collapse = "; "), wait)
 UNDER_WATCH <- paste(
-  "g=$1; shift; r=$$", sprintf("w=$({ %s; } <&3 >/dev/null 2>&1 & echo $!)", WATCHER),
+  "g=$1; shift; r=$$",
+  sprintf("w=$({ %s; } <&3 >/dev/null 2>&1 & echo $!)",
+          watcher_of("while read -r l; do :; done")),
   "CLUTCH_WATCHER=$w; export CLUTCH_WATCHER", "exec \"$@\" 3<&-",
   sep = "; "
 )
@@ -92,6 +102,19 @@ WATCHED_START <- paste(
   "s=$(command -v setsid)", "exec 3<&0",
   sprintf("printf %%s \"$t\" | $s sh -c '%s' sh \"${s:+-}\" \"$@\"", UNDER_WATCH),
   sep = "; "
+)
+
+# A script with the same for a host that reads its settings in a file, the first argument: the
+# session's keeper removes that when the session has ended. It may take a while until another host
+# sees it. No process group of its own: there are schedulers that know a job by that.
+WATCHED_FILE <- "start.sh" # its name
+WATCHED_SCRIPT <- c(
+  "#!/bin/sh", "s=$1 g= r=$$", "shift",
+  sprintf("w=$({ %s; } </dev/null >/dev/null 2>&1 & echo $!)", watcher_of(paste(
+    "for i in 1 2 3 4 5 6 7 8 9; do [ -e \"$s\" ] || sleep 2; done",
+    "while [ -e \"$s\" ]; do sleep 1; done", sep = "; "
+  ))),
+  "CLUTCH_WATCHER=$w; export CLUTCH_WATCHER", "exec \"$@\""
 )
 
 run_watched <- function(command) c("sh", "-c", "read -r s; eval \"$s\"", "sh", command)

@@ -48,7 +48,7 @@ settings_for <- function(info, launch, seconds) {
   settings$direct <- direct
   settings$unset <- names(quick_start_there(x$r))
   if (length(launch$hosts) == 1L) settings <- c(settings, part_of_tree(info, launch$hosts))
-  c(if (x$kind == "ssh") WATCHED_START, host_settings_lines(settings))
+  c(if (isTRUE(launch$watched)) WATCHED_START, host_settings_lines(settings))
 }
 
 # ---- whose turn it is to be started ----
@@ -116,8 +116,10 @@ run_and_note <- function(info, launch, text) {
 
 # Starts one command, as an element of `commands`. `text`: lines that its hosts get.
 run_launch <- function(info, launch, text) {
+  kind <- info$launch$kind
   if (launch$secret == "file") {
     write_private(text, file.path(info$folder, launch$settings))
+    if (kind == "template") writeLines(WATCHED_SCRIPT, file.path(info$folder, WATCHED_FILE))
     text <- NULL
   }
   if (!is.null(launch$script)) {
@@ -131,9 +133,8 @@ run_launch <- function(info, launch, text) {
     argv <- keeper_command(argv, launch$cancel)
   }
   log <- tempfile("clutch-host-", fileext = ".log")
-  kind <- info$launch$kind
-  handle <- run_command(argv, env_of_launcher(info$launch), log, text, hold = kind == "ssh",
-                        leaves = kind == "template")
+  handle <- run_command(argv, env_of_launcher(info$launch), log, text,
+                        hold = isTRUE(launch$watched), leaves = kind == "template")
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
        keeps_job = !is.null(launch$cancel), printed = launch$printed)
 }

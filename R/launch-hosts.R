@@ -64,11 +64,20 @@ show_launch <- function(launch, x) {
     },
     if (launch$secret == "stdin") {
       c(
-        if (x$kind == "ssh") "  gets a line that the shell runs, and that ends R with ssh",
+        if (isTRUE(launch$watched)) {
+          with <- if (x$kind == "ssh") "ssh" else "its standard input"
+          paste("  gets a line that the shell runs, and that ends R with", with)
+        },
         "  gets the secret and the session's addresses on its standard input"
       )
     } else {
-      sprintf("  gets them from <folder>/%s, which only this user can read", launch$settings)
+      c(
+        sprintf("  gets them from <folder>/%s, which only this user can read", launch$settings),
+        if (x$kind == "template") {
+          paste0("  and is ended by <folder>/", WATCHED_FILE,
+                 " if that goes before it has connected")
+        }
+      )
     }
   )
 }

@@ -18,6 +18,10 @@
 #' background. If it ends with another status than 0, that host does not come. For Slurm there is
 #' [slurm()].
 #'
+#' R there may not get as far as to connect, as in a profile that does not end. It is ended when the
+#' session is, within 2 s as a rule: with `secret = "stdin"` when its standard input ends, else when
+#' the file that it is to read is gone.
+#'
 #' @param template String: a line for a shell with `{command}` or `{script}` in it.
 #' @param hosts Number of hosts: so often it is run.
 #' @param each Number of nodes on each host, or one number for each.
@@ -25,7 +29,8 @@
 #' @param secret `"file"`: what the host has to know to connect is in a file in `folder`, which only
 #'   this user can read and which is removed when all hosts have connected. `"stdin"`: it is on the
 #'   standard input of the template's command, which passes it on and stays, as `srun` and
-#'   `docker exec -i` do; no file is needed.
+#'   `docker exec -i` do; no file is needed. When that ends before R there has connected, as it does
+#'   with the session, R there is ended, too, within 2 s.
 #' @param cancel String: a line for a shell that cancels a job, such as `"qdel {job}"`. `{job}` is
 #'   the last line that the template's command has printed. It is run when the cluster is stopped,
 #'   when its start fails, and when the session has ended.
