@@ -225,7 +225,7 @@ server_end <- function(s, seconds = if (is.null(s$own) || !is.null(s$report)) 3 
 
 server_clean <- function(s) {
   # one that was killed has left it
-  unlink(view_path(Sys.getpid(), .Call(ffi_server_info, s$handle)$pid))
+  remove_view_socket(view_path(Sys.getpid(), .Call(ffi_server_info, s$handle)$pid))
   # of one that ended before it was ready only the link in its first folder tells where it has moved
   tmp <- if (is.null(s$tmp)) Sys.readlink(list.files(s$folder, full.names = TRUE)) else s$tmp
   for (folder in tmp[nzchar(tmp)]) .Call(ffi_remove_folder, folder)

@@ -45,13 +45,17 @@ fork_server_main <- function(args) {
 
 # Without a folder for it nobody can ask. What processes have left there that were killed goes.
 listen_for_observers <- function() {
-  path <- view_path(.Call(ffi_fork_server_session), Sys.getpid())
-  if (is.null(path)) return()
-  left <- list.files(dirname(path), "^[0-9]+-[0-9]+$", full.names = TRUE)
-  # by package tools this would take 0.1 s, and each node would have its objects
-  is_dead <- !.Call(ffi_processes_are_there, as.integer(sub("^.*-", "", left)))
-  unlink(left[is_dead])
-  .Call(ffi_fork_server_listen, path)
+  for (try in 1:100) {
+    path <- view_path(.Call(ffi_fork_server_session), Sys.getpid(), create = TRUE)
+    if (is.null(path)) return()
+    left <- list.files(dirname(path), "^[0-9]+-[0-9]+$", full.names = TRUE)
+    # by package tools this would take 0.1 s, and each node would have its objects
+    is_dead <- !.Call(ffi_processes_are_there, as.integer(sub("^.*-", "", left)))
+    unlink(left[is_dead])
+    if (.Call(ffi_fork_server_listen, path, owns_view_folder())) return()
+    # another fork server that has ended meanwhile has removed it
+    if (dir.exists(dirname(path))) return()
+  }
 }
 
 # On the session's machine. Until here the temporary folder was within one that the session removes,

@@ -30,7 +30,7 @@ connect_observer <- function(path) {
                                     timeout = OBSERVER_TIME, slot = FALSE)),
     error = identity
   )
-  if (inherits(socket, "clutch_socket_refused")) unlink(path)
+  if (inherits(socket, "clutch_socket_refused")) remove_view_socket(path)
   if (inherits(socket, "error")) return(NULL)
   numbers <- as.integer(strsplit(basename(path), "-", fixed = TRUE)[[1L]])
   structure(list(socket = socket, path = path, session = numbers[[1L]], server = numbers[[2L]]),

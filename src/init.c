@@ -182,7 +182,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_fork_server_begin, 2),
                                           ENTRY(ffi_fork_server_begins, 1),
                                           ENTRY(ffi_fork_server_session, 0),
-                                          ENTRY(ffi_fork_server_listen, 1),
+                                          ENTRY(ffi_fork_server_listen, 2),
                                           ENTRY(ffi_fork_server_keeps, 2),
                                           ENTRY(ffi_fork_server_count_oom, 1),
                                           ENTRY(ffi_fork_server_temp, 0),

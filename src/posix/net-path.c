@@ -6,6 +6,7 @@
 #endif
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,4 +42,13 @@ int clu_os_path_clear(const char *path) {
 void clu_os_path_remove(const char *path, const uint64_t id[2]) {
   uint64_t now[2];
   if (clu_os_path_id(path, now) == CLU_OK && now[0] == id[0] && now[1] == id[1]) unlink(path);
+}
+
+void clu_os_path_remove_folder(const char *path) {
+  char folder[1024];
+  const char *end = strrchr(path, '/');
+  if (!end || end == path || (size_t)(end - path) >= sizeof folder) return;
+  memcpy(folder, path, (size_t)(end - path));
+  folder[end - path] = 0;
+  rmdir(folder);
 }

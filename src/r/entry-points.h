@@ -157,7 +157,7 @@ SEXP ffi_tasks_wait(SEXP x);
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
 SEXP ffi_fork_server_begins(SEXP in_r);
 SEXP ffi_fork_server_session(void);
-SEXP ffi_fork_server_listen(SEXP path);
+SEXP ffi_fork_server_listen(SEXP path, SEXP owns_folder);
 SEXP ffi_fork_server_keeps(SEXP from, SEXP to);
 SEXP ffi_fork_server_count_oom(SEXP file);
 SEXP ffi_fork_server_temp(void);

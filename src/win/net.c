@@ -378,3 +378,5 @@ void clu_os_path_remove(const char *path, const uint64_t id[2]) {
   (void)path;
   (void)id;
 }
+
+void clu_os_path_remove_folder(const char *path) { (void)path; }

@@ -322,6 +322,8 @@ int clu_os_path_clear(const char *path);
 /* Removes the file of one's own listener; `id` says that it is still the same. */
 int clu_os_path_id(const char *path, uint64_t id[2]);
 void clu_os_path_remove(const char *path, const uint64_t id[2]);
+/* Removes the folder in which `path` is, if nothing else is there. */
+void clu_os_path_remove_folder(const char *path);
 
 /* ---- processes ---- */
 

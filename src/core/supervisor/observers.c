@@ -17,12 +17,13 @@ static void on_caller(void *self, unsigned ready) {
 void clu_sv_close_listener(clu_supervisor *sv) {
   if (sv->listener == CLU_NO_FD) return;
   clu_os_path_remove(sv->listener_path, sv->listener_id);
+  if (sv->owns_folder) clu_os_path_remove_folder(sv->listener_path);
   clu_os_close(sv->listener);
   if (sv->caller != CLU_NO_FD) clu_os_close(sv->caller);
   sv->listener = sv->caller = CLU_NO_FD;
 }
 
-int clu_supervisor_listen(clu_supervisor *sv, const char *path, clu_err *e) {
+int clu_supervisor_listen(clu_supervisor *sv, const char *path, int owns_folder, clu_err *e) {
   clu_listen how = {16, 0, 0};
   clu_addr at;
   int granted, rc = clu_os_addr_path(path, &at, e);
@@ -35,6 +36,7 @@ int clu_supervisor_listen(clu_supervisor *sv, const char *path, clu_err *e) {
     return rc;
   }
   strcpy(sv->listener_path, path);
+  sv->owns_folder = owns_folder;
   clu_os_path_id(path, sv->listener_id);
   clu_os_move_high(&sv->listener, 200);
   rc = clu_loop_watch(&sv->loop, sv->listener, CLU_READ, on_caller, sv, &sv->listener_watch, e);

@@ -78,6 +78,7 @@ typedef struct clu_supervisor {
   clu_fd listener, caller; /* where they are asked for; who has asked, CLU_NO_FD: nobody */
   clu_watch_id listener_watch;
   char listener_path[108];
+  int owns_folder; /* in which that is */
   uint64_t listener_id[2];
   char *tmp;
   uint64_t folders; /* how many nodes have had a folder's name */
@@ -113,8 +114,10 @@ int clu_supervisor_init(clu_supervisor *sv, const clu_sv_options *how, clu_err *
 /* Blocks until there is something for the caller to do. CLU_OK, or CLU_SYS when waiting failed. */
 int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e);
 /* From now on who connects to `path` gets an observer. A file that is left over there is removed.
- * CLU_OK, CLU_SYS, CLU_LIMIT. */
-int clu_supervisor_listen(clu_supervisor *sv, const char *path, clu_err *e);
+ * `owns_folder`: at the end the folder is removed, too, if nobody else has a file there. Others may
+ * do that at any time before this one has a file there: then it is CLU_SYS. CLU_OK, CLU_SYS,
+ * CLU_LIMIT. */
+int clu_supervisor_listen(clu_supervisor *sv, const char *path, int owns_folder, clu_err *e);
 /* Queues an answer, which the next serve() sends. CLU_OK or CLU_NOMEM. */
 int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const void *p, size_t n);
 /* From now on the deaths by CLU_SIG_KILL are told for which the system's out-of-memory killer may

@@ -131,11 +131,13 @@ SEXP ffi_fork_server_serve(SEXP env) {
 
 SEXP ffi_fork_server_session(void) { return Rf_ScalarInteger((int)master); }
 
-/* From now on who connects to this path gets an observer. Whether that is so. */
-SEXP ffi_fork_server_listen(SEXP path) {
+/* From now on who connects to this path gets an observer. `owns_folder`: its folder is removed when
+ * it is empty at the end. Whether that is so. */
+SEXP ffi_fork_server_listen(SEXP path, SEXP owns_folder) {
   clu_err e;
   const char *at = R_ExpandFileName(CHAR(STRING_ELT(path, 0)));
-  return Rf_ScalarLogical(clu_supervisor_listen(&sv, at, &e) == CLU_OK);
+  return Rf_ScalarLogical(clu_supervisor_listen(&sv, at, Rf_asLogical(owns_folder) == 1, &e) ==
+                          CLU_OK);
 }
 
 /* Whether the nodes that follow call forked_node_begin(). */
