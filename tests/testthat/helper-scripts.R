@@ -61,12 +61,17 @@ processes_of <- function(s) {
   }, NA)]
 }
 
+# What it has printed, as far as lines are complete: cat() writes each argument by itself.
+lines_of <- function(script) {
+  text <- readChar(script$out, file.size(script$out), useBytes = TRUE)
+  if (!length(text)) return(character())
+  strsplit(sub("[^\n]*$", "", text, useBytes = TRUE), "\n", useBytes = TRUE)[[1L]]
+}
 said <- function(script, pattern, seconds = 30) {
-  eventually(file.exists(script$out) && any(grepl(pattern, readLines(script$out, warn = FALSE))),
-             seconds)
+  eventually(file.exists(script$out) && any(grepl(pattern, lines_of(script))), seconds)
 }
 value_of <- function(script, name) {
-  line <- grep(paste0("^", name, "="), readLines(script$out, warn = FALSE), value = TRUE)
+  line <- grep(paste0("^", name, "="), lines_of(script), value = TRUE)
   sub(paste0("^", name, "="), "", line[[1L]])
 }
 

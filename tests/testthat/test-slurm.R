@@ -30,8 +30,12 @@ steps_of <- function(job) {
   grep("\\.(extern|batch|interactive) ", steps, value = TRUE, invert = TRUE)
 }
 expect_nothing_runs <- function() {
-  eventually(!length(processes_of_jobs(slurm_there)))
-  testthat::expect_identical(processes_of_jobs(slurm_there), character())
+  left <- "not looked"
+  eventually({
+    left <- processes_of_jobs(slurm_there)
+    !length(left)
+  }, 20)
+  testthat::expect_identical(left, character())
 }
 
 test_that("in an allocation: one step by srun, with nodes on all hosts, which leaves nothing", {
