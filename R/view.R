@@ -73,14 +73,14 @@ view_folder <- function(create = FALSE) {
   if (!nzchar(path)) {
     path <- if (nzchar(run)) file.path(run, "clutch") else paste0("/tmp/clutch-", own)
   }
-  about <- file.info(path)
   for (try in 1:20) { # another fork server may remove it in this moment
-    if (!create || !is.na(about$isdir)) break
-    dir.create(path, showWarnings = FALSE, mode = "0700")
+    if (create) dir.create(path, showWarnings = FALSE, mode = "0700")
     about <- file.info(path)
+    link <- Sys.readlink(path) # NA: nothing is there
+    if (!create || (!is.na(about$isdir) && !is.na(link))) break
   }
   is_private <- isTRUE(about$isdir) && isTRUE(about$uid == own) &&
-    bitwAnd(as.integer(about$mode), 63L) == 0L && !nzchar(Sys.readlink(path))
+    bitwAnd(as.integer(about$mode), 63L) == 0L && isTRUE(link == "")
   if (is_private) path
 }
 
