@@ -49,7 +49,7 @@ sendData_clutch_node <- function(node, data) {
   if (is.null(status)) return(invisible()) # it was sent
   if (status == "no_scope" && identical(parent, the$parallel)) { # a call of parallel's begins
     is_to_all <- identical(sys.function(-4L), the$parallel$clusterCall)
-    .Call(ffi_call_scope_begin, frame, if (is_to_all) length(frame$cl) else 0L, sys.frames())
+    .Call(ffi_call_scope_begin, frame, if (is_to_all) frame$cl, sys.frames())
     status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, NULL)
     if (is.null(status)) return(invisible())
   }
@@ -60,7 +60,7 @@ sendData_clutch_node <- function(node, data) {
     status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), scope, NULL)
     if (identical(status, "no_scope")) {
       is_to_all <- is_cluster_call(sys.function(-4L))
-      .Call(ffi_call_scope_begin, scope, if (is_to_all) length(frame$cl) else 0L, sys.frames())
+      .Call(ffi_call_scope_begin, scope, if (is_to_all) frame$cl, sys.frames())
       status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), scope, NULL)
     }
   }

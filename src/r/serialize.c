@@ -257,7 +257,9 @@ static size_t share_from(clu_blob *b, int receivers) {
 
 clu_blob *clu_serialize_for(clu_blob *b, SEXP x, int receivers) {
   size_t from = SIZE_MAX;
-  if (receivers > 0 && !(b && b->segments)) /* they are named by their places in one list */
+  /* they are named by their places in one list; to look for the option takes longer than to see
+   * that a value is small */
+  if (receivers > 0 && !(b && b->segments) && clu_may_have_large(x, CLU_SHARE_LEAST))
     from = share_from(b, receivers);
   return clu_may_have_large(x, from) ? serialize_sharing(b, x, from, NULL) : clu_serialize(b, x);
 }

@@ -23,7 +23,7 @@ size_t clu_share_from(int receivers) {
   else if (Rf_isNumeric(x) && Rf_xlength(x) == 1)
     from = Rf_asReal(x);
   if (!(from >= 0)) return 0;
-  return from < 4096 ? 4096 : from < 9e15 ? (size_t)from : SIZE_MAX;
+  return from < CLU_SHARE_LEAST ? CLU_SHARE_LEAST : from < 9e15 ? (size_t)from : SIZE_MAX;
 }
 
 /* ---- whether it is worth it ---- */

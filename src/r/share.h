@@ -23,7 +23,10 @@
 #include "core/base/segment.h"
 
 #define CLU_SHARED_MARK 'S'
-#define CLU_SHARE_ASKED 65536 /* bytes from which on share() shares, or less by the option */
+/* Bytes: smaller vectors are never shared, whatever the option says; from which on share() shares,
+ * or less by the option. */
+#define CLU_SHARE_LEAST 4096
+#define CLU_SHARE_ASKED 65536
 
 /* Character vectors in a segment: a number of 8 bytes for each element, then the text of all
  * elements without anything between. A number is 256 times the bytes of text up to the end of its

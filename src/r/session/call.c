@@ -81,7 +81,9 @@ static void end_old_scopes(SEXP frames) {
 }
 
 /* A call begins. `frames`: those of all calls that are being evaluated (sys.frames()); other scopes
- * have ended. `same`: to so many nodes it sends the same; 0: to each something else. */
+ * have ended. `same`: a list of nodes to all of which it sends the same; NULL: to each something
+ * else. (In R, length() of a cluster looks for a method, which takes a twentieth of a small call.)
+ */
 SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames) {
   SEXP ref;
   clu_need_session();
@@ -98,7 +100,7 @@ SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames) {
   R_PreserveObject(ref);
   scopes[n_scopes].number = ++scope_numbers;
   scopes[n_scopes++].frame = ref;
-  same_to_all.nodes = Rf_asInteger(same);
+  same_to_all.nodes = TYPEOF(same) == VECSXP ? Rf_length(same) : 0;
   same_to_all.scope = same_to_all.nodes > 0 ? scope_numbers : 0;
   UNPROTECT(1);
   return R_NilValue;
