@@ -13,6 +13,8 @@ static void begin(void) {
   sv.table = calloc(1, sizeof *sv.table);
   REQUIRE(sv.table);
   sv.nodes = sv.table->nodes;
+  sv.shared = calloc(1, sizeof *sv.shared); /* what nodes are at */
+  REQUIRE(sv.shared);
 }
 
 static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
@@ -46,6 +48,7 @@ static void come_and_go(uint32_t spread) {
   }
   CHECK_INT_EQ(sv.n, n);
   CHECK_INT_EQ(wrong, 0);
+  free(sv.shared);
   free(sv.table);
 }
 
