@@ -211,12 +211,12 @@ test_that("a limit that no node can keep is an error that says how much a node h
     on.exit(stop_cluster(cl))
     for (limit in c(500, 1e5)) { # a node that has just begun has 0.3 MB
       e <- tryCatch(collect(cluster_submit(cl, {
-        Sys.sleep(1)
+        Sys.sleep(20)
         1
       }, .max_memory = limit), timeout = 60), clutch_error = identity)
       expect_s3_class(e, "clutch_task_memory")
       expect_match(conditionMessage(e), "took more memory \\([0-9]+ MB\\)")
-      e <- tryCatch(cluster_map(cl, 1:3, function(i) Sys.sleep(1), .max_memory = limit),
+      e <- tryCatch(cluster_map(cl, 1:3, function(i) Sys.sleep(20), .max_memory = limit),
                     clutch_error = identity)
       expect_s3_class(e, "clutch_task_memory")
     }
