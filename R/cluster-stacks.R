@@ -89,8 +89,8 @@ stacks_of_session <- function(cl, wait, session) {
   if (!is.null(cl)) throw("argument", "pass `cl` or `session`, not both")
   is_pid <- is.numeric(session) && length(session) == 1L && !is.na(session) && session >= 1
   if (!is_pid) throw("argument", "`session` has to be the process id of an R session")
-  all <- unlist(lapply(find_observers(), by_cluster), recursive = FALSE)
-  on.exit(for (o in all) close(o$socket))
+  all <- find_clusters()
+  on.exit(for (o in all) close_observer(o))
   of_it <- Filter(function(o) o$session == session, all)
   if (!length(of_it)) {
     throw("argument", sprintf("session %.0f has no cluster that can be seen here", session))
@@ -99,8 +99,9 @@ stacks_of_session <- function(cl, wait, session) {
   structure(x, class = c("clutch_stacks", "data.frame"))
 }
 
-stacks_by_observer <- function(o, wait) {
-  answer <- ask_observer(o, "stacks", wait = wait)
+# `nodes`: numbers of those that are asked; NULL: all.
+stacks_by_observer <- function(o, wait, nodes = NULL) {
+  answer <- ask_observer(o, "stacks", wait = wait, nodes = nodes)
   n <- answer$nodes
   told <- answer$told
   told$label <- rep(NA_character_, nrow(n))
@@ -112,7 +113,9 @@ stacks_by_observer <- function(o, wait) {
                   current = ifelse(has_stack, told$current, NA), stringsAsFactors = FALSE)
   x$stack <- stacks_of_text(ifelse(has_stack, told$text, NA))
   x$note <- notes_of_stacks(is_busy, told)
-  x
+  is_far <- is_busy & !told$known & n$host != "localhost"
+  x$note[is_far] <- "nodes of other hosts tell their calls to their own session only"
+  if (is.null(nodes)) x else x[n$node %in% nodes, ]
 }
 
 # A list: NULL for NA.

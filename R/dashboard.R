@@ -71,14 +71,14 @@ serve_page <- function(cl, kept, port) {
   if (!is.null(kept) && port %in% c(0, kept$port)) {
     page <- tryCatch(ask_observer(kept$observer, "dashboard"), clutch_error = function(e) NULL)
     if (!is.null(page)) return(c(page, list(kept = kept)))
-    close(kept$observer$socket)
+    close_observer(kept$observer)
     # pages that are open find the new one
     again <- tryCatch(new_page(cl, kept$port, kept$token),
                       clutch_socket_in_use = function(e) NULL)
     if (!is.null(again)) return(again)
   }
   page <- new_page(cl, port, new_token())
-  if (!is.null(kept)) close(kept$observer$socket)
+  if (!is.null(kept)) close_observer(kept$observer)
   page
 }
 

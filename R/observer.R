@@ -25,7 +25,7 @@ observer_command <- function(command, arguments) {
       await_far_use(arguments$cluster)
       view_snapshot(arguments$cluster, arguments$tasks, arguments$since)
     },
-    stacks = observer_stacks(arguments$cluster, arguments$wait),
+    stacks = observer_stacks(arguments$cluster, arguments$wait, arguments$nodes),
     dashboard = observer_dashboard(arguments),
     throw("protocol", sprintf("an observer does not know '%s'", command))
   )
@@ -66,11 +66,12 @@ observer_dashboard <- function(arguments) {
   list(url = d$url, port = d$port, ticket = new_ticket(d))
 }
 
-# What the nodes of a cluster are in: list(nodes, told), of a snapshot and as ffi_stacks() has it.
-observer_stacks <- function(cluster, wait) {
+# What nodes of a cluster are in, by their numbers or, with NULL, all: list(nodes, told), of a
+# snapshot and as ffi_stacks() has it. Of those that are not asked it is what they have told last.
+observer_stacks <- function(cluster, wait, nodes = NULL) {
   view <- Find(function(v) is_of(v, cluster), the_observer$views)
   if (is.null(view)) throw("protocol", "there is no such cluster")
-  questions <- .Call(ffi_observer_stacks, view, NULL)
+  questions <- .Call(ffi_observer_ask, view, nodes)
   end <- clock() + wait
   repeat {
     told <- .Call(ffi_observer_stacks, view, questions)

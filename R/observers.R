@@ -53,3 +53,30 @@ find_observers <- function() {
   paths <- if (!is.null(folder)) list.files(folder, "^[0-9]+-[0-9]+$", full.names = TRUE)
   Filter(Negate(is.null), lapply(paths, connect_observer))
 }
+
+close_observer <- function(o) close(o$socket)
+
+# What cluster_top() shows: without single tasks.
+top_snapshot <- function(o) ask_observer(o, "snapshot", tasks = 0)
+
+# An observer of each cluster of this user's on this machine, which is `about` it, as in a snapshot.
+find_clusters <- function() unlist(lapply(find_observers(), by_cluster), recursive = FALSE)
+
+# One for each cluster that this observer has in view.
+by_cluster <- function(o) {
+  clusters <- tryCatch(top_snapshot(o)$clusters, error = function(e) NULL)
+  # NULL: a fork server without one
+  if (!is.null(clusters)) clusters <- clusters[!clusters$stopped, , drop = FALSE]
+  if (!NROW(clusters)) {
+    close_observer(o)
+    return(NULL)
+  }
+  each <- lapply(seq_len(nrow(clusters)), function(k) {
+    mine <- if (k == 1L) o else connect_observer(o$path)
+    if (is.null(mine)) return(NULL) # there are as many as a fork server has at a time
+    mine$cluster <- clusters$cluster[[k]]
+    mine$about <- clusters[k, ]
+    mine
+  })
+  Filter(Negate(is.null), each)
+}

@@ -1,8 +1,9 @@
 # A snapshot (observer.R) as lines of text, for cluster_top().
 
 # At most `height` lines of `width` columns. `before`: an earlier snapshot, for what happens in a
-# second.
-top_lines <- function(snapshot, width = 80L, height = Inf, colour = FALSE, before = NULL) {
+# second. `at`: the row of a node that is marked; NULL: none is.
+top_lines <- function(snapshot, width = 80L, height = Inf, colour = FALSE, before = NULL,
+                      at = NULL) {
   s <- snapshot
   paint <- if (colour) paint_ansi else function(text, ...) text
   head <- c(paint(fit(top_session(s), width), "bold"), fit(top_sums(s, before), width))
@@ -15,7 +16,7 @@ top_lines <- function(snapshot, width = 80L, height = Inf, colour = FALSE, befor
     jobs <- utils::head(jobs, max(0, height - length(head) - 5))
     room <- height - length(head) - length(jobs)
   }
-  nodes <- top_nodes(s, room, paint, width)
+  nodes <- top_nodes(s, room, paint, width, at)
   utils::head(c(head, jobs, hosts, nodes, events), height)
 }
 
@@ -93,16 +94,26 @@ top_hosts <- function(s, width, paint) {
   c("", lines, if (more > 0L) fit(sprintf("... and %d more hosts", more), width))
 }
 
-top_nodes <- function(s, room, paint, width) {
+in_trouble <- function(n) !n$state %in% c("busy", "idle")
+
+# Those in trouble, those that are busy, the others; who has been at that for longest.
+node_order <- function(n) {
+  order(!in_trouble(n), n$state != "busy", n$since, n$cluster, n$node)
+}
+
+node_keys <- function(n) paste0(n$cluster, ".", n$node)
+
+shown_names <- function(n) if (length(unique(n$cluster)) > 1L) node_keys(n) else n$node
+
+top_nodes <- function(s, room, paint, width, at) {
   n <- s$nodes
   if (is.null(n) || !nrow(n) || room < 3) return(character())
-  trouble <- !n$state %in% c("busy", "idle")
-  order <- order(!trouble, n$state != "busy", n$since, n$cluster, n$node)
-  shown <- if (length(order) > room - 2) first_nodes(order, trouble, room - 3) else order
+  order <- node_order(n)
+  shown <- if (length(order) > room - 2) first_nodes(order, in_trouble(n), room - 3, at) else order
   rest <- n[setdiff(order, shown), , drop = FALSE]
   n <- n[shown, , drop = FALSE]
   table <- list(
-    node = if (length(unique(s$nodes$cluster)) > 1L) paste0(n$cluster, ".", n$node) else n$node,
+    node = shown_names(s$nodes)[shown],
     state = n$state, "for" = lasting_text(s$time - n$since),
     cpu = ifelse(is.na(n$cpu), "-", sprintf("%.0f%%", 100 * n$cpu)),
     memory = bytes_text(n$memory), limit = bytes_text(n$limit), done = count_text(n$done),
@@ -114,6 +125,7 @@ top_nodes <- function(s, room, paint, width) {
            width = nchar(name))
   }, names(table), table, to_left)
   lines <- sub(" +$", "", do.call(paste, c(unname(cells), sep = "  ")))
+  if (!is.null(at)) lines <- paste0(c("  ", ifelse(shown %in% at, "> ", "  ")), lines)
   lines <- fit(lines, width)
   lines[-1L] <- paint(lines[-1L], n$state)
   more <- if (nrow(rest)) {
@@ -125,12 +137,14 @@ top_nodes <- function(s, room, paint, width) {
 }
 
 # Where there is no room for all: a third of it at the most for those that are in trouble, as long
-# as there are others.
-first_nodes <- function(order, trouble, room) {
+# as there are others. Node `at` is among them, NULL: that is no matter.
+first_nodes <- function(order, trouble, room, at) {
   bad <- order[trouble[order]]
   good <- order[!trouble[order]]
   bad <- utils::head(bad, max(ceiling(room / 3), room - length(good)))
-  c(bad, utils::head(good, max(0, room - length(bad))))
+  shown <- c(bad, utils::head(good, max(0, room - length(bad))))
+  if (length(shown) && !all(at %in% shown)) shown[[length(shown)]] <- at
+  shown
 }
 
 # What each node does, in words.

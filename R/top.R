@@ -3,9 +3,9 @@
 #' See in a terminal what a cluster does
 #'
 #' Shows twice a second what the nodes do and since when, what they use, how far each map is, and
-#' the last deaths and other events. `q` or Ctrl-C ends it. In another terminal, `Rscript -e
-#' 'clutch::cluster_top()'` finds the clusters of this user on this machine. It shows them also
-#' while their session computes, hangs or is stopped by a signal.
+#' the last deaths and other events. In another terminal, `Rscript -e 'clutch::cluster_top()'` finds
+#' the clusters of this user on this machine. It shows them also while their session computes, hangs
+#' or is stopped by a signal.
 #'
 #' Where nothing can be redrawn (output to a file or pipe, a terminal without abilities, the console
 #' of an IDE) it prints the state once.
@@ -32,6 +32,13 @@
 #'
 #' Nodes that are dead, starting or cut off come first, then busy ones, those that have been at one
 #' task for longest before others.
+#' @section Keys:
+#' * Up, Down: another node is the one at hand, marked by `>`. At first it is the one that has been
+#'   at its task for longest.
+#' * `s`, Enter: the R calls that the node at hand is in, and how old they are where they are not of
+#'   this moment, see [cluster_stacks()]; and back.
+#' * `h`, `?`: these keys; and back.
+#' * `q`, Ctrl-C: ends it. Escape: back, and from the table of nodes the end.
 #' @section Errors: All have class `clutch_error`.
 #' * `clutch_argument`: `cl` is no such cluster.
 #' * `clutch_stopped`: the cluster was stopped.
@@ -39,7 +46,7 @@
 #'   ```
 #'   tryCatch(cluster_top("cl"), clutch_argument = conditionMessage)
 #'   ```
-#' @seealso [cluster_dashboard()] for the same in a browser, [cluster_status()]
+#' @seealso [cluster_dashboard()] for the same in a browser, [cluster_stacks()], [cluster_status()]
 #' @examples
 #' cl <- make_cluster(2)
 #' task <- cluster_submit(cl, Sys.sleep(0.5))
@@ -49,7 +56,7 @@
 cluster_top <- function(cl = NULL) {
   watched <- if (is.null(cl)) choose_cluster() else watch_cluster(cl)
   if (!length(watched)) return(invisible())
-  on.exit(for (o in watched) close(o$socket))
+  on.exit(for (o in watched) close_observer(o))
   if (length(watched) == 1L && can_redraw()) {
     redraw_top(watched[[1L]])
     return(invisible())
@@ -66,47 +73,30 @@ watch_cluster <- function(cl) {
   list(observer_of(cl))
 }
 
-# Single tasks are not shown.
-top_snapshot <- function(o) ask_observer(o, "snapshot", tasks = 0)
-
 # ---- which cluster ----
 
 # Observers of the clusters that are to be shown, each with its cluster.
 choose_cluster <- function() {
-  all <- unlist(lapply(find_observers(), by_cluster), recursive = FALSE)
+  all <- find_clusters()
   if (!length(all)) {
     say("No cluster of yours is to be seen on this machine.")
     return(list())
   }
   if (length(all) == 1L || !can_redraw()) return(all)
-  lines <- vapply(all, function(o) o$line, "")
+  lines <- vapply(all, cluster_line, "")
   cat(paste0(format(seq_along(lines)), ": ", lines), sep = "\n")
   cat("Which one? (Enter: the first, 0: none) ")
   answer <- readLines(if (interactive()) stdin() else "stdin", 1L)
   number <- suppressWarnings(as.integer(c(answer, "0")[[1L]]))
   chosen <- if (identical(answer, "")) 1L else if (is.na(number)) 0L else number
   is_chosen <- seq_along(all) %in% chosen
-  for (o in all[!is_chosen]) close(o$socket)
+  for (o in all[!is_chosen]) close_observer(o)
   all[is_chosen]
 }
 
-# One for each cluster that this observer has in view.
-by_cluster <- function(o) {
-  s <- tryCatch(top_snapshot(o), error = function(e) NULL)
-  clusters <- s$clusters # NULL: a fork server without one
-  if (!is.null(clusters)) clusters <- clusters[!clusters$stopped, , drop = FALSE]
-  if (!NROW(clusters)) {
-    close(o$socket)
-    return(NULL)
-  }
-  lapply(seq_len(nrow(clusters)), function(k) {
-    mine <- if (k == 1L) o else connect_observer(o$path)
-    mine$cluster <- clusters$cluster[[k]]
-    mine$line <- sprintf("cluster %d of session %.0f, %d nodes, since %s", clusters$cluster[[k]],
-                         s$session$pid, as.integer(clusters$nodes[[k]]),
-                         clock_text(clusters$since[[k]]))
-    mine
-  })
+cluster_line <- function(o) {
+  sprintf("cluster %d of session %.0f, %d nodes, since %s", o$cluster, o$session,
+          as.integer(o$about$nodes), clock_text(o$about$since))
 }
 
 # ---- the loop ----
@@ -120,6 +110,7 @@ can_redraw <- function() {
 has_colours <- function() cli::num_ansi_colors() > 1L
 
 TOP_PAUSE <- 0.5 # seconds
+STACK_WAIT <- 0.2
 
 # On the terminal's other screen, so that what was there before is there afterwards. Keys are read
 # one at a time and not shown.
@@ -134,22 +125,37 @@ redraw_top <- function(o) {
     if (!is.null(why)) say(why)
   })
   before <- NULL
+  shown <- list(screen = "nodes")
   tryCatch(
-    repeat {
+    while (!is.null(shown)) {
       s <- tryCatch(top_snapshot(o), error = function(e) NULL)
       if (is.null(s) || !length(s$clusters$cluster)) {
         why <- "The session, or what observes it, has ended."
         break
       }
-      size <- terminal_size()
-      lines <- top_lines(s, size[[2L]], size[[1L]], has_colours(), before)
-      # each line to its end, the rest of the screen, and nothing in between
-      cat("\033[H", paste0(lines, "\033[K", collapse = "\r\n"), "\033[J", sep = "")
+      draw_top(o, shown, s, before)
       if (is.null(before) || s$time > before$time) before <- s
-      if (quits_within(TOP_PAUSE)) break
+      shown <- after_keys(shown, s)
     },
     interrupt = function(e) NULL
   )
+}
+
+# `shown`: see top-screens.R
+draw_top <- function(o, shown, s, before) {
+  size <- terminal_size()
+  lines <- switch(shown$screen,
+    nodes = nodes_screen(s, shown$at, size, has_colours(), before),
+    stack = {
+      k <- node_at_hand(s, shown$at)
+      told <- if (!is.na(k)) tryCatch(stacks_by_observer(o, STACK_WAIT, s$nodes$node[[k]]),
+                                      error = function(e) NULL)
+      stack_screen(s, shown$at, told, size, has_colours())
+    },
+    help = help_screen(size)
+  )
+  # each line to its end, the rest of the screen, and nothing in between
+  cat("\033[H", paste0(lines, "\033[K", collapse = "\r\n"), "\033[J", sep = "")
 }
 
 stty <- function(settings) {
@@ -162,12 +168,17 @@ terminal_size <- function() {
   if (length(size) == 2L && !anyNA(size) && all(size > 0L)) size else c(24L, 80L)
 }
 
-quits_within <- function(seconds) {
-  end <- clock() + seconds
+# What is to be shown after the keys of half a second, as soon as one has changed that; NULL: it is
+# to end.
+after_keys <- function(shown, s) {
+  end <- clock() + TOP_PAUSE
   repeat {
     key <- cli::keypress(block = FALSE)
-    if (key %in% c("q", "Q", "escape", "ctrl-c", "ctrl-d")) return(TRUE)
-    if (clock() >= end) return(FALSE)
+    if (!is.na(key)) {
+      now <- after_key(shown, key, s)
+      if (!identical(now, shown)) return(now)
+    }
+    if (clock() >= end) return(shown)
     Sys.sleep(0.05) # tasks of this session go on meanwhile
   }
 }

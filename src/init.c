@@ -211,6 +211,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_observer_cluster, 1),
                                           ENTRY(ffi_observer_end, 0),
                                           ENTRY(ffi_observer_machine, 0),
+                                          ENTRY(ffi_observer_ask, 2),
                                           ENTRY(ffi_observer_stacks, 2),
                                           ENTRY(ffi_process_letter, 1),
                                           /* r/node/node-start.c */

@@ -190,6 +190,7 @@ SEXP ffi_observer_read(SEXP view, SEXP wish);
 SEXP ffi_observer_cluster(SEXP view);
 SEXP ffi_observer_machine(void);
 SEXP ffi_observer_end(void);
+SEXP ffi_observer_ask(SEXP view, SEXP nodes);
 SEXP ffi_observer_stacks(SEXP view, SEXP questions);
 SEXP ffi_process_letter(SEXP pid);
 

@@ -65,6 +65,85 @@ test_that("what users wrote cannot command the terminal", {
   expect_identical(as.character(cli::ansi_strip(coloured)), out)
 })
 
+# ---- screens ----
+
+keys_after <- function(keys, s, shown = list(screen = "nodes")) {
+  Reduce(function(x, key) clutch:::after_key(x, key, s), keys, shown)
+}
+
+test_that("keys choose a node and a screen", {
+  s <- example_snapshot(30)
+  keys <- clutch:::node_keys(s$nodes)[clutch:::node_order(s$nodes)]
+  busy <- paste0(s$nodes$cluster, ".", s$nodes$node)[s$nodes$state == "busy"]
+  first <- keys[keys %in% busy][[1L]] # who has been at its task for longest
+  start <- list(screen = "nodes")
+  expect_identical(keys_after("x", s), start)
+  expect_identical(keys_after("s", s), list(screen = "stack", at = first))
+  expect_identical(keys_after(c("enter", "s"), s), list(screen = "nodes", at = first))
+  expect_identical(keys_after(c("h", "?"), s), start)
+  expect_identical(keys_after(c("h", "s", "h", "escape"), s), list(screen = "nodes", at = first))
+  at <- match(first, keys)
+  expect_identical(keys_after("down", s)$at, keys[[at + 1L]])
+  expect_identical(keys_after(c("j", "k"), s)$at, first)
+  expect_identical(keys_after(rep("up", 100), s)$at, keys[[1L]])
+  expect_identical(keys_after(rep("down", 100), s)$at, keys[[length(keys)]])
+  for (key in c("q", "Q", "ctrl-c", "ctrl-d", "escape")) expect_null(keys_after(key, s))
+  for (screen in c("stack", "help")) {
+    expect_null(keys_after("q", s, list(screen = screen)))
+    expect_identical(keys_after("escape", s, list(screen = screen)), start)
+  }
+  # no nodes, or the chosen one is no more
+  none <- replace(s, "nodes", list(s$nodes[0L, ]))
+  expect_identical(keys_after(c("down", "s"), none), list(screen = "stack"))
+  expect_identical(keys_after("s", s, list(screen = "nodes", at = "9.9"))$at, first)
+})
+
+test_that("the node at hand is marked, and there in any terminal that has room", {
+  for (s in lapply(c(1L, 12L, 300L), example_snapshot, t = 30)) {
+    keys <- clutch:::node_keys(s$nodes)
+    for (at in list(NULL, keys[[1L]], keys[[length(keys)]])) {
+      for (height in c(1, 8, 12, 24, 60)) for (width in c(1, 20, 80, 200)) {
+        out <- clutch:::nodes_screen(s, at, c(height, width), FALSE, NULL)
+        expect_lte(length(out), height)
+        expect_lte(max(nchar(out, "width")), width)
+        if (height < 24 || width < 80) next
+        marked <- grep("^> ", out, value = TRUE)
+        expect_length(marked, 1L)
+        name <- clutch:::shown_names(s$nodes)[[clutch:::node_at_hand(s, at)]]
+        expect_match(marked, paste0("^> +", name, " "))
+        expect_match(out[[length(out)]], "s: its R calls", fixed = TRUE)
+      }
+    }
+  }
+})
+
+test_that("the stack of a node fits, the innermost calls are those that stay", {
+  s <- example_snapshot(30)
+  s$nodes$host[[4L]] <- "x\033[2J"
+  told <- data.frame(note = NA_character_)
+  told$stack <- list(c(sprintf("f(%d)", 1:40), "g(\"\033[2J\")"))
+  screen <- function(..., size = c(24, 80)) clutch:::stack_screen(s, "1.4", ..., size, FALSE)
+  out <- screen(told)
+  expect_match(out, "^node 1.4 on x.\\[2J: busy for ", all = FALSE)
+  expect_match(out, "^cluster_map\\(simulate\\) #", all = FALSE)
+  expect_no_match(out, "[[:cntrl:]]")
+  lines <- grep("^ (f|g|\\.\\.\\.)", out, value = TRUE)
+  expect_identical(lines[[1L]], sprintf(" ... within %d other calls", 42L - length(lines)))
+  expect_identical(utils::tail(lines, 2L), c(" f(40)", " g(\"?[2J\")"))
+  for (height in c(1, 5, 10, 24)) for (width in c(1, 20, 80)) {
+    out <- screen(told, size = c(height, width))
+    expect_lte(length(out), height)
+    expect_lte(max(nchar(out, "width")), width)
+  }
+  expect_match(screen(NULL), "[its calls are not known]", fixed = TRUE, all = FALSE)
+  told$note <- "old"
+  expect_match(screen(told), "[old]", fixed = TRUE, all = FALSE)
+  none <- replace(s, "nodes", list(s$nodes[0L, ]))
+  expect_match(clutch:::stack_screen(none, NULL, NULL, c(24, 80), FALSE), "There is no node",
+               all = FALSE)
+  expect_match(clutch:::help_screen(c(24, 80)), "^s, Enter +the R calls", all = FALSE)
+})
+
 test_that("there may be nothing to say", {
   s <- example_snapshot(0, 2L)
   empty <- lapply(s, function(x) if (is.data.frame(x)) x[0L, ] else x)
@@ -158,6 +237,22 @@ test_that("in a terminal it goes on until q or Ctrl-C, and leaves the terminal a
   expect_true(any(grepl("^2: cluster 2 of session [0-9]+, 1 nodes?, since", term$screen())))
   term$type("2")
   expect_true(sees("^1 node: 1 idle"), info = paste(term$screen(), collapse = "\n"))
+  # the stack of a node, the help, and back
+  term$key("h")
+  expect_true(sees("^s, Enter +the R calls"))
+  term$key("h")
+  expect_true(sees("^> +1  idle"), info = paste(term$screen(), collapse = "\n"))
+  term$key("q")
+  expect_true(sees("^before 42"))
+  term$type("cluster_top(cl)")
+  expect_true(sees("^> +1  busy"), info = paste(term$screen(), collapse = "\n"))
+  term$key("s")
+  expect_true(sees("^ Sys.sleep\\(600\\)"), info = paste(term$screen(), collapse = "\n"))
+  expect_true(sees("^node 1 on localhost: busy for"))
+  term$key("Down")
+  expect_true(sees("it is in no R call"), info = paste(term$screen(), collapse = "\n"))
+  term$key("s")
+  expect_true(sees("^> +2  idle"), info = paste(term$screen(), collapse = "\n"))
   # from elsewhere all are seen, also while the session computes
   term$key("q")
   expect_true(sees("^before 42"))

@@ -71,15 +71,31 @@ SEXP ffi_observer_read(SEXP view, SEXP wish) {
   return clu_seen_values(s, &on, &w);
 }
 
-/* `questions`: NULL: the busy nodes are asked, and their numbers are the value; else what they have
- * told, see clu_seen_stacks(). */
+/* Asks the busy ones of these nodes (numbers from 1; NULL: of all): the questions, see
+ * clu_seen_ask_stacks(). */
+SEXP ffi_observer_ask(SEXP view, SEXP nodes) {
+  const clu_seen *s = R_ExternalPtrAddr(view);
+  clu_seen_server on;
+  char *is_asked;
+  if (!s || !of) clu_raise("argument", "there is no such view");
+  if (nodes != R_NilValue && TYPEOF(nodes) != INTSXP)
+    clu_raise("argument", "nodes are whole numbers");
+  on.shared = of->shared;
+  on.pid = server;
+  is_asked = R_alloc((size_t)s->n + 1, 1);
+  memset(is_asked, nodes == R_NilValue, (size_t)s->n);
+  for (R_xlen_t k = 0; k < Rf_xlength(nodes); k++)
+    if (INTEGER(nodes)[k] >= 1 && INTEGER(nodes)[k] <= s->n) is_asked[INTEGER(nodes)[k] - 1] = 1;
+  return clu_seen_ask_stacks(s, &on, is_asked);
+}
+
+/* What they have told, see clu_seen_stacks(). */
 SEXP ffi_observer_stacks(SEXP view, SEXP questions) {
   const clu_seen *s = R_ExternalPtrAddr(view);
   clu_seen_server on;
   if (!s || !of) clu_raise("argument", "there is no such view");
   on.shared = of->shared;
   on.pid = server;
-  if (questions == R_NilValue) return clu_seen_ask_stacks(s, &on);
   if (TYPEOF(questions) != REALSXP || XLENGTH(questions) != s->n)
     clu_raise("argument", "a question for each node");
   return clu_seen_stacks(s, &on, questions);

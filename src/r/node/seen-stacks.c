@@ -11,13 +11,13 @@ static int slot_of(const clu_seen *s, R_xlen_t i, const clu_seen_server *of) {
   return is_here && slot > 0 && slot <= CLU_SLOTS ? (int)slot - 1 : -1;
 }
 
-SEXP clu_seen_ask_stacks(const clu_seen *s, const clu_seen_server *of) {
+SEXP clu_seen_ask_stacks(const clu_seen *s, const clu_seen_server *of, const char *is_asked) {
   SEXP out = PROTECT(Rf_allocVector(REALSXP, s->n));
   for (R_xlen_t i = 0; i < s->n; i++) {
     int slot = slot_of(s, i, of);
     uint64_t since;
     REAL(out)[i] = 0;
-    if (slot < 0 || !clu_shared_stack_word(of->shared, slot)) continue;
+    if (!is_asked[i] || slot < 0 || !clu_shared_stack_word(of->shared, slot)) continue;
     if (!clu_activity_look(clu_shared_activity(of->shared, slot), &since)) continue;
     REAL(out)[i] = clu_stack_ask(clu_shared_stack_word(of->shared, slot));
   }

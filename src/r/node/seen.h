@@ -41,8 +41,9 @@ typedef struct clu_seen_wish {
  * clu_os_now(), NA where not known. */
 SEXP clu_seen_values(const clu_seen *s, const clu_seen_server *of, const clu_seen_wish *wish);
 
-/* Asks all busy nodes for their stacks: the numbers of the questions, 0 where none was asked. */
-SEXP clu_seen_ask_stacks(const clu_seen *s, const clu_seen_server *of);
+/* Asks those of these nodes (a flag for each) for their stacks that are busy: the numbers of the
+ * questions, 0 where none was asked. */
+SEXP clu_seen_ask_stacks(const clu_seen *s, const clu_seen_server *of, const char *is_asked);
 /* list(text, current, age, known, job, element, since, open): what they have told; `open`: one that
  * was asked has not told yet. Of nodes that are at nothing all is NA. */
 SEXP clu_seen_stacks(const clu_seen *s, const clu_seen_server *of, SEXP questions);
