@@ -130,11 +130,11 @@ clear_up <- function(bytes) {
   gc(full = FALSE)
 }
 
-is_of <- function(view, cluster) .Call(ffi_observer_cluster, view) == cluster
+is_of <- function(view, cluster) .Call(ffi_view_numbers, view)[[1L]] == cluster
 
 # c(tasks, ended, told)
 view_wish <- function(view, tasks, since) {
-  k <- if (length(since$cluster)) match(.Call(ffi_observer_cluster, view), since$cluster) else NA
+  k <- if (length(since$cluster)) match(.Call(ffi_view_numbers, view)[[1L]], since$cluster) else NA
   as.double(c(tasks, if (is.na(k)) c(0, 0) else c(since$ended[[k]], since$told[[k]])))
 }
 

@@ -41,6 +41,7 @@ connect_observer <- function(path) {
 ask_observer <- function(o, command, ...) {
   arguments <- list(...)
   if (is.null(arguments$cluster)) arguments$cluster <- o$cluster
+  if (!is.null(o$views)) return(ask_views(o, command, arguments))
   socket_send(o$socket, list(command = command, arguments = arguments))
   answer <- socket_receive(o$socket)
   if (inherits(answer, "error")) stop(answer)
@@ -54,13 +55,56 @@ find_observers <- function() {
   Filter(Negate(is.null), lapply(paths, connect_observer))
 }
 
-close_observer <- function(o) close(o$socket)
+close_observer <- function(o) if (!is.null(o$socket)) close(o$socket)
 
 # What cluster_top() shows: without single tasks.
 top_snapshot <- function(o) ask_observer(o, "snapshot", tasks = 0)
 
+# ---- views without an observer ----
+
+# Clusters of sessions without a fork server. A view is memory that its session has open: on Linux
+# who may read what the session's process has can map it, that is, this user. So nothing has to be
+# started for it, nor to be left in a folder. What an observer does is done here then.
+find_views <- function() {
+  if (!system_can("proc")) return(list())
+  processes <- list.files("/proc", "^[0-9]+$", full.names = TRUE)
+  processes <- processes[file.info(processes)$uid %in% file.info(tempdir())$uid]
+  fds <- list.files(file.path(processes, "fd"), full.names = TRUE)
+  fds <- fds[startsWith(c(Sys.readlink(fds), character()), "/memfd:clutch ")]
+  views <- .Call(ffi_views_of, as.integer(sub("^/proc/([0-9]+)/.*", "\\1", fds)),
+                 as.integer(basename(fds)))
+  # as for sockets: a folder that was named is for those who name it, too
+  named <- vapply(views, function(v) .Call(ffi_view_folder, v), "")
+  views <- views[named == enc2utf8(Sys.getenv("CLUTCH_VIEW_FOLDER"))]
+  session <- vapply(views, function(v) .Call(ffi_view_numbers, v)[[2L]], 1)
+  lapply(split(views, session), function(of_it) {
+    pid <- as.integer(.Call(ffi_view_numbers, of_it[[1L]])[[2L]])
+    structure(list(views = of_it, session = pid), class = "clutch_observer")
+  })
+}
+
+# By this process. The clusters of a session that has ended are no more.
+ask_views <- function(o, command, arguments) {
+  if (is.na(.Call(ffi_process_letter, as.double(o$session)))) {
+    throw("lost", sprintf("session %.0f has ended", o$session))
+  }
+  before <- the_observer$views
+  on.exit(the_observer$views <- before)
+  the_observer$views <- o$views
+  observer_command(command, arguments)
+}
+
+# ---- clusters ----
+
 # An observer of each cluster of this user's on this machine, which is `about` it, as in a snapshot.
-find_clusters <- function() unlist(lapply(find_observers(), by_cluster), recursive = FALSE)
+find_clusters <- function() {
+  found <- unlist(lapply(find_observers(), by_cluster), recursive = FALSE)
+  more <- unlist(lapply(find_views(), by_cluster), recursive = FALSE)
+  # the fork server's know more
+  number <- function(o) paste(o$session, o$cluster)
+  known <- vapply(found, number, "")
+  c(found, Filter(function(o) !number(o) %in% known, more))
+}
 
 # One for each cluster that this observer has in view.
 by_cluster <- function(o) {
@@ -72,7 +116,7 @@ by_cluster <- function(o) {
     return(NULL)
   }
   each <- lapply(seq_len(nrow(clusters)), function(k) {
-    mine <- if (k == 1L) o else connect_observer(o$path)
+    mine <- if (k == 1L || is.null(o$path)) o else connect_observer(o$path)
     if (is.null(mine)) return(NULL) # there are as many as a fork server has at a time
     mine$cluster <- clusters$cluster[[k]]
     mine$about <- clusters[k, ]

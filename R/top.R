@@ -10,9 +10,9 @@
 #' Where nothing can be redrawn (output to a file or pipe, a terminal without abilities, the console
 #' of an IDE) it prints the state once.
 #'
-#' A cluster of strategy `"spawn"` or `"parallel"` has no fork server, which observers come from.
-#' From another terminal it is seen only once its session has a fork server: of another cluster, or
-#' because it has called `cluster_top(cl)` or [cluster_dashboard()].
+#' Clusters of all strategies are found. But a session without a fork server (strategies
+#' `"parallel"` and `"sequential"`) is found on Linux only: elsewhere once it has one, of another
+#' cluster, or because it has called `cluster_top(cl)` or [cluster_dashboard()].
 #'
 #' @param cl cluster made by [make_cluster()]. `NULL`: one of this user's clusters on this machine,
 #'   of any session. Where there are several, it asks which one; where nobody can be asked, it

@@ -6,7 +6,7 @@
 show_cluster <- function(cl) {
   info <- info_of(cl)
   texts <- c(as.character(getRversion()), Sys.info()[["effective_user"]],
-             Sys.info()[["nodename"]], info$strategy)
+             Sys.info()[["nodename"]], info$strategy, Sys.getenv("CLUTCH_VIEW_FOLDER"))
   cluster_number(info)
   info$view <- .Call(ffi_view_new, info$shown_as, length(info$hosts), texts)
   if (is.null(info$view)) return(invisible())

@@ -228,6 +228,40 @@ int clu_os_shared_map(clu_fd fd, size_t n, void **p, clu_err *e) {
   return CLU_OK;
 }
 
+#if defined(CLU_HAVE_MEMFD)
+
+/* It may be any file, or another one a moment later. So it is looked at before it is opened: to
+ * open a pipe or a terminal would have effects there. */
+int clu_os_shared_of(clu_pid pid, clu_fd fd, size_t n, void **p) {
+  static const char ours[] = "/memfd:clutch ";
+  char path[64], name[sizeof ours - 1];
+  struct stat st;
+  int f, rc = CLU_SYS;
+  snprintf(path, sizeof path, "/proc/%ld/fd/%ld", (long)pid, (long)fd);
+  if (readlink(path, name, sizeof name) != (ssize_t)sizeof name ||
+      memcmp(name, ours, sizeof name) != 0)
+    return CLU_SYS;
+  f = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (f < 0) return CLU_SYS;
+  if (fstat(f, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_size >= 0 &&
+      (size_t)st.st_size == n)
+    rc = clu_os_shared_map(f, n, p, NULL) == CLU_OK ? CLU_OK : CLU_SYS;
+  close(f);
+  return rc;
+}
+
+#else
+
+int clu_os_shared_of(clu_pid pid, clu_fd fd, size_t n, void **p) {
+  (void)pid;
+  (void)fd;
+  (void)n;
+  (void)p;
+  return CLU_UNSUPPORTED;
+}
+
+#endif
+
 void clu_os_shared_free(void *p, size_t n) { munmap(p, n); }
 
 /* ---- files ---- */

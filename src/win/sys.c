@@ -180,6 +180,14 @@ int clu_os_shared_map(clu_fd fd, size_t n, void **p, clu_err *e) {
   return clu_fail(e, CLU_NOMEM, err, "shared memory cannot be mapped: %s", clu_win_text(err, text));
 }
 
+int clu_os_shared_of(clu_pid pid, clu_fd fd, size_t n, void **p) {
+  (void)pid;
+  (void)fd;
+  (void)n;
+  (void)p;
+  return CLU_UNSUPPORTED;
+}
+
 void clu_os_shared_free(void *p, size_t n) {
   (void)n;
   UnmapViewOfFile(p);

@@ -63,6 +63,73 @@ TEST(another_process_reads_what_the_session_writes) {
   clu_view_unref(v);
 }
 
+/* With its session's process id; that the system can find it there. */
+static clu_view *made_here(int *is_found) {
+  clu_view_about about;
+  clu_err e = {0, 0, ""};
+  clu_view *v;
+  void *p;
+  int rc;
+  memset(&about, 0, sizeof about);
+  about.pid = (uint64_t)getpid();
+  v = clu_view_new(&about, &e);
+  REQUIRE(v != NULL);
+  rc = clu_os_shared_of(getpid(), v->fd, sizeof *v->memory, &p);
+  *is_found = rc == CLU_OK;
+  CHECK(rc == CLU_OK || rc == CLU_UNSUPPORTED);
+  if (rc == CLU_OK) clu_os_shared_free(p, sizeof *v->memory);
+  return v;
+}
+
+TEST(a_view_is_found_in_its_session_by_a_process_that_got_nothing_of_it) {
+  int is_found, status = -1;
+  clu_view *v = made_here(&is_found), *r;
+  pid_t me = getpid(), pid = fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    clu_fd fd = v->fd;
+    clu_os_close(fd);
+    clu_os_shared_free(v->memory, sizeof *v->memory);
+    r = clu_view_map_of(me, fd);
+    if (!r) _exit(is_found ? 3 : 0);
+    clu_view_tell(r, "start", 0, "seen", 7);
+    clu_view_unref(r);
+    _exit(0);
+  }
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  CHECK_INT_EQ(status, 0);
+  CHECK_INT_EQ(clu_view_get(&v->memory->nevents), (uint64_t)is_found);
+  CHECK(clu_view_map_of(me, v->fd + 1000) == NULL);
+  /* sealed: it is shown to nobody any more */
+  clu_view_seal(v);
+  CHECK(clu_view_map_of(me, 1024) == NULL);
+  clu_view_unref(v);
+}
+
+TEST(what_is_no_view_of_that_process_is_not_taken_for_one) {
+  clu_view *v = made(1); /* of process 42 */
+  char path[] = "/tmp/clutch-test-XXXXXX";
+  int ends[2], file = mkstemp(path);
+  clu_fd fd;
+  void *p;
+  clu_err e;
+  CHECK(clu_view_map_of(getpid(), v->fd) == NULL);
+  CHECK(clu_view_map_of(42, v->fd) == NULL);
+  /* a file of that size, a pipe, memory of another size */
+  REQUIRE(file >= 0 && ftruncate(file, sizeof *v->memory) == 0 && unlink(path) == 0);
+  CHECK(clu_view_map_of(getpid(), file) == NULL);
+  REQUIRE(pipe(ends) == 0);
+  CHECK(clu_view_map_of(getpid(), ends[0]) == NULL);
+  REQUIRE(clu_os_shared_new(4096, &p, &fd, &e) == CLU_OK);
+  CHECK(clu_view_map_of(getpid(), fd) == NULL);
+  clu_os_shared_free(p, 4096);
+  clu_os_close(fd);
+  close(ends[0]);
+  close(ends[1]);
+  close(file);
+  clu_view_unref(v);
+}
+
 TEST(a_task_at_hand_is_found_among_the_last_batches) {
   clu_view *v = made(1), *r = reader_of(v);
   uint64_t job = 0, task = 0;

@@ -1,3 +1,18 @@
+# What shows clusters, and what is shown.
+
+# A folder of its own: other sessions of this user are not seen.
+own_view_folder <- function(env = parent.frame()) {
+  old <- Sys.getenv("CLUTCH_VIEW_FOLDER", NA)
+  folder <- tempfile("view-")
+  dir.create(folder, mode = "0700")
+  Sys.setenv(CLUTCH_VIEW_FOLDER = folder)
+  do.call(on.exit, list(bquote({
+    Sys.unsetenv("CLUTCH_VIEW_FOLDER")
+    if (!is.na(.(old))) Sys.setenv(CLUTCH_VIEW_FOLDER = .(old))
+    unlink(.(folder), recursive = TRUE)
+  }), add = TRUE), envir = env)
+}
+
 # A cluster that is not there, for what shows clusters: the value of a "snapshot", made of numbers.
 
 # At `t` seconds after its start; of tasks and events those that came after `since`. Nodes 1 to

@@ -159,6 +159,86 @@ test_that("another process sees the stacks of nodes whose session is stopped", {
   wrong("cl", session = pid)
 })
 
+test_that("clusters without a fork server are seen by another process, and nothing is started", {
+  linux_only()
+  needs("proc")
+  outside_checks_only()
+  own_view_folder()
+  s <- start_script(c(
+    "cl <- make_cluster(2, strategy = 'parallel')",
+    "slow <- function(s) Sys.sleep(s)",
+    "task <- cluster_submit(cl, slow(600))",
+    "cat('servers=', length(clutch:::the$servers), '\\n', sep = '')",
+    "cat('pid=', Sys.getpid(), '\\n', sep = '')",
+    "repeat sum(as.numeric(1:1e6))"
+  ))
+  on.exit(tools::pskill(s$pid, tools::SIGKILL), add = TRUE)
+  expect_true(said(s, "pid="))
+  pid <- as.integer(value_of(s, "pid"))
+  expect_identical(value_of(s, "servers"), "0")
+  expect_length(list.files(Sys.getenv("CLUTCH_VIEW_FOLDER")), 0L)
+  found <- clutch:::find_clusters()
+  expect_length(found, 1L)
+  expect_identical(found[[1L]]$session, pid)
+  o <- found[[1L]]
+  expect_true(eventually(any(grepl("Sys.sleep", ask(o)$nodes$call))))
+  seen <- ask(o)
+  expect_identical(seen$clusters$strategy, "parallel")
+  expect_identical(sort(seen$nodes$state), c("busy", "idle"))
+  expect_identical(seen$nodes$element[seen$nodes$state == "busy"], 1)
+  expect_true(all(seen$nodes$memory > 0))
+  tools::pskill(pid, tools::SIGSTOP)
+  x <- cluster_stacks(session = pid)
+  expect_true(any(grepl("slow(600)", unlist(x$stack), fixed = TRUE)))
+  expect_match(capture.output(cluster_top()), "^2 nodes: 1 busy, 1 idle", all = FALSE)
+  # those who have named another folder do not look here
+  folder <- Sys.getenv("CLUTCH_VIEW_FOLDER")
+  Sys.setenv(CLUTCH_VIEW_FOLDER = tempdir())
+  expect_length(clutch:::find_views(), 0L)
+  Sys.setenv(CLUTCH_VIEW_FOLDER = folder)
+  tools::pskill(pid, tools::SIGKILL)
+  expect_true(ends(s))
+  expect_length(clutch:::find_clusters(), 0L)
+  expect_error(ask(o), class = "clutch_lost")
+})
+
+test_that("each cluster is found once, also by the session itself", {
+  linux_only()
+  needs("proc")
+  own_view_folder()
+  cl <- make_cluster(1, strategy = "parallel")
+  on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
+  numbers <- function() {
+    found <- clutch:::find_clusters()
+    on.exit(for (o in found) clutch:::close_observer(o))
+    vapply(found, function(o) o$cluster, 1L)
+  }
+  first <- numbers()
+  expect_length(first, 1L)
+  # that a node was replaced is seen, though its memory may be another one by then
+  o <- clutch:::find_clusters()[[1L]]
+  tools::pskill(cluster_status(cl)$pid, tools::SIGKILL)
+  expect_true(eventually(cluster_status(cl)$state != "idle"))
+  task <- cluster_submit(cl, Sys.sleep(600))
+  expect_true(eventually(any(grepl("Sys.sleep", ask(o)$nodes$call))))
+  expect_equal(ask(o)$nodes$pid, cluster_status(cl)$pid)
+  cancel(task)
+  # with a fork server both ways lead to it
+  k <- make_cluster(1, env = c(OBSERVER_TEST = "1"))
+  on.exit(stop_cluster(k), add = TRUE, after = FALSE)
+  clutch:::pass_view(clutch:::info_of(cl))
+  expect_length(unique(numbers()), length(numbers()))
+  # an observer reads what nodes of the session write, too
+  task <- cluster_submit(cl, Sys.sleep(600))
+  other <- observe(cl)
+  expect_true(eventually(any(grepl("Sys.sleep", ask(other)$nodes$call))))
+  close(other$socket)
+  cancel(task)
+  expect_true(all(c(first, clutch:::info_of(k)$shown_as) %in% numbers()))
+  stop_cluster(cl)
+  expect_false(first %in% numbers())
+})
+
 test_that("a node that was replaced is another process, and its death is counted", {
   of_each_strategy(function(cl) {
     o <- observe(cl)

@@ -178,19 +178,6 @@ test_that("it refuses what is no cluster, or none any more", {
   expect_error(cluster_top(cl), class = "clutch_stopped")
 })
 
-# A folder of its own: other sessions of this user are not seen.
-own_view_folder <- function(env = parent.frame()) {
-  old <- Sys.getenv("CLUTCH_VIEW_FOLDER", NA)
-  folder <- tempfile("view-")
-  dir.create(folder, mode = "0700")
-  Sys.setenv(CLUTCH_VIEW_FOLDER = folder)
-  do.call(on.exit, list(bquote({
-    Sys.unsetenv("CLUTCH_VIEW_FOLDER")
-    if (!is.na(.(old))) Sys.setenv(CLUTCH_VIEW_FOLDER = .(old))
-    unlink(.(folder), recursive = TRUE)
-  }), add = TRUE), envir = env)
-}
-
 test_that("where there is no cluster it says so, also of a fork server without one", {
   own_view_folder()
   nothing <- "No cluster of yours is to be seen"

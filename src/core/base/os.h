@@ -432,6 +432,8 @@ int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e);
  * descriptor through which a program started later can map the same bytes. */
 int clu_os_shared_new(size_t n, void **p, clu_fd *fd, clu_err *e);
 int clu_os_shared_map(clu_fd fd, size_t n, void **p, clu_err *e);
+/* Maps what `fd` is in that process of this user. CLU_SYS; CLU_UNSUPPORTED except on Linux. */
+int clu_os_shared_of(clu_pid pid, clu_fd fd, size_t n, void **p);
 /* Only this process's view of it goes. */
 void clu_os_shared_free(void *p, size_t n);
 

@@ -66,6 +66,7 @@ int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
       set->shared_fd = CLU_NO_FD;
       return rc;
     }
+    set->n_shared++;
     set->used = calloc(CLU_SLOTS, 1);
     if (!set->used) {
       drop_slots(set);
@@ -80,6 +81,10 @@ int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e) {
   set->n_used++;
   *fd = set->shared_fd;
   return CLU_OK;
+}
+
+uint64_t clu_child_memory(const clu_children *set) {
+  return set->shared ? (uint64_t)set->n_shared << 32 | ((uint64_t)set->shared_fd + 1) : 0;
 }
 
 void clu_child_slot_free(clu_children *set, int slot) {

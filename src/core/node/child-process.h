@@ -30,6 +30,7 @@ typedef struct clu_children {
   int ending;
   clu_shared *shared;  /* with the children; NULL: no slot is taken */
   clu_fd shared_fd;    /* open while there is `shared` */
+  uint32_t n_shared;   /* how many of these memories there have been */
   unsigned char *used; /* of its slots */
   int n_used;
 } clu_children;
@@ -42,6 +43,8 @@ void clu_children_fini(clu_children *set);
  * stays the set's. CLU_OK, CLU_LIMIT (all are taken), CLU_NOMEM, CLU_SYS. */
 int clu_child_slot(clu_children *set, int *slot, clu_fd *fd, clu_err *e);
 void clu_child_slot_free(clu_children *set, int slot);
+/* Which memory that is, for who reads it in another process: see clu_view_memory. */
+uint64_t clu_child_memory(const clu_children *set);
 /* Starts `spec`. Takes over `slot` (-1: none) and spec->hold also on failure. `folder` (may be
  * NULL) is removed when the process has ended, and on failure, too. Codes as those of
  * clu_os_spawn(). */

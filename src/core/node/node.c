@@ -103,18 +103,20 @@ void clu_node_show_state(const clu_node *nd) {
   clu_view_set(&to->state, shown_state(nd));
 }
 
-/* One that shares no memory cannot say what it is at. */
+/* One that shares no memory cannot say what it is at; and not every observer comes by that which
+ * the session shares with those that it has started. */
 static void show_work(const clu_node *nd) {
   clu_view_node *to = shown(nd);
   uint64_t before, now;
-  if (!to || clu_view_get(&to->slot)) return;
+  if (!to || (clu_view_get(&to->slot) && clu_view_get(&to->server) != nd->view->memory->about.pid))
+    return;
   before = clu_view_get(&to->waiting);
   now = tasks_at(nd, NULL) + (uint64_t)clu_requests_waiting(&nd->requests);
   if (!before != !now) clu_view_set(&to->changed, clu_os_now());
   clu_view_set(&to->waiting, now);
 }
 
-/* Where its fork server's observers find what it is at, and 1; 0: nowhere. */
+/* Where observers find what it is at, and 1; 0: nowhere. */
 static uint64_t slot_shown(const clu_node *nd) {
   int slot = -1;
   clu_shared *s = nd->transport->shared ? nd->transport->shared(nd, &slot) : NULL;
@@ -132,6 +134,10 @@ void clu_node_show(clu_node *nd, clu_view *view, int at, const char *host) {
   if (nd->transport->describe) nd->transport->describe(nd, &st);
   clu_view_set(&to->far, 0); /* what is there is of the node before */
   clu_view_set(&to->id, nd->id);
+  if (!st.server && slot_shown(nd)) {
+    st.server = (clu_pid)view->memory->about.pid;
+    clu_view_set(&view->memory->memory, clu_child_memory(&nd->session->children));
+  }
   clu_view_set(&to->server, (uint64_t)st.server);
   clu_view_set(&to->slot, st.server ? slot_shown(nd) : 0);
   if (host) clu_view_set(&to->host, clu_view_host(view, host));

@@ -26,21 +26,36 @@ clu_view *clu_view_new(const clu_view_about *about, clu_err *e) {
   return v;
 }
 
-clu_view *clu_view_map(clu_fd fd, clu_err *e) {
+/* Of a reader. NULL: not enough memory; the mapping is gone then. */
+static clu_view *mapped(void *memory) {
   clu_view *v = calloc(1, sizeof *v);
-  void *p;
   if (!v) {
-    clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+    clu_os_shared_free(memory, sizeof *v->memory);
     return NULL;
   }
-  if (clu_os_shared_map(fd, sizeof *v->memory, &p, e) != CLU_OK) {
-    free(v);
-    return NULL;
-  }
-  v->memory = p;
+  v->memory = memory;
   v->fd = CLU_NO_FD;
   v->refs = 1;
   return v;
+}
+
+clu_view *clu_view_map(clu_fd fd, clu_err *e) {
+  clu_view *v;
+  void *p;
+  if (clu_os_shared_map(fd, sizeof *v->memory, &p, e) != CLU_OK) return NULL;
+  v = mapped(p);
+  if (!v) clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  return v;
+}
+
+/* Others may have the same memory open, as the fork servers of the session and its forks. */
+clu_view *clu_view_map_of(clu_pid pid, clu_fd fd) {
+  clu_view *v;
+  void *p;
+  if (clu_os_shared_of(pid, fd, sizeof *v->memory, &p) != CLU_OK) return NULL;
+  if (((clu_view_memory *)p)->about.pid == (uint64_t)pid) return mapped(p);
+  clu_os_shared_free(p, sizeof *v->memory);
+  return NULL;
 }
 
 clu_view *clu_view_ref(clu_view *v) {

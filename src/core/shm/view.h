@@ -56,7 +56,7 @@ typedef struct clu_view_node {
   clu_word state; /* enum clu_view_state */
   clu_word pid;
   clu_word slot;    /* in the memory that nodes of its fork server share, and 1; 0: none */
-  clu_word server;  /* pid of that server */
+  clu_word server;  /* pid of that server, or of the session if that has started it */
   clu_word host;    /* number in the table of hosts */
   clu_word deaths;  /* how often one here has ended unasked */
   clu_word waiting; /* requests and tasks that it has; of one without a slot */
@@ -122,6 +122,7 @@ typedef struct clu_view_about {
   uint64_t created; /* clu_os_now() */
   uint64_t nodes;
   char r[CLU_VIEW_TEXT], user[CLU_VIEW_TEXT], host[CLU_VIEW_TEXT], strategy[CLU_VIEW_TEXT];
+  char folder[CLU_VIEW_STORY]; /* that the user has named for observers, or "" */
 } clu_view_about;
 
 typedef struct clu_view_memory {
@@ -131,6 +132,8 @@ typedef struct clu_view_memory {
   clu_word nhosts, nmaps, nsingles, ntasks, nevents;
   clu_word given, done, failed; /* tasks of all jobs so far */
   clu_word watched;             /* when an observer has looked; written by observers */
+  clu_word memory; /* that the session shares with nodes that it has started: its number there in
+                    * the upper half, and its descriptor and 1; 0: there is none */
   char host[CLU_VIEW_HOSTS][CLU_VIEW_TEXT];
   clu_view_far far[CLU_VIEW_HOSTS];
   clu_view_job job[CLU_VIEW_JOBS];
@@ -194,6 +197,9 @@ void clu_view_tell(clu_view *v, const char *kind, int node, const char *text, ui
 
 /* Maps that of a descriptor, which stays the caller's and has as many bytes as clu_view_memory. */
 clu_view *clu_view_map(clu_fd fd, clu_err *e);
+/* Maps the one that process `pid`, a session of this user's, has by that descriptor. NULL: it is no
+ * view of that process, or the system has no way to it. */
+clu_view *clu_view_map_of(clu_pid pid, clu_fd fd);
 /* Where node `i` is, if that is another host of which the link process tells; else NULL. */
 const clu_view_far *clu_view_far_of(const clu_view *v, int i);
 /* What node `i` is at: 1, and the job and task; 0: that is not known. */

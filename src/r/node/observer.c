@@ -27,27 +27,56 @@ static void view_finalize(SEXP x) {
   R_ClearExternalPtr(x);
 }
 
+/* Its place in R's list; whether it could be had. `v`: NULL: there is none. */
+static int put_view(SEXP out, R_xlen_t at, clu_view *v) {
+  SEXP x = R_MakeExternalPtr(NULL, Rf_install("clutch_seen_view"), R_NilValue);
+  clu_seen_memory on = {of ? of->shared : NULL, server};
+  SET_VECTOR_ELT(out, at, x);
+  R_RegisterCFinalizerEx(x, view_finalize, FALSE);
+  if (!v) return 0;
+  R_SetExternalPtrAddr(x, clu_seen_new(v, &on));
+  if (!R_ExternalPtrAddr(x)) clu_view_unref(v);
+  return R_ExternalPtrAddr(x) != NULL;
+}
+
 /* The views that the fork server had, without those that cannot be mapped. */
 SEXP ffi_observer_views(void) {
   SEXP out;
   R_xlen_t n = 0;
   if (!of) return Rf_allocVector(VECSXP, 0);
   out = PROTECT(Rf_allocVector(VECSXP, of->nviews));
-  for (int i = 0; i < of->nviews; i++) {
-    SEXP x = R_MakeExternalPtr(NULL, Rf_install("clutch_seen_view"), R_NilValue);
-    clu_view *v;
-    clu_err e;
-    SET_VECTOR_ELT(out, n, x);
-    R_RegisterCFinalizerEx(x, view_finalize, FALSE);
-    if (!(v = clu_view_map(of->views[i].fd, &e))) continue;
-    R_SetExternalPtrAddr(x, clu_seen_new(v));
-    if (R_ExternalPtrAddr(x))
-      n++;
-    else
-      clu_view_unref(v);
-  }
+  for (int i = 0; i < of->nviews; i++) n += put_view(out, n, clu_view_map(of->views[i].fd, NULL));
   out = Rf_xlengthgets(out, n);
   UNPROTECT(1);
+  return out;
+}
+
+/* In any process: the views that these descriptors of these processes of this user's are, for those
+ * that are one. */
+SEXP ffi_views_of(SEXP pids, SEXP fds) {
+  R_xlen_t n = 0;
+  SEXP out = PROTECT(Rf_allocVector(VECSXP, Rf_xlength(pids)));
+  for (R_xlen_t i = 0; i < Rf_xlength(pids); i++)
+    n += put_view(out, n, clu_view_map_of((clu_pid)INTEGER(pids)[i], (clu_fd)INTEGER(fds)[i]));
+  out = Rf_xlengthgets(out, n);
+  UNPROTECT(1);
+  return out;
+}
+
+/* The folder that its session's user has named for observers; "": none. */
+SEXP ffi_view_folder(SEXP view) {
+  const clu_seen *s = R_ExternalPtrAddr(view);
+  const char *text = s ? s->view->memory->about.folder : "";
+  const char *end = memchr(text, 0, s ? CLU_VIEW_STORY : 1);
+  return Rf_ScalarString(Rf_mkCharLenCE(text, end ? (int)(end - text) : 0, CE_UTF8));
+}
+
+/* c(cluster, process id of its session) */
+SEXP ffi_view_numbers(SEXP view) {
+  const clu_seen *s = R_ExternalPtrAddr(view);
+  SEXP out = Rf_allocVector(REALSXP, 2);
+  REAL(out)[0] = s ? (double)s->view->memory->about.number : NA_REAL;
+  REAL(out)[1] = s ? (double)s->view->memory->about.pid : NA_REAL;
   return out;
 }
 
@@ -57,48 +86,39 @@ static uint64_t count_of(double x) { return x >= 1 && x < 9e15 ? (uint64_t)x : 0
 /* What is seen of one of them now, see clu_seen_values(). `wish`: c(tasks, ended, told). */
 SEXP ffi_observer_read(SEXP view, SEXP wish) {
   clu_seen *s = R_ExternalPtrAddr(view);
-  clu_seen_server on;
   clu_seen_wish w;
-  if (!s || !of) clu_raise("argument", "there is no such view");
+  if (!s) clu_raise("argument", "there is no such view");
   if (TYPEOF(wish) != REALSXP || XLENGTH(wish) != 3)
     clu_raise("argument", "a wish has three numbers");
-  on.shared = of->shared;
-  on.pid = server;
   w.tasks = (R_xlen_t)count_of(REAL(wish)[0]);
   w.ended = count_of(REAL(wish)[1]);
   w.told = count_of(REAL(wish)[2]);
-  clu_seen_look(s, &on);
-  return clu_seen_values(s, &on, &w);
+  clu_seen_look(s);
+  return clu_seen_values(s, &w);
 }
 
 /* Asks the busy ones of these nodes (numbers from 1; NULL: of all): the questions, see
  * clu_seen_ask_stacks(). */
 SEXP ffi_observer_ask(SEXP view, SEXP nodes) {
   const clu_seen *s = R_ExternalPtrAddr(view);
-  clu_seen_server on;
   char *is_asked;
-  if (!s || !of) clu_raise("argument", "there is no such view");
+  if (!s) clu_raise("argument", "there is no such view");
   if (nodes != R_NilValue && TYPEOF(nodes) != INTSXP)
     clu_raise("argument", "nodes are whole numbers");
-  on.shared = of->shared;
-  on.pid = server;
   is_asked = R_alloc((size_t)s->n + 1, 1);
   memset(is_asked, nodes == R_NilValue, (size_t)s->n);
   for (R_xlen_t k = 0; k < Rf_xlength(nodes); k++)
     if (INTEGER(nodes)[k] >= 1 && INTEGER(nodes)[k] <= s->n) is_asked[INTEGER(nodes)[k] - 1] = 1;
-  return clu_seen_ask_stacks(s, &on, is_asked);
+  return clu_seen_ask_stacks(s, is_asked);
 }
 
 /* What they have told, see clu_seen_stacks(). */
 SEXP ffi_observer_stacks(SEXP view, SEXP questions) {
   const clu_seen *s = R_ExternalPtrAddr(view);
-  clu_seen_server on;
-  if (!s || !of) clu_raise("argument", "there is no such view");
-  on.shared = of->shared;
-  on.pid = server;
+  if (!s) clu_raise("argument", "there is no such view");
   if (TYPEOF(questions) != REALSXP || XLENGTH(questions) != s->n)
     clu_raise("argument", "a question for each node");
-  return clu_seen_stacks(s, &on, questions);
+  return clu_seen_stacks(s, questions);
 }
 
 /* c(load, bytes of memory, bytes of it that are free) of this machine; NA: not known. */
@@ -111,12 +131,6 @@ SEXP ffi_observer_machine(void) {
   REAL(out)[2] = m.memory_free < 0 ? NA_REAL : (double)m.memory_free;
   UNPROTECT(1);
   return out;
-}
-
-/* The number of its cluster. */
-SEXP ffi_observer_cluster(SEXP view) {
-  const clu_seen *s = R_ExternalPtrAddr(view);
-  return Rf_ScalarReal(s ? (double)s->view->memory->about.number : NA_REAL);
 }
 
 /* Ends this process, without R's exit: what that would remove is the fork server's. */

@@ -157,16 +157,19 @@ static uint64_t far_hand(const clu_view *v, R_xlen_t i, int *busy, uint64_t *sin
 
 /* What it is at, and since when; since when it is at nothing is known of few. Whether it is busy.
  */
-static int read_work(SEXP out, R_xlen_t i, const clu_view *v, clu_shared *s) {
+static int read_work(SEXP out, R_xlen_t i, const clu_seen *s) {
+  const clu_view *v = s->view;
   const clu_view_node *nd = &v->memory->node[i];
-  uint64_t slot = clu_view_get(&nd->slot), since = clu_view_get(&nd->changed), job, task, seq;
+  int slot;
+  clu_shared *from = clu_seen_memory_of(s, i, &slot);
+  uint64_t since = clu_view_get(&nd->changed), job, task, seq;
   int busy = clu_view_get(&nd->waiting) > 0;
   set(out, JOB, i, NA_REAL);
   set(out, ELEMENT, i, NA_REAL);
-  if (slot > 0 && slot <= CLU_SLOTS && s && s->has_rings) {
-    seq = clu_activity_look(clu_shared_activity(s, (int)slot - 1), &since);
+  if (from) {
+    seq = clu_activity_look(clu_shared_activity(from, slot), &since);
     busy = seq > 0;
-    if (busy) SET_STRING_ELT(VECTOR_ELT(out, CALL), i, read_call(s, (int)slot - 1, seq, since));
+    if (busy) SET_STRING_ELT(VECTOR_ELT(out, CALL), i, read_call(from, slot, seq, since));
   } else {
     seq = far_hand(v, i, &busy, &since);
   }
@@ -203,12 +206,10 @@ static void read_use(SEXP out, R_xlen_t i, const clu_seen *s) {
   }
 }
 
-static void read_node(SEXP out, R_xlen_t i, const clu_seen *s, const clu_seen_server *of,
-                      SEXP states) {
+static void read_node(SEXP out, R_xlen_t i, const clu_seen *s, SEXP states) {
   const clu_view_memory *m = s->view->memory;
   const clu_view_node *nd = &m->node[i];
-  int is_of_server = clu_view_get(&nd->server) == (uint64_t)of->pid;
-  int busy = read_work(out, i, s->view, is_of_server ? of->shared : NULL), state;
+  int busy = read_work(out, i, s), state;
   set(out, PID, i, number(&nd->pid));
   state = state_of(clu_view_get(&nd->state), busy);
   if ((state == IDLE || state == BUSY) && is_cut(s->view, i)) state = CUT;
@@ -222,13 +223,13 @@ static void read_node(SEXP out, R_xlen_t i, const clu_seen *s, const clu_seen_se
   read_use(out, i, s);
 }
 
-static SEXP read_nodes(const clu_seen *s, const clu_seen_server *of) {
+static SEXP read_nodes(const clu_seen *s) {
   static const char *names[] = {"pid",      "state", "host",   "job",    "element",
                                 "since",    "done",  "failed", "deaths", "sent",
                                 "received", "cpu",   "memory", "call",   ""};
   SEXP states = PROTECT(state_texts());
   SEXP out = PROTECT(columns(names, "nttnnnnnnnnnnt", s->n));
-  for (R_xlen_t i = 0; i < s->n; i++) read_node(out, i, s, of, states);
+  for (R_xlen_t i = 0; i < s->n; i++) read_node(out, i, s, states);
   UNPROTECT(2);
   return out;
 }
@@ -240,8 +241,7 @@ static int is_open(const clu_view_job *j) {
 
 /* The session reads results when it has reason to. Of jobs of one task those are found that their
  * node has done and the session has not read of: `is_over`. */
-static void find_over(const clu_view *v, clu_shared *s, clu_pid server, const clu_view_job *jobs,
-                      R_xlen_t n, int *is_over) {
+static void find_over(const clu_seen *s, const clu_view_job *jobs, R_xlen_t n, int *is_over) {
   uint64_t first = UINT64_MAX, last = 0, since;
   for (R_xlen_t i = 0; i < n; i++) {
     uint64_t number = clu_view_get(&jobs[i].number);
@@ -250,11 +250,13 @@ static void find_over(const clu_view *v, clu_shared *s, clu_pid server, const cl
     if (number > last) last = number;
   }
   if (last == 0) return;
-  for (uint64_t k = 0; k < v->memory->about.nodes && k < CLU_VIEW_NODES; k++) {
-    const clu_view_node *nd = &v->memory->node[k];
-    uint64_t slot = clu_view_get(&nd->slot), at_hand;
-    if (!slot || slot > CLU_SLOTS || clu_view_get(&nd->server) != (uint64_t)server) continue;
-    at_hand = clu_activity_look(clu_shared_activity(s, (int)slot - 1), &since);
+  for (R_xlen_t k = 0; k < s->n; k++) {
+    const clu_view_node *nd = &s->view->memory->node[k];
+    int slot;
+    clu_shared *from = clu_seen_memory_of(s, k, &slot);
+    uint64_t at_hand;
+    if (!from) continue;
+    at_hand = clu_activity_look(clu_shared_activity(from, slot), &since);
     for (int b = 0; b < CLU_VIEW_BATCHES; b++) {
       uint64_t job = clu_view_get(&nd->batch[b].job), seq = clu_view_get(&nd->batch[b].seq);
       if (job < first || job > last || (at_hand && seq >= at_hand)) continue;
@@ -264,10 +266,10 @@ static void find_over(const clu_view *v, clu_shared *s, clu_pid server, const cl
   }
 }
 
-static SEXP read_jobs(const clu_view *v, clu_shared *s, clu_pid server) {
+static SEXP read_jobs(const clu_seen *s) {
   static const char *names[] = {"job",   "total",   "done", "failed", "retries", "began",
                                 "ended", "waiting", "over", "label",  ""};
-  const clu_view_memory *m = v->memory;
+  const clu_view_memory *m = s->view->memory;
   int here[CLU_VIEW_JOBS], is_over[CLU_VIEW_JOBS] = {0};
   clu_view_job *jobs;
   R_xlen_t some = 0, n = 0;
@@ -276,8 +278,8 @@ static SEXP read_jobs(const clu_view *v, clu_shared *s, clu_pid server) {
     if (clu_view_get(&m->job[k].number)) here[some++] = k;
   jobs = (clu_view_job *)R_alloc((size_t)some, sizeof *jobs);
   for (R_xlen_t k = 0; k < some; k++)
-    if (clu_view_read_job(v, here[k], &jobs[n])) n++;
-  if (s) find_over(v, s, server, jobs, n, is_over);
+    if (clu_view_read_job(s->view, here[k], &jobs[n])) n++;
+  find_over(s, jobs, n, is_over);
   out = PROTECT(columns(names, "nnnnnnnnlt", n));
   for (R_xlen_t i = 0; i < n; i++) {
     const clu_view_job *j = &jobs[i];
@@ -382,7 +384,7 @@ static uint64_t first_wished(uint64_t end, uint64_t most, uint64_t since) {
   return since > from && since <= end ? since : from;
 }
 
-SEXP clu_seen_values(const clu_seen *s, const clu_seen_server *of, const clu_seen_wish *wish) {
+SEXP clu_seen_values(const clu_seen *s, const clu_seen_wish *wish) {
   static const char *names[] = {"about", "nodes", "jobs", "tasks", "events", "hosts", ""};
   const clu_view_memory *m = s->view->memory;
   uint64_t ended = atomic_load_explicit(&m->ntasks, memory_order_acquire);
@@ -390,8 +392,8 @@ SEXP clu_seen_values(const clu_seen *s, const clu_seen_server *of, const clu_see
   uint64_t most = CLU_VIEW_TASKS - 64; /* some may be written meanwhile */
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   if ((uint64_t)wish->tasks < most) most = (uint64_t)wish->tasks;
-  SET_VECTOR_ELT(out, 1, read_nodes(s, of));
-  SET_VECTOR_ELT(out, 2, read_jobs(s->view, of->shared, of->pid));
+  SET_VECTOR_ELT(out, 1, read_nodes(s));
+  SET_VECTOR_ELT(out, 2, read_jobs(s));
   SET_VECTOR_ELT(out, 3, read_tasks(s->view, first_wished(ended, most, wish->ended), ended));
   SET_VECTOR_ELT(out, 4,
                  read_events(s->view, first_wished(told, CLU_VIEW_EVENTS, wish->told), told));

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-clu_seen *clu_seen_new(clu_view *view) {
+clu_seen *clu_seen_new(clu_view *view, const clu_seen_memory *server) {
   uint64_t n = view->memory->about.nodes;
   clu_seen *s = calloc(1, sizeof *s);
   if (s) s->n = (int)(n < CLU_VIEW_NODES ? n : CLU_VIEW_NODES);
@@ -13,12 +13,19 @@ clu_seen *clu_seen_new(clu_view *view) {
     return NULL;
   }
   s->view = view;
+  if (server) s->of_server = *server;
   for (int i = 0; i < s->n; i++) clu_process_use_begin(&s->nodes[i], 0);
   return s;
 }
 
+static void forget_memory(clu_seen *s) {
+  if (s->of_session.shared) clu_os_shared_free(s->of_session.shared, sizeof *s->of_session.shared);
+  s->of_session.shared = NULL;
+}
+
 void clu_seen_free(clu_seen *s) {
   if (!s) return;
+  forget_memory(s);
   clu_view_unref(s->view);
   free(s->nodes);
   free(s);
@@ -30,24 +37,49 @@ static int is_here(const clu_view_memory *m, const clu_view_node *nd) {
          (state == CLU_VIEW_READY || state == CLU_VIEW_STARTING);
 }
 
-static uint64_t ended_at(const clu_view_node *nd, const clu_seen_server *of) {
-  uint64_t slot = clu_view_get(&nd->slot);
-  const clu_activity *a = NULL;
-  if (of->shared && slot > 0 && slot <= CLU_SLOTS && clu_view_get(&nd->server) == (uint64_t)of->pid)
-    a = clu_shared_activity(of->shared, (int)slot - 1);
-  return a ? atomic_load_explicit(&a->ended, memory_order_relaxed) : UINT64_MAX;
+clu_shared *clu_seen_memory_of(const clu_seen *s, R_xlen_t i, int *slot) {
+  const clu_view_node *nd = &s->view->memory->node[i];
+  const clu_seen_memory *const from[] = {&s->of_server, &s->of_session};
+  uint64_t number = clu_view_get(&nd->slot), pid = clu_view_get(&nd->server);
+  if (number == 0 || number > CLU_SLOTS) return NULL;
+  *slot = (int)number - 1;
+  for (int k = 0; k < 2; k++)
+    if (from[k]->shared && (uint64_t)from[k]->pid == pid)
+      return clu_shared_activity(from[k]->shared, *slot) ? from[k]->shared : NULL;
+  return NULL;
 }
 
-void clu_seen_look(clu_seen *s, const clu_seen_server *of) {
+/* The session makes it with its first such node, and drops it with the last one. */
+static void find_memory(clu_seen *s) {
+  uint64_t which = clu_view_get(&s->view->memory->memory);
+  void *p;
+  if (which == s->memory) return;
+  forget_memory(s);
+  s->memory = which;
+  s->of_session.pid = (clu_pid)s->view->memory->about.pid;
+  if (which && clu_os_shared_of(s->of_session.pid, (clu_fd)(uint32_t)which - 1,
+                                sizeof *s->of_session.shared, &p) == CLU_OK)
+    s->of_session.shared = p;
+}
+
+static uint64_t ended_at(const clu_seen *s, int i) {
+  int slot;
+  clu_shared *from = clu_seen_memory_of(s, i, &slot);
+  if (!from) return UINT64_MAX;
+  return atomic_load_explicit(&clu_shared_activity(from, slot)->ended, memory_order_relaxed);
+}
+
+void clu_seen_look(clu_seen *s) {
   clu_view_memory *m = s->view->memory;
   uint64_t now = clu_os_now();
   clu_view_set(&m->watched, now);
+  find_memory(s);
   for (int left = clu_process_use_turn(s->n, s->looked, now); left > 0; left--) {
     const clu_view_node *nd = &m->node[s->next];
     clu_process_use *x = &s->nodes[s->next];
     clu_pid pid = (clu_pid)clu_view_get(&nd->pid);
     if (pid != x->pid) clu_process_use_begin(x, pid);
-    if (pid > 0 && is_here(m, nd)) clu_process_use_look(x, ended_at(nd, of), now);
+    if (pid > 0 && is_here(m, nd)) clu_process_use_look(x, ended_at(s, s->next), now);
     s->next = (s->next + 1) % s->n;
   }
   s->looked = now;

@@ -9,26 +9,32 @@
 #include "core/shm/node-memory.h"
 #include "core/shm/view.h"
 
+/* Memory that nodes share with the process that has started them. */
+typedef struct clu_seen_memory {
+  clu_shared *shared; /* NULL: it cannot be read */
+  clu_pid pid;
+} clu_seen_memory;
+
 typedef struct clu_seen {
   clu_view *view;
+  clu_seen_memory of_server;  /* the observer's fork server, if it has one; not owned */
+  clu_seen_memory of_session; /* mapped while it is there */
+  uint64_t memory;            /* which one that is: its word in the view */
   int n;
   clu_process_use *nodes; /* of this host; others are in the view */
   int next;               /* the first that is looked at next */
   uint64_t looked;        /* when some were */
 } clu_seen;
 
-/* NULL without memory. Takes over the view. */
-clu_seen *clu_seen_new(clu_view *view);
+/* NULL without memory. Takes over the view. `server` may be NULL. */
+clu_seen *clu_seen_new(clu_view *view, const clu_seen_memory *server);
 void clu_seen_free(clu_seen *s); /* accepts NULL */
-/* The fork server of the observer: the memory that its nodes share, and its process. */
-typedef struct clu_seen_server {
-  clu_shared *shared;
-  clu_pid pid;
-} clu_seen_server;
+/* Where node `i` says what it is at: `*slot` of that memory; NULL: nowhere that can be read. */
+clu_shared *clu_seen_memory_of(const clu_seen *s, R_xlen_t i, int *slot);
 
 /* Looks at processes: at all of few nodes, else at so many that all get their turn within 8 s. Who
  * can tell of nodes on other hosts sees that somebody looks. */
-void clu_seen_look(clu_seen *s, const clu_seen_server *of);
+void clu_seen_look(clu_seen *s);
 
 /* What is asked for of the last tasks and events: those after so many, and of tasks not more than
  * `tasks`. */
@@ -39,13 +45,13 @@ typedef struct clu_seen_wish {
 
 /* list(about, nodes, jobs, tasks, events, hosts): lists of columns, times in seconds of
  * clu_os_now(), NA where not known. */
-SEXP clu_seen_values(const clu_seen *s, const clu_seen_server *of, const clu_seen_wish *wish);
+SEXP clu_seen_values(const clu_seen *s, const clu_seen_wish *wish);
 
 /* Asks those of these nodes (a flag for each) for their stacks that are busy: the numbers of the
  * questions, 0 where none was asked. */
-SEXP clu_seen_ask_stacks(const clu_seen *s, const clu_seen_server *of, const char *is_asked);
+SEXP clu_seen_ask_stacks(const clu_seen *s, const char *is_asked);
 /* list(text, current, age, known, job, element, since, open): what they have told; `open`: one that
  * was asked has not told yet. Of nodes that are at nothing all is NA. */
-SEXP clu_seen_stacks(const clu_seen *s, const clu_seen_server *of, SEXP questions);
+SEXP clu_seen_stacks(const clu_seen *s, SEXP questions);
 
 #endif

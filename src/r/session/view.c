@@ -21,12 +21,12 @@ static void view_finalize(SEXP x) {
 /* NULL: there is none. */
 clu_view *clu_get_view(SEXP x) { return x == R_NilValue ? NULL : clu_handle_get(x, view_tag()); }
 
-static void copy_text(char *to, SEXP text) {
-  snprintf(to, CLU_VIEW_TEXT, "%s", Rf_translateCharUTF8(STRING_ELT(text, 0)));
+static void copy_text(char *to, size_t room, SEXP text) {
+  snprintf(to, room, "%s", Rf_translateCharUTF8(text));
 }
 
-/* For cluster `number` with so many nodes. `texts`: R's version, the user, the host, the strategy.
- * NULL: without memory or a descriptor for it. */
+/* For cluster `number` with so many nodes. `texts`: R's version, the user, the host, the strategy,
+ * the folder. NULL: without memory or a descriptor for it. */
 SEXP ffi_view_new(SEXP number, SEXP nodes, SEXP texts) {
   clu_view_about about;
   char *const to[] = {about.r, about.user, about.host, about.strategy};
@@ -39,7 +39,8 @@ SEXP ffi_view_new(SEXP number, SEXP nodes, SEXP texts) {
   about.pid = (uint64_t)clu_os_getpid();
   about.created = clu_os_now();
   about.nodes = (uint64_t)Rf_asReal(nodes);
-  for (int i = 0; i < 4; i++) copy_text(to[i], Rf_ScalarString(STRING_ELT(texts, i)));
+  for (int i = 0; i < 4; i++) copy_text(to[i], CLU_VIEW_TEXT, STRING_ELT(texts, i));
+  copy_text(about.folder, sizeof about.folder, STRING_ELT(texts, 4));
   x = PROTECT(clu_handle_new(view_tag(), R_NilValue, view_finalize));
   v = clu_view_new(&about, &e);
   if (v) clu_handle_set(x, v);
