@@ -83,12 +83,16 @@ variable_text <- function(env) {
   paste0(names(env), "=", shQuote(env), collapse = " ")
 }
 
-# The command that runs `command` on the node's host.
+# The command that runs `command` on the node's host. There a shell gets watched_input() first.
 command_from_here <- function(node, command) {
   if (node$local) return(command)
   login <- if (!is.null(node$user)) c("-l", node$user)
+  if (can_watch()) command <- run_watched(command, else_run = TRUE)
   c(strsplit(node$rshcmd, " +")[[1L]], login, node$host, command_line(command))
 }
+
+# On Windows words are quoted as its own shell wants them, and not as one there.
+can_watch <- function() .Platform$OS.type == "unix"
 
 program <- function(name) {
   path <- if (grepl("/", name, fixed = TRUE)) name else Sys.which(name)[[1L]]
@@ -147,7 +151,8 @@ start_process <- function(process, node, handle, acceptor, command, own, log) {
     how <- list(output = log, folder = folder, stdin = FALSE, slot = has_own)
   } else {
     env <- effective_env(NULL)
-    how <- list(output = log, folder = NULL, stdin = TRUE, slot = FALSE)
+    how <- list(output = log, folder = NULL, stdin = TRUE, slot = FALSE, hold = can_watch(),
+                input = if (can_watch()) watched_input(acceptor))
   }
   if (node$local && !is.null(acceptor)) {
     quick <- without_front_end(command, env)
@@ -157,6 +162,11 @@ start_process <- function(process, node, handle, acceptor, command, own, log) {
   env <- paste0(names(env), "=", env)
   if (is.null(acceptor)) return(.Call(ffi_psock_spawn, handle, command, env, how))
   .Call(ffi_acceptor_spawn, acceptor, handle, command, env, how)
+}
+
+# What a shell there gets: for a node its secret comes next, and then the line "end".
+watched_input <- function(acceptor) {
+  paste0(c(WATCHED_START, if (is.null(acceptor)) "end"), "\n", collapse = "")
 }
 
 # ---- failure ----
@@ -256,6 +266,14 @@ show_processes <- function(info, command) {
     sprintf("%d nodes, started %s, strategy \"%s\"", length(process$nodes), how, info$strategy),
     sprintf("the session listens at %s, port %s", address, port),
     if (length(process$env)) paste("nodes with", variable_text(process$env)),
-    unlist(lapply(seq_along(process$nodes), of_node))
+    unlist(lapply(seq_along(process$nodes), of_node)),
+    if (is_watched(process)) {
+      "an R behind rshcmd first gets a line that its shell runs, and that ends it with the session"
+    }
   )
+}
+
+is_watched <- function(process) {
+  is_far <- !vapply(process$nodes, function(node) node$local, NA)
+  any(is_far) && can_watch() && !process$manual
 }

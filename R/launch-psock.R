@@ -206,6 +206,9 @@ psock_set_up_here <- function(packages, nice, env) {
     Sys.unsetenv("CLUTCH_STARTING")
     if (identical(getOption("error"), expression(NULL))) options(error = NULL)
   })
+  watcher <- Sys.getenv("CLUTCH_WATCHER") # as end_watcher() does
+  Sys.unsetenv("CLUTCH_WATCHER")
+  if (nzchar(watcher)) tools::pskill(as.integer(watcher), 9L)
   if (length(env)) do.call(Sys.setenv, as.list(env))
   if (!is.na(nice)) tools::psnice(value = nice)
   for (p in packages) {

@@ -30,13 +30,6 @@ remove_unused_folders <- function() {
   for (folder in setdiff(folders, tempdir())) .Call(ffi_remove_unused, folder)
 }
 
-# See WATCHED_START.
-end_watcher <- function() {
-  pid <- Sys.getenv("CLUTCH_WATCHER")
-  Sys.unsetenv("CLUTCH_WATCHER")
-  if (nzchar(pid)) tools::pskill(as.integer(pid), tools::SIGKILL)
-}
-
 # In the child, the fork server. It ends when the relay does, and knows no idle limit. Its temporary
 # folder is that of the relay: whichever of the two ends last removes it when it quits, also where
 # the other one was killed. A node that outlives both removes it, too.

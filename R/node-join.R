@@ -14,6 +14,7 @@ join_main <- function(args) {
   if (!is.na(a["TMP"])) restore_tmpdir(a["OLDTMP"])
   settings <- .Call(ffi_join, a[["MASTER"]], as.integer(a[["PORT"]]), as.integer(a[["RANK"]]),
                     as.numeric(a[["SETUPTIMEOUT"]]), a)
+  end_watcher() # with the connection there is something else that it ends with
   if (is.character(settings)) {
     message(sprintf("node %s did not join the cluster at %s, port %s: %s",
                     a[["RANK"]], a[["MASTER"]], a[["PORT"]], settings))

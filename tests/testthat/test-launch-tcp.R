@@ -110,7 +110,7 @@ test_that("hosts: all loopback addresses are this machine, others are reached by
   fake <- tempfile("fake-ssh-", fileext = ".sh")
   log <- tempfile()
   on.exit(unlink(c(fake, log)))
-  writeLines(c("#!/bin/sh", sprintf("echo \"$@\" | sed 's/[^ ]*Rscript.*//' >> %s", shQuote(log)),
+  writeLines(c("#!/bin/sh", sprintf("echo \"$@\" | sed 's/ .sh. .-c. .*//' >> %s", shQuote(log)),
                "while [ \"$1\" != far.example ]; do shift; done; shift", "exec sh -c \"$*\""), fake)
   Sys.chmod(fake, "0755")
   cl <- make_cluster(c("localhost", "127.0.0.2", "far.example"), master = "127.0.0.1",

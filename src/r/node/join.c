@@ -13,6 +13,20 @@ static clu_pid parent; /* the session that has started it; 0: not known, or on a
 
 static int parent_lives(void) { return !parent || clu_os_kill(parent, 0, 0) == 0; }
 
+/* What WATCHED_START in R has put behind the secret is not for code that reads the standard input.
+ * Its end is there already, or about to be. */
+static void forget_input(void) {
+  char bytes[64];
+  for (int rc = CLU_OK; rc == CLU_OK || rc == CLU_AGAIN;) {
+    clu_iov iov;
+    size_t got = 0;
+    iov.base = bytes;
+    iov.len = sizeof bytes;
+    if (clu_os_wait_readable(0, 1000000000) == CLU_TIMEOUT) return;
+    rc = clu_os_readv(0, &iov, 1, &got, NULL, NULL);
+  }
+}
+
 /* From the environment, which is wiped, or from the standard input. 1: there is one. */
 static int get_secret(unsigned char out[CLU_SECRET]) {
   char *env = getenv("CLUTCH_SECRET"), hex[2 * CLU_SECRET + 1];
@@ -39,6 +53,7 @@ static int get_secret(unsigned char out[CLU_SECRET]) {
   }
   ok = have == 2 * CLU_SECRET && clu_secret_from_hex(hex, out);
   clu_os_wipe(hex, sizeof hex);
+  if (ok && getenv("CLUTCH_WATCHER")) forget_input();
   return ok;
 }
 

@@ -3,6 +3,7 @@
 #include "r/session/session.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/input.h"
@@ -43,13 +44,21 @@ void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how) {
   if (part(how, "input") != R_NilValue) p->input = CHAR(STRING_ELT(part(how, "input"), 0));
 }
 
-static int secret_as_input(const char *hex, clu_fd *in, clu_err *e) {
-  char line[2 * CLU_SECRET + 1];
+#define AFTER_SECRET "\nend\n" /* see WATCHED_START in R */
+
+/* The secret as a line, after `before` (may be NULL). */
+static int secret_as_input(const char *before, const char *hex, clu_fd *in, clu_fd *hold,
+                           clu_err *e) {
+  size_t n = before ? strlen(before) : 0, all = n + 2 * CLU_SECRET + sizeof AFTER_SECRET;
+  char *text = malloc(all);
   int rc;
-  memcpy(line, hex, sizeof line);
-  line[sizeof line - 1] = '\n';
-  rc = clu_input_of(line, sizeof line, in, NULL, e);
-  clu_os_wipe(line, sizeof line);
+  if (!text) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+  if (n) memcpy(text, before, n);
+  memcpy(text + n, hex, 2 * CLU_SECRET);
+  memcpy(text + n + 2 * CLU_SECRET, AFTER_SECRET, sizeof AFTER_SECRET);
+  rc = clu_input_of(text, n ? all - 1 : 2 * CLU_SECRET + 1, in, hold, e);
+  clu_os_wipe(text, all);
+  free(text);
   return rc;
 }
 
@@ -75,8 +84,10 @@ int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, cl
   s.leaves = p->leaves;
   rc = open_output(p, &s, e);
   if (p->holds_input) s.hold = &hold;
-  if (rc == CLU_OK && p->input) rc = clu_input_of(p->input, strlen(p->input), &s.in, s.hold, e);
-  if (rc == CLU_OK && p->secret_by_stdin && secret) rc = secret_as_input(secret, &s.in, e);
+  if (rc == CLU_OK && p->secret_by_stdin && secret)
+    rc = secret_as_input(p->input, secret, &s.in, s.hold, e);
+  else if (rc == CLU_OK && p->input)
+    rc = clu_input_of(p->input, strlen(p->input), &s.in, s.hold, e);
   if (rc == CLU_OK && p->shares_memory)
     rc = clu_child_slot(clu_session_children(clu_the_session), &slot, &memory, e);
   if (slot >= 0) {

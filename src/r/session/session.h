@@ -92,7 +92,8 @@ typedef struct clu_process {
   const char *output;  /* a path that is appended to, "" for this process's own output */
   const char *folder;  /* removed when the process has ended; NULL: none */
   const char *input;   /* what it finds on its standard input; NULL: nothing, or the secret */
-  int secret_by_stdin; /* else it is in the environment */
+  int secret_by_stdin; /* after `input` and followed by the line "end", where there is `input`; else
+                          it is in the environment */
   int holds_input;     /* that has no end as long as the process runs */
   int leaves;          /* what it has started may outlive it */
   int shares_memory;   /* with the session: tasks can be taken back, requests cancelled */
