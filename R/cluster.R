@@ -97,7 +97,8 @@
 #'
 #' For nodes over TCP also:
 #' * `port`: integer, 0 (the default: a free one), or a range, of which one is taken.
-#' * `master`: string, this machine's name as the nodes know it.
+#' * `master`: string, this machine's name as the nodes know it, or an address of IPv4 or IPv6.
+#'   Workers of base R (`node = "psock"`) know IPv4 only.
 #' * `timeout`: number of seconds of silence after which a node ends. 30 days or more: none.
 #' * `homogeneous`: logical, is R where it is on this machine?
 #' * `rshcmd`, `user`: strings, the command that reaches another host, and the login there. Until R

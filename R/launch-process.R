@@ -62,6 +62,18 @@ master_for <- function(local, master) {
   if (local) "127.0.0.1" else Sys.info()[["nodename"]]
 }
 
+# Where nodes are told an address of IPv6, this machine has to have that, or at least IPv6.
+check_masters <- function(process) {
+  masters <- unique(vapply(process$nodes, function(node) node$master, ""))
+  for (master in grep(":", masters, fixed = TRUE, value = TRUE)) {
+    has_ipv6 <- .Call(ffi_can_listen, "::1") || .Call(ffi_can_listen, master)
+    if (!has_ipv6) {
+      text <- "the nodes are to connect to '%s' (`master`), but this machine has no IPv6"
+      throw("start", sprintf(text, master))
+    }
+  }
+}
+
 is_loopback <- function(address) {
   address %in% c("localhost", "::1") || grepl("^127\\.", address)
 }

@@ -7,7 +7,17 @@ psock_launcher <- function() {
                show = show_psock)
 }
 
-plan_psock <- function(request) plan_processes(request, "psock")
+plan_psock <- function(request) {
+  info <- plan_processes(request, "psock")
+  masters <- vapply(info$process$nodes, function(node) node$master, "")
+  six <- grep(":", masters, fixed = TRUE, value = TRUE)
+  if (length(six)) { # so far as R 4.6
+    text <- paste("workers of base R (node = \"psock\") know IPv4 only: `master` cannot be '%s',",
+                  "but a name, or an address of IPv4")
+    throw("argument", sprintf(text, six[[1L]]))
+  }
+  info
+}
 
 psock_command <- function(node, port, process) {
   c(

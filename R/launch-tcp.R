@@ -47,6 +47,7 @@ start_tcp <- function(info, ranks, left) {
 
 # list(handle, port)
 open_acceptor <- function(process, problem) {
+  check_masters(process)
   acceptor <- .Call(ffi_acceptor_open, process$listen, process$ports, process$backlog,
                     process$secret)
   if (is.character(acceptor)) throw("start", paste(problem, acceptor))

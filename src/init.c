@@ -21,6 +21,7 @@
   X(ffi_any_recv, 1)            \
   /* r/session/acceptor.c */    \
   X(ffi_acceptor_open, 4)       \
+  X(ffi_can_listen, 1)          \
   X(ffi_acceptor_secret, 1)     \
   X(ffi_acceptor_node, 3)       \
   X(ffi_acceptor_spawn, 5)      \

@@ -157,6 +157,18 @@ int clu_os_sockets(clu_fd *out, int max, int *n) {
 }
 
 #if defined(CLU_HAVE_SOCK_DIAG)
+/* IPv4 within IPv6, as a listener for both has it: the other end knows only the IPv4. */
+static void unmap(struct sockaddr_storage *a) {
+  const struct sockaddr_in6 *six = (void *)a;
+  struct sockaddr_in four;
+  if (a->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) return;
+  memset(&four, 0, sizeof four);
+  four.sin_family = AF_INET;
+  four.sin_port = six->sin6_port;
+  memcpy(&four.sin_addr, six->sin6_addr.s6_addr + 12, 4);
+  memcpy(a, &four, sizeof four);
+}
+
 /* Addresses and ports as the other end has them: its own first. 0: the connection may leave this
  * machine. */
 static int from_there(int fd, struct inet_diag_req_v2 *q) {
@@ -165,6 +177,8 @@ static int from_there(int fd, struct inet_diag_req_v2 *q) {
   if (getsockname(fd, (struct sockaddr *)&us, &n) != 0 ||
       getpeername(fd, (struct sockaddr *)&them, &m) != 0)
     return 0;
+  unmap(&us);
+  unmap(&them);
   if (us.ss_family == AF_INET && them.ss_family == AF_INET) {
     const struct sockaddr_in *a = (void *)&them, *b = (void *)&us;
     q->id.idiag_sport = a->sin_port;

@@ -23,6 +23,7 @@ SEXP ffi_any_recv(SEXP nodes);
 
 /* r/session/acceptor.c */
 SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret);
+SEXP ffi_can_listen(SEXP host);
 SEXP ffi_acceptor_secret(SEXP acceptor);
 SEXP ffi_acceptor_node(SEXP acceptor, SEXP rank, SEXP settings);
 SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP how);

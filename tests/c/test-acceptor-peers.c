@@ -168,17 +168,14 @@ TEST(thousands_of_peers_of_another_user_take_no_place) {
   for (int i = 0; i < 6; i++) reap(pid[i], 0);
 }
 
-TEST(whose_process_is_at_the_other_end) {
+/* A listener at `at` gets a connection of ours by IPv4, and one of another user's. */
+static void check_whose(clu_addr at) {
   int fd;
   clu_fd there;
-  clu_addr at, peer;
+  clu_addr peer;
   clu_listen how = {-1, 0, 0};
   clu_fd l;
   char host[CLU_ADDR_TEXT];
-#if !defined(CLU_HAVE_SOCK_DIAG)
-  SKIP("the system does not tell whose a connection is");
-#endif
-  loopback(&at, 0);
   REQUIRE(clu_os_listen(&at, &how, &l, NULL, NULL) == CLU_OK);
   clu_os_local_addr(l, &at);
   port = clu_os_addr_host(&at, host, sizeof host);
@@ -190,5 +187,37 @@ TEST(whose_process_is_at_the_other_end) {
   CHECK_INT_EQ(clu_os_peer_user(l), CLU_PEER_UNKNOWN);
   close(fd);
   clu_os_close(there);
+  if (geteuid() == 0) {
+    pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+      if (setuid(65534) != 0) _exit(1);
+      pending_peer();
+      for (;;) pause();
+    }
+    CHECK_SOON(clu_os_accept(l, &there, &peer, NULL) == CLU_OK, 5000);
+    CHECK_INT_EQ(clu_os_peer_user(there), CLU_PEER_OTHER);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    clu_os_close(there);
+  }
   clu_os_close(l);
+}
+
+TEST(whose_process_is_at_the_other_end) {
+  clu_addr at;
+#if !defined(CLU_HAVE_SOCK_DIAG)
+  SKIP("the system does not tell whose a connection is");
+#endif
+  loopback(&at, 0);
+  check_whose(at);
+}
+
+TEST(whose_process_is_at_the_other_end_of_a_listener_for_both_families) {
+  clu_addr at;
+#if !defined(CLU_HAVE_SOCK_DIAG)
+  SKIP("the system does not tell whose a connection is");
+#endif
+  clu_resolve_any(&at);
+  check_whose(at);
 }

@@ -64,3 +64,19 @@ test_that("`address` may be one of IPv6", {
   on.exit(stop_hosts(hosts))
   expect_hosts_empty(hosts)
 })
+
+test_that("nodes that rshcmd starts connect by IPv6, others of the cluster by IPv4", {
+  hosts <- hosts_or_skip(c("alpha", "beta"))
+  on.exit(stop_hosts(hosts))
+  addresses <- with_ipv6(hosts, "alpha")
+  nodes <- list(list(host = addresses[["alpha"]], master = addresses[["here"]]),
+                list(host = "beta", master = hosts$here))
+  cl <- make_cluster(nodes, rshcmd = hosts$ssh)
+  on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
+  where <- vapply(parallel::clusterCall(cl, Sys.info), `[[`, "", "nodename")
+  expect_identical(where, c("alpha", "beta"))
+  expect_identical(cluster_map_dbl(cl, 1:50, function(i) i^2), (1:50)^2)
+  stop_cluster(cl)
+  on.exit(stop_hosts(hosts))
+  expect_hosts_empty(hosts)
+})

@@ -85,3 +85,16 @@ test_that("a program that is missing is an error that leaves nothing, however it
   expect_match(conditionMessage(e), "no-such-program-here", fixed = TRUE)
   expect_identical(new_files(), character())
 })
+
+test_that("a listener for base R's workers takes both families; the workers know IPv4 only", {
+  l <- .Call(clutch:::ffi_psock_listen, "", 0L, NA_integer_)
+  on.exit(.Call(clutch:::ffi_psock_close, l$handle))
+  for (host in c("127.0.0.1", if (has_ipv6()) "::1")) {
+    con <- socket_connect(host, l$port)
+    expect_true(eventually(!is.null(s <- .Call(clutch:::ffi_psock_accept, l$handle))), info = host)
+    .Call(clutch:::ffi_psock_close, s)
+    close(con)
+  }
+  expect_error(launch_plan("far.example", node = "psock", master = "::1"), "IPv4 only.*'::1'",
+               class = "clutch_argument")
+})

@@ -58,6 +58,11 @@ test_that("nodes over IPv6, and over both families", {
   cl <- make_cluster(1, "sequential", master = "::1")
   expect_true(works(cl))
   stop_cluster(cl)
+  # one listener for nodes that know this machine by different addresses
+  cl <- make_cluster(list(list(host = "localhost", master = "::1"),
+                          list(host = "localhost", master = "127.0.0.1")), "parallel")
+  expect_true(works(cl))
+  stop_cluster(cl)
 })
 
 test_that("nobody can read the secret from a node, nor connect once the cluster is up", {

@@ -82,3 +82,22 @@ test_that("what stays lost is an error in time that names the nodes, and leaves 
     expect_match(paste(out, collapse = "\n"), late)
   }
 })
+
+test_that("without IPv6 an address of it is an error that says so, and IPv4 goes on", {
+  linux_only()
+  skip_if_not(can_filter(), "no network namespace of our own")
+  out <- in_namespace(c(
+    "system('ip -6 addr flush dev lo')",
+    "for (master in c('::1', '2001:db8::7')) {",
+    "  e <- tryCatch(make_cluster(1, 'parallel', master = master), error = identity)",
+    "  cat(class(e)[[1L]], conditionMessage(e), '\\n')",
+    "}",
+    "spec <- list(list(host = 'localhost', master = '127.0.0.2'), 'localhost')",
+    "cl <- make_cluster(spec, 'parallel')", then_works
+  ))
+  text <- paste(out, collapse = "\n")
+  why <- "clutch_start the nodes .* connect to '%s' \\(`master`\\), but this machine has no IPv6"
+  expect_match(text, sprintf(why, "::1"))
+  expect_match(text, sprintf(why, "2001:db8::7"))
+  expect_true("complete 0 " %in% out, label = text)
+})

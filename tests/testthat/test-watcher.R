@@ -44,11 +44,10 @@ expect_ended_with <- function(how, options) {
 
 test_that("R that rshcmd has started ends with the session, and where the start fails", {
   linux_only()
-  for (how in c("kill", "fail")) {
-    expect_ended_with(how, "homogeneous = TRUE")
-    expect_ended_with(how, "homogeneous = FALSE")
-    expect_ended_with(how, "node = 'psock'")
-  }
+  expect_ended_with("kill", "homogeneous = TRUE")
+  expect_ended_with("kill", "homogeneous = FALSE")
+  expect_ended_with("kill", "node = 'psock'")
+  expect_ended_with("fail", "homogeneous = FALSE")
 })
 
 test_that("a node that has connected has no watcher, and nothing on its standard input", {

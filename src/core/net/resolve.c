@@ -244,3 +244,13 @@ void clu_resolve_any(clu_addr *out) {
   else
     clu_os_addr_any(CLU_INET, 0, out);
 }
+
+int clu_resolve_listener(const char *host, clu_addr *out, clu_err *e) {
+  clu_addr all[CLU_MAX_ADDRS];
+  int n = 0, rc = CLU_OK;
+  if (!*host)
+    clu_resolve_any(out);
+  else if ((rc = clu_resolve_now(host, 0, 5000000000, all, &n, e)) == CLU_OK)
+    *out = all[0];
+  return rc;
+}

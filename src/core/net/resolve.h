@@ -39,5 +39,8 @@ int clu_resolve_now(const char *host, int port, int64_t wait_ns, clu_addr out[CL
 /* Where a listener for all addresses of this machine is bound, with port 0: one for IPv6, which
  * takes IPv4, too; where the system has no IPv6, one for IPv4. */
 void clu_resolve_any(clu_addr *out);
+/* Where a listener at `host` (numbers, a name, or "": all addresses) is bound, with port 0: the
+ * name's first address. Blocks, 5 s at most. Codes as those of clu_resolve_now(). */
+int clu_resolve_listener(const char *host, clu_addr *out, clu_err *e);
 
 #endif

@@ -35,7 +35,7 @@ static clu_acceptor *get_acceptor(SEXP x) {
   return m;
 }
 
-/* list(handle, port, backlog): listens at `host` (numbers, or "localhost"; "": every address) at
+/* list(handle, port, backlog): listens at `host` (as clu_resolve_listener()) at
  * the first of `ports` that is free; or, when none is, a string. `backlog` NA: the most the
  * system allows. `secret`: digits, or NULL for a random one. */
 SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
@@ -43,8 +43,8 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   const char *h = CHAR(STRING_ELT(host, 0));
   clu_err e = {0, 0, ""};
   clu_acceptor *m = NULL;
-  clu_addr at[CLU_MAX_ADDRS];
-  int n = 0, granted = -1, port = 0, rc = CLU_DNS, most = Rf_asInteger(backlog);
+  clu_addr at;
+  int granted = -1, port = 0, rc = CLU_DNS, most = Rf_asInteger(backlog);
   unsigned char given[CLU_SECRET];
   SEXP out, x;
   clu_need_session();
@@ -53,14 +53,10 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
     clu_raise("argument", "`secret` has to be %d hexadecimal digits", 2 * CLU_SECRET);
   x = PROTECT(clu_handle_new(acceptor_tag(), R_NilValue, acceptor_finalize));
   out = PROTECT(Rf_mkNamed(VECSXP, names));
-  if (*h) {
-    if (clu_resolve_now(h, 0, 5000000000, at, &n, &e) != CLU_OK) clu_raise_err(&e);
-  } else {
-    clu_os_addr_any(CLU_INET, 0, &at[0]);
-  }
+  if (clu_resolve_listener(h, &at, &e) != CLU_OK) clu_raise_err(&e);
   for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
-    clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
-    rc = clu_acceptor_open(clu_the_session, &at[0], most == NA_INTEGER ? -1 : most,
+    clu_os_addr_set_port(&at, INTEGER(ports)[i]);
+    rc = clu_acceptor_open(clu_the_session, &at, most == NA_INTEGER ? -1 : most,
                            secret == R_NilValue ? NULL : given, &m, &granted, &port, &e);
     if (rc != CLU_IN_USE) break;
   }
@@ -76,6 +72,19 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   SET_VECTOR_ELT(out, 2, Rf_ScalarInteger(granted < 0 ? NA_INTEGER : granted));
   UNPROTECT(2);
   return out;
+}
+
+/* Whether this machine has this address, which is a number. */
+SEXP ffi_can_listen(SEXP host) {
+  clu_listen how = {0, 0, 0};
+  clu_addr at[CLU_MAX_ADDRS];
+  clu_fd fd;
+  int n = 0;
+  if (clu_os_ask_name(CHAR(STRING_ELT(host, 0)), 1, at, &n) != 0 ||
+      clu_os_listen(&at[0], &how, &fd, NULL, NULL) != CLU_OK)
+    return Rf_ScalarLogical(FALSE);
+  clu_os_close(fd);
+  return Rf_ScalarLogical(TRUE);
 }
 
 #define HEX (2 * CLU_SECRET + 1)

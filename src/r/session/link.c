@@ -153,23 +153,19 @@ static void host_says(clu_node *nd, const clu_msg *m) {
 /* ---- start ---- */
 
 static int listen_at(const char *host, SEXP ports, clu_fd *fd, int *port, clu_err *e) {
-  clu_addr at[CLU_MAX_ADDRS];
+  clu_addr at;
   clu_listen how = {-1, 0, 0};
   char text[CLU_ADDR_TEXT];
-  int n = 0, granted, rc = CLU_DNS;
-  if (*host) {
-    if ((rc = clu_resolve_now(host, 0, 5000000000, at, &n, e)) != CLU_OK) return rc;
-  } else {
-    clu_resolve_any(&at[0]);
-  }
+  int granted, rc = clu_resolve_listener(host, &at, e);
+  if (rc != CLU_OK) return rc;
   for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
-    clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
-    rc = clu_os_listen(&at[0], &how, fd, &granted, e);
+    clu_os_addr_set_port(&at, INTEGER(ports)[i]);
+    rc = clu_os_listen(&at, &how, fd, &granted, e);
     if (rc != CLU_IN_USE) break;
   }
   if (rc != CLU_OK) return rc;
-  if ((rc = clu_os_local_addr(*fd, &at[0])) == CLU_OK)
-    *port = clu_os_addr_host(&at[0], text, sizeof text);
+  if ((rc = clu_os_local_addr(*fd, &at)) == CLU_OK)
+    *port = clu_os_addr_host(&at, text, sizeof text);
   return rc;
 }
 

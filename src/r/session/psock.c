@@ -90,17 +90,17 @@ SEXP ffi_psock_spawn(SEXP handle, SEXP argv, SEXP envp, SEXP how) {
   return R_NilValue;
 }
 
-/* list(handle, port): listens at `host` (numbers, or "localhost"; "": every address) at the first
+/* list(handle, port): listens at `host` (as clu_resolve_listener()) at the first
  * of `ports` that is free; or, when none is, a string that says why. `backlog` NA: the most the
  * system allows. */
 SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog) {
   static const char *names[] = {"handle", "port", ""};
   const char *h = CHAR(STRING_ELT(host, 0));
   clu_err e = {0, 0, ""};
-  clu_addr at[CLU_MAX_ADDRS];
+  clu_addr at;
   clu_listen how = {-1, 0, 0};
   char text[CLU_ADDR_TEXT];
-  int n = 0, rc = CLU_DNS;
+  int rc = CLU_DNS;
   SEXP out, x;
   clu_sock *s;
   clu_need_session();
@@ -108,14 +108,10 @@ SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog) {
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   s = ((worker *)R_ExternalPtrAddr(x))->s;
   if (Rf_asInteger(backlog) != NA_INTEGER) how.backlog = Rf_asInteger(backlog);
-  if (*h) {
-    if (clu_resolve_now(h, 0, 5000000000, at, &n, &e) != CLU_OK) clu_raise_err(&e);
-  } else {
-    clu_os_addr_any(CLU_INET, 0, &at[0]);
-  }
+  if (clu_resolve_listener(h, &at, &e) != CLU_OK) clu_raise_err(&e);
   for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
-    clu_os_addr_set_port(&at[0], INTEGER(ports)[i]);
-    if ((rc = clu_sock_listen(s, at, 1, NULL, &how, &e)) != CLU_IN_USE) break;
+    clu_os_addr_set_port(&at, INTEGER(ports)[i]);
+    if ((rc = clu_sock_listen(s, &at, 1, NULL, &how, &e)) != CLU_IN_USE) break;
   }
   if (rc != CLU_OK) {
     UNPROTECT(2);
