@@ -46,7 +46,9 @@ is_prestart_wanted <- function() {
 }
 
 .onUnload <- function(libpath) {
-  if (isTRUE(the_node$serving)) return() # this code runs the node, whatever its tasks unload
+  # this code runs the node, whatever its tasks unload; a package that one of them has unloaded and
+  # loaded again does not know that it serves
+  if (isTRUE(the_node$serving) || .Call(ffi_is_node)) return()
   for (key in names(the$servers)) server_drop(key)
   for (s in own_servers()) server_end(s)
   forget_watches()

@@ -159,6 +159,21 @@ test_that("what one element does to its node is not seen by the next", {
   }
 })
 
+# It crashed: the package loaded again did not know that it is that of a node, and unloaded its code
+test_that("a node whose elements unload the package and load it again stays, each time", {
+  f <- function(i) {
+    unloadNamespace("clutch")
+    clutch::task_attempt()
+    Sys.getpid()
+  }
+  for (s in c("fork_server", "sequential")) {
+    cl <- make_cluster(1, s)
+    on.exit(stop_cluster(cl))
+    expect_length(unique(cluster_map(cl, 1:4, f, .globals = FALSE)), 1L)
+    stop_cluster(cl)
+  }
+})
+
 test_that("variables that an element removes are there for the next, however many there are", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
