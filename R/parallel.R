@@ -37,19 +37,17 @@ start_for_parallel <- function(spec = available_cores(), ...) make_cluster(spec,
 # ---- sending ----
 
 sendData_clutch_node <- function(node, data) {
-  if (identical(data$type, "DONE")) {
-    stop_nodes(list(node))
-    return(invisible())
+  if (!identical(data$type, "EXEC")) {
+    if (identical(data$type, "DONE")) stop_nodes(list(node))
+    return(invisible()) # as base R's workers: unknown types are ignored
   }
-  # as base R's workers: unknown types are ignored
-  if (!identical(data$type, "EXEC")) return(invisible())
   frame <- if (sys.nframe() > 4L) sys.frame(-4L) # sendData <- postNode <- sendCall <- frame
   parent <- if (!is.null(frame)) parent.env(frame)
   status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, parent)
   if (is.null(status)) return(invisible()) # it was sent
   if (status == "no_scope" && identical(parent, the$parallel)) { # a call of parallel's begins
     is_to_all <- identical(sys.function(-4L), the$parallel$clusterCall)
-    .Call(ffi_call_scope_begin, frame, if (is_to_all) frame$cl, sys.frames())
+    .Call(ffi_call_scope_begin, frame, if (is_to_all) frame, sys.frames())
     status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, NULL)
     if (is.null(status)) return(invisible())
   }
@@ -60,7 +58,7 @@ sendData_clutch_node <- function(node, data) {
     status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), scope, NULL)
     if (identical(status, "no_scope")) {
       is_to_all <- is_cluster_call(sys.function(-4L))
-      .Call(ffi_call_scope_begin, scope, if (is_to_all) frame$cl, sys.frames())
+      .Call(ffi_call_scope_begin, scope, if (is_to_all) frame, sys.frames())
       status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), scope, NULL)
     }
   }

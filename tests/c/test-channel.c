@@ -32,6 +32,31 @@ TEST(many_small_messages_arrive_in_order) {
   down(&t);
 }
 
+/* What one has given back another may take, but nobody what has bytes in it. */
+TEST(buffers_go_from_one_channel_to_the_next) {
+  enum { N = 4 };
+  unsigned char of[CLU_HEADER + 200];
+  two t[N];
+  size_t n = frame(of, CLU_K_VALUE, 0, 9, 200, 0, 200);
+  for (int i = 0; i < N; i++) up(&t[i], INT64_MAX, 0);
+  for (unsigned round = 0; round < 20; round++) {
+    unsigned half = round % N;
+    raw(&t[half], of, n / 2);
+    CHECK_INT_EQ(clu_chan_fill(&t[half].b), CLU_OK);
+    for (unsigned i = 0; i < N; i++) {
+      if (i == half) continue;
+      queue(&t[i], CLU_K_VALUE, round, 100, i, CLU_NO_FD);
+      expect(&t[i], CLU_K_VALUE, round, 100, i);
+      expect_nothing(&t[i]);
+      CHECK(t[i].b.in == NULL);
+    }
+    raw(&t[half], of + n / 2, n - n / 2);
+    expect(&t[half], CLU_K_VALUE, 9, 200, 0);
+    expect_nothing(&t[half]);
+  }
+  for (int i = 0; i < N; i++) down(&t[i]);
+}
+
 TEST(a_body_with_several_owners_is_not_copied_nor_changed) {
   two t;
   clu_blob *b = pattern(3 * MB, 5);

@@ -2,6 +2,7 @@
 
 #include "core/base/slab.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,10 +30,13 @@ int clu_chan_init(clu_chan *c, clu_fd fd, uint64_t limit, int takes_fds) {
 }
 
 /* Who has thousands of channels has no memory for the buffers of all: each has one while there is
- * something in it. A node, which has one channel, keeps it. */
+ * something in it. A node, which has one channel, keeps it. The last buffer stays for the next
+ * channel, of any thread: malloc() and free() took 1,000 of a small call's 201,000 instructions. */
+static _Atomic(unsigned char *) spare;
+
 static void give_buffer_back(clu_chan *c) {
-  if (c->in_pos < c->in_len || c->in_lent || c->stream) return;
-  free(c->in);
+  if (!c->in || c->in_pos < c->in_len || c->in_lent || c->stream) return;
+  free(atomic_exchange(&spare, c->in));
   c->in = NULL;
   c->in_pos = c->in_len = 0;
 }
@@ -295,7 +299,8 @@ int clu_chan_fill(clu_chan *c) {
     iov[n++].len = direct = c->cur.len;
   }
   if (c->in_len == IN_CAP || has_many_fds(c)) return CLU_OK; /* full: take messages first */
-  if (!c->in && !(c->in = malloc(IN_CAP))) return CLU_NOMEM;
+  if (!c->in && !(c->in = atomic_exchange(&spare, NULL)) && !(c->in = malloc(IN_CAP)))
+    return CLU_NOMEM;
   iov[n].base = c->in + c->in_len;
   iov[n++].len = IN_CAP - c->in_len;
   rc = clu_os_readv(c->fd, iov, n, &got, c->takes_fds ? fds : NULL, &nfds);

@@ -81,11 +81,12 @@ static void end_old_scopes(SEXP frames) {
 }
 
 /* A call begins. `frames`: those of all calls that are being evaluated (sys.frames()); other scopes
- * have ended. `same`: a list of nodes to all of which it sends the same; NULL: to each something
- * else. (In R, length() of a cluster looks for a method, which takes a twentieth of a small call.)
- */
+ * have ended. `same`: the frame of a clusterCall(), which sends the same to all nodes of its
+ * variable `cl`; NULL: to each something else. (In R, length() of a cluster looks for a method,
+ * which takes a twentieth of a small call.) */
 SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames) {
-  SEXP ref;
+  static SEXP cl;
+  SEXP ref, to = R_NilValue;
   clu_need_session();
   if (n_scopes == scopes_cap) {
     int cap = scopes_cap ? 2 * scopes_cap : 16;
@@ -94,13 +95,15 @@ SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames) {
     scopes = more;
     scopes_cap = cap;
   }
+  if (!cl) cl = Rf_install("cl");
+  if (TYPEOF(same) == ENVSXP) to = Rf_eval(cl, same);
   clu_call_forget_sent();
   end_old_scopes(frames);
   ref = PROTECT(R_MakeWeakRef(frame, R_NilValue, R_NilValue, FALSE));
   R_PreserveObject(ref);
   scopes[n_scopes].number = ++scope_numbers;
   scopes[n_scopes++].frame = ref;
-  same_to_all.nodes = TYPEOF(same) == VECSXP ? Rf_length(same) : 0;
+  same_to_all.nodes = TYPEOF(to) == VECSXP ? Rf_length(to) : 0;
   same_to_all.scope = same_to_all.nodes > 0 ? scope_numbers : 0;
   UNPROTECT(1);
   return R_NilValue;

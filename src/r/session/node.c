@@ -6,7 +6,12 @@
 #include "core/node/transports.h"
 #include "core/wire/frame.h"
 
-static SEXP node_tag(void) { return Rf_install("clutch_node"); }
+/* Asked for three times in each call: R looks a symbol up by its name. */
+static SEXP node_tag(void) {
+  static SEXP tag;
+  if (!tag) tag = Rf_install("clutch_node");
+  return tag;
+}
 
 static void node_finalize(SEXP x) {
   clu_node *nd = R_ExternalPtrAddr(x);
