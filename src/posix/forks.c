@@ -6,6 +6,12 @@
  * child finds its pages when it reads them. So memory outside of huge pages is moved to a file
  * without a name, and mapped from there. What is written afterwards is copied page by page, as
  * ever.
+ *
+ * What is left goes with the number of mappings: a fork takes 1 us for each, and 1 us more where
+ * some of its pages are the process's own; the end of the child takes as much again. An R has
+ * loaded 40 libraries, and each has five mappings. Three of these are the file as it is: headers,
+ * code, constants. They become one by having the same permission. The fourth has been relocated by
+ * the dynamic linker and is never written to again, so it is moved, too.
  */
 #if defined(__linux__)
 #define _GNU_SOURCE
@@ -25,6 +31,9 @@
 
 #if !defined(MAP_ANONYMOUS)
 #define MAP_ANONYMOUS MAP_ANON
+#endif
+#if defined(__linux__) && !defined(MADV_COLLAPSE)
+#define MADV_COLLAPSE 25 /* since Linux 6.1; the C library may be older */
 #endif
 #if !defined(MAP_NORESERVE)
 #define MAP_NORESERVE 0
@@ -52,27 +61,51 @@ typedef struct range {
   uintptr_t from, to;
 } range;
 
-enum { MOST_RANGES = 32 };
+enum { MOST_RANGES = 32, MOST_FILES = 256 };
+
+/* One line of /proc/self/maps. */
+typedef struct mapping {
+  range at;
+  char how[8]; /* as "rw-p" */
+  unsigned long offset, inode;
+  char name[16]; /* begin of it */
+} mapping;
+
+typedef struct ranges {
+  range is[MOST_FILES];
+  int n;
+} ranges;
 
 typedef struct memory {
   range small[MOST_RANGES]; /* what is to be moved */
   int n;
+  ranges relocated; /* read-only parts of files that have pages of this process's own */
+  ranges unwritten; /* read-only parts of files, beside their code */
+  mapping last;     /* the one before */
+  range huge;       /* of the heap, in huge pages, some of which may have been split */
   range stack;
 } memory;
 
-/* Whether half of it is there. */
-static int is_in_use(int pagemap, range r) {
-  uint64_t entry[64];
-  uintptr_t at = r.from / PAGE, end = r.to / PAGE, there = 0;
+/* Pages of it that are there. Of a file: those that are not the file's. -1: not known. */
+static intptr_t pages_there(int pagemap, range r, int is_file) {
+  static const uint64_t THERE = (uint64_t)1 << 63, OF_FILE = (uint64_t)1 << 61;
+  uint64_t entry[512];
+  uintptr_t at = r.from / PAGE, end = r.to / PAGE;
+  intptr_t there = 0;
   while (at < end) {
-    size_t n = end - at < 64 ? end - at : 64;
+    size_t n = end - at < 512 ? end - at : 512;
     if (pread(pagemap, entry, n * sizeof *entry, (off_t)(at * sizeof *entry)) !=
         (ssize_t)(n * sizeof *entry))
-      return 0;
-    for (size_t i = 0; i < n; i++) there += entry[i] >> 63;
+      return -1;
+    for (size_t i = 0; i < n; i++)
+      there += (entry[i] & THERE) && !(is_file && (entry[i] & OF_FILE));
     at += n;
   }
-  return there >= (r.to - r.from) / PAGE / 2;
+  return there;
+}
+
+static int is_in_use(int pagemap, range r) {
+  return pages_there(pagemap, r, 0) >= (intptr_t)((r.to - r.from) / PAGE / 2);
 }
 
 static void add_small(memory *m, int pagemap, range r) {
@@ -88,23 +121,51 @@ static void add_heap(memory *m, int pagemap, range r) {
     return;
   }
   add_small(m, pagemap, (range){r.from, first});
+  if (r.to / HUGE * HUGE > first) m->huge = (range){first, r.to / HUGE * HUGE};
+}
+
+static void add(ranges *to, range r) {
+  if (to->n < MOST_FILES) to->is[to->n++] = r;
+}
+
+static int goes_on(const mapping *before, const mapping *m) {
+  return m->inode == before->inode && m->at.from == before->at.to &&
+         m->offset == before->offset + (before->at.to - before->at.from);
+}
+
+/* A mapping of a file that cannot be written to. */
+static void add_file(memory *all, int pagemap, const mapping *m) {
+  const mapping *before = &all->last;
+  int is_code = strcmp(m->how, "r-xp") == 0;
+  if (is_code && goes_on(before, m) && strcmp(before->how, "r--p") == 0)
+    add(&all->unwritten, before->at);
+  if (is_code || m->inode != before->inode) return;
+  if (pages_there(pagemap, m->at, 1) > 0)
+    add(&all->relocated, m->at);
+  else if (goes_on(before, m) && strcmp(before->how, "r-xp") == 0)
+    add(&all->unwritten, m->at);
 }
 
 /* A line of /proc/self/maps: "from-to rw-p offset device inode name". */
-static void add_mapping(memory *m, int pagemap, const char *line) {
-  unsigned long from, to, inode;
-  char how[8], name[16] = "";
-  range r;
-  if (sscanf(line, "%lx-%lx %7s %*s %*s %lu %15s", &from, &to, how, &inode, name) < 4) return;
-  if (strcmp(how, "rw-p") != 0 || inode != 0) return;
-  r.from = from;
-  r.to = to;
-  if (strcmp(name, "[stack]") == 0)
-    m->stack = r;
-  else if (strcmp(name, "[heap]") == 0)
-    add_heap(m, pagemap, r);
-  else if (!name[0])
-    add_small(m, pagemap, r);
+static void add_mapping(memory *all, int pagemap, const char *line) {
+  unsigned long from, to;
+  mapping m = {{0, 0}, "", 0, 0, ""};
+  if (sscanf(line, "%lx-%lx %7s %lx %*s %lu %15s", &from, &to, m.how, &m.offset, &m.inode, m.name) <
+      5)
+    return;
+  m.at.from = from;
+  m.at.to = to;
+  if (m.inode != 0 && (strcmp(m.how, "r--p") == 0 || strcmp(m.how, "r-xp") == 0)) {
+    add_file(all, pagemap, &m);
+  } else if (strcmp(m.how, "rw-p") == 0 && m.inode == 0) {
+    if (strcmp(m.name, "[stack]") == 0)
+      all->stack = m.at;
+    else if (strcmp(m.name, "[heap]") == 0)
+      add_heap(all, pagemap, m.at);
+    else if (!m.name[0])
+      add_small(all, pagemap, m.at);
+  }
+  all->last = m;
 }
 
 static void find_memory(memory *m) {
@@ -127,21 +188,41 @@ static int write_all(int fd, range r) {
   return 1;
 }
 
+static int move(int fd, const range *list, int n, int protection, size_t *done) {
+  for (int i = 0; i < n; i++) {
+    range r = list[i];
+    if (!write_all(fd, r) || mmap((void *)r.from, r.to - r.from, protection,
+                                  MAP_PRIVATE | MAP_FIXED, fd, (off_t)*done) == MAP_FAILED)
+      return 0;
+    *done += r.to - r.from;
+  }
+  return 1;
+}
+
 /* What would write between the copy and the mapping would be lost: no signal handler may run. */
-static size_t move(int fd, const memory *m) {
+static size_t move_all(int fd, const memory *m) {
   size_t done = 0;
   sigset_t all, old;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &old);
-  for (int i = 0; i < m->n; i++) {
-    range r = m->small[i];
-    if (!write_all(fd, r) || mmap((void *)r.from, r.to - r.from, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_FIXED, fd, (off_t)done) == MAP_FAILED)
-      break;
-    done += r.to - r.from;
-  }
+  if (move(fd, m->small, m->n, PROT_READ | PROT_WRITE, &done))
+    move(fd, m->relocated.is, m->relocated.n, PROT_READ, &done);
   sigprocmask(SIG_SETMASK, &old, NULL);
   return done;
+}
+
+/* So were they in all programs until linkers kept them apart. Nothing that can be written to
+ * becomes code. Where the system does not allow it they stay apart. */
+static void join_with_code(const ranges *unwritten) {
+  for (int i = 0; i < unwritten->n; i++) {
+    range r = unwritten->is[i];
+    if (mprotect((void *)r.from, r.to - r.from, PROT_READ | PROT_EXEC) != 0) return;
+  }
+}
+
+/* After a fork each first write to a huge page has split it. */
+static void join_split(range heap) {
+  if (heap.to > heap.from) madvise((void *)heap.from, heap.to - heap.from, MADV_COLLAPSE);
 }
 
 size_t clu_os_expect_forks(void) {
@@ -153,8 +234,10 @@ size_t clu_os_expect_forks(void) {
   /* what deeper calls have left there */
   if (m.stack.from < unused && unused < m.stack.to)
     madvise((void *)m.stack.from, unused / PAGE * PAGE - m.stack.from, MADV_DONTNEED);
-  if (m.n == 0 || (fd = memfd_create("clutch-memory", MFD_CLOEXEC)) < 0) return 0;
-  done = move(fd, &m);
+  join_split(m.huge);
+  join_with_code(&m.unwritten);
+  if (m.n + m.relocated.n == 0 || (fd = memfd_create("clutch-memory", MFD_CLOEXEC)) < 0) return 0;
+  done = move_all(fd, &m);
   close(fd);
   return done;
 }

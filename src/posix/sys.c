@@ -383,20 +383,6 @@ int clu_os_open_append(const char *path, clu_fd *fd, clu_err *e) {
   return CLU_OK;
 }
 
-void clu_os_end_first(void) {
-#if defined(CLU_HAVE_PROC)
-  int score = 0;
-  FILE *f = fopen("/proc/self/oom_score_adj", "re");
-  if (!f) return;
-  if (fscanf(f, "%d", &score) != 1) score = 1000;
-  fclose(f);
-  if (score > 700 || !(f = fopen("/proc/self/oom_score_adj", "we"))) return;
-  fprintf(f, "%d",
-          score + 300); /* as if it had 30 % of the memory more; a higher one needs no rights */
-  fclose(f);
-#endif
-}
-
 void clu_os_release_memory(void) {
 #if defined(__GLIBC__) && !defined(CLU_PORTABLE)
   malloc_trim(0);

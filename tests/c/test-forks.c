@@ -1,4 +1,7 @@
 /* Memory that is moved so that forks cost less: contents, addresses and privacy stay. */
+#if defined(__linux__)
+#define _GNU_SOURCE
+#endif
 #include "test.h"
 
 #include <sys/mman.h>
@@ -89,6 +92,98 @@ TEST(memory_that_is_hardly_used_is_left_alone) {
   CHECK(clu_os_expect_forks() < SIZE);
   CHECK(written(p) >= (SIZE / 8) >> 10);
   munmap(p, SIZE);
+}
+
+/* How many mappings there are of these pages that one may read, write to ('w') or execute. */
+static int mappings_as(const unsigned char *p, size_t n, char how) {
+  char line[512], all[8];
+  unsigned long from, to;
+  int found = 0;
+  FILE *f = fopen("/proc/self/maps", "r");
+  while (f && fgets(line, sizeof line, f))
+    if (sscanf(line, "%lx-%lx %7s", &from, &to, all) == 3 && strchr(all, how))
+      found += from < (uintptr_t)p + n && (uintptr_t)p < to;
+  if (f) fclose(f);
+  return found;
+}
+
+enum { PART = 4096 };
+
+/* As the dynamic linker maps a library: headers, code, constants, what it has relocated, data. */
+static unsigned char *new_library(void) {
+  static const int how[5] = {PROT_READ, PROT_READ | PROT_EXEC, PROT_READ, PROT_READ,
+                             PROT_READ | PROT_WRITE};
+  int fd = memfd_create("library", MFD_CLOEXEC);
+  unsigned char *p = mmap(NULL, 5 * PART, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(fd >= 0 && p != MAP_FAILED);
+  for (int i = 0; i < 6 * PART; i++) REQUIRE(write(fd, i / PART % 2 ? "a" : "b", 1) == 1);
+  for (int i = 0; i < 5; i++) {
+    /* the linker leaves a page of the file out before the relocated part */
+    int at = i + (i > 2), first = i == 3 ? PROT_READ | PROT_WRITE : how[i];
+    REQUIRE(mmap(p + i * PART, PART, first, MAP_PRIVATE | MAP_FIXED, fd, at * PART) != MAP_FAILED);
+  }
+  memset(p + 3 * PART, 'r', PART);
+  memset(p + 4 * PART, 'd', PART);
+  mprotect(p + 3 * PART, PART, how[3]);
+  close(fd);
+  return p;
+}
+
+static int is_library(unsigned char *p) {
+  static const char is[5] = {'b', 'a', 'b', 'r', 'd'};
+  for (int i = 0; i < 5 * PART; i++)
+    if (p[i] != is[i / PART]) return 0;
+  p[4 * PART] = 'x'; /* data can be written to */
+  return 1;
+}
+
+TEST(what_a_library_never_writes_to_becomes_one_mapping_and_the_file_s) {
+  unsigned char *p = new_library();
+  CHECK_INT_EQ(mappings_as(p, 3 * PART, 'r'), 3);
+  CHECK(written(p + 3 * PART) > 0);
+  clu_os_expect_forks();
+  CHECK_INT_EQ(mappings_as(p, 3 * PART, 'r'), 1);
+  CHECK_INT_EQ(written(p + 3 * PART), 0);
+  CHECK_INT_EQ(in_child(is_library, p), 0);
+  CHECK(is_library(p));
+  CHECK_INT_EQ(mappings_as(p, 4 * PART, 'w'), 0);
+  clu_os_expect_forks();
+  p[4 * PART] = 'd';
+  CHECK(is_library(p));
+  munmap(p, 5 * PART);
+}
+
+TEST(a_split_heap_stays_as_it_was) {
+  unsigned char *p = malloc(8 * SIZE);
+  REQUIRE(p != NULL);
+  for (int i = 0; i < 8; i++) fill(p + i * SIZE);
+  CHECK_INT_EQ(in_child(reads_and_writes, p), 0);
+  clu_os_expect_forks();
+  for (int i = 0; i < 8; i++) CHECK(is_filled(p + i * SIZE));
+  CHECK_INT_EQ(in_child(reads_and_writes, p), 0);
+  CHECK(is_filled(p));
+  free(p);
+}
+
+/* -1001: not known. */
+static int score(int *may_raise) {
+  int x = -1001;
+  FILE *f = fopen("/proc/self/oom_score_adj", "r+");
+  *may_raise = f != NULL;
+  if (f || (f = fopen("/proc/self/oom_score_adj", "r"))) {
+    if (fscanf(f, "%d", &x) != 1) x = -1001;
+    fclose(f);
+  }
+  return x;
+}
+
+TEST(a_node_ends_before_others_without_memory) {
+  int may = 0, before = score(&may);
+  clu_os_end_first();
+  if (!may || before == -1001) return;
+  CHECK_INT_EQ(score(&may), before > 700 ? before : before + 300);
+  while (before <= 700) clu_os_end_first(), before += 300;
+  CHECK(score(&may) > 700 && score(&may) <= 1000);
 }
 #endif
 

@@ -8,8 +8,9 @@
 #include "core/supervisor/parts.h"
 
 /* From so many forks in a row on each is made cheaper, which takes as long as ten of them. Less
- * where code of R ran in between: it writes anywhere. */
-enum { MANY_FORKS = 64 };
+ * where code of R ran in between: it writes anywhere. One more than often are asked for: behind the
+ * last one it would be of no use. */
+enum { MANY_FORKS = 65 };
 
 /* What SPAWN asks for; see core/wire/frame.h. */
 typedef struct {

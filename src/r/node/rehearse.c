@@ -62,7 +62,7 @@ SEXP ffi_fork_server_rehearse(void) {
 
 SEXP ffi_fork_server_use_up(void) {
   clu_shared_settle();
-  static const R_xlen_t lengths[] = {1, 2, 4, 8, 16};
+  static const R_xlen_t lengths[] = {1, 2, 4, 6, 8, 16};
   for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) use_up_cells(lengths[k]);
   for (size_t size = 24; size <= 1032; size += 16) put_blocks_together(size);
   return R_NilValue;
