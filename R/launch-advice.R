@@ -33,6 +33,12 @@ start_problems <- list(
                    "to work")
   ),
   list(status = 255L, text = NULL, advice = "`{ssh} {host} true` has to work without a question"),
+  list( # the loader of programs has status 127 for it, too
+    status = NULL,
+    text = paste0("not enough memory|([Cc]annot|could not) allocate|memory exhausted|",
+                  "out of memory|failed to map segment from shared object$"), # else: why not
+    advice = "is there memory left on {host}, and do its limits (`ulimit -a`) allow R enough of it?"
+  ),
   list(
     status = 127L, text = NULL,
     advice = "is R there? `rscript` says where Rscript is{elsewhere}"
@@ -56,12 +62,6 @@ start_problems <- list(
   ),
   list(
     status = NULL, text = "R_TempDir|temporary folder .*cannot be made", advice = room_advice
-  ),
-  list(
-    status = NULL,
-    text = paste0("not enough memory|([Cc]annot|could not) allocate|memory exhausted|",
-                  "out of memory|failed to map segment from shared object$"), # else: why not
-    advice = "is there memory left on {host}, and do its limits (`ulimit -a`) allow R enough of it?"
   ),
   list( # R writes what -e gives to a file there, and does without if it cannot
     status = 0L, text = NULL,

@@ -20,6 +20,9 @@ test_that("what a command printed, and how it ended, lead to what can be tried",
   not_allowed <- advice(ended(1L), paste0(no_room, ": Operation not permitted"))
   expect_false(any(grepl("memory", not_allowed)))
   expect_match(advice(ended(127L), "sh: Rscript: not found"), "is R there")
+  loader <- "R: error while loading shared libraries: libc.so.6: failed to map segment from shared"
+  loader <- paste(loader, "object")
+  expect_match(advice(ended(127L), loader), "is there memory left")
   no_package <- "there is no package called \u2018clutch\u2019"
   expect_match(advice(ended(1L), no_package), "install package")
   cannot <- "Fatal error: cannot open file '/lib/clutch/node/join.R': No such file or directory"
