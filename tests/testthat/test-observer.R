@@ -205,38 +205,34 @@ test_that("clusters without a fork server are seen by another process, and nothi
 test_that("each cluster is found once, also by the session itself", {
   linux_only()
   needs("proc")
-  own_view_folder()
   cl <- make_cluster(1, strategy = "parallel")
-  on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
-  numbers <- function() {
+  on.exit(stop_cluster(cl))
+  number <- clutch:::info_of(cl)$shown_as
+  times_found <- function(n = number) {
     found <- clutch:::find_clusters()
     on.exit(for (o in found) clutch:::close_observer(o))
-    vapply(found, function(o) o$cluster, 1L)
+    sum(vapply(found, function(o) o$session == Sys.getpid() && o$cluster == n, NA))
   }
-  first <- numbers()
-  expect_length(first, 1L)
+  expect_identical(times_found(), 1L)
   # that a node was replaced is seen, though its memory may be another one by then
-  o <- clutch:::find_clusters()[[1L]]
+  mine <- Filter(function(o) o$session == Sys.getpid(), clutch:::find_views())[[1L]]
+  mine$cluster <- number
   tools::pskill(cluster_status(cl)$pid, tools::SIGKILL)
   expect_true(eventually(cluster_status(cl)$state != "idle"))
   task <- cluster_submit(cl, Sys.sleep(600))
+  expect_true(eventually(any(grepl("Sys.sleep", ask(mine)$nodes$call))))
+  expect_equal(ask(mine)$nodes$pid, cluster_status(cl)$pid)
+  # with a fork server both ways lead to it; its observer reads what nodes of the session write, too
+  k <- make_cluster(1)
+  on.exit(stop_cluster(k), add = TRUE)
+  o <- observe(cl)
   expect_true(eventually(any(grepl("Sys.sleep", ask(o)$nodes$call))))
-  expect_equal(ask(o)$nodes$pid, cluster_status(cl)$pid)
+  close(o$socket)
+  expect_identical(times_found(), 1L)
+  expect_identical(times_found(clutch:::info_of(k)$shown_as), 1L)
   cancel(task)
-  # with a fork server both ways lead to it
-  k <- make_cluster(1, env = c(OBSERVER_TEST = "1"))
-  on.exit(stop_cluster(k), add = TRUE, after = FALSE)
-  clutch:::pass_view(clutch:::info_of(cl))
-  expect_length(unique(numbers()), length(numbers()))
-  # an observer reads what nodes of the session write, too
-  task <- cluster_submit(cl, Sys.sleep(600))
-  other <- observe(cl)
-  expect_true(eventually(any(grepl("Sys.sleep", ask(other)$nodes$call))))
-  close(other$socket)
-  cancel(task)
-  expect_true(all(c(first, clutch:::info_of(k)$shown_as) %in% numbers()))
   stop_cluster(cl)
-  expect_false(first %in% numbers())
+  expect_identical(times_found(), 0L)
 })
 
 test_that("a node that was replaced is another process, and its death is counted", {

@@ -41,6 +41,8 @@ static void tell(uint32_t question) {
                  strlen(text));
 }
 
+/* Where more nodes than processors are asked, each computes until the system takes its processor
+ * away, which is 2 to 4 ms later. So who has answered lets the next one on. */
 static void look(void) {
   uint32_t question;
   if (hook.next) hook.next();
@@ -50,6 +52,7 @@ static void look(void) {
   hook.at_work = 1;
   tell(question);
   hook.at_work = 0;
+  clu_os_yield();
 }
 
 #ifdef CLU_POLLED_EVENTS
