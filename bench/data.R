@@ -12,7 +12,7 @@
 # may be counted as Private_Clean although it is shared.
 source("bench/_common.R")
 suppressPackageStartupMessages(library(parallel))
-parts <- c("export", "gigabyte", "memory", "again", "back", "trip", "threshold", "strings", "small", "bootstrap")
+parts <- c("export", "gigabyte", "memory", "again", "back", "trip", "threshold", "columns", "strings", "small", "bootstrap")
 mb <- if (quick) 20 else 100
 
 # A table of `mb` megabytes, in 25 columns that are not alike
@@ -355,6 +355,25 @@ if ("threshold" %in% asked) for (n in c(1L, 2L, 8L)) {
     in_turn("threshold", sprintf("%g kB, %d node%s", kb, n, if (n > 1L) "s" else ""), ways, 2L * reps,
             times = function(who) max(1L, as.integer(4096 / kb / n)))
   }
+  for (those in clusters) stop_cluster(those)
+  options(clutch.share_from = NULL)
+}
+# A table whose columns are somewhat larger than what is shared by default, and what a larger threshold would cost
+if ("columns" %in% asked && mb >= 100) for (n in 1:2) {
+  sharing <- list(c("by default" = 2.5e6, "from 8e6" = 8e6), c("by default" = 1e6, "from 2.5e6" = 2.5e6))[[n]]
+  clusters <- lapply(sharing, function(from) {
+    options(clutch.share_from = from)
+    make_cluster(n)
+  })
+  d <- table_of(mb / n)
+  ways <- lapply(stats::setNames(nm = names(sharing)), function(k) {
+    force(k)
+    function() {
+      options(clutch.share_from = sharing[[k]])
+      clusterCall(clusters[[k]], identity, d)
+    }
+  })
+  in_turn("columns", sprintf("%s in 25 columns, %d node%s", text_mb(mb / n), n, if (n > 1L) "s" else ""), ways, 2L * reps)
   for (those in clusters) stop_cluster(those)
   options(clutch.share_from = NULL)
 }
