@@ -11,7 +11,6 @@
 # starts an R: program and arguments.
 fork_server_main <- function(args) {
   options(clutch.joins = NULL)
-  the_node$seed <- as.numeric(.Call(ffi_random_seeds, 1L))
   if (is.null(the_node$host)) move_temp_dir(args[[4L]])
   script <- system.file("node", "node.R", package = "clutch", lib.loc = args[[1L]])
   exec <- c(args[-(1:4)], script, args[[1L]], args[[3L]])
@@ -124,8 +123,8 @@ uncounted_threads <- function() {
 rehearse <- function() {
   set.seed(1L)
   try(tempdir(TRUE), silent = TRUE)
-  ours <- list(forked_node_begin, forked_node_seed, node_serve, node_end, announce, on_error,
-               on_message, on_warning, on_condition)
+  ours <- list(forked_node_begin, node_serve, node_end, announce, on_error, on_message, on_warning,
+               on_condition)
   others <- list(withCallingHandlers, new.env, globalenv, tryCatch, structure, conditionMessage,
                  unlink, sink.number, getAllConnections, ls, rm, grDevices::dev.list)
   for (f in c(ours, others)) force(f)
@@ -213,13 +212,6 @@ forked_node_begin <- function(unused) {
   nice <- the_node$nice
   if (!is.na(nice)) tools::psnice(value = nice)
   if (isTRUE(the_node$announce)) announce()
-}
-
-# Called in a forked node before it does something for the first time. `id`: its number.
-forked_node_seed <- function(id) {
-  seed <- (the_node$seed + id * 2654435761) %% 2^32
-  if (seed >= 2^31) seed <- seed - 2^32
-  set.seed(if (seed == -2^31) 1L else as.integer(seed))
 }
 
 # ---- programs, see programs.R ----

@@ -136,6 +136,11 @@ test_that("random numbers differ between nodes, and loading leaves .Random.seed 
   cl <- make_cluster(8)
   x <- unlist(parallel::clusterCall(cl, stats::runif, 2))
   expect_identical(anyDuplicated(x), 0L)
+  expect_identical(parallel::clusterCall(cl[1], RNGkind)[[1L]], RNGkind())
+  stop_cluster(cl)
+  cl <- make_cluster(2) # of the same fork server
+  more <- unlist(parallel::clusterCall(cl, stats::runif, 2))
+  expect_identical(anyDuplicated(c(x, more)), 0L)
   stop_cluster(cl)
   set.seed(1)
   before <- .Random.seed

@@ -27,6 +27,7 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   clu_err e = {0, 0, ""};
   R_xlen_t n = Rf_xlength(exec);
   clu_sv_options how;
+  clu_node_choose_seeds();
   master = clu_os_getppid();
   exec_argv = calloc((size_t)n + 1, sizeof *exec_argv);
   if (!exec_argv) clu_raise("memory", "not enough memory");

@@ -24,6 +24,15 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns) {
   clu_me.ready = clu_me.joined = 1;
 }
 
+/* .Internal(call). R's functions around these have each node copy a dozen pages: to match arguments
+ * is to count references to symbols. */
+static SEXP internal(SEXP call) {
+  PROTECT(call);
+  call = Rf_lang2(Rf_install(".Internal"), call);
+  UNPROTECT(1);
+  return call;
+}
+
 /* A temporary folder of its own within `under`. R keeps two pointers to its own folder, one of them
  * private, by which quit() removes it. So R itself has to make the new one, which it does when the
  * old one is missing. 0: R cannot. */
@@ -35,7 +44,7 @@ static int set_temp_dir(const char *under) {
   int failed = 0;
   R_TempDir = ""; /* not the parent's folder: that one stays */
   clu_os_setenv("TMPDIR", under);
-  call = PROTECT(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE)));
+  call = PROTECT(internal(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE))));
   R_tryEvalSilent(call, R_BaseEnv, &failed);
   UNPROTECT(1);
   clu_os_setenv("TMPDIR", kept);
@@ -47,6 +56,29 @@ static int set_temp_dir(const char *under) {
   return 0;
 }
 
+static uint32_t seeds; /* a number that the nodes of a fork server have in common */
+
+void clu_node_choose_seeds(void) {
+  if (clu_os_random(&seeds, sizeof seeds) != CLU_OK)
+    clu_raise("system", "the system gives no random bytes");
+}
+
+/* Another one for each node: the factor is odd. No seed of R's is NA. */
+static int seed_of(uint64_t id) {
+  uint32_t x = seeds + (uint32_t)id * 2654435761u;
+  return x == 0x80000000u ? 1 : (int)x;
+}
+
+static void seed_random(uint64_t id) {
+  SEXP set_seed = Rf_install("set.seed"), seed = PROTECT(Rf_ScalarInteger(seed_of(id)));
+  SEXP call = PROTECT(internal(Rf_lang5(set_seed, seed, R_NilValue, R_NilValue, R_NilValue)));
+  int failed = 0;
+  R_tryEvalSilent(call, R_BaseEnv, &failed);
+  /* an R whose own has other arguments */
+  if (failed) Rf_eval(PROTECT(Rf_lang2(set_seed, seed)), R_BaseEnv);
+  UNPROTECT(failed ? 3 : 2);
+}
+
 /* ---- what a forked node does when it has something to do ----
  *
  * Until then it has neither a temporary folder nor random numbers of its own. Nodes start sooner
@@ -55,8 +87,7 @@ static int set_temp_dir(const char *under) {
 void clu_node_get_ready(void) {
   clu_err e = {0, 0, ""};
   if (clu_me.ready) return;
-  clu_node_r("forked_node_seed", PROTECT(Rf_ScalarReal((double)clu_me.boot.id)));
-  UNPROTECT(1);
+  seed_random(clu_me.boot.id);
   if (clu_os_make_folder(clu_me.boot.tmp, &e) != CLU_OK) clu_raise_err(&e);
   if (!set_temp_dir(clu_me.boot.tmp))
     clu_raise("start", "R cannot make a temporary folder in %s", clu_me.boot.tmp);

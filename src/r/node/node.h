@@ -86,6 +86,8 @@ void clu_stack_set_pace(int slot);
 
 /* ---- node-start.c ---- */
 
+/* In a fork server: what the random numbers of its nodes begin with. */
+void clu_node_choose_seeds(void);
 /* Remembers who this process is: in the child, right after the fork. */
 void clu_node_set_boot(const clu_boot *b);
 /* A forked node says hello. R runs none of its code for that. */
