@@ -4,11 +4,17 @@ HOST_SETTINGS <- "clutch host settings 1"
 
 own_version <- function() as.character(getNamespaceVersion("clutch"))
 
+# Those with secret and keys, which are in no string of R's: they could not be overwritten.
+PRIVATE_SETTINGS <- c("secret", "own", "certificate")
+
 # Lines with these settings, which read_host_settings() reads. Of a named list of strings and
-# numbers without names.
-host_settings_lines <- function(settings) {
-  x <- settings_as_lines(settings)
-  c(sprintf("%s, clutch %s", HOST_SETTINGS, own_version()), x, "end")
+# numbers without names; element `private` is text that was made in C, see src/r/private-text.h.
+# Such a text. `before`: lines before all others.
+host_settings_text <- function(settings, before = character()) {
+  private <- settings$private
+  settings$private <- NULL
+  first <- sprintf("%s, clutch %s", HOST_SETTINGS, own_version())
+  .Call(ffi_private_lines, c(before, first, settings_as_lines(settings)), private, "end")
 }
 
 # One line an element: its name, and its value as R code.
@@ -18,10 +24,11 @@ settings_as_lines <- function(settings) {
 }
 
 # Nobody else can read it at any time.
-write_private <- function(lines, file) {
+write_private <- function(text, file) {
   old <- Sys.umask("077")
   on.exit(Sys.umask(old))
-  writeLines(lines, file)
+  if (.Call(ffi_private_write, text, file)) return(invisible())
+  throw("start", sprintf("'%s' cannot be written, where a host reads its settings", file))
 }
 
 # `theirs`: what version the session has.
@@ -31,30 +38,28 @@ throw_other_version <- function(theirs) {
   throw("protocol", sprintf(text, Sys.info()[["nodename"]], own_version(), theirs))
 }
 
-# `con`: an open connection, or the name of a file, as "stdin". As far as the line "end": who passes
-# them on may keep the standard input open. A file does not stay open: nodes are forked from this
-# process, and its lines have the secret.
-read_host_settings <- function(con) {
-  if (is.character(con)) {
-    con <- file(con, "r")
-    on.exit(close(con))
-  }
-  first <- readLines(con, 1L)
+# `file`: its name, or "stdin". As far as the line "end": who passes them on may keep the standard
+# input open. A file does not stay open: nodes are forked from this process. `private`: as
+# host_settings_text() takes it.
+read_host_settings <- function(file) {
+  read <- .Call(ffi_private_read, file, PRIVATE_SETTINGS)
+  first <- paste(utils::head(read$lines, 1L), collapse = "")
   what <- sub(", clutch .*", "", first)
-  if (grepl("^clutch host settings [0-9]+", paste(first, collapse = "")) && what != HOST_SETTINGS) {
+  if (grepl("^clutch host settings [0-9]+", first) && what != HOST_SETTINGS) {
     theirs <- if (what == first) "another one" else paste("version", sub(".*, clutch ", "", first))
     throw_other_version(theirs)
   }
-  if (!identical(what, HOST_SETTINGS)) {
+  if (what != HOST_SETTINGS) {
     text <- "the settings of this host were expected (\"%s\") and not: %s"
-    throw("protocol", sprintf(text, HOST_SETTINGS, substr(paste(first, collapse = ""), 1L, 60L)))
+    throw("protocol", sprintf(text, HOST_SETTINGS, substr(first, 1L, 60L)))
   }
+  lines <- read$lines[-1L]
+  n <- length(lines)
+  if (n == 0L || lines[[n]] != "end") throw("protocol", "the settings of this host are cut short")
   settings <- list()
-  repeat {
-    line <- readLines(con, 1L)
-    if (!length(line)) throw("protocol", "the settings of this host are cut short")
-    if (line == "end") return(settings)
-    name <- sub(" .*", "", line)
-    settings[[name]] <- eval(str2lang(sub("^[^ ]* ", "", line)), baseenv())
+  for (line in lines[-n]) {
+    settings[[sub(" .*", "", line)]] <- eval(str2lang(sub("^[^ ]* ", "", line)), baseenv())
   }
+  settings$private <- read$private
+  settings
 }

@@ -35,7 +35,8 @@ run_launches <- function(info, seconds) {
   start_pending(info)
 }
 
-# What the R on a host, or on each of several, is told: lines. `launch`: one of launches_of().
+# What the R on a host, or on each of several, is told, as host_settings_text(). `launch`: one of
+# launches_of().
 settings_for <- function(info, launch, seconds) {
   x <- info$launch
   direct <- !isTRUE(x$tunnel)
@@ -44,11 +45,12 @@ settings_for <- function(info, launch, seconds) {
   attach <- if (info$strategy == "spawn") info$packages else character()
   first <- info$servers[[launch$hosts[[1L]]]]
   settings <- host_settings(info$link, first, addresses, seconds, info$methods, attach)
+  on.exit(.Call(ffi_private_wipe, settings$private))
   settings$rank_from <- launch$rank
   settings$direct <- direct
   settings$unset <- names(quick_start_there(x$r))
   if (length(launch$hosts) == 1L) settings <- c(settings, part_of_tree(info, launch$hosts))
-  c(if (isTRUE(launch$watched)) WATCHED_START, host_settings_lines(settings))
+  host_settings_text(settings, if (isTRUE(launch$watched)) WATCHED_START else character())
 }
 
 # ---- whose turn it is to be started ----
@@ -114,13 +116,13 @@ run_and_note <- function(info, launch, text) {
   for (k in launch$hosts) host_started_by(info$link, info$servers[[k]], command$handle, carries)
 }
 
-# Starts one command, as an element of `commands`. `text`: lines that its hosts get.
+# Starts one command, as an element of `commands`. `text`: what its hosts get, overwritten.
 run_launch <- function(info, launch, text) {
+  on.exit(.Call(ffi_private_wipe, text))
   kind <- info$launch$kind
   if (launch$secret == "file") {
     write_private(text, file.path(info$folder, launch$settings))
     if (kind == "template") writeLines(WATCHED_SCRIPT, file.path(info$folder, WATCHED_FILE))
-    text <- NULL
   }
   if (!is.null(launch$script)) {
     script <- file.path(info$folder, launch$job)
@@ -133,7 +135,8 @@ run_launch <- function(info, launch, text) {
     argv <- keeper_command(argv, launch$cancel)
   }
   log <- tempfile("clutch-host-", fileext = ".log")
-  handle <- run_command(argv, env_of_launcher(info$launch), log, text,
+  handle <- run_command(argv, env_of_launcher(info$launch), log,
+                        input = if (launch$secret != "file") text,
                         hold = isTRUE(launch$watched), leaves = kind == "template")
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
        keeps_job = !is.null(launch$cancel), printed = launch$printed)

@@ -115,15 +115,15 @@ program <- function(name) {
 }
 
 # Runs a program of this session's: a handle as that of a node. `env`: all of its environment;
-# `log`: the file that gets what it prints; `input`: lines on its standard input; `hold`: that has
+# `log`: the file that gets what it prints; `input`: host_settings_text() on its standard input, or
+# NULL; `hold`: that has
 # no end as long as the program runs; `leaves`: what it has started may outlive it; `folder`:
 # removed when it has ended.
 run_command <- function(argv, env, log, input = NULL, hold = FALSE, leaves = FALSE,
                         folder = NULL) {
   argv[[1L]] <- program(argv[[1L]])
   how <- list(output = log, folder = folder, stdin = FALSE, slot = FALSE, hold = hold,
-              input = if (!is.null(input)) paste0(input, "\n", collapse = ""),
-              leaves = if (leaves) TRUE)
+              input = input, leaves = if (leaves) TRUE)
   handle <- .Call(ffi_psock_node, 0L)
   .Call(ffi_psock_spawn, handle, argv, paste0(names(env), "=", env), how)
   handle

@@ -23,7 +23,7 @@ tree_text <- function(x) {
           sum(parents == 0L))
 }
 
-# What host `k` has to know in order to start its part of the tree: for host_settings_lines().
+# What host `k` has to know in order to start its part of the tree: for host_settings_text().
 part_of_tree <- function(info, k) {
   children <- which(info$parents == k)
   if (!length(children)) return(NULL)
@@ -44,8 +44,9 @@ start_part_of_tree <- function(settings) {
   own$direct <- FALSE
   for (i in seq_along(settings$others)) {
     own$rank <- settings$ranks[[i]]
-    .Call(ffi_host_start, c("/bin/sh", "-c", tree_line(settings$others[[i]], own$rank)),
-          paste0(c(WATCHED_START, host_settings_lines(own)), "\n", collapse = ""))
+    text <- host_settings_text(own, WATCHED_START)
+    .Call(ffi_host_start, c("/bin/sh", "-c", tree_line(settings$others[[i]], own$rank)), text)
+    .Call(ffi_private_wipe, text)
   }
 }
 

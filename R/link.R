@@ -52,16 +52,13 @@ host_started_by <- function(link, host, command, carries) {
   invisible(.Call(ffi_link_command, link$handle, host$number, command, carries))
 }
 
-# What the new R on that host has to know: for host_settings_lines(). `addresses`: of this session,
+# What the new R on that host has to know: for host_settings_text(). `addresses`: of this session,
 # in the order in which they are tried; `seconds`: for how long.
 host_settings <- function(link, host, addresses, seconds, methods = TRUE, attach = character()) {
-  i <- .Call(ffi_link_info, link$handle)
-  settings <- list(protocol = .Call(ffi_host_protocol),
-                   version = own_version(), hosts = addresses,
-                   port = i$port, rank = host$number, secret = i$secret,
-                   times = as_times(seconds, link$times), methods = methods, attach = attach)
-  if (!is.null(i$own)) settings[c("own", "certificate")] <- i[c("own", "certificate")]
-  settings
+  list(protocol = .Call(ffi_host_protocol), version = own_version(), hosts = addresses,
+       port = .Call(ffi_link_info, link$handle)$port, rank = host$number,
+       times = as_times(seconds, link$times), methods = methods, attach = attach,
+       private = .Call(ffi_link_secrets, link$handle))
 }
 
 # Seconds, as C counts them in ns; Inf is allowed.

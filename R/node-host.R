@@ -1,7 +1,7 @@
 # What runs on another host: a new R, started by ssh, srun or a command of the user's, which becomes
 # two processes, the relay to the session and that host's fork server.
 
-# `file`: with the settings, see host_settings_lines().
+# `file`: with the settings, see host_settings_text().
 host_main <- function(file = "stdin") {
   settings <- read_host_settings(file)
   if (!isTRUE(settings$protocol == .Call(ffi_host_protocol))) {
@@ -15,9 +15,8 @@ host_main <- function(file = "stdin") {
   remove_unused_folders()
   .Call(ffi_mark_folder, tempdir())
   the_node$host <- settings$rank
-  why <- .Call(ffi_host_begin, settings)
-  # code that runs on nodes sees the frames of this function
-  settings[c("secret", "own", "certificate")] <- NULL
+  why <- .Call(ffi_host_begin, settings, settings$private)
+  settings$private <- NULL # it was overwritten
   if (is.null(why)) host_server_main(settings)
   if (nzchar(why)) message("clutch: ", why)
   quit(save = "no", status = if (nzchar(why)) 1L else 0L, runLast = FALSE)

@@ -50,6 +50,7 @@
   /* r/session/link.c */        \
   X(ffi_link_start, 5)          \
   X(ffi_link_info, 1)           \
+  X(ffi_link_secrets, 1)        \
   X(ffi_link_host, 2)           \
   X(ffi_link_view, 3)           \
   X(ffi_link_command, 4)        \
@@ -192,7 +193,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_fork_server_serve, 1),
                                           ENTRY(ffi_fork_server_answer, 3),
                                           /* r/node/host.c */
-                                          ENTRY(ffi_host_begin, 1),
+                                          ENTRY(ffi_host_begin, 2),
                                           ENTRY(ffi_host_protocol, 0),
                                           ENTRY(ffi_host_start, 2),
                                           /* r/node/join.c */
@@ -321,6 +322,11 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_show_warning, 2),
                                           ENTRY(ffi_relay_simple, 6),
                                           ENTRY(ffi_output_append, 2),
+                                          /* r/private-text.c */
+                                          ENTRY(ffi_private_lines, 3),
+                                          ENTRY(ffi_private_wipe, 1),
+                                          ENTRY(ffi_private_write, 2),
+                                          ENTRY(ffi_private_read, 2),
                                           {NULL, NULL, 0}};
 /* clang-format on */
 

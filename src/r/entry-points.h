@@ -75,6 +75,7 @@ SEXP ffi_node_lost(SEXP handle);
  * of r/session/fork-server.c and ffi_nodes_spawn() work. */
 SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls);
 SEXP ffi_link_info(SEXP link);
+SEXP ffi_link_secrets(SEXP link);
 SEXP ffi_link_host(SEXP link, SEXP rank);
 SEXP ffi_link_view(SEXP link, SEXP number, SEXP view);
 SEXP ffi_link_command(SEXP link, SEXP rank, SEXP node, SEXP carries);
@@ -168,7 +169,7 @@ SEXP ffi_fork_server_serve(SEXP env);
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 
 /* r/node/host.c */
-SEXP ffi_host_begin(SEXP settings);
+SEXP ffi_host_begin(SEXP settings, SEXP secrets);
 SEXP ffi_host_protocol(void);
 SEXP ffi_host_start(SEXP argv, SEXP text);
 
@@ -336,6 +337,12 @@ SEXP ffi_random_seeds(SEXP n);
 SEXP ffi_secret_bytes(SEXP n);
 SEXP ffi_same_secret(SEXP a, SEXP b);
 SEXP ffi_output_append(SEXP path, SEXP text);
+
+/* r/private-text.c */
+SEXP ffi_private_lines(SEXP before, SEXP text, SEXP after);
+SEXP ffi_private_wipe(SEXP text);
+SEXP ffi_private_write(SEXP text, SEXP path);
+SEXP ffi_private_read(SEXP path, SEXP names);
 
 /* r/condition.c */
 SEXP ffi_show_warning(SEXP text, SEXP call);

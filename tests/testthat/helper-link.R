@@ -11,7 +11,8 @@ host_cluster <- function(n, tls = FALSE, heartbeat = 10, reconnect = 300, outfil
   link <- ns$link_process(how)
   host <- ns$link_host(link, list(packages = character(), by_exec = FALSE))
   file <- tempfile("settings")
-  writeLines(ns$host_settings_lines(ns$host_settings(link, host, "127.0.0.1", seconds)), file)
+  settings <- ns$host_settings(link, host, "127.0.0.1", seconds)
+  ns$write_private(ns$host_settings_text(settings), file)
   on.exit(unlink(file))
   log <- tempfile("host")
   system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote("clutch:::host_main()")),
@@ -46,4 +47,18 @@ bytes_of_host <- function(cl, what) host_status(cl)[[what]]
 host_status <- function(cl) {
   status <- clutch:::link_status(attr(cl, "link"))
   status[status$rank == attr(cl, "host")$number, ]
+}
+
+# What only the hosts of a cluster know: secret, own, certificate.
+secrets_of <- function(link) {
+  file <- tempfile("secrets-")
+  on.exit(unlink(file))
+  clutch:::write_private(.Call(clutch:::ffi_link_secrets, link$handle), file)
+  secrets_in(file)
+}
+# The same of a file of settings.
+secrets_in <- function(file) {
+  lines <- grep("^(secret|own|certificate) ", readLines(file), value = TRUE)
+  values <- vapply(sub("^[a-z]+ ", "", lines), function(x) eval(str2lang(x)), "")
+  structure(values, names = sub(" .*", "", lines))
 }

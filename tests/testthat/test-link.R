@@ -168,13 +168,23 @@ test_that("code on nodes of other hosts finds the secret of the cluster in no fr
 test_that("settings of a host travel as lines, and what is none is an error", {
   settings <- list(hosts = c("a", "b'\"\\"), port = 1L, times = c(1.5, 1e9), own = "x\ny",
                    methods = TRUE)
-  lines <- clutch:::host_settings_lines(settings)
+  lines <- c("clutch host settings 1, clutch 0.1", clutch:::settings_as_lines(settings), "end")
+  file <- tempfile("settings-")
+  on.exit(unlink(file))
   read <- function(lines) {
-    con <- textConnection(lines)
-    on.exit(close(con))
-    clutch:::read_host_settings(con)
+    writeLines(lines, file)
+    clutch:::read_host_settings(file)
   }
-  expect_equal(read(c(lines, "what follows")), settings)
+  got <- read(c(lines, "what follows"))
+  expect_identical(typeof(got$private), "externalptr")
+  expect_equal(got[names(got) != "private"], settings[names(settings) != "own"])
+  # what was private comes out as it went in, and stays so on the way to the next host
+  clutch:::write_private(clutch:::host_settings_text(got, "first"), file)
+  expect_identical(readLines(file)[1L], "first")
+  expect_identical(secrets_in(file), c(own = "x\ny"))
+  long <- list(others = paste(rep("a long line", 1e4), collapse = " "))
+  expect_identical(read(c(lines[1L], clutch:::settings_as_lines(long), "end"))$others, long$others)
+  expect_error(read(character()), "expected", class = "clutch_protocol")
   expect_error(read(lines[-length(lines)]), "cut short", class = "clutch_protocol")
   expect_error(read("hello"), "expected", class = "clutch_protocol")
   own <- as.character(packageVersion("clutch"))
@@ -188,14 +198,19 @@ test_that("settings of a host travel as lines, and what is none is an error", {
 test_that("a file of settings does not stay open where nodes are forked, which could read it", {
   file <- tempfile("settings-")
   on.exit(unlink(file))
-  clutch:::write_private(clutch:::host_settings_lines(list(secret = "x")), file)
+  writeLines(c("clutch host settings 1, clutch 0.1", "secret \"x\"", "end"), file)
+  got <- clutch:::read_host_settings(file)
+  unlink(file)
+  clutch:::write_private(clutch:::host_settings_text(got), file)
   expect_identical(format(file.mode(file)), "600")
   before <- getAllConnections() # showConnections() would collect garbage, and so close it
-  expect_identical(clutch:::read_host_settings(file), list(secret = "x"))
-  expect_identical(getAllConnections(), before)
+  fds <- if (system_can("proc")) open_fds()
+  expect_identical(names(clutch:::read_host_settings(file)), "private")
+  expect_identical(secrets_in(file), c(secret = "x"))
   writeLines("hello", file)
   expect_error(clutch:::read_host_settings(file), class = "clutch_protocol")
   expect_identical(getAllConnections(), before)
+  if (system_can("proc")) expect_identical(open_fds(), fds)
 })
 
 test_that("quick results that wait in memory there are seen while the next task takes long", {

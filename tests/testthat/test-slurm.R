@@ -69,13 +69,13 @@ test_that("the secret is on no command line and in no environment", {
   on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
   expect_identical(length(cl), 2L)
   link <- cl[[1]]$info$link
-  known <- .Call(clutch:::ffi_link_info, link$handle)
-  key <- strsplit(known$own, "\n")[[1L]][[2L]]
+  known <- secrets_of(link)
+  key <- strsplit(known[["own"]], "\n")[[1L]][[2L]]
   files <- Sys.glob(c("/proc/[0-9]*/cmdline", "/proc/[0-9]*/environ"))
   has_it <- vapply(files, function(file) {
     bytes <- tryCatch(suppressWarnings(readBin(file, "raw", 1e6)), error = function(e) raw())
     bytes <- rawToChar(bytes[bytes != 0])
-    grepl(known$secret, bytes, fixed = TRUE) || grepl(key, bytes, fixed = TRUE)
+    grepl(known[["secret"]], bytes, fixed = TRUE) || grepl(key, bytes, fixed = TRUE)
   }, NA)
   expect_identical(files[has_it], character())
 })

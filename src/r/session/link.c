@@ -11,6 +11,7 @@
 #include "core/net/tls.h"
 #include "core/node/transports.h"
 #include "core/wire/handshake.h"
+#include "r/private-text.h"
 
 typedef struct host_state {
   int rank;
@@ -247,23 +248,48 @@ SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls) {
   return x;
 }
 
-/* list(port, secret, own, certificate, pid, is_up). The secret as 64 digits, own and certificate as
- * texts (NULL: connections are not encrypted): a host gets all three on its standard input. */
+/* list(port, pid, is_up) */
 SEXP ffi_link_info(SEXP link) {
-  static const char *names[] = {"port", "secret", "own", "certificate", "pid", "is_up", ""};
+  static const char *names[] = {"port", "pid", "is_up", ""};
   link_process *k = get_link(link);
-  char hex[2 * CLU_SECRET + 1];
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_pump(0, NULL);
   SET_VECTOR_ELT(out, 0, Rf_ScalarInteger(k->port));
-  clu_secret_to_hex(k->secret, hex);
-  SET_VECTOR_ELT(out, 1, Rf_mkString(hex));
-  clu_os_wipe(hex, sizeof hex);
-  if (k->own) SET_VECTOR_ELT(out, 2, Rf_mkString(k->own));
-  if (k->certificate) SET_VECTOR_ELT(out, 3, Rf_mkString(k->certificate));
-  SET_VECTOR_ELT(out, 4, Rf_ScalarInteger((int)clu_node_pid(k->nd)));
-  SET_VECTOR_ELT(out, 5, Rf_ScalarLogical(clu_node_is_ready(k->nd)));
+  SET_VECTOR_ELT(out, 1, Rf_ScalarInteger((int)clu_node_pid(k->nd)));
+  SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(clu_node_is_ready(k->nd)));
   UNPROTECT(1);
+  return out;
+}
+
+/* A line as R code, with \n for the ends of lines in `text`; `to` has room. Returns its end. */
+static char *put_setting(char *to, const char *name, const char *text) {
+  to += sprintf(to, "%s \"", name);
+  for (; *text; text++) {
+    if (*text == '\n') {
+      *to++ = '\\';
+      *to++ = 'n';
+    } else {
+      *to++ = *text;
+    }
+  }
+  *to++ = '"';
+  *to++ = '\n';
+  return to;
+}
+
+/* What only its hosts know, as lines: the secret as 64 digits, and where connections are encrypted
+ * also own and certificate. See r/private-text.h. */
+SEXP ffi_link_secrets(SEXP link) {
+  const link_process *k = get_link(link);
+  char hex[2 * CLU_SECRET + 1], text[sizeof hex + 4 * CLU_TLS_TEXT + 64], *to = text;
+  SEXP out;
+  clu_secret_to_hex(k->secret, hex);
+  to = put_setting(to, "secret", hex);
+  if (k->own) to = put_setting(to, "own", k->own);
+  if (k->certificate) to = put_setting(to, "certificate", k->certificate);
+  out = clu_private_new(text, (size_t)(to - text));
+  clu_os_wipe(hex, sizeof hex);
+  clu_os_wipe(text, sizeof text);
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "core/base/input.h"
 #include "core/node/child-process.h"
 #include "core/wire/handshake.h"
+#include "r/private-text.h"
 
 #define SECRET_VARIABLE "CLUTCH_SECRET="
 
@@ -29,7 +30,8 @@ static const char **strings(SEXP x) {
 }
 
 void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how) {
-  SEXP folder = part(how, "folder");
+  SEXP folder = part(how, "folder"), input = part(how, "input");
+  size_t n;
   memset(p, 0, sizeof *p);
   p->args = strings(argv);
   p->env = strings(envp);
@@ -41,7 +43,10 @@ void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how) {
   p->leaves = part(how, "leaves") != R_NilValue;
   p->shares_memory = Rf_asLogical(part(how, "slot")) == 1;
   p->holds_input = Rf_asLogical(part(how, "hold")) == 1;
-  if (part(how, "input") != R_NilValue) p->input = CHAR(STRING_ELT(part(how, "input"), 0));
+  if (clu_is_private(input))
+    p->input = clu_private_bytes(input, &n);
+  else if (input != R_NilValue)
+    p->input = CHAR(STRING_ELT(input, 0));
 }
 
 #define AFTER_SECRET "\nend\n" /* see WATCHED_START in R */

@@ -99,8 +99,8 @@ typedef struct clu_process {
   int shares_memory;   /* with the session: tasks can be taken back, requests cancelled */
 } clu_process;
 
-/* `how`: list(output, folder, stdin, slot, input, hold, leaves), the last three may be missing. May
- * jump. */
+/* `how`: list(output, folder, stdin, slot, input, hold, leaves), the last three may be missing.
+ * `input`: a string, or see r/private-text.h. May jump. */
 void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how);
 /* Starts it as the process of `nd`. `secret`: as digits; NULL: it gets none. Does not jump. */
 int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, clu_err *e);
