@@ -3,7 +3,8 @@
 #' Write a trace for Perfetto or chrome://tracing
 #'
 #' Writes a file in Chrome's trace event format (JSON). Open it at <https://ui.perfetto.dev>, which
-#' reads it in the browser and sends it nowhere, or in Chromium at `chrome://tracing`.
+#' reads it in the browser and sends it nowhere. <https://www.speedscope.app> shows one thread at a
+#' time of it; Chromium reads it at `chrome://tracing`, where such pages are enabled.
 #'
 #' What is in it, with times in microseconds since the first task was sent:
 #' * a process for each host and in it a thread for each node. Its events are the tasks, with the

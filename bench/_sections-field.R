@@ -281,3 +281,18 @@ sections$stacks <- list(
     sprintf("64 nodes that sleep have told their calls after %.0f ms, 64 in R loops on this machine's processors after %.0f ms.",
       t$median[[1L]], t$median[[2L]])
   })
+
+sections$observers <- list(
+  title = "Observers", scripts = "observers", no_text = TRUE,
+  question = "What does it cost a cluster that somebody looks at it, as `cluster_top()` does from another terminal?",
+  tables = list(
+    list(caption = "A map of elements that do nothing, while somebody looks twice a second, by one while nobody does.",
+      make = function() {
+        t <- read("observers.csv")
+        data.frame(what = t$what, ratio = cell(t), check.names = FALSE)
+      })),
+  shows = function() {
+    t <- read("observers.csv")
+    sprintf("While somebody looks twice a second %.3f times as many elements a second are done as while nobody does.",
+      t$median[[1L]])
+  })

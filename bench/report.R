@@ -14,7 +14,8 @@ suppressPackageStartupMessages(library(clutch))
 # whose versions the report tells: bench/models.R finds them by itself
 .libPaths(c(.libPaths(), deps_libraries("models")))
 
-scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "latency", "stacks", "tasks", "tiny",
+scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "latency", "stacks", "observers", "tasks",
+    "tiny",
     "handout", "stream", "hosts", "promises", "futures", "foreach", "daemons", "memory", "broadcast", "data", "recovery",
     "profile", "peers", "busy", "work", "models")
 # What a script writes begins with its name; but for these
