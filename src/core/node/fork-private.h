@@ -51,6 +51,8 @@ struct clu_server {
   int cut;             /* its connection is */
   uint64_t *slots; /* ids of those whose process has, or may have, a slot of `shared`; 0: free */
   int nslots;
+  int taken;              /* at least so many from the first on are taken */
+  clu_fork_node *found;   /* the node of the last message; NULL: there is none any more */
   uint64_t asked_machine; /* when; 0: it was not */
   clu_server_machine_status machine;
 };

@@ -6,8 +6,9 @@
 #include "core/node/fork-private.h"
 
 int clu_server_take_slot(clu_server *s, uint64_t id) {
-  int i = 0;
+  int i = s->taken;
   while (i < s->nslots && s->slots[i]) i++;
+  s->taken = i;
   if (i == CLU_SLOTS) return -1;
   if (i >= s->nslots) {
     int n = s->nslots ? 2 * s->nslots : 64;
@@ -23,8 +24,11 @@ int clu_server_take_slot(clu_server *s, uint64_t id) {
 }
 
 void clu_server_free_slot(clu_server *s, uint64_t id) {
-  for (int i = 0; i < s->nslots; i++)
-    if (s->slots[i] == id) s->slots[i] = 0;
+  int i = s->found && s->found->node.id == id && s->found->slot >= 0 ? s->found->slot : 0;
+  while (i < s->nslots && s->slots[i] != id) i++;
+  if (i == s->nslots) return;
+  s->slots[i] = 0;
+  if (i < s->taken) s->taken = i;
 }
 
 static void server_ready(void *self, unsigned ready);
@@ -174,10 +178,16 @@ void clu_server_unref(clu_server *s) {
   free(s);
 }
 
-static clu_node *node_of(const clu_server *s, uint64_t id) {
-  for (clu_fork_node *f = s->nodes; f; f = f->next)
-    if (f->node.id == id) return &f->node;
-  return NULL;
+static int is_of(const clu_fork_node *f, uint64_t id) { return f && f->node.id == id; }
+
+/* Nodes start in their order, and nearly so they end: the next one is beside the last. */
+static clu_node *node_of(clu_server *s, uint64_t id) {
+  clu_fork_node *f = s->found;
+  if (f && !is_of(f, id)) f = is_of(f->prev, id) ? f->prev : f->next;
+  if (!is_of(f, id))
+    for (f = s->nodes; f && f->node.id != id;) f = f->next;
+  if (f) s->found = f;
+  return f ? &f->node : NULL;
 }
 
 /* Without it all works, but a task that was sent to a node can never be taken back. */

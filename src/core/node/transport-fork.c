@@ -84,6 +84,7 @@ static void unlist(clu_fork_node *f) {
 
 void clu_fork_node_free(clu_node *nd) {
   clu_fork_node *f = fork_node(nd);
+  if (f->server->found == f) f->server->found = NULL;
   unlist(f);
   clu_server_unref(f->server);
   free(f->far);
