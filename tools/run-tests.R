@@ -1,4 +1,4 @@
-# Rscript tools/run-tests.R COUNTS-FILE [FILTER]
+# source("tools/run-tests.R") with the arguments COUNTS-FILE [FILTER]
 #
 # The testthat suite on the installed package (R_LIBS says where). Writes "passed failed skipped",
 # counting expectations, as testthat does; an error counts as a failure. While it runs,

@@ -24,8 +24,10 @@ if env --default-signal=INT true 2>/dev/null; then interruptible=(env --default-
 # The mark stands in the environment of every process that descends from this run.
 mark=$tmp/t
 SECONDS=0
+# source(): R reads a script that it is given as a file bit by bit, and a forked child that exits moves
+# the place where its parent goes on to read.
 TMPDIR=$mark CLUTCH_TEST_RUN=$mark CLUTCH_NEWER_LIB=$(tools/deps.sh newer-library) \
-  ${limit[@]+"${limit[@]}"} ${interruptible[@]+"${interruptible[@]}"} "${RSCRIPT:-Rscript}" tools/run-tests.R "$tmp/counts" "$filter" </dev/null
+  ${limit[@]+"${limit[@]}"} ${interruptible[@]+"${interruptible[@]}"} "${RSCRIPT:-Rscript}" -e 'source("tools/run-tests.R")' "$tmp/counts" "$filter" </dev/null
 rc=$?
 if [ -s "$tmp/counts.seconds" ] && [ "$result" != /dev/null ]; then cp "$tmp/counts.seconds" "$result.seconds"; fi
 
