@@ -37,7 +37,11 @@ TEST(while_somebody_looks_hosts_and_their_nodes_are_shown_whatever_the_session_d
   host_up_with(&h, 2, 60000, 300000);
   echo_all(&h.f, -1);
   for (int i = 0; i < 2; i++) clu_node_show(h.f.nd[i], v, i, "alpha");
+  /* both are there when the first is read: the descriptor is the second's */
+  REQUIRE(kill(h.near_pid, SIGSTOP) == 0);
+  REQUIRE(clu_chan_send_bytes(&h.near, CLU_K_VIEW, 6, "", 0, CLU_NO_FD) == CLU_OK);
   pass_view(&h, v, 7);
+  REQUIRE(kill(h.near_pid, SIGCONT) == 0);
   /* nobody looks: nothing is asked */
   clu_os_pause(200000000);
   bytes = h.proxy->to_host;

@@ -80,3 +80,24 @@ test_that("a session that starts while another one removes the folder is found n
   expect_done(s)
   expect_true(ends(s))
 })
+
+# It took the descriptor that came with the next message, if that was there already: that of the
+# output file of the nodes, or of a node, which could not be started then.
+test_that("a view that is taken back takes no descriptor of the start that follows", {
+  linux_only()
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  server <- clutch:::info_of(cl)$server$handle
+  pid <- .Call(clutch:::ffi_server_info, server)$pid
+  file <- tempfile()
+  tools::pskill(pid, tools::SIGSTOP)
+  on.exit(tools::pskill(pid, tools::SIGCONT), add = TRUE, after = FALSE)
+  expect_true(.Call(clutch:::ffi_view_pass, NULL, server, 1e6))
+  later(1, sprintf("kill -CONT %d", pid))
+  another <- make_cluster(1, outfile = file)
+  on.exit(stop_cluster(another), add = TRUE)
+  on.exit(unlink(file), add = TRUE)
+  expect_identical(.Call(clutch:::ffi_server_info, clutch:::info_of(another)$server$handle)$pid, pid)
+  parallel::clusterEvalQ(another, cat("written there\n"))
+  expect_true(eventually("written there" %in% readLines(file)))
+})

@@ -157,9 +157,11 @@ static void on_ask_time(void *self) {
   if (n->views.n > 0) clu_timer_arm(&n->loop, &n->ask, now + ASK_EVERY);
 }
 
+/* An empty message has no descriptor: one that has come already is the next message's. */
 static void take_view(near *n, const clu_msg *m) {
   uint64_t size = m->body && m->body->size == 8 ? clu_get64(m->body->data) : 0;
-  clu_near_views_take(&n->views, m->seq, clu_chan_take_fd(&n->chan), size);
+  clu_fd fd = m->body ? clu_chan_take_fd(&n->chan) : CLU_NO_FD;
+  clu_near_views_take(&n->views, m->seq, fd, size);
   if (n->views.n > 0) clu_timer_arm(&n->loop, &n->ask, clu_os_now() + ASK_EVERY);
 }
 

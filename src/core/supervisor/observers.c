@@ -55,10 +55,11 @@ void clu_sv_close_views(clu_supervisor *sv) {
   while (sv->nviews > 0) forget_view(sv, 0);
 }
 
-/* Where there is no room the oldest goes. */
+/* Where there is no room the oldest goes. An empty message has no descriptor: one that has come
+ * already is the next message's. */
 void clu_sv_take_view(clu_supervisor *sv, const clu_msg *m) {
   uint64_t size = m->body && m->body->size == 8 ? clu_get64(m->body->data) : 0;
-  clu_fd fd = clu_chan_take_fd(&sv->chan);
+  clu_fd fd = m->body ? clu_chan_take_fd(&sv->chan) : CLU_NO_FD;
   for (int i = sv->nviews - 1; i >= 0; i--)
     if (sv->views[i].number == m->seq) forget_view(sv, i);
   if (fd == CLU_NO_FD) return;

@@ -358,7 +358,7 @@ SEXP ffi_link_view(SEXP link, SEXP number, SEXP view) {
   clu_put64(size, sizeof *v->memory);
   if (v && clu_os_dup(v->fd, &fd) != CLU_OK) return Rf_ScalarLogical(0);
   return Rf_ScalarLogical(clu_node_pass(k->nd, CLU_K_VIEW, (uint64_t)Rf_asReal(number), size,
-                                        sizeof size, fd) == CLU_OK);
+                                        v ? sizeof size : 0, fd) == CLU_OK);
 }
 
 static int all_answered(void *data) {

@@ -67,8 +67,8 @@ SEXP ffi_view_pass(SEXP view, SEXP server, SEXP number) {
   clu_put64(size, sizeof *v->memory);
   if (clu_server_is_remote(s)) return Rf_ScalarLogical(0); /* no descriptor gets there */
   if (v && clu_os_dup(v->fd, &fd) != CLU_OK) return Rf_ScalarLogical(0);
-  return Rf_ScalarLogical(
-      clu_server_send(s, CLU_K_VIEW, (uint64_t)Rf_asReal(number), size, sizeof size, fd) == CLU_OK);
+  return Rf_ScalarLogical(clu_server_send(s, CLU_K_VIEW, (uint64_t)Rf_asReal(number), size,
+                                          v ? sizeof size : 0, fd) == CLU_OK);
 }
 
 /* `node`: its number, 0: it is about none. */
