@@ -53,7 +53,7 @@ job_here <- function(seconds = 0) {
 
 test_that("it starts with the least, grows while tasks wait, and shrinks to the least", {
   needs_slurm()
-  cl <- make_cluster(grows(workers = 1:3, idle = 2, name = "grow"))
+  cl <- make_cluster(grows(workers = 1:3, idle = 6, name = "grow"))
   on.exit(stop_cluster(cl))
   expect_identical(length(cl), 1L)
   expect_identical(sub("^[0-9]+ ", "", jobs_of_slurm()), "grow RUNNING")
