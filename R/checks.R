@@ -46,6 +46,14 @@ option_flag <- function(name, default) {
   throw("argument", sprintf("option '%s' has to be TRUE or FALSE", name))
 }
 
+# The same for an option that is one of some words, the first by default.
+option_choice <- function(name, choices) {
+  x <- getOption(name, choices[[1L]])
+  if (is.character(x) && length(x) == 1L && x %in% choices) return(x)
+  words <- paste(dQuote(choices, FALSE), collapse = " or ")
+  throw("argument", sprintf("option '%s' has to be %s", name, words))
+}
+
 # ": did you mean `x`?", or "" where none of the names is near. What begins alike is nearer.
 did_you_mean <- function(given, names, quote = "`") {
   distance <- as.vector(utils::adist(given, names, ignore.case = TRUE))

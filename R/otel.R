@@ -111,6 +111,7 @@ in_job_span <- function(name, attributes, work) {
 
 new_span <- function(name, attributes) {
   span <- new.env(parent = emptyenv())
+  span$most <- min(option_number("clutch.trace_spans", 1000), 1e6)
   span$otel <- otel::start_span(name, attributes = attributes, tracer = the$tracer)
   span
 }
@@ -149,8 +150,7 @@ end_span <- function(span, problem = span$problem) {
 
 # What was done for a job, as children of its span.
 spans_of_tasks <- function(span, job) {
-  most <- min(option_number("clutch.trace_spans", 1000), 1e6)
-  x <- .Call(ffi_job_trace, span$t$ptr, job, most)
+  x <- .Call(ffi_job_trace, span$t$ptr, job, span$most)
   since <- as.numeric(Sys.time()) - clock()
   for (k in seq_along(x$job)) span_of_task(span, lapply(x, `[[`, k), since)
 }

@@ -9,7 +9,7 @@
 
 # An error of class "clutch_session_only" where `fun` uses such an object, or `x` or `dots` has one.
 refuse_session_only <- function(fun, x, dots) {
-  if (identical(getOption("clutch.session_only"), "send")) return(invisible())
+  if (option_choice("clutch.session_only", c("refuse", "send")) == "send") return(invisible())
   search <- .Call(ffi_globals_new)
   search_all(search, list(fun, x, dots))
   if (!.Call(ffi_globals_pointer, search)) return(invisible())

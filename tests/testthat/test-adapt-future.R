@@ -90,11 +90,12 @@ test_that("parallelly knows our nodes", {
   expect_identical(parallelly::isNodeAlive(cl), c(TRUE, TRUE))
   expect_true(parallelly::killNode(cl[[2]]))
   expect_true(eventually(identical(parallelly::isNodeAlive(cl), c(TRUE, FALSE))))
-  # as parallelly::cloneNode(), which older versions do not have
-  clutch:::clone_node(cl[[2]])
+  clone <- clutch:::clone_node # older versions have no cloneNode()
+  if ("cloneNode" %in% getNamespaceExports("parallelly")) clone <- parallelly::cloneNode
+  clone(cl[[2]])
   expect_identical(parallelly::isNodeAlive(cl), c(TRUE, TRUE))
   expect_true(works(cl))
-  other <- clutch:::clone_node(cl[[2]])
+  other <- clone(cl[[2]])
   expect_false(.Call(clutch:::ffi_node_info, other$handle)$pid %in% pids(cl))
   expect_true(works(structure(list(other), class = class(cl))))
   clutch:::stop_nodes(list(other))

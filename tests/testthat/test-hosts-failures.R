@@ -104,6 +104,17 @@ test_that("no memory there, at the start and later", {
   expect_true(works(cl))
 })
 
+test_that("options of no use are told before anything is started", {
+  needs_hosts()
+  for (option in c("clutch.heartbeat", "clutch.reconnect")) {
+    old <- options(structure(list("often"), names = option))
+    e <- tryCatch(make_cluster(on_alpha()), clutch_argument = conditionMessage)
+    options(old)
+    expect_match(e, paste0("option '", option, "' has to be a number"), fixed = TRUE)
+    expect_true(nobody_there())
+  }
+})
+
 test_that("something before R that reads the settings; an R that does not begin", {
   text <- failed_start(on_alpha(setup = "cat > /dev/null"))
   expect_match(text, "settings of this host were expected.*try: what runs there before R")

@@ -165,6 +165,9 @@ test_that("of a large map no more tasks than the option says are spans", {
   expect_identical(nrow(named(spans, "task")), 10L)
   options(clutch.trace_spans = 0)
   expect_identical(spans_of(cluster_map_int(cl, 1:5, identity))$name, "cluster_map")
+  options(clutch.trace_spans = "all") # it is looked at before anything is done
+  expect_error(spans_of(cluster_map(cl, 1, function(i) stop("done"))),
+               "option 'clutch.trace_spans'", class = "clutch_argument")
 })
 
 test_that("what a node traces belongs to its task, and that to the map", {

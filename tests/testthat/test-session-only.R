@@ -57,6 +57,11 @@ test_that("what no code uses, and what does no harm, is none", {
   old <- options(clutch.session_only = "send")
   on.exit(options(old), add = TRUE)
   expect_identical(clutch::mclapply(1:2, function(i) typeof(db[[1L]])), pointers)
+  for (wrong in list("sent", TRUE, c("send", "refuse"))) {
+    options(clutch.session_only = wrong)
+    e <- tryCatch(clutch::mclapply(1:2, function(i) i), clutch_argument = conditionMessage)
+    expect_identical(e, "option 'clutch.session_only' has to be \"refuse\" or \"send\"")
+  }
 })
 
 end_own_cluster()

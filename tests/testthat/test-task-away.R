@@ -122,8 +122,8 @@ test_that("time limits are in force meanwhile, and who has answered is not late"
     after <- lapply(1:20, function(i) cluster_submit(cl, {
       Sys.sleep(0.01)
       as.double(Sys.time())
-    }, .timeout = 0.5))
-    compute(1.5)
+    }, .timeout = 1))
+    compute(2.5)
     back <- now()
     expect_lt(max(unlist(collect_all(after))), back)
     expect_error(collect(late), class = "clutch_task_timeout")

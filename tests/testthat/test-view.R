@@ -97,7 +97,8 @@ test_that("a view that is taken back takes no descriptor of the start that follo
   another <- make_cluster(1, outfile = file)
   on.exit(stop_cluster(another), add = TRUE)
   on.exit(unlink(file), add = TRUE)
-  expect_identical(.Call(clutch:::ffi_server_info, clutch:::info_of(another)$server$handle)$pid, pid)
+  its <- clutch:::info_of(another)$server$handle
+  expect_identical(.Call(clutch:::ffi_server_info, its)$pid, pid)
   parallel::clusterEvalQ(another, cat("written there\n"))
   expect_true(eventually("written there" %in% readLines(file)))
 })
