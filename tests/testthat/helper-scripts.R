@@ -108,3 +108,11 @@ left_in <- function(s) {
 }
 # What nodes leave. Fork servers of other tests, which stay for a while, have folders of their own.
 left_by_nodes <- function(dir = tempdir()) list.files(dir, "^clutch-node")
+
+# A profile that says its pid in a file, and does not end.
+profile_that_says_its_pid <- function(pid_file) {
+  file <- tempfile("profile-")
+  writeLines(c(sprintf("cat(Sys.getpid(), '\\n', file = '%s')", pid_file),
+               "repeat Sys.sleep(0.2)"), file)
+  file
+}

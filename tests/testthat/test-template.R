@@ -2,19 +2,11 @@
 
 outside_checks_only()
 
-# A profile that says its pid in a file, and does not end.
-endless_profile <- function(pid_file) {
-  file <- tempfile("profile-")
-  writeLines(c(sprintf("cat(Sys.getpid(), '\\n', file = '%s')", pid_file),
-               "repeat Sys.sleep(0.2)"), file)
-  file
-}
-
 # The session is killed, or its start fails, while R there is in its profile, and what has started
 # it is something that passes no signal on.
 expect_ended <- function(secret, template, how) {
   pid_file <- tempfile("pid-")
-  profile <- endless_profile(pid_file)
+  profile <- profile_that_says_its_pid(pid_file)
   folder <- tempfile("folder-")
   on.exit(unlink(c(pid_file, profile, folder), recursive = TRUE))
   s <- start_script(c(

@@ -3,14 +3,6 @@
 
 outside_checks_only()
 
-# A profile that says its pid in a file, and does not end.
-endless_profile <- function(pid_file) {
-  file <- tempfile("profile-")
-  writeLines(c(sprintf("cat(Sys.getpid(), '\\n', file = '%s')", pid_file),
-               "repeat Sys.sleep(0.2)"), file)
-  file
-}
-
 # What it starts has this profile, and goes on when it is killed. `before`: shell code.
 fake_rsh <- function(profile, before = "") {
   file <- tempfile("rsh-")
@@ -23,7 +15,7 @@ fake_rsh <- function(profile, before = "") {
 # The session is killed, or its start fails, while R there is in its profile.
 expect_ended_with <- function(how, options) {
   pid_file <- tempfile("pid-")
-  profile <- endless_profile(pid_file)
+  profile <- profile_that_says_its_pid(pid_file)
   rsh <- fake_rsh(profile)
   on.exit(unlink(c(pid_file, profile, rsh)))
   s <- start_script(sprintf(
