@@ -4,6 +4,13 @@
 
 #include <string.h>
 
+SEXP clu_internal_call(SEXP call) {
+  PROTECT(call);
+  call = Rf_lang2(Rf_install(".Internal"), call);
+  UNPROTECT(1);
+  return call;
+}
+
 /* .Internal(name(a, b, c)); arguments that are NULL are left out. */
 static SEXP internal(const char *name, SEXP a, SEXP b, SEXP c) {
   SEXP args = PROTECT(c ? Rf_cons(c, R_NilValue) : R_NilValue), call;
@@ -11,7 +18,7 @@ static SEXP internal(const char *name, SEXP a, SEXP b, SEXP c) {
   UNPROTECT(1);
   PROTECT(args);
   call = PROTECT(Rf_lcons(Rf_install(name), Rf_cons(a, args)));
-  call = PROTECT(Rf_lang2(Rf_install(".Internal"), call));
+  call = PROTECT(clu_internal_call(call));
   call = Rf_eval(call, R_BaseEnv);
   UNPROTECT(3);
   return call;

@@ -78,7 +78,9 @@ NORET void clu_raise_foreign(const char *what);
 /* Whether this process is a node that has said hello. */
 extern int clu_is_node;
 
-/* condition.c. What options(warn =) says; 0 where that is no number. */
+/* condition.c. The call .Internal(call), not evaluated and not protected. */
+SEXP clu_internal_call(SEXP call);
+/* What options(warn =) says; 0 where that is no number. */
 int clu_warn_level(void);
 /* As invokeRestart(how) where the restart that was established last is of that name: it jumps
  * there. Returns where it is another. */

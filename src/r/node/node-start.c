@@ -24,15 +24,6 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns) {
   clu_me.ready = clu_me.joined = 1;
 }
 
-/* .Internal(call). R's functions around these have each node copy a dozen pages: to match arguments
- * is to count references to symbols. */
-static SEXP internal(SEXP call) {
-  PROTECT(call);
-  call = Rf_lang2(Rf_install(".Internal"), call);
-  UNPROTECT(1);
-  return call;
-}
-
 /* A temporary folder of its own within `under`. R keeps two pointers to its own folder, one of them
  * private, by which quit() removes it. So R itself has to make the new one, which it does when the
  * old one is missing. 0: R cannot. */
@@ -44,7 +35,7 @@ static int set_temp_dir(const char *under) {
   int failed = 0;
   R_TempDir = ""; /* not the parent's folder: that one stays */
   clu_os_setenv("TMPDIR", under);
-  call = PROTECT(internal(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE))));
+  call = PROTECT(clu_internal_call(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE))));
   R_tryEvalSilent(call, R_BaseEnv, &failed);
   UNPROTECT(1);
   clu_os_setenv("TMPDIR", kept);
@@ -69,9 +60,12 @@ static int seed_of(uint64_t id) {
   return x == 0x80000000u ? 1 : (int)x;
 }
 
+/* R's functions around internal ones have each node copy a dozen pages: to match arguments is to
+ * count references to symbols. */
 static void seed_random(uint64_t id) {
   SEXP set_seed = Rf_install("set.seed"), seed = PROTECT(Rf_ScalarInteger(seed_of(id)));
-  SEXP call = PROTECT(internal(Rf_lang5(set_seed, seed, R_NilValue, R_NilValue, R_NilValue)));
+  SEXP call =
+      PROTECT(clu_internal_call(Rf_lang5(set_seed, seed, R_NilValue, R_NilValue, R_NilValue)));
   int failed = 0;
   R_tryEvalSilent(call, R_BaseEnv, &failed);
   /* an R whose own has other arguments */
