@@ -31,6 +31,7 @@
 #include "core/sched/scheduler.h"
 #include "core/wire/task-message.h"
 
+#define BEAT 60000000000 /* ns: a machine that has much else to do is not silent */
 enum { HOSTS_A_PROCESS = 100, BYTES_A_TASK = 8, RECORD = CLU_RING_RESULT_HEAD + 8 };
 
 static unsigned char secret[CLU_SECRET] = "a secret of thirty-two bytes is ";
@@ -119,8 +120,10 @@ static void stub_ready(void *self, unsigned ready) {
   clu_chan_watch_flush(s->host->loop, &s->chan, s->watch);
 }
 
+/* NULL: the link process has not heard of this host yet. */
 static clu_stream *connected(uint32_t rank, clu_tls_keys *keys) {
   unsigned char nonce[CLU_NONCE];
+  char why[200];
   clu_shake shake;
   clu_err e;
   clu_fd fd;
@@ -141,16 +144,24 @@ static clu_stream *connected(uint32_t rank, clu_tls_keys *keys) {
     p.events = (short)((want & CLU_READ ? POLLIN : 0) | (want & CLU_WRITE ? POLLOUT : 0));
     poll(&p, 1, 10000);
   }
-  must(rc == CLU_OK, "the handshake has failed");
-  return shake.conn;
+  if (rc == CLU_OK) return shake.conn;
+  if (shake.hs.state == CLU_HS_FAILED && shake.hs.verdict == CLU_HS_NOT_YET) {
+    clu_shake_drop(&shake);
+    return NULL;
+  }
+  clu_hs_explain(&shake.hs, why, sizeof why);
+  fprintf(stderr, "hosts-model: host %u: the link process %s; %s; %s\n", rank, why,
+          clu_hs_verdict_text(shake.hs.verdict), shake.conn->err.text);
+  exit(1);
 }
 
 static void open_host(clu_loop *loop, host *h, uint32_t rank, clu_tls_keys *keys) {
   clu_relay_options how;
+  clu_stream *conn;
   clu_fd pair[2];
   clu_err e;
   memset(&how, 0, sizeof how);
-  how.beat = 10000000000;
+  how.beat = BEAT;
   h->loop = loop;
   h->nodes = calloc((size_t)nodes, sizeof *h->nodes);
   h->relay = clu_relay_new(loop, &how);
@@ -159,7 +170,17 @@ static void open_host(clu_loop *loop, host *h, uint32_t rank, clu_tls_keys *keys
   open_stub(h, &h->control, pair[1]);
   clu_chan_send_bytes(&h->control.chan, CLU_K_READY, 0, "ready", 5, CLU_NO_FD);
   clu_chan_flush(&h->control.chan);
-  must(clu_relay_connect(h->relay, connected(rank, keys)) == CLU_OK, "a relay");
+  while (!(conn = connected(rank, keys))) usleep(10000);
+  must(clu_relay_connect(h->relay, conn) == CLU_OK, "a relay");
+}
+
+/* A stub does not connect again. */
+static void turn(host *h) {
+  clu_relay_status st;
+  clu_relay_turn(h->relay);
+  clu_relay_status_of(h->relay, &st);
+  if (st.state == CLU_RELAY_ENDED) _exit(0); /* the session has ended */
+  must(st.connected, st.why);
 }
 
 static void be_hosts(int from, int to) {
@@ -172,12 +193,13 @@ static void be_hosts(int from, int to) {
   must(clu_tls_keys_new(own[1], certificate[0], &keys, &e) == CLU_OK, e.text);
   for (int i = from; i < to; i++) {
     open_host(&loop, &all[i - from], (uint32_t)i, keys);
-    for (int k = from; k <= i; k++) clu_relay_turn(all[k - from].relay);
+    must(clu_loop_pump(&loop, 0, &e) == CLU_OK, e.text);
+    for (int k = from; k <= i; k++) turn(&all[k - from]);
   }
   for (;;) {
     must(clu_loop_pump(&loop, -1, &e) == CLU_OK, e.text);
     for (int i = from; i < to; i++)
-      if (clu_relay_is_due(all[i - from].relay)) clu_relay_turn(all[i - from].relay);
+      if (clu_relay_is_due(all[i - from].relay)) turn(&all[i - from]);
   }
 }
 
@@ -230,7 +252,7 @@ static pid_t start_link(clu_chan *to) {
     must(clu_tls_make_identity(own[i], certificate[i], &e) == CLU_OK, e.text);
   memset(body, 0, sizeof body);
   memcpy(body, secret, CLU_SECRET);
-  clu_put64(body + CLU_SECRET + 8, 10000000000);
+  clu_put64(body + CLU_SECRET + 8, BEAT);
   clu_put64(body + CLU_SECRET + 16, 300000000000);
   memcpy(body + n, own[0], strlen(own[0]) + 1);
   n += strlen(own[0]) + 1;
@@ -238,6 +260,13 @@ static pid_t start_link(clu_chan *to) {
   n += strlen(certificate[1]) + 1;
   clu_chan_send_bytes(to, CLU_K_LISTEN, 0, body, n, listener);
   return p;
+}
+
+/* Without it this one would wait for ever. The others end with this process. */
+static void child_ended(int signal) {
+  static const char text[] = "hosts-model: one of its processes has ended\n";
+  (void)signal;
+  _exit(write(2, text, sizeof text - 1) < 0 ? 2 : 1);
 }
 
 static void pump(int64_t wait) {
@@ -348,8 +377,11 @@ static void model(uint64_t tasks) {
   static const clu_task_hooks hooks = {take_results, no_tasks, nothing, nothing};
   clu_chan to;
   clu_err e;
-  pid_t link = start_link(&to);
-  double began = now(CLOCK_MONOTONIC), own_cpu, link_cpu;
+  pid_t link;
+  double began, own_cpu, link_cpu;
+  signal(SIGCHLD, child_ended);
+  link = start_link(&to);
+  began = now(CLOCK_MONOTONIC);
   must(!!(session = clu_session_new(&e)), e.text);
   must(!!(sched = clu_sched_new(1000000000)), "memory");
   clu_session_set_task_hooks(session, &hooks);

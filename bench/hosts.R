@@ -213,13 +213,16 @@ model_part <- function() {
   most <- min(64, 2^floor(log2((limit - 200) / hosts - 2)))
   sizes <- unique(c(most / 8, most / 4, most))
   tasks <- if (quick) 20000L else 100000L
+  found_by <- function(...) {
+    lines <- suppressWarnings(system2(program, c(...), stdout = TRUE))
+    if (!is.null(attr(lines, "status"))) stop("bench/hosts-model.c has failed, see above", call. = FALSE)
+    utils::read.table(text = lines, col.names = c("what", "value"))
+  }
   found <- do.call(rbind, lapply(sizes[sizes >= 1], function(n) {
-    x <- utils::read.table(text = system2(program, c(hosts, n, tasks), stdout = TRUE), col.names = c("what", "value"))
-    cbind(hosts = hosts, nodes = hosts * n, x)
+    cbind(hosts = hosts, nodes = hosts * n, found_by(hosts, n, tasks))
   }))
   alone <- lapply(c(64L, 64L * hosts), function(n) {
-    x <- utils::read.table(text = system2(program, c("scheduler", n, "1000000"), stdout = TRUE), col.names = c("what", "value"))
-    cbind(hosts = hosts, nodes = n, x)
+    cbind(hosts = hosts, nodes = n, found_by("scheduler", n, "1000000"))
   })
   rbind(found, do.call(rbind, alone))
 }

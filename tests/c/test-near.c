@@ -199,6 +199,27 @@ TEST(a_host_that_never_connected_ends_with_who_has_started_it) {
   host_down(&h);
 }
 
+/* The session tells of a host before it starts it, but over another connection. */
+TEST(a_host_that_is_quicker_than_what_was_said_of_it_asks_again) {
+  host_fixture h;
+  clu_server *other;
+  pid_t far;
+  uint64_t before;
+  host_up(&h, 1);
+  before = h.proxy->to_host;
+  far = start_far(&h, h.proxy_port, 2, link_secret, 20000);
+  CHECK_SOON(h.proxy->to_host - before >= CLU_HS_HELLO + CLU_HS_VERDICT, 10000);
+  pump_for(&h.f, 50);
+  CHECK_INT_EQ(waitpid(far, NULL, WNOHANG), 0);
+  other = add_host(&h, 2);
+  PUMP(&h.f, other->state != CLU_SERVER_STARTING);
+  CHECK(other->state == CLU_SERVER_READY);
+  clu_server_close(other);
+  end_process(&far, 0);
+  clu_server_unref(other);
+  host_down(&h);
+}
+
 /* It is of no importance any more once there is a connection. */
 TEST(a_host_that_has_connected_stays_without_who_has_started_it) {
   host_fixture h;

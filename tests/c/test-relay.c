@@ -362,7 +362,7 @@ TEST(peers_that_prove_nothing_get_nothing) {
   host_up(&h, 1);
   far = start_far(&h, h.port, 1, wrong, 300);
   end_process(&far, 1);
-  far = start_far(&h, h.port, 9, link_secret, 3000); /* no such host */
+  far = start_far(&h, h.port, 9, link_secret, 300); /* no such host */
   end_process(&far, 1);
   far = start_far(&h, h.port, 1, link_secret, 3000); /* another process than the host's */
   end_process(&far, 1);

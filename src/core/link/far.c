@@ -104,6 +104,17 @@ static void connected(far *f) {
   clu_relay_connect(f->relay, conn);
 }
 
+/* By the session, which has proven itself. */
+static void refused(far *f, int verdict) {
+  const char *why = clu_hs_verdict_text(verdict);
+  if (verdict != CLU_HS_NOT_YET) {
+    end(f, CLU_PROTO, why);
+    return;
+  }
+  clu_fail(f->e, CLU_TIMEOUT, 0, "%s", why);
+  failed(f, CLU_AGAIN);
+}
+
 static void shaking_ready(void *self, unsigned ready) {
   far *f = self;
   int rc = clu_shake_step(&f->shake, NULL, NULL);
@@ -113,7 +124,7 @@ static void shaking_ready(void *self, unsigned ready) {
   } else if (rc == CLU_AGAIN) {
     clu_loop_interest(&f->loop, f->watch, clu_shake_wants(&f->shake), NULL);
   } else if (f->shake.hs.state == CLU_HS_FAILED && f->shake.hs.why == CLU_HS_REFUSED) {
-    end(f, CLU_PROTO, clu_hs_verdict_text(f->shake.hs.verdict));
+    refused(f, f->shake.hs.verdict);
   } else {
     char why[200];
     const clu_hs *hs = &f->shake.hs;

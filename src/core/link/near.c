@@ -167,9 +167,12 @@ static void take_view(near *n, const clu_msg *m) {
 
 /* ---- peers ---- */
 
+/* The session says that there is a host, and starts it. That host may be quicker than what was
+ * said: of a number that is not known it has to ask again. */
 static int admit(void *data, const clu_hs *hs) {
   host *h = find(data, hs->rank);
-  if (!h || !h->relay || h->state == CLU_RELAY_ENDED) return CLU_HS_NO_SUCH_RANK;
+  if (!h) return CLU_HS_NOT_YET;
+  if (!h->relay || h->state == CLU_RELAY_ENDED) return CLU_HS_NO_SUCH_RANK;
   return h->pid && h->pid != hs->pid ? CLU_HS_RANK_TAKEN : CLU_HS_ADMITTED;
 }
 

@@ -220,5 +220,6 @@ void clu_hs_explain(const clu_hs *h, char *out, size_t size) {
 const char *clu_hs_verdict_text(int verdict) {
   return verdict == CLU_HS_NO_SUCH_RANK ? "the cluster has no node of this number"
          : verdict == CLU_HS_RANK_TAKEN ? "another process is the node of this number already"
+         : verdict == CLU_HS_NOT_YET    ? "the cluster has not told of a node of this number yet"
                                         : "welcome";
 }
