@@ -36,7 +36,11 @@ keeper_command <- function(argv, at_end) {
 
 # The handle of who removes this folder when the session has ended. The session does it when that
 # keeper has ended before it, as it does when its cluster is garbage.
+# A job that begins or ends just then makes files there, and then rm does not remove the folder. So
+# that gets another name first, as by ffi_remove_folder().
 keep_folder <- function(folder) {
-  command <- keeper_command("true", paste("rm -rf", shell_words(folder)))
+  both <- shell_words(c(folder, paste0(folder, "-gone")))
+  remove <- paste("rm -rf", both)
+  command <- keeper_command("true", c(paste("mv", both), paste(remove, "||", remove)))
   run_command(command, effective_env(NULL), "/dev/null", folder = folder)
 }

@@ -180,7 +180,7 @@ end_hosts <- function(info) {
   handles <- lapply(info$commands, function(command) command$handle)
   .Call(ffi_nodes_stop, c(handles, info$keeper), 0, 2)
   unlink(vapply(info$commands, function(command) command$log, ""))
-  if (!is.null(info$folder)) unlink(info$folder, recursive = TRUE)
+  if (!is.null(info$folder)) .Call(ffi_remove_folder, info$folder) # see keep_folder()
   info$commands <- info$keeper <- NULL
   invisible()
 }

@@ -333,6 +333,36 @@ test_that("launcher(): its folder goes with a killed session, and with a cluster
   expect_true(ends(s))
 })
 
+test_that("launcher(): its folder goes also while somebody makes files in it", {
+  linux_only()
+  folder <- tempfile("launcher-")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  writer <- c("cd %s/* || exit", "for k in {1..99999}; do echo > \"$PWD/$0-$k\" || exit; done")
+  start_writers <- function() {
+    script <- sprintf(paste(writer, collapse = "; "), folder)
+    for (i in 1:3) system(paste("bash -c", shQuote(script), i, "> /dev/null 2>&1 &"))
+    eventually(length(list.files(folder, recursive = TRUE)) > 100L)
+  }
+  launch <- sprintf("launcher('{script} &', folder = '%s')", folder)
+  s <- start_script(c(sprintf("cl <- make_cluster(%s)", launch), "cat('ready\\n')",
+                      "Sys.sleep(600)"))
+  expect_true(said(s, "^ready", 60))
+  expect_true(start_writers())
+  tools::pskill(s$pid, 9L)
+  expect_true(ends(s))
+  expect_true(eventually(!length(list.files(folder))))
+  cl <- make_cluster(launcher("{script} &", folder = folder))
+  info <- cl[[1L]]$info
+  # who keeps it does not end in time
+  keeper <- info$keeper
+  info$keeper <- NULL
+  expect_true(start_writers())
+  stop_cluster(cl)
+  expect_true(eventually(!length(list.files(folder))))
+  .Call(clutch:::ffi_nodes_stop, keeper, 0, 2)
+})
+
 test_that("what a task has printed is waited for, which may come after how it has ended", {
   log <- tempfile()
   writeLines(c("0: a", "srun: error: n2: task 1: Exited with exit code 3"), log)
