@@ -105,18 +105,21 @@ env_changes <- function(wanted, from) {
 # What makes an R of ours start sooner than another one. It holds for the start only: of what the
 # process starts itself, and of user's code after the start, these variables are as in `env`.
 #
-# A heap of huge pages, where the C library and the kernel have them: R's start takes 8,000 page
-# faults less, a sixth of its time. A fork copies some twenty entries of the page table instead of
-# ten thousand: with R 4.2 it takes 0.26 ms instead of 1.0, its end 0.14 instead of 0.55.
-#
 # R_NSIZE: the first collection comes while little is to be marked, and what is attached later fills
 # the gaps. So the heap is smaller, and a node's first full collection copies fewer pages: 27 MB
 # instead of 37. With less than 230,000 there are full collections while the fork server gets ready:
 # its start takes up to 80 ms more.
-quick_start <- function(env) {
-  env["GLIBC_TUNABLES"] <- huge_pages(env["GLIBC_TUNABLES"])
+with_small_heap <- function(env) {
   if (is.na(env["R_NSIZE"])) env["R_NSIZE"] <- "230000"
   env
+}
+
+# For one that forks. A heap of huge pages, where the C library and the kernel have them: a fork
+# copies some twenty entries of the page table instead of ten thousand. With R 4.2 it takes 0.26 ms
+# instead of 1.0, its end 0.14 instead of 0.55.
+quick_start <- function(env) {
+  env["GLIBC_TUNABLES"] <- huge_pages(env["GLIBC_TUNABLES"])
+  with_small_heap(env)
 }
 
 huge_pages <- function(tunables) {
@@ -124,19 +127,20 @@ huge_pages <- function(tunables) {
   if (is.na(tunables) || !nzchar(tunables)) ours else paste(tunables, ours, sep = ":")
 }
 
-# The same for a node that is executed. It puts back what was there by restore_env() when its start
-# is over.
+# For a node that is executed. It puts back what was there by restore_env() when its start is over.
+# It gets no huge pages. They spare it 8,000 page faults, 10 to 15 ms. But 30 MB of them are
+# cleared at once, which takes up to 60 ms in a virtual machine that has to ask its host for memory.
 #
 # `libraries`: where it finds packages, also at its start; NULL: as `env` says.
 quick_start_node <- function(env, libraries) {
-  quick <- quick_start(env)
+  quick <- with_small_heap(env)
   if (length(libraries)) quick["R_LIBS"] <- paste(libraries, collapse = .Platform$path.sep)
   for (v in quick_start_variables) if (!is.na(env[v])) quick[[paste0("CLUTCH_WAS_", v)]] <- env[[v]]
   quick[["CLUTCH_WAS"]] <- "1"
   quick
 }
 
-quick_start_variables <- c("GLIBC_TUNABLES", "R_NSIZE", "R_LIBS")
+quick_start_variables <- c("R_NSIZE", "R_LIBS")
 
 restore_env <- function() {
   if (!nzchar(Sys.getenv("CLUTCH_WAS"))) return()

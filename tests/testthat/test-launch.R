@@ -72,6 +72,14 @@ test_that("what makes a start quick is gone from the environment when the nodes 
   }
 })
 
+test_that("who forks has a heap of huge pages, and who is executed to be a node has not", {
+  expect_match(clutch:::quick_start(character())[["GLIBC_TUNABLES"]], "hugetlb=1")
+  env <- c(GLIBC_TUNABLES = "glibc.malloc.tcache_count=0", A = "1")
+  node <- clutch:::quick_start_node(env, NULL)
+  expect_identical(node[names(env)], env)
+  expect_false("GLIBC_TUNABLES" %in% names(clutch:::quick_start_node(env["A"], NULL)))
+})
+
 test_that("a cluster's variables are its own, and not those of the next one of its fork server", {
   variable <- function(cl) cluster_map_chr(cl, 1L, function(i) Sys.getenv("CLUTCH_TEST_X", "none"))
   expect_nodes <- function(value, ...) {
