@@ -169,7 +169,8 @@ test_that("submitted tasks compute on tokens, and give them back while nobody ca
     tasks <- lapply(1:3, function(i) {
       cluster_submit(NULL, while (!file.exists(gate)) Sys.sleep(0.01))
     })
-    expect_identical(held(), 2L)
+    own <- min(2L, available_cores()) # nodes
+    expect_identical(held(), own)
     file.create(gate)
     expect_true(eventually(held() == 0L))
     collect_all(tasks)
@@ -183,7 +184,7 @@ test_that("submitted tasks compute on tokens, and give them back while nobody ca
     tasks <- submit_all(20)
     clutch:::budget_give(1)
     spans <- unlist(collect_all(tasks), recursive = FALSE)
-    expect_identical(most_at_once(spans), 2L) # they come while tasks wait
+    expect_identical(most_at_once(spans), own) # they come while tasks wait
   })
 })
 

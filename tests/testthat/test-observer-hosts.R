@@ -43,6 +43,8 @@ test_that("nodes on other hosts: what they use, and what they are at", {
   expect_true(all(s$hosts$memory_free > 0 & s$hosts$memory_free < s$hosts$memory))
   expect_true(all(s$hosts$load >= 0 & s$hosts$round_trip >= 0 & s$hosts$round_trip < 60))
   expect_true(all(s$hosts$sent > 0 & s$hosts$received > 0))
+  wide <- options(cli.width = 200) # a load of 10 and a round trip of 10 ms do not fit in 80 columns
+  on.exit(options(wide), add = TRUE)
   out <- capture.output(cluster_top(cl))
   expect_length(grep("^host  (alpha|beta )  up  2 nodes  load .* free .* there and back", out), 2L)
   expect_length(grep("^ +[1-4]  (idle|busy) .*% .* [Mk]B ", out), 4L)
