@@ -61,7 +61,10 @@ test_that("a node that sleeps, loops, or maps reports what it is at", {
   each <- compiler::cmpfun(function(k, gate) loops(gate))
   tasks <- list(
     cluster_submit(cl[1], tryCatch({
-      Sys.sleep(3)
+      repeat {
+        Sys.sleep(3)
+        if (file.exists(gate)) break
+      }
       "slept"
     }, interrupt = function(e) "interrupted", condition = function(e) "signalled")),
     cluster_submit(cl[2], loops(gate)),

