@@ -66,8 +66,9 @@ observer_dashboard <- function(arguments) {
   list(url = d$url, port = d$port, ticket = new_ticket(d))
 }
 
-# What nodes of a cluster are in, by their numbers or, with NULL, all: list(nodes, told), of a
-# snapshot and as ffi_stacks() has it. Of those that are not asked it is what they have told last.
+# What nodes of a cluster are in, by their numbers or, with NULL, all: list(nodes, told, questions),
+# of a snapshot, as ffi_observer_stacks() has it, and how often each has been asked until now (0: it
+# was not asked).
 observer_stacks <- function(cluster, wait, nodes = NULL) {
   view <- Find(function(v) is_of(v, cluster), the_observer$views)
   if (is.null(view)) throw("protocol", "there is no such cluster")
@@ -78,7 +79,7 @@ observer_stacks <- function(cluster, wait, nodes = NULL) {
     if (!any(told$open) || clock() >= end) break
     Sys.sleep(0.002)
   }
-  list(nodes = view_snapshot(cluster, 0)$nodes, told = told)
+  list(nodes = view_snapshot(cluster, 0)$nodes, told = told, questions = questions)
 }
 
 # ---- a snapshot ----

@@ -65,29 +65,40 @@ static char *read_stat(int64_t pid, char *text, size_t room) {
   char *at = read_proc(pid, "stat", text, room) ? strrchr(text, ')') : NULL;
   return at && at[1] == ' ' ? at + 2 : NULL;
 }
+
+/* Where the field is that is so many after this one. NULL: there is none. */
+static char *skip(char *at, int fields) {
+  for (; at && fields > 0; fields--)
+    if ((at = strchr(at, ' '))) at++;
+  return at;
+}
 #endif
 
-int64_t clu_os_process_cpu(int64_t pid) {
+int64_t clu_os_process_cpu(int64_t pid, int64_t *given) {
 #if defined(CLU_HAVE_PROC)
-  char text[1024], *at = read_stat(pid, text, sizeof text);
+  char text[1024], *at = skip(read_stat(pid, text, sizeof text), 7); /* minflt is the 10th */
   unsigned long long user, system;
-  for (int field = 3; at && field < 14; field++) /* utime is the 14th */
-    if ((at = strchr(at, ' '))) at++;
+  if (at && given) *given = (int64_t)strtoll(at, NULL, 10) * sysconf(_SC_PAGESIZE);
+  at = skip(at, 4); /* utime */
   if (!at) return -1;
   user = strtoull(at, &at, 10);
   system = strtoull(at, NULL, 10);
   return (int64_t)((user + system) * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK));
 #else
   (void)pid;
+  (void)given;
   return -1;
 #endif
 }
 
-int64_t clu_os_process_resident(int64_t pid) {
+int64_t clu_os_process_anonymous(int64_t pid) {
 #if defined(CLU_HAVE_PROC)
   char text[128], *at;
-  if (!read_proc(pid, "statm", text, sizeof text) || !(at = strchr(text, ' '))) return -1;
-  return (int64_t)strtoll(at, NULL, 10) * sysconf(_SC_PAGESIZE);
+  long long resident, of_files;
+  if (!read_proc(pid, "statm", text, sizeof text) || !(at = skip(text, 1))) return -1;
+  resident = strtoll(at, &at, 10);
+  of_files = strtoll(at, NULL, 10);
+  return (int64_t)(resident - of_files) * sysconf(_SC_PAGESIZE);
 #else
   (void)pid;
   return -1;

@@ -230,12 +230,13 @@ int64_t clu_os_count_in_file(const char *path, const char *name) {
   return -1;
 }
 
-int64_t clu_os_process_cpu(int64_t pid) {
+int64_t clu_os_process_cpu(int64_t pid, int64_t *given) {
+  (void)given;
   (void)pid; /* nobody asks: there are no fork servers */
   return -1;
 }
 
-int64_t clu_os_process_resident(int64_t pid) {
+int64_t clu_os_process_anonymous(int64_t pid) {
   (void)pid;
   return -1;
 }

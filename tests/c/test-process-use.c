@@ -1,6 +1,11 @@
 /* What processes use, looked at now and then. */
 #include "test.h"
 
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "core/base/process-use.h"
 
 TEST(of_few_processes_all_are_looked_at_and_of_many_a_part) {
@@ -28,6 +33,77 @@ TEST(what_this_process_uses_is_found) {
     for (int i = 0; i < 100000; i++) sum += i;
   clu_process_use_look(&x, 1, clu_os_now());
   CHECK(x.cpu > 0.01 && x.cpu < 1.5);
+}
+
+static void touch(char *p, size_t n) {
+  for (size_t i = 0; i < n; i += 1024) ((volatile char *)p)[i] = 1;
+}
+
+TEST(memory_that_comes_is_seen_at_once_and_weighed_when_there_is_time) {
+  enum { SIZE = 32 << 20 };
+  clu_process_use x, y;
+  uint64_t now = clu_os_now(), second = 1000000000u;
+  int64_t before;
+  char *p;
+  clu_process_use_begin(&x, clu_os_getpid());
+  clu_process_use_look(&x, 0, now);
+  if (x.own < 0) return; /* the system does not tell */
+  before = x.own;
+  CHECK(x.weighed == now && !x.is_due);
+  CHECK((p = malloc(SIZE)) != NULL);
+  touch(p, SIZE);
+  clu_process_use_look(&x, 1, now + second / 2);
+  CHECK(x.own > before + SIZE / 2 && x.own < before + 2 * (int64_t)SIZE);
+  CHECK(x.weighed == now && !x.is_due);
+  clu_process_use_look(&x, 1, now + 3 * second); /* also if nothing came since */
+  CHECK(x.weighed == now && x.is_due);
+  free(p);
+  /* who waits for longest is first */
+  y = x;
+  y.weighed--;
+  CHECK(clu_process_use_first(&x, &y) == &y && clu_process_use_first(&y, &x) == &y);
+  clu_process_use_weigh(&y, now + 3 * second);
+  CHECK(y.weighed == now + 3 * second && !y.is_due);
+  CHECK(clu_process_use_first(&y, &x) == &x && clu_process_use_first(&x, &y) == &x);
+  CHECK(clu_process_use_first(&y, NULL) == NULL && clu_process_use_first(NULL, &x) == &x);
+  /* one that was given no pages since has no more of them */
+  clu_process_use_look(&x, 3, now + 3 * second);
+  clu_process_use_weigh(&x, now + 3 * second);
+  clu_process_use_look(&x, 4, now + 6 * second);
+  CHECK(!x.is_due);
+}
+
+TEST(shared_memory_that_is_written_to_is_seen_at_once) {
+  enum { SIZE = 16 << 20 };
+  clu_process_use x;
+  uint64_t now = clu_os_now(), second = 1000000000u;
+  int go[2], done[2];
+  char c = 0, *p = malloc(SIZE);
+  pid_t child;
+  CHECK(p && pipe(go) == 0 && pipe(done) == 0);
+  touch(p, SIZE);
+  if ((child = fork()) == 0) {
+    if (write(done[1], &c, 1) != 1 || read(go[0], &c, 1) != 1) _exit(1);
+    touch(p, SIZE);
+    if (write(done[1], &c, 1) != 1 || read(go[0], &c, 1) != 1) _exit(1);
+    _exit(0);
+  }
+  CHECK(child > 0 && read(done[0], &c, 1) == 1);
+  clu_process_use_begin(&x, child);
+  clu_process_use_look(&x, 0, now);
+  if (x.own >= 0) { /* else the system does not tell */
+    CHECK(x.own < SIZE / 2);
+    CHECK(write(go[1], &c, 1) == 1 && read(done[0], &c, 1) == 1);
+    clu_process_use_look(&x, 1, now + second);
+    CHECK(x.weighed == now && x.own > SIZE / 2 && x.own < 2 * SIZE);
+  }
+  kill(child, SIGKILL);
+  CHECK(waitpid(child, NULL, 0) == child);
+  for (int k = 0; k < 2; k++) {
+    close(go[k]);
+    close(done[k]);
+  }
+  free(p);
 }
 
 TEST(of_a_process_that_is_not_there_nothing_is_known) {

@@ -93,19 +93,19 @@ TEST(the_machine_says_what_it_has_left) {
 
 TEST(a_process_uses_time) {
   double end = test_ms() + 10000;
-  int64_t before = clu_os_process_cpu(clu_os_getpid());
+  int64_t before = clu_os_process_cpu(clu_os_getpid(), NULL);
   if (!(clu_os_can() & CLU_CAN_PROC)) return;
   CHECK(before >= 0);
-  while (clu_os_process_cpu(clu_os_getpid()) < before + 50 && test_ms() < end) continue;
+  while (clu_os_process_cpu(clu_os_getpid(), NULL) < before + 50 && test_ms() < end) continue;
   CHECK(test_ms() < end);
-  CHECK_INT_EQ(clu_os_process_cpu(0x7fffffff), -1);
+  CHECK_INT_EQ(clu_os_process_cpu(0x7fffffff, NULL), -1);
 }
 
 TEST(a_process_is_in_memory_and_does_something) {
   char state = clu_os_process_state(clu_os_getpid());
   if (!(clu_os_can() & CLU_CAN_PROC)) return;
-  CHECK(clu_os_process_resident(clu_os_getpid()) > 65536);
-  CHECK_INT_EQ(clu_os_process_resident(0x7fffffff), -1);
+  CHECK(clu_os_process_anonymous(clu_os_getpid()) > 65536);
+  CHECK_INT_EQ(clu_os_process_anonymous(0x7fffffff), -1);
   CHECK_INT_EQ(state, 'R');
   CHECK_INT_EQ(clu_os_process_state(0x7fffffff), 0);
 }

@@ -50,7 +50,7 @@ TEST(while_somebody_looks_hosts_and_their_nodes_are_shown_whatever_the_session_d
   CHECK(h.proxy->to_host == bytes);
   CHECK(clu_view_far_of(v, 0) == NULL);
   /* the session does not run its loop from here on */
-  if (clu_os_process_cpu(clu_os_getpid()) >= 0) { /* else the system does not say */
+  if (clu_os_process_cpu(clu_os_getpid(), NULL) >= 0) { /* else the system does not say */
     CHECK_SOON((watch(v), clu_view_get(&node[0].memory) && clu_view_get(&node[1].memory)), 10000);
     CHECK_SOON((watch(v), clu_view_get(&node[0].cpu) && clu_view_get(&node[1].cpu)), 10000);
   }

@@ -90,6 +90,27 @@ test_that("it sees which element each node is at, and since when", {
   expect_identical(ask(o)$nodes$state, c("idle", "idle"))
 })
 
+test_that("of many nodes some are asked for their calls each time, and all in turn", {
+  linux_only()
+  outside_checks_only()
+  nodes <- 40L
+  cl <- make_cluster(nodes)
+  on.exit(stop_cluster(cl))
+  tasks <- lapply(seq_len(nodes), function(k) cluster_submit(cl[k], Sys.sleep(600)))
+  o <- observe(cl)
+  all_known <- function() all(grepl("Sys.sleep", ask(o)$nodes$call))
+  expect_true(eventually(all_known()))
+  questions <- function() clutch:::ask_observer(o, "stacks", wait = 0)$questions
+  before <- questions()
+  for (i in 1:10) ask(o, tasks = 0)
+  asked <- questions() - before - 1
+  # 32 in each look, and in the one that is a part of the first questions()
+  expect_identical(sum(asked), 11 * 32)
+  expect_gte(min(asked), 8)
+  close(o$socket)
+  for (task in tasks) cancel(task)
+})
+
 test_that("what is done, and not yet read by the session, is not taken for waiting", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))

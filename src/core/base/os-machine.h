@@ -14,10 +14,12 @@ void clu_os_machine(clu_machine *out);
 /* The number behind `name` in a text file of the system that has such a line ("oom_kill 3"); -1: it
  * has none. */
 int64_t clu_os_count_in_file(const char *path, const char *name);
-/* Milliseconds of user and system time that a process has used; -1: not known. */
-int64_t clu_os_process_cpu(int64_t pid);
-/* Bytes that it has in memory, of its own or not; -1: not known. */
-int64_t clu_os_process_resident(int64_t pid);
+/* Milliseconds of user and system time that a process has used; -1: not known. `given`, which may
+ * be NULL: bytes of memory that it has been given so far, page by page, new or in place of such
+ * that it has shared. */
+int64_t clu_os_process_cpu(int64_t pid, int64_t *given);
+/* Bytes that it has in memory with no file behind them, of its own or not; -1: not known. */
+int64_t clu_os_process_anonymous(int64_t pid);
 /* What it does, by the system's letter: 'R' it computes, 'S', 'D' or 'I' it waits, 'T' or 't' it is
  * stopped; 0: there is no such process, or it has ended; '?': not known. */
 char clu_os_process_state(int64_t pid);

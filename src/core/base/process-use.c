@@ -4,8 +4,9 @@
 
 #include "core/base/os-machine.h"
 
-static const uint64_t WEIGHED_AFTER = 2000000000u;
-enum { MUCH = 4 << 20 };
+#define WEIGHED_AFTER 2000000000u /* ns */
+#define WEIGHED_ANYWAY 30000000000u
+enum { MUCH = 512 << 10 }; /* bytes, by which an estimate may be wrong */
 
 void clu_process_use_begin(clu_process_use *x, clu_pid pid) {
   memset(x, 0, sizeof *x);
@@ -13,24 +14,45 @@ void clu_process_use_begin(clu_process_use *x, clu_pid pid) {
   x->cpu = x->own = -1;
 }
 
-static void weigh(clu_process_use *x, uint64_t now) {
-  int64_t resident = clu_os_process_resident(x->pid);
-  int64_t more = resident > x->resident ? resident - x->resident : x->resident - resident;
-  if (x->weighed && more < MUCH && now - x->weighed < WEIGHED_AFTER) return;
-  x->own = clu_os_process_memory(x->pid, -1);
-  x->resident = resident;
+void clu_process_use_weigh(clu_process_use *x, uint64_t now) {
+  x->then.anonymous = clu_os_process_anonymous(x->pid);
+  x->own = x->then.own = clu_os_process_memory(x->pid, -1);
+  x->then.given = x->given;
   x->weighed = now;
+  x->is_due = 0;
+}
+
+clu_process_use *clu_process_use_first(clu_process_use *x, clu_process_use *y) {
+  if (!x || !x->is_due) return y && y->is_due ? y : NULL;
+  return y && y->is_due && y->weighed < x->weighed ? y : x;
+}
+
+static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Without weighing it. */
+static void estimate(clu_process_use *x, uint64_t now) {
+  int64_t given = x->given - x->then.given;
+  int64_t more = clu_os_process_anonymous(x->pid) - x->then.anonymous;
+  int64_t shared = max(x->then.anonymous - x->then.own, 0), written = max(given - max(more, 0), 0);
+  if (written > shared) written = shared;
+  if (x->then.own >= 0) x->own = max(x->then.own + more + written, 0);
+  if (x->then.own < 0 || now - x->weighed > WEIGHED_ANYWAY) x->is_due = 1;
 }
 
 void clu_process_use_look(clu_process_use *x, uint64_t ended, uint64_t now) {
-  int64_t total = clu_os_process_cpu(x->pid);
+  int64_t total = clu_os_process_cpu(x->pid, &x->given);
   uint64_t since = now - x->at;
   if (total < 0) {
     x->cpu = x->own = -1;
     x->at = now;
+    x->is_due = 0;
     return;
   }
-  if (!x->at || total != x->total || ended != x->ended || ended == UINT64_MAX) weigh(x, now);
+  if (!x->weighed)
+    clu_process_use_weigh(x, now);
+  else if (total != x->total || ended != x->ended || ended == UINT64_MAX)
+    estimate(x, now);
+  if (now - x->weighed >= WEIGHED_AFTER && x->given - x->then.given > MUCH) x->is_due = 1;
   if (x->at && since > 1000000) x->cpu = 1e6 * (double)(total - x->total) / (double)since;
   x->total = total;
   x->ended = ended;

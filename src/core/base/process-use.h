@@ -1,8 +1,13 @@
 /* What a process uses of the processor and of memory, as far as that is known from looking at it
  * now and then. Who has many of them looks at some each time.
  *
- * To read the processor time of a process takes 10 us, its own memory 100 us more, and meanwhile
- * the process cannot get any. So memory is asked for only where it may have changed.
+ * To read the processor time of a process takes 10 us. To ask the system for its own memory
+ * ("to weigh it") takes 0.1 to 1 ms, since the system goes through all its pages, and meanwhile the
+ * process cannot get any. So it is done for a moment at a time, and only where the process was
+ * given pages since. Between two of these its own memory is estimated, by numbers that are read as
+ * fast as the processor time: what it has more or less without a file behind it, and the pages that
+ * it was given beyond that. These took the place of pages that it shared until it wrote to them; or
+ * of such that it has freed, and then the estimate is too high, by what it shared at the most.
  *
  * The struct is the caller's, and holds nothing. Nothing here fails; reading blocks only as long as
  * the system takes to answer.
@@ -14,6 +19,7 @@
 
 enum { CLU_USE_FEW = 32 };             /* so many are looked at each time */
 #define CLU_USE_ALL_WITHIN 8000000000u /* ns in which each has its turn */
+#define CLU_USE_WEIGH_FOR 1500000u     /* ns; then no other one is weighed this time */
 
 typedef struct clu_process_use {
   clu_pid pid;
@@ -22,14 +28,22 @@ typedef struct clu_process_use {
   uint64_t at;      /* when it was looked at last (clu_os_now()); 0: never */
   uint64_t ended;   /* what the caller has counted until then */
   int64_t total;    /* ms of processor time, then */
-  uint64_t weighed; /* when its own memory was asked for */
-  int64_t resident; /* bytes, then */
+  int64_t given;    /* bytes that it was given until then */
+  uint64_t weighed; /* when it was; 0: never */
+  struct {
+    int64_t own, anonymous, given;
+  } then;     /* when it was weighed */
+  int is_due; /* it is to be weighed again */
 } clu_process_use;
 
 /* Another process, of which nothing is known. */
 void clu_process_use_begin(clu_process_use *x, clu_pid pid);
 /* `ended`: a number that changes when the process has done something; UINT64_MAX: there is none. */
 void clu_process_use_look(clu_process_use *x, uint64_t ended, uint64_t now);
+/* After some were looked at. Which of two is to be weighed first: `x`, `y` or, where neither is
+ * due, NULL. Both may be NULL. */
+clu_process_use *clu_process_use_first(clu_process_use *x, clu_process_use *y);
+void clu_process_use_weigh(clu_process_use *x, uint64_t now);
 /* How many of `n` processes to look at, so that all have their turn in time. `looked`: when that
  * was done last; 0: never. */
 int clu_process_use_turn(int n, uint64_t looked, uint64_t now);

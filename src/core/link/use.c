@@ -52,6 +52,17 @@ static int look_at(clu_lane *s, const clu_activity *a, uint64_t after, uint64_t 
   return 1;
 }
 
+/* Those of which it had to wait. */
+static void weigh_some(clu_relay *r, uint64_t now) {
+  uint64_t until = clu_os_now() + CLU_USE_WEIGH_FOR;
+  do {
+    clu_process_use *first = NULL;
+    for (clu_lane *s = r->lanes; s; s = s->next) first = clu_process_use_first(first, &s->use);
+    if (!first) return;
+    clu_process_use_weigh(first, now);
+  } while (clu_os_now() < until);
+}
+
 static void put_node(unsigned char *p, const clu_lane *s, uint64_t since, uint64_t now) {
   clu_put64(p, s->id);
   clu_put64(p + 8, or_unknown(1000 * s->use.cpu));
@@ -73,6 +84,7 @@ int clu_relay_tell_use(clu_relay *r, uint64_t asked) {
   for (const clu_lane *s = r->lanes; s; s = s->next) nodes += activity_of(s) != NULL;
   left = clu_process_use_turn(nodes, r->use_told, now);
   put_machine(body);
+  weigh_some(r, now);
   for (clu_lane *s = r->lanes; s && rc == CLU_OK; s = s->next) {
     const clu_activity *a = activity_of(s);
     int looked;
@@ -80,7 +92,7 @@ int clu_relay_tell_use(clu_relay *r, uint64_t asked) {
     looked = left > 0 && look_at(s, a, nodes > CLU_USE_FEW ? LOOK_AGAIN : 0, now);
     left -= looked;
     hand = clu_activity_look(a, &since);
-    if (!looked && hand == s->told_hand && s->use.pid) continue;
+    if (!looked && s->use.weighed < now && hand == s->told_hand && s->use.pid) continue;
     s->told_hand = hand;
     put_node(body + HEAD + ONE * n, s, since, clu_os_now());
     if (++n < MOST) continue;

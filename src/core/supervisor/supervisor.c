@@ -192,7 +192,7 @@ static void put_machine(unsigned char *p) {
 
 static void put_use(unsigned char *p, const clu_sv_node *nd) {
   clu_put64(p, nd->id);
-  clu_put64(p + 8, (uint64_t)clu_os_process_cpu(nd->pid));
+  clu_put64(p + 8, (uint64_t)clu_os_process_cpu(nd->pid, NULL));
   clu_put64(p + 16, (uint64_t)clu_os_process_memory(nd->pid, -1));
 }
 

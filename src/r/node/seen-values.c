@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-static const uint64_t CALL_AFTER = 300000000;     /* ns */
 static const uint64_t TOLD_WITHIN = 15000000000u; /* what a host told before counts no more */
 static const uint64_t BEGINS_WITHIN = 100000000;  /* a task that was sent to another host */
 
@@ -101,22 +100,19 @@ static int state_of(uint64_t state, int busy) {
   }
 }
 
-/* The innermost call of those that it has told last, if that was in this task. It is asked where it
- * has been at it for long, so that others are not disturbed; the answer is seen the next time. */
+/* The innermost call of those that it has told last, if that was in this task; see ask_call(). */
 static SEXP read_call(clu_shared *s, int slot, uint64_t seq, uint64_t since) {
-  clu_stack *at = clu_shared_stack(s, slot), *told;
+  clu_stack *at = clu_shared_stack(s, slot), told;
   const char *from;
   size_t end;
-  if (!at || clu_os_now() - since < CALL_AFTER) return R_BlankString;
-  clu_stack_ask(clu_shared_stack_word(s, slot));
-  told = (clu_stack *)R_alloc(1, sizeof *told);
-  if (!clu_stack_read(clu_shared_stack_word(s, slot), at, told) || told->seq != seq || !told->size)
+  if (!at || clu_os_now() - since < CLU_SEEN_CALL_AFTER) return R_BlankString;
+  if (!clu_stack_read(clu_shared_stack_word(s, slot), at, &told) || told.seq != seq || !told.size)
     return R_BlankString;
-  end = told->size < CLU_STACK_TEXT ? told->size : CLU_STACK_TEXT;
-  while (end > 0 && told->text[end - 1] == '\n') end--;
-  from = told->text + end;
-  while (from > told->text && from[-1] != '\n') from--;
-  return text_of(from, (size_t)(told->text + end - from));
+  end = told.size < CLU_STACK_TEXT ? told.size : CLU_STACK_TEXT;
+  while (end > 0 && told.text[end - 1] == '\n') end--;
+  from = told.text + end;
+  while (from > told.text && from[-1] != '\n') from--;
+  return text_of(from, (size_t)(told.text + end - from));
 }
 
 /* ---- other hosts ---- */

@@ -69,6 +69,28 @@ static uint64_t ended_at(const clu_seen *s, int i) {
   return atomic_load_explicit(&clu_shared_activity(from, slot)->ended, memory_order_relaxed);
 }
 
+/* It tells what it is in, see read_call(), the next time. One that has not been at its task for
+ * long is not disturbed. */
+static void ask_call(const clu_seen *s, int i, uint64_t now) {
+  int slot;
+  uint64_t since;
+  clu_shared *from = clu_seen_memory_of(s, i, &slot);
+  clu_stack_word *word = from ? clu_shared_stack_word(from, slot) : NULL;
+  if (word && clu_activity_look(clu_shared_activity(from, slot), &since) &&
+      now > since + CLU_SEEN_CALL_AFTER)
+    clu_stack_ask(word);
+}
+
+static void weigh_some(clu_seen *s) {
+  uint64_t until = clu_os_now() + CLU_USE_WEIGH_FOR;
+  do {
+    clu_process_use *first = NULL;
+    for (int i = 0; i < s->n; i++) first = clu_process_use_first(first, &s->nodes[i]);
+    if (!first) return;
+    clu_process_use_weigh(first, clu_os_now());
+  } while (clu_os_now() < until);
+}
+
 void clu_seen_look(clu_seen *s) {
   clu_view_memory *m = s->view->memory;
   uint64_t now = clu_os_now();
@@ -80,7 +102,9 @@ void clu_seen_look(clu_seen *s) {
     clu_pid pid = (clu_pid)clu_view_get(&nd->pid);
     if (pid != x->pid) clu_process_use_begin(x, pid);
     if (pid > 0 && is_here(m, nd)) clu_process_use_look(x, ended_at(s, s->next), now);
+    ask_call(s, s->next, now);
     s->next = (s->next + 1) % s->n;
   }
+  weigh_some(s);
   s->looked = now;
 }

@@ -15,6 +15,8 @@ typedef struct clu_seen_memory {
   clu_pid pid;
 } clu_seen_memory;
 
+#define CLU_SEEN_CALL_AFTER 300000000u /* ns at one task, which is long */
+
 typedef struct clu_seen {
   clu_view *view;
   clu_seen_memory of_server;  /* the observer's fork server, if it has one; not owned */
@@ -32,8 +34,9 @@ void clu_seen_free(clu_seen *s); /* accepts NULL */
 /* Where node `i` says what it is at: `*slot` of that memory; NULL: nowhere that can be read. */
 clu_shared *clu_seen_memory_of(const clu_seen *s, R_xlen_t i, int *slot);
 
-/* Looks at processes: at all of few nodes, else at so many that all get their turn within 8 s. Who
- * can tell of nodes on other hosts sees that somebody looks. */
+/* Looks at processes: at all of few nodes, else at so many that all get their turn within 8 s.
+ * Those of them that have been at a task for long are asked which R call they are in: an answer
+ * takes a node 0.2 ms. Who can tell of nodes on other hosts sees that somebody looks. */
 void clu_seen_look(clu_seen *s);
 
 /* What is asked for of the last tasks and events: those after so many, and of tasks not more than
