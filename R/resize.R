@@ -6,7 +6,8 @@
 #
 # It shrinks by hosts that have nothing to do. Those end also while the session does nothing, or
 # something else: src/r/tasks/task-hosts.h sees to it. What is done here is done in the turns of
-# maps and of who waits for tasks.
+# maps and of who waits for tasks, and when tasks are submitted. It needs R's thread: a command has
+# to be started, and what nodes are told depends on what their host reports.
 
 RESIZE_EVERY <- 0.2  # seconds between two looks
 WORK_EACH <- 5       # seconds of work that are worth a node

@@ -54,13 +54,18 @@
 #' It grows while tasks wait: so many nodes are wanted that each has work for 5 seconds, by the
 #' times that tasks have taken, or are taking. A map whose elements take milliseconds does not make
 #' it grow. At most 8 jobs, or as many as hosts are there, are asked for at a time. The others
-#' follow when these have started. This is done in maps, in functions that wait for a task, and
-#' while R is idle and a promise of a task is awaited; not while the session does something else.
+#' follow when these have started. This is done in maps, in functions that submit a task, ask for
+#' one, as [resolved()], or wait for one, and while R is idle and a promise of a task is awaited.
+#'
+#' It does not grow while the session does something else, such as a long computation of its own.
+#' Then tasks are done by the nodes that are there. A host that was asked for before may come. It
+#' waits, and its nodes take part as soon as one of these functions is called. So code that computes
+#' for long while tasks wait should call `resolved(task)` now and then.
 #'
 #' It shrinks by hosts that had nothing to do for `idle`, but for the first ones. A host that is no
 #' more needed before its job has started is not waited for. This is also done while the session
-#' does something else. What is on such hosts is lost, as global variables that tasks have made
-#' there.
+#' does something else: the jobs end, and Slurm has these hosts back. What is on such hosts is lost,
+#' as global variables that tasks have made there.
 #'
 #' Hosts whose job has ended (time limit, preemption, `scancel`) are asked for again when there is
 #' work. So are the first ones. Nodes that come get what [cluster_setup()] and [cluster_export()]

@@ -82,6 +82,14 @@ test_that("it starts with the least, grows while tasks wait, and shrinks to the 
   # submitted tasks, too, and a second time
   tasks <- lapply(1:8, function(i) cluster_submit_call(cl, job_here, list(2)))
   expect_gt(length(unique(unlist(collect_all(tasks)))), 1L)
+  # and where they are submitted only
+  expect_true(eventually(length(jobs_of_slurm()) == 1L, 30))
+  tasks <- lapply(1:6, function(i) {
+    Sys.sleep(0.5)
+    cluster_submit(cl, Sys.sleep(20))
+  })
+  expect_true(eventually(length(jobs_of_slurm()) > 1L, 30))
+  cancel(tasks)
   stop_cluster(cl)
   expect_true(is_stopped(cl))
   expect_error(cluster_map(cl, 1:3, identity), class = "clutch_stopped")
