@@ -87,9 +87,10 @@ works <- function(cl) {
 # Ctrl-C ends a map on all nodes, and these go on to be of use.
 expect_interruptible <- function(cl) {
   before <- pids(cl)
-  later(1, "kill -INT %d", Sys.getpid())
-  caught <- tryCatch(cluster_map(cl, seq_along(cl), function(i) Sys.sleep(60)),
-                     interrupt = function(e) "int")
+  caught <- tryCatch({
+    later(1, "kill -INT %d", Sys.getpid())
+    cluster_map(cl, seq_along(cl), function(i) Sys.sleep(60))
+  }, interrupt = function(e) "int")
   testthat::expect_identical(caught, "int")
   testthat::expect_true(works(cl))
   testthat::expect_identical(pids(cl), before)

@@ -193,8 +193,8 @@ test_that("tasks: retries elsewhere, values while the session computes, promises
 test_that("Ctrl-C: of a map, of a call, of collect(); what does not react is ended", {
   needs_cluster()
   interrupt <- function(expr) {
-    later(1, "kill -INT %d", Sys.getpid())
     tryCatch({
+      later(1, "kill -INT %d", Sys.getpid())
       expr
       "not"
     }, interrupt = function(e) "interrupted")

@@ -6,8 +6,8 @@ big <- function(n = 6e6) numeric(n) # 48 MB: more than both sockets hold
 
 # Interrupts this process while `expr` is evaluated; TRUE when it ended by that.
 interrupted <- function(expr, after = 0.5) {
-  later(after, "kill -INT %d", Sys.getpid())
   tryCatch({
+    later(after, "kill -INT %d", Sys.getpid()) # also where it comes before `expr` has begun
     expr
     FALSE
   }, interrupt = function(e) TRUE)
@@ -51,10 +51,13 @@ test_that("half an answer can be waited for, given up, and is not taken for the 
 test_that("a worker that is still sending what is not wanted any more can be sent to", {
   linux_only()
   cl <- make_cluster(1, node = "psock")
-  expect_true(interrupted(parallel::clusterCall(cl, function() {
-    Sys.sleep(2)
+  gate <- tempfile()
+  on.exit(unlink(gate))
+  expect_true(interrupted(parallel::clusterCall(cl, function(gate) {
+    while (!file.exists(gate)) Sys.sleep(0.1)
     numeric(6e6)
-  })))
+  }, gate)))
+  later(0.5, "touch %s", shQuote(gate))
   expect_identical(parallel::clusterCall(cl, length, big()), list(6000000L))
   stop_cluster(cl)
 })

@@ -46,6 +46,13 @@ end_all_jobs <- function(cl) {
   of_slurm("scancel", "--name=clutch")
   expect_true(eventually(!length(jobs_of_slurm()) && !"up" %in% cluster_hosts(cl)$state))
 }
+# While this session waits for `task`.
+expect_asked_for <- function(task) {
+  expect_true(eventually({
+    try(collect(task, timeout = 1), silent = TRUE)
+    length(jobs_now("PENDING")) > 0L
+  }, 60))
+}
 job_here <- function(seconds = 0) {
   Sys.sleep(seconds)
   Sys.getenv("SLURM_JOB_ID")
@@ -100,7 +107,8 @@ test_that("what waits in the queue ends with the cluster, after Ctrl-C, and when
   needs_slurm()
   # 16 processors: one host has 8 of them, and of those that are asked for only one more can come
   cl <- make_cluster(grows(workers = c(6, 60), each = 6, idle = 60))
-  later(4, "kill -INT %d", Sys.getpid())
+  asked_for <- "for k in $(seq 600); do squeue -h -t PENDING | grep -q . && break; sleep 0.1; done"
+  later(0, paste0(asked_for, "; sleep 2; kill -INT %d"), Sys.getpid())
   expect_identical(tryCatch(cluster_map(cl, 1:100, function(i) Sys.sleep(2), .chunk = 1),
                             interrupt = function(e) "int"), "int")
   expect_true(length(jobs_now("PENDING")) > 0L)
@@ -113,8 +121,7 @@ test_that("what waits in the queue ends with the cluster, after Ctrl-C, and when
   cl <- make_cluster(grows(workers = c(6, 60), each = 6, idle = 60))
   task <- cluster_submit(cl, Sys.sleep(600))
   tasks <- lapply(1:20, function(i) cluster_submit_call(cl, Sys.sleep, list(600)))
-  try(collect(task, timeout = 4), silent = TRUE)
-  expect_true(length(jobs_now("PENDING")) > 0L)
+  expect_asked_for(task)
   rm(cl, task, tasks)
   gc()
   # the folder goes when the event loop runs, and who keeps it has ended by then
@@ -156,9 +163,15 @@ test_that("hosts that end come again, also the first, and that start is no retry
   cl <- make_cluster(grows(workers = 1:2, idle = 60))
   on.exit(stop_cluster(cl))
   first <- cl[[1]]$info$jobs[[1]]$number
-  later(2, "scancel %s", first)
-  r <- cluster_map(cl, 1:3, function(i, f) c(f(3), clutch::task_attempt()), job_here, .chunk = 1,
-                   .retries = 1)
+  begun <- file.path(slurm_there$folder, "begun")
+  later(0, "for k in $(seq 600); do [ -e %s ] && break; sleep 0.1; done; scancel %s", begun, first)
+  r <- cluster_map(cl, 1:3, function(i, f, first, begun) {
+    if (f() == first) {
+      file.create(begun)
+      Sys.sleep(60)
+    }
+    c(f(3), clutch::task_attempt())
+  }, job_here, first, begun, .chunk = 1, .retries = 1)
   expect_false(first %in% vapply(r, `[[`, "", 1L))
   expect_identical(vapply(r, `[[`, "", 2L)[[1L]], "2")
   # without `.retries` the error says so
