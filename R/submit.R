@@ -126,7 +126,6 @@ submit_plain <- function(cl, code, env) {
   task <- .Call(ffi_submit, cl, fun, code, the$task_is_also)
   if (is.null(task)) return(NULL)
   t <- .subset2(task, "scheduler")
-  if (!is.null(t$resize)) see_to_size(t)
   # else a task without a time limit changes nothing there
   if (is.null(t$watch)) advance_when_idle(t)
   task
