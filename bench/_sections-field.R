@@ -289,10 +289,11 @@ sections$observers <- list(
     list(caption = "A map of elements that do nothing, while somebody looks twice a second, by one while nobody does.",
       make = function() {
         t <- read("observers.csv")
-        data.frame(what = t$what, ratio = cell(t), check.names = FALSE)
+        data.frame(what = t$what, ratio = cell(t), "95 % interval of the median" = sprintf("%.3f to %.3f", t$low, t$high),
+                   check.names = FALSE)
       })),
   shows = function() {
     t <- read("observers.csv")
-    sprintf("While somebody looks twice a second %.3f times as many elements a second are done as while nobody does.",
-      t$median[[1L]])
+    sprintf("While somebody looks twice a second %.3f (%.3f to %.3f) times as many elements a second are done as while nobody does.",
+      t$median[[1L]], t$low[[1L]], t$high[[1L]])
   })

@@ -44,7 +44,8 @@ SEXP ffi_process_memory(SEXP pid) {
   return Rf_ScalarReal(n < 0 ? NA_REAL : (double)n);
 }
 
-/* Of each: whether it is there, and this user may send it signals. */
+/* Of each: whether it is there, and this user may send it signals. Not on Windows, which has no
+ * signal 0 and says no of all; only fork servers ask. */
 SEXP ffi_processes_are_there(SEXP pids) {
   R_xlen_t n = Rf_xlength(pids);
   SEXP out = PROTECT(Rf_allocVector(LGLSXP, n));
