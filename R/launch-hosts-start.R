@@ -90,13 +90,14 @@ bring_up_hosts <- function(info, left) {
   info$link <- link_process(list(
     listen = if (isTRUE(x$tunnel)) "127.0.0.1" else "", ports = x$listen, tls = x$tls,
     heartbeat = option_number("clutch.heartbeat", 10, above = TRUE),
-    reconnect = option_number("clutch.reconnect", 300), seconds = left(),
+    reconnect = option_number("clutch.reconnect", 300),
     tunnels = if (x$kind == "ssh" && !isFALSE(x$tunnel)) x$hosts
   ))
   info$port <- .Call(ffi_link_info, info$link$handle)$port
   setup <- host_setup(info)
   for (k in first_hosts(x)) info$servers[[k]] <- link_host(info$link, setup)
   run_launches(info, left())
+  link_ready(info$link, left())
   await_hosts(info, left, info$min_hosts)
   forget_missing(info)
   info$parents[] <- 0L # who starts again starts nobody else

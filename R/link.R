@@ -6,11 +6,11 @@
 # handle of its fork server, as of one on this machine; what that has reported when it was ready,
 # and when that was.
 
-# The link process of this session, an environment with handle, server (which has forked it), times
+# The link process of this session, an environment with handle, server (which forks it), times
 # (heartbeat and reconnect), number (how many hosts there were) and tunnels (as below). It is
-# started if there is none. `how`: list(listen, ports, heartbeat, reconnect, tls, seconds, tunnels),
-# where listen is the address at which this session is reached; tunnels are hosts to which ssh may
-# carry connections.
+# started if there is none, and may not be there yet: see link_ready(). `how`: list(listen, ports,
+# heartbeat, reconnect, tls, tunnels), where listen is the address at which this session is reached;
+# tunnels are hosts to which ssh may carry connections.
 link_process <- function(how) {
   forget_parents()
   key <- paste(how$listen, paste(how$ports, collapse = " "), how$tls, how$heartbeat, how$reconnect)
@@ -18,16 +18,34 @@ link_process <- function(how) {
   link <- the$links[[key]]
   if (!is.null(link)) link$tunnels <- union(link$tunnels, how$tunnels)
   if (!is.null(link) && .Call(ffi_link_info, link$handle)$is_up) return(link)
-  server <- server_ready(server_for(default_server_spec(), effective_env(NULL)), how$seconds)
   link <- new.env(parent = emptyenv())
-  link$server <- server
-  link$handle <- .Call(ffi_link_start, server$handle, how$listen, as.integer(how$ports),
+  link$server <- link_server()
+  link$handle <- .Call(ffi_link_start, link$server$handle, how$listen, as.integer(how$ports),
                        as_times(how$heartbeat, how$reconnect), how$tls)
   link$times <- as_times(how$heartbeat, how$reconnect)
   link$number <- 0L
   link$tunnels <- how$tunnels
   the$links[[key]] <- link
   link
+}
+
+# The fork server that there is, or else one that has a quarter of the start: a link process runs
+# nothing of R's packages.
+link_server <- function() {
+  sweep_servers()
+  spec <- default_server_spec()
+  env <- effective_env(NULL)
+  if (is.null(the$servers[[server_key(spec, env)]])) spec$strategy <- "spawn"
+  server_for(spec, env)
+}
+
+# Waits until it is there. It takes as long as an R needs to start, and commands that start hosts
+# take longer: they are run before. What connects meanwhile waits in the queue of the listener.
+link_ready <- function(link, seconds) {
+  if (.Call(ffi_link_info, link$handle)$is_up) return(invisible())
+  link$server <- server_ready(link$server, seconds)
+  .Call(ffi_link_await, link$handle)
+  invisible()
 }
 
 # A port of a host has one tunnel, which ends with the first cluster there: a second one needs a

@@ -49,6 +49,7 @@
   X(ffi_server_close, 2)        \
   /* r/session/link.c */        \
   X(ffi_link_start, 5)          \
+  X(ffi_link_await, 1)          \
   X(ffi_link_info, 1)           \
   X(ffi_link_secrets, 1)        \
   X(ffi_link_host, 2)           \

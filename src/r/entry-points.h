@@ -74,6 +74,7 @@ SEXP ffi_node_lost(SEXP handle);
  * one connection to each host. The fork server of a host is a handle as any other, with which all
  * of r/session/fork-server.c and ffi_nodes_spawn() work. */
 SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls);
+SEXP ffi_link_await(SEXP link);
 SEXP ffi_link_info(SEXP link);
 SEXP ffi_link_secrets(SEXP link);
 SEXP ffi_link_host(SEXP link, SEXP rank);

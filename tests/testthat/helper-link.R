@@ -7,7 +7,7 @@ host_cluster <- function(n, tls = FALSE, heartbeat = 10, reconnect = 300, outfil
   outside_checks_only()
   ns <- asNamespace("clutch")
   how <- list(listen = "127.0.0.1", ports = 0L, heartbeat = heartbeat, reconnect = reconnect,
-              tls = tls, seconds = 60)
+              tls = tls)
   link <- ns$link_process(how)
   host <- ns$link_host(link, list(packages = character(), by_exec = FALSE))
   file <- tempfile("settings")

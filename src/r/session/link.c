@@ -217,9 +217,10 @@ static int say_listen(link_process *k, clu_fd fd, const double *times, int tls, 
 
 static int link_started(void *data) { return !clu_node_is_starting(((link_process *)data)->nd); }
 
-/* Forks the link process from `server`, which is ready. It listens at `host` (as
- * ffi_acceptor_open()), at the first of `ports` that is free. `times`: heartbeat, and how long a
- * host may be cut off, in seconds. `tls`: TRUE or FALSE. */
+/* Has the link process forked from `server`, when that is ready, see ffi_link_await(). What it is
+ * told waits until then. It listens at `host` (as ffi_acceptor_open()), from now on, at the first of
+ * `ports` that is free. `times`: heartbeat, and how long a host may be cut off, in seconds. `tls`:
+ * TRUE or FALSE. */
 SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls) {
   clu_server *s = clu_get_server(server);
   clu_err e = {0, 0, ""};
@@ -239,13 +240,19 @@ SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls) {
     clu_os_close(fd);
   if (rc == CLU_OK) rc = say_listen(k, fd, REAL(times), Rf_asLogical(tls) == TRUE, &e);
   if (rc != CLU_OK) clu_raise_err(&e);
+  UNPROTECT(1);
+  return x;
+}
+
+/* Its fork server is ready: waits until it is there. */
+SEXP ffi_link_await(SEXP link) {
+  link_process *k = get_link(link);
   clu_wait_for(link_started, k, clu_in_ms(10000), NULL);
   if (!clu_node_is_ready(k->nd))
     clu_raise("start", "the link process to other hosts does not start%s%s",
               clu_node_refusal(k->nd) ? ": " : "",
               clu_node_refusal(k->nd) ? clu_node_refusal(k->nd) : "");
-  UNPROTECT(1);
-  return x;
+  return R_NilValue;
 }
 
 /* list(port, pid, is_up) */
