@@ -48,6 +48,7 @@ settings_for <- function(info, launch, seconds) {
   on.exit(.Call(ffi_private_wipe, settings$private))
   settings$rank_from <- launch$rank
   settings$direct <- direct
+  settings$by_exec <- info$strategy == "spawn"
   settings$unset <- names(quick_start_there(x$r))
   if (length(launch$hosts) == 1L) settings <- c(settings, part_of_tree(info, launch$hosts))
   host_settings_text(settings, if (isTRUE(launch$watched)) WATCHED_START else character())

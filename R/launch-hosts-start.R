@@ -98,12 +98,13 @@ bring_up_hosts <- function(info, left) {
   for (k in first_hosts(x)) info$servers[[k]] <- link_host(info$link, setup)
   run_launches(info, left())
   link_ready(info$link, left())
+  own <- host_report(packages_to_compare(info$packages)) # while they start: it takes 4 ms
   await_hosts(info, left, info$min_hosts)
   forget_missing(info)
   info$parents[] <- 0L # who starts again starts nobody else
   if (!is.null(info$folder)) unlink(list.files(info$folder, "^settings", full.names = TRUE))
   check_reports(info)
-  say_differences(info)
+  say_differences(info, own)
   end_waiting(info)
   left_then <- function() left() + queued_for(info)
   for (k in hosts_that_came(info)) send_host_settings(info, k, left_then)
@@ -142,10 +143,10 @@ names_of_hosts <- function(info) {
   ifelse(is.na(names), info$launch$hosts, names)
 }
 
-say_differences <- function(info) {
+# `own`: host_report() of this session.
+say_differences <- function(info, own) {
   came <- hosts_that_came(info)
   reports <- lapply(info$servers[came], function(host) host$report$host)
-  own <- host_report(packages_to_compare(info$packages))
   lines <- host_differences(names_of_hosts(info)[came], reports, own)
   if (length(lines)) say(paste(lines, collapse = "; "))
 }

@@ -15,12 +15,16 @@ host_main <- function(file = "stdin") {
   remove_unused_folders()
   .Call(ffi_mark_folder, tempdir())
   the_node$host <- settings$rank
+  if (!isTRUE(settings$by_exec)) rehearse_host()
   why <- .Call(ffi_host_begin, settings, settings$private)
   settings$private <- NULL # it was overwritten
   if (is.null(why)) host_server_main(settings)
   if (nzchar(why)) message("clutch: ", why)
   quit(save = "no", status = if (nzchar(why)) 1L else 0L, runLast = FALSE)
 }
+
+# Whether this R was started for host_main().
+is_host_start <- function() any(startsWith(commandArgs(), "clutch:::host_main("))
 
 # Temporary folders of relays and fork servers that were all killed at once, as by a system without
 # memory: nobody was left to remove them. The system says that their lock has no holder.

@@ -69,10 +69,7 @@ move_temp_dir <- function(tmpdir) {
   if (all(moved) && unlink(old, recursive = TRUE) == 0L) file.symlink(tempdir(), old)
 }
 
-# Attaches packages and tells what came of it. Objects that a collection has met are old: the
-# collections in the nodes leave their pages alone, and so shared, until a full one comes. It is a
-# full collection, of 30 ms: only that lets the heap grow. By then nine tenths of it are in use, and
-# after any other the first collection in each node would be a full one.
+# Attaches packages and tells what came of it.
 prepare <- function(setup) {
   the_node$libraries <- .libPaths()
   set_libraries(setup$libraries)
@@ -86,15 +83,34 @@ prepare <- function(setup) {
     report$host <- host_report(setup$compare)
     count_oom_kills_here()
   }
-  if (!setup$by_exec) rehearse()
+  is_larger <- length(setup$packages) || length(setup$load) || !is.null(setup$preload)
+  settles <- !setup$by_exec && (is_larger || !isTRUE(the_node$settled))
+  if (settles) rehearse()
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
-  if (!setup$by_exec) {
-    .Call(ffi_fork_server_rehearse)
-    gc()
-    .Call(ffi_fork_server_use_up)
-  }
+  if (!setup$by_exec) .Call(ffi_fork_server_rehearse)
+  if (settles) settle_memory()
   report
+}
+
+# On another host, before the relay is forked: what prepare() does where nothing is attached. Done
+# after that fork it would write to all of R's memory, and so copy it, which takes 0.1 s, and has the
+# relay keep what was copied.
+rehearse_host <- function() {
+  rehearse()
+  suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
+  .Call(ffi_fork_server_rehearse)
+  settle_memory()
+  the_node$settled <- TRUE
+}
+
+# Objects that a collection has met are old: the collections in the nodes leave their pages alone,
+# and so shared, until a full one comes. It is a full collection, of 30 ms: only that lets the heap
+# grow. By then nine tenths of it are in use, and after any other the first collection in each node
+# would be a full one.
+settle_memory <- function() {
+  gc()
+  .Call(ffi_fork_server_use_up)
 }
 
 # Which package cannot be attached and why; which of them start threads.

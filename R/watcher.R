@@ -58,5 +58,6 @@ run_watched <- function(command, else_run = FALSE) {
 end_watcher <- function() {
   pid <- Sys.getenv("CLUTCH_WATCHER")
   Sys.unsetenv("CLUTCH_WATCHER")
-  if (nzchar(pid)) tools::pskill(as.integer(pid), tools::SIGKILL)
+  # package tools would take 10 ms to load
+  if (nzchar(pid)) .Call(ffi_process_kill, as.integer(pid))
 }

@@ -11,7 +11,8 @@ NULL
 
 .onLoad <- function(libname, pkgname) {
   if (interactive()) force_all(asNamespace(pkgname))
-  if (isTRUE(getOption("clutch.joins")) && !isNamespaceLoaded("parallel")) {
+  joins <- isTRUE(getOption("clutch.joins")) || is_host_start()
+  if (joins && !isNamespaceLoaded("parallel")) {
     # a fork server or node needs package parallel only if what it is told to do does: 10 ms of its
     # start, and 10,000 objects
     setHook(packageEvent("parallel", "onLoad"), join_parallel)

@@ -306,6 +306,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_budget_held, 0),
                                           ENTRY(ffi_process_memory, 1),
                                           ENTRY(ffi_processes_are_there, 1),
+                                          ENTRY(ffi_process_kill, 1),
                                           ENTRY(ffi_limits, 0),
                                           ENTRY(ffi_raise_fds, 1),
                                           ENTRY(ffi_system_can, 0),

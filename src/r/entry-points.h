@@ -323,6 +323,7 @@ SEXP ffi_budget_give(SEXP n);
 SEXP ffi_budget_held(void);
 SEXP ffi_process_memory(SEXP pid);
 SEXP ffi_processes_are_there(SEXP pids);
+SEXP ffi_process_kill(SEXP pid);
 SEXP ffi_limits(void);
 SEXP ffi_raise_fds(SEXP n);
 SEXP ffi_system_can(void);
