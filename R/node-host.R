@@ -23,9 +23,6 @@ host_main <- function(file = "stdin") {
   quit(save = "no", status = if (nzchar(why)) 1L else 0L, runLast = FALSE)
 }
 
-# Whether this R was started for host_main().
-is_host_start <- function() any(startsWith(commandArgs(), "clutch:::host_main("))
-
 # Temporary folders of relays and fork servers that were all killed at once, as by a system without
 # memory: nobody was left to remove them. The system says that their lock has no holder.
 remove_unused_folders <- function() {

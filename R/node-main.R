@@ -94,8 +94,8 @@ prepare <- function(setup) {
 }
 
 # On another host, before the relay is forked: what prepare() does where nothing is attached. Done
-# after that fork it would write to all of R's memory, and so copy it, which takes 0.1 s, and has the
-# relay keep what was copied.
+# after that fork it would write to all of R's memory, and so copy it. That takes 0.1 s, and the
+# relay keeps what was copied.
 rehearse_host <- function() {
   rehearse()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))

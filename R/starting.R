@@ -16,6 +16,9 @@ is_starting <- function() {
   !any(vapply(sys.calls(), function(call) identical(call[[1L]], worker), NA))
 }
 
+# Whether this R was started for host_main() of node-host.R.
+is_host_start <- function() any(startsWith(commandArgs(), "clutch:::host_main("))
+
 # An R that is not interactive ends at an error of its profile. The profile of one that is starting
 # goes on, or is at the worst left at a later error which comes of having no cluster.
 refuse_while_starting <- function(what = "make_cluster()") {

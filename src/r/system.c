@@ -59,8 +59,7 @@ SEXP ffi_processes_are_there(SEXP pids) {
 
 SEXP ffi_process_kill(SEXP pid) {
   int p = Rf_asInteger(pid);
-  return Rf_ScalarLogical(p != NA_INTEGER && p > 1 &&
-                          clu_os_kill(p, CLU_SIG_KILL, 0) == CLU_OK);
+  return Rf_ScalarLogical(p != NA_INTEGER && p > 1 && clu_os_kill(p, CLU_SIG_KILL, 0) == CLU_OK);
 }
 
 /* c(fds_soft, fds_hard, fds_open, procs); NA: no limit, or not known */

@@ -218,9 +218,9 @@ static int say_listen(link_process *k, clu_fd fd, const double *times, int tls, 
 static int link_started(void *data) { return !clu_node_is_starting(((link_process *)data)->nd); }
 
 /* Has the link process forked from `server`, when that is ready, see ffi_link_await(). What it is
- * told waits until then. It listens at `host` (as ffi_acceptor_open()), from now on, at the first of
- * `ports` that is free. `times`: heartbeat, and how long a host may be cut off, in seconds. `tls`:
- * TRUE or FALSE. */
+ * told waits until then. It listens at `host` (as ffi_acceptor_open()), from now on, at the first
+ * of `ports` that is free. `times`: heartbeat, and how long a host may be cut off, in seconds.
+ * `tls`: TRUE or FALSE. */
 SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls) {
   clu_server *s = clu_get_server(server);
   clu_err e = {0, 0, ""};
