@@ -29,6 +29,11 @@
 #'
 #' A vector of `share()` that was changed in place since (R does that where nothing else refers to
 #' it, `data.table::set()` always) is copied again when it is sent.
+#'
+#' What came by shared memory and was not changed goes back and on without a copy, too: a node that
+#' returns the table it was sent with a column more writes that column only. That holds where at
+#' least three quarters of the block are returned; of less, a copy is returned, which does not keep
+#' the whole block.
 #' @param x Any object. Environments in it stay the same environments: they are not looked into.
 #' @return
 #' * `share()`: the object, with large vectors in shared memory.

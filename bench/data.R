@@ -313,8 +313,14 @@ if ("back" %in% asked) {
   note_copy("back", what, d)
   cluster_export(cl, "d")
   clusterExport(base, "d")
+  # what it was sent a node of ours gives back without a copy; what it has made itself is copied
+  clusterEvalQ(cl, {
+    own <- as.data.frame(lapply(d, `+`, 0))
+    NULL
+  })
   ways <- list(
     "clutch clusterEvalQ" = function() clusterEvalQ(cl, d),
+    "clutch clusterEvalQ, made there" = function() clusterEvalQ(cl, own),
     "clutch cluster_submit" = function() collect(cluster_submit(cl, d, .globals = FALSE)),
     "base clusterEvalQ" = function() clusterEvalQ(base, d))
   if (with_mirai) {
@@ -323,6 +329,7 @@ if ("back" %in% asked) {
   }
   in_turn("back", what, ways, reps)
 }
+# Nodes of ours give back what they were sent: the way back copies nothing
 if ("trip" %in% asked) for (size in if (quick) c(1, 10) else c(1, 10, 100)) {
   x <- as.numeric(seq_len(size * 1e6 / 8)) %% 9973
   what <- sprintf("%s there and back", text_mb(size))

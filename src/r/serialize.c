@@ -237,6 +237,7 @@ static clu_blob *serialize_sharing(clu_blob *b, SEXP x, size_t from, SEXP apart)
   splice.number = ++messages;
   splice.from = from;
   splice.copies = apart != NULL;
+  clu_shared_count(x, splice.number);
   b = serialize_by_r(b, PROTECT(clu_shared_wrap(x)), &splice, apart);
   UNPROTECT(1);
   clu_splice_end(&splice);

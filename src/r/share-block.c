@@ -39,6 +39,17 @@ int clu_shared_place(clu_segment *segment) {
   return place;
 }
 
+int clu_held_is_own(const clu_held *h) {
+  return clu_segment_fd(h->segment) != CLU_NO_FD && !clu_segment_is_kept(h->segment);
+}
+
+int clu_held_can_be_named(const clu_held *h) {
+  uint64_t size = clu_segment_size(h->segment);
+  return clu_held_is_own(h) ||
+         (clu_segment_is_kept(h->segment) && h->bytes >= writing->from &&
+          clu_segment_counted(h->segment, writing->number) >= size - size / 4);
+}
+
 SEXP clu_shared_wrap(SEXP x) {
   SEXP both;
   PROTECT(x);

@@ -232,12 +232,11 @@ SEXP clu_strings_get(clu_segment *segment, const double *state) {
 int clu_strings_are_shared(SEXP x) { return is_ours(x) && of(x)->held.segment; }
 
 int clu_strings_can_be_sent(SEXP x) {
-  return clu_strings_are_shared(x) && !of(x)->changed &&
-         clu_segment_fd(of(x)->held.segment) != CLU_NO_FD;
+  return clu_strings_are_shared(x) && !of(x)->changed && clu_held_is_own(&of(x)->held);
 }
 
-/* Of one that share() has made only the place travels. The bytes of one that was received are
- * copied to the new message's segment. Neither makes R's strings. */
+/* As in share-vector.c. Else the bytes are copied to the new message's segment. Neither makes R's
+ * strings. */
 static SEXP serialized_state(SEXP x) {
   clu_splice *to = clu_shared_writing_now();
   strings *v = of(x);
@@ -245,7 +244,7 @@ static SEXP serialized_state(SEXP x) {
   int place = -1;
   SEXP out;
   if (!to || v->changed) return NULL;
-  if (!to->copies && clu_strings_can_be_sent(x)) {
+  if (!to->copies && clu_strings_are_shared(x) && clu_held_can_be_named(&v->held)) {
     place = clu_shared_place(v->held.segment);
     at = (uint64_t)((const unsigned char *)v->ends - clu_segment_bytes(v->held.segment, NULL));
   }

@@ -123,19 +123,36 @@ int clu_is_shared(SEXP x) {
 
 int clu_shared_can_be_sent(SEXP x) {
   if (TYPEOF(x) == STRSXP) return clu_strings_can_be_sent(x);
-  return clu_is_shared(x) && clu_segment_fd(of(x)->held.segment) != CLU_NO_FD &&
-         is_unchanged(of(x));
+  return clu_is_shared(x) && clu_held_is_own(&of(x)->held) && is_unchanged(of(x));
 }
 
-/* Of one that share() has made, and that nobody has written to since, only its place travels, once
- * in a message: who receives it may write to it. Files and other hosts get an ordinary vector, and
- * so does who asks for one that was received. */
+/* `*left`: how many objects more may be looked at. */
+static void count(SEXP x, uint64_t message, int *left) {
+  if (--*left < 0) return;
+  if (TYPEOF(x) == VECSXP && !ALTREP(x)) {
+    for (R_xlen_t i = 0; i < Rf_xlength(x) && *left > 0; i++)
+      count(VECTOR_ELT(x, i), message, left);
+  } else if (clu_is_shared(x)) {
+    const clu_held *h = R_ExternalPtrAddr(R_altrep_data1(x));
+    clu_segment_count(h->segment, message, h->bytes);
+  }
+}
+
+void clu_shared_count(SEXP x, uint64_t message) {
+  int left = 10000;
+  count(x, message, &left);
+}
+
+/* Of one that share() has made, or that came with others that are in this message too, only its
+ * place travels, if nobody has written to it since; and once in a message: who receives it may
+ * write to it. Files and other hosts get an ordinary vector. */
 static SEXP serialized_state(SEXP x) {
   clu_splice *writing = clu_shared_writing_now();
   shared *v = of(x);
   SEXP out;
   int place;
-  if (!writing || writing->copies || v->written == writing->number || !clu_shared_can_be_sent(x) ||
+  if (!writing || writing->copies || v->written == writing->number || !clu_is_shared(x) ||
+      !clu_held_can_be_named(&v->held) || !is_unchanged(v) ||
       (place = clu_shared_place(v->held.segment)) < 0)
     return NULL;
   v->written = writing->number;

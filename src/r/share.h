@@ -71,6 +71,11 @@ SEXP clu_held_new(size_t size, clu_segment *segment, R_xlen_t length, uint64_t b
 void clu_held_methods(R_altrep_class_t class);
 /* The segment is not needed any more. */
 void clu_held_drop(clu_held *h);
+/* Whether share() has made it. */
+int clu_held_is_own(const clu_held *h);
+/* Whether what is written may name it in place of its elements: share() has made it, or it came and
+ * most of its segment is in the message, so that not much is kept with it. */
+int clu_held_can_be_named(const clu_held *h);
 /* list(the symbol clutch, `x`) */
 SEXP clu_shared_wrap(SEXP x);
 /* Where objects that are written from now on may say that they are shared; NULL: they are written
@@ -113,6 +118,9 @@ void clu_shared_init(DllInfo *dll);
  * and nobody has written to it. */
 int clu_is_shared(SEXP x);
 int clu_shared_can_be_sent(SEXP x);
+/* Counts how much of the segments that came is in `x`: clu_segment_count(). Looks at `x` and the
+ * elements of lists. */
+void clu_shared_count(SEXP x, uint64_t message);
 /* Bytes of one element, or 0 where vectors of this type have none of their own. */
 size_t clu_shared_width(int type);
 

@@ -120,6 +120,51 @@ TEST(one_that_is_mapped_already_is_known_as_long_as_it_is) {
   clu_segment_unref(s);
 }
 
+TEST(so_many_that_came_can_be_handed_on_and_no_more) { /* in a process of its own: it stays so */
+  pid_t child = fork();
+  int status;
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    struct rlimit r = {160, 160};
+    clu_segment *s = filled(), *of[22], *on;
+    int n = 0, before;
+    setrlimit(RLIMIT_NOFILE, &r);
+    clu_segments_keep_fds();
+    if (clu_segment_seal(s) != CLU_OK || clu_segment_is_kept(s)) _exit(1);
+    before = test_count_fds();
+    for (int i = 0; i < 22; i++) {
+      of[i] = received(s);
+      n += clu_segment_is_kept(of[i]);
+      if (clu_segment_is_kept(of[i]) != (clu_segment_fd(of[i]) != CLU_NO_FD)) _exit(2);
+    }
+    if (n != 20 || !clu_segment_is_kept(of[0])) _exit(3);
+    on = received(of[0]);
+    if (clu_segment_size(on) != N || clu_segment_bytes(on, NULL)[5] != 35) _exit(4);
+    clu_segment_unref(on);
+    for (int i = 0; i < 22; i++) clu_segment_unref(of[i]);
+    if (test_count_fds() != before) _exit(5);
+    of[0] = received(s);
+    if (!clu_segment_is_kept(of[0])) _exit(6); /* there is room again */
+    clu_segment_unref(of[0]);
+    _exit(0);
+  }
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK_INT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(what_a_message_has_of_one_is_counted) {
+  clu_segment *s = filled();
+  CHECK_INT_EQ(clu_segment_counted(s, 1), 0);
+  clu_segment_count(s, 1, 10);
+  clu_segment_count(s, 1, 20);
+  CHECK_INT_EQ(clu_segment_counted(s, 1), 30);
+  clu_segment_count(s, 2, 5);
+  CHECK_INT_EQ(clu_segment_counted(s, 2), 5);
+  CHECK_INT_EQ(clu_segment_counted(s, 1), 0);
+  clu_segment_unref(s);
+}
+
 TEST(pages_that_were_written_to_are_known) {
   clu_segment *s = filled(), *a;
   unsigned char *p;

@@ -115,6 +115,70 @@ test_that("a change on one side is never seen on another", {
   expect_identical(unlist(parallel::clusterEvalQ(cl, sum(x))), c(2e5, sum(y)))
 })
 
+# On the nodes and here: the same memory has the same number.
+test_that("what came goes back and on without a copy, as long as nobody has changed it", {
+  linux_only()
+  needs("proc")
+  shares()
+  gc()
+  before <- blocks()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  there <- blocks
+  environment(there) <- globalenv()
+  own <- function() parallel::clusterCall(cl[1L], there)[[1L]]
+  x <- list(a = runif(3e5), b = runif(3e5), c = rep(c("a", NA, "\u00fc"), 1e5), d = 1)
+  cluster_export(cl, "x", environment())
+  id <- own()
+  expect_length(id, 1L)
+  back <- parallel::clusterEvalQ(cl, c(x, list(new = 2)))
+  expect_identical(back, rep(list(c(x, list(new = 2))), 2L))
+  expect_identical(setdiff(blocks(), before), id)
+  # each has its own pages of it
+  back[[1L]]$a[1L] <- -1
+  expect_identical(back[[2L]]$a, x$a)
+  expect_identical(parallel::clusterEvalQ(cl, x$a[1:2])[[1L]], x$a[1:2])
+  # on to others: as it is, and with the change
+  on <- function(v) parallel::clusterCall(cl[2L], function(v) c(v$a[1:2], length(v$c)), v)[[1L]]
+  expect_identical(on(back[[2L]]), c(x$a[1:2], 3e5))
+  expect_identical(on(back[[1L]]), c(-1, x$a[2L], 3e5))
+  # what has changed on the node, in place
+  parallel::clusterEvalQ(cl[1L], {
+    x$b[2L] <- -2
+    NULL
+  })
+  y <- parallel::clusterEvalQ(cl, x)
+  expect_identical(y[[1L]]$b, replace(x$b, 2L, -2))
+  expect_identical(y[[2L]], x)
+})
+
+test_that("a small part of what came does not keep the whole", {
+  linux_only()
+  needs("proc")
+  shares()
+  gc()
+  before <- shared_info()$id
+  largest <- function() {
+    now <- shared_info()
+    max(now$bytes[!now$id %in% before])
+  }
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  x <- list(runif(3e5), runif(3e5), runif(3e5))
+  cluster_export(cl, "x", environment())
+  y <- parallel::clusterEvalQ(cl, x[[2L]])[[1L]]
+  expect_true(is_shared(y))
+  expect_identical(y, x[[2L]])
+  expect_lt(largest(), 2.5e6)
+  z <- parallel::clusterEvalQ(cl, list(x[[3L]], x[[1L]], x[[2L]]))[[1L]]
+  expect_identical(z, x[c(3L, 1L, 2L)])
+  expect_gt(largest(), 7e6)
+  # twice in a message, to be changed each by itself
+  w <- parallel::clusterEvalQ(cl, c(x, x))[[1L]]
+  w[[1L]][1L] <- -1
+  expect_identical(w[[4L]], x[[1L]])
+})
+
 test_that("subsets are those of ordinary vectors", {
   shares()
   vectors <- list(runif(2e5), sample(3e5), runif(3e5) > 0.5, complex(real = runif(1e5)),

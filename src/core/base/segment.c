@@ -14,11 +14,15 @@ struct clu_segment {
   int writable;
   int lost;
   int is_again;
-  uint64_t id[2];    /* of one that came from another process and is mapped; else 0 */
-  clu_segment *next; /* of the mapped ones with the same hash */
+  int is_kept;
+  uint64_t message, counted; /* so much of it is in the message with that number */
+  uint64_t id[2];            /* of one that came from another process and is mapped; else 0 */
+  clu_segment *next;         /* of the mapped ones with the same hash */
 };
 
 static atomic_long open_fds;
+static atomic_long kept_fds; /* of these; of segments that came */
+static long most_kept;       /* set before another thread begins */
 
 /* ---- those that came and are mapped, by what the system tells them by ---- */
 
@@ -62,6 +66,8 @@ static void close_fds(clu_segment *s) {
   if (s->fd[1] != s->fd[0]) clu_os_close(s->fd[1]);
   s->fd[0] = s->fd[1] = CLU_NO_FD;
   atomic_fetch_sub(&open_fds, 1);
+  if (s->is_kept) atomic_fetch_sub(&kept_fds, 1);
+  s->is_kept = 0;
 }
 
 clu_segment *clu_segment_new(void) {
@@ -114,6 +120,32 @@ int clu_segment_map(clu_segment *s) {
   return CLU_NOMEM;
 }
 
+void clu_segments_keep_fds(void) { most_kept = clu_os_most_fds() / 8; }
+
+/* It may be handed on later without being written again. */
+static void keep_fd(clu_segment *s) {
+  if (atomic_load(&kept_fds) >= most_kept) {
+    close_fds(s);
+    return;
+  }
+  clu_os_move_high(&s->fd[0], 128); /* as above */
+  s->fd[1] = s->fd[0];
+  s->is_kept = 1;
+  atomic_fetch_add(&kept_fds, 1);
+}
+
+int clu_segment_is_kept(const clu_segment *s) { return s->is_kept; }
+
+void clu_segment_count(clu_segment *s, uint64_t message, uint64_t bytes) {
+  if (s->message != message) s->counted = 0;
+  s->message = message;
+  s->counted += bytes;
+}
+
+uint64_t clu_segment_counted(const clu_segment *s, uint64_t message) {
+  return s->message == message ? s->counted : 0;
+}
+
 clu_segment *clu_segment_receive(clu_fd fd, int *rc) {
   clu_segment *s = blank();
   *rc = s ? clu_os_segment_check(fd, &s->size) : CLU_NOMEM;
@@ -126,7 +158,7 @@ clu_segment *clu_segment_receive(clu_fd fd, int *rc) {
   atomic_fetch_add(&open_fds, 1);
   if (clu_segment_map(s) != CLU_OK) return s; /* it is to be read */
   if (clu_os_segment_id(fd, s->id) == CLU_OK) remember(s);
-  close_fds(s);
+  keep_fd(s);
   return s;
 }
 

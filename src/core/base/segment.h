@@ -4,7 +4,7 @@
  *
  * One process writes it (clu_segment_new(), clu_segment_append(), clu_segment_seal()). From then on
  * nobody can change it. Others map it (clu_segment_receive()), each for itself: what one writes
- * into its mapping the others do not see.
+ * into its mapping the others do not see. Some keep the descriptor, and can hand the segment on.
  *
  * Ownership: counted references, which any thread may take and give back. The last one unmaps and
  * closes. Nothing blocks.
@@ -36,6 +36,14 @@ int clu_segment_seal(clu_segment *s);
  * that cannot be done (limits of memory, too many mappings) it keeps it, to be read. NULL: `*rc` is
  * CLU_PROTO (it is no sealed segment) or CLU_NOMEM. */
 clu_segment *clu_segment_receive(clu_fd fd, int *rc);
+/* From now on those that come and are mapped keep their descriptors, as long as these are at most
+ * an eighth of what this process may have. */
+void clu_segments_keep_fds(void);
+/* Whether it came, and has its descriptor. */
+int clu_segment_is_kept(const clu_segment *s);
+/* `bytes` more of it are in a message with this number, which is not 0; how many there are. */
+void clu_segment_count(clu_segment *s, uint64_t message, uint64_t bytes);
+uint64_t clu_segment_counted(const clu_segment *s, uint64_t message);
 /* In place of one whose descriptor this process could not take, because it has used up its own: it
  * has no bytes. NULL: no memory. */
 clu_segment *clu_segment_new_lost(void);

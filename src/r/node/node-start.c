@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/os.h"
+#include "core/base/segment.h"
 
 void clu_node_set_boot(const clu_boot *b) { clu_me.boot = *b; }
 
@@ -123,6 +124,7 @@ static void after_fork(void) {
 static SEXP say_hello(void) {
   unsigned char pid[8];
   clu_is_node = 1;
+  clu_segments_keep_fds();
   clu_stack_hook();
   clu_os_after_fork(after_fork);
   clu_os_end_first(); /* without memory: not the session, which has the results */

@@ -35,6 +35,7 @@ static void new_session(void) {
   clu_session *s = clu_session_new(&e);
   if (!s) clu_raise_err(&e);
   clu_the_session = s;
+  clu_segments_keep_fds();
   session_pid = clu_os_getpid();
 }
 
