@@ -206,7 +206,8 @@ send_settings <- function(info, left) {
   handle <- info$server$handle
   applied <- .Call(ffi_server_info, handle)$applied
   if (!is.null(info$number) && identical(applied, info$number)) return()
-  answer <- .Call(ffi_server_settings, handle, info$settings, info$outfile, left())
+  answer <- .Call(ffi_server_settings, handle, info$settings, info$outfile)
+  if (!is.character(answer)) answer <- .Call(ffi_server_applied, handle, answer, left())
   if (is.character(answer)) throw("start", paste("the nodes cannot be set up:", answer))
   info$number <- answer
 }

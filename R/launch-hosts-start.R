@@ -65,7 +65,7 @@ start_host_again <- function(info, k, left) {
   came <- tryCatch({
     await_hosts(info, function() end - clock(), length(info$servers) - length(info$missing))
     check_reports(info, k)
-    send_host_settings(info, k, left)
+    set_up_hosts(info, k, left)
   }, clutch_error = identity)
   if (!inherits(came, "error")) {
     ok <- TRUE
@@ -107,7 +107,7 @@ bring_up_hosts <- function(info, left) {
   say_differences(info, own)
   end_waiting(info)
   left_then <- function() left() + queued_for(info)
-  for (k in hosts_that_came(info)) send_host_settings(info, k, left_then)
+  set_up_hosts(info, hosts_that_came(info), left_then)
 }
 
 # What its fork server does first.
@@ -151,21 +151,33 @@ say_differences <- function(info, own) {
   if (length(lines)) say(paste(lines, collapse = "; "))
 }
 
+# All are told before the first has answered: else each would cost the time to it and back.
+set_up_hosts <- function(info, of, left) {
+  handles <- lapply(info$servers[of], `[[`, "handle")
+  settings <- lapply(of, settings_on_host, info = info)
+  tell <- function(handle, settings) .Call(ffi_server_settings, handle, settings, info$outfile)
+  answers <- Map(tell, handles, settings)
+  for (i in seq_along(of)) {
+    answer <- answers[[i]]
+    if (!is.character(answer)) answer <- .Call(ffi_server_applied, handles[[i]], answer, left())
+    if (!is.character(answer)) next
+    text <- "the nodes on %s cannot be set up: %s"
+    throw("start", sprintf(text, info$launch$hosts[[of[[i]]]], answer))
+  }
+}
+
 # Settings as of fork_settings(), for the environment that is there.
-send_host_settings <- function(info, k, left) {
+settings_on_host <- function(info, k) {
   host <- info$servers[[k]]$report$host
   share <- as.character(max(1L, host$cores %/% info$launch$each[[k]]))
   threads <- c(thread_variables, "R_DATATABLE_NUM_THREADS")
   env <- c(structure(rep(share, length(threads)), names = threads), CLUTCH_NODE_CORES = share)
   env[names(info$node_env)] <- info$node_env
-  settings <- list(
+  list(
     env_set = env, env_unset = character(), wd = ".", session = 0L, umask = host$umask,
     announce = info$outfile != "/dev/null", nice = info$nice, libraries = NULL,
     share_from = share_from_of(sum(info$launch$each)), by_exec = info$strategy == "spawn"
   )
-  answer <- .Call(ffi_server_settings, info$servers[[k]]$handle, settings, info$outfile, left())
-  if (!is.character(answer)) return(invisible())
-  throw("start", sprintf("the nodes on %s cannot be set up: %s", info$launch$hosts[[k]], answer))
 }
 
 # ---- nodes ----

@@ -75,7 +75,7 @@ open_host <- function(t, k) {
   end <- clock() + OPEN_LIMIT
   left <- function() max(end - clock(), 0.01)
   check_reports(info, k)
-  send_host_settings(info, k, left)
+  set_up_hosts(info, k, left)
   # who was interrupted here comes again
   is_wanted <- function(rank) {
     .Call(ffi_node_info, info$handles[[rank]])$state %in% c("stopped", "dead")

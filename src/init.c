@@ -42,7 +42,8 @@
   X(ffi_server_start, 4)        \
   X(ffi_server_send, 3)         \
   X(ffi_server_wait, 2)         \
-  X(ffi_server_settings, 4)     \
+  X(ffi_server_settings, 3)     \
+  X(ffi_server_applied, 3)      \
   X(ffi_server_info, 1)         \
   X(ffi_servers_machine, 3)     \
   X(ffi_node_use, 1)            \

@@ -67,11 +67,12 @@ static SEXP nothing(SEXP condition, void *unused) {
   return R_NilValue;
 }
 
-/* How much more may be mapped before R collects. In a session it is fixed. In a node it is a part
+/* How much more may be mapped before R collects. In a session it is fixed: three results of 100 MB
+ * with what comes with them; at 300 MB it was two, and R collected at each. In a node it is a part
  * of the machine's memory: what is mapped there its neighbours have mapped, too, so that it is
  * there once, and a collection costs more, since it makes pages the node's own. */
 static uint64_t may_wait(void) {
-  static const uint64_t least = 300000000, most = 2000000000;
+  static const uint64_t least = 310000000, most = 2000000000;
   static uint64_t in_node;
   if (!clu_is_node) return least;
   if (!in_node) in_node = (uint64_t)clu_os_total_memory() / 16;
@@ -94,8 +95,10 @@ static uint64_t counted_of(const clu_segment *s, uint64_t bytes) {
 static uint64_t in_use;
 
 void clu_shared_expect(const clu_segments *list) {
-  uint64_t more = 0, wait = may_wait(), most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
+  uint64_t more = 0, wait = may_wait(), most;
   R_xlen_t n;
+  if (in_use > mapped) in_use = mapped; /* some of that was dropped meanwhile */
+  most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
   for (int i = 0; list && i < list->n; i++)
     more += counted_of(list->of[i], clu_segment_size(list->of[i]));
   n = (R_xlen_t)more;

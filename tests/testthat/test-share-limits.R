@@ -46,7 +46,7 @@ block <- 1e8
 most_blocks <- function() {
   lines <- grep("^(MemTotal|SwapTotal):", readLines("/proc/meminfo"), value = TRUE)
   machine <- sum(as.numeric(gsub("[^0-9]", "", lines))) * 1024
-  ceiling(min(max(machine / 16, 3e8), 2e9) / block)
+  ceiling(min(max(machine / 16, 3.1e8), 2e9) / block)
 }
 mapped_there <- workspace(function() {
   sum(grepl("clutch-data.*\\(deleted\\)$", readLines("/proc/self/maps")))

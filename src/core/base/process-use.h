@@ -19,7 +19,7 @@
 
 enum { CLU_USE_FEW = 32 };             /* so many are looked at each time */
 #define CLU_USE_ALL_WITHIN 8000000000u /* ns in which each has its turn */
-#define CLU_USE_WEIGH_FOR 1500000u     /* ns; then no other one is weighed this time */
+#define CLU_USE_WEIGH_FOR 750000u      /* ns; then no other one is weighed this time */
 
 typedef struct clu_process_use {
   clu_pid pid;

@@ -97,19 +97,21 @@ static int send_file(clu_server *s, uint8_t kind, const char *path, clu_err *e) 
   return rc == CLU_OK ? clu_server_send(s, kind, 0, NULL, 0, fd) : rc;
 }
 
-/* Settings for the nodes that follow. `output`: a path, or one for output and one for errors; ""
- * for this process's own. The number of the settings; or the text of the error. */
-SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds) {
+static const char NO_ANSWER[] = "the fork server does not answer";
+
+/* Sends settings for the nodes that follow. `output`: a path, or one for output and one for errors;
+ * "" for this process's own. The number of the settings, for ffi_server_applied(); or the text of
+ * the error. */
+SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output) {
   clu_server *s = clu_get_server(server);
   clu_err e = {0, 0, ""};
-  settings_wait w;
+  uint64_t seq;
   clu_blob *b;
   clu_fd out = CLU_NO_FD;
   const char *path = CHAR(STRING_ELT(output, 0));
   int rc = CLU_OK;
   b = clu_serialize(NULL, object);
-  w.s = s;
-  w.seq = clu_session_new_id(clu_the_session);
+  seq = clu_session_new_id(clu_the_session);
   if (*path) {
     rc = send_file(s, CLU_K_OUTPUT, path, &e);
     if (rc == CLU_OK && Rf_length(output) > 1)
@@ -120,12 +122,20 @@ SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output, SEXP seconds) {
     if (rc == CLU_OK && clu_os_dup(2, &out) == CLU_OK)
       rc = clu_server_send(s, CLU_K_ERRORS, 0, NULL, 0, out);
   }
-  if (rc == CLU_OK) rc = clu_server_send(s, CLU_K_SETTINGS, w.seq, b->data, b->size, CLU_NO_FD);
+  if (rc == CLU_OK) rc = clu_server_send(s, CLU_K_SETTINGS, seq, b->data, b->size, CLU_NO_FD);
   clu_blob_unref(b);
   if (rc == CLU_SYS && e.text[0]) return Rf_mkString(e.text);
-  if (rc != CLU_OK || !clu_wait_for(settings_answered, &w, clu_in_seconds(seconds), NULL) ||
+  return rc == CLU_OK ? Rf_ScalarReal((double)seq) : Rf_mkString(NO_ANSWER);
+}
+
+/* Waits until it has answered to the settings with this number: the number; or the text of the
+ * error. */
+SEXP ffi_server_applied(SEXP server, SEXP seq, SEXP seconds) {
+  clu_server *s = clu_get_server(server);
+  settings_wait w = {s, (uint64_t)Rf_asReal(seq), NULL};
+  if (!clu_wait_for(settings_answered, &w, clu_in_seconds(seconds), NULL) ||
       clu_server_answered(s, &w.refusal) < w.seq)
-    return Rf_mkString("the fork server does not answer");
+    return Rf_mkString(NO_ANSWER);
   if (w.refusal)
     return Rf_ScalarString(
         Rf_mkCharLenCE((char *)w.refusal->data, (int)w.refusal->size, CE_NATIVE));
