@@ -291,6 +291,11 @@ sections$observers <- list(
         t <- read("observers.csv")
         data.frame(what = t$what, ratio = cell(t), "95 % interval of the median" = sprintf("%.3f to %.3f", t$low, t$high),
                    check.names = FALSE)
+      }),
+    list(caption = "Processor time of who looks, and of who is looked at.",
+      make = function() {
+        t <- read("observers-cost.csv")
+        data.frame(what = t$what, value = signif(t$value, 3))
       })),
   shows = function() {
     t <- read("observers.csv")
