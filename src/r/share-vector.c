@@ -140,7 +140,7 @@ static void count(SEXP x, uint64_t message, int *left) {
 
 void clu_shared_count(SEXP x, uint64_t message) {
   int left = 10000;
-  count(x, message, &left);
+  if (clu_segments_any_kept()) count(x, message, &left);
 }
 
 /* Of one that share() has made, or that came with others that are in this message too, only its

@@ -57,6 +57,7 @@ SEXP ffi_processes_are_there(SEXP pids) {
   return out;
 }
 
+/* Kills it; FALSE: it is not there, or not this user's. */
 SEXP ffi_process_kill(SEXP pid) {
   int p = Rf_asInteger(pid);
   return Rf_ScalarLogical(p != NA_INTEGER && p > 1 && clu_os_kill(p, CLU_SIG_KILL, 0) == CLU_OK);

@@ -134,6 +134,8 @@ static void keep_fd(clu_segment *s) {
   atomic_fetch_add(&kept_fds, 1);
 }
 
+int clu_segments_any_kept(void) { return atomic_load(&kept_fds) > 0; }
+
 int clu_segment_is_kept(const clu_segment *s) { return s->is_kept; }
 
 void clu_segment_count(clu_segment *s, uint64_t message, uint64_t bytes) {

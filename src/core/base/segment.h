@@ -39,6 +39,8 @@ clu_segment *clu_segment_receive(clu_fd fd, int *rc);
 /* From now on those that come and are mapped keep their descriptors, as long as these are at most
  * an eighth of what this process may have. */
 void clu_segments_keep_fds(void);
+/* Whether there is such a one now. */
+int clu_segments_any_kept(void);
 /* Whether it came, and has its descriptor. */
 int clu_segment_is_kept(const clu_segment *s);
 /* `bytes` more of it are in a message with this number, which is not 0; how many there are. */
