@@ -26,6 +26,7 @@
 typedef struct clu_shared {
   volatile uint64_t cancel[CLU_SLOTS]; /* number of the request that the node has to cancel */
   clu_claim claim[CLU_SLOTS];
+  _Atomic uint64_t started;    /* when the last node was started (clu_os_now()) */
   volatile uint64_t has_rings; /* else the memory ends here */
   clu_ring ring[CLU_RINGS];
   clu_activity activity[CLU_SLOTS];

@@ -16,6 +16,7 @@ typedef struct clu_boot {
   clu_ring *ring;            /* for its small results; NULL: none */
   clu_stack *stack;          /* for its calls; NULL: nobody can ask for them */
   clu_stack_word *asked;     /* whether somebody does */
+  _Atomic uint64_t *started; /* when the last node was started */
   clu_pid parent;
   int is_link;    /* it is no node but the link process, see core/link/near.h */
   int program;    /* it runs a program and does not serve */
@@ -31,6 +32,7 @@ static inline void clu_boot_slot(clu_boot *b, clu_shared *s, int slot) {
   b->ring = clu_shared_ring(s, slot);
   b->stack = clu_shared_stack(s, slot);
   b->asked = clu_shared_stack_word(s, slot);
+  b->started = &s->started;
 }
 
 /* In a node that runs a program: that has ended by itself, so it is not started again. Safe in a

@@ -161,6 +161,7 @@ static int start(clu_supervisor *sv, const request *r, clu_boot *b, clu_pid *pid
   clu_pid me = clu_os_getpid();
   int rc;
   clu_shared_reset(sv->shared, r->slot);
+  atomic_store_explicit(&sv->shared->started, clu_os_now(), memory_order_relaxed);
   if ((rc = name_folder(sv, r, b, e)) != CLU_OK) {
     clu_os_close(r->fd);
     return rc;
