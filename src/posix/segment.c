@@ -82,22 +82,6 @@ static int is_sealed(int fd) {
 
 #endif
 
-int clu_os_segment_write(clu_fd fd, uint64_t at, const void *p, size_t n) {
-  const char *from = p;
-  struct rlimit r;
-  if (getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur != RLIM_INFINITY && at + n > r.rlim_cur)
-    return CLU_LIMIT; /* else SIGXFSZ ends the process */
-  while (n > 0) {
-    ssize_t k = pwrite((int)fd, from, n, (off_t)at);
-    if (k < 0 && errno == EINTR) continue;
-    if (k <= 0) return CLU_SYS;
-    from += k;
-    at += (uint64_t)k;
-    n -= (size_t)k;
-  }
-  return CLU_OK;
-}
-
 int clu_os_segment_read(clu_fd fd, uint64_t at, void *p, size_t n) {
   char *to = p;
   while (n > 0) {

@@ -13,6 +13,10 @@ int clu_os_segment_write(clu_fd fd, uint64_t at, const void *p, size_t n) {
   return CLU_UNSUPPORTED;
 }
 
+int clu_os_segment_write_by_two(clu_fd fd, uint64_t at, const void *p, size_t n) {
+  return clu_os_segment_write(fd, at, p, n);
+}
+
 int clu_os_segment_read(clu_fd fd, uint64_t at, void *p, size_t n) {
   (void)fd;
   (void)at;

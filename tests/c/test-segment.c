@@ -1,12 +1,21 @@
 /* Segments: bytes that processes share in files without a name. */
+// threads
 #include "test.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#if defined(__linux__) && !defined(CLU_PORTABLE)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
 
 #include "core/base/os-segment.h"
 #include "core/base/segment.h"
@@ -80,6 +89,41 @@ TEST(what_is_put_anywhere_is_there) {
   clu_segment_unref(s);
 }
 
+/* Written by two threads: any length at any place, and nothing around it. 0: as it should be. */
+static int write_by_two_is_wrong(void) {
+  enum { MOST = 3 << 20, AROUND = 100 };
+  static unsigned char bytes[MOST + 40], found[MOST + 40 + 2 * AROUND];
+  static const size_t lengths[] = {1, 4096, (256 << 10) - 1, 256 << 10, (256 << 10) + 1, MOST + 17};
+  static const uint64_t places[] = {AROUND, 4095, 4096, 300001};
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(i * 7 + i / 4096);
+  for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++)
+    for (size_t j = 0; j < sizeof places / sizeof *places; j++) {
+      size_t n = lengths[k];
+      uint64_t at = places[j], size;
+      clu_fd fd[2];
+      if (clu_os_segment_new(fd) != CLU_OK) return 1;
+      memset(found, 1, sizeof found);
+      if (clu_os_segment_write(fd[0], at - AROUND, found, AROUND) != CLU_OK) return 2;
+      if (j % 2 && clu_os_segment_write(fd[0], at + n, found, AROUND) != CLU_OK) return 3;
+      if (clu_os_segment_write_by_two(fd[0], at, bytes, n) != CLU_OK) return 4;
+      if (!(j % 2) && clu_os_segment_write(fd[0], at + n, found, AROUND) != CLU_OK) return 5;
+      if (clu_os_segment_seal(fd) != CLU_OK) return 6;
+      if (clu_os_segment_check(fd[1], &size) != CLU_OK || size != at + n + AROUND) return 7;
+      if (clu_os_segment_read(fd[1], at - AROUND, found, n + 2 * AROUND) != CLU_OK) return 8;
+      if (memcmp(found + AROUND, bytes, n) != 0) return 9;
+      for (int i = 0; i < AROUND; i++)
+        if (found[i] != 1 || found[AROUND + n + (size_t)i] != 1) return 10;
+      clu_os_close(fd[1]);
+    }
+  return 0;
+}
+
+TEST(two_threads_write_what_one_would) {
+  int before = test_count_fds();
+  CHECK_INT_EQ(write_by_two_is_wrong(), 0);
+  CHECK_INT_EQ(test_count_fds(), before);
+}
+
 TEST(each_mapping_is_for_its_process_alone) {
   clu_segment *s = filled(), *a, *b;
   int writable;
@@ -97,6 +141,31 @@ TEST(each_mapping_is_for_its_process_alone) {
 }
 
 #if defined(__linux__) && !defined(CLU_PORTABLE)
+
+/* From here on madvise(..., MADV_POPULATE_WRITE) fails, as where there is no memory. */
+static int populate_fails(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 23, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOMEM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof code / sizeof *code, code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(what_the_second_thread_has_no_memory_for_the_first_writes) {
+  pid_t child = fork();
+  int status;
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(populate_fails() ? write_by_two_is_wrong() : 0);
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK_INT_EQ(WEXITSTATUS(status), 0);
+}
 
 TEST(one_that_is_mapped_already_is_known_as_long_as_it_is) {
   clu_segment *s = filled(), *other = filled(), *r[4];

@@ -12,8 +12,12 @@
 /* `fd[0]` to write to; `fd[1]`, the one to hand on, may be the same. The caller's to close, once
  * where they are. CLU_OK, CLU_SYS or CLU_UNSUPPORTED. */
 int clu_os_segment_new(clu_fd fd[2]);
-/* All `n` bytes at `at`. CLU_OK, CLU_LIMIT (no file may be so long) or CLU_SYS. */
+/* All `n` bytes at `at`; many of them by a second thread as well, which has ended when this
+ * returns, if a core is idle. CLU_OK, CLU_LIMIT (no file may be so long) or CLU_SYS; then what was
+ * there before is still right. */
 int clu_os_segment_write(clu_fd fd, uint64_t at, const void *p, size_t n);
+/* The same, by two threads wherever the system has the means. For tests. */
+int clu_os_segment_write_by_two(clu_fd fd, uint64_t at, const void *p, size_t n);
 int clu_os_segment_read(clu_fd fd, uint64_t at, void *p, size_t n);
 /* It stays as it is from here on: nobody can write to it, nor change its length. CLU_OK or CLU_SYS.
  * Of a file: closes fd[0]. */
