@@ -7,7 +7,7 @@ ignored_options <- c("type", "setup_strategy", "useXDR", "rhome", "rlibs", "scri
                      "snowlib", "useRscript")
 # Those of nodes that connect to the session; the others do not listen to them.
 process_options <- c("port", "timeout", "master", "homogeneous", "user", "rshcmd", "manual",
-                     "backlog", "secret", "node")
+                     "backlog", "secret", "node", "tls")
 known_options <- c("methods", "renice", "rscript", process_options, ignored_options)
 # Those of one node.
 node_options <- c("host", "rscript", "rscript_args", "user", "rshcmd", "homogeneous", "master",
@@ -32,6 +32,7 @@ check_request <- function(spec, strategy, packages, outfile, env, options, rscri
     request$launch <- spec
   }
   request$hosts <- check_hosts(spec)
+  request$by_default <- by_default
   request$strategy <- if (by_default) default_strategy(request) else strategy
   request$packages <- check_strings(packages, "packages")
   request$rscript_args <- check_strings(rscript_args, "rscript_args")
@@ -82,6 +83,7 @@ check_options <- function(options, arguments) {
     renice = if (is.null(options$renice)) NA_integer_ else as.integer(options$renice),
     rscript = if (is.null(options$rscript)) rscript else path.expand(options$rscript),
     rscript_given = "rscript" %in% given,
+    given = given,
     process = check_process_options(options[intersect(given, process_options)])
   )
 }
@@ -118,6 +120,7 @@ check_process_options <- function(o) {
     rshcmd = one("rshcmd", "ssh", is.character, "one string"),
     backlog = one("backlog", NA_integer_, is.numeric, "a number"),
     secret = one("secret", NULL, is_secret, "64 hexadecimal digits"),
+    tls = one("tls", TRUE, is.logical, "TRUE or FALSE"),
     node = match_arg(if (is.null(o$node)) kinds else o$node, kinds, "node")
   )
 }

@@ -7,7 +7,7 @@
 #'
 #' @param spec One of these:
 #'   * number of nodes on this machine;
-#'   * character vector: the host of each node;
+#'   * character vector: the host of each node, see *Names of hosts*;
 #'   * what [hosts()], [slurm()] or [launcher()] returns: other hosts, with a fork server on each;
 #'   * list: for each node the name of its host, or a list `list(host = )` with options for that
 #'     node only: `rscript`, `rscript_args`, `user`, `rshcmd`, `homogeneous`, `master`, `renice`,
@@ -16,8 +16,8 @@
 #'   `"localhost"`, addresses that begin with 127, `"::1"` and this machine's name are this machine.
 #'   Others are reached with `rshcmd`.
 #' @param strategy `"fork_server"`, `"spawn"`, `"parallel"` or `"sequential"`: how the nodes are
-#'   started, see *Strategies*. The default is `"fork_server"`; `"parallel"` with other hosts or
-#'   with `node = "psock"`; `"sequential"` with `manual = TRUE`.
+#'   started, see *Strategies*. The default is `"fork_server"`; `"parallel"` with `node = "psock"`
+#'   and for some *Names of hosts*; `"sequential"` with `manual = TRUE`.
 #' @param packages Character vector: names of packages to attach in every node.
 #' @param outfile String: the file to which output of the nodes is appended. `""` is the output of
 #'   this session. The default keeps nothing.
@@ -44,11 +44,21 @@
 #' used, with a message, when a package starts threads while it is attached: threads do not survive
 #' a fork.
 #'
-#' `"parallel"`: the nodes connect to the session over TCP, and all are started at once. Nodes on
-#' other hosts need this.
+#' `"parallel"`: the nodes connect to the session over TCP, and all are started at once.
 #'
 #' `"sequential"`: the same, one node after the other. Nodes that are started by hand
 #' (`manual = TRUE`) need this.
+#'
+#' @section Names of hosts:
+#' `make_cluster(c("alpha", "alpha", "beta"))` has three nodes, and is [hosts()] with two fork
+#' servers: one ssh and one encrypted connection a host. R and this package are looked for where
+#' they are here; with `homogeneous = FALSE` on the PATH and in the libraries there. `rshcmd`,
+#' `user`, `port` and `master` are arguments `ssh`, `user`, `listen` and `address` of [hosts()].
+#'
+#' Each node is a process of its own start, see *Nodes over TCP*, with strategy `"parallel"` or
+#' `"sequential"`, or options `node = "psock"`, `manual`, `secret`, `timeout`, `backlog` or
+#' `tls = FALSE`; with options for one node; where some of the names are this machine; where
+#' `rshcmd` is not ssh, or `master` is a loopback address; and on Windows.
 #'
 #' @section Preloading:
 #' `preload = { big <- readRDS("big.rds") }` is evaluated in the workspace of the fork server, after
@@ -81,10 +91,15 @@
 #'
 #' @section Nodes over TCP:
 #' Node and session prove to each other that they know the cluster's secret (HMAC-SHA256 over random
-#' numbers of both) before either believes anything else. Who does not know it gets nothing. What
-#' travels afterwards is not encrypted. When all nodes are local, the port is open on a loopback
-#' address only, and only until they are there. A node that hears nothing from the session, because
-#' the connection was lost on the way, connects anew.
+#' numbers of both) before either believes anything else. Who does not know it gets nothing. A node
+#' that hears nothing from the session, because the connection was lost on the way, connects anew.
+#'
+#' The connection of a node on another host is carried by the ssh that has started it (`ssh -R`).
+#' Where `rshcmd` is not ssh, or with `manual = TRUE`, that is an error of class `clutch_argument`.
+#' With `tls = FALSE` nodes connect to `master`, and what travels is not encrypted: who sees the
+#' traffic sees all data, and who can change it can run code here and there. Where `master` is a
+#' loopback address you have made the way to it, and there is no other. So the session's port is
+#' open on a loopback address only, unless `tls = FALSE`, and only until all nodes are there.
 #'
 #' With `node = "psock"` the node is base R's own worker, for hosts without this package. Base R's
 #' protocol proves nothing: who can reach the port while the cluster starts can join it.
@@ -99,6 +114,7 @@
 #' * `port`: integer, 0 (the default: a free one), or a range, of which one is taken.
 #' * `master`: string, this machine's name as the nodes know it, or an address of IPv4 or IPv6.
 #'   Workers of base R (`node = "psock"`) know IPv4 only.
+#' * `tls`: logical. `FALSE`: what travels to nodes on other hosts may be not encrypted.
 #' * `timeout`: number of seconds of silence after which a node ends. 30 days or more: none.
 #' * `homogeneous`: logical, is R where it is on this machine?
 #' * `rshcmd`, `user`: strings, the command that reaches another host, and the login there. Until R
@@ -136,8 +152,8 @@
 #' * `clutch_argument`: arguments are of no use.
 #' * `clutch_limit`: more nodes are asked for than the system allows.
 #' * `clutch_package`, with element `package`: one cannot be attached.
-#' * `clutch_start`, with element `nodes`, their numbers: nodes did not come. The message says
-#'   which, why, and what they printed last.
+#' * `clutch_start`, with element `nodes`, their numbers, and for [hosts()] and its like `hosts`,
+#'   their names: nodes did not come. The message says which, why, and what they printed last.
 #' * `clutch_setup`, which also has class `clutch_start`: the expression of `preload` fails.
 #' * `clutch_starting`: this process is itself starting as a node.
 #'
@@ -183,6 +199,7 @@ make_cluster <- function(spec = available_cores(),
   began <- clock()
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
                            setup_timeout, names(formals()))
+  request <- with_hosts_by_name(request)
   request$preload <- preload
   request$min_hosts <- check_min_hosts(min_hosts, request$launch)
   launcher <- launcher_for(request)
@@ -245,8 +262,8 @@ preload_or_stop <- function(cl) {
 #'   `clutch_limit`. Both have class `clutch_error`.
 #' ```r
 #' tryCatch(
-#'   launch_plan("far", strategy = "spawn"),
-#'   clutch_argument = function(e) launch_plan("far")
+#'   launch_plan("far", rshcmd = "rsh"),
+#'   clutch_argument = function(e) launch_plan("far", rshcmd = "rsh", tls = FALSE)
 #' )
 #' ```
 #' @seealso [make_cluster()]
@@ -262,6 +279,7 @@ launch_plan <- function(spec = available_cores(),
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
                            setup_timeout, names(formals()))
+  request <- with_hosts_by_name(request)
   request$preload <- preload
   request$min_hosts <- check_min_hosts(min_hosts, request$launch)
   launcher <- launcher_for(request)

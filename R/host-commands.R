@@ -16,7 +16,7 @@
 # where each has a command of its own.
 launches_of <- function(x, methods, folder = "<folder>", port = "<port>",
                         of = seq_along(x$each)) {
-  code <- function(file) host_code(if (!is.null(file)) file.path(folder, file))
+  code <- function(file) host_code(if (!is.null(file)) file.path(folder, file), x$r$lib)
   command <- function(file = NULL) remote_command(x$r, code(file), methods)
   all <- seq_along(x$each)
   if (x$kind == "ssh") {
@@ -67,8 +67,11 @@ slurm_job_for <- function(x, k, command, folder) {
 }
 
 # What R evaluates there. `file`: with the settings; they are on standard input otherwise.
-host_code <- function(file = NULL) {
-  sprintf("clutch:::host_main(%s)", if (is.null(file)) "" else deparse1(file))
+# `lib`: the library there in which this package is; NULL: R there finds it.
+host_code <- function(file = NULL, lib = NULL) {
+  call <- sprintf("host_main(%s)", if (is.null(file)) "" else deparse1(file))
+  if (is.null(lib)) return(paste0("clutch:::", call))
+  sprintf("loadNamespace(\"clutch\", lib.loc = %s)$%s", deparse1(lib), call)
 }
 
 # -T: no terminal, whatever the user's configuration says. The shell there waits for R, and so ssh

@@ -6,8 +6,8 @@ room_advice <- paste("is there room for temporary files on {host}?",
 
 # What stands for what in the last lines of ssh, of a shell and of R. The first that fits is taken.
 # `status`: exit status, or NULL: any; `text`: a pattern, or NULL: any.
-# In `advice`, {host} and {ssh} are the host and the command that reaches it; {elsewhere} is for
-# nodes that look for R where this machine has it.
+# In `advice`, {host} and {ssh} are the host and the command that reaches it; {elsewhere} and
+# {libraries} are for nodes that look for R, and for this package, where this machine has it.
 start_problems <- list(
   list(
     status = 255L, text = "resolve hostname|[Nn]ame or service not known|name resolution",
@@ -32,6 +32,12 @@ start_problems <- list(
     advice = paste("is the host up, and does a firewall let ssh through? `{ssh} {host} true` has",
                    "to work")
   ),
+  list(
+    status = 255L, text = "port forwarding failed",
+    advice = paste("ssh has to carry the connection from {host} to this session: is that allowed",
+                   "there (AllowTcpForwarding of sshd)? With `tls = FALSE` it goes without ssh,",
+                   "and is not encrypted")
+  ),
   list(status = 255L, text = NULL, advice = "`{ssh} {host} true` has to work without a question"),
   list( # the loader of programs has status 127 for it, too
     status = NULL,
@@ -45,10 +51,12 @@ start_problems <- list(
   ),
   list(
     status = NULL, text = "no package called .clutch.",
-    advice = "install package clutch there"
+    advice = "install package clutch there{libraries}"
   ),
   list(
-    status = NULL, text = "object 'host_main' not found|does not understand that of the session",
+    status = NULL,
+    text = paste0("object 'host_main' not found|attempt to apply non-function|",
+                  "does not understand that of the session"),
     advice = "install the same version of package clutch there as here"
   ),
   list(
@@ -74,8 +82,9 @@ start_problems <- list(
   )
 )
 
-# `node`: host, rshcmd and master; by_hosts: of hosts() and its like. `i`: as of ffi_node_info();
-# `printed`: lines. NULL: nothing is known that helps.
+# `node`: host, rshcmd and master; by_hosts: of hosts() and its like; has_library: of these one that
+# looks for this package where this machine has it; by_name: see hosts-by-name.R. `i`: as of
+# ffi_node_info(); `printed`: lines. NULL: nothing is known that helps.
 advice_for <- function(node, i, printed, port = NULL) {
   if (i$state == "starting") return(if (is.na(i$pid)) dial_back_advice(node, port))
   if (any(grepl("did not join the cluster", printed))) return(dial_back_advice(node, port))
@@ -87,27 +96,32 @@ advice_for <- function(node, i, printed, port = NULL) {
   if (is.null(problem)) return(NULL)
   advice <- gsub("{ssh}", node$rshcmd, problem$advice, fixed = TRUE)
   advice <- gsub("{host}", node$host, advice, fixed = TRUE)
-  elsewhere <- "; with `homogeneous = FALSE` it is looked for on the PATH there"
-  sub("{elsewhere}", if (isTRUE(node$by_hosts)) "" else elsewhere, advice, fixed = TRUE)
+  further <- "; with `homogeneous = FALSE` it is looked for %s there"
+  if (isTRUE(node$by_hosts) && !isTRUE(node$has_library)) further <- ""
+  advice <- sub("{elsewhere}", sub("%s", "on the PATH", further), advice, fixed = TRUE)
+  sub("{libraries}", sub("%s", "in the libraries", further), advice, fixed = TRUE)
 }
 
 # It runs, perhaps, and its connection does not arrive.
 dial_back_advice <- function(node, port) {
   if (isTRUE(node$by_hosts)) return(dial_back_of_host(node, port))
-  port <- if (is.null(port)) 11000L else port
+  works <- sprintf("does `%s %s true` work without a question?", node$rshcmd, node$host)
+  if (isTRUE(node$tunnel)) return(works)
   sprintf(paste(
-    "does `%1$s %2$s true` work without a question? Does '%3$s' lead there to this machine (option",
-    "`master`), and does a firewall let port %4$d through (option `port`)? Otherwise let ssh carry",
-    "the connection: rshcmd = \"%1$s -R %4$d:localhost:%4$d\", port = %4$d, master = \"localhost\""
-  ), node$rshcmd, node$host, node$master, as.integer(port))
+    "%s Does '%s' lead there to this machine (option `master`), and does a firewall let port %d",
+    "through (option `port`)? Without `tls = FALSE` ssh carries the connection"
+  ), works, node$master, as.integer(if (is.null(port)) 11000L else port))
 }
 
 dial_back_of_host <- function(node, port) {
   text <- paste("does a firewall let connections from there to port %d of this machine through?",
-                "`address` says as what the host knows this machine, `listen` at which port the",
-                "session listens")
-  text <- sprintf(text, as.integer(port))
+                "`%s` says as what the host knows this machine, `%s` at which port the session",
+                "listens")
+  by_name <- isTRUE(node$by_name)
+  names <- if (by_name) c("master", "port") else c("address", "listen")
+  text <- sprintf(text, as.integer(port), names[[1L]], names[[2L]])
   if (!nzchar(node$rshcmd)) return(text)
   works <- sprintf("does `%s %s true` work without a question?", node$rshcmd, node$host)
-  paste(works, "If so,", paste0(text, "; with `tunnel = TRUE` ssh carries the connection"))
+  tunnel <- if (by_name) "`hosts(tunnel = TRUE)`" else "`tunnel = TRUE`"
+  paste(works, "If so,", paste0(text, "; with ", tunnel, " ssh carries the connection"))
 }

@@ -76,7 +76,7 @@ throw_hosts_failed <- function(info, failed, is_late = FALSE) {
   lines <- unlist(lapply(utils::head(failed, 3L), host_failure_text, info))
   more <- if (length(failed) > 3L) paste("and", paste(x$hosts[failed[-(1:3)]], collapse = ", "))
   throw("start", paste(c(head, lines, more), collapse = "\n"), hosts = x$hosts[failed],
-        port = info$port)
+        nodes = which(info$host_of %in% failed), port = info$port)
 }
 
 host_failure_text <- function(k, info) {
@@ -91,7 +91,8 @@ host_failure_text <- function(k, info) {
   } else {
     "it has not connected"
   }
-  node <- list(host = x$hosts[[k]], rshcmd = shell_words(x$ssh), by_hosts = TRUE)
+  node <- list(host = x$hosts[[k]], rshcmd = shell_words(x$ssh), by_hosts = TRUE,
+               has_library = !is.null(x$r$lib), by_name = !is.null(x$by_name))
   printed <- printed_of(info, command)
   if (has_job_ended(info, k)) {
     job <- job_at(info, k)

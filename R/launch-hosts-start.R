@@ -83,10 +83,7 @@ AGAIN_LIMIT <- 20 # seconds
 
 bring_up_hosts <- function(info, left) {
   x <- info$launch
-  if (!x$tls && !isTRUE(x$tunnel)) {
-    say(paste("tls = FALSE: who is between this session and the hosts can read and change what",
-              "travels, and so run code on both."))
-  }
+  if (!x$tls && !isTRUE(x$tunnel)) say(PLAIN_TEXT)
   info$link <- link_process(list(
     listen = if (isTRUE(x$tunnel)) "127.0.0.1" else "", ports = x$listen, tls = x$tls,
     heartbeat = option_number("clutch.heartbeat", 10, above = TRUE),

@@ -25,7 +25,7 @@ plan_hosts <- function(request) {
   info$min_hosts <- request$min_hosts
   if (is.null(info$min_hosts)) info$min_hosts <- length(first_hosts(x))
   if (!is.null(x$least)) info$first <- sum(x$each[first_hosts(x)])
-  info$host_of <- rep(seq_along(x$each), x$each)
+  info$host_of <- if (is.null(x$by_name)) rep(seq_along(x$each), x$each) else x$by_name
   info$methods <- request$methods
   info$node_env <- request$env
   info$nice <- request$renice

@@ -3,7 +3,8 @@
 
 # Besides what all plans have, `info$process`:
 #   nodes       list of each node: host, local, same (it has R where this machine has it), rscript,
-#               rscript_args, user, rshcmd, master, outfile, nice
+#               rscript_args, user, rshcmd, master, outfile, nice, tunnel: ssh carries its
+#               connection, plain: what leaves this machine is not encrypted
 #   listen      the address to listen at; "": all of this machine's
 #   ports       those to be tried, in this order
 #   env, whole_env  variables that the user sets; the environment of nodes on this machine
@@ -42,7 +43,7 @@ plan_node <- function(own, request) {
   local <- is_this_machine(own$host)
   same <- isTRUE(pick("homogeneous", o$homogeneous))
   rscript <- if (same || request$rscript_given) request$rscript else "Rscript"
-  list(
+  node <- list(
     host = own$host,
     local = local,
     same = same || local,
@@ -54,7 +55,53 @@ plan_node <- function(own, request) {
     outfile = pick("outfile", request$outfile),
     nice = as.integer(pick("renice", request$renice))
   )
+  with_way(node, o)
 }
+
+# How the connection of a node leaves its host. These nodes know no TLS: ssh carries it, unless it
+# is allowed to be plain. A loopback address there is the end of something that the user has made.
+with_way <- function(node, o) {
+  node$plain <- node$tunnel <- FALSE
+  if (node$local || is_loopback(node$master)) return(node)
+  if (!o$tls) {
+    node$plain <- TRUE
+    return(node)
+  }
+  if (o$manual || !is_ssh(node$rshcmd)) {
+    text <- paste("what travels between here and %s would not be encrypted: hosts() and launcher()",
+                  "do that, ssh as `rshcmd` carries the connection, and `tls = FALSE` allows it")
+    throw("argument", sprintf(text, node$host))
+  }
+  node$tunnel <- TRUE
+  node$master <- "127.0.0.1"
+  node
+}
+
+is_ssh <- function(rshcmd) basename(strsplit(rshcmd, " +")[[1L]][1L]) == "ssh"
+
+# Ports for the connection of a node: `here`, of this session, and `there`, the one to which the
+# node connects.
+ports_of <- function(node, here, there = next_port_there()) {
+  list(here = here, there = if (isTRUE(node$tunnel)) there else here)
+}
+
+# At which ssh listens there, another one for each node: the tunnel of one ends with it. And another
+# one for each start, since the one before may still be taken. Systems take those of connections
+# from above these.
+next_port_there <- function() {
+  if (is.null(the$port_there)) the$port_there <- .Call(ffi_random_seeds, 1L)
+  the$port_there <- (the$port_there + 1L) %% 20000L
+  11000L + as.integer(the$port_there)
+}
+
+say_plain <- function(process) {
+  if (any(vapply(process$nodes, function(node) node$plain, NA))) say(PLAIN_TEXT)
+}
+
+PLAIN_TEXT <- paste(
+  "tls = FALSE: who is between this session and the hosts can read and change what",
+  "travels, and so run code on both."
+)
 
 # This machine's name, as a node knows it.
 master_for <- function(local, master) {
@@ -96,11 +143,16 @@ variable_text <- function(env) {
 }
 
 # The command that runs `command` on the node's host. There a shell gets watched_input() first.
-command_from_here <- function(node, command) {
+# `ports`: as of ports_of(). A port there that is not to be had is the end: somebody else may listen
+# at it.
+command_from_here <- function(node, command, ports) {
   if (node$local) return(command)
+  tunnel <- if (isTRUE(node$tunnel)) {
+    c("-o", "ExitOnForwardFailure=yes", "-R", sprintf("%s:127.0.0.1:%s", ports$there, ports$here))
+  }
   login <- if (!is.null(node$user)) c("-l", node$user)
   if (can_watch()) command <- run_watched(command, else_run = TRUE)
-  c(strsplit(node$rshcmd, " +")[[1L]], login, node$host, command_line(command))
+  c(strsplit(node$rshcmd, " +")[[1L]], tunnel, login, node$host, command_line(command))
 }
 
 # On Windows words are quoted as its own shell wants them, and not as one there.
@@ -146,8 +198,8 @@ say_command <- function(node, line) {
 
 # Starts the process of a node, here or by way of rshcmd. `acceptor`: who waits for it; NULL for a
 # worker of base R's. `own`: arguments for one that is this session's child.
-start_process <- function(process, node, handle, acceptor, command, own, log) {
-  command <- command_from_here(node, command)
+start_process <- function(process, node, handle, acceptor, command, ports, own, log) {
+  command <- command_from_here(node, command, ports)
   command[[1L]] <- program(command[[1L]])
   if (node$local) {
     folder <- tempfile("clutch-node-")
@@ -230,7 +282,8 @@ far_failures <- function(process, ranks, infos, logs, command, port) {
   at <- which(first & !vapply(nodes, function(node) node$local, NA))
   lines <- lapply(utils::head(at, 3L), function(k) {
     node <- nodes[[k]]
-    run <- command_line(command_from_here(node, command(node, ranks[[k]], port)))
+    ports <- ports_of(node, port, "<port there>")
+    run <- command_line(command_from_here(node, command(node, ranks[[k]], ports$there), ports))
     advice <- advice_for(node, infos[[k]], log_lines(logs[[k]]), port)
     c(sprintf("what was run for %s: %s", node$host, run), if (length(advice)) paste("try:", advice))
   })
@@ -269,7 +322,8 @@ show_processes <- function(info, command) {
   port <- if (identical(process$ports, 0L)) "<free>" else process$ports[[1L]]
   of_node <- function(rank) {
     node <- process$nodes[[rank]]
-    line <- command_from_here(node, command(node, rank, port))
+    ports <- ports_of(node, port, "<port there>")
+    line <- command_from_here(node, command(node, rank, ports$there), ports)
     c(sprintf("node %d on %s:", rank, node$host), paste(" ", command_line(line)))
   }
   how <- if (process$manual) "by hand" else if (process$sequential) "one by one" else "all at once"
@@ -279,6 +333,9 @@ show_processes <- function(info, command) {
     sprintf("the session listens at %s, port %s", address, port),
     if (length(process$env)) paste("nodes with", variable_text(process$env)),
     unlist(lapply(seq_along(process$nodes), of_node)),
+    if (any(vapply(process$nodes, function(node) node$tunnel, NA))) {
+      "ssh carries the connections: it listens at <port there> on the loopback address there"
+    },
     if (is_watched(process)) {
       "an R behind rshcmd first gets a line that its shell runs, and that ends it with the session"
     }

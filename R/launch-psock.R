@@ -19,12 +19,14 @@ plan_psock <- function(request) {
   info
 }
 
-psock_command <- function(node, port, process) {
+# Base R's worker does not listen to RANK: it tells which of the nodes it is, see psock_who().
+psock_command <- function(node, port, rank, process) {
   c(
     node$rscript, default_packages_argument(process$methods), node$rscript_args,
     "-e", "parallel:::.workRSOCK()",
     paste0("MASTER=", node$master),
     paste0("PORT=", port),
+    paste0("RANK=", rank),
     paste0("OUT=", node$outfile),
     paste0("SETUPTIMEOUT=", seconds_text(process$setup_timeout)),
     paste0("TIMEOUT=", seconds_text(process$timeout)),
@@ -37,7 +39,7 @@ show_psock <- function(info) {
 }
 
 psock_commands <- function(info) {
-  function(node, rank, port) psock_command(node, port, info$process)
+  function(node, rank, port) psock_command(node, port, rank, info$process)
 }
 
 # ---- start ----
@@ -46,13 +48,14 @@ psock_commands <- function(info) {
 # `info$sockets`.
 start_psock <- function(info, ranks, left) {
   process <- info$process
+  say_plain(process)
   g <- new_gathering(process, ranks)
   ok <- FALSE
   on.exit(end_gathering(g, ok))
   for (i in ranks) {
     node <- process$nodes[[i]]
     g$logs[[i]] <- log_of(process, node)
-    start_psock_node(process, node, g$handles[[i]], g$listener$port, g$logs[[i]])
+    start_psock_node(process, node, i, g$handles[[i]], g$listener$port, g$logs[[i]])
     if (process$sequential) gather(g, i, info, left)
   }
   gather(g, length(ranks), info, left)
@@ -62,10 +65,11 @@ start_psock <- function(info, ranks, left) {
   g$handles
 }
 
-start_psock_node <- function(process, node, handle, port, log) {
-  command <- psock_command(node, port, process)
+start_psock_node <- function(process, node, rank, handle, port, log) {
+  ports <- ports_of(node, port)
+  command <- psock_command(node, ports$there, rank, process)
   if (process$manual) return(say_command(node, command_line(command)))
-  start_process(process, node, handle, NULL, command, character(), log)
+  start_process(process, node, handle, NULL, command, ports, character(), log)
 }
 
 # Workers that are on their way: an environment with
@@ -123,11 +127,16 @@ throw_gathering_failed <- function(g, info) {
 
 has_room <- function(g) length(g$pending) < 128L + length(g$handles)
 
-# Somebody has connected, and is asked for its pid.
+# What a worker is asked: its pid, and the RANK of its command, or 0.
+psock_who <- quote(c(Sys.getpid(), as.integer(substring(
+  c(grep("^RANK=[0-9]+$", commandArgs(TRUE), value = TRUE), "RANK=0")[[1L]], 6L
+))))
+
+# Somebody has connected, and is asked who it is.
 accept_pending <- function(g) {
   s <- .Call(ffi_psock_accept, g$listener$handle)
   if (is.null(s)) return()
-  call <- list(fun = eval, args = list(quote(Sys.getpid())), return = TRUE, tag = NULL)
+  call <- list(fun = eval, args = list(psock_who, baseenv()), return = TRUE, tag = NULL)
   .Call(ffi_psock_queue, s, list(type = "EXEC", data = call, tag = NULL), NA_real_)
   if (!.Call(ffi_psock_flush, s, 0)) return()
   g$pending[[length(g$pending) + 1L]] <- s
@@ -136,35 +145,37 @@ accept_pending <- function(g) {
 
 # Takes the answer of one that is pending. FALSE: not all of it is there yet.
 take_answer <- function(s, g) {
-  pid <- tryCatch(
+  who <- tryCatch(
     .Call(ffi_psock_recv, s, 0, 4096, NULL)$value$value,
     clutch_incomplete = identity,
     error = function(e) NULL
   )
-  if (inherits(pid, "clutch_incomplete")) return(FALSE)
-  at <- node_with_pid(g, pid)
+  if (inherits(who, "clutch_incomplete")) return(FALSE)
+  at <- node_that_is(g, who)
   if (is.na(at)) {
     .Call(ffi_psock_close, s)
     return(TRUE)
   }
   g$sockets[[at]] <- s
-  .Call(ffi_psock_is_ready, g$handles[[at]], pid)
+  .Call(ffi_psock_is_ready, g$handles[[at]], who[[1L]])
   TRUE
 }
 
-# The node that a worker with this pid is: the process that was started, or else one that was not
-# started by this session, or is behind rshcmd. NA: none.
-node_with_pid <- function(g, pid) {
-  if (!is.integer(pid) || length(pid) != 1L) return(NA_integer_)
+# The node that a worker is, by its pid and rank: the process that was started, or else the one with
+# this rank, if it was not started by this session, or is behind rshcmd. NA: none.
+node_that_is <- function(g, who) {
+  if (!is.integer(who) || length(who) != 2L || anyNA(who)) return(NA_integer_)
   child_pid <- function(handle) {
     pid <- .Call(ffi_node_child_pid, handle)
     if (is.null(pid)) NA_integer_ else pid
   }
   known <- vapply(g$handles, child_pid, 1L)
   is_free <- vapply(g$sockets, is.null, NA)
-  if (pid %in% known[is_free]) return(which(is_free & known %in% pid)[1L])
   is_elsewhere <- !vapply(g$nodes, function(node) node$local, NA)
-  which(is_free & (is.na(known) | is_elsewhere))[1L]
+  free <- which(is_free & (is.na(known) | is_elsewhere))
+  if (who[[2L]] %in% free) return(who[[2L]])
+  is_ours <- is_free & !is_elsewhere & known %in% who[[1L]]
+  if (any(is_ours)) which(is_ours)[1L] else free[1L]
 }
 
 forget_pending <- function(g, which) {

@@ -11,6 +11,7 @@ plan_tcp <- function(request) plan_processes(request, "tcp")
 start_tcp <- function(info, ranks, left) {
   tempdir(TRUE) # it may have been deleted since the cluster was made
   process <- info$process
+  say_plain(process)
   logs <- character()
   handles <- list()
   ok <- FALSE
@@ -92,13 +93,14 @@ tcp_command <- function(info) {
 
 # Starts a node, or says how to.
 start_tcp_node <- function(process, node, rank, handle, acceptor, log) {
-  command <- node_command(node, acceptor$port, rank, process)
+  ports <- ports_of(node, acceptor$port)
+  command <- node_command(node, ports$there, rank, process)
   if (process$manual) {
     secret <- .Call(ffi_acceptor_secret, acceptor$handle)
     return(say_command(node, paste0("CLUTCH_SECRET=", secret, " ", command_line(command))))
   }
   own <- paste0("PARENT=", Sys.getpid())
-  start_process(process, node, handle, acceptor$handle, command, own, log)
+  start_process(process, node, handle, acceptor$handle, command, ports, own, log)
 }
 
 # ---- one node anew ----

@@ -71,7 +71,7 @@ test_that("nodes that rshcmd starts connect by IPv6, others of the cluster by IP
   addresses <- with_ipv6(hosts, "alpha")
   nodes <- list(list(host = addresses[["alpha"]], master = addresses[["here"]]),
                 list(host = "beta", master = hosts$here))
-  cl <- make_cluster(nodes, rshcmd = hosts$ssh)
+  cl <- suppressMessages(make_cluster(nodes, rshcmd = hosts$ssh, tls = FALSE))
   on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
   where <- vapply(parallel::clusterCall(cl, Sys.info), `[[`, "", "nodename")
   expect_identical(where, c("alpha", "beta"))

@@ -28,8 +28,8 @@ test_that("what a command printed, and how it ended, lead to what can be tried",
   cannot <- "Fatal error: cannot open file '/lib/clutch/node/join.R': No such file or directory"
   expect_match(advice(ended(2L), cannot), "homogeneous")
   late <- "node 1 did not join the cluster at here, port 7: connection refused"
-  expect_match(advice(ended(1L), late, 7L), "-R 7:localhost:7")
-  expect_match(advice(list(state = "starting", pid = NA), NULL, 7L), "port = 7")
+  expect_match(advice(ended(1L), late, 7L), "port 7 through .*Without `tls = FALSE`")
+  expect_match(advice(list(state = "starting", pid = NA), NULL, 7L), "port 7")
 })
 
 test_that("nothing is advised where nothing is known", {
@@ -50,7 +50,8 @@ needs_hosts <- function() {
 failed_start <- function(spec, ..., ssh = hosts$ssh, master = hosts$here, setup_timeout = 30) {
   began <- proc.time()[[3L]]
   e <- tryCatch(
-    make_cluster(spec, rshcmd = ssh, master = master, setup_timeout = setup_timeout, ...),
+    suppressMessages(make_cluster(spec, rshcmd = ssh, master = master, tls = FALSE,
+                                  setup_timeout = setup_timeout, ...)),
     clutch_start = identity
   )
   expect_s3_class(e, "clutch_start")
@@ -99,15 +100,18 @@ test_that("a firewall hinders the dial back: what is advised works", {
   port <- dead_port()
   text <- failed_start("alpha", port = port, setup_timeout = 5)
   expect_match(text, "did not arrive within 5 seconds|did not join the cluster")
-  advised <- sprintf("rshcmd = \"%s -R %d:localhost:%d\", port = %d", hosts$ssh, port, port, port)
-  expect_match(text, advised, fixed = TRUE)
+  expect_match(text, "Without `tls = FALSE` ssh carries the connection", fixed = TRUE)
   expect_true(eventually(!length(processes_on(hosts, "alpha"))))
-  cl <- make_cluster("alpha", master = "localhost", port = port,
-                     rshcmd = sprintf("%s -R %d:localhost:%d", hosts$ssh, port, port))
-  on.exit(stop_cluster(cl))
-  expect_identical(cluster_map_dbl(cl, 1:4, function(i) i^2), (1:4)^2)
-  where <- parallel::clusterCall(cl, function() Sys.info()[["nodename"]])
-  expect_identical(where, list("alpha"))
+  own <- sprintf("%s -R %d:localhost:%d", hosts$ssh, port, port)
+  for (ssh in c(own, hosts$ssh)) { # by the user's own means, or as advised
+    master <- if (ssh == own) "localhost" else hosts$here
+    cl <- make_cluster("alpha", "parallel", master = master, port = port, rshcmd = ssh)
+    on.exit(stop_cluster(cl))
+    expect_identical(cluster_map_dbl(cl, 1:4, function(i) i^2), (1:4)^2)
+    where <- parallel::clusterCall(cl, function() Sys.info()[["nodename"]])
+    expect_identical(where, list("alpha"))
+    stop_cluster(cl)
+  }
 })
 
 test_that("the hosts end", {

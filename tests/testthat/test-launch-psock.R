@@ -80,8 +80,10 @@ test_that("a program that is missing is an error that leaves nothing, however it
     tryCatch(make_cluster(2, node = "psock", rscript = "/no/such/Rscript"),
              clutch_error = identity), "clutch_start"
   )
-  e <- tryCatch(make_cluster(list(list(host = "far", rshcmd = "no-such-program-here"))),
-                clutch_error = identity)
+  e <- tryCatch(
+    suppressMessages(make_cluster(list(list(host = "far", rshcmd = "no-such-program-here")),
+                                  tls = FALSE)), clutch_error = identity
+  )
   expect_match(conditionMessage(e), "no-such-program-here", fixed = TRUE)
   expect_identical(new_files(), character())
 })

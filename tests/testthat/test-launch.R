@@ -46,11 +46,12 @@ test_that("what nodes over TCP would be started with, here and elsewhere", {
 test_that("what base R's workers would be started with", {
   local_plain_environment()
   expect_snapshot(show_start(c("localhost", "far"), node = "psock", timeout = 60,
-                             homogeneous = FALSE, master = "here"), transform = scrub_start)
+                             homogeneous = FALSE, master = "here", tls = FALSE),
+                  transform = scrub_start)
 })
 
 test_that("a dry run checks what a start checks", {
-  expect_error(show_start("far", "spawn"), "starts nodes on this machine only",
+  expect_error(show_start(c("localhost", "far"), "spawn"), "starts nodes on this machine only",
                class = "clutch_argument")
   expect_error(show_start(0), class = "clutch_argument")
 })

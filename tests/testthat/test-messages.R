@@ -40,7 +40,7 @@ test_that("errors of arguments say what to do", {
     make_cluster(1e6), make_cluster(2, setup_timout = 3), make_cluster(2, strategy = "fork"),
     make_cluster(2, env = "A=1"),
     make_cluster(2, outfile = 7), make_cluster(2, setup_timeout = 0),
-    make_cluster("elsewhere", strategy = "fork_server"), make_cluster(2, port = -1),
+    make_cluster(c("localhost", "elsewhere"), strategy = "fork_server"), make_cluster(2, port = -1),
     cluster_status(1)))
 })
 

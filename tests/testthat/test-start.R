@@ -105,7 +105,7 @@ test_that("a node started by hand or by rshcmd is known to be starting by its co
   node$same <- FALSE
   there <- clutch:::node_command(node, dead_port(), 1L, tcp)
   node$outfile <- "/dev/null"
-  for (command in list(here, there, clutch:::psock_command(node, dead_port(), tcp)))
+  for (command in list(here, there, clutch:::psock_command(node, dead_port(), 1L, tcp)))
     expect_match(suppressWarnings(profiled(shQuote(command[-1L])))[[1L]], "starting: TRUE")
   expect_match(suppressWarnings(profiled(c("-e", "1")))[[1L]], "starting: FALSE")
 })
