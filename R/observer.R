@@ -238,19 +238,20 @@ session_seen <- function(seen) {
 hosts_seen <- function(nodes, far) {
   hosts <- unique(nodes$host)
   n <- length(hosts)
-  at <- match(nodes$host, hosts)
-  total <- function(x) vapply(seq_len(n), function(k) sum(x[at == k]), 1)
+  at <- if (n == 1L) rep(1L, nrow(nodes)) else match(nodes$host, hosts)
+  total <- function(x) if (n == 1L) sum(x) else vapply(seq_len(n), function(k) sum(x[at == k]), 1)
   out <- list(host = as.character(hosts), state = rep("up", n), nodes = tabulate(at, n),
               load = rep(NA_real_, n), memory = rep(NA_real_, n), memory_free = rep(NA_real_, n),
               sent = total(nodes$sent), received = total(nodes$received),
               round_trip = rep(NA_real_, n))
   here <- which(hosts == "localhost")
   if (length(here)) {
-    out[c("load", "memory", "memory_free")] <- Map(function(column, value) {
-      column[here] <- value
-      column
-    }, out[c("load", "memory", "memory_free")], .Call(ffi_observer_machine))
+    machine <- .Call(ffi_observer_machine)
+    out$load[here] <- machine[[1L]]
+    out$memory[here] <- machine[[2L]]
+    out$memory_free[here] <- machine[[3L]]
   }
+  if (!NROW(far)) return(to_rows(out)) # the rest takes as long as all before
   far <- far[far$state != "ended", , drop = FALSE]
   for (k in which(hosts %in% far$host)) {
     of <- far[far$host == hosts[[k]], , drop = FALSE]

@@ -74,19 +74,24 @@ static char *skip(char *at, int fields) {
 }
 #endif
 
-int64_t clu_os_process_cpu(int64_t pid, int64_t *given) {
+int64_t clu_os_process_cpu(int64_t pid, clu_process_pages *pages) {
 #if defined(CLU_HAVE_PROC)
   char text[1024], *at = skip(read_stat(pid, text, sizeof text), 7); /* minflt is the 10th */
   unsigned long long user, system;
-  if (at && given) *given = (int64_t)strtoll(at, NULL, 10) * sysconf(_SC_PAGESIZE);
+  long long faults = at ? strtoll(at, NULL, 10) : 0;
   at = skip(at, 4); /* utime */
   if (!at) return -1;
   user = strtoull(at, &at, 10);
-  system = strtoull(at, NULL, 10);
+  system = strtoull(at, &at, 10);
+  if (pages) {
+    at = skip(at, 9); /* rss */
+    pages->given = (int64_t)faults * sysconf(_SC_PAGESIZE);
+    pages->resident = at ? (int64_t)strtoll(at, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
+  }
   return (int64_t)((user + system) * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK));
 #else
   (void)pid;
-  (void)given;
+  (void)pages;
   return -1;
 #endif
 }

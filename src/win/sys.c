@@ -230,8 +230,8 @@ int64_t clu_os_count_in_file(const char *path, const char *name) {
   return -1;
 }
 
-int64_t clu_os_process_cpu(int64_t pid, int64_t *given) {
-  (void)given;
+int64_t clu_os_process_cpu(int64_t pid, clu_process_pages *pages) {
+  (void)pages;
   (void)pid; /* nobody asks: there are no fork servers */
   return -1;
 }

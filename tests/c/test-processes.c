@@ -92,6 +92,7 @@ TEST(the_machine_says_what_it_has_left) {
 }
 
 TEST(a_process_uses_time) {
+  clu_process_pages pages;
   double end = test_ms() + 10000;
   int64_t before = clu_os_process_cpu(clu_os_getpid(), NULL);
   if (!(clu_os_can() & CLU_CAN_PROC)) return;
@@ -99,6 +100,9 @@ TEST(a_process_uses_time) {
   while (clu_os_process_cpu(clu_os_getpid(), NULL) < before + 50 && test_ms() < end) continue;
   CHECK(test_ms() < end);
   CHECK_INT_EQ(clu_os_process_cpu(0x7fffffff, NULL), -1);
+  CHECK(clu_os_process_cpu(clu_os_getpid(), &pages) >= before + 50);
+  CHECK(pages.given > 65536 && pages.resident > 65536);
+  CHECK(pages.resident < clu_os_total_memory());
 }
 
 TEST(a_process_is_in_memory_and_does_something) {

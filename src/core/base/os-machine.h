@@ -14,10 +14,15 @@ void clu_os_machine(clu_machine *out);
 /* The number behind `name` in a text file of the system that has such a line ("oom_kill 3"); -1: it
  * has none. */
 int64_t clu_os_count_in_file(const char *path, const char *name);
-/* Milliseconds of user and system time that a process has used; -1: not known. `given`, which may
- * be NULL: bytes of memory that it has been given so far, page by page, new or in place of such
- * that it has shared. */
-int64_t clu_os_process_cpu(int64_t pid, int64_t *given);
+/* Memory of a process, in bytes. */
+typedef struct clu_process_pages {
+  int64_t given;    /* that it has been given so far, page by page, new or in place of such that it
+                     * has shared */
+  int64_t resident; /* that it has in memory now, of its own or not */
+} clu_process_pages;
+/* Milliseconds of user and system time that a process has used; -1: not known. `pages`, which may
+ * be NULL, is told by the system with it. */
+int64_t clu_os_process_cpu(int64_t pid, clu_process_pages *pages);
 /* Bytes that it has in memory with no file behind them, of its own or not; -1: not known. */
 int64_t clu_os_process_anonymous(int64_t pid);
 /* What it does, by the system's letter: 'R' it computes, 'S', 'D' or 'I' it waits, 'T' or 't' it is

@@ -166,7 +166,8 @@ struct clu_relay {
   clu_timer look;     /* at the rings */
   uint64_t look_until;
   uint64_t use_told; /* far: when it was asked last what it uses */
-  clu_lane *lanes;   /* the control channel first */
+  clu_weighing weighing;
+  clu_lane *lanes; /* the control channel first */
   clu_sent_segment *sent;
   clu_got_segment *got;
   uint64_t numbers; /* of segments and output streams that this side has opened */

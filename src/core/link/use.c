@@ -48,19 +48,19 @@ static int look_at(clu_lane *s, const clu_activity *a, uint64_t after, uint64_t 
   if (pid <= 0) return 0;
   if (pid != s->use.pid) clu_process_use_begin(&s->use, pid);
   if (s->use.at && now - s->use.at < after) return 0;
-  clu_process_use_look(&s->use, atomic_load_explicit(&a->ended, memory_order_relaxed), now);
+  clu_process_use_look(&s->use, now);
   return 1;
 }
 
 /* Those of which it had to wait. */
 static void weigh_some(clu_relay *r, uint64_t now) {
-  uint64_t until = clu_os_now() + CLU_USE_WEIGH_FOR;
-  do {
+  while (clu_weighing_may(&r->weighing, now)) {
     clu_process_use *first = NULL;
     for (clu_lane *s = r->lanes; s; s = s->next) first = clu_process_use_first(first, &s->use);
     if (!first) return;
     clu_process_use_weigh(first, now);
-  } while (clu_os_now() < until);
+    clu_weighing_spend(&r->weighing, first->took);
+  }
 }
 
 static void put_node(unsigned char *p, const clu_lane *s, uint64_t since, uint64_t now) {

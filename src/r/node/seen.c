@@ -62,13 +62,6 @@ static void find_memory(clu_seen *s) {
     s->of_session.shared = p;
 }
 
-static uint64_t ended_at(const clu_seen *s, int i) {
-  int slot;
-  clu_shared *from = clu_seen_memory_of(s, i, &slot);
-  if (!from) return UINT64_MAX;
-  return atomic_load_explicit(&clu_shared_activity(from, slot)->ended, memory_order_relaxed);
-}
-
 /* It tells what it is in, see read_call(), the next time. One that has not been at its task for
  * long is not disturbed. */
 static void ask_call(const clu_seen *s, int i, uint64_t now) {
@@ -82,13 +75,13 @@ static void ask_call(const clu_seen *s, int i, uint64_t now) {
 }
 
 static void weigh_some(clu_seen *s) {
-  uint64_t until = clu_os_now() + CLU_USE_WEIGH_FOR;
-  do {
+  while (clu_weighing_may(&s->weighing, clu_os_now())) {
     clu_process_use *first = NULL;
     for (int i = 0; i < s->n; i++) first = clu_process_use_first(first, &s->nodes[i]);
     if (!first) return;
     clu_process_use_weigh(first, clu_os_now());
-  } while (clu_os_now() < until);
+    clu_weighing_spend(&s->weighing, first->took);
+  }
 }
 
 void clu_seen_look(clu_seen *s) {
@@ -101,7 +94,7 @@ void clu_seen_look(clu_seen *s) {
     clu_process_use *x = &s->nodes[s->next];
     clu_pid pid = (clu_pid)clu_view_get(&nd->pid);
     if (pid != x->pid) clu_process_use_begin(x, pid);
-    if (pid > 0 && is_here(m, nd)) clu_process_use_look(x, ended_at(s, s->next), now);
+    if (pid > 0 && is_here(m, nd)) clu_process_use_look(x, now);
     ask_call(s, s->next, now);
     s->next = (s->next + 1) % s->n;
   }

@@ -24,8 +24,9 @@ typedef struct clu_seen {
   uint64_t memory;            /* which one that is: its word in the view */
   int n;
   clu_process_use *nodes; /* of this host; others are in the view */
-  int next;               /* the first that is looked at next */
-  uint64_t looked;        /* when some were */
+  clu_weighing weighing;
+  int next;        /* the first that is looked at next */
+  uint64_t looked; /* when some were */
 } clu_seen;
 
 /* NULL without memory. Takes over the view. `server` may be NULL. */
@@ -34,7 +35,7 @@ void clu_seen_free(clu_seen *s); /* accepts NULL */
 /* Where node `i` says what it is at: `*slot` of that memory; NULL: nowhere that can be read. */
 clu_shared *clu_seen_memory_of(const clu_seen *s, R_xlen_t i, int *slot);
 
-/* Looks at processes: at all of few nodes, else at so many that all get their turn within 8 s.
+/* Looks at processes: at all of few nodes, else at so many that all get their turn within 9 s.
  * Those of them that have been at a task for long are asked which R call they are in: an answer
  * takes a node 0.2 ms. Who can tell of nodes on other hosts sees that somebody looks. */
 void clu_seen_look(clu_seen *s);
