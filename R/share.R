@@ -39,10 +39,13 @@
 #' * `share()`: the object, with large vectors in shared memory.
 #' * `is_shared()`: `TRUE` if `x` is a vector in shared memory, or a list with one among its
 #'   elements (at any depth).
-#' * `shared_info()`: a data frame with a row for each block of shared memory that this session has
-#'   mapped: `id` (number), `bytes` (double) and `pids` (list of integer vectors: the processes that
-#'   have mapped it, this session among them, as far as the system tells). No rows where the system
-#'   has no `/proc`.
+#' * `shared_info()`: a data frame with a row for each block of shared memory that this session or a
+#'   node that it has started on this host has mapped: `what` (`"vectors"`), `id` (number), `bytes`
+#'   (double) and `pids` (list of integer vectors: the processes that have mapped it, as far as the
+#'   system tells). What was sent and is in no row went by the socket. For each node of a cluster
+#'   with `preload` there is another row: `what` is `"preload"`, `id` `NA`, `bytes` is what the node
+#'   still has in common with the process that has evaluated the expression, R itself included, and
+#'   `pids` are these two. No rows where the system has no `/proc`.
 #' @section Errors:
 #' `clutch_argument`: option `clutch.share_from` is no number.
 #' @seealso [cluster_export()]; `make_cluster(preload = )` for objects of other types.
@@ -57,7 +60,14 @@
 #' shared_info()$bytes
 #' stop_cluster(cl)
 #' @export
-share <- function(x) .Call(ffi_share, x)
+share <- function(x) {
+  out <- .Call(ffi_share, x)
+  # with room for columns, as data.table() makes it: data.table::set() can add one
+  if (inherits(out, "data.table") && is_shared(out) && isNamespaceLoaded("data.table")) {
+    out <- getExportedValue("data.table", "setalloccol")(out)
+  }
+  out
+}
 
 #' @rdname share
 #' @export
@@ -69,15 +79,44 @@ is_shared <- function(x) {
 #' @rdname share
 #' @export
 shared_info <- function() {
-  mine <- shared_maps(Sys.getpid())
-  ids <- unique(mine$id)
-  pids <- lapply(ids, function(id) integer())
-  for (pid in if (length(ids)) processes_here()) {
-    has <- ids %in% shared_maps(pid)$id
-    pids[has] <- lapply(pids[has], c, pid)
+  rbind(shared_blocks(), preload_shares())
+}
+
+shared_blocks <- function() {
+  here <- processes_here()
+  ours <- c(Sys.getpid(), started_by(Sys.getpid(), here))
+  ids <- unique(unlist(lapply(ours, function(pid) shared_maps(pid)$id)))
+  all <- lapply(if (length(ids)) here, shared_maps)
+  # what has ended meanwhile is in no row
+  ids <- ids[ids %in% unlist(lapply(all, `[[`, "id"))]
+  bytes <- vapply(ids, function(id) max(unlist(lapply(all, function(m) m$bytes[m$id == id]))), 1)
+  pids <- lapply(ids, function(id) here[vapply(all, function(m) id %in% m$id, NA)])
+  info_rows("vectors", ids, bytes, pids)
+}
+
+# What nodes have in common with the server that has evaluated their `preload`.
+preload_shares <- function() {
+  servers <- vapply(own_servers(), function(s) .Call(ffi_server_info, s$handle)$pid, 1L)
+  here <- if (length(servers)) processes_here()
+  pairs <- unlist(lapply(servers, function(server) {
+    lapply(children_of(server, here), function(node) c(server, node))
+  }), recursive = FALSE)
+  bytes <- vapply(pairs, function(pair) common_bytes(pair[[2L]]), 1)
+  info_rows("preload", rep(NA_real_, length(pairs)), bytes, pairs)
+}
+
+info_rows <- function(what, ids, bytes, pids) {
+  data.frame(what = rep(what, length(pids)), id = as.numeric(ids), bytes = as.numeric(bytes),
+             pids = I(as.list(pids)))
+}
+
+# Pages that are neither a file's nor of shared memory, and that other processes have, too.
+common_bytes <- function(pid) {
+  lines <- read_lines("/proc", pid, "smaps_rollup")
+  kb <- function(name) {
+    as.numeric(gsub("[^0-9]", "", grep(paste0("^", name, ":"), lines, value = TRUE)))
   }
-  data.frame(id = ids, bytes = as.vector(tapply(mine$bytes, factor(mine$id, ids), max)),
-             pids = I(pids))
+  max(0, sum(kb("Anonymous")) - sum(kb("Private_Dirty"))) * 1024
 }
 
 # The option for the nodes of a cluster: from which size on their results are shared. Several nodes
@@ -90,10 +129,32 @@ processes_here <- function() {
   sort(as.integer(list.files(proc_file(), "^[0-9]+$")))
 }
 
+children_of <- function(pid, among) among[parents_of(among) %in% pid]
+
+# Its children, and theirs.
+started_by <- function(pid, among) {
+  parents <- parents_of(among)
+  out <- integer()
+  while (length(pid)) {
+    pid <- among[parents %in% pid]
+    out <- c(out, pid)
+  }
+  out
+}
+
+parents_of <- function(pids) {
+  vapply(pids, function(pid) {
+    stat <- read_lines(proc_file(pid, "stat"))
+    if (!length(stat)) return(NA_integer_)
+    as.integer(strsplit(sub("^.*\\) ", "", stat[[1L]]), " ")[[1L]][[2L]])
+  }, 1L)
+}
+
 # The blocks that a process has mapped: their numbers in the system, and how long the mappings are.
 # None of a process that has ended, or is another user's.
 shared_maps <- function(pid) {
-  lines <- grep("/memfd:clutch-data ", read_lines("/proc", pid, "maps"), fixed = TRUE, value = TRUE)
+  ours <- "/(memfd:)?clutch-data\\S* \\(deleted\\)$" # else a file that was removed
+  lines <- grep(ours, read_lines("/proc", pid, "maps"), value = TRUE)
   fields <- regmatches(lines, regexec("^([0-9a-f]+)-([0-9a-f]+) \\S+ \\S+ \\S+ ([0-9]+)", lines))
   at <- function(i) vapply(fields, `[`, "", i)
   hex <- function(text) as.numeric(paste0("0x", text, recycle0 = TRUE))

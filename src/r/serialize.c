@@ -105,12 +105,20 @@ static int in_piece_char(R_inpstream_t s) {
   return c;
 }
 
+/* The pointer by which a data.table knows whether it was copied (data.table's assign.c). In a copy
+ * it has to be empty, as in one that comes from a file: else `:=` warns that somebody else has
+ * copied the table. */
+static int is_table_mark(SEXP x) {
+  return TYPEOF(x) == EXTPTRSXP && R_ExternalPtrAddr(x) == R_NilValue;
+}
+
 /* Environments and pointers that are not copied: `cell` has a list of them, and their number is
  * written. */
 static SEXP put_apart(SEXP x, SEXP cell) {
   char number[32];
   int n = 0;
   SEXP at = CAR(cell);
+  if (is_table_mark(x)) return R_NilValue;
   while (at != R_NilValue && CAR(at) != x) {
     n++;
     at = CDR(at);

@@ -82,22 +82,30 @@ int clu_may_have_large(SEXP x, size_t from) {
 
 /* ---- what R writes ---- */
 
-/* Whether a vector's elements begin: the numbers before are its flags and its length, and these are
- * the first of them (R writes some thousand at a time), or all. Its bytes; 0: no. */
-static uint64_t vector_begins(clu_splice *s, size_t n) {
-  int k = s->nwords, type, is_long = k >= 4 && s->words[1] == -1;
-  const int *w = s->words + (is_long || k < 2 ? 0 : k - 2);
+/* Bytes of a large vector whose flags and length are the last `nhead` numbers, and whose first
+ * elements are these `n` bytes; 0: they are no such thing. */
+static uint64_t large_after(clu_splice *s, int nhead, size_t n) {
+  const int *w;
   uint64_t length, bytes;
   size_t width;
-  if (k < 2 || (!is_long && s->words[k - 1] < 0)) return 0;
-  length = is_long ? (uint64_t)(uint32_t)w[2] << 32 | (uint32_t)w[3] : (uint64_t)w[1];
-  type = w[0] & 255;
-  width = clu_shared_width(type);
+  if (s->nwords < nhead) return 0;
+  w = s->words + s->nwords - nhead;
+  if (nhead == 4 ? w[1] != -1 : w[1] < 0) return 0;
+  length = nhead == 4 ? (uint64_t)(uint32_t)w[2] << 32 | (uint32_t)w[3] : (uint64_t)w[1];
+  width = clu_shared_width(w[0] & 255);
   bytes = length * width;
   if (!width || bytes < s->from || n > bytes || n % width != 0) return 0;
-  s->nhead = is_long ? 4 : 2;
-  memcpy(s->head, w, sizeof *w * (size_t)s->nhead);
+  s->nhead = nhead;
+  memcpy(s->head, w, sizeof *w * (size_t)nhead);
   return bytes;
+}
+
+/* Whether a vector's elements begin: R writes some thousand at a time, or all. The length of a long
+ * vector is three numbers, of which the first is -1; so may be an element that was written before.
+ */
+static uint64_t vector_begins(clu_splice *s, size_t n) {
+  uint64_t bytes = large_after(s, 4, n);
+  return bytes ? bytes : large_after(s, 2, n);
 }
 
 /* In place of the vector. */

@@ -332,7 +332,7 @@ test_that("large vectors that the expression needs of the session come by shared
 test_that("a large vector stays shared when it is used, and when garbage is collected", {
   linux_only()
   skip_if_not(file.exists("/proc/self/smaps_rollup"))
-  cl <- make_cluster(2, preload = v <- as.numeric(seq_len(1e7)))
+  cl <- make_cluster(2, preload = v <- seq_len(1e7) + 0) # as.numeric() would stay a sequence
   on.exit(stop_cluster(cl))
   idle <- vapply(pids(cl), private_dirty, 1)
   expect_equal(unlist(on_nodes(cl, quote(sum(v)))), rep(sum(as.numeric(seq_len(1e7))), 2))
@@ -349,4 +349,31 @@ test_that("a large vector stays shared when it is used, and when garbage is coll
     v[1]
   })), list(0))
   expect_identical(on_nodes(cl[2], quote(v[1])), list(1))
+})
+
+test_that("shared_info() tells what a node still has in common with what was preloaded", {
+  linux_only()
+  needs("proc")
+  skip_if_not(file.exists("/proc/self/smaps_rollup"))
+  cl <- make_cluster(2, preload = {
+    v <- seq_len(1e7) + 0 # in memory, which as.numeric() of a sequence is not
+    l <- lapply(1:5e5, as.numeric)
+  })
+  on.exit(stop_cluster(cl))
+  common <- function() {
+    now <- shared_info()
+    now <- now[now$what == "preload", ]
+    expect_identical(lapply(now$pids, `[[`, 1L), rep(list(own_server_pid(cl)), 2L))
+    expect_true(all(is.na(now$id)))
+    now$bytes[match(pids(cl), vapply(now$pids, `[[`, 1L, 2L))]
+  }
+  before <- common()
+  expect_gt(min(before), 8e7 + 3e7)
+  on_nodes(cl[1L], quote(gc()))
+  after <- common()
+  expect_lt(after[[1L]], before[[1L]] - 2e7) # the list
+  expect_gt(after[[1L]], 8e7 - 1e7) # and not the vector
+  expect_gt(after[[2L]], before[[2L]] - 1e7)
+  stop_cluster(cl)
+  expect_false("preload" %in% shared_info()$what)
 })

@@ -58,6 +58,28 @@ test_that("data.table changes its tables by reference, and each process its own"
   expect_identical(columns$x[1:2], c(n, n - 1))
 })
 
+test_that("what share() returns is a data.table that may get columns", {
+  testthat::skip_if_not_installed("data.table")
+  shares()
+  was <- options(warn = 2)
+  on.exit(options(was))
+  d <- data.table::data.table(x = 1:2e5 + 0)
+  f <- workspace(function(d) d[, y := x * 2]) # no package that is aware of data.table
+  environment(f) <- list2env(list(.datatable.aware = TRUE, `[` = `[`), parent = globalenv())
+  for (s in list(share(d), share(list(d))[[1L]])) {
+    expect_true(is_shared(s))
+    f(s)
+    expect_identical(s[["x"]], d$x)
+  }
+  s <- share(d)
+  data.table::set(s, j = "z", value = 1L)
+  f(s)
+  expect_identical(names(s), c("x", "z", "y"))
+  expect_identical(s$y, d$x * 2)
+  expect_true(is_shared(s$x))
+  expect_identical(names(d), "x")
+})
+
 test_that("fwrite(), dput(), serialize() and the like write ordinary vectors", {
   testthat::skip_if_not_installed("data.table")
   shares()

@@ -160,7 +160,8 @@ test_that("a small part of what came does not keep the whole", {
   before <- shared_info()$id
   largest <- function() {
     now <- shared_info()
-    max(now$bytes[!now$id %in% before])
+    here <- vapply(now$pids, function(p) Sys.getpid() %in% p, NA)
+    max(now$bytes[here & !now$id %in% before])
   }
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
@@ -400,6 +401,18 @@ test_that("share() keeps environments, and shares what is in lists", {
   expect_identical(share(x), x)
 })
 
+# An element that is -1 looks like the beginning of a long vector's length.
+test_that("vectors are found whatever was written before them", {
+  shares()
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  x <- runif(2e5)
+  for (before in list(-1L, NA, 14L, NA_character_, c(14L, -1L), list(14L, -1L), NULL, as.raw(255)))
+    expect_identical(parallel::clusterCall(cl, function(l) list(clutch::is_shared(l[[2L]]), l),
+                                           list(before, x)),
+                     list(list(TRUE, list(before, x))))
+})
+
 test_that("shared_info() tells blocks, bytes and processes", {
   needs("proc")
   shares()
@@ -414,6 +427,17 @@ test_that("shared_info() tells blocks, bytes and processes", {
   expect_identical(nrow(new), 1L)
   expect_gte(new$bytes, 8e5)
   expect_setequal(new$pids[[1L]], c(Sys.getpid(), pids(cl)))
+  # what nodes alone have mapped
+  y <- runif(2e5)
+  cluster_export(cl[2L], "y", environment())
+  now <- shared_info()
+  new <- now[!now$id %in% c(before$id, new$id), ]
+  expect_identical(nrow(new), 1L)
+  expect_gte(new$bytes, 1.6e6)
+  expect_identical(new$pids[[1L]], pids(cl)[[2L]])
+  expect_identical(unique(now$what), "vectors")
+  stop_cluster(cl)
+  expect_false(any(new$id %in% shared_info()$id))
 })
 
 test_that("memory is given back: dropped values, stopped nodes, ended clusters", {
