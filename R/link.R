@@ -35,7 +35,9 @@ link_server <- function() {
   sweep_servers()
   spec <- default_server_spec()
   env <- effective_env(NULL)
-  if (is.null(the$servers[[server_key(spec, env)]])) spec$strategy <- "spawn"
+  there <- the$servers[[server_key(spec, env)]]
+  if (!is.null(there)) return(there)
+  spec$strategy <- "spawn"
   server_for(spec, env)
 }
 
@@ -59,7 +61,10 @@ has_tunnel <- function(link, how) {
 # prepare() takes it.
 link_host <- function(link, setup) {
   link$number <- link$number + 1L
-  handle <- .Call(ffi_link_host, link$handle, link$number)
+  handle <- tryCatch(.Call(ffi_link_host, link$handle, link$number), clutch_start = function(e) {
+    server_ready(link$server, 0.01) # why that has ended which was to fork it
+    stop(e)
+  })
   .Call(ffi_server_send, handle, "setup", setup)
   list(number = link$number, handle = handle, report = NULL)
 }

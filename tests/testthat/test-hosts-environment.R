@@ -59,3 +59,26 @@ test_that("a test that is killed takes its hosts along", {
   expect_true(ends(s))
   expect_true(eventually(!any(alive(of_hosts))))
 })
+
+test_that("`modules` are loaded by a login shell, and one that is not there is the error", {
+  home <- tempfile("home-")
+  dir.create(home)
+  on.exit(unlink(home, recursive = TRUE))
+  writeLines(c(
+    "module() {",
+    "  shift",
+    "  for m in \"$@\"; do [ $m != R/9 ] || { echo \"no module $m\" >&2; return 1; }; done",
+    "  export LOADED=\"$*\"",
+    "}"
+  ), file.path(home, ".bash_profile"))
+  hosts <- hosts_or_skip("alpha", env = c(HOME = home))
+  on.exit(stop_hosts(hosts), add = TRUE)
+  ssh <- c("ssh", "-F", hosts$config)
+  cl <- make_cluster(hosts("alpha", 1, modules = c("gcc", "R/4.4"), ssh = ssh))
+  expect_identical(parallel::clusterCall(cl, Sys.getenv, "LOADED"), list("gcc R/4.4"))
+  stop_cluster(cl)
+  e <- tryCatch(make_cluster(hosts("alpha", 1, modules = "R/9", ssh = ssh)),
+                clutch_start = identity)
+  expect_match(conditionMessage(e), "it printed last:\n  no module R/9", fixed = TRUE)
+  expect_hosts_empty(hosts)
+})

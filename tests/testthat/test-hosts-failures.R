@@ -115,6 +115,34 @@ test_that("options of no use are told before anything is started", {
   }
 })
 
+test_that("the process for the link cannot be started here: the reason, and nothing is left", {
+  needs_hosts()
+  for (before in c("", "sleep 1; ")) { # at once, and while ssh runs
+    began <- logins(hosts_there)[["here"]]
+    s <- start_script(c(
+      "original <- clutch:::server_command",
+      "assignInNamespace('server_command', function(...) {",
+      "  how <- original(...)",
+      sprintf("  how$argv <- c('/bin/sh', '-c', '%secho no luck >&2; exit 3')", before),
+      "  how",
+      "}, 'clutch')",
+      # R there takes longer to begin than the failure
+      sprintf("x <- hosts('alpha', 2, ssh = c('ssh', '-F', '%s'), setup = 'sleep 2')",
+              hosts_there$config),
+      "e <- tryCatch(make_cluster(x), clutch_start = identity)",
+      "cat(conditionMessage(e), '\\nready\\n')", "Sys.sleep(100)"
+    ))
+    on.exit(tools::pskill(s$pid, 9L))
+    expect_true(said(s, "^ready"), info = paste(lines_of(s), collapse = "\n"))
+    expect_match(paste(lines_of(s), collapse = "\n"), "exit status 3.*no luck")
+    if (nzchar(before)) expect_gt(logins(hosts_there)[["here"]], began)
+    # the session goes on, and what ssh has started ends nevertheless
+    expect_true(eventually(identical(processes_of(s), s$pid), 10))
+    expect_hosts_empty(hosts_there)
+    tools::pskill(s$pid, 9L)
+  }
+})
+
 test_that("something before R that reads the settings; an R that does not begin", {
   text <- failed_start(on_alpha(setup = "cat > /dev/null"))
   expect_match(text, "settings of this host were expected.*try: what runs there before R")
