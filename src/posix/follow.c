@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -172,21 +171,30 @@ int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns) {
 static clu_pid term_parent, term_self;
 static char *term_tmp;
 
+/* Nobody is left to clean up. fork() is not for a signal handler: it takes locks, and this thread
+ * may hold them, in malloc() or in a fork() that the signal has interrupted. So this process itself
+ * becomes what removes the folder. No signal is to end it before: another SIGTERM, or that of a
+ * timer that was set. They are ignored and not blocked, since shells do not keep a mask. */
+static void become_removal(void) {
+  char *with_group[] = {(char *)"sh", (char *)"-c", (char *)"/bin/rm -rf -- \"$1\"; kill -9 0",
+                        (char *)"sh", term_tmp,     NULL};
+  char *alone[] = {(char *)"rm", (char *)"-rf", (char *)"--", term_tmp, NULL};
+  int leads = getpgrp() == getpid();
+  sigset_t none;
+  for (int sig = 1; sig < NSIG; sig++)
+    if (sig != SIGKILL && sig != SIGSTOP)
+      clu_set_handler(sig, sig == SIGCHLD ? SIG_DFL : SIG_IGN, 0); /* a shell waits for its child */
+  sigemptyset(&none);
+  pthread_sigmask(SIG_SETMASK, &none, NULL);
+  execve(leads ? "/bin/sh" : "/bin/rm", leads ? with_group : alone, environ);
+  kill(leads ? 0 : getpid(), SIGKILL); /* what this process has started, and itself */
+}
+
 static void on_term(int sig) {
   /* not in a process that the one meant has forked: parallel ends those by SIGTERM */
-  if (getpid() == (pid_t)term_self && getppid() != (pid_t)term_parent) {
-    /* nobody is left to clean up. vfork, for fork() is not safe here: it takes locks */
-    char *argv[] = {(char *)"rm", (char *)"-rf", (char *)"--", term_tmp, NULL};
-    pid_t pid = getpgrp() == getpid() ? fork_to_exec() : 0;
-    if (pid <= 0) { /* as the child; or where there can be none, this process becomes it */
-      execve("/bin/rm", argv, environ);
-      kill(getpid(), SIGKILL);
-    }
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
-    kill(0, SIGKILL); /* what this process has started, and itself */
-  }
+  if (getpid() == (pid_t)term_self && getppid() != (pid_t)term_parent) become_removal();
   signal(sig, SIG_DFL);
-  kill(getpid(), sig);
+  kill(getpid(), sig); /* when this handler has returned */
 }
 
 int clu_os_on_term(clu_pid parent, const char *tmp) {
@@ -198,6 +206,6 @@ int clu_os_on_term(clu_pid parent, const char *tmp) {
   term_self = getpid();
   if (!tmp) return CLU_OK;
   if (!copy) return CLU_NOMEM;
-  clu_set_handler(SIGTERM, on_term, SA_NODEFER);
+  clu_set_handler(SIGTERM, on_term, 0);
   return CLU_OK;
 }

@@ -77,6 +77,13 @@ int clu_os_kill(clu_pid pid, int sig, int group) {
 
 /* ---- start ---- */
 
+#if defined(CLU_HAVE_VFORK)
+/* vfork: a session may hold tens of gigabytes, whose page tables fork() would copy for nothing */
+#define fork_to_exec vfork
+#else
+#define fork_to_exec fork
+#endif
+
 /* Only async-signal-safe calls from here to exec. */
 static void close_from(int least) {
 #if defined(CLU_HAVE_CLOSE_RANGE) && defined(SYS_close_range)

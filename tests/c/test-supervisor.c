@@ -440,7 +440,7 @@ TEST(without_the_server_all_is_gone) {
   CHECK_INT_EQ(r.s->how.by_signal, 1);
   CHECK_INT_EQ(r.s->how.code, SIGKILL);
   for (int i = 0; i < 20; i++) CHECK_INT_EQ(r.nd[i]->state, CLU_NODE_LOST);
-  CHECK_SOON(all_gone(&r) && entries(r.tmp) <= 0, 5000);
+  CHECK_SOON(all_gone(&r) && entries(r.tmp) <= 0, 20000);
   down(&r);
 }
 

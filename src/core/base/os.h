@@ -400,10 +400,10 @@ int clu_os_follow_parent_meanwhile(clu_pid parent); /* the same until it is call
  * CLU_UNSUPPORTED. */
 int clu_os_follow_peer(clu_fd fd, uint64_t grace_ns);
 /* From now on CLU_SIG_TERM ends this process at once, and when its parent is no longer `parent`
- * (-1: in any case) the folder `tmp` and all in it is removed as its last act; if it leads a
- * process group, that ends with it. In a process forked by this one it just ends that.
- * Async-signal-safe inside. `tmp` is copied; NULL: the default action again. Windows:
- * CLU_UNSUPPORTED; nothing is told before the end. */
+ * (-1: in any case) the folder `tmp` and all in it is removed as its last act, for which it becomes
+ * another program; if it leads a process group, that ends with it. In a process forked by this one
+ * it just ends that. Async-signal-safe inside. `tmp` is copied; NULL: the default action again.
+ * Windows: CLU_UNSUPPORTED; nothing is told before the end. */
 int clu_os_on_term(clu_pid parent, const char *tmp);
 /* From now on the end of a child, or CLU_SIG_TERM, makes `*readable` readable: a supervisor's way
  * of waiting for both. CLU_SIG_INT does nothing meanwhile. clu_os_watch_end() undoes it (in a
