@@ -32,6 +32,17 @@ void clu_os_machine(clu_machine *out) {
 #endif
 }
 
+int64_t clu_os_most_mappings(void) {
+#if defined(CLU_HAVE_PROC)
+  long long n = 0;
+  FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+  if (f && fscanf(f, "%lld", &n) != 1) n = 0;
+  if (f) fclose(f);
+  if (n > 0) return n;
+#endif
+  return INT64_MAX;
+}
+
 int64_t clu_os_count_in_file(const char *path, const char *name) {
   char line[256];
   size_t k = strlen(name);

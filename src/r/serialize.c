@@ -331,7 +331,7 @@ SEXP ffi_share(SEXP x) {
   st.b = b;
   st.apart = cell;
   for (int i = 0; b->segments && i < b->segments->n; i++)
-    if (clu_segment_map(b->segments->of[i]) != CLU_OK) {
+    if (clu_segment_map(b->segments->of[i]) != CLU_OK || !clu_shared_can_hold(b->segments->of[i])) {
       clu_blob_unref(b);
       UNPROTECT(1);
       return x; /* no room for another mapping: it stays as it is */

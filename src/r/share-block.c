@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/os-segment.h"
 
@@ -123,8 +124,20 @@ const char *clu_shared_lost_text(void) {
 
 /* ---- the owner ---- */
 
+int clu_shared_can_hold(const clu_segment *segment) {
+  return clu_segment_bytes(segment, NULL) && clu_mapped_has_room(segment);
+}
+
+int clu_shared_read(const clu_segment *segment, uint64_t at, void *p, size_t n) {
+  const unsigned char *bytes = clu_segment_bytes(segment, NULL);
+  if (!bytes) return clu_segment_read(segment, at, p, n);
+  memcpy(p, bytes + at, n);
+  return CLU_OK;
+}
+
 void clu_held_drop(clu_held *h) {
   if (!h->segment) return;
+  clu_mapped_remove(h->segment);
   mapped -= h->counted;
   alive--;
   clu_segment_unref(h->segment);
@@ -149,7 +162,10 @@ SEXP clu_held_new(size_t size, clu_segment *segment, R_xlen_t length, uint64_t b
   clu_held *h;
   R_RegisterCFinalizerEx(ptr, finalize, FALSE);
   h = calloc(1, size);
-  if (!h) clu_raise("memory", "not enough memory");
+  if (!h || !clu_mapped_add(segment)) {
+    free(h);
+    clu_raise("memory", "not enough memory");
+  }
   h->segment = clu_segment_ref(segment);
   h->length = length;
   h->bytes = bytes;

@@ -178,20 +178,20 @@ static SEXP duplicate(SEXP x, Rboolean deep) {
   return out;
 }
 
-/* Of a segment that could not be mapped. */
+/* Of a segment that cannot be kept mapped. */
 static SEXP read_strings(const clu_segment *segment, uint64_t at, const strings *v) {
   SEXP x = PROTECT(Rf_allocVector(STRSXP, v->held.length)), text;
   uint64_t ends[512], first = 0, last, from = 0,
                       begin = at + (uint64_t)v->held.length * sizeof *ends;
   for (R_xlen_t i = 0, k; i < v->held.length; i += k) {
     k = v->held.length - i < 512 ? v->held.length - i : 512;
-    if (clu_segment_read(segment, at + (uint64_t)i * sizeof *ends, ends,
-                         (size_t)k * sizeof *ends) != CLU_OK)
+    if (clu_shared_read(segment, at + (uint64_t)i * sizeof *ends, ends, (size_t)k * sizeof *ends) !=
+        CLU_OK)
       damaged();
     last = ends[k - 1] >> 8;
     if (last < first || last > v->ntext) damaged();
     text = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)(last - first)));
-    if (clu_segment_read(segment, begin + first, RAW(text), (size_t)(last - first)) != CLU_OK)
+    if (clu_shared_read(segment, begin + first, RAW(text), (size_t)(last - first)) != CLU_OK)
       damaged();
     for (R_xlen_t j = 0; j < k; j++) {
       SET_STRING_ELT(x, i + j,
@@ -223,7 +223,7 @@ SEXP clu_strings_get(clu_segment *segment, const double *state) {
   v.native = (int)native;
   v.unmarked = unmarked_of(v.native);
   v.held.bytes = (uint64_t)v.held.length * sizeof(uint64_t) + v.ntext;
-  if (!clu_segment_bytes(segment, NULL)) return read_strings(segment, at, &v);
+  if (!clu_shared_can_hold(segment)) return read_strings(segment, at, &v);
   v.ends = (const uint64_t *)(const void *)(clu_segment_bytes(segment, NULL) + at);
   v.text = (const char *)(v.ends + v.held.length);
   return new_strings(segment, &v);

@@ -64,11 +64,11 @@ static void *ordinary(SEXP x) {
   }
 }
 
-/* Of a segment that could not be mapped. */
+/* Of a segment that cannot be kept mapped. */
 static SEXP read_vector(int type, const clu_segment *segment, uint64_t at, R_xlen_t n,
                         size_t bytes) {
   SEXP x = PROTECT(Rf_allocVector((SEXPTYPE)type, n));
-  if (clu_segment_read(segment, at, ordinary(x), bytes) != CLU_OK)
+  if (clu_shared_read(segment, at, ordinary(x), bytes) != CLU_OK)
     clu_raise("protocol", "a shared vector cannot be read");
   UNPROTECT(1);
   return x;
@@ -104,7 +104,7 @@ static SEXP unserialize(SEXP class, SEXP state) {
       (uint64_t)s[CLU_STATE_AT] % 16 != 0)
     clu_raise("protocol", "a shared vector arrived with too few elements");
   if (type == STRSXP) return clu_strings_get(segment, s);
-  if (!clu_segment_bytes(segment, NULL))
+  if (!clu_shared_can_hold(segment))
     return read_vector(type, segment, (uint64_t)s[CLU_STATE_AT], (R_xlen_t)s[CLU_STATE_LENGTH],
                        (size_t)bytes);
   return make(class_of(type), segment, (uint64_t)s[CLU_STATE_AT], (R_xlen_t)s[CLU_STATE_LENGTH],

@@ -71,6 +71,9 @@ SEXP clu_held_new(size_t size, clu_segment *segment, R_xlen_t length, uint64_t b
 void clu_held_methods(R_altrep_class_t class);
 /* The segment is not needed any more. */
 void clu_held_drop(clu_held *h);
+/* Whether vectors can be in it; else they are copied from it by clu_shared_read(). */
+int clu_shared_can_hold(const clu_segment *segment);
+int clu_shared_read(const clu_segment *segment, uint64_t at, void *p, size_t n);
 /* Whether share() has made it. */
 int clu_held_is_own(const clu_held *h);
 /* Whether what is written may name it in place of its elements: share() has made it, or it came and
@@ -100,6 +103,14 @@ void clu_shared_settle(void);
 long clu_shared_alive(void);
 /* What strings without a mark are in: 1 UTF-8, 2 Latin-1, 0 something else. */
 int clu_native_encoding(void);
+
+/* ---- share-mapped.c: which segments vectors have mapped ---- */
+
+/* Whether a vector may have `segment` mapped; else it is copied. */
+int clu_mapped_has_room(const clu_segment *segment);
+/* A vector has it, until it is removed. 0: no memory. */
+int clu_mapped_add(const clu_segment *segment);
+void clu_mapped_remove(const clu_segment *segment);
 
 /* ---- share-strings.c: character vectors ---- */
 

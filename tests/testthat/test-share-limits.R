@@ -99,23 +99,41 @@ test_that("results of 1 MB take memory that the session has freed before", {
   expect_lt(as.numeric(value_of(s, "faults")), 60)
 })
 
-# As if the system had vm.overcommit_memory = 2: a file that says so lies over its own.
-test_that("where memory is not promised twice a mapping is read, and copied to be written to", {
-  linux_only()
-  needs("proc") # by which it knows
-  outside_checks_only()
+# A script on a system whose setting `name` of its memory says `value`: a file that says so lies
+# over its own.
+start_where <- function(name, value, ...) {
   file <- tempfile()
-  writeLines("2", file)
-  over <- sprintf("mount --bind %s /proc/sys/vm/overcommit_memory", shQuote(file))
+  writeLines(value, file)
+  over <- sprintf("mount --bind %s /proc/sys/vm/%s", shQuote(file), name)
   can <- system2("unshare", c("-m", "sh", "-c", shQuote(over)), stdout = FALSE, stderr = FALSE)
   testthat::skip_if_not(can == 0L, "no name space of its own to mount in")
   shell <- tempfile()
   writeLines(c("#!/bin/bash", paste0("exec unshare -m bash -c ", shQuote(paste(
     over, "&& exec", shQuote(file.path(R.home("bin"), "Rscript")), "\"$@\"")), " R \"$@\"")), shell)
   Sys.chmod(shell, "700")
-  s <- start_script(fixture = "share-counted", program = shell)
+  start_script(program = shell, ...)
+}
+
+# As if vm.overcommit_memory were 2
+test_that("where memory is not promised twice a mapping is read, and copied to be written to", {
+  linux_only()
+  needs("proc") # by which it knows
+  outside_checks_only()
+  s <- start_where("overcommit_memory", "2", fixture = "share-counted")
   expect_done(s)
   for (k in c("read_only", "shared", "same", "changed", "in_place", "others", "back", "again")) {
+    expect_identical(value_of(s, k), "TRUE", info = k)
+  }
+})
+
+# Without that R itself can allocate nothing large once the mappings of a process are used up.
+test_that("half of the mappings that a process may have are left to R", {
+  linux_only()
+  needs("proc")
+  outside_checks_only()
+  s <- start_where("max_map_count", "400", fixture = "share-many-mapped")
+  expect_done(s)
+  for (k in c("same", "mapped", "strings", "share", "node", "again")) {
     expect_identical(value_of(s, k), "TRUE", info = k)
   }
 })

@@ -14,6 +14,8 @@ void clu_os_machine(clu_machine *out);
 /* The number behind `name` in a text file of the system that has such a line ("oom_kill 3"); -1: it
  * has none. */
 int64_t clu_os_count_in_file(const char *path, const char *name);
+/* How many mappings of memory a process may have; INT64_MAX: not known. */
+int64_t clu_os_most_mappings(void);
 /* Memory of a process, in bytes. */
 typedef struct clu_process_pages {
   int64_t given;    /* that it has been given so far, page by page, new or in place of such that it
