@@ -42,13 +42,20 @@ static clu_activity *activity_of(const clu_lane *s) {
   return clu_shared_activity(s->relay->shared, s->slot);
 }
 
-/* Whether it was looked at. */
+static void weigh(clu_relay *r, clu_process_use *x, uint64_t now) {
+  clu_process_use_weigh(x, now);
+  clu_weighing_spend(&r->weighing, x->took);
+}
+
+/* Whether it was looked at. The first look is exact where there is time for it. */
 static int look_at(clu_lane *s, const clu_activity *a, uint64_t after, uint64_t now) {
   clu_pid pid = (clu_pid)atomic_load_explicit(&a->pid, memory_order_relaxed);
   if (pid <= 0) return 0;
   if (pid != s->use.pid) clu_process_use_begin(&s->use, pid);
   if (s->use.at && now - s->use.at < after) return 0;
   clu_process_use_look(&s->use, now);
+  if (!s->use.weighed && s->use.is_due && clu_weighing_may(&s->relay->weighing, now))
+    weigh(s->relay, &s->use, now);
   return 1;
 }
 
@@ -58,8 +65,7 @@ static void weigh_some(clu_relay *r, uint64_t now) {
     clu_process_use *first = NULL;
     for (clu_lane *s = r->lanes; s; s = s->next) first = clu_process_use_first(first, &s->use);
     if (!first) return;
-    clu_process_use_weigh(first, now);
-    clu_weighing_spend(&r->weighing, first->took);
+    weigh(r, first, now);
   }
 }
 
