@@ -60,7 +60,7 @@ test_that("arguments of no use are clear errors, before anything is started", {
   for (bad in list(0, -1, NA, NA_real_, "a b", 1.5, Inf, c(1, 2), character(), "-oProxyCommand=x",
                    TRUE))
     expect_error(make_cluster(bad), class = "clutch_argument")
-  expect_error(make_cluster("some.host", "fork_server"), "this machine only",
+  expect_error(make_cluster(c("localhost", "some.host"), "fork_server"), "this machine only",
                class = "clutch_argument")
   expect_error(make_cluster(1, port = 70000), class = "clutch_argument")
   expect_error(make_cluster(1, node = "x"), class = "clutch_argument")

@@ -25,6 +25,7 @@ test_that("names of hosts are hosts(): a fork server on each, and the nodes in t
   expect_identical(vapply(cl, function(nd) nd$host, ""), c("alpha", "beta", "alpha"))
   expect_identical(cluster_hosts(cl)$nodes, c(2L, 1L))
   expect_identical(cluster_map_dbl(cl, 1:50, function(i) i^2), (1:50)^2)
+  expect_interruptible(cl)
   # this package is found where it is here, and R, too
   expect_identical(unlist(unique(parallel::clusterCall(cl, R.home))), R.home())
   # a node that dies is replaced on its host, and no other one
@@ -44,6 +45,13 @@ test_that("hosts that do not come: the error has the numbers of their nodes", {
                 clutch_start = identity)
   expect_identical(e$hosts, "nowhere")
   expect_identical(e$nodes, c(1L, 3L))
+  expect_warning(
+    cl <- make_cluster(c("alpha", "nowhere", "beta", "alpha"), rshcmd = hosts$ssh, min_hosts = 2),
+    class = "clutch_hosts_missing"
+  )
+  expect_identical(names_of_nodes(cl), c("alpha", "beta", "alpha"))
+  expect_identical(vapply(cl, function(nd) nd$host, ""), c("alpha", "beta", "alpha"))
+  stop_cluster(cl)
   e <- tryCatch(make_cluster("alpha", rshcmd = hosts$ssh, rscript = "/nowhere/Rscript"),
                 clutch_start = identity)
   expect_match(conditionMessage(e), "is R there\\?.*with `homogeneous = FALSE`")
@@ -77,6 +85,27 @@ test_that("ssh carries the connections of other nodes, each its own", {
   # nobody has removed the folders of those that were killed
   unlink(file.path(hosts$folder, "alpha", "tmp", "*"), recursive = TRUE)
   expect_hosts_empty(hosts)
+})
+
+test_that("nodes here and elsewhere: what ssh carries ends with a session that is killed", {
+  needs_hosts()
+  needs("follow_peer")
+  begun <- tempfile("begun-")
+  dir.create(begun)
+  on.exit(unlink(begun, recursive = TRUE))
+  s <- start_script(c(
+    sprintf("cl <- make_cluster(c('localhost', 'alpha', 'alpha'), rshcmd = '%s')", hosts$ssh),
+    "cluster_map(cl, 1:3, function(i, folder) {",
+    "  file.create(file.path(folder, paste0(Sys.info()[['nodename']], i)))", "  repeat NULL",
+    sprintf("}, folder = '%s', .chunk = 1)", begun)
+  ))
+  expect_true(eventually(length(list.files(begun)) == 3L, 60),
+              info = paste(lines_of(s), collapse = "\n"))
+  expect_identical(sum(grepl("^alpha", list.files(begun))), 2L)
+  tools::pskill(s$pid, 9L)
+  # it takes 2 s; the rest is for looking
+  expect_hosts_empty(hosts, seconds = 2 + 5)
+  expect_true(ends(s))
 })
 
 test_that("a connection that ssh may not carry is an error that says so", {

@@ -109,13 +109,13 @@ test_that("a node whose shared memory makes no sense is ended, and nobody waits 
   # writes what is no record to the node's own ring
   damage <- function(i, out_of_turn) {
     if (i != 2) return(i)
-    map <- grep("memfd:clutch", readLines("/proc/self/maps"), value = TRUE)[[1L]]
+    map <- grep("memfd:clutch ", readLines("/proc/self/maps"), value = TRUE)[[1L]]
     at <- strsplit(sub(" .*", "", map), "-", fixed = TRUE)[[1L]]
     number <- function(hex) {
       Reduce(function(a, d) 16 * a + d, match(strsplit(hex, "")[[1L]], c(0:9, letters[1:6])) - 1, 0)
     }
     begin <- number(at[[1L]])
-    rings <- begin + 65536 * 16 + 8
+    rings <- begin + 65536 * 16 + 16
     memory <- file("/proc/self/mem", "r+b", raw = TRUE)
     on.exit(close(memory))
     word <- function(at) {
