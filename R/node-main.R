@@ -287,7 +287,8 @@ show_program <- function(code) {
 
 # A node that was started by exec. Arguments: library, packages, then from the supervisor: number of
 # its slot in the shared memory, whether TMPDIR was set, to what, the folder that is the node's own,
-# its number if it runs a program, else 0, and how often that was started before.
+# its number if it runs a program, else 0, how often that was started before, and the pid of the
+# supervisor.
 exec_node_main <- function(args) {
   options(clutch.joins = NULL)
   if (args[[4L]] == "set") Sys.setenv(TMPDIR = args[[5L]]) else Sys.unsetenv("TMPDIR")
@@ -302,7 +303,8 @@ exec_node_main <- function(args) {
   if (settings[["announce"]] == "TRUE") announce()
   id <- as.numeric(args[[7L]])
   s <- if (id > 0) readRDS(program_file(dirname(args[[6L]])))
-  .Call(ffi_node_begin_exec, as.integer(args[[3L]]), args[[6L]], id > 0)
+  .Call(ffi_node_begin_exec, as.integer(args[[3L]]), args[[6L]], id > 0,
+        as.numeric(args[[9L]]))
   if (id > 0) run_program(s, id, as.numeric(args[[8L]]))
   node_serve()
 }

@@ -223,7 +223,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/node-start.c */
                                           ENTRY(ffi_node_begin_joined, 1),
                                           ENTRY(ffi_is_node, 0),
-                                          ENTRY(ffi_node_begin_exec, 3),
+                                          ENTRY(ffi_node_begin_exec, 4),
                                           ENTRY(ffi_node_program_done, 0),
                                           ENTRY(ffi_node_title, 1),
                                           /* r/node/node-tasks.c */

@@ -35,6 +35,7 @@ int clu_os_setenv(const char *name, const char *value) {
 }
 clu_pid clu_os_getpid(void) { return getpid(); }
 clu_pid clu_os_getppid(void) { return getppid(); }
+int clu_os_leads_group(void) { return getpgrp() == getpid(); }
 
 void clu_os_end_self(void) {
   for (;;) kill(getpid(), SIGKILL);

@@ -203,7 +203,7 @@ SEXP ffi_process_letter(SEXP pid);
 /* r/node/node-start.c */
 SEXP ffi_node_begin_joined(SEXP problem);
 SEXP ffi_is_node(void);
-SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp, SEXP program);
+SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp, SEXP program, SEXP server);
 SEXP ffi_node_program_done(void);
 SEXP ffi_node_title(SEXP text);
 

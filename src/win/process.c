@@ -41,6 +41,7 @@ static child *children;
 
 clu_pid clu_os_getpid(void) { return (clu_pid)GetCurrentProcessId(); }
 
+int clu_os_leads_group(void) { return 0; }
 clu_pid clu_os_getppid(void) {
   HANDLE all = CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0);
   PROCESSENTRY32 p;

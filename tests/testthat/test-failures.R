@@ -125,6 +125,34 @@ test_that("fork server and master killed at once leave no node and no folder", {
   expect_true(eventually(!dir.exists(dirname(dirname(tmp[[1L]])))))
 })
 
+test_that("fork server and master killed while a node starts as a new R leave no node", {
+  linux_only()
+  profile <- tempfile(fileext = ".R")
+  here <- tempfile()
+  go_on <- tempfile()
+  writeLines(c(
+    "if (any(grepl('node/node.R', commandArgs(), fixed = TRUE))) {",
+    "  parent <- sub('^.*[)] . ([0-9]+) .*$', '\\\\1', readLines('/proc/self/stat'))",
+    sprintf("  writeLines(c(Sys.getpid(), parent, Sys.getenv('TMPDIR')), '%s.new')", here),
+    sprintf("  file.rename('%s.new', '%s')", here, here),
+    sprintf("  while (!file.exists('%s')) Sys.sleep(0.05)", go_on),
+    "}"), profile)
+  s <- start_script(c(sprintf("Sys.setenv(R_PROFILE_USER = '%s')", profile),
+                      "make_cluster(1, strategy = 'spawn')"))
+  expect_true(eventually(file.exists(here)))
+  node <- readLines(here)
+  p <- as.integer(node[1:2])
+  expect_true(all(alive(p)))
+  tools::pskill(s$pid, 19L)
+  tools::pskill(p[[2L]], 9L)
+  tools::pskill(s$pid, 9L)
+  expect_true(eventually(!alive(p[[2L]])))
+  file.create(go_on)
+  expect_true(eventually(!alive(p[[1L]])))
+  # where the system ends it, that was before it could remove anything
+  if (!system_can("follow_parent")) expect_true(eventually(!dir.exists(dirname(node[[3L]]))))
+})
+
 test_that("a session that ends without stop_cluster() leaves nothing", {
   linux_only()
   s <- start_script(c(

@@ -371,8 +371,8 @@ int clu_os_fork(clu_pid *pid, clu_err *e);
 char **clu_os_environ(void);
 /* Sets a variable of it, or with `value` NULL removes it. Returns CLU_OK or CLU_SYS. */
 int clu_os_setenv(const char *name, const char *value);
-clu_pid clu_os_getpid(void);
-clu_pid clu_os_getppid(void);
+clu_pid clu_os_getpid(void), clu_os_getppid(void);
+int clu_os_leads_group(void); /* as what clu_os_spawn() has started. Windows: 0 */
 /* Sends a signal to a process, or with `group` to the group it leads. 0, or the system's error.
  * Signal 0 only asks whether that could be done. Windows: CLU_SIG_TERM and CLU_SIG_KILL end it at
  * once, with `group` all that it has started, too; there is no other. */

@@ -73,18 +73,18 @@ static char **make_environment(clu_supervisor *sv, uint64_t id, const char *tmp)
 
 /* The node's folder is given as TMPDIR, in which it makes its temporary folder. The arguments carry
  * what was in TMPDIR, so that the node can put it back. One that runs a program is told its number;
- * others get 0. */
+ * others get 0. The last one is this process: it may have ended when the new R can look for it. */
 static int start_by_exec(clu_supervisor *sv, const request *r, const char *tmp, clu_pid *pid,
                          clu_err *e) {
   enum { MAX = 64 };
   const char *argv[MAX], *old = getenv("TMPDIR");
-  char slot_arg[16], id_arg[24], again_arg[16];
+  char slot_arg[16], id_arg[24], again_arg[16], server_arg[24];
   char **envp = make_environment(sv, r->id, tmp);
   int n = 0, rc;
   clu_fd keep[2] = {r->fd, sv->slots_fd};
   clu_spawn s;
   if (!envp) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-  for (; sv->exec[n] && n < MAX - 7; n++) argv[n] = sv->exec[n];
+  for (; sv->exec[n] && n < MAX - 8; n++) argv[n] = sv->exec[n];
   snprintf(slot_arg, sizeof slot_arg, "%d", r->slot);
   argv[n++] = slot_arg;
   argv[n++] = old ? "set" : "unset";
@@ -95,6 +95,8 @@ static int start_by_exec(clu_supervisor *sv, const request *r, const char *tmp, 
   argv[n++] = id_arg;
   snprintf(again_arg, sizeof again_arg, "%u", (unsigned)r->again);
   argv[n++] = again_arg;
+  snprintf(server_arg, sizeof server_arg, "%lld", (long long)clu_os_getpid());
+  argv[n++] = server_arg;
   argv[n] = NULL;
   memset(&s, 0, sizeof s);
   s.file = argv[0];

@@ -172,16 +172,22 @@ SEXP ffi_node_title(SEXP text) {
   return R_NilValue;
 }
 
+/* What a node started by exec follows: its parent, or the fork server where that has ended while R
+ * started. What has started R in between, and so leads the group, is followed as well. */
+static clu_pid parent_or_ended(clu_pid server) {
+  return clu_os_leads_group() ? server : clu_os_getppid();
+}
+
 /* A node started by exec: descriptor 3 is its socket, 4 the shared memory. `program`: TRUE if it
  * runs one. */
-SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp, SEXP program) {
+SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp, SEXP program, SEXP server) {
   clu_shared *p;
   clu_err e = {0, 0, ""};
   clu_boot b;
   char *above;
   memset(&b, 0, sizeof b);
   b.fd = 3;
-  b.parent = clu_os_getppid();
+  b.parent = parent_or_ended((clu_pid)Rf_asReal(server));
   if (clu_shared_map(&p, 4, &e) != CLU_OK) clu_raise_err(&e);
   clu_os_close(4);
   clu_os_set_cloexec(3);
