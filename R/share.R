@@ -21,7 +21,8 @@
 #'
 #' On a node it is an ordinary vector, which may be changed in place: the changed pages (of 4 kB)
 #' are that node's own from then on, and neither the session nor another node sees the change.
-#' `saveRDS()` and `serialize()` write an ordinary vector, and so does sending to another host.
+#' `saveRDS()` and `serialize()` write an ordinary vector. Another host is sent a copy, which its
+#' nodes share.
 #'
 #' The memory has no name in any file system. It is freed when the last vector in it is, whoever
 #' ends in which way. Where it cannot be had (limits of the process, systems without it), the vector
