@@ -68,16 +68,30 @@ static SEXP nothing(SEXP condition, void *unused) {
   return R_NilValue;
 }
 
+/* Bytes of this machine, or of what this process may have of it by its control group. */
+static uint64_t machine(void) {
+  static uint64_t known;
+  if (!known) {
+    int failed = 0;
+    SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
+    SEXP call = PROTECT(Rf_lang1(Rf_install("machine_memory")));
+    double mb = Rf_asReal(PROTECT(R_tryEvalSilent(call, ns, &failed)));
+    UNPROTECT(4);
+    known = !failed && mb > 0 ? (uint64_t)(mb * 1048576) : (uint64_t)clu_os_total_memory();
+  }
+  return known;
+}
+
 /* How much more may be mapped before R collects. In a session it is fixed: three results of 100 MB
  * with what comes with them; at 300 MB it was two, and R collected at each. In a node it is a part
  * of the machine's memory: what is mapped there its neighbours have mapped, too, so that it is
- * there once, and a collection costs more, since it makes pages the node's own. */
+ * there once, and a collection costs more, since it makes pages the node's own. Where there is
+ * little memory it is a part of that for both. */
 static uint64_t may_wait(void) {
   static const uint64_t least = 310000000, most = 2000000000;
-  static uint64_t in_node;
-  if (!clu_is_node) return least;
-  if (!in_node) in_node = (uint64_t)clu_os_total_memory() / 16;
-  return in_node < least ? least : in_node < most ? in_node : most;
+  uint64_t wait = clu_is_node ? machine() / 16 : 0;
+  wait = wait < least ? least : wait < most ? wait : most;
+  return wait < machine() / 8 ? wait : machine() / 8;
 }
 
 /* What is sent again and again, as share() makes it, takes no memory again, but some address space
@@ -96,14 +110,17 @@ static uint64_t counted_of(const clu_segment *s, uint64_t bytes) {
 static uint64_t in_use;
 
 void clu_shared_expect(const clu_segments *list) {
-  uint64_t more = 0, wait = may_wait(), most;
+  static const uint64_t few = 16000000;
+  uint64_t more = 0, wait, most;
   R_xlen_t n;
   if (in_use > mapped) in_use = mapped; /* some of that was dropped meanwhile */
-  most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
   for (int i = 0; list && i < list->n; i++)
     more += counted_of(list->of[i], clu_segment_size(list->of[i]));
   n = (R_xlen_t)more;
-  if (more == 0 || mapped == 0 || mapped + more <= most) return;
+  if (more == 0 || mapped == 0 || mapped + more <= few) return;
+  wait = may_wait();
+  most = in_use + (in_use / 2 > wait ? in_use / 2 : wait);
+  if (mapped + more <= most) return;
   R_tryCatchError(allocate, &n, nothing, NULL);
   R_RunPendingFinalizers();
   if (mapped + more <= (clu_is_node ? most + wait : most)) return;

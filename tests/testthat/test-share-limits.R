@@ -180,3 +180,22 @@ test_that("what cannot be received for want of descriptors is an error that name
   expect_identical(value_of(s, "pids"), "TRUE") # no node was lost
   expect_identical(trimws(value_of(s, "after")), "1000000 1000000")
 })
+
+test_that("in a control group with little memory, garbage is collected before it is full", {
+  linux_only()
+  outside_checks_only()
+  shares()
+  g <- memory_group(900)
+  if (is.character(g)) skip(g)
+  on.exit(expect_true(g$remove()))
+  s <- start_limited(g$join, c(
+    "cl <- make_cluster(2)", "x <- as.numeric(seq_len(5e6)) %% 997", # 40 MB
+    "told <- vapply(1:20, function(k) {",
+    "  all(unlist(lapply(parallel::clusterCall(cl, `+`, x, k), `[`, 3L)) == 3 + k)",
+    "}, NA)",
+    "cat('same=', all(told), '\\n', sep = '')",
+    "stop_cluster(cl)", "cat('done\\n')"))
+  expect_done(s, 120)
+  expect_identical(value_of(s, "same"), "TRUE")
+  expect_true(ends(s))
+})
