@@ -135,8 +135,20 @@ static int give_up(clu_splice *s) {
   return ok ? 0 : CLU_NOMEM;
 }
 
+/* R writes a vector piece by piece, from where its elements lie. So a second piece that begins
+ * where the first has ended tells where all of them are, and they are written at once, which is
+ * quicker: see posix/segment-write.c. */
+static int write_piece(clu_splice *s, const void *p, size_t n) {
+  if (s->ahead == 0 && p == s->next && clu_segment_append(s->segment, p, (size_t)s->left) == CLU_OK)
+    s->ahead = s->left;
+  if (s->ahead == 0) return clu_segment_append(s->segment, p, n);
+  s->ahead -= n;
+  return p == s->next ? CLU_OK : clu_segment_put(s->segment, s->at + s->done, p, n);
+}
+
 static int go_on(clu_splice *s, const void *p, size_t n) {
-  if (clu_segment_append(s->segment, p, n) != CLU_OK) return give_up(s);
+  if (write_piece(s, p, n) != CLU_OK) return give_up(s);
+  s->next = (const char *)p + n;
   s->done += n;
   s->left -= n;
   return s->left > 0 || clu_splice_item_end(s) ? 1 : CLU_NOMEM;
@@ -169,6 +181,8 @@ int clu_splice_bytes(clu_splice *s, const void *p, size_t n) {
   if (!put_item(s, bytes)) return CLU_NOMEM;
   s->done = n;
   s->left = bytes - n;
+  s->next = (const char *)p + n;
+  s->ahead = 0;
   return s->left > 0 || clu_splice_item_end(s) ? 1 : CLU_NOMEM;
 }
 

@@ -165,11 +165,13 @@ typedef struct clu_splice {
   int words[4];         /* what was written last, each by itself */
   int nwords;
   /* the vector at hand */
-  uint64_t left; /* bytes to come */
-  uint64_t done; /* bytes in the segment */
-  uint64_t at;   /* where it begins there */
-  size_t item;   /* where its item begins in the blob */
-  int nhead;     /* numbers of its head, of which the first are its flags */
+  uint64_t left;    /* bytes to come */
+  uint64_t done;    /* bytes that R has written */
+  uint64_t ahead;   /* bytes beyond these that are in the segment already */
+  const char *next; /* where the last piece has ended */
+  uint64_t at;      /* where it begins there */
+  size_t item;      /* where its item begins in the blob */
+  int nhead;        /* numbers of its head, of which the first are its flags */
   int head[4];
   clu_splice_strings strings;
 } clu_splice;
