@@ -11,6 +11,7 @@
 #include "posix/features.h"
 
 #include "core/base/os-machine.h"
+#include "core/base/os.h"
 
 void clu_os_machine(clu_machine *out) {
   out->load = -1;
@@ -41,6 +42,53 @@ int64_t clu_os_most_mappings(void) {
   if (n > 0) return n;
 #endif
   return INT64_MAX;
+}
+
+#if defined(CLU_HAVE_PROC)
+/* The least number in such a file of this folder and of those around it, up to `top`. */
+static int64_t least_limit(char *folder, size_t top, const char *name, int64_t least) {
+  for (;;) {
+    char path[1200];
+    long long n = 0;
+    size_t end = strlen(folder);
+    FILE *f;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "re");
+    if (f && fscanf(f, "%lld", &n) == 1 && n > 0 && n < least) least = n;
+    if (f) fclose(f);
+    while (end > top && folder[end - 1] != '/') end--;
+    if (end <= top) return least;
+    folder[end - 1] = 0;
+  }
+}
+
+/* A line of /proc/self/cgroup: its number, its controllers and the group's path. Version 2 has none
+ * of these. */
+static int64_t limit_of_group(char *line, int64_t least) {
+  static const char *const tops[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
+  static const char *const names[] = {"memory.limit_in_bytes", "memory.max"};
+  char *of = strchr(line, ':'), *path = of ? strchr(of + 1, ':') : NULL, folder[1000];
+  int is_2;
+  if (!path) return least;
+  *path++ = 0;
+  path[strcspn(path, "\n")] = 0;
+  is_2 = of[1] == 0;
+  if (!is_2 && strcmp(of + 1, "memory") != 0) return least;
+  snprintf(folder, sizeof folder, "%s%s", tops[is_2], strcmp(path, "/") == 0 ? "" : path);
+  return least_limit(folder, strlen(tops[is_2]), names[is_2], least);
+}
+#endif
+
+int64_t clu_os_memory_limit(void) {
+  int64_t least = clu_os_total_memory();
+#if defined(CLU_HAVE_PROC)
+  char line[1000];
+  FILE *f = fopen("/proc/self/cgroup", "re");
+  if (!f) return least;
+  while (fgets(line, sizeof line, f)) least = limit_of_group(line, least);
+  fclose(f);
+#endif
+  return least;
 }
 
 int64_t clu_os_count_in_file(const char *path, const char *name) {

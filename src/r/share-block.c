@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/os-machine.h"
 #include "core/base/os-segment.h"
 
 static const clu_segments *reading;
@@ -68,20 +69,6 @@ static SEXP nothing(SEXP condition, void *unused) {
   return R_NilValue;
 }
 
-/* Bytes of this machine, or of what this process may have of it by its control group. */
-static uint64_t machine(void) {
-  static uint64_t known;
-  if (!known) {
-    int failed = 0;
-    SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
-    SEXP call = PROTECT(Rf_lang1(Rf_install("machine_memory")));
-    double mb = Rf_asReal(PROTECT(R_tryEvalSilent(call, ns, &failed)));
-    UNPROTECT(4);
-    known = !failed && mb > 0 ? (uint64_t)(mb * 1048576) : (uint64_t)clu_os_total_memory();
-  }
-  return known;
-}
-
 /* How much more may be mapped before R collects. In a session it is fixed: three results of 100 MB
  * with what comes with them; at 300 MB it was two, and R collected at each. In a node it is a part
  * of the machine's memory: what is mapped there its neighbours have mapped, too, so that it is
@@ -89,9 +76,12 @@ static uint64_t machine(void) {
  * little memory it is a part of that for both. */
 static uint64_t may_wait(void) {
   static const uint64_t least = 310000000, most = 2000000000;
-  uint64_t wait = clu_is_node ? machine() / 16 : 0;
+  static uint64_t memory;
+  uint64_t wait;
+  if (!memory) memory = (uint64_t)clu_os_memory_limit();
+  wait = clu_is_node ? memory / 16 : 0;
   wait = wait < least ? least : wait < most ? wait : most;
-  return wait < machine() / 8 ? wait : machine() / 8;
+  return wait < memory / 8 ? wait : memory / 8;
 }
 
 /* What is sent again and again, as share() makes it, takes no memory again, but some address space

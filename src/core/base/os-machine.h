@@ -14,6 +14,9 @@ void clu_os_machine(clu_machine *out);
 /* The number behind `name` in a text file of the system that has such a line ("oom_kill 3"); -1: it
  * has none. */
 int64_t clu_os_count_in_file(const char *path, const char *name);
+/* Bytes of this machine's memory, or of what this process may have of it by its control group
+ * (where the groups are mounted as usual). */
+int64_t clu_os_memory_limit(void);
 /* How many mappings of memory a process may have; INT64_MAX: not known. */
 int64_t clu_os_most_mappings(void);
 /* Memory of a process, in bytes. */
