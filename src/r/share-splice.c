@@ -139,9 +139,12 @@ static int give_up(clu_splice *s) {
  * where the first has ended tells where all of them are, and they are written at once, which is
  * quicker: see posix/segment-write.c. */
 static int write_piece(clu_splice *s, const void *p, size_t n) {
-  if (s->ahead == 0 && p == s->next && clu_segment_append(s->segment, p, (size_t)s->left) == CLU_OK)
+  if (s->ahead == 0 && p != s->next) return clu_segment_append(s->segment, p, n);
+  if (s->ahead == 0) {
+    int rc = clu_segment_append(s->segment, p, (size_t)s->left);
+    if (rc != CLU_OK) return rc;
     s->ahead = s->left;
-  if (s->ahead == 0) return clu_segment_append(s->segment, p, n);
+  }
   s->ahead -= n;
   return p == s->next ? CLU_OK : clu_segment_put(s->segment, s->at + s->done, p, n);
 }
