@@ -18,8 +18,8 @@
 #'   more than 64 nodes 0.003 for each.
 #' @param session `NULL`, or process id of another R session of yours on this machine: of its
 #'   clusters, also while it computes or hangs. [cluster_top()] shows which there are. Then there is
-#'   a column `cluster`, too, a submitted task has element 1, and nodes of other hosts cannot be
-#'   asked.
+#'   a column `cluster`, too, and a submitted task has element 1. Where nobody has looked at its
+#'   nodes of other hosts for some seconds, to ask these takes up to a second longer.
 #' @return A data frame of class `clutch_stacks` with a row for each node:
 #' * `node`: integer, the node's number in the cluster.
 #' * `host`: character.
@@ -37,7 +37,8 @@
 #'   `print()` shows the nodes that are busy or dead.
 #' @section Nodes that cannot be asked: Nodes of [hosts()] are asked by the fork server of their
 #'   host. Nodes over TCP on other hosts without such a server, and those of base R
-#'   (`node = "psock"`), cannot be asked, nor can more than 1,024 nodes of one fork server.
+#'   (`node = "psock"`), cannot be asked, nor can more than 1,024 nodes of one fork server, or, with
+#'   `session`, more than the first 1,024 of a cluster.
 #' @section Errors: `clutch_argument`: `cl` is no such cluster, `wait` no such number, or `session`
 #'   has no cluster. It has class `clutch_error`.
 #'   ```
@@ -113,8 +114,6 @@ stacks_by_observer <- function(o, wait, nodes = NULL) {
                   current = ifelse(has_stack, told$current, NA), stringsAsFactors = FALSE)
   x$stack <- stacks_of_text(ifelse(has_stack, told$text, NA))
   x$note <- notes_of_stacks(is_busy, told)
-  is_far <- is_busy & !told$known & n$host != "localhost"
-  x$note[is_far] <- "nodes of other hosts tell their calls to their own session only"
   if (is.null(nodes)) x else x[n$node %in% nodes, ]
 }
 

@@ -66,12 +66,22 @@ observer_dashboard <- function(arguments) {
   list(url = d$url, port = d$port, ticket = new_ticket(d))
 }
 
+# Seconds after a look in which the link process sees questions at once, and until it does else: see
+# core/link/near.c.
+WATCHED_FOR <- 4
+FAR_WAIT <- 0.6
+
 # What nodes of a cluster are in, by their numbers or, with NULL, all: list(nodes, told, questions),
 # of a snapshot, as ffi_observer_stacks() has it, and how often each has been asked until now (0: it
 # was not asked).
 observer_stacks <- function(cluster, wait, nodes = NULL) {
   view <- Find(function(v) is_of(v, cluster), the_observer$views)
   if (is.null(view)) throw("protocol", "there is no such cluster")
+  if (clock() > c(the_observer$looked, -Inf)[[1L]] + WATCHED_FOR) {
+    await_far_use(cluster)
+    is_far <- view_snapshot(cluster, 0)$nodes$host != "localhost"
+    if (any(is_far)) wait <- wait + FAR_WAIT
+  }
   questions <- .Call(ffi_observer_ask, view, nodes)
   end <- clock() + wait
   repeat {
@@ -108,6 +118,7 @@ observer_stacks <- function(cluster, wait, nodes = NULL) {
 view_snapshot <- function(cluster = NULL, tasks = NULL, since = NULL) {
   if (is.null(tasks)) tasks <- 2000
   views <- the_observer$views
+  the_observer$looked <- clock()
   if (!is.null(cluster)) views <- views[vapply(views, is_of, NA, cluster)]
   seen <- lapply(views, function(v) .Call(ffi_observer_read, v, view_wish(v, tasks, since)))
   now <- as.numeric(Sys.time())

@@ -1,8 +1,8 @@
 # What does it cost a cluster that somebody looks at it?
 #
 # 1. The same maps of elements that do nothing, with and without another process that looks twice a second, as
-#    cluster_top() does from another terminal, in turn: many short blocks of a second, so that two neighbours find the
-#    machine in the same state. Each pair of neighbours gives a ratio, of time and of the processor time of session and
+#    cluster_top() does from another terminal, in turn: many short blocks of a second, so that the two
+#    of a pair find the machine in the same state. Each pair gives a ratio, of time and of the processor time of session and
 #    nodes; what counts is the median of the ratios, and between what it is in 95 of 100 cases. Where all processors are
 #    busy, the first has also what the observer and the other terminal's R need themselves: that is told, too. And to see
 #    what the method can tell apart, as many pairs have nobody who looks in either block.
@@ -79,10 +79,11 @@ once <- function() cluster_map_int(cl, elements, identity)
 invisible(once())
 maps <- max(1L, as.integer(round(block / seconds(once()))))
 raw <- do.call(rbind, unlist(lapply(seq_len(reps), function(r) {
-  # which pair is first, and which of the pair, changes: no block is always the first after another kind
+  # Which pair is first, and which of the pair, changes: no block is always the first after another kind. The blocks of
+  # the two pairs alternate: every second block takes a quarter longer, whoever looks.
   pair <- rotated(c("without", "with"), r)
   control <- rotated(c("alone", "alone again"), r)
-  lapply(if (r %% 4L < 2L) c(pair, control) else c(control, pair), function(how) {
+  lapply(c(if (r %% 4L < 2L) rbind(pair, control) else rbind(control, pair)), function(how) {
     if (how == "with") file.create(on) else unlink(on)
     gc() # each block has as much garbage to collect: else every second one has the other's, too
     Sys.sleep(0.1) # the look that is under way is over
@@ -126,7 +127,7 @@ table <- spread(ratios, "what", "ratio")
 within <- vapply(rows, median_within, c(median = 1, low = 1, high = 1))
 within <- within[, match(table$what, colnames(within)), drop = FALSE]
 table <- data.frame(table, low = within["low", ], high = within["high", ])
-cat("maps while somebody looks twice a second, by those while nobody does: ratios of neighbours\n")
+cat("maps while somebody looks twice a second, by those while nobody does: ratios of pairs\n")
 cat("low, high: between these is the median in 95 of 100 cases\n")
 show(table, "observers")
 cat(sprintf("%.2f looks a second\n", sum(with$looks) / sum(with$took)))
@@ -182,7 +183,7 @@ cat(sprintf("goal: the observer of %d nodes uses at most 0.01 of a core: %.4f: %
             if (shares[[1L]] <= 0.01) "met" else "MISSED"))
 method("observers",
   what = sprintf(paste("blocks of %d maps of %s elements that do nothing on two nodes, with and without an observer, %d",
-                       "pairs of neighbours; %d looks at %s nodes that are busy with Sys.sleep()"),
+                       "pairs; %d looks at %s nodes that are busy with Sys.sleep()"),
                  maps, format(length(elements), big.mark = ","), reps, asked, format(many, big.mark = ",")),
   order = "with and without in turn, the other one first each time",
   warm = "the same map twice before")

@@ -28,7 +28,9 @@ enum {
   TICK = 't',  /* has a signal every millisecond from now on */
   RING = 'r',  /* u32: puts so many records into its ring, and tells of them, as a node does */
   QUIET = 'q', /* the same, and does not tell; it answers after 2 s, or when it is cancelled */
-  LAST = 'z'   /* the same, and ends at once */
+  LAST = 'z',  /* the same, and ends at once */
+  CALLS = 'k'  /* u32: tells which R calls it is in, so often, and is deaf then, until it is
+                  cancelled */
 };
 
 /* ---- the node and the server ---- */
@@ -159,6 +161,17 @@ TEST_UNUSED static pid_t leave_behind(void) {
   return left;
 }
 
+TEST_UNUSED static void tell_calls(const clu_boot *b, uint64_t seq, uint32_t times) {
+  clu_activity_begin(b->activity, seq, clu_os_now());
+  while (*b->cancel != seq) {
+    uint32_t question = times > 0 ? clu_stack_question(b->asked) : 0;
+    if (question) times--;
+    if (question) clu_stack_tell(b->asked, b->stack, question, seq, clu_os_now(), "f()\ng()", 7);
+    clu_os_pause(2000000);
+  }
+  clu_activity_end(b->activity);
+}
+
 TEST_UNUSED static void serve_call(clu_chan *c, const clu_boot *b, clu_msg *m) {
   unsigned char what = m->body ? m->body->data[0] : ECHO;
   uint32_t n = m->body && m->body->size >= 5 ? clu_get32(m->body->data + 1) : 0;
@@ -190,6 +203,10 @@ TEST_UNUSED static void serve_call(clu_chan *c, const clu_boot *b, clu_msg *m) {
     for (end = clu_os_now() + 2000000000; clu_os_now() < end && *b->cancel != m->seq;)
       clu_os_pause(5000000);
     break;
+  case CALLS:
+    tell_calls(b, m->seq, n);
+    reply(c, CLU_K_CANCELLED, m->seq, NULL);
+    return;
   case LAST: put_records(c, b, m->seq, n, 0); _exit(0);
   case TWICE: reply(c, CLU_K_VALUE, m->seq, m->body); break;
   }

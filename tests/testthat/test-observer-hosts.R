@@ -58,6 +58,46 @@ test_that("nodes on other hosts: what they use, and what they are at", {
   }, 30), info = paste(capture.output(s$nodes), collapse = "\n"))
 })
 
+test_that("the R calls of nodes on other hosts, also while the session computes", {
+  needs_hosts()
+  s <- start_script(c(
+    sprintf("cl <- make_cluster(hosts(c('alpha', 'beta'), 2, ssh = c('ssh', '-F', '%s')))",
+            hosts_there$config),
+    "f <- function(s) Sys.sleep(s)",
+    "t <- lapply(c(600, 601), function(s) cluster_submit(cl, f(s)))",
+    "deaf <- cluster_submit(cl, suspendInterrupts(repeat NULL))",
+    "while (cluster_free(cl) > 1) Sys.sleep(0.1)",
+    "cat('begun\\n')",
+    "repeat NULL"
+  ))
+  has_begun <- function() file.exists(s$out) && "begun" %in% readLines(s$out, warn = FALSE)
+  expect_true(eventually(has_begun(), 60))
+  x <- NULL
+  calls_of <- function(k) any(grepl("^f\\(s\\)", x$stack[[k]]))
+  slept <- function() which(vapply(seq_len(nrow(x)), calls_of, NA))
+  expect_true(eventually({
+    x <- cluster_stacks(session = s$pid, wait = 2)
+    length(slept()) == 2L && all(x$current[slept()])
+  }, 30), info = paste(capture.output(x), collapse = "\n"))
+  expect_setequal(x$host, c("alpha", "beta"))
+  expect_identical(sort(x$state), c("busy", "busy", "busy", "idle"))
+  expect_true(all(x$element[slept()] == 1 & x$since[slept()] > 0))
+  # one that does not look for interrupts, and one that is at nothing
+  rest <- setdiff(1:4, slept())
+  expect_match(x$note[rest][x$state[rest] == "busy"], "it has reported nothing in this task")
+  expect_identical(x$stack[rest], list(NULL, NULL))
+  # cluster_top() shows the innermost call
+  o <- Filter(function(o) o$session == s$pid, clutch:::find_observers())[[1L]]
+  on.exit(close(o$socket))
+  expect_true(eventually({
+    x <- ask(o)
+    sum(grepl("^Sys.sleep\\(", x$nodes$call)) == 2L
+  }, 30), info = paste(capture.output(x$nodes), collapse = "\n"))
+  tools::pskill(s$pid, tools::SIGKILL)
+  expect_true(ends(s))
+  expect_hosts_empty(hosts_there)
+})
+
 test_that("that a host is cut off is seen, also while the session computes", {
   needs_hosts()
   s <- start_script(c(

@@ -44,7 +44,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLU_LINK_VERSION 3
+#define CLU_LINK_VERSION 4
 #define CLU_LINK_HEADER 24
 #define CLU_LINK_MOST (64u << 10)
 #define CLU_LINK_IN (256u << 10)
@@ -68,6 +68,9 @@ enum clu_link_type {
   CLU_L_USE,      /* the answer, see use.c. stream: that of the question */
   CLU_L_SEGMENT_CREDIT, /* stream. u64: so many bytes of the segments that were announced for it
                            were passed on */
+  CLU_L_ASK_STACK, /* of the session's side: which R calls is this node in? stream: its number. u32
+                      number of the question */
+  CLU_L_STACK,     /* stream. The answer, see stacks.c */
   CLU_L_AFTER_NUMBERED,
   /* not numbered */
   CLU_L_RESUME = 32, /* stream: number of the last record received. u32 version, u64 epoch (0: none

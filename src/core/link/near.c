@@ -14,7 +14,6 @@
 #define PENDING_NS 10000000000u
 #define LAST_WORDS 1000000000u
 #define PAUSE_NS 50000000u /* of the listener, when there is no descriptor */
-#define ASK_EVERY 500000000u
 enum { LISTEN_BYTES = CLU_SECRET + 24, ASKED = 64, ASKED_PARTS = 8 };
 
 typedef struct near near;
@@ -57,7 +56,6 @@ struct near {
   host *hosts, *due;
   int nhosts;
   clu_near_views views;
-  clu_timer ask;  /* armed while there are views */
   unsigned asked; /* how often hosts were asked what they use */
   int ended;
 };
@@ -139,8 +137,14 @@ static void host_uses(void *self, const clu_relay_use *u) {
   show_host(h->n, h);
 }
 
+static void host_stack(void *self, const clu_relay_stack *x) {
+  host *h = self;
+  clu_near_show_stack(&h->n->views, &h->shown, x, clu_os_now());
+}
+
 /* Of many hosts a part is asked each time. */
-static void ask_hosts(near *n, uint64_t now) {
+static void ask_hosts(void *self, uint64_t now) {
+  near *n = self;
   int parts = n->nhosts <= ASKED ? 1 : ASKED_PARTS, k = 0;
   n->asked++;
   for (host *h = n->hosts; h; h = h->next) {
@@ -150,11 +154,9 @@ static void ask_hosts(near *n, uint64_t now) {
   }
 }
 
-static void on_ask_time(void *self) {
-  near *n = self;
-  uint64_t now = clu_os_now();
-  if (clu_near_views_are_watched(&n->views, now)) ask_hosts(n, now);
-  if (n->views.n > 0) clu_timer_arm(&n->loop, &n->ask, now + ASK_EVERY);
+static void ask_stack(void *self, uint64_t number, uint64_t id, uint32_t question) {
+  host *h = find(self, number);
+  if (h && h->relay) clu_relay_ask_stack(h->relay, id, question);
 }
 
 /* An empty message has no descriptor: one that has come already is the next message's. */
@@ -162,7 +164,6 @@ static void take_view(near *n, const clu_msg *m) {
   uint64_t size = m->body && m->body->size == 8 ? clu_get64(m->body->data) : 0;
   clu_fd fd = m->body ? clu_chan_take_fd(&n->chan) : CLU_NO_FD;
   clu_near_views_take(&n->views, m->seq, fd, size);
-  if (n->views.n > 0) clu_timer_arm(&n->loop, &n->ask, clu_os_now() + ASK_EVERY);
 }
 
 /* ---- peers ---- */
@@ -334,6 +335,7 @@ static void add_host(near *n, const clu_msg *m) {
   how.beat = n->beat;
   how.on_due = is_due;
   how.on_use = host_uses;
+  how.on_stack = host_stack;
   how.data = h;
   if (clu_os_random(&how.epoch, sizeof how.epoch) != CLU_OK || how.epoch == 0)
     how.epoch = clu_os_now();
@@ -435,7 +437,6 @@ static int is_behind(const near *n) {
 static void say_bye(near *n) {
   uint64_t until = clu_os_now() + LAST_WORDS;
   clu_timer_cancel(&n->resume);
-  clu_timer_cancel(&n->ask);
   clu_loop_unwatch(&n->loop, &n->watch);
   clu_loop_unwatch(&n->loop, &n->session);
   if (n->listener != CLU_NO_FD) clu_os_close(n->listener);
@@ -456,7 +457,6 @@ static void fini(near *n) {
   }
   for (peer *p = n->peers; p; p = p->next) peer_leaves(p);
   sweep_peers(n);
-  clu_timer_cancel(&n->ask);
   clu_near_views_fini(&n->views);
   clu_chan_watch_close(&n->loop, &n->chan, &n->session);
   if (n->listener != CLU_NO_FD) clu_os_close(n->listener);
@@ -472,7 +472,7 @@ int clu_near_serve(clu_fd session, clu_err *e) {
   memset(&n, 0, sizeof n);
   n.listener = CLU_NO_FD;
   clu_timer_init(&n.resume, listener_resume, &n);
-  clu_timer_init(&n.ask, on_ask_time, &n);
+  clu_near_views_init(&n.views, &n.loop, ask_hosts, ask_stack, &n);
   clu_relay_raise_fds();
   clu_os_set_blocking(session, 0);
   if (clu_chan_init(&n.chan, session, 1 << 20, CLU_TAKES_FDS) != CLU_OK) {

@@ -1,5 +1,5 @@
 /* What the files of a relay share. Each uses only those before it: link, segments, rings, lanes,
- * arrivals, use, relay. */
+ * arrivals, use, stacks, relay. */
 #ifndef CLUTCH_LINK_PARTS_H
 #define CLUTCH_LINK_PARTS_H
 
@@ -64,6 +64,14 @@ typedef struct clu_lane_chunk {
   unsigned char bytes[];
 } clu_lane_chunk;
 
+/* A question of the other side for the R calls of a node. */
+typedef struct clu_stack_wait {
+  uint32_t question; /* the node's number of it; 0: none is open */
+  uint32_t of;       /* the other side's */
+  uint64_t asked;    /* when */
+  int is_old_told;   /* the other side knows what the node has told before */
+} clu_stack_wait;
+
 struct clu_lane {
   struct clu_lane *next;
   clu_relay *relay;
@@ -71,12 +79,13 @@ struct clu_lane {
   int kind; /* enum clu_lane_kind */
   clu_fd fd;
   clu_watch_id watch;
-  clu_timer again;     /* output: it could not be written */
-  int is_polled;       /* the system cannot tell when it is writable */
-  int slot;            /* far, of a node: in its fork server's memory; -1: none */
-  int has_said;        /* HELLO: what is in that slot's ring is this node's, and no other's */
-  clu_process_use use; /* far, of a node */
-  uint64_t told_hand;  /* the task of which the other side was told that it is at it */
+  clu_timer again;      /* output: it could not be written */
+  int is_polled;        /* the system cannot tell when it is writable */
+  int slot;             /* far, of a node: in its fork server's memory; -1: none */
+  int has_said;         /* HELLO: what is in that slot's ring is this node's, and no other's */
+  clu_process_use use;  /* far, of a node */
+  uint64_t told_hand;   /* the task of which the other side was told that it is at it */
+  clu_stack_wait calls; /* far, of a node */
   /* from here to there */
   int readable;                      /* there may be something to read */
   int is_dry;                        /* the last read had room for more than there was */
@@ -155,6 +164,15 @@ int clu_relay_tell_use(clu_relay *r, uint64_t asked);
 /* Near: the answer. CLU_OK or CLU_PROTO. */
 int clu_relay_take_use(clu_relay *r, const clu_link_record *rec);
 
+/* ---- stacks.c ---- */
+
+/* Far: asks the node. CLU_OK, CLU_PROTO, CLU_NOMEM. */
+int clu_relay_tell_stack(clu_relay *r, const clu_link_record *rec);
+/* The callback of the relay's timer `stacks`: passes answers on. */
+void clu_relay_on_stacks_time(void *relay);
+/* Near: the answer. CLU_OK or CLU_PROTO. */
+int clu_relay_take_stack(clu_relay *r, const clu_link_record *rec);
+
 struct clu_relay {
   clu_loop *loop;
   clu_link link;
@@ -165,6 +183,7 @@ struct clu_relay {
   clu_shared *shared; /* far: see rings.c; NULL: not known yet */
   clu_timer look;     /* at the rings */
   uint64_t look_until;
+  clu_timer stacks;  /* far: armed while some were asked for their R calls */
   uint64_t use_told; /* far: when it was asked last what it uses */
   clu_weighing weighing;
   clu_lane *lanes; /* the control channel first */

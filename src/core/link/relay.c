@@ -60,6 +60,7 @@ clu_relay *clu_relay_new(clu_loop *l, const clu_relay_options *how) {
   if (!r->how.segments_kept) r->how.segments_kept = CLU_SEGMENTS_KEPT;
   clu_timer_init(&r->tick, on_tick, r);
   clu_timer_init(&r->look, clu_relay_on_look_time, r);
+  clu_timer_init(&r->stacks, clu_relay_on_stacks_time, r);
   if (clu_link_init(&r->link, how->near ? how->epoch : 0, r->how.window, how->beat) != CLU_OK) {
     free(r);
     return NULL;
@@ -72,6 +73,7 @@ void clu_relay_free(clu_relay *r) {
   drop_connection(r, NULL);
   clu_timer_cancel(&r->tick);
   clu_timer_cancel(&r->look);
+  clu_timer_cancel(&r->stacks);
   while (r->lanes) {
     clu_lane *s = r->lanes;
     r->lanes = s->next;
@@ -119,6 +121,8 @@ static int take(clu_relay *r, const clu_link_record *rec) {
     return s && s->fd != CLU_NO_FD ? clu_lane_take(s, rec) : CLU_OK;
   case CLU_L_ASK: return r->how.near || rec->n ? CLU_PROTO : clu_relay_tell_use(r, rec->stream);
   case CLU_L_USE: return r->how.near ? clu_relay_take_use(r, rec) : CLU_PROTO;
+  case CLU_L_ASK_STACK: return r->how.near ? CLU_PROTO : clu_relay_tell_stack(r, rec);
+  case CLU_L_STACK: return r->how.near ? clu_relay_take_stack(r, rec) : CLU_PROTO;
   case CLU_L_BYE:
     snprintf(r->why, sizeof r->why, "%.*s", (int)rec->n, (const char *)rec->bytes);
     return CLU_OK;

@@ -73,6 +73,17 @@ typedef struct clu_relay_node_use {
   uint64_t id, cpu, memory, at_hand, age;
 } clu_relay_node_use;
 
+/* Which R calls a node there is in, see stacks.c. */
+typedef struct clu_relay_stack {
+  uint64_t id;                /* of the node */
+  uint64_t seq, age;          /* the task in which it was told, and how many ns ago */
+  uint64_t at_hand, hand_age; /* the one that it is at now, 0: none, and for how many ns */
+  uint32_t question;          /* that was answered, or has had no answer yet: */
+  int is_answer;              /* then it is what was told before that */
+  const char *text;
+  size_t n; /* <= CLU_STACK_TEXT */
+} clu_relay_stack;
+
 typedef struct clu_relay_options {
   int near;       /* the session's side */
   uint64_t epoch; /* near: not 0 */
@@ -84,6 +95,8 @@ typedef struct clu_relay_options {
   void (*on_due)(void *data);
   /* Near: the other side has told what it uses. May be NULL. It must not free the relay. */
   void (*on_use)(void *data, const clu_relay_use *u);
+  /* The same of the R calls of a node. */
+  void (*on_stack)(void *data, const clu_relay_stack *x);
   void *data;
 } clu_relay_options;
 
@@ -117,7 +130,10 @@ int clu_relay_is_behind(const clu_relay *r);
 /* Near: asks the other side what it uses; the answer goes to on_use. CLU_OK; CLU_AGAIN: it is cut
  * off, or there is no room; CLU_NOMEM. */
 int clu_relay_ask_use(clu_relay *r, uint64_t now);
-/* Of node `i` of that answer. */
+/* Near: asks which R calls node `id` is in; answers, which may be several or none, go to on_stack.
+ * As the one before. */
+int clu_relay_ask_stack(clu_relay *r, uint64_t id, uint32_t question);
+/* Of node `i` of an answer about use. */
 void clu_relay_use_of(const clu_relay_use *u, int i, clu_relay_node_use *out);
 void clu_relay_status_of(const clu_relay *r, clu_relay_status *out);
 

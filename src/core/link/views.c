@@ -2,7 +2,10 @@
 
 #include <string.h>
 
-#define WATCHED_FOR 5000000000u /* ns after an observer has looked */
+/* ns */
+#define WATCHED_FOR 5000000000u /* after an observer has looked */
+#define LOOK_EVERY 500000000u
+#define QUESTIONS_EVERY 20000000u /* while somebody looks */
 
 /* ---- which there are ---- */
 
@@ -13,6 +16,8 @@ static void forget(clu_near_views *v, int i) {
 }
 
 void clu_near_views_fini(clu_near_views *v) {
+  clu_timer_cancel(&v->look);
+  clu_timer_cancel(&v->questions);
   while (v->n > 0) forget(v, v->n - 1);
 }
 
@@ -32,7 +37,9 @@ void clu_near_views_take(clu_near_views *v, uint64_t cluster, clu_fd fd, uint64_
   if (!view) return;
   if (v->n == CLU_NEAR_VIEWS) forget(v, 0);
   v->at[v->n].cluster = cluster;
+  v->at[v->n].questions = 0;
   v->at[v->n++].view = view;
+  if (v->loop) clu_timer_arm(v->loop, &v->look, clu_os_now() + LOOK_EVERY);
 }
 
 int clu_near_views_are_watched(const clu_near_views *v, uint64_t now) {
@@ -41,6 +48,36 @@ int clu_near_views_are_watched(const clu_near_views *v, uint64_t now) {
     if (then && now < then + WATCHED_FOR) return 1;
   }
   return 0;
+}
+
+/* ---- while somebody looks ---- */
+
+static void on_questions_time(void *self) {
+  clu_near_views *v = self;
+  uint64_t now = clu_os_now();
+  if (!clu_near_views_are_watched(v, now)) return;
+  clu_near_pass_questions(v, v->ask, v->data);
+  clu_timer_arm(v->loop, &v->questions, now + QUESTIONS_EVERY);
+}
+
+static void on_look_time(void *self) {
+  clu_near_views *v = self;
+  uint64_t now = clu_os_now();
+  if (v->n == 0) return;
+  clu_timer_arm(v->loop, &v->look, now + LOOK_EVERY);
+  if (!clu_near_views_are_watched(v, now)) return;
+  v->watched(v->data, now);
+  on_questions_time(v);
+}
+
+void clu_near_views_init(clu_near_views *v, clu_loop *loop, clu_near_watched watched,
+                         clu_near_ask ask, void *data) {
+  v->loop = loop;
+  v->watched = watched;
+  v->ask = ask;
+  v->data = data;
+  clu_timer_init(&v->look, on_look_time, v);
+  clu_timer_init(&v->questions, on_questions_time, v);
 }
 
 /* ---- what is written there ---- */
@@ -88,12 +125,17 @@ static void appear(clu_near_shown *of, uint64_t cluster, clu_view_memory *m, uin
   of->place = place;
 }
 
-static void write_node(clu_view_node *to, const clu_relay_node_use *x, int place, uint64_t now) {
-  uint64_t since = now > x->age ? now - x->age : 0;
-  int is_same = x->at_hand && clu_view_get(&to->at_hand) == x->at_hand;
+static uint64_t before(uint64_t now, uint64_t age) { return now > age ? now - age : 0; }
+
+static void write_hand(clu_view_node *to, uint64_t at_hand, uint64_t since) {
+  int is_same = at_hand && clu_view_get(&to->at_hand) == at_hand;
   /* the way takes longer now and then, and the task has not begun later for that */
   if (!is_same || since < clu_view_get(&to->since)) clu_view_set(&to->since, since);
-  clu_view_set(&to->at_hand, x->at_hand);
+  clu_view_set(&to->at_hand, at_hand);
+}
+
+static void write_node(clu_view_node *to, const clu_relay_node_use *x, int place, uint64_t now) {
+  write_hand(to, x->at_hand, before(now, x->age));
   clu_view_set(&to->cpu, x->cpu + 1);
   clu_view_set(&to->memory, x->memory + 1);
   clu_view_set(&to->far, (uint64_t)place + 1);
@@ -130,6 +172,48 @@ void clu_near_show_use(const clu_near_views *v, clu_near_shown *of, uint64_t num
   clu_view_set(&h->trip, now > u->asked + u->took ? now - u->asked - u->took : 0);
   clu_view_set(&h->asked, u->asked);
 }
+
+/* ---- R calls ---- */
+
+static void pass_on(clu_view *view, int i, clu_near_ask ask, void *data) {
+  clu_view_node *nd = &view->memory->node[i];
+  uint32_t question = clu_stack_question(&view->memory->stack_word[i]);
+  const clu_view_far *h = clu_view_far_of(view, i);
+  if (!question || question == clu_view_get(&nd->passed_on) || !h) return;
+  clu_view_set(&nd->passed_on, question);
+  ask(data, clu_view_get(&h->number), clu_view_get(&nd->id), question);
+}
+
+void clu_near_pass_questions(clu_near_views *v, clu_near_ask ask, void *data) {
+  for (int k = 0; k < v->n; k++) {
+    clu_view *view = v->at[k].view;
+    uint64_t questions = atomic_load_explicit(&view->memory->questions, memory_order_acquire);
+    int n = nodes_in(view);
+    if (questions == v->at[k].questions) continue;
+    v->at[k].questions = questions;
+    for (int i = 0; i < n && i < CLU_VIEW_STACKS; i++) pass_on(view, i, ask, data);
+  }
+}
+
+/* What was told before a question is no answer to it, but to the one before. */
+static uint32_t answered(const clu_relay_stack *x) {
+  if (x->is_answer) return x->question;
+  return x->question > 1 ? x->question - 1 : UINT32_MAX;
+}
+
+void clu_near_show_stack(const clu_near_views *v, clu_near_shown *of, const clu_relay_stack *x,
+                         uint64_t now) {
+  clu_view *view = of->cluster ? find(v, of->cluster) : NULL;
+  int i = view ? find_node(view, x->id, of->next) : -1;
+  clu_view_memory *m = view ? view->memory : NULL;
+  if (i < 0 || i >= CLU_VIEW_STACKS) return;
+  of->next = i + 1;
+  write_hand(&m->node[i], x->at_hand, before(now, x->hand_age));
+  clu_stack_tell(&m->stack_word[i], &m->stack[i], answered(x), x->seq, before(now, x->age), x->text,
+                 x->n);
+}
+
+/* ---- hosts ---- */
 
 void clu_near_show_state(const clu_near_views *v, const clu_near_shown *of, int state,
                          uint64_t received, uint64_t sent) {

@@ -142,6 +142,14 @@ const clu_view_far *clu_view_far_of(const clu_view *v, int i) {
   return place > 0 && place <= CLU_VIEW_HOSTS ? &v->memory->far[place - 1] : NULL;
 }
 
+uint32_t clu_view_ask_stack(clu_view *v, int i) {
+  uint32_t question;
+  if (i < 0 || i >= CLU_VIEW_STACKS) return 0;
+  question = clu_stack_ask(&v->memory->stack_word[i]);
+  atomic_fetch_add(&v->memory->questions, 1); /* after it: who reads this sees the question */
+  return question;
+}
+
 int clu_view_task_of(const clu_view *v, int i, uint64_t seq, uint64_t *job, uint64_t *task) {
   const clu_view_node *nd = &v->memory->node[i];
   for (int k = 0; k < CLU_VIEW_BATCHES; k++) {

@@ -23,15 +23,17 @@
 
 #include "core/base/os.h"
 #include "core/shm/activity.h"
+#include "core/shm/stacks.h"
 
 enum {
   CLU_VIEW_NODES = 16384,
   CLU_VIEW_HOSTS = 1024,
-  CLU_VIEW_BATCHES = 16, /* of a node, the last that it was given */
-  CLU_VIEW_MAPS = 64,    /* jobs of several tasks: the last */
-  CLU_VIEW_JOBS = 256,   /* these, and the last of one task */
-  CLU_VIEW_TASKS = 4096, /* that have ended, the last */
-  CLU_VIEW_EVENTS = 256, /* the last */
+  CLU_VIEW_STACKS = 1024, /* the first nodes, where they are on other hosts */
+  CLU_VIEW_BATCHES = 16,  /* of a node, the last that it was given */
+  CLU_VIEW_MAPS = 64,     /* jobs of several tasks: the last */
+  CLU_VIEW_JOBS = 256,    /* these, and the last of one task */
+  CLU_VIEW_TASKS = 4096,  /* that have ended, the last */
+  CLU_VIEW_EVENTS = 256,  /* the last */
   CLU_VIEW_TEXT = 64,
   CLU_VIEW_LABEL = 96,
   CLU_VIEW_STORY = 256
@@ -67,11 +69,12 @@ typedef struct clu_view_node {
   clu_view_batch batch[CLU_VIEW_BATCHES];
   clu_word id; /* its number in the session */
   /* the link process's, of a node on another host */
-  clu_word far;     /* place of its host in the table of these, and 1; 0: nothing is known */
-  clu_word cpu;     /* thousandths of a core, and 1; 0: not known */
-  clu_word memory;  /* bytes of its own, and 1; 0: not known */
-  clu_word at_hand; /* number of the request or task that it is at; 0: none */
-  clu_word since;   /* when that began, by this host's clock */
+  clu_word far;       /* place of its host in the table of these, and 1; 0: nothing is known */
+  clu_word cpu;       /* thousandths of a core, and 1; 0: not known */
+  clu_word memory;    /* bytes of its own, and 1; 0: not known */
+  clu_word at_hand;   /* number of the request or task that it is at; 0: none */
+  clu_word since;     /* when that began, by this host's clock */
+  clu_word passed_on; /* the last question for its R calls that its host was sent */
 } clu_view_node;
 
 enum clu_view_host_state {
@@ -132,14 +135,18 @@ typedef struct clu_view_memory {
   clu_word nhosts, nmaps, nsingles, ntasks, nevents;
   clu_word given, done, failed; /* tasks of all jobs so far */
   clu_word watched;             /* when an observer has looked; written by observers */
-  clu_word memory; /* that the session shares with nodes that it has started: its number there in
-                    * the upper half, and its descriptor and 1; 0: there is none */
+  clu_word memory;    /* that the session shares with nodes that it has started: its number there in
+                       * the upper half, and its descriptor and 1; 0: there is none */
+  clu_word questions; /* for R calls of nodes on other hosts; observers add to it */
   char host[CLU_VIEW_HOSTS][CLU_VIEW_TEXT];
   clu_view_far far[CLU_VIEW_HOSTS];
   clu_view_job job[CLU_VIEW_JOBS];
   clu_view_event event[CLU_VIEW_EVENTS];
   clu_view_task task[CLU_VIEW_TASKS];
   clu_view_node node[CLU_VIEW_NODES];
+  /* which R calls nodes of other hosts are in: observers ask, the link process writes */
+  clu_stack_word stack_word[CLU_VIEW_STACKS];
+  clu_stack stack[CLU_VIEW_STACKS];
 } clu_view_memory;
 
 typedef struct clu_view {
@@ -202,6 +209,9 @@ clu_view *clu_view_map(clu_fd fd, clu_err *e);
 clu_view *clu_view_map_of(clu_pid pid, clu_fd fd);
 /* Where node `i` is, if that is another host of which the link process tells; else NULL. */
 const clu_view_far *clu_view_far_of(const clu_view *v, int i);
+/* Asks for the R calls of node `i`, which is on such a host: the number of the question. 0: it has
+ * no place for them. */
+uint32_t clu_view_ask_stack(clu_view *v, int i);
 /* What node `i` is at: 1, and the job and task; 0: that is not known. */
 int clu_view_task_of(const clu_view *v, int i, uint64_t seq, uint64_t *job, uint64_t *task);
 /* Copies of what is in its ring at place `k`. 0: it was being written each time. */

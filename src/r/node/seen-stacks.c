@@ -3,43 +3,32 @@
 
 enum { TEXT, CURRENT, AGE, KNOWN, JOB, ELEMENT, SINCE, OPEN };
 
-/* Of those that have a stack. */
-static clu_shared *memory_of(const clu_seen *s, R_xlen_t i, int *slot) {
-  clu_shared *from = clu_seen_memory_of(s, i, slot);
-  return from && clu_shared_stack_word(from, *slot) ? from : NULL;
-}
-
 SEXP clu_seen_ask_stacks(const clu_seen *s, const char *is_asked) {
   SEXP out = PROTECT(Rf_allocVector(REALSXP, s->n));
   for (R_xlen_t i = 0; i < s->n; i++) {
-    int slot;
-    uint64_t since;
-    clu_shared *from = is_asked[i] ? memory_of(s, i, &slot) : NULL;
+    clu_seen_work w;
     REAL(out)[i] = 0;
-    if (from && clu_activity_look(clu_shared_activity(from, slot), &since))
-      REAL(out)[i] = clu_stack_ask(clu_shared_stack_word(from, slot));
+    if (!is_asked[i]) continue;
+    clu_seen_work_of(s, i, &w);
+    if (w.word && w.seq) REAL(out)[i] = clu_seen_ask(s, i, &w);
   }
   UNPROTECT(1);
   return out;
 }
 
 static void put_stack(SEXP out, R_xlen_t i, const clu_seen *s, uint32_t question, clu_stack *told) {
-  int slot;
-  clu_shared *from = memory_of(s, i, &slot);
-  uint64_t now = clu_os_now(), since, seq, job, task;
-  const clu_stack_word *word;
-  if (!from) return;
-  word = clu_shared_stack_word(from, slot);
-  LOGICAL(VECTOR_ELT(out, KNOWN))[i] = 1;
-  if (!(seq = clu_activity_look(clu_shared_activity(from, slot), &since))) return;
-  REAL(VECTOR_ELT(out, SINCE))[i] = now > since ? 1e-9 * (double)(now - since) : 0;
-  if (clu_view_task_of(s->view, (int)i, seq, &job, &task)) {
+  uint64_t now = clu_os_now(), job, task;
+  clu_seen_work w;
+  clu_seen_work_of(s, i, &w);
+  LOGICAL(VECTOR_ELT(out, KNOWN))[i] = w.word != NULL;
+  if (!w.word || !w.seq) return;
+  REAL(VECTOR_ELT(out, SINCE))[i] = now > w.since ? 1e-9 * (double)(now - w.since) : 0;
+  if (clu_view_task_of(s->view, (int)i, w.seq, &job, &task)) {
     REAL(VECTOR_ELT(out, JOB))[i] = (double)job;
     REAL(VECTOR_ELT(out, ELEMENT))[i] = (double)task + 1;
   }
-  LOGICAL(VECTOR_ELT(out, OPEN))[i] = question && !clu_stack_is_told(word, question);
-  if (!question || !clu_stack_read(word, clu_shared_stack(from, slot), told)) return;
-  if (told->seq != seq || told->size > CLU_STACK_TEXT) return;
+  LOGICAL(VECTOR_ELT(out, OPEN))[i] = question && !clu_stack_is_told(w.word, question);
+  if (!question || !clu_seen_stack_of(&w, told)) return;
   SET_STRING_ELT(VECTOR_ELT(out, TEXT), i, Rf_mkCharLenCE(told->text, (int)told->size, CE_UTF8));
   LOGICAL(VECTOR_ELT(out, CURRENT))[i] = (int32_t)(told->told - question) >= 0;
   REAL(VECTOR_ELT(out, AGE))[i] = now > told->taken ? 1e-9 * (double)(now - told->taken) : 0;

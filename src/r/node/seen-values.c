@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-static const uint64_t TOLD_WITHIN = 15000000000u; /* what a host told before counts no more */
-static const uint64_t BEGINS_WITHIN = 100000000;  /* a task that was sent to another host */
-
 static SEXP text_of(const char *text, size_t room) {
   size_t n = 0;
   while (n < room && text[n]) n++;
@@ -101,14 +98,13 @@ static int state_of(uint64_t state, int busy) {
 }
 
 /* The innermost call of those that it has told last, if that was in this task; see ask_call(). */
-static SEXP read_call(clu_shared *s, int slot, uint64_t seq, uint64_t since) {
-  clu_stack *at = clu_shared_stack(s, slot), told;
+static SEXP read_call(const clu_seen_work *w) {
+  clu_stack told;
   const char *from;
   size_t end;
-  if (!at || clu_os_now() - since < CLU_SEEN_CALL_AFTER) return R_BlankString;
-  if (!clu_stack_read(clu_shared_stack_word(s, slot), at, &told) || told.seq != seq || !told.size)
-    return R_BlankString;
-  end = told.size < CLU_STACK_TEXT ? told.size : CLU_STACK_TEXT;
+  if (clu_os_now() < w->since + CLU_SEEN_CALL_AFTER) return R_BlankString;
+  if (!clu_seen_stack_of(w, &told) || !told.size) return R_BlankString;
+  end = told.size;
   while (end > 0 && told.text[end - 1] == '\n') end--;
   from = told.text + end;
   while (from > told.text && from[-1] != '\n') from--;
@@ -116,17 +112,6 @@ static SEXP read_call(clu_shared *s, int slot, uint64_t seq, uint64_t since) {
 }
 
 /* ---- other hosts ---- */
-
-static int tells(const clu_view_far *h) {
-  uint64_t asked = clu_view_get(&h->asked);
-  return clu_view_get(&h->state) == CLU_VIEW_HOST_UP && asked && clu_os_now() < asked + TOLD_WITHIN;
-}
-
-/* The host of node `i`, if what it tells is true now; else NULL. */
-static const clu_view_far *told_by(const clu_view *v, R_xlen_t i) {
-  const clu_view_far *h = clu_view_far_of(v, (int)i);
-  return h && tells(h) ? h : NULL;
-}
 
 static int is_cut(const clu_view *v, R_xlen_t i) {
   const clu_view_far *h = clu_view_far_of(v, (int)i);
@@ -139,42 +124,21 @@ static double known(const clu_word *w, double unit) {
   return x ? (double)(x - 1) / unit : NA_REAL;
 }
 
-/* What node `i`, on another host, is at: its number, 0: nothing. The session knows of what it was
- * sent a moment ago, and not yet of what has ended. */
-static uint64_t far_hand(const clu_view *v, R_xlen_t i, int *busy, uint64_t *since) {
-  const clu_view_node *nd = &v->memory->node[i];
-  const clu_view_far *h = told_by(v, i);
-  uint64_t seq = h ? clu_view_get(&nd->at_hand) : 0;
-  if (seq) *since = clu_view_get(&nd->since);
-  if (seq || (h && clu_view_get(&h->asked) > clu_view_get(&nd->changed) + BEGINS_WITHIN))
-    *busy = seq > 0;
-  return seq;
-}
-
 /* What it is at, and since when; since when it is at nothing is known of few. Whether it is busy.
  */
 static int read_work(SEXP out, R_xlen_t i, const clu_seen *s) {
-  const clu_view *v = s->view;
-  const clu_view_node *nd = &v->memory->node[i];
-  int slot;
-  clu_shared *from = clu_seen_memory_of(s, i, &slot);
-  uint64_t since = clu_view_get(&nd->changed), job, task, seq;
-  int busy = clu_view_get(&nd->waiting) > 0;
+  uint64_t job, task;
+  clu_seen_work w;
+  clu_seen_work_of(s, i, &w);
   set(out, JOB, i, NA_REAL);
   set(out, ELEMENT, i, NA_REAL);
-  if (from) {
-    seq = clu_activity_look(clu_shared_activity(from, slot), &since);
-    busy = seq > 0;
-    if (busy) SET_STRING_ELT(VECTOR_ELT(out, CALL), i, read_call(from, slot, seq, since));
-  } else {
-    seq = far_hand(v, i, &busy, &since);
-  }
-  if (seq && clu_view_task_of(v, (int)i, seq, &job, &task)) {
+  if (w.seq) SET_STRING_ELT(VECTOR_ELT(out, CALL), i, read_call(&w));
+  if (w.seq && clu_view_task_of(s->view, (int)i, w.seq, &job, &task)) {
     set(out, JOB, i, (double)job);
     set(out, ELEMENT, i, (double)task + 1);
   }
-  set(out, SINCE, i, seconds(since));
-  return busy;
+  set(out, SINCE, i, seconds(w.since));
+  return w.is_busy;
 }
 
 /* The text of the row above, where that has the same host. */
@@ -196,7 +160,7 @@ static void read_use(SEXP out, R_xlen_t i, const clu_seen *s) {
     set(out, CPU, i, x->cpu < 0 ? NA_REAL : x->cpu);
     set(out, MEMORY, i, x->own < 0 ? NA_REAL : (double)x->own);
   } else {
-    int is_told = told_by(s->view, i) && clu_view_get(&nd->state) == CLU_VIEW_READY;
+    int is_told = clu_seen_told_by(s->view, i) && clu_view_get(&nd->state) == CLU_VIEW_READY;
     set(out, CPU, i, is_told ? known(&nd->cpu, 1000) : NA_REAL);
     set(out, MEMORY, i, is_told ? known(&nd->memory, 1) : NA_REAL);
   }
@@ -238,7 +202,7 @@ static int is_open(const clu_view_job *j) {
 /* The session reads results when it has reason to. Of jobs of one task those are found that their
  * node has done and the session has not read of: `is_over`. */
 static void find_over(const clu_seen *s, const clu_view_job *jobs, R_xlen_t n, int *is_over) {
-  uint64_t first = UINT64_MAX, last = 0, since;
+  uint64_t first = UINT64_MAX, last = 0;
   for (R_xlen_t i = 0; i < n; i++) {
     uint64_t number = clu_view_get(&jobs[i].number);
     if (!is_open(&jobs[i])) continue;
@@ -248,14 +212,12 @@ static void find_over(const clu_seen *s, const clu_view_job *jobs, R_xlen_t n, i
   if (last == 0) return;
   for (R_xlen_t k = 0; k < s->n; k++) {
     const clu_view_node *nd = &s->view->memory->node[k];
-    int slot;
-    clu_shared *from = clu_seen_memory_of(s, k, &slot);
-    uint64_t at_hand;
-    if (!from) continue;
-    at_hand = clu_activity_look(clu_shared_activity(from, slot), &since);
+    clu_seen_work w;
+    clu_seen_work_of(s, k, &w);
+    if (!w.is_here) continue;
     for (int b = 0; b < CLU_VIEW_BATCHES; b++) {
       uint64_t job = clu_view_get(&nd->batch[b].job), seq = clu_view_get(&nd->batch[b].seq);
-      if (job < first || job > last || (at_hand && seq >= at_hand)) continue;
+      if (job < first || job > last || (w.seq && seq >= w.seq)) continue;
       for (R_xlen_t i = 0; i < n; i++)
         if (clu_view_get(&jobs[i].number) == job && is_open(&jobs[i])) is_over[i] = 1;
     }
@@ -329,7 +291,7 @@ static double or_na(const clu_word *w, double unit) {
 static void read_far(SEXP out, R_xlen_t row, const clu_view_memory *m, const clu_view_far *h) {
   static const char *const states[] = {"waiting", "up", "cut", "ended"};
   uint64_t host = clu_view_get(&h->host);
-  int is_told = tells(h);
+  int is_told = clu_seen_tells(h);
   if (host >= CLU_VIEW_HOSTS) host = 0;
   SET_STRING_ELT(VECTOR_ELT(out, 0), row, text_of(m->host[host], CLU_VIEW_TEXT));
   SET_STRING_ELT(VECTOR_ELT(out, 1), row, Rf_mkChar(states[clu_view_get(&h->state) & 3]));

@@ -37,18 +37,6 @@ static int is_here(const clu_view_memory *m, const clu_view_node *nd) {
          (state == CLU_VIEW_READY || state == CLU_VIEW_STARTING);
 }
 
-clu_shared *clu_seen_memory_of(const clu_seen *s, R_xlen_t i, int *slot) {
-  const clu_view_node *nd = &s->view->memory->node[i];
-  const clu_seen_memory *const from[] = {&s->of_server, &s->of_session};
-  uint64_t number = clu_view_get(&nd->slot), pid = clu_view_get(&nd->server);
-  if (number == 0 || number > CLU_SLOTS) return NULL;
-  *slot = (int)number - 1;
-  for (int k = 0; k < 2; k++)
-    if (from[k]->shared && (uint64_t)from[k]->pid == pid)
-      return clu_shared_activity(from[k]->shared, *slot) ? from[k]->shared : NULL;
-  return NULL;
-}
-
 /* The session makes it with its first such node, and drops it with the last one. */
 static void find_memory(clu_seen *s) {
   uint64_t which = clu_view_get(&s->view->memory->memory);
@@ -65,13 +53,9 @@ static void find_memory(clu_seen *s) {
 /* It tells what it is in, see read_call(), the next time. One that has not been at its task for
  * long is not disturbed. */
 static void ask_call(const clu_seen *s, int i, uint64_t now) {
-  int slot;
-  uint64_t since;
-  clu_shared *from = clu_seen_memory_of(s, i, &slot);
-  clu_stack_word *word = from ? clu_shared_stack_word(from, slot) : NULL;
-  if (word && clu_activity_look(clu_shared_activity(from, slot), &since) &&
-      now > since + CLU_SEEN_CALL_AFTER)
-    clu_stack_ask(word);
+  clu_seen_work w;
+  clu_seen_work_of(s, i, &w);
+  if (w.word && w.seq && now > w.since + CLU_SEEN_CALL_AFTER) clu_seen_ask(s, i, &w);
 }
 
 static void weigh_some(clu_seen *s) {

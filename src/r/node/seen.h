@@ -32,8 +32,31 @@ typedef struct clu_seen {
 /* NULL without memory. Takes over the view. `server` may be NULL. */
 clu_seen *clu_seen_new(clu_view *view, const clu_seen_memory *server);
 void clu_seen_free(clu_seen *s); /* accepts NULL */
-/* Where node `i` says what it is at: `*slot` of that memory; NULL: nowhere that can be read. */
-clu_shared *clu_seen_memory_of(const clu_seen *s, R_xlen_t i, int *slot);
+
+/* ---- seen-work.c ---- */
+
+/* Whether what another host tells is true now. */
+int clu_seen_tells(const clu_view_far *h);
+/* The host of node `i`, if it is another one and tells what is true now; else NULL. */
+const clu_view_far *clu_seen_told_by(const clu_view *v, R_xlen_t i);
+
+/* What a node is at. */
+typedef struct clu_seen_work {
+  uint64_t seq; /* number of the request or task; 0: none is known */
+  uint64_t since;
+  int is_busy;
+  int is_here;          /* on this host, and says so itself */
+  clu_stack_word *word; /* NULL: it cannot be asked which R calls it is in */
+  const clu_stack *stack;
+} clu_seen_work;
+
+void clu_seen_work_of(const clu_seen *s, R_xlen_t i, clu_seen_work *out);
+/* Asks node `i`, which can be asked, for its R calls: the number of the question. */
+uint32_t clu_seen_ask(const clu_seen *s, R_xlen_t i, const clu_seen_work *w);
+/* What it has told last, if that was in what it is at now. */
+int clu_seen_stack_of(const clu_seen_work *w, clu_stack *told);
+
+/* ---- seen.c ---- */
 
 /* Looks at processes: at all of few nodes, else at so many that all get their turn within 9 s.
  * Those of them that have been at a task for long are asked which R call they are in: an answer
