@@ -133,7 +133,11 @@ report_memory <- function(x, nodes) {
   known <- memory_of_nodes(memory)
   names(known) <- c("node", "at first (MB)", "at most (MB)", "at last (MB)")
   known <- utils::head(known[order(known[[3L]], decreasing = TRUE), , drop = FALSE], 20L)
-  together <- sprintf("All together had at most %.0f MB.", most_together(memory))
+  together <- paste(
+    "Counted is what a node has written and shares with nobody, as in the table of nodes: not what",
+    "it has in common with its fork server, nor shared vectors that it reads.",
+    sprintf("All together had at most %.0f MB.", most_together(memory))
+  )
   machine <- attr(x, "machine_memory")
   if (!is.na(machine)) together <- paste(together, sprintf("This machine has %.0f MB.", machine))
   html_section("Memory of nodes", svg_memory(memory, nodes),

@@ -24,6 +24,22 @@ test_that("a trace has the memory of nodes over time, and a summary its largest"
   expect_gte(nrow(more), nrow(m) + 2L)
 })
 
+test_that("what nodes only read of shared memory is not their own", {
+  skip_if_not(clutch:::system_can("memory"))
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  x <- share(numeric(3e7) + 1) # 240 MB
+  # some 200 MB, which take long to weigh: so they are estimated for a while
+  fill <- function(i) kept <<- lapply(1:2e6, function(k) k + 0.5)
+  cluster_walk(cl, 1, fill)
+  before <- attr(cluster_trace(cl), "memory")
+  expect_identical(cluster_map_dbl(cl, 1:3, function(i) sum(x)), rep(3e7, 3))
+  memory <- attr(cluster_trace(cl), "memory")
+  now <- cluster_status(cl)$memory
+  expect_lt(max(memory$memory), max(before$memory) + 60)
+  expect_lt(abs(memory$memory[[nrow(memory)]] - now), 2)
+})
+
 test_that("nothing is sampled where nothing is remembered", {
   old <- options(clutch.trace = 0)
   on.exit(options(old))

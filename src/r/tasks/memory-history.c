@@ -48,32 +48,32 @@ static int has_room(memory_history *h) {
   return 1;
 }
 
-/* Bytes that are its own; -1: not known. To measure them takes long where there are many: between
- * two measurements they change as what is resident does. */
-static int64_t own_memory(memory_seen *x, clu_pid pid, uint64_t now) {
-  int64_t resident = clu_os_process_memory(pid, INT64_MAX);
-  if (resident < 0) return -1;
-  if (x->pid != pid) {
-    x->pid = pid;
+/* Bytes that are its own; -1: not known. To weigh it takes long where there is much: between two
+ * times that is estimated, unless it is to be known exactly. */
+static int64_t own_memory(memory_seen *x, clu_pid pid, uint64_t now, int exactly) {
+  clu_process_use *use = &x->use;
+  if (!use->at || use->pid != pid) {
+    clu_process_use_begin(use, pid);
     x->again = 0;
   }
-  if (x->again && now < x->again) {
-    int64_t own = x->own + resident - x->resident;
-    return own > 0 ? own : 0;
+  clu_process_use_look(use, now);
+  if (use->own < 0) return clu_os_process_memory(pid, -1);
+  if (x->again && use->pages.given == x->weighed.given &&
+      use->pages.resident == x->weighed.resident)
+    return use->own;
+  if (exactly || !x->again || (use->doubt > 0 && now >= x->again)) {
+    clu_process_use_weigh(use, now);
+    x->weighed = use->pages;
+    x->again = now + MEASURE_COST * use->took;
   }
-  if (!x->again || resident != x->resident) {
-    x->own = clu_os_process_memory(pid, -1);
-    x->resident = resident;
-    x->again = now + MEASURE_COST * (clu_os_now() - now);
-  }
-  return x->own;
+  return use->own;
 }
 
-static void sample(memory_history *h, int i, clu_pid pid) {
+static void sample(memory_history *h, int i, clu_pid pid, int exactly) {
   uint64_t now = clu_os_now();
   int64_t own;
   memory_sample *s;
-  if (pid <= 0 || (own = own_memory(&h->nodes[i], pid, now)) < 0 || !has_room(h)) return;
+  if (pid <= 0 || (own = own_memory(&h->nodes[i], pid, now, exactly)) < 0 || !has_room(h)) return;
   s = &h->samples[h->n++];
   s->at = now;
   s->own = own;
@@ -92,7 +92,7 @@ static int is_ready(memory_history *h, int n) {
 void clu_memory_sample(memory_history *h, int n, memory_pid *pid, const void *of) {
   uint64_t began = clu_os_now(), pause, least;
   if (!is_ready(h, n)) return;
-  sample(h, h->next, pid(of, h->next));
+  sample(h, h->next, pid(of, h->next), 0);
   if (++h->next == h->nnodes) {
     h->next = 0;
     h->round++;
@@ -105,7 +105,7 @@ void clu_memory_sample(memory_history *h, int n, memory_pid *pid, const void *of
 void clu_memory_sample_all(memory_history *h, int n, memory_pid *pid, const void *of) {
   if (!is_ready(h, n)) return;
   if (h->next > 0) h->round++;
-  for (int i = 0; i < h->nnodes; i++) sample(h, i, pid(of, i));
+  for (int i = 0; i < h->nnodes; i++) sample(h, i, pid(of, i), 1);
   h->next = 0;
   h->round++;
 }

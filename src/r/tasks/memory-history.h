@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/base/os.h"
+#include "core/base/process-use.h"
 
 typedef struct memory_sample {
   uint64_t at; /* clu_os_now() */
@@ -21,11 +22,11 @@ typedef struct memory_sample {
   uint32_t node, round;
 } memory_sample;
 
-/* Of a node: what was measured last. */
+/* Of a node: what is known of its process. */
 typedef struct memory_seen {
-  clu_pid pid;
-  int64_t resident, own; /* bytes */
-  uint64_t again;        /* when to measure `own` again; until then it follows `resident` */
+  clu_process_use use;
+  clu_process_pages weighed; /* its pages, when it was */
+  uint64_t again;            /* when to weigh it again; until then it is estimated. 0: it was not */
 } memory_seen;
 
 typedef struct memory_history {
@@ -43,7 +44,7 @@ typedef clu_pid memory_pid(const void *of, int i);
 
 /* Takes the next sample. To be called when `due` has passed. `n`: nodes. */
 void clu_memory_sample(memory_history *h, int n, memory_pid *pid, const void *of);
-/* One of each node. */
+/* One of each node, for which each is weighed that has got or freed memory since. */
 void clu_memory_sample_all(memory_history *h, int n, memory_pid *pid, const void *of);
 void clu_memory_free(memory_history *h); /* accepts zeroed memory */
 
