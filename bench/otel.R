@@ -1,5 +1,7 @@
 # What OpenTelemetry costs: small maps and submitted tasks in turn, without package otel, with it but without a tracer, and with
-# one that records in memory (where otelsdk is installed).
+# one that records in memory (where otelsdk is installed). Blocks of some milliseconds, in fours (without, with, with, without,
+# and the reverse): each four gives a ratio, and what counts is their median. The same of blocks that do not differ
+# ("again") says what the method can tell apart.
 #
 # QUICK=1: fewer repetitions.
 suppressPackageStartupMessages(library(clutch))
@@ -10,20 +12,39 @@ cl <- make_cluster(2)
 
 submits <- function(n) for (i in seq_len(n)) collect(cluster_submit(cl, NULL))
 maps <- function(n) for (i in seq_len(n)) cluster_map(cl, 1:10, identity)
-us <- function(f, n) 1e6 * system.time(f(n))[[3L]] / n
-once <- function(way) c(submit = us(submits, if (way == "recorded") 200 else 1000),
-                        map = us(maps, if (way == "recorded") 50 else 300))
-measure <- function(way) {
-  shared$may_trace <- way != "not loaded"
-  if (way != "recorded") return(once(way))
-  otelsdk::with_otel_record(once(way), what = "traces")$value
+us <- function(f, n) {
+  began <- as.numeric(Sys.time())
+  f(n)
+  1e6 * (as.numeric(Sys.time()) - began) / n
 }
-ways <- c("not loaded", "no tracer", if (requireNamespace("otelsdk", quietly = TRUE)) "recorded")
-for (way in ways) measure(way)
-times <- lapply(seq_len(if (quick) 5L else 25L), function(k) vapply(ways, measure, c(0, 0)))
-for (what in c("submit", "map")) {
-  x <- vapply(times, function(t) t[what, ], numeric(length(ways)))
-  cat(sprintf("%-6s %-10s %8.1f us %6.3f\n", what, ways, apply(x, 1, median),
-              apply(x / rep(x[1L, ], each = nrow(x)), 1, median)), sep = "")
+kinds <- list(submit = function(way) us(submits, if (way == "recorded") 200 else 1000),
+              map = function(way) us(maps, if (way == "recorded") 50 else 300))
+measure <- function(way, kind) {
+  shared$may_trace <- !way %in% c("not loaded", "again")
+  if (way != "recorded") return(kinds[[kind]](way))
+  otelsdk::with_otel_record(kinds[[kind]](way), what = "traces")$value
+}
+# c(the first, the second, their ratio), of one four
+four <- function(way, kind, r) {
+  pair <- c("not loaded", way)
+  if (r %% 2L) pair <- rev(pair)
+  x <- vapply(c(pair, rev(pair)), measure, 1, kind)
+  of <- c(mean(x[names(x) == "not loaded"]), mean(x[names(x) == way]))
+  c(of, of[[2L]] / of[[1L]])
+}
+ways <- c("again", "no tracer", if (requireNamespace("otelsdk", quietly = TRUE)) "recorded")
+fours <- if (quick) 5L else 200L
+cat("us of one; ratio to those without package otel, and where its median is in 95 of 100 cases\n")
+for (kind in names(kinds)) for (way in ways) {
+  invisible(measure(way, kind))
+  x <- vapply(seq_len(if (way == "recorded") min(fours, 20L) else fours), function(r) four(way, kind, r), c(1, 1, 1))
+  low <- max(qbinom(0.025, ncol(x), 0.5), 1)
+  within <- sort(x[3L, ])[c(low, ncol(x) + 1 - low)]
+  cat(sprintf("%-6s %-10s %8.1f us without %8.1f us  ratio %.4f (%.4f to %.4f)\n", kind, way, median(x[2L, ]),
+              median(x[1L, ]), median(x[3L, ]), within[[1L]], within[[2L]]))
+  if (way == "no tracer") {
+    cat(sprintf("goal: %s with package otel and no tracer takes at most 1.005 times as long: %.4f: %s\n", kind,
+                median(x[3L, ]), if (within[[1L]] > 1.005) "MISSED" else if (within[[2L]] <= 1.005) "met" else "not decided"))
+  }
 }
 stop_cluster(cl)

@@ -1,8 +1,10 @@
 # What cluster_profile() costs, and how well it finds what takes the time.
 #
-# Cost: the same map with and without a profile, in turn, on two nodes: loops of arithmetic, small functions that call
-# each other, functions of packages stats and base on data, and tasks that do nothing. What is compared is the CPU time
-# that nodes and session have used for it, which other processes of the machine hardly change, and the time that it took.
+# Cost: the same map with and without a profile, on two nodes, in fours (without, with, with, without, and the reverse), which
+# give a ratio each: what drifts, and what every second map has more to collect, is in both. The maps are loops of
+# arithmetic, small functions that call each other, functions of packages stats and base on data, and tasks that do
+# nothing. What is compared is the CPU time that nodes and session have used for it, which other processes of the machine
+# hardly change, and the time that it took.
 # Accuracy: a function of which it is known, by the clock of its own process, which share of CPU time it takes.
 #
 #   Rscript bench/profile.R [--reps=15]     QUICK=1: less work, twice
@@ -31,7 +33,7 @@ kinds <- list(
   "loops of arithmetic" = function() cluster_map(cl, 1:16, loops),
   "small functions" = function() cluster_map(cl, 1:16, calls),
   "statistics on data frames" = function() cluster_map(cl, 1:8, data),
-  "tasks that do nothing" = function() cluster_map_int(cl, seq_len(2e5 * size), identity)
+  "tasks that do nothing" = function() cluster_map_int(cl, seq_len(2e6 * size), identity)
 )
 # of session and nodes
 cpu_of_all <- function() {
@@ -46,12 +48,14 @@ for (kind in names(kinds)) {
   work() # so that all is compiled
   cluster_profile(cl, work())
   for (r in seq_len(reps)) {
-    for (how in rotated(c("without", "with"), r)) {
+    pair <- rotated(c("without", "with"), r)
+    of_four <- lapply(c(pair, rev(pair)), function(how) {
       cpu <- cpu_of_all()
       took <- seconds(if (how == "with") p <- cluster_profile(cl, work()) else work())
-      rows[[length(rows) + 1L]] <- data.frame(kind = kind, how = how, rep = r, cpu = cpu_of_all() - cpu,
-                                              elapsed = took)
-    }
+      data.frame(kind = kind, how = how, rep = r, cpu = cpu_of_all() - cpu, elapsed = took)
+    })
+    of_four <- do.call(rbind, of_four)
+    rows[[length(rows) + 1L]] <- stats::aggregate(cbind(cpu, elapsed) ~ kind + how + rep, of_four, mean)
   }
 }
 raw <- do.call(rbind, rows)
@@ -108,5 +112,5 @@ for (k in cost$kind) goal(sprintf("CPU time with a profile at most 1.03 of that 
                           cost$median[cost$kind == k], cost$median[cost$kind == k] <= 1.03)
 goal("share of a planted function off by at most 5 points", max(found$off), max(found$off) <= 5)
 method("profile", what = "CPU time of session and nodes with a profile, by that without",
-       order = "with and without in turn, the other one first each time",
+       order = "in fours: with, without, without, with, the next time the reverse; a ratio is that of the means of a four",
        warm = "each once with and once without")
