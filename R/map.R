@@ -402,7 +402,7 @@ map_elements <- function(frame, elements, adapt, walk) {
   f <- adapt(f)
   if (walk) f <- function_walk(f)
   if (!frame$on_budget) return(run_map(frame$cl, elements, f, constants, o, frame$.env))
-  on_budget(length(elements), function(cl) run_map(cl, elements, f, constants, o, frame$.env))
+  on_own(elements, f, constants, o, frame$.env)
 }
 
 # ---- checks ----

@@ -16,6 +16,8 @@
 #'   [make_cluster()] makes by default. All guarantees of [cluster_map()] hold.
 #'   * Its nodes have the working directory, environment variables and [.libPaths()] that the
 #'     session has when it is used. Where these have changed, the nodes are made anew.
+#'   * While its first nodes start, [cluster_map()] and its relatives copy what is large among
+#'     constants and globals into shared memory, see [share()].
 #'   * It ends with the session, or by [stop_cluster()] without an argument. The next use makes it
 #'     again, as [cluster_setup()] and [cluster_export()] have prepared it.
 #'   * When it was not used for `clutch.idle_seconds` (see [clutch-options]) its nodes end, also
@@ -84,6 +86,27 @@ own_nodes_for <- function(n, cores = available_cores()) {
   }
   set_budget()
   the$own$cl
+}
+
+# Where that cluster is still to be made, its fork server starts now, and `TRUE`: who calls has some
+# 0.1 s for something else.
+begin_own <- function() {
+  if (!is.null(the$own) || .Call(ffi_is_node)) return(FALSE)
+  server <- tryCatch(server_for(default_server_spec(), effective_env(NULL)),
+                     error = function(e) NULL) # make_cluster() will say it
+  !is.null(server) && is.null(server$report)
+}
+
+# The same list, with what is large of it in shared memory: it is not written there any more when it
+# is sent.
+share_large <- function(x) {
+  for (k in which(vapply(x, is_large, NA))) x[[k]] <- share(x[[k]])
+  x
+}
+
+is_large <- function(x) {
+  size <- function(v) if (is.atomic(v)) 8 * length(unclass(v)) else 0
+  (if (is.list(x)) sum(vapply(unclass(x), size, 1)) else size(x)) >= 4e6
 }
 
 # In a task, what is submitted may find cores free, as maps do.

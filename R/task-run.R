@@ -1,6 +1,7 @@
 # What drives a map: its turns, from the first task to the values.
 
-# `o`: from task_options(); `env`: the frame in which names in `o$globals` are looked up.
+# `o`: from task_options(), and `needs`, where find_needs() was asked before; `env`: the frame in
+# which names in `o$globals` are looked up.
 run_map <- function(cl, elements, f, more, o, env) {
   in_job_span("cluster_map", list(clutch.elements = length(elements)), function(span) {
     run_map_in(span, cl, elements, f, more, o, env)
@@ -12,7 +13,8 @@ run_map_in <- function(span, cl, elements, f, more, o, env) {
   began <- clock()
   n <- length(elements)
   # R code of others may run in there
-  needs <- if (n > 0L) find_needs(list(f, elements, more), o$globals, env)
+  needs <- o$needs
+  if (is.null(needs) && n > 0L) needs <- find_needs(list(f, elements, more), o$globals, env)
   t <- tasks_of(cl)
   if (n == 0L) return(structure(list(), names = if (!is.null(names(elements))) character()))
   job <- job_new(t, traced_function(f, span), elements, more, needs, o)
@@ -34,6 +36,16 @@ finish_map <- function(t, job, elements, o, bar) {
   if (is.null(values)) values <- values_or_errors(t, job, n)
   if (!is.null(names(elements))) names(values) <- names(elements)
   values
+}
+
+# On the session's own cluster. While that starts, what is large is shared.
+on_own <- function(elements, f, more, o, env) {
+  if (length(elements) && begin_own()) {
+    o$needs <- find_needs(list(f, elements, more), o$globals, env)
+    o$needs$globals <- share_large(o$needs$globals)
+    more <- share_large(more)
+  }
+  on_budget(length(elements), function(cl) run_map(cl, elements, f, more, o, env))
 }
 
 # A map of which nothing but elements and function is said, done in C as long as nothing is out of

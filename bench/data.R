@@ -54,6 +54,9 @@ contenders <- list(
     on.exit(clutch::stop_cluster(cl))
     clutch::cluster_map(cl, draws, one_draw, d = d)
   }),
+  "clutch, cl = NULL" = list(package = "clutch", run = function(d) {
+    clutch::cluster_map(NULL, draws, one_draw, d = d)
+  }),
   "base mclapply" = list(run = function(d) mclapply(draws, one_draw, d, mc.cores = 2L)),
   "base parLapply" = list(run = function(d) {
     cl <- makePSOCKcluster(2)
@@ -502,8 +505,10 @@ for (size in c(1, 10, 100)) {
 }
 goal("MB of a node that has a long character vector", of("strings", "MB of a node", "clutch cluster_export"), 1)
 ours <- of("bootstrap", "seconds", "clutch cluster_map")
+own <- of("bootstrap", "seconds", "clutch, cl = NULL")
 for (k in c("base mclapply", "base + SharedObject", "mirai everywhere", "mirai + mori", "future multicore")) {
   goal(paste("bootstrap, time over that of", k), ours / of("bootstrap", "seconds", k), 1)
+  goal(paste("bootstrap with cl = NULL, time over that of", k), own / of("bootstrap", "seconds", k), 1)
   if (k %in% c("base mclapply", "future multicore")) next # forks of the session share all of its memory
   goal(paste("bootstrap, memory over that of", k), of("bootstrap", "MB", "clutch cluster_map") / of("bootstrap", "MB", k), 1)
 }

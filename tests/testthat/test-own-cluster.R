@@ -24,6 +24,36 @@ test_that("the session's own cluster is made at first use and stays", {
   })
 })
 
+test_that("what is large is shared while the first nodes start, and is only theirs", {
+  with_cores(2L, {
+    end_own_cluster()
+    on.exit(end_own_cluster())
+    large <- list(a = runif(1e6), b = letters)
+    small <- 1:10
+    big <- runif(1e6)
+    x <- cluster_map(NULL, 1:2, function(i, l, s) {
+      list(is_shared(l$a), is_shared(big), sum(l$a), l$b, sum(big), s)
+    }, l = large, s = small)
+    expect_identical(x[[1]], list(TRUE, TRUE, sum(large$a), letters, sum(big), small))
+    expect_identical(x[[2]], x[[1]])
+    expect_false(is_shared(large) || is_shared(big))
+  })
+  shared <- clutch:::share_large(list(large$a, large, small, NULL, sum, globalenv()))
+  expect_identical(shared, list(large$a, large, small, NULL, sum, globalenv()))
+  expect_identical(vapply(shared[1:3], is_shared, NA), c(TRUE, TRUE, FALSE))
+})
+
+test_that("only where no cluster is there something starts ahead", {
+  with_cores(2L, {
+    end_own_cluster()
+    on.exit(end_own_cluster())
+    fork_server_stop()
+    expect_true(clutch:::begin_own())
+    expect_identical(cluster_map(NULL, 1:2, identity), list(1L, 2L))
+    expect_false(clutch:::begin_own())
+  })
+})
+
 test_that("every function takes NULL", {
   with_cores(2L, {
     end_own_cluster()
