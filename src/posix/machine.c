@@ -64,34 +64,51 @@ static int64_t least_limit(char *folder, size_t top, const char *name, int64_t l
   }
 }
 
+/* Whether `name` is in a list with commas. */
+static int is_in(const char *list, const char *name) {
+  size_t n = strlen(name);
+  for (;; list++) {
+    if (strncmp(list, name, n) == 0 && (list[n] == 0 || list[n] == ',')) return 1;
+    if (!(list = strchr(list, ','))) return 0;
+  }
+}
+
 /* A line of /proc/self/cgroup: its number, its controllers and the group's path. Version 2 has none
- * of these. */
-static int64_t limit_of_group(char *line, int64_t least) {
+ * of these. The path is that of the machine, or of what a container sees: where there is no such
+ * folder, the first that is there above it counts. */
+static int64_t limit_of_group(const char *root, char *line, int64_t least) {
   static const char *const tops[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
   static const char *const names[] = {"memory.limit_in_bytes", "memory.max"};
-  char *of = strchr(line, ':'), *path = of ? strchr(of + 1, ':') : NULL, folder[1000];
-  int is_2;
+  char *of = strchr(line, ':'), *path = of ? strchr(of + 1, ':') : NULL, folder[1150];
+  int is_2, top;
   if (!path) return least;
   *path++ = 0;
   path[strcspn(path, "\n")] = 0;
   is_2 = of[1] == 0;
-  if (!is_2 && strcmp(of + 1, "memory") != 0) return least;
-  snprintf(folder, sizeof folder, "%s%s", tops[is_2], strcmp(path, "/") == 0 ? "" : path);
-  return least_limit(folder, strlen(tops[is_2]), names[is_2], least);
+  if (!is_2 && !is_in(of + 1, "memory")) return least;
+  top = snprintf(folder, sizeof folder, "%s%s", root, tops[is_2]);
+  if (top < 0 || (size_t)top >= sizeof folder) return least;
+  snprintf(folder + top, sizeof folder - (size_t)top, "%s", strcmp(path, "/") == 0 ? "" : path);
+  return least_limit(folder, (size_t)top, names[is_2], least);
 }
 #endif
 
-int64_t clu_os_memory_limit(void) {
+int64_t clu_os_memory_limit_below(const char *root) {
   int64_t least = clu_os_total_memory();
 #if defined(CLU_HAVE_PROC)
   char line[1000];
-  FILE *f = fopen("/proc/self/cgroup", "re");
-  if (!f) return least;
-  while (fgets(line, sizeof line, f)) least = limit_of_group(line, least);
+  FILE *f;
+  snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
+  if (!(f = fopen(line, "re"))) return least;
+  while (fgets(line, sizeof line, f)) least = limit_of_group(root, line, least);
   fclose(f);
+#else
+  (void)root;
 #endif
   return least;
 }
+
+int64_t clu_os_memory_limit(void) { return clu_os_memory_limit_below(""); }
 
 int64_t clu_os_count_in_file(const char *path, const char *name) {
   char line[256];
