@@ -25,7 +25,7 @@ help:
 	@echo "                   (test-c: T=frame ARGS=-v    test-r: FILTER=cores)"
 	@echo "make format        lays out the C files as .clang-format says"
 	@echo "make fuzz          10 minutes of fuzzing a decoder (T=frames SECONDS=600 SEED=1)"
-	@echo "make chaos         deaths, stops, interrupts, load and cut connections while maps run, an hour (EVENTS=10000 SEED=1)"
+	@echo "make chaos         deaths, stops, interrupts, load and cut connections while maps run, an hour and more (EVENTS=10000 SEED=1)"
 	@echo "make bench         all measurements in bench/"
 	@echo "make report        the same, written to bench/report/README.md (QUICK=1 in minutes, ONLY=herd,tasks)"
 	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"
@@ -123,7 +123,7 @@ fuzz: deps
 chaos: build
 	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) all
 	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-scheduler -v
-	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TREES=1000 CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|cuts|soak|slow-host|terminal|budget|hosts-tree|launch-tcp"
+	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TREES=1000 CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|cuts|soak|slow-host|terminal|budget|hosts-tree|launch-tcp|kills"
 
 test-r: build deps-newer
 	@echo; echo "== testthat"

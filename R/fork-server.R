@@ -132,6 +132,7 @@ server_start <- function(spec, env, preload = NULL) {
   if (is_starting()) {
     throw("starting", "a fork server or node that is starting has no fork server of its own")
   }
+  clean_at_end()
   env <- server_env(spec, env)
   log <- tempfile("clutch-server-", fileext = ".log")
   folder <- tempfile("clutch-server-")
@@ -226,9 +227,9 @@ server_end <- function(s, seconds = if (is.null(s$own) || !is.null(s$report)) 3 
 server_clean <- function(s) {
   # one that was killed has left it
   remove_view_socket(view_path(Sys.getpid(), .Call(ffi_server_info, s$handle)$pid))
-  # of one that ended before it was ready only the link in its first folder tells where it has moved
+  # of one that ended before it was ready only the links in its first folder tell where it has moved
   tmp <- if (is.null(s$tmp)) Sys.readlink(list.files(s$folder, full.names = TRUE)) else s$tmp
-  for (folder in tmp[nzchar(tmp)]) .Call(ffi_remove_folder, folder)
+  for (folder in unique(tmp[nzchar(tmp)])) .Call(ffi_remove_folder, folder)
   unlink(c(s$log, s$folder), recursive = TRUE) # of the folder's link the link only
   invisible()
 }
@@ -244,6 +245,24 @@ sweep_servers <- function(quiet = FALSE) {
     }
     server_clean(the$servers[[key]])
     the$servers[[key]] <- NULL
+  }
+}
+
+# At the end of the session: removes what fork servers have left that were killed while they were
+# idle. Others end by themselves.
+clean_at_end <- function() {
+  pid <- Sys.getpid()
+  if (identical(the$cleans, pid)) return(invisible())
+  the$cleans <- pid
+  reg.finalizer(the, function(the) {
+    if (Sys.getpid() == pid) try(clean_after_killed(), silent = TRUE)
+  }, onexit = TRUE)
+}
+
+clean_after_killed <- function() {
+  sweep_servers(quiet = TRUE)
+  for (s in own_servers()) {
+    if (.Call(ffi_server_info, s$handle)$state == "ended") server_clean(s)
   }
 }
 

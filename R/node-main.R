@@ -64,6 +64,7 @@ move_temp_dir <- function(tmpdir) {
   old <- tempdir()
   if (nzchar(tmpdir)) Sys.setenv(TMPDIR = sub("^TMPDIR=", "", tmpdir)) else Sys.unsetenv("TMPDIR")
   .Call(ffi_fork_server_temp)
+  file.symlink(tempdir(), file.path(dirname(old), "moved")) # at once: see server_clean()
   files <- list.files(old, all.files = TRUE, no.. = TRUE)
   moved <- suppressWarnings(file.rename(file.path(old, files), file.path(tempdir(), files)))
   if (all(moved) && unlink(old, recursive = TRUE) == 0L) file.symlink(tempdir(), old)

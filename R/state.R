@@ -2,6 +2,7 @@
 
 # Of a session.
 #   servers      fork servers: key -> list(handle, tmp, log, env, report), see fork-server.R
+#   cleans       the process that cleans up after them when it ends, see clean_at_end()
 #   own_servers  weak references to those of one cluster, by what ends them, see own_server()
 #   parallel     the namespace of package parallel
 #   callers      namespaces of other packages that call as parallel does (snow, doSNOW)

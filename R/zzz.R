@@ -52,6 +52,7 @@ is_prestart_wanted <- function() {
   if (isTRUE(the_node$serving) || .Call(ffi_is_node)) return()
   for (key in names(the$servers)) server_drop(key)
   for (s in own_servers()) server_end(s)
+  the$own_servers <- list() # clean_at_end() may come when the library is gone
   forget_watches()
   close_our_connections()
   close_signals()

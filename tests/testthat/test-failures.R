@@ -153,6 +153,39 @@ test_that("fork server and master killed while a node starts as a new R leave no
   if (!system_can("follow_parent")) expect_true(eventually(!dir.exists(dirname(node[[3L]]))))
 })
 
+test_that("a fork server that is killed while it is idle leaves no folder when the session ends", {
+  linux_only()
+  s <- start_script(c(
+    "preload <- make_cluster(1, preload = x <- 1)", "cl <- make_cluster(1)",
+    "server <- function(cl) .Call(clutch:::ffi_node_info, cl[[1L]]$handle)$server_pid",
+    "pids <- c(server(cl), server(preload))", "stop_cluster(cl)",
+    "tools::pskill(cluster_status(preload)$pid, 9L)", "tools::pskill(pids, 9L)",
+    "while (any(file.exists(file.path('/proc', pids, 'exe')))) Sys.sleep(0.01)",
+    "cat('left=', length(list.files(dirname(tempdir()))) - 1L, '\\n', sep = '')",
+    "cat('done\\n')"))
+  expect_done(s)
+  expect_gte(as.integer(value_of(s, "left")), 1L)
+  expect_true(ends(s))
+  expect_true(eventually(!length(list.files(s$tmp))))
+})
+
+# Its profile may have left files that cannot be moved: to another disk.
+test_that("a fork server tells where its folder is as soon as it has one", {
+  linux_only()
+  other <- tempfile("clutch-test-", "/dev/shm")
+  testthat::skip_if_not(suppressWarnings(dir.create(other)), "no other file system")
+  on.exit(unlink(other, recursive = TRUE))
+  s <- start_script(c(
+    "old <- tempdir()", "file.create(tempfile())",
+    sprintf("clutch:::move_temp_dir('TMPDIR=%s')", other), "unlink(old, recursive = TRUE)",
+    sprintf("stopifnot(dirname(tempdir()) == '%s')", other),
+    "links <- Sys.readlink(list.files(dirname(old), full.names = TRUE))",
+    "cat('links=', tempdir() %in% links, '\\n', sep = '')",
+    "cat('done\\n')"))
+  expect_done(s)
+  expect_identical(value_of(s, "links"), "TRUE")
+})
+
 test_that("a session that ends without stop_cluster() leaves nothing", {
   linux_only()
   s <- start_script(c(
