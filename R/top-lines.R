@@ -101,6 +101,9 @@ node_order <- function(n) {
   order(!in_trouble(n), n$state != "busy", n$since, n$cluster, n$node)
 }
 
+# A node does not say when its last task has ended: since when one is idle is not known.
+time_in_state <- function(s, n) ifelse(n$state == "idle", NA, s$time - n$since)
+
 node_keys <- function(n) paste0(n$cluster, ".", n$node)
 
 shown_names <- function(n) if (length(unique(n$cluster)) > 1L) node_keys(n) else n$node
@@ -114,7 +117,7 @@ top_nodes <- function(s, room, paint, width, at) {
   n <- n[shown, , drop = FALSE]
   table <- list(
     node = shown_names(s$nodes)[shown],
-    state = n$state, "for" = lasting_text(s$time - n$since),
+    state = n$state, "for" = lasting_text(time_in_state(s, n)),
     cpu = ifelse(is.na(n$cpu), "-", sprintf("%.0f%%", 100 * n$cpu)),
     memory = bytes_text(n$memory), limit = bytes_text(n$limit), done = count_text(n$done),
     failed = count_text(n$failed), host = substr(plain(n$host), 1L, 20L), does = doing_text(s, n)

@@ -63,8 +63,8 @@ stack_screen <- function(s, at, told, size, colour) {
   if (is.na(k)) return(utils::head(c(head, "", "There is no node.", "", keys), size[[1L]]))
   n <- s$nodes[k, ]
   where <- sprintf("node %s on %s: %s for %s", shown_names(s$nodes)[[k]], plain(n$host), n$state,
-                   lasting_text(s$time - n$since))
-  if (is.na(n$since)) where <- sub(" for -$", "", where)
+                   lasting_text(time_in_state(s, n)))
+  if (is.na(time_in_state(s, n))) where <- sub(" for -$", "", where)
   n$call <- ""
   note <- if (is.null(told)) "its calls are not known" else told$note[[1L]]
   calls <- if (!is.null(told)) told$stack[[1L]]

@@ -27,7 +27,8 @@ clutch.nodes = (function () {
   let body, rows, top, grid, overview, cells = null;
 
   function forTime(n) {
-    return clutch.isKnown(n.since) ? clutch.state.snapshot.time - n.since : null;
+    const since = clutch.sinceWhen(n);
+    return since === null ? null : clutch.state.snapshot.time - since;
   }
   function memoryText(n) {
     const text = clutch.bytes(n.memory);
@@ -232,7 +233,7 @@ clutch.nodes = (function () {
     if (!n) return;
     const values = [
       ["Node", clutch.nodeName(n) + " on " + n.host + ", process " + n.pid],
-      ["State", n.state + (clutch.isKnown(n.since) ? " since " + clutch.clock(n.since) : "")],
+      ["State", n.state + (clutch.sinceWhen(n) === null ? "" : " since " + clutch.clock(clutch.sinceWhen(n)))],
       ["Does", clutch.doing(n) || "nothing"],
       ["R call", n.call || "not known"],
       ["CPU, memory", clutch.percent(n.cpu) + " of a core, " + memoryText(n)],

@@ -12,6 +12,7 @@ clutch.state = {
   tables: {},     // as sent: {nodes: {pid: [...], ...}, ...}
   events: [],     // the last
   tasks: [],      // {cluster, job, element, node, began, ended, ok}, by time of arrival
+  lastEnd: new Map(), // when the last of a node's tasks ended, by clutch.nodeKey()
   history: [],    // {time, done, busy, cpu, memory, bytes}: sums over the nodes shown
   jobHistory: new Map(), // by key of the job: [{time, done}], of the last seconds
   cluster: "",    // the one that is shown; "": all
@@ -34,6 +35,7 @@ clutch.rows = function (table) {
 };
 
 clutch.jobKey = (x) => x.cluster + " " + x.job;
+clutch.nodeKey = (x) => x.cluster + " " + x.node;
 
 // Takes what a server-sent event brought: {whole, time, session, tables, news}. Of tables it has the
 // columns that have changed, of tasks and events those that are new; all of them, where it is whole.
@@ -43,12 +45,17 @@ clutch.take = function (data) {
     state.tables = {};
     state.tasks = [];
     state.events = [];
+    state.lastEnd.clear();
   }
   for (const name of Object.keys(data.tables)) {
     state.tables[name] = Object.assign(state.tables[name] || {}, data.tables[name]);
   }
   for (const news of data.news) {
-    for (const task of clutch.rows(news.tasks)) state.tasks.push(task);
+    for (const task of clutch.rows(news.tasks)) {
+      const key = clutch.nodeKey(task), last = state.lastEnd.get(key);
+      if (last === undefined || task.ended > last) state.lastEnd.set(key, task.ended);
+      state.tasks.push(task);
+    }
     for (const event of clutch.rows(news.events)) state.events.push(event);
   }
   // now and then, and then by much: to move an array for each task would take long
@@ -113,13 +120,21 @@ clutch.rates = function (name) {
   return out;
 };
 
-// Tasks a second: of the last seconds, or over the whole time of a job that the page has just met.
+// Since when a node is in its state; null: not known. A node does not say when its last task has
+// ended, only when that began: so of an idle one the tasks tell.
+clutch.sinceWhen = function (node) {
+  const since = node.state === "idle" ? clutch.state.lastEnd.get(clutch.nodeKey(node)) : node.since;
+  return clutch.isKnown(since) ? since : null;
+};
+
+// Tasks a second: of the last seconds, or over the whole time of a job that has ended, or that the
+// page has just met.
 clutch.jobRate = function (job) {
   const now = clutch.state.snapshot.time;
   const points = clutch.state.jobHistory.get(clutch.jobKey(job)) || [];
   const first = points[0];
   const done = job.done + job.failed;
-  if (first && now - first.time >= 3 && done > first.done) return (done - first.done) / (now - first.time);
+  if (job.ended === null && first && now - first.time >= 3 && done > first.done) return (done - first.done) / (now - first.time);
   const end = job.ended === null ? now : job.ended;
   return done / Math.max(end - job.since, 1e-3);
 };

@@ -6,6 +6,7 @@ clutch.stream = (function () {
   const LEFT = 54, BOTTOM = 20; // room for the names of nodes, and for the time
   const MOST = 360; // height of all rows
   const ROW = 18, LEAST = 5; // height of one row: at its best, and at least
+  const FAILED_LEAST = 3; // width of a task that has failed, however short it was
   const SPAN_LEAST = 0.005, SPAN_MOST = 3600; // seconds
 
   let canvas, says, span = 30, end = null; // null: the time that goes on
@@ -106,7 +107,6 @@ clutch.stream = (function () {
 
   // ---- layout ----
 
-  const keyOf = (x) => x.cluster + " " + x.node;
 
   function layOut() {
     const nodes = clutch.shown("nodes");
@@ -125,13 +125,13 @@ clutch.stream = (function () {
         name: each === 1 ? "node " + clutch.nodeName(some[0]) : "nodes " + clutch.nodeName(some[0]) + " to " + clutch.nodeName(last),
         label: clutch.nodeName(some[0]),
       });
-      for (const n of some) rows.set(keyOf(n), k);
+      for (const n of some) rows.set(clutch.nodeKey(n), k);
     }
     const to = end === null ? clutch.state.snapshot.time : end;
     return { width, row, each, groups, rows, begin: to - span, end: to, height: count * row };
   }
 
-  const rowOf = (t) => place.rows.get(keyOf(t));
+  const rowOf = (t) => place.rows.get(clutch.nodeKey(t));
   const xOf = (time) => LEFT + (time - place.begin) / span * place.width;
   const timeAt = (x) => place.begin + (x - LEFT) / place.width * span;
 
@@ -214,21 +214,30 @@ clutch.stream = (function () {
   function drawTasks(ctx, colours) {
     const high = place.row > 8 ? place.row - 3 : place.row - 1;
     const until = []; // where the last box of a row ends: what is no wider than a pixel is drawn once
-    return visit((row, began, ended, t, runs) => {
+    const failures = [];
+    const seen = visit((row, began, ended, t, runs) => {
       const x = xOf(began), wide = Math.max(xOf(ended) - x, 1);
-      const failed = !runs && !t.ok;
-      if (wide <= 1 && !failed && Math.floor(x) === until[row]) return;
+      if (!runs && !t.ok) {
+        failures.push([x, row * place.row + 1, Math.max(wide, FAILED_LEAST)]);
+        return;
+      }
+      if (wide <= 1 && Math.floor(x) === until[row]) return;
       until[row] = Math.floor(x);
-      const y = row * place.row + 1;
       ctx.globalAlpha = runs ? 0.5 : 1;
-      ctx.fillStyle = failed ? colours.failed : clutch.isKnown(t.job) ? colours[clutch.jobColour(t.job)] : colours.text;
-      ctx.fillRect(x, y, wide > 3 ? wide - 0.7 : wide, high);
+      ctx.fillStyle = clutch.isKnown(t.job) ? colours[clutch.jobColour(t.job)] : colours.text;
+      ctx.fillRect(x, row * place.row + 1, wide > 3 ? wide - 0.7 : wide, high);
       ctx.globalAlpha = 1;
-      if (!failed) return;
-      // a mark besides the colour
-      ctx.fillStyle = clutch.colour("text");
-      ctx.fillRect(x, y + high - 3, Math.max(wide - 0.7, 1.5), 3);
     });
+    // over all others: most are short
+    const mark = clutch.colour("text");
+    for (const [x, y, wide] of failures) {
+      ctx.fillStyle = colours.failed;
+      ctx.fillRect(x, y, wide > 3 ? wide - 0.7 : wide, high);
+      // a mark besides the colour
+      ctx.fillStyle = mark;
+      ctx.fillRect(x, y + high - 3, wide > 3 ? wide - 0.7 : wide, 3);
+    }
+    return seen;
   }
 
   // Rows of several nodes: each pixel as dark as its share of busy time.

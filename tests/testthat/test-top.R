@@ -20,6 +20,8 @@ test_that("the lines say what the snapshot says", {
   expect_false(is.unsorted(busy$since))
   expect_match(grep("^ 1.4 ", out, value = TRUE), "cluster_map(simulate) #592: rnorm(1e+06)",
                fixed = TRUE)
+  # since when one is idle is not known
+  expect_identical(vapply(cells, `[`, "", 3L) == "-", rows$state == "idle")
   expect_match(out, "death of node 1: killed by signal 9", fixed = TRUE, all = FALSE)
   expect_match(out, "^\\[#{10}-{10}\\] 303 of 606, 3 failed  30 s left  cluster_map", all = FALSE)
 })
