@@ -36,7 +36,7 @@ format_number <- function(x) {
   text <- vapply(x, function(v) {
     if (is.na(v)) return("")
     if (v == round(v)) return(format(v, scientific = FALSE, big.mark = ","))
-    prettyNum(signif(v, 4), ",")
+    format(signif(v, 4), scientific = FALSE, big.mark = ",")
   }, "")
   as.vector(text)
 }
@@ -73,7 +73,8 @@ report_style <- c(
   ".wide + .wide { margin-top: .8rem; }",
   "pre { background: var(--head); padding: .7rem; overflow-x: auto; font-size: .8rem; }",
   "ul { padding-left: 1.2rem; margin: .3rem 0; }",
-  "svg { width: 100%; min-width: 34rem; height: auto; display: block; }",
+  # letters of 10 pixels where a page is narrow
+  "svg { width: 100%; min-width: 52rem; height: auto; display: block; }",
   "svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }",
   ".axis { stroke: var(--line); }",
   ".bad { fill: var(--bad); } .area { fill: var(--j0); fill-opacity: .35; stroke: var(--j0); }",

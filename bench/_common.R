@@ -249,8 +249,8 @@ log_axis <- function(side, at = NULL) {
   if (is.null(at)) {
     at <- 10^seq(ceiling(usr[[1L]]), floor(usr[[2L]]))
     if (length(at) < 3L) at <- sort(c(at, 3 * 10^seq(floor(usr[[1L]]), floor(usr[[2L]]))))
-    # less than a third of a power of ten
-    if (!any(log10(at) >= usr[[1L]] & log10(at) <= usr[[2L]])) at <- pretty(10^usr, 3)
+    # less than a power of ten
+    if (sum(log10(at) >= usr[[1L]] & log10(at) <= usr[[2L]]) < 2L) at <- pretty(10^usr, 3)
     at <- at[log10(at) >= usr[[1L]] & log10(at) <= usr[[2L]]]
   }
   text <- vapply(at, axis_labels, "")
@@ -380,8 +380,10 @@ bars_png <- function(file, m, ylab, main, bar = NULL, low = NULL, high = NULL, z
   if (several) graphics::legend("top", rownames(m), fill = bar_colours(m, legend = TRUE), border = NA, bty = "n", horiz = TRUE,
       xpd = NA, inset = -0.13)
   above <- if (is.null(high)) m else pmax(m, high, na.rm = TRUE)
-  graphics::text(at, above, ifelse(is.na(m), "", formatC(m, digits = 3, format = "fg", big.mark = ",")), pos = 3,
-                 cex = if (length(m) > 16L) 0.65 else 0.75, xpd = NA)
+  text <- ifelse(is.na(m), "", trimws(formatC(m, digits = 3, format = "fg", big.mark = ",")))
+  # neighbours are one unit apart
+  cex <- min(if (length(m) > 16L) 0.65 else 0.75, 0.92 / max(graphics::strwidth(text)))
+  graphics::text(at, above, text, pos = 3, cex = cex, xpd = NA)
 })
 
 # Of the bars of `m`, in its order: by the packages that its rows are named for, or else its columns, whose rows differ in

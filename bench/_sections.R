@@ -332,7 +332,7 @@ sections$roundtrip <- list(
          })),
   plots = c("roundtrip.png" = "Microseconds of one call and back",
       "payload.png" = "Seconds of a raw vector there and back against its size",
-            "sockets.png" = "Seconds of an object there and back over TCP"),
+            "sockets.png" = "Milliseconds of an object there and back over TCP"),
   compares = paste("one call on one node that waits for it. `clusterCall()` on nodes of base R,",
                  "parallelly and clutch is the same function of package parallel. `mirai()` sends an",
                  "expression, and `callr` a function to a session that runs. A small message through a",

@@ -34,6 +34,11 @@ test_that("the report has all its parts, is one page of HTML, and loads nothing"
   expect_identical(cells, as.character(cluster_status(cl)$pid))
 })
 
+test_that("numbers are written in full, with four digits", {
+  expect_identical(clutch:::format_number(c(3, 12345, 8.4e-05, 0.00167341, 12345.678, NA)),
+                   c("3", "12,345", "0.000084", "0.001673", "12,350", ""))
+})
+
 test_that("strings of code, environment variables and the user's home are not in it", {
   old <- Sys.getenv("HOME")
   Sys.setenv(CLUTCH_TEST_TOKEN = "s3cret-of-env", HOME = "/home/somebody-known")
