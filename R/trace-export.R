@@ -6,7 +6,7 @@
 #' reads it in the browser and sends it nowhere. <https://www.speedscope.app> shows one thread at a
 #' time of it; Chromium reads it at `chrome://tracing`, where such pages are enabled.
 #'
-#' What is in it, with times in microseconds since the first task was sent:
+#' What is in it, with times in microseconds since the first thing that is known:
 #' * a process for each host and in it a thread for each node. Its events are the tasks, with the
 #'   label of their job as name and job, element, attempt, size of the answer, how they ended and
 #'   the lengths of their phases as arguments, and before each task its phase `wire`
@@ -41,6 +41,7 @@ write_trace <- function(x, file) {
     throw("argument", "`file` has to be the name of a file")
   con <- base::file(file, "wb")
   on.exit(close(con))
+  x <- without_negative_times(x)
   events <- c(process_events(x), job_events(x), task_events(x), counter_events(x),
               memory_events(x))
   started <- attr(x, "origin")
@@ -54,6 +55,24 @@ write_trace <- function(x, file) {
     "]}"
   ), con, useBytes = TRUE)
   invisible(file)
+}
+
+TIMES <- c("queued", "sent", "began", "ended", "received")
+
+# In a trace 0 is when the first task was sent. Its job has begun before, and Perfetto drops what has
+# a negative time.
+without_negative_times <- function(x) {
+  memory <- attr(x, "memory")
+  is_at_node <- x$node > 0
+  times <- c(unlist(unclass(x)[TIMES]), (x$began - x$wire)[is_at_node], memory$time)
+  first <- min(0, times, na.rm = TRUE)
+  for (n in intersect(TIMES, names(x))) x[[n]] <- x[[n]] - first
+  if (!is.null(memory)) {
+    memory$time <- memory$time - first
+    attr(x, "memory") <- memory
+  }
+  if (!is.null(attr(x, "origin"))) attr(x, "origin") <- attr(x, "origin") + first
+  x
 }
 
 # ---- numbers of processes and threads ----
