@@ -40,14 +40,21 @@
 #' later clusters, see [fork_server_stop()]. It tells how a node ended, and ends all nodes when the
 #' session ends, whatever ends it. No port is opened.
 #'
-#' `"spawn"`: each node is an R process of its own start, which takes as long as with base R. It is
-#' used, with a message, when a package starts threads while it is attached: threads do not survive
-#' a fork.
+#' `"spawn"`: each node is an R process of its own start. It is used, with a message, when a package
+#' starts threads while it is attached: threads do not survive a fork.
 #'
 #' `"parallel"`: the nodes connect to the session over TCP, and all are started at once.
 #'
 #' `"sequential"`: the same, one node after the other. Nodes that are started by hand
 #' (`manual = TRUE`) need this.
+#'
+#' With these three, nodes that the session starts on this machine attach R's own packages
+#' (\pkg{stats}, \pkg{utils} and the like), most of R's start, *after* the cluster has answered:
+#' each before its first request, or when it has had nothing to do for 0.1 seconds and no other one
+#' is starting. So the first call takes longer where it comes at once. What code finds is as always,
+#' also in a profile. The packages are attached at the start if `packages` or `rscript_args` are
+#' given, if a profile changes `options(defaultPackages)`, sets hooks for them or has a `.First`,
+#' and if that of the site does more than set options and variables.
 #'
 #' @section Names of hosts:
 #' `make_cluster(c("alpha", "alpha", "beta"))` has three nodes, and is [hosts()] with two fork

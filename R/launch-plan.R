@@ -158,8 +158,8 @@ restore_env <- function() {
 # else: it is the R of this session, whose environment has been through the script already.
 #
 # list(argv, env): what to execute instead of `command`, a call of Rscript with `env`. Where it is
-# not safe these are `command` and `env`.
-without_front_end <- function(command, env) {
+# not safe these are `command` and `env`. `is_node`: it is a node, which may attach packages later.
+without_front_end <- function(command, env, is_node = FALSE) {
   as_they_are <- list(argv = command, env = env)
   packages <- "^--default-packages="
   # an option of the user's may be one for the script
@@ -170,6 +170,7 @@ without_front_end <- function(command, env) {
   if (!has_been_through_front_end(env) || file.access(program, 1L) != 0L) return(as_they_are)
   arguments <- command[-(1:3)]
   env[["R_DEFAULT_PACKAGES"]] <- sub(packages, "", command[[2L]])
+  if (is_node) env <- with_packages_later(env)
   argv <- c(program, "--no-echo", "--no-restore", paste0("--file=", command[[3L]]),
             if (length(arguments)) c("--args", arguments))
   list(argv = argv, env = env)

@@ -219,7 +219,7 @@ start_process <- function(process, node, handle, acceptor, command, ports, own, 
                 input = if (can_watch()) watched_input(acceptor))
   }
   if (node$local && !is.null(acceptor)) {
-    quick <- without_front_end(command, env)
+    quick <- without_front_end(command, env, is_node = TRUE)
     command <- quick$argv
     env <- quick$env
   }

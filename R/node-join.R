@@ -9,6 +9,7 @@
 # OLDTMP (what TMPDIR is for others; not there: unset). The secret is in the environment or the
 # first line of the standard input.
 join_main <- function(args) {
+  take_default_packages()
   args <- grep("^[A-Z]+=", args, value = TRUE)
   a <- structure(sub("^[A-Z]+=", "", args), names = sub("=.*", "", args))
   if (!is.na(a["TMP"])) restore_tmpdir(a["OLDTMP"])
@@ -38,6 +39,7 @@ restore_tmpdir <- function(old) {
 apply_join_settings <- function(s) {
   if (length(s$env)) do.call(Sys.setenv, as.list(s$env))
   if (!is.na(s$nice)) tools::psnice(value = s$nice)
+  if (length(s$packages)) attach_default_packages()
   for (p in s$packages) {
     why <- attach_problem(p)
     if (!is.null(why)) return(sprintf("package:%s:%s", p, why))

@@ -17,7 +17,8 @@ fork_server_main <- function(args) {
   exec <- without_front_end(exec, effective_env(NULL))
   # what else the front end would set this process has already
   default_packages <- exec$env["R_DEFAULT_PACKAGES"]
-  if (!is.na(default_packages)) Sys.setenv(R_DEFAULT_PACKAGES = default_packages)
+  the_node$by_program <- !is.na(default_packages)
+  if (the_node$by_program) Sys.setenv(R_DEFAULT_PACKAGES = default_packages)
   .Call(ffi_fork_server_begin, exec$argv, as.numeric(args[[2L]]))
   answer <- function(what, seq, value) .Call(ffi_fork_server_answer, what, seq, value)
   repeat {
@@ -185,6 +186,10 @@ apply_settings <- function(s) {
     } else {
       setwd(s$wd)
     }
+    if (isTRUE(s$by_exec) && isTRUE(the_node$by_program)) {
+      env <- effective_env(NULL)
+      set_more_variables(env_changes(with_packages_later(env), env)$env_set)
+    }
     options(clutch.share_from = s$share_from)
     the_node$announce <- s$announce
     the_node$nice <- s$nice
@@ -216,9 +221,16 @@ set_variables <- function(set, unset) {
   if (anyNA(before)) Sys.unsetenv(names(before)[is.na(before)])
   before <- before[!is.na(before)]
   if (length(before)) do.call(Sys.setenv, as.list(before))
-  the_node$variables <- Sys.getenv(c(names(set), unset), NA, names = TRUE)
+  the_node$variables <- Sys.getenv(as.character(unset), NA, names = TRUE)
   if (length(unset)) Sys.unsetenv(unset)
-  if (length(set)) do.call(Sys.setenv, as.list(set))
+  set_more_variables(set)
+}
+
+set_more_variables <- function(set) {
+  if (!length(set)) return()
+  before <- Sys.getenv(setdiff(names(set), names(the_node$variables)), NA, names = TRUE)
+  the_node$variables <- c(the_node$variables, before)
+  do.call(Sys.setenv, as.list(set))
 }
 
 # ---- node ----
@@ -292,8 +304,12 @@ show_program <- function(code) {
 # supervisor.
 exec_node_main <- function(args) {
   options(clutch.joins = NULL)
+  take_default_packages()
   if (args[[4L]] == "set") Sys.setenv(TMPDIR = args[[5L]]) else Sys.unsetenv("TMPDIR")
-  for (p in strsplit(args[[2L]], ",", fixed = TRUE)[[1L]]) attach_package(p)
+  id <- as.numeric(args[[7L]])
+  packages <- strsplit(args[[2L]], ",", fixed = TRUE)[[1L]]
+  if (length(packages) || id > 0) attach_default_packages()
+  for (p in packages) attach_package(p)
   set.seed(.Call(ffi_random_seeds, 1L))
   settings <- strsplit(Sys.getenv("CLUTCH_NODE"), ",", fixed = TRUE)[[1L]]
   Sys.unsetenv("CLUTCH_NODE")
@@ -302,7 +318,6 @@ exec_node_main <- function(args) {
   options(clutch.share_from = as.numeric(settings[["share_from"]]))
   if (settings[["nice"]] != "NA") tools::psnice(value = as.integer(settings[["nice"]]))
   if (settings[["announce"]] == "TRUE") announce()
-  id <- as.numeric(args[[7L]])
   s <- if (id > 0) readRDS(program_file(dirname(args[[6L]])))
   .Call(ffi_node_begin_exec, as.integer(args[[3L]]), args[[6L]], id > 0,
         as.numeric(args[[9L]]))
@@ -365,7 +380,7 @@ serve <- function(loop) {
 node_end <- function() {
   try(silent = TRUE, {
     while (sink.number() > 0L) sink()
-    if (length(grDevices::dev.list())) grDevices::graphics.off()
+    if (isNamespaceLoaded("grDevices") && length(grDevices::dev.list())) grDevices::graphics.off()
     for (con in getAllConnections()[-(1:3)]) close(getConnection(con))
     objects <- ls(globalenv(), all.names = TRUE)
     if (length(objects) > 1L) {

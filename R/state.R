@@ -59,6 +59,8 @@ forget_parents <- function() {
 #   seed, announce, nice what the nodes of a fork server are given
 #   variables            environment variables that they are given, as they were before; NA: not set
 #   libraries            where a fork server has found packages when it was started
+#   by_program           a fork server that starts nodes executes R's program, not its front end
+#   later                R's own packages that a node is still to attach
 #   attached, lacks      packages attached for a job; those that could not be, and why
 #   number, of_programs  that of the settings; those of nodes that run programs, see node-main.R
 #   calls                the stack of the task that has failed

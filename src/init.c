@@ -207,6 +207,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_node_interrupted, 1),
                                           ENTRY(ffi_node_at_task, 0),
                                           ENTRY(ffi_node_closed, 0),
+                                          ENTRY(ffi_node_is_asked, 0),
                                           ENTRY(ffi_node_end, 0),
                                           /* r/node/observer.c */
                                           ENTRY(ffi_observer_caller, 0),

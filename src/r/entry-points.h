@@ -185,6 +185,7 @@ SEXP ffi_node_failed(SEXP value);
 SEXP ffi_node_interrupted(SEXP value);
 SEXP ffi_node_at_task(void);
 SEXP ffi_node_closed(void);
+SEXP ffi_node_is_asked(void);
 SEXP ffi_node_end(void);
 
 /* r/node/observer.c */

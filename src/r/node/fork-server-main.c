@@ -61,7 +61,7 @@ static void check_interrupts(void *unused) {
 /* A program begins at once; else R has something to do only where the settings say so. */
 static void begin_node(void *program) {
   if (begins_in_r) clu_node_r("forked_node_begin", R_NilValue);
-  if (*(int *)program) clu_node_get_ready();
+  if (*(int *)program) clu_node_get_ready(0);
   clu_node_begin_forked();
 }
 

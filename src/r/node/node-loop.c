@@ -84,19 +84,20 @@ static SEXP read_call(void) {
 
 /* ---- the loop ---- */
 
-/* A forked node that has been idle for some time gets ready for what will come, but not while
- * others are started: 1,000 of them start in two thirds of the time so. When that fails, what comes
- * next is told why. */
+/* A node that has been idle for some time gets ready for what will come, but not while others are
+ * started: 1,000 forked ones start in two thirds of the time so, and new Rs have the processors.
+ * When that fails, what comes next is told why. */
 static void get_ready_in_time(void) {
   static int tried;
   uint64_t wait = READY_AFTER;
   if (clu_me.ready || tried) return;
   for (;; wait *= 2) {
     if (clu_os_wait_readable(clu_me.boot.fd, wait) != CLU_TIMEOUT) return;
-    if (clu_os_now() - atomic_load(clu_me.boot.started) >= READY_AFTER) break;
+    if (!clu_me.boot.started || clu_os_now() - atomic_load(clu_me.boot.started) >= READY_AFTER)
+      break;
   }
   tried = 1;
-  clu_node_get_ready();
+  clu_node_get_ready(1);
 }
 
 /* Waits until something has come: awake for some time where that pays (`awake`: a request was
@@ -121,7 +122,7 @@ static int serve_call(uint64_t seq, SEXP env) {
   SEXP call, value;
   clu_me.seq = seq; /* from here on an error is its answer */
   clu_activity_begin(clu_me.boot.activity, seq, clu_os_now());
-  clu_node_get_ready();
+  clu_node_get_ready(0);
   clu_job_leave(); /* a call finds the workspace as it is without tasks */
   call = PROTECT(read_call());
   if (clu_chan_skip(&clu_me.chan) != CLU_OK) {
@@ -148,7 +149,7 @@ static int serve_call(uint64_t seq, SEXP env) {
 static int serve_tell(SEXP env) {
   SEXP call;
   clu_me.seq = 0;
-  clu_node_get_ready();
+  clu_node_get_ready(0);
   clu_job_leave();
   call = PROTECT(read_call());
   if (clu_chan_skip(&clu_me.chan) != CLU_OK) {
@@ -267,7 +268,9 @@ SEXP ffi_node_at_task(void) {
 
 /* Whether user's code has closed the descriptor of the channel. Not so where none has run: R would
  * remove the fork server's folder at its exit. */
-SEXP ffi_node_closed(void) { return Rf_ScalarLogical(clu_me.fd_closed && clu_me.ready); }
+SEXP ffi_node_closed(void) {
+  return Rf_ScalarLogical(clu_me.fd_closed && (clu_me.ready || clu_me.new_r));
+}
 
 /* Ends this process without R's exit: finalizers and exit handlers in it are the fork server's. */
 SEXP ffi_node_end(void) {

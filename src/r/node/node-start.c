@@ -22,7 +22,7 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns) {
   clu_me.boot.fd = c->fd;
   clu_me.chan = *c;
   clu_me.idle_ns = idle_ns > 0 ? idle_ns : 0;
-  clu_me.ready = clu_me.joined = 1;
+  clu_me.new_r = clu_me.joined = 1;
 }
 
 /* A temporary folder of its own within `under`. R keeps two pointers to its own folder, one of them
@@ -74,19 +74,31 @@ static void seed_random(uint64_t id) {
   UNPROTECT(failed ? 3 : 2);
 }
 
-/* ---- what a forked node does when it has something to do ----
+/* ---- what a node does when it has something to do ----
  *
- * Until then it has neither a temporary folder nor random numbers of its own. Nodes start sooner
- * so. It runs no code of the user's before, and none of R's that looks at these. */
+ * Until then a forked node has neither a temporary folder nor random numbers of its own, and a new
+ * R may not have attached R's own packages. Nodes start sooner so. It runs no code of the user's
+ * before, and none of R's that looks at these. */
 
-void clu_node_get_ready(void) {
+void clu_node_get_ready(int idle) {
   clu_err e = {0, 0, ""};
   if (clu_me.ready) return;
+  if (clu_me.new_r) {
+    SEXP is_idle = PROTECT(Rf_ScalarLogical(idle));
+    clu_me.ready = Rf_asLogical(clu_node_r("node_get_ready", is_idle)) == TRUE;
+    UNPROTECT(1);
+    return;
+  }
   seed_random(clu_me.boot.id);
   if (clu_os_make_folder(clu_me.boot.tmp, &e) != CLU_OK) clu_raise_err(&e);
   if (!set_temp_dir(clu_me.boot.tmp))
     clu_raise("start", "R cannot make a temporary folder in %s", clu_me.boot.tmp);
   clu_me.ready = 1;
+}
+
+/* Whether something has come that is to be read. */
+SEXP ffi_node_is_asked(void) {
+  return Rf_ScalarLogical(clu_os_wait_readable(clu_me.boot.fd, 0) == CLU_OK);
 }
 
 /* In the handler of CLU_SIG_INT, and of the second signal that follows it. 1: R is to see an
@@ -133,6 +145,8 @@ static SEXP say_hello(void) {
   clu_serialize_set_check(check_cancelled);
   clu_put64(pid, (uint64_t)clu_os_getpid());
   clu_chan_send_bytes(&clu_me.chan, CLU_K_HELLO, 0, pid, sizeof pid, CLU_NO_FD);
+  /* where the others take as long, they wait for each other */
+  if (clu_me.new_r && clu_me.boot.started) atomic_store(clu_me.boot.started, clu_os_now());
   clu_me.closed = clu_chan_flush(&clu_me.chan) != CLU_OK;
   return R_NilValue;
 }
@@ -196,7 +210,7 @@ SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp, SEXP program, SEXP server) {
   clu_node_set_boot(&b);
   if ((above = strrchr(b.tmp, '/')))
     *above = 0; /* the fork server's folder, as for a forked node */
-  clu_me.ready = 1;
+  clu_me.new_r = 1;
   clu_me.running = Rf_asLogical(program) == TRUE; /* SIGINT interrupts it, as it does any R */
   clu_os_on_term(b.parent, b.tmp);
   if (clu_os_follow_parent(b.parent, 1) == CLU_DEAD) clu_os_kill(clu_os_getpid(), CLU_SIG_TERM, 0);

@@ -75,7 +75,7 @@ static SEXP read_description(void) {
 
 static void take_job(const clu_msg *m) {
   work.reading = m->seq;
-  clu_node_get_ready();
+  clu_node_get_ready(0);
   clu_job_put(m->seq, read_description());
   work.reading = 0;
 }

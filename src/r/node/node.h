@@ -42,6 +42,7 @@ typedef struct clu_this_node {
   int asked_to_end;     /* the master has said DONE, or this process is of no more use */
   int ready;            /* see clu_node_get_ready() */
   int joined;           /* it has connected over TCP */
+  int new_r;            /* it is an R of its own, started by exec: not a fork of another one */
   volatile int forked;  /* this is a child of the node (mclapply() in a call), not the node */
   int64_t idle_ns;      /* the node ends when nothing comes for so long; 0: it waits for ever */
 } clu_this_node;
@@ -93,8 +94,9 @@ void clu_node_set_boot(const clu_boot *b);
 /* A forked node says hello. R runs none of its code for that. */
 void clu_node_begin_forked(void);
 /* Does the rest, once: to be called before anything that may run code of the user's. An R error of
- * class clutch_sys or clutch_start, and then the next call tries again. */
-void clu_node_get_ready(void);
+ * class clutch_sys or clutch_start (in a new R any), and then the next call tries again. `idle`:
+ * when something comes meanwhile a new R leaves the rest of it to the next call. */
+void clu_node_get_ready(int idle);
 /* Moves a descriptor to a high number: user's code that closes all descriptors it can think of
  * begins with the low ones. */
 void clu_node_move_fd(clu_fd *fd);
