@@ -59,8 +59,8 @@ write_trace <- function(x, file) {
 
 TIMES <- c("queued", "sent", "began", "ended", "received")
 
-# In a trace 0 is when the first task was sent. Its job has begun before, and Perfetto drops what has
-# a negative time.
+# In a trace 0 is when the first task was sent. Its job has begun before, and Perfetto drops what
+# has a negative time.
 without_negative_times <- function(x) {
   memory <- attr(x, "memory")
   is_at_node <- x$node > 0
