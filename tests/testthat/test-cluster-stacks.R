@@ -362,6 +362,16 @@ test_that("64 nodes report in a moment, and several ask at a time", {
   lapply(tasks, cancel)
 })
 
+test_that("functions that look at clusters may be the first that a session calls", {
+  looks <- c("cluster_stacks()", "cluster_status()", "cluster_trace()", "cluster_hosts()",
+             "shared_info()", "cluster_free()", "is_stopped()")
+  for (look in looks) {
+    s <- start_script(c(sprintf("invisible(try(%s, silent = TRUE))", look), "cat('looked\\n')"))
+    expect_true(ends(s), info = look)
+    expect_identical(lines_of(s), "looked", info = look)
+  }
+})
+
 test_that("bad arguments, no nodes, a stopped cluster", {
   expect_error(cluster_stacks("cl"), class = "clutch_argument")
   end_own_cluster()

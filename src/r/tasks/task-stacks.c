@@ -96,6 +96,7 @@ SEXP ffi_stacks(SEXP handles, SEXP seconds) {
   uint64_t deadline = clu_in_seconds(seconds);
   asking a = {handles, (uint32_t *)R_alloc((size_t)n + 1, sizeof(uint32_t))};
   SEXP out = PROTECT(empty_answer(n));
+  clu_need_session(); /* none was needed until now where there is no node */
   clu_pump(0, NULL);
   for (R_xlen_t i = 0; i < n; i++) {
     a.questions[i] = clu_node_ask_stack(clu_get_node(VECTOR_ELT(handles, i)));
