@@ -61,10 +61,18 @@ cluster_top <- function(cl = NULL) {
     redraw_top(watched[[1L]])
     return(invisible())
   }
-  for (o in watched) {
-    writeLines(top_lines(top_snapshot(o), cli::console_width(), Inf, has_colours()))
-  }
+  for (o in watched) print_cluster_top(o)
   invisible()
+}
+
+# Who has ended since it was found is nobody's error.
+print_cluster_top <- function(o) {
+  s <- tryCatch(top_snapshot(o), error = function(e) NULL)
+  if (!length(s$clusters$cluster)) {
+    say(sprintf("Cluster %d of session %.0f has ended.", o$cluster, o$session))
+    return(invisible())
+  }
+  writeLines(top_lines(s, cli::console_width(), Inf, has_colours()))
 }
 
 watch_cluster <- function(cl) {

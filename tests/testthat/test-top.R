@@ -173,6 +173,19 @@ test_that("where nothing can be redrawn it prints once", {
   cancel(task)
 })
 
+test_that("a session that ends after it was found does not hide the others", {
+  cl <- make_cluster(1)
+  o <- clutch:::observer_of(cl)
+  pid <- server_pid(cl)
+  on.exit(stop_cluster(cl))
+  expect_match(capture.output(clutch:::print_cluster_top(o)), "^1 node: 1 idle", all = FALSE)
+  tools::pskill(pid, tools::SIGKILL)
+  expect_true(eventually(!alive(pid)))
+  ended <- sprintf("Cluster %d of session %d has ended", o$cluster, Sys.getpid())
+  expect_message(clutch:::print_cluster_top(o), ended)
+  clutch:::close_observer(o)
+})
+
 test_that("it refuses what is no cluster, or none any more", {
   expect_error(cluster_top("cl"), class = "clutch_argument")
   cl <- make_cluster(1)
