@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 
+#include "core/base/segment.h"
 #include "core/loop/turns.h"
 
 /* What both threads use, each in its turn: plain variables, so that the thread sanitizer sees it
@@ -352,6 +353,71 @@ TEST(a_fork_finds_nothing_half_done_and_has_no_thread) {
   }
   CHECK_SOON(arrived(20), 5000);
   tear_down();
+}
+
+/* ---- segments, whose list has a lock of its own ---- */
+
+static clu_segment *shared;
+static int received;
+
+static void receive(int times) {
+  for (int i = 0; i < times; i++) {
+    clu_fd fd;
+    int rc;
+    clu_segment *s;
+    REQUIRE(clu_os_dup(clu_segment_fd(shared), &fd) == CLU_OK);
+    REQUIRE(s = clu_segment_receive(fd, &rc));
+    clu_segment_unref(s);
+  }
+}
+
+static int always(void *self) { return self == NULL; }
+
+static int64_t receive_always(void *self) {
+  (void)self;
+  receive(20);
+  received++;
+  return 0;
+}
+
+/* A child that found it locked would wait for ever. */
+TEST(a_fork_while_the_thread_receives_segments_can_receive_some_itself) {
+  const clu_turns_work what = {always, due, receive_always, &x.loop, NULL};
+  int mine;
+  memset(&x, 0, sizeof x);
+  REQUIRE(shared = clu_segment_new());
+  REQUIRE(clu_segment_append(shared, "abc", 3) == CLU_OK && clu_segment_seal(shared) == CLU_OK);
+  REQUIRE(clu_loop_init(&x.loop, NULL) == CLU_OK);
+  REQUIRE(clu_turns_begin(&x.turns, &what) == CLU_OK);
+  REQUIRE(clu_os_around_fork(before_fork, after_fork, in_child) == CLU_OK);
+  for (int i = 0; i < 40; i++) {
+    int status = 1, seen = 0;
+    pid_t pid;
+    for (int tries = 0; tries < 500 && !seen; tries++) { /* until the thread is at work */
+      int before;
+      mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+      before = received;
+      clu_turns_leave(&x.turns, mine);
+      clu_os_pause(3000000);
+      mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+      seen = received > before;
+      clu_turns_leave(&x.turns, mine);
+    }
+    CHECK(seen);
+    clu_os_pause(3000000);
+    if ((pid = fork()) == 0) {
+      alarm(10);
+      receive(20);
+      _exit(0);
+    }
+    REQUIRE(pid > 0);
+    waitpid(pid, &status, 0);
+    CHECK_INT_EQ(status, 0);
+  }
+  clu_turns_end(&x.turns, 1);
+  clu_gate_free(x.turns.gate);
+  clu_loop_fini(&x.loop);
+  clu_segment_unref(shared);
 }
 
 /* ---- all at once ---- */

@@ -81,12 +81,23 @@ pause_before_kill <- function(s, kind) {
   Sys.sleep(stats::runif(1, 0, if (many_kills) 1.5 else 0.3))
 }
 
-# Kills one process of ours on some host, or all that are there.
+# Kills one process of ours on some host, or each R that is there.
 kill_there <- function(hosts, who) {
   name <- sample(hosts$names, 1L)
-  pids <- as.integer(sub("^ *([0-9]+) .*", "\\1", processes_on(hosts, name)))
+  # Not the login's shell with them: then ssh ends as if it had lost its own connection.
+  all <- processes_on(hosts, name)
+  if (who == "all there") all <- grep("/exec/R|clutch:", all, value = TRUE)
+  pids <- as.integer(sub("^ *([0-9]+) .*", "\\1", all))
   if (who == "one there" && length(pids)) pids <- pids[sample.int(length(pids), 1L)]
   if (length(pids)) on_host(hosts, name, paste("kill -9", paste(pids, collapse = " ")))
+}
+
+# A folder on a host that nobody was left to remove goes at the next start there, if R had begun to
+# be ours.
+is_left_to_next <- function(hosts, left) {
+  path <- file.path(hosts$folder, sub(": .*", "", left), "tmp", sub("^[^:]*: ", "", left))
+  grepl(": Rtmp[^ /]*$", left) &
+    (file.exists(file.path(path, "clutch-in-use")) | lengths(lapply(path, list.files)) == 0L)
 }
 
 # Kills and looks at what is left. Character: what is wrong.
@@ -135,7 +146,7 @@ kill_and_look <- function(kind, who, hosts = NULL, seconds = 20) {
   if (!is.null(hosts)) {
     left <- function() {
       left <- left_on(hosts)
-      if (who == "all there") left[!grepl(": Rtmp[^ ]*$", left)] else left
+      if (is_there) left[!is_left_to_next(hosts, left)] else left
     }
     if (!eventually(!length(left()), seconds)) wrong <- c(wrong, "on hosts:", left())
     unlink(file.path(hosts$folder, hosts$names, "tmp", "*"), recursive = TRUE)

@@ -26,8 +26,11 @@ static long most_kept;       /* set before another thread begins */
 
 /* ---- those that came and are mapped, by what the system tells them by ---- */
 
+/* The lock is held for some ten instructions. A forked child finds it free: a fork by R's thread
+ * takes the turn before (core/loop/turns.h), so that no other thread is here, and what another
+ * thread forks runs nothing of ours. */
 static clu_segment *mapped[64];
-static atomic_flag mapped_in_use = ATOMIC_FLAG_INIT; /* for some ten instructions */
+static atomic_flag mapped_in_use = ATOMIC_FLAG_INIT;
 
 static clu_segment **mapped_from(const clu_segment *s) {
   while (atomic_flag_test_and_set_explicit(&mapped_in_use, memory_order_acquire)) continue;
