@@ -164,6 +164,10 @@ static SEXP serialized_state(SEXP x) {
   return out;
 }
 
+/* Whether packages write through pointers that are to read by: from R 4.6 on these have no other in
+ * Rcpp, for which R has no DATAPTR() any more. */
+#define READERS_WRITE (R_VERSION >= R_Version(4, 6, 0))
+
 /* Where the system lets nobody write to a mapping, a vector that is to be written to is copied. */
 static void *copy_of(SEXP x) {
   SEXP copy = R_altrep_data2(x);
@@ -177,7 +181,7 @@ static void *copy_of(SEXP x) {
   return ordinary(copy);
 }
 
-/* Also who asks for a pointer to read may write: from R 4.6 on Rcpp writes by such a one. */
+/* Also who asks for a pointer to read may write. */
 static void ask(shared *v) {
   if (v->asked) return;
   v->asked = 1;
@@ -188,14 +192,18 @@ static void *elements(SEXP x, Rboolean writable) {
   shared *v = of(x);
   int may_write;
   ask(v);
-  if (!writable) return v->now;
+  if (!writable && !READERS_WRITE) return v->now;
   clu_segment_bytes(v->held.segment, &may_write);
   return may_write ? v->now : copy_of(x);
 }
 
+/* NULL: a copy would have to be made. Then R asks for the elements one by one. */
 static const void *elements_if_there(SEXP x) {
-  ask(of(x));
-  return of(x)->now;
+  shared *v = of(x);
+  int may_write;
+  ask(v);
+  clu_segment_bytes(v->held.segment, &may_write);
+  return !READERS_WRITE || may_write || v->now != v->at ? v->now : NULL;
 }
 
 static int integer_at(SEXP x, R_xlen_t i) { return ((const int *)of(x)->now)[i]; }

@@ -6,6 +6,19 @@ fixture_lines <- function(names) {
   unlist(lapply(file.path(fixtures, sprintf("%s.R", names)), readLines))
 }
 
+# The shared object of a C file of fixtures/, for dyn.load().
+compiled <- function(name) {
+  dir <- tempfile("compiled-")
+  dir.create(dir)
+  file <- file.path(dir, paste0(name, ".c"))
+  file.copy(file.path(fixtures, basename(file)), file)
+  lib <- file.path(dir, paste0(name, .Platform$dynlib.ext))
+  log <- system2(file.path(R.home("bin"), "R"),
+                 c("CMD", "SHLIB", "-o", shQuote(lib), shQuote(file)), stdout = TRUE, stderr = TRUE)
+  if (!file.exists(lib)) stop(paste(log, collapse = "\n"))
+  lib
+}
+
 # A script in an R process of its own that can be signalled; its output goes to a file.
 # `lines`: the program; `fixture`: files of fixtures/ that come after them, and `...` values by name
 # that they use; `program`: in place of Rscript.

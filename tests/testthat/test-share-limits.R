@@ -126,6 +126,17 @@ test_that("where memory is not promised twice a mapping is read, and copied to b
   }
 })
 
+test_that("there, too, code that writes through a pointer changes its own copy only", {
+  linux_only()
+  needs("proc")
+  outside_checks_only()
+  s <- start_where("overcommit_memory", "2", fixture = "share-counted-put", lib = compiled("put"))
+  expect_done(s)
+  lines <- lines_of(s)
+  expect_identical(grep("=FALSE$", lines, value = TRUE), character())
+  expect_gte(length(grep("=TRUE$", lines)), 5L * if (getRversion() >= "4.6") 8L else 7L)
+})
+
 # Without that R itself can allocate nothing large once the mappings of a process are used up.
 test_that("half of the mappings that a process may have are left to R", {
   linux_only()

@@ -199,29 +199,7 @@ test_that("subsets are those of ordinary vectors", {
 
 test_that("code that writes through a pointer changes its own copy only", {
   shares()
-  dir <- tempfile()
-  dir.create(dir)
-  writeLines(c(
-    "#include <Rinternals.h>",
-    "SEXP put(SEXP x) {",
-    "  switch (TYPEOF(x)) {",
-    "  case REALSXP: REAL(x)[0] = -1; break;",
-    "  case INTSXP: INTEGER(x)[0] = -1; break;",
-    "  case LGLSXP: LOGICAL(x)[0] = 0; break;",
-    "  case CPLXSXP: COMPLEX(x)[0].r = -1; break;",
-    "  default: RAW(x)[0] = 9;",
-    "  }",
-    "  return x;",
-    "}",
-    "SEXP put_by_reader(SEXP x) {", # as Rcpp does where R has no DATAPTR()
-    "  ((char *)DATAPTR_RO(x))[0] ^= 1;",
-    "  return x;",
-    "}"), file.path(dir, "put.c"))
-  lib <- file.path(dir, paste0("put", .Platform$dynlib.ext))
-  log <- system2(file.path(R.home("bin"), "R"),
-                 c("CMD", "SHLIB", "-o", shQuote(lib), shQuote(file.path(dir, "put.c"))),
-                 stdout = TRUE, stderr = TRUE)
-  if (!file.exists(lib)) stop(paste(log, collapse = "\n"))
+  lib <- compiled("put")
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
   parallel::clusterCall(cl, dyn.load, lib)
