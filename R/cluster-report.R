@@ -104,7 +104,7 @@ report_limits <- function(x) {
   s <- if (inherits(x, "clutch_trace") && nrow(x)) summary(x)
   if (is.null(s))
     return(html_section("What limits", "<p class=\"none\">No task has ended yet.</p>"))
-  about <- sprintf("%d tasks, %d failed, in %.3f s on %d nodes, which were idle in %.1f %% of it.",
+  about <- sprintf("Tasks: %d, of which %d failed, in %.3f s. Nodes: %d, idle in %.1f %% of it.",
                    s$tasks, s$failed, s$span, length(s$busy), 100 * s$idle)
   found <- paste0("<li><b>", html_text(sub("_", " ", s$limits$what)), "</b>: ",
                   html_text(s$limits$measured), ". ", html_text(s$limits$advice), ".</li>")

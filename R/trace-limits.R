@@ -27,8 +27,10 @@ nodes_of_trace <- function(x) {
 
 #' @export
 print.clutch_trace_summary <- function(x, ...) {
-  cat(sprintf("%d tasks, %d failed, in %.3f s on %d nodes\n", x$tasks, x$failed, x$span,
-              length(x$busy)))
+  n <- length(x$busy)
+  cat(sprintf("%d %s, %d failed, in %.3f s on %d %s\n", x$tasks,
+              if (x$tasks == 1) "task" else "tasks", x$failed, x$span, n,
+              if (n == 1L) "node" else "nodes"))
   cat(sprintf("idle: %.1f %% of the nodes' time; %.0f answers with %s\n", 100 * x$idle, x$trips,
               mb(x$bytes)))
   cat("what limits:", if (!nrow(x$limits)) " nothing", "\n", sep = "")

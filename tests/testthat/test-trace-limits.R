@@ -159,3 +159,10 @@ test_that("a map of which not all tasks have ended is no reason to say that ther
   expect_identical(limits(cluster_trace(cl)), character())
   cancel(long)
 })
+
+test_that("the summary of one task on one node is in the singular", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  cluster_map(cl, 1, identity)
+  expect_output(print(summary(cluster_trace(cl))), "^1 task, 0 failed, in [0-9.]+ s on 1 node\n")
+})
