@@ -91,7 +91,12 @@ attach_default_packages <- function(idle = FALSE) {
   if (!length(the_node$later)) return(TRUE)
   # warnings are printed now: R would print them at its prompt
   old <- options(warn = 1L, defaultPackages = getOption("defaultPackages"))
-  on.exit(options(old))
+  # nothing is compiled while R starts: it would take as long as all the rest
+  jit <- if (isNamespaceLoaded("compiler")) compiler::enableJIT(0L)
+  on.exit({
+    options(old)
+    if (!is.null(jit)) compiler::enableJIT(jit)
+  })
   .OptRequireMethods()
   while (length(the_node$later)) {
     if (idle && .Call(ffi_node_is_asked)) return(FALSE)

@@ -19,6 +19,7 @@ state_here <- function() {
     env = env[setdiff(grep("^(R_|CLUTCH_[PW])", names(env), value = TRUE), not_here)],
     namespaces = sort(setdiff(loadedNamespaces(), c("clutch", "compiler", "tools"))),
     workspace = ls(globalenv(), all.names = TRUE),
+    jit = compiler::enableJIT(-1L),
     autoloads = sort(ls(.AutoloadEnv, all.names = TRUE)),
     seen = if (file.exists("seen")) readLines("seen")
   )
