@@ -55,7 +55,8 @@ maps_during <- function(cl, cuts, elements) {
     seed <- paste("CLUTCH_SEED is", cuts_seed)
     expect_identical(r, 2 * as.numeric(seq_len(elements)), info = seed)
     expect_identical(sort(evaluated), seq_len(elements), info = seed) # once each: no node has died
-    expect_identical(length(files), length(cl), info = seed)
+    # a host may be cut off for longer than a map takes
+    if (max(cuts$seconds) < 30) expect_identical(length(files), length(cl), info = seed)
     maps <- maps + 1
     if (file.exists(faults$done)) break
   }
@@ -80,7 +81,7 @@ test_that("connections are cut while a map runs: each element is done once, and 
     maps_during(cl, some_cuts(300, 0.1, 10), 1e5)
     maps_during(cl, some_cuts(5, 60, 60), 1e5)
   }
-  expect_identical(cluster_hosts(cl)$state, c("up", "up"))
+  expect_true(eventually(identical(cluster_hosts(cl)$state, c("up", "up"))))
   expect_identical(pids(cl), there)
   expect_true(works(cl))
   stop_cluster(cl)
