@@ -31,7 +31,7 @@ top_session <- function(s) {
 
 top_sums <- function(s, before) {
   n <- s$nodes
-  states <- table(factor(n$state, c("busy", "idle", "starting", "cut", "dead")))
+  states <- table(factor(n$state, c("busy", "idle", "starting", "cut", "dead", "stopped")))
   states <- states[states > 0L]
   waiting <- sum(s$jobs$queued[is.na(s$jobs$ended)])
   c(

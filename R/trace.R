@@ -83,7 +83,9 @@
 #' stop_cluster(cl)
 #' @export
 cluster_trace <- function(cl = NULL) {
-  t <- tasks_of(if (is.null(cl)) own_cluster_as_is() else cl)
+  if (is.null(cl)) cl <- own_cluster_as_is()
+  if (!length(cl)) throw("argument", "there is no cluster of the session's own yet: pass one as `cl`")
+  t <- tasks_of(cl)
   raw <- .Call(ffi_tasks_trace, t$ptr)
   x <- data.frame(job = raw$job, label = raw$label, element = raw$element, node = raw$node,
                   host = t$info$hosts[ifelse(raw$node > 0, raw$node, NA_integer_)],

@@ -12,6 +12,7 @@ test_that("the session's own cluster is made at first use and stays", {
     on.exit(end_own_cluster())
     expect_identical(nrow(cluster_status(NULL)), 0L)
     expect_error(stop_cluster(), class = "clutch_argument")
+    expect_error(cluster_trace(), "no cluster of the session's own yet", class = "clutch_argument")
     pid <- cluster_map_int(NULL, 1:2, function(i) {
       Sys.sleep(0.05)
       Sys.getpid()

@@ -26,6 +26,12 @@ test_that("the lines say what the snapshot says", {
   expect_match(out, "^\\[#{10}-{10}\\] 303 of 606, 3 failed  30 s left  cluster_map", all = FALSE)
 })
 
+test_that("nodes that were stopped are told, too", {
+  s <- example_snapshot(30)
+  s$nodes$state[] <- "stopped"
+  expect_identical(lines_of(s, 120)[[2L]], "12 nodes: 12 stopped")
+})
+
 test_that("what happened since the snapshot before is a rate", {
   a <- example_snapshot(30)
   b <- example_snapshot(32)
