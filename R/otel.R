@@ -58,11 +58,15 @@ NULL
 
 # ---- whether ----
 
-# Whether spans are made. Where package otel is neither loaded nor wanted that is a look at a flag.
-# Where it is, but set up for nothing, its provider is a list, and other providers are environments.
+# the$otel is NULL where package otel is neither loaded nor wanted, else the environment in which it
+# has its provider, or this one, until that is known.
+otel_unknown <- new.env(parent = emptyenv())
+
+# Whether spans are made. Where package otel is set up for nothing its provider is a list, and other
+# providers are environments.
 # (The same is written out where a call of this function would be felt: bench/otel.R.)
 is_tracing <- function() {
-  the$may_trace && !is.list(the$otel$tracer_provider) && is_tracing_now()
+  !is.null(otel <- the$otel) && !is.list(otel$tracer_provider) && is_tracing_now()
 }
 
 # The provider is another one when somebody has set one.
@@ -70,20 +74,24 @@ is_tracing_now <- function() {
   provider <- the$otel$tracer_provider
   if (!is.null(provider) && identical(provider, the$trace_provider)) return(the$traces)
   if (!requireNamespace("otel", quietly = TRUE)) {
-    the$may_trace <- FALSE
+    the$otel <- NULL
     return(FALSE)
   }
   the$otel <- get0("the", asNamespace("otel"), mode = "environment", inherits = FALSE)
   the$trace_provider <- otel::get_default_tracer_provider()
   the$tracer <- otel::get_tracer("r.package.clutch")
   the$traces <- otel::is_tracing_enabled(the$tracer)
-  if (the$traces && is.list(the$trace_provider)) the$otel <- NULL
+  if (is.null(the$otel) || (the$traces && is.list(the$trace_provider))) the$otel <- otel_unknown
   the$traces
 }
 
 # At the start of a cluster, too: the environment may have changed.
 look_for_tracing <- function() {
-  the$may_trace <- isNamespaceLoaded("otel") || exports_by_environment()
+  if (!isNamespaceLoaded("otel") && !exports_by_environment()) {
+    the$otel <- NULL
+  } else if (is.null(the$otel)) {
+    the$otel <- otel_unknown
+  }
 }
 
 exports_by_environment <- function() {

@@ -13,7 +13,7 @@
 #   watches, watch            what is waited for while R is idle; the one used last: see idle.R
 #   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
 #                        adapt-mirai.R and adapt-crew.R
-#   may_trace, otel, trace_provider, tracer, traces, spans, has_spans    see otel.R
+#   otel, trace_provider, tracer, traces, spans, has_spans    see otel.R
 #   listeners    who hears of events, by name, see events.R
 #   log, log_failed    the file of the log, and what cannot be written to, see log.R
 #   machine_memory    MB of this machine, see trace-memory.R
@@ -36,7 +36,7 @@ the$crew <- list()
 the$links <- list()
 the$held <- list()
 the$listeners <- list()
-the$may_trace <- the$has_spans <- FALSE
+the$has_spans <- FALSE
 the$tree_from <- 50L
 
 # In a forked child of a session, as in parallel::mclapply(), what is remembered is the parent's,

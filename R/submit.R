@@ -94,7 +94,7 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
                            .fresh = FALSE, .label = NULL) {
   # nearly always so: what is checked below is not checked here, for that takes as long as the rest
   is_plain <- nargs() == 2L && !missing(cl) && !missing(expr)
-  traces <- the$may_trace && !is.list(the$otel$tracer_provider) && is_tracing_now()
+  traces <- !is.null(otel <- the$otel) && !is.list(otel$tracer_provider) && is_tracing_now()
   if (is_plain && !traces) {
     if (is.null(cl)) cl <- own_cluster()
     task <- submit_plain(cl, substitute(expr), parent.frame())
@@ -167,7 +167,7 @@ submit <- function(t, fun, needs, o, label, code, args = NULL) {
   task$scheduler <- t
   task$label <- label
   if (is.null(label)) task$code <- code
-  span <- if (the$may_trace) submitted_span(label)
+  span <- if (!is.null(the$otel)) submitted_span(label)
   task$job <- job_new(t, traced_function(fun, span), NULL, args, needs, o)
   if (o$relay == "handler") task$is_heard <- TRUE
   submitted <- FALSE

@@ -53,7 +53,8 @@ on_own <- function(elements, f, more, o, env) {
 # written for `f`.
 run_plain_map <- function(cl, elements, f, code) {
   if (interactive() || isNamespaceLoaded("progressr")) return(NULL) # there may be a progress bar
-  if (the$may_trace && !is.list(the$otel$tracer_provider) && is_tracing_now()) return(NULL)
+  otel <- the$otel
+  if (!is.null(otel) && !is.list(otel$tracer_provider) && is_tracing_now()) return(NULL)
   globals <- if (is.function(f)) .Call(ffi_objects_alone, list(f, elements))
   if (is.null(globals)) return(NULL)
   fun <- compiled_once(f, length(cl), length(elements))

@@ -20,7 +20,7 @@ us <- function(f, n) {
 kinds <- list(submit = function(way) us(submits, if (way == "recorded") 200 else 1000),
               map = function(way) us(maps, if (way == "recorded") 50 else 300))
 measure <- function(way, kind) {
-  shared$may_trace <- !way %in% c("not loaded", "again")
+  shared$otel <- if (!way %in% c("not loaded", "again")) clutch:::otel_unknown
   if (way != "recorded") return(kinds[[kind]](way))
   otelsdk::with_otel_record(kinds[[kind]](way), what = "traces")$value
 }
