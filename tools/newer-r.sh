@@ -83,7 +83,6 @@ within() {
   unshare -m -p --fork --kill-child --propagation private bash -c '
     set -e
     root=$1; shift
-    mount --bind "$root" "$root" # a mount point: else tests can make no mount namespace in there
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
