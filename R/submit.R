@@ -206,6 +206,7 @@ outcome <- function(x) {
   end <- .Call(ffi_job_outcome, x$job)
   if (is.null(end)) return(NULL)
   x$outcome <- if (is.list(end) && is.null(x$cancelled)) list(value = end[[1L]]) else outcome_of(x)
+  .Call(ffi_job_drop_value, x$job)
   hear_of_deaths(x$scheduler) # the thread has seen to the tasks of a dead node, but not to the node
   if (isTRUE(x$is_heard)) relay_queue(x$scheduler, x$job) # what it has said before
   if (the$has_spans) end_submitted_span(x)

@@ -88,6 +88,7 @@
   X(ffi_job_start, 2)           \
   X(ffi_job_end, 2)             \
   X(ffi_job_outcome, 1)         \
+  X(ffi_job_drop_value, 1)      \
   X(ffi_job_fail_pending, 2)    \
   /* r/tasks/task-budget.c */   \
   X(ffi_tasks_budget, 3)        \

@@ -109,6 +109,7 @@ SEXP ffi_job_name(SEXP job, SEXP name, SEXP code);
 SEXP ffi_job_start(SEXP x, SEXP job);
 SEXP ffi_job_end(SEXP job, SEXP wait);
 SEXP ffi_job_outcome(SEXP job);
+SEXP ffi_job_drop_value(SEXP job);
 SEXP ffi_job_fail_pending(SEXP job, SEXP cause);
 
 /* r/tasks/task-budget.c */

@@ -1,5 +1,21 @@
 # cluster_submit(): tasks that are waited for, cancelled, collected by others.
 
+test_that("a value that nobody has any more goes with the next collection", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  for (plain in c(TRUE, FALSE)) {
+    for (k in 1:2) before <- gc()[[2L, 2L]]
+    for (i in 1:20) {
+      task <- if (plain) cluster_submit(cl, rep(0.5, 1e5)) else {
+        cluster_submit(cl, rep(0.5, 1e5), .label = "not plain")
+      }
+      expect_length(collect(task), 1e5)
+    }
+    rm(task)
+    expect_lt(gc(full = FALSE)[[2L, 2L]] - before, 5) # MB; all of them have 16
+  }
+})
+
 test_that("tasks are submitted, waited for, cancelled, raced", {
   of_each_strategy(function(cl) {
     a <- 20

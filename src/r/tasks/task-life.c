@@ -415,6 +415,13 @@ SEXP ffi_job_outcome(SEXP job) {
   return out;
 }
 
+/* The value of a job with one task is somebody else's from now on: R keeps what an object with a
+ * finalizer refers to for one more collection, and mostly until a full one. */
+SEXP ffi_job_drop_value(SEXP job) {
+  SET_VECTOR_ELT(VECTOR_ELT(R_ExternalPtrProtected(job), 2), 0, R_NilValue);
+  return R_NilValue;
+}
+
 /* No node is left and none can be had: tasks that wait fail with this cause. */
 SEXP ffi_job_fail_pending(SEXP job, SEXP cause) {
   task_job *j = clu_job_get(job);

@@ -234,6 +234,7 @@ SEXP ffi_task_value(SEXP task) {
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(out, 0, VECTOR_ELT(value, 0));
   Rf_defineVar(outcome, out, task);
+  ffi_job_drop_value(job);
   UNPROTECT(2);
   return out;
 }
