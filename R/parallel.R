@@ -14,7 +14,8 @@ join_parallel <- function(...) {
   registerS3method("stopCluster", "NULL", stopCluster.NULL, envir = the$parallel)
   # newer than R 4.2; seen in 4.5
   register_type <- get0("registerClusterType", the$parallel)
-  if (!is.null(register_type)) register_type("CLUTCH", start_for_parallel)
+  # R warns where this package was loaded before
+  if (!is.null(register_type)) suppressWarnings(register_type("CLUTCH", start_for_parallel))
 }
 
 # The methods by which parallel's and snow's functions run on our nodes: their generics have the
