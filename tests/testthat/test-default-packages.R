@@ -79,6 +79,8 @@ expect_same_state <- function(files = list(), env = character(), ...) {
     for (strategy in new_r) {
       unlink("seen")
       node <- state_of_node(strategy, ...)
+      # R 4.6 loads that package for code of ours; nothing finds it so
+      if (!"package:methods" %in% r$search) node$namespaces <- setdiff(node$namespaces, "methods")
       for (what in names(r)) {
         testthat::expect_identical(node[[what]], r[[what]], info = paste(strategy, what))
       }

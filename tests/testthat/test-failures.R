@@ -160,7 +160,10 @@ test_that("a fork server that is killed while it is idle leaves no folder when t
     "server <- function(cl) .Call(clutch:::ffi_node_info, cl[[1L]]$handle)$server_pid",
     "pids <- c(server(cl), server(preload))", "stop_cluster(cl)",
     "tools::pskill(cluster_status(preload)$pid, 9L)", "tools::pskill(pids, 9L)",
-    "while (any(file.exists(file.path('/proc', pids, 'exe')))) Sys.sleep(0.01)",
+    # all that they had open is closed
+    "stat <- function(p) suppressWarnings(tryCatch(readLines(file.path('/proc', p, 'stat')),",
+    "                                              error = function(e) ') Z '))",
+    "while (!all(grepl(') Z ', lapply(pids, stat), fixed = TRUE))) Sys.sleep(0.01)",
     "cat('left=', length(list.files(dirname(tempdir()))) - 1L, '\\n', sep = '')",
     "cat('done\\n')"))
   expect_done(s)
