@@ -470,8 +470,19 @@ sections$stream <- list(
     make = function() {
       t <- read("stream.csv")
       t$what <- paste0(t$what, " (", t$where, ")")
-      crossed(t, "what", "who", "")
-    })))
+      crossed(t, "what", "who", "what")
+    })),
+  shows = function() {
+    t <- read("stream.csv")
+    x <- function(what, who, where) get_median(t, what = what, who = who, where = where)
+    wheres <- unique(t$where)
+    mb <- "100 MB, ms"
+    call <- "100 bytes there and back, us"
+    sentences(vapply(wheres, function(w) {
+      sprintf("%s: 100 MB take %s times as long inside TLS, a message there and back %s times.", w,
+              num(x(mb, "tls", w) / x(mb, "plain", w)), num(x(call, "tls", w) / x(call, "plain", w)))
+    }, ""))
+  })
 
 sections$hosts <- list(
   title = "Several hosts", scripts = "hosts", peers = c("mirai", "parallelly"), no_text = TRUE,

@@ -62,8 +62,8 @@ raw$value <- raw$value / c(block = 1000, call = 1, connect = 1000)[raw$what]
 raw$what <- unname(names[raw$what])
 table <- spread(raw, c("where", "what", "who"), "value")
 show(table, "stream")
-method("stream", repetitions = paste(rounds, "connections of each kind over the loopback, 5 at 1 Gbit/s"),
-       order = "plain and TLS in turn")
+method("stream", what = paste(rounds, "connections of each kind over the loopback, and 5 at 1 Gbit/s, without R"),
+       order = "plain and TLS in turn", warm = "none: each connection is new")
 
 ratio <- function(what, where) {
   t <- table[table$what == names[[what]] & table$where == where, ]
