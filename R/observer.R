@@ -67,7 +67,7 @@ observer_dashboard <- function(arguments) {
 }
 
 # Seconds after a look in which the link process sees questions at once, and until it does else: see
-# core/link/near.c.
+# core/link/views.c.
 WATCHED_FOR <- 4
 FAR_WAIT <- 0.6
 

@@ -1,32 +1,9 @@
 /* Which R calls nodes on another host are in, as observers on the session's host ask: by the view,
  * the link process and the relay there. */
-#include "link-fixture.h"
 #include "relay-fixture.h"
+#include "view-fixture.h"
 
 #include <signal.h>
-
-#include "core/link/views.h"
-
-static clu_view *new_view(uint64_t nodes) {
-  clu_view_about about;
-  clu_err e;
-  clu_view *v;
-  memset(&about, 0, sizeof about);
-  about.nodes = nodes;
-  REQUIRE((v = clu_view_new(&about, &e)) != NULL);
-  return v;
-}
-
-static void pass_view(host_fixture *h, const clu_view *v, uint64_t cluster) {
-  unsigned char size[8];
-  clu_fd fd = CLU_NO_FD;
-  clu_put64(size, sizeof *v->memory);
-  REQUIRE(clu_os_dup(v->fd, &fd) == CLU_OK);
-  REQUIRE(clu_chan_send_bytes(&h->near, CLU_K_VIEW, cluster, size, sizeof size, fd) == CLU_OK);
-  while (clu_chan_flush(&h->near) == CLU_AGAIN) clu_os_pause(1000000);
-}
-
-static void watch(const clu_view *v) { clu_view_set(&v->memory->watched, clu_os_now()); }
 
 /* The session does not run its loop while this waits. */
 static int told(clu_view *v, int i, uint32_t question) {
@@ -112,12 +89,6 @@ static void ask(void *data, uint64_t host, uint64_t id, uint32_t question) {
   asked.question = question;
 }
 
-static void take(clu_near_views *n, uint64_t cluster, const clu_view *v) {
-  clu_fd fd;
-  REQUIRE(clu_os_dup(v->fd, &fd) == CLU_OK);
-  clu_near_views_take(n, cluster, fd, sizeof *v->memory);
-}
-
 TEST(each_question_is_passed_on_once_and_only_to_hosts_that_are_known) {
   clu_near_views n = {0};
   clu_near_shown of = {7, 4, 0};
@@ -126,15 +97,17 @@ TEST(each_question_is_passed_on_once_and_only_to_hosts_that_are_known) {
   clu_view_memory *m = v->memory;
   uint32_t question;
   asked.n = 0;
+  n.ask = ask;
+  n.data = &asked;
   take(&n, 7, v);
   clu_view_set(&m->node[2].id, 22);
   question = clu_view_ask_stack(v, 2);
-  clu_near_pass_questions(&n, ask, &asked);
+  clu_near_pass_questions(&n);
   CHECK_INT_EQ(asked.n, 0);
   clu_view_set(&m->far[4].number, 9);
   clu_view_set(&m->node[2].far, 5);
   question = clu_view_ask_stack(v, 2);
-  for (int k = 0; k < 2; k++) clu_near_pass_questions(&n, ask, &asked);
+  for (int k = 0; k < 2; k++) clu_near_pass_questions(&n);
   CHECK_INT_EQ(asked.n, 1);
   CHECK_INT_EQ(asked.host, 9);
   CHECK_INT_EQ(asked.id, 22);

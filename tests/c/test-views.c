@@ -1,33 +1,11 @@
 /* What the link process writes into the views of clusters: how hosts are, and what nodes there use.
  */
-#include "link-fixture.h"
 #include "relay-fixture.h"
+#include "view-fixture.h"
 
 #include <signal.h>
 
 #include "core/base/os-machine.h"
-#include "core/link/views.h"
-
-static clu_view *new_view(uint64_t nodes) {
-  clu_view_about about;
-  clu_err e;
-  clu_view *v;
-  memset(&about, 0, sizeof about);
-  about.nodes = nodes;
-  REQUIRE((v = clu_view_new(&about, &e)) != NULL);
-  return v;
-}
-
-static void pass_view(host_fixture *h, const clu_view *v, uint64_t cluster) {
-  unsigned char size[8];
-  clu_fd fd = CLU_NO_FD;
-  clu_put64(size, sizeof *v->memory);
-  REQUIRE(clu_os_dup(v->fd, &fd) == CLU_OK);
-  REQUIRE(clu_chan_send_bytes(&h->near, CLU_K_VIEW, cluster, size, sizeof size, fd) == CLU_OK);
-  while (clu_chan_flush(&h->near) == CLU_AGAIN) clu_os_pause(1000000);
-}
-
-static void watch(const clu_view *v) { clu_view_set(&v->memory->watched, clu_os_now()); }
 
 TEST(while_somebody_looks_hosts_and_their_nodes_are_shown_whatever_the_session_does) {
   host_fixture h;
@@ -89,12 +67,6 @@ static const clu_relay_use *told(uint64_t id, uint64_t cpu) {
   u.n = 1;
   u.nodes = node;
   return &u;
-}
-
-static void take(clu_near_views *n, uint64_t cluster, const clu_view *v) {
-  clu_fd fd;
-  REQUIRE(clu_os_dup(v->fd, &fd) == CLU_OK);
-  clu_near_views_take(n, cluster, fd, sizeof *v->memory);
 }
 
 TEST(a_node_is_found_in_the_view_that_has_it) {

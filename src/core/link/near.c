@@ -437,6 +437,7 @@ static int is_behind(const near *n) {
 static void say_bye(near *n) {
   uint64_t until = clu_os_now() + LAST_WORDS;
   clu_timer_cancel(&n->resume);
+  clu_near_views_fini(&n->views); /* nobody is asked any more */
   clu_loop_unwatch(&n->loop, &n->watch);
   clu_loop_unwatch(&n->loop, &n->session);
   if (n->listener != CLU_NO_FD) clu_os_close(n->listener);

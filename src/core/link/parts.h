@@ -195,6 +195,11 @@ struct clu_relay {
   char why[256];
 };
 
+/* Far: it is a node, whose slot of the shared memory can be read, and its stream goes on. */
+static inline int clu_lane_is_node(const clu_lane *s) {
+  return s->kind == CLU_LANE_DATA && s->fd != CLU_NO_FD && s->has_said && s->relay->shared;
+}
+
 /* The stream of this number; NULL: there is none, or none any more. */
 static inline clu_lane *clu_lane_find(const clu_relay *r, uint64_t id) {
   clu_lane *s = r->lanes;

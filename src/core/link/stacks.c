@@ -28,10 +28,6 @@ int clu_relay_ask_stack(clu_relay *r, uint64_t id, uint32_t question) {
 
 /* ---- the far side ---- */
 
-static int is_node(const clu_lane *s) {
-  return s && s->kind == CLU_LANE_DATA && s->fd != CLU_NO_FD && s->has_said && s->relay->shared;
-}
-
 static uint64_t since(uint64_t then, uint64_t now) { return now > then ? now - then : 0; }
 
 static int send_stack(const clu_lane *s, const clu_stack *told, int is_answer) {
@@ -69,7 +65,7 @@ void clu_relay_on_stacks_time(void *relay) {
   uint64_t now = clu_os_now();
   int open = 0, rc = CLU_OK;
   for (clu_lane *s = r->lanes; s && rc == CLU_OK; s = s->next) {
-    if (!s->calls.question || !is_node(s)) continue;
+    if (!s->calls.question || !clu_lane_is_node(s)) continue;
     rc = look_at(s, now);
     open += s->calls.question != 0;
   }
@@ -82,7 +78,7 @@ int clu_relay_tell_stack(clu_relay *r, const clu_link_record *rec) {
   clu_stack_word *w;
   uint64_t began, now = clu_os_now();
   if (rec->n != 4) return CLU_PROTO;
-  if (!is_node(s)) return CLU_OK;
+  if (!s || !clu_lane_is_node(s)) return CLU_OK;
   w = clu_shared_stack_word(r->shared, s->slot);
   s->calls.of = clu_get32(rec->bytes);
   if (!w || !clu_activity_look(clu_shared_activity(r->shared, s->slot), &began))

@@ -37,9 +37,7 @@ static void put_machine(unsigned char *p) {
 }
 
 static clu_activity *activity_of(const clu_lane *s) {
-  if (s->kind != CLU_LANE_DATA || s->fd == CLU_NO_FD || !s->has_said || !s->relay->shared)
-    return NULL;
-  return clu_shared_activity(s->relay->shared, s->slot);
+  return clu_lane_is_node(s) ? clu_shared_activity(s->relay->shared, s->slot) : NULL;
 }
 
 static void weigh(clu_relay *r, clu_process_use *x, uint64_t now) {

@@ -42,7 +42,8 @@ void clu_near_views_take(clu_near_views *v, uint64_t cluster, clu_fd fd, uint64_
   if (v->loop) clu_timer_arm(v->loop, &v->look, clu_os_now() + LOOK_EVERY);
 }
 
-int clu_near_views_are_watched(const clu_near_views *v, uint64_t now) {
+/* Somebody has looked at one of them in the last seconds. */
+static int are_watched(const clu_near_views *v, uint64_t now) {
   for (int i = 0; i < v->n; i++) {
     uint64_t then = clu_view_get(&v->at[i].view->memory->watched);
     if (then && now < then + WATCHED_FOR) return 1;
@@ -55,8 +56,8 @@ int clu_near_views_are_watched(const clu_near_views *v, uint64_t now) {
 static void on_questions_time(void *self) {
   clu_near_views *v = self;
   uint64_t now = clu_os_now();
-  if (!clu_near_views_are_watched(v, now)) return;
-  clu_near_pass_questions(v, v->ask, v->data);
+  if (!are_watched(v, now)) return;
+  clu_near_pass_questions(v);
   clu_timer_arm(v->loop, &v->questions, now + QUESTIONS_EVERY);
 }
 
@@ -65,7 +66,7 @@ static void on_look_time(void *self) {
   uint64_t now = clu_os_now();
   if (v->n == 0) return;
   clu_timer_arm(v->loop, &v->look, now + LOOK_EVERY);
-  if (!clu_near_views_are_watched(v, now)) return;
+  if (!are_watched(v, now)) return;
   v->watched(v->data, now);
   on_questions_time(v);
 }
@@ -175,23 +176,23 @@ void clu_near_show_use(const clu_near_views *v, clu_near_shown *of, uint64_t num
 
 /* ---- R calls ---- */
 
-static void pass_on(clu_view *view, int i, clu_near_ask ask, void *data) {
+static void pass_on(const clu_near_views *v, clu_view *view, int i) {
   clu_view_node *nd = &view->memory->node[i];
   uint32_t question = clu_stack_question(&view->memory->stack_word[i]);
   const clu_view_far *h = clu_view_far_of(view, i);
   if (!question || question == clu_view_get(&nd->passed_on) || !h) return;
   clu_view_set(&nd->passed_on, question);
-  ask(data, clu_view_get(&h->number), clu_view_get(&nd->id), question);
+  v->ask(v->data, clu_view_get(&h->number), clu_view_get(&nd->id), question);
 }
 
-void clu_near_pass_questions(clu_near_views *v, clu_near_ask ask, void *data) {
+void clu_near_pass_questions(clu_near_views *v) {
   for (int k = 0; k < v->n; k++) {
     clu_view *view = v->at[k].view;
     uint64_t questions = atomic_load_explicit(&view->memory->questions, memory_order_acquire);
     int n = nodes_in(view);
     if (questions == v->at[k].questions) continue;
     v->at[k].questions = questions;
-    for (int i = 0; i < n && i < CLU_VIEW_STACKS; i++) pass_on(view, i, ask, data);
+    for (int i = 0; i < n && i < CLU_VIEW_STACKS; i++) pass_on(v, view, i);
   }
 }
 

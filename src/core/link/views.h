@@ -48,15 +48,14 @@ void clu_near_views_init(clu_near_views *v, clu_loop *loop, clu_near_watched wat
 /* The view of a cluster, of so many bytes; takes over `fd`. CLU_NO_FD: it is not to be written to
  * any more. */
 void clu_near_views_take(clu_near_views *v, uint64_t cluster, clu_fd fd, uint64_t size);
+/* Forgets all; may be called again. */
 void clu_near_views_fini(clu_near_views *v);
-/* Whether somebody has looked at one of them in the last seconds. */
-int clu_near_views_are_watched(const clu_near_views *v, uint64_t now);
 
 /* What host `number` has told. */
 void clu_near_show_use(const clu_near_views *v, clu_near_shown *of, uint64_t number,
                        const clu_relay_use *u, uint64_t now);
 /* Calls `ask` once for each new question about a node of a host that is known. */
-void clu_near_pass_questions(clu_near_views *v, clu_near_ask ask, void *data);
+void clu_near_pass_questions(clu_near_views *v);
 /* The R calls of a node of host `of`. */
 void clu_near_show_stack(const clu_near_views *v, clu_near_shown *of, const clu_relay_stack *x,
                          uint64_t now);

@@ -73,8 +73,7 @@ void clu_seen_work_of(const clu_seen *s, R_xlen_t i, clu_seen_work *out) {
 }
 
 uint32_t clu_seen_ask(const clu_seen *s, R_xlen_t i, const clu_seen_work *w) {
-  int is_far = w->stack == &s->view->memory->stack[i % CLU_VIEW_STACKS];
-  return is_far ? clu_view_ask_stack(s->view, (int)i) : clu_stack_ask(w->word);
+  return w->is_here ? clu_stack_ask(w->word) : clu_view_ask_stack(s->view, (int)i);
 }
 
 /* The place of a node in the view is its successor's, too, which counts its tasks from 1 again. */
