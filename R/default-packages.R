@@ -87,6 +87,7 @@ take_what_was_not_read <- function() {
 
 # By the functions of R's own start. What cannot be attached is a warning there, too. `idle`: it
 # goes on only as long as nothing comes, such as the wish that this node ends. TRUE: all are there.
+# Called by clu_node_get_ready() in src/r/node/node-start.c, too.
 attach_default_packages <- function(idle = FALSE) {
   if (!length(the_node$later)) return(TRUE)
   # warnings are printed now: R would print them at its prompt
@@ -106,6 +107,3 @@ attach_default_packages <- function(idle = FALSE) {
   }
   TRUE
 }
-
-# Called by clu_node_get_ready() in src/r/node/node-start.c.
-node_get_ready <- function(idle) attach_default_packages(idle)

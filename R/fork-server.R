@@ -35,6 +35,9 @@ default_server_spec <- function() {
        rscript_args = character(), methods = TRUE, strategy = "fork_server")
 }
 
+# The one that make_cluster() takes when nothing is asked for, being started if it is not there.
+default_server <- function() server_for(default_server_spec(), effective_env(NULL))
+
 # `spec`: as default_server_spec(); `env`: the whole environment
 server_key <- function(spec, env) {
   files <- startup_files()

@@ -11,7 +11,7 @@ observer_of <- function(cl) {
   if (is.null(info$view)) throw("limit", "this cluster has no view: there was no memory for it")
   pass_view(info)
   if (is.null(info$view_at)) {
-    server_ready(server_for(default_server_spec(), effective_env(NULL)), 60)
+    server_ready(default_server(), 60)
     pass_view(info)
   }
   pid <- .Call(ffi_server_info, info$view_at)$pid

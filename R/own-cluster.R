@@ -92,8 +92,7 @@ own_nodes_for <- function(n, cores = available_cores()) {
 # 0.1 s for something else.
 begin_own <- function() {
   if (!is.null(the$own) || .Call(ffi_is_node)) return(FALSE)
-  server <- tryCatch(server_for(default_server_spec(), effective_env(NULL)),
-                     error = function(e) NULL) # make_cluster() will say it
+  server <- tryCatch(default_server(), error = function(e) NULL) # make_cluster() will say it
   !is.null(server) && is.null(server$report)
 }
 

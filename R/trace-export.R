@@ -57,8 +57,6 @@ write_trace <- function(x, file) {
   invisible(file)
 }
 
-TIMES <- c("queued", "sent", "began", "ended", "received")
-
 # In a trace 0 is when the first task was sent. Its job has begun before, and Perfetto drops what
 # has a negative time.
 without_negative_times <- function(x) {

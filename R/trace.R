@@ -89,14 +89,14 @@ cluster_trace <- function(cl = NULL) {
   raw <- .Call(ffi_tasks_trace, t$ptr)
   x <- data.frame(job = raw$job, label = raw$label, element = raw$element, node = raw$node,
                   host = t$info$hosts[ifelse(raw$node > 0, raw$node, NA_integer_)],
-                  attempt = raw$attempt, raw[c("queued", "sent", "began", "ended", "received")],
+                  attempt = raw$attempt, raw[TIMES],
                   bytes = raw$bytes, ok = raw$ok, end = raw$end, stringsAsFactors = FALSE)
   is_first <- !duplicated(raw$job)
   jobs <- data.frame(job = raw$job, label = raw$label, elements = raw$of, queued = raw$queued,
                      bytes_out = raw$bytes_out, stringsAsFactors = FALSE)[is_first, , drop = FALSE]
   rownames(jobs) <- NULL
   first <- if (nrow(x)) min(x$sent[x$sent > 0], x$began) else clock()
-  for (n in c("queued", "sent", "began", "ended", "received")) x[[n]] <- x[[n]] - first
+  for (n in TIMES) x[[n]] <- x[[n]] - first
   jobs$queued <- jobs$queued - first
   x$sent[x$sent < 0] <- NA
   structure(with_phases(x), class = c("clutch_trace", "data.frame"),
@@ -107,6 +107,9 @@ cluster_trace <- function(cl = NULL) {
 }
 
 #' @rdname cluster_trace
+# Columns of a trace that are times.
+TIMES <- c("queued", "sent", "began", "ended", "received")
+
 #' @export
 print.clutch_trace <- function(x, n = 10L, ...) {
   cat(sprintf("trace of %d %s of %d %s\n", nrow(x), if (nrow(x) == 1L) "task" else "tasks",

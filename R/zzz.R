@@ -35,7 +35,7 @@ force_all <- function(env) invisible(eapply(env, is.null, all.names = TRUE))
 .onAttach <- function(libname, pkgname) {
   if (!is_prestart_wanted()) return()
   # what is wrong, the first cluster will say
-  try(server_for(default_server_spec(), effective_env(NULL)), silent = TRUE)
+  try(default_server(), silent = TRUE)
 }
 
 # A wrong value is a warning: an error would keep the package from being attached.

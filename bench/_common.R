@@ -76,6 +76,20 @@ spread <- function(raw, by, value) {
 # Whoever began in the last repetition is last in this one.
 rotated <- function(x, r) x[(seq_along(x) + r - 2L) %% length(x) + 1L]
 
+# The median, and an interval that has it in 95 of 100 cases, whatever the distribution is.
+median_within <- function(x) {
+  x <- sort(x)
+  k <- max(stats::qbinom(0.025, length(x), 0.5), 1)
+  c(median = stats::median(x), low = x[[k]], high = x[[length(x) + 1 - k]])
+}
+
+# Two ways of which each is measured twice: a, b, b, a, the next time the reverse. What drifts, and what every second
+# measurement takes longer, is in both.
+in_fours <- function(pair, r) {
+  pair <- rotated(pair, r)
+  c(pair, rev(pair))
+}
+
 quick <- nzchar(Sys.getenv("QUICK"))
 # Repetitions: at least five, but for a quick look
 repetitions <- function(full = 5L, few = 2L) as.integer(option("reps", if (quick) few else full))

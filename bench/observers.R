@@ -100,12 +100,6 @@ invisible(unlink(up))
 stop_cluster(cl)
 keep(raw, "observers")
 
-# The median, and an interval that has it in 95 of 100 cases, whatever the distribution is.
-median_within <- function(x) {
-  x <- sort(x)
-  k <- max(stats::qbinom(0.025, length(x), 0.5), 1)
-  c(median = stats::median(x), low = x[[k]], high = x[[length(x) + 1 - k]])
-}
 of <- function(how) {
   x <- raw[raw$how == how, ]
   x[order(x$rep), ]

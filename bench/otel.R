@@ -4,19 +4,16 @@
 # ("again") says what the method can tell apart.
 #
 # QUICK=1: fewer repetitions.
+source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 if (!requireNamespace("otel", quietly = TRUE)) stop("needs package otel")
-quick <- nzchar(Sys.getenv("QUICK"))
+machine()
 shared <- clutch:::the
 cl <- make_cluster(2)
 
 submits <- function(n) for (i in seq_len(n)) collect(cluster_submit(cl, NULL))
 maps <- function(n) for (i in seq_len(n)) cluster_map(cl, 1:10, identity)
-us <- function(f, n) {
-  began <- as.numeric(Sys.time())
-  f(n)
-  1e6 * (as.numeric(Sys.time()) - began) / n
-}
+us <- function(f, n) 1e6 * seconds(f(n)) / n
 kinds <- list(submit = function(way) us(submits, if (way == "recorded") 200 else 1000),
               map = function(way) us(maps, if (way == "recorded") 50 else 300))
 measure <- function(way, kind) {
@@ -26,9 +23,7 @@ measure <- function(way, kind) {
 }
 # c(the first, the second, their ratio), of one four
 four <- function(way, kind, r) {
-  pair <- c("not loaded", way)
-  if (r %% 2L) pair <- rev(pair)
-  x <- vapply(c(pair, rev(pair)), measure, 1, kind)
+  x <- vapply(in_fours(c("not loaded", way), r), measure, 1, kind)
   of <- c(mean(x[names(x) == "not loaded"]), mean(x[names(x) == way]))
   c(of, of[[2L]] / of[[1L]])
 }
@@ -38,13 +33,13 @@ cat("us of one; ratio to those without package otel, and where its median is in 
 for (kind in names(kinds)) for (way in ways) {
   invisible(measure(way, kind))
   x <- vapply(seq_len(if (way == "recorded") min(fours, 20L) else fours), function(r) four(way, kind, r), c(1, 1, 1))
-  low <- max(qbinom(0.025, ncol(x), 0.5), 1)
-  within <- sort(x[3L, ])[c(low, ncol(x) + 1 - low)]
+  within <- median_within(x[3L, ])
   cat(sprintf("%-6s %-10s %8.1f us without %8.1f us  ratio %.4f (%.4f to %.4f)\n", kind, way, median(x[2L, ]),
-              median(x[1L, ]), median(x[3L, ]), within[[1L]], within[[2L]]))
+              median(x[1L, ]), within[["median"]], within[["low"]], within[["high"]]))
   if (way == "no tracer") {
     cat(sprintf("goal: %s with package otel and no tracer takes at most 1.005 times as long: %.4f: %s\n", kind,
-                median(x[3L, ]), if (within[[1L]] > 1.005) "MISSED" else if (within[[2L]] <= 1.005) "met" else "not decided"))
+                within[["median"]],
+                if (within[["low"]] > 1.005) "MISSED" else if (within[["high"]] <= 1.005) "met" else "not decided"))
   }
 }
 stop_cluster(cl)

@@ -48,8 +48,7 @@ for (kind in names(kinds)) {
   work() # so that all is compiled
   cluster_profile(cl, work())
   for (r in seq_len(reps)) {
-    pair <- rotated(c("without", "with"), r)
-    of_four <- lapply(c(pair, rev(pair)), function(how) {
+    of_four <- lapply(in_fours(c("without", "with"), r), function(how) {
       cpu <- cpu_of_all()
       took <- seconds(if (how == "with") p <- cluster_profile(cl, work()) else work())
       data.frame(kind = kind, how = how, rep = r, cpu = cpu_of_all() - cpu, elapsed = took)

@@ -146,13 +146,8 @@ test_that("a long stack in any encoding is cut to what has room", {
 test_that("compiled code that does not look: its last known calls, marked as such", {
   skip_on_os("windows")
   outside_checks_only() # it needs a compiler
-  dir <- tempfile()
-  dir.create(dir)
-  on.exit(unlink(dir, recursive = TRUE))
-  file.copy(test_path("fixtures", "compute.c"), dir)
-  so <- file.path(dir, paste0("compute", .Platform$dynlib.ext))
-  system2(file.path(R.home("bin"), "R"), c("CMD", "SHLIB", "-o", shQuote(so),
-          shQuote(file.path(dir, "compute.c"))), stdout = FALSE, stderr = FALSE)
+  so <- compiled("compute")
+  on.exit(unlink(dirname(so), recursive = TRUE))
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
   gate <- gate_file()

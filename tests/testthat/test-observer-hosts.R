@@ -13,6 +13,20 @@ on_hosts <- function(...) {
   hosts(c("alpha", "beta"), 2, ssh = c("ssh", "-F", hosts_there$config), ...)
 }
 
+# A session with so many nodes on each host, which runs these lines, and then computes for ever.
+start_computing <- function(each, lines) {
+  s <- start_script(c(
+    sprintf("cl <- make_cluster(hosts(c('alpha', 'beta'), %d, ssh = c('ssh', '-F', '%s')))", each,
+            hosts_there$config),
+    lines, "cat('begun\\n')", "repeat NULL"
+  ))
+  expect_true(said(s, "^begun$", 60))
+  s
+}
+observer_of_session <- function(s) {
+  Filter(function(o) o$session == s$pid, clutch:::find_observers())[[1L]]
+}
+
 test_that("nodes on other hosts: what they use, and what they are at", {
   needs("proc")
   needs_hosts()
@@ -60,18 +74,12 @@ test_that("nodes on other hosts: what they use, and what they are at", {
 
 test_that("the R calls of nodes on other hosts, also while the session computes", {
   needs_hosts()
-  s <- start_script(c(
-    sprintf("cl <- make_cluster(hosts(c('alpha', 'beta'), 2, ssh = c('ssh', '-F', '%s')))",
-            hosts_there$config),
+  s <- start_computing(2, c(
     "f <- function(s) Sys.sleep(s)",
     "t <- lapply(c(600, 601), function(s) cluster_submit(cl, f(s)))",
     "deaf <- cluster_submit(cl, suspendInterrupts(repeat NULL))",
-    "while (cluster_free(cl) > 1) Sys.sleep(0.1)",
-    "cat('begun\\n')",
-    "repeat NULL"
+    "while (cluster_free(cl) > 1) Sys.sleep(0.1)"
   ))
-  has_begun <- function() file.exists(s$out) && "begun" %in% readLines(s$out, warn = FALSE)
-  expect_true(eventually(has_begun(), 60))
   x <- NULL
   calls_of <- function(k) any(grepl("^f\\(s\\)", x$stack[[k]]))
   slept <- function() which(vapply(seq_len(nrow(x)), calls_of, NA))
@@ -87,7 +95,7 @@ test_that("the R calls of nodes on other hosts, also while the session computes"
   expect_match(x$note[rest][x$state[rest] == "busy"], "it has reported nothing in this task")
   expect_identical(x$stack[rest], list(NULL, NULL))
   # cluster_top() shows the innermost call
-  o <- Filter(function(o) o$session == s$pid, clutch:::find_observers())[[1L]]
+  o <- observer_of_session(s)
   on.exit(close(o$socket))
   expect_true(eventually({
     x <- ask(o)
@@ -100,18 +108,11 @@ test_that("the R calls of nodes on other hosts, also while the session computes"
 
 test_that("that a host is cut off is seen, also while the session computes", {
   needs_hosts()
-  s <- start_script(c(
-    sprintf("cl <- make_cluster(hosts(c('alpha', 'beta'), 1, ssh = c('ssh', '-F', '%s')))",
-            hosts_there$config),
+  s <- start_computing(1, c(
     "t <- lapply(1:2, function(i) cluster_submit(cl, Sys.sleep(600)))",
-    "while (cluster_free(cl) > 0) Sys.sleep(0.1)",
-    "cat('begun\\n')",
-    "repeat NULL"
+    "while (cluster_free(cl) > 0) Sys.sleep(0.1)"
   ))
-  has_begun <- function() file.exists(s$out) && "begun" %in% readLines(s$out, warn = FALSE)
-  expect_true(eventually(has_begun(), 60))
-  of_it <- function() Filter(function(o) o$session == s$pid, clutch:::find_observers())
-  o <- of_it()[[1L]]
+  o <- observer_of_session(s)
   on.exit(close(o$socket))
   x <- NULL
   expect_true(eventually({

@@ -85,7 +85,7 @@ void clu_node_get_ready(int idle) {
   if (clu_me.ready) return;
   if (clu_me.new_r) {
     SEXP is_idle = PROTECT(Rf_ScalarLogical(idle));
-    clu_me.ready = Rf_asLogical(clu_node_r("node_get_ready", is_idle)) == TRUE;
+    clu_me.ready = Rf_asLogical(clu_node_r("attach_default_packages", is_idle)) == TRUE;
     UNPROTECT(1);
     return;
   }
