@@ -219,6 +219,24 @@ SEXP ffi_work_environment(SEXP old) {
   return now;
 }
 
+/* Of those in `kept` one or two differ on a new node, and only these are replaced: to build a
+ * vector anew would write to the pages that the node shares with the fork server, where the others
+ * are. */
+static void remember_environment(void) {
+  SEXP old = kept(VARIABLES);
+  char **env = clu_os_environ();
+  R_xlen_t n = 0;
+  while (env && env[n]) n++;
+  if (!env || old == R_NilValue || Rf_xlength(old) != n) {
+    SEXP now = ffi_work_environment(old);
+    if (now != R_NilValue) keep(VARIABLES, now);
+    return;
+  }
+  for (R_xlen_t i = 0; i < n; i++)
+    if (strcmp(env[i], CHAR(STRING_ELT(old, i))) != 0)
+      SET_STRING_ELT(old, i, Rf_mkCharCE(env[i], CE_NATIVE));
+}
+
 /* ---- all of it ---- */
 
 static int same_string(SEXP a, SEXP b) {
@@ -250,7 +268,7 @@ static int same_generator(void) {
 void clu_state_remember(int seeded, int fresh) {
   SEXP x;
   remember_options();
-  if ((x = ffi_work_environment(kept(VARIABLES))) != R_NilValue) keep(VARIABLES, x);
+  remember_environment();
   x = PROTECT(folder_now());
   if (!same_string(x, kept(FOLDER))) keep(FOLDER, x);
   UNPROTECT(1);

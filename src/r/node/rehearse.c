@@ -50,6 +50,23 @@ static void put_blocks_together(size_t size) {
   for (int i = n - 1; i >= 0; i--) free(block[i]);
 }
 
+/* Larger free blocks are kept for good, until new ones lie side by side at the end of the heap. Of
+ * the others each would have a node write to two or three pages: its own, and those of its
+ * neighbours in the list of free blocks. They are some 4 MB. */
+static void use_up_blocks(size_t size) {
+  enum { TOGETHER = 4, MOST = 512 };
+  char *last[TOGETHER] = {NULL};
+  int row = 0;
+  for (int n = 0; n < MOST && row < TOGETHER; n++) {
+    char *p = malloc(size);
+    intptr_t step = row > 0 ? (intptr_t)p - (intptr_t)last[row - 1] : 0;
+    if (!p) break;
+    if (step <= 0 || step > (intptr_t)size + 32) row = 0;
+    last[row++] = p;
+  }
+  while (row > 0) free(last[--row]);
+}
+
 /* ---- all of it ---- */
 
 /* What a node does at its first task and at its end. */
@@ -64,6 +81,7 @@ SEXP ffi_fork_server_use_up(void) {
   clu_shared_settle();
   static const R_xlen_t lengths[] = {1, 2, 4, 6, 8, 16};
   for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) use_up_cells(lengths[k]);
+  for (size_t size = 65536; size > 1032; size = size * 7 / 8) use_up_blocks(size);
   for (size_t size = 24; size <= 1032; size += 16) put_blocks_together(size);
   return R_NilValue;
 }
