@@ -24,8 +24,8 @@
 #' @param cl Cluster made by [make_cluster()], of nodes of any kind. `NULL`: the session's own, see
 #'   [own-cluster], and the nodes of [mclapply()], whose numbers follow.
 #' @param expr Expression. It is evaluated where `cluster_profile()` is called.
-#' @param interval Number of seconds of CPU time from sample to sample, at least 0.001. Systems take
-#'   at most one sample in 1 to 10 ms, whatever they are told. That changes no share.
+#' @param interval Number of seconds of CPU time from sample to sample, from 0.001 to 0.99. Systems
+#'   take at most one sample in 1 to 10 ms, whatever they are told. That changes no share.
 #' @param session Logical: whether the session is sampled, too. It is node 0 then.
 #' @param memory Logical: whether to take the size of R's heap with each sample.
 #' @param x,object Profile: value of `cluster_profile()`.
@@ -127,8 +127,9 @@ profiled <- function(cl, is_own) {
 
 profile_settings <- function(interval, session, memory) {
   is_number <- is.numeric(interval) && length(interval) == 1L && !is.na(interval)
-  if (!is_number || interval < 0.001 || interval > 1000)
-    throw("argument", "`interval` has to be a number of seconds, 0.001 or more")
+  # R's own Rprof() ends the process when the interval is a second or more
+  if (!is_number || interval < 0.001 || interval > 0.99)
+    throw("argument", "`interval` has to be a number of seconds, from 0.001 to 0.99")
   for (name in c("session", "memory")) {
     x <- get(name)
     if (!isTRUE(x) && !isFALSE(x))

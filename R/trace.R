@@ -106,10 +106,10 @@ cluster_trace <- function(cl = NULL) {
             machine_memory = machine_memory())
 }
 
-#' @rdname cluster_trace
 # Columns of a trace that are times.
 TIMES <- c("queued", "sent", "began", "ended", "received")
 
+#' @rdname cluster_trace
 #' @export
 print.clutch_trace <- function(x, n = 10L, ...) {
   cat(sprintf("trace of %d %s of %d %s\n", nrow(x), if (nrow(x) == 1L) "task" else "tasks",

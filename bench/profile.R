@@ -1,7 +1,8 @@
 # What cluster_profile() costs, and how well it finds what takes the time.
 #
 # Cost: the same map with and without a profile, on two nodes, in fours (without, with, with, without, and the reverse), which
-# give a ratio each: what drifts, and what every second map has more to collect, is in both. The maps are loops of
+# give a ratio each: what drifts is in both. Before each map all processes collect their garbage: else it depends on what
+# was before how many full collections are in it, which are a tenth of the time and more. The maps are loops of
 # arithmetic, small functions that call each other, functions of packages stats and base on data, and tasks that do
 # nothing. What is compared is the CPU time that nodes and session have used for it, which other processes of the machine
 # hardly change, and the time that it took.
@@ -49,6 +50,8 @@ for (kind in names(kinds)) {
   cluster_profile(cl, work())
   for (r in seq_len(reps)) {
     of_four <- lapply(in_fours(c("without", "with"), r), function(how) {
+      parallel::clusterCall(cl, gc)
+      gc()
       cpu <- cpu_of_all()
       took <- seconds(if (how == "with") p <- cluster_profile(cl, work()) else work())
       data.frame(kind = kind, how = how, rep = r, cpu = cpu_of_all() - cpu, elapsed = took)
@@ -112,4 +115,4 @@ for (k in cost$kind) goal(sprintf("CPU time with a profile at most 1.03 of that 
 goal("share of a planted function off by at most 5 points", max(found$off), max(found$off) <= 5)
 method("profile", what = "CPU time of session and nodes with a profile, by that without",
        order = "in fours: with, without, without, with, the next time the reverse; a ratio is that of the means of a four",
-       warm = "each once with and once without")
+       warm = "each once with and once without; all processes collect their garbage before each")

@@ -15,9 +15,10 @@
 args <- commandArgs(TRUE)
 needed <- c(cli = "0", testthat = "3.0.0", survival = "0", boot = "0", data.table = "0")
 for_tests <- c(
-  "lintr", "spelling", "promises", "later", "progressr", "rlang", "purrr", "foreach", "doParallel",
-  "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel", "iterators", "R6", "mirai",
-  "crew", "doRNG", "Rcpp", "bit64", "jsonlite", "profvis", "httpuv", "curl", "otel", "xml2"
+  "lintr", "spelling", "roxygen2", "promises", "later", "progressr", "rlang", "purrr", "foreach",
+  "doParallel", "snow", "doSNOW", "future", "parallelly", "dplyr", "BiocParallel", "iterators",
+  "R6", "mirai", "crew", "doRNG", "Rcpp", "bit64", "jsonlite", "profvis", "httpuv", "curl",
+  "otel", "xml2"
 )
 # their examples call mclapply(), or their own tests run on clutch
 for_adapters <- c(

@@ -1,6 +1,7 @@
 # Rscript tools/lint.R lintr      R files as .lintr says
 # Rscript tools/lint.R spelling   what people read, by the dictionary; inst/WORDLIST has what else
 #                                 is right
+# Rscript tools/lint.R help       help pages and NAMESPACE are what 'make doc' makes of the comments
 #
 # Prints what is wrong; the last line is "N passed, N failed, N skipped". A file passes or fails.
 
@@ -63,8 +64,35 @@ run_spelling <- function() {
   report(basename(files), unlist(where))
 }
 
+# Another version of roxygen2 would write other pages.
+run_help <- function() {
+  skip_without("roxygen2")
+  version <- read.dcf("DESCRIPTION", "RoxygenNote")[[1L]]
+  if (utils::packageVersion("roxygen2") != version) {
+    cat("roxygen2 is not of version", version, "\n0 passed, 0 failed, 1 skipped\n")
+    return(invisible())
+  }
+  there <- tempfile("help")
+  dir.create(there)
+  file.copy(c("DESCRIPTION", "NAMESPACE", "R", "man"), there, recursive = TRUE)
+  said <- utils::capture.output(type = "message", utils::capture.output(
+    roxygen2::roxygenise(there, load_code = "source")
+  ))
+  pages <- function(folder) list.files(file.path(folder, "man"), "[.]Rd$")
+  files <- c("NAMESPACE", file.path("man", union(pages("."), pages(there))))
+  same <- function(f) {
+    all(file.exists(f, file.path(there, f))) &&
+      identical(readLines(f, warn = FALSE), readLines(file.path(there, f), warn = FALSE))
+  }
+  bad <- files[!vapply(files, same, NA)]
+  for (f in bad) cat(f, "is not what 'make doc' makes of the comments\n")
+  if (length(bad)) writeLines(said)
+  report(files, bad)
+}
+
 switch(commandArgs(TRUE)[[1L]],
   lintr = run_lintr(),
   spelling = run_spelling(),
-  stop("lintr or spelling?")
+  help = run_help(),
+  stop("lintr, spelling or help?")
 )

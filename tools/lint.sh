@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What can be said of the sources without running them.
 #   lint.sh RESULT-FILE
-# RESULT-FILE gets "passed failed skipped". What is missing here (clang-format, lintr, spelling) is skipped.
+# RESULT-FILE gets "passed failed skipped". What is missing here (clang-format, lintr, spelling, roxygen2) is
+# skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 result=$1
@@ -45,6 +46,7 @@ part R "${RSCRIPT:-Rscript}" tools/lint-r.R
 part site "${RSCRIPT:-Rscript}" tools/lint-site.R
 part links "${RSCRIPT:-Rscript}" tools/check-links.R
 part spelling "${RSCRIPT:-Rscript}" tools/lint.R spelling
+part help "${RSCRIPT:-Rscript}" tools/lint.R help
 wait $lintr
 lintr_rc=$?
 part lintr lintr_said

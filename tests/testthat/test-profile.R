@@ -343,7 +343,7 @@ test_that("the size of R's heap is taken where it is asked for", {
 test_that("arguments of no use are errors that name them", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
-  for (bad in list(0, -1, NA, "1", c(1, 2), NULL, Inf))
+  for (bad in list(0, -1, 1, 1000, NA, "1", c(1, 2), NULL, Inf))
     expect_error(cluster_profile(cl, 1, interval = bad), "interval", class = "clutch_argument")
   expect_error(cluster_profile(cl, 1, session = NA), "session", class = "clutch_argument")
   expect_error(cluster_profile(cl, 1, memory = "yes"), "memory", class = "clutch_argument")

@@ -54,7 +54,7 @@ test_that("tasks that are too small are told, and not those that are only short"
   expect_identical(limits(simulated(rep(2e-4, 3000), wire = 2e-5)), character())
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
-  cluster_map(cl, 1:5e4, identity)
+  cluster_map(cl, 1:3e5, identity) # several times LEAST_SPAN
   s <- summary(cluster_trace(cl))
   expect_true("small_tasks" %in% s$limits$what)
   expect_output(print(s), "Let each task do more")
