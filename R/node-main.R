@@ -20,6 +20,7 @@ fork_server_main <- function(args) {
   the_node$by_program <- !is.na(default_packages)
   if (the_node$by_program) Sys.setenv(R_DEFAULT_PACKAGES = default_packages)
   .Call(ffi_fork_server_begin, exec$argv, as.numeric(args[[2L]]))
+  remove_temp_dir_at_end()
   answer <- function(what, seq, value) .Call(ffi_fork_server_answer, what, seq, value)
   repeat {
     todo <- serve(ffi_fork_server_serve)
@@ -41,6 +42,16 @@ fork_server_main <- function(args) {
     )
   }
   quit(save = "no", runLast = FALSE)
+}
+
+# R itself does not know it any more: see own_temp_dir() in src/r/node/fork-server-main.c.
+remove_temp_dir_at_end <- function() {
+  server <- Sys.getpid()
+  folder <- tempdir()
+  the_node$at_end <- new.env()
+  reg.finalizer(the_node$at_end, function(e) {
+    if (Sys.getpid() == server) unlink(folder, recursive = TRUE)
+  }, onexit = TRUE)
 }
 
 # Without a folder for it nobody can ask. What processes have left there that were killed goes.

@@ -122,7 +122,7 @@ test_that("fork server and master killed at once leave no node and no folder", {
   tools::pskill(s$pid, 9L)
   expect_true(eventually(!any(alive(p))))
   expect_true(eventually(!any(dir.exists(tmp))))
-  expect_true(eventually(!dir.exists(dirname(dirname(tmp[[1L]])))))
+  expect_true(eventually(!dir.exists(dirname(tmp[[1L]]))))
 })
 
 test_that("fork server and master killed while a node starts as a new R leave no node", {

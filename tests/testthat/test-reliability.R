@@ -89,7 +89,7 @@ test_that("a fork server killed during calls and while the cluster stops", {
   cl <- make_cluster(2)
   p <- pids(cl)
   server <- server_pid(cl)
-  tmp <- dirname(dirname(parallel::clusterCall(cl[1L], tempdir)[[1L]]))
+  tmp <- dirname(parallel::clusterCall(cl[1L], tempdir)[[1L]])
   grandchild <- parallel::clusterCall(cl[1L], function() {
     system("sleep 300 >/dev/null 2>&1 & echo $!", intern = TRUE)
   })[[1L]]
@@ -105,7 +105,7 @@ test_that("a fork server killed during calls and while the cluster stops", {
   expect_true(eventually(!dir.exists(tmp)))
   cl <- make_cluster(2, strategy = "spawn")
   p <- pids(cl)
-  tmp <- dirname(dirname(parallel::clusterCall(cl[1L], tempdir)[[1L]]))
+  tmp <- dirname(parallel::clusterCall(cl[1L], tempdir)[[1L]])
   tools::pskill(server_pid(cl), 9L)
   e <- node_died(parallel::clusterCall(cl, Sys.sleep, 60))
   expect_match(conditionMessage(e), "its fork server .pid [0-9]+. was killed by signal 9")

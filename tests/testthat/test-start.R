@@ -167,7 +167,7 @@ test_that("a fork server that dies before it is ready leaves no folder", {
   # what the profile has put there is still there, by the path it knows
   expect_identical(parallel::clusterCall(cl, function() readLines(f, warn = FALSE)), list("kept"))
   # and the folder of the fork server is one as that of any R
-  server <- parallel::clusterCall(cl, function() dirname(dirname(tempdir())))[[1L]]
+  server <- parallel::clusterCall(cl, function() dirname(tempdir()))[[1L]]
   expect_identical(normalizePath(dirname(server)), normalizePath(dirname(tempdir())))
   expect_identical(unlist(parallel::clusterCall(cl, Sys.getenv, "TMPDIR")), Sys.getenv("TMPDIR"))
   stop_cluster(cl)
@@ -181,7 +181,7 @@ test_that("a forked node makes its folder when it has something to do, or was id
   linux_only()
   stop_cluster(make_cluster(1))
   cl <- make_cluster(2)
-  folder <- dirname(parallel::clusterCall(cl[1L], tempdir)[[1L]])
+  folder <- parallel::clusterCall(cl[1L], tempdir)[[1L]]
   expect_true(eventually(length(list.files(dirname(folder), "^node[0-9]+$")) == 2L))
   stop_cluster(cl)
   expect_true(eventually(!length(list.files(dirname(folder), "^node[0-9]+"))))
@@ -194,10 +194,22 @@ test_that("a forked node makes its folder when it has something to do, or was id
   stop_cluster(cl)
 })
 
+test_that("quit() in a node leaves the folder of its fork server and of other nodes", {
+  linux_only()
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl))
+  folders <- unlist(parallel::clusterCall(cl, tempdir))
+  expect_identical(unlist(parallel::clusterCall(cl, Sys.getenv, "R_SESSION_TMPDIR")), folders)
+  expect_error(parallel::clusterCall(cl[1L], quit, "no"), class = "clutch_node_died")
+  expect_true(eventually(!dir.exists(folders[[1L]])))
+  expect_true(dir.exists(folders[[2L]]))
+  expect_identical(dirname(folders[[1L]]), dirname(folders[[2L]]))
+})
+
 test_that("where a node cannot make its folder, what it is asked for fails with the reason", {
   linux_only()
   cl <- make_cluster(1)
-  folder <- dirname(parallel::clusterCall(cl, tempdir)[[1L]])
+  folder <- parallel::clusterCall(cl, tempdir)[[1L]]
   stop_cluster(cl)
   number <- as.integer(sub("^node", "", basename(folder)))
   in_the_way <- file.path(dirname(folder), paste0("node", number + 1:2))

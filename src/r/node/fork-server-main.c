@@ -21,6 +21,38 @@ static int begins_in_r; /* nodes call forked_node_begin() */
 
 void clu_fork_server_control(clu_fd fd) { control = fd; }
 
+/* A new temporary folder, in the one that TMPDIR names now. R forgets the old one, which stays. */
+static void make_temp_dir(void) {
+  SEXP call;
+  R_TempDir = "";
+  call = PROTECT(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE)));
+  Rf_eval(call, R_BaseEnv);
+  UNPROTECT(1);
+}
+
+SEXP ffi_fork_server_temp(void) {
+  make_temp_dir();
+  return R_NilValue;
+}
+
+/* R keeps two pointers to its temporary folder, one of them private, by which quit() removes it: in
+ * a node it would remove this one. So R makes another one within it, which goes at once, and the
+ * private pointer leads there. What is to be removed at the end is removed by fork_server_main().
+ */
+static char *own_temp_dir(void) {
+  const char *old = getenv("TMPDIR");
+  char *kept = old ? strdup(old) : NULL, *own = strdup(R_TempDir);
+  if (!own || (old && !kept)) clu_raise("memory", "not enough memory");
+  clu_os_setenv("TMPDIR", own);
+  make_temp_dir();
+  clu_os_setenv("TMPDIR", kept);
+  free(kept);
+  clu_os_remove_tree(R_TempDir);
+  R_TempDir = own;
+  clu_os_setenv("R_SESSION_TMPDIR", own);
+  return own;
+}
+
 /* Takes over descriptor 3, or that of a host, the control channel. From here on this process ends
  * when the master does. */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
@@ -34,22 +66,12 @@ SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   for (R_xlen_t i = 0; i < n; i++) exec_argv[i] = strdup(CHAR(STRING_ELT(exec, i)));
   if (clu_os_follow_parent(master, 0) == CLU_DEAD) clu_os_end_self();
   how.control = control;
-  how.tmp = R_TempDir;
+  how.tmp = own_temp_dir();
   how.exec = exec_argv;
   how.idle_ns = (uint64_t)(1e9 * Rf_asReal(idle));
   if (clu_supervisor_init(&sv, &how, &e) != CLU_OK) clu_raise_err(&e);
   clu_node_r("is.null", R_NilValue); /* it finds the namespace once, and not in each node */
   clu_stack_hook();
-  return R_NilValue;
-}
-
-/* A new temporary folder, in the one that TMPDIR names now. R forgets the old one, which stays. */
-SEXP ffi_fork_server_temp(void) {
-  SEXP call;
-  R_TempDir = "";
-  call = PROTECT(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE)));
-  Rf_eval(call, R_BaseEnv);
-  UNPROTECT(1);
   return R_NilValue;
 }
 

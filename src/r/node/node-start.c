@@ -25,27 +25,13 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns) {
   clu_me.new_r = clu_me.joined = 1;
 }
 
-/* A temporary folder of its own within `under`. R keeps two pointers to its own folder, one of them
- * private, by which quit() removes it. So R itself has to make the new one, which it does when the
- * old one is missing. 0: R cannot. */
-static int set_temp_dir(const char *under) {
-  const char *old = getenv("TMPDIR");
-  char *kept = old ? strdup(old) : NULL;
-  size_t n = strlen(under);
-  SEXP call;
-  int failed = 0;
-  R_TempDir = ""; /* not the parent's folder: that one stays */
-  clu_os_setenv("TMPDIR", under);
-  call = PROTECT(clu_internal_call(Rf_lang2(Rf_install("tempdir"), Rf_ScalarLogical(TRUE))));
-  R_tryEvalSilent(call, R_BaseEnv, &failed);
-  UNPROTECT(1);
-  clu_os_setenv("TMPDIR", kept);
-  free(kept);
-  /* where R cannot write there it has made one elsewhere, which nobody would remove */
-  if (!failed && R_TempDir && strncmp(R_TempDir, under, n) == 0 && R_TempDir[n] == '/') return 1;
-  if (!failed && R_TempDir && *R_TempDir) clu_os_remove_tree(R_TempDir);
-  R_TempDir = "";
-  return 0;
+/* A temporary folder of its own. R keeps another, private pointer, by which quit() removes a
+ * folder: that one leads nowhere, see own_temp_dir() in fork-server-main.c. */
+static void take_folder(void) {
+  clu_err e = {0, 0, ""};
+  if (clu_os_make_folder(clu_me.boot.tmp, &e) != CLU_OK) clu_raise_err(&e);
+  R_TempDir = clu_me.boot.tmp;
+  clu_os_setenv("R_SESSION_TMPDIR", R_TempDir);
 }
 
 static uint32_t seeds; /* a number that the nodes of a fork server have in common */
@@ -81,7 +67,6 @@ static void seed_random(uint64_t id) {
  * before, and none of R's that looks at these. */
 
 void clu_node_get_ready(int idle) {
-  clu_err e = {0, 0, ""};
   if (clu_me.ready) return;
   if (clu_me.new_r) {
     SEXP is_idle = PROTECT(Rf_ScalarLogical(idle));
@@ -90,9 +75,7 @@ void clu_node_get_ready(int idle) {
     return;
   }
   seed_random(clu_me.boot.id);
-  if (clu_os_make_folder(clu_me.boot.tmp, &e) != CLU_OK) clu_raise_err(&e);
-  if (!set_temp_dir(clu_me.boot.tmp))
-    clu_raise("start", "R cannot make a temporary folder in %s", clu_me.boot.tmp);
+  take_folder();
   clu_me.ready = 1;
 }
 
