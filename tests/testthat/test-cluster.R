@@ -22,7 +22,7 @@ test_that("a cluster starts, computes, prints and stops, and leaves nothing", {
   expect_false(any(alive(p)))
   expect_true(eventually(!any(dir.exists(tmp)))) # the fork server tells of the end first
   fork_server_stop()
-  expect_false(any(dir.exists(dirname(dirname(tmp)))))
+  expect_false(any(dir.exists(dirname(tmp))))
   rm(cl)
   invisible(gc())
   expect_identical(open_fds(), before)
