@@ -1,4 +1,5 @@
 /* Folders and files on Windows. */
+#include "core/base/os-folders.h"
 #include "core/base/os-lock.h"
 #include "core/base/os-output.h"
 #include "win/win.h"
@@ -121,6 +122,17 @@ static void remove_wide(const wchar_t *path, DWORD attributes, int *few) {
 int clu_os_make_folder(const char *path, clu_err *e) {
   (void)path;
   return clu_fail(e, CLU_UNSUPPORTED, 0, "there are no forked nodes on Windows");
+}
+
+int clu_os_take_folder(const char *old, const char *path) {
+  (void)old;
+  (void)path;
+  return CLU_UNSUPPORTED;
+}
+
+int clu_os_is_empty_folder(const char *path) {
+  (void)path;
+  return 0;
 }
 
 int clu_os_lock_file(const char *under, const char *name, int i, clu_fd *fd) {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
+#include "core/base/os-folders.h"
 #include "core/node/transports.h"
 #include "core/node/fork-private.h"
 #include "core/supervisor/supervisor.h"

@@ -2,6 +2,7 @@
  * See also test-acceptor-peers.c and test-acceptor-lost.c. */
 // link: -Wl,--wrap=clu_os_connect_start
 #include "acceptor-fixture.h"
+#include "core/base/os-folders.h"
 
 #define MANY 64
 #define HOST (TEST_SANITIZED ? 200 : MOST)

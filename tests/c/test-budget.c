@@ -6,6 +6,7 @@
 
 #include "core/base/budget.h"
 #include "core/base/os.h"
+#include "core/base/os-folders.h"
 
 #define CORES 4
 

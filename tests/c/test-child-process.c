@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "core/base/os-folders.h"
 #include "core/node/child-process.h"
 
 static clu_loop loop;

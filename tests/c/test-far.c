@@ -1,5 +1,6 @@
 /* The relay of another host that finds no session. */
 #include "link-fixture.h"
+#include "core/base/os-folders.h"
 
 static void host_alone(host_fixture *h) {
   memset(h, 0, sizeof *h);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/os.h"
+#include "core/base/os-folders.h"
 
 /* The child of a child, whose parent ends at once; the end of `alive` is its end. */
 static void orphan(int *alive, void (*begin)(clu_pid parent)) {

@@ -1,6 +1,7 @@
 /* Session and host that speak different versions of the protocol: each side says so and ends. */
 #include "link-fixture.h"
 
+#include "core/base/os-folders.h"
 #include "core/link/link.h"
 #include "core/link/relay.h"
 #include "core/link/shake.h"

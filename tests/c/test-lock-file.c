@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/os-folders.h"
 #include "core/base/os-lock.h"
 
 static char folder[64], file[96];

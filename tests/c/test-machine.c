@@ -5,6 +5,7 @@
 
 #include "core/base/os-machine.h"
 #include "core/base/os.h"
+#include "core/base/os-folders.h"
 
 #if defined(__linux__) && !defined(CLU_PORTABLE)
 

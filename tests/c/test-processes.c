@@ -6,6 +6,7 @@
 
 #include "core/base/os-machine.h"
 #include "core/base/os.h"
+#include "core/base/os-folders.h"
 
 /* A child that does what it is told by a pipe, a byte each. */
 typedef struct child {

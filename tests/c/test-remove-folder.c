@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "core/base/os.h"
+#include "core/base/os-folders.h"
 #include "core/base/remove-folder.h"
 
 static int removed_here, background, no_process;

@@ -184,7 +184,7 @@ test_that("a forked node makes its folder when it has something to do, or was id
   folder <- parallel::clusterCall(cl[1L], tempdir)[[1L]]
   expect_true(eventually(length(list.files(dirname(folder), "^node[0-9]+$")) == 2L))
   stop_cluster(cl)
-  expect_true(eventually(!length(list.files(dirname(folder), "^node[0-9]+"))))
+  expect_true(eventually(!length(list.files(dirname(folder), "^node[0-9]+$"))))
   # its numbers are its own: nodes that are asked at once, and late
   cl <- make_cluster(4)
   first <- unlist(parallel::clusterCall(cl[1:2], stats::runif, 1))
@@ -206,13 +206,40 @@ test_that("quit() in a node leaves the folder of its fork server and of other no
   expect_identical(dirname(folders[[1L]]), dirname(folders[[2L]]))
 })
 
+test_that("an empty folder is kept for another node, and nothing that was in one", {
+  linux_only()
+  tempdirs <- function(cl) unlist(parallel::clusterCall(cl, tempdir))
+  cl <- make_cluster(2)
+  first <- tempdirs(cl)
+  parallel::clusterCall(cl[1L], function() file.create(tempfile()))
+  parallel::clusterCall(cl[2L], function() Sys.chmod(tempdir(), "500"))
+  stop_cluster(cl)
+  cl <- make_cluster(2)
+  again <- tempdirs(cl)
+  expect_identical(again %in% first, c(TRUE, FALSE))
+  expect_true(first[[2L]] %in% again)
+  state <- parallel::clusterCall(cl, function() {
+    list(list.files(tempdir(), all.files = TRUE, no.. = TRUE), format(file.mode(tempdir())),
+         file.create(tempfile()))
+  })
+  expect_identical(state, rep(list(list(character(), "700", TRUE)), 2L))
+  stop_cluster(cl)
+  # one that a node has not taken is there for the next
+  for (i in 1:2) stop_cluster(make_cluster(2))
+  folder <- dirname(first[[1L]])
+  expect_true(eventually(length(list.files(folder, "^node[0-9]+$")) == 0L))
+  fork_server_stop(all = TRUE)
+  expect_true(eventually(!dir.exists(folder)))
+})
+
 test_that("where a node cannot make its folder, what it is asked for fails with the reason", {
   linux_only()
   cl <- make_cluster(1)
   folder <- parallel::clusterCall(cl, tempdir)[[1L]]
   stop_cluster(cl)
   number <- as.integer(sub("^node", "", basename(folder)))
-  in_the_way <- file.path(dirname(folder), paste0("node", number + 1:2))
+  # the next nodes have the names that are free, then new ones
+  in_the_way <- file.path(dirname(folder), paste0("node", 1:(number + 2L)))
   file.create(in_the_way)
   cl <- make_cluster(2)
   why <- "temporary folder .* cannot be made"

@@ -437,20 +437,6 @@ int clu_os_shared_of(clu_pid pid, clu_fd fd, size_t n, void **p);
 /* Only this process's view of it goes. */
 void clu_os_shared_free(void *p, size_t n);
 
-/* ---- files ---- */
-
-/* Makes a new folder "<under>/RtmpXXXXXX", readable by its owner only, and writes its path. Where
- * `under` itself is missing, that is made first (Windows: an error). */
-int clu_os_make_temp(const char *under, char *path, size_t cap, clu_err *e);
-/* This folder, and the one around it; one's own that is there will do. Windows: CLU_UNSUPPORTED. */
-int clu_os_make_folder(const char *path, clu_err *e);
-/* Removes `path` and all in it, and follows no link. 0: nothing is left. */
-int clu_os_remove_tree(const char *path);
-int clu_os_remove_few(const char *path); /* gives up before it takes long: then 1 */
-/* The same, by a process that outlives this one and is not its child. CLU_SYS: it has not begun.
- * Windows: by a thread. */
-int clu_os_remove_in_background(const char *path);
-
 /* ---- what not every system can ---- */
 
 enum {

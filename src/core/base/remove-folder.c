@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/os.h"
+#include "core/base/os-folders.h"
 
 void clu_remove_folder(const char *path) {
   static const char suffix[] = "-gone";

@@ -1,3 +1,4 @@
+#include "core/base/os-folders.h"
 #include "core/supervisor/boot.h"
 
 void clu_boot_await_end(const clu_boot *b) {

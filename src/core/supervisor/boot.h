@@ -7,6 +7,9 @@
 #include "core/base/os.h"
 #include "core/shm/node-memory.h"
 
+/* After the path of a node's folder: what an earlier node has left of a folder with this name. */
+#define CLU_GONE "-gone"
+
 typedef struct clu_boot {
   uint64_t id;
   clu_fd fd;                 /* its end of the data socket, owned */

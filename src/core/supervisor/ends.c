@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/os-folders.h"
 #include "core/base/os-machine.h"
 #include "core/supervisor/orphans.h"
 #include "core/supervisor/parts.h"
@@ -33,7 +34,7 @@ static void remove_folder(clu_supervisor *sv, const char *path) {
 }
 
 static void gone_path(const clu_supervisor *sv, const char *leaf, char *out, size_t size) {
-  snprintf(out, size, "%s/%s-gone", sv->tmp, leaf);
+  snprintf(out, size, "%s/%s" CLU_GONE, sv->tmp, leaf);
 }
 
 static int make_room(clu_supervisor *sv) {
@@ -74,6 +75,16 @@ void clu_sv_on_removal_time(void *self) {
   sv->ngone = 0;
 }
 
+/* One in which nothing is left is kept for a node to come: to make a folder takes a file system
+ * such as ext4 up to 0.5 ms where many were removed a moment ago. */
+static int keep_folder(clu_supervisor *sv, const clu_sv_node *nd, const char *gone) {
+  unsigned long long number;
+  if (sv->nspare == CLU_SV_SPARE || sscanf(nd->leaf, CLU_SV_FOLDER, &number) != 1) return 0;
+  if (!clu_os_is_empty_folder(gone)) return 0;
+  sv->spare[sv->nspare++] = number;
+  return 1;
+}
+
 /* The folder is renamed, and removed later: of many nodes that end together the last would be told
  * of when the folders of all others are removed. */
 static void put_folder_away(clu_supervisor *sv, const clu_sv_node *nd) {
@@ -82,6 +93,9 @@ static void put_folder_away(clu_supervisor *sv, const clu_sv_node *nd) {
   gone_path(sv, nd->leaf, gone, sizeof gone);
   if (rename(tmp, gone) != 0) {
     remove_folder(sv, tmp);
+    keep_folder(sv, nd, gone); /* the node has not taken it */
+  } else if (keep_folder(sv, nd, gone)) {
+    return;
   } else if (make_room(sv) != CLU_OK) {
     remove_folder(sv, gone);
   } else {
@@ -221,6 +235,15 @@ static void wait_for_ends(clu_supervisor *sv) {
   clu_sv_reap(sv);
 }
 
+static void remove_spare(clu_supervisor *sv) {
+  char leaf[28], path[1100];
+  while (sv->nspare > 0) {
+    snprintf(leaf, sizeof leaf, CLU_SV_FOLDER, (unsigned long long)sv->spare[--sv->nspare]);
+    gone_path(sv, leaf, path, sizeof path);
+    remove_folder(sv, path);
+  }
+}
+
 void clu_sv_end_all(clu_supervisor *sv) {
   uint64_t deadline = clu_os_now() + 2000 * CLU_MS;
   clu_loop_interest(&sv->loop, sv->control, 0,
@@ -231,4 +254,5 @@ void clu_sv_end_all(clu_supervisor *sv) {
   while (sv->n > 0 && clu_os_now() < deadline) wait_for_ends(sv);
   while (end_orphans(sv) > 0 && clu_os_now() < deadline) wait_for_ends(sv);
   remove_gone(sv);
+  remove_spare(sv);
 }

@@ -40,6 +40,8 @@ typedef struct clu_sv_kept {
   uint64_t pause; /* before that */
 } clu_sv_kept;
 
+#define CLU_SV_FOLDER "node%llu" /* the name of a forked node's folder */
+
 typedef struct clu_sv_gone {
   char leaf[28]; /* the folder's name was that of a node */
 } clu_sv_gone;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/os-folders.h"
 #include "core/base/os-forks.h"
 #include "core/supervisor/orphans.h"
 #include "core/supervisor/parts.h"
@@ -151,9 +152,11 @@ static int add_started(clu_supervisor *sv, const request *r, clu_pid pid, const 
 /* The folder in which the node is to have its temporary one. A new R needs it at once. A forked
  * node makes it when it has something to do: so 64 nodes start in a fifth of the time less. */
 static int name_folder(clu_supervisor *sv, const request *r, clu_boot *b, clu_err *e) {
+  unsigned long long number;
   int n;
   if (is_by_exec(r)) return clu_os_make_temp(sv->tmp, b->tmp, sizeof b->tmp, e);
-  n = snprintf(b->tmp, sizeof b->tmp, "%s/node%llu", sv->tmp, (unsigned long long)++sv->folders);
+  number = sv->nspare > 0 ? sv->spare[--sv->nspare] : ++sv->folders;
+  n = snprintf(b->tmp, sizeof b->tmp, "%s/" CLU_SV_FOLDER, sv->tmp, number);
   if (n > 0 && (size_t)n < sizeof b->tmp) return CLU_OK;
   return clu_fail(e, CLU_SYS, 0, "the path of the temporary folder is too long");
 }

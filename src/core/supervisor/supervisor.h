@@ -39,7 +39,7 @@
 struct clu_sv_node;
 struct clu_sv_kept;
 
-enum { CLU_SV_VIEWS = 64, CLU_SV_OBSERVERS = 32 };
+enum { CLU_SV_VIEWS = 64, CLU_SV_OBSERVERS = 32, CLU_SV_SPARE = 1024 };
 typedef struct clu_sv_view {
   uint64_t number; /* of the cluster in its session */
   clu_fd fd;
@@ -81,8 +81,10 @@ typedef struct clu_supervisor {
   int owns_folder; /* in which that is */
   uint64_t listener_id[2];
   char *tmp;
-  uint64_t folders; /* how many nodes have had a folder's name */
-  uint64_t forks;   /* how many there were */
+  uint64_t folders;             /* how many names there were for folders of nodes */
+  uint64_t spare[CLU_SV_SPARE]; /* numbers of these names: nodes have left an empty folder */
+  int nspare;
+  uint64_t forks; /* how many there were */
   char *const *exec;
   uint64_t idle_ns;
   uint64_t family;   /* of its nodes' marks, see orphans.h */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/os-folders.h"
 #include "core/link/near.h"
 #include "core/supervisor/supervisor.h"
 #include "r/entry-points.h"

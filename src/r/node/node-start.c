@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/os.h"
+#include "core/base/os-folders.h"
 #include "core/base/segment.h"
 
 void clu_node_set_boot(const clu_boot *b) { clu_me.boot = *b; }
@@ -28,8 +29,12 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns) {
 /* A temporary folder of its own. R keeps another, private pointer, by which quit() removes a
  * folder: that one leads nowhere, see own_temp_dir() in fork-server-main.c. */
 static void take_folder(void) {
+  char spare[sizeof clu_me.boot.tmp + sizeof CLU_GONE];
   clu_err e = {0, 0, ""};
-  if (clu_os_make_folder(clu_me.boot.tmp, &e) != CLU_OK) clu_raise_err(&e);
+  snprintf(spare, sizeof spare, "%s" CLU_GONE, clu_me.boot.tmp);
+  if (clu_os_take_folder(spare, clu_me.boot.tmp) != CLU_OK &&
+      clu_os_make_folder(clu_me.boot.tmp, &e) != CLU_OK)
+    clu_raise_err(&e);
   R_TempDir = clu_me.boot.tmp;
   clu_os_setenv("R_SESSION_TMPDIR", R_TempDir);
 }

@@ -6,6 +6,7 @@
 
 #include "core/base/os-output.h"
 #include "core/base/os.h"
+#include "core/base/os-folders.h"
 #include "core/base/remove-folder.h"
 
 #define MS 1000000
