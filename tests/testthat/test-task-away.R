@@ -303,6 +303,15 @@ test_that("it costs nothing while there is nothing to do", {
   ticks <- function() {
     sum(as.numeric(strsplit(sub(".*\\) ", "", readLines("/proc/self/stat")), " ")[[1L]][12:13]))
   }
+  # in the quietest of some intervals: R itself may be at work, as in a collection
+  least_used <- function() {
+    min(vapply(1:5, function(i) {
+      before <- ticks()
+      Sys.sleep(0.6)
+      ticks() - before
+    }, 0))
+  }
+  without <- least_used() # what other tests have left in this process is not at issue
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
   t <- lapply(1:50, function(i) cluster_submit(cl, i, .retries = 1, .timeout = 60))
@@ -310,13 +319,7 @@ test_that("it costs nothing while there is nothing to do", {
   expect_identical(collect_all(t), as.list(1:50))
   t <- cluster_submit(cl, 1, .retries = 1, .timeout = 60) # done, and not asked for
   Sys.sleep(0.2)
-  # nothing in one of some at least: R itself may be at work, as in a collection
-  used <- vapply(1:5, function(i) {
-    before <- ticks()
-    Sys.sleep(0.6)
-    ticks() - before
-  }, 0)
-  expect_identical(min(used), 0)
+  expect_lte(least_used(), without)
   expect_identical(collect(t), 1)
 })
 
