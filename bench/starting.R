@@ -50,6 +50,7 @@ for (n in if (quick) 8L else c(8L, 64L)) {
   in_turn("spawn", n, c(base, clutch = function() cold(of_us(n, "spawn"))), few)
   in_turn("parallel", n, c(base, clutch = function() of_us(n, "parallel")), few)
 }
+
 # With the option, a new script that attaches the package and makes a cluster a moment later.
 script <- tempfile(fileext = ".R")
 writeLines(c("options(clutch.prestart = commandArgs(TRUE)[[1L]] == 'on')", "library(clutch)",

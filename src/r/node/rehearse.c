@@ -52,12 +52,13 @@ static void put_blocks_together(size_t size) {
 
 /* Larger free blocks are kept for good, until new ones lie side by side at the end of the heap. Of
  * the others each would have a node write to two or three pages: its own, and those of its
- * neighbours in the list of free blocks. They are some 4 MB. */
-static void use_up_blocks(size_t size) {
-  enum { TOGETHER = 4, MOST = 512 };
+ * neighbours in the list of free blocks. They are some 4 MB; where the C library never puts blocks
+ * side by side it ends when `left`, a number of bytes, is used up. */
+static void use_up_blocks(size_t size, size_t *left) {
+  enum { TOGETHER = 4 };
   char *last[TOGETHER] = {NULL};
   int row = 0;
-  for (int n = 0; n < MOST && row < TOGETHER; n++) {
+  for (; row < TOGETHER && *left >= size; *left -= size) {
     char *p = malloc(size);
     intptr_t step = row > 0 ? (intptr_t)p - (intptr_t)last[row - 1] : 0;
     if (!p) break;
@@ -78,10 +79,11 @@ SEXP ffi_fork_server_rehearse(void) {
 }
 
 SEXP ffi_fork_server_use_up(void) {
-  clu_shared_settle();
   static const R_xlen_t lengths[] = {1, 2, 4, 6, 8, 16};
+  size_t left = (size_t)16 << 20;
+  clu_shared_settle();
   for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) use_up_cells(lengths[k]);
-  for (size_t size = 65536; size > 1032; size = size * 7 / 8) use_up_blocks(size);
+  for (size_t size = 65536; size > 1032; size = size * 7 / 8) use_up_blocks(size, &left);
   for (size_t size = 24; size <= 1032; size += 16) put_blocks_together(size);
   return R_NilValue;
 }
