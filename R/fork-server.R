@@ -111,7 +111,7 @@ server_command <- function(spec, env, folder, is_own = FALSE) {
   by_exec <- spec$strategy == "spawn"
   argv <- c(
     command,
-    system.file("node", "fork-server.R", package = "clutch", lib.loc = lib),
+    file.path(lib, "clutch", "node", "fork-server.R"),
     lib,
     format(min(idle, 1e9)),
     if (by_exec) paste(spec$packages, collapse = ",") else "",
@@ -143,8 +143,8 @@ server_start <- function(spec, env, preload = NULL) {
   ok <- FALSE
   on.exit(if (!ok) unlink(c(log, folder), recursive = TRUE))
   dir.create(folder, mode = "0700")
-  how <- without_front_end(command$argv, command$env)
   by_exec <- spec$strategy == "spawn"
+  how <- without_front_end(command$argv, command$env, !by_exec)
   if (by_exec) how <- bare_server(how)
   variables <- paste0(names(how$env), "=", how$env)
   handle <- .Call(ffi_server_start, how$argv[[1L]], how$argv, variables, log)

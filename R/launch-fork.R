@@ -11,7 +11,8 @@ fork_launcher <- function() {
 #   node_env             environment variables that the nodes have, once there is a server
 #   settings             what the server tells its nodes, see apply_settings()
 #   server               the server, once there is one
-#   number               which settings it has been sent
+#   number               which settings it has applied
+#   sent                 of a server that starts: which it was sent already
 #   lost_servers         of earlier ones: how they ended, by pid
 #   keep                 of nodes that run programs, see programs.R
 plan_forked <- function(request) {
@@ -48,13 +49,14 @@ start_forked <- function(info, ranks, left) {
   is_first <- is.null(info$server)
   ok <- FALSE
   on.exit(if (!ok && is_first) drop_own_server(info))
-  if (is_first) connect_server(info, left) else renew_server(info, left)
+  n <- length(ranks)
+  if (is_first) connect_server(info, n, left) else renew_server(info, n, left)
   handles <- tryCatch(fork_nodes(info, ranks, left), clutch_error = function(e) {
     # a warm server may end just now, because it was idle for too long, or was killed
     if (!is_first || .Call(ffi_server_info, info$server$handle)$state != "ended") stop(e)
   })
   if (is.null(handles)) {
-    connect_server(info, left)
+    connect_server(info, n, left)
     handles <- fork_nodes(info, ranks, left)
   }
   ok <- TRUE
@@ -77,8 +79,8 @@ replace_forked <- function(info, rank, seconds) {
 
 # ---- the server ----
 
-# Gives the plan a server that is ready, and settings that fit it.
-connect_server <- function(info, left) {
+# Gives the plan a server that is ready, and settings that fit it, for `n` nodes.
+connect_server <- function(info, n, left) {
   drop_own_server(info) # one that was killed
   preload <- if (info$strategy == "fork_server") preload_of(info)
   server <- if (is.null(preload)) {
@@ -88,6 +90,8 @@ connect_server <- function(info, left) {
   }
   # while the server starts: it takes some milliseconds
   if (is.null(info$node_env)) info$node_env <- node_env_of(info)
+  info$settings <- fork_settings(info, info$node_env, server$env)
+  info$sent <- if (is.null(server$report)) settings_sent(info, server$handle, n)
   server <- server_ready(server, left())
   if (!is.null(preload)) preload_came_well(info, server)
   if (info$spec$strategy == "fork_server" && has_threads(server$report)) {
@@ -96,10 +100,11 @@ connect_server <- function(info, left) {
     info$spec$strategy <- info$strategy <- "spawn"
     if (!is.null(info$keep)) spec_of_programs(info)
     server <- server_ready(server_for(info$spec, info$session_env), left())
+    info$settings <- fork_settings(info, info$node_env, server$env)
+    info$sent <- NULL
   }
   info$server <- server
   pass_view(info)
-  info$settings <- fork_settings(info, info$node_env, server$env)
   info$number <- NULL
 }
 
@@ -137,11 +142,11 @@ spec_of_programs <- function(info) {
 
 # A fork server that was killed is no reason for its cluster to be of no more use: the nodes to come
 # are those of a new one. The one that the session has ended itself, or that it has ended with, is.
-renew_server <- function(info, left) {
+renew_server <- function(info, n, left) {
   i <- .Call(ffi_server_info, info$server$handle)
   if (i$state != "ended" || i$asked) return()
   info$lost_servers[[format(i$pid)]] <- server_end_text(i$pid, info)
-  connect_server(info, left)
+  connect_server(info, n, left)
 }
 
 # The environment variables that the nodes have.
@@ -184,7 +189,7 @@ say_threads <- function(report) {
 # ---- the nodes ----
 
 fork_nodes <- function(info, ranks, left) {
-  send_settings(info, left)
+  send_settings(info, length(ranks), left)
   nodes <- NULL
   ok <- FALSE
   on.exit(if (!ok && !is.null(nodes)) .Call(ffi_nodes_stop, nodes, 0, 5))
@@ -201,15 +206,21 @@ start_kind <- function(info) {
   paste0(if (is_exec) "exec_", if (info$keep) "kept" else "program")
 }
 
-# The server may have the settings of another cluster.
-send_settings <- function(info, left) {
+# The server may have the settings of another cluster. `n`: nodes that follow.
+send_settings <- function(info, n, left) {
   handle <- info$server$handle
   applied <- .Call(ffi_server_info, handle)$applied
   if (!is.null(info$number) && identical(applied, info$number)) return()
-  answer <- .Call(ffi_server_settings, handle, info$settings, info$outfile)
+  answer <- if (is.null(info$sent)) settings_sent(info, handle, n) else info$sent
+  info$sent <- NULL
   if (!is.character(answer)) answer <- .Call(ffi_server_applied, handle, answer, left())
   if (is.character(answer)) throw("start", paste("the nodes cannot be set up:", answer))
   info$number <- answer
+}
+
+# The number of these settings, or the text of the error.
+settings_sent <- function(info, handle, n) {
+  .Call(ffi_server_settings, handle, c(info$settings, nodes = n), info$outfile)
 }
 
 throw_fork_failed <- function(info, handle, k, n) {

@@ -173,7 +173,8 @@ settings_on_host <- function(info, k) {
   list(
     env_set = env, env_unset = character(), wd = ".", session = 0L, umask = host$umask,
     announce = info$outfile != "/dev/null", nice = info$nice, libraries = NULL,
-    share_from = share_from_of(sum(info$launch$each)), by_exec = info$strategy == "spawn"
+    share_from = share_from_of(sum(info$launch$each)), by_exec = info$strategy == "spawn",
+    nodes = info$launch$each[[k]]
   )
 }
 

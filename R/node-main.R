@@ -11,14 +11,17 @@
 # starts an R: program and arguments.
 fork_server_main <- function(args) {
   options(clutch.joins = NULL)
+  take_default_packages()
+  attach_default_packages()
   if (is.null(the_node$host)) move_temp_dir(args[[4L]])
-  script <- system.file("node", "node.R", package = "clutch", lib.loc = args[[1L]])
+  script <- file.path(args[[1L]], "clutch", "node", "node.R")
   exec <- c(args[-(1:4)], script, args[[1L]], args[[3L]])
   exec <- without_front_end(exec, effective_env(NULL))
   # what else the front end would set this process has already
   default_packages <- exec$env["R_DEFAULT_PACKAGES"]
   the_node$by_program <- !is.na(default_packages)
-  if (the_node$by_program) Sys.setenv(R_DEFAULT_PACKAGES = default_packages)
+  is_bare <- "--no-init-file" %in% commandArgs() # see bare_server()
+  if (the_node$by_program && is_bare) Sys.setenv(R_DEFAULT_PACKAGES = default_packages)
   .Call(ffi_fork_server_begin, exec$argv, as.numeric(args[[2L]]))
   remove_temp_dir_at_end()
   answer <- function(what, seq, value) .Call(ffi_fork_server_answer, what, seq, value)
@@ -155,8 +158,9 @@ rehearse <- function() {
   ours <- list(forked_node_begin, node_serve, node_end, announce, on_error, on_message, on_warning,
                on_condition)
   others <- list(withCallingHandlers, new.env, globalenv, tryCatch, structure, conditionMessage,
-                 unlink, sink.number, getAllConnections, ls, rm, grDevices::dev.list)
+                 unlink, sink.number, getAllConnections, ls, rm)
   for (f in c(ours, others)) force(f)
+  if (isNamespaceLoaded("grDevices")) force(grDevices::dev.list)
   as_failure <- function(e) {
     structure(conditionMessage(e), class = c("snow-try-error", "try-error"))
   }
@@ -205,6 +209,7 @@ apply_settings <- function(s) {
     the_node$announce <- s$announce
     the_node$nice <- s$nice
     .Call(ffi_fork_server_begins, isTRUE(s$announce) || !is.na(s$nice))
+    if (!is.null(s$nodes)) .Call(ffi_fork_server_expect, s$nodes)
     if (!isTRUE(s$by_exec)) .Call(ffi_fork_server_rehearse) # variables and folder have changed
     NULL
   }, error = function(e) conditionMessage(e))

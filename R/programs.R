@@ -28,7 +28,7 @@ start_programs <- function(code, run, keep, load = character(), output = "",
   info$settings$announce <- FALSE
   info$settings$program <- list(code = code, run = run)
   if (strategy == "spawn") spec_of_programs(info)
-  connect_server(info, left)
+  connect_server(info, length(code), left)
   info$handles <- fork_nodes(info, seq_along(code), left)
   info
 }

@@ -186,6 +186,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/fork-server-main.c */
                                           ENTRY(ffi_fork_server_begin, 2),
                                           ENTRY(ffi_fork_server_begins, 1),
+                                          ENTRY(ffi_fork_server_expect, 1),
                                           ENTRY(ffi_fork_server_session, 0),
                                           ENTRY(ffi_fork_server_listen, 2),
                                           ENTRY(ffi_fork_server_keeps, 2),

@@ -161,6 +161,7 @@ SEXP ffi_tasks_wait(SEXP x);
 /* r/node/fork-server-main.c */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
 SEXP ffi_fork_server_begins(SEXP in_r);
+SEXP ffi_fork_server_expect(SEXP n);
 SEXP ffi_fork_server_session(void);
 SEXP ffi_fork_server_listen(SEXP path, SEXP owns_folder);
 SEXP ffi_fork_server_keeps(SEXP from, SEXP to);

@@ -1,9 +1,11 @@
-# Nodes that are a new R attach R's own packages after they have answered. From the first request on
-# all is as if R had attached them at its start, whatever profiles and files of variables say.
+# Nodes that are a new R attach R's own packages after they have answered, a fork server before it
+# is ready. From the first request on all is as if R had attached them at its start, whatever
+# profiles and files of variables say.
 
 outside_checks_only()
 
 new_r <- c("spawn", "parallel")
+all_strategies <- c("fork_server", new_r)
 
 # What R is like for code that runs in it. `clutch` is what it is loaded with here.
 state_here <- function() {
@@ -76,7 +78,7 @@ with_files <- function(files, env, code) {
 expect_same_state <- function(files = list(), env = character(), ...) {
   with_files(files, env, {
     r <- state_of_r()
-    for (strategy in new_r) {
+    for (strategy in all_strategies) {
       unlink("seen")
       node <- state_of_node(strategy, ...)
       # R 4.6 loads that package for code of ours; nothing finds it so
@@ -239,6 +241,34 @@ test_that("which code of a site needs no packages", {
   expect_false(simple("(function() 1)()"))
   expect_false(simple("stats::sd(1:2)"))
   expect_false(simple("options(", "digits = 5"))
+})
+
+test_that("the table of S4 classes is read where code needs it", {
+  objects_read <- function() {
+    before <- gc()[1L, 1L]
+    x <- methods::new("numeric")
+    gc()[1L, 1L] - before
+  }
+  environment(objects_read) <- globalenv()
+  with_files(list(), character(), for (strategy in all_strategies) {
+    cl <- make_cluster(1, strategy)
+    expect_gt(parallel::clusterCall(cl, objects_read)[[1L]], 5e4)
+    stop_cluster(cl)
+  })
+})
+
+test_that("the heap has more room at the start where that table is not read", {
+  cells <- function(...) clutch:::quick_start(clutch:::effective_env(NULL), ...)[["R_NSIZE"]]
+  unset <- c(R_PROFILE = "", R_NSIZE = NA)
+  with_files(list(), unset, {
+    expect_identical(cells(), "320000")
+    expect_identical(cells(is_here = FALSE), "230000")
+    Sys.setenv(R_NSIZE = "1000000") # the user's own
+    expect_identical(cells(), "1000000")
+  })
+  with_files(list(.Rprofile = "x <- 1"), unset, expect_identical(cells(), "230000"))
+  with_files(list(mine.R = "x <- 1"), c(unset, R_PROFILE_USER = "mine.R"),
+             expect_identical(cells(), "230000"))
 })
 
 # ---- while they are attached ----

@@ -206,6 +206,21 @@ test_that("quit() in a node leaves the folder of its fork server and of other no
   expect_identical(dirname(folders[[1L]]), dirname(folders[[2L]]))
 })
 
+test_that("where many nodes follow, forks are made cheaper before the first of them", {
+  linux_only()
+  outside_checks_only()
+  is_moved <- function(cl) {
+    any(grepl("/memfd:clutch-memory", readLines(sprintf("/proc/%d/maps", server_pid(cl)))))
+  }
+  fork_server_stop()
+  cl <- make_cluster(2)
+  expect_false(is_moved(cl))
+  many <- make_cluster(12)
+  expect_true(is_moved(cl))
+  stop_cluster(many)
+  stop_cluster(cl)
+})
+
 test_that("an empty folder is kept for another node, and nothing that was in one", {
   linux_only()
   tempdirs <- function(cl) unlist(parallel::clusterCall(cl, tempdir))

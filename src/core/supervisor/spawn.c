@@ -8,10 +8,14 @@
 #include "core/supervisor/orphans.h"
 #include "core/supervisor/parts.h"
 
-/* From so many forks in a row on each is made cheaper, which takes as long as ten of them. Less
- * where code of R ran in between: it writes anywhere. One more than often are asked for: behind the
- * last one it would be of no use. */
-enum { MANY_FORKS = 65 };
+/* Each fork is made cheaper (see core/base/os-forks.h) before the first of `WORTH_IT` that are
+ * expected: that takes as long as ten of them. Where nobody has said how many follow, before the
+ * `MANY_FORKS`th in a row. Code of R in between writes anywhere, and they cost more again. */
+enum { WORTH_IT = 12, MANY_FORKS = 65 };
+
+void clu_supervisor_expect(clu_supervisor *sv, uint64_t n) {
+  sv->forks = n >= WORTH_IT ? MANY_FORKS - 1 : 0;
+}
 
 /* What SPAWN asks for; see core/wire/frame.h. */
 typedef struct {

@@ -84,7 +84,7 @@ typedef struct clu_supervisor {
   uint64_t folders;             /* how many names there were for folders of nodes */
   uint64_t spare[CLU_SV_SPARE]; /* numbers of these names: nodes have left an empty folder */
   int nspare;
-  uint64_t forks; /* how many there were */
+  uint64_t forks; /* how many there were, see MANY_FORKS */
   char *const *exec;
   uint64_t idle_ns;
   uint64_t family;   /* of its nodes' marks, see orphans.h */
@@ -125,6 +125,8 @@ int clu_supervisor_answer(clu_supervisor *sv, uint8_t kind, uint64_t seq, const 
 /* From now on the deaths by CLU_SIG_KILL are told for which the system's out-of-memory killer may
  * be the cause. `file` has a line "oom_kill" with how often it was at work. CLU_OK or CLU_NOMEM. */
 int clu_supervisor_count_oom(clu_supervisor *sv, const char *file);
+/* How many nodes are to be forked next. It is forgotten with the next settings. */
+void clu_supervisor_expect(clu_supervisor *sv, uint64_t n);
 /* Whether a node with a number from `from` to `to` may be started again. */
 int clu_supervisor_keeps(const clu_supervisor *sv, uint64_t from, uint64_t to);
 /* Closes and frees what belongs to the supervisor. Nodes that still run are not its concern. */

@@ -170,6 +170,12 @@ SEXP ffi_fork_server_begins(SEXP in_r) {
   return R_NilValue;
 }
 
+/* How many nodes follow. */
+SEXP ffi_fork_server_expect(SEXP n) {
+  clu_supervisor_expect(&sv, (uint64_t)Rf_asReal(n));
+  return R_NilValue;
+}
+
 /* Whether one of the nodes with these numbers may be started again. */
 SEXP ffi_fork_server_keeps(SEXP from, SEXP to) {
   uint64_t first = (uint64_t)Rf_asReal(from), last = (uint64_t)Rf_asReal(to);
