@@ -105,15 +105,17 @@ env_changes <- function(wanted, from) {
 # What makes an R of ours start sooner than another one. It holds for the start only: of what the
 # process starts itself, and of user's code after the start, these variables are as in `env`.
 #
-# R_NSIZE, the objects that the heap has room for: the first collections come while little is to be
+# R_NSIZE, the objects that the heap has room for. Where package methods is loaded first there are
+# 370,000 objects in the end. With room for 230,000 the first collections come while little is to be
 # marked, and what is attached later fills the gaps. So the heap is smaller, and a node's first full
-# collection copies fewer pages. With less than this there are full collections while the fork
-# server gets ready: its start takes up to 80 ms more. Where package methods is loaded first there
-# are 370,000 objects in the end, else 270,000 (see load_before_methods()). `is_here`: it starts on
-# this machine.
-with_small_heap <- function(env, is_here = TRUE) {
+# collection copies fewer pages. With less there are full collections while the fork server gets
+# ready: its start takes up to 80 ms more. Where methods is loaded last there are 270,000 objects in
+# the end. One that forks has the gaps that collect_early() leaves: with room for 420,000 R itself
+# comes to no collection, each of which would take 10 ms. `is_here`: it starts on this machine.
+with_small_heap <- function(env, is_here = TRUE, forks = FALSE) {
   if (!is.na(env["R_NSIZE"])) return(env)
-  env["R_NSIZE"] <- if (is_here && loads_methods_last(env)) "320000" else "230000"
+  is_last <- is_here && loads_methods_last(env)
+  env["R_NSIZE"] <- if (!is_last) "230000" else if (forks) "420000" else "320000"
   env
 }
 
@@ -122,7 +124,7 @@ with_small_heap <- function(env, is_here = TRUE) {
 # instead of 1.0, its end 0.14 instead of 0.55.
 quick_start <- function(env, is_here = TRUE) {
   env["GLIBC_TUNABLES"] <- huge_pages(env["GLIBC_TUNABLES"])
-  with_small_heap(env, is_here)
+  with_small_heap(env, is_here, forks = TRUE)
 }
 
 huge_pages <- function(tunables) {

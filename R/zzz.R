@@ -6,10 +6,11 @@
 #' @name clutch-package
 #' @docType package
 #' @keywords internal
-#' @useDynLib clutch, .registration = TRUE
+#' @useDynLib clutch
 NULL
 
 .onLoad <- function(libname, pkgname) {
+  bind_entry_points(asNamespace(pkgname))
   if (interactive()) force_all(asNamespace(pkgname))
   joins <- isTRUE(getOption("clutch.joins")) || is_host_start()
   if (joins && !isNamespaceLoaded("parallel")) {
@@ -24,6 +25,13 @@ NULL
   look_for_tracing()
   setHook(packageEvent("otel", "onLoad"), function(...) the$otel <- otel_unknown)
   adapt_to_others()
+}
+
+# A variable for each entry point of the library. `.registration = TRUE` of useDynLib() makes the
+# same by a loop of R, which takes 10 ms of each start of a fork server.
+bind_entry_points <- function(ns) {
+  library <- getNamespaceInfo(ns, "DLLs")[["clutch"]]
+  list2env(getDLLRegisteredRoutines(library)$.Call, ns)
 }
 
 # Functions of a package are promises, read from disk when they are first used. One whose reading is

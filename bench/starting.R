@@ -41,7 +41,8 @@ new_server <- function() {
   stop_cluster(make_cluster(1))
 }
 
-in_turn("cold", 64L, list("Rscript -e 1" = one_r, clutch = function() cold(of_us(64L))))
+# often: the pace of a machine may change by a half within seconds
+in_turn("cold", 64L, list("Rscript -e 1" = one_r, clutch = function() cold(of_us(64L))), 3L * reps)
 if (wanted("warm")) stop_cluster(make_cluster(1))
 in_turn("warm", 64L, list("base, fork" = function() of_base(64L, makeForkCluster), clutch = function() of_us(64L)))
 for (n in if (quick) 8L else c(8L, 64L)) {

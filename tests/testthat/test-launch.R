@@ -2,7 +2,7 @@
 
 # Paths, the library and the environment of this machine are replaced.
 scrub_start <- function(lines) {
-  lines <- sub("(R_NSIZE=)'(320000|230000)'", "\\1'<cells>'", lines) # more without a user's profile
+  lines <- sub("(R_NSIZE=)'(420000|230000)'", "\\1'<cells>'", lines) # more without a user's profile
   lines <- gsub("'[^' ]*/(Rscript|join\\.R|fork-server\\.R)'", "'<path>/\\1'", lines)
   lines <- gsub("'(LIB=)?/[^' ]*lib[^' ]*'", "'\\1<library>'", lines)
   lines <- sub("^  in /.*", "  in <folder>", lines)
