@@ -198,13 +198,15 @@ char clu_os_process_state(int64_t pid) {
 #endif
 }
 
-void clu_os_keep_freed(void) {
+void clu_os_keep_freed(size_t most) {
 #if defined(__GLIBC__) && !defined(CLU_PORTABLE)
-  static int done;
+  static size_t kept;
   void *volatile block; /* else the compiler leaves both calls out */
-  if (done) return;
-  done = 1;
-  block = malloc(((size_t)32 << 20) - 65536);
+  if (most <= kept) return;
+  kept = most;
+  block = malloc(most / 2 - 65536);
   free(block);
+#else
+  (void)most;
 #endif
 }

@@ -99,6 +99,8 @@ void clu_serialize_set_check(void (*fn)(void));
 SEXP clu_unserialize(clu_blob *b, size_t skip);
 /* The object in memory that R does not own and that stays through a jump (on the stack, static). */
 SEXP clu_unserialize_bytes(const unsigned char *p, size_t n);
+/* A value of so many bytes comes, and others like it will: memory that is freed stays for them. */
+void clu_expect_values(uint64_t size);
 /* The object whose bytes `read` gives piece by piece: exactly `n` bytes and CLU_OK, or a code that
  * becomes an R error. Nothing is held meanwhile, the bytes go where they belong. `segments`: what
  * came with them, which stays the caller's and lasts at least until the next object is read; or

@@ -61,6 +61,7 @@ void clu_node_read(void *p, size_t n) {
 
 SEXP clu_node_read_object(uint64_t n) {
   unsigned char few[CLU_MOST_FUN];
+  clu_expect_values(n);
   if (n > sizeof few || clu_me.chan.segments.n > 0)
     return clu_unserialize_from(read_piece, NULL, &clu_me.chan.segments);
   clu_node_read(few, (size_t)n);
