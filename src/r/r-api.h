@@ -99,8 +99,11 @@ void clu_serialize_set_check(void (*fn)(void));
 SEXP clu_unserialize(clu_blob *b, size_t skip);
 /* The object in memory that R does not own and that stays through a jump (on the stack, static). */
 SEXP clu_unserialize_bytes(const unsigned char *p, size_t n);
-/* A value of so many bytes comes, and others like it will: memory that is freed stays for them. */
+/* A value of so many bytes comes, and others like it will: memory that is freed stays for them.
+ * Whether there was one since clu_expect_no_values(), which gives that memory back. */
 void clu_expect_values(uint64_t size);
+int clu_values_were_expected(void);
+void clu_expect_no_values(void);
 /* The object whose bytes `read` gives piece by piece: exactly `n` bytes and CLU_OK, or a code that
  * becomes an R error. Nothing is held meanwhile, the bytes go where they belong. `segments`: what
  * came with them, which stays the caller's and lasts at least until the next object is read; or

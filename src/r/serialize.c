@@ -256,6 +256,16 @@ static clu_blob *serialize_sharing(clu_blob *b, SEXP x, size_t from, SEXP apart)
   return b;
 }
 
+/* Room for what the vectors of `x` will take: piece by piece the blob would grow, and be copied,
+ * many times. */
+static clu_blob *with_room(clu_blob *b, SEXP x, size_t from) {
+  size_t n = clu_bytes_at_least(x, from);
+  if (n < 65536) return b;
+  if (!b) b = clu_blob_new(512);
+  if (b) clu_blob_reserve(b, n + n / 64 + 1024); /* without it grows as ever */
+  return b;
+}
+
 /* The option; `b` is given up where it is no such number. */
 static size_t share_from(clu_blob *b, int receivers) {
   size_t from = clu_share_from(receivers);
@@ -270,6 +280,7 @@ clu_blob *clu_serialize_for(clu_blob *b, SEXP x, int receivers) {
    * that a value is small */
   if (receivers > 0 && !(b && b->segments) && clu_may_have_large(x, CLU_SHARE_LEAST))
     from = share_from(b, receivers);
+  b = with_room(b, x, from);
   return clu_may_have_large(x, from) ? serialize_sharing(b, x, from, NULL) : clu_serialize(b, x);
 }
 
@@ -295,11 +306,20 @@ SEXP clu_unserialize_bytes(const unsigned char *p, size_t n) {
 
 /* R frees values many at a time, when it collects. Where the C library gave that memory back to the
  * system, each page of each value was a page fault: of 1 MB there and back they took 0.6 of the
- * 1.05 ms of the session's processor time. A node keeps less, since there are many: that saves it
- * 6 % of the time of 1 MB there and back. */
+ * 1.05 ms of the session's processor time, and a quarter of the node's. */
+static int keeps_freed;
+
 void clu_expect_values(uint64_t size) {
-  static const size_t of_session = (size_t)64 << 20, of_node = (size_t)32 << 20;
-  if (size >= 65536) clu_os_keep_freed(clu_is_node ? of_node : of_session);
+  if (size < 65536) return;
+  clu_os_keep_freed((size_t)64 << 20);
+  keeps_freed = 1;
+}
+
+int clu_values_were_expected(void) { return keeps_freed; }
+
+void clu_expect_no_values(void) {
+  if (keeps_freed) clu_os_release_memory();
+  keeps_freed = 0;
 }
 
 SEXP clu_unserialize(clu_blob *b, size_t skip) {

@@ -80,6 +80,23 @@ int clu_may_have_large(SEXP x, size_t from) {
   return from != SIZE_MAX && may_be_large(x, from, &left);
 }
 
+static size_t bytes_of(SEXP x, size_t from, int *left) {
+  size_t bytes = 0;
+  if (--*left < 0 || ALTREP(x)) return 0;
+  if (TYPEOF(x) == VECSXP) {
+    for (R_xlen_t i = 0; i < Rf_xlength(x) && *left > 0; i++)
+      bytes += bytes_of(VECTOR_ELT(x, i), from, left);
+    return bytes;
+  }
+  bytes = clu_shared_width((int)TYPEOF(x)) * (size_t)(Rf_isVector(x) ? Rf_xlength(x) : 0);
+  return bytes < from ? bytes : 0;
+}
+
+size_t clu_bytes_at_least(SEXP x, size_t from) {
+  int left = 64;
+  return bytes_of(x, from, &left);
+}
+
 /* ---- what R writes ---- */
 
 /* Bytes of a large vector whose flags and length are the last `nhead` numbers, and whose first

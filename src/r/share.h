@@ -143,6 +143,9 @@ size_t clu_share_from(int receivers);
 /* Whether there may be such a vector somewhere in `x`: 0 is sure, 1 is not. Looks at a few objects
  * only. */
 int clu_may_have_large(SEXP x, size_t from);
+/* Bytes that the vectors of `x` will take where it is written, without those of `from` bytes and
+ * more. Looks at a few objects only, and not at strings. */
+size_t clu_bytes_at_least(SEXP x, size_t from);
 
 /* A character vector at hand. R writes three things for each element: flags, length, text. */
 typedef struct clu_splice_strings {

@@ -56,6 +56,25 @@ TEST(one_large_append_gets_its_room) {
   clu_blob_unref(b);
 }
 
+TEST(room_that_is_asked_for_is_there_before_it_is_needed) {
+  static const size_t wanted[] = {0, 10, 1000, 1 << 20};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    clu_blob *b = clu_blob_new(0);
+    unsigned char *data;
+    REQUIRE(b);
+    CHECK_INT_EQ(clu_blob_append(b, "abc", 3), 0);
+    clu_blob_reserve(b, wanted[i]);
+    data = b->data;
+    CHECK_INT_EQ(b->size, 3);
+    CHECK(b->cap >= 3 + wanted[i]);
+    CHECK_INT_EQ(clu_blob_append(b, NULL, wanted[i]), 0);
+    CHECK(b->data == data && memcmp(b->data, "abc", 3) == 0);
+    clu_blob_reserve(b, SIZE_MAX / 2); /* cannot be had */
+    CHECK(b->data == data);
+    clu_blob_unref(b);
+  }
+}
+
 TEST(nothing_can_be_appended) {
   clu_blob *b = clu_blob_new(0);
   REQUIRE(b);

@@ -236,3 +236,23 @@ test_that("quit() and closed descriptors end the node with a cause, and no other
     }, finally = stop_cluster(cl))
   }
 })
+
+test_that("a node that is idle keeps no memory for values to come", {
+  linux_only()
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  of_its_own <- function() {
+    l <- readLines(file.path("/proc", cluster_status(cl)$pid, "smaps_rollup"))
+    as.numeric(gsub("\\D", "", grep("^Private_Dirty:", l, value = TRUE))) / 1024
+  }
+  collected <- function() {
+    gc()
+    NULL
+  }
+  environment(collected) <- globalenv()
+  x <- 1:125000 + 0.5 # no sequence, which would travel as two numbers
+  for (i in 1:100) parallel::clusterCall(cl, identity, x)
+  parallel::clusterCall(cl, collected)
+  # some 25 MB of these are R's own objects, which a full collection writes to
+  expect_true(eventually(of_its_own() < 45))
+})

@@ -59,6 +59,16 @@ int clu_blob_append(clu_blob *b, const void *bytes, size_t n) {
   return 0;
 }
 
+void clu_blob_reserve(clu_blob *b, size_t n) {
+  unsigned char *bigger;
+  if (n <= b->cap - b->size || n > SIZE_MAX / 2 - b->size) return;
+  bigger = resized(b, b->size + n);
+  if (!bigger) return;
+  clu_os_expect_writes(bigger, b->size + n);
+  b->data = bigger;
+  b->cap = b->size + n;
+}
+
 int clu_blob_attach(clu_blob *b, clu_segment *s) {
   if (!b->segments) b->segments = calloc(1, sizeof *b->segments);
   if (!b->segments || b->segments->n == CLU_MAX_FDS) return -1;

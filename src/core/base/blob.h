@@ -22,6 +22,8 @@ clu_blob *clu_blob_new(size_t cap);
 /* Appends `n` bytes, growing by half where needed. `bytes` NULL: only makes room, which the caller
  * fills. 0, or -1 without memory; then the blob is unchanged. */
 int clu_blob_append(clu_blob *b, const void *bytes, size_t n);
+/* Room for `n` bytes more. Without memory nothing happens. */
+void clu_blob_reserve(clu_blob *b, size_t n);
 /* It brings this segment, too: takes over the reference. Its place in the list; -1: there is no
  * room, and the reference stays the caller's. */
 int clu_blob_attach(clu_blob *b, clu_segment *s);

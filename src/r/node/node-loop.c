@@ -100,6 +100,13 @@ static void get_ready_in_time(void) {
   clu_node_get_ready(1);
 }
 
+/* Memory that was freed stays for the next value, but not with a node that is idle. */
+static void give_back_in_time(void) {
+  static const uint64_t idle = 1000000000;
+  if (!clu_values_were_expected()) return;
+  if (clu_os_wait_readable(clu_me.boot.fd, idle) == CLU_TIMEOUT) clu_expect_no_values();
+}
+
 /* Waits until something has come: awake for some time where that pays (`awake`: a request was
  * served, the next may follow at once), then asleep. 0: nothing more will come. */
 static int wait_for_more(int awake) {
@@ -110,6 +117,7 @@ static int wait_for_more(int awake) {
   get_ready_in_time();
   if (awake && clu_spin_pays(&spins))
     clu_spin_ended(&spins, clu_os_spin_readable(clu_me.boot.fd, CLU_SPIN));
+  give_back_in_time();
   if (clu_me.idle_ns && clu_os_wait_readable(clu_me.boot.fd, clu_me.idle_ns) == CLU_TIMEOUT)
     return 0;
   rc = clu_chan_fill(&clu_me.chan);
