@@ -198,15 +198,13 @@ char clu_os_process_state(int64_t pid) {
 #endif
 }
 
-void clu_os_keep_freed(size_t most) {
+void clu_os_keep_freed(void) {
 #if defined(__GLIBC__) && !defined(CLU_PORTABLE)
-  static size_t kept;
+  static int done;
   void *volatile block; /* else the compiler leaves both calls out */
-  if (most <= kept) return;
-  kept = most;
-  block = malloc(most / 2 - 65536);
+  if (done) return;
+  done = 1;
+  block = malloc(((size_t)32 << 20) - 65536);
   free(block);
-#else
-  (void)most;
 #endif
 }

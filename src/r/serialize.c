@@ -278,9 +278,10 @@ clu_blob *clu_serialize_for(clu_blob *b, SEXP x, int receivers) {
   size_t from = SIZE_MAX;
   /* they are named by their places in one list; to look for the option takes longer than to see
    * that a value is small */
-  if (receivers > 0 && !(b && b->segments) && clu_may_have_large(x, CLU_SHARE_LEAST))
-    from = share_from(b, receivers);
-  b = with_room(b, x, from);
+  if (clu_may_have_large(x, CLU_SHARE_LEAST)) {
+    if (receivers > 0 && !(b && b->segments)) from = share_from(b, receivers);
+    b = with_room(b, x, from);
+  }
   return clu_may_have_large(x, from) ? serialize_sharing(b, x, from, NULL) : clu_serialize(b, x);
 }
 
@@ -311,14 +312,14 @@ static int keeps_freed;
 
 void clu_expect_values(uint64_t size) {
   if (size < 65536) return;
-  clu_os_keep_freed((size_t)64 << 20);
+  clu_os_keep_freed();
   keeps_freed = 1;
 }
 
 int clu_values_were_expected(void) { return keeps_freed; }
 
 void clu_expect_no_values(void) {
-  if (keeps_freed) clu_os_release_memory();
+  clu_os_release_memory();
   keeps_freed = 0;
 }
 

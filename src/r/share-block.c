@@ -88,7 +88,7 @@ static uint64_t may_wait(void) {
  * and one of the mappings that a process may have: each of 8 nodes took 3 ms of its time for
  * collections each time that 100 MB came once more. An address space with a limit is used up. */
 static uint64_t counted_of(const clu_segment *s, uint64_t bytes) {
-  return clu_segment_costs_little(s) ? bytes / 16 : bytes;
+  return clu_segment_is_again(s) && clu_os_segment_may_be_many() ? bytes / 16 : bytes;
 }
 
 /* What is dropped at once, and was never touched, takes no memory; but it makes R collect what is

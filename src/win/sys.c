@@ -246,7 +246,7 @@ char clu_os_process_state(int64_t pid) {
   return '?';
 }
 
-void clu_os_keep_freed(size_t most) { (void)most; }
+void clu_os_keep_freed(void) {}
 int64_t clu_os_most_mappings(void) { return INT64_MAX; }
 int64_t clu_os_memory_limit(void) { return clu_os_total_memory(); }
 int64_t clu_os_memory_limit_below(const char *root) {

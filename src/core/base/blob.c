@@ -25,12 +25,15 @@ clu_blob *clu_blob_new(size_t cap) {
   return b;
 }
 
-static unsigned char *resized(clu_blob *b, size_t cap) {
-  unsigned char *p;
-  if (b->data != b->few) return realloc(b->data, cap);
-  p = malloc(cap);
-  if (p) memcpy(p, b->few, b->size);
-  return p;
+/* 0, or -1 without memory; then the blob is unchanged. */
+static int resize(clu_blob *b, size_t cap) {
+  unsigned char *p = realloc(b->data != b->few ? b->data : NULL, cap);
+  if (!p) return -1;
+  if (b->data == b->few) memcpy(p, b->few, b->size);
+  clu_os_expect_writes(p, cap);
+  b->data = p;
+  b->cap = cap;
+  return 0;
 }
 
 /* Room for `want` bytes, and for half as much again as there was. Where that cannot be had, for a
@@ -38,13 +41,7 @@ static unsigned char *resized(clu_blob *b, size_t cap) {
 static int grow(clu_blob *b, size_t want) {
   for (size_t more = b->cap / 2;; more /= 2) {
     size_t cap = b->cap + more > want ? b->cap + more : want;
-    unsigned char *bigger = resized(b, cap);
-    if (bigger) {
-      clu_os_expect_writes(bigger, cap);
-      b->data = bigger;
-      b->cap = cap;
-      return 0;
-    }
+    if (resize(b, cap) == 0) return 0;
     if (cap == want) return -1;
   }
 }
@@ -60,13 +57,7 @@ int clu_blob_append(clu_blob *b, const void *bytes, size_t n) {
 }
 
 void clu_blob_reserve(clu_blob *b, size_t n) {
-  unsigned char *bigger;
-  if (n <= b->cap - b->size || n > SIZE_MAX / 2 - b->size) return;
-  bigger = resized(b, b->size + n);
-  if (!bigger) return;
-  clu_os_expect_writes(bigger, b->size + n);
-  b->data = bigger;
-  b->cap = b->size + n;
+  if (n > b->cap - b->size && n <= SIZE_MAX / 2 - b->size) resize(b, b->size + n);
 }
 
 int clu_blob_attach(clu_blob *b, clu_segment *s) {

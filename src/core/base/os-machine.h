@@ -2,7 +2,6 @@
 #ifndef CLUTCH_OS_MACHINE_H
 #define CLUTCH_OS_MACHINE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* What this machine has left to do, and to give. */
@@ -36,10 +35,10 @@ int64_t clu_os_process_anonymous(int64_t pid);
 /* What it does, by the system's letter: 'R' it computes, 'S', 'D' or 'I' it waits, 'T' or 't' it is
  * stopped; 0: there is no such process, or it has ended; '?': not known. */
 char clu_os_process_state(int64_t pid);
-/* From now on up to `most` bytes of memory that was freed, 64 MB at the most, stay with this
- * process, for one that needs as much again and again: the system would fill each page with zeros
- * anew, 2 MB at a time where pages are huge. It is the GNU C library's way as soon as a block of
- * half of that was freed, and it is given one, of which no page is touched. Elsewhere nothing. */
-void clu_os_keep_freed(size_t most);
+/* From now on up to 64 MB of memory that was freed stay with this process, for one that needs as
+ * much again and again: the system would fill each page with zeros anew, 2 MB at a time where pages
+ * are huge. It is the GNU C library's way as soon as a block of 32 MB was freed, and it is given
+ * one, of which no page is touched. Elsewhere nothing. */
+void clu_os_keep_freed(void);
 
 #endif

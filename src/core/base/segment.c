@@ -13,7 +13,7 @@ struct clu_segment {
   void *bytes;
   int writable;
   int lost;
-  int is_again, costs_little;
+  int is_again;
   int is_kept;
   uint64_t message, counted; /* so much of it is in the message with that number */
   uint64_t id[2];            /* of one that came from another process and is mapped; else 0 */
@@ -44,7 +44,6 @@ static void remember(clu_segment *s) {
   s->next = *all;
   *all = s;
   atomic_flag_clear_explicit(&mapped_in_use, memory_order_release);
-  if (s->is_again) s->costs_little = clu_os_segment_may_be_many();
 }
 
 static void forget(clu_segment *s) {
@@ -177,8 +176,6 @@ clu_segment *clu_segment_new_lost(void) {
 int clu_segment_is_lost(const clu_segment *s) { return s->lost; }
 
 int clu_segment_is_again(const clu_segment *s) { return s->is_again; }
-
-int clu_segment_costs_little(const clu_segment *s) { return s->costs_little; }
 
 uint64_t clu_segment_size(const clu_segment *s) { return s->size; }
 

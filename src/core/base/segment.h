@@ -53,8 +53,6 @@ int clu_segment_is_lost(const clu_segment *s);
 /* Whether this process had it mapped already when it came: as long as it does not write to it, the
  * second mapping takes no memory. */
 int clu_segment_is_again(const clu_segment *s);
-/* Whether the address space that it takes was of no account then, either: that has no limit. */
-int clu_segment_costs_little(const clu_segment *s);
 /* Maps one of this process's own, which keeps its descriptor. CLU_OK or CLU_NOMEM. */
 int clu_segment_map(clu_segment *s);
 

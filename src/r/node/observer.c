@@ -16,7 +16,7 @@ void clu_observer_begin(const clu_supervisor *sv, const clu_boot *b) {
   caller = b->fd;
   server = b->parent;
   clu_os_set_title("clutch: observer");
-  clu_os_keep_freed((size_t)64 << 20);
+  clu_os_keep_freed();
 }
 
 /* The descriptor of the connection to who asks. */
