@@ -61,22 +61,28 @@ settle_replacements <- function(t) if (length(t$replacements)) settle(t, t$repla
 
 # Waits for those of them that are under way, as long as each may take. The other nodes work
 # meanwhile: what they answer is read, they get more, and their limits are in force. If one of them
-# dies, the next turn hears of it.
-settle <- function(t, those) {
-  while (length(open <- Filter(function(r) may_still_come(t, r), those))) {
-    wait_for_coming(open[[1L]]$coming, min(SETTLE_SLICE, time_left(t, open[[1L]])))
+# dies, the next turn hears of it. `usual`: how long one on another host may take.
+settle <- function(t, those, usual = USUAL) {
+  is_open <- function(r) may_still_come(t, r, usual)
+  while (length(open <- Filter(is_open, those))) {
+    wait_for_coming(open[[1L]]$coming, min(SETTLE_SLICE, time_left(t, open[[1L]], usual)))
     see_to_replacements(t)
     .Call(ffi_tasks_step, t$ptr, NULL, 0, 0)
   }
 }
 
-may_still_come <- function(t, r) {
-  now <- t$replacements[[format(r$index)]]
-  is_under_way(r) && identical(now$coming$handle, r$coming$handle) && time_left(t, r) > 0
+# A call needs this node and no other.
+settle_needed <- function(t, rank) {
+  settle(t, Filter(function(r) r$index == rank, t$replacements), START_LIMIT)
 }
 
-time_left <- function(t, r) {
-  r$coming$began + (if (is_local(t, r$index)) START_LIMIT else USUAL) - clock()
+may_still_come <- function(t, r, usual) {
+  now <- t$replacements[[format(r$index)]]
+  is_under_way(r) && identical(now$coming$handle, r$coming$handle) && time_left(t, r, usual) > 0
+}
+
+time_left <- function(t, r, usual) {
+  r$coming$began + (if (is_local(t, r$index)) START_LIMIT else usual) - clock()
 }
 
 # It gets what cluster_setup() and cluster_export() have said. `is_new`: there was none before.

@@ -36,11 +36,12 @@ hear_of_deaths <- function(t) {
 
 # For calls of package parallel. A node that the session has ended for what it did with a task is
 # replaced: why it was ended; NULL: it is not one of those. `i` is of that node, when it was found.
-ended_for_task <- function(node, i) {
+# `is_needed`: something is to be sent to its successor.
+ended_for_task <- function(node, i, is_needed = FALSE) {
   t <- .subset2(node, "info")$tasks
   if (is.null(t) || i$state != "stopped") return(NULL)
   while (turn(t, NULL, 0) == "deaths") NULL
-  settle_replacements(t)
+  if (is_needed) settle_needed(t, i$rank) else settle_replacements(t)
   d <- t$ended[[format(i$rank)]]
   if (identical(d$pid, i$pid)) d$how
 }

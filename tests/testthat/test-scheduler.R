@@ -322,6 +322,31 @@ test_that("the others work while a node of an unreachable host is waited for; it
   expect_match(conditionMessage(w), "on far.invalid\\) died")
 })
 
+test_that("a call waits for the successor of a node that was ended for a task, far away as well", {
+  linux_only()
+  hold <- tempfile()
+  # more than a map waits when it is over
+  ssh <- fake_ssh(sprintf("if [ -e %s ]; then sleep 7; fi", hold))
+  old <- options(clutch.cancel_grace = 0.3, clutch.task_grace = 0.3)
+  cl <- make_cluster(c("localhost", "far.invalid"), rshcmd = ssh, master = "127.0.0.1")
+  on.exit({
+    options(old)
+    stop_cluster(cl)
+    unlink(c(dirname(ssh), hold), recursive = TRUE)
+  })
+  p <- pids(cl)
+  file.create(hold)
+  r <- suppressWarnings(cluster_map(cl[2L], 1:2, function(i) {
+    if (i == 2) repeat {}
+    i
+  }, .timeout = 0.3, .on_error = "continue", .chunk = 1))
+  expect_s3_class(r[[2L]], "clutch_task_timeout")
+  expect_warning(q <- parallel::clusterCall(cl, Sys.getpid), class = "clutch_node_replaced")
+  expect_identical(q[[1L]], p[[1L]])
+  expect_false(q[[2L]] == p[[2L]])
+  expect_true(works(cl))
+})
+
 # ---- what nodes leave behind ----
 
 # Starts a process in a session of its own, whose pid is left in a file.
