@@ -27,7 +27,7 @@
 #'   whose classes the objects have (a data.table, a tibble) is loaded there. S4 methods that the
 #'   workspace has for generics of packages do not travel: define them by [cluster_setup()].
 #' @section Who does what: Elements are handed out in their order as nodes get free. A second one
-#'   waits at each node. Where elements take little time, many travel together: some 2 milliseconds
+#'   waits at each node. Where elements take little time, many travel together: some 4 milliseconds
 #'   of work, by the times measured so far. What waits at a node and is not begun goes to another
 #'   one that has nothing to do. So no node is idle while there is work.
 #' @section Guarantees: An element is started at most once, or with `.retries = k` at most `k + 1`

@@ -26,7 +26,7 @@ TEST(of_quick_tasks_two_batches_are_there_of_others_one) {
   CHECK_INT_EQ(clu_sched_sent(s, &act, 1026, 1, 0), CLU_OK);
   CHECK(next_is(s, 0, CLU_ACT_NONE));
   clu_sched_free(s);
-  s = busy_elsewhere(1000000, 3 * MS, &j);
+  s = busy_elsewhere(1000000, CLU_AHEAD / 2 + MS, &j);
   CHECK(sends(s, 0, 1, 1, 2));
   CHECK(next_is(s, 0, CLU_ACT_NONE));
   clu_sched_free(s);
@@ -34,7 +34,7 @@ TEST(of_quick_tasks_two_batches_are_there_of_others_one) {
 
 TEST(what_waits_behind_a_long_task_is_asked_for_and_is_there_for_others) {
   clu_job *j;
-  clu_sched *s = busy_elsewhere(401, 20000, &j);
+  clu_sched *s = busy_elsewhere(401, CLU_AHEAD / 200, &j);
   CHECK(sends(s, 0, 1, 100, 2));
   CHECK(sends(s, 0, 101, 100, 102));
   CHECK_INT_EQ(clu_sched_node_up(s, 1, NULL), CLU_OK);
@@ -47,15 +47,15 @@ TEST(what_waits_behind_a_long_task_is_asked_for_and_is_there_for_others) {
       CHECK_INT_EQ(clu_sched_answer(s, 1, seq + k, 0, 20000, 0, &end), 1);
   }
   CHECK_INT_EQ(clu_job_waiting(j), 0);
-  CHECK(next_is(s, CLU_AHEAD - 1, CLU_ACT_NONE)); /* it may just be about to answer */
-  CHECK_INT_EQ(clu_sched_deadline(s), CLU_AHEAD);
-  CHECK(next_is(s, CLU_AHEAD, CLU_ACT_TAKE_BACK));
+  CHECK(next_is(s, CLU_ASK_AFTER - 1, CLU_ACT_NONE)); /* it may just be about to answer */
+  CHECK_INT_EQ(clu_sched_deadline(s), CLU_ASK_AFTER);
+  CHECK(next_is(s, CLU_ASK_AFTER, CLU_ACT_TAKE_BACK));
   CHECK(act.node == 0 && act.seq == 202);
-  CHECK(next_is(s, 2 * CLU_AHEAD, CLU_ACT_NONE)); /* once */
+  CHECK(next_is(s, 2 * CLU_ASK_AFTER, CLU_ACT_NONE)); /* once */
   clu_sched_node_taken(s, 0, 3);
   clu_sched_node_taken(s, 0, 2); /* nobody has asked for that */
   CHECK_INT_EQ(clu_job_waiting(j), 199);
-  CHECK(next_is(s, 2 * CLU_AHEAD, CLU_ACT_SEND) && act.node == 1 && act.first == 2);
+  CHECK(next_is(s, 2 * CLU_ASK_AFTER, CLU_ACT_SEND) && act.node == 1 && act.first == 2);
   CHECK_INT_EQ(clu_sched_sent(s, &act, 1000, 1, 0), CLU_OK);
   CHECK_INT_EQ(clu_sched_answer(s, 0, 2, 0, 20000, 9, &end), 1);
   CHECK_INT_EQ(end.task, 1);
@@ -84,7 +84,7 @@ TEST(while_its_host_is_asked_a_node_gets_nothing) {
 
 TEST(nothing_is_asked_for_while_something_is_on_its_way) {
   clu_job *j;
-  clu_sched *s = busy_elsewhere(1001, 20000, &j);
+  clu_sched *s = busy_elsewhere(1001, CLU_AHEAD / 200, &j);
   CHECK(sends(s, 0, 1, 100, 2));
   CHECK(next_is(s, 0, CLU_ACT_SEND));
   clu_job_cancel(s, j, 5);
@@ -101,7 +101,7 @@ TEST(nothing_is_asked_for_while_something_is_on_its_way) {
 
 TEST(a_node_that_is_lost_answers_no_more_and_its_successor_was_not_asked) {
   clu_job *j;
-  clu_sched *s = busy_elsewhere(401, 20000, &j);
+  clu_sched *s = busy_elsewhere(401, CLU_AHEAD / 200, &j);
   CHECK(sends(s, 0, 1, 100, 2));
   clu_job_cancel(s, j, 5);
   while (next_is(s, 5, CLU_ACT_INTERRUPT)) continue;

@@ -47,3 +47,24 @@ test_that("a cluster, its scheduler and its tasks are collected together, in any
   expect_identical(.Call(clutch:::ffi_live_handles), before)
   expect_true(eventually(!any(alive(p))))
 })
+
+# To wake it takes time of a processor that the nodes could use.
+test_that("of the quick tasks of a map the session hears many at a time", {
+  linux_only()
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  sleeps <- function() {
+    lines <- readLines("/proc/self/status")
+    as.double(sub(".*:", "", grep("^voluntary_ctxt", lines, value = TRUE)))
+  }
+  # 0.3 ms of processor time each
+  spend <- function(i) {
+    x <- 0
+    for (k in 1:9000) x <- x + k / 2
+    i
+  }
+  cluster_map(cl, 1:100, spend)
+  before <- sleeps()
+  cluster_map(cl, 1:4000, spend)
+  expect_lt(sleeps() - before, 2000) # 4,000 and more if it is told of each
+})

@@ -68,8 +68,8 @@ void clu_sched_node_elsewhere(clu_sched *s, int i) {
 /* Sooner it may just be about to answer. */
 void clu_sched_node_ask_later(clu_sched *s, clu_sched_node *nd, uint64_t now) {
   if (nd->cut) return;
-  if (now < nd->since + CLU_AHEAD)
-    clu_sched_wake_at(s, nd->since + CLU_AHEAD);
+  if (now < nd->since + CLU_ASK_AFTER)
+    clu_sched_wake_at(s, nd->since + CLU_ASK_AFTER);
   else
     ask(s, nd);
 }

@@ -26,7 +26,7 @@ uint32_t clu_policy_measured_size(const clu_sched *s, const clu_job *j, const cl
 static uint32_t most_singles(const clu_sched *s, const clu_group *g) {
   uint64_t n, share = s->waiting / nodes_up(s); /* near the end, so much that all get their part */
   if (g->time == 0) return 2;
-  n = CLU_AHEAD / (g->time + SINGLE_COSTS);
+  n = CLU_AHEAD / 2 / (g->time + SINGLE_COSTS);
   if (g->bytes && n > 2 * CLU_BATCH_BYTES / g->bytes) n = 2 * CLU_BATCH_BYTES / g->bytes;
   if (n > share) n = share;
   if (n > MOST_SINGLES) n = MOST_SINGLES;

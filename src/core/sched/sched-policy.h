@@ -2,7 +2,8 @@
  *
  * How many tasks leave together: as many as take half of CLU_AHEAD by the times measured so far,
  * and no more than CLU_BATCH_BYTES; near the end of a job so few that all nodes get their part.
- * Jobs of one task are measured together: of these as many wait at a node as take CLU_AHEAD.
+ * Jobs of one task are measured together: of these as many wait at a node as take half of
+ * CLU_AHEAD.
  */
 #ifndef CLUTCH_SCHED_POLICY_H
 #define CLUTCH_SCHED_POLICY_H

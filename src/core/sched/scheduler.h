@@ -47,9 +47,9 @@
  * only so that it has no pause, about CLU_AHEAD of work by the times measured so far, and are taken
  * back (claim.h) when another node has nothing to do (stealing). Without a claim word nothing can
  * be taken back: no more than one batch is with such a node. Nodes of another host have theirs
- * there: what they have not begun is asked for when they have been at one task for CLU_AHEAD, and
- * is there for others when that host has answered. When the host is lost, all that they have counts
- * as begun: so only of quick tasks two batches are with such a node.
+ * there: what they have not begun is asked for when they have been at one task for CLU_ASK_AFTER,
+ * and is there for others when that host has answered. When the host is lost, all that they have
+ * counts as begun: so only of quick tasks two batches are with such a node.
  *
  * Jobs are served in the order in which they came. A job that waits for nodes which have no time
  * does not keep the others from what waits for them, nor from work that was sent to others.
@@ -71,8 +71,9 @@
 
 #include "core/shm/claim.h"
 
-#define CLU_AHEAD 4000000u   /* ns of work that may wait at a node */
-#define CLU_BATCH_MOST 8192u /* tasks that leave together, at most */
+#define CLU_AHEAD 8000000u     /* ns of work that may wait at a node */
+#define CLU_ASK_AFTER 4000000u /* ns */
+#define CLU_BATCH_MOST 8192u   /* tasks that leave together, at most */
 /* More bytes than that leave together only if one task has as many. */
 #define CLU_BATCH_BYTES 262144u
 

@@ -35,8 +35,8 @@
  * CLU_RING_RESULT_HEAD bytes 0  u32      flags: CLU_RESULT_* 4  u32      how long it took, in ns 8
  * u64      number of the task at the node 16  u64      when it began then the same object; with
  * CLU_RESULT_BARE as clu_plain_bare() writes it, or, with a log, clu_log_bare(). RESULTS_READY says
- * that records wait there; of tasks of a map that take less than CLU_QUICK ns it is not sent each
- * time: to wake the session takes 8 us of both processes together.
+ * that records wait there; of quick tasks of a map it is not sent each time, and with less than
+ * CLU_QUICK ns a task the session looks into the ring by itself.
  *
  * RESULTS, in place of a ring that is on another host
  *    0  u64      the clock there when they were sent, in ns

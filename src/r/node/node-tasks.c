@@ -211,10 +211,18 @@ static unsigned char *ring_room(uint64_t now, uint64_t took) {
   return p;
 }
 
-/* Completes the result in the ring whose value, `n` bytes, is behind the head at `p`. The master is
- * told at once. Of a map's tasks so quick that it would have no time for anything else it is told
- * now and then, and when there is nothing else to do. Not so of submitted tasks: the next may take
- * long, and the master may sleep until it is told. */
+/* Whether the master is to be told now of what is in the ring. To wake it takes 50 us of both
+ * processors together: of 10,000 tasks of 0.4 ms on two nodes a tenth. So of a map's tasks that are
+ * quick it is told now and then, and when there is nothing else to do. At once it is told of an
+ * error, of a task that came alone, to see how long these take, and of submitted tasks: the next
+ * may take long, and the master may sleep until it is told. */
+static int has_to_tell(uint32_t flags, uint64_t now) {
+  if ((work.flags & CLU_TASKS_BARE) || (flags & CLU_RESULT_ERROR)) return 1;
+  if (work.mean > (work.n == 1 ? CLU_QUICK : TELL_AFTER / 2)) return 1;
+  return now - work.untold > TELL_AFTER || work.unread > CLU_RING_BYTES / 4 * 3;
+}
+
+/* Completes the result in the ring whose value, `n` bytes, is behind the head at `p`. */
 static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now, uint64_t took) {
   clu_put32(p, flags);
   clu_put32(p + 4, (uint32_t)took);
@@ -228,9 +236,7 @@ static void put_in_ring(unsigned char *p, uint32_t flags, size_t n, uint64_t now
   work.mean = work.mean ? work.mean - work.mean / 8 + took / 8 : took + 1;
   if (!work.untold) work.untold = now;
   work.unread += CLU_RING_RESULT_HEAD + 8 + n;
-  if (work.mean > CLU_QUICK || (work.flags & CLU_TASKS_BARE) || now - work.untold > TELL_AFTER ||
-      work.unread > CLU_RING_BYTES / 4 * 3)
-    clu_work_tell();
+  if (has_to_tell(flags, now)) clu_work_tell();
 }
 
 static SEXP with_log(SEXP value, SEXP log) {

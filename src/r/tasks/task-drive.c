@@ -253,12 +253,12 @@ static void wait_for_news(waiting *w, tasks *t, const task_job *j, uint64_t now)
     if (clu_pump(wait, &e) != CLU_OK) clu_raise_err(&e);
     events = clu_pump_events();
   }
-  if (events == 0 && wait > 0) clu_tasks_take_rings(t);
   if (events > 0) {
     if (w->spin_end) w->spin_end = clu_os_now() + CLU_SPIN;
     w->quick = QUICK_SLICE;
   }
-  if ((events == 0 && wait) || now - w->checked > CLU_SLICE / 4) {
+  if ((events == 0 && wait > 0) || now - w->checked > CLU_SLICE / 4) {
+    clu_tasks_take_rings(t); /* one node may not have told, while others do all the time */
     clu_check_interrupt_now(NULL, NULL);
     w->checked = clu_os_now();
   }
