@@ -34,7 +34,7 @@ if (has("callr")) contenders[["callr (sessions)"]] <- list(
     for (s in all) s$call(f)
     lapply(all, function(s) { s$poll_process(60000); s$read()$result })
   },
-  stop = function(all) for (s in all) s$close(grace = 0))
+  stop = function(all) for (s in all) s$close())
 moments <- c("idle", "after gc()", "after small lm", "after lm")
 raw <- do.call(rbind, lapply(seq_len(reps), function(r) do.call(rbind, lapply(rotated(names(contenders), r),
     function(who) {

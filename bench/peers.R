@@ -107,7 +107,7 @@ contenders <- list(
       }
       unlist(lapply(cl, function(s) s$run(Sys.getpid)))
     },
-    stop = function() for (s in cl) s$close(grace = 0),
+    stop = function() for (s in cl) s$close(),
     one = function() cl[[1L]]$run(noop, list(1))))
 # Package snow has functions of the same names for clusters of its own.
 contenders$snow[c("start", "stop", "one", "each", "chunks")] <- list(

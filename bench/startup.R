@@ -43,7 +43,7 @@ if (has("callr"))
       for (s in all) s$call(Sys.getpid)
       lapply(all, function(s) { s$poll_process(10000); s$read()$result })
     },
-    stop = function(all) for (s in all) s$close(grace = 0), max = 8)
+    stop = function(all) for (s in all) s$close(), max = 8)
 
 only <- strsplit(option("only", ""), ",")[[1L]]
 if (length(only)) contenders <- contenders[vapply(names(contenders), function(k) any(startsWith(k, only)), NA)]

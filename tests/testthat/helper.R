@@ -51,6 +51,12 @@ open_fds <- function(pid = Sys.getpid()) {
 }
 pids <- function(cl) cluster_status(cl)$pid
 
+# How often a process or thread, by its folder in /proc, has waited for something.
+times_asleep <- function(folder) {
+  lines <- readLines(file.path(folder, "status"))
+  as.double(sub(".*:", "", grep("^voluntary_ctxt", lines, value = TRUE)))
+}
+
 long_test <- function() testthat::skip_if(nzchar(Sys.getenv("CLUTCH_FAST_TESTS")), "long")
 # For tests that look at processes and descriptors by means of /proc
 linux_only <- function() testthat::skip_if_not(dir.exists("/proc/self/fd"), "needs /proc")

@@ -329,10 +329,7 @@ test_that("one task after the other does not wake the thread", {
   on.exit(stop_cluster(cl))
   threads <- function() list.files("/proc/self/task")
   invisible(crossprod(diag(3))) # threads of the linear algebra have been started
-  switches <- function(thread) {
-    lines <- readLines(file.path("/proc/self/task", thread, "status"))
-    as.double(sub(".*:", "", grep("^voluntary_ctxt", lines, value = TRUE)))
-  }
+  switches <- function(thread) times_asleep(file.path("/proc/self/task", thread))
   before <- threads()
   # the thread is there
   t <- lapply(1:20, function(i) cluster_submit(cl, Sys.sleep(0.01)))

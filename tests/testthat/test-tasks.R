@@ -53,10 +53,6 @@ test_that("of the quick tasks of a map the session hears many at a time", {
   linux_only()
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
-  sleeps <- function() {
-    lines <- readLines("/proc/self/status")
-    as.double(sub(".*:", "", grep("^voluntary_ctxt", lines, value = TRUE)))
-  }
   # 0.15 ms where nothing else is to do
   spend <- function(i) {
     x <- 0
@@ -67,8 +63,8 @@ test_that("of the quick tasks of a map the session hears many at a time", {
   cluster_map(cl, 1:100, spend)
   # of some rounds the best: on a busy machine elements take longer, and of slow ones each is told
   expect_true(eventually({
-    before <- sleeps()
+    before <- times_asleep("/proc/self")
     cluster_map(cl, 1:4000, spend)
-    sleeps() - before < 2000 # 4,000 if it is told of each
+    times_asleep("/proc/self") - before < 2000 # 4,000 if it is told of each
   }))
 })

@@ -72,7 +72,7 @@
 #include "core/shm/claim.h"
 
 #define CLU_AHEAD 8000000u     /* ns of work that may wait at a node */
-#define CLU_ASK_AFTER 4000000u /* ns */
+#define CLU_ASK_AFTER 4000000u /* ns at one task before what waits behind it is asked for */
 #define CLU_BATCH_MOST 8192u   /* tasks that leave together, at most */
 /* More bytes than that leave together only if one task has as many. */
 #define CLU_BATCH_BYTES 262144u
