@@ -188,6 +188,13 @@ rehearse_compiler <- function() {
   invisible()
 }
 
+# A closure that R would compile if it had not met the same body in another place: see
+# src/r/node/compiled.c. As R does itself.
+node_compile <- function(f) {
+  if (compiler::enableJIT(-1L) < 1L) return(f)
+  tryCatch(compiler::cmpfun(f), error = function(e) f)
+}
+
 # What the nodes that follow inherit from this process. NULL, or the text of the error.
 apply_settings <- function(s) {
   tryCatch({

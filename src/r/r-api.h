@@ -30,9 +30,26 @@
 
 #if R_VERSION >= R_Version(4, 5, 0)
 #define clu_closure_env(x) R_ClosureEnv(x)
+#define clu_closure_formals(x) R_ClosureFormals(x)
+#define clu_closure_body(x) R_ClosureBody(x)
 #else
 #define clu_closure_env(x) CLOENV(x)
+#define clu_closure_formals(x) FORMALS(x)
+#define clu_closure_body(x) BODY(x)
 #endif
+
+/* A new closure; its body may be compiled code. */
+static inline SEXP clu_closure(SEXP formals, SEXP body, SEXP env) {
+#if R_VERSION >= R_Version(4, 5, 0)
+  return R_mkClosure(formals, body, env);
+#else
+  SEXP f = Rf_allocSExp(CLOSXP);
+  SET_FORMALS(f, formals);
+  SET_BODY(f, body);
+  SET_CLOENV(f, env);
+  return f;
+#endif
+}
 
 #if R_VERSION >= R_Version(4, 5, 0)
 #define clu_parent_env(x) R_ParentEnv(x)

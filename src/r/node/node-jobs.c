@@ -251,6 +251,7 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   jobs.relay = is_description(x) && Rf_asLogical(part(x, CLU_JOB_RELAY)) == TRUE;
   clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, CLU_JOB_LIVE)) != FALSE;
   jobs.fresh = is_description(x) && Rf_asLogical(part(x, CLU_JOB_FRESH)) == TRUE;
+  if (is_description(x)) clu_compiled_use(x);
   problem = PROTECT(prepare(x));
   keep(ENV, env);
   jobs.collects = 0;
@@ -295,6 +296,7 @@ void clu_job_leave(void) {
   jobs.at_task = 0;
   jobs.has_state = jobs.has_seed = jobs.has_fresh = 0;
   for (int k = ENV; k < N_KEPT; k++) keep(k, R_NilValue);
+  clu_compiled_note();
   clu_state_end_time_limit();
   if (has_fresh) clu_workspace_put_back();
   if (TYPEOF(before) == STRSXP)

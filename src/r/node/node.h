@@ -3,7 +3,8 @@
  * Files, each of which uses only those before it: node-state (the channel and the request at hand),
  * stack (which calls it is in, told to who asks), node-start (how a node comes to be), relay
  * (output and conditions of tasks), job-state (what tasks may change of R), rehearse (what a fork
- * server does once for its nodes), fresh (the workspace of a task), node-jobs (jobs and their
+ * server does once for its nodes), fresh (the workspace of a task), compiled (code that R has
+ * compiled in earlier jobs), node-jobs (jobs and their
  * workspace), node-tasks, node-loop; seen, seen-values, observer. fork-server-main uses that and
  * node-start, join uses node-start.
  *
@@ -147,6 +148,16 @@ void clu_workspace_put_back(void);
 /* The symbol .Random.seed. R itself changes that variable, and fails where a task has locked it: it
  * is not locked after this. */
 SEXP clu_job_seed_symbol(void);
+
+/* ---- compiled.c ---- */
+
+/* The closures that can be reached from this object, which nothing else refers to, get the code
+ * that R has compiled for the same ones before: closures in lists, environments and enclosing
+ * environments. The others are held until clu_compiled_note(). A few us where there are such
+ * closures. An R error only without memory. */
+void clu_compiled_use(SEXP x);
+/* They were called: what R has compiled of them meanwhile is remembered. */
+void clu_compiled_note(void);
 
 /* ---- node-jobs.c ---- */
 
