@@ -38,6 +38,12 @@
 #define clu_closure_body(x) BODY(x)
 #endif
 
+/* Whether the environment is one that does not travel. */
+static inline int clu_env_stays(SEXP env) {
+  return env == R_GlobalEnv || env == R_BaseEnv || env == R_EmptyEnv || env == R_BaseNamespace ||
+         R_IsNamespaceEnv(env) || R_IsPackageEnv(env);
+}
+
 /* A new closure; its body may be compiled code. */
 static inline SEXP clu_closure(SEXP formals, SEXP body, SEXP env) {
 #if R_VERSION >= R_Version(4, 5, 0)

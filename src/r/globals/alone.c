@@ -56,7 +56,7 @@ static int is_language(SEXP code) { return TYPEOF(code) == LANGSXP || TYPEOF(cod
 static int is_of_workspace(SEXP env) {
   SEXP package = Rf_install(".packageName");
   for (; env != R_GlobalEnv; env = clu_parent_env(env)) {
-    if (clu_search_stays(env) || R_existsVarInFrame(env, package) ||
+    if (clu_env_stays(env) || R_existsVarInFrame(env, package) ||
         R_existsVarInFrame(env, R_DotsSymbol))
       return 0;
   }

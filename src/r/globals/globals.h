@@ -81,8 +81,6 @@ int clu_is_symbol(SEXP x, const char *name);
  * that were made by the same code. What objects are in the code will be visited. */
 clu_span clu_symbols_of(clu_search *s, SEXP formals, SEXP body);
 
-/* Whether the environment is one that does not travel. */
-int clu_search_stays(SEXP env);
 /* Visits what is to be visited. */
 void clu_search_go_on(clu_search *s);
 /* The variables that `code` takes from elsewhere get, in `frame`, the values that they have in the

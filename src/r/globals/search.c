@@ -130,16 +130,11 @@ static uint64_t leads_to(clu_search *s, SEXP symbol, int as_function) {
   return where;
 }
 
-int clu_search_stays(SEXP env) {
-  return env == R_GlobalEnv || env == R_BaseEnv || env == R_EmptyEnv || env == R_BaseNamespace ||
-         R_IsNamespaceEnv(env) || R_IsPackageEnv(env);
-}
-
 /* Whether a variable of the environments that travel along has this name; those of a call have to
  * be functions. One that is used is a promise no more: what it stands for has to travel, and not
  * the frame that it was made in. */
 static int is_local(SEXP symbol, SEXP env, unsigned how, SEXP *end) {
-  for (; !clu_search_stays(env); env = clu_parent_env(env)) {
+  for (; !clu_env_stays(env); env = clu_parent_env(env)) {
     if (!R_existsVarInFrame(env, symbol)) continue;
     if (how == AS_TEXT) return 1;
     if (Rf_isFunction(value_in(symbol, env)) || how == USED) return 1;
@@ -273,7 +268,7 @@ static void visit_attributes(clu_search *s, SEXP x) {
 static void visit_environment(clu_search *s, SEXP env) {
   SEXP names, held;
   R_xlen_t n;
-  if (clu_search_stays(env)) return;
+  if (clu_env_stays(env)) return;
   names = PROTECT(R_lsInternal3(env, TRUE, FALSE));
   n = Rf_xlength(names);
   held = PROTECT(Rf_allocVector(VECSXP, 3 * n));
@@ -316,7 +311,7 @@ static void visit_language(clu_search *s, SEXP x) {
 static void visit(clu_search *s, SEXP x) {
   switch (TYPEOF(x)) {
   case ENVSXP:
-    if (clu_search_stays(x)) return;
+    if (clu_env_stays(x)) return;
     /* fall through */
   case VECSXP:
   case EXPRSXP:
@@ -338,7 +333,7 @@ static void visit(clu_search *s, SEXP x) {
     break;
   case CLOSXP: {
     SEXP body = PROTECT(R_ClosureExpr(x));
-    if (!clu_search_stays(clu_closure_env(x)) || clu_closure_env(x) == R_GlobalEnv ||
+    if (!clu_env_stays(clu_closure_env(x)) || clu_closure_env(x) == R_GlobalEnv ||
         clu_closure_env(x) == R_BaseEnv) {
       resolve(s, clu_closure_env(x), clu_symbols_of(s, CLOSURE_FORMALS(x), body));
       clu_search_later(s, clu_closure_env(x));

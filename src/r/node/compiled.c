@@ -91,20 +91,15 @@ static int is_small(SEXP x, int *left) {
 
 /* ---- frames ---- */
 
-static int stays(SEXP env) {
-  return env == R_GlobalEnv || env == R_BaseEnv || env == R_EmptyEnv || env == R_BaseNamespace ||
-         R_IsNamespaceEnv(env) || R_IsPackageEnv(env);
-}
-
 /* The names of the variables of an environment, of the one above it, and so on; last the one that
  * stays. NULL: they are too many. Not protected. */
 static SEXP new_frame(SEXP env) {
   SEXP frame, at = env;
   int n = 0, i = 0;
-  for (; !stays(at); at = clu_parent_env(at))
+  for (; !clu_env_stays(at); at = clu_parent_env(at))
     if (++n > MOST_DEEP || Rf_length(at) > MOST_NAMES) return R_NilValue;
   frame = PROTECT(Rf_allocVector(VECSXP, n + 1));
-  for (at = env; !stays(at); at = clu_parent_env(at))
+  for (at = env; !clu_env_stays(at); at = clu_parent_env(at))
     SET_VECTOR_ELT(frame, i++, R_lsInternal3(at, TRUE, FALSE));
   SET_VECTOR_ELT(frame, n, at);
   UNPROTECT(1);
@@ -235,7 +230,7 @@ static void set_variable(SEXP symbol, SEXP value, SEXP env) {
 static SEXP visit(SEXP x, int deep);
 
 static void visit_environments(SEXP env, int deep) {
-  for (; !stays(env); env = clu_parent_env(env)) {
+  for (; !clu_env_stays(env); env = clu_parent_env(env)) {
     int before = compiled.envs;
     SEXP names = frame_of(env);
     if (names == R_NilValue || compiled.envs == before) return; /* it was visited */
@@ -256,7 +251,7 @@ static SEXP visit(SEXP x, int deep) {
   if (type != CLOSXP && type != ENVSXP && type != VECSXP) return x;
   if (--compiled.left < 0 || deep == MOST_DEEP) return x;
   if (type == CLOSXP) {
-    if (stays(clu_closure_env(x))) return x; /* R compiles it */
+    if (clu_env_stays(clu_closure_env(x))) return x; /* R compiles it */
     visit_environments(clu_closure_env(x), deep + 1);
     return use(x);
   }
