@@ -189,10 +189,13 @@ rehearse_compiler <- function() {
 }
 
 # A closure that R would compile if it had not met the same body in another place: see
-# src/r/node/compiled.c. As R does itself.
-node_compile <- function(f) {
-  if (compiler::enableJIT(-1L) < 1L) return(f)
-  tryCatch(compiler::cmpfun(f), error = function(e) f)
+# src/r/node/compiled.c.
+node_compile <- function(f) tryCatch(compiler::cmpfun(f), error = function(e) f)
+
+# Functions that are part of compiled code where the workspace is above it, if base R's are found
+# when it is compiled. All others are looked up when they are called.
+node_language_functions <- function(unused) {
+  get0("languageFuns", envir = asNamespace("compiler"), inherits = FALSE)
 }
 
 # What the nodes that follow inherit from this process. NULL, or the text of the error.

@@ -41,6 +41,43 @@ test_that("it is compiled in each map, whatever its variables are", {
   expect_identical(last_of(cluster_map(cl, 1:10, told(step = 3))), compiled(16))
 })
 
+test_that("a function of the user's in place of one of base R's is respected", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  f <- told(step = 1)
+  for (k in 1:2) expect_identical(last_of(cluster_map(cl, 1:10, f)), compiled(12))
+  minus <- list(`+` = function(x, y) x - y)
+  # of the job
+  for (k in 1:2)
+    expect_identical(last_of(cluster_map(cl, 1:10, told(step = 1), .globals = minus)), compiled(8))
+  expect_identical(last_of(cluster_map(cl, 1:10, told(step = 1))), compiled(12))
+  # of the workspace, and of a call
+  parallel::clusterEvalQ(cl, `+` <- function(x, y) x * y)
+  for (k in 1:2) {
+    expect_identical(last_of(parallel::parLapply(cl, 1:10, told(step = 3))), compiled(90))
+    expect_identical(last_of(cluster_map(cl, 1:10, told(step = 3))), compiled(90))
+  }
+  parallel::clusterEvalQ(cl, rm(`+`))
+  expect_identical(last_of(parallel::parLapply(cl, 1:10, told(step = 3))), compiled(16))
+  # of what is attached
+  parallel::clusterEvalQ(cl, attach(list(`+` = function(x, y) x / y), name = "mine"))
+  for (k in 1:2) expect_identical(last_of(cluster_map(cl, 1:10, told(step = 1))), compiled(10))
+})
+
+test_that("new variables beside it are no reason against it", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  e <- place(step = 1)
+  for (k in 1:3) {
+    e[[paste0("result", k)]] <- cluster_map(cl, 1:10, eval(code, e))
+    expect_identical(last_of(e[[paste0("result", k)]]), compiled(12))
+  }
+  memo <- told(step = 1)
+  body(memo)[[3L]][[3L]] <- quote(i <<- typeof(.Internal(bodyCode(sys.function()))))
+  for (k in 1:3)
+    expect_identical(last_of(cluster_map(cl, 1:10, memo)), compiled(12))
+})
+
 test_that("so are those of parallel's functions, and of what is submitted", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
@@ -78,14 +115,27 @@ test_that("and those that it calls: in its environment, in an object that is loc
   }
 })
 
-test_that("source references are no reason against it", {
+# The function, as written in a file behind some lines.
+written <- function(lines, before = 0) {
+  lines <- c(rep("# something", before), lines)
+  eval(parse(text = lines, keep.source = TRUE), place(step = 1))
+}
+
+test_that("source references are no reason against it, and remain those of the function", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
-  for (k in 1:3) {
-    lines <- c(rep("", k), deparse(code))
-    f <- eval(parse(text = lines, keep.source = TRUE), place(step = 1))
+  line <- c("function(i) {", "  for (k in 1:2) i <- i + step", "  w <- function() sys.call()",
+            "  list(attr(w(), 'srcref')[1], typeof(.Internal(bodyCode(sys.function()))))", "}")
+  for (before in c(0, 0, 10, 10, 20)) {
+    f <- written(line, before)
     expect_false(is.null(attr(f, "srcref")))
-    expect_identical(last_of(cluster_map(cl, 1:10, f)), compiled(12))
+    expect_identical(last_of(cluster_map(cl, 1:10, f)), compiled(as.integer(before) + 4L))
+  }
+  for (version in c("one", "two", "one", "two")) {
+    lines <- c("function(i) {", "  for (k in 1:2) i <- i + step",
+               sprintf("  w <- function() { NULL # %s", version), "  }", "  deparse(w)[2]", "}")
+    value <- cluster_map(cl, 1:10, written(sub("deparse(w)[2]", "w", lines, fixed = TRUE)))
+    expect_match(deparse(last_of(value), control = "useSource")[1L], version)
   }
 })
 
@@ -105,8 +155,9 @@ test_that("where R does not compile, nothing is compiled", {
   f <- told(step = 1)
   cluster_map(cl, 1:10, f)
   parallel::clusterEvalQ(cl, compiler::enableJIT(0))
-  value <- last_of(cluster_map(cl, 1:10, told(step = 1, other = 1)))
-  expect_identical(value, list(12, "language"))
+  expect_identical(last_of(cluster_map(cl, 1:10, told(step = 1))), list(12, "language"))
+  known_otherwise <- told(step = 1, `+` = function(x, y) x - y)
+  expect_identical(last_of(cluster_map(cl, 1:10, known_otherwise)), list(8, "language"))
 })
 
 test_that("environments and data are not kept for it", {

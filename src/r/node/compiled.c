@@ -6,132 +6,304 @@
  * compiled then (R_cmpfun() and jit_env_match() in R's src/main/eval.c). In a session that is rare.
  * A node gets such a closure anew with each map: from the second on, loops took ten times as long.
  *
- * So the code that R has compiled is remembered here, and given to the next closure that has the
- * same formals, body, names of variables in its environments, and the same namespace or workspace
- * above these: R's own conditions, but for the hashing. Environments, and so data, are not kept.
+ * So what R has compiled is remembered here. The next closure with the same formals and body gets
+ * that code, if the code would come out the same: it has the same source references, the same
+ * namespace or the workspace is above its environments, and none of base R's functions that are
+ * in the code by themselves has another meaning there (a `+` of the workspace, a local `[`). Where
+ * it would not, R is asked to compile that closure.
+ *
+ * Not seen: functions that are elements of a map, arguments that were forced in an enclosing
+ * function, variables that an earlier call has put into the workspace.
  */
 #include "r/node/node.h"
+
+#include <stdio.h>
+#include <string.h>
 
 #define MOST_KNOWN 64     /* closures whose code is kept */
 #define MOST_WATCHED 64   /* closures of a job that R may compile */
 #define MOST_VISITED 1000 /* objects of a job that are looked at, */
 #define MOST_DEEP 8       /* so deep in one another, */
 #define MOST_ELEMENTS 100 /* so many of each list */
-#define MOST_FRAMES 64    /* environments, each with so many variables: */
-#define MOST_NAMES 500
-#define MOST_CODE 10000 /* parts of the code of a closure; and in it vectors at most so long: */
+#define MOST_ENVS 64      /* environments, */
+#define MOST_NAMES 500    /* each with so many variables */
+#define MOST_COMPILED \
+  4                    /* closures of a job that R is asked to compile: that takes some 5 ms each */
+#define MOST_CODE 5000 /* parts of the code of a closure; and in it vectors at most so long: */
 #define MOST_CONSTANT 1000
+#define MOST_PARTS 50000 /* parts of code that are looked at for a job */
 
-/* Preserved: what is watched and known, as below; environments at hand, and their frames. */
-enum { WATCHED, KNOWN, ENVS, FRAMES, N_KEPT };
+/* Preserved: what is watched, what is known, functions that compiled code has in itself. */
+enum { WATCHED, KNOWN, LANGUAGE, N_KEPT };
 
-/* What is watched: closure, frame. What is known: formals, body, compiled code, frame. */
-enum { CLOSURE, ITS_FRAME, N_WATCHED };
-enum { FORMALS_OF, BODY_OF, CODE, FRAME_OF, N_KNOWN };
+/* What is known: a closure's formals, body and source reference; what is above its environments;
+ * those of base R's functions that its code calls; the code, or NULL: it is for no other closure.
+ */
+enum { FORMALS_OF, BODY_OF, SRCREF_OF, TOP_OF, CALLS, CODE, N_KNOWN };
 
 static struct {
   SEXP kept;
-  int watched;     /* so many */
-  int known, next; /* so many, and which of them is replaced next */
-  int envs;        /* so many are at hand */
-  int left;        /* so many objects may still be visited */
+  uint64_t owner;            /* the job whose closures are watched; 0: a call */
+  int watched;               /* so many */
+  int known, next;           /* so many, and which of them is replaced next */
+  unsigned hash[MOST_KNOWN]; /* of their code */
 } compiled;
 
-static SEXP keep(int which, SEXP x) { return clu_keep_in(&compiled.kept, N_KEPT, which, x); }
+/* One clu_compiled_use(): how much of it is left to do. */
+typedef struct use {
+  SEXP envs; /* that were visited */
+  int n_envs, objects, parts, compile;
+  int jit; /* whether R compiles; -1: it was not asked */
+} use;
 
 /* A list that is kept, of `n` elements: made when it is first needed. */
 static SEXP list(int which, int n) {
   SEXP x = clu_kept_in(compiled.kept, which);
-  return x == R_NilValue ? keep(which, Rf_allocVector(VECSXP, n)) : x;
+  if (x != R_NilValue) return x;
+  return clu_keep_in(&compiled.kept, N_KEPT, which, Rf_allocVector(VECSXP, n));
 }
 
-static void clear(int which, int n) {
-  SEXP x = clu_kept_in(compiled.kept, which);
-  for (int i = 0; i < n; i++) SET_VECTOR_ELT(x, i, R_NilValue);
-}
+static SEXP known(int i) { return VECTOR_ELT(clu_kept_in(compiled.kept, KNOWN), i); }
 
 static int is_compiled(SEXP f) { return TYPEOF(clu_closure_body(f)) == BCODESXP; }
 
-/* ---- the same code ---- */
+static int is_code(SEXP x) { return TYPEOF(x) == LANGSXP || TYPEOF(x) == LISTSXP; }
 
-/* Whether two pieces of code are the same but for their source references. `left`: so many parts
- * are compared at the most. */
-static int is_same_code(SEXP a, SEXP b, int *left) {
+/* `function(x) ...` in code: its third argument is a source reference. */
+static int is_definition(SEXP x) {
+  return TYPEOF(x) == LANGSXP && CAR(x) == Rf_install("function");
+}
+
+/* ---- code ---- */
+
+/* A constant, in short. */
+static uintptr_t mark_of(SEXP x) {
+  uintptr_t mark = 0;
+  if (Rf_xlength(x) == 0) return 0;
+  switch (TYPEOF(x)) {
+  case LGLSXP:
+  case INTSXP: return (uintptr_t)INTEGER_ELT(x, 0);
+  case STRSXP: return (uintptr_t)STRING_ELT(x, 0) >> 4;
+  case REALSXP: {
+    double first = REAL_ELT(x, 0);
+    memcpy(&mark, &first, sizeof mark < sizeof first ? sizeof mark : sizeof first);
+    return mark ^ mark >> 16 ^ mark >> (4 * sizeof mark);
+  }
+  default: return 1;
+  }
+}
+
+static void add_to_hash(unsigned *hash, uintptr_t x) { *hash = (*hash ^ (unsigned)x) * 16777619u; }
+
+/* Adds code to a hash. 0: it is not for us, or there are no `*parts`
+ * left. Attributes are those of `{`, which are source references. */
+static int hash_code(SEXP x, unsigned *hash, int *parts) {
+  for (;; x = CDR(x)) {
+    if (--*parts < 0) return 0;
+    add_to_hash(hash, (uintptr_t)TYPEOF(x));
+    if (x == R_NilValue) return 1;
+    if (TYPEOF(x) == SYMSXP) {
+      add_to_hash(hash, (uintptr_t)x >> 4);
+      return 1;
+    }
+    if (!is_code(x)) {
+      if (!Rf_isVectorAtomic(x) || clu_has_attributes(x) || Rf_xlength(x) > MOST_CONSTANT) return 0;
+      add_to_hash(hash, mark_of(x));
+      return 1;
+    }
+    if (clu_has_attributes(x) && CAR(x) != R_BraceSymbol) return 0;
+    if (!hash_code(CAR(x), hash, parts)) return 0;
+    if (is_definition(x))
+      return hash_code(CADR(x), hash, parts) && hash_code(CADDR(x), hash, parts);
+  }
+}
+
+/* The hash of a closure's code; 0: it is not for us. */
+static unsigned hash_of(SEXP formals, SEXP body, int *left) {
+  int parts = *left < MOST_CODE ? *left : MOST_CODE, had = parts;
+  unsigned hash = 2166136261u;
+  int ok = hash_code(formals, &hash, &parts) && hash_code(body, &hash, &parts);
+  *left -= had - (parts > 0 ? parts : 0);
+  return ok ? hash | 1 : 0;
+}
+
+/* Whether two pieces of code, of which hash_code() has been through one, are the same but for their
+ * source references. */
+static int is_same_code(SEXP a, SEXP b, int *parts) {
   for (;; a = CDR(a), b = CDR(b)) {
     if (a == b) return 1;
-    if (--*left < 0 || TYPEOF(a) != TYPEOF(b)) return 0;
-    if (TYPEOF(a) != LANGSXP && TYPEOF(a) != LISTSXP)
-      return TYPEOF(a) != SYMSXP && Rf_xlength(a) <= MOST_CONSTANT && R_compute_identical(a, b, 16);
-    if (TAG(a) != TAG(b)) return 0;
-    /* source references are attributes of `{`, and the last argument of `function` */
-    if ((clu_has_attributes(a) || clu_has_attributes(b)) && CAR(a) != R_BraceSymbol) return 0;
-    if (!is_same_code(CAR(a), CAR(b), left)) return 0;
-    if (TYPEOF(a) == LANGSXP && CAR(a) == Rf_install("function"))
-      return is_same_code(CADR(a), CADR(b), left) && is_same_code(CADDR(a), CADDR(b), left);
+    if (--*parts < 0 || TYPEOF(a) != TYPEOF(b)) return 0;
+    if (!is_code(a)) return TYPEOF(a) != SYMSXP && R_compute_identical(a, b, 16);
+    if (TAG(a) != TAG(b) || !is_same_code(CAR(a), CAR(b), parts)) return 0;
+    if (is_definition(a))
+      return is_same_code(CADR(a), CADR(b), parts) && is_same_code(CADDR(a), CADDR(b), parts);
   }
 }
 
-static int is_same(SEXP a, SEXP b) {
-  int left = MOST_CODE;
-  return is_same_code(a, b, &left);
+/* ---- source references ---- */
+
+static SEXP text_in(SEXP srcfile, const char *name) {
+  SEXP symbol = Rf_install(name);
+  if (TYPEOF(srcfile) != ENVSXP || !R_existsVarInFrame(srcfile, symbol)) return R_NilValue;
+  return clu_variable(symbol, srcfile);
 }
 
-/* Whether it is small enough to be kept and compared. */
-static int is_small(SEXP x, int *left) {
-  for (;; x = CDR(x)) {
-    if (--*left < 0) return 0;
-    if (TYPEOF(x) != LANGSXP && TYPEOF(x) != LISTSXP)
-      return TYPEOF(x) == SYMSXP || Rf_isVectorAtomic(x) ? Rf_xlength(x) <= MOST_CONSTANT
-                                                         : x == R_NilValue;
-    if (!is_small(CAR(x), left)) return 0;
-    if (TYPEOF(x) == LANGSXP && CAR(x) == Rf_install("function"))
-      return is_small(CADR(x), left) && is_small(CADDR(x), left);
-  }
-}
-
-/* ---- frames ---- */
-
-/* The names of the variables of an environment, of the one above it, and so on; last the one that
- * stays. NULL: they are too many. Not protected. */
-static SEXP new_frame(SEXP env) {
-  SEXP frame, at = env;
-  int n = 0, i = 0;
-  for (; !clu_env_stays(at); at = clu_parent_env(at))
-    if (++n > MOST_DEEP || Rf_length(at) > MOST_NAMES) return R_NilValue;
-  frame = PROTECT(Rf_allocVector(VECSXP, n + 1));
-  for (at = env; !clu_env_stays(at); at = clu_parent_env(at))
-    SET_VECTOR_ELT(frame, i++, R_lsInternal3(at, TRUE, FALSE));
-  SET_VECTOR_ELT(frame, n, at);
-  UNPROTECT(1);
-  return frame;
-}
-
-/* The same, made once for each environment. NULL also where these are too many. */
-static SEXP frame_of(SEXP env) {
-  SEXP envs = list(ENVS, MOST_FRAMES), frames = list(FRAMES, MOST_FRAMES);
-  for (int i = 0; i < compiled.envs; i++)
-    if (VECTOR_ELT(envs, i) == env) return VECTOR_ELT(frames, i);
-  if (compiled.envs == MOST_FRAMES) return R_NilValue;
-  SET_VECTOR_ELT(frames, compiled.envs, new_frame(env));
-  SET_VECTOR_ELT(envs, compiled.envs, env);
-  return VECTOR_ELT(frames, compiled.envs++);
-}
-
-static int is_same_frame(SEXP a, SEXP b) {
-  R_xlen_t n = Rf_xlength(a);
-  if (Rf_xlength(b) != n || VECTOR_ELT(a, n - 1) != VECTOR_ELT(b, n - 1)) return 0;
-  for (R_xlen_t i = 0; i < n - 1; i++) {
-    SEXP x = VECTOR_ELT(a, i), y = VECTOR_ELT(b, i);
-    if (Rf_xlength(x) != Rf_xlength(y)) return 0;
-    for (R_xlen_t k = 0; k < Rf_xlength(x); k++)
-      if (STRING_ELT(x, k) != STRING_ELT(y, k)) return 0;
-  }
+/* Whether two source references mean the same place of the same text. */
+static int is_same_srcref(SEXP a, SEXP b) {
+  static const char *const parts[] = {"filename", "timestamp", "lines"};
+  SEXP of_a, of_b;
+  if (a == b) return 1;
+  if (TYPEOF(a) != INTSXP || TYPEOF(b) != INTSXP || Rf_xlength(a) != Rf_xlength(b)) return 0;
+  if (memcmp(INTEGER(a), INTEGER(b), (size_t)Rf_xlength(a) * sizeof(int)) != 0) return 0;
+  of_a = Rf_getAttrib(a, Rf_install("srcfile"));
+  of_b = Rf_getAttrib(b, Rf_install("srcfile"));
+  if (of_a == of_b) return 1;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (!R_compute_identical(text_in(of_a, parts[i]), text_in(of_b, parts[i]), 16)) return 0;
   return 1;
+}
+
+/* That of the first `{` of the body, where it has one: R's compiler goes by these. Else that of the
+ * closure. */
+static SEXP srcref_of(SEXP f, SEXP body) {
+  SEXP all = is_code(body) ? Rf_getAttrib(body, Rf_install("srcref")) : R_NilValue;
+  if (TYPEOF(all) == VECSXP && Rf_xlength(all) > 0) return VECTOR_ELT(all, 0);
+  return Rf_getAttrib(f, Rf_install("srcref"));
+}
+
+/* ---- what calls mean ---- */
+
+static int is_in(SEXP x, SEXP cells) {
+  for (; cells != R_NilValue; cells = CDR(cells))
+    if (CAR(cells) == x) return 1;
+  return 0;
+}
+
+/* `cells` and the symbol, if base R has such a variable. */
+static SEXP with_symbol(SEXP symbol, SEXP cells) {
+  if (!R_existsVarInFrame(R_BaseEnv, symbol) || is_in(symbol, cells)) return cells;
+  return Rf_cons(symbol, cells);
+}
+
+/* `cells` and what the code calls by name, with the functions that would assign by that name. */
+static SEXP with_calls(SEXP x, SEXP cells) {
+  for (; is_code(x); x = CDR(x)) {
+    PROTECT(cells);
+    if (TYPEOF(x) == LANGSXP && TYPEOF(CAR(x)) == SYMSXP) {
+      char name[64];
+      int n = snprintf(name, sizeof name, "%s<-", CHAR(PRINTNAME(CAR(x))));
+      cells = with_symbol(CAR(x), cells);
+      UNPROTECT(1);
+      PROTECT(cells);
+      if (n < (int)sizeof name) cells = with_symbol(Rf_install(name), cells);
+    } else {
+      cells = with_calls(CAR(x), cells);
+    }
+    UNPROTECT(1);
+  }
+  return cells;
+}
+
+/* A namespace, the workspace, or another environment that does not travel. */
+static SEXP top_of(SEXP env) {
+  while (!clu_env_stays(env)) env = clu_parent_env(env);
+  return env;
+}
+
+static int has_any(SEXP env, SEXP symbols) {
+  for (; symbols != R_NilValue; symbols = CDR(symbols))
+    if (R_existsVarInFrame(env, CAR(symbols))) return 1;
+  return 0;
+}
+
+/* Whether one of these functions of base R has another meaning in that environment, as far as that
+ * can differ: what a namespace sees is always the same. */
+static int is_masked(SEXP symbols, SEXP env, SEXP top) {
+  for (; env != top; env = clu_parent_env(env))
+    if (has_any(env, symbols)) return 1;
+  if (top != R_GlobalEnv) return 0;
+  for (; env != R_BaseEnv && env != R_EmptyEnv; env = clu_parent_env(env))
+    if (has_any(env, symbols)) return 1;
+  return 0;
+}
+
+/* The names of those functions that code of the workspace has in itself when it is compiled; NULL
+ * where the compiler does not say. */
+static SEXP language_functions(void) {
+  SEXP x = list(LANGUAGE, 1);
+  if (VECTOR_ELT(x, 0) == R_NilValue) {
+    SEXP names = PROTECT(clu_node_r("node_language_functions", R_NilValue)), cells = R_NilValue;
+    for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
+      PROTECT(cells);
+      cells = Rf_cons(Rf_installTrChar(STRING_ELT(names, i)), cells);
+      UNPROTECT(1);
+    }
+    SET_VECTOR_ELT(x, 0, cells);
+    UNPROTECT(1);
+  }
+  return VECTOR_ELT(x, 0);
+}
+
+/* What code calls, as far as it matters. */
+static SEXP calls_of(SEXP formals, SEXP body, SEXP top) {
+  SEXP cells = PROTECT(with_calls(formals, R_NilValue)), language, few = R_NilValue;
+  cells = PROTECT(with_calls(body, cells));
+  language = top == R_GlobalEnv ? language_functions() : R_NilValue;
+  if (language == R_NilValue) {
+    UNPROTECT(2);
+    return cells;
+  }
+  for (SEXP c = cells; c != R_NilValue; c = CDR(c)) {
+    if (!is_in(CAR(c), language)) continue;
+    PROTECT(few);
+    few = Rf_cons(CAR(c), few);
+    UNPROTECT(1);
+  }
+  UNPROTECT(2);
+  return few;
 }
 
 /* ---- closures ---- */
 
-/* The closure with that code. */
+/* `again`: the body is known. */
+static void remember(SEXP f, unsigned hash, int again) {
+  SEXP formals = clu_closure_formals(f), env = clu_closure_env(f), top = top_of(env);
+  SEXP body = PROTECT(R_ClosureExpr(f)), k = PROTECT(Rf_allocVector(VECSXP, N_KNOWN));
+  SET_VECTOR_ELT(k, FORMALS_OF, formals);
+  SET_VECTOR_ELT(k, BODY_OF, body);
+  SET_VECTOR_ELT(k, SRCREF_OF, srcref_of(f, body));
+  SET_VECTOR_ELT(k, TOP_OF, top);
+  SET_VECTOR_ELT(k, CALLS, calls_of(formals, body, top));
+  if (!is_masked(VECTOR_ELT(k, CALLS), env, top)) SET_VECTOR_ELT(k, CODE, clu_closure_body(f));
+  if (!again || VECTOR_ELT(k, CODE) != R_NilValue) {
+    SET_VECTOR_ELT(list(KNOWN, MOST_KNOWN), compiled.next, k);
+    compiled.hash[compiled.next] = hash;
+    compiled.next = (compiled.next + 1) % MOST_KNOWN;
+    if (compiled.known < MOST_KNOWN) compiled.known++;
+  }
+  UNPROTECT(2);
+}
+
+enum { UNKNOWN = -1, OTHER = -2 }; /* OTHER: the same body, but its code is not for this one */
+
+/* The number of what is known of a closure and is its code, too. */
+static int find(SEXP f, SEXP body, unsigned hash, int *parts) {
+  SEXP formals = clu_closure_formals(f), env = clu_closure_env(f), top = top_of(env);
+  int found = UNKNOWN;
+  for (int i = 0; i < compiled.known; i++) {
+    SEXP k = known(i);
+    if (compiled.hash[i] != hash || !is_same_code(VECTOR_ELT(k, BODY_OF), body, parts) ||
+        !is_same_code(VECTOR_ELT(k, FORMALS_OF), formals, parts))
+      continue;
+    found = OTHER;
+    if (VECTOR_ELT(k, CODE) != R_NilValue && VECTOR_ELT(k, TOP_OF) == top &&
+        is_same_srcref(VECTOR_ELT(k, SRCREF_OF), srcref_of(f, body)) &&
+        !is_masked(VECTOR_ELT(k, CALLS), env, top))
+      return i;
+  }
+  return found;
+}
+
 static SEXP with_code(SEXP f, SEXP code) {
   SEXP out = PROTECT(clu_closure(clu_closure_formals(f), code, clu_closure_env(f)));
   SHALLOW_DUPLICATE_ATTRIB(out, f);
@@ -139,79 +311,49 @@ static SEXP with_code(SEXP f, SEXP code) {
   return out;
 }
 
-/* What is known of a closure with these formals, body and frame, or else of one with another frame;
- * NULL: nothing. */
-static SEXP find(SEXP formals, SEXP body, SEXP frame) {
-  SEXP all = clu_kept_in(compiled.kept, KNOWN), other = R_NilValue;
-  for (int i = 0; i < compiled.known; i++) {
-    SEXP k = VECTOR_ELT(all, i);
-    int fits = is_same_frame(VECTOR_ELT(k, FRAME_OF), frame);
-    if (!fits && other != R_NilValue) continue;
-    if (!is_same(VECTOR_ELT(k, BODY_OF), body) || !is_same(VECTOR_ELT(k, FORMALS_OF), formals))
-      continue;
-    if (fits) return k;
-    other = k;
+static int does_compile(use *u) {
+  if (u->jit < 0) {
+    SEXP level = PROTECT(Rf_lang2(Rf_install("enableJIT"), PROTECT(Rf_ScalarInteger(-1))));
+    level = PROTECT(clu_internal_call(level));
+    u->jit = Rf_asInteger(Rf_eval(level, R_BaseEnv)) > 0;
+    UNPROTECT(3);
   }
-  return other;
+  return u->jit;
 }
 
-static int is_known(SEXP f, SEXP frame) {
-  SEXP k = find(clu_closure_formals(f), PROTECT(R_ClosureExpr(f)), frame);
-  UNPROTECT(1);
-  return k != R_NilValue && is_same_frame(VECTOR_ELT(k, FRAME_OF), frame);
+static void watch(SEXP f) {
+  SEXP all = list(WATCHED, MOST_WATCHED);
+  for (int i = 0; i < compiled.watched; i++)
+    if (VECTOR_ELT(all, i) == f) return;
+  if (compiled.watched < MOST_WATCHED) SET_VECTOR_ELT(all, compiled.watched++, f);
 }
 
-static void watch(SEXP f, SEXP frame) {
-  SEXP one;
-  if (compiled.watched == MOST_WATCHED) return;
-  one = PROTECT(Rf_allocVector(VECSXP, N_WATCHED));
-  SET_VECTOR_ELT(one, CLOSURE, f);
-  SET_VECTOR_ELT(one, ITS_FRAME, frame);
-  SET_VECTOR_ELT(list(WATCHED, MOST_WATCHED), compiled.watched++, one);
-  UNPROTECT(1);
-}
-
-static void remember(SEXP f, SEXP frame) {
-  SEXP k, formals = clu_closure_formals(f), body = PROTECT(R_ClosureExpr(f));
-  int left = MOST_CODE;
-  if (is_small(body, &left) && is_small(formals, &left)) {
-    k = PROTECT(Rf_allocVector(VECSXP, N_KNOWN));
-    SET_VECTOR_ELT(k, FORMALS_OF, formals);
-    SET_VECTOR_ELT(k, BODY_OF, body);
-    SET_VECTOR_ELT(k, CODE, clu_closure_body(f));
-    SET_VECTOR_ELT(k, FRAME_OF, frame);
-    SET_VECTOR_ELT(list(KNOWN, MOST_KNOWN), compiled.next, k);
-    compiled.next = (compiled.next + 1) % MOST_KNOWN;
-    if (compiled.known < MOST_KNOWN) compiled.known++;
-    UNPROTECT(1);
-  }
-  UNPROTECT(1);
-}
-
-/* The closure, or one with the code that is known. Where that is of another frame R would not
- * compile this one: it is compiled here. */
-static SEXP use(SEXP f) {
-  SEXP frame, k, out;
-  if (Rf_isObject(f) || is_compiled(f)) return f;
-  frame = frame_of(clu_closure_env(f));
-  if (frame == R_NilValue) return f;
-  k = find(clu_closure_formals(f), clu_closure_body(f), frame);
-  if (k == R_NilValue) {
-    watch(f, frame);
+/* The closure, or one that is compiled. `f` is protected. */
+static SEXP use_code(SEXP f, use *u) {
+  unsigned hash;
+  int i;
+  if (IS_S4_OBJECT(f) || is_compiled(f)) return f;
+  hash = hash_of(clu_closure_formals(f), clu_closure_body(f), &u->parts);
+  if (!hash) return f;
+  i = find(f, clu_closure_body(f), hash, &u->parts);
+  if (i == UNKNOWN) {
+    watch(f);
     return f;
   }
-  if (is_same_frame(VECTOR_ELT(k, FRAME_OF), frame)) return with_code(f, VECTOR_ELT(k, CODE));
-  out = PROTECT(clu_node_r("node_compile", f));
-  if (is_compiled(out)) remember(out, frame);
+  if (!does_compile(u)) return f;
+  if (i >= 0) return with_code(f, VECTOR_ELT(known(i), CODE));
+  if (--u->compile < 0) return f;
+  f = PROTECT(clu_node_r("node_compile", f));
+  if (is_compiled(f)) remember(f, hash, 1);
   UNPROTECT(1);
-  return out;
+  return f;
 }
 
 /* ---- where they are ---- */
 
 /* The value of a variable, but of none that is active or still a promise. */
 static SEXP plain_value(SEXP symbol, SEXP env) {
-  if (R_BindingIsActive(symbol, env)) return R_NilValue;
+  if (!R_existsVarInFrame(env, symbol) || R_BindingIsActive(symbol, env)) return R_NilValue;
 #if R_VERSION >= R_Version(4, 6, 0)
   if (R_GetBindingType(symbol, env) != R_BindingTypeValue) return R_NilValue;
   return R_getVarEx(symbol, env, FALSE, R_NilValue);
@@ -227,71 +369,118 @@ static void set_variable(SEXP symbol, SEXP value, SEXP env) {
   if (locked) R_LockBinding(symbol, env);
 }
 
-static SEXP visit(SEXP x, int deep);
+static SEXP visit(SEXP x, int deep, use *u);
 
-static void visit_environments(SEXP env, int deep) {
+/* Whether it is visited now for the first time. */
+static int is_new(SEXP env, use *u) {
+  for (int i = 0; i < u->n_envs; i++)
+    if (VECTOR_ELT(u->envs, i) == env) return 0;
+  if (u->n_envs == MOST_ENVS || Rf_length(env) > MOST_NAMES) return 0;
+  SET_VECTOR_ELT(u->envs, u->n_envs++, env);
+  return 1;
+}
+
+static void visit_environments(SEXP env, int deep, use *u) {
   for (; !clu_env_stays(env); env = clu_parent_env(env)) {
-    int before = compiled.envs;
-    SEXP names = frame_of(env);
-    if (names == R_NilValue || compiled.envs == before) return; /* it was visited */
-    names = VECTOR_ELT(names, 0);
-    for (R_xlen_t i = 0; i < Rf_xlength(names) && compiled.left > 0; i++) {
-      SEXP symbol = Rf_installTrChar(STRING_ELT(names, i)), old = plain_value(symbol, env);
-      SEXP new = PROTECT(visit(old, deep));
+    SEXP names;
+    if (!is_new(env, u)) return;
+    names = PROTECT(R_lsInternal3(env, TRUE, FALSE));
+    for (R_xlen_t i = 0; i < Rf_xlength(names) && u->objects > 0; i++) {
+      SEXP symbol = Rf_installTrChar(STRING_ELT(names, i));
+      SEXP old = PROTECT(plain_value(symbol, env)), new = PROTECT(visit(old, deep, u));
       if (new != old) set_variable(symbol, new, env);
-      UNPROTECT(1);
+      UNPROTECT(2);
     }
+    UNPROTECT(1);
   }
 }
 
-/* Of a list that holds it, the closures get code in place. Returns the object, or the closure that
- * is to be in its place. */
-static SEXP visit(SEXP x, int deep) {
+static void visit_list(SEXP x, int deep, use *u) {
+  for (R_xlen_t i = 0; i < Rf_xlength(x) && i < MOST_ELEMENTS; i++) {
+    SEXP old = PROTECT(VECTOR_ELT(x, i)), new = PROTECT(visit(old, deep, u));
+    if (new != old) SET_VECTOR_ELT(x, i, new);
+    UNPROTECT(2);
+  }
+}
+
+/* Returns the object, which is protected, or the closure that is to be in its place. */
+static SEXP visit(SEXP x, int deep, use *u) {
   int type = TYPEOF(x);
   if (type != CLOSXP && type != ENVSXP && type != VECSXP) return x;
-  if (--compiled.left < 0 || deep == MOST_DEEP) return x;
-  if (type == CLOSXP) {
-    if (clu_env_stays(clu_closure_env(x))) return x; /* R compiles it */
-    visit_environments(clu_closure_env(x), deep + 1);
-    return use(x);
-  }
-  if (type == ENVSXP) {
-    visit_environments(x, deep + 1);
-    return x;
-  }
-  for (R_xlen_t i = 0; i < Rf_xlength(x) && i < MOST_ELEMENTS; i++) {
-    SEXP old = VECTOR_ELT(x, i), new = PROTECT(visit(old, deep + 1));
-    if (new != old) SET_VECTOR_ELT(x, i, new);
-    UNPROTECT(1);
-  }
-  return x;
+  if (--u->objects < 0 || deep == MOST_DEEP) return x;
+  if (type == VECSXP) visit_list(x, deep + 1, u);
+  if (type == ENVSXP) visit_environments(x, deep + 1, u);
+  if (type != CLOSXP || clu_env_stays(clu_closure_env(x))) return x; /* that R compiles */
+  visit_environments(clu_closure_env(x), deep + 1, u);
+  return use_code(x, u);
 }
 
-static void forget_frames(void) {
-  clear(ENVS, compiled.envs);
-  clear(FRAMES, compiled.envs);
-  compiled.envs = 0;
+/* Variables of a list that are in the workspace, too. */
+static void visit_globals(SEXP x, use *u) {
+  SEXP names = PROTECT(Rf_getAttrib(x, R_NamesSymbol));
+  for (R_xlen_t i = 0; i < Rf_xlength(names) && i < MOST_ELEMENTS; i++) {
+    SEXP symbol = Rf_installTrChar(STRING_ELT(names, i));
+    SEXP old = PROTECT(VECTOR_ELT(x, i)), new = PROTECT(visit(old, 1, u));
+    if (new != old) {
+      SET_VECTOR_ELT(x, i, new);
+      if (plain_value(symbol, R_GlobalEnv) == old) set_variable(symbol, new, R_GlobalEnv);
+    }
+    UNPROTECT(2);
+  }
+  UNPROTECT(1);
 }
 
-void clu_compiled_use(SEXP x) {
-  forget_frames(); /* of a call that jumped out */
-  clu_compiled_note();
-  compiled.left = MOST_VISITED;
-  visit(x, 0);
-  forget_frames();
-}
-
-/* What the job has added to the environments R may have known when it compiled, or not. */
-void clu_compiled_note(void) {
+/* What R has compiled of those that are watched is remembered, and watched no more. */
+static void note(void) {
   SEXP all = clu_kept_in(compiled.kept, WATCHED);
   int n = compiled.watched;
+  compiled.watched = 0;
   for (int i = 0; i < n; i++) {
-    SEXP one = VECTOR_ELT(all, i), f = VECTOR_ELT(one, CLOSURE), frame = VECTOR_ELT(one, ITS_FRAME);
-    if (!is_compiled(f)) continue;
-    if (is_same_frame(frame, PROTECT(new_frame(clu_closure_env(f)))) && !is_known(f, frame))
-      remember(f, frame);
+    SEXP f = PROTECT(VECTOR_ELT(all, i));
+    SET_VECTOR_ELT(all, i, R_NilValue);
+    if (is_compiled(f)) {
+      int parts = 2 * MOST_CODE, found = 0;
+      SEXP body = PROTECT(R_ClosureExpr(f));
+      unsigned hash = hash_of(clu_closure_formals(f), body, &parts);
+      parts = MOST_PARTS;
+      if (hash) found = find(f, body, hash, &parts);
+      if (found < 0) remember(f, hash, found == OTHER);
+      UNPROTECT(1);
+    } else {
+      SET_VECTOR_ELT(all, compiled.watched++, f);
+    }
     UNPROTECT(1);
   }
-  clear(WATCHED, n);
+}
+
+void clu_compiled_note(uint64_t owner) {
+  if (owner == compiled.owner) note();
+}
+
+void clu_compiled_end(uint64_t owner) {
+  SEXP all = clu_kept_in(compiled.kept, WATCHED);
+  if (owner != compiled.owner) return;
+  note();
+  for (int i = 0; i < compiled.watched; i++) SET_VECTOR_ELT(all, i, R_NilValue);
   compiled.watched = 0;
+  compiled.owner = 0;
+}
+
+void clu_compiled_use(SEXP x, int globals, uint64_t owner) {
+  use u = {.objects = MOST_VISITED, .parts = MOST_PARTS, .compile = MOST_COMPILED, .jit = -1};
+  if (TYPEOF(x) != VECSXP || (owner && owner == compiled.owner)) return;
+  clu_compiled_end(compiled.owner);
+  u.envs = PROTECT(Rf_allocVector(VECSXP, MOST_ENVS));
+  for (R_xlen_t i = 0; i < Rf_xlength(x) && i < MOST_ELEMENTS; i++) {
+    SEXP old = VECTOR_ELT(x, i), new;
+    if (i == globals && TYPEOF(old) == VECSXP) {
+      visit_globals(old, &u);
+      continue;
+    }
+    new = PROTECT(visit(PROTECT(old), 0, &u));
+    if (new != old) SET_VECTOR_ELT(x, i, new);
+    UNPROTECT(2);
+  }
+  UNPROTECT(1);
+  compiled.owner = owner; /* not before: it may jump out */
 }

@@ -86,6 +86,7 @@ void clu_job_put(uint64_t number, SEXP description) {
 void clu_job_forget(uint64_t number) {
   int i = find(number);
   if (i < 0) return;
+  clu_compiled_end(number);
   SET_VECTOR_ELT(kept(DESCRIPTIONS), i, R_NilValue);
   jobs.numbers[i] = 0;
   while (jobs.first < jobs.n && !jobs.numbers[jobs.first]) jobs.first++;
@@ -251,11 +252,11 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   jobs.relay = is_description(x) && Rf_asLogical(part(x, CLU_JOB_RELAY)) == TRUE;
   clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, CLU_JOB_LIVE)) != FALSE;
   jobs.fresh = is_description(x) && Rf_asLogical(part(x, CLU_JOB_FRESH)) == TRUE;
-  if (is_description(x)) clu_compiled_use(x);
   problem = PROTECT(prepare(x));
   keep(ENV, env);
   jobs.collects = 0;
   if (problem == R_NilValue) {
+    clu_compiled_use(x, CLU_JOB_GLOBALS, number);
     set_up(x, seeded);
     keep(CALL, task_call(part(x, CLU_JOB_FUN), part(x, CLU_JOB_MORE), bare, env));
     remember_variables(Rf_getAttrib(part(x, CLU_JOB_GLOBALS), R_NamesSymbol));
@@ -290,13 +291,13 @@ void clu_job_leave(void) {
   SEXP before, seed;
   int has_state = jobs.has_state, has_seed = jobs.has_seed, has_fresh = jobs.has_fresh;
   if (!jobs.entered && !has_state && !has_seed && !has_fresh && kept(BEFORE) == R_NilValue) return;
+  clu_compiled_note(jobs.entered);
   before = PROTECT(kept(BEFORE));
   seed = PROTECT(kept(SEED));
   jobs.entered = 0;
   jobs.at_task = 0;
   jobs.has_state = jobs.has_seed = jobs.has_fresh = 0;
   for (int k = ENV; k < N_KEPT; k++) keep(k, R_NilValue);
-  clu_compiled_note();
   clu_state_end_time_limit();
   if (has_fresh) clu_workspace_put_back();
   if (TYPEOF(before) == STRSXP)

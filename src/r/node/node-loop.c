@@ -70,10 +70,10 @@ static SEXP read_call(void) {
   if (n > 0) {
     fun = PROTECT(clu_node_read_function(n));
     args = PROTECT(clu_node_read_object(clu_me.chan.cur.total - clu_me.chan.read));
-    clu_compiled_use(args);
+    clu_compiled_use(args, -1, 0);
   } else {
     msg = PROTECT(clu_node_read_object(clu_me.chan.cur.total - clu_me.chan.read));
-    clu_compiled_use(msg);
+    clu_compiled_use(msg, -1, 0);
     if (TYPEOF(msg) != VECSXP || Rf_length(msg) != 2)
       clu_raise("protocol", "a call arrived damaged");
     fun = VECTOR_ELT(msg, 0);
@@ -150,7 +150,7 @@ static int serve_call(uint64_t seq, SEXP env) {
   }
   value = PROTECT(Rf_eval(call, env));
   clu_node_stop_running();
-  clu_compiled_note();
+  clu_compiled_end(0);
   answer_object(CLU_K_VALUE, value);
   UNPROTECT(2);
   return 1;
@@ -168,7 +168,7 @@ static int serve_tell(SEXP env) {
     return 0;
   }
   Rf_eval(call, env);
-  clu_compiled_note();
+  clu_compiled_end(0);
   UNPROTECT(1);
   return 1;
 }
@@ -226,7 +226,7 @@ SEXP ffi_node_loop(SEXP env) {
 /* Reads to the end of the message that was perhaps being read. */
 static void recover(void) {
   clu_node_stop_running();
-  if (!clu_me.task) clu_compiled_note();
+  clu_compiled_end(0);
   if (clu_me.read_error == CLU_CANCELLED)
     clu_me.seq = 0; /* the master has withdrawn it: no answer */
   clu_me.read_error = CLU_OK;
