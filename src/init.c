@@ -203,6 +203,8 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           /* r/node/join.c */
                                           ENTRY(ffi_join, 5),
                                           ENTRY(ffi_output_to, 1),
+                                          /* r/node/stack.c */
+                                          ENTRY(ffi_node_postpone, 0),
                                           /* r/node/node-loop.c */
                                           ENTRY(ffi_node_loop, 1),
                                           ENTRY(ffi_node_failed, 1),

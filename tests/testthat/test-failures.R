@@ -248,3 +248,22 @@ test_that("limits on processes and descriptors are clear errors that leave nothi
   expect_identical(value_of(s, "class"), "clutch_limit")
   expect_identical(value_of(s, "works"), "TRUE")
 })
+
+test_that("a task that is cancelled while R reads a package's environment leaves it whole", {
+  cl <- make_cluster(21) # the last one is left alone
+  on.exit(stop_cluster(cl))
+  before <- pids(cl)
+  # the table of all S4 classes: each node reads it when it is first used, for 20 ms
+  for (i in 1:20) {
+    task <- cluster_submit(cl[i], {
+      ls(methods:::.classTable)
+      repeat Sys.sleep(.01)
+    })
+    Sys.sleep(i / 1000)
+    cancel(task)
+    expect_error(collect(task), class = "clutch_task_cancelled")
+  }
+  n <- unlist(parallel::clusterEvalQ(cl, length(ls(methods:::.classTable))))
+  expect_identical(n, rep(n[[21L]], 21L))
+  expect_identical(pids(cl), before) # none was replaced: each has heard of it
+})

@@ -32,6 +32,7 @@ typedef struct clu_this_node {
   volatile int running;     /* it is being evaluated */
   volatile int sending;     /* its answer is being written */
   volatile int interrupted; /* R was told of a signal */
+  uint64_t postponed;       /* an interrupt was, at that time: it comes again; 0: none was */
   int task;                 /* it is a task: CLU_TASK_* */
   int relay_at_once;        /* what it prints and signals is sent at once, not with the result */
   int has_relayed;      /* it has sent such: its result has to come behind that, by the socket */

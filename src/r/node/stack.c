@@ -41,11 +41,21 @@ static void tell(uint32_t question) {
                  strlen(text));
 }
 
+/* An interrupt that was postponed comes again. Until then the handler that has postponed it has
+ * returned. */
+static void raise_again(void) {
+  static const uint64_t after = 2000000;
+  if (!clu_me.running || R_interrupts_suspended || clu_os_now() - clu_me.postponed < after) return;
+  clu_me.postponed = 0;
+  R_interrupts_pending = 1;
+}
+
 /* Where more nodes than processors are asked, each computes until the system takes its processor
  * away, which is 2 to 4 ms later. So who has answered lets the next one on. */
 static void look(void) {
   uint32_t question;
   if (hook.next) hook.next();
+  if (clu_me.postponed) raise_again();
   if (!clu_me.boot.stack || !clu_me.running || clu_me.forked) return;
   question = clu_stack_question(clu_me.boot.asked);
   if (!question || hook.at_work || R_interrupts_suspended) return;
@@ -75,9 +85,16 @@ void clu_stack_set_pace(int slot) {
     R_wait_usec = WAIT_USEC * (1 + slot / NODES_PER_WAIT);
 }
 
+SEXP ffi_node_postpone(void) {
+  if (!hook.is_there) return Rf_ScalarLogical(FALSE);
+  clu_me.postponed = clu_os_now();
+  return Rf_ScalarLogical(TRUE);
+}
+
 #else /* R of this system has no such hook: nobody can ask */
 
 void clu_stack_hook(void) { (void)look; }
 void clu_stack_set_pace(int slot) { (void)slot; }
+SEXP ffi_node_postpone(void) { return Rf_ScalarLogical(FALSE); }
 
 #endif
