@@ -55,6 +55,10 @@
 #'   [parallel::nextRNGStream()]). Results do not depend on the number of nodes, on the order of the
 #'   work, or on retries. With `.seed = TRUE` the streams follow from the session's generator, that
 #'   is from [set.seed()]. The session's generator is left as one draw would leave it.
+#'
+#'   `set.seed(i)` within `.f` seeds that generator, so the numbers are not those of [lapply()] in a
+#'   session with R's default generator. With `.seed = FALSE` they are: the node's kind of generator
+#'   is the default then.
 #' @section Interrupts: Ctrl-C cancels what has not been begun and interrupts what has. The cluster
 #'   can be used at once. So it is after an error with `.on_error = "stop"`.
 #' @section What the next map finds: These are put back after each map: options, environment

@@ -93,7 +93,15 @@ on_warning <- function(c) {
 # once.
 on_condition <- function(c) {
   if (inherits(c, c("error", "warning", "message", "interrupt"))) return()
+  if (is.null(.Call(ffi_node_at_task))) return()
+  if (is.list(c)) attr(c, "clutch_restarts") <- restart_names(c)
   .Call(ffi_work_log, c, inherits(c, "immediateCondition"))
+}
+
+# Those that a handler in the session may expect.
+restart_names <- function(c) {
+  names <- vapply(computeRestarts(c), function(r) as.character(r[[1L]]), "")
+  setdiff(names, c("", "abort", "resume"))
 }
 
 # The stack of a task in text, a line a call: from the function of the map to where the error was

@@ -85,6 +85,7 @@ remember_warnings <- function(t, log) {
 relay_one <- function(x) {
   quiet <- inherits(x, "clutch_quiet")
   if (quiet) x <- x[[1L]]
+  if (!is.null(attr(x, "clutch_restarts", TRUE))) return(signal_with_restarts(x))
   signalCondition(x)
   if (quiet || !inherits(x, c("message", "warning")) || !is_usable(x)) return()
   if (inherits(x, "message")) {
@@ -92,6 +93,21 @@ relay_one <- function(x) {
   } else {
     show_warning(x)
   }
+}
+
+# Neither message nor warning. What a handler wants to happen on the node cannot happen any more, but
+# the restart is there.
+signal_with_restarts <- function(x) {
+  names <- attr(x, "clutch_restarts", TRUE)
+  x <- as_on_node(x)
+  if (!length(names)) return(signalCondition(x))
+  restarts <- rep(list(function(...) NULL), length(names))
+  do.call(withRestarts, c(list(quote(signalCondition(x))), structure(restarts, names = names)))
+}
+
+as_on_node <- function(x) {
+  if (is.list(x)) attr(x, "clutch_restarts") <- NULL
+  x
 }
 
 show_message <- function(cond) cat(conditionMessage(cond), file = stderr(), sep = "")
@@ -172,7 +188,7 @@ hand_over <- function(t, job, handler, bar) {
     cond <- x$piece
     if (inherits(cond, "clutch_quiet")) cond <- cond[[1L]]
     remember_warnings(t, list(cond))
-    if (is.object(cond)) handler$fun(cond)
+    if (is.object(cond)) handler$fun(as_on_node(cond))
   }
 }
 

@@ -197,6 +197,39 @@ test_that("a condition with much data in its call is relayed without it", {
   expect_identical(calls[[3]], quote(warned(1, c("a", "b"))))
 })
 
+test_that("a handler of the session finds the restarts that there were on the node", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  mine <- structure(class = c("mine", "condition"), list(message = "m", call = NULL))
+  signals <- function(i) {
+    withRestarts({
+      signalCondition(mine)
+      i
+    }, use = function(value) value, leave = function() NULL)
+  }
+  seen <- list()
+  values <- withCallingHandlers(cluster_map(cl, 1:2, signals), mine = function(c) {
+    seen <<- c(seen, list(c))
+    invokeRestart("use", 5)
+  })
+  expect_identical(values, list(1L, 2L)) # the element has gone on long ago
+  expect_identical(seen, list(mine, mine))
+  expect_identical(cluster_map(cl, 1:2, function(i) {
+    testthat::expect_equal(i, i) # its handler invokes one
+    i
+  }), list(1L, 2L))
+  # at once, and handed over
+  task <- cluster_submit(cl, {
+    withRestarts(signalCondition(structure(mine, class = c("mine", "immediateCondition",
+                                                           "condition"))), use = identity)
+    3
+  })
+  withCallingHandlers(expect_identical(collect(task), 3), mine = function(c) invokeRestart("use", 5))
+  handed <- NULL
+  cluster_map(cl, 1, signals, .relay = function(c) handed <<- c)
+  expect_identical(handed, mine)
+})
+
 test_that("conditions and output of an element come in its order, muffled or not", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))

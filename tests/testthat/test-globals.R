@@ -452,3 +452,29 @@ test_that("what is large is said, with the names of the largest objects", {
   rm(dragged)
   expect_warning(cluster_map(cl, 1, function(x) length(shared)), NA)
 })
+
+test_that("a class of R6 brings the classes that it inherits from", {
+  testthat::skip_if_not_installed("R6")
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  define <- quote({
+    OfGrandparent <- R6::R6Class("OfGrandparent", public = list(v = 0, add = function(k) {
+      self$v <- self$v + k
+      invisible(self)
+    }))
+    OfParent <- R6::R6Class("OfParent", inherit = OfGrandparent)
+    OfChild <- R6::R6Class("OfChild", inherit = OfParent, public = list(add = function(k) {
+      super$add(k * 10)
+    }))
+  })
+  eval(define, globalenv())
+  on.exit(rm(OfGrandparent, OfParent, OfChild, envir = globalenv()), add = TRUE)
+  f <- function(i) OfChild$new()$add(i)$v
+  environment(f) <- globalenv()
+  expect_identical(cluster_map(cl, 1:2, f), list(10, 20))
+  expect_identical(mclapply(1:2, f), list(10, 20))
+  e <- new.env()
+  eval(define, e)
+  environment(f) <- e
+  expect_identical(cluster_map(cl, 1:2, f), list(10, 20))
+})

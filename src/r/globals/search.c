@@ -263,6 +263,19 @@ static void visit_attributes(clu_search *s, SEXP x) {
   }
 }
 
+/* A class of package R6 has the name of its parent class as code. That is evaluated when an object
+ * is made, where the class was defined. */
+static void visit_parent_class(clu_search *s, SEXP class) {
+  binding inherit = look_up(Rf_install("inherit"), class);
+  binding from = look_up(Rf_install("parent_env"), class);
+  if (TYPEOF(from.value) != ENVSXP) return;
+  if (TYPEOF(inherit.value) == SYMSXP || TYPEOF(inherit.value) == LANGSXP) {
+    SEXP code = PROTECT(Rf_lang2(Rf_install("("), inherit.value));
+    resolve(s, from.value, clu_symbols_of(s, R_NilValue, code));
+    UNPROTECT(1);
+  }
+}
+
 /* Promises that no code asks for, as far as it is known by now, stay: what they need is searched.
  */
 static void visit_environment(clu_search *s, SEXP env) {
@@ -287,6 +300,7 @@ static void visit_environment(clu_search *s, SEXP env) {
     clu_search_later(s, from);
   }
   UNPROTECT(2);
+  if (Rf_inherits(env, "R6ClassGenerator")) visit_parent_class(s, env);
   clu_search_later(s, clu_parent_env(env));
 }
 
