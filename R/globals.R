@@ -109,7 +109,21 @@ workspace_methods <- function(generics, classes) {
     is.function(tryCatch(globalenv()[[name]], error = function(e) NULL))
   }
   methods <- methods[vapply(methods, is_function, NA)]
-  c(methods, intersect(names, paste0(".__C__", classes)))
+  c(methods, intersect(names, paste0(".__C__", classes)), s4_method_tables(names, classes))
+}
+
+# Of the names of the workspace those that hold S4 methods for generics of packages, with one of these
+# classes in a signature. A generic of the workspace has its methods with it.
+s4_method_tables <- function(names, classes) {
+  tables <- names[startsWith(names, ".__T__")]
+  generics <- sub("^[.]__T__(.*):[^:]*$", "\\1", tables)
+  is_there <- vapply(generics, exists, NA, envir = globalenv(), inherits = FALSE)
+  of_classes <- function(name) {
+    table <- globalenv()[[name]]
+    is.environment(table) &&
+      any(unlist(strsplit(ls(table, all.names = TRUE), "#", fixed = TRUE)) %in% classes)
+  }
+  Filter(of_classes, tables[!is_there])
 }
 
 # ---- packages that objects need ----

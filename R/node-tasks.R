@@ -20,14 +20,25 @@ node_prepare <- function(x) {
     before <- mget(as.character(names(x$globals)), envir = globalenv(), inherits = FALSE,
                    ifnotfound = list(the_node))
     put_variables(x$globals)
+    if (has_s4_methods(names(x$globals))) methods::cacheMetaData(globalenv(), TRUE)
     NULL
   }, error = identity)
   list(problem, before)
 }
 
+# Whether there are S4 methods for generics of packages, see s4_method_tables(). The generics are told
+# of them, which takes some 10 ms.
+has_s4_methods <- function(names) any(startsWith(as.character(names), ".__T__"))
+
 # Globals are as they were before the job.
 node_restore <- function(before) {
+  has_methods <- has_s4_methods(names(before))
+  if (has_methods) try(methods::cacheMetaData(globalenv(), FALSE), silent = TRUE)
   for (name in names(before)) put_back(name, before[[name]])
+  # those of the node itself
+  if (has_methods && any(grepl("^[.]__[CT]__", ls(globalenv(), all.names = TRUE)))) {
+    try(methods::cacheMetaData(globalenv(), TRUE), silent = TRUE)
+  }
 }
 
 # `seed`: NULL: there was none.

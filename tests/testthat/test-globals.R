@@ -478,3 +478,55 @@ test_that("a class of R6 brings the classes that it inherits from", {
   environment(f) <- e
   expect_identical(cluster_map(cl, 1:2, f), list(10, 20))
 })
+
+test_that("S4 methods of the workspace for generics of packages come with their class, and go", {
+  define <- quote({
+    offset_of_global <- 42
+    setClass("OfGlobal", representation(v = "numeric"))
+    setClass("OfGlobalSub", contains = "OfGlobal")
+    setMethod("initialize", "OfGlobal", function(.Object, ...) {
+      .Object <- callNextMethod(.Object, ...)
+      if (!length(.Object@v)) .Object@v <- offset_of_global
+      .Object
+    })
+    setMethod("length", "OfGlobal", function(x) 77L)
+    setMethod("show", "OfGlobal", function(object) cat("<of global>"))
+    setMethod("Arith", signature("OfGlobal", "numeric"), function(e1, e2) callGeneric(e1@v, e2))
+    setMethod("[", "OfGlobal", function(x, i, ...) x@v[i] * 2)
+  })
+  eval(define, globalenv())
+  on.exit({
+    for (f in c("initialize", "length", "show", "[")) removeMethod(f, "OfGlobal", globalenv())
+    removeMethod("Arith", signature("OfGlobal", "numeric"), globalenv())
+    removeClass("OfGlobalSub", globalenv())
+    removeClass("OfGlobal", globalenv())
+    rm(offset_of_global, envir = globalenv())
+  })
+  f <- function(i) {
+    b <- new("OfGlobal")
+    s <- new("OfGlobalSub", v = i)
+    list(b@v, length(b), capture.output(b), b * 2, b[1], length(s), s * 2, capture.output(show(s)))
+  }
+  environment(f) <- globalenv()
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  for (k in 1:2) expect_identical(cluster_map(cl, 1:2, f), lapply(1:2, f))
+  expect_identical(mclapply(1:2, f), lapply(1:2, f))
+  object <- new("OfGlobal", v = 1)
+  expect_identical(cluster_map(cl, 1:2, function(i) length(object)), list(77L, 77L))
+  is_there <- parallel::clusterCall(cl, function() existsMethod("length", "OfGlobal"))
+  expect_false(is_there[[1L]])
+  expect_identical(setdiff(unlist(parallel::clusterEvalQ(cl, ls(globalenv(), all.names = TRUE))),
+                           ".Random.seed"), character())
+  # those that the node has of its own stay
+  parallel::clusterCall(cl, function() {
+    setClass("OfNode", representation(v = "numeric"), where = globalenv())
+    setMethod("length", "OfNode", function(x) 5L, where = globalenv())
+    NULL
+  })
+  for (k in 1:2) {
+    expect_identical(cluster_map(cl, 1:2, f), lapply(1:2, f))
+    own <- parallel::clusterCall(cl, function() length(new("OfNode", v = 1)))
+    expect_identical(own, list(5L))
+  }
+})

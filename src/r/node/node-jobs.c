@@ -182,15 +182,18 @@ static int needs_anything(SEXP x) {
 }
 
 /* The names of its variables, if they are all that it needs, and none of them is in the workspace,
- * which can take them; else NULL. */
+ * which can take them, or has S4 methods; else NULL. */
 static SEXP new_variables(SEXP x) {
   SEXP names;
   if (!is_description(x) || needs_packages(x)) return R_NilValue;
   if (R_EnvironmentIsLocked(R_GlobalEnv)) return R_NilValue;
   names = Rf_getAttrib(part(x, CLU_JOB_GLOBALS), R_NamesSymbol);
   if (TYPEOF(names) != STRSXP) return R_NilValue;
-  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
-    if (R_existsVarInFrame(R_GlobalEnv, Rf_installTrChar(STRING_ELT(names, i)))) return R_NilValue;
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
+    SEXP name = STRING_ELT(names, i);
+    if (strncmp(CHAR(name), ".__T__", 6) == 0) return R_NilValue;
+    if (R_existsVarInFrame(R_GlobalEnv, Rf_installTrChar(name))) return R_NilValue;
+  }
   return names;
 }
 
