@@ -112,8 +112,8 @@ workspace_methods <- function(generics, classes) {
   c(methods, intersect(names, paste0(".__C__", classes)), s4_method_tables(names, classes))
 }
 
-# Of the names of the workspace those that hold S4 methods for generics of packages, with one of these
-# classes in a signature. A generic of the workspace has its methods with it.
+# Of the names of the workspace those that hold S4 methods for generics of packages, with one of
+# these classes in a signature. A generic of the workspace has its methods with it.
 s4_method_tables <- function(names, classes) {
   tables <- names[startsWith(names, ".__T__")]
   generics <- sub("^[.]__T__(.*):[^:]*$", "\\1", tables)

@@ -24,13 +24,11 @@
 #'   it travels.
 #'
 #'   What the code finds in an attached package has that package attached on the nodes. A package
-#'   whose classes the objects have (a data.table, a tibble) is loaded there. An S4 class of the
-#'   workspace brings the methods that the workspace has for it, also for generics of packages
-#'   (`show`, `initialize`, `+`). That takes a node some 20 ms a map; those of [cluster_setup()] stay.
+#'   whose classes the objects have (a data.table, a tibble) is loaded there. An S4 class brings the
+#'   methods that the workspace has for it, also for generics of packages (`show`, `+`): some 20 ms.
 #' @section Who does what: Elements are handed out in their order as nodes get free. A second one
 #'   waits at each node. Where elements take little time, many travel together: some 8 milliseconds
-#'   of work, by the times measured so far. What waits at a node and is not begun goes to another
-#'   one that has nothing to do. So no node is idle while there is work.
+#'   of work, by the times measured so far. What waits at a node goes to another that is idle.
 #' @section Guarantees: An element is started at most once, or with `.retries = k` at most `k + 1`
 #'   times, each time on another node if there is one. It is retried when its node has died, not
 #'   when the function has failed or its time was up. An element that was with a node and not begun
@@ -55,11 +53,8 @@
 #' @section Random numbers: Each element has a stream of its own (L'Ecuyer's generator, see
 #'   [parallel::nextRNGStream()]). Results do not depend on the number of nodes, on the order of the
 #'   work, or on retries. With `.seed = TRUE` the streams follow from the session's generator, that
-#'   is from [set.seed()]. The session's generator is left as one draw would leave it.
-#'
-#'   `set.seed(i)` within `.f` seeds that generator, so the numbers are not those of [lapply()] in a
-#'   session with R's default generator. With `.seed = FALSE` they are: the node's kind of generator
-#'   is the default then.
+#'   is from [set.seed()]. The session's generator is left as one draw would leave it. `set.seed(i)`
+#'   within `.f` seeds L'Ecuyer's generator; with `.seed = FALSE` R's default one, as in [lapply()].
 #' @section Interrupts: Ctrl-C cancels what has not been begun and interrupts what has. The cluster
 #'   can be used at once. So it is after an error with `.on_error = "stop"`.
 #' @section What the next map finds: These are put back after each map: options, environment

@@ -26,8 +26,8 @@ node_prepare <- function(x) {
   list(problem, before)
 }
 
-# Whether there are S4 methods for generics of packages, see s4_method_tables(). The generics are told
-# of them, which takes some 10 ms.
+# Whether there are S4 methods for generics of packages, see s4_method_tables(). The generics are
+# told of them, which takes some 10 ms.
 has_s4_methods <- function(names) any(startsWith(as.character(names), ".__T__"))
 
 # Globals are as they were before the job.

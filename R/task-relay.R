@@ -102,7 +102,8 @@ signal_with_restarts <- function(x) {
   x <- as_on_node(x)
   if (!length(names)) return(signalCondition(x))
   restarts <- rep(list(function(...) NULL), length(names))
-  do.call(withRestarts, c(list(quote(signalCondition(x))), structure(restarts, names = names)))
+  names(restarts) <- names
+  do.call(withRestarts, c(list(quote(signalCondition(x))), restarts))
 }
 
 as_on_node <- function(x) {

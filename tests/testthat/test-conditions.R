@@ -224,7 +224,8 @@ test_that("a handler of the session finds the restarts that there were on the no
                                                            "condition"))), use = identity)
     3
   })
-  withCallingHandlers(expect_identical(collect(task), 3), mine = function(c) invokeRestart("use", 5))
+  use <- function(c) invokeRestart("use", 5)
+  withCallingHandlers(expect_identical(collect(task), 3), mine = use)
   handed <- NULL
   cluster_map(cl, 1, signals, .relay = function(c) handed <<- c)
   expect_identical(handed, mine)
