@@ -95,8 +95,8 @@ relay_one <- function(x) {
   }
 }
 
-# Neither message nor warning. What a handler wants to happen on the node cannot happen any more, but
-# the restart is there.
+# Neither message nor warning. What a handler wants to happen on the node cannot happen any more,
+# but the restart is there.
 signal_with_restarts <- function(x) {
   names <- attr(x, "clutch_restarts", TRUE)
   x <- as_on_node(x)
