@@ -181,7 +181,7 @@ SEXP ffi_host_start(SEXP argv, SEXP text);
 SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local);
 SEXP ffi_output_to(SEXP path);
 
-/* stack.c. An interrupt comes again in some ms: whether it can. */
+/* r/node/stack.c. An interrupt comes again in some ms: whether it can. */
 SEXP ffi_node_postpone(void);
 
 /* r/node/node-loop.c */

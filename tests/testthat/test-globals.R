@@ -469,6 +469,7 @@ test_that("a class of R6 brings the classes that it inherits from", {
   })
   eval(define, globalenv())
   on.exit(rm(OfGrandparent, OfParent, OfChild, envir = globalenv()), add = TRUE)
+  on.exit(end_own_cluster(), add = TRUE)
   f <- function(i) OfChild$new()$add(i)$v
   environment(f) <- globalenv()
   expect_identical(cluster_map(cl, 1:2, f), list(10, 20))
@@ -510,6 +511,7 @@ test_that("S4 methods of the workspace for generics of packages come with their 
   environment(f) <- globalenv()
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl), add = TRUE)
+  on.exit(end_own_cluster(), add = TRUE)
   for (k in 1:2) expect_identical(cluster_map(cl, 1:2, f), lapply(1:2, f))
   expect_identical(mclapply(1:2, f), lapply(1:2, f))
   object <- new("OfGlobal", v = 1)

@@ -27,9 +27,8 @@
 #define MOST_ELEMENTS 100 /* so many of each list */
 #define MOST_ENVS 64      /* environments, */
 #define MOST_NAMES 500    /* each with so many variables */
-#define MOST_COMPILED \
-  4                    /* closures of a job that R is asked to compile: that takes some 5 ms each */
-#define MOST_CODE 5000 /* parts of the code of a closure; and in it vectors at most so long: */
+#define MOST_COMPILED 4   /* closures of a job that R is asked to compile, for 5 ms each */
+#define MOST_CODE 5000    /* parts of the code of a closure; and in it vectors at most so long: */
 #define MOST_CONSTANT 1000
 #define MOST_PARTS 50000 /* parts of code that are looked at for a job */
 
@@ -95,8 +94,8 @@ static uintptr_t mark_of(SEXP x) {
 
 static void add_to_hash(unsigned *hash, uintptr_t x) { *hash = (*hash ^ (unsigned)x) * 16777619u; }
 
-/* Adds code to a hash. 0: it is not for us, or there are no `*parts`
- * left. Attributes are those of `{`, which are source references. */
+/* Adds code to a hash. 0: it is not for us, or there are no `*parts` left. Only `{` may have
+ * attributes, which are source references. */
 static int hash_code(SEXP x, unsigned *hash, int *parts) {
   for (;; x = CDR(x)) {
     if (--*parts < 0) return 0;
