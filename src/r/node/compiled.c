@@ -331,7 +331,7 @@ static void watch(SEXP f) {
 static SEXP use_code(SEXP f, use *u) {
   unsigned hash;
   int i;
-  if (IS_S4_OBJECT(f) || is_compiled(f)) return f;
+  if (Rf_isS4(f) || is_compiled(f)) return f;
   hash = hash_of(clu_closure_formals(f), clu_closure_body(f), &u->parts);
   if (!hash) return f;
   i = find(f, clu_closure_body(f), hash, &u->parts);
