@@ -133,8 +133,8 @@ test_that("source references are no reason against it, and remain those of the f
   }
   for (version in c("one", "two", "one", "two")) {
     lines <- c("function(i) {", "  for (k in 1:2) i <- i + step",
-               sprintf("  w <- function() { NULL # %s", version), "  }", "  deparse(w)[2]", "}")
-    value <- cluster_map(cl, 1:10, written(sub("deparse(w)[2]", "w", lines, fixed = TRUE)))
+               sprintf("  w <- function() { NULL # %s", version), "  }", "  w", "}")
+    value <- cluster_map(cl, 1:10, written(lines))
     expect_match(deparse(last_of(value), control = "useSource")[1L], version)
   }
 })

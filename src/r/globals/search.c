@@ -19,12 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if R_VERSION >= R_Version(4, 5, 0)
-#define CLOSURE_FORMALS R_ClosureFormals
-#else
-#define CLOSURE_FORMALS FORMALS
-#endif
-
 enum {
   NOWHERE,
   WORKSPACE,
@@ -349,7 +343,7 @@ static void visit(clu_search *s, SEXP x) {
     SEXP body = PROTECT(R_ClosureExpr(x));
     if (!clu_env_stays(clu_closure_env(x)) || clu_closure_env(x) == R_GlobalEnv ||
         clu_closure_env(x) == R_BaseEnv) {
-      resolve(s, clu_closure_env(x), clu_symbols_of(s, CLOSURE_FORMALS(x), body));
+      resolve(s, clu_closure_env(x), clu_symbols_of(s, clu_closure_formals(x), body));
       clu_search_later(s, clu_closure_env(x));
     }
     UNPROTECT(1);

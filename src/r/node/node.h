@@ -4,9 +4,8 @@
  * stack (which calls it is in, told to who asks), node-start (how a node comes to be), relay
  * (output and conditions of tasks), job-state (what tasks may change of R), rehearse (what a fork
  * server does once for its nodes), fresh (the workspace of a task), compiled (code that R has
- * compiled in earlier jobs), node-jobs (jobs and their
- * workspace), node-tasks, node-loop; seen, seen-values, observer. fork-server-main uses that and
- * node-start, join uses node-start.
+ * compiled in earlier jobs), node-jobs (jobs and their workspace), node-tasks, node-loop; seen,
+ * seen-values, observer. fork-server-main uses that and node-start, join uses node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
