@@ -40,8 +40,9 @@
 #' @section Limits of maps and tasks:
 #'   \describe{
 #'     \item{`clutch.task_grace`}{number of seconds, 0 or more; default 1. How long a node may take
-#'       to end an element whose time is up, or that was cancelled. Then the node is ended and
-#'       replaced. Read when a cluster is first used for a map or task.}
+#'       to end an element whose time is up, or that was cancelled, since it was told. Then the node
+#'       is ended and replaced; one of another host when that host, asked once more, has no answer
+#'       of it after the same time. Read when a cluster is first used for a map or task.}
 #'     \item{`clutch.max_size`}{number of bytes, 0 or more; default 500e6. A function with its
 #'       environment, constants and variables that is larger gives a warning of class
 #'       `clutch_large`. What travels by shared memory does not count.}

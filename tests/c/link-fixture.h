@@ -312,7 +312,7 @@ TEST_UNUSED static void host_up(host_fixture *h, int nodes) {
 TEST_UNUSED static void end_process(pid_t *p, int expect_status) {
   int status = 0;
   if (*p <= 0) return;
-  CHECK_SOON(waitpid(*p, &status, WNOHANG) == *p, 5000);
+  CHECK_SOON(waitpid(*p, &status, WNOHANG) == *p, 20000);
   if (expect_status >= 0) CHECK(WIFEXITED(status) && WEXITSTATUS(status) == expect_status);
   *p = 0;
 }

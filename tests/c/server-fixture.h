@@ -376,7 +376,7 @@ TEST_UNUSED static void down(fixture *r) {
   clu_server_unref(r->s);
   CHECK(r->session->nodes == NULL && r->session->servers == NULL);
   clu_session_free(r->session);
-  CHECK_SOON(entries(r->tmp) <= 0, 5000);
+  CHECK_SOON(entries(r->tmp) <= 0, 20000);
   clu_os_remove_tree(r->tmp);
 }
 

@@ -201,6 +201,47 @@ TEST(time_up_means_interrupt_then_kill_and_only_that_task_ends) {
   clu_sched_free(s);
 }
 
+TEST(a_kill_waits_until_the_interrupt_has_arrived) {
+  clu_sched *s = clu_sched_new(50);
+  job(s, 1, 0, 1, 100);
+  clu_sched_node_up(s, 0, NULL);
+  CHECK(sends(s, 0, 0, 1, 1));
+  clu_sched_interrupt_arrived(s, 0, 20); /* of something else */
+  CHECK(next_is(s, 99, CLU_ACT_NONE));
+  CHECK(next_is(s, 100, CLU_ACT_INTERRUPT));
+  CHECK(next_is(s, 149, CLU_ACT_NONE));
+  CHECK(next_is(s, 150, CLU_ACT_KILL));
+  clu_sched_unkilled(s, &act);
+  CHECK(next_is(s, 10000, CLU_ACT_NONE));
+  clu_sched_interrupt_arrived(s, 0, 20000);
+  CHECK(next_is(s, 20049, CLU_ACT_NONE));
+  CHECK(next_is(s, 20050, CLU_ACT_KILL));
+  clu_sched_interrupt_arrived(s, 0, 20060); /* nothing is due for one that is killed */
+  CHECK(next_is(s, 30000, CLU_ACT_NONE));
+  clu_sched_node_lost(s, 0, 0, 1);
+  CHECK_INT_EQ(clu_sched_ended(s, &end), 1);
+  CHECK(end.why == CLU_END_TIMEOUT);
+  clu_sched_free(s);
+}
+
+TEST(who_answers_after_a_kill_that_was_not_done_goes_on) {
+  clu_sched *s = clu_sched_new(50);
+  job(s, 2, 0, 1, 100);
+  clu_sched_node_up(s, 0, NULL);
+  CHECK(sends(s, 0, 0, 1, 1));
+  CHECK(next_is(s, 100, CLU_ACT_INTERRUPT));
+  CHECK(next_is(s, 150, CLU_ACT_KILL));
+  clu_sched_unkilled(s, &act);
+  CHECK_INT_EQ(clu_sched_answer(s, 0, 1, 1, 1, 5000, &end), 1);
+  CHECK(end.why == CLU_END_TIMEOUT && end.task == 0);
+  clu_sched_interrupt_arrived(s, 0, 5000);
+  CHECK(next_is(s, 5000, CLU_ACT_SEND));
+  CHECK_INT_EQ(clu_sched_sent(s, &act, 2, 8, 5000), CLU_OK);
+  CHECK(next_is(s, 5099, CLU_ACT_NONE)); /* its time counts from then */
+  CHECK(next_is(s, 5100, CLU_ACT_INTERRUPT));
+  clu_sched_free(s);
+}
+
 TEST(what_was_not_started_does_not_run_out_of_time) {
   clu_sched *s = clu_sched_new(50);
   clu_claim w = 0;

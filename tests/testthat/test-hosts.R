@@ -117,6 +117,44 @@ test_that("a relay that is killed: its host is lost at once, and comes again", {
   expect_hosts_empty(hosts_there)
 })
 
+# Has the relay of host "alpha" stand still, `after` seconds from now.
+stand_still <- function(after, seconds) {
+  relay <- relay_on("alpha")
+  on_host(hosts_there, "alpha", sprintf(
+    "(sleep %g; kill -STOP %d; sleep %g; kill -CONT %d) > /dev/null 2>&1 &",
+    after, relay, seconds, relay
+  ))
+}
+
+test_that("a connection that stands still ends no node whose interrupt or answer is on its way", {
+  needs_hosts()
+  cl <- make_cluster(on_hosts("alpha"))
+  on.exit(stop_cluster(cl))
+  expect_true(works(cl))
+  node_pids <- pids(cl)
+  # the interrupt is late; then the answer is, which takes most of the grace
+  for (late in c(0, 0.7)) {
+    stand_still(late + 0.2, 3)
+    e <- tryCatch(cluster_map(cl, 1:2, function(i) {
+      on.exit(Sys.sleep(late))
+      Sys.sleep(60)
+    }, .timeout = 0.5, .retries = 0), error = identity)
+    expect_s3_class(e, "clutch_task_timeout")
+    # the other one, which is cancelled, has as much time
+    expect_identical(cluster_map_dbl(cl, 1:20, function(i) {
+      Sys.sleep(0.1)
+      i
+    }, .chunk = 1), as.numeric(1:20))
+    expect_identical(pids(cl), node_pids, label = late)
+  }
+  # and who does not react is still ended
+  e <- tryCatch(cluster_map(cl, 1, function(i) tools::pskill(Sys.getpid(), tools::SIGSTOP),
+                            .timeout = 0.5, .retries = 0), error = identity)
+  expect_s3_class(e, "clutch_task_timeout")
+  expect_true(works(cl))
+  expect_length(setdiff(pids(cl), node_pids), 1L)
+})
+
 # Process ids on host "alpha": of the relay, of the fork server, which is its child, and of nodes.
 family_there <- function() {
   x <- utils::read.table(text = on_host(hosts_there, "alpha", "ps -e -o pid= -o ppid="))

@@ -228,9 +228,10 @@ static void node_exited(clu_server *s, clu_msg *m) {
   clu_node_close(nd);
 }
 
-static void node_signalled(clu_server *s, const clu_msg *m) {
+static void node_signalled(clu_server *s, clu_msg *m) {
   clu_node *nd = node_of(s, m->seq);
-  if (nd && nd->interrupts > 0) nd->interrupts--;
+  if (!nd || nd->interrupts == 0) return;
+  if (--nd->interrupts == 0 && nd->data) s->session->hooks->on_message(nd, m);
 }
 
 static void node_taken(clu_server *s, clu_msg *m) {

@@ -192,6 +192,13 @@ void clu_node_interrupt(clu_node *nd, uint64_t seq) {
   if (clu_node_is_ready(nd) && nd->transport->interrupt) nd->transport->interrupt(nd, seq);
 }
 
+int clu_node_is_interrupted(const clu_node *nd) { return nd->interrupts > 0; }
+
+int clu_node_ask_signalled(clu_node *nd) {
+  if (!clu_node_is_ready(nd) || !nd->transport->ask_signalled) return 0;
+  return nd->transport->ask_signalled(nd);
+}
+
 void clu_node_take_back(clu_node *nd, uint64_t end) {
   if (clu_node_is_ready(nd) && nd->transport->take_back) nd->transport->take_back(nd, end);
 }

@@ -173,6 +173,11 @@ void clu_node_push(clu_node *nd);
 int clu_node_all_sent(const clu_node *nd);
 /* Has it give up request or task `seq`, if that is what it is at. */
 void clu_node_interrupt(clu_node *nd, uint64_t seq);
+/* Whether an interrupt is under way: when it is delivered, CLU_K_SIGNALLED comes. */
+int clu_node_is_interrupted(const clu_node *nd);
+/* Asks its host for another CLU_K_SIGNALLED, behind all that the host has sent: whether one will
+ * come. 0: the node is reached without a connection that may be slow. */
+int clu_node_ask_signalled(clu_node *nd);
 /* Asks its host for what it has not begun of tasks below `end`: CLU_K_TAKEN is the answer. */
 void clu_node_take_back(clu_node *nd, uint64_t end);
 /* The word that says which tasks it may start, and where it leaves small results; NULL: there is

@@ -14,6 +14,14 @@ static void host_take_back(clu_node *nd, uint64_t end) {
                   CLU_NO_FD);
 }
 
+static int host_ask_signalled(clu_node *nd) {
+  if (clu_server_send(((clu_fork_node *)nd)->server, CLU_K_CANCEL, nd->id, NULL, 0, CLU_NO_FD) !=
+      CLU_OK)
+    return 0;
+  nd->interrupts++;
+  return 1;
+}
+
 static int host_is_cut(const clu_node *nd) { return ((const clu_fork_node *)nd)->server->cut; }
 
 /* ---- its stack, by messages ---- */
@@ -67,6 +75,7 @@ static const clu_transport transport = {
     .end_known = clu_fork_node_end_known,
     .free = clu_fork_node_free,
     .interrupt = clu_fork_node_interrupt,
+    .ask_signalled = host_ask_signalled,
     .take_back = host_take_back,
     .limit_memory = clu_fork_node_limit_memory,
     .stack = host_stack,

@@ -50,6 +50,8 @@ struct clu_transport {
   /* NULL: it cannot be interrupted. Where the interrupt is confirmed later, nd->interrupts
    * counts those under way. */
   void (*interrupt)(clu_node *nd, uint64_t seq);
+  /* NULL: 0. See clu_node_ask_signalled(). What is asked counts in nd->interrupts. */
+  int (*ask_signalled)(clu_node *nd);
   /* NULL: what has not begun cannot be asked for. */
   void (*take_back)(clu_node *nd, uint64_t end);
   /* NULL: nobody sees to a limit of its memory. */

@@ -176,3 +176,12 @@ void clu_sched_node_cut(clu_sched *s, int i, int cut, uint64_t now) {
   if (!cut) clu_sched_node_renew_time(s, nd, now);
   clu_sched_node_enlist(s, nd);
 }
+
+void clu_sched_unkilled(clu_sched *s, const clu_action *a) {
+  s->nodes[a->node]->interrupt = CLU_INTERRUPT_SENT;
+}
+
+void clu_sched_interrupt_arrived(clu_sched *s, int i, uint64_t now) {
+  clu_sched_node *nd = clu_sched_find_node(s, i);
+  if (nd && nd->interrupt == CLU_INTERRUPT_SENT) clu_sched_node_set_deadline(s, nd, now + s->grace);
+}

@@ -212,6 +212,11 @@ void clu_sched_away(clu_sched *s, int away);
 int clu_sched_is_urgent(const clu_sched *s);
 /* It could not be done; the tasks wait again. */
 void clu_sched_unsent(clu_sched *s, const clu_action *a);
+/* A KILL was not done: the interrupt may still be on its way to the node, or the answer on its way
+ * from there. It comes again, the grace after clu_sched_interrupt_arrived(). */
+void clu_sched_unkilled(clu_sched *s, const clu_action *a);
+/* The interrupt has reached node `i`, which has all the grace from now on. */
+void clu_sched_interrupt_arrived(clu_sched *s, int i, uint64_t now);
 /* When it has to be asked again even if nothing happens; UINT64_MAX: never. */
 uint64_t clu_sched_deadline(const clu_sched *s);
 /* How long to wait until then, `most` at most. */

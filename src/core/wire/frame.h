@@ -54,7 +54,7 @@ enum clu_kind {
                    end of the data socket */
   CLU_K_OUTPUT, /* passes a descriptor for the nodes' output. With a text: that file there */
   CLU_K_ERRORS, /* the same for their error output, where it differs */
-  CLU_K_CANCEL, /* seq: the node. u64 request */
+  CLU_K_CANCEL, /* seq: the node. u64 request; or nothing: only the answer is wanted */
   CLU_K_STOP,   /* seq: the node. u32 milliseconds of grace, after which it is killed */
   CLU_K_QUIT,   /* end all */
   /* fork server to master */
@@ -64,7 +64,7 @@ enum clu_kind {
   CLU_K_REFUSED, /* seq: the node. The error's text */
   CLU_K_EXITED,  /* seq: the node. u32 by_signal, u32 code, u32 enum clu_end_of_memory or 0, u64 how
                     much it had, u64 the first task that it has not begun */
-  CLU_K_SIGNALLED, /* seq: the node. The CANCEL was delivered */
+  CLU_K_SIGNALLED, /* seq: the node. The CANCEL was delivered, or the node is no more */
   CLU_K_BYE,       /* idle for too long */
   /* master to node, about tasks */
   CLU_K_JOB,     /* seq: the job. What its tasks have in common */

@@ -20,6 +20,15 @@
 
 /* ---- decisions are carried out ---- */
 
+/* Whether a node has had its grace since its interrupt was there, and has not answered, as far as
+ * its host knows: where the connection stood still, both may be on their way. */
+static int is_overdue(clu_node *nd, task_node *at, uint64_t head) {
+  if (clu_node_is_interrupted(nd)) return 0;
+  if (at->asked == head) return 1;
+  at->asked = head;
+  return !clu_node_ask_signalled(nd);
+}
+
 void clu_tasks_act(tasks *t, int may_send) {
   int last =
       -1; /* the node whose messages were not flushed yet: those of one node leave together */
@@ -45,8 +54,10 @@ void clu_tasks_act(tasks *t, int may_send) {
       clu_node_interrupt(nd, a.seq);
     } else if (nd && a.what == CLU_ACT_TAKE_BACK) {
       clu_node_take_back(nd, a.seq);
-    } else if (nd) {
+    } else if (nd && is_overdue(nd, &t->nodes[a.node], clu_sched_node_head(t->sched, a.node))) {
       clu_tasks_kill(nd, &t->nodes[a.node], TASK_KILL_NO_REACTION);
+    } else if (nd) {
+      clu_sched_unkilled(t->sched, &a);
     }
   }
   clu_tasks_flush(t, last);

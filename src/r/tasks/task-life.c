@@ -147,7 +147,7 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   at->word = TASK_NO_WORD;
   at->idle = t->is_idle = 0;
   at->memory = 0;
-  at->early = 0;
+  at->early = at->asked = 0;
   clu_node_set_data(nd, at);
   if (clu_node_ring(nd))
     t->has_rings = 1;

@@ -213,6 +213,8 @@ static void on_message(clu_node *nd, clu_msg *m) {
     on_results(nd, at, m);
   else if (m->kind == CLU_K_EXITED)
     clu_sched_node_begun(at->tasks->sched, at->index, clu_get64(m->body->data + 20));
+  else if (m->kind == CLU_K_SIGNALLED)
+    clu_sched_interrupt_arrived(at->tasks->sched, at->index, clu_os_now());
   else if (m->kind == CLU_K_TAKEN)
     clu_sched_node_taken(at->tasks->sched, at->index, clu_get64(m->body->data));
   else if (m->kind == CLU_K_RESULT && (!m->body || m->body->size < CLU_RESULT_HEAD))

@@ -50,6 +50,7 @@ typedef struct task_node {
   int cut;         /* whether it could be reached when that was looked at: enum clu_reach */
   int over_memory; /* it had more than it may */
   int killed;      /* enum task_kill: ended by the session */
+  uint64_t asked;  /* the task it was to give up, about which its host was asked once more */
   int word;        /* enum task_word */
   int idle;        /* it was told to end since nobody needed it: who needs it gets another */
   int64_t memory;  /* what it had then, where the session has asked */
