@@ -26,6 +26,12 @@ check_cluster <- function(cl) {
     throw("argument", "`cl` has to be a cluster made by make_cluster()")
 }
 
+# What the error of an argument that is missing says besides where `cl` is there and is none.
+hint_for_cluster <- function(frame) {
+  is_one <- eval(quote(missing(cl) || is.null(cl) || inherits(cl, "clutch_cluster")), frame)
+  if (is_one) "" else "; `cl` comes first: a cluster made by make_cluster(), or NULL"
+}
+
 # What all nodes of a cluster share: an environment.
 info_of <- function(cl) .subset2(.subset2(cl, 1L), "info")
 

@@ -36,8 +36,9 @@
 #' `"fork_server"`: the session starts one clean R, the fork server. That attaches the default
 #' packages and `packages`, and forks the nodes from itself. A node has nothing of the session's
 #' workspace, files, devices or threads. It has its own temporary folder and random numbers, and the
-#' session's environment variables, working directory and [.libPaths()]. The fork server stays for
-#' later clusters, see [fork_server_stop()]. It tells how a node ended, and ends all nodes when the
+#' session's environment variables, working directory and [.libPaths()]. What that is told later
+#' holds from the next map or task on. The fork server stays for later clusters, see
+#' [fork_server_stop()]. It tells how a node ended, and ends all nodes when the
 #' session ends, whatever ends it. No port is opened.
 #'
 #' `"spawn"`: each node is an R process of its own start. It is used, with a message, when a package

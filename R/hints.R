@@ -10,11 +10,35 @@ hint_for_name <- function(name) {
   found <- Find(function(p) exists(name, as.environment(p), inherits = FALSE), packages)
   if (length(found)) {
     package <- sub("^package:", "", found)
+    if (package %in% of_source()) return(hint_for_source())
     text <- "\nThe node does not have '%s': attach package '%s' there with `.packages = \"%s\"`"
     return(sprintf(text, name, package, package))
   }
-  sprintf("\nNeither the workspace of the session nor a package that is attached there has '%s'",
-          name)
+  sprintf("\nNeither the workspace of the session nor a package that is attached there has '%s'%s",
+          name, hint_for_source())
+}
+
+# Packages that the session has from their sources, by pkgload::load_all().
+of_source <- function() {
+  if (!isNamespaceLoaded("pkgload")) return(character())
+  is_source <- function(p) exists(".__DEVTOOLS__", asNamespace(p), inherits = FALSE)
+  setdiff(Filter(is_source, loadedNamespaces()), "clutch")
+}
+
+hint_for_source <- function() {
+  packages <- of_source()
+  if (!length(packages)) return("")
+  sprintf("\nNodes have packages that are installed, and load_all() has loaded %s from its source",
+          paste0("'", packages, "'", collapse = ", "))
+}
+
+# Base R, and packages, find out only that the address is none.
+hint_for_pointer <- function(text) {
+  if (grepl("^there is no package called", text)) return(hint_for_source())
+  if (!grepl("NULL value passed as symbol address|external pointer", text)) return("")
+  paste0("\nObjects of compiled code (external pointers) cannot be sent to a node, nor functions ",
+         "that Rcpp::sourceCpp() has made: make them on the nodes, in the function or by ",
+         "cluster_setup()")
 }
 
 # In the workspace, or in a function that is being evaluated and is neither base R's nor ours.
@@ -34,7 +58,7 @@ hint_for_connection <- function(text) {
   }
   known <- c("invalid connection", "can(not| only) (read from|write to) ",
              "not enabled for this connection")
-  if (!any(vapply(known, grepl, NA, text))) return("")
+  if (!any(vapply(known, grepl, NA, text))) return(hint_for_pointer(text))
   paste0("\nConnections cannot be sent to a node: ",
          "one that was opened in the session is not open there. ",
          "Open it in the function")

@@ -25,6 +25,8 @@ new_plan <- function(request, launcher) {
   info$started <- Sys.time()
   info$oom_kills <- oom_kills()
   info$libraries <- libraries_for(request)
+  info$session_libraries <- .libPaths()
+  if (is.null(the$libraries)) the$libraries <- info$session_libraries
   info
 }
 

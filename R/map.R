@@ -417,7 +417,7 @@ check_call <- function(frame, vectors, which_missing) {
   is_missing <- eval(which_missing, frame)
   if (any(is_missing)) {
     name <- c("cl", vectors, ".f")[is_missing][[1L]]
-    throw("argument", sprintf("argument `%s` is missing", name))
+    throw("argument", sprintf("argument `%s` is missing%s", name, hint_for_cluster(frame)))
   }
   if (inherits(frame[[vectors[[1L]]]], "clutch_cluster") && !inherits(frame$cl, "clutch_cluster")) {
     throw("argument", paste("an argument whose name begins like `cl` was taken for the cluster:",

@@ -213,6 +213,9 @@ test_that("vectors of no use are errors that name them", {
     expect_identical(text(cluster_pmap(cl, .f = sum)), "argument `.l` is missing")
     expect_identical(text(cluster_imap_dbl(cl, 1:2)), "argument `.f` is missing")
     expect_identical(text(cluster_iwalk(.x = 1, .f = sum)), "argument `cl` is missing")
+    expect_identical(text(cluster_map(1:2, sqrt)),
+                     paste("argument `.f` is missing; `cl` comes first: a cluster made by",
+                           "make_cluster(), or NULL"))
     expect_match(text(cluster_pmap(cl, list(1), function(x, c) c, c = 3)), ".more = list",
                  fixed = TRUE)
     expect_match(text(cluster_imap(2, 1:2, sum)), "`cl` has to be a cluster", fixed = TRUE)
