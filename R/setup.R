@@ -89,9 +89,10 @@ cluster_export <- function(cl, varlist, envir = parent.frame()) {
   values <- variables(varlist, envir, "varlist")
   call_all_nodes(cl, export_here, values, "what is exported cannot be stored")
   info <- cl[[1L]]$info
-  names <- sort(varlist)
-  others <- Filter(function(s) !identical(s$export, names), setup_of(info))
-  set_setup(info, c(others, list(list(fun = export_here, arg = values, export = names))))
+  names <- if (length(varlist) > 1L) sort(varlist) else varlist
+  setup <- setup_of(info)
+  for (k in rev(seq_along(setup))) if (identical(setup[[k]]$export, names)) setup[[k]] <- NULL
+  set_setup(info, c(setup, list(list(fun = export_here, arg = values, export = names))))
   invisible(NULL)
 }
 

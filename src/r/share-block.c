@@ -86,9 +86,14 @@ static uint64_t may_wait(void) {
 
 /* What is sent again and again, as share() makes it, takes no memory again, but some address space
  * and one of the mappings that a process may have: each of 8 nodes took 3 ms of its time for
- * collections each time that 100 MB came once more. An address space with a limit is used up. */
+ * collections each time that 100 MB came once more. An address space with a limit is used up:
+ * whether there is one is asked once for each message. */
+static int may_be_many = -1;
+
 static uint64_t counted_of(const clu_segment *s, uint64_t bytes) {
-  return clu_segment_is_again(s) && clu_os_segment_may_be_many() ? bytes / 16 : bytes;
+  if (!clu_segment_is_again(s)) return bytes;
+  if (may_be_many < 0) may_be_many = clu_os_segment_may_be_many();
+  return may_be_many ? bytes / 16 : bytes;
 }
 
 /* What is dropped at once, and was never touched, takes no memory; but it makes R collect what is
@@ -103,6 +108,7 @@ void clu_shared_expect(const clu_segments *list) {
   static const uint64_t few = 16000000;
   uint64_t more = 0, wait, most;
   R_xlen_t n;
+  may_be_many = -1;
   if (in_use > mapped) in_use = mapped; /* some of that was dropped meanwhile */
   for (int i = 0; list && i < list->n; i++)
     more += counted_of(list->of[i], clu_segment_size(list->of[i]));

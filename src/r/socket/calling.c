@@ -16,8 +16,16 @@ SEXP clu_own_call(const char *name, SEXP handle, SEXP argument) {
   return Rf_lang4(Rf_findFun(Rf_install(".Call"), R_BaseEnv), routine, handle, argument);
 }
 
+int clu_is_base_frame(SEXP frame) {
+  return TYPEOF(frame) == ENVSXP && clu_parent_env(frame) == R_BaseNamespace;
+}
+
+/* R_GetCurrentEnv() is that of the innermost context, which need not be a function's. But where it
+ * is the frame of a function of base, that function is the one. */
 SEXP clu_calling_frame(void) {
   static SEXP call;
+  SEXP now = R_GetCurrentEnv();
+  if (clu_is_base_frame(now)) return now;
   if (!call) {
     R_PreserveObject(call = Rf_lang1(R_NilValue));
     SETCAR(call, clu_package_value("calling_frame"));
@@ -25,25 +33,35 @@ SEXP clu_calling_frame(void) {
   return Rf_eval(call, R_BaseEnv);
 }
 
-enum { ITS_OBJECT, ITS_REFHOOK, ITS_XDR, ITS_COMPRESS, ITS_CON, ITS_CONNECTION, ITS_FILE, N_NAMES };
+enum {
+  ITS_OBJECT,
+  ITS_REFHOOK,
+  ITS_XDR,
+  ITS_COMPRESS,
+  ITS_CON,
+  ITS_CONNECTION,
+  ITS_FILE,
+  ITS_WHAT
+};
 
 static int has(SEXP frame, int which) {
-  static const char *names[N_NAMES] = {"object", "refhook",    "xdr", "compress",
-                                       "con",    "connection", "file"};
-  static SEXP symbols[N_NAMES];
+  static const char *names[] = {"object", "refhook",    "xdr",  "compress",
+                                "con",    "connection", "file", "what"};
+  static SEXP symbols[sizeof names / sizeof *names];
   if (!symbols[which]) symbols[which] = Rf_install(names[which]);
   return R_existsVarInFrame(frame, symbols[which]);
 }
 
-int clu_is_base_frame(SEXP frame) {
-  return TYPEOF(frame) == ENVSXP && clu_parent_env(frame) == R_BaseNamespace;
+int clu_serializes(SEXP frame) {
+  return clu_is_base_frame(frame) && has(frame, ITS_REFHOOK) &&
+         (has(frame, ITS_XDR) || has(frame, ITS_COMPRESS));
 }
 
-int clu_serializes(SEXP frame) {
-  if (!clu_is_base_frame(frame) || !has(frame, ITS_OBJECT) || !has(frame, ITS_REFHOOK)) return 0;
-  return (has(frame, ITS_CONNECTION) && has(frame, ITS_XDR)) ||
-         (has(frame, ITS_FILE) && has(frame, ITS_COMPRESS));
+int clu_unserializes(SEXP frame) {
+  return has(frame, ITS_CONNECTION) && has(frame, ITS_REFHOOK) && !has(frame, ITS_OBJECT);
 }
+
+int clu_reads_vector(SEXP frame) { return has(frame, ITS_WHAT); }
 
 int clu_called_for_itself(void) {
   static SEXP call;

@@ -151,7 +151,7 @@ static void tell_end(conn *c, SEXP frame, int whole) {
 static SEXP reading_frames(void) {
   static SEXP call;
   SEXP frame = PROTECT(clu_calling_frame());
-  if (clu_is_base_frame(frame) && clu_called_for_itself()) {
+  if (clu_is_base_frame(frame) && (clu_unserializes(frame) || clu_called_for_itself())) {
     UNPROTECT(1);
     return frame;
   }
@@ -190,7 +190,7 @@ static void begins(conn *c, int text) {
     tell_end(c, outer, 1);
   }
   tell_end(c, leaf, outer == R_NilValue);
-  c->vector = R_existsVarInFrame(leaf, Rf_install("what"));
+  c->vector = clu_reads_vector(leaf);
   c->reader = CLU_A_CALL;
   UNPROTECT(1);
 }

@@ -72,6 +72,10 @@ SEXP clu_package_value(const char *name);
 SEXP clu_own_call(const char *name, SEXP handle, SEXP argument);
 /* The frame of the function whose call of C this is; the workspace: there is none. */
 SEXP clu_calling_frame(void);
+/* Whether this frame of base is that of unserialize(), which no function of base or utils calls. */
+int clu_unserializes(SEXP frame);
+/* Whether it is that of readBin(). */
+int clu_reads_vector(SEXP frame);
 /* Of a function of base. */
 int clu_is_base_frame(SEXP frame);
 /* Of serialize() or saveRDS(), by the names of their arguments. */
