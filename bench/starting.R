@@ -96,7 +96,7 @@ if (wanted("first")) for (r in seq_len(3L * reps)) {
 
 # Late: for minutes after thousands of folders were removed some file systems take ten times as long to make one.
 for (n in if (quick) 1000L else c(1000L, 4000L))
-  in_turn("many", n, list("Rscript -e 1" = one_r, clutch = function() cold(of_us(n))), min(reps, 3L))
+  in_turn("many", n, list("Rscript -e 1" = one_r, clutch = function() cold(of_us(n))), min(reps, 5L))
 
 # MB that a node has written to, idle and after a map of 10 elements a node
 written_mb <- function(pids) stats::median(vapply(pids, function(p) {
