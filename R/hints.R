@@ -32,9 +32,14 @@ hint_for_source <- function() {
           paste0("'", packages, "'", collapse = ", "))
 }
 
+# What an error's text may come from, whatever the node has or has not.
+hint_for_text <- function(text) {
+  if (grepl("^there is no package called", text)) return(hint_for_source())
+  paste0(hint_for_connection(text), hint_for_pointer(text))
+}
+
 # Base R, and packages, find out only that the address is none.
 hint_for_pointer <- function(text) {
-  if (grepl("^there is no package called", text)) return(hint_for_source())
   if (!grepl("NULL value passed as symbol address|external pointer", text)) return("")
   paste0("\nObjects of compiled code (external pointers) cannot be sent to a node, nor functions ",
          "that Rcpp::sourceCpp() has made: make them on the nodes, in the function or by ",
@@ -58,7 +63,7 @@ hint_for_connection <- function(text) {
   }
   known <- c("invalid connection", "can(not| only) (read from|write to) ",
              "not enabled for this connection")
-  if (!any(vapply(known, grepl, NA, text))) return(hint_for_pointer(text))
+  if (!any(vapply(known, grepl, NA, text))) return("")
   paste0("\nConnections cannot be sent to a node: ",
          "one that was opened in the session is not open there. ",
          "Open it in the function")

@@ -26,7 +26,6 @@ new_plan <- function(request, launcher) {
   info$oom_kills <- oom_kills()
   info$libraries <- libraries_for(request)
   info$session_libraries <- .libPaths()
-  if (is.null(the$libraries)) the$libraries <- info$session_libraries
   info
 }
 

@@ -7,6 +7,11 @@ set_setup <- function(info, setup) info$setup <- .Call(ffi_weak_new, info, setup
 
 # Where the session finds packages may change while nodes are there: they are told before the next
 # job, whose functions may be of such a package. Not those of other machines.
+has_other_libraries <- function(cl) {
+  inherits(cl, "clutch_cluster") && length(cl) > 0L &&
+    !identical(.libPaths(), info_of(cl)$session_libraries)
+}
+
 tell_libraries <- function(cl, info) {
   paths <- .libPaths()
   info$session_libraries <- paths

@@ -20,7 +20,6 @@
 #   links        link processes to other hosts, see link.R
 #   tree_from    so many hosts and more are started as a tree, see launch-tree.R
 #   clusters     how many there were
-#   libraries    .libPaths() when the first of them was made, see setup-kept.R
 #   is_child     this is a forked child of a session
 #   profiling    the process that makes a profile: cluster_profile()
 #   on_new_nodes what is told of nodes that are made for mclapply()

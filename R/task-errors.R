@@ -102,6 +102,6 @@ failure_hint <- function(text, lacks) {
 missing_hint <- function(text) {
   missing <- "^(object '(.*)' not found|could not find function \"(.*)\")$"
   found <- regmatches(text, regexec(missing, text))[[1L]]
-  if (!length(found)) return(hint_for_connection(text))
+  if (!length(found)) return(hint_for_text(text))
   hint_for_name(paste0(found[[3L]], found[[4L]]))
 }

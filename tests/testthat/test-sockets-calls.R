@@ -130,6 +130,28 @@ test_that("unserialize() and readRDS() that timed out can be repeated", {
   })
 })
 
+# In which function R is it tells otherwise then.
+test_that("the same while R takes samples for a profile, and without its compiler", {
+  p <- binary_pair()
+  bytes <- serialize(list(1:3, "a"), NULL)
+  expect_both <- function() {
+    expect_identical(in_two_parts(p, bytes[1:20], bytes[-(1:20)], unserialize), list(1:3, "a"))
+    serialize(list(2, "b"), p$a)
+    expect_identical(unserialize(p$b), list(2, "b"))
+  }
+  before <- compiler::enableJIT(0)
+  Rprof(file <- tempfile())
+  on.exit({
+    Rprof(NULL)
+    compiler::enableJIT(before)
+    unlink(file)
+    close_all(p$a, p$b)
+  })
+  expect_both()
+  Rprof(NULL)
+  expect_both()
+})
+
 test_that("a time limit gives back what the call had", {
   expect_nothing_left({
     p <- socket_pair(blocking = TRUE, timeout = Inf)

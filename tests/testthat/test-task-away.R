@@ -337,13 +337,13 @@ test_that("one task after the other does not wake the thread", {
   invisible(collect_all(t))
   fresh <- union(setdiff(threads(), before), before[-1L])
   count <- function() sum(vapply(fresh, switches, 1))
-  # of some rounds the best: on a busy machine an answer comes late, and the thread does its work
-  woken <- vapply(1:10, function(round) {
+  # one round of many: on a busy machine an answer comes late, and the thread does its work
+  woken_in_a_round <- function() {
     n <- count()
     for (i in 1:40) collect(cluster_submit(cl, i))
     count() - n
-  }, 0)
-  expect_lt(min(woken), 8)
+  }
+  expect_true(eventually(woken_in_a_round() < 8, 60))
 })
 
 test_that("forks of the session while tasks are out neither hang nor disturb them", {
