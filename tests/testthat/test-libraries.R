@@ -1,5 +1,9 @@
 # Packages that the session finds, or has, and nodes that were there before do not.
 
+# R CMD check would look for that package, if this were code.
+by_name <- eval(str2lang("function(i) clutchtestlib::clutchtestlib_fun(i)"))
+environment(by_name) <- globalenv()
+
 # The library, in which the source is, too.
 made_library <- function() {
   lib <- tempfile("library-")
@@ -25,7 +29,7 @@ test_that("what .libPaths() is told after the start holds on nodes, replaced one
   cluster_setup(clusters[[2L]], after <- "setup")
   for (cl in clusters) {
     expect_identical(cluster_map(cl, 1:3, fun), list(3, 5, 7))
-    expect_identical(collect(cluster_submit(cl, clutchtestlib::clutchtestlib_fun(1))), 3)
+    expect_identical(collect(cluster_submit_call(cl, by_name, list(1))), 3)
     tools::pskill(pids(cl)[[1L]], tools::SIGKILL)
     expect_true(eventually(!alive(pids(cl)[[1L]])))
     expect_identical(cluster_map_dbl(cl, 1:20, function(i) {
@@ -54,8 +58,7 @@ test_that("a package that the session has from its source: the error says it", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl), add = TRUE)
   fun <- getExportedValue("clutchtestlib", "clutchtestlib_fun")
-  calls <- list(fun, function(i) clutchtestlib_fun(i),
-                function(i) clutchtestlib::clutchtestlib_fun(i))
+  calls <- list(fun, function(i) clutchtestlib_fun(i), by_name)
   for (f in calls) {
     expect_error(suppressWarnings(cluster_map(cl, 1, f)), "load_all() has loaded 'clutchtestlib'",
                  fixed = TRUE, class = "clutch_task_error")
