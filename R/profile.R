@@ -172,7 +172,7 @@ end_profile <- function(clusters, p) {
 # there is not told.
 tell_node <- function(node, fun, args) {
   if (inherits(node, "clutch_psock_node")) return(tell_psock_node(node, fun, args))
-  tryCatch(.Call(ffi_node_tell, node$handle, fun, args), clutch_error = function(e) FALSE)
+  tell_handle(node$handle, fun, args)
 }
 
 # Its answer is thrown away, as that to a call that was given up.

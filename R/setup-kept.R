@@ -5,21 +5,25 @@
 setup_of <- function(info) if (!is.null(info$setup)) .Call(ffi_weak_value, info$setup)
 set_setup <- function(info, setup) info$setup <- .Call(ffi_weak_new, info, setup)
 
-# Where the session finds packages may change while nodes are there: they are told before the next
-# job, whose functions may be of such a package. Not those of other machines.
+# Has a node call a function when it has done what it is at, whatever comes of it. FALSE: it is not
+# there.
+tell_handle <- function(handle, fun, args) {
+  tryCatch(.Call(ffi_node_tell, handle, fun, args), clutch_error = function(e) FALSE)
+}
+
+# Whether .libPaths() has changed since the nodes were told.
 has_other_libraries <- function(cl) {
   inherits(cl, "clutch_cluster") && length(cl) > 0L &&
     !identical(.libPaths(), info_of(cl)$session_libraries)
 }
 
-tell_libraries <- function(cl, info) {
+# Before the next job, whose functions may be of a package that is found there only: all nodes of
+# the cluster, of which the job may have a part. Not those of other machines.
+tell_libraries <- function(info) {
   paths <- .libPaths()
   info$session_libraries <- paths
   if (is.null(info$libraries)) return(invisible())
-  for (node in unclass(cl)) {
-    tryCatch(.Call(ffi_node_tell, node$handle, libraries_here, list(paths)),
-             clutch_error = function(e) FALSE)
-  }
+  for (handle in info$handles) tell_handle(handle, libraries_here, list(paths))
   others <- Filter(function(s) !isTRUE(s$libraries), setup_of(info))
   set_setup(info, c(list(list(fun = libraries_here, arg = paths, libraries = TRUE)), others))
   invisible()

@@ -27,7 +27,10 @@ test_that("what .libPaths() is told after the start holds on nodes, replaced one
   .libPaths(c(lib, before))
   fun <- getExportedValue("clutchtestlib", "clutchtestlib_fun")
   cluster_setup(clusters[[2L]], after <- "setup")
+  # a part of a cluster first: the others are told, too
+  for (cl in clusters) expect_identical(cluster_map(cl[1], 1, fun), list(3))
   for (cl in clusters) {
+    expect_identical(cluster_map(cl[2], 1:3, fun), list(3, 5, 7))
     expect_identical(cluster_map(cl, 1:3, fun), list(3, 5, 7))
     expect_identical(collect(cluster_submit_call(cl, by_name, list(1))), 3)
     tools::pskill(pids(cl)[[1L]], tools::SIGKILL)
