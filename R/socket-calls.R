@@ -4,9 +4,6 @@
 
 utils_namespace <- asNamespace("utils")
 
-# The frame of the function whose call of C this is, see src/r/socket/calling.c.
-calling_frame <- function() sys.frame(-1L)
-
 # Called when a connection is read, no call is known that reads it, and the function that reads may
 # be a part of another call, see src/r/socket/connection-read.c. A list of two frames: of the
 # function that reads, and of the call that it is a part of: the outermost one of base or utils, by

@@ -180,6 +180,57 @@ test_that("an object of many parts leaves as a whole, and one that fails does no
   close_all(p$a, p$b, saved$a, saved$b)
 })
 
+test_that("an object of any kind leaves when it is whole, and then nothing is held back", {
+  p <- socket_pair(open = "a+b", blocking = TRUE)
+  f <- function(x, ...) x + 1
+  environment(f) <- globalenv() # not this test's, which has the connections
+  f <- compiler::cmpfun(f)
+  e <- new.env()
+  e$self <- e
+  plain <- list(NULL, 1L, 1:3, c(1, 2.5), NA, 1i, as.raw(1:3), "X\n", c("a", NA, "\u00fc"), list(),
+                list(a = 1:3, b = list(c = "X\n", 2)), c(a = 1, b = 2), quote(x + y), "B\n")
+  others <- list(mtcars, factor(c("a", "b")), stats::as.formula("y ~ x", globalenv()), f, sum,
+                 globalenv(), asNamespace("stats"), as.list(1:500), stats::runif(20000),
+                 expression(a, b), letters[0], 1:20 + 0, as.character(1:30),
+                 structure(1:3, class = "of its own", at = Sys.time()))
+  for (x in c(plain, others)) for (xdr in c(TRUE, FALSE)) for (version in 2:3) {
+    serialize(x, p$a, xdr = xdr, version = version)
+    writeBin(as.raw(7), p$a)
+    expect_equal(unserialize(p$b), x)
+    expect_identical(readBin(p$b, "raw"), as.raw(7))
+  }
+  serialize(e, p$a)
+  same <- unserialize(p$b)
+  expect_identical(same$self, same)
+  for (x in plain) { # the bytes are those that serialize() makes
+    serialize(x, p$a)
+    bytes <- serialize(x, NULL)
+    expect_identical(readBin(p$b, "raw", length(bytes)), bytes)
+    expect_identical(socket_info(p$b)$queued_in, 0)
+  }
+  # two bytes that look like the beginning of one
+  writeBin(charToRaw("X\n"), p$a)
+  expect_identical(readBin(p$b, "raw", 2), charToRaw("X\n"))
+  close_all(p$a, p$b)
+})
+
+test_that("who serializes and who reads is found where functions of base call them", {
+  p <- socket_pair(open = "a+b", blocking = TRUE)
+  hook <- function(e) stop("no")
+  x <- list(1, environment())
+  expect_error(lapply(list(x), serialize, p$a, refhook = hook), "no")
+  expect_error(do.call(serialize, list(x, p$a, refhook = hook)), "no")
+  expect_identical(socket_info(p$b)$queued_in, 0)
+  lapply(1:2, serialize, p$a)
+  expect_identical(lapply(list(p$b, p$b), unserialize), list(1L, 2L))
+  # what the first call has read is not put back when the second fails
+  socket_timeout(p$b, 0.1)
+  cat("one\ntwo\n", file = p$a)
+  expect_s3_class(caught(lapply(1:2, readLines, con = p$b)), "clutch_socket_timeout")
+  expect_identical(readLines(p$b, 1), "two")
+  close_all(p$a, p$b)
+})
+
 test_that("encodings are converted in both directions", {
   for (encoding in c("latin1", "UTF-16LE", "UTF-8", "UTF-16")) {
     l <- socket_listen(0)

@@ -20,15 +20,18 @@ int clu_is_base_frame(SEXP frame) {
   return TYPEOF(frame) == ENVSXP && clu_parent_env(frame) == R_BaseNamespace;
 }
 
-/* R_GetCurrentEnv() is that of the innermost context, which need not be a function's. But where it
- * is the frame of a function of base, that function is the one. */
+/* As sys.frame(-1) in a function that is called here, but without a function: .Internal(eval())
+ * has a context of its own, and evaluates .Internal(sys.frame(-1)) there. (R_GetCurrentEnv() is
+ * where the function was called from, before R 4.6.) */
 SEXP clu_calling_frame(void) {
   static SEXP call;
-  SEXP now = R_GetCurrentEnv();
-  if (clu_is_base_frame(now)) return now;
   if (!call) {
-    R_PreserveObject(call = Rf_lang1(R_NilValue));
-    SETCAR(call, clu_package_value("calling_frame"));
+    SEXP which = PROTECT(Rf_ScalarInteger(-1));
+    SEXP frame = PROTECT(clu_internal_call(PROTECT(Rf_lang2(Rf_install("sys.frame"), which))));
+    SEXP quoted = PROTECT(Rf_lang2(Rf_findFun(R_QuoteSymbol, R_BaseEnv), frame));
+    SEXP eval = PROTECT(Rf_lang4(Rf_install("eval"), quoted, R_BaseEnv, R_NilValue));
+    R_PreserveObject(call = clu_internal_call(eval));
+    UNPROTECT(5);
   }
   return Rf_eval(call, R_BaseEnv);
 }
@@ -44,17 +47,57 @@ enum {
   ITS_WHAT
 };
 
-static int has(SEXP frame, int which) {
+static SEXP symbol(int which) {
   static const char *names[] = {"object", "refhook",    "xdr",  "compress",
                                 "con",    "connection", "file", "what"};
   static SEXP symbols[sizeof names / sizeof *names];
   if (!symbols[which]) symbols[which] = Rf_install(names[which]);
-  return R_existsVarInFrame(frame, symbols[which]);
+  return symbols[which];
 }
+
+static int has(SEXP frame, int which) { return R_existsVarInFrame(frame, symbol(which)); }
 
 int clu_serializes(SEXP frame) {
   return clu_is_base_frame(frame) && has(frame, ITS_REFHOOK) &&
          (has(frame, ITS_XDR) || has(frame, ITS_COMPRESS));
+}
+
+/* `*left`: how many objects more may be looked at. */
+static int is_written_alone(SEXP x, int *left) {
+  static SEXP sequence;
+  if (--*left < 0) return 0;
+  if (ALTREP(x)) { /* 1:3 is one; of others the class may be of any package */
+    if (!sequence) {
+      SEXP from = PROTECT(Rf_ScalarInteger(1)), to = PROTECT(Rf_ScalarInteger(3));
+      SEXP call = PROTECT(Rf_lang3(Rf_findFun(Rf_install(":"), R_BaseEnv), from, to));
+      R_PreserveObject(sequence = Rf_eval(call, R_BaseEnv));
+      UNPROTECT(3);
+    }
+    return ALTREP_CLASS(x) == ALTREP_CLASS(sequence) && !clu_has_attributes(x);
+  }
+  if (clu_has_attributes(x)) {
+    SEXP names = Rf_getAttrib(x, R_NamesSymbol);
+    if (clu_attribute_count(x) != 1 || TYPEOF(names) != STRSXP || ALTREP(names)) return 0;
+  }
+  switch (TYPEOF(x)) {
+  case NILSXP:
+  case LGLSXP:
+  case INTSXP:
+  case REALSXP:
+  case CPLXSXP:
+  case RAWSXP:
+  case STRSXP: return 1;
+  case VECSXP:
+    for (R_xlen_t i = 0; i < Rf_xlength(x); i++)
+      if (!is_written_alone(VECTOR_ELT(x, i), left)) return 0;
+    return 1;
+  default: return 0;
+  }
+}
+
+int clu_serializes_alone(SEXP frame) {
+  int left = 100;
+  return is_written_alone(Rf_eval(symbol(ITS_OBJECT), frame), &left);
 }
 
 int clu_unserializes(SEXP frame) {

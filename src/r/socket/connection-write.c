@@ -20,60 +20,96 @@ static SEXP uncork_call(SEXP handle) {
 
 /* serialize() writes an object in pieces of 4 and 8 bytes, each of which would be a packet. (For
  * its own sockets R collects them, but goes by their class.) The first two bytes tell that it
- * begins. If it is base's serialize() or saveRDS(), its frame calls ffi_connection_uncork() when it
- * is left: until then what is written is held back. When it is left by a jump and nothing has gone,
- * nothing does. */
-static int cork(conn *c) {
+ * begins. If it is base's serialize() or saveRDS(), what is written is held back until it is whole:
+ * until the bytes tell so, or where they do not, and where R code may be called meanwhile and give
+ * it up, until the frame of serialize() is left. That calls ffi_connection_uncork(). When it is
+ * left by a jump and nothing has gone, nothing does. */
+enum { NOT_CORKED, UNTIL_OBJECT_ENDS, UNTIL_FRAME_IS_LEFT };
+
+static void cork_until_left(conn *c, SEXP frame) {
+  c->corked = UNTIL_FRAME_IS_LEFT;
+  clu_on_exit(frame, c->handle, uncork_call, CLU_ON_EXIT_UNCORK);
+}
+
+static void cork(conn *c) {
   SEXP frame = PROTECT(clu_calling_frame());
-  int yes = clu_serializes(frame);
-  if (yes) clu_on_exit(frame, c->handle, uncork_call, CLU_ON_EXIT_UNCORK);
+  c->held_n = c->cork_sent = 0;
+  if (!clu_serializes(frame)) {
+    c->corked = NOT_CORKED;
+  } else if (clu_serializes_alone(frame)) {
+    c->corked = UNTIL_OBJECT_ENDS;
+    memset(&c->end, 0, sizeof c->end);
+  } else {
+    cork_until_left(c, frame);
+  }
   UNPROTECT(1);
-  return yes;
+}
+
+/* Its end will not be known, or not before something has to leave. */
+static void follow_no_more(conn *c) {
+  cork_until_left(c, PROTECT(clu_calling_frame()));
+  UNPROTECT(1);
+}
+
+static void send_held(conn *c) {
+  size_t n = c->held_n;
+  c->held_n = 0;
+  clu_socket_put_all(c->s, c->held, n);
+}
+
+/* 0: there is no room, and what was held has left. */
+static int hold(conn *c, const void *from, size_t n) {
+  if (!c->held) {
+    c->held = malloc(HELD);
+    if (!c->held) {
+      c->corked = NOT_CORKED;
+      clu_raise("memory", "not enough memory");
+    }
+  }
+  if (c->held_n + n > HELD) {
+    if (c->corked == UNTIL_OBJECT_ENDS) follow_no_more(c);
+    c->cork_sent = 1;
+    send_held(c);
+    if (n > HELD / 4) return 0;
+  }
+  memcpy(c->held + c->held_n, from, n);
+  c->held_n += n;
+  if (c->corked != UNTIL_OBJECT_ENDS) return 1;
+  switch (clu_object_look(&c->end, c->held, c->held_n)) {
+  case CLU_OBJECT_GOES_ON: break;
+  case CLU_OBJECT_ENDS:
+    c->corked = NOT_CORKED;
+    send_held(c);
+    break;
+  default: follow_no_more(c);
+  }
+  return 1;
+}
+
+/* An object begins where none is under way, or where one was given up for want of memory: of one
+ * that goes on a number would come, or bytes of which the number is known. */
+static int begins(const conn *c, const unsigned char *p, size_t n) {
+  if (n != 2 || c->con->text || p[1] != '\n' || (p[0] != 'X' && p[0] != 'B')) return 0;
+  return c->corked == NOT_CORKED ||
+         (c->corked == UNTIL_OBJECT_ENDS && !clu_object_in_data(&c->end, c->held_n));
 }
 
 size_t clu_con_write(const void *from, size_t size, size_t n, Rconnection con) {
   conn *c = clu_conn_of(con);
   size_t all = size * n;
-  if (!c->corked && all == 2 && !con->text &&
-      (memcmp(from, "X\n", 2) == 0 || memcmp(from, "B\n", 2) == 0)) {
-    c->held_n = c->cork_sent = 0;
-    c->corked = cork(c);
-  }
-  if (c->corked) {
-    if (!c->held) {
-      c->held = malloc(HELD);
-      if (!c->held) clu_raise("memory", "not enough memory");
-      c->held_cap = HELD;
-    }
-    if (c->held_n + all <= c->held_cap) {
-      memcpy(c->held + c->held_n, from, all);
-      c->held_n += all;
-      return n;
-    }
-    c->cork_sent = 1;
-    clu_socket_put_all(c->s, c->held, c->held_n);
-    c->held_n = 0;
-    if (all <= HELD / 4) {
-      memcpy(c->held, from, all);
-      c->held_n = all;
-      return n;
-    }
-  }
-  clu_socket_put_all(c->s, from, all);
+  if (begins(c, from, all)) cork(c);
+  if (!c->corked || !hold(c, from, all)) clu_socket_put_all(c->s, from, all);
   return n;
 }
 
 /* serialize() has been left: by its end if it has a value. */
 SEXP ffi_connection_uncork(SEXP handle, SEXP value) {
   conn *c = R_ExternalPtrAddr(handle);
-  size_t n;
-  if (!c || !c->corked) return R_NilValue;
-  c->corked = 0;
-  n = c->held_n;
-  c->held_n = 0;
+  if (!c || c->corked != UNTIL_FRAME_IS_LEFT) return R_NilValue;
+  c->corked = NOT_CORKED;
   if (!c->s) return R_NilValue;
   if (value != handle)
-    clu_socket_put_all(c->s, c->held, n);
+    send_held(c);
   else if (c->cork_sent)
     clu_sock_shutdown(c->s, CLU_WRITE, NULL);
   return R_NilValue;

@@ -2,6 +2,7 @@
 #ifndef CLUTCH_R_SOCKET_CON_H
 #define CLUTCH_R_SOCKET_CON_H
 
+#include "core/base/object-end.h"
 #include "r/socket/socket.h"
 
 #include <stdarg.h>
@@ -46,9 +47,10 @@ typedef struct {
   char *front; /* characters that R has pushed back: they come first. [front_mark, front_at) have
                   been handed out */
   size_t front_cap, front_mark, front_at, front_n;
-  int corked; /* an object is being serialized: see cork() */
+  int corked;         /* an object is being serialized: see r/socket/connection-write.c */
+  clu_object_end end; /* of it */
   char *held;
-  size_t held_n, held_cap, cork_sent;
+  size_t held_n, cork_sent;
 } conn;
 
 /* ---- connection-base.c ---- */
@@ -80,6 +82,8 @@ int clu_reads_vector(SEXP frame);
 int clu_is_base_frame(SEXP frame);
 /* Of serialize() or saveRDS(), by the names of their arguments. */
 int clu_serializes(SEXP frame);
+/* Whether that will call no R code, nor C code of others, and fails for want of memory only. */
+int clu_serializes_alone(SEXP frame);
 /* Whether the function whose call of C this is was not called by one that has a connection, too. */
 int clu_called_for_itself(void);
 /* R objects that are made once for a connection: a list, with R_NilValue for what is not yet. */
