@@ -41,6 +41,37 @@ new_server <- function() {
   stop_cluster(make_cluster(1))
 }
 
+# 10 elements of 0.1 s a node
+nap <- function(i) Sys.sleep(0.1)
+environment(nap) <- globalenv()
+maps <- function(n, reps) {
+  if (wanted("maps")) for (r in seq_len(reps)) {
+    new_server()
+    cl <- make_cluster(n)
+    for (k in c("first map", "second map")) note(k, "clutch", n, r, seconds(cluster_map(cl, seq_len(10L * n), nap)))
+    note("stop", "clutch", n, r, seconds(stop_cluster(cl)))
+    if (n > 64L) next
+    cl <- makeForkCluster(n)
+    note("first map", "base, clusterApplyLB", n, r, seconds(clusterApplyLB(cl, seq_len(10L * n), nap)))
+    stopCluster(cl)
+  }
+}
+
+# Early: for minutes after thousands of folders were removed some file systems take ten times as long to make one, which
+# each node does for its first task.
+maps(64L, reps)
+
+# The first thing that a new node does, in milliseconds: at once, that is while it makes its folder and random numbers
+if (wanted("first")) new_server()
+if (wanted("first")) for (r in seq_len(3L * reps)) {
+  cl <- make_cluster(1)
+  note("first task (ms)", "clutch", 1L, r, 1000 * seconds(collect(cluster_submit(cl, 1))))
+  stop_cluster(cl)
+  cl <- make_cluster(1)
+  note("first map of one (ms)", "clutch", 1L, r, 1000 * seconds(cluster_map(cl, 1, identity)))
+  stop_cluster(cl)
+}
+
 # often: the pace of a machine may change by a half within seconds
 in_turn("cold", 64L, list("Rscript -e 1" = one_r, clutch = function() cold(of_us(64L))), 3L * reps)
 if (wanted("warm")) stop_cluster(make_cluster(1))
@@ -59,7 +90,7 @@ writeLines(c("options(clutch.prestart = commandArgs(TRUE)[[1L]] == 'on')", "libr
              "cl <- make_cluster(64)", "cat(as.numeric(Sys.time()) - began)",
              "stop_cluster(cl)", "cl <- make_cluster(64)", "stop_cluster(cl)", "began <- as.numeric(Sys.time())",
              "cl <- make_cluster(64)", "cat('', as.numeric(Sys.time()) - began)", "stop_cluster(cl)"), script)
-if (wanted("prestart")) for (r in seq_len(reps)) {
+if (wanted("prestart")) for (r in seq_len(3L * reps)) {
   # twice the time of one R: its cores are shared with what is started
   out <- system2(file.path(R.home("bin"), "Rscript"), c(script, "on", 2 * one_r()), stdout = TRUE)
   x <- as.numeric(strsplit(out, " ")[[1L]])
@@ -68,33 +99,8 @@ if (wanted("prestart")) for (r in seq_len(reps)) {
 }
 unlink(script)
 
-# 10 elements of 0.1 s a node
-nap <- function(i) Sys.sleep(0.1)
-environment(nap) <- globalenv()
-for (n in if (quick) 64L else c(64L, 1000L)) for (r in seq_len(if (n > 64L) min(reps, 2L) else reps)) {
-  if (!wanted("maps")) next
-  new_server()
-  cl <- make_cluster(n)
-  for (k in c("first map", "second map")) note(k, "clutch", n, r, seconds(cluster_map(cl, seq_len(10L * n), nap)))
-  note("stop", "clutch", n, r, seconds(stop_cluster(cl)))
-  if (n > 64L) next
-  cl <- makeForkCluster(n)
-  note("first map", "base, clusterApplyLB", n, r, seconds(clusterApplyLB(cl, seq_len(10L * n), nap)))
-  stopCluster(cl)
-}
+if (!quick) maps(1000L, min(reps, 2L))
 
-# The first thing that a new node does, in milliseconds: at once, that is while it makes its folder and random numbers
-if (wanted("first")) new_server()
-if (wanted("first")) for (r in seq_len(3L * reps)) {
-  cl <- make_cluster(1)
-  note("first task (ms)", "clutch", 1L, r, 1000 * seconds(collect(cluster_submit(cl, 1))))
-  stop_cluster(cl)
-  cl <- make_cluster(1)
-  note("first map of one (ms)", "clutch", 1L, r, 1000 * seconds(cluster_map(cl, 1, identity)))
-  stop_cluster(cl)
-}
-
-# Late: for minutes after thousands of folders were removed some file systems take ten times as long to make one.
 for (n in if (quick) 1000L else c(1000L, 4000L))
   in_turn("many", n, list("Rscript -e 1" = one_r, clutch = function() cold(of_us(n))), min(reps, 5L))
 
