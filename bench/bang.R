@@ -172,7 +172,7 @@ dir.create(dir)
 core <- file.path(dir, "bang")
 cc <- system2(file.path(R.home("bin"), "R"), c("CMD", "config", "CC"), stdout = TRUE)
 if (system(paste(cc, "-O2 -pthread -Isrc -o", core, "bench/bang.c src/core/base/*.c src/core/wire/*.c src/core/loop/*.c",
-                 "src/posix/*.c -lcrypto")) != 0L) stop("bench/bang.c cannot be compiled")
+                 "src/posix/*.c -lssl -lcrypto")) != 0L) stop("bench/bang.c cannot be compiled")
 erl <- Sys.which("erl")
 if (nzchar(erl)) stopifnot(system2(Sys.which("erlc"), c("-o", dir, "bench/bang.erl")) == 0L) else
   cat("without Erlang (`erl` is not installed; Debian: erlang-base)\n")
