@@ -20,26 +20,27 @@ static SEXP uncork_call(SEXP handle) {
 
 /* serialize() writes an object in pieces of 4 and 8 bytes, each of which would be a packet. (For
  * its own sockets R collects them, but goes by their class.) The first two bytes tell that it
- * begins. If it is base's serialize() or saveRDS(), what is written is held back until it is whole:
- * until the bytes tell so, or where they do not, and where R code may be called meanwhile and give
- * it up, until the frame of serialize() is left. That calls ffi_connection_uncork(). When it is
- * left by a jump and nothing has gone, nothing does. */
+ * begins. If it is base's serialize() or saveRDS(), what is written is held back until the object
+ * is whole. That the bytes tell (core/base/object-end.h). Where they do not, or where other code
+ * may be called before the end and raise an error, it is when the frame of serialize() is left,
+ * which calls ffi_connection_uncork(). When it is left by a jump and nothing has gone, nothing
+ * does. */
 enum { NOT_CORKED, UNTIL_OBJECT_ENDS, UNTIL_FRAME_IS_LEFT };
 
 static void cork_until_left(conn *c, SEXP frame) {
-  c->corked = UNTIL_FRAME_IS_LEFT;
+  /* first, since it may jump, and then nothing would uncork */
   clu_on_exit(frame, c->handle, uncork_call, CLU_ON_EXIT_UNCORK);
+  c->corked = UNTIL_FRAME_IS_LEFT;
 }
 
 static void cork(conn *c) {
   SEXP frame = PROTECT(clu_calling_frame());
+  c->corked = NOT_CORKED;
   c->held_n = c->cork_sent = 0;
-  if (!clu_serializes(frame)) {
-    c->corked = NOT_CORKED;
-  } else if (clu_serializes_alone(frame)) {
+  if (clu_serializes(frame) && clu_serializes_alone(frame)) {
     c->corked = UNTIL_OBJECT_ENDS;
     memset(&c->end, 0, sizeof c->end);
-  } else {
+  } else if (clu_serializes(frame)) {
     cork_until_left(c, frame);
   }
   UNPROTECT(1);

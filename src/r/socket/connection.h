@@ -49,7 +49,7 @@ typedef struct {
   size_t front_cap, front_mark, front_at, front_n;
   int corked;         /* an object is being serialized: see r/socket/connection-write.c */
   clu_object_end end; /* of it */
-  char *held;
+  unsigned char *held;
   size_t held_n, cork_sent;
 } conn;
 
