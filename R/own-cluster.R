@@ -89,9 +89,9 @@ own_nodes_for <- function(n, cores = available_cores()) {
 }
 
 # Where that cluster is still to be made, its fork server starts now, and `TRUE`: who calls has some
-# 0.1 s for something else.
-begin_own <- function() {
-  if (!is.null(the$own) || .Call(ffi_is_node)) return(FALSE)
+# 0.1 s for something else. `own`: the$own or the$pool, which have the same server.
+begin_own <- function(own = the$own) {
+  if (!is.null(own) || .Call(ffi_is_node)) return(FALSE)
   server <- tryCatch(default_server(), error = function(e) NULL) # make_cluster() will say it
   !is.null(server) && is.null(server$report)
 }

@@ -228,7 +228,9 @@ sections$data <- list(
       sprintf("A node that has been sent a table and a matrix has %s MB of its own, of base R %s, of mirai %s.",
         num(of("memory", "held", "clutch cluster_export")), num(of("memory", "held", "base clusterExport")),
         num(of("memory", "held", "mirai everywhere"))),
-      sprintf("The bootstrap takes %s s and %s MB; by `mclapply()` %s s and %s MB, with mirai %s s and %s MB.",
+      sprintf(paste("The bootstrap takes %s s by `cluster_map(NULL, )`, %s s by `clutch::mclapply()`, and %s s and %s MB with a",
+        "cluster that is made before; by `mclapply()` of package parallel %s s and %s MB, with mirai %s s and %s MB."),
+        num(of("bootstrap", "seconds", "clutch, cl = NULL")), num(of("bootstrap", "seconds", "clutch mclapply")),
         num(of("bootstrap", "seconds", "clutch cluster_map")), num(of("bootstrap", "MB", "clutch cluster_map")),
         num(of("bootstrap", "seconds", "base mclapply")), num(of("bootstrap", "MB", "base mclapply")),
         num(of("bootstrap", "seconds", "mirai everywhere")), num(of("bootstrap", "MB", "mirai everywhere"))))

@@ -127,6 +127,30 @@ test_that("the session's options and folder are there", {
   expect_as_parallel(mclapply(1:2, function(i) getwd()))
 })
 
+test_that("the first call has what it needs, and the nodes start while it is shared", {
+  the <- clutch:::the
+  if (!is.null(the$pool)) stop_cluster(the$pool$cl)
+  the$pool <- NULL
+  made <- list(clutch_test_big = runif(1e6), clutch_test_power = function(x, p) x^p,
+               print.clutch_test = function(x, ...) cat("of the workspace"))
+  list2env(made, globalenv())
+  on.exit(rm(list = names(made), envir = globalenv()))
+  f <- function(i, large) {
+    x <- structure(i, class = "clutch_test")
+    list(sum(clutch_test_big), sum(large$a), clutch_test_power(i, 2), capture.output(print(x)),
+         tools::toTitleCase("word"), clutch::is_shared(clutch_test_big), clutch::is_shared(large$a))
+  }
+  environment(f) <- globalenv()
+  large <- list(a = runif(1e6), b = letters)
+  first <- clutch::mclapply(1:4, f, large, mc.cores = 2)
+  later <- clutch::mclapply(1:4, f, large, mc.cores = 2)
+  expect_identical(first, later)
+  expect_identical(first[[3L]], list(sum(made[[1L]]), sum(large$a), 9, "of the workspace", "Word",
+                                     TRUE, TRUE))
+  expect_false(clutch::is_shared(large$a) || clutch::is_shared(clutch_test_big))
+  expect_false(clutch:::begin_own(the$pool))
+})
+
 test_that("what one core does, no other sees, and no later call", {
   makes <- function(i) {
     there <- exists("clutch_test_made", globalenv())
