@@ -34,7 +34,8 @@ session_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 mc_map <- function(elements, do, FUN, dots, cores, silent, called) {
   globals <- TRUE
   if (begin_own(the$pool)) {
-    globals <- share_large(find_needs(list(FUN, elements, dots), TRUE, environment())$globals)
+    found <- find_needs(list(FUN, elements, dots), TRUE, environment())$globals
+    if (length(found)) globals <- share_large(found)
     dots <- share_large(dots)
   }
   more <- list(..do = do, ..fun = FUN, ..silent = isTRUE(silent), ..options = plain_options())

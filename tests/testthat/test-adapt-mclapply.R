@@ -149,6 +149,11 @@ test_that("the first call has what it needs, and the nodes start while it is sha
                                      TRUE, TRUE))
   expect_false(clutch::is_shared(large$a) || clutch::is_shared(clutch_test_big))
   expect_false(clutch:::begin_own(the$pool))
+  for (f in list(identity, function(i) made$clutch_test_power(i, 1), `+`)) {
+    stop_cluster(the$pool$cl)
+    the$pool <- NULL
+    expect_identical(clutch::mclapply(c(1, 2), f, mc.cores = 2), list(1, 2))
+  }
 })
 
 test_that("what one core does, no other sees, and no later call", {

@@ -300,27 +300,9 @@ test_that("what comes meanwhile is read up to a bound; then nodes wait", {
 
 test_that("it costs nothing while there is nothing to do", {
   linux_only()
-  ticks <- function() {
-    sum(as.numeric(strsplit(sub(".*\\) ", "", readLines("/proc/self/stat")), " ")[[1L]][12:13]))
-  }
-  # in the quietest of some intervals: R itself may be at work, as in a collection
-  least_used <- function() {
-    min(vapply(1:5, function(i) {
-      before <- ticks()
-      Sys.sleep(0.6)
-      ticks() - before
-    }, 0))
-  }
-  expect_identical(least_used(), 0) # else other tests have left something that is at work
-  cl <- make_cluster(2)
-  on.exit(stop_cluster(cl))
-  t <- lapply(1:50, function(i) cluster_submit(cl, i, .retries = 1, .timeout = 60))
-  Sys.sleep(0.5)
-  expect_identical(collect_all(t), as.list(1:50))
-  t <- cluster_submit(cl, 1, .retries = 1, .timeout = 60) # done, and not asked for
-  Sys.sleep(0.2)
-  expect_identical(least_used(), 0)
-  expect_identical(collect(t), 1)
+  s <- start_script(fixture = "idle-cost")
+  expect_done(s)
+  expect_true(ends(s))
 })
 
 test_that("one task after the other does not wake the thread", {
