@@ -32,18 +32,14 @@ session_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 # list(value) for each element, or the error of one that has not delivered any. `called`: what the
 # map is called, see job-label.R. While the nodes start, what is large is shared.
 mc_map <- function(elements, do, FUN, dots, cores, silent, called) {
-  globals <- TRUE
-  if (begin_own(the$pool)) {
-    found <- find_needs(list(FUN, elements, dots), TRUE, environment())$globals
-    if (length(found)) globals <- share_large(found)
-    dots <- share_large(dots)
-  }
+  ahead <- share_ahead(the$pool, FUN, elements, dots, TRUE, environment())
+  globals <- ahead$needs$globals
   more <- list(..do = do, ..fun = FUN, ..silent = isTRUE(silent), ..options = plain_options())
   if (is.null(the$called)) the$called <- called
   withCallingHandlers(
-    cluster_map(own_nodes(cores), elements, mc_on_node, .more = c(more, dots), .seed = FALSE,
-                .progress = FALSE, .globals = globals, .chunk = 1, .relay = "live",
-                .on_error = "continue", .retries = 0, .fresh = TRUE),
+    cluster_map(own_nodes(cores), elements, mc_on_node, .more = c(more, ahead$more), .seed = FALSE,
+                .progress = FALSE, .globals = if (length(globals)) globals else TRUE, .chunk = 1,
+                .relay = "live", .on_error = "continue", .retries = 0, .fresh = TRUE),
     clutch_failed = function(w) invokeRestart("muffleWarning")
   )
 }

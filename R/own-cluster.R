@@ -90,10 +90,20 @@ own_nodes_for <- function(n, cores = available_cores()) {
 
 # Where that cluster is still to be made, its fork server starts now, and `TRUE`: who calls has some
 # 0.1 s for something else. `own`: the$own or the$pool, which have the same server.
-begin_own <- function(own = the$own) {
+begin_own <- function(own) {
   if (!is.null(own) || .Call(ffi_is_node)) return(FALSE)
   server <- tryCatch(default_server(), error = function(e) NULL) # make_cluster() will say it
   !is.null(server) && is.null(server$report)
+}
+
+# What a map needs, with what is large of it shared while the nodes start: list(needs, more), as
+# run_map() takes them. `own`: as in begin_own(). Nothing is done, and `needs` is NULL, where no
+# server starts now.
+share_ahead <- function(own, f, elements, more, globals, env) {
+  if (!begin_own(own)) return(list(needs = NULL, more = more))
+  needs <- find_needs(list(f, elements, more), globals, env)
+  needs$globals <- share_large(needs$globals)
+  list(needs = needs, more = share_large(more))
 }
 
 # The same list, with what is large of it in shared memory: it is not written there any more when it

@@ -40,10 +40,10 @@ finish_map <- function(t, job, elements, o, bar) {
 
 # On the session's own cluster. While that starts, what is large is shared.
 on_own <- function(elements, f, more, o, env) {
-  if (length(elements) && begin_own()) {
-    o$needs <- find_needs(list(f, elements, more), o$globals, env)
-    o$needs$globals <- share_large(o$needs$globals)
-    more <- share_large(more)
+  if (length(elements)) {
+    ahead <- share_ahead(the$own, f, elements, more, o$globals, env)
+    o$needs <- ahead$needs
+    more <- ahead$more
   }
   on_budget(length(elements), function(cl) run_map(cl, elements, f, more, o, env))
 }

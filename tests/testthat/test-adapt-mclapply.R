@@ -127,10 +127,16 @@ test_that("the session's options and folder are there", {
   expect_as_parallel(mclapply(1:2, function(i) getwd()))
 })
 
-test_that("the first call has what it needs, and the nodes start while it is shared", {
+test_that("the first call, which shares what is large while its server starts, has all it needs", {
   the <- clutch:::the
-  if (!is.null(the$pool)) stop_cluster(the$pool$cl)
-  the$pool <- NULL
+  # as in a session that has not used clutch
+  forget <- function() {
+    for (cl in list(the$own$cl, the$pool$cl)) if (!is.null(cl)) stop_cluster(cl)
+    the$own <- the$pool <- NULL
+    fork_server_stop()
+    expect_true(clutch:::begin_own(the$pool))
+  }
+  forget()
   made <- list(clutch_test_big = runif(1e6), clutch_test_power = function(x, p) x^p,
                print.clutch_test = function(x, ...) cat("of the workspace"))
   list2env(made, globalenv())
@@ -150,8 +156,7 @@ test_that("the first call has what it needs, and the nodes start while it is sha
   expect_false(clutch::is_shared(large$a) || clutch::is_shared(clutch_test_big))
   expect_false(clutch:::begin_own(the$pool))
   for (f in list(identity, function(i) made$clutch_test_power(i, 1), `+`)) {
-    stop_cluster(the$pool$cl)
-    the$pool <- NULL
+    forget()
     expect_identical(clutch::mclapply(c(1, 2), f, mc.cores = 2), list(1, 2))
   }
 })

@@ -49,9 +49,9 @@ test_that("only where no cluster is there something starts ahead", {
     end_own_cluster()
     on.exit(end_own_cluster())
     fork_server_stop()
-    expect_true(clutch:::begin_own())
+    expect_true(clutch:::begin_own(clutch:::the$own))
     expect_identical(cluster_map(NULL, 1:2, identity), list(1L, 2L))
-    expect_false(clutch:::begin_own())
+    expect_false(clutch:::begin_own(clutch:::the$own))
   })
 })
 

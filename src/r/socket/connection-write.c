@@ -35,12 +35,13 @@ static void cork_until_left(conn *c, SEXP frame) {
 
 static void cork(conn *c) {
   SEXP frame = PROTECT(clu_calling_frame());
+  int serializes = clu_serializes(frame);
   c->corked = NOT_CORKED;
   c->held_n = c->cork_sent = 0;
-  if (clu_serializes(frame) && clu_serializes_alone(frame)) {
+  if (serializes && clu_serializes_alone(frame)) {
     c->corked = UNTIL_OBJECT_ENDS;
     memset(&c->end, 0, sizeof c->end);
-  } else if (clu_serializes(frame)) {
+  } else if (serializes) {
     cork_until_left(c, frame);
   }
   UNPROTECT(1);
