@@ -202,7 +202,7 @@ remote_command <- function(r, code, methods = TRUE) {
 # What makes an R there start sooner, where the user does not say otherwise. The settings of the
 # host name these, too, since what that R starts is not to have them.
 quick_start_there <- function(r) {
-  quick <- quick_start(character(), is_here = FALSE)
+  quick <- quick_start(character())
   quick[setdiff(names(quick), names(r$env))]
 }
 

@@ -105,7 +105,7 @@ prepare <- function(setup) {
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
   if (!setup$by_exec) .Call(ffi_fork_server_rehearse)
-  if (settles) settle_memory()
+  if (settles) settle_memory(is_larger)
   report
 }
 
@@ -116,22 +116,24 @@ rehearse_host <- function() {
   rehearse()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
   .Call(ffi_fork_server_rehearse)
-  settle_memory()
+  settle_memory(FALSE)
   the_node$settled <- TRUE
 }
 
 # Objects that a collection has met are old: the collections in the nodes leave their pages alone,
-# and so shared, until a full one comes. After collect_early() only those are looked at that have
-# come since, in 6 ms. A full collection takes 20 to 30 ms, but only that lets the heap grow: where
-# there is not much room left, the first collection in each node would be a full one.
-settle_memory <- function() {
-  used <- 1
-  if (isTRUE(the_node$collected)) {
-    cells <- gc(full = FALSE)["Ncells", c("used", "gc trigger")]
-    used <- cells[[1L]] / cells[[2L]]
+# and so shared, until a full one comes. After collect_early() that holds for two thirds of them.
+# With packages or preloaded objects these are few, and there are millions of others: a full
+# collection. Each takes as long here as in one node, which is a tenth of what these take to load.
+#
+# Then the cells that are free lie all over the heap. What a node allocates first is to lie
+# together: so these are used up here. They are free again after the node's first collection.
+settle_memory <- function(collect) {
+  most <- 50000
+  if (collect || !isTRUE(the_node$collected)) {
+    cells <- gc()["Ncells", c("used", "gc trigger")]
+    most <- (cells[[2L]] - cells[[1L]]) / 3
   }
-  if (used > 0.75) gc()
-  .Call(ffi_fork_server_use_up)
+  .Call(ffi_fork_server_use_up, most)
 }
 
 # Which package cannot be attached and why; which of them start threads.

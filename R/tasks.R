@@ -86,22 +86,24 @@ job_new <- function(t, fun, elements, more, needs, o) {
   job
 }
 
-# With fewer nodes it takes them less time than the session.
-COMPILE_FROM <- 16L
+# So many functions that were compiled here are kept. One that is used again is the same object, and
+# is not sent again.
+MOST_COMPILED <- 8L
 
-# A function of the workspace is compiled by R at its second call, here or on each node. With many
-# nodes that is done here and once: of 64 nodes on two processors it takes 75 ms.
-#
-# The last one is kept, so that one that is used again is the same object and is not sent again.
+# A function of the workspace is compiled by R at its second call, here or on each node. A new node
+# takes twice as long for it as the session: the compiler's code is used for the first time, and
+# pages that it writes to are copied, 400 for the smallest function. So it is done here and once.
 compiled_once <- function(fun, nodes, tasks) {
   is_ours <- typeof(fun) == "closure" && identical(environment(fun), globalenv())
-  if (!is_ours || nodes < COMPILE_FROM || tasks < 2 * nodes) return(fun)
+  if (!is_ours || tasks < 2 * nodes) return(fun)
   if (isdebugged(fun) || compiler::enableJIT(-1L) < 1L) return(fun)
-  if (!identical(the$compiled$from, fun, ignore.srcref = FALSE)) {
-    compiled <- tryCatch(compiler::cmpfun(fun), error = function(e) fun) # as R does itself
-    the$compiled <- list(from = fun, to = compiled)
+  for (known in the$compiled) {
+    if (identical(known$from, fun, ignore.srcref = FALSE)) return(known$to)
   }
-  the$compiled$to
+  compiled <- tryCatch(compiler::cmpfun(fun), error = function(e) fun) # as R does itself
+  others <- utils::head(the$compiled, MOST_COMPILED - 1L)
+  the$compiled <- c(list(list(from = fun, to = compiled)), others)
+  compiled
 }
 
 # The caller has seen to it that ffi_job_end() comes, whatever happens.

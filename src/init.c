@@ -193,7 +193,7 @@ static const R_CallMethodDef entries[] = {IN_TURN(WITH_TURN)
                                           ENTRY(ffi_fork_server_count_oom, 1),
                                           ENTRY(ffi_fork_server_temp, 0),
                                           ENTRY(ffi_fork_server_rehearse, 0),
-                                          ENTRY(ffi_fork_server_use_up, 0),
+                                          ENTRY(ffi_fork_server_use_up, 1),
                                           ENTRY(ffi_fork_server_serve, 1),
                                           ENTRY(ffi_fork_server_answer, 3),
                                           /* r/node/host.c */

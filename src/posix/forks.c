@@ -42,7 +42,11 @@
 void *clu_os_apart_new(size_t n) {
   void *p =
       mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? NULL : p;
+  if (p == MAP_FAILED) return NULL;
+#if defined(MADV_DONTFORK)
+  madvise(p, n, MADV_DONTFORK);
+#endif
+  return p;
 }
 
 void clu_os_apart_free(void *p, size_t n) {
@@ -147,14 +151,20 @@ static void add_file(memory *all, int pagemap, const mapping *m) {
 }
 
 /* A line of /proc/self/maps: "from-to rw-p offset device inode name". */
-static void add_mapping(memory *all, int pagemap, const char *line) {
+static int read_mapping(mapping *m, const char *line) {
   unsigned long from, to;
-  mapping m = {{0, 0}, "", 0, 0, ""};
-  if (sscanf(line, "%lx-%lx %7s %lx %*s %lu %15s", &from, &to, m.how, &m.offset, &m.inode, m.name) <
-      5)
-    return;
-  m.at.from = from;
-  m.at.to = to;
+  memset(m, 0, sizeof *m);
+  if (sscanf(line, "%lx-%lx %7s %lx %*s %lu %15s", &from, &to, m->how, &m->offset, &m->inode,
+             m->name) < 5)
+    return 0;
+  m->at.from = from;
+  m->at.to = to;
+  return 1;
+}
+
+static void add_mapping(memory *all, int pagemap, const char *line) {
+  mapping m;
+  if (!read_mapping(&m, line)) return;
   if (m.inode != 0 && (strcmp(m.how, "r--p") == 0 || strcmp(m.how, "r-xp") == 0)) {
     add_file(all, pagemap, &m);
   } else if (strcmp(m.how, "rw-p") == 0 && m.inode == 0) {
@@ -242,8 +252,49 @@ size_t clu_os_expect_forks(void) {
   return done;
 }
 
+/* ---- code ---- */
+
+/* A fork copies the page table of a private mapping of a file only if a page of it is the process's
+ * own. To write by this file makes one so, also where the mapping cannot be written to. */
+static int own_a_page(int mem, uintptr_t at) {
+  char byte;
+  return pread(mem, &byte, 1, (off_t)at) == 1 && pwrite(mem, &byte, 1, (off_t)at) == 1;
+}
+
+static int has_one(const mapping *m, const void *const *in, int n) {
+  for (int i = 0; i < n; i++)
+    if (m->at.from <= (uintptr_t)in[i] && (uintptr_t)in[i] < m->at.to) return 1;
+  return 0;
+}
+
+int clu_os_inherit_code(const void *const *in, int n) {
+  char line[512];
+  unsigned long inodes[MOST_RANGES];
+  int found = 0, done = 0;
+  FILE *maps = fopen("/proc/self/maps", "re");
+  int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+  mapping m;
+  while (maps && fgets(line, sizeof line, maps))
+    if (read_mapping(&m, line) && m.inode && has_one(&m, in, n) && found < MOST_RANGES)
+      inodes[found++] = m.inode;
+  if (maps) rewind(maps);
+  while (maps && mem >= 0 && fgets(line, sizeof line, maps))
+    for (int i = 0; read_mapping(&m, line) && i < found; i++)
+      if (m.inode == inodes[i] && m.how[0] == 'r' && m.how[1] == '-')
+        done += own_a_page(mem, m.at.from);
+  if (mem >= 0) close(mem);
+  if (maps) fclose(maps);
+  return done;
+}
+
 #else
 
 size_t clu_os_expect_forks(void) { return 0; }
+
+int clu_os_inherit_code(const void *const *in, int n) {
+  (void)in;
+  (void)n;
+  return 0;
+}
 
 #endif

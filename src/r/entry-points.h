@@ -168,7 +168,7 @@ SEXP ffi_fork_server_keeps(SEXP from, SEXP to);
 SEXP ffi_fork_server_count_oom(SEXP file);
 SEXP ffi_fork_server_temp(void);
 SEXP ffi_fork_server_rehearse(void);
-SEXP ffi_fork_server_use_up(void);
+SEXP ffi_fork_server_use_up(SEXP most);
 SEXP ffi_fork_server_serve(SEXP env);
 SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
 

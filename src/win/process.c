@@ -420,6 +420,11 @@ void clu_os_watch_term(void) {}
 void clu_os_on_int(int (*task)(int nudge)) { (void)task; }
 
 size_t clu_os_expect_forks(void) { return 0; }
+int clu_os_inherit_code(const void *const *in, int n) {
+  (void)in;
+  (void)n;
+  return 0;
+}
 void *clu_os_apart_new(size_t n) { return calloc(1, n); }
 
 void clu_os_apart_free(void *p, size_t n) {

@@ -259,22 +259,6 @@ test_that("the table of S4 classes is read where code needs it", {
   })
 })
 
-test_that("the heap has more room at the start where that table is not read", {
-  cells <- function(...) clutch:::quick_start(clutch:::effective_env(NULL), ...)[["R_NSIZE"]]
-  unset <- c(R_PROFILE = "", R_NSIZE = NA)
-  with_files(list(), unset, {
-    expect_identical(cells(), "420000")
-    of_node <- clutch:::quick_start_node(clutch:::effective_env(NULL), NULL)
-    expect_identical(of_node[["R_NSIZE"]], "320000")
-    expect_identical(cells(is_here = FALSE), "230000")
-    Sys.setenv(R_NSIZE = "1000000") # the user's own
-    expect_identical(cells(), "1000000")
-  })
-  with_files(list(.Rprofile = "x <- 1"), unset, expect_identical(cells(), "230000"))
-  with_files(list(mine.R = "x <- 1"), c(unset, R_PROFILE_USER = "mine.R"),
-             expect_identical(cells(), "230000"))
-})
-
 test_that("a node's first collection leaves alone what was there before the fork", {
   printed <- tempfile()
   on.exit(unlink(printed))

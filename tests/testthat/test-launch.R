@@ -2,7 +2,6 @@
 
 # Paths, the library and the environment of this machine are replaced.
 scrub_start <- function(lines) {
-  lines <- sub("(R_NSIZE=)'(420000|230000)'", "\\1'<cells>'", lines) # more without a user's profile
   lines <- gsub("'[^' ]*/(Rscript|join\\.R|fork-server\\.R)'", "'<path>/\\1'", lines)
   lines <- gsub("'(LIB=)?/[^' ]*lib[^' ]*'", "'\\1<library>'", lines)
   lines <- sub("^  in /.*", "  in <folder>", lines)
@@ -74,12 +73,12 @@ test_that("what makes a start quick is gone from the environment when the nodes 
   }
 })
 
-test_that("who forks has a heap of huge pages, and who is executed to be a node has not", {
-  expect_match(clutch:::quick_start(character())[["GLIBC_TUNABLES"]], "hugetlb=1")
-  env <- c(GLIBC_TUNABLES = "glibc.malloc.tcache_count=0", A = "1")
-  node <- clutch:::quick_start_node(env, NULL)
-  expect_identical(node[names(env)], env)
-  expect_false("GLIBC_TUNABLES" %in% names(clutch:::quick_start_node(env["A"], NULL)))
+test_that("all Rs of ours start with room for as many objects as any R has after its start", {
+  wanted <- c(A = "1", R_NSIZE = "600000")
+  expect_identical(clutch:::quick_start(c(A = "1")), wanted)
+  expect_identical(clutch:::quick_start_node(c(A = "1"), NULL)[names(wanted)], wanted)
+  own <- c(R_NSIZE = "1000000", GLIBC_TUNABLES = "glibc.malloc.tcache_count=0")
+  expect_identical(clutch:::quick_start(own), own)
 })
 
 test_that("a cluster's variables are its own, and not those of the next one of its fork server", {

@@ -383,27 +383,31 @@ test_that("Ctrl-C in a map gives control back, and the cluster is in step", {
   expect_done(s)
 })
 
-test_that("the function of a map on many nodes is compiled once, and does the same", {
+test_that("the function of a map is compiled once, and does the same", {
   is_compiled <- function(f) grepl("<bytecode", paste(capture.output(print(f)), collapse = ""))
   f <- function(i) i + 1
   environment(f) <- globalenv()
   once <- clutch:::compiled_once
-  few <- clutch:::COMPILE_FROM - 1L
-  expect_false(is_compiled(once(f, few, 1000)))
-  expect_false(is_compiled(once(f, few + 1L, few + 1L))) # R would not compile it either
-  g <- once(f, few + 1L, 1000)
+  expect_false(is_compiled(once(f, 10L, 10L))) # R would not compile it either
+  g <- once(f, 1L, 1000)
   expect_true(is_compiled(g))
   expect_identical(g, f) # but for that
   expect_false(is_compiled(f))
   expect_identical(once(f, 100, 1000), g)
+  others <- lapply(seq_len(clutch:::MOST_COMPILED - 1L), function(i) {
+    eval(bquote(function(x) x + .(i)), globalenv())
+  })
+  for (other in others) once(other, 1L, 1000)
+  place <- function(x) capture.output(print(.Internal(address(x))))
+  expect_identical(place(once(f, 1L, 1000)), place(g)) # so it is not sent again
   inner <- local(function(i) i) # which R does not compile when it is small
   expect_identical(once(inner, 100, 1000), inner)
   expect_false(is_compiled(once(inner, 100, 1000)))
   debug(f)
   expect_false(is_compiled(once(f, 100, 1000)))
   undebug(f)
-  cl <- make_cluster(clutch:::COMPILE_FROM)
-  n <- 4L * clutch:::COMPILE_FROM
+  cl <- make_cluster(2)
+  n <- 40L
   expect_identical(cluster_map_dbl(cl, seq_len(n), f), seq_len(n) + 1)
   # the quick way of a map, too: compiled at the first call on each node
   is_compiled_there <- function(i) typeof(.Internal(bodyCode(sys.function())))

@@ -50,7 +50,7 @@ static struct {
 
 /* One clu_compiled_use(): how much of it is left to do. */
 typedef struct use {
-  SEXP envs; /* that were visited */
+  SEXP envs[MOST_ENVS]; /* that were visited: what is looked at refers to them */
   int n_envs, objects, parts, compile;
   int jit; /* whether R compiles; -1: it was not asked */
 } use;
@@ -373,9 +373,9 @@ static SEXP visit(SEXP x, int deep, use *u);
 /* Whether it is visited now for the first time. */
 static int is_new(SEXP env, use *u) {
   for (int i = 0; i < u->n_envs; i++)
-    if (VECTOR_ELT(u->envs, i) == env) return 0;
+    if (u->envs[i] == env) return 0;
   if (u->n_envs == MOST_ENVS || Rf_length(env) > MOST_NAMES) return 0;
-  SET_VECTOR_ELT(u->envs, u->n_envs++, env);
+  u->envs[u->n_envs++] = env;
   return 1;
 }
 
@@ -469,7 +469,6 @@ void clu_compiled_use(SEXP x, int globals, uint64_t owner) {
   use u = {.objects = MOST_VISITED, .parts = MOST_PARTS, .compile = MOST_COMPILED, .jit = -1};
   if (TYPEOF(x) != VECSXP || (owner && owner == compiled.owner)) return;
   clu_compiled_end(compiled.owner);
-  u.envs = PROTECT(Rf_allocVector(VECSXP, MOST_ENVS));
   for (R_xlen_t i = 0; i < Rf_xlength(x) && i < MOST_ELEMENTS; i++) {
     SEXP old = VECTOR_ELT(x, i), new;
     if (i == globals && TYPEOF(old) == VECSXP) {
@@ -480,6 +479,5 @@ void clu_compiled_use(SEXP x, int globals, uint64_t owner) {
     if (new != old) SET_VECTOR_ELT(x, i, new);
     UNPROTECT(2);
   }
-  UNPROTECT(1);
   compiled.owner = owner; /* not before: it may jump out */
 }

@@ -38,6 +38,17 @@ static void answer_object(uint8_t kind, SEXP x) {
 
 /* ---- reading of a call ---- */
 
+/* fun(): the same object as last time, unless somebody keeps that, as a condition does. */
+static SEXP call_of_none(SEXP fun) {
+  static SEXP last;
+  if (!last || MAYBE_SHARED(last)) {
+    if (last) R_ReleaseObject(last);
+    R_PreserveObject(last = Rf_lang1(fun));
+  }
+  SETCAR(last, fun);
+  return last;
+}
+
 /* fun(quote(a), quote(b), ...), as do.call(quote = TRUE) builds it */
 static SEXP call_of(SEXP fun, SEXP args) {
   SEXP names, call, at, quote = Rf_install("quote");
@@ -47,6 +58,7 @@ static SEXP call_of(SEXP fun, SEXP args) {
     fun = Rf_installTrChar(STRING_ELT(fun, 0));
   else if (!Rf_isFunction(fun))
     clu_raise("argument", "'what' must be a function or character string");
+  if (n == 0) return call_of_none(fun);
   names = Rf_getAttrib(args, R_NamesSymbol);
   call = PROTECT(Rf_allocVector(LANGSXP, n + 1));
   SETCAR(call, fun);
@@ -60,6 +72,28 @@ static SEXP call_of(SEXP fun, SEXP args) {
   return call;
 }
 
+/* The arguments. Most calls have none: then it is the same list each time, which nobody but
+ * call_of() sees. */
+static SEXP read_arguments(void) {
+  static unsigned char none[64];
+  static size_t size; /* of `none`, the bytes of that list; 0: it is not known */
+  static SEXP empty;
+  unsigned char now[sizeof none];
+  uint64_t n = clu_me.chan.cur.total - clu_me.chan.read;
+  SEXP args;
+  if (n > sizeof now || clu_me.chan.segments.n > 0) return clu_node_read_object(n);
+  clu_node_read(now, (size_t)n);
+  if (n == size && memcmp(now, none, size) == 0) return empty;
+  args = PROTECT(clu_unserialize_bytes(now, (size_t)n));
+  if (!size && TYPEOF(args) == VECSXP && Rf_xlength(args) == 0 && !clu_has_attributes(args)) {
+    R_PreserveObject(empty = args);
+    size = (size_t)n;
+    memcpy(none, now, size);
+  }
+  UNPROTECT(1);
+  return args;
+}
+
 /* The call that has begun to arrive. */
 static SEXP read_call(void) {
   unsigned char len[4];
@@ -69,7 +103,7 @@ static SEXP read_call(void) {
   n = clu_get32(len);
   if (n > 0) {
     fun = PROTECT(clu_node_read_function(n));
-    args = PROTECT(clu_node_read_object(clu_me.chan.cur.total - clu_me.chan.read));
+    args = PROTECT(read_arguments());
     clu_compiled_use(args, -1, 0);
   } else {
     msg = PROTECT(clu_node_read_object(clu_me.chan.cur.total - clu_me.chan.read));

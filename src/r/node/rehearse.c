@@ -12,23 +12,27 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "core/base/os-forks.h"
 
 /* ---- R's cells ---- */
 
 static uint64_t page_of(const void *p) { return (uint64_t)(uintptr_t)p >> 12; }
 
-/* Allocates vectors of `n` numbers until they lie together, or there were many. They are garbage at
- * once, and free again only after a collection. */
-static void use_up_cells(R_xlen_t n) {
-  /* batches of 32 cells, each in 4 pages: enough of them in a row; batches at the most */
-  enum { BATCH = 32, FEW = 4, ENOUGH = 6, MOST = 48 };
-  for (int k = 0, row = 0; k < MOST && row < ENOUGH; k++) {
+/* Allocates cells until they lie together, or `*left` were used up: vectors of `n` numbers, or with
+ * -1 cells of lists, which are as large as environments and promises. They are garbage at once, and
+ * free again only after a collection. */
+static void use_up_cells(R_xlen_t n, double *left) {
+  /* batches of 32 cells, each in 4 pages: enough of them in a row */
+  enum { BATCH = 32, FEW = 4, ENOUGH = 6 };
+  for (int row = 0; row < ENOUGH && *left >= BATCH; *left -= BATCH) {
     uint64_t last = 0;
     int pages = 0;
     for (int i = 0; i < BATCH; i++) {
-      uint64_t page = page_of(Rf_allocVector(REALSXP, n));
-      pages += page != last;
-      last = page;
+      SEXP cell = n < 0 ? Rf_cons(R_NilValue, R_NilValue) : Rf_allocVector(REALSXP, n);
+      pages += page_of(cell) != last;
+      last = page_of(cell);
     }
     row = pages <= FEW ? row + 1 : 0;
   }
@@ -78,11 +82,26 @@ SEXP ffi_fork_server_rehearse(void) {
   return R_NilValue;
 }
 
-SEXP ffi_fork_server_use_up(void) {
-  static const R_xlen_t lengths[] = {1, 2, 4, 6, 8, 16};
+/* R itself, the C library, this package. */
+static void share_code(void) {
+  SEXP (*of_r)(SEXP, SEXP) = Rf_eval;
+  void *(*of_c)(void *, const void *, size_t) = memcpy;
+  SEXP (*ours)(SEXP) = ffi_fork_server_use_up;
+  const void *in[3];
+  memcpy(&in[0], &of_r, sizeof *in); /* C has no cast from the address of a function */
+  memcpy(&in[1], &of_c, sizeof *in);
+  memcpy(&in[2], &ours, sizeof *in);
+  clu_os_inherit_code(in, 3);
+}
+
+/* `most`: cells of R's heap. R has a class of cells for each of these lengths. */
+SEXP ffi_fork_server_use_up(SEXP most) {
+  static const R_xlen_t lengths[] = {-1, 1, 2, 4, 8, 16};
   size_t left = (size_t)16 << 20;
+  double cells = Rf_asReal(most);
   clu_shared_settle();
-  for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) use_up_cells(lengths[k]);
+  share_code();
+  for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) use_up_cells(lengths[k], &cells);
   for (size_t size = 65536; size > 1032; size = size * 7 / 8) use_up_blocks(size, &left);
   for (size_t size = 24; size <= 1032; size += 16) put_blocks_together(size);
   return R_NilValue;

@@ -1,9 +1,13 @@
 #include "r/tasks/memory-history.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const uint64_t LEAST_PAUSE = 20000000; /* ns between two samples */
 static const uint64_t PAUSE_COST = 100, MEASURE_COST = 400;
+/* ns in which a node that is new here is not weighed: that takes 1 ms, while it does its first
+ * task. */
+static const uint64_t NOT_WEIGHED = 100000000;
 static const size_t MOST_SAMPLES = 8192;
 
 /* Each two rounds become one. */
@@ -54,14 +58,14 @@ static int64_t own_memory(memory_seen *x, clu_pid pid, uint64_t now, int exactly
   clu_process_use *use = &x->use;
   if (!use->at || use->pid != pid) {
     clu_process_use_begin(use, pid);
-    x->again = 0;
+    x->again = now + NOT_WEIGHED;
+    memset(&x->weighed, 0, sizeof x->weighed);
   }
   clu_process_use_look(use, now);
   if (use->own < 0) return clu_os_process_memory(pid, -1);
-  if (x->again && use->pages.given == x->weighed.given &&
-      use->pages.resident == x->weighed.resident)
+  if (use->pages.given == x->weighed.given && use->pages.resident == x->weighed.resident)
     return use->own;
-  if (exactly || !x->again || (use->doubt > 0 && now >= x->again)) {
+  if (exactly || (use->doubt > 0 && now >= x->again)) {
     clu_process_use_weigh(use, now);
     x->weighed = use->pages;
     x->again = now + MEASURE_COST * use->took;

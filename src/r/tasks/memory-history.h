@@ -26,7 +26,7 @@ typedef struct memory_sample {
 typedef struct memory_seen {
   clu_process_use use;
   clu_process_pages weighed; /* its pages, when it was */
-  uint64_t again;            /* when to weigh it again; until then it is estimated. 0: it was not */
+  uint64_t again;            /* when to weigh it, or again; until then it is estimated */
 } memory_seen;
 
 typedef struct memory_history {

@@ -1,0 +1,132 @@
+# What R code costs on a node, beside one of base R's: seconds, time in collections, MB of memory that the code touches.
+#
+# One node does a job again and again; all of it is timed in there. Each repetition has a new cluster of each kind, in
+# random order. The first two runs are not counted.
+#
+#   Rscript bench/work-on-a-node.R [--reps=9] [--jobs=cox,text] [--only=clutch]     QUICK=1: fewer repetitions
+#   --pages=always|madvise|never sets the system's transparent huge pages meanwhile (root)
+source("bench/_common.R")
+suppressPackageStartupMessages({library(parallel); library(clutch)})
+machine()
+reps <- repetitions(9L, 3L)
+
+# ---- the jobs: what is done once more, how often in a run, and how often while the memory is looked at ----
+cox <- function(i) {
+  d <- survival::lung[sample(nrow(survival::lung), replace = TRUE), ]
+  stats::coef(survival::coxph(survival::Surv(time, status) ~ age + sex + ph.ecog, data = d))
+}
+mixed <- function(i) stats::coef(nlme::lme(distance ~ age + Sex, data = nlme::Orthodont, random = ~ 1))
+text <- function(i) {
+  words <- vapply(1:200, function(k) paste(letters[1 + (k * i + 0:5) %% 26], collapse = ""), "")
+  counts <- table(substr(gsub("[aeiou]", "", toupper(words), ignore.case = TRUE), 1, 3))
+  names(sort(counts, decreasing = TRUE))[[1L]]
+}
+groups <- function(i) {
+  d <- data.table::data.table(g = rep(1:500, 40), x = seq_len(20000) / i)
+  nrow(d[, list(m = mean(x), s = sum(x)), by = "g"])
+}
+product <- function(i) {
+  x <- matrix(seq_len(90000) / i, 300)
+  sum(x %*% x)
+}
+loop <- function(i) {
+  x <- numeric(2000)
+  for (k in seq_along(x)) x[[k]] <- if (k %% 2) k / i else sqrt(k)
+  sum(x)
+}
+jobs <- list(
+  cox = list(f = cox, n = 100L, package = "survival", what = "Cox model of a bootstrap sample (package survival)"),
+  mixed = list(f = mixed, n = 8L, package = "nlme", what = "mixed model (package nlme)"),
+  text = list(f = text, n = 60L, what = "words made, changed, counted"),
+  groups = list(f = groups, n = 40L, package = "data.table", what = "means and sums of 500 groups (package data.table)"),
+  product = list(f = product, n = 30L, what = "product of two matrices, 300 x 300"),
+  loop = list(f = loop, n = 300L, what = "a loop over 2,000 numbers"))
+for (k in names(jobs)) environment(jobs[[k]]$f) <- globalenv()
+asked <- strsplit(option("jobs", paste(names(jobs), collapse = ",")), ",")[[1L]]
+jobs <- jobs[asked]
+jobs <- jobs[vapply(jobs, function(j) are_installed(j$package), NA)]
+
+# ---- the kinds of nodes ----
+kinds <- list(
+  "base PSOCK" = function(job) makeCluster(1),
+  "base fork" = function(job) makeForkCluster(1),
+  "clutch" = function(job) make_cluster(1),
+  "clutch, packages =" = function(job) if (length(job$package)) make_cluster(1, packages = job$package),
+  "clutch, new R" = function(job) make_cluster(1, strategy = "parallel"))
+only <- strsplit(option("only", ""), ",")[[1L]]
+if (length(only)) kinds <- kinds[vapply(names(kinds), function(k) any(startsWith(k, only)), NA)]
+
+timed <- function(f, n) {
+  collecting <- gc.time()[[3L]]
+  began <- as.numeric(Sys.time())
+  for (i in seq_len(n)) f(i)
+  c(as.numeric(Sys.time()) - began, gc.time()[[3L]] - collecting)
+}
+environment(timed) <- globalenv()
+
+# MB that process `pid` reads or writes meanwhile; NA where the system does not tell
+touched_mb <- function(pid, expr) {
+  clear <- file.path("/proc", pid, "clear_refs")
+  told <- file.access(clear, 2L) == 0L && !inherits(try(writeLines("1", clear), silent = TRUE), "try-error")
+  force(expr)
+  if (told) memory_mb(pid, "Referenced") else NA_real_
+}
+memory_mb <- function(pid, what) {
+  lines <- readLines(file.path("/proc", pid, "smaps_rollup"))
+  as.numeric(gsub("[^0-9]", "", grep(paste0("^", what), lines, value = TRUE))) / 1024
+}
+
+measure <- function(kind, job) {
+  cl <- kinds[[kind]](job)
+  if (is.null(cl)) return(NULL)
+  on.exit(stopCluster(cl))
+  pid <- clusterCall(cl, Sys.getpid)[[1L]]
+  clusterSetRNGStream(cl, 1)
+  run <- function(n) clusterCall(cl, timed, job$f, n)[[1L]]
+  for (k in 1:2) run(2L * job$n)
+  runs <- vapply(1:8, function(k) run(job$n), numeric(2L))
+  # often: there may be a collection in one of them
+  touched <- stats::median(replicate(7L, touched_mb(pid, run(max(job$n %/% 5L, 1L)))))
+  c(seconds = min(runs[1L, ]), collecting = sum(runs[2L, ]), touched = touched)
+}
+
+# ---- the system's huge pages ----
+pages_file <- "/sys/kernel/mm/transparent_hugepage/enabled"
+pages_now <- function() sub(".*\\[(.*)\\].*", "\\1", suppressWarnings(readLines(pages_file)))
+pages <- option("pages", "")
+if (nzchar(pages)) {
+  before <- pages_now()
+  writeLines(pages, pages_file)
+  invisible(reg.finalizer(globalenv(), function(e) writeLines(before, pages_file), onexit = TRUE))
+}
+
+raw <- list()
+for (j in names(jobs)) for (r in seq_len(reps)) for (k in sample(names(kinds))) {
+  x <- measure(k, jobs[[j]])
+  if (!is.null(x)) raw[[length(raw) + 1L]] <- data.frame(job = j, who = k, rep = r, what = names(x), value = unname(x))
+}
+raw <- do.call(rbind, raw)
+raw <- raw[order(match(raw$job, names(jobs)), match(raw$who, names(kinds)), raw$what, raw$rep), ]
+file <- if (nzchar(pages)) paste0("work-on-a-node-", pages) else "work-on-a-node"
+keep(raw, file)
+table <- spread(raw[!is.na(raw$value), ], c("job", "who", "what"), "value")
+base <- table[table$who == "base PSOCK", ]
+table$ratio <- table$median / base$median[match(paste(table$job, table$what), paste(base$job, base$what))]
+show(table, file)
+
+# At most so many times base R's
+goals <- data.frame(what = c("seconds", "seconds", "collecting", "touched"), goal = c(1.02, 0.98, 1.2, 1.1),
+                    preloaded = c(FALSE, TRUE, NA, NA))
+for (i in seq_len(nrow(goals))) {
+  g <- goals[i, ]
+  rows <- table[table$what == g$what & startsWith(table$who, "clutch") & is.finite(table$ratio), ]
+  if (!is.na(g$preloaded)) rows <- rows[(rows$who == "clutch, packages =") == g$preloaded, ]
+  if (nrow(rows)) cat(sprintf("goal: %s, %s, %s: %.2f of base R's (%g): %s\n", rows$job, rows$who, rows$what, rows$ratio, g$goal,
+                              ifelse(rows$ratio <= g$goal, "met", "MISSED")), sep = "")
+}
+method(file,
+  what = paste("seconds of the quickest of 8 runs; seconds in collections of all 8 together (gc.time()); MB that a fifth of a",
+               "run touches (Referenced in smaps_rollup, median of 7). Median of all clusters"),
+  order = "a new cluster of each kind in each repetition, in random order",
+  warm = "two runs of double length before",
+  pages = paste("transparent huge pages of the system:", if (file.exists(pages_file)) pages_now() else "none"))
