@@ -16,7 +16,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes deps-site build install demo test lint format test-c test-fuzz fuzz chaos test-r check bench report test-adapters test-portable test-newer-r test-windows doc site clean
+.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes deps-site build install demo test lint format test-c test-fuzz test-tools fuzz chaos test-r check bench report test-adapters test-portable test-newer-r test-windows doc site clean
 .NOTPARALLEL:
 
 help:
@@ -84,7 +84,7 @@ test: deps-adapters build deps-vignettes
 	@rm -rf $(RESULTS); mkdir -p $(RESULTS)
 	@export CLUTCH_DEPS_DONE=1; \
 	  { nice -n 19 $(MAKE) --no-print-directory compile-c; \
-	    for step in test-c test-fuzz; do nice -n 5 $(MAKE) --no-print-directory $$step; done; \
+	    for step in test-c test-fuzz test-tools; do nice -n 5 $(MAKE) --no-print-directory $$step; done; \
 	  } > $(RESULTS)/c.txt 2>&1 & \
 	  { nice -n 5 $(MAKE) --no-print-directory check BRIEF=1; nice -n 19 $(MAKE) --no-print-directory lint; \
 	  } > $(RESULTS)/check.txt 2>&1 & \
@@ -116,14 +116,21 @@ test-fuzz: deps
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-fuzz
 	@$(MAKE) --no-print-directory -C tests/fuzz -j$(CORES) run SECONDS=3 RESULT="$(CURDIR)/$(RESULTS)/test-fuzz"
 
+# What ends a test that hangs, and what repairs a library
+test-tools: deps
+	@echo; echo "== tools"
+	@mkdir -p $(RESULTS); rm -f $(RESULTS)/test-tools
+	@tools/test-tools.sh $(RESULTS)/test-tools
+
 fuzz: deps
 	@$(MAKE) --no-print-directory -C tests/fuzz -j$(CORES) run SECONDS=$(or $(SECONDS),600) $(if $(T),T=$(T)) $(if $(SEED),SEED=$(SEED))
 
 # What goes wrong at random, and what goes on for long, for many minutes: EVENTS=10000 SEED=1
+# One test of these may take half an hour until its next expectation.
 chaos: build
 	@$(MAKE) --no-print-directory -C tests/c -j$(CORES) all
 	@CLUTCH_STEPS=10000000 $(if $(SEED),CLUTCH_SEED=$(SEED)) tests/c/build/plain/test-scheduler -v
-	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TREES=1000 CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-7200} tools/run-tests.sh /dev/null "chaos|cuts|soak|slow-host|terminal|budget|hosts-tree|launch-tcp|kills"
+	@CLUTCH_EVENTS=$(or $(EVENTS),10000) $(if $(SEED),CLUTCH_SEED=$(SEED)) $(WITH_LIB) CLUTCH_TREES=1000 CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-3600} tools/run-tests.sh /dev/null "chaos|cuts|soak|slow-host|terminal|budget|hosts-tree|launch-tcp|kills"
 
 test-r: build deps-newer
 	@echo; echo "== testthat"
@@ -155,7 +162,7 @@ test-adapters: build deps-adapters
 # As built for a Unix that has none of Linux's own means: what macOS and the BSDs would do.
 test-portable:
 	@rm -rf .build/portable/results
-	@for step in test-c test-r; do CLUTCH_PORTABLE=1 CLUTCH_TEST_SECONDS=$${CLUTCH_TEST_SECONDS:-2400} $(MAKE) --no-print-directory $$step; done; \
+	@for step in test-c test-r; do CLUTCH_PORTABLE=1 $(MAKE) --no-print-directory $$step; done; \
 	  CLUTCH_PORTABLE=1 tools/tally.sh
 
 test-newer-r:

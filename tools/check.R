@@ -102,10 +102,11 @@ fail <- function(text) {
   quit("no", status = 1L)
 }
 r <- function(...) {
-  # a check that hangs is ended: R's own limits on tests are off by default
+  # A check that hangs is ended: R's own limits on tests are off by default. This is far above what
+  # a slow machine takes, so that a check that goes on is not ended.
   suppressWarnings(system2(
     file.path(R.home("bin"), "R"), c("CMD", ...),
-    stdout = "log.txt", stderr = "log.txt", stdin = "/dev/null", timeout = 1200
+    stdout = "log.txt", stderr = "log.txt", stdin = "/dev/null", timeout = 3600
   ))
 }
 

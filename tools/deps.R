@@ -6,6 +6,9 @@
 #   installs into FOLDER packages of which tests want a newer version than that of the library
 # Rscript tools/deps.R models FOLDER NEWER-FOLDER
 #   installs into FOLDER what bench/models.R measures, beside what is in NEWER-FOLDER
+# Rscript tools/deps.R locks LIBRARY
+#   removes the lock folders that an interrupted install has left. 'install', 'newer' and 'models'
+#   do so before they install
 #
 # Peers are what bench/ compares with, 'vignettes' is what builds these, 'tests' what tests of
 # living together with other packages use: nice to have, no failure without them. 'adapters' are
@@ -39,12 +42,73 @@ if (getRversion() < "4.2.0") {
   stop("clutch needs R >= 4.2, and this is ", getRversion(), call. = FALSE)
 }
 
+# An install that was interrupted may leave the folder of a package without these
+is_whole <- function(folder) {
+  file.exists(file.path(folder, "DESCRIPTION")) &&
+    file.exists(file.path(folder, "Meta", "package.rds"))
+}
+
 lacking <- function(packages) {
   there <- vapply(names(packages), function(p) {
-    version <- tryCatch(utils::packageVersion(p), error = function(e) NULL)
+    # the one that library() finds
+    folder <- Find(function(f) file.exists(file.path(f, "DESCRIPTION")), file.path(.libPaths(), p))
+    if (is.null(folder) || !is_whole(folder)) return(FALSE)
+    version <- tryCatch(utils::packageVersion(p, dirname(folder)), error = function(e) NULL)
     !is.null(version) && version >= packages[[p]]
   }, NA)
   names(packages)[!there]
+}
+
+command_lines <- function() {
+  if (!dir.exists("/proc/self")) return(system2("ps", c("-A", "-ww", "-o", "args="), stdout = TRUE))
+  vapply(Sys.glob("/proc/[0-9]*/cmdline"), function(f) {
+    bytes <- tryCatch(suppressWarnings(readBin(f, "raw", 1e5)), error = function(e) raw())
+    rawToChar(replace(bytes, bytes == 0L, charToRaw(" ")))
+  }, "")
+}
+
+# Which of these lock folders of `lib` a living process uses. R CMD INSTALL has no file open in its
+# lock folder most of the time, but its command line tells: "nextArg" is before each argument. One
+# that does not name its library may install into this.
+are_held <- function(locks, lib) {
+  commands <- command_lines()
+  installers <- grep("nextArg", commands, fixed = TRUE, useBytes = TRUE, value = TRUE)
+  option <- ".*nextArg(-lnextArg|--library=)(/.*?)(nextArg.*| *$)"
+  named <- grepl(option, installers, perl = TRUE, useBytes = TRUE)
+  into <- sub(option, "\\2", installers[named], perl = TRUE, useBytes = TRUE)
+  if (!all(named) || lib %in% normalizePath(into, mustWork = FALSE)) {
+    return(rep(TRUE, length(locks)))
+  }
+  open <- Sys.readlink(Sys.glob(c("/proc/[0-9]*/cwd", "/proc/[0-9]*/fd/*")))
+  vapply(locks, function(lock) {
+    any(grepl(lock, commands, fixed = TRUE, useBytes = TRUE)) ||
+      any(startsWith(paste0(open, "/"), paste0(lock, "/")))
+  }, NA)
+}
+
+# R's installer refuses to work on a package while there is a folder 00LOCK or 00LOCK-<package>, and
+# leaves it when it is killed. In it is the package's former version: it gets back.
+remove_left_locks <- function(lib) {
+  lib <- normalizePath(lib)
+  locks <- list.files(lib, "^00LOCK", full.names = TRUE)
+  if (!length(locks)) return(invisible())
+  held <- are_held(locks, lib)
+  for (lock in locks[held]) message("deps: left, since a living process may use it: ", lock)
+  for (lock in locks[!held]) {
+    message("deps: removing what an interrupted install has left: ", lock)
+    for (package in list.files(lock)) {
+      former <- file.path(lock, package)
+      now <- file.path(lib, package)
+      if (!is_whole(former) || is_whole(now)) next
+      unlink(now, recursive = TRUE)
+      file.rename(former, now)
+    }
+    unlink(lock, recursive = TRUE)
+  }
+}
+if (args[1L] %in% "locks") {
+  remove_left_locks(args[[2L]])
+  quit("no")
 }
 
 # As install.packages() in an interactive session: the library if it is writable, else the user's.
@@ -80,8 +144,10 @@ if (args[1L] %in% c("newer", "models")) {
   if (!length(repos) || any(repos == "@CRAN@")) quit("no", 1L)
   message("deps: installing ", toString(wanted), " into ", lib)
   cores <- max(1L, parallel::detectCores(), na.rm = TRUE)
+  remove_left_locks(lib)
   utils::install.packages(wanted, lib = lib, Ncpus = cores, quiet = TRUE)
-  quit("no", if (all(dir.exists(file.path(lib, wanted)))) 0L else 1L)
+  there <- vapply(file.path(lib, wanted), is_whole, NA)
+  quit("no", if (all(there)) 0L else 1L)
 }
 
 absent <- lacking(needed)
@@ -103,6 +169,7 @@ if ("install" %in% args && length(absent)) {
   # testthat needs fs, which brings libuv along but uses it only when told to
   if (is.na(Sys.getenv("USE_BUNDLED_LIBUV", NA))) Sys.setenv(USE_BUNDLED_LIBUV = "1")
   cores <- max(1L, parallel::detectCores(), na.rm = TRUE)
+  remove_left_locks(lib)
   utils::install.packages(absent, lib = lib, Ncpus = cores, quiet = TRUE)
   absent <- lacking(needed)
   if (length(setdiff(absent, names(more)))) {

@@ -139,6 +139,18 @@ if [[ " $* " = *" peers "* ]] && [ $debian = 1 ]; then
 fi
 
 # ---- R packages ----
+# One install at a time, of all checkouts. What an install has started has descriptor 9 as well: if the
+# install was killed, the next one waits until these have ended.
+#   one_at_a_time LOCK-FILE COMMAND [ARGUMENT ...]
+one_at_a_time() {
+  local file=$1
+  shift
+  if mkdir -p "$(dirname "$file")" 2>/dev/null && : 2>/dev/null >>"$file"; then
+    (flock 9 2>/dev/null; "$@") 9>>"$file"
+  else
+    "$@"
+  fi
+}
 r_packages() {
   local absent names p n kind
   absent=$(without_refused $(Rscript tools/deps.R missing "$@")) || return 1
@@ -156,7 +168,7 @@ r_packages() {
     absent=$(without_refused $(Rscript tools/deps.R missing "$@")) || return 1
     [ -n "$absent" ] || return 0
   fi
-  Rscript tools/deps.R install "$@" || return 1
+  one_at_a_time "$(dirname "$newer_library")/library.lock" Rscript tools/deps.R install "$@" || return 1
   for p in $(without_refused $(Rscript tools/deps.R missing "$@")); do refuse "$p"; done
 }
 r_packages "$@" || exit 1
@@ -168,21 +180,14 @@ kind=
 if [[ " $* " = *" newer "* ]]; then kind=newer; fi
 if [[ " $* " = *" adapters "* ]]; then kind=adapters; fi
 # otelsdk is compiled, with these (ten minutes on two processors)
-if [ "$kind" = adapters ] && [ ! -d "$newer_library/otelsdk" ] && [ $debian = 1 ] && [ $root = 1 ]; then
+if [ "$kind" = adapters ] && [ ! -e "$newer_library/otelsdk/Meta/package.rds" ] && [ $debian = 1 ] && [ $root = 1 ]; then
   want=$(without_refused cmake protobuf-compiler libprotobuf-dev libcurl4-openssl-dev)
   if [ -n "$want" ]; then apt_install $want || refuse $want; fi
 fi
 if [ -n "$kind" ] && [ -n "$(without_refused $kind)" ]; then
-  mkdir -p "$(dirname "$newer_library")"
-  (
-    flock 9 2>/dev/null
-    Rscript tools/deps.R newer "$newer_library" "$kind"
-  ) 9>"$newer_library.lock" || refuse $kind
+  one_at_a_time "$newer_library.lock" Rscript tools/deps.R newer "$newer_library" "$kind" || refuse $kind
 fi
 if [[ " $* " = *" models "* ]] && [ -n "$(without_refused models)" ]; then
   models_library=${newer_library/library-/models-}
-  (
-    flock 9 2>/dev/null
-    Rscript tools/deps.R models "$models_library" "$newer_library"
-  ) 9>"$models_library.lock" || refuse models
+  one_at_a_time "$models_library.lock" Rscript tools/deps.R models "$models_library" "$newer_library" || refuse models
 fi

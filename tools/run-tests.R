@@ -3,7 +3,9 @@
 # The testthat suite on the installed package (R_LIBS says where). Writes "passed failed skipped",
 # counting expectations, as testthat does; an error counts as a failure. While it runs,
 # COUNTS-FILE.now names the test at hand, and COUNTS-FILE.failed what has failed so far: when the
-# suite is ended from outside, these tell which test hung and what had been found.
+# suite is ended from outside, these tell which test hung and what had been found. The second line
+# of COUNTS-FILE.now is a number that grows whenever a test file, a test or an expectation begins or
+# ends: by this tools/progress-limit.sh knows that the suite goes on.
 #
 # CLUTCH_TEST_PART=1/3: about a third of the files, by the seconds that tools/test-seconds says they
 # take; 2/3, 3/3: the others. All files that make network namespaces are in the first, since they
@@ -47,11 +49,20 @@ note <- function(file, text, append) {
 }
 progress <- R6::R6Class(inherit = testthat::Reporter, public = list(
   file = "",
-  start_file = function(name) self$file <- name,
-  start_test = function(context, test) {
-    note(paste0(counts, ".now"), paste0(self$file, ": ", test), append = FALSE)
+  events = 0L,
+  at = function(where) {
+    self$events <- self$events + 1L
+    note(paste0(counts, ".now"), paste0(where, "\n", self$events), append = FALSE)
   },
+  start_file = function(name) {
+    self$file <- name
+    self$at(paste0(name, ", before its first test"))
+  },
+  start_test = function(context, test) self$at(paste0(self$file, ": ", test)),
+  end_test = function(context, test) self$at(paste0(self$file, ", after the test: ", test)),
+  end_reporter = function() self$at("the end, after the last test"),
   add_result = function(context, test, result) {
+    self$at(paste0(self$file, ": ", test))
     if (!inherits(result, c("expectation_failure", "expectation_error"))) return(invisible())
     text <- utils::head(strsplit(conditionMessage(result), "\n", fixed = TRUE)[[1L]], 6L)
     text <- paste(c(paste0(self$file, ": ", test), text), collapse = "\n    ")

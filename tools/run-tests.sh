@@ -2,43 +2,46 @@
 # Runs the testthat suite on the installed package and then counts what it left behind: processes,
 # and entries of the temporary folder.
 #   run-tests.sh RESULT-FILE [FILTER]
-# CLUTCH_TEST_SECONDS: the suite is ended after that long (a hang is a failure like others).
+# CLUTCH_TEST_SECONDS: the suite is ended when no test file, test or expectation has begun or ended for
+# that long (a hang is a failure like others). There is no limit on its whole time.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 result=$1
 filter=${2:-}
-seconds=${CLUTCH_TEST_SECONDS:-1500}
+seconds=${CLUTCH_TEST_SECONDS:-300}
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/clutch-test.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/t"
-limit=()
-# --foreground: Ctrl-C at the terminal reaches R
-if command -v timeout >/dev/null; then limit=(timeout --foreground -k 10 "$seconds"); fi
 
 # Who starts this in the background of a script has SIGINT ignored, which R 4.6 leaves so; tests send it.
 interruptible=()
-if env --default-signal=INT true 2>/dev/null; then interruptible=(env --default-signal=INT); fi
+if env --default-signal=INT true 2>/dev/null; then interruptible=(--default-signal=INT); fi
 
 # The mark stands in the environment of every process that descends from this run.
 mark=$tmp/t
-SECONDS=0
 # source(): R reads a script that it is given as a file bit by bit, and a forked child that exits moves
 # the place where its parent goes on to read.
-TMPDIR=$mark CLUTCH_TEST_RUN=$mark CLUTCH_NEWER_LIB=$(tools/deps.sh newer-library) \
-  ${limit[@]+"${limit[@]}"} ${interruptible[@]+"${interruptible[@]}"} "${RSCRIPT:-Rscript}" -e 'source("tools/run-tests.R")' "$tmp/counts" "$filter" </dev/null
+tools/progress-limit.sh "$seconds" "$tmp/counts.now" env ${interruptible[@]+"${interruptible[@]}"} \
+  TMPDIR="$mark" CLUTCH_TEST_RUN="$mark" CLUTCH_NEWER_LIB="$(tools/deps.sh newer-library)" \
+  "${RSCRIPT:-Rscript}" -e 'source("tools/run-tests.R")' "$tmp/counts" "$filter" </dev/null
 rc=$?
 if [ -s "$tmp/counts.seconds" ] && [ "$result" != /dev/null ]; then cp "$tmp/counts.seconds" "$result.seconds"; fi
 
+early=
+at=$(head -n 1 "$tmp/counts.now" 2>/dev/null)
 if [ -s "$tmp/counts" ]; then
   read -r passed failed skipped <"$tmp/counts"
-  if [ $rc != 0 ] && [ "$failed" = 0 ]; then echo "FAIL R ended with status $rc after the tests"; failed=1; fi
+  if [ $rc != 0 ] && [ "$failed" = 0 ]; then early="R ended with status $rc after the tests"; failed=1; fi
 else
   passed=0 failed=1 skipped=0
-  if [ $SECONDS -ge "$seconds" ]; then echo "FAIL testthat was not done within $seconds s"; else echo "FAIL testthat ended early, status $rc"; fi
-  if [ -s "$tmp/counts.now" ]; then echo "  at $(cat "$tmp/counts.now")"; fi
-  if [ -s "$tmp/counts.failed" ]; then echo "  failed before that:"; sed 's/^/  /' "$tmp/counts.failed"; fi
+  early="testthat ended early, status $rc, at ${at:-its start}"
+fi
+if [ -e "$tmp/counts.now.stalled" ]; then early="ended after $seconds s without progress at ${at:-the start of testthat}"; fi
+if [ -n "$early" ]; then echo "FAIL $early"; fi
+if [ ! -s "$tmp/counts" ] && [ -s "$tmp/counts.failed" ]; then
+  echo "  failed before that:"; sed 's/^/  /' "$tmp/counts.failed"
 fi
 
 left_processes() {
@@ -69,7 +72,7 @@ if [ -d /proc/self ]; then
     passed=$((passed + 1))
   fi
   if [ ! -s "$tmp/counts" ]; then
-    : # R was killed: its own folder is there and says nothing
+    files= # R was killed: its own folder is there and says nothing
   elif [ -n "$files" ]; then
     echo "FAIL left behind in the temporary folder: $(echo "$files" | wc -l) entries"
     echo "$files" | head -n 20 | sed 's/^/  /'
@@ -80,7 +83,7 @@ if [ -d /proc/self ]; then
 fi
 
 if [ "$failed" != 0 ] && [ "$result" != /dev/null ]; then
-  { cat "$tmp/counts.failed" 2>/dev/null; [ -z "${processes:-}" ] || echo "left behind: processes"
+  { cat "$tmp/counts.failed" 2>/dev/null; [ -z "$early" ] || echo "$early"; [ -z "${processes:-}" ] || echo "left behind: processes"
     [ -z "${files:-}" ] || echo "left behind: $files"; } >"$result.failed"
 fi
 echo "$passed $failed $skipped" >"$result"

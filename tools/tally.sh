@@ -4,20 +4,20 @@
 cd "$(dirname "$0")/.."
 passed=0 failed=0 skipped=0
 results=.build${CLUTCH_PORTABLE:+/portable}/results
-steps="lint test-c test-fuzz test-r check"; [ -z "${CLUTCH_PORTABLE:-}" ] || steps="test-c test-r"
+steps="lint test-c test-fuzz test-tools test-r check"; [ -z "${CLUTCH_PORTABLE:-}" ] || steps="test-c test-r"
 line=0; [ "${1:-}" = --line ] && line=1
 [ $line = 1 ] || echo
 # those for Windows are not part of 'make test', only of CI
 for step in $steps $(cd $results 2>/dev/null && ls windows 2>/dev/null); do
   p=0 f=1 s=0 why=' (did not run to its end)'
   if read -r p0 f0 s0 2>/dev/null <"$results/$step"; then p=$p0 f=$f0 s=$s0 why=; fi
-  [ $line = 1 ] || printf '  %-9s %4d passed %3d failed %3d skipped%s\n' "$step" "$p" "$f" "$s" "$why"
+  [ $line = 1 ] || printf '  %-10s %4d passed %3d failed %3d skipped%s\n' "$step" "$p" "$f" "$s" "$why"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
 if [ $line = 1 ]; then
   echo "$passed passed, $failed failed, $skipped skipped"
 else
-  printf '  %-9s %4d passed %3d failed %3d skipped\n' all "$passed" "$failed" "$skipped"
+  printf '  %-10s %4d passed %3d failed %3d skipped\n' all "$passed" "$failed" "$skipped"
   for f in $results/*.failed; do
     [ ! -s "$f" ] || { echo; echo "what failed in $(basename "$f" .failed):"; sed 's/^/  /' "$f"; }
   done

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Tests of tools/: what ends a command that makes no progress, and what an interrupted install leaves.
+#   test-tools.sh [RESULT-FILE]
+# RESULT-FILE gets "passed failed skipped".
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+result=${1:-/dev/null}
+# as links in /proc and R say it
+tmp=$(cd "$(mktemp -d "${TMPDIR:-/tmp}/clutch-tools.XXXXXX")" && pwd -P) || exit 1
+started=()
+trap 'kill ${started[@]+"${started[@]}"} 2>/dev/null; rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0
+
+check() { # WHAT COMMAND...
+  local what=$1
+  shift
+  if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $what"; fi
+}
+
+# ---- progress-limit.sh: both at the same time ----
+stands_still() {
+  tools/progress-limit.sh 2 "$tmp/still" sh -c 'echo 1 >"$0"; exec sleep 60' "$tmp/still"
+  echo $? >"$tmp/still.status"
+}
+goes_on() {
+  tools/progress-limit.sh 3 "$tmp/slow" bash -c 'for i in {1..16}; do echo $i >"$0"; sleep 0.4; done; exit 5' "$tmp/slow"
+  echo $? >"$tmp/slow.status"
+}
+stands_still 2>/dev/null & # where the shell says that it was ended
+goes_on
+wait
+check "a command without progress is ended by SIGTERM" [ "$(cat "$tmp/still.status")" = 143 ]
+check "it is said that it was ended" [ -e "$tmp/still.stalled" ]
+check "a slow command goes on, and its exit status is said" [ "$(cat "$tmp/slow.status")" = 5 ]
+check "it is not said that it was ended" [ ! -e "$tmp/slow.stalled" ]
+
+# ---- deps.R: the folders that an interrupted install leaves ----
+deps() { "${RSCRIPT:-Rscript}" tools/deps.R "$@" 2>/dev/null; }
+
+mkdir -p "$tmp/half/cli"
+echo "Package: cli
+Version: 99.0" >"$tmp/half/cli/DESCRIPTION"
+is_missing() { R_LIBS=$tmp/half deps missing | grep -qx cli; }
+check "a package without Meta/package.rds is missing" is_missing
+
+lib=$tmp/lib
+mkdir -p "$lib/00LOCK" "$lib/00LOCK-gone/00new/gone" "$lib/00LOCK-held" "$lib/former" "$lib/00LOCK-former/former/Meta"
+touch "$lib/00LOCK-former/former/DESCRIPTION" "$lib/00LOCK-former/former/Meta/package.rds"
+mkdir -p "$tmp/busy/00LOCK-other"
+if [ -d /proc/self ]; then
+  (cd "$lib/00LOCK-held" && exec sleep 60) & started+=($!)
+  (exec -a "R --args nextArg-lnextArg$tmp/busynextArgpackage.tar.gz" sleep 60) & started+=($!)
+  until grep -qs ^sleep "/proc/${started[0]}/cmdline" && grep -qs nextArg "/proc/${started[1]}/cmdline"; do sleep 0.01; done
+  deps locks "$lib"
+  deps locks "$tmp/busy"
+  check "lock folders that nobody holds are removed" [ "$(ls "$lib" | tr '\n' ' ')" = "00LOCK-held former " ]
+  check "the former version of a package is back" [ -e "$lib/former/Meta/package.rds" ]
+  check "while R CMD INSTALL works on a library its lock folders stay" [ -d "$tmp/busy/00LOCK-other" ]
+  kill "${started[1]}"; wait "${started[1]}" 2>/dev/null
+  deps locks "$tmp/busy"
+  check "after that they are removed" [ ! -d "$tmp/busy/00LOCK-other" ]
+else
+  skipped=$((skipped + 4))
+fi
+
+echo "$passed $failed $skipped" >"$result"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
