@@ -22,6 +22,9 @@
 #' * `memory`: number of MB (2^20 bytes) that are its own, in memory or swap. That is what it has
 #'   written, and shares neither with its fork server nor with others. `.max_memory` of
 #'   [cluster_map()] counts the same. `NA` as for `cpu`.
+#' * `gave_back`: number of MB that the node has given back to the system in all. After a second
+#'   without work a node that has grown by 64 MB and more collects its garbage and does that. `NA`
+#'   for nodes that cannot tell: those on other hosts and TCP nodes.
 #' @section States:
 #' * `"idle"`, `"busy"`.
 #' * `"cancelling"`: it is told to give up a call that was interrupted.
@@ -55,6 +58,7 @@ cluster_status <- function(cl = NULL) {
     tasks = vapply(infos, function(i) i$done, 1),
     cpu = ifelse(here, vapply(pid, process_cpu, 1), use$cpu),
     memory = ifelse(here, vapply(pid, process_memory, 1), use$memory),
+    gave_back = vapply(infos, function(i) i$gave_back, 1) / 2^20,
     stringsAsFactors = FALSE
   )
 }

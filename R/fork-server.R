@@ -35,6 +35,14 @@ default_server_spec <- function() {
        rscript_args = character(), methods = TRUE, strategy = "fork_server")
 }
 
+# The same, which loads these packages before it forks. `libraries`: where it finds them.
+with_load <- function(spec, load, libraries) {
+  if (!length(load)) return(spec)
+  spec$libraries <- libraries
+  spec$load <- load
+  spec
+}
+
 # The one that make_cluster() takes when nothing is asked for, being started if it is not there.
 default_server <- function() server_for(default_server_spec(), effective_env(NULL))
 
@@ -128,7 +136,8 @@ server_command <- function(spec, env, folder, is_own = FALSE) {
 # before it. The nodes get the user's values back.
 server_env <- function(spec, env) {
   for (v in thread_variables) if (is.na(env[v]) || v == "OPENBLAS_NUM_THREADS") env[v] <- "1"
-  if (spec$strategy == "spawn") env else quick_start(env)
+  if (spec$strategy == "spawn") return(env)
+  quick_start(env, bytes_of_code(c(spec$packages, spec$load)))
 }
 
 server_start <- function(spec, env, preload = NULL) {

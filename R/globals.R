@@ -7,6 +7,7 @@
 #   attach   packages to attach there
 #   load     packages whose methods the objects need
 #   order    all packages that are attached here; the first masks the others
+#   named    packages that code names by `::`, which loads them
 # `roots`: a list of all that travels. `env`: the frame in which names in `globals` are looked up.
 find_needs <- function(roots, globals, env) {
   needs <- list(globals = list(), attach = character(), load = character(),
@@ -23,6 +24,7 @@ find_needs <- function(roots, globals, env) {
   classes <- if (length(found$classes)) setdiff(found$classes, known_classes())
   by_class <- if (length(classes)) packages_of_classes(classes) else character()
   packages <- c(found$packages, found$s4_packages, by_class)
+  needs$named <- found$named # which are loaded when they are called
   if (!length(packages)) return(needs)
   packages <- setdiff(packages, c(default_packages(), ".GlobalEnv"))
   needs$attach <- intersect(needs$order, packages)
@@ -78,7 +80,7 @@ search_all <- function(search, roots) {
   new <- .Call(ffi_globals_search, search, roots, character())
   if (is.null(new)) return(NULL)
   all <- list(globals = character(), packages = character(), classes = character(),
-              s4_packages = character())
+              s4_packages = character(), named = character())
   generics <- character()
   texts <- character()
   repeat {
@@ -86,6 +88,7 @@ search_all <- function(search, roots) {
     all$packages <- c(all$packages, unlist(new[[2L]]))
     all$classes <- c(all$classes, unlist(new[[3L]]))
     all$s4_packages <- c(all$s4_packages, unlist(new[[4L]]))
+    all$named <- c(all$named, vapply(new[[7L]], as.character, ""))
     generics <- c(generics, unlist(new[[5L]]))
     # may be classes of objects that are made on the node
     texts <- c(texts, vapply(new[[6L]], as.character, ""))

@@ -29,6 +29,9 @@ plan_forked <- function(request) {
                     rscript_args = request$rscript_args, methods = request$methods,
                     strategy = request$strategy,
                     libraries = if (needs_libraries(request)) info$libraries)
+  if (request$strategy != "spawn") {
+    info$spec <- with_load(info$spec, request$load, info$libraries)
+  }
   info$session_env <- effective_env(request$env)
   wd <- getwd()
   info$settings <- list(wd = wd, session = Sys.getpid(), umask = Sys.umask(),
@@ -93,6 +96,9 @@ connect_server <- function(info, n, left) {
   info$settings <- fork_settings(info, info$node_env, server$env)
   info$sent <- if (is.null(server$report)) settings_sent(info, server$handle, n)
   server <- server_ready(server, left())
+  if (length(info$spec$load) && has_threads(server$report)) {
+    server <- without_load(info, server, left)
+  }
   if (!is.null(preload)) preload_came_well(info, server)
   if (info$spec$strategy == "fork_server" && has_threads(server$report)) {
     say_threads(server$report)
@@ -106,6 +112,17 @@ connect_server <- function(info, n, left) {
   info$server <- server
   pass_view(info)
   info$number <- NULL
+}
+
+# A package that was to be loaded ahead starts threads: each node loads it by itself, as where
+# nobody has looked ahead.
+without_load <- function(info, server, left) {
+  server_drop(server$key)
+  info$spec$load <- NULL
+  server <- server_ready(server_for(info$spec, info$session_env), left())
+  info$settings <- fork_settings(info, info$node_env, server$env)
+  info$sent <- NULL
+  server
 }
 
 drop_own_server <- function(info) if (!is.null(info$server$own)) server_end(info$server)

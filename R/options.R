@@ -77,6 +77,9 @@
 #'       1e6 with two to seven (a call to all nodes, what all tasks of a map use), 3e5 with eight
 #'       and more; for results 2.5e6 in a cluster of one node, 1e6 in others. Read whenever
 #'       something is sent; by nodes when they are started.}
+#'     \item{`clutch.load_ahead`}{`TRUE` (default) or `FALSE`. Whether the fork server of the
+#'       session's own cluster, and of [mclapply()], loads packages that the first map needs, where
+#'       these have 1 MB of code or more. Read when that cluster is made.}
 #'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the
 #'       background when the package is attached, so that the first cluster is ready at once. Read
 #'       by `library(clutch)`, where a value of no use is a warning of class `clutch_argument`.}

@@ -4,7 +4,8 @@
 # stopped, or have ended since nobody needed them, or the session has another working directory or
 # environment than they have. So to the user it is as if it had always been there, just made.
 #
-# the$own is list(cl, place): the cluster, and what of the session its nodes have, see place_now().
+# the$own is list(cl, place, load): the cluster, what of the session its nodes have, see
+# place_now(), and which packages its fork server has loaded, see load-ahead.R.
 
 #' The session's own cluster
 #'
@@ -18,6 +19,9 @@
 #'     session has when it is used. Where these have changed, the nodes are made anew.
 #'   * While its first nodes start, [cluster_map()] and its relatives copy what is large among
 #'     constants and globals into shared memory, see [share()].
+#'   * Where it is made for a map that needs packages which take long to load, these are loaded
+#'     once, before the nodes are forked, and not by each node. See option `clutch.load_ahead` of
+#'     [clutch-options].
 #'   * It ends with the session, or by [stop_cluster()] without an argument. The next use makes it
 #'     again, as [cluster_setup()] and [cluster_export()] have prepared it.
 #'   * When it was not used for `clutch.idle_seconds` (see [clutch-options]) its nodes end, also
@@ -74,13 +78,13 @@ own_cluster <- function() {
 }
 
 # The session's own cluster, of `n` nodes at least. `cores`: of this process; to count them takes
-# some milliseconds, so that is done once.
-own_nodes_for <- function(n, cores = available_cores()) {
+# some milliseconds, so that is done once. `load`: packages that are loaded before it is forked.
+own_nodes_for <- function(n, cores = available_cores(), load = character()) {
   own <- the$own
   place <- place_now(own$place)
   if (is.null(own)) {
-    cl <- make_cluster(max(n, cores, free_cores()))
-    the$own <- list(cl = ends_when_idle(cl), place = place)
+    cl <- start_own(max(n, cores, free_cores()), load)
+    the$own <- list(cl = ends_when_idle(cl), place = place, load = load)
   } else if (!is_of_use(own, place, n)) {
     remake_own(place, max(n, length(own$cl), cores))
   }
@@ -90,20 +94,25 @@ own_nodes_for <- function(n, cores = available_cores()) {
 
 # Where that cluster is still to be made, its fork server starts now, and `TRUE`: who calls has some
 # 0.1 s for something else. `own`: the$own or the$pool, which have the same server.
-begin_own <- function(own) {
+begin_own <- function(own, load = character()) {
   if (!is.null(own) || .Call(ffi_is_node)) return(FALSE)
-  server <- tryCatch(default_server(), error = function(e) NULL) # make_cluster() will say it
-  !is.null(server) && is.null(server$report)
+  spec <- with_load(default_server_spec(), load, .libPaths())
+  server <- tryCatch(server_for(spec, effective_env(NULL)), error = function(e) NULL)
+  !is.null(server) && is.null(server$report) # what is wrong start_own() will say
 }
 
-# What a map needs, with what is large of it shared while the nodes start: list(needs, more), as
-# run_map() takes them. `own`: as in begin_own(). Nothing is done, and `needs` is NULL, where no
-# server starts now.
-share_ahead <- function(own, f, elements, more, globals, env) {
-  if (!begin_own(own)) return(list(needs = NULL, more = more))
+# What a map needs where its cluster is still to be made: list(needs, more, load). While the nodes
+# start, what is large of the first two is shared; `load`: packages that are to be loaded before.
+# `own`: as in begin_own(). Where the cluster is there, `needs` is NULL.
+begin_ahead <- function(own, f, elements, more, globals, env) {
+  if (!is.null(own) || .Call(ffi_is_node)) return(list(needs = NULL, more = more))
   needs <- find_needs(list(f, elements, more), globals, env)
-  needs$globals <- share_large(needs$globals)
-  list(needs = needs, more = share_large(more))
+  load <- packages_ahead(needs)
+  if (begin_own(own, load)) {
+    needs$globals <- share_large(needs$globals)
+    more <- share_large(more)
+  }
+  list(needs = needs, more = more, load = load)
 }
 
 # The same list, with what is large of it in shared memory: it is not written there any more when it
@@ -146,8 +155,9 @@ is_own <- function(cl) {
 }
 
 # `work` does a map of `n` elements on that cluster. The tokens that are taken here say how large it
-# has to be. More may come while the map goes on, see src/r/tasks/task-budget.h.
-on_budget <- function(n, work) {
+# has to be. More may come while the map goes on, see src/r/tasks/task-budget.h. `load`: as of
+# own_nodes_for().
+on_budget <- function(n, work, load = character()) {
   in_task <- .Call(ffi_is_node) # which waits meanwhile, and leaves its core
   cores <- if (is.null(the$own)) available_cores() else length(the$own$cl)
   size <- budget_size(cores)
@@ -157,7 +167,7 @@ on_budget <- function(n, work) {
   held <- if (size > 0L) got else 0L
   on.exit(budget_give(held))
   nodes <- max(got + in_task, 1L)
-  cl <- if (is.null(the$own)) own_nodes_for(nodes, cores) else own_nodes_for(nodes)
+  cl <- if (is.null(the$own)) own_nodes_for(nodes, cores, load) else own_nodes_for(nodes)
   ptr <- info_of(cl)$tasks$ptr
   outer <- .Call(ffi_tasks_map_begins, ptr, held, in_task)
   held <- 0L # they are the cluster's now
@@ -166,28 +176,33 @@ on_budget <- function(n, work) {
 }
 
 # So many nodes of this session for mclapply(), which are no part of its own cluster: how many they
-# are is the caller's affair, and what the user has prepared there is none of its.
-own_nodes <- function(n) {
+# are is the caller's affair, and what the user has prepared there is none of its. `load`: as of
+# own_nodes_for().
+own_nodes <- function(n, load = character()) {
   forget_parents()
   pool <- the$pool
   place <- place_now(pool$place)
   if (is.null(pool) || !is_of_use(pool, place, n)) {
     if (!is.null(pool)) drop_own(pool$cl)
-    the$pool <- list(cl = ends_when_idle(make_quiet_cluster(n)), place = place)
+    # what compiled code and programs write appears in the session, as with forks of the session
+    cl <- start_own(n, load, strategy = "fork_server", outfile = "", announce = FALSE)
+    the$pool <- list(cl = ends_when_idle(cl), place = place)
     if (!is.null(the$on_new_nodes)) the$on_new_nodes(the$pool$cl)
   }
   the$pool$cl[seq_len(n)]
 }
 
-# What compiled code and programs write appears in the session, as with forks of the session. The
-# nodes do not announce themselves there.
-make_quiet_cluster <- function(n) {
+# A cluster as make_cluster(n) makes it, but for this: before its nodes are forked the packages
+# `load` are loaded. `announce`: whether the nodes say in their output who they are.
+start_own <- function(n, load, strategy = strategies, outfile = "/dev/null", announce = TRUE) {
   if (is_starting()) return(refuse_while_starting())
+  tempdir(TRUE) # it may have been deleted
   began <- clock()
-  request <- check_request(n, "fork_server", NULL, "", NULL, list(), character(), 120, character())
+  request <- check_request(n, strategy, NULL, outfile, NULL, list(), character(), 120, character())
+  request$load <- load
   launcher <- launcher_for(request)
   info <- launcher$plan(request)
-  info$settings$announce <- FALSE
+  if (!announce) info$settings$announce <- FALSE
   start_cluster(launcher, info, began, 120)
 }
 
@@ -244,10 +259,11 @@ ends_when_idle <- function(cl) {
 remake_own <- function(place, n) {
   old <- the$own$cl
   if (!has_open_tasks(old)) drop_own(old)
-  cl <- make_cluster(n)
+  load <- the$own$load
+  cl <- start_own(n, load)
   set_setup(info_of(cl), setup_of(info_of(old)))
   for (nd in unclass(cl)) prepare_again(nd)
-  the$own <- list(cl = ends_when_idle(cl), place = place)
+  the$own <- list(cl = ends_when_idle(cl), place = place, load = load)
 }
 
 prepare_again <- function(node) {

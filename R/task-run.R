@@ -38,14 +38,17 @@ finish_map <- function(t, job, elements, o, bar) {
   values
 }
 
-# On the session's own cluster. While that starts, what is large is shared.
+# On the session's own cluster. While that starts, what is large is shared, and its fork server
+# loads packages.
 on_own <- function(elements, f, more, o, env) {
+  load <- character()
   if (length(elements)) {
-    ahead <- share_ahead(the$own, f, elements, more, o$globals, env)
+    ahead <- begin_ahead(the$own, f, elements, more, o$globals, env)
     o$needs <- ahead$needs
     more <- ahead$more
+    load <- ahead$load
   }
-  on_budget(length(elements), function(cl) run_map(cl, elements, f, more, o, env))
+  on_budget(length(elements), function(cl) run_map(cl, elements, f, more, o, env), load)
 }
 
 # A map of which nothing but elements and function is said, done in C as long as nothing is out of

@@ -14,6 +14,13 @@ uint64_t clu_node_began(const clu_node *nd, uint64_t seq) {
   return clu_activity_look(clu_shared_activity(s, slot), &since) == seq ? since : 0;
 }
 
+int64_t clu_node_gave_back(const clu_node *nd) {
+  int slot;
+  clu_shared *s = memory_of(nd, &slot);
+  const clu_activity *a = s ? clu_shared_activity(s, slot) : NULL;
+  return a ? (int64_t)atomic_load_explicit(&a->gave_back, memory_order_relaxed) : -1;
+}
+
 /* Its word, and its stack; NULL: it has none. */
 static clu_stack_word *stack_of(clu_node *nd, clu_stack **stack) {
   int slot;

@@ -147,6 +147,9 @@ uint64_t clu_node_request_at_hand(const clu_node *nd);
 /* When it has begun this request or task, if that is what it is at; 0: not known. */
 uint64_t clu_node_began(const clu_node *nd, uint64_t seq);
 
+/* Bytes of memory that it has given back to the system while it was idle; -1: it cannot tell. */
+int64_t clu_node_gave_back(const clu_node *nd);
+
 /* Asks which calls it is in. The number of the question; 0: nobody can ask it. */
 uint32_t clu_node_ask_stack(clu_node *nd);
 /* Whether it has answered that. A closed node does not. */

@@ -13,11 +13,12 @@
 
 /* One cache line: what a node writes does not disturb its neighbours. */
 typedef struct clu_activity {
-  _Atomic uint64_t seq;   /* the request or task at hand, as the session counts; 0: none */
-  _Atomic uint64_t since; /* when that began (clu_os_now()); of a quick task an estimate */
-  _Atomic uint64_t ended; /* how many requests and tasks have ended */
-  _Atomic uint64_t pid;   /* of the node; its fork server writes it */
-  char apart[32];
+  _Atomic uint64_t seq;       /* the request or task at hand, as the session counts; 0: none */
+  _Atomic uint64_t since;     /* when that began (clu_os_now()); of a quick task an estimate */
+  _Atomic uint64_t ended;     /* how many requests and tasks have ended */
+  _Atomic uint64_t pid;       /* of the node; its fork server writes it */
+  _Atomic uint64_t gave_back; /* bytes of memory, to the system while it was idle */
+  char apart[24];
 } clu_activity;
 
 static inline void clu_activity_begin(clu_activity *a, uint64_t seq, uint64_t now) {
@@ -31,6 +32,10 @@ static inline void clu_activity_end(clu_activity *a) {
   atomic_store_explicit(&a->ended, atomic_load_explicit(&a->ended, memory_order_relaxed) + 1,
                         memory_order_relaxed);
   atomic_store_explicit(&a->seq, 0, memory_order_release);
+}
+
+static inline void clu_activity_gave_back(clu_activity *a, int64_t bytes) {
+  if (a) atomic_fetch_add_explicit(&a->gave_back, (uint64_t)bytes, memory_order_relaxed);
 }
 
 /* The number of what is at hand and since when that is so; 0: nothing is. */

@@ -76,7 +76,8 @@ static int is_default_package(SEXP name) {
 
 static int has_found_variables_only(const clu_search *s) {
   for (int k = 0; k < N_FOUND; k++)
-    if (k != HELD && k != PACKAGES && k != GLOBALS && clu_search_found(s, k) != R_NilValue)
+    if (k != HELD && k != PACKAGES && k != BY_NAME && k != GLOBALS &&
+        clu_search_found(s, k) != R_NilValue)
       return 0;
   for (SEXP p = clu_search_found(s, PACKAGES); p != R_NilValue; p = CDR(p))
     if (!is_default_package(CAR(p))) return 0;

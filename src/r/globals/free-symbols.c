@@ -209,7 +209,11 @@ static void collect_call(clu_search *s, SEXP e) {
     return;
   }
   use_symbol(s, fun, CALLED);
-  if (clu_is_symbol(fun, "quote") || clu_is_symbol(fun, "::") || clu_is_symbol(fun, ":::")) return;
+  if (clu_is_symbol(fun, "quote")) return;
+  if (clu_is_symbol(fun, "::") || clu_is_symbol(fun, ":::")) {
+    if (n == 2 && TYPEOF(CAR(args)) == SYMSXP) clu_search_find(s, BY_NAME, CAR(args));
+    return;
+  }
   if ((clu_is_symbol(fun, "$") || clu_is_symbol(fun, "@")) && n == 2) {
     collect(s, CAR(args));
     if (TYPEOF(CADR(args)) == LANGSXP) collect(s, CADR(args));

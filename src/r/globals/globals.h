@@ -58,7 +58,7 @@ typedef struct clu_search {
 } clu_search;
 
 /* What is in the list that `kept` holds, and returned to R. */
-enum { GLOBALS, PACKAGES, CLASSES, S4_PACKAGES, GENERICS, TEXTS, HELD, N_FOUND };
+enum { GLOBALS, PACKAGES, CLASSES, S4_PACKAGES, GENERICS, TEXTS, BY_NAME, HELD, N_FOUND };
 
 /* The state behind an external pointer of ffi_globals_new(); an R error when it is none. */
 clu_search *clu_search_get(SEXP x);

@@ -384,7 +384,9 @@ void clu_search_go_on(clu_search *s) {
 
 /* Searches what can be reached from `roots`, a list, and from what the symbols `also` (a character
  * vector of names) lead to. Returns what was found by it and not before: list(globals (symbols),
- * packages, classes, S4 packages, generics, texts in the code (symbols)), or NULL: nothing. */
+ * packages, classes, S4 packages, generics, texts in the code (symbols), packages that code names
+ * by
+ * `::` (symbols)), or NULL: nothing. */
 SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also) {
   clu_search *s = clu_search_get(x);
   SEXP out;

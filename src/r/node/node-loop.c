@@ -139,15 +139,17 @@ static void get_ready_in_time(void) {
 /* Memory that was freed stays for the next value, but not with a node that is idle. */
 static void give_back_in_time(void) {
   static const uint64_t idle = 1000000000;
-  if (!clu_values_were_expected()) return;
-  if (clu_os_wait_readable(clu_me.boot.fd, idle) == CLU_TIMEOUT) clu_expect_no_values();
+  if (!clu_give_back_is_due()) return;
+  if (clu_os_wait_readable(clu_me.boot.fd, idle) == CLU_TIMEOUT) clu_give_back();
 }
 
 /* Waits until something has come: awake for some time where that pays (`awake`: a request was
  * served, the next may follow at once), then asleep. 0: nothing more will come. */
 static int wait_for_more(int awake) {
   static clu_spins spins;
+  static uint64_t woke; /* when something came; 0: nothing did yet */
   int rc;
+  if (woke) clu_give_back_worked(clu_os_now() - woke);
   clu_work_tell();
   clu_work_rest();
   get_ready_in_time();
@@ -157,6 +159,7 @@ static int wait_for_more(int awake) {
   if (clu_me.idle_ns && clu_os_wait_readable(clu_me.boot.fd, clu_me.idle_ns) == CLU_TIMEOUT)
     return 0;
   rc = clu_chan_fill(&clu_me.chan);
+  woke = clu_os_now();
   if (rc == CLU_SYS) clu_me.fd_closed = 1;
   return rc == CLU_OK || rc == CLU_AGAIN;
 }

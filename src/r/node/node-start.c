@@ -124,6 +124,7 @@ static void after_fork(void) {
 static SEXP say_hello(void) {
   unsigned char pid[8];
   clu_is_node = 1;
+  if (clu_me.new_r) clu_give_back_begin();
   clu_segments_keep_fds();
   clu_stack_hook();
   clu_os_after_fork(after_fork);

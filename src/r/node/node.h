@@ -1,11 +1,12 @@
 /* A node's side: what runs in the process that computes.
  *
  * Files, each of which uses only those before it: node-state (the channel and the request at hand),
- * stack (which calls it is in, told to who asks), node-start (how a node comes to be), relay
- * (output and conditions of tasks), job-state (what tasks may change of R), rehearse (what a fork
- * server does once for its nodes), fresh (the workspace of a task), compiled (code that R has
- * compiled in earlier jobs), node-jobs (jobs and their workspace), node-tasks, node-loop; seen,
- * seen-values, observer. fork-server-main uses that and node-start, join uses node-start.
+ * give-back (memory of an idle node), stack (which calls it is in, told to who asks), node-start
+ * (how a node comes to be), relay (output and conditions of tasks), job-state (what tasks may
+ * change of R), rehearse (what a fork server does once for its nodes), fresh (the workspace of a
+ * task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and their workspace),
+ * node-tasks, node-loop; seen, seen-values, observer. fork-server-main uses that and node-start,
+ * join uses node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
@@ -78,6 +79,18 @@ SEXP clu_node_read_object(uint64_t n);
 SEXP clu_node_read_function(uint32_t n);
 /* Calls a function of this package's with `x`. `x` is evaluated: it may not be a symbol or call. */
 SEXP clu_node_r(const char *fun, SEXP x);
+
+/* ---- give-back.c ---- */
+
+/* What this process has now is what it needs. In a fork server: for its nodes. */
+void clu_give_back_begin(void);
+/* It has worked for so long, in ns. */
+void clu_give_back_worked(uint64_t ns);
+/* Whether it may have memory to give back. */
+int clu_give_back_is_due(void);
+/* It has been idle for a while: gives back to the system what it does not need. Code of R may run.
+ */
+void clu_give_back(void);
 
 /* ---- stack.c ---- */
 

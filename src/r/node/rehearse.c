@@ -104,5 +104,6 @@ SEXP ffi_fork_server_use_up(SEXP most) {
   for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) use_up_cells(lengths[k], &cells);
   for (size_t size = 65536; size > 1032; size = size * 7 / 8) use_up_blocks(size, &left);
   for (size_t size = 24; size <= 1032; size += 16) put_blocks_together(size);
+  clu_give_back_begin();
   return R_NilValue;
 }

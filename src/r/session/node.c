@@ -141,9 +141,10 @@ SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds) {
 SEXP clu_node_info(clu_node *nd) {
   static const char *names[] = {"rank",         "pid",     "state", "by_signal", "code",
                                 "refusal",      "age",     "done",  "waiting",   "server_pid",
-                                "server_ended", "started", "oom",   ""};
+                                "server_ended", "started", "oom",   "gave_back", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   clu_node_status st;
+  int64_t gave_back;
   clu_node_status_of(nd, &st);
   SET_VECTOR_ELT(out, 0, Rf_ScalarInteger(clu_node_rank(nd)));
   SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(clu_node_pid(nd) ? (int)clu_node_pid(nd) : NA_INTEGER));
@@ -158,6 +159,8 @@ SEXP clu_node_info(clu_node *nd) {
   SET_VECTOR_ELT(out, 10, Rf_ScalarLogical(st.server_ended));
   SET_VECTOR_ELT(out, 11, Rf_ScalarInteger(st.started ? (int)st.started : NA_INTEGER));
   SET_VECTOR_ELT(out, 12, Rf_ScalarLogical(st.may_be_oom));
+  gave_back = clu_node_gave_back(nd);
+  SET_VECTOR_ELT(out, 13, Rf_ScalarReal(gave_back < 0 ? NA_REAL : (double)gave_back));
   UNPROTECT(1);
   return out;
 }
