@@ -711,6 +711,48 @@ sections$memory <- list(
           num(of("base fork", "after lm"))))
   })
 
+sections[["work-on-a-node"]] <- list(
+  title = "Work on a node", scripts = "work-on-a-node", peers = c("data.table"), no_text = TRUE,
+  question = "What does R code cost on a node, beside one of base R's: time, collections, memory that it goes through?",
+  tables = list(
+    list(caption = "Times base R's PSOCK node.", make = function() {
+      t <- read("work-on-a-node.csv")
+      t$case <- paste(t$job, c(seconds = "time", collecting = "in collections", touched = "MB touched")[t$what], sep = ", ")
+      crossed(t[t$who != "base PSOCK", ], "case", "who", "job, what", text = function(t) num(t$ratio))
+    }),
+    list(caption = "Seconds, seconds in collections, MB.", make = function() {
+      t <- read("work-on-a-node.csv")
+      t$case <- paste(t$job, t$what, sep = ", ")
+      crossed(t, "case", "who", "job, what")
+    }),
+    list(caption = "What else a node does, times the same run as a call.", make = function() {
+      crossed(read("work-on-a-node-extras.csv"), "what", "job", "the run is")
+    })),
+  compares = paste("one node each of base R (`makeCluster(1)`, `makeForkCluster(1)`) and of clutch: forked, with the job's package",
+                   "attached before the fork, and a new R. All is timed in the node."),
+  better = "Base R's fork has the session's packages without loading them.",
+  shows = function() {
+    t <- read("work-on-a-node.csv")
+    t <- t[t$who == "clutch" & t$what == "seconds", ]
+    sentences(sprintf("On a node of clutch the jobs take %s to %s times as long as on one of base R.", num(min(t$ratio)),
+                      num(max(t$ratio))))
+  })
+
+sections$faults <- list(
+  title = "Page faults", scripts = "faults", peers = character(), no_text = TRUE,
+  question = "How many page faults, system calls and wake-ups does a node cost, whatever they cost on the machine?",
+  tables = list(list(caption = "Page faults that need no disk; system calls and wake-ups.", make = function() {
+    t <- read("faults.csv")
+    crossed(t, "what", "who", "what")
+  })),
+  compares = "forks of base R's session, which copy what the session has; a call on a PSOCK node.",
+  shows = function() {
+    t <- read("faults.csv")
+    of <- function(what) get_median(t, what = what, who = "clutch")
+    sentences(sprintf("A node has had %s page faults when it has answered its first call; 1,000 more calls take %s.",
+                      num(of("first answer")), num(of("1,000 calls"))))
+  })
+
 sections$broadcast <- list(
   title = "Broadcast", scripts = "broadcast", peers = "mirai",
   no_text = TRUE,

@@ -1,5 +1,5 @@
-# The main job on real input: a bootstrap of a Cox model on survival::lung, on all cores, first with base R's
-# cluster, then with clutch. The estimates have to be the same.
+# The main job on real input: a bootstrap of a Cox model on survival::lung, on all cores: on a cluster of base R and of
+# clutch, and by mclapply() of both. The estimates have to be the same.
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch); library(survival)})
 machine()
@@ -23,13 +23,23 @@ job <- function(name, start, stop) {
   await_gone(pids)
   list(est = est, row = data.frame(cluster = name, start_s = up, run_s = run, total_s = up + run, MB_per_node = memory))
 }
+# Its nodes are started by the call, and end with it; base R's are forks of this session, with all that it has loaded.
+by_forks <- function(name, apply) {
+  cat(sprintf("%s: %d replicates on %d nodes ...\n", name, replicates, n))
+  RNGkind("L'Ecuyer-CMRG")
+  set.seed(20261120)
+  run <- seconds(est <- apply(seq_len(replicates), one, mc.cores = n))
+  list(est = simplify2array(est), row = data.frame(cluster = name, start_s = 0, run_s = run, total_s = run, MB_per_node = NA))
+}
 base <- job("base PSOCK", makeCluster, stopCluster)
 ours <- job("clutch", make_cluster, stop_cluster)
-if (!identical(base$est, ours$est)) stop("the estimates differ")
+base_forks <- by_forks("base mclapply", parallel::mclapply)
+our_forks <- by_forks("clutch mclapply", clutch::mclapply)
+if (!identical(base$est, ours$est) || !identical(base_forks$est, our_forks$est)) stop("the estimates differ")
 cat("\nSame estimates: TRUE. 95 % intervals of the log hazard ratios:\n")
 print(t(apply(ours$est, 1L, stats::quantile, c(0.025, 0.5, 0.975))), digits = 3)
 cat("\n")
-show(rbind(base$row, ours$row), "demo")
+show(rbind(base$row, ours$row, base_forks$row, our_forks$row), "demo")
 
 cat("Start-up time against nodes (cluster made and one call answered by each) ...\n")
 sizes <- c(1, 2, 4, 8, 16, 32)

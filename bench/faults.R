@@ -115,4 +115,4 @@ cat(sprintf("goal: %s: %.1f (%g): %s\n", names(goals), found, goals, ifelse(foun
 method("faults",
   what = paste("minor page faults (field 10 of /proc/PID/stat), median of the nodes. System calls are those of the node;",
                "wake-ups are voluntary switches of node and session"),
-  order = "a new cluster for each repetition")
+  order = "a new cluster for each repetition", warm = "a cluster of 64 nodes before the fork server and the session are asked")

@@ -16,7 +16,7 @@ suppressPackageStartupMessages(library(clutch))
 
 scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "latency", "stacks", "observers", "tasks",
     "tiny",
-    "handout", "stream", "hosts", "promises", "futures", "foreach", "daemons", "memory", "broadcast", "data", "recovery",
+    "handout", "stream", "hosts", "promises", "futures", "foreach", "daemons", "work-on-a-node", "faults", "memory", "broadcast", "data", "recovery",
     "profile", "peers", "busy", "work", "models")
 # What a script writes begins with its name; but for these
 also <- c(deadport = "probe", roundtrip = "payload")

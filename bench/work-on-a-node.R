@@ -90,6 +90,32 @@ measure <- function(kind, job) {
   c(seconds = min(runs[1L, ]), collecting = sum(runs[2L, ]), touched = touched)
 }
 
+# What else a node does that a plain R does not: the same run in turn on one node. Ratios to a call, whose output goes
+# nowhere and which nobody looks at.
+of_element <- function(n, timed, f) timed(f, n)
+environment(of_element) <- globalenv()
+in_map <- function(cl, job, ...) cluster_map(cl, list(job$n), of_element, timed = timed, f = job$f, ...)[[1L]]
+extras <- list(
+  "a call" = function(cl, job) clusterCall(cl, timed, job$f, job$n)[[1L]],
+  "an element of a map" = function(cl, job) in_map(cl, job),
+  "the same, .relay = \"none\"" = function(cl, job) in_map(cl, job, .relay = "none"),
+  "the same, .fresh = TRUE" = function(cl, job) in_map(cl, job, .fresh = TRUE),
+  "a task, asked for its R calls 20 times a second" = function(cl, job) {
+    task <- cluster_submit_call(cl, timed, list(job$f, job$n))
+    while (!resolved(task)) {
+      cluster_stacks(cl, 0.05)
+      Sys.sleep(0.05)
+    }
+    collect(task)
+  })
+measure_extras <- function(job) {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  for (k in 1:3) clusterCall(cl, timed, job$f, job$n)
+  one <- function() vapply(sample(extras), function(run) run(cl, job)[[1L]], 1)[names(extras)]
+  apply(vapply(1:7, function(k) one(), numeric(length(extras))), 1L, min)
+}
+
 # ---- the system's huge pages ----
 pages_file <- "/sys/kernel/mm/transparent_hugepage/enabled"
 pages_now <- function() sub(".*\\[(.*)\\].*", "\\1", suppressWarnings(readLines(pages_file)))
@@ -113,6 +139,17 @@ table <- spread(raw[!is.na(raw$value), ], c("job", "who", "what"), "value")
 base <- table[table$who == "base PSOCK", ]
 table$ratio <- table$median / base$median[match(paste(table$job, table$what), paste(base$job, base$what))]
 show(table, file)
+
+if (!nzchar(pages) && !length(only)) {
+  more <- do.call(rbind, lapply(intersect(names(jobs), c("cox", "text", "loop")), function(j) {
+    do.call(rbind, lapply(seq_len(min(reps, 5L)), function(r) {
+      x <- measure_extras(jobs[[j]])
+      data.frame(job = j, what = names(x), rep = r, ratio = unname(x / x[["a call"]]))
+    }))
+  }))
+  keep(more, "work-on-a-node-extras")
+  show(spread(more, c("job", "what"), "ratio"), "work-on-a-node-extras")
+}
 
 # At most so many times base R's
 goals <- data.frame(what = c("seconds", "seconds", "collecting", "touched"), goal = c(1.02, 0.98, 1.2, 1.1),

@@ -410,6 +410,7 @@ test_that("it is removed also when the session ends at once", {
 
 test_that("a start that is interrupted leaves nothing", {
   linux_only()
+  stop_cluster(make_cluster(1, "parallel")) # what earlier tests have left to be closed is closed
   invisible(gc())
   before <- open_fds()
   slow <- tempfile(fileext = ".sh")
