@@ -1,7 +1,7 @@
 # What R code costs on a node, beside one of base R's: seconds, time in collections, MB of memory that the code touches.
 #
-# One node does a job again and again; all of it is timed in there. Each repetition has a new cluster of each kind, in
-# random order. The first two runs are not counted.
+# One node does a job again and again; all of it is timed in there. Each repetition has a new cluster of each kind, and
+# they take turns, in random order. The first two runs are not counted.
 #
 #   Rscript bench/work-on-a-node.R [--reps=9] [--jobs=cox,text] [--only=clutch]     QUICK=1: fewer repetitions
 #   --pages=always|madvise|never sets the system's transparent huge pages meanwhile (root)
@@ -76,18 +76,26 @@ memory_mb <- function(pid, what) {
   as.numeric(gsub("[^0-9]", "", grep(paste0("^", what), lines, value = TRUE))) / 1024
 }
 
-measure <- function(kind, job) {
-  cl <- kinds[[kind]](job)
-  if (is.null(cl)) return(NULL)
-  on.exit(stopCluster(cl))
-  pid <- clusterCall(cl, Sys.getpid)[[1L]]
-  clusterSetRNGStream(cl, 1)
-  run <- function(n) clusterCall(cl, timed, job$f, n)[[1L]]
-  for (k in 1:2) run(2L * job$n)
-  runs <- vapply(1:8, function(k) run(job$n), numeric(2L))
+# One cluster of each kind. They take turns at every run, so that a busy machine is busy for all of them.
+measure <- function(job) {
+  clusters <- Filter(Negate(is.null), lapply(kinds, function(start) start(job)))
+  on.exit(for (cl in clusters) stopCluster(cl))
+  pids <- lapply(clusters, function(cl) clusterCall(cl, Sys.getpid)[[1L]])
+  for (cl in clusters) clusterSetRNGStream(cl, 1)
+  run <- function(k, n) clusterCall(clusters[[k]], timed, job$f, n)[[1L]]
+  names <- names(clusters)
+  in_turn <- function(times, f) {
+    rounds <- lapply(seq_len(times), function(i) sapply(sample(names), f, simplify = FALSE)[names])
+    sapply(names, function(k) lapply(rounds, `[[`, k), simplify = FALSE)
+  }
+  in_turn(2L, function(k) run(k, 2L * job$n))
+  runs <- in_turn(8L, function(k) run(k, job$n))
   # often: there may be a collection in one of them
-  touched <- stats::median(replicate(7L, touched_mb(pid, run(max(job$n %/% 5L, 1L)))))
-  c(seconds = min(runs[1L, ]), collecting = sum(runs[2L, ]), touched = touched)
+  touched <- in_turn(7L, function(k) touched_mb(pids[[k]], run(k, max(job$n %/% 5L, 1L))))
+  sapply(names, function(k) {
+    r <- simplify2array(runs[[k]])
+    c(seconds = min(r[1L, ]), collecting = sum(r[2L, ]), touched = stats::median(unlist(touched[[k]])))
+  }, simplify = FALSE)
 }
 
 # What else a node does that a plain R does not: the same run in turn on one node. Ratios to a call, whose output goes
@@ -127,9 +135,11 @@ if (nzchar(pages)) {
 }
 
 raw <- list()
-for (j in names(jobs)) for (r in seq_len(reps)) for (k in sample(names(kinds))) {
-  x <- measure(k, jobs[[j]])
-  if (!is.null(x)) raw[[length(raw) + 1L]] <- data.frame(job = j, who = k, rep = r, what = names(x), value = unname(x))
+for (j in names(jobs)) for (r in seq_len(reps)) {
+  found <- measure(jobs[[j]])
+  for (k in names(found)) {
+    raw[[length(raw) + 1L]] <- data.frame(job = j, who = k, rep = r, what = names(found[[k]]), value = unname(found[[k]]))
+  }
 }
 raw <- do.call(rbind, raw)
 raw <- raw[order(match(raw$job, names(jobs)), match(raw$who, names(kinds)), raw$what, raw$rep), ]
@@ -164,6 +174,6 @@ for (i in seq_len(nrow(goals))) {
 method(file,
   what = paste("seconds of the quickest of 8 runs; seconds in collections of all 8 together (gc.time()); MB that a fifth of a",
                "run touches (Referenced in smaps_rollup, median of 7). Median of all clusters"),
-  order = "a new cluster of each kind in each repetition, in random order",
+  order = "a new cluster of each kind in each repetition, which take turns in random order",
   warm = "two runs of double length before",
   pages = paste("transparent huge pages of the system:", if (file.exists(pages_file)) pages_now() else "none"))
