@@ -141,7 +141,8 @@
 #' machine, at least 1. In a node [available_cores()] is that share. So are the environment
 #' variables that libraries take their number of threads from, such as `OMP_NUM_THREADS`,
 #' `OPENBLAS_NUM_THREADS`, `MKL_NUM_THREADS` and `R_DATATABLE_NUM_THREADS`, where the session does
-#' not set them. Libraries that the fork server has loaded before it forks have one thread.
+#' not set them; of package data.table at most half of the cores, as without a cluster. Libraries
+#' that the fork server has loaded before it forks have one thread.
 #'
 #' @section Profiles:
 #' A profile (`.Rprofile`) or a package that makes a cluster does so in the session only. Fork

@@ -167,8 +167,7 @@ set_up_hosts <- function(info, of, left) {
 settings_on_host <- function(info, k) {
   host <- info$servers[[k]]$report$host
   share <- as.character(max(1L, host$cores %/% info$launch$each[[k]]))
-  threads <- c(thread_variables, "R_DATATABLE_NUM_THREADS")
-  env <- c(structure(rep(share, length(threads)), names = threads), CLUTCH_NODE_CORES = share)
+  env <- c(thread_env(host$cores, info$launch$each[[k]]), CLUTCH_NODE_CORES = share)
   env[names(info$node_env)] <- info$node_env
   list(
     env_set = env, env_unset = character(), wd = ".", session = 0L, umask = host$umask,

@@ -82,6 +82,12 @@ contenders <- list(
     },
     run = function(job) with_constants(clutch::cluster_map, job, cl, job$x, job$f),
     stop = function() clutch::stop_cluster(cl)),
+  "clutch, own cluster" = list( # of the session; it has the packages that the function names
+    package = "clutch",
+    run = function(job) with_constants(clutch::cluster_map, job, NULL, job$x, job$f)),
+  "clutch mclapply" = list(
+    package = "clutch",
+    run = function(job) with_constants(clutch::mclapply, job, job$x, job$f, mc.cores = 2L)),
   "base parLapply" = list(
     start = function() {
       cl <<- makePSOCKcluster(2)
@@ -89,6 +95,14 @@ contenders <- list(
     },
     run = function(job) with_constants(parLapply, job, cl, job$x, job$f),
     stop = function() stopCluster(cl)),
+  "base parLapply, packages" = list( # which is what base R's users do
+    start = function(job) {
+      cl <<- makePSOCKcluster(2)
+      clusterCall(cl, function(package) if (length(package)) library(package, character.only = TRUE), job$package)
+    },
+    run = function(job) with_constants(parLapply, job, cl, job$x, job$f),
+    stop = function() stopCluster(cl),
+    but = c("simulation", "text")), # they need none
   "base mclapply" = list(
     run = function(job) with_constants(mclapply, job, job$x, job$f, mc.cores = 2L)),
   "base mclapply, one by one" = list(
@@ -128,13 +142,19 @@ contenders <- list(
 
 # ---- one contender, one job: seconds of the start, of the job, and what the results add up to ----
 do_job <- function(contender, job) {
-  job <- jobs[[job]]
+  about <- job <- jobs[[job]]
   # the session has what the job needs, so that its forks need not load it
   for (p in c(contender$package, job$package)) loadNamespace(p)
   job <- job$make()
   environment(job$f) <- globalenv() # as where a user writes it
   gc()
-  start <- if (is.null(contender$start)) 0 else seconds(contender$start())
+  start <- if (is.null(contender$start)) {
+    0
+  } else if (length(formals(contender$start))) {
+    seconds(contender$start(about))
+  } else {
+    seconds(contender$start())
+  }
   run <- seconds(result <- contender$run(job))
   if (!is.null(contender$stop)) contender$stop()
   cat(sprintf("%.6f\t%.6f\t%d %.12g\n", start, run, length(result), sum(as.numeric(unlist(result)))))
