@@ -102,6 +102,7 @@ share_env <- function(env, n) {
   env[free] <- threads[free]
   env["CLUTCH_NODE_CORES"] <- share
   env["CLUTCH_BUDGET"] <- as.character(budget_size(cores))
+  if (!option_flag("clutch.wait_awake", TRUE)) env["CLUTCH_WAIT_AWAKE"] <- "0"
   env
 }
 
@@ -118,10 +119,10 @@ env_changes <- function(wanted, from) {
 
 # R_NSIZE, the objects that the heap has room for. After its start an R has some 300,000. R itself
 # has room for 350,000 at first, and collects twice while it starts, for 10 ms each; then it has
-# room for 660,000. Here there is more room at once: nodes collect less often than any other R, and
-# a fork server only in collect_early(). With room for 600,000 a mixed model that loads its package
-# on the node took 1.05 times as long as on base R's (1.28 times in collections); with 800,000 all
-# jobs of bench/work-on-a-node.R take as long or less. A node at work has up to 11 MB more.
+# room for 660,000. Here there is as much room at once: nodes collect as often as any other R, and a
+# fork server only in collect_early(). With room for 600,000 a mixed model that loads its package on
+# the node took 1.1 times as long as on base R's (1.3 times in collections). With 700,000 a loop
+# that makes many small objects goes through 1.17 times the memory before a collection.
 #
 # `code`: bytes of code of packages that it loads before it forks. A byte brings up to a third of an
 # object. With room for half of them R collects once or twice while it loads: what is freed is used
@@ -129,7 +130,7 @@ env_changes <- function(wanted, from) {
 # (package survival), but half of each page was free, and each node's code went through a quarter
 # more memory.
 quick_start <- function(env, code = 0) {
-  cells <- round(min(800000 + 0.13 * code, 2e7))
+  cells <- round(min(650000 + 0.13 * code, 2e7))
   if (is.na(env["R_NSIZE"])) env["R_NSIZE"] <- format(cells, scientific = FALSE)
   env
 }

@@ -80,6 +80,10 @@
 #'     \item{`clutch.load_ahead`}{`TRUE` (default) or `FALSE`. Whether the fork server of the
 #'       session's own cluster, and of [mclapply()], loads packages that the first map needs, where
 #'       these have 1 MB of code or more. Read when that cluster is made.}
+#'     \item{`clutch.wait_awake`}{`TRUE` (default) or `FALSE`. Whether session and nodes wait awake
+#'       for up to 100 microseconds for what is likely to come next, where processors are free: to
+#'       be woken takes as long. It is left off by itself where others want the processor. Read by
+#'       the session at each wait, by nodes when they are started.}
 #'     \item{`clutch.prestart`}{`TRUE` or `FALSE` (default). Whether a fork server is started in the
 #'       background when the package is attached, so that the first cluster is ready at once. Read
 #'       by `library(clutch)`, where a value of no use is a warning of class `clutch_argument`.}

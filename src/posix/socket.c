@@ -183,14 +183,16 @@ void clu_os_close(clu_fd fd) {
 
 void clu_os_yield(void) { sched_yield(); }
 
-int clu_os_spin_readable(clu_fd fd, uint64_t ns) {
-  uint64_t end = clu_os_now() + ns;
+int clu_os_spin_readable(clu_fd fd, uint64_t ns, uint64_t *gave) {
+  uint64_t end = clu_os_now() + ns, before, now;
   char c;
-  for (;;) {
+  for (*gave = 0;;) {
     ssize_t k = recv((int)fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
     if (k >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return 1;
-    if (clu_os_now() >= end) return 0;
+    if ((before = clu_os_now()) >= end) return 0;
     sched_yield(); /* may take long where others want the processor: it is asked once more */
+    now = clu_os_now();
+    if (now - before > *gave) *gave = now - before;
   }
 }
 

@@ -19,6 +19,14 @@ uint64_t clu_in_seconds(SEXP s) {
   return clu_deadline(x > 0 ? x : 0);
 }
 
+int clu_may_spin(void) {
+  static SEXP name;
+  SEXP x;
+  if (!name) name = Rf_install("clutch.wait_awake");
+  x = Rf_GetOption1(name);
+  return x == R_NilValue || Rf_asLogical(x) != FALSE;
+}
+
 int64_t clu_slice(uint64_t deadline) {
   return deadline == CLU_NEVER ? CLU_SLICE : clu_deadline_left(deadline, clu_os_now(), CLU_SLICE);
 }

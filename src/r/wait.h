@@ -35,12 +35,27 @@ void clu_check_interrupt_now(void (*undo)(void *), void *data);
 /* The same, unless they were checked less than 10 ms ago: for loops that do not wait each time. */
 void clu_check_interrupt(void (*undo)(void *), void *data);
 
-/* Whether to wait awake: not where that was in vain some times in a row, as between two processes
- * on one processor; tried again now and then. */
+/* Whether the session may wait awake at all: option clutch.wait_awake. Calls R, does not jump. */
+int clu_may_spin(void);
+
+/* Whether to wait awake: not where that was in vain some times in a row; tried again now and then.
+ * It is in vain, too, where others took the processor for CLU_CROWDED and more while this process
+ * gave way: there are more of them than processors, and a sleeper leaves his to them. */
 typedef struct clu_spins {
   unsigned misses, waits;
+  int crowded;
 } clu_spins;
+#define CLU_CROWDED \
+  25000 /* ns. With one busy process on two processors a call took 90 us, now 55 */
 static inline int clu_spin_pays(clu_spins *s) { return s->misses < 4 || ++s->waits % 16 == 0; }
-static inline void clu_spin_ended(clu_spins *s, int paid) { s->misses = paid ? 0 : s->misses + 1; }
+static inline void clu_spin_yield(clu_spins *s) {
+  uint64_t began = clu_os_now();
+  clu_os_yield();
+  if (clu_os_now() - began >= CLU_CROWDED) s->crowded = 1;
+}
+static inline void clu_spin_ended(clu_spins *s, int paid) {
+  s->misses = s->crowded ? 4 : paid ? 0 : s->misses + 1;
+  s->crowded = 0;
+}
 
 #endif

@@ -198,13 +198,17 @@ int clu_os_wait_readable(clu_fd fd, int64_t wait_ns) {
   return k > 0 ? CLU_OK : k == 0 ? CLU_TIMEOUT : CLU_AGAIN;
 }
 
-int clu_os_spin_readable(clu_fd fd, uint64_t ns) {
-  uint64_t end = clu_os_now() + ns;
+int clu_os_spin_readable(clu_fd fd, uint64_t ns, uint64_t *gave) {
+  uint64_t end = clu_os_now() + ns, before, now;
+  *gave = 0;
   do {
     WSAPOLLFD p = {(SOCKET)fd, POLLRDNORM, 0};
     if (clu_win_poll(&p, 1, 0) != 0) return 1;
+    before = clu_os_now();
     clu_os_yield();
-  } while (clu_os_now() < end);
+    now = clu_os_now();
+    if (now - before > *gave) *gave = now - before;
+  } while (now < end);
   return 0;
 }
 

@@ -74,10 +74,10 @@ test_that("what makes a start quick is gone from the environment when the nodes 
 })
 
 test_that("all Rs of ours start with room for as many objects as any R has after its start", {
-  wanted <- c(A = "1", R_NSIZE = "800000")
+  wanted <- c(A = "1", R_NSIZE = "650000")
   expect_identical(clutch:::quick_start(c(A = "1")), wanted)
   expect_identical(clutch:::quick_start_node(c(A = "1"), NULL)[names(wanted)], wanted)
-  expect_identical(clutch:::quick_start(character(), 1e6)[["R_NSIZE"]], "930000") # of packages
+  expect_identical(clutch:::quick_start(character(), 1e6)[["R_NSIZE"]], "780000") # of packages
   own <- c(R_NSIZE = "1000000", GLIBC_TUNABLES = "glibc.malloc.tcache_count=0")
   expect_identical(clutch:::quick_start(own), own)
 })

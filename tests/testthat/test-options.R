@@ -171,7 +171,7 @@ test_that("every option that is read is on the help page", {
   wanted <- paste0("clutch.",
                    c(names(clutch:::option_defaults), "task_grace", "max_size", "trace",
                      "cancel_grace", "budget", "idle_limit", "idle_seconds", "session_only",
-                     "load_ahead", "prestart", "share_from", "heartbeat", "reconnect", "log",
+                     "load_ahead", "wait_awake", "prestart", "share_from", "heartbeat", "reconnect", "log",
                      "trace_spans"))
   for (name in wanted) expect_match(page, name, fixed = TRUE)
   code <- unlist(lapply(ls(asNamespace("clutch"), all.names = TRUE),
@@ -180,4 +180,20 @@ test_that("every option that is read is on the help page", {
   of_spans <- paste0("clutch.", c("failed", "cluster", "nodes", "node", "host")) # see otel.R
   own <- paste0("clutch.", c("joins", "later")) # what scripts of ours tell a node that starts
   expect_setequal(setdiff(gsub("\"", "", unique(read)), c(own, of_spans)), wanted)
+})
+
+test_that("without option clutch.wait_awake session and nodes sleep while they wait", {
+  outside_checks_only()
+  needs("proc")
+  old <- options(clutch.wait_awake = FALSE)
+  on.exit(options(old))
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  expect_true(works(cl))
+  folder <- file.path("/proc", pids(cl))
+  before <- times_asleep(folder) + times_asleep("/proc/self")
+  for (i in 1:100) parallel::clusterCall(cl, identity, i)
+  cluster_map(cl, 1:20, identity, .chunk = 1)
+  # on one busy processor one of both may be awake each time
+  expect_gte(times_asleep(folder) + times_asleep("/proc/self") - before, 100)
 })

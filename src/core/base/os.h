@@ -92,8 +92,9 @@ void clu_os_close(clu_fd fd);
  * CLU_AGAIN when a signal came. */
 int clu_os_wait_readable(clu_fd fd, int64_t wait_ns);
 /* Looks again and again for at most `ns` whether `fd` is readable, giving way to others in between:
- * to be woken from a sleep costs more than that where the answer comes soon. 1: it is. */
-int clu_os_spin_readable(clu_fd fd, uint64_t ns);
+ * to be woken from a sleep costs more than that where the answer comes soon. 1: it is. `*gave`: the
+ * longest time in ns that others then took. */
+int clu_os_spin_readable(clu_fd fd, uint64_t ns, uint64_t *gave);
 void clu_os_yield(void);
 
 /* ---- readiness: a wait costs what is ready, not what is watched ---- */

@@ -7,6 +7,7 @@
 #include "r/node/node.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/os.h"
@@ -143,6 +144,16 @@ static void give_back_in_time(void) {
   if (clu_os_wait_readable(clu_me.boot.fd, idle) == CLU_TIMEOUT) clu_give_back();
 }
 
+/* The session's option clutch.wait_awake, in this environment variable. */
+static int may_spin(void) {
+  static int may = -1;
+  if (may < 0) {
+    const char *said = getenv("CLUTCH_WAIT_AWAKE");
+    may = !said || strcmp(said, "0") != 0;
+  }
+  return may;
+}
+
 /* Waits until something has come: awake for some time where that pays (`awake`: a request was
  * served, the next may follow at once), then asleep. 0: nothing more will come. */
 static int wait_for_more(int awake) {
@@ -153,8 +164,12 @@ static int wait_for_more(int awake) {
   clu_work_tell();
   clu_work_rest();
   get_ready_in_time();
-  if (awake && clu_spin_pays(&spins))
-    clu_spin_ended(&spins, clu_os_spin_readable(clu_me.boot.fd, CLU_SPIN));
+  if (awake && may_spin() && clu_spin_pays(&spins)) {
+    uint64_t gave;
+    int came = clu_os_spin_readable(clu_me.boot.fd, CLU_SPIN, &gave);
+    spins.crowded = gave >= CLU_CROWDED;
+    clu_spin_ended(&spins, came);
+  }
   give_back_in_time();
   if (clu_me.idle_ns && clu_os_wait_readable(clu_me.boot.fd, clu_me.idle_ns) == CLU_TIMEOUT)
     return 0;

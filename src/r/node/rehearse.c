@@ -73,9 +73,9 @@ static void use_up_blocks(size_t size, size_t *left) {
 }
 
 /* glibc maps blocks of 128 KB and more by themselves, until one was freed: from then on only larger
- * ones, and it keeps twice as much of what is free at the end of the heap. An R that has started has
- * freed some MB at once; the fork server has not. Its nodes gave large vectors back and got them
- * again: 200 of 1.6 MB took 77,000 page faults, on a node of base R none. */
+ * ones, and it keeps twice as much of what is free at the end of the heap. An R that has started
+ * has freed some MB at once; the fork server has not. Its nodes gave large vectors back and got
+ * them again: 200 of 1.6 MB took 77,000 page faults, on a node of base R none. */
 static void keep_large_blocks(void) {
   static const size_t size = 4 << 20;
   void *volatile p = malloc(size);

@@ -29,7 +29,7 @@ static int wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*f
       if (clu_os_now() < spin_end) {
         clu_pump(0, &e);
         if (clu_pump_events() == 0)
-          clu_os_yield();
+          clu_spin_yield(&spins);
         else
           clu_spin_ended(&spins, 1);
         continue;
@@ -54,7 +54,9 @@ static int wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*f
   return 1;
 }
 
-static uint64_t spin_end(void) { return clu_spin_pays(&spins) ? clu_os_now() + CLU_SPIN : 0; }
+static uint64_t spin_end(void) {
+  return clu_may_spin() && clu_spin_pays(&spins) ? clu_os_now() + CLU_SPIN : 0;
+}
 
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *)) {
   return wait_for(done, data, deadline, fn, spin_end());

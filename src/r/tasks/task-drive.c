@@ -242,7 +242,7 @@ static int watch(tasks *t, uint64_t end) {
     any = clu_tasks_take_rings(t);
     if (any || clu_os_now() >= end) break;
     if (k % PUMP_EVERY == 0) any = clu_pump(0, NULL) != CLU_OK || clu_pump_events() > 0;
-    if (!any) clu_os_yield();
+    if (!any) clu_spin_yield(&spins);
   }
   clu_tasks_look(t, 0);
   any |= clu_tasks_take_rings(t);
@@ -277,7 +277,7 @@ static void wait_for_news(waiting *w, tasks *t, const task_job *j, uint64_t now)
 
 const char *clu_tasks_work(tasks *t, task_job *j, uint64_t deadline, size_t known) {
   waiting w = {deadline, clu_os_now(), 0, QUICK_SLICE};
-  w.spin_end = clu_spin_pays(&spins) ? w.checked + CLU_SPIN : 0;
+  w.spin_end = clu_may_spin() && clu_spin_pays(&spins) ? w.checked + CLU_SPIN : 0;
   clu_pump(0, NULL); /* also with no time at all, what has come is seen */
   clu_tasks_take_rings(t);
   for (;;) {

@@ -366,12 +366,13 @@ TEST(a_set_for_one_time_skips_what_is_none) {
 TEST(readable_soon_without_a_sleep) {
   clu_fd fd[2];
   size_t k;
+  uint64_t gave;
   pair(fd);
-  CHECK_INT_EQ(clu_os_spin_readable(fd[0], MS), 0);
+  CHECK_INT_EQ(clu_os_spin_readable(fd[0], MS, &gave), 0);
   CHECK_INT_EQ(clu_os_wait_readable(fd[0], 20 * MS), CLU_TIMEOUT);
   write_some(fd[1], "x", 1, &k);
   CHECK_INT_EQ(clu_os_wait_readable(fd[0], -1), CLU_OK);
-  CHECK_INT_EQ(clu_os_spin_readable(fd[0], MS), 1);
+  CHECK_INT_EQ(clu_os_spin_readable(fd[0], MS, &gave), 1);
   clu_os_close(fd[0]);
   clu_os_close(fd[1]);
 }
