@@ -1,0 +1,135 @@
+# What each measure for the heap of a fork server brings, and what it costs the work on its nodes: the package as it is,
+# and without each of them. A variant is a copy of the source in which one line is another one, built into a library of
+# its own.
+#
+#   Rscript bench/heap-measures.R [--reps=3] [--only=blocks,cells]
+source("bench/_common.R")
+suppressPackageStartupMessages({library(parallel); library(clutch)})
+
+# ---- the measures: file, what stands there, what stands there in the variant ----
+measures <- list(
+  "as it is" = NULL,
+  "room: R's own" = c("R/launch-plan.R", "cells <- round(min(650000 + 0.13 * code, 2e7))", "cells <- 350000"),
+  "room: 1,000,000" = c("R/launch-plan.R", "650000 + 0.13 * code", "1000000 + 0.13 * code"),
+  "no early collection" = c("R/default-packages.R", "if (forks) collect_early()", ""),
+  "full collection at the end" = c("R/node-main.R", "if (settles) settle_memory(is_larger)",
+                                   "if (settles) settle_memory(TRUE)"),
+  "cells not used up" = c("src/r/node/rehearse.c", "use_up_cells(lengths[k], &cells);", "(void)use_up_cells;"),
+  "blocks not used up" = c("src/r/node/rehearse.c", "use_up_blocks(size, &left);", "(void)use_up_blocks, (void)left;"),
+  "small blocks apart" = c("src/r/node/rehearse.c", "put_blocks_together(size);", "(void)put_blocks_together;"),
+  "large blocks given back" = c("src/r/node/rehearse.c", "  keep_large_blocks();", "  (void)keep_large_blocks;"),
+  "code not inherited" = c("src/r/node/rehearse.c", "  share_code();", "  (void)share_code;"),
+  "no rehearsal" = c("R/node-main.R", "if (settles) rehearse()", ""))
+
+# ---- one variant: figures of one process, one "name value" a line ----
+of_process <- function(pid, field) {
+  fields <- strsplit(sub(".*\\) ", "", readLines(file.path("/proc", pid, "stat"), warn = FALSE)), " ")[[1L]]
+  as.numeric(fields[[field - 2L]])
+}
+own_mb <- function(pid) {
+  lines <- grep("^Private", readLines(file.path("/proc", pid, "smaps_rollup")), value = TRUE)
+  sum(as.numeric(gsub("[^0-9]", "", lines))) / 1024
+}
+touched_mb <- function(pid, expr) {
+  writeLines("1", file.path("/proc", pid, "clear_refs"))
+  force(expr)
+  line <- grep("^Referenced", readLines(file.path("/proc", pid, "smaps_rollup")), value = TRUE)
+  as.numeric(gsub("[^0-9]", "", line)) / 1024
+}
+job_of <- function(name) {
+  for (e in parse("bench/work-on-a-node.R")) {
+    if (is.call(e) && identical(e[[1L]], quote(`<-`)) && identical(e[[2L]], as.name(name))) f <- eval(e, globalenv())
+  }
+  environment(f) <- globalenv()
+  f
+}
+timed <- function(f, n) {
+  collecting <- gc.time()[[3L]]
+  began <- as.numeric(Sys.time())
+  for (i in seq_len(n)) f(i)
+  c(as.numeric(Sys.time()) - began, gc.time()[[3L]] - collecting)
+}
+environment(timed) <- globalenv()
+
+figures <- function() {
+  out <- c()
+  out[["start of 64 nodes, cold (ms)"]] <- 1000 * seconds(cl <- make_cluster(64))
+  stop_cluster(cl)
+  out[["start of 64 nodes, warm (ms)"]] <- 1000 * seconds(cl <- make_cluster(64))
+  stop_cluster(cl)
+  fork_server_stop()
+  cl <- make_cluster(4)
+  pids <- cluster_status(cl)$pid
+  clusterCall(cl, Sys.getpid)
+  out[["faults, first answer"]] <- stats::median(vapply(pids, of_process, 1, 10L))
+  out[["own MB, idle"]] <- stats::median(vapply(pids, own_mb, 1))
+  before <- vapply(pids, of_process, 1, 10L)
+  cluster_map(cl, 1:100, identity)
+  out[["faults, first map"]] <- stats::median(vapply(pids, of_process, 1, 10L) - before)
+  stop_cluster(cl)
+  # the node of the variant and base R's take turns
+  jobs <- list(cox = 50L, mixed = 8L, loop = 150L)
+  for (j in names(jobs)) {
+    f <- job_of(j)
+    both <- list(clutch = make_cluster(1), base = makeCluster(1))
+    run <- function(who, n) clusterCall(both[[who]], timed, f, n)[[1L]]
+    for (k in 1:2) for (who in sample(names(both))) run(who, 2L * jobs[[j]])
+    x <- sapply(1:8, function(k) sapply(sample(names(both)), run, jobs[[j]])[, names(both)])
+    out[[paste(j, "time")]] <- min(x[1L, ]) / min(x[3L, ])
+    out[[paste(j, "collecting")]] <- sum(x[2L, ]) / sum(x[4L, ])
+    touched <- sapply(both, function(cl) {
+      pid <- clusterCall(cl, Sys.getpid)[[1L]]
+      stats::median(replicate(7L, touched_mb(pid, clusterCall(cl, timed, f, jobs[[j]] %/% 3L))))
+    })
+    out[[paste(j, "touched")]] <- touched[["clutch"]] / touched[["base"]]
+    for (cl in both) stopCluster(cl)
+  }
+  cat(sprintf("figure\t%s\t%.5g\n", names(out), unlist(out)), sep = "")
+}
+if ("--figures" %in% commandArgs(TRUE)) {
+  figures()
+  quit()
+}
+
+# ---- all variants in turn ----
+machine()
+if (!file.exists("/proc/self/smaps_rollup")) stop("needs Linux", call. = FALSE)
+only <- strsplit(option("only", ""), ",")[[1L]]
+if (length(only)) measures <- measures[vapply(names(measures), function(m) any(vapply(only, grepl, NA, m)), NA)]
+library_of <- function(measure) {
+  to <- tempfile("variant-")
+  dir.create(to)
+  there <- intersect(c("DESCRIPTION", "NAMESPACE", "LICENSE", "NEWS.md", "configure", "cleanup", "R", "src", "man", "inst", "data"), dir())
+  file.copy(there, to, recursive = TRUE, copy.date = TRUE)
+  if (length(measure)) {
+    path <- file.path(to, measure[[1L]])
+    text <- readLines(path)
+    at <- grep(measure[[2L]], text, fixed = TRUE)
+    if (length(at) != 1L) stop(measure[[1L]], " has no such line: ", measure[[2L]], call. = FALSE)
+    text[at] <- sub(measure[[2L]], measure[[3L]], text[at], fixed = TRUE)
+    writeLines(text, path)
+  }
+  lib <- file.path(to, "lib")
+  dir.create(lib)
+  log <- system2(file.path(R.home("bin"), "R"), c("CMD", "INSTALL", "--no-docs", paste0("--library=", lib), to), stdout = TRUE, stderr = TRUE)
+  if (!dir.exists(file.path(lib, "clutch"))) stop(paste(log, collapse = "\n"), call. = FALSE)
+  lib
+}
+libraries <- lapply(measures, library_of)
+reps <- repetitions(3L, 1L)
+raw <- list()
+for (r in seq_len(reps)) for (m in rotated(names(libraries), r)) {
+  paths <- paste(c(libraries[[m]], .libPaths()), collapse = .Platform$path.sep)
+  lines <- system2(rscript, c("bench/heap-measures.R", "--figures"), stdout = TRUE, env = paste0("R_LIBS=", shQuote(paths)))
+  for (x in strsplit(grep("^figure\t", lines, value = TRUE), "\t")) {
+    raw[[length(raw) + 1L]] <- data.frame(measure = m, what = x[[2L]], rep = r, value = as.numeric(x[[3L]]))
+  }
+}
+raw <- do.call(rbind, raw)
+keep(raw, "heap-measures")
+show(spread(raw, c("what", "measure"), "value"), "heap-measures")
+method("heap-measures",
+  what = paste("start of 64 nodes; page faults and memory of nodes of a new fork server; of jobs of bench/work-on-a-node.R the time",
+               "(quickest of 8), the time in collections and the memory that is touched, times those of a node of base R"),
+  order = "all variants once in each repetition, another one first each time; a node of each and one of base R take turns",
+  warm = "two runs of double length before")
