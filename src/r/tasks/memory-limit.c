@@ -2,7 +2,9 @@
 
 static const uint64_t CHECK_EVERY = 20000000; /* ns */
 
-void clu_tasks_limit_node(const tasks *t, clu_node *nd) { clu_node_limit(nd, (uint64_t)t->limit); }
+void clu_tasks_limit_node(const tasks *t, clu_node *nd) {
+  clu_node_limit(nd, (uint64_t)t->limits.bytes);
+}
 
 int clu_tasks_can_limit(const clu_node *nd) {
   return clu_node_limits_memory(nd) || clu_node_own_pid(nd);
@@ -10,8 +12,8 @@ int clu_tasks_can_limit(const clu_node *nd) {
 
 static double least_limit(const tasks *t) {
   double least = 0;
-  if (t->nlimited == 0) return 0; /* it is asked in each turn, and there may be many jobs */
-  for (const task_job *j = t->jobs; j; j = j->next)
+  if (t->limits.njobs == 0) return 0; /* it is asked in each turn, and there may be many jobs */
+  for (const task_job *j = t->jobs.first; j; j = j->next)
     if (j->max_memory > 0 && clu_job_left(j->job) && (least == 0 || j->max_memory < least))
       least = j->max_memory;
   return least;
@@ -21,7 +23,7 @@ static double least_limit(const tasks *t) {
 static void check_node(tasks *t, int i) {
   task_node *at = &t->nodes[i];
   clu_node *nd = clu_tasks_known_node(t, i);
-  int64_t limit = (int64_t)t->limit, has;
+  int64_t limit = (int64_t)t->limits.bytes, has;
   clu_pid pid;
   if (!nd || clu_node_limits_memory(nd) || at->over_memory ||
       clu_sched_node_tasks(t->sched, i, NULL) == 0)
@@ -38,15 +40,15 @@ static void check_node(tasks *t, int i) {
 void clu_tasks_limit_memory(tasks *t) {
   uint64_t now = clu_os_now();
   double least = least_limit(t);
-  if (least != t->limit) {
-    t->limit = least;
+  if (least != t->limits.bytes) {
+    t->limits.bytes = least;
     if (t->view) clu_view_set(&t->view->memory->limit, (uint64_t)least);
     for (int i = 0; i < t->n; i++) {
       clu_node *nd = clu_tasks_known_node(t, i);
       if (nd) clu_tasks_limit_node(t, nd);
     }
   }
-  if (least == 0 || now - t->memory_checked < CHECK_EVERY) return;
-  t->memory_checked = now;
+  if (least == 0 || now - t->limits.checked < CHECK_EVERY) return;
+  t->limits.checked = now;
   for (int i = 0; i < t->n; i++) check_node(t, i);
 }

@@ -30,7 +30,9 @@ static int is_urgent(void *unused) {
   }
   if (all && clu_loop_writers(clu_session_loop(clu_the_session))) return 1;
   for (const tasks *t = all; t; t = t->next)
-    if (t->bare && (t->restartable || t->limit > 0 || clu_sched_is_urgent(t->sched))) return 1;
+    if (t->jobs.nbare &&
+        (t->jobs.nrestartable || t->limits.bytes > 0 || clu_sched_is_urgent(t->sched)))
+      return 1;
   return 0;
 }
 
@@ -48,7 +50,7 @@ static uint64_t read_since(void) {
 /* ---- nodes that nobody needs ---- */
 
 static int is_in_use(const tasks *t) {
-  if (t->bare || t->nmaps) return 1;
+  if (t->jobs.nbare || t->jobs.nmaps) return 1;
   for (int i = 0; i < t->n; i++)
     if (t->nodes[i].node && clu_node_busy(t->nodes[i].node)) return 1;
   return 0;
@@ -58,10 +60,10 @@ static int is_in_use(const tasks *t) {
 static uint64_t idle_due(void) {
   uint64_t first = 0, now = 0;
   for (tasks *t = all; t; t = t->next) {
-    if (!t->idle_after || t->is_idle) continue;
+    if (!t->idle.after || t->idle.is_idle) continue;
     if (!now) now = clu_os_now();
-    if (is_in_use(t)) t->used = now;
-    if (!first || t->used + t->idle_after < first) first = t->used + t->idle_after;
+    if (is_in_use(t)) t->idle.used = now;
+    if (!first || t->idle.used + t->idle.after < first) first = t->idle.used + t->idle.after;
   }
   return first;
 }
@@ -92,8 +94,8 @@ static void end_idle(void) {
   uint64_t first = idle_due(), now = first ? clu_os_now() : 0;
   if (!first || first > now) return;
   for (tasks *t = all; t; t = t->next) {
-    if (!t->idle_after || t->is_idle || t->used + t->idle_after > now) continue;
-    t->is_idle = 1;
+    if (!t->idle.after || t->idle.is_idle || t->idle.used + t->idle.after > now) continue;
+    t->idle.is_idle = 1;
     clu_tasks_note(t, TASK_NOTE_IDLE, -1, NULL, 0, 0);
     for (int i = 0; i < t->n; i++) end_node(t, &t->nodes[i]);
   }
@@ -105,7 +107,7 @@ static void drive(tasks *t) {
   clu_tasks_take_rings(t);
   clu_sched_away(t->sched, 1);
   clu_tasks_see_deaths(t, 0);
-  if (t->limit > 0) clu_tasks_limit_memory(t);
+  if (t->limits.bytes > 0) clu_tasks_limit_memory(t);
   clu_tasks_act(t, 1);
   clu_tasks_take_endings(t);
   clu_sched_away(t->sched, 0);
@@ -114,7 +116,7 @@ static void drive(tasks *t) {
 static int64_t next_wait(int64_t wait) {
   uint64_t now = clu_os_now();
   for (const tasks *t = all; t; t = t->next) {
-    if (t->limit > 0 && wait > MEMORY_EVERY) wait = MEMORY_EVERY;
+    if (t->limits.bytes > 0 && wait > MEMORY_EVERY) wait = MEMORY_EVERY;
     wait = clu_tasks_fit_wait(t, (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait));
   }
   return clu_loop_until_timer(clu_session_loop(clu_the_session), wait);

@@ -66,13 +66,13 @@ void clu_tasks_act(tasks *t, int may_send) {
 /* ---- deaths ---- */
 
 static int has_room_for_death(tasks *t) {
-  size_t cap = 2 * t->capdeaths;
+  size_t cap = 2 * t->deaths.cap;
   node_death *more;
-  if (t->ndeaths < t->capdeaths) return 1;
-  more = realloc(t->deaths, cap * sizeof *more);
+  if (t->deaths.n < t->deaths.cap) return 1;
+  more = realloc(t->deaths.list, cap * sizeof *more);
   if (!more) return 0;
-  t->deaths = more;
-  t->capdeaths = cap;
+  t->deaths.list = more;
+  t->deaths.cap = cap;
   return 1;
 }
 
@@ -89,7 +89,7 @@ static void note_task(const tasks *t, node_death *d) {
 }
 
 static void see_death(tasks *t, task_node *at) {
-  node_death *d = &t->deaths[t->ndeaths++];
+  node_death *d = &t->deaths.list[t->deaths.n++];
   uint64_t memory;
   at->id = 0;
   if (at->node && clu_node_over_limit(at->node, &memory)) {
@@ -98,7 +98,7 @@ static void see_death(tasks *t, task_node *at) {
   }
   if (at->node) clu_node_drop_data(at->node);
   d->index = at->index;
-  d->cause = ++t->causes;
+  d->cause = ++t->deaths.causes;
   d->over_memory = at->over_memory;
   d->killed = at->killed;
   d->memory = (double)at->memory;
@@ -114,7 +114,7 @@ static void see_death(tasks *t, task_node *at) {
 /* Whether all is known of its end that matters: one that had too much is not tried again, and what
  * one of another host had not begun is nobody's death. */
 static int is_end_clear(const tasks *t, task_node *at, int may_wait) {
-  if (!at->node || (t->limit == 0 && !clu_node_is_relayed(at->node))) return 1;
+  if (!at->node || (t->limits.bytes == 0 && !clu_node_is_relayed(at->node))) return 1;
   if (may_wait) clu_await_reason(at->node);
   if (may_wait || clu_node_end_known(at->node)) return 1;
   if (!at->closed) at->closed = clu_os_now();
@@ -126,7 +126,8 @@ static int is_end_clear(const tasks *t, task_node *at, int may_wait) {
 static int needs_word(const tasks *t, task_node *at) {
   clu_node_status st;
   uint64_t memory;
-  if (!t->asks || !at->node || at->word != TASK_NO_WORD || at->killed || at->over_memory) return 0;
+  if (!t->deaths.asks || !at->node || at->word != TASK_NO_WORD || at->killed || at->over_memory)
+    return 0;
   if (clu_node_over_limit(at->node, &memory)) return 0;
   clu_node_status_of(at->node, &st);
   return !st.how_known ||
@@ -136,8 +137,8 @@ static int needs_word(const tasks *t, task_node *at) {
 /* Who cannot be reached, and who can again. */
 static void see_cuts(tasks *t) {
   uint64_t now;
-  if (t->cuts == clu_session_cuts(clu_the_session)) return;
-  t->cuts = clu_session_cuts(clu_the_session);
+  if (t->deaths.cuts == clu_session_cuts(clu_the_session)) return;
+  t->deaths.cuts = clu_session_cuts(clu_the_session);
   now = clu_os_now();
   for (int i = 0; i < t->n; i++) {
     task_node *at = &t->nodes[i];
@@ -153,22 +154,22 @@ static void see_cuts(tasks *t) {
 
 void clu_tasks_see_deaths(tasks *t, int may_wait) {
   see_cuts(t);
-  if (!t->may_be_dead) return; /* in each turn: not a look at each node */
-  t->may_be_dead = 0; /* not behind the loop: while it waits for one end, another may come */
-  t->unclear = 0;
+  if (!t->deaths.may_be) return; /* in each turn: not a look at each node */
+  t->deaths.may_be = 0; /* not behind the loop: while it waits for one end, another may come */
+  t->deaths.unclear = 0;
   for (int i = 0; i < t->n; i++) {
     task_node *at = &t->nodes[i];
     if (!at->id || (at->node && clu_node_is_open(at->node))) continue;
     if (!is_end_clear(t, at, may_wait)) {
-      t->may_be_dead = 1;
+      t->deaths.may_be = 1;
       continue;
     }
     if (needs_word(t, at)) {
-      t->unclear = t->may_be_dead = 1;
+      t->deaths.unclear = t->deaths.may_be = 1;
       continue;
     }
     if (!has_room_for_death(t)) { /* next time: R has to hear of it */
-      t->may_be_dead = 1;
+      t->deaths.may_be = 1;
       return;
     }
     see_death(t, at);
@@ -179,7 +180,7 @@ void clu_tasks_see_deaths(tasks *t, int may_wait) {
 
 /* Whether R is to ask about a host that is cut off. */
 static int asks_about_cut(const tasks *t) {
-  if (!t->asks || clu_os_now() < t->ask_again) return 0;
+  if (!t->deaths.asks || clu_os_now() < t->deaths.ask_again) return 0;
   for (int i = 0; i < t->n; i++)
     if (t->nodes[i].id && t->nodes[i].node && clu_node_is_cut(t->nodes[i].node)) return 1;
   return 0;
@@ -188,10 +189,10 @@ static int asks_about_cut(const tasks *t) {
 /* What R has to do now: its name, or NULL: nothing. `known`: failures of the job of which R has
  * heard. */
 static const char *what_to_do(const tasks *t, const task_job *j, size_t known) {
-  if (t->unclear || asks_about_cut(t)) return "unclear";
-  if (t->ndeaths) return "deaths";
-  if (t->nnotes) return "notes";
-  if (t->unheard) return "relay";
+  if (t->deaths.unclear || asks_about_cut(t)) return "unclear";
+  if (t->deaths.n) return "deaths";
+  if (t->notes.n) return "notes";
+  if (t->jobs.unheard) return "relay";
   if (!j) return NULL;
   if (j->relays.first && !j->is_hearing) return "relay";
   if (j->nfailures > known) return "failed";
@@ -311,13 +312,13 @@ SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known) {
 /* Whether what nodes say has to be read from their sockets now: of some of them all comes that way.
  */
 static int is_time_to_read(const tasks *t, uint64_t now) {
-  return now - t->read > READ_EVERY || t->has_none;
+  return now - t->drive.read > READ_EVERY || t->rings.not_all;
 }
 
 void clu_tasks_pass(tasks *t) {
   uint64_t now = clu_os_now();
   if (is_time_to_read(t, now)) {
-    t->read = now;
+    t->drive.read = now;
     clu_pump(0, NULL);
     clu_tasks_see_deaths(t, 1);
   }

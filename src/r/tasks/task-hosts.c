@@ -26,13 +26,13 @@ void clu_hosts_free(task_host *hosts) {
 }
 
 static task_host *find(const tasks *t, int number) {
-  task_host *h = t->hosts;
+  task_host *h = t->hosts.first;
   while (h && h->number != number) h = h->next;
   return h;
 }
 
 static int is_busy(const tasks *t) {
-  for (const task_job *j = t->jobs; j; j = j->next)
+  for (const task_job *j = t->jobs.first; j; j = j->next)
     if (clu_job_left(j->job) > 0) return 1;
   return 0;
 }
@@ -40,7 +40,7 @@ static int is_busy(const tasks *t) {
 /* UINT64_MAX: it is not idle. */
 static uint64_t idle_since(const tasks *t, const task_host *h) {
   uint64_t since = h->since;
-  if (!h->is_there) return since > t->hosts_used ? since : t->hosts_used;
+  if (!h->is_there) return since > t->hosts.used ? since : t->hosts.used;
   for (int i = h->first; i < h->first + h->n; i++) {
     const task_node *at = &t->nodes[i];
     uint64_t idle;
@@ -54,9 +54,9 @@ static uint64_t idle_since(const tasks *t, const task_host *h) {
 
 uint64_t clu_hosts_due(tasks *t) {
   uint64_t first = 0;
-  if (!t->hosts) return 0;
-  if (is_busy(t)) t->hosts_used = clu_os_now();
-  for (const task_host *h = t->hosts; h; h = h->next) {
+  if (!t->hosts.first) return 0;
+  if (is_busy(t)) t->hosts.used = clu_os_now();
+  for (const task_host *h = t->hosts.first; h; h = h->next) {
     uint64_t since = h->ends ? UINT64_MAX : idle_since(t, h);
     if (since == UINT64_MAX) continue;
     if (!first || since + h->idle_after < first) first = since + h->idle_after;
@@ -91,7 +91,7 @@ static void end_host(tasks *t, task_host *h) {
 void clu_hosts_end_idle(tasks *t) {
   uint64_t first = clu_hosts_due(t), now = clu_os_now();
   if (!first || first > now) return;
-  for (task_host *h = t->hosts; h; h = h->next) {
+  for (task_host *h = t->hosts.first; h; h = h->next) {
     uint64_t since = h->ends ? UINT64_MAX : idle_since(t, h);
     if (since != UINT64_MAX && since + h->idle_after <= now) end_host(t, h);
   }
@@ -114,8 +114,8 @@ SEXP ffi_tasks_host(SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, 
   h->command = id;
   h->since = clu_os_now();
   h->idle_after = (uint64_t)(1e9 * Rf_asReal(idle));
-  h->next = t->hosts;
-  t->hosts = h;
+  h->next = t->hosts.first;
+  t->hosts.first = h;
   return R_NilValue;
 }
 
@@ -131,7 +131,7 @@ SEXP ffi_tasks_host_there(SEXP x, SEXP number) {
 /* It has ended, or is told to by the caller. */
 SEXP ffi_tasks_host_gone(SEXP x, SEXP number) {
   tasks *t = clu_tasks_get(x);
-  for (task_host **at = &t->hosts; *at; at = &(*at)->next) {
+  for (task_host **at = &t->hosts.first; *at; at = &(*at)->next) {
     task_host *h = *at;
     if (h->number != Rf_asInteger(number)) continue;
     *at = h->next;
@@ -149,9 +149,9 @@ SEXP ffi_tasks_hosts_idle(SEXP x) {
   int n = 0;
   SEXP out;
   clu_hosts_end_idle(t);
-  for (const task_host *h = t->hosts; h; h = h->next) n += h->ends;
+  for (const task_host *h = t->hosts.first; h; h = h->next) n += h->ends;
   out = Rf_allocVector(INTSXP, n);
-  for (const task_host *h = t->hosts; h; h = h->next)
+  for (const task_host *h = t->hosts.first; h; h = h->next)
     if (h->ends) INTEGER(out)[--n] = h->number;
   return out;
 }

@@ -29,8 +29,8 @@ static void tasks_finalize(SEXP x) {
   for (int i = 0; i < t->n; i++)
     if (t->nodes[i].node) clu_node_drop_data(t->nodes[i].node);
   clu_tasks_drive_no_more(t);
-  clu_budget_give(t->held);
-  clu_hosts_free(t->hosts);
+  clu_budget_give(t->cores.held);
+  clu_hosts_free(t->hosts.first);
   clu_tasks_free(t);
   clu_turn_leave(mine);
 }
@@ -50,10 +50,10 @@ static tasks *tasks_alloc(int n, uint64_t grace_ns) {
   if (!t) return NULL;
   t->n = n;
   t->sched = clu_sched_new(grace_ns);
-  t->capdeaths = (size_t)n + 1;
-  t->deaths = calloc(t->capdeaths, sizeof *t->deaths);
+  t->deaths.cap = (size_t)n + 1;
+  t->deaths.list = calloc(t->deaths.cap, sizeof *t->deaths.list);
   t->nodes = calloc((size_t)n + 1, sizeof *t->nodes);
-  if (!t->sched || !t->nodes || !t->deaths) {
+  if (!t->sched || !t->nodes || !t->deaths.list) {
     clu_tasks_free(t);
     return NULL;
   }
@@ -93,15 +93,15 @@ SEXP ffi_tasks_show(SEXP x, SEXP view) {
 /* From now on its nodes end when they were not in use for so many seconds; 0: they stay. */
 SEXP ffi_tasks_idle(SEXP x, SEXP seconds) {
   tasks *t = clu_tasks_get(x);
-  t->idle_after = (uint64_t)(1e9 * Rf_asReal(seconds));
-  t->used = clu_os_now();
+  t->idle.after = (uint64_t)(1e9 * Rf_asReal(seconds));
+  t->idle.used = clu_os_now();
   return R_NilValue;
 }
 
 /* They are in use now. Whether all are there. */
 SEXP ffi_tasks_use(SEXP x) {
   tasks *t = clu_tasks_get(x);
-  t->used = clu_os_now();
+  t->idle.used = clu_os_now();
   clu_pump(0, NULL);
   for (int i = 0; i < t->n; i++)
     if (!t->nodes[i].node || !clu_node_takes_work(t->nodes[i].node)) return Rf_ScalarLogical(0);
@@ -145,14 +145,14 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   at->over_memory = 0;
   at->killed = TASK_NOT_KILLED;
   at->word = TASK_NO_WORD;
-  at->idle = t->is_idle = 0;
+  at->idle = t->idle.is_idle = 0;
   at->memory = 0;
   at->early = at->asked = 0;
   clu_node_set_data(nd, at);
   if (clu_node_ring(nd))
-    t->has_rings = 1;
+    t->rings.any = 1;
   else
-    t->has_none = 1;
+    t->rings.not_all = 1;
   clu_tasks_limit_node(t, nd);
   if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK)
     clu_raise("memory", "not enough memory");
@@ -299,7 +299,7 @@ task_job *clu_job_fill(tasks *t, SEXP handle, clu_blob *message, const double *s
   j->max_memory = usable_limit(spec[3]);
   j->seeded = seed != NULL;
   for (int i = 0; i < 6 && seed; i++) j->seed[i] = (uint32_t)seed[i];
-  j->number = ++t->numbers;
+  j->number = ++t->jobs.numbers;
   R_SetExternalPtrAddr(handle, j);
   j->self = handle;
   clu_count_handle(1);
@@ -345,12 +345,12 @@ void clu_job_begin(tasks *t, task_job *j) {
   if (!j->job) clu_raise("memory", "not enough memory");
   j->spec.only = NULL; /* the scheduler has it */
   j->tasks = t;
-  j->next = t->jobs;
+  j->next = t->jobs.first;
   if (j->next) j->next->prev = j;
-  t->jobs = j;
-  t->njobs++;
-  t->nmaps += !j->bare;
-  t->nlimited += j->max_memory > 0;
+  t->jobs.first = j;
+  t->jobs.n++;
+  t->jobs.nmaps += !j->bare;
+  t->limits.njobs += j->max_memory > 0;
   clu_job_count(j);
   j->facts->begun = clu_os_now();
   j->shown = clu_view_job_begins(t->view, j->number, j->n, j->facts->begun);

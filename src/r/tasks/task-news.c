@@ -49,12 +49,12 @@ SEXP ffi_wake_seen(void) {
  * has happened that may concern any of those that are awaited. */
 SEXP ffi_tasks_news(SEXP x) {
   tasks *t = clu_tasks_get(x);
-  R_xlen_t n = (R_xlen_t)t->nended + (t->tell_all != 0);
+  R_xlen_t n = (R_xlen_t)t->news.n + (t->news.tell_all != 0);
   SEXP out = PROTECT(Rf_allocVector(REALSXP, n));
-  for (size_t i = 0; i < t->nended; i++) REAL(out)[i] = (double)t->ended[i];
-  if (t->tell_all) REAL(out)[n - 1] = 0;
-  t->nended = 0;
-  t->tell_all = 0;
+  for (size_t i = 0; i < t->news.n; i++) REAL(out)[i] = (double)t->news.ended[i];
+  if (t->news.tell_all) REAL(out)[n - 1] = 0;
+  t->news.n = 0;
+  t->news.tell_all = 0;
   UNPROTECT(1);
   return out;
 }
@@ -74,7 +74,7 @@ SEXP ffi_tasks_wait(SEXP x) {
   tasks *t = clu_tasks_get(x);
   int64_t wait = (int64_t)clu_sched_wait(t->sched, clu_os_now(), (uint64_t)never);
   wait = clu_loop_until_timer(clu_session_loop(clu_the_session), wait);
-  if (wait > MEMORY_EVERY && t->limit > 0 && has_unlimited(t)) wait = MEMORY_EVERY;
+  if (wait > MEMORY_EVERY && t->limits.bytes > 0 && has_unlimited(t)) wait = MEMORY_EVERY;
   return Rf_ScalarReal(wait == never ? R_PosInf : 1e-9 * (double)wait);
 }
 
@@ -95,7 +95,7 @@ static const char *name_of(int what) {
 SEXP ffi_tasks_notes(SEXP x) {
   static const char *names[] = {"kind", "node", "job", "element", "attempt", "at", ""};
   tasks *t = clu_tasks_get(x);
-  int n = (int)t->nnotes;
+  int n = (int)t->notes.n;
   SEXP out;
   if (n == 0) return R_NilValue;
   out = PROTECT(Rf_mkNamed(VECSXP, names));
@@ -103,13 +103,13 @@ SEXP ffi_tasks_notes(SEXP x) {
   SET_VECTOR_ELT(out, 1, Rf_allocVector(INTSXP, n));
   for (int c = 2; c < 6; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(REALSXP, n));
   for (int i = 0; i < n; i++) {
-    const task_note *k = &t->notes[i];
+    const task_note *k = &t->notes.list[i];
     double v[4] = {k->job, k->element, k->attempt, 1e-9 * (double)k->at};
     SET_STRING_ELT(VECTOR_ELT(out, 0), i, Rf_mkChar(name_of(k->what)));
     INTEGER(VECTOR_ELT(out, 1))[i] = k->node < 0 ? NA_INTEGER : k->node + 1;
     for (int c = 0; c < 4; c++) REAL(VECTOR_ELT(out, c + 2))[i] = v[c];
   }
-  t->nnotes = 0;
+  t->notes.n = 0;
   UNPROTECT(1);
   return out;
 }

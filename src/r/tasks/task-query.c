@@ -135,10 +135,10 @@ SEXP ffi_tasks_unheard(SEXP x) {
   tasks *t = clu_tasks_get(x);
   SEXP out;
   R_xlen_t n = 0;
-  for (const task_job *j = t->jobs; j; j = j->next) n += j->unheard > 0 && !j->is_hearing;
+  for (const task_job *j = t->jobs.first; j; j = j->next) n += j->unheard > 0 && !j->is_hearing;
   out = PROTECT(Rf_allocVector(VECSXP, n));
   n = 0;
-  for (const task_job *j = t->jobs; j && n < Rf_xlength(out); j = j->next)
+  for (const task_job *j = t->jobs.first; j && n < Rf_xlength(out); j = j->next)
     if (j->unheard > 0 && !j->is_hearing) SET_VECTOR_ELT(out, n++, j->self);
   UNPROTECT(1);
   return out;
@@ -147,7 +147,7 @@ SEXP ffi_tasks_unheard(SEXP x) {
 static void count_heard(task_job *j) {
   if (j->unheard == 0) return;
   j->unheard--;
-  if (j->tasks && !j->is_hearing) j->tasks->unheard--;
+  if (j->tasks && !j->is_hearing) j->tasks->jobs.unheard--;
 }
 
 /* Its handler is at work from now on, or not any more. It may wait for other tasks, or for this
@@ -157,8 +157,8 @@ SEXP ffi_job_hearing(SEXP job, SEXP now) {
   int is_hearing = Rf_asLogical(now) == TRUE;
   if (is_hearing == j->is_hearing) return R_NilValue;
   j->is_hearing = is_hearing;
-  if (j->tasks && is_hearing) j->tasks->unheard -= j->unheard;
-  if (j->tasks && !is_hearing) j->tasks->unheard += j->unheard;
+  if (j->tasks && is_hearing) j->tasks->jobs.unheard -= j->unheard;
+  if (j->tasks && !is_hearing) j->tasks->jobs.unheard += j->unheard;
   return R_NilValue;
 }
 
@@ -196,12 +196,12 @@ SEXP ffi_job_relay(SEXP job) {
 SEXP ffi_tasks_open(SEXP x) {
   tasks *t = clu_tasks_get(x);
   double n = 0;
-  for (const task_job *j = t->jobs; j; j = j->next) n += (double)clu_job_left(j->job);
+  for (const task_job *j = t->jobs.first; j; j = j->next) n += (double)clu_job_left(j->job);
   return Rf_ScalarReal(n);
 }
 
 /* Jobs that were not given up: theirs are the causes of deaths that may still be asked for. */
-SEXP ffi_tasks_jobs(SEXP x) { return Rf_ScalarReal((double)clu_tasks_get(x)->njobs); }
+SEXP ffi_tasks_jobs(SEXP x) { return Rf_ScalarReal((double)clu_tasks_get(x)->jobs.n); }
 
 static const char *kill_name(int killed) {
   switch (killed) {
@@ -240,8 +240,8 @@ static SEXP death_list(SEXP handles, const node_death *d) {
  * had stays with it. About hosts that are cut off it is not asked again for so many seconds. */
 SEXP ffi_tasks_ask(SEXP x, SEXP seconds) {
   tasks *t = clu_tasks_get(x);
-  t->asks = 1;
-  t->ask_again = clu_in_seconds(seconds);
+  t->deaths.asks = 1;
+  t->deaths.ask_again = clu_in_seconds(seconds);
   return R_NilValue;
 }
 
@@ -271,7 +271,7 @@ SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts) {
   int i = Rf_asInteger(index) - 1;
   if (i < 0 || i >= t->n) clu_raise("argument", "there is no node %d", i + 1);
   t->nodes[i].word = Rf_asLogical(counts) == FALSE ? TASK_EXCUSED : TASK_COUNTS;
-  t->may_be_dead = 1;
+  t->deaths.may_be = 1;
   return R_NilValue;
 }
 
@@ -282,14 +282,14 @@ SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts) {
  * out, by this machine's clock; `job`, `element`: what it was at. */
 SEXP ffi_tasks_deaths(SEXP x) {
   tasks *t = clu_tasks_get(x);
-  int n = (int)t->ndeaths;
+  int n = (int)t->deaths.n;
   SEXP out = PROTECT(Rf_allocVector(VECSXP, n));
   for (int i = 0; i < n; i++) {
-    node_death d = t->deaths[i]; /* more may be added meanwhile */
+    node_death d = t->deaths.list[i]; /* more may be added meanwhile */
     SET_VECTOR_ELT(out, i, death_list(R_ExternalPtrProtected(x), &d));
   }
-  memmove(t->deaths, t->deaths + n, (t->ndeaths - (size_t)n) * sizeof *t->deaths);
-  t->ndeaths -= (size_t)n;
+  memmove(t->deaths.list, t->deaths.list + n, (t->deaths.n - (size_t)n) * sizeof *t->deaths.list);
+  t->deaths.n -= (size_t)n;
   UNPROTECT(1);
   return out;
 }
@@ -397,7 +397,7 @@ SEXP ffi_job_trace(SEXP x, SEXP job, SEXP most) {
 /* When the first of the jobs was begun that have not ended; Inf: there is none. */
 SEXP ffi_tasks_open_since(SEXP x) {
   double since = R_PosInf;
-  for (const task_job *j = clu_tasks_get(x)->jobs; j; j = j->next) {
+  for (const task_job *j = clu_tasks_get(x)->jobs.first; j; j = j->next) {
     double begun = 1e-9 * (double)j->facts->begun;
     if (clu_job_left(j->job) > 0 && begun < since) since = begun;
   }

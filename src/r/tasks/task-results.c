@@ -119,7 +119,7 @@ static void end_early_record(clu_node *nd, task_node *at) {
 
 int clu_tasks_take_rings(tasks *t) {
   int any = 0;
-  if (!t->has_rings) return 0;
+  if (!t->rings.any) return 0;
   for (int i = 0; i < t->n; i++) {
     clu_node *nd = clu_tasks_known_node(t, i);
     if (!nd || !clu_node_is_ready(nd)) continue;
@@ -130,7 +130,7 @@ int clu_tasks_take_rings(tasks *t) {
 }
 
 void clu_tasks_look(const tasks *t, int looking) {
-  if (!t->has_rings) return;
+  if (!t->rings.any) return;
   for (int i = 0; i < t->n; i++) {
     clu_node *nd = clu_tasks_known_node(t, i);
     if (nd && clu_node_ring(nd)) clu_ring_look(clu_node_ring(nd), looking);
@@ -146,7 +146,7 @@ static void on_relay(task_node *at, const clu_msg *m) {
   /* output that there is no memory for is lost: it is no result */
   if (clu_result_push(&j->relays, task, 0, m->body) == CLU_OK && j->is_heard) {
     j->unheard++;
-    j->tasks->unheard += !j->is_hearing;
+    j->tasks->jobs.unheard += !j->is_hearing;
   }
   if (j->awaited) clu_tasks_tell_all(at->tasks);
 }
@@ -225,7 +225,7 @@ static void on_message(clu_node *nd, clu_msg *m) {
 
 static void on_closed(clu_node *nd) {
   task_node *at = clu_node_data(nd);
-  at->tasks->may_be_dead = 1;
+  at->tasks->deaths.may_be = 1;
   if (at->id != clu_node_id(nd)) return;
   take_ring(nd, at);
   clu_sched_node_closed(at->tasks->sched, at->index);
@@ -240,7 +240,7 @@ static uint32_t tasks_at(const clu_node *nd, uint32_t *cancelled) {
 
 static void on_gone(clu_node *nd) {
   task_node *at = clu_node_data(nd);
-  at->tasks->may_be_dead = 1;
+  at->tasks->deaths.may_be = 1;
   if (at->node == nd) at->node = NULL;
 }
 

@@ -45,8 +45,8 @@ static void write_head(unsigned char *head, const sending *s) {
   clu_put32(head + 8, s->a.n);
   clu_put32(head + 12, s->a.attempt);
   clu_put32(head + 16, flags);
-  clu_put32(head + 20, s->t->limit > 0 && s->t->limit < NO_LIMIT_FROM
-                           ? (uint32_t)(s->t->limit / 1048576) + 1
+  clu_put32(head + 20, s->t->limits.bytes > 0 && s->t->limits.bytes < NO_LIMIT_FROM
+                           ? (uint32_t)(s->t->limits.bytes / 1048576) + 1
                            : 0);
   for (int i = 0; i < 6; i++) clu_put32(head + 24 + 4 * i, seed[i]);
 }

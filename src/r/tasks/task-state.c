@@ -74,14 +74,14 @@ static void drop_results(result_queue *q) {
 /* ---- notes ---- */
 
 static int has_room_for_note(tasks *t) {
-  size_t cap = t->capnotes ? 2 * t->capnotes : 16;
+  size_t cap = t->notes.cap ? 2 * t->notes.cap : 16;
   task_note *more;
-  if (t->nnotes < t->capnotes) return 1;
-  if (t->nnotes >= MOST_NOTES) return 0;
-  more = realloc(t->notes, cap * sizeof *more);
+  if (t->notes.n < t->notes.cap) return 1;
+  if (t->notes.n >= MOST_NOTES) return 0;
+  more = realloc(t->notes.list, cap * sizeof *more);
   if (!more) return 0;
-  t->notes = more;
-  t->capnotes = cap;
+  t->notes.list = more;
+  t->notes.cap = cap;
   return 1;
 }
 
@@ -89,7 +89,7 @@ void clu_tasks_note(tasks *t, int what, int node, const task_job *j, uint64_t ta
                     uint32_t attempt) {
   task_note *x;
   if (!has_room_for_note(t)) return;
-  x = &t->notes[t->nnotes++];
+  x = &t->notes.list[t->notes.n++];
   x->what = what;
   x->node = node;
   x->job = j ? (double)j->number : NA_REAL;
@@ -107,15 +107,15 @@ double clu_job_element(const task_job *j, uint64_t task) {
 void clu_job_count(task_job *j) {
   if (!j->bare || j->counted) return;
   j->counted = 1;
-  j->tasks->bare++;
-  j->tasks->restartable += j->spec.retries > 0;
+  j->tasks->jobs.nbare++;
+  j->tasks->jobs.nrestartable += j->spec.retries > 0;
 }
 
 void clu_job_uncount(task_job *j) {
   if (!j->counted) return;
   j->counted = 0;
-  j->tasks->bare--;
-  j->tasks->restartable -= j->spec.retries > 0;
+  j->tasks->jobs.nbare--;
+  j->tasks->jobs.nrestartable -= j->spec.retries > 0;
 }
 
 void clu_job_finish(task_job *j, uint64_t at) {
@@ -218,23 +218,23 @@ int clu_job_is_incomplete(const task_job *j) {
 int clu_job_await(task_job *j) {
   tasks *t = j->tasks;
   if (!t || j->awaited) return CLU_OK;
-  if (t->nended + t->nawaited == t->capended) {
-    size_t cap = t->capended ? 2 * t->capended : 16;
-    uint64_t *more = realloc(t->ended, cap * sizeof *more);
+  if (t->news.n + t->news.nawaited == t->news.cap) {
+    size_t cap = t->news.cap ? 2 * t->news.cap : 16;
+    uint64_t *more = realloc(t->news.ended, cap * sizeof *more);
     if (!more) return CLU_NOMEM;
-    t->ended = more;
-    t->capended = cap;
+    t->news.ended = more;
+    t->news.cap = cap;
   }
   j->awaited = 1;
-  t->nawaited++;
+  t->news.nawaited++;
   return CLU_OK;
 }
 
 static void tell_ended(task_job *j) {
   tasks *t = j->tasks;
   j->awaited = 0;
-  t->nawaited--;
-  t->ended[t->nended++] = j->number;
+  t->news.nawaited--;
+  t->news.ended[t->news.n++] = j->number;
   clu_wake();
 }
 
@@ -243,7 +243,7 @@ void clu_job_tell(task_job *j) {
 }
 
 void clu_tasks_tell_all(tasks *t) {
-  t->tell_all = 1;
+  t->news.tell_all = 1;
   clu_wake();
 }
 
@@ -255,12 +255,12 @@ void clu_job_detach(task_job *j) {
   if (j->prev)
     j->prev->next = j->next;
   else
-    t->jobs = j->next;
+    t->jobs.first = j->next;
   if (j->next) j->next->prev = j->prev;
-  t->njobs--;
-  t->nmaps -= !j->bare;
-  t->nlimited -= j->max_memory > 0;
-  if (!j->is_hearing) t->unheard -= j->unheard;
+  t->jobs.n--;
+  t->jobs.nmaps -= !j->bare;
+  t->limits.njobs -= j->max_memory > 0;
+  if (!j->is_hearing) t->jobs.unheard -= j->unheard;
   clu_job_uncount(j);
   if (j->awaited) tell_ended(j);
   if (!j->finished) clu_job_finish(j, clu_os_now());
@@ -297,15 +297,15 @@ void clu_job_unpin(task_job *j) {
 
 void clu_tasks_free(tasks *t) {
   if (!t) return;
-  for (task_job *j = t->jobs; j; j = j->next) {
+  for (task_job *j = t->jobs.first; j; j = j->next) {
     j->tasks = NULL;
     j->job = NULL;
   }
   clu_sched_free(t->sched);
   free(t->nodes);
-  free(t->deaths);
-  free(t->notes);
-  free(t->ended);
+  free(t->deaths.list);
+  free(t->notes.list);
+  free(t->news.ended);
   clu_trace_free(&t->trace);
   clu_memory_free(&t->memory);
   clu_view_unref(t->view);

@@ -89,7 +89,7 @@ typedef struct task_job {
   uint64_t *sent_to; /* by node: id of the one that has that message; 0: none */
   int nsent_to;
   int seeded, bare;  /* bare: one task without an element */
-  int counted;       /* in tasks.bare */
+  int counted;       /* in jobs.nbare */
   uint32_t seed[6];  /* the stream of the first task */
   double max_memory; /* bytes; 0: no limit */
   result_queue results, relays;
@@ -135,48 +135,104 @@ typedef struct node_death {
   double memory;       /* what it had too much of, in bytes; 0: not known */
 } node_death;
 
+/* Each file writes the part that has its name; others read it. */
+
+/* task-state.c */
+struct task_jobs {
+  task_job *first; /* those that are started, the last first */
+  size_t n;        /* so many */
+  size_t nmaps;    /* so many of them have elements */
+  /* Jobs of one task without an element that are under way: for these no R is needed until their
+   * result is asked for. So many of them have retries. */
+  int nbare, nrestartable;
+  size_t unheard;   /* conditions that handlers in R could get now */
+  uint64_t numbers; /* of jobs so far */
+};
+
+/* task-state.c: what R is told that waits for tasks while it is idle. */
+struct task_news {
+  uint64_t *ended; /* numbers of awaited jobs that have, of which R was not told yet */
+  size_t n, cap, nawaited;
+  int tell_all; /* R has to look at each job that it awaits */
+};
+
+/* task-state.c */
+struct task_notes {
+  task_note *list;
+  size_t n, cap;
+};
+
+/* task-drive.c */
+struct task_deaths {
+  node_death *list; /* those that R was not told yet */
+  size_t n, cap;
+  int causes;         /* of deaths so far */
+  int may_be;         /* some node may have ended of which the scheduler does not know */
+  int asks;           /* R is asked of what a node has ended that a signal has, or with its host */
+  int unclear;        /* some of these wait for its word */
+  uint64_t ask_again; /* when R is to be asked about hosts that are cut off */
+  uint64_t cuts;      /* clu_session_cuts() when the nodes were looked at */
+};
+
+/* task-drive.c */
+struct task_drive {
+  uint64_t read; /* when clu_tasks_pass() looked at the sockets */
+};
+
+/* task-results.c */
+struct task_rings {
+  int any;     /* some node has a ring here, or had */
+  int not_all; /* or has none */
+};
+
+/* task-away.c: nodes end that nobody needs. */
+struct task_idle {
+  uint64_t after; /* ns without use after which the nodes end; 0: they stay */
+  uint64_t used;  /* when they were last in use */
+  int is_idle;    /* they have been told to end since then */
+};
+
+/* task-hosts.c */
+struct task_hosts {
+  task_host *first; /* those that end when they are idle */
+  uint64_t used;    /* when some job was under way, as far as was looked */
+};
+
+/* task-budget.c */
+struct task_cores {
+  int budget;      /* its size; 0: there is none */
+  int held;        /* tokens of it that the cluster has */
+  int own;         /* 1: the core of a task that waits is one more */
+  uint64_t fitted; /* when it was looked at */
+  uint64_t asked;  /* when tokens were looked for in vain */
+  uint64_t needed; /* when all were in use */
+};
+
+/* memory-limit.c */
+struct task_limits {
+  double bytes;     /* that a node may have; 0: no limit */
+  size_t njobs;     /* so many jobs limit the memory of nodes */
+  uint64_t checked; /* when the session looked at nodes whose transport does not see to it */
+};
+
 struct tasks {
   tasks *next; /* of all */
   clu_sched *sched;
   task_node *nodes;
   int n;
-  task_job *jobs;      /* those that are started, the last first */
-  size_t njobs;        /* so many */
-  size_t nmaps;        /* so many of them have elements */
-  uint64_t idle_after; /* ns without use after which the nodes end; 0: they stay */
-  uint64_t used;       /* when they were last in use */
-  int is_idle;         /* they have been told to end since then */
-  task_host *hosts;    /* those that end when they are idle, see task-hosts.h */
-  uint64_t hosts_used; /* when some job was under way, as far as was looked */
-  int budget;          /* of cores: its size; 0: there is none. See task-budget.h */
-  int held, own;       /* tokens of it that it has; 1: the core of a task that waits is one more */
-  uint64_t fitted, asked, needed; /* when it was looked at, looked for more, needed all */
-  size_t nlimited;                /* so many of them limit the memory of nodes */
-  size_t unheard;                 /* conditions that handlers in R could get now */
-  uint64_t numbers;               /* of jobs so far */
-  int bare;        /* jobs of one task without an element that are under way: for these no R */
-  int restartable; /* is needed until their result is asked for; of these, those with retries */
-  uint64_t cuts;   /* clu_session_cuts() when its nodes were looked at */
-  uint64_t memory_checked;
-  uint64_t read;      /* when clu_tasks_pass() looked at the sockets */
-  int may_be_dead;    /* some node may have ended of which the scheduler does not know */
-  int has_rings;      /* some node has a ring here, or had; */
-  int has_none;       /* or has none */
-  double limit;       /* bytes that a node may have; 0: no limit */
-  int asks;           /* R is asked of what a node has ended that a signal has, or with its host; */
-  int unclear;        /* some of these wait for its word */
-  uint64_t ask_again; /* when R is to be asked about hosts that are cut off */
-  int causes;         /* of deaths so far */
-  node_death *deaths;
-  size_t ndeaths, capdeaths;
-  task_note *notes;
-  size_t nnotes, capnotes;
-  uint64_t *ended; /* numbers of awaited jobs that have, of which R was not told yet */
-  size_t nended, capended, nawaited;
-  int tell_all;   /* R has to look at each job that it awaits */
-  clu_view *view; /* of the cluster; NULL: there is none. A reference */
+  struct task_jobs jobs;
+  struct task_news news;
+  struct task_notes notes;
+  struct task_deaths deaths;
+  struct task_drive drive;
+  struct task_rings rings;
+  struct task_idle idle;
+  struct task_hosts hosts;
+  struct task_cores cores;
+  struct task_limits limits;
   task_trace trace;
   memory_history memory;
+  clu_view *view; /* of the cluster; NULL: there is none. A reference */
 };
 
 /* External pointers with nothing behind them yet; and what is behind them, an R error when that is

@@ -46,7 +46,7 @@ static int is_plain(SEXP t) {
 
 /* Whether all nodes are there. */
 static int are_up(const tasks *t) {
-  if (t->ndeaths) return 0;
+  if (t->deaths.n) return 0;
   for (int i = 0; i < t->n; i++) {
     const clu_node *nd = clu_tasks_known_node(t, i);
     if (!nd || !clu_node_takes_work(nd) || clu_node_id(nd) != t->nodes[i].id) return 0;
@@ -227,7 +227,7 @@ SEXP ffi_task_value(SEXP task) {
     if (strcmp(what, "done") == 0) break;
     if (strcmp(what, "time_up") != 0 || !j->tasks) return R_NilValue;
   }
-  if (!j->tasks || j->tasks->ndeaths) return R_NilValue;
+  if (!j->tasks || j->tasks->deaths.n) return R_NilValue;
   value = ffi_job_outcome(job);
   if (TYPEOF(value) != VECSXP) return R_NilValue;
   PROTECT(value);
