@@ -4,7 +4,7 @@
  * The session owns the loop and the record of processes. Servers and nodes are the caller's: they
  * are listed here from their creation until they are freed, and all are freed before the session.
  * Nothing here blocks but clu_loop_pump(clu_session_loop(s)), in which all that comes is read and
- * acted on.
+ * acted on, and the functions that call it: clu_session_pump_for(), clu_node_await_end().
  */
 #ifndef CLUTCH_SESSION_H
 #define CLUTCH_SESSION_H
@@ -59,6 +59,13 @@ enum clu_reach { CLU_IS_REACHED, CLU_IS_CUT, CLU_HAS_SAID_BYE };
 /* How often nodes were cut off, or came back: clu_node_is_cut() says another thing than before only
  * when this number has changed. */
 uint64_t clu_session_cuts(const clu_session *s);
+/* Pumps the loop until `done` says so (1), or the deadline has passed, all that has come is read,
+ * and it still does not (0). Blocks. */
+int clu_session_pump_for(clu_session *s, int (*done)(void *), void *data, uint64_t deadline);
+/* Reads what has come, without a wait, until `done` says so. Whether it does. */
+int clu_session_drain(clu_session *s, int (*done)(void *), void *data);
+/* For a node that is closed: pumps the loop, a second at most, until it is known how it ended. */
+void clu_node_await_end(clu_node *nd);
 /* Bytes that have come from nodes so far. */
 uint64_t clu_session_received(const clu_session *s);
 /* A number that was not given before, to a node or to settings. */

@@ -300,7 +300,7 @@ static SEXP answer_list(SEXP handle, clu_node *nd, const clu_req *r) {
 /* The node ended with a request: the call as a whole has failed. */
 static SEXP died(clu_node *nd, uint64_t scope) {
   if (scope) cancel_scope(scope);
-  clu_await_reason(nd);
+  clu_node_await_end(nd);
   clu_node_drop_requests(nd);
   return R_NilValue;
 }

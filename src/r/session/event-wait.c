@@ -1,14 +1,6 @@
 /* Waiting for what comes in the event loop, with R's interrupts and a deadline. */
 #include "r/session/session.h"
 
-/* The time is up, but this process may have been stopped meanwhile, and what it waits for may be
- * here: all that has come is read. */
-static int drain(int (*done)(void *), void *data) {
-  for (int k = 0; k < 1000 && !done(data); k++)
-    if (clu_pump(0, NULL) != CLU_OK || clu_pump_events() == 0) break;
-  return done(data);
-}
-
 static clu_spins spins;
 
 static int wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *),
@@ -22,7 +14,7 @@ static int wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*f
     int64_t wait = CLU_SLICE;
     if (deadline != UINT64_MAX) {
       now = clu_os_now();
-      if (now >= deadline) return drain(done, data);
+      if (now >= deadline) return clu_session_drain(clu_the_session, done, data);
       if ((uint64_t)wait > deadline - now) wait = (int64_t)(deadline - now);
     }
     if (spin_end) { /* the answer to a small call is here before a sleeper would be awake */
@@ -70,10 +62,5 @@ int clu_wait_for_answer(int (*done)(void *), void *data, void (*fn)(void *), con
 }
 
 int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline) {
-  while (!done(data)) {
-    uint64_t now = clu_os_now();
-    if (now >= deadline) return drain(done, data);
-    if (clu_pump((int64_t)(deadline - now), NULL) != CLU_OK) return 0;
-  }
-  return 1;
+  return clu_session_pump_for(clu_the_session, done, data, deadline);
 }

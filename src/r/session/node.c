@@ -95,13 +95,6 @@ static int nodes_ready(void *data) {
   return 1;
 }
 
-static int how_known(void *data) {
-  clu_node *nd = data;
-  return clu_node_refusal(nd) || clu_node_end_known(nd);
-}
-
-void clu_await_reason(clu_node *nd) { clu_pump_for(how_known, nd, clu_in_ms(1000)); }
-
 /* 0 when all are ready, else the number of one that is not. */
 SEXP ffi_nodes_wait(SEXP list, SEXP seconds) {
   nodes_wait w;
@@ -110,7 +103,7 @@ SEXP ffi_nodes_wait(SEXP list, SEXP seconds) {
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++) clu_get_node(VECTOR_ELT(list, i));
   clu_wait_for(nodes_ready, &w, clu_in_seconds(seconds), NULL);
   if (w.from < Rf_xlength(list) && !clu_node_is_open(nth(list, w.from)))
-    clu_await_reason(nth(list, w.from));
+    clu_node_await_end(nth(list, w.from));
   return Rf_ScalarInteger(w.from < Rf_xlength(list) ? (int)w.from + 1 : 0);
 }
 

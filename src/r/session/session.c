@@ -78,13 +78,11 @@ void clu_need_session_of(SEXP x) {
 /* A thread is not to be at work while the process ends: what it uses may be gone already. */
 static void at_exit(void) { clu_turns_end(&clu_turn, 0); }
 
-int clu_session_set_work(int (*is_urgent)(void *), uint64_t (*due)(void *),
-                         int64_t (*work)(void *)) {
-  const clu_turns_work w = {is_urgent, due, work, clu_session_loop(clu_the_session), NULL};
+int clu_session_set_work(const clu_turns_work *work) {
   static int registered;
   if (!registered) registered = atexit(at_exit) == 0;
   clu_slab_leave();
-  return clu_turns_begin(&clu_turn, &w);
+  return clu_turns_begin(&clu_turn, work);
 }
 
 /* ---- handles ---- */

@@ -37,8 +37,7 @@ int clu_session_is_parents(void);
 void clu_session_begin_in_child(void);
 /* What a thread does while R's is elsewhere: see core/loop/turns.h. None of it may call R. CLU_OK,
  * also when there is work already; CLU_NOMEM. */
-int clu_session_set_work(int (*is_urgent)(void *), uint64_t (*due)(void *),
-                         int64_t (*work)(void *));
+int clu_session_set_work(const clu_turns_work *work);
 /* Pumps its event loop once: see clu_loop_pump() and clu_loop_events(). */
 int clu_pump(int64_t wait_ns, clu_err *e);
 int clu_pump_events(void);
@@ -78,8 +77,6 @@ SEXP clu_server_handle_new(SEXP keeps);
 clu_node *clu_get_node(SEXP x);
 SEXP clu_node_handle_new(void);
 void clu_node_handle_set(SEXP x, clu_node *nd);
-/* For a node that is closed: waits, a second at most, until it is known how it ended. */
-void clu_await_reason(clu_node *nd);
 /* What R is told of a node: a list. */
 SEXP clu_node_info(clu_node *nd);
 

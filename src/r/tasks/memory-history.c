@@ -11,15 +11,15 @@ static const uint64_t NOT_WEIGHED = 100000000;
 static const size_t MOST_SAMPLES = 8192;
 
 /* Each two rounds become one. */
-static void thin(memory_history *h) {
+static void thin(clu_memory_history *h) {
   size_t *last = calloc((size_t)h->nnodes, sizeof *last), n = 0; /* where a node's is, and 1 */
   if (!last) {
     h->n = 0;
     return;
   }
   for (size_t k = 0; k < h->n; k++) {
-    memory_sample s = h->samples[k];
-    memory_sample *to = last[s.node] ? &h->samples[last[s.node] - 1] : NULL;
+    clu_memory_sample s = h->samples[k];
+    clu_memory_sample *to = last[s.node] ? &h->samples[last[s.node] - 1] : NULL;
     s.round /= 2;
     if (to && to->round == s.round) {
       if (to->own < s.own) to->own = s.own;
@@ -35,10 +35,10 @@ static void thin(memory_history *h) {
 }
 
 /* Whether there is room for one more. */
-static int has_room(memory_history *h) {
+static int has_room(clu_memory_history *h) {
   size_t most = MOST_SAMPLES > 4 * (size_t)h->nnodes ? MOST_SAMPLES : 4 * (size_t)h->nnodes;
   size_t cap = h->cap ? 2 * h->cap : 256;
-  memory_sample *more;
+  clu_memory_sample *more;
   if (h->n < h->cap) return 1;
   if (h->cap >= most) {
     thin(h);
@@ -54,7 +54,7 @@ static int has_room(memory_history *h) {
 
 /* Bytes that are its own; -1: not known. To weigh it takes long where there is much: between two
  * times that is estimated, unless it is to be known exactly. */
-static int64_t own_memory(memory_seen *x, clu_pid pid, uint64_t now, int exactly) {
+static int64_t own_memory(clu_memory_seen *x, clu_pid pid, uint64_t now, int exactly) {
   clu_process_use *use = &x->use;
   if (!use->at || use->pid != pid) {
     clu_process_use_begin(use, pid);
@@ -73,10 +73,10 @@ static int64_t own_memory(memory_seen *x, clu_pid pid, uint64_t now, int exactly
   return use->own;
 }
 
-static void sample(memory_history *h, int i, clu_pid pid, int exactly) {
+static void sample(clu_memory_history *h, int i, clu_pid pid, int exactly) {
   uint64_t now = clu_os_now();
   int64_t own;
-  memory_sample *s;
+  clu_memory_sample *s;
   if (pid <= 0 || (own = own_memory(&h->nodes[i], pid, now, exactly)) < 0 || !has_room(h)) return;
   s = &h->samples[h->n++];
   s->at = now;
@@ -85,7 +85,7 @@ static void sample(memory_history *h, int i, clu_pid pid, int exactly) {
   s->round = h->round;
 }
 
-static int is_ready(memory_history *h, int n) {
+static int is_ready(clu_memory_history *h, int n) {
   if (!h->nodes && n > 0) {
     h->nodes = calloc((size_t)n, sizeof *h->nodes);
     h->nnodes = h->nodes ? n : 0;
@@ -93,7 +93,7 @@ static int is_ready(memory_history *h, int n) {
   return h->nnodes > 0;
 }
 
-void clu_memory_sample(memory_history *h, int n, memory_pid *pid, const void *of) {
+void clu_memory_history_next(clu_memory_history *h, int n, clu_memory_pid *pid, const void *of) {
   uint64_t began = clu_os_now(), pause, least;
   if (!is_ready(h, n)) return;
   sample(h, h->next, pid(of, h->next), 0);
@@ -106,7 +106,7 @@ void clu_memory_sample(memory_history *h, int n, memory_pid *pid, const void *of
   h->due = began + (pause > least ? pause : least);
 }
 
-void clu_memory_sample_all(memory_history *h, int n, memory_pid *pid, const void *of) {
+void clu_memory_history_all(clu_memory_history *h, int n, clu_memory_pid *pid, const void *of) {
   if (!is_ready(h, n)) return;
   if (h->next > 0) h->round++;
   for (int i = 0; i < h->nnodes; i++) sample(h, i, pid(of, i), 1);
@@ -114,7 +114,7 @@ void clu_memory_sample_all(memory_history *h, int n, memory_pid *pid, const void
   h->round++;
 }
 
-void clu_memory_free(memory_history *h) {
+void clu_memory_history_free(clu_memory_history *h) {
   free(h->samples);
   free(h->nodes);
   h->samples = NULL;

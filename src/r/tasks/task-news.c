@@ -1,18 +1,12 @@
 /* What R asks about tasks while it is idle: for what to wait, and what has come of it. */
-#include <math.h>
-
-#include "r/tasks/memory-limit.h"
-#include "r/tasks/task-state.h"
+#include "r/tasks/tasks.h"
 #include "r/tasks/wake.h"
-
-#define MEMORY_EVERY 20000000 /* ns between two looks at the memory of nodes */
 
 /* R is to be woken when this job has ended. Its number. */
 SEXP ffi_job_await(SEXP job) {
-  task_job *j = clu_job_get(job);
-  if (clu_job_await(j) != CLU_OK) clu_raise("memory", "not enough memory");
-  if (j->tasks) clu_job_tell(j);
-  return Rf_ScalarReal((double)j->number);
+  clu_task_job *j = clu_job_get(job);
+  if (clu_task_job_await(j) != CLU_OK) clu_raise("memory", "not enough memory");
+  return Rf_ScalarReal((double)clu_task_job_number(j));
 }
 
 /* The descriptors to wait for; none: they have to be polled. */
@@ -48,44 +42,33 @@ SEXP ffi_wake_seen(void) {
 /* Numbers of awaited jobs that have ended since the last time, each once. 0 among them: something
  * has happened that may concern any of those that are awaited. */
 SEXP ffi_tasks_news(SEXP x) {
-  tasks *t = clu_tasks_get(x);
-  R_xlen_t n = (R_xlen_t)t->news.n + (t->news.tell_all != 0);
-  SEXP out = PROTECT(Rf_allocVector(REALSXP, n));
-  for (size_t i = 0; i < t->news.n; i++) REAL(out)[i] = (double)t->news.ended[i];
-  if (t->news.tell_all) REAL(out)[n - 1] = 0;
-  t->news.n = 0;
-  t->news.tell_all = 0;
+  clu_engine *t = clu_tasks_get(x);
+  size_t n;
+  int all;
+  const uint64_t *ended = clu_engine_news(t, &n, &all);
+  SEXP out = PROTECT(Rf_allocVector(REALSXP, (R_xlen_t)n + (all != 0)));
+  for (size_t i = 0; i < n; i++) REAL(out)[i] = (double)ended[i];
+  if (all) REAL(out)[n] = 0;
+  clu_engine_news_told(t);
   UNPROTECT(1);
   return out;
-}
-
-static int has_unlimited(const tasks *t) {
-  for (int i = 0; i < t->n; i++) {
-    const clu_node *nd = clu_tasks_known_node(t, i);
-    if (nd && !clu_node_limits_memory(nd)) return 1;
-  }
-  return 0;
 }
 
 /* Seconds after which there is something to do although nothing is heard: a time limit of a task, a
  * limit of memory that only the session knows about, a timer of the event loop. Inf: nothing. */
 SEXP ffi_tasks_wait(SEXP x) {
-  const int64_t never = INT64_MAX;
-  tasks *t = clu_tasks_get(x);
-  int64_t wait = (int64_t)clu_sched_wait(t->sched, clu_os_now(), (uint64_t)never);
-  wait = clu_loop_until_timer(clu_session_loop(clu_the_session), wait);
-  if (wait > MEMORY_EVERY && t->limits.bytes > 0 && has_unlimited(t)) wait = MEMORY_EVERY;
-  return Rf_ScalarReal(wait == never ? R_PosInf : 1e-9 * (double)wait);
+  int64_t wait = clu_engine_idle_wait(clu_tasks_get(x));
+  return Rf_ScalarReal(wait == INT64_MAX ? R_PosInf : 1e-9 * (double)wait);
 }
 
 /* ---- notes ---- */
 
 static const char *name_of(int what) {
   switch (what) {
-  case TASK_NOTE_LIMIT: return "limit";
-  case TASK_NOTE_RETRY: return "retry";
-  case TASK_NOTE_CUT: return "cut";
-  case TASK_NOTE_RESUME: return "resume";
+  case CLU_NOTE_LIMIT: return "limit";
+  case CLU_NOTE_RETRY: return "retry";
+  case CLU_NOTE_CUT: return "cut";
+  case CLU_NOTE_RESUME: return "resume";
   default: return "idle";
   }
 }
@@ -94,8 +77,10 @@ static const char *name_of(int what) {
  * machine's clock. */
 SEXP ffi_tasks_notes(SEXP x) {
   static const char *names[] = {"kind", "node", "job", "element", "attempt", "at", ""};
-  tasks *t = clu_tasks_get(x);
-  int n = (int)t->notes.n;
+  clu_engine *t = clu_tasks_get(x);
+  size_t size;
+  const clu_note *notes = clu_engine_notes(t, &size);
+  int n = (int)size;
   SEXP out;
   if (n == 0) return R_NilValue;
   out = PROTECT(Rf_mkNamed(VECSXP, names));
@@ -103,13 +88,14 @@ SEXP ffi_tasks_notes(SEXP x) {
   SET_VECTOR_ELT(out, 1, Rf_allocVector(INTSXP, n));
   for (int c = 2; c < 6; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(REALSXP, n));
   for (int i = 0; i < n; i++) {
-    const task_note *k = &t->notes.list[i];
-    double v[4] = {k->job, k->element, k->attempt, 1e-9 * (double)k->at};
+    const clu_note *k = &notes[i];
+    double v[4] = {clu_number_or_na(k->job), clu_number_or_na(k->element), k->attempt,
+                   1e-9 * (double)k->at};
     SET_STRING_ELT(VECTOR_ELT(out, 0), i, Rf_mkChar(name_of(k->what)));
     INTEGER(VECTOR_ELT(out, 1))[i] = k->node < 0 ? NA_INTEGER : k->node + 1;
     for (int c = 0; c < 4; c++) REAL(VECTOR_ELT(out, c + 2))[i] = v[c];
   }
-  t->notes.n = 0;
+  clu_engine_notes_told(t);
   UNPROTECT(1);
   return out;
 }

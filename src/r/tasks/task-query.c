@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "core/base/rng-stream.h"
-#include "r/tasks/memory-limit.h"
-#include "r/tasks/task-results.h"
+#include "r/tasks/tasks.h"
 
 #define MOST_STACK 100000 /* bytes of text of what a task was in; a node sends less */
 
@@ -15,21 +14,17 @@
 SEXP ffi_job_state(SEXP job) {
   static const char *names[] = {"left",     "waiting",       "answered", "time", "bytes_out",
                                 "bytes_in", "message_bytes", "failures", ""};
-  task_job *j = clu_job_get(job);
+  const clu_task_job *j = clu_job_get(job);
+  clu_task_counts c = clu_task_job_counts(j);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  double v[8] = {0,
-                 0,
-                 (double)j->answered,
-                 0,
-                 j->facts ? (double)j->facts->bytes_out : 0,
-                 (double)j->bytes_in,
-                 (double)clu_blob_weight(j->message),
-                 (double)j->nfailures};
-  if (j->job) {
-    v[0] = (double)clu_job_left(j->job);
-    v[1] = (double)clu_job_waiting(j->job);
-    v[3] = 1e-9 * (double)clu_job_time(j->job);
-  }
+  double v[8] = {(double)c.left,
+                 (double)c.waiting,
+                 (double)c.answered,
+                 1e-9 * (double)c.time_ns,
+                 (double)c.bytes_out,
+                 (double)c.bytes_in,
+                 (double)clu_task_job_message_weight(j),
+                 (double)c.failures};
   for (int i = 0; i < 8; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(v[i]));
   UNPROTECT(1);
   return out;
@@ -37,23 +32,24 @@ SEXP ffi_job_state(SEXP job) {
 
 /* When the last of its tasks ended, in seconds: of two jobs the one that ended first has less,
  * whenever the session has read of it. */
-SEXP ffi_job_finished(SEXP job) { return Rf_ScalarReal(1e-9 * (double)clu_job_get(job)->finished); }
+SEXP ffi_job_finished(SEXP job) {
+  return Rf_ScalarReal(1e-9 * (double)clu_task_job_finished(clu_job_get(job)));
+}
 
 /* How many elements at the beginning have all ended. */
 SEXP ffi_job_ready(SEXP job) {
-  task_job *j = clu_job_get(job);
-  clu_job_take_results(j, R_ExternalPtrProtected(job));
-  while (j->ready < j->n && j->ended[j->ready]) j->ready++;
-  return Rf_ScalarReal((double)j->ready);
+  clu_task_job *j = clu_job_get(job);
+  clu_job_take_results(j);
+  return Rf_ScalarReal((double)clu_task_job_ready(j));
 }
 
 /* list(values, logs) as they are now; logs is NULL while no task has said anything. */
 SEXP ffi_job_values(SEXP job) {
   static const char *names[] = {"values", "logs", ""};
-  task_job *j = clu_job_get(job);
+  clu_task_job *j = clu_job_get(job);
   SEXP prot = R_ExternalPtrProtected(job), out;
-  clu_job_take_results(j, prot);
-  if (clu_job_is_incomplete(j)) clu_raise("memory", "not enough memory for the results");
+  clu_job_take_results(j);
+  if (clu_task_job_is_incomplete(j)) clu_raise("memory", "not enough memory for the results");
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(out, 0, VECTOR_ELT(prot, 2));
   SET_VECTOR_ELT(out, 1, VECTOR_ELT(prot, 3));
@@ -63,18 +59,20 @@ SEXP ffi_job_values(SEXP job) {
 
 /* The values, if all tasks have ended, none has failed, and nothing was said; else NULL. */
 SEXP ffi_job_plain_values(SEXP job) {
-  task_job *j = clu_job_get(job);
+  clu_task_job *j = clu_job_get(job);
   SEXP prot = R_ExternalPtrProtected(job);
-  clu_job_take_results(j, prot);
-  while (j->ready < j->n && j->ended[j->ready]) j->ready++;
-  if (j->ready < j->n || j->nfailures > 0 || j->relays.first || clu_job_is_incomplete(j) ||
+  clu_job_take_results(j);
+  if (clu_task_job_ready(j) < clu_task_job_size(j) || clu_task_job_counts(j).failures > 0 ||
+      clu_task_job_has_relay(j) || clu_task_job_is_incomplete(j) ||
       VECTOR_ELT(prot, 3) != R_NilValue)
     return R_NilValue;
   return VECTOR_ELT(prot, 2);
 }
 
 /* Bytes of what each node gets once. */
-SEXP ffi_job_size(SEXP job) { return Rf_ScalarReal((double)clu_job_get(job)->message->size); }
+SEXP ffi_job_size(SEXP job) {
+  return Rf_ScalarReal((double)clu_task_job_message_size(clu_job_get(job)));
+}
 
 static const char *why_name(int why) {
   switch (why) {
@@ -85,7 +83,7 @@ static const char *why_name(int why) {
   }
 }
 
-static SEXP stack_of(const task_failure *f) {
+static SEXP stack_of(const clu_task_failure *f) {
   const clu_blob *b = f->stack;
   if (!b || b->size > MOST_STACK || memchr(b->data, 0, b->size)) return NA_STRING;
   return Rf_mkCharLenCE((const char *)b->data, (int)b->size, CE_UTF8);
@@ -96,16 +94,17 @@ static SEXP stack_of(const task_failure *f) {
  * which it was interrupted, a line each; NA: not known. */
 SEXP ffi_job_failures(SEXP job, SEXP from) {
   static const char *names[] = {"element", "why", "cause", "node", "attempt", "stack", ""};
-  task_job *j = clu_job_get(job);
-  size_t k = (size_t)Rf_asReal(from);
-  int n = j->nfailures > k ? (int)(j->nfailures - k) : 0;
+  clu_task_job *j = clu_job_get(job);
+  size_t k = (size_t)Rf_asReal(from), known;
+  const clu_task_failure *all = clu_task_job_failures(j, &known);
+  int n = known > k ? (int)(known - k) : 0;
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   SET_VECTOR_ELT(out, 0, Rf_allocVector(REALSXP, n));
   SET_VECTOR_ELT(out, 1, Rf_allocVector(STRSXP, n));
   for (int c = 2; c < 5; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(INTSXP, n));
   SET_VECTOR_ELT(out, 5, Rf_allocVector(STRSXP, n));
   for (int i = 0; i < n; i++) {
-    const task_failure *f = &j->failures[k + (size_t)i];
+    const clu_task_failure *f = &all[k + (size_t)i];
     REAL(VECTOR_ELT(out, 0))[i] = (double)f->task + 1;
     SET_STRING_ELT(VECTOR_ELT(out, 1), i, Rf_mkChar(why_name(f->why)));
     INTEGER(VECTOR_ELT(out, 2))[i] = f->cause;
@@ -119,9 +118,9 @@ SEXP ffi_job_failures(SEXP job, SEXP from) {
 
 /* From now on its conditions go to `handler`, an environment: see R/task-relay.R. */
 SEXP ffi_job_hear(SEXP job, SEXP handler) {
-  task_job *j = clu_job_get(job);
+  clu_task_job *j = clu_job_get(job);
   SET_VECTOR_ELT(R_ExternalPtrProtected(job), 4, handler);
-  j->is_heard = 1;
+  clu_task_job_hear(j);
   return R_NilValue;
 }
 
@@ -132,33 +131,22 @@ SEXP ffi_job_handler(SEXP job) {
 
 /* The jobs of which something has come for their handler. */
 SEXP ffi_tasks_unheard(SEXP x) {
-  tasks *t = clu_tasks_get(x);
+  clu_engine *t = clu_tasks_get(x);
+  clu_task_job *j = NULL;
   SEXP out;
   R_xlen_t n = 0;
-  for (const task_job *j = t->jobs.first; j; j = j->next) n += j->unheard > 0 && !j->is_hearing;
+  while ((j = clu_engine_next_unheard(t, j))) n++;
   out = PROTECT(Rf_allocVector(VECSXP, n));
-  n = 0;
-  for (const task_job *j = t->jobs.first; j && n < Rf_xlength(out); j = j->next)
-    if (j->unheard > 0 && !j->is_hearing) SET_VECTOR_ELT(out, n++, j->self);
+  for (R_xlen_t i = 0; i < n && (j = clu_engine_next_unheard(t, j)); i++)
+    SET_VECTOR_ELT(out, i, (SEXP)clu_task_job_caller(j));
   UNPROTECT(1);
   return out;
-}
-
-static void count_heard(task_job *j) {
-  if (j->unheard == 0) return;
-  j->unheard--;
-  if (j->tasks && !j->is_hearing) j->tasks->jobs.unheard--;
 }
 
 /* Its handler is at work from now on, or not any more. It may wait for other tasks, or for this
  * one: what it cannot be handed now is no news for who waits there. */
 SEXP ffi_job_hearing(SEXP job, SEXP now) {
-  task_job *j = clu_job_get(job);
-  int is_hearing = Rf_asLogical(now) == TRUE;
-  if (is_hearing == j->is_hearing) return R_NilValue;
-  j->is_hearing = is_hearing;
-  if (j->tasks && is_hearing) j->tasks->jobs.unheard -= j->unheard;
-  if (j->tasks && !is_hearing) j->tasks->jobs.unheard += j->unheard;
+  clu_task_job_hearing(clu_job_get(job), Rf_asLogical(now) == TRUE);
   return R_NilValue;
 }
 
@@ -166,26 +154,26 @@ SEXP ffi_job_hearing(SEXP job, SEXP now) {
  * condition; or NULL. */
 SEXP ffi_job_relay(SEXP job) {
   static const char *names[] = {"element", "piece", ""};
-  task_job *j = clu_job_get(job);
-  queued_result x;
+  clu_task_job *j = clu_job_get(job);
+  clu_blob *body;
+  uint64_t task;
   SEXP out, piece;
-  if (!clu_result_take(&j->relays, &x)) return R_NilValue;
-  count_heard(j);
+  if (!clu_task_job_next_relay(j, &task, &body)) return R_NilValue;
   out = PROTECT(Rf_mkNamed(VECSXP, names));
-  if (!x.body || x.body->size < 1) {
-    clu_blob_unref(x.body);
+  if (!body || body->size < 1) {
+    clu_blob_unref(body);
     UNPROTECT(1);
     return out;
   }
-  if (x.body->data[0] == 1) {
-    piece = clu_unserialize(x.body, 1); /* gives the body back */
+  if (body->data[0] == 1) {
+    piece = clu_unserialize(body, 1); /* gives the body back */
   } else {
-    piece = Rf_ScalarString(
-        Rf_mkCharLenCE((char *)x.body->data + 1, (int)(x.body->size - 1), CE_NATIVE));
-    clu_blob_unref(x.body);
+    piece =
+        Rf_ScalarString(Rf_mkCharLenCE((char *)body->data + 1, (int)(body->size - 1), CE_NATIVE));
+    clu_blob_unref(body);
   }
   SET_VECTOR_ELT(out, 1, piece);
-  SET_VECTOR_ELT(out, 0, Rf_ScalarReal((double)x.task + 1));
+  SET_VECTOR_ELT(out, 0, Rf_ScalarReal((double)task + 1));
   UNPROTECT(1);
   return out;
 }
@@ -194,25 +182,23 @@ SEXP ffi_job_relay(SEXP job) {
 
 /* Elements of all jobs that have not ended. */
 SEXP ffi_tasks_open(SEXP x) {
-  tasks *t = clu_tasks_get(x);
-  double n = 0;
-  for (const task_job *j = t->jobs.first; j; j = j->next) n += (double)clu_job_left(j->job);
-  return Rf_ScalarReal(n);
+  clu_engine *t = clu_tasks_get(x);
+  return Rf_ScalarReal((double)clu_engine_open(t));
 }
 
 /* Jobs that were not given up: theirs are the causes of deaths that may still be asked for. */
-SEXP ffi_tasks_jobs(SEXP x) { return Rf_ScalarReal((double)clu_tasks_get(x)->jobs.n); }
+SEXP ffi_tasks_jobs(SEXP x) { return Rf_ScalarReal((double)clu_engine_jobs(clu_tasks_get(x))); }
 
 static const char *kill_name(int killed) {
   switch (killed) {
-  case TASK_KILL_NO_REACTION: return "no_reaction";
-  case TASK_KILL_CORRUPT: return "corrupt";
-  case TASK_KILL_NO_MEMORY: return "no_memory";
+  case CLU_KILL_NO_REACTION: return "no_reaction";
+  case CLU_KILL_CORRUPT: return "corrupt";
+  case CLU_KILL_NO_MEMORY: return "no_memory";
   default: return NULL;
   }
 }
 
-static SEXP death_list(SEXP handles, const node_death *d) {
+static SEXP death_list(SEXP handles, const clu_death *d) {
   static const char *names[] = {"index",  "cause", "over_memory", "killed",  "info", "has_begun",
                                 "memory", "at",    "job",         "element", ""};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
@@ -223,12 +209,12 @@ static SEXP death_list(SEXP handles, const node_death *d) {
   SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(d->over_memory));
   if (killed) SET_VECTOR_ELT(out, 3, Rf_mkString(killed));
   SET_VECTOR_ELT(out, 5, Rf_ScalarLogical(d->has_begun));
-  SET_VECTOR_ELT(out, 6, Rf_ScalarReal(d->memory));
+  SET_VECTOR_ELT(out, 6, Rf_ScalarReal((double)d->memory));
   SET_VECTOR_ELT(out, 7, Rf_ScalarReal(1e-9 * (double)d->at));
-  SET_VECTOR_ELT(out, 8, Rf_ScalarReal(d->job));
-  SET_VECTOR_ELT(out, 9, Rf_ScalarReal(d->element));
+  SET_VECTOR_ELT(out, 8, Rf_ScalarReal(clu_number_or_na(d->job)));
+  SET_VECTOR_ELT(out, 9, Rf_ScalarReal(clu_number_or_na(d->element)));
   if (nd && !clu_node_is_open(nd)) { /* else a call has put another in its place */
-    clu_await_reason(nd);
+    clu_node_await_end(nd);
     SET_VECTOR_ELT(out, 4, clu_node_info(nd));
   }
   UNPROTECT(1);
@@ -239,26 +225,20 @@ static SEXP death_list(SEXP handles, const node_death *d) {
  * their hosts. It answers by ffi_tasks_word(). Until then such a death is none, and what the node
  * had stays with it. About hosts that are cut off it is not asked again for so many seconds. */
 SEXP ffi_tasks_ask(SEXP x, SEXP seconds) {
-  tasks *t = clu_tasks_get(x);
-  t->deaths.asks = 1;
-  t->deaths.ask_again = clu_in_seconds(seconds);
+  clu_engine_ask(clu_tasks_get(x), clu_in_seconds(seconds));
   return R_NilValue;
 }
 
 /* list(ended, cut): numbers of the nodes about which R is asked. */
 SEXP ffi_tasks_unclear(SEXP x) {
   static const char *names[] = {"ended", "cut", ""};
-  tasks *t = clu_tasks_get(x);
+  clu_engine *t = clu_tasks_get(x);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names)), part;
   for (int k = 0; k < 2; k++) {
     int n = 0;
-    SET_VECTOR_ELT(out, k, part = Rf_allocVector(INTSXP, t->n));
-    for (int i = 0; i < t->n; i++) {
-      const task_node *at = &t->nodes[i];
-      if (!at->id || !at->node || at->word != TASK_NO_WORD) continue;
-      if (k == 0 ? !clu_node_is_open(at->node) : clu_node_is_cut(at->node))
-        INTEGER(part)[n++] = i + 1;
-    }
+    SET_VECTOR_ELT(out, k, part = Rf_allocVector(INTSXP, clu_engine_size(t)));
+    for (int i = 0; i < clu_engine_size(t); i++)
+      if (clu_engine_is_unclear(t, i, k)) INTEGER(part)[n++] = i + 1;
     SET_VECTOR_ELT(out, k, Rf_lengthgets(part, n));
   }
   UNPROTECT(1);
@@ -267,11 +247,10 @@ SEXP ffi_tasks_unclear(SEXP x) {
 
 /* Of what node `index` has ended: whether the starts of its tasks count as tries. */
 SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts) {
-  tasks *t = clu_tasks_get(x);
+  clu_engine *t = clu_tasks_get(x);
   int i = Rf_asInteger(index) - 1;
-  if (i < 0 || i >= t->n) clu_raise("argument", "there is no node %d", i + 1);
-  t->nodes[i].word = Rf_asLogical(counts) == FALSE ? TASK_EXCUSED : TASK_COUNTS;
-  t->deaths.may_be = 1;
+  if (i < 0 || i >= clu_engine_size(t)) clu_raise("argument", "there is no node %d", i + 1);
+  clu_engine_word(t, i, Rf_asLogical(counts) != FALSE);
   return R_NilValue;
 }
 
@@ -281,28 +260,26 @@ SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts) {
  * when another is in its place; `has_begun`: any task, since it came up; `at`: when that was found
  * out, by this machine's clock; `job`, `element`: what it was at. */
 SEXP ffi_tasks_deaths(SEXP x) {
-  tasks *t = clu_tasks_get(x);
-  int n = (int)t->deaths.n;
+  clu_engine *t = clu_tasks_get(x);
+  int n = (int)clu_engine_deaths(t);
   SEXP out = PROTECT(Rf_allocVector(VECSXP, n));
   for (int i = 0; i < n; i++) {
-    node_death d = t->deaths.list[i]; /* more may be added meanwhile */
+    clu_death d = clu_engine_death(t, (size_t)i); /* more may be added meanwhile */
     SET_VECTOR_ELT(out, i, death_list(R_ExternalPtrProtected(x), &d));
   }
-  memmove(t->deaths.list, t->deaths.list + n, (t->deaths.n - (size_t)n) * sizeof *t->deaths.list);
-  t->deaths.n -= (size_t)n;
+  clu_engine_deaths_told(t, (size_t)n);
   UNPROTECT(1);
   return out;
 }
 
 /* Numbers of the nodes whose memory cannot be limited: nobody here is told how much they have. */
 SEXP ffi_tasks_unlimited(SEXP x) {
-  tasks *t = clu_tasks_get(x);
-  SEXP out = PROTECT(Rf_allocVector(INTSXP, t->n));
+  clu_engine *t = clu_tasks_get(x);
+  SEXP out = PROTECT(Rf_allocVector(INTSXP, clu_engine_size(t)));
   int system_tells = clu_os_process_memory(clu_os_getpid(), -1) >= 0, n = 0;
-  for (int i = 0; i < t->n; i++) {
-    clu_node *nd = clu_tasks_known_node(t, i);
-    if (nd && !(system_tells && clu_tasks_can_limit(nd))) INTEGER(out)[n++] = i + 1;
-  }
+  for (int i = 0; i < clu_engine_size(t); i++)
+    if (clu_engine_has_any(t, i) && !(system_tells && clu_engine_can_limit(t, i)))
+      INTEGER(out)[n++] = i + 1;
   out = Rf_lengthgets(out, n);
   UNPROTECT(1);
   return out;
@@ -313,8 +290,8 @@ static const char *end_name(int end) {
   return names[end];
 }
 
-static void put_record(SEXP out, R_xlen_t i, const task_record *r, SEXP label) {
-  const job_facts *f = r->job;
+static void put_record(SEXP out, R_xlen_t i, const clu_task_record *r, SEXP label) {
+  const clu_job_facts *f = r->job;
   double v[12] = {(double)f->number,
                   (double)f->n,
                   (double)f->bytes_out,
@@ -329,16 +306,16 @@ static void put_record(SEXP out, R_xlen_t i, const task_record *r, SEXP label) {
                   r->bytes};
   SET_STRING_ELT(VECTOR_ELT(out, 12), i, label); /* the first: nobody else protects it */
   SET_STRING_ELT(VECTOR_ELT(out, 13), i, Rf_mkChar(end_name(r->end)));
-  LOGICAL(VECTOR_ELT(out, 14))[i] = r->end == TASK_OK;
+  LOGICAL(VECTOR_ELT(out, 14))[i] = r->end == CLU_TASK_OK;
   for (int c = 0; c < 12; c++) REAL(VECTOR_ELT(out, c))[i] = v[c];
 }
 
 /* From record `from` on, `n` of this job; 0: of all. */
-static SEXP trace_list(const task_trace *t, size_t from, size_t n, uint64_t job) {
+static SEXP trace_list(const clu_trace *t, size_t from, size_t n, uint64_t job) {
   static const char *names[] = {"job",    "of",   "bytes_out", "element", "node",     "attempt",
                                 "queued", "sent", "began",     "ended",   "received", "bytes",
                                 "label",  "end",  "ok",        ""};
-  const job_facts *last = NULL;
+  const clu_job_facts *last = NULL;
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names)), label = R_BlankString;
   for (int c = 0; c < 15; c++)
     SET_VECTOR_ELT(out, c,
@@ -347,7 +324,7 @@ static SEXP trace_list(const task_trace *t, size_t from, size_t n, uint64_t job)
                                            : LGLSXP,
                                   (R_xlen_t)n));
   for (size_t k = from, i = 0; i < n; k++) {
-    const task_record *r = clu_trace_at(t, k);
+    const clu_task_record *r = clu_trace_at(t, k);
     if (job && r->job->number != job) continue;
     if (r->job != last) label = Rf_mkCharCE(r->job->label, CE_UTF8);
     last = r->job;
@@ -360,22 +337,22 @@ static SEXP trace_list(const task_trace *t, size_t from, size_t n, uint64_t job)
 /* What was done when: a list of vectors, times in seconds by this machine's clock. Of the job are:
  * `of` (its tasks), `bytes_out`, `queued`, `label`. */
 SEXP ffi_tasks_trace(SEXP x) {
-  tasks *t = clu_tasks_get(x);
-  return trace_list(&t->trace, 0, clu_trace_size(&t->trace), 0);
+  clu_engine *t = clu_tasks_get(x);
+  const clu_trace *trace = clu_engine_trace(t);
+  return trace_list(trace, 0, clu_trace_size(trace), 0);
 }
 
 /* Memory of nodes over time, up to now: list(time, node, memory), in seconds by this machine's
  * clock and bytes. */
 SEXP ffi_tasks_memory(SEXP x) {
   static const char *names[] = {"time", "node", "memory", ""};
-  tasks *t = clu_tasks_get(x);
+  clu_engine *t = clu_tasks_get(x);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  R_xlen_t n;
-  clu_tasks_look_at_all_memory(t);
-  n = (R_xlen_t)t->memory.n;
+  const clu_memory_history *h = clu_engine_memory(t);
+  R_xlen_t n = (R_xlen_t)h->n;
   for (int c = 0; c < 3; c++) SET_VECTOR_ELT(out, c, Rf_allocVector(REALSXP, n));
   for (R_xlen_t k = 0; k < n; k++) {
-    const memory_sample *s = &t->memory.samples[k];
+    const clu_memory_sample *s = &h->samples[k];
     REAL(VECTOR_ELT(out, 0))[k] = 1e-9 * (double)s->at;
     REAL(VECTOR_ELT(out, 1))[k] = s->node + 1.0;
     REAL(VECTOR_ELT(out, 2))[k] = (double)s->own;
@@ -386,30 +363,30 @@ SEXP ffi_tasks_memory(SEXP x) {
 
 /* What ffi_tasks_trace() has of this job, the last `most` of it. It may have ended. */
 SEXP ffi_job_trace(SEXP x, SEXP job, SEXP most) {
-  tasks *t = clu_tasks_get(x);
-  task_job *j = clu_job_get(job);
-  size_t from = clu_trace_size(&t->trace), n = 0, wanted = (size_t)Rf_asReal(most);
-  if (wanted > j->n) wanted = (size_t)j->n;
-  while (from > 0 && n < wanted) n += clu_trace_at(&t->trace, --from)->job->number == j->number;
-  return trace_list(&t->trace, from, n, j->number);
+  clu_engine *t = clu_tasks_get(x);
+  clu_task_job *j = clu_job_get(job);
+  const clu_trace *trace = clu_engine_trace(t);
+  uint64_t size = clu_task_job_size(j), number = clu_task_job_number(j);
+  size_t from = clu_trace_size(trace), n = 0, wanted = (size_t)Rf_asReal(most);
+  if (wanted > size) wanted = (size_t)size;
+  while (from > 0 && n < wanted) n += clu_trace_at(trace, --from)->job->number == number;
+  return trace_list(trace, from, n, number);
 }
 
 /* When the first of the jobs was begun that have not ended; Inf: there is none. */
 SEXP ffi_tasks_open_since(SEXP x) {
-  double since = R_PosInf;
-  for (const task_job *j = clu_tasks_get(x)->jobs.first; j; j = j->next) {
-    double begun = 1e-9 * (double)j->facts->begun;
-    if (clu_job_left(j->job) > 0 && begun < since) since = begun;
-  }
-  return Rf_ScalarReal(since);
+  uint64_t since = clu_engine_open_since(clu_tasks_get(x));
+  return Rf_ScalarReal(since ? 1e-9 * (double)since : R_PosInf);
 }
 
 /* Its number: maps and submitted tasks of a cluster are numbered in turn. */
-SEXP ffi_job_number(SEXP job) { return Rf_ScalarReal((double)clu_job_get(job)->number); }
+SEXP ffi_job_number(SEXP job) {
+  return Rf_ScalarReal((double)clu_task_job_number(clu_job_get(job)));
+}
 
 /* What it was called; "": nobody has said. */
 SEXP ffi_job_label(SEXP job) {
-  SEXP label = PROTECT(Rf_mkCharCE(clu_job_label(clu_job_get(job)), CE_UTF8));
+  SEXP label = PROTECT(Rf_mkCharCE(clu_task_job_label(clu_job_get(job)), CE_UTF8));
   SEXP out = Rf_ScalarString(label);
   UNPROTECT(1);
   return out;

@@ -1,8 +1,7 @@
 /* Which calls nodes are in, seen from R: core/shm/stacks.h says how they tell. */
 #include <string.h>
 
-#include "r/tasks/task-results.h"
-#include "r/tasks/task-state.h"
+#include "r/tasks/tasks.h"
 
 #define LOOK_EVERY \
   2000000 /* ns between two looks at what nodes have told: nothing wakes who waits */
@@ -16,13 +15,13 @@ static clu_node *nth(SEXP handles, R_xlen_t i) { return R_ExternalPtrAddr(VECTOR
 
 /* Results in rings, of which nobody was told yet: who has answered is not busy. */
 static void take_results(SEXP handles) {
-  const tasks *before = NULL;
+  clu_engine *before = NULL;
   for (R_xlen_t i = 0; i < Rf_xlength(handles); i++) {
     clu_node *nd = nth(handles, i);
-    task_node *at = nd ? clu_node_data(nd) : NULL;
-    if (!at || at->tasks == before) continue;
-    before = at->tasks;
-    clu_tasks_take_rings(at->tasks);
+    clu_engine *t = nd ? clu_engine_of(nd) : NULL;
+    if (!t || t == before) continue;
+    before = t;
+    clu_engine_take_rings(t);
   }
 }
 
@@ -41,15 +40,12 @@ enum { JOB, ELEMENT, SINCE, KNOWN, CURRENT, AGE, TEXT, LABEL };
 
 /* What node `i` is at: the number that its request or task has there; 0: nothing. */
 static uint64_t put_work(SEXP out, R_xlen_t i, const clu_node *nd, uint64_t now) {
-  const task_node *at = clu_node_data(nd);
-  uint64_t head = 0, task, since = 0;
-  void *job;
-  if (at && at->id == clu_node_id(nd)) head = clu_sched_node_head(at->tasks->sched, at->index);
-  if (head) since = clu_sched_node_since(at->tasks->sched, at->index);
-  if (head && clu_sched_node_current(at->tasks->sched, at->index, head, &job, &task)) {
-    REAL(VECTOR_ELT(out, JOB))[i] = (double)((task_job *)job)->number;
-    REAL(VECTOR_ELT(out, ELEMENT))[i] = clu_job_element(job, task);
-    SET_STRING_ELT(VECTOR_ELT(out, LABEL), i, Rf_mkCharCE(clu_job_label(job), CE_UTF8));
+  clu_task_job *j;
+  uint64_t task, since, head = clu_engine_at_hand(nd, &j, &task, &since);
+  if (j) {
+    REAL(VECTOR_ELT(out, JOB))[i] = (double)clu_task_job_number(j);
+    REAL(VECTOR_ELT(out, ELEMENT))[i] = clu_number_or_na(clu_task_job_element(j, task));
+    SET_STRING_ELT(VECTOR_ELT(out, LABEL), i, Rf_mkCharCE(clu_task_job_label(j), CE_UTF8));
   }
   if (!head) head = clu_node_request_at_hand(nd);
   if (clu_node_began(nd, head)) since = clu_node_began(nd, head); /* it knows best */

@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "core/wire/task-message.h"
-#include "r/tasks/task-drive.h"
 #include "r/tasks/task-life.h"
 #include "r/tasks/task-options.h"
-#include "r/tasks/task-results.h"
 
 #define MOST_SIZE 500e6 /* bytes of a description of which nobody is warned */
 
@@ -44,16 +42,6 @@ static int is_plain(SEXP t) {
          Rf_asLogical(clu_variable(Rf_install("has_attached"), t)) == FALSE;
 }
 
-/* Whether all nodes are there. */
-static int are_up(const tasks *t) {
-  if (t->deaths.n) return 0;
-  for (int i = 0; i < t->n; i++) {
-    const clu_node *nd = clu_tasks_known_node(t, i);
-    if (!nd || !clu_node_takes_work(nd) || clu_node_id(nd) != t->nodes[i].id) return 0;
-  }
-  return 1;
-}
-
 /* ---- the job ---- */
 
 /* The value of options(warn =), if tasks can have the same: see warn_on_nodes() in R/tasks.R. */
@@ -65,7 +53,7 @@ static SEXP plain_warn(void) {
 }
 
 /* `apart`: whether the function travels apart. */
-static clu_blob *message_of(const tasks *t, SEXP fun, SEXP globals, SEXP warn, int receivers,
+static clu_blob *message_of(const clu_engine *t, SEXP fun, SEXP globals, SEXP warn, int receivers,
                             int *apart) {
   SEXP parts = PROTECT(Rf_allocVector(VECSXP, CLU_JOB_PARTS));
   clu_blob *b;
@@ -82,7 +70,7 @@ static clu_blob *message_of(const tasks *t, SEXP fun, SEXP globals, SEXP warn, i
 
 /* A function that is sent again and again travels apart, since its bytes are always the same. So is
  * the message then. */
-static clu_blob *known_message_of(const tasks *t, SEXP fun, SEXP warn, int receivers) {
+static clu_blob *known_message_of(const clu_engine *t, SEXP fun, SEXP warn, int receivers) {
   static SEXP last; /* a preserved pair: function, warn */
   static clu_blob *message;
   clu_blob *b;
@@ -149,7 +137,7 @@ static SEXP new_task(SEXP t, SEXP job, SEXP code, SEXP also) {
 static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
   const double spec[4] = {0, 0, 0, 0};
   SEXP ptr, warn, job;
-  tasks *all;
+  clu_engine *all;
   clu_blob *b;
   int apart, receivers;
   if (t == R_NilValue || !is_plain(t) || clu_options_any()) return R_NilValue;
@@ -157,7 +145,7 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
   ptr = clu_variable(Rf_install("ptr"), t);
   if (warn == R_NilValue) return R_NilValue;
   all = clu_tasks_get(ptr);
-  if (!are_up(all)) return R_NilValue;
+  if (!clu_engine_is_whole(all)) return R_NilValue;
   PROTECT(warn);
   job = PROTECT(clu_job_handle_for(ptr, elements));
   receivers = clu_job_receivers(all, elements, R_NilValue);
@@ -175,14 +163,15 @@ static SEXP plain_job(SEXP t, SEXP fun, SEXP globals, SEXP elements) {
 
 /* From now on it is worked at. */
 static void begin(SEXP job, SEXP t) {
-  tasks *all = clu_tasks_get(clu_variable(Rf_install("ptr"), t));
-  task_job *j = clu_job_get(job);
+  clu_engine *all = clu_tasks_get(clu_variable(Rf_install("ptr"), t));
+  clu_task_job *j = clu_job_get(job);
   int seed[6];
+  uint32_t stream[6];
   clu_stream_of_session(seed); /* the last that may fail: a number is drawn */
-  for (int i = 0; i < 6; i++) j->seed[i] = (uint32_t)seed[i];
-  j->seeded = 1;
+  for (int i = 0; i < 6; i++) stream[i] = (uint32_t)seed[i];
+  clu_task_job_seed(j, stream);
   clu_job_begin(all, j);
-  clu_tasks_pass(all);
+  clu_tasks_check(clu_engine_pass(all));
 }
 
 /* A task for this function, or list(function, globals), as from ffi_code_alone(), with all options
@@ -208,12 +197,22 @@ SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also) {
 
 /* ---- its value ---- */
 
+/* Works until all tasks of a job have ended: 1; 0: R has something to see to before. */
+static int is_done(clu_task_job *j) {
+  while (clu_task_job_engine(j)) {
+    int event = clu_tasks_work(clu_task_job_engine(j), j, UINT64_MAX, 0);
+    if (event == CLU_EVENT_DONE) return 1;
+    if (event != CLU_EVENT_TIME_UP) return 0;
+  }
+  return 0;
+}
+
 /* list(value): what a task has come to, once it has; or NULL: R has something to see to before that
  * is known. */
 SEXP ffi_task_value(SEXP task) {
   static const char *names[] = {"value", ""};
   SEXP outcome = Rf_install("outcome"), job, out, value;
-  task_job *j;
+  clu_task_job *j;
   if (TYPEOF(task) != ENVSXP || clu_variable(outcome, task) != R_NilValue) return R_NilValue;
   if (clu_variable(Rf_install("span"), task) != R_NilValue) return R_NilValue; /* it is to end */
   job = clu_variable(Rf_install("scheduler"), task);
@@ -221,13 +220,9 @@ SEXP ffi_task_value(SEXP task) {
     return R_NilValue;
   job = clu_variable(Rf_install("job"), task);
   j = clu_job_get(job);
-  if (!j->tasks) return R_NilValue;
-  for (;;) {
-    const char *what = clu_tasks_work(j->tasks, j, UINT64_MAX, 0);
-    if (strcmp(what, "done") == 0) break;
-    if (strcmp(what, "time_up") != 0 || !j->tasks) return R_NilValue;
-  }
-  if (!j->tasks || j->tasks->deaths.n) return R_NilValue;
+  if (!clu_task_job_engine(j)) return R_NilValue;
+  if (!is_done(j)) return R_NilValue;
+  if (!clu_task_job_engine(j) || clu_engine_deaths(clu_task_job_engine(j))) return R_NilValue;
   value = ffi_job_outcome(job);
   if (TYPEOF(value) != VECSXP) return R_NilValue;
   PROTECT(value);
@@ -270,11 +265,7 @@ SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun, SEXP globals, SEXP code) {
 
 /* The values of a map, once all elements have ended; or NULL: R has something to see to before. */
 SEXP ffi_map_values(SEXP job) {
-  task_job *j = clu_job_get(job);
-  while (j->tasks) {
-    const char *what = clu_tasks_work(j->tasks, j, UINT64_MAX, 0);
-    if (strcmp(what, "done") == 0) break;
-    if (strcmp(what, "time_up") != 0) return R_NilValue;
-  }
+  clu_task_job *j = clu_job_get(job);
+  if (clu_task_job_engine(j) && !is_done(j) && clu_task_job_engine(j)) return R_NilValue;
   return ffi_job_plain_values(job);
 }

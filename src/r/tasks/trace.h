@@ -2,52 +2,58 @@
  * what they have in common, their job. That is remembered as long as one of its tasks is, or the
  * job itself.
  *
- * A task costs some stores, a job an allocation. Without memory a task is not remembered. No
- * function of R is called here, and nothing blocks.
+ * A task costs some stores, a job an allocation. Without memory a task is not remembered.
+ * Nothing blocks.
  */
-#ifndef CLUTCH_TASK_TRACE_H
-#define CLUTCH_TASK_TRACE_H
+#ifndef CLUTCH_TRACE_H
+#define CLUTCH_TRACE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 /* Of a job. */
-typedef struct job_facts {
+typedef struct clu_job_facts {
   size_t refs;
   uint64_t number, n;
   uint64_t begun;     /* when its tasks could be handed out first; 0: they could not yet */
   uint64_t bytes_out; /* of all that was sent for it */
-  char label[];       /* see job-label.h; "": none */
-} job_facts;
+  char label[];       /* for people; "": none */
+} clu_job_facts;
 
 /* How a task has ended. */
-enum task_end { TASK_OK, TASK_ERROR, TASK_DIED, TASK_TIMEOUT, TASK_CANCELLED };
+enum clu_task_end {
+  CLU_TASK_OK,
+  CLU_TASK_ERROR,
+  CLU_TASK_DIED,
+  CLU_TASK_TIMED_OUT,
+  CLU_TASK_CANCELLED
+};
 
 /* Of a task: times in ns by this machine's clock. */
-typedef struct task_record {
-  job_facts *job;
+typedef struct clu_task_record {
+  clu_job_facts *job;
   uint64_t task, sent, began, took, received;
   uint32_t attempt, bytes;
-  int node, end; /* enum task_end */
-} task_record;
+  int node, end; /* enum clu_task_end */
+} clu_task_record;
 
-typedef struct task_trace {
-  task_record *records; /* a ring once it has `most` */
-  size_t n, cap, most;  /* n: of all that there ever were */
-  size_t at;            /* where the next one goes; `cap`: at the beginning, or there is no room */
-} task_trace;
+typedef struct clu_trace {
+  clu_task_record *records; /* a ring once it has `most` */
+  size_t n, cap, most;      /* n: of all that there ever were */
+  size_t at; /* where the next one goes; `cap`: at the beginning, or there is no room */
+} clu_trace;
 
 /* NULL without memory. The caller has a reference. */
-job_facts *clu_facts_new(uint64_t number, uint64_t n, const char *label);
-void clu_facts_unref(job_facts *f); /* accepts NULL */
+clu_job_facts *clu_facts_new(uint64_t number, uint64_t n, const char *label);
+void clu_facts_unref(clu_job_facts *f); /* accepts NULL */
 
 /* Whether there is room for one more, when the place for the next is past the end. */
-int clu_trace_grow(task_trace *t);
+int clu_trace_grow(clu_trace *t);
 
 /* The place of one more, with a reference of its own to the job; all else is the caller's to write.
  * NULL: there is none. On the way of each task: nothing is called as a rule. */
-static inline task_record *clu_trace_next(task_trace *t, job_facts *job) {
-  task_record *to;
+static inline clu_task_record *clu_trace_next(clu_trace *t, clu_job_facts *job) {
+  clu_task_record *to;
   if (t->at == t->cap && !clu_trace_grow(t)) return NULL;
   to = &t->records[t->at++];
   if (t->n++ < t->cap) {
@@ -60,8 +66,8 @@ static inline task_record *clu_trace_next(task_trace *t, job_facts *job) {
   return to;
 }
 /* How many are remembered; the k-th of them, the oldest first. */
-size_t clu_trace_size(const task_trace *t);
-const task_record *clu_trace_at(const task_trace *t, size_t k);
-void clu_trace_free(task_trace *t); /* accepts zeroed memory */
+size_t clu_trace_size(const clu_trace *t);
+const clu_task_record *clu_trace_at(const clu_trace *t, size_t k);
+void clu_trace_free(clu_trace *t); /* accepts zeroed memory */
 
 #endif

@@ -1,39 +1,23 @@
-#include "r/tasks/task-send.h"
-
+/* What nodes are sent about tasks: the JOB message once, batches of tasks (TASKS), and that a job
+ * has ended (JOB_END). The formats: core/wire/task-message.h. */
 #include <string.h>
 
 #include "core/base/rng-stream.h"
 #include "core/wire/task-message.h"
+#include "r/tasks/engine-private.h"
 
 #define NO_LIMIT_FROM 4e15 /* bytes: more than the message can say */
 
 typedef struct sending {
-  tasks *t;
-  task_job *j;
+  clu_engine *t;
+  clu_task_job *j;
   clu_node *nd;
   clu_action a;
-  int last; /* the node that has messages which were not flushed yet; -1: none */
   clu_blob *body;
 } sending;
 
-static SEXP slice(SEXP x, R_xlen_t from, R_xlen_t n) {
-  SEXP out = PROTECT(Rf_allocVector(TYPEOF(x), n));
-  switch (TYPEOF(x)) {
-  case INTSXP: memcpy(INTEGER(out), INTEGER_RO(x) + from, (size_t)n * sizeof(int)); break;
-  case LGLSXP: memcpy(LOGICAL(out), LOGICAL_RO(x) + from, (size_t)n * sizeof(int)); break;
-  case REALSXP: memcpy(REAL(out), REAL_RO(x) + from, (size_t)n * sizeof(double)); break;
-  case STRSXP:
-    for (R_xlen_t i = 0; i < n; i++) SET_STRING_ELT(out, i, STRING_ELT(x, from + i));
-    break;
-  default:
-    for (R_xlen_t i = 0; i < n; i++) SET_VECTOR_ELT(out, i, VECTOR_ELT(x, from + i));
-  }
-  UNPROTECT(1);
-  return out;
-}
-
 static void write_head(unsigned char *head, const sending *s) {
-  const task_job *j = s->j;
+  const clu_task_job *j = s->j;
   uint32_t flags = 0, seed[6];
   if (j->seeded) flags |= CLU_TASKS_SEEDED;
   if (j->bare) flags |= CLU_TASKS_BARE;
@@ -51,33 +35,8 @@ static void write_head(unsigned char *head, const sending *s) {
   for (int i = 0; i < 6; i++) clu_put32(head + 24 + 4 * i, seed[i]);
 }
 
-/* The TASKS message of elements: that head, and they, serialized. */
-static SEXP add_elements(void *data) {
-  sending *s = data;
-  SEXP part = PROTECT(slice(VECTOR_ELT(R_ExternalPtrProtected(s->j->self), 1), (R_xlen_t)s->a.first,
-                            (R_xlen_t)s->a.n));
-  clu_blob *b = s->body;
-  s->body = NULL; /* serialize's, until it returns */
-  s->body = clu_serialize_for(b, part, clu_node_takes_segments(s->nd));
-  UNPROTECT(1);
-  return R_NilValue;
-}
-
-/* After a jump the batch waits again; its job will be freed. */
-static void give_back(void *data, Rboolean jump) {
-  sending *s = data;
-  int mine;
-  if (!jump) return;
-  mine = clu_turn_enter(CLU_FRAME);
-  clu_blob_unref(s->body);
-  clu_sched_unsent(s->t->sched, &s->a);
-  clu_job_unpin(s->j);
-  clu_tasks_flush(s->t, s->last);
-  clu_turn_leave(mine);
-}
-
 /* The JOB message, if the node has not got it yet. */
-static int send_job(task_job *j, clu_node *nd, int node) {
+static int send_job(clu_task_job *j, clu_node *nd, int node) {
   uint64_t seq = j->number;
   int rc;
   if (j->sent_to[node] == clu_node_id(nd)) return CLU_OK;
@@ -121,54 +80,54 @@ static clu_blob *new_message(const sending *s) {
   return b;
 }
 
-/* R code may run while elements are serialized: of ALTREP objects, of a window system's events. It
- * may give up this job and others, work at them, and replace nodes. So the job is held, by the
- * scheduler and here, and all is looked up again. */
-static void serialize_elements(sending *s) {
-  static SEXP token;
-  if (!token) {
-    token = R_MakeUnwindCont();
-    R_PreserveObject(token);
-  }
+/* The caller may give up this job and others meanwhile, work at them, and replace nodes. So the job
+ * is held, by the scheduler and here. */
+static int add_elements(sending *s) {
+  int rc;
   s->j->pins++;
-  PROTECT(s->j->self);
-  R_UnwindProtect(add_elements, s, give_back, s, token);
-  UNPROTECT(1);
+  rc = s->t->all->caller->elements(s->j->caller, s->a.first, s->a.n, clu_node_takes_segments(s->nd),
+                                   &s->body);
+  if (rc != CLU_OK) {
+    clu_sched_unsent(s->t->sched, &s->a);
+    clu_task_job_unpin(s->j);
+  }
+  return rc;
 }
 
-void clu_tasks_send(tasks *t, const clu_action *a, int last) {
-  task_node *at = &t->nodes[a->node];
-  sending s = {t, a->user, clu_tasks_known_node(t, a->node), *a, last, NULL};
+int clu_engine_send(clu_engine *t, const clu_action *a) {
+  clu_task_node *at = &t->nodes[a->node];
+  sending s = {t, a->user, clu_engine_node(t, a->node), *a, NULL};
   uint64_t id = at->id;
-  int bare = s.j->bare;
+  int bare = s.j->bare, rc;
   if (!s.nd || !(s.body = new_message(&s))) { /* replaced: seen to soon */
     clu_sched_unsent(t->sched, a);
-    if (s.nd) clu_tasks_kill(s.nd, at, TASK_KILL_NO_MEMORY);
-    return;
+    if (s.nd) clu_task_node_kill(s.nd, at, CLU_KILL_NO_MEMORY);
+    return CLU_OK;
   }
-  if (!bare) serialize_elements(&s);
-  s.nd = clu_tasks_known_node(t, a->node);
-  if (!s.j->tasks || !s.nd || at->id != id) {
+  if (!bare && (rc = add_elements(&s)) != CLU_OK) return rc;
+  s.nd = clu_engine_node(t, a->node);
+  if (!s.j->engine || !s.nd || at->id != id) {
     clu_sched_unsent(t->sched, a);
   } else {
-    int rc = send_batch(&s, s.nd);
+    rc = send_batch(&s, s.nd);
     if (rc == CLU_DEAD) /* it was told to end: nothing more for it, until its end is seen */
       clu_sched_node_drain(t->sched, a->node, 1);
     else if (rc != CLU_OK)
-      clu_tasks_kill(s.nd, at, TASK_KILL_NO_MEMORY);
+      clu_task_node_kill(s.nd, at, CLU_KILL_NO_MEMORY);
   }
-  if (!bare) clu_job_unpin(s.j);
+  if (!bare) clu_task_job_unpin(s.j);
   clu_blob_unref(s.body);
+  return CLU_OK;
 }
 
-void clu_tasks_flush(tasks *t, int node) {
-  clu_node *nd = node >= 0 ? clu_tasks_known_node(t, node) : NULL;
+void clu_engine_flush(clu_engine *t, int node) {
+  clu_node *nd = node >= 0 ? clu_engine_node(t, node) : NULL;
   if (nd) clu_node_push(nd);
 }
 
-void clu_job_send_end(tasks *t, task_job *j) {
+void clu_task_job_send_end(clu_engine *t, clu_task_job *j) {
   for (int i = 0; i < j->nsent_to; i++) {
-    clu_node *nd = i < t->n ? clu_tasks_known_node(t, i) : NULL;
+    clu_node *nd = i < t->n ? clu_engine_node(t, i) : NULL;
     uint64_t seq = j->number;
     if (!nd || !j->sent_to[i] || clu_node_id(nd) != j->sent_to[i]) continue;
     if (clu_node_tasks(nd, CLU_K_JOB_END, NULL, 0, &seq) == CLU_OK) clu_node_push(nd);

@@ -1,11 +1,11 @@
-#include "r/tasks/task-trace.h"
+#include "r/tasks/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-job_facts *clu_facts_new(uint64_t number, uint64_t n, const char *label) {
+clu_job_facts *clu_facts_new(uint64_t number, uint64_t n, const char *label) {
   size_t size = strlen(label) + 1;
-  job_facts *f = malloc(sizeof *f + size);
+  clu_job_facts *f = malloc(sizeof *f + size);
   if (!f) return NULL;
   f->refs = 1;
   f->number = number;
@@ -15,13 +15,13 @@ job_facts *clu_facts_new(uint64_t number, uint64_t n, const char *label) {
   return f;
 }
 
-void clu_facts_unref(job_facts *f) {
+void clu_facts_unref(clu_job_facts *f) {
   if (f && --f->refs == 0) free(f);
 }
 
-int clu_trace_grow(task_trace *t) {
+int clu_trace_grow(clu_trace *t) {
   size_t cap = t->cap ? 2 * t->cap : 256;
-  task_record *more;
+  clu_task_record *more;
   if (cap > t->most) cap = t->most;
   if (cap == t->cap) {
     t->at = 0;
@@ -38,13 +38,13 @@ int clu_trace_grow(task_trace *t) {
   return 1;
 }
 
-size_t clu_trace_size(const task_trace *t) { return t->n < t->cap ? t->n : t->cap; }
+size_t clu_trace_size(const clu_trace *t) { return t->n < t->cap ? t->n : t->cap; }
 
-const task_record *clu_trace_at(const task_trace *t, size_t k) {
+const clu_task_record *clu_trace_at(const clu_trace *t, size_t k) {
   return &t->records[(t->n - clu_trace_size(t) + k) % t->cap];
 }
 
-void clu_trace_free(task_trace *t) {
+void clu_trace_free(clu_trace *t) {
   for (size_t k = 0; k < clu_trace_size(t); k++) clu_facts_unref(t->records[k].job);
   free(t->records);
   t->records = NULL;

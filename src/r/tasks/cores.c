@@ -1,0 +1,94 @@
+/* How many nodes of the session's own cluster compute at a time: as many as the session has tokens
+ * of the budget of cores (core/base/budget.h), which all processes of the user share.
+ *
+ *   need    nodes that have something, and those that could get something
+ *   held    tokens that the session has for this cluster
+ *   own     1 while a task's map is waited for: the core of that task is free meanwhile
+ *
+ * Not more than held + own nodes have something, but always one may: so nobody waits for a token
+ * that never comes. Tokens are taken when tasks wait for a node, and are given back when they were
+ * of no use for some milliseconds, by the owner of the turn or the thread: who submits task after
+ * task takes one for all of them.
+ */
+#include "core/base/budget.h"
+
+#include <string.h>
+
+#include "r/tasks/engine-private.h"
+
+#define ASK_EVERY 5000000   /* ns between two looks for tokens, while there are too few */
+#define KEEP 5000000        /* ns that tokens are kept without use */
+#define LOOK_EVERY 20000000 /* ns between two looks of the thread at what is held */
+
+static int need_of(const clu_engine *t) {
+  return clu_sched_busy(t->sched) + clu_sched_wanted(t->sched);
+}
+
+static void take(clu_engine *t, int need, uint64_t now) {
+  int more = need - t->cores.held - t->cores.own;
+  if (now - t->cores.asked < ASK_EVERY) return;
+  t->cores.held += clu_budget_take(more, t->cores.budget, t->cores.folder);
+  if (t->cores.held + t->cores.own < need) t->cores.asked = now;
+}
+
+static void give(clu_engine *t, int need) {
+  if (t->cores.held <= need) return;
+  clu_budget_give(t->cores.held - need);
+  t->cores.held = need;
+}
+
+void clu_engine_fit(clu_engine *t) {
+  uint64_t now;
+  int need, most;
+  if (!t->cores.budget) return;
+  now = t->cores.fitted = clu_os_now();
+  need = need_of(t);
+  if (need >= t->cores.held) t->cores.needed = now;
+  if (need > t->cores.held + t->cores.own) take(t, need, now);
+  /* a forked child has no thread that would give them back later */
+  if (now - t->cores.needed >= KEEP || t->all->turns->no_thread) give(t, need);
+  most = t->cores.held + t->cores.own;
+  clu_sched_limit(t->sched, most > 0 ? most : 1);
+}
+
+int64_t clu_engine_fit_wait(const clu_engine *t, int64_t wait) {
+  int need;
+  if (!t->cores.budget || wait <= KEEP) return wait;
+  need = need_of(t);
+  return need == t->cores.held || need == t->cores.held + t->cores.own ? wait : KEEP;
+}
+
+uint64_t clu_engine_fit_due(const clu_engine *t) {
+  return t->cores.held > 0 ? t->cores.fitted + LOOK_EVERY : 0;
+}
+
+static void release(clu_engine *t) {
+  if (t->cores.budget) give(t, clu_sched_busy(t->sched));
+}
+
+void clu_engine_set_budget(clu_engine *t, int size, const char *folder) {
+  size_t n = strlen(folder) + 1;
+  if (n > sizeof t->cores.folder) size = 0; /* what is too long for a path is no folder */
+  if (size > 0) memcpy(t->cores.folder, folder, n);
+  if (size == 0 && t->cores.budget) give(t, 0);
+  t->cores.budget = size;
+  t->cores.asked = 0;
+  if (size == 0) clu_sched_limit(t->sched, 0);
+}
+
+int clu_engine_map_begins(clu_engine *t, int tokens, int own) {
+  int before = t->cores.own;
+  if (!t->cores.budget) {
+    clu_budget_give(tokens);
+    return 0;
+  }
+  t->cores.held += tokens;
+  t->cores.needed = clu_os_now();
+  t->cores.own = own;
+  return before;
+}
+
+void clu_engine_map_ends(clu_engine *t, int own) {
+  t->cores.own = own;
+  release(t);
+}

@@ -1,0 +1,295 @@
+/* The insides of an engine, for the files of this folder and for tests only.
+ *
+ * Each file writes the part of clu_engine that has its name; others read it. Files, each knows only
+ * those before it: wake, memory-history, trace <- notes <- jobs <- results, limits, cores, send,
+ * idle <- deaths <- turn <- engine, job-life <- away.
+ *
+ * Nodes are found by clu_task_node.node, and never by what the caller has of them. That pointer
+ * goes when the node is freed or replaced.
+ */
+#ifndef CLUTCH_ENGINE_PRIVATE_H
+#define CLUTCH_ENGINE_PRIVATE_H
+
+#include "core/base/spins.h"
+#include "r/tasks/engine.h"
+
+/* Of a node that has ended: whether its tasks' starts count as tries, see clu_engine_word(). */
+enum clu_word { CLU_NO_WORD, CLU_WORD_COUNTS, CLU_WORD_EXCUSED };
+
+typedef struct clu_task_node {
+  clu_engine *engine;
+  int index;
+  uint64_t id;     /* of the node that the scheduler knows of; 0: none */
+  clu_node *node;  /* that one; NULL: it is gone */
+  uint64_t closed; /* when it was first seen closed; 0: it was not */
+  int cut;         /* whether it could be reached when that was looked at: enum clu_reach */
+  int over_memory; /* it had more than it may */
+  int killed;      /* enum clu_kill: ended by the session */
+  uint64_t asked;  /* the task it was to give up, about which its host was asked once more */
+  int word;        /* enum clu_word */
+  int idle;        /* it was told to end since nobody needed it: who needs it gets another */
+  int64_t memory;  /* what it had then, where the session has asked */
+  uint64_t early;  /* a record in its ring whose turn has not come; 0: none */
+  uint64_t early_since;
+} clu_task_node;
+
+/* Bytes that have come of a task, queued until the caller asks for them. */
+typedef struct clu_queued {
+  struct clu_queued *next;
+  uint64_t task;
+  uint32_t flags;
+  clu_blob *body;
+} clu_queued;
+typedef struct clu_queue {
+  clu_queued *first, *last;
+} clu_queue;
+
+struct clu_task_job {
+  clu_task_job *next, *prev; /* in the list of those that are begun */
+  void *caller;
+  clu_engine *engine; /* NULL: it has not begun, or is closed; and then `job`, too */
+  clu_job *job;
+  clu_job_spec spec;  /* until it is begun */
+  int pins, released; /* while the caller makes elements of it, it is not freed */
+  uint64_t number;
+  clu_job_facts *facts; /* NULL: it has neither a label nor begun */
+  clu_blob *message;    /* the JOB message */
+  uint64_t *sent_to;    /* by node: id of the one that has that message; 0: none */
+  int nsent_to;
+  int seeded, bare;  /* bare: one task without an element */
+  int counted;       /* in jobs.nbare of its engine */
+  uint32_t seed[6];  /* the stream of the first task */
+  double max_memory; /* bytes; 0: no limit */
+  clu_queue results, relays;
+  clu_blob *ring_results; /* those that came by way of rings: u64 task, u32 flags, u32 size, and the
+                             bytes, each */
+  size_t ring_results_at; /* so much of that was taken by the caller */
+  clu_task_failure *failures;
+  size_t nfailures, capfailures;
+  uint64_t answered, bytes_in;
+  unsigned char *ended; /* a flag a task */
+  int out_of_memory;    /* there was none for a result, or a failure */
+  uint64_t n, ready;    /* tasks; those at the beginning that have all ended */
+  int shown;            /* its place in the view of its cluster */
+  uint64_t finished;    /* when the last of those that have ended did; 0: none has */
+  int is_heard;         /* its conditions go to a handler, while anything waits; */
+  size_t unheard;       /* so many have come since */
+  int is_hearing;       /* the handler is at work: what comes meanwhile waits until it returns */
+  int awaited;          /* the caller is to be woken when it has ended: clu_task_job_tell() */
+};
+
+/* ---- an engine, by files ---- */
+
+/* jobs.c */
+struct clu_engine_jobs {
+  clu_task_job *first; /* those that are begun, the last first */
+  size_t n;            /* so many */
+  size_t nmaps;        /* so many of them have elements */
+  /* Jobs of one task without an element that are under way: for these the caller is not needed
+   * until their result is asked for. So many of them have retries. */
+  int nbare, nrestartable;
+  size_t unheard;   /* conditions that handlers could get now */
+  uint64_t numbers; /* of jobs so far */
+};
+
+/* notes.c */
+struct clu_engine_notes {
+  clu_note *list;
+  size_t n, cap;
+};
+struct clu_engine_news {
+  uint64_t *ended; /* numbers of awaited jobs that have, of which nobody was told yet */
+  size_t n, cap, nawaited;
+  int tell_all; /* the caller has to look at each job that it awaits */
+};
+
+/* deaths.c */
+struct clu_engine_deaths {
+  clu_death *list; /* those that were not told yet */
+  size_t n, cap;
+  int causes;         /* of deaths so far */
+  int may_be;         /* some node may have ended of which the scheduler does not know */
+  int asks;           /* the caller is asked of what a node has ended that a signal has, or with its
+                         host */
+  int unclear;        /* some of these wait for its word */
+  uint64_t ask_again; /* when it is to be asked about hosts that are cut off */
+  uint64_t cuts;      /* clu_session_cuts() when the nodes were looked at */
+};
+
+/* turn.c */
+struct clu_engine_turns {
+  uint64_t read; /* when clu_engine_pass() looked at the sockets */
+};
+
+/* results.c */
+struct clu_engine_rings {
+  int any;     /* some node has a ring here, or had */
+  int not_all; /* or has none */
+};
+
+/* idle.c */
+typedef struct clu_idle_host clu_idle_host;
+struct clu_engine_idle {
+  uint64_t after;       /* ns without use after which the nodes end; 0: they stay */
+  uint64_t used;        /* when they were last in use */
+  int is_idle;          /* they have been told to end since then */
+  clu_idle_host *hosts; /* those that end when they are idle */
+  uint64_t hosts_used;  /* when some job was under way, as far as was looked */
+};
+
+/* cores.c */
+struct clu_engine_cores {
+  int budget;       /* its size; 0: there is none */
+  int held;         /* tokens of it that the engine has */
+  int own;          /* 1: the core of a task that waits is one more */
+  uint64_t fitted;  /* when it was looked at */
+  uint64_t asked;   /* when tokens were looked for in vain */
+  uint64_t needed;  /* when all were in use */
+  char folder[512]; /* where the tokens are */
+};
+
+/* limits.c */
+struct clu_engine_limits {
+  double bytes;     /* that a node may have; 0: no limit */
+  size_t njobs;     /* so many jobs limit the memory of nodes */
+  uint64_t checked; /* when the session looked at nodes whose transport does not see to it */
+};
+
+struct clu_engine {
+  clu_engine *next; /* of all */
+  clu_engines *all;
+  clu_sched *sched;
+  clu_task_node *nodes;
+  int n;
+  struct clu_engine_jobs jobs;
+  struct clu_engine_notes notes;
+  struct clu_engine_news news;
+  struct clu_engine_deaths deaths;
+  struct clu_engine_turns turns;
+  struct clu_engine_rings rings;
+  struct clu_engine_idle idle;
+  struct clu_engine_cores cores;
+  struct clu_engine_limits limits;
+  clu_trace trace;
+  clu_memory_history memory;
+  clu_view *view; /* of the cluster; NULL: there is none. A reference */
+};
+
+struct clu_engines {
+  clu_session *session;
+  clu_turns *turns;
+  const clu_engine_caller *caller;
+  clu_engine *first;
+  uint64_t ring_bytes; /* of results that have come by way of rings; results.c */
+  clu_spins spins;     /* turn.c */
+  /* away.c */
+  int back_at_once;
+  uint64_t entries, before; /* of the owner, when it was last seen; bytes read until then */
+  int64_t wait;             /* of the thread, the last time */
+};
+
+/* ---- nodes ---- */
+
+/* The node that the scheduler knows of; NULL: there is none (any more). */
+static inline clu_node *clu_engine_node(const clu_engine *t, int i) { return t->nodes[i].node; }
+/* Ends a node that is of no more use; `why`: enum clu_kill. jobs.c */
+void clu_task_node_kill(clu_node *nd, clu_task_node *at, int why);
+
+/* ---- notes.c ---- */
+
+/* The caller is told in its next turn: the thread may have found it out. Where too much is noted,
+ * or there is no memory, the rest is not told. `node`: -1: all; `j`: NULL: none. */
+void clu_engine_note(clu_engine *t, int what, int node, const clu_task_job *j, uint64_t task,
+                     uint32_t attempt);
+/* An awaited job has news, if it has ended. Any of them may have. */
+void clu_task_job_tell(clu_task_job *j);
+void clu_engine_tell_all(clu_engine *t);
+/* The job is closed: nobody awaits it. */
+void clu_task_job_tell_closed(clu_task_job *j);
+void clu_engine_notes_free(clu_engine *t);
+
+/* ---- jobs.c ---- */
+
+/* CLU_OK or CLU_NOMEM. The queue has its own reference to the body (may be NULL). */
+int clu_queue_push(clu_queue *q, uint64_t task, uint32_t flags, clu_blob *body);
+/* The oldest: 1, and the body is the caller's. */
+int clu_queue_take(clu_queue *q, clu_queued *out);
+/* Its task has ended, or is wanted no more. */
+void clu_task_job_uncount(clu_task_job *j);
+/* A task has ended at that time of this machine's clock. */
+void clu_task_job_finish(clu_task_job *j, uint64_t at);
+/* A task has failed. */
+void clu_task_job_fail(clu_task_job *j, const clu_ended *x);
+/* How a task has ended: enum clu_task_end. `is_error`: its value is an error. */
+int clu_task_end_of(const clu_ended *x, int is_error);
+/* What was done is shown, and remembered for cluster_trace(). `r`: what `x` does not say. */
+void clu_engine_remember(clu_engine *t, const clu_task_job *j, const clu_ended *x,
+                         const clu_task_record *r);
+/* Tasks that ended without an answer become failures of their jobs. */
+void clu_engine_take_endings(clu_engine *t);
+/* Takes it out of scheduler and engine. */
+void clu_task_job_detach(clu_task_job *j);
+void clu_task_job_unpin(clu_task_job *j);
+
+/* ---- results.c ---- */
+
+/* From now on what nodes say of tasks is heard. */
+void clu_engines_listen(clu_engines *all);
+/* From now on clu_engine_take_rings() is called all the time, and no node tells; no more: then it
+ * is called once more. */
+void clu_engine_look(const clu_engine *t, int looking);
+
+/* ---- limits.c ---- */
+
+/* Puts the limit into force for a node that is new. */
+void clu_engine_limit_node(const clu_engine *t, clu_node *nd);
+/* Looks at the memory of a node when it is time to. */
+void clu_engine_look_at_memory(clu_engine *t, uint64_t now);
+
+/* ---- cores.c ---- */
+
+/* Before it is decided who gets what: takes tokens, or gives some back, and tells the scheduler how
+ * many nodes may have something. */
+void clu_engine_fit(clu_engine *t);
+/* How long to wait, `wait` at most: tokens may come, or are to be given back. */
+int64_t clu_engine_fit_wait(const clu_engine *t, int64_t wait);
+/* When that has to be done although nobody is here; 0: never. */
+uint64_t clu_engine_fit_due(const clu_engine *t);
+
+/* ---- send.c ---- */
+
+/* Sends the batch `a` and tells the scheduler whether it was. The messages leave with
+ * clu_engine_flush(). CLU_OK, or what the caller's `elements` has returned: then the batch waits
+ * again. */
+int clu_engine_send(clu_engine *t, const clu_action *a);
+/* What was queued for this node (-1: none) leaves. */
+void clu_engine_flush(clu_engine *t, int node);
+/* Nodes that know of the job are told that nothing more will come of it. `t` works at it. */
+void clu_task_job_send_end(clu_engine *t, clu_task_job *j);
+
+/* ---- idle.c ---- */
+
+/* When nodes of one of these have been idle for as long as they may; 0: never. */
+uint64_t clu_engines_idle_due(clu_engines *all);
+/* Ends them then. */
+void clu_engines_end_idle(clu_engines *all);
+/* When a host of it has been, if nothing happens until then; 0: none will. */
+uint64_t clu_engine_hosts_due(clu_engine *t);
+void clu_engine_hosts_free(clu_engine *t);
+
+/* ---- deaths.c ---- */
+
+/* Nodes that have ended unseen are lost to the scheduler, and the caller is to hear of them. Why a
+ * node has ended, where that matters, is waited for a second, if `may_wait`; else such a node is
+ * left for later. */
+void clu_engine_see_deaths(clu_engine *t, int may_wait);
+/* Whether the caller is to be asked about a node. */
+int clu_engine_asks(const clu_engine *t);
+
+/* ---- turn.c ---- */
+
+/* Carries out what the scheduler decides, until there is nothing to do or much was done. CLU_OK, or
+ * what clu_engine_send() returns; always CLU_OK if not `may_send`. */
+int clu_engine_act(clu_engine *t, int may_send);
+
+#endif
