@@ -12,12 +12,13 @@ objects=${1:-}
 # belongs to core/base, although src/posix or src/win defines it.
 directions='
 init             r r/session r/tasks r/globals r/node r/socket
-r/tasks          r r/session core/sched core/node core/loop core/shm core/wire core/base
+r/tasks          r r/session core/tasks core/sched core/node core/loop core/shm core/wire core/base
 r/session        r core/node core/link core/net core/loop core/shm core/wire core/base
 r/globals        r core/base
 r/node           r core/supervisor core/node core/link core/loop core/shm core/wire core/base
 r/socket         r core/net core/loop core/base
 r                core/loop core/base
+core/tasks       core/sched core/node core/loop core/shm core/wire core/base
 core/supervisor  core/loop core/shm core/wire core/base
 core/sched       core/shm core/base
 core/node        core/loop core/shm core/net core/wire core/base

@@ -18,7 +18,6 @@ torment(s|ed|ors?)      fault_injector
 kin                     variants
 hatch(es|ed|ing)?       spawn
 bells?                  results_ready
-(?<!_)engines?                scheduler
 glue                    R_interface
 unwanted|stale          cancelled
 reliev(e|es|ed|ing)     steal

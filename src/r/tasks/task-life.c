@@ -5,7 +5,7 @@
 
 #include "core/wire/task-message.h"
 #include "r/tasks/job-label.h"
-#include "r/tasks/wake.h"
+#include "core/tasks/wake.h"
 
 /* ---- the tasks of a cluster ---- */
 

@@ -1,6 +1,6 @@
 /* What R asks about tasks while it is idle: for what to wait, and what has come of it. */
 #include "r/tasks/tasks.h"
-#include "r/tasks/wake.h"
+#include "core/tasks/wake.h"
 
 /* R is to be woken when this job has ended. Its number. */
 SEXP ffi_job_await(SEXP job) {

@@ -14,7 +14,7 @@
 #define CLUTCH_R_TASKS_H
 
 #include "r/session/session.h"
-#include "r/tasks/engine.h"
+#include "core/tasks/engine.h"
 
 /* ---- elements.c ---- */
 

@@ -1,4 +1,4 @@
-#include "r/tasks/memory-history.h"
+#include "core/tasks/memory-history.h"
 
 #include <stdlib.h>
 #include <string.h>

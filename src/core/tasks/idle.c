@@ -3,7 +3,7 @@
  * clu_engine_attach(). */
 #include <stdlib.h>
 
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 #define GRACE_MS 2000 /* that an idle node has to end */
 

@@ -1,7 +1,7 @@
 /* The limits of the nodes' memory, in the session. The limit in force is the least of those of the
  * jobs under way. The nodes' fork server sees to it, also while the session does other things; of
  * nodes without one the session does. And how much memory nodes have, over time. */
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 static const uint64_t CHECK_EVERY = 20000000; /* ns */
 

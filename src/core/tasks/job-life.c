@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 /* Zeroed, for `n` tasks and this many nodes; NULL without memory. */
 static clu_task_job *job_alloc(uint64_t n, int nodes) {

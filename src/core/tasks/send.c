@@ -4,7 +4,7 @@
 
 #include "core/base/rng-stream.h"
 #include "core/wire/task-message.h"
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 #define NO_LIMIT_FROM 4e15 /* bytes: more than the message can say */
 

@@ -1,10 +1,10 @@
 /* Engines and their nodes: how they begin and end. */
-#include "r/tasks/engine.h"
+#include "core/tasks/engine.h"
 
 #include <stdlib.h>
 
 #include "core/base/budget.h"
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 /* ---- all of a session ---- */
 

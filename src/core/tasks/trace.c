@@ -1,4 +1,4 @@
-#include "r/tasks/trace.h"
+#include "core/tasks/trace.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 void clu_task_node_kill(clu_node *nd, clu_task_node *at, int why) {
   if (at->killed) return;

@@ -1,4 +1,4 @@
-#include "r/tasks/wake.h"
+#include "core/tasks/wake.h"
 
 #include <stdatomic.h>
 

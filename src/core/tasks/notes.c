@@ -1,8 +1,8 @@
 /* What the caller is told that the thread may have found out: notes, and news of awaited jobs. */
 #include <stdlib.h>
 
-#include "r/tasks/engine-private.h"
-#include "r/tasks/wake.h"
+#include "core/tasks/engine-private.h"
+#include "core/tasks/wake.h"
 
 #define MOST_NOTES 4096
 #define MEMORY_EVERY 20000000 /* ns between two looks at the memory of nodes */

@@ -23,8 +23,8 @@
 #include "core/node/fork-server.h"
 #include "core/node/node.h"
 #include "core/sched/scheduler.h"
-#include "r/tasks/memory-history.h"
-#include "r/tasks/trace.h"
+#include "core/tasks/memory-history.h"
+#include "core/tasks/trace.h"
 
 typedef struct clu_engines clu_engines;
 typedef struct clu_engine clu_engine;

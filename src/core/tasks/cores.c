@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 #define ASK_EVERY 5000000   /* ns between two looks for tokens, while there are too few */
 #define KEEP 5000000        /* ns that tokens are kept without use */

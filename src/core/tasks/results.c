@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/wire/task-message.h"
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 #define RING_RESULT_HEAD 16       /* bytes before each of the ring results that are queued */
 #define KEEP_RING_RESULTS 1048576 /* so much of their memory stays for the next */

@@ -1,7 +1,7 @@
 /* One turn of an engine: the scheduler is asked for a decision, it is carried out, and the
  * scheduler is told. And the wait between two turns. */
 #include "core/wire/task-message.h"
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 /* ns to wait while quick tasks are done, or may be; longer each time nothing happens */
 #define QUICK_SLICE 10000000

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 static int has_room_for_death(clu_engine *t) {
   size_t cap = 2 * t->deaths.cap;

@@ -11,7 +11,7 @@
 #define CLUTCH_ENGINE_PRIVATE_H
 
 #include "core/base/spins.h"
-#include "r/tasks/engine.h"
+#include "core/tasks/engine.h"
 
 /* Of a node that has ended: whether its tasks' starts count as tries, see clu_engine_word(). */
 enum clu_word { CLU_NO_WORD, CLU_WORD_COUNTS, CLU_WORD_EXCUSED };

@@ -1,5 +1,5 @@
 /* What the thread does while the owner of the turn is elsewhere: see clu_engines_work(). */
-#include "r/tasks/engine-private.h"
+#include "core/tasks/engine-private.h"
 
 #define MOST_READ (256u << 20) /* bytes */
 #define MOST_PUMPS 16          /* a turn: the owner may be waiting for it */
