@@ -1,0 +1,224 @@
+/* Engines with stub nodes: each task ends once, whatever happens to nodes, with the owner of the
+ * turn or without it. */
+// threads
+#include "engine-fixture.h"
+
+/* ---- maps ---- */
+
+static enum deed all_well(uint64_t element, uint32_t attempt) {
+  (void)attempt;
+  return element % 7 == 3 ? BIG : WELL;
+}
+
+static enum deed mixed(uint64_t element, uint32_t attempt) {
+  if (element == 4000) return DIE;
+  if (element == 6000) return DEAF;
+  if (element % 997 == 5 && attempt == 1) return DIE;
+  if (element % 2500 == 77) return SLOW;
+  if (element % 501 == 9) return WRONG;
+  return element % 7 == 3 ? BIG : WELL;
+}
+
+TEST(a_map_of_10000_elements_has_each_result_once) {
+  plan p;
+  int mine;
+  up(4, all_well);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  plan_job(&p, 10000, 0, 0);
+  CHECK(run(&p, UINT64_MAX));
+  CHECK(is_each_once(&p));
+  CHECK_INT_EQ(p.known, 0);
+  CHECK_INT_EQ(clu_task_job_ready(p.job), 10000);
+  CHECK_INT_EQ(clu_engine_open(x.t), 0);
+  drop_job(&p);
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
+TEST(deaths_retries_and_time_limits_leave_each_result_once) {
+  plan p;
+  int mine, died_once = 0;
+  for (uint64_t k = 0; k < 10000; k++) died_once += k % 997 == 5 && k != 4000;
+  up(4, mixed);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  plan_job(&p, 10000, 2, 100);
+  CHECK(run(&p, UINT64_MAX));
+  CHECK(is_each_once(&p));
+  CHECK_INT_EQ(p.whys[4000], CLU_END_DIED);
+  CHECK_INT_EQ(failed_by(&p, CLU_END_DIED), 1);
+  CHECK_INT_EQ(p.whys[6000], CLU_END_TIMEOUT);
+  CHECK_INT_EQ(failed_by(&p, CLU_END_TIMEOUT), 5);
+  CHECK_INT_EQ(failed_by(&p, CLU_END_ANSWER), 20);
+  /* those of 4000 are three; the one that is deaf is killed */
+  replace_dead();
+  CHECK_INT_EQ(x.deaths, died_once + 3 + 1);
+  drop_job(&p);
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
+static int all_in_step(void) {
+  for (int i = 0; i < x.n; i++)
+    if (!clu_node_in_step(&x.nodes[i]->node)) return 0;
+  return 1;
+}
+
+/* With turns: an interrupt is due when the task before has been answered. */
+static void come_into_step(void) {
+  uint64_t deadline = clu_os_now() + 10000000000u;
+  while (!all_in_step() && clu_os_now() < deadline) {
+    REQUIRE(clu_engine_turn(x.t) == CLU_OK);
+    REQUIRE(clu_loop_pump(clu_session_loop(x.session), 1000000, NULL) == CLU_OK);
+  }
+  CHECK(all_in_step());
+}
+
+TEST(what_is_left_of_a_cancelled_map_is_nobodys) {
+  plan p, next;
+  int mine;
+  up(3, mixed);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  for (int round = 0; round < 5; round++) {
+    plan_job(&p, 10000, 2, 0);
+    CHECK(!run(&p, 60 + 100 * (uint64_t)round)); /* element 77 keeps its node */
+    CHECK(clu_task_job_cancel(p.job));
+    come_into_step();
+    take(&p);
+    for (uint64_t k = 0; k < p.n; k++) CHECK(p.values[k] <= 1 && p.failures[k] <= 1);
+    CHECK_INT_EQ(p.wrong, 0);
+    clu_task_job_close(p.job);
+    CHECK(!clu_task_job_engine(p.job));
+    drop_job(&p);
+    plan_job(&next, 50, 0, 0);
+    CHECK(run(&next, UINT64_MAX));
+    CHECK(is_each_once(&next));
+    drop_job(&next);
+    CHECK_INT_EQ(clu_engine_jobs(x.t), 0);
+  }
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
+/* ---- a caller that cannot go on ---- */
+
+TEST(elements_that_cannot_be_had_leave_the_batch_waiting) {
+  plan p;
+  int mine, rc = CLU_OK;
+  up(2, all_well);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  plan_job(&p, 1000, 0, 0);
+  x.fails_at = 2;
+  for (int k = 0; k < 1000 && rc == CLU_OK; k++) {
+    rc = clu_engine_turn(x.t);
+    clu_loop_pump(clu_session_loop(x.session), 1000000, NULL);
+  }
+  CHECK_INT_EQ(rc, CLU_CANCELLED);
+  CHECK_INT_EQ(p.job->pins, 0);
+  CHECK(run(&p, UINT64_MAX)); /* it may be tried again */
+  CHECK(is_each_once(&p));
+  drop_job(&p);
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
+TEST(a_job_that_is_released_while_its_elements_are_made_stays_until_then) {
+  plan p;
+  int mine;
+  up(1, all_well);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  plan_job(&p, 10, 0, 0);
+  p.job->pins++; /* as while elements() is at work */
+  clu_task_job_release(p.job);
+  CHECK(!clu_task_job_engine(p.job));
+  clu_task_job_unpin(p.job);
+  free(p.values);
+  free(p.failures);
+  free(p.whys);
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
+/* ---- while the owner is elsewhere ---- */
+
+#define SUBMITTED 300
+
+/* By the number of the job. */
+static enum deed submitted(uint64_t number, uint32_t attempt) {
+  if (number == 100 && attempt == 1) return DIE;
+  if (number == 150) return SLOW;
+  return number % 7 == 3 ? BIG : WELL;
+}
+
+TEST(submitted_tasks_are_done_while_the_owner_is_elsewhere) {
+  static plan p[SUBMITTED];
+  int mine;
+  up(3, submitted);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  for (int k = 0; k < SUBMITTED; k++) plan_job(&p[k], 0, 1, 200);
+  CHECK_INT_EQ(clu_engine_pass(x.t), CLU_OK);
+  clu_turns_leave(&x.turns, mine);
+  /* the thread sends, sees the death, and puts the time limit into force */
+  CHECK_SOON(atomic_load(&x.done) == SUBMITTED - 1, 20000);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  for (int k = 0; k < SUBMITTED; k++) {
+    CHECK(run(&p[k], UINT64_MAX));
+    CHECK(is_each_once(&p[k]));
+    CHECK_INT_EQ(failed_by(&p[k], CLU_END_TIMEOUT), k == 149);
+  }
+  replace_dead();
+  CHECK_INT_EQ(x.deaths, 1);
+  for (int k = 0; k < SUBMITTED; k++) drop_job(&p[k]);
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
+/* The owner comes and goes: whoever has the turn, each task ends once. */
+TEST(owner_and_thread_take_turns) {
+  static plan p[SUBMITTED];
+  plan map;
+  int mine;
+  up(3, all_well);
+  for (int k = 0; k < SUBMITTED; k++) {
+    mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+    plan_job(&p[k], 0, 1, 0);
+    CHECK_INT_EQ(clu_engine_pass(x.t), CLU_OK);
+    if (k == SUBMITTED / 2) {
+      plan_job(&map, 1000, 0, 0);
+      CHECK(run(&map, UINT64_MAX));
+      CHECK(is_each_once(&map));
+      drop_job(&map);
+    }
+    clu_turns_leave(&x.turns, mine);
+    if (k % 50 == 0) clu_os_pause(5000000);
+  }
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  for (int k = 0; k < SUBMITTED; k++) {
+    CHECK(run(&p[k], UINT64_MAX));
+    CHECK(is_each_once(&p[k]));
+    drop_job(&p[k]);
+  }
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
+TEST(nodes_end_that_nobody_needs) {
+  int mine;
+  size_t n;
+  up(2, all_well);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  clu_engine_end_idle(x.t, 30000000);
+  clu_turns_leave(&x.turns, mine);
+  CHECK_SOON(atomic_load(&x.nodes[0]->end) && atomic_load(&x.nodes[1]->end), 5000);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  CHECK(clu_engine_was_idle(x.t, 0) && clu_engine_was_idle(x.t, 1));
+  CHECK(!clu_engine_has_any(x.t, 0));
+  CHECK_INT_EQ(clu_engine_deaths(x.t), 0); /* that is no death */
+  CHECK_INT_EQ(clu_engine_notes(x.t, &n)->what, CLU_NOTE_IDLE);
+  CHECK_INT_EQ(n, 1);
+  CHECK_INT_EQ(clu_engine_attach(x.t, 0, &x.nodes[0]->node), CLU_ATTACH_DEAD);
+  clu_engine_end_idle(x.t, 0);
+  start(0); /* who needs it gets another */
+  CHECK(!clu_engine_was_idle(x.t, 0));
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
