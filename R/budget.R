@@ -1,6 +1,6 @@
 # A budget of cores, which all processes of a user on this machine share: how many nodes of a
 # cluster that nobody gave a size compute at a time. src/core/base/budget.h says what a token is,
-# src/r/tasks/task-budget.h when tokens are taken.
+# src/core/tasks/cores.c when tokens are taken.
 
 # How many tokens there are; 0: no budget. The nodes of a session have its number. `cores`: of this
 # process.

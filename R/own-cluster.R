@@ -155,7 +155,7 @@ is_own <- function(cl) {
 }
 
 # `work` does a map of `n` elements on that cluster. The tokens that are taken here say how large it
-# has to be. More may come while the map goes on, see src/r/tasks/task-budget.h. `load`: as of
+# has to be. More may come while the map goes on, see src/core/tasks/cores.c. `load`: as of
 # own_nodes_for().
 on_budget <- function(n, work, load = character()) {
   in_task <- .Call(ffi_is_node) # which waits meanwhile, and leaves its core

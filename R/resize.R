@@ -5,7 +5,7 @@
 # limited in number: when they start, more are submitted. After failures there are pauses.
 #
 # It shrinks by hosts that have nothing to do. Those end also while the session does nothing, or
-# something else: src/r/tasks/task-hosts.h sees to it. What is done here is done in the turns of
+# something else: src/core/tasks/idle.c sees to it. What is done here is done in the turns of
 # maps and of who waits for tasks, and when tasks are submitted. It needs R's thread: a command has
 # to be started, and what nodes are told depends on what their host reports.
 

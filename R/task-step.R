@@ -28,7 +28,7 @@ bring_back_idle <- function(t) {
   any(vapply(.Call(ffi_tasks_idle_nodes, t$ptr), function(rank) attach_node(t, rank), NA))
 }
 
-# A thread may have seen some while this one was elsewhere: src/r/tasks/task-away.h.
+# A thread may have seen some while this one was elsewhere: src/core/tasks/engine.h.
 hear_of_deaths <- function(t) {
   for (d in .Call(ffi_tasks_deaths, t$ptr)) node_lost(t, d)
   hear_of_notes(t)

@@ -1,4 +1,4 @@
-# Memory of nodes over time, as the session has sampled it: see src/r/tasks/memory-history.h.
+# Memory of nodes over time, as the session has sampled it: see src/core/tasks/memory-history.h.
 
 # `first`: the time that is 0.
 memory_in_trace <- function(t, first) {
