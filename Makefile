@@ -16,7 +16,7 @@ WITH_LIB := R_LIBS="$(CURDIR)/$(BUILD)/lib$(if $(R_LIBS),:$(R_LIBS))"
 SOURCES := $(wildcard DESCRIPTION NAMESPACE LICENSE NEWS.md configure cleanup) \
   $(shell find R src man inst data -not -name '*.o' -not -name '*.so' 2>/dev/null)
 
-.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes deps-site build install demo test lint format test-c test-fuzz test-tools fuzz chaos test-r check bench report test-adapters test-portable test-newer-r test-windows doc site clean
+.PHONY: help deps deps-tests deps-newer deps-adapters deps-bench deps-models deps-vignettes deps-site build install demo test lint format test-c test-fuzz test-tools fuzz chaos test-r check bench report readme test-adapters test-portable test-newer-r test-windows doc site clean
 .NOTPARALLEL:
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make chaos         deaths, stops, interrupts, load and cut connections while maps run, an hour and more (EVENTS=10000 SEED=1)"
 	@echo "make bench         all measurements in bench/"
 	@echo "make report        the same, written to bench/report/README.md (QUICK=1 in minutes, ONLY=herd,tasks)"
+	@echo "make readme        the table of figures in README.md, from the tables of bench/report"
 	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"
 	@echo "make install       installs into R's library"
 	@echo "make deps          installs what is missing (all of the above do it first)"
@@ -153,6 +154,10 @@ bench: build deps-bench
 # The others are measured in their newer versions, where Debian's are years old.
 report: build deps-bench deps-newer
 	@R_LIBS="$(CURDIR)/$(BUILD)/lib:$$(tools/deps.sh newer-library)$(if $(R_LIBS),:$(R_LIBS))" $(RSCRIPT) bench/report.R $(if $(ONLY),--only=$(ONLY))
+
+# The table of figures in README.md, from the tables of bench/report/; 'make report' does it, too.
+readme:
+	@$(RSCRIPT) tools/readme-figures.R
 
 # Other packages' own test suites, with their default and with us: T='foreach furrr', VERBOSE=1
 test-adapters: build deps-adapters

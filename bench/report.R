@@ -213,6 +213,7 @@ lines <- c(
 writeLines(lines, report("README.md"))
 # The vignettes take their numbers from these, also where there is no bench/: in the package as it is checked.
 for (f in list.files("vignettes/report")) file.copy(report(f), file.path("vignettes/report", f), overwrite = TRUE)
+if (system2(file.path(R.home("bin"), "Rscript"), "tools/readme-figures.R") != 0L) faults <- c(faults, "the figures of README.md")
 cat("written:", report("README.md"), sprintf("(%.1f minutes)\n", sum(runs$seconds[runs$script %in% chosen]) / 60))
 big <- Filter(function(f) file.size(report(f)) > 1e5, list.files("bench/report", "[.]png$"))
 if (length(big)) cat("pictures of more than 100 kB:", toString(big), "\n")

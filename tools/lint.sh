@@ -44,6 +44,7 @@ part words tools/lint-words.sh
 part format tools/format.sh --check
 part R "${RSCRIPT:-Rscript}" tools/lint-r.R
 part site "${RSCRIPT:-Rscript}" tools/lint-site.R
+part readme "${RSCRIPT:-Rscript}" tools/readme-figures.R --check
 part links "${RSCRIPT:-Rscript}" tools/check-links.R
 part spelling "${RSCRIPT:-Rscript}" tools/lint.R spelling
 part help "${RSCRIPT:-Rscript}" tools/lint.R help
