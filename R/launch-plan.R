@@ -126,9 +126,9 @@ env_changes <- function(wanted, from) {
 #
 # `code`: bytes of code of packages that it loads before it forks. A byte brings up to a third of an
 # object. With room for half of them R collects once or twice while it loads: what is freed is used
-# again, and objects lie close together. With room for all of them the start was 0.1 of 1.1 s shorter
-# (package survival), but half of each page was free, and each node's code went through a quarter
-# more memory.
+# again, and objects lie close together. With room for all of them the start was 0.1 of 1.1 s
+# shorter (package survival), but half of each page was free, and each node's code went through a
+# quarter more memory.
 quick_start <- function(env, code = 0) {
   cells <- round(min(650000 + 0.13 * code, 2e7))
   if (is.na(env["R_NSIZE"])) env["R_NSIZE"] <- format(cells, scientific = FALSE)

@@ -2,8 +2,8 @@
 # Rscript tools/readme-figures.R --check  says whether README.md has the figures of the tables
 #
 # The figures are medians in the tables of bench/report/. The table stands in README.md between two
-# comments, `begin` and `end` below. `make report` and `make readme` write it, `make lint` checks it.
-# The last line of --check is "N passed, N failed".
+# comments, `begin` and `end` below. `make report` and `make readme` write it, `make lint` checks
+# it. The last line of --check is "N passed, N failed".
 
 begin <- "<!-- figures: written by 'make readme' from the tables of bench/report/ -->"
 end <- "<!-- end of figures -->"

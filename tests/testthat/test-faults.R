@@ -80,8 +80,8 @@ test_that("a node's heap has as much room as that of any R, and grows by pages o
   expect_equal(memory_mb(cluster_status(cl)$pid, "AnonHugePages"), 0)
 })
 
-# Vectors of 1.6 MB are larger than what glibc takes from its heap at first. In a session of its own:
-# what a fork server has freed depends on how it was started.
+# Vectors of 1.6 MB are larger than what glibc takes from its heap at first. In a session of its
+# own: what a fork server has freed depends on how it was started.
 test_that("a node keeps the memory of vectors that come again and again", {
   counts_here()
   work <- function() {
