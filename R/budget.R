@@ -1,6 +1,10 @@
 # A budget of cores, which all processes of a user on this machine share: how many nodes of a
 # cluster that nobody gave a size compute at a time. src/core/base/budget.h says what a token is,
 # src/core/tasks/cores.c when tokens are taken.
+#
+# clu_engine_fit() takes tokens, gives them back, and sets clu_sched_limit(). The files of the
+# locks are in a folder of the user. In a task that waits for its map, the map computes on the
+# core of the task: on_budget() in own-cluster.R.
 
 # How many tokens there are; 0: no budget. The nodes of a session have its number. `cores`: of this
 # process.

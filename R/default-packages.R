@@ -9,6 +9,13 @@
 # the site says, and when the user's profile is over takes the option away from R, which attaches
 # nothing then. Where something is out of the ordinary R starts as it always does: here if that is
 # seen in the session or fork server, and in profile.R if the user's profile has changed something.
+#
+# attach_default_packages() runs .OptRequireMethods() and .First.sys(), R's own functions for it.
+# Packages are attached at the start, as R does it, where R is started by its front end (arguments
+# for R, another R, another host, Windows), where a file of variables (.Renviron) sets R_PROFILE
+# or R_DEFAULT_PACKAGES, where the profile of the site calls other than a few functions of base R,
+# where `packages` are given, and for programs. DESCRIPTION suggests methods and does not import
+# it: since R 4.5 methods is loaded before a package that imports it.
 
 # ---- in the session or fork server ----
 

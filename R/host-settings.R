@@ -1,4 +1,7 @@
 # What a host is told: lines of text, so that any program can pass them on. Both sides use them.
+#
+# Settings begin with the numbers of the protocol (ffi_host_protocol()): a host with others
+# refuses. READY of a host has what the session compares with itself (host-report.R).
 
 HOST_SETTINGS <- "clutch host settings 1"
 

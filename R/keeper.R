@@ -1,5 +1,9 @@
 # The keeper: a shell that is there for as long as this session, and a moment longer, in which it
 # undoes what would be left: a job, a folder.
+#
+# A command may end before its hosts come: a job that waits (slurm-job.R). Then the keeper runs
+# the command and stays. When it gets SIGTERM, from stop_cluster() or from the system at the
+# session's end, it cancels the job. Another keeper removes the folder in which the secret was.
 
 # A shell's program that runs its arguments from the second on, and stays. What that has printed
 # last is the number of a job. When it gets SIGTERM, from this session, or from the system when that

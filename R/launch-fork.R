@@ -1,5 +1,19 @@
 # Nodes on this machine that a fork server starts: by fork (strategy "fork_server"), or by exec
 # (strategy "spawn") where a fork would not do.
+#
+# The start of forked nodes, in order:
+#   - server_for() (fork-server.R) returns a fork server that fits, or starts one.
+#   - SETUP. The server attaches the packages, counts the threads that each starts, prepares its
+#     heap (settle_memory()), and answers READY with the descriptor of the shared memory. If a
+#     package has started threads, the launcher drops this server and uses strategy "spawn".
+#   - SETTINGS: environment variables that differ, working directory, umask, descriptors for
+#     output, and how many nodes follow. The server applies them, so that nodes inherit them, and
+#     answers APPLIED. A server that is still starting is sent them behind SETUP.
+#   - SPAWN, one for each node, with the node's end of a new socket pair. The supervisor forks and
+#     answers SPAWNED with the process id, or REFUSED with the reason.
+#   - HELLO. The node sends it on its data channel. The cluster is ready when all nodes have. If
+#     one fails, or `setup_timeout` is over, all are stopped and the error says why.
+# Each node gets ready later: src/r/node/node-start.c.
 
 fork_launcher <- function() {
   new_launcher(plan = plan_forked, start = start_forked, replace = replace_forked,

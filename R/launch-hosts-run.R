@@ -10,6 +10,9 @@
 #   began, until  when this began, and the time at which all hosts have to be there
 #   patience  number of seconds that these had
 #   stopped   numbers of the nodes that were stopped
+#
+# A command may start several hosts: one `srun` has a task on each, and the variable SLURM_PROCID
+# tells which host it is.
 
 # Runs the first of them; start_pending() and see_to_tree() run the others.
 run_launches <- function(info, seconds) {

@@ -6,6 +6,10 @@
 #   servers   the hosts behind it, see link.R, with what each has reported
 #   given_up  numbers of lost hosts that are not started again
 # What launch-hosts-run.R and launch-hosts-missing.R add is said there.
+#
+# While a host is cut off the session inspects the command that has started it
+# (inspect_commands()). Where ssh or srun say that R there has ended, the host is given up at
+# once, and start_host_again() runs that command once more.
 
 start_on_hosts <- function(info, ranks, left) {
   tempdir(TRUE) # it may have been deleted since the cluster was made

@@ -1,5 +1,10 @@
 # One fork server on each of several hosts: by ssh, Slurm, or a command of the user's. See hosts.R
 # for the descriptions, node-host.R for what runs there.
+#
+# host-commands.R makes commands of descriptions. launch-hosts-run.R runs and ends them,
+# launch-hosts-await.R waits for the hosts. launch-hosts-start.R is the whole start and has nodes
+# forked there. launch-tree.R has 50 hosts and more start each other. launch-hosts-missing.R is
+# about hosts that may be missing.
 
 hosts_launcher <- function() {
   new_launcher(plan = plan_hosts, start = start_on_hosts, replace = replace_on_host,

@@ -1,5 +1,13 @@
 # Nodes that connect to the session over TCP. The acceptor (src/core/node) listens for them, and
 # node and session prove to each other that they know the cluster's secret.
+#
+# plan_processes() lists all that the start of a node, or of its replacement, depends on. The
+# acceptor listens on a loopback address if all nodes are local, or if ssh carries the connections
+# of the others (with_way()); else on all addresses, of IPv4 and of IPv6. A local node is a child
+# process with its secret in the environment, from which the node wipes it. A node behind ssh
+# reads its secret from standard input. After the handshake (src/core/wire/handshake.h) the first
+# message brings the settings. The node attaches its packages and sends HELLO. Until then a
+# connection that breaks is made again (src/core/node/joiner.h).
 
 tcp_launcher <- function() {
   new_launcher(plan = plan_tcp, start = start_tcp, begin = begin_tcp, show = show_tcp)

@@ -1,4 +1,7 @@
 # What the session knows of its links and of the hosts behind them.
+#
+# cluster_hosts() and cluster_status() ask the fork server of a host by MACHINE, which it answers
+# whatever its nodes do.
 
 # Data frame: rank (number of the host), state ("waiting", "up", "cut", "ended"), bytes_in,
 # bytes_out, cuts, why, age (for how many seconds it has been in that state).

@@ -5,6 +5,22 @@
 # A host is list(number, handle, report, came): number in the link process, never given twice;
 # handle of its fork server, as of one on this machine; what that has reported when it was ready,
 # and when that was.
+#
+# The link process is forked from a fork server of this session (CLU_START_LINK). Where there is
+# none, one without default packages is started for it. The session makes the listener, the secret
+# and the keys of TLS, and hands them over. It runs the commands that start hosts before it waits
+# for this process (link_ready()).
+#
+# link_host() makes a socket pair. One end is the control channel of a fork server object
+# (clu_server_connect()), the other goes to the link process. SETUP waits in it until the host is
+# there. Nodes are asked for by SPAWN, as of a local fork server. Their transport is
+# src/core/node/transport-host.c: the messages of forked nodes, without shared memory. What a node
+# had begun is told when it has ended. The fork server there takes tasks back when it is asked
+# (TAKE_BACK).
+#
+# A cut is told to the session (HOST_STATE). The nodes there are then clu_node_is_cut(), and the
+# scheduler gives them nothing. What they have waits for them: nobody here knows what of it has
+# begun.
 
 # The link process of this session, an environment with handle, server (which forks it), times
 # (heartbeat and reconnect), number (how many hosts there were) and tunnels (as below). It is

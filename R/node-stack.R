@@ -1,4 +1,7 @@
 # Which calls a node is in, as text.
+#
+# When the time of a task is up, a calling handler for interrupts makes the text, and it travels
+# with CANCELLED. That needs no shared memory.
 
 # Called by src/r/node/stack.c, once: a function that gives the stack as one string. Little is
 # allocated: a node that only sleeps would have to collect garbage, which makes the fork server's

@@ -4,6 +4,10 @@
 # packages. A fork server evaluates that before it forks, so that nodes have the objects without a
 # copy. Such a server is that of one cluster only, see own_server() in fork-server.R. Where nodes
 # are not forked each of them evaluates the request.
+#
+# preload_before_fork() evaluates the request in the server's workspace, closes what it has left
+# open, and reports its error, its warnings, and whether it has started threads, which is an
+# error.
 
 # ---- in the session ----
 

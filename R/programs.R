@@ -13,6 +13,12 @@
 # ask for who knows that.
 #
 # An environment as that of a cluster, with `handles`.
+#
+# SPAWN of such a node has CLU_START_PROGRAM, and the program is part of SETTINGS. After its HELLO
+# such a node reads nothing more. CLU_START_KEPT has it kept (src/core/supervisor/kept.c). Where
+# each process is an R of its own start (CLU_START_EXEC_PROGRAM, CLU_START_EXEC_KEPT), it reads
+# its program from a file of the fork server's. If it is kept, it has a fork server of its own: a
+# new R inherits the environment that the fork server has at that time.
 start_programs <- function(code, run, keep, load = character(), output = "",
                            strategy = "fork_server", setup_timeout = 120) {
   end <- clock() + setup_timeout

@@ -4,6 +4,13 @@
 #   job_ends by number of the job, how that has ended, as of job_end()
 #   ends     by number of the host as text, how that has ended: list(cause, text)
 # Once it is known it stays.
+#
+# Slurm ends a host by SIGTERM to all its processes. The relay there says so to the session (BYE),
+# for a connection that only ends is a cut. Whether a start counts as a try depends on who has
+# ended the node. So a node of such a host that ended by SIGTERM, SIGKILL or with its host is no
+# death yet (ffi_tasks_ask()): the step says "unclear", hear_of_ends() asks Slurm (scontrol, what
+# srun has printed), and gives its word. Hosts that are cut off are asked about every 2 s: Slurm
+# may know that they will not come back.
 
 # Whether somebody can be asked: Slurm.
 is_managed <- function(info) {

@@ -1,4 +1,9 @@
 # What this package remembers in one R process.
+#
+# A fork of the session takes the turn before (src/core/loop/turns.h), so that the child finds
+# nothing half-done. The child has no thread and cannot use the clusters of its parent. When it is
+# about to start something, it gets a session of its own (forget_parents(),
+# clu_session_begin_in_child()). Handles know by an attribute whose they are.
 
 # Of a session.
 #   servers      fork servers: key -> list(handle, tmp, log, env, report), see fork-server.R

@@ -1,4 +1,8 @@
 # Output and conditions of tasks: relayed to the session.
+#
+# They are repeated in the order of the elements. A function as `.relay` gets conditions while the
+# task goes on and somebody in the session waits for it. src/r/node/relay.c collects them in the
+# node.
 
 # What elements have printed and signalled, in order. To establish restarts takes most of the time
 # of a condition, so those that follow each other share theirs, until a handler uses it.

@@ -1,4 +1,8 @@
 # What drives a map: its turns, from the first task to the values.
+#
+# Ctrl-C leaves run_map() through its on.exit: the job is cancelled, and the event loop runs for
+# at most 80 ms. Tasks that still run are cancelled: their results are thrown away, and the next
+# call waits for the node.
 
 # `o`: from task_options(), and `needs`, where find_needs() was asked before; `env`: the frame in
 # which names in `o$globals` are looked up.

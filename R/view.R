@@ -1,6 +1,16 @@
 # What others see of this session's clusters: see core/shm/view.h. The view of a cluster is made
 # with it, as info$view. Fork servers of the session have it, for the observers that they fork
 # (observer.R).
+#
+# The session writes nodes, jobs, the last tasks and events where it comes by them:
+# clu_tasks_trace(), clu_job_begin(), clu_node_show_state(), tell_event(). The fork server is sent
+# the view (message VIEW) and has a Unix-domain socket in a folder that only this user can read.
+#
+# A session without a fork server has no observers. On Linux whoever looks maps the view from the
+# session itself (find_views()): it is memory that its process has open, and the kernel lets
+# nobody but this user open what is in /proc/PID/fd. So the session has nothing to start, to name
+# or to remove. An observer maps the memory that a session shares with nodes that it has started
+# itself in the same way.
 
 # After the start of its nodes. Without memory or descriptors for a view there is none.
 show_cluster <- function(cl) {

@@ -1,5 +1,10 @@
 # What ends an R on another host that has been started and has not connected, when the session has
 # ended: shell code for hosts, and for nodes that rshcmd starts.
+#
+# R on another host runs the user's profiles before it can do anything of ours, and these may not
+# end. So ssh starts R by a shell there (WATCHED_START), with a watcher beside it, which ends R
+# when the standard input ends, that is, with ssh. host_main() ends the watcher. Nodes that
+# `rshcmd` starts have a watcher until they have joined.
 
 # The first line on the standard input of a shell there, which runs its arguments as R: a program
 # for it. R is given what follows, as far as the line "end". When the standard input ends before

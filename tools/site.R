@@ -46,13 +46,16 @@ copy <- function(files, folder, ...) {
 # ---- what pkgdown reads ----
 parts <- c("DESCRIPTION", "NAMESPACE", "LICENSE", "LICENSE.md", "NEWS.md", "R", "man", "vignettes")
 copy(parts, from, recursive = TRUE, copy.date = TRUE)
-for (page in c("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")) {
+# pages in folders of their own become pages beside the others
+pages <- c("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "doc/decisions.md")
+for (page in pages) {
   lines <- relink(read(page), c(
+    "doc/decisions.md" = "decisions.html",
     "bench/report/README.md" = "articles/measurements.html", "bench/report/" = "measurements/",
     "vignettes/" = "articles/", "NEWS.md" = "news/index.html"
   ))
   lines <- gsub("(\\]\\(articles/[a-z-]+)\\.Rmd", "\\1.html", lines)
-  write(lines, from, page)
+  write(lines, from, basename(page))
 }
 # their numbers are for the order in browseVignettes(); here they stand by theme
 for (page in list.files(file.path(from, "vignettes"), pattern = "\\.Rmd$", full.names = TRUE)) {

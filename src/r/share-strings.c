@@ -3,7 +3,12 @@
  *
  * These are kept, because R relies on it that they stay as long as the vector does: in pieces of
  * some elements each, so that few of them take little memory. Where R wants a pointer to all, the
- * vector gets an ordinary copy. */
+ * vector gets an ordinary copy.
+ *
+ * Changes are made in these pieces, so the mapping is never written to, and two vectors may point
+ * to the same place. Such a vector, sent on, is copied from mapping to segment without making
+ * strings.
+ */
 #include "r/share.h"
 
 #include <limits.h>

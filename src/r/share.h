@@ -11,6 +11,19 @@
  * before, so its name need not be written where the vector is replaced.
  *
  * All functions run on R's thread.
+ *
+ * The segment belongs to the message's blob; its descriptor travels with the first byte of the
+ * message (core/wire/channel.h). The receiver maps it privately as soon as that comes, so pages
+ * that a process writes to become its own. Session and nodes keep the descriptor as long as they
+ * have few of them (clu_segments_keep_fds()), others close it. Only nodes of a fork server take
+ * segments; for others, and where a segment cannot be had, bytes are written to the message.
+ *
+ * A segment is written once, and the socket once for each receiver. So the size from which on a
+ * vector is large depends on how many nodes the message goes to (clu_share_from()). What share()
+ * has made keeps its descriptor, and is sent again by it as long as no page of it was written to.
+ * So is what came, where most of its segment is in the message (clu_held_can_be_named()): a small
+ * part would keep the whole. No two vectors of a process point to the same place, since a write
+ * to one would be seen in the other.
  */
 #ifndef CLUTCH_R_SHARE_H
 #define CLUTCH_R_SHARE_H

@@ -4,6 +4,8 @@
  *
  * Ownership: the structs are the caller's, the views belong to clu_near_views until its fini.
  * Zeroed memory is one without views. Nothing here blocks.
+ *
+ * While an observer has looked in the last 5 s, the relays are asked twice a second (use.c).
  */
 #ifndef CLUTCH_LINK_VIEWS_H
 #define CLUTCH_LINK_VIEWS_H

@@ -6,6 +6,11 @@
  * by whoever made it; all of them are on a list (clu_sock_next()). In a forked child a socket is
  * only ever closed: a shutdown would end the parent's connection, and the file of a listener is the
  * parent's.
+ *
+ * Every descriptor is non-blocking inside. Readiness can be wrong (another process took the
+ * byte), so who waits goes on for the rest of the time. The end of a socket: shut down for
+ * writing, read until the peer has finished, shut down for reading, close. Each step is tried
+ * whatever the others returned.
  */
 #ifndef CLUTCH_SOCK_H
 #define CLUTCH_SOCK_H

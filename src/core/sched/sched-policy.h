@@ -4,6 +4,9 @@
  * and no more than CLU_BATCH_BYTES; near the end of a job so few that all nodes get their part.
  * Jobs of one task are measured together: of these as many wait at a node as take half of
  * CLU_AHEAD.
+ *
+ * Nodes with nothing come before nodes that have room for more, and of these the one that has
+ * worked last: it is awake.
  */
 #ifndef CLUTCH_SCHED_POLICY_H
 #define CLUTCH_SCHED_POLICY_H

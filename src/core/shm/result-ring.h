@@ -16,6 +16,8 @@
  *
  * The writer runs user's code and may have written anything (a corrupt peer): clu_ring_peek()
  * checks all that it reads. The memory belongs to clu_shared (node-memory.h).
+ *
+ * A node with tasks shorter than 20 us does not send CLU_K_RESULTS_READY for each of them.
  */
 #ifndef CLUTCH_RESULT_RING_H
 #define CLUTCH_RESULT_RING_H

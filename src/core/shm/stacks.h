@@ -12,6 +12,9 @@
  * A stack is one writer's (the node). Readers find out whether it was written meanwhile, and read
  * again. The writer runs user's code and may have written anything: what is read is checked. No
  * function blocks.
+ *
+ * Nodes of other hosts are asked by their fork servers (STACK, core/node/transport-host.c); for
+ * an observer their relay asks them (core/link/stacks.c).
  */
 #ifndef CLUTCH_STACKS_H
 #define CLUTCH_STACKS_H

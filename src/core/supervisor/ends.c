@@ -1,4 +1,9 @@
-/* Nodes that have ended, nodes that have to end, and what nodes leave. */
+/* Nodes that have ended, nodes that have to end, and what nodes leave.
+ *
+ * A node that ends: the supervisor kills its process group, reaps it, renames its folder, sends
+ * EXITED and removes the folder. A folder that a node has left empty is kept for a node to come
+ * (keep_folder()).
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,12 @@
-/* Nodes that are started again when they have died. */
+/* Nodes that are started again when they have died.
+ *
+ * What is kept is the place: number, slot and a copy of the node's end of the data socket. So the
+ * session's handle stays, and hears of the new process id. The session is told EXITED only when
+ * no other process comes: the program has ended by itself (clu_boot_set_done()), or STOP was
+ * sent. The fork server may have the settings of another cluster by then. So it keeps those of
+ * programs as long as one of their nodes may be started again (keep_settings()), and the new
+ * process applies them.
+ */
 #include <stdlib.h>
 #include <string.h>
 

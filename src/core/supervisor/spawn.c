@@ -1,4 +1,23 @@
-/* The start of a node: by fork, or by exec of a new R. */
+/* The start of a node: by fork, or by exec of a new R.
+ *
+ * Rules of a fork. Before it there are no threads and no open devices, output is flushed, garbage
+ * was collected, and functions that every node uses were read. The child closes the control
+ * channel, other nodes' descriptors, the poller and the signal pipe, and the supervisor closes
+ * its copy of the node's socket: else nobody would see an end of file. The child frees nothing,
+ * since a write to the heap copies a shared page. Signals are blocked around the fork. A fork
+ * server has a process session of its own, a node a process group, so Ctrl-C at the terminal
+ * reaches neither.
+ *
+ * The child has a folder of its own within one that the supervisor names and removes. Until a
+ * node is ready R's pointers lead to the fork server's folder, so it must not quit(). On another
+ * host the relay and the fork server have one folder: whichever of them quits last removes it.
+ * The random seed is one number from the system for each fork server; each node adds its number
+ * times an odd constant. The data channel has descriptor 200 or more, so that user code that
+ * closes low descriptors does not hit it. A node's last act is SIGKILL to itself: R's exit would
+ * run finalizers and exit handlers that belong to the fork server. When the user forks
+ * (mclapply()) in the session or in a node, a handler of pthread_atfork() closes all channels in
+ * the child.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -25,6 +25,14 @@
  * copied once. So the struct is to be static, not on the heap; between two forks only it, the slab
  * (core/base/slab.h) and the table of nodes are written to. The forked child closes descriptors and
  * frees nothing.
+ *
+ * Ends. stop_cluster(): idle nodes get DONE and end, busy ones are killed at once, and after 2 s
+ * the supervisor kills the rest. A cluster that is garbage ends in the same way, without a wait.
+ * A fork server that was idle too long sends BYE and ends. When the session ends, the control
+ * channel closes, and the supervisor kills and reaps every node; if R code runs in the fork
+ * server then, SIGTERM at the parent's end does it (Linux). When the fork server is killed, each
+ * node gets SIGTERM from the system (Linux), and the next cluster or map starts a new server.
+ * When a connection to a TCP node breaks, that node ends within 2 s.
  */
 #ifndef CLUTCH_SUPERVISOR_H
 #define CLUTCH_SUPERVISOR_H

@@ -4,6 +4,10 @@
  *
  * What R/globals.R does for such code (locals_of(), find_needs()) has the same result. Whatever is
  * not plainly so is left to that.
+ *
+ * A task or map with all options as by default takes the same way in C for its bytes:
+ * task-submit.c. Whatever is out of the ordinary takes the way by R, from the beginning or from
+ * where it was noticed.
  */
 #include "r/globals/globals.h"
 

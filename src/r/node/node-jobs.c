@@ -1,5 +1,11 @@
 /* Jobs, as a node knows them: their descriptions, and the workspace of the one whose tasks are
- * done. */
+ * done.
+ *
+ * This puts what a job needs into the node's workspace and takes it away. R/node-tasks.R attaches
+ * packages, and sets variables where others of these names are there already. A task with a fresh
+ * workspace (fresh.c) that has changed something makes the node leave the job: all is put back,
+ * and the job is entered again for the next task.
+ */
 #include "r/node/node.h"
 
 #include <stdio.h>

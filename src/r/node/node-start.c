@@ -1,5 +1,15 @@
 /* How a process becomes a node: by fork, by exec, or by joining over TCP. Each way ends in
- * say_hello(). */
+ * say_hello().
+ *
+ * A forked node gets ready before its first request, or after 100 ms without one and without the
+ * start of another node: it seeds its random numbers and makes its temporary folder
+ * (clu_node_get_ready()). Where it cannot, the request fails with the reason, and the next one
+ * tries again. The folder is made by mkdir() within the fork server's and not by R: a second
+ * folder takes as long again. R has a private pointer to the folder that quit() removes; in the
+ * fork server it leads nowhere (own_temp_dir() in fork-server-main.c). A node that is a new R
+ * (strategy "spawn") has its folder and random numbers, and attaches R's own packages when it
+ * gets ready.
+ */
 #include "r/node/node.h"
 
 #include <Rembedded.h>

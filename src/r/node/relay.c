@@ -1,6 +1,10 @@
 /* What a task prints and signals. It is kept in a log that travels with the result, or is sent at
  * once where the job wants that. Order is kept: output is put into the log, or is sent, before each
- * condition. */
+ * condition.
+ *
+ * src/r/condition.c signals the conditions of warning("text") and message("text") in the session,
+ * and muffles them in the node.
+ */
 #include "r/node/node.h"
 
 #include <R_ext/Connections.h>

@@ -1,4 +1,12 @@
-/* Calls and answers, seen from R: to which call scope a request belongs, and what comes back. */
+/* Calls and answers, seen from R: to which call scope a request belongs, and what comes back.
+ *
+ * Interrupts. If a node computes a request that was cancelled, CANCEL goes to the fork server,
+ * which writes `seq` into the node's cancel word and sends SIGINT. The node's handler compares
+ * that number with its request, so a late signal cannot hit the next one. A message that is cut
+ * short ends with an empty frame flagged CLU_ABORT, so the reader stays in step. The next call
+ * waits until the node is in step. After clutch.cancel_grace seconds the node is replaced
+ * (R/respawn.R).
+ */
 #include "r/session/session.h"
 
 #include <stdlib.h>

@@ -1,4 +1,9 @@
-/* Writing to sockets as R's connections. */
+/* Writing to sockets as R's connections.
+ *
+ * serialize() to a connection writes number by number. That is collected here and sent as one
+ * message when the object is whole. core/base/object-end.h follows the bytes to the end. Where R
+ * code may be called meanwhile, the message leaves when serialize() returns.
+ */
 #include "r/socket/connection.h"
 
 #include <R_ext/Riconv.h>
