@@ -2,10 +2,10 @@
 # Starts, what crosses to the hosts, tiny tasks and single calls. Beside parallelly's PSOCK cluster and mirai's ssh_config().
 # Debian and root only.
 #
-#   Rscript bench/hosts.R [--reps=5] [--parts=start,bytes,tiny,call,model]     QUICK=1: fewer nodes, less data, twice
+#   Rscript bench/hosts.R [--reps=5] [--parts=start,bytes,tiny,call]     QUICK=1: fewer nodes, less data, twice
 #
-# The hosts are those of the tests (tests/testthat/helper-hosts.R). What TLS costs without R is in bench/stream.R.
-# model: a thousand hosts that are no hosts, see bench/hosts-model.c; the time of their start is computed.
+# The hosts are those of the tests (tests/testthat/helper-hosts.R). What TLS costs without R is in
+# lab/stream.R, what a thousand hosts would cost in lab/hosts-model.R.
 source("bench/_common.R")
 suppressPackageStartupMessages({
   library(parallel)
@@ -13,7 +13,7 @@ suppressPackageStartupMessages({
 })
 machine()
 reps <- repetitions()
-parts <- c("start", "bytes", "tiny", "call", "model")
+parts <- c("start", "bytes", "tiny", "call")
 asked <- strsplit(option("parts", paste(parts, collapse = ",")), ",")[[1L]]
 if (length(bad <- setdiff(asked, parts))) stop("no such part: ", toString(bad), call. = FALSE)
 raw <- list()
@@ -187,50 +187,7 @@ if (can) {
   if ("bytes" %in% asked) bytes_part()
   if ("tiny" %in% asked) tiny_part()
   if ("call" %in% asked) call_part()
-  # what the session's machine has to compute for one program ssh
-  if ("model" %in% asked) for (r in seq_len(reps)) {
-    before <- proc.time()[4:5]
-    system(paste(there$ssh, "alpha true"))
-    note("ssh", "processor seconds", r, sum(proc.time()[4:5] - before))
-    note("ssh", "login", r, seconds(system(paste(there$ssh, "alpha true"))))
-  }
   invisible(stop_hosts(there))
-}
-
-# ---- a thousand hosts ----
-
-# As many nodes as this machine's limit of descriptors allows.
-model_part <- function() {
-  program <- tempfile("hosts-model-")
-  config <- function(what) system2(file.path(R.home("bin"), "R"), c("CMD", "config", what), stdout = TRUE)
-  sources <- c(Sys.glob("src/core/*/*.c"), Sys.glob("src/posix/*.c"))
-  sources <- paste(sources[!grepl("/supervisor/", sources)], collapse = " ")
-  if (system(paste(config("CC"), "-std=gnu11 -O2 -pthread -Isrc -o", program, "bench/hosts-model.c", sources,
-                   "-lssl -lcrypto")) != 0L) stop("bench/hosts-model.c cannot be compiled")
-  hosts <- if (quick) 100L else 1000L
-  limit <- as.numeric(system("ulimit -Hn", intern = TRUE))
-  if (is.na(limit)) limit <- 1e6
-  most <- min(64, 2^floor(log2((limit - 200) / hosts - 2)))
-  sizes <- unique(c(most / 8, most / 4, most))
-  tasks <- if (quick) 20000L else 100000L
-  found_by <- function(...) {
-    lines <- suppressWarnings(system2(program, c(...), stdout = TRUE))
-    if (!is.null(attr(lines, "status"))) stop("bench/hosts-model.c has failed, see above", call. = FALSE)
-    utils::read.table(text = lines, col.names = c("what", "value"))
-  }
-  found <- do.call(rbind, lapply(sizes[sizes >= 1], function(n) {
-    cbind(hosts = hosts, nodes = hosts * n, found_by(hosts, n, tasks))
-  }))
-  alone <- lapply(c(64L, 64L * hosts), function(n) {
-    cbind(hosts = hosts, nodes = n, found_by("scheduler", n, "1000000"))
-  })
-  rbind(found, do.call(rbind, alone))
-}
-# Seconds until `n` hosts are there: each program ssh takes `own` seconds of one of the `cores` of who starts it, then
-# there are the login and the start of R. `f`: how many each starts.
-launch_model <- function(n, own, cores, wait) {
-  f <- ceiling(sqrt(n))
-  c("all by the session" = n * own / cores + wait, "as a tree" = 2 * (f * own / cores + wait))
 }
 
 # ---- what it comes to ----
@@ -268,19 +225,6 @@ goals <- data.frame(
             of_pairs("call", "TLS", "plain")),
   goal = c(4, 2.5, 1.5, 2, 8, 8, 4.1, 0.5, 10, 1.3),
   least = c(FALSE, FALSE, FALSE, FALSE, TRUE, TRUE, FALSE, TRUE, TRUE, FALSE))
-if ("model" %in% asked) {
-  model <- model_part()
-  own <- of_table("ssh", "processor seconds")
-  if (!is.na(own)) {
-    wait <- of_table("ssh", "login") + max(of_table("start", "a local cold start"), 0.5, na.rm = TRUE)
-    for (n in c(64L, 256L, 1000L)) {
-      t <- launch_model(n, own, 8, wait)
-      model <- rbind(model, data.frame(hosts = n, nodes = NA, what = names(t), value = unname(t)))
-    }
-  }
-  utils::write.csv(model, report("hosts-model.csv"), row.names = FALSE)
-  print(model, row.names = FALSE, digits = 3)
-}
 goals <- goals[!is.na(goals$found), ]
 goals$met <- ifelse(goals$least, goals$found >= goals$goal, goals$found <= goals$goal)
 utils::write.csv(goals, report("hosts-goals.csv"), row.names = FALSE)

@@ -2,7 +2,7 @@
 # tables that they leave in bench/report/. What the report says about which table is in bench/_sections.R.
 #
 #   Rscript bench/report.R                     all
-#   Rscript bench/report.R --only=herd,tasks   these anew; of the others the figures that are there
+#   Rscript bench/report.R --only=startup,tasks   these anew; of the others the figures that are there
 #   Rscript bench/report.R --render            nothing is run, the text is written anew
 #   QUICK=1                                    fewer repetitions and sizes
 #
@@ -14,12 +14,11 @@ suppressPackageStartupMessages(library(clutch))
 # whose versions the report tells: bench/models.R finds them by itself
 .libPaths(c(.libPaths(), deps_libraries("models")))
 
-scripts <- c("startup", "starting", "herd", "deadport", "close", "bang", "roundtrip", "sockets", "latency", "stacks", "observers", "tasks",
-    "tiny",
-    "handout", "stream", "hosts", "promises", "futures", "foreach", "daemons", "work-on-a-node", "faults", "memory", "broadcast", "data", "recovery",
+scripts <- c("startup", "starting", "roundtrip", "sockets", "latency", "stacks", "observers", "tasks", "tiny", "hosts",
+    "promises", "futures", "foreach", "daemons", "work-on-a-node", "faults", "memory", "broadcast", "data", "recovery",
     "profile", "peers", "busy", "work", "models")
 # What a script writes begins with its name; but for these
-also <- c(deadport = "probe", roundtrip = "payload")
+also <- c(roundtrip = "payload")
 runs_file <- report("runs.csv")
 machine_file <- report("machine.csv")
 
@@ -118,6 +117,7 @@ if (length(chosen)) {
   }
 }
 if (is.null(runs)) stop("nothing has been measured", call. = FALSE)
+runs <- runs[runs$script %in% scripts, ]
 for (k in c("error", "absent")) runs[[k]][is.na(runs[[k]])] <- ""
 
 # ---- writing ----
@@ -182,10 +182,7 @@ repetitions_of <- function(script) {
 
 machine <- utils::read.csv(machine_file, stringsAsFactors = FALSE)
 texts <- c(
-  "R blog: *Socket Connections Update*, T. Kalibera and L. Tierney, 17 March 2020",
-  "idea.popcount.org on `select()`: the thundering herd, with its programs `server.c` and `client.c` (about kernel 4.5)",
-  "P. R. Brown: *A Short Adventure with simpleHTTP* (2008) and *More on Erlang Performance and Threading* (2006)",
-  "net-dev of OpenJDK: *Improving performance of Windows socket connect on the loopback adapter*, N. Grcevski, July 2020")
+  "R blog: *Socket Connections Update*, T. Kalibera and L. Tierney, 17 March 2020")
 goals <- unlist(lapply(scripts, function(s) {
   g <- if (file.exists(report(paste0(s, "-goals.txt")))) readLines(report(paste0(s, "-goals.txt")))
   if (length(g)) paste0("| ", sub(": (met|MISSED)\\s*$", "", g), " | ", sub(".*: (met|MISSED)\\s*$", "\\1", g),
@@ -212,7 +209,7 @@ lines <- c(
   "", sprintf("Together %.1f minutes.", sum(runs$seconds, na.rm = TRUE) / 60))
 writeLines(lines, report("README.md"))
 # The vignettes take their numbers from these, also where there is no bench/: in the package as it is checked.
-for (f in list.files("vignettes/report")) file.copy(report(f), file.path("vignettes/report", f), overwrite = TRUE)
+for (f in list.files("vignettes/report")) if (file.exists(report(f))) file.copy(report(f), file.path("vignettes/report", f), overwrite = TRUE)
 if (system2(file.path(R.home("bin"), "Rscript"), "tools/readme-figures.R") != 0L) faults <- c(faults, "the figures of README.md")
 cat("written:", report("README.md"), sprintf("(%.1f minutes)\n", sum(runs$seconds[runs$script %in% chosen]) / 60))
 big <- Filter(function(f) file.size(report(f)) > 1e5, list.files("bench/report", "[.]png$"))

@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 tool=$(command -v clang-format-14 || command -v clang-format)
 version=$([ -z "$tool" ] || "$tool" --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
-files=$(find src tests/c tests/fuzz bench -name '*.[ch]' -not -path '*/build/*' | sort)
+files=$(find src tests/c tests/fuzz bench lab -name '*.[ch]' -not -path '*/build/*' | sort)
 
 if [ "$version" != 14 ]; then
   echo "clang-format 14 is not here (${tool:-nothing of that name}${version:+, version $version})"

@@ -37,7 +37,7 @@ HS_ANSWER               RESPONSE          src tests/c
 (?<!CLUTCH_)JOIN        CONFIRM           src tests/c
 '
 
-all="src R tests inst man vignettes bench doc $(ls ./*.md)"
+all="src R tests inst man vignettes bench lab doc $(ls ./*.md)"
 passed=0 failed=0
 look() { # options of grep, the list
   local word now where found

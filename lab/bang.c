@@ -1,6 +1,6 @@
 /* All-to-all messages in the C core, every message by itself: each of N processes sends a question
  * to each (itself, too) and answers those that come, 2 N^2 messages in all. It is the program of
- * bench/bang.erl, on stub nodes, without R.
+ * lab/bang.erl, on stub nodes, without R.
  *
  *   bang NODES N,N,... WARM     Prints "N seconds" for each N. Up to WARM processes a round goes
  *                               before that is not counted.
@@ -274,11 +274,11 @@ int main(int argc, char **argv) {
   static clu_chan chans[MOST_NODES];
   int nodes = argc == 4 ? atoi(argv[1]) : 0;
   uint64_t warm = argc == 4 ? strtoull(argv[3], NULL, 10) : 0;
-  if (nodes < 1 || nodes > MOST_NODES) fail("see the head of bench/bang.c");
+  if (nodes < 1 || nodes > MOST_NODES) fail("see the head of lab/bang.c");
   start(nodes, chans);
   for (char *s = strtok(argv[2], ","); s; s = strtok(NULL, ",")) {
     uint64_t n = strtoull(s, NULL, 10);
-    if (n < 1) fail("see the head of bench/bang.c");
+    if (n < 1) fail("see the head of lab/bang.c");
     for (int r = n > warm; r < 2; r++) {
       uint64_t began, handled;
       tell_all(chans, nodes, PREPARE, n, READY);

@@ -3,7 +3,7 @@
 #
 #   single   in R, every message by itself: an entry of its own in a mailbox, which the receiving process takes out and
 #            handles; to another node it is written to a socket by a call of its own.
-#   core     the same in C, on frames, channels and the event loop of the package (bench/bang.c); beside it Erlang, where
+#   core     the same in C, on frames, channels and the event loop of the package (lab/bang.c); beside it Erlang, where
 #            `erl` is installed, on as many schedulers as there are nodes.
 #   batched  in R: what the processes of one node have to say to those of another travels as one message and is answered
 #            in vectors. No message is handled by itself, so this is not what Erlang does, but what a program in R would.
@@ -171,10 +171,10 @@ dir <- tempfile("bang-")
 dir.create(dir)
 core <- file.path(dir, "bang")
 cc <- system2(file.path(R.home("bin"), "R"), c("CMD", "config", "CC"), stdout = TRUE)
-if (system(paste(cc, "-O2 -pthread -Isrc -o", core, "bench/bang.c src/core/base/*.c src/core/wire/*.c src/core/loop/*.c",
-                 "src/posix/*.c -lssl -lcrypto")) != 0L) stop("bench/bang.c cannot be compiled")
+if (system(paste(cc, "-O2 -pthread -Isrc -o", core, "lab/bang.c src/core/base/*.c src/core/wire/*.c src/core/loop/*.c",
+                 "src/posix/*.c -lssl -lcrypto")) != 0L) stop("lab/bang.c cannot be compiled")
 erl <- Sys.which("erl")
-if (nzchar(erl)) stopifnot(system2(Sys.which("erlc"), c("-o", dir, "bench/bang.erl")) == 0L) else
+if (nzchar(erl)) stopifnot(system2(Sys.which("erlc"), c("-o", dir, "lab/bang.erl")) == 0L) else
   cat("without Erlang (`erl` is not installed; Debian: erlang-base)\n")
 list_of <- paste(sizes, collapse = ",")
 last_number <- function(lines) as.numeric(sub(".* ", "", lines))

@@ -7,9 +7,9 @@ machine()
 
 program <- tempfile("stream-")
 config <- function(what) system2(file.path(R.home("bin"), "R"), c("CMD", "config", what), stdout = TRUE)
-if (system(paste(config("CC"), "-std=gnu11 -O2 -pthread -Isrc -o", program, "bench/stream.c src/core/base/*.c",
+if (system(paste(config("CC"), "-std=gnu11 -O2 -pthread -Isrc -o", program, "lab/stream.c src/core/base/*.c",
                  "src/core/net/*.c src/posix/*.c -lssl -lcrypto")) != 0L)
-  stop("bench/stream.c cannot be compiled")
+  stop("lab/stream.c cannot be compiled")
 
 rounds <- repetitions(15L, 5L)
 mb <- 100L

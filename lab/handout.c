@@ -295,7 +295,7 @@ int main(int argc, char **argv) {
   else if (w && argc == 5 && strcmp(what, "memory") == 0)
     memory(w, a, b);
   else {
-    fprintf(stderr, "see the head of bench/handout.c\n");
+    fprintf(stderr, "see the head of lab/handout.c\n");
     return 2;
   }
   return 0;

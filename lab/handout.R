@@ -8,8 +8,8 @@ machine()
 
 program <- tempfile("handout-")
 config <- function(what) system2(file.path(R.home("bin"), "R"), c("CMD", "config", what), stdout = TRUE)
-if (system(paste(config("CC"), "-O2 -pthread -o", program, "bench/handout*.c")) != 0L)
-  stop("bench/handout*.c cannot be compiled")
+if (system(paste(config("CC"), "-O2 -pthread -o", program, "lab/handout*.c")) != 0L)
+  stop("lab/handout*.c cannot be compiled")
 run <- function(...) { # the numbers that it prints
   out <- suppressWarnings(system2(program, c(...), stdout = TRUE, timeout = 60))
   x <- suppressWarnings(as.numeric(strsplit(paste(out, ""), " ")[[1L]]))

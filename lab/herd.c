@@ -380,6 +380,6 @@ int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "connect") == 0) return on_port(atoi(argv[2]), atoi(argv[3]));
   if (argc == 5 && strcmp(argv[1], "wait") == 0)
     return one_wait(argv[2], atoi(argv[3]), atoi(argv[4]));
-  fprintf(stderr, "see the head of bench/herd.c\n");
+  fprintf(stderr, "see the head of lab/herd.c\n");
   return 2;
 }

@@ -14,8 +14,8 @@ before <- c(descriptors(), processes())
 herd <- tempfile("herd-")
 if (system2(file.path(R.home("bin"), "R"), c("CMD", "config", "CC"), stdout = FALSE) != 0L ||
     system(paste(system2(file.path(R.home("bin"), "R"), c("CMD", "config", "CC"), stdout = TRUE), "-O2 -o", herd,
-        "bench/herd.c")) != 0L)
-  stop("bench/herd.c cannot be compiled")
+        "lab/herd.c")) != 0L)
+  stop("lab/herd.c cannot be compiled")
 run <- function(...) { # median, minimum, 90 % quantile, maximum, woken
   out <- suppressWarnings(system2(herd, c(...), stdout = TRUE))
   x <- suppressWarnings(as.numeric(strsplit(paste(out, ""), " ")[[1L]]))
