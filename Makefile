@@ -28,7 +28,7 @@ help:
 	@echo "make chaos         deaths, stops, interrupts, load and cut connections while maps run, an hour and more (EVENTS=10000 SEED=1)"
 	@echo "make bench         all measurements in bench/; lab/README.md has settled experiments"
 	@echo "make report        the same, written to bench/report/README.md (QUICK=1 in minutes, ONLY=startup,tasks)"
-	@echo "make readme        the table of figures in README.md, from the tables of bench/report"
+	@echo "make readme        the table of figures in README.md, from the tables of the report"
 	@echo "make build         builds into .build/lib; use it with R_LIBS=.build/lib"
 	@echo "make install       installs into R's library"
 	@echo "make deps          installs what is missing (all of the above do it first)"
@@ -155,7 +155,7 @@ bench: build deps-bench
 report: build deps-bench deps-newer
 	@R_LIBS="$(CURDIR)/$(BUILD)/lib:$$(tools/deps.sh newer-library)$(if $(R_LIBS),:$(R_LIBS))" $(RSCRIPT) bench/report.R $(if $(ONLY),--only=$(ONLY))
 
-# The table of figures in README.md, from the tables of bench/report/; 'make report' does it, too.
+# The table of figures in README.md, from the tables of vignettes/report/; 'make report' does it, too.
 readme:
 	@$(RSCRIPT) tools/readme-figures.R
 

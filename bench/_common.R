@@ -1,9 +1,23 @@
 # Helpers of the measurements: one line on the machine, repetitions in turn, medians with their spread, tables, pictures.
-# What they write to bench/report/ is read by bench/report.R.
+# What they write is read by bench/report.R.
 
+# Tables that vignettes quote. They have one home, vignettes/report/, since a source package has no bench/.
+in_vignettes <- c(
+  "bang.csv", "broadcast.csv", "busy.csv", "close.csv", "data.csv", "deadport.csv", "futures.csv",
+  "herd-master.csv", "herd.csv", "latency.csv", "machine.csv", "memory.csv", "models.csv", "payload.csv",
+  "probe.csv", "recovery.csv", "roundtrip.csv", "sockets.csv", "startup.csv", "tasks-chunks.csv",
+  "tasks-uneven.csv", "tasks.csv", "tiny.csv"
+)
+report_folders <- c("vignettes/report", "bench/report", ".build/report")
+# A file of the measurements. Raw figures, goals and methods of a script are needed until they are in the report: they are
+# in .build/report/, and so is all that a script in lab/ writes.
 report <- function(file) {
-  dir.create("bench/report", showWarnings = FALSE, recursive = TRUE)
-  file.path("bench/report", file)
+  script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))
+  of_lab <- any(startsWith(script, "lab/"))
+  is_raw <- grepl("(-raw[.]csv|-goals[.](csv|txt)|-method[.]csv)$", file)
+  folder <- report_folders[if (of_lab || is_raw) 3L else if (file %in% in_vignettes) 1L else 2L]
+  dir.create(folder, showWarnings = FALSE, recursive = TRUE)
+  file.path(folder, file)
 }
 
 machine <- function() {

@@ -4,8 +4,7 @@
 # `compares`: what is set beside what, in which settings, and with what guarantees. `better`: what the
 # others are better at; it stands below the pictures of each section that compares.
 #
-# Figures of the background texts are quoted from them (`no_text`: there are none); all others come from the tables in
-# bench/report/.
+# Figures of the background texts are quoted from them (`no_text`: there are none); all others come from the tables.
 
 num <- function(x) ifelse(is.na(x), "-", trimws(formatC(signif(x, 3), digits = 3, format = "fg", big.mark = ",")))
 # Counts are not rounded to three digits: 4,096
@@ -227,12 +226,7 @@ sections$hosts <- list(
            t <- t[t$row %in% c("tiny", "call"), ]
            data.frame(what = c(tiny = "tiny tasks a second", call = "one call, us")[t$row], nodes = t$who,
                       found = cell(t), check.names = FALSE)
-         }),
-    list(caption = "What was hoped for.", make = function() {
-      g <- read("hosts-goals.csv")
-      data.frame(what = g$what, found = num(g$found), goal = paste(ifelse(g$least, "at least", "at most"), num(g$goal)),
-                 met = ifelse(g$met, "met", "MISSED"), check.names = FALSE)
-    })),
+         })),
   compares = paste("`make_cluster(hosts())`, `mirai::daemons()` with `ssh_config()` and TLS, and `parallelly::makeClusterPSOCK()`,",
                    "which starts an R for each node by an ssh of its own. All use the same hosts."),
   better = paste("mirai's daemons and those of parallelly are programs of their own, that need no fork. parallelly's",
@@ -302,20 +296,14 @@ sections$starting <- list(
            t <- read("starting.csv")
            t$case <- sprintf("%s, %s", t$row, count(t$nodes))
            crossed(t, "case", "who", "what, nodes")
-         }),
-    list(caption = "What was hoped for.", make = function() {
-      g <- read("starting-goals.csv")
-      g$other[is.na(g$other)] <- ""
-      data.frame("what, nodes" = sprintf("%s, %s", g$row, count(g$nodes)), found = num(g$found),
-                 is = trimws(paste(g$how, g$other)), goal = num(g$goal), met = ifelse(g$met, "met", "MISSED"),
-                 check.names = FALSE)
-    })),
+         })),
   compares = paste("base R's `makeForkCluster()` and `makePSOCKcluster()` with their defaults; an `Rscript -e 1` is the",
                    "start and end of one R. A fork server is an R, too: the nodes are forks beyond that."),
   better = "Base R's forks need no fork server, and have the session's objects from the first moment.",
   shows = function() {
-    g <- read("starting-goals.csv")
-    sentences(sprintf("%d of %d rows are as hoped for.", sum(g$met), nrow(g)))
+    g <- read("goals.csv")
+    g <- g[g$script == "starting", ]
+    sentences(sprintf("%d of %d rows are as hoped for.", sum(g$verdict == "met"), nrow(g)))
   })
 
 sections$foreach <- list(

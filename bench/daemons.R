@@ -33,7 +33,7 @@ one <- function(who, n) {
 
 raw <- NULL
 for (n in numbers) {
-  for (r in seq_len(reps)) for (who in names(starts)) raw <- rbind(raw, one(who, n))
+  for (r in seq_len(reps)) for (who in names(starts)) raw <- rbind(raw, cbind(one(who, n), rep = r))
 }
 keep(raw, "daemons")
 table <- stats::aggregate(cbind(seconds, mb) ~ who + n, raw, stats::median)

@@ -1,5 +1,5 @@
 # make report: runs the measurements of bench/, each in an R of its own, and writes bench/report/README.md from the
-# tables that they leave in bench/report/. What the report says about which table is in bench/_sections.R.
+# tables that they leave there and in vignettes/report/. What the report says about which table is in bench/_sections.R.
 #
 #   Rscript bench/report.R                     all
 #   Rscript bench/report.R --only=startup,tasks   these anew; of the others the figures that are there
@@ -19,6 +19,14 @@ scripts <- c("startup", "starting", "roundtrip", "sockets", "latency", "stacks",
     "profile", "peers", "busy", "work", "models")
 # What a script writes begins with its name; but for these
 also <- c(roundtrip = "payload")
+# The files of a script in these folders: those that no script with a longer name has written
+files_of <- function(script, folders, ends = "") {
+  longer <- scripts[startsWith(scripts, paste0(script, "-"))]
+  begins <- function(names) paste0("^(", paste(names, collapse = "|"), ")[-.].*", ends)
+  files <- list.files(folders, begins(c(script, also[names(also) == script])), full.names = TRUE)
+  if (length(longer)) files <- files[!grepl(begins(longer), basename(files))]
+  files
+}
 runs_file <- report("runs.csv")
 machine_file <- report("machine.csv")
 
@@ -31,8 +39,7 @@ without_paths <- function(lines) {
 }
 
 run <- function(script, limit) {
-  begins <- paste0("^(", paste(c(script, also[names(also) == script]), collapse = "|"), ")[-.]")
-  unlink(report(list.files("bench/report", begins))) # what failed shows no figures of another day
+  unlink(files_of(script, report_folders)) # what failed shows no figures of another day
   log <- tempfile()
   on.exit(unlink(log))
   cat(sprintf("%-12s", script))
@@ -47,11 +54,30 @@ run <- function(script, limit) {
   # scripts say themselves what they had hoped for
   goals <- unlist(lapply(grep("^goals?: ", lines, value = TRUE), function(x) strsplit(sub("^goals?: ", "", x),
       "; (?=[^;]*(met|MISSED))", perl = TRUE)))
-  writeLines(as.character(goals), report(paste0(script, "-goals.txt")))
+  replace_rows("goals.csv", script, data.frame(
+    script = rep(script, length(goals)), goal = sub(": (met|MISSED)\\s*$", "", as.character(goals)),
+    verdict = sub(".*: (met|MISSED)\\s*$", "\\1", as.character(goals))))
+  replace_rows("methods.csv", script, if (status == 0L) method_of(script))
   now <- utils::read.csv(machine_file, stringsAsFactors = FALSE)
   data.frame(script = script, began = format(began, "%Y-%m-%d %H:%M", tz = "UTC"), seconds = round(took, 1),
              status = status, quick = quick, absent = paste(now$what[now$is == "not installed"], collapse = ","),
              error = if (status == 0L) "" else paste(without_paths(utils::tail(lines, 8L)), collapse = "\n"))
+}
+
+# The rows of this script in a table of all scripts; NULL: none
+replace_rows <- function(file, script, rows) {
+  path <- report(file)
+  table <- if (file.exists(path)) utils::read.csv(path, stringsAsFactors = FALSE)
+  table <- rbind(table[!table$script %in% script, ], rows)
+  utils::write.csv(table[order(match(table$script, scripts)), ], path, row.names = FALSE)
+}
+# How a script that has just run has measured, and how many times
+method_of <- function(script) {
+  m <- utils::read.csv(report(paste0(script, "-method.csv")), stringsAsFactors = FALSE)
+  m <- stats::setNames(m$text, m$what)
+  reps <- utils::read.csv(report(paste0(script, "-raw.csv")))$rep
+  data.frame(script = script, what = m[["what"]], order = m[["order"]], warm = m[["warm"]],
+             repetitions = length(unique(reps[reps > 0])))
 }
 
 first_line <- function(command, args) {
@@ -159,35 +185,27 @@ write_section <- function(s) {
   shown <- part(s$shows, s$scripts)
   if (length(shown) && !startsWith(shown[[1L]], "_No figures")) out <- c(out, "What it shows:", "", paste("-", shown), "")
   for (script in s$scripts[mine$status %in% 0L]) out <- c(out, part(function() {
-    m <- read(paste0(script, "-method.csv"))
-    m <- stats::setNames(m$text, m$what)
+    m <- read("methods.csv")
+    m <- m[match(script, m$script), ]
     q <- isTRUE(runs$quick[runs$script == script])
-    sprintf("`bench/%s.R` measures %s. %s; order: %s. Warm-up: %s.%s", script, m[["what"]], repetitions_of(script),
-        m[["order"]], m[["warm"]],
+    sprintf("`bench/%s.R` measures %s. %s; order: %s. Warm-up: %s.%s", script, m$what, repetitions_of(m$repetitions),
+        m$order, m$warm,
             if (q) " **QUICK: fewer repetitions and sizes.**" else "")
   }, script), "")
-  files <- list.files("bench/report", paste0("^(", paste(c(s$scripts, also[names(also) %in% s$scripts]), collapse = "|"),
-      ")[-.](.*[.])?csv$"))
-  files <- files[!grepl("-method", files)]
+  files <- sort(basename(unlist(lapply(s$scripts, files_of, report_folders[1:2], "csv$"))))
+  links <- ifelse(files %in% in_vignettes, paste0("../../vignettes/report/", files), files)
   c(out, paste0("Again: ", paste0("`make report ONLY=", paste(s$scripts, collapse = ","), "`; by itself ",
                                  paste0("`Rscript bench/", s$scripts, ".R`", collapse = ", "), "."),
-                if (length(files)) paste0(" Raw figures: ", paste0("[", files, "](", files, ")", collapse = ", "), ".")), "")
+                if (length(files)) paste0(" Tables: ", paste0("[", files, "](", links, ")", collapse = ", "), ".")), "")
 }
-# "5 repetitions", as the table of raw figures has them
-repetitions_of <- function(script) {
-  r <- read(paste0(script, "-raw.csv"))$rep
-  n <- length(unique(r[r > 0]))
-  sprintf("%d repetition%s", n, if (n == 1L) "" else "s")
-}
+repetitions_of <- function(n) sprintf("%d repetition%s", n, if (n == 1L) "" else "s")
 
 machine <- utils::read.csv(machine_file, stringsAsFactors = FALSE)
 texts <- c(
   "R blog: *Socket Connections Update*, T. Kalibera and L. Tierney, 17 March 2020")
-goals <- unlist(lapply(scripts, function(s) {
-  g <- if (file.exists(report(paste0(s, "-goals.txt")))) readLines(report(paste0(s, "-goals.txt")))
-  if (length(g)) paste0("| ", sub(": (met|MISSED)\\s*$", "", g), " | ", sub(".*: (met|MISSED)\\s*$", "\\1", g),
-      " | `bench/", s, ".R` |")
-}))
+goals <- read("goals.csv")
+goals <- goals[goals$script %in% scripts, ]
+goals <- sprintf("| %s | %s | `bench/%s.R` |", goals$goal, goals$verdict, goals$script)
 lines <- c(
   "# Measurements", "",
   "Written by `make report`, which runs the scripts of `bench/` and makes this page from their tables, all figures in",
@@ -208,8 +226,6 @@ lines <- c(
   # what was run in pieces (--add) has no time of its own
   "", sprintf("Together %.1f minutes.", sum(runs$seconds, na.rm = TRUE) / 60))
 writeLines(lines, report("README.md"))
-# The vignettes take their numbers from these, also where there is no bench/: in the package as it is checked.
-for (f in list.files("vignettes/report")) if (file.exists(report(f))) file.copy(report(f), file.path("vignettes/report", f), overwrite = TRUE)
 if (system2(file.path(R.home("bin"), "Rscript"), "tools/readme-figures.R") != 0L) faults <- c(faults, "the figures of README.md")
 cat("written:", report("README.md"), sprintf("(%.1f minutes)\n", sum(runs$seconds[runs$script %in% chosen]) / 60))
 big <- Filter(function(f) file.size(report(f)) > 1e5, list.files("bench/report", "[.]png$"))

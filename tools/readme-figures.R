@@ -1,15 +1,15 @@
 # Rscript tools/readme-figures.R          writes the table of figures in README.md
 # Rscript tools/readme-figures.R --check  says whether README.md has the figures of the tables
 #
-# The figures are medians in the tables of bench/report/. The table stands in README.md between two
+# The figures are medians in the tables of vignettes/report/. The table stands in README.md between two
 # comments, `begin` and `end` below. `make report` and `make readme` write it, `make lint` checks
 # it. The last line of --check is "N passed, N failed".
 
-begin <- "<!-- figures: written by 'make readme' from the tables of bench/report/ -->"
+begin <- "<!-- figures: written by 'make readme' from the tables of vignettes/report/ -->"
 end <- "<!-- end of figures -->"
 
 measured <- function(name) {
-  file <- file.path("bench", "report", paste0(name, ".csv"))
+  file <- file.path("vignettes", "report", paste0(name, ".csv"))
   utils::read.csv(file, stringsAsFactors = FALSE)
 }
 
@@ -101,7 +101,7 @@ if (check) {
   there <- readme[from:to]
   same <- identical(there, made)
   if (!same) {
-    cat("README.md differs from the tables of bench/report/; 'make readme' writes:\n")
+    cat("README.md differs from the tables of vignettes/report/; 'make readme' writes:\n")
     cat(setdiff(made, there), sep = "\n")
   }
   cat(if (same) "1 passed, 0 failed\n" else "0 passed, 1 failed\n")

@@ -1,5 +1,4 @@
-# What the report draws and what the vignettes take from it; only in a checkout, where there is
-# bench/.
+# What the report draws, and where its tables are; only in a checkout, where there is bench/.
 
 bench <- function() {
   root <- test_path("..", "..")
@@ -70,11 +69,17 @@ test_that("a contender of its own process is read, and one that fails is shown a
   expect_identical(drawn, c("clutch", "base", "mirai", "1", "", "2"))
 })
 
-test_that("vignettes have the numbers of the report", {
+test_that("a table that vignettes quote is in vignettes/report, and nowhere else", {
   root <- bench()
-  for (f in list.files(file.path(root, "vignettes", "report")))
-    expect_identical(readLines(file.path(root, "vignettes", "report", f)),
-                     readLines(file.path(root, "bench", "report", f)), info = f)
-  expect_true(all(c("startup.csv", "memory.csv", "close.csv", "machine.csv") %in%
-                  list.files(file.path(root, "vignettes", "report"))))
+  b <- new.env()
+  sys.source(file.path(root, "bench", "_common.R"), b)
+  there <- list.files(file.path(root, "vignettes", "report"))
+  expect_setequal(there, b$in_vignettes)
+  expect_length(intersect(there, list.files(file.path(root, "bench", "report"))), 0L)
+  pages <- list.files(file.path(root, "vignettes"), "[.]Rmd$", full.names = TRUE)
+  text <- unlist(lapply(pages, readLines))
+  is_quoted <- function(f) {
+    any(grepl(paste0("\"", c(f, sub("[.]csv$", "", f)), "\"", collapse = "|"), text))
+  }
+  for (f in there) expect_true(is_quoted(f), info = f)
 })
