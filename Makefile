@@ -149,7 +149,7 @@ bench: build deps-bench
 	@rc=0; for f in $$(ls bench/*.R | grep -vE '/(_|(report|compare)[.])'); do \
 	  echo; echo "== $$f"; $(WITH_LIB) $(RSCRIPT) $$f || rc=1; done; exit $$rc
 
-# To be committed with what it found: half an hour at the most on two cores that do nothing else, six
+# To be committed with what it found: about half an hour on two cores that do nothing else, six
 # minutes with QUICK=1.
 # The others are measured in their newer versions, where Debian's are years old.
 report: build deps-bench deps-newer

@@ -105,8 +105,8 @@ in_fours <- function(pair, r) {
 }
 
 quick <- nzchar(Sys.getenv("QUICK"))
-# Repetitions: at least five, but for a quick look
-repetitions <- function(full = 5L, few = 2L) as.integer(option("reps", if (quick) few else full))
+# Repetitions: three, where a median of more is the same; who is quick, or varies more, asks for more
+repetitions <- function(full = 3L, few = 2L) as.integer(option("reps", if (quick) few else full))
 
 # How it was measured, in words for the report: repetitions, order, warm-up, what was not done
 method <- function(file, ...) {

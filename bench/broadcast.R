@@ -2,7 +2,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
-reps <- repetitions(9L)
+reps <- repetitions(5L)
 n <- as.integer(option("nodes", "8"))
 mb <- as.numeric(option("mb", if (quick) "10" else "40"))
 clusters <- list(base = makeCluster(n), clutch = make_cluster(n))

@@ -3,7 +3,7 @@
 #
 # Each contender is measured in a process of its own; Python's by bench/busy.py. A task says when it ended.
 #
-#   Rscript bench/busy.R [--reps=3] [--only=clutch] [--add]     QUICK=1: 100 tasks, 1.5 s, once
+#   Rscript bench/busy.R [--reps=2] [--only=clutch] [--add]     QUICK=1: 100 tasks, 1.5 s, once
 source("bench/_common.R")
 tasks <- if (quick) 100L else 200L
 computes <- if (quick) 1.5 else 3
@@ -78,7 +78,7 @@ measure_alone(contenders, function(c) measure(c, option("library", "")))
 # ---- all in turn ----
 suppressPackageStartupMessages(library(clutch))
 machine()
-reps <- repetitions(3L, 1L)
+reps <- repetitions(2L, 1L)
 in_python <- paste("Python", c("ProcessPoolExecutor, lock held", "ProcessPoolExecutor, lock released", "Dask, lock held",
                                "Dask, lock released"))
 folder <- tempfile("busy-")

@@ -3,7 +3,7 @@ source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
 if (!has("mirai")) quit("no")
-reps <- repetitions(3L, 1L)
+reps <- repetitions(2L, 1L)
 numbers <- if (quick) 8L else c(8L, 64L)
 
 starts <- list(

@@ -2,7 +2,7 @@
 # Beside base R (with Bioconductor's SharedObject, where that is installed), mirai (with mori, where that is), and processes
 # that are forks of the session.
 #
-#   Rscript bench/data.R [--reps=5] [--parts=export,memory,...]     QUICK=1: less data, once or twice
+#   Rscript bench/data.R [--reps=3] [--parts=export,memory,...]     QUICK=1: less data, once or twice
 #
 # One copy: each column duplicated as R does when a variable is changed that has a second name, into memory that this
 # process has not had before: earlier copies are kept meanwhile. Median of five (1 GB: two), after one that is not counted.

@@ -7,7 +7,7 @@ source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
 if (!file.exists("/proc/self/stat")) stop("needs /proc", call. = FALSE)
-reps <- repetitions()
+reps <- repetitions(5L)
 n <- as.integer(option("nodes", "4"))
 
 of_process <- function(pid, field) {

@@ -2,7 +2,7 @@
 # Starts, what crosses to the hosts, tiny tasks and single calls. Beside parallelly's PSOCK cluster and mirai's ssh_config().
 # Debian and root only.
 #
-#   Rscript bench/hosts.R [--reps=5] [--parts=start,bytes,tiny,call]     QUICK=1: fewer nodes, less data, twice
+#   Rscript bench/hosts.R [--reps=3] [--parts=start,bytes,tiny,call]     QUICK=1: fewer nodes, less data, twice
 #
 # The hosts are those of the tests (tests/testthat/helper-hosts.R). What TLS costs without R is in
 # lab/stream.R, what a thousand hosts would cost in lab/hosts-model.R.

@@ -8,7 +8,7 @@ suppressPackageStartupMessages({
   library(clutch)
 })
 machine()
-reps <- repetitions()
+reps <- repetitions(5L)
 times <- if (quick) 200L else 1000L
 many <- if (quick) 1000L else 10000L
 

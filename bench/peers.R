@@ -4,7 +4,7 @@
 # Each contender is measured in a process of its own, which has loaded its package only; Python's by bench/peers.py,
 # which does the same steps. What is not installed is named and left out.
 #
-#   Rscript bench/peers.R [--reps=3] [--only=clutch,future] [--add]     QUICK=1: fewer
+#   Rscript bench/peers.R [--reps=2] [--only=clutch,future] [--add]     QUICK=1: fewer
 #   Rscript bench/peers.R --measure=NAME                        one contender, here: "name value" lines
 source("bench/_common.R")
 library(parallel)
@@ -168,7 +168,7 @@ measure_alone(contenders, measure)
 
 # ---- all in turn ----
 machine()
-reps <- repetitions(3L, 1L)
+reps <- repetitions(2L, 1L)
 in_python <- paste("Python", c("ProcessPoolExecutor, fork", "ProcessPoolExecutor, forkserver", "joblib (loky)", "Dask"))
 contending <- field(contenders, in_python, "bench/peers.py")
 all <- contending$who

@@ -3,7 +3,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
-reps <- repetitions(7L, 3L)
+reps <- repetitions(5L, 3L)
 with_mirai <- has("mirai")
 die <- function(...) tools::pskill(Sys.getpid(), 9L)
 environment(die) <- globalenv()

@@ -2,7 +2,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
-reps <- repetitions()
+reps <- repetitions(5L)
 calls <- as.integer(option("calls", if (quick) "400" else "2000"))
 clusters <- list(base = makeCluster(1), clutch = make_cluster(1))
 # asks the system to send small messages at once, which base R leaves to options(socketOptions = )

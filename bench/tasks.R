@@ -3,7 +3,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
-reps <- repetitions(5L, 3L)
+reps <- repetitions(3L, 2L)
 k <- if (quick) 10L else 1L
 has_mirai <- requireNamespace("mirai", quietly = TRUE)
 if (!has_mirai) cat("without mirai (not installed)\n")

@@ -2,7 +2,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
-reps <- repetitions()
+reps <- repetitions(5L)
 n <- if (quick) 4000L else 20000L
 clusters <- list(base = makeCluster(2), clutch = make_cluster(2))
 # A function of the workspace travels apart from its arguments and is kept by the nodes; one made within another

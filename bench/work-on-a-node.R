@@ -3,12 +3,12 @@
 # One node does a job again and again; all of it is timed in there. Each repetition has a new cluster of each kind, and
 # they take turns, in random order. The first two runs are not counted.
 #
-#   Rscript bench/work-on-a-node.R [--reps=9] [--jobs=cox,text] [--only=clutch]     QUICK=1: fewer repetitions
+#   Rscript bench/work-on-a-node.R [--reps=3] [--jobs=cox,text] [--only=clutch]     QUICK=1: fewer repetitions
 #   --pages=always|madvise|never sets the system's transparent huge pages meanwhile (root)
 source("bench/_common.R")
 suppressPackageStartupMessages({library(parallel); library(clutch)})
 machine()
-reps <- repetitions(9L, 3L)
+reps <- repetitions(3L, 2L)
 
 # ---- the jobs: what is done once more, how often in a run, and how often while the memory is looked at ----
 cox <- function(i) {
@@ -89,7 +89,7 @@ measure <- function(job) {
     sapply(names, function(k) lapply(rounds, `[[`, k), simplify = FALSE)
   }
   in_turn(2L, function(k) run(k, 2L * job$n))
-  runs <- in_turn(8L, function(k) run(k, job$n))
+  runs <- in_turn(6L, function(k) run(k, job$n))
   # often: there may be a collection in one of them
   touched <- in_turn(7L, function(k) touched_mb(pids[[k]], run(k, max(job$n %/% 5L, 1L))))
   sapply(names, function(k) {
@@ -172,7 +172,7 @@ for (i in seq_len(nrow(goals))) {
                               ifelse(rows$ratio <= g$goal, "met", "MISSED")), sep = "")
 }
 method(file,
-  what = paste("seconds of the quickest of 8 runs; seconds in collections of all 8 together (gc.time()); MB that a fifth of a",
+  what = paste("seconds of the quickest of 6 runs; seconds in collections of all 6 together (gc.time()); MB that a fifth of a",
                "run touches (Referenced in smaps_rollup, median of 7). Median of all clusters"),
   order = "a new cluster of each kind in each repetition, which take turns in random order",
   warm = "two runs of double length before",

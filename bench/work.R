@@ -4,7 +4,7 @@
 # Each contender does each job in a process of its own, with nodes of its own, and all results have to be the same.
 # Memory is sampled in runs of their own, so that sampling takes no time of the others.
 #
-#   Rscript bench/work.R [--reps=3] [--jobs=bootstrap,text] [--memory-reps=2] [--add]     QUICK=1: shorter jobs, once
+#   Rscript bench/work.R [--reps=2] [--jobs=bootstrap,text] [--memory-reps=1] [--add]     QUICK=1: shorter jobs, once
 source("bench/_common.R")
 library(parallel)
 share <- if (quick) 0.2 else 1
@@ -164,7 +164,7 @@ measure_alone(contenders, function(c) do_job(c, option("job", "")))
 # ---- all in turn ----
 suppressPackageStartupMessages(library(clutch))
 machine()
-reps <- repetitions(3L, 1L)
+reps <- repetitions(2L, 1L)
 asked <- strsplit(option("jobs", paste(names(jobs), collapse = ",")), ",")[[1L]]
 if (length(bad <- setdiff(asked, names(jobs)))) stop("no such job: ", toString(bad), call. = FALSE)
 there <- Filter(function(j) are_installed(jobs[[j]]$package), asked)
@@ -182,7 +182,7 @@ for (r in turns("work", reps)) for (i in rotated(seq_len(nrow(cases)), r)) {
   x <- timed(cases$who[i], cases$job[i])
   if (!is.null(x)) rows[[length(rows) + 1L]] <- cbind(x, measured = "time", rep = r, mb = NA_real_)
 }
-memory_reps <- as.integer(option("memory-reps", if (quick) "1" else "2"))
+memory_reps <- as.integer(option("memory-reps", "1"))
 if (file.exists("/proc/self/smaps_rollup")) for (r in seq_len(memory_reps)) for (i in seq_len(nrow(cases)))
   rows[[length(rows) + 1L]] <- data.frame(job = cases$job[i], who = cases$who[i], start_s = NA_real_, run_s = NA_real_,
                                           result = NA_character_, measured = "memory", rep = r, mb = peak_mb(cases$who[i], paste0("--job=", cases$job[i])))

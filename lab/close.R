@@ -3,7 +3,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
-reps <- repetitions()
+reps <- repetitions(5L)
 n <- as.integer(option("n", if (quick) "500" else "10000"))
 block <- n %/% reps
 

@@ -27,7 +27,7 @@ pretty <- function(m) apply(m, 2, function(x) ifelse(is.na(x), "unsupported", fo
 # ---- processes that wait on one listener ----
 modes <- c("select", "poll", "epoll", "exclusive", "accept", "reuseport", "io_uring")
 n <- if (quick) c(0, 1, 16, 128, 512) else c(0, 1, 16, 128, 512, 1024, 2048, 4096)
-rounds <- repetitions()
+rounds <- repetitions(5L)
 connects <- 5L
 # `connects` in each round, the modes in turn; over the rounds the median of medians, and the extremes of all connects.
 # More processes than `max` only where `max` names no mode.

@@ -6,7 +6,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
-reps <- repetitions()
+reps <- repetitions(5L)
 
 # ---- what one ssh takes: processor seconds here, and the time of a login and of a cold start ----
 fixtures <- normalizePath("tests/testthat/fixtures")

@@ -1,9 +1,9 @@
 # Rscript tools/readme-figures.R          writes the table of figures in README.md
 # Rscript tools/readme-figures.R --check  says whether README.md has the figures of the tables
 #
-# The figures are medians in the tables of vignettes/report/. The table stands in README.md between two
-# comments, `begin` and `end` below. `make report` and `make readme` write it, `make lint` checks
-# it. The last line of --check is "N passed, N failed".
+# The figures are medians in the tables of vignettes/report/. The table stands in README.md between
+# two comments, `begin` and `end` below. `make report` and `make readme` write it, `make lint`
+# checks it. The last line of --check is "N passed, N failed".
 
 begin <- "<!-- figures: written by 'make readme' from the tables of vignettes/report/ -->"
 end <- "<!-- end of figures -->"

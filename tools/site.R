@@ -70,7 +70,8 @@ report <- read("bench/report/README.md")
 stopifnot(grepl("^# ", report[[1L]]), !any(grepl("`r ", report, fixed = TRUE)))
 kept <- list.files(c("bench/report", "vignettes/report"), "\\.(png|csv)$", full.names = TRUE)
 names(kept) <- ifelse(dirname(kept) == "bench/report", basename(kept), file.path("../..", kept))
-report <- relink(report[-1L], structure(paste0("../measurements/", basename(kept)), names = names(kept)))
+places <- stats::setNames(paste0("../measurements/", basename(kept)), names(kept))
+report <- relink(report[-1L], places)
 write(c("---", "title: \"Measurements\"", "---", report), from, "vignettes", "measurements.Rmd")
 
 # ---- pages ----
