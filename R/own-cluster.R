@@ -8,7 +8,7 @@
 # place_now(), and which packages its fork server has loaded, see load-ahead.R.
 #
 # Nodes end when nobody has used them for a while. The session's thread sleeps until then (due()
-# in task-away.c) and ends them in a turn, so nobody can give them work at that moment. A node
+# in core/tasks/away.c) and ends them in a turn, so nobody can give them work at that moment. A node
 # that was told to end is not there for the scheduler any more. It takes neither tasks nor calls
 # (clu_node_takes_work()), although its process may need some time. That is no death. Who was
 # about to give it work gets another node behind the same handle (bring_back_idle() in

@@ -3,8 +3,9 @@
 # (observer.R).
 #
 # The session writes nodes, jobs, the last tasks and events where it comes by them:
-# clu_tasks_trace(), clu_job_begin(), clu_node_show_state(), tell_event(). The fork server is sent
-# the view (message VIEW) and has a Unix-domain socket in a folder that only this user can read.
+# clu_engine_remember(), clu_task_job_begin(), clu_node_show_state(), tell_event(). The fork server
+# is sent the view (message VIEW) and has a Unix-domain socket in a folder that only this user can
+# read.
 #
 # A session without a fork server has no observers. On Linux whoever looks maps the view from the
 # session itself (find_views()): it is memory that its process has open, and the kernel lets
