@@ -1,212 +1,141 @@
 # The variants of cluster_map() whose values have a type, or are the rows of a data frame.
+# map-arguments.R has their signature.
 
 # ---- over one vector ----
 
 #' @rdname cluster_map
 #' @usage NULL
 #' @export
-cluster_map_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                            .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                            .packages = NULL, .relay = "ordered", .on_error = "stop",
-                            .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
-  as_doubles(map_one(environment()), "cluster_map_dbl")
-}
+cluster_map_dbl <- new_map(".x", function() as_doubles(map_one(environment()), "cluster_map_dbl"))
 
 #' @rdname cluster_map
 #' @usage NULL
 #' @export
-cluster_map_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                            .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                            .packages = NULL, .relay = "ordered", .on_error = "stop",
-                            .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
-  as_integers(map_one(environment()), "cluster_map_int")
-}
+cluster_map_int <- new_map(".x", function() as_integers(map_one(environment()), "cluster_map_int"))
 
 #' @rdname cluster_map
 #' @usage NULL
 #' @export
-cluster_map_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                            .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                            .packages = NULL, .relay = "ordered", .on_error = "stop",
-                            .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
-  as_strings(map_one(environment()), "cluster_map_chr")
-}
+cluster_map_chr <- new_map(".x", function() as_strings(map_one(environment()), "cluster_map_chr"))
 
 #' @rdname cluster_map
 #' @usage NULL
 #' @export
-cluster_map_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                            .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                            .packages = NULL, .relay = "ordered", .on_error = "stop",
-                            .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
-  as_logicals(map_one(environment()), "cluster_map_lgl")
-}
+cluster_map_lgl <- new_map(".x", function() as_logicals(map_one(environment()), "cluster_map_lgl"))
 
 #' @rdname cluster_map
 #' @usage NULL
 #' @export
-cluster_map_dfr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                            .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                            .packages = NULL, .relay = "ordered", .on_error = "stop",
-                            .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
-  as_rows(map_one(environment()), "cluster_map_dfr")
-}
+cluster_map_dfr <- new_map(".x", function() as_rows(map_one(environment()), "cluster_map_dfr"))
 
 # ---- over two vectors ----
 
 #' @rdname cluster_map2
 #' @usage NULL
 #' @export
-cluster_map2_dbl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_map2_dbl <- new_map(c(".x", ".y"), function() {
   as_doubles(map_two(environment()), "cluster_map2_dbl")
-}
+})
 
 #' @rdname cluster_map2
 #' @usage NULL
 #' @export
-cluster_map2_int <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_map2_int <- new_map(c(".x", ".y"), function() {
   as_integers(map_two(environment()), "cluster_map2_int")
-}
+})
 
 #' @rdname cluster_map2
 #' @usage NULL
 #' @export
-cluster_map2_chr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_map2_chr <- new_map(c(".x", ".y"), function() {
   as_strings(map_two(environment()), "cluster_map2_chr")
-}
+})
 
 #' @rdname cluster_map2
 #' @usage NULL
 #' @export
-cluster_map2_lgl <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_map2_lgl <- new_map(c(".x", ".y"), function() {
   as_logicals(map_two(environment()), "cluster_map2_lgl")
-}
+})
 
 #' @rdname cluster_map2
 #' @usage NULL
 #' @export
-cluster_map2_dfr <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_map2_dfr <- new_map(c(".x", ".y"), function() {
   as_rows(map_two(environment()), "cluster_map2_dfr")
-}
+})
 
 # ---- over several vectors ----
 
 #' @rdname cluster_pmap
 #' @usage NULL
 #' @export
-cluster_pmap_dbl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_pmap_dbl <- new_map(".l", function() {
   as_doubles(map_list(environment()), "cluster_pmap_dbl")
-}
+})
 
 #' @rdname cluster_pmap
 #' @usage NULL
 #' @export
-cluster_pmap_int <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_pmap_int <- new_map(".l", function() {
   as_integers(map_list(environment()), "cluster_pmap_int")
-}
+})
 
 #' @rdname cluster_pmap
 #' @usage NULL
 #' @export
-cluster_pmap_chr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_pmap_chr <- new_map(".l", function() {
   as_strings(map_list(environment()), "cluster_pmap_chr")
-}
+})
 
 #' @rdname cluster_pmap
 #' @usage NULL
 #' @export
-cluster_pmap_lgl <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_pmap_lgl <- new_map(".l", function() {
   as_logicals(map_list(environment()), "cluster_pmap_lgl")
-}
+})
 
 #' @rdname cluster_pmap
 #' @usage NULL
 #' @export
-cluster_pmap_dfr <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
-  as_rows(map_list(environment()), "cluster_pmap_dfr")
-}
+cluster_pmap_dfr <- new_map(".l", function() as_rows(map_list(environment()), "cluster_pmap_dfr"))
 
 # ---- over a vector and its names ----
 
 #' @rdname cluster_imap
 #' @usage NULL
 #' @export
-cluster_imap_dbl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_imap_dbl <- new_map(".x", function() {
   as_doubles(map_indexed(environment()), "cluster_imap_dbl")
-}
+})
 
 #' @rdname cluster_imap
 #' @usage NULL
 #' @export
-cluster_imap_int <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_imap_int <- new_map(".x", function() {
   as_integers(map_indexed(environment()), "cluster_imap_int")
-}
+})
 
 #' @rdname cluster_imap
 #' @usage NULL
 #' @export
-cluster_imap_chr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_imap_chr <- new_map(".x", function() {
   as_strings(map_indexed(environment()), "cluster_imap_chr")
-}
+})
 
 #' @rdname cluster_imap
 #' @usage NULL
 #' @export
-cluster_imap_lgl <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_imap_lgl <- new_map(".x", function() {
   as_logicals(map_indexed(environment()), "cluster_imap_lgl")
-}
+})
 
 #' @rdname cluster_imap
 #' @usage NULL
 #' @export
-cluster_imap_dfr <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                             .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                             .packages = NULL, .relay = "ordered", .on_error = "stop",
-                             .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_imap_dfr <- new_map(".x", function() {
   as_rows(map_indexed(environment()), "cluster_imap_dfr")
-}
+})
 
 # ---- from a list to a vector ----
 

@@ -1,4 +1,5 @@
-# The maps that users call, and what they share. run_map() in task-run.R does the work.
+# The maps that users call, and what they share. map-arguments.R has their signature, run_map() in
+# task-run.R does the work.
 
 #' Apply a function to each element of a vector, on the nodes of a cluster
 #'
@@ -171,27 +172,21 @@
 #' x
 #' stop_cluster(cl)
 #' @export
-cluster_map <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                        .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                        .packages = NULL, .relay = "ordered", .on_error = "stop",
-                        .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_map <- new_map(".x", function() {
   if (nargs() == 3L && !missing(cl) && !missing(.x) && !missing(.f)) {
     values <- run_plain_map(cl, .x, .f, substitute(.f))
     if (!is.null(values)) return(values)
   }
   map_one(environment())
-}
+})
 
 #' @rdname cluster_map
 #' @usage NULL
 #' @export
-cluster_walk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                         .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                         .packages = NULL, .relay = "ordered", .on_error = "stop",
-                         .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_walk <- new_map(".x", function() {
   map_one(environment(), walk = TRUE)
   invisible(.x)
-}
+})
 
 #' Apply a function to elements of two vectors, on the nodes of a cluster
 #'
@@ -225,23 +220,15 @@ cluster_walk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progres
 #' tryCatch(cluster_map2(cl, 1:2, list(1, "a"), `+`), clutch_task_error = function(e) e$element)
 #' stop_cluster(cl)
 #' @export
-cluster_map2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                         .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                         .packages = NULL, .relay = "ordered", .on_error = "stop",
-                         .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
-  map_two(environment())
-}
+cluster_map2 <- new_map(c(".x", ".y"), function() map_two(environment()))
 
 #' @rdname cluster_map2
 #' @usage NULL
 #' @export
-cluster_walk2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                          .packages = NULL, .relay = "ordered", .on_error = "stop",
-                          .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_walk2 <- new_map(c(".x", ".y"), function() {
   map_two(environment(), walk = TRUE)
   invisible(.x)
-}
+})
 
 #' Apply a function to elements of several vectors, on the nodes of a cluster
 #'
@@ -278,23 +265,15 @@ cluster_walk2 <- function(cl, .x, .y, .f, ..., .more = list(), .seed = TRUE, .pr
 #' tryCatch(cluster_pmap(cl, runs, function(n) n), clutch_task_error = function(e) e$element)
 #' stop_cluster(cl)
 #' @export
-cluster_pmap <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                         .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                         .packages = NULL, .relay = "ordered", .on_error = "stop",
-                         .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
-  map_list(environment())
-}
+cluster_pmap <- new_map(".l", function() map_list(environment()))
 
 #' @rdname cluster_pmap
 #' @usage NULL
 #' @export
-cluster_pwalk <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                          .packages = NULL, .relay = "ordered", .on_error = "stop",
-                          .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_pwalk <- new_map(".l", function() {
   map_list(environment(), walk = TRUE)
   invisible(.l)
-}
+})
 
 #' Apply a function to elements and their names, on the nodes of a cluster
 #'
@@ -328,61 +307,54 @@ cluster_pwalk <- function(cl, .l, .f, ..., .more = list(), .seed = TRUE, .progre
 #' cluster_iwalk(cl, c(a = 1), function(x, name) cat(name, "is", x, "\n"))
 #' stop_cluster(cl)
 #' @export
-cluster_imap <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                         .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                         .packages = NULL, .relay = "ordered", .on_error = "stop",
-                         .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
-  map_indexed(environment())
-}
+cluster_imap <- new_map(".x", function() map_indexed(environment()))
 
 #' @rdname cluster_imap
 #' @usage NULL
 #' @export
-cluster_iwalk <- function(cl, .x, .f, ..., .more = list(), .seed = TRUE, .progress = NULL,
-                          .timeout = Inf, .retries = 0, .chunk = NULL, .globals = TRUE,
-                          .packages = NULL, .relay = "ordered", .on_error = "stop",
-                          .max_memory = Inf, .fresh = FALSE, .env = parent.frame()) {
+cluster_iwalk <- new_map(".x", function() {
   map_indexed(environment(), walk = TRUE)
   invisible(.x)
-}
+})
 
 # ---- how they run ----
 
-# Each takes the frame of the function that the user has called: its arguments are there, and
-# is_given() tells which of them the call has. `walk`: the values do not travel back.
+# Each takes the frame of the function that the user has called, and reads its arguments there:
+# missing() tells which of them the call has. Nothing is written to it. `walk`: the values do not
+# travel back.
 
 map_one <- function(frame, walk = FALSE) {
-  check_call(frame, ".x", missing_one)
-  map_elements(frame, vector_of(frame$.x, "`.x`"), identity, walk)
+  cl <- cluster_of_call(frame, ".x", missing_one)
+  map_elements(cl, frame, vector_of(frame$.x, "`.x`"), identity, walk)
 }
 
 map_two <- function(frame, walk = FALSE) {
-  check_call(frame, c(".x", ".y"), missing_two)
+  cl <- cluster_of_call(frame, ".x", missing_two)
   vectors <- list(vector_of(frame$.x, "`.x`"), vector_of(frame$.y, "`.y`"))
-  map_rows(frame, vectors, c("`.x`", "`.y`"), walk)
+  map_rows(cl, frame, vectors, c("`.x`", "`.y`"), walk)
 }
 
 map_list <- function(frame, walk = FALSE) {
-  check_call(frame, ".l", missing_list)
+  cl <- cluster_of_call(frame, ".l", missing_list)
   vectors <- frame$.l
   if (!is.list(vectors))
     throw("argument", sprintf("`.l` has to be a list of vectors, and this is %s", kind_of(vectors)))
   labels <- sprintf("`.l[[%d]]`", seq_along(vectors))
   columns <- lapply(seq_along(vectors), function(k) vector_of(.subset2(vectors, k), labels[[k]]))
   names(columns) <- names(vectors)
-  map_rows(frame, columns, labels, walk)
+  map_rows(cl, frame, columns, labels, walk)
 }
 
 map_indexed <- function(frame, walk = FALSE) {
-  check_call(frame, ".x", missing_one)
+  cl <- cluster_of_call(frame, ".x", missing_one)
   x <- vector_of(frame$.x, "`.x`")
   index <- if (is.null(names(x))) seq_along(x) else names(x)
-  map_rows(frame, list(x, index), c("`.x`", "its index"), walk)
+  map_rows(cl, frame, list(x, index), c("`.x`", "its index"), walk)
 }
 
 # Elements of several vectors: the first of each, the second of each, ... `labels`: what errors
 # call the vectors. Names of vectors are those of arguments of `.f`.
-map_rows <- function(frame, vectors, labels, walk) {
+map_rows <- function(cl, frame, vectors, labels, walk) {
   n <- common_length(lengths(vectors), labels)
   columns <- lapply(vectors, rep_len, n)
   rows <- if (n > 0L) .mapply(list, unname(columns), NULL) else list()
@@ -390,41 +362,42 @@ map_rows <- function(frame, vectors, labels, walk) {
     names(rows) <- rep_len(names(vectors[[1L]]), n)
   arguments <- names(vectors)
   if (is.null(arguments)) arguments <- character(length(vectors))
-  map_elements(frame, rows, function(f) function_of_row(f, arguments), walk)
+  map_elements(cl, frame, rows, function(f) function_of_row(f, arguments), walk)
 }
 
-# `adapt` makes of the user's function one of a single element.
-map_elements <- function(frame, elements, adapt, walk) {
+# `cl`: NULL: the session's own. `adapt` makes of the user's function one of a single element.
+map_elements <- function(cl, frame, elements, adapt, walk) {
   f <- as_task_function(frame$.f, frame$.env)
   constants <- check_dots(eval(quote(list(...)), frame), f)
   constants <- c(constants, as.list(frame$.more))
   o <- c(task_options(given_options(frame)), list(called = called_as(frame)))
   f <- adapt(f)
   if (walk) f <- function_walk(f)
-  if (!frame$on_budget) return(run_map(frame$cl, elements, f, constants, o, frame$.env))
-  on_own(elements, f, constants, o, frame$.env)
+  if (is.null(cl)) return(on_own(elements, f, constants, o, frame$.env))
+  run_map(cl, elements, f, constants, o, frame$.env)
 }
 
 # ---- checks ----
 
-# Which of the arguments that a map wants are not there: calls for the frame of its function.
-missing_one <- quote(c(missing(cl), missing(.x), missing(.f)))
-missing_two <- quote(c(missing(cl), missing(.x), missing(.y), missing(.f)))
-missing_list <- quote(c(missing(cl), missing(.l), missing(.f)))
+missing_one <- missing_call(c("cl", ".x", ".f"))
+missing_two <- missing_call(c("cl", ".x", ".y", ".f"))
+missing_list <- missing_call(c("cl", ".l", ".f"))
 
-# `vectors`: the arguments that are gone through.
-check_call <- function(frame, vectors, which_missing) {
+# The cluster that a map is for; NULL: the session's own. An error where the call lacks an argument,
+# or has one in the place of another. `first`: the argument that comes after `cl`. `which_missing`:
+# of missing_call().
+cluster_of_call <- function(frame, first, which_missing) {
   is_missing <- eval(which_missing, frame)
   if (any(is_missing)) {
-    name <- c("cl", vectors, ".f")[is_missing][[1L]]
+    name <- names(is_missing)[is_missing][[1L]]
     throw("argument", sprintf("argument `%s` is missing%s", name, hint_for_cluster(frame)))
   }
-  if (inherits(frame[[vectors[[1L]]]], "clutch_cluster") && !inherits(frame$cl, "clutch_cluster")) {
+  if (inherits(frame[[first]], "clutch_cluster") && !inherits(frame$cl, "clutch_cluster")) {
     throw("argument", paste("an argument whose name begins like `cl` was taken for the cluster:",
                             "pass it as .more = list(name = value)"))
   }
-  frame$on_budget <- is_own(frame$cl)
-  if (!frame$on_budget) frame$cl <- cluster_or_own(frame$cl)
+  if (is_own(frame$cl)) return(NULL)
+  cluster_or_own(frame$cl)
 }
 
 # What lapply() would go through. `label`: what errors call it.
@@ -469,7 +442,7 @@ check_dots <- function(dots, f) {
   given <- grep("^[.][A-Za-z]", names(dots), value = TRUE)
   bad <- setdiff(given, if (inherits(f, "clutch_extractor")) ".default")
   if (length(bad)) {
-    options <- grep("^[.]", names(formals(cluster_map)), value = TRUE)
+    options <- c(".x", ".f", names(map_arguments))
     text <- paste("there is no option `%s`%s",
                   "(an argument of that name for the function goes into `.more`)")
     throw("argument", sprintf(text, bad[[1L]], did_you_mean(bad[[1L]], options)))

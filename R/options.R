@@ -1,5 +1,6 @@
-# The options of maps and tasks: their names, defaults and checks. Each can be given to a call, as
-# `.timeout = 10`, or be set for the session, as options(clutch.timeout = 10).
+# The options of maps and tasks: their checks, and what holds for a call. Each can be given to a
+# call, as `.timeout = 10`, or be set for the session, as options(clutch.timeout = 10).
+# map-arguments.R has their names and defaults.
 
 #' Options of the session
 #'
@@ -114,22 +115,6 @@
 #' @name clutch-options
 #' @aliases clutch_options
 NULL
-
-# What holds where neither the call nor the session says otherwise. The functions for users show
-# the same values in their signatures.
-option_defaults <- list(
-  seed = TRUE,
-  progress = NULL,
-  timeout = Inf,
-  retries = 0,
-  chunk = NULL,
-  globals = TRUE,
-  packages = NULL,
-  relay = "ordered",
-  on_error = "stop",
-  max_memory = Inf,
-  fresh = FALSE
-)
 
 # ---- checks: they return the value in the form that the scheduler takes ----
 
@@ -248,9 +233,8 @@ checked_defaults$max_size <- 500e6
 # for options(); `missing`, a call that tells which of them were not given, in the function's frame.
 # It is made once.
 options_taken <- function(names) {
-  tests <- lapply(paste0(".", names), function(argument) call("missing", as.name(argument)))
   list(names = names, session = paste0("clutch.", names),
-       missing = as.call(c(quote(c), structure(tests, names = names))))
+       missing = missing_call(paste0(".", names)))
 }
 
 map_options <- options_taken(names(option_defaults))
@@ -292,8 +276,6 @@ with_session_options <- function(o, session, given, taken) {
   }
   o
 }
-
-is_given <- function(argument, frame) !eval(call("missing", as.name(argument)), frame)
 
 # ---- random numbers ----
 

@@ -92,7 +92,7 @@ own_nodes_for <- function(n, cores = available_cores(), load = character()) {
   if (is.null(own)) {
     cl <- start_own(max(n, cores, free_cores()), load)
     the$own <- list(cl = ends_when_idle(cl), place = place, load = load)
-  } else if (!is_of_use(own, place, n)) {
+  } else if (!use_if_fit(own, place, n)) {
     remake_own(place, max(n, length(own$cl), cores))
   }
   set_budget()
@@ -189,7 +189,7 @@ own_nodes <- function(n, load = character()) {
   forget_parents()
   pool <- the$pool
   place <- place_now(pool$place)
-  if (is.null(pool) || !is_of_use(pool, place, n)) {
+  if (is.null(pool) || !use_if_fit(pool, place, n)) {
     if (!is.null(pool)) drop_own(pool$cl)
     # what compiled code and programs write appears in the session, as with forks of the session
     cl <- start_own(n, load, strategy = "fork_server", outfile = "", announce = FALSE)
@@ -238,9 +238,10 @@ default_cluster <- function() {
                           "make_cluster(), or none by setDefaultCluster(NULL)"))
 }
 
-# Whether the `n` nodes that are wanted are among these, with the session's place, and all there.
-is_of_use <- function(own, place, n) {
-  identical(place, own$place) && length(own$cl) >= n && all_open(own$cl)
+# Takes this cluster into use, if the `n` nodes that are wanted are among its nodes, with the
+# session's place, and all there. Returns whether it has.
+use_if_fit <- function(own, place, n) {
+  identical(place, own$place) && length(own$cl) >= n && use_if_open(own$cl)
 }
 
 # What nodes take over from the session when they are made: working directory, umask, libraries,
@@ -251,9 +252,9 @@ place_now <- function(before) {
   list(folder = getwd(), umask = Sys.umask(), libraries = .libPaths(), variables = variables)
 }
 
-# Whether all its nodes are there. If so, they are in use from now on: idle ones do not end before
-# the caller had time to give them work.
-all_open <- function(cl) .Call(ffi_tasks_use, info_of(cl)$tasks$ptr)
+# Takes its nodes into use, if all are there: idle ones do not end before the caller had time to
+# give them work. Returns whether it has.
+use_if_open <- function(cl) .Call(ffi_tasks_use, info_of(cl)$tasks$ptr)
 
 # Its nodes end when nobody has needed them for a while.
 ends_when_idle <- function(cl) {

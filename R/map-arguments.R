@@ -1,0 +1,43 @@
+# The signature of all maps.
+#
+# An option of the maps is added here: all maps get the argument, and options() and the scheduler
+# the default. Its check is added to check_option() in options.R, and its text to the help page of
+# cluster_map().
+
+# What each map has besides the cluster, its vectors, the function and constants of the function.
+map_arguments <- alist(
+  .more = list(),
+  .seed = TRUE,
+  .progress = NULL,
+  .timeout = Inf,
+  .retries = 0,
+  .chunk = NULL,
+  .globals = TRUE,
+  .packages = NULL,
+  .relay = "ordered",
+  .on_error = "stop",
+  .max_memory = Inf,
+  .fresh = FALSE,
+  .env = parent.frame()
+)
+
+# The same without those that are no options, as values and without the dot.
+option_defaults <- lapply(map_arguments[!names(map_arguments) %in% c(".more", ".env")], eval)
+names(option_defaults) <- sub(".", "", names(option_defaults), fixed = TRUE)
+
+# A map that goes through the arguments `vectors`. `run` does what it does: a function without
+# arguments, whose body finds those of the map.
+new_map <- function(vectors, run) {
+  without_default <- c("cl", vectors, ".f", "...")
+  first <- rep(alist(x = ), length(without_default)) # nolint: spaces_inside_linter.
+  names(first) <- without_default
+  formals(run) <- c(first, map_arguments)
+  run
+}
+
+# A call that tells which of these arguments a call of the user's has not: a logical vector with
+# their names, when it is evaluated in the frame of the function.
+missing_call <- function(arguments) {
+  tests <- lapply(arguments, function(argument) call("missing", as.name(argument)))
+  as.call(c(quote(c), structure(tests, names = arguments)))
+}
