@@ -131,9 +131,8 @@ is_user_name <- function(x) is.character(x) && grepl("^[A-Za-z0-9_][A-Za-z0-9_.@
 check_options_of_hosts <- function(launch, given) {
   bad <- intersect(given, c(process_options, "rscript"))
   if (!length(bad)) return(invisible())
-  what <- switch(launch$kind, ssh = "hosts", slurm = "slurm", "launcher")
   text <- "'%s' is no option of make_cluster(%s()): see the arguments of %s()"
-  throw("argument", sprintf(text, bad[[1L]], what, what))
+  throw("argument", sprintf(text, bad[[1L]], launch$call, launch$call))
 }
 
 # The ports to be tried, in an order that not all sessions have in common.

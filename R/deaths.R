@@ -39,10 +39,13 @@ server_end_text <- function(pid, info) {
   sprintf("its fork server (pid %d) %s, and its nodes with it", pid, server_ended(i))
 }
 
-# The same for a node of hosts().
-host_end_text <- function(rank, info) {
-  sprintf("its host %s is lost%s, and all of its nodes with it", info$hosts[[rank]],
-          host_end_reason(info, info$host_of[[rank]]))
+# The same by `i` of ffi_node_info(): elements `end_of_server` of plans.
+fork_server_end_text <- function(i, info) server_end_text(i$server_pid, info)
+
+# For a node of hosts().
+host_end_text <- function(i, info) {
+  sprintf("its host %s is lost%s, and all of its nodes with it", info$hosts[[i$rank]],
+          host_end_reason(info, info$host_of[[i$rank]]))
 }
 
 # " (it was cut off for too long)", where that is known.
@@ -63,10 +66,7 @@ death_text <- function(i, info) {
   if (!is.null(i$refusal)) return(i$refusal)
   end <- end_of_host(info, i$rank)
   if (!is.null(end)) return(end$text)
-  if (is.na(i$by_signal) && isTRUE(i$server_ended)) {
-    if (info$launcher == "hosts") return(host_end_text(i$rank, info))
-    return(server_end_text(i$server_pid, info))
-  }
+  if (is.na(i$by_signal) && isTRUE(i$server_ended)) return(info$end_of_server(i, info))
   how <- how_ended(i$by_signal, i$code)
   if (!killed_for_memory(i, info)) return(how)
   paste0(how, "; the system's out-of-memory killer was at work meanwhile")

@@ -27,6 +27,7 @@ fork_launcher <- function() {
 #   server               the server, once there is one
 #   number               which settings it has applied
 #   sent                 of a server that starts: which it was sent already
+#   end_of_server        why a node has ended with the server, see deaths.R
 #   lost_servers         of earlier ones: how they ended, by pid
 #   keep                 of nodes that run programs, see programs.R
 plan_forked <- function(request) {
@@ -37,6 +38,7 @@ plan_forked <- function(request) {
     throw("argument", sprintf(text, request$strategy, elsewhere[[1L]]))
   }
   info <- new_plan(request, "fork")
+  info$end_of_server <- fork_server_end_text
   n <- length(info$hosts)
   info$hosts <- rep("localhost", n)
   info$spec <- list(packages = request$packages, rscript = request$rscript,

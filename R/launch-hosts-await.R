@@ -11,7 +11,7 @@ await_hosts <- function(info, left, least) {
       if (!is.null(host)) info$servers[[k]] <- host
     }
     see_to_tree(info, waiting[vapply(info$servers[waiting], function(h) is.null(h$report), NA)])
-    see_to_jobs(info)
+    info$kind$look(info)
     is_lost <- function(k) is.null(info$servers[[k]]$report) && host_will_not_come(k, info)
     lost <- Filter(is_lost, waiting)
     if (length(lost)) {
@@ -20,7 +20,7 @@ await_hosts <- function(info, left, least) {
       miss_hosts(info, lost, least)
       next
     }
-    if (left() + queued_for(info) <= 0.02) miss_hosts(info, waiting, least, is_late = TRUE)
+    if (left() + info$kind$queued(info) <= 0.02) miss_hosts(info, waiting, least, is_late = TRUE)
   }
 }
 
@@ -40,7 +40,6 @@ miss_hosts <- function(info, failed, least, is_late = FALSE) {
 }
 
 # What a command prints last, and how it ends, is known a moment after its connection has ended.
-# What a task of srun's has printed may come after how the task has ended.
 let_end <- function(info, lost) {
   began <- clock()
   may_print <- function(k) {
@@ -48,9 +47,7 @@ let_end <- function(info, lost) {
     if (length(command$hosts) == 1L) {
       return(.Call(ffi_node_info, command$handle)$state == "starting")
     }
-    if (clock() < began + 0.5) return(TRUE)
-    info$launch$kind == "slurm" &&
-      !has_task_printed(printed_of(info, command), k - command$hosts[[1L]])
+    clock() < began + 0.5 || info$kind$may_print(info, k, command)
   }
   for (k in lost) while (clock() < began + 1 && may_print(k)) Sys.sleep(0.02)
 }
@@ -62,8 +59,7 @@ host_will_not_come <- function(k, info) {
   command <- command_of(info, k)
   i <- .Call(ffi_node_info, command$handle)
   if (i$state == "dead") return(is.null(info$folder) || i$by_signal || i$code != 0L)
-  if (has_job_ended(info, k)) return(TRUE)
-  length(srun_says(printed_of(info, command), k - command$hosts[[1L]])) > 0L
+  info$kind$will_not_come(info, k, command)
 }
 
 # ---- failure ----
@@ -93,24 +89,12 @@ host_failure_text <- function(k, info) {
   }
   node <- list(host = x$hosts[[k]], rshcmd = shell_words(x$ssh), by_hosts = TRUE,
                has_library = !is.null(x$r$lib), by_name = !is.null(x$by_name))
-  printed <- printed_of(info, command)
-  if (has_job_ended(info, k)) {
-    job <- job_at(info, k)
-    why <- job_end_text(job$number, job$fields)
-    i <- list(state = "dead", by_signal = FALSE, code = -1L)
-  }
-  if (x$kind == "slurm") {
-    number <- k - command$hosts[[1L]]
-    said <- srun_says(printed, number)
-    printed <- printed_by_task(printed, number)
-    if (length(said)) {
-      why <- said
-      i <- list(state = "dead", by_signal = FALSE, code = exit_code_of(said))
-    }
-  }
-  advice <- advice_for(node, i, printed, info$port)
+  known <- list(why = why, i = i, printed = printed_of(info, command))
+  better <- info$kind$failure(info, k, command, known$printed)
+  known[names(better)] <- better
+  advice <- advice_for(node, known$i, known$printed, info$port)
   c(
-    sprintf("%s: %s%s", x$hosts[[k]], why, last_printed(printed)),
+    sprintf("%s: %s%s", x$hosts[[k]], known$why, last_printed(known$printed)),
     sprintf("what was run for %s: %s", x$hosts[[k]], shell_words(command$argv)),
     if (length(advice)) paste("try:", advice)
   )

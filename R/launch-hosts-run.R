@@ -5,8 +5,8 @@
 #   folder    of files that hosts read, or NULL
 #   keeper    list of one handle, or NULL: who removes it when the session has ended
 #   parents   for each host who starts it, see launch_parents()
-#   pending, of_tree  what is still to be run here, as of launches_of(); what other hosts run, by
-#             the number of the host as text
+#   pending, of_tree  what is still to be run here, launches of hosts-kinds.R; what other hosts run,
+#             by the number of the host as text
 #   began, until  when this began, and the time at which all hosts have to be there
 #   patience  number of seconds that these had
 #   stopped   numbers of the nodes that were stopped
@@ -17,7 +17,7 @@
 # Runs the first of them; start_pending() and see_to_tree() run the others.
 run_launches <- function(info, seconds) {
   x <- info$launch
-  if (any(vapply(info$launches, function(l) l$secret == "file", NA))) {
+  if (wants_folder(info)) {
     dir.create(x$folder, showWarnings = FALSE, recursive = TRUE)
     info$folder <- tempfile("cluster-", x$folder)
     if (!dir.create(info$folder, mode = "0700", showWarnings = FALSE)) {
@@ -26,11 +26,11 @@ run_launches <- function(info, seconds) {
     info$keeper <- list(keep_folder(info$folder))
   }
   folder <- if (is.null(info$folder)) "" else info$folder
-  launches <- launches_of(x, info$methods, folder, format(info$port), of = first_hosts(x))
+  launches <- commands_now(info, folder, first_hosts(x))
   info$began <- clock()
   info$patience <- seconds
   info$until <- info$began + seconds
-  info$parents <- launch_parents(x)
+  info$parents <- info$kind$parents(x)
   if (length(launches) < length(info$servers)) info$parents <- integer(length(info$servers))
   by_tree <- which(info$parents > 0L)
   info$of_tree <- structure(launches[by_tree], names = as.character(by_tree))
@@ -38,13 +38,23 @@ run_launches <- function(info, seconds) {
   start_pending(info)
 }
 
+# Whether hosts read their settings in a folder that they see, too.
+wants_folder <- function(info) {
+  any(vapply(info$launches, function(launch) launch$delivery$wants_folder, NA))
+}
+
+# What is run for the hosts `of`, now that the port is known.
+commands_now <- function(info, folder, of) {
+  commands_of(info$kind, info$launch, info$methods, folder, format(info$port), of)
+}
+
 # What the R on a host, or on each of several, is told, as host_settings_text(). `launch`: one of
-# launches_of().
+# commands_now().
 settings_for <- function(info, launch, seconds) {
   x <- info$launch
   direct <- !isTRUE(x$tunnel)
   here <- if (direct) c(x$address, Sys.info()[["nodename"]])
-  addresses <- unique(c(here, if (x$kind == "ssh" && !isFALSE(x$tunnel)) "127.0.0.1"))
+  addresses <- unique(c(here, info$kind$address(x)))
   attach <- if (info$strategy == "spawn") info$packages else character()
   first <- info$servers[[launch$hosts[[1L]]]]
   settings <- host_settings(info$link, first, addresses, seconds, info$methods, attach)
@@ -71,8 +81,8 @@ start_pending <- function(info) {
   }
   while (length(info$pending)) {
     launch <- info$pending[[1L]]
-    # what a queue holds back may come in any order
-    if (launch$secret == "stdin" && sum(vapply(info$commands, is_awaited, NA)) >= AT_ONCE) break
+    is_full <- sum(vapply(info$commands, is_awaited, NA)) >= AT_ONCE
+    if (launch$delivery$is_direct && is_full) break
     info$pending <- info$pending[-1L]
     seconds <- max(info$until - clock(), 1)
     run_and_note(info, launch, settings_for(info, launch, seconds))
@@ -115,7 +125,7 @@ has_tree_failed <- function(info, k, said) {
 run_and_note <- function(info, launch, text) {
   command <- run_launch(info, launch, text)
   info$commands <- c(info$commands, list(command))
-  if (launch$secret != "stdin" || info$launch$kind == "template") return(invisible())
+  if (!isTRUE(launch$tells_end)) return(invisible())
   carries <- isTRUE(info$launch$tunnel)
   for (k in launch$hosts) host_started_by(info$link, info$servers[[k]], command$handle, carries)
 }
@@ -123,11 +133,8 @@ run_and_note <- function(info, launch, text) {
 # Starts one command, as an element of `commands`. `text`: what its hosts get, overwritten.
 run_launch <- function(info, launch, text) {
   on.exit(.Call(ffi_private_wipe, text))
-  kind <- info$launch$kind
-  if (launch$secret == "file") {
-    write_private(text, file.path(info$folder, launch$settings))
-    if (kind == "template") writeLines(WATCHED_SCRIPT, file.path(info$folder, WATCHED_FILE))
-  }
+  input <- launch$delivery$hand_over(info, launch, text)
+  info$kind$prepare(info, launch)
   if (!is.null(launch$script)) {
     script <- file.path(info$folder, launch$job)
     writeLines(launch$script, script)
@@ -139,20 +146,11 @@ run_launch <- function(info, launch, text) {
     argv <- keeper_command(argv, launch$cancel)
   }
   log <- tempfile("clutch-host-", fileext = ".log")
-  handle <- run_command(argv, env_of_launcher(info$launch), log,
-                        input = if (launch$secret != "file") text,
-                        hold = isTRUE(launch$watched), leaves = kind == "template")
+  env <- info$kind$environment(info$launch, effective_env(NULL))
+  handle <- run_command(argv, env, log, input = input, hold = isTRUE(launch$watched),
+                        leaves = info$kind$leaves)
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
        keeps_job = !is.null(launch$cancel), printed = launch$printed)
-}
-
-# A step in which this session runs may be bound to some processors, which holds for that step. A
-# new job has nothing to do with an allocation in which this session is.
-env_of_launcher <- function(x) {
-  env <- effective_env(NULL)
-  if (x$kind != "slurm") return(env)
-  bound <- if (is.null(x$job)) "^SLURM_(?!CONF$)" else "^SLURM_(CPU_BIND|MEM_BIND)"
-  env[!grepl(bound, names(env), perl = TRUE)]
 }
 
 command_of <- function(info, k) Find(function(command) k %in% command$hosts, info$commands)
@@ -180,7 +178,7 @@ end_hosts <- function(info) {
   if (is.null(info$link)) return(invisible())
   for (host in info$servers) host_end(host)
   if (all(link_status(info$link)$state == "ended")) link_end(info$link)
-  if (info$launch$kind != "ssh") await_commands(info)
+  if (info$kind$ends_itself) await_commands(info)
   handles <- lapply(info$commands, function(command) command$handle)
   .Call(ffi_nodes_stop, c(handles, info$keeper), 0, 2)
   unlink(vapply(info$commands, function(command) command$log, ""))

@@ -16,14 +16,15 @@ start_on_hosts <- function(info, ranks, left) {
   is_first <- is.null(info$link)
   ok <- FALSE
   on.exit(if (!ok && is_first) {
-    end_waiting(info)
+    info$kind$started(info)
     end_hosts(info)
   })
   if (is_first) {
     bring_up_hosts(info, left)
     ranks <- seq_len(nodes_at_start(info))
   }
-  handles <- spawn_on_hosts(info, ranks, function() left() + if (is_first) queued_for(info) else 0)
+  queued <- function() if (is_first) info$kind$queued(info) else 0
+  handles <- spawn_on_hosts(info, ranks, function() left() + queued())
   if (is_first) warn_missing(info) # which may be an error
   ok <- TRUE
   if (is_first) c(handles, absent_nodes(info)) else handles
@@ -44,8 +45,9 @@ replace_on_host <- function(info, rank, seconds) {
 # fork server of this machine it has a successor then. To look for one that was cut off would keep
 # the session waiting.
 may_start_again <- function(info, k) {
-  if (info$launches[[1L]]$secret != "stdin" || length(info$launches) != length(info$servers) ||
-        k %in% info$given_up || is_not_run(info, k)) return(FALSE)
+  has_own_command <- length(info$launches) == length(info$servers)
+  if (!info$launches[[1L]]$delivery$is_direct || !has_own_command) return(FALSE)
+  if (k %in% info$given_up || is_not_run(info, k)) return(FALSE)
   command <- command_of(info, k)$handle
   end <- clock() + 3 # it may be about to end
   repeat {
@@ -62,7 +64,7 @@ start_host_again <- function(info, k, left) {
   unlink(command_of(info, k)$log)
   info$commands <- Filter(function(command) !k %in% command$hosts, info$commands)
   info$servers[[k]] <- link_host(info$link, host_setup(info))
-  launch <- launches_of(info$launch, info$methods, "", format(info$port), of = k)[[1L]]
+  launch <- commands_now(info, "", k)[[1L]]
   seconds <- min(left(), AGAIN_LIMIT)
   end <- clock() + seconds
   run_and_note(info, launch, settings_for(info, launch, seconds))
@@ -92,7 +94,7 @@ bring_up_hosts <- function(info, left) {
     listen = if (isTRUE(x$tunnel)) "127.0.0.1" else "", ports = x$listen, tls = x$tls,
     heartbeat = option_number("clutch.heartbeat", 10, above = TRUE),
     reconnect = option_number("clutch.reconnect", 300),
-    tunnels = if (x$kind == "ssh" && !isFALSE(x$tunnel)) x$hosts
+    tunnels = info$kind$tunnels(x)
   ))
   info$port <- .Call(ffi_link_info, info$link$handle)$port
   setup <- host_setup(info)
@@ -106,8 +108,8 @@ bring_up_hosts <- function(info, left) {
   if (!is.null(info$folder)) unlink(list.files(info$folder, "^settings", full.names = TRUE))
   check_reports(info)
   say_differences(info, own)
-  end_waiting(info)
-  left_then <- function() left() + queued_for(info)
+  info$kind$started(info)
+  left_then <- function() left() + info$kind$queued(info)
   set_up_hosts(info, hosts_that_came(info), left_then)
 }
 
@@ -133,9 +135,8 @@ check_reports <- function(info, of = hosts_that_came(info)) {
       throw("start", sprintf(text, threads_text(report), name))
     }
   }
-  if (info$launch$kind != "ssh") {
-    for (k in of) info$hosts[info$host_of == k] <- info$servers[[k]]$report$host$name
-  }
+  if (info$kind$has_names) return(invisible())
+  for (k in of) info$hosts[info$host_of == k] <- info$servers[[k]]$report$host$name
 }
 
 # Some are known only when they have come.

@@ -43,9 +43,9 @@ libraries_for <- function(request) {
 }
 
 new_launcher <- function(plan, show, start, complete = NULL, replace = NULL, begin = NULL,
-                         end = NULL) {
+                         end = NULL, attend = NULL) {
   functions <- list(plan = plan, show = show, start = start, complete = complete,
-                    replace = replace, begin = begin, end = end)
+                    replace = replace, begin = begin, end = end, attend = attend)
   structure(functions, class = "clutch_launcher")
 }
 

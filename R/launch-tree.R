@@ -6,18 +6,18 @@
 # A host that the tree does not bring (ssh there knows neither its name nor a key) is started by the
 # session itself: launch-hosts-start.R sees to it.
 
-# A tree of two levels: for each host the number of the one that starts it; 0: this session.
+# A tree of two levels, where ssh starts the hosts: for each the number of the one that starts it;
+# 0: this session.
 launch_parents <- function(x) {
   n <- length(x$each)
-  if (x$kind != "ssh" || isTRUE(x$tunnel) || n < the$tree_from) return(integer(n))
+  if (isTRUE(x$tunnel) || n < the$tree_from) return(integer(n))
   top <- ceiling(sqrt(n))
   parents <- rep(seq_len(top), length.out = n)
   parents[seq_len(top)] <- 0L
   as.integer(parents)
 }
 
-tree_text <- function(x) {
-  parents <- launch_parents(x)
+tree_text <- function(parents) {
   if (!any(parents > 0L)) return(NULL)
   sprintf("as a tree: %d of them are started here, and start the others by the same commands",
           sum(parents == 0L))
@@ -30,7 +30,7 @@ part_of_tree <- function(info, k) {
   x <- info$launch
   x$tunnel <- FALSE
   x$ssh <- c(x$ssh, "-o", "BatchMode=yes")
-  launches <- launches_of(x, info$methods, of = children)
+  launches <- commands_of(info$kind, x, info$methods, "", "", children)
   list(others = vapply(launches, function(launch) shell_words(launch$argv), ""),
        ranks = vapply(info$servers[children], function(host) host$number, 1L))
 }

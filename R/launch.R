@@ -10,6 +10,8 @@
 #   replace(info, rank, seconds)  handle of one node anew, ready, or an error
 #   begin(info, rank)             the same, under way when it returns, see begin_tcp()
 #   end(info, ranks)              these nodes were stopped; may be NULL
+#   attend(t)                     the cluster gets its scheduler: what its hosts want of each turn,
+#                                 see manager_of() in tasks.R; may be NULL
 # A launcher has `replace`, or `begin`, or neither: then nodes that have died are not replaced.
 #
 # To write one: a file launch-<name>.R with these functions, and a line in launcher_named() and in

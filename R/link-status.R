@@ -14,3 +14,6 @@ status_of_hosts <- function(info) {
 }
 
 host_has_ended <- function(host) .Call(ffi_server_info, host$handle)$state == "ended"
+
+# As it calls itself; NULL: it has not come.
+name_of_host <- function(info, k) info$servers[[k]]$report$host$name

@@ -8,7 +8,7 @@
 # successor: it may be asked for again.
 killed_for_memory <- function(i, info) {
   if (!isTRUE(i$by_signal) || !identical(i$code, 9L)) return(FALSE)
-  if (info$launcher == "hosts") return(i$oom)
+  if (isTRUE(info$counts_oom)) return(i$oom)
   rank <- format(i$rank)
   if (identical(info$by_killer[[rank]]$pid, i$pid)) return(info$by_killer[[rank]]$was)
   attributed <- max(info$oom_kills, the$oom_kills)

@@ -1,5 +1,5 @@
-# Hosts that come and go while a cluster of slurm(workers = ) is there: each is asked for, gets its
-# nodes when it is there, and is released. When, says resize.R.
+# Hosts that come and go while a cluster is there, as of slurm(workers = ): each is asked for, gets
+# its nodes when it is there, and is released. When, says resize.R.
 #
 # `t` is the environment of a cluster's tasks. `t$resize`, an environment; NULL: the cluster keeps
 # its size.
@@ -31,6 +31,17 @@ no_failures <- function(r) {
 }
 RESIZE_PAUSES <- c(1, 60) # seconds before another one is asked for: the first and the longest
 
+# Of a node whose host has ended, in a cluster that grows.
+host_may_come_again <- function(t, index) {
+  !is.null(t$resize) && host_is_away(t, t$info$host_of[[index]])
+}
+
+# In a cluster that grows: this host has ended, or is about to, and may come again, see resize.R.
+host_is_away <- function(t, k) {
+  t$resize$at[[k]] != "there" || !is.null(t$info$ends[[format(k)]]) ||
+    host_has_ended(t$info$servers[[k]])
+}
+
 ranks_at <- function(info, k) which(info$host_of == k)
 
 # ---- it is asked for ----
@@ -41,7 +52,7 @@ ask_for_host <- function(t, k) {
   suspendInterrupts({ # a job of which nobody knows would stay
     forget_host(info, k)
     info$servers[[k]] <- link_host(info$link, host_setup(info))
-    launch <- launches_of(x, info$methods, info$folder, format(info$port), of = k)[[1L]]
+    launch <- commands_now(info, info$folder, k)[[1L]]
     unlink(file.path(info$folder, launch$printed))
     run_and_note(info, launch, settings_for(info, launch, info$patience))
     handle <- command_of(info, k)$handle

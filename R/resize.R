@@ -1,7 +1,8 @@
-# The size of a cluster of slurm(workers = ): when a host is asked for, and when one is released.
+# The size of a cluster that grows, as of slurm(workers = ): when a host is asked for, and when one
+# is released.
 #
 # It grows with the work that waits. So many nodes are wanted that each has work for WORK_EACH
-# seconds, by the times that tasks have taken, or are taking. Jobs that wait in Slurm's queue are
+# seconds, by the times that tasks have taken, or are taking. Jobs that wait in a queue are
 # limited in number: when they start, more are submitted. After failures there are pauses.
 #
 # It shrinks by hosts that have nothing to do. Those end also while the session does nothing, or
@@ -27,6 +28,7 @@ MOST_FAILURES <- 3L  # in turn, until a map that has no node fails
 # In each turn: for how many seconds that may wait at most.
 see_to_size <- function(t) {
   r <- t$resize
+  if (is.null(r)) return(Inf)
   now <- clock()
   if (now < r$look_at) return(r$look_at - now)
   r$look_at <- now + RESIZE_EVERY # what follows may be interrupted
@@ -51,7 +53,7 @@ see_to_ended_hosts <- function(t) {
 see_to_asked_hosts <- function(t) {
   info <- t$info
   asked <- which(t$resize$at == "asked")
-  if (length(asked)) look_at_jobs(info)
+  if (length(asked)) info$kind$ask(info)
   for (k in asked) {
     if (is.null(info$servers[[k]]$report)) {
       host <- host_ready(info$servers[[k]], 0)
@@ -76,12 +78,10 @@ why_not_coming <- function(t, k) {
   r <- t$resize
   if (is.na(r$ending[[k]])) {
     if (host_will_not_come(k, info)) r$ending[[k]] <- clock()
-    job <- job_at(info, k)
-    limit <- info$launch$wait
-    if (!is.null(job) && is_queued(job) && seconds_queued(job) > limit) {
-      return(sprintf("job %s of Slurm still waits after %s", job$number, time_text(limit)))
-    }
-    is_late <- !is.null(job$started) && clock() - job$started > info$patience
+    waits <- info$kind$waits_too_long(info, k)
+    if (!is.null(waits)) return(waits)
+    began <- info$kind$began(info, k)
+    is_late <- !is.null(began) && clock() - began > info$patience
     return(if (is_late) paste(host_failure_text(k, info), collapse = "\n"))
   }
   # what it prints last may come a moment later

@@ -12,12 +12,6 @@
 # srun has printed), and gives its word. Hosts that are cut off are asked about every 2 s: Slurm
 # may know that they will not come back.
 
-# Whether somebody can be asked: Slurm.
-is_managed <- function(info) {
-  identical(info$launcher, "hosts") && info$launch$kind == "slurm" &&
-    (length(info$jobs) > 0L || !is.null(info$launch$job))
-}
-
 # Number of the job on whose hosts this one is.
 job_of <- function(info, k) c(job_at(info, k)$number, info$launch$job)[1L]
 
@@ -64,8 +58,6 @@ ask_end_of_host <- function(info, k, may_be_ending) {
   info$ends[[key]] <- end
   end
 }
-
-name_of_host <- function(info, k) info$servers[[k]]$report$host$name
 
 # list(cause, text); "ending": it is about to be known; NULL: all is well, as far as Slurm knows.
 end_said_by_slurm <- function(info, k) {

@@ -83,7 +83,7 @@ look_at_jobs <- function(info) {
 
 # While the cluster starts: a job that waits for too long is an error.
 see_to_jobs <- function(info) {
-  if (info$launch$kind != "slurm" || !is.null(info$launch$job)) return(invisible())
+  if (!is.null(info$launch$job)) return(invisible())
   look_at_jobs(info)
   queued <- Filter(is_queued, info$jobs[open_jobs(info)])
   show_waiting(info, queued)
@@ -123,14 +123,24 @@ open_jobs <- function(info) {
 
 is_queued <- function(job) isTRUE(job$fields$JobState %in% queued_states)
 
-# Seconds for which they have waited in the queue; or may have, where nobody is asked.
+# Seconds for which they have waited in the queue.
 queued_for <- function(info) {
-  if (info$launch$kind == "template") return(info$launch$wait)
   if (!length(info$jobs)) return(0)
   max(vapply(info$jobs, seconds_queued, 1))
 }
 
 seconds_queued <- function(job) (if (is.null(job$started)) clock() else job$started) - job$began
+
+# While the cluster is there: that host `k` has waited for too long, in words, or NULL.
+waits_too_long <- function(info, k) {
+  job <- job_at(info, k)
+  limit <- info$launch$wait
+  if (is.null(job) || !is_queued(job) || seconds_queued(job) <= limit) return(NULL)
+  sprintf("job %s of Slurm still waits after %s", job$number, time_text(limit))
+}
+
+# When it was seen that its job does not wait any more, or NULL.
+job_began <- function(info, k) job_at(info, k)$started
 
 has_job_ended <- function(info, k) {
   state <- job_at(info, k)$fields$JobState
@@ -186,12 +196,6 @@ end_waiting <- function(info) {
   }
   info$waiting <- NULL
   invisible()
-}
-
-time_text <- function(s) {
-  if (s < 60) return(sprintf("%.0f s", s))
-  if (s < 3600) return(sprintf("%.0f min", s / 60))
-  sprintf("%.1f h", s / 3600)
 }
 
 # ---- how a job has ended ----

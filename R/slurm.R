@@ -1,4 +1,5 @@
-# Nodes on hosts that Slurm allocates: a description as those of hosts.R.
+# Nodes on hosts that Slurm allocates: a description as those of hosts.R, and commands of Slurm.
+# hosts-slurm.R has the kind that they are.
 
 #' Nodes on hosts that Slurm allocates
 #'
@@ -132,7 +133,7 @@ slurm <- function(nodes = NULL, each = NULL, time = NULL, ..., workers = NULL, i
     slurm_bounds(workers, each)
   }
   new_launch(
-    "slurm", sprintf("host %d of Slurm", seq_len(size$nodes)), rep(size$each, size$nodes),
+    "slurm", "slurm", sprintf("host %d of Slurm", seq_len(size$nodes)), rep(size$each, size$nodes),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     least = size$least, idle = if (!is.null(workers)) check_seconds(idle, "idle"),
     job = allocation$job, time = slurm_time(time), wait = check_seconds(wait, "wait"),

@@ -3,6 +3,13 @@
 # Seconds by a clock that nobody can set: R's own proc.time() follows the wall clock.
 clock <- function() .Call(ffi_clock)
 
+# Seconds, for people.
+time_text <- function(s) {
+  if (s < 60) return(sprintf("%.0f s", s))
+  if (s < 3600) return(sprintf("%.0f min", s / 60))
+  sprintf("%.1f h", s / 3600)
+}
+
 # What not every system can: see os.h
 system_can <- function(what) .Call(ffi_system_can)[[what]]
 

@@ -21,12 +21,12 @@ SETTLE_SLICE <- 0.02 # seconds between two looks at the others while one is wait
 # A new process behind the same handle: whether it is there, or to be expected.
 replace_dead <- function(t, index) {
   key <- format(index)
-  if (host_may_come_again(t, index)) return(invisible(TRUE))
+  if (may_come_again(t, index)) return(invisible(TRUE))
   if (is_under_way(t$replacements[[key]])) return(invisible(TRUE))
   launcher <- launcher_of(t$info)
   if (!is.null(launcher$replace)) {
     # to start a node there in vain may be the way to see that the host ends
-    is_there <- replace_now(t, index, launcher$replace) || host_may_come_again(t, index)
+    is_there <- replace_now(t, index, launcher$replace) || may_come_again(t, index)
     return(invisible(is_there))
   }
   begin_replacement(t, index, PAUSES[[1L]])
@@ -47,16 +47,8 @@ replace_now <- function(t, index, replace) {
 
 is_under_way <- function(r) !is.null(r$coming)
 
-# Of a node whose host has ended, in a cluster that grows.
-host_may_come_again <- function(t, index) {
-  !is.null(t$resize) && host_is_away(t, t$info$host_of[[index]])
-}
-
-# In a cluster that grows: this host has ended, or is about to, and may come again, see resize.R.
-host_is_away <- function(t, k) {
-  t$resize$at[[k]] != "there" || !is.null(t$info$ends[[format(k)]]) ||
-    host_has_ended(t$info$servers[[k]])
-}
+# Of a node whose host has ended: whether another host is to come in its place.
+may_come_again <- function(t, index) !is.null(t$manager) && t$manager$may_come_again(t, index)
 
 is_local <- function(t, index) is_this_machine(t$info$hosts[[index]])
 
@@ -87,26 +79,6 @@ may_still_come <- function(t, r, usual) {
 
 time_left <- function(t, r, usual) {
   r$coming$began + (if (is_local(t, r$index)) START_LIMIT else usual) - clock()
-}
-
-# It gets what cluster_setup() and cluster_export() have said. `is_new`: there was none before.
-put_in_place <- function(t, index, fresh, is_new = FALSE) {
-  .Call(ffi_node_swap, t$info$handles[[index]], fresh)
-  failed <- tryCatch({
-    set_up_again(node_of_plan(t$info, as.integer(index)))
-    NULL
-  }, error = identity)
-  if (!is.null(failed)) {
-    what <- "what cluster_setup() says failed on a new node:"
-    t$problem <- paste(what, conditionMessage(failed))
-  }
-  # before the warning, which may be an error
-  .Call(ffi_tasks_attach, t$ptr, as.integer(index))
-  if (!is_new) tell_replacement(t$info, index, if (is.null(failed)) "" else t$problem)
-  if (is.null(failed)) return()
-  what <- if (is_new) "has come" else "was replaced"
-  text <- sprintf("node %d %s, but %s", index, what, t$problem)
-  warning(warningCondition(text, class = "clutch_setup"))
 }
 
 # ---- those that take their time ----

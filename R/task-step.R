@@ -8,15 +8,17 @@ turn <- function(t, job, seconds, known = Inf) {
     see_to_replacements(t)
     seconds <- min(seconds, 0.05)
   }
-  if (!is.null(t$resize)) seconds <- min(seconds, see_to_size(t))
+  manager <- t$manager
+  if (!is.null(manager)) seconds <- min(seconds, manager$turn(t))
   event <- .Call(ffi_tasks_step, t$ptr, job, seconds, min(known, 2^31 - 1))
-  if (event == "unclear") hear_of_ends(t)
+  if (event == "unclear") manager$hear_of_ends(t)
   if (event == "deaths") hear_of_deaths(t)
   if (event == "notes") hear_of_notes(t)
   if (event == "relay") relay_unheard(t)
   if (event == "no_node") {
     if (bring_back_idle(t)) return("time_up")
-    if (await_replacement(t, seconds) || await_some_host(t, seconds)) return("time_up")
+    if (await_replacement(t, seconds)) return("time_up")
+    if (!is.null(manager) && manager$await(t, seconds)) return("time_up")
     fail_pending(t, job)
   }
   event

@@ -41,9 +41,19 @@ tasks_new <- function(info) {
   t$ended <- list() # by node, as text: its latest death, if it was this session that ended it
   t$ptr <- .Call(ffi_tasks_new, info$handles, grace, most)
   .Call(ffi_tasks_show, t$ptr, info$view)
-  if (is_managed(info)) .Call(ffi_tasks_ask, t$ptr, 0)
-  if (!is.null(info$first)) t$resize <- new_resize(info)
+  t$manager <- manager_of(t)
   t
+}
+
+# What the nodes' hosts want of each turn, where somebody else may end them or more may come: a list
+# of functions; NULL: nothing.
+#   turn(t)                  sees to the hosts; for how many seconds the turn may wait at most
+#   hear_of_ends(t)          finds out how hosts have ended, when a step says "unclear"
+#   await(t, seconds)        no node is there: waits for a host. FALSE: none is to be expected
+#   may_come_again(t, rank)  whether another host is to come for a node whose host has ended
+manager_of <- function(t) {
+  attend <- launcher_of(t$info)$attend
+  if (!is.null(attend)) attend(t)
 }
 
 # Whether the node is there, or to be expected.

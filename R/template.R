@@ -1,5 +1,5 @@
 # Nodes on hosts that a command of the user's starts: SGE, PBS, LSF, Kubernetes, docker. A
-# description as those of hosts.R.
+# description as those of hosts.R, and a kind as those of hosts-kinds.R.
 
 #' Nodes on hosts that a command of yours starts
 #'
@@ -72,7 +72,7 @@ launcher <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "s
   check_needed(hosts, "hosts", is_whole, "a number of hosts, 1 or more")
   check_one(cancel, "cancel", is.character, "one string")
   new_launch(
-    "template", sprintf("host %d", seq_len(hosts)), check_each(each, hosts),
+    "template", "launcher", sprintf("host %d", seq_len(hosts)), check_each(each, hosts),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     template = template, secret = match_arg(secret, c("file", "stdin"), "secret"),
     cancel = cancel, name = check_needed(name, "name", is_word, "one word"),
@@ -90,4 +90,68 @@ template_line <- function(x, k, command, script) {
   words <- regmatches(line, at)[[1L]]
   regmatches(line, at) <- list(unname(values[substr(words, 2L, nchar(words) - 1L)]))
   line
+}
+
+# ---- the kind, see hosts-kinds.R ----
+
+template_kind <- function() {
+  new_host_kind(
+    by = "a command of the user's",
+    commands = template_commands,
+    leaves = TRUE,
+    prepare = write_watched_script,
+    shown = template_shown,
+    watch_text = template_watch_text,
+    queued = template_wait,
+    will_not_come = template_will_not_come
+  )
+}
+
+template_commands <- function(x, host_command, folder, port, of) {
+  launch_for <- switch(x$secret, file = template_by_file, stdin = template_by_input)
+  lapply(of, function(k) launch_for(x, k, host_command, folder))
+}
+
+template_by_input <- function(x, k, host_command, folder) {
+  launch <- template_launch(x, k, run_watched(host_command()), folder)
+  c(launch, list(delivery = by_input, watched = TRUE))
+}
+
+template_by_file <- function(x, k, host_command, folder) {
+  settings <- sprintf("settings-%d", k)
+  run <- c("sh", file.path(folder, c(WATCHED_FILE, settings)), host_command(settings))
+  launch <- template_launch(x, k, run, folder)
+  c(launch, list(delivery = by_file, settings = settings))
+}
+
+# `run`: what starts R there.
+template_launch <- function(x, k, run, folder) {
+  job <- sprintf("job-%d.sh", k)
+  script <- if (grepl("{script}", x$template, fixed = TRUE)) {
+    c("#!/bin/sh", paste("exec", shell_words(run)))
+  }
+  line <- template_line(x, k, run, file.path(folder, job))
+  cancel <- if (!is.null(x$cancel)) gsub("{job}", "\"$job\"", x$cancel, fixed = TRUE)
+  list(argv = c("sh", "-c", line), hosts = k, job = job, script = script, cancel = cancel)
+}
+
+# By file R there has a watcher, too.
+write_watched_script <- function(info, launch) {
+  if (is.null(launch$settings)) return(invisible())
+  writeLines(WATCHED_SCRIPT, file.path(info$folder, WATCHED_FILE))
+}
+
+template_shown <- function(launch) launch$argv[[3L]]
+
+template_watch_text <- function(launch) {
+  if (isTRUE(launch$watched)) return(watched_by(launch, "its standard input"))
+  paste0("and is ended by <folder>/", WATCHED_FILE, " if that goes before it has connected")
+}
+
+# Nobody can be asked for how long they have waited.
+template_wait <- function(info) info$launch$wait
+
+# The command may be srun.
+template_will_not_come <- function(info, k, command) {
+  length(srun_says(printed_of(info, command), 0L)) > 0L
 }

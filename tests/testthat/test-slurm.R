@@ -368,7 +368,7 @@ test_that("what a task has printed is waited for, which may come after how it ha
   writeLines(c("0: a", "srun: error: n2: task 1: Exited with exit code 3"), log)
   later(0.7, "echo ' 1: no room' >> %s", shQuote(log))
   command <- list(handle = .Call(clutch:::ffi_psock_node, 0L), log = log, hosts = 1:2)
-  info <- list(launch = list(kind = "slurm"), commands = list(command))
+  info <- list(kind = clutch:::slurm_kind(), commands = list(command))
   clutch:::let_end(info, 2L)
   expect_identical(clutch:::printed_by_task(readLines(log), 1), "no room")
   unlink(log)
