@@ -85,9 +85,8 @@ ClutchParam <- function(workers = available_cores(), tasks = 0L, stop.on.error =
 
 check_workers <- function(workers) {
   if (is.character(workers) && length(workers) && !anyNA(workers)) return(workers)
-  is_number <- is.numeric(workers) && length(workers) == 1L && !is.na(workers) && workers >= 0
-  if (is_number) return(as.integer(workers))
-  throw("argument", "`workers` has to be a number of nodes, names of hosts, a cluster, or NULL")
+  if (is_number(workers, 0)) return(as.integer(workers))
+  has_to_be("`workers`", "a number of nodes, names of hosts, a cluster, or NULL")
 }
 
 # ---- what BiocParallel asks for, defined when it is loaded ----

@@ -109,7 +109,7 @@ foreach_options <- function(obj, stop_early) {
     throw("argument", sprintf(text, name, did_you_mean(name, known)))
   }
   if (length(given) && (is.null(names(given)) || !all(nzchar(names(given)))))
-    throw("argument", "`.options.clutch` has to be a list with names")
+    has_to_be("`.options.clutch`", "a list with names")
   for (name in names(given))
     check_option(name, given[[name]], sprintf("`.options.clutch$%s`", name))
   if (!"seed" %in% names(given) && is.null(getOption("clutch.seed"))) given$seed <- FALSE

@@ -157,7 +157,7 @@ submit_future <- function(cl, data, collect_garbage, hear, called) {
 # What it is called: see job-label.R.
 called_future <- function(future) {
   label <- future$label
-  is_labelled <- is.character(label) && length(label) == 1L && !is.na(label) && nzchar(label)
+  is_labelled <- is_filled(label)
   list("future", if (is_labelled) as.name(label) else future$expr)
 }
 

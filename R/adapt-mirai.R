@@ -98,8 +98,8 @@ check_daemon_options <- function(names) {
 }
 
 check_daemon_count <- function(n) {
-  if (is.numeric(n) && length(n) == 1L && !is.na(n) && n >= 1 && n == trunc(n)) return()
-  throw("argument", "`n` has to be the number of daemons, 0 to end them, or NULL to signal them")
+  if (is_number(n, 1) && n == trunc(n)) return()
+  has_to_be("`n`", "the number of daemons, 0 to end them, or NULL to signal them")
 }
 
 # Only who may read the session's temporary folder can connect, which on a socket in the abstract

@@ -22,7 +22,7 @@ check_request <- function(spec, strategy, packages, outfile, env, options, rscri
                           setup_timeout, arguments) {
   request <- check_options(options, arguments)
   by_default <- identical(strategy, strategies)
-  strategy <- match_arg(strategy, strategies, "strategy")
+  strategy <- check_choice(strategy, "`strategy`", strategies)
   if (identical(options$type, "FORK")) {
     say(paste("type = \"FORK\": the nodes are not forks of this session and see nothing of its",
               "objects; see cluster_export()."))
@@ -34,11 +34,11 @@ check_request <- function(spec, strategy, packages, outfile, env, options, rscri
   request$hosts <- check_hosts(spec)
   request$by_default <- by_default
   request$strategy <- if (by_default) default_strategy(request) else strategy
-  request$packages <- check_strings(packages, "packages")
-  request$rscript_args <- check_strings(rscript_args, "rscript_args")
+  request$packages <- check_strings(packages, "`packages`")
+  request$rscript_args <- check_strings(rscript_args, "`rscript_args`")
   request$env <- check_env(env)
   request$outfile <- check_outfile(outfile)
-  request$setup_timeout <- check_setup_timeout(setup_timeout)
+  request$setup_timeout <- check_positive_time(setup_timeout, "`setup_timeout`")
   request
 }
 
@@ -47,18 +47,12 @@ check_env <- function(env) {
   out <- structure(as.character(env), names = names(env))
   has_names <- !is.null(names(env)) && all(nzchar(names(env)))
   if (has_names && !anyNA(out) && !any(grepl("=", names(env), fixed = TRUE))) return(out)
-  throw("argument", "`env` has to be a named character vector: c(NAME = \"value\")")
+  has_to_be("`env`", "a named character vector: c(NAME = \"value\")")
 }
 
 check_outfile <- function(outfile) {
   if (is.null(outfile)) return("/dev/null")
-  if (is.character(outfile) && length(outfile) == 1L && !is.na(outfile)) return(outfile)
-  throw("argument", "`outfile` has to be one string")
-}
-
-check_setup_timeout <- function(x) {
-  if (is.numeric(x) && length(x) == 1L && !is.na(x) && x > 0) return(x)
-  throw("argument", "`setup_timeout` has to be a positive number of seconds")
+  check_needed(outfile, "`outfile`", is.character, "one string")
 }
 
 default_strategy <- function(request) {
@@ -101,27 +95,28 @@ check_option_names <- function(given, arguments) {
 
 # Those of nodes that connect to the session, with their defaults.
 check_process_options <- function(o) {
-  one <- function(name, default, ok, what) {
-    x <- o[[name]]
-    if (is.null(x)) return(default)
-    if (length(x) == 1L && !is.na(x) && ok(x)) return(x)
-    throw("argument", sprintf("`%s` has to be %s", name, what))
+  one <- function(name, default, ok, text) {
+    check_one(o[[name]], sprintf("`%s`", name), ok, text, default)
+  }
+  flag <- function(name, default) {
+    if (is.null(o[[name]])) return(default)
+    check_flag(o[[name]], sprintf("`%s`", name))
   }
   is_secret <- function(x) is.character(x) && grepl("^[0-9a-f]{64}$", x)
-  is_time <- function(x) is.numeric(x) && x > 0
+  timeout <- if (is.null(o$timeout)) 2592000 else o$timeout
   kinds <- c("clutch", "psock")
   list(
     port = check_ports(o$port),
-    timeout = one("timeout", 2592000, is_time, "a positive number of seconds"),
+    timeout = check_positive_time(timeout, "`timeout`"),
     master = one("master", NULL, is.character, "the name of this machine, as the nodes know it"),
-    homogeneous = one("homogeneous", TRUE, is.logical, "TRUE or FALSE"),
-    manual = one("manual", FALSE, is.logical, "TRUE or FALSE"),
+    homogeneous = flag("homogeneous", TRUE),
+    manual = flag("manual", FALSE),
     user = one("user", NULL, is_user_name, "the name of a user"),
     rshcmd = one("rshcmd", "ssh", is.character, "one string"),
     backlog = one("backlog", NA_integer_, is.numeric, "a number"),
     secret = one("secret", NULL, is_secret, "64 hexadecimal digits"),
-    tls = one("tls", TRUE, is.logical, "TRUE or FALSE"),
-    node = match_arg(if (is.null(o$node)) kinds else o$node, kinds, "node")
+    tls = flag("tls", TRUE),
+    node = check_choice(if (is.null(o$node)) kinds else o$node, "`node`", kinds)
   )
 }
 
@@ -141,8 +136,8 @@ check_ports <- function(port, name = "port") {
   is_port <- is.numeric(port) && length(port) && !anyNA(port) && all(port == floor(port)) &&
     all(port >= 0 & port <= 65535)
   if (!is_port) {
-    text <- "`%s` has to be a number from 0 to 65535 (0: a free one), or a range of them"
-    throw("argument", sprintf(text, name))
+    text <- "a number from 0 to 65535 (0: a free one), or a range of them"
+    has_to_be(sprintf("`%s`", name), text)
   }
   if (length(port) == 1L) return(as.integer(port))
   as.integer(port[order(.Call(ffi_random_seeds, length(port)))])
@@ -160,10 +155,8 @@ check_hosts <- function(spec) {
     if (length(spec) == 0L) throw("argument", "a cluster has at least one node")
     return(lapply(spec, check_host))
   }
-  is_number <- is.numeric(spec) && length(spec) == 1L && is.finite(spec)
-  if (!is_number || spec != floor(spec) || spec < 1) {
-    text <- "`spec` has to be a number of nodes, 1 or more, or a name of a host for each node"
-    throw("argument", text)
+  if (!is_number(spec, 1) || is.infinite(spec) || spec != floor(spec)) {
+    has_to_be("`spec`", "a number of nodes, 1 or more, or a name of a host for each node")
   }
   if (spec > 65536) {
     throw("limit", sprintf("%.0f nodes are more than a cluster can have (65536)", spec))
@@ -180,7 +173,7 @@ check_host <- function(s) {
 }
 
 check_host_name <- function(host) {
-  is_name <- is.character(host) && length(host) == 1L && !is.na(host)
+  is_name <- is_string(host)
   if (is_name && grepl("^[0-9]+$", host)) {
     text <- paste("\"%s\" is no name of a host: a number of nodes is given as a number,",
                   "make_cluster(%s)")

@@ -35,8 +35,7 @@ cluster_report <- function(cl = NULL, file = tempfile("cluster-report-", fileext
                            open = interactive()) {
   if (is.null(cl)) cl <- own_cluster_as_is()
   check_cluster(cl)
-  if (!is.character(file) || length(file) != 1L || is.na(file) || !nzchar(file))
-    throw("argument", "`file` has to be the name of a file")
+  check_needed(file, "`file`", is_filled, "the name of a file")
   x <- trace_for_report(cl)
   status <- cluster_status(cl)
   body <- c(

@@ -55,8 +55,7 @@
 #' stop_cluster(cl)
 #' @export
 cluster_stacks <- function(cl = NULL, wait = NULL, session = NULL) {
-  if (!is.null(wait) && (!is.numeric(wait) || length(wait) != 1L || is.na(wait) || wait < 0))
-    throw("argument", "`wait` has to be a number of seconds, 0 or more")
+  if (!is.null(wait)) check_number(wait, "`wait`", 0, "a number of seconds, 0 or more")
   if (!is.null(session)) return(stacks_of_session(cl, wait, session))
   if (is.null(cl)) cl <- own_cluster_as_is()
   check_cluster(cl)
@@ -88,8 +87,7 @@ cluster_stacks <- function(cl = NULL, wait = NULL, session = NULL) {
 # Of another session's clusters, by its observers.
 stacks_of_session <- function(cl, wait, session) {
   if (!is.null(cl)) throw("argument", "pass `cl` or `session`, not both")
-  is_pid <- is.numeric(session) && length(session) == 1L && !is.na(session) && session >= 1
-  if (!is_pid) throw("argument", "`session` has to be the process id of an R session")
+  check_number(session, "`session`", 1, "the process id of an R session")
   all <- find_clusters()
   on.exit(for (o in all) close_observer(o))
   of_it <- Filter(function(o) o$session == session, all)

@@ -47,8 +47,9 @@
 #' }
 #' @export
 cluster_dashboard <- function(cl = NULL, open = interactive(), port = 0) {
-  if (!isTRUE(open) && !isFALSE(open)) throw("argument", "`open` has to be TRUE or FALSE")
-  check_port(port)
+  check_flag(open, "`open`")
+  is_port <- function(x) is.numeric(x) && x %in% 0:65535
+  check_needed(port, "`port`", is_port, "a whole number from 0 to 65535; 0: a free one")
   need_httpuv()
   cl <- cluster_or_own(cl)
   if (is_stopped(cl)) throw("stopped", "this cluster was stopped: there is nothing to see")
@@ -58,11 +59,6 @@ cluster_dashboard <- function(cl = NULL, open = interactive(), port = 0) {
   x <- structure(list(url = page$url, port = page$port), class = "clutch_dashboard")
   if (open) open_page(x, page$ticket)
   invisible(x)
-}
-
-check_port <- function(port) {
-  is_port <- is.numeric(port) && length(port) == 1L && port %in% 0:65535
-  if (!is_port) throw("argument", "`port` has to be a whole number from 0 to 65535; 0: a free one")
 }
 
 # Asks the observer that was asked before, if it is there and at that port, or a new one.

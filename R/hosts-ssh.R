@@ -83,14 +83,12 @@ hosts <- function(hosts, each = 1L, ..., rscript = "Rscript", rscript_args = cha
   given(hosts, "hosts")
   names <- check_host_names(hosts)
   each <- check_each(each, length(names))
-  user <- check_one(user, "user", is_user_name, "the name of a user")
-  port <- check_one(port, "port", is_one_port, "a number from 1 to 65535")
-  jump <- check_one(jump, "jump", is_word, "a host, as for ssh's option -J")
-  if (!is.logical(tunnel) || length(tunnel) != 1L) {
-    throw("argument", "`tunnel` has to be TRUE, FALSE or NA")
-  }
-  ssh <- check_strings(ssh, "ssh")
-  if (!length(ssh)) throw("argument", "`ssh` has to be a command")
+  user <- check_one(user, "`user`", is_user_name, "the name of a user")
+  port <- check_one(port, "`port`", is_one_port, "a number from 1 to 65535")
+  jump <- check_one(jump, "`jump`", is_word, "a host, as for ssh's option -J")
+  check_flag_or_na(tunnel, "`tunnel`")
+  ssh <- check_strings(ssh, "`ssh`")
+  if (!length(ssh)) has_to_be("`ssh`", "a command")
   new_launch(
     "ssh", "hosts", unique(names), as.integer(tapply(each, factor(names, unique(names)), sum)),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,

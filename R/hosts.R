@@ -13,9 +13,9 @@
 # and what that kind needs.
 
 new_launch <- function(kind, call, hosts, each, r, address, listen, tls, ...) {
-  if (!isTRUE(tls) && !isFALSE(tls)) throw("argument", "`tls` has to be TRUE or FALSE")
+  check_flag(tls, "`tls`")
   common <- list(kind = kind, call = call, hosts = hosts, each = each, r = r,
-                 address = check_strings(address, "address"),
+                 address = check_strings(address, "`address`"),
                  listen = check_ports(listen, "listen"), tls = tls)
   structure(c(common, list(...)), class = "clutch_launch")
 }
@@ -34,28 +34,14 @@ no_others <- function(what, dots, arguments) {
   throw("argument", sprintf("%s() has no argument `%s`%s", what, name, hint))
 }
 
-check_one <- function(x, name, ok, what) {
-  if (is.null(x)) return(NULL)
-  check_needed(x, name, ok, what)
-}
-
-# The same where NULL stands for nothing.
-check_needed <- function(x, name, ok, what) {
-  if (length(x) == 1L && !is.na(x) && ok(x)) return(x)
-  throw("argument", sprintf("`%s` has to be %s", name, what))
-}
-
 # What begins with "-" would be an option of the command.
 is_word <- function(x) is.character(x) && grepl("^[^[:space:]-][^[:space:]]*$", x)
 
-is_whole <- function(x) {
-  is.numeric(x) && all(is.finite(x)) && all(x == floor(x) & x >= 1 & x <= .Machine$integer.max)
-}
 is_one_port <- function(x) is_whole(x) && x <= 65535
 
 check_host_names <- function(hosts) {
   if (!is.character(hosts) || !length(hosts)) {
-    throw("argument", "`hosts` has to be a character vector of names of hosts")
+    has_to_be("`hosts`", "a character vector of names of hosts")
   }
   for (name in hosts) check_host_name(name)
   hosts
@@ -64,7 +50,15 @@ check_host_names <- function(hosts) {
 # One number for each host.
 check_each <- function(each, n) {
   if (is_whole(each) && length(each) %in% c(1L, n)) return(rep(as.integer(each), length.out = n))
-  throw("argument", "`each` has to be a number of nodes, 1 or more, or one for each host")
+  has_to_be("`each`", "a number of nodes, 1 or more, or one for each host")
+}
+
+# Where the cluster may have a folder that hosts see; NULL: the user's cache.
+check_folder <- function(folder) {
+  what <- "one folder, with its full path, that this machine and the hosts see"
+  is_path <- function(x) is.character(x) && grepl("^[/~]", x)
+  check_one(folder, "`folder`", is_path, what)
+  if (is.null(folder)) tools::R_user_dir("clutch", "cache") else path.expand(folder)
 }
 
 # ---- R there ----
@@ -75,15 +69,15 @@ remote_r <- function(rscript, rscript_args, env, modules, setup) {
   is_program <- function(x) is.character(x) && nzchar(x) && !grepl("^[-~]", x)
   what <- "a program on the PATH there, or its full path"
   if (is.null(rscript)) rscript <- "Rscript"
-  check_one(rscript, "rscript", is_program, what)
+  check_one(rscript, "`rscript`", is_program, what)
   env <- check_env(env)
   bad <- grep("^[A-Za-z_][A-Za-z0-9_]*$", names(env), value = TRUE, invert = TRUE)
   if (length(bad)) throw("argument", sprintf("`env`: '%s' is no name for a shell", bad[[1L]]))
-  modules <- check_strings(modules, "modules")
+  modules <- check_strings(modules, "`modules`")
   bad <- grep("^[A-Za-z0-9_][A-Za-z0-9_./+@=:-]*$", modules, value = TRUE, invert = TRUE)
   if (length(bad)) throw("argument", sprintf("`modules`: '%s' is no name of a module", bad[[1L]]))
-  list(rscript = rscript, rscript_args = check_strings(rscript_args, "rscript_args"), env = env,
-       modules = modules, setup = check_strings(setup, "setup"))
+  list(rscript = rscript, rscript_args = check_strings(rscript_args, "`rscript_args`"), env = env,
+       modules = modules, setup = check_strings(setup, "`setup`"))
 }
 
 # Arguments of a program that needs no shell. `code`: what R does there. A login shell knows what

@@ -16,7 +16,7 @@ check_min_hosts <- function(x, launch) {
   }
   n <- length(launch$each)
   if (is_whole(x) && length(x) == 1L && x <= n) return(as.integer(x))
-  throw("argument", sprintf("`min_hosts` has to be a number from 1 to %d, the number of hosts", n))
+  has_to_be("`min_hosts`", sprintf("a number from 1 to %d, the number of hosts", n))
 }
 
 # The cluster has the nodes of those that have come.

@@ -88,7 +88,7 @@ log_problem <- function(to) {
     if (is_connection_there(to)) return(NULL)
     return("option 'clutch.log' is a connection that was closed")
   }
-  if (is.character(to) && length(to) == 1L && !is.na(to) && nzchar(to)) return(NULL)
+  if (is_filled(to)) return(NULL)
   "option 'clutch.log' has to be NULL, the name of a file, or a connection"
 }
 

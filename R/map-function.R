@@ -6,13 +6,13 @@
 # by name, by position, or a list of these and of functions.
 as_task_function <- function(f, env) {
   if (is.function(f)) return(f)
-  if (is.character(f) && length(f) == 1L && !is.na(f) && nzchar(f)) {
+  if (is_filled(f)) {
     named <- get0(f, envir = env, mode = "function")
     if (!is.null(named)) return(named)
   }
   if (inherits(f, "formula")) return(function_of_formula(f))
   if (is.list(f) || is.character(f) || is.numeric(f)) return(extractor(f))
-  throw("argument", paste("`.f` has to be a function, a formula, or what to extract:",
+  has_to_be("`.f`", paste("a function, a formula, or what to extract:",
                           "a name, a position, or a list of them"))
 }
 

@@ -338,7 +338,7 @@ map_list <- function(frame, walk = FALSE) {
   cl <- cluster_of_call(frame, ".l", missing_list)
   vectors <- frame$.l
   if (!is.list(vectors))
-    throw("argument", sprintf("`.l` has to be a list of vectors, and this is %s", kind_of(vectors)))
+    has_to_be("`.l`", paste("a list of vectors, and this is", kind_of(vectors)))
   labels <- sprintf("`.l[[%d]]`", seq_along(vectors))
   columns <- lapply(seq_along(vectors), function(k) vector_of(.subset2(vectors, k), labels[[k]]))
   names(columns) <- names(vectors)
@@ -403,8 +403,7 @@ cluster_of_call <- function(frame, first, which_missing) {
 # What lapply() would go through. `label`: what errors call it.
 vector_of <- function(x, label) {
   if (is.function(x) || is.symbol(x)) {
-    text <- "%s has to be a vector or a list, and this is %s"
-    throw("argument", sprintf(text, label, kind_of(x)))
+    has_to_be(label, paste("a vector or a list, and this is", kind_of(x)))
   }
   plain_elements(x)
 }

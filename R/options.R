@@ -122,40 +122,22 @@ NULL
 check_option <- function(name, x, what) {
   switch(name,
     seed = check_seed(x, what),
-    progress = check_progress(x, what),
+    progress = check_flag_or_null(x, what),
     timeout = check_limit_of_time(x, what),
     retries = min(floor(check_number(x, what, 0, "a number, 0 or more")), 254),
     chunk = check_chunk(x, what),
     globals = check_globals(x, what),
-    packages = check_packages(x, what),
+    packages = check_strings(x, what),
     relay = check_relay(x, what),
     on_error = check_choice(x, what, c("stop", "continue")),
     max_memory = check_limit_of_memory(x, what),
-    fresh = check_yes_or_no(x, what)
+    fresh = check_flag(x, what)
   )
-}
-
-check_number <- function(x, what, least, text) {
-  if (!is.numeric(x) || length(x) != 1L || is.na(x) || x < least)
-    throw("argument", sprintf("%s has to be %s", what, text))
-  x
-}
-
-# All choices stand for the first, as in the signature of a function around a map.
-check_choice <- function(x, what, choices) {
-  if (identical(x, choices)) return(choices[[1L]])
-  if (!is.character(x) || length(x) != 1L || !x %in% choices) {
-    quoted <- paste0('"', choices, '"', collapse = ", ")
-    throw("argument", sprintf("%s has to be one of %s", what, quoted))
-  }
-  x
 }
 
 # 0: none.
 check_limit_of_time <- function(x, what) {
-  text <- "a positive number of seconds"
-  check_number(x, what, 0, text)
-  if (x == 0) throw("argument", sprintf("%s has to be %s", what, text))
+  check_positive_time(x, what)
   if (x > 1e9) 0 else x
 }
 
@@ -172,55 +154,31 @@ check_chunk <- function(x, what) {
   min(floor(x), 2^31 - 1)
 }
 
-check_yes_or_no <- function(x, what) {
-  if (isTRUE(x) || isFALSE(x)) return(x)
-  throw("argument", sprintf("%s has to be TRUE or FALSE", what))
-}
-
-check_progress <- function(x, what) {
-  if (is.null(x) || isTRUE(x) || isFALSE(x)) return(x)
-  throw("argument", sprintf("%s has to be TRUE, FALSE or NULL", what))
-}
-
 check_relay <- function(x, what) {
   if (is.function(x)) return(x)
   if (isTRUE(x)) return("ordered")
   if (isFALSE(x)) return("none")
   choices <- c("ordered", "live", "none")
   if (is.character(x)) return(check_choice(x, what, choices))
-  quoted <- paste0('"', choices, '"', collapse = ", ")
-  throw("argument", sprintf("%s has to be one of %s, or a function", what, quoted))
-}
-
-check_packages <- function(x, what) {
-  if (is.null(x)) return(character())
-  if (!is.character(x) || anyNA(x) || !all(nzchar(x))) {
-    text <- "%s has to be a character vector without NA or empty strings"
-    throw("argument", sprintf(text, what))
-  }
-  x
+  has_to_be(what, paste0(one_of(choices), ", or a function"))
 }
 
 check_globals <- function(x, what) {
-  if (isTRUE(x) || isFALSE(x)) return(x)
+  if (is_flag(x)) return(x)
   if (is.character(x) && !anyNA(x)) return(x)
-  if (!is.list(x)) {
-    text <- "%s has to be TRUE, FALSE, names of variables, or a named list of values"
-    throw("argument", sprintf(text, what))
-  }
+  if (!is.list(x)) has_to_be(what, "TRUE, FALSE, names of variables, or a named list of values")
   if (length(x) && (is.null(names(x)) || !all(nzchar(names(x)))))
     throw("argument", sprintf("%s: a list of globals has to be named", what))
   x
 }
 
 check_seed <- function(x, what) {
-  if (is.null(x) || isTRUE(x) || isFALSE(x)) return(x)
+  if (is.null(x) || is_flag(x)) return(x)
   is_seed <- is.numeric(x) && length(x) %in% c(1L, 7L) && !anyNA(x) &&
     all(abs(x) <= .Machine$integer.max)
   if (is_seed) return(x)
-  text <- paste("%s has to be TRUE, FALSE, one number,",
-                "or a value of .Random.seed of kind \"L'Ecuyer-CMRG\"")
-  throw("argument", sprintf(text, what))
+  has_to_be(what, paste("TRUE, FALSE, one number,",
+                        "or a value of .Random.seed of kind \"L'Ecuyer-CMRG\""))
 }
 
 # ---- the options of a call ----
@@ -271,7 +229,7 @@ with_session_options <- function(o, session, given, taken) {
   o$max_size <- option_number("clutch.max_size", o$max_size)
   is_set <- !vapply(session, is.null, NA)
   for (k in which(is_set & !taken$names %in% names(given))) {
-    what <- sprintf("option '%s'", taken$session[[k]])
+    what <- option_text(taken$session[[k]])
     o[taken$names[[k]]] <- list(check_option(taken$names[[k]], session[[k]], what))
   }
   o

@@ -81,8 +81,7 @@ fold_recursion <- function(calls) {
 # Data frame: name, depth (1 is the lowest), left, right (numbers of samples).
 flame_boxes <- function(calls, counts, from = NULL) {
   if (!is.null(from)) {
-    if (!is.character(from) || length(from) != 1L || is.na(from))
-      throw("argument", "`from` has to be the name of a function")
+    check_needed(from, "`from`", is.character, "the name of a function")
     at <- vapply(calls, function(v) match(from, v), 1L)
     counts[is.na(at)] <- 0L
     calls <- .mapply(function(v, k) if (is.na(k)) v else v[k:length(v)], list(calls, at), NULL)

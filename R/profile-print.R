@@ -7,8 +7,7 @@ samples_of <- function(x, node = NULL) {
   if (is.null(node)) return(x$samples)
   known <- x$nodes$node
   if (!is.numeric(node) || !length(node) || !all(node %in% known)) {
-    text <- "`node` has to be among the nodes of the profile: %s"
-    throw("argument", sprintf(text, paste(known, collapse = ", ")))
+    has_to_be("`node`", paste("among the nodes of the profile:", paste(known, collapse = ", ")))
   }
   x$samples[x$samples$node %in% node, , drop = FALSE]
 }
@@ -39,7 +38,7 @@ count_names <- function(names, counts, grown = NULL) {
 #' @rdname cluster_profile
 #' @export
 summary.clutch_profile <- function(object, by = c("function", "line", "node"), node = NULL, ...) {
-  by <- match_arg(by, c("function", "line", "node"), "by")
+  by <- check_choice(by, "`by`", c("function", "line", "node"))
   samples <- samples_of(object, node)
   counts <- stack_counts(object, samples)
   grown <- NULL

@@ -36,10 +36,8 @@
 #' stop_cluster(cl)
 #' @export
 write_profile <- function(x, file, node = NULL) {
-  if (!inherits(x, "clutch_profile"))
-    throw("argument", "`x` has to be a profile made by cluster_profile()")
-  if (!is.character(file) || length(file) != 1L || is.na(file) || !nzchar(file))
-    throw("argument", "`file` has to be the path of a file")
+  if (!inherits(x, "clutch_profile")) has_to_be("`x`", "a profile made by cluster_profile()")
+  check_needed(file, "`file`", is_filled, "the path of a file")
   samples <- samples_of(x, node)
   if (!nrow(samples)) throw("argument", "there are no samples to write")
   is_json <- grepl("[.]json$", file, ignore.case = TRUE)

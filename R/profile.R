@@ -126,15 +126,11 @@ profiled <- function(cl, is_own) {
 }
 
 profile_settings <- function(interval, session, memory) {
-  is_number <- is.numeric(interval) && length(interval) == 1L && !is.na(interval)
   # R's own Rprof() ends the process when the interval is a second or more
-  if (!is_number || interval < 0.001 || interval > 0.99)
-    throw("argument", "`interval` has to be a number of seconds, from 0.001 to 0.99")
-  for (name in c("session", "memory")) {
-    x <- get(name)
-    if (!isTRUE(x) && !isFALSE(x))
-      throw("argument", sprintf("`%s` has to be TRUE or FALSE", name))
-  }
+  is_interval <- function(x) is.numeric(x) && x >= 0.001 && x <= 0.99
+  check_needed(interval, "`interval`", is_interval, "a number of seconds, from 0.001 to 0.99")
+  check_flag(session, "`session`")
+  check_flag(memory, "`memory`")
   name <- basename(tempfile(sprintf("clutch-profile-%d-", Sys.getpid())))
   list(folder = name, interval = as.double(interval), memory = memory, session = session,
        is_sampled = profile_is_on)

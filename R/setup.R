@@ -85,7 +85,7 @@ environment(setup_here) <- baseenv()
 cluster_export <- function(cl, varlist, envir = parent.frame()) {
   cl <- cluster_or_own(cl)
   given(varlist, "varlist")
-  varlist <- check_strings(varlist, "varlist")
+  varlist <- check_strings(varlist, "`varlist`")
   values <- variables(varlist, envir, "varlist")
   call_all_nodes(cl, export_here, values, "what is exported cannot be stored")
   info <- cl[[1L]]$info

@@ -119,9 +119,7 @@ slurm <- function(nodes = NULL, each = NULL, time = NULL, ..., workers = NULL, i
                   rscript_args = character(), env = NULL, modules = NULL, setup = NULL,
                   address = NULL, listen = 0L, tls = TRUE) {
   no_others("slurm", list(...), names(formals()))
-  if (!is.logical(submit) || length(submit) != 1L) {
-    throw("argument", "`submit` has to be TRUE, FALSE or NA")
-  }
+  check_flag_or_na(submit, "`submit`")
   if (!is.null(workers)) check_alone(nodes, submit)
   allocation <- if (!isTRUE(submit) && is.null(workers)) slurm_allocation()
   if (isFALSE(submit) && is.null(allocation)) {
@@ -135,11 +133,11 @@ slurm <- function(nodes = NULL, each = NULL, time = NULL, ..., workers = NULL, i
   new_launch(
     "slurm", "slurm", sprintf("host %d of Slurm", seq_len(size$nodes)), rep(size$each, size$nodes),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
-    least = size$least, idle = if (!is.null(workers)) check_seconds(idle, "idle"),
-    job = allocation$job, time = slurm_time(time), wait = check_seconds(wait, "wait"),
+    least = size$least, idle = if (!is.null(workers)) check_seconds(idle, "`idle`"),
+    job = allocation$job, time = slurm_time(time), wait = check_seconds(wait, "`wait`"),
     options = c(slurm_option("partition", partition), slurm_option("account", account),
-                slurm_option("qos", qos), check_strings(options, "options")),
-    name = check_needed(name, "name", is_word, "one word"), folder = check_folder(folder)
+                slurm_option("qos", qos), check_strings(options, "`options`")),
+    name = check_needed(name, "`name`", is_word, "one word"), folder = check_folder(folder)
   )
 }
 
@@ -147,10 +145,10 @@ slurm <- function(nodes = NULL, each = NULL, time = NULL, ..., workers = NULL, i
 slurm_size <- function(nodes, each, allocation) {
   if (is.null(nodes)) nodes <- allocation$nodes
   if (is.null(nodes)) throw("argument", "slurm() needs `nodes` outside of an allocation")
-  check_one(nodes, "nodes", is_whole, "a number of hosts, 1 or more")
+  check_one(nodes, "`nodes`", is_whole, "a number of hosts, 1 or more")
   if (is.null(each)) each <- allocation$cores
   if (is.null(each)) each <- 1L
-  check_one(each, "each", is_whole, "a number of nodes, 1 or more")
+  check_one(each, "`each`", is_whole, "a number of nodes, 1 or more")
   if (!is.null(allocation$nodes) && nodes > allocation$nodes) {
     text <- "this allocation (job %s) has %d hosts, and `nodes` is %d"
     throw("argument", sprintf(text, allocation$job, allocation$nodes, as.integer(nodes)))
@@ -172,7 +170,7 @@ check_alone <- function(nodes, submit) {
 # Numbers of hosts, at least and at most, and of nodes on each.
 slurm_bounds <- function(workers, each) {
   if (is.null(each)) each <- 1L
-  check_one(each, "each", is_whole, "a number of nodes, 1 or more")
+  check_one(each, "`each`", is_whole, "a number of nodes, 1 or more")
   n <- length(workers)
   are_bounds <- n >= 2L && is_whole(workers) && (n == 2L || all(diff(workers) == 1)) &&
     workers[[1L]] <= workers[[n]]
@@ -204,15 +202,8 @@ slurm_allocation <- function() {
 }
 
 slurm_option <- function(name, value) {
-  check_one(value, name, is_word, "one word")
+  check_one(value, sprintf("`%s`", name), is_word, "one word")
   if (!is.null(value)) sprintf("--%s=%s", name, value)
-}
-
-check_folder <- function(folder) {
-  what <- "one folder, with its full path, that this machine and the hosts see"
-  is_path <- function(x) is.character(x) && grepl("^[/~]", x)
-  check_one(folder, "folder", is_path, what)
-  if (is.null(folder)) tools::R_user_dir("clutch", "cache") else path.expand(folder)
 }
 
 # A number of seconds, or a text with units, as Slurm writes it: "days-hours:minutes:seconds". A
@@ -220,36 +211,18 @@ check_folder <- function(folder) {
 slurm_time <- function(time) {
   if (is.null(time)) return(NULL)
   is_time <- function(x) if (is.numeric(x)) x > 0 && is.finite(x) else is.character(x)
-  check_one(time, "time", is_time, "a number of seconds, or a text such as \"2h\"")
+  check_one(time, "`time`", is_time, "a number of seconds, or a text such as \"2h\"")
   of_slurm <- "^([0-9]+-)?[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?$"
   if (is.character(time) && grepl(of_slurm, time)) return(time)
   seconds <- if (is.numeric(time)) time else seconds_of(time)
   if (is.na(seconds) || seconds == 0) { # to Slurm that is no limit
-    text <- "`time` has to be a number of seconds, or a text such as '90min', '2h', '1-12:00:00'"
-    throw("argument", text)
+    has_to_be("`time`", "a number of seconds, or a text such as '90min', '2h', '1-12:00:00'")
   }
   seconds <- ceiling(seconds)
   days <- seconds %/% 86400
   clock <- sprintf("%02d:%02d:%02d", as.integer(seconds %% 86400 %/% 3600),
                    as.integer(seconds %% 3600 %/% 60), as.integer(seconds %% 60))
   if (days > 0) sprintf("%.0f-%s", days, clock) else clock
-}
-
-check_seconds <- function(x, name) {
-  seconds <- if (is.character(x) && length(x) == 1L) seconds_of(x) else x
-  is_time <- function(x) is.numeric(x) && x > 0
-  what <- "a number of seconds, or a text such as \"90min\" or \"1d\""
-  check_needed(seconds, name, is_time, what)
-}
-
-# "1d12h", "90 min": seconds, or NA.
-seconds_of <- function(text) {
-  text <- gsub("[[:space:]]", "", text)
-  units <- c(d = 86400, h = 3600, m = 60, min = 60, s = 1, sec = 1)
-  if (!grepl("^([0-9.]+(d|h|min|m|sec|s))+$", text)) return(NA_real_)
-  parts <- regmatches(text, gregexpr("[0-9.]+[a-z]+", text))[[1L]]
-  numbers <- suppressWarnings(as.numeric(sub("[a-z]+$", "", parts)))
-  sum(numbers * units[sub("^[0-9.]+", "", parts)])
 }
 
 # ---- commands ----

@@ -1,5 +1,5 @@
 # Arguments of the socket functions, and their failures. An argument of no use is an error of class
-# "clutch_argument". Its text is that of base R's socket functions.
+# "clutch_argument", as those of checks.R. Its text is that of base R's socket functions.
 
 invalid <- function(name) throw("argument", sprintf("invalid '%s' argument", name))
 
@@ -7,28 +7,22 @@ check_socket <- function(x) {
   if (!inherits(x, "clutch_socket")) invalid("socket")
 }
 
-check_flag <- function(x, name) {
-  if (!isTRUE(x) && !isFALSE(x)) invalid(name)
+valid_flag <- function(x, name) if (is_flag(x)) x else invalid(name)
+
+valid_text <- function(x, name) if (is_string(x)) x else invalid(name)
+
+valid_address <- function(x) {
+  if (!nzchar(valid_text(x, "host"))) invalid("host")
   x
 }
 
-check_text <- function(x, name) {
-  if (!is.character(x) || length(x) != 1L || is.na(x)) invalid(name)
-  x
-}
-
-check_address <- function(x) {
-  if (!nzchar(check_text(x, "host"))) invalid("host")
-  x
-}
-
-check_real <- function(x, name, least = -Inf) {
-  if (!is.numeric(x) || length(x) != 1L || is.na(x) || x < least) invalid(name)
+valid_real <- function(x, name, least = -Inf) {
+  if (!is_number(x, least)) invalid(name)
   as.numeric(x)
 }
 
-check_whole <- function(x, name, least) {
-  x <- check_real(x, name, least)
+valid_whole <- function(x, name, least) {
+  x <- valid_real(x, name, least)
   if (x > .Machine$integer.max || x != round(x)) invalid(name)
   as.integer(x)
 }
@@ -41,7 +35,7 @@ check_sockets <- function(x) {
 # Of a wait for several sockets: seconds, or -1 for no limit.
 check_wait <- function(timeout) {
   if (is.null(timeout)) return(-1)
-  if (!is.numeric(timeout) || length(timeout) != 1L || is.na(timeout) || timeout < 0) {
+  if (!is_number(timeout, 0)) {
     throw("argument", "'timeout' must be NULL or a non-negative number")
   }
   as.numeric(timeout)

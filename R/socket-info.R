@@ -162,10 +162,10 @@ text_of_info <- function(info) {
 #' tryCatch(service_probe(ports = 0), clutch_argument = conditionMessage)
 #' @export
 service_probe <- function(host = "localhost", ports, timeout = 1) {
-  check_address(host)
+  valid_address(host)
   if (!is.numeric(ports) || anyNA(ports)) invalid("ports")
   if (any(ports < 1 | ports > 65535 | ports != round(ports))) invalid("ports")
-  timeout <- check_real(timeout, "timeout", 0)
+  timeout <- valid_real(timeout, "timeout", 0)
   ports <- as.integer(ports)
   holder <- .Call(ffi_socket_new, TRUE, Inf) # of the resolver
   on.exit(.Call(ffi_socket_drop, holder))

@@ -56,9 +56,9 @@ option_value <- function(x, name) {
   if (is.null(x)) return(NA_integer_)
   switch(name,
     no_delay = ,
-    keepalive = as.integer(check_flag(x, name)),
-    linger = check_whole(x, name, -1), # -1: off
-    check_whole(x, name, 0)
+    keepalive = as.integer(valid_flag(x, name)),
+    linger = valid_whole(x, name, -1), # -1: off
+    valid_whole(x, name, 0)
   )
 }
 
@@ -87,5 +87,5 @@ option_value <- function(x, name) {
 #' @export
 socket_timeout <- function(socket, timeout = -1) {
   check_socket(socket)
-  .Call(ffi_socket_timeout, socket, check_real(timeout, "timeout"))
+  .Call(ffi_socket_timeout, socket, valid_real(timeout, "timeout"))
 }

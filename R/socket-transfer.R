@@ -35,7 +35,7 @@
 #' @export
 socket_read <- function(socket, n = 65536, exact = FALSE) {
   check_socket(socket)
-  .Call(ffi_socket_read, socket, check_real(n, "n", 0), exact)
+  .Call(ffi_socket_read, socket, valid_real(n, "n", 0), exact)
 }
 
 #' @rdname socket_read

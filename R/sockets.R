@@ -112,7 +112,7 @@
 #' @export
 socket_listen <- function(port, host = NULL, path = NULL, backlog = NULL, reuse_address = TRUE,
                           options = socket_options(), slot = TRUE) {
-  backlog <- if (is.null(backlog)) NA_integer_ else check_whole(backlog, "backlog", 0)
+  backlog <- if (is.null(backlog)) NA_integer_ else valid_whole(backlog, "backlog", 0)
   keep <- !isTRUE(reuse_address)
   .Call(ffi_socket_listen, host, if (is.null(path)) port, path, backlog, keep, options, slot)
 }

@@ -142,7 +142,7 @@ cluster_submit_call <- function(cl, f, args = list(), .globals = TRUE, .packages
   code <- as.call(list(substitute(f), quote(...)))
   env <- parent.frame()
   fun <- function_to_call(f, env)
-  if (!is.list(args)) throw("argument", "`args` has to be a list of arguments")
+  if (!is.list(args)) has_to_be("`args`", "a list of arguments")
   called <- called_submit("cluster_submit_call", .label, substitute(f))
   if (is.null(.label) && !.Call(ffi_code_is_short, code)) .label <- text_of(code)
   o <- task_options(given_options(environment(), submit_options), submit_options)
@@ -155,8 +155,7 @@ cluster_submit_call <- function(cl, f, args = list(), .globals = TRUE, .packages
 # Not what a map would extract: a misspelt name is an error.
 function_to_call <- function(f, env) {
   if (is.function(f) || inherits(f, "formula")) return(as_task_function(f, env))
-  if (!is.character(f) || length(f) != 1L || is.na(f))
-    throw("argument", "`f` has to be a function, the name of one, or a formula")
+  check_needed(f, "`f`", is.character, "a function, the name of one, or a formula")
   named <- get0(f, envir = env, mode = "function")
   if (is.null(named)) throw("argument", sprintf("there is no function '%s'", f))
   named
@@ -409,10 +408,7 @@ task_list <- function(...) {
   tasks
 }
 
-check_timeout <- function(timeout) {
-  if (!is.numeric(timeout) || length(timeout) != 1L || is.na(timeout) || timeout < 0)
-    throw("argument", "`timeout` has to be a number of seconds")
-}
+check_timeout <- function(timeout) check_number(timeout, "`timeout`", 0, "a number of seconds")
 
 # ---- giving up ----
 

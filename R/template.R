@@ -68,15 +68,16 @@ launcher <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "s
   given(template, "template")
   is_template <- function(x) is.character(x) && grepl("{command}|{script}", x, perl = TRUE)
   what <- "one string that has {command} or {script} in it"
-  check_needed(template, "template", is_template, what)
-  check_needed(hosts, "hosts", is_whole, "a number of hosts, 1 or more")
-  check_one(cancel, "cancel", is.character, "one string")
+  check_needed(template, "`template`", is_template, what)
+  check_needed(hosts, "`hosts`", is_whole, "a number of hosts, 1 or more")
+  check_one(cancel, "`cancel`", is.character, "one string")
   new_launch(
     "template", "launcher", sprintf("host %d", seq_len(hosts)), check_each(each, hosts),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
-    template = template, secret = match_arg(secret, c("file", "stdin"), "secret"),
-    cancel = cancel, name = check_needed(name, "name", is_word, "one word"),
-    wait = if (identical(wait, 0)) 0 else check_seconds(wait, "wait"), folder = check_folder(folder)
+    template = template, secret = check_choice(secret, "`secret`", c("file", "stdin")),
+    cancel = cancel, name = check_needed(name, "`name`", is_word, "one word"),
+    wait = if (identical(wait, 0)) 0 else check_seconds(wait, "`wait`"),
+    folder = check_folder(folder)
   )
 }
 

@@ -36,9 +36,8 @@
 write_trace <- function(x, file) {
   if (is.null(x) || inherits(x, "clutch_cluster")) x <- cluster_trace(x)
   if (!inherits(x, "clutch_trace"))
-    throw("argument", "`x` has to be a trace, as cluster_trace() makes it, or a cluster")
-  if (!is.character(file) || length(file) != 1L || is.na(file) || !nzchar(file))
-    throw("argument", "`file` has to be the name of a file")
+    has_to_be("`x`", "a trace, as cluster_trace() makes it, or a cluster")
+  check_needed(file, "`file`", is_filled, "the name of a file")
   con <- base::file(file, "wb")
   on.exit(close(con))
   x <- without_negative_times(x)
