@@ -3,7 +3,8 @@
 #
 # Since version 1.4.0 later waits for descriptors, in a thread of its own. Two are given to it: that
 # of the event loop, readable when something has come from a node, and one that is signalled when a
-# task that somebody awaits has ended, or a node, whoever has found that out (src/core/tasks/wake.h).
+# task that somebody awaits has ended, or a node, whoever has found that out
+# (src/core/tasks/wake.h).
 # So nothing is polled. With earlier versions, and where the event loop has no descriptor, all is
 # looked at every 10 ms.
 #
