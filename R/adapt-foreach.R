@@ -35,8 +35,8 @@
 #'   An error of the function `.combine` is the error of the loop.
 #'
 #'   Other errors:
-#'   * `clutch_argument`: `cl` is no cluster, an option is of no use, or a variable of `.export`
-#'     does not exist.
+#'   * `clutch_argument`: `cl` is neither a cluster nor a number of nodes, an option is of no use, or
+#'     a variable of `.export` does not exist.
 #'   * `clutch_package` (`package`): \pkg{foreach} is not installed, or one of `.packages` cannot be
 #'     attached on a node.
 #' @section Options: `.options.clutch` of a loop is a list with any of
@@ -48,7 +48,9 @@
 #'     [set.seed()]. Or use package \pkg{doRNG}, whose numbers are the same with all backends.
 #'
 #'   `attachExportEnv` of `.options.snow` is known, too, for loops written for \pkg{doParallel}.
-#' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
+#' @param cl cluster made by [make_cluster()], or whole number of nodes, 1 or more: a cluster of so
+#'   many is made for the loops. It ends when `registerDoClutch()` is called again, and some time
+#'   after another backend has taken its place. `NULL`: the session's own, see [own-cluster].
 #' @return `NULL`, invisibly. `foreach::getDoParName()` gives `"clutch"` from now on,
 #'   `foreach::getDoParWorkers()` the number of nodes.
 #' @seealso [cluster_map()]
@@ -66,8 +68,12 @@
 #' @export
 registerDoClutch <- function(cl = NULL) {
   need_package("foreach", "registerDoClutch()")
-  if (!is.null(cl)) check_cluster(cl)
-  foreach::setDoPar(do_clutch, cl, about_do_clutch)
+  is_number_of_nodes <- is_number(cl, 1) && is_whole(cl)
+  if (!is.null(cl) && !is_number_of_nodes && !inherits(cl, "clutch_cluster"))
+    has_to_be("`cl`", "a cluster made by make_cluster(), or a whole number of nodes")
+  foreach::setDoPar(do_clutch, if (is_number_of_nodes) make_cluster(cl) else cl, about_do_clutch)
+  if (isTRUE(the$made_for_loops)) gc() # nobody knows the cluster that was made before: it ends
+  the$made_for_loops <- is_number_of_nodes
   invisible()
 }
 

@@ -27,6 +27,7 @@
 #   clusters     how many there were
 #   is_child     this is a forked child of a session
 #   profiling    the process that makes a profile: cluster_profile()
+#   made_for_loops    registerDoClutch() has made the cluster that is registered
 #   on_new_nodes what is told of nodes that are made for mclapply()
 #   called       what the next map is called, see job-label.R
 #   signals, s4, task_is_also see adapters.R and adapt-future.R

@@ -237,7 +237,7 @@ test_that("packages and what doParallel knows", {
 
 test_that("what is of no use is said", {
   cl <- local_backend()
-  expect_error(registerDoClutch(2), class = "clutch_argument")
+  expect_error(registerDoClutch("2"), class = "clutch_argument")
   expect_error(foreach(i = 1, .options.clutch = list(retry = 2)) %dopar% i, "no element `retry`",
                class = "clutch_argument")
   expect_error(foreach(i = 1, .options.clutch = list(2)) %dopar% i, class = "clutch_argument")
@@ -274,3 +274,22 @@ test_that("doRNG's numbers are those that it has everywhere", {
 })
 
 end_own_cluster()
+
+test_that("a number of nodes is a cluster of so many, which ends with its registration", {
+  registerDoClutch(2)
+  withr_defer(foreach::registerDoSEQ(), environment())
+  expect_identical(foreach::getDoParWorkers(), 2L)
+  of_first <- unlist(foreach(i = 1:20) %dopar% Sys.getpid())
+  expect_false(Sys.getpid() %in% of_first)
+  registerDoClutch(3)
+  expect_identical(foreach::getDoParWorkers(), 3L)
+  expect_true(eventually(!any(alive(unique(of_first)))))
+  of_second <- unlist(foreach(i = 1:30) %dopar% Sys.getpid())
+  foreach::registerDoSEQ()
+  gc()
+  expect_true(eventually(!any(alive(unique(of_second)))))
+  for (bad in list(0, 1.5, "2", c(1, 2), NA)) {
+    expect_error(registerDoClutch(bad), "a cluster made by make_cluster\\(\\), or a whole number",
+                 class = "clutch_argument")
+  }
+})
