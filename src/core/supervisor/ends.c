@@ -108,8 +108,9 @@ static void put_folder_away(clu_supervisor *sv, const clu_sv_node *nd) {
   }
 }
 
-/* The kernel tells how often it has killed, and not whom: each kill explains one death. */
-static int may_be_oom(clu_supervisor *sv, const clu_exit *how) {
+/* Whether a kill by the kernel explains this death. The kernel tells how often it has killed, and
+ * not whom: each kill explains one death, and is counted here. */
+static int attribute_oom_kill(clu_supervisor *sv, const clu_exit *how) {
   if (!sv->oom_file || !how->by_signal || how->code != CLU_SIG_KILL) return 0;
   if (clu_os_count_in_file(sv->oom_file, "oom_kill") <= sv->oom_kills) return 0;
   sv->oom_kills++;
@@ -128,7 +129,9 @@ int clu_supervisor_count_oom(clu_supervisor *sv, const char *file) {
 static void tell_end(clu_supervisor *sv, const clu_sv_node *nd, const clu_exit *how) {
   unsigned char body[28];
   uint64_t begun = nd->pid ? clu_claim_first(&sv->shared->claim[nd->slot]) : 0;
-  unsigned memory = nd->over_limit ? CLU_OVER_LIMIT : may_be_oom(sv, how) ? CLU_MAY_BE_OOM : 0;
+  unsigned memory = nd->over_limit                ? CLU_OVER_LIMIT
+                    : attribute_oom_kill(sv, how) ? CLU_MAY_BE_OOM
+                                                  : 0;
   clu_put32(body, (uint32_t)how->by_signal);
   clu_put32(body + 4, (uint32_t)how->code);
   clu_put32(body + 8, memory);

@@ -13,7 +13,8 @@
 
 void clu_engines_back_at_once(clu_engines *all) { all->back_at_once = 1; }
 
-static int is_urgent(void *self) {
+/* Takes note that the owner comes back at once, if it has said so. */
+static int take_urgent(void *self) {
   clu_engines *all = self;
   if (all->back_at_once) {
     all->back_at_once = 0;
@@ -83,7 +84,7 @@ static int64_t work(void *self) {
     some = 1;
   }
   for (clu_engine *t = all->first; t; t = t->next) drive(t);
-  if (!is_urgent(all)) return -1;
+  if (!take_urgent(all)) return -1;
   if (some)
     all->wait = FIRST_WAIT;
   else
@@ -92,7 +93,7 @@ static int64_t work(void *self) {
 }
 
 clu_turns_work clu_engines_work(clu_engines *all) {
-  clu_turns_work w = {is_urgent, due, work, clu_session_loop(all->session), all};
+  clu_turns_work w = {take_urgent, due, work, clu_session_loop(all->session), all};
   if (!all->wait) all->wait = FIRST_WAIT;
   return w;
 }

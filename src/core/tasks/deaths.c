@@ -4,7 +4,7 @@
 
 #include "core/tasks/engine-private.h"
 
-static int has_room_for_death(clu_engine *t) {
+static int reserve_death(clu_engine *t) {
   size_t cap = 2 * t->deaths.cap;
   clu_death *more;
   if (t->deaths.n < t->deaths.cap) return 1;
@@ -50,9 +50,10 @@ static void see_death(clu_engine *t, clu_task_node *at) {
   clu_engine_tell_all(t);
 }
 
-/* Whether all is known of its end that matters: one that had too much is not tried again, and what
- * one of another host had not begun is nobody's death. */
-static int is_end_clear(const clu_engine *t, clu_task_node *at, int may_wait) {
+/* Finds out what matters of its end, which takes a second at most, and returns whether it is known:
+ * one that had too much is not tried again, and what one of another host had not begun is nobody's
+ * death. */
+static int settle_end(const clu_engine *t, clu_task_node *at, int may_wait) {
   if (!at->node || (t->limits.bytes == 0 && !clu_node_is_relayed(at->node))) return 1;
   if (may_wait) clu_node_await_end(at->node);
   if (may_wait || clu_node_end_known(at->node)) return 1;
@@ -99,7 +100,7 @@ void clu_engine_see_deaths(clu_engine *t, int may_wait) {
   for (int i = 0; i < t->n; i++) {
     clu_task_node *at = &t->nodes[i];
     if (!at->id || (at->node && clu_node_is_open(at->node))) continue;
-    if (!is_end_clear(t, at, may_wait)) {
+    if (!settle_end(t, at, may_wait)) {
       t->deaths.may_be = 1;
       continue;
     }
@@ -107,7 +108,7 @@ void clu_engine_see_deaths(clu_engine *t, int may_wait) {
       t->deaths.unclear = t->deaths.may_be = 1;
       continue;
     }
-    if (!has_room_for_death(t)) { /* next time: the caller has to hear of it */
+    if (!reserve_death(t)) { /* next time: the caller has to hear of it */
       t->deaths.may_be = 1;
       return;
     }

@@ -34,8 +34,8 @@ static void thin(clu_memory_history *h) {
   h->slower = h->slower ? 2 * h->slower : 2;
 }
 
-/* Whether there is room for one more. */
-static int has_room(clu_memory_history *h) {
+/* Makes room for one more. 0: there is none. */
+static int reserve_sample(clu_memory_history *h) {
   size_t most = MOST_SAMPLES > 4 * (size_t)h->nnodes ? MOST_SAMPLES : 4 * (size_t)h->nnodes;
   size_t cap = h->cap ? 2 * h->cap : 256;
   clu_memory_sample *more;
@@ -77,7 +77,8 @@ static void sample(clu_memory_history *h, int i, clu_pid pid, int exactly) {
   uint64_t now = clu_os_now();
   int64_t own;
   clu_memory_sample *s;
-  if (pid <= 0 || (own = own_memory(&h->nodes[i], pid, now, exactly)) < 0 || !has_room(h)) return;
+  if (pid <= 0 || (own = own_memory(&h->nodes[i], pid, now, exactly)) < 0 || !reserve_sample(h))
+    return;
   s = &h->samples[h->n++];
   s->at = now;
   s->own = own;
@@ -85,7 +86,8 @@ static void sample(clu_memory_history *h, int i, clu_pid pid, int exactly) {
   s->round = h->round;
 }
 
-static int is_ready(clu_memory_history *h, int n) {
+/* Makes what it has of each node, the first time. 0: without memory. */
+static int make_ready(clu_memory_history *h, int n) {
   if (!h->nodes && n > 0) {
     h->nodes = calloc((size_t)n, sizeof *h->nodes);
     h->nnodes = h->nodes ? n : 0;
@@ -95,7 +97,7 @@ static int is_ready(clu_memory_history *h, int n) {
 
 void clu_memory_history_next(clu_memory_history *h, int n, clu_memory_pid *pid, const void *of) {
   uint64_t began = clu_os_now(), pause, least;
-  if (!is_ready(h, n)) return;
+  if (!make_ready(h, n)) return;
   sample(h, h->next, pid(of, h->next), 0);
   if (++h->next == h->nnodes) {
     h->next = 0;
@@ -107,7 +109,7 @@ void clu_memory_history_next(clu_memory_history *h, int n, clu_memory_pid *pid, 
 }
 
 void clu_memory_history_all(clu_memory_history *h, int n, clu_memory_pid *pid, const void *of) {
-  if (!is_ready(h, n)) return;
+  if (!make_ready(h, n)) return;
   if (h->next > 0) h->round++;
   for (int i = 0; i < h->nnodes; i++) sample(h, i, pid(of, i), 1);
   h->next = 0;

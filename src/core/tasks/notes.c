@@ -9,7 +9,7 @@
 
 /* ---- notes ---- */
 
-static int has_room_for_note(clu_engine *t) {
+static int reserve_note(clu_engine *t) {
   size_t cap = t->notes.cap ? 2 * t->notes.cap : 16;
   clu_note *more;
   if (t->notes.n < t->notes.cap) return 1;
@@ -24,7 +24,7 @@ static int has_room_for_note(clu_engine *t) {
 void clu_engine_note(clu_engine *t, int what, int node, const clu_task_job *j, uint64_t task,
                      uint32_t attempt) {
   clu_note *x;
-  if (!has_room_for_note(t)) return;
+  if (!reserve_note(t)) return;
   x = &t->notes.list[t->notes.n++];
   x->what = what;
   x->node = node;

@@ -15,9 +15,10 @@
 
 /* ---- decisions are carried out ---- */
 
-/* Whether a node has had its grace since its interrupt was there, and has not answered, as far as
- * its host knows: where the connection stood still, both may be on their way. */
-static int is_overdue(clu_node *nd, clu_task_node *at, uint64_t head) {
+/* Asks its host whether a node has answered, and returns whether it has had its grace since its
+ * interrupt was there and has not, as far as the host knows: where the connection stood still, both
+ * may be on their way. */
+static int ask_overdue(clu_node *nd, clu_task_node *at, uint64_t head) {
   if (clu_node_is_interrupted(nd)) return 0;
   if (at->asked == head) return 1;
   at->asked = head;
@@ -49,7 +50,7 @@ int clu_engine_act(clu_engine *t, int may_send) {
       clu_node_interrupt(nd, a.seq);
     } else if (nd && a.what == CLU_ACT_TAKE_BACK) {
       clu_node_take_back(nd, a.seq);
-    } else if (nd && is_overdue(nd, &t->nodes[a.node], clu_sched_node_head(t->sched, a.node))) {
+    } else if (nd && ask_overdue(nd, &t->nodes[a.node], clu_sched_node_head(t->sched, a.node))) {
       clu_task_node_kill(nd, &t->nodes[a.node], CLU_KILL_NO_REACTION);
     } else if (nd) {
       clu_sched_unkilled(t->sched, &a);
