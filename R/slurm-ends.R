@@ -46,9 +46,11 @@ ask_end_of_host <- function(info, k, may_be_ending) {
     end <- end_said_by_slurm(info, k)
     is_over <- host_has_ended(info$servers[[k]])
     is_ending <- identical(end, "ending")
-    if (!is.null(end) && !is_ending) break
+    # srun says first that a process was killed, and why it was a moment later
+    is_vague <- is.list(end) && end$cause == "ended"
+    if (!is.null(end) && !is_ending && !is_vague) break
     # of a job that goes on only a step may have ended, or nothing but this node
-    most <- if (is_ending) 5 else if (may_be_ending || is_over) 1 else 0
+    most <- if (is_ending) 5 else if (is_vague || may_be_ending || is_over) 1 else 0
     if (clock() >= began + most) break
     Sys.sleep(0.1)
   }

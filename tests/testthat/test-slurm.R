@@ -191,6 +191,25 @@ ended_in_map <- function(cl, deed, ..., env = parent.frame()) {
   tryCatch(cluster_map(cl, 1:8, function(i) Sys.sleep(60), .chunk = 1, ...), error = identity)
 }
 
+test_that("what srun says of a process that was killed is not the last word", {
+  ask <- clutch:::ask_end_of_host
+  said <- list(list(cause = "ended", text = "srun says Killed"),
+               list(cause = "cancelled", text = "it was cancelled"))
+  asked <- 0L
+  environment(ask) <- list2env(list(
+    end_said_by_slurm = function(info, k) {
+      asked <<- asked + 1L
+      said[[min(asked, length(said))]]
+    },
+    host_has_ended = function(server) TRUE,
+    name_of_host = function(info, k) "n1"
+  ), parent = asNamespace("clutch"))
+  expect_identical(ask(new.env(), 1L, TRUE)$cause, "cancelled")
+  asked <- 0L
+  said <- said[1L] # it is, where nothing else comes
+  expect_identical(ask(new.env(), 1L, TRUE)$cause, "ended")
+})
+
 test_that("an allocation or a step that is cancelled: the errors of its tasks say so", {
   needs_slurm()
   job <- in_allocation("-N2", "--ntasks-per-node=1", "-c4")
