@@ -35,8 +35,8 @@
 #'   An error of the function `.combine` is the error of the loop.
 #'
 #'   Other errors:
-#'   * `clutch_argument`: `cl` is neither a cluster nor a number of nodes, an option is of no use, or
-#'     a variable of `.export` does not exist.
+#'   * `clutch_argument`: `cl` is neither a cluster nor a number of nodes, an option is of no use,
+#'     or a variable of `.export` does not exist.
 #'   * `clutch_package` (`package`): \pkg{foreach} is not installed, or one of `.packages` cannot be
 #'     attached on a node.
 #' @section Options: `.options.clutch` of a loop is a list with any of
