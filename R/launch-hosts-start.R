@@ -171,8 +171,8 @@ set_up_hosts <- function(info, of, left) {
 # Settings as of fork_settings(), for the environment that is there.
 settings_on_host <- function(info, k) {
   host <- info$servers[[k]]$report$host
-  share <- as.character(max(1L, host$cores %/% info$launch$each[[k]]))
-  env <- c(thread_env(host$cores, info$launch$each[[k]]), CLUTCH_NODE_CORES = share)
+  each <- info$launch$each[[k]]
+  env <- c(thread_env(host$cores, each), told_env(host$cores, each))
   env[names(info$node_env)] <- info$node_env
   list(
     env_set = env, env_unset = character(), wd = ".", session = 0L, umask = host$umask,

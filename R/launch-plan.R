@@ -88,21 +88,28 @@ effective_env <- function(env) {
 # The variables from which libraries take their number of threads, for one of `n` nodes that share
 # these cores. Package data.table takes half of the cores at the most, as it does by itself.
 thread_env <- function(cores, n) {
-  share <- max(1L, cores %/% n)
+  share <- share_of(cores, n)
   env <- structure(rep(as.character(share), length(thread_variables)), names = thread_variables)
   c(env, R_DATATABLE_NUM_THREADS = as.character(max(1L, min(share, cores %/% 2L))))
+}
+
+share_of <- function(cores, n) max(1L, cores %/% n)
+
+# The variables that tell such a node of its share, and of option clutch.wait_awake.
+told_env <- function(cores, n) {
+  asleep <- if (!option_flag("clutch.wait_awake", TRUE)) c(CLUTCH_WAIT_AWAKE = "0")
+  c(CLUTCH_NODE_CORES = as.character(share_of(cores, n)), asleep)
 }
 
 # The environment of `n` nodes that share this machine's cores.
 share_env <- function(env, n) {
   cores <- available_cores()
-  share <- as.character(max(1L, cores %/% n))
   threads <- thread_env(cores, n)
   free <- names(threads)[is.na(env[names(threads)])]
   env[free] <- threads[free]
-  env["CLUTCH_NODE_CORES"] <- share
+  told <- told_env(cores, n)
+  env[names(told)] <- told
   env["CLUTCH_BUDGET"] <- as.character(budget_size(cores))
-  if (!option_flag("clutch.wait_awake", TRUE)) env["CLUTCH_WAIT_AWAKE"] <- "0"
   env
 }
 

@@ -45,6 +45,34 @@ runs_still <- function(pids) {
   !is.na(program) & nzchar(program)
 }
 
+# ---- a process, where the system has /proc ----
+
+# A number that it tells in its stat, by its place there: 4 the parent, 10 page faults that need no disk, 11 those of children
+of_process <- function(pid, field) {
+  fields <- strsplit(sub(".*\\) ", "", readLines(file.path("/proc", pid, "stat"), warn = FALSE)), " ")[[1L]]
+  as.numeric(fields[[field - 2L]]) # the first two are the number and the name
+}
+memory_mb <- function(pid, what) {
+  lines <- grep(paste0("^", what), readLines(file.path("/proc", pid, "smaps_rollup")), value = TRUE)
+  sum(as.numeric(gsub("[^0-9]", "", lines))) / 1024
+}
+# MB that process `pid` reads or writes meanwhile; NA where the system does not tell
+touched_mb <- function(pid, expr) {
+  clear <- file.path("/proc", pid, "clear_refs")
+  told <- file.access(clear, 2L) == 0L && !inherits(try(writeLines("1", clear), silent = TRUE), "try-error")
+  force(expr)
+  if (told) memory_mb(pid, "Referenced") else NA_real_
+}
+
+# A job `n` times, on a node: its seconds, and those in collections
+timed_job <- function(f, n) {
+  collecting <- gc.time()[[3L]]
+  began <- as.numeric(Sys.time())
+  for (i in seq_len(n)) f(i)
+  c(as.numeric(Sys.time()) - began, gc.time()[[3L]] - collecting)
+}
+environment(timed_job) <- globalenv()
+
 show <- function(table, file) {
   print(table, row.names = FALSE, digits = 3)
   cat("\n")

@@ -10,10 +10,6 @@ if (!file.exists("/proc/self/stat")) stop("needs /proc", call. = FALSE)
 reps <- repetitions(5L)
 n <- as.integer(option("nodes", "4"))
 
-of_process <- function(pid, field) {
-  fields <- strsplit(sub(".*\\) ", "", readLines(file.path("/proc", pid, "stat"), warn = FALSE)), " ")[[1L]]
-  as.numeric(fields[[field - 2L]]) # the first two are the number and the name
-}
 faults <- function(pids) vapply(pids, of_process, 1, 10L)
 parent <- function(pid) of_process(pid, 4L)
 raw <- list()

@@ -22,20 +22,6 @@ measures <- list(
   "no rehearsal" = c("R/node-main.R", "if (settles) rehearse()", ""))
 
 # ---- one variant: figures of one process, one "name value" a line ----
-of_process <- function(pid, field) {
-  fields <- strsplit(sub(".*\\) ", "", readLines(file.path("/proc", pid, "stat"), warn = FALSE)), " ")[[1L]]
-  as.numeric(fields[[field - 2L]])
-}
-own_mb <- function(pid) {
-  lines <- grep("^Private", readLines(file.path("/proc", pid, "smaps_rollup")), value = TRUE)
-  sum(as.numeric(gsub("[^0-9]", "", lines))) / 1024
-}
-touched_mb <- function(pid, expr) {
-  writeLines("1", file.path("/proc", pid, "clear_refs"))
-  force(expr)
-  line <- grep("^Referenced", readLines(file.path("/proc", pid, "smaps_rollup")), value = TRUE)
-  as.numeric(gsub("[^0-9]", "", line)) / 1024
-}
 job_of <- function(name) {
   for (e in parse("bench/work-on-a-node.R")) {
     if (is.call(e) && identical(e[[1L]], quote(`<-`)) && identical(e[[2L]], as.name(name))) f <- eval(e, globalenv())
@@ -43,14 +29,6 @@ job_of <- function(name) {
   environment(f) <- globalenv()
   f
 }
-timed <- function(f, n) {
-  collecting <- gc.time()[[3L]]
-  began <- as.numeric(Sys.time())
-  for (i in seq_len(n)) f(i)
-  c(as.numeric(Sys.time()) - began, gc.time()[[3L]] - collecting)
-}
-environment(timed) <- globalenv()
-
 figures <- function() {
   out <- c()
   out[["start of 64 nodes, cold (ms)"]] <- 1000 * seconds(cl <- make_cluster(64))
@@ -62,7 +40,7 @@ figures <- function() {
   pids <- cluster_status(cl)$pid
   clusterCall(cl, Sys.getpid)
   out[["faults, first answer"]] <- stats::median(vapply(pids, of_process, 1, 10L))
-  out[["own MB, idle"]] <- stats::median(vapply(pids, own_mb, 1))
+  out[["own MB, idle"]] <- stats::median(vapply(pids, memory_mb, 1, "Private"))
   before <- vapply(pids, of_process, 1, 10L)
   cluster_map(cl, 1:100, identity)
   out[["faults, first map"]] <- stats::median(vapply(pids, of_process, 1, 10L) - before)
@@ -72,14 +50,14 @@ figures <- function() {
   for (j in names(jobs)) {
     f <- job_of(j)
     both <- list(clutch = make_cluster(1), base = makeCluster(1))
-    run <- function(who, n) clusterCall(both[[who]], timed, f, n)[[1L]]
+    run <- function(who, n) clusterCall(both[[who]], timed_job, f, n)[[1L]]
     for (k in 1:2) for (who in sample(names(both))) run(who, 2L * jobs[[j]])
     x <- sapply(1:8, function(k) sapply(sample(names(both)), run, jobs[[j]])[, names(both)])
     out[[paste(j, "time")]] <- min(x[1L, ]) / min(x[3L, ])
     out[[paste(j, "collecting")]] <- sum(x[2L, ]) / sum(x[4L, ])
     touched <- sapply(both, function(cl) {
       pid <- clusterCall(cl, Sys.getpid)[[1L]]
-      stats::median(replicate(7L, touched_mb(pid, clusterCall(cl, timed, f, jobs[[j]] %/% 3L))))
+      stats::median(replicate(7L, touched_mb(pid, clusterCall(cl, timed_job, f, jobs[[j]] %/% 3L))))
     })
     out[[paste(j, "touched")]] <- touched[["clutch"]] / touched[["base"]]
     for (cl in both) stopCluster(cl)

@@ -56,33 +56,13 @@ kinds <- list(
 only <- strsplit(option("only", ""), ",")[[1L]]
 if (length(only)) kinds <- kinds[vapply(names(kinds), function(k) any(startsWith(k, only)), NA)]
 
-timed <- function(f, n) {
-  collecting <- gc.time()[[3L]]
-  began <- as.numeric(Sys.time())
-  for (i in seq_len(n)) f(i)
-  c(as.numeric(Sys.time()) - began, gc.time()[[3L]] - collecting)
-}
-environment(timed) <- globalenv()
-
-# MB that process `pid` reads or writes meanwhile; NA where the system does not tell
-touched_mb <- function(pid, expr) {
-  clear <- file.path("/proc", pid, "clear_refs")
-  told <- file.access(clear, 2L) == 0L && !inherits(try(writeLines("1", clear), silent = TRUE), "try-error")
-  force(expr)
-  if (told) memory_mb(pid, "Referenced") else NA_real_
-}
-memory_mb <- function(pid, what) {
-  lines <- readLines(file.path("/proc", pid, "smaps_rollup"))
-  as.numeric(gsub("[^0-9]", "", grep(paste0("^", what), lines, value = TRUE))) / 1024
-}
-
 # One cluster of each kind. They take turns at every run, so that a busy machine is busy for all of them.
 measure <- function(job) {
   clusters <- Filter(Negate(is.null), lapply(kinds, function(start) start(job)))
   on.exit(for (cl in clusters) stopCluster(cl))
   pids <- lapply(clusters, function(cl) clusterCall(cl, Sys.getpid)[[1L]])
   for (cl in clusters) clusterSetRNGStream(cl, 1)
-  run <- function(k, n) clusterCall(clusters[[k]], timed, job$f, n)[[1L]]
+  run <- function(k, n) clusterCall(clusters[[k]], timed_job, job$f, n)[[1L]]
   names <- names(clusters)
   in_turn <- function(times, f) {
     rounds <- lapply(seq_len(times), function(i) sapply(sample(names), f, simplify = FALSE)[names])
@@ -102,14 +82,14 @@ measure <- function(job) {
 # nowhere and which nobody looks at.
 of_element <- function(n, timed, f) timed(f, n)
 environment(of_element) <- globalenv()
-in_map <- function(cl, job, ...) cluster_map(cl, list(job$n), of_element, timed = timed, f = job$f, ...)[[1L]]
+in_map <- function(cl, job, ...) cluster_map(cl, list(job$n), of_element, timed = timed_job, f = job$f, ...)[[1L]]
 extras <- list(
-  "a call" = function(cl, job) clusterCall(cl, timed, job$f, job$n)[[1L]],
+  "a call" = function(cl, job) clusterCall(cl, timed_job, job$f, job$n)[[1L]],
   "an element of a map" = function(cl, job) in_map(cl, job),
   "the same, .relay = \"none\"" = function(cl, job) in_map(cl, job, .relay = "none"),
   "the same, .fresh = TRUE" = function(cl, job) in_map(cl, job, .fresh = TRUE),
   "a task, asked for its R calls 20 times a second" = function(cl, job) {
-    task <- cluster_submit_call(cl, timed, list(job$f, job$n))
+    task <- cluster_submit_call(cl, timed_job, list(job$f, job$n))
     while (!resolved(task)) {
       cluster_stacks(cl, 0.05)
       Sys.sleep(0.05)
@@ -119,7 +99,7 @@ extras <- list(
 measure_extras <- function(job) {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
-  for (k in 1:3) clusterCall(cl, timed, job$f, job$n)
+  for (k in 1:3) clusterCall(cl, timed_job, job$f, job$n)
   one <- function() vapply(sample(extras), function(run) run(cl, job)[[1L]], 1)[names(extras)]
   apply(vapply(1:7, function(k) one(), numeric(length(extras))), 1L, min)
 }

@@ -187,6 +187,8 @@ test_that("without option clutch.wait_awake session and nodes sleep while they w
   needs("proc")
   old <- options(clutch.wait_awake = FALSE)
   on.exit(options(old))
+  # nodes of this machine and of others are told so
+  expect_identical(clutch:::told_env(4L, 2L), c(CLUTCH_NODE_CORES = "2", CLUTCH_WAIT_AWAKE = "0"))
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl), add = TRUE)
   expect_true(works(cl))
