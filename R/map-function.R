@@ -60,10 +60,11 @@ extractor <- function(path) {
 
 # The same function, whose value does not travel back.
 function_walk <- function(f) {
-  walk <- function(..x, ...) {
+  walk <- function(..x, ...) NULL
+  body(walk) <- quote({
     .f(..x, ...)
     NULL
-  }
+  })
   with_function(walk, f)
 }
 

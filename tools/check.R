@@ -31,6 +31,10 @@ known <- list(
       "after the fork by cli's own routines, which it has no function for (see R/programs.R)"
     )
   ),
+  c(
+    "installed size",
+    "the compiled code has debugging symbols, as R's own settings here ask for: 0.8 MB without"
+  ),
   c("New submission|^Maintainer: ", "who maintains it; it is not on CRAN"),
   c(
     "R_TempDir",
@@ -59,8 +63,8 @@ args <- commandArgs(TRUE)
 root <- getwd()
 brief <- "brief" %in% args
 files <- sub("^test-(.*)\\.R$", "\\1", list.files("tests/testthat", "^test-.*\\.R$"))
-known <- utils::read.table("tools/test-seconds", col.names = c("file", "seconds"))
-short <- setdiff(files, known$file[known$seconds >= 5])
+times <- utils::read.table("tools/test-seconds", col.names = c("file", "seconds"))
+short <- setdiff(files, times$file[times$seconds >= 5])
 result <- if (startsWith(args[1L], "/")) args[1L] else file.path(root, args[1L])
 out <- file.path(root, ".build", "check")
 unlink(out, recursive = TRUE)
