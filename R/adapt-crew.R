@@ -1,6 +1,6 @@
 # Workers of package crew on nodes of ours. A launcher of crew is told a call and how many processes
-# are to make it; each is a program (programs.R). crew itself replaces workers that it misses, so
-# these are not kept.
+# are to make it; each is a program (launch-programs.R). crew itself replaces workers that it
+# misses, so these are not kept.
 #
 # the$crew: a list of what was launched; what has ended is forgotten at the next launch.
 # the$crew_launcher: the class, made when it is first of use.

@@ -154,7 +154,7 @@ submit_future <- function(cl, data, collect_garbage, hear, called) {
   submit(tasks_of(cl), run_future, needs, o, "a future", NULL, list(data, collect_garbage))
 }
 
-# What it is called: see job-label.R.
+# What it is called: see task-job-label.R.
 called_future <- function(future) {
   label <- future$label
   is_labelled <- is_filled(label)

@@ -2,9 +2,9 @@
 # added.
 #
 # A kind is a list of functions and values, made by new_host_kind(), which has the defaults: a kind
-# says what is different. `x` is a description of hosts.R, `info` the plan of a cluster, whose
-# element `kind` this list is, `k` the number of a host, `launch` one of commands(), `command` what
-# was run for the host, an element of info$commands.
+# says what is different. `x` is a description of hosts-describe.R, `info` the plan of a cluster,
+# whose element `kind` this list is, `k` the number of a host, `launch` one of commands(), `command`
+# what was run for the host, an element of info$commands.
 #
 #   by                  what starts the hosts, for people
 #   has_names           TRUE: the hosts are known by their names before they have come
@@ -37,8 +37,8 @@
 #
 # While the cluster is there:
 #   attend(t)           the cluster gets its scheduler: what hosts want of each of its turns, see
-#                       manager_of() in tasks.R; NULL: nothing
-# and where it may grow, see resize.R:
+#                       manager_of() in task-jobs.R; NULL: nothing
+# and where it may grow, see slurm-resize.R:
 #   ask(info)           finds out about the jobs of hosts that were asked for
 #   waits_too_long(info, k)  says so, where a host has waited in a queue for too long; or NULL
 #   began(info, k)      when the host's job was seen not to wait any more, by clock(); or NULL

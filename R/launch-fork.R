@@ -2,7 +2,7 @@
 # (strategy "spawn") where a fork would not do.
 #
 # The start of forked nodes, in order:
-#   - server_for() (fork-server.R) returns a fork server that fits, or starts one.
+#   - server_for() (launch-fork-server.R) returns a fork server that fits, or starts one.
 #   - SETUP. The server attaches the packages, counts the threads that each starts, prepares its
 #     heap (settle_memory()), and answers READY with the descriptor of the shared memory. If a
 #     package has started threads, the launcher drops this server and uses strategy "spawn".
@@ -27,9 +27,9 @@ fork_launcher <- function() {
 #   server               the server, once there is one
 #   number               which settings it has applied
 #   sent                 of a server that starts: which it was sent already
-#   end_of_server        why a node has ended with the server, see deaths.R
+#   end_of_server        why a node has ended with the server, see launch-deaths.R
 #   lost_servers         of earlier ones: how they ended, by pid
-#   keep                 of nodes that run programs, see programs.R
+#   keep                 of nodes that run programs, see launch-programs.R
 plan_forked <- function(request) {
   elsewhere <- Filter(Negate(is_this_machine), unique(host_names(request$hosts)))
   if (length(elsewhere)) {
@@ -165,9 +165,9 @@ throw_preload_threads <- function(who) {
   throw("start", sprintf(text, who))
 }
 
-# Of nodes that run programs (programs.R), where these are new R processes. What their server has
-# loaded they do not have. One that is started again has the environment of its server: where that
-# may happen the server has no settings of others.
+# Of nodes that run programs (launch-programs.R), where these are new R processes. What their server
+# has loaded they do not have. One that is started again has the environment of its server: where
+# that may happen the server has no settings of others.
 spec_of_programs <- function(info) {
   info$spec$load <- NULL
   if (info$keep) info$spec$own <- tempfile("")

@@ -1,8 +1,8 @@
 # The signature of all maps.
 #
 # An option of the maps is added here: all maps get the argument, and options() and the scheduler
-# the default. Its check is added to check_option() in options.R, and its text to the help page of
-# cluster_map().
+# the default. Its check is added to check_option() in map-options.R, and its text to the help page
+# of cluster_map().
 
 # What each map has besides the cluster, its vectors, the function and constants of the function.
 map_arguments <- alist(

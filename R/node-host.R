@@ -2,9 +2,9 @@
 # two processes, the relay to the session and that host's fork server.
 #
 # Some command runs host_main() and passes it settings by standard input. It ends its watcher
-# (watcher.R) and forks: the parent becomes the relay (src/core/link/far.h), the child that host's
-# fork server. The relay connects to the session's listener: TLS, then the handshake of TCP nodes,
-# then the link. When the relay dies, its fork server follows it.
+# (start-watcher.R) and forks: the parent becomes the relay (src/core/link/far.h), the child that
+# host's fork server. The relay connects to the session's listener: TLS, then the handshake of TCP
+# nodes, then the link. When the relay dies, its fork server follows it.
 
 # `file`: with the settings, see host_settings_text().
 host_main <- function(file = "stdin") {

@@ -276,7 +276,7 @@ forked_node_begin <- function(unused) {
   if (isTRUE(the_node$announce)) announce()
 }
 
-# ---- programs, see programs.R ----
+# ---- programs, see launch-programs.R ----
 
 # In the fork server: of nodes that run programs the settings are kept as long as one of these nodes
 # may be started again, which may be when those of another cluster are in force.

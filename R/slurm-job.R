@@ -1,6 +1,6 @@
 # What Slurm says of a job, and jobs that wait in a queue.
 #
-# In the plan of a cluster, besides what launch-hosts-start.R says:
+# In the plan of a cluster, besides what hosts-start.R says:
 #   jobs      the jobs that were submitted, as far as they are known, by the number of their first
 #             host as text: list(number, began, started, fields). `began`: when it was submitted, by
 #             clock(); `started`: when it was first seen not to wait any more; `fields`: as of

@@ -1,5 +1,5 @@
 # Arguments of the socket functions, and their failures. An argument of no use is an error of class
-# "clutch_argument", as those of checks.R. Its text is that of base R's socket functions.
+# "clutch_argument", as those of base-checks.R. Its text is that of base R's socket functions.
 
 invalid <- function(name) throw("argument", sprintf("invalid '%s' argument", name))
 

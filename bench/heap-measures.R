@@ -9,9 +9,9 @@ suppressPackageStartupMessages({library(parallel); library(clutch)})
 # ---- the measures: file, what stands there, what stands there in the variant ----
 measures <- list(
   "as it is" = NULL,
-  "room: R's own" = c("R/launch-plan.R", "cells <- round(min(650000 + 0.13 * code, 2e7))", "cells <- 350000"),
-  "room: 1,000,000" = c("R/launch-plan.R", "650000 + 0.13 * code", "1000000 + 0.13 * code"),
-  "no early collection" = c("R/default-packages.R", "if (forks) collect_early()", ""),
+  "room: R's own" = c("R/plan-new.R", "cells <- round(min(650000 + 0.13 * code, 2e7))", "cells <- 350000"),
+  "room: 1,000,000" = c("R/plan-new.R", "650000 + 0.13 * code", "1000000 + 0.13 * code"),
+  "no early collection" = c("R/start-packages.R", "if (forks) collect_early()", ""),
   "full collection at the end" = c("R/node-main.R", "if (settles) settle_memory(is_larger)",
                                    "if (settles) settle_memory(TRUE)"),
   "cells not used up" = c("src/r/node/rehearse.c", "use_up_cells(lengths[k], &cells);", "(void)use_up_cells;"),

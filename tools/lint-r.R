@@ -12,13 +12,13 @@
 
 most <- c(columns = 100L, file = 500L, fun = 60L)
 
-# What functions share, see R/state.R
+# What functions share, see R/base-state.R
 environments <- c("the", "the_node")
 
 # The files of kinds of hosts, and of clusters that grow, which only kinds have. hosts-by-name.R
 # calls hosts() as users do.
-kind_files <- c("hosts-ssh", "hosts-slurm", "slurm", "slurm-job", "slurm-ends", "template",
-                "resize", "resize-hosts")
+kind_files <- c("hosts-ssh", "hosts-template", "slurm-kind", "slurm-describe", "slurm-job",
+                "slurm-ends", "slurm-resize", "slurm-resize-hosts")
 may_name_kinds <- c("hosts-kinds", "hosts-by-name", kind_files)
 
 # ---- reading ----

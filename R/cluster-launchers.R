@@ -1,0 +1,45 @@
+# Launchers: what starts the nodes of a cluster, and how another one is added.
+#
+# A launcher is a list of functions. The plan, `info`, is an environment that all nodes of a cluster
+# share. It is made from a request, see check_request(), and names its launcher.
+#   plan(request)                 the plan; starts nothing
+#   show(info)                    lines of text: what start() would run
+#   start(info, ranks, left)      handles of nodes with these ranks, ready, or an error and nothing
+#                                 left running; `left()` tells how many seconds there are
+#   complete(cl, left)            the cluster with what it needs besides handles; may be NULL
+#   replace(info, rank, seconds)  handle of one node anew, ready, or an error
+#   begin(info, rank)             the same, under way when it returns, see begin_tcp()
+#   end(info, ranks)              these nodes were stopped; may be NULL
+#   attend(t)                     the cluster gets its scheduler: what its hosts want of each turn,
+#                                 see manager_of() in task-jobs.R; may be NULL
+# A launcher has `replace`, or `begin`, or neither: then nodes that have died are not replaced.
+#
+# To write one: a file launch-<name>.R with these functions, and a line in launcher_named() and in
+# launcher_for().
+
+launcher_named <- function(name) {
+  switch(name,
+    fork = fork_launcher(),
+    tcp = tcp_launcher(),
+    psock = psock_launcher(),
+    hosts = hosts_launcher()
+  )
+}
+
+launcher_of <- function(info) launcher_named(info$launcher)
+
+# Which one a request is for.
+launcher_for <- function(request) {
+  if (!is.null(request$launch)) return(hosts_launcher())
+  if (request$strategy %in% c("fork_server", "spawn")) return(fork_launcher())
+  launcher_named(if (request$process$node == "psock") "psock" else "tcp")
+}
+
+# ---- a node anew ----
+
+# Handle of one more node of this plan, ready, or an error.
+start_one <- function(info, rank, seconds) {
+  end <- clock() + seconds
+  left <- function() max(end - clock(), 0.01)
+  launcher_of(info)$start(info, rank, left)[[1L]]
+}

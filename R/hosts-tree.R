@@ -1,0 +1,62 @@
+# Many hosts are started as a tree: this session starts some of them by ssh, and each of these
+# starts others by an ssh of its own, with the same command. Who starts hundreds of programs ssh by
+# itself needs 20 to 40 ms of a processor for each, and keeps them all. Each host connects to the
+# session as ever.
+#
+# A host that the tree does not bring (ssh there knows neither its name nor a key) is started by the
+# session itself: hosts-start.R sees to it.
+
+# A tree of two levels, where ssh starts the hosts: for each the number of the one that starts it;
+# 0: this session.
+launch_parents <- function(x) {
+  n <- length(x$each)
+  if (isTRUE(x$tunnel) || n < the$tree_from) return(integer(n))
+  top <- ceiling(sqrt(n))
+  parents <- rep(seq_len(top), length.out = n)
+  parents[seq_len(top)] <- 0L
+  as.integer(parents)
+}
+
+tree_text <- function(parents) {
+  if (!any(parents > 0L)) return(NULL)
+  sprintf("as a tree: %d of them are started here, and start the others by the same commands",
+          sum(parents == 0L))
+}
+
+# What host `k` has to know in order to start its part of the tree: for host_settings_text().
+part_of_tree <- function(info, k) {
+  children <- which(info$parents == k)
+  if (!length(children)) return(NULL)
+  x <- info$launch
+  x$tunnel <- FALSE
+  x$ssh <- c(x$ssh, "-o", "BatchMode=yes")
+  launches <- commands_of(info$kind, x, info$methods, "", "", children)
+  list(others = vapply(launches, function(launch) shell_words(launch$argv), ""),
+       ranks = vapply(info$servers[children], function(host) host$number, 1L))
+}
+
+# On a host: starts them. They get what this one got, but for its number, and the session's
+# addresses in the order in which they are known here. They are told to end when this process ends:
+# a host that waits in vain for the session then knows that nobody waits for it.
+start_part_of_tree <- function(settings) {
+  own <- settings
+  own$others <- own$ranks <- NULL
+  own$direct <- FALSE
+  for (i in seq_along(settings$others)) {
+    own$rank <- settings$ranks[[i]]
+    text <- host_settings_text(own, WATCHED_START)
+    .Call(ffi_host_start, c("/bin/sh", "-c", tree_line(settings$others[[i]], own$rank)), text)
+    .Call(ffi_private_wipe, text)
+  }
+}
+
+# In a shell: says so when the command fails, and ends it when the shell is told to end. Not by <&0:
+# some shells have the null device there by then. The shell has descriptor 3, so that what it starts
+# does not find the end of its standard input.
+tree_line <- function(command, number) {
+  text <- "exec 4<&0; trap 'kill $p; exit' TERM; %s <&4 4<&- 3>&- & p=$!; wait $p || echo %s >&2"
+  sprintf(text, command, shQuote(tree_failure(number)))
+}
+
+# What its parent prints when the command that has started a host has failed.
+tree_failure <- function(number) sprintf("clutch: host %d was not started from here", number)
