@@ -43,7 +43,7 @@ define_manager <- function(where) {
   method(".manager_cleanup", function(manager) {
     for (r in manager$running) cancel(r$task)
     # or what they keep would stay until the next call
-    if (!length(manager$running) && !is_stopped(manager$backend))
+    if (!length(manager$running) && !cluster_is_stopped(manager$backend))
       parallel::clusterCall(manager$backend, run_for_biocparallel, NULL, NULL)
     manager$running <- list()
     manager

@@ -8,7 +8,8 @@
 #' @param spec One of these:
 #'   * number of nodes on this machine;
 #'   * character vector: the host of each node, see *Names of hosts*;
-#'   * what [hosts()], [slurm()] or [launcher()] returns: other hosts, with a fork server on each;
+#'   * what [hosts()], [slurm()] or [hosts_command()] returns: other hosts, with a fork server on
+#'     each;
 #'   * list: for each node the name of its host, or a list `list(host = )` with options for that
 #'     node only: `rscript`, `rscript_args`, `user`, `rshcmd`, `homogeneous`, `master`, `renice`,
 #'     `outfile`.
@@ -27,8 +28,8 @@
 #' @param setup_timeout Number of seconds within which the cluster has to be up.
 #' @param preload Expression: evaluated once before the nodes are forked, so that all nodes have its
 #'   variables without a copy. See *Preloading*.
-#' @param min_hosts Number: of the hosts of [hosts()], [slurm()] or [launcher()] so many have to
-#'   come. If others do not, there is a warning of class `clutch_hosts_missing`, with element
+#' @param min_hosts Number: of the hosts of [hosts()], [slurm()] or [hosts_command()] so many have
+#'   to come. If others do not, there is a warning of class `clutch_hosts_missing`, with element
 #'   `hosts`, and the cluster has the nodes of those that have. By default all have to come.
 #' @return Object of class `c("clutch_cluster", "cluster")`: a list of nodes.
 #'

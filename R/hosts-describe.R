@@ -1,7 +1,7 @@
 # Descriptions of where the nodes of a cluster run, as plain values: what those of all kinds have in
 # common, see hosts-kinds.R.
 #
-# A description is a list of class "clutch_launch" with
+# A description is a list of class "clutch_hosts" with
 #   kind      its name for host_kind_named(): "ssh", "slurm" or "template"
 #   call      name of the function that has made it
 #   hosts     names of the hosts, as far as they are known
@@ -18,7 +18,7 @@ new_launch <- function(kind, call, hosts, each, r, address, listen, tls, ...) {
   common <- list(kind = kind, call = call, hosts = hosts, each = each, r = r,
                  address = check_strings(address, "`address`"),
                  listen = check_ports(listen, "listen"), tls = tls)
-  structure(c(common, list(...)), class = "clutch_launch")
+  structure(c(common, list(...)), class = "clutch_hosts")
 }
 
 # Numbers of the hosts with which a cluster starts.

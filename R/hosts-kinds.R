@@ -80,7 +80,7 @@ launches_of <- function(x, methods, folder = "<folder>", port = "<port>",
 # ---- how descriptions look ----
 
 #' @export
-print.clutch_launch <- function(x, ...) {
+print.clutch_hosts <- function(x, ...) {
   cat(launch_text(x, host_kind_of(x)), "\n", sep = "")
   invisible(x)
 }

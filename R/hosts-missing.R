@@ -9,10 +9,11 @@
 check_min_hosts <- function(x, launch) {
   if (is.null(x)) return(NULL)
   if (is.null(launch)) {
-    throw("argument", "`min_hosts` is for hosts(), slurm() and launcher(), see their help pages")
+    text <- "`min_hosts` is for hosts(), slurm() and hosts_command(), see their help pages"
+    throw("argument", text)
   }
   if (!is.null(launch$least)) {
-    throw("argument", "`min_hosts` is for a number of hosts that stays, and `workers` for others")
+    throw("argument", "`min_hosts` is for a number of hosts that stays, not with slurm(nodes = )")
   }
   n <- length(launch$each)
   if (is_whole(x) && length(x) == 1L && x <= n) return(as.integer(x))

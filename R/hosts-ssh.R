@@ -36,7 +36,7 @@
 #' @param tls Logical: whether connections are encrypted, by TLS 1.3, with keys made for this
 #'   session. Without, who sees the traffic sees all data, and who can change it can run code in the
 #'   session and on the nodes.
-#' @return Object of class `clutch_launch`, to be given to [make_cluster()] or [launch_plan()].
+#' @return Object of class `clutch_hosts`, to be given to [make_cluster()] or [launch_plan()].
 #'
 #' @section Many hosts:
 #' 50 hosts and more are started as a tree. The session starts some of them, as many as the square

@@ -38,33 +38,33 @@
 #' @param wait Number of seconds, or string such as `"2h"`: how much longer than `setup_timeout` of
 #'   [make_cluster()] the hosts may take, because their jobs wait in a queue.
 #' @inheritParams slurm
-#' @return Object of class `clutch_launch`, to be given to [make_cluster()] or [launch_plan()].
+#' @return Object of class `clutch_hosts`, to be given to [make_cluster()] or [launch_plan()].
 #'
 #' @section Errors: `clutch_argument`: an argument is of no use. [make_cluster()] signals
 #'   `clutch_start`, with element `hosts`, when some do not come: it says what was run, what that
 #'   printed, and what to try. All have class `clutch_error`.
 #' ```r
 #' tryCatch(
-#'   make_cluster(launcher("qsub -cwd {script}", hosts = 4, cancel = "qdel {job}")),
+#'   make_cluster(hosts_command("qsub -cwd {script}", hosts = 4, cancel = "qdel {job}")),
 #'   clutch_start = function(e) message(conditionMessage(e))
 #' )
 #' ```
 #' @seealso [make_cluster()], [launch_plan()], [hosts()], [slurm()]
 #' @examples
-#' launch_plan(launcher("qsub -N {name} -pe smp {each} {script}", hosts = 2, each = 8,
-#'                      cancel = "qdel {job}"))
-#' launch_plan(launcher("docker exec -i box{host} {command}", hosts = 2, secret = "stdin"))
+#' launch_plan(hosts_command("qsub -N {name} -pe smp {each} {script}", hosts = 2, each = 8,
+#'                           cancel = "qdel {job}"))
+#' launch_plan(hosts_command("docker exec -i box{host} {command}", hosts = 2, secret = "stdin"))
 #' \dontrun{
 #' # on this machine, in the background
-#' cl <- make_cluster(launcher("nohup {command} > /dev/null 2>&1 &", each = 2))
+#' cl <- make_cluster(hosts_command("nohup {command} > /dev/null 2>&1 &", each = 2))
 #' stop_cluster(cl)
 #' }
 #' @export
-launcher <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "stdin"),
-                     cancel = NULL, name = "clutch", wait = 0, folder = NULL, rscript = "Rscript",
-                     rscript_args = character(), env = NULL, modules = NULL, setup = NULL,
-                     address = NULL, listen = 0L, tls = TRUE) {
-  no_others("launcher", list(...), names(formals()))
+hosts_command <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "stdin"),
+                          cancel = NULL, name = "clutch", wait = 0, folder = NULL,
+                          rscript = "Rscript", rscript_args = character(), env = NULL,
+                          modules = NULL, setup = NULL, address = NULL, listen = 0L, tls = TRUE) {
+  no_others("hosts_command", list(...), names(formals()))
   given(template, "template")
   is_template <- function(x) is.character(x) && grepl("{command}|{script}", x, perl = TRUE)
   what <- "one string that has {command} or {script} in it"
@@ -72,7 +72,7 @@ launcher <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "s
   check_needed(hosts, "`hosts`", is_whole, "a number of hosts, 1 or more")
   check_one(cancel, "`cancel`", is.character, "one string")
   new_launch(
-    "template", "launcher", sprintf("host %d", seq_len(hosts)), check_each(each, hosts),
+    "template", "hosts_command", sprintf("host %d", seq_len(hosts)), check_each(each, hosts),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     template = template, secret = check_choice(secret, "`secret`", c("file", "stdin")),
     cancel = cancel, name = check_needed(name, "`name`", is_word, "one word"),

@@ -68,8 +68,9 @@ with_way <- function(node, o) {
     return(node)
   }
   if (o$manual || !is_ssh(node$rshcmd)) {
-    text <- paste("what travels between here and %s would not be encrypted: hosts() and launcher()",
-                  "do that, ssh as `rshcmd` carries the connection, and `tls = FALSE` allows it")
+    text <- paste("what travels between here and %s would not be encrypted: hosts() and",
+                  "hosts_command() do that, ssh as `rshcmd` carries the connection, and",
+                  "`tls = FALSE` allows it")
     throw("argument", sprintf(text, node$host))
   }
   node$tunnel <- TRUE

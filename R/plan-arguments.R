@@ -27,7 +27,7 @@ check_request <- function(spec, strategy, packages, outfile, env, options, rscri
     say(paste("type = \"FORK\": the nodes are not forks of this session and see nothing of its",
               "objects; see cluster_export()."))
   }
-  if (inherits(spec, "clutch_launch")) {
+  if (inherits(spec, "clutch_hosts")) {
     check_options_of_hosts(spec, names(options))
     request$launch <- spec
   }
@@ -147,7 +147,7 @@ check_ports <- function(port, name = "port") {
 
 # One list for each node: host, and options that are for this node only.
 check_hosts <- function(spec) {
-  if (inherits(spec, "clutch_launch")) {
+  if (inherits(spec, "clutch_hosts")) {
     names <- rep(spec$hosts, spec$each)
     return(lapply(names, function(name) list(host = name)))
   }

@@ -101,7 +101,7 @@ cluster_profile <- function(cl, expr, interval = 0.01, session = TRUE, memory = 
     throw("profiling", "a profile is being made already: cluster_profile() cannot be nested")
   is_own <- is_own(cl)
   cl <- cluster_or_own(cl)
-  if (is_stopped(cl)) throw_stopped()
+  if (cluster_is_stopped(cl)) throw_stopped()
   the$profiling <- Sys.getpid()
   on.exit(suspendInterrupts({
     the$profiling <- the$on_new_nodes <- NULL

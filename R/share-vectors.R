@@ -40,7 +40,7 @@
 #' * `share()`: the object, with large vectors in shared memory.
 #' * `is_shared()`: `TRUE` if `x` is a vector in shared memory, or a list with one among its
 #'   elements (at any depth).
-#' * `shared_info()`: a data frame with a row for each block of shared memory that this session or a
+#' * `share_info()`: a data frame with a row for each block of shared memory that this session or a
 #'   node that it has started on this host has mapped: `what` (`"vectors"`), `id` (number), `bytes`
 #'   (double) and `pids` (list of integer vectors: the processes that have mapped it, as far as the
 #'   system tells). What was sent and is in no row went by the socket. For each node of a cluster
@@ -58,7 +58,7 @@
 #' is_shared(x)
 #' cl <- make_cluster(2)
 #' parallel::clusterCall(cl, sum, x)
-#' shared_info()$bytes
+#' share_info()$bytes
 #' stop_cluster(cl)
 #' @export
 share <- function(x) {
@@ -79,7 +79,7 @@ is_shared <- function(x) {
 
 #' @rdname share
 #' @export
-shared_info <- function() {
+share_info <- function() {
   rbind(shared_blocks(), preload_shares())
 }
 

@@ -12,17 +12,17 @@
 #' this session. All nodes there are forked from it and use that one connection. R and this package
 #' have to be on the hosts, in the same version of the package.
 #'
-#' @param nodes Number of hosts, which Slurm calls nodes. In an allocation all of it by default.
+#' @param hosts Number of hosts, which Slurm calls nodes. In an allocation all of it by default.
 #' @param each Number of nodes of the cluster on each host, and of the processors that are asked
 #'   for there. In an allocation the processors that it has on each of its hosts by default (where
 #'   they differ, the least of them), elsewhere 1.
 #' @param time Time limit: number of seconds, or string such as `"90min"`, `"2h"`, `"1d12h"`, or
 #'   `"1-12:00:00"` as Slurm writes it.
 #' @param ... Not used. What is misspelt is an error.
-#' @param workers Two numbers, `c(10, 200)` or `10:200`: in place of `nodes`, the least and the most
+#' @param nodes Two numbers, `c(10, 200)` or `10:200`: in place of `hosts`, the least and the most
 #'   nodes of the cluster, see *A cluster that grows and shrinks*.
-#' @param idle Number of seconds, or string as of `time`: with `workers`, after this time without
-#'   work a host ends.
+#' @param idle Number of seconds, or string as of `time`: with `nodes`, after this time without work
+#'   a host ends.
 #' @param partition,account,qos String: as for `sbatch`.
 #' @param options Character vector: further arguments of `sbatch`, or in an allocation of `srun`.
 #' @param name String: name of the job or step, which `squeue` shows.
@@ -36,7 +36,7 @@
 #' @inheritParams hosts
 #' @param address Character vector: names of this machine, as the hosts know it. This machine's own
 #'   name is tried after them, and before them what Slurm says.
-#' @return Object of class `clutch_launch`, to be given to [make_cluster()] or [launch_plan()].
+#' @return Object of class `clutch_hosts`, to be given to [make_cluster()] or [launch_plan()].
 #'
 #' @section In an allocation:
 #' The step runs beside others (`srun --overlap`), and has one task on each host with `each`
@@ -49,7 +49,7 @@
 #' submitted with `--no-requeue`: a job that is started anew has lost its session.
 #'
 #' @section A cluster that grows and shrinks:
-#' With `workers = 10:200` each host has a job of its own, which starts, ends and is preempted by
+#' With `nodes = 10:200` each host has a job of its own, which starts, ends and is preempted by
 #' itself. It has `each` nodes. The cluster starts when those of the first 10 nodes are there.
 #'
 #' It grows while tasks wait: so many nodes are wanted that each has work for 5 seconds, by the
@@ -98,42 +98,42 @@
 #'   printed, and why the job has ended or still waits. All have class `clutch_error`.
 #' ```r
 #' tryCatch(
-#'   make_cluster(slurm(nodes = 4, each = 32, time = "2h", wait = "10min")),
+#'   make_cluster(slurm(hosts = 4, each = 32, time = "2h", wait = "10min")),
 #'   clutch_start = function(e) message(conditionMessage(e))
 #' )
 #' ```
-#' @seealso [make_cluster()], [launch_plan()], [hosts()], [launcher()]
+#' @seealso [make_cluster()], [launch_plan()], [hosts()], [hosts_command()]
 #' @examples
-#' launch_plan(slurm(nodes = 4, each = 32, time = "2h", submit = TRUE))
-#' launch_plan(slurm(workers = 10:200, time = "1h"))
-#' launch_plan(slurm(nodes = 1, each = 8, modules = "R/4.4", partition = "long", submit = TRUE))
+#' launch_plan(slurm(hosts = 4, each = 32, time = "2h", submit = TRUE))
+#' launch_plan(slurm(nodes = 10:200, time = "1h"))
+#' launch_plan(slurm(hosts = 1, each = 8, modules = "R/4.4", partition = "long", submit = TRUE))
 #' \dontrun{
-#' cl <- make_cluster(slurm(nodes = 4, each = 32, time = "2h"))
+#' cl <- make_cluster(slurm(hosts = 4, each = 32, time = "2h"))
 #' cluster_map(cl, 1:1000, function(i) i^2, .retries = 1)
 #' stop_cluster(cl)
 #' }
 #' @export
-slurm <- function(nodes = NULL, each = NULL, time = NULL, ..., workers = NULL, idle = "1min",
+slurm <- function(hosts = NULL, each = NULL, time = NULL, ..., nodes = NULL, idle = "1min",
                   partition = NULL, account = NULL, qos = NULL, options = character(),
                   name = "clutch", submit = NA, wait = "1d", folder = NULL, rscript = "Rscript",
                   rscript_args = character(), env = NULL, modules = NULL, setup = NULL,
                   address = NULL, listen = 0L, tls = TRUE) {
   no_others("slurm", list(...), names(formals()))
   check_flag_or_na(submit, "`submit`")
-  if (!is.null(workers)) check_alone(nodes, submit)
-  allocation <- if (!isTRUE(submit) && is.null(workers)) slurm_allocation()
+  if (!is.null(nodes)) check_bounds_only(hosts, submit)
+  allocation <- if (!isTRUE(submit) && is.null(nodes)) slurm_allocation()
   if (isFALSE(submit) && is.null(allocation)) {
     throw("argument", "`submit = FALSE`, and this session is in no allocation of Slurm's")
   }
-  size <- if (is.null(workers)) {
-    slurm_size(nodes, each, allocation)
+  size <- if (is.null(nodes)) {
+    slurm_size(hosts, each, allocation)
   } else {
-    slurm_bounds(workers, each)
+    slurm_bounds(nodes, each)
   }
   new_launch(
-    "slurm", "slurm", sprintf("host %d of Slurm", seq_len(size$nodes)), rep(size$each, size$nodes),
+    "slurm", "slurm", sprintf("host %d of Slurm", seq_len(size$hosts)), rep(size$each, size$hosts),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
-    least = size$least, idle = if (!is.null(workers)) check_seconds(idle, "`idle`"),
+    least = size$least, idle = if (!is.null(nodes)) check_seconds(idle, "`idle`"),
     job = allocation$job, time = slurm_time(time), wait = check_seconds(wait, "`wait`"),
     options = c(slurm_option("partition", partition), slurm_option("account", account),
                 slurm_option("qos", qos), check_strings(options, "`options`")),
@@ -142,49 +142,49 @@ slurm <- function(nodes = NULL, each = NULL, time = NULL, ..., workers = NULL, i
 }
 
 # Numbers of hosts, and of nodes on each.
-slurm_size <- function(nodes, each, allocation) {
-  if (is.null(nodes)) nodes <- allocation$nodes
-  if (is.null(nodes)) throw("argument", "slurm() needs `nodes` outside of an allocation")
-  check_one(nodes, "`nodes`", is_whole, "a number of hosts, 1 or more")
+slurm_size <- function(hosts, each, allocation) {
+  if (is.null(hosts)) hosts <- allocation$hosts
+  if (is.null(hosts)) throw("argument", "slurm() needs `hosts` outside of an allocation")
+  check_one(hosts, "`hosts`", is_whole, "a number of hosts, 1 or more")
   if (is.null(each)) each <- allocation$cores
   if (is.null(each)) each <- 1L
   check_one(each, "`each`", is_whole, "a number of nodes, 1 or more")
-  if (!is.null(allocation$nodes) && nodes > allocation$nodes) {
-    text <- "this allocation (job %s) has %d hosts, and `nodes` is %d"
-    throw("argument", sprintf(text, allocation$job, allocation$nodes, as.integer(nodes)))
+  if (!is.null(allocation$hosts) && hosts > allocation$hosts) {
+    text <- "this allocation (job %s) has %d hosts, and `hosts` is %d"
+    throw("argument", sprintf(text, allocation$job, allocation$hosts, as.integer(hosts)))
   }
-  list(nodes = as.integer(nodes), each = as.integer(each))
+  list(hosts = as.integer(hosts), each = as.integer(each))
 }
 
-# With `workers` each host has a job of its own.
-check_alone <- function(nodes, submit) {
-  if (!is.null(nodes)) {
-    throw("argument", "either `nodes` or `workers`: the one is a number that stays, the other two")
+# With `nodes` each host has a job of its own.
+check_bounds_only <- function(hosts, submit) {
+  if (!is.null(hosts)) {
+    throw("argument", "either `hosts`, a number that stays, or `nodes`, the least and the most")
   }
   if (isFALSE(submit)) {
-    text <- "`workers` is for jobs that are submitted, and `submit = FALSE` is for an allocation"
+    text <- "`nodes` is for jobs that are submitted, and `submit = FALSE` is for an allocation"
     throw("argument", text)
   }
 }
 
 # Numbers of hosts, at least and at most, and of nodes on each.
-slurm_bounds <- function(workers, each) {
+slurm_bounds <- function(nodes, each) {
   if (is.null(each)) each <- 1L
   check_one(each, "`each`", is_whole, "a number of nodes, 1 or more")
-  n <- length(workers)
-  are_bounds <- n >= 2L && is_whole(workers) && (n == 2L || all(diff(workers) == 1)) &&
-    workers[[1L]] <= workers[[n]]
+  n <- length(nodes)
+  are_bounds <- n >= 2L && is_whole(nodes) && (n == 2L || all(diff(nodes) == 1)) &&
+    nodes[[1L]] <= nodes[[n]]
   if (!are_bounds) {
-    text <- "`workers` has to be the least and the most nodes, 1 or more, as c(10, 200) or 10:200"
-    throw("argument", if (n == 1L) paste0(text, "; a number that stays is `nodes`") else text)
+    text <- "`nodes` has to be the least and the most nodes, 1 or more, as c(10, 200) or 10:200"
+    throw("argument", if (n == 1L) paste0(text, "; a number that stays is `hosts`") else text)
   }
-  least <- ceiling(workers[[1L]] / each)
-  most <- floor(workers[[n]] / each)
+  least <- ceiling(nodes[[1L]] / each)
+  most <- floor(nodes[[n]] / each)
   if (most < least) {
-    text <- "`workers`: no number of hosts with %d nodes each has %.0f to %.0f nodes"
-    throw("argument", sprintf(text, as.integer(each), workers[[1L]], workers[[n]]))
+    text <- "`nodes`: no number of hosts with %d nodes each has %.0f to %.0f nodes"
+    throw("argument", sprintf(text, as.integer(each), nodes[[1L]], nodes[[n]]))
   }
-  list(nodes = as.integer(most), least = as.integer(least), each = as.integer(each))
+  list(hosts = as.integer(most), least = as.integer(least), each = as.integer(each))
 }
 
 # The allocation in which this process runs: job, number of hosts, the least number of processors
@@ -197,7 +197,7 @@ slurm_allocation <- function() {
     x <- suppressWarnings(as.integer(sub("[^0-9].*", "", parts)))
     if (length(x) && !anyNA(x)) min(x)
   }
-  list(job = job, nodes = numbers("SLURM_JOB_NUM_NODES"),
+  list(job = job, hosts = numbers("SLURM_JOB_NUM_NODES"),
        cores = numbers("SLURM_JOB_CPUS_PER_NODE"))
 }
 

@@ -152,7 +152,7 @@ throw_still_queued <- function(info, job, limit) {
                 "running")
   text <- sprintf(text, job$number, time_text(limit), job$fields$Reason)
   advice <- sprintf("try: a longer `wait`, or less `%s`, `each` or `time`",
-                    if (is.null(info$launch$least)) "nodes" else "workers")
+                    if (is.null(info$launch$least)) "hosts" else "nodes")
   hosts <- info$launch$hosts[seq_along(info$servers)]
   throw("start", paste(text, advice, sep = "\n"), hosts = hosts)
 }

@@ -1,4 +1,4 @@
-# Hosts that come and go while a cluster is there, as of slurm(workers = ): each is asked for, gets
+# Hosts that come and go while a cluster is there, as of slurm(nodes = ): each is asked for, gets
 # its nodes when it is there, and is released. When, says slurm-resize.R.
 #
 # `t` is the environment of a cluster's tasks. `t$resize`, an environment; NULL: the cluster keeps

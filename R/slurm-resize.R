@@ -1,4 +1,4 @@
-# The size of a cluster that grows, as of slurm(workers = ): when a host is asked for, and when one
+# The size of a cluster that grows, as of slurm(nodes = ): when a host is asked for, and when one
 # is released.
 #
 # It grows with the work that waits. So many nodes are wanted that each has work for WORK_EACH

@@ -93,7 +93,7 @@
 #'   ```
 #' @seealso [socket_read()] and [socket_write()], [socket_select()], [socket_set()],
 #'   [socket_timeout()], [socket_shutdown()], [socket_options()], [socket_info()],
-#'   [service_probe()];
+#'   [socket_probe()];
 #'   `vignette("sockets", package = "clutch")`
 #' @examples
 #' l <- socket_listen(0)

@@ -150,18 +150,18 @@ text_of_info <- function(info) {
 #'   name's address has not been found in time. Of class `clutch_socket_limit`: no descriptor is
 #'   free.
 #'   ```
-#'   tryCatch(service_probe("no.such.name.invalid", 80), clutch_socket_dns = function(e) NA)
+#'   tryCatch(socket_probe("no.such.name.invalid", 80), clutch_socket_dns = function(e) NA)
 #'   ```
 #' @seealso [socket_listen()], [socket_connect()]
 #' @examples
 #' l <- socket_listen(0)
 #' port <- socket_info(l)$local_port
-#' service_probe("localhost", port)
+#' socket_probe("localhost", port)
 #' close(l)
-#' service_probe("localhost", port)
-#' tryCatch(service_probe(ports = 0), clutch_argument = conditionMessage)
+#' socket_probe("localhost", port)
+#' tryCatch(socket_probe(ports = 0), clutch_argument = conditionMessage)
 #' @export
-service_probe <- function(host = "localhost", ports, timeout = 1) {
+socket_probe <- function(host = "localhost", ports, timeout = 1) {
   valid_address(host)
   if (!is.numeric(ports) || anyNA(ports)) invalid("ports")
   if (any(ports < 1 | ports > 65535 | ports != round(ports))) invalid("ports")

@@ -52,7 +52,7 @@ cluster_dashboard <- function(cl = NULL, open = interactive(), port = 0) {
   check_needed(port, "`port`", is_port, "a whole number from 0 to 65535; 0: a free one")
   need_httpuv()
   cl <- cluster_or_own(cl)
-  if (is_stopped(cl)) throw("stopped", "this cluster was stopped: there is nothing to see")
+  if (cluster_is_stopped(cl)) throw("stopped", "this cluster was stopped: there is nothing to see")
   info <- info_of(cl)
   page <- serve_page(cl, info$dashboard, port)
   info$dashboard <- page$kept

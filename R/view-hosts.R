@@ -2,7 +2,7 @@
 
 #' Hosts of a cluster
 #'
-#' One row for each host of a cluster made with [hosts()], [slurm()] or [launcher()].
+#' One row for each host of a cluster made with [hosts()], [slurm()] or [hosts_command()].
 #'
 #' Asks the process of this session that holds the connections, and the fork server of each host
 #' that is up. Waits for at most a second. Runs nothing on the nodes, so it also answers while they
@@ -13,7 +13,7 @@
 #' * `host`: character.
 #' * `state`: character: `"up"`; `"cut"`, its connection is being made anew; `"waiting"`, it has not
 #'   connected yet, or its job waits in Slurm's queue; `"ended"`. In a cluster of
-#'   `slurm(workers = )` hosts that have ended are not shown.
+#'   `slurm(nodes = )` hosts that have ended are not shown.
 #' * `since`: date and time, by this machine's clock, since when it has been in that state.
 #' * `nodes`: integer, number of nodes that are there.
 #' * `load`: number of processes there that ran or waited for a processor, averaged over the last
@@ -43,7 +43,7 @@ cluster_hosts <- function(cl) {
   check_cluster(cl)
   info <- if (length(cl)) info_of(cl)
   if (is.null(info$link)) {
-    text <- "`cl` has no other hosts: it was not made with hosts(), slurm() or launcher()"
+    text <- "`cl` has no other hosts: it was not made with hosts(), slurm() or hosts_command()"
     throw("argument", text)
   }
   s <- status_of_hosts(info)

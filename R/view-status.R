@@ -3,7 +3,7 @@
 #' State of a cluster's nodes
 #'
 #' One row for each node: its process, its state, and what it has used. In a cluster of
-#' `slurm(workers = )` those that are there.
+#' `slurm(nodes = )` those that are there.
 #'
 #' Asks the system and the fork servers, also those of other hosts. Runs nothing on the nodes, so it
 #' also answers while they are busy.
@@ -79,7 +79,7 @@ use_elsewhere <- function(cl) {
 
 #' Whether a cluster was stopped, and how many of its nodes are free
 #'
-#' * `is_stopped()` tells whether nothing can be done with a cluster any more.
+#' * `cluster_is_stopped()` tells whether nothing can be done with a cluster any more.
 #' * `cluster_free()` counts the nodes that have nothing to do.
 #'
 #' Both go by what the session knows. No node is asked, so they also answer while all are busy.
@@ -87,15 +87,15 @@ use_elsewhere <- function(cl) {
 #' @param cl cluster made by [make_cluster()], or some of its nodes. `NULL`: the session's own, see
 #'   [own-cluster]. It is never stopped for good.
 #' @return
-#' * `is_stopped()`: `TRUE` after [stop_cluster()], for a cluster of another session (it was saved
-#'   and loaded again, or sent to a node), in a forked child of the session, and for a cluster
+#' * `cluster_is_stopped()`: `TRUE` after [stop_cluster()], for a cluster of another session (it was
+#'   saved and loaded again, or sent to a node), in a forked child of the session, and for a cluster
 #'   without nodes. Else `FALSE`, also when nodes have died: they are replaced.
 #' * `cluster_free()`: integer, the number of nodes without a task or call. Nodes that are being
 #'   replaced do not count. 0 for a cluster that was stopped.
 #' @section Errors: `clutch_argument`: `cl` is no such cluster; for `cluster_free()` also one with
 #'   nodes of base R. It has class `clutch_error`.
 #'   ```
-#'   tryCatch(is_stopped("cl"), clutch_argument = conditionMessage)
+#'   tryCatch(cluster_is_stopped("cl"), clutch_argument = conditionMessage)
 #'   ```
 #' @seealso [cluster_status()], [cluster_submit()]
 #' @examples
@@ -105,20 +105,20 @@ use_elsewhere <- function(cl) {
 #' collect(task)
 #' cluster_free(cl)
 #' stop_cluster(cl)
-#' is_stopped(cl)
+#' cluster_is_stopped(cl)
 #' @export
-is_stopped <- function(cl) {
+cluster_is_stopped <- function(cl) {
   if (missing(cl)) given(cl, "cl")
   if (is.null(cl)) return(FALSE)
   check_cluster(cl)
   all(node_states(cl) == "stopped")
 }
 
-#' @rdname is_stopped
+#' @rdname cluster_is_stopped
 #' @export
 cluster_free <- function(cl) {
   cl <- cluster_or_own(cl)
-  if (is_stopped(cl)) return(0L)
+  if (cluster_is_stopped(cl)) return(0L)
   t <- info_of(cl)$tasks
   # while nothing is under way, nodes that have died are replaced as for a new task
   if (is.null(t) || .Call(ffi_tasks_open, t$ptr) == 0) t <- tasks_of(cl)

@@ -77,7 +77,7 @@ print_cluster_top <- function(o) {
 
 watch_cluster <- function(cl) {
   check_cluster(cl)
-  if (is_stopped(cl)) throw("stopped", "this cluster was stopped: there is nothing to see")
+  if (cluster_is_stopped(cl)) throw("stopped", "this cluster was stopped: there is nothing to see")
   list(observer_of(cl))
 }
 

@@ -27,8 +27,8 @@ test_that("no process of a cluster has the secret as text, and nodes have no key
   copy <- tempfile("settings-")
   on.exit(unlink(c(folder, copy), recursive = TRUE))
   s <- start_script(c(
-    sprintf("x <- launcher('cp %s/cluster-*/settings-1 %s && {command}', folder = '%s')", folder,
-            copy, folder),
+    sprintf("x <- hosts_command('cp %s/cluster-*/settings-1 %s && {command}', folder = '%s')",
+            folder, copy, folder),
     "cl <- make_cluster(x)",
     "cat('node=', parallel::clusterCall(cl, Sys.getpid)[[1L]], '\\n', sep = '')",
     "cat('ready\\n')", "marked <- paste(rep('a text', 9), collapse = '+')", "Sys.sleep(100)"
