@@ -29,12 +29,14 @@
 #   profiling    the process that makes a profile: cluster_profile()
 #   made_for_loops    registerDoClutch() has made the cluster that is registered
 #   on_new_nodes what is told of nodes that are made for mclapply()
+#   shell        lines of programs for a shell, by name, see base-shell.R
 #   called       what the next map is called, see task-job-label.R
 #   signals, s4, task_is_also see adapt-register.R and adapt-future.R
 the <- new.env(parent = emptyenv())
 the$oom_kills <- 0
 the$clusters <- 0
 the$servers <- list()
+the$shell <- list()
 the$watches <- list()
 the$own_servers <- list()
 the$daemons <- list()

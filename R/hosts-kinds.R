@@ -47,8 +47,8 @@
 #   argv      command and arguments
 #   hosts     numbers of the hosts that it starts
 #   delivery  by_input or by_file of hosts-delivery.R: how hosts get their settings
-#   watched   TRUE: the first line that it gets is WATCHED_START, and its standard input has no end
-#             before the session's. Else NULL
+#   watched   TRUE: the first line that it gets is watched_start(), and its standard input has no
+#             end before the session's. Else NULL
 #   tells_end TRUE: it ends when all that it has started has ended. Else NULL
 #   rank      the variable that has the number of the host there; NULL: there is one host only
 #   settings, job  names of files in the folder of the cluster, with what a host is told, and with a

@@ -64,7 +64,7 @@ settings_for <- function(info, launch, seconds) {
   settings$by_exec <- info$strategy == "spawn"
   settings$unset <- names(quick_start_there(x$r))
   if (length(launch$hosts) == 1L) settings <- c(settings, part_of_tree(info, launch$hosts))
-  host_settings_text(settings, if (isTRUE(launch$watched)) WATCHED_START else character())
+  host_settings_text(settings, if (isTRUE(launch$watched)) watched_start() else character())
 }
 
 # ---- whose turn it is to be started ----

@@ -139,7 +139,7 @@ template_launch <- function(x, k, run, folder) {
 # By file R there has a watcher, too.
 write_watched_script <- function(info, launch) {
   if (is.null(launch$settings)) return(invisible())
-  writeLines(WATCHED_SCRIPT, file.path(info$folder, WATCHED_FILE))
+  writeLines(watched_script(), file.path(info$folder, WATCHED_FILE))
 }
 
 template_shown <- function(launch) launch$argv[[3L]]

@@ -44,18 +44,15 @@ start_part_of_tree <- function(settings) {
   own$direct <- FALSE
   for (i in seq_along(settings$others)) {
     own$rank <- settings$ranks[[i]]
-    text <- host_settings_text(own, WATCHED_START)
+    text <- host_settings_text(own, watched_start())
     .Call(ffi_host_start, c("/bin/sh", "-c", tree_line(settings$others[[i]], own$rank)), text)
     .Call(ffi_private_wipe, text)
   }
 }
 
-# In a shell: says so when the command fails, and ends it when the shell is told to end. Not by <&0:
-# some shells have the null device there by then. The shell has descriptor 3, so that what it starts
-# does not find the end of its standard input.
+# The line of a shell that starts a host with this number, and says so when that fails.
 tree_line <- function(command, number) {
-  text <- "exec 4<&0; trap 'kill $p; exit' TERM; %s <&4 4<&- 3>&- & p=$!; wait $p || echo %s >&2"
-  sprintf(text, command, shQuote(tree_failure(number)))
+  shell_line("start-from-host", command = command, failure = shQuote(tree_failure(number)))
 }
 
 # What its parent prints when the command that has started a host has failed.

@@ -231,7 +231,7 @@ start_process <- function(process, node, handle, acceptor, command, ports, own, 
 
 # What a shell there gets: for a node its secret comes next, and then the line "end".
 watched_input <- function(acceptor) {
-  paste0(c(WATCHED_START, if (is.null(acceptor)) "end"), "\n", collapse = "")
+  paste0(c(watched_start(), if (is.null(acceptor)) "end"), "\n", collapse = "")
 }
 
 # ---- failure ----

@@ -259,18 +259,6 @@ slurm_script <- function(x, command) {
   c("#!/bin/sh", paste("exec", shell_words(c("srun", step_options(x), command))))
 }
 
-# Lines of a shell that cancel job "$job": at once while it waits. One that runs gets a moment to
-# end by itself.
-slurm_cancel <- c(
-  "job=${job%%;*}",
-  "scancel --quiet --state=PENDING \"$job\" 2>/dev/null",
-  "for k in 1 2 3 4 5 6 7 8 9 10; do",
-  "  [ -n \"$(squeue -h -j \"$job\" -t RUNNING -o %i 2>/dev/null)\" ] || break",
-  "  sleep 0.2",
-  "done",
-  "scancel --quiet \"$job\" 2>/dev/null"
-)
-
 # ---- what srun prints ----
 
 # Of a task that has ended: on which hosts, which tasks, how.

@@ -36,7 +36,7 @@ slurm_step <- function(x, host_command) {
 slurm_job_for_all <- function(x, host_command, folder) {
   list(argv = sbatch_command(x, folder), hosts = seq_along(x$each), delivery = by_file,
        rank = "SLURM_PROCID", settings = "settings", job = "job.sh",
-       script = slurm_script(x, host_command("settings")), cancel = slurm_cancel)
+       script = slurm_script(x, host_command("settings")), cancel = shell_lines("slurm-cancel"))
 }
 
 # A job for host `k` alone.
@@ -46,7 +46,7 @@ slurm_job_for <- function(x, k, host_command, folder) {
   x$each <- x$each[[k]]
   list(argv = sbatch_command(x, folder, name), hosts = k, delivery = by_file, settings = settings,
        job = paste0(name, ".sh"), script = slurm_script(x, host_command(settings)),
-       printed = paste0(name, ".log"), cancel = slurm_cancel)
+       printed = paste0(name, ".log"), cancel = shell_lines("slurm-cancel"))
 }
 
 # A step in which this session runs may be bound to some processors, which holds for that step. A

@@ -1,8 +1,8 @@
-# What ends an R on another host that has been started and has not connected, when the session has
-# ended: shell code for hosts, and for nodes that rshcmd starts.
+# A watcher ends an R on another host that has been started and has not connected, when the session
+# has ended. Shell code does it, for hosts and for nodes that rshcmd starts.
 #
 # R on another host runs the user's profiles before it can do anything of ours, and these may not
-# end. So ssh starts R by a shell there (WATCHED_START), with a watcher beside it, which ends R
+# end. So ssh starts R by a shell there (watched_start()), with a watcher beside it, which ends R
 # when the standard input ends, that is, with ssh. host_main() ends the watcher. Nodes that
 # `rshcmd` starts have a watcher until they have joined.
 
@@ -16,42 +16,21 @@
 # itself, and on Linux up to five more until it does. From end_watcher() on the relay looks whether
 # ssh is there, and a node ends with its connection. The secret is on no command line: `printf` has
 # to be the shell's own.
-WATCHER <- c(
-  "f=/proc/$r/status",
-  "early() { grep -q \"^Name:.R$\" $f && ! grep -q \"^SigCgt:.*[89a-f]..$\" $f; }",
-  "%s", "sleep 1", "for i in 1 2 3 4 5; do early && sleep 1; done",
-  "trap \"\" USR2", "kill -s USR2 -- \"$g$r\"",
-  "for i in 1 2 3 4 5 6 7 8 9; do kill -0 $r && sleep 1; done", "kill -s KILL -- \"$g$r\""
-)
-watcher_of <- function(wait) sprintf(paste(WATCHER, collapse = "; "), wait)
-UNDER_WATCH <- paste(
-  "g=$1; shift; r=$$",
-  sprintf("w=$({ %s; } <&3 >/dev/null 2>&1 & echo $!)",
-          watcher_of("while read -r l; do :; done")),
-  "CLUTCH_WATCHER=$w; export CLUTCH_WATCHER", "exec \"$@\" 3<&-",
-  sep = "; "
-)
-WATCHED_START <- paste(
-  "[ \"$(command -v printf)\" = printf ] || exec \"$@\"",
-  "n=$(echo; echo .); n=${n%.}; t=",
-  "while IFS= read -r l; do t=$t$l$n; [ \"$l\" = end ] && break; done",
-  "s=$(command -v setsid)", "exec 3<&0",
-  sprintf("printf %%s \"$t\" | $s sh -c '%s' sh \"${s:+-}\" \"$@\"", UNDER_WATCH),
-  sep = "; "
-)
+watched_start <- function() {
+  with_watcher <- shell_line("watcher-by-input", watcher = watcher_line("await-input"))
+  shell_line("start-by-input", watcher_by_input = with_watcher)
+}
+
+# `await`: the program that ends when nobody waits for R any more.
+watcher_line <- function(await) shell_line("watcher", await_end = shell_line(await))
 
 # A script with the same for a host that reads its settings in a file, the first argument: the
 # session's keeper removes that when the session has ended. It may take a while until another host
 # sees it. No process group of its own: there are schedulers that know a job by that.
+watched_script <- function() {
+  shell_lines("start-by-file", watcher = watcher_line("await-file"))
+}
 WATCHED_FILE <- "start.sh" # its name
-WATCHED_SCRIPT <- c(
-  "#!/bin/sh", "s=$1 g= r=$$", "shift",
-  sprintf("w=$({ %s; } </dev/null >/dev/null 2>&1 & echo $!)", watcher_of(paste(
-    "for i in 1 2 3 4 5 6 7 8 9; do [ -e \"$s\" ] || sleep 2; done",
-    "while [ -e \"$s\" ]; do sleep 1; done", sep = "; "
-  ))),
-  "CLUTCH_WATCHER=$w; export CLUTCH_WATCHER", "exec \"$@\""
-)
 
 # `else_run`: where there is no such line, as by ssh -n, R runs without a watcher.
 run_watched <- function(command, else_run = FALSE) {

@@ -84,7 +84,7 @@ test_that("what a shell is given is what R gets", {
   feed <- sprintf("{ cat %s; until [ -e %s ]; do sleep 0.1; done; }", input, has_read)
   says <- function(x, shell) {
     unlink(has_read)
-    writeLines(c(clutch:::WATCHED_START, settings), input)
+    writeLines(c(clutch:::watched_start(), settings), input)
     launch <- clutch:::launches_of(x, TRUE)[[1L]]
     line <- launch$argv[[length(launch$argv)]]
     system(paste(feed, "|", shell, "-c", shQuote(line)), intern = TRUE)
