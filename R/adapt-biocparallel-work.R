@@ -78,12 +78,12 @@ submit_to <- function(manager, value, message) {
 # Waits for one task at least. The values of all that have ended, as they did: that is the order in
 # which bpiterate(reduce.in.order = FALSE) reduces them.
 receive_from <- function(manager) {
-  turn_for_any(lapply(manager$running, function(r) r$task), 0) # what has come is known
+  step_for_any(lapply(manager$running, function(r) r$task), 0) # what has come is known
   repeat {
     tasks <- lapply(manager$running, function(r) r$task)
     ended <- !vapply(tasks, function(x) is.null(outcome(x)), NA)
     if (!any(ended)) {
-      turn_for_any(tasks, 3600)
+      step_for_any(tasks, 3600)
       next
     }
     those <- manager$running[ended]

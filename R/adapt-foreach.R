@@ -154,7 +154,7 @@ run_loop <- function(loop, cl, code, o, span) {
       if (!is.null(o$seed)) o$seed <- .Call(ffi_stream_jump, o$seed, b$n)
       span_of_job(span, t, b$job)
       job_start(t, b$job)
-      turn(t, b$job, 0)
+      task_step(t, b$job, 0)
     }
     if (!length(blocks)) break
     b <- blocks[[1L]]

@@ -190,7 +190,7 @@ await_worker <- function(backend) {
 
 await_any <- function(futures) {
   tasks <- lapply(futures, function(f) f$task)
-  while (all(vapply(tasks, function(x) is.null(outcome(x)), NA))) turn_for_any(tasks, 1)
+  while (all(vapply(tasks, function(x) is.null(outcome(x)), NA))) step_for_any(tasks, 1)
 }
 
 # ---- for package future, when it is loaded ----
@@ -204,15 +204,15 @@ register_future_backend <- function(ns) {
   for (g in names(on_backend)) add_method(ns, g, "ClutchFutureBackend", on_backend[[g]])
   for (g in names(on_future)) add_method(ns, g, "ClutchFuture", on_future[[g]])
   if (!is_starting()) return()
-  setHook(packageEvent("future", "attach"), function(...) try(rehearse_future(ns), silent = TRUE))
+  setHook(packageEvent("future", "attach"), function(...) try(warm_up_future(ns), silent = TRUE))
 }
 
 # In a fork server that attaches package future: what every future needs is read from disk and
 # compiled before the fork. In a node it would take as long as twenty futures.
-rehearse_future <- function(ns) {
+warm_up_future <- function(ns) {
   code <- quote({
-    message("rehearsed")
-    stop("rehearsed")
+    message("warm-up")
+    stop("warm-up")
   })
   for (i in 1:3) run_future(ns$getFutureData(ns$Future(code, substitute = FALSE)), FALSE)
 }

@@ -219,7 +219,7 @@ make_cluster <- function(spec = available_cores(),
 
 start_cluster <- function(launcher, info, began, setup_timeout) {
   check_log()
-  look_for_tracing()
+  detect_tracing()
   about <- list(clutch.nodes = length(info$hosts), clutch.strategy = info$strategy)
   in_span("make_cluster", about, withCallingHandlers(
     start_of_cluster(launcher, info, began, setup_timeout),

@@ -13,14 +13,14 @@ refuse_session_only <- function(fun, x, dots) {
   search <- .Call(ffi_globals_new)
   search_all(search, list(fun, x, dots))
   if (!.Call(ffi_globals_pointer, search)) return(invisible())
-  seen <- new.env(parent = emptyenv())
-  seen$objects <- list()
-  found <- pointer_in(x, "X", seen)
+  visited <- new.env(parent = emptyenv())
+  visited$objects <- list()
+  found <- pointer_in(x, "X", visited)
   for (k in seq_along(dots)) {
     name <- if (nzchar(c(names(dots)[k], "")[[1L]])) names(dots)[[k]] else sprintf("..%d", k)
-    if (is.null(found)) found <- pointer_in(dots[[k]], name, seen)
+    if (is.null(found)) found <- pointer_in(dots[[k]], name, visited)
   }
-  if (is.null(found)) found <- pointer_in(fun, "FUN", seen)
+  if (is.null(found)) found <- pointer_in(fun, "FUN", visited)
   if (!is.null(found)) throw_session_only(found)
 }
 
@@ -41,29 +41,29 @@ throw_session_only <- function(found) {
 mends_itself <- c("data.table", "igraph", "xgb.Booster")
 
 # The first such object that `x`, known as `name`, leads to: list(name, object, class), or NULL.
-pointer_in <- function(x, name, seen, class = "") {
+pointer_in <- function(x, name, visited, class = "") {
   if (is_terminal(x) || inherits(x, mends_itself)) return(NULL)
   if (inherits(x, c("clutch_cluster", "clutch_node", "clutch_task"))) return(NULL) # they say it
   if (.Call(ffi_is_pointer, x) || inherits(x, "connection"))
     return(list(name = name, object = x, class = class))
   if (is.object(x)) class <- class(x)[[1L]]
   parts <- switch(typeof(x),
-    closure = variables_of(x, seen),
-    environment = variables_in(x, seen),
+    closure = variables_of(x, visited),
+    environment = variables_in(x, visited),
     list = , expression = , language = , pairlist = as.list(x)
   )
   rest <- attributes(x)
   rest <- rest[!names(rest) %in% attributes_left_out]
   named <- typeof(x) == "closure" && !is.null(names(parts))
   for (k in seq_along(parts)) {
-    found <- pointer_in(parts[[k]], if (named) names(parts)[[k]] else name, seen, class)
+    found <- pointer_in(parts[[k]], if (named) names(parts)[[k]] else name, visited, class)
     if (!is.null(found)) return(found)
   }
   for (part in rest) {
-    found <- pointer_in(part, name, seen, class)
+    found <- pointer_in(part, name, visited, class)
     if (!is.null(found)) return(found)
   }
-  if (typeof(x) == "closure") pointer_in(body(x), name, seen, class)
+  if (typeof(x) == "closure") pointer_in(body(x), name, visited, class)
 }
 
 # `.internal.selfref` is a data.table's, which does without.
@@ -78,9 +78,9 @@ is_terminal <- function(x) {
 }
 
 # The variables that a closure names, and does not get as arguments, with their values.
-variables_of <- function(f, seen) {
+variables_of <- function(f, visited) {
   env <- environment(f)
-  if (isNamespace(env) || is_seen(f, seen)) return(NULL)
+  if (isNamespace(env) || was_visited(f, visited)) return(NULL)
   top <- topenv(env)
   if (identical(top, globalenv())) top <- parent.env(top)
   code <- as.call(list(as.name("function"), formals(f), body(f)))
@@ -93,17 +93,17 @@ variables_of <- function(f, seen) {
   values
 }
 
-variables_in <- function(env, seen) {
+variables_in <- function(env, visited) {
   stays <- identical(env, globalenv()) || identical(env, baseenv()) || isNamespace(env) ||
     identical(env, emptyenv()) || !is.null(attr(env, "path"))
-  if (stays || is_seen(env, seen)) return(NULL)
+  if (stays || was_visited(env, visited)) return(NULL)
   names <- ls(env, all.names = TRUE)
   active <- vapply(names, bindingIsActive, NA, env)
   lapply(names[!active], function(name) tryCatch(env[[name]], error = function(e) NULL))
 }
 
-is_seen <- function(x, seen) {
-  for (y in seen$objects) if (identical(x, y)) return(TRUE)
-  seen$objects <- c(seen$objects, list(x))
+was_visited <- function(x, visited) {
+  for (y in visited$objects) if (identical(x, y)) return(TRUE)
+  visited$objects <- c(visited$objects, list(x))
   FALSE
 }

@@ -37,6 +37,6 @@ environment(libraries_here) <- baseenv()
 
 # For a node with a new process.
 set_up_again <- function(node) {
-  alone <- structure(list(node), class = c("clutch_cluster", "cluster"))
-  for (s in setup_of(.subset2(node, "info"))) parallel::clusterCall(alone, s$fun, s$arg)
+  one_node <- structure(list(node), class = c("clutch_cluster", "cluster"))
+  for (s in setup_of(.subset2(node, "info"))) parallel::clusterCall(one_node, s$fun, s$arg)
 }

@@ -86,7 +86,7 @@ is_tracing_now <- function() {
 }
 
 # At the start of a cluster, too: the environment may have changed.
-look_for_tracing <- function() {
+detect_tracing <- function() {
   if (!isNamespaceLoaded("otel") && !exports_by_environment()) {
     the$otel <- NULL
   } else if (is.null(the$otel)) {

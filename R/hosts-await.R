@@ -11,7 +11,7 @@ await_hosts <- function(info, left, least) {
       if (!is.null(host)) info$servers[[k]] <- host
     }
     see_to_tree(info, waiting[vapply(info$servers[waiting], function(h) is.null(h$report), NA)])
-    info$kind$look(info)
+    info$kind$poll(info)
     is_lost <- function(k) is.null(info$servers[[k]]$report) && host_will_not_come(k, info)
     lost <- Filter(is_lost, waiting)
     if (length(lost)) {

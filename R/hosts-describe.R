@@ -13,7 +13,7 @@
 #             stay
 # and what that kind needs.
 
-new_launch <- function(kind, call, hosts, each, r, address, listen, tls, ...) {
+new_hosts <- function(kind, call, hosts, each, r, address, listen, tls, ...) {
   check_flag(tls, "`tls`")
   common <- list(kind = kind, call = call, hosts = hosts, each = each, r = r,
                  address = check_strings(address, "`address`"),

@@ -27,7 +27,7 @@
 #   watch_text(launch)  what ends an R that cannot connect, as a line of a dry run
 #
 # While hosts are awaited:
-#   look(info)          finds out about jobs. An error where they wait for too long
+#   poll(info)          finds out about jobs. An error where they wait for too long
 #   queued(info)        seconds for which jobs have waited in a queue: they do not count as start
 #   started(info)       the start is over, however it has ended
 #   will_not_come(info, k, command)   whether the command says so, while it runs
@@ -36,7 +36,7 @@
 #                       how the command has ended
 #
 # While the cluster is there:
-#   attend(t)           the cluster gets its scheduler: what hosts want of each of its turns, see
+#   attend(t)           the cluster gets its scheduler: what hosts want of each of its steps, see
 #                       manager_of() in task-jobs.R; NULL: nothing
 # and where it may grow, see slurm-resize.R:
 #   ask(info)           finds out about the jobs of hosts that were asked for
@@ -59,7 +59,7 @@
 #             there is no job that outlives the command
 #
 # To write one: a file hosts-<name>.R with a function for users, which makes a description by
-# new_launch("<name>", ...), and with these functions; and a line here.
+# new_hosts("<name>", ...), and with these functions; and a line here.
 
 host_kind_named <- function(name) {
   switch(name,
@@ -77,15 +77,15 @@ launches_of <- function(x, methods, folder = "<folder>", port = "<port>",
   commands_of(host_kind_of(x), x, methods, folder, port, of)
 }
 
-# ---- how descriptions look ----
+# ---- how descriptions are printed ----
 
 #' @export
 print.clutch_hosts <- function(x, ...) {
-  cat(launch_text(x, host_kind_of(x)), "\n", sep = "")
+  cat(hosts_text(x, host_kind_of(x)), "\n", sep = "")
   invisible(x)
 }
 
-launch_text <- function(x, kind) {
+hosts_text <- function(x, kind) {
   n <- length(x$each)
   nodes <- if (length(unique(x$each)) == 1L) {
     sprintf("%d on each", x$each[[1L]])

@@ -53,7 +53,7 @@ show_hosts <- function(info) {
   listen <- if (identical(x$listen, 0L)) "a free one" else x$listen[[1L]]
   shown <- if (is.null(x$least)) info$launches else info$launches[1L]
   c(
-    launch_text(x, info$kind),
+    hosts_text(x, info$kind),
     tree_text(info$kind$parents(x)),
     sprintf("the session listens at port <port>, %s", listen),
     if (wants_folder(info)) paste("<folder> is a new one in", x$folder),

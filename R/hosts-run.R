@@ -3,7 +3,7 @@
 # In the plan:
 #   commands  what was run: list(handle, log, hosts, argv, keeps_job, printed) each
 #   folder    of files that hosts read, or NULL
-#   keeper    list of one handle, or NULL: who removes it when the session has ended
+#   cleanup   list of one handle, or NULL: who removes it when the session has ended
 #   parents   for each host who starts it, see launch_parents()
 #   pending, of_tree  what is still to be run here, launches of hosts-kinds.R; what other hosts run,
 #             by the number of the host as text
@@ -23,7 +23,7 @@ run_launches <- function(info, seconds) {
     if (!dir.create(info$folder, mode = "0700", showWarnings = FALSE)) {
       throw("start", sprintf("'%s' cannot be made, where hosts read their settings", info$folder))
     }
-    info$keeper <- list(keep_folder(info$folder))
+    info$cleanup <- list(remove_folder_at_end(info$folder))
   }
   folder <- if (is.null(info$folder)) "" else info$folder
   launches <- commands_now(info, folder, first_hosts(x))
@@ -143,7 +143,7 @@ run_launch <- function(info, launch, text) {
   argv <- launch$argv
   if (!is.null(launch$cancel)) {
     program(argv[[1L]]) # where there is none, the error names it, and not the shell
-    argv <- keeper_command(argv, launch$cancel)
+    argv <- cleanup_command(argv, launch$cancel)
   }
   log <- tempfile("clutch-host-", fileext = ".log")
   env <- info$kind$environment(info$launch, effective_env(NULL))
@@ -180,10 +180,10 @@ end_hosts <- function(info) {
   if (all(link_status(info$link)$state == "ended")) link_end(info$link)
   if (info$kind$ends_itself) await_commands(info)
   handles <- lapply(info$commands, function(command) command$handle)
-  .Call(ffi_nodes_stop, c(handles, info$keeper), 0, 2)
+  .Call(ffi_nodes_stop, c(handles, info$cleanup), 0, 2)
   unlink(vapply(info$commands, function(command) command$log, ""))
-  if (!is.null(info$folder)) .Call(ffi_remove_folder, info$folder) # see keep_folder()
-  info$commands <- info$keeper <- NULL
+  if (!is.null(info$folder)) .Call(ffi_remove_folder, info$folder) # see remove_folder_at_end()
+  info$commands <- info$cleanup <- NULL
   invisible()
 }
 

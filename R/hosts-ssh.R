@@ -89,7 +89,7 @@ hosts <- function(hosts, each = 1L, ..., rscript = "Rscript", rscript_args = cha
   check_flag_or_na(tunnel, "`tunnel`")
   ssh <- check_strings(ssh, "`ssh`")
   if (!length(ssh)) has_to_be("`ssh`", "a command")
-  new_launch(
+  new_hosts(
     "ssh", "hosts", unique(names), as.integer(tapply(each, factor(names, unique(names)), sum)),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     ssh = c(ssh, if (!is.null(port)) c("-p", format(port)), if (!is.null(user)) c("-l", user),

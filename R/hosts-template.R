@@ -71,7 +71,7 @@ hosts_command <- function(template, hosts = 1L, each = 1L, ..., secret = c("file
   check_needed(template, "`template`", is_template, what)
   check_needed(hosts, "`hosts`", is_whole, "a number of hosts, 1 or more")
   check_one(cancel, "`cancel`", is.character, "one string")
-  new_launch(
+  new_hosts(
     "template", "hosts_command", sprintf("host %d", seq_len(hosts)), check_each(each, hosts),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     template = template, secret = check_choice(secret, "`secret`", c("file", "stdin")),

@@ -74,14 +74,14 @@ run_plain_map <- function(cl, elements, f, code) {
   finish_map(info_of(cl)$tasks, job, elements, checked_defaults, no_bar)
 }
 
-# All turns of a map: until it is done, or until the error of an element ends it. The values, if no
+# All steps of a map: until it is done, or until the error of an element ends it. The values, if no
 # element has failed or said anything; else NULL.
 drive_map <- function(t, job, n, o, bar) {
   known <- 0L # failures
   shown <- 0  # elements whose output was relayed
   slice <- if (bar$on) 0.1 else 0.25
   repeat {
-    event <- turn(t, job, slice, known)
+    event <- task_step(t, job, slice, known)
     if (event == "done" && !bar$on) {
       values <- .Call(ffi_job_plain_values, job)
       if (!is.null(values)) return(values)
@@ -126,7 +126,7 @@ all_failures <- function(t, job, f, known) {
   repeat {
     left <- deadline - clock()
     if (.Call(ffi_job_ready, job) >= min(f$element) - 1 || left <= 0) return(f)
-    turn(t, job, min(left, 0.002), known + length(f$element))
+    task_step(t, job, min(left, 0.002), known + length(f$element))
     f <- .Call(ffi_job_failures, job, known)
   }
 }

@@ -177,7 +177,7 @@ submit <- function(t, fun, needs, o, label, code, args = NULL) {
     span_of_job(span, t, task$job)
   }
   job_start(t, task$job)
-  turn(t, task$job, 0)
+  task_step(t, task$job, 0)
   advance_when_idle(t)
   submitted <- TRUE
   class(task) <- c("clutch_task", the$task_is_also)
@@ -236,21 +236,21 @@ check_task <- function(x) {
 
 # Works for at most so many seconds, or until there is something new of this task. What its node
 # sends at once (conditions of class "immediateCondition") is relayed at once.
-turn_for_task <- function(x, seconds) {
-  turn(x$scheduler, x$job, seconds, 0)
+step_for_task <- function(x, seconds) {
+  task_step(x$scheduler, x$job, seconds, 0)
   relay_queue(x$scheduler, x$job)
 }
 
 # One turn for any of these tasks: returns when there may be something new.
-turn_for_any <- function(tasks, seconds) {
+step_for_any <- function(tasks, seconds) {
   open <- Filter(function(x) is.null(outcome(x)), tasks)
   if (!length(open)) return(invisible())
   # one task can be waited for; several are polled, scheduler by scheduler
-  if (length(open) == 1L) return(turn_for_task(open[[1L]], seconds))
+  if (length(open) == 1L) return(step_for_task(open[[1L]], seconds))
   for (t in unique(lapply(open, function(x) x$scheduler))) {
     mine <- Filter(function(x) identical(x$scheduler, t), open)
     for (x in mine) relay_queue(x$scheduler, x$job)
-    turn_for_task(mine[[1L]], min(seconds, 0.002))
+    step_for_task(mine[[1L]], min(seconds, 0.002))
   }
   invisible()
 }
@@ -267,7 +267,7 @@ resolved.clutch_task <- function(x, timeout = 0, ...) {
   check_timeout(timeout)
   if (!is.null(outcome(x))) return(TRUE)
   if (timeout > 0) return(ends_until(x, clock() + timeout))
-  turn_for_task(x, 0)
+  step_for_task(x, 0)
   !is.null(outcome(x))
 }
 
@@ -330,7 +330,7 @@ ends_until <- function(x, deadline) {
   while (is.null(outcome(x))) {
     left <- deadline - clock()
     if (left < 0) return(FALSE)
-    turn_for_task(x, min(left, 3600))
+    step_for_task(x, min(left, 3600))
   }
   TRUE
 }
@@ -357,7 +357,7 @@ collect_any <- function(..., timeout = Inf, otherwise) {
   check_timeout(timeout)
   if (!length(tasks)) throw("argument", "there are no tasks to wait for")
   deadline <- clock() + timeout
-  turn_for_any(tasks, 0) # what has come is known, and of which came first
+  step_for_any(tasks, 0) # what has come is known, and of which came first
   repeat {
     done <- which(vapply(tasks, function(x) !is.null(outcome(x)), NA))
     if (length(done)) break
@@ -367,7 +367,7 @@ collect_any <- function(..., timeout = Inf, otherwise) {
       text <- "none of %d tasks has ended within %g seconds"
       throw("timeout", sprintf(text, length(tasks), timeout))
     }
-    turn_for_any(tasks, min(left, 3600))
+    step_for_any(tasks, min(left, 3600))
   }
   i <- done[[order_of_end(tasks[done])[[1L]]]]
   list(index = i, task = tasks[[i]], value = deliver(tasks[[i]]))
@@ -436,11 +436,11 @@ cancel.list <- function(x, ...) {
 #' @export
 cancel.default <- function(x, ...) hidden("cancel", "future", x, ...)
 
-# ---- how a task looks ----
+# ---- how a task is printed ----
 
 #' @export
 format.clutch_task <- function(x, ...) {
-  if (is.null(outcome(x))) turn(x$scheduler, x$job, 0)
+  if (is.null(outcome(x))) task_step(x$scheduler, x$job, 0)
   sprintf("clutch task %s: %s", label_of(x), task_state(x))
 }
 

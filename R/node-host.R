@@ -20,7 +20,7 @@ host_main <- function(file = "stdin") {
   remove_unused_folders()
   .Call(ffi_mark_folder, tempdir())
   the_node$host <- settings$rank
-  if (!isTRUE(settings$by_exec)) rehearse_host()
+  if (!isTRUE(settings$by_exec)) warm_up_host()
   why <- .Call(ffi_host_begin, settings, settings$private)
   settings$private <- NULL # it was overwritten
   if (is.null(why)) host_server_main(settings)

@@ -101,7 +101,7 @@ prepare <- function(setup) {
   }
   is_larger <- length(setup$packages) || length(setup$load) || !is.null(setup$preload)
   settles <- !setup$by_exec && (is_larger || !isTRUE(the_node$settled))
-  if (settles) rehearse()
+  if (settles) warm_up()
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
   if (!setup$by_exec) .Call(ffi_fork_server_rehearse)
@@ -112,8 +112,8 @@ prepare <- function(setup) {
 # On another host, before the relay is forked: what prepare() does where nothing is attached. Done
 # after that fork it would write to all of R's memory, and so copy it. That takes 0.1 s, and the
 # relay keeps what was copied.
-rehearse_host <- function() {
-  rehearse()
+warm_up_host <- function() {
+  warm_up()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
   .Call(ffi_fork_server_rehearse)
   settle_memory(FALSE)
@@ -159,7 +159,7 @@ uncounted_threads <- function() {
 }
 
 # Functions are read from disk when they are first used: those that every node uses, here and once.
-rehearse <- function() {
+warm_up <- function() {
   set.seed(1L)
   try(tempdir(TRUE), silent = TRUE)
   ours <- list(forked_node_begin, node_serve, node_end, announce, on_error, on_message, on_warning,
@@ -171,15 +171,15 @@ rehearse <- function() {
   as_failure <- function(e) {
     structure(conditionMessage(e), class = c("snow-try-error", "try-error"))
   }
-  tryCatch(stop("rehearsed"), error = as_failure, interrupt = function(e) NULL)
+  tryCatch(stop("warm-up"), error = as_failure, interrupt = function(e) NULL)
   stack_text(sys.calls())
-  rehearse_compiler()
+  warm_up_compiler()
 }
 
 # R compiles a function at its second or third call. The compiler's own functions are read from disk
 # then, which takes a node ten times as long as to compile a small function. Nothing is done where
 # R_ENABLE_JIT says that nothing is compiled.
-rehearse_compiler <- function() {
+warm_up_compiler <- function() {
   code <- quote({
     y <- x + 1
     if (is.null(y)) y[[1L]] else sqrt(y)

@@ -36,11 +36,11 @@ serve_dashboard <- function(take, port = 0, token = new_token(), title = "clutch
                             until = function() FALSE) {
   d <- open_dashboard(take, port, token, title)
   on.exit(close_dashboard(d))
-  while (!until()) dashboard_turn(d, 0.25)
+  while (!until()) dashboard_step(d, 0.25)
 }
 
-# Begins to serve: an environment with `url`. What browsers ask is answered in dashboard_turn(), or
-# wherever else package later has its turns.
+# Begins to serve: an environment with `url`. What browsers ask is answered in dashboard_step(), or
+# wherever else package later runs its callbacks.
 open_dashboard <- function(take, port = 0, token = new_token(), title = "clutch") {
   need_httpuv()
   folder <- system.file("dashboard", package = "clutch")
@@ -78,7 +78,7 @@ open_dashboard <- function(take, port = 0, token = new_token(), title = "clutch"
 }
 
 # httpuv warns when it forgets a WebSocket that was refused before it was open.
-dashboard_turn <- function(d, seconds) suppressWarnings(httpuv::service(1000 * seconds))
+dashboard_step <- function(d, seconds) suppressWarnings(httpuv::service(1000 * seconds))
 
 close_dashboard <- function(d) {
   suppressWarnings(d$server$stop())

@@ -41,8 +41,8 @@ await_far_use <- function(cluster) {
     s <- view_snapshot(cluster, 0)
     known <- s$hosts$host[!is.na(s$hosts$memory)]
     is_there <- s$nodes$state %in% c("idle", "busy") & s$nodes$host != "localhost"
-    told_of <- s$clusters$cluster[s$clusters$strategy %in% c("fork_server", "spawn")]
-    missing <- is_there & s$nodes$cluster %in% told_of & !s$nodes$host %in% known
+    are_told <- s$clusters$cluster[s$clusters$strategy %in% c("fork_server", "spawn")]
+    missing <- is_there & s$nodes$cluster %in% are_told & !s$nodes$host %in% known
     if (!any(missing) || clock() >= end) return(invisible())
     Sys.sleep(0.05)
   }
@@ -51,7 +51,7 @@ await_far_use <- function(cluster) {
 # Meanwhile pages are served that ask for the dashboard.
 next_request <- function(socket) {
   d <- the_observer$dashboard
-  while (!is.null(d) && !any(socket_select(list(socket), timeout = 0))) dashboard_turn(d, 0.25)
+  while (!is.null(d) && !any(socket_select(list(socket), timeout = 0))) dashboard_step(d, 0.25)
   socket_receive(socket)
 }
 
@@ -72,13 +72,13 @@ observer_dashboard <- function(arguments) {
 WATCHED_FOR <- 4
 FAR_WAIT <- 0.6
 
-# What nodes of a cluster are in, by their numbers or, with NULL, all: list(nodes, told, questions),
-# of a snapshot, as ffi_observer_stacks() has it, and how often each has been asked until now (0: it
-# was not asked).
+# What nodes of a cluster are in, by their numbers or, with NULL, all: list(nodes, stacks,
+# questions), of a snapshot, as ffi_observer_stacks() has it, and how often each has been asked
+# until now (0: it was not asked).
 observer_stacks <- function(cluster, wait, nodes = NULL) {
   view <- Find(function(v) is_of(v, cluster), the_observer$views)
   if (is.null(view)) throw("protocol", "there is no such cluster")
-  if (clock() > c(the_observer$looked, -Inf)[[1L]] + WATCHED_FOR) {
+  if (clock() > c(the_observer$asked_at, -Inf)[[1L]] + WATCHED_FOR) {
     await_far_use(cluster)
     is_far <- view_snapshot(cluster, 0)$nodes$host != "localhost"
     if (any(is_far)) wait <- wait + FAR_WAIT
@@ -86,11 +86,11 @@ observer_stacks <- function(cluster, wait, nodes = NULL) {
   questions <- .Call(ffi_observer_ask, view, nodes)
   end <- clock() + wait
   repeat {
-    told <- .Call(ffi_observer_stacks, view, questions)
-    if (!any(told$open) || clock() >= end) break
+    stacks <- .Call(ffi_observer_stacks, view, questions)
+    if (!any(stacks$open) || clock() >= end) break
     Sys.sleep(0.002)
   }
-  list(nodes = view_snapshot(cluster, 0)$nodes, told = told, questions = questions)
+  list(nodes = view_snapshot(cluster, 0)$nodes, stacks = stacks, questions = questions)
 }
 
 # ---- a snapshot ----
@@ -119,18 +119,19 @@ observer_stacks <- function(cluster, wait, nodes = NULL) {
 view_snapshot <- function(cluster = NULL, tasks = NULL, since = NULL) {
   if (is.null(tasks)) tasks <- 2000
   views <- the_observer$views
-  the_observer$looked <- clock()
+  the_observer$asked_at <- clock()
   if (!is.null(cluster)) views <- views[vapply(views, is_of, NA, cluster)]
   seen <- lapply(views, function(v) .Call(ffi_observer_read, v, view_wish(v, tasks, since)))
   now <- as.numeric(Sys.time())
   if (length(seen)) set_clock(now - seen[[1L]]$about$now)
   seen <- lapply(seen, with_times)
   whole <- function(part) rows_of(lapply(seen, part))
-  nodes <- whole(nodes_seen)
+  nodes <- whole(observed_nodes)
   clear_up(5e4 + 400 * NROW(nodes))
-  list(time = now, session = session_seen(seen), clusters = whole(cluster_seen), nodes = nodes,
-       jobs = whole(jobs_seen), tasks = whole(tasks_seen), events = whole(events_seen),
-       hosts = hosts_seen(nodes, whole(function(x) to_rows(x$hosts))))
+  list(time = now, session = observed_session(seen), clusters = whole(observed_cluster),
+       nodes = nodes, jobs = whole(observed_jobs), tasks = whole(observed_tasks),
+       events = whole(observed_events),
+       hosts = observed_hosts(nodes, whole(function(x) to_rows(x$hosts))))
 }
 
 # So many bytes, about, are garbage soon. R would let that grow to some 60 MB, and to get memory
@@ -184,7 +185,7 @@ with_times <- function(x) {
 
 of_cluster <- function(x, n) rep(as.integer(x$about$number), n)
 
-cluster_seen <- function(x) {
+observed_cluster <- function(x) {
   a <- x$about
   to_rows(list(cluster = as.integer(a$number),
                name = sprintf("cluster %d", as.integer(a$number)), since = a$created,
@@ -192,7 +193,7 @@ cluster_seen <- function(x) {
                given = a$given, done = a$done, failed = a$failed, ended = a$ended, told = a$told))
 }
 
-nodes_seen <- function(x) {
+observed_nodes <- function(x) {
   k <- x$nodes
   n <- length(k$pid)
   limit <- if (x$about$limit > 0) x$about$limit else NA_real_
@@ -203,7 +204,7 @@ nodes_seen <- function(x) {
                received = k$received))
 }
 
-jobs_seen <- function(x) {
+observed_jobs <- function(x) {
   j <- x$jobs
   n <- length(j$job)
   if (n > 1L) {
@@ -223,7 +224,7 @@ jobs_seen <- function(x) {
                ended = j$ended))
 }
 
-tasks_seen <- function(x) {
+observed_tasks <- function(x) {
   t <- x$tasks
   if (anyNA(t$job)) t <- lapply(t, function(column) column[!is.na(t$job)])
   n <- length(t$job)
@@ -231,13 +232,13 @@ tasks_seen <- function(x) {
                node = as.integer(t$node), began = t$began, ended = t$ended, ok = t$ok))
 }
 
-events_seen <- function(x) {
+observed_events <- function(x) {
   e <- x$events
   to_rows(list(time = e$time, cluster = of_cluster(x, length(e$time)),
                node = as.integer(ifelse(e$node > 0, e$node, NA)), kind = e$kind, text = e$text))
 }
 
-session_seen <- function(seen) {
+observed_session <- function(seen) {
   if (!length(seen)) return(NULL)
   a <- seen[[1L]]$about
   since <- min(vapply(seen, function(x) x$about$created, 1))
@@ -247,7 +248,7 @@ session_seen <- function(seen) {
 
 # One row for each that has nodes. `far`: those that the link process tells of; a host has several
 # rows there if it has several fork servers.
-hosts_seen <- function(nodes, far) {
+observed_hosts <- function(nodes, far) {
   hosts <- unique(nodes$host)
   n <- length(hosts)
   at <- if (n == 1L) rep(1L, nrow(nodes)) else match(nodes$host, hosts)

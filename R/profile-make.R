@@ -220,7 +220,7 @@ await_idle <- function(cl, seconds) {
   t <- info_of(cl)$tasks
   end <- clock() + seconds
   while (any(node_states(cl) %in% c("busy", "cancelling", "starting")) && clock() < end) {
-    if (!is.null(t)) turn(t, NULL, 0.01)
+    if (!is.null(t)) task_step(t, NULL, 0.01)
     Sys.sleep(0.002)
   }
 }

@@ -130,7 +130,7 @@ slurm <- function(hosts = NULL, each = NULL, time = NULL, ..., nodes = NULL, idl
   } else {
     slurm_bounds(nodes, each)
   }
-  new_launch(
+  new_hosts(
     "slurm", "slurm", sprintf("host %d of Slurm", seq_len(size$hosts)), rep(size$each, size$hosts),
     remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
     least = size$least, idle = if (!is.null(nodes)) check_seconds(idle, "`idle`"),

@@ -1,7 +1,7 @@
 # What Slurm says of hosts that are lost, and of nodes that were killed.
 #
 # In the plan of a cluster:
-#   job_ends by number of the job, how that has ended, as of job_end()
+#   job_ends by number of the job, how that has ended, as of slurm_job_end()
 #   ends     by number of the host as text, how that has ended: list(cause, text)
 # Once it is known it stays.
 #
@@ -13,7 +13,7 @@
 # may know that they will not come back.
 
 # Number of the job on whose hosts this one is.
-job_of <- function(info, k) c(job_at(info, k)$number, info$launch$job)[1L]
+slurm_job_of <- function(info, k) c(slurm_job_at(info, k)$number, info$launch$job)[1L]
 
 # Deaths that wait for Slurm's word, and hosts that are cut off, about which Slurm may know more.
 hear_of_ends <- function(t) {
@@ -63,14 +63,14 @@ ask_end_of_host <- function(info, k, may_be_ending) {
 
 # list(cause, text); "ending": it is about to be known; NULL: all is well, as far as Slurm knows.
 end_said_by_slurm <- function(info, k) {
-  number <- job_of(info, k)
+  number <- slurm_job_of(info, k)
   if (is.null(number)) return(NULL)
   # what follows may be our own doing
   if (!is.null(info$job_ends[[number]])) return(info$job_ends[[number]])
   fields <- slurm_job(number)
   # its processes end, and only then Slurm says as what
   if (identical(fields$JobState, "COMPLETING")) return("ending")
-  end <- job_end(number, fields)
+  end <- slurm_job_end(number, fields)
   if (is.null(info$job_ends)) info$job_ends <- list()
   info$job_ends[[number]] <- end
   if (identical(end$cause, "preempted") && fields$JobState == "PENDING" && length(info$jobs)) {

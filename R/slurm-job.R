@@ -62,9 +62,9 @@ slurm_jobs <- function(numbers) {
 }
 
 # Asks Slurm now and then for the jobs of this plan whose hosts have not come yet.
-look_at_jobs <- function(info) {
-  begin_jobs(info)
-  open <- open_jobs(info)
+poll_slurm_jobs <- function(info) {
+  note_slurm_jobs(info)
+  open <- open_slurm_jobs(info)
   if (!length(open) || clock() < info$ask_at) return(invisible())
   numbers <- vapply(info$jobs[open], function(job) job$number, "")
   told <- slurm_jobs(unname(numbers))
@@ -82,19 +82,19 @@ look_at_jobs <- function(info) {
 }
 
 # While the cluster starts: a job that waits for too long is an error.
-see_to_jobs <- function(info) {
+await_slurm_jobs <- function(info) {
   if (!is.null(info$launch$job)) return(invisible())
-  look_at_jobs(info)
-  queued <- Filter(is_queued, info$jobs[open_jobs(info)])
+  poll_slurm_jobs(info)
+  queued <- Filter(is_queued, info$jobs[open_slurm_jobs(info)])
   show_waiting(info, queued)
   limit <- info$launch$wait
   late <- Filter(function(job) clock() - job$began > limit, queued)
   if (length(late)) throw_still_queued(info, late[[1L]], limit)
 }
 
-begin_jobs <- function(info) {
+note_slurm_jobs <- function(info) {
   for (command in info$commands) {
-    key <- key_of_job(command)
+    key <- key_of_slurm_job(command)
     if (!command$keeps_job || !is.null(info$jobs[[key]])) next
     number <- grep("^[0-9]+(;.*)?$", log_lines(command$log), value = TRUE)
     if (!length(number)) next
@@ -104,20 +104,20 @@ begin_jobs <- function(info) {
   }
 }
 
-key_of_job <- function(command) format(command$hosts[[1L]])
+key_of_slurm_job <- function(command) format(command$hosts[[1L]])
 
 # The job on which host `k` is, or is to be; NULL: none is known.
-job_at <- function(info, k) {
+slurm_job_at <- function(info, k) {
   command <- if (length(info$jobs)) command_of(info, k)
-  if (!is.null(command)) info$jobs[[key_of_job(command)]]
+  if (!is.null(command)) info$jobs[[key_of_slurm_job(command)]]
 }
 
 # Keys of those whose hosts have not all come.
-open_jobs <- function(info) {
+open_slurm_jobs <- function(info) {
   is_open <- function(command) {
     any(vapply(info$servers[command$hosts], function(host) is.null(host$report), NA))
   }
-  keys <- vapply(Filter(is_open, info$commands), key_of_job, "")
+  keys <- vapply(Filter(is_open, info$commands), key_of_slurm_job, "")
   keys[keys %in% names(info$jobs)]
 }
 
@@ -133,17 +133,17 @@ seconds_queued <- function(job) (if (is.null(job$started)) clock() else job$star
 
 # While the cluster is there: that host `k` has waited for too long, in words, or NULL.
 waits_too_long <- function(info, k) {
-  job <- job_at(info, k)
+  job <- slurm_job_at(info, k)
   limit <- info$launch$wait
   if (is.null(job) || !is_queued(job) || seconds_queued(job) <= limit) return(NULL)
   sprintf("job %s of Slurm still waits after %s", job$number, time_text(limit))
 }
 
 # When it was seen that its job does not wait any more, or NULL.
-job_began <- function(info, k) job_at(info, k)$started
+slurm_job_began <- function(info, k) slurm_job_at(info, k)$started
 
-has_job_ended <- function(info, k) {
-  state <- job_at(info, k)$fields$JobState
+has_slurm_job_ended <- function(info, k) {
+  state <- slurm_job_at(info, k)$fields$JobState
   !is.null(state) && !state %in% c(queued_states, running_states)
 }
 
@@ -202,7 +202,7 @@ end_waiting <- function(info) {
 
 # list(cause, text): `cause` is "time_limit", "cancelled", "preempted", "host_failed", "memory",
 # "ended" or NULL: it has not, as far as is known. `fields`: as of slurm_job().
-job_end <- function(number, fields) {
+slurm_job_end <- function(number, fields) {
   end <- function(cause, text) list(cause = cause, text = sprintf(text, number))
   if (is.null(fields)) return(NULL)
   state <- sub(" .*", "", fields$JobState)
@@ -232,4 +232,4 @@ job_end <- function(number, fields) {
   )
 }
 
-job_end_text <- function(number, fields) job_end(number, fields)$text
+slurm_job_end_text <- function(number, fields) slurm_job_end(number, fields)$text

@@ -6,15 +6,15 @@ slurm_kind <- function() {
     by = "Slurm",
     commands = slurm_commands,
     environment = slurm_environment,
-    look = see_to_jobs,
+    poll = await_slurm_jobs,
     queued = queued_for,
     started = end_waiting,
     will_not_come = slurm_will_not_come,
     may_print = may_task_print,
     failure = slurm_failure,
-    ask = look_at_jobs,
+    ask = poll_slurm_jobs,
     waits_too_long = waits_too_long,
-    began = job_began,
+    began = slurm_job_began,
     attend = attend_slurm
   )
 }
@@ -62,7 +62,7 @@ slurm_environment <- function(x, env) {
 task_at <- function(k, command) k - command$hosts[[1L]]
 
 slurm_will_not_come <- function(info, k, command) {
-  if (has_job_ended(info, k)) return(TRUE)
+  if (has_slurm_job_ended(info, k)) return(TRUE)
   length(srun_says(printed_of(info, command), task_at(k, command))) > 0L
 }
 
@@ -77,9 +77,9 @@ slurm_failure <- function(info, k, command, printed) {
   if (length(said)) {
     known$why <- said
     known$i <- ended_with(exit_code_of(said))
-  } else if (has_job_ended(info, k)) {
-    job <- job_at(info, k)
-    known$why <- job_end_text(job$number, job$fields)
+  } else if (has_slurm_job_ended(info, k)) {
+    job <- slurm_job_at(info, k)
+    known$why <- slurm_job_end_text(job$number, job$fields)
     known$i <- ended_with(-1L)
   }
   known
@@ -94,6 +94,6 @@ attend_slurm <- function(t) {
   info <- t$info
   if (length(info$jobs) || !is.null(info$launch$job)) .Call(ffi_tasks_ask, t$ptr, 0)
   if (!is.null(info$first)) t$resize <- new_resize(info)
-  list(turn = see_to_size, hear_of_ends = hear_of_ends, await = await_some_host,
+  list(step = see_to_size, hear_of_ends = hear_of_ends, await = await_some_host,
        may_come_again = host_may_come_again)
 }

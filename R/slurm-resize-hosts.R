@@ -6,7 +6,7 @@
 #   at        by number of the host: "none", "asked" (its job was submitted), "there"
 #   ending    by number of the host: when it was seen that it will not come, by clock(); NA: it was
 #             not. What it has printed is known a moment later
-#   look_at   when slurm-resize.R looks next, by clock()
+#   next_check  when slurm-resize.R acts next, by clock()
 #   failures  so many in turn have not come; `again`: when the next is asked for; `pause`: before
 #             the one after that
 #   surplus_since  since when more are asked for than are of use; NULL: they are not
@@ -18,7 +18,7 @@ new_resize <- function(info) {
   r$at <- rep("none", n)
   r$at[first_hosts(info$launch)] <- "there"
   r$ending <- rep(NA_real_, n)
-  r$look_at <- 0
+  r$next_check <- 0
   no_failures(r)
   r$held <- hold_commands(info)
   r

@@ -6,32 +6,32 @@
 # limited in number: when they start, more are submitted. After failures there are pauses.
 #
 # It shrinks by hosts that have nothing to do. Those end also while the session does nothing, or
-# something else: src/core/tasks/idle.c sees to it. What is done here is done in the turns of
+# something else: src/core/tasks/idle.c sees to it. What is done here is done in the steps of
 # maps and of who waits for tasks, and when tasks are submitted. It needs R's thread: a command has
 # to be started, and what nodes are told depends on what their host reports.
 #
 # There are numbers for the nodes of all hosts that there may be, a job for each host. `cl` is the
 # list of the first nodes; info$handles has all. The handle of a node that is not there is of a
 # node that was stopped. It gets the new node by ffi_node_swap(), as in a replacement. In each
-# turn see_to_size() compares what is there with clu_sched_desired(), asks for hosts
+# step see_to_size() compares what is there with clu_sched_desired(), asks for hosts
 # (slurm-resize-hosts.R), and takes those that have come. The compiled code that ends idle hosts
-# knows the command that holds a job by its number. By SIGTERM the keeper cancels the job, if the
+# knows the command that holds a job by its number. By SIGTERM that command cancels the job, if the
 # end of the control channel has not ended it. A map without any node waits while a host is asked
 # for, or is to be (await_some_host()). A process that is there already and could run sbatch would
 # not make R's thread needless for growth: what new nodes are told is serialized by R.
 
-RESIZE_EVERY <- 0.2  # seconds between two looks
+RESIZE_EVERY <- 0.2  # seconds between two checks
 WORK_EACH <- 5       # seconds of work that are worth a node
 ASKED_AT_ONCE <- 8L  # hosts that are asked for at a time, or as many as are there
 MOST_FAILURES <- 3L  # in turn, until a map that has no node fails
 
-# In each turn: for how many seconds that may wait at most.
+# In each step: for how many seconds that may wait at most.
 see_to_size <- function(t) {
   r <- t$resize
   if (is.null(r)) return(Inf)
   now <- clock()
-  if (now < r$look_at) return(r$look_at - now)
-  r$look_at <- now + RESIZE_EVERY # what follows may be interrupted
+  if (now < r$next_check) return(r$next_check - now)
+  r$next_check <- now + RESIZE_EVERY # what follows may be interrupted
   see_to_ended_hosts(t)
   see_to_asked_hosts(t)
   see_to_surplus(t)

@@ -120,9 +120,9 @@ attach_default_packages <- function(idle = FALSE, forks = FALSE) {
 # times as long as to attach it. It is called where that may make a difference.
 attach_default_package <- function(package) {
   if (paste0("package:", package) %in% search()) return()
-  looks <- !is.null(getOption("conflicts.policy")) || !isFALSE(getOption("verbose")) ||
+  checks <- !is.null(getOption("conflicts.policy")) || !isFALSE(getOption("verbose")) ||
     !isFALSE(getOption("checkPackageLicense", FALSE))
-  if (isNamespaceLoaded(package) && !looks) return(attachNamespace(package))
+  if (isNamespaceLoaded(package) && !checks) return(attachNamespace(package))
   options(defaultPackages = package)
   .First.sys()
 }

@@ -25,8 +25,8 @@ watched_start <- function() {
 watcher_line <- function(await) shell_line("watcher", await_end = shell_line(await))
 
 # A script with the same for a host that reads its settings in a file, the first argument: the
-# session's keeper removes that when the session has ended. It may take a while until another host
-# sees it. No process group of its own: there are schedulers that know a job by that.
+# session's cleanup shell removes that when the session has ended. It may take a while until another
+# host sees it. No process group of its own: there are schedulers that know a job by that.
 watched_script <- function() {
   shell_lines("start-by-file", watcher = watcher_line("await-file"))
 }

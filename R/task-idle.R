@@ -15,7 +15,7 @@
 # A watch is what is waited for in one of later's loops: an environment with
 #   loop            the loop
 #   waits           the two descriptors are waited for
-#   until, cancel   when a turn comes at the latest, by clock(); how to call that off
+#   until, cancel   when a step comes at the latest, by clock(); how to call that off
 #   gone            the package was unloaded
 #   served          the clusters whose tasks go on: a list of list(ref, held). `ref` is weak: tasks
 #                   that wait do not keep their cluster. `held`: the environment of the cluster's
@@ -92,7 +92,7 @@ idle_wait <- function(t) {
   wait
 }
 
-# The next turn comes when something is heard, or after so many seconds.
+# The next step comes when something is heard, or after so many seconds.
 arm_watch <- function(w, seconds) {
   if (!later_waits()) {
     seconds <- min(seconds, POLL_PAUSE)
@@ -102,7 +102,7 @@ arm_watch <- function(w, seconds) {
   until <- clock() + seconds
   if (w$until <= until) return(invisible())
   forget_timer(w)
-  w$cancel <- later::later(function() timer_turn(w), seconds, w$loop)
+  w$cancel <- later::later(function() step_by_timer(w), seconds, w$loop)
   w$until <- until
   invisible()
 }
@@ -126,14 +126,14 @@ await_descriptors <- function(w) {
   if (w$waits) return(invisible())
   w$waits <- TRUE
   later_fd <- getExportedValue("later", "later_fd") # not in versions before 1.4.0
-  later_fd(function(ready) descriptor_turn(w), .Call(ffi_wake_descriptors), loop = w$loop)
+  later_fd(function(ready) step_by_descriptor(w), .Call(ffi_wake_descriptors), loop = w$loop)
   invisible()
 }
 
-descriptor_turn <- function(w) {
+step_by_descriptor <- function(w) {
   if (w$gone) return(invisible())
   w$waits <- FALSE
-  idle_turn(w)
+  idle_step(w)
 }
 
 # Nobody awaits anything any more. While later waits, its loop counts as one that is not empty, and
@@ -142,9 +142,9 @@ end_wait <- function(w) {
   if (w$waits && !is_awaited(w)) .Call(ffi_wake)
 }
 
-timer_turn <- function(w) {
+step_by_timer <- function(w) {
   w$until <- Inf
-  idle_turn(w)
+  idle_step(w)
 }
 
 forget_timer <- function(w) {
@@ -162,18 +162,18 @@ forget_watches <- function() {
   the$watch <- NULL
 }
 
-# ---- a turn ----
+# ---- a step ----
 
-idle_turn <- function(w) {
+idle_step <- function(w) {
   on.exit(go_on(w)) # also when the user interrupts
   clusters <- clusters_served()
-  .Call(ffi_wake_hold) # what this turn finds out itself need not be signalled
+  .Call(ffi_wake_hold) # what this step finds out itself need not be signalled
   for (t in clusters) advance(t)
   .Call(ffi_wake_seen) # not before: what was found out just now is a signal, too
   for (t in clusters) settle_news(t, w)
 }
 
-# In all loops: the signal that a turn takes back may be for another. (Loops are quicker than
+# In all loops: the signal that a step takes back may be for another. (Loops are quicker than
 # lapply(), and somebody waits.)
 clusters_served <- function() {
   clusters <- list()
@@ -208,8 +208,8 @@ is_over <- function(t) {
 }
 
 advance <- function(t) {
-  # what is to be done about a death is done in the turn after it
-  tryCatch(while (turn(t, NULL, 0) == "deaths") NULL, clutch_error = function(e) NULL)
+  # what is to be done about a death is done in the step after it
+  tryCatch(while (task_step(t, NULL, 0) == "deaths") NULL, clutch_error = function(e) NULL)
 }
 
 settle_news <- function(t, w) {

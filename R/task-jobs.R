@@ -47,7 +47,7 @@ tasks_new <- function(info) {
 
 # What the nodes' hosts want of each turn, where somebody else may end them or more may come: a list
 # of functions; NULL: nothing.
-#   turn(t)                  sees to the hosts; for how many seconds the turn may wait at most
+#   step(t)                  sees to the hosts; for how many seconds the step may wait at most
 #   hear_of_ends(t)          finds out how hosts have ended, when a step says "unclear"
 #   await(t, seconds)        no node is there: waits for a host. FALSE: none is to be expected
 #   may_come_again(t, rank)  whether another host is to come for a node whose host has ended

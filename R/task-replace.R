@@ -16,7 +16,7 @@
 START_LIMIT <- 60 # seconds that a node may take to come
 PAUSES <- c(1, 60) # seconds before it is tried again: the first and the longest
 USUAL <- 5 # seconds that one on a host within reach takes at most
-SETTLE_SLICE <- 0.02 # seconds between two looks at the others while one is waited for
+SETTLE_SLICE <- 0.02 # seconds between two checks of the others while one is waited for
 
 # A new process behind the same handle: whether it is there, or to be expected.
 replace_dead <- function(t, index) {
@@ -57,7 +57,7 @@ settle_replacements <- function(t) if (length(t$replacements)) settle(t, t$repla
 
 # Waits for those of them that are under way, as long as each may take. The other nodes work
 # meanwhile: what they answer is read, they get more, and their limits are in force. If one of them
-# dies, the next turn hears of it. `usual`: how long one on another host may take.
+# dies, the next step hears of it. `usual`: how long one on another host may take.
 settle <- function(t, those, usual = USUAL) {
   is_open <- function(r) may_still_come(t, r, usual)
   while (length(open <- Filter(is_open, those))) {

@@ -1,15 +1,15 @@
-# One turn of the work of a cluster, and what becomes of nodes that die meanwhile.
+# One step of the work of a cluster, and what becomes of nodes that die meanwhile.
 
 # Works for at most so many seconds, or until there is something to do for `job` (NULL: any).
 # `known`: how many of its failures the caller knows. Deaths are seen to here. What there is to do
 # for the caller, by name: see ffi_tasks_step().
-turn <- function(t, job, seconds, known = Inf) {
+task_step <- function(t, job, seconds, known = Inf) {
   if (length(t$replacements)) {
     see_to_replacements(t)
     seconds <- min(seconds, 0.05)
   }
   manager <- t$manager
-  if (!is.null(manager)) seconds <- min(seconds, manager$turn(t))
+  if (!is.null(manager)) seconds <- min(seconds, manager$step(t))
   event <- .Call(ffi_tasks_step, t$ptr, job, seconds, min(known, 2^31 - 1))
   if (event == "unclear") manager$hear_of_ends(t)
   if (event == "deaths") hear_of_deaths(t)
@@ -42,7 +42,7 @@ hear_of_deaths <- function(t) {
 ended_for_task <- function(node, i, is_needed = FALSE) {
   t <- .subset2(node, "info")$tasks
   if (is.null(t) || i$state != "stopped") return(NULL)
-  while (turn(t, NULL, 0) == "deaths") NULL
+  while (task_step(t, NULL, 0) == "deaths") NULL
   if (is_needed) settle_needed(t, i$rank) else settle_replacements(t)
   d <- t$ended[[format(i$rank)]]
   if (identical(d$pid, i$pid)) d$how

@@ -27,7 +27,7 @@
 #'   * `bytes`: size of the answer
 #'   * `ok`: `FALSE` when it has failed
 #'   * `end`: `"ok"`, `"error"`, `"died"` (its node did), `"timeout"` or `"cancelled"`
-#'   * `queue`, `wire`, `run`, `relay`: seconds of its phases, see below
+#'   * `queue`, `wire`, `run`, `answer`: seconds of its phases, see below
 #'
 #'   `as.data.frame()`: the same as a plain data frame. Attribute `memory` of a trace is a data
 #'   frame of the memory of nodes over time, see below.
@@ -59,13 +59,12 @@
 #'     ones before are part of it.
 #'   * `wire`: until its node began it. The task is written, travels, is read.
 #'   * `run`: until it ended.
-#'   * `relay`: until the session had the answer. That travels, and waits for the session and for
+#'   * `answer`: until the session had the answer. That travels, and waits for the session and for
 #'     answers before it.
 #'
 #'   Processes of one machine have the same clock. On other hosts the clocks differ. There `began`
 #'   and `ended` are those of the node, moved as if the answer had needed no time for the way. So
-#'   `wire` has both ways in it, and `relay` what the answer waited there for others. `run` is right
-#'   everywhere.
+#'   `wire` has both ways in it, and `answer` the wait for others there. `run` is right everywhere.
 #'
 #'   Of tasks of a map that take less than 2 us only each eighth has its time measured. The others
 #'   count with the mean.
@@ -146,7 +145,7 @@ with_phases <- function(x) {
   x$queue <- pmax(ifelse(is.na(free), x$ended, free) - x$queued, 0)
   x$wire <- ifelse(has_begun, x$began - free, NA_real_)
   x$run <- ifelse(has_begun, x$ended - x$began, NA_real_)
-  x$relay <- ifelse(has_begun, pmax(x$received - x$ended, 0), NA_real_)
+  x$answer <- ifelse(has_begun, pmax(x$received - x$ended, 0), NA_real_)
   x
 }
 

@@ -62,25 +62,25 @@ cluster_stacks <- function(cl = NULL, wait = NULL, session = NULL) {
   nodes <- nodes_there(cl)
   if (is.null(wait)) wait <- max(0.2, 0.003 * length(nodes))
   handles <- lapply(nodes, function(nd) .subset2(nd, "handle"))
-  told <- .Call(ffi_stacks, handles, min(as.double(wait), 3600))
+  stacks <- .Call(ffi_stacks, handles, min(as.double(wait), 3600))
   infos <- lapply(handles, function(h) .Call(ffi_node_info, h))
   is_busy <- vapply(infos, function(i) i$state %in% c("busy", "cancelling"), NA)
-  has_stack <- is_busy & !is.na(told$text)
-  for (n in c("job", "element", "since")) told[[n]][!is_busy] <- NA
+  has_stack <- is_busy & !is.na(stacks$text)
+  for (n in c("job", "element", "since")) stacks[[n]][!is_busy] <- NA
   x <- data.frame(
     node = vapply(infos, function(i) i$rank, 1L),
     host = vapply(nodes, function(nd) nd$host, ""),
     state = vapply(infos, state_text, ""),
-    job = told$job,
-    element = told$element,
-    since = told$since,
-    current = ifelse(has_stack, told$current, NA),
+    job = stacks$job,
+    element = stacks$element,
+    since = stacks$since,
+    current = ifelse(has_stack, stacks$current, NA),
     stringsAsFactors = FALSE
   )
-  is_named <- is_busy & !has_stack & !is.na(told$label) & nzchar(told$label)
+  is_named <- is_busy & !has_stack & !is.na(stacks$label) & nzchar(stacks$label)
   x$current[is_named] <- FALSE
-  x$stack <- stacks_of_text(ifelse(has_stack, told$text, ifelse(is_named, told$label, NA)))
-  x$note <- notes_of_stacks(is_busy, told)
+  x$stack <- stacks_of_text(ifelse(has_stack, stacks$text, ifelse(is_named, stacks$label, NA)))
+  x$note <- notes_of_stacks(is_busy, stacks)
   structure(x, class = c("clutch_stacks", "data.frame"))
 }
 
@@ -102,16 +102,16 @@ stacks_of_session <- function(cl, wait, session) {
 stacks_by_observer <- function(o, wait, nodes = NULL) {
   answer <- ask_observer(o, "stacks", wait = wait, nodes = nodes)
   n <- answer$nodes
-  told <- answer$told
-  told$label <- rep(NA_character_, nrow(n))
+  stacks <- answer$stacks
+  stacks$label <- rep(NA_character_, nrow(n))
   is_busy <- n$state == "busy"
-  has_stack <- is_busy & !is.na(told$text)
-  for (column in c("job", "element", "since")) told[[column]][!is_busy] <- NA
+  has_stack <- is_busy & !is.na(stacks$text)
+  for (column in c("job", "element", "since")) stacks[[column]][!is_busy] <- NA
   x <- data.frame(cluster = n$cluster, node = n$node, host = n$host, state = n$state,
-                  job = told$job, element = told$element, since = told$since,
-                  current = ifelse(has_stack, told$current, NA), stringsAsFactors = FALSE)
-  x$stack <- stacks_of_text(ifelse(has_stack, told$text, NA))
-  x$note <- notes_of_stacks(is_busy, told)
+                  job = stacks$job, element = stacks$element, since = stacks$since,
+                  current = ifelse(has_stack, stacks$current, NA), stringsAsFactors = FALSE)
+  x$stack <- stacks_of_text(ifelse(has_stack, stacks$text, NA))
+  x$note <- notes_of_stacks(is_busy, stacks)
   if (is.null(nodes)) x else x[n$node %in% nodes, ]
 }
 
@@ -120,19 +120,19 @@ stacks_of_text <- function(text) {
   lapply(text, function(x) if (!is.na(x)) strsplit(x, "\n", fixed = TRUE)[[1L]])
 }
 
-# `told`: as from ffi_stacks().
-notes_of_stacks <- function(is_busy, told) {
+# `stacks`: as from ffi_stacks().
+notes_of_stacks <- function(is_busy, stacks) {
   note <- rep(NA_character_, length(is_busy))
-  old <- is_busy & !is.na(told$text) & !told$current
+  old <- is_busy & !is.na(stacks$text) & !stacks$current
   note[old] <- sprintf(paste("the last that it has reported, %.1f s ago: R there has not looked",
-                             "for interrupts since"), told$age[old])
-  silent <- is_busy & is.na(told$text)
+                             "for interrupts since"), stacks$age[old])
+  silent <- is_busy & is.na(stacks$text)
   note[silent] <- ifelse(
-    told$known[silent],
+    stacks$known[silent],
     "it has reported nothing in this task: R there has not looked for interrupts",
     "it cannot be asked: it shares no memory with this session, and has no fork server"
   )
-  named <- silent & !is.na(told$label) & nzchar(told$label)
+  named <- silent & !is.na(stacks$label) & nzchar(stacks$label)
   note[named] <- paste0(note[named], ". This is the call that has made its task")
   note
 }

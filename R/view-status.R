@@ -122,7 +122,7 @@ cluster_free <- function(cl) {
   t <- info_of(cl)$tasks
   # while nothing is under way, nodes that have died are replaced as for a new task
   if (is.null(t) || .Call(ffi_tasks_open, t$ptr) == 0) t <- tasks_of(cl)
-  while (turn(t, NULL, 0) == "deaths") NULL # what has come is read
+  while (task_step(t, NULL, 0) == "deaths") NULL # what has come is read
   sum(node_states(nodes_there(cl)) == "idle")
 }
 

@@ -7,7 +7,7 @@
 after_key <- function(shown, key, s) {
   if (key %in% c("q", "Q", "ctrl-c", "ctrl-d")) return(NULL)
   if (key == "escape" && shown$screen == "nodes") return(NULL)
-  turn_to <- function(screen) {
+  switch_to <- function(screen) {
     shown$screen <- if (shown$screen == screen) "nodes" else screen
     k <- node_at_hand(s, shown$at)
     # it stays that one while its calls are shown
@@ -15,9 +15,9 @@ after_key <- function(shown, key, s) {
     shown
   }
   switch(key,
-    escape = turn_to(shown$screen),
-    h = , "?" = turn_to("help"),
-    s = , enter = turn_to("stack"),
+    escape = switch_to(shown$screen),
+    h = , "?" = switch_to("help"),
+    s = , enter = switch_to("stack"),
     up = , k = next_node(shown, s, -1L),
     down = , j = next_node(shown, s, 1L),
     shown
@@ -53,8 +53,8 @@ nodes_screen <- function(s, at, size, colour, before) {
   c(top_lines(s, size[[2L]], size[[1L]] - 2L, colour, before, k), "", keys)
 }
 
-# `told`: its row of cluster_stacks(); NULL: it could not be asked.
-stack_screen <- function(s, at, told, size, colour) {
+# `stack`: its row of cluster_stacks(); NULL: it could not be asked.
+stack_screen <- function(s, at, stack, size, colour) {
   paint <- if (colour) paint_ansi else function(text, ...) text
   width <- size[[2L]]
   head <- paint(fit(top_session(s), width), "bold")
@@ -66,8 +66,8 @@ stack_screen <- function(s, at, told, size, colour) {
                    lasting_text(time_in_state(s, n)))
   if (is.na(time_in_state(s, n))) where <- sub(" for -$", "", where)
   n$call <- ""
-  note <- if (is.null(told)) "its calls are not known" else told$note[[1L]]
-  calls <- if (!is.null(told)) told$stack[[1L]]
+  note <- if (is.null(stack)) "its calls are not known" else stack$note[[1L]]
+  calls <- if (!is.null(stack)) stack$stack[[1L]]
   if (!length(calls) && is.na(note)) note <- "it is in no R call"
   body <- c(where, doing_text(s, n), "")
   end <- c(if (!is.na(note)) c("", fit(paste0("[", note, "]"), width)), "", keys)

@@ -156,9 +156,9 @@ draw_top <- function(o, shown, s, before) {
     nodes = nodes_screen(s, shown$at, size, has_colours(), before),
     stack = {
       k <- node_at_hand(s, shown$at)
-      told <- if (!is.na(k)) tryCatch(stacks_by_observer(o, STACK_WAIT, s$nodes$node[[k]]),
+      stack <- if (!is.na(k)) tryCatch(stacks_by_observer(o, STACK_WAIT, s$nodes$node[[k]]),
                                       error = function(e) NULL)
-      stack_screen(s, shown$at, told, size, has_colours())
+      stack_screen(s, shown$at, stack, size, has_colours())
     },
     help = help_screen(size)
   )

@@ -19,7 +19,7 @@ measures <- list(
   "small blocks apart" = c("src/r/node/rehearse.c", "put_blocks_together(size);", "(void)put_blocks_together;"),
   "large blocks given back" = c("src/r/node/rehearse.c", "  keep_large_blocks();", "  (void)keep_large_blocks;"),
   "code not inherited" = c("src/r/node/rehearse.c", "  share_code();", "  (void)share_code;"),
-  "no rehearsal" = c("R/node-main.R", "if (settles) rehearse()", ""))
+  "no warm-up" = c("R/node-main.R", "if (settles) warm_up()", ""))
 
 # ---- one variant: figures of one process, one "name value" a line ----
 job_of <- function(name) {

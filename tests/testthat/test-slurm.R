@@ -374,12 +374,12 @@ test_that("hosts_command(): its folder goes also while somebody makes files in i
   cl <- make_cluster(hosts_command("{script} &", folder = folder))
   info <- cl[[1L]]$info
   # who keeps it does not end in time
-  keeper <- info$keeper
-  info$keeper <- NULL
+  cleanup <- info$cleanup
+  info$cleanup <- NULL
   expect_true(start_writers())
   stop_cluster(cl)
   expect_true(eventually(!length(list.files(folder))))
-  .Call(clutch:::ffi_nodes_stop, keeper, 0, 2)
+  .Call(clutch:::ffi_nodes_stop, cleanup, 0, 2)
 })
 
 test_that("what a task has printed is waited for, which may come after how it has ended", {
