@@ -2,7 +2,7 @@
 # common, see hosts-kinds.R.
 #
 # A description is a list of class "clutch_launch" with
-#   kind      its name for host_kind_named(): "ssh", "slurm" or "template"
+#   kind      its name, see hosts-kinds.R: "ssh", "slurm" or "template"
 #   call      name of the function that has made it
 #   hosts     names of the hosts, as far as they are known
 #   each      number of nodes on each host

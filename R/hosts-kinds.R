@@ -58,18 +58,10 @@
 #   cancel    lines of a shell that cancel job "$job", which is what the command has printed; NULL:
 #             there is no job that outlives the command
 #
-# To write one: a file hosts-<name>.R with a function for users, which makes a description by
-# new_launch("<name>", ...), and with these functions; and a line here.
+# To write one: a file <room>-<name>.R with a function for users, which makes a description by
+# new_launch("<name>", ...), and with these functions. It adds the kind by add_kind().
 
-host_kind_named <- function(name) {
-  switch(name,
-    ssh = ssh_kind(),
-    slurm = slurm_kind(),
-    template = template_kind()
-  )
-}
-
-host_kind_of <- function(x) host_kind_named(x$kind)
+host_kind_of <- function(x) kind_named("host", x$kind)
 
 # What is run for a description, see commands() above.
 launches_of <- function(x, methods, folder = "<folder>", port = "<port>",

@@ -10,6 +10,7 @@ hosts_launcher <- function() {
   new_launcher(plan = plan_hosts, start = start_on_hosts, replace = replace_on_host,
                show = show_hosts, end = end_on_hosts, attend = attend_hosts)
 }
+add_kind("launcher", "hosts", hosts_launcher)
 
 # Besides what all plans have:
 #   launch      the description

@@ -107,6 +107,7 @@ template_kind <- function() {
     will_not_come = template_will_not_come
   )
 }
+add_kind("host", "template", template_kind)
 
 template_commands <- function(x, host_command, folder, port, of) {
   launch_for <- switch(x$secret, file = template_by_file, stdin = template_by_input)

@@ -19,6 +19,7 @@ fork_launcher <- function() {
   new_launcher(plan = plan_forked, start = start_forked, replace = replace_forked,
                show = show_forked)
 }
+add_kind("launcher", "fork", fork_launcher)
 
 # Besides what all plans have:
 #   spec, session_env    what the server is started with, see server_key()

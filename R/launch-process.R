@@ -127,11 +127,6 @@ is_loopback <- function(address) {
 
 # ---- commands ----
 
-default_packages_argument <- function(methods) {
-  packages <- c("datasets", "utils", "grDevices", "graphics", "stats", if (methods) "methods")
-  paste0("--default-packages=", paste(packages, collapse = ","))
-}
-
 seconds_text <- function(x) format(x, scientific = FALSE)
 
 # What a shell is given.

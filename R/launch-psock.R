@@ -6,6 +6,7 @@ psock_launcher <- function() {
   new_launcher(plan = plan_psock, start = start_psock, complete = complete_psock,
                show = show_psock)
 }
+add_kind("launcher", "psock", psock_launcher)
 
 plan_psock <- function(request) {
   info <- plan_processes(request, "psock")

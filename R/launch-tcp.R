@@ -12,6 +12,7 @@
 tcp_launcher <- function() {
   new_launcher(plan = plan_tcp, start = start_tcp, begin = begin_tcp, show = show_tcp)
 }
+add_kind("launcher", "tcp", tcp_launcher)
 
 plan_tcp <- function(request) plan_processes(request, "tcp")
 

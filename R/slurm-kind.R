@@ -18,6 +18,7 @@ slurm_kind <- function() {
     attend = attend_slurm
   )
 }
+add_kind("host", "slurm", slurm_kind)
 
 # ---- what is run ----
 
