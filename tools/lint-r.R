@@ -2,8 +2,9 @@
 #
 # Checks the R code of the package without running it:
 #   - no file uses a function of a file that uses it in turn, directly or by way of others;
-#   - the code of a node (node-*.R) and adapters (adapt*.R) is used from where it may be;
-#   - a kind of hosts is known to hosts-kinds.R: the rest asks the table of functions;
+#   - a room, which is what a file's name has before the first hyphen, uses only the rooms that the
+#     table of directions allows;
+#   - nobody names a kind of hosts: who needs one asks for it by its name;
 #   - a function has at most 60 lines, a file 500, a line 100 columns;
 #   - one statement a line: no `;`;
 #   - a name is defined in one file: the one that R reads later would replace the other's.
@@ -15,11 +16,36 @@ most <- c(columns = 100L, file = 500L, fun = 60L)
 # What functions share, see R/base-state.R
 environments <- c("the", "the_node")
 
-# The files of kinds of hosts, and of clusters that grow, which only kinds have. hosts-by-name.R
-# calls hosts() as users do.
-kind_files <- c("hosts-ssh", "hosts-template", "slurm-kind", "slurm-describe", "slurm-job",
-                "slurm-ends", "slurm-resize", "slurm-resize-hosts")
-may_name_kinds <- c("hosts-kinds", "hosts-by-name", kind_files)
+# Which rooms the files of a room may use, besides their own. A room uses only rooms of the rows
+# above it, so no two need each other.
+directions <- "
+base
+machine   base
+code      base
+socket    base
+observer  base socket
+start     base machine
+plan      base machine code
+node      base machine code start observer
+event     base plan
+launch    base machine observer start plan event
+share     base launch
+hosts     base start plan event launch
+task      base code plan event launch
+slurm     base start event launch hosts task
+cluster   base machine code start plan event launch share hosts task
+map       base code event task cluster
+parallel  base machine launch task cluster
+trace     base machine task cluster
+view      base socket observer plan event launch hosts task cluster trace
+profile   base code launch task cluster parallel view
+adapt     base machine code socket start plan event launch task cluster map parallel view
+zzz       base start event launch task parallel adapt
+"
+
+# Files of room hosts with kinds of hosts. hosts-by-name.R calls hosts() as users do.
+kind_files <- c("hosts-ssh", "hosts-template")
+may_name_kinds <- c("hosts-by-name", kind_files)
 
 # ---- reading ----
 
@@ -102,14 +128,34 @@ circle_edges <- function(edges) {
   }
 }
 
-# Edges in no circle that lead from the session's code to a node's, to an adapter, or to a kind of
-# hosts.
-forbidden_edges <- function(edges) {
-  to_node <- startsWith(edges$to, "node-") & !startsWith(edges$from, "node-")
-  may <- startsWith(edges$from, "adapt") | edges$from == "zzz"
-  to_adapter <- startsWith(edges$to, "adapt") & !may
+# The table as a list: for each room those that it may use.
+read_directions <- function(text) {
+  rows <- strsplit(strsplit(trimws(text), "\n", fixed = TRUE)[[1L]], " +")
+  structure(lapply(rows, `[`, -1L), names = vapply(rows, `[[`, "", 1L))
+}
+
+# What is wrong with the table itself.
+table_problems <- function(allowed, rooms) {
+  above <- function(i) setdiff(allowed[[i]], names(allowed)[seq_len(i - 1L)])
+  upwards <- lapply(seq_along(allowed), above)
+  bad <- lengths(upwards) > 0L
+  lacks <- setdiff(rooms, names(allowed))
+  c(
+    sprintf("directions: the row of %s names %s, which is not above it", names(allowed)[bad],
+            vapply(upwards[bad], paste, "", collapse = " ")),
+    sprintf("directions: room %s has no row", lacks)
+  )
+}
+
+room_of <- function(name) sub("-.*", "", name)
+
+# Edges that lead to a room that is not allowed, or to a kind of hosts.
+forbidden_edges <- function(edges, allowed) {
+  from <- room_of(edges$from)
+  to <- room_of(edges$to)
+  is_allowed <- from == to | mapply(function(a, b) b %in% unlist(allowed[a]), from, to)
   to_kind <- edges$to %in% kind_files & !edges$from %in% may_name_kinds
-  edges[to_node | to_adapter | to_kind, , drop = FALSE]
+  edges[!is_allowed | to_kind, , drop = FALSE]
 }
 
 # Names that more than one file defines.
@@ -138,10 +184,12 @@ for (name in names(files)) {
 }
 
 circle <- circle_edges(edges)
+allowed <- read_directions(directions)
 results <- unlist(lapply(files, function(f) f$problems), recursive = FALSE)
 results <- c(results, list(
   circle = if (nrow(circle)) c("in circles, or between them:", paste(" ", edge_text(circle))),
-  direction = if (nrow(bad <- forbidden_edges(edges))) edge_text(bad),
+  table = table_problems(allowed, unique(room_of(names(files)))),
+  direction = if (nrow(bad <- forbidden_edges(edges, allowed))) edge_text(bad),
   twice = defined_twice(files)
 ))
 # a file without lines of one kind has the value NULL there, which unlist() keeps
