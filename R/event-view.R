@@ -19,7 +19,7 @@ show_cluster <- function(cl) {
   texts <- c(as.character(getRversion()), Sys.info()[["effective_user"]],
              Sys.info()[["nodename"]], info$strategy, Sys.getenv("CLUTCH_VIEW_FOLDER"))
   cluster_number(info)
-  info$view <- .Call(ffi_view_new, info$shown_as, length(info$hosts), texts)
+  set_cluster(info, view = .Call(ffi_view_new, info$shown_as, length(info$hosts), texts))
   if (is.null(info$view)) return(invisible())
   show_nodes(info, seq_len(nodes_at_start(info)))
   pass_view(info)
@@ -33,7 +33,7 @@ show_nodes <- function(info, ranks) {
 
 # The fork server that has it, or is to have it: of this machine, and ready. NULL: there is none.
 server_of_view <- function(info) {
-  servers <- c(list(info$server, info$link$server), the$servers)
+  servers <- c(list(info$server, info$remote$link$server), the$servers)
   is_there <- function(s) {
     if (is.null(s$handle)) return(FALSE)
     i <- .Call(ffi_server_info, s$handle)
@@ -48,15 +48,19 @@ pass_view <- function(info) {
   pass_view_to_link(info)
   server <- server_of_view(info)
   if (is.null(server) || identical(server$handle, info$view_at)) return(invisible())
-  if (.Call(ffi_view_pass, info$view, server$handle, info$shown_as)) info$view_at <- server$handle
+  if (.Call(ffi_view_pass, info$view, server$handle, info$shown_as)) {
+    set_cluster(info, view_at = server$handle)
+  }
   invisible()
 }
 
 # Who tells there of nodes on other hosts: see core/link/views.h.
 pass_view_to_link <- function(info) {
-  link <- info$link
+  link <- info$remote$link
   if (is.null(link) || identical(link$handle, info$view_link)) return(invisible())
-  if (.Call(ffi_link_view, link$handle, info$shown_as, info$view)) info$view_link <- link$handle
+  if (.Call(ffi_link_view, link$handle, info$shown_as, info$view)) {
+    set_cluster(info, view_link = link$handle)
+  }
   invisible()
 }
 
@@ -65,9 +69,9 @@ hide_cluster <- function(info) {
   if (is.null(info$view)) return(invisible())
   .Call(ffi_view_stop, info$view)
   if (!is.null(info$view_link)) .Call(ffi_link_view, info$view_link, info$shown_as, NULL)
-  info$view_link <- NULL
+  set_cluster(info, view_link = NULL)
   if (is.null(info$view_at)) return(invisible())
   .Call(ffi_view_pass, NULL, info$view_at, info$shown_as)
-  info$view_at <- NULL
+  set_cluster(info, view_at = NULL)
   invisible()
 }

@@ -2,9 +2,9 @@
 # added.
 #
 # A kind is a list of functions and values, made by new_host_kind(), which has the defaults: a kind
-# says what is different. `x` is a description of hosts-describe.R, `info` the plan of a cluster,
-# whose element `kind` this list is, `k` the number of a host, `launch` one of commands(), `command`
-# what was run for the host, an element of info$commands.
+# says what is different. `x` is a description of hosts-describe.R, `info` a cluster, whose plan has
+# this list as `kind`, `k` the number of a host, `launch` one of commands(), `command` what was run
+# for the host, an element of info$remote$commands.
 #
 #   by                  what starts the hosts, for people
 #   has_names           TRUE: the hosts are known by their names before they have come

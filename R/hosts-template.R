@@ -140,7 +140,7 @@ template_launch <- function(x, k, run, folder) {
 # By file R there has a watcher, too.
 write_watched_script <- function(info, launch) {
   if (is.null(launch$settings)) return(invisible())
-  writeLines(WATCHED_SCRIPT, file.path(info$folder, WATCHED_FILE))
+  writeLines(WATCHED_SCRIPT, file.path(info$remote$folder, WATCHED_FILE))
 }
 
 template_shown <- function(launch) launch$argv[[3L]]
@@ -151,7 +151,7 @@ template_watch_text <- function(launch) {
 }
 
 # Nobody can be asked for how long they have waited.
-template_wait <- function(info) info$launch$wait
+template_wait <- function(info) info$plan$launch$wait
 
 # The command may be srun.
 template_will_not_come <- function(info, k, command) {

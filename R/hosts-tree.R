@@ -25,12 +25,12 @@ tree_text <- function(parents) {
 
 # What host `k` has to know in order to start its part of the tree: for host_settings_text().
 part_of_tree <- function(info, k) {
-  children <- which(info$parents == k)
+  children <- which(info$remote$parents == k)
   if (!length(children)) return(NULL)
-  x <- info$launch
+  x <- info$plan$launch
   x$tunnel <- FALSE
   x$ssh <- c(x$ssh, "-o", "BatchMode=yes")
-  launches <- commands_of(info$kind, x, info$methods, "", "", children)
+  launches <- commands_of(info$plan$kind, x, info$plan$methods, "", "", children)
   list(others = vapply(launches, function(launch) shell_words(launch$argv), ""),
-       ranks = vapply(info$servers[children], function(host) host$number, 1L))
+       ranks = vapply(info$remote$servers[children], function(host) host$number, 1L))
 }

@@ -110,7 +110,7 @@ own_servers <- function() {
 # The server ends when all nodes of its cluster were stopped. `ranks`: those that were just now.
 end_own_server <- function(info, ranks) {
   if (is.null(info$server$own)) return()
-  info$stopped <- union(info$stopped, ranks)
+  set_cluster(info, stopped = union(info$stopped, ranks))
   if (length(info$stopped) < length(info$hosts)) return()
   if (.Call(ffi_server_info, info$server$handle)$live == 0L) server_end(info$server)
 }

@@ -1,8 +1,8 @@
 # Launchers: what starts the nodes of a cluster, and how another one is added.
 #
-# A launcher is a list of functions. The plan, `info`, is an environment that all nodes of a cluster
-# share. It is made from a request, see check_request(), and names its launcher.
-#   plan(request)                 the plan; starts nothing
+# A launcher is a list of functions. `info` is the record of a cluster, see plan-cluster.R, whose
+# plan names its launcher.
+#   plan(request)                 the plan, of a request of check_request(); starts nothing
 #   show(info)                    lines of text: what start() would run
 #   start(info, ranks, left)      handles of nodes with these ranks, ready, or an error and nothing
 #                                 left running; `left()` tells how many seconds there are
@@ -24,7 +24,7 @@ new_launcher <- function(plan, show, start, complete = NULL, replace = NULL, beg
   structure(functions, class = "clutch_launcher")
 }
 
-launcher_of <- function(info) kind_named("launcher", info$launcher)
+launcher_of <- function(info) kind_named("launcher", info$plan$launcher)
 
 # Which one a request is for.
 launcher_for <- function(request) {

@@ -26,17 +26,19 @@ start_programs <- function(code, run, keep, load = character(), output = "",
   tempdir(TRUE)
   request <- check_request(length(code), strategy, NULL, "", NULL, list(), character(),
                            setup_timeout, character())
-  info <- plan_forked(request)
-  info$spec$load <- load
-  info$spec$libraries <- info$libraries # where these are
-  info$outfile <- output
-  info$keep <- keep
-  info$settings$announce <- FALSE
-  info$settings$program <- list(code = code, run = run)
+  request$outfile <- output
+  request$keep <- keep
+  request$announce <- FALSE
+  info <- new_record(plan_forked(request))
+  spec <- info$spec
+  spec$load <- load
+  spec$libraries <- info$plan$libraries # where these are
+  settings <- info$settings
+  settings$program <- list(code = code, run = run)
+  set_cluster(info, spec = spec, settings = settings)
   if (strategy == "spawn") spec_of_programs(info)
   connect_server(info, length(code), left)
-  info$handles <- fork_nodes(info, seq_along(code), left)
-  info
+  set_cluster(info, handles = fork_nodes(info, seq_along(code), left))
 }
 
 stop_programs <- function(info) {

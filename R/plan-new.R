@@ -1,30 +1,67 @@
-# What every launcher has, and what every plan begins with.
-#
-# A plan is an environment that all nodes of a cluster share, as `info`. It says all that the start
-# of a node depends on, now and later, when a node is replaced. To make one starts nothing.
+# The plan of a cluster: all that the start of a node depends on, now and later, when a node is
+# replaced. A launcher makes it of a request, see check_request(), which starts nothing. From then
+# on it does not change. What does is in plan-cluster.R.
 
-# `request`: of check_request(); `launcher`: its name, see launch-launchers.R.
-new_plan <- function(request, launcher) {
-  info <- new.env(parent = emptyenv())
-  info$launcher <- launcher
-  info$strategy <- request$strategy
-  info$hosts <- vapply(request$hosts, function(h) h$host, "")
-  info$outfile <- path.expand(request$outfile)
-  info$packages <- request$packages
+# `...`: fields that this launcher has besides. `launcher`: its name, see launch-launchers.R.
+new_plan <- function(request, ..., launcher) { # behind the dots: it is not `launch`
+  plan <- new.env(parent = emptyenv())
+  fields <- list(
+    launcher = launcher,
+    strategy = request$strategy,
+    # names, one for each node
+    hosts = vapply(request$hosts, function(h) h$host, ""),
+    # number of nodes with which the cluster starts, and which `cl` has, if it may have more with
+    # the work, see slurm-resize.R; NULL: it has all
+    first = NULL,
+    packages = request$packages,
+    outfile = path.expand(request$outfile),
+    # where nodes of this machine find packages; NULL: they find them by themselves
+    libraries = libraries_for(request),
+    # environment variables of the nodes; NULL: known once there is a fork server
+    node_env = NULL,
+    # a function: why a node has ended with its fork server or host, see launch-deaths.R
+    end_of_server = NULL,
+    # TRUE: the nodes' supervisor tells of the out-of-memory killer, see machine-oom.R
+    counts_oom = FALSE,
+    # what is evaluated before the nodes are there, see preload_of(), and the same as text
+    preload = NULL,
+    preload_text = NULL,
+
+    # of nodes of a fork server on this machine:
+    spec = NULL, # what that is started with, see server_key()
+    session_env = NULL, # the environment variables that it is started with
+    settings = NULL, # what it tells its nodes, see apply_settings()
+    keep = NULL, # of nodes that run programs, see launch-programs.R
+
+    # of nodes that are processes started by a command: see launch-process.R
+    process = NULL,
+
+    # of nodes on other hosts:
+    launch = NULL, # the description, see hosts-describe.R
+    kind = NULL, # what is done with it, see hosts-kinds.R
+    host_of = NULL, # for each node the number of its host
+    min_hosts = NULL, # so many have to come
+    launches = NULL, # what is run, see hosts-kinds.R
+    methods = NULL, # of make_cluster()
+    nice = NULL # of make_cluster()
+  )
+  own <- list(...)
+  stopifnot("a plan has no such field" = names(own) %in% names(fields))
+  fields[names(own)] <- own
   # it may be large, and is not to travel with functions in whose environment the cluster is
   if (!is.null(request$preload)) {
-    info$preload <- .Call(ffi_weak_new, info, request$preload)
-    info$preload_text <- preload_text(request$preload)
+    fields$preload <- .Call(ffi_weak_new, plan, request$preload)
+    fields$preload_text <- preload_text(request$preload)
   }
-  info$started <- Sys.time()
-  info$oom_kills <- oom_kills()
-  info$libraries <- libraries_for(request)
-  info$session_libraries <- .libPaths()
-  info
+  list2env(fields, plan)
+  lockEnvironment(plan, bindings = TRUE)
+  plan
 }
 
 # What is evaluated before the nodes are there, see code-preload.R, or NULL.
-preload_of <- function(info) if (!is.null(info$preload)) .Call(ffi_weak_value, info$preload)
+preload_of <- function(info) {
+  if (!is.null(info$plan$preload)) .Call(ffi_weak_value, info$plan$preload)
+}
 
 # Where this session finds packages, for nodes of this machine: what .libPaths() was told is in no
 # environment variable. NULL: they find them by themselves, since another R is asked for, or
@@ -34,29 +71,4 @@ libraries_for <- function(request) {
   # a variable that was set since this session began counts for new processes
   said <- strsplit(Sys.getenv("R_LIBS"), .Platform$path.sep, fixed = TRUE)[[1L]]
   unique(c(.libPaths(), normalizePath(said[dir.exists(said)])))
-}
-
-# Number of the nodes with which the cluster starts, and of which `cl` consists: most often all.
-nodes_at_start <- function(info) if (is.null(info$first)) length(info$hosts) else info$first
-
-# The nodes of `cl`; of a cluster that grows also those that have come later, if `cl` is all of it.
-nodes_there <- function(cl) {
-  nodes <- unclass(cl)
-  info <- if (length(nodes)) info_of(cl)
-  if (is.null(info$first) || length(nodes) < info$first) return(nodes)
-  r <- info$tasks$resize
-  hosts <- setdiff(which(r$at == "there"), info$host_of[seq_len(info$first)])
-  c(nodes, lapply(which(info$host_of %in% hosts), function(rank) node_of_plan(info, rank)))
-}
-
-# How many there may be.
-most_nodes <- function(cl) {
-  info <- if (length(cl) && inherits(cl, "clutch_cluster")) info_of(cl)
-  if (is.null(info$first) || length(cl) < info$first) length(cl) else length(info$hosts)
-}
-
-# A node of the cluster as an object.
-node_of_plan <- function(info, rank) {
-  node <- list(handle = info$handles[[rank]], host = info$hosts[[rank]], rank = rank, info = info)
-  structure(node, class = "clutch_node")
 }

@@ -5,6 +5,7 @@
 #   - a room, which is what a file's name has before the first hyphen, uses only the rooms that the
 #     table of directions allows;
 #   - nobody names a kind of hosts: who needs one asks for it by its name;
+#   - the fields of a record (a plan, a cluster, its hosts) are written in its own file;
 #   - a function has at most 60 lines, a file 500, a line 100 columns;
 #   - one statement a line: no `;`;
 #   - a name is defined in one file: the one that R reads later would replace the other's.
@@ -32,13 +33,13 @@ launch    base machine observer start plan event
 share     base launch
 hosts     base start plan event launch
 task      base code plan event launch
-slurm     base start event launch hosts task
+slurm     base start plan event launch hosts task
 cluster   base machine code start plan event launch share hosts task
 map       base code event task cluster
-parallel  base machine launch task cluster
+parallel  base machine plan launch task cluster
 trace     base machine task cluster
 view      base socket observer plan event launch hosts task cluster trace
-profile   base code launch task cluster parallel view
+profile   base code plan launch task cluster parallel view
 adapt     base machine code socket start plan event launch task cluster map parallel view
 zzz       base start event launch task parallel adapt
 "
@@ -46,6 +47,11 @@ zzz       base start event launch task parallel adapt
 # Files of room hosts with kinds of hosts. hosts-by-name.R calls hosts() as users do.
 kind_files <- c("hosts-ssh", "hosts-template")
 may_name_kinds <- c("hosts-by-name", kind_files)
+
+# Files that write the fields of records, and what records are called where they are used:
+# variables, fields of others, functions that return one.
+record_files <- c("plan-new", "plan-cluster", "plan-remote")
+records <- c("info", "plan", "remote", "info_of")
 
 # ---- reading ----
 
@@ -63,7 +69,8 @@ read_file <- function(path) {
       columns = problems_at(path, which(nchar(lines) > most[["columns"]]), "more than 100 columns"),
       file = if (length(lines) > most[["file"]]) sprintf("%s: %d lines", path, length(lines)),
       fun = long_functions(path, data),
-      statements = problems_at(path, joined_lines(data), "more than one statement")
+      statements = problems_at(path, joined_lines(data), "more than one statement"),
+      records = record_problems(path, code)
     )
   )
 }
@@ -101,6 +108,44 @@ long_functions <- function(path, data) {
   length <- funs$line2 - funs$line1 + 1L
   bad <- length > most[["fun"]]
   if (any(bad)) sprintf("%s:%d: a function of %d lines", path, funs$line1[bad], length[bad])
+}
+
+# ---- who writes the fields of records ----
+
+record_problems <- function(path, code) {
+  if (sub("\\.R$", "", basename(path)) %in% record_files) return(NULL)
+  targets <- unlist(lapply(code, written_targets), recursive = FALSE)
+  bad <- Filter(is_field_of_record, targets)
+  if (length(bad)) {
+    text <- vapply(bad, function(e) deparse(e)[[1L]], "")
+    sprintf("%s: writes %s, which only %s do", path, text, paste0(record_files, collapse = ", "))
+  }
+}
+
+# What is assigned to in an expression, at any depth.
+written_targets <- function(e) {
+  if (!is.call(e)) return(NULL)
+  is_write <- is.name(e[[1L]]) && as.character(e[[1L]]) %in% c("<-", "<<-", "=")
+  deeper <- lapply(as.list(e), function(part) if (!missing(part)) written_targets(part))
+  c(if (is_write) list(e[[2L]]), unlist(deeper, recursive = FALSE))
+}
+
+# Whether it is info$a, t$info$a[[1L]], info_of(cl)$a: not t$info, which is a field of `t`.
+is_field_of_record <- function(e) {
+  while (is.call(e)) {
+    by <- as.character(e[[1L]])[[1L]]
+    if (by %in% c("$", "[[") && last_name(e[[2L]]) %in% records) return(TRUE)
+    if (length(e) < 2L) return(FALSE)
+    e <- e[[2L]]
+  }
+  FALSE
+}
+
+# "info" of info, t$info, and "info_of" of info_of(cl).
+last_name <- function(e) {
+  if (is.name(e)) return(as.character(e))
+  if (!is.call(e)) return("")
+  if (identical(e[[1L]], quote(`$`))) as.character(e[[3L]]) else as.character(e[[1L]])[[1L]]
 }
 
 # ---- which file uses which ----

@@ -82,6 +82,8 @@ rm "$tmp/rooms/R/task-sum.R"
 echo 'other <- function() 1' >"$tmp/rooms/R/attic-other.R"
 check "a room that is not in the table is refused" refuses "room attic has no row"
 rm "$tmp/rooms/R/attic-other.R"
+echo 'change <- function(t) t$info$hosts[[1L]] <- "a"' >"$tmp/rooms/R/task-change.R"
+check "a field of a cluster is written in its own file only" refuses "R/task-change.R: writes t\$info\$hosts[[1L]]"
 
 echo "$passed $failed $skipped" >"$result"
 echo "$passed passed, $failed failed, $skipped skipped"
