@@ -126,12 +126,12 @@ summary.clutch_socket <- function(object, ...) {
   if (is.null(known)) NextMethod() else known
 }
 
-text_of_info <- function(info) {
-  text <- address(info$local_host, info$local_port)
-  if (!is.na(info$peer_host)) {
-    text <- c(text, "->", address(info$peer_host, info$peer_port))
+text_of_info <- function(about) {
+  text <- address(about$local_host, about$local_port)
+  if (!is.na(about$peer_host)) {
+    text <- c(text, "->", address(about$peer_host, about$peer_port))
   }
-  if (!is.na(info$state)) text <- c(text, info$state)
+  if (!is.na(about$state)) text <- c(text, about$state)
   paste(text, collapse = " ")
 }
 

@@ -5,7 +5,8 @@
 #   - a room, which is what a file's name has before the first hyphen, uses only the rooms that the
 #     table of directions allows;
 #   - nobody names a kind of hosts: who needs one asks for it by its name;
-#   - the fields of a record (a plan, a cluster, its hosts) are written in its own file;
+#   - the fields of a record (a plan, a cluster, its hosts) are written in its own file, and nobody
+#     asks for one that is not listed there;
 #   - a function has at most 60 lines, a file 500, a line 100 columns;
 #   - one statement a line: no `;`;
 #   - a name is defined in one file: the one that R reads later would replace the other's.
@@ -48,10 +49,10 @@ zzz       base start event launch task parallel adapt
 kind_files <- c("hosts-ssh", "hosts-template")
 may_name_kinds <- c("hosts-by-name", kind_files)
 
-# Files that write the fields of records, and what records are called where they are used:
-# variables, fields of others, functions that return one.
-record_files <- c("plan-new", "plan-cluster", "plan-remote")
-records <- c("info", "plan", "remote", "info_of")
+# Files that list the fields of records, and write them, by what a record is called where it is
+# used: a variable, a field of another, a function that returns one.
+record_files <- c(plan = "plan-new", info = "plan-cluster", info_of = "plan-cluster",
+                  remote = "plan-remote")
 
 # ---- reading ----
 
@@ -70,7 +71,8 @@ read_file <- function(path) {
       file = if (length(lines) > most[["file"]]) sprintf("%s: %d lines", path, length(lines)),
       fun = long_functions(path, data),
       statements = problems_at(path, joined_lines(data), "more than one statement"),
-      records = record_problems(path, code)
+      records = record_problems(path, code),
+      fields = field_problems(path, code)
     )
   )
 }
@@ -110,7 +112,7 @@ long_functions <- function(path, data) {
   if (any(bad)) sprintf("%s:%d: a function of %d lines", path, funs$line1[bad], length[bad])
 }
 
-# ---- who writes the fields of records ----
+# ---- fields of records ----
 
 record_problems <- function(path, code) {
   if (sub("\\.R$", "", basename(path)) %in% record_files) return(NULL)
@@ -118,8 +120,33 @@ record_problems <- function(path, code) {
   bad <- Filter(is_field_of_record, targets)
   if (length(bad)) {
     text <- vapply(bad, function(e) deparse(e)[[1L]], "")
-    sprintf("%s: writes %s, which only %s do", path, text, paste0(record_files, collapse = ", "))
+    own <- paste0(unique(record_files), ".R", collapse = ", ")
+    sprintf("%s: writes %s, which is for %s", path, text, own)
   }
+}
+
+# Fields that a file asks for and no record of that kind has.
+field_problems <- function(path, code) {
+  asked <- unique(unlist(lapply(code, asked_fields)))
+  if (length(asked)) sprintf("%s: asks for %s, which is no field of this record", path, asked)
+}
+
+asked_fields <- function(e) {
+  if (!is.call(e)) return(NULL)
+  record <- if (identical(e[[1L]], quote(`$`))) last_name(e[[2L]]) else ""
+  is_unknown <- record %in% names(record_fields) &&
+    !as.character(e[[3L]]) %in% record_fields[[record]]
+  deeper <- lapply(as.list(e), function(part) if (!missing(part)) asked_fields(part))
+  c(if (is_unknown) deparse(e)[[1L]], unlist(deeper))
+}
+
+# The names in a list `fields` that a file makes.
+listed_fields <- function(e) {
+  if (!is.call(e)) return(NULL)
+  is_list <- is_assignment(e) && identical(e[[2L]], quote(fields)) && is.call(e[[3L]]) &&
+    identical(e[[3L]][[1L]], quote(list))
+  if (is_list) return(setdiff(names(e[[3L]]), ""))
+  unlist(lapply(as.list(e), function(part) if (!missing(part)) listed_fields(part)))
 }
 
 # What is assigned to in an expression, at any depth.
@@ -134,7 +161,7 @@ written_targets <- function(e) {
 is_field_of_record <- function(e) {
   while (is.call(e)) {
     by <- as.character(e[[1L]])[[1L]]
-    if (by %in% c("$", "[[") && last_name(e[[2L]]) %in% records) return(TRUE)
+    if (by %in% c("$", "[[") && last_name(e[[2L]]) %in% names(record_files)) return(TRUE)
     if (length(e) < 2L) return(FALSE)
     e <- e[[2L]]
   }
@@ -220,6 +247,10 @@ edge_text <- function(edges) {
 
 # ---- the report ----
 
+record_fields <- lapply(record_files, function(name) {
+  path <- sprintf("R/%s.R", name)
+  if (file.exists(path)) unlist(lapply(parse(path, encoding = "UTF-8"), listed_fields))
+})
 files <- lapply(sort(Sys.glob("R/*.R")), read_file)
 names(files) <- vapply(files, function(f) f$name, "")
 edges <- find_edges(files)

@@ -84,6 +84,10 @@ check "a room that is not in the table is refused" refuses "room attic has no ro
 rm "$tmp/rooms/R/attic-other.R"
 echo 'change <- function(t) t$info$hosts[[1L]] <- "a"' >"$tmp/rooms/R/task-change.R"
 check "a field of a cluster is written in its own file only" refuses "R/task-change.R: writes t\$info\$hosts[[1L]]"
+rm "$tmp/rooms/R/task-change.R"
+echo 'new <- function() fields <- list(hosts = NULL)' >"$tmp/rooms/R/plan-cluster.R"
+echo 'ask <- function(t) length(t$info$host)' >"$tmp/rooms/R/task-ask.R"
+check "a field that a cluster does not have is refused" refuses "R/task-ask.R: asks for t\$info\$host,"
 
 echo "$passed $failed $skipped" >"$result"
 echo "$passed passed, $failed failed, $skipped skipped"
