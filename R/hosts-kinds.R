@@ -58,8 +58,9 @@
 #   cancel    lines of a shell that cancel job "$job", which is what the command has printed; NULL:
 #             there is no job that outlives the command
 #
-# To write one: a file <room>-<name>.R with a function for users, which makes a description by
-# new_launch("<name>", ...), and with these functions. It adds the kind by add_kind().
+# To write one: a room <name>-*.R with a function for users, which makes a description by
+# new_launch("<name>", ...), and with these functions. It adds the kind by add_kind(), and gets a
+# row in tools/lint-r.R: no other room names it.
 
 host_kind_of <- function(x) kind_named("host", x$kind)
 

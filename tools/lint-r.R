@@ -4,7 +4,6 @@
 #   - no file uses a function of a file that uses it in turn, directly or by way of others;
 #   - a room, which is what a file's name has before the first hyphen, uses only the rooms that the
 #     table of directions allows;
-#   - nobody names a kind of hosts: who needs one asks for it by its name;
 #   - the fields of a record (a plan, a cluster, its hosts) are written in its own file, and nobody
 #     asks for one that is not listed there;
 #   - a function has at most 60 lines, a file 500, a line 100 columns;
@@ -33,9 +32,11 @@ event     base plan
 launch    base machine observer start plan event
 share     base launch
 hosts     base start plan event launch
+ssh       base start plan launch hosts
+template  base start hosts
 task      base code plan event launch
 slurm     base start plan event launch hosts task
-cluster   base machine code start plan event launch share hosts task
+cluster   base machine code start plan event launch share hosts ssh task
 map       base code event task cluster
 parallel  base machine plan launch task cluster
 trace     base machine task cluster
@@ -44,10 +45,6 @@ profile   base code plan launch task cluster parallel view
 adapt     base machine code socket start plan event launch task cluster map parallel view
 zzz       base start event launch task parallel adapt
 "
-
-# Files of room hosts with kinds of hosts. hosts-by-name.R calls hosts() as users do.
-kind_files <- c("hosts-ssh", "hosts-template")
-may_name_kinds <- c("hosts-by-name", kind_files)
 
 # Files that list the fields of records, and write them, by what a record is called where it is
 # used: a variable, a field of another, a function that returns one.
@@ -221,13 +218,12 @@ table_problems <- function(allowed, rooms) {
 
 room_of <- function(name) sub("-.*", "", name)
 
-# Edges that lead to a room that is not allowed, or to a kind of hosts.
+# Edges that lead to a room that is not allowed.
 forbidden_edges <- function(edges, allowed) {
   from <- room_of(edges$from)
   to <- room_of(edges$to)
   is_allowed <- from == to | mapply(function(a, b) b %in% unlist(allowed[a]), from, to)
-  to_kind <- edges$to %in% kind_files & !edges$from %in% may_name_kinds
-  edges[!is_allowed | to_kind, , drop = FALSE]
+  edges[!is_allowed, , drop = FALSE]
 }
 
 # Names that more than one file defines.
