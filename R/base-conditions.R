@@ -54,3 +54,13 @@ counted <- function(counts, cond, said = cond, n = 1) {
   counts[[class]] <- known
   counts
 }
+
+# One that was no error on the node is none here: options(warn = 2) of the session held there,
+# unless the element has set it itself, or suppressWarnings() is around the map.
+show_warning <- function(cond) {
+  if (getOption("warn") >= 2) {
+    old <- options(warn = 1)
+    on.exit(options(old))
+  }
+  .Call(ffi_show_warning, conditionMessage(cond), conditionCall(cond))
+}

@@ -213,13 +213,13 @@ make_cluster <- function(spec = available_cores(),
   request$preload <- preload
   request$min_hosts <- check_min_hosts(min_hosts, request$launch)
   launcher <- launcher_for(request)
-  info <- launcher$plan(request)
-  start_cluster(launcher, info, began, setup_timeout)
+  start_cluster(launcher, launcher$plan(request), began, setup_timeout)
 }
 
-start_cluster <- function(launcher, info, began, setup_timeout) {
+start_cluster <- function(launcher, plan, began, setup_timeout) {
   check_log()
   detect_tracing()
+  info <- new_record(plan)
   about <- list(clutch.nodes = length(info$hosts), clutch.strategy = info$strategy)
   in_span("make_cluster", about, withCallingHandlers(
     start_of_cluster(launcher, info, began, setup_timeout),
@@ -232,12 +232,11 @@ start_of_cluster <- function(launcher, info, began, setup_timeout) {
   left <- function() max(deadline - clock(), 0.01)
   check_limits(info$hosts)
   handles <- launcher$start(info, seq_along(info$hosts), left)
-  info$took <- clock() - began
-  info$handles <- handles
+  set_cluster(info, took = clock() - began, handles = handles)
   nodes <- lapply(seq_len(nodes_at_start(info)), function(rank) node_of_plan(info, rank))
   cl <- structure(nodes, class = c("clutch_cluster", "cluster"))
   if (!is.null(launcher$complete)) cl <- launcher$complete(cl, left)
-  if (!is.null(info$preload) && info$strategy != "fork_server") preload_or_stop(cl)
+  if (!is.null(info$plan$preload) && info$strategy != "fork_server") preload_or_stop(cl)
   show_cluster(cl)
   tell_start(info, cl)
   cl
@@ -293,7 +292,7 @@ launch_plan <- function(spec = available_cores(),
   request$preload <- preload
   request$min_hosts <- check_min_hosts(min_hosts, request$launch)
   launcher <- launcher_for(request)
-  structure(launcher$show(launcher$plan(request)), class = "clutch_launch_plan")
+  structure(launcher$show(new_record(launcher$plan(request))), class = "clutch_launch_plan")
 }
 
 #' @export
@@ -368,7 +367,8 @@ stop_nodes <- function(cl) {
   ranks <- vapply(nodes, function(nd) nd$rank, 1L)
   handles <- lapply(nodes, function(nd) nd$handle)
   if (stops_all(info, ranks)) {
-    if (!is.null(info$tasks)) info$tasks$resize <- NULL # no host is asked for any more
+    t <- info$tasks
+    if (!is.null(t)) t$resize <- NULL # no host is asked for any more
     ranks <- seq_along(info$hosts)
     handles <- info$handles
   }
@@ -384,5 +384,5 @@ stop_nodes <- function(cl) {
 # Whether with these nodes none is left of those with which the cluster has started: then those that
 # have come later end, too.
 stops_all <- function(info, ranks) {
-  !is.null(info$first) && all(seq_len(info$first) %in% c(info$stopped, ranks))
+  !is.null(info$plan$first) && all(seq_len(info$plan$first) %in% c(info$stopped, ranks))
 }

@@ -207,10 +207,9 @@ start_own <- function(n, load, strategy = strategies, outfile = "/dev/null", ann
   began <- clock()
   request <- check_request(n, strategy, NULL, outfile, NULL, list(), character(), 120, character())
   request$load <- load
+  request$announce <- announce
   launcher <- launcher_for(request)
-  info <- launcher$plan(request)
-  if (!announce) info$settings$announce <- FALSE
-  start_cluster(launcher, info, began, 120)
+  start_cluster(launcher, launcher$plan(request), began, 120)
 }
 
 # The same as it is, for who only looks: nothing is started. Without nodes where there is none.

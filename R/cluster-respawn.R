@@ -29,9 +29,7 @@ clone_node <- function(x, ...) {
   if (node_alive(x)) {
     x$handle <- fresh
     # it is no part of the cluster
-    x$info <- list2env(as.list(info, all.names = TRUE), parent = emptyenv())
-    x$info$handles[[rank]] <- fresh
-    x$info$tasks <- NULL
+    x$info <- cluster_apart(info, rank, fresh)
   } else {
     old <- .Call(ffi_node_info, .subset2(x, "handle"))
     tell_death_of(info, old, death_text(old, info))

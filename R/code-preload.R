@@ -73,15 +73,6 @@ preload_text <- function(request) {
   paste0(text[[1L]], if (more || length(text) > 1L) " ...")
 }
 
-# Nodes that are not forked evaluate it themselves, as those that replace them do.
-preload_on_nodes <- function(cl, request) {
-  said <- parallel::clusterCall(cl, preload_tried, preload_here, request)
-  bad <- which(!vapply(said, is.null, NA))
-  if (length(bad)) stop(preload_error(said[[bad[[1L]]]], sprintf("on node %d", bad[[1L]])))
-  info <- cl[[1L]]$info
-  set_setup(info, c(setup_of(info), list(list(fun = preload_here, arg = request))))
-}
-
 # ---- in a node, or in a fork server ----
 
 # It is sent to nodes of base R, too, which have nothing of this package.
@@ -97,14 +88,6 @@ preload_here <- function(request) {
   NULL
 }
 environment(preload_here) <- baseenv()
-
-# NULL, or the text of the error.
-preload_tried <- function(fun, request) {
-  tryCatch(fun(request), error = function(e) {
-    paste(as.character(conditionMessage(e)), collapse = " ")
-  })
-}
-environment(preload_tried) <- baseenv()
 
 # What came of it in a fork server: list(error, warnings, threads, open). `error`: its text, or
 # NULL; `threads`: whether it has started some; `open`: what it has left open and all nodes would

@@ -55,16 +55,20 @@ host_of_event <- function(info, node) {
 
 # Clusters are numbered as they are made. Its views have the same number.
 cluster_number <- function(info) {
-  if (is.null(info$shown_as)) info$shown_as <- the$clusters <- the$clusters + 1
+  if (is.null(info$shown_as)) {
+    the$clusters <- the$clusters + 1
+    set_cluster(info, shown_as = the$clusters)
+  }
   as.integer(info$shown_as)
 }
 
 # The death of a process is found out in several places, and told once.
 tell_death <- function(info, node, pid, text, ...) {
   key <- format(node)
-  if (is.null(info$told)) info$told <- list()
-  if (!is.na(pid) && identical(info$told[[key]], pid)) return(invisible())
-  info$told[[key]] <- pid
+  told <- as.list(info$told)
+  if (!is.na(pid) && identical(told[[key]], pid)) return(invisible())
+  told[[key]] <- pid
+  set_cluster(info, told = told)
   tell_event("death", info, node, text, pid = pid, ...)
 }
 
@@ -93,7 +97,7 @@ tell_replacement <- function(info, node, text = "") {
 tell_stop <- function(info, ranks, text = "") {
   new <- setdiff(ranks, info$told_stopped)
   if (!length(new)) return(invisible())
-  info$told_stopped <- c(info$told_stopped, new)
+  set_cluster(info, told_stopped = c(info$told_stopped, new))
   one <- length(new) == 1L && length(info$hosts) > 1L
   tell_event("stop", info, if (one) new else NA_integer_, text, nodes = length(new))
 }

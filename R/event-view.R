@@ -19,7 +19,7 @@ show_cluster <- function(cl) {
   texts <- c(as.character(getRversion()), Sys.info()[["effective_user"]],
              Sys.info()[["nodename"]], info$strategy, Sys.getenv("CLUTCH_VIEW_FOLDER"))
   cluster_number(info)
-  info$view <- .Call(ffi_view_new, info$shown_as, length(info$hosts), texts)
+  set_cluster(info, view = .Call(ffi_view_new, info$shown_as, length(info$hosts), texts))
   if (is.null(info$view)) return(invisible())
   show_nodes(info, seq_len(nodes_at_start(info)))
   pass_view(info)
@@ -33,7 +33,7 @@ show_nodes <- function(info, ranks) {
 
 # The fork server that has it, or is to have it: of this machine, and ready. NULL: there is none.
 server_of_view <- function(info) {
-  servers <- c(list(info$server, info$link$server), the$servers)
+  servers <- c(list(info$server, info$remote$link$server), the$servers)
   is_there <- function(s) {
     if (is.null(s$handle)) return(FALSE)
     i <- .Call(ffi_server_info, s$handle)
@@ -48,15 +48,19 @@ pass_view <- function(info) {
   pass_view_to_link(info)
   server <- server_of_view(info)
   if (is.null(server) || identical(server$handle, info$view_at)) return(invisible())
-  if (.Call(ffi_view_pass, info$view, server$handle, info$shown_as)) info$view_at <- server$handle
+  if (.Call(ffi_view_pass, info$view, server$handle, info$shown_as)) {
+    set_cluster(info, view_at = server$handle)
+  }
   invisible()
 }
 
 # Who tells there of nodes on other hosts: see core/link/views.h.
 pass_view_to_link <- function(info) {
-  link <- info$link
+  link <- info$remote$link
   if (is.null(link) || identical(link$handle, info$view_link)) return(invisible())
-  if (.Call(ffi_link_view, link$handle, info$shown_as, info$view)) info$view_link <- link$handle
+  if (.Call(ffi_link_view, link$handle, info$shown_as, info$view)) {
+    set_cluster(info, view_link = link$handle)
+  }
   invisible()
 }
 
@@ -65,48 +69,9 @@ hide_cluster <- function(info) {
   if (is.null(info$view)) return(invisible())
   .Call(ffi_view_stop, info$view)
   if (!is.null(info$view_link)) .Call(ffi_link_view, info$view_link, info$shown_as, NULL)
-  info$view_link <- NULL
+  set_cluster(info, view_link = NULL)
   if (is.null(info$view_at)) return(invisible())
   .Call(ffi_view_pass, NULL, info$view_at, info$shown_as)
-  info$view_at <- NULL
+  set_cluster(info, view_at = NULL)
   invisible()
-}
-
-# ---- where observers are asked for ----
-
-# A folder that only this user can read; NULL: there is none. In it each fork server has a
-# Unix-domain socket, named after its session and itself. The first of them makes the folder
-# (`create`), and the last one removes it.
-view_folder <- function(create = FALSE) {
-  path <- Sys.getenv("CLUTCH_VIEW_FOLDER")
-  run <- Sys.getenv("XDG_RUNTIME_DIR")
-  own <- file.info(tempdir())$uid
-  if (!nzchar(path)) {
-    path <- if (nzchar(run)) file.path(run, "clutch") else paste0("/tmp/clutch-", own)
-  }
-  for (try in 1:20) { # another fork server may remove it in this moment
-    if (create) dir.create(path, showWarnings = FALSE, mode = "0700")
-    about <- file.info(path)
-    link <- Sys.readlink(path) # NA: nothing is there
-    if (!create || (!is.na(about$isdir) && !is.na(link))) break
-  }
-  is_private <- isTRUE(about$isdir) && isTRUE(about$uid == own) &&
-    bitwAnd(as.integer(about$mode), 63L) == 0L && isTRUE(link == "")
-  if (is_private) path
-}
-
-# One that the user has named is not removed.
-owns_view_folder <- function() !nzchar(Sys.getenv("CLUTCH_VIEW_FOLDER"))
-
-# A socket there of which nobody knows any more.
-remove_view_socket <- function(path) {
-  unlink(path)
-  if (length(path) && owns_view_folder()) suppressWarnings(file.remove(dirname(path)))
-  invisible()
-}
-
-# `session`, `server`: process ids.
-view_path <- function(session, server, create = FALSE) {
-  folder <- view_folder(create)
-  if (!is.null(folder)) file.path(folder, sprintf("%d-%d", as.integer(session), as.integer(server)))
 }

@@ -2,9 +2,9 @@
 # added.
 #
 # A kind is a list of functions and values, made by new_host_kind(), which has the defaults: a kind
-# says what is different. `x` is a description of hosts-describe.R, `info` the plan of a cluster,
-# whose element `kind` this list is, `k` the number of a host, `launch` one of commands(), `command`
-# what was run for the host, an element of info$commands.
+# says what is different. `x` is a description of hosts-describe.R, `info` a cluster, whose plan has
+# this list as `kind`, `k` the number of a host, `launch` one of commands(), `command` what was run
+# for the host, an element of info$remote$commands.
 #
 #   by                  what starts the hosts, for people
 #   has_names           TRUE: the hosts are known by their names before they have come
@@ -58,18 +58,11 @@
 #   cancel    lines of a shell that cancel job "$job", which is what the command has printed; NULL:
 #             there is no job that outlives the command
 #
-# To write one: a file hosts-<name>.R with a function for users, which makes a description by
-# new_hosts("<name>", ...), and with these functions; and a line here.
+# To write one: a room <name>-*.R with a function for users, which makes a description by
+# new_hosts("<name>", ...), and with these functions. It adds the kind by add_kind(), and gets a
+# row in tools/lint-r.R: no other room names it.
 
-host_kind_named <- function(name) {
-  switch(name,
-    ssh = ssh_kind(),
-    slurm = slurm_kind(),
-    template = template_kind()
-  )
-}
-
-host_kind_of <- function(x) host_kind_named(x$kind)
+host_kind_of <- function(x) kind_named("host", x$kind)
 
 # What is run for a description, see commands() above.
 launches_of <- function(x, methods, folder = "<folder>", port = "<port>",

@@ -1,10 +1,6 @@
 # Hosts that do not come, where make_cluster(min_hosts = ) allows that.
 #
-# In the plan of a cluster:
-#   min_hosts  so many have to come
-#   missing    numbers of those that have not, once they are given up; they keep their numbers and
-#              have no nodes
-#   why_missing  lines that say why
+# Those that have not come when they are given up keep their numbers, and have no nodes.
 
 check_min_hosts <- function(x, launch) {
   if (is.null(x)) return(NULL)
@@ -22,20 +18,19 @@ check_min_hosts <- function(x, launch) {
 
 # The cluster has the nodes of those that have come.
 forget_missing <- function(info) {
-  if (is.null(info$missing)) return(invisible())
-  keep <- !info$host_of %in% info$missing
-  info$hosts <- info$hosts[keep]
-  info$host_of <- info$host_of[keep]
+  if (is.null(info$remote$missing)) return(invisible())
+  keep <- !info$host_of %in% info$remote$missing
+  set_cluster(info, hosts = info$hosts[keep], host_of = info$host_of[keep])
 }
 
-hosts_that_came <- function(info) setdiff(seq_along(info$servers), info$missing)
+hosts_that_came <- function(info) setdiff(seq_along(info$remote$servers), info$remote$missing)
 
 warn_missing <- function(info) {
-  names <- info$launch$hosts[info$missing]
+  names <- info$plan$launch$hosts[info$remote$missing]
   if (!length(names)) return(invisible())
-  n <- length(info$servers)
+  n <- length(info$remote$servers)
   head <- sprintf("%d of %d hosts did not come, and the cluster has %d nodes on the others",
                   length(names), n, length(info$hosts))
-  text <- paste(c(head, info$why_missing), collapse = "\n")
+  text <- paste(c(head, info$remote$why_missing), collapse = "\n")
   warning(warningCondition(text, class = "clutch_hosts_missing", hosts = names))
 }

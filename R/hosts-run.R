@@ -1,63 +1,52 @@
 # The commands that start hosts: when each is run, what it gets, what it prints, and their end.
 #
-# In the plan:
-#   commands  what was run: list(handle, log, hosts, argv, keeps_job, printed) each
-#   folder    of files that hosts read, or NULL
-#   cleanup   list of one handle, or NULL: who removes it when the session has ended
-#   parents   for each host who starts it, see launch_parents()
-#   pending, of_tree  what is still to be run here, launches of hosts-kinds.R; what other hosts run,
-#             by the number of the host as text
-#   began, until  when this began, and the time at which all hosts have to be there
-#   patience  number of seconds that these had
-#   stopped   numbers of the nodes that were stopped
-#
 # A command may start several hosts: one `srun` has a task on each, and the variable SLURM_PROCID
 # tells which host it is.
 
 # Runs the first of them; start_pending() and see_to_tree() run the others.
 run_launches <- function(info, seconds) {
-  x <- info$launch
+  x <- info$plan$launch
   if (wants_folder(info)) {
     dir.create(x$folder, showWarnings = FALSE, recursive = TRUE)
-    info$folder <- tempfile("cluster-", x$folder)
-    if (!dir.create(info$folder, mode = "0700", showWarnings = FALSE)) {
-      throw("start", sprintf("'%s' cannot be made, where hosts read their settings", info$folder))
+    folder <- tempfile("cluster-", x$folder)
+    set_remote(info, folder = folder)
+    if (!dir.create(folder, mode = "0700", showWarnings = FALSE)) {
+      throw("start", sprintf("'%s' cannot be made, where hosts read their settings", folder))
     }
-    info$cleanup <- list(remove_folder_at_end(info$folder))
+    set_remote(info, cleanup = list(remove_folder_at_end(folder)))
   }
-  folder <- if (is.null(info$folder)) "" else info$folder
+  folder <- if (is.null(info$remote$folder)) "" else info$remote$folder
   launches <- commands_now(info, folder, first_hosts(x))
-  info$began <- clock()
-  info$patience <- seconds
-  info$until <- info$began + seconds
-  info$parents <- info$kind$parents(x)
-  if (length(launches) < length(info$servers)) info$parents <- integer(length(info$servers))
-  by_tree <- which(info$parents > 0L)
-  info$of_tree <- structure(launches[by_tree], names = as.character(by_tree))
-  info$pending <- if (length(by_tree)) launches[-by_tree] else launches
+  began <- clock()
+  hosts <- length(info$remote$servers)
+  parents <- if (length(launches) < hosts) integer(hosts) else info$plan$kind$parents(x)
+  by_tree <- which(parents > 0L)
+  set_remote(info, began = began, patience = seconds, until = began + seconds, parents = parents,
+             of_tree = structure(launches[by_tree], names = as.character(by_tree)),
+             pending = if (length(by_tree)) launches[-by_tree] else launches)
   start_pending(info)
 }
 
 # Whether hosts read their settings in a folder that they see, too.
 wants_folder <- function(info) {
-  any(vapply(info$launches, function(launch) launch$delivery$wants_folder, NA))
+  any(vapply(info$plan$launches, function(launch) launch$delivery$wants_folder, NA))
 }
 
 # What is run for the hosts `of`, now that the port is known.
 commands_now <- function(info, folder, of) {
-  commands_of(info$kind, info$launch, info$methods, folder, format(info$port), of)
+  commands_of(info$plan$kind, info$plan$launch, info$plan$methods, folder, format(info$port), of)
 }
 
 # What the R on a host, or on each of several, is told, as host_settings_text(). `launch`: one of
 # commands_now().
 settings_for <- function(info, launch, seconds) {
-  x <- info$launch
+  x <- info$plan$launch
   direct <- !isTRUE(x$tunnel)
   here <- if (direct) c(x$address, Sys.info()[["nodename"]])
-  addresses <- unique(c(here, info$kind$address(x)))
-  attach <- if (info$strategy == "spawn") info$packages else character()
-  first <- info$servers[[launch$hosts[[1L]]]]
-  settings <- host_settings(info$link, first, addresses, seconds, info$methods, attach)
+  addresses <- unique(c(here, info$plan$kind$address(x)))
+  attach <- if (info$strategy == "spawn") info$plan$packages else character()
+  first <- info$remote$servers[[launch$hosts[[1L]]]]
+  settings <- host_settings(info$remote$link, first, addresses, seconds, info$plan$methods, attach)
   on.exit(.Call(ffi_private_wipe, settings$private))
   settings$rank_from <- launch$rank
   settings$direct <- direct
@@ -77,46 +66,47 @@ TREE_PATIENCE <- 10
 # Starts what may be started now.
 start_pending <- function(info) {
   is_awaited <- function(command) {
-    any(vapply(info$servers[command$hosts], function(host) is.null(host$report), NA))
+    any(vapply(info$remote$servers[command$hosts], function(host) is.null(host$report), NA))
   }
-  while (length(info$pending)) {
-    launch <- info$pending[[1L]]
-    is_full <- sum(vapply(info$commands, is_awaited, NA)) >= AT_ONCE
+  while (length(info$remote$pending)) {
+    launch <- info$remote$pending[[1L]]
+    is_full <- sum(vapply(info$remote$commands, is_awaited, NA)) >= AT_ONCE
     if (launch$delivery$is_direct && is_full) break
-    info$pending <- info$pending[-1L]
-    seconds <- max(info$until - clock(), 1)
+    set_remote(info, pending = info$remote$pending[-1L])
+    seconds <- max(info$remote$until - clock(), 1)
     run_and_note(info, launch, settings_for(info, launch, seconds))
   }
 }
 
 # Hosts that the tree does not bring are this session's from now on.
 see_to_tree <- function(info, waiting) {
-  parents <- info$parents[waiting]
-  said <- logs_of(info, setdiff(parents, 0L)) # once for all hosts that one has started
+  parents <- info$remote$parents
+  said <- logs_of(info, setdiff(parents[waiting], 0L)) # once for all hosts that one has started
   for (k in waiting) {
-    parent <- info$parents[[k]]
+    parent <- parents[[k]]
     if (parent == 0L || !has_tree_failed(info, k, said[[as.character(parent)]])) next
-    info$parents[[k]] <- 0L
-    info$pending <- c(info$pending, info$of_tree[as.character(k)])
+    parents[[k]] <- 0L
+    set_remote(info, parents = parents,
+               pending = c(info$remote$pending, info$remote$of_tree[as.character(k)]))
   }
   start_pending(info)
 }
 
 # What these hosts have printed, by their numbers. Of one that has not come nobody asks.
 logs_of <- function(info, hosts) {
-  came <- Filter(function(k) !is.null(info$servers[[k]]$came), hosts)
+  came <- Filter(function(k) !is.null(info$remote$servers[[k]]$came), hosts)
   read <- function(k) log_lines(command_of(info, k)$log)
   structure(lapply(came, read), names = as.character(came))
 }
 
 # `said`: what the one that starts it has printed.
 has_tree_failed <- function(info, k, said) {
-  parent <- info$parents[[k]]
-  if (host_has_ended(info$servers[[parent]])) return(TRUE)
-  came <- info$servers[[parent]]$came
+  parent <- info$remote$parents[[k]]
+  if (host_has_ended(info$remote$servers[[parent]])) return(TRUE)
+  came <- info$remote$servers[[parent]]$came
   if (is.null(came)) return(FALSE)
-  if (clock() - came > TREE_PATIENCE + 2 * (came - info$began)) return(TRUE)
-  tree_failure(info$servers[[k]]$number) %in% said
+  if (clock() - came > TREE_PATIENCE + 2 * (came - info$remote$began)) return(TRUE)
+  tree_failure(info$remote$servers[[k]]$number) %in% said
 }
 
 # ---- one of them ----
@@ -124,19 +114,22 @@ has_tree_failed <- function(info, k, said) {
 # What ends when all has that it has started tells of that end.
 run_and_note <- function(info, launch, text) {
   command <- run_launch(info, launch, text)
-  info$commands <- c(info$commands, list(command))
+  set_remote(info, commands = c(info$remote$commands, list(command)))
   if (!isTRUE(launch$tells_end)) return(invisible())
-  carries <- isTRUE(info$launch$tunnel)
-  for (k in launch$hosts) host_started_by(info$link, info$servers[[k]], command$handle, carries)
+  carries <- isTRUE(info$plan$launch$tunnel)
+  link <- info$remote$link
+  for (k in launch$hosts) {
+    host_started_by(link, info$remote$servers[[k]], command$handle, carries)
+  }
 }
 
 # Starts one command, as an element of `commands`. `text`: what its hosts get, overwritten.
 run_launch <- function(info, launch, text) {
   on.exit(.Call(ffi_private_wipe, text))
   input <- launch$delivery$hand_over(info, launch, text)
-  info$kind$prepare(info, launch)
+  info$plan$kind$prepare(info, launch)
   if (!is.null(launch$script)) {
-    script <- file.path(info$folder, launch$job)
+    script <- file.path(info$remote$folder, launch$job)
     writeLines(launch$script, script)
     Sys.chmod(script, "0700")
   }
@@ -146,14 +139,19 @@ run_launch <- function(info, launch, text) {
     argv <- cleanup_command(argv, launch$cancel)
   }
   log <- tempfile("clutch-host-", fileext = ".log")
-  env <- info$kind$environment(info$launch, effective_env(NULL))
+  env <- info$plan$kind$environment(info$plan$launch, effective_env(NULL))
   handle <- run_command(argv, env, log, input = input, hold = isTRUE(launch$watched),
-                        leaves = info$kind$leaves)
+                        leaves = info$plan$kind$leaves)
   list(handle = handle, log = log, hosts = launch$hosts, argv = launch$argv,
        keeps_job = !is.null(launch$cancel), printed = launch$printed)
 }
 
-command_of <- function(info, k) Find(function(command) k %in% command$hosts, info$commands)
+command_of <- function(info, k) Find(function(command) k %in% command$hosts, info$remote$commands)
+
+# What was run for host `k` is over.
+forget_command <- function(info, k) {
+  set_remote(info, commands = Filter(function(command) !k %in% command$hosts, info$remote$commands))
+}
 
 # Nothing was run for it here: it waits for its turn, or is another host's to start.
 is_not_run <- function(info, k) is.null(command_of(info, k))
@@ -161,7 +159,7 @@ is_not_run <- function(info, k) is.null(command_of(info, k))
 # By the command, and by the job that it has submitted.
 printed_of <- function(info, command) {
   printed <- if (is.null(command$printed)) "job.log" else command$printed
-  of_job <- if (isTRUE(command$keeps_job)) log_lines(file.path(info$folder, printed))
+  of_job <- if (isTRUE(command$keeps_job)) log_lines(file.path(info$remote$folder, printed))
   c(log_lines(command$log), of_job)
 }
 
@@ -169,31 +167,32 @@ printed_of <- function(info, command) {
 
 # All nodes of the cluster were stopped, of which these were just now.
 end_on_hosts <- function(info, ranks) {
-  info$stopped <- union(info$stopped, ranks)
+  set_cluster(info, stopped = union(info$stopped, ranks))
   if (length(info$stopped) >= length(info$hosts)) end_hosts(info)
 }
 
 # Ends all that is on the hosts, and the commands that have started it.
 end_hosts <- function(info) {
-  if (is.null(info$link)) return(invisible())
-  for (host in info$servers) host_end(host)
-  if (all(link_status(info$link)$state == "ended")) link_end(info$link)
-  if (info$kind$ends_itself) await_commands(info)
-  handles <- lapply(info$commands, function(command) command$handle)
-  .Call(ffi_nodes_stop, c(handles, info$cleanup), 0, 2)
-  unlink(vapply(info$commands, function(command) command$log, ""))
-  if (!is.null(info$folder)) .Call(ffi_remove_folder, info$folder) # see remove_folder_at_end()
-  info$commands <- info$cleanup <- NULL
+  if (is.null(info$remote$link)) return(invisible())
+  for (host in info$remote$servers) host_end(host)
+  if (all(link_status(info$remote$link)$state == "ended")) link_end(info$remote$link)
+  if (info$plan$kind$ends_itself) await_commands(info)
+  handles <- lapply(info$remote$commands, function(command) command$handle)
+  .Call(ffi_nodes_stop, c(handles, info$remote$cleanup), 0, 2)
+  unlink(vapply(info$remote$commands, function(command) command$log, ""))
+  # see remove_folder_at_end()
+  if (!is.null(info$remote$folder)) .Call(ffi_remove_folder, info$remote$folder)
+  set_remote(info, commands = NULL, cleanup = NULL)
   invisible()
 }
 
 # They end when what they have started does: soon, unless a host has not come and so heard nothing.
 # Told to end by SIGTERM they see to it that it does, which they could not do when they are killed.
 await_commands <- function(info) {
-  has_come <- vapply(info$servers, function(host) !is.null(host$report), NA)
-  keeps_job <- vapply(info$commands, function(command) command$keeps_job, NA)
+  has_come <- vapply(info$remote$servers, function(host) !is.null(host$report), NA)
+  keeps_job <- vapply(info$remote$commands, function(command) command$keeps_job, NA)
   if (all(has_come) && !any(keeps_job) && commands_end(info, 3)) return(invisible())
-  for (command in info$commands) {
+  for (command in info$remote$commands) {
     i <- .Call(ffi_node_info, command$handle)
     if (i$state == "starting" && !is.na(i$started)) tools::pskill(i$started, tools::SIGTERM)
   }
@@ -203,7 +202,7 @@ await_commands <- function(info) {
 commands_end <- function(info, seconds) {
   end <- clock() + seconds
   runs <- function(command) .Call(ffi_node_info, command$handle)$state == "starting"
-  while (any(vapply(info$commands, runs, NA))) {
+  while (any(vapply(info$remote$commands, runs, NA))) {
     if (clock() >= end) return(FALSE)
     Sys.sleep(0.01)
   }

@@ -1,7 +1,7 @@
 # Many hosts are started as a tree: this session starts some of them by ssh, and each of these
-# starts others by an ssh of its own, with the same command. Who starts hundreds of programs ssh by
-# itself needs 20 to 40 ms of a processor for each, and keeps them all. Each host connects to the
-# session as ever.
+# starts others by an ssh of its own, with the same command (node-tree.R). Who starts hundreds of
+# programs ssh by itself needs 20 to 40 ms of a processor for each, and keeps them all. Each host
+# connects to the session as ever.
 #
 # A host that the tree does not bring (ssh there knows neither its name nor a key) is started by the
 # session itself: hosts-start.R sees to it.
@@ -25,35 +25,12 @@ tree_text <- function(parents) {
 
 # What host `k` has to know in order to start its part of the tree: for host_settings_text().
 part_of_tree <- function(info, k) {
-  children <- which(info$parents == k)
+  children <- which(info$remote$parents == k)
   if (!length(children)) return(NULL)
-  x <- info$launch
+  x <- info$plan$launch
   x$tunnel <- FALSE
   x$ssh <- c(x$ssh, "-o", "BatchMode=yes")
-  launches <- commands_of(info$kind, x, info$methods, "", "", children)
+  launches <- commands_of(info$plan$kind, x, info$plan$methods, "", "", children)
   list(others = vapply(launches, function(launch) shell_words(launch$argv), ""),
-       ranks = vapply(info$servers[children], function(host) host$number, 1L))
+       ranks = vapply(info$remote$servers[children], function(host) host$number, 1L))
 }
-
-# On a host: starts them. They get what this one got, but for its number, and the session's
-# addresses in the order in which they are known here. They are told to end when this process ends:
-# a host that waits in vain for the session then knows that nobody waits for it.
-start_part_of_tree <- function(settings) {
-  own <- settings
-  own$others <- own$ranks <- NULL
-  own$direct <- FALSE
-  for (i in seq_along(settings$others)) {
-    own$rank <- settings$ranks[[i]]
-    text <- host_settings_text(own, watched_start())
-    .Call(ffi_host_start, c("/bin/sh", "-c", tree_line(settings$others[[i]], own$rank)), text)
-    .Call(ffi_private_wipe, text)
-  }
-}
-
-# The line of a shell that starts a host with this number, and says so when that fails.
-tree_line <- function(command, number) {
-  shell_line("start-from-host", command = command, failure = shQuote(tree_failure(number)))
-}
-
-# What its parent prints when the command that has started a host has failed.
-tree_failure <- function(number) sprintf("clutch: host %d was not started from here", number)

@@ -83,7 +83,7 @@ start_problems <- list(
 )
 
 # `node`: host, rshcmd and master; by_hosts: of hosts() and its like; has_library: of these one that
-# looks for this package where this machine has it; by_name: see hosts-by-name.R. `i`: as of
+# looks for this package where this machine has it; by_name: see ssh-by-name.R. `i`: as of
 # ffi_node_info(); `printed`: lines. NULL: nothing is known that helps.
 advice_for <- function(node, i, printed, port = NULL) {
   if (i$state == "starting") return(if (is.na(i$pid)) dial_back_advice(node, port))

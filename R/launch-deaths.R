@@ -57,8 +57,8 @@ host_end_reason <- function(info, k) {
 # How the host of this node has ended, as far as Slurm was asked; NULL: it has not, or it is not
 # known.
 end_of_host <- function(info, rank) {
-  if (is.null(info$ends)) return(NULL)
-  info$ends[[format(info$host_of[[rank]])]]
+  if (is.null(info$remote$ends)) return(NULL)
+  info$remote$ends[[format(info$host_of[[rank]])]]
 }
 
 # Why a node has ended: `i` of ffi_node_info(), `info` of its cluster.
@@ -66,7 +66,7 @@ death_text <- function(i, info) {
   if (!is.null(i$refusal)) return(i$refusal)
   end <- end_of_host(info, i$rank)
   if (!is.null(end)) return(end$text)
-  if (is.na(i$by_signal) && isTRUE(i$server_ended)) return(info$end_of_server(i, info))
+  if (is.na(i$by_signal) && isTRUE(i$server_ended)) return(info$plan$end_of_server(i, info))
   how <- how_ended(i$by_signal, i$code)
   if (!killed_for_memory(i, info)) return(how)
   paste0(how, "; the system's out-of-memory killer was at work meanwhile")
@@ -102,4 +102,20 @@ throw_node_died <- function(node, before = FALSE, i, how = NULL) {
 
 throw_stopped <- function() {
   throw("stopped", "this cluster has been stopped: make a new one with make_cluster()")
+}
+
+# `i`: of ffi_node_info(); `info`: of its cluster. The answer is kept while the node has no
+# successor: it may be asked for again.
+killed_for_memory <- function(i, info) {
+  if (!isTRUE(i$by_signal) || !identical(i$code, 9L)) return(FALSE)
+  if (isTRUE(info$plan$counts_oom)) return(i$oom)
+  rank <- format(i$rank)
+  if (identical(info$by_killer[[rank]]$pid, i$pid)) return(info$by_killer[[rank]]$was)
+  attributed <- max(info$oom_kills, the$oom_kills)
+  was <- oom_kills() > attributed
+  if (was) the$oom_kills <- attributed + 1
+  by_killer <- info$by_killer
+  by_killer[[rank]] <- list(pid = i$pid, was = was)
+  set_cluster(info, by_killer = by_killer)
+  was
 }

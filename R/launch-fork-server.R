@@ -8,10 +8,10 @@
 # The key joins packages, strategy, program and arguments, startup files with their dates, and
 # environment variables. server_start() executes a new Rscript in a process session of its own.
 # Its control channel is descriptor 3, and all else is closed. It runs fork_server_main() of
-# node-main.R. A server of own_server() serves one cluster: it is not in the$servers, has no idle
-# limit, and ends when all nodes of its cluster were stopped, or with a finalizer when the cluster
-# is garbage. When a fork server was killed, its folder is removed by a node that it had, when the
-# next server is started, or at the session's end.
+# node-fork-server.R. A server of own_server() serves one cluster: it is not in the$servers, has no
+# idle limit, and ends when all nodes of its cluster were stopped, or with a finalizer when the
+# cluster is garbage. When a fork server was killed, its folder is removed by a node that it had,
+# when the next server is started, or at the session's end.
 
 # Environment variables that matter while R starts, or to libraries when they are loaded. Only the
 # others can be set in a node afterwards.
@@ -110,7 +110,7 @@ own_servers <- function() {
 # The server ends when all nodes of its cluster were stopped. `ranks`: those that were just now.
 end_own_server <- function(info, ranks) {
   if (is.null(info$server$own)) return()
-  info$stopped <- union(info$stopped, ranks)
+  set_cluster(info, stopped = union(info$stopped, ranks))
   if (length(info$stopped) < length(info$hosts)) return()
   if (.Call(ffi_server_info, info$server$handle)$live == 0L) server_end(info$server)
 }

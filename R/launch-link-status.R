@@ -9,11 +9,11 @@ link_status <- function(link) as.data.frame(.Call(ffi_link_hosts, link$handle))
 
 # The same of the hosts of a cluster, a row each. `info`: of the cluster.
 status_of_hosts <- function(info) {
-  s <- link_status(info$link)
-  s[match(vapply(info$servers, function(host) host$number, 1L), s$rank), ]
+  s <- link_status(info$remote$link)
+  s[match(vapply(info$remote$servers, function(host) host$number, 1L), s$rank), ]
 }
 
 host_has_ended <- function(host) .Call(ffi_server_info, host$handle)$state == "ended"
 
 # As it calls itself; NULL: it has not come.
-name_of_host <- function(info, k) info$servers[[k]]$report$host$name
+name_of_host <- function(info, k) info$remote$servers[[k]]$report$host$name

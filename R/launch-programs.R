@@ -26,17 +26,19 @@ start_programs <- function(code, run, keep, load = character(), output = "",
   tempdir(TRUE)
   request <- check_request(length(code), strategy, NULL, "", NULL, list(), character(),
                            setup_timeout, character())
-  info <- plan_forked(request)
-  info$spec$load <- load
-  info$spec$libraries <- info$libraries # where these are
-  info$outfile <- output
-  info$keep <- keep
-  info$settings$announce <- FALSE
-  info$settings$program <- list(code = code, run = run)
+  request$outfile <- output
+  request$keep <- keep
+  request$announce <- FALSE
+  info <- new_record(plan_forked(request))
+  spec <- info$spec
+  spec$load <- load
+  spec$libraries <- info$plan$libraries # where these are
+  settings <- info$settings
+  settings$program <- list(code = code, run = run)
+  set_cluster(info, spec = spec, settings = settings)
   if (strategy == "spawn") spec_of_programs(info)
   connect_server(info, length(code), left)
-  info$handles <- fork_nodes(info, seq_along(code), left)
-  info
+  set_cluster(info, handles = fork_nodes(info, seq_along(code), left))
 }
 
 stop_programs <- function(info) {
@@ -52,26 +54,3 @@ is_program_alive <- function(handle) {
 live_programs <- function(info) sum(vapply(info$handles, is_program_alive, NA))
 
 # ---- in the fork server, and in the node ----
-
-# What can be shared of a package is loaded before the fork. Which of them have started threads.
-load_before_fork <- function(packages) {
-  old <- Sys.getenv("CLI_NO_THREAD", NA)
-  Sys.setenv(CLI_NO_THREAD = "1")
-  on.exit(if (is.na(old)) Sys.unsetenv("CLI_NO_THREAD") else Sys.setenv(CLI_NO_THREAD = old))
-  Filter(function(p) {
-    before <- .Call(ffi_thread_count)
-    requireNamespace(p, quietly = TRUE)
-    isTRUE(.Call(ffi_thread_count) > before)
-  }, packages)
-}
-
-# Package cli has a thread that tells when to draw a progress bar anew. It was loaded without.
-start_threads_of_loaded <- function() {
-  if (!isNamespaceLoaded("cli") || nzchar(Sys.getenv("CLI_NO_THREAD"))) return()
-  cli <- asNamespace("cli")
-  needed <- c("clic_start_thread", "clic_tick_resume", "clienv")
-  # NA where the system does not tell: in a forked process there is one
-  if (isTRUE(.Call(ffi_thread_count) > 1L) || !all(needed %in% names(cli))) return()
-  .Call(cli$clic_start_thread, cli, cli$clienv$tick_time, cli$clienv$speed_time)
-  .Call(cli$clic_tick_resume, FALSE)
-}

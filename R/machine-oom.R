@@ -4,20 +4,6 @@
 # start is taken for one death by SIGKILL, in whatever cluster of the session. On other hosts the
 # supervisor counts, as it has the same files there.
 
-# `i`: of ffi_node_info(); `info`: of its cluster. The answer is kept while the node has no
-# successor: it may be asked for again.
-killed_for_memory <- function(i, info) {
-  if (!isTRUE(i$by_signal) || !identical(i$code, 9L)) return(FALSE)
-  if (isTRUE(info$counts_oom)) return(i$oom)
-  rank <- format(i$rank)
-  if (identical(info$by_killer[[rank]]$pid, i$pid)) return(info$by_killer[[rank]]$was)
-  attributed <- max(info$oom_kills, the$oom_kills)
-  was <- oom_kills() > attributed
-  if (was) the$oom_kills <- attributed + 1
-  info$by_killer[[rank]] <- list(pid = i$pid, was = was)
-  was
-}
-
 # How often the kernel has killed for want of memory: in the control group that this process and its
 # nodes are in, or where that does not tell, on the whole machine, which may be others' affair.
 # 0: nothing tells.

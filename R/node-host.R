@@ -41,7 +41,8 @@ remove_unused_folders <- function() {
 host_server_main <- function(settings) {
   lib <- dirname(getNamespaceInfo("clutch", "path"))
   rscript <- c(file.path(R.home("bin"), "Rscript"), default_packages_argument(settings$methods))
-  fork_server_main(c(lib, "1e9", paste(settings$attach, collapse = ","), "", rscript))
+  fork_server_main(lib, idle = 1e9, packages = paste(settings$attach, collapse = ","), tmpdir = "",
+                   command = rscript)
 }
 
 # `rank`, or where one command has started several hosts, counted from there: Slurm says which of

@@ -176,7 +176,7 @@ tell_psock_node <- function(node, fun, args) {
   call <- list(fun = fun, args = args, return = TRUE, tag = NULL)
   tryCatch({
     sendData_clutch_psock_node(node, list(type = "EXEC", data = call, tag = NULL))
-    node$info$epoch <- node$info$epoch + 1
+    next_epoch(node$info)
     TRUE
   }, clutch_error = function(e) FALSE)
 }
@@ -205,7 +205,7 @@ fetch_from_nodes <- function(cl, p) {
 # Whether they are on a host to which the connection is cut: who asks them waits for long.
 are_cut_off <- function(cl) {
   info <- info_of(cl)
-  if (is.null(info$link)) return(logical(length(cl)))
+  if (is.null(info$remote$link)) return(logical(length(cl)))
   (status_of_hosts(info)$state != "up")[info$host_of[node_ranks(cl)]]
 }
 

@@ -43,7 +43,7 @@ after_session <- function(calls) {
   match(TRUE, calls %in% c("cluster_profile", "clutch::cluster_profile")) + 1L
 }
 
-# The first frame within the call or task of a node: see serve() in node-main.R, and the loop of
+# The first frame within the call or task of a node: see serve() in node-serve.R, and the loop of
 # base R's workers.
 after_node <- function(calls) {
   loop <- match(c("serve", "workCommand"), calls)

@@ -120,12 +120,6 @@ common_bytes <- function(pid) {
   max(0, sum(kb("Anonymous")) - sum(kb("Private_Dirty"))) * 1024
 }
 
-# The option for the nodes of a cluster: from which size on their results are shared. Several nodes
-# may answer at the same time, and 1 to 2 MB from each come sooner by shared memory then.
-share_from_of <- function(nodes) {
-  option_number("clutch.share_from", .Call(ffi_share_default, min(nodes, 2L)))
-}
-
 processes_here <- function() {
   sort(as.integer(list.files(proc_file(), "^[0-9]+$")))
 }

@@ -1,9 +1,6 @@
 # What Slurm says of hosts that are lost, and of nodes that were killed.
 #
-# In the plan of a cluster:
-#   job_ends by number of the job, how that has ended, as of slurm_job_end()
-#   ends     by number of the host as text, how that has ended: list(cause, text)
-# Once it is known it stays.
+# Once it is known it stays, see `ends` and `job_ends` in plan-remote.R.
 #
 # Slurm ends a host by SIGTERM to all its processes. The relay there says so to the session (BYE),
 # for a connection that only ends is a cut. Whether a start counts as a try depends on who has
@@ -13,7 +10,7 @@
 # may know that they will not come back.
 
 # Number of the job on whose hosts this one is.
-slurm_job_of <- function(info, k) c(slurm_job_at(info, k)$number, info$launch$job)[1L]
+slurm_job_of <- function(info, k) c(slurm_job_at(info, k)$number, info$plan$launch$job)[1L]
 
 # Deaths that wait for Slurm's word, and hosts that are cut off, about which Slurm may know more.
 hear_of_ends <- function(t) {
@@ -25,7 +22,7 @@ hear_of_ends <- function(t) {
   }
   for (k in unique(info$host_of[unclear$cut])) {
     # nothing more is to be expected of it, and a connection will not be made anew
-    if (!is.null(ask_end_of_host(info, k, FALSE))) host_end(info$servers[[k]])
+    if (!is.null(ask_end_of_host(info, k, FALSE))) host_end(info$remote$servers[[k]])
   }
   .Call(ffi_tasks_ask, t$ptr, 2)
 }
@@ -39,12 +36,11 @@ was_terminated <- function(info, index) {
 # `may_be_ending`: one of its nodes has ended as if the host would.
 ask_end_of_host <- function(info, k, may_be_ending) {
   key <- format(k)
-  if (is.null(info$ends)) info$ends <- list()
-  if (!is.null(info$ends[[key]])) return(info$ends[[key]])
+  if (!is.null(info$remote$ends[[key]])) return(info$remote$ends[[key]])
   began <- clock()
   repeat {
     end <- end_said_by_slurm(info, k)
-    is_over <- host_has_ended(info$servers[[k]])
+    is_over <- host_has_ended(info$remote$servers[[k]])
     is_ending <- identical(end, "ending")
     # srun says first that a process was killed, and why it was a moment later
     is_vague <- is.list(end) && end$cause == "ended"
@@ -57,7 +53,7 @@ ask_end_of_host <- function(info, k, may_be_ending) {
   if (is_ending) end <- list(cause = "cancelled", text = "Slurm has ended the job")
   if (is.null(end)) return(NULL)
   end$text <- sprintf("%s, and with it host %s", end$text, name_of_host(info, k))
-  info$ends[[key]] <- end
+  set_end_of_host(info, key, end)
   end
 }
 
@@ -66,18 +62,20 @@ end_said_by_slurm <- function(info, k) {
   number <- slurm_job_of(info, k)
   if (is.null(number)) return(NULL)
   # what follows may be our own doing
-  if (!is.null(info$job_ends[[number]])) return(info$job_ends[[number]])
+  if (!is.null(info$remote$job_ends[[number]])) return(info$remote$job_ends[[number]])
   fields <- slurm_job(number)
   # its processes end, and only then Slurm says as what
   if (identical(fields$JobState, "COMPLETING")) return("ending")
   end <- slurm_job_end(number, fields)
-  if (is.null(info$job_ends)) info$job_ends <- list()
-  info$job_ends[[number]] <- end
-  if (identical(end$cause, "preempted") && fields$JobState == "PENDING" && length(info$jobs)) {
+  ends <- info$remote$job_ends
+  ends[[number]] <- end
+  set_remote(info, job_ends = ends)
+  was_preempted <- identical(end$cause, "preempted")
+  if (was_preempted && fields$JobState == "PENDING" && length(info$remote$jobs)) {
     ask_slurm("scancel", "--quiet", number) # the next one would find no session
   }
   if (!is.null(end)) return(end)
-  end <- end_of_node(number, fields, info$servers[[k]]$report$host$slurm_node)
+  end <- end_of_node(number, fields, info$remote$servers[[k]]$report$host$slurm_node)
   if (!is.null(end)) return(end)
   command <- command_of(info, k)
   end_in_log(printed_of(info, command), k - command$hosts[[1L]], number)

@@ -14,9 +14,9 @@
 
 new_resize <- function(info) {
   r <- new.env(parent = emptyenv())
-  n <- length(info$launch$each)
+  n <- length(info$plan$launch$each)
   r$at <- rep("none", n)
-  r$at[first_hosts(info$launch)] <- "there"
+  r$at[first_hosts(info$plan$launch)] <- "there"
   r$ending <- rep(NA_real_, n)
   r$next_check <- 0
   no_failures(r)
@@ -39,8 +39,8 @@ host_may_come_again <- function(t, index) {
 # In a cluster that grows: this host has ended, or is about to, and may come again, see
 # slurm-resize.R.
 host_is_away <- function(t, k) {
-  t$resize$at[[k]] != "there" || !is.null(t$info$ends[[format(k)]]) ||
-    host_has_ended(t$info$servers[[k]])
+  t$resize$at[[k]] != "there" || !is.null(t$info$remote$ends[[format(k)]]) ||
+    host_has_ended(t$info$remote$servers[[k]])
 }
 
 ranks_at <- function(info, k) which(info$host_of == k)
@@ -49,19 +49,20 @@ ranks_at <- function(info, k) which(info$host_of == k)
 
 ask_for_host <- function(t, k) {
   info <- t$info
-  x <- info$launch
+  x <- info$plan$launch
   suspendInterrupts({ # a job of which nobody knows would stay
     forget_host(info, k)
-    info$servers[[k]] <- link_host(info$link, host_setup(info))
-    launch <- commands_now(info, info$folder, k)[[1L]]
-    unlink(file.path(info$folder, launch$printed))
-    run_and_note(info, launch, settings_for(info, launch, info$patience))
+    set_host(info, k, link_host(info$remote$link, host_setup(info)))
+    launch <- commands_now(info, info$remote$folder, k)[[1L]]
+    unlink(file.path(info$remote$folder, launch$printed))
+    run_and_note(info, launch, settings_for(info, launch, info$remote$patience))
     handle <- command_of(info, k)$handle
     t$resize$held$handles <- c(t$resize$held$handles, list(handle))
     t$resize$at[[k]] <- "asked"
     t$resize$ending[[k]] <- NA
     if (!k %in% first_hosts(x)) {
-      .Call(ffi_tasks_host, t$ptr, k, ranks_at(info, k), info$servers[[k]]$handle, handle, x$idle)
+      server <- info$remote$servers[[k]]$handle
+      .Call(ffi_tasks_host, t$ptr, k, ranks_at(info, k), server, handle, x$idle)
     }
   })
 }
@@ -71,10 +72,10 @@ forget_host <- function(info, k) {
   key <- format(k)
   command <- command_of(info, k)
   if (!is.null(command)) unlink(command$log)
-  info$commands <- Filter(function(command) !k %in% command$hosts, info$commands)
-  info$ends[[key]] <- NULL
-  info$jobs[[key]] <- NULL
-  info$hosts[ranks_at(info, k)] <- info$launch$hosts[[k]]
+  forget_command(info, k)
+  set_end_of_host(info, key, NULL)
+  set_job(info, key, NULL)
+  name_host(info, k, info$plan$launch$hosts[[k]])
 }
 
 # ---- it is there ----
@@ -98,7 +99,7 @@ open_host <- function(t, k) {
   show_nodes(info, ranks)
   .Call(ffi_tasks_host_there, t$ptr, k)
   t$resize$at[[k]] <- "there"
-  unlink(file.path(info$folder, sprintf("settings-%d", k)))
+  unlink(file.path(info$remote$folder, sprintf("settings-%d", k)))
   no_failures(t$resize)
   tell_event("start", info, text = "a host has come", host = name_of_host(info, k),
              nodes = length(ranks))
@@ -109,14 +110,14 @@ open_host <- function(t, k) {
 # Nothing is left of it in a moment. `text`: why.
 release_host <- function(t, k, text) {
   info <- t$info
-  nodes <- sum(t$resize$at[[k]] == "there") * info$launch$each[[k]]
-  host_end(info$servers[[k]])
+  nodes <- sum(t$resize$at[[k]] == "there") * info$plan$launch$each[[k]]
+  host_end(info$remote$servers[[k]])
   end_command(command_of(info, k)$handle)
   .Call(ffi_tasks_host_gone, t$ptr, k)
   t$resize$at[[k]] <- "none"
-  unlink(file.path(info$folder, sprintf("settings-%d", k)))
+  unlink(file.path(info$remote$folder, sprintf("settings-%d", k)))
   name <- name_of_host(info, k)
-  if (is.null(name)) name <- info$launch$hosts[[k]]
+  if (is.null(name)) name <- info$plan$launch$hosts[[k]]
   tell_event("stop", info, text = text, host = name, nodes = nodes)
 }
 
@@ -130,7 +131,8 @@ host_failed <- function(t, k, why) {
   t$problem <- paste("no host comes:", why)
   if (r$failures > 1L) return(invisible())
   text <- paste0("the cluster cannot grow now: ", why)
-  warning(warningCondition(text, class = "clutch_hosts_missing", hosts = t$info$launch$hosts[[k]]))
+  name <- t$info$plan$launch$hosts[[k]]
+  warning(warningCondition(text, class = "clutch_hosts_missing", hosts = name))
 }
 
 # A command that holds a job sees to its end when it is told to end.

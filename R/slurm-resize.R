@@ -53,13 +53,14 @@ see_to_ended_hosts <- function(t) {
 see_to_asked_hosts <- function(t) {
   info <- t$info
   asked <- which(t$resize$at == "asked")
-  if (length(asked)) info$kind$ask(info)
+  if (length(asked)) info$plan$kind$ask(info)
   for (k in asked) {
-    if (is.null(info$servers[[k]]$report)) {
-      host <- host_ready(info$servers[[k]], 0)
-      if (!is.null(host)) info$servers[[k]] <- host
+    if (is.null(info$remote$servers[[k]]$report)) {
+      host <- host_ready(info$remote$servers[[k]], 0)
+      if (!is.null(host)) set_host(info, k, host)
     }
-    failed <- if (!is.null(info$servers[[k]]$report)) try_to_open(t, k) else why_not_coming(t, k)
+    is_there <- !is.null(info$remote$servers[[k]]$report)
+    failed <- if (is_there) try_to_open(t, k) else why_not_coming(t, k)
     if (!is.null(failed)) host_failed(t, k, failed)
   }
 }
@@ -78,10 +79,10 @@ why_not_coming <- function(t, k) {
   r <- t$resize
   if (is.na(r$ending[[k]])) {
     if (host_will_not_come(k, info)) r$ending[[k]] <- clock()
-    waits <- info$kind$waits_too_long(info, k)
+    waits <- info$plan$kind$waits_too_long(info, k)
     if (!is.null(waits)) return(waits)
-    began <- info$kind$began(info, k)
-    is_late <- !is.null(began) && clock() - began > info$patience
+    began <- info$plan$kind$began(info, k)
+    is_late <- !is.null(began) && clock() - began > info$remote$patience
     return(if (is_late) paste(host_failure_text(k, info), collapse = "\n"))
   }
   # what it prints last may come a moment later
@@ -92,7 +93,7 @@ why_not_coming <- function(t, k) {
 
 see_to_surplus <- function(t) {
   r <- t$resize
-  x <- t$info$launch
+  x <- t$info$plan$launch
   nodes <- .Call(ffi_tasks_desired, t$ptr, WORK_EACH)
   wanted <- min(max(ceiling(nodes / x$each[[1L]]), x$least), length(x$each))
   have <- sum(r$at != "none")
@@ -117,13 +118,13 @@ ask_for_more <- function(t, n) {
 # by the next map.
 give_up_asked <- function(t, n) {
   r <- t$resize
-  asked <- setdiff(which(r$at == "asked"), first_hosts(t$info$launch))
+  asked <- setdiff(which(r$at == "asked"), first_hosts(t$info$plan$launch))
   n <- min(n, length(asked))
   if (n <= 0L) {
     r$surplus_since <- NULL
   } else if (is.null(r$surplus_since)) {
     r$surplus_since <- clock()
-  } else if (clock() - r$surplus_since > t$info$launch$idle) {
+  } else if (clock() - r$surplus_since > t$info$plan$launch$idle) {
     for (k in utils::tail(asked, n)) release_host(t, k, "there was nothing to do for it")
   }
 }
@@ -135,7 +136,7 @@ await_some_host <- function(t, seconds) {
   r <- t$resize
   if (is.null(r)) return(FALSE)
   asked <- which(r$at == "asked")
-  first <- first_hosts(t$info$launch)
+  first <- first_hosts(t$info$plan$launch)
   is_missing <- vapply(first, function(k) r$at[[k]] != "asked" && host_is_away(t, k), NA)
   if (!length(asked) && !any(is_missing)) return(FALSE)
   if (r$failures >= MOST_FAILURES) {
@@ -144,9 +145,9 @@ await_some_host <- function(t, seconds) {
     return(FALSE)
   }
   seconds <- min(seconds, RESIZE_EVERY)
-  waiting <- Filter(function(k) is.null(t$info$servers[[k]]$report), asked)
+  waiting <- Filter(function(k) is.null(t$info$remote$servers[[k]]$report), asked)
   if (length(waiting)) {
-    .Call(ffi_server_wait, t$info$servers[[waiting[[1L]]]]$handle, seconds)
+    .Call(ffi_server_wait, t$info$remote$servers[[waiting[[1L]]]]$handle, seconds)
   } else {
     Sys.sleep(seconds)
   }

@@ -59,17 +59,17 @@
 #' @export
 socket_info <- function(socket) {
   if (!inherits(socket, "clutch_light") && !inherits(socket, "connection")) invalid("socket")
-  info <- .Call(ffi_socket_info, socket)
-  info$local <- address(info$local_host, info$local_port)
-  info$peer <- address(info$peer_host, info$peer_port)
+  about <- .Call(ffi_socket_info, socket)
+  about$local <- address(about$local_host, about$local_port)
+  about$peer <- address(about$peer_host, about$peer_port)
   first <- c("local", "peer", "family", "state")
-  info <- info[c(first, setdiff(names(info), c(first, "ours")))]
+  about <- about[c(first, setdiff(names(about), c(first, "ours")))]
   of_stream <- c("peer", "peer_host", "peer_port", "queued_in", "queued_out", "retransmits", "rtt",
                  "bytes_in", "bytes_out", "timeout")
   of_listener <- c("backlog_asked", "backlog_granted", "backlog_used", "accepted", "path")
-  info[if (info$kind == "listener") of_stream else of_listener] <- NULL
-  if (inherits(socket, "clutch_socket")) info$options <- options_of(socket)
-  info
+  about[if (about$kind == "listener") of_stream else of_listener] <- NULL
+  if (inherits(socket, "clutch_socket")) about$options <- options_of(socket)
+  about
 }
 
 options_of <- function(socket) {
@@ -126,12 +126,12 @@ summary.clutch_socket <- function(object, ...) {
   if (is.null(known)) NextMethod() else known
 }
 
-text_of_info <- function(info) {
-  text <- address(info$local_host, info$local_port)
-  if (!is.na(info$peer_host)) {
-    text <- c(text, "->", address(info$peer_host, info$peer_port))
+text_of_info <- function(about) {
+  text <- address(about$local_host, about$local_port)
+  if (!is.na(about$peer_host)) {
+    text <- c(text, "->", address(about$peer_host, about$peer_port))
   }
-  if (!is.na(info$state)) text <- c(text, info$state)
+  if (!is.na(about$state)) text <- c(text, about$state)
   paste(text, collapse = " ")
 }
 

@@ -66,3 +66,6 @@ read_host_settings <- function(file) {
   settings$private <- read$private
   settings
 }
+
+# What its parent prints when the command that has started a host has failed.
+tree_failure <- function(number) sprintf("clutch: host %d was not started from here", number)

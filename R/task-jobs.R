@@ -10,7 +10,7 @@ tasks_of <- function(cl) {
     throw("argument", paste("nodes of base R (node = \"psock\") do not know tasks:",
                             "use them with the functions of package parallel"))
   }
-  if (is.null(info$tasks)) info$tasks <- tasks_new(info)
+  if (is.null(info$tasks)) set_cluster(info, tasks = tasks_new(info))
   t <- info$tasks
   ranks <- .Call(ffi_tasks_attach_all, t$ptr, cl)
   t$ranks <- if (is.null(ranks)) attach_or_replace(t, cl) else ranks
@@ -34,10 +34,13 @@ tasks_new <- function(info) {
   most <- min(option_number("clutch.trace", 1e5), 1e9)
   t <- new.env(parent = emptyenv())
   t$info <- info
+  # these five tell compiled code whether R has something to see to: src/r/tasks/task-submit.c
   t$has_attached <- FALSE # packages, for some job
   t$deaths <- new.env(parent = emptyenv()) # by cause, as text: see death_of()
-  t$death_log <- list() # the last deaths of nodes: see remember_death()
   t$deaths_in_a_row <- NULL # by node: of those that had begun nothing; NULL: there were none
+  t$replacements <- NULL # see task-replace.R
+  t$resize <- NULL # see slurm-resize-hosts.R
+  t$death_log <- list() # the last deaths of nodes: see remember_death()
   t$ended <- list() # by node, as text: its latest death, if it was this session that ended it
   t$ptr <- .Call(ffi_tasks_new, info$handles, grace, most)
   .Call(ffi_tasks_show, t$ptr, info$view)

@@ -125,16 +125,6 @@ is_usable <- function(cond) {
 
 is_text <- function(x) is.character(x) && length(x) == 1L
 
-# One that was no error on the node is none here: options(warn = 2) of the session held there,
-# unless the element has set it itself, or suppressWarnings() is around the map.
-show_warning <- function(cond) {
-  if (getOption("warn") >= 2) {
-    old <- options(warn = 1)
-    on.exit(options(old))
-  }
-  .Call(ffi_show_warning, conditionMessage(cond), conditionCall(cond))
-}
-
 # Relays what elements have printed and signalled, as far as all before them have ended. The number
 # of those that are done with.
 relay_ready <- function(t, job, shown, to = Inf, bar) {

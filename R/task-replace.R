@@ -118,7 +118,7 @@ see_to_coming <- function(t, r) {
   if (wait_for_coming(coming, 0)) {
     t$replacements[[format(r$index)]] <- NULL
     settle_coming(coming)
-    t$info$port <- coming$acceptor$port
+    set_cluster(t$info, port = coming$acceptor$port)
     put_in_place(t, r$index, coming$handle)
   } else if (clock() >= coming$began + START_LIMIT || coming_has_failed(coming)) {
     e <- coming_failure(t$info, r$index, coming, START_LIMIT)

@@ -55,7 +55,7 @@ cluster_dashboard <- function(cl = NULL, open = interactive(), port = 0) {
   if (cluster_is_stopped(cl)) throw("stopped", "this cluster was stopped: there is nothing to see")
   info <- info_of(cl)
   page <- serve_page(cl, info$dashboard, port)
-  info$dashboard <- page$kept
+  set_cluster(info, dashboard = page$kept)
   x <- structure(list(url = page$url, port = page$port), class = "clutch_dashboard")
   if (open) open_page(x, page$ticket)
   invisible(x)

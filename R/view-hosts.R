@@ -42,14 +42,14 @@
 cluster_hosts <- function(cl) {
   check_cluster(cl)
   info <- if (length(cl)) info_of(cl)
-  if (is.null(info$link)) {
+  if (is.null(info$remote$link)) {
     text <- "`cl` has no other hosts: it was not made with hosts(), slurm() or hosts_command()"
     throw("argument", text)
   }
   s <- status_of_hosts(info)
   shown <- shown_hosts(info, s$state)
   s <- s[shown, ]
-  servers <- info$servers[shown]
+  servers <- info$remote$servers[shown]
   machine <- machines_of(servers, s$state == "up")
   data.frame(
     host = names_of_hosts(info)[shown], state = s$state, since = Sys.time() - s$age,
@@ -63,7 +63,7 @@ cluster_hosts <- function(cl) {
 # Numbers of those that are of interest. Where others come in their place, those that have ended are
 # not, unless all have.
 shown_hosts <- function(info, states) {
-  all <- seq_along(info$servers)
+  all <- seq_along(info$remote$servers)
   r <- info$tasks$resize
   if (is.null(r)) all else all[r$at[all] != "none" & states != "ended"]
 }
@@ -73,7 +73,7 @@ nodes_of_hosts <- function(cl, info) {
   nodes <- nodes_there(cl)
   there <- !node_states(nodes) %in% c("dead", "stopped")
   of_node <- info$host_of[vapply(nodes, function(nd) nd$rank, 1L)]
-  tabulate(of_node[there], length(info$servers))
+  tabulate(of_node[there], length(info$remote$servers))
 }
 
 # As ffi_servers_machine() says it. `is_up`: of which an answer is to be expected.

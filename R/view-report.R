@@ -95,7 +95,7 @@ report_session <- function(cl) {
     nodes = length(cl),
     strategy = info$strategy,
     started = if (!is.null(info$started)) format(info$started, "%Y-%m-%d %H:%M:%S %Z"),
-    `packages of nodes` = info$packages
+    `packages of nodes` = info$plan$packages
   )))
 }
 
@@ -120,7 +120,7 @@ report_nodes <- function(status) {
 }
 
 report_hosts <- function(cl) {
-  if (!length(cl) || is.null(info_of(cl)$link)) return(NULL)
+  if (!length(cl) || is.null(info_of(cl)$remote$link)) return(NULL)
   hosts <- cluster_hosts(cl)
   hosts$since <- format(hosts$since, "%Y-%m-%d %H:%M:%S")
   html_section("Hosts", html_table(hosts))

@@ -68,10 +68,10 @@ cluster_status <- function(cl = NULL) {
 use_elsewhere <- function(cl) {
   unknown <- list(cpu = NA_real_, memory = NA_real_)
   info <- if (length(cl)) info_of(cl)
-  if (is.null(info$link)) return(unknown)
+  if (is.null(info$remote$link)) return(unknown)
   is_up <- status_of_hosts(info)$state == "up"
   if (!any(is_up)) return(unknown)
-  handles <- lapply(info$servers[is_up], function(host) host$handle)
+  handles <- lapply(info$remote$servers[is_up], function(host) host$handle)
   .Call(ffi_servers_machine, handles, TRUE, 1)
   use <- vapply(unclass(cl), function(nd) .Call(ffi_node_use, nd$handle), c(1, 1))
   list(cpu = use[1L, ], memory = use[2L, ] / 2^20)
@@ -160,8 +160,9 @@ print.clutch_cluster <- function(x, ...) {
   info <- x[[1L]]$info
   cat(sprintf("  started by strategy \"%s\" in %.0f ms, %s\n", info$strategy, 1000 * info$took,
               format(info$started, "%Y-%m-%d %H:%M:%S")))
-  if (length(info$packages)) cat("  packages:", paste(info$packages, collapse = ", "), "\n")
-  if (!is.null(info$preload_text)) cat("  preload:", info$preload_text, "\n")
+  packages <- info$plan$packages
+  if (length(packages)) cat("  packages:", paste(packages, collapse = ", "), "\n")
+  if (!is.null(info$plan$preload_text)) cat("  preload:", info$plan$preload_text, "\n")
   infos <- tryCatch(
     lapply(x, function(nd) .Call(ffi_node_info, nd$handle)),
     clutch_error = function(e) NULL

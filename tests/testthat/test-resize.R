@@ -162,7 +162,7 @@ test_that("hosts that end come again, also the first, and that start is no retry
   needs_slurm()
   cl <- make_cluster(grows(nodes = 1:2, idle = 60))
   on.exit(stop_cluster(cl))
-  first <- cl[[1]]$info$jobs[[1]]$number
+  first <- cl[[1]]$info$remote$jobs[[1]]$number
   begun <- file.path(slurm_there$folder, "begun")
   later(0, "for k in $(seq 600); do [ -e %s ] && break; sleep 0.1; done; scancel %s", begun, first)
   r <- cluster_map(cl, 1:3, function(i, f, first, begun) {

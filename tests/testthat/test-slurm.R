@@ -16,7 +16,7 @@ run_into_time_limit <- function() {
                "folder = '%s')")
   start_script(c(
     sprintf(paste0("cl <- make_cluster(", job, ")"), slurm_there$folder),
-    "job <- paste0('JobId=', cl[[1]]$info$jobs[[1]]$number)",
+    "job <- paste0('JobId=', cl[[1]]$info$remote$jobs[[1]]$number)",
     "end <- format(Sys.time() + 1, 'EndTime=%Y-%m-%dT%H:%M:%S')",
     "system2('scontrol', c('update', job, end))",
     "e <- tryCatch(cluster_map(cl, 1:2, function(i) Sys.sleep(100)), error = identity)",
@@ -68,7 +68,7 @@ test_that("the secret is on no command line and in no environment", {
   cl <- make_cluster(slurm(each = 1))
   on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
   expect_identical(length(cl), 2L)
-  link <- cl[[1]]$info$link
+  link <- cl[[1]]$info$remote$link
   known <- secrets_of(link)
   key <- strsplit(known[["own"]], "\n")[[1L]][[2L]]
   files <- Sys.glob(c("/proc/[0-9]*/cmdline", "/proc/[0-9]*/environ"))
@@ -120,7 +120,7 @@ test_that("outside: a job by sbatch, whose secret is in a file for this user, wh
   old <- Sys.umask("022")
   on.exit(Sys.umask(old))
   cl <- make_cluster(slurm(hosts = 2, each = 2, time = "10min", name = "my-fit", folder = shared))
-  job <- cl[[1]]$info$jobs[[1]]$number
+  job <- cl[[1]]$info$remote$jobs[[1]]$number
   expect_identical(sort(where(cl)), rep(c("n1", "n2"), each = 2))
   expect_identical(jobs_of_slurm(), paste(job, "my-fit RUNNING"))
   expect_identical(clutch:::slurm_job(job)$TimeLimit, "00:10:00")
@@ -204,10 +204,10 @@ test_that("what srun says of a process that was killed is not the last word", {
     host_has_ended = function(server) TRUE,
     name_of_host = function(info, k) "n1"
   ), parent = asNamespace("clutch"))
-  expect_identical(ask(new.env(), 1L, TRUE)$cause, "cancelled")
+  expect_identical(ask(list(remote = clutch:::new_remote()), 1L, TRUE)$cause, "cancelled")
   asked <- 0L
   said <- said[1L] # it is, where nothing else comes
-  expect_identical(ask(new.env(), 1L, TRUE)$cause, "ended")
+  expect_identical(ask(list(remote = clutch:::new_remote()), 1L, TRUE)$cause, "ended")
 })
 
 test_that("an allocation or a step that is cancelled: the errors of its tasks say so", {
@@ -374,8 +374,8 @@ test_that("hosts_command(): its folder goes also while somebody makes files in i
   cl <- make_cluster(hosts_command("{script} &", folder = folder))
   info <- cl[[1L]]$info
   # who keeps it does not end in time
-  cleanup <- info$cleanup
-  info$cleanup <- NULL
+  cleanup <- info$remote$cleanup
+  clutch:::set_remote(info, cleanup = NULL)
   expect_true(start_writers())
   stop_cluster(cl)
   expect_true(eventually(!length(list.files(folder))))
@@ -387,7 +387,7 @@ test_that("what a task has printed is waited for, which may come after how it ha
   writeLines(c("0: a", "srun: error: n2: task 1: Exited with exit code 3"), log)
   later(0.7, "echo ' 1: no room' >> %s", shQuote(log))
   command <- list(handle = .Call(clutch:::ffi_psock_node, 0L), log = log, hosts = 1:2)
-  info <- list(kind = clutch:::slurm_kind(), commands = list(command))
+  info <- list(plan = list(kind = clutch:::slurm_kind()), remote = list(commands = list(command)))
   clutch:::let_end(info, 2L)
   expect_identical(clutch:::printed_by_task(readLines(log), 1), "no room")
   unlink(log)

@@ -368,6 +368,28 @@ test_that("the quick way is taken where nothing is out of the ordinary, and only
   expect_null(.Call(clutch:::ffi_submit, two[2L], function() 1, 1, NULL))
 })
 
+test_that("the quick way is not taken where a field that it looks at is not there", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  collect(cluster_submit(cl, 1))
+  t <- cl[[1L]]$info$tasks
+  without <- function(field, code) {
+    value <- t[[field]]
+    rm(list = field, envir = t)
+    on.exit(assign(field, value, t))
+    code
+  }
+  submit <- function() .Call(clutch:::ffi_submit, cl, function() 1, 1, NULL)
+  for (field in c("deaths", "deaths_in_a_row", "replacements", "has_attached")) {
+    expect_null(without(field, submit()), info = field)
+  }
+  task <- submit()
+  for (field in c("replacements", "resize")) {
+    expect_null(without(field, .Call(clutch:::ffi_task_value, task)), info = field)
+  }
+  expect_identical(.Call(clutch:::ffi_task_value, task), list(value = 1))
+})
+
 test_that("tasks of a dead node are seen to in the quick way, too", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))

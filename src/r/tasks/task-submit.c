@@ -11,7 +11,11 @@
 
 #define MOST_SIZE 500e6 /* bytes of a description of which nobody is warned */
 
-static int is_empty(SEXP symbol, SEXP env) { return Rf_length(clu_variable(symbol, env)) == 0; }
+/* Whether a field of the cluster's tasks is there, and empty. One that is not there was given
+ * another name in R, and may have something in it: the long way sees to it. */
+static int is_empty(SEXP symbol, SEXP env) {
+  return R_existsVarInFrame(env, symbol) && Rf_length(clu_variable(symbol, env)) == 0;
+}
 
 static SEXP element_named(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);

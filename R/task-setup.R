@@ -3,7 +3,9 @@
 # It may be large: it hangs on the cluster by a weak reference, so that it does not travel with
 # functions in whose environment the cluster is.
 setup_of <- function(info) if (!is.null(info$setup)) .Call(ffi_weak_value, info$setup)
-set_setup <- function(info, setup) info$setup <- .Call(ffi_weak_new, info, setup)
+set_setup <- function(info, setup) {
+  set_cluster(info, setup = .Call(ffi_weak_new, info, setup))
+}
 
 # Has a node call a function when it has done what it is at, whatever comes of it. FALSE: it is not
 # there.
@@ -21,8 +23,8 @@ has_other_libraries <- function(cl) {
 # the cluster, of which the job may have a part. Not those of other machines.
 tell_libraries <- function(info) {
   paths <- .libPaths()
-  info$session_libraries <- paths
-  if (is.null(info$libraries)) return(invisible())
+  set_cluster(info, session_libraries = paths)
+  if (is.null(info$plan$libraries)) return(invisible())
   for (handle in info$handles) tell_handle(handle, libraries_here, list(paths))
   others <- Filter(function(s) !isTRUE(s$libraries), setup_of(info))
   set_setup(info, c(list(list(fun = libraries_here, arg = paths, libraries = TRUE)), others))

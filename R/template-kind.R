@@ -107,6 +107,7 @@ template_kind <- function() {
     will_not_come = template_will_not_come
   )
 }
+add_kind("host", "template", template_kind)
 
 template_commands <- function(x, host_command, folder, port, of) {
   launch_for <- switch(x$secret, file = template_by_file, stdin = template_by_input)
@@ -139,7 +140,7 @@ template_launch <- function(x, k, run, folder) {
 # By file R there has a watcher, too.
 write_watched_script <- function(info, launch) {
   if (is.null(launch$settings)) return(invisible())
-  writeLines(watched_script(), file.path(info$folder, WATCHED_FILE))
+  writeLines(watched_script(), file.path(info$remote$folder, WATCHED_FILE))
 }
 
 template_shown <- function(launch) launch$argv[[3L]]
@@ -150,7 +151,7 @@ template_watch_text <- function(launch) {
 }
 
 # Nobody can be asked for how long they have waited.
-template_wait <- function(info) info$launch$wait
+template_wait <- function(info) info$plan$launch$wait
 
 # The command may be srun.
 template_will_not_come <- function(info, k, command) {

@@ -112,6 +112,7 @@ ssh_kind <- function() {
     watch_text = ssh_watch_text
   )
 }
+add_kind("host", "ssh", ssh_kind)
 
 ssh_commands <- function(x, host_command, folder, port, of) {
   lapply(of, function(k) {

@@ -1,8 +1,8 @@
 # Launchers: what starts the nodes of a cluster, and how another one is added.
 #
-# A launcher is a list of functions. The plan, `info`, is an environment that all nodes of a cluster
-# share. It is made from a request, see check_request(), and names its launcher.
-#   plan(request)                 the plan; starts nothing
+# A launcher is a list of functions. `info` is the record of a cluster, see plan-cluster.R, whose
+# plan names its launcher.
+#   plan(request)                 the plan, of a request of check_request(); starts nothing
 #   show(info)                    lines of text: what start() would run
 #   start(info, ranks, left)      handles of nodes with these ranks, ready, or an error and nothing
 #                                 left running; `left()` tells how many seconds there are
@@ -14,25 +14,31 @@
 #                                 see manager_of() in task-jobs.R; may be NULL
 # A launcher has `replace`, or `begin`, or neither: then nodes that have died are not replaced.
 #
-# To write one: a file launch-<name>.R with these functions, and a line in launcher_named() and in
-# launcher_for().
+# To write one: a file launch-<name>.R with these functions, which adds it by add_kind(), and a line
+# in launcher_for().
 
-launcher_named <- function(name) {
-  switch(name,
-    fork = fork_launcher(),
-    tcp = tcp_launcher(),
-    psock = psock_launcher(),
-    hosts = hosts_launcher()
-  )
+new_launcher <- function(plan, show, start, complete = NULL, replace = NULL, begin = NULL,
+                         end = NULL, attend = NULL) {
+  functions <- list(plan = plan, show = show, start = start, complete = complete,
+                    replace = replace, begin = begin, end = end, attend = attend)
+  structure(functions, class = "clutch_launcher")
 }
 
-launcher_of <- function(info) launcher_named(info$launcher)
+launcher_of <- function(info) kind_named("launcher", info$plan$launcher)
 
 # Which one a request is for.
 launcher_for <- function(request) {
-  if (!is.null(request$launch)) return(hosts_launcher())
-  if (request$strategy %in% c("fork_server", "spawn")) return(fork_launcher())
-  launcher_named(if (request$process$node == "psock") "psock" else "tcp")
+  is_forked <- request$strategy %in% c("fork_server", "spawn")
+  name <- if (!is.null(request$launch)) {
+    "hosts"
+  } else if (is_forked) {
+    "fork"
+  } else if (request$process$node == "psock") {
+    "psock"
+  } else {
+    "tcp"
+  }
+  kind_named("launcher", name)
 }
 
 # ---- a node anew ----
