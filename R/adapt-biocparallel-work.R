@@ -1,11 +1,11 @@
-# What ClutchParam() works with: BiocParallel's manager, an environment that is given tasks and
-# gives back values, and what a node does for it. Each of BiocParallel's tasks is one of
-# cluster_submit_call(), so that a node which dies is replaced, and costs the elements of its task
-# and no others.
+# ClutchParam() works with BiocParallel's manager, an environment that is given tasks and gives back
+# values. This file has the manager, and what a node does for it. Each of BiocParallel's tasks is
+# one of cluster_submit_call(), so that a node which dies is replaced, and costs the elements of its
+# task and no others.
 #
-# What all tasks of a call have in common (the function, its constant arguments, globals) travels
-# with the first task for each node, which keeps it under a key. A node that lacks it, since it is
-# new or another one has got two, answers so, and is sent all of the task.
+# All that the tasks of a call have in common (the function, its constant arguments, globals)
+# travels with the first task for each node, which keeps it under a key. A node that lacks it, since
+# it is new or another one has got two, answers so, and is sent all of the task.
 
 # ---- the manager ----
 
@@ -110,7 +110,7 @@ answer_of <- function(r, manager) {
   NULL
 }
 
-# As a worker of BiocParallel answers, for each element of the task.
+# The value is what a worker of BiocParallel answers, for each element of the task.
 failed_value <- function(value, e) {
   failed <- BiocParallel::.error_worker_comm(e, "the task was not done")
   class(failed) <- unique(c(setdiff(class(e), c("error", "condition")), class(failed)))

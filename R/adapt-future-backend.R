@@ -69,7 +69,7 @@ stays_in_this_process <- function(workers) {
   is_one && isTRUE(the_node$serving)
 }
 
-# What future keeps a list of futures by.
+# future keeps a list of futures by this name.
 registry_name <- function() {
   the$registries <- (if (is.null(the$registries)) 0 else the$registries) + 1
   sprintf("clutch-%d-%.0f", Sys.getpid(), the$registries)
@@ -140,12 +140,12 @@ launch_future <- function(backend, future, ...) {
   future
 }
 
-# What a fresh workspace for each task puts back: after the answer has left, and where something was
+# A fresh workspace for each task puts this back: after the answer has left, and where something was
 # changed. For future it takes a seventh of the time of a short future.
 reset_by_node <- c("globalenv", "options", "envvars", "pwd")
 
-# What users have set for tasks is in force, but for what future sees to itself. `hear` gets what
-# is signalled on the node.
+# The options that users have set for tasks are in force, but for those that future sees to itself.
+# `hear` gets what is signalled on the node.
 submit_future <- function(cl, data, collect_garbage, hear, called) {
   o <- task_options(list(seed = FALSE, relay = hear, fresh = TRUE), submit_options)
   needs <- find_needs(list(), FALSE, baseenv())
@@ -154,7 +154,7 @@ submit_future <- function(cl, data, collect_garbage, hear, called) {
   submit(tasks_of(cl), run_future, needs, o, "a future", NULL, list(data, collect_garbage))
 }
 
-# What it is called: see task-job-label.R.
+# The value is the label of the future's job, see task-job-label.R.
 called_future <- function(future) {
   label <- future$label
   is_labelled <- is_filled(label)

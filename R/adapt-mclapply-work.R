@@ -1,5 +1,5 @@
-# What the functions of adapt-mclapply.R share: the map, what happens on a node, and what becomes of
-# the answers.
+# The functions of adapt-mclapply.R share this file: the map, what happens on a node, and what
+# becomes of the answers.
 #
 # Where package parallel forks a child, for each core or for each element, there is an element of a
 # map: list(x, seed, affinity). What a node does for it is mc_on_node(). Its answer is
@@ -7,7 +7,7 @@
 
 # ---- the map ----
 
-# What each core, or each call, is given.
+# The value is what each core, or each call, is given.
 mc_elements <- function(pieces, mc.set.seed, affinity.list = NULL) {
   seeds <- mc_seeds(length(pieces), mc.set.seed)
   lapply(seq_along(pieces), function(i) {

@@ -181,7 +181,7 @@ pieces_of <- function(v, cores) {
   unname(split(v, rep(seq_len(cores), sizes)))
 }
 
-# As mapply() names its values.
+# Names the values as mapply() does.
 named_as <- function(values, first) {
   if (!is.null(names(first))) {
     names(values) <- names(first)

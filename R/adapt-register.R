@@ -1,5 +1,5 @@
-# What other packages need to work with our clusters and tasks, registered when they are loaded:
-# none of them is imported.
+# Other packages need these methods to work with our clusters and tasks. They are registered when
+# the packages are loaded: none of them is imported.
 #
 # snow      its generics have parallel's names and arguments: the same methods.
 # promises  a task is a promise.
