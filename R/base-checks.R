@@ -10,13 +10,13 @@ check_cluster <- function(cl) {
   if (!inherits(cl, "clutch_cluster")) has_to_be("`cl`", "a cluster made by make_cluster()")
 }
 
-# What the error of an argument that is missing says besides where `cl` is there and is none.
+# The error of an argument that is missing also says this, where `cl` is there and is no cluster.
 hint_for_cluster <- function(frame) {
   is_one <- eval(quote(missing(cl) || is.null(cl) || inherits(cl, "clutch_cluster")), frame)
   if (is_one) "" else "; `cl` comes first: a cluster made by make_cluster(), or NULL"
 }
 
-# What all nodes of a cluster share: an environment.
+# The value is the environment that all nodes of a cluster share.
 info_of <- function(cl) .subset2(.subset2(cl, 1L), "info")
 
 # ---- values ----
@@ -58,7 +58,7 @@ check_one <- function(x, what, ok, text, default = NULL) {
   check_needed(x, what, ok, text)
 }
 
-# The same where NULL stands for nothing.
+# Does the same as check_one(), but NULL is refused, too.
 check_needed <- function(x, what, ok, text) {
   if (is.atomic(x) && length(x) == 1L && !is.na(x) && ok(x)) return(x)
   has_to_be(what, text)

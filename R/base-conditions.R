@@ -9,8 +9,8 @@ error_of <- function(what, text, ...) {
 
 say <- function(text) cli::cli_inform(c(i = "{text}"))
 
-# What a condition says, as one text, whatever its conditionMessage() gives or does; of a very long
-# one the beginning.
+# The value is what a condition says, as one text, whatever its conditionMessage() gives or does; it
+# is the beginning of a very long text.
 message_of <- function(cond, most = 8000L) {
   text <- tryCatch(
     suppressWarnings(as.character(conditionMessage(cond))),

@@ -39,8 +39,8 @@ json_strings_joined <- function(x) {
 # In quotes, each.
 json_strings <- function(x) paste0("\"", escape_strings(x), "\"")
 
-# What is not plain is escaped where it has to be: also what would end a line, or a <script>, where
-# JSON stands in another text.
+# Characters that are not plain are escaped where they have to be: also those that would end a line,
+# or a <script>, where JSON stands in another text.
 escape_strings <- function(x) {
   x <- enc2utf8(as.character(x))
   # in bytes: whatever the locale is, and of a thousand strings most are plain

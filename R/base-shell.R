@@ -17,7 +17,7 @@ shell_lines <- function(name, ...) {
   lines
 }
 
-# The same in one line.
+# The value is the same program in one line.
 shell_line <- function(name, ...) {
   lines <- sub("^ +", "", shell_lines(name, ...))
   is_open <- grepl("(do|then|else|[{])$", lines)

@@ -1,11 +1,11 @@
-# What this package remembers in one R process.
+# This package remembers its state in these environments, in one R process.
 #
 # A fork of the session takes the turn before (src/core/loop/turns.h), so that the child finds
 # nothing half-done. The child has no thread and cannot use the clusters of its parent. When it is
 # about to start something, it gets a session of its own (forget_parents(),
 # clu_session_begin_in_child()). Handles know by an attribute whose they are.
 
-# Of a session.
+# A session remembers these.
 #   servers      fork servers: key -> list(handle, tmp, log, env, report), see launch-fork-server.R
 #   cleans       the process that cleans up after them when it ends, see clean_at_end()
 #   own_servers  weak references to those of one cluster, by what ends them, see own_server()
@@ -62,7 +62,7 @@ forget_parents <- function() {
   invisible()
 }
 
-# Of a fork server or node. Nothing in it is used in a session.
+# A fork server or node remembers these. Nothing of it is used in a session.
 #   serving, joined      it runs the loop of a node; it has joined a cluster over TCP
 #   seed, announce, nice what the nodes of a fork server are given
 #   variables            environment variables that they are given, as they were before; NA: not set
@@ -75,5 +75,5 @@ forget_parents <- function() {
 #   loop_frame           see node-stack.R
 the_node <- new.env(parent = emptyenv())
 
-# Of an observer: its views.
+# An observer remembers its views.
 the_observer <- new.env(parent = emptyenv())

@@ -1,4 +1,4 @@
-# What the operating system tells about itself: its clock, its abilities, its files in /proc.
+# The operating system tells this about itself: its clock, its abilities, its files in /proc.
 
 # Seconds by a clock that nobody can set: R's own proc.time() follows the wall clock.
 clock <- function() .Call(ffi_clock)
@@ -10,7 +10,7 @@ time_text <- function(s) {
   sprintf("%.1f h", s / 3600)
 }
 
-# What not every system can: see os.h
+# Not every system can do all of this: see os.h.
 system_can <- function(what) .Call(ffi_system_can)[[what]]
 
 # A file that tells of processes or of the system, as Linux has them. Where there are none, it is
