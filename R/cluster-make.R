@@ -381,8 +381,8 @@ stop_nodes <- function(cl) {
   invisible(NULL)
 }
 
-# Whether with these nodes none is left of those with which the cluster has started: then those that
-# have come later end, too.
+# Tells whether with these nodes none is left of those with which the cluster has started: then
+# those that have come later end, too.
 stops_all <- function(info, ranks) {
   !is.null(info$plan$first) && all(seq_len(info$plan$first) %in% c(info$stopped, ranks))
 }

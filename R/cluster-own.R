@@ -77,7 +77,8 @@ cluster_or_own <- function(cl) {
   cl
 }
 
-# What is registered with parallel::setDefaultCluster(), or the session's own, ready for work.
+# The value is the cluster that is registered with parallel::setDefaultCluster(), or the session's
+# own, ready for work.
 own_cluster <- function() {
   forget_parents()
   default <- default_cluster()
@@ -108,9 +109,9 @@ begin_own <- function(own, load = character()) {
   !is.null(server) && is.null(server$report) # what is wrong start_own() will say
 }
 
-# What a map needs where its cluster is still to be made: list(needs, more, load). While the nodes
-# start, what is large of the first two is shared; `load`: packages that are to be loaded before.
-# `own`: as in begin_own(). Where the cluster is there, `needs` is NULL.
+# The value is what a map needs where its cluster is still to be made: list(needs, more, load).
+# While the nodes start, what is large of the first two is shared; `load`: packages that are to be
+# loaded before. `own`: as in begin_own(). Where the cluster is there, `needs` is NULL.
 begin_ahead <- function(own, f, elements, more, globals, env) {
   if (!is.null(own) || .Call(ffi_is_node)) return(list(needs = NULL, more = more))
   needs <- find_needs(list(f, elements, more), globals, env)
@@ -122,8 +123,8 @@ begin_ahead <- function(own, f, elements, more, globals, env) {
   list(needs = needs, more = more, load = load)
 }
 
-# The same list, with what is large of it in shared memory: it is not written there any more when it
-# is sent.
+# The value is the list with what is large of it in shared memory: it is not written there any more
+# when it is sent.
 share_large <- function(x) {
   for (k in which(vapply(x, is_large, NA))) x[[k]] <- share(x[[k]])
   x
@@ -154,7 +155,7 @@ set_budget <- function() {
   invisible()
 }
 
-# Whether NULL stands for the session's own cluster here, whose size nobody has given.
+# Tells whether NULL stands for the session's own cluster here, whose size nobody has given.
 is_own <- function(cl) {
   if (!is.null(cl)) return(FALSE)
   forget_parents()
@@ -212,7 +213,8 @@ start_own <- function(n, load, strategy = strategies, outfile = "/dev/null", ann
   start_cluster(launcher, launcher$plan(request), began, 120)
 }
 
-# The same as it is, for who only looks: nothing is started. Without nodes where there is none.
+# The value is the cluster as it is, for those who only ask about it: nothing is started. Where
+# there is none, it has no nodes.
 own_cluster_as_is <- function() {
   forget_parents()
   default <- default_cluster()
@@ -243,8 +245,9 @@ use_if_fit <- function(own, place, n) {
   identical(place, own$place) && length(own$cl) >= n && use_if_open(own$cl)
 }
 
-# What nodes take over from the session when they are made: working directory, umask, libraries,
-# environment variables. `before`: the same; what is as it was there is not made anew.
+# The value is what nodes take over from the session when they are made: working directory, umask,
+# libraries, environment variables. `before`: an earlier value; what is as it was there is not made
+# anew.
 place_now <- function(before) {
   variables <- .Call(ffi_work_environment, before$variables)
   if (is.null(variables)) variables <- before$variables

@@ -1,4 +1,4 @@
-# What all nodes of a cluster have been given, and those that replace them get, too.
+# This file gives something to all nodes of a cluster, and to those that replace them.
 
 #' Prepare all nodes, and those that replace them
 #'
