@@ -1,8 +1,7 @@
-# What the code that travels to the nodes needs of this session: variables of the workspace, and
-# packages.
-# The search itself is in src/r/globals/search.c.
+# This file finds what the code that travels to the nodes needs of this session: variables of the
+# workspace, and packages. The search itself is in src/r/globals/search.c.
 
-# What code needs: a list with
+# The value is what code needs: a list with
 #   globals  named list of values for the nodes' workspace
 #   attach   packages to attach there
 #   load     packages whose methods the objects need
@@ -32,7 +31,7 @@ find_needs <- function(roots, globals, env) {
   needs
 }
 
-# Those that not every R attaches, in the order of the search path.
+# The value has the packages that not every R attaches, in the order of the search path.
 attached_packages <- function() {
   path <- search()
   if (!identical(path, the$search$path)) {
@@ -58,8 +57,8 @@ values_of <- function(names) {
 # search's affair. R warns when its evaluation is tried again.
 value_or_null <- function(x) suppressWarnings(tryCatch(x, error = function(e) NULL))
 
-# What the user says of globals, checked by task_options(): a named list; NULL: they are searched
-# for.
+# The value is what the user says of globals, checked by task_options(): a named list; NULL: they
+# are searched for.
 given_globals <- function(globals, env) {
   if (isTRUE(globals)) return(NULL)
   if (is.list(globals)) return(globals)
@@ -115,8 +114,8 @@ workspace_methods <- function(generics, classes) {
   c(methods, intersect(names, paste0(".__C__", classes)), s4_method_tables(names, classes))
 }
 
-# Of the names of the workspace those that hold S4 methods for generics of packages, with one of
-# these classes in a signature. A generic of the workspace has its methods with it.
+# The value has the names of the workspace that hold S4 methods for generics of packages, with one
+# of these classes in a signature. A generic of the workspace has its methods with it.
 s4_method_tables <- function(names, classes) {
   tables <- names[startsWith(names, ".__T__")]
   generics <- sub("^[.]__T__(.*):[^:]*$", "\\1", tables)
@@ -151,7 +150,8 @@ s3_classes <- function(package) {
   if (is.matrix(methods) && ncol(methods) >= 2L) methods[, 2L] else character()
 }
 
-# Of the packages that this session has loaded, those with methods for one of these classes.
+# The value has the packages that this session has loaded and that have methods for one of these
+# classes.
 packages_of_classes <- function(classes) {
   loaded <- setdiff(loadedNamespaces(), default_packages())
   Filter(function(p) any(classes %in% s3_classes(p)), loaded)

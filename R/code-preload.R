@@ -89,9 +89,9 @@ preload_here <- function(request) {
 }
 environment(preload_here) <- baseenv()
 
-# What came of it in a fork server: list(error, warnings, threads, open). `error`: its text, or
-# NULL; `threads`: whether it has started some; `open`: what it has left open and all nodes would
-# share, which is closed now.
+# The value is what came of it in a fork server: list(error, warnings, threads, open). `error`: its
+# text, or NULL; `threads`: whether it has started some; `open`: what it has left open and all nodes
+# would share, which is closed now.
 preload_before_fork <- function(request) {
   threads <- .Call(ffi_thread_count)
   connections <- getAllConnections()

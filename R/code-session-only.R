@@ -2,7 +2,7 @@
 # memory of compiled code. In another process a pointer is nil, and the number of a connection is
 # that of another one, or of none.
 #
-# Whether there is any that would travel is found out by the search for globals, at little cost
+# The search for globals finds out whether there is any that would travel, at little cost
 # (src/r/globals/search.c). Where there is, it matters only if code uses it: a frame may have a
 # connection that its functions do not touch. So it is followed from code to code then: a closure
 # leads to the variables that it names, what is in a variable to all that is in it.
