@@ -81,7 +81,7 @@ check_log <- function() {
   if (!is.null(problem)) throw("argument", problem)
 }
 
-# What is wrong with a value of the option; NULL: nothing.
+# The text says what is wrong with a value of the option; NULL: nothing.
 log_problem <- function(to) {
   if (is.null(to)) return(NULL)
   if (inherits(to, "connection")) {
@@ -129,7 +129,7 @@ log_path <- function(name) {
   the$log$path
 }
 
-# Not signalled: a handler of the user's would end the call.
+# The problem is not signalled: a handler of the user's would end the call.
 show_log_problem <- function(to, problem) {
   key <- if (is.character(to)) to[1L] else "a connection"
   if (identical(the$log_failed, key)) return(invisible())

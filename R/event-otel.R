@@ -62,9 +62,9 @@ NULL
 # has its provider, or this one, until that is known.
 otel_unknown <- new.env(parent = emptyenv())
 
-# Whether spans are made. Where package otel is set up for nothing its provider is a list, and other
-# providers are environments.
-# (The same is written out where a call of this function would be felt: bench/otel.R.)
+# Tells whether spans are made. Where package otel is set up for nothing its provider is a list, and
+# other providers are environments. (The same is written out where a call of this function would be
+# felt: bench/otel.R.)
 is_tracing <- function() {
   !is.null(otel <- the$otel) && !is.list(otel$tracer_provider) && is_tracing_now()
 }
@@ -156,7 +156,7 @@ end_span <- function(span, problem = span$problem) {
   span$otel$end()
 }
 
-# What was done for a job, as children of its span.
+# Spans of what was done for a job are made as children of its span.
 spans_of_tasks <- function(span, job) {
   x <- .Call(ffi_job_trace, span$t$ptr, job, span$most)
   since <- as.numeric(Sys.time()) - clock()

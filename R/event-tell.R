@@ -1,4 +1,4 @@
-# What happens to clusters, told to who listens: the log, the view, OpenTelemetry.
+# Events say what happens to clusters. The log, the view and OpenTelemetry are told of them.
 #
 # An event is a list with
 #   time      seconds since the epoch: when it happened, as far as that is known
@@ -72,7 +72,7 @@ tell_death <- function(info, node, pid, text, ...) {
   tell_event("death", info, node, text, pid = pid, ...)
 }
 
-# The same where all that is known is how the process has ended: `i` of ffi_node_info().
+# Tells of a death of which only the end of the process is known: `i` of ffi_node_info().
 tell_death_of <- function(info, i, text, cause = cause_of_end(i, text)) {
   tell_death(info, i$rank, i$pid, text, cause = cause,
              signal = if (isTRUE(i$by_signal)) i$code else NA_integer_,

@@ -1,4 +1,4 @@
-# What others see of this session's clusters: see core/shm/view.h. The view of a cluster is made
+# Others see this session's clusters by a view: see core/shm/view.h. The view of a cluster is made
 # with it, as info$view. Fork servers of the session have it, for the observers that they fork
 # (observer-serve.R).
 #
@@ -54,7 +54,7 @@ pass_view <- function(info) {
   invisible()
 }
 
-# Who tells there of nodes on other hosts: see core/link/views.h.
+# The link process tells there of nodes on other hosts: see core/link/views.h.
 pass_view_to_link <- function(info) {
   link <- info$remote$link
   if (is.null(link) || identical(link$handle, info$view_link)) return(invisible())
