@@ -45,7 +45,7 @@ miss_hosts <- function(info, failed, least, is_late = FALSE) {
   }
 }
 
-# What a command prints last, and how it ends, is known a moment after its connection has ended.
+# The last output of a command, and how it ends, is known a moment after its connection has ended.
 let_end <- function(info, lost) {
   began <- clock()
   may_print <- function(k) {

@@ -1,5 +1,5 @@
-# What all kinds of hosts have in common: the defaults of a kind, see hosts-kinds.R, and the command
-# that R is on a host.
+# All kinds of hosts have these in common: the defaults of a kind, see hosts-kinds.R, and the
+# command that R is on a host.
 
 new_host_kind <- function(by, commands, has_names = FALSE, leaves = FALSE, ends_itself = TRUE,
                           parents = no_parents, address = no_value, tunnels = no_value,
@@ -30,8 +30,8 @@ watched_by <- function(launch, with) {
   paste("gets a line that the shell runs, and that ends R with", with)
 }
 
-# What is run for these hosts of a description, as kind$commands() says. `methods`: whether R
-# attaches that package there.
+# The value is what is run for these hosts of a description, as kind$commands() says. `methods`:
+# whether R attaches that package there.
 commands_of <- function(kind, x, methods, folder, port, of) {
   host_command <- function(file = NULL) {
     path <- if (!is.null(file)) file.path(folder, file)
@@ -40,8 +40,8 @@ commands_of <- function(kind, x, methods, folder, port, of) {
   kind$commands(x, host_command, folder, port, of)
 }
 
-# What R evaluates there. `file`: with the settings; they are on standard input otherwise.
-# `lib`: the library there in which this package is; NULL: R there finds it.
+# The value is what R evaluates there. `file`: with the settings; they are on standard input
+# otherwise. `lib`: the library there in which this package is; NULL: R there finds it.
 host_code <- function(file = NULL, lib = NULL) {
   call <- sprintf("host_main(%s)", if (is.null(file)) "" else deparse1(file))
   if (is.null(lib)) return(paste0("clutch:::", call))

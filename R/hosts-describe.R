@@ -24,7 +24,7 @@ new_hosts <- function(kind, call, hosts, each, r, address, listen, tls, ...) {
 # Numbers of the hosts with which a cluster starts.
 first_hosts <- function(x) if (is.null(x$least)) seq_along(x$each) else seq_len(x$least)
 
-# What is in the dots is a misspelt argument.
+# An argument in the dots is a misspelt one.
 no_others <- function(what, dots, arguments) {
   if (!length(dots)) return(invisible())
   name <- names(dots)[1L]
@@ -35,7 +35,7 @@ no_others <- function(what, dots, arguments) {
   throw("argument", sprintf("%s() has no argument `%s`%s", what, name, hint))
 }
 
-# What begins with "-" would be an option of the command.
+# A word that begins with "-" would be an option of the command.
 is_word <- function(x) is.character(x) && grepl("^[^[:space:]-][^[:space:]]*$", x)
 
 is_one_port <- function(x) is_whole(x) && x <= 65535

@@ -12,7 +12,7 @@
 #   ends_itself         TRUE: the command sees to the end of what it has started, and gets time for
 #                       that; FALSE: it is ended when its hosts were told to end
 #
-# What is run:
+# These say what is run:
 #   commands(x, host_command, folder, port, of)  the commands that start these hosts, a list of
 #                       launches as below. `host_command(file)` makes that of R there, for a file
 #                       with settings, or for none. `folder` and `port`: what is not known yet has
@@ -64,7 +64,7 @@
 
 host_kind_of <- function(x) kind_named("host", x$kind)
 
-# What is run for a description, see commands() above.
+# The value is what is run for a description, see commands() above.
 launches_of <- function(x, methods, folder = "<folder>", port = "<port>",
                         of = seq_along(x$each)) {
   commands_of(host_kind_of(x), x, methods, folder, port, of)

@@ -85,14 +85,14 @@ link_host <- function(link, setup) {
   list(number = link$number, handle = handle, report = NULL)
 }
 
-# What has started it, a command of this session: its end may tell that nothing is left there.
-# `carries`: it carries the connection, too.
+# Tells the link process what has started the host, a command of this session: its end may tell that
+# nothing is left there. `carries`: it carries the connection, too.
 host_started_by <- function(link, host, command, carries) {
   invisible(.Call(ffi_link_command, link$handle, host$number, command, carries))
 }
 
-# What the new R on that host has to know: for host_settings_text(). `addresses`: of this session,
-# in the order in which they are tried; `seconds`: for how long.
+# The value is what the new R on that host has to know: for host_settings_text(). `addresses`: of
+# this session, in the order in which they are tried; `seconds`: for how long.
 host_settings <- function(link, host, addresses, seconds, methods = TRUE, attach = character()) {
   list(protocol = .Call(ffi_host_protocol), version = own_version(), hosts = addresses,
        port = .Call(ffi_link_info, link$handle)$port, rank = host$number,

@@ -1,6 +1,6 @@
 # Hosts that do not come, where make_cluster(min_hosts = ) allows that.
 #
-# Those that have not come when they are given up keep their numbers, and have no nodes.
+# Hosts that have not come when they are given up keep their numbers, and have no nodes.
 
 check_min_hosts <- function(x, launch) {
   if (is.null(x)) return(NULL)

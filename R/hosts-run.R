@@ -27,18 +27,18 @@ run_launches <- function(info, seconds) {
   start_pending(info)
 }
 
-# Whether hosts read their settings in a folder that they see, too.
+# Tells whether hosts read their settings in a folder that they see, too.
 wants_folder <- function(info) {
   any(vapply(info$plan$launches, function(launch) launch$delivery$wants_folder, NA))
 }
 
-# What is run for the hosts `of`, now that the port is known.
+# The value is what is run for the hosts `of`, now that the port is known.
 commands_now <- function(info, folder, of) {
   commands_of(info$plan$kind, info$plan$launch, info$plan$methods, folder, format(info$port), of)
 }
 
-# What the R on a host, or on each of several, is told, as host_settings_text(). `launch`: one of
-# commands_now().
+# The value is what the R on a host, or on each of several, is told, as host_settings_text().
+# `launch`: one of commands_now().
 settings_for <- function(info, launch, seconds) {
   x <- info$plan$launch
   direct <- !isTRUE(x$tunnel)
@@ -92,7 +92,8 @@ see_to_tree <- function(info, waiting) {
   start_pending(info)
 }
 
-# What these hosts have printed, by their numbers. Of one that has not come nobody asks.
+# The value is what these hosts have printed, by their numbers. Nobody asks for one that has not
+# come.
 logs_of <- function(info, hosts) {
   came <- Filter(function(k) !is.null(info$remote$servers[[k]]$came), hosts)
   read <- function(k) log_lines(command_of(info, k)$log)
@@ -111,7 +112,7 @@ has_tree_failed <- function(info, k, said) {
 
 # ---- one of them ----
 
-# What ends when all has that it has started tells of that end.
+# The end of a command that ends last, after all that it has started, tells of their end.
 run_and_note <- function(info, launch, text) {
   command <- run_launch(info, launch, text)
   set_remote(info, commands = c(info$remote$commands, list(command)))
@@ -148,7 +149,7 @@ run_launch <- function(info, launch, text) {
 
 command_of <- function(info, k) Find(function(command) k %in% command$hosts, info$remote$commands)
 
-# What was run for host `k` is over.
+# Notes that what was run for host `k` is over.
 forget_command <- function(info, k) {
   set_remote(info, commands = Filter(function(command) !k %in% command$hosts, info$remote$commands))
 }

@@ -1,10 +1,11 @@
-# What srun prints of its tasks: the command of slurm(), and perhaps that of hosts_command().
+# This file reads what srun prints of its tasks: the command of slurm(), and perhaps that of
+# hosts_command().
 
-# Of a task that has ended: on which hosts, which tasks, how.
+# Such a line says that tasks have ended: on which hosts, which tasks, how.
 task_ended <- "^srun: error: ([^ ]+): tasks? ([0-9,-]+): (.*)"
 
-# `lines` of a step with --label: those of task `number`, from 0 on, and those of no task. Not how
-# tasks have ended, see srun_says().
+# `lines` of a step with --label: those of task `number`, from 0 on, and those of no task. Lines of
+# how tasks have ended are left out, see srun_says().
 printed_by_task <- function(lines, number) {
   lines <- grep(task_ended, lines, value = TRUE, invert = TRUE)
   lines <- grep("^[0-9]+(;.*)?$", lines, value = TRUE, invert = TRUE) # sbatch: number of the job

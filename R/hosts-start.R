@@ -34,8 +34,8 @@ replace_on_host <- function(info, rank, seconds) {
 
 # ---- a host that was lost ----
 
-# Whether what was there has ended by itself, or was killed, on a host that can be reached; as a
-# fork server of this machine it has a successor then. To look for one that was cut off would keep
+# Tells whether what was there has ended by itself, or was killed, on a host that can be reached; as
+# a fork server of this machine it has a successor then. To look for one that was cut off would keep
 # the session waiting.
 may_start_again <- function(info, k) {
   has_own_command <- length(info$plan$launches) == length(info$remote$servers)
@@ -110,7 +110,7 @@ bring_up_hosts <- function(info, left) {
   set_up_hosts(info, hosts_that_came(info), left_then)
 }
 
-# What its fork server does first.
+# The value is what the fork server of a host does first.
 host_setup <- function(info) {
   by_exec <- info$strategy == "spawn"
   list(packages = if (!by_exec) info$plan$packages, by_exec = by_exec,
@@ -119,7 +119,7 @@ host_setup <- function(info) {
 
 # ---- what is told to them ----
 
-# What cannot be worked with is an error.
+# A report of a host that cannot be worked with is an error.
 check_reports <- function(info, of = hosts_that_came(info)) {
   for (k in of) {
     report <- info$remote$servers[[k]]$report

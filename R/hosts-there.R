@@ -29,8 +29,8 @@ remote_command <- function(r, code, methods = TRUE) {
   c("bash", "-lc", paste(c(before, paste("exec", shell_words(command))), collapse = " && "))
 }
 
-# What makes an R there start sooner, where the user does not say otherwise. The settings of the
-# host name these, too, since what that R starts is not to have them.
+# These variables make an R there start sooner, where the user does not say otherwise. The settings
+# of the host name these, too, since what that R starts is not to have them.
 quick_start_there <- function(r) {
   quick <- quick_start(character())
   quick[setdiff(names(quick), names(r$env))]

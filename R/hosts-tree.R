@@ -23,7 +23,8 @@ tree_text <- function(parents) {
           sum(parents == 0L))
 }
 
-# What host `k` has to know in order to start its part of the tree: for host_settings_text().
+# The value is what host `k` has to know in order to start its part of the tree: for
+# host_settings_text().
 part_of_tree <- function(info, k) {
   children <- which(info$remote$parents == k)
   if (!length(children)) return(NULL)
