@@ -39,7 +39,7 @@ server_end_text <- function(pid, info) {
   sprintf("its fork server (pid %d) %s, and its nodes with it", pid, server_ended(i))
 }
 
-# The same by `i` of ffi_node_info(): elements `end_of_server` of plans.
+# Plans have this function as their element `end_of_server`. `i`: of ffi_node_info().
 fork_server_end_text <- function(i, info) server_end_text(i$server_pid, info)
 
 # For a node of hosts().

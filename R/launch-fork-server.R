@@ -37,13 +37,14 @@ startup_files <- function() {
   list(user = stamp(user), site = stamp(site))
 }
 
-# What a server is started with when nothing is asked for.
+# A server is started with this when nothing is asked for.
 default_server_spec <- function() {
   list(packages = character(), rscript = file.path(R.home("bin"), "Rscript"),
        rscript_args = character(), methods = TRUE, strategy = "fork_server")
 }
 
-# The same, which loads these packages before it forks. `libraries`: where it finds them.
+# The server of the value loads these packages, too, before it forks. `libraries`: where it finds
+# them.
 with_load <- function(spec, load, libraries) {
   if (!length(load)) return(spec)
   spec$libraries <- libraries
@@ -97,7 +98,7 @@ own_server <- function(spec, env, preload) {
 
 own_server_is_garbage <- function(own) try(server_end(own$server, 0.5), silent = TRUE)
 
-# Those that nobody has ended yet.
+# The value has the servers of one cluster that nobody has ended yet.
 own_servers <- function() {
   is_there <- function(w) {
     own <- .Call(ffi_weak_get, w)
@@ -117,8 +118,9 @@ end_own_server <- function(info, ranks) {
 
 # ---- start ----
 
-# What is run: list(argv, env), a call of Rscript. Starts nothing. `folder`: around its temporary
-# folder until it is able to remove that itself. `is_own`: it does not end because it is idle.
+# The value is what is run: list(argv, env), a call of Rscript. It starts nothing. `folder`: around
+# its temporary folder until it is able to remove that itself. `is_own`: it does not end because it
+# is idle.
 server_command <- function(spec, env, folder, is_own = FALSE) {
   idle <- if (is_own) Inf else option_number("clutch.idle_limit", 300, above = TRUE)
   rscript <- program(spec$rscript)

@@ -43,7 +43,7 @@ plan_forked <- function(request) {
            keep = request$keep, end_of_server = fork_server_end_text)
 }
 
-# Whether the fork server itself attaches packages or evaluates something, and not each node.
+# Tells whether the fork server itself attaches packages or evaluates something, and not each node.
 needs_libraries <- function(request) {
   if (request$strategy == "spawn") return(FALSE)
   length(request$packages) > 0L || !is.null(request$preload)
@@ -163,9 +163,9 @@ throw_preload_threads <- function(who) {
   throw("start", sprintf(text, who))
 }
 
-# Of nodes that run programs (launch-programs.R), where these are new R processes. What their server
-# has loaded they do not have. One that is started again has the environment of its server: where
-# that may happen the server has no settings of others.
+# The value describes the server of nodes that run programs (launch-programs.R), where these are new
+# R processes. They do not have what their server has loaded. One that is started again has the
+# environment of its server: where that may happen the server has no settings of others.
 spec_of_programs <- function(info) {
   spec <- info$spec
   spec$load <- NULL

@@ -1,5 +1,5 @@
 # Nodes that are processes started by a command, here or on another host: what the launchers of such
-# nodes share. What is to run where, the command, the process, and why a start has failed.
+# nodes share. They say what is to run where, the command, the process, and why a start has failed.
 
 # Besides what all plans have, `info$plan$process`:
 #   nodes       list of each node: host, local, same (it has R where this machine has it), rscript,
@@ -130,7 +130,7 @@ is_loopback <- function(address) {
 
 seconds_text <- function(x) format(x, scientific = FALSE)
 
-# What a shell is given.
+# The value is the line that a shell is given.
 command_line <- function(command) paste(shQuote(command), collapse = " ")
 
 variable_text <- function(env) {
@@ -224,7 +224,8 @@ start_process <- function(process, node, handle, acceptor, command, ports, own, 
   .Call(ffi_acceptor_spawn, acceptor, handle, command, env, how)
 }
 
-# What a shell there gets: for a node its secret comes next, and then the line "end".
+# A shell there gets this on its standard input: for a node its secret comes next, and then the line
+# "end".
 watched_input <- function(acceptor) {
   paste0(c(watched_start(), if (is.null(acceptor)) "end"), "\n", collapse = "")
 }
@@ -271,7 +272,8 @@ start_failure <- function(info, n, ranks, handles, logs, command, more = NULL, p
   error_of("start", text, nodes = ranks[failed], port = port)
 }
 
-# Of nodes on other hosts: what was run, and what to try. Once a host, and of three hosts at most.
+# The text says of nodes on other hosts what was run, and what to try. It says so once for a host,
+# and for three hosts at most.
 far_failures <- function(process, ranks, infos, logs, command, port) {
   if (process$manual) return(NULL)
   nodes <- process$nodes[ranks]

@@ -127,7 +127,7 @@ throw_gathering_failed <- function(g, info) {
 
 has_room <- function(g) length(g$pending) < 128L + length(g$handles)
 
-# What a worker is asked: its pid, and the RANK of its command, or 0.
+# A worker is asked this: its pid, and the RANK of its command, or 0.
 psock_who <- quote(c(Sys.getpid(), as.integer(substring(
   c(grep("^RANK=[0-9]+$", commandArgs(TRUE), value = TRUE), "RANK=0")[[1L]], 6L
 ))))
@@ -183,7 +183,7 @@ forget_pending <- function(g, which) {
   g$since <- g$since[!which]
 }
 
-# Who does not answer has ten seconds, and where there are many one.
+# A peer that does not answer has ten seconds, and where there are many one.
 sweep_pending <- function(g) {
   late <- clock() - g$since > (if (has_room(g)) 10 else 1)
   for (s in g$pending[late]) .Call(ffi_psock_close, s)
@@ -249,8 +249,8 @@ stop_psock_nodes <- function(cl) {
   .Call(ffi_nodes_stop, lapply(unclass(cl), function(nd) nd$handle), 2000, 5)
 }
 
-# What cannot leave at once is not waited for: a worker that does not read is killed, or finds the
-# connection closed.
+# Nobody waits for bytes that cannot leave at once: a worker that does not read is killed, or finds
+# the connection closed.
 tell_psock_done <- function(node) {
   try(silent = TRUE, {
     if (.Call(ffi_psock_flush, node$con, 0)) {

@@ -64,7 +64,7 @@ open_acceptor <- function(process, problem) {
   acceptor
 }
 
-# What the session tells a node that has joined.
+# The session tells this to a node that has joined.
 join_settings <- function(info, node) {
   process <- info$plan$process
   list(
@@ -95,7 +95,7 @@ node_command <- function(node, port, rank, process,
   )
 }
 
-# The same as a function of a node of this plan.
+# The value is a function that makes the command of a node of this plan.
 tcp_command <- function(info) {
   function(node, rank, port) node_command(node, port, rank, info$plan$process)
 }
@@ -132,7 +132,7 @@ begin_tcp <- function(info, rank) {
   coming
 }
 
-# Whether it is ready, waited for so many seconds.
+# Waits for so many seconds at the most, and tells whether it is ready.
 wait_for_coming <- function(coming, seconds) {
   .Call(ffi_acceptor_wait, coming$acceptor$handle, 1L, seconds)
 }
@@ -167,7 +167,7 @@ tcp_failure <- function(info, n, ranks, handles, logs, acceptor) {
                 more = pending_peers_text(acceptor), port = acceptor$port)
 }
 
-# Who else came to the port, if anybody.
+# The text says who else came to the port, if anybody.
 pending_peers_text <- function(acceptor) {
   what <- c(
     silent = "did not say in time what a node has to say",
