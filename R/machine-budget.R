@@ -27,7 +27,7 @@ budget_take <- function(n, size = budget_size()) {
 
 budget_folder <- function() Sys.getenv("CLUTCH_BUDGET_FOLDER", "/tmp")
 
-# As many as budget_take() has told.
+# Gives back `n` cores, as many as budget_take() has told.
 budget_give <- function(n) {
   .Call(ffi_budget_give, as.integer(n))
   invisible()

@@ -3,8 +3,9 @@
 # The formats are those of the manual pages cgroups(7), cgroup_namespaces(7) and proc(5). All files
 # are read below `root`, so that tests can hand in the tree of another machine.
 
-# What the system tells of all control groups of this process: list(root, groups, mounts). It is
-# read once for all controllers; who asks later reads it again, since a process may be moved.
+# The value is what the system tells of all control groups of this process: list(root, groups,
+# mounts). It is read once for all controllers; who asks later reads it again, since a process may
+# be moved.
 #   groups   a matrix: controllers, path
 #   mounts   a matrix: root, point, type, options
 cgroup_view <- function(root) {

@@ -89,7 +89,7 @@ mc_cores_limit <- function() {
   if (is.na(option)) c(MC_CORES = as_count(Sys.getenv("MC_CORES"))) else c(mc.cores = option)
 }
 
-# The same test as parallel:::.check_ncores(): "warn", or even "0", limits too.
+# This is the test of parallel:::.check_ncores(): "warn", or even "0", limits too.
 check_limit <- function() {
   value <- tolower(Sys.getenv("_R_CHECK_LIMIT_CORES_"))
   if (nzchar(value) && value != "false") 2L else NA_integer_

@@ -1,4 +1,4 @@
-# Whether the kernel has ended a node for want of memory.
+# This file finds out whether the kernel has ended a node for want of memory.
 #
 # The kernel tells how many processes it has killed and not which. So each kill since the cluster's
 # start is taken for one death by SIGKILL, in whatever cluster of the session. On other hosts the
