@@ -82,7 +82,7 @@ cluster_of_call <- function(frame, first, which_missing) {
   cluster_or_own(frame$cl)
 }
 
-# What lapply() would go through. `label`: what errors call it.
+# The value is what lapply() would go through. `label`: what errors call it.
 vector_of <- function(x, label) {
   if (is.function(x) || is.symbol(x)) {
     has_to_be(label, paste("a vector or a list, and this is", kind_of(x)))
@@ -97,7 +97,7 @@ kind_of <- function(x) {
   sprintf("an object of class %s", class(x)[[1L]])
 }
 
-# As lapply() takes them: whatever is no plain vector becomes a list.
+# The elements are those that lapply() takes: whatever is no plain vector becomes a list.
 plain_elements <- function(x) {
   if (!is.vector(x) || is.object(x)) x <- as.list(x)
   if (!typeof(x) %in% c("list", "integer", "double", "logical", "character")) x <- as.list(x)

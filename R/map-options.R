@@ -187,7 +187,7 @@ check_seed <- function(x, what) {
 checked_defaults <- Map(check_option, names(option_defaults), option_defaults, "")
 checked_defaults$max_size <- 500e6
 
-# What a function of the user's needs to know of the options that it takes: `session`, their names
+# A function that users call needs to know this of the options that it takes: `session`, their names
 # for options(); `missing`, a call that tells which of them were not given, in the function's frame.
 # It is made once.
 options_taken <- function(names) {
@@ -197,7 +197,7 @@ options_taken <- function(names) {
 
 map_options <- options_taken(names(option_defaults))
 
-# Those that the call has given to the function whose frame this is.
+# The value has the options that the call has given to the function whose frame this is.
 given_options <- function(frame, taken = map_options) {
   is_missing <- eval(taken$missing, frame)
   if (all(is_missing)) return(list())

@@ -1,4 +1,4 @@
-# What drives a map: its turns, from the first task to the values.
+# A map is driven here: its steps, from the first task to the values.
 #
 # Ctrl-C leaves run_map() through its on.exit: the job is cancelled, and the event loop runs for
 # at most 80 ms. Tasks that still run are cancelled: their results are thrown away, and the next
@@ -131,7 +131,7 @@ all_failures <- function(t, job, f, known) {
   }
 }
 
-# Whether a package of `.packages` cannot be attached: no element can be done then.
+# Tells whether a package of `.packages` cannot be attached: no element can be done then.
 lacks_package <- function(job, f) {
   answered <- f$element[f$why == "error"]
   values <- .Call(ffi_job_values, job)$values[answered]

@@ -119,7 +119,7 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   submit(t, fun, needs, o, .label, code)
 }
 
-# What nearly always is to be done, done in C; NULL: something is out of the ordinary.
+# C code does what nearly always is to be done; NULL: something is out of the ordinary.
 submit_plain <- function(cl, code, env) {
   if (has_other_libraries(cl)) return(NULL)
   fun <- .Call(ffi_code_alone, code, env)
@@ -152,7 +152,7 @@ cluster_submit_call <- function(cl, f, args = list(), .globals = TRUE, .packages
   submit(tasks_of(cl), fun, needs, o, .label, code, args)
 }
 
-# Not what a map would extract: a misspelt name is an error.
+# A name is not what a map would extract: a misspelt one is an error.
 function_to_call <- function(f, env) {
   if (is.function(f) || inherits(f, "formula")) return(as_task_function(f, env))
   check_needed(f, "`f`", is.character, "a function, the name of one, or a formula")
@@ -184,6 +184,6 @@ submit <- function(t, fun, needs, o, label, code, args = NULL) {
   task
 }
 
-# Those of cluster_map() that make sense for one task.
+# These options of cluster_map() make sense for one task.
 submit_options <- options_taken(c("globals", "packages", "seed", "timeout", "retries", "relay",
                                   "max_memory", "fresh"))

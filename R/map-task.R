@@ -26,7 +26,7 @@ outcome <- function(x) {
   x$outcome
 }
 
-# Of a task that has failed, or was cancelled, or has said something.
+# The task has failed, or was cancelled, or has said something: the value says what came of it.
 outcome_of <- function(x) {
   answer <- .Call(ffi_job_values, x$job)
   failures <- .Call(ffi_job_failures, x$job, 0)
@@ -132,7 +132,7 @@ collect.clutch_task <- function(x, timeout = Inf, otherwise, ...) {
   otherwise
 }
 
-# Waits for its end. Whether it has come.
+# Waits for its end, and tells whether it has come.
 finish <- function(x, timeout, deadline = clock() + timeout) {
   if (!ends_until(x, deadline)) return(FALSE)
   if (timeout == Inf) settle_replacements(x$scheduler) # waits for nodes that are on their way
@@ -186,7 +186,8 @@ collect_any <- function(..., timeout = Inf, otherwise) {
   list(index = i, task = tasks[[i]], value = deliver(tasks[[i]]))
 }
 
-# Of tasks that have ended: not the session's reading of it counts, which may have been busy.
+# The order is that in which tasks have ended. The session may have been busy, so the time at which
+# it has read that does not count.
 order_of_end <- function(tasks) order(vapply(tasks, function(x) .Call(ffi_job_finished, x$job), 1))
 
 #' @rdname cluster_submit
