@@ -1,4 +1,4 @@
-# What compiled code asks of R's compiler: see src/r/node/compiled.c.
+# Compiled code asks R's compiler for this: see src/r/node/compiled.c.
 
 # A closure that R would compile if it had not met the same body in another place: see
 # src/r/node/compiled.c.

@@ -3,7 +3,7 @@
 # Called by the script inst/node/node.R: `:::` would look odd there.
 .__node__ <- function(args) exec_node_main(args)
 
-# What its command line has: library and packages, then from the supervisor the number of its slot
+# Its command line has these: library and packages, then from the supervisor the number of its slot
 # in the shared memory, whether TMPDIR was set and to what, the folder that is the node's own, its
 # number if it runs a program, else 0, how often that was started before, and the supervisor's pid.
 exec_node_arguments <- c("lib", "packages", "slot", "tmpdir_is", "tmpdir", "folder", "id", "again",

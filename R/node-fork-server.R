@@ -1,4 +1,4 @@
-# What runs in a fork server. Nothing here is called in a session.
+# This file runs in a fork server. Nothing here is called in a session.
 
 # Called by the script inst/node/fork-server.R: `:::` would look odd there. The arguments are those
 # of server_command().

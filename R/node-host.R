@@ -1,5 +1,5 @@
-# What runs on another host: a new R, started by ssh, srun or a command of the user's, which becomes
-# two processes, the relay to the session and that host's fork server.
+# This file runs on another host, in a new R that ssh, srun or a command of the user's has started.
+# It becomes two processes, the relay to the session and that host's fork server.
 #
 # Some command runs host_main() and passes it settings by standard input. It ends its watcher
 # (start-watcher.R) and forks: the parent becomes the relay (src/core/link/far.h), the child that

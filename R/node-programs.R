@@ -3,7 +3,8 @@
 
 # ---- in the fork server ----
 
-# What can be shared of a package is loaded before the fork. Which of them have started threads.
+# Loads these packages before the fork, so that nodes share what can be shared. The value has those
+# that have started threads.
 load_before_fork <- function(packages) {
   old <- Sys.getenv("CLI_NO_THREAD", NA)
   Sys.setenv(CLI_NO_THREAD = "1")
@@ -27,7 +28,8 @@ keep_settings <- function(number, settings) {
   the_node$of_programs <- c(Filter(is_used, the_node$of_programs), list(new))
 }
 
-# Those of the node with this number: the session gives the numbers of settings and nodes in a row.
+# The value has the settings of the node with this number: the session gives the numbers of settings
+# and nodes in a row.
 settings_of <- function(id) {
   before <- vapply(the_node$of_programs, function(s) s$number < id, NA)
   the_node$of_programs[[max(which(before))]]
@@ -64,8 +66,8 @@ run_program <- function(s, id, again) {
   node_end()
 }
 
-# What ps shows, and what looks for such processes (package crew does) finds: the function's name
-# only, for what it is called with may be secret.
+# ps shows this, and programs that look for such processes, as package crew does, find it. It is the
+# function's name only, for what it is called with may be secret.
 show_program <- function(code) {
   .Call(ffi_node_title, sprintf("R -e %s(...)", deparse1(str2lang(code)[[1L]])))
 }

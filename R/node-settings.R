@@ -1,7 +1,8 @@
 # Settings of nodes (see launch-fork.R): a fork server applies them to itself, and the nodes that
 # it forks inherit them.
 
-# What the nodes that follow inherit from this process. NULL, or the text of the error.
+# Sets what the nodes that follow inherit from this process. The value is NULL, or the text of the
+# error.
 apply_settings <- function(s) {
   tryCatch({
     set_variables(s$env_set, s$env_unset)

@@ -1,4 +1,4 @@
-# What a host does that starts others: see hosts-tree.R.
+# A host that starts others does it by this file: see hosts-tree.R.
 
 # On a host: starts them. They get what this one got, but for its number, and the session's
 # addresses in the order in which they are known here. They are told to end when this process ends:

@@ -1,4 +1,4 @@
-# What a fork server does once so that its nodes need not: functions are read from disk, and the
+# A fork server does this once so that its nodes need not: functions are read from disk, and the
 # heap is laid out so that nodes share its pages.
 
 # Functions are read from disk when they are first used: those that every node uses, here and once.
