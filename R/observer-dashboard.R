@@ -7,7 +7,7 @@
 # two events, and the server decides how often each page asks. WebSockets would need queues for
 # pages that do not read.
 #
-# What is bounded, however many look, and for however long:
+# These are bounded, however many pages ask, and for however long:
 #   snapshots   one in SNAPSHOT_PAUSE, which all pages share as text
 #   tables      a page is sent the columns that have changed since its last snapshot; each is made
 #               text when it changes
@@ -16,7 +16,7 @@
 #   pages       the first PAGES_MOST are told something; together they get one answer in PAGE_PAUSE
 #   bodies      of requests are not read: all is decided when the headers are there
 #
-# Who may read: who has the token, and asks for the address itself. Anybody else gets 403 and
+# A browser may read that has the token, and asks for the address itself. Any other gets 403 and
 # nothing more.
 
 SNAPSHOT_PAUSE <- 0.5 # seconds
@@ -51,8 +51,8 @@ open_dashboard <- function(take, port = 0, token = new_token(), title = "clutch"
     paste(readLines(file.path(folder, f), encoding = "UTF-8"), collapse = "\n")
   })
   d$files$index.html <- page_with(d$files$index.html, token, title)
-  # Of the last snapshot. A later server begins with a higher one: nobody takes two snapshots in
-  # 0.1 s.
+  # This is the number of the last snapshot. A later server begins with a higher one: nobody takes
+  # two snapshots in 0.1 s.
   d$number <- d$first <- floor(10 * as.numeric(Sys.time()))
   d$taken <- -Inf
   d$tables <- list() # columns: list(value, text, number of the snapshot in which it has changed)
@@ -112,7 +112,7 @@ port_to_serve <- function(port) {
   socket_info(listener)$local_port
 }
 
-# What the page loads needs the token, too. It has only hexadecimal digits, but a title may be
+# Files that the page loads need the token, too. It has only hexadecimal digits, but a title may be
 # anything.
 page_with <- function(html, token, title) {
   html <- gsub("{{token}}", token, html, fixed = TRUE)
@@ -128,7 +128,7 @@ escape_html <- function(x) {
 
 # ---- who may read ----
 
-# What httpuv answers with before it reads a body; NULL: go on.
+# The value is what httpuv answers before it reads a body; NULL: go on.
 refusal <- function(d, req) {
   if (has_ticket(d, req)) {
     to <- paste0("/?token=", d$token)
@@ -234,7 +234,7 @@ events_answer <- function(d, req) {
   ))
 }
 
-# Whether this page is one of the first. One that has not asked for long is gone.
+# Tells whether this page is one of the first. One that has not asked for long is gone.
 is_welcome <- function(d, page) {
   page <- substr(page, 1L, 32L)
   now <- clock()
@@ -283,7 +283,7 @@ take_snapshot <- function(d) {
   for (name in c("clusters", "nodes", "jobs", "hosts")) keep_table(d, name, s[[name]])
 }
 
-# What has come since the snapshot before: tasks and events.
+# Keeps what has come since the snapshot before: tasks and events.
 keep_news <- function(d, s) {
   rows <- NROW(s$tasks) + NROW(s$events)
   if (rows == 0L) return(invisible())

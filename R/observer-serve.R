@@ -1,5 +1,5 @@
-# What runs in an observer: a child of a fork server, which answers who has connected to that (see
-# view-observers.R). It reads what nodes and sessions write into shared memory. So it answers
+# This file runs in an observer: a child of a fork server, which answers who has connected to that
+# (see view-observers.R). It reads what nodes and sessions write into shared memory. So it answers
 # whatever the session does, and nobody waits for it.
 
 # The request is list(command, arguments), the answer a value, or an error.
@@ -72,9 +72,9 @@ observer_dashboard <- function(arguments) {
 WATCHED_FOR <- 4
 FAR_WAIT <- 0.6
 
-# What nodes of a cluster are in, by their numbers or, with NULL, all: list(nodes, stacks,
-# questions), of a snapshot, as ffi_observer_stacks() has it, and how often each has been asked
-# until now (0: it was not asked).
+# The value says in which calls nodes of a cluster are, by their numbers or, with NULL, all:
+# list(nodes, stacks, questions), of a snapshot, as ffi_observer_stacks() has it, and how often each
+# has been asked until now (0: it was not asked).
 observer_stacks <- function(cluster, wait, nodes = NULL) {
   view <- Find(function(v) is_of(v, cluster), the_observer$views)
   if (is.null(view)) throw("protocol", "there is no such cluster")
@@ -95,8 +95,9 @@ observer_stacks <- function(cluster, wait, nodes = NULL) {
 
 # ---- a snapshot ----
 
-# What can be seen now, of one cluster (its number in the session) or, with NULL, of all that the
-# fork server knows. Times are in seconds since the epoch, NA where not known; all of it is:
+# The value is what can be seen now, of one cluster (its number in the session) or, with NULL, of
+# all that the fork server knows. Times are in seconds since the epoch, NA where not known; all of
+# it is:
 #   time
 #   session   list(pid, host, user, since, r, state), state as process_state() has it; NULL: there
 #             is no cluster
@@ -285,8 +286,8 @@ process_state <- function(pid) {
          "?" = "unknown", "ended")
 }
 
-# The same by the program that each Unix has, for those without /proc. That takes some milliseconds:
-# it is asked once a second at the most, however often a snapshot is taken.
+# Asks the program that each Unix has, where there is no /proc. That takes some milliseconds: it is
+# asked once a second at the most, however often a snapshot is taken.
 letter_by_ps <- function(pid) {
   known <- the_observer$letter
   if (!is.null(known) && known$pid == pid && clock() < known$until) return(known$letter)
