@@ -44,7 +44,7 @@ recvOneData_clutch_psock_cluster <- function(cl) {
   found
 }
 
-# Of those that are ready, the first whose answer is complete and wanted.
+# The value is the first of the ready nodes whose answer is complete and wanted.
 first_answer <- function(nodes, ready) {
   for (i in ready) {
     answer <- psock_answer(nodes[[i]], 0.1)
