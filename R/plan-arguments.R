@@ -5,14 +5,14 @@
 # it run.
 ignored_options <- c("type", "setup_strategy", "useXDR", "rhome", "rlibs", "scriptdir", "rprog",
                      "snowlib", "useRscript")
-# Those of nodes that connect to the session; the others do not listen to them.
+# These options are for nodes that connect to the session; the others do not listen to them.
 process_options <- c("port", "timeout", "master", "homogeneous", "user", "rshcmd", "manual",
                      "backlog", "secret", "node", "tls")
 known_options <- c("methods", "renice", "rscript", process_options, ignored_options)
-# Those of one node.
+# These options are for one node.
 node_options <- c("host", "rscript", "rscript_args", "user", "rshcmd", "homogeneous", "master",
                   "renice", "outfile")
-# What `spec` is called elsewhere.
+# `spec` has these names elsewhere.
 names_of_spec <- c("workers", "nodes", "nnodes", "n", "cores", "ncores", "names", "hosts")
 strategies <- c("fork_server", "spawn", "parallel", "sequential")
 
@@ -93,7 +93,7 @@ check_option_names <- function(given, arguments) {
   throw("argument", sprintf("make_cluster() has no option '%s'%s", bad[[1L]], hint))
 }
 
-# Those of nodes that connect to the session, with their defaults.
+# The value has the options of nodes that connect to the session, with their defaults.
 check_process_options <- function(o) {
   one <- function(name, default, ok, text) {
     check_one(o[[name]], sprintf("`%s`", name), ok, text, default)
@@ -122,7 +122,7 @@ check_process_options <- function(o) {
 
 is_user_name <- function(x) is.character(x) && grepl("^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*$", x)
 
-# What hosts() and its like say themselves, for all hosts.
+# hosts() and its like say these options themselves, for all hosts.
 check_options_of_hosts <- function(launch, given) {
   bad <- intersect(given, c(process_options, "rscript"))
   if (!length(bad)) return(invisible())

@@ -64,7 +64,7 @@ set_cluster <- function(info, ...) {
   invisible(info)
 }
 
-# The same cluster for a node that is no part of it, whose handle is `handle`.
+# The value is the cluster for a node that is no part of it, whose handle is `handle`.
 cluster_apart <- function(info, rank, handle) {
   apart <- list2env(as.list(info, all.names = TRUE), parent = emptyenv())
   apart$handles[[rank]] <- handle

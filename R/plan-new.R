@@ -1,6 +1,6 @@
 # The plan of a cluster: all that the start of a node depends on, now and later, when a node is
 # replaced. A launcher makes it of a request, see check_request(), which starts nothing. From then
-# on it does not change. What does is in plan-cluster.R.
+# on it does not change. State that changes is in plan-cluster.R.
 
 # `...`: fields that this launcher has besides. `launcher`: its name, see launch-launchers.R.
 new_plan <- function(request, ..., launcher) { # behind the dots: it is not `launch`
@@ -58,7 +58,7 @@ new_plan <- function(request, ..., launcher) { # behind the dots: it is not `lau
   plan
 }
 
-# What is evaluated before the nodes are there, see code-preload.R, or NULL.
+# The value is what is evaluated before the nodes are there, see code-preload.R, or NULL.
 preload_of <- function(info) {
   if (!is.null(info$plan$preload)) .Call(ffi_weak_value, info$plan$preload)
 }

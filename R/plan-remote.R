@@ -1,4 +1,4 @@
-# What the session knows of the other hosts of a cluster, `info$remote`: an environment. No other
+# `info$remote` is what the session knows of the other hosts of a cluster: an environment. No other
 # file writes its fields. Hosts are known by their numbers, and by these as text.
 
 new_remote <- function() {
@@ -49,7 +49,7 @@ set_host <- function(info, k, host) {
   set_remote(info, servers = servers)
 }
 
-# What is known of a host, or of a job, in one of the lists; NULL: nothing any more.
+# Sets what is known of a host, or of a job, in one of the lists; NULL: nothing any more.
 set_job <- function(info, key, job) {
   jobs <- info$remote$jobs
   jobs[[key]] <- job

@@ -1,4 +1,4 @@
-# What nodes are told by their environment, and by an option: their share of the cores, and from
+# Nodes are told these by their environment, and by an option: their share of the cores, and from
 # which size on their results travel by shared memory.
 
 thread_variables <- c(
