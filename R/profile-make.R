@@ -1,8 +1,8 @@
 # One profile over all nodes: R's own sampling is started on each, and what it has found is joined.
 #
-# What runs on the nodes is in profile-node.R, and reaches them by tell_node(): a busy node is not
-# waited for, neither at the beginning nor at the end. What replaces a node meanwhile is sampled,
-# too, as cluster_setup() prepares it.
+# The code that runs on the nodes is in profile-node.R, and reaches them by tell_node(): a busy node
+# is not waited for, neither at the beginning nor at the end. What replaces a node meanwhile is
+# sampled, too, as cluster_setup() prepares it.
 
 #' Profile an expression on all nodes
 #'
@@ -138,7 +138,7 @@ profile_settings <- function(interval, session, memory) {
 
 # ---- beginning and end ----
 
-# What is known of the nodes now: a data frame.
+# The value is what is known of the nodes now: a data frame.
 begin_on_nodes <- function(cl, p) {
   info <- info_of(cl)
   set_setup(info, c(setup_of(info), list(list(fun = profile_begin_here, arg = p, profile = TRUE))))
@@ -202,7 +202,7 @@ fetch_from_nodes <- function(cl, p) {
   list(nodes = nodes, got = got)
 }
 
-# Whether they are on a host to which the connection is cut: who asks them waits for long.
+# Tells whether they are on a host to which the connection is cut: whoever asks them waits for long.
 are_cut_off <- function(cl) {
   info <- info_of(cl)
   if (is.null(info$remote$link)) return(logical(length(cl)))

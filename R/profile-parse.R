@@ -75,7 +75,7 @@ is_of_foreach <- function(calls, at) {
   at > 2L && identical(calls[at - 2:0], c("FUN", "eval", "eval"))
 }
 
-# What a frame is called: the function of a task has no name of its own on a node.
+# A frame of a task's function is called this: the function has no name of its own on a node.
 TASK_FUNCTION <- ".f"
 OURS <- "(clutch)"
 COMPILER <- "<compiler>"
