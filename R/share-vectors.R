@@ -95,7 +95,7 @@ shared_blocks <- function() {
   info_rows("vectors", ids, bytes, pids)
 }
 
-# What nodes have in common with the server that has evaluated their `preload`.
+# The value is what nodes have in common with the server that has evaluated their `preload`.
 preload_shares <- function() {
   servers <- vapply(own_servers(), function(s) .Call(ffi_server_info, s$handle)$pid, 1L)
   here <- if (length(servers)) processes_here()
