@@ -1,4 +1,4 @@
-# What Slurm says of hosts that are lost, and of nodes that were killed.
+# This file asks Slurm about hosts that are lost, and about nodes that were killed.
 #
 # Once it is known it stays, see `ends` and `job_ends` in plan-remote.R.
 #
@@ -81,7 +81,7 @@ end_said_by_slurm <- function(info, k) {
   end_in_log(printed_of(info, command), k - command$hosts[[1L]], number)
 }
 
-# Of a job that goes on: a host that failed, or was set down.
+# The job goes on: tells whether this host of it has failed, or was set down.
 end_of_node <- function(number, fields, name) {
   if (is.null(fields)) return(NULL)
   its_hosts <- ask_slurm("scontrol", "show", "hostnames", fields$NodeList)
@@ -97,7 +97,7 @@ end_of_node <- function(number, fields, name) {
   list(cause = "host_failed", text = text)
 }
 
-# Of a step, by what srun has printed. `task`: the host's.
+# The value is how a step has ended, by what srun has printed. `task`: the host's.
 end_in_log <- function(lines, task, number) {
   said <- srun_says(lines, task)
   ended <- grep("\\*\\*\\* (STEP|JOB) .* CANCELLED AT ", lines, value = TRUE)

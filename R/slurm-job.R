@@ -1,4 +1,4 @@
-# What Slurm says of a job, and jobs that wait in a queue.
+# This file has what Slurm says of a job, and jobs that wait in a queue.
 #
 # A job is list(number, began, started, fields). `began`: when it was submitted, by clock();
 # `started`: when it was first seen not to wait any more; `fields`: as of slurm_job(), of the last
@@ -23,8 +23,8 @@ fields_of_slurm <- function(line) {
   as.list(structure(sub("^[^=]*=", "", fields), names = sub("=.*", "", fields)))
 }
 
-# Lines that one of Slurm's commands prints. Not by system(), in which an interrupt of the user's is
-# lost.
+# The value is what one of Slurm's commands prints, as lines. The command is not run by system(), in
+# which an interrupt of the user's is lost.
 ask_slurm <- function(command, ..., seconds = 10) {
   if (!nzchar(Sys.which(command)[[1L]])) return(character())
   log <- tempfile("clutch-slurm-")
@@ -42,8 +42,8 @@ queued_states <- c("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIA
 running_states <- c("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING",
                     "STAGE_OUT")
 
-# The same of several jobs, by one question: a list with JobState and Reason of each. Of those that
-# Slurm does not name there, each is asked for.
+# Asks about several jobs by one question: a list with JobState and Reason of each. Each job that
+# Slurm does not name there is asked for by itself.
 slurm_jobs <- function(numbers) {
   if (length(numbers) == 1L) return(list(slurm_job(numbers)))
   said <- ask_slurm("squeue", "--noheader", "--states=all", "--format=%i|%T|%r",

@@ -67,7 +67,7 @@ slurm_will_not_come <- function(info, k, command) {
   length(srun_says(printed_of(info, command), task_at(k, command))) > 0L
 }
 
-# What a task of srun's has printed may come after how the task has ended.
+# The output of a task of srun's may come after the line that says how the task has ended.
 may_task_print <- function(info, k, command) {
   !has_task_printed(printed_of(info, command), task_at(k, command))
 }
@@ -86,7 +86,7 @@ slurm_failure <- function(info, k, command, printed) {
   known
 }
 
-# As ffi_node_info() says it of a command.
+# The value has what ffi_node_info() says of a command.
 ended_with <- function(code) list(state = "dead", by_signal = FALSE, code = code)
 
 # ---- while the cluster is there ----

@@ -31,7 +31,7 @@ no_failures <- function(r) {
 }
 RESIZE_PAUSES <- c(1, 60) # seconds before another one is asked for: the first and the longest
 
-# Of a node whose host has ended, in a cluster that grows.
+# Tells whether a node's host has ended and may come again, in a cluster that grows.
 host_may_come_again <- function(t, index) {
   !is.null(t$resize) && host_is_away(t, t$info$host_of[[index]])
 }
@@ -67,7 +67,7 @@ ask_for_host <- function(t, k) {
   })
 }
 
-# What is known of the one before.
+# Forgets what is known of the host before.
 forget_host <- function(info, k) {
   key <- format(k)
   command <- command_of(info, k)

@@ -114,8 +114,8 @@ ask_for_more <- function(t, n) {
   }
 }
 
-# Of those that were asked for, and have not come, `n` are too many. They may be needed in a moment,
-# by the next map.
+# `n` hosts of those that were asked for, and have not come, are too many. They may be needed in a
+# moment, by the next map.
 give_up_asked <- function(t, n) {
   r <- t$resize
   asked <- setdiff(which(r$at == "asked"), first_hosts(t$info$plan$launch))
