@@ -32,7 +32,7 @@ check_sockets <- function(x) {
   x
 }
 
-# Of a wait for several sockets: seconds, or -1 for no limit.
+# The value is the limit of a wait for several sockets: seconds, or -1 for no limit.
 check_wait <- function(timeout) {
   if (is.null(timeout)) return(-1)
   if (!is_number(timeout, 0)) {

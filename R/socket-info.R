@@ -119,7 +119,7 @@ print.clutch_light <- function(x, ...) {
   invisible(x)
 }
 
-# As base R's for connections. serialize() calls it each time.
+# The method does what base R's does for connections. serialize() calls it each time.
 #' @export
 summary.clutch_socket <- function(object, ...) {
   known <- .Call(ffi_connection_summary, object)
