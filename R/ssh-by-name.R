@@ -10,7 +10,7 @@ with_hosts_by_name <- function(request) {
   request
 }
 
-# What else is asked for has nodes of launch-tcp.R or launch-psock.R.
+# A request that cannot be had by hosts() has nodes of launch-tcp.R or launch-psock.R.
 can_be_hosts <- function(request) {
   o <- request$process
   if (!request$by_default && !request$strategy %in% c("fork_server", "spawn")) return(FALSE)
