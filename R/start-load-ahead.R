@@ -9,7 +9,7 @@
 # server that runs already than by another one.
 LOAD_FROM <- 1e6
 
-# Those of `needs`, as find_needs() tells them, that are worth it.
+# The value has those packages of `needs`, as find_needs() tells them, that are worth it.
 packages_ahead <- function(needs) {
   if (!option_flag("clutch.load_ahead", TRUE)) return(character())
   packages <- Filter(is_installed_one, unique(c(needs$attach, needs$load, needs$named)))
@@ -20,7 +20,7 @@ packages_ahead <- function(needs) {
 packages_of_r <- c("base", "compiler", "datasets", "grDevices", "graphics", "grid", "methods",
                    "parallel", "splines", "stats", "stats4", "tcltk", "tools", "utils")
 
-# Whether it is what a new R would load: not one that load_all() has made of its source.
+# Tells whether it is what a new R would load: not one that load_all() has made of its source.
 is_installed_one <- function(package) {
   if (package %in% packages_of_r) return(FALSE)
   folder <- folder_of(package)
@@ -32,7 +32,7 @@ folder_of <- function(package) {
   system.file(package = package)
 }
 
-# Of these packages and all that they import.
+# The value counts the code of these packages and of all that they import.
 bytes_of_code <- function(packages) {
   seen <- character()
   bytes <- 0

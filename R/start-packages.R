@@ -30,7 +30,7 @@ with_packages_later <- function(env) {
   env
 }
 
-# Whether the site's profile needs no package, and no file of variables has another one.
+# Tells whether the site's profile needs no package, and no file of variables has another one.
 has_simple_start <- function(env) {
   variable <- function(name, default) if (is.na(env[name])) default else env[[name]]
   etc <- function(name) file.path(R.home("etc"), name)
@@ -55,8 +55,8 @@ is_simple_profile <- function(file) {
   is_simple_code(code)
 }
 
-# Whether it calls by name only functions of base R that do the same without any package, and that
-# call no others: such as set an option.
+# Tells whether it calls by name only functions of base R that do the same without any package, and
+# that call no others: such as set an option.
 is_simple_code <- function(code) {
   all(setdiff(all.names(code), all.vars(code)) %in% simple_functions)
 }

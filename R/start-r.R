@@ -14,7 +14,7 @@ effective_env <- function(env) {
   now
 }
 
-# What makes the environment `from` the environment `wanted`.
+# These changes make the environment `from` the environment `wanted`.
 env_changes <- function(wanted, from) {
   changed <- names(wanted)[is.na(from[names(wanted)]) | from[names(wanted)] != wanted]
   list(env_set = wanted[changed], env_unset = setdiff(names(from), names(wanted)))
@@ -29,8 +29,8 @@ default_packages_argument <- function(methods) {
 
 # ---- a sooner start ----
 
-# What makes an R of ours start sooner than another one. It holds for the start only: of what the
-# process starts itself, and of user's code after the start, these variables are as in `env`.
+# These variables make an R of ours start sooner than another one. They hold for the start only: for
+# what the process starts itself, and for user's code after the start, they are as in `env`.
 
 # R_NSIZE, the objects that the heap has room for. After its start an R has some 300,000. R itself
 # has room for 350,000 at first, and collects twice while it starts, for 10 ms each; then it has
@@ -97,7 +97,7 @@ without_front_end <- function(command, env, is_node = FALSE) {
   list(argv = argv, env = env)
 }
 
-# Whether these variables are as R's front end would set them.
+# Tells whether these variables are as R's front end would set them.
 has_been_through_front_end <- function(env) {
   if (nzchar(.Platform$r_arch) || !env["R_ARCH"] %in% c(NA, "")) return(FALSE)
   home <- R.home()

@@ -1,5 +1,5 @@
-# What a host says of itself when its fork server is ready, and what of that differs from the
-# session. Both sides use this file.
+# A report is what a host says of itself when its fork server is ready. This file makes it, and
+# finds what of it differs from the session. Both sides use this file.
 
 # `packages`: those whose versions are compared.
 host_report <- function(packages) {
@@ -16,7 +16,7 @@ host_report <- function(packages) {
   )
 }
 
-# Of a locale what decides about that: "en_US" of "en_US.UTF-8".
+# The value is what of a locale decides about the order: "en_US" of "en_US.UTF-8".
 sort_order <- function(locale) {
   language <- sub("[.@].*", "", locale)
   if (language == "POSIX") "C" else language

@@ -1,4 +1,5 @@
-# What a host is told: lines of text, so that any program can pass them on. Both sides use them.
+# A host is told its settings: lines of text, so that any program can pass them on. Both sides use
+# this file.
 #
 # Settings begin with the numbers of the protocol (ffi_host_protocol()): a host with others
 # refuses. READY of a host has what the session compares with itself (start-report.R).
@@ -7,12 +8,12 @@ HOST_SETTINGS <- "clutch host settings 1"
 
 own_version <- function() as.character(getNamespaceVersion("clutch"))
 
-# Those with secret and keys, which are in no string of R's: they could not be overwritten.
+# The settings with secret and keys are in no string of R's: they could not be overwritten.
 PRIVATE_SETTINGS <- c("secret", "own", "certificate")
 
-# Lines with these settings, which read_host_settings() reads. Of a named list of strings and
-# numbers without names; element `private` is text that was made in C, see src/r/private-text.h.
-# Such a text. `before`: lines before all others.
+# The value has lines with these settings, which read_host_settings() reads. The settings are a
+# named list of strings and numbers without names; element `private` is text that was made in C, see
+# src/r/private-text.h. The value is such a text, too. `before`: lines before all others.
 host_settings_text <- function(settings, before = character()) {
   private <- settings$private
   settings$private <- NULL
@@ -41,8 +42,8 @@ throw_other_version <- function(theirs) {
   throw("protocol", sprintf(text, Sys.info()[["nodename"]], own_version(), theirs))
 }
 
-# `file`: its name, or "stdin". As far as the line "end": who passes them on may keep the standard
-# input open. A file does not stay open: nodes are forked from this process. `private`: as
+# `file`: its name, or "stdin". It is read as far as the line "end": who passes them on may keep the
+# standard input open. A file does not stay open: nodes are forked from this process. `private`: as
 # host_settings_text() takes it.
 read_host_settings <- function(file) {
   read <- .Call(ffi_private_read, file, PRIVATE_SETTINGS)
@@ -67,5 +68,5 @@ read_host_settings <- function(file) {
   settings
 }
 
-# What its parent prints when the command that has started a host has failed.
+# The parent of a host prints this when the command that has started the host has failed.
 tree_failure <- function(number) sprintf("clutch: host %d was not started from here", number)

@@ -1,4 +1,4 @@
-# Whether this process is a fork server or node that is still starting.
+# This file knows whether this process is a fork server or node that is still starting.
 #
 # A profile, or a package that is attached, may make a cluster. Were it made in a fork server or
 # node that is starting, each of its nodes would read the same profile and make another one. So a
@@ -16,7 +16,7 @@ is_starting <- function() {
   !any(vapply(sys.calls(), function(call) identical(call[[1L]], worker), NA))
 }
 
-# Whether this R was started for host_main() of node-host.R.
+# Tells whether this R was started for host_main() of node-host.R.
 is_host_start <- function() any(startsWith(commandArgs(), "clutch:::host_main("))
 
 # An R that is not interactive ends at an error of its profile. The profile of one that is starting
