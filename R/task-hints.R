@@ -1,4 +1,5 @@
-# What is added to the error of an element whose cause lies in what has travelled, and what has not.
+# Hints are added to the error of an element whose cause lies in what has travelled, and what has
+# not.
 
 # A node did not find `name`: who has it in the session?
 hint_for_name <- function(name) {
@@ -32,7 +33,7 @@ hint_for_source <- function() {
           paste0("'", packages, "'", collapse = ", "))
 }
 
-# What an error's text may come from, whatever the node has or has not.
+# The hint is what an error's text may come from, whatever the node has or has not.
 hint_for_text <- function(text) {
   if (grepl("^there is no package called", text)) return(hint_for_source())
   paste0(hint_for_connection(text), hint_for_pointer(text))

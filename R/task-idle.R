@@ -1,5 +1,5 @@
-# What goes on while R is idle: at the prompt, and in the event loops of others. Package later gives
-# turns then.
+# Tasks go on while R is idle: at the prompt, and in the event loops of others. Package later calls
+# this file's functions then.
 #
 # Since version 1.4.0 later waits for descriptors, in a thread of its own. Two are given to it: that
 # of the event loop, readable when something has come from a node, and one that is signalled when a
@@ -114,7 +114,7 @@ is_awaited <- function(w) {
   FALSE
 }
 
-# Whether later can wait for the descriptors.
+# Tells whether later can wait for the descriptors.
 later_waits <- function() {
   exists("later_fd", asNamespace("later"), inherits = FALSE) &&
     length(.Call(ffi_wake_descriptors)) > 0L

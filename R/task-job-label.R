@@ -1,4 +1,5 @@
-# What jobs are called, for people: in traces and views. src/r/tasks/job-label.h has the text.
+# A label is what a job is called, for people: in traces and views. src/r/tasks/job-label.h has the
+# text.
 
 # list(name, code) of a map whose function has this frame: how it was called, and what was written
 # for its function. `the$called`: that of a function which calls maps, for the next of them.

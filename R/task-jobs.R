@@ -1,4 +1,4 @@
-# What cluster_map() and cluster_submit() share: the scheduler of a cluster, and jobs.
+# cluster_map() and cluster_submit() share this file: the scheduler of a cluster, and jobs.
 
 # The scheduler of the cluster that these nodes are of: an environment with `ptr`, and with all its
 # nodes. `ranks`: of those in `cl`.
@@ -48,8 +48,8 @@ tasks_new <- function(info) {
   t
 }
 
-# What the nodes' hosts want of each turn, where somebody else may end them or more may come: a list
-# of functions; NULL: nothing.
+# The manager says what the nodes' hosts want of each step, where somebody else may end them or more
+# may come: a list of functions; NULL: nothing.
 #   step(t)                  sees to the hosts; for how many seconds the step may wait at most
 #   hear_of_ends(t)          finds out how hosts have ended, when a step says "unclear"
 #   await(t, seconds)        no node is there: waits for a host. FALSE: none is to be expected
@@ -59,7 +59,7 @@ manager_of <- function(t) {
   if (!is.null(attend)) attend(t)
 }
 
-# Whether the node is there, or to be expected.
+# Tells the scheduler of the node. The value says whether it is there, or to be expected.
 attach_node <- function(t, rank) {
   state <- .Call(ffi_tasks_attach, t$ptr, rank)
   if (state == "dead") tell_found_dead(t, rank)
@@ -123,7 +123,7 @@ compiled_once <- function(fun, nodes, tasks) {
 # The caller has seen to it that ffi_job_end() comes, whatever happens.
 job_start <- function(t, job) .Call(ffi_job_start, t$ptr, job)
 
-# Of deaths that no job can ask for any more nothing is kept.
+# Nothing is kept of deaths that no job can ask for any more.
 forget_deaths <- function(t) {
   if (!length(t$deaths) || .Call(ffi_tasks_jobs, t$ptr) > 0L) return(invisible())
   t$deaths <- new.env(parent = emptyenv())
@@ -177,7 +177,7 @@ message_parts <- function(fun, more, globals) {
   )
 }
 
-# What travels with a function because its environment does.
+# The value has what travels with a function because its environment does.
 environment_objects <- function(fun) {
   env <- environment(fun)
   if (is.null(env) || identical(env, globalenv()) || isNamespace(env)) return(list())

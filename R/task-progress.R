@@ -19,7 +19,7 @@ progress_new <- function(progress, n, began) {
   bar
 }
 
-# Of a map that shows nothing.
+# A map that shows nothing has this.
 no_bar <- list(on = FALSE)
 
 uses_progressr <- function() {

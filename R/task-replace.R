@@ -47,7 +47,7 @@ replace_now <- function(t, index, replace) {
 
 is_under_way <- function(r) !is.null(r$coming)
 
-# Of a node whose host has ended: whether another host is to come in its place.
+# Tells whether another host is to come for a node whose host has ended.
 may_come_again <- function(t, index) !is.null(t$manager) && t$manager$may_come_again(t, index)
 
 is_local <- function(t, index) is_this_machine(t$info$hosts[[index]])

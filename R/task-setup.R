@@ -1,4 +1,5 @@
-# What cluster_setup() and cluster_export() have given the nodes of a cluster, kept for new ones.
+# This file keeps what cluster_setup() and cluster_export() have given the nodes of a cluster, for
+# new ones.
 
 # It may be large: it hangs on the cluster by a weak reference, so that it does not travel with
 # functions in whose environment the cluster is.
@@ -13,14 +14,14 @@ tell_handle <- function(handle, fun, args) {
   tryCatch(.Call(ffi_node_tell, handle, fun, args), clutch_error = function(e) FALSE)
 }
 
-# Whether .libPaths() has changed since the nodes were told.
+# Tells whether .libPaths() has changed since the nodes were told.
 has_other_libraries <- function(cl) {
   inherits(cl, "clutch_cluster") && length(cl) > 0L &&
     !identical(.libPaths(), info_of(cl)$session_libraries)
 }
 
 # Before the next job, whose functions may be of a package that is found there only: all nodes of
-# the cluster, of which the job may have a part. Not those of other machines.
+# the cluster, of which the job may have a part. Nodes of other machines are not told.
 tell_libraries <- function(info) {
   paths <- .libPaths()
   set_cluster(info, session_libraries = paths)

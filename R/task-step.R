@@ -24,8 +24,8 @@ task_step <- function(t, job, seconds, known = Inf) {
   event
 }
 
-# Nodes that have ended since nobody needed them, although somebody was about to. Whether there are
-# some again.
+# Brings back nodes that have ended since nobody needed them, although somebody was about to. Tells
+# whether there are some again.
 bring_back_idle <- function(t) {
   any(vapply(.Call(ffi_tasks_idle_nodes, t$ptr), function(rank) attach_node(t, rank), NA))
 }
@@ -76,7 +76,7 @@ remember_death <- function(t, death) {
 }
 MOST_DEATHS_TOLD <- 200L
 
-# What errors say of a death. `info` is the cluster's.
+# The value is what errors say of a death. `info` is the cluster's.
 death_of <- function(d, info) {
   i <- d$info
   end <- if (is.null(d$killed) && !d$over_memory) end_of_host(info, d$index)
@@ -122,8 +122,8 @@ memory_text <- function(d) {
          "this is a node's own size, or what others have left in it")
 }
 
-# What ends each node before it can begin is not mended by one more of them. One that takes too much
-# memory may have what others have left in it; its successor has not.
+# One more node does not help where each ends before it can begin. A node that takes too much memory
+# may have what others have left in it; its successor has not.
 MOST_DEATHS_IN_A_ROW <- 3L
 MOST_TOO_LARGE_IN_A_ROW <- 2L
 
