@@ -1,4 +1,4 @@
-# What limits a cluster, by its trace: where the time of the nodes went.
+# This file finds what limits a cluster, by its trace: where the time of the nodes went.
 #
 # A stretch is a time in which some job was under way. In it a node's time is `run`; `wire`, a task
 # was sent to it and has not begun; `wait`, a task is there and was not sent; `starved`, no task was
@@ -161,8 +161,8 @@ limit_of_size <- function(x, spent, all) {
             "Let each task do more: give it a vector of elements in place of one")
 }
 
-# What travels takes the nodes' time. That of serializing an answer counts as `run` of the next task
-# in the same batch, so the bytes in relation to `run` tell, too.
+# Bytes that travel take the nodes' time. The time to serialize an answer counts as `run` of the
+# next task in the same batch, so the bytes in relation to `run` tell, too.
 limit_of_payload <- function(x, spent, all) {
   bytes <- mean_bytes(x)
   if (bytes < LARGE) return(NULL)
@@ -232,7 +232,7 @@ number_text <- function(x, n, share) {
           name, x$element[[k]], duration_text(x$run[[k]]))
 }
 
-# Whether these are tasks that were submitted one by one.
+# Tells whether these are tasks that were submitted one by one.
 is_single <- function(x) {
   elements <- attr(x, "jobs")$elements[match(x$job, attr(x, "jobs")$job)]
   length(elements) > 0L && all(elements == 1)

@@ -134,7 +134,8 @@ deaths_in_trace <- function(t, first) {
              kind = field("kind", ""), how = field("how", ""), stringsAsFactors = FALSE)
 }
 
-# What a node did before a task ended before the task began, and while it did that the task waited.
+# A node has ended what it did before a task when the task began, and while it did that the task
+# waited.
 with_phases <- function(x) {
   o <- order(x$node, x$began)
   before <- c(-Inf, x$ended[o][-nrow(x)])[seq_len(nrow(x))]
