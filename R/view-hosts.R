@@ -76,7 +76,7 @@ nodes_of_hosts <- function(cl, info) {
   tabulate(of_node[there], length(info$remote$servers))
 }
 
-# As ffi_servers_machine() says it. `is_up`: of which an answer is to be expected.
+# The value is that of ffi_servers_machine(). `is_up`: of which an answer is to be expected.
 machines_of <- function(servers, is_up) {
   unknown <- rep(NA_real_, length(servers))
   out <- list(load = unknown, memory = unknown, memory_free = unknown, trip = unknown)

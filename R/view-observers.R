@@ -57,7 +57,7 @@ find_observers <- function() {
 
 close_observer <- function(o) if (!is.null(o$socket)) close(o$socket)
 
-# What cluster_top() shows: without single tasks.
+# The snapshot is what cluster_top() shows: it is without single tasks.
 top_snapshot <- function(o) ask_observer(o, "snapshot", tasks = 0)
 
 # ---- views without an observer ----

@@ -1,7 +1,7 @@
 # Pieces of HTML and SVG for cluster_report(). Colours are variables of the page's style, so that
 # pictures follow it in the dark.
 
-# What is special to HTML; control characters are none of its characters.
+# Characters that are special to HTML are escaped; control characters are none of its characters.
 html_text <- function(x) {
   x <- enc2utf8(as.character(x))
   x[is.na(x)] <- ""
@@ -107,8 +107,8 @@ svg_seconds <- function(span, y) {
 
 MOST_ROWS <- 128L
 
-# Who did what when: a line for each node. Bars of one job with less than half a unit between them
-# are drawn as one.
+# The plot shows who did what when: a line for each node. Bars of one job with less than half a unit
+# between them are drawn as one.
 svg_stream <- function(x, nodes) {
   rows <- min(nodes, MOST_ROWS)
   x <- x[x$node > 0 & x$node <= rows, , drop = FALSE]

@@ -54,7 +54,7 @@ cluster_report <- function(cl = NULL, file = tempfile("cluster-report-", fileext
   invisible(file)
 }
 
-# Of a cluster that was stopped, or has not been used for tasks, there is none.
+# There is no trace of a cluster that was stopped, or that has not been used for tasks.
 trace_for_report <- function(cl) {
   none <- data.frame(job = numeric(), label = character(), element = numeric(), node = numeric(),
                      began = numeric(), ended = numeric(), received = numeric(), run = numeric(),
@@ -207,7 +207,7 @@ report_warnings <- function(cl) {
                html_table(data.frame(warning = utils::head(as.character(last), 50L)))))
 }
 
-# Of options that may have anything in them only the kind is told.
+# The report has only the kind of options that may have anything in them.
 report_options <- function() {
   all <- options()
   all <- all[grepl("^clutch[.]", names(all)) | names(all) %in% c("mc.cores", "warn")]

@@ -84,7 +84,7 @@ cluster_stacks <- function(cl = NULL, wait = NULL, session = NULL) {
   structure(x, class = c("clutch_stacks", "data.frame"))
 }
 
-# Of another session's clusters, by its observers.
+# The observers of another session say what its clusters do.
 stacks_of_session <- function(cl, wait, session) {
   if (!is.null(cl)) throw("argument", "pass `cl` or `session`, not both")
   check_number(session, "`session`", 1, "the process id of an R session")

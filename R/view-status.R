@@ -1,4 +1,4 @@
-# What a cluster and its nodes look like: status and printing.
+# This file has the status of a cluster and its nodes, and how they are printed.
 
 #' State of a cluster's nodes
 #'
@@ -63,8 +63,8 @@ cluster_status <- function(cl = NULL) {
   )
 }
 
-# What nodes on other hosts have used, as their fork servers say: list(cpu, memory), in seconds and
-# MB. NA: nobody says.
+# The value is what nodes on other hosts have used, as their fork servers say: list(cpu, memory), in
+# seconds and MB. NA: nobody says.
 use_elsewhere <- function(cl) {
   unknown <- list(cpu = NA_real_, memory = NA_real_)
   info <- if (length(cl)) info_of(cl)
@@ -144,7 +144,7 @@ process_cpu <- function(pid) {
   sum(as.numeric(fields[12:13])) / 100 # USER_HZ is 100 on every Linux
 }
 
-# The same measure as that of `.max_memory`, in MB.
+# The value is in MB, by the same measure as that of `.max_memory`.
 process_memory <- function(pid) .Call(ffi_process_memory, pid) / 2^20
 
 #' @export

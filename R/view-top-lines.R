@@ -96,7 +96,8 @@ top_hosts <- function(s, width, paint) {
 
 in_trouble <- function(n) !n$state %in% c("busy", "idle")
 
-# Those in trouble, those that are busy, the others; who has been at that for longest.
+# Nodes in trouble come first, then those that are busy, then the others; among these comes first
+# which has been at that for longest.
 node_order <- function(n) {
   order(!in_trouble(n), n$state != "busy", n$since, n$cluster, n$node)
 }
@@ -150,7 +151,7 @@ first_nodes <- function(order, trouble, room, at) {
   shown
 }
 
-# What each node does, in words.
+# The text says what each node does.
 doing_text <- function(s, n) {
   at <- match(paste(n$cluster, n$job), paste(s$jobs$cluster, s$jobs$job))
   label <- s$jobs$label[at]
@@ -173,13 +174,13 @@ top_events <- function(s, width, paint) {
 
 # ---- texts ----
 
-# What users wrote has no effect on the terminal.
+# Text that users wrote has no effect on the terminal.
 plain <- function(x) {
   x <- iconv(enc2utf8(as.character(x)), "UTF-8", "UTF-8", sub = "?")
   gsub("[[:cntrl:]]", "?", x)
 }
 
-# Not wider than the terminal.
+# The text is not wider than the terminal.
 fit <- function(x, width) {
   long <- nchar(x, "width") > width
   x[long] <- paste0(strtrim(x[long], max(0, width - 3)), strtrim("...", width))

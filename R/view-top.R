@@ -65,7 +65,7 @@ cluster_top <- function(cl = NULL) {
   invisible()
 }
 
-# Who has ended since it was found is nobody's error.
+# It is no error when a session that was found has ended since then.
 print_cluster_top <- function(o) {
   s <- tryCatch(top_snapshot(o), error = function(e) NULL)
   if (!length(s$clusters$cluster)) {
@@ -109,7 +109,7 @@ cluster_line <- function(o) {
 
 # ---- the loop ----
 
-# Whether what is written can be written over, and keys be read.
+# Tells whether what is written can be written over, and keys be read.
 can_redraw <- function() {
   isatty(stdin()) && isatty(stdout()) && !Sys.getenv("TERM") %in% c("", "dumb") &&
     nzchar(Sys.which("stty"))
@@ -176,8 +176,8 @@ terminal_size <- function() {
   if (length(size) == 2L && !anyNA(size) && all(size > 0L)) size else c(24L, 80L)
 }
 
-# What is to be shown after the keys of half a second, as soon as one has changed that; NULL: it is
-# to end.
+# The value is what is to be shown after the keys of half a second, as soon as one has changed that;
+# NULL: it is to end.
 after_keys <- function(shown, s) {
   end <- clock() + TOP_PAUSE
   repeat {
