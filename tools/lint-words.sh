@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Looks for names that the project has replaced: ARCHITECTURE.md says which words it uses, each with
-# one meaning. The report of measurements keeps what it said at its time.
-# Prints where the old names are. The last line is "N passed, N failed".
+# one meaning. The report of measurements keeps what it said at its time. And for comments of R code
+# that begin as fragments do.
+# Prints where they are. The last line is "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -73,5 +74,20 @@ search() { # options of grep, the list
 }
 search -i "$words"
 search '' "$exact"
+# A comment of R code stands alone. A paragraph that begins with one of these words is mostly no
+# sentence, and a sentence that does is read twice.
+fragments=$(awk '
+  FNR == 1 { before = "" }
+  /^ *# *(Of|Those|Who|As|What|Whether|The same)[ ,:]/ && before !~ /^ *#[^'"'"']/ {
+    print "  " FILENAME ":" FNR ": " $0
+  }
+  { before = $0 }' R/*.R)
+if [ -n "$fragments" ]; then
+  echo "FAIL comments that begin with Of, Those, Who, As, What, Whether or The same:"
+  echo "$fragments"
+  failed=$((failed + 1))
+else
+  passed=$((passed + 1))
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
