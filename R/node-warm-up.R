@@ -33,9 +33,9 @@ warm_up_compiler <- function() {
   invisible()
 }
 
-# On another host, before the relay is forked: what prepare() does where nothing is attached. Done
+# On another host, before the proxy is forked: what prepare() does where nothing is attached. Done
 # after that fork it would write to all of R's memory, and so copy it. That takes 0.1 s, and the
-# relay keeps what was copied.
+# proxy keeps what was copied.
 warm_up_host <- function() {
   warm_up()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))

@@ -2,7 +2,7 @@
 #
 # Once it is known it stays, see `ends` and `job_ends` in plan-remote.R.
 #
-# Slurm ends a host by SIGTERM to all its processes. The relay there says so to the session (BYE),
+# Slurm ends a host by SIGTERM to all its processes. The proxy there says so to the session (BYE),
 # for a connection that only ends is a cut. Whether a start counts as a try depends on who has
 # ended the node. So a node of such a host that ended by SIGTERM, SIGKILL or with its host is no
 # death yet (ffi_tasks_ask()): the step says "unclear", hear_of_ends() asks Slurm (scontrol, what

@@ -13,7 +13,7 @@
 # process, the watcher, ends it, with its process group where it can have one of its own: by
 # SIGUSR2, at which R removes its temporary folder, and by SIGKILL. R that has just been started
 # has such a folder, and does not know SIGUSR2: so it gets a second, in which it may also end by
-# itself, and on Linux up to five more until it does. From end_watcher() on the relay looks whether
+# itself, and on Linux up to five more until it does. From end_watcher() on the proxy checks whether
 # ssh is there, and a node ends with its connection. The secret is on no command line: `printf` has
 # to be the shell's own.
 watched_start <- function() {

@@ -45,6 +45,7 @@ look_(at|for)[a-z_]*    poll_or_check     R
 turn_for_[a-z]+         step_for          R
 (is|cluster|nodes|jobs|tasks|events|session|hosts)_seen observed R
 (?<!_)job_(of|at|began|end|end_text)(?=\() slurm_job R
+relays?                 proxy             R/node-host.R R/node-warm-up.R R/slurm-ends.R R/start-watcher.R tests/testthat/test-hosts.R
 (?<!\.)relay            answer            R/trace-export.R R/trace-limits.R R/trace-read.R
 masters?                session           doc inst README.md ARCHITECTURE.md CONTRIBUTING.md NEWS.md
 '

@@ -37,7 +37,7 @@ test_that("no process of a cluster has the secret as text, and nodes have no key
   known <- secrets_in(copy)
   all <- processes_of(s)
   is_r <- vapply(all, function(p) readLines(file.path("/proc", p, "comm")) == "R", NA)
-  expect_gte(sum(is_r), 5L) # session, its fork server, link process, relay, fork server, node
+  expect_gte(sum(is_r), 5L) # session, its fork server, link process, proxy, fork server, node
   # the text is found where there is one
   expect_gt(times_in_memory(s$pid, paste(rep("a text", 9), collapse = "+")), 0L)
   for (p in all[is_r]) {
