@@ -33,16 +33,33 @@ tasks_new <- function(info) {
   grace <- min(option_number("clutch.task_grace", 1), 1e9)
   most <- min(option_number("clutch.trace", 1e5), 1e9)
   t <- new.env(parent = emptyenv())
-  t$info <- info
-  # these five tell compiled code whether R has something to see to: src/r/tasks/task-submit.c
-  t$has_attached <- FALSE # packages, for some job
-  t$deaths <- new.env(parent = emptyenv()) # by cause, as text: see death_of()
-  t$deaths_in_a_row <- NULL # by node: of those that had begun nothing; NULL: there were none
-  t$replacements <- NULL # see task-replace.R
-  t$resize <- NULL # see slurm-resize-hosts.R
-  t$death_log <- list() # the last deaths of nodes: see remember_death()
-  t$ended <- list() # by node, as text: its latest death, if it was this session that ended it
-  t$ptr <- .Call(ffi_tasks_new, info$handles, grace, most)
+  fields <- list(
+    info = info,
+    ptr = .Call(ffi_tasks_new, info$handles, grace, most),
+    ranks = NULL, # of the nodes that were given last, see tasks_of()
+    manager = NULL, # see manager_of()
+
+    # compiled code looks whether R has something to see to: src/r/tasks/task-submit.c
+    has_attached = FALSE, # packages, for some job
+    deaths = new.env(parent = emptyenv()), # by cause, as text: see death_of()
+    deaths_in_a_row = NULL, # by node: of those that had begun nothing; NULL: there were none
+    replacements = NULL, # see task-replace.R
+    resize = NULL, # see slurm-resize-hosts.R
+
+    latest = NULL, # the last death, as of death_of()
+    ended = list(), # by node, as text: its latest death, if it was this session that ended it
+    death_log = list(), # the last deaths of nodes: see remember_death()
+    problem = NULL, # the last that went wrong with a new node or host, as text
+    errors = NULL, # of elements, see counted()
+    warnings = NULL, # of elements, see counted()
+
+    # while R is idle, see task-idle.R:
+    awaited = NULL, # tasks that are waited for, by key
+    watch = NULL, # what tells that there is something new
+    unsettled = NULL # TRUE: some that have ended are still to be told
+  )
+  list2env(fields, t)
+  lockEnvironment(t)
   .Call(ffi_tasks_show, t$ptr, info$view)
   t$manager <- manager_of(t)
   t

@@ -372,22 +372,23 @@ test_that("the quick way is not taken where a field that it looks at is not ther
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
   collect(cluster_submit(cl, 1))
-  t <- cl[[1L]]$info$tasks
-  without <- function(field, code) {
-    value <- t[[field]]
-    rm(list = field, envir = t)
-    on.exit(assign(field, value, t))
-    code
+  info <- cl[[1L]]$info
+  t <- info$tasks
+  without <- function(field) list2env(mget(setdiff(names(t), field), envir = t), new.env())
+  submit <- function(t) {
+    clutch:::set_cluster(info, tasks = t)
+    .Call(clutch:::ffi_submit, cl, function() 1, 1, NULL)
   }
-  submit <- function() .Call(clutch:::ffi_submit, cl, function() 1, 1, NULL)
+  value <- function(task, t) {
+    task$scheduler <- t
+    .Call(clutch:::ffi_task_value, task)
+  }
   for (field in c("deaths", "deaths_in_a_row", "replacements", "has_attached")) {
-    expect_null(without(field, submit()), info = field)
+    expect_null(submit(without(field)), info = field)
   }
-  task <- submit()
-  for (field in c("replacements", "resize")) {
-    expect_null(without(field, .Call(clutch:::ffi_task_value, task)), info = field)
-  }
-  expect_identical(.Call(clutch:::ffi_task_value, task), list(value = 1))
+  task <- submit(t)
+  for (field in c("replacements", "resize")) expect_null(value(task, without(field)), info = field)
+  expect_identical(value(task, t), list(value = 1))
 })
 
 test_that("tasks of a dead node are seen to in the quick way, too", {
