@@ -128,7 +128,7 @@
 #' * `homogeneous`: logical, is R where it is on this machine?
 #' * `rshcmd`, `user`: strings, the command that reaches another host, and the login there. Until R
 #'   there has connected it ends within seconds when this session does, also where the session was
-#'   killed: a shell there, `sh`, looks whether the command's standard input has ended.
+#'   killed: a shell there, `sh`, checks whether the command's standard input has ended.
 #' * `manual`: logical, print the commands and wait until somebody has run them?
 #' * `node`: `"clutch"` or `"psock"`.
 #' * `backlog`: number of connections that may wait to be accepted. By default the most that the

@@ -8,7 +8,7 @@
 #   failed   so many of its tasks
 #   problem  what has ended it
 # and is in the$spans while its jobs go on, so that events are added to it. the$has_spans tells
-# whether there are any, where a look at them would be felt.
+# whether there are any, where a search in them would be felt.
 
 #' Spans of OpenTelemetry
 #'

@@ -31,8 +31,8 @@ observer_command <- function(command, arguments) {
   )
 }
 
-# Other hosts are asked what their nodes use from the first look on: their answers are waited for,
-# once.
+# Other hosts are asked what their nodes use from the first snapshot on: their answers are waited
+# for, once.
 await_far_use <- function(cluster) {
   if (isTRUE(the_observer$has_waited)) return(invisible())
   the_observer$has_waited <- TRUE
@@ -67,8 +67,8 @@ observer_dashboard <- function(arguments) {
   list(url = d$url, port = d$port, ticket = new_ticket(d))
 }
 
-# Seconds after a look in which the link process sees questions at once, and until it does else: see
-# core/link/views.c.
+# The link process sees questions at once for so many seconds after a snapshot, and until it does
+# else: see core/link/views.c.
 WATCHED_FOR <- 4
 FAR_WAIT <- 0.6
 
@@ -136,7 +136,7 @@ view_snapshot <- function(cluster = NULL, tasks = NULL, since = NULL) {
 }
 
 # So many bytes, about, are garbage soon. R would let that grow to some 60 MB, and to get memory
-# takes longer than to look at what is new. A collection of all generations would write to what the
+# takes longer than to read what is new. A collection of all generations would write to what the
 # fork server has left here, and so copy it.
 clear_up <- function(bytes) {
   the_observer$garbage <- c(the_observer$garbage, 0)[[1L]] + bytes

@@ -39,7 +39,7 @@ tasks_new <- function(info) {
     ranks = NULL, # of the nodes that were given last, see tasks_of()
     manager = NULL, # see manager_of()
 
-    # compiled code looks whether R has something to see to: src/r/tasks/task-submit.c
+    # compiled code checks whether R has something to see to: src/r/tasks/task-submit.c
     has_attached = FALSE, # packages, for some job
     deaths = new.env(parent = emptyenv()), # by cause, as text: see death_of()
     deaths_in_a_row = NULL, # by node: of those that had begun nothing; NULL: there were none
