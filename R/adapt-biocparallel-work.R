@@ -1,11 +1,11 @@
-# What ClutchParam() works with: BiocParallel's manager, an environment that is given tasks and
-# gives back values, and what a node does for it. Each of BiocParallel's tasks is one of
-# cluster_submit_call(), so that a node which dies is replaced, and costs the elements of its task
-# and no others.
+# ClutchParam() works with BiocParallel's manager, an environment that is given tasks and gives back
+# values. This file has the manager, and what a node does for it. Each of BiocParallel's tasks is
+# one of cluster_submit_call(), so that a node which dies is replaced, and costs the elements of its
+# task and no others.
 #
-# What all tasks of a call have in common (the function, its constant arguments, globals) travels
-# with the first task for each node, which keeps it under a key. A node that lacks it, since it is
-# new or another one has got two, answers so, and is sent all of the task.
+# All that the tasks of a call have in common (the function, its constant arguments, globals)
+# travels with the first task for each node, which keeps it under a key. A node that lacks it, since
+# it is new or another one has got two, answers so, and is sent all of the task.
 
 # ---- the manager ----
 
@@ -43,7 +43,7 @@ define_manager <- function(where) {
   method(".manager_cleanup", function(manager) {
     for (r in manager$running) cancel(r$task)
     # or what they keep would stay until the next call
-    if (!length(manager$running) && !is_stopped(manager$backend))
+    if (!length(manager$running) && !cluster_is_stopped(manager$backend))
       parallel::clusterCall(manager$backend, run_for_biocparallel, NULL, NULL)
     manager$running <- list()
     manager
@@ -78,12 +78,12 @@ submit_to <- function(manager, value, message) {
 # Waits for one task at least. The values of all that have ended, as they did: that is the order in
 # which bpiterate(reduce.in.order = FALSE) reduces them.
 receive_from <- function(manager) {
-  turn_for_any(lapply(manager$running, function(r) r$task), 0) # what has come is known
+  step_for_any(lapply(manager$running, function(r) r$task), 0) # what has come is known
   repeat {
     tasks <- lapply(manager$running, function(r) r$task)
     ended <- !vapply(tasks, function(x) is.null(outcome(x)), NA)
     if (!any(ended)) {
-      turn_for_any(tasks, 3600)
+      step_for_any(tasks, 3600)
       next
     }
     those <- manager$running[ended]
@@ -110,7 +110,7 @@ answer_of <- function(r, manager) {
   NULL
 }
 
-# As a worker of BiocParallel answers, for each element of the task.
+# The value is what a worker of BiocParallel answers, for each element of the task.
 failed_value <- function(value, e) {
   failed <- BiocParallel::.error_worker_comm(e, "the task was not done")
   class(failed) <- unique(c(setdiff(class(e), c("error", "condition")), class(failed)))

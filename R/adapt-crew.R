@@ -1,6 +1,6 @@
 # Workers of package crew on nodes of ours. A launcher of crew is told a call and how many processes
-# are to make it; each is a program (programs.R). crew itself replaces workers that it misses, so
-# these are not kept.
+# are to make it; each is a program (launch-programs.R). crew itself replaces workers that it
+# misses, so these are not kept.
 #
 # the$crew: a list of what was launched; what has ended is forgotten at the next launch.
 # the$crew_launcher: the class, made when it is first of use.
@@ -99,7 +99,7 @@ crew_launcher_class <- function() {
   the$crew_launcher
 }
 
-# What crew needs besides nanonext, which starts threads when it is loaded.
+# crew needs these packages besides nanonext, which starts threads when it is loaded.
 needed_by_crew <- c("cli", "rlang", "R6", "later", "promises", "data.table", "tibble", "tidyselect",
                     "collections", "ps", "processx")
 
@@ -117,7 +117,7 @@ crew_strategy <- function() {
   if (length(the$crew)) the$crew[[length(the$crew)]]$strategy else "fork_server"
 }
 
-# What crew's own handles, of package processx, can do, as far as crew uses it.
+# The handle can do what crew's own handles, of package processx, can, as far as crew uses it.
 worker_handle <- function(node) {
   pid <- .Call(ffi_node_info, node)$pid
   handle <- list(

@@ -1,6 +1,6 @@
-# What of a foreach loop travels to the nodes.
+# This file finds what of a foreach loop travels to the nodes.
 #
-# What the expression needs travels as foreach's other backends have it: variables of the frames
+# All that the expression needs travels as foreach's other backends have it: variables of the frames
 # around the loop are in one environment, `frame`, in which the iteration variables are set, so that
 # local functions see these. Variables of the workspace and packages are found as for a map.
 
@@ -58,7 +58,7 @@ adopt <- function(frame, name, f) {
   assign(name, f, envir = frame)
 }
 
-# What `.export` names: a local variable goes into the frame. Values of the others.
+# Finds what `.export` names: a local variable goes into the frame. The value has the others.
 add_exports <- function(frame, names, envir, top) {
   values <- list()
   for (name in unique(names)) {

@@ -85,7 +85,7 @@ about_do_clutch <- function(data, item) {
   )
 }
 
-# What `%dopar%` calls. `data`: what registerDoClutch() was given.
+# `%dopar%` calls this function. `data`: what registerDoClutch() was given.
 do_clutch <- function(obj, expr, envir, data) {
   if (!inherits(obj, "foreach"))
     throw("argument", "the left side of `%dopar%` has to be made by foreach()")
@@ -154,7 +154,7 @@ run_loop <- function(loop, cl, code, o, span) {
       if (!is.null(o$seed)) o$seed <- .Call(ffi_stream_jump, o$seed, b$n)
       span_of_job(span, t, b$job)
       job_start(t, b$job)
-      turn(t, b$job, 0)
+      task_step(t, b$job, 0)
     }
     if (!length(blocks)) break
     b <- blocks[[1L]]
@@ -167,8 +167,8 @@ run_loop <- function(loop, cl, code, o, span) {
   settle_replacements(t)
 }
 
-# Whether another block is read before the first is waited for: one more than that, or more where
-# an iterator is so slow that nodes would have nothing to do.
+# Tells whether another block is read before the first is waited for: one more than that is, or more
+# where an iterator is so slow that nodes would have nothing to do.
 wants_more <- function(blocks, nodes) {
   if (length(blocks) < 2L) return(TRUE)
   left <- vapply(blocks, function(b) .Call(ffi_job_state, b$job)$left, 1)
@@ -215,7 +215,7 @@ block_values <- function(loop, t, b, o, began) {
   values
 }
 
-# As foreach's other backends have it, and as an error of a task.
+# The condition has what foreach's other backends give it, and what an error of a task has.
 foreach_error <- function(e, index, expr) {
   cause <- if (is.null(e$parent)) e else e$parent
   text <- sprintf("task %.0f failed - \"%s\"", index, message_of(cause))

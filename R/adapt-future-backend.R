@@ -69,7 +69,7 @@ stays_in_this_process <- function(workers) {
   is_one && isTRUE(the_node$serving)
 }
 
-# What future keeps a list of futures by.
+# future keeps a list of futures by this name.
 registry_name <- function() {
   the$registries <- (if (is.null(the$registries)) 0 else the$registries) + 1
   sprintf("clutch-%d-%.0f", Sys.getpid(), the$registries)
@@ -140,12 +140,12 @@ launch_future <- function(backend, future, ...) {
   future
 }
 
-# What a fresh workspace for each task puts back: after the answer has left, and where something was
+# A fresh workspace for each task puts this back: after the answer has left, and where something was
 # changed. For future it takes a seventh of the time of a short future.
 reset_by_node <- c("globalenv", "options", "envvars", "pwd")
 
-# What users have set for tasks is in force, but for what future sees to itself. `hear` gets what
-# is signalled on the node.
+# The options that users have set for tasks are in force, but for those that future sees to itself.
+# `hear` gets what is signalled on the node.
 submit_future <- function(cl, data, collect_garbage, hear, called) {
   o <- task_options(list(seed = FALSE, relay = hear, fresh = TRUE), submit_options)
   needs <- find_needs(list(), FALSE, baseenv())
@@ -154,7 +154,7 @@ submit_future <- function(cl, data, collect_garbage, hear, called) {
   submit(tasks_of(cl), run_future, needs, o, "a future", NULL, list(data, collect_garbage))
 }
 
-# What it is called: see job-label.R.
+# The value is the label of the future's job, see task-job-label.R.
 called_future <- function(future) {
   label <- future$label
   is_labelled <- is_filled(label)
@@ -190,7 +190,7 @@ await_worker <- function(backend) {
 
 await_any <- function(futures) {
   tasks <- lapply(futures, function(f) f$task)
-  while (all(vapply(tasks, function(x) is.null(outcome(x)), NA))) turn_for_any(tasks, 1)
+  while (all(vapply(tasks, function(x) is.null(outcome(x)), NA))) step_for_any(tasks, 1)
 }
 
 # ---- for package future, when it is loaded ----
@@ -204,15 +204,15 @@ register_future_backend <- function(ns) {
   for (g in names(on_backend)) add_method(ns, g, "ClutchFutureBackend", on_backend[[g]])
   for (g in names(on_future)) add_method(ns, g, "ClutchFuture", on_future[[g]])
   if (!is_starting()) return()
-  setHook(packageEvent("future", "attach"), function(...) try(rehearse_future(ns), silent = TRUE))
+  setHook(packageEvent("future", "attach"), function(...) try(warm_up_future(ns), silent = TRUE))
 }
 
 # In a fork server that attaches package future: what every future needs is read from disk and
 # compiled before the fork. In a node it would take as long as twenty futures.
-rehearse_future <- function(ns) {
+warm_up_future <- function(ns) {
   code <- quote({
-    message("rehearsed")
-    stop("rehearsed")
+    message("warm-up")
+    stop("warm-up")
   })
   for (i in 1:3) run_future(ns$getFutureData(ns$Future(code, substitute = FALSE)), FALSE)
 }

@@ -1,5 +1,5 @@
-# What becomes of a future of plan(clutch): whether it has ended, its result, its error where a node
-# has died or it was cancelled, and conditions that are relayed while it runs.
+# This file says what becomes of a future of plan(clutch): whether it has ended, its result, its
+# error where a node has died or it was cancelled, and conditions that are relayed while it runs.
 
 future_resolved <- function(x, timeout = getOption("future.resolved.timeout", 0.01),
                             .signalEarly = TRUE, ...) {
@@ -75,7 +75,7 @@ lost_error <- function(future, e) {
   make(text, future = future)
 }
 
-# As newer versions have it.
+# The name is as newer versions of future have it.
 name_of_future <- function(future) {
   label <- future$label
   if (!is.null(label) && !is.na(label)) return(sQuote(label))
@@ -92,7 +92,7 @@ future_configs <- function(future, ...) {
   list(capture = list(immediateConditionHandlers = list(immediateCondition = send_condition)))
 }
 
-# On a node. Whether future is to record it: no, the session does.
+# Runs on a node. It says that future is not to record the condition: the session does.
 send_condition <- function(cond) {
   signalCondition(structure(list(message = "", call = NULL, condition = cond),
                             class = c("clutch_live", "condition")))
@@ -138,5 +138,5 @@ empty_registry <- function(backend) {
 
 # ---- what others need ----
 
-# Of a package that is loaded: asNamespace() takes several times as long.
+# The package is loaded, and asNamespace() takes several times as long.
 in_future <- function(name) get(name, envir = .getNamespace("future"), inherits = FALSE)

@@ -26,8 +26,9 @@ as_future_cluster <- function(x, ...) {
   if (inherits(x, "clutch_psock_cluster"))
     throw("argument", "nodes of base R (node = \"psock\") cannot be workers of package future")
   info <- x[[1L]]$info
-  if (is.null(info$name))
-    info$name <- sprintf("clutch-%d-%s", Sys.getpid(), format(clock(), digits = 15))
+  if (is.null(info$name)) {
+    set_cluster(info, name = sprintf("clutch-%d-%s", Sys.getpid(), format(clock(), digits = 15)))
+  }
   nodes <- lapply(unclass(x), function(nd) {
     if (!inherits(nd, "clutch_future_node")) class(nd) <- c("clutch_future_node", class(nd))
     nd

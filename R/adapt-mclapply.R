@@ -1,7 +1,7 @@
 # mclapply() and its relatives of package parallel, on nodes in place of forks of the session.
 #
 # Values, names, errors, warnings and random numbers are those of package parallel. Where that forks
-# a child, there is an element of a map here. mclapply-work.R does the work.
+# a child, there is an element of a map here. adapt-mclapply-work.R does the work.
 
 #' mclapply() without forking the session
 #'
@@ -181,7 +181,7 @@ pieces_of <- function(v, cores) {
   unname(split(v, rep(seq_len(cores), sizes)))
 }
 
-# As mapply() names its values.
+# Names the values as mapply() does.
 named_as <- function(values, first) {
   if (!is.null(names(first))) {
     names(values) <- names(first)

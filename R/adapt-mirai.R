@@ -1,5 +1,5 @@
 # mirai's daemons on nodes of ours. Package mirai listens in the session, as it does for daemons of
-# any host; each node runs mirai::daemon() in place of serving, see programs.R.
+# any host; each node runs mirai::daemon() in place of serving, see launch-programs.R.
 #
 # nanonext starts threads when it is loaded, so it is loaded after the fork.
 #

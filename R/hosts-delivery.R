@@ -17,7 +17,7 @@ by_input <- list(wants_folder = FALSE, is_direct = TRUE, hand_over = input_of_la
                  show = show_input)
 
 file_of_launch <- function(info, launch, text) {
-  write_private(text, file.path(info$folder, launch$settings))
+  write_private(text, file.path(info$remote$folder, launch$settings))
   NULL
 }
 

@@ -2,9 +2,9 @@
 # added.
 #
 # A kind is a list of functions and values, made by new_host_kind(), which has the defaults: a kind
-# says what is different. `x` is a description of hosts.R, `info` the plan of a cluster, whose
-# element `kind` this list is, `k` the number of a host, `launch` one of commands(), `command` what
-# was run for the host, an element of info$commands.
+# says what is different. `x` is a description of hosts-describe.R, `info` a cluster, whose plan has
+# this list as `kind`, `k` the number of a host, `launch` one of commands(), `command` what was run
+# for the host, an element of info$remote$commands.
 #
 #   by                  what starts the hosts, for people
 #   has_names           TRUE: the hosts are known by their names before they have come
@@ -12,7 +12,7 @@
 #   ends_itself         TRUE: the command sees to the end of what it has started, and gets time for
 #                       that; FALSE: it is ended when its hosts were told to end
 #
-# What is run:
+# These say what is run:
 #   commands(x, host_command, folder, port, of)  the commands that start these hosts, a list of
 #                       launches as below. `host_command(file)` makes that of R there, for a file
 #                       with settings, or for none. `folder` and `port`: what is not known yet has
@@ -27,7 +27,7 @@
 #   watch_text(launch)  what ends an R that cannot connect, as a line of a dry run
 #
 # While hosts are awaited:
-#   look(info)          finds out about jobs. An error where they wait for too long
+#   poll(info)          finds out about jobs. An error where they wait for too long
 #   queued(info)        seconds for which jobs have waited in a queue: they do not count as start
 #   started(info)       the start is over, however it has ended
 #   will_not_come(info, k, command)   whether the command says so, while it runs
@@ -36,9 +36,9 @@
 #                       how the command has ended
 #
 # While the cluster is there:
-#   attend(t)           the cluster gets its scheduler: what hosts want of each of its turns, see
-#                       manager_of() in tasks.R; NULL: nothing
-# and where it may grow, see resize.R:
+#   attend(t)           the cluster gets its scheduler: what hosts want of each of its steps, see
+#                       manager_of() in task-jobs.R; NULL: nothing
+# and where it may grow, see slurm-resize.R:
 #   ask(info)           finds out about the jobs of hosts that were asked for
 #   waits_too_long(info, k)  says so, where a host has waited in a queue for too long; or NULL
 #   began(info, k)      when the host's job was seen not to wait any more, by clock(); or NULL
@@ -47,8 +47,8 @@
 #   argv      command and arguments
 #   hosts     numbers of the hosts that it starts
 #   delivery  by_input or by_file of hosts-delivery.R: how hosts get their settings
-#   watched   TRUE: the first line that it gets is WATCHED_START, and its standard input has no end
-#             before the session's. Else NULL
+#   watched   TRUE: the first line that it gets is watched_start(), and its standard input has no
+#             end before the session's. Else NULL
 #   tells_end TRUE: it ends when all that it has started has ended. Else NULL
 #   rank      the variable that has the number of the host there; NULL: there is one host only
 #   settings, job  names of files in the folder of the cluster, with what a host is told, and with a
@@ -58,34 +58,27 @@
 #   cancel    lines of a shell that cancel job "$job", which is what the command has printed; NULL:
 #             there is no job that outlives the command
 #
-# To write one: a file hosts-<name>.R with a function for users, which makes a description by
-# new_launch("<name>", ...), and with these functions; and a line here.
+# To write one: a room <name>-*.R with a function for users, which makes a description by
+# new_hosts("<name>", ...), and with these functions. It adds the kind by add_kind(), and gets a
+# row in tools/lint-r.R: no other room names it.
 
-host_kind_named <- function(name) {
-  switch(name,
-    ssh = ssh_kind(),
-    slurm = slurm_kind(),
-    template = template_kind()
-  )
-}
+host_kind_of <- function(x) kind_named("host", x$kind)
 
-host_kind_of <- function(x) host_kind_named(x$kind)
-
-# What is run for a description, see commands() above.
+# The value is what is run for a description, see commands() above.
 launches_of <- function(x, methods, folder = "<folder>", port = "<port>",
                         of = seq_along(x$each)) {
   commands_of(host_kind_of(x), x, methods, folder, port, of)
 }
 
-# ---- how descriptions look ----
+# ---- how descriptions are printed ----
 
 #' @export
-print.clutch_launch <- function(x, ...) {
-  cat(launch_text(x, host_kind_of(x)), "\n", sep = "")
+print.clutch_hosts <- function(x, ...) {
+  cat(hosts_text(x, host_kind_of(x)), "\n", sep = "")
   invisible(x)
 }
 
-launch_text <- function(x, kind) {
+hosts_text <- function(x, kind) {
   n <- length(x$each)
   nodes <- if (length(unique(x$each)) == 1L) {
     sprintf("%d on each", x$each[[1L]])

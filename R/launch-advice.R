@@ -1,13 +1,13 @@
-# What to try when the start of a node on another host has failed: by how the command ended, and by
-# what it has printed.
+# This file has advice when the start of a node on another host has failed: by how the command
+# ended, and by what it has printed.
 
 room_advice <- paste("is there room for temporary files on {host}?",
                      "`env = c(TMPDIR = \"...\")` names another folder for them")
 
-# What stands for what in the last lines of ssh, of a shell and of R. The first that fits is taken.
-# `status`: exit status, or NULL: any; `text`: a pattern, or NULL: any.
-# In `advice`, {host} and {ssh} are the host and the command that reaches it; {elsewhere} and
-# {libraries} are for nodes that look for R, and for this package, where this machine has it.
+# Each problem has its mark in the last lines of ssh, of a shell or of R. The first that fits is
+# taken. `status`: exit status, or NULL: any; `text`: a pattern, or NULL: any. In `advice`, {host}
+# and {ssh} are the host and the command that reaches it; {elsewhere} and {libraries} are for nodes
+# that look for R, and for this package, where this machine has it.
 start_problems <- list(
   list(
     status = 255L, text = "resolve hostname|[Nn]ame or service not known|name resolution",
@@ -83,7 +83,7 @@ start_problems <- list(
 )
 
 # `node`: host, rshcmd and master; by_hosts: of hosts() and its like; has_library: of these one that
-# looks for this package where this machine has it; by_name: see hosts-by-name.R. `i`: as of
+# looks for this package where this machine has it; by_name: see ssh-by-name.R. `i`: as of
 # ffi_node_info(); `printed`: lines. NULL: nothing is known that helps.
 advice_for <- function(node, i, printed, port = NULL) {
   if (i$state == "starting") return(if (is.na(i$pid)) dial_back_advice(node, port))

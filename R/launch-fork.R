@@ -2,7 +2,7 @@
 # (strategy "spawn") where a fork would not do.
 #
 # The start of forked nodes, in order:
-#   - server_for() (fork-server.R) returns a fork server that fits, or starts one.
+#   - server_for() (launch-fork-server.R) returns a fork server that fits, or starts one.
 #   - SETUP. The server attaches the packages, counts the threads that each starts, prepares its
 #     heap (settle_memory()), and answers READY with the descriptor of the shared memory. If a
 #     package has started threads, the launcher drops this server and uses strategy "spawn".
@@ -19,17 +19,8 @@ fork_launcher <- function() {
   new_launcher(plan = plan_forked, start = start_forked, replace = replace_forked,
                show = show_forked)
 }
+add_kind("launcher", "fork", fork_launcher)
 
-# Besides what all plans have:
-#   spec, session_env    what the server is started with, see server_key()
-#   node_env             environment variables that the nodes have, once there is a server
-#   settings             what the server tells its nodes, see apply_settings()
-#   server               the server, once there is one
-#   number               which settings it has applied
-#   sent                 of a server that starts: which it was sent already
-#   end_of_server        why a node has ended with the server, see deaths.R
-#   lost_servers         of earlier ones: how they ended, by pid
-#   keep                 of nodes that run programs, see programs.R
 plan_forked <- function(request) {
   elsewhere <- Filter(Negate(is_this_machine), unique(host_names(request$hosts)))
   if (length(elsewhere)) {
@@ -37,26 +28,22 @@ plan_forked <- function(request) {
                   "take \"parallel\"")
     throw("argument", sprintf(text, request$strategy, elsewhere[[1L]]))
   }
-  info <- new_plan(request, "fork")
-  info$end_of_server <- fork_server_end_text
-  n <- length(info$hosts)
-  info$hosts <- rep("localhost", n)
-  info$spec <- list(packages = request$packages, rscript = request$rscript,
-                    rscript_args = request$rscript_args, methods = request$methods,
-                    strategy = request$strategy,
-                    libraries = if (needs_libraries(request)) info$libraries)
-  if (request$strategy != "spawn") {
-    info$spec <- with_load(info$spec, request$load, info$libraries)
-  }
-  info$session_env <- effective_env(request$env)
-  wd <- getwd()
-  info$settings <- list(wd = wd, session = Sys.getpid(), umask = Sys.umask(),
-                        announce = request$outfile != "/dev/null", nice = request$renice,
-                        share_from = share_from_of(n))
-  info
+  n <- length(request$hosts)
+  libraries <- libraries_for(request)
+  spec <- list(packages = request$packages, rscript = request$rscript,
+               rscript_args = request$rscript_args, methods = request$methods,
+               strategy = request$strategy,
+               libraries = if (needs_libraries(request)) libraries)
+  if (request$strategy != "spawn") spec <- with_load(spec, request$load, libraries)
+  announce <- !isFALSE(request$announce) && request$outfile != "/dev/null"
+  settings <- list(wd = getwd(), session = Sys.getpid(), umask = Sys.umask(), announce = announce,
+                   nice = request$renice, share_from = share_from_of(n))
+  new_plan(request, launcher = "fork", hosts = rep("localhost", n), libraries = libraries,
+           spec = spec, settings = settings, session_env = effective_env(request$env),
+           keep = request$keep, end_of_server = fork_server_end_text)
 }
 
-# Whether the fork server itself attaches packages or evaluates something, and not each node.
+# Tells whether the fork server itself attaches packages or evaluates something, and not each node.
 needs_libraries <- function(request) {
   if (request$strategy == "spawn") return(FALSE)
   length(request$packages) > 0L || !is.null(request$preload)
@@ -98,19 +85,18 @@ replace_forked <- function(info, rank, seconds) {
 
 # ---- the server ----
 
-# Gives the plan a server that is ready, and settings that fit it, for `n` nodes.
+# Gives the cluster a server that is ready, and settings that fit it, for `n` nodes.
 connect_server <- function(info, n, left) {
   drop_own_server(info) # one that was killed
   preload <- if (info$strategy == "fork_server") preload_of(info)
   server <- if (is.null(preload)) {
-    server_for(info$spec, info$session_env)
+    server_for(info$spec, info$plan$session_env)
   } else {
-    own_server(info$spec, info$session_env, preload)
+    own_server(info$spec, info$plan$session_env, preload)
   }
   # while the server starts: it takes some milliseconds
-  if (is.null(info$node_env)) info$node_env <- node_env_of(info)
-  info$settings <- fork_settings(info, info$node_env, server$env)
-  info$sent <- if (is.null(server$report)) settings_sent(info, server$handle, n)
+  if (is.null(info$node_env)) set_cluster(info, node_env = node_env_of(info))
+  tell_settings(info, server, n)
   server <- server_ready(server, left())
   if (length(info$spec$load) && has_threads(server$report)) {
     server <- without_load(info, server, left)
@@ -119,26 +105,38 @@ connect_server <- function(info, n, left) {
   if (info$spec$strategy == "fork_server" && has_threads(server$report)) {
     say_threads(server$report)
     server_drop(server$key)
-    info$spec$strategy <- info$strategy <- "spawn"
-    if (!is.null(info$keep)) spec_of_programs(info)
-    server <- server_ready(server_for(info$spec, info$session_env), left())
-    info$settings <- fork_settings(info, info$node_env, server$env)
-    info$sent <- NULL
+    spec <- info$spec
+    spec$strategy <- "spawn"
+    set_cluster(info, spec = spec, strategy = "spawn")
+    if (!is.null(info$plan$keep)) spec_of_programs(info)
+    server <- server_of_spec(info, left)
   }
-  info$server <- server
+  set_cluster(info, server = server, number = NULL)
   pass_view(info)
-  info$number <- NULL
+}
+
+# The settings that fit this server, which is sent them at once where it is still starting.
+tell_settings <- function(info, server, n) {
+  set_cluster(info, settings = fork_settings(info, info$node_env, server$env))
+  sent <- if (is.null(server$report)) settings_sent(info, server$handle, n)
+  set_cluster(info, sent = sent)
+}
+
+# A server for what is wanted now, ready, which has not been sent any settings.
+server_of_spec <- function(info, left) {
+  server <- server_ready(server_for(info$spec, info$plan$session_env), left())
+  set_cluster(info, settings = fork_settings(info, info$node_env, server$env), sent = NULL)
+  server
 }
 
 # A package that was to be loaded ahead starts threads: each node loads it by itself, as where
 # nobody has looked ahead.
 without_load <- function(info, server, left) {
   server_drop(server$key)
-  info$spec$load <- NULL
-  server <- server_ready(server_for(info$spec, info$session_env), left())
-  info$settings <- fork_settings(info, info$node_env, server$env)
-  info$sent <- NULL
-  server
+  spec <- info$spec
+  spec$load <- NULL
+  set_cluster(info, spec = spec)
+  server_of_spec(info, left)
 }
 
 drop_own_server <- function(info) if (!is.null(info$server$own)) server_end(info$server)
@@ -165,12 +163,14 @@ throw_preload_threads <- function(who) {
   throw("start", sprintf(text, who))
 }
 
-# Of nodes that run programs (programs.R), where these are new R processes. What their server has
-# loaded they do not have. One that is started again has the environment of its server: where that
-# may happen the server has no settings of others.
+# The value describes the server of nodes that run programs (launch-programs.R), where these are new
+# R processes. They do not have what their server has loaded. One that is started again has the
+# environment of its server: where that may happen the server has no settings of others.
 spec_of_programs <- function(info) {
-  info$spec$load <- NULL
-  if (info$keep) info$spec$own <- tempfile("")
+  spec <- info$spec
+  spec$load <- NULL
+  if (info$plan$keep) spec$own <- tempfile("")
+  set_cluster(info, spec = spec)
 }
 
 # A fork server that was killed is no reason for its cluster to be of no more use: the nodes to come
@@ -178,13 +178,15 @@ spec_of_programs <- function(info) {
 renew_server <- function(info, n, left) {
   i <- .Call(ffi_server_info, info$server$handle)
   if (i$state != "ended" || i$asked) return()
-  info$lost_servers[[format(i$pid)]] <- server_end_text(i$pid, info)
+  lost <- info$lost_servers
+  lost[[format(i$pid)]] <- server_end_text(i$pid, info)
+  set_cluster(info, lost_servers = lost)
   connect_server(info, n, left)
 }
 
 # The environment variables that the nodes have.
 node_env_of <- function(info) {
-  env <- share_env(info$session_env, length(info$hosts))
+  env <- share_env(info$plan$session_env, length(info$hosts))
   if (!is.null(info$settings$wd)) env[["PWD"]] <- info$settings$wd # as a shell sets it
   env
 }
@@ -193,10 +195,11 @@ node_env_of <- function(info) {
 fork_settings <- function(info, wanted, env) {
   settings <- info$settings
   settings[c("env_set", "env_unset")] <- env_changes(wanted, env)
-  settings$libraries <- info$libraries
+  settings$libraries <- info$plan$libraries
   settings$by_exec <- info$strategy == "spawn"
   if (settings$by_exec) {
-    settings$quick_start <- env_changes(quick_start_node(wanted, info$libraries), wanted)$env_set
+    quick <- quick_start_node(wanted, info$plan$libraries)
+    settings$quick_start <- env_changes(quick, wanted)$env_set
   }
   settings
 }
@@ -236,7 +239,7 @@ fork_nodes <- function(info, ranks, left) {
 start_kind <- function(info) {
   is_exec <- info$strategy == "spawn"
   if (is.null(info$settings$program)) return(if (is_exec) "exec" else "fork")
-  paste0(if (is_exec) "exec_", if (info$keep) "kept" else "program")
+  paste0(if (is_exec) "exec_", if (info$plan$keep) "kept" else "program")
 }
 
 # The server may have the settings of another cluster. `n`: nodes that follow.
@@ -245,15 +248,15 @@ send_settings <- function(info, n, left) {
   applied <- .Call(ffi_server_info, handle)$applied
   if (!is.null(info$number) && identical(applied, info$number)) return()
   answer <- if (is.null(info$sent)) settings_sent(info, handle, n) else info$sent
-  info$sent <- NULL
+  set_cluster(info, sent = NULL)
   if (!is.character(answer)) answer <- .Call(ffi_server_applied, handle, answer, left())
   if (is.character(answer)) throw("start", paste("the nodes cannot be set up:", answer))
-  info$number <- answer
+  set_cluster(info, number = answer)
 }
 
 # The number of these settings, or the text of the error.
 settings_sent <- function(info, handle, n) {
-  .Call(ffi_server_settings, handle, c(info$settings, nodes = n), info$outfile)
+  .Call(ffi_server_settings, handle, c(info$settings, nodes = n), info$plan$outfile)
 }
 
 throw_fork_failed <- function(info, handle, k, n) {
@@ -267,7 +270,7 @@ throw_fork_failed <- function(info, handle, k, n) {
 # ---- dry run ----
 
 show_forked <- function(info) {
-  env <- server_env(info$spec, info$session_env)
+  env <- server_env(info$spec, info$plan$session_env)
   command <- server_command(info$spec, env, "<temporary folder>")
   changes <- env_changes(command$env, effective_env(NULL))
   settings <- fork_settings(info, node_env_of(info), env)
@@ -276,13 +279,15 @@ show_forked <- function(info) {
     "fork server, unless one with the same key is running:",
     paste(" ", command_line(command$argv)),
     paste("  with", variable_text(changes$env_set)),
-    if (length(info$packages)) paste("  attaches", paste(info$packages, collapse = ", ")),
-    if (!is.null(info$preload)) paste("  for this cluster only, evaluates", info$preload_text),
+    if (length(info$plan$packages)) paste("  attaches", paste(info$plan$packages, collapse = ", ")),
+    if (!is.null(info$plan$preload)) {
+      paste("  for this cluster only, evaluates", info$plan$preload_text)
+    },
     "each node:",
     paste("  in", settings$wd),
     paste("  with", variable_text(settings$env_set)),
     if (length(settings$env_unset)) paste("  without", paste(settings$env_unset, collapse = " ")),
     if (!is.na(settings$nice)) paste("  niceness", settings$nice),
-    paste("  output to", info$outfile)
+    paste("  output to", info$plan$outfile)
   )
 }

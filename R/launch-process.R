@@ -1,7 +1,7 @@
 # Nodes that are processes started by a command, here or on another host: what the launchers of such
-# nodes share. What is to run where, the command, the process, and why a start has failed.
+# nodes share. They say what is to run where, the command, the process, and why a start has failed.
 
-# Besides what all plans have, `info$process`:
+# Besides what all plans have, `info$plan$process`:
 #   nodes       list of each node: host, local, same (it has R where this machine has it), rscript,
 #               rscript_args, user, rshcmd, master, outfile, nice, tunnel: ssh carries its
 #               connection, plain: what leaves this machine is not encrypted
@@ -10,15 +10,15 @@
 #   env, whole_env  variables that the user sets; the environment of nodes on this machine
 #   and options of make_cluster()
 plan_processes <- function(request, launcher) {
-  info <- new_plan(request, launcher)
   o <- request$process
+  libraries <- libraries_for(request)
   nodes <- lapply(request$hosts, plan_node, request)
   here <- sum(vapply(nodes, function(node) node$local, NA))
   env <- share_env(effective_env(request$env), max(here, 1L))
   masters <- unique(vapply(nodes, function(node) node$master, ""))
   # one address where that is enough: nobody else can even connect
   one_address <- length(masters) == 1L && is_loopback(masters)
-  info$process <- list(
+  process <- list(
     nodes = nodes,
     listen = if (one_address) masters else "",
     ports = o$port,
@@ -28,12 +28,12 @@ plan_processes <- function(request, launcher) {
     sequential = request$strategy == "sequential",
     env = request$env,
     whole_env = env,
-    libraries = info$libraries,
+    libraries = libraries,
     methods = request$methods,
     setup_timeout = request$setup_timeout,
     timeout = o$timeout
   )
-  info
+  new_plan(request, launcher = launcher, libraries = libraries, process = process)
 }
 
 # One node: what its own options say, or else those of the cluster.
@@ -68,8 +68,9 @@ with_way <- function(node, o) {
     return(node)
   }
   if (o$manual || !is_ssh(node$rshcmd)) {
-    text <- paste("what travels between here and %s would not be encrypted: hosts() and launcher()",
-                  "do that, ssh as `rshcmd` carries the connection, and `tls = FALSE` allows it")
+    text <- paste("what travels between here and %s would not be encrypted: hosts() and",
+                  "hosts_command() do that, ssh as `rshcmd` carries the connection, and",
+                  "`tls = FALSE` allows it")
     throw("argument", sprintf(text, node$host))
   }
   node$tunnel <- TRUE
@@ -127,14 +128,9 @@ is_loopback <- function(address) {
 
 # ---- commands ----
 
-default_packages_argument <- function(methods) {
-  packages <- c("datasets", "utils", "grDevices", "graphics", "stats", if (methods) "methods")
-  paste0("--default-packages=", paste(packages, collapse = ","))
-}
-
 seconds_text <- function(x) format(x, scientific = FALSE)
 
-# What a shell is given.
+# The value is the line that a shell is given.
 command_line <- function(command) paste(shQuote(command), collapse = " ")
 
 variable_text <- function(env) {
@@ -228,9 +224,10 @@ start_process <- function(process, node, handle, acceptor, command, ports, own, 
   .Call(ffi_acceptor_spawn, acceptor, handle, command, env, how)
 }
 
-# What a shell there gets: for a node its secret comes next, and then the line "end".
+# A shell there gets this on its standard input: for a node its secret comes next, and then the line
+# "end".
 watched_input <- function(acceptor) {
-  paste0(c(WATCHED_START, if (is.null(acceptor)) "end"), "\n", collapse = "")
+  paste0(c(watched_start(), if (is.null(acceptor)) "end"), "\n", collapse = "")
 }
 
 # ---- failure ----
@@ -256,7 +253,7 @@ start_failure <- function(info, n, ranks, handles, logs, command, more = NULL, p
   is_late <- !any(failed)
   if (is_late) failed <- vapply(infos, function(i) i$state == "starting", NA)
   what <- if (is_late) {
-    sprintf("did not arrive within %g seconds (setup_timeout)", info$process$setup_timeout)
+    sprintf("did not arrive within %g seconds (setup_timeout)", info$plan$process$setup_timeout)
   } else {
     "could not be started"
   }
@@ -269,12 +266,14 @@ start_failure <- function(info, n, ranks, handles, logs, command, more = NULL, p
     shown <- c(shown, sprintf("and nodes %s", others))
   }
   head <- sprintf("%d of %d nodes %s; nothing was left running", sum(failed), n, what)
-  further <- far_failures(info$process, ranks[failed], infos[failed], logs[failed], command, port)
+  further <- far_failures(info$plan$process, ranks[failed], infos[failed], logs[failed], command,
+                          port)
   text <- paste(c(head, shown, more, further), collapse = "\n")
   error_of("start", text, nodes = ranks[failed], port = port)
 }
 
-# Of nodes on other hosts: what was run, and what to try. Once a host, and of three hosts at most.
+# The text says of nodes on other hosts what was run, and what to try. It says so once for a host,
+# and for three hosts at most.
 far_failures <- function(process, ranks, infos, logs, command, port) {
   if (process$manual) return(NULL)
   nodes <- process$nodes[ranks]
@@ -318,7 +317,7 @@ package_failure <- function(infos) {
 
 # `command(node, rank, port)` makes a node's command.
 show_processes <- function(info, command) {
-  process <- info$process
+  process <- info$plan$process
   port <- if (identical(process$ports, 0L)) "<free>" else process$ports[[1L]]
   of_node <- function(rank) {
     node <- process$nodes[[rank]]

@@ -6,17 +6,18 @@ psock_launcher <- function() {
   new_launcher(plan = plan_psock, start = start_psock, complete = complete_psock,
                show = show_psock)
 }
+add_kind("launcher", "psock", psock_launcher)
 
 plan_psock <- function(request) {
-  info <- plan_processes(request, "psock")
-  masters <- vapply(info$process$nodes, function(node) node$master, "")
+  plan <- plan_processes(request, "psock")
+  masters <- vapply(plan$process$nodes, function(node) node$master, "")
   six <- grep(":", masters, fixed = TRUE, value = TRUE)
   if (length(six)) { # so far as R 4.6
     text <- paste("workers of base R (node = \"psock\") know IPv4 only: `master` cannot be '%s',",
                   "but a name, or an address of IPv4")
     throw("argument", sprintf(text, six[[1L]]))
   }
-  info
+  plan
 }
 
 # Base R's worker does not listen to RANK: it tells which of the nodes it is, see psock_who().
@@ -39,7 +40,7 @@ show_psock <- function(info) {
 }
 
 psock_commands <- function(info) {
-  function(node, rank, port) psock_command(node, port, rank, info$process)
+  function(node, rank, port) psock_command(node, port, rank, info$plan$process)
 }
 
 # ---- start ----
@@ -47,7 +48,7 @@ psock_commands <- function(info) {
 # Handles of all nodes, which have answered, or an error and none. Their sockets are in
 # `info$sockets`.
 start_psock <- function(info, ranks, left) {
-  process <- info$process
+  process <- info$plan$process
   say_plain(process)
   g <- new_gathering(process, ranks)
   ok <- FALSE
@@ -59,8 +60,7 @@ start_psock <- function(info, ranks, left) {
     if (process$sequential) gather(g, i, info, left)
   }
   gather(g, length(ranks), info, left)
-  info$port <- g$listener$port
-  info$sockets <- g$sockets
+  set_cluster(info, port = g$listener$port, sockets = g$sockets)
   ok <- TRUE
   g$handles
 }
@@ -74,7 +74,7 @@ start_psock_node <- function(process, node, rank, handle, port, log) {
 
 # Workers that are on their way: an environment with
 #   listener        list(handle, port)
-#   nodes           as in the plan
+#   nodes           as in info$plan$process
 #   handles, logs   of the nodes
 #   sockets         of the nodes that have answered, NULL for the others
 #   pending, since  sockets of those that have been asked and have not answered, and since when
@@ -127,7 +127,7 @@ throw_gathering_failed <- function(g, info) {
 
 has_room <- function(g) length(g$pending) < 128L + length(g$handles)
 
-# What a worker is asked: its pid, and the RANK of its command, or 0.
+# A worker is asked this: its pid, and the RANK of its command, or 0.
 psock_who <- quote(c(Sys.getpid(), as.integer(substring(
   c(grep("^RANK=[0-9]+$", commandArgs(TRUE), value = TRUE), "RANK=0")[[1L]], 6L
 ))))
@@ -183,7 +183,7 @@ forget_pending <- function(g, which) {
   g$since <- g$since[!which]
 }
 
-# Who does not answer has ten seconds, and where there are many one.
+# A peer that does not answer has ten seconds, and where there are many one.
 sweep_pending <- function(g) {
   late <- clock() - g$since > (if (has_room(g)) 10 else 1)
   for (s in g$pending[late]) .Call(ffi_psock_close, s)
@@ -195,13 +195,12 @@ sweep_pending <- function(g) {
 # The nodes get their sockets, and are set up as the plan says.
 complete_psock <- function(cl, left) {
   info <- cl[[1L]]$info
-  info$handles <- NULL # these nodes know nothing of tasks
-  info$epoch <- 0
+  set_cluster(info, handles = NULL, epoch = 0) # these nodes know nothing of tasks
   for (i in seq_along(cl)) {
     cl[[i]]$con <- info$sockets[[i]]
     class(cl[[i]]) <- c("clutch_psock_node", "clutch_node")
   }
-  info$sockets <- NULL
+  set_cluster(info, sockets = NULL)
   class(cl) <- c("clutch_psock_cluster", class(cl))
   ok <- FALSE
   on.exit(if (!ok) stop_psock_nodes(cl))
@@ -212,12 +211,12 @@ complete_psock <- function(cl, left) {
 
 set_up_psock <- function(cl, info, left) {
   for (i in seq_along(cl)) {
-    arguments <- list(info$packages, info$process$nodes[[i]]$nice, info$process$env)
+    arguments <- list(info$plan$packages, info$plan$process$nodes[[i]]$nice, info$plan$process$env)
     the$parallel$sendCall(cl[[i]], psock_set_up_here, arguments)
   }
-  info$answer_by <- clock() + left()
+  set_cluster(info, answer_by = clock() + left())
   bad <- Filter(Negate(is.null), lapply(unclass(cl), the$parallel$recvResult))
-  info$answer_by <- NULL
+  set_cluster(info, answer_by = NULL)
   if (length(bad)) stop(error_of_package(bad[[1L]][[1L]], bad[[1L]][[2L]]))
 }
 
@@ -250,8 +249,8 @@ stop_psock_nodes <- function(cl) {
   .Call(ffi_nodes_stop, lapply(unclass(cl), function(nd) nd$handle), 2000, 5)
 }
 
-# What cannot leave at once is not waited for: a worker that does not read is killed, or finds the
-# connection closed.
+# Nobody waits for bytes that cannot leave at once: a worker that does not read is killed, or finds
+# the connection closed.
 tell_psock_done <- function(node) {
   try(silent = TRUE, {
     if (.Call(ffi_psock_flush, node$con, 0)) {

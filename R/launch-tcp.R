@@ -12,13 +12,14 @@
 tcp_launcher <- function() {
   new_launcher(plan = plan_tcp, start = start_tcp, begin = begin_tcp, show = show_tcp)
 }
+add_kind("launcher", "tcp", tcp_launcher)
 
 plan_tcp <- function(request) plan_processes(request, "tcp")
 
 # Handles of nodes with these ranks that are ready, or an error and none.
 start_tcp <- function(info, ranks, left) {
   tempdir(TRUE) # it may have been deleted since the cluster was made
-  process <- info$process
+  process <- info$plan$process
   say_plain(process)
   logs <- character()
   handles <- list()
@@ -49,7 +50,7 @@ start_tcp <- function(info, ranks, left) {
     if (process$sequential) wait_for(i)
   }
   wait_for(length(ranks))
-  info$port <- acceptor$port
+  set_cluster(info, port = acceptor$port)
   ok <- TRUE
   handles
 }
@@ -63,12 +64,12 @@ open_acceptor <- function(process, problem) {
   acceptor
 }
 
-# What the session tells a node that has joined.
+# The session tells this to a node that has joined.
 join_settings <- function(info, node) {
-  process <- info$process
+  process <- info$plan$process
   list(
     env = if (!node$local || process$manual) process$env,
-    packages = info$packages,
+    packages = info$plan$packages,
     nice = node$nice,
     outfile = node$outfile,
     announce = node$outfile != "/dev/null",
@@ -94,9 +95,9 @@ node_command <- function(node, port, rank, process,
   )
 }
 
-# The same as a function of a node of this plan.
+# The value is a function that makes the command of a node of this plan.
 tcp_command <- function(info) {
-  function(node, rank, port) node_command(node, port, rank, info$process)
+  function(node, rank, port) node_command(node, port, rank, info$plan$process)
 }
 
 # Starts a node, or says how to.
@@ -117,7 +118,7 @@ start_tcp_node <- function(process, node, rank, handle, acceptor, log) {
 # that cannot be reached, so it is waited for while the others work, see task-replace.R.
 begin_tcp <- function(info, rank) {
   tempdir(TRUE)
-  process <- info$process
+  process <- info$plan$process
   node <- process$nodes[[rank]]
   coming <- list(began = clock())
   ok <- FALSE
@@ -131,7 +132,7 @@ begin_tcp <- function(info, rank) {
   coming
 }
 
-# Whether it is ready, waited for so many seconds.
+# Waits for so many seconds at the most, and tells whether it is ready.
 wait_for_coming <- function(coming, seconds) {
   .Call(ffi_acceptor_wait, coming$acceptor$handle, 1L, seconds)
 }
@@ -140,9 +141,9 @@ coming_has_failed <- function(coming) has_failed(.Call(ffi_node_info, coming$han
 
 # The error of one that did not come within `seconds`.
 coming_failure <- function(info, rank, coming, seconds) {
-  process <- info$process
+  process <- info$plan$process
   process$setup_timeout <- seconds
-  info <- list(process = process, hosts = info$hosts)
+  info <- list(plan = list(process = process), hosts = info$hosts)
   tcp_failure(info, 1L, rank, list(coming$handle), coming$log, coming$acceptor)
 }
 
@@ -166,7 +167,7 @@ tcp_failure <- function(info, n, ranks, handles, logs, acceptor) {
                 more = pending_peers_text(acceptor), port = acceptor$port)
 }
 
-# Who else came to the port, if anybody.
+# The text says who else came to the port, if anybody.
 pending_peers_text <- function(acceptor) {
   what <- c(
     silent = "did not say in time what a node has to say",

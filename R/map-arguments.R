@@ -1,10 +1,11 @@
 # The signature of all maps.
 #
 # An option of the maps is added here: all maps get the argument, and options() and the scheduler
-# the default. Its check is added to check_option() in options.R, and its text to the help page of
-# cluster_map().
+# the default. Its check is added to check_option() in map-options.R, and its text to the help page
+# of cluster_map().
 
-# What each map has besides the cluster, its vectors, the function and constants of the function.
+# Each map has these arguments besides the cluster, its vectors, the function and constants of the
+# function.
 map_arguments <- alist(
   .more = list(),
   .seed = TRUE,
@@ -21,7 +22,7 @@ map_arguments <- alist(
   .env = parent.frame()
 )
 
-# The same without those that are no options, as values and without the dot.
+# The options among them have these values. Their names are without the dot.
 option_defaults <- lapply(map_arguments[!names(map_arguments) %in% c(".more", ".env")], eval)
 names(option_defaults) <- sub(".", "", names(option_defaults), fixed = TRUE)
 

@@ -58,7 +58,7 @@ extractor <- function(path) {
 
 # Their argument is `..x`: a constant of the user's may have the name `.x`.
 
-# The same function, whose value does not travel back.
+# The value is a function that calls `f`, and whose own value does not travel back.
 function_walk <- function(f) {
   walk <- function(..x, ...) NULL
   body(walk) <- quote({

@@ -206,7 +206,7 @@ frame_of <- function(value, element, name) {
   })
 }
 
-# Those that have columns have the same ones, in any order.
+# Elements that have columns have the same ones, in any order.
 check_columns <- function(frames, elements) {
   columns <- lapply(frames, names)
   wide <- which(lengths(columns) > 0L) # rbind() leaves out what has no columns

@@ -1,5 +1,5 @@
-# What a task with a fresh workspace has changed of the workspace and of the search path is put
-# back. That something has changed was found out by src/r/node/fresh.c.
+# This file puts back what a task with a fresh workspace has changed of the workspace and of the
+# search path. src/r/node/fresh.c has found out that something has changed.
 
 # `todo`: the names of the variables that were there, and of those that have changed.
 workspace_remove <- function(todo) {

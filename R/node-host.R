@@ -1,10 +1,10 @@
-# What runs on another host: a new R, started by ssh, srun or a command of the user's, which becomes
-# two processes, the relay to the session and that host's fork server.
+# This file runs on another host, in a new R that ssh, srun or a command of the user's has started.
+# It becomes two processes, the proxy to the session and that host's fork server.
 #
 # Some command runs host_main() and passes it settings by standard input. It ends its watcher
-# (watcher.R) and forks: the parent becomes the relay (src/core/link/far.h), the child that host's
-# fork server. The relay connects to the session's listener: TLS, then the handshake of TCP nodes,
-# then the link. When the relay dies, its fork server follows it.
+# (start-watcher.R) and forks: the parent becomes the proxy (src/core/link/far.h), the child that
+# host's fork server. The proxy connects to the session's listener: TLS, then the handshake of TCP
+# nodes, then the link. When the proxy dies, its fork server follows it.
 
 # `file`: with the settings, see host_settings_text().
 host_main <- function(file = "stdin") {
@@ -20,7 +20,7 @@ host_main <- function(file = "stdin") {
   remove_unused_folders()
   .Call(ffi_mark_folder, tempdir())
   the_node$host <- settings$rank
-  if (!isTRUE(settings$by_exec)) rehearse_host()
+  if (!isTRUE(settings$by_exec)) warm_up_host()
   why <- .Call(ffi_host_begin, settings, settings$private)
   settings$private <- NULL # it was overwritten
   if (is.null(why)) host_server_main(settings)
@@ -28,20 +28,21 @@ host_main <- function(file = "stdin") {
   quit(save = "no", status = if (nzchar(why)) 1L else 0L, runLast = FALSE)
 }
 
-# Temporary folders of relays and fork servers that were all killed at once, as by a system without
+# Temporary folders of proxies and fork servers that were all killed at once, as by a system without
 # memory: nobody was left to remove them. The system says that their lock has no holder.
 remove_unused_folders <- function() {
   folders <- list.files(dirname(tempdir()), "^Rtmp[[:alnum:]]+$", full.names = TRUE)
   for (folder in setdiff(folders, tempdir())) .Call(ffi_remove_unused, folder)
 }
 
-# In the child, the fork server. It ends when the relay does, and knows no idle limit. Its temporary
-# folder is that of the relay: whichever of the two ends last removes it when it quits, also where
+# In the child, the fork server. It ends when the proxy does, and knows no idle limit. Its temporary
+# folder is that of the proxy: whichever of the two ends last removes it when it quits, also where
 # the other one was killed. A node that outlives both removes it, too.
 host_server_main <- function(settings) {
   lib <- dirname(getNamespaceInfo("clutch", "path"))
   rscript <- c(file.path(R.home("bin"), "Rscript"), default_packages_argument(settings$methods))
-  fork_server_main(c(lib, "1e9", paste(settings$attach, collapse = ","), "", rscript))
+  fork_server_main(lib, idle = 1e9, packages = paste(settings$attach, collapse = ","), tmpdir = "",
+                   command = rscript)
 }
 
 # `rank`, or where one command has started several hosts, counted from there: Slurm says which of

@@ -1,4 +1,5 @@
-# What runs in a node that connects to the session over TCP. Nothing here is called in a session.
+# This file runs in a node that connects to the session over TCP. Nothing here is called in a
+# session.
 
 # Called by inst/node/join.R and by the command of nodes on other hosts: `:::` would look odd there.
 .__join__ <- function(args) join_main(args)
@@ -34,8 +35,8 @@ restore_tmpdir <- function(old) {
   if (is.na(old)) Sys.unsetenv("TMPDIR") else Sys.setenv(TMPDIR = old[[1L]])
 }
 
-# NULL, or what the session is told. Of a package that cannot be attached: "package:", its name,
-# ":", why.
+# The value is NULL, or what the session is told. It is "package:", its name, ":" and why of a
+# package that cannot be attached.
 apply_join_settings <- function(s) {
   if (length(s$env)) do.call(Sys.setenv, as.list(s$env))
   if (!is.na(s$nice)) tools::psnice(value = s$nice)

@@ -40,7 +40,8 @@ attach_in_order <- function(package, order) {
   the_node$attached <- c(the_node$attached, package)
 }
 
-# What the user asks for. Where it is not there, it is no element that has failed.
+# Attaches a package that the user asks for. Where it is not there, it is no element that has
+# failed.
 attach_for_job <- function(package) {
   why <- attach_problem(package)
   if (!is.null(why)) stop(error_of("package", why, package = package, of_job = TRUE))

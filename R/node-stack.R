@@ -41,14 +41,14 @@ is_loop <- function(call) {
   is.call(inner) && length(inner) > 1L && identical(inner[[2L]], quote(loop))
 }
 
-# Of a deep recursion both ends are shown, and most of the inner one.
+# Both ends of a deep recursion are shown, and most of the inner one.
 middle_left_out <- function(calls) {
   n <- length(calls)
   if (n <= 60L) return(calls)
   c(calls[1:10], as.name(sprintf("... (%d calls)", n - 50L)), calls[(n - 39L):n])
 }
 
-# What does not fit is left out behind the first ten.
+# Lines that do not fit are left out behind the first ten.
 stack_ends <- function(text) {
   text <- iconv(gsub("\n", " ", text, fixed = TRUE, useBytes = TRUE), to = "UTF-8", sub = "byte")
   size <- nchar(text, "bytes") + 1L
@@ -60,7 +60,8 @@ stack_ends <- function(text) {
   text
 }
 
-# As call_text(), and where it is written, where that is known: f(x) at code.R:12
+# The text is that of call_text(), and where the call is written, where that is known: f(x) at
+# code.R:12
 line_of_call <- function(call) {
   if (is.name(call)) return(as.character(call))
   paste0(call_text(call, NULL), place_of_call(call))

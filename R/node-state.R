@@ -1,6 +1,6 @@
-# What the tasks of a job have changed of a node's R is put back: options, environment variables,
-# the working directory, the locale, where messages go, the kind of random numbers. That something
-# has changed was found out by src/r/node/job-state.c.
+# This file puts back what the tasks of a job have changed of a node's R: options, environment
+# variables, the working directory, the locale, where messages go, the kind of random numbers.
+# src/r/node/job-state.c has found out that something has changed.
 
 # `s`: as it was before the job.
 state_put_back <- function(s) {
@@ -37,7 +37,8 @@ variables_put_back <- function(before, now, s) {
 
 # A package that was loaded meanwhile stays loaded, and needs the options and variables that it has
 # set. With a fresh workspace for each task (`had_namespaces`) only those that begin with its name
-# count, or that are in its code for that; else all that are new. Those that do not count.
+# count, or that are in its code for that; else all that are new. The value has those that do not
+# count.
 not_of_packages <- function(names, s) {
   if (!length(names) || length(loadedNamespaces()) == s$namespaces) return(names)
   if (is.null(s$had_namespaces)) return(character())

@@ -26,8 +26,8 @@ node_prepare <- function(x) {
   list(problem, before)
 }
 
-# Whether there are S4 methods for generics of packages, see s4_method_tables(). The generics are
-# told of them, which takes some 10 ms.
+# Tells whether there are S4 methods for generics of packages, see s4_method_tables(). The generics
+# are told of them, which takes some 10 ms.
 has_s4_methods <- function(names) any(startsWith(as.character(names), ".__T__"))
 
 # Globals are as they were before the job.
@@ -82,8 +82,9 @@ on_interrupt <- function(c) {
   the_node$calls <- suspendInterrupts(tryCatch(stack_lines(calls), error = function(e) NULL))
 }
 
-# Whether R reads an environment of a package from disk: lazyLoad() registers it empty, and fills it
-# then. A jump between leaves it empty for good. The table of all S4 classes is one; it takes 20 ms.
+# Tells whether R reads an environment of a package from disk: lazyLoad() registers it empty, and
+# fills it then. A jump between leaves it empty for good. The table of all S4 classes is one; it
+# takes 20 ms.
 is_loading <- function(n) {
   for (i in seq_len(n)) {
     f <- sys.function(i)
@@ -109,7 +110,7 @@ on_condition <- function(c) {
   .Call(ffi_work_log, c, inherits(c, "immediateCondition"))
 }
 
-# Those that a handler in the session may expect.
+# The value has the restarts that a handler in the session may expect.
 restart_names <- function(c) {
   names <- vapply(computeRestarts(c), function(r) as.character(r[[1L]]), "")
   setdiff(names, c("", "abort", "resume"))
@@ -129,7 +130,7 @@ task_calls <- function(calls) {
   text
 }
 
-# What the session is told of a task that failed. What the condition says is asked for here, where
+# The session is told this of a task that failed. The text of the condition is asked for here, where
 # its methods are.
 task_failure <- function(e) {
   calls <- the_node$calls

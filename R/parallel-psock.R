@@ -10,7 +10,7 @@ sendData_clutch_psock_node <- function(node, data) {
     stop_nodes(list(node))
     return(invisible())
   }
-  silence <- node$info$process$timeout
+  silence <- node$info$plan$process$timeout
   # the rest of one that was interrupted
   if (!.Call(ffi_psock_flush, node$con, silence)) psock_died(node, TRUE)
   epoch <- if (identical(data$type, "EXEC")) node$info$epoch else NA_real_
@@ -44,7 +44,7 @@ recvOneData_clutch_psock_cluster <- function(cl) {
   found
 }
 
-# Of those that are ready, the first whose answer is complete and wanted.
+# The value is the first of the ready nodes whose answer is complete and wanted.
 first_answer <- function(nodes, ready) {
   for (i in ready) {
     answer <- psock_answer(nodes[[i]], 0.1)
@@ -68,7 +68,7 @@ psock_answer <- function(node, seconds) {
 # up.
 giving_up <- function(node, expr) {
   done <- FALSE
-  on.exit(if (!done) node$info$epoch <- node$info$epoch + 1)
+  on.exit(if (!done) next_epoch(node$info))
   force(expr)
   done <- TRUE
 }
@@ -76,7 +76,7 @@ giving_up <- function(node, expr) {
 # One whose answer has come in part, and then no more for as long as `timeout` says, is lost.
 check_silence <- function(node) {
   silence <- .Call(ffi_psock_awaited, node$con)[[2L]]
-  if (silence > node$info$process$timeout) psock_died(node)
+  if (silence > node$info$plan$process$timeout) psock_died(node)
   answer_by <- node$info$answer_by
   if (is.null(answer_by) || clock() <= answer_by) return()
   text <- "node %d did not answer within setup_timeout; nothing was left running"

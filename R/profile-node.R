@@ -32,8 +32,8 @@ profile_begin_here <- function(p) {
   ..clutch_profile..()
 }
 
-# They are not taken any more. What there is, or list(problem): why there is nothing. Can be asked
-# again.
+# Samples are not taken any more. The value has what there is, or list(problem): why there is
+# nothing. It can be asked again.
 profile_fetch_here <- function(p) {
   now <- unclass(proc.time())[1:5]
   file <- function(name) file.path(tempdir(), p$folder, name)
@@ -81,7 +81,7 @@ profile_drop_here <- function(p) {
   NULL
 }
 
-# Whether samples are taken of this process; NA where this package is not there to find out.
+# Tells whether samples are taken of this process; NA where this package is not there to find out.
 profile_is_on <- function() {
   if (!"clutch" %in% loadedNamespaces()) return(NA)
   get("is_sampled", asNamespace("clutch"))()

@@ -43,7 +43,7 @@ after_session <- function(calls) {
   match(TRUE, calls %in% c("cluster_profile", "clutch::cluster_profile")) + 1L
 }
 
-# The first frame within the call or task of a node: see serve() in node-main.R, and the loop of
+# The first frame within the call or task of a node: see serve() in node-serve.R, and the loop of
 # base R's workers.
 after_node <- function(calls) {
   loop <- match(c("serve", "workCommand"), calls)
@@ -75,7 +75,7 @@ is_of_foreach <- function(calls, at) {
   at > 2L && identical(calls[at - 2:0], c("FUN", "eval", "eval"))
 }
 
-# What a frame is called: the function of a task has no name of its own on a node.
+# A frame of a task's function is called this: the function has no name of its own on a node.
 TASK_FUNCTION <- ".f"
 OURS <- "(clutch)"
 COMPILER <- "<compiler>"

@@ -131,7 +131,7 @@ flame_colours <- function(names) {
   colours
 }
 
-# Of a very deep stack the boxes are as high as they can be; labels are left out where they are not
+# The boxes of a very deep stack are as high as they can be; labels are left out where they are not
 # high enough.
 draw_flame <- function(boxes, all, main, xlab, cex, ...) {
   depth <- max(boxes$depth)

@@ -1,4 +1,4 @@
-# What a profile says in text: its summary, a data frame, and how it is printed.
+# This file has what a profile says in text: its summary, a data frame, and how it is printed.
 
 # ---- counts ----
 
@@ -135,7 +135,7 @@ plural_of <- function(n, one, many) {
 
 time_used <- function(s) sprintf(if (s < 10) "%.2f s" else "%.1f s", s)
 
-# The same of several nodes is said once.
+# A note that holds for several nodes is said once.
 profile_notes <- function(nodes) {
   said <- unique(nodes$note[nzchar(nodes$note)])
   vapply(said, function(note) {

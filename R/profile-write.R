@@ -83,7 +83,7 @@ speedscope_profile <- function(x, node, stacks, text) {
          "],\"weights\":[", paste(weights, collapse = ","), "]}")
 }
 
-# What a sample of this node stands for: the system may take fewer than it was told.
+# A sample of this node stands for so many seconds: the system may take fewer than it was told.
 seconds_of_sample <- function(x, node) {
   at <- match(node, x$nodes$node)
   each <- x$nodes$cpu[[at]] / x$nodes$samples[[at]]
@@ -122,7 +122,7 @@ rprof_of <- function(x, samples) {
     paste0(prefix, text[samples$stack], "\"", label, "\" "))
 }
 
-# As Rprof() writes it: the innermost first, and before it where it is.
+# The line is as Rprof() writes it: the innermost first, and before it where it is.
 rprof_stack <- function(calls, at, paths) {
   file <- match(sub(":[0-9]+$", "", at), paths)
   place <- ifelse(is.na(file), "", paste0(file, "#", sub("^.*:", "", at), " "))

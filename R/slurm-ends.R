@@ -1,11 +1,8 @@
-# What Slurm says of hosts that are lost, and of nodes that were killed.
+# This file asks Slurm about hosts that are lost, and about nodes that were killed.
 #
-# In the plan of a cluster:
-#   job_ends by number of the job, how that has ended, as of job_end()
-#   ends     by number of the host as text, how that has ended: list(cause, text)
-# Once it is known it stays.
+# Once it is known it stays, see `ends` and `job_ends` in plan-remote.R.
 #
-# Slurm ends a host by SIGTERM to all its processes. The relay there says so to the session (BYE),
+# Slurm ends a host by SIGTERM to all its processes. The proxy there says so to the session (BYE),
 # for a connection that only ends is a cut. Whether a start counts as a try depends on who has
 # ended the node. So a node of such a host that ended by SIGTERM, SIGKILL or with its host is no
 # death yet (ffi_tasks_ask()): the step says "unclear", hear_of_ends() asks Slurm (scontrol, what
@@ -13,7 +10,7 @@
 # may know that they will not come back.
 
 # Number of the job on whose hosts this one is.
-job_of <- function(info, k) c(job_at(info, k)$number, info$launch$job)[1L]
+slurm_job_of <- function(info, k) c(slurm_job_at(info, k)$number, info$plan$launch$job)[1L]
 
 # Deaths that wait for Slurm's word, and hosts that are cut off, about which Slurm may know more.
 hear_of_ends <- function(t) {
@@ -25,7 +22,7 @@ hear_of_ends <- function(t) {
   }
   for (k in unique(info$host_of[unclear$cut])) {
     # nothing more is to be expected of it, and a connection will not be made anew
-    if (!is.null(ask_end_of_host(info, k, FALSE))) host_end(info$servers[[k]])
+    if (!is.null(ask_end_of_host(info, k, FALSE))) host_end(info$remote$servers[[k]])
   }
   .Call(ffi_tasks_ask, t$ptr, 2)
 }
@@ -39,12 +36,11 @@ was_terminated <- function(info, index) {
 # `may_be_ending`: one of its nodes has ended as if the host would.
 ask_end_of_host <- function(info, k, may_be_ending) {
   key <- format(k)
-  if (is.null(info$ends)) info$ends <- list()
-  if (!is.null(info$ends[[key]])) return(info$ends[[key]])
+  if (!is.null(info$remote$ends[[key]])) return(info$remote$ends[[key]])
   began <- clock()
   repeat {
     end <- end_said_by_slurm(info, k)
-    is_over <- host_has_ended(info$servers[[k]])
+    is_over <- host_has_ended(info$remote$servers[[k]])
     is_ending <- identical(end, "ending")
     # srun says first that a process was killed, and why it was a moment later
     is_vague <- is.list(end) && end$cause == "ended"
@@ -57,33 +53,35 @@ ask_end_of_host <- function(info, k, may_be_ending) {
   if (is_ending) end <- list(cause = "cancelled", text = "Slurm has ended the job")
   if (is.null(end)) return(NULL)
   end$text <- sprintf("%s, and with it host %s", end$text, name_of_host(info, k))
-  info$ends[[key]] <- end
+  set_end_of_host(info, key, end)
   end
 }
 
 # list(cause, text); "ending": it is about to be known; NULL: all is well, as far as Slurm knows.
 end_said_by_slurm <- function(info, k) {
-  number <- job_of(info, k)
+  number <- slurm_job_of(info, k)
   if (is.null(number)) return(NULL)
   # what follows may be our own doing
-  if (!is.null(info$job_ends[[number]])) return(info$job_ends[[number]])
+  if (!is.null(info$remote$job_ends[[number]])) return(info$remote$job_ends[[number]])
   fields <- slurm_job(number)
   # its processes end, and only then Slurm says as what
   if (identical(fields$JobState, "COMPLETING")) return("ending")
-  end <- job_end(number, fields)
-  if (is.null(info$job_ends)) info$job_ends <- list()
-  info$job_ends[[number]] <- end
-  if (identical(end$cause, "preempted") && fields$JobState == "PENDING" && length(info$jobs)) {
+  end <- slurm_job_end(number, fields)
+  ends <- info$remote$job_ends
+  ends[[number]] <- end
+  set_remote(info, job_ends = ends)
+  was_preempted <- identical(end$cause, "preempted")
+  if (was_preempted && fields$JobState == "PENDING" && length(info$remote$jobs)) {
     ask_slurm("scancel", "--quiet", number) # the next one would find no session
   }
   if (!is.null(end)) return(end)
-  end <- end_of_node(number, fields, info$servers[[k]]$report$host$slurm_node)
+  end <- end_of_node(number, fields, info$remote$servers[[k]]$report$host$slurm_node)
   if (!is.null(end)) return(end)
   command <- command_of(info, k)
   end_in_log(printed_of(info, command), k - command$hosts[[1L]], number)
 }
 
-# Of a job that goes on: a host that failed, or was set down.
+# The job goes on: tells whether this host of it has failed, or was set down.
 end_of_node <- function(number, fields, name) {
   if (is.null(fields)) return(NULL)
   its_hosts <- ask_slurm("scontrol", "show", "hostnames", fields$NodeList)
@@ -99,7 +97,7 @@ end_of_node <- function(number, fields, name) {
   list(cause = "host_failed", text = text)
 }
 
-# Of a step, by what srun has printed. `task`: the host's.
+# The value is how a step has ended, by what srun has printed. `task`: the host's.
 end_in_log <- function(lines, task, number) {
   said <- srun_says(lines, task)
   ended <- grep("\\*\\*\\* (STEP|JOB) .* CANCELLED AT ", lines, value = TRUE)

@@ -1,12 +1,8 @@
-# What Slurm says of a job, and jobs that wait in a queue.
+# This file has what Slurm says of a job, and jobs that wait in a queue.
 #
-# In the plan of a cluster, besides what launch-hosts-start.R says:
-#   jobs      the jobs that were submitted, as far as they are known, by the number of their first
-#             host as text: list(number, began, started, fields). `began`: when it was submitted, by
-#             clock(); `started`: when it was first seen not to wait any more; `fields`: as of
-#             slurm_job(), of the last time
-#   ask_at    when Slurm is asked next
-#   waiting   the progress line
+# A job is list(number, began, started, fields). `began`: when it was submitted, by clock();
+# `started`: when it was first seen not to wait any more; `fields`: as of slurm_job(), of the last
+# time.
 
 # Fields of `scontrol show job` for this job, as a list. Slurm forgets jobs some minutes after their
 # end. Then the accounting knows, if there is one; else JobState is "UNKNOWN". NULL: Slurm cannot be
@@ -27,8 +23,8 @@ fields_of_slurm <- function(line) {
   as.list(structure(sub("^[^=]*=", "", fields), names = sub("=.*", "", fields)))
 }
 
-# Lines that one of Slurm's commands prints. Not by system(), in which an interrupt of the user's is
-# lost.
+# The value is what one of Slurm's commands prints, as lines. The command is not run by system(), in
+# which an interrupt of the user's is lost.
 ask_slurm <- function(command, ..., seconds = 10) {
   if (!nzchar(Sys.which(command)[[1L]])) return(character())
   log <- tempfile("clutch-slurm-")
@@ -46,8 +42,8 @@ queued_states <- c("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIA
 running_states <- c("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING",
                     "STAGE_OUT")
 
-# The same of several jobs, by one question: a list with JobState and Reason of each. Of those that
-# Slurm does not name there, each is asked for.
+# Asks about several jobs by one question: a list with JobState and Reason of each. Each job that
+# Slurm does not name there is asked for by itself.
 slurm_jobs <- function(numbers) {
   if (length(numbers) == 1L) return(list(slurm_job(numbers)))
   said <- ask_slurm("squeue", "--noheader", "--states=all", "--format=%i|%T|%r",
@@ -62,88 +58,87 @@ slurm_jobs <- function(numbers) {
 }
 
 # Asks Slurm now and then for the jobs of this plan whose hosts have not come yet.
-look_at_jobs <- function(info) {
-  begin_jobs(info)
-  open <- open_jobs(info)
-  if (!length(open) || clock() < info$ask_at) return(invisible())
-  numbers <- vapply(info$jobs[open], function(job) job$number, "")
+poll_slurm_jobs <- function(info) {
+  note_slurm_jobs(info)
+  open <- open_slurm_jobs(info)
+  if (!length(open) || clock() < info$remote$ask_at) return(invisible())
+  numbers <- vapply(info$remote$jobs[open], function(job) job$number, "")
   told <- slurm_jobs(unname(numbers))
   for (i in seq_along(open)) {
-    job <- info$jobs[[open[[i]]]]
+    job <- info$remote$jobs[[open[[i]]]]
     if (!is.null(told[[i]])) job$fields <- told[[i]]
     if (is.null(job$fields)) job$fields <- list(JobState = "PENDING", Reason = "None")
     if (!is_queued(job) && is.null(job$started)) job$started <- clock()
-    info$jobs[[open[[i]]]] <- job
+    set_job(info, open[[i]], job)
   }
   # Slurm is to be asked seldom by those who wait
-  latest <- max(vapply(info$jobs[open], function(job) job$began, 1))
-  info$ask_at <- clock() + min(15, max(0.3, (clock() - latest) / 10))
+  latest <- max(vapply(info$remote$jobs[open], function(job) job$began, 1))
+  set_remote(info, ask_at = clock() + min(15, max(0.3, (clock() - latest) / 10)))
   invisible()
 }
 
 # While the cluster starts: a job that waits for too long is an error.
-see_to_jobs <- function(info) {
-  if (!is.null(info$launch$job)) return(invisible())
-  look_at_jobs(info)
-  queued <- Filter(is_queued, info$jobs[open_jobs(info)])
+await_slurm_jobs <- function(info) {
+  if (!is.null(info$plan$launch$job)) return(invisible())
+  poll_slurm_jobs(info)
+  queued <- Filter(is_queued, info$remote$jobs[open_slurm_jobs(info)])
   show_waiting(info, queued)
-  limit <- info$launch$wait
+  limit <- info$plan$launch$wait
   late <- Filter(function(job) clock() - job$began > limit, queued)
   if (length(late)) throw_still_queued(info, late[[1L]], limit)
 }
 
-begin_jobs <- function(info) {
-  for (command in info$commands) {
-    key <- key_of_job(command)
-    if (!command$keeps_job || !is.null(info$jobs[[key]])) next
+note_slurm_jobs <- function(info) {
+  for (command in info$remote$commands) {
+    key <- key_of_slurm_job(command)
+    if (!command$keeps_job || !is.null(info$remote$jobs[[key]])) next
     number <- grep("^[0-9]+(;.*)?$", log_lines(command$log), value = TRUE)
     if (!length(number)) next
-    if (is.null(info$jobs)) info$jobs <- list()
-    info$jobs[[key]] <- list(number = sub(";.*", "", number[[1L]]), began = clock())
-    info$ask_at <- 0
+    set_job(info, key, list(number = sub(";.*", "", number[[1L]]), began = clock()))
+    set_remote(info, ask_at = 0)
   }
 }
 
-key_of_job <- function(command) format(command$hosts[[1L]])
+key_of_slurm_job <- function(command) format(command$hosts[[1L]])
 
 # The job on which host `k` is, or is to be; NULL: none is known.
-job_at <- function(info, k) {
-  command <- if (length(info$jobs)) command_of(info, k)
-  if (!is.null(command)) info$jobs[[key_of_job(command)]]
+slurm_job_at <- function(info, k) {
+  command <- if (length(info$remote$jobs)) command_of(info, k)
+  if (!is.null(command)) info$remote$jobs[[key_of_slurm_job(command)]]
 }
 
 # Keys of those whose hosts have not all come.
-open_jobs <- function(info) {
+open_slurm_jobs <- function(info) {
   is_open <- function(command) {
-    any(vapply(info$servers[command$hosts], function(host) is.null(host$report), NA))
+    any(vapply(info$remote$servers[command$hosts], function(host) is.null(host$report), NA))
   }
-  keys <- vapply(Filter(is_open, info$commands), key_of_job, "")
-  keys[keys %in% names(info$jobs)]
+  keys <- vapply(Filter(is_open, info$remote$commands), key_of_slurm_job, "")
+  keys[keys %in% names(info$remote$jobs)]
 }
 
 is_queued <- function(job) isTRUE(job$fields$JobState %in% queued_states)
 
 # Seconds for which they have waited in the queue.
 queued_for <- function(info) {
-  if (!length(info$jobs)) return(0)
-  max(vapply(info$jobs, seconds_queued, 1))
+  if (!length(info$remote$jobs)) return(0)
+  max(vapply(info$remote$jobs, seconds_queued, 1))
 }
 
 seconds_queued <- function(job) (if (is.null(job$started)) clock() else job$started) - job$began
 
 # While the cluster is there: that host `k` has waited for too long, in words, or NULL.
 waits_too_long <- function(info, k) {
-  job <- job_at(info, k)
-  limit <- info$launch$wait
+  job <- slurm_job_at(info, k)
+  limit <- info$plan$launch$wait
   if (is.null(job) || !is_queued(job) || seconds_queued(job) <= limit) return(NULL)
   sprintf("job %s of Slurm still waits after %s", job$number, time_text(limit))
 }
 
 # When it was seen that its job does not wait any more, or NULL.
-job_began <- function(info, k) job_at(info, k)$started
+slurm_job_began <- function(info, k) slurm_job_at(info, k)$started
 
-has_job_ended <- function(info, k) {
-  state <- job_at(info, k)$fields$JobState
+has_slurm_job_ended <- function(info, k) {
+  state <- slurm_job_at(info, k)$fields$JobState
   !is.null(state) && !state %in% c(queued_states, running_states)
 }
 
@@ -152,8 +147,8 @@ throw_still_queued <- function(info, job, limit) {
                 "running")
   text <- sprintf(text, job$number, time_text(limit), job$fields$Reason)
   advice <- sprintf("try: a longer `wait`, or less `%s`, `each` or `time`",
-                    if (is.null(info$launch$least)) "nodes" else "workers")
-  hosts <- info$launch$hosts[seq_along(info$servers)]
+                    if (is.null(info$plan$launch$least)) "hosts" else "nodes")
+  hosts <- info$plan$launch$hosts[seq_along(info$remote$servers)]
   throw("start", paste(text, advice, sep = "\n"), hosts = hosts)
 }
 
@@ -161,8 +156,8 @@ throw_still_queued <- function(info, job, limit) {
 show_waiting <- function(info, queued) {
   if (!interactive()) return(invisible())
   if (!length(queued)) return(end_waiting(info))
-  if (is.null(info$waiting)) info$waiting <- new.env(parent = baseenv())
-  bar <- info$waiting
+  if (is.null(info$remote$waiting)) set_remote(info, waiting = new.env(parent = baseenv()))
+  bar <- info$remote$waiting
   bar$text <- waiting_text(info, queued)
   if (is.null(bar$id)) {
     old <- options(cli.progress_show_after = 0)
@@ -180,21 +175,22 @@ waiting_text <- function(info, queued) {
   reason <- first$fields$Reason
   why <- if (length(reason) && !reason %in% c("None", NA)) sprintf(" (%s)", reason) else ""
   since <- time_text(clock() - first$began)
-  if (is.null(info$launch$least)) {
-    return(sprintf("Job %s of Slurm (%s) waits%s: %s", first$number, info$launch$name, why, since))
+  name <- info$plan$launch$name
+  if (is.null(info$plan$launch$least)) {
+    return(sprintf("Job %s of Slurm (%s) waits%s: %s", first$number, name, why, since))
   }
-  came <- sum(vapply(info$servers, function(host) !is.null(host$report), NA))
-  sprintf("%d of %d hosts are there, %s of Slurm (%s) %s%s: %s", came, length(info$servers),
-          if (length(queued) == 1L) "1 job" else paste(length(queued), "jobs"), info$launch$name,
+  came <- sum(vapply(info$remote$servers, function(host) !is.null(host$report), NA))
+  sprintf("%d of %d hosts are there, %s of Slurm (%s) %s%s: %s", came, length(info$remote$servers),
+          if (length(queued) == 1L) "1 job" else paste(length(queued), "jobs"), name,
           if (length(queued) == 1L) "waits" else "wait", why, since)
 }
 
 end_waiting <- function(info) {
-  bar <- info$waiting
+  bar <- info$remote$waiting
   if (!is.null(bar$id)) {
     tryCatch(cli::cli_progress_done(id = bar$id, .envir = bar), error = function(e) NULL)
   }
-  info$waiting <- NULL
+  set_remote(info, waiting = NULL)
   invisible()
 }
 
@@ -202,7 +198,7 @@ end_waiting <- function(info) {
 
 # list(cause, text): `cause` is "time_limit", "cancelled", "preempted", "host_failed", "memory",
 # "ended" or NULL: it has not, as far as is known. `fields`: as of slurm_job().
-job_end <- function(number, fields) {
+slurm_job_end <- function(number, fields) {
   end <- function(cause, text) list(cause = cause, text = sprintf(text, number))
   if (is.null(fields)) return(NULL)
   state <- sub(" .*", "", fields$JobState)
@@ -232,4 +228,4 @@ job_end <- function(number, fields) {
   )
 }
 
-job_end_text <- function(number, fields) job_end(number, fields)$text
+slurm_job_end_text <- function(number, fields) slurm_job_end(number, fields)$text

@@ -1,5 +1,5 @@
 # Arguments of the socket functions, and their failures. An argument of no use is an error of class
-# "clutch_argument", as those of checks.R. Its text is that of base R's socket functions.
+# "clutch_argument", as those of base-checks.R. Its text is that of base R's socket functions.
 
 invalid <- function(name) throw("argument", sprintf("invalid '%s' argument", name))
 
@@ -32,7 +32,7 @@ check_sockets <- function(x) {
   x
 }
 
-# Of a wait for several sockets: seconds, or -1 for no limit.
+# The value is the limit of a wait for several sockets: seconds, or -1 for no limit.
 check_wait <- function(timeout) {
   if (is.null(timeout)) return(-1)
   if (!is_number(timeout, 0)) {

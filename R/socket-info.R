@@ -59,17 +59,17 @@
 #' @export
 socket_info <- function(socket) {
   if (!inherits(socket, "clutch_light") && !inherits(socket, "connection")) invalid("socket")
-  info <- .Call(ffi_socket_info, socket)
-  info$local <- address(info$local_host, info$local_port)
-  info$peer <- address(info$peer_host, info$peer_port)
+  about <- .Call(ffi_socket_info, socket)
+  about$local <- address(about$local_host, about$local_port)
+  about$peer <- address(about$peer_host, about$peer_port)
   first <- c("local", "peer", "family", "state")
-  info <- info[c(first, setdiff(names(info), c(first, "ours")))]
+  about <- about[c(first, setdiff(names(about), c(first, "ours")))]
   of_stream <- c("peer", "peer_host", "peer_port", "queued_in", "queued_out", "retransmits", "rtt",
                  "bytes_in", "bytes_out", "timeout")
   of_listener <- c("backlog_asked", "backlog_granted", "backlog_used", "accepted", "path")
-  info[if (info$kind == "listener") of_stream else of_listener] <- NULL
-  if (inherits(socket, "clutch_socket")) info$options <- options_of(socket)
-  info
+  about[if (about$kind == "listener") of_stream else of_listener] <- NULL
+  if (inherits(socket, "clutch_socket")) about$options <- options_of(socket)
+  about
 }
 
 options_of <- function(socket) {
@@ -119,19 +119,19 @@ print.clutch_light <- function(x, ...) {
   invisible(x)
 }
 
-# As base R's for connections. serialize() calls it each time.
+# The method does what base R's does for connections. serialize() calls it each time.
 #' @export
 summary.clutch_socket <- function(object, ...) {
   known <- .Call(ffi_connection_summary, object)
   if (is.null(known)) NextMethod() else known
 }
 
-text_of_info <- function(info) {
-  text <- address(info$local_host, info$local_port)
-  if (!is.na(info$peer_host)) {
-    text <- c(text, "->", address(info$peer_host, info$peer_port))
+text_of_info <- function(about) {
+  text <- address(about$local_host, about$local_port)
+  if (!is.na(about$peer_host)) {
+    text <- c(text, "->", address(about$peer_host, about$peer_port))
   }
-  if (!is.na(info$state)) text <- c(text, info$state)
+  if (!is.na(about$state)) text <- c(text, about$state)
   paste(text, collapse = " ")
 }
 
@@ -150,18 +150,18 @@ text_of_info <- function(info) {
 #'   name's address has not been found in time. Of class `clutch_socket_limit`: no descriptor is
 #'   free.
 #'   ```
-#'   tryCatch(service_probe("no.such.name.invalid", 80), clutch_socket_dns = function(e) NA)
+#'   tryCatch(socket_probe("no.such.name.invalid", 80), clutch_socket_dns = function(e) NA)
 #'   ```
 #' @seealso [socket_listen()], [socket_connect()]
 #' @examples
 #' l <- socket_listen(0)
 #' port <- socket_info(l)$local_port
-#' service_probe("localhost", port)
+#' socket_probe("localhost", port)
 #' close(l)
-#' service_probe("localhost", port)
-#' tryCatch(service_probe(ports = 0), clutch_argument = conditionMessage)
+#' socket_probe("localhost", port)
+#' tryCatch(socket_probe(ports = 0), clutch_argument = conditionMessage)
 #' @export
-service_probe <- function(host = "localhost", ports, timeout = 1) {
+socket_probe <- function(host = "localhost", ports, timeout = 1) {
   valid_address(host)
   if (!is.numeric(ports) || anyNA(ports)) invalid("ports")
   if (any(ports < 1 | ports > 65535 | ports != round(ports))) invalid("ports")

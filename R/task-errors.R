@@ -89,8 +89,8 @@ task_package_error <- function(f, cond) {
   error_of("package", text, package = cond$package, node = f$node)
 }
 
-# What may be the cause of an error with this text. `lacks`: packages that the node could not load,
-# and why.
+# The text says what may be the cause of an error with this text. `lacks`: packages that the node
+# could not load, and why.
 failure_hint <- function(text, lacks) {
   hint <- missing_hint(text)
   if (!length(lacks) || !nzchar(hint)) return(hint)

@@ -1,8 +1,8 @@
 # Events of the work of a cluster: what is told when its nodes die, and what compiled code has found
 # out. `t` is the environment of a cluster's tasks.
 
-# `d`: one of ffi_tasks_deaths(), `death`: what was made of it. Of a node in whose place another has
-# been put, who has done that has told.
+# `d`: one of ffi_tasks_deaths(), `death`: what was made of it. Nothing is told of a node in whose
+# place another has been put: that was told then.
 tell_loss <- function(t, d, death) {
   if (is.null(d$info)) return(invisible())
   if (d$over_memory) {
@@ -21,7 +21,7 @@ death_cause <- function(d, death) {
   cause_of_end(d$info, death$how)
 }
 
-# What else was found out by compiled code, perhaps while the session was elsewhere.
+# Hears what else compiled code has found out, perhaps while the session was elsewhere.
 hear_of_notes <- function(t) {
   notes <- .Call(ffi_tasks_notes, t$ptr)
   if (is.null(notes)) return(invisible())

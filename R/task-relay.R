@@ -4,9 +4,9 @@
 # task goes on and somebody in the session waits for it. src/r/node/relay.c collects them in the
 # node.
 
-# What elements have printed and signalled, in order. To establish restarts takes most of the time
-# of a condition, so those that follow each other share theirs, until a handler uses it.
-# `t`: the tasks of their cluster.
+# Relays what elements have printed and signalled, in order. To establish restarts takes most of the
+# time of a condition, so those that follow each other share theirs, until a handler uses it. `t`:
+# the tasks of their cluster.
 relay_log <- function(t, log) {
   remember_warnings(t, log)
   done <- 0L # how many
@@ -45,7 +45,8 @@ relay_log <- function(t, log) {
 simple_warning <- c("simpleWarning", "warning", "condition")
 simple_message <- c("simpleMessage", "message", "condition")
 
-# Those which warning("text") and message("text") make. They are most, and C code relays them.
+# Simple conditions are those which warning("text") and message("text") make. They are most, and C
+# code relays them.
 is_simple <- function(x) {
   (identical(class(x), simple_warning) || identical(class(x), simple_message)) && is.list(x) &&
     identical(names(x), c("message", "call")) && is_text(.subset2(x, 1L))
@@ -62,7 +63,7 @@ relay_messages <- function(log, done, state) {
 
 nothing <- function() NULL
 
-# As withRestarts() makes it, but for its place.
+# The restart is as withRestarts() makes it, but for its place.
 new_restart <- function(name) {
   restart <- list(name = name, exit = NULL, handler = nothing, description = "", interactive = NULL)
   structure(restart, class = "restart")
@@ -85,7 +86,7 @@ remember_warnings <- function(t, log) {
   for (k in which(!duplicated(class))) count(others[[k]], sum(class == class[[k]]))
 }
 
-# A condition. As message() and warning() do it, within restarts.
+# Signals a condition as message() and warning() do it, within restarts.
 relay_one <- function(x) {
   quiet <- inherits(x, "clutch_quiet")
   if (quiet) x <- x[[1L]]
@@ -117,23 +118,13 @@ as_on_node <- function(x) {
 
 show_message <- function(cond) cat(conditionMessage(cond), file = stderr(), sep = "")
 
-# Whether there is something to show.
+# Tells whether there is something to show.
 is_usable <- function(cond) {
   if (is.list(cond) && is_text(.subset2(cond, "message"))) return(TRUE)
   is_text(tryCatch(conditionMessage(cond), error = function(e) NULL))
 }
 
 is_text <- function(x) is.character(x) && length(x) == 1L
-
-# One that was no error on the node is none here: options(warn = 2) of the session held there,
-# unless the element has set it itself, or suppressWarnings() is around the map.
-show_warning <- function(cond) {
-  if (getOption("warn") >= 2) {
-    old <- options(warn = 1)
-    on.exit(options(old))
-  }
-  .Call(ffi_show_warning, conditionMessage(cond), conditionCall(cond))
-}
 
 # Relays what elements have printed and signalled, as far as all before them have ended. The number
 # of those that are done with.
@@ -150,7 +141,7 @@ relay_ready <- function(t, job, shown, to = Inf, bar) {
   ready
 }
 
-# What nodes have sent to be relayed at once.
+# Relays what nodes have sent to be relayed at once.
 relay_queue <- function(t, job, bar = NULL) {
   handler <- .Call(ffi_job_handler, job)
   if (!is.null(handler)) return(hand_over(t, job, handler, bar))
@@ -162,8 +153,8 @@ relay_queue <- function(t, job, bar = NULL) {
   }
 }
 
-# The same up to an element that has failed, and what that one has said, though some before it may
-# not have ended.
+# Relays up to an element that has failed, and what that one has said, though some before it may not
+# have ended.
 relay_failed <- function(t, job, shown, element, bar) {
   if (relay_ready(t, job, shown, element, bar) >= element) return(invisible())
   logs <- .Call(ffi_job_values, job)$logs
@@ -197,5 +188,5 @@ hand_over <- function(t, job, handler, bar) {
   }
 }
 
-# Of all jobs of a cluster.
+# Relays what is queued of all jobs of a cluster.
 relay_unheard <- function(t) for (job in .Call(ffi_tasks_unheard, t$ptr)) relay_queue(t, job)

@@ -16,7 +16,7 @@
 START_LIMIT <- 60 # seconds that a node may take to come
 PAUSES <- c(1, 60) # seconds before it is tried again: the first and the longest
 USUAL <- 5 # seconds that one on a host within reach takes at most
-SETTLE_SLICE <- 0.02 # seconds between two looks at the others while one is waited for
+SETTLE_SLICE <- 0.02 # seconds between two checks of the others while one is waited for
 
 # A new process behind the same handle: whether it is there, or to be expected.
 replace_dead <- function(t, index) {
@@ -47,7 +47,7 @@ replace_now <- function(t, index, replace) {
 
 is_under_way <- function(r) !is.null(r$coming)
 
-# Of a node whose host has ended: whether another host is to come in its place.
+# Tells whether another host is to come for a node whose host has ended.
 may_come_again <- function(t, index) !is.null(t$manager) && t$manager$may_come_again(t, index)
 
 is_local <- function(t, index) is_this_machine(t$info$hosts[[index]])
@@ -57,7 +57,7 @@ settle_replacements <- function(t) if (length(t$replacements)) settle(t, t$repla
 
 # Waits for those of them that are under way, as long as each may take. The other nodes work
 # meanwhile: what they answer is read, they get more, and their limits are in force. If one of them
-# dies, the next turn hears of it. `usual`: how long one on another host may take.
+# dies, the next step hears of it. `usual`: how long one on another host may take.
 settle <- function(t, those, usual = USUAL) {
   is_open <- function(r) may_still_come(t, r, usual)
   while (length(open <- Filter(is_open, those))) {
@@ -118,7 +118,7 @@ see_to_coming <- function(t, r) {
   if (wait_for_coming(coming, 0)) {
     t$replacements[[format(r$index)]] <- NULL
     settle_coming(coming)
-    t$info$port <- coming$acceptor$port
+    set_cluster(t$info, port = coming$acceptor$port)
     put_in_place(t, r$index, coming$handle)
   } else if (clock() >= coming$began + START_LIMIT || coming_has_failed(coming)) {
     e <- coming_failure(t$info, r$index, coming, START_LIMIT)

@@ -1,15 +1,15 @@
-# One turn of the work of a cluster, and what becomes of nodes that die meanwhile.
+# One step of the work of a cluster, and what becomes of nodes that die meanwhile.
 
 # Works for at most so many seconds, or until there is something to do for `job` (NULL: any).
 # `known`: how many of its failures the caller knows. Deaths are seen to here. What there is to do
 # for the caller, by name: see ffi_tasks_step().
-turn <- function(t, job, seconds, known = Inf) {
+task_step <- function(t, job, seconds, known = Inf) {
   if (length(t$replacements)) {
     see_to_replacements(t)
     seconds <- min(seconds, 0.05)
   }
   manager <- t$manager
-  if (!is.null(manager)) seconds <- min(seconds, manager$turn(t))
+  if (!is.null(manager)) seconds <- min(seconds, manager$step(t))
   event <- .Call(ffi_tasks_step, t$ptr, job, seconds, min(known, 2^31 - 1))
   if (event == "unclear") manager$hear_of_ends(t)
   if (event == "deaths") hear_of_deaths(t)
@@ -24,8 +24,8 @@ turn <- function(t, job, seconds, known = Inf) {
   event
 }
 
-# Nodes that have ended since nobody needed them, although somebody was about to. Whether there are
-# some again.
+# Brings back nodes that have ended since nobody needed them, although somebody was about to. Tells
+# whether there are some again.
 bring_back_idle <- function(t) {
   any(vapply(.Call(ffi_tasks_idle_nodes, t$ptr), function(rank) attach_node(t, rank), NA))
 }
@@ -42,7 +42,7 @@ hear_of_deaths <- function(t) {
 ended_for_task <- function(node, i, is_needed = FALSE) {
   t <- .subset2(node, "info")$tasks
   if (is.null(t) || i$state != "stopped") return(NULL)
-  while (turn(t, NULL, 0) == "deaths") NULL
+  while (task_step(t, NULL, 0) == "deaths") NULL
   if (is_needed) settle_needed(t, i$rank) else settle_replacements(t)
   d <- t$ended[[format(i$rank)]]
   if (identical(d$pid, i$pid)) d$how
@@ -76,7 +76,7 @@ remember_death <- function(t, death) {
 }
 MOST_DEATHS_TOLD <- 200L
 
-# What errors say of a death. `info` is the cluster's.
+# The value is what errors say of a death. `info` is the cluster's.
 death_of <- function(d, info) {
   i <- d$info
   end <- if (is.null(d$killed) && !d$over_memory) end_of_host(info, d$index)
@@ -122,8 +122,8 @@ memory_text <- function(d) {
          "this is a node's own size, or what others have left in it")
 }
 
-# What ends each node before it can begin is not mended by one more of them. One that takes too much
-# memory may have what others have left in it; its successor has not.
+# One more node does not help where each ends before it can begin. A node that takes too much memory
+# may have what others have left in it; its successor has not.
 MOST_DEATHS_IN_A_ROW <- 3L
 MOST_TOO_LARGE_IN_A_ROW <- 2L
 

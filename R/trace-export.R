@@ -10,7 +10,7 @@
 #' * a process for each host and in it a thread for each node. Its events are the tasks, with the
 #'   label of their job as name and job, element, attempt, size of the answer, how they ended and
 #'   the lengths of their phases as arguments, and before each task its phase `wire`
-#' * a thread for each node with the phase `relay`, where an answer waits only for itself: from the
+#' * a thread for each node with the phase `answer`, where an answer waits only for itself: from the
 #'   end of the task, or of the answer before it
 #' * a process for the session with an event for each job, and counters of tasks that are queued and
 #'   of tasks that run
@@ -122,9 +122,9 @@ task_events <- function(x) {
   pid <- pid[is_at_node]
   if (!nrow(x)) return(character())
   args <- sprintf(paste0("\"job\": %.0f, \"element\": %.0f, \"attempt\": %.0f, \"bytes\": %.0f, ",
-                         "\"end\": %s, \"queue\": %s, \"wire\": %s, \"run\": %s, \"relay\": %s"),
+                         "\"end\": %s, \"queue\": %s, \"wire\": %s, \"run\": %s, \"answer\": %s"),
                   x$job, x$element, x$attempt, x$bytes, json_text(x$end), json_us(x$queue),
-                  json_us(x$wire), json_us(x$run), json_us(x$relay))
+                  json_us(x$wire), json_us(x$run), json_us(x$answer))
   run <- complete_events(event_name(x), ifelse(x$ok, "task", "task,failed"), pid, x$node, x$began,
                          until_next(x), args)
   few <- sprintf("\"job\": %.0f, \"element\": %.0f", x$job, x$element)
@@ -134,8 +134,8 @@ task_events <- function(x) {
   last <- c(-Inf, x$received[o][-nrow(x)])
   last[!duplicated(x$node[o])] <- -Inf
   before[o] <- pmin(pmax(x$ended[o], last), x$received[o])
-  relay <- complete_events("relay", "relay", pid, x$node + ANSWERS, before, x$received, few)
-  c(run, wire[!is.na(x$wire) & x$wire > 0], relay[!is.na(x$relay) & x$received > before])
+  answer <- complete_events("answer", "answer", pid, x$node + ANSWERS, before, x$received, few)
+  c(run, wire[!is.na(x$wire) & x$wire > 0], answer[!is.na(x$answer) & x$received > before])
 }
 
 # When tasks ended, but not after the next one of their node began: of the quickest tasks both are
@@ -159,15 +159,15 @@ job_events <- function(x) {
   from <- first$queued
   to <- as.vector(tapply(x$received, factor(at, seq_len(nrow(first))), max))
   o <- order(from)
-  lane <- integer(nrow(first))
-  ends <- numeric()
+  row <- integer(nrow(first))
+  row_ends <- numeric()
   for (k in o) {
-    free <- match(TRUE, ends <= from[[k]], nomatch = length(ends) + 1L)
-    ends[[free]] <- to[[k]]
-    lane[[k]] <- free
+    free <- match(TRUE, row_ends <= from[[k]], nomatch = length(row_ends) + 1L)
+    row_ends[[free]] <- to[[k]]
+    row[[k]] <- free
   }
   args <- sprintf("\"job\": %.0f, \"tasks\": %d", first$job, tabulate(at, nrow(first)))
-  complete_events(event_name(first), "job", 1, lane, from, to, args)
+  complete_events(event_name(first), "job", 1, row, from, to, args)
 }
 
 # At most so many points of a counter: more than a screen has.

@@ -1,8 +1,8 @@
-# What limits a cluster, by its trace: where the time of the nodes went.
+# This file finds what limits a cluster, by its trace: where the time of the nodes went.
 #
 # A stretch is a time in which some job was under way. In it a node's time is `run`; `wire`, a task
 # was sent to it and has not begun; `wait`, a task is there and was not sent; `starved`, no task was
-# there; `tail`, it had its last one; `relay`, all tasks have ended, and the session has not all
+# there; `tail`, it had its last one; `answer`, all tasks have ended, and the session has not all
 # answers. Time between stretches is nobody's loss.
 
 #' @rdname cluster_trace
@@ -95,7 +95,7 @@ time_spent <- function(x, n) {
   data.frame(length = s$to - s$from, from = s$from, to = s$to, run = total(x$run),
              starved = total(queued - before), wait = total(sent - queued),
              wire = total(x$began - sent), tail = ifelse(is_open, 0, tail),
-             relay = ifelse(is_open, 0, n * (s$to - last)))
+             answer = ifelse(is_open, 0, n * (s$to - last)))
 }
 
 # Sums of `seconds` by stretch.
@@ -150,7 +150,7 @@ LARGE <- 1e5 # bytes of a task
 # mostly what the node has to do for each, too.
 limit_of_size <- function(x, spent, all) {
   took <- stats::median(x$run)
-  lost <- sum(spent$wire, spent$wait, spent$relay)
+  lost <- sum(spent$wire, spent$wait, spent$answer)
   share <- lost / max(lost + sum(spent$run), 1e-9)
   is_tiny <- took < 1e-5 && nrow(x) >= 1000
   if (!(is_tiny || (took < 1e-3 && share > 0.4)) || mean_bytes(x) >= LARGE) return(NULL)
@@ -161,13 +161,13 @@ limit_of_size <- function(x, spent, all) {
             "Let each task do more: give it a vector of elements in place of one")
 }
 
-# What travels takes the nodes' time. That of serializing an answer counts as `run` of the next task
-# in the same batch, so the bytes in relation to `run` tell, too.
+# Bytes that travel take the nodes' time. The time to serialize an answer counts as `run` of the
+# next task in the same batch, so the bytes in relation to `run` tell, too.
 limit_of_payload <- function(x, spent, all) {
   bytes <- mean_bytes(x)
   if (bytes < LARGE) return(NULL)
   run <- sum(x$run)
-  lost <- sum(spent$wire, spent$wait, spent$relay)
+  lost <- sum(spent$wire, spent$wait, spent$answer)
   share <- lost / max(lost + run, 1e-9)
   is_dense <- bytes * nrow(x) / max(run, 1e-9) > 2.5e8
   if (share < LEAST_SHARE + 0.05 && !is_dense) return(NULL)
@@ -232,7 +232,7 @@ number_text <- function(x, n, share) {
           name, x$element[[k]], duration_text(x$run[[k]]))
 }
 
-# Whether these are tasks that were submitted one by one.
+# Tells whether these are tasks that were submitted one by one.
 is_single <- function(x) {
   elements <- attr(x, "jobs")$elements[match(x$job, attr(x, "jobs")$job)]
   length(elements) > 0L && all(elements == 1)

@@ -6,7 +6,7 @@ memory_in_trace <- function(t, first) {
   data.frame(time = x$time - first, node = x$node, memory = x$memory / 2^20)
 }
 
-# Of each node: its first, largest and last, in MB. NULL: nothing is known.
+# The value has the first, largest and last memory of each node, in MB. NULL: nothing is known.
 memory_of_nodes <- function(memory) {
   if (is.null(memory)) return(NULL)
   by_node <- split(memory$memory, memory$node)

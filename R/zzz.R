@@ -22,7 +22,7 @@ NULL
   }
   listen("log", log_event, log_is_on)
   listen("otel", trace_event, is_tracing)
-  look_for_tracing()
+  detect_tracing()
   setHook(packageEvent("otel", "onLoad"), function(...) the$otel <- otel_unknown)
   adapt_to_others()
 }

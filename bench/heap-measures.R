@@ -9,17 +9,17 @@ suppressPackageStartupMessages({library(parallel); library(clutch)})
 # ---- the measures: file, what stands there, what stands there in the variant ----
 measures <- list(
   "as it is" = NULL,
-  "room: R's own" = c("R/launch-plan.R", "cells <- round(min(650000 + 0.13 * code, 2e7))", "cells <- 350000"),
-  "room: 1,000,000" = c("R/launch-plan.R", "650000 + 0.13 * code", "1000000 + 0.13 * code"),
-  "no early collection" = c("R/default-packages.R", "if (forks) collect_early()", ""),
-  "full collection at the end" = c("R/node-main.R", "if (settles) settle_memory(is_larger)",
+  "room: R's own" = c("R/start-r.R", "cells <- round(min(650000 + 0.13 * code, 2e7))", "cells <- 350000"),
+  "room: 1,000,000" = c("R/start-r.R", "650000 + 0.13 * code", "1000000 + 0.13 * code"),
+  "no early collection" = c("R/start-packages.R", "if (forks) collect_early()", ""),
+  "full collection at the end" = c("R/node-fork-server.R", "if (settles) settle_memory(is_larger)",
                                    "if (settles) settle_memory(TRUE)"),
   "cells not used up" = c("src/r/node/rehearse.c", "use_up_cells(lengths[k], &cells);", "(void)use_up_cells;"),
   "blocks not used up" = c("src/r/node/rehearse.c", "use_up_blocks(size, &left);", "(void)use_up_blocks, (void)left;"),
   "small blocks apart" = c("src/r/node/rehearse.c", "put_blocks_together(size);", "(void)put_blocks_together;"),
   "large blocks given back" = c("src/r/node/rehearse.c", "  keep_large_blocks();", "  (void)keep_large_blocks;"),
   "code not inherited" = c("src/r/node/rehearse.c", "  share_code();", "  (void)share_code;"),
-  "no rehearsal" = c("R/node-main.R", "if (settles) rehearse()", ""))
+  "no warm-up" = c("R/node-fork-server.R", "if (settles) warm_up()", ""))
 
 # ---- one variant: figures of one process, one "name value" a line ----
 job_of <- function(name) {

@@ -52,9 +52,9 @@ bars_png("deadport.png", wide("median"), "milliseconds", "Connecting to 10 ports
 
 raw <- do.call(rbind, lapply(seq_len(rounds), function(r) do.call(rbind, lapply(rotated(c("127.0.0.1", "localhost"), r),
     function(h)
-  data.frame(host = h, rep = r, ms = us(service_probe(h, 20001:21000)) / 1000)))))
+  data.frame(host = h, rep = r, ms = us(socket_probe(h, 20001:21000)) / 1000)))))
 probe <- spread(raw, "host", "ms")
-cat("service_probe() of 1,000 ports, milliseconds\n")
+cat("socket_probe() of 1,000 ports, milliseconds\n")
 show(probe, "probe")
 cat("descriptors left:", descriptors() - before, "\n")
 loopback <- table$how == "clutch socket_connect" & table$host %in% c("127.0.0.1", "::1")

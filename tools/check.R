@@ -28,7 +28,7 @@ known <- list(
     "Registration problems",
     paste(
       "which routine is called is decided at run time in the node's loop; cli's thread is started",
-      "after the fork by cli's own routines, which it has no function for (see R/programs.R)"
+      "after the fork by cli's own routines, which it has no function for (see R/node-programs.R)"
     )
   ),
   c(

@@ -6,7 +6,7 @@
 # that bench/models.R measures (ten minutes to compile), 'deps.sh site' what 'make site' builds with: as far as they can be
 # had. The tests that need what is missing are skipped.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 
 say() { printf 'deps: %s\n' "$*" >&2; }
 # One library for each R, since packages are built for it
@@ -94,7 +94,7 @@ fi
 missing_programs() {
   local pair c
   for pair in sshd:openssh-server ssh:openssh-client ip:iproute2 iptables:iptables nft:nftables tcpdump:tcpdump \
-    slurmctld:slurm-wlm tmux:tmux gdb:gdb script:bsdutils unshare:util-linux ps:procps clang-format:clang-format chromium:chromium ccache:ccache; do
+    slurmctld:slurm-wlm tmux:tmux gdb:gdb script:bsdutils unshare:util-linux ps:procps clang-format:clang-format shellcheck:shellcheck chromium:chromium ccache:ccache; do
     c=${pair%%:*}
     command -v "$c" >/dev/null || [ -x "/usr/sbin/$c" ] || [ -x "/sbin/$c" ] || echo "${pair#*:}"
   done

@@ -2,8 +2,10 @@
 #
 # Checks the R code of the package without running it:
 #   - no file uses a function of a file that uses it in turn, directly or by way of others;
-#   - the code of a node (node-*.R) and adapters (adapt*.R) is used from where it may be;
-#   - a kind of hosts is known to hosts-kinds.R: the rest asks the table of functions;
+#   - a room, which is what a file's name has before the first hyphen, uses only the rooms that the
+#     table of directions allows;
+#   - the fields of a record (a plan, a cluster, its hosts) are written in its own file, and nobody
+#     asks for one that is not listed there;
 #   - a function has at most 60 lines, a file 500, a line 100 columns;
 #   - one statement a line: no `;`;
 #   - a name is defined in one file: the one that R reads later would replace the other's.
@@ -12,14 +14,42 @@
 
 most <- c(columns = 100L, file = 500L, fun = 60L)
 
-# What functions share, see R/state.R
+# What functions share, see R/base-state.R
 environments <- c("the", "the_node")
 
-# The files of kinds of hosts, and of clusters that grow, which only kinds have. hosts-by-name.R
-# calls hosts() as users do.
-kind_files <- c("hosts-ssh", "hosts-slurm", "slurm", "slurm-job", "slurm-ends", "template",
-                "resize", "resize-hosts")
-may_name_kinds <- c("hosts-kinds", "hosts-by-name", kind_files)
+# Which rooms the files of a room may use, besides their own. A room uses only rooms of the rows
+# above it, so no two need each other.
+directions <- "
+base
+machine   base
+code      base
+socket    base
+observer  base socket
+start     base machine
+plan      base machine code
+node      base machine code start observer
+event     base plan
+launch    base machine observer start plan event
+share     base launch
+hosts     base start plan event launch
+ssh       base start plan launch hosts
+template  base start hosts
+task      base code plan event launch
+slurm     base start plan event launch hosts task
+cluster   base machine code start plan event launch share hosts ssh task
+map       base code event task cluster
+parallel  base machine plan launch task cluster
+trace     base machine task cluster
+view      base socket observer plan event launch hosts task cluster trace
+profile   base code plan launch task cluster parallel view
+adapt     base machine code socket start plan event launch task cluster map parallel view
+zzz       base start event launch task parallel adapt
+"
+
+# Files that list the fields of records, and write them, by what a record is called where it is
+# used: a variable, a field of another, a function that returns one.
+record_files <- c(plan = "plan-new", info = "plan-cluster", info_of = "plan-cluster",
+                  remote = "plan-remote")
 
 # ---- reading ----
 
@@ -37,7 +67,9 @@ read_file <- function(path) {
       columns = problems_at(path, which(nchar(lines) > most[["columns"]]), "more than 100 columns"),
       file = if (length(lines) > most[["file"]]) sprintf("%s: %d lines", path, length(lines)),
       fun = long_functions(path, data),
-      statements = problems_at(path, joined_lines(data), "more than one statement")
+      statements = problems_at(path, joined_lines(data), "more than one statement"),
+      records = record_problems(path, code),
+      fields = field_problems(path, code)
     )
   )
 }
@@ -77,6 +109,69 @@ long_functions <- function(path, data) {
   if (any(bad)) sprintf("%s:%d: a function of %d lines", path, funs$line1[bad], length[bad])
 }
 
+# ---- fields of records ----
+
+record_problems <- function(path, code) {
+  if (sub("\\.R$", "", basename(path)) %in% record_files) return(NULL)
+  targets <- unlist(lapply(code, written_targets), recursive = FALSE)
+  bad <- Filter(is_field_of_record, targets)
+  if (length(bad)) {
+    text <- vapply(bad, function(e) deparse(e)[[1L]], "")
+    own <- paste0(unique(record_files), ".R", collapse = ", ")
+    sprintf("%s: writes %s, which is for %s", path, text, own)
+  }
+}
+
+# Fields that a file asks for and no record of that kind has.
+field_problems <- function(path, code) {
+  asked <- unique(unlist(lapply(code, asked_fields)))
+  if (length(asked)) sprintf("%s: asks for %s, which is no field of this record", path, asked)
+}
+
+asked_fields <- function(e) {
+  if (!is.call(e)) return(NULL)
+  record <- if (identical(e[[1L]], quote(`$`))) last_name(e[[2L]]) else ""
+  is_unknown <- record %in% names(record_fields) &&
+    !as.character(e[[3L]]) %in% record_fields[[record]]
+  deeper <- lapply(as.list(e), function(part) if (!missing(part)) asked_fields(part))
+  c(if (is_unknown) deparse(e)[[1L]], unlist(deeper))
+}
+
+# The names in a list `fields` that a file makes.
+listed_fields <- function(e) {
+  if (!is.call(e)) return(NULL)
+  is_list <- is_assignment(e) && identical(e[[2L]], quote(fields)) && is.call(e[[3L]]) &&
+    identical(e[[3L]][[1L]], quote(list))
+  if (is_list) return(setdiff(names(e[[3L]]), ""))
+  unlist(lapply(as.list(e), function(part) if (!missing(part)) listed_fields(part)))
+}
+
+# What is assigned to in an expression, at any depth.
+written_targets <- function(e) {
+  if (!is.call(e)) return(NULL)
+  is_write <- is.name(e[[1L]]) && as.character(e[[1L]]) %in% c("<-", "<<-", "=")
+  deeper <- lapply(as.list(e), function(part) if (!missing(part)) written_targets(part))
+  c(if (is_write) list(e[[2L]]), unlist(deeper, recursive = FALSE))
+}
+
+# Whether it is info$a, t$info$a[[1L]], info_of(cl)$a: not t$info, which is a field of `t`.
+is_field_of_record <- function(e) {
+  while (is.call(e)) {
+    by <- as.character(e[[1L]])[[1L]]
+    if (by %in% c("$", "[[") && last_name(e[[2L]]) %in% names(record_files)) return(TRUE)
+    if (length(e) < 2L) return(FALSE)
+    e <- e[[2L]]
+  }
+  FALSE
+}
+
+# "info" of info, t$info, and "info_of" of info_of(cl).
+last_name <- function(e) {
+  if (is.name(e)) return(as.character(e))
+  if (!is.call(e)) return("")
+  if (identical(e[[1L]], quote(`$`))) as.character(e[[3L]]) else as.character(e[[1L]])[[1L]]
+}
+
 # ---- which file uses which ----
 
 # A data frame with columns from, to, name: file `from` uses `name` of file `to`.
@@ -102,14 +197,33 @@ circle_edges <- function(edges) {
   }
 }
 
-# Edges in no circle that lead from the session's code to a node's, to an adapter, or to a kind of
-# hosts.
-forbidden_edges <- function(edges) {
-  to_node <- startsWith(edges$to, "node-") & !startsWith(edges$from, "node-")
-  may <- startsWith(edges$from, "adapt") | edges$from == "zzz"
-  to_adapter <- startsWith(edges$to, "adapt") & !may
-  to_kind <- edges$to %in% kind_files & !edges$from %in% may_name_kinds
-  edges[to_node | to_adapter | to_kind, , drop = FALSE]
+# The table as a list: for each room those that it may use.
+read_directions <- function(text) {
+  rows <- strsplit(strsplit(trimws(text), "\n", fixed = TRUE)[[1L]], " +")
+  structure(lapply(rows, `[`, -1L), names = vapply(rows, `[[`, "", 1L))
+}
+
+# What is wrong with the table itself.
+table_problems <- function(allowed, rooms) {
+  above <- function(i) setdiff(allowed[[i]], names(allowed)[seq_len(i - 1L)])
+  upwards <- lapply(seq_along(allowed), above)
+  bad <- lengths(upwards) > 0L
+  lacks <- setdiff(rooms, names(allowed))
+  c(
+    sprintf("directions: the row of %s names %s, which is not above it", names(allowed)[bad],
+            vapply(upwards[bad], paste, "", collapse = " ")),
+    sprintf("directions: room %s has no row", lacks)
+  )
+}
+
+room_of <- function(name) sub("-.*", "", name)
+
+# Edges that lead to a room that is not allowed.
+forbidden_edges <- function(edges, allowed) {
+  from <- room_of(edges$from)
+  to <- room_of(edges$to)
+  is_allowed <- from == to | mapply(function(a, b) b %in% unlist(allowed[a]), from, to)
+  edges[!is_allowed, , drop = FALSE]
 }
 
 # Names that more than one file defines.
@@ -129,6 +243,10 @@ edge_text <- function(edges) {
 
 # ---- the report ----
 
+record_fields <- lapply(record_files, function(name) {
+  path <- sprintf("R/%s.R", name)
+  if (file.exists(path)) unlist(lapply(parse(path, encoding = "UTF-8"), listed_fields))
+})
 files <- lapply(sort(Sys.glob("R/*.R")), read_file)
 names(files) <- vapply(files, function(f) f$name, "")
 edges <- find_edges(files)
@@ -138,10 +256,12 @@ for (name in names(files)) {
 }
 
 circle <- circle_edges(edges)
+allowed <- read_directions(directions)
 results <- unlist(lapply(files, function(f) f$problems), recursive = FALSE)
 results <- c(results, list(
   circle = if (nrow(circle)) c("in circles, or between them:", paste(" ", edge_text(circle))),
-  direction = if (nrow(bad <- forbidden_edges(edges))) edge_text(bad),
+  table = table_problems(allowed, unique(room_of(names(files)))),
+  direction = if (nrow(bad <- forbidden_edges(edges, allowed))) edge_text(bad),
   twice = defined_twice(files)
 ))
 # a file without lines of one kind has the value NULL there, which unlist() keeps

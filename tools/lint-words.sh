@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Looks for names that the project has replaced: ARCHITECTURE.md says which words it uses, each with
-# one meaning. The report of measurements keeps what it said at its time.
-# Prints where the old names are. The last line is "N passed, N failed".
+# one meaning. The report of measurements keeps what it said at its time. And for comments of R code
+# that begin as fragments do.
+# Prints where they are. The last line is "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -29,6 +30,24 @@ shells?                 handle            src/r src/core
 owners?                 scope             src/r/session src/core/node src/core/sched
 units?                  batch             src/core/sched src/r/tasks
 loaded                  stealable         src/core
+(?<!cluster_)is_stopped cluster_is_stopped R man tests/testthat vignettes README.md NEWS.md
+(?<!ffi_)service_probe  socket_probe
+shared_info             share_info
+(?<!_)launcher(?=\()     hosts_command     R man tests/testthat vignettes README.md NEWS.md
+clutch_launch(?!_)      clutch_hosts      R man tests/testthat vignettes
+slurm\(workers          slurm(nodes
+(?<!server_)rehears(e[ds]?|als?|ing) warm_up R tests/testthat
+keepers?                cleanup           R inst tests/testthat
+lanes?                  row               R
+look_(at|for)[a-z_]*    poll_or_check     R
+(look|looks)(?=\s*(<-|=)) poll_or_check  R
+([a-z]+_)?turn(?=\()    step              R
+turn_for_[a-z]+         step_for          R
+(is|cluster|nodes|jobs|tasks|events|session|hosts)_seen observed R
+(?<!_)job_(of|at|began|end|end_text)(?=\() slurm_job R
+relays?                 proxy             R/node-host.R R/node-warm-up.R R/slurm-ends.R R/start-watcher.R tests/testthat/test-hosts.R
+(?<!\.)relay            answer            R/trace-export.R R/trace-limits.R R/trace-read.R
+masters?                session           doc inst README.md ARCHITECTURE.md CONTRIBUTING.md NEWS.md
 '
 # The same, but capitals count
 exact='
@@ -39,7 +58,7 @@ HS_ANSWER               RESPONSE          src tests/c
 
 all="src R tests inst man vignettes bench lab doc $(ls ./*.md)"
 passed=0 failed=0
-look() { # options of grep, the list
+search() { # options of grep, the list
   local word now where found
   while read -r word now where; do
     [ -n "$word" ] || continue
@@ -54,7 +73,22 @@ look() { # options of grep, the list
     fi
   done <<<"$2"
 }
-look -i "$words"
-look '' "$exact"
+search -i "$words"
+search '' "$exact"
+# A comment of R code stands alone. A paragraph that begins with one of these words is mostly no
+# sentence, and a sentence that does is read twice.
+fragments=$(awk '
+  FNR == 1 { before = "" }
+  /^ *# *(Of|Those|Who|As|What|Whether|The same)[ ,:]/ && before !~ /^ *#[^'"'"']/ {
+    print "  " FILENAME ":" FNR ": " $0
+  }
+  { before = $0 }' R/*.R)
+if [ -n "$fragments" ]; then
+  echo "FAIL comments that begin with Of, Those, Who, As, What, Whether or The same:"
+  echo "$fragments"
+  failed=$((failed + 1))
+else
+  passed=$((passed + 1))
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What can be said of the sources without running them.
 #   lint.sh RESULT-FILE
-# RESULT-FILE gets "passed failed skipped". What is missing here (clang-format, lintr, spelling, roxygen2) is
+# RESULT-FILE gets "passed failed skipped". What is missing here (clang-format, shellcheck, lintr, spelling, roxygen2) is
 # skipped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -41,6 +41,7 @@ lintr_said() {
 
 part layers tools/lint-layers.sh "${CLUTCH_BUILD:-.build}/pkg/src"
 part words tools/lint-words.sh
+part shell tools/lint-shell.sh
 part format tools/format.sh --check
 part R "${RSCRIPT:-Rscript}" tools/lint-r.R
 part site "${RSCRIPT:-Rscript}" tools/lint-site.R

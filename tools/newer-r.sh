@@ -122,7 +122,7 @@ failed=
 for s in $suites; do
   use_suite "$s"
   # each suite compiles in a copy of its own
-  rm -rf "$CLUTCH_TREE/$s"
+  rm -rf "${CLUTCH_TREE:?}/$s"
   mkdir "$CLUTCH_TREE/$s"
   tar -cf - --exclude=./.git --exclude=./.build --exclude=./tests/c/build --exclude='*.o' --exclude='*.so' . |
     tar -xf - -C "$CLUTCH_TREE/$s"

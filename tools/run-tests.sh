@@ -5,7 +5,7 @@
 # CLUTCH_TEST_SECONDS: the suite is ended when no test file, test or expectation has begun or ended for
 # that long (a hang is a failure like others). There is no limit on its whole time.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 result=$1
 filter=${2:-}
 seconds=${CLUTCH_TEST_SECONDS:-300}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sums what the steps of 'make test' found. A step without a result did not get that far: it failed.
 # With --line: only the sum, as the plain line that CI reads.
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 passed=0 failed=0 skipped=0
 results=.build${CLUTCH_PORTABLE:+/portable}/results
 steps="lint test-c test-fuzz test-tools test-r check"; [ -z "${CLUTCH_PORTABLE:-}" ] || steps="test-c test-r"

@@ -5,7 +5,7 @@
 # VERBOSE=1 shows what failed. A suite that is not run keeps the counts that it had.
 # SUITE_SECONDS=3600: a script that takes longer is ended. Other packages' tests can wait for ever.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 result=$1
 shift
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/clutch-adapters.XXXXXX") || exit 1

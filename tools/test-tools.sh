@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests of tools/: what ends a command that makes no progress, and what an interrupted install leaves.
+# Tests of tools/: what ends a command that makes no progress, what an interrupted install leaves, and
+# what lint refuses.
 #   test-tools.sh [RESULT-FILE]
 # RESULT-FILE gets "passed failed skipped".
 set -uo pipefail
@@ -62,6 +63,31 @@ if [ -d /proc/self ]; then
 else
   skipped=$((skipped + 4))
 fi
+
+# ---- lint-r.R: which room of R files uses which ----
+lint_r() { (cd "$tmp/rooms" && "${RSCRIPT:-Rscript}" "$here/tools/lint-r.R" 2>&1); }
+refuses() { # TEXT
+  local said
+  ! said=$(lint_r) && grep -qF "$1" <<<"$said"
+}
+here=$PWD
+mkdir -p "$tmp/rooms/R"
+echo 'low <- function() 1' >"$tmp/rooms/R/base-low.R"
+echo 'high <- function() low()' >"$tmp/rooms/R/map-high.R"
+passes() { lint_r >/dev/null; }
+check "a room may use one below it" passes
+echo 'sum <- function() high()' >"$tmp/rooms/R/task-sum.R"
+check "a room that uses one above it is refused" refuses "R/task-sum.R uses high() of R/map-high.R"
+rm "$tmp/rooms/R/task-sum.R"
+echo 'other <- function() 1' >"$tmp/rooms/R/attic-other.R"
+check "a room that is not in the table is refused" refuses "room attic has no row"
+rm "$tmp/rooms/R/attic-other.R"
+echo 'change <- function(t) t$info$hosts[[1L]] <- "a"' >"$tmp/rooms/R/task-change.R"
+check "a field of a cluster is written in its own file only" refuses "R/task-change.R: writes t\$info\$hosts[[1L]]"
+rm "$tmp/rooms/R/task-change.R"
+echo 'new <- function() fields <- list(hosts = NULL)' >"$tmp/rooms/R/plan-cluster.R"
+echo 'ask <- function(t) length(t$info$host)' >"$tmp/rooms/R/task-ask.R"
+check "a field that a cluster does not have is refused" refuses "R/task-ask.R: asks for t\$info\$host,"
 
 echo "$passed $failed $skipped" >"$result"
 echo "$passed passed, $failed failed, $skipped skipped"

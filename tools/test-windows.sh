@@ -4,7 +4,7 @@
 # With --if-possible, for CI: where the two are not there and cannot be installed, that is said, and no failure.
 # T, ARGS and RESULT as in tests/c/win/Makefile.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 
 export RESULT="${RESULT:-}"
 # given relative to here

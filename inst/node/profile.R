@@ -1,4 +1,4 @@
-# The site profile of a node that attaches R's own packages later, see R/default-packages.R. R runs
+# The site profile of a node that attaches R's own packages later, see R/start-packages.R. R runs
 # it without any package, and with R_DEFAULT_PACKAGES=NULL.
 local({
   was <- Sys.getenv("CLUTCH_PROFILE", NA)

@@ -45,7 +45,7 @@ int64_t clu_os_most_mappings(void) {
 }
 
 #if defined(CLU_HAVE_PROC)
-/* R/cgroup.R knows more kinds of mounts, and takes 3 ms: too long for what each node asks.
+/* R/machine-cgroup.R knows more kinds of mounts, and takes 3 ms: too long for what each node asks.
  *
  * The least number in such a file of this folder and of those around it, up to `top`. */
 static int64_t least_limit(char *folder, size_t top, const char *name, int64_t least) {

@@ -1,5 +1,5 @@
-/* Vectors of R as the elements of JSON arrays: text with commas between them. See R/json.R, which
- * decides what is written in which way, and escapes strings. */
+/* Vectors of R as the elements of JSON arrays: text with commas between them. See R/base-json.R,
+ * which decides what is written in which way, and escapes strings. */
 #include "r/r-api.h"
 
 #include <limits.h>

@@ -180,7 +180,7 @@ test_that("a cluster that is given is used, and not ended", {
   p <- ClutchParam(cl)
   pids <- unlist(bplapply(1:2, function(i) Sys.getpid(), BPPARAM = p))
   expect_setequal(pids, cluster_status(cl)$pid)
-  expect_false(is_stopped(cl))
+  expect_false(cluster_is_stopped(cl))
   stop_cluster(cl)
   own <- ClutchParam(NULL)
   BiocParallel::bpfallback(own) <- FALSE

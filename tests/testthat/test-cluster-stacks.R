@@ -363,7 +363,7 @@ test_that("64 nodes report in a moment, and several ask at a time", {
 
 test_that("functions that look at clusters may be the first that a session calls", {
   looks <- c("cluster_stacks()", "cluster_status()", "cluster_trace()", "cluster_hosts()",
-             "shared_info()", "cluster_free()", "is_stopped()")
+             "share_info()", "cluster_free()", "cluster_is_stopped()")
   for (look in looks) {
     s <- start_script(c(sprintf("invisible(try(%s, silent = TRUE))", look), "cat('looked\\n')"))
     expect_true(said(s, "^looked$"), info = look)

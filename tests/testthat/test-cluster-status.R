@@ -1,27 +1,27 @@
-# What the session knows of its clusters: is_stopped(), cluster_free().
+# What the session knows of its clusters: cluster_is_stopped(), cluster_free().
 
 test_that("a cluster is stopped when nothing can be done with it any more", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
-  expect_false(is_stopped(cl))
-  expect_false(is_stopped(cl[1]))
+  expect_false(cluster_is_stopped(cl))
+  expect_false(cluster_is_stopped(cl[1]))
   tools::pskill(cluster_status(cl)$pid, tools::SIGKILL)
   expect_true(eventually(all(startsWith(cluster_status(cl)$state, "dead"))))
-  expect_false(is_stopped(cl)) # the next task replaces them
+  expect_false(cluster_is_stopped(cl)) # the next task replaces them
   expect_identical(collect(cluster_submit(cl, 1)), 1)
-  expect_true(is_stopped(cl[integer()]))
+  expect_true(cluster_is_stopped(cl[integer()]))
   saved <- tempfile()
   on.exit(unlink(saved), add = TRUE)
   saveRDS(cl, saved)
-  expect_true(is_stopped(readRDS(saved)))
+  expect_true(cluster_is_stopped(readRDS(saved)))
   expect_identical(cluster_free(readRDS(saved)), 0L)
-  expect_true(cluster_map(cl, 1, function(i, its) clutch::is_stopped(its), its = cl)[[1]])
+  expect_true(cluster_map(cl, 1, function(i, its) clutch::cluster_is_stopped(its), its = cl)[[1]])
   stop_cluster(cl)
   on.exit(unlink(saved))
-  expect_true(is_stopped(cl))
+  expect_true(cluster_is_stopped(cl))
   expect_identical(cluster_free(cl), 0L)
   for (bad in list(1, "cl", list())) {
-    expect_error(is_stopped(bad), class = "clutch_argument")
+    expect_error(cluster_is_stopped(bad), class = "clutch_argument")
     expect_error(cluster_free(bad), class = "clutch_argument")
   }
 })
@@ -30,8 +30,8 @@ test_that("a forked child cannot use the cluster", {
   skip_on_os("windows")
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
-  expect_true(parallel::mccollect(parallel::mcparallel(is_stopped(cl)))[[1]])
-  expect_false(is_stopped(cl))
+  expect_true(parallel::mccollect(parallel::mcparallel(cluster_is_stopped(cl)))[[1]])
+  expect_false(cluster_is_stopped(cl))
 })
 
 test_that("free nodes are those without a task or call", {

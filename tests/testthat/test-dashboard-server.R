@@ -19,7 +19,7 @@ ask <- function(d, path = "/", token = d$token, host = d$host, headers = NULL, m
   socket_write(con, charToRaw(paste(lines, collapse = "\r\n")))
   got <- raw()
   repeat {
-    clutch:::dashboard_turn(d, 0.002)
+    clutch:::dashboard_step(d, 0.002)
     # it need not read what it has refused
     some <- tryCatch(socket_read(con, 1e6), clutch_socket_reset = function(e) NULL)
     if (is.null(some)) break
@@ -231,14 +231,14 @@ test_that("many connections that say nothing stop nobody", {
   d <- dashboard()
   on.exit(clutch:::close_dashboard(d))
   silent <- lapply(1:200, function(k) socket_connect("127.0.0.1", d$port, slot = FALSE))
-  for (k in 1:20) clutch:::dashboard_turn(d, 0.01)
+  for (k in 1:20) clutch:::dashboard_step(d, 0.01)
   expect_identical(status(d), 200L)
   for (con in silent) close(con)
   # and the answered ones are not kept
   before <- open_fds()
   for (k in 1:20) event(d)
   expect_true(eventually({
-    clutch:::dashboard_turn(d, 0.01)
+    clutch:::dashboard_step(d, 0.01)
     open_fds() <= before
   }))
 })

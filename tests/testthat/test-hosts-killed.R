@@ -15,7 +15,7 @@ test_that("the next start there removes the folder that is left, and none that i
   there <- file.path(hosts$folder, "alpha", "tmp")
   dir.create(file.path(there, kept[[1L]]))
   file.symlink(file.path(hosts$folder, "alpha"), file.path(there, kept[[2L]]))
-  # of the first: its relay, fork server and node, which have its folder's lock
+  # of the first: its proxy, fork server and node, which have its folder's lock
   lock <- file.path(there, own, "clutch-in-use")
   lock <- lock[file.exists(lock)]
   expect_length(lock, 1L)

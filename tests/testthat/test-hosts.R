@@ -68,7 +68,7 @@ test_that("limits of time, and deaths: as on this host", {
 
 test_that("a host that is lost in a map: its elements are done elsewhere", {
   needs_hosts()
-  # a relay that was killed looks like a connection that was cut
+  # a proxy that was killed looks like a connection that was cut
   old <- options(clutch.reconnect = 2)
   on.exit(options(old))
   cl <- make_cluster(on_hosts())
@@ -86,18 +86,18 @@ test_that("a host that is lost in a map: its elements are done elsewhere", {
          recursive = TRUE) # what a killed fork server has left
 })
 
-# The relay is the parent of the fork server, and so the first of all R processes there.
-relay_on <- function(name) {
+# The proxy is the parent of the fork server, and so the first of all R processes there.
+proxy_on <- function(name) {
   there <- grep("/exec/R ", processes_on(hosts_there, name), value = TRUE)
   min(as.integer(sub("^ *([0-9]+).*", "\\1", there)))
 }
 
-test_that("a relay that is killed: its host is lost at once, and comes again", {
+test_that("a proxy that is killed: its host is lost at once, and comes again", {
   needs_hosts()
   cl <- make_cluster(on_hosts()) # a cut would be waited for, for 300 s
   on.exit(stop_cluster(cl))
   on_host(hosts_there, "beta", sprintf("(sleep 1; kill -9 %d) > /dev/null 2>&1 &",
-                                       relay_on("beta")))
+                                       proxy_on("beta")))
   r <- cluster_map_chr(cl, 1:80, function(i) {
     Sys.sleep(0.1)
     Sys.info()[["nodename"]]
@@ -107,7 +107,7 @@ test_that("a relay that is killed: its host is lost at once, and comes again", {
   expect_identical(cluster_hosts(cl)$state, c("up", "up"))
   # a call that is waiting then
   on_host(hosts_there, "alpha", sprintf("(sleep 1; kill -9 %d) > /dev/null 2>&1 &",
-                                        relay_on("alpha")))
+                                        proxy_on("alpha")))
   took <- system.time(e <- node_died(parallel::clusterCall(cl, Sys.sleep, 60)))
   expect_s3_class(e, "clutch_node_died")
   expect_lt(took[["elapsed"]], 30)
@@ -117,12 +117,12 @@ test_that("a relay that is killed: its host is lost at once, and comes again", {
   expect_hosts_empty(hosts_there)
 })
 
-# Has the relay of host "alpha" stand still, `after` seconds from now.
+# Has the proxy of host "alpha" stand still, `after` seconds from now.
 stand_still <- function(after, seconds) {
-  relay <- relay_on("alpha")
+  proxy <- proxy_on("alpha")
   on_host(hosts_there, "alpha", sprintf(
     "(sleep %g; kill -STOP %d; sleep %g; kill -CONT %d) > /dev/null 2>&1 &",
-    after, relay, seconds, relay
+    after, proxy, seconds, proxy
   ))
 }
 
@@ -156,12 +156,12 @@ test_that("a connection that stands still ends no node whose interrupt or answer
   expect_length(setdiff(pids(cl), node_pids), 1L)
 })
 
-# Process ids on host "alpha": of the relay, of the fork server, which is its child, and of nodes.
+# Process ids on host "alpha": of the proxy, of the fork server, which is its child, and of nodes.
 family_there <- function() {
   x <- utils::read.table(text = on_host(hosts_there, "alpha", "ps -e -o pid= -o ppid="))
-  relay <- relay_on("alpha")
-  server <- x[x[[2L]] == relay, 1L]
-  list(relay = relay, server = server, nodes = x[x[[2L]] %in% server, 1L])
+  proxy <- proxy_on("alpha")
+  server <- x[x[[2L]] == proxy, 1L]
+  list(proxy = proxy, server = server, nodes = x[x[[2L]] %in% server, 1L])
 }
 
 test_that("whoever is killed there, the last one to end removes the temporary folders", {
@@ -174,16 +174,16 @@ test_that("whoever is killed there, the last one to end removes the temporary fo
       send("-STOP", p$server)
       send("-KILL", p$nodes)
     },
-    "relay" = function(p) send("-KILL", p$relay),
+    "proxy" = function(p) send("-KILL", p$proxy),
     "fork server" = function(p) send("-KILL", p$server),
-    # in this order: a fork server whose relay was killed first may have killed the nodes
-    "both" = function(p) send("-KILL", c(p$server, p$relay))
+    # in this order: a fork server whose proxy was killed first may have killed the nodes
+    "both" = function(p) send("-KILL", c(p$server, p$proxy))
   )
   for (what in names(deeds)) for (strategy in c("fork_server", "spawn")) {
     cl <- make_cluster(on_hosts("alpha"), strategy)
     cluster_map(cl, 1:2, function(i) tempfile()) # a node has its own folder then
     p <- family_there()
-    expect_identical(lengths(p), c(relay = 1L, server = 1L, nodes = 2L))
+    expect_identical(lengths(p), c(proxy = 1L, server = 1L, nodes = 2L))
     expect_gt(length(files_on(hosts_there, "alpha")), 0L)
     deeds[[what]](p)
     stop_cluster(cl)

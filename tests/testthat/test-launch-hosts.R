@@ -27,21 +27,21 @@ test_that("hosts by ssh", {
 
 test_that("hosts by Slurm, in an allocation and outside", {
   outside_of_slurm()
-  expect_snapshot(plan(slurm(nodes = 4, each = 32, time = "2h", partition = "long",
+  expect_snapshot(plan(slurm(hosts = 4, each = 32, time = "2h", partition = "long",
                              folder = "/shared")))
   Sys.setenv(SLURM_JOB_ID = "17", SLURM_JOB_NUM_NODES = "2", SLURM_JOB_CPUS_PER_NODE = "8(x2)")
   expect_snapshot(plan(slurm()))
-  expect_snapshot(plan(slurm(nodes = 1, each = 2, modules = "R")))
+  expect_snapshot(plan(slurm(hosts = 1, each = 2, modules = "R")))
   Sys.setenv(SLURM_JOB_CPUS_PER_NODE = "8,4(x2)")
   expect_identical(slurm()$each, c(4L, 4L))
-  expect_snapshot(plan(slurm(nodes = 1, each = 2, submit = TRUE, folder = "/shared")))
-  expect_error(slurm(nodes = 3), "has 2 hosts, and `nodes` is 3", class = "clutch_argument")
+  expect_snapshot(plan(slurm(hosts = 1, each = 2, submit = TRUE, folder = "/shared")))
+  expect_error(slurm(hosts = 3), "has 2 hosts, and `hosts` is 3", class = "clutch_argument")
 })
 
 test_that("hosts by a command of the user's", {
-  expect_snapshot(plan(launcher("qsub -N {name} -pe smp {each} {script}", hosts = 2, each = 8,
-                                folder = "/shared")))
-  expect_snapshot(plan(launcher("docker exec -i box{host} {command}", secret = "stdin")))
+  expect_snapshot(plan(hosts_command("qsub -N {name} -pe smp {each} {script}", hosts = 2, each = 8,
+                                     folder = "/shared")))
+  expect_snapshot(plan(hosts_command("docker exec -i box{host} {command}", secret = "stdin")))
 })
 
 test_that("what is put into a template stays as it is", {
@@ -56,7 +56,7 @@ test_that("what is put into a template stays as it is", {
 })
 
 test_that("the command of one host is that among all", {
-  x <- list(hosts(c("a", "b", "c"), port = 3), launcher("run {host} {command}", hosts = 3))
+  x <- list(hosts(c("a", "b", "c"), port = 3), hosts_command("run {host} {command}", hosts = 3))
   for (x in x) {
     all <- clutch:::launches_of(x, TRUE)
     for (k in 1:3) expect_identical(clutch:::launches_of(x, TRUE, of = k), all[k])
@@ -84,7 +84,7 @@ test_that("what a shell is given is what R gets", {
   feed <- sprintf("{ cat %s; until [ -e %s ]; do sleep 0.1; done; }", input, has_read)
   says <- function(x, shell) {
     unlink(has_read)
-    writeLines(c(clutch:::WATCHED_START, settings), input)
+    writeLines(c(clutch:::watched_start(), settings), input)
     launch <- clutch:::launches_of(x, TRUE)[[1L]]
     line <- launch$argv[[length(launch$argv)]]
     system(paste(feed, "|", shell, "-c", shQuote(line)), intern = TRUE)
@@ -93,7 +93,7 @@ test_that("what a shell is given is what R gets", {
     expect_identical(says(hosts("a", rscript = program, env = env), shell), given, info = shell)
     with_setup <- hosts("a", rscript = program, setup = "export A=\"it's $((1 + 1))\"")
     expect_identical(says(with_setup, shell)[2L], "it's 2", info = shell)
-    template <- launcher("{command}", rscript = program, env = env, secret = "stdin")
+    template <- hosts_command("{command}", rscript = program, env = env, secret = "stdin")
     expect_identical(says(template, shell), given, info = shell)
   }
   # a line that fails is the end
@@ -138,23 +138,24 @@ test_that("arguments of no use are errors that name the argument", {
   bad(hosts("a", modules = "x; rm"), "`modules`")
   bad(hosts("a", rscript = "~/R"), "`rscript`")
   bad(hosts("a", tunnel = "yes"), "`tunnel`")
-  bad(slurm(), "needs `nodes` outside")
-  bad(slurm(nodes = 1, submit = FALSE), "in no allocation")
-  bad(slurm(nodes = 1, submit = "yes"), "`submit`")
-  bad(slurm(nodes = 1, wait = "long"), "`wait`")
-  bad(slurm(nodes = 1, wait = NULL), "`wait`")
-  bad(slurm(nodes = 1, name = NULL), "`name`")
-  bad(slurm(nodes = 1e10), "`nodes`")
-  bad(slurm(nodes = 1, partition = "a b"), "`partition`")
-  bad(slurm(nodes = 1, folder = "here"), "`folder`")
-  bad(launcher(), "`template` is missing")
-  bad(launcher("qsub x"), "`template`")
-  bad(launcher(NULL), "`template`")
-  bad(launcher("{command}", hosts = 0), "`hosts`")
-  bad(launcher("{command}", hosts = NULL), "`hosts`")
-  bad(launcher("{command}", wait = NULL), "`wait`")
-  bad(launcher("{command}", name = NULL), "`name`")
-  bad(launcher("{command}", secret = "argv"), "`secret`")
+  bad(slurm(), "needs `hosts` outside")
+  bad(slurm(hosts = 1, submit = FALSE), "in no allocation")
+  bad(slurm(hosts = 1, submit = "yes"), "`submit`")
+  bad(slurm(hosts = 1, wait = "long"), "`wait`")
+  bad(slurm(hosts = 1, wait = NULL), "`wait`")
+  bad(slurm(hosts = 1, name = NULL), "`name`")
+  bad(slurm(hosts = 1e10), "`hosts`")
+  bad(slurm(nodes = 4, each = 32), "a number that stays is `hosts`")
+  bad(slurm(hosts = 1, partition = "a b"), "`partition`")
+  bad(slurm(hosts = 1, folder = "here"), "`folder`")
+  bad(hosts_command(), "`template` is missing")
+  bad(hosts_command("qsub x"), "`template`")
+  bad(hosts_command(NULL), "`template`")
+  bad(hosts_command("{command}", hosts = 0), "`hosts`")
+  bad(hosts_command("{command}", hosts = NULL), "`hosts`")
+  bad(hosts_command("{command}", wait = NULL), "`wait`")
+  bad(hosts_command("{command}", name = NULL), "`name`")
+  bad(hosts_command("{command}", secret = "argv"), "`secret`")
   bad(launch_plan(hosts("a"), "parallel"), "strategy \"parallel\" is not for nodes of hosts\\(\\)")
   bad(launch_plan(hosts("a"), rshcmd = "rsh"), "arguments of hosts\\(\\)")
 })

@@ -358,7 +358,7 @@ test_that("the function and its constants travel once a node, not with each elem
   job <- clutch:::job_new(t, pick, 1:500, list(b = big), list(),
                           clutch:::task_options(list(seed = FALSE)))
   clutch:::job_start(t, job)
-  while (clutch:::turn(t, job, 1) != "done") NULL
+  while (clutch:::task_step(t, job, 1) != "done") NULL
   s <- .Call(clutch:::ffi_job_state, job)
   expect_identical(s$left, 0)
   expect_lt(s$bytes_out, 3 * 8e6) # twice it, and the rest

@@ -67,7 +67,7 @@ test_that("every function takes NULL", {
     expect_identical(collect(cluster_submit(NULL, 1 + 1)), 2)
     expect_identical(collect(cluster_submit_call(NULL, sum, list(1, 2))), 3)
     expect_identical(cluster_free(NULL), available_cores())
-    expect_false(is_stopped(NULL))
+    expect_false(cluster_is_stopped(NULL))
     cluster_setup(NULL, b <- 10)
     a <- 1
     cluster_export(NULL, "a")
@@ -296,7 +296,7 @@ test_that("a forked child has a cluster of its own, of which nothing is left", {
       list(seen = seen, map = map, task = collect(cluster_submit(NULL, Sys.getpid())),
            made = cluster_map_int(made, 1, function(i) Sys.getpid()), parallels = parallels,
            parents = class(tryCatch(cluster_map(cl, 1, identity), error = identity)),
-           is_stopped = is_stopped(cl), server = server_pid(clutch:::the$own$cl),
+           cluster_is_stopped = cluster_is_stopped(cl), server = server_pid(clutch:::the$own$cl),
            held = .Call(clutch:::ffi_budget_held))
     }
     children <- parallel::mclapply(1:2, use, mc.cores = 2)
@@ -304,7 +304,7 @@ test_that("a forked child has a cluster of its own, of which nothing is left", {
       expect_identical(x$seen, 0L)
       expect_false(any(mine %in% c(x$map, x$task, x$made, x$parallels)))
       expect_true("clutch_forked" %in% x$parents)
-      expect_true(x$is_stopped)
+      expect_true(x$cluster_is_stopped)
       expect_identical(x$held, 0L)
       for (p in c(x$map, x$task, x$made, x$parallels, x$server)) expect_true(eventually(!alive(p)))
     }

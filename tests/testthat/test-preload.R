@@ -351,7 +351,7 @@ test_that("a large vector stays shared when it is used, and when garbage is coll
   expect_identical(on_nodes(cl[2], quote(v[1])), list(1))
 })
 
-test_that("shared_info() tells what a node still has in common with what was preloaded", {
+test_that("share_info() tells what a node still has in common with what was preloaded", {
   linux_only()
   needs("proc")
   skip_if_not(file.exists("/proc/self/smaps_rollup"))
@@ -363,7 +363,7 @@ test_that("shared_info() tells what a node still has in common with what was pre
   server <- own_server_pid(cl)
   # servers of other tests may still be ending
   rows <- function() {
-    now <- shared_info()
+    now <- share_info()
     now[now$what == "preload" & vapply(now$pids, `[[`, 1L, 1L) == server, ]
   }
   common <- function() {

@@ -27,8 +27,8 @@ test_that("no process of a cluster has the secret as text, and nodes have no key
   copy <- tempfile("settings-")
   on.exit(unlink(c(folder, copy), recursive = TRUE))
   s <- start_script(c(
-    sprintf("x <- launcher('cp %s/cluster-*/settings-1 %s && {command}', folder = '%s')", folder,
-            copy, folder),
+    sprintf("x <- hosts_command('cp %s/cluster-*/settings-1 %s && {command}', folder = '%s')",
+            folder, copy, folder),
     "cl <- make_cluster(x)",
     "cat('node=', parallel::clusterCall(cl, Sys.getpid)[[1L]], '\\n', sep = '')",
     "cat('ready\\n')", "marked <- paste(rep('a text', 9), collapse = '+')", "Sys.sleep(100)"
@@ -37,7 +37,7 @@ test_that("no process of a cluster has the secret as text, and nodes have no key
   known <- secrets_in(copy)
   all <- processes_of(s)
   is_r <- vapply(all, function(p) readLines(file.path("/proc", p, "comm")) == "R", NA)
-  expect_gte(sum(is_r), 5L) # session, its fork server, link process, relay, fork server, node
+  expect_gte(sum(is_r), 5L) # session, its fork server, link process, proxy, fork server, node
   # the text is found where there is one
   expect_gt(times_in_memory(s$pid, paste(rep("a text", 9), collapse = "+")), 0L)
   for (p in all[is_r]) {

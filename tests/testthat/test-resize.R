@@ -2,24 +2,24 @@
 
 test_that("the bounds are two numbers", {
   plan <- function(...) capture.output(print(launch_plan(slurm(...))))
-  expect_match(plan(workers = 2:4, time = "1h")[[1L]],
+  expect_match(plan(nodes = 2:4, time = "1h")[[1L]],
                "2 to 4 hosts by Slurm, a job each, as there is work; nodes: 2 to 4, 1 on each")
-  lines <- plan(workers = c(10, 200), each = 8)
+  lines <- plan(nodes = c(10, 200), each = 8)
   expect_match(lines[[1L]], "2 to 25 hosts .* nodes: 16 to 200, 8 on each")
   expect_length(grep("sbatch .*--nodes=1 .*--cpus-per-task=8", lines), 1L)
   expect_match(lines, "<folder>/settings-1", all = FALSE)
   refused <- function(text, ...) {
     expect_error(slurm(...), text, class = "clutch_argument")
   }
-  refused("a number that stays is `nodes`", workers = 5)
+  refused("a number that stays is `hosts`", nodes = 5)
   for (bad in list(10:5, 0:3, c(1, 3, 9), c(1.5, 3), c(NA, 3), "10:200", c(-1, 4), integer())) {
-    refused("the least and the most nodes", workers = bad)
+    refused("the least and the most nodes", nodes = bad)
   }
-  refused("no number of hosts with 8 nodes each has 9 to 15 nodes", workers = 9:15, each = 8)
-  refused("either `nodes` or `workers`", workers = 1:3, nodes = 2)
-  refused("`submit = FALSE` is for an allocation", workers = 1:3, submit = FALSE)
-  refused("`idle` has to be a number of seconds", workers = 1:3, idle = -1)
-  expect_error(launch_plan(slurm(workers = 2:4), min_hosts = 1), "a number of hosts that stays",
+  refused("no number of hosts with 8 nodes each has 9 to 15 nodes", nodes = 9:15, each = 8)
+  refused("either `hosts`, a number that stays, or `nodes`", nodes = 1:3, hosts = 2)
+  refused("`submit = FALSE` is for an allocation", nodes = 1:3, submit = FALSE)
+  refused("`idle` has to be a number of seconds", nodes = 1:3, idle = -1)
+  expect_error(launch_plan(slurm(nodes = 2:4), min_hosts = 1), "a number of hosts that stays",
                class = "clutch_argument")
 })
 
@@ -60,7 +60,7 @@ job_here <- function(seconds = 0) {
 
 test_that("it starts with the least, grows while tasks wait, and shrinks to the least", {
   needs_slurm()
-  cl <- make_cluster(grows(workers = 1:3, idle = 6, name = "grow"))
+  cl <- make_cluster(grows(nodes = 1:3, idle = 6, name = "grow"))
   on.exit(stop_cluster(cl))
   expect_identical(length(cl), 1L)
   expect_identical(sub("^[0-9]+ ", "", jobs_of_slurm()), "grow RUNNING")
@@ -98,7 +98,7 @@ test_that("it starts with the least, grows while tasks wait, and shrinks to the 
   expect_true(eventually(length(jobs_of_slurm()) > 1L, 30))
   cancel(tasks)
   stop_cluster(cl)
-  expect_true(is_stopped(cl))
+  expect_true(cluster_is_stopped(cl))
   expect_error(cluster_map(cl, 1:3, identity), class = "clutch_stopped")
   expect_nothing_left()
 })
@@ -106,7 +106,7 @@ test_that("it starts with the least, grows while tasks wait, and shrinks to the 
 test_that("what waits in the queue ends with the cluster, after Ctrl-C, and when it is garbage", {
   needs_slurm()
   # 16 processors: one host has 8 of them, and of those that are asked for only one more can come
-  cl <- make_cluster(grows(workers = c(6, 60), each = 6, idle = 60))
+  cl <- make_cluster(grows(nodes = c(6, 60), each = 6, idle = 60))
   asked_for <- "for k in $(seq 600); do squeue -h -t PENDING | grep -q . && break; sleep 0.1; done"
   later(0, paste0(asked_for, "; sleep 2; kill -INT %d"), Sys.getpid())
   expect_identical(tryCatch(cluster_map(cl, 1:100, function(i) Sys.sleep(2), .chunk = 1),
@@ -118,7 +118,7 @@ test_that("what waits in the queue ends with the cluster, after Ctrl-C, and when
   expect_identical(cluster_map_dbl(cl, 1:10, function(i) i), as.numeric(1:10))
   stop_cluster(cl)
   expect_nothing_left()
-  cl <- make_cluster(grows(workers = c(6, 60), each = 6, idle = 60))
+  cl <- make_cluster(grows(nodes = c(6, 60), each = 6, idle = 60))
   task <- cluster_submit(cl, Sys.sleep(600))
   tasks <- lapply(1:20, function(i) cluster_submit_call(cl, Sys.sleep, list(600)))
   expect_asked_for(task)
@@ -134,7 +134,7 @@ test_that("what waits in the queue ends with the cluster, after Ctrl-C, and when
 
 test_that("those that wait in the queue are cancelled when nobody needs them", {
   needs_slurm()
-  cl <- make_cluster(grows(workers = c(6, 60), each = 6, idle = 2))
+  cl <- make_cluster(grows(nodes = c(6, 60), each = 6, idle = 2))
   on.exit(stop_cluster(cl))
   cluster_map(cl, 1:40, function(i) Sys.sleep(1), .chunk = 1)
   # this session does something else
@@ -146,7 +146,7 @@ test_that("those that wait in the queue are cancelled when nobody needs them", {
 test_that("nothing stays when the session is killed while the cluster grows", {
   needs_slurm()
   s <- start_script(c(
-    sprintf("cl <- make_cluster(slurm(workers = c(6, 60), each = 6, folder = '%s'))",
+    sprintf("cl <- make_cluster(slurm(nodes = c(6, 60), each = 6, folder = '%s'))",
             shared_folder()),
     "cat('ready\\n')",
     "cluster_map(cl, 1:100, function(i) Sys.sleep(2), .chunk = 1)"
@@ -160,9 +160,9 @@ test_that("nothing stays when the session is killed while the cluster grows", {
 
 test_that("hosts that end come again, also the first, and that start is no retry", {
   needs_slurm()
-  cl <- make_cluster(grows(workers = 1:2, idle = 60))
+  cl <- make_cluster(grows(nodes = 1:2, idle = 60))
   on.exit(stop_cluster(cl))
-  first <- cl[[1]]$info$jobs[[1]]$number
+  first <- cl[[1]]$info$remote$jobs[[1]]$number
   begun <- file.path(slurm_there$folder, "begun")
   later(0, "for k in $(seq 600); do [ -e %s ] && break; sleep 0.1; done; scancel %s", begun, first)
   r <- cluster_map(cl, 1:3, function(i, f, first, begun) {
@@ -194,7 +194,7 @@ test_that("hosts that do not come: a warning, and the work goes on where it can"
   room <- file.path(slurm_there$folder, "room")
   file.create(room)
   fails <- sprintf("[ -e %s ] || { echo no room >&2; exit 3; }", room)
-  cl <- make_cluster(grows(workers = 1:2, idle = 60, setup = fails))
+  cl <- make_cluster(grows(nodes = 1:2, idle = 60, setup = fails))
   on.exit(stop_cluster(cl))
   unlink(room)
   expect_warning(

@@ -12,7 +12,7 @@ raw_job <- function(t, fun, elements, chunk = 1) {
 }
 job_is_done <- function(t, job, seconds = 30) {
   eventually({
-    clutch:::turn(t, job, 0)
+    clutch:::task_step(t, job, 0)
     .Call(clutch:::ffi_job_state, job)$left == 0
   }, seconds)
 }

@@ -157,9 +157,9 @@ test_that("a small part of what came does not keep the whole", {
   needs("proc")
   shares()
   gc()
-  before <- shared_info()$id
+  before <- share_info()$id
   largest <- function() {
-    now <- shared_info()
+    now <- share_info()
     here <- vapply(now$pids, function(p) Sys.getpid() %in% p, NA)
     max(now$bytes[here & !now$id %in% before])
   }
@@ -391,16 +391,16 @@ test_that("vectors are found whatever was written before them", {
                      list(list(TRUE, list(before, x))))
 })
 
-test_that("shared_info() tells blocks, bytes and processes", {
+test_that("share_info() tells blocks, bytes and processes", {
   needs("proc")
   shares()
   gc()
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl))
-  before <- shared_info()
+  before <- share_info()
   x <- share(runif(1e5))
   parallel::clusterCall(cl, assign, "kept", x, envir = globalenv())
-  now <- shared_info()
+  now <- share_info()
   new <- now[!now$id %in% before$id, ]
   expect_identical(nrow(new), 1L)
   expect_gte(new$bytes, 8e5)
@@ -408,14 +408,14 @@ test_that("shared_info() tells blocks, bytes and processes", {
   # what nodes alone have mapped
   y <- runif(2e5)
   cluster_export(cl[2L], "y", environment())
-  now <- shared_info()
+  now <- share_info()
   new <- now[!now$id %in% c(before$id, new$id), ]
   expect_identical(nrow(new), 1L)
   expect_gte(new$bytes, 1.6e6)
   expect_identical(new$pids[[1L]], pids(cl)[[2L]])
   expect_identical(unique(now$what), "vectors")
   stop_cluster(cl)
-  expect_false(any(new$id %in% shared_info()$id))
+  expect_false(any(new$id %in% share_info()$id))
 })
 
 test_that("memory is given back: dropped values, stopped nodes, ended clusters", {

@@ -16,7 +16,7 @@ run_into_time_limit <- function() {
                "folder = '%s')")
   start_script(c(
     sprintf(paste0("cl <- make_cluster(", job, ")"), slurm_there$folder),
-    "job <- paste0('JobId=', cl[[1]]$info$jobs[[1]]$number)",
+    "job <- paste0('JobId=', cl[[1]]$info$remote$jobs[[1]]$number)",
     "end <- format(Sys.time() + 1, 'EndTime=%Y-%m-%dT%H:%M:%S')",
     "system2('scontrol', c('update', job, end))",
     "e <- tryCatch(cluster_map(cl, 1:2, function(i) Sys.sleep(100)), error = identity)",
@@ -41,7 +41,7 @@ expect_nothing_runs <- function() {
 test_that("in an allocation: one step by srun, with nodes on all hosts, which leaves nothing", {
   needs_slurm()
   job <- in_allocation("-N2", "--ntasks-per-node=1", "-c4")
-  cl <- make_cluster(slurm(nodes = 2, each = 2))
+  cl <- make_cluster(slurm(hosts = 2, each = 2))
   expect_identical(sort(where(cl)), rep(c("n1", "n2"), each = 2))
   expect_identical(cluster_status(cl)$host, where(cl))
   expect_identical(steps_of(job), paste0(job, ".0 clutch"))
@@ -68,7 +68,7 @@ test_that("the secret is on no command line and in no environment", {
   cl <- make_cluster(slurm(each = 1))
   on.exit(stop_cluster(cl), add = TRUE, after = FALSE)
   expect_identical(length(cl), 2L)
-  link <- cl[[1]]$info$link
+  link <- cl[[1]]$info$remote$link
   known <- secrets_of(link)
   key <- strsplit(known[["own"]], "\n")[[1L]][[2L]]
   files <- Sys.glob(c("/proc/[0-9]*/cmdline", "/proc/[0-9]*/environ"))
@@ -119,8 +119,8 @@ test_that("outside: a job by sbatch, whose secret is in a file for this user, wh
   shared <- shared_folder()
   old <- Sys.umask("022")
   on.exit(Sys.umask(old))
-  cl <- make_cluster(slurm(nodes = 2, each = 2, time = "10min", name = "my-fit", folder = shared))
-  job <- cl[[1]]$info$jobs[[1]]$number
+  cl <- make_cluster(slurm(hosts = 2, each = 2, time = "10min", name = "my-fit", folder = shared))
+  job <- cl[[1]]$info$remote$jobs[[1]]$number
   expect_identical(sort(where(cl)), rep(c("n1", "n2"), each = 2))
   expect_identical(jobs_of_slurm(), paste(job, "my-fit RUNNING"))
   expect_identical(clutch:::slurm_job(job)$TimeLimit, "00:10:00")
@@ -137,7 +137,7 @@ test_that("outside: a job by sbatch, whose secret is in a file for this user, wh
 test_that("a job that waits is cancelled when it waits too long, by Ctrl-C, with the session", {
   needs_slurm()
   shared <- shared_folder()
-  held <- function(...) slurm(nodes = 1, options = "--hold", folder = shared, ...)
+  held <- function(...) slurm(hosts = 1, options = "--hold", folder = shared, ...)
   no_job <- function() !length(jobs_of_slurm()) && !length(list.files(shared))
   e <- tryCatch(make_cluster(held(wait = 1)), clutch_start = identity)
   expect_match(conditionMessage(e), "still waits after 1 s \\(JobHeldUser\\); it was cancelled")
@@ -147,7 +147,7 @@ test_that("a job that waits is cancelled when it waits too long, by Ctrl-C, with
   expect_true(eventually(no_job()))
   s <- start_script(c(
     "cat('ready\\n')",
-    sprintf("cl <- make_cluster(slurm(nodes = 1, options = '--hold', folder = '%s'))", shared)
+    sprintf("cl <- make_cluster(slurm(hosts = 1, options = '--hold', folder = '%s'))", shared)
   ))
   expect_true(eventually(length(jobs_of_slurm()) == 1L, 60))
   file <- list.files(shared, "^settings$", full.names = TRUE, recursive = TRUE)
@@ -161,7 +161,7 @@ test_that("time in the queue does not count for setup_timeout", {
   needs_slurm()
   shared <- shared_folder()
   later(4, "scontrol release $(squeue -h -n waits -o %%i)")
-  job <- slurm(nodes = 1, options = "--hold", folder = shared, name = "waits")
+  job <- slurm(hosts = 1, options = "--hold", folder = shared, name = "waits")
   began <- proc.time()[[3L]]
   cl <- make_cluster(job, setup_timeout = 30)
   expect_gt(proc.time()[[3L]] - began, 3)
@@ -174,7 +174,7 @@ test_that("a job that fails: what it printed, and why it has ended", {
   needs_slurm()
   shared <- shared_folder()
   fails <- function(...) {
-    e <- tryCatch(make_cluster(slurm(nodes = 2, folder = shared, ...), setup_timeout = 60),
+    e <- tryCatch(make_cluster(slurm(hosts = 2, folder = shared, ...), setup_timeout = 60),
                   clutch_start = identity)
     expect_s3_class(e, "clutch_start")
     expect_nothing_runs()
@@ -204,10 +204,10 @@ test_that("what srun says of a process that was killed is not the last word", {
     host_has_ended = function(server) TRUE,
     name_of_host = function(info, k) "n1"
   ), parent = asNamespace("clutch"))
-  expect_identical(ask(new.env(), 1L, TRUE)$cause, "cancelled")
+  expect_identical(ask(list(remote = clutch:::new_remote()), 1L, TRUE)$cause, "cancelled")
   asked <- 0L
   said <- said[1L] # it is, where nothing else comes
-  expect_identical(ask(new.env(), 1L, TRUE)$cause, "ended")
+  expect_identical(ask(list(remote = clutch:::new_remote()), 1L, TRUE)$cause, "ended")
 })
 
 test_that("an allocation or a step that is cancelled: the errors of its tasks say so", {
@@ -256,7 +256,7 @@ test_that("preemption of a job", {
   needs_slurm()
   shared <- shared_folder()
   for (options in c("--no-requeue", "--requeue")) {
-    cl <- make_cluster(slurm(nodes = 2, each = 2, options = options, folder = shared))
+    cl <- make_cluster(slurm(hosts = 2, each = 2, options = options, folder = shared))
     urgent <- "sbatch -p high -N2 -n2 --ntasks-per-node=1 -c7 --output=/dev/null --wrap 'sleep 1'"
     e <- ended_in_map(cl, urgent)
     expect_s3_class(e, "clutch_task_died")
@@ -279,12 +279,12 @@ test_that("the time limit of a job", {
   expect_true(ends(time_limit))
 })
 
-test_that("launcher(): a step, a job, and what takes its command into the background", {
+test_that("hosts_command(): a step, a job, and what takes its command into the background", {
   needs_slurm()
   shared <- shared_folder()
   job <- in_allocation("-N2", "--ntasks-per-node=1", "-c4")
   step <- "srun --overlap -N1 -n1 -c{each} -w n{host} --job-name={name} {command}"
-  cl <- make_cluster(launcher(step, hosts = 2, each = 2, secret = "stdin"))
+  cl <- make_cluster(hosts_command(step, hosts = 2, each = 2, secret = "stdin"))
   expect_identical(where(cl), rep(c("n1", "n2"), each = 2))
   expect_length(steps_of(job), 2L)
   stop_cluster(cl)
@@ -292,7 +292,7 @@ test_that("launcher(): a step, a job, and what takes its command into the backgr
   expect_true(eventually(!length(steps_of(job))))
   submit <- "sbatch --parsable -N1 -c{each} --job-name={name} --output=/dev/null {script}"
   submitted <- function(template = submit, ...) {
-    launcher(template, cancel = "scancel {job}", name = "by-hand", folder = shared, ...)
+    hosts_command(template, cancel = "scancel {job}", name = "by-hand", folder = shared, ...)
   }
   cl <- make_cluster(submitted(hosts = 2))
   own <- grep("by-hand", jobs_of_slurm(), value = TRUE)
@@ -309,13 +309,13 @@ test_that("launcher(): a step, a job, and what takes its command into the backgr
   expect_true(eventually(!length(list.files(shared)) && !any(grepl("by-hand", jobs_of_slurm()))))
 })
 
-test_that("launcher(): commands in the background of this machine", {
+test_that("hosts_command(): commands in the background of this machine", {
   linux_only()
   folder <- tempfile("launcher-")
   dir.create(folder)
   on.exit(unlink(folder, recursive = TRUE))
   for (template in c("{command} &", "nohup {command} > /dev/null 2>&1 &", "{command}")) {
-    cl <- make_cluster(launcher(template, each = 2, folder = folder))
+    cl <- make_cluster(hosts_command(template, each = 2, folder = folder))
     expect_identical(cluster_map_dbl(cl, 1:10, function(i) i), as.numeric(1:10))
     expect_identical(list.files(folder, "^settings", recursive = TRUE), character())
     p <- pids(cl)
@@ -323,18 +323,18 @@ test_that("launcher(): commands in the background of this machine", {
     expect_true(eventually(!any(alive(p))))
     expect_identical(list.files(folder), character())
   }
-  e <- tryCatch(make_cluster(launcher("echo no room; exit 4; {command}", folder = folder)),
+  e <- tryCatch(make_cluster(hosts_command("echo no room; exit 4; {command}", folder = folder)),
                 clutch_start = identity)
   expect_match(conditionMessage(e), "it ended with exit status 4; it printed last:\n  no room")
   expect_identical(list.files(folder), character())
 })
 
-test_that("launcher(): its folder goes with a killed session, and with a cluster that is garbage", {
+test_that("hosts_command(): its folder goes with a killed session, and with a garbage cluster", {
   linux_only()
   folder <- tempfile("launcher-")
   dir.create(folder)
   on.exit(unlink(folder, recursive = TRUE))
-  launch <- sprintf("launcher('{script} &', folder = '%s')", folder)
+  launch <- sprintf("hosts_command('{script} &', folder = '%s')", folder)
   is_empty <- function() !length(list.files(folder))
   s <- start_script(c(sprintf("cl <- make_cluster(%s)", launch), "cat('ready\\n')",
                       "Sys.sleep(600)"))
@@ -352,7 +352,7 @@ test_that("launcher(): its folder goes with a killed session, and with a cluster
   expect_true(ends(s))
 })
 
-test_that("launcher(): its folder goes also while somebody makes files in it", {
+test_that("hosts_command(): its folder goes also while somebody makes files in it", {
   linux_only()
   folder <- tempfile("launcher-")
   dir.create(folder)
@@ -363,7 +363,7 @@ test_that("launcher(): its folder goes also while somebody makes files in it", {
     for (i in 1:3) system(paste("bash -c", shQuote(script), i, "> /dev/null 2>&1 &"))
     eventually(length(list.files(folder, recursive = TRUE)) > 100L)
   }
-  launch <- sprintf("launcher('{script} &', folder = '%s')", folder)
+  launch <- sprintf("hosts_command('{script} &', folder = '%s')", folder)
   s <- start_script(c(sprintf("cl <- make_cluster(%s)", launch), "cat('ready\\n')",
                       "Sys.sleep(600)"))
   expect_true(said(s, "^ready", 60))
@@ -371,15 +371,15 @@ test_that("launcher(): its folder goes also while somebody makes files in it", {
   tools::pskill(s$pid, 9L)
   expect_true(ends(s))
   expect_true(eventually(!length(list.files(folder))))
-  cl <- make_cluster(launcher("{script} &", folder = folder))
+  cl <- make_cluster(hosts_command("{script} &", folder = folder))
   info <- cl[[1L]]$info
   # who keeps it does not end in time
-  keeper <- info$keeper
-  info$keeper <- NULL
+  cleanup <- info$remote$cleanup
+  clutch:::set_remote(info, cleanup = NULL)
   expect_true(start_writers())
   stop_cluster(cl)
   expect_true(eventually(!length(list.files(folder))))
-  .Call(clutch:::ffi_nodes_stop, keeper, 0, 2)
+  .Call(clutch:::ffi_nodes_stop, cleanup, 0, 2)
 })
 
 test_that("what a task has printed is waited for, which may come after how it has ended", {
@@ -387,7 +387,7 @@ test_that("what a task has printed is waited for, which may come after how it ha
   writeLines(c("0: a", "srun: error: n2: task 1: Exited with exit code 3"), log)
   later(0.7, "echo ' 1: no room' >> %s", shQuote(log))
   command <- list(handle = .Call(clutch:::ffi_psock_node, 0L), log = log, hosts = 1:2)
-  info <- list(kind = clutch:::slurm_kind(), commands = list(command))
+  info <- list(plan = list(kind = clutch:::slurm_kind()), remote = list(commands = list(command)))
   clutch:::let_end(info, 2L)
   expect_identical(clutch:::printed_by_task(readLines(log), 1), "no room")
   unlink(log)

@@ -59,15 +59,15 @@ test_that("services are found, and dead ports are no trouble", {
   expect_nothing_left({
     l <- socket_listen(0, host = "127.0.0.1")
     dead <- replicate(5, dead_port())
-    p <- service_probe("localhost", c(dead, port_of(l)))
+    p <- socket_probe("localhost", c(dead, port_of(l)))
     expect_identical(names(p), as.character(c(dead, port_of(l))))
     expect_true(p[[6L]])
     expect_false(any(p[1:5]))
-    expect_identical(sum(service_probe("127.0.0.1", setdiff(20001:21000, port_of(l)))) < 100, TRUE)
-    expect_length(service_probe("127.0.0.1", integer()), 0L)
+    expect_identical(sum(socket_probe("127.0.0.1", setdiff(20001:21000, port_of(l)))) < 100, TRUE)
+    expect_length(socket_probe("127.0.0.1", integer()), 0L)
     if (has_ipv6()) {
       six <- socket_listen(0, host = "::1")
-      expect_true(service_probe("localhost", port_of(six))[[1L]])
+      expect_true(socket_probe("localhost", port_of(six))[[1L]])
       close(six)
     }
     close(l)

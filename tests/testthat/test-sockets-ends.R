@@ -175,7 +175,7 @@ test_that("a name without an address", {
     e <- caught(socket_connect(name, 80))
     expect_s3_class(e, "clutch_socket_dns")
     expect_match(conditionMessage(e), name)
-    expect_s3_class(caught(service_probe(name, 80)), "clutch_socket_dns")
+    expect_s3_class(caught(socket_probe(name, 80)), "clutch_socket_dns")
     expect_s3_class(caught(socket_listen(0, host = name)), "clutch_socket_dns")
   })
 })

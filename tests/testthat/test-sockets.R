@@ -387,7 +387,7 @@ test_that("arguments are checked", {
     expect_error(socket_listen(port), "invalid 'port' argument", class = "clutch_argument")
     expect_error(socket_connect(port = port), "invalid 'port' argument", class = "clutch_argument")
     if (length(port) == 1L) {
-      expect_error(service_probe(ports = port), "invalid 'ports'", class = "clutch_argument")
+      expect_error(socket_probe(ports = port), "invalid 'ports'", class = "clutch_argument")
     }
   }
   expect_error(socket_connect(port = 0), "invalid 'port'")

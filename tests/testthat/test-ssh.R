@@ -28,7 +28,7 @@ own_sshd <- function() {
     written <- function() {
       if (file.exists(f("pid"))) as.integer(readLines(f("pid"), warn = FALSE)) else integer()
     }
-    if (eventually(length(written()) == 1L && service_probe("127.0.0.1", port)[[1L]], 5)) {
+    if (eventually(length(written()) == 1L && socket_probe("127.0.0.1", port)[[1L]], 5)) {
       pid <- written()
       break
     }

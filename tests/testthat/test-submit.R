@@ -368,6 +368,29 @@ test_that("the quick way is taken where nothing is out of the ordinary, and only
   expect_null(.Call(clutch:::ffi_submit, two[2L], function() 1, 1, NULL))
 })
 
+test_that("the quick way is not taken where a field that it looks at is not there", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl))
+  collect(cluster_submit(cl, 1))
+  info <- cl[[1L]]$info
+  t <- info$tasks
+  without <- function(field) list2env(mget(setdiff(names(t), field), envir = t), new.env())
+  submit <- function(t) {
+    clutch:::set_cluster(info, tasks = t)
+    .Call(clutch:::ffi_submit, cl, function() 1, 1, NULL)
+  }
+  value <- function(task, t) {
+    task$scheduler <- t
+    .Call(clutch:::ffi_task_value, task)
+  }
+  for (field in c("deaths", "deaths_in_a_row", "replacements", "has_attached")) {
+    expect_null(submit(without(field)), info = field)
+  }
+  task <- submit(t)
+  for (field in c("replacements", "resize")) expect_null(value(task, without(field)), info = field)
+  expect_identical(value(task, t), list(value = 1))
+})
+
 test_that("tasks of a dead node are seen to in the quick way, too", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))

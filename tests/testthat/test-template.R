@@ -10,7 +10,7 @@ expect_ended <- function(secret, template, how) {
   folder <- tempfile("folder-")
   on.exit(unlink(c(pid_file, profile, folder), recursive = TRUE))
   s <- start_script(c(
-    sprintf("x <- launcher('%s', each = 2, secret = '%s', folder = '%s',", template, secret,
+    sprintf("x <- hosts_command('%s', each = 2, secret = '%s', folder = '%s',", template, secret,
             folder),
     sprintf("              env = c(R_PROFILE_USER = '%s'))", profile),
     sprintf("try(make_cluster(x, setup_timeout = %d))", if (how == "kill") 300L else 5L)
@@ -39,7 +39,7 @@ test_that("nodes are started in both ways, and leave nothing", {
   on.exit(unlink(folder, recursive = TRUE))
   for (template in c("{command}", "nohup sh {script} > /dev/null 2>&1 &")) {
     secret <- if (grepl("&", template, fixed = TRUE)) "file" else "stdin"
-    x <- launcher(template, each = 2, secret = secret, folder = folder)
+    x <- hosts_command(template, each = 2, secret = secret, folder = folder)
     cl <- make_cluster(x)
     expect_identical(cluster_map_dbl(cl, 1:3, sqrt), sqrt(1:3))
     there <- pids(cl)

@@ -96,7 +96,7 @@ test_that("each task is a complete event on its node's thread, and jobs have the
   expect_identical(sum(field(tasks, "name") == "cluster_walk(nap)"), 4L)
   first <- tasks[[which(x$element == 1 & x$job == x$job[1])[1]]]
   expect_setequal(names(first$args), c("job", "element", "attempt", "bytes", "end", "queue", "wire",
-                                       "run", "relay"))
+                                       "run", "answer"))
   jobs <- kind(events, "X", "job")
   expect_identical(field(jobs, "name")[1], "cluster_walk(nap)")
   expect_true(all(field(jobs, "pid") == 1))

@@ -2,7 +2,7 @@
 
 # A trace of a map: each task goes to the node that is free first. Seconds of its phases; `slow`: by
 # node, so many times longer.
-simulated <- function(run, nodes = 4, wire = 2e-5, relay = 2e-5, slow = rep(1, nodes), bytes = 100,
+simulated <- function(run, nodes = 4, wire = 2e-5, answer = 2e-5, slow = rep(1, nodes), bytes = 100,
                       job = 1, at = 0, deaths = NULL, label = "cluster_map(f)") {
   n <- length(run)
   free <- rep(at, nodes)
@@ -19,7 +19,7 @@ simulated <- function(run, nodes = 4, wire = 2e-5, relay = 2e-5, slow = rep(1, n
   x$sent <- sent
   x$began <- sent + wire
   x$ended <- ended
-  x$received <- ended + relay
+  x$received <- ended + answer
   as_trace(x, nodes, deaths)
 }
 as_trace <- function(x, nodes, deaths = NULL) {

@@ -82,7 +82,7 @@ test_that("the phases of a task follow each other, and together last from its jo
   expect_identical(class(plain), "data.frame")
   expect_identical(names(plain), names(x))
   expect_setequal(names(attributes(plain)), c("names", "row.names", "class"))
-  phases <- plain[c("queue", "wire", "run", "relay")]
+  phases <- plain[c("queue", "wire", "run", "answer")]
   expect_true(all(phases >= 0))
   expect_equal(rowSums(phases), plain$received - plain$queued, ignore_attr = TRUE)
   expect_equal(plain$run, plain$ended - plain$began)
@@ -108,7 +108,7 @@ test_that("tasks without an answer have only the phases that they have come to, 
   x <- x[order(x$element), ]
   expect_identical(x$end, c("ok", "error", "timeout", "died"))
   expect_identical(x$ok, c(TRUE, FALSE, FALSE, FALSE))
-  expect_true(all(is.na(x[4, c("wire", "run", "relay")])))
+  expect_true(all(is.na(x[4, c("wire", "run", "answer")])))
   expect_true(all(x$queue >= 0))
 })
 

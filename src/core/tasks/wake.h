@@ -1,6 +1,6 @@
 /* Waking an R that is idle: a descriptor that becomes readable when there is something to do for
  * tasks that are waited for, whoever has found that out: R's thread in a call about something else,
- * or another thread. R waits for it beside the event loop's own (R/idle.R).
+ * or another thread. R waits for it beside the event loop's own (R/task-idle.R).
  *
  * The pair of sockets behind it is made when it is first asked for, and stays as long as the
  * process. What was signalled and not seen is not signalled again: one byte at most.

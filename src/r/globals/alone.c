@@ -2,8 +2,8 @@
  * session but variables of the workspace and of the frames it stands in. Most does not, and then no
  * R code is needed to find that out.
  *
- * What R/globals.R does for such code (locals_of(), find_needs()) has the same result. Whatever is
- * not plainly so is left to that.
+ * What R/code-globals.R does for such code (locals_of(), find_needs()) has the same result.
+ * Whatever is not plainly so is left to that.
  *
  * A task or map with all options as by default takes the same way in C for its bytes:
  * task-submit.c. Whatever is out of the ordinary takes the way by R, from the beginning or from
@@ -69,7 +69,7 @@ static int is_of_workspace(SEXP env) {
 
 /* ---- its function ---- */
 
-/* Those that every R attaches: default_packages() in R/globals.R. */
+/* Those that every R attaches: default_packages() in R/code-globals.R. */
 static int is_default_package(SEXP name) {
   static const char *names[] = {"base",      "methods",  "datasets", "utils",
                                 "grDevices", "graphics", "stats"};

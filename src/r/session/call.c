@@ -5,7 +5,7 @@
  * that number with its request, so a late signal cannot hit the next one. A message that is cut
  * short ends with an empty frame flagged CLU_ABORT, so the reader stays in step. The next call
  * waits until the node is in step. After clutch.cancel_grace seconds the node is replaced
- * (R/respawn.R).
+ * (R/cluster-respawn.R).
  */
 #include "r/session/session.h"
 

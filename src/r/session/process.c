@@ -49,7 +49,7 @@ void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how) {
     p->input = CHAR(STRING_ELT(input, 0));
 }
 
-#define AFTER_SECRET "\nend\n" /* see WATCHED_START in R */
+#define AFTER_SECRET "\nend\n" /* see watched_start() in R */
 
 /* The secret as a line, after `before` (may be NULL). */
 static int secret_as_input(const char *before, const char *hex, clu_fd *in, clu_fd *hold,

@@ -1,8 +1,8 @@
 /* One task, or a map: how it is begun, and what it comes to, where nothing is out of the ordinary.
  * Nearly always it is so, and then R code would take most of the time. All else is seen to by
- * R/submit.R and R/task-run.R, which answer in the same way, but later.
+ * R/map-submit.R and R/map-run.R, which answer in the same way, but later.
  *
- * What a task is for R: see submit() in R/submit.R. */
+ * What a task is for R: see submit() in R/map-submit.R. */
 #include <string.h>
 
 #include "core/wire/task-message.h"
@@ -11,7 +11,11 @@
 
 #define MOST_SIZE 500e6 /* bytes of a description of which nobody is warned */
 
-static int is_empty(SEXP symbol, SEXP env) { return Rf_length(clu_variable(symbol, env)) == 0; }
+/* Whether a field of the cluster's tasks is there, and empty. One that is not there was given
+ * another name in R, and may have something in it: the long way sees to it. */
+static int is_empty(SEXP symbol, SEXP env) {
+  return R_existsVarInFrame(env, symbol) && Rf_length(clu_variable(symbol, env)) == 0;
+}
 
 static SEXP element_named(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
@@ -22,8 +26,8 @@ static SEXP element_named(SEXP list, const char *name) {
 
 /* ---- the cluster ---- */
 
-/* The environment of the cluster's tasks (R/tasks.R); NULL: there is none yet, or the cluster is
- * not all of its nodes. */
+/* The environment of the cluster's tasks (R/task-jobs.R); NULL: there is none yet, or the cluster
+ * is not all of its nodes. */
 static SEXP whole_tasks(SEXP cl) {
   SEXP info, t;
   if (TYPEOF(cl) != VECSXP || Rf_xlength(cl) == 0 || !Rf_inherits(cl, "clutch_cluster"))
@@ -44,7 +48,8 @@ static int is_plain(SEXP t) {
 
 /* ---- the job ---- */
 
-/* The value of options(warn =), if tasks can have the same: see warn_on_nodes() in R/tasks.R. */
+/* The value of options(warn =), if tasks can have the same: see warn_on_nodes() in R/task-jobs.R.
+ * */
 static SEXP plain_warn(void) {
   SEXP warn = Rf_GetOption1(Rf_install("warn"));
   if ((TYPEOF(warn) != INTSXP && TYPEOF(warn) != REALSXP) || Rf_xlength(warn) != 1)

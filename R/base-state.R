@@ -1,0 +1,79 @@
+# This package remembers its state in these environments, in one R process.
+#
+# A fork of the session takes the turn before (src/core/loop/turns.h), so that the child finds
+# nothing half-done. The child has no thread and cannot use the clusters of its parent. When it is
+# about to start something, it gets a session of its own (forget_parents(),
+# clu_session_begin_in_child()). Handles know by an attribute whose they are.
+
+# A session remembers these.
+#   servers      fork servers: key -> list(handle, tmp, log, env, report), see launch-fork-server.R
+#   cleans       the process that cleans up after them when it ends, see clean_at_end()
+#   own_servers  weak references to those of one cluster, by what ends them, see own_server()
+#   parallel     the namespace of package parallel
+#   callers      namespaces of other packages that call as parallel does (snow, doSNOW)
+#   oom_kills    how many kills by the out-of-memory killer have been attributed, see machine-oom.R
+#   oom_files, oom_group      the files that count them, and the control group these are of
+#   search, known_classes     see code-globals.R
+#   own, pool                 the session's own cluster, and nodes for mclapply(): cluster-own.R
+#   watches, watch            what is waited for while R is idle; the one used last: see task-idle.R
+#   daemons, crew, crew_launcher    programs that run daemons of mirai and workers of crew, see
+#                        adapt-mirai.R and adapt-crew.R
+#   otel, trace_provider, tracer, traces, spans, has_spans    see event-otel.R
+#   listeners    who hears of events, by name, see event-tell.R
+#   log, log_failed    the file of the log, and what cannot be written to, see event-log.R
+#   machine_memory    MB of this machine, see trace-memory.R
+#   links        link processes to other hosts, see hosts-link.R
+#   tree_from    so many hosts and more are started as a tree, see hosts-tree.R
+#   clusters     how many there were
+#   is_child     this is a forked child of a session
+#   profiling    the process that makes a profile: cluster_profile()
+#   made_for_loops    registerDoClutch() has made the cluster that is registered
+#   on_new_nodes what is told of nodes that are made for mclapply()
+#   shell        lines of programs for a shell, by name, see base-shell.R
+#   called       what the next map is called, see task-job-label.R
+#   signals, s4, task_is_also see adapt-register.R and adapt-future.R
+the <- new.env(parent = emptyenv())
+the$oom_kills <- 0
+the$clusters <- 0
+the$servers <- list()
+the$shell <- list()
+the$watches <- list()
+the$own_servers <- list()
+the$daemons <- list()
+the$crew <- list()
+the$links <- list()
+the$held <- list()
+the$listeners <- list()
+the$has_spans <- FALSE
+the$tree_from <- 50L
+
+# In a forked child of a session, as in parallel::mclapply(), what is remembered is the parent's,
+# and its clusters cannot be used. So who is about to start something here forgets it.
+forget_parents <- function() {
+  if (!.Call(ffi_session_in_child)) return(invisible())
+  the$is_child <- TRUE
+  for (w in the$watches) w$gone <- TRUE
+  the$watches <- the$servers <- the$own_servers <- the$daemons <- the$crew <-
+    the$links <- the$held <- list()
+  the$watch <- the$own <- the$pool <- the$on_new_nodes <- NULL
+  is_ours <- isNamespaceLoaded("parallel") &&
+    inherits(parallel::getDefaultCluster(), "clutch_cluster")
+  if (is_ours) parallel::setDefaultCluster(NULL)
+  invisible()
+}
+
+# A fork server or node remembers these. Nothing of it is used in a session.
+#   serving, joined      it runs the loop of a node; it has joined a cluster over TCP
+#   seed, announce, nice what the nodes of a fork server are given
+#   variables            environment variables that they are given, as they were before; NA: not set
+#   libraries            where a fork server has found packages when it was started
+#   by_program           a fork server that starts nodes executes R's program, not its front end
+#   later                R's own packages that a node is still to attach
+#   attached, lacks      packages attached for a job; those that could not be, and why
+#   number, of_programs  that of the settings; those of nodes that run programs, see node-programs.R
+#   calls                the stack of the task that has failed
+#   loop_frame           see node-stack.R
+the_node <- new.env(parent = emptyenv())
+
+# An observer remembers its views.
+the_observer <- new.env(parent = emptyenv())

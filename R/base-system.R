@@ -1,0 +1,40 @@
+# The operating system tells this about itself: its clock, its abilities, its files in /proc.
+
+# Seconds by a clock that nobody can set: R's own proc.time() follows the wall clock.
+clock <- function() .Call(ffi_clock)
+
+# Seconds, for people.
+time_text <- function(s) {
+  if (s < 60) return(sprintf("%.0f s", s))
+  if (s < 3600) return(sprintf("%.0f min", s / 60))
+  sprintf("%.1f h", s / 3600)
+}
+
+# Not every system can do all of this: see os.h.
+system_can <- function(what) .Call(ffi_system_can)[[what]]
+
+# A file that tells of processes or of the system, as Linux has them. Where there are none, it is
+# the name of a file that does not exist.
+proc_file <- function(...) {
+  file.path(if (system_can("proc")) "/proc" else "/no-proc-here", ...)
+}
+
+# The lines of a file; character() for a file that cannot be read. Lines of invalid text are left
+# out: they would make the regex functions fail. There is no handler for the warning: it would leave
+# file() before that has given back its place among R's connections.
+read_lines <- function(...) {
+  path <- file.path(...)
+  # not that of another machine's tree
+  if (grepl("^/+proc/", path)) path <- proc_file(sub("^/+proc/", "", path))
+  if (!file.exists(path)) return(character()) # nearly always so, and an error takes its time
+  lines <- tryCatch(
+    suppressWarnings(readLines(path, warn = FALSE)),
+    error = function(e) character()
+  )
+  lines[validEnc(lines)]
+}
+
+is_this_machine <- function(host) {
+  host %in% c("localhost", "::1", Sys.info()[["nodename"]]) ||
+    grepl("^127(\\.[0-9]{1,3}){3}$", host)
+}

@@ -1,0 +1,388 @@
+# The user's view of a cluster: make, select nodes, stop.
+
+#' Make a cluster of R processes
+#'
+#' Starts R processes, the nodes of a cluster, for [cluster_map()], [cluster_submit()] and the
+#' functions of package \pkg{parallel} such as [parallel::parLapply()].
+#'
+#' @param spec One of these:
+#'   * number of nodes on this machine;
+#'   * character vector: the host of each node, see *Names of hosts*;
+#'   * what [hosts()], [slurm()] or [hosts_command()] returns: other hosts, with a fork server on
+#'     each;
+#'   * list: for each node the name of its host, or a list `list(host = )` with options for that
+#'     node only: `rscript`, `rscript_args`, `user`, `rshcmd`, `homogeneous`, `master`, `renice`,
+#'     `outfile`.
+#'
+#'   `"localhost"`, addresses that begin with 127, `"::1"` and this machine's name are this machine.
+#'   Others are reached with `rshcmd`.
+#' @param strategy `"fork_server"`, `"spawn"`, `"parallel"` or `"sequential"`: how the nodes are
+#'   started, see *Strategies*. The default is `"fork_server"`; `"parallel"` with `node = "psock"`
+#'   and for some *Names of hosts*; `"sequential"` with `manual = TRUE`.
+#' @param packages Character vector: names of packages to attach in every node.
+#' @param outfile String: the file to which output of the nodes is appended. `""` is the output of
+#'   this session. The default keeps nothing.
+#' @param env Named character vector: environment variables of the nodes, besides the session's.
+#' @param ... More options by name, see *Options*.
+#' @param rscript_args Character vector: more arguments for `Rscript`.
+#' @param setup_timeout Number of seconds within which the cluster has to be up.
+#' @param preload Expression: evaluated once before the nodes are forked, so that all nodes have its
+#'   variables without a copy. See *Preloading*.
+#' @param min_hosts Number: of the hosts of [hosts()], [slurm()] or [hosts_command()] so many have
+#'   to come. If others do not, there is a warning of class `clutch_hosts_missing`, with element
+#'   `hosts`, and the cluster has the nodes of those that have. By default all have to come.
+#' @return Object of class `c("clutch_cluster", "cluster")`: a list of nodes.
+#'
+#' @section Strategies:
+#' `"fork_server"`: the session starts one clean R, the fork server. That attaches the default
+#' packages and `packages`, and forks the nodes from itself. A node has nothing of the session's
+#' workspace, files, devices or threads. It has its own temporary folder and random numbers, and the
+#' session's environment variables, working directory and [.libPaths()]. What that is told later
+#' holds from the next map or task on. The fork server stays for later clusters, see
+#' [fork_server_stop()]. It tells how a node ended, and ends all nodes when the
+#' session ends, whatever ends it. No port is opened.
+#'
+#' `"spawn"`: each node is an R process of its own start. It is used, with a message, when a package
+#' starts threads while it is attached: threads do not survive a fork.
+#'
+#' `"parallel"`: the nodes connect to the session over TCP, and all are started at once.
+#'
+#' `"sequential"`: the same, one node after the other. Nodes that are started by hand
+#' (`manual = TRUE`) need this.
+#'
+#' With these three, nodes that the session starts on this machine attach R's own packages
+#' (\pkg{stats}, \pkg{utils} and the like), most of R's start, *after* the cluster has answered:
+#' each before its first request, or when it has had nothing to do for 0.1 seconds and no other one
+#' is starting. So the first call takes longer where it comes at once. What code finds is as always,
+#' also in a profile. The packages are attached at the start if `packages` or `rscript_args` are
+#' given, if a profile changes `options(defaultPackages)`, sets hooks for them or has a `.First`,
+#' and if that of the site does more than set options and variables.
+#'
+#' @section Names of hosts:
+#' `make_cluster(c("alpha", "alpha", "beta"))` has three nodes, and is [hosts()] with two fork
+#' servers: one ssh and one encrypted connection a host. R and this package are looked for where
+#' they are here; with `homogeneous = FALSE` on the PATH and in the libraries there. `rshcmd`,
+#' `user`, `port` and `master` are arguments `ssh`, `user`, `listen` and `address` of [hosts()].
+#'
+#' Each node is a process of its own start, see *Nodes over TCP*, with strategy `"parallel"` or
+#' `"sequential"`, or options `node = "psock"`, `manual`, `secret`, `timeout`, `backlog` or
+#' `tls = FALSE`; with options for one node; where some of the names are this machine; where
+#' `rshcmd` is not ssh, or `master` is a loopback address; and on Windows.
+#'
+#' @section Preloading:
+#' `preload = { big <- readRDS("big.rds") }` is evaluated in the workspace of the fork server, after
+#' `packages` are attached and before the nodes are forked. All nodes have its variables, of any
+#' type, in the same memory. A node that changes one copies what it changes, and no other sees it.
+#'
+#' The variables of this session that the expression uses are found as for [cluster_map()], and sent
+#' along with the packages that it needs. They are in the workspace of the nodes, too. Large vectors
+#' among them travel by shared memory, see [share()]. A quoted expression, or a variable that has
+#' one, is taken for the expression.
+#'
+#' Such a fork server serves this cluster only, and ends with it. A node that is replaced comes from
+#' the same server. When the server was killed, the next one evaluates the expression anew.
+#'
+#' The time that it takes counts for `setup_timeout`. What it prints is not shown, its warnings are.
+#' Connections and graphics devices that it leaves open would be shared by all nodes: they are
+#' closed, with a warning. An external pointer leads to the node's own picture of the server's
+#' memory. That is of use where all is in memory, and not for what is elsewhere, as a connection to
+#' a database. Threads do not survive a fork: an expression that starts some is an error.
+#'
+#' *What it costs.* R's garbage collector writes a mark into each object when it collects fully. So
+#' a large vector stays shared, and a list of many small objects becomes each node's own at its
+#' first full collection. Measured on Linux with R 4.2, in MB that are a node's own: before and
+#' after `gc()` 0.1 and 27 without `preload`, 0.1 and 27 with a vector of 160 MB, 0.1 and 98 with a
+#' list of a million vectors of two numbers, 0.1 and 251 with a list of a million lists of two
+#' numbers. So preload vectors, data frames and models, and not lists of small things.
+#'
+#' With the other strategies nothing is forked: each node evaluates the expression by itself when it
+#' has started, as by [cluster_setup()]. That time does not count for `setup_timeout`.
+#'
+#' @section Nodes over TCP:
+#' Node and session prove to each other that they know the cluster's secret (HMAC-SHA256 over random
+#' numbers of both) before either believes anything else. Who does not know it gets nothing. A node
+#' that hears nothing from the session, because the connection was lost on the way, connects anew.
+#'
+#' The connection of a node on another host is carried by the ssh that has started it (`ssh -R`).
+#' Where `rshcmd` is not ssh, or with `manual = TRUE`, that is an error of class `clutch_argument`.
+#' With `tls = FALSE` nodes connect to `master`, and what travels is not encrypted: who sees the
+#' traffic sees all data, and who can change it can run code here and there. Where `master` is a
+#' loopback address you have made the way to it, and there is no other. So the session's port is
+#' open on a loopback address only, unless `tls = FALSE`, and only until all nodes are there.
+#'
+#' With `node = "psock"` the node is base R's own worker, for hosts without this package. Base R's
+#' protocol proves nothing: who can reach the port while the cluster starts can join it.
+#'
+#' @section Options:
+#' As for [parallel::makeCluster()]:
+#' * `methods`: logical, attach package \pkg{methods}?
+#' * `renice`: integer, niceness of the nodes.
+#' * `rscript`: string, the program.
+#'
+#' For nodes over TCP also:
+#' * `port`: integer, 0 (the default: a free one), or a range, of which one is taken.
+#' * `master`: string, this machine's name as the nodes know it, or an address of IPv4 or IPv6.
+#'   Workers of base R (`node = "psock"`) know IPv4 only.
+#' * `tls`: logical. `FALSE`: what travels to nodes on other hosts may be not encrypted.
+#' * `timeout`: number of seconds of silence after which a node ends. 30 days or more: none.
+#' * `homogeneous`: logical, is R where it is on this machine?
+#' * `rshcmd`, `user`: strings, the command that reaches another host, and the login there. Until R
+#'   there has connected it ends within seconds when this session does, also where the session was
+#'   killed: a shell there, `sh`, checks whether the command's standard input has ended.
+#' * `manual`: logical, print the commands and wait until somebody has run them?
+#' * `node`: `"clutch"` or `"psock"`.
+#' * `backlog`: number of connections that may wait to be accepted. By default the most that the
+#'   system allows.
+#' * `secret`: string of 64 hexadecimal digits, for nodes that were started by hand before.
+#'
+#' Options of base R that mean nothing here are accepted. Others are an error.
+#'
+#' @section Cores:
+#' A node's share of the cores is `available_cores()` divided by the number of nodes on this
+#' machine, at least 1. In a node [available_cores()] is that share. So are the environment
+#' variables that libraries take their number of threads from, such as `OMP_NUM_THREADS`,
+#' `OPENBLAS_NUM_THREADS`, `MKL_NUM_THREADS` and `R_DATATABLE_NUM_THREADS`, where the session does
+#' not set them; of package data.table at most half of the cores, as without a cluster. Libraries
+#' that the fork server has loaded before it forks have one thread.
+#'
+#' @section Profiles:
+#' A profile (`.Rprofile`) or a package that makes a cluster does so in the session only. Fork
+#' servers and nodes that are starting read the same profile. There `make_cluster()` signals an
+#' error of class `clutch_starting`. Where nobody handles that, it says so in one line and returns a
+#' cluster without nodes, and the profile goes on.
+#'
+#' @section Other packages:
+#' The functions of package \pkg{snow} and `doSNOW::registerDoSNOW()` take these clusters as those
+#' of \pkg{parallel} do. `future::plan(cluster, workers = cl)`: nodes that have died are replaced
+#' for the futures that follow. \pkg{BiocParallel}: `as(cl, "SnowParam")`; the cluster is then
+#' stopped by [stop_cluster()], not by `bpstop()`.
+#'
+#' @section Errors:
+#' When the cluster does not come up, nothing is left running:
+#' * `clutch_argument`: arguments are of no use.
+#' * `clutch_limit`: more nodes are asked for than the system allows.
+#' * `clutch_package`, with element `package`: one cannot be attached.
+#' * `clutch_start`, with element `nodes`, their numbers, and for [hosts()] and its like `hosts`,
+#'   their names: nodes did not come. The message says which, why, and what they printed last.
+#' * `clutch_setup`, which also has class `clutch_start`: the expression of `preload` fails.
+#' * `clutch_starting`: this process is itself starting as a node.
+#'
+#' In calls of its nodes:
+#' * `clutch_node_died`, with elements `node`, `pid`, `host`, `signal`, `status`: a node has died.
+#' * `clutch_stopped`: the cluster was stopped, or saved and loaded again.
+#' * `clutch_forked`: this is a forked child of the session.
+#'
+#' All have class `clutch_error`.
+#' ```r
+#' cl <- tryCatch(
+#'   make_cluster(4, packages = "notThere"),
+#'   clutch_package = function(e) make_cluster(4)
+#' )
+#' ```
+#' @seealso [stop_cluster()], [cluster_status()], [cluster_setup()], [available_cores()]
+#' @references The server sockets, start-up and handshake of base R's clusters are described in
+#'   T. Kalibera and L. Tierney, *Socket Connections Update*, The R Blog, 2020. That a fork server
+#'   avoids what makes forking a live session unsafe is from Python's `multiprocessing`.
+#' @examples
+#' cl <- make_cluster(2)
+#' parallel::parSapply(cl, 1:4, function(i) i^2)
+#' cl
+#' stop_cluster(cl)
+#' cl <- make_cluster(2, strategy = "parallel")
+#' cl
+#' stop_cluster(cl)
+#'
+#' cl <- make_cluster(2, preload = roots <- data.frame(x = 1:1e5, root = sqrt(1:1e5)))
+#' cluster_map_dbl(cl, 1:3, function(i) roots$root[i])
+#' stop_cluster(cl)
+#' @export
+make_cluster <- function(spec = available_cores(),
+                         strategy = c("fork_server", "spawn", "parallel", "sequential"),
+                         packages = NULL, outfile = "/dev/null", env = NULL, ...,
+                         # behind the dots: `rscript` is not to be taken for `rscript_args`
+                         rscript_args = character(), setup_timeout = 120, preload = NULL,
+                         min_hosts = NULL) {
+  if (is_starting()) return(refuse_while_starting())
+  forget_parents()
+  tempdir(TRUE) # it may have been deleted
+  preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
+  began <- clock()
+  request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
+                           setup_timeout, names(formals()))
+  request <- with_hosts_by_name(request)
+  request$preload <- preload
+  request$min_hosts <- check_min_hosts(min_hosts, request$launch)
+  launcher <- launcher_for(request)
+  start_cluster(launcher, launcher$plan(request), began, setup_timeout)
+}
+
+start_cluster <- function(launcher, plan, began, setup_timeout) {
+  check_log()
+  detect_tracing()
+  info <- new_record(plan)
+  about <- list(clutch.nodes = length(info$hosts), clutch.strategy = info$strategy)
+  in_span("make_cluster", about, withCallingHandlers(
+    start_of_cluster(launcher, info, began, setup_timeout),
+    error = function(e) tell_event("start", info, text = message_of(e), ok = FALSE)
+  ))
+}
+
+start_of_cluster <- function(launcher, info, began, setup_timeout) {
+  deadline <- began + setup_timeout
+  left <- function() max(deadline - clock(), 0.01)
+  check_limits(info$hosts)
+  handles <- launcher$start(info, seq_along(info$hosts), left)
+  set_cluster(info, took = clock() - began, handles = handles)
+  nodes <- lapply(seq_len(nodes_at_start(info)), function(rank) node_of_plan(info, rank))
+  cl <- structure(nodes, class = c("clutch_cluster", "cluster"))
+  if (!is.null(launcher$complete)) cl <- launcher$complete(cl, left)
+  if (!is.null(info$plan$preload) && info$strategy != "fork_server") preload_or_stop(cl)
+  show_cluster(cl)
+  tell_start(info, cl)
+  cl
+}
+
+tell_start <- function(info, cl) {
+  pid_of <- function(node) .Call(ffi_node_info, .subset2(node, "handle"))$pid
+  tell_event("start", info, text = "the cluster has started", nodes = length(cl),
+             pids = vapply(cl, pid_of, 1L), strategy = info$strategy, seconds = round(info$took, 4))
+}
+
+preload_or_stop <- function(cl) {
+  ok <- FALSE
+  on.exit(if (!ok) stop_nodes(cl))
+  preload_on_nodes(cl, preload_of(cl[[1L]]$info))
+  ok <- TRUE
+}
+
+#' What make_cluster() would run
+#'
+#' Takes what [make_cluster()] takes, checks it in the same way, and tells which commands would be
+#' run, with which environment variables. Nothing is started.
+#'
+#' A port that is not known before the cluster starts is shown as `<free>`. The secret by which
+#' nodes and session know each other is in no command and in no environment variable of another
+#' host.
+#'
+#' @inheritParams make_cluster
+#' @return Character vector of class `clutch_launch_plan`, one element for each line. It is printed
+#'   as text.
+#' @section Errors: those of [make_cluster()] that its arguments cause: `clutch_argument` and
+#'   `clutch_limit`. Both have class `clutch_error`.
+#' ```r
+#' tryCatch(
+#'   launch_plan("far", rshcmd = "rsh"),
+#'   clutch_argument = function(e) launch_plan("far", rshcmd = "rsh", tls = FALSE)
+#' )
+#' ```
+#' @seealso [make_cluster()]
+#' @examples
+#' launch_plan(4)
+#' launch_plan(c("alpha", "beta"), master = "my-machine", homogeneous = FALSE)
+#' @export
+launch_plan <- function(spec = available_cores(),
+                        strategy = c("fork_server", "spawn", "parallel", "sequential"),
+                        packages = NULL, outfile = "/dev/null", env = NULL, ...,
+                        rscript_args = character(), setup_timeout = 120, preload = NULL,
+                        min_hosts = NULL) {
+  preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
+  request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
+                           setup_timeout, names(formals()))
+  request <- with_hosts_by_name(request)
+  request$preload <- preload
+  request$min_hosts <- check_min_hosts(min_hosts, request$launch)
+  launcher <- launcher_for(request)
+  structure(launcher$show(new_record(launcher$plan(request))), class = "clutch_launch_plan")
+}
+
+#' @export
+print.clutch_launch_plan <- function(x, ...) {
+  writeLines(unclass(x))
+  invisible(x)
+}
+
+#' @export
+format.clutch_launch_plan <- function(x, ...) unclass(x)
+
+#' @export
+`[.clutch_cluster` <- function(x, i) {
+  class <- class(x)
+  x <- unclass(x)
+  if (missing(i)) return(structure(x, class = class))
+  at <- seq_along(x)[i]
+  if (!anyNA(at)) return(structure(x[at], class = class))
+  text <- "the cluster has %d %s: [%s] is out of range"
+  nodes <- if (length(x) == 1L) "node" else "nodes"
+  throw("argument", sprintf(text, length(x), nodes, deparse(i, nlines = 1L)[[1L]]))
+}
+
+# ---- stopping ----
+
+#' Stop a cluster
+#'
+#' Ends the nodes and waits until they have ended.
+#'
+#' Idle nodes close their files and devices first. A node that is busy, or takes longer than two
+#' seconds for that, is killed. [parallel::stopCluster()] does the same. A cluster to which nothing
+#' refers any more is stopped when R next collects garbage.
+#'
+#' @param cl Cluster made by [make_cluster()]. `NULL`: the one registered with
+#'   [parallel::setDefaultCluster()], else the session's own, see [own-cluster], and the nodes of
+#'   [mclapply()].
+#' @return `NULL`, invisibly.
+#' @section Errors: `clutch_argument` when there is no cluster to stop. It has class `clutch_error`.
+#'   To stop a cluster a second time is no error.
+#' ```r
+#' tryCatch(stop_cluster(), clutch_argument = function(e) message("there was none"))
+#' ```
+#' @seealso [make_cluster()], [fork_server_stop()]
+#' @examples
+#' cl <- make_cluster(2)
+#' stop_cluster(cl)
+#' @export
+stop_cluster <- function(cl = NULL) {
+  if (is.null(cl)) forget_parents()
+  default <- parallel::getDefaultCluster()
+  if (is.null(cl) && is.null(default)) return(stop_own())
+  if (is.null(cl)) cl <- default
+  check_cluster(cl)
+  if (identical(cl, default)) parallel::setDefaultCluster(NULL)
+  stop_nodes(cl)
+}
+
+# The session's own cluster and the nodes of mclapply(), see R/cluster-own.R.
+stop_own <- function() {
+  own <- Filter(Negate(is.null), list(the$own$cl, the$pool$cl))
+  if (!length(own)) throw("argument", "no cluster 'cl' supplied and none is registered")
+  for (cl in own) stop_nodes(cl)
+  invisible(NULL)
+}
+
+stop_nodes <- function(cl) {
+  nodes <- unclass(cl)
+  if (!length(nodes)) return(invisible(NULL))
+  for (nd in nodes) if (inherits(nd, "clutch_psock_node")) tell_psock_done(nd)
+  info <- nodes[[1L]]$info
+  drop_replacements(info$tasks)
+  ranks <- vapply(nodes, function(nd) nd$rank, 1L)
+  handles <- lapply(nodes, function(nd) nd$handle)
+  if (stops_all(info, ranks)) {
+    t <- info$tasks
+    if (!is.null(t)) t$resize <- NULL # no host is asked for any more
+    ranks <- seq_along(info$hosts)
+    handles <- info$handles
+  }
+  .Call(ffi_nodes_stop, handles, 2000, 5)
+  if (length(ranks) == length(info$hosts)) hide_cluster(info)
+  end_own_server(info, ranks)
+  end <- launcher_of(info)$end
+  if (!is.null(end)) end(info, ranks)
+  tell_stop(info, ranks)
+  invisible(NULL)
+}
+
+# Tells whether with these nodes none is left of those with which the cluster has started: then
+# those that have come later end, too.
+stops_all <- function(info, ranks) {
+  !is.null(info$plan$first) && all(seq_len(info$plan$first) %in% c(info$stopped, ranks))
+}

@@ -1,0 +1,238 @@
+# Checks of what make_cluster() is given, and of what the system allows. What would fail half-way
+# fails here.
+
+# Options of parallel::makeCluster() that mean nothing here; accepted, so that programs written for
+# it run.
+ignored_options <- c("type", "setup_strategy", "useXDR", "rhome", "rlibs", "scriptdir", "rprog",
+                     "snowlib", "useRscript")
+# These options are for nodes that connect to the session; the others do not listen to them.
+process_options <- c("port", "timeout", "master", "homogeneous", "user", "rshcmd", "manual",
+                     "backlog", "secret", "node", "tls")
+known_options <- c("methods", "renice", "rscript", process_options, ignored_options)
+# These options are for one node.
+node_options <- c("host", "rscript", "rscript_args", "user", "rshcmd", "homogeneous", "master",
+                  "renice", "outfile")
+# `spec` has these names elsewhere.
+names_of_spec <- c("workers", "nodes", "nnodes", "n", "cores", "ncores", "names", "hosts")
+strategies <- c("fork_server", "spawn", "parallel", "sequential")
+
+# The arguments of make_cluster() in the form that launchers take: a list. `options` is what was in
+# the dots, `arguments` the names of the others.
+check_request <- function(spec, strategy, packages, outfile, env, options, rscript_args,
+                          setup_timeout, arguments) {
+  request <- check_options(options, arguments)
+  by_default <- identical(strategy, strategies)
+  strategy <- check_choice(strategy, "`strategy`", strategies)
+  if (identical(options$type, "FORK")) {
+    say(paste("type = \"FORK\": the nodes are not forks of this session and see nothing of its",
+              "objects; see cluster_export()."))
+  }
+  if (inherits(spec, "clutch_hosts")) {
+    check_options_of_hosts(spec, names(options))
+    request$launch <- spec
+  }
+  request$hosts <- check_hosts(spec)
+  request$by_default <- by_default
+  request$strategy <- if (by_default) default_strategy(request) else strategy
+  request$packages <- check_strings(packages, "`packages`")
+  request$rscript_args <- check_strings(rscript_args, "`rscript_args`")
+  request$env <- check_env(env)
+  request$outfile <- check_outfile(outfile)
+  request$setup_timeout <- check_positive_time(setup_timeout, "`setup_timeout`")
+  request
+}
+
+check_env <- function(env) {
+  if (is.null(env)) return(character())
+  out <- structure(as.character(env), names = names(env))
+  has_names <- !is.null(names(env)) && all(nzchar(names(env)))
+  if (has_names && !anyNA(out) && !any(grepl("=", names(env), fixed = TRUE))) return(out)
+  has_to_be("`env`", "a named character vector: c(NAME = \"value\")")
+}
+
+check_outfile <- function(outfile) {
+  if (is.null(outfile)) return("/dev/null")
+  check_needed(outfile, "`outfile`", is.character, "one string")
+}
+
+default_strategy <- function(request) {
+  if (!is.null(request$launch)) return("fork_server")
+  if (isTRUE(request$process$manual)) return("sequential")
+  if (identical(request$process$node, "psock")) return("parallel")
+  if (all(vapply(unique(host_names(request$hosts)), is_this_machine, NA))) return("fork_server")
+  "parallel"
+}
+
+# ---- options ----
+
+check_options <- function(options, arguments) {
+  given <- names(options)
+  if (length(options) && (is.null(given) || !all(nzchar(given)))) {
+    throw("argument", "the options of make_cluster() have to be named")
+  }
+  check_option_names(given, arguments)
+  rscript <- file.path(R.home("bin"), "Rscript")
+  list(
+    methods = !identical(options$methods, FALSE),
+    renice = if (is.null(options$renice)) NA_integer_ else as.integer(options$renice),
+    rscript = if (is.null(options$rscript)) rscript else path.expand(options$rscript),
+    rscript_given = "rscript" %in% given,
+    given = given,
+    process = check_process_options(options[intersect(given, process_options)])
+  )
+}
+
+check_option_names <- function(given, arguments) {
+  bad <- setdiff(given, known_options)
+  if (!length(bad)) return()
+  hint <- if (bad[[1L]] %in% names_of_spec) {
+    ": the number of nodes, or their hosts, is `spec`"
+  } else {
+    did_you_mean(bad[[1L]], c(known_options, arguments), quote = "'")
+  }
+  throw("argument", sprintf("make_cluster() has no option '%s'%s", bad[[1L]], hint))
+}
+
+# The value has the options of nodes that connect to the session, with their defaults.
+check_process_options <- function(o) {
+  one <- function(name, default, ok, text) {
+    check_one(o[[name]], sprintf("`%s`", name), ok, text, default)
+  }
+  flag <- function(name, default) {
+    if (is.null(o[[name]])) return(default)
+    check_flag(o[[name]], sprintf("`%s`", name))
+  }
+  is_secret <- function(x) is.character(x) && grepl("^[0-9a-f]{64}$", x)
+  timeout <- if (is.null(o$timeout)) 2592000 else o$timeout
+  kinds <- c("clutch", "psock")
+  list(
+    port = check_ports(o$port),
+    timeout = check_positive_time(timeout, "`timeout`"),
+    master = one("master", NULL, is.character, "the name of this machine, as the nodes know it"),
+    homogeneous = flag("homogeneous", TRUE),
+    manual = flag("manual", FALSE),
+    user = one("user", NULL, is_user_name, "the name of a user"),
+    rshcmd = one("rshcmd", "ssh", is.character, "one string"),
+    backlog = one("backlog", NA_integer_, is.numeric, "a number"),
+    secret = one("secret", NULL, is_secret, "64 hexadecimal digits"),
+    tls = flag("tls", TRUE),
+    node = check_choice(if (is.null(o$node)) kinds else o$node, "`node`", kinds)
+  )
+}
+
+is_user_name <- function(x) is.character(x) && grepl("^[A-Za-z0-9_][A-Za-z0-9_.@\\-]*$", x)
+
+# hosts() and its like say these options themselves, for all hosts.
+check_options_of_hosts <- function(launch, given) {
+  bad <- intersect(given, c(process_options, "rscript"))
+  if (!length(bad)) return(invisible())
+  text <- "'%s' is no option of make_cluster(%s()): see the arguments of %s()"
+  throw("argument", sprintf(text, bad[[1L]], launch$call, launch$call))
+}
+
+# The ports to be tried, in an order that not all sessions have in common.
+check_ports <- function(port, name = "port") {
+  if (is.null(port)) return(0L)
+  is_port <- is.numeric(port) && length(port) && !anyNA(port) && all(port == floor(port)) &&
+    all(port >= 0 & port <= 65535)
+  if (!is_port) {
+    text <- "a number from 0 to 65535 (0: a free one), or a range of them"
+    has_to_be(sprintf("`%s`", name), text)
+  }
+  if (length(port) == 1L) return(as.integer(port))
+  as.integer(port[order(.Call(ffi_random_seeds, length(port)))])
+}
+
+# ---- hosts ----
+
+# One list for each node: host, and options that are for this node only.
+check_hosts <- function(spec) {
+  if (inherits(spec, "clutch_hosts")) {
+    names <- rep(spec$hosts, spec$each)
+    return(lapply(names, function(name) list(host = name)))
+  }
+  if (is.character(spec) || is.list(spec)) {
+    if (length(spec) == 0L) throw("argument", "a cluster has at least one node")
+    return(lapply(spec, check_host))
+  }
+  if (!is_number(spec, 1) || is.infinite(spec) || spec != floor(spec)) {
+    has_to_be("`spec`", "a number of nodes, 1 or more, or a name of a host for each node")
+  }
+  if (spec > 65536) {
+    throw("limit", sprintf("%.0f nodes are more than a cluster can have (65536)", spec))
+  }
+  rep(list(list(host = "localhost")), spec)
+}
+
+check_host <- function(s) {
+  if (!is.list(s)) s <- list(host = s)
+  bad <- setdiff(names(s), node_options)
+  if (length(bad)) throw("argument", sprintf("a node has no option '%s'", bad[[1L]]))
+  check_host_name(s$host)
+  s
+}
+
+check_host_name <- function(host) {
+  is_name <- is_string(host)
+  if (is_name && grepl("^[0-9]+$", host)) {
+    text <- paste("\"%s\" is no name of a host: a number of nodes is given as a number,",
+                  "make_cluster(%s)")
+    throw("argument", sprintf(text, host, host))
+  }
+  # what begins with "-" would be an option of ssh
+  if (!is_name || !grepl("^[A-Za-z0-9_:][A-Za-z0-9_.:%@-]*$", host)) {
+    throw("argument", sprintf("'%s' is no name of a host", format(host)[1L]))
+  }
+}
+
+host_names <- function(hosts) vapply(hosts, function(h) h$host, "")
+
+# ---- limits ----
+
+# `hosts`: names, one for each node. A node of another host is one descriptor here and no process.
+check_limits <- function(hosts) {
+  names <- unique(hosts)
+  n <- sum(hosts %in% names[vapply(names, is_this_machine, NA)])
+  check_limit_of_checks(n)
+  check_descriptors(length(hosts))
+  room <- process_room()
+  if (n <= room$n) return()
+  text <- "%d nodes are more than the processes that can be started: about %.0f (%s)"
+  throw("limit", sprintf(text, n, room$n, room$what))
+}
+
+# R CMD check allows two processes, where it is told to look at that.
+check_limit_of_checks <- function(n) {
+  check <- tolower(Sys.getenv("_R_CHECK_LIMIT_CORES_"))
+  if (!nzchar(check) || check == "false" || n <= 2L) return()
+  text <- sprintf("%d simultaneous processes spawned", n)
+  if (check == "warn") warning(text, call. = FALSE) else throw("limit", text)
+}
+
+check_descriptors <- function(n) {
+  limits <- .Call(ffi_limits)
+  open <- if (is.na(limits[[3L]])) 64 else limits[[3L]]
+  # above the first 1024, which are left to code that uses select(); fewer if need be
+  if (.Call(ffi_raise_fds, 1024 + n + open + 64) || .Call(ffi_raise_fds, n + open + 16)) return()
+  text <- paste("%d nodes need as many descriptors, and this process may have %.0f (ulimit -Hn),",
+                "%.0f of which are open")
+  throw("limit", sprintf(text, n, limits[[2L]], open))
+}
+
+# How many processes can be started, and what decides that.
+process_room <- function() {
+  number <- function(name) {
+    x <- suppressWarnings(as.numeric(read_lines(proc_file("sys/kernel", name))))
+    if (length(x)) x[[1L]] else NA_real_
+  }
+  running <- length(list.files(proc_file(), "^[0-9]+$"))
+  mem <- grep("^MemAvailable", read_lines(proc_file("meminfo")), value = TRUE)
+  free <- as.numeric(gsub("[^0-9]", "", mem))
+  rooms <- c(
+    "kernel.pid_max" = number("pid_max") - running,
+    "kernel.threads-max" = number("threads-max") - running,
+    "a node takes about 1 MB of free memory" = if (length(free)) free[[1L]] / 1024 else NA
+  )
+  if (all(is.na(rooms))) return(list(n = Inf, what = ""))
+  list(n = max(min(rooms, na.rm = TRUE), 0), what = names(rooms)[which.min(rooms)])
+}

@@ -1,0 +1,204 @@
+# cluster_map() and cluster_submit() share this file: the scheduler of a cluster, and jobs.
+
+# The scheduler of the cluster that these nodes are of: an environment with `ptr`, and with all its
+# nodes. `ranks`: of those in `cl`.
+tasks_of <- function(cl) {
+  check_cluster(cl)
+  if (length(cl) == 0L) throw("argument", "a cluster without nodes cannot do anything")
+  info <- info_of(cl)
+  if (is.null(info$handles)) {
+    throw("argument", paste("nodes of base R (node = \"psock\") do not know tasks:",
+                            "use them with the functions of package parallel"))
+  }
+  if (is.null(info$tasks)) set_cluster(info, tasks = tasks_new(info))
+  t <- info$tasks
+  ranks <- .Call(ffi_tasks_attach_all, t$ptr, cl)
+  t$ranks <- if (is.null(ranks)) attach_or_replace(t, cl) else ranks
+  if (has_other_libraries(cl)) tell_libraries(info)
+  if (!is.null(t$deaths_in_a_row)) t$deaths_in_a_row[t$ranks] <- 0L
+  t
+}
+
+# Some node is not there any more. The ranks of all.
+attach_or_replace <- function(t, cl) {
+  ranks <- vapply(cl, function(nd) nd$rank, 1L)
+  if (!is.null(t$deaths_in_a_row)) t$deaths_in_a_row[ranks] <- 0L
+  attached <- vapply(ranks, function(rank) attach_node(t, rank), NA)
+  if (!any(attached)) throw_stopped()
+  ranks
+}
+
+tasks_new <- function(info) {
+  .Call(ffi_node_info, info$handles[[1L]]) # an error where the cluster was saved and loaded again
+  grace <- min(option_number("clutch.task_grace", 1), 1e9)
+  most <- min(option_number("clutch.trace", 1e5), 1e9)
+  t <- new.env(parent = emptyenv())
+  fields <- list(
+    info = info,
+    ptr = .Call(ffi_tasks_new, info$handles, grace, most),
+    ranks = NULL, # of the nodes that were given last, see tasks_of()
+    manager = NULL, # see manager_of()
+
+    # compiled code checks whether R has something to see to: src/r/tasks/task-submit.c
+    has_attached = FALSE, # packages, for some job
+    deaths = new.env(parent = emptyenv()), # by cause, as text: see death_of()
+    deaths_in_a_row = NULL, # by node: of those that had begun nothing; NULL: there were none
+    replacements = NULL, # see task-replace.R
+    resize = NULL, # see slurm-resize-hosts.R
+
+    latest = NULL, # the last death, as of death_of()
+    ended = list(), # by node, as text: its latest death, if it was this session that ended it
+    death_log = list(), # the last deaths of nodes: see remember_death()
+    problem = NULL, # the last that went wrong with a new node or host, as text
+    errors = NULL, # of elements, see counted()
+    warnings = NULL, # of elements, see counted()
+
+    # while R is idle, see task-idle.R:
+    awaited = NULL, # tasks that are waited for, by key
+    watch = NULL, # what tells that there is something new
+    unsettled = NULL # TRUE: some that have ended are still to be told
+  )
+  list2env(fields, t)
+  lockEnvironment(t)
+  .Call(ffi_tasks_show, t$ptr, info$view)
+  t$manager <- manager_of(t)
+  t
+}
+
+# The manager says what the nodes' hosts want of each step, where somebody else may end them or more
+# may come: a list of functions; NULL: nothing.
+#   step(t)                  sees to the hosts; for how many seconds the step may wait at most
+#   hear_of_ends(t)          finds out how hosts have ended, when a step says "unclear"
+#   await(t, seconds)        no node is there: waits for a host. FALSE: none is to be expected
+#   may_come_again(t, rank)  whether another host is to come for a node whose host has ended
+manager_of <- function(t) {
+  attend <- launcher_of(t$info)$attend
+  if (!is.null(attend)) attend(t)
+}
+
+# Tells the scheduler of the node. The value says whether it is there, or to be expected.
+attach_node <- function(t, rank) {
+  state <- .Call(ffi_tasks_attach, t$ptr, rank)
+  if (state == "dead") tell_found_dead(t, rank)
+  switch(state, attached = TRUE, stopped = FALSE, dead = replace_dead(t, rank))
+}
+
+# ---- a job ----
+
+# `o`: options as from task_options(). `elements`: a list or plain vector; NULL: one task, whose
+# function takes none. `needs`: as from find_needs(). It is not worked at before job_start(): until
+# then whatever jumps out leaves nothing behind. `o$called`: what it is called, see
+# R/task-job-label.R.
+job_new <- function(t, fun, elements, more, needs, o) {
+  fun <- compiled_once(fun, length(t$info$handles), length(elements))
+  if (length(needs$attach)) t$has_attached <- TRUE
+  parts <- list( # see job_parts
+    fun,
+    if (length(more)) more,
+    if (length(needs$globals)) needs$globals,
+    if (length(needs$attach)) needs$attach,
+    if (length(needs$load)) needs$load,
+    if (t$has_attached) needs$order, # only what a job has attached is detached for another
+    if (length(o$packages)) o$packages,
+    o$relay != "none",
+    switch(o$relay, live = TRUE, handler = NA, FALSE),
+    warn_on_nodes(),
+    if (o$fresh) TRUE
+  )
+  forget_deaths(t)
+  handler <- if (o$relay == "handler") handler_of(o$handler)
+  spec <- c(o$retries, o$chunk, o$timeout, o$max_memory)
+  only <- if (length(t$ranks) < nodes_at_start(t$info)) as.integer(t$ranks)
+  job <- .Call(ffi_job_new, t$ptr, parts, elements, spec, o$seed, only)
+  if (!is.null(handler)) .Call(ffi_job_hear, job, handler)
+  if (!is.null(o$called)) .Call(ffi_job_name, job, o$called[[1L]], o$called[[2L]])
+  if (.Call(ffi_job_size, job) > o$max_size) warn_size(job, fun, more, needs$globals, o$max_size)
+  if (o$max_memory > 0) warn_unlimited(t)
+  job
+}
+
+# So many functions that were compiled here are kept. One that is used again is the same object, and
+# is not sent again.
+MOST_COMPILED <- 8L
+
+# A function of the workspace is compiled by R at its second call, here or on each node. A new node
+# takes twice as long for it as the session: the compiler's code is used for the first time, and
+# pages that it writes to are copied, 400 for the smallest function. So it is done here and once.
+compiled_once <- function(fun, nodes, tasks) {
+  is_ours <- typeof(fun) == "closure" && identical(environment(fun), globalenv())
+  if (!is_ours || tasks < 2 * nodes) return(fun)
+  if (isdebugged(fun) || compiler::enableJIT(-1L) < 1L) return(fun)
+  for (known in the$compiled) {
+    if (identical(known$from, fun, ignore.srcref = FALSE)) return(known$to)
+  }
+  compiled <- tryCatch(compiler::cmpfun(fun), error = function(e) fun) # as R does itself
+  others <- utils::head(the$compiled, MOST_COMPILED - 1L)
+  the$compiled <- c(list(list(from = fun, to = compiled)), others)
+  compiled
+}
+
+# The caller has seen to it that ffi_job_end() comes, whatever happens.
+job_start <- function(t, job) .Call(ffi_job_start, t$ptr, job)
+
+# Nothing is kept of deaths that no job can ask for any more.
+forget_deaths <- function(t) {
+  if (!length(t$deaths) || .Call(ffi_tasks_jobs, t$ptr) > 0L) return(invisible())
+  t$deaths <- new.env(parent = emptyenv())
+}
+
+# options(warn =) of a job. Within suppressWarnings() no warning is to end anything, whatever the
+# session makes of others.
+warn_on_nodes <- function() {
+  warn <- getOption("warn")
+  if (warn < 2) return(warn)
+  suppressed <- function(i) {
+    identical(sys.function(i), suppressWarnings) && identical(sys.frame(i)$classes, "warning")
+  }
+  if (any(vapply(seq_len(sys.nframe()), suppressed, NA))) 1 else warn
+}
+
+warn_unlimited <- function(t) {
+  ranks <- .Call(ffi_tasks_unlimited, t$ptr)
+  if (!length(ranks)) return(invisible())
+  numbers <- paste(utils::head(ranks, 5L), collapse = ", ")
+  if (length(ranks) > 5L) numbers <- paste0(numbers, ", ...")
+  text <- sprintf(paste0("`.max_memory` is not in force for %s %s: ",
+                         "this machine does not tell how much memory they have"),
+                  if (length(ranks) == 1L) "node" else "nodes", numbers)
+  warning(warningCondition(text, class = "clutch_unlimited"))
+}
+
+# The usual accident is a function that drags its environment along.
+warn_size <- function(job, fun, more, globals, limit) {
+  size <- .Call(ffi_job_size, job)
+  parts <- utils::head(sort(message_parts(fun, more, globals), decreasing = TRUE), 3L)
+  text <- sprintf("%s travel to each node (option clutch.max_size: %s)", mb(size), mb(limit))
+  if (length(parts)) {
+    largest <- paste0(names(parts), ", ", mb(parts), collapse = "; ")
+    text <- paste0(text, "; the largest: ", largest)
+  }
+  warning(warningCondition(text, class = "clutch_large"))
+}
+
+# Sizes of what travels to each node, named as users know it.
+message_parts <- function(fun, more, globals) {
+  sizes <- function(objects, names) {
+    stats::setNames(vapply(objects, function(x) as.double(utils::object.size(x)), 1), names)
+  }
+  inside <- environment_objects(fun)
+  more_names <- if (is.null(names(more))) seq_along(more) else names(more)
+  c(
+    sizes(inside, sprintf("'%s' in the environment of the function", names(inside))),
+    sizes(globals, sprintf("'%s'", names(globals))),
+    sizes(more, sprintf("argument %s", more_names))
+  )
+}
+
+# The value has what travels with a function because its environment does.
+environment_objects <- function(fun) {
+  env <- environment(fun)
+  if (is.null(env) || identical(env, globalenv()) || isNamespace(env)) return(list())
+  as.list(env, all.names = TRUE)
+}
+
+mb <- function(bytes) sprintf("%.0f MB", bytes / 1e6)

@@ -1,0 +1,45 @@
+# This file keeps what cluster_setup() and cluster_export() have given the nodes of a cluster, for
+# new ones.
+
+# It may be large: it hangs on the cluster by a weak reference, so that it does not travel with
+# functions in whose environment the cluster is.
+setup_of <- function(info) if (!is.null(info$setup)) .Call(ffi_weak_value, info$setup)
+set_setup <- function(info, setup) {
+  set_cluster(info, setup = .Call(ffi_weak_new, info, setup))
+}
+
+# Has a node call a function when it has done what it is at, whatever comes of it. FALSE: it is not
+# there.
+tell_handle <- function(handle, fun, args) {
+  tryCatch(.Call(ffi_node_tell, handle, fun, args), clutch_error = function(e) FALSE)
+}
+
+# Tells whether .libPaths() has changed since the nodes were told.
+has_other_libraries <- function(cl) {
+  inherits(cl, "clutch_cluster") && length(cl) > 0L &&
+    !identical(.libPaths(), info_of(cl)$session_libraries)
+}
+
+# Before the next job, whose functions may be of a package that is found there only: all nodes of
+# the cluster, of which the job may have a part. Nodes of other machines are not told.
+tell_libraries <- function(info) {
+  paths <- .libPaths()
+  set_cluster(info, session_libraries = paths)
+  if (is.null(info$plan$libraries)) return(invisible())
+  for (handle in info$handles) tell_handle(handle, libraries_here, list(paths))
+  others <- Filter(function(s) !isTRUE(s$libraries), setup_of(info))
+  set_setup(info, c(list(list(fun = libraries_here, arg = paths, libraries = TRUE)), others))
+  invisible()
+}
+
+libraries_here <- function(paths) {
+  .libPaths(c(paths, .libPaths()))
+  NULL
+}
+environment(libraries_here) <- baseenv()
+
+# For a node with a new process.
+set_up_again <- function(node) {
+  one_node <- structure(list(node), class = c("clutch_cluster", "cluster"))
+  for (s in setup_of(.subset2(node, "info"))) parallel::clusterCall(one_node, s$fun, s$arg)
+}

@@ -1,0 +1,159 @@
+# Nodes on hosts that a command of the user's starts: SGE, PBS, LSF, Kubernetes, docker. A
+# description as those of hosts-describe.R, and a kind as those of hosts-kinds.R.
+
+#' Nodes on hosts that a command of yours starts
+#'
+#' Describes hosts for [make_cluster()] that some scheduler or tool starts: SGE, PBS, LSF,
+#' Kubernetes, docker. A line for a shell is run once for each host. The R that it starts becomes
+#' the fork server of that host, as with [hosts()], and connects back to this session.
+#'
+#' In the template these are replaced:
+#' * `{command}`: the command that is to run there, as words for a shell.
+#' * `{script}`: the name of a file in `folder` that runs it, for schedulers that take a script.
+#' * `{host}`: the number of the host, from 1 on.
+#' * `{each}`: number of nodes there.
+#' * `{name}`: a name for the job.
+#'
+#' The template's command may end at once, as `qsub` does, and one that starts the other in the
+#' background. If it ends with another status than 0, that host does not come. For Slurm there is
+#' [slurm()].
+#'
+#' R there may not get as far as to connect, as in a profile that does not end. It is ended when the
+#' session is, within 2 s as a rule: with `secret = "stdin"` when its standard input ends, else when
+#' the file that it is to read is gone.
+#'
+#' @param template String: a line for a shell with `{command}` or `{script}` in it.
+#' @param hosts Number of hosts: so often it is run.
+#' @param each Number of nodes on each host, or one number for each.
+#' @param ... Not used. What is misspelt is an error.
+#' @param secret `"file"`: what the host has to know to connect is in a file in `folder`, which only
+#'   this user can read and which is removed when all hosts have connected. `"stdin"`: it is on the
+#'   standard input of the template's command, which passes it on and stays, as `srun` and
+#'   `docker exec -i` do; no file is needed. When that ends before R there has connected, as it does
+#'   with the session, R there is ended, too, within 2 s.
+#' @param cancel String: a line for a shell that cancels a job, such as `"qdel {job}"`. `{job}` is
+#'   the last line that the template's command has printed. It is run when the cluster is stopped,
+#'   when its start fails, and when the session has ended.
+#' @param name String: what `{name}` is.
+#' @param wait Number of seconds, or string such as `"2h"`: how much longer than `setup_timeout` of
+#'   [make_cluster()] the hosts may take, because their jobs wait in a queue.
+#' @inheritParams slurm
+#' @return Object of class `clutch_hosts`, to be given to [make_cluster()] or [launch_plan()].
+#'
+#' @section Errors: `clutch_argument`: an argument is of no use. [make_cluster()] signals
+#'   `clutch_start`, with element `hosts`, when some do not come: it says what was run, what that
+#'   printed, and what to try. All have class `clutch_error`.
+#' ```r
+#' tryCatch(
+#'   make_cluster(hosts_command("qsub -cwd {script}", hosts = 4, cancel = "qdel {job}")),
+#'   clutch_start = function(e) message(conditionMessage(e))
+#' )
+#' ```
+#' @seealso [make_cluster()], [launch_plan()], [hosts()], [slurm()]
+#' @examples
+#' launch_plan(hosts_command("qsub -N {name} -pe smp {each} {script}", hosts = 2, each = 8,
+#'                           cancel = "qdel {job}"))
+#' launch_plan(hosts_command("docker exec -i box{host} {command}", hosts = 2, secret = "stdin"))
+#' \dontrun{
+#' # on this machine, in the background
+#' cl <- make_cluster(hosts_command("nohup {command} > /dev/null 2>&1 &", each = 2))
+#' stop_cluster(cl)
+#' }
+#' @export
+hosts_command <- function(template, hosts = 1L, each = 1L, ..., secret = c("file", "stdin"),
+                          cancel = NULL, name = "clutch", wait = 0, folder = NULL,
+                          rscript = "Rscript", rscript_args = character(), env = NULL,
+                          modules = NULL, setup = NULL, address = NULL, listen = 0L, tls = TRUE) {
+  no_others("hosts_command", list(...), names(formals()))
+  given(template, "template")
+  is_template <- function(x) is.character(x) && grepl("{command}|{script}", x, perl = TRUE)
+  what <- "one string that has {command} or {script} in it"
+  check_needed(template, "`template`", is_template, what)
+  check_needed(hosts, "`hosts`", is_whole, "a number of hosts, 1 or more")
+  check_one(cancel, "`cancel`", is.character, "one string")
+  new_hosts(
+    "template", "hosts_command", sprintf("host %d", seq_len(hosts)), check_each(each, hosts),
+    remote_r(rscript, rscript_args, env, modules, setup), address, listen, tls,
+    template = template, secret = check_choice(secret, "`secret`", c("file", "stdin")),
+    cancel = cancel, name = check_needed(name, "`name`", is_word, "one word"),
+    wait = if (identical(wait, 0)) 0 else check_seconds(wait, "`wait`"),
+    folder = check_folder(folder)
+  )
+}
+
+# The line for host number `k`. What is put in for one word is not looked at for others.
+template_line <- function(x, k, command, script) {
+  script <- if (startsWith(script, "<folder>")) script else shell_words(script) # not known yet
+  values <- c(command = shell_words(command), script = script,
+              host = format(k), each = format(x$each[[k]]), name = x$name)
+  line <- x$template
+  at <- gregexpr("[{](command|script|host|each|name)[}]", line)
+  words <- regmatches(line, at)[[1L]]
+  regmatches(line, at) <- list(unname(values[substr(words, 2L, nchar(words) - 1L)]))
+  line
+}
+
+# ---- the kind, see hosts-kinds.R ----
+
+template_kind <- function() {
+  new_host_kind(
+    by = "a command of the user's",
+    commands = template_commands,
+    leaves = TRUE,
+    prepare = write_watched_script,
+    shown = template_shown,
+    watch_text = template_watch_text,
+    queued = template_wait,
+    will_not_come = template_will_not_come
+  )
+}
+add_kind("host", "template", template_kind)
+
+template_commands <- function(x, host_command, folder, port, of) {
+  launch_for <- switch(x$secret, file = template_by_file, stdin = template_by_input)
+  lapply(of, function(k) launch_for(x, k, host_command, folder))
+}
+
+template_by_input <- function(x, k, host_command, folder) {
+  launch <- template_launch(x, k, run_watched(host_command()), folder)
+  c(launch, list(delivery = by_input, watched = TRUE))
+}
+
+template_by_file <- function(x, k, host_command, folder) {
+  settings <- sprintf("settings-%d", k)
+  run <- c("sh", file.path(folder, c(WATCHED_FILE, settings)), host_command(settings))
+  launch <- template_launch(x, k, run, folder)
+  c(launch, list(delivery = by_file, settings = settings))
+}
+
+# `run`: what starts R there.
+template_launch <- function(x, k, run, folder) {
+  job <- sprintf("job-%d.sh", k)
+  script <- if (grepl("{script}", x$template, fixed = TRUE)) {
+    c("#!/bin/sh", paste("exec", shell_words(run)))
+  }
+  line <- template_line(x, k, run, file.path(folder, job))
+  cancel <- if (!is.null(x$cancel)) gsub("{job}", "\"$job\"", x$cancel, fixed = TRUE)
+  list(argv = c("sh", "-c", line), hosts = k, job = job, script = script, cancel = cancel)
+}
+
+# By file R there has a watcher, too.
+write_watched_script <- function(info, launch) {
+  if (is.null(launch$settings)) return(invisible())
+  writeLines(watched_script(), file.path(info$remote$folder, WATCHED_FILE))
+}
+
+template_shown <- function(launch) launch$argv[[3L]]
+
+template_watch_text <- function(launch) {
+  if (isTRUE(launch$watched)) return(watched_by(launch, "its standard input"))
+  paste0("and is ended by <folder>/", WATCHED_FILE, " if that goes before it has connected")
+}
+
+# Nobody can be asked for how long they have waited.
+template_wait <- function(info) info$plan$launch$wait
+
+# The command may be srun.
+template_will_not_come <- function(info, k, command) {
+  length(srun_says(printed_of(info, command), 0L)) > 0L
+}
