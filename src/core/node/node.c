@@ -43,7 +43,7 @@ clu_pid clu_node_own_pid(const clu_node *nd) {
 int clu_node_takes_segments(const clu_node *nd) { return nd->transport->takes_segments; }
 
 int clu_node_is_cut(const clu_node *nd) {
-  return nd->transport->is_cut && nd->transport->is_cut(nd);
+  return nd->transport->is_cut ? nd->transport->is_cut(nd) : CLU_IS_REACHED;
 }
 
 int clu_node_clock_is_ours(const clu_node *nd) {

@@ -71,7 +71,7 @@ struct clu_transport {
   clu_pid (*own_pid)(const clu_node *nd);
   /* NULL: no. See clu_node_clock_is_ours(). */
   int (*clock_is_ours)(const clu_node *nd);
-  /* NULL: no. See clu_node_is_cut(). */
+  /* NULL: it never is. See clu_node_is_cut(). */
   int (*is_cut)(const clu_node *nd);
   /* NULL: nothing. Also of a closed node: fills `started`, `server`, `server_ended`. */
   void (*describe)(const clu_node *nd, clu_node_status *out);

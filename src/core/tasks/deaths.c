@@ -82,7 +82,7 @@ static void see_cuts(clu_engine *t) {
   now = clu_os_now();
   for (int i = 0; i < t->n; i++) {
     clu_task_node *at = &t->nodes[i];
-    int cut = at->node && clu_node_is_cut(at->node);
+    int cut = at->node ? clu_node_is_cut(at->node) : CLU_IS_REACHED;
     if (!at->node) continue;
     clu_sched_node_cut(t->sched, i, cut != CLU_IS_REACHED, now);
     if (cut == at->cut) continue;
