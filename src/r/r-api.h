@@ -12,6 +12,8 @@
 #include <Rinternals.h>
 #include <Rversion.h>
 
+#include <string.h>
+
 #include "core/base/blob.h"
 #include "core/base/err.h"
 
@@ -71,6 +73,14 @@ static inline SEXP clu_variable(SEXP symbol, SEXP env) {
   SEXP x = Rf_findVarInFrame(env, symbol);
   return x == R_UnboundValue ? R_NilValue : x;
 #endif
+}
+
+/* The element of this name; R_NilValue where there is none. */
+static inline SEXP clu_element(SEXP list, const char *name) {
+  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
+    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
+  return R_NilValue;
 }
 
 /* What a file keeps of R's objects: `*list`, which has room for `n` and is preserved, made when it

@@ -16,13 +16,6 @@
 
 enum { STDOUT = 1, STDERR = 2 };
 
-static SEXP element(SEXP list, const char *name) {
-  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
-  for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
-    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
-  return R_NilValue;
-}
-
 /* A number that another version of what travels between hosts does not have. */
 SEXP ffi_host_protocol(void) {
   return Rf_ScalarInteger(CLU_LINK_VERSION * 1000 + CLU_K_AFTER_LAST);
@@ -90,7 +83,7 @@ SEXP ffi_host_begin(SEXP settings, SEXP secrets) {
   clu_far_options how;
   static host_secrets known;
   const char *hosts[16];
-  SEXP names = element(settings, "hosts"), times = element(settings, "times");
+  SEXP names = clu_element(settings, "hosts"), times = clu_element(settings, "times");
   clu_fd pair[2];
   int rc;
   memset(&how, 0, sizeof how);
@@ -102,8 +95,8 @@ SEXP ffi_host_begin(SEXP settings, SEXP secrets) {
     hosts[how.nhosts] = CHAR(STRING_ELT(names, how.nhosts));
   how.hosts = hosts;
   how.starter = STDOUT; /* ssh's, as a rule */
-  how.port = Rf_asInteger(element(settings, "port"));
-  how.rank = (uint32_t)Rf_asInteger(element(settings, "rank"));
+  how.port = Rf_asInteger(clu_element(settings, "port"));
+  how.rank = (uint32_t)Rf_asInteger(clu_element(settings, "rank"));
   how.secret = known.secret;
   how.own = known.own[0] ? known.own : NULL;
   how.certificate = known.certificate[0] ? known.certificate : NULL;

@@ -119,13 +119,6 @@ SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames) {
 
 /* ---- send and receive ---- */
 
-static SEXP element(SEXP list, const char *name) {
-  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
-  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
-    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
-  return R_NilValue;
-}
-
 typedef struct {
   clu_node *nd;
   uint64_t scope, seq;
@@ -216,7 +209,7 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   clu_node *nd = clu_get_node(handle);
   clu_err e = {0, 0, ""};
   uint64_t scope = scope_of(frame);
-  SEXP fun = element(data, "fun"), args = element(data, "args");
+  SEXP fun = clu_element(data, "fun"), args = clu_element(data, "args");
   clu_blob *b;
   one_wait w;
   int tag, rc;
@@ -231,7 +224,7 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   clear_tags(handle, nd);
   b = clu_call_bytes(fun, args, scope && scope == same_to_all.scope ? same_to_all.nodes : 1,
                      clu_node_takes_segments(nd));
-  tag = keep_tag(handle, element(data, "tag"));
+  tag = keep_tag(handle, clu_element(data, "tag"));
   rc = clu_node_call(nd, b, scope, tag, &e);
   clu_blob_unref(b);
   if (rc == CLU_DEAD) return failed_because(DEAD);

@@ -42,14 +42,13 @@ typedef struct link_process {
 
 static link_process *links;
 
-static SEXP link_tag(void) { return Rf_install("clutch_link"); }
-
 static void free_text(char *p) {
   if (p) clu_os_wipe(p, strlen(p));
   free(p);
 }
 
-static void link_free(link_process *k) {
+static void free_link(void *p) {
+  link_process *k = p;
   for (link_process **at = &links; *at; at = &(*at)->next) {
     if (*at != k) continue;
     *at = k->next;
@@ -64,19 +63,9 @@ static void link_free(link_process *k) {
   free(k);
 }
 
-static void link_finalize(SEXP x) {
-  link_process *k = R_ExternalPtrAddr(x);
-  R_ClearExternalPtr(x);
-  if (!k) return;
-  clu_count_handle(-1);
-  if (clu_handle_is_ours(x)) {
-    int mine = clu_turn_enter(CLU_FRAME);
-    link_free(k);
-    clu_turn_leave(mine);
-  }
-}
+static clu_handle_kind link_processes = {.name = "clutch_link", .free = free_link};
 
-static link_process *get_link(SEXP x) { return clu_handle_get(x, link_tag()); }
+static link_process *get_link(SEXP x) { return clu_handle_get(x, &link_processes); }
 
 static host_state *find_host(link_process *k, int rank) {
   for (int i = 0; i < k->n; i++)
@@ -226,7 +215,7 @@ SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls) {
   clu_err e = {0, 0, ""};
   clu_fd fd = CLU_NO_FD;
   /* the fork server is kept as long as there is the link process */
-  SEXP x = PROTECT(clu_handle_new(link_tag(), server, link_finalize));
+  SEXP x = PROTECT(clu_handle_new(&link_processes, server));
   link_process *k = calloc(1, sizeof *k);
   int rc;
   if (!k) clu_raise("memory", "not enough memory");

@@ -30,13 +30,8 @@ typedef struct worker {
   int n, room;
 } worker;
 
-static SEXP tag_psock(void) { return Rf_install("clutch_psock"); }
-
-static void psock_finalize(SEXP x) {
-  worker *w = R_ExternalPtrAddr(x);
-  R_ClearExternalPtr(x);
-  if (!w) return;
-  clu_count_handle(-1);
+static void free_worker(void *p) {
+  worker *w = p;
   clu_sock_free(w->s);
   clu_blob_unref(w->out);
   free(w->in);
@@ -44,9 +39,11 @@ static void psock_finalize(SEXP x) {
   free(w);
 }
 
+static clu_handle_kind workers = {
+    .name = "clutch_psock", .free = free_worker, .forget = free_worker};
+
 static worker *get_psock(SEXP x) {
-  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_psock())
-    clu_raise("argument", "this is no worker's socket");
+  if (!clu_handle_is(x, &workers)) clu_raise("argument", "this is no worker's socket");
   clu_need_session_of(x);
   if (!R_ExternalPtrAddr(x)) clu_raise("stopped", "this worker's connection is closed");
   return R_ExternalPtrAddr(x);
@@ -54,14 +51,13 @@ static worker *get_psock(SEXP x) {
 
 /* The socket exists, but is not open. */
 static SEXP new_psock(void) {
-  SEXP x = PROTECT(clu_handle_new(tag_psock(), R_NilValue, psock_finalize));
+  SEXP x = PROTECT(clu_handle_new(&workers, R_NilValue));
   worker *w = calloc(1, sizeof *w);
   if (!w || !(w->s = clu_sock_new())) {
     free(w);
     clu_raise("memory", "not enough memory");
   }
-  R_SetExternalPtrAddr(x, w);
-  clu_count_handle(1);
+  clu_handle_set(x, w);
   UNPROTECT(1);
   return x;
 }

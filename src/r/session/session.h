@@ -42,18 +42,31 @@ int clu_session_set_work(const clu_turns_work *work);
 int clu_pump(int64_t wait_ns, clu_err *e);
 int clu_pump_events(void);
 
+/* A kind of handles. Each is a static variable of one file, and stays. */
+typedef struct clu_handle_kind {
+  const char *name; /* the tag of its external pointers */
+  /* Frees what is behind one: called with the turn at the session that has made it. */
+  void (*free)(void *p);
+  /* The same in another process; NULL: there it is left as it is. */
+  void (*forget)(void *p);
+  /* session.c's */
+  SEXP tag;
+  struct clu_handle_kind *next;
+} clu_handle_kind;
+
 /* A handle: an external pointer, with nothing behind it yet. So what is made next can be put behind
  * it at once, and is freed with it. */
-SEXP clu_handle_new(SEXP tag, SEXP prot, R_CFinalizer_t fin);
+SEXP clu_handle_new(clu_handle_kind *kind, SEXP prot);
 void clu_handle_set(SEXP x, void *p);
+int clu_handle_is(SEXP x, clu_handle_kind *kind);
 /* What is behind it; an R error when that is nothing. The handle keeps it. */
-void *clu_handle_get(SEXP x, SEXP tag);
+void *clu_handle_get(SEXP x, clu_handle_kind *kind);
+/* Frees what is behind it now, if there is anything: as its finalizer does. */
+void clu_handle_end(SEXP x);
 /* Whether it was made by the session of this process. */
 int clu_handle_is_ours(SEXP x);
 /* As clu_need_session(), for what belongs to this handle. */
 void clu_need_session_of(SEXP x);
-/* One more, or less, handle with something behind it, where that is not clu_handle_set()'s. */
-void clu_count_handle(int by);
 
 /* ---- event-wait.c ---- */
 

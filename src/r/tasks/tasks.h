@@ -32,8 +32,8 @@ void clu_tasks_forget(void);
 
 /* External pointers with nothing behind them yet; and what is behind them, an R error when that is
  * nothing. */
-SEXP clu_tasks_handle(SEXP handles, R_CFinalizer_t finalizer);
-SEXP clu_job_handle(SEXP prot, R_CFinalizer_t finalizer);
+SEXP clu_tasks_handle(SEXP handles);
+SEXP clu_job_handle(SEXP prot);
 clu_engine *clu_tasks_get(SEXP x);
 clu_task_job *clu_job_get(SEXP x);
 /* The protected value of a job's. */
