@@ -115,7 +115,8 @@ void clu_supervisor_fini(clu_supervisor *sv) {
   clu_os_apart_free(sv->table, sizeof *sv->table);
   free(sv->tmp);
   sv->gone = NULL;
-  sv->ngone = sv->cap_gone = 0;
+  sv->ngone = 0;
+  sv->cap_gone = 0;
   sv->kept = NULL;
   sv->cap_kept = 0;
   sv->oom_file = NULL;

@@ -73,9 +73,11 @@ typedef struct clu_supervisor {
   struct clu_sv_node *nodes; /* in the table */
   int n;
   struct clu_sv_kept *kept; /* nodes that are started again when they have died */
-  int nkept, cap_kept;
+  int nkept;
+  size_t cap_kept;
   struct clu_sv_gone *gone; /* folders of nodes that have ended, to be removed */
-  int ngone, cap_gone;
+  int ngone;
+  size_t cap_gone;
   clu_shared *shared; /* with the nodes; the master gets its descriptor with READY */
   clu_fd slots_fd;
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */

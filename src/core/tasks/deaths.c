@@ -1,18 +1,13 @@
 /* Deaths of nodes: how they are seen, what of them has to be known, and who is told. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/tasks/engine-private.h"
 
 static int reserve_death(clu_engine *t) {
-  size_t cap = 2 * t->deaths.cap;
-  clu_death *more;
-  if (t->deaths.n < t->deaths.cap) return 1;
-  more = realloc(t->deaths.list, cap * sizeof *more);
-  if (!more) return 0;
-  t->deaths.list = more;
-  t->deaths.cap = cap;
-  return 1;
+  clu_death *more = clu_grow(t->deaths.list, &t->deaths.cap, t->deaths.n + 1, sizeof *more);
+  if (more) t->deaths.list = more;
+  return more != NULL;
 }
 
 /* What it was at. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/base/os.h"
 
 #if R_CONNECTIONS_VERSION != 1
@@ -167,17 +168,14 @@ SEXP ffi_work_warning(SEXP cond) {
 /* No R API in these: R calls them while it prints. */
 static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con) {
   size_t bytes = size * n;
+  char *more;
   (void)con;
-  if (relay.n + bytes > relay.cap) {
-    size_t cap = 2 * (relay.n + bytes);
-    char *more = realloc(relay.out, cap);
-    if (!more) return 0;
-    relay.out = more;
-    relay.cap = cap;
-  }
+  if (bytes == 0) return n;
+  if (!(more = clu_grow(relay.out, &relay.cap, relay.n + bytes, 1))) return 0;
+  relay.out = more;
   memcpy(relay.out + relay.n, p, bytes);
   relay.n += bytes;
-  if (clu_me.relay_at_once && clu_me.task && bytes && memchr(p, '\n', bytes)) {
+  if (clu_me.relay_at_once && clu_me.task && memchr(p, '\n', bytes)) {
     send_at_once(0, relay.out, relay.n);
     relay.n = 0;
   }

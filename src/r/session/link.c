@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/link/relay.h"
 #include "core/net/resolve.h"
 #include "core/net/tls.h"
@@ -31,7 +32,8 @@ typedef struct link_process {
   unsigned char secret[CLU_SECRET];
   char *own, *certificate; /* of the hosts' side: its texts, and the session's certificate */
   host_state *hosts;
-  int n, cap;
+  int n;
+  size_t cap;
   clu_timer inspect; /* armed while a host is cut off: has its command ended? */
   uint64_t pause;
 } link_process;
@@ -292,13 +294,9 @@ SEXP ffi_link_secrets(SEXP link) {
 /* ---- hosts ---- */
 
 static host_state *new_host(link_process *k, int rank) {
-  if (k->n == k->cap) {
-    int cap = k->cap ? 2 * k->cap : 8;
-    host_state *more = realloc(k->hosts, (size_t)cap * sizeof *more);
-    if (!more) return NULL;
-    k->hosts = more;
-    k->cap = cap;
-  }
+  host_state *more = clu_grow(k->hosts, &k->cap, (size_t)k->n + 1, sizeof *more);
+  if (!more) return NULL;
+  k->hosts = more;
   memset(&k->hosts[k->n], 0, sizeof *k->hosts);
   k->hosts[k->n].rank = rank;
   k->hosts[k->n].since = clu_os_now();

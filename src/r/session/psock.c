@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/net/socket.h"
 #include "core/node/transports.h"
 
@@ -27,7 +28,8 @@ typedef struct worker {
   size_t tried;   /* so many bytes were found to be too few for an object */
   uint64_t heard; /* when the last byte came */
   double *epochs; /* of requests without answer, the oldest first */
-  int n, room;
+  int n;
+  size_t room;
 } worker;
 
 static void free_worker(void *p) {
@@ -170,14 +172,9 @@ SEXP ffi_psock_ready(SEXP list, SEXP seconds) {
 static int fill(worker *w) {
   size_t got = 0;
   int rc;
-  if (w->cap - w->end < PIECE) {
-    size_t cap = w->cap ? 2 * w->cap : PIECE;
-    unsigned char *p;
-    while (cap - w->end < PIECE) cap *= 2;
-    if (!(p = realloc(w->in, cap))) return CLU_NOMEM;
-    w->in = p;
-    w->cap = cap;
-  }
+  unsigned char *in = clu_grow(w->in, &w->cap, w->end + PIECE, 1);
+  if (!in) return CLU_NOMEM;
+  w->in = in;
   rc = clu_sock_get(w->s, w->in + w->end, w->cap - w->end, &got, NULL);
   if (rc != CLU_OK) return rc;
   w->end += got;
@@ -189,15 +186,11 @@ static int fill(worker *w) {
  * answered; else NA. */
 SEXP ffi_psock_queue(SEXP x, SEXP object, SEXP epoch) {
   worker *w = get_psock(x);
-  double number = Rf_asReal(epoch);
+  double number = Rf_asReal(epoch), *more;
   if (w->out) clu_raise("argument", "a message is on its way already");
-  if (w->n == w->room) {
-    int room = w->room ? 2 * w->room : 8;
-    double *more = realloc(w->epochs, (size_t)room * sizeof *more);
-    if (!more) clu_raise("memory", "not enough memory");
-    w->epochs = more;
-    w->room = room;
-  }
+  more = clu_grow(w->epochs, &w->room, (size_t)w->n + 1, sizeof *more);
+  if (!more) clu_raise("memory", "not enough memory");
+  w->epochs = more;
   w->out = clu_serialize(NULL, object);
   w->sent = 0;
   if (!ISNAN(number)) w->epochs[w->n++] = number;
