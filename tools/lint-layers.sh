@@ -82,6 +82,17 @@ check "includes go down, as the table in tools/lint-layers.sh says" \
   "$(grep -nE "$include\"" $sources | sed -E 's|^src/([^:]*):([0-9]+):.*"(.*)".*|\1 \3 line_\2|' |
     without_known | wrong_direction)"
 
+check "src/r/entry-points.h has each entry point under its file" \
+  "$(awk 'FILENAME ~ /entry-points/ {
+        if (/^  \/\* r\//) { file = $2; sub(/:$/, "", file) }
+        if (match($0, /\(ffi_[a-z_]+/)) listed[substr($0, RSTART + 1, RLENGTH - 1)] = file
+      }
+      /^SEXP ffi_/ { match($0, /ffi_[a-z_]+/); has[substr($0, RSTART, RLENGTH)] = substr(FILENAME, 5) }
+      END {
+        for (f in has) if (listed[f] != has[f]) print f " is in " has[f]
+        for (f in listed) if (!(f in has)) print f " is nowhere"
+      }' src/r/entry-points.h $(find src/r -name '*.c'))"
+
 # ---- lengths ----
 
 check "C files have 500 lines at most" \

@@ -1,5 +1,8 @@
-/* The entry points of .Call, by file: they check, convert and call the core; see r-api.h.
- * src/init.c registers them. */
+/* The entry points of .Call, by the file that has them: they check, convert and call the core; see
+ * r-api.h. This is the only list of them. Each line has the name, the number of arguments, and the
+ * arguments. IN_TURN: it uses the session, and has the turn at it (r/turn.h); PLAIN: it does not.
+ * src/init.c registers them.
+ */
 #ifndef CLUTCH_ENTRY_POINTS_H
 #define CLUTCH_ENTRY_POINTS_H
 
@@ -8,353 +11,316 @@
 #endif
 #include <Rinternals.h>
 
-/* r/session/session.c */
-SEXP ffi_live_handles(void);
-SEXP ffi_end_thread(void);
+/* clang-format off: one a line */
+#define CLU_ENTRY_POINTS(IN_TURN, PLAIN) \
+  /* r/session/session.c */ \
+  PLAIN(ffi_live_handles, 0, (void)) \
+  PLAIN(ffi_end_thread, 0, (void)) \
+  /* r/session/call.c */ \
+  IN_TURN(ffi_call_cancel, 1, (SEXP frame)) \
+  IN_TURN(ffi_call_scope_begin, 3, (SEXP frame, SEXP same, SEXP frames)) \
+  IN_TURN(ffi_node_send, 4, (SEXP handle, SEXP data, SEXP frame, SEXP outer)) \
+  IN_TURN(ffi_node_tell, 3, (SEXP handle, SEXP fun, SEXP args)) \
+  IN_TURN(ffi_node_recv, 1, (SEXP handle)) \
+  IN_TURN(ffi_node_ready, 1, (SEXP handle)) \
+  IN_TURN(ffi_any_recv, 1, (SEXP nodes)) \
+  /* r/session/acceptor.c */ \
+  IN_TURN(ffi_acceptor_open, 4, (SEXP host, SEXP ports, SEXP backlog, SEXP secret)) \
+  IN_TURN(ffi_can_listen, 1, (SEXP host)) \
+  IN_TURN(ffi_acceptor_secret, 1, (SEXP acceptor)) \
+  IN_TURN(ffi_acceptor_node, 3, (SEXP acceptor, SEXP rank, SEXP settings)) \
+  IN_TURN(ffi_acceptor_spawn, 5, (SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP how)) \
+  IN_TURN(ffi_acceptor_wait, 3, (SEXP acceptor, SEXP n, SEXP seconds)) \
+  IN_TURN(ffi_acceptor_report, 1, (SEXP acceptor)) \
+  IN_TURN(ffi_acceptor_close, 1, (SEXP acceptor)) \
+  /* r/session/view.c */ \
+  IN_TURN(ffi_view_new, 3, (SEXP number, SEXP nodes, SEXP texts)) \
+  IN_TURN(ffi_view_nodes, 4, (SEXP view, SEXP handles, SEXP ranks, SEXP hosts)) \
+  IN_TURN(ffi_view_pass, 3, (SEXP view, SEXP server, SEXP number)) \
+  IN_TURN(ffi_view_tell, 4, (SEXP view, SEXP kind, SEXP node, SEXP text)) \
+  IN_TURN(ffi_view_stop, 1, (SEXP view)) \
+  /* r/session/psock.c */ \
+  IN_TURN(ffi_psock_node, 1, (SEXP rank)) \
+  IN_TURN(ffi_psock_spawn, 4, (SEXP handle, SEXP argv, SEXP envp, SEXP how)) \
+  PLAIN(ffi_psock_listen, 3, (SEXP host, SEXP ports, SEXP backlog)) \
+  PLAIN(ffi_psock_accept, 1, (SEXP listener)) \
+  PLAIN(ffi_psock_ready, 2, (SEXP list, SEXP seconds)) \
+  PLAIN(ffi_psock_queue, 3, (SEXP x, SEXP object, SEXP epoch)) \
+  PLAIN(ffi_psock_flush, 2, (SEXP x, SEXP seconds)) \
+  PLAIN(ffi_psock_recv, 4, (SEXP x, SEXP seconds, SEXP bytes, SEXP node)) \
+  PLAIN(ffi_psock_awaited, 1, (SEXP x)) \
+  PLAIN(ffi_psock_close, 1, (SEXP x)) \
+  IN_TURN(ffi_psock_is_ready, 2, (SEXP handle, SEXP pid)) \
+  /* r/session/fork-server.c */ \
+  IN_TURN(ffi_server_start, 4, (SEXP file, SEXP argv, SEXP envp, SEXP log)) \
+  IN_TURN(ffi_server_send, 3, (SEXP server, SEXP kind, SEXP object)) \
+  IN_TURN(ffi_server_wait, 2, (SEXP server, SEXP seconds)) \
+  IN_TURN(ffi_server_settings, 3, (SEXP server, SEXP object, SEXP output)) \
+  IN_TURN(ffi_server_applied, 3, (SEXP server, SEXP seq, SEXP seconds)) \
+  IN_TURN(ffi_server_info, 1, (SEXP server)) \
+  IN_TURN(ffi_servers_machine, 3, (SEXP list, SEXP of_nodes, SEXP seconds)) \
+  IN_TURN(ffi_server_close, 2, (SEXP server, SEXP seconds)) \
+  /* r/session/node.c */ \
+  IN_TURN(ffi_node_use, 1, (SEXP handle)) \
+  IN_TURN(ffi_nodes_spawn, 3, (SEXP server, SEXP ranks, SEXP kind)) \
+  IN_TURN(ffi_nodes_wait, 2, (SEXP list, SEXP seconds)) \
+  IN_TURN(ffi_nodes_stop, 3, (SEXP list, SEXP grace_ms, SEXP seconds)) \
+  IN_TURN(ffi_node_info, 1, (SEXP handle)) \
+  IN_TURN(ffi_node_swap, 2, (SEXP handle, SEXP fresh)) \
+  IN_TURN(ffi_node_child_pid, 1, (SEXP handle)) \
+  IN_TURN(ffi_node_lost, 1, (SEXP handle)) \
+  /* r/session/link.c: other hosts. A link process, forked from a fork server of this session, \
+     holds one connection to each host. The fork server of a host is a handle as any other, with \
+     which all of r/session/fork-server.c and ffi_nodes_spawn() work. */ \
+  IN_TURN(ffi_link_start, 5, (SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls)) \
+  IN_TURN(ffi_link_await, 1, (SEXP link)) \
+  IN_TURN(ffi_link_info, 1, (SEXP link)) \
+  IN_TURN(ffi_link_secrets, 1, (SEXP link)) \
+  IN_TURN(ffi_link_host, 2, (SEXP link, SEXP rank)) \
+  IN_TURN(ffi_link_view, 3, (SEXP link, SEXP number, SEXP view)) \
+  IN_TURN(ffi_link_command, 4, (SEXP link, SEXP rank, SEXP node, SEXP carries)) \
+  IN_TURN(ffi_link_hosts, 1, (SEXP link)) \
+  IN_TURN(ffi_link_close, 2, (SEXP link, SEXP seconds)) \
+  /* r/tasks/task-drive.c */ \
+  IN_TURN(ffi_tasks_step, 4, (SEXP x, SEXP job, SEXP seconds, SEXP known)) \
+  /* r/tasks/task-hosts.c */ \
+  IN_TURN(ffi_tasks_host, 6, (SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, \
+          SEXP idle)) \
+  IN_TURN(ffi_tasks_host_there, 2, (SEXP x, SEXP number)) \
+  IN_TURN(ffi_tasks_host_gone, 2, (SEXP x, SEXP number)) \
+  IN_TURN(ffi_tasks_hosts_idle, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_desired, 2, (SEXP x, SEXP seconds)) \
+  IN_TURN(ffi_tasks_are_gone, 2, (SEXP x, SEXP nodes)) \
+  /* r/tasks/task-life.c */ \
+  IN_TURN(ffi_tasks_new, 3, (SEXP handles, SEXP grace, SEXP most)) \
+  PLAIN(ffi_session_in_child, 0, (void)) \
+  IN_TURN(ffi_tasks_show, 2, (SEXP x, SEXP view)) \
+  IN_TURN(ffi_tasks_idle, 2, (SEXP x, SEXP seconds)) \
+  IN_TURN(ffi_tasks_idle_nodes, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_use, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_attach, 2, (SEXP x, SEXP index)) \
+  IN_TURN(ffi_tasks_attach_all, 2, (SEXP x, SEXP nodes)) \
+  IN_TURN(ffi_job_new, 6, (SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only)) \
+  IN_TURN(ffi_job_name, 3, (SEXP job, SEXP name, SEXP code)) \
+  IN_TURN(ffi_job_start, 2, (SEXP x, SEXP job)) \
+  IN_TURN(ffi_job_end, 2, (SEXP job, SEXP wait)) \
+  IN_TURN(ffi_job_outcome, 1, (SEXP job)) \
+  IN_TURN(ffi_job_drop_value, 1, (SEXP job)) \
+  IN_TURN(ffi_job_fail_pending, 2, (SEXP job, SEXP cause)) \
+  /* r/tasks/task-budget.c */ \
+  IN_TURN(ffi_tasks_budget, 3, (SEXP x, SEXP size, SEXP under)) \
+  IN_TURN(ffi_tasks_map_begins, 3, (SEXP x, SEXP tokens, SEXP own)) \
+  IN_TURN(ffi_tasks_map_ends, 2, (SEXP x, SEXP own)) \
+  /* r/tasks/task-query.c */ \
+  IN_TURN(ffi_job_state, 1, (SEXP job)) \
+  IN_TURN(ffi_job_finished, 1, (SEXP job)) \
+  IN_TURN(ffi_job_ready, 1, (SEXP job)) \
+  IN_TURN(ffi_job_values, 1, (SEXP job)) \
+  IN_TURN(ffi_job_plain_values, 1, (SEXP job)) \
+  IN_TURN(ffi_job_size, 1, (SEXP job)) \
+  IN_TURN(ffi_job_failures, 2, (SEXP job, SEXP from)) \
+  IN_TURN(ffi_job_hear, 2, (SEXP job, SEXP handler)) \
+  IN_TURN(ffi_job_handler, 1, (SEXP job)) \
+  IN_TURN(ffi_job_hearing, 2, (SEXP job, SEXP now)) \
+  IN_TURN(ffi_tasks_unheard, 1, (SEXP x)) \
+  IN_TURN(ffi_job_relay, 1, (SEXP job)) \
+  IN_TURN(ffi_tasks_open, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_jobs, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_deaths, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_ask, 2, (SEXP x, SEXP seconds)) \
+  IN_TURN(ffi_tasks_unclear, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_word, 3, (SEXP x, SEXP index, SEXP counts)) \
+  IN_TURN(ffi_tasks_unlimited, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_trace, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_memory, 1, (SEXP x)) \
+  IN_TURN(ffi_job_trace, 3, (SEXP x, SEXP job, SEXP most)) \
+  IN_TURN(ffi_job_number, 1, (SEXP job)) \
+  IN_TURN(ffi_job_label, 1, (SEXP job)) \
+  IN_TURN(ffi_tasks_open_since, 1, (SEXP x)) \
+  IN_TURN(ffi_stream_jump, 2, (SEXP state, SEXP n)) \
+  /* r/tasks/task-stacks.c */ \
+  IN_TURN(ffi_stacks, 2, (SEXP handles, SEXP seconds)) \
+  /* r/tasks/task-news.c */ \
+  IN_TURN(ffi_job_await, 1, (SEXP job)) \
+  PLAIN(ffi_wake_descriptors, 0, (void)) \
+  PLAIN(ffi_wake, 0, (void)) \
+  PLAIN(ffi_wake_hold, 0, (void)) \
+  PLAIN(ffi_wake_seen, 0, (void)) \
+  IN_TURN(ffi_tasks_news, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_notes, 1, (SEXP x)) \
+  IN_TURN(ffi_tasks_wait, 1, (SEXP x)) \
+  /* r/node/fork-server-main.c */ \
+  PLAIN(ffi_fork_server_begin, 2, (SEXP exec, SEXP idle)) \
+  PLAIN(ffi_fork_server_begins, 1, (SEXP in_r)) \
+  PLAIN(ffi_fork_server_expect, 1, (SEXP n)) \
+  PLAIN(ffi_fork_server_session, 0, (void)) \
+  PLAIN(ffi_fork_server_listen, 2, (SEXP path, SEXP owns_folder)) \
+  PLAIN(ffi_fork_server_keeps, 2, (SEXP from, SEXP to)) \
+  PLAIN(ffi_fork_server_count_oom, 1, (SEXP file)) \
+  PLAIN(ffi_fork_server_temp, 0, (void)) \
+  PLAIN(ffi_fork_server_serve, 1, (SEXP env)) \
+  PLAIN(ffi_fork_server_answer, 3, (SEXP kind, SEXP seq, SEXP object)) \
+  /* r/node/host.c */ \
+  PLAIN(ffi_host_begin, 2, (SEXP settings, SEXP secrets)) \
+  PLAIN(ffi_host_protocol, 0, (void)) \
+  PLAIN(ffi_host_start, 2, (SEXP argv, SEXP text)) \
+  /* r/node/join.c */ \
+  PLAIN(ffi_join, 5, (SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local)) \
+  PLAIN(ffi_output_to, 1, (SEXP path)) \
+  /* r/node/stack.c: whether an interrupt can come again in some ms */ \
+  PLAIN(ffi_node_postpone, 0, (void)) \
+  /* r/node/node-loop.c */ \
+  PLAIN(ffi_node_loop, 1, (SEXP env)) \
+  PLAIN(ffi_node_failed, 1, (SEXP value)) \
+  PLAIN(ffi_node_interrupted, 1, (SEXP value)) \
+  PLAIN(ffi_node_at_task, 0, (void)) \
+  PLAIN(ffi_node_closed, 0, (void)) \
+  PLAIN(ffi_node_end, 0, (void)) \
+  /* r/node/observer.c */ \
+  PLAIN(ffi_observer_caller, 0, (void)) \
+  PLAIN(ffi_observer_views, 0, (void)) \
+  PLAIN(ffi_observer_read, 2, (SEXP view, SEXP wish)) \
+  PLAIN(ffi_views_of, 2, (SEXP pids, SEXP fds)) \
+  PLAIN(ffi_view_numbers, 1, (SEXP view)) \
+  PLAIN(ffi_view_folder, 1, (SEXP view)) \
+  PLAIN(ffi_observer_machine, 0, (void)) \
+  PLAIN(ffi_observer_end, 0, (void)) \
+  PLAIN(ffi_observer_ask, 2, (SEXP view, SEXP nodes)) \
+  PLAIN(ffi_observer_stacks, 2, (SEXP view, SEXP questions)) \
+  PLAIN(ffi_process_letter, 1, (SEXP pid)) \
+  /* r/node/node-start.c */ \
+  PLAIN(ffi_node_is_asked, 0, (void)) \
+  PLAIN(ffi_node_begin_joined, 1, (SEXP problem)) \
+  PLAIN(ffi_is_node, 0, (void)) \
+  PLAIN(ffi_node_begin_exec, 4, (SEXP slot, SEXP tmp, SEXP program, SEXP server)) \
+  PLAIN(ffi_node_program_done, 0, (void)) \
+  PLAIN(ffi_node_title, 1, (SEXP text)) \
+  /* r/node/rehearse.c */ \
+  PLAIN(ffi_fork_server_rehearse, 0, (void)) \
+  PLAIN(ffi_fork_server_use_up, 1, (SEXP most)) \
+  /* r/node/job-state.c */ \
+  PLAIN(ffi_work_sinks, 1, (SEXP output)) \
+  PLAIN(ffi_work_environment, 1, (SEXP old)) \
+  /* r/node/node-tasks.c */ \
+  PLAIN(ffi_work_unreadable, 1, (SEXP failure)) \
+  PLAIN(ffi_task_attempt, 0, (void)) \
+  /* r/node/relay.c */ \
+  PLAIN(ffi_work_slim, 1, (SEXP cond)) \
+  PLAIN(ffi_work_log, 2, (SEXP cond, SEXP now)) \
+  PLAIN(ffi_work_message, 1, (SEXP cond)) \
+  PLAIN(ffi_work_warning, 1, (SEXP cond)) \
+  PLAIN(ffi_work_output, 0, (void)) \
+  /* r/tasks/task-options.c */ \
+  PLAIN(ffi_options_set, 1, (SEXP names)) \
+  PLAIN(ffi_stream_of_seed, 1, (SEXP seed)) \
+  /* r/tasks/task-submit.c */ \
+  IN_TURN(ffi_submit, 4, (SEXP cl, SEXP fun, SEXP code, SEXP also)) \
+  IN_TURN(ffi_task_value, 1, (SEXP task)) \
+  IN_TURN(ffi_map_begin, 5, (SEXP cl, SEXP elements, SEXP fun, SEXP globals, SEXP code)) \
+  IN_TURN(ffi_map_values, 1, (SEXP job)) \
+  /* r/tasks/typed-values.c */ \
+  IN_TURN(ffi_values_typed, 3, (SEXP values, SEXP types, SEXP empty)) \
+  /* r/globals/alone.c */ \
+  PLAIN(ffi_code_is_short, 1, (SEXP code)) \
+  PLAIN(ffi_code_alone, 2, (SEXP code, SEXP env)) \
+  PLAIN(ffi_objects_alone, 1, (SEXP objects)) \
+  /* r/globals/search-state.c */ \
+  PLAIN(ffi_globals_new, 0, (void)) \
+  PLAIN(ffi_globals_pointer, 1, (SEXP x)) \
+  PLAIN(ffi_is_pointer, 1, (SEXP x)) \
+  /* r/globals/search.c */ \
+  PLAIN(ffi_globals_locals, 5, (SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame)) \
+  PLAIN(ffi_globals_search, 3, (SEXP x, SEXP roots, SEXP also)) \
+  /* r/socket/connection-read.c */ \
+  PLAIN(ffi_connection_left, 2, (SEXP handle, SEXP whole)) \
+  /* r/socket/connection-write.c */ \
+  PLAIN(ffi_connection_uncork, 2, (SEXP handle, SEXP value)) \
+  /* r/socket/connection.c */ \
+  PLAIN(ffi_connection_summary, 1, (SEXP x)) \
+  PLAIN(ffi_connection_new, 7, (SEXP handle, SEXP description, SEXP class, SEXP mode, \
+          SEXP blocking, SEXP encoding, SEXP opener)) \
+  /* r/socket/find.c */ \
+  PLAIN(ffi_socket_here, 1, (SEXP x)) \
+  /* r/socket/info.c */ \
+  PLAIN(ffi_socket_info, 1, (SEXP x)) \
+  PLAIN(ffi_socket_table, 0, (void)) \
+  PLAIN(ffi_connection_fd, 1, (SEXP x)) \
+  PLAIN(ffi_socket_count, 0, (void)) \
+  /* r/socket/objects.c */ \
+  PLAIN(ffi_socket_send, 2, (SEXP x, SEXP object)) \
+  PLAIN(ffi_socket_receive, 1, (SEXP x)) \
+  /* r/socket/open.c */ \
+  PLAIN(ffi_socket_new, 2, (SEXP blocking, SEXP timeout)) \
+  PLAIN(ffi_socket_get_options, 1, (SEXP x)) \
+  PLAIN(ffi_socket_listen, 7, (SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep, \
+          SEXP options, SEXP slot)) \
+  PLAIN(ffi_socket_connect, 10, (SEXP host, SEXP port, SEXP path, SEXP server, SEXP blocking, \
+          SEXP open, SEXP encoding, SEXP timeout, SEXP options, SEXP slot)) \
+  PLAIN(ffi_socket_adopt, 2, (SEXP fd, SEXP timeout)) \
+  PLAIN(ffi_socket_accept, 8, (SEXP listener, SEXP blocking, SEXP open, SEXP encoding, \
+          SEXP timeout, SEXP options, SEXP slot, SEXP wait)) \
+  PLAIN(ffi_service_probe, 4, (SEXP x, SEXP host, SEXP ports, SEXP timeout)) \
+  /* r/socket/transfer.c */ \
+  PLAIN(ffi_socket_timeout, 2, (SEXP x, SEXP seconds)) \
+  PLAIN(ffi_socket_shutdown, 2, (SEXP x, SEXP how)) \
+  PLAIN(ffi_socket_end, 2, (SEXP x, SEXP seconds)) \
+  PLAIN(ffi_socket_drop, 1, (SEXP x)) \
+  PLAIN(ffi_socket_read, 3, (SEXP x, SEXP n, SEXP exact)) \
+  PLAIN(ffi_socket_write, 2, (SEXP x, SEXP data)) \
+  PLAIN(ffi_socket_select, 3, (SEXP list, SEXP write, SEXP timeout)) \
+  /* r/socket/socket-set.c */ \
+  PLAIN(ffi_socket_set_new, 0, (void)) \
+  PLAIN(ffi_socket_set_add, 4, (SEXP x, SEXP list, SEXP want, SEXP names)) \
+  PLAIN(ffi_socket_set_remove, 2, (SEXP x, SEXP list)) \
+  PLAIN(ffi_socket_set_wait, 2, (SEXP x, SEXP timeout)) \
+  PLAIN(ffi_socket_set_count, 1, (SEXP x)) \
+  PLAIN(ffi_socket_set_close, 1, (SEXP x)) \
+  /* r/json.c */ \
+  PLAIN(ffi_json_numbers, 1, (SEXP x)) \
+  PLAIN(ffi_json_strings, 2, (SEXP x, SEXP escaped)) \
+  /* r/serialize.c */ \
+  PLAIN(ffi_share, 1, (SEXP x)) \
+  /* r/share-splice.c */ \
+  PLAIN(ffi_share_default, 1, (SEXP receivers)) \
+  /* r/share-vector.c */ \
+  PLAIN(ffi_is_shared, 1, (SEXP x)) \
+  /* r/system.c */ \
+  PLAIN(ffi_affinity_count, 0, (void)) \
+  PLAIN(ffi_thread_count, 0, (void)) \
+  PLAIN(ffi_is_sampled, 1, (SEXP by_thread)) \
+  IN_TURN(ffi_budget_take, 3, (SEXP n, SEXP of, SEXP under)) \
+  IN_TURN(ffi_budget_give, 1, (SEXP n)) \
+  PLAIN(ffi_budget_held, 0, (void)) \
+  PLAIN(ffi_process_memory, 1, (SEXP pid)) \
+  PLAIN(ffi_processes_are_there, 1, (SEXP pids)) \
+  PLAIN(ffi_process_kill, 1, (SEXP pid)) \
+  PLAIN(ffi_limits, 0, (void)) \
+  PLAIN(ffi_raise_fds, 1, (SEXP n)) \
+  PLAIN(ffi_system_can, 0, (void)) \
+  PLAIN(ffi_signal_name, 1, (SEXP sig)) \
+  PLAIN(ffi_clock, 0, (void)) \
+  PLAIN(ffi_weak_new, 2, (SEXP env, SEXP value)) \
+  PLAIN(ffi_weak_get, 1, (SEXP ref)) \
+  PLAIN(ffi_weak_value, 1, (SEXP ref)) \
+  PLAIN(ffi_remove_folder, 1, (SEXP path)) \
+  PLAIN(ffi_mark_folder, 1, (SEXP path)) \
+  PLAIN(ffi_remove_unused, 1, (SEXP path)) \
+  PLAIN(ffi_random_seeds, 1, (SEXP n)) \
+  PLAIN(ffi_secret_bytes, 1, (SEXP n)) \
+  PLAIN(ffi_same_secret, 2, (SEXP a, SEXP b)) \
+  PLAIN(ffi_output_append, 2, (SEXP path, SEXP text)) \
+  /* r/private-text.c */ \
+  PLAIN(ffi_private_lines, 3, (SEXP before, SEXP text, SEXP after)) \
+  PLAIN(ffi_private_wipe, 1, (SEXP text)) \
+  PLAIN(ffi_private_write, 2, (SEXP text, SEXP path)) \
+  PLAIN(ffi_private_read, 2, (SEXP path, SEXP names)) \
+  /* r/condition.c */ \
+  PLAIN(ffi_show_warning, 2, (SEXP text, SEXP call)) \
+  PLAIN(ffi_relay_simple, 6, (SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, \
+          SEXP frame))
+/* clang-format on */
 
-/* r/session/call.c */
-SEXP ffi_call_cancel(SEXP frame);
-SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames);
-SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer);
-SEXP ffi_node_tell(SEXP handle, SEXP fun, SEXP args);
-SEXP ffi_node_recv(SEXP handle);
-SEXP ffi_node_ready(SEXP handle);
-SEXP ffi_any_recv(SEXP nodes);
-
-/* r/session/acceptor.c */
-SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret);
-SEXP ffi_can_listen(SEXP host);
-SEXP ffi_acceptor_secret(SEXP acceptor);
-SEXP ffi_acceptor_node(SEXP acceptor, SEXP rank, SEXP settings);
-SEXP ffi_acceptor_spawn(SEXP acceptor, SEXP handle, SEXP argv, SEXP envp, SEXP how);
-SEXP ffi_acceptor_wait(SEXP acceptor, SEXP n, SEXP seconds);
-SEXP ffi_acceptor_report(SEXP acceptor);
-SEXP ffi_acceptor_close(SEXP acceptor);
-
-/* r/session/view.c */
-SEXP ffi_view_new(SEXP number, SEXP nodes, SEXP texts);
-SEXP ffi_view_nodes(SEXP view, SEXP handles, SEXP ranks, SEXP hosts);
-SEXP ffi_view_pass(SEXP view, SEXP server, SEXP number);
-SEXP ffi_view_tell(SEXP view, SEXP kind, SEXP node, SEXP text);
-SEXP ffi_view_stop(SEXP view);
-
-/* r/session/psock.c */
-SEXP ffi_psock_node(SEXP rank);
-SEXP ffi_psock_spawn(SEXP handle, SEXP argv, SEXP envp, SEXP how);
-SEXP ffi_psock_listen(SEXP host, SEXP ports, SEXP backlog);
-SEXP ffi_psock_accept(SEXP listener);
-SEXP ffi_psock_ready(SEXP list, SEXP seconds);
-SEXP ffi_psock_queue(SEXP x, SEXP object, SEXP epoch);
-SEXP ffi_psock_flush(SEXP x, SEXP seconds);
-SEXP ffi_psock_recv(SEXP x, SEXP seconds, SEXP bytes, SEXP node);
-SEXP ffi_psock_awaited(SEXP x);
-SEXP ffi_psock_close(SEXP x);
-SEXP ffi_psock_is_ready(SEXP handle, SEXP pid);
-
-/* r/session/fork-server.c */
-SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log);
-SEXP ffi_server_send(SEXP server, SEXP kind, SEXP object);
-SEXP ffi_server_wait(SEXP server, SEXP seconds);
-SEXP ffi_server_settings(SEXP server, SEXP object, SEXP output);
-SEXP ffi_server_applied(SEXP server, SEXP seq, SEXP seconds);
-SEXP ffi_server_info(SEXP server);
-SEXP ffi_servers_machine(SEXP list, SEXP of_nodes, SEXP seconds);
-SEXP ffi_node_use(SEXP handle);
-SEXP ffi_server_close(SEXP server, SEXP seconds);
-
-/* r/session/node.c */
-SEXP ffi_nodes_spawn(SEXP server, SEXP ranks, SEXP kind);
-SEXP ffi_nodes_wait(SEXP list, SEXP seconds);
-SEXP ffi_nodes_stop(SEXP list, SEXP grace_ms, SEXP seconds);
-SEXP ffi_node_info(SEXP handle);
-SEXP ffi_node_swap(SEXP handle, SEXP fresh);
-SEXP ffi_node_child_pid(SEXP handle);
-SEXP ffi_node_lost(SEXP handle);
-
-/* r/session/link.c: other hosts. A link process, forked from a fork server of this session, holds
- * one connection to each host. The fork server of a host is a handle as any other, with which all
- * of r/session/fork-server.c and ffi_nodes_spawn() work. */
-SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls);
-SEXP ffi_link_await(SEXP link);
-SEXP ffi_link_info(SEXP link);
-SEXP ffi_link_secrets(SEXP link);
-SEXP ffi_link_host(SEXP link, SEXP rank);
-SEXP ffi_link_view(SEXP link, SEXP number, SEXP view);
-SEXP ffi_link_command(SEXP link, SEXP rank, SEXP node, SEXP carries);
-SEXP ffi_link_hosts(SEXP link);
-SEXP ffi_link_close(SEXP link, SEXP seconds);
-
-/* r/tasks/task-drive.c */
-SEXP ffi_tasks_step(SEXP x, SEXP job, SEXP seconds, SEXP known);
-
-/* r/tasks/task-hosts.c */
-SEXP ffi_tasks_host(SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, SEXP idle);
-SEXP ffi_tasks_host_there(SEXP x, SEXP number);
-SEXP ffi_tasks_host_gone(SEXP x, SEXP number);
-SEXP ffi_tasks_hosts_idle(SEXP x);
-SEXP ffi_tasks_desired(SEXP x, SEXP seconds);
-SEXP ffi_tasks_are_gone(SEXP x, SEXP nodes);
-
-/* r/tasks/task-life.c */
-SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most);
-SEXP ffi_session_in_child(void);
-SEXP ffi_tasks_show(SEXP x, SEXP view);
-SEXP ffi_tasks_idle(SEXP x, SEXP seconds);
-SEXP ffi_tasks_idle_nodes(SEXP x);
-SEXP ffi_tasks_use(SEXP x);
-SEXP ffi_tasks_attach(SEXP x, SEXP index);
-SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes);
-SEXP ffi_job_new(SEXP x, SEXP parts, SEXP elements, SEXP spec, SEXP seed, SEXP only);
-SEXP ffi_job_name(SEXP job, SEXP name, SEXP code);
-SEXP ffi_job_start(SEXP x, SEXP job);
-SEXP ffi_job_end(SEXP job, SEXP wait);
-SEXP ffi_job_outcome(SEXP job);
-SEXP ffi_job_drop_value(SEXP job);
-SEXP ffi_job_fail_pending(SEXP job, SEXP cause);
-
-/* r/tasks/task-budget.c */
-SEXP ffi_tasks_budget(SEXP x, SEXP size, SEXP under);
-SEXP ffi_tasks_map_begins(SEXP x, SEXP tokens, SEXP own);
-SEXP ffi_tasks_map_ends(SEXP x, SEXP own);
-
-/* r/tasks/task-query.c */
-SEXP ffi_job_state(SEXP job);
-SEXP ffi_job_finished(SEXP job);
-SEXP ffi_job_ready(SEXP job);
-SEXP ffi_job_values(SEXP job);
-SEXP ffi_job_plain_values(SEXP job);
-SEXP ffi_job_size(SEXP job);
-SEXP ffi_job_failures(SEXP job, SEXP from);
-SEXP ffi_job_hear(SEXP job, SEXP handler);
-SEXP ffi_job_handler(SEXP job);
-SEXP ffi_job_hearing(SEXP job, SEXP now);
-SEXP ffi_tasks_unheard(SEXP x);
-SEXP ffi_job_relay(SEXP job);
-SEXP ffi_tasks_open(SEXP x);
-SEXP ffi_tasks_jobs(SEXP x);
-SEXP ffi_tasks_deaths(SEXP x);
-SEXP ffi_tasks_ask(SEXP x, SEXP seconds);
-SEXP ffi_tasks_unclear(SEXP x);
-SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts);
-SEXP ffi_tasks_unlimited(SEXP x);
-SEXP ffi_tasks_trace(SEXP x);
-SEXP ffi_tasks_memory(SEXP x);
-SEXP ffi_job_trace(SEXP x, SEXP job, SEXP most);
-SEXP ffi_job_number(SEXP job);
-SEXP ffi_job_label(SEXP job);
-SEXP ffi_tasks_open_since(SEXP x);
-SEXP ffi_stream_jump(SEXP state, SEXP n);
-
-/* r/tasks/task-stacks.c */
-SEXP ffi_stacks(SEXP handles, SEXP seconds);
-
-/* r/tasks/task-news.c */
-SEXP ffi_job_await(SEXP job);
-SEXP ffi_wake_descriptors(void);
-SEXP ffi_wake(void);
-SEXP ffi_wake_hold(void);
-SEXP ffi_wake_seen(void);
-SEXP ffi_tasks_news(SEXP x);
-SEXP ffi_tasks_notes(SEXP x);
-SEXP ffi_tasks_wait(SEXP x);
-
-/* r/node/fork-server-main.c */
-SEXP ffi_fork_server_begin(SEXP exec, SEXP idle);
-SEXP ffi_fork_server_begins(SEXP in_r);
-SEXP ffi_fork_server_expect(SEXP n);
-SEXP ffi_fork_server_session(void);
-SEXP ffi_fork_server_listen(SEXP path, SEXP owns_folder);
-SEXP ffi_fork_server_keeps(SEXP from, SEXP to);
-SEXP ffi_fork_server_count_oom(SEXP file);
-SEXP ffi_fork_server_temp(void);
-SEXP ffi_fork_server_rehearse(void);
-SEXP ffi_fork_server_use_up(SEXP most);
-SEXP ffi_fork_server_serve(SEXP env);
-SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object);
-
-/* r/node/host.c */
-SEXP ffi_host_begin(SEXP settings, SEXP secrets);
-SEXP ffi_host_protocol(void);
-SEXP ffi_host_start(SEXP argv, SEXP text);
-
-/* r/node/join.c */
-SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local);
-SEXP ffi_output_to(SEXP path);
-
-/* r/node/stack.c. An interrupt comes again in some ms: whether it can. */
-SEXP ffi_node_postpone(void);
-
-/* r/node/node-loop.c */
-SEXP ffi_node_loop(SEXP env);
-SEXP ffi_node_failed(SEXP value);
-SEXP ffi_node_interrupted(SEXP value);
-SEXP ffi_node_at_task(void);
-SEXP ffi_node_closed(void);
-SEXP ffi_node_is_asked(void);
-SEXP ffi_node_end(void);
-
-/* r/node/observer.c */
-SEXP ffi_observer_caller(void);
-SEXP ffi_observer_views(void);
-SEXP ffi_observer_read(SEXP view, SEXP wish);
-SEXP ffi_views_of(SEXP pids, SEXP fds);
-SEXP ffi_view_numbers(SEXP view);
-SEXP ffi_view_folder(SEXP view);
-SEXP ffi_observer_machine(void);
-SEXP ffi_observer_end(void);
-SEXP ffi_observer_ask(SEXP view, SEXP nodes);
-SEXP ffi_observer_stacks(SEXP view, SEXP questions);
-SEXP ffi_process_letter(SEXP pid);
-
-/* r/node/node-start.c */
-SEXP ffi_node_begin_joined(SEXP problem);
-SEXP ffi_is_node(void);
-SEXP ffi_node_begin_exec(SEXP slot, SEXP tmp, SEXP program, SEXP server);
-SEXP ffi_node_program_done(void);
-SEXP ffi_node_title(SEXP text);
-
-/* r/node/node-tasks.c */
-SEXP ffi_work_sinks(SEXP output);
-SEXP ffi_work_environment(SEXP old);
-SEXP ffi_work_unreadable(SEXP failure);
-SEXP ffi_task_attempt(void);
-
-/* r/node/relay.c */
-SEXP ffi_work_slim(SEXP cond);
-SEXP ffi_work_log(SEXP cond, SEXP now);
-SEXP ffi_work_message(SEXP cond);
-SEXP ffi_work_warning(SEXP cond);
-SEXP ffi_work_output(void);
-
-/* r/tasks/task-options.c */
-SEXP ffi_options_set(SEXP names);
-SEXP ffi_stream_of_seed(SEXP seed);
-
-/* r/tasks/task-submit.c */
-SEXP ffi_submit(SEXP cl, SEXP fun, SEXP code, SEXP also);
-SEXP ffi_task_value(SEXP task);
-SEXP ffi_map_begin(SEXP cl, SEXP elements, SEXP fun, SEXP globals, SEXP code);
-SEXP ffi_map_values(SEXP job);
-
-/* r/tasks/typed-values.c */
-SEXP ffi_values_typed(SEXP values, SEXP types, SEXP empty);
-
-/* r/globals/alone.c */
-SEXP ffi_code_is_short(SEXP code);
-SEXP ffi_code_alone(SEXP code, SEXP env);
-SEXP ffi_objects_alone(SEXP objects);
-
-/* r/globals/free-symbols.c */
-SEXP ffi_globals_locals(SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame);
-
-/* r/globals/search-state.c */
-SEXP ffi_globals_new(void);
-SEXP ffi_globals_pointer(SEXP x);
-SEXP ffi_is_pointer(SEXP x);
-
-/* r/globals/search.c */
-SEXP ffi_globals_search(SEXP x, SEXP roots, SEXP also);
-
-/* r/socket/connection-read.c */
-SEXP ffi_connection_left(SEXP handle, SEXP whole);
-
-/* r/socket/connection-write.c */
-SEXP ffi_connection_uncork(SEXP handle, SEXP value);
-
-/* r/socket/connection.c */
-SEXP ffi_connection_summary(SEXP x);
-SEXP ffi_connection_new(SEXP handle, SEXP description, SEXP class, SEXP mode, SEXP blocking,
-                        SEXP encoding, SEXP opener);
-
-/* r/socket/find.c */
-SEXP ffi_socket_here(SEXP x);
-
-/* r/socket/info.c */
-SEXP ffi_socket_info(SEXP x);
-SEXP ffi_socket_table(void);
-SEXP ffi_connection_fd(SEXP x);
-SEXP ffi_socket_count(void);
-
-/* r/socket/objects.c */
-SEXP ffi_socket_send(SEXP x, SEXP object);
-SEXP ffi_socket_receive(SEXP x);
-
-/* r/socket/open.c */
-SEXP ffi_socket_new(SEXP blocking, SEXP timeout);
-SEXP ffi_socket_get_options(SEXP x);
-SEXP ffi_socket_listen(SEXP host, SEXP port, SEXP path, SEXP backlog, SEXP keep, SEXP options,
-                       SEXP slot);
-SEXP ffi_socket_connect(SEXP host, SEXP port, SEXP path, SEXP server, SEXP blocking, SEXP open,
-                        SEXP encoding, SEXP timeout, SEXP options, SEXP slot);
-SEXP ffi_socket_adopt(SEXP fd, SEXP timeout);
-SEXP ffi_socket_accept(SEXP listener, SEXP blocking, SEXP open, SEXP encoding, SEXP timeout,
-                       SEXP options, SEXP slot, SEXP wait);
-SEXP ffi_service_probe(SEXP x, SEXP host, SEXP ports, SEXP timeout);
-
-/* r/socket/transfer.c */
-SEXP ffi_socket_timeout(SEXP x, SEXP seconds);
-SEXP ffi_socket_shutdown(SEXP x, SEXP how);
-SEXP ffi_socket_end(SEXP x, SEXP seconds);
-SEXP ffi_socket_drop(SEXP x);
-SEXP ffi_socket_read(SEXP x, SEXP n, SEXP exact);
-SEXP ffi_socket_write(SEXP x, SEXP data);
-SEXP ffi_socket_select(SEXP list, SEXP write, SEXP timeout);
-
-/* r/socket/socket-set.c */
-SEXP ffi_socket_set_new(void);
-SEXP ffi_socket_set_add(SEXP x, SEXP list, SEXP want, SEXP names);
-SEXP ffi_socket_set_remove(SEXP x, SEXP list);
-SEXP ffi_socket_set_wait(SEXP x, SEXP timeout);
-SEXP ffi_socket_set_count(SEXP x);
-SEXP ffi_socket_set_close(SEXP x);
-
-/* r/json.c */
-SEXP ffi_json_numbers(SEXP x);
-SEXP ffi_json_strings(SEXP x, SEXP escaped);
-
-/* r/serialize.c */
-SEXP ffi_share(SEXP x);
-
-/* r/share-splice.c */
-SEXP ffi_share_default(SEXP receivers);
-
-/* r/share-vector.c */
-SEXP ffi_is_shared(SEXP x);
-
-/* r/system.c */
-SEXP ffi_affinity_count(void);
-SEXP ffi_thread_count(void);
-SEXP ffi_is_sampled(SEXP by_thread);
-SEXP ffi_budget_take(SEXP n, SEXP of, SEXP under);
-SEXP ffi_budget_give(SEXP n);
-SEXP ffi_budget_held(void);
-SEXP ffi_process_memory(SEXP pid);
-SEXP ffi_processes_are_there(SEXP pids);
-SEXP ffi_process_kill(SEXP pid);
-SEXP ffi_limits(void);
-SEXP ffi_raise_fds(SEXP n);
-SEXP ffi_system_can(void);
-SEXP ffi_signal_name(SEXP sig);
-SEXP ffi_clock(void);
-SEXP ffi_weak_new(SEXP env, SEXP value);
-SEXP ffi_weak_get(SEXP ref);
-SEXP ffi_weak_value(SEXP ref);
-SEXP ffi_remove_folder(SEXP path);
-SEXP ffi_mark_folder(SEXP path);
-SEXP ffi_remove_unused(SEXP path);
-SEXP ffi_random_seeds(SEXP n);
-SEXP ffi_secret_bytes(SEXP n);
-SEXP ffi_same_secret(SEXP a, SEXP b);
-SEXP ffi_output_append(SEXP path, SEXP text);
-
-/* r/private-text.c */
-SEXP ffi_private_lines(SEXP before, SEXP text, SEXP after);
-SEXP ffi_private_wipe(SEXP text);
-SEXP ffi_private_write(SEXP text, SEXP path);
-SEXP ffi_private_read(SEXP path, SEXP names);
-
-/* r/condition.c */
-SEXP ffi_show_warning(SEXP text, SEXP call);
-SEXP ffi_relay_simple(SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, SEXP frame);
+#define CLU_DECLARE(name, n, arguments) SEXP name arguments;
+CLU_ENTRY_POINTS(CLU_DECLARE, CLU_DECLARE)
 
 #endif
