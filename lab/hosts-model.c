@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include <dirent.h>
 
+#include "core/base/addr.h"
 #include "core/link/near.h"
 #include "core/link/relay.h"
 #include "core/link/shake.h"
@@ -237,7 +238,7 @@ static pid_t start_link(clu_chan *to) {
   int granted;
   pid_t p;
   must(clu_os_pair(pair, &e) == CLU_OK, e.text);
-  clu_os_addr_any(CLU_INET, 0, &here);
+  clu_addr_any(CLU_INET, 0, &here);
   must(clu_os_listen(&here, &how, &listener, &granted, &e) == CLU_OK, e.text);
   must(clu_os_local_addr(listener, &here) == CLU_OK, "an address");
   must((p = fork()) >= 0, "fork");

@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "core/base/addr.h"
 #include "core/net/tls.h"
 #include "core/net/resolve.h"
 
@@ -220,7 +221,7 @@ int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "serve") == 0) {
     clu_addr at;
     share_keys(&id, 1);
-    clu_os_addr_any(CLU_INET, atoi(argv[2]), &at);
+    clu_addr_any(CLU_INET, atoi(argv[2]), &at);
     serve(listen_at(&at), keys_of(&id, 0), atoi(argv[3]));
     return 0;
   }

@@ -144,23 +144,18 @@ typedef struct clu_addr {
 /* Room for any address as text: "127.0.0.1:80", "[::1]:80", "/tmp/socket" */
 #define CLU_ADDR_TEXT 160
 
-/* Every address of this machine at `port` (0: the system chooses one). CLU_INET6 takes IPv4, too.
- */
-void clu_os_addr_any(int family, int port, clu_addr *out);
+/* The address of CLU_INET or CLU_INET6 with these 4 or 16 bytes, as the network orders them. */
+void clu_os_addr_put(int family, const unsigned char *ip, int port, clu_addr *out);
+/* Its bytes: 4 or 16, or 0: it is of another family. */
+int clu_os_addr_ip(const clu_addr *a, unsigned char ip[16]);
 /* A path of the file system; CLU_SYS where it is too long for one. Windows: CLU_UNSUPPORTED, as the
  * functions clu_os_path_*(). */
 int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e);
-/* As text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address without a
- * name (the connecting end of a Unix-domain connection) is "". */
-const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap);
 /* Another port of the same host. */
 void clu_os_addr_set_port(clu_addr *a, int port);
-/* The host alone, without brackets, and the port (-1: has none). */
+/* The host alone, in numbers and without brackets, IPv4 within IPv6 as IPv4; and the port (-1: has
+ * none). See core/base/addr.h for more. */
 int clu_os_addr_host(const clu_addr *a, char *out, size_t cap);
-/* IPv4 within IPv6, as a socket for both has it */
-int clu_os_addr_mapped(const clu_addr *a);
-/* 127.0.0.0/8, ::1, those within IPv6, and every Unix-domain address */
-int clu_os_addr_is_loopback(const clu_addr *a);
 
 #define CLU_MAX_ADDRS 16
 #define CLU_NAME_TEXT 160
