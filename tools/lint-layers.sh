@@ -22,7 +22,7 @@ core/tasks       core/sched core/node core/loop core/shm core/wire core/base
 core/supervisor  core/loop core/shm core/wire core/base
 core/sched       core/shm core/base
 core/node        core/loop core/shm core/net core/wire core/base
-core/link        core/loop core/shm core/net core/wire core/base
+core/link        core/node core/loop core/shm core/net core/wire core/base
 core/loop        core/wire core/base
 core/shm         core/base
 core/net         core/base
