@@ -1,9 +1,9 @@
-/* Registration of the entry points with R: src/r/entry-points.h lists them. */
+/* Registration of the entry points with R: src/r/base/entry-points.h lists them. */
 #include <R_ext/Rdynload.h>
 
-#include "r/r-api.h"
-#include "r/share.h"
-#include "r/turn.h"
+#include "r/base/r-api.h"
+#include "r/share/share.h"
+#include "r/base/turn.h"
 
 #define PARAMETERS_0 void
 #define PARAMETERS_1 SEXP a

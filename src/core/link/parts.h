@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "core/base/process-use.h"
+#include "core/view/process-use.h"
 #include "core/base/segment.h"
 #include "core/link/relay.h"
 #include "core/shm/node-memory.h"

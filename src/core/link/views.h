@@ -1,5 +1,5 @@
-/* The views of clusters with nodes on other hosts (core/shm/view.h), in the link process: it writes
- * there how these hosts are, and what their nodes use and are at. So observers tell of that
+/* The views of clusters with nodes on other hosts (core/view/view.h), in the link process: it
+ * writes there how these hosts are, and what their nodes use and are at. So observers tell of that
  * whatever the session does.
  *
  * Ownership: the structs are the caller's, the views belong to clu_near_views until its fini.
@@ -11,7 +11,7 @@
 #define CLUTCH_LINK_VIEWS_H
 
 #include "core/link/relay.h"
-#include "core/shm/view.h"
+#include "core/view/view.h"
 
 enum { CLU_NEAR_VIEWS = 64 }; /* where there are more the oldest is forgotten */
 

@@ -23,7 +23,7 @@
 
 #include "core/node/request.h"
 #include "core/node/session.h"
-#include "core/shm/view.h"
+#include "core/view/view.h"
 
 /* ---- what it is ---- */
 

@@ -14,7 +14,7 @@
  * lived for a second, else after a pause that grows to 5 s. That ends when the node says
  * clu_boot_set_done(), or the master wants it to stop.
  *
- * It keeps the views of the session's clusters (core/shm/view.h) for observers: children, which it
+ * It keeps the views of the session's clusters (core/view/view.h) for observers: children, which it
  * forks for each who connects to its Unix-domain socket, and which it ends with itself. They are no
  * nodes. An observer that ends is of no concern to it.
  *
@@ -40,7 +40,7 @@
 #include "core/base/os.h"
 #include "core/loop/event-loop.h"
 #include "core/shm/node-memory.h"
-#include "core/shm/view.h"
+#include "core/view/view.h"
 #include "core/supervisor/boot.h"
 #include "core/wire/channel.h"
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "core/base/os.h"
-#include "core/base/process-use.h"
+#include "core/view/process-use.h"
 
 typedef struct clu_memory_sample {
   uint64_t at; /* clu_os_now() */

@@ -77,8 +77,8 @@ enum clu_kind {
   /* master to fork server */
   CLU_K_LIMIT, /* seq: the node. u64 bytes of memory, with more of which it is killed; 0: no limit
                 */
-  CLU_K_VIEW, /* seq: number of the cluster. Passes its view (core/shm/view.h), which has u64 bytes;
-                 empty, and without a descriptor: nobody is to see it any more */
+  CLU_K_VIEW,  /* seq: number of the cluster. Passes its view (core/view/view.h), which has u64
+                  bytes;  empty, and without a descriptor: nobody is to see it any more */
   /* master to link process (core/link/near.h) */
   CLU_K_LISTEN, /* the secret (32 bytes), u64 number of the cluster, u64 ns of heartbeat, u64 ns for
                    which a host may be cut off; where connections are encrypted also this side's

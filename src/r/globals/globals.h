@@ -7,7 +7,7 @@
 #ifndef CLUTCH_R_GLOBALS_H
 #define CLUTCH_R_GLOBALS_H
 
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 
 #include <stdint.h>
 

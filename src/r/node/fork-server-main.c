@@ -1,6 +1,6 @@
 /* The fork server, seen from R. fork_server_main() in R calls ffi_fork_server_serve() again and
  * again. A fork happens in that call, which in the child goes on as the loop of a node. */
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 
 #include <Rembedded.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "core/base/os-folders.h"
 #include "core/link/near.h"
 #include "core/supervisor/supervisor.h"
-#include "r/entry-points.h"
+#include "r/base/entry-points.h"
 #include "r/node/node.h"
 
 static clu_supervisor sv;

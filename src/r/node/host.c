@@ -1,5 +1,5 @@
 /* On another host, in a new R: the relay to the session, and the fork server as its child. */
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "core/link/link.h"
 #include "core/wire/frame.h"
 #include "core/wire/handshake.h"
-#include "r/entry-points.h"
+#include "r/base/entry-points.h"
 #include "r/node/node.h"
-#include "r/private-text.h"
+#include "r/base/private-text.h"
 
 enum { STDOUT = 1, STDERR = 2 };
 
@@ -21,9 +21,9 @@ SEXP ffi_host_protocol(void) {
   return Rf_ScalarInteger(CLU_LINK_VERSION * 1000 + CLU_K_AFTER_LAST);
 }
 
-/* Starts `argv` with this text (r/private-text.h) on its standard input, which has no end before
- * descriptor 3 is closed there. It goes on beside the relay, and is told to end (SIGTERM, on Linux)
- * when that ends.
+/* Starts `argv` with this text (r/base/private-text.h) on its standard input, which has no end
+ * before descriptor 3 is closed there. It goes on beside the relay, and is told to end (SIGTERM, on
+ * Linux) when that ends.
  */
 SEXP ffi_host_start(SEXP argv, SEXP text) {
   R_xlen_t n = Rf_xlength(argv);

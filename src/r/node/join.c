@@ -1,6 +1,6 @@
 /* A node that connects to its master over TCP: from its start until it has its settings. */
 #include "r/node/node.h"
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 
 #include <Rembedded.h>
 #include <Rversion.h>

@@ -12,7 +12,7 @@
 
 #include "core/base/os.h"
 #include "core/wire/channel.h"
-#include "r/wait.h"
+#include "r/base/wait.h"
 
 /* After so long, in ns, the other nodes of its cluster are there, too. */
 static const uint64_t READY_AFTER = 100000000;

@@ -5,8 +5,8 @@
  * (how a node comes to be), relay (output and conditions of tasks), job-state (what tasks may
  * change of R), rehearse (what a fork server does once for its nodes), fresh (the workspace of a
  * task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and their workspace),
- * node-tasks, node-loop; seen, seen-values, observer. fork-server-main uses that and node-start,
- * join uses node-start.
+ * node-tasks, node-loop; observed-stacks, observed-values, observer. fork-server-main uses that and
+ * node-start, join uses node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
@@ -15,7 +15,8 @@
 #ifndef CLUTCH_R_NODE_H
 #define CLUTCH_R_NODE_H
 
-#include "r/r-api.h"
+#include "r/base/r-api.h"
+#include "r/serialize/serialize.h"
 
 #include "core/supervisor/supervisor.h"
 #include "core/wire/channel.h"

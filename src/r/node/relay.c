@@ -2,8 +2,8 @@
  * once where the job wants that. Order is kept: output is put into the log, or is sent, before each
  * condition.
  *
- * src/r/condition.c signals the conditions of warning("text") and message("text") in the session,
- * and muffles them in the node.
+ * src/r/base/condition.c signals the conditions of warning("text") and message("text") in the
+ * session, and muffles them in the node.
  */
 #include "r/node/node.h"
 

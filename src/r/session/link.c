@@ -11,7 +11,7 @@
 #include "core/net/tls.h"
 #include "core/node/transports.h"
 #include "core/wire/handshake.h"
-#include "r/private-text.h"
+#include "r/base/private-text.h"
 
 typedef struct link_process {
   clu_node *nd;
@@ -172,7 +172,7 @@ static char *put_setting(char *to, const char *name, const char *text) {
 }
 
 /* What only its hosts know, as lines: the secret as 64 digits, and where connections are encrypted
- * also own and certificate. See r/private-text.h. */
+ * also own and certificate. See r/base/private-text.h. */
 SEXP ffi_link_secrets(SEXP link) {
   const link_process *k = get_link(link);
   char hex[2 * CLU_SECRET + 1], text[sizeof hex + 4 * CLU_TLS_TEXT + 64], *to = text;

@@ -1,7 +1,7 @@
 /* The session of this R process, and the handles by which R has what belongs to it. */
 #include "r/session/session.h"
 
-#include "r/share.h"
+#include "r/share/share.h"
 
 #include <stdlib.h>
 

@@ -18,9 +18,10 @@
 #ifndef CLUTCH_R_SESSION_H
 #define CLUTCH_R_SESSION_H
 
-#include "r/r-api.h"
-#include "r/turn.h"
-#include "r/wait.h"
+#include "r/base/r-api.h"
+#include "r/serialize/serialize.h"
+#include "r/base/turn.h"
+#include "r/base/wait.h"
 
 #include "core/node/fork-server.h"
 #include "core/node/node.h"
@@ -110,7 +111,7 @@ typedef struct clu_process {
 } clu_process;
 
 /* `how`: list(output, folder, stdin, slot, input, hold, leaves), the last three may be missing.
- * `input`: a string, or see r/private-text.h. May jump. */
+ * `input`: a string, or see r/base/private-text.h. May jump. */
 void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how);
 /* Starts it as the process of `nd`. `secret`: as digits; NULL: it gets none. Does not jump. */
 int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, clu_err *e);

@@ -1,4 +1,4 @@
-/* The views of clusters (core/shm/view.h), as their session makes them. */
+/* The views of clusters (core/view/view.h), as their session makes them. */
 #include "r/session/session.h"
 
 #include <stdio.h>

@@ -16,14 +16,14 @@
  * A socket reaches C as an external pointer, as a light handle (a list whose first element is one),
  * or as one of R's connections of class "clutch_socket" or "clutch_listener". The external pointer
  * owns the clu_sock until a connection takes it over (clu_socket_release()). Only what is said to
- * wait blocks: in slices, see r/wait.h.
+ * wait blocks: in slices, see r/base/wait.h.
  */
 #ifndef CLUTCH_R_SOCKET_H
 #define CLUTCH_R_SOCKET_H
 
 #include "core/net/socket.h"
-#include "r/r-api.h"
-#include "r/wait.h"
+#include "r/base/r-api.h"
+#include "r/base/wait.h"
 
 /* ---- find.c ---- */
 

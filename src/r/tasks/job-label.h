@@ -9,7 +9,7 @@
 #ifndef CLUTCH_JOB_LABEL_H
 #define CLUTCH_JOB_LABEL_H
 
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 
 #define CLU_LABEL_MOST 80 /* bytes, without the 0 at the end */
 
