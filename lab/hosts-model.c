@@ -4,7 +4,7 @@
  *   hosts-model HOSTS NODES TASKS    nodes of each host; tasks in all, by the scheduler
  *   hosts-model scheduler NODES TASKS  the scheduler alone, with nodes of other hosts
  *
- * The stub hosts are real as far as the relay: each connects by TLS and has a control channel and a
+ * The stub hosts are real as far as the proxy: each connects by TLS and has a control channel and a
  * stream for each node. They are spread over processes, as each has its limit of descriptors.
  * Prints lines "what value".
  */
@@ -23,7 +23,7 @@
 
 #include "core/base/addr.h"
 #include "core/link/near.h"
-#include "core/link/relay.h"
+#include "core/link/proxy.h"
 #include "core/link/shake.h"
 #include "core/loop/channel-watch.h"
 #include "core/net/tls.h"
@@ -62,7 +62,7 @@ typedef struct stub {
 
 typedef struct host {
   clu_loop *loop;
-  clu_relay *relay;
+  clu_proxy *proxy;
   stub control, *nodes;
   int n;
 } host;
@@ -122,7 +122,7 @@ static void stub_ready(void *self, unsigned ready) {
 }
 
 /* NULL: the link process has not heard of this host yet. */
-static clu_stream *connected(uint32_t rank, clu_tls_keys *keys) {
+static clu_conn *connected(uint32_t rank, clu_tls_keys *keys) {
   unsigned char nonce[CLU_NONCE];
   char why[200];
   clu_shake shake;
@@ -137,7 +137,7 @@ static clu_stream *connected(uint32_t rank, clu_tls_keys *keys) {
   must(rc == CLU_OK, "no connection to the link process");
   clu_os_sockopt_set(fd, CLU_OPT_NODELAY, 1);
   memset(&shake, 0, sizeof shake);
-  must(clu_stream_tls_client(fd, keys, &shake.conn, &e) == CLU_OK, e.text);
+  must(clu_conn_tls_client(fd, keys, &shake.conn, &e) == CLU_OK, e.text);
   must(clu_os_secret_bytes(nonce, sizeof nonce) == CLU_OK, "random bytes");
   clu_hs_node(&shake.hs, secret, nonce, rank, (uint64_t)rank + 1, 0, UINT64_MAX);
   while ((rc = clu_shake_step(&shake, NULL, NULL)) == CLU_AGAIN) {
@@ -157,30 +157,30 @@ static clu_stream *connected(uint32_t rank, clu_tls_keys *keys) {
 }
 
 static void open_host(clu_loop *loop, host *h, uint32_t rank, clu_tls_keys *keys) {
-  clu_relay_options how;
-  clu_stream *conn;
+  clu_proxy_options how;
+  clu_conn *conn;
   clu_fd pair[2];
   clu_err e;
   memset(&how, 0, sizeof how);
   how.beat = BEAT;
   h->loop = loop;
   h->nodes = calloc((size_t)nodes, sizeof *h->nodes);
-  h->relay = clu_relay_new(loop, &how);
-  must(h->nodes && h->relay && clu_os_pair(pair, &e) == CLU_OK, "a host");
-  must(clu_relay_control(h->relay, pair[0]) == CLU_OK, "memory");
+  h->proxy = clu_proxy_new(loop, &how);
+  must(h->nodes && h->proxy && clu_os_pair(pair, &e) == CLU_OK, "a host");
+  must(clu_proxy_control(h->proxy, pair[0]) == CLU_OK, "memory");
   open_stub(h, &h->control, pair[1]);
   clu_chan_send_bytes(&h->control.chan, CLU_K_READY, 0, "ready", 5, CLU_NO_FD);
   clu_chan_flush(&h->control.chan);
   while (!(conn = connected(rank, keys))) usleep(10000);
-  must(clu_relay_connect(h->relay, conn) == CLU_OK, "a relay");
+  must(clu_proxy_connect(h->proxy, conn) == CLU_OK, "a proxy");
 }
 
 /* A stub does not connect again. */
 static void turn(host *h) {
-  clu_relay_status st;
-  clu_relay_turn(h->relay);
-  clu_relay_status_of(h->relay, &st);
-  if (st.state == CLU_RELAY_ENDED) _exit(0); /* the session has ended */
+  clu_proxy_status st;
+  clu_proxy_turn(h->proxy);
+  clu_proxy_status_of(h->proxy, &st);
+  if (st.state == CLU_PROXY_ENDED) _exit(0); /* the session has ended */
   must(st.connected, st.why);
 }
 
@@ -200,7 +200,7 @@ static void be_hosts(int from, int to) {
   for (;;) {
     must(clu_loop_pump(&loop, -1, &e) == CLU_OK, e.text);
     for (int i = from; i < to; i++)
-      if (clu_relay_is_due(all[i - from].relay)) turn(&all[i - from]);
+      if (clu_proxy_is_due(all[i - from].proxy)) turn(&all[i - from]);
   }
 }
 

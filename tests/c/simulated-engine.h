@@ -296,13 +296,13 @@ static void excuse(int e, int i) {
     if (s && W.works[k].e == e && !W.works[k].released) W.works[k].excused++;
 }
 
-static void say_words(int e) {
+static void tell_ends(int e) {
   clu_engine_ask(W.t[e], clu_os_now() + 5000000);
   for (int i = 0; i < W.n; i++) {
     int counts = once_in(2);
     if (!clu_engine_is_unclear(W.t[e], i, 0)) continue;
     if (!counts) excuse(e, i);
-    clu_engine_word(W.t[e], i, counts);
+    clu_engine_tell_end(W.t[e], i, counts);
   }
 }
 
@@ -316,7 +316,7 @@ static void replace_absent(int e, uint64_t unless) {
 static void handle(int e, int event, work *w) {
   size_t n;
   switch (event) {
-  case CLU_EVENT_UNCLEAR: say_words(e); break;
+  case CLU_EVENT_UNCLEAR: tell_ends(e); break;
   case CLU_EVENT_DEATHS: hear_deaths(e); break;
   case CLU_EVENT_NOTES:
     for (const clu_note *x = clu_engine_notes(W.t[e], &n); n > 0; n--, x++) {

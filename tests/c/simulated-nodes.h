@@ -379,7 +379,7 @@ static const clu_transport sim_transports[] = {
     [LOCAL] = {EVERY_KIND, .claim = sim_claim, .ring = sim_ring, .clock_is_ours = sim_clock,
                .limit_memory = sim_limit},
     [PLAIN] = {EVERY_KIND, .own_pid = sim_pid, .clock_is_ours = sim_clock},
-    [FAR] = {EVERY_KIND, .is_relayed = 1, .is_cut = sim_is_cut, .take_back = sim_take_back,
+    [FAR] = {EVERY_KIND, .is_proxied = 1, .is_cut = sim_is_cut, .take_back = sim_take_back,
              .ask_signalled = sim_ask_signalled, .limit_memory = sim_limit}};
 
 /* A new one, which is ready. */

@@ -1,5 +1,5 @@
-/* The relay on another host: it connects to the link process of the session (near.h), proves that
- * it knows the secret, and relays between it and the fork server here, which is its child.
+/* The proxy on another host: it connects to the link process of the session (near.h), proves that
+ * it knows the secret, and proxies between it and the fork server here, which is its child.
  *
  *   connecting --> up --cut--> connecting ... --> ended
  *

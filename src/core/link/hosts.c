@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/grow.h"
-#include "core/link/relay.h"
+#include "core/link/proxy.h"
 #include "core/node/fork-server.h"
 #include "core/wire/frame.h"
 
@@ -89,7 +89,7 @@ static void inspect_commands(void *self) {
   for (int i = 0; i < k->n; i++) {
     const clu_link_host *h = &k->hosts[i];
     char text[100];
-    int ended = h->state == CLU_RELAY_CUT ? command_has_ended(k, h, text, sizeof text) : 0;
+    int ended = h->state == CLU_PROXY_CUT ? command_has_ended(k, h, text, sizeof text) : 0;
     if (ended == 1)
       clu_node_pass(k->nd, CLU_K_HOST_STATE, (uint64_t)h->rank, text, strlen(text), CLU_NO_FD);
     some |= ended < 0;
@@ -107,11 +107,11 @@ static void host_says(clu_node *nd, const clu_msg *m) {
   h = k ? clu_link_hosts_find(k, (int)m->seq) : NULL;
   if (!h || !m->body || m->body->size < HEAD) return;
   /* If nothing is left there, its command ends in a moment. */
-  if (m->body->data[0] == CLU_RELAY_CUT && h->state != CLU_RELAY_CUT) inspect_after(k, FIRST_PAUSE);
+  if (m->body->data[0] == CLU_PROXY_CUT && h->state != CLU_PROXY_CUT) inspect_after(k, FIRST_PAUSE);
   h->state = m->body->data[0];
   clu_session_host_cut(k->session, clu_node_id(nd), m->seq,
-                       h->state == CLU_RELAY_CUT     ? CLU_IS_CUT
-                       : h->state == CLU_RELAY_ENDED ? CLU_HAS_SAID_BYE
+                       h->state == CLU_PROXY_CUT     ? CLU_IS_CUT
+                       : h->state == CLU_PROXY_ENDED ? CLU_HAS_SAID_BYE
                                                      : CLU_IS_REACHED);
   for (int i = 0; i < 3; i++) h->counts[i] = clu_get64(m->body->data + 1 + 8 * i);
   h->since = clu_get64(m->body->data + 25);
@@ -131,7 +131,7 @@ void clu_link_hosts_ask(clu_link_hosts *k) {
 
 int clu_link_hosts_are_answered(const clu_link_hosts *k) {
   for (int i = 0; i < k->n; i++)
-    if (!k->hosts[i].answered && k->hosts[i].state != CLU_RELAY_ENDED) return 0;
+    if (!k->hosts[i].answered && k->hosts[i].state != CLU_PROXY_ENDED) return 0;
   return 1;
 }
 

@@ -18,7 +18,7 @@
 /* To be read only. */
 typedef struct clu_link_host {
   int rank;
-  int state;          /* enum clu_relay_state */
+  int state;          /* enum clu_proxy_state */
   uint64_t counts[3]; /* bytes in, bytes out, cuts */
   uint64_t since;     /* it has this state: clu_os_now() */
   char why[256];      /* the last cut or the end was */

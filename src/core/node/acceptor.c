@@ -233,7 +233,7 @@ static void add_peer(clu_acceptor *a, clu_fd fd) {
   else
     a->first = p;
   a->last = p;
-  clu_hs_master(&p->hs, a->secret, nonce, a->cluster, now + CLU_PENDING_PEER_NS);
+  clu_hs_session(&p->hs, a->secret, nonce, a->cluster, now + CLU_PENDING_PEER_NS);
   clu_timer_init(&p->deadline, peer_time_is_up, p);
   clu_timer_arm(a->loop, &p->deadline, p->hs.deadline);
   peer_write(p);

@@ -210,7 +210,7 @@ clu_ring *clu_node_ring(const clu_node *nd) {
   return nd->transport->ring ? nd->transport->ring(nd) : NULL;
 }
 
-int clu_node_is_relayed(const clu_node *nd) { return nd->transport->is_relayed; }
+int clu_node_is_proxied(const clu_node *nd) { return nd->transport->is_proxied; }
 int clu_node_limits_memory(const clu_node *nd) { return nd->transport->limit_memory != NULL; }
 
 void clu_node_limit(clu_node *nd, uint64_t bytes) {

@@ -187,9 +187,9 @@ void clu_node_take_back(clu_node *nd, uint64_t end);
  * none. Both are there until it is closed. */
 clu_claim *clu_node_claim(const clu_node *nd);
 clu_ring *clu_node_ring(const clu_node *nd);
-/* Whether it is behind a relay, on another host. That reads its ring, and its fork server tells
+/* Whether it is behind a proxy, on another host. That reads its ring, and its fork server tells
  * what it had begun when it ends. */
-int clu_node_is_relayed(const clu_node *nd);
+int clu_node_is_proxied(const clu_node *nd);
 /* Whether its transport sees to a limit of its memory. If not, the caller may, by
  * clu_node_own_pid(). */
 int clu_node_limits_memory(const clu_node *nd);

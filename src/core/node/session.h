@@ -1,4 +1,4 @@
-/* What one session (or master) has: its event loop, its fork servers, its nodes, the processes that
+/* What one session has: its event loop, its fork servers, its nodes, the processes that
  * it started itself.
  *
  * The session owns the loop and the record of processes. Servers and nodes are the caller's: they

@@ -28,9 +28,9 @@ struct clu_transport {
   int reconnects;
   /* Whether its connection passes descriptors: messages to and from it may bring segments. */
   int takes_segments;
-  /* Whether it is behind a relay, on another host: that reads its ring, and what it had begun is
+  /* Whether it is behind a proxy, on another host: that reads its ring, and what it had begun is
    * told when it has ended. */
-  int is_relayed;
+  int is_proxied;
 
   /* Required. `stop`: tells it to end, and has it killed after `grace_ms` (0: now). It may close
    * the node. */

@@ -14,7 +14,7 @@
  * function blocks.
  *
  * Nodes of other hosts are asked by their fork servers (STACK, core/node/transport-host.c); for
- * an observer their relay asks them (core/link/stacks.c).
+ * an observer their proxy asks them (core/link/stacks.c).
  */
 #ifndef CLUTCH_STACKS_H
 #define CLUTCH_STACKS_H

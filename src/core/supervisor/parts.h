@@ -67,7 +67,7 @@ void clu_sv_close_in_child(clu_supervisor *sv);
 /* ---- kept.c: nodes that are started again when they have died ----
  *
  * What is kept is not the process but the place: number, slot and end of the data socket, of which
- * each process that comes there gets a copy. So the master sees one node, with another pid. */
+ * each process that comes there gets a copy. So the session sees one node, with another pid. */
 
 /* From now on the node of this number is kept. Of `place` number, kind, slot and fd count; the fd
  * is copied. CLU_OK, CLU_NOMEM, CLU_LIMIT, CLU_SYS. */
@@ -97,7 +97,7 @@ void clu_sv_end_observers(clu_supervisor *sv);
 
 /* ---- ends.c: nodes that have ended, or have to ---- */
 
-/* Reaps what has ended, tells the master, removes folders. */
+/* Reaps what has ended, tells the session, removes folders. */
 void clu_sv_reap(clu_supervisor *sv);
 /* It is killed after `grace_ms`, at once with 0. */
 void clu_sv_stop(clu_supervisor *sv, uint64_t id, uint32_t grace_ms);

@@ -39,9 +39,9 @@ static void see_death(clu_engine *t, clu_task_node *at) {
   d->at = clu_os_now();
   note_task(t, d);
   d->has_begun = clu_sched_node_lost(t->sched, at->index, d->cause,
-                                     at->over_memory                ? CLU_RETRY_NONE
-                                     : at->word == CLU_WORD_EXCUSED ? CLU_RETRY_FREE
-                                                                    : CLU_RETRY_COUNTED);
+                                     at->over_memory             ? CLU_RETRY_NONE
+                                     : at->excuse == CLU_EXCUSED ? CLU_RETRY_FREE
+                                                                 : CLU_RETRY_COUNTED);
   clu_engine_tell_all(t);
 }
 
@@ -49,7 +49,7 @@ static void see_death(clu_engine *t, clu_task_node *at) {
  * one that had too much is not tried again, and what one of another host had not begun is nobody's
  * death. */
 static int settle_end(const clu_engine *t, clu_task_node *at, int may_wait) {
-  if (!at->node || (t->limits.bytes == 0 && !clu_node_is_relayed(at->node))) return 1;
+  if (!at->node || (t->limits.bytes == 0 && !clu_node_is_proxied(at->node))) return 1;
   if (may_wait) clu_node_await_end(at->node);
   if (may_wait || clu_node_end_known(at->node)) return 1;
   if (!at->closed) at->closed = clu_os_now();
@@ -58,10 +58,11 @@ static int settle_end(const clu_engine *t, clu_task_node *at, int may_wait) {
 
 /* Whether the caller has to say what it has ended of: who manages its host may have ended it, by
  * CLU_SIG_TERM, CLU_SIG_KILL or with the host. */
-static int needs_word(const clu_engine *t, clu_task_node *at) {
+static int caller_has_to_tell(const clu_engine *t, clu_task_node *at) {
   clu_node_status st;
   uint64_t memory;
-  if (!t->deaths.asks || !at->node || at->word != CLU_NO_WORD || at->killed || at->over_memory)
+  if (!t->deaths.asks || !at->node || at->excuse != CLU_EXCUSE_UNKNOWN || at->killed ||
+      at->over_memory)
     return 0;
   if (clu_node_over_limit(at->node, &memory)) return 0;
   clu_node_status_of(at->node, &st);
@@ -99,7 +100,7 @@ void clu_engine_see_deaths(clu_engine *t, int may_wait) {
       t->deaths.may_be = 1;
       continue;
     }
-    if (needs_word(t, at)) {
+    if (caller_has_to_tell(t, at)) {
       t->deaths.unclear = t->deaths.may_be = 1;
       continue;
     }
@@ -128,12 +129,12 @@ void clu_engine_ask(clu_engine *t, uint64_t again) {
 
 int clu_engine_is_unclear(const clu_engine *t, int i, int cut) {
   const clu_task_node *at = &t->nodes[i];
-  if (!at->id || !at->node || at->word != CLU_NO_WORD) return 0;
+  if (!at->id || !at->node || at->excuse != CLU_EXCUSE_UNKNOWN) return 0;
   return cut ? clu_node_is_cut(at->node) : !clu_node_is_open(at->node);
 }
 
-void clu_engine_word(clu_engine *t, int i, int counts) {
-  t->nodes[i].word = counts ? CLU_WORD_COUNTS : CLU_WORD_EXCUSED;
+void clu_engine_tell_end(clu_engine *t, int i, int counts) {
+  t->nodes[i].excuse = counts ? CLU_NOT_EXCUSED : CLU_EXCUSED;
   t->deaths.may_be = 1;
 }
 

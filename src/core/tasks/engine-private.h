@@ -13,8 +13,8 @@
 #include "core/base/spins.h"
 #include "core/tasks/engine.h"
 
-/* Of a node that has ended: whether its tasks' starts count as tries, see clu_engine_word(). */
-enum clu_word { CLU_NO_WORD, CLU_WORD_COUNTS, CLU_WORD_EXCUSED };
+/* Of a node that has ended: whether its tasks' starts count as tries, see clu_engine_tell_end(). */
+enum clu_end_excuse { CLU_EXCUSE_UNKNOWN, CLU_NOT_EXCUSED, CLU_EXCUSED };
 
 typedef struct clu_task_node {
   clu_engine *engine;
@@ -26,7 +26,7 @@ typedef struct clu_task_node {
   int over_memory; /* it had more than it may */
   int killed;      /* enum clu_kill: ended by the session */
   uint64_t asked;  /* the task it was to give up, about which its host was asked once more */
-  int word;        /* enum clu_word */
+  int excuse;      /* enum clu_end_excuse */
   int idle;        /* it was told to end since nobody needed it: who needs it gets another */
   int64_t memory;  /* what it had then, where the session has asked */
   uint64_t early;  /* a record in its ring whose turn has not come; 0: none */

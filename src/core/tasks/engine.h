@@ -212,13 +212,13 @@ clu_death clu_engine_death(const clu_engine *t, size_t k);
 void clu_engine_deaths_told(clu_engine *t, size_t n);
 
 /* From now on the caller is asked of what nodes have ended that may be somebody else's doing. It
- * answers by clu_engine_word(). Until then such a death is none, and what the node had stays with
- * it. About hosts that are cut off it is not asked again before `again`. */
+ * answers by clu_engine_tell_end(). Until then such a death is none, and what the node had stays
+ * with it. About hosts that are cut off it is not asked again before `again`. */
 void clu_engine_ask(clu_engine *t, uint64_t again);
 /* Whether the caller is asked about node `i`: as it has ended, or as it is cut off (`cut`). */
 int clu_engine_is_unclear(const clu_engine *t, int i, int cut);
 /* Of what node `i` has ended: whether the starts of its tasks count as tries. */
-void clu_engine_word(clu_engine *t, int i, int counts);
+void clu_engine_tell_end(clu_engine *t, int i, int counts);
 
 /* ---- notes and news ---- */
 

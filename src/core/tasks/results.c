@@ -184,7 +184,7 @@ static void on_result(clu_node *nd, clu_task_node *at, const clu_msg *m) {
   take_ring(nd, at); /* what had to wait for this one */
 }
 
-/* Records that the relay of another host has taken from the node's ring, in order. What is not
+/* Records that the proxy of another host has taken from the node's ring, in order. What is not
  * those that the node has to answer next is as bad as an answer out of turn. */
 static void on_results(clu_node *nd, clu_task_node *at, const clu_msg *m) {
   size_t size = m->body ? m->body->size : 0, k = CLU_RESULTS_HEAD;

@@ -1,4 +1,4 @@
-/* On another host, in a new R: the relay to the session, and the fork server as its child. */
+/* On another host, in a new R: the proxy to the session, and the fork server as its child. */
 #include "r/base/r-api.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ SEXP ffi_host_protocol(void) {
 }
 
 /* Starts `argv` with this text (r/base/private-text.h) on its standard input, which has no end
- * before descriptor 3 is closed there. It goes on beside the relay, and is told to end (SIGTERM, on
+ * before descriptor 3 is closed there. It goes on beside the proxy, and is told to end (SIGTERM, on
  * Linux) when that ends.
  */
 SEXP ffi_host_start(SEXP argv, SEXP text) {
@@ -73,7 +73,7 @@ static int take_secrets(SEXP text, host_secrets *out) {
 }
 
 /* Forks. In the child, which goes on as a fork server (fork_server_main() in R): NULL. This process
- * becomes the relay, and comes back at its end: a string, why it has ended; "": it was asked to, or
+ * becomes the proxy, and comes back at its end: a string, why it has ended; "": it was asked to, or
  * the fork server has.
  * `settings`: list(hosts, port, rank, times): names or addresses of the session's host in the order
  * in which they are tried; in seconds how long it tries to connect at first, heartbeat, and how

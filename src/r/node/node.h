@@ -42,7 +42,7 @@ typedef struct clu_this_node {
   double started[5];    /* clu_os_times() when the call began */
   int closed;           /* the channel is of no more use */
   int fd_closed;        /* user's code has closed the channel's descriptor */
-  int asked_to_end;     /* the master has said DONE, or this process is of no more use */
+  int asked_to_end;     /* the session has said DONE, or this process is of no more use */
   int ready;            /* see clu_node_get_ready() */
   int joined;           /* it has connected over TCP */
   int new_r;            /* it is an R of its own, started by exec: not a fork of another one */
@@ -209,7 +209,7 @@ int clu_work_go_on(void);
 void clu_work_rest(void);
 /* Answers that the task at hand has failed. */
 void clu_work_failed(SEXP failure);
-/* Tells the master of results in the ring that it was not told of. */
+/* Tells the session of results in the ring that it was not told of. */
 void clu_work_tell(void);
 
 #endif

@@ -1,7 +1,7 @@
-/* Relays: a host's fork server and nodes through one connection, which is cut. */
+/* Proxies: a host's fork server and nodes through one connection, which is cut. */
 #include "link-fixture.h"
 
-#include "core/link/relay.h"
+#include "core/link/proxy.h"
 
 enum { BIG_SEGMENT = TEST_SANITIZED ? 20000000 : 100000000 };
 
@@ -11,7 +11,7 @@ TEST(nodes_of_a_host_start_answer_and_end) {
   echo_all(&h.f, -1);
   for (int i = 0; i < 16; i++) call(h.f.nd[i], ECHO, (uint32_t)i, (size_t)1 << i, 1);
   for (int i = 0; i < 16; i++) expect_echo(&h.f, h.f.nd[i], ECHO, (uint32_t)i, (size_t)1 << i);
-  CHECK_INT_EQ(host_state(&h, 1, NULL), CLU_RELAY_UP);
+  CHECK_INT_EQ(host_state(&h, 1, NULL), CLU_PROXY_UP);
   host_down(&h);
 }
 
@@ -101,7 +101,7 @@ TEST(cuts_lose_nothing_and_repeat_nothing) {
                     (size_t)(k == 9 ? 200000 : 300 + k));
     for (int i = 0; i < 8; i++) CHECK_INT_EQ(clu_node_requests(h.f.nd[i]), 0);
   }
-  CHECK_INT_EQ(host_state(&h, 1, counts), CLU_RELAY_UP);
+  CHECK_INT_EQ(host_state(&h, 1, counts), CLU_PROXY_UP);
   CHECK(counts[2] >= 10);
   host_down(&h);
 }
@@ -113,9 +113,9 @@ TEST(silence_is_noticed_and_healed) {
   h.proxy->hold = 1;
   from = test_ms();
   call(h.f.nd[0], ECHO, 1, 1000, 1);
-  while (host_state(&h, 1, NULL) == CLU_RELAY_UP && test_ms() - from < 5000) pump_for(&h.f, 5);
+  while (host_state(&h, 1, NULL) == CLU_PROXY_UP && test_ms() - from < 5000) pump_for(&h.f, 5);
   CHECK(test_ms() - from < 1000); /* the heartbeat is 200 ms */
-  CHECK_INT_EQ(host_state(&h, 1, NULL), CLU_RELAY_CUT);
+  CHECK_INT_EQ(host_state(&h, 1, NULL), CLU_PROXY_CUT);
   h.proxy->cuts++;
   h.proxy->hold = 0;
   expect_echo(&h.f, h.f.nd[0], ECHO, 1, 1000);
@@ -128,7 +128,7 @@ TEST(a_quiet_connection_lasts) {
   uint64_t counts[3];
   host_up_with(&h, 1, 800, 300000); /* it is told each 267 ms that it lasts */
   pump_for(&h.f, 1800);
-  CHECK_INT_EQ(host_state(&h, 1, counts), CLU_RELAY_UP);
+  CHECK_INT_EQ(host_state(&h, 1, counts), CLU_PROXY_UP);
   CHECK_INT_EQ(counts[2], 0);
   host_down(&h);
 }
@@ -168,7 +168,7 @@ TEST(all_ends_when_the_link_process_is_killed) {
   host_down(&h);
 }
 
-TEST(all_there_ends_when_its_relay_is_killed) {
+TEST(all_there_ends_when_its_proxy_is_killed) {
   host_fixture h;
   host_up_with(&h, 8, 100, 300);
   kill(h.far_pid, SIGKILL);
@@ -196,13 +196,13 @@ TEST(a_host_of_which_nothing_is_left_is_given_up_at_once) {
     host_up(&h, 2);
     if (before) {
       clu_chan_send_bytes(&h.near, CLU_K_HOST_STATE, 1, "nobody", 6, CLU_NO_FD);
-      CHECK_INT_EQ(host_state(&h, 1, NULL), CLU_RELAY_UP);
+      CHECK_INT_EQ(host_state(&h, 1, NULL), CLU_PROXY_UP);
       echo_all(&h.f, -1); /* what is there counts */
     }
     kill(h.far_pid, SIGKILL);
     end_process(&h.far_pid, -1);
     if (!before) {
-      CHECK_SOON(host_state(&h, 1, NULL) == CLU_RELAY_CUT, 3000);
+      CHECK_SOON(host_state(&h, 1, NULL) == CLU_PROXY_CUT, 3000);
       clu_chan_send_bytes(&h.near, CLU_K_HOST_STATE, 1, "nobody", 6, CLU_NO_FD);
       CHECK_SOON(clu_chan_flush(&h.near) == CLU_OK, 1000);
     }

@@ -1,8 +1,8 @@
-/* Relays when something fails that cannot be made good: nothing is left out, and nothing else takes
- * its place. */
+/* Proxies when something fails that cannot be made good: nothing is left out, and nothing else
+ * takes its place. */
 // link: -Wl,--wrap=clu_os_segment_read -Wl,--wrap=malloc -Wl,--wrap=clu_loop_watch
 #include "link-fixture.h"
-#include "relay-fixture.h"
+#include "proxy-fixture.h"
 
 #include "core/base/os-segment.h"
 
@@ -60,21 +60,21 @@ TEST(a_record_that_cannot_be_used_is_the_end_and_not_left_out) {
   one_down(&o);
 }
 
-/* Who calls clu_relay_turn() where there is something to do hears of the cut. */
+/* Who calls clu_proxy_turn() where there is something to do hears of the cut. */
 TEST(a_connection_that_cannot_be_watched_is_a_cut_that_is_told) {
   one o;
   clu_fd conn[2];
-  clu_relay_status st;
+  clu_proxy_status st;
   one_up_and_resumed(&o);
   CHECK_INT_EQ(turns(&o, 5), CLU_OK);
-  CHECK(!clu_relay_is_due(o.r));
+  CHECK(!clu_proxy_is_due(o.r));
   REQUIRE(clu_os_pair(conn, NULL) == CLU_OK);
   no_watch = 1;
-  CHECK_INT_EQ(clu_relay_connect(o.r, clu_stream_plain(conn[0])), CLU_SYS);
+  CHECK_INT_EQ(clu_proxy_connect(o.r, clu_conn_plain(conn[0])), CLU_SYS);
   no_watch = 0;
-  CHECK(clu_relay_is_due(o.r));
-  clu_relay_status_of(o.r, &st);
-  CHECK_INT_EQ(st.state, CLU_RELAY_CUT);
+  CHECK(clu_proxy_is_due(o.r));
+  clu_proxy_status_of(o.r, &st);
+  CHECK_INT_EQ(st.state, CLU_PROXY_CUT);
   clu_os_close(conn[1]);
   one_down(&o);
 }
@@ -82,7 +82,7 @@ TEST(a_connection_that_cannot_be_watched_is_a_cut_that_is_told) {
 TEST(a_record_for_which_there_is_no_memory_is_the_end_and_not_left_out) {
   static const unsigned char much[CLU_LINK_MOST];
   one o;
-  clu_relay_status st;
+  clu_proxy_status st;
   int rc = CLU_OK;
   one_up(&o);
   no_memory_for = 200 << 10; /* what is kept of the link begins with 256 kB */
@@ -101,7 +101,7 @@ TEST(a_record_for_which_there_is_no_memory_is_the_end_and_not_left_out) {
   }
   no_memory_for = 0;
   CHECK_INT_EQ(rc, CLU_DEAD);
-  clu_relay_status_of(o.r, &st);
+  clu_proxy_status_of(o.r, &st);
   CHECK_STR_EQ(st.why, clu_code_text(CLU_NOMEM));
   one_down(&o);
 }

@@ -1,21 +1,21 @@
-/* A relay whose connection has bytes in its own memory, as TLS has, while its descriptor is not
+/* A proxy whose connection has bytes in its own memory, as TLS has, while its descriptor is not
  * readable. */
 #include "test.h"
 
-#include "core/link/relay.h"
+#include "core/link/proxy.h"
 
 typedef struct script {
   unsigned char bytes[400];
   size_t n, at;
 } script;
 
-static int ready(clu_stream *s) {
+static int ready(clu_conn *s) {
   (void)s;
   return CLU_OK;
 }
 
 /* One byte a call. */
-static int read_one(clu_stream *s, void *p, size_t n, size_t *got) {
+static int read_one(clu_conn *s, void *p, size_t n, size_t *got) {
   script *x = s->own;
   if (x->at == x->n || n == 0) return CLU_AGAIN;
   *(unsigned char *)p = x->bytes[x->at++];
@@ -23,18 +23,18 @@ static int read_one(clu_stream *s, void *p, size_t n, size_t *got) {
   return CLU_OK;
 }
 
-static int write_all(clu_stream *s, const void *p, size_t n, size_t *put) {
+static int write_all(clu_conn *s, const void *p, size_t n, size_t *put) {
   (void)s, (void)p;
   *put = n;
   return CLU_OK;
 }
 
-static unsigned wants(const clu_stream *s, unsigned what) {
+static unsigned wants(const clu_conn *s, unsigned what) {
   (void)s;
   return what;
 }
 
-static int pending(const clu_stream *s) {
+static int pending(const clu_conn *s) {
   const script *x = s->own;
   return x->at < x->n;
 }
@@ -53,34 +53,34 @@ static void make_script(script *x) {
 }
 
 TEST(bytes_that_make_no_descriptor_readable_are_read_at_once) {
-  static const clu_stream_kind kind = {ready, read_one, write_all, ready,
-                                       ready, wants,    pending,   NULL};
-  clu_relay_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
-  clu_relay_status now;
-  clu_stream *s = calloc(1, sizeof *s);
+  static const clu_conn_kind kind = {ready, read_one, write_all, ready,
+                                     ready, wants,    pending,   NULL};
+  clu_proxy_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
+  clu_proxy_status now;
+  clu_conn *s = calloc(1, sizeof *s);
   clu_loop loop;
-  clu_relay *r;
+  clu_proxy *r;
   clu_fd pair[2];
   clu_err e;
   script x;
   double from;
   make_script(&x);
   REQUIRE(s && clu_loop_init(&loop, &e) == CLU_OK && clu_os_pair(pair, &e) == CLU_OK);
-  REQUIRE(r = clu_relay_new(&loop, &how));
+  REQUIRE(r = clu_proxy_new(&loop, &how));
   s->kind = &kind;
   s->fd = pair[0];
   s->own = &x;
-  REQUIRE(clu_relay_connect(r, s) == CLU_OK);
+  REQUIRE(clu_proxy_connect(r, s) == CLU_OK);
   from = test_ms();
   do {
-    CHECK_INT_EQ(clu_relay_turn(r), CLU_OK);
+    CHECK_INT_EQ(clu_proxy_turn(r), CLU_OK);
     CHECK_INT_EQ(clu_loop_pump(&loop, 500000000, &e), CLU_OK);
   } while (x.at < x.n && test_ms() < from + 5000);
   CHECK_INT_EQ(x.at, x.n);
   CHECK(test_ms() < from + 2000);
-  clu_relay_status_of(r, &now);
+  clu_proxy_status_of(r, &now);
   CHECK(now.connected);
-  clu_relay_free(r);
+  clu_proxy_free(r);
   clu_loop_fini(&loop);
   clu_os_close(pair[1]);
 }

@@ -1,4 +1,4 @@
-/* Small results of nodes on another host: the relay there reads their rings. */
+/* Small results of nodes on another host: the proxy there reads their rings. */
 #include "link-fixture.h"
 
 #include "core/wire/task-message.h"

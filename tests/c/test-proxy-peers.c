@@ -1,11 +1,11 @@
-/* A relay whose other side does not keep to the rules: the link ends, and the reason is named. */
-#include "relay-fixture.h"
+/* A proxy whose other side does not keep to the rules: the link ends, and the reason is named. */
+#include "proxy-fixture.h"
 
 static const unsigned char bytes[CLU_LINK_MOST];
 
 static int state_of(const one *o) {
-  clu_relay_status st;
-  clu_relay_status_of(o->r, &st);
+  clu_proxy_status st;
+  clu_proxy_status_of(o->r, &st);
   return st.state;
 }
 
@@ -14,15 +14,15 @@ TEST(who_sends_more_than_it_was_granted_ends_the_link) {
   uint64_t sent = 0;
   one_up_and_resumed(&o);
   /* what nobody reads here stays here, so there is an end of what is granted */
-  while (sent < CLU_LANE_CREDIT + o.granted) {
-    uint64_t n = CLU_LANE_CREDIT + o.granted - sent;
+  while (sent < CLU_STREAM_CREDIT + o.granted) {
+    uint64_t n = CLU_STREAM_CREDIT + o.granted - sent;
     if (n > sizeof bytes) n = sizeof bytes;
     record(&o, CLU_L_BYTES, 0, bytes, (size_t)n);
     sent += n;
     CHECK_INT_EQ(turns(&o, 3), CLU_OK);
     hear(&o);
   }
-  CHECK(sent >= CLU_LANE_CREDIT);
+  CHECK(sent >= CLU_STREAM_CREDIT);
   CHECK_INT_EQ(turns(&o, 5), CLU_OK);
   record(&o, CLU_L_BYTES, 0, bytes, 1);
   expect_end(&o, "sent more on a stream than it was granted");
@@ -66,7 +66,7 @@ TEST(who_announces_segments_without_end_ends_the_link) {
   one_up_and_resumed(&o);
   clu_put64(size, 100);
   clu_put64(size + 8, 77); /* as of a stream that has just ended here */
-  while (n < 100000 && turns(&o, 1) == CLU_OK && state_of(&o) == CLU_RELAY_UP) {
+  while (n < 100000 && turns(&o, 1) == CLU_OK && state_of(&o) == CLU_PROXY_UP) {
     for (int k = 0; k < 64; k++) record(&o, CLU_L_SEGMENT, 1 + n++, size, sizeof size);
     hear(&o);
   }
@@ -96,12 +96,12 @@ TEST(nothing_waits_for_another_side_that_has_ended) {
   one_up_and_resumed(&o);
   frame(&o, CLU_K_SETTINGS, 1, 10, 10);
   CHECK_INT_EQ(turns(&o, 3), CLU_OK);
-  CHECK(clu_relay_is_behind(o.r)); /* it is not acknowledged */
+  CHECK(clu_proxy_is_behind(o.r)); /* it is not acknowledged */
   clu_link_say_bye(&o.there, "that is all");
   say(&o);
   CHECK_INT_EQ(turns(&o, 3), CLU_OK);
-  CHECK_INT_EQ(state_of(&o), CLU_RELAY_ENDED);
-  CHECK(!clu_relay_is_behind(o.r));
+  CHECK_INT_EQ(state_of(&o), CLU_PROXY_ENDED);
+  CHECK(!clu_proxy_is_behind(o.r));
   one_down(&o);
 }
 
@@ -111,7 +111,7 @@ TEST(the_end_of_a_node_that_is_none_passes) {
   frame(&o, CLU_K_EXITED, 0, 28, 28); /* the number of the control channel itself */
   frame(&o, CLU_K_EXITED, 77, 28, 28);
   CHECK_INT_EQ(turns(&o, 5), CLU_OK);
-  CHECK_INT_EQ(state_of(&o), CLU_RELAY_UP);
+  CHECK_INT_EQ(state_of(&o), CLU_PROXY_UP);
   one_down(&o);
 }
 
@@ -120,10 +120,10 @@ TEST(a_frame_that_is_longer_than_what_is_left_of_its_message_ends_the_channel) {
   one_up_and_resumed(&o);
   frame(&o, CLU_K_SETTINGS, 1, 10, 100);
   CHECK_INT_EQ(turns(&o, 3), CLU_OK);
-  CHECK_INT_EQ(state_of(&o), CLU_RELAY_UP);
+  CHECK_INT_EQ(state_of(&o), CLU_PROXY_UP);
   frame(&o, CLU_K_SETTINGS, 1, 91, 100);
   CHECK_INT_EQ(turns(&o, 5), CLU_OK);
-  CHECK_INT_EQ(state_of(&o), CLU_RELAY_ENDED);
+  CHECK_INT_EQ(state_of(&o), CLU_PROXY_ENDED);
   one_down(&o);
 }
 
@@ -145,6 +145,6 @@ TEST(descriptors_that_belong_to_no_message_end_the_channel) {
     REQUIRE(clu_os_writev(o.control, &iov, 1, pass, CLU_MAX_FDS, &put) == CLU_OK);
     CHECK_INT_EQ(turns(&o, 3), CLU_OK);
   }
-  CHECK_INT_EQ(state_of(&o), CLU_RELAY_ENDED);
+  CHECK_INT_EQ(state_of(&o), CLU_PROXY_ENDED);
   one_down(&o);
 }

@@ -1,5 +1,5 @@
 /* How much in segments is on its way in one stream, whose two ends are the test. */
-#include "relay-fixture.h"
+#include "proxy-fixture.h"
 
 #include "core/base/segment.h"
 #include "core/wire/task-message.h"
@@ -142,7 +142,7 @@ TEST(credit_is_right_after_a_cut) {
     REQUIRE(clu_os_pair(conn, NULL) == CLU_OK);
     o.conn = conn[1];
     CHECK_INT_EQ(turns(&o, 3), CLU_OK);
-    REQUIRE(clu_relay_connect(o.r, clu_stream_plain(conn[0])) == CLU_OK);
+    REQUIRE(clu_proxy_connect(o.r, clu_conn_plain(conn[0])) == CLU_OK);
     clu_link_connected(&o.there, 1);
     say(&o);
     CHECK_INT_EQ(turns(&o, 1), CLU_OK);

@@ -1,6 +1,6 @@
-/* How often a relay looks at its sockets: a small message costs one read where it comes from. */
+/* How often a proxy looks at its sockets: a small message costs one read where it comes from. */
 // link: -Wl,--wrap=clu_os_readv
-#include "relay-fixture.h"
+#include "proxy-fixture.h"
 
 static int reads, vain;
 int __real_clu_os_readv(clu_fd fd, const clu_iov *v, int n, size_t *got, clu_fd *fds, int *nfds);
@@ -55,7 +55,7 @@ TEST(a_small_message_costs_one_read_and_none_in_vain) {
 TEST(what_comes_later_is_seen) {
   unsigned char m[CLU_HEADER + 100];
   one o;
-  clu_relay_status st;
+  clu_proxy_status st;
   frame(m, 100);
   one_up_and_resumed(&o);
   for (size_t k = 0; k < sizeof m; k++) { /* byte by byte */
@@ -66,7 +66,7 @@ TEST(what_comes_later_is_seen) {
   CHECK(o.there.received >= 1);
   CHECK_INT_EQ(clu_os_shutdown(o.control, CLU_WRITE), CLU_OK);
   CHECK_INT_EQ(turns(&o, 5), CLU_OK);
-  clu_relay_status_of(o.r, &st);
-  CHECK_INT_EQ(st.state, CLU_RELAY_ENDED);
+  clu_proxy_status_of(o.r, &st);
+  CHECK_INT_EQ(st.state, CLU_PROXY_ENDED);
   one_down(&o);
 }

@@ -1,25 +1,25 @@
-/* One relay, whose other side, and whose session or fork server, is the test. */
-#ifndef RELAY_FIXTURE_H
-#define RELAY_FIXTURE_H
+/* One proxy, whose other side, and whose session or fork server, is the test. */
+#ifndef PROXY_FIXTURE_H
+#define PROXY_FIXTURE_H
 
 #include "test.h"
 
 #include <unistd.h>
 
 #include "core/base/err.h"
-#include "core/link/relay.h"
+#include "core/link/proxy.h"
 #include "core/wire/frame.h"
 
 typedef struct one {
   clu_loop loop;
-  clu_relay *r;
+  clu_proxy *r;
   clu_fd conn, control;
   clu_link there;                 /* the other side */
   uint64_t granted;               /* bytes on stream 0, by CREDIT */
   int seen[CLU_L_AFTER_NUMBERED]; /* records of each type */
 } one;
 
-static clu_relay_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
+static clu_proxy_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
 
 TEST_UNUSED static void one_up(one *o) {
   clu_fd conn[2], control[2];
@@ -27,28 +27,28 @@ TEST_UNUSED static void one_up(one *o) {
   memset(o, 0, sizeof *o);
   REQUIRE(clu_loop_init(&o->loop, &e) == CLU_OK && clu_os_pair(conn, &e) == CLU_OK &&
           clu_os_pair(control, &e) == CLU_OK);
-  REQUIRE(o->r = clu_relay_new(&o->loop, &how));
-  REQUIRE(clu_relay_control(o->r, control[0]) == CLU_OK);
-  REQUIRE(clu_relay_connect(o->r, clu_stream_plain(conn[0])) == CLU_OK);
+  REQUIRE(o->r = clu_proxy_new(&o->loop, &how));
+  REQUIRE(clu_proxy_control(o->r, control[0]) == CLU_OK);
+  REQUIRE(clu_proxy_connect(o->r, clu_conn_plain(conn[0])) == CLU_OK);
   REQUIRE(clu_link_init(&o->there, 0, 1 << 20, 10000000000u) == CLU_OK);
   o->conn = conn[1];
   o->control = control[1];
 }
 
 TEST_UNUSED static void one_down(one *o) {
-  clu_relay_free(o->r);
+  clu_proxy_free(o->r);
   clu_loop_fini(&o->loop);
   clu_link_fini(&o->there);
   clu_os_close(o->conn);
   clu_os_close(o->control);
 }
 
-/* Of the relay. CLU_OK, or why there are no more. */
+/* Of the proxy. CLU_OK, or why there are no more. */
 TEST_UNUSED static int turns(one *o, int n) {
   int rc = CLU_OK;
   clu_err e;
   for (int k = 0; k < n && rc == CLU_OK; k++) {
-    rc = clu_relay_turn(o->r);
+    rc = clu_proxy_turn(o->r);
     clu_loop_pump(&o->loop, 10000000, &e);
   }
   return rc;
@@ -96,10 +96,10 @@ TEST_UNUSED static void record(one *o, int type, uint64_t stream, const void *p,
 
 /* Nothing of the link can be used any more, for a reason that has these words. */
 TEST_UNUSED static void expect_end(one *o, const char *words) {
-  clu_relay_status st;
+  clu_proxy_status st;
   CHECK_INT_EQ(turns(o, 10), CLU_DEAD);
-  clu_relay_status_of(o->r, &st);
-  CHECK_INT_EQ(st.state, CLU_RELAY_ENDED);
+  clu_proxy_status_of(o->r, &st);
+  CHECK_INT_EQ(st.state, CLU_PROXY_ENDED);
   CHECK(!st.connected);
   if (!CHECK(strstr(st.why, words))) fprintf(stderr, "why: %s\n", st.why);
 }
