@@ -15,8 +15,8 @@ static inline void clu_addr_any(int family, int port, clu_addr *out) {
   clu_os_addr_put(family, any, port, out);
 }
 
-/* As text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address without a
- * name (the connecting end of a Unix-domain connection) is "". */
+/* Writes it as text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address
+ * without a name (the connecting end of a Unix-domain connection) is "". */
 static inline const char *clu_addr_text(const clu_addr *a, char *out, size_t cap) {
   char host[CLU_ADDR_TEXT - 10];
   int port = clu_os_addr_host(a, host, sizeof host);

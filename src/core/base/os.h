@@ -224,9 +224,9 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e);
  * dead port is refused at once. */
 int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd,
                          clu_err *e);
-/* What became of it. CLU_OK, CLU_AGAIN (still under way), or a failure as above, also CLU_RESET and
- * CLU_TIMEOUT (the system's own); the caller closes `fd` then. Connects never twice; to be asked
- * again after CLU_OK is harmless. */
+/* Tells what became of it. CLU_OK, CLU_AGAIN (still under way), or a failure as above, also
+ * CLU_RESET and CLU_TIMEOUT (the system's own); the caller closes `fd` then. Connects never twice;
+ * to be asked again after CLU_OK is harmless. */
 int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e);
 
 /* `how`: CLU_READ, CLU_WRITE or both. CLU_OK, CLU_RESET (no longer connected), CLU_SYS. */
@@ -355,13 +355,13 @@ int clu_os_env_of(clu_pid pid, const char *name, char *out, size_t cap);
 /* Sets a variable of this process where others see it by clu_os_env_of(): in its old place, if
  * there is one for as many bytes. */
 void clu_os_mark_env(const char *name, const char *value);
-/* What others (ps) see as the command line of this process: cut to its room. Linux only. */
+/* Sets what others (ps) see as the command line of this process: cut to its room. Linux only. */
 void clu_os_set_title(const char *text);
 /* In a program started by clu_os_spawn(): the kept descriptor number `i`, counted from 0. CLU_OK,
  * or CLU_SYS. */
 int clu_os_kept(int i, clu_fd *fd);
-/* As fork(): `*pid` is 0 in the child. The child is the leader of a process group of its own.
- * Flushes nothing. Windows: CLU_UNSUPPORTED. */
+/* Forks, as fork() does: `*pid` is 0 in the child. The child is the leader of a process group of
+ * its own. Flushes nothing. Windows: CLU_UNSUPPORTED. */
 int clu_os_fork(clu_pid *pid, clu_err *e);
 /* The environment as execve() takes it: NULL-terminated, the system's own memory. */
 char **clu_os_environ(void);

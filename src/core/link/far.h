@@ -20,7 +20,7 @@
 
 #include "core/base/os.h"
 
-/* What the session hears then. */
+/* The session hears this then. */
 #define CLU_FAR_TOLD "it was told to end (SIGTERM)"
 
 typedef struct clu_far_options {

@@ -124,7 +124,7 @@ void clu_link_fini(clu_link *l); /* accepts zeroed memory */
 
 /* How many bytes may be queued; 0: wait until some are acknowledged. */
 size_t clu_link_room(const clu_link *l);
-/* What is queued and was not written to the connection. */
+/* Counts the bytes that are queued and were not written to the connection. */
 size_t clu_link_unwritten(const clu_link *l);
 /* Queues a numbered record, also where there is no room or no connection. `n` <= CLU_LINK_MOST.
  * CLU_OK or CLU_NOMEM. */
@@ -138,7 +138,8 @@ void clu_link_say_bye(clu_link *l, const char *why);
 void clu_link_connected(clu_link *l, uint64_t now);
 /* It is gone. */
 void clu_link_cut(clu_link *l);
-/* What is to be written next: `*n` bytes, 0: nothing. There until the next call. */
+/* Returns what is to be written next: `*n` bytes, 0: nothing. They are there until the next call.
+ */
 const unsigned char *clu_link_out(clu_link *l, size_t *n);
 void clu_link_written(clu_link *l, size_t n, uint64_t now);
 /* Where bytes that come are to be put, `*n` at most; 0: take records first. */

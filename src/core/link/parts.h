@@ -1,4 +1,4 @@
-/* What the files of a proxy share. Each uses only those before it: link, segments, rings, streams,
+/* The files of a proxy share these. Each uses only those before it: link, segments, rings, streams,
  * arrivals, use, stacks, proxy. */
 #ifndef CLUTCH_LINK_PARTS_H
 #define CLUTCH_LINK_PARTS_H
@@ -18,45 +18,45 @@ typedef struct clu_sent_segment {
   uint64_t number, id[2];
   clu_fd fd;         /* the system does not give its id to another while it is open */
   uint64_t size, at; /* `at` bytes were sent */
-  uint64_t used;     /* when */
-  int is_brought;    /* by a message, */
-  int is_used_again; /* and by another one */
+  uint64_t used;     /* when it was used last */
+  int is_brought;    /* a message brings it */
+  int is_used_again; /* another message brings it, too */
   int is_lost;       /* it cannot be read: messages that bring it cannot pass */
 } clu_sent_segment;
 
 typedef struct clu_got_segment {
   struct clu_got_segment *next;
   uint64_t number, size, at;
-  uint64_t counts_for;  /* the stream that it was announced for, */
-  int is_counted;       /* and whose next message has not brought it yet */
+  uint64_t counts_for;  /* the stream that it was announced for */
+  int is_counted;       /* the next message of that stream has not brought it yet */
   clu_segment *segment; /* NULL: it could not be made, and what comes of it is dropped */
 } clu_got_segment;
 
 typedef struct clu_link_stream clu_link_stream;
 
-/* The one that `fd` is, which is taken over; to be sent for `s` if it is new. NULL: `*rc` is why.
- */
+/* Finds or makes the segment that `fd` is, which is taken over; it is to be sent for `s` if it is
+ * new. NULL: `*rc` is why. */
 clu_sent_segment *clu_link_stream_segment(clu_link_stream *s, clu_fd fd, int *rc);
 /* Sends the next piece of what is under way. 1: something was sent. */
 int clu_proxy_send_piece(clu_proxy *r);
-/* Those that are there as a whole, that no message waits for, and that were last used at
- * `unused_since` (clu_os_now()) or before. */
+/* Forgets the segments that are there as a whole, that no message waits for, and that were last
+ * used at `unused_since` (clu_os_now()) or before. */
 void clu_proxy_forget_segments(clu_proxy *r, uint64_t unused_since);
-/* A stream has ended: those for which only its messages have waited, unless others may bring them.
- */
+/* A stream has ended: forgets the segments for which only its messages have waited, unless others
+ * may bring them. */
 void clu_proxy_forget_unawaited(clu_proxy *r);
-/* Records about segments. CLU_OK, CLU_PROTO, CLU_NOMEM. */
+/* Takes a record about segments. CLU_OK, CLU_PROTO, CLU_NOMEM. */
 int clu_proxy_take_segment(clu_proxy *r, const clu_link_record *rec);
 clu_got_segment *clu_proxy_got(clu_proxy *r, uint64_t number);
 void clu_proxy_drop_segments(clu_proxy *r);
 
 /* ---- a numbered stream and its local descriptor ---- */
 
-/* What is to be written to a local descriptor. */
+/* A chunk is bytes that are to be written to a local descriptor. */
 typedef struct clu_link_stream_chunk {
   struct clu_link_stream_chunk *next;
   uint64_t after;               /* another stream, of which all is written before; 0: none */
-  clu_fd pass[CLU_MAX_FDS];     /* travel with the first byte; owned */
+  clu_fd pass[CLU_MAX_FDS];     /* these travel with the first byte; owned */
   clu_segment *of[CLU_MAX_FDS]; /* or this has it, which is owned */
   int npass;
   uint64_t segments; /* bytes of those that count for this stream, not told yet */
@@ -92,8 +92,8 @@ struct clu_link_stream {
   uint64_t may_send;                 /* bytes that the other side has room for */
   uint64_t segments_there;           /* bytes announced for it, and not passed on there yet */
   uint64_t frame_left, message_left; /* of what is being forwarded */
-  int head_done;                     /* what the next header brings is on its way: */
-  int brings;                        /* so many segments, */
+  int head_done;                     /* all that the next header brings is on its way */
+  int brings;                        /* segments that it brings */
   clu_sent_segment *bring[CLU_MAX_FDS];
   clu_fd fds[4 * CLU_MAX_FDS]; /* received, in their order */
   int nfds;

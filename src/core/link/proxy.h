@@ -60,7 +60,7 @@ enum clu_proxy_state {
                      can be resumed */
 };
 
-/* What another host has told of itself and of some of its nodes, see use.c. */
+/* This has another host told of itself and of some of its nodes: see use.c. */
 typedef struct clu_proxy_use {
   uint64_t asked; /* when the question left; clu_os_now() here */
   uint64_t took;  /* ns that the answer took there */
@@ -133,7 +133,7 @@ int clu_proxy_ask_use(clu_proxy *r, uint64_t now);
 /* Near: asks which R calls node `id` is in; answers, which may be several or none, go to on_stack.
  * As the one before. */
 int clu_proxy_ask_stack(clu_proxy *r, uint64_t id, uint32_t question);
-/* Of node `i` of an answer about use. */
+/* Tells what an answer about use says of node `i`. */
 void clu_proxy_use_of(const clu_proxy_use *u, int i, clu_proxy_node_use *out);
 void clu_proxy_status_of(const clu_proxy *r, clu_proxy_status *out);
 

@@ -53,7 +53,7 @@ void clu_near_views_take(clu_near_views *v, uint64_t cluster, clu_fd fd, uint64_
 /* Forgets all; may be called again. */
 void clu_near_views_fini(clu_near_views *v);
 
-/* What host `number` has told. */
+/* Shows what host `number` has told. */
 void clu_near_show_use(const clu_near_views *v, clu_near_shown *of, uint64_t number,
                        const clu_proxy_use *u, uint64_t now);
 /* Calls `ask` once for each new question about a node of a host that is known. */

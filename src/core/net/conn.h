@@ -73,7 +73,8 @@ int clu_conn_flush(clu_conn *s);
 /* Sends what is left, and then that this was all: nothing can be written any more, but still read.
  * CLU_OK, or CLU_AGAIN: once more when the descriptor is writable. */
 int clu_conn_finish(clu_conn *s);
-/* What to watch the descriptor for: CLU_READ, CLU_WRITE. `what` is what the caller would do. */
+/* Says what to watch the descriptor for: CLU_READ, CLU_WRITE. `what` is what the caller would do.
+ */
 unsigned clu_conn_wants(const clu_conn *s, unsigned what);
 /* 1: clu_conn_read() has something, or will say that it failed, whether or not the descriptor is
  * readable. */

@@ -14,15 +14,16 @@
 #include "core/base/os-tls.h"
 #include "core/net/conn.h"
 
-/* What a side may send before it is known who it is. */
+/* A side may send so many bytes before it is known who it is. */
 #define CLU_TLS_HANDSHAKE 16384
 
 /* A new key pair (EC, P-256) with a certificate that it has signed itself, as PEM: `own` has the
  * private key and the certificate, `certificate` only the latter, for the other side. The caller
  * wipes `own`. */
 int clu_tls_make_identity(char own[CLU_TLS_TEXT], char certificate[CLU_TLS_TEXT], clu_err *e);
-/* What one side needs for its connections: `own` as above, and the one certificate that the other
- * side must have. CLU_PROTO: a text is not what it should be. The texts are not needed any longer.
+/* The keys that one side needs for its connections: `own` as above, and the one certificate that
+ * the other side must have. CLU_PROTO: a text is not what it should be. The texts are not needed
+ * any longer.
  */
 int clu_tls_keys_new(const char *own, const char *peer, clu_tls_keys **out, clu_err *e);
 /* Accepts NULL. The key is wiped when no connection needs it any more. (OpenSSL 3.0 itself leaves

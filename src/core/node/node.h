@@ -40,7 +40,7 @@ clu_pid clu_node_own_pid(const clu_node *nd);
 int clu_node_clock_is_ours(const clu_node *nd);
 /* Whether messages to it may bring segments. */
 int clu_node_takes_segments(const clu_node *nd);
-/* Who gives it tasks, NULL: nobody. What comes of these goes to the hooks of the session. */
+/* Sets who gives it tasks, NULL: nobody. What comes of these goes to the hooks of the session. */
 void clu_node_set_data(clu_node *nd, void *data);
 /* From now on nobody does: who did is told (on_gone). */
 void clu_node_drop_data(clu_node *nd);
@@ -154,7 +154,7 @@ int64_t clu_node_gave_back(const clu_node *nd);
 uint32_t clu_node_ask_stack(clu_node *nd);
 /* Whether it has answered that. A closed node does not. */
 int clu_node_has_told_stack(clu_node *nd, uint32_t question);
-/* What it has told last: 1, or 0: nothing. */
+/* Reads what it has told last: 1, or 0: nothing. */
 int clu_node_stack(clu_node *nd, clu_stack *out);
 
 /* ---- messages and tasks ---- */

@@ -1,4 +1,4 @@
-/* What differs between kinds of nodes: how one is interrupted, stopped, and known to have ended. A
+/* Kinds of nodes differ in how one is interrupted, stopped, and known to have ended. A
  * table of functions, one file a kind: transport-fork.c (forked by a fork server on this machine),
  * transport-host.c (by one on another host), transport-tcp.c (connects over TCP), transport-psock.c
  * (base R's worker).
@@ -37,9 +37,9 @@ struct clu_transport {
   void (*stop)(clu_node *nd, uint32_t grace_ms);
   /* The node has just been closed, for whatever reason. */
   void (*closed)(clu_node *nd);
-  /* Of a closed node: whether no more will be known of how it ended. */
+  /* Called with a closed node: whether no more will be known of how it ended. */
   int (*end_known)(const clu_node *nd);
-  /* Of a closed node, which is in no list any more: gives back all, its memory included. */
+  /* Called with a closed node, which is in no list any more: gives back all, also its memory. */
   void (*free)(clu_node *nd);
 
   /* May be NULL. Also of a closed node: polls whether its process has ended; sets nd->how if

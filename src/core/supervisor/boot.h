@@ -1,6 +1,6 @@
-/* What a node knows of itself when it begins: given by the supervisor that has forked it, or put
- * together by the node when it was started by exec or has joined over TCP. Plain data, copied; it
- * owns the descriptor only. */
+/* A node knows this of itself when it begins: it is given by the supervisor that has forked it, or
+ * put together by the node when it was started by exec or has joined over TCP. Plain data, copied;
+ * it owns the descriptor only. */
 #ifndef CLUTCH_BOOT_H
 #define CLUTCH_BOOT_H
 
@@ -27,7 +27,7 @@ typedef struct clu_boot {
   char tmp[1024]; /* its temporary folder is made in this one, which may have to be made first */
 } clu_boot;
 
-/* What it shares with the session: its slot of `s`. */
+/* Its slot of `s` is what it shares with the session. */
 static inline void clu_boot_slot(clu_boot *b, clu_shared *s, int slot) {
   b->cancel = &s->cancel[slot];
   b->claim = &s->claim[slot];

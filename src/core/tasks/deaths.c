@@ -10,7 +10,7 @@ static int reserve_death(clu_engine *t) {
   return more != NULL;
 }
 
-/* What it was at. */
+/* Says in the record of a death what the node was at. */
 static void note_task(const clu_engine *t, clu_death *d) {
   void *job;
   uint64_t task;
@@ -70,7 +70,7 @@ static int caller_has_to_tell(const clu_engine *t, clu_task_node *at) {
          (st.how.by_signal && (st.how.code == CLU_SIG_TERM || st.how.code == CLU_SIG_KILL));
 }
 
-/* Who cannot be reached, and who can again. */
+/* Tells the scheduler which nodes cannot be reached, and which can again. */
 static void see_cuts(clu_engine *t) {
   uint64_t now;
   if (t->deaths.cuts == clu_session_cuts(t->all->session)) return;

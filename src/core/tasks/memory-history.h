@@ -21,7 +21,7 @@ typedef struct clu_memory_sample {
   uint32_t node, round;
 } clu_memory_sample;
 
-/* Of a node: what is known of its process. */
+/* This is known of a node's process. */
 typedef struct clu_memory_seen {
   clu_process_use use;
   clu_process_pages weighed; /* its pages, when it was */

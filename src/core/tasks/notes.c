@@ -1,4 +1,4 @@
-/* What the caller is told that the thread may have found out: notes, and news of awaited jobs. */
+/* Notes, and news of awaited jobs: the thread may find these out, and the caller is told later. */
 #include <stdlib.h>
 
 #include "core/base/grow.h"

@@ -1,7 +1,7 @@
-/* What nodes say of their tasks, as bytes. What comes within clu_loop_pump(), by the socket or by
- * way of a ring, is only queued. Results of a node come in the order of its tasks, whichever way
- * each of them takes: a record in the ring whose turn has not come waits for one that comes by the
- * socket.
+/* Nodes answer tasks: their bytes are taken here. What comes within clu_loop_pump(), by the socket
+ * or by way of a ring, is only queued. Results of a node come in the order of its tasks, whichever
+ * way each of them takes: a record in the ring whose turn has not come waits for one that comes by
+ * the socket.
  */
 #include <string.h>
 

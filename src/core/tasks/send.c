@@ -1,5 +1,5 @@
-/* What nodes are sent about tasks: the JOB message once, batches of tasks (TASKS), and that a job
- * has ended (JOB_END). The formats: core/wire/task-message.h. */
+/* Nodes are sent tasks: the JOB message once, batches of tasks (TASKS), and that a job has ended
+ * (JOB_END). The formats: core/wire/task-message.h. */
 #include <string.h>
 
 #include "core/base/rng-stream.h"

@@ -1,4 +1,4 @@
-/* What an observer has seen of a cluster: its view, and the processes of its nodes, of which some
+/* An observer has seen this of a cluster: its view, and the processes of its nodes, of which some
  * are looked at each time. */
 #ifndef CLUTCH_OBSERVED_H
 #define CLUTCH_OBSERVED_H
@@ -38,7 +38,7 @@ int clu_observed_tells(const clu_view_far *h);
 /* The host of node `i`, if it is another one and tells what is true now; else NULL. */
 const clu_view_far *clu_observed_told_by(const clu_view *v, int i);
 
-/* What a node is at. */
+/* This is what a node is at. */
 typedef struct clu_observed_work {
   uint64_t seq; /* number of the request or task; 0: none is known */
   uint64_t since;
@@ -51,13 +51,13 @@ typedef struct clu_observed_work {
 void clu_observed_work_of(const clu_observed *s, int i, clu_observed_work *out);
 /* Asks node `i`, which can be asked, for its R calls: the number of the question. */
 uint32_t clu_observed_ask(const clu_observed *s, int i, const clu_observed_work *w);
-/* What it has told last, if that was in what it is at now. */
+/* Reads what it has told last, if that was in what it is at now. */
 int clu_observed_stack_of(const clu_observed_work *w, clu_stack *told);
 
 /* ---- observed.c ---- */
 
 /* Looks at processes: at all of few nodes, else at so many that all get their turn within 9 s.
- * Those of them that have been at a task for long are asked which R call they are in: an answer
+ * Nodes that have been at a task for long are asked which R call they are in: an answer
  * takes a node 0.2 ms. Who can tell of nodes on other hosts sees that somebody looks. */
 void clu_observed_look(clu_observed *s);
 

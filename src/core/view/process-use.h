@@ -1,4 +1,4 @@
-/* What a process uses of the processor and of memory, as far as that is known from looking at it
+/* The use of processor and memory by a process, as far as that is known from looking at it
  * now and then. Who has many of them looks at some each time.
  *
  * To read the processor time of a process takes 10 us. To ask the system for its own memory

@@ -181,7 +181,7 @@ static inline void clu_view_add(clu_word *w, uint64_t by) { clu_view_set(w, clu_
 /* A job of `total` tasks begins: its place among those that are shown. Later that may be another
  * job's, so what follows names both. */
 int clu_view_job_begins(clu_view *v, uint64_t number, uint64_t total, uint64_t now);
-/* What it is called. May come at any time before it ends. */
+/* Gives it a name, at any time before it ends. */
 void clu_view_job_label(clu_view *v, int place, uint64_t number, const char *label);
 /* It is over, whether its tasks have ended or not. */
 void clu_view_job_ends(clu_view *v, int place, uint64_t number, uint64_t now);
@@ -212,7 +212,7 @@ const clu_view_far *clu_view_far_of(const clu_view *v, int i);
 /* Asks for the R calls of node `i`, which is on such a host: the number of the question. 0: it has
  * no place for them. */
 uint32_t clu_view_ask_stack(clu_view *v, int i);
-/* What node `i` is at: 1, and the job and task; 0: that is not known. */
+/* Tells what node `i` is at: 1, and the job and task; 0: that is not known. */
 int clu_view_task_of(const clu_view *v, int i, uint64_t seq, uint64_t *job, uint64_t *task);
 /* Copies of what is in its ring at place `k`. 0: it was being written each time. */
 int clu_view_read_job(const clu_view *v, int k, clu_view_job *out);

@@ -35,7 +35,7 @@
 #define CLU_LAST_GRACE \
   2000000000u /* ns that a node has to end by itself after its connection has */
 
-/* What a message is, its seq, and its body; none is said where there is none. */
+/* Kinds of messages. Behind each is its seq, and its body, where it has these. */
 enum clu_kind {
   /* session to node */
   CLU_K_CALL = 1, /* seq: the request. u32 n; n > 0: n bytes of a function, then its arguments; 0:

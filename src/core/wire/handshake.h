@@ -57,7 +57,8 @@ enum clu_hs_why {
   CLU_HS_N_WHY
 };
 
-/* Of a node that has proven itself. NOT_YET: it is not known here yet, and may ask again. */
+/* The verdict on a node that has proven itself. NOT_YET: it is not known here yet, and may ask
+ * again. */
 enum clu_hs_verdict { CLU_HS_ADMITTED, CLU_HS_NO_SUCH_RANK, CLU_HS_RANK_TAKEN, CLU_HS_NOT_YET };
 
 typedef struct clu_hs {

@@ -83,7 +83,7 @@ static inline SEXP clu_element(SEXP list, const char *name) {
   return R_NilValue;
 }
 
-/* What a file keeps of R's objects: `*list`, which has room for `n` and is preserved, made when it
+/* A file keeps objects of R in `*list`, which has room for `n` and is preserved, made when it
  * is first needed. Returns `x`. */
 static inline SEXP clu_keep_in(SEXP *list, int n, int which, SEXP x) {
   if (!*list) {
@@ -113,10 +113,10 @@ extern int clu_is_node;
 
 /* condition.c. The call .Internal(call), not evaluated and not protected. */
 SEXP clu_internal_call(SEXP call);
-/* What options(warn =) says; 0 where that is no number. */
+/* Returns what options(warn =) says; 0 where that is no number. */
 int clu_warn_level(void);
-/* As invokeRestart(how) where the restart that was established last is of that name: it jumps
- * there. Returns where it is another. */
+/* Does what invokeRestart(how) does where the restart that was established last is of that name: it
+ * jumps there. Returns where it is another. */
 void clu_muffle(const char *how);
 
 #include "r/base/entry-points.h"

@@ -14,7 +14,7 @@ extern clu_turns clu_turn;
  * sanitizer may move elsewhere. */
 #define CLU_FRAME __builtin_frame_address(0)
 
-/* As clu_turns_...() */
+/* These do what clu_turns_...() do. */
 int clu_turn_enter(const void *frame);
 void clu_turn_leave(int mine);
 const void *clu_turn_pause(void);

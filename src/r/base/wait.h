@@ -1,4 +1,4 @@
-/* What all waits of the R interface have in common: deadlines, slices, R's interrupts, spinning.
+/* All waits of the R interface have these in common: deadlines, slices, R's interrupts, spinning.
  *
  * A wait ends at a deadline (core/base/deadline.h). It is cut into slices of CLU_SLICE at most;
  * between two slices R's interrupts and time limits are checked. No R API function is called within
@@ -17,11 +17,11 @@ uint64_t clu_deadline(double seconds);
 /* The same in ns; < 0: CLU_NEVER. */
 uint64_t clu_deadline_ns(int64_t ns);
 uint64_t clu_in_ms(uint64_t ms);
-/* Of what is left of a time, a number in R: negative is 0, over 1e9 is CLU_NEVER. */
+/* Converts what is left of a time, a number in R: negative is 0, over 1e9 is CLU_NEVER. */
 uint64_t clu_in_seconds(SEXP s);
 /* In ns; -1: for ever. As clu_deadline() takes it. */
 int64_t clu_ns(double seconds);
-/* What is left until then, at most CLU_SLICE. */
+/* Returns what is left until then, at most CLU_SLICE. */
 int64_t clu_slice(uint64_t deadline);
 
 /* Checks R's interrupts and time limits, which may jump; `undo(data)` (may be NULL) runs before the

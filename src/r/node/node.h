@@ -24,7 +24,7 @@
 
 enum { CLU_TASK_NONE = 0, CLU_TASK_QUIET, CLU_TASK_RELAYED };
 
-/* What a node remembers from one request to the next. `seq`, `running`, `sending`, `interrupted`
+/* The memory of a node from one request to the next. `seq`, `running`, `sending`, `interrupted`
  * and `cancel_seen` are used by the handler of CLU_SIG_INT, too. */
 typedef struct clu_this_node {
   clu_chan chan;
@@ -83,7 +83,7 @@ SEXP clu_node_r(const char *fun, SEXP x);
 
 /* ---- give-back.c ---- */
 
-/* What this process has now is what it needs. In a fork server: for its nodes. */
+/* This process has now what it needs; a fork server has what its nodes need. */
 void clu_give_back_begin(void);
 /* It has worked for so long, in ns. */
 void clu_give_back_worked(uint64_t ns);
@@ -121,7 +121,8 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns);
 
 /* ---- relay.c ---- */
 
-/* What the task at hand has printed and signalled since the last call, in order: a list, or NULL.
+/* Returns what the task at hand has printed and signalled since the last call, in order: a list, or
+ * NULL.
  */
 SEXP clu_relay_take(void);
 /* Forgets it: the task was cancelled. */
@@ -129,7 +130,7 @@ void clu_relay_drop(void);
 /* Whether there is the connection that collects what tasks print. */
 int clu_relay_is_open(void);
 /* Whether what R prints arrives there, alone or also elsewhere. R has to have a sink for it. */
-int clu_relay_is_reached(void);
+int clu_relay_try_to_reach(void);
 
 /* ---- job-state.c ---- */
 
@@ -190,8 +191,8 @@ void clu_job_forget(uint64_t number);
 void clu_job_enter(uint64_t number, int seeded, int bare);
 void clu_job_leave(void);
 int clu_job_is_entered(uint64_t number);
-/* Of the job that was entered: the call that does a task, and where it is evaluated; whether output
- * and conditions are wanted. */
+/* These are of the job that was entered: the call that does a task, and where it is evaluated;
+ * whether output and conditions are wanted. */
 SEXP clu_job_call(void);
 SEXP clu_job_env(void);
 int clu_job_relays(void);

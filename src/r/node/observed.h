@@ -1,4 +1,4 @@
-/* What an observer has seen of a cluster (core/view/observed.h), as values of R. */
+/* Makes values of R of what an observer has seen of a cluster (core/view/observed.h). */
 #ifndef CLUTCH_R_OBSERVED_H
 #define CLUTCH_R_OBSERVED_H
 
@@ -6,8 +6,8 @@
 
 #include "core/view/observed.h"
 
-/* What is asked for of the last tasks and events: those after so many, and of tasks not more than
- * `tasks`. */
+/* The caller wishes these of the last tasks and events: those after so many, and of tasks not more
+ * than `tasks`. */
 typedef struct clu_observed_wish {
   R_xlen_t tasks;
   uint64_t ended, told;

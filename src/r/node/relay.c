@@ -216,7 +216,7 @@ int clu_relay_is_open(void) { return relay.open; }
 /* R prints to the last sink, and to the one below where that is split. So this asks for the only
  * thing about sinks that matters to the next task, in a fifth of the time that sink.number()
  * takes. */
-int clu_relay_is_reached(void) {
+int clu_relay_try_to_reach(void) {
   relay.reached = 0;
   Rprintf(nothing, "");
   return relay.reached;

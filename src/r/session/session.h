@@ -1,4 +1,4 @@
-/* What the files of this folder (and src/r/tasks) share. Each uses only those before it:
+/* The files of this folder and of src/r/tasks share these. Each uses only those before it:
  *
  *   session.c      the one session of this R process; handles
  *   event-wait.c   waiting with a deadline and R's interrupts
@@ -36,8 +36,8 @@ void clu_need_session(void);
 int clu_session_is_parents(void);
 /* Then it gets one of its own. What is the parent's is left alone. */
 void clu_session_begin_in_child(void);
-/* What a thread does while R's is elsewhere: see core/loop/turns.h. None of it may call R. CLU_OK,
- * also when there is work already; CLU_NOMEM. */
+/* Sets what a thread does while R's is elsewhere: see core/loop/turns.h. None of it may call R.
+ * CLU_OK, also when there is work already; CLU_NOMEM. */
 int clu_session_set_work(const clu_turns_work *work);
 /* Pumps its event loop once: see clu_loop_pump() and clu_loop_events(). */
 int clu_pump(int64_t wait_ns, clu_err *e);
@@ -60,13 +60,13 @@ typedef struct clu_handle_kind {
 SEXP clu_handle_new(clu_handle_kind *kind, SEXP prot);
 void clu_handle_set(SEXP x, void *p);
 int clu_handle_is(SEXP x, clu_handle_kind *kind);
-/* What is behind it; an R error when that is nothing. The handle keeps it. */
+/* Returns what is behind it; an R error when that is nothing. The handle keeps it. */
 void *clu_handle_get(SEXP x, clu_handle_kind *kind);
 /* Frees what is behind it now, if there is anything: as its finalizer does. */
 void clu_handle_end(SEXP x);
 /* Whether it was made by the session of this process. */
 int clu_handle_is_ours(SEXP x);
-/* As clu_need_session(), for what belongs to this handle. */
+/* Does what clu_need_session() does, for what belongs to this handle. */
 void clu_need_session_of(SEXP x);
 
 /* ---- event-wait.c ---- */

@@ -100,21 +100,21 @@ struct clu_splice *clu_shared_writing(struct clu_splice *to);
 struct clu_splice *clu_shared_writing_now(void);
 /* The segment's place in what is written; -1: there is no room for it. */
 int clu_shared_place(clu_segment *segment);
-/* What the objects that are read from now on may refer to; NULL: nothing. Returns what it was. The
- * list stays the caller's. */
+/* Sets what the objects that are read from now on may refer to; NULL: nothing. Returns what it was.
+ * The list stays the caller's. */
 const clu_segments *clu_shared_reading(const clu_segments *list);
 const clu_segments *clu_shared_reading_now(void);
-/* What an error says where the elements of vectors are lost: clu_segment_new_lost(). */
+/* An error says this where the elements of vectors are lost: clu_segment_new_lost(). */
 const char *clu_shared_lost_text(void);
 /* Somebody may write to its elements from now on. */
 void clu_held_count(clu_held *h);
 /* A collection may be due: R does not see the bytes of segments, and will have vectors in these. */
 void clu_shared_expect(const clu_segments *list);
-/* What there is stays: it is what was preloaded, and no node's collection gives it back. */
+/* Keeps what there is: it is what was preloaded, and no node's collection gives it back. */
 void clu_shared_settle(void);
 /* How many vectors of this kind R has. */
 long clu_shared_alive(void);
-/* What strings without a mark are in: 1 UTF-8, 2 Latin-1, 0 something else. */
+/* The encoding of strings without a mark: 1 UTF-8, 2 Latin-1, 0 something else. */
 int clu_native_encoding(void);
 
 /* ---- share-mapped.c: which segments vectors have mapped ---- */
@@ -129,7 +129,7 @@ void clu_mapped_remove(const clu_segment *segment);
 
 /* The class, which only lacks the method to read one. */
 R_altrep_class_t clu_strings_init(DllInfo *dll);
-/* As clu_is_shared(), clu_shared_can_be_sent(). */
+/* These do what clu_is_shared() and clu_shared_can_be_sent() do. */
 int clu_strings_are_shared(SEXP x);
 int clu_strings_can_be_sent(SEXP x);
 /* One whose state is checked but for what it says itself of the segment. */
@@ -203,8 +203,8 @@ void clu_splice_end(clu_splice *s);
 /* `p` is the first element's flags, and before there were the flags and the length of a character
  * vector. 1: they are. */
 int clu_strings_begin(clu_splice *s, const void *p, size_t n);
-/* As clu_splice_bytes(), while one is at hand; or CLU_STRINGS_NONE: it is none, and these bytes
- * belong to something else. */
+/* Does what clu_splice_bytes() does, while one is at hand; or CLU_STRINGS_NONE: it is none, and
+ * these bytes belong to something else. */
 #define CLU_STRINGS_NONE 2
 int clu_strings_bytes(clu_splice *s, const void *p, size_t n);
 

@@ -79,7 +79,7 @@ static int flush(clu_splice *s) {
 
 /* ---- and back ---- */
 
-/* Of what begins at `base` in the segment, and goes on in `rest` after `before` bytes. */
+/* The bytes begin at `base` in the segment, and go on in `rest` after `before` bytes. */
 static int read_back(const clu_splice *s, uint64_t base, uint64_t before, const void *rest,
                      uint64_t at, void *to, size_t n) {
   size_t k = at >= before ? 0 : before - at < n ? (size_t)(before - at) : n;
@@ -140,7 +140,7 @@ static int are_flags(const void *p, size_t n, int *flags) {
 }
 
 /* 1: `p` is what has to come next; `*complete`: and the end of an element. */
-static int is_next(clu_splice_strings *v, const void *p, size_t n, int *complete) {
+static int take_piece(clu_splice_strings *v, const void *p, size_t n, int *complete) {
   int flags;
   *complete = 0;
   switch (v->next) {
@@ -178,7 +178,7 @@ static int finish(clu_splice *s) {
 /* As clu_splice_bytes(). What does not belong here ends the vector, wherever it is. */
 static int to_segment(clu_splice *s, const void *p, size_t n) {
   clu_splice_strings *v = &s->strings;
-  int complete, fits = is_next(v, p, n, &complete);
+  int complete, fits = take_piece(v, p, n, &complete);
   if (!fits || (complete && !put_element(s, p))) return give_up(s);
   go_on(v, n, complete);
   return v->done < v->n ? 1 : finish(s);
@@ -211,7 +211,7 @@ static int move(clu_splice *s) {
   while (from < end) {
     size_t n = v->next == CLU_STRING_TEXT ? (size_t)v->length : sizeof(int);
     int complete;
-    is_next(v, from, n, &complete);
+    take_piece(v, from, n, &complete);
     if (complete && !put_element(s, from)) break;
     go_on(v, n, complete);
     from += n;
@@ -239,7 +239,7 @@ static int in_blob(clu_splice *s, const void *p, size_t n) {
   int complete;
   if (is_large(s) && move(s) && v->where == CLU_STRINGS_IN_SEGMENT) return to_segment(s, p, n);
   if (v->where == CLU_NO_STRINGS) return 0;
-  if (!is_next(v, p, n, &complete)) {
+  if (!take_piece(v, p, n, &complete)) {
     v->where = CLU_NO_STRINGS;
     return CLU_STRINGS_NONE;
   }

@@ -245,7 +245,7 @@ SEXP ffi_tasks_unclear(SEXP x) {
   return out;
 }
 
-/* Of what node `index` has ended: whether the starts of its tasks count as tries. */
+/* R tells how node `index` has ended: whether the starts of its tasks count as tries. */
 SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts) {
   clu_engine *t = clu_tasks_get(x);
   int i = Rf_asInteger(index) - 1;

@@ -19,8 +19,9 @@
 /* ---- elements.c ---- */
 
 extern const clu_engine_caller clu_elements;
-/* What a function of an engine has returned that may have asked for elements. Code of R that has
- * jumped out of that goes on with its jump: no function of the core is on the stack any more. */
+/* Checks what a function of an engine has returned that may have asked for elements. Code of R that
+ * has jumped out of that goes on with its jump: no function of the core is on the stack any more.
+ */
 void clu_tasks_check(int rc);
 
 /* ---- task-handle.c ---- */
