@@ -1,7 +1,7 @@
-/* Many hosts with many nodes, on the core alone: the session (its nodes, channels and scheduler),
+/* Many hosts with many nodes, on the core alone: the session (its nodes, channels and engine),
  * the link process, and stub hosts, whose nodes answer at once. There is no R, and no ssh.
  *
- *   hosts-model HOSTS NODES TASKS    nodes of each host; tasks in all, by the scheduler
+ *   hosts-model HOSTS NODES TASKS    nodes of each host; tasks in all
  *   hosts-model scheduler NODES TASKS  the scheduler alone, with nodes of other hosts
  *
  * The stub hosts are real as far as the proxy: each connects by TLS and has a control channel and a
@@ -29,7 +29,7 @@
 #include "core/net/tls.h"
 #include "core/node/fork-server.h"
 #include "core/node/transports.h"
-#include "core/sched/scheduler.h"
+#include "core/tasks/engine.h"
 #include "core/wire/task-message.h"
 
 #define BEAT 60000000000 /* ns: a machine that has much else to do is not silent */
@@ -206,28 +206,18 @@ static void be_hosts(int from, int to) {
 
 /* ---- the session ---- */
 
-static clu_sched *sched;
 static clu_session *session;
+static clu_turns turns; /* no thread has a part in it */
+static clu_engine *engine;
 static clu_node **all;
-static uint64_t done, batches;
 
-static void take_results(clu_node *nd, clu_msg *m) {
-  int i = clu_node_rank(nd);
-  clu_ended out;
-  if (m->kind != CLU_K_RESULTS) return;
-  for (size_t k = CLU_RESULTS_HEAD; k < m->body->size; k += 4 + RECORD) {
-    const unsigned char *p = m->body->data + k + 4;
-    must(clu_sched_answer(sched, i, clu_get64(p + 8), 0, clu_get32(p + 4), clu_os_now(), &out) == 1,
-         "an answer that nobody waits for");
-    done++;
-  }
+static int elements(void *job, uint64_t first, uint32_t n, int shares, clu_blob **body) {
+  static const unsigned char element[BYTES_A_TASK];
+  (void)job, (void)first, (void)shares;
+  for (uint32_t k = 0; k < n; k++)
+    if (clu_blob_append(*body, element, sizeof element) != 0) return CLU_NOMEM;
+  return CLU_OK;
 }
-static uint32_t no_tasks(const clu_node *nd, uint32_t *cancelled) {
-  (void)nd;
-  if (cancelled) *cancelled = 0;
-  return 0;
-}
-static void nothing(clu_node *nd) { (void)nd; }
 
 static pid_t start_link(clu_chan *to) {
   clu_fd pair[2], listener;
@@ -338,44 +328,37 @@ static void bring_up(clu_chan *to) {
       int at = i * nodes + k;
       must(clu_node_new_host(servers[i], CLU_START_FORK, &all[at], &e) == CLU_OK, e.text);
       clu_node_set_rank(all[at], at);
-      clu_node_set_data(all[at], session);
       if (i % 64 == 0) pump(0);
     }
   for (; ready < hosts * nodes; ready++)
     while (!clu_node_is_ready(all[ready])) pump(1000000000);
 }
 
-static void send_batch(const clu_action *a) {
-  clu_blob *b = clu_blob_new(CLU_TASKS_HEAD + a->n * BYTES_A_TASK);
-  uint64_t seq = 0;
-  must(!!b, "memory");
-  memset(b->data, 0, b->cap);
-  clu_put32(b->data + 8, a->n);
-  b->size = CLU_TASKS_HEAD + a->n * BYTES_A_TASK;
-  must(clu_node_tasks(all[a->node], CLU_K_TASKS, b, a->n, &seq) == CLU_OK, "a node has ended");
-  must(clu_sched_sent(sched, a, seq, b->size, clu_os_now()) == CLU_OK, "memory");
-  clu_node_push(all[a->node]);
-  clu_blob_unref(b);
-  batches++;
+static void take_results(clu_task_job *j) {
+  unsigned char small[CLU_RING_MOST];
+  clu_task_result r;
+  while (clu_task_job_next_result(j, small, &r)) {
+    clu_task_job_has_value(j, r.task);
+    clu_blob_unref(r.body);
+  }
 }
 
 static void do_tasks(uint64_t tasks, uint32_t chunk) {
-  clu_job_spec spec;
-  clu_action a;
-  memset(&spec, 0, sizeof spec);
-  spec.n = tasks;
-  spec.chunk = chunk;
-  must(!!clu_job_new(sched, &spec), "memory");
-  for (done = batches = 0; done < tasks; pump(1000000000))
-    for (;;) {
-      clu_sched_next(sched, clu_os_now(), &a);
-      if (a.what != CLU_ACT_SEND) break;
-      send_batch(&a);
-    }
+  clu_task_spec spec = {.n = tasks, .chunk = chunk};
+  clu_blob *message = clu_blob_new(8);
+  clu_task_job *j = message ? clu_task_job_new(engine, &spec, message, NULL) : NULL;
+  must(j && clu_task_job_begin(engine, j) == CLU_OK, "memory");
+  while (clu_task_job_counts(j).left > 0) {
+    must(clu_engine_turn(engine) == CLU_OK, "memory");
+    pump(1000000000);
+    take_results(j);
+  }
+  clu_task_job_release(j);
 }
 
 static void model(uint64_t tasks) {
-  static const clu_task_hooks hooks = {take_results, no_tasks, nothing, nothing};
+  static const clu_engine_caller caller = {elements};
+  clu_engines *engines;
   clu_chan to;
   clu_err e;
   pid_t link;
@@ -384,12 +367,12 @@ static void model(uint64_t tasks) {
   link = start_link(&to);
   began = now(CLOCK_MONOTONIC);
   must(!!(session = clu_session_new(&e)), e.text);
-  must(!!(sched = clu_sched_new(1000000000)), "memory");
-  clu_session_set_task_hooks(session, &hooks);
+  must(!!(engines = clu_engines_new(session, &turns, &caller)), "memory");
+  must(!!(engine = clu_engine_new(engines, hosts * nodes, 1000000000, 0)), "memory");
   bring_up(&to);
   printf("start_s %.2f\n", now(CLOCK_MONOTONIC) - began);
   for (int i = 0; i < hosts * nodes; i++)
-    must(clu_sched_node_up(sched, i, NULL) == CLU_OK, "memory");
+    must(clu_engine_attach(engine, i, all[i]) == CLU_ATTACHED, "a node has ended");
   do_tasks((uint64_t)(hosts * nodes), 1);
   printf("session_mb %.1f\nlink_mb %.1f\n", private_mb(getpid()), private_mb(link));
   printf("session_fds %d\nlink_fds %d\n", descriptors(getpid()), descriptors(link));
@@ -409,13 +392,14 @@ static void model(uint64_t tasks) {
 
 static void scheduler(int n, uint64_t tasks) {
   uint64_t *first = calloc((size_t)n, sizeof *first), *len = calloc((size_t)n, sizeof *len), t = 1;
+  uint64_t done = 0;
+  clu_sched *sched = clu_sched_new(1000000000);
   clu_job_spec spec;
   clu_action a;
   double began;
   memset(&spec, 0, sizeof spec);
   spec.n = tasks;
   spec.chunk = 1;
-  sched = clu_sched_new(1000000000);
   must(sched && first && len, "memory");
   for (int i = 0; i < n; i++) {
     first[i] = 1;
