@@ -1,4 +1,4 @@
-# A thousand hosts that are no hosts: session, scheduler and link process are the real ones, without R. The hosts are
+# A thousand hosts that are no hosts: session, engine and link process are the real ones, without R. The hosts are
 # stubs on this machine, each with a real proxy and TLS, whose nodes answer at once: hosts-model.c. And the seconds until
 # many hosts have come, computed from one ssh to a network namespace of this machine (root only).
 #
@@ -38,7 +38,7 @@ model_part <- function() {
   program <- tempfile("hosts-model-")
   config <- function(what) system2(file.path(R.home("bin"), "R"), c("CMD", "config", what), stdout = TRUE)
   sources <- c(Sys.glob("src/core/*/*.c"), Sys.glob("src/posix/*.c"))
-  sources <- paste(sources[!grepl("/(supervisor|tasks)/", sources)], collapse = " ")
+  sources <- paste(sources[!grepl("/supervisor/", sources)], collapse = " ")
   if (system(paste(config("CC"), "-std=gnu11 -O2 -pthread -Isrc -o", program, "lab/hosts-model.c", sources,
                    "-lssl -lcrypto")) != 0L) stop("lab/hosts-model.c cannot be compiled")
   hosts <- if (quick) 100L else 1000L

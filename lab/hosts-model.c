@@ -1,10 +1,10 @@
-/* Many hosts with many nodes, on the core alone: the session (its nodes, channels and scheduler),
+/* Many hosts with many nodes, on the core alone: the session (its nodes, channels and engine),
  * the link process, and stub hosts, whose nodes answer at once. There is no R, and no ssh.
  *
- *   hosts-model HOSTS NODES TASKS    nodes of each host; tasks in all, by the scheduler
+ *   hosts-model HOSTS NODES TASKS    nodes of each host; tasks in all
  *   hosts-model scheduler NODES TASKS  the scheduler alone, with nodes of other hosts
  *
- * The stub hosts are real as far as the relay: each connects by TLS and has a control channel and a
+ * The stub hosts are real as far as the proxy: each connects by TLS and has a control channel and a
  * stream for each node. They are spread over processes, as each has its limit of descriptors.
  * Prints lines "what value".
  */
@@ -21,14 +21,15 @@
 #include <unistd.h>
 #include <dirent.h>
 
+#include "core/base/addr.h"
 #include "core/link/near.h"
-#include "core/link/relay.h"
+#include "core/link/proxy.h"
 #include "core/link/shake.h"
 #include "core/loop/channel-watch.h"
 #include "core/net/tls.h"
 #include "core/node/fork-server.h"
 #include "core/node/transports.h"
-#include "core/sched/scheduler.h"
+#include "core/tasks/engine.h"
 #include "core/wire/task-message.h"
 
 #define BEAT 60000000000 /* ns: a machine that has much else to do is not silent */
@@ -61,7 +62,7 @@ typedef struct stub {
 
 typedef struct host {
   clu_loop *loop;
-  clu_relay *relay;
+  clu_proxy *proxy;
   stub control, *nodes;
   int n;
 } host;
@@ -121,7 +122,7 @@ static void stub_ready(void *self, unsigned ready) {
 }
 
 /* NULL: the link process has not heard of this host yet. */
-static clu_stream *connected(uint32_t rank, clu_tls_keys *keys) {
+static clu_conn *connected(uint32_t rank, clu_tls_keys *keys) {
   unsigned char nonce[CLU_NONCE];
   char why[200];
   clu_shake shake;
@@ -136,7 +137,7 @@ static clu_stream *connected(uint32_t rank, clu_tls_keys *keys) {
   must(rc == CLU_OK, "no connection to the link process");
   clu_os_sockopt_set(fd, CLU_OPT_NODELAY, 1);
   memset(&shake, 0, sizeof shake);
-  must(clu_stream_tls_client(fd, keys, &shake.conn, &e) == CLU_OK, e.text);
+  must(clu_conn_tls_client(fd, keys, &shake.conn, &e) == CLU_OK, e.text);
   must(clu_os_secret_bytes(nonce, sizeof nonce) == CLU_OK, "random bytes");
   clu_hs_node(&shake.hs, secret, nonce, rank, (uint64_t)rank + 1, 0, UINT64_MAX);
   while ((rc = clu_shake_step(&shake, NULL, NULL)) == CLU_AGAIN) {
@@ -156,30 +157,30 @@ static clu_stream *connected(uint32_t rank, clu_tls_keys *keys) {
 }
 
 static void open_host(clu_loop *loop, host *h, uint32_t rank, clu_tls_keys *keys) {
-  clu_relay_options how;
-  clu_stream *conn;
+  clu_proxy_options how;
+  clu_conn *conn;
   clu_fd pair[2];
   clu_err e;
   memset(&how, 0, sizeof how);
   how.beat = BEAT;
   h->loop = loop;
   h->nodes = calloc((size_t)nodes, sizeof *h->nodes);
-  h->relay = clu_relay_new(loop, &how);
-  must(h->nodes && h->relay && clu_os_pair(pair, &e) == CLU_OK, "a host");
-  must(clu_relay_control(h->relay, pair[0]) == CLU_OK, "memory");
+  h->proxy = clu_proxy_new(loop, &how);
+  must(h->nodes && h->proxy && clu_os_pair(pair, &e) == CLU_OK, "a host");
+  must(clu_proxy_control(h->proxy, pair[0]) == CLU_OK, "memory");
   open_stub(h, &h->control, pair[1]);
   clu_chan_send_bytes(&h->control.chan, CLU_K_READY, 0, "ready", 5, CLU_NO_FD);
   clu_chan_flush(&h->control.chan);
   while (!(conn = connected(rank, keys))) usleep(10000);
-  must(clu_relay_connect(h->relay, conn) == CLU_OK, "a relay");
+  must(clu_proxy_connect(h->proxy, conn) == CLU_OK, "a proxy");
 }
 
 /* A stub does not connect again. */
 static void turn(host *h) {
-  clu_relay_status st;
-  clu_relay_turn(h->relay);
-  clu_relay_status_of(h->relay, &st);
-  if (st.state == CLU_RELAY_ENDED) _exit(0); /* the session has ended */
+  clu_proxy_status st;
+  clu_proxy_turn(h->proxy);
+  clu_proxy_status_of(h->proxy, &st);
+  if (st.state == CLU_PROXY_ENDED) _exit(0); /* the session has ended */
   must(st.connected, st.why);
 }
 
@@ -199,34 +200,24 @@ static void be_hosts(int from, int to) {
   for (;;) {
     must(clu_loop_pump(&loop, -1, &e) == CLU_OK, e.text);
     for (int i = from; i < to; i++)
-      if (clu_relay_is_due(all[i - from].relay)) turn(&all[i - from]);
+      if (clu_proxy_is_due(all[i - from].proxy)) turn(&all[i - from]);
   }
 }
 
 /* ---- the session ---- */
 
-static clu_sched *sched;
 static clu_session *session;
+static clu_turns turns; /* no thread has a part in it */
+static clu_engine *engine;
 static clu_node **all;
-static uint64_t done, batches;
 
-static void take_results(clu_node *nd, clu_msg *m) {
-  int i = clu_node_rank(nd);
-  clu_ended out;
-  if (m->kind != CLU_K_RESULTS) return;
-  for (size_t k = CLU_RESULTS_HEAD; k < m->body->size; k += 4 + RECORD) {
-    const unsigned char *p = m->body->data + k + 4;
-    must(clu_sched_answer(sched, i, clu_get64(p + 8), 0, clu_get32(p + 4), clu_os_now(), &out) == 1,
-         "an answer that nobody waits for");
-    done++;
-  }
+static int elements(void *job, uint64_t first, uint32_t n, int shares, clu_blob **body) {
+  static const unsigned char element[BYTES_A_TASK];
+  (void)job, (void)first, (void)shares;
+  for (uint32_t k = 0; k < n; k++)
+    if (clu_blob_append(*body, element, sizeof element) != 0) return CLU_NOMEM;
+  return CLU_OK;
 }
-static uint32_t no_tasks(const clu_node *nd, uint32_t *cancelled) {
-  (void)nd;
-  if (cancelled) *cancelled = 0;
-  return 0;
-}
-static void nothing(clu_node *nd) { (void)nd; }
 
 static pid_t start_link(clu_chan *to) {
   clu_fd pair[2], listener;
@@ -237,7 +228,7 @@ static pid_t start_link(clu_chan *to) {
   int granted;
   pid_t p;
   must(clu_os_pair(pair, &e) == CLU_OK, e.text);
-  clu_os_addr_any(CLU_INET, 0, &here);
+  clu_addr_any(CLU_INET, 0, &here);
   must(clu_os_listen(&here, &how, &listener, &granted, &e) == CLU_OK, e.text);
   must(clu_os_local_addr(listener, &here) == CLU_OK, "an address");
   must((p = fork()) >= 0, "fork");
@@ -337,44 +328,37 @@ static void bring_up(clu_chan *to) {
       int at = i * nodes + k;
       must(clu_node_new_host(servers[i], CLU_START_FORK, &all[at], &e) == CLU_OK, e.text);
       clu_node_set_rank(all[at], at);
-      clu_node_set_data(all[at], session);
       if (i % 64 == 0) pump(0);
     }
   for (; ready < hosts * nodes; ready++)
     while (!clu_node_is_ready(all[ready])) pump(1000000000);
 }
 
-static void send_batch(const clu_action *a) {
-  clu_blob *b = clu_blob_new(CLU_TASKS_HEAD + a->n * BYTES_A_TASK);
-  uint64_t seq = 0;
-  must(!!b, "memory");
-  memset(b->data, 0, b->cap);
-  clu_put32(b->data + 8, a->n);
-  b->size = CLU_TASKS_HEAD + a->n * BYTES_A_TASK;
-  must(clu_node_tasks(all[a->node], CLU_K_TASKS, b, a->n, &seq) == CLU_OK, "a node has ended");
-  must(clu_sched_sent(sched, a, seq, b->size, clu_os_now()) == CLU_OK, "memory");
-  clu_node_push(all[a->node]);
-  clu_blob_unref(b);
-  batches++;
+static void take_results(clu_task_job *j) {
+  unsigned char small[CLU_RING_MOST];
+  clu_task_result r;
+  while (clu_task_job_next_result(j, small, &r)) {
+    clu_task_job_has_value(j, r.task);
+    clu_blob_unref(r.body);
+  }
 }
 
 static void do_tasks(uint64_t tasks, uint32_t chunk) {
-  clu_job_spec spec;
-  clu_action a;
-  memset(&spec, 0, sizeof spec);
-  spec.n = tasks;
-  spec.chunk = chunk;
-  must(!!clu_job_new(sched, &spec), "memory");
-  for (done = batches = 0; done < tasks; pump(1000000000))
-    for (;;) {
-      clu_sched_next(sched, clu_os_now(), &a);
-      if (a.what != CLU_ACT_SEND) break;
-      send_batch(&a);
-    }
+  clu_task_spec spec = {.n = tasks, .chunk = chunk};
+  clu_blob *message = clu_blob_new(8);
+  clu_task_job *j = message ? clu_task_job_new(engine, &spec, message, NULL) : NULL;
+  must(j && clu_task_job_begin(engine, j) == CLU_OK, "memory");
+  while (clu_task_job_counts(j).left > 0) {
+    must(clu_engine_turn(engine) == CLU_OK, "memory");
+    pump(1000000000);
+    take_results(j);
+  }
+  clu_task_job_release(j);
 }
 
 static void model(uint64_t tasks) {
-  static const clu_task_hooks hooks = {take_results, no_tasks, nothing, nothing};
+  static const clu_engine_caller caller = {elements};
+  clu_engines *engines;
   clu_chan to;
   clu_err e;
   pid_t link;
@@ -383,12 +367,12 @@ static void model(uint64_t tasks) {
   link = start_link(&to);
   began = now(CLOCK_MONOTONIC);
   must(!!(session = clu_session_new(&e)), e.text);
-  must(!!(sched = clu_sched_new(1000000000)), "memory");
-  clu_session_set_task_hooks(session, &hooks);
+  must(!!(engines = clu_engines_new(session, &turns, &caller)), "memory");
+  must(!!(engine = clu_engine_new(engines, hosts * nodes, 1000000000, 0)), "memory");
   bring_up(&to);
   printf("start_s %.2f\n", now(CLOCK_MONOTONIC) - began);
   for (int i = 0; i < hosts * nodes; i++)
-    must(clu_sched_node_up(sched, i, NULL) == CLU_OK, "memory");
+    must(clu_engine_attach(engine, i, all[i]) == CLU_ATTACHED, "a node has ended");
   do_tasks((uint64_t)(hosts * nodes), 1);
   printf("session_mb %.1f\nlink_mb %.1f\n", private_mb(getpid()), private_mb(link));
   printf("session_fds %d\nlink_fds %d\n", descriptors(getpid()), descriptors(link));
@@ -408,13 +392,14 @@ static void model(uint64_t tasks) {
 
 static void scheduler(int n, uint64_t tasks) {
   uint64_t *first = calloc((size_t)n, sizeof *first), *len = calloc((size_t)n, sizeof *len), t = 1;
+  uint64_t done = 0;
+  clu_sched *sched = clu_sched_new(1000000000);
   clu_job_spec spec;
   clu_action a;
   double began;
   memset(&spec, 0, sizeof spec);
   spec.n = tasks;
   spec.chunk = 1;
-  sched = clu_sched_new(1000000000);
   must(sched && first && len, "memory");
   for (int i = 0; i < n; i++) {
     first[i] = 1;

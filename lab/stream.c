@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "core/base/addr.h"
 #include "core/net/tls.h"
 #include "core/net/resolve.h"
 
@@ -37,8 +38,8 @@ static void must(int ok, const char *what) {
 
 static double now_us(void) { return (double)clu_os_now() / 1e3; }
 
-static void await(clu_stream *s, unsigned what) {
-  unsigned want = clu_stream_wants(s, what);
+static void await(clu_conn *s, unsigned what) {
+  unsigned want = clu_conn_wants(s, what);
   struct pollfd p = {(int)s->fd, 0, 0};
   if (want & CLU_READ) p.events |= POLLIN;
   if (want & CLU_WRITE) p.events |= POLLOUT;
@@ -46,10 +47,10 @@ static void await(clu_stream *s, unsigned what) {
 }
 
 /* As a node in the event loop would: tries first, waits when there is nothing. */
-static int get(clu_stream *s, size_t n) {
+static int get(clu_conn *s, size_t n) {
   while (n > 0) {
     size_t got;
-    int rc = clu_stream_read(s, block, n < PIECE ? n : PIECE, &got);
+    int rc = clu_conn_read(s, block, n < PIECE ? n : PIECE, &got);
     if (rc == CLU_EOF) return 0;
     must(rc == CLU_OK || rc == CLU_AGAIN, s->err.text);
     n -= got;
@@ -58,16 +59,16 @@ static int get(clu_stream *s, size_t n) {
   return 1;
 }
 
-static void give(clu_stream *s, size_t n) {
+static void give(clu_conn *s, size_t n) {
   int rc;
   while (n > 0) {
     size_t put;
-    rc = clu_stream_write(s, block, n < PIECE ? n : PIECE, &put);
+    rc = clu_conn_write(s, block, n < PIECE ? n : PIECE, &put);
     must(rc == CLU_OK || rc == CLU_AGAIN, s->err.text);
     n -= put;
     if (rc == CLU_AGAIN) await(s, CLU_WRITE);
   }
-  while ((rc = clu_stream_flush(s)) == CLU_AGAIN) await(s, 0);
+  while ((rc = clu_conn_flush(s)) == CLU_AGAIN) await(s, 0);
   must(rc == CLU_OK, s->err.text);
 }
 
@@ -78,18 +79,18 @@ static clu_tls_keys *keys_of(const identities *id, int side) {
   return k;
 }
 
-static clu_stream *open_stream(clu_fd fd, clu_tls_keys *k, int server) {
-  clu_stream *s = NULL;
+static clu_conn *open_stream(clu_fd fd, clu_tls_keys *k, int server) {
+  clu_conn *s = NULL;
   clu_err e;
   int rc;
   clu_os_sockopt_set(fd, CLU_OPT_NODELAY, 1);
   if (!k)
-    must(!!(s = clu_stream_plain(fd)), "memory");
+    must(!!(s = clu_conn_plain(fd)), "memory");
   else
-    must((server ? clu_stream_tls_server(fd, k, &s, &e) : clu_stream_tls_client(fd, k, &s, &e)) ==
+    must((server ? clu_conn_tls_server(fd, k, &s, &e) : clu_conn_tls_client(fd, k, &s, &e)) ==
              CLU_OK,
          e.text);
-  while ((rc = clu_stream_handshake(s)) == CLU_AGAIN) await(s, 0);
+  while ((rc = clu_conn_handshake(s)) == CLU_AGAIN) await(s, 0);
   must(rc == CLU_OK, s->err.text);
   return s;
 }
@@ -97,7 +98,7 @@ static clu_stream *open_stream(clu_fd fd, clu_tls_keys *k, int server) {
 /* Serves one connection: its first byte says plain or TLS, then orders of 8 bytes: how many bytes
  * come, how many go back. */
 static void serve_one(clu_fd fd, clu_tls_keys *k) {
-  clu_stream *s;
+  clu_conn *s;
   char kind;
   struct pollfd p = {(int)fd, POLLIN, 0};
   must(poll(&p, 1, 60000) == 1 && read((int)fd, &kind, 1) == 1, "no first byte");
@@ -108,7 +109,7 @@ static void serve_one(clu_fd fd, clu_tls_keys *k) {
     get(s, order[0]);
     give(s, order[1]);
   }
-  clu_stream_close(s);
+  clu_conn_close(s);
 }
 
 static clu_fd listen_at(const clu_addr *at) {
@@ -132,7 +133,7 @@ static void serve(clu_fd listener, clu_tls_keys *k, int connections) {
   }
 }
 
-static clu_stream *dial(const clu_addr *to, clu_tls_keys *k) {
+static clu_conn *dial(const clu_addr *to, clu_tls_keys *k) {
   clu_err e;
   clu_fd fd;
   int rc = clu_os_connect_start(to, 0, 0, &fd, &e);
@@ -147,7 +148,7 @@ static clu_stream *dial(const clu_addr *to, clu_tls_keys *k) {
   return open_stream(fd, k, 0);
 }
 
-static double ask(clu_stream *s, uint32_t there, uint32_t back) {
+static double ask(clu_conn *s, uint32_t there, uint32_t back) {
   uint32_t order[2] = {there, back};
   double from = now_us();
   memcpy(block, order, sizeof order);
@@ -163,7 +164,7 @@ static double ask(clu_stream *s, uint32_t there, uint32_t back) {
 
 static void measure(const clu_addr *to, clu_tls_keys *k, int rounds, int mb, int calls) {
   const char *names[] = {"plain", "tls"};
-  clu_stream *s[2];
+  clu_conn *s[2];
   for (int i = 0; i < 2; i++) s[i] = NULL;
   for (int r = 0; r < rounds; r++)
     for (int i = 0; i < 2; i++) {
@@ -175,8 +176,8 @@ static void measure(const clu_addr *to, clu_tls_keys *k, int rounds, int mb, int
       us = 0;
       for (int c = 0; c < calls; c++) us += ask(s[i], 92, 100);
       if (calls > 0) printf("%s call %.2f\n", names[i], us / calls);
-      while (clu_stream_finish(s[i]) == CLU_AGAIN) await(s[i], 0);
-      clu_stream_close(s[i]);
+      while (clu_conn_finish(s[i]) == CLU_AGAIN) await(s[i], 0);
+      clu_conn_close(s[i]);
     }
 }
 
@@ -220,7 +221,7 @@ int main(int argc, char **argv) {
   if (argc == 4 && strcmp(argv[1], "serve") == 0) {
     clu_addr at;
     share_keys(&id, 1);
-    clu_os_addr_any(CLU_INET, atoi(argv[2]), &at);
+    clu_addr_any(CLU_INET, atoi(argv[2]), &at);
     serve(listen_at(&at), keys_of(&id, 0), atoi(argv[3]));
     return 0;
   }

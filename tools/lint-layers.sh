@@ -11,19 +11,22 @@ objects=${1:-}
 # Which folders the files of a folder may use, besides their own. What core/base/os.h declares
 # belongs to core/base, although src/posix or src/win defines it.
 directions='
-init             r r/session r/tasks r/globals r/node r/socket
-r/tasks          r r/session core/tasks core/sched core/node core/loop core/shm core/wire core/base
-r/session        r core/node core/link core/net core/loop core/shm core/wire core/base
-r/globals        r core/base
-r/node           r core/supervisor core/node core/link core/loop core/shm core/wire core/base
-r/socket         r core/net core/loop core/base
-r                core/loop core/base
-core/tasks       core/sched core/node core/loop core/shm core/wire core/base
-core/supervisor  core/loop core/shm core/wire core/base
+init             r/base r/share r/serialize r/session r/tasks r/globals r/node r/socket
+r/tasks          r/base r/share r/serialize r/session core/tasks core/sched core/node core/loop core/shm core/wire core/base
+r/session        r/base r/share r/serialize core/node core/link core/net core/loop core/view core/shm core/wire core/base
+r/globals        r/base core/base
+r/node           r/base r/share r/serialize core/supervisor core/node core/link core/loop core/view core/shm core/wire core/base
+r/socket         r/base r/serialize core/net core/loop core/base
+r/serialize      r/base r/share core/base
+r/share          r/base core/base
+r/base           core/loop core/base
+core/tasks       core/sched core/node core/loop core/view core/shm core/wire core/base
+core/supervisor  core/loop core/view core/shm core/wire core/base
 core/sched       core/shm core/base
-core/node        core/loop core/shm core/net core/wire core/base
-core/link        core/loop core/shm core/net core/wire core/base
+core/node        core/loop core/view core/shm core/net core/wire core/base
+core/link        core/node core/loop core/view core/shm core/net core/wire core/base
 core/loop        core/wire core/base
+core/view        core/shm core/base
 core/shm         core/base
 core/net         core/base
 core/wire        core/base
@@ -81,6 +84,17 @@ check "includes are written from src, as in \"core/base/err.h\"" \
 check "includes go down, as the table in tools/lint-layers.sh says" \
   "$(grep -nE "$include\"" $sources | sed -E 's|^src/([^:]*):([0-9]+):.*"(.*)".*|\1 \3 line_\2|' |
     without_known | wrong_direction)"
+
+check "src/r/base/entry-points.h has each entry point under its file" \
+  "$(awk 'FILENAME ~ /entry-points/ {
+        if (/^  \/\* r\//) { file = $2; sub(/:$/, "", file) }
+        if (match($0, /\(ffi_[a-z_]+/)) listed[substr($0, RSTART + 1, RLENGTH - 1)] = file
+      }
+      /^SEXP ffi_/ { match($0, /ffi_[a-z_]+/); has[substr($0, RSTART, RLENGTH)] = substr(FILENAME, 5) }
+      END {
+        for (f in has) if (listed[f] != has[f]) print f " is in " has[f]
+        for (f in listed) if (!(f in has)) print f " is nowhere"
+      }' src/r/base/entry-points.h $(find src/r -name '*.c'))"
 
 # ---- lengths ----
 

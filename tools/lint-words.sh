@@ -29,6 +29,11 @@ rigs?                   fixture
 shells?                 handle            src/r src/core
 owners?                 scope             src/r/session src/core/node src/core/sched
 units?                  batch             src/core/sched src/r/tasks
+(?<!CLU_K_)relay(s|ed)? proxy             src/core/link src/core/node src/core/shm src/core/supervisor
+lanes?                  stream            src/core
+seen_(view|work|stack|memory|values) observed src
+end_word|task_word|no_word end_excuse     src/core
+(?<!clutch\s)masters?   session           src tests/c
 loaded                  stealable         src/core
 (?<!cluster_)is_stopped cluster_is_stopped R man tests/testthat vignettes README.md NEWS.md
 (?<!ffi_)service_probe  socket_probe

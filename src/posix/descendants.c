@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #endif
 
+#include "core/base/grow.h"
 #include "core/base/os.h"
 
 extern char **environ;
@@ -31,14 +32,10 @@ int clu_os_adopt_orphans(void) {
 }
 
 #if defined(CLU_HAVE_PROC)
-static int add_pid(clu_pid **list, int *n, int *cap, clu_pid pid) {
-  if (*n == *cap) {
-    int more = *cap ? 2 * *cap : 64;
-    clu_pid *p = realloc(*list, (size_t)more * sizeof *p);
-    if (!p) return CLU_NOMEM;
-    *list = p;
-    *cap = more;
-  }
+static int add_pid(clu_pid **list, int *n, size_t *cap, clu_pid pid) {
+  clu_pid *more = clu_grow(*list, cap, (size_t)*n + 1, sizeof *more);
+  if (!more) return CLU_NOMEM;
+  *list = more;
   (*list)[(*n)++] = pid;
   return CLU_OK;
 }
@@ -58,7 +55,8 @@ static long long parent_of(const char *pid) {
 int clu_os_children(clu_pid **out, int *n) {
   char path[64];
   long long pid;
-  int cap = 0, rc = CLU_OK;
+  size_t cap = 0;
+  int rc = CLU_OK;
   FILE *f;
   *out = NULL;
   *n = 0;

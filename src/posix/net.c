@@ -21,34 +21,40 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/base/addr.h"
 #include "core/base/self-connect.h"
 #include "posix/features.h"
 #include "posix/net.h"
 
 static int fail_at(clu_err *e, int code, int err, const clu_addr *a, const char *what) {
   char at[CLU_ADDR_TEXT];
-  return clu_fail(e, code, err, "%s: %s: %s", clu_os_addr_text(a, at, sizeof at), what,
-                  strerror(err));
+  return clu_fail(e, code, err, "%s: %s: %s", clu_addr_text(a, at, sizeof at), what, strerror(err));
 }
 
 /* ---- addresses ---- */
 
-void clu_os_addr_any(int family, int port, clu_addr *out) {
+void clu_os_addr_put(int family, const unsigned char *ip, int port, clu_addr *out) {
   if (family == CLU_INET) {
     struct sockaddr_in in;
     memset(&in, 0, sizeof in);
     in.sin_family = AF_INET;
     in.sin_port = htons((uint16_t)port);
-    in.sin_addr.s_addr = htonl(INADDR_ANY);
+    memcpy(&in.sin_addr, ip, sizeof in.sin_addr);
     clu_net_put(out, &in, sizeof in);
   } else {
     struct sockaddr_in6 in;
     memset(&in, 0, sizeof in);
     in.sin6_family = AF_INET6;
     in.sin6_port = htons((uint16_t)port);
-    in.sin6_addr = in6addr_any;
+    memcpy(&in.sin6_addr, ip, sizeof in.sin6_addr);
     clu_net_put(out, &in, sizeof in);
   }
+}
+
+int clu_os_addr_ip(const clu_addr *a, unsigned char ip[16]) {
+  if (a->family == CLU_INET) memcpy(ip, a->bytes + offsetof(struct sockaddr_in, sin_addr), 4);
+  if (a->family == CLU_INET6) memcpy(ip, a->bytes + offsetof(struct sockaddr_in6, sin6_addr), 16);
+  return a->family == CLU_INET ? 4 : a->family == CLU_INET6 ? 16 : 0;
 }
 
 int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e) {
@@ -115,38 +121,6 @@ void clu_os_addr_set_port(clu_addr *a, int port) {
     memcpy(a->bytes + offsetof(struct sockaddr_in, sin_port), &p, sizeof p);
   if (a->family == CLU_INET6)
     memcpy(a->bytes + offsetof(struct sockaddr_in6, sin6_port), &p, sizeof p);
-}
-
-const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap) {
-  char host[CLU_ADDR_TEXT - 10];
-  int port = clu_os_addr_host(a, host, sizeof host);
-  if (port < 0)
-    snprintf(out, cap, "%s", host);
-  else
-    snprintf(out, cap, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, port);
-  return out;
-}
-
-int clu_os_addr_mapped(const clu_addr *a) {
-  struct sockaddr_in6 in;
-  if (a->family != CLU_INET6) return 0;
-  memcpy(&in, a->bytes, sizeof in);
-  return IN6_IS_ADDR_V4MAPPED(&in.sin6_addr) != 0;
-}
-
-int clu_os_addr_is_loopback(const clu_addr *a) {
-  if (a->family == CLU_INET) {
-    struct sockaddr_in in;
-    memcpy(&in, a->bytes, sizeof in);
-    return ntohl(in.sin_addr.s_addr) >> 24 == 127;
-  }
-  if (a->family == CLU_INET6) {
-    struct sockaddr_in6 in;
-    memcpy(&in, a->bytes, sizeof in);
-    return IN6_IS_ADDR_LOOPBACK(&in.sin6_addr) ||
-           (IN6_IS_ADDR_V4MAPPED(&in.sin6_addr) && in.sin6_addr.s6_addr[12] == 127);
-  }
-  return a->family == CLU_UNIX;
 }
 
 /* ---- making sockets ---- */

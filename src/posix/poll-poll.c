@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/base/os.h"
 
 struct clu_poller {
   struct pollfd *fds;
   uint64_t *id;
-  int n, cap, from; /* from: where the next report begins, so that nobody starves */
+  int n, from; /* from: where the next report begins, so that nobody starves */
+  size_t cap;
 };
 
 clu_poller *clu_poller_new(clu_err *e) {
@@ -52,16 +54,13 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint6
     return CLU_OK;
   }
   if (i == p->n) {
-    if (p->n == p->cap) {
-      int cap = p->cap ? 2 * p->cap : 16;
-      struct pollfd *f = realloc(p->fds, (size_t)cap * sizeof *f);
-      uint64_t *w;
-      if (f) p->fds = f;
-      w = realloc(p->id, (size_t)cap * sizeof *w);
-      if (w) p->id = w;
-      if (!f || !w) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-      p->cap = cap;
-    }
+    size_t cap = p->cap, same = p->cap, need = (size_t)p->n + 1;
+    struct pollfd *f = clu_grow(p->fds, &cap, need, sizeof *f);
+    uint64_t *w = clu_grow(p->id, &same, need, sizeof *w);
+    if (f) p->fds = f;
+    if (w) p->id = w;
+    if (!f || !w) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+    p->cap = cap;
     p->n++;
   }
   p->fds[i].fd = (int)fd;

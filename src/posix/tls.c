@@ -123,7 +123,7 @@ static int digest_of(const X509 *x, unsigned char out[32]) {
 
 /* In place of OpenSSL's own check of a chain. That the other side has the key of the certificate,
  * the handshake itself makes sure. */
-static int is_expected(X509_STORE_CTX *c, void *unused) {
+static int verify_certificate(X509_STORE_CTX *c, void *unused) {
   const SSL *ssl = X509_STORE_CTX_get_ex_data(c, SSL_get_ex_data_X509_STORE_CTX_idx());
   clu_tls *t = SSL_get_app_data(ssl);
   const X509 *x = X509_STORE_CTX_get0_cert(c);
@@ -178,7 +178,7 @@ static int set_up(SSL_CTX *c) {
   SSL_CTX_set_max_cert_list(c, CHAIN_BYTES);
   SSL_CTX_set_read_ahead(c, 1);
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-  SSL_CTX_set_cert_verify_callback(c, is_expected, NULL);
+  SSL_CTX_set_cert_verify_callback(c, verify_certificate, NULL);
   return SSL_CTX_set_num_tickets(c, 0) == 1 &&
          SSL_CTX_set_max_proto_version(c, TLS1_3_VERSION) == 1 &&
          SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION) == 1 &&

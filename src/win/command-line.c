@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
+
 /* A growing text in UTF-16 */
 typedef struct wide {
   wchar_t *at;
@@ -13,16 +15,12 @@ typedef struct wide {
 } wide;
 
 static void add(wide *t, const wchar_t *what, size_t n) {
-  if (t->n + n > t->cap) {
-    size_t cap = 2 * (t->n + n) + 64;
-    wchar_t *p = realloc(t->at, cap * sizeof *p);
-    if (!p) {
-      t->failed = 1;
-      return;
-    }
-    t->at = p;
-    t->cap = cap;
+  wchar_t *more = clu_grow(t->at, &t->cap, t->n + n, sizeof *more);
+  if (!more) {
+    t->failed = 1;
+    return;
   }
+  t->at = more;
   memcpy(t->at + t->n, what, n * sizeof *what);
   t->n += n;
 }

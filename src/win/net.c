@@ -2,6 +2,7 @@
  * net-info.c, names in resolve.c. Unix-domain sockets are not used: Windows has them from version
  * 1803 on, without a way to tell a living listener's file from a dead one's. */
 #include "win/win.h"
+#include "core/base/addr.h"
 #include "core/base/self-connect.h"
 
 #include <stddef.h>
@@ -25,7 +26,7 @@
 
 static int fail_at(clu_err *e, int code, int err, const clu_addr *a, const char *what) {
   char at[CLU_ADDR_TEXT], text[CLU_WIN_TEXT];
-  return clu_fail(e, code, err, "%s: %s: %s", clu_os_addr_text(a, at, sizeof at), what,
+  return clu_fail(e, code, err, "%s: %s: %s", clu_addr_text(a, at, sizeof at), what,
                   clu_win_text(err, text));
 }
 
@@ -43,31 +44,34 @@ void clu_win_put(clu_addr *a, const void *sa, size_t len) {
                                          : CLU_NO_FAMILY;
 }
 
-void clu_os_addr_any(int family, int port, clu_addr *out) {
+void clu_os_addr_put(int family, const unsigned char *ip, int port, clu_addr *out) {
   if (family == CLU_INET) {
     struct sockaddr_in in;
     memset(&in, 0, sizeof in);
     in.sin_family = AF_INET;
     in.sin_port = htons((u_short)port);
+    memcpy(&in.sin_addr, ip, sizeof in.sin_addr);
     clu_win_put(out, &in, sizeof in);
   } else {
     struct sockaddr_in6 in;
     memset(&in, 0, sizeof in);
     in.sin6_family = AF_INET6;
     in.sin6_port = htons((u_short)port);
+    memcpy(&in.sin6_addr, ip, sizeof in.sin6_addr);
     clu_win_put(out, &in, sizeof in);
   }
+}
+
+int clu_os_addr_ip(const clu_addr *a, unsigned char ip[16]) {
+  if (a->family == CLU_INET) memcpy(ip, a->bytes + offsetof(struct sockaddr_in, sin_addr), 4);
+  if (a->family == CLU_INET6) memcpy(ip, a->bytes + offsetof(struct sockaddr_in6, sin6_addr), 16);
+  return a->family == CLU_INET ? 4 : a->family == CLU_INET6 ? 16 : 0;
 }
 
 int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e) {
   memset(out, 0, sizeof *out);
   return clu_fail(e, CLU_UNSUPPORTED, 0, "%s: sockets with a path are not available on Windows",
                   path);
-}
-
-static int is_mapped(const struct sockaddr_in6 *in) {
-  static const unsigned char prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return memcmp(&in->sin6_addr, prefix, sizeof prefix) == 0;
 }
 
 int clu_os_addr_host(const clu_addr *a, char *out, size_t cap) {
@@ -81,7 +85,7 @@ int clu_os_addr_host(const clu_addr *a, char *out, size_t cap) {
   if (a->family == CLU_INET6) {
     struct sockaddr_in6 in;
     memcpy(&in, a->bytes, sizeof in);
-    if (is_mapped(&in))
+    if (clu_addr_is_mapped(a))
       inet_ntop(AF_INET, (unsigned char *)&in.sin6_addr + 12, out, cap);
     else
       inet_ntop(AF_INET6, &in.sin6_addr, out, cap);
@@ -96,39 +100,6 @@ void clu_os_addr_set_port(clu_addr *a, int port) {
     memcpy(a->bytes + offsetof(struct sockaddr_in, sin_port), &p, sizeof p);
   if (a->family == CLU_INET6)
     memcpy(a->bytes + offsetof(struct sockaddr_in6, sin6_port), &p, sizeof p);
-}
-
-const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap) {
-  char host[CLU_ADDR_TEXT - 10];
-  int port = clu_os_addr_host(a, host, sizeof host);
-  if (port < 0)
-    snprintf(out, cap, "%s", host);
-  else
-    snprintf(out, cap, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, port);
-  return out;
-}
-
-int clu_os_addr_mapped(const clu_addr *a) {
-  struct sockaddr_in6 in;
-  if (a->family != CLU_INET6) return 0;
-  memcpy(&in, a->bytes, sizeof in);
-  return is_mapped(&in);
-}
-
-int clu_os_addr_is_loopback(const clu_addr *a) {
-  static const unsigned char one[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
-  if (a->family == CLU_INET) {
-    struct sockaddr_in in;
-    memcpy(&in, a->bytes, sizeof in);
-    return ntohl(in.sin_addr.s_addr) >> 24 == 127;
-  }
-  if (a->family == CLU_INET6) {
-    struct sockaddr_in6 in;
-    memcpy(&in, a->bytes, sizeof in);
-    return memcmp(&in.sin6_addr, one, sizeof one) == 0 ||
-           (is_mapped(&in) && ((unsigned char *)&in.sin6_addr)[12] == 127);
-  }
-  return 0;
 }
 
 int clu_os_local_addr(clu_fd fd, clu_addr *out) {
@@ -255,7 +226,7 @@ int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer
   }
   if (to->family == CLU_INET6)
     set_int(s, IPPROTO_IPV6, IPV6_V6ONLY, 0); /* for ::ffff:127.0.0.1 and its like */
-  if (clu_os_addr_is_loopback(to)) clu_win_refuse_fast(s);
+  if (clu_addr_is_loopback(to)) clu_win_refuse_fast(s);
   if (send_buffer > 0) set_int(s, SOL_SOCKET, SO_SNDBUF, send_buffer);
   if (receive_buffer > 0) set_int(s, SOL_SOCKET, SO_RCVBUF, receive_buffer);
   if (connect(s, (const struct sockaddr *)to->bytes, (int)to->len) == 0) {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
+
 #define SLICE 20000000 /* ns */
 
 /* select()'s set, of any size: the system reads the count and as many sockets. */
@@ -80,7 +82,8 @@ static int wait_failed(clu_err *e) {
 struct clu_poller {
   WSAPOLLFD *fds;
   uint64_t *id;
-  int n, cap, from; /* from: where the next report begins, so that nobody starves */
+  int n, from; /* from: where the next report begins, so that nobody starves */
+  size_t cap;
 };
 
 clu_poller *clu_poller_new(clu_err *e) {
@@ -119,16 +122,13 @@ int clu_poller_set(clu_poller *p, clu_fd fd, int known, unsigned interest, uint6
     return CLU_OK;
   }
   if (i == p->n) {
-    if (p->n == p->cap) {
-      int cap = p->cap ? 2 * p->cap : 16;
-      WSAPOLLFD *f = realloc(p->fds, (size_t)cap * sizeof *f);
-      uint64_t *w;
-      if (f) p->fds = f;
-      w = realloc(p->id, (size_t)cap * sizeof *w);
-      if (w) p->id = w;
-      if (!f || !w) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
-      p->cap = cap;
-    }
+    size_t cap = p->cap, same = p->cap, need = (size_t)p->n + 1;
+    WSAPOLLFD *f = clu_grow(p->fds, &cap, need, sizeof *f);
+    uint64_t *w = clu_grow(p->id, &same, need, sizeof *w);
+    if (f) p->fds = f;
+    if (w) p->id = w;
+    if (!f || !w) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
+    p->cap = cap;
     p->n++;
   }
   p->fds[i].fd = (SOCKET)fd;

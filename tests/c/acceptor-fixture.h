@@ -1,4 +1,4 @@
-/* The start over TCP: a master (this process) and nodes (forked), on 127.0.0.1. Nothing here
+/* The start over TCP: a session (this process) and nodes (forked), on 127.0.0.1. Nothing here
  * depends on who is quick: each case waits until what it is about has happened.
  * A test that includes this is linked with -Wl,--wrap=clu_os_connect_start. */
 #ifndef CLUTCH_ACCEPTOR_FIXTURE_H
@@ -47,7 +47,7 @@ TEST_UNUSED static void node_main(int port, int rank, const unsigned char *s, ui
   unsigned char pid[8];
   int rc;
   for (int i = 3; i < 4096; i++)
-    close(i); /* a node is no fork of its master: a listener must not live on in it */
+    close(i); /* a node is no fork of its session: a listener must not live on in it */
   memset(&j, 0, sizeof j);
   j.host = "127.0.0.1";
   j.port = port;
@@ -99,7 +99,7 @@ TEST_UNUSED static void reap(pid_t pid, int want) {
   CHECK_INT_EQ(WEXITSTATUS(status), want);
 }
 
-/* ---- the master ---- */
+/* ---- the session ---- */
 
 static clu_session *session;
 static clu_acceptor *acceptor;
@@ -199,7 +199,7 @@ TEST_UNUSED static void reset_it(int fd) {
   close(fd);
 }
 
-/* The master speaks only when it is pumped: reads `n` bytes, pumping. 0 at the end of file. */
+/* The session speaks only when it is pumped: reads `n` bytes, pumping. 0 at the end of file. */
 TEST_UNUSED static size_t hear(int fd, void *p, size_t n) {
   size_t have = 0;
   double end = test_ms() + 10000;

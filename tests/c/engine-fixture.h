@@ -30,6 +30,7 @@ typedef struct stub {
   clu_ring ring;
   _Atomic uint64_t cancel; /* the task that it is to give up */
   _Atomic int end;         /* it is killed */
+  int cut;                 /* enum clu_reach */
   clu_fd fd;               /* its end of the connection */
   clu_thread thread;
 } stub;
@@ -162,6 +163,7 @@ static void stub_interrupt(clu_node *nd, uint64_t seq) { atomic_store(&((stub *)
 static clu_claim *stub_claim(const clu_node *nd) { return &((stub *)(uintptr_t)nd)->claim; }
 static clu_ring *stub_ring(const clu_node *nd) { return &((stub *)(uintptr_t)nd)->ring; }
 static int stub_clock(const clu_node *nd) { return nd != NULL; }
+static int stub_is_cut(const clu_node *nd) { return ((const stub *)nd)->cut; }
 static const clu_transport stub_transport = {.stop = stub_stop,
                                              .closed = stub_closed,
                                              .end_known = stub_end_known,
@@ -169,7 +171,8 @@ static const clu_transport stub_transport = {.stop = stub_stop,
                                              .interrupt = stub_interrupt,
                                              .claim = stub_claim,
                                              .ring = stub_ring,
-                                             .clock_is_ours = stub_clock};
+                                             .clock_is_ours = stub_clock,
+                                             .is_cut = stub_is_cut};
 
 static int is_ready(void *nd) { return clu_node_is_ready(nd); }
 

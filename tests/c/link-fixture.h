@@ -1,5 +1,6 @@
-/* A session, a link process, a host (a relay with a fork server as in server-fixture.h), and
- * between the two relays a proxy that cuts, holds and counts. All are processes of this machine. */
+/* A session, a link process, a host (a proxy with a fork server as in server-fixture.h), and
+ * between the two proxies a proxy that cuts, holds and counts. All are processes of this machine.
+ */
 #ifndef LINK_FIXTURE_H
 #define LINK_FIXTURE_H
 
@@ -135,7 +136,7 @@ TEST_UNUSED static void close_others(int keep) {
     if (i != keep && i != test_log) close(i);
 }
 
-/* Why a host's relay has ended: a file. */
+/* Why a host's proxy has ended: a file. */
 TEST_UNUSED static void write_why(const host_fixture *h, const char *text) {
   char path[200];
   FILE *f;

@@ -1,5 +1,5 @@
 /* A fork server that is this program once more (see stub()), whose nodes answer calls in C, and a
- * master that pumps. The first byte of a call says what the node does with it. */
+ * session that pumps. The first byte of a call says what the node does with it. */
 #ifndef SERVER_FIXTURE_H
 #define SERVER_FIXTURE_H
 
@@ -290,7 +290,7 @@ __attribute__((constructor)) static void stub(void) {
   }
 }
 
-/* ---- the master ---- */
+/* ---- the session ---- */
 
 #define MAX_NODES 64
 

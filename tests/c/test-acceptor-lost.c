@@ -1,5 +1,5 @@
-/* Connections that end, or that only one side knows of, at each step of the start over TCP; masters
- * that do not accept, or are stopped for a while. */
+/* Connections that end, or that only one side knows of, at each step of the start over TCP;
+ * sessions that do not accept, or are stopped for a while. */
 // link: -Wl,--wrap=clu_os_connect_start -Wl,--wrap=clu_os_accept
 #include "acceptor-fixture.h"
 
@@ -36,7 +36,7 @@ TEST(a_connection_that_only_the_node_knows_of) {
   reap(pid, 0);
 }
 
-TEST(connections_that_only_the_master_knows_of) {
+TEST(connections_that_only_the_session_knows_of) {
   pid_t pid;
   prepare();
   open_acceptor(0, -1, 1);
@@ -75,9 +75,9 @@ TEST(a_reset_by_the_node_at_each_step) {
   reap(pid, 0);
 }
 
-/* A master that goes away after each step: the node begins anew each time, and finds the true
+/* A session that goes away after each step: the node begins anew each time, and finds the true
  * one in the end. */
-TEST(a_reset_by_the_master_at_each_step) {
+TEST(a_reset_by_the_session_at_each_step) {
   clu_addr at;
   clu_listen how = {0, 0, 0};
   clu_fd l, fd;
@@ -95,7 +95,7 @@ TEST(a_reset_by_the_master_at_each_step) {
     clu_hs r;
     CHECK_SOON(clu_os_accept(l, &fd, NULL, NULL) == CLU_OK, 15000);
     memset(nonce, steps, sizeof nonce);
-    clu_hs_master(&r, secret, nonce, 1, UINT64_MAX);
+    clu_hs_session(&r, secret, nonce, 1, UINT64_MAX);
     if (steps >= 1) CHECK(send((int)fd, r.out, r.out_left, MSG_NOSIGNAL) == CLU_HS_HELLO);
     if (steps >= 2) {
       clu_hs_written(&r, 1000);
@@ -118,7 +118,7 @@ TEST(a_reset_by_the_master_at_each_step) {
   reap(pid, 0);
 }
 
-TEST(a_master_that_was_stopped_for_longer_than_the_nodes_wait) {
+TEST(a_session_that_was_stopped_for_longer_than_the_nodes_wait) {
   pid_t pid[3];
   prepare();
   open_acceptor(0, -1, 3);
@@ -131,8 +131,8 @@ TEST(a_master_that_was_stopped_for_longer_than_the_nodes_wait) {
   for (int i = 0; i < 3; i++) reap(pid[i], 0);
 }
 
-/* The same, in the middle: the node has answered, and waits for the master's proof. */
-TEST(a_master_that_was_stopped_in_the_middle_of_the_handshake) {
+/* The same, in the middle: the node has answered, and waits for the session's proof. */
+TEST(a_session_that_was_stopped_in_the_middle_of_the_handshake) {
   pid_t pid;
   prepare();
   open_acceptor(0, -1, 1);

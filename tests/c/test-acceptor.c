@@ -1,4 +1,4 @@
-/* The start over TCP: nodes that connect to a master, are told their settings, compute and end.
+/* The start over TCP: nodes that connect to a session, are told their settings, compute and end.
  * See also test-acceptor-peers.c and test-acceptor-lost.c. */
 // link: -Wl,--wrap=clu_os_connect_start
 #include "acceptor-fixture.h"
@@ -19,7 +19,7 @@ TEST(nodes_arrive_compute_and_end) {
   for (int i = 0; i < 4; i++) reap(pid[i], 0);
 }
 
-TEST(nodes_that_were_started_before_the_master_listens) {
+TEST(nodes_that_were_started_before_the_session_listens) {
   clu_addr at;
   clu_listen how = {0, 0, 0};
   clu_fd fd;

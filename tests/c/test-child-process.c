@@ -1,4 +1,4 @@
-/* Processes whose parent is the master: their end, and the slot of shared memory that each may
+/* Processes whose parent is the session: their end, and the slot of shared memory that each may
  * have. */
 // link: -Wl,--wrap=clu_os_remove_tree
 #include "test.h"

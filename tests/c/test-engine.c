@@ -99,6 +99,26 @@ TEST(what_is_left_of_a_cancelled_map_is_nobodys) {
   down();
 }
 
+/* ---- nodes that cannot be reached ---- */
+
+TEST(a_host_that_has_said_that_it_ends_is_not_noted_as_cut_off) {
+  const clu_note *note;
+  size_t n;
+  int mine;
+  up(2, all_well);
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  x.nodes[0]->cut = CLU_IS_CUT;
+  x.nodes[1]->cut = CLU_HAS_SAID_BYE;
+  x.session->cuts++;
+  CHECK_INT_EQ(clu_engine_turn(x.t), CLU_OK);
+  note = clu_engine_notes(x.t, &n);
+  CHECK_INT_EQ(n, 1);
+  CHECK_INT_EQ(note->what, CLU_NOTE_CUT);
+  CHECK_INT_EQ(note->node, 0);
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
 /* ---- a caller that cannot go on ---- */
 
 TEST(elements_that_cannot_be_had_leave_the_batch_waiting) {
@@ -195,6 +215,47 @@ TEST(owner_and_thread_take_turns) {
   for (int k = 0; k < SUBMITTED; k++) {
     CHECK(run(&p[k], UINT64_MAX));
     CHECK(is_each_once(&p[k]));
+    drop_job(&p[k]);
+  }
+  clu_turns_leave(&x.turns, mine);
+  down();
+}
+
+/* By the number of the job. */
+static enum deed by_number(uint64_t number, uint32_t attempt) {
+  uint64_t h = number * 2654435761u % 1000;
+  if (h < 20 && attempt == 1) return DIE;
+  if (h >= 20 && h < 30) return SLOW;
+  return h < 200 ? WRONG : h < 400 ? BIG : WELL;
+}
+
+/* Whatever the owner does in between: each task that it does not give up ends once. */
+TEST(owner_and_thread_share_random_work) {
+  static plan p[SUBMITTED];
+  static int given_up[SUBMITTED];
+  unsigned seed = getenv("CLUTCH_SEED") ? (unsigned)atoi(getenv("CLUTCH_SEED")) : 4711;
+  int mine, dice;
+  up(3, by_number);
+  for (int k = 0; k < SUBMITTED; k++) {
+    mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+    plan_job(&p[k], 0, 1, 50);
+    dice = rand_r(&seed) % 100;
+    if (dice < 60) CHECK_INT_EQ(clu_engine_pass(x.t), CLU_OK);
+    if (dice < 30) take(&p[rand_r(&seed) % (k + 1)]);
+    if (dice < 20) replace_dead();
+    if (dice < 5 && !given_up[k / 2]) {
+      take(&p[k / 2]);
+      given_up[k / 2] = clu_task_job_cancel(p[k / 2].job);
+    }
+    clu_turns_leave(&x.turns, mine);
+    if (dice > 90) clu_os_pause((rand_r(&seed) % 8) * 1000000);
+  }
+  mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
+  for (int k = 0; k < SUBMITTED; k++) {
+    if (!given_up[k]) {
+      CHECK(run(&p[k], UINT64_MAX));
+      CHECK(is_each_once(&p[k]));
+    }
     drop_job(&p[k]);
   }
   clu_turns_leave(&x.turns, mine);

@@ -1,4 +1,4 @@
-/* The relay of another host that finds no session. */
+/* The proxy of another host that finds no session. */
 #include "link-fixture.h"
 #include "core/base/os-folders.h"
 

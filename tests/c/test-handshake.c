@@ -13,7 +13,7 @@ static void begin(clu_hs *m, const unsigned char *ms, clu_hs *n, const unsigned 
   unsigned char nonce[CLU_NONCE];
   static int used;
   nonce_of(nonce, ++used);
-  clu_hs_master(m, ms, nonce, 77, 1000);
+  clu_hs_session(m, ms, nonce, 77, 1000);
   nonce_of(nonce, ++used);
   clu_hs_node(n, ns, nonce, 5, 4711, 0x040202, 1000);
 }
@@ -61,11 +61,11 @@ TEST(nobody_learns_the_secret_from_a_wrong_one) {
   run(&m, &n, 1000);
   CHECK_INT_EQ(m.state, CLU_HS_FAILED);
   CHECK_INT_EQ(m.why, CLU_HS_NO_PROOF);
-  CHECK_INT_EQ(m.out_left, 0); /* the master has proven nothing */
+  CHECK_INT_EQ(m.out_left, 0); /* the session has proven nothing */
   CHECK_INT_EQ(n.state, CLU_HS_UNDER_WAY);
 }
 
-TEST(a_master_without_the_secret_is_not_believed) {
+TEST(a_session_without_the_secret_is_not_believed) {
   clu_hs m, n;
   unsigned char fake[CLU_HS_VERDICT] = {0};
   begin(&m, other_secret, &n, secret);
@@ -112,14 +112,14 @@ TEST(what_one_side_says_is_no_proof_in_the_mouth_of_the_other) {
   begin(&m, secret, &n, secret);
   CHECK_INT_EQ(clu_hs_feed(&m, m.hello, CLU_HS_HELLO), CLU_HS_FAILED); /* its own hello */
   CHECK_INT_EQ(m.why, CLU_HS_GARBAGE);
-  /* the node's proof, sent back as the master's */
+  /* the node's proof, sent back as the session's */
   begin(&m, secret, &n, secret);
   pass(&m, &n, 1000);
   memcpy(back, "clutch\1\3", 8);
   memcpy(back + CLU_HS_VERDICT - 32, n.response + CLU_HS_RESPONSE - 32, 32);
   CHECK_INT_EQ(clu_hs_feed(&n, back, CLU_HS_VERDICT), CLU_HS_FAILED);
   CHECK_INT_EQ(n.why, CLU_HS_NO_PROOF);
-  /* the master's proof, sent back as the node's CONFIRM */
+  /* the session's proof, sent back as the node's CONFIRM */
   begin(&m, secret, &n, secret);
   pass(&m, &n, 1000);
   pass(&n, &m, 1000);
@@ -128,7 +128,7 @@ TEST(what_one_side_says_is_no_proof_in_the_mouth_of_the_other) {
   memcpy(back + 8, m.verdict_message + CLU_HS_VERDICT - 32, 32);
   CHECK_INT_EQ(clu_hs_feed(&m, back, CLU_HS_CONFIRM), CLU_HS_FAILED);
   CHECK_INT_EQ(m.why, CLU_HS_NO_PROOF);
-  /* one master used to answer another's node: the nonces differ */
+  /* one session used to answer another's node: the nonces differ */
   {
     clu_hs m2, n2;
     begin(&m, secret, &n, secret);

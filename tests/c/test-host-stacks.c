@@ -1,6 +1,6 @@
 /* Which R calls nodes on another host are in, as observers on the session's host ask: by the view,
- * the link process and the relay there. */
-#include "relay-fixture.h"
+ * the link process and the proxy there. */
+#include "proxy-fixture.h"
 #include "view-fixture.h"
 
 #include <signal.h>
@@ -92,7 +92,7 @@ static void ask(void *data, uint64_t host, uint64_t id, uint32_t question) {
 TEST(each_question_is_passed_on_once_and_only_to_hosts_that_are_known) {
   clu_near_views n = {0};
   clu_near_shown of = {7, 4, 0};
-  clu_relay_stack x = {22, 5, 10, 5, 20, 1, 0, "f()", 3};
+  clu_proxy_stack x = {22, 5, 10, 5, 20, 1, 0, "f()", 3};
   clu_view *v = new_view(3);
   clu_view_memory *m = v->memory;
   uint32_t question;
@@ -132,7 +132,7 @@ TEST(each_question_is_passed_on_once_and_only_to_hosts_that_are_known) {
 TEST(what_was_told_before_the_first_question_is_no_answer_to_it) {
   clu_near_views n = {0};
   clu_near_shown of = {7, 0, 0};
-  clu_relay_stack x = {22, 5, 10, 5, 20, 1, 0, "f()", 3};
+  clu_proxy_stack x = {22, 5, 10, 5, 20, 1, 0, "f()", 3};
   clu_view *v = new_view(1);
   clu_stack got;
   take(&n, 7, v);

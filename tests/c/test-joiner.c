@@ -1,5 +1,5 @@
-/* A node that joins a cluster over TCP, where the master is not what it should be. test-acceptor.c
- * has masters and nodes that get on with each other. */
+/* A node that joins a cluster over TCP, where the session is not what it should be. test-acceptor.c
+ * has sessions and nodes that get on with each other. */
 #include "test.h"
 
 #include "sock-help.h"
@@ -8,13 +8,13 @@
 
 static const unsigned char secret[CLU_SECRET] = "the secret of these tests is 32";
 static int asked, gives_up_at;
-static clu_sock *master; /* closes at once what connects, where there is one */
-static int came;         /* to it; after the second time the node is told to give up */
+static clu_sock *session; /* closes at once what connects, where there is one */
+static int came;          /* to it; after the second time the node is told to give up */
 
 static int go_on(void) {
-  if (master) {
+  if (session) {
     clu_sock *s = clu_sock_new();
-    if (clu_sock_accept(master, s, NULL) == CLU_OK) came++;
+    if (clu_sock_accept(session, s, NULL) == CLU_OK) came++;
     clu_sock_free(s);
   }
   asked++;
@@ -54,7 +54,7 @@ TEST(where_nobody_listens_it_tries_until_the_time_is_up) {
   CHECK_INT_EQ(test_count_fds(), fds);
 }
 
-/* The master has listened before it started anybody. */
+/* The session has listened before it started anybody. */
 TEST(where_nobody_listens_for_long_it_gives_up) {
   clu_err e = {0, 0, ""};
   uint64_t start = clu_os_now();
@@ -78,15 +78,15 @@ TEST(who_is_told_to_give_up_does_so) {
   CHECK_INT_EQ(test_count_fds(), fds);
 }
 
-TEST(after_a_master_that_closes_it_connects_anew) {
+TEST(after_a_session_that_closes_it_connects_anew) {
   clu_err e = {0, 0, ""};
-  master = listener("127.0.0.1", -1);
-  CHECK_INT_EQ(join(port_of(master), 25000, &e), CLU_CANCELLED); /* as soon as it has come twice */
+  session = listener("127.0.0.1", -1);
+  CHECK_INT_EQ(join(port_of(session), 25000, &e), CLU_CANCELLED); /* as soon as it has come twice */
   CHECK_INT_EQ(came, 2);
-  clu_sock_free(master);
+  clu_sock_free(session);
 }
 
-TEST(a_master_that_says_nothing_is_given_up) {
+TEST(a_session_that_says_nothing_is_given_up) {
   clu_err e = {0, 0, ""};
   clu_sock *l = listener("127.0.0.1", -1);
   int fds = test_count_fds();

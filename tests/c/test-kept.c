@@ -134,7 +134,7 @@ TEST(they_keep_a_server_from_being_idle) {
   down(&r);
 }
 
-TEST(all_end_with_the_master) {
+TEST(all_end_with_the_session) {
   fixture r;
   up_kept(&r, 4);
   clu_server_close(r.s);

@@ -3,7 +3,7 @@
 
 #include "core/base/os-folders.h"
 #include "core/link/link.h"
-#include "core/link/relay.h"
+#include "core/link/proxy.h"
 #include "core/link/shake.h"
 
 static void write_all(int fd, const void *p, size_t n) { REQUIRE(write(fd, p, n) == (ssize_t)n); }
@@ -38,14 +38,14 @@ TEST(a_host_ends_and_names_both_versions_of_the_handshake) {
 }
 
 /* A connection to the link process as that of host 1, whose handshake is right. */
-static clu_stream *connect_as_host(host_fixture *h) {
+static clu_conn *connect_as_host(host_fixture *h) {
   static const unsigned char nonce[CLU_NONCE] = {3};
   clu_shake shake;
   int fd = connect_here(h->port), rc = CLU_AGAIN;
   REQUIRE(fd >= 0);
   fcntl(fd, F_SETFL, O_NONBLOCK);
   memset(&shake, 0, sizeof shake);
-  shake.conn = clu_stream_plain(fd);
+  shake.conn = clu_conn_plain(fd);
   REQUIRE(shake.conn);
   clu_hs_node(&shake.hs, link_secret, nonce, 1, 4711, 0, UINT64_MAX);
   CHECK_SOON((rc = clu_shake_step(&shake, NULL, NULL)) != CLU_AGAIN, 5000);
@@ -58,7 +58,7 @@ static void await_end(host_fixture *h, char *why, size_t size) {
   double end = test_ms() + 5000;
   int state = -1;
   why[0] = 0;
-  while (state != CLU_RELAY_ENDED && test_ms() < end) {
+  while (state != CLU_PROXY_ENDED && test_ms() < end) {
     clu_msg m;
     clu_chan_fill(&h->near);
     while (clu_chan_next(&h->near, &m) == 1) {
@@ -70,14 +70,14 @@ static void await_end(host_fixture *h, char *why, size_t size) {
     }
     test_pause();
   }
-  CHECK_INT_EQ(state, CLU_RELAY_ENDED);
+  CHECK_INT_EQ(state, CLU_PROXY_ENDED);
 }
 
 /* A host that resumes in another version. */
 TEST(a_session_refuses_a_host_and_names_both_versions_of_the_link) {
   host_fixture h;
   clu_err e;
-  clu_stream *conn;
+  clu_conn *conn;
   unsigned char resume[CLU_LINK_HEADER + 12] = {CLU_L_RESUME, 0, 0, 0, 12};
   char why[300], other[50], own[50];
   snprintf(other, sizeof other, "the other side speaks version %d", CLU_LINK_VERSION + 8);
@@ -95,6 +95,6 @@ TEST(a_session_refuses_a_host_and_names_both_versions_of_the_link) {
   await_end(&h, why, sizeof why);
   CHECK(strstr(why, other) && strstr(why, own));
   PUMP(&h.f, h.f.s->state == CLU_SERVER_ENDED);
-  clu_stream_close(conn);
+  clu_conn_close(conn);
   host_down(&h);
 }

@@ -348,7 +348,7 @@ TEST(changed_headers_never_give_a_record_out_of_order) {
   }
 }
 
-TEST(another_relay_than_before_is_refused) {
+TEST(another_proxy_than_before_is_refused) {
   clu_link other;
   clu_link_record r;
   size_t n;

@@ -1,4 +1,4 @@
-/* The link process and the relay when descriptors are short, or others crowd at the listener. */
+/* The link process and the proxy when descriptors are short, or others crowd at the listener. */
 #include "link-fixture.h"
 
 #include <sys/resource.h>

@@ -5,6 +5,8 @@
 
 #include <netinet/tcp.h>
 
+#include "core/base/addr.h"
+
 #include "posix/net.h"
 #include "sock-help.h"
 
@@ -63,8 +65,8 @@ static void check_text(const char *host, int port, const char *want, int loopbac
   CHECK_INT_EQ(clu_resolve_wait(r, 0, a, &n, NULL), CLU_OK);
   clu_resolve_free(r);
   REQUIRE(n > 0);
-  CHECK_STR_EQ(clu_os_addr_text(&a[0], text, sizeof text), want);
-  CHECK_INT_EQ(clu_os_addr_is_loopback(&a[0]), loopback);
+  CHECK_STR_EQ(clu_addr_text(&a[0], text, sizeof text), want);
+  CHECK_INT_EQ(clu_addr_is_loopback(&a[0]), loopback);
 }
 
 TEST(addresses_as_text) {
@@ -143,7 +145,7 @@ TEST(descriptors_are_right_from_the_start) {
   int rc = clu_os_connect_start(&l->local, 0, 0, &a, NULL);
   CHECK(rc == CLU_OK || rc == CLU_AGAIN);
   CHECK_SOON(clu_os_accept(l->fd, &b, NULL, NULL) == CLU_OK, 2000);
-  clu_os_addr_any(CLU_INET, 0, &any);
+  clu_addr_any(CLU_INET, 0, &any);
   CHECK_INT_EQ(clu_os_listen(&any, &how, &c, NULL, NULL), CLU_OK);
   CHECK(flags_are_right(a) && flags_are_right(b) && flags_are_right(c));
   clu_os_close(a);
@@ -157,8 +159,8 @@ TEST(every_address_takes_both_families) {
            *b = client("::1", port_of(l));
   char text[CLU_ADDR_TEXT];
   clu_sock *x = accepted(l), *y = accepted(l);
-  CHECK(strncmp(clu_os_addr_text(&x->peer, text, sizeof text), "127.0.0.1:", 10) == 0);
-  CHECK(strncmp(clu_os_addr_text(&y->peer, text, sizeof text), "[::1]:", 6) == 0);
+  CHECK(strncmp(clu_addr_text(&x->peer, text, sizeof text), "127.0.0.1:", 10) == 0);
+  CHECK(strncmp(clu_addr_text(&y->peer, text, sizeof text), "[::1]:", 6) == 0);
   clu_sock_free(a);
   clu_sock_free(b);
   clu_sock_free(x);

@@ -1,4 +1,4 @@
-/* Memory that a master shares with its nodes: slots, rings, and where a file may not be so large.
+/* Memory that a session shares with its nodes: slots, rings, and where a file may not be so large.
  */
 // link: -Wl,--wrap=clu_os_shared_new
 #include "test.h"

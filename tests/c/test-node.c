@@ -1,4 +1,4 @@
-/* Requests of the master: cancels, late and doubled answers, signals; and the slots of its nodes.
+/* Requests of the session: cancels, late and doubled answers, signals; and the slots of its nodes.
  */
 #include "server-fixture.h"
 

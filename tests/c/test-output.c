@@ -51,22 +51,22 @@ TEST(a_full_pipe_is_not_waited_for) {
 
 /* Also where others have left room for one byte. */
 TEST(a_terminal_that_nobody_reads_is_not_waited_for) {
-  int master = posix_openpt(O_RDWR | O_NOCTTY), slave;
+  int session = posix_openpt(O_RDWR | O_NOCTTY), slave;
   clu_fd own;
   size_t put;
   char byte;
-  REQUIRE(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
-  REQUIRE((slave = open(ptsname(master), O_RDWR | O_NOCTTY)) >= 0);
+  REQUIRE(session >= 0 && grantpt(session) == 0 && unlockpt(session) == 0);
+  REQUIRE((slave = open(ptsname(session), O_RDWR | O_NOCTTY)) >= 0);
   own = clu_os_output_own(dup(slave));
   CHECK(fill(own) > 0);
   for (int k = 0; k < 100; k++) {
-    CHECK_INT_EQ(read(master, &byte, 1), 1);
+    CHECK_INT_EQ(read(session, &byte, 1), 1);
     clu_os_output_write(own, "0123456789", 10, &put);
   }
   CHECK(is_blocking(slave));
   clu_os_close(own);
   close(slave);
-  close(master);
+  close(session);
 }
 
 TEST(a_reader_that_has_gone_is_a_code_and_no_signal) {

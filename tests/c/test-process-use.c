@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/base/process-use.h"
+#include "core/view/process-use.h"
 
 TEST(of_few_processes_all_are_looked_at_and_of_many_a_part) {
   uint64_t now = 100000000000u;

@@ -5,6 +5,8 @@
 #include <netdb.h>
 #include <stdatomic.h>
 
+#include "core/base/addr.h"
+
 #include "sock-help.h"
 
 static atomic_int resolver_stands,
@@ -97,7 +99,7 @@ TEST(lookups_are_shared_and_wait_for_their_turn) {
       char want[32];
       snprintf(want, sizeof want, "127.0.0.1:%d", 1000 + i);
       CHECK_INT_EQ(rc, CLU_OK);
-      CHECK_STR_EQ(clu_os_addr_text(&a[0], text, sizeof text), want);
+      CHECK_STR_EQ(clu_addr_text(&a[0], text, sizeof text), want);
     }
     clu_resolve_free(r[i]);
   }

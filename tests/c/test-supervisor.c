@@ -1,4 +1,4 @@
-/* Fork server and master together: starts, calls and ends. */
+/* Fork server and session together: starts, calls and ends. */
 // link: -Wl,--wrap=clu_os_remove_tree
 #include "server-fixture.h"
 
@@ -217,7 +217,7 @@ TEST(what_nodes_have_used_is_told) {
   down(&r);
 }
 
-/* The master looks only when all has happened: as much as the socket holds has to be there. */
+/* The session looks only when all has happened: as much as the socket holds has to be there. */
 TEST(answers_given_before_the_end_count) {
   fixture r;
   int size = 0, n, missing = 0;
@@ -412,7 +412,7 @@ TEST(without_grace_it_is_killed_at_once) {
   down(&r);
 }
 
-TEST(without_the_master_all_is_gone_within_two_seconds) {
+TEST(without_the_session_all_is_gone_within_two_seconds) {
   fixture r;
   up(&r, 20);
   for (int i = 0; i < 20; i++) {
@@ -421,7 +421,7 @@ TEST(without_the_master_all_is_gone_within_two_seconds) {
   }
   pump_for(&r, 50);
   CHECK_INT_EQ(entries(r.tmp), 20);
-  clu_server_close(r.s); /* what the system does when the master ends */
+  clu_server_close(r.s); /* what the system does when the session ends */
   CHECK_SOON(all_gone(&r) && entries(r.tmp) <= 0 && clu_server_reap(r.s), 2000);
   CHECK_INT_EQ(r.s->how.by_signal, 0);
   CHECK_INT_EQ(r.s->how.code, 0);

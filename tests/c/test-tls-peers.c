@@ -1,5 +1,5 @@
-/* TLS streams and those who are not the other side: another certificate, none, other protocols, and
- * somebody in between who changes bytes. */
+/* TLS connections and those who are not the other side: another certificate, none, other protocols,
+ * and somebody in between who changes bytes. */
 #include "test.h"
 
 #include <openssl/ssl.h>
@@ -22,7 +22,7 @@ static clu_tls_keys *side(int own, int peer) {
   return k;
 }
 
-static void open_sides(clu_stream *s[2], clu_tls_keys *server, clu_tls_keys *client) {
+static void open_sides(clu_conn *s[2], clu_tls_keys *server, clu_tls_keys *client) {
   clu_tls_keys *k[2] = {server, client};
   clu_fd fd[2];
   clu_err e;
@@ -33,7 +33,7 @@ static void open_sides(clu_stream *s[2], clu_tls_keys *server, clu_tls_keys *cli
 
 TEST(a_client_with_another_certificate_is_refused) {
   for (int how = 0; how < 3; how++) { /* in which way the client learns of it */
-    clu_stream *s[2];
+    clu_conn *s[2];
     int rc[2];
     char got[8] = "";
     size_t n;
@@ -41,25 +41,25 @@ TEST(a_client_with_another_certificate_is_refused) {
     shake_all(s, rc);
     CHECK_INT_EQ(rc[SERVER], CLU_PROTO);
     CHECK_STR_EQ(s[SERVER]->err.text, not_expected);
-    CHECK_INT_EQ(clu_stream_write(s[SERVER], "secret", 6, &n), CLU_PROTO);
+    CHECK_INT_EQ(clu_conn_write(s[SERVER], "secret", 6, &n), CLU_PROTO);
     CHECK_INT_EQ(rc[CLIENT], CLU_OK); /* TLS 1.3 does not wait for the other side's word */
-    if (how == 1) clu_stream_close(s[SERVER]);
+    if (how == 1) clu_conn_close(s[SERVER]);
     if (how == 2) {
       int r;
-      clu_stream_close(s[SERVER]);
-      while ((r = clu_stream_write(s[CLIENT], "abc", 3, &n)) == CLU_OK) continue;
+      clu_conn_close(s[SERVER]);
+      while ((r = clu_conn_write(s[CLIENT], "abc", 3, &n)) == CLU_OK) continue;
       CHECK_INT_EQ(r, CLU_PROTO);
     } else {
-      CHECK_INT_EQ(clu_stream_read(s[CLIENT], got, sizeof got, &n), CLU_PROTO);
+      CHECK_INT_EQ(clu_conn_read(s[CLIENT], got, sizeof got, &n), CLU_PROTO);
     }
     CHECK_STR_EQ(s[CLIENT]->err.text, not_accepted);
-    if (how == 0) clu_stream_close(s[SERVER]);
-    clu_stream_close(s[CLIENT]);
+    if (how == 0) clu_conn_close(s[SERVER]);
+    clu_conn_close(s[CLIENT]);
   }
 }
 
 TEST(a_server_with_another_certificate_is_refused) {
-  clu_stream *s[2];
+  clu_conn *s[2];
   int rc[2];
   open_sides(s, side(2, 1), side(1, 0));
   shake_all(s, rc);
@@ -109,7 +109,7 @@ static void other_close(other o) {
 /* What the server says to a client of its own making. */
 static void check_other(int version, const char *why) {
   clu_tls_keys *k[2];
-  clu_stream *s;
+  clu_conn *s;
   clu_fd fd[2];
   clu_err e;
   other o;
@@ -117,16 +117,16 @@ static void check_other(int version, const char *why) {
   char got[8];
   make_keys(k);
   REQUIRE(clu_os_pair(fd, &e) == CLU_OK);
-  REQUIRE(clu_stream_tls_server(fd[0], k[SERVER], &s, &e) == CLU_OK);
+  REQUIRE(clu_conn_tls_server(fd[0], k[SERVER], &s, &e) == CLU_OK);
   o = other_client(fd[1], version);
   for (int i = 0; i < 10 && rc == CLU_AGAIN; i++) {
     SSL_do_handshake(o.ssl);
-    rc = clu_stream_handshake(s);
+    rc = clu_conn_handshake(s);
   }
   CHECK_INT_EQ(rc, CLU_PROTO);
   CHECK_STR_EQ(s->err.text, why);
   CHECK(SSL_read(o.ssl, got, sizeof got) <= 0); /* nothing but the alert */
-  clu_stream_close(s);
+  clu_conn_close(s);
   other_close(o);
   clu_os_close(fd[1]);
   clu_tls_keys_free(k[0]);
@@ -147,22 +147,22 @@ TEST(a_client_without_a_certificate_is_refused) {
 static void check_garbage(const void *p, size_t n, const char *why) {
   for (int as_server = 0; as_server < 2; as_server++) {
     clu_tls_keys *k[2];
-    clu_stream *s;
+    clu_conn *s;
     clu_fd fd[2];
     clu_err e;
     int rc;
     make_keys(k);
     REQUIRE(clu_os_pair(fd, &e) == CLU_OK);
     if (as_server)
-      REQUIRE(clu_stream_tls_server(fd[0], k[0], &s, &e) == CLU_OK);
+      REQUIRE(clu_conn_tls_server(fd[0], k[0], &s, &e) == CLU_OK);
     else
-      REQUIRE(clu_stream_tls_client(fd[0], k[0], &s, &e) == CLU_OK);
+      REQUIRE(clu_conn_tls_client(fd[0], k[0], &s, &e) == CLU_OK);
     if (n > 0) raw_write(fd[1], p, n);
     clu_os_shutdown(fd[1], CLU_WRITE);
-    while ((rc = clu_stream_handshake(s)) == CLU_OK) continue;
+    while ((rc = clu_conn_handshake(s)) == CLU_OK) continue;
     CHECK(rc == CLU_PROTO || rc == CLU_RESET);
     if (!CHECK(strstr(s->err.text, why))) test_note(__FILE__, __LINE__, "%s", s->err.text);
-    clu_stream_close(s);
+    clu_conn_close(s);
     clu_os_close(fd[1]);
     clu_tls_keys_free(k[0]);
     clu_tls_keys_free(k[1]);
@@ -226,7 +226,7 @@ static size_t put_hello(unsigned char *out, size_t n) {
 TEST(who_has_proven_nothing_holds_little_memory) {
   static unsigned char hello[140000];
   clu_tls_keys *k[2];
-  clu_stream *s[50];
+  clu_conn *s[50];
   clu_fd fd[50][2];
   clu_err e;
   size_t n = put_hello(hello, 130000), before, most = 0;
@@ -237,9 +237,9 @@ TEST(who_has_proven_nothing_holds_little_memory) {
     size_t parts[] = {n, 16384, 16383, 5000, 5};
     size_t part = parts[i % 5];
     REQUIRE(clu_os_pair(fd[i], &e) == CLU_OK);
-    REQUIRE(clu_stream_tls_server(fd[i][0], k[0], &s[i], &e) == CLU_OK);
+    REQUIRE(clu_conn_tls_server(fd[i][0], k[0], &s[i], &e) == CLU_OK);
     raw_write(fd[i][1], hello, part);
-    while (clu_stream_handshake(s[i]) == CLU_OK) continue;
+    while (clu_conn_handshake(s[i]) == CLU_OK) continue;
     CHECK_INT_EQ(s[i]->err.code, part >= 16384 ? CLU_PROTO : CLU_OK);
     if (part >= 16384)
       CHECK_STR_EQ(s[i]->err.text, "the other side sent more than a TLS handshake has");
@@ -247,7 +247,7 @@ TEST(who_has_proven_nothing_holds_little_memory) {
   }
   if (!CHECK(most / 50 < 200000)) test_note(__FILE__, __LINE__, "%zu bytes each", most / 50);
   for (int i = 0; i < 50; i++) {
-    clu_stream_close(s[i]);
+    clu_conn_close(s[i]);
     clu_os_close(fd[i][1]);
   }
   CHECK(held <= before + 4096); /* but for what the library sets up once */
@@ -258,7 +258,7 @@ TEST(who_has_proven_nothing_holds_little_memory) {
 TEST(a_quiet_connection_holds_little_memory) {
   enum { N = 20 };
   clu_tls_keys *k[2];
-  clu_stream *s[N][2];
+  clu_conn *s[N][2];
   size_t before = 0, n;
   static char block[300000];
   REQUIRE(CRYPTO_set_mem_functions(count_malloc, count_realloc, count_free) == 1);
@@ -268,8 +268,8 @@ TEST(a_quiet_connection_holds_little_memory) {
     up_with(s[i], k);
     free_keys(k);
     check_both_ways(s[i]);
-    CHECK_INT_EQ(clu_stream_write(s[i][0], block, sizeof block, &n), CLU_OK);
-    while (clu_stream_read(s[i][1], block, sizeof block, &n) == CLU_OK) continue;
+    CHECK_INT_EQ(clu_conn_write(s[i][0], block, sizeof block, &n), CLU_OK);
+    while (clu_conn_read(s[i][1], block, sizeof block, &n) == CLU_OK) continue;
   }
   n = (held - before) / (2 * (N - 1));
   if (!CHECK(n < 50000)) test_note(__FILE__, __LINE__, "%zu bytes each end", n);
@@ -283,14 +283,14 @@ static const char changed[] =
 
 /* Two that have shaken hands by way of `raw`, and a message of the client's on its way: its records
  * (that is, ten of them) are in `p`. How many bytes. */
-static size_t intercept(clu_stream *s[2], clu_fd raw[2], unsigned char *p, size_t room, int count) {
+static size_t intercept(clu_conn *s[2], clu_fd raw[2], unsigned char *p, size_t room, int count) {
   size_t n, sum = 0;
   open_apart(s, raw);
   shake_apart(s, raw, 65536);
   for (int i = 0; i < count; i++) {
     char text[32];
     snprintf(text, sizeof text, "message %d", i);
-    CHECK_INT_EQ(clu_stream_write(s[CLIENT], text, strlen(text), &n), CLU_OK);
+    CHECK_INT_EQ(clu_conn_write(s[CLIENT], text, strlen(text), &n), CLU_OK);
     sum += n;
   }
   n = raw_read(raw[CLIENT], p, room);
@@ -301,35 +301,35 @@ static size_t intercept(clu_stream *s[2], clu_fd raw[2], unsigned char *p, size_
 static size_t record(const unsigned char *p) { return 5 + ((size_t)p[3] << 8 | p[4]); }
 
 /* The server gets `n` bytes: it reads `good` messages, and then has a reason to end it. */
-static void check_refused(clu_stream *s[2], clu_fd raw[2], const void *p, size_t n, int good) {
+static void check_refused(clu_conn *s[2], clu_fd raw[2], const void *p, size_t n, int good) {
   char got[32];
   size_t k, come = 0;
   int rc;
   raw_write(raw[SERVER], p, n);
-  while ((rc = clu_stream_read(s[SERVER], got, sizeof got, &k)) == CLU_OK) come += k;
+  while ((rc = clu_conn_read(s[SERVER], got, sizeof got, &k)) == CLU_OK) come += k;
   CHECK_INT_EQ(rc, CLU_PROTO);
   CHECK(strstr(s[SERVER]->err.text, changed) == s[SERVER]->err.text);
   CHECK_INT_EQ(come, good * 9);
-  CHECK_INT_EQ(clu_stream_write(s[SERVER], "abc", 3, &k), CLU_PROTO);
+  CHECK_INT_EQ(clu_conn_write(s[SERVER], "abc", 3, &k), CLU_PROTO);
 }
 
 /* The other side hears of it. */
-static void check_told(clu_stream *s[2], clu_fd raw[2]) {
+static void check_told(clu_conn *s[2], clu_fd raw[2]) {
   char got[32];
   size_t k;
   hand_on(raw, 65536);
-  CHECK_INT_EQ(clu_stream_read(s[CLIENT], got, sizeof got, &k), CLU_PROTO);
+  CHECK_INT_EQ(clu_conn_read(s[CLIENT], got, sizeof got, &k), CLU_PROTO);
   CHECK(strstr(s[CLIENT]->err.text, "the other side has ended TLS: ") == s[CLIENT]->err.text);
 }
 
-static void end_between(clu_stream *s[2], clu_fd raw[2]) {
+static void end_between(clu_conn *s[2], clu_fd raw[2]) {
   close_ends(s);
   clu_os_close(raw[0]);
   clu_os_close(raw[1]);
 }
 
 TEST(a_changed_byte_ends_it) {
-  clu_stream *s[2];
+  clu_conn *s[2];
   clu_fd raw[2];
   unsigned char p[400];
   for (size_t at = 0; at < 31; at++) { /* each byte of a record but the upper one of its length */
@@ -348,7 +348,7 @@ TEST(a_changed_byte_ends_it) {
 }
 
 TEST(a_record_that_is_longer_than_any_ends_it) {
-  clu_stream *s[2];
+  clu_conn *s[2];
   clu_fd raw[2];
   unsigned char p[400];
   size_t n = intercept(s, raw, p, sizeof p, 1);
@@ -358,7 +358,7 @@ TEST(a_record_that_is_longer_than_any_ends_it) {
 }
 
 TEST(repeated_records_end_it) {
-  clu_stream *s[2];
+  clu_conn *s[2];
   clu_fd raw[2];
   unsigned char p[400];
   size_t n = intercept(s, raw, p, sizeof p, 1);
@@ -369,7 +369,7 @@ TEST(repeated_records_end_it) {
 }
 
 TEST(left_out_records_end_it) {
-  clu_stream *s[2];
+  clu_conn *s[2];
   clu_fd raw[2];
   unsigned char p[400];
   size_t n = intercept(s, raw, p, sizeof p, 3), a = record(p), b = record(p + a);
@@ -380,7 +380,7 @@ TEST(left_out_records_end_it) {
 }
 
 TEST(records_in_another_order_end_it) {
-  clu_stream *s[2];
+  clu_conn *s[2];
   clu_fd raw[2];
   unsigned char p[400], q[400];
   size_t n = intercept(s, raw, p, sizeof p, 2), a = record(p);
@@ -392,7 +392,7 @@ TEST(records_in_another_order_end_it) {
 }
 
 TEST(added_bytes_end_it) {
-  clu_stream *s[2];
+  clu_conn *s[2];
   clu_fd raw[2];
   unsigned char p[400];
   size_t n = intercept(s, raw, p, sizeof p, 1);
@@ -403,20 +403,20 @@ TEST(added_bytes_end_it) {
 }
 
 TEST(what_this_side_sent_does_not_come_back) {
-  clu_stream *s[2];
+  clu_conn *s[2];
   clu_fd raw[2];
   unsigned char p[400];
   size_t n;
   open_apart(s, raw);
   shake_apart(s, raw, 65536);
-  CHECK_INT_EQ(clu_stream_write(s[SERVER], "message 0", 9, &n), CLU_OK);
+  CHECK_INT_EQ(clu_conn_write(s[SERVER], "message 0", 9, &n), CLU_OK);
   n = raw_read(raw[SERVER], p, sizeof p);
   check_refused(s, raw, p, n, 0);
   end_between(s, raw);
 }
 
 TEST(records_of_another_connection_do_not_fit) {
-  clu_stream *s[2], *t[2];
+  clu_conn *s[2], *t[2];
   clu_fd raw[2], other_raw[2];
   unsigned char p[400], q[400];
   size_t n = intercept(s, raw, p, sizeof p, 1);
@@ -428,7 +428,7 @@ TEST(records_of_another_connection_do_not_fit) {
 
 /* Wherever the connection is cut, it is not taken for an end. */
 TEST(a_cut_within_a_record_is_a_cut) {
-  clu_stream *s[2];
+  clu_conn *s[2];
   clu_fd raw[2];
   unsigned char p[400];
   char got[32];
@@ -438,7 +438,7 @@ TEST(a_cut_within_a_record_is_a_cut) {
     CHECK_INT_EQ(n, 62);
     if (cut > 0) raw_write(raw[SERVER], p, cut);
     clu_os_shutdown(raw[SERVER], CLU_WRITE);
-    while ((rc = clu_stream_read(s[SERVER], got, sizeof got, &k)) == CLU_OK) come += k;
+    while ((rc = clu_conn_read(s[SERVER], got, sizeof got, &k)) == CLU_OK) come += k;
     CHECK_INT_EQ(rc, CLU_RESET);
     CHECK_STR_EQ(s[SERVER]->err.text, "the connection was cut: it ended without TLS's word for it");
     CHECK_INT_EQ(come, cut / 31 * 9);
@@ -448,7 +448,7 @@ TEST(a_cut_within_a_record_is_a_cut) {
 
 /* Both shake hands, and byte number `at` of all that they send meanwhile is changed. 1: there was
  * such a byte. */
-static int shake_changed(clu_stream *s[2], clu_fd raw[2], size_t at, int rc[2]) {
+static int shake_changed(clu_conn *s[2], clu_fd raw[2], size_t at, int rc[2]) {
   static unsigned char p[65536];
   size_t seen = 0;
   int did = 0;
@@ -476,7 +476,7 @@ TEST(a_changed_byte_in_the_handshake_ends_it) {
   int did = 1;
   make_keys(k);
   for (; did; at += 5) {
-    clu_stream *s[2];
+    clu_conn *s[2];
     clu_fd raw[2];
     int rc[2];
     char got[8];
@@ -486,7 +486,7 @@ TEST(a_changed_byte_in_the_handshake_ends_it) {
       /* one waits for what does not come, and its caller's time ends it; nobody takes it for agreed
        */
       CHECK(rc[SERVER] != CLU_OK);
-      if (rc[CLIENT] == CLU_OK) rc[CLIENT] = clu_stream_read(s[CLIENT], got, sizeof got, &n);
+      if (rc[CLIENT] == CLU_OK) rc[CLIENT] = clu_conn_read(s[CLIENT], got, sizeof got, &n);
       CHECK(rc[CLIENT] != CLU_OK);
       for (int i = 0; i < 2; i++) CHECK((rc[i] != CLU_AGAIN) == (s[i]->err.text[0] != 0));
     }

@@ -3,7 +3,7 @@
 
 #include <sys/wait.h>
 
-#include "core/shm/view.h"
+#include "core/view/view.h"
 
 static clu_view *made(uint64_t nodes) {
   clu_view_about about;

@@ -1,6 +1,6 @@
 /* What the link process writes into the views of clusters: how hosts are, and what nodes there use.
  */
-#include "relay-fixture.h"
+#include "proxy-fixture.h"
 #include "view-fixture.h"
 
 #include <signal.h>
@@ -53,9 +53,9 @@ TEST(while_somebody_looks_hosts_and_their_nodes_are_shown_whatever_the_session_d
 
 /* ---- by itself ---- */
 
-static const clu_relay_use *told(uint64_t id, uint64_t cpu) {
+static const clu_proxy_use *told(uint64_t id, uint64_t cpu) {
   static unsigned char node[40];
-  static clu_relay_use u;
+  static clu_proxy_use u;
   clu_put64(node, id);
   clu_put64(node + 8, cpu);
   clu_put64(node + 16, UINT64_MAX);
@@ -80,7 +80,7 @@ TEST(a_node_is_found_in_the_view_that_has_it) {
   take(&n, 2, two);
   clu_near_show_use(&n, &a, 5, told(99, 1), 2000); /* nobody's */
   CHECK_INT_EQ(a.cluster, 0);
-  clu_near_show_state(&n, &a, CLU_RELAY_CUT, 1, 1);
+  clu_near_show_state(&n, &a, CLU_PROXY_CUT, 1, 1);
   clu_near_show_use(&n, &a, 5, told(22, 500), 2000);
   CHECK_INT_EQ(a.cluster, 2);
   CHECK_INT_EQ(clu_view_get(&two->memory->node[2].cpu), 501);
@@ -91,7 +91,7 @@ TEST(a_node_is_found_in_the_view_that_has_it) {
   /* what is at hand has not begun later because the way took longer */
   clu_near_show_use(&n, &a, 5, told(22, 500), 3000);
   CHECK_INT_EQ(clu_view_get(&two->memory->node[2].since), 1900);
-  clu_near_show_state(&n, &a, CLU_RELAY_ENDED, 7, 8);
+  clu_near_show_state(&n, &a, CLU_PROXY_ENDED, 7, 8);
   CHECK_INT_EQ(clu_view_get(&far->state), CLU_VIEW_HOST_ENDED);
   /* its place is another's then */
   clu_near_show_use(&n, &b, 6, told(22, 0), 2000);

@@ -17,38 +17,38 @@ TEST_UNUSED static void make_keys(clu_tls_keys *k[2]) {
     REQUIRE(clu_tls_keys_new(own[i], certificate[1 - i], &k[i], &e) == CLU_OK);
 }
 
-/* Streams over these sockets. The keys stay the caller's. */
-TEST_UNUSED static void open_ends(clu_stream *s[2], clu_tls_keys *k[2], const clu_fd fd[2]) {
+/* Connections over these sockets. The keys stay the caller's. */
+TEST_UNUSED static void open_ends(clu_conn *s[2], clu_tls_keys *k[2], const clu_fd fd[2]) {
   clu_err e = {0, 0, ""};
-  REQUIRE(clu_stream_tls_server(fd[SERVER], k[SERVER], &s[SERVER], &e) == CLU_OK);
-  REQUIRE(clu_stream_tls_client(fd[CLIENT], k[CLIENT], &s[CLIENT], &e) == CLU_OK);
+  REQUIRE(clu_conn_tls_server(fd[SERVER], k[SERVER], &s[SERVER], &e) == CLU_OK);
+  REQUIRE(clu_conn_tls_client(fd[CLIENT], k[CLIENT], &s[CLIENT], &e) == CLU_OK);
 }
 
-/* The streams keep them as long as they need them. */
+/* The connections keep them as long as they need them. */
 TEST_UNUSED static void free_keys(clu_tls_keys *k[2]) {
   clu_tls_keys_free(k[SERVER]);
   clu_tls_keys_free(k[CLIENT]);
 }
 
-TEST_UNUSED static void close_ends(clu_stream *s[2]) {
-  clu_stream_close(s[SERVER]);
-  clu_stream_close(s[CLIENT]);
+TEST_UNUSED static void close_ends(clu_conn *s[2]) {
+  clu_conn_close(s[SERVER]);
+  clu_conn_close(s[CLIENT]);
   CHECK_INT_EQ(ERR_peek_error(), 0); /* others in the process use OpenSSL, too */
 }
 
 /* One step of each side's handshake. 1: there may be more to do. */
-TEST_UNUSED static int shake(clu_stream *s[2], int rc[2]) {
-  for (int i = 0; i < 2; i++) rc[i] = clu_stream_handshake(s[i]);
+TEST_UNUSED static int shake(clu_conn *s[2], int rc[2]) {
+  for (int i = 0; i < 2; i++) rc[i] = clu_conn_handshake(s[i]);
   return rc[SERVER] == CLU_AGAIN || rc[CLIENT] == CLU_AGAIN;
 }
 
 /* Both sides until they are done or can do no more. */
-TEST_UNUSED static void shake_all(clu_stream *s[2], int rc[2]) {
+TEST_UNUSED static void shake_all(clu_conn *s[2], int rc[2]) {
   for (int i = 0; i < 20 && shake(s, rc); i++) continue;
 }
 
 /* Two that have shaken hands. */
-TEST_UNUSED static void up_with(clu_stream *s[2], clu_tls_keys *k[2]) {
+TEST_UNUSED static void up_with(clu_conn *s[2], clu_tls_keys *k[2]) {
   clu_fd fd[2];
   clu_err e;
   int rc[2];
@@ -58,7 +58,7 @@ TEST_UNUSED static void up_with(clu_stream *s[2], clu_tls_keys *k[2]) {
   REQUIRE(rc[SERVER] == CLU_OK && rc[CLIENT] == CLU_OK);
 }
 
-TEST_UNUSED static void up(clu_stream *s[2]) {
+TEST_UNUSED static void up(clu_conn *s[2]) {
   clu_tls_keys *k[2];
   make_keys(k);
   up_with(s, k);
@@ -66,17 +66,17 @@ TEST_UNUSED static void up(clu_stream *s[2]) {
 }
 
 /* A text is written by one side, and arrives. */
-TEST_UNUSED static void check_text(clu_stream *from, clu_stream *to, const char *text) {
+TEST_UNUSED static void check_text(clu_conn *from, clu_conn *to, const char *text) {
   char got[256];
   size_t n = 0, len = strlen(text);
-  CHECK_INT_EQ(clu_stream_write(from, text, len, &n), CLU_OK);
+  CHECK_INT_EQ(clu_conn_write(from, text, len, &n), CLU_OK);
   CHECK_INT_EQ(n, len);
-  CHECK_INT_EQ(clu_stream_read(to, got, sizeof got, &n), CLU_OK);
+  CHECK_INT_EQ(clu_conn_read(to, got, sizeof got, &n), CLU_OK);
   CHECK_INT_EQ(n, len);
   CHECK_MEM_EQ(got, text, len);
 }
 
-TEST_UNUSED static void check_both_ways(clu_stream *s[2]) {
+TEST_UNUSED static void check_both_ways(clu_conn *s[2]) {
   check_text(s[SERVER], s[CLIENT], "from the one that was connected to");
   check_text(s[CLIENT], s[SERVER], "from the one that connected");
 }
@@ -84,7 +84,7 @@ TEST_UNUSED static void check_both_ways(clu_stream *s[2]) {
 /* ---- somebody in between ---- */
 
 /* Ends that are not connected to each other: `raw` are the other ends of their sockets. */
-TEST_UNUSED static void open_apart_with(clu_stream *s[2], clu_fd raw[2], clu_tls_keys *k[2]) {
+TEST_UNUSED static void open_apart_with(clu_conn *s[2], clu_fd raw[2], clu_tls_keys *k[2]) {
   clu_fd fd[2];
   clu_err e;
   for (int i = 0; i < 2; i++) {
@@ -96,7 +96,7 @@ TEST_UNUSED static void open_apart_with(clu_stream *s[2], clu_fd raw[2], clu_tls
   open_ends(s, k, fd);
 }
 
-TEST_UNUSED static void open_apart(clu_stream *s[2], clu_fd raw[2]) {
+TEST_UNUSED static void open_apart(clu_conn *s[2], clu_fd raw[2]) {
   clu_tls_keys *k[2];
   make_keys(k);
   open_apart_with(s, raw, k);
@@ -128,7 +128,7 @@ TEST_UNUSED static size_t hand_on(const clu_fd raw[2], size_t step) {
   return sum;
 }
 
-TEST_UNUSED static void shake_apart(clu_stream *s[2], const clu_fd raw[2], size_t step) {
+TEST_UNUSED static void shake_apart(clu_conn *s[2], const clu_fd raw[2], size_t step) {
   int rc[2], more = 1;
   while (more) {
     more = shake(s, rc);

@@ -1,4 +1,4 @@
-/* A pending peer in a handshake, at the master's end or at a node's: it does not get in, and no
+/* A pending peer in a handshake, at the session's end or at a node's: it does not get in, and no
  * more of it is read than a handshake has. The first byte chooses the side, the second the pieces.
  */
 #include "fuzz.h"
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   size_t at = 2, piece, taken = 0;
   if (n < 2) return 0;
   if (data[0] & 1)
-    clu_hs_master(&r, secret, nonce, 4711, 1000);
+    clu_hs_session(&r, secret, nonce, 4711, 1000);
   else
     clu_hs_node(&r, secret, nonce, 3, 99, 0x040202, 1000);
   piece = data[1] ? data[1] : n;

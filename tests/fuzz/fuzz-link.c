@@ -1,14 +1,14 @@
-/* Records as they come to a relay, from another host or from who took its place: whatever they are,
+/* Records as they come to a proxy, from another host or from who took its place: whatever they are,
  * it goes on or says that the link is of no more use. The first byte chooses the side. Then there
- * are steps: what, stream, u16 number of bytes, bytes. They go to the relay as a record that is
- * numbered as it should be; or, as the first byte of the step says, as they are; or to the relay's
+ * are steps: what, stream, u16 number of bytes, bytes. They go to the proxy as a record that is
+ * numbered as it should be; or, as the first byte of the step says, as they are; or to the proxy's
  * control channel, as from the session or fork server here. */
 #include "fuzz.h"
 
 #include <string.h>
 
 #include "core/base/err.h"
-#include "core/link/relay.h"
+#include "core/link/proxy.h"
 
 enum { AS_IT_IS = 128, LOCAL = 64, HEAD = 4 };
 
@@ -36,7 +36,7 @@ static void step(const uint8_t *s, const uint8_t *p, size_t n) {
     record(s[0] & 63, stream, p, n, ++number);
 }
 
-/* What the relay sends is read and dropped, so that there is room for more. */
+/* What the proxy sends is read and dropped, so that there is room for more. */
 static void forget(clu_fd fd) {
   static uint8_t bytes[65536];
   clu_fd passed[CLU_MAX_FDS];
@@ -49,22 +49,22 @@ static void forget(clu_fd fd) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   static const uint8_t resume[12] = {CLU_LINK_VERSION, 0, 0, 0, 7};
-  clu_relay_options how = {.epoch = 7,
+  clu_proxy_options how = {.epoch = 7,
                            .beat = 10000000000u,
                            .window = 1 << 16,
                            .segment_window = 150,
                            .segments_kept = 150};
-  clu_relay_status st;
+  clu_proxy_status st;
   clu_fd conn[2], control[2];
   clu_loop loop;
-  clu_relay *r;
+  clu_proxy *r;
   int rc = CLU_OK;
   if (n < 1 || n > 60000) return 0;
   how.near = data[0] & 1;
-  FUZZ_CHECK(clu_loop_init(&loop, NULL) == CLU_OK && (r = clu_relay_new(&loop, &how)) != NULL);
+  FUZZ_CHECK(clu_loop_init(&loop, NULL) == CLU_OK && (r = clu_proxy_new(&loop, &how)) != NULL);
   FUZZ_CHECK(clu_os_pair(conn, NULL) == CLU_OK && clu_os_pair(control, NULL) == CLU_OK);
-  FUZZ_CHECK(clu_relay_control(r, control[0]) == CLU_OK);
-  FUZZ_CHECK(clu_relay_connect(r, clu_stream_plain(conn[0])) == CLU_OK);
+  FUZZ_CHECK(clu_proxy_control(r, control[0]) == CLU_OK);
+  FUZZ_CHECK(clu_proxy_connect(r, clu_conn_plain(conn[0])) == CLU_OK);
   other = conn[1];
   local = control[1];
   number = 0;
@@ -73,13 +73,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   for (;;) {
     size_t k;
     for (int turn = 0; turn < 3 && rc == CLU_OK; turn++) {
-      rc = clu_relay_turn(r);
+      rc = clu_proxy_turn(r);
       clu_loop_pump(&loop, 0, NULL);
     }
-    clu_relay_status_of(r, &st);
+    clu_proxy_status_of(r, &st);
     forget(other);
     forget(local);
-    if (rc != CLU_OK || !st.connected || st.state == CLU_RELAY_ENDED || n < HEAD) break;
+    if (rc != CLU_OK || !st.connected || st.state == CLU_PROXY_ENDED || n < HEAD) break;
     k = (size_t)(data[2] | data[3] << 8);
     if (k > n - HEAD) k = n - HEAD;
     step(data, data + HEAD, k);
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     n -= HEAD + k;
   }
   FUZZ_CHECK(strlen(st.why) < 256);
-  clu_relay_free(r);
+  clu_proxy_free(r);
   clu_loop_fini(&loop);
   clu_os_close(other);
   clu_os_close(local);

@@ -24,7 +24,7 @@ static void drop(clu_fd fd) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-  clu_stream *s;
+  clu_conn *s;
   clu_fd pair[2];
   size_t step, got;
   char byte;
@@ -33,18 +33,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   if (!keys[0]) make_keys();
   step = 1 + data[1] * 64u;
   FUZZ_CHECK(clu_os_pair(pair, NULL) == CLU_OK);
-  FUZZ_CHECK((data[0] & 1 ? clu_stream_tls_server : clu_stream_tls_client)(pair[0], keys[0], &s,
-                                                                           NULL) == CLU_OK);
+  FUZZ_CHECK((data[0] & 1 ? clu_conn_tls_server : clu_conn_tls_client)(pair[0], keys[0], &s,
+                                                                       NULL) == CLU_OK);
   for (size_t at = 2; at < n && rc == CLU_AGAIN; at += step) {
     fuzz_write(pair[1], data + at, n - at < step ? n - at : step);
-    rc = clu_stream_handshake(s);
+    rc = clu_conn_handshake(s);
     drop(pair[1]);
   }
   clu_os_close(pair[1]);
-  if (rc == CLU_AGAIN) rc = clu_stream_handshake(s);
+  if (rc == CLU_AGAIN) rc = clu_conn_handshake(s);
   FUZZ_CHECK(rc == CLU_PROTO || rc == CLU_RESET);
   FUZZ_CHECK(s->err.code == rc && s->err.text[0]);
-  FUZZ_CHECK(clu_stream_read(s, &byte, 1, &got) == rc && got == 0);
-  clu_stream_close(s);
+  FUZZ_CHECK(clu_conn_read(s, &byte, 1, &got) == rc && got == 0);
+  clu_conn_close(s);
   return 0;
 }

@@ -48,21 +48,21 @@ static void save(const char *dir, const char *target, int number) {
 static void save_tls(const char *dir) {
   char own[2][CLU_TLS_TEXT], certificate[2][CLU_TLS_TEXT];
   clu_tls_keys *k[2];
-  clu_stream *s[2];
+  clu_conn *s[2];
   clu_fd pair[2][2];
   for (int i = 0; i < 2; i++)
     if (clu_tls_make_identity(own[i], certificate[i], NULL) != CLU_OK) exit(1);
   for (int i = 0; i < 2; i++) {
     if (clu_tls_keys_new(own[i], certificate[1 - i], &k[i], NULL) != CLU_OK ||
         clu_os_pair(pair[i], NULL) != CLU_OK ||
-        (i ? clu_stream_tls_client : clu_stream_tls_server)(pair[i][0], k[i], &s[i], NULL) != 0)
+        (i ? clu_conn_tls_client : clu_conn_tls_server)(pair[i][0], k[i], &s[i], NULL) != 0)
       exit(1);
   }
   for (int i = 1; i >= 0; i--) { /* the client first */
     unsigned char said[4096];
     clu_iov iov = {said, sizeof said};
     size_t n = 0;
-    clu_stream_handshake(s[i]);
+    clu_conn_handshake(s[i]);
     if (clu_os_readv(pair[i][1], &iov, 1, &n, NULL, NULL) != CLU_OK) exit(1);
     for (int at_once = 0; at_once < 2; at_once++) {
       add_byte(i); /* what the client says goes to a server */
@@ -175,7 +175,7 @@ int main(int argc, char **argv) {
       save(dir, stream ? "stream" : "frames", k);
     }
   for (int k = 0; k < 2; k++) { /* what the other side of a handshake says first */
-    clu_hs_master(&m, secret, nonce, 4711, 1000);
+    clu_hs_session(&m, secret, nonce, 4711, 1000);
     clu_hs_node(&n, secret, nonce, 3, 99, 0x040202, 1000);
     add_byte(k);
     add_byte(20 * k);

@@ -12,7 +12,7 @@ static inline uint64_t clu_deadline_after(uint64_t now, int64_t ns) {
   return now + (uint64_t)ns;
 }
 
-/* What is left of it at `now`, at most `most`; 0: it has passed. */
+/* Returns how much is left of it at `now`, at most `most`; 0: it has passed. */
 static inline int64_t clu_deadline_left(uint64_t deadline, uint64_t now, int64_t most) {
   if (deadline == CLU_NEVER) return most;
   if (now >= deadline) return 0;

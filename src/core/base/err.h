@@ -3,7 +3,7 @@
  * Each function that can fail returns one of these codes (CLU_OK is 0). Where it takes a clu_err,
  * it fills it in at the place of the failure: the code, the system's own number (errno or
  * GetLastError, 0: none) and a sentence for people. The port translates system errors; the core
- * never prints, throws or exits. src/r/error.c makes R conditions of them.
+ * never prints, throws or exits. src/r/base/error.c makes R conditions of them.
  */
 #ifndef CLUTCH_ERR_H
 #define CLUTCH_ERR_H

@@ -21,11 +21,12 @@ enum {
                         and bytes behind the end */
 };
 
-/* What is known so far of the object that begins at `bytes`, of which there are `n`. `*o` is all 0
- * at first; later calls have the same bytes and more. */
+/* Says what is known so far of the object that begins at `bytes`, of which there are `n`. `*o` is
+ * all 0 at first; later calls have the same bytes and more. */
 int clu_object_look(clu_object_end *o, const unsigned char *bytes, size_t n);
 
-/* Of one that goes on: whether bytes are to come of which the number is known, as of a text. */
+/* For one that goes on: says whether bytes are to come of which the number is known, as of a text.
+ */
 static inline int clu_object_in_data(const clu_object_end *o, size_t n) { return o->at > n; }
 
 #endif

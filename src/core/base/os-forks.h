@@ -1,4 +1,4 @@
-/* What makes many forks of this process cheaper. A part of the port; see os.h. */
+/* These make many forks of this process cheaper. A part of the port; see os.h. */
 #ifndef CLUTCH_OS_FORKS_H
 #define CLUTCH_OS_FORKS_H
 
@@ -9,10 +9,11 @@
  * this is the one thread. The number of bytes; 0 where there is no such memory, or this system
  * cannot do it. Takes some milliseconds. */
 size_t clu_os_expect_forks(void);
-/* Of the program or libraries that have these `n` addresses: pages that this process has used are
- * there in a forked child at once. Else each 64 kB of code that it runs costs it a page fault. A
- * page of each mapping becomes this process's own. The number of mappings for which that was done;
- * 0 where the system does not do it. Blocks no longer than it takes to read what is mapped. */
+/* Takes the program or libraries that have these `n` addresses: pages of them that this process has
+ * used are there in a forked child at once. Else each 64 kB of code that it runs costs it a page
+ * fault. A page of each mapping becomes this process's own. The number of mappings for which that
+ * was done; 0 where the system does not do it. Blocks no longer than it takes to read what is
+ * mapped. */
 int clu_os_inherit_code(const void *const *in, int n);
 /* `n` bytes of zeros in pages of their own, for what is written between forks: each first write
  * after a fork copies a page, and splits a huge one, whose small ones all later forks have to copy.

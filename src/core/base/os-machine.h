@@ -1,10 +1,11 @@
-/* What this machine has left, and what its system counts. A part of the port; see os.h. */
+/* These tell what this machine has left, and what its system counts. A part of the port; see os.h.
+ */
 #ifndef CLUTCH_OS_MACHINE_H
 #define CLUTCH_OS_MACHINE_H
 
 #include <stdint.h>
 
-/* What this machine has left to do, and to give. */
+/* Tells what this machine has left to do, and to give. */
 typedef struct clu_machine {
   double load;    /* how many processes ran or waited to, over the last minute; -1: not known */
   int64_t memory; /* bytes of memory, without swap; -1: not known */
@@ -32,8 +33,8 @@ typedef struct clu_process_pages {
 int64_t clu_os_process_cpu(int64_t pid, clu_process_pages *pages);
 /* Bytes that it has in memory with no file behind them, of its own or not; -1: not known. */
 int64_t clu_os_process_anonymous(int64_t pid);
-/* What it does, by the system's letter: 'R' it computes, 'S', 'D' or 'I' it waits, 'T' or 't' it is
- * stopped; 0: there is no such process, or it has ended; '?': not known. */
+/* Tells what it does, by the system's letter: 'R' it computes, 'S', 'D' or 'I' it waits, 'T' or 't'
+ * it is stopped; 0: there is no such process, or it has ended; '?': not known. */
 char clu_os_process_state(int64_t pid);
 /* From now on up to 64 MB of memory that was freed stay with this process, for one that needs as
  * much again and again: the system would fill each page with zeros anew, 2 MB at a time where pages

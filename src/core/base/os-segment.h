@@ -24,13 +24,15 @@ int clu_os_segment_read(clu_fd fd, uint64_t at, void *p, size_t n);
 int clu_os_segment_seal(clu_fd fd[2]);
 /* The length of what came from another process. CLU_OK; CLU_PROTO: it is no sealed segment. */
 int clu_os_segment_check(clu_fd fd, uint64_t *size);
-/* What the system tells it by, from all others that are open. CLU_OK or CLU_SYS. */
+/* Returns the numbers by which the system tells it from all others that are open. CLU_OK or
+ * CLU_SYS. */
 int clu_os_segment_id(clu_fd fd, uint64_t id[2]);
 /* Maps all `n` bytes for this process alone: what it writes nobody else sees. `*writable` 0: it may
  * only be read, because the system promises no more memory than it has. CLU_OK or CLU_NOMEM. */
 int clu_os_segment_map(clu_fd fd, size_t n, int *writable, void **p);
 void clu_os_segment_unmap(void *p, size_t n);
-/* Of a mapping, by pages: 1: this process has written to none of these bytes; 0: it may have. */
+/* Tells of a mapping, by pages: 1: this process has written to none of these bytes; 0: it may have.
+ */
 int clu_os_segment_is_unchanged(const void *p, size_t n);
 /* Whether this process may map as much as it wants to: its address space has no limit of its own.
  */

@@ -13,7 +13,7 @@
 #define CLU_TLS_TEXT 2048    /* room for one side's texts */
 #define CLU_TLS_RECORD 16384 /* most bytes of one record */
 
-/* What one side needs: itself, and the other side's certificate. Counted references. */
+/* One side's keys: its own, and the other side's certificate. References are counted. */
 typedef struct clu_tls_keys clu_tls_keys;
 /* One connection. */
 typedef struct clu_tls clu_tls;

@@ -144,23 +144,18 @@ typedef struct clu_addr {
 /* Room for any address as text: "127.0.0.1:80", "[::1]:80", "/tmp/socket" */
 #define CLU_ADDR_TEXT 160
 
-/* Every address of this machine at `port` (0: the system chooses one). CLU_INET6 takes IPv4, too.
- */
-void clu_os_addr_any(int family, int port, clu_addr *out);
+/* The address of CLU_INET or CLU_INET6 with these 4 or 16 bytes, as the network orders them. */
+void clu_os_addr_put(int family, const unsigned char *ip, int port, clu_addr *out);
+/* Its bytes: 4 or 16, or 0: it is of another family. */
+int clu_os_addr_ip(const clu_addr *a, unsigned char ip[16]);
 /* A path of the file system; CLU_SYS where it is too long for one. Windows: CLU_UNSUPPORTED, as the
  * functions clu_os_path_*(). */
 int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e);
-/* As text, numbers only; IPv4 within IPv6 is shown as IPv4. Returns `out`. An address without a
- * name (the connecting end of a Unix-domain connection) is "". */
-const char *clu_os_addr_text(const clu_addr *a, char *out, size_t cap);
 /* Another port of the same host. */
 void clu_os_addr_set_port(clu_addr *a, int port);
-/* The host alone, without brackets, and the port (-1: has none). */
+/* The host alone, in numbers and without brackets, IPv4 within IPv6 as IPv4; and the port (-1: has
+ * none). See core/base/addr.h for more. */
 int clu_os_addr_host(const clu_addr *a, char *out, size_t cap);
-/* IPv4 within IPv6, as a socket for both has it */
-int clu_os_addr_mapped(const clu_addr *a);
-/* 127.0.0.0/8, ::1, those within IPv6, and every Unix-domain address */
-int clu_os_addr_is_loopback(const clu_addr *a);
 
 #define CLU_MAX_ADDRS 16
 #define CLU_NAME_TEXT 160
@@ -229,9 +224,9 @@ int clu_os_accept(clu_fd listener, clu_fd *fd, clu_addr *peer, clu_err *e);
  * dead port is refused at once. */
 int clu_os_connect_start(const clu_addr *to, int send_buffer, int receive_buffer, clu_fd *fd,
                          clu_err *e);
-/* What became of it. CLU_OK, CLU_AGAIN (still under way), or a failure as above, also CLU_RESET and
- * CLU_TIMEOUT (the system's own); the caller closes `fd` then. Connects never twice; to be asked
- * again after CLU_OK is harmless. */
+/* Tells what became of it. CLU_OK, CLU_AGAIN (still under way), or a failure as above, also
+ * CLU_RESET and CLU_TIMEOUT (the system's own); the caller closes `fd` then. Connects never twice;
+ * to be asked again after CLU_OK is harmless. */
 int clu_os_connect_finish(clu_fd fd, const clu_addr *to, clu_err *e);
 
 /* `how`: CLU_READ, CLU_WRITE or both. CLU_OK, CLU_RESET (no longer connected), CLU_SYS. */
@@ -360,13 +355,13 @@ int clu_os_env_of(clu_pid pid, const char *name, char *out, size_t cap);
 /* Sets a variable of this process where others see it by clu_os_env_of(): in its old place, if
  * there is one for as many bytes. */
 void clu_os_mark_env(const char *name, const char *value);
-/* What others (ps) see as the command line of this process: cut to its room. Linux only. */
+/* Sets what others (ps) see as the command line of this process: cut to its room. Linux only. */
 void clu_os_set_title(const char *text);
 /* In a program started by clu_os_spawn(): the kept descriptor number `i`, counted from 0. CLU_OK,
  * or CLU_SYS. */
 int clu_os_kept(int i, clu_fd *fd);
-/* As fork(): `*pid` is 0 in the child. The child is the leader of a process group of its own.
- * Flushes nothing. Windows: CLU_UNSUPPORTED. */
+/* Forks, as fork() does: `*pid` is 0 in the child. The child is the leader of a process group of
+ * its own. Flushes nothing. Windows: CLU_UNSUPPORTED. */
 int clu_os_fork(clu_pid *pid, clu_err *e);
 /* The environment as execve() takes it: NULL-terminated, the system's own memory. */
 char **clu_os_environ(void);

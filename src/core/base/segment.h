@@ -65,7 +65,7 @@ clu_fd clu_segment_fd(const clu_segment *s);
 clu_segment *clu_segment_ref(clu_segment *s);
 void clu_segment_unref(clu_segment *s); /* accepts NULL */
 
-/* Those that a message brings: at most CLU_MAX_FDS, in the order in which it names them. */
+/* The segments that a message brings: at most CLU_MAX_FDS, in the order in which it names them. */
 typedef struct clu_segments {
   int n;
   clu_segment *of[CLU_MAX_FDS];

@@ -9,24 +9,24 @@
 
 /* ---- records ---- */
 
-static clu_lane_chunk *new_chunk(size_t n) {
-  clu_lane_chunk *c = malloc(sizeof *c + n);
+static clu_link_stream_chunk *new_chunk(size_t n) {
+  clu_link_stream_chunk *c = malloc(sizeof *c + n);
   if (c) memset(c, 0, sizeof *c);
   return c;
 }
 
 /* What travels with the next bytes. */
-static clu_lane_chunk *coming(clu_lane *s) {
+static clu_link_stream_chunk *coming(clu_link_stream *s) {
   if (!s->coming) s->coming = new_chunk(0);
   return s->coming;
 }
 
 /* More than was granted could fill the memory of this side, and so could records without bytes. */
-static int take_bytes(clu_lane *s, const clu_link_record *rec) {
-  clu_lane_chunk *c;
+static int take_bytes(clu_link_stream *s, const clu_link_record *rec) {
+  clu_link_stream_chunk *c;
   if (rec->n == 0) return CLU_PROTO;
   if (rec->n > s->may_take) {
-    clu_relay_give_up(s->relay, CLU_PROTO,
+    clu_proxy_give_up(s->proxy, CLU_PROTO,
                       "the other side has sent more on a stream than it was granted");
     return CLU_PROTO;
   }
@@ -47,12 +47,12 @@ static int take_bytes(clu_lane *s, const clu_link_record *rec) {
   return CLU_OK;
 }
 
-static int take_credit(clu_lane *s, const clu_link_record *rec) {
+static int take_credit(clu_link_stream *s, const clu_link_record *rec) {
   uint32_t more;
   if (rec->n != 4) return CLU_PROTO;
   more = clu_get32(rec->bytes);
-  if (more > CLU_LANE_CREDIT - s->may_send) {
-    clu_relay_give_up(s->relay, CLU_PROTO,
+  if (more > CLU_STREAM_CREDIT - s->may_send) {
+    clu_proxy_give_up(s->proxy, CLU_PROTO,
                       "the other side grants more on a stream than it was sent");
     return CLU_PROTO;
   }
@@ -61,12 +61,12 @@ static int take_credit(clu_lane *s, const clu_link_record *rec) {
   return CLU_OK;
 }
 
-static int take_segment_credit(clu_lane *s, const clu_link_record *rec) {
+static int take_segment_credit(clu_link_stream *s, const clu_link_record *rec) {
   uint64_t n;
   if (rec->n != 8) return CLU_PROTO;
   n = clu_get64(rec->bytes);
   if (n > s->segments_there) {
-    clu_relay_give_up(s->relay, CLU_PROTO,
+    clu_proxy_give_up(s->proxy, CLU_PROTO,
                       "the other side grants more in segments on a stream than it was sent");
     return CLU_PROTO;
   }
@@ -76,14 +76,14 @@ static int take_segment_credit(clu_lane *s, const clu_link_record *rec) {
 }
 
 /* A segment that could not be made here: the channel cannot go on. */
-static int take_bring(clu_lane *s, const clu_link_record *rec) {
-  clu_got_segment *g = rec->n == 8 ? clu_relay_got(s->relay, clu_get64(rec->bytes)) : NULL;
-  clu_lane_chunk *c;
+static int take_bring(clu_link_stream *s, const clu_link_record *rec) {
+  clu_got_segment *g = rec->n == 8 ? clu_proxy_got(s->proxy, clu_get64(rec->bytes)) : NULL;
+  clu_link_stream_chunk *c;
   if (!g || g->at < g->size) return CLU_PROTO;
   if (!(c = coming(s))) return CLU_NOMEM;
   if (c->npass == CLU_MAX_FDS) return CLU_PROTO;
   if (!g->segment) {
-    clu_lane_end(s);
+    clu_link_stream_end(s);
     return CLU_OK;
   }
   if (g->is_counted && g->counts_for == s->id) {
@@ -97,28 +97,28 @@ static int take_bring(clu_lane *s, const clu_link_record *rec) {
 }
 
 /* On the far side: a new stream, whose other end travels with the next byte of this one. */
-static int take_open(clu_lane *s, uint64_t id, int kind, uint32_t slot) {
+static int take_open(clu_link_stream *s, uint64_t id, int kind, uint32_t slot) {
   clu_fd pair[2];
-  clu_lane *opened;
-  clu_lane_chunk *c;
-  if (s->relay->how.near || (kind != CLU_LANE_DATA && kind != CLU_LANE_OUTPUT) ||
-      clu_lane_find(s->relay, id))
+  clu_link_stream *opened;
+  clu_link_stream_chunk *c;
+  if (s->proxy->how.near || (kind != CLU_STREAM_DATA && kind != CLU_STREAM_OUTPUT) ||
+      clu_link_stream_find(s->proxy, id))
     return CLU_PROTO;
   if (!(c = coming(s))) return CLU_NOMEM;
   if (c->npass == CLU_MAX_FDS) return CLU_PROTO;
   if (clu_os_pair(pair, NULL) != CLU_OK) return CLU_OK; /* the fork server says that it misses it */
-  if (!(opened = clu_lane_new(s->relay, id, kind, pair[0]))) {
+  if (!(opened = clu_link_stream_new(s->proxy, id, kind, pair[0]))) {
     clu_os_close(pair[1]);
     return CLU_NOMEM;
   }
   if (slot < CLU_SLOTS) opened->slot = (int)slot;
-  if (kind == CLU_LANE_OUTPUT) clu_os_set_blocking(pair[1], 1);
+  if (kind == CLU_STREAM_OUTPUT) clu_os_set_blocking(pair[1], 1);
   c->of[c->npass] = NULL;
   c->pass[c->npass++] = pair[1];
   return CLU_OK;
 }
 
-int clu_lane_take(clu_lane *s, const clu_link_record *rec) {
+int clu_link_stream_take(clu_link_stream *s, const clu_link_record *rec) {
   int rc = CLU_OK;
   switch (rec->type) {
   case CLU_L_OPEN: /* `s` is the stream that it travels with */
@@ -134,13 +134,13 @@ int clu_lane_take(clu_lane *s, const clu_link_record *rec) {
   case CLU_L_SEGMENT_CREDIT: rc = take_segment_credit(s, rec); break;
   case CLU_L_CLOSE: s->closing = 1; break;
   }
-  clu_relay_touch(s->relay);
+  clu_proxy_touch(s->proxy);
   return rc;
 }
 
 /* ---- the local descriptor ---- */
 
-static int write_chunk(clu_lane *s, clu_lane_chunk *c, size_t *put) {
+static int write_chunk(clu_link_stream *s, clu_link_stream_chunk *c, size_t *put) {
   clu_iov iov;
   iov.base = c->bytes + c->at;
   iov.len = c->n - c->at;
@@ -148,49 +148,49 @@ static int write_chunk(clu_lane *s, clu_lane_chunk *c, size_t *put) {
   return clu_os_writev(s->fd, &iov, 1, c->at == 0 ? c->pass : NULL, c->at == 0 ? c->npass : 0, put);
 }
 
-static void pop_written(clu_lane *s) {
+static void pop_written(clu_link_stream *s) {
   s->written += s->first->n;
-  clu_lane_pop_chunk(s);
+  clu_link_stream_pop_chunk(s);
 }
 
-static void tell_credit(clu_lane *s) {
+static void tell_credit(clu_link_stream *s) {
   unsigned char n[4];
-  if (s->written < CLU_LANE_CREDIT / 4 || s->closing) return;
+  if (s->written < CLU_STREAM_CREDIT / 4 || s->closing) return;
   clu_put32(n, (uint32_t)s->written);
-  clu_link_send(&s->relay->link, CLU_L_CREDIT, s->id, n, sizeof n);
+  clu_link_send(&s->proxy->link, CLU_L_CREDIT, s->id, n, sizeof n);
   s->may_take += s->written;
   s->written = 0;
 }
 
 /* The segments of this chunk have been passed on, with its first byte. */
-static void tell_segment_credit(clu_lane *s, clu_lane_chunk *c) {
+static void tell_segment_credit(clu_link_stream *s, clu_link_stream_chunk *c) {
   unsigned char n[8];
   if (c->segments == 0 || c->at == 0) return;
   s->segments_here -= c->segments;
   clu_put64(n, c->segments);
   c->segments = 0;
-  if (!s->closing) clu_link_send(&s->relay->link, CLU_L_SEGMENT_CREDIT, s->id, n, sizeof n);
+  if (!s->closing) clu_link_send(&s->proxy->link, CLU_L_SEGMENT_CREDIT, s->id, n, sizeof n);
 }
 
 /* Whether something else has to be written before. */
-static int waits_for_other(const clu_lane *s, const clu_lane_chunk *c) {
-  clu_lane *other = c->after ? clu_lane_find(s->relay, c->after) : NULL;
+static int waits_for_other(const clu_link_stream *s, const clu_link_stream_chunk *c) {
+  clu_link_stream *other = c->after ? clu_link_stream_find(s->proxy, c->after) : NULL;
   return other && other != s && other->fd != CLU_NO_FD && other->first;
 }
 
 /* The same of the end of the control channel. */
-static int waits_for_all(const clu_lane *s) {
-  if (s->kind != CLU_LANE_CONTROL) return 0;
-  for (const clu_lane *other = s->relay->lanes; other; other = other->next)
+static int waits_for_all(const clu_link_stream *s) {
+  if (s->kind != CLU_STREAM_CONTROL) return 0;
+  for (const clu_link_stream *other = s->proxy->streams; other; other = other->next)
     if (other != s && other->fd != CLU_NO_FD && other->first) return 1;
   return 0;
 }
 
-void clu_lane_write(clu_lane *s) {
+void clu_link_stream_write(clu_link_stream *s) {
   int rc = CLU_OK;
   s->wants_write = 0;
   while (s->fd != CLU_NO_FD && s->first && rc == CLU_OK) {
-    clu_lane_chunk *c = s->first;
+    clu_link_stream_chunk *c = s->first;
     size_t put = 0;
     if (waits_for_other(s, c)) return;
     rc = c->at < c->n ? write_chunk(s, c, &put) : CLU_OK;
@@ -199,17 +199,17 @@ void clu_lane_write(clu_lane *s) {
     if (rc == CLU_OK && c->at == c->n) pop_written(s);
   }
   if (s->fd == CLU_NO_FD) return;
-  if (rc != CLU_OK && rc != CLU_AGAIN && s->kind != CLU_LANE_OUTPUT) {
+  if (rc != CLU_OK && rc != CLU_AGAIN && s->kind != CLU_STREAM_OUTPUT) {
     /* the reader has gone; what it has said before may still be there */
-    clu_lane_drop_chunks(s);
+    clu_link_stream_drop_chunks(s);
     s->readable = 1;
   } else if (rc != CLU_OK && rc != CLU_AGAIN) {
     while (s->first) pop_written(s); /* a file that is full, a closed terminal */
   }
-  if (s->written) clu_lane_look_soon(s);
+  if (s->written) clu_link_stream_look_soon(s);
   tell_credit(s);
   s->wants_write = s->first && !s->is_polled;
   if (s->first && s->is_polled)
-    clu_timer_arm(s->relay->loop, &s->again, clu_os_now() + OUTPUT_AGAIN);
-  if (!s->first && s->closing && !waits_for_all(s)) clu_lane_close(s);
+    clu_timer_arm(s->proxy->loop, &s->again, clu_os_now() + OUTPUT_AGAIN);
+  if (!s->first && s->closing && !waits_for_all(s)) clu_link_stream_close(s);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/deadline.h"
-#include "core/link/relay.h"
+#include "core/link/proxy.h"
 #include "core/link/shake.h"
 #include "core/net/resolve.h"
 #include "core/net/tls.h"
@@ -22,7 +22,7 @@ enum { MOST = 4 * CLU_MAX_ADDRS };
 typedef struct far {
   const clu_far_options *how;
   clu_loop loop;
-  clu_relay *relay;
+  clu_proxy *proxy;
   clu_tls_keys *keys;
   clu_addr to[MOST];
   int n, next;
@@ -91,7 +91,7 @@ static void failed(far *f, int code) {
 }
 
 static void connected(far *f) {
-  clu_stream *conn = f->shake.conn;
+  clu_conn *conn = f->shake.conn;
   clu_loop_unwatch(&f->loop, &f->watch);
   clu_timer_cancel(&f->again);
   clu_timer_cancel(&f->starter);
@@ -101,7 +101,7 @@ static void connected(far *f) {
   f->pause = FIRST_PAUSE;
   f->try_ns = TRY_NS;
   f->e->code = CLU_OK;
-  clu_relay_connect(f->relay, conn);
+  clu_proxy_connect(f->proxy, conn);
 }
 
 /* By the session, which has proven itself. */
@@ -138,10 +138,10 @@ static void shaking_ready(void *self, unsigned ready) {
   }
 }
 
-static clu_stream *stream_of(far *f) {
-  clu_stream *conn = NULL;
-  if (!f->keys) return clu_stream_plain(f->fd);
-  return clu_stream_tls_client(f->fd, f->keys, &conn, f->e) == CLU_OK ? conn : NULL;
+static clu_conn *conn_of(far *f) {
+  clu_conn *conn = NULL;
+  if (!f->keys) return clu_conn_plain(f->fd);
+  return clu_conn_tls_client(f->fd, f->keys, &conn, f->e) == CLU_OK ? conn : NULL;
 }
 
 static void shake(far *f) {
@@ -150,7 +150,7 @@ static void shake(far *f) {
   clu_loop_unwatch(&f->loop, &f->watch);
   clu_os_sockopt_set(f->fd, CLU_OPT_NODELAY, 1);
   f->shake.encrypted = 0;
-  f->shake.conn = stream_of(f);
+  f->shake.conn = conn_of(f);
   if (!f->shake.conn || clu_os_secret_bytes(nonce, sizeof nonce) != CLU_OK ||
       clu_loop_watch(&f->loop, f->fd, CLU_READ | CLU_WRITE, shaking_ready, f, &f->watch, f->e) !=
           CLU_OK) {
@@ -237,7 +237,7 @@ static void told_to_end(void *self, unsigned ready) {
   clu_os_watch_clear(&term);
   if (!term || f->leave_by) return;
   f->leave_by = clu_os_now() + LAST_WORDS;
-  clu_relay_say_bye(f->relay, CLU_FAR_TOLD);
+  clu_proxy_say_bye(f->proxy, CLU_FAR_TOLD);
   clu_timer_arm(&f->loop, &f->again, f->leave_by);
 }
 
@@ -251,19 +251,19 @@ static int watch_signals(far *f) {
 
 /* Whether the session, or the fork server, has ended. */
 static void look(far *f) {
-  clu_relay_status st;
-  if (clu_relay_turn(f->relay) != CLU_OK) {
-    clu_relay_status_of(f->relay, &st);
+  clu_proxy_status st;
+  if (clu_proxy_turn(f->proxy) != CLU_OK) {
+    clu_proxy_status_of(f->proxy, &st);
     end(f, CLU_PROTO, st.why);
     return;
   }
-  clu_relay_status_of(f->relay, &st);
+  clu_proxy_status_of(f->proxy, &st);
   if (f->leave_by && (!st.connected || st.has_said_bye || clu_os_now() >= f->leave_by)) {
     end(f, CLU_DEAD, CLU_FAR_TOLD);
     return;
   }
-  if (st.state == CLU_RELAY_ENDED) {
-    if (!clu_relay_is_behind(f->relay) || !st.connected) end(f, CLU_OK, NULL);
+  if (st.state == CLU_PROXY_ENDED) {
+    if (!clu_proxy_is_behind(f->proxy) || !st.connected) end(f, CLU_OK, NULL);
     return;
   }
   if (st.connected) {
@@ -300,7 +300,7 @@ static void end_server(const far *f) {
 }
 
 int clu_far_serve(const clu_far_options *how, clu_err *e) {
-  clu_relay_options options = {.beat = how->beat};
+  clu_proxy_options options = {.beat = how->beat};
   clu_err unused = {0, 0, ""};
   far f;
   int rc;
@@ -308,7 +308,7 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
   f.how = how;
   f.e = e ? e : &unused;
   f.e->code = CLU_OK;
-  clu_relay_raise_fds();
+  clu_proxy_raise_fds();
   f.fd = CLU_NO_FD;
   f.good = -1;
   f.pause = FIRST_PAUSE;
@@ -318,11 +318,11 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
   clu_timer_init(&f.again, time_is_up, &f);
   clu_timer_init(&f.starter, look_for_starter, &f);
   rc = clu_loop_init(&f.loop, f.e);
-  if (rc == CLU_OK && !(f.relay = clu_relay_new(&f.loop, &options)))
+  if (rc == CLU_OK && !(f.proxy = clu_proxy_new(&f.loop, &options)))
     rc = clu_fail(f.e, CLU_NOMEM, 0, "not enough memory");
   if (rc != CLU_OK)
     clu_os_close(how->control);
-  else if (clu_relay_control(f.relay, how->control) != CLU_OK)
+  else if (clu_proxy_control(f.proxy, how->control) != CLU_OK)
     rc = clu_fail(f.e, CLU_NOMEM, 0, "not enough memory");
   if (rc == CLU_OK) rc = watch_signals(&f);
   if (rc == CLU_OK && how->own) rc = clu_tls_keys_new(how->own, how->certificate, &f.keys, f.e);
@@ -337,7 +337,7 @@ int clu_far_serve(const clu_far_options *how, clu_err *e) {
   clu_timer_cancel(&f.starter);
   if (f.signals != CLU_NO_FD) clu_loop_unwatch(&f.loop, &f.told);
   close_try(&f);
-  clu_relay_free(f.relay);
+  clu_proxy_free(f.proxy);
   clu_tls_keys_free(f.keys);
   end_server(&f);
   if (f.signals != CLU_NO_FD) clu_os_watch_end();

@@ -1,5 +1,5 @@
-/* The relay on another host: it connects to the link process of the session (near.h), proves that
- * it knows the secret, and relays between it and the fork server here, which is its child.
+/* The proxy on another host: it connects to the link process of the session (near.h), proves that
+ * it knows the secret, and proxies between it and the fork server here, which is its child.
  *
  *   connecting --> up --cut--> connecting ... --> ended
  *
@@ -20,7 +20,7 @@
 
 #include "core/base/os.h"
 
-/* What the session hears then. */
+/* The session hears this then. */
 #define CLU_FAR_TOLD "it was told to end (SIGTERM)"
 
 typedef struct clu_far_options {

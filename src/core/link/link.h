@@ -1,4 +1,4 @@
-/* The link: what two relays, one on the session's host and one on another, say to each other over
+/* The link: what two proxies, one on the session's host and one on another, say to each other over
  * one connection at a time. It carries many streams of bytes and survives cuts of the connection.
  *
  * A state machine over bytes: it knows no descriptor and no clock, and never blocks. The caller
@@ -25,7 +25,7 @@
  *    '-----------------------------clu_link_cut()---------------'
  *
  * Epoch. The number of this link, which the session's side chooses. The other side takes it from
- * the first RESUME. So a relay that was started anew cannot be taken for the one before.
+ * the first RESUME. So a proxy that was started anew cannot be taken for the one before.
  *
  * Bounds. What is kept: `window` bytes and one record. clu_link_room() says how many more bytes may
  * be queued; callers that read from others stop to read when it is 0. Received bytes: one buffer of
@@ -52,7 +52,7 @@
 enum clu_link_type {
   /* numbered */
   CLU_L_OPEN = 1, /* stream: a new one. u64 stream with whose next byte its descriptor travels, u8
-                     enum clu_lane_kind, u32 slot of a node in its fork server's memory */
+                     enum clu_link_stream_kind, u32 slot of a node in its fork server's memory */
   CLU_L_BYTES,    /* stream. What was written to it */
   CLU_L_CLOSE,    /* stream. No more bytes come from this side */
   CLU_L_CREDIT,   /* stream. u32: so many bytes more may be sent on it */
@@ -124,7 +124,7 @@ void clu_link_fini(clu_link *l); /* accepts zeroed memory */
 
 /* How many bytes may be queued; 0: wait until some are acknowledged. */
 size_t clu_link_room(const clu_link *l);
-/* What is queued and was not written to the connection. */
+/* Counts the bytes that are queued and were not written to the connection. */
 size_t clu_link_unwritten(const clu_link *l);
 /* Queues a numbered record, also where there is no room or no connection. `n` <= CLU_LINK_MOST.
  * CLU_OK or CLU_NOMEM. */
@@ -138,7 +138,8 @@ void clu_link_say_bye(clu_link *l, const char *why);
 void clu_link_connected(clu_link *l, uint64_t now);
 /* It is gone. */
 void clu_link_cut(clu_link *l);
-/* What is to be written next: `*n` bytes, 0: nothing. There until the next call. */
+/* Returns what is to be written next: `*n` bytes, 0: nothing. They are there until the next call.
+ */
 const unsigned char *clu_link_out(clu_link *l, size_t *n);
 void clu_link_written(clu_link *l, size_t n, uint64_t now);
 /* Where bytes that come are to be put, `*n` at most; 0: take records first. */
@@ -146,7 +147,7 @@ unsigned char *clu_link_in(clu_link *l, size_t *n);
 void clu_link_read(clu_link *l, size_t n, uint64_t now);
 /* 1: `r` is the next numbered record, or BYE; 0: there is none; -CLU_PROTO: what has come is no
  * record of this link, cut the connection; or the other side speaks `other_version` of this
- * protocol, if that is not 0; -CLU_DEAD: the other side is another relay than before, and nothing
+ * protocol, if that is not 0; -CLU_DEAD: the other side is another proxy than before, and nothing
  * can be resumed. */
 int clu_link_next(clu_link *l, clu_link_record *r);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/deadline.h"
-#include "core/link/relay.h"
+#include "core/link/proxy.h"
 #include "core/link/shake.h"
 #include "core/link/views.h"
 #include "core/net/tls.h"
@@ -30,14 +30,14 @@ typedef struct host {
   struct host *next;
   near *n;
   uint32_t rank;
-  uint64_t pid; /* of its relay; 0: it has not connected */
-  clu_relay *relay;
+  uint64_t pid; /* of its proxy; 0: it has not connected */
+  clu_proxy *proxy;
   int state;      /* told to the session */
   uint64_t since; /* it has that state */
   char gone[200]; /* why the session knows that nothing is left there; "": it does not */
   clu_timer given_up;
   clu_near_shown shown;
-  struct host *due; /* the next of those whose relay has something to do */
+  struct host *due; /* the next of those whose proxy has something to do */
   int is_due;
 } host;
 
@@ -68,7 +68,7 @@ static host *find(const near *n, uint64_t rank) {
 
 /* ---- what the session is told ---- */
 
-static void tell(near *n, const host *h, const clu_relay_status *st) {
+static void tell(near *n, const host *h, const clu_proxy_status *st) {
   unsigned char body[33 + 256];
   size_t text = strlen(st->why);
   body[0] = (unsigned char)st->state;
@@ -83,17 +83,17 @@ static void tell(near *n, const host *h, const clu_relay_status *st) {
 /* It was cut off, or has ended a while ago. */
 static void give_up(void *self) {
   host *h = self;
-  clu_relay_status st;
-  clu_relay_status_of(h->relay, &st);
-  st.state = CLU_RELAY_ENDED;
-  if (h->state == CLU_RELAY_CUT) {
+  clu_proxy_status st;
+  clu_proxy_status_of(h->proxy, &st);
+  st.state = CLU_PROXY_ENDED;
+  if (h->state == CLU_PROXY_CUT) {
     st.why = *h->gone ? h->gone : "it was cut off for too long";
     h->since = clu_os_now();
   }
-  h->state = CLU_RELAY_ENDED;
+  h->state = CLU_PROXY_ENDED;
   tell(h->n, h, &st);
-  clu_relay_free(h->relay);
-  h->relay = NULL;
+  clu_proxy_free(h->proxy);
+  h->proxy = NULL;
 }
 
 static void is_due(void *self) {
@@ -105,39 +105,39 @@ static void is_due(void *self) {
 }
 
 static void host_turn(near *n, host *h) {
-  clu_relay_status st;
-  if (!h->relay) return;
-  clu_relay_turn(h->relay);
-  clu_relay_status_of(h->relay, &st);
+  clu_proxy_status st;
+  if (!h->proxy) return;
+  clu_proxy_turn(h->proxy);
+  clu_proxy_status_of(h->proxy, &st);
   if (st.state == h->state) return;
   h->state = st.state;
   h->since = clu_os_now();
   tell(n, h, &st);
-  if (st.state == CLU_RELAY_UP)
+  if (st.state == CLU_PROXY_UP)
     clu_timer_cancel(&h->given_up);
-  else if (st.state == CLU_RELAY_CUT && *h->gone)
+  else if (st.state == CLU_PROXY_CUT && *h->gone)
     give_up(h);
-  else if (st.state == CLU_RELAY_CUT)
+  else if (st.state == CLU_PROXY_CUT)
     clu_timer_arm(&n->loop, &h->given_up, clu_deadline_after(clu_os_now(), (int64_t)n->reconnect));
-  else if (st.state == CLU_RELAY_ENDED) /* what it has to hear still leaves */
+  else if (st.state == CLU_PROXY_ENDED) /* what it has to hear still leaves */
     clu_timer_arm(&n->loop, &h->given_up, clu_os_now() + LAST_WORDS);
 }
 
 /* ---- what observers are told ---- */
 
 static void show_host(const near *n, const host *h) {
-  clu_relay_status st = {.state = CLU_RELAY_ENDED};
-  if (h->relay) clu_relay_status_of(h->relay, &st);
+  clu_proxy_status st = {.state = CLU_PROXY_ENDED};
+  if (h->proxy) clu_proxy_status_of(h->proxy, &st);
   clu_near_show_state(&n->views, &h->shown, st.state, st.bytes_in, st.bytes_out);
 }
 
-static void host_uses(void *self, const clu_relay_use *u) {
+static void host_uses(void *self, const clu_proxy_use *u) {
   host *h = self;
   clu_near_show_use(&h->n->views, &h->shown, h->rank, u, clu_os_now());
   show_host(h->n, h);
 }
 
-static void host_stack(void *self, const clu_relay_stack *x) {
+static void host_stack(void *self, const clu_proxy_stack *x) {
   host *h = self;
   clu_near_show_stack(&h->n->views, &h->shown, x, clu_os_now());
 }
@@ -149,14 +149,14 @@ static void ask_hosts(void *self, uint64_t now) {
   n->asked++;
   for (host *h = n->hosts; h; h = h->next) {
     show_host(n, h);
-    if (h->relay && (unsigned)k++ % (unsigned)parts == n->asked % (unsigned)parts)
-      clu_relay_ask_use(h->relay, now);
+    if (h->proxy && (unsigned)k++ % (unsigned)parts == n->asked % (unsigned)parts)
+      clu_proxy_ask_use(h->proxy, now);
   }
 }
 
 static void ask_stack(void *self, uint64_t number, uint64_t id, uint32_t question) {
   host *h = find(self, number);
-  if (h && h->relay) clu_relay_ask_stack(h->relay, id, question);
+  if (h && h->proxy) clu_proxy_ask_stack(h->proxy, id, question);
 }
 
 /* An empty message has no descriptor: one that has come already is the next message's. */
@@ -173,7 +173,7 @@ static void take_view(near *n, const clu_msg *m) {
 static int admit(void *data, const clu_hs *hs) {
   host *h = find(data, hs->rank);
   if (!h) return CLU_HS_NOT_YET;
-  if (!h->relay || h->state == CLU_RELAY_ENDED) return CLU_HS_NO_SUCH_RANK;
+  if (!h->proxy || h->state == CLU_PROXY_ENDED) return CLU_HS_NO_SUCH_RANK;
   return h->pid && h->pid != hs->pid ? CLU_HS_RANK_TAKEN : CLU_HS_ADMITTED;
 }
 
@@ -207,28 +207,28 @@ static void peer_ready(void *self, unsigned ready) {
     return;
   }
   h = rc == CLU_OK ? find(n, p->shake.hs.rank) : NULL;
-  if (h && h->relay && admit(n, &p->shake.hs) == CLU_HS_ADMITTED) {
-    clu_stream *conn = p->shake.conn;
+  if (h && h->proxy && admit(n, &p->shake.hs) == CLU_HS_ADMITTED) {
+    clu_conn *conn = p->shake.conn;
     clu_loop_unwatch(&n->loop, &p->watch);
     p->shake.conn = NULL;
     h->pid = p->shake.hs.pid;
-    clu_relay_connect(h->relay, conn);
+    clu_proxy_connect(h->proxy, conn);
   }
   peer_leaves(p);
 }
 
 static void peer_time_is_up(void *self) { peer_leaves(self); }
 
-static clu_stream *stream_of(const near *n, clu_fd fd) {
-  clu_stream *conn = NULL;
-  if (!n->keys) return clu_stream_plain(fd);
-  return clu_stream_tls_server(fd, n->keys, &conn, NULL) == CLU_OK ? conn : NULL;
+static clu_conn *conn_of(const near *n, clu_fd fd) {
+  clu_conn *conn = NULL;
+  if (!n->keys) return clu_conn_plain(fd);
+  return clu_conn_tls_server(fd, n->keys, &conn, NULL) == CLU_OK ? conn : NULL;
 }
 
 static void add_peer(near *n, clu_fd fd) {
   unsigned char nonce[CLU_NONCE];
   peer *p = calloc(1, sizeof *p);
-  clu_stream *conn = p ? stream_of(n, fd) : NULL;
+  clu_conn *conn = p ? conn_of(n, fd) : NULL;
   if (!conn) {
     free(p);
     clu_os_close(fd);
@@ -248,7 +248,7 @@ static void add_peer(near *n, clu_fd fd) {
     return;
   }
   clu_timer_arm(&n->loop, &p->deadline, clu_os_now() + PENDING_NS);
-  clu_hs_master(&p->shake.hs, n->secret, nonce, n->cluster, clu_os_now() + PENDING_NS);
+  clu_hs_session(&p->shake.hs, n->secret, nonce, n->cluster, clu_os_now() + PENDING_NS);
 }
 
 /* The one that came first and has proven nothing makes room. 0: all have. */
@@ -323,7 +323,7 @@ static void listen_there(near *n, const clu_msg *m) {
 
 /* Where it cannot be had its channel closes, which the session sees. */
 static void add_host(near *n, const clu_msg *m) {
-  clu_relay_options how;
+  clu_proxy_options how;
   clu_fd fd = clu_chan_take_fd(&n->chan);
   host *h = fd == CLU_NO_FD || find(n, m->seq) ? NULL : calloc(1, sizeof *h);
   if (!h) {
@@ -342,11 +342,11 @@ static void add_host(near *n, const clu_msg *m) {
   h->n = n;
   h->rank = (uint32_t)m->seq;
   h->since = clu_os_now();
-  h->relay = clu_relay_new(&n->loop, &how);
+  h->proxy = clu_proxy_new(&n->loop, &how);
   clu_timer_init(&h->given_up, give_up, h);
-  if (!h->relay || clu_relay_control(h->relay, fd) != CLU_OK) {
-    if (!h->relay) clu_os_close(fd);
-    clu_relay_free(h->relay);
+  if (!h->proxy || clu_proxy_control(h->proxy, fd) != CLU_OK) {
+    if (!h->proxy) clu_os_close(fd);
+    clu_proxy_free(h->proxy);
     free(h);
     return;
   }
@@ -356,19 +356,19 @@ static void add_host(near *n, const clu_msg *m) {
 }
 
 static void say_state(near *n, uint64_t rank) {
-  clu_relay_status st = {0};
+  clu_proxy_status st = {0};
   host *h = find(n, rank);
-  if (!h || !h->relay) return;
-  clu_relay_status_of(h->relay, &st);
+  if (!h || !h->proxy) return;
+  clu_proxy_status_of(h->proxy, &st);
   tell(n, h, &st);
 }
 
 /* Nobody is there who would connect again. What has come over the connection still counts. */
 static void host_is_gone(near *n, const clu_msg *m) {
   host *h = find(n, m->seq);
-  if (!h || !h->relay) return;
+  if (!h || !h->proxy) return;
   snprintf(h->gone, sizeof h->gone, "%.*s", (int)m->body->size, (const char *)m->body->data);
-  if (h->state != CLU_RELAY_CUT) return;
+  if (h->state != CLU_PROXY_CUT) return;
   clu_timer_cancel(&h->given_up);
   give_up(h);
 }
@@ -411,7 +411,7 @@ static void take_turns(near *n) {
     host *next = h->due;
     h->is_due = 0;
     host_turn(n, h);
-    if (h->relay && clu_relay_is_due(h->relay)) is_due(h);
+    if (h->proxy && clu_proxy_is_due(h->proxy)) is_due(h);
     h = next;
   }
 }
@@ -425,10 +425,10 @@ static int turn(near *n, clu_err *e) {
 
 static int is_behind(const near *n) {
   for (host *h = n->hosts; h; h = h->next) {
-    clu_relay_status st;
-    if (!h->relay) continue;
-    clu_relay_status_of(h->relay, &st);
-    if (st.state == CLU_RELAY_UP && clu_relay_is_behind(h->relay)) return 1;
+    clu_proxy_status st;
+    if (!h->proxy) continue;
+    clu_proxy_status_of(h->proxy, &st);
+    if (st.state == CLU_PROXY_UP && clu_proxy_is_behind(h->proxy)) return 1;
   }
   return 0;
 }
@@ -443,7 +443,7 @@ static void say_bye(near *n) {
   if (n->listener != CLU_NO_FD) clu_os_close(n->listener);
   n->listener = CLU_NO_FD;
   for (host *h = n->hosts; h; h = h->next)
-    if (h->relay) clu_relay_say_bye(h->relay, "the session has ended");
+    if (h->proxy) clu_proxy_say_bye(h->proxy, "the session has ended");
   for (int k = 0; (k < 2 || is_behind(n)) && clu_os_now() < until; k++)
     if (turn(n, NULL) != CLU_OK) return;
 }
@@ -453,7 +453,7 @@ static void fini(near *n) {
     host *h = n->hosts;
     n->hosts = h->next;
     clu_timer_cancel(&h->given_up);
-    clu_relay_free(h->relay);
+    clu_proxy_free(h->proxy);
     free(h);
   }
   for (peer *p = n->peers; p; p = p->next) peer_leaves(p);
@@ -474,7 +474,7 @@ int clu_near_serve(clu_fd session, clu_err *e) {
   n.listener = CLU_NO_FD;
   clu_timer_init(&n.resume, listener_resume, &n);
   clu_near_views_init(&n.views, &n.loop, ask_hosts, ask_stack, &n);
-  clu_relay_raise_fds();
+  clu_proxy_raise_fds();
   clu_os_set_blocking(session, 0);
   if (clu_chan_init(&n.chan, session, 1 << 20, CLU_TAKES_FDS) != CLU_OK) {
     clu_chan_fini(&n.chan);

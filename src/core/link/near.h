@@ -1,12 +1,12 @@
 /* The link process: on the session's host, between the session and all other hosts. A process of
  * its own, so that heartbeats are answered and cuts are mended whatever R does.
  *
- *   session ==channel (LISTEN, HOST, HOST_STATE, VIEW)== link process ==a relay each== hosts
+ *   session ==channel (LISTEN, HOST, HOST_STATE, VIEW)== link process ==a proxy each== hosts
  *          ==control and data channels of the nodes there==
  *
  * It accepts connections at the listener that LISTEN brings. A peer proves by the handshake that it
  * knows the secret, and says by its rank which host it is, and its process. That one is the host's
- * relay from then on; another process that says so is refused. A host of which the session has
+ * proxy from then on; another process that says so is refused. A host of which the session has
  * not told yet is refused with CLU_HS_NOT_YET, and tries again. At most CLU_NEAR_PENDING peers may
  * be on their way to prove themselves, each for 10 s; where more come, the first that has proven
  * nothing makes room.

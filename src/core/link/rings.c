@@ -1,5 +1,5 @@
 /* Small results of nodes on this host lie in rings (core/shm/result-ring.h), in memory that nodes
- * and fork server share. The far relay is their reader, in place of the session: it sends them as
+ * and fork server share. The far proxy is their reader, in place of the session: it sends them as
  * RESULTS messages in the node's stream, many together. They are there also when their node has
  * died.
  *
@@ -21,14 +21,14 @@
 
 enum { HEAD = CLU_HEADER + CLU_RESULTS_HEAD, ONE = 4 + CLU_RING_MOST };
 
-int clu_relay_map(clu_relay *r, clu_fd fd) {
+int clu_proxy_map(clu_proxy *r, clu_fd fd) {
   int rc = r->shared ? CLU_OK : clu_shared_map(&r->shared, fd, NULL);
   clu_os_close(fd);
   return rc;
 }
 
-clu_ring *clu_lane_ring(const clu_lane *s) {
-  return s->has_said && s->relay->shared ? clu_shared_ring(s->relay->shared, s->slot) : NULL;
+clu_ring *clu_link_stream_ring(const clu_link_stream *s) {
+  return s->has_said && s->proxy->shared ? clu_shared_ring(s->proxy->shared, s->slot) : NULL;
 }
 
 static void put_head(unsigned char *p, size_t n) {
@@ -51,17 +51,17 @@ static int next_record(clu_ring *ring, uint64_t number, uint64_t upto, const uns
   return clu_get64(*p + 8) < number;
 }
 
-void clu_lane_look_soon(clu_lane *s) {
-  clu_relay *r = s->relay;
+void clu_link_stream_look_soon(clu_link_stream *s) {
+  clu_proxy *r = s->proxy;
   uint64_t now;
-  if (!clu_lane_ring(s)) return;
+  if (!clu_link_stream_ring(s)) return;
   now = clu_os_now();
   r->look_until = now + LOOK_FOR;
   if (!clu_timer_is_armed(&r->look)) clu_timer_arm(r->loop, &r->look, now + LOOK_EVERY);
 }
 
-int clu_lane_send_results(clu_lane *s, uint64_t number, uint64_t upto) {
-  clu_ring *ring = clu_lane_ring(s);
+int clu_link_stream_send_results(clu_link_stream *s, uint64_t number, uint64_t upto) {
+  clu_ring *ring = clu_link_stream_ring(s);
   unsigned char m[CLU_LINK_MOST];
   const unsigned char *p;
   int rc;
@@ -69,7 +69,7 @@ int clu_lane_send_results(clu_lane *s, uint64_t number, uint64_t upto) {
   if (!ring) return 1;
   while ((rc = next_record(ring, number, upto, &p, &n)) == 1) {
     size_t at = HEAD, most = s->may_send < sizeof m ? (size_t)s->may_send : sizeof m;
-    if (clu_link_room(&s->relay->link) == 0 || most < HEAD + ONE) return 0;
+    if (clu_link_room(&s->proxy->link) == 0 || most < HEAD + ONE) return 0;
     do {
       clu_put32(m + at, (uint32_t)n);
       memcpy(m + at + 4, p, n);
@@ -77,31 +77,31 @@ int clu_lane_send_results(clu_lane *s, uint64_t number, uint64_t upto) {
       clu_ring_took(ring);
     } while (most - at >= ONE && (rc = next_record(ring, number, upto, &p, &n)) == 1);
     put_head(m, at);
-    if (clu_link_send(&s->relay->link, CLU_L_BYTES, s->id, m, at) != CLU_OK) return -CLU_NOMEM;
+    if (clu_link_send(&s->proxy->link, CLU_L_BYTES, s->id, m, at) != CLU_OK) return -CLU_NOMEM;
     s->may_send -= at;
-    clu_lane_look_soon(s);
+    clu_link_stream_look_soon(s);
     if (rc < 0) return rc;
   }
   return rc < 0 ? rc : 1;
 }
 
-int clu_lane_forward_ring(clu_lane *s, uint64_t upto) {
+int clu_link_stream_forward_ring(clu_link_stream *s, uint64_t upto) {
   if (s->in_at < s->in_n || s->frame_left || s->message_left) return 1;
-  return clu_lane_send_results(s, UINT64_MAX, upto);
+  return clu_link_stream_send_results(s, UINT64_MAX, upto);
 }
 
-int clu_lane_tells_of_ring(const clu_lane *s, const clu_header *h) {
-  return h->kind == CLU_K_RESULTS_READY && h->total == 0 && clu_lane_ring(s);
+int clu_link_stream_tells_of_ring(const clu_link_stream *s, const clu_header *h) {
+  return h->kind == CLU_K_RESULTS_READY && h->total == 0 && clu_link_stream_ring(s);
 }
 
-void clu_relay_on_look_time(void *self) {
-  clu_relay *r = self;
+void clu_proxy_on_look_time(void *self) {
+  clu_proxy *r = self;
   uint64_t now = clu_os_now();
-  for (clu_lane *s = r->lanes; s; s = s->next) {
-    const clu_ring *ring = s->fd != CLU_NO_FD ? clu_lane_ring(s) : NULL;
+  for (clu_link_stream *s = r->streams; s; s = s->next) {
+    const clu_ring *ring = s->fd != CLU_NO_FD ? clu_link_stream_ring(s) : NULL;
     if (!ring || !clu_ring_used(ring)) continue;
     s->readable = 1;
-    clu_relay_touch(r);
+    clu_proxy_touch(r);
   }
   if (now < r->look_until) clu_timer_arm(r->loop, &r->look, now + LOOK_EVERY);
 }

@@ -14,7 +14,7 @@ enum { MOST = 64, SPARE = 256 };
 
 static int is_whole(const clu_sent_segment *s) { return s->at == s->size; }
 
-static void forget(clu_relay *r, clu_sent_segment **at) {
+static void forget(clu_proxy *r, clu_sent_segment **at) {
   clu_sent_segment *s = *at;
   *at = s->next;
   clu_link_send(&r->link, CLU_L_FORGET, s->number, NULL, 0);
@@ -23,14 +23,14 @@ static void forget(clu_relay *r, clu_sent_segment **at) {
 }
 
 /* Whether a message waits for it. */
-static int is_awaited(const clu_relay *r, const clu_sent_segment *s) {
-  for (const clu_lane *l = r->lanes; l; l = l->next)
+static int is_awaited(const clu_proxy *r, const clu_sent_segment *s) {
+  for (const clu_link_stream *l = r->streams; l; l = l->next)
     for (int i = 0; i < l->brings; i++)
       if (l->bring[i] == s) return 1;
   return 0;
 }
 
-void clu_relay_forget_segments(clu_relay *r, uint64_t unused_since) {
+void clu_proxy_forget_segments(clu_proxy *r, uint64_t unused_since) {
   clu_sent_segment **at = &r->sent;
   while (*at) {
     if (is_whole(*at) && (*at)->used <= unused_since && !is_awaited(r, *at))
@@ -40,7 +40,7 @@ void clu_relay_forget_segments(clu_relay *r, uint64_t unused_since) {
   }
 }
 
-void clu_relay_forget_unawaited(clu_relay *r) {
+void clu_proxy_forget_unawaited(clu_proxy *r) {
   clu_sent_segment **at = &r->sent;
   while (*at) {
     if ((!is_whole(*at) || !r->how.near) && !is_awaited(r, *at))
@@ -52,7 +52,7 @@ void clu_relay_forget_unawaited(clu_relay *r) {
 
 /* What was used longest ago, and by one message only if `once`; NULL: all of that waits. `*n`: how
  * many there are, `*bytes` long. */
-static clu_sent_segment **oldest_of(clu_relay *r, int once, int *n, uint64_t *bytes) {
+static clu_sent_segment **oldest_of(clu_proxy *r, int once, int *n, uint64_t *bytes) {
   clu_sent_segment **oldest = NULL;
   *n = 0;
   *bytes = 0;
@@ -67,7 +67,7 @@ static clu_sent_segment **oldest_of(clu_relay *r, int once, int *n, uint64_t *by
 }
 
 /* For one more, of `size` bytes. */
-static void make_room(clu_relay *r, uint64_t size) {
+static void make_room(clu_proxy *r, uint64_t size) {
   uint64_t bytes;
   int n;
   clu_sent_segment **oldest = oldest_of(r, 0, &n, &bytes);
@@ -76,8 +76,8 @@ static void make_room(clu_relay *r, uint64_t size) {
     forget(r, oldest);
 }
 
-clu_sent_segment *clu_lane_segment(clu_lane *lane, clu_fd fd, int *rc) {
-  clu_relay *r = lane->relay;
+clu_sent_segment *clu_link_stream_segment(clu_link_stream *stream, clu_fd fd, int *rc) {
+  clu_proxy *r = stream->proxy;
   uint64_t id[2] = {0, 0}, size = 0;
   unsigned char body[16];
   clu_sent_segment *s;
@@ -104,19 +104,19 @@ clu_sent_segment *clu_lane_segment(clu_lane *lane, clu_fd fd, int *rc) {
   s->size = size;
   s->used = clu_os_now();
   clu_put64(body, size);
-  clu_put64(body + 8, lane->id);
+  clu_put64(body + 8, stream->id);
   if ((*rc = clu_link_send(&r->link, CLU_L_SEGMENT, s->number, body, sizeof body)) != CLU_OK) {
     clu_os_close(fd);
     free(s);
     return NULL;
   }
-  lane->segments_there += size;
+  stream->segments_there += size;
   s->next = r->sent;
   r->sent = s;
   return s;
 }
 
-int clu_relay_send_piece(clu_relay *r) {
+int clu_proxy_send_piece(clu_proxy *r) {
   static unsigned char piece[CLU_LINK_MOST];
   clu_sent_segment *s = r->sent, *first = NULL;
   size_t n;
@@ -136,7 +136,7 @@ int clu_relay_send_piece(clu_relay *r) {
 
 /* ---- from there to here ---- */
 
-clu_got_segment *clu_relay_got(clu_relay *r, uint64_t number) {
+clu_got_segment *clu_proxy_got(clu_proxy *r, uint64_t number) {
   clu_got_segment *g = r->got;
   while (g && g->number != number) g = g->next;
   return g;
@@ -144,38 +144,38 @@ clu_got_segment *clu_relay_got(clu_relay *r, uint64_t number) {
 
 /* As many as the other side keeps, and messages of all streams may wait for. Each has a descriptor
  * here: more of them could take all that this process may have. */
-static int is_room(const clu_relay *r) {
+static int is_room(const clu_proxy *r) {
   size_t n = 0, most = MOST + SPARE * CLU_MAX_FDS;
-  for (const clu_lane *l = r->lanes; l; l = l->next) most += CLU_MAX_FDS;
+  for (const clu_link_stream *l = r->streams; l; l = l->next) most += CLU_MAX_FDS;
   for (const clu_got_segment *g = r->got; g; g = g->next) n++;
   return n < most;
 }
 
 /* Whether this one more may be announced for `s`: the first of a message where little waits here;
  * the others of the same message at any time. */
-static int may_come(const clu_lane *s) {
+static int may_come(const clu_link_stream *s) {
   return s->announced > 0 ? s->announced < CLU_MAX_FDS
-                          : s->segments_here < s->relay->how.segment_window;
+                          : s->segments_here < s->proxy->how.segment_window;
 }
 
 /* Nothing is counted for a stream that has ended here: its messages are dropped, but other streams
  * may wait for the segment, too. */
-static int begin(clu_relay *r, const clu_link_record *rec) {
+static int begin(clu_proxy *r, const clu_link_record *rec) {
   clu_got_segment *g;
-  clu_lane *s;
+  clu_link_stream *s;
   uint64_t size;
   if (!is_room(r)) {
-    clu_relay_give_up(r, CLU_PROTO,
+    clu_proxy_give_up(r, CLU_PROTO,
                       "the other side has announced more segments than its streams can bring");
     return CLU_PROTO;
   }
-  if (rec->n != 16 || clu_relay_got(r, rec->stream)) return CLU_PROTO;
+  if (rec->n != 16 || clu_proxy_got(r, rec->stream)) return CLU_PROTO;
   size = clu_get64(rec->bytes);
   if (size > LONGEST) return CLU_PROTO;
-  s = clu_lane_find(r, clu_get64(rec->bytes + 8));
+  s = clu_link_stream_find(r, clu_get64(rec->bytes + 8));
   if (s && s->fd == CLU_NO_FD) s = NULL;
   if (s && !may_come(s)) {
-    clu_relay_give_up(r, CLU_PROTO,
+    clu_proxy_give_up(r, CLU_PROTO,
                       "the other side has sent more in segments on a stream than it may");
     return CLU_PROTO;
   }
@@ -208,8 +208,8 @@ static int piece(clu_got_segment *g, const clu_link_record *rec) {
   return CLU_OK;
 }
 
-int clu_relay_take_segment(clu_relay *r, const clu_link_record *rec) {
-  clu_got_segment *g = clu_relay_got(r, rec->stream);
+int clu_proxy_take_segment(clu_proxy *r, const clu_link_record *rec) {
+  clu_got_segment *g = clu_proxy_got(r, rec->stream);
   if (rec->type == CLU_L_SEGMENT) return begin(r, rec);
   if (!g) return CLU_PROTO;
   if (rec->type == CLU_L_PIECE) return piece(g, rec);
@@ -223,7 +223,7 @@ int clu_relay_take_segment(clu_relay *r, const clu_link_record *rec) {
   return CLU_OK;
 }
 
-void clu_relay_drop_segments(clu_relay *r) {
+void clu_proxy_drop_segments(clu_proxy *r) {
   while (r->sent) {
     clu_sent_segment *s = r->sent;
     r->sent = s->next;

@@ -5,24 +5,24 @@
 static int write_some(clu_shake *s) {
   while (s->hs.out_left > 0) {
     size_t put = 0;
-    int rc = clu_stream_write(s->conn, s->hs.out, s->hs.out_left, &put);
+    int rc = clu_conn_write(s->conn, s->hs.out, s->hs.out_left, &put);
     clu_hs_written(&s->hs, put);
     if (rc != CLU_OK) return rc;
   }
-  return clu_stream_flush(s->conn);
+  return clu_conn_flush(s->conn);
 }
 
 static int read_some(clu_shake *s) {
   unsigned char bytes[CLU_HS_RESPONSE];
   size_t got = 0;
-  int rc = clu_stream_read(s->conn, bytes, clu_hs_want(&s->hs), &got);
+  int rc = clu_conn_read(s->conn, bytes, clu_hs_want(&s->hs), &got);
   if (got) clu_hs_feed(&s->hs, bytes, got);
   return rc;
 }
 
 int clu_shake_step(clu_shake *s, int (*admit)(void *, const clu_hs *), void *data) {
   int rc;
-  if (!s->encrypted && (rc = clu_stream_handshake(s->conn)) != CLU_OK) return rc;
+  if (!s->encrypted && (rc = clu_conn_handshake(s->conn)) != CLU_OK) return rc;
   s->encrypted = 1;
   for (;;) {
     if (s->hs.state == CLU_HS_PROVEN && admit) clu_hs_admit(&s->hs, admit(data, &s->hs));
@@ -39,10 +39,10 @@ int clu_shake_step(clu_shake *s, int (*admit)(void *, const clu_hs *), void *dat
 }
 
 unsigned clu_shake_wants(const clu_shake *s) {
-  return clu_stream_wants(s->conn, s->encrypted && s->hs.out_left > 0 ? CLU_WRITE : CLU_READ);
+  return clu_conn_wants(s->conn, s->encrypted && s->hs.out_left > 0 ? CLU_WRITE : CLU_READ);
 }
 
 void clu_shake_drop(clu_shake *s) {
-  clu_stream_close(s->conn);
+  clu_conn_close(s->conn);
   s->conn = NULL;
 }

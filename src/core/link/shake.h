@@ -2,11 +2,11 @@
 #ifndef CLUTCH_SHAKE_H
 #define CLUTCH_SHAKE_H
 
-#include "core/net/stream.h"
+#include "core/net/conn.h"
 #include "core/wire/handshake.h"
 
 typedef struct clu_shake {
-  clu_stream *conn; /* owned until the caller takes it */
+  clu_conn *conn; /* owned until the caller takes it */
   clu_hs hs;
   int encrypted; /* its own handshake is over */
 } clu_shake;

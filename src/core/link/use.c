@@ -1,5 +1,5 @@
 /* What a host and its nodes use, told to the session's host when that asks, which it does while
- * somebody looks at the cluster. The near relay asks (CLU_L_ASK), the far one looks at some
+ * somebody looks at the cluster. The near proxy asks (CLU_L_ASK), the far one looks at some
  * processes and answers (CLU_L_USE) with what is new: nodes that it has looked at, or that are at
  * another task. So a host with many nodes needs as little as one with few. Nothing of it concerns
  * R, fork server or nodes: what a node is at lies in shared memory.
@@ -18,9 +18,9 @@
 
 enum { HEAD = 32, ONE = 40, MOST = (CLU_LINK_MOST - HEAD) / ONE };
 
-int clu_relay_ask_use(clu_relay *r, uint64_t now) {
+int clu_proxy_ask_use(clu_proxy *r, uint64_t now) {
   if (r->link.state != CLU_LINK_UP || clu_link_room(&r->link) == 0) return CLU_AGAIN;
-  clu_relay_touch(r);
+  clu_proxy_touch(r);
   return clu_link_send(&r->link, CLU_L_ASK, now, NULL, 0);
 }
 
@@ -36,38 +36,39 @@ static void put_machine(unsigned char *p) {
   clu_put64(p + 24, (uint64_t)m.memory_free);
 }
 
-static clu_activity *activity_of(const clu_lane *s) {
-  return clu_lane_is_node(s) ? clu_shared_activity(s->relay->shared, s->slot) : NULL;
+static clu_activity *activity_of(const clu_link_stream *s) {
+  return clu_link_stream_is_node(s) ? clu_shared_activity(s->proxy->shared, s->slot) : NULL;
 }
 
-static void weigh(clu_relay *r, clu_process_use *x, uint64_t now) {
+static void weigh(clu_proxy *r, clu_process_use *x, uint64_t now) {
   clu_process_use_weigh(x, now);
   clu_weighing_spend(&r->weighing, x->took);
 }
 
 /* Whether it was looked at. The first look is exact where there is time for it. */
-static int look_at(clu_lane *s, const clu_activity *a, uint64_t after, uint64_t now) {
+static int look_at(clu_link_stream *s, const clu_activity *a, uint64_t after, uint64_t now) {
   clu_pid pid = (clu_pid)atomic_load_explicit(&a->pid, memory_order_relaxed);
   if (pid <= 0) return 0;
   if (pid != s->use.pid) clu_process_use_begin(&s->use, pid);
   if (s->use.at && now - s->use.at < after) return 0;
   clu_process_use_look(&s->use, now);
-  if (!s->use.weighed && s->use.is_due && clu_weighing_may(&s->relay->weighing, now))
-    weigh(s->relay, &s->use, now);
+  if (!s->use.weighed && s->use.is_due && clu_weighing_may(&s->proxy->weighing, now))
+    weigh(s->proxy, &s->use, now);
   return 1;
 }
 
 /* Those of which it had to wait. */
-static void weigh_some(clu_relay *r, uint64_t now) {
+static void weigh_some(clu_proxy *r, uint64_t now) {
   while (clu_weighing_may(&r->weighing, now)) {
     clu_process_use *first = NULL;
-    for (clu_lane *s = r->lanes; s; s = s->next) first = clu_process_use_first(first, &s->use);
+    for (clu_link_stream *s = r->streams; s; s = s->next)
+      first = clu_process_use_first(first, &s->use);
     if (!first) return;
     weigh(r, first, now);
   }
 }
 
-static void put_node(unsigned char *p, const clu_lane *s, uint64_t since, uint64_t now) {
+static void put_node(unsigned char *p, const clu_link_stream *s, uint64_t since, uint64_t now) {
   clu_put64(p, s->id);
   clu_put64(p + 8, or_unknown(1000 * s->use.cpu));
   clu_put64(p + 16, (uint64_t)s->use.own);
@@ -75,21 +76,21 @@ static void put_node(unsigned char *p, const clu_lane *s, uint64_t since, uint64
   clu_put64(p + 32, s->told_hand && since < now ? now - since : 0);
 }
 
-static int send_use(clu_relay *r, unsigned char *body, int n, uint64_t asked, uint64_t began) {
+static int send_use(clu_proxy *r, unsigned char *body, int n, uint64_t asked, uint64_t began) {
   clu_put64(body, clu_os_now() - began);
   return clu_link_send(&r->link, CLU_L_USE, asked, body, HEAD + ONE * (size_t)n);
 }
 
-int clu_relay_tell_use(clu_relay *r, uint64_t asked) {
+int clu_proxy_tell_use(clu_proxy *r, uint64_t asked) {
   unsigned char body[CLU_LINK_MOST];
   uint64_t now = clu_os_now(), since = 0, hand;
   int nodes = 0, left, n = 0, rc = CLU_OK;
   if (clu_link_room(&r->link) == 0) return CLU_OK; /* it asks again */
-  for (const clu_lane *s = r->lanes; s; s = s->next) nodes += activity_of(s) != NULL;
+  for (const clu_link_stream *s = r->streams; s; s = s->next) nodes += activity_of(s) != NULL;
   left = clu_process_use_turn(nodes, r->use_told, now);
   put_machine(body);
   weigh_some(r, now);
-  for (clu_lane *s = r->lanes; s && rc == CLU_OK; s = s->next) {
+  for (clu_link_stream *s = r->streams; s && rc == CLU_OK; s = s->next) {
     const clu_activity *a = activity_of(s);
     int looked;
     if (!a) continue;
@@ -104,14 +105,14 @@ int clu_relay_tell_use(clu_relay *r, uint64_t asked) {
     n = 0;
   }
   r->use_told = now;
-  clu_relay_touch(r);
+  clu_proxy_touch(r);
   return rc == CLU_OK ? send_use(r, body, n, asked, now) : rc;
 }
 
 /* ---- the near side ---- */
 
-int clu_relay_take_use(clu_relay *r, const clu_link_record *rec) {
-  clu_relay_use u;
+int clu_proxy_take_use(clu_proxy *r, const clu_link_record *rec) {
+  clu_proxy_use u;
   if (rec->n < HEAD || (rec->n - HEAD) % ONE != 0) return CLU_PROTO;
   u.asked = rec->stream;
   u.took = clu_get64(rec->bytes);
@@ -124,7 +125,7 @@ int clu_relay_take_use(clu_relay *r, const clu_link_record *rec) {
   return CLU_OK;
 }
 
-void clu_relay_use_of(const clu_relay_use *u, int i, clu_relay_node_use *out) {
+void clu_proxy_use_of(const clu_proxy_use *u, int i, clu_proxy_node_use *out) {
   const unsigned char *p = u->nodes + ONE * i;
   out->id = clu_get64(p);
   out->cpu = clu_get64(p + 8);

@@ -135,7 +135,7 @@ static void write_hand(clu_view_node *to, uint64_t at_hand, uint64_t since) {
   clu_view_set(&to->at_hand, at_hand);
 }
 
-static void write_node(clu_view_node *to, const clu_relay_node_use *x, int place, uint64_t now) {
+static void write_node(clu_view_node *to, const clu_proxy_node_use *x, int place, uint64_t now) {
   write_hand(to, x->at_hand, before(now, x->age));
   clu_view_set(&to->cpu, x->cpu + 1);
   clu_view_set(&to->memory, x->memory + 1);
@@ -143,7 +143,7 @@ static void write_node(clu_view_node *to, const clu_relay_node_use *x, int place
 }
 
 static void show_node(const clu_near_views *v, clu_near_shown *of, uint64_t number,
-                      const clu_relay_node_use *x, uint64_t now) {
+                      const clu_proxy_node_use *x, uint64_t now) {
   clu_view *view = of->cluster ? find(v, of->cluster) : NULL;
   int i = view ? find_node(view, x->id, of->next) : -1;
   for (int k = v->n - 1; k >= 0 && i < 0; k--) {
@@ -157,12 +157,12 @@ static void show_node(const clu_near_views *v, clu_near_shown *of, uint64_t numb
 }
 
 void clu_near_show_use(const clu_near_views *v, clu_near_shown *of, uint64_t number,
-                       const clu_relay_use *u, uint64_t now) {
+                       const clu_proxy_use *u, uint64_t now) {
   clu_view *view;
   clu_view_far *h;
   for (int i = 0; i < u->n; i++) {
-    clu_relay_node_use x;
-    clu_relay_use_of(u, i, &x);
+    clu_proxy_node_use x;
+    clu_proxy_use_of(u, i, &x);
     show_node(v, of, number, &x, now);
   }
   if (!of->cluster || !(view = find(v, of->cluster))) return;
@@ -197,12 +197,12 @@ void clu_near_pass_questions(clu_near_views *v) {
 }
 
 /* What was told before a question is no answer to it, but to the one before. */
-static uint32_t answered(const clu_relay_stack *x) {
+static uint32_t answered(const clu_proxy_stack *x) {
   if (x->is_answer) return x->question;
   return x->question > 1 ? x->question - 1 : UINT32_MAX;
 }
 
-void clu_near_show_stack(const clu_near_views *v, clu_near_shown *of, const clu_relay_stack *x,
+void clu_near_show_stack(const clu_near_views *v, clu_near_shown *of, const clu_proxy_stack *x,
                          uint64_t now) {
   clu_view *view = of->cluster ? find(v, of->cluster) : NULL;
   int i = view ? find_node(view, x->id, of->next) : -1;
@@ -218,10 +218,10 @@ void clu_near_show_stack(const clu_near_views *v, clu_near_shown *of, const clu_
 
 void clu_near_show_state(const clu_near_views *v, const clu_near_shown *of, int state,
                          uint64_t received, uint64_t sent) {
-  static const int shown[] = {[CLU_RELAY_WAITING] = CLU_VIEW_HOST_WAITING,
-                              [CLU_RELAY_UP] = CLU_VIEW_HOST_UP,
-                              [CLU_RELAY_CUT] = CLU_VIEW_HOST_CUT,
-                              [CLU_RELAY_ENDED] = CLU_VIEW_HOST_ENDED};
+  static const int shown[] = {[CLU_PROXY_WAITING] = CLU_VIEW_HOST_WAITING,
+                              [CLU_PROXY_UP] = CLU_VIEW_HOST_UP,
+                              [CLU_PROXY_CUT] = CLU_VIEW_HOST_CUT,
+                              [CLU_PROXY_ENDED] = CLU_VIEW_HOST_ENDED};
   clu_view *view = of->cluster ? find(v, of->cluster) : NULL;
   clu_view_far *h;
   if (!view) return;

@@ -1,17 +1,17 @@
-/* The views of clusters with nodes on other hosts (core/shm/view.h), in the link process: it writes
- * there how these hosts are, and what their nodes use and are at. So observers tell of that
+/* The views of clusters with nodes on other hosts (core/view/view.h), in the link process: it
+ * writes there how these hosts are, and what their nodes use and are at. So observers tell of that
  * whatever the session does.
  *
  * Ownership: the structs are the caller's, the views belong to clu_near_views until its fini.
  * Zeroed memory is one without views. Nothing here blocks.
  *
- * While an observer has looked in the last 5 s, the relays are asked twice a second (use.c).
+ * While an observer has looked in the last 5 s, the proxies are asked twice a second (use.c).
  */
 #ifndef CLUTCH_LINK_VIEWS_H
 #define CLUTCH_LINK_VIEWS_H
 
-#include "core/link/relay.h"
-#include "core/shm/view.h"
+#include "core/link/proxy.h"
+#include "core/view/view.h"
 
 enum { CLU_NEAR_VIEWS = 64 }; /* where there are more the oldest is forgotten */
 
@@ -53,15 +53,15 @@ void clu_near_views_take(clu_near_views *v, uint64_t cluster, clu_fd fd, uint64_
 /* Forgets all; may be called again. */
 void clu_near_views_fini(clu_near_views *v);
 
-/* What host `number` has told. */
+/* Shows what host `number` has told. */
 void clu_near_show_use(const clu_near_views *v, clu_near_shown *of, uint64_t number,
-                       const clu_relay_use *u, uint64_t now);
+                       const clu_proxy_use *u, uint64_t now);
 /* Calls `ask` once for each new question about a node of a host that is known. */
 void clu_near_pass_questions(clu_near_views *v);
 /* The R calls of a node of host `of`. */
-void clu_near_show_stack(const clu_near_views *v, clu_near_shown *of, const clu_relay_stack *x,
+void clu_near_show_stack(const clu_near_views *v, clu_near_shown *of, const clu_proxy_stack *x,
                          uint64_t now);
-/* How it is reached: enum clu_relay_state, and bytes in and out. */
+/* How it is reached: enum clu_proxy_state, and bytes in and out. */
 void clu_near_show_state(const clu_near_views *v, const clu_near_shown *of, int state,
                          uint64_t received, uint64_t sent);
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
+
 enum { EVENTS_A_PUMP = 64 };
 
 typedef struct clu_watch_slot {
@@ -50,13 +52,8 @@ static slot *take_slot(clu_loop *l) {
     l->free_slot = s->next_free;
     return s;
   }
-  if (l->n == l->cap) {
-    uint32_t cap = l->cap ? 2 * l->cap : 16;
-    slot *more = realloc(l->slots, cap * sizeof *more);
-    if (!more) return NULL;
-    l->slots = more;
-    l->cap = cap;
-  }
+  if (!(s = clu_grow(l->slots, &l->cap, (size_t)l->n + 1, sizeof *s))) return NULL;
+  l->slots = s;
   s = &l->slots[l->n++];
   memset(s, 0, sizeof *s);
   return s;

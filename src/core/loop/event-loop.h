@@ -55,7 +55,8 @@ struct clu_watch_slot;
 typedef struct clu_loop {
   clu_poller *poller;
   struct clu_watch_slot *slots;
-  uint32_t n, cap;
+  uint32_t n;
+  size_t cap;
   uint32_t free_slot; /* the first of those that are free again, counted from 1; 0: none */
   clu_timer timers;   /* head of the ring of armed timers, the earliest first */
   uint64_t pumps;

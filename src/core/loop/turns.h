@@ -66,7 +66,7 @@ typedef struct clu_turns {
   int owner_waits; /* with the gate's lock */
 } clu_turns;
 
-/* What is to be done from now on. The turn is the caller's. CLU_OK, CLU_NOMEM. */
+/* Sets what is to be done from now on. The turn is the caller's. CLU_OK, CLU_NOMEM. */
 int clu_turns_begin(clu_turns *t, const clu_turns_work *work);
 /* The thread does nothing more. `join`: it has ended, too. */
 void clu_turns_end(clu_turns *t, int join);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/addr.h"
+
 #define MOST 16             /* threads */
 #define ONE_WAIT 1000000000 /* ns: a wait without an end is repeated that often */
 enum { NONE, RUNS, ENDED };
@@ -146,8 +148,8 @@ clu_resolve *clu_resolve_start(const char *host, int port, clu_err *e) {
   }
   r->port = port;
   if (!host) {
-    clu_os_addr_any(CLU_INET6, port, &r->addr[0]);
-    clu_os_addr_any(CLU_INET, port, &r->addr[1]);
+    clu_addr_any(CLU_INET6, port, &r->addr[0]);
+    clu_addr_any(CLU_INET, port, &r->addr[1]);
     r->n = 2;
   } else if (strcmp(host, "localhost") == 0) { /* IPv4 first, which is all that base R knows */
     numeric(r, "127.0.0.1");
@@ -238,11 +240,11 @@ int clu_resolve_now(const char *host, int port, int64_t wait_ns, clu_addr out[CL
 void clu_resolve_any(clu_addr *out) {
   clu_listen how = {0, 0, 0};
   clu_fd fd;
-  clu_os_addr_any(CLU_INET6, 0, out);
+  clu_addr_any(CLU_INET6, 0, out);
   if (clu_os_listen(out, &how, &fd, NULL, NULL) == CLU_OK)
     clu_os_close(fd);
   else
-    clu_os_addr_any(CLU_INET, 0, out);
+    clu_addr_any(CLU_INET, 0, out);
 }
 
 int clu_resolve_listener(const char *host, clu_addr *out, clu_err *e) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/addr.h"
+
 #define FIRST_BUFFER 4096u /* grows while reads fill it: thousands of sockets are mostly silent */
 #define LARGE_BUFFER (256u << 10)
 /* R's own sockets use select() and need descriptors below 1024: it can have 128. */
@@ -96,8 +98,8 @@ void clu_sock_free(clu_sock *s) {
 
 const char *clu_sock_text(const clu_sock *s, char *out, size_t cap) {
   char here[CLU_ADDR_TEXT], there[CLU_ADDR_TEXT];
-  clu_os_addr_text(&s->local, here, sizeof here);
-  clu_os_addr_text(&s->peer, there, sizeof there);
+  clu_addr_text(&s->local, here, sizeof here);
+  clu_addr_text(&s->peer, there, sizeof there);
   if (s->listening || !s->peer.family)
     snprintf(out, cap, "%s", here);
   else if (!here[0] || !there[0]) /* of a Unix-domain connection one end has a name */

@@ -1,5 +1,5 @@
-/* One socket of this package's users: a stream or a listener, with its timeout, what has been read
- * ahead, counts, the last error and the way it ends.
+/* One socket of this package's users: a connection or a listener, with its timeout, what has been
+ * read ahead, counts, the last error and the way it ends.
  *
  * Nothing here waits unless it is told how long. Each function does one step and says what it came
  * to, so that the caller can look at the user's interrupts between two of them. A socket is owned

@@ -8,8 +8,8 @@
 #define OVERHEAD 64 /* more than a record adds to its bytes */
 #define KEEP 4096   /* of the memory for what is to be sent, while there is nothing */
 
-typedef struct tls_stream {
-  clu_stream *s;
+typedef struct tls_conn {
+  clu_conn *s;
   const clu_tls_port *port;
   clu_tls *t;
   int ready;          /* the handshake is done */
@@ -20,12 +20,12 @@ typedef struct tls_stream {
   size_t came;        /* bytes, in the handshake */
   unsigned char *out; /* [pos, len) is encrypted and not sent */
   size_t pos, len, cap;
-} tls_stream;
+} tls_conn;
 
 /* ---- the socket ---- */
 
 static int take(void *data, void *p, size_t n, size_t *got) {
-  tls_stream *w = data;
+  tls_conn *w = data;
   clu_iov iov = {p, n};
   int rc;
   if (!w->ready) {
@@ -40,7 +40,7 @@ static int take(void *data, void *p, size_t n, size_t *got) {
 }
 
 /* Makes room for `n` bytes. CLU_OK or CLU_NOMEM. */
-static int reserve(tls_stream *w, size_t n) {
+static int reserve(tls_conn *w, size_t n) {
   size_t cap = w->len + n < KEEP ? KEEP : w->len + n;
   unsigned char *out;
   if (n <= w->cap - w->len) return CLU_OK;
@@ -51,7 +51,7 @@ static int reserve(tls_stream *w, size_t n) {
 }
 
 static int put(void *data, const void *p, size_t n) {
-  tls_stream *w = data;
+  tls_conn *w = data;
   if (reserve(w, n) != CLU_OK) return CLU_NOMEM;
   memcpy(w->out + w->len, p, n);
   w->len += n;
@@ -59,7 +59,7 @@ static int put(void *data, const void *p, size_t n) {
 }
 
 /* Sends what the system takes. CLU_OK: nothing is left. */
-static int drain(tls_stream *w) {
+static int drain(tls_conn *w) {
   while (w->pos < w->len) {
     clu_iov iov = {w->out + w->pos, w->len - w->pos};
     size_t n = 0;
@@ -79,7 +79,7 @@ static int drain(tls_stream *w) {
 /* ---- failure ---- */
 
 /* A failure of `rc`, for which the port has no sentence. */
-static int ended(tls_stream *w, int rc) {
+static int ended(tls_conn *w, int rc) {
   clu_err *e = &w->s->err;
   if (w->cut && w->ready)
     return clu_fail(e, CLU_RESET, 0, "the connection was cut: it ended without TLS's word for it");
@@ -90,7 +90,7 @@ static int ended(tls_stream *w, int rc) {
 }
 
 /* What became of a call of the port. */
-static int outcome(tls_stream *w, int rc) {
+static int outcome(tls_conn *w, int rc) {
   clu_err *e = &w->s->err;
   if (rc == CLU_OK || rc == CLU_AGAIN || rc == CLU_EOF) return rc;
   if (e->code) {
@@ -101,7 +101,7 @@ static int outcome(tls_stream *w, int rc) {
 }
 
 /* What became of sending. The other side may have said why before it closed. */
-static int sent(tls_stream *w, int rc) {
+static int sent(tls_conn *w, int rc) {
   unsigned char dropped[64];
   size_t n;
   if (rc == CLU_OK || rc == CLU_AGAIN) return rc;
@@ -110,12 +110,12 @@ static int sent(tls_stream *w, int rc) {
   return w->s->err.code ? w->s->err.code : ended(w, rc);
 }
 
-/* ---- the kind of stream ---- */
+/* ---- the kind of connection ---- */
 
-static int tls_flush(clu_stream *s) { return sent(s->own, drain(s->own)); }
+static int tls_flush(clu_conn *s) { return sent(s->own, drain(s->own)); }
 
-static int tls_handshake(clu_stream *s) {
-  tls_stream *w = s->own;
+static int tls_handshake(clu_conn *s) {
+  tls_conn *w = s->own;
   int rc;
   if (w->ready) return CLU_OK;
   rc = outcome(w, w->port->handshake(w->t, &s->err));
@@ -126,8 +126,8 @@ static int tls_handshake(clu_stream *s) {
   return rc;
 }
 
-static int tls_read(clu_stream *s, void *p, size_t n, size_t *got) {
-  tls_stream *w = s->own;
+static int tls_read(clu_conn *s, void *p, size_t n, size_t *got) {
+  tls_conn *w = s->own;
   int rc;
   if (!w->ready && (rc = tls_handshake(s)) != CLU_OK) return rc;
   do {
@@ -143,8 +143,8 @@ static int tls_read(clu_stream *s, void *p, size_t n, size_t *got) {
   return *got > 0 ? CLU_OK : rc;
 }
 
-static int tls_write(clu_stream *s, const void *p, size_t n, size_t *put) {
-  tls_stream *w = s->own;
+static int tls_write(clu_conn *s, const void *p, size_t n, size_t *put) {
+  tls_conn *w = s->own;
   int rc;
   if (!w->ready && (rc = tls_handshake(s)) != CLU_OK) return rc;
   if (w->finished) return clu_fail(&s->err, CLU_CLOSED, 0, "%s", clu_code_text(CLU_CLOSED));
@@ -162,8 +162,8 @@ static int tls_write(clu_stream *s, const void *p, size_t n, size_t *put) {
   return rc == CLU_AGAIN ? CLU_OK : rc;
 }
 
-static int tls_finish(clu_stream *s) {
-  tls_stream *w = s->own;
+static int tls_finish(clu_conn *s) {
+  tls_conn *w = s->own;
   int rc;
   if (!w->ready && (rc = tls_handshake(s)) != CLU_OK) return rc;
   if (!w->finished) {
@@ -174,19 +174,19 @@ static int tls_finish(clu_stream *s) {
   return tls_flush(s);
 }
 
-static unsigned tls_wants(const clu_stream *s, unsigned what) {
-  const tls_stream *w = s->own;
+static unsigned tls_wants(const clu_conn *s, unsigned what) {
+  const tls_conn *w = s->own;
   if (!w->ready) what = CLU_READ;
   return w->pos < w->len ? what | CLU_WRITE : what;
 }
 
-static int tls_pending(const clu_stream *s) {
-  const tls_stream *w = s->own;
+static int tls_pending(const clu_conn *s) {
+  const tls_conn *w = s->own;
   return w->more && w->port->pending(w->t);
 }
 
-static void tls_fini(clu_stream *s) {
-  tls_stream *w = s->own;
+static void tls_fini(clu_conn *s) {
+  tls_conn *w = s->own;
   w->port->close(w->t);
   free(w->out);
   free(w);
@@ -197,12 +197,12 @@ static int no_tls(clu_err *e) {
                   "there is no TLS here: the package was built without OpenSSL's libssl");
 }
 
-static int tls_new(clu_fd fd, clu_tls_keys *k, int server, clu_stream **out, clu_err *e) {
-  static const clu_stream_kind kind = {tls_handshake, tls_read,  tls_write,   tls_flush,
-                                       tls_finish,    tls_wants, tls_pending, tls_fini};
+static int tls_new(clu_fd fd, clu_tls_keys *k, int server, clu_conn **out, clu_err *e) {
+  static const clu_conn_kind kind = {tls_handshake, tls_read,  tls_write,   tls_flush,
+                                     tls_finish,    tls_wants, tls_pending, tls_fini};
   const clu_tls_port *port = clu_os_tls();
-  clu_stream *s;
-  tls_stream *w;
+  clu_conn *s;
+  tls_conn *w;
   clu_tls_io io;
   int rc;
   if (!port) return no_tls(e);
@@ -229,11 +229,11 @@ static int tls_new(clu_fd fd, clu_tls_keys *k, int server, clu_stream **out, clu
   return CLU_OK;
 }
 
-int clu_stream_tls_server(clu_fd fd, clu_tls_keys *k, clu_stream **out, clu_err *e) {
+int clu_conn_tls_server(clu_fd fd, clu_tls_keys *k, clu_conn **out, clu_err *e) {
   return tls_new(fd, k, 1, out, e);
 }
 
-int clu_stream_tls_client(clu_fd fd, clu_tls_keys *k, clu_stream **out, clu_err *e) {
+int clu_conn_tls_client(clu_fd fd, clu_tls_keys *k, clu_conn **out, clu_err *e) {
   return tls_new(fd, k, 0, out, e);
 }
 

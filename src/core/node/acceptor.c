@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
+
 #define PAUSE_NS 50000000u      /* of the listener, when there is no descriptor or no place */
 #define GRACE_NS 1000000000u    /* after which a peer that has proven nothing may lose its place */
 #define POLL_EVERY_NS 20000000u /* whether processes of expected nodes have ended */
@@ -36,7 +38,8 @@ struct clu_acceptor {
   peer *first, *last;
   int others; /* pending peers of other users */
   expected *nodes;
-  int n, cap;
+  int n;
+  size_t cap;
   clu_acceptor_report seen;
   unsigned char secret[CLU_SECRET];
 };
@@ -230,7 +233,7 @@ static void add_peer(clu_acceptor *a, clu_fd fd) {
   else
     a->first = p;
   a->last = p;
-  clu_hs_master(&p->hs, a->secret, nonce, a->cluster, now + CLU_PENDING_PEER_NS);
+  clu_hs_session(&p->hs, a->secret, nonce, a->cluster, now + CLU_PENDING_PEER_NS);
   clu_timer_init(&p->deadline, peer_time_is_up, p);
   clu_timer_arm(a->loop, &p->deadline, p->hs.deadline);
   peer_write(p);
@@ -323,13 +326,9 @@ int clu_acceptor_open(clu_session *s, const clu_addr *at, int backlog, const uns
 const unsigned char *clu_acceptor_secret(const clu_acceptor *a) { return a->secret; }
 
 int clu_acceptor_expect(clu_acceptor *a, clu_node *nd, int rank, clu_blob *settings) {
-  if (a->n == a->cap) {
-    int cap = a->cap ? 2 * a->cap : 16;
-    expected *more = realloc(a->nodes, (size_t)cap * sizeof *more);
-    if (!more) return CLU_NOMEM;
-    a->nodes = more;
-    a->cap = cap;
-  }
+  expected *more = clu_grow(a->nodes, &a->cap, (size_t)a->n + 1, sizeof *more);
+  if (!more) return CLU_NOMEM;
+  a->nodes = more;
   a->nodes[a->n].nd = nd;
   a->nodes[a->n].rank = rank;
   a->nodes[a->n++].settings = settings ? clu_blob_ref(settings) : NULL;

@@ -7,7 +7,7 @@
 #include "core/node/fork-server.h"
 #include "core/node/node-private.h"
 
-/* Of a node on another host: what its fork server has told of its stack, as if the node had told
+/* The stack of a node on another host, as its fork server has told it, as if the node had told
  * that here. */
 typedef struct clu_far_stack {
   clu_stack_word word;
@@ -66,7 +66,7 @@ void clu_server_free_slot(clu_server *s, uint64_t id);
 
 /* ---- transport-fork.c, for transports whose nodes a fork server makes ---- */
 
-/* As clu_node_new_fork(), of that transport. */
+/* Does what clu_node_new_fork() does, for that transport. */
 int clu_fork_node_new(clu_server *s, const clu_transport *transport, int kind, clu_node **out,
                       clu_err *e);
 /* Functions of a clu_transport, by their names there. */

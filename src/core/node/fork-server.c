@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/node/fork-private.h"
 
 int clu_server_take_slot(clu_server *s, uint64_t id) {
@@ -11,12 +12,12 @@ int clu_server_take_slot(clu_server *s, uint64_t id) {
   s->taken = i;
   if (i == CLU_SLOTS) return -1;
   if (i >= s->nslots) {
-    int n = s->nslots ? 2 * s->nslots : 64;
-    uint64_t *more = realloc(s->slots, (size_t)n * sizeof *more);
+    size_t n = (size_t)s->nslots;
+    uint64_t *more = clu_grow(s->slots, &n, (size_t)i + 1, sizeof *more);
     if (!more) return -1;
-    memset(more + s->nslots, 0, (size_t)(n - s->nslots) * sizeof *more);
+    memset(more + s->nslots, 0, (n - (size_t)s->nslots) * sizeof *more);
     s->slots = more;
-    s->nslots = n;
+    s->nslots = (int)n;
   }
   s->slots[i] = id;
   if (s->shared) clu_shared_reset(s->shared, i);

@@ -45,7 +45,7 @@ int clu_server_reap(clu_server *s);
 int clu_server_is_starting(const clu_server *s);
 int clu_server_is_ready(const clu_server *s);
 int clu_server_has_ended(const clu_server *s);
-/* What it reported when it became ready, or NULL. The server's. */
+/* Returns what it reported when it became ready, or NULL. It stays the server's. */
 clu_blob *clu_server_report(const clu_server *s);
 /* The number of the settings that it answered last. `*refusal` becomes why it refused them, or
  * NULL. The server's. */
@@ -63,7 +63,7 @@ typedef struct clu_server_status {
 } clu_server_status;
 void clu_server_status_of(const clu_server *s, clu_server_status *out);
 
-/* What its machine has left to do, and to give: see clu_os_machine(). -1: not known. */
+/* Tells what its machine has left to do, and to give: see clu_os_machine(). -1: not known. */
 typedef struct clu_server_machine_status {
   uint64_t question; /* its number, until it is answered */
   uint64_t number;   /* of the last question */

@@ -8,7 +8,7 @@
 
 #define MS 1000000u
 #define SLICE (100 * MS)
-#define REFUSED_NS (2000ull * MS) /* nobody has listened: there is no master any more */
+#define REFUSED_NS (2000ull * MS) /* nobody has listened: there is no session any more */
 
 /* How a try ended. */
 enum { JOINED, AGAIN, NEVER };
@@ -102,7 +102,7 @@ static int shake_hands(const try_state *t, clu_fd fd) {
   }
   if (r.state == CLU_HS_DONE) return JOINED;
   if (r.why == CLU_HS_REFUSED) {
-    clu_fail(t->e, CLU_PROTO, 0, "the master does not want this node: %s",
+    clu_fail(t->e, CLU_PROTO, 0, "the session does not want this node: %s",
              clu_hs_verdict_text(r.verdict));
     return NEVER;
   }
@@ -111,23 +111,23 @@ static int shake_hands(const try_state *t, clu_fd fd) {
   return AGAIN;
 }
 
-/* The master is who it is: it has time until the end. */
+/* The session is who it is: it has time until the end. */
 static int get_settings(const try_state *t, clu_chan *c, clu_msg *settings) {
   for (;;) {
     int rc = clu_chan_fill(c), r = clu_chan_next(c, settings), w;
     if (r == 1 && settings->kind == CLU_K_SETTINGS) return JOINED;
     if (r == 1) clu_blob_unref(settings->body);
     if (r == 1 && settings->kind == CLU_K_DONE) {
-      clu_fail(t->e, CLU_CANCELLED, 0, "the master has ended the cluster");
+      clu_fail(t->e, CLU_CANCELLED, 0, "the session has ended the cluster");
       return NEVER;
     }
     if (r < 0 || (rc != CLU_OK && rc != CLU_AGAIN)) {
       clu_fail(t->e, CLU_TIMEOUT, 0,
-               "the connection to the master broke before the settings had come");
+               "the connection to the session broke before the settings had come");
       return AGAIN;
     }
     if (rc == CLU_AGAIN && (w = wait_for(t, c->fd, CLU_READ, t->j->deadline)) != JOINED) {
-      if (w == AGAIN) clu_fail(t->e, CLU_TIMEOUT, 0, "the master sent no settings in time");
+      if (w == AGAIN) clu_fail(t->e, CLU_TIMEOUT, 0, "the session sent no settings in time");
       return w;
     }
   }
@@ -175,7 +175,7 @@ int clu_join_cluster(const clu_join *j, clu_chan *c, clu_msg *settings, clu_err 
     patience += 200 * MS;
     until = clu_os_now() + pause;
     if (pause < 2000 * MS)
-      pause += pause / 2; /* a master that is late is not to wait long for it */
+      pause += pause / 2; /* a session that is late is not to wait long for it */
     while (slice(until) > 0 && go_on(&t)) clu_os_pause((uint64_t)slice(until));
     if (last.code == CLU_CANCELLED) break;
     if (clu_os_now() >= j->deadline) {

@@ -43,7 +43,7 @@ clu_pid clu_node_own_pid(const clu_node *nd) {
 int clu_node_takes_segments(const clu_node *nd) { return nd->transport->takes_segments; }
 
 int clu_node_is_cut(const clu_node *nd) {
-  return nd->transport->is_cut && nd->transport->is_cut(nd);
+  return nd->transport->is_cut ? nd->transport->is_cut(nd) : CLU_IS_REACHED;
 }
 
 int clu_node_clock_is_ours(const clu_node *nd) {
@@ -210,7 +210,7 @@ clu_ring *clu_node_ring(const clu_node *nd) {
   return nd->transport->ring ? nd->transport->ring(nd) : NULL;
 }
 
-int clu_node_is_relayed(const clu_node *nd) { return nd->transport->is_relayed; }
+int clu_node_is_proxied(const clu_node *nd) { return nd->transport->is_proxied; }
 int clu_node_limits_memory(const clu_node *nd) { return nd->transport->limit_memory != NULL; }
 
 void clu_node_limit(clu_node *nd, uint64_t bytes) {

@@ -23,7 +23,7 @@
 
 #include "core/node/request.h"
 #include "core/node/session.h"
-#include "core/shm/view.h"
+#include "core/view/view.h"
 
 /* ---- what it is ---- */
 
@@ -40,7 +40,7 @@ clu_pid clu_node_own_pid(const clu_node *nd);
 int clu_node_clock_is_ours(const clu_node *nd);
 /* Whether messages to it may bring segments. */
 int clu_node_takes_segments(const clu_node *nd);
-/* Who gives it tasks, NULL: nobody. What comes of these goes to the hooks of the session. */
+/* Sets who gives it tasks, NULL: nobody. What comes of these goes to the hooks of the session. */
 void clu_node_set_data(clu_node *nd, void *data);
 /* From now on nobody does: who did is told (on_gone). */
 void clu_node_drop_data(clu_node *nd);
@@ -154,7 +154,7 @@ int64_t clu_node_gave_back(const clu_node *nd);
 uint32_t clu_node_ask_stack(clu_node *nd);
 /* Whether it has answered that. A closed node does not. */
 int clu_node_has_told_stack(clu_node *nd, uint32_t question);
-/* What it has told last: 1, or 0: nothing. */
+/* Reads what it has told last: 1, or 0: nothing. */
 int clu_node_stack(clu_node *nd, clu_stack *out);
 
 /* ---- messages and tasks ---- */
@@ -187,9 +187,9 @@ void clu_node_take_back(clu_node *nd, uint64_t end);
  * none. Both are there until it is closed. */
 clu_claim *clu_node_claim(const clu_node *nd);
 clu_ring *clu_node_ring(const clu_node *nd);
-/* Whether it is behind a relay, on another host. That reads its ring, and its fork server tells
+/* Whether it is behind a proxy, on another host. That reads its ring, and its fork server tells
  * what it had begun when it ends. */
-int clu_node_is_relayed(const clu_node *nd);
+int clu_node_is_proxied(const clu_node *nd);
 /* Whether its transport sees to a limit of its memory. If not, the caller may, by
  * clu_node_own_pid(). */
 int clu_node_limits_memory(const clu_node *nd);

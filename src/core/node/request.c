@@ -3,14 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
+
 int clu_requests_reserve(clu_requests *q, clu_err *e) {
-  int cap = q->cap ? 2 * q->cap : 4;
-  clu_req *more;
-  if (q->n < q->cap) return CLU_OK;
-  more = realloc(q->at, (size_t)cap * sizeof *more);
+  clu_req *more = clu_grow(q->at, &q->cap, (size_t)q->n + 1, sizeof *more);
   if (!more) return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   q->at = more;
-  q->cap = cap;
   return CLU_OK;
 }
 

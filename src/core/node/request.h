@@ -29,7 +29,8 @@ typedef struct clu_req {
 /* In the order in which they were sent. Zeroed memory is an empty list. */
 typedef struct clu_requests {
   clu_req *at;
-  int n, cap;
+  int n;
+  size_t cap;
 } clu_requests;
 
 /* Makes room for one more. CLU_OK, CLU_NOMEM. */

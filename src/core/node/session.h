@@ -1,5 +1,4 @@
-/* What one session (or master) has: its event loop, its fork servers, its nodes, the processes that
- * it started itself.
+/* A session has an event loop, fork servers, nodes, and the processes that it started itself.
  *
  * The session owns the loop and the record of processes. Servers and nodes are the caller's: they
  * are listed here from their creation until they are freed, and all are freed before the session.
@@ -18,8 +17,9 @@ typedef struct clu_server clu_server;
 typedef struct clu_node clu_node;
 typedef struct clu_transport clu_transport;
 
-/* Who hands out tasks (the scheduler's caller). Called within clu_loop_pump(), and only for
- * nodes with clu_node_set_data(). No function of theirs may free a node. */
+/* The hooks of who hands out tasks (the scheduler's caller). They are called within
+ * clu_loop_pump(), and only for nodes with clu_node_set_data(). No function of theirs may free a
+ * node. */
 typedef struct clu_task_hooks {
   /* A message about tasks has come; or the fork server's CLU_K_EXITED or CLU_K_TAKEN, which
    * say what was begun.

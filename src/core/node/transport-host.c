@@ -1,6 +1,6 @@
 /* Transport: a node that the fork server of another host has made. It is interrupted, limited and
  * killed as one of this host, by messages to its server. It shares no memory with the session: what
- * it has not begun is taken back by the server, and its small results are sent by the relay there.
+ * it has not begun is taken back by the server, and its small results are sent by the proxy there.
  * Its channel passes descriptors, for it ends in the link process of this host (core/link). */
 #include <stdlib.h>
 
@@ -83,7 +83,7 @@ static const clu_transport transport = {
     .told = host_told,
     .takes_segments = 1,
     .is_cut = host_is_cut,
-    .is_relayed = 1,
+    .is_proxied = 1,
     .describe = clu_fork_node_describe,
 };
 

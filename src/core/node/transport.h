@@ -1,4 +1,4 @@
-/* What differs between kinds of nodes: how one is interrupted, stopped, and known to have ended. A
+/* Kinds of nodes differ in how one is interrupted, stopped, and known to have ended. A
  * table of functions, one file a kind: transport-fork.c (forked by a fork server on this machine),
  * transport-host.c (by one on another host), transport-tcp.c (connects over TCP), transport-psock.c
  * (base R's worker).
@@ -28,18 +28,18 @@ struct clu_transport {
   int reconnects;
   /* Whether its connection passes descriptors: messages to and from it may bring segments. */
   int takes_segments;
-  /* Whether it is behind a relay, on another host: that reads its ring, and what it had begun is
+  /* Whether it is behind a proxy, on another host: that reads its ring, and what it had begun is
    * told when it has ended. */
-  int is_relayed;
+  int is_proxied;
 
   /* Required. `stop`: tells it to end, and has it killed after `grace_ms` (0: now). It may close
    * the node. */
   void (*stop)(clu_node *nd, uint32_t grace_ms);
   /* The node has just been closed, for whatever reason. */
   void (*closed)(clu_node *nd);
-  /* Of a closed node: whether no more will be known of how it ended. */
+  /* Called with a closed node: whether no more will be known of how it ended. */
   int (*end_known)(const clu_node *nd);
-  /* Of a closed node, which is in no list any more: gives back all, its memory included. */
+  /* Called with a closed node, which is in no list any more: gives back all, also its memory. */
   void (*free)(clu_node *nd);
 
   /* May be NULL. Also of a closed node: polls whether its process has ended; sets nd->how if
@@ -71,7 +71,7 @@ struct clu_transport {
   clu_pid (*own_pid)(const clu_node *nd);
   /* NULL: no. See clu_node_clock_is_ours(). */
   int (*clock_is_ours)(const clu_node *nd);
-  /* NULL: no. See clu_node_is_cut(). */
+  /* NULL: it never is. See clu_node_is_cut(). */
   int (*is_cut)(const clu_node *nd);
   /* NULL: nothing. Also of a closed node: fills `started`, `server`, `server_ended`. */
   void (*describe)(const clu_node *nd, clu_node_status *out);

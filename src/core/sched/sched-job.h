@@ -1,4 +1,4 @@
-/* What changes about a job and its tasks: they wait, wait again, or end without an answer. Knows
+/* A job and its tasks change here: they wait, wait again, or end without an answer. Knows
  * nothing of what nodes have.
  *
  * Nothing here fails: a task for which there is no memory ends as CLU_END_DIED, an ending for which

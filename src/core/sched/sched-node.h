@@ -1,4 +1,4 @@
-/* What changes about a node: where it stands in the lists, what it has, when something has to be
+/* A node changes here: where it stands in the lists, what it has, when something has to be
  * done about it.
  *
  * Calls of scheduler.h do their part by these; whatever changes what a node has ends with
@@ -62,11 +62,11 @@ void clu_sched_node_unask(clu_sched_node *nd);
 int clu_sched_next_ask(clu_sched *s, clu_action *a);
 /* Its first task, if that is cancelled, is to be interrupted. */
 void clu_sched_node_interrupt_cancelled(clu_sched *s, clu_sched_node *nd, uint64_t now);
-/* What it has of this job is cancelled. */
+/* Cancels what it has of this job. */
 void clu_sched_node_cancel(clu_sched *s, clu_sched_node *nd, const clu_job *j, uint64_t now);
-/* What it is at has all its time from now on, or all the grace after an interrupt. */
+/* Gives what it is at all its time from now on, or all the grace after an interrupt. */
 void clu_sched_node_renew_time(clu_sched *s, clu_sched_node *nd, uint64_t now);
-/* Of the first task: the time that is left to it; 0: it is up. */
+/* Returns the time that is left to its first task; 0: it is up. */
 uint64_t clu_sched_node_time_left(clu_sched_node *nd, uint64_t now);
 
 #endif

@@ -27,8 +27,8 @@ int clu_policy_may_do(const clu_job *j, int node);
 /* Whether another node than `node` is there and can be reached that may do it; -1: whether any is
  * there. */
 int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node);
-/* What clu_pending_take() is to leave alone for `node`: `node` itself when retries must not come
- * back to it; -1: nothing. */
+/* Says what clu_pending_take() is to leave alone for `node`: `node` itself when retries must not
+ * come back to it; -1: nothing. */
 static inline int clu_policy_avoid(const clu_sched *s, const clu_job *j, int node) {
   return clu_pending_first_avoids(&j->pending) == node && clu_policy_others_may(s, j, node) ? node
                                                                                             : -1;

@@ -4,19 +4,9 @@
 #include <string.h>
 
 #include "core/base/err.h"
+#include "core/base/grow.h"
 
 #define COMPACT_FROM 64 /* items taken before the rest is moved to the front, at least */
-
-/* The array with room for one more behind its `n` items; NULL without memory, then it is as it was.
- */
-static void *with_room(void *items, size_t *cap, size_t n, size_t size) {
-  size_t c = *cap ? 2 * *cap : 8;
-  void *more;
-  if (n < *cap) return items;
-  more = realloc(items, c * size);
-  if (more) *cap = c;
-  return more;
-}
 
 /* ---- first in, first out ---- */
 
@@ -28,7 +18,7 @@ int clu_fifo_push(clu_fifo *q, const void *item, size_t size) {
     q->end -= q->head;
     q->head = 0;
   }
-  items = with_room(q->items, &q->cap, q->end, size);
+  items = clu_grow(q->items, &q->cap, q->end + 1, size);
   if (!items) return CLU_NOMEM;
   q->items = items;
   memcpy(q->items + q->end++ * size, item, size);
@@ -66,7 +56,7 @@ int clu_pending_return(clu_pending *q, uint64_t first, uint64_t n) {
     top->first = first;
     top->n += n;
   } else {
-    clu_range *more = with_room(q->returned, &q->capreturned, q->nreturned, sizeof *more);
+    clu_range *more = clu_grow(q->returned, &q->capreturned, q->nreturned + 1, sizeof *more);
     if (!more) return CLU_NOMEM;
     q->returned = more;
     q->returned[q->nreturned].first = first;

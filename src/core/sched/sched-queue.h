@@ -59,7 +59,7 @@ typedef struct clu_retry {
   int last; /* the node with which it died: it must not meet that again */
 } clu_retry;
 
-/* What has been taken from there. */
+/* This was taken from there. */
 typedef struct clu_taken {
   uint64_t first;
   uint32_t n, attempt; /* attempt: 1 for the first. Of a retry n is 1 */

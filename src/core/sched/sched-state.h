@@ -1,4 +1,4 @@
-/* What the scheduler remembers: for the files of this folder and their tests only.
+/* The scheduler's memory, for the files of this folder and their tests only.
  *
  * Ownership: clu_sched owns nodes, groups and jobs. None of them moves in memory: they are members
  * of lists.
@@ -10,8 +10,8 @@
 #include "core/sched/sched-queue.h"
 #include "core/sched/scheduler.h"
 
-/* Of the task that a node is at. DUE: the interrupt has been decided on, the action is still to be
- * taken. */
+/* How far the interrupt of the task is that a node is at. DUE: the interrupt has been decided on,
+ * the action is still to be taken. */
 enum clu_interrupt {
   CLU_INTERRUPT_NONE,
   CLU_INTERRUPT_DUE,

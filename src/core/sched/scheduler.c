@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/err.h"
+#include "core/base/grow.h"
 #include "core/sched/sched-job.h"
 #include "core/sched/sched-node.h"
 #include "core/sched/sched-policy.h"
@@ -111,14 +112,12 @@ int clu_sched_ended(clu_sched *s, clu_ended *out) {
 /* The node of this number, made when it was never there; NULL without memory. */
 static clu_sched_node *make_node(clu_sched *s, int i) {
   if (i >= s->n) {
-    int n = s->n ? 2 * s->n : 8;
-    clu_sched_node **more;
-    if (n <= i) n = i + 1;
-    more = realloc(s->nodes, (size_t)n * sizeof *more);
+    size_t n = (size_t)s->n;
+    clu_sched_node **more = clu_grow(s->nodes, &n, (size_t)i + 1, sizeof *more);
     if (!more) return NULL;
-    memset(more + s->n, 0, (size_t)(n - s->n) * sizeof *more);
+    memset(more + s->n, 0, (n - (size_t)s->n) * sizeof *more);
     s->nodes = more;
-    s->n = n;
+    s->n = (int)n;
   }
   if (!s->nodes[i]) {
     s->nodes[i] = calloc(1, sizeof *s->nodes[i]);

@@ -157,7 +157,7 @@ void clu_sched_node_closed(clu_sched *s, int i);
 /* It has ended, and its host says that it has begun no task from `first` on: for nodes whose claim
  * word cannot be read here. */
 void clu_sched_node_begun(clu_sched *s, int i, uint64_t first);
-/* What becomes of tasks that a node was at when it was lost. */
+/* This becomes of tasks that a node was at when it was lost. */
 enum clu_retry_rule {
   CLU_RETRY_NONE,    /* they end */
   CLU_RETRY_COUNTED, /* they are tried again as often as their job says */
@@ -197,8 +197,8 @@ int clu_sched_node_current(const clu_sched *s, int i, uint64_t seq, void **user,
 
 /* ---- work ---- */
 
-/* What to do next. CLU_ACT_NONE: nothing before something happens, or clu_sched_deadline(). A SEND
- * holds its job, so that it may be given up meanwhile, until clu_sched_sent() or
+/* Decides what to do next. CLU_ACT_NONE: nothing before something happens, or clu_sched_deadline().
+ * A SEND holds its job, so that it may be given up meanwhile, until clu_sched_sent() or
  * clu_sched_unsent(): one of them has to follow. */
 void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a);
 /* A SEND was done: its tasks have the numbers seq, seq + 1, ... of the node, more than all before,

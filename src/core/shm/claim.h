@@ -1,9 +1,9 @@
 /* The claim word: whether a task is started by the node that it was sent to, or taken back by the
- * master.
+ * session.
  *
  * Tasks of a node are numbered in the order in which they were sent. One word, in memory that node
- * and master share, holds the smallest number that may still be started. The node moves it past a
- * task before it starts that. The master moves it past all tasks that it has sent, and so takes
+ * and session share, holds the smallest number that may still be started. The node moves it past a
+ * task before it starts that. The session moves it past all tasks that it has sent, and so takes
  * back those not started. Both use compare and exchange, so each task is started or taken back and
  * never both. After a node's death the word says what it had started. No function blocks or fails.
  */
@@ -23,7 +23,7 @@ static inline int clu_claim_start(clu_claim *w, uint64_t seq) {
   return 0;
 }
 
-/* The master's: takes back what is below `end` and not started. The first of these, or `end`. */
+/* The session's: takes back what is below `end` and not started. The first of these, or `end`. */
 static inline uint64_t clu_claim_take_back(clu_claim *w, uint64_t end) {
   uint64_t now = atomic_load(w);
   while (now < end)

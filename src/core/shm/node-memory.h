@@ -1,5 +1,5 @@
 /* The memory that the process which starts nodes (fork server or session) shares with them and with
- * the master: a slot for each node, which the master gives. A slot has the cancel word, the claim
+ * the session: a slot for each node, which the session gives. A slot has the cancel word, the claim
  * word, what the node is at, the word of its stack, and for the first slots a result ring
  * (CLU_RINGS) and a stack (CLU_STACKS).
  *

@@ -1,7 +1,7 @@
-/* The result ring: small results on their way from a node to the master, in memory that both have
+/* The result ring: small results on their way from a node to the session, in memory that both have
  * mapped.
  *
- * A ring buffer with one writer (the node) and one reader (the master). Neither waits, nothing
+ * A ring buffer with one writer (the node) and one reader (the session). Neither waits, nothing
  * blocks, and no lock is taken: each side owns one counter. A record of `n` bytes is seen by the
  * reader once it is published, and in order. What was published before the writer died can still be
  * read. Nothing here wakes the reader: the writer sends CLU_K_RESULTS_READY, where
@@ -12,7 +12,7 @@
  * not wrap around: where it does not fit before the end, a size of UINT64_MAX says that the next
  * record is at the beginning.
  *
- * The reader of a node on another host is the relay there (core/link/rings.c).
+ * The reader of a node on another host is the proxy there (core/link/rings.c).
  *
  * The writer runs user's code and may have written anything (a corrupt peer): clu_ring_peek()
  * checks all that it reads. The memory belongs to clu_shared (node-memory.h).

@@ -14,7 +14,7 @@
  * function blocks.
  *
  * Nodes of other hosts are asked by their fork servers (STACK, core/node/transport-host.c); for
- * an observer their relay asks them (core/link/stacks.c).
+ * an observer their proxy asks them (core/link/stacks.c).
  */
 #ifndef CLUTCH_STACKS_H
 #define CLUTCH_STACKS_H
@@ -25,7 +25,7 @@
 
 #define CLU_STACK_TEXT 8144u /* bytes of text in one */
 
-/* Of each slot. */
+/* Each slot has one. */
 typedef struct clu_stack_word {
   _Atomic uint32_t asked; /* questions so far; those who ask add to it */
   _Atomic uint32_t told;  /* the last that was answered; the node's. 0: none */
@@ -54,8 +54,8 @@ static inline uint32_t clu_stack_question(const clu_stack_word *w) {
 void clu_stack_tell(clu_stack_word *w, clu_stack *s, uint32_t question, uint64_t seq, uint64_t now,
                     const char *text, size_t n);
 
-/* What the node has told last: 1, and a copy that belongs to one answer; 0: nothing, or it is being
- * written all the time. */
+/* Reads what the node has told last: 1, and a copy that belongs to one answer; 0: nothing, or it is
+ * being written all the time. */
 int clu_stack_read(const clu_stack_word *w, const clu_stack *s, clu_stack *out);
 
 #endif

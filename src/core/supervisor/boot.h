@@ -1,6 +1,6 @@
-/* What a node knows of itself when it begins: given by the supervisor that has forked it, or put
- * together by the node when it was started by exec or has joined over TCP. Plain data, copied; it
- * owns the descriptor only. */
+/* A node knows this of itself when it begins: it is given by the supervisor that has forked it, or
+ * put together by the node when it was started by exec or has joined over TCP. Plain data, copied;
+ * it owns the descriptor only. */
 #ifndef CLUTCH_BOOT_H
 #define CLUTCH_BOOT_H
 
@@ -27,7 +27,7 @@ typedef struct clu_boot {
   char tmp[1024]; /* its temporary folder is made in this one, which may have to be made first */
 } clu_boot;
 
-/* What it shares with the master: its slot of `s`. */
+/* Its slot of `s` is what it shares with the session. */
 static inline void clu_boot_slot(clu_boot *b, clu_shared *s, int slot) {
   b->cancel = &s->cancel[slot];
   b->claim = &s->claim[slot];
@@ -42,8 +42,8 @@ static inline void clu_boot_slot(clu_boot *b, clu_shared *s, int slot) {
  * signal handler. */
 static inline void clu_boot_set_done(const clu_boot *b) { *b->cancel = CLU_NODE_DONE; }
 
-/* For a node whose channel has ended without a word of the master: the master or the fork server is
- * at its end. Blocks until the fork server kills this process, or CLU_SIG_TERM does because the
+/* For a node whose channel has ended without a word of the session: the session or the fork server
+ * is at its end. Blocks until the fork server kills this process, or CLU_SIG_TERM does because the
  * fork server has ended. Returns when neither comes within 5 s, and has removed the node's folder
  * then, if nobody else is there to do it. */
 void clu_boot_await_end(const clu_boot *b);

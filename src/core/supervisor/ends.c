@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/base/os-folders.h"
 #include "core/base/os-machine.h"
 #include "core/supervisor/orphans.h"
@@ -43,13 +44,9 @@ static void gone_path(const clu_supervisor *sv, const char *leaf, char *out, siz
 }
 
 static int make_room(clu_supervisor *sv) {
-  int cap = sv->cap_gone ? 2 * sv->cap_gone : 64;
-  clu_sv_gone *more;
-  if (sv->ngone < sv->cap_gone) return CLU_OK;
-  more = realloc(sv->gone, (size_t)cap * sizeof *more);
+  clu_sv_gone *more = clu_grow(sv->gone, &sv->cap_gone, (size_t)sv->ngone + 1, sizeof *more);
   if (!more) return CLU_NOMEM;
   sv->gone = more;
-  sv->cap_gone = cap;
   return CLU_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/supervisor/parts.h"
 
 /* One that has lived for so long is started again at once: whatever has killed it did not do so
@@ -24,13 +25,9 @@ static clu_sv_kept *find(clu_supervisor *sv, uint64_t id) {
 }
 
 static int make_room(clu_supervisor *sv) {
-  int cap = sv->cap_kept ? 2 * sv->cap_kept : 64;
-  clu_sv_kept *more;
-  if (sv->nkept < sv->cap_kept) return CLU_OK;
-  more = realloc(sv->kept, (size_t)cap * sizeof *more);
+  clu_sv_kept *more = clu_grow(sv->kept, &sv->cap_kept, (size_t)sv->nkept + 1, sizeof *more);
   if (!more) return CLU_NOMEM;
   sv->kept = more;
-  sv->cap_kept = cap;
   return CLU_OK;
 }
 

@@ -1,4 +1,4 @@
-/* What the files of the supervisor share. Each uses only those before it: nodes, kept,
+/* The files of the supervisor share these. Each uses only those before it: nodes, kept,
  * observers, ends, spawn, supervisor. */
 #ifndef CLUTCH_SUPERVISOR_PARTS_H
 #define CLUTCH_SUPERVISOR_PARTS_H
@@ -22,7 +22,7 @@ typedef struct clu_sv_node {
 enum { CLU_SV_PLACES = 2 * CLU_SLOTS };
 typedef uint32_t clu_sv_index[CLU_SV_PLACES];
 
-/* What a server writes between its forks. */
+/* A server writes these between its forks. */
 typedef struct clu_sv_table {
   unsigned char in[CLU_CHAN_IN]; /* of the control channel */
   clu_sv_node nodes[CLU_SLOTS];
@@ -57,7 +57,7 @@ int clu_sv_add(clu_supervisor *sv, uint64_t id, clu_pid pid, int slot, const cha
 void clu_sv_forget(clu_supervisor *sv, clu_sv_node *nd);
 /* The idle limit counts from now on, if there are no nodes; else it does not count. */
 void clu_sv_count_idle(clu_supervisor *sv);
-/* Of the nodes that follow. */
+/* The nodes that follow have these. */
 void clu_sv_close_output(clu_supervisor *sv);
 clu_fd clu_sv_errors(const clu_supervisor *sv);
 /* In a forked child: closes what is this server's. Only descriptors are given back: writing to the
@@ -67,7 +67,7 @@ void clu_sv_close_in_child(clu_supervisor *sv);
 /* ---- kept.c: nodes that are started again when they have died ----
  *
  * What is kept is not the process but the place: number, slot and end of the data socket, of which
- * each process that comes there gets a copy. So the master sees one node, with another pid. */
+ * each process that comes there gets a copy. So the session sees one node, with another pid. */
 
 /* From now on the node of this number is kept. Of `place` number, kind, slot and fd count; the fd
  * is copied. CLU_OK, CLU_NOMEM, CLU_LIMIT, CLU_SYS. */
@@ -97,7 +97,7 @@ void clu_sv_end_observers(clu_supervisor *sv);
 
 /* ---- ends.c: nodes that have ended, or have to ---- */
 
-/* Reaps what has ended, tells the master, removes folders. */
+/* Reaps what has ended, tells the session, removes folders. */
 void clu_sv_reap(clu_supervisor *sv);
 /* It is killed after `grace_ms`, at once with 0. */
 void clu_sv_stop(clu_supervisor *sv, uint64_t id, uint32_t grace_ms);

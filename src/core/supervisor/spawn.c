@@ -10,7 +10,7 @@
  *
  * The child has a folder of its own within one that the supervisor names and removes. Until a
  * node is ready R's pointers lead to the fork server's folder, so it must not quit(). On another
- * host the relay and the fork server have one folder: whichever of them quits last removes it.
+ * host the proxy and the fork server have one folder: whichever of them quits last removes it.
  * The random seed is one number from the system for each fork server; each node adds its number
  * times an odd constant. The data channel has descriptor 200 or more, so that user code that
  * closes low descriptors does not hit it. A node's last act is SIGKILL to itself: R's exit would

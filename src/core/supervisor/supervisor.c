@@ -9,7 +9,7 @@
 #include "core/supervisor/parts.h"
 
 /* Messages that are handled before the answers leave. Many requests for nodes come in a row: the
- * master has to be woken for each write of answers, and then takes time from the forks. */
+ * session has to be woken for each write of answers, and then takes time from the forks. */
 enum { MESSAGES_A_TURN = 16 };
 
 /* ---- what the loop calls ---- */
@@ -115,7 +115,8 @@ void clu_supervisor_fini(clu_supervisor *sv) {
   clu_os_apart_free(sv->table, sizeof *sv->table);
   free(sv->tmp);
   sv->gone = NULL;
-  sv->ngone = sv->cap_gone = 0;
+  sv->ngone = 0;
+  sv->cap_gone = 0;
   sv->kept = NULL;
   sv->cap_kept = 0;
   sv->oom_file = NULL;
@@ -141,7 +142,7 @@ static void take_back(clu_supervisor *sv, const clu_sv_node *nd, uint64_t end) {
   clu_supervisor_answer(sv, CLU_K_TAKEN, nd->id, body, sizeof body);
 }
 
-/* What a node has told of its calls goes to a master that has not mapped this memory. */
+/* What a node has told of its calls goes to a session that has not mapped this memory. */
 static void tell_of_stack(clu_supervisor *sv, const clu_sv_node *nd, int asks) {
   static clu_stack got;
   static unsigned char body[24 + CLU_STACK_TEXT];

@@ -1,5 +1,5 @@
-/* The fork server's side: it forks nodes from itself, reaps them, tells the master how each ended,
- * delivers cancels, and ends all of them when the master's end of the control channel closes.
+/* The fork server's side: it forks nodes from itself, reaps them, tells the session how each ended,
+ * delivers cancels, and ends all of them when the session's end of the control channel closes.
  *
  * One process, one thread, one supervisor. It runs on an event loop (core/loop/event-loop.h) that
  * watches the control channel and the signals of ended children, and has timers for what has a
@@ -10,11 +10,11 @@
  * itself: settings to be applied (R code), and the child's own way after a fork.
  *
  * A node whose start was asked for as CLU_START_KEPT is started again when its process has died,
- * whatever the master does meanwhile: it may be at work elsewhere. At once when the process has
+ * whatever the session does meanwhile: it may be at work elsewhere. At once when the process has
  * lived for a second, else after a pause that grows to 5 s. That ends when the node says
- * clu_boot_set_done(), or the master wants it to stop.
+ * clu_boot_set_done(), or the session wants it to stop.
  *
- * It keeps the views of the session's clusters (core/shm/view.h) for observers: children, which it
+ * It keeps the views of the session's clusters (core/view/view.h) for observers: children, which it
  * forks for each who connects to its Unix-domain socket, and which it ends with itself. They are no
  * nodes. An observer that ends is of no concern to it.
  *
@@ -40,7 +40,7 @@
 #include "core/base/os.h"
 #include "core/loop/event-loop.h"
 #include "core/shm/node-memory.h"
-#include "core/shm/view.h"
+#include "core/view/view.h"
 #include "core/supervisor/boot.h"
 #include "core/wire/channel.h"
 
@@ -68,15 +68,17 @@ typedef struct clu_supervisor {
   clu_watch_id control;
   clu_fd signals;        /* readable when a child ended or CLU_SIG_TERM came */
   clu_watch_id children; /* the watch of `signals` */
-  int closed;            /* the master has gone, or wants all to end */
+  int closed;            /* the session has gone, or wants all to end */
   struct clu_sv_table *table;
   struct clu_sv_node *nodes; /* in the table */
   int n;
   struct clu_sv_kept *kept; /* nodes that are started again when they have died */
-  int nkept, cap_kept;
+  int nkept;
+  size_t cap_kept;
   struct clu_sv_gone *gone; /* folders of nodes that have ended, to be removed */
-  int ngone, cap_gone;
-  clu_shared *shared; /* with the nodes; the master gets its descriptor with READY */
+  int ngone;
+  size_t cap_gone;
+  clu_shared *shared; /* with the nodes; the session gets its descriptor with READY */
   clu_fd slots_fd;
   clu_fd output, errors; /* become 1 and 2 of the nodes that follow; CLU_NO_FD: as this process's */
   clu_sv_view views[CLU_SV_VIEWS];
@@ -110,7 +112,7 @@ enum clu_sv_what {
   CLU_SV_SETUP,    /* the same for the first message */
   CLU_SV_CHILD,    /* this process is a node now: ev.node */
   CLU_SV_OBSERVER, /* it is an observer: ev.node.fd is the connection to who asks */
-  CLU_SV_END       /* the master has ended or has said so: nodes have ended, end this process */
+  CLU_SV_END       /* the session has ended or has said so: nodes have ended, end this process */
 };
 
 typedef struct clu_sv_event {

@@ -1,4 +1,5 @@
-/* What the thread does while the owner of the turn is elsewhere: see clu_engines_work(). */
+/* The thread's work while the owner of the turn is elsewhere: clu_engines_work() says what it is.
+ */
 #include "core/tasks/engine-private.h"
 
 #define MOST_READ (256u << 20) /* bytes */

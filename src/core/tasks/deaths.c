@@ -1,21 +1,16 @@
 /* Deaths of nodes: how they are seen, what of them has to be known, and who is told. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/tasks/engine-private.h"
 
 static int reserve_death(clu_engine *t) {
-  size_t cap = 2 * t->deaths.cap;
-  clu_death *more;
-  if (t->deaths.n < t->deaths.cap) return 1;
-  more = realloc(t->deaths.list, cap * sizeof *more);
-  if (!more) return 0;
-  t->deaths.list = more;
-  t->deaths.cap = cap;
-  return 1;
+  clu_death *more = clu_grow(t->deaths.list, &t->deaths.cap, t->deaths.n + 1, sizeof *more);
+  if (more) t->deaths.list = more;
+  return more != NULL;
 }
 
-/* What it was at. */
+/* Says in the record of a death what the node was at. */
 static void note_task(const clu_engine *t, clu_death *d) {
   void *job;
   uint64_t task;
@@ -44,9 +39,9 @@ static void see_death(clu_engine *t, clu_task_node *at) {
   d->at = clu_os_now();
   note_task(t, d);
   d->has_begun = clu_sched_node_lost(t->sched, at->index, d->cause,
-                                     at->over_memory                ? CLU_RETRY_NONE
-                                     : at->word == CLU_WORD_EXCUSED ? CLU_RETRY_FREE
-                                                                    : CLU_RETRY_COUNTED);
+                                     at->over_memory             ? CLU_RETRY_NONE
+                                     : at->excuse == CLU_EXCUSED ? CLU_RETRY_FREE
+                                                                 : CLU_RETRY_COUNTED);
   clu_engine_tell_all(t);
 }
 
@@ -54,7 +49,7 @@ static void see_death(clu_engine *t, clu_task_node *at) {
  * one that had too much is not tried again, and what one of another host had not begun is nobody's
  * death. */
 static int settle_end(const clu_engine *t, clu_task_node *at, int may_wait) {
-  if (!at->node || (t->limits.bytes == 0 && !clu_node_is_relayed(at->node))) return 1;
+  if (!at->node || (t->limits.bytes == 0 && !clu_node_is_proxied(at->node))) return 1;
   if (may_wait) clu_node_await_end(at->node);
   if (may_wait || clu_node_end_known(at->node)) return 1;
   if (!at->closed) at->closed = clu_os_now();
@@ -63,10 +58,11 @@ static int settle_end(const clu_engine *t, clu_task_node *at, int may_wait) {
 
 /* Whether the caller has to say what it has ended of: who manages its host may have ended it, by
  * CLU_SIG_TERM, CLU_SIG_KILL or with the host. */
-static int needs_word(const clu_engine *t, clu_task_node *at) {
+static int caller_has_to_tell(const clu_engine *t, clu_task_node *at) {
   clu_node_status st;
   uint64_t memory;
-  if (!t->deaths.asks || !at->node || at->word != CLU_NO_WORD || at->killed || at->over_memory)
+  if (!t->deaths.asks || !at->node || at->excuse != CLU_EXCUSE_UNKNOWN || at->killed ||
+      at->over_memory)
     return 0;
   if (clu_node_over_limit(at->node, &memory)) return 0;
   clu_node_status_of(at->node, &st);
@@ -74,7 +70,7 @@ static int needs_word(const clu_engine *t, clu_task_node *at) {
          (st.how.by_signal && (st.how.code == CLU_SIG_TERM || st.how.code == CLU_SIG_KILL));
 }
 
-/* Who cannot be reached, and who can again. */
+/* Tells the scheduler which nodes cannot be reached, and which can again. */
 static void see_cuts(clu_engine *t) {
   uint64_t now;
   if (t->deaths.cuts == clu_session_cuts(t->all->session)) return;
@@ -82,7 +78,7 @@ static void see_cuts(clu_engine *t) {
   now = clu_os_now();
   for (int i = 0; i < t->n; i++) {
     clu_task_node *at = &t->nodes[i];
-    int cut = at->node && clu_node_is_cut(at->node);
+    int cut = at->node ? clu_node_is_cut(at->node) : CLU_IS_REACHED;
     if (!at->node) continue;
     clu_sched_node_cut(t->sched, i, cut != CLU_IS_REACHED, now);
     if (cut == at->cut) continue;
@@ -104,7 +100,7 @@ void clu_engine_see_deaths(clu_engine *t, int may_wait) {
       t->deaths.may_be = 1;
       continue;
     }
-    if (needs_word(t, at)) {
+    if (caller_has_to_tell(t, at)) {
       t->deaths.unclear = t->deaths.may_be = 1;
       continue;
     }
@@ -133,12 +129,12 @@ void clu_engine_ask(clu_engine *t, uint64_t again) {
 
 int clu_engine_is_unclear(const clu_engine *t, int i, int cut) {
   const clu_task_node *at = &t->nodes[i];
-  if (!at->id || !at->node || at->word != CLU_NO_WORD) return 0;
+  if (!at->id || !at->node || at->excuse != CLU_EXCUSE_UNKNOWN) return 0;
   return cut ? clu_node_is_cut(at->node) : !clu_node_is_open(at->node);
 }
 
-void clu_engine_word(clu_engine *t, int i, int counts) {
-  t->nodes[i].word = counts ? CLU_WORD_COUNTS : CLU_WORD_EXCUSED;
+void clu_engine_tell_end(clu_engine *t, int i, int counts) {
+  t->nodes[i].excuse = counts ? CLU_NOT_EXCUSED : CLU_EXCUSED;
   t->deaths.may_be = 1;
 }
 

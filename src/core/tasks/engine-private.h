@@ -13,8 +13,9 @@
 #include "core/base/spins.h"
 #include "core/tasks/engine.h"
 
-/* Of a node that has ended: whether its tasks' starts count as tries, see clu_engine_word(). */
-enum clu_word { CLU_NO_WORD, CLU_WORD_COUNTS, CLU_WORD_EXCUSED };
+/* Says whether the starts of tasks at a node that has ended count as tries: see
+ * clu_engine_tell_end(). */
+enum clu_end_excuse { CLU_EXCUSE_UNKNOWN, CLU_NOT_EXCUSED, CLU_EXCUSED };
 
 typedef struct clu_task_node {
   clu_engine *engine;
@@ -26,7 +27,7 @@ typedef struct clu_task_node {
   int over_memory; /* it had more than it may */
   int killed;      /* enum clu_kill: ended by the session */
   uint64_t asked;  /* the task it was to give up, about which its host was asked once more */
-  int word;        /* enum clu_word */
+  int excuse;      /* enum clu_end_excuse */
   int idle;        /* it was told to end since nobody needed it: who needs it gets another */
   int64_t memory;  /* what it had then, where the session has asked */
   uint64_t early;  /* a record in its ring whose turn has not come; 0: none */
@@ -72,8 +73,8 @@ struct clu_task_job {
   uint64_t n, ready;    /* tasks; those at the beginning that have all ended */
   int shown;            /* its place in the view of its cluster */
   uint64_t finished;    /* when the last of those that have ended did; 0: none has */
-  int is_heard;         /* its conditions go to a handler, while anything waits; */
-  size_t unheard;       /* so many have come since */
+  int is_heard;         /* its conditions go to a handler while anything waits */
+  size_t unheard;       /* conditions that the handler has not got yet */
   int is_hearing;       /* the handler is at work: what comes meanwhile waits until it returns */
   int awaited;          /* the caller is to be woken when it has ended: clu_task_job_tell() */
 };
@@ -83,10 +84,10 @@ struct clu_task_job {
 /* jobs.c */
 struct clu_engine_jobs {
   clu_task_job *first; /* those that are begun, the last first */
-  size_t n;            /* so many */
-  size_t nmaps;        /* so many of them have elements */
+  size_t n;            /* jobs that are begun */
+  size_t nmaps;        /* of these, jobs that have elements */
   /* Jobs of one task without an element that are under way: for these the caller is not needed
-   * until their result is asked for. So many of them have retries. */
+   * until their result is asked for. `nrestartable` of them have retries. */
   int nbare, nrestartable;
   size_t unheard;   /* conditions that handlers could get now */
   uint64_t numbers; /* of jobs so far */
@@ -98,20 +99,20 @@ struct clu_engine_notes {
   size_t n, cap;
 };
 struct clu_engine_news {
-  uint64_t *ended; /* numbers of awaited jobs that have, of which nobody was told yet */
+  uint64_t *ended; /* numbers of awaited jobs that have ended, and of which nobody was told yet */
   size_t n, cap, nawaited;
   int tell_all; /* the caller has to look at each job that it awaits */
 };
 
 /* deaths.c */
 struct clu_engine_deaths {
-  clu_death *list; /* those that were not told yet */
+  clu_death *list; /* deaths that the caller was not told yet */
   size_t n, cap;
   int causes;         /* of deaths so far */
   int may_be;         /* some node may have ended of which the scheduler does not know */
-  int asks;           /* the caller is asked of what a node has ended that a signal has, or with its
-                         host */
-  int unclear;        /* some of these wait for its word */
+  int asks;           /* the caller is asked about nodes that a signal or the end of their host may
+                         have ended */
+  int unclear;        /* it has not told about some of these yet */
   uint64_t ask_again; /* when it is to be asked about hosts that are cut off */
   uint64_t cuts;      /* clu_session_cuts() when the nodes were looked at */
 };
@@ -124,7 +125,7 @@ struct clu_engine_turns {
 /* results.c */
 struct clu_engine_rings {
   int any;     /* some node has a ring here, or had */
-  int not_all; /* or has none */
+  int not_all; /* some node has none */
 };
 
 /* idle.c */
@@ -222,7 +223,7 @@ void clu_task_job_finish(clu_task_job *j, uint64_t at);
 void clu_task_job_fail(clu_task_job *j, const clu_ended *x);
 /* How a task has ended: enum clu_task_end. `is_error`: its value is an error. */
 int clu_task_end_of(const clu_ended *x, int is_error);
-/* What was done is shown, and remembered for cluster_trace(). `r`: what `x` does not say. */
+/* Shows what was done, and remembers it for cluster_trace(). `r` has what `x` does not say. */
 void clu_engine_remember(clu_engine *t, const clu_task_job *j, const clu_ended *x,
                          const clu_task_record *r);
 /* Tasks that ended without an answer become failures of their jobs. */

@@ -96,7 +96,7 @@ static void replace_node(clu_task_node *at, clu_node *nd) {
   at->closed = 0;
   at->over_memory = 0;
   at->killed = CLU_NOT_KILLED;
-  at->word = CLU_NO_WORD;
+  at->excuse = CLU_EXCUSE_UNKNOWN;
   at->idle = 0;
   at->memory = 0;
   at->early = at->asked = 0;
@@ -110,7 +110,7 @@ int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
   }
   if (at->id == clu_node_id(nd)) return CLU_ATTACHED;
   if (at->id) {
-    if (at->word == CLU_NO_WORD) at->word = CLU_WORD_COUNTS;
+    if (at->excuse == CLU_EXCUSE_UNKNOWN) at->excuse = CLU_NOT_EXCUSED;
     clu_engine_see_deaths(t, 1); /* the one before has ended unseen */
   }
   clu_node_drop_data(nd);
@@ -123,7 +123,7 @@ int clu_engine_attach(clu_engine *t, int i, clu_node *nd) {
     t->rings.not_all = 1;
   clu_engine_limit_node(t, nd);
   if (clu_sched_node_up(t->sched, i, clu_node_claim(nd)) != CLU_OK) return CLU_ATTACH_NO_MEMORY;
-  if (clu_node_is_relayed(nd)) clu_sched_node_elsewhere(t->sched, i);
+  if (clu_node_is_proxied(nd)) clu_sched_node_elsewhere(t->sched, i);
   at->cut = clu_node_is_cut(nd);
   clu_sched_node_cut(t->sched, i, at->cut != CLU_IS_REACHED, clu_os_now());
   return CLU_ATTACHED;

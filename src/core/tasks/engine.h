@@ -32,7 +32,7 @@ typedef struct clu_task_job clu_task_job;
 
 /* ---- all engines of a session ---- */
 
-/* What engines ask of their caller. */
+/* Functions of the caller that engines call. */
 typedef struct clu_engine_caller {
   /* Appends elements first ... first + n - 1 of the job to `*body`, for a node that takes segments
    * (`shares`) or not. `job`: what clu_task_job_new() was given. The blob is the callee's: it may
@@ -48,8 +48,8 @@ clu_engines *clu_engines_new(clu_session *session, clu_turns *turns,
                              const clu_engine_caller *caller);
 /* There is no engine any more, and no thread. Accepts NULL. */
 void clu_engines_free(clu_engines *all);
-/* What a thread does while the owner of the turn is elsewhere: for clu_turns_begin(), before the
- * first clu_engine_drive_always().
+/* The work of the thread while the owner of the turn is elsewhere: it is for clu_turns_begin(),
+ * before the first clu_engine_drive_always().
  *
  * It reads results and queues their bytes, sees deaths, sends submitted tasks to nodes that are
  * free, whose bytes are ready, and puts time limits into force. Elements are the caller's: maps
@@ -90,7 +90,7 @@ int clu_engine_is_whole(const clu_engine *t);
 int clu_engine_shares(const clu_engine *t);
 /* Whether the memory of node `i` can be limited, or it is not there. */
 int clu_engine_can_limit(const clu_engine *t, int i);
-/* What is done is shown in this view from now on, of which it has a reference. NULL: in none. */
+/* From now on this view shows what is done. The engine has a reference to it. NULL: none does. */
 void clu_engine_show(clu_engine *t, clu_view *view);
 /* How many nodes there should be so that each has work for so many ns. */
 double clu_engine_desired(clu_engine *t, uint64_t target_ns);
@@ -143,7 +143,7 @@ void clu_engine_map_ends(clu_engine *t, int own);
 
 /* ---- work ---- */
 
-/* What a turn ends with: what its caller has to do. */
+/* A turn ends with an event: it says what the caller has to do. */
 enum clu_engine_event {
   CLU_EVENT_NONE,    /* nothing, yet */
   CLU_EVENT_UNCLEAR, /* say of what nodes have ended: clu_engine_is_unclear() */
@@ -159,8 +159,8 @@ enum clu_engine_event {
 /* One turn: deaths are seen, limits come into force, decisions are carried out, endings are taken.
  * CLU_OK, or what `elements` has returned: then the batch waits again. */
 int clu_engine_turn(clu_engine *t);
-/* What there is to be done for who waits for `j` (may be NULL), of whose failures `known` are known
- * to the caller. */
+/* Says what the caller has to do that waits for `j` (may be NULL), of whose failures `known` are
+ * known to the caller. */
 int clu_engine_event(const clu_engine *t, const clu_task_job *j, size_t known);
 
 typedef struct clu_engine_wait {
@@ -212,17 +212,17 @@ clu_death clu_engine_death(const clu_engine *t, size_t k);
 void clu_engine_deaths_told(clu_engine *t, size_t n);
 
 /* From now on the caller is asked of what nodes have ended that may be somebody else's doing. It
- * answers by clu_engine_word(). Until then such a death is none, and what the node had stays with
- * it. About hosts that are cut off it is not asked again before `again`. */
+ * answers by clu_engine_tell_end(). Until then such a death is none, and what the node had stays
+ * with it. About hosts that are cut off it is not asked again before `again`. */
 void clu_engine_ask(clu_engine *t, uint64_t again);
 /* Whether the caller is asked about node `i`: as it has ended, or as it is cut off (`cut`). */
 int clu_engine_is_unclear(const clu_engine *t, int i, int cut);
-/* Of what node `i` has ended: whether the starts of its tasks count as tries. */
-void clu_engine_word(clu_engine *t, int i, int counts);
+/* The caller tells how node `i` has ended: whether the starts of its tasks count as tries. */
+void clu_engine_tell_end(clu_engine *t, int i, int counts);
 
 /* ---- notes and news ---- */
 
-/* What the caller is told that is no news for who waits for a task. */
+/* Notes tell the caller what is no news for those who wait for a task. */
 enum clu_note_kind {
   CLU_NOTE_LIMIT,  /* a task took longer than it may */
   CLU_NOTE_RETRY,  /* one whose node has died was given to another */
@@ -236,7 +236,8 @@ typedef struct clu_note {
   uint32_t attempt;
   uint64_t at;
 } clu_note;
-/* What was noted since clu_engine_notes_told(): the engine's, until it is called again. */
+/* Returns what was noted since clu_engine_notes_told(): the engine's, until that is called again.
+ */
 const clu_note *clu_engine_notes(const clu_engine *t, size_t *n);
 void clu_engine_notes_told(clu_engine *t);
 
@@ -265,7 +266,7 @@ clu_task_job *clu_task_job_new(clu_engine *t, const clu_task_spec *spec, clu_blo
                                void *caller);
 /* Another stream, of a job that has not begun. */
 void clu_task_job_seed(clu_task_job *j, const uint32_t seed[6]);
-/* What a job that has not begun is called. CLU_OK or CLU_NOMEM. */
+/* Gives a name to a job that has not begun. CLU_OK or CLU_NOMEM. */
 int clu_task_job_name(clu_task_job *j, const char *label);
 /* The scheduler has it from now on. CLU_OK or CLU_NOMEM. */
 int clu_task_job_begin(clu_engine *t, clu_task_job *j);
@@ -357,8 +358,8 @@ const clu_memory_history *clu_engine_memory(clu_engine *t);
 
 /* The engine in which a node has its part; NULL: none. */
 clu_engine *clu_engine_of(const clu_node *nd);
-/* What a node is at: the number that its task has there, 0: none. `*since`: when that could begin,
- * 0: not known. `*job`: NULL: nobody wants it; `*task`: from 0. */
+/* Says what a node is at: the number that its task has there, 0: none. `*since`: when that could
+ * begin, 0: not known. `*job`: NULL: nobody wants it; `*task`: from 0. */
 uint64_t clu_engine_at_hand(const clu_node *nd, clu_task_job **job, uint64_t *task,
                             uint64_t *since);
 /* The number of the element that task `task` has; 0: the job has none. */

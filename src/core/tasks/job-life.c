@@ -19,7 +19,7 @@ static clu_task_job *job_alloc(uint64_t n, int nodes) {
   return j;
 }
 
-/* What the scheduler is to be told of it. CLU_OK or CLU_NOMEM. */
+/* Fills in what the scheduler is told of it. CLU_OK or CLU_NOMEM. */
 static int fill_spec(clu_task_job *j, const clu_task_spec *spec) {
   clu_job_spec *s = &j->spec;
   s->n = j->n;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/tasks/engine-private.h"
 
 void clu_task_node_kill(clu_node *nd, clu_task_node *at, int why) {
@@ -57,20 +58,16 @@ void clu_task_job_finish(clu_task_job *j, uint64_t at) {
 
 void clu_task_job_fail(clu_task_job *j, const clu_ended *x) {
   clu_task_failure *f;
+  clu_task_failure *more = clu_grow(j->failures, &j->capfailures, j->nfailures + 1, sizeof *more);
   clu_task_job_uncount(j);
   if (x->why == CLU_END_TIMEOUT && j->engine)
     clu_engine_note(j->engine, CLU_NOTE_LIMIT, x->node, j, x->task, x->attempt);
-  if (j->nfailures == j->capfailures) {
-    size_t cap = j->capfailures ? 2 * j->capfailures : 4;
-    clu_task_failure *more = realloc(j->failures, cap * sizeof *more);
-    if (!more) {
-      j->out_of_memory =
-          1; /* R is told: an element without a value must not look like one whose value is NULL */
-      return;
-    }
-    j->failures = more;
-    j->capfailures = cap;
+  if (!more) {
+    /* R is told: an element without a value must not look like one whose value is NULL */
+    j->out_of_memory = 1;
+    return;
   }
+  j->failures = more;
   f = &j->failures[j->nfailures++];
   j->ended[x->task] = 1;
   f->task = x->task;

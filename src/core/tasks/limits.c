@@ -23,7 +23,7 @@ static double least_limit(const clu_engine *t) {
   return least;
 }
 
-/* Of a node whose transport does not see to it, and which is at something. */
+/* Checks a node that is at something, and whose transport does not see to the limit. */
 static void check_node(clu_engine *t, int i) {
   clu_task_node *at = &t->nodes[i];
   clu_node *nd = clu_engine_node(t, i);

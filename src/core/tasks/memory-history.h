@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "core/base/os.h"
-#include "core/base/process-use.h"
+#include "core/view/process-use.h"
 
 typedef struct clu_memory_sample {
   uint64_t at; /* clu_os_now() */
@@ -21,7 +21,7 @@ typedef struct clu_memory_sample {
   uint32_t node, round;
 } clu_memory_sample;
 
-/* Of a node: what is known of its process. */
+/* This is known of a node's process. */
 typedef struct clu_memory_seen {
   clu_process_use use;
   clu_process_pages weighed; /* its pages, when it was */

@@ -1,6 +1,7 @@
-/* What the caller is told that the thread may have found out: notes, and news of awaited jobs. */
+/* Notes, and news of awaited jobs: the thread may find these out, and the caller is told later. */
 #include <stdlib.h>
 
+#include "core/base/grow.h"
 #include "core/tasks/engine-private.h"
 #include "core/tasks/wake.h"
 
@@ -10,15 +11,11 @@
 /* ---- notes ---- */
 
 static int reserve_note(clu_engine *t) {
-  size_t cap = t->notes.cap ? 2 * t->notes.cap : 16;
   clu_note *more;
-  if (t->notes.n < t->notes.cap) return 1;
   if (t->notes.n >= MOST_NOTES) return 0;
-  more = realloc(t->notes.list, cap * sizeof *more);
-  if (!more) return 0;
-  t->notes.list = more;
-  t->notes.cap = cap;
-  return 1;
+  more = clu_grow(t->notes.list, &t->notes.cap, t->notes.n + 1, sizeof *more);
+  if (more) t->notes.list = more;
+  return more != NULL;
 }
 
 void clu_engine_note(clu_engine *t, int what, int node, const clu_task_job *j, uint64_t task,
@@ -50,14 +47,11 @@ uint64_t clu_task_job_element(const clu_task_job *j, uint64_t task) {
 /* Room for its number is made now, so that nothing can fail when it ends. */
 int clu_task_job_await(clu_task_job *j) {
   clu_engine *t = j->engine;
+  uint64_t *more;
   if (!t || j->awaited) return CLU_OK;
-  if (t->news.n + t->news.nawaited == t->news.cap) {
-    size_t cap = t->news.cap ? 2 * t->news.cap : 16;
-    uint64_t *more = realloc(t->news.ended, cap * sizeof *more);
-    if (!more) return CLU_NOMEM;
-    t->news.ended = more;
-    t->news.cap = cap;
-  }
+  more = clu_grow(t->news.ended, &t->news.cap, t->news.n + t->news.nawaited + 1, sizeof *more);
+  if (!more) return CLU_NOMEM;
+  t->news.ended = more;
   j->awaited = 1;
   t->news.nawaited++;
   clu_task_job_tell(j);

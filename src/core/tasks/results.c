@@ -1,7 +1,7 @@
-/* What nodes say of their tasks, as bytes. What comes within clu_loop_pump(), by the socket or by
- * way of a ring, is only queued. Results of a node come in the order of its tasks, whichever way
- * each of them takes: a record in the ring whose turn has not come waits for one that comes by the
- * socket.
+/* Nodes answer tasks: their bytes are taken here. What comes within clu_loop_pump(), by the socket
+ * or by way of a ring, is only queued. Results of a node come in the order of its tasks, whichever
+ * way each of them takes: a record in the ring whose turn has not come waits for one that comes by
+ * the socket.
  */
 #include <string.h>
 
@@ -184,7 +184,7 @@ static void on_result(clu_node *nd, clu_task_node *at, const clu_msg *m) {
   take_ring(nd, at); /* what had to wait for this one */
 }
 
-/* Records that the relay of another host has taken from the node's ring, in order. What is not
+/* Records that the proxy of another host has taken from the node's ring, in order. What is not
  * those that the node has to answer next is as bad as an answer out of turn. */
 static void on_results(clu_node *nd, clu_task_node *at, const clu_msg *m) {
   size_t size = m->body ? m->body->size : 0, k = CLU_RESULTS_HEAD;

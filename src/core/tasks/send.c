@@ -1,5 +1,5 @@
-/* What nodes are sent about tasks: the JOB message once, batches of tasks (TASKS), and that a job
- * has ended (JOB_END). The formats: core/wire/task-message.h. */
+/* Nodes are sent tasks: the JOB message once, batches of tasks (TASKS), and that a job has ended
+ * (JOB_END). The formats: core/wire/task-message.h. */
 #include <string.h>
 
 #include "core/base/rng-stream.h"
@@ -22,7 +22,7 @@ static void write_head(unsigned char *head, const sending *s) {
   if (j->seeded) flags |= CLU_TASKS_SEEDED;
   if (j->bare) flags |= CLU_TASKS_BARE;
   if (j->n == 1) flags |= CLU_TASKS_ONLY;
-  if (!clu_node_ring(s->nd) && !clu_node_is_relayed(s->nd)) flags |= CLU_TASKS_NO_RING;
+  if (!clu_node_ring(s->nd) && !clu_node_is_proxied(s->nd)) flags |= CLU_TASKS_NO_RING;
   memcpy(seed, j->seed, sizeof seed);
   if (j->seeded) clu_stream_jump(seed, s->a.first);
   clu_put64(head, j->number);

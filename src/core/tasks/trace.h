@@ -1,4 +1,4 @@
-/* What is remembered of tasks that have ended, for cluster_trace(): a ring of the last ones, and
+/* The trace remembers tasks that have ended, for cluster_trace(): a ring of the last ones, and
  * what they have in common, their job. That is remembered as long as one of its tasks is, or the
  * job itself.
  *
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of a job. */
+/* This is remembered of a job. */
 typedef struct clu_job_facts {
   size_t refs;
   uint64_t number, n;
@@ -29,7 +29,7 @@ enum clu_task_end {
   CLU_TASK_CANCELLED
 };
 
-/* Of a task: times in ns by this machine's clock. */
+/* This is remembered of a task. Times are in ns by this machine's clock. */
 typedef struct clu_task_record {
   clu_job_facts *job;
   uint64_t task, sent, began, took, received;

@@ -1,4 +1,4 @@
-/* Frames: the format of all that travels between master, fork server and nodes.
+/* Frames: the format of all that travels between session, fork server and nodes.
  *
  * A message is a kind, a number `seq` and a body of up to 2^63 bytes. It travels in frames, each of
  * which has a header of 24 bytes, little-endian, and at most CLU_FRAME_MAX bytes of the body:
@@ -35,19 +35,19 @@
 #define CLU_LAST_GRACE \
   2000000000u /* ns that a node has to end by itself after its connection has */
 
-/* What a message is, its seq, and its body; none is said where there is none. */
+/* Kinds of messages. Behind each is its seq, and its body, where it has these. */
 enum clu_kind {
-  /* master to node */
+  /* session to node */
   CLU_K_CALL = 1, /* seq: the request. u32 n; n > 0: n bytes of a function, then its arguments; 0:
                      list(function, arguments) */
   CLU_K_DONE,     /* no more requests: end */
-  /* node to master */
+  /* node to session */
   CLU_K_HELLO,     /* ready. u64 pid */
   CLU_K_VALUE,     /* seq: the request. 5 doubles of time, then the value */
   CLU_K_FAILED,    /* the same; the value is the error */
-  CLU_K_CANCELLED, /* seq: the request or task that was cancelled, as the master wished. Of a task
+  CLU_K_CANCELLED, /* seq: the request or task that was cancelled, as the session wished. Of a task
                       also the R calls that it was in, as UTF-8, a line each, the innermost last */
-  /* master to fork server */
+  /* session to fork server */
   CLU_K_SETUP,    /* what to attach */
   CLU_K_SETTINGS, /* seq: number of the settings. What the nodes that follow inherit */
   CLU_K_SPAWN,  /* seq: the node. u8 enum clu_start_kind, u32 slot in the shared memory. Passes its
@@ -57,7 +57,7 @@ enum clu_kind {
   CLU_K_CANCEL, /* seq: the node. u64 request; or nothing: only the answer is wanted */
   CLU_K_STOP,   /* seq: the node. u32 milliseconds of grace, after which it is killed */
   CLU_K_QUIT,   /* end all */
-  /* fork server to master */
+  /* fork server to session */
   CLU_K_READY,   /* what was attached, or the error. Passes the descriptor of the shared memory */
   CLU_K_APPLIED, /* seq: number of the settings. Empty, or the error's text */
   CLU_K_SPAWNED, /* seq: the node. u64 pid */
@@ -66,20 +66,20 @@ enum clu_kind {
                     much it had, u64 the first task that it has not begun */
   CLU_K_SIGNALLED, /* seq: the node. The CANCEL was delivered, or the node is no more */
   CLU_K_BYE,       /* idle for too long */
-  /* master to node, about tasks */
+  /* session to node, about tasks */
   CLU_K_JOB,     /* seq: the job. What its tasks have in common */
   CLU_K_TASKS,   /* seq: the first task, the others follow */
   CLU_K_JOB_END, /* seq: the job, of which nothing more will come */
-  /* node to master, about tasks */
+  /* node to session, about tasks */
   CLU_K_RESULT,        /* seq: the task */
   CLU_K_RELAY,         /* seq: the task under way. Output or a condition of it */
   CLU_K_RESULTS_READY, /* there are results in the ring */
-  /* master to fork server */
+  /* session to fork server */
   CLU_K_LIMIT, /* seq: the node. u64 bytes of memory, with more of which it is killed; 0: no limit
                 */
-  CLU_K_VIEW, /* seq: number of the cluster. Passes its view (core/shm/view.h), which has u64 bytes;
-                 empty, and without a descriptor: nobody is to see it any more */
-  /* master to link process (core/link/near.h) */
+  CLU_K_VIEW,  /* seq: number of the cluster. Passes its view (core/view/view.h), which has u64
+                  bytes;  empty, and without a descriptor: nobody is to see it any more */
+  /* session to link process (core/link/near.h) */
   CLU_K_LISTEN, /* the secret (32 bytes), u64 number of the cluster, u64 ns of heartbeat, u64 ns for
                    which a host may be cut off; where connections are encrypted also this side's
                    texts and the other's certificate (core/net/tls.h), each with a 0 behind it.
@@ -87,25 +87,25 @@ enum clu_kind {
   CLU_K_HOST,   /* seq: the host. Passes the control channel of its fork server */
   /* CLU_K_VIEW, too: where it shows what it knows of the cluster's nodes on its hosts */
   /* both ways */
-  CLU_K_HOST_STATE, /* seq: the host. Of the master: empty, the question; or a text: nothing is left
-                       there, and why. The answer: u8 enum clu_relay_state, u64 bytes in, u64 out,
-                       u64 cuts, u64 since when it is so (clu_os_now()), then why the last cut or
-                       the end was */
-  CLU_K_MACHINE, /* between master and fork server. seq: number of the question, which is empty, or
+  CLU_K_HOST_STATE, /* seq: the host. Of the session: empty, the question; or a text: nothing is
+                       left there, and why. The answer: u8 enum clu_relay_state, u64 bytes in, u64
+                       out, u64 cuts, u64 since when it is so (clu_os_now()), then why the last cut
+                       or the end was */
+  CLU_K_MACHINE, /* between session and fork server. seq: number of the question, which is empty, or
                     u8 1: of the nodes, too. The answer: u64 load in thousandths, u64 bytes of
                     memory, u64 bytes of it that are free, then for each node u64 number, u64
                     milliseconds of processor time, u64 bytes of memory of its own; ~0: not known */
-  /* relay to master */
-  CLU_K_RESULTS, /* of a node on another host, whose ring the relay there reads: see
+  /* proxy to session */
+  CLU_K_RESULTS, /* of a node on another host, whose ring the proxy there reads: see
                     core/wire/task-message.h */
-  /* master to node */
+  /* session to node */
   CLU_K_TELL, /* as CLU_K_CALL, but nobody wants an answer. It waits until what the node does has
                  ended, and is not cancelled */
-  /* master to fork server, and its answer */
+  /* session to fork server, and its answer */
   CLU_K_TAKE_BACK, /* seq: the node. u64 number after its last task: those that it has not begun are
                       not begun any more. To one of another host */
   CLU_K_TAKEN,     /* seq: the node. u64 the first of these */
-  /* between master and fork server */
+  /* between session and fork server */
   CLU_K_STACK, /* seq: the node. u8 1: it is asked for its calls (core/shm/stacks.h); 0: what has it
                   told? The answer, by the same seq: u32 number of the question, if it was asked,
                   else 0; u32 number of what it has told last, 0: nothing; u64 number of its task

@@ -51,10 +51,10 @@ static int say(clu_hs *h, int step, unsigned char *m) {
   return h->state;
 }
 
-void clu_hs_master(clu_hs *h, const unsigned char *secret, const unsigned char nonce[CLU_NONCE],
-                   uint64_t cluster, uint64_t deadline) {
+void clu_hs_session(clu_hs *h, const unsigned char *secret, const unsigned char nonce[CLU_NONCE],
+                    uint64_t cluster, uint64_t deadline) {
   memset(h, 0, sizeof *h);
-  h->is_master = 1;
+  h->is_session = 1;
   h->secret = secret;
   h->deadline = deadline;
   put_head(h->hello, HELLO);
@@ -150,7 +150,7 @@ void clu_hs_written(clu_hs *h, size_t n) {
 }
 
 int clu_hs_admit(clu_hs *h, int verdict) {
-  if (!h->is_master || h->state != CLU_HS_PROVEN) return h->state;
+  if (!h->is_session || h->state != CLU_HS_PROVEN) return h->state;
   put_head(h->verdict_message, VERDICT);
   clu_put32(h->verdict_message + HEAD, (uint32_t)verdict);
   clu_put32(h->verdict_message + HEAD + 4, 0);

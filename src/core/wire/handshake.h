@@ -1,13 +1,14 @@
 /* The handshake: a session and a node that have met over TCP prove to each other that they know the
- * cluster's secret, before either believes a word of the other. ("Master" is the session's end.)
+ * cluster's secret, before either believes a word of the other. ("Session" is also what
+ * stands for it, such as the link process.)
  *
- *   master                                                 node
+ *   session                                                node
  *     HELLO     number of the cluster, nonce          -->
  *          <--  nonce, rank, R version, pid, proof         RESPONSE
  *     VERDICT   whether it is admitted, proof         -->
  *          <--  proof                                      CONFIRM
  *
- *   UNDER_WAY --RESPONSE is right (master)--> PROVEN --clu_hs_admit()--> UNDER_WAY
+ *   UNDER_WAY --RESPONSE is right (session)--> PROVEN --clu_hs_admit()--> UNDER_WAY
  *   UNDER_WAY --the last message--> DONE
  *      |  wrong bytes, no proof, time is up, connection closed
  *      `--> FAILED (`why` says what)
@@ -21,7 +22,7 @@
  * anew has left a connection behind that never gets there.
  *
  * A state machine over bytes: it knows no descriptor and no clock, and never blocks. It allocates
- * nothing; a master reads at most CLU_HS_RESPONSE + CLU_HS_CONFIRM bytes of a peer that has proven
+ * nothing; a session reads at most CLU_HS_RESPONSE + CLU_HS_CONFIRM bytes of a peer that has proven
  * nothing. The struct is the caller's, its secret is kept as pointer. Functions return the state.
  */
 #ifndef CLUTCH_HANDSHAKE_H
@@ -39,7 +40,7 @@ enum { CLU_HS_HELLO = 48, CLU_HS_RESPONSE = 88, CLU_HS_VERDICT = 48, CLU_HS_CONF
 
 enum clu_hs_state {
   CLU_HS_UNDER_WAY, /* waits for bytes, or has some to write */
-  CLU_HS_PROVEN,    /* master only: the node's proof is right, clu_hs_admit() comes next */
+  CLU_HS_PROVEN,    /* session only: the node's proof is right, clu_hs_admit() comes next */
   CLU_HS_DONE,
   CLU_HS_FAILED
 };
@@ -51,16 +52,17 @@ enum clu_hs_why {
   CLU_HS_GARBAGE, /* not a message of this protocol */
   CLU_HS_VERSION_DIFFERS,
   CLU_HS_NO_PROOF, /* it does not know the secret */
-  CLU_HS_REFUSED,  /* node: the master has proven itself and does not admit this node */
+  CLU_HS_REFUSED,  /* node: the session has proven itself and does not admit this node */
   CLU_HS_NO_CRYPTO,
   CLU_HS_N_WHY
 };
 
-/* Of a node that has proven itself. NOT_YET: it is not known here yet, and may ask again. */
+/* The verdict on a node that has proven itself. NOT_YET: it is not known here yet, and may ask
+ * again. */
 enum clu_hs_verdict { CLU_HS_ADMITTED, CLU_HS_NO_SUCH_RANK, CLU_HS_RANK_TAKEN, CLU_HS_NOT_YET };
 
 typedef struct clu_hs {
-  int is_master, state, why, verdict;
+  int is_session, state, why, verdict;
   const unsigned char *secret; /* CLU_SECRET bytes, the caller's */
   uint64_t deadline;           /* UINT64_MAX: none */
   size_t have;                 /* bytes read of the message that is awaited */
@@ -75,9 +77,9 @@ typedef struct clu_hs {
 } clu_hs;
 
 /* Begins. `deadline` counts as the clock that clu_hs_time() is given. The nonce must never have
- * been used before. A master has something to write at once. */
-void clu_hs_master(clu_hs *h, const unsigned char *secret, const unsigned char nonce[CLU_NONCE],
-                   uint64_t cluster, uint64_t deadline);
+ * been used before. A session has something to write at once. */
+void clu_hs_session(clu_hs *h, const unsigned char *secret, const unsigned char nonce[CLU_NONCE],
+                    uint64_t cluster, uint64_t deadline);
 void clu_hs_node(clu_hs *h, const unsigned char *secret, const unsigned char nonce[CLU_NONCE],
                  uint32_t rank, uint64_t pid, uint32_t r_version, uint64_t deadline);
 
@@ -87,9 +89,9 @@ size_t clu_hs_want(const clu_hs *h);
 int clu_hs_feed(clu_hs *h, const void *p, size_t n);
 /* So many bytes of `out` have been written. Who is DONE still has to write what is left there. */
 void clu_hs_written(clu_hs *h, size_t n);
-/* The master's verdict on a proven node, which is to be written then. */
+/* The session's verdict on a proven node, which is to be written then. */
 int clu_hs_admit(clu_hs *h, int verdict);
-/* Master: whether the node's proof was right, whatever its verdict is. */
+/* Session: whether the node's proof was right, whatever its verdict is. */
 int clu_hs_is_proven(const clu_hs *h);
 /* The connection has ended. One that is DONE stays so. */
 int clu_hs_closed(clu_hs *h);

@@ -1,4 +1,4 @@
-/* What session and node say to each other about tasks: the contents of the messages
+/* Session and node talk about tasks: these are the contents of the messages
  * (core/wire/frame.h has their kinds). Numbers are little-endian (clu_put32(), clu_put64()).
  * Offsets are in bytes.
  *

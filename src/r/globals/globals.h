@@ -7,7 +7,7 @@
 #ifndef CLUTCH_R_GLOBALS_H
 #define CLUTCH_R_GLOBALS_H
 
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 
 #include <stdint.h>
 
@@ -57,7 +57,7 @@ typedef struct clu_search {
   SEXP kept; /* a pairlist cell, held by the external pointer: what is found, see below */
 } clu_search;
 
-/* What is in the list that `kept` holds, and returned to R. */
+/* The list that `kept` holds and that is returned to R has these. */
 enum { GLOBALS, PACKAGES, CLASSES, S4_PACKAGES, GENERICS, TEXTS, BY_NAME, HELD, N_FOUND };
 
 /* The state behind an external pointer of ffi_globals_new(); an R error when it is none. */
@@ -73,7 +73,7 @@ SEXP clu_search_found(const clu_search *s, int which);
  * `*cap`. `array`: address of the pointer. */
 void clu_search_room(void *array, size_t *cap, size_t n, size_t size);
 
-/* As a new one, but with the memory that it has. */
+/* Makes it as a new one, but with the memory that it has. */
 void clu_search_reset(clu_search *s);
 
 int clu_is_symbol(SEXP x, const char *name);

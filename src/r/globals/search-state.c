@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
+
 /* ---- a map from pointers to numbers ---- */
 
 static size_t slot_of(const clu_map *m, const void *key) {
@@ -95,13 +97,9 @@ void clu_map_put(clu_map *m, const void *key, uint64_t value) {
 }
 
 void clu_search_room(void *array, size_t *cap, size_t n, size_t size) {
-  void **a = array, *more;
-  size_t c = *cap ? 2 * *cap : 64;
-  if (n < *cap) return;
-  more = realloc(*a, c * size);
+  void **a = array, *more = clu_grow(*a, cap, n + 1, size);
   if (!more) no_memory();
   *a = more;
-  *cap = c;
 }
 
 void clu_search_later(clu_search *s, SEXP x) {

@@ -370,8 +370,8 @@ static void set_variable(SEXP symbol, SEXP value, SEXP env) {
 
 static SEXP visit(SEXP x, int deep, use *u);
 
-/* Whether it is visited now for the first time. */
-static int is_new(SEXP env, use *u) {
+/* Whether it is visited now for the first time: it is remembered. */
+static int add_environment(SEXP env, use *u) {
   for (int i = 0; i < u->n_envs; i++)
     if (u->envs[i] == env) return 0;
   if (u->n_envs == MOST_ENVS || Rf_length(env) > MOST_NAMES) return 0;
@@ -382,7 +382,7 @@ static int is_new(SEXP env, use *u) {
 static void visit_environments(SEXP env, int deep, use *u) {
   for (; !clu_env_stays(env); env = clu_parent_env(env)) {
     SEXP names;
-    if (!is_new(env, u)) return;
+    if (!add_environment(env, u)) return;
     names = PROTECT(R_lsInternal3(env, TRUE, FALSE));
     for (R_xlen_t i = 0; i < Rf_xlength(names) && u->objects > 0; i++) {
       SEXP symbol = Rf_installTrChar(STRING_ELT(names, i));

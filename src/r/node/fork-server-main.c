@@ -1,6 +1,6 @@
 /* The fork server, seen from R. fork_server_main() in R calls ffi_fork_server_serve() again and
  * again. A fork happens in that call, which in the child goes on as the loop of a node. */
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 
 #include <Rembedded.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 #include "core/base/os-folders.h"
 #include "core/link/near.h"
 #include "core/supervisor/supervisor.h"
-#include "r/entry-points.h"
+#include "r/base/entry-points.h"
 #include "r/node/node.h"
 
 static clu_supervisor sv;
-static clu_pid master;
+static clu_pid session;
 static char **exec_argv;
 static int is_child; /* this process is a node by now */
 static clu_fd control = 3;
@@ -55,17 +55,17 @@ static char *own_temp_dir(void) {
 }
 
 /* Takes over descriptor 3, or that of a host, the control channel. From here on this process ends
- * when the master does. */
+ * when the session does. */
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   clu_err e = {0, 0, ""};
   R_xlen_t n = Rf_xlength(exec);
   clu_sv_options how;
   clu_node_choose_seeds();
-  master = clu_os_getppid();
+  session = clu_os_getppid();
   exec_argv = calloc((size_t)n + 1, sizeof *exec_argv);
   if (!exec_argv) clu_raise("memory", "not enough memory");
   for (R_xlen_t i = 0; i < n; i++) exec_argv[i] = strdup(CHAR(STRING_ELT(exec, i)));
-  if (clu_os_follow_parent(master, 0) == CLU_DEAD) clu_os_end_self();
+  if (clu_os_follow_parent(session, 0) == CLU_DEAD) clu_os_end_self();
   how.control = control;
   how.tmp = own_temp_dir();
   how.exec = exec_argv;
@@ -129,9 +129,9 @@ SEXP ffi_fork_server_serve(SEXP env) {
   switch (ev.what) {
   case CLU_SV_SETUP:
   case CLU_SV_SETTINGS:
-    /* R code runs now, which may take long: the master's end must not wait for it */
-    clu_os_on_term(master, R_TempDir);
-    clu_os_follow_parent_meanwhile(master); /* without: it ends when the code is done */
+    /* R code runs now, which may take long: the session's end must not wait for it */
+    clu_os_on_term(session, R_TempDir);
+    clu_os_follow_parent_meanwhile(session); /* without: it ends when the code is done */
     return todo(ev.what == CLU_SV_SETUP ? "setup" : "settings", ev.msg.seq,
                 clu_unserialize(ev.msg.body, 0));
   case CLU_SV_CHILD:
@@ -153,7 +153,7 @@ SEXP ffi_fork_server_serve(SEXP env) {
   }
 }
 
-SEXP ffi_fork_server_session(void) { return Rf_ScalarInteger((int)master); }
+SEXP ffi_fork_server_session(void) { return Rf_ScalarInteger((int)session); }
 
 /* From now on who connects to this path gets an observer. `owns_folder`: its folder is removed when
  * it is empty at the end. Whether that is so. */

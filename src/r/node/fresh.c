@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "core/base/grow.h"
+
 /* Preserved: the variables of the workspace, by number; the environments of the search path. */
 enum { SYMBOLS, NAMES, VALUES, PATH, N_KEPT };
 
@@ -19,7 +21,8 @@ enum { ACTIVE = 1, LOCKED = 2, DELAYED = 4 };
 static struct {
   SEXP kept;
   unsigned char *how; /* by variable */
-  R_xlen_t n, cap;
+  R_xlen_t n;
+  size_t cap;
 } fresh;
 
 static SEXP keep(int which, SEXP x) { return clu_keep_in(&fresh.kept, N_KEPT, which, x); }
@@ -69,12 +72,9 @@ static int is_same(R_xlen_t i) {
 }
 
 static void make_room(R_xlen_t n) {
-  unsigned char *more;
-  if (n <= fresh.cap) return;
-  more = realloc(fresh.how, (size_t)n);
-  if (!more) clu_raise("memory", "not enough memory");
+  unsigned char *more = clu_grow(fresh.how, &fresh.cap, (size_t)n, 1);
+  if (!more && n > 0) clu_raise("memory", "not enough memory");
   fresh.how = more;
-  fresh.cap = n;
 }
 
 /* .Random.seed is seen to elsewhere. */

@@ -1,5 +1,5 @@
-/* On another host, in a new R: the relay to the session, and the fork server as its child. */
-#include "r/r-api.h"
+/* On another host, in a new R: the proxy to the session, and the fork server as its child. */
+#include "r/base/r-api.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,27 +10,20 @@
 #include "core/link/link.h"
 #include "core/wire/frame.h"
 #include "core/wire/handshake.h"
-#include "r/entry-points.h"
+#include "r/base/entry-points.h"
 #include "r/node/node.h"
-#include "r/private-text.h"
+#include "r/base/private-text.h"
 
 enum { STDOUT = 1, STDERR = 2 };
-
-static SEXP element(SEXP list, const char *name) {
-  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
-  for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
-    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
-  return R_NilValue;
-}
 
 /* A number that another version of what travels between hosts does not have. */
 SEXP ffi_host_protocol(void) {
   return Rf_ScalarInteger(CLU_LINK_VERSION * 1000 + CLU_K_AFTER_LAST);
 }
 
-/* Starts `argv` with this text (r/private-text.h) on its standard input, which has no end before
- * descriptor 3 is closed there. It goes on beside the relay, and is told to end (SIGTERM, on Linux)
- * when that ends.
+/* Starts `argv` with this text (r/base/private-text.h) on its standard input, which has no end
+ * before descriptor 3 is closed there. It goes on beside the proxy, and is told to end (SIGTERM, on
+ * Linux) when that ends.
  */
 SEXP ffi_host_start(SEXP argv, SEXP text) {
   R_xlen_t n = Rf_xlength(argv);
@@ -80,7 +73,7 @@ static int take_secrets(SEXP text, host_secrets *out) {
 }
 
 /* Forks. In the child, which goes on as a fork server (fork_server_main() in R): NULL. This process
- * becomes the relay, and comes back at its end: a string, why it has ended; "": it was asked to, or
+ * becomes the proxy, and comes back at its end: a string, why it has ended; "": it was asked to, or
  * the fork server has.
  * `settings`: list(hosts, port, rank, times): names or addresses of the session's host in the order
  * in which they are tried; in seconds how long it tries to connect at first, heartbeat, and how
@@ -90,7 +83,7 @@ SEXP ffi_host_begin(SEXP settings, SEXP secrets) {
   clu_far_options how;
   static host_secrets known;
   const char *hosts[16];
-  SEXP names = element(settings, "hosts"), times = element(settings, "times");
+  SEXP names = clu_element(settings, "hosts"), times = clu_element(settings, "times");
   clu_fd pair[2];
   int rc;
   memset(&how, 0, sizeof how);
@@ -102,8 +95,8 @@ SEXP ffi_host_begin(SEXP settings, SEXP secrets) {
     hosts[how.nhosts] = CHAR(STRING_ELT(names, how.nhosts));
   how.hosts = hosts;
   how.starter = STDOUT; /* ssh's, as a rule */
-  how.port = Rf_asInteger(element(settings, "port"));
-  how.rank = (uint32_t)Rf_asInteger(element(settings, "rank"));
+  how.port = Rf_asInteger(clu_element(settings, "port"));
+  how.rank = (uint32_t)Rf_asInteger(clu_element(settings, "rank"));
   how.secret = known.secret;
   how.own = known.own[0] ? known.own : NULL;
   how.certificate = known.certificate[0] ? known.certificate : NULL;

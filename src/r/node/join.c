@@ -1,6 +1,6 @@
-/* A node that connects to its master over TCP: from its start until it has its settings. */
+/* A node that connects to its session over TCP: from its start until it has its settings. */
 #include "r/node/node.h"
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 
 #include <Rembedded.h>
 #include <Rversion.h>
@@ -74,7 +74,7 @@ static const char *named_text(SEXP strings, const char *name) {
  * vector, for nodes that the session has started itself: PARENT, the session's pid; SLOT of the
  * shared memory, which is descriptor 3; TMP, the folder to be removed at the node's end. */
 SEXP ffi_join(SEXP host, SEXP port, SEXP rank, SEXP seconds, SEXP local) {
-  /* for a node that shares no memory with the master: no request has number 0, and all tasks may
+  /* for a node that shares no memory with the session: no request has number 0, and all tasks may
    * start */
   static uint64_t no_cancel;
   static clu_claim no_claim;

@@ -154,7 +154,7 @@ static int has_variables(void) {
 /* Whether all is there that enter() has prepared: the task before may have removed it, or left a
  * sink behind. This is done for each task, and most of them are short. */
 static int in_order(void) {
-  if (jobs.collects ? !clu_relay_is_reached() : clu_state_sinks() != jobs.sinks) return 0;
+  if (jobs.collects ? !clu_relay_try_to_reach() : clu_state_sinks() != jobs.sinks) return 0;
   return Rf_length(kept(ENV)) >= jobs.n_env && has_variables();
 }
 

@@ -12,7 +12,7 @@
 
 #include "core/base/os.h"
 #include "core/wire/channel.h"
-#include "r/wait.h"
+#include "r/base/wait.h"
 
 /* After so long, in ns, the other nodes of its cluster are there, too. */
 static const uint64_t READY_AFTER = 100000000;
@@ -230,9 +230,9 @@ static void end_now(void) {
   clu_os_end_self();
 }
 
-/* The master has said that this node is to end. Code of R would write to two hundred pages, each of
- * which is copied for it: it runs only where there is something to close or to remove. A node that
- * has joined leaves by R's exit, which removes its temporary folder. */
+/* The session has said that this node is to end. Code of R would write to two hundred pages, each
+ * of which is copied for it: it runs only where there is something to close or to remove. A node
+ * that has joined leaves by R's exit, which removes its temporary folder. */
 static void be_done(void) {
   clu_me.asked_to_end = 1;
   if (!clu_me.joined && clu_state_is_bare()) end_now();
@@ -280,7 +280,7 @@ static void recover(void) {
   clu_node_stop_running();
   clu_compiled_end(0);
   if (clu_me.read_error == CLU_CANCELLED)
-    clu_me.seq = 0; /* the master has withdrawn it: no answer */
+    clu_me.seq = 0; /* the session has withdrawn it: no answer */
   clu_me.read_error = CLU_OK;
   if (clu_chan_skip(&clu_me.chan) != CLU_OK) clu_me.closed = 1;
 }
@@ -299,7 +299,7 @@ SEXP ffi_node_failed(SEXP value) {
   return Rf_ScalarLogical(clu_me.closed);
 }
 
-/* As the master wished. The calls in which a task was go with that: a line each. */
+/* As the session wished. The calls in which a task was go with that: a line each. */
 static void answer_cancelled(SEXP value) {
   SEXP calls = R_NilValue;
   clu_blob *b = NULL;
@@ -314,7 +314,7 @@ static void answer_cancelled(SEXP value) {
   clu_blob_unref(b);
 }
 
-/* The request at hand was interrupted: by the master's wish, or else `value` is the error. */
+/* The request at hand was interrupted: by the session's wish, or else `value` is the error. */
 SEXP ffi_node_interrupted(SEXP value) {
   recover();
   if (!clu_me.seq || clu_me.closed) return Rf_ScalarLogical(FALSE);

@@ -13,7 +13,7 @@
 #include "core/base/rng-stream.h"
 #include "core/wire/task-message.h"
 
-#define TELL_AFTER 2400000 /* ns that a result may lie in the ring before the master is told */
+#define TELL_AFTER 2400000 /* ns that a result may lie in the ring before the session is told */
 #define SLOW 100000        /* ns: what takes less does not fill much memory */
 #define MOST_IN_RING (CLU_RING_MOST - CLU_RING_RESULT_HEAD)
 
@@ -40,7 +40,7 @@ static struct {
   int64_t peak;     /* and its upper estimate then */
   int slow;         /* the last task took long enough to leave much garbage */
   /* the ring */
-  uint64_t untold; /* since when there are results in the ring that the master was not told of; 0:
+  uint64_t untold; /* since when there are results in the ring that the session was not told of; 0:
                       none */
   uint64_t unread; /* bytes of them */
 } work;
@@ -197,7 +197,7 @@ static uint64_t time_of_end(void) {
 }
 
 /* Where a result can be written in the ring; NULL: it has to go by the socket. A full ring is
- * waited for a little: the master is about to read it, and may only be waiting for this processor.
+ * waited for a little: the session is about to read it, and may only be waiting for this processor.
  */
 static unsigned char *ring_room(uint64_t now, uint64_t took) {
   clu_ring *r = clu_me.boot.ring;
@@ -211,11 +211,11 @@ static unsigned char *ring_room(uint64_t now, uint64_t took) {
   return p;
 }
 
-/* Whether the master is to be told now of what is in the ring. To wake it takes 50 us of both
+/* Whether the session is to be told now of what is in the ring. To wake it takes 50 us of both
  * processors together: of 10,000 tasks of 0.4 ms on two nodes a tenth. So of a map's tasks that are
  * quick it is told now and then, and when there is nothing else to do. At once it is told of an
  * error, of a task that came alone, to see how long these take, and of submitted tasks: the next
- * may take long, and the master may sleep until it is told. */
+ * may take long, and the session may sleep until it is told. */
 static int has_to_tell(uint32_t flags, uint64_t now) {
   if ((work.flags & CLU_TASKS_BARE) || (flags & CLU_RESULT_ERROR)) return 1;
   if (work.mean > (work.n == 1 ? CLU_QUICK : TELL_AFTER / 2)) return 1;
@@ -270,7 +270,8 @@ static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64
     clu_blob_unref(b);
     return 1;
   }
-  work.untold = work.unread = 0; /* the master looks into the ring when it gets this message, too */
+  work.untold = work.unread =
+      0; /* the session looks into the ring when it gets this message, too */
   clu_node_answer(CLU_K_RESULT, b);
   clu_blob_unref(b);
   work.late = clu_os_now() - now;

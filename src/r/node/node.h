@@ -5,8 +5,8 @@
  * (how a node comes to be), relay (output and conditions of tasks), job-state (what tasks may
  * change of R), rehearse (what a fork server does once for its nodes), fresh (the workspace of a
  * task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and their workspace),
- * node-tasks, node-loop; seen, seen-values, observer. fork-server-main uses that and node-start,
- * join uses node-start.
+ * node-tasks, node-loop; observed-stacks, observed-values, observer. fork-server-main uses that and
+ * node-start, join uses node-start.
  *
  * There is one node in a process, so its state is one static struct. An R error jumps out of any of
  * these functions; what has to survive the jump is in that struct, and nothing is on the C stack.
@@ -15,7 +15,8 @@
 #ifndef CLUTCH_R_NODE_H
 #define CLUTCH_R_NODE_H
 
-#include "r/r-api.h"
+#include "r/base/r-api.h"
+#include "r/serialize/serialize.h"
 
 #include "core/supervisor/supervisor.h"
 #include "core/wire/channel.h"
@@ -23,7 +24,7 @@
 
 enum { CLU_TASK_NONE = 0, CLU_TASK_QUIET, CLU_TASK_RELAYED };
 
-/* What a node remembers from one request to the next. `seq`, `running`, `sending`, `interrupted`
+/* The memory of a node from one request to the next. `seq`, `running`, `sending`, `interrupted`
  * and `cancel_seen` are used by the handler of CLU_SIG_INT, too. */
 typedef struct clu_this_node {
   clu_chan chan;
@@ -41,7 +42,7 @@ typedef struct clu_this_node {
   double started[5];    /* clu_os_times() when the call began */
   int closed;           /* the channel is of no more use */
   int fd_closed;        /* user's code has closed the channel's descriptor */
-  int asked_to_end;     /* the master has said DONE, or this process is of no more use */
+  int asked_to_end;     /* the session has said DONE, or this process is of no more use */
   int ready;            /* see clu_node_get_ready() */
   int joined;           /* it has connected over TCP */
   int new_r;            /* it is an R of its own, started by exec: not a fork of another one */
@@ -82,7 +83,7 @@ SEXP clu_node_r(const char *fun, SEXP x);
 
 /* ---- give-back.c ---- */
 
-/* What this process has now is what it needs. In a fork server: for its nodes. */
+/* This process has now what it needs; a fork server has what its nodes need. */
 void clu_give_back_begin(void);
 /* It has worked for so long, in ns. */
 void clu_give_back_worked(uint64_t ns);
@@ -120,7 +121,8 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns);
 
 /* ---- relay.c ---- */
 
-/* What the task at hand has printed and signalled since the last call, in order: a list, or NULL.
+/* Returns what the task at hand has printed and signalled since the last call, in order: a list, or
+ * NULL.
  */
 SEXP clu_relay_take(void);
 /* Forgets it: the task was cancelled. */
@@ -128,7 +130,7 @@ void clu_relay_drop(void);
 /* Whether there is the connection that collects what tasks print. */
 int clu_relay_is_open(void);
 /* Whether what R prints arrives there, alone or also elsewhere. R has to have a sink for it. */
-int clu_relay_is_reached(void);
+int clu_relay_try_to_reach(void);
 
 /* ---- job-state.c ---- */
 
@@ -189,8 +191,8 @@ void clu_job_forget(uint64_t number);
 void clu_job_enter(uint64_t number, int seeded, int bare);
 void clu_job_leave(void);
 int clu_job_is_entered(uint64_t number);
-/* Of the job that was entered: the call that does a task, and where it is evaluated; whether output
- * and conditions are wanted. */
+/* These are of the job that was entered: the call that does a task, and where it is evaluated;
+ * whether output and conditions are wanted. */
 SEXP clu_job_call(void);
 SEXP clu_job_env(void);
 int clu_job_relays(void);
@@ -208,7 +210,7 @@ int clu_work_go_on(void);
 void clu_work_rest(void);
 /* Answers that the task at hand has failed. */
 void clu_work_failed(SEXP failure);
-/* Tells the master of results in the ring that it was not told of. */
+/* Tells the session of results in the ring that it was not told of. */
 void clu_work_tell(void);
 
 #endif

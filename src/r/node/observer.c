@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/os-machine.h"
-#include "r/node/seen.h"
+#include "r/node/observed.h"
 
 static const clu_supervisor *of; /* as it was when this process was forked */
 static clu_fd caller = CLU_NO_FD;
@@ -23,18 +23,18 @@ void clu_observer_begin(const clu_supervisor *sv, const clu_boot *b) {
 SEXP ffi_observer_caller(void) { return Rf_ScalarInteger((int)caller); }
 
 static void view_finalize(SEXP x) {
-  clu_seen_free(R_ExternalPtrAddr(x));
+  clu_observed_free(R_ExternalPtrAddr(x));
   R_ClearExternalPtr(x);
 }
 
 /* Its place in R's list; whether it could be had. `v`: NULL: there is none. */
 static int put_view(SEXP out, R_xlen_t at, clu_view *v) {
-  SEXP x = R_MakeExternalPtr(NULL, Rf_install("clutch_seen_view"), R_NilValue);
-  clu_seen_memory on = {of ? of->shared : NULL, server};
+  SEXP x = R_MakeExternalPtr(NULL, Rf_install("clutch_observed_view"), R_NilValue);
+  clu_observed_memory on = {of ? of->shared : NULL, server};
   SET_VECTOR_ELT(out, at, x);
   R_RegisterCFinalizerEx(x, view_finalize, FALSE);
   if (!v) return 0;
-  R_SetExternalPtrAddr(x, clu_seen_new(v, &on));
+  R_SetExternalPtrAddr(x, clu_observed_new(v, &on));
   if (!R_ExternalPtrAddr(x)) clu_view_unref(v);
   return R_ExternalPtrAddr(x) != NULL;
 }
@@ -65,7 +65,7 @@ SEXP ffi_views_of(SEXP pids, SEXP fds) {
 
 /* The folder that its session's user has named for observers; "": none. */
 SEXP ffi_view_folder(SEXP view) {
-  const clu_seen *s = R_ExternalPtrAddr(view);
+  const clu_observed *s = R_ExternalPtrAddr(view);
   const char *text = s ? s->view->memory->about.folder : "";
   const char *end = memchr(text, 0, s ? CLU_VIEW_STORY : 1);
   return Rf_ScalarString(Rf_mkCharLenCE(text, end ? (int)(end - text) : 0, CE_UTF8));
@@ -73,7 +73,7 @@ SEXP ffi_view_folder(SEXP view) {
 
 /* c(cluster, process id of its session) */
 SEXP ffi_view_numbers(SEXP view) {
-  const clu_seen *s = R_ExternalPtrAddr(view);
+  const clu_observed *s = R_ExternalPtrAddr(view);
   SEXP out = Rf_allocVector(REALSXP, 2);
   REAL(out)[0] = s ? (double)s->view->memory->about.number : NA_REAL;
   REAL(out)[1] = s ? (double)s->view->memory->about.pid : NA_REAL;
@@ -83,24 +83,24 @@ SEXP ffi_view_numbers(SEXP view) {
 /* `x`: a number from R, which counts something. */
 static uint64_t count_of(double x) { return x >= 1 && x < 9e15 ? (uint64_t)x : 0; }
 
-/* What is seen of one of them now, see clu_seen_values(). `wish`: c(tasks, ended, told). */
+/* What is seen of one of them now, see clu_observed_values(). `wish`: c(tasks, ended, told). */
 SEXP ffi_observer_read(SEXP view, SEXP wish) {
-  clu_seen *s = R_ExternalPtrAddr(view);
-  clu_seen_wish w;
+  clu_observed *s = R_ExternalPtrAddr(view);
+  clu_observed_wish w;
   if (!s) clu_raise("argument", "there is no such view");
   if (TYPEOF(wish) != REALSXP || XLENGTH(wish) != 3)
     clu_raise("argument", "a wish has three numbers");
   w.tasks = (R_xlen_t)count_of(REAL(wish)[0]);
   w.ended = count_of(REAL(wish)[1]);
   w.told = count_of(REAL(wish)[2]);
-  clu_seen_look(s);
-  return clu_seen_values(s, &w);
+  clu_observed_look(s);
+  return clu_observed_values(s, &w);
 }
 
 /* Asks the busy ones of these nodes (numbers from 1; NULL: of all): the questions, see
- * clu_seen_ask_stacks(). */
+ * clu_observed_ask_stacks(). */
 SEXP ffi_observer_ask(SEXP view, SEXP nodes) {
-  const clu_seen *s = R_ExternalPtrAddr(view);
+  const clu_observed *s = R_ExternalPtrAddr(view);
   char *is_asked;
   if (!s) clu_raise("argument", "there is no such view");
   if (nodes != R_NilValue && TYPEOF(nodes) != INTSXP)
@@ -109,16 +109,16 @@ SEXP ffi_observer_ask(SEXP view, SEXP nodes) {
   memset(is_asked, nodes == R_NilValue, (size_t)s->n);
   for (R_xlen_t k = 0; k < Rf_xlength(nodes); k++)
     if (INTEGER(nodes)[k] >= 1 && INTEGER(nodes)[k] <= s->n) is_asked[INTEGER(nodes)[k] - 1] = 1;
-  return clu_seen_ask_stacks(s, is_asked);
+  return clu_observed_ask_stacks(s, is_asked);
 }
 
-/* What they have told, see clu_seen_stacks(). */
+/* What they have told, see clu_observed_stacks(). */
 SEXP ffi_observer_stacks(SEXP view, SEXP questions) {
-  const clu_seen *s = R_ExternalPtrAddr(view);
+  const clu_observed *s = R_ExternalPtrAddr(view);
   if (!s) clu_raise("argument", "there is no such view");
   if (TYPEOF(questions) != REALSXP || XLENGTH(questions) != s->n)
     clu_raise("argument", "a question for each node");
-  return clu_seen_stacks(s, questions);
+  return clu_observed_stacks(s, questions);
 }
 
 /* c(load, bytes of memory, bytes of it that are free) of this machine; NA: not known. */

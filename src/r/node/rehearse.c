@@ -6,9 +6,9 @@
  * blocks of free memory are left all over the heap, one in a page. Whoever allocates gets these
  * first. So they are used up here: what a node allocates lies together then.
  */
-#include "r/entry-points.h"
+#include "r/base/entry-points.h"
 #include "r/node/node.h"
-#include "r/share.h"
+#include "r/share/share.h"
 
 #include <stdint.h>
 #include <stdlib.h>

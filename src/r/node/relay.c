@@ -2,8 +2,8 @@
  * once where the job wants that. Order is kept: output is put into the log, or is sent, before each
  * condition.
  *
- * src/r/condition.c signals the conditions of warning("text") and message("text") in the session,
- * and muffles them in the node.
+ * src/r/base/condition.c signals the conditions of warning("text") and message("text") in the
+ * session, and muffles them in the node.
  */
 #include "r/node/node.h"
 
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/base/os.h"
 
 #if R_CONNECTIONS_VERSION != 1
@@ -167,17 +168,14 @@ SEXP ffi_work_warning(SEXP cond) {
 /* No R API in these: R calls them while it prints. */
 static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con) {
   size_t bytes = size * n;
+  char *more;
   (void)con;
-  if (relay.n + bytes > relay.cap) {
-    size_t cap = 2 * (relay.n + bytes);
-    char *more = realloc(relay.out, cap);
-    if (!more) return 0;
-    relay.out = more;
-    relay.cap = cap;
-  }
+  if (bytes == 0) return n;
+  if (!(more = clu_grow(relay.out, &relay.cap, relay.n + bytes, 1))) return 0;
+  relay.out = more;
   memcpy(relay.out + relay.n, p, bytes);
   relay.n += bytes;
-  if (clu_me.relay_at_once && clu_me.task && bytes && memchr(p, '\n', bytes)) {
+  if (clu_me.relay_at_once && clu_me.task && memchr(p, '\n', bytes)) {
     send_at_once(0, relay.out, relay.n);
     relay.n = 0;
   }
@@ -218,7 +216,7 @@ int clu_relay_is_open(void) { return relay.open; }
 /* R prints to the last sink, and to the one below where that is split. So this asks for the only
  * thing about sinks that matters to the next task, in a fifth of the time that sink.number()
  * takes. */
-int clu_relay_is_reached(void) {
+int clu_relay_try_to_reach(void) {
   relay.reached = 0;
   Rprintf(nothing, "");
   return relay.reached;

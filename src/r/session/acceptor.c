@@ -11,24 +11,12 @@
 #include "core/node/acceptor.h"
 #include "core/node/transports.h"
 
-static SEXP acceptor_tag(void) { return Rf_install("clutch_acceptor"); }
-
-static void acceptor_finalize(SEXP x) {
-  clu_acceptor *m = R_ExternalPtrAddr(x);
-  R_ClearExternalPtr(x);
-  if (!m) return;
-  clu_count_handle(-1);
-  if (clu_handle_is_ours(x)) {
-    int mine = clu_turn_enter(CLU_FRAME);
-    clu_acceptor_free(m);
-    clu_turn_leave(mine);
-  }
-}
+static void free_acceptor(void *p) { clu_acceptor_free(p); }
+static clu_handle_kind acceptors = {.name = "clutch_acceptor", .free = free_acceptor};
 
 static clu_acceptor *get_acceptor(SEXP x) {
   clu_acceptor *m;
-  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != acceptor_tag())
-    clu_raise("argument", "this is no acceptor's handle");
+  if (!clu_handle_is(x, &acceptors)) clu_raise("argument", "this is no acceptor's handle");
   m = R_ExternalPtrAddr(x);
   if (!m) clu_raise("stopped", "this acceptor is closed");
   clu_need_session_of(x);
@@ -51,7 +39,7 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   if (secret != R_NilValue && (strlen(CHAR(STRING_ELT(secret, 0))) != 2 * CLU_SECRET ||
                                !clu_secret_from_hex(CHAR(STRING_ELT(secret, 0)), given)))
     clu_raise("argument", "`secret` has to be %d hexadecimal digits", 2 * CLU_SECRET);
-  x = PROTECT(clu_handle_new(acceptor_tag(), R_NilValue, acceptor_finalize));
+  x = PROTECT(clu_handle_new(&acceptors, R_NilValue));
   out = PROTECT(Rf_mkNamed(VECSXP, names));
   if (clu_resolve_listener(h, &at, &e) != CLU_OK) clu_raise_err(&e);
   for (R_xlen_t i = 0; i < Rf_xlength(ports); i++) {
@@ -65,8 +53,7 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
     UNPROTECT(2);
     return Rf_mkString(e.text);
   }
-  R_SetExternalPtrAddr(x, m);
-  clu_count_handle(1);
+  clu_handle_set(x, m);
   SET_VECTOR_ELT(out, 0, x);
   SET_VECTOR_ELT(out, 1, Rf_ScalarInteger(port));
   SET_VECTOR_ELT(out, 2, Rf_ScalarInteger(granted < 0 ? NA_INTEGER : granted));
@@ -198,8 +185,8 @@ SEXP ffi_acceptor_report(SEXP acceptor) {
 
 /* Nobody can arrive any more. */
 SEXP ffi_acceptor_close(SEXP acceptor) {
-  if (TYPEOF(acceptor) == EXTPTRSXP && R_ExternalPtrTag(acceptor) == acceptor_tag()) {
-    acceptor_finalize(acceptor);
+  if (clu_handle_is(acceptor, &acceptors)) {
+    clu_handle_end(acceptor);
     R_SetExternalPtrProtected(acceptor, R_NilValue);
   }
   return R_NilValue;

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
+
 /* ---- call scopes ----
  * parallel's clusterCall(), clusterApply() and clusterApplyLB() send requests and take the answers
  * before they return. Such a call is a scope, and each of its requests carries the scope's number
@@ -26,7 +28,8 @@ typedef struct {
   SEXP frame; /* weak reference, preserved */
 } call_scope;
 static call_scope *scopes; /* of calls within calls, the innermost last */
-static int n_scopes, scopes_cap;
+static int n_scopes;
+static size_t scopes_cap;
 static uint64_t scope_numbers; /* so many scopes so far */
 static struct {                /* a clusterCall(), see clu_call_bytes() */
   uint64_t scope;              /* 0: there is none */
@@ -95,14 +98,11 @@ static void end_old_scopes(SEXP frames) {
 SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames) {
   static SEXP cl;
   SEXP ref, to = R_NilValue;
+  call_scope *more;
   clu_need_session();
-  if (n_scopes == scopes_cap) {
-    int cap = scopes_cap ? 2 * scopes_cap : 16;
-    call_scope *more = realloc(scopes, (size_t)cap * sizeof *more);
-    if (!more) clu_raise("memory", "not enough memory");
-    scopes = more;
-    scopes_cap = cap;
-  }
+  more = clu_grow(scopes, &scopes_cap, (size_t)n_scopes + 1, sizeof *more);
+  if (!more) clu_raise("memory", "not enough memory");
+  scopes = more;
   if (!cl) cl = Rf_install("cl");
   if (TYPEOF(same) == ENVSXP) to = Rf_eval(cl, same);
   clu_call_forget_sent();
@@ -118,13 +118,6 @@ SEXP ffi_call_scope_begin(SEXP frame, SEXP same, SEXP frames) {
 }
 
 /* ---- send and receive ---- */
-
-static SEXP element(SEXP list, const char *name) {
-  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
-  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
-    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
-  return R_NilValue;
-}
 
 typedef struct {
   clu_node *nd;
@@ -216,7 +209,7 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   clu_node *nd = clu_get_node(handle);
   clu_err e = {0, 0, ""};
   uint64_t scope = scope_of(frame);
-  SEXP fun = element(data, "fun"), args = element(data, "args");
+  SEXP fun = clu_element(data, "fun"), args = clu_element(data, "args");
   clu_blob *b;
   one_wait w;
   int tag, rc;
@@ -231,7 +224,7 @@ SEXP ffi_node_send(SEXP handle, SEXP data, SEXP frame, SEXP outer) {
   clear_tags(handle, nd);
   b = clu_call_bytes(fun, args, scope && scope == same_to_all.scope ? same_to_all.nodes : 1,
                      clu_node_takes_segments(nd));
-  tag = keep_tag(handle, element(data, "tag"));
+  tag = keep_tag(handle, clu_element(data, "tag"));
   rc = clu_node_call(nd, b, scope, tag, &e);
   clu_blob_unref(b);
   if (rc == CLU_DEAD) return failed_because(DEAD);

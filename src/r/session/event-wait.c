@@ -55,10 +55,10 @@ int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(
 }
 
 /* An answer from another host takes about as long as this side would wait awake, and more with TLS:
- * so it was in vain now and then, and each time a call took twice as long. Where the relays and the
- * node have the same processors as the session, being awake even took them away. */
+ * so it was in vain now and then, and each time a call took twice as long. Where the proxies and
+ * the node have the same processors as the session, being awake even took them away. */
 int clu_wait_for_answer(int (*done)(void *), void *data, void (*fn)(void *), const clu_node *nd) {
-  return wait_for(done, data, UINT64_MAX, fn, clu_node_is_relayed(nd) ? 0 : spin_end());
+  return wait_for(done, data, UINT64_MAX, fn, clu_node_is_proxied(nd) ? 0 : spin_end());
 }
 
 int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline) {

@@ -3,25 +3,11 @@
 
 #include <string.h>
 
-static SEXP server_tag(void) { return Rf_install("clutch_server"); }
+static void free_server(void *p) { clu_server_unref(p); }
+static clu_handle_kind servers = {.name = "clutch_server", .free = free_server};
 
-static void server_finalize(SEXP x) {
-  clu_server *s = R_ExternalPtrAddr(x);
-  R_ClearExternalPtr(x);
-  if (!s) return;
-  clu_count_handle(-1);
-  if (clu_handle_is_ours(x)) {
-    int mine = clu_turn_enter(CLU_FRAME);
-    clu_server_unref(s);
-    clu_turn_leave(mine);
-  }
-}
-
-clu_server *clu_get_server(SEXP x) { return clu_handle_get(x, server_tag()); }
-
-SEXP clu_server_handle_new(SEXP keeps) {
-  return clu_handle_new(server_tag(), keeps, server_finalize);
-}
+clu_server *clu_get_server(SEXP x) { return clu_handle_get(x, &servers); }
+SEXP clu_server_handle_new(SEXP keeps) { return clu_handle_new(&servers, keeps); }
 
 SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log) {
   clu_err e = {0, 0, ""};

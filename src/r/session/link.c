@@ -6,150 +6,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/link/relay.h"
+#include "core/link/hosts.h"
 #include "core/net/resolve.h"
 #include "core/net/tls.h"
 #include "core/node/transports.h"
 #include "core/wire/handshake.h"
-#include "r/private-text.h"
-
-typedef struct host_state {
-  int rank;
-  int state; /* enum clu_relay_state */
-  double counts[3];
-  uint64_t since; /* it has this state: clu_os_now() */
-  char why[256];
-  int answered;     /* since it was asked */
-  uint64_t command; /* the node that is the command which has started it; 0: not known */
-  int carries;      /* that one carries the connection, too */
-} host_state;
+#include "r/base/private-text.h"
 
 typedef struct link_process {
-  struct link_process *next;
   clu_node *nd;
+  clu_link_hosts *hosts;
   int port;
   unsigned char secret[CLU_SECRET];
   char *own, *certificate; /* of the hosts' side: its texts, and the session's certificate */
-  host_state *hosts;
-  int n, cap;
-  clu_timer inspect; /* armed while a host is cut off: has its command ended? */
-  uint64_t pause;
 } link_process;
-
-/* ns between two looks at commands */
-#define FIRST_PAUSE 20000000
-#define LONGEST_PAUSE 1000000000
-
-static link_process *links;
-
-static SEXP link_tag(void) { return Rf_install("clutch_link"); }
 
 static void free_text(char *p) {
   if (p) clu_os_wipe(p, strlen(p));
   free(p);
 }
 
-static void link_free(link_process *k) {
-  for (link_process **at = &links; *at; at = &(*at)->next) {
-    if (*at != k) continue;
-    *at = k->next;
-    break;
-  }
-  clu_timer_cancel(&k->inspect);
+static void free_link(void *p) {
+  link_process *k = p;
+  clu_link_hosts_free(k->hosts);
   if (k->nd) clu_node_free(k->nd);
   free_text(k->own);
   free(k->certificate);
-  free(k->hosts);
   clu_os_wipe(k, sizeof *k);
   free(k);
 }
 
-static void link_finalize(SEXP x) {
-  link_process *k = R_ExternalPtrAddr(x);
-  R_ClearExternalPtr(x);
-  if (!k) return;
-  clu_count_handle(-1);
-  if (clu_handle_is_ours(x)) {
-    int mine = clu_turn_enter(CLU_FRAME);
-    link_free(k);
-    clu_turn_leave(mine);
-  }
-}
+static clu_handle_kind link_processes = {.name = "clutch_link", .free = free_link};
 
-static link_process *get_link(SEXP x) { return clu_handle_get(x, link_tag()); }
-
-static host_state *find_host(link_process *k, int rank) {
-  for (int i = 0; i < k->n; i++)
-    if (k->hosts[i].rank == rank) return &k->hosts[i];
-  return NULL;
-}
-
-/* ---- hosts of which nothing is left ---- */
-
-static clu_node *find_node(uint64_t id) {
-  clu_node *nd = clu_session_nodes(clu_the_session);
-  while (nd && clu_node_id(nd) != id) nd = clu_node_next(nd);
-  return nd;
-}
-
-/* What ssh and srun end with says how the program there has ended, but for 255: they may have lost
- * their own connection. 1: `text` says so; 0: it is not known; -1: it has not ended. */
-static int is_gone(const host_state *h, char *text, size_t size) {
-  clu_node *nd = h->command ? find_node(h->command) : NULL;
-  clu_node_status st;
-  if (!nd) return 0;
-  clu_node_status_of(nd, &st);
-  if (clu_node_is_open(nd)) return -1;
-  if (!st.how_known || ((st.how.by_signal || st.how.code == 255) && !h->carries)) return 0;
-  snprintf(text, size, "the command that had started it has ended, %s %d",
-           st.how.by_signal ? "killed by signal" : "with exit status", st.how.code);
-  return 1;
-}
-
-/* Within the event loop. */
-static void inspect_commands(void *self) {
-  link_process *k = self;
-  int some = 0;
-  for (int i = 0; i < k->n; i++) {
-    host_state *h = &k->hosts[i];
-    char text[100];
-    int gone = h->state == CLU_RELAY_CUT ? is_gone(h, text, sizeof text) : 0;
-    if (gone == 1)
-      clu_node_pass(k->nd, CLU_K_HOST_STATE, (uint64_t)h->rank, text, strlen(text), CLU_NO_FD);
-    some |= gone < 0;
-  }
-  k->pause = 2 * k->pause < LONGEST_PAUSE ? 2 * k->pause : LONGEST_PAUSE;
-  if (some) clu_timer_arm(clu_session_loop(clu_the_session), &k->inspect, clu_os_now() + k->pause);
-}
-
-/* A host is cut off. If nothing is left there, its command ends in a moment. */
-static void inspect_soon(link_process *k) {
-  k->pause = FIRST_PAUSE;
-  clu_timer_arm(clu_session_loop(clu_the_session), &k->inspect, clu_os_now() + k->pause);
-}
-
-/* Within the event loop. */
-static void host_says(clu_node *nd, const clu_msg *m) {
-  link_process *k = links;
-  host_state *h;
-  size_t n;
-  while (k && k->nd != nd) k = k->next;
-  h = k ? find_host(k, (int)m->seq) : NULL;
-  if (!h || !m->body || m->body->size < 33) return;
-  if (m->body->data[0] == CLU_RELAY_CUT && h->state != CLU_RELAY_CUT) inspect_soon(k);
-  h->state = m->body->data[0];
-  clu_session_host_cut(clu_the_session, clu_node_id(nd), m->seq,
-                       h->state == CLU_RELAY_CUT     ? CLU_IS_CUT
-                       : h->state == CLU_RELAY_ENDED ? CLU_HAS_SAID_BYE
-                                                     : CLU_IS_REACHED);
-  for (int i = 0; i < 3; i++) h->counts[i] = (double)clu_get64(m->body->data + 1 + 8 * i);
-  h->since = clu_get64(m->body->data + 25);
-  n = m->body->size - 33;
-  if (n >= sizeof h->why) n = sizeof h->why - 1;
-  memcpy(h->why, m->body->data + 33, n);
-  h->why[n] = 0;
-  h->answered = 1;
-}
+static link_process *get_link(SEXP x) { return clu_handle_get(x, &link_processes); }
 
 /* ---- start ---- */
 
@@ -226,18 +115,16 @@ SEXP ffi_link_start(SEXP server, SEXP host, SEXP ports, SEXP times, SEXP tls) {
   clu_err e = {0, 0, ""};
   clu_fd fd = CLU_NO_FD;
   /* the fork server is kept as long as there is the link process */
-  SEXP x = PROTECT(clu_handle_new(link_tag(), server, link_finalize));
+  SEXP x = PROTECT(clu_handle_new(&link_processes, server));
   link_process *k = calloc(1, sizeof *k);
   int rc;
   if (!k) clu_raise("memory", "not enough memory");
-  clu_timer_init(&k->inspect, inspect_commands, k);
   clu_handle_set(x, k);
-  k->next = links;
-  links = k;
-  clu_session_set_host_hook(clu_the_session, host_says);
+  if (!(k->hosts = clu_link_hosts_new(clu_the_session))) clu_raise("memory", "not enough memory");
   rc = listen_at(CHAR(STRING_ELT(host, 0)), ports, &fd, &k->port, &e);
   if (rc == CLU_OK && (rc = clu_node_new_fork(s, CLU_START_LINK, &k->nd, &e)) != CLU_OK)
     clu_os_close(fd);
+  clu_link_hosts_set_process(k->hosts, k->nd);
   if (rc == CLU_OK) rc = say_listen(k, fd, REAL(times), Rf_asLogical(tls) == TRUE, &e);
   if (rc != CLU_OK) clu_raise_err(&e);
   UNPROTECT(1);
@@ -285,7 +172,7 @@ static char *put_setting(char *to, const char *name, const char *text) {
 }
 
 /* What only its hosts know, as lines: the secret as 64 digits, and where connections are encrypted
- * also own and certificate. See r/private-text.h. */
+ * also own and certificate. See r/base/private-text.h. */
 SEXP ffi_link_secrets(SEXP link) {
   const link_process *k = get_link(link);
   char hex[2 * CLU_SECRET + 1], text[sizeof hex + 4 * CLU_TLS_TEXT + 64], *to = text;
@@ -302,20 +189,6 @@ SEXP ffi_link_secrets(SEXP link) {
 
 /* ---- hosts ---- */
 
-static host_state *new_host(link_process *k, int rank) {
-  if (k->n == k->cap) {
-    int cap = k->cap ? 2 * k->cap : 8;
-    host_state *more = realloc(k->hosts, (size_t)cap * sizeof *more);
-    if (!more) return NULL;
-    k->hosts = more;
-    k->cap = cap;
-  }
-  memset(&k->hosts[k->n], 0, sizeof *k->hosts);
-  k->hosts[k->n].rank = rank;
-  k->hosts[k->n].since = clu_os_now();
-  return &k->hosts[k->n++];
-}
-
 /* The fork server of a new host with this number, which no other has had. What is sent to it waits
  * until that host has connected. A host that is closed (ffi_server_close()) ends. */
 SEXP ffi_link_host(SEXP link, SEXP rank) {
@@ -326,7 +199,8 @@ SEXP ffi_link_host(SEXP link, SEXP rank) {
   clu_fd pair[2];
   SEXP x = PROTECT(clu_server_handle_new(link));
   int rc;
-  if (find_host(k, number)) clu_raise("argument", "there was a host number %d", number);
+  if (clu_link_hosts_find(k->hosts, number))
+    clu_raise("argument", "there was a host number %d", number);
   if (clu_os_pair(pair, &e) != CLU_OK) clu_raise_err(&e);
   rc = clu_server_connect(clu_the_session, pair[0], &s, &e);
   if (rc != CLU_OK) {
@@ -335,7 +209,7 @@ SEXP ffi_link_host(SEXP link, SEXP rank) {
   }
   clu_handle_set(x, s);
   clu_server_set_host(s, clu_node_id(k->nd), (uint64_t)number);
-  if (!new_host(k, number)) {
+  if (!clu_link_hosts_add(k->hosts, number)) {
     clu_os_close(pair[1]);
     clu_raise("memory", "not enough memory");
   }
@@ -348,10 +222,9 @@ SEXP ffi_link_host(SEXP link, SEXP rank) {
 /* Command `node` (a handle) has started that host, and may have others. `carries`: it also carries
  * the connection, so that nothing is left there when it ends. */
 SEXP ffi_link_command(SEXP link, SEXP rank, SEXP node, SEXP carries) {
-  host_state *h = find_host(get_link(link), Rf_asInteger(rank));
+  clu_link_host *h = clu_link_hosts_find(get_link(link)->hosts, Rf_asInteger(rank));
   if (!h) clu_raise("argument", "there is no host number %d", Rf_asInteger(rank));
-  h->command = clu_node_id(clu_get_node(node));
-  h->carries = Rf_asLogical(carries) == TRUE;
+  clu_link_host_set_command(h, clu_node_id(clu_get_node(node)), Rf_asLogical(carries) == TRUE);
   return R_NilValue;
 }
 
@@ -368,12 +241,7 @@ SEXP ffi_link_view(SEXP link, SEXP number, SEXP view) {
                                         v ? sizeof size : 0, fd) == CLU_OK);
 }
 
-static int all_answered(void *data) {
-  const link_process *k = data;
-  for (int i = 0; i < k->n; i++)
-    if (!k->hosts[i].answered && k->hosts[i].state != 3) return 0;
-  return 1;
-}
+static int are_answered(void *data) { return clu_link_hosts_are_answered(data); }
 
 /* list(rank, state, bytes_in, bytes_out, cuts, why, age), by host; of those that have ended what
  * was known then. `age`: for how many seconds it has been in this state. */
@@ -382,22 +250,21 @@ SEXP ffi_link_hosts(SEXP link) {
   static const char *const states[] = {"waiting", "up", "cut", "ended"};
   link_process *k = get_link(link);
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  int n = k->n, up = clu_node_is_ready(k->nd);
+  int n = clu_link_hosts_count(k->hosts), up = clu_node_is_ready(k->nd);
   SET_VECTOR_ELT(out, 0, Rf_allocVector(INTSXP, n));
   SET_VECTOR_ELT(out, 1, Rf_allocVector(STRSXP, n));
   for (int c = 0; c < 3; c++) SET_VECTOR_ELT(out, 2 + c, Rf_allocVector(REALSXP, n));
   SET_VECTOR_ELT(out, 5, Rf_allocVector(STRSXP, n));
   SET_VECTOR_ELT(out, 6, Rf_allocVector(REALSXP, n));
-  for (int i = 0; i < n && up; i++) {
-    k->hosts[i].answered = 0;
-    clu_node_pass(k->nd, CLU_K_HOST_STATE, (uint64_t)k->hosts[i].rank, NULL, 0, CLU_NO_FD);
+  if (up) {
+    clu_link_hosts_ask(k->hosts);
+    clu_pump_for(are_answered, k->hosts, clu_in_ms(500));
   }
-  if (up) clu_pump_for(all_answered, k, clu_in_ms(500));
   for (int i = 0; i < n; i++) {
-    const host_state *h = &k->hosts[i];
+    const clu_link_host *h = clu_link_hosts_at(k->hosts, i);
     INTEGER(VECTOR_ELT(out, 0))[i] = h->rank;
     SET_STRING_ELT(VECTOR_ELT(out, 1), i, Rf_mkChar(states[up ? h->state & 3 : 3]));
-    for (int c = 0; c < 3; c++) REAL(VECTOR_ELT(out, 2 + c))[i] = h->counts[c];
+    for (int c = 0; c < 3; c++) REAL(VECTOR_ELT(out, 2 + c))[i] = (double)h->counts[c];
     SET_STRING_ELT(VECTOR_ELT(out, 5), i, Rf_mkChar(h->why));
     REAL(VECTOR_ELT(out, 6))[i] = 1e-9 * (double)(clu_os_now() - h->since);
   }

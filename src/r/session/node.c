@@ -6,33 +6,12 @@
 #include "core/node/transports.h"
 #include "core/wire/frame.h"
 
-/* Asked for three times in each call: R looks a symbol up by its name. */
-static SEXP node_tag(void) {
-  static SEXP tag;
-  if (!tag) tag = Rf_install("clutch_node");
-  return tag;
-}
+static void free_node(void *p) { clu_node_free(p); }
+static clu_handle_kind nodes_of_r = {.name = "clutch_node", .free = free_node};
 
-static void node_finalize(SEXP x) {
-  clu_node *nd = R_ExternalPtrAddr(x);
-  R_ClearExternalPtr(x);
-  if (!nd) return;
-  clu_count_handle(-1);
-  if (clu_handle_is_ours(x)) {
-    int mine = clu_turn_enter(CLU_FRAME);
-    clu_node_free(nd);
-    clu_turn_leave(mine);
-  }
-}
-
-clu_node *clu_get_node(SEXP x) { return clu_handle_get(x, node_tag()); }
-
-SEXP clu_node_handle_new(void) {
-  SEXP tags = PROTECT(Rf_allocVector(VECSXP, 0)); /* node_tag() may allocate, too */
-  SEXP x = clu_handle_new(node_tag(), tags, node_finalize);
-  UNPROTECT(1);
-  return x;
-}
+clu_node *clu_get_node(SEXP x) { return clu_handle_get(x, &nodes_of_r); }
+/* It keeps the tags of calls (call.c). */
+SEXP clu_node_handle_new(void) { return clu_handle_new(&nodes_of_r, Rf_allocVector(VECSXP, 0)); }
 
 void clu_node_handle_set(SEXP x, clu_node *nd) { clu_handle_set(x, nd); }
 

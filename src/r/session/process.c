@@ -9,7 +9,7 @@
 #include "core/base/input.h"
 #include "core/node/child-process.h"
 #include "core/wire/handshake.h"
-#include "r/private-text.h"
+#include "r/base/private-text.h"
 
 #define SECRET_VARIABLE "CLUTCH_SECRET="
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/grow.h"
 #include "core/net/socket.h"
 #include "core/node/transports.h"
 
@@ -27,16 +28,12 @@ typedef struct worker {
   size_t tried;   /* so many bytes were found to be too few for an object */
   uint64_t heard; /* when the last byte came */
   double *epochs; /* of requests without answer, the oldest first */
-  int n, room;
+  int n;
+  size_t room;
 } worker;
 
-static SEXP tag_psock(void) { return Rf_install("clutch_psock"); }
-
-static void psock_finalize(SEXP x) {
-  worker *w = R_ExternalPtrAddr(x);
-  R_ClearExternalPtr(x);
-  if (!w) return;
-  clu_count_handle(-1);
+static void free_worker(void *p) {
+  worker *w = p;
   clu_sock_free(w->s);
   clu_blob_unref(w->out);
   free(w->in);
@@ -44,9 +41,11 @@ static void psock_finalize(SEXP x) {
   free(w);
 }
 
+static clu_handle_kind workers = {
+    .name = "clutch_psock", .free = free_worker, .forget = free_worker};
+
 static worker *get_psock(SEXP x) {
-  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag_psock())
-    clu_raise("argument", "this is no worker's socket");
+  if (!clu_handle_is(x, &workers)) clu_raise("argument", "this is no worker's socket");
   clu_need_session_of(x);
   if (!R_ExternalPtrAddr(x)) clu_raise("stopped", "this worker's connection is closed");
   return R_ExternalPtrAddr(x);
@@ -54,14 +53,13 @@ static worker *get_psock(SEXP x) {
 
 /* The socket exists, but is not open. */
 static SEXP new_psock(void) {
-  SEXP x = PROTECT(clu_handle_new(tag_psock(), R_NilValue, psock_finalize));
+  SEXP x = PROTECT(clu_handle_new(&workers, R_NilValue));
   worker *w = calloc(1, sizeof *w);
   if (!w || !(w->s = clu_sock_new())) {
     free(w);
     clu_raise("memory", "not enough memory");
   }
-  R_SetExternalPtrAddr(x, w);
-  clu_count_handle(1);
+  clu_handle_set(x, w);
   UNPROTECT(1);
   return x;
 }
@@ -174,14 +172,9 @@ SEXP ffi_psock_ready(SEXP list, SEXP seconds) {
 static int fill(worker *w) {
   size_t got = 0;
   int rc;
-  if (w->cap - w->end < PIECE) {
-    size_t cap = w->cap ? 2 * w->cap : PIECE;
-    unsigned char *p;
-    while (cap - w->end < PIECE) cap *= 2;
-    if (!(p = realloc(w->in, cap))) return CLU_NOMEM;
-    w->in = p;
-    w->cap = cap;
-  }
+  unsigned char *in = clu_grow(w->in, &w->cap, w->end + PIECE, 1);
+  if (!in) return CLU_NOMEM;
+  w->in = in;
   rc = clu_sock_get(w->s, w->in + w->end, w->cap - w->end, &got, NULL);
   if (rc != CLU_OK) return rc;
   w->end += got;
@@ -193,15 +186,11 @@ static int fill(worker *w) {
  * answered; else NA. */
 SEXP ffi_psock_queue(SEXP x, SEXP object, SEXP epoch) {
   worker *w = get_psock(x);
-  double number = Rf_asReal(epoch);
+  double number = Rf_asReal(epoch), *more;
   if (w->out) clu_raise("argument", "a message is on its way already");
-  if (w->n == w->room) {
-    int room = w->room ? 2 * w->room : 8;
-    double *more = realloc(w->epochs, (size_t)room * sizeof *more);
-    if (!more) clu_raise("memory", "not enough memory");
-    w->epochs = more;
-    w->room = room;
-  }
+  more = clu_grow(w->epochs, &w->room, (size_t)w->n + 1, sizeof *more);
+  if (!more) clu_raise("memory", "not enough memory");
+  w->epochs = more;
   w->out = clu_serialize(NULL, object);
   w->sent = 0;
   if (!ISNAN(number)) w->epochs[w->n++] = number;

@@ -1,7 +1,7 @@
 /* The session of this R process, and the handles by which R has what belongs to it. */
 #include "r/session/session.h"
 
-#include "r/share.h"
+#include "r/share/share.h"
 
 #include <stdlib.h>
 
@@ -10,6 +10,7 @@
 clu_session *clu_the_session;
 static clu_pid session_pid;
 static int handles; /* external pointers with something behind them */
+static clu_handle_kind *kinds;
 /* Sessions that processes have had of which this one is a forked child. Their handles are still
  * there, and are told from those of this process by an attribute. */
 static int before;
@@ -87,21 +88,50 @@ int clu_session_set_work(const clu_turns_work *work) {
 
 /* ---- handles ---- */
 
-void *clu_handle_get(SEXP x, SEXP tag) {
+/* R looks a symbol up by its name, and a node's is asked for three times in each call: it is kept.
+ */
+static SEXP tag_of(clu_handle_kind *kind) {
+  if (kind->tag) return kind->tag;
+  kind->tag = Rf_install(kind->name);
+  kind->next = kinds;
+  kinds = kind;
+  return kind->tag;
+}
+
+int clu_handle_is(SEXP x, clu_handle_kind *kind) {
+  return TYPEOF(x) == EXTPTRSXP && R_ExternalPtrTag(x) == tag_of(kind);
+}
+
+void *clu_handle_get(SEXP x, clu_handle_kind *kind) {
   void *p;
-  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag)
-    clu_raise("argument", "this is no handle of a clutch cluster");
+  if (!clu_handle_is(x, kind)) clu_raise("argument", "this is no handle of a clutch cluster");
   p = R_ExternalPtrAddr(x);
   if (!p) clu_raise_foreign("cluster");
   clu_need_session_of(x);
   return p;
 }
 
-SEXP clu_handle_new(SEXP tag, SEXP prot, R_CFinalizer_t fin) {
+void clu_handle_end(SEXP x) {
+  void *p = R_ExternalPtrAddr(x);
+  const clu_handle_kind *kind = kinds;
+  R_ClearExternalPtr(x);
+  if (!p) return;
+  handles--;
+  while (kind->tag != R_ExternalPtrTag(x)) kind = kind->next;
+  if (clu_handle_is_ours(x)) {
+    int mine = clu_turn_enter(CLU_FRAME);
+    kind->free(p);
+    clu_turn_leave(mine);
+  } else if (kind->forget) {
+    kind->forget(p);
+  }
+}
+
+SEXP clu_handle_new(clu_handle_kind *kind, SEXP prot) {
   SEXP x;
   PROTECT(prot);
-  x = PROTECT(R_MakeExternalPtr(NULL, tag, prot));
-  R_RegisterCFinalizerEx(x, fin, FALSE);
+  x = PROTECT(R_MakeExternalPtr(NULL, tag_of(kind), prot));
+  R_RegisterCFinalizerEx(x, clu_handle_end, FALSE);
   if (before) Rf_setAttrib(x, Rf_install("session"), Rf_ScalarInteger(before));
   UNPROTECT(2);
   return x;
@@ -111,8 +141,6 @@ void clu_handle_set(SEXP x, void *p) {
   R_SetExternalPtrAddr(x, p);
   handles++;
 }
-
-void clu_count_handle(int by) { handles += by; }
 
 /* The library is about to be unloaded. R_unload_clutch() is not called by all versions of R for a
  * library whose symbols are not looked up by name (R_useDynamicSymbols()). */

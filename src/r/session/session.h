@@ -1,4 +1,4 @@
-/* What the files of this folder (and src/r/tasks) share. Each uses only those before it:
+/* The files of this folder and of src/r/tasks share these. Each uses only those before it:
  *
  *   session.c      the one session of this R process; handles
  *   event-wait.c   waiting with a deadline and R's interrupts
@@ -18,9 +18,10 @@
 #ifndef CLUTCH_R_SESSION_H
 #define CLUTCH_R_SESSION_H
 
-#include "r/r-api.h"
-#include "r/turn.h"
-#include "r/wait.h"
+#include "r/base/r-api.h"
+#include "r/serialize/serialize.h"
+#include "r/base/turn.h"
+#include "r/base/wait.h"
 
 #include "core/node/fork-server.h"
 #include "core/node/node.h"
@@ -35,25 +36,38 @@ void clu_need_session(void);
 int clu_session_is_parents(void);
 /* Then it gets one of its own. What is the parent's is left alone. */
 void clu_session_begin_in_child(void);
-/* What a thread does while R's is elsewhere: see core/loop/turns.h. None of it may call R. CLU_OK,
- * also when there is work already; CLU_NOMEM. */
+/* Sets what a thread does while R's is elsewhere: see core/loop/turns.h. None of it may call R.
+ * CLU_OK, also when there is work already; CLU_NOMEM. */
 int clu_session_set_work(const clu_turns_work *work);
 /* Pumps its event loop once: see clu_loop_pump() and clu_loop_events(). */
 int clu_pump(int64_t wait_ns, clu_err *e);
 int clu_pump_events(void);
 
+/* A kind of handles. Each is a static variable of one file, and stays. */
+typedef struct clu_handle_kind {
+  const char *name; /* the tag of its external pointers */
+  /* Frees what is behind one: called with the turn at the session that has made it. */
+  void (*free)(void *p);
+  /* The same in another process; NULL: there it is left as it is. */
+  void (*forget)(void *p);
+  /* session.c's */
+  SEXP tag;
+  struct clu_handle_kind *next;
+} clu_handle_kind;
+
 /* A handle: an external pointer, with nothing behind it yet. So what is made next can be put behind
  * it at once, and is freed with it. */
-SEXP clu_handle_new(SEXP tag, SEXP prot, R_CFinalizer_t fin);
+SEXP clu_handle_new(clu_handle_kind *kind, SEXP prot);
 void clu_handle_set(SEXP x, void *p);
-/* What is behind it; an R error when that is nothing. The handle keeps it. */
-void *clu_handle_get(SEXP x, SEXP tag);
+int clu_handle_is(SEXP x, clu_handle_kind *kind);
+/* Returns what is behind it; an R error when that is nothing. The handle keeps it. */
+void *clu_handle_get(SEXP x, clu_handle_kind *kind);
+/* Frees what is behind it now, if there is anything: as its finalizer does. */
+void clu_handle_end(SEXP x);
 /* Whether it was made by the session of this process. */
 int clu_handle_is_ours(SEXP x);
-/* As clu_need_session(), for what belongs to this handle. */
+/* Does what clu_need_session() does, for what belongs to this handle. */
 void clu_need_session_of(SEXP x);
-/* One more, or less, handle with something behind it, where that is not clu_handle_set()'s. */
-void clu_count_handle(int by);
 
 /* ---- event-wait.c ---- */
 
@@ -97,7 +111,7 @@ typedef struct clu_process {
 } clu_process;
 
 /* `how`: list(output, folder, stdin, slot, input, hold, leaves), the last three may be missing.
- * `input`: a string, or see r/private-text.h. May jump. */
+ * `input`: a string, or see r/base/private-text.h. May jump. */
 void clu_process_init(clu_process *p, SEXP argv, SEXP envp, SEXP how);
 /* Starts it as the process of `nd`. `secret`: as digits; NULL: it gets none. Does not jump. */
 int clu_process_start(const clu_process *p, clu_node *nd, const char *secret, clu_err *e);

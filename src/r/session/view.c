@@ -1,25 +1,14 @@
-/* The views of clusters (core/shm/view.h), as their session makes them. */
+/* The views of clusters (core/view/view.h), as their session makes them. */
 #include "r/session/session.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static SEXP view_tag(void) { return Rf_install("clutch_view"); }
-
-static void view_finalize(SEXP x) {
-  clu_view *v = R_ExternalPtrAddr(x);
-  R_ClearExternalPtr(x);
-  if (!v) return;
-  clu_count_handle(-1);
-  if (clu_handle_is_ours(x)) {
-    int mine = clu_turn_enter(CLU_FRAME);
-    clu_view_unref(v);
-    clu_turn_leave(mine);
-  }
-}
+static void free_view(void *p) { clu_view_unref(p); }
+static clu_handle_kind views = {.name = "clutch_view", .free = free_view};
 
 /* NULL: there is none. */
-clu_view *clu_get_view(SEXP x) { return x == R_NilValue ? NULL : clu_handle_get(x, view_tag()); }
+clu_view *clu_get_view(SEXP x) { return x == R_NilValue ? NULL : clu_handle_get(x, &views); }
 
 static void copy_text(char *to, size_t room, SEXP text) {
   snprintf(to, room, "%s", Rf_translateCharUTF8(text));
@@ -41,7 +30,7 @@ SEXP ffi_view_new(SEXP number, SEXP nodes, SEXP texts) {
   about.nodes = (uint64_t)Rf_asReal(nodes);
   for (int i = 0; i < 4; i++) copy_text(to[i], CLU_VIEW_TEXT, STRING_ELT(texts, i));
   copy_text(about.folder, sizeof about.folder, STRING_ELT(texts, 4));
-  x = PROTECT(clu_handle_new(view_tag(), R_NilValue, view_finalize));
+  x = PROTECT(clu_handle_new(&views, R_NilValue));
   v = clu_view_new(&about, &e);
   if (v) clu_handle_set(x, v);
   UNPROTECT(1);

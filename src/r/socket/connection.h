@@ -1,4 +1,4 @@
-/* What the files of sockets as R's connections share. */
+/* The files of sockets as R's connections share these. */
 #ifndef CLUTCH_R_SOCKET_CON_H
 #define CLUTCH_R_SOCKET_CON_H
 
@@ -23,7 +23,8 @@ typedef struct {
   int bad;                            /* invalid input: nothing more comes, as in R */
 } decoder;
 
-/* Who reads: not known; somebody whose calls are not followed, up to the end of a line; a call. */
+/* The reader is: not known; somebody whose calls are not followed, up to the end of a line; a call.
+ */
 enum { CLU_NOBODY, CLU_A_LINE, CLU_A_CALL };
 
 typedef struct {
@@ -78,9 +79,9 @@ SEXP clu_calling_frame(void);
 int clu_unserializes(SEXP frame);
 /* Whether it is that of readBin(). */
 int clu_reads_vector(SEXP frame);
-/* Of a function of base. */
+/* It is a call of a function of base. */
 int clu_is_base_frame(SEXP frame);
-/* Of serialize() or saveRDS(), by the names of their arguments. */
+/* It is one of serialize() or saveRDS(), by the names of their arguments. */
 int clu_serializes(SEXP frame);
 /* Whether that will call no R code, nor C code of others, and fails for want of memory only. */
 int clu_serializes_alone(SEXP frame);

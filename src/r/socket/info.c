@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/addr.h"
+
 static const char *const states[CLU_N_TCP] = {"",           "ESTABLISHED", "SYN_SENT",  "SYN_RECV",
                                               "FIN_WAIT1",  "FIN_WAIT2",   "TIME_WAIT", "CLOSED",
                                               "CLOSE_WAIT", "LAST_ACK",    "LISTEN",    "CLOSING"};
@@ -111,7 +113,7 @@ static void describe(SEXP out, int row, clu_fd fd, const clu_sock *s) {
   put(out, SLOT, row, s && s->slot >= 0 ? s->slot : NA_REAL);
   put(out, OURS, row, s != NULL);
   text(out, KIND, row, st.listening ? "listener" : kinds[st.kind]);
-  text(out, FAMILY, row, families[clu_os_addr_mapped(&local) ? CLU_INET : local.family]);
+  text(out, FAMILY, row, families[clu_addr_is_mapped(&local) ? CLU_INET : local.family]);
   text(out, STATE, row,
        rc != CLU_OK                              ? "CLOSED"
        : st.tcp                                  ? states[st.tcp]

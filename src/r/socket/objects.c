@@ -6,6 +6,7 @@
  * object goes back to the socket's buffer when the call is given up, as long as it is not more than
  * CLU_SOCK_KEEP.
  */
+#include "r/serialize/serialize.h"
 #include "r/socket/socket.h"
 
 #include <string.h>

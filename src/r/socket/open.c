@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/addr.h"
 #include "core/net/port-probe.h"
 
 static void finalize(SEXP x) {
@@ -212,7 +213,7 @@ static SEXP do_listen(void *data) {
              o->where);
     fail_opening(o, NULL, &e, prefix, NULL);
   }
-  clu_os_addr_text(&o->s->local, o->description, sizeof o->description);
+  clu_addr_text(&o->s->local, o->description, sizeof o->description);
   return made(o, "clutch_listener");
 }
 

@@ -1,4 +1,4 @@
-/* What the files of this folder share. Each uses only those before it:
+/* The files of this folder share these. Each uses only those before it:
  *
  *   socket-error.c      failures as R conditions
  *   socket-args.c       arguments of those that open sockets
@@ -16,14 +16,14 @@
  * A socket reaches C as an external pointer, as a light handle (a list whose first element is one),
  * or as one of R's connections of class "clutch_socket" or "clutch_listener". The external pointer
  * owns the clu_sock until a connection takes it over (clu_socket_release()). Only what is said to
- * wait blocks: in slices, see r/wait.h.
+ * wait blocks: in slices, see r/base/wait.h.
  */
 #ifndef CLUTCH_R_SOCKET_H
 #define CLUTCH_R_SOCKET_H
 
 #include "core/net/socket.h"
-#include "r/r-api.h"
-#include "r/wait.h"
+#include "r/base/r-api.h"
+#include "r/base/wait.h"
 
 /* ---- find.c ---- */
 
@@ -32,8 +32,8 @@ SEXP clu_socket_pointer(SEXP x);
 /* Tags of the external pointers of handles, and of those behind connections. */
 SEXP clu_socket_tag(void);
 SEXP clu_connection_tag(void);
-/* What a connection carries: the handle behind one of this package; of another one R's own external
- * pointer. R_NilValue: `x` has none. */
+/* Returns what a connection carries: the handle behind one of this package; of another one R's own
+ * external pointer. R_NilValue: `x` has none. */
 SEXP clu_handle_of(SEXP x);
 
 /* The socket of `x`; raises where there is none, or it is closed and `open` is wanted. */
@@ -76,7 +76,7 @@ void clu_raise_if_torn(const clu_sock *s);
 
 /* ---- socket-args.c: each raises clutch_argument where an argument is of no use ---- */
 
-/* What socket_accept() and socket_connect() take in common. The texts live until the entry point
+/* socket_accept() and socket_connect() take these in common. The texts live until the entry point
  * returns. */
 typedef struct {
   int blocking;

@@ -1,4 +1,4 @@
-/* What a job is called, for people: the text of the call that has made it, as "cluster_map(f)" or
+/* The label of a job, for people: the text of the call that has made it, as "cluster_map(f)" or
  * "cluster_submit(mean(x))". It is made when the job is, in about 0.3 us: deparse() would take
  * longer than a submitted task takes altogether. So code is written as far as there is room, and
  * never more of it is looked at.
@@ -9,7 +9,7 @@
 #ifndef CLUTCH_JOB_LABEL_H
 #define CLUTCH_JOB_LABEL_H
 
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 
 #define CLU_LABEL_MOST 80 /* bytes, without the 0 at the end */
 

@@ -12,26 +12,26 @@ clu_engines *clu_tasks_all(void) {
 /* Engines of the parent still refer to it. */
 void clu_tasks_forget(void) { all = NULL; }
 
-static SEXP tag_tasks(void) { return Rf_install("clutch_tasks"); }
-static SEXP tag_job(void) { return Rf_install("clutch_job"); }
+/* In a forked child its jobs may be gone already, without having been taken out of its list: there
+ * it is not freed. */
+static void free_engine(void *p) { clu_engine_free(p); }
+static clu_handle_kind engines = {.name = "clutch_tasks", .free = free_engine};
 
-SEXP clu_tasks_handle(SEXP handles, R_CFinalizer_t finalizer) {
-  return clu_handle_new(tag_tasks(), handles, finalizer);
-}
+static void free_job(void *p) { clu_task_job_release(p); }
+static void forget_job(void *p) { clu_task_job_forget(p); }
+static clu_handle_kind jobs = {.name = "clutch_job", .free = free_job, .forget = forget_job};
 
-SEXP clu_job_handle(SEXP prot, R_CFinalizer_t finalizer) {
-  return clu_handle_new(tag_job(), prot, finalizer);
-}
+SEXP clu_tasks_handle(SEXP handles) { return clu_handle_new(&engines, handles); }
+SEXP clu_job_handle(SEXP prot) { return clu_handle_new(&jobs, prot); }
 
-static void *behind(SEXP x, SEXP tag, const char *what) {
-  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != tag || !R_ExternalPtrAddr(x))
-    clu_raise_foreign(what);
+static void *behind(SEXP x, clu_handle_kind *kind, const char *what) {
+  if (!clu_handle_is(x, kind) || !R_ExternalPtrAddr(x)) clu_raise_foreign(what);
   clu_need_session_of(x);
   return R_ExternalPtrAddr(x);
 }
 
-clu_engine *clu_tasks_get(SEXP x) { return behind(x, tag_tasks(), "cluster"); }
-clu_task_job *clu_job_get(SEXP x) { return behind(x, tag_job(), "task"); }
+clu_engine *clu_tasks_get(SEXP x) { return behind(x, &engines, "cluster"); }
+clu_task_job *clu_job_get(SEXP x) { return behind(x, &jobs, "task"); }
 
 SEXP clu_job_prot(const clu_task_job *j) {
   return R_ExternalPtrProtected((SEXP)clu_task_job_caller(j));

@@ -9,19 +9,6 @@
 
 /* ---- the tasks of a cluster ---- */
 
-static void tasks_finalize(SEXP x) {
-  clu_engine *t = R_ExternalPtrAddr(x);
-  int mine;
-  R_ClearExternalPtr(x);
-  if (!t) return;
-  clu_count_handle(-1);
-  /* in a forked child its jobs may be gone already, without having been taken out of its list */
-  if (!clu_handle_is_ours(x)) return;
-  mine = clu_turn_enter(CLU_FRAME);
-  clu_engine_free(t);
-  clu_turn_leave(mine);
-}
-
 /* Whether this is a forked child of a session, without one of its own: then it has one now. */
 SEXP ffi_session_in_child(void) {
   if (!clu_session_is_parents()) return Rf_ScalarLogical(0);
@@ -38,12 +25,11 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
   clu_engine *t;
   SEXP x;
   clu_need_session();
-  x = PROTECT(clu_tasks_handle(handles, tasks_finalize));
+  x = PROTECT(clu_tasks_handle(handles));
   t = clu_engine_new(clu_tasks_all(), Rf_length(handles), (uint64_t)(1e9 * Rf_asReal(grace)),
                      (size_t)Rf_asReal(most));
   if (!t) clu_raise("memory", "not enough memory");
-  R_SetExternalPtrAddr(x, t);
-  clu_count_handle(1);
+  clu_handle_set(x, t);
   work = clu_engines_work(clu_tasks_all());
   if (clu_session_set_work(&work) != CLU_OK) clu_raise("memory", "not enough memory");
   clu_engine_drive_always(t);
@@ -98,13 +84,6 @@ SEXP ffi_tasks_attach(SEXP x, SEXP index) {
   }
 }
 
-static SEXP element_named(SEXP list, const char *name) {
-  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
-  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
-    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
-  return R_NilValue;
-}
-
 /* The ranks of these nodes of the cluster, all of which have their part in the work; NULL: of one
  * ffi_tasks_attach() has to be asked. */
 SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes) {
@@ -113,7 +92,7 @@ SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes) {
   R_xlen_t n = Rf_xlength(nodes);
   SEXP ranks = PROTECT(Rf_allocVector(INTSXP, n));
   for (R_xlen_t k = 0; k < n; k++) {
-    int i = Rf_asInteger(element_named(VECTOR_ELT(nodes, k), "rank")) - 1;
+    int i = Rf_asInteger(clu_element(VECTOR_ELT(nodes, k), "rank")) - 1;
     clu_node *nd = node_at(t, handles, i);
     if (!nd || !clu_engine_has(t, i, nd)) {
       UNPROTECT(1);
@@ -126,20 +105,6 @@ SEXP ffi_tasks_attach_all(SEXP x, SEXP nodes) {
 }
 
 /* ---- jobs ---- */
-
-static void job_finalize(SEXP x) {
-  clu_task_job *j = R_ExternalPtrAddr(x);
-  R_ClearExternalPtr(x);
-  if (!j) return;
-  clu_count_handle(-1);
-  if (clu_handle_is_ours(x)) {
-    int mine = clu_turn_enter(CLU_FRAME);
-    clu_task_job_release(j);
-    clu_turn_leave(mine);
-  } else {
-    clu_task_job_forget(j);
-  }
-}
 
 int clu_job_receivers(const clu_engine *t, SEXP elements, SEXP only) {
   R_xlen_t nodes = only == R_NilValue ? clu_engine_size(t) : Rf_xlength(only);
@@ -162,7 +127,7 @@ clu_blob *clu_job_message(const clu_engine *t, SEXP parts, int receivers) {
 }
 
 SEXP clu_job_handle_for(SEXP x, SEXP elements) {
-  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 5)), out = PROTECT(clu_job_handle(prot, job_finalize));
+  SEXP prot = PROTECT(Rf_allocVector(VECSXP, 5)), out = PROTECT(clu_job_handle(prot));
   R_xlen_t n = elements == R_NilValue ? 1 : Rf_xlength(elements);
   SET_VECTOR_ELT(prot, 0, R_ExternalPtrProtected(x));
   SET_VECTOR_ELT(prot, 1, elements);
@@ -190,8 +155,7 @@ clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const 
   }
   j = clu_task_job_new(t, &spec, message, handle);
   if (!j) clu_raise("memory", "not enough memory");
-  R_SetExternalPtrAddr(handle, j);
-  clu_count_handle(1);
+  clu_handle_set(handle, j);
   return j;
 }
 

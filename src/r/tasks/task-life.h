@@ -15,7 +15,7 @@ clu_blob *clu_job_message(const clu_engine *t, SEXP parts, int receivers);
  * ffi_job_new(). `seed`: six numbers or NULL. Without memory a jump. */
 clu_task_job *clu_job_fill(clu_engine *t, SEXP handle, clu_blob *message, const double *numbers,
                            const int *seed, SEXP only);
-/* What it is called: see job-label.h. It has not begun. Without memory a jump. */
+/* Gives it a name, see job-label.h. It has not begun. Jumps without memory. */
 void clu_job_label_call(clu_task_job *j, SEXP name, SEXP code);
 /* The scheduler has it from now on. Without memory a jump. */
 void clu_job_begin(clu_engine *t, clu_task_job *j);

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 #include "r/tasks/task-options.h"
 
 int clu_options_any(void) {

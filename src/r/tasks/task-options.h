@@ -1,4 +1,4 @@
-/* What the options of a map or task are made of, for C. */
+/* The options of a map or task, as C reads them. */
 #ifndef CLUTCH_TASK_OPTIONS_H
 #define CLUTCH_TASK_OPTIONS_H
 

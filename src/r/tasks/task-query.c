@@ -245,12 +245,12 @@ SEXP ffi_tasks_unclear(SEXP x) {
   return out;
 }
 
-/* Of what node `index` has ended: whether the starts of its tasks count as tries. */
+/* R tells how node `index` has ended: whether the starts of its tasks count as tries. */
 SEXP ffi_tasks_word(SEXP x, SEXP index, SEXP counts) {
   clu_engine *t = clu_tasks_get(x);
   int i = Rf_asInteger(index) - 1;
   if (i < 0 || i >= clu_engine_size(t)) clu_raise("argument", "there is no node %d", i + 1);
-  clu_engine_word(t, i, Rf_asLogical(counts) != FALSE);
+  clu_engine_tell_end(t, i, Rf_asLogical(counts) != FALSE);
   return R_NilValue;
 }
 

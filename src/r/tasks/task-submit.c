@@ -17,13 +17,6 @@ static int is_empty(SEXP symbol, SEXP env) {
   return R_existsVarInFrame(env, symbol) && Rf_length(clu_variable(symbol, env)) == 0;
 }
 
-static SEXP element_named(SEXP list, const char *name) {
-  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
-  for (R_xlen_t i = 0; i < Rf_xlength(names); i++)
-    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
-  return R_NilValue;
-}
-
 /* ---- the cluster ---- */
 
 /* The environment of the cluster's tasks (R/task-jobs.R); NULL: there is none yet, or the cluster
@@ -32,7 +25,7 @@ static SEXP whole_tasks(SEXP cl) {
   SEXP info, t;
   if (TYPEOF(cl) != VECSXP || Rf_xlength(cl) == 0 || !Rf_inherits(cl, "clutch_cluster"))
     return R_NilValue;
-  info = element_named(VECTOR_ELT(cl, 0), "info");
+  info = clu_element(VECTOR_ELT(cl, 0), "info");
   if (TYPEOF(info) != ENVSXP) return R_NilValue;
   if (Rf_length(clu_variable(Rf_install("handles"), info)) != Rf_length(cl)) return R_NilValue;
   t = clu_variable(Rf_install("tasks"), info);

@@ -19,8 +19,9 @@
 /* ---- elements.c ---- */
 
 extern const clu_engine_caller clu_elements;
-/* What a function of an engine has returned that may have asked for elements. Code of R that has
- * jumped out of that goes on with its jump: no function of the core is on the stack any more. */
+/* Checks what a function of an engine has returned that may have asked for elements. Code of R that
+ * has jumped out of that goes on with its jump: no function of the core is on the stack any more.
+ */
 void clu_tasks_check(int rc);
 
 /* ---- task-handle.c ---- */
@@ -32,8 +33,8 @@ void clu_tasks_forget(void);
 
 /* External pointers with nothing behind them yet; and what is behind them, an R error when that is
  * nothing. */
-SEXP clu_tasks_handle(SEXP handles, R_CFinalizer_t finalizer);
-SEXP clu_job_handle(SEXP prot, R_CFinalizer_t finalizer);
+SEXP clu_tasks_handle(SEXP handles);
+SEXP clu_job_handle(SEXP prot);
 clu_engine *clu_tasks_get(SEXP x);
 clu_task_job *clu_job_get(SEXP x);
 /* The protected value of a job's. */

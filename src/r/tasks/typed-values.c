@@ -1,5 +1,5 @@
 /* The values of a map as one vector. */
-#include "r/r-api.h"
+#include "r/base/r-api.h"
 
 #include <string.h>
 

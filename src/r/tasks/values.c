@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/wire/task-message.h"
-#include "r/share.h"
+#include "r/share/share.h"
 #include "r/tasks/tasks.h"
 
 static void set_value(clu_task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEXP v) {

@@ -2,6 +2,7 @@
 // link: -Wl,--wrap=clu_win_refuse_fast
 #include "test.h"
 
+#include "core/base/addr.h"
 #include "core/net/port-probe.h"
 #include "core/net/socket.h"
 
@@ -35,8 +36,8 @@ static void check_text(const char *host, int port, const char *want, int loopbac
   clu_addr a;
   char text[CLU_ADDR_TEXT];
   address(host, port, &a);
-  CHECK_STR_EQ(clu_os_addr_text(&a, text, sizeof text), want);
-  CHECK_INT_EQ(clu_os_addr_is_loopback(&a), loopback);
+  CHECK_STR_EQ(clu_addr_text(&a, text, sizeof text), want);
+  CHECK_INT_EQ(clu_addr_is_loopback(&a), loopback);
 }
 
 TEST(addresses_as_text) {

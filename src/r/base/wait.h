@@ -1,0 +1,37 @@
+/* All waits of the R interface have these in common: deadlines, slices, R's interrupts, spinning.
+ *
+ * A wait ends at a deadline (core/base/deadline.h). It is cut into slices of CLU_SLICE at most;
+ * between two slices R's interrupts and time limits are checked. No R API function is called within
+ * a slice.
+ */
+#ifndef CLUTCH_R_WAIT_H
+#define CLUTCH_R_WAIT_H
+
+#include "core/base/deadline.h"
+#include "core/base/os.h"
+#include "core/base/spins.h"
+#include "r/base/r-api.h"
+
+/* Deadlines from now on. `seconds` that are NaN, negative or over 1e9: CLU_NEVER. */
+uint64_t clu_deadline(double seconds);
+/* The same in ns; < 0: CLU_NEVER. */
+uint64_t clu_deadline_ns(int64_t ns);
+uint64_t clu_in_ms(uint64_t ms);
+/* Converts what is left of a time, a number in R: negative is 0, over 1e9 is CLU_NEVER. */
+uint64_t clu_in_seconds(SEXP s);
+/* In ns; -1: for ever. As clu_deadline() takes it. */
+int64_t clu_ns(double seconds);
+/* Returns what is left until then, at most CLU_SLICE. */
+int64_t clu_slice(uint64_t deadline);
+
+/* Checks R's interrupts and time limits, which may jump; `undo(data)` (may be NULL) runs before the
+ * jump and must not use R's API. The turn at the session (r/base/turn.h) is given back meanwhile.
+ */
+void clu_check_interrupt_now(void (*undo)(void *), void *data);
+/* The same, unless they were checked less than 10 ms ago: for loops that do not wait each time. */
+void clu_check_interrupt(void (*undo)(void *), void *data);
+
+/* Whether the session may wait awake at all: option clutch.wait_awake. Calls R, does not jump. */
+int clu_may_spin(void);
+
+#endif

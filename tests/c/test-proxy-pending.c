@@ -1,0 +1,86 @@
+/* A proxy whose connection has bytes in its own memory, as TLS has, while its descriptor is not
+ * readable. */
+#include "test.h"
+
+#include "core/link/proxy.h"
+
+typedef struct script {
+  unsigned char bytes[400];
+  size_t n, at;
+} script;
+
+static int ready(clu_conn *s) {
+  (void)s;
+  return CLU_OK;
+}
+
+/* One byte a call. */
+static int read_one(clu_conn *s, void *p, size_t n, size_t *got) {
+  script *x = s->own;
+  if (x->at == x->n || n == 0) return CLU_AGAIN;
+  *(unsigned char *)p = x->bytes[x->at++];
+  *got = 1;
+  return CLU_OK;
+}
+
+static int write_all(clu_conn *s, const void *p, size_t n, size_t *put) {
+  (void)s, (void)p;
+  *put = n;
+  return CLU_OK;
+}
+
+static unsigned wants(const clu_conn *s, unsigned what) {
+  (void)s;
+  return what;
+}
+
+static int pending(const clu_conn *s) {
+  const script *x = s->own;
+  return x->at < x->n;
+}
+
+/* What the other side says first. */
+static void make_script(script *x) {
+  clu_link l;
+  const unsigned char *p;
+  REQUIRE(clu_link_init(&l, 0, 1 << 20, 10000000000u) == CLU_OK);
+  clu_link_connected(&l, clu_os_now());
+  p = clu_link_out(&l, &x->n);
+  REQUIRE(x->n > 20 && x->n < sizeof x->bytes);
+  memcpy(x->bytes, p, x->n);
+  x->at = 0;
+  clu_link_fini(&l);
+}
+
+TEST(bytes_that_make_no_descriptor_readable_are_read_at_once) {
+  static const clu_conn_kind kind = {ready, read_one, write_all, ready,
+                                     ready, wants,    pending,   NULL};
+  clu_proxy_options how = {.near = 1, .epoch = 4711, .beat = 10000000000u};
+  clu_proxy_status now;
+  clu_conn *s = calloc(1, sizeof *s);
+  clu_loop loop;
+  clu_proxy *r;
+  clu_fd pair[2];
+  clu_err e;
+  script x;
+  double from;
+  make_script(&x);
+  REQUIRE(s && clu_loop_init(&loop, &e) == CLU_OK && clu_os_pair(pair, &e) == CLU_OK);
+  REQUIRE(r = clu_proxy_new(&loop, &how));
+  s->kind = &kind;
+  s->fd = pair[0];
+  s->own = &x;
+  REQUIRE(clu_proxy_connect(r, s) == CLU_OK);
+  from = test_ms();
+  do {
+    CHECK_INT_EQ(clu_proxy_turn(r), CLU_OK);
+    CHECK_INT_EQ(clu_loop_pump(&loop, 500000000, &e), CLU_OK);
+  } while (x.at < x.n && test_ms() < from + 5000);
+  CHECK_INT_EQ(x.at, x.n);
+  CHECK(test_ms() < from + 2000);
+  clu_proxy_status_of(r, &now);
+  CHECK(now.connected);
+  clu_proxy_free(r);
+  clu_loop_fini(&loop);
+  clu_os_close(pair[1]);
+}
