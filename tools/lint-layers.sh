@@ -25,6 +25,7 @@ core/supervisor  core/loop core/view core/shm core/wire core/base
 core/sched       core/shm core/base
 core/node        core/loop core/view core/shm core/net core/wire core/base
 core/link        core/node core/loop core/view core/shm core/net core/wire core/base
+core/journal     core/base
 core/loop        core/wire core/base
 core/view        core/shm core/base
 core/shm         core/base

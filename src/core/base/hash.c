@@ -1,0 +1,74 @@
+#include "core/base/hash.h"
+
+#include <string.h>
+
+#define C1 0x87c37b91114253d5u
+#define C2 0x4cf5ad432745937fu
+
+static uint64_t rotate(uint64_t x, int r) { return x << r | x >> (64 - r); }
+
+/* Little endian on every machine, so that a journal may be read on another one. */
+static uint64_t word(const unsigned char *p) {
+  uint64_t x = 0;
+  for (int i = 7; i >= 0; i--) x = x << 8 | p[i];
+  return x;
+}
+
+static void put_word(unsigned char *p, uint64_t x) {
+  for (int i = 0; i < 8; i++) p[i] = (unsigned char)(x >> 8 * i);
+}
+
+static void block(clu_hash *h, const unsigned char *p) {
+  h->h1 ^= rotate(word(p) * C1, 31) * C2;
+  h->h1 = (rotate(h->h1, 27) + h->h2) * 5 + 0x52dce729;
+  h->h2 ^= rotate(word(p + 8) * C2, 33) * C1;
+  h->h2 = (rotate(h->h2, 31) + h->h1) * 5 + 0x38495ab5;
+}
+
+void clu_hash_begin(clu_hash *h, const unsigned char *key) {
+  memset(h, 0, sizeof *h);
+  if (!key) return;
+  h->h1 = word(key);
+  h->h2 = word(key + 8);
+}
+
+void clu_hash_add(clu_hash *h, const void *bytes, size_t n) {
+  const unsigned char *p = bytes;
+  size_t has = h->n % 16;
+  h->n += n;
+  if (has > 0) {
+    size_t k = n < 16 - has ? n : 16 - has;
+    memcpy(h->tail + has, p, k);
+    p += k;
+    n -= k;
+    if (has + k < 16) return;
+    block(h, h->tail);
+  }
+  for (; n >= 16; p += 16, n -= 16) block(h, p);
+  if (n > 0) memcpy(h->tail, p, n);
+}
+
+static uint64_t mixed(uint64_t k) {
+  k = (k ^ k >> 33) * 0xff51afd7ed558ccdu;
+  k = (k ^ k >> 33) * 0xc4ceb9fe1a85ec53u;
+  return k ^ k >> 33;
+}
+
+void clu_hash_end(clu_hash *h, unsigned char out[CLU_HASH]) {
+  size_t has = h->n % 16;
+  if (has > 0) {
+    memset(h->tail + has, 0, 16 - has);
+    h->h2 ^= rotate(word(h->tail + 8) * C2, 33) * C1;
+    h->h1 ^= rotate(word(h->tail) * C1, 31) * C2;
+  }
+  h->h1 ^= h->n;
+  h->h2 ^= h->n;
+  h->h1 += h->h2;
+  h->h2 += h->h1;
+  h->h1 = mixed(h->h1);
+  h->h2 = mixed(h->h2);
+  h->h1 += h->h2;
+  h->h2 += h->h1;
+  put_word(out, h->h1);
+  put_word(out + 8, h->h2);
+}

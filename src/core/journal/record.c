@@ -1,0 +1,123 @@
+#include "core/journal/record.h"
+
+#include <string.h>
+
+static const char magic[8] = {'c', 'l', 'u', 't', 'c', 'h', 'J', '1'};
+
+static void put(unsigned char *p, uint64_t x, int n) {
+  for (int i = 0; i < n; i++) p[i] = (unsigned char)(x >> 8 * i);
+}
+
+static uint64_t get(const unsigned char *p, int n) {
+  uint64_t x = 0;
+  while (n-- > 0) x = x << 8 | p[n];
+  return x;
+}
+
+static void put_double(unsigned char *p, double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  put(p, bits, 8);
+}
+
+static double get_double(const unsigned char *p) {
+  uint64_t bits = get(p, 8);
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+void clu_journal_head_put(unsigned char out[CLU_JOURNAL_HEAD], const clu_journal_head *h) {
+  memset(out, 0, CLU_JOURNAL_HEAD);
+  memcpy(out, magic, sizeof magic);
+  put(out + 8, h->salt, 8);
+  put_double(out + 16, h->made);
+  put(out + 24, h->nr, 4);
+  memcpy(out + 28, h->r, h->nr);
+}
+
+int clu_journal_head_get(const unsigned char in[CLU_JOURNAL_HEAD], clu_journal_head *h) {
+  if (memcmp(in, magic, sizeof magic) != 0) return 0;
+  h->salt = get(in + 8, 8);
+  h->made = get_double(in + 16);
+  h->nr = (uint32_t)get(in + 24, 4);
+  if (h->nr > CLU_JOURNAL_R_HEAD) return 0;
+  memcpy(h->r, in + 28, sizeof h->r);
+  return 1;
+}
+
+int clu_journal_is_begun(const unsigned char *in, size_t n) {
+  return memcmp(in, magic, n < sizeof magic ? n : sizeof magic) == 0;
+}
+
+void clu_record_key_of_stream(unsigned char key[CLU_HASH], const uint32_t stream[6]) {
+  unsigned char bytes[24];
+  clu_hash h;
+  for (int i = 0; i < 6; i++) put(bytes + 4 * i, stream[i], 4);
+  clu_hash_begin(&h, key);
+  clu_hash_add(&h, bytes, sizeof bytes);
+  clu_hash_end(&h, key);
+}
+
+/* Bytes 6 to 9 are the version of R that has written it. */
+size_t clu_record_r_header(const clu_journal_head *h, const unsigned char *p, size_t n) {
+  if (h->nr < 10 || n < h->nr || memcmp(p, h->r, 6) != 0) return 0;
+  return memcmp(p + 10, h->r + 10, h->nr - 10) == 0 ? h->nr : 0;
+}
+
+static void put_head(unsigned char *out, const clu_record *r) {
+  uint32_t seconds;
+  memcpy(&seconds, &r->seconds, sizeof seconds);
+  put(out, r->size, 4);
+  put(out + 4, 0, 4);
+  memcpy(out + 8, r->key, CLU_HASH);
+  out[24] = r->kind;
+  out[25] = r->flags;
+  out[26] = r->attempt;
+  out[27] = (unsigned char)(r->size >> 32);
+  put(out + 28, r->element, 4);
+  put(out + 32, seconds, 4);
+  put(out + 36, r->node, 2);
+  put(out + 38, r->job, 2);
+}
+
+void clu_record_check_begin(clu_hash *h, const unsigned char head[CLU_RECORD_HEAD], uint64_t salt) {
+  unsigned char copy[CLU_RECORD_HEAD], key[CLU_HASH];
+  put(key, salt, 8);
+  put(key + 8, salt, 8);
+  memcpy(copy, head, sizeof copy);
+  put(copy + 4, 0, 4);
+  clu_hash_begin(h, key);
+  clu_hash_add(h, copy, sizeof copy);
+}
+
+int clu_record_check_end(clu_hash *h, const unsigned char head[CLU_RECORD_HEAD]) {
+  unsigned char hash[CLU_HASH];
+  clu_hash_end(h, hash);
+  return memcmp(hash, head + 4, 4) == 0;
+}
+
+void clu_record_put(unsigned char out[CLU_RECORD_HEAD], const clu_record *r, const void *payload,
+                    uint64_t salt) {
+  unsigned char hash[CLU_HASH];
+  clu_hash h;
+  put_head(out, r);
+  clu_record_check_begin(&h, out, salt);
+  if (r->size > 0) clu_hash_add(&h, payload, (size_t)r->size);
+  clu_hash_end(&h, hash);
+  memcpy(out + 4, hash, 4);
+}
+
+int clu_record_get(const unsigned char in[CLU_RECORD_HEAD], clu_record *r) {
+  uint32_t seconds = (uint32_t)get(in + 32, 4);
+  r->size = get(in, 4) | (uint64_t)in[27] << 32;
+  memcpy(r->key, in + 8, CLU_HASH);
+  r->kind = in[24];
+  r->flags = in[25];
+  r->attempt = in[26];
+  r->element = (uint32_t)get(in + 28, 4);
+  memcpy(&r->seconds, &seconds, sizeof seconds);
+  r->node = (uint16_t)get(in + 36, 2);
+  r->job = (uint16_t)get(in + 38, 2);
+  return r->kind >= CLU_RECORD_JOB && r->kind <= CLU_RECORD_TIME && r->flags <= CLU_RECORD_FLAGS;
+}

@@ -1,0 +1,26 @@
+/* Has a file synchronized with the disk now and then, by a thread that is started with the first
+ * write. */
+#ifndef CLUTCH_JOURNAL_SYNCING_H
+#define CLUTCH_JOURNAL_SYNCING_H
+
+#include "core/base/os-files.h"
+
+typedef struct clu_journal_syncing clu_journal_syncing;
+
+/* `every`: ns; 0: clu_journal_syncing_wrote() does it; UINT64_MAX: it is never done. `touched`: a
+ * file that the thread touches every 10 s, or NULL. `fd` stays the caller's until it is left. NULL
+ * without memory.
+ */
+clu_journal_syncing *clu_journal_syncing_new(clu_fd fd, uint64_t every, const char *touched);
+/* Something was written. CLU_OK, or why the disk has not taken what was written before. */
+int clu_journal_syncing_wrote(clu_journal_syncing *s, clu_err *e);
+/* Nothing more is written. What was written is brought to the disk, unless that is never done, `fd`
+ * is closed and `s` is freed, now or by clu_journal_syncing_settle(). */
+void clu_journal_syncing_leave(clu_journal_syncing *s);
+/* Frees what has been left and is done; `wait`: waits for all. By the thread that has left them. */
+void clu_journal_syncing_settle(int wait);
+/* In a forked child, which has no such thread: all of them that were left, and this one, are
+ * forgotten. */
+void clu_journal_syncing_forget(clu_journal_syncing *s);
+
+#endif

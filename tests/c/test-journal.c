@@ -1,0 +1,323 @@
+/* Journals: what is appended is found again, whatever becomes of the writer and of the file. */
+// link: -Wl,--wrap=clu_os_file_write
+// threads
+#include "test.h"
+
+#include "core/journal/index.h"
+#include "core/journal/journal.h"
+
+static char folder[64], path[96];
+static long room = -1; /* bytes that the disk still takes; -1: any number */
+
+int __real_clu_os_file_write(clu_fd fd, uint64_t at, const void *p, size_t n, clu_err *e);
+int __wrap_clu_os_file_write(clu_fd fd, uint64_t at, const void *p, size_t n, clu_err *e);
+int __wrap_clu_os_file_write(clu_fd fd, uint64_t at, const void *p, size_t n, clu_err *e) {
+  if (room < 0 || n <= (size_t)room) {
+    if (room >= 0) room -= (long)n;
+    return __real_clu_os_file_write(fd, at, p, n, e);
+  }
+  __real_clu_os_file_write(fd, at, p, (size_t)room, e);
+  room = 0;
+  return clu_fail(e, CLU_SYS, ENOSPC, "no space left");
+}
+
+static void begin(void) {
+  strcpy(folder, "/tmp/clutch-journal-XXXXXX");
+  if (!mkdtemp(folder)) return;
+  snprintf(path, sizeof path, "%s/j", folder);
+}
+
+static void end(void) {
+  clu_journals_settle(1);
+  unlink(path);
+  rmdir(folder);
+}
+
+static clu_journal *opened(int may_write) {
+  clu_journal_options o = {.may_write = may_write, .sync_ns = UINT64_MAX, .nr = 3};
+  clu_journal *j = NULL;
+  clu_err e = {0};
+  o.r = (const unsigned char *)"B\n!";
+  if (clu_journal_open(path, &o, &j, &e) != CLU_OK) fprintf(stderr, "%s\n", e.text);
+  return j;
+}
+
+static void key_of(uint32_t i, unsigned char key[CLU_HASH]) {
+  clu_hash h;
+  clu_hash_begin(&h, NULL);
+  clu_hash_add(&h, &i, sizeof i);
+  clu_hash_end(&h, key);
+}
+
+static size_t size_of(uint32_t i) { return i * 2654435761u % 61; }
+static unsigned char byte_of(uint32_t i, size_t k) { return (unsigned char)(i * 31 + k * 7 + 1); }
+
+static int add(clu_journal *j, uint32_t i, size_t n) {
+  clu_record r = {.kind = CLU_RECORD_VALUE, .attempt = 1, .element = i, .seconds = 0.5f};
+  unsigned char *p = malloc(n + 1);
+  int rc;
+  for (size_t k = 0; k < n; k++) p[k] = byte_of(i, k);
+  r.size = n;
+  r.node = 3;
+  key_of(i, r.key);
+  rc = clu_journal_add(j, &r, p);
+  free(p);
+  return rc;
+}
+
+/* 1: it is there as it was added; 0: it is not there; -1: it is there and wrong. */
+static int has(clu_journal *j, uint32_t i, size_t n) {
+  unsigned char key[CLU_HASH], *p;
+  clu_record r;
+  int is_error, right;
+  uint64_t at;
+  key_of(i, key);
+  if (!(at = clu_journal_find(j, key, &is_error))) return 0;
+  if (is_error || clu_journal_get(j, at, &r) != CLU_OK || r.size != n || r.element != i) return -1;
+  p = malloc(n + 1);
+  right = clu_journal_payload(j, at, &r, p) == CLU_OK;
+  for (size_t k = 0; k < n && right; k++) right = p[k] == byte_of(i, k);
+  free(p);
+  return right ? 1 : -1;
+}
+
+TEST(the_hash_is_murmurhash3_and_does_not_depend_on_how_bytes_come) {
+  /* of "The quick brown fox jumps over the lazy dog", as SMHasher's x64 variant has it */
+  static const unsigned char known[CLU_HASH] = {0x6c, 0x1b, 0x07, 0xbc, 0x7b, 0xbc, 0x4b, 0xe3,
+                                                0x47, 0x93, 0x9a, 0xc4, 0xa9, 0x3c, 0x43, 0x7a};
+  const char *text = "The quick brown fox jumps over the lazy dog";
+  size_t n = strlen(text);
+  for (size_t cut = 0; cut <= n; cut++) {
+    unsigned char out[CLU_HASH];
+    clu_hash h;
+    clu_hash_begin(&h, NULL);
+    clu_hash_add(&h, text, cut);
+    clu_hash_add(&h, text + cut, n - cut);
+    clu_hash_end(&h, out);
+    CHECK(memcmp(out, known, sizeof out) == 0);
+  }
+}
+
+TEST(what_is_appended_is_found_at_once_and_by_the_next_who_opens) {
+  clu_journal *j;
+  begin();
+  REQUIRE(j = opened(1));
+  for (uint32_t i = 0; i < 5000; i++) REQUIRE(add(j, i, size_of(i)) == CLU_OK);
+  for (uint32_t i = 0; i < 5000; i++) CHECK(has(j, i, size_of(i)) == 1);
+  CHECK(has(j, 5000, 0) == 0);
+  clu_journal_unref(j);
+  REQUIRE(j = opened(1));
+  CHECK_INT_EQ(clu_journal_count(j).keys, 5000);
+  CHECK_INT_EQ(clu_journal_count(j).torn, 0);
+  CHECK_INT_EQ(clu_journal_count(j).damaged, 0);
+  CHECK(memcmp(clu_journal_head_of(j)->r, "B\n!", 3) == 0);
+  for (uint32_t i = 0; i < 5000; i++) CHECK(has(j, i, size_of(i)) == 1);
+  REQUIRE(add(j, 5000, 9) == CLU_OK);
+  CHECK(has(j, 5000, 9) == 1);
+  clu_journal_unref(j);
+  end();
+}
+
+TEST(large_records_go_between_small_ones) {
+  clu_journal *j;
+  begin();
+  REQUIRE(j = opened(1));
+  for (uint32_t i = 0; i < 40; i++) REQUIRE(add(j, i, i % 4 ? 100 : 3000000 + i) == CLU_OK);
+  for (int again = 0; again < 2; again++) {
+    for (uint32_t i = 0; i < 40; i++) CHECK(has(j, i, i % 4 ? 100 : 3000000 + i) == 1);
+    clu_journal_unref(j);
+    REQUIRE(j = opened(again));
+  }
+  clu_journal_unref(j);
+  end();
+}
+
+TEST(a_value_goes_before_an_error_and_the_last_value_before_the_others) {
+  clu_journal_index x = {0};
+  unsigned char key[CLU_HASH];
+  uint64_t at;
+  int is_error;
+  key_of(1, key);
+  CHECK(!clu_journal_index_get(&x, key, &at, &is_error));
+  CHECK(clu_journal_index_put(&x, key, 8, 1) == CLU_OK);
+  CHECK(clu_journal_index_get(&x, key, &at, &is_error) && at == 8 && is_error);
+  CHECK(clu_journal_index_put(&x, key, 16, 0) == CLU_OK);
+  CHECK(clu_journal_index_put(&x, key, 24, 1) == CLU_OK);
+  CHECK(clu_journal_index_get(&x, key, &at, &is_error) && at == 16 && !is_error);
+  CHECK(clu_journal_index_put(&x, key, 32, 0) == CLU_OK);
+  CHECK(clu_journal_index_get(&x, key, &at, &is_error) && at == 32);
+  CHECK_INT_EQ(x.n, 1);
+  clu_journal_index_fini(&x);
+}
+
+/* Copies the file's bytes; the caller frees them. */
+static unsigned char *contents(size_t *n) {
+  FILE *f = fopen(path, "rb");
+  unsigned char *p = malloc(1 << 20);
+  *n = fread(p, 1, 1 << 20, f);
+  fclose(f);
+  return p;
+}
+
+static void put_contents(const unsigned char *p, size_t n) {
+  FILE *f = fopen(path, "wb");
+  fwrite(p, 1, n, f);
+  fclose(f);
+}
+
+TEST(a_file_that_ends_at_any_byte_has_all_that_was_whole) {
+  unsigned char *all;
+  size_t n;
+  clu_journal *j;
+  begin();
+  REQUIRE(j = opened(1));
+  for (uint32_t i = 0; i < 30; i++) add(j, i, size_of(i));
+  clu_journal_unref(j);
+  all = contents(&n);
+  for (size_t cut = 0; cut <= n; cut++) {
+    uint32_t there = 0;
+    int wrong = 0;
+    put_contents(all, cut);
+    REQUIRE(j = opened(1));
+    for (uint32_t i = 0; i < 30; i++) {
+      int h = has(j, i, size_of(i));
+      wrong |= h < 0 || (h == 1 && i != there); /* those before it are there, too */
+      there += h == 1;
+    }
+    CHECK(!wrong);
+    CHECK(cut < n || there == 30);
+    REQUIRE(add(j, 77, 8) == CLU_OK);
+    clu_journal_unref(j);
+    REQUIRE(j = opened(0));
+    CHECK_INT_EQ(clu_journal_count(j).torn, 0);
+    CHECK_INT_EQ(clu_journal_count(j).keys, there + 1);
+    CHECK(has(j, 77, 8) == 1);
+    clu_journal_unref(j);
+  }
+  free(all);
+  end();
+}
+
+TEST(a_flipped_bit_loses_one_record_and_no_other) {
+  unsigned char *all;
+  size_t n;
+  clu_journal *j;
+  begin();
+  REQUIRE(j = opened(1));
+  for (uint32_t i = 0; i < 60; i++) add(j, i, size_of(i));
+  clu_journal_unref(j);
+  all = contents(&n);
+  for (size_t bit = 8 * CLU_JOURNAL_HEAD; bit < 8 * n; bit += TEST_SANITIZED ? 13 : 3) {
+    int lost = 0, wrong = 0;
+    all[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    put_contents(all, n);
+    all[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    REQUIRE(j = opened(0));
+    for (uint32_t i = 0; i < 60; i++) {
+      int h = has(j, i, size_of(i));
+      wrong |= h < 0;
+      lost += h == 0;
+    }
+    if (wrong || lost > 1) CHECK_INT_EQ(bit, -1);
+    if (lost) CHECK(clu_journal_count(j).damaged == 1 || clu_journal_count(j).torn > 0);
+    clu_journal_unref(j);
+  }
+  free(all);
+  end();
+}
+
+TEST(a_full_disk_at_any_byte_leaves_whole_records_and_is_told) {
+  clu_journal *j;
+  begin();
+  for (long size = 0; size < 2000; size += 7) {
+    uint32_t taken = 0, there = 0;
+    int failed = 0;
+    unlink(path);
+    room = -1;
+    REQUIRE(j = opened(1));
+    room = size;
+    for (uint32_t i = 0; i < 50; i++) {
+      if (add(j, i, size_of(i)) != CLU_OK || clu_journal_flush(j) != CLU_OK) {
+        failed = 1;
+        break;
+      }
+      taken++;
+    }
+    CHECK(failed == (clu_journal_error(j) != NULL));
+    CHECK(failed || taken == 50);
+    CHECK(!failed || clu_journal_error(j)->sys == ENOSPC);
+    clu_journal_unref(j);
+    room = -1;
+    REQUIRE(j = opened(0));
+    CHECK_INT_EQ(clu_journal_count(j).torn, 0);
+    CHECK_INT_EQ(clu_journal_count(j).damaged, 0);
+    for (uint32_t i = 0; i < 50; i++) there += has(j, i, size_of(i)) == 1;
+    CHECK_INT_EQ(there, taken);
+    clu_journal_unref(j);
+  }
+  end();
+}
+
+TEST(another_file_is_refused_and_left_as_it_is) {
+  clu_journal_options o = {.may_write = 1, .sync_ns = UINT64_MAX};
+  clu_journal *j = NULL;
+  unsigned char *p;
+  size_t n;
+  clu_err e = {0};
+  begin();
+  put_contents((const unsigned char *)"x,y\n1,2\n", 8);
+  CHECK_INT_EQ(clu_journal_open(path, &o, &j, &e), CLU_PROTO);
+  p = contents(&n);
+  CHECK(n == 8 && memcmp(p, "x,y\n1,2\n", 8) == 0);
+  free(p);
+  o.may_write = 0;
+  unlink(path);
+  CHECK_INT_EQ(clu_journal_open(path, &o, &j, &e), CLU_SYS);
+  end();
+}
+
+TEST(records_wait_for_20_ms_at_the_most_and_the_disk_is_asked_by_a_thread) {
+  clu_journal_options o = {.may_write = 1, .sync_ns = 1000000};
+  clu_journal *j = NULL, *other;
+  int64_t wait;
+  begin();
+  REQUIRE(clu_journal_open(path, &o, &j, NULL) == CLU_OK);
+  CHECK(clu_journal_tick(j, clu_os_now()) == INT64_MAX);
+  REQUIRE(add(j, 1, 8) == CLU_OK);
+  wait = clu_journal_tick(j, clu_os_now());
+  CHECK(wait > 0 && wait <= 20000000);
+  CHECK(clu_journal_tick(j, clu_os_now() + 30000000) == INT64_MAX);
+  REQUIRE(other = opened(0));
+  CHECK(has(other, 1, 8) == 1);
+  clu_journal_unref(other);
+  for (uint32_t i = 2; i < 50; i++) {
+    REQUIRE(add(j, i, 8) == CLU_OK);
+    REQUIRE(clu_journal_flush(j) == CLU_OK);
+    clu_os_pause(200000);
+  }
+  clu_journal_unref(j);
+  end();
+}
+
+TEST(a_forked_child_forgets_it) {
+  clu_journal_options o = {.may_write = 1, .sync_ns = 1000000};
+  clu_journal *j = NULL;
+  int status;
+  pid_t pid;
+  begin();
+  REQUIRE(clu_journal_open(path, &o, &j, NULL) == CLU_OK);
+  REQUIRE(add(j, 1, 8) == CLU_OK);
+  REQUIRE(clu_journal_flush(j) == CLU_OK);
+  REQUIRE(add(j, 2, 8) == CLU_OK);
+  pid = fork();
+  if (pid == 0) {
+    clu_journals_forget();
+    _exit(0);
+  }
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  clu_journal_unref(j);
+  REQUIRE(j = opened(0));
+  CHECK_INT_EQ(clu_journal_count(j).keys, 2);
+  clu_journal_unref(j);
+  end();
+}
