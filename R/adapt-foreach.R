@@ -48,6 +48,8 @@
 #'     [set.seed()]. Or use package \pkg{doRNG}, whose numbers are the same with all backends.
 #'
 #'   `attachExportEnv` of `.options.snow` is known, too, for loops written for \pkg{doParallel}.
+#' @param journal string: the file of a journal in which all loops record their iterations, see
+#'   [cluster_map()], section *Journal*. `NULL`: there is none.
 #' @param cl cluster made by [make_cluster()], or whole number of nodes, 1 or more: a cluster of so
 #'   many is made for the loops. It ends when `registerDoClutch()` is called again, and some time
 #'   after another backend has taken its place. `NULL`: the session's own, see [own-cluster].
@@ -66,14 +68,16 @@
 #'   x
 #' }
 #' @export
-registerDoClutch <- function(cl = NULL) {
+registerDoClutch <- function(cl = NULL, journal = NULL) {
   need_package("foreach", "registerDoClutch()")
+  check_option("journal", journal, "`journal`")
   is_number_of_nodes <- is_number(cl, 1) && is_whole(cl)
   if (!is.null(cl) && !is_number_of_nodes && !inherits(cl, "clutch_cluster"))
     has_to_be("`cl`", "a cluster made by make_cluster(), or a whole number of nodes")
   foreach::setDoPar(do_clutch, if (is_number_of_nodes) make_cluster(cl) else cl, about_do_clutch)
   if (isTRUE(the$made_for_loops)) gc() # nobody knows the cluster that was made before: it ends
   the$made_for_loops <- is_number_of_nodes
+  the$journal_of_loops <- journal
   invisible()
 }
 
@@ -120,6 +124,7 @@ foreach_options <- function(obj, stop_early) {
     check_option(name, given[[name]], sprintf("`.options.clutch$%s`", name))
   if (!"seed" %in% names(given) && is.null(getOption("clutch.seed"))) given$seed <- FALSE
   given$packages <- unique(as.character(obj$packages))
+  if (!is.null(the$journal_of_loops)) given$journal <- the$journal_of_loops
   given$on_error <- if (stop_early) "stop" else "continue"
   task_options(given)
 }
@@ -137,7 +142,13 @@ run_loop <- function(loop, cl, code, o, span) {
   code$fun <- traced_function(code$fun, span)
   o$called <- list("foreach", loop$expr)
   blocks <- list()
-  on.exit(for (b in blocks) .Call(ffi_job_end, b$job, 0.08))
+  record <- journal_begin(o, code$fun, NULL, code$needs, NA)
+  if (!is.null(record)) {
+    on.exit(journal_end(record))
+    o["seed"] <- list(record$seed)
+    o$record <- record
+  }
+  on.exit(for (b in blocks) .Call(ffi_job_end, b$job, 0.08), add = TRUE, after = FALSE)
   read <- 0
   seconds <- BLOCK_SECONDS
   at_end <- FALSE
@@ -149,6 +160,7 @@ run_loop <- function(loop, cl, code, o, span) {
       b <- list(first = read, n = length(block$elements))
       b$job <- job_new(t, code$fun, block$elements, NULL, code$needs, o)
       blocks <- c(blocks, list(b))
+      if (!is.null(record)) journal_attach(record, b$job, block$elements, o$seed)
       read <- read + b$n
       seconds <- if (block$slow) BLOCK_SECONDS else 2 * seconds
       if (!is.null(o$seed)) o$seed <- .Call(ffi_stream_jump, o$seed, b$n)
@@ -163,6 +175,11 @@ run_loop <- function(loop, cl, code, o, span) {
     span_job_ended(span, b$job)
     blocks <- blocks[-1L]
     loop$accumulate(values, as.integer(b$first) + seq_along(values))
+  }
+  if (!is.null(record)) {
+    check_journal(record, flush = TRUE)
+    tell_kept(record)
+    count_run(record)
   }
   settle_replacements(t)
 }

@@ -31,7 +31,7 @@ session_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 
 # list(value) for each element, or the error of one that has not delivered any. `called`: what the
 # map is called, see task-job-label.R. While the nodes start, what is large is shared.
-mc_map <- function(elements, do, FUN, dots, cores, silent, called) {
+mc_map <- function(elements, do, FUN, dots, cores, silent, called, journal = NULL) {
   ahead <- begin_ahead(the$pool, FUN, elements, dots, TRUE, environment())
   globals <- ahead$needs$globals
   more <- list(..do = do, ..fun = FUN, ..silent = isTRUE(silent), ..options = plain_options())
@@ -40,7 +40,7 @@ mc_map <- function(elements, do, FUN, dots, cores, silent, called) {
     cluster_map(own_nodes(cores, ahead$load), elements, mc_on_node,
                 .more = c(more, ahead$more), .globals = if (length(globals)) globals else TRUE,
                 .seed = FALSE, .progress = FALSE, .chunk = 1, .relay = "live",
-                .on_error = "continue", .retries = 0, .fresh = TRUE),
+                .on_error = "continue", .retries = 0, .fresh = TRUE, .journal = journal),
     clutch_failed = function(w) invokeRestart("muffleWarning")
   )
 }

@@ -36,6 +36,8 @@
 #' @param FUN,f function, or its name.
 #' @param ... for `mclapply()` and `pvec()`: constant arguments of `FUN`. For `mcmapply()` and
 #'   `mcMap()`: vectors whose elements are its arguments.
+#' @param .journal string: the file of a journal, see [cluster_map()]. Each element is a call of its
+#'   own then, as with `mc.preschedule = FALSE`.
 #' @param MoreArgs list of constant arguments of `FUN`.
 #' @param SIMPLIFY logical or string, as for [mapply()].
 #' @param USE.NAMES logical, as for [mapply()].
@@ -79,21 +81,24 @@
 #' @export
 mclapply <- function(X, FUN, ..., mc.preschedule = TRUE, mc.set.seed = TRUE, mc.silent = FALSE,
                      mc.cores = getOption("mc.cores", 2L), mc.cleanup = TRUE,
-                     mc.allow.recursive = TRUE, affinity.list = NULL) {
+                     mc.allow.recursive = TRUE, affinity.list = NULL, .journal = NULL) {
   called <- list("mclapply", substitute(FUN))
   cores <- check_cores(mc.cores, affinity.list)
   if (!is.vector(X) || is.object(X)) X <- as.list(X)
   if (!is.null(affinity.list) && length(affinity.list) < length(X))
     throw("argument", "affinity.list and X must have the same length")
   if (!isTRUE(mc.allow.recursive) && is_child()) return(lapply(X = X, FUN = FUN, ...))
-  if (length(X) < 2L) return(with_affinity(affinity.list, lapply(X = X, FUN = FUN, ...)))
+  if (!is.null(.journal)) mc.preschedule <- FALSE # each element is known by itself
+  records <- !is.null(.journal)
+  if (length(X) < 2L && !records)
+    return(with_affinity(affinity.list, lapply(X = X, FUN = FUN, ...)))
   cores <- min(cores, length(X))
-  if (cores < 2L && is.null(affinity.list)) return(lapply(X = X, FUN = FUN, ...))
+  if (cores < 2L && is.null(affinity.list) && !records) return(lapply(X = X, FUN = FUN, ...))
   FUN <- match.fun(FUN)
   refuse_session_only(FUN, X, list(...))
   if (!mc.preschedule) {
     elements <- mc_elements(as.list(X), mc.set.seed, affinity.list)
-    answers <- mc_map(elements, mc_call, FUN, list(...), cores, mc.silent, called)
+    answers <- mc_map(elements, mc_call, FUN, list(...), cores, mc.silent, called, .journal)
     return(one_by_one(X, answers, cores, affinity.list))
   }
   if (!is.null(affinity.list))

@@ -19,6 +19,10 @@ map_arguments <- alist(
   .on_error = "stop",
   .max_memory = Inf,
   .fresh = FALSE,
+  .journal = NULL,
+  .journal_if_changed = "compute",
+  .journal_sync = 1,
+  .journal_errors = "again",
   .env = parent.frame()
 )
 

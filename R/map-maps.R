@@ -81,6 +81,26 @@
 #'   `"fork_server"` and `"spawn"` this holds also for processes in sessions of their own
 #'   (`system("setsid ... &")`) that keep the environment variable `CLUTCH_MARK`. Elsewhere those go
 #'   on.
+#' @section Journal: With `.journal = path` each result is written to a file as it comes. The same
+#'   map again, in this session or in another, computes only what is not in there: after the end of
+#'   the session, whatever has ended it, or with more elements. A message says how many were done.
+#'
+#'   An element is known by what it would compute: the function, what its code mentions of its
+#'   environment, constants, variables of the workspace that travel, and the element itself. Layout
+#'   and comments do not count, nor do position, options such as `.retries`, or the number of nodes.
+#'   Where the element has used random numbers, its stream counts, too: so it is computed again when
+#'   `.seed` or its position has changed. With `.seed = TRUE` the streams that the journal has are
+#'   used again; a second call of the same map in a session gets streams of its own.
+#'
+#'   What is not known: files and other things outside that the function reads, variables that only
+#'   the nodes have, and the code of packages. When a package has another version than the one that
+#'   results were made with, they are kept, with a warning of class `clutch_journal_versions`.
+#'   Packages that `pkgload::load_all()` has made count with their code.
+#'
+#'   When the code is another one than before, nothing is kept, and a message says what has changed.
+#'   Failed elements are computed again. Results are safe from the end of the session 20 ms after
+#'   they have come, and from the end of the machine `.journal_sync` seconds later. One session at a
+#'   time may write to a journal. See [journal_read()].
 #' @section Limits of memory: What counts for `.max_memory` is what `cluster_status()$memory` shows:
 #'   what a node has written, in memory or swap, and not what it shares with its fork server. What
 #'   garbage earlier elements left is collected before the next one begins. Where not even a new
@@ -121,6 +141,13 @@
 #' @param .max_memory number of bytes. A node that has more is ended, and its element fails.
 #' @param .fresh `TRUE`: each element finds the workspace of its node as it was before the map, see
 #'   *Fresh workspace*.
+#' @param .journal string: the file of a journal, see *Journal*. `NULL`: there is none.
+#' @param .journal_if_changed `"compute"`: where the code has changed, all is computed, and a
+#'   message says what has. `"error"`: that is an error before anything starts.
+#' @param .journal_sync number of seconds after which results are on the disk at the latest: what a
+#'   power failure may take. 0: each result is, before the map goes on. `Inf`: the system decides.
+#' @param .journal_errors `"again"`: elements that have failed are computed again. `"keep"`: their
+#'   errors are taken from the journal, as values are.
 #' @param .env environment in which a name given as `.f` and names in `.globals` are looked up: by
 #'   default the caller's.
 #' @return
@@ -143,6 +170,9 @@
 #'   Other errors:
 #'   * `clutch_value` (`element`): a value is not of the type asked for
 #'   * `clutch_package` (`package`): one of `.packages` cannot be attached on a node
+#'   * `clutch_journal`: the journal cannot be read or written. What is in it stays whole
+#'   * `clutch_journal_locked` (`host`, `pid`): another session writes to it
+#'   * `clutch_journal_changed` (`parts`): with `.journal_if_changed = "error"`
 #'   * `clutch_argument`: an argument or option is of no use
 #'   * `clutch_stopped`: the cluster has been stopped
 #'

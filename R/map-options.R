@@ -26,6 +26,12 @@
 #'       variables travel to the nodes.}
 #'     \item{`clutch.packages`}{character vector; by default empty. Names of packages to attach on
 #'       the nodes.}
+#'     \item{`clutch.journal`}{`NULL` (default), or name of a file. The journal in which results are
+#'       recorded, see [cluster_map()].}
+#'     \item{`clutch.journal_sync`}{number of seconds, 0 or more; default 1. When
+#'       what is recorded is on the disk.}
+#'     \item{`clutch.journal_errors`}{`"again"` (default) or `"keep"`. Whether what has failed is
+#'       computed again.}
 #'     \item{`clutch.fresh`}{`TRUE` or `FALSE` (default). Whether each element or task finds the
 #'       workspace of its node as it was before the others.}
 #'   }
@@ -33,6 +39,8 @@
 #'   \describe{
 #'     \item{`clutch.on_error`}{`"stop"` (default) or `"continue"`. What a failed element means for
 #'       the map.}
+#'     \item{`clutch.journal_if_changed`}{`"compute"` (default) or `"error"`. What becomes of a map
+#'       whose code has changed.}
 #'     \item{`clutch.progress`}{`TRUE` or `FALSE`; by default a map shows a bar in an interactive
 #'       session when it takes longer than a second.}
 #'     \item{`clutch.chunk`}{number of elements, 1 or more; by default the measured times say. How
@@ -131,7 +139,11 @@ check_option <- function(name, x, what) {
     relay = check_relay(x, what),
     on_error = check_choice(x, what, c("stop", "continue")),
     max_memory = check_limit_of_memory(x, what),
-    fresh = check_flag(x, what)
+    fresh = check_flag(x, what),
+    journal = check_one(x, what, is_filled, "the name of a file"),
+    journal_if_changed = check_choice(x, what, c("compute", "error")),
+    journal_sync = check_number(x, what, 0, "a number of seconds, 0 or more"),
+    journal_errors = check_choice(x, what, c("again", "keep"))
   )
 }
 
@@ -220,6 +232,7 @@ task_options <- function(given = NULL, taken = map_options) {
     o$handler <- o$relay
     o$relay <- "handler"
   }
+  if (!is.null(o$journal)) o$seed_is_drawn <- isTRUE(o$seed)
   o["seed"] <- list(stream_of_seed(o$seed)) # the last: it draws a number
   o
 }

@@ -21,8 +21,18 @@ run_map_in <- function(span, cl, elements, f, more, o, env) {
   if (is.null(needs) && n > 0L) needs <- find_needs(list(f, elements, more), o$globals, env)
   t <- tasks_of(cl)
   if (n == 0L) return(structure(list(), names = if (!is.null(names(elements))) character()))
+  record <- journal_begin(o, f, more, needs, n)
+  if (!is.null(record)) {
+    on.exit(journal_end(record))
+    o["seed"] <- list(record$seed)
+    o$record <- record
+  }
   job <- job_new(t, traced_function(f, span), elements, more, needs, o)
-  on.exit(.Call(ffi_job_end, job, 0.08))
+  on.exit(.Call(ffi_job_end, job, 0.08), add = TRUE, after = FALSE)
+  if (!is.null(record)) {
+    journal_attach(record, job, elements)
+    tell_kept(record)
+  }
   on.exit(span_job_ended(span, job), add = TRUE)
   span_of_job(span, t, job)
   job_start(t, job)
@@ -36,8 +46,12 @@ finish_map <- function(t, job, elements, o, bar) {
   n <- length(elements)
   values <- drive_map(t, job, n, o, bar)
   progress_end(bar)
+  if (!is.null(o$record)) check_journal(o$record, flush = TRUE)
   settle_replacements(t)
   if (is.null(values)) values <- values_or_errors(t, job, n)
+  if (!is.null(o$record) && !length(.Call(ffi_job_failures, job, 0)$element)) {
+    count_run(o$record)
+  }
   if (!is.null(names(elements))) names(values) <- names(elements)
   values
 }
@@ -82,6 +96,7 @@ drive_map <- function(t, job, n, o, bar) {
   slice <- if (bar$on) 0.1 else 0.25
   repeat {
     event <- task_step(t, job, slice, known)
+    if (!is.null(o$record)) check_journal(o$record)
     if (event == "done" && !bar$on) {
       values <- .Call(ffi_job_plain_values, job)
       if (!is.null(values)) return(values)

@@ -49,6 +49,8 @@
 #'   [cluster_map()]; the session's options replace the defaults, see [clutch-options]. A list given
 #'   as `.globals` is used in place of what would be found. For `.relay`, `"live"` is as
 #'   `"ordered"`.
+#' @param .journal,.journal_sync,.journal_errors as in [cluster_map()], section *Journal*. The task
+#'   is known by its expression and all that travels with it.
 #' @param .label string: a name for the task, in errors and when it is printed. By default the
 #'   expression.
 #' @param x task; for `resolved()` and `cancel()` also a list of tasks.
@@ -91,7 +93,8 @@
 #' @export
 cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = TRUE,
                            .timeout = Inf, .retries = 0, .relay = "ordered", .max_memory = Inf,
-                           .fresh = FALSE, .label = NULL) {
+                           .fresh = FALSE, .journal = NULL, .journal_sync = 1,
+                           .journal_errors = "again", .label = NULL) {
   # nearly always so: what is checked below is not checked here, for that takes as long as the rest
   is_plain <- nargs() == 2L && !missing(cl) && !missing(expr)
   traces <- !is.null(otel <- the$otel) && !is.list(otel$tracer_provider) && is_tracing_now()
@@ -136,7 +139,8 @@ submit_plain <- function(cl, code, env) {
 #' @export
 cluster_submit_call <- function(cl, f, args = list(), .globals = TRUE, .packages = NULL,
                                 .seed = TRUE, .timeout = Inf, .retries = 0, .relay = "ordered",
-                                .max_memory = Inf, .fresh = FALSE, .label = NULL) {
+                                .max_memory = Inf, .fresh = FALSE, .journal = NULL,
+                                .journal_sync = 1, .journal_errors = "again", .label = NULL) {
   cl <- cluster_or_own(cl)
   given(f, "f")
   code <- as.call(list(substitute(f), quote(...)))
@@ -163,15 +167,22 @@ function_to_call <- function(f, env) {
 
 # `label`: NULL: one will be made of `code`. `args`: of the function.
 submit <- function(t, fun, needs, o, label, code, args = NULL) {
+  submitted <- FALSE
   task <- new.env(hash = FALSE, parent = emptyenv())
   task$scheduler <- t
   task$label <- label
   if (is.null(label)) task$code <- code
+  record <- journal_begin_task(o, fun, args, needs, if (is.null(label)) text_of(code) else label)
+  if (!is.null(record)) {
+    o["seed"] <- list(record$seed)
+    task$record <- record
+    on.exit(if (!submitted) journal_end(record))
+  }
   span <- if (!is.null(the$otel)) submitted_span(label)
   task$job <- job_new(t, traced_function(fun, span), NULL, args, needs, o)
   if (o$relay == "handler") task$is_heard <- TRUE
-  submitted <- FALSE
-  on.exit(if (!submitted) .Call(ffi_job_end, task$job, 0))
+  on.exit(if (!submitted) .Call(ffi_job_end, task$job, 0), add = TRUE, after = FALSE)
+  if (!is.null(record)) journal_attach(record, task$job, NULL)
   if (!is.null(span)) {
     task$span <- span
     span_of_job(span, t, task$job)
@@ -186,4 +197,5 @@ submit <- function(t, fun, needs, o, label, code, args = NULL) {
 
 # These options of cluster_map() make sense for one task.
 submit_options <- options_taken(c("globals", "packages", "seed", "timeout", "retries", "relay",
-                                  "max_memory", "fresh"))
+                                  "max_memory", "fresh", "journal", "journal_sync",
+                                  "journal_errors"))

@@ -18,12 +18,28 @@ outcome <- function(x) {
   if (!is.null(x$outcome)) return(x$outcome)
   end <- .Call(ffi_job_outcome, x$job)
   if (is.null(end)) return(NULL)
-  x$outcome <- if (is.list(end) && is.null(x$cancelled)) list(value = end[[1L]]) else outcome_of(x)
+  why <- if (!is.null(x$record)) end_record(x$record)
+  x$outcome <- if (!is.null(why)) {
+    list(error = why)
+  } else if (is.list(end) && is.null(x$cancelled)) {
+    list(value = end[[1L]])
+  } else {
+    outcome_of(x)
+  }
   .Call(ffi_job_drop_value, x$job)
   hear_of_deaths(x$scheduler) # the thread has seen to the tasks of a dead node, but not to the node
   if (isTRUE(x$is_heard)) relay_queue(x$scheduler, x$job) # what it has said before
   if (the$has_spans) end_submitted_span(x)
   x$outcome
+}
+
+# The journal of a task that has ended is given up. NULL, or the error that it has.
+end_record <- function(record) {
+  on.exit(journal_end(record))
+  tryCatch({
+    check_journal(record, flush = TRUE)
+    NULL
+  }, error = identity)
 }
 
 # The task has failed, or was cancelled, or has said something: the value says what came of it.
@@ -122,7 +138,7 @@ collect.default <- function(x, ...) hidden("collect", "dplyr", x, ...)
 #' @rdname cluster_submit
 #' @export
 collect.clutch_task <- function(x, timeout = Inf, otherwise, ...) {
-  if (missing(timeout)) {
+  if (missing(timeout) && is.null(x$record)) {
     end <- .Call(ffi_task_value, x)
     if (!is.null(end)) return(end[[1L]])
   }
@@ -199,7 +215,7 @@ collect_all <- function(..., timeout = Inf, otherwise) {
   ends <- vector("list", length(tasks)) # of those that have said nothing
   for (i in seq_along(tasks)) {
     x <- tasks[[i]]
-    end <- if (timeout == Inf) .Call(ffi_task_value, x)
+    end <- if (timeout == Inf && is.null(x$record)) .Call(ffi_task_value, x)
     if (!is.null(end)) {
       ends[[i]] <- end
       next
@@ -236,6 +252,7 @@ cancel.clutch_task <- function(x, ...) {
   if (!is.null(outcome(x))) return(invisible(FALSE))
   x$cancelled <- TRUE
   .Call(ffi_job_end, x$job, 0)
+  if (!is.null(x$record)) journal_end(x$record)
   if (the$has_spans) outcome(x) # its span ends
   invisible(TRUE)
 }

@@ -11,8 +11,9 @@ objects=${1:-}
 # Which folders the files of a folder may use, besides their own. What core/base/os.h declares
 # belongs to core/base, although src/posix or src/win defines it.
 directions='
-init             r/base r/share r/serialize r/session r/tasks r/globals r/node r/socket
-r/tasks          r/base r/share r/serialize r/session core/tasks core/sched core/node core/loop core/shm core/wire core/base
+init             r/base r/share r/serialize r/session r/tasks r/journal r/globals r/node r/socket
+r/journal        r/base r/serialize r/session r/tasks r/globals core/tasks core/journal core/wire core/base
+r/tasks          r/base r/share r/serialize r/session core/tasks core/journal core/sched core/node core/loop core/shm core/wire core/base
 r/session        r/base r/share r/serialize core/node core/link core/net core/loop core/view core/shm core/wire core/base
 r/globals        r/base core/base
 r/node           r/base r/share r/serialize core/supervisor core/node core/link core/loop core/view core/shm core/wire core/base
@@ -20,7 +21,7 @@ r/socket         r/base r/serialize core/net core/loop core/base
 r/serialize      r/base r/share core/base
 r/share          r/base core/base
 r/base           core/loop core/base
-core/tasks       core/sched core/node core/loop core/view core/shm core/wire core/base
+core/tasks       core/journal core/sched core/node core/loop core/view core/shm core/wire core/base
 core/supervisor  core/loop core/view core/shm core/wire core/base
 core/sched       core/shm core/base
 core/node        core/loop core/view core/shm core/net core/wire core/base

@@ -23,6 +23,7 @@ directions <- "
 base
 machine   base
 code      base
+journal   base
 socket    base
 observer  base socket
 start     base machine
@@ -37,12 +38,12 @@ template  base start hosts
 task      base code plan event launch
 slurm     base start plan event launch hosts task
 cluster   base machine code start plan event launch share hosts ssh task
-map       base code event task cluster
+map       base code journal event task cluster
 parallel  base machine plan launch task cluster
 trace     base machine task cluster
 view      base socket observer plan event launch hosts task cluster trace
 profile   base code plan launch task cluster parallel view
-adapt     base machine code socket start plan event launch task cluster map parallel view
+adapt     base machine code journal socket start plan event launch task cluster map parallel view
 zzz       base start event launch task parallel adapt
 "
 

@@ -49,6 +49,22 @@ void clu_pending_fini(clu_pending *q) {
   memset(q, 0, sizeof *q);
 }
 
+int clu_pending_init_without(clu_pending *q, uint64_t total, const unsigned char *done) {
+  uint64_t end = total;
+  clu_pending_init(q, total);
+  clu_pending_clear(q);
+  while (end > 0) { /* what is returned last leaves first */
+    uint64_t first = end;
+    while (first > 0 && !done[first - 1]) first--;
+    if (clu_pending_return(q, first, end - first) != CLU_OK) {
+      clu_pending_clear(q);
+      return CLU_NOMEM;
+    }
+    end = first > 0 ? first - 1 : 0;
+  }
+  return CLU_OK;
+}
+
 int clu_pending_return(clu_pending *q, uint64_t first, uint64_t n) {
   clu_range *top = q->nreturned ? &q->returned[q->nreturned - 1] : NULL;
   if (n == 0) return CLU_OK;

@@ -67,6 +67,8 @@ typedef struct clu_taken {
 } clu_taken;
 
 void clu_pending_init(clu_pending *q, uint64_t total);
+/* The same without tasks that have a flag in `done`. CLU_OK or CLU_NOMEM; then there are none. */
+int clu_pending_init_without(clu_pending *q, uint64_t total, const unsigned char *done);
 void clu_pending_fini(clu_pending *q);
 /* Tasks that were not begun wait again. */
 int clu_pending_return(clu_pending *q, uint64_t first, uint64_t n);

@@ -60,8 +60,15 @@ clu_job *clu_job_new(clu_sched *s, const clu_job_spec *spec) {
   j->spec.only = NULL; /* the group has it */
   if (j->spec.retries > MOST_RETRIES) j->spec.retries = MOST_RETRIES;
   j->id = ++s->next_id;
-  j->left = spec->n;
-  clu_pending_init(&j->pending, spec->n);
+  j->spec.done = NULL;
+  if (!spec->done) {
+    clu_pending_init(&j->pending, spec->n);
+  } else if (clu_pending_init_without(&j->pending, spec->n, spec->done) != CLU_OK) {
+    clu_pending_fini(&j->pending);
+    free(j);
+    return NULL;
+  }
+  j->left = j->pending.waiting;
   clu_list_push_front(&s->jobs, &j->all);
   clu_sched_job_enlist(s, j);
   return j;

@@ -89,6 +89,8 @@ typedef struct clu_job_spec {
   unsigned char *only; /* `nonly` flags by node: who may do it; the scheduler's from then on, by
                           malloc(). NULL: all may */
   int nonly;
+  const unsigned char *done; /* flags by task: which have ended before, elsewhere; read by
+                                clu_job_new() only. NULL: none */
   int needs_caller; /* its batches cannot be made while the caller is away: see clu_sched_away() */
 } clu_job_spec;
 

@@ -23,8 +23,8 @@ static int take_urgent(void *self) {
   }
   if (all->first && clu_loop_writers(clu_session_loop(all->session))) return 1;
   for (const clu_engine *t = all->first; t; t = t->next)
-    if (t->jobs.nbare &&
-        (t->jobs.nrestartable || t->limits.bytes > 0 || clu_sched_is_urgent(t->sched)))
+    if (t->jobs.nbare && (t->jobs.nrestartable || t->jobs.nrecorded || t->limits.bytes > 0 ||
+                          clu_sched_is_urgent(t->sched)))
       return 1;
   return 0;
 }
@@ -60,6 +60,8 @@ static void drive(clu_engine *t) {
   clu_engine_act(t, 1); /* CLU_OK: no batch needs the caller */
   clu_engine_take_endings(t);
   clu_sched_away(t->sched, 0);
+  for (clu_task_job *j = t->jobs.nrecorded ? t->jobs.first : NULL; j; j = j->next)
+    if (j->recording) clu_task_job_flush_journal(j);
 }
 
 static int64_t next_wait(const clu_engines *all, int64_t wait) {

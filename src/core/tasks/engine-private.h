@@ -1,8 +1,8 @@
 /* The insides of an engine, for the files of this folder and for tests only.
  *
  * Each file writes the part of clu_engine that has its name; others read it. Files, each knows only
- * those before it: wake, memory-history, trace <- notes <- jobs <- results, limits, cores, send,
- * idle <- deaths <- turn <- engine, job-life <- away.
+ * those before it: wake, memory-history, trace <- notes <- record <- jobs <- results, limits,
+ * cores, send, idle <- deaths <- turn <- engine, job-life <- away.
  *
  * Nodes are found by clu_task_node.node, and never by what the caller has of them. That pointer
  * goes when the node is freed or replaced.
@@ -33,6 +33,19 @@ typedef struct clu_task_node {
   uint64_t early;  /* a record in its ring whose turn has not come; 0: none */
   uint64_t early_since;
 } clu_task_node;
+
+/* What is recorded of a job. record.c */
+typedef struct clu_recording {
+  clu_journal *file;
+  unsigned char *keys; /* CLU_HASH bytes a task */
+  unsigned char *done; /* until it is begun; a flag a task */
+  uint32_t number;
+  int nodes;
+  struct clu_recorded_stream { /* by node: the random stream of one of its tasks */
+    uint64_t task;
+    uint32_t seed[6];
+  } * streams;
+} clu_recording;
 
 /* Bytes that have come of a task, queued until the caller asks for them. */
 typedef struct clu_queued {
@@ -76,7 +89,8 @@ struct clu_task_job {
   int is_heard;         /* its conditions go to a handler while anything waits */
   size_t unheard;       /* conditions that the handler has not got yet */
   int is_hearing;       /* the handler is at work: what comes meanwhile waits until it returns */
-  int awaited;          /* the caller is to be woken when it has ended: clu_task_job_tell() */
+  clu_recording *recording; /* NULL: nothing is recorded */
+  int awaited;              /* the caller is to be woken when it has ended: clu_task_job_tell() */
 };
 
 /* ---- an engine, by files ---- */
@@ -86,6 +100,7 @@ struct clu_engine_jobs {
   clu_task_job *first; /* those that are begun, the last first */
   size_t n;            /* jobs that are begun */
   size_t nmaps;        /* of these, jobs that have elements */
+  size_t nrecorded;    /* of these, jobs that have a journal */
   /* Jobs of one task without an element that are under way: for these the caller is not needed
    * until their result is asked for. `nrestartable` of them have retries. */
   int nbare, nrestartable;
@@ -239,6 +254,20 @@ void clu_engines_listen(clu_engines *all);
 /* From now on clu_engine_take_rings() is called all the time, and no node tells; no more: then it
  * is called once more. */
 void clu_engine_look(const clu_engine *t, int looking);
+
+/* ---- record.c ---- */
+
+/* What a node has answered goes to the journal of the job: `n` bytes, an R object. `flags`:
+ * CLU_RESULT_... */
+void clu_task_job_record_result(clu_task_job *j, const clu_ended *x, uint32_t flags, uint64_t took,
+                                const unsigned char *p, size_t n);
+/* And that a task has ended without an answer. */
+void clu_task_job_record_end(clu_task_job *j, const clu_ended *x);
+/* What has waited for long enough is flushed. How long to wait, `wait` at most, until more has. */
+int64_t clu_engine_flush_journals(clu_engine *t, int64_t wait);
+/* What the caller is about to get is flushed. */
+void clu_task_job_flush_journal(clu_task_job *j);
+void clu_recording_free(clu_recording *r);
 
 /* ---- limits.c ---- */
 

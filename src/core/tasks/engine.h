@@ -19,6 +19,7 @@
 #ifndef CLUTCH_ENGINE_H
 #define CLUTCH_ENGINE_H
 
+#include "core/journal/journal.h"
 #include "core/loop/turns.h"
 #include "core/node/fork-server.h"
 #include "core/node/node.h"
@@ -268,6 +269,21 @@ clu_task_job *clu_task_job_new(clu_engine *t, const clu_task_spec *spec, clu_blo
 void clu_task_job_seed(clu_task_job *j, const uint32_t seed[6]);
 /* Gives a name to a job that has not begun. CLU_OK or CLU_NOMEM. */
 int clu_task_job_name(clu_task_job *j, const char *label);
+/* Of a job that has not begun: from now on its results are recorded in `file`, of which it has a
+ * reference until it is closed, in records that have the keys of its tasks (`keys`: CLU_HASH bytes
+ * each) and the number `number` of its JOB record. Tasks with a flag in `done` have ended before,
+ * and their values are with the caller. Both arrays are by malloc(), one for each task, and the
+ * job's from now on, also on failure. CLU_OK or CLU_NOMEM.
+ *
+ * What is recorded is flushed 20 ms later at the most while somebody takes turns, and before the
+ * caller gets it. Where the journal takes nothing more, results come as without: the caller asks
+ * clu_journal_error(). */
+int clu_task_job_record(clu_task_job *j, clu_journal *file, unsigned char *keys,
+                        unsigned char *done, uint32_t number);
+/* One of these has failed before; its value says how. */
+void clu_task_job_fail_before(clu_task_job *j, uint64_t task, uint32_t attempt);
+/* The journal of a job; NULL: it has none, or is closed. */
+clu_journal *clu_task_job_journal(const clu_task_job *j);
 /* The scheduler has it from now on. CLU_OK or CLU_NOMEM. */
 int clu_task_job_begin(clu_engine *t, clu_task_job *j);
 /* Gives it up: who is at it is interrupted. Whether tasks were left. */

@@ -78,7 +78,9 @@ static void count(clu_task_job *j) {
 
 int clu_task_job_begin(clu_engine *t, clu_task_job *j) {
   if (!j->facts && clu_task_job_name(j, "") != CLU_OK) return CLU_NOMEM;
+  if (j->recording) j->spec.done = j->recording->done;
   j->job = clu_job_new(t->sched, &j->spec);
+  j->spec.done = NULL;
   if (!j->job) return CLU_NOMEM;
   j->spec.only = NULL; /* the scheduler has it */
   j->engine = t;
@@ -87,12 +89,18 @@ int clu_task_job_begin(clu_engine *t, clu_task_job *j) {
   t->jobs.first = j;
   t->jobs.n++;
   t->jobs.nmaps += !j->bare;
+  t->jobs.nrecorded += j->recording != NULL;
   t->limits.njobs += j->max_memory > 0;
   count(j);
   j->facts->begun = clu_os_now();
   j->shown = clu_view_job_begins(t->view, j->number, j->n, j->facts->begun);
   clu_view_job_label(t->view, j->shown, j->number, clu_task_job_label(j));
   return CLU_OK;
+}
+
+void clu_task_job_fail_before(clu_task_job *j, uint64_t task, uint32_t attempt) {
+  clu_ended x = {.why = CLU_END_ANSWER, .user = j, .task = task, .node = -1, .attempt = attempt};
+  clu_task_job_fail(j, &x);
 }
 
 int clu_task_job_cancel(clu_task_job *j) {

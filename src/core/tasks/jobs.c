@@ -120,6 +120,7 @@ void clu_engine_take_endings(clu_engine *t) {
     uint64_t now = clu_os_now();
     clu_task_record r = {.began = now, .received = now};
     clu_task_job_finish(x.user, now);
+    clu_task_job_record_end(x.user, &x);
     clu_task_job_fail(x.user, &x);
     r.end = clu_task_end_of(&x, 0);
     clu_engine_remember(t, x.user, &x, &r);
@@ -143,6 +144,9 @@ void clu_task_job_detach(clu_task_job *j) {
   if (j->next) j->next->prev = j->prev;
   t->jobs.n--;
   t->jobs.nmaps -= !j->bare;
+  t->jobs.nrecorded -= j->recording != NULL;
+  clu_recording_free(j->recording);
+  j->recording = NULL;
   t->limits.njobs -= j->max_memory > 0;
   if (!j->is_hearing) t->jobs.unheard -= j->unheard;
   clu_task_job_uncount(j);
@@ -160,6 +164,7 @@ static void job_free(clu_task_job *j) {
   clu_blob_unref(j->ring_results);
   clu_blob_unref(j->message);
   clu_facts_unref(j->facts);
+  clu_recording_free(j->recording);
   free(j->spec.only);
   free(j->sent_to);
   free(j->ended);
@@ -169,6 +174,7 @@ static void job_free(clu_task_job *j) {
 }
 
 void clu_task_job_forget(clu_task_job *j) {
+  if (j->engine && j->recording) j->recording->file = NULL; /* another process has it */
   j->engine = NULL;
   j->job = NULL;
   j->released = 1;

@@ -77,6 +77,9 @@ static void take_record(clu_node *nd, clu_task_node *at, uint64_t seq, const uns
   clu_node_count_done(nd);
   j = x.user;
   at->engine->all->ring_bytes += n;
+  if (j->recording)
+    clu_task_job_record_result(j, &x, flags, took, p + CLU_RING_RESULT_HEAD,
+                               n - CLU_RING_RESULT_HEAD);
   note_answer(at->engine, &x, flags, began, took, n, now);
   if (x.why != CLU_END_ANSWER) return;
   if (push_ring_result(j, x.task, flags, p + CLU_RING_RESULT_HEAD, n - CLU_RING_RESULT_HEAD) !=
@@ -176,6 +179,10 @@ static void on_result(clu_node *nd, clu_task_node *at, const clu_msg *m) {
   j = x.user;
   failed = j->nfailures;
   if (x.why == CLU_END_ANSWER && given_up) x.why = CLU_END_CANCELLED;
+  if (j->recording && x.why != CLU_END_ANSWER) clu_task_job_record_end(j, &x);
+  if (j->recording && x.why == CLU_END_ANSWER && m->body)
+    clu_task_job_record_result(j, &x, flags, took, m->body->data + CLU_RESULT_HEAD,
+                               m->body->size - CLU_RESULT_HEAD);
   note_answer(at->engine, &x, flags, began, took, m->body ? clu_blob_weight(m->body) : 0, now);
   if (given_up && m->body && j->nfailures > failed)
     j->failures[failed].stack = clu_blob_ref(m->body);
@@ -283,6 +290,7 @@ static int next_ring_result(clu_task_job *j, unsigned char *small, clu_task_resu
 
 int clu_task_job_next_result(clu_task_job *j, unsigned char *small, clu_task_result *out) {
   clu_queued x;
+  if (j->recording) clu_task_job_flush_journal(j);
   if (next_ring_result(j, small, out)) return 1;
   while (clu_queue_take(&j->results, &x)) {
     if (!x.body) continue;

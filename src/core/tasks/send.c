@@ -21,6 +21,7 @@ static void write_head(unsigned char *head, const sending *s) {
   uint32_t flags = 0, seed[6];
   if (j->seeded) flags |= CLU_TASKS_SEEDED;
   if (j->bare) flags |= CLU_TASKS_BARE;
+  if (j->recording) flags |= CLU_TASKS_RECORDED;
   if (j->n == 1) flags |= CLU_TASKS_ONLY;
   if (!clu_node_ring(s->nd) && !clu_node_is_proxied(s->nd)) flags |= CLU_TASKS_NO_RING;
   memcpy(seed, j->seed, sizeof seed);

@@ -68,6 +68,7 @@ int clu_engine_turn(clu_engine *t) {
   clu_engine_limit_memory(t);
   rc = clu_engine_act(t, 1);
   if (rc == CLU_OK) clu_engine_take_endings(t);
+  if (t->jobs.nrecorded) clu_engine_flush_journals(t, 0);
   return rc;
 }
 
@@ -106,8 +107,7 @@ static int few_out(const clu_engine *t, const clu_task_job *j) {
 }
 
 /* How long to wait at most. */
-static int64_t next_wait(clu_engine_wait *w, const clu_engine *t, const clu_task_job *j,
-                         uint64_t now) {
+static int64_t next_wait(clu_engine_wait *w, clu_engine *t, const clu_task_job *j, uint64_t now) {
   int64_t wait = CLU_SLICE;
   if (j && clu_job_time(j->job) < CLU_QUICK) {
     wait = w->quick;
@@ -115,6 +115,7 @@ static int64_t next_wait(clu_engine_wait *w, const clu_engine *t, const clu_task
   }
   /* 0 when the scheduler's deadline has passed since it was asked */
   wait = clu_engine_fit_wait(t, (int64_t)clu_sched_wait(t->sched, now, (uint64_t)wait));
+  if (t->jobs.nrecorded) wait = clu_engine_flush_journals(t, wait);
   return (uint64_t)wait > w->deadline - now ? (int64_t)(w->deadline - now) : wait;
 }
 

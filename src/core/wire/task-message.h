@@ -55,10 +55,12 @@
 #define CLU_QUICK 100000
 
 enum {
-  CLU_TASKS_SEEDED = 1,  /* with a random stream */
-  CLU_TASKS_BARE = 2,    /* no elements follow: the job's function takes none */
-  CLU_TASKS_NO_RING = 4, /* nobody reads the node's ring: results come by the socket */
-  CLU_TASKS_ONLY = 8     /* the job has no other task: when this one is answered the job is over */
+  CLU_TASKS_SEEDED = 1,   /* with a random stream */
+  CLU_TASKS_BARE = 2,     /* no elements follow: the job's function takes none */
+  CLU_TASKS_NO_RING = 4,  /* nobody reads the node's ring: results come by the socket */
+  CLU_TASKS_ONLY = 8,     /* the job has no other task: when this one is answered the job is over */
+  CLU_TASKS_RECORDED = 16 /* results go into a journal: nothing of them is shared, a log comes as R
+                             serializes it, and CLU_RESULT_DREW is told */
 };
 /* The parts of the list in a JOB message. */
 enum {
@@ -78,7 +80,8 @@ enum {
 enum {
   CLU_RESULT_ERROR = 1, /* the value is what is known of an error */
   CLU_RESULT_LOG = 2,   /* what the task has printed and signalled comes with the value */
-  CLU_RESULT_BARE = 4   /* see above */
+  CLU_RESULT_BARE = 4,  /* see above */
+  CLU_RESULT_DREW = 8 /* the task has used random numbers; told where CLU_TASKS_RECORDED says so */
 };
 
 #endif

@@ -24,6 +24,23 @@
   IN_TURN(ffi_node_recv, 1, (SEXP handle))                                                       \
   IN_TURN(ffi_node_ready, 1, (SEXP handle))                                                      \
   IN_TURN(ffi_any_recv, 1, (SEXP nodes))                                                         \
+  /* r/journal/journal.c */                                                                      \
+  IN_TURN(ffi_journal_open, 3, (SEXP path, SEXP sync, SEXP lock))                                \
+  IN_TURN(ffi_journal_shared, 1, (SEXP path))                                                    \
+  IN_TURN(ffi_journal_close, 1, (SEXP x))                                                        \
+  IN_TURN(ffi_journal_error, 2, (SEXP x, SEXP flush))                                            \
+  IN_TURN(ffi_journal_copy, 2, (SEXP from, SEXP to))                                             \
+  IN_TURN(ffi_journal_counts, 1, (SEXP x))                                                       \
+  IN_TURN(ffi_journal_add_job, 3, (SEXP x, SEXP key, SEXP object))                               \
+  IN_TURN(ffi_journal_jobs, 1, (SEXP x))                                                         \
+  IN_TURN(ffi_journal_job, 2, (SEXP x, SEXP k))                                                  \
+  IN_TURN(ffi_journal_object, 2, (SEXP x, SEXP at))                                              \
+  IN_TURN(ffi_journal_rows, 1, (SEXP x))                                                         \
+  IN_TURN(ffi_job_record, 6,                                                                     \
+          (SEXP handle, SEXP journal, SEXP keys, SEXP number, SEXP seed, SEXP errors))           \
+  PLAIN(ffi_key, 2, (SEXP x, SEXP start))                                                        \
+  PLAIN(ffi_element_keys, 2, (SEXP elements, SEXP start))                                        \
+  PLAIN(ffi_file_new, 2, (SEXP path, SEXP text))                                                 \
   /* r/session/acceptor.c */                                                                     \
   IN_TURN(ffi_acceptor_open, 4, (SEXP host, SEXP ports, SEXP backlog, SEXP secret))              \
   IN_TURN(ffi_can_listen, 1, (SEXP host))                                                        \

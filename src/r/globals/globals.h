@@ -81,6 +81,13 @@ int clu_is_symbol(SEXP x, const char *name);
  * that were made by the same code. What objects are in the code will be visited. */
 clu_span clu_symbols_of(clu_search *s, SEXP formals, SEXP body);
 
+/* The value of a promise, or of a symbol in `env`; R_NilValue where that is an error. Code of R may
+ * run. Not protected. */
+SEXP clu_try_value(SEXP expr, SEXP env);
+/* The same of a variable of `env` itself: R_NilValue also where it has none (an argument that is
+ * missing). Of an active binding its function. */
+SEXP clu_value_in(SEXP symbol, SEXP env);
+
 /* Visits what is to be visited. */
 void clu_search_go_on(clu_search *s);
 /* The variables that `code` takes from elsewhere get, in `frame`, the values that they have in the

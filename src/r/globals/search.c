@@ -29,7 +29,7 @@ enum {
 /* ---- values of variables ---- */
 
 /* The value of a promise, or of a symbol in `env`; R_NilValue where that is an error. */
-static SEXP try_value(SEXP expr, SEXP env) {
+SEXP clu_try_value(SEXP expr, SEXP env) {
   SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
   SEXP fun = PROTECT(Rf_eval(Rf_install("value_or_null"), ns));
   SEXP value = Rf_eval(PROTECT(Rf_lang2(fun, expr)), env);
@@ -79,9 +79,9 @@ static binding look_up(SEXP symbol, SEXP env) {
 
 /* The variable's value; R_NilValue where it has none (an argument that is missing, a promise that
  * fails). A promise is forced, and code of the user's may run. */
-static SEXP value_in(SEXP symbol, SEXP env) {
+SEXP clu_value_in(SEXP symbol, SEXP env) {
   binding b = look_up(symbol, env);
-  return b.env == R_NilValue ? b.value : try_value(symbol, env);
+  return b.env == R_NilValue ? b.value : clu_try_value(symbol, env);
 }
 
 /* ---- look-up ---- */
@@ -105,7 +105,7 @@ static uint64_t lookup(SEXP symbol, int as_function) {
        env = clu_parent_env(env), place++) {
     const char *name;
     if (!R_existsVarInFrame(env, symbol)) continue;
-    if (as_function && !Rf_isFunction(value_in(symbol, env))) continue;
+    if (as_function && !Rf_isFunction(clu_value_in(symbol, env))) continue;
     if (env == R_GlobalEnv) return WORKSPACE;
     name = name_of(env);
     if (strncmp(name, "package:", 8) == 0) return PACKAGE + place;
@@ -131,7 +131,7 @@ static int is_local(SEXP symbol, SEXP env, unsigned how, SEXP *end) {
   for (; !clu_env_stays(env); env = clu_parent_env(env)) {
     if (!R_existsVarInFrame(env, symbol)) continue;
     if (how == AS_TEXT) return 1;
-    if (Rf_isFunction(value_in(symbol, env)) || how == USED) return 1;
+    if (Rf_isFunction(clu_value_in(symbol, env)) || how == USED) return 1;
   }
   *end = env;
   return 0;
@@ -154,7 +154,7 @@ static void take(clu_search *s, SEXP symbol, uint64_t where) {
     SEXP env = R_GlobalEnv, value;
     clu_map_put(&s->seen, symbol, 1);
     while (env != R_BaseEnv && !R_existsVarInFrame(env, symbol)) env = clu_parent_env(env);
-    value = PROTECT(value_in(symbol, env));
+    value = PROTECT(clu_value_in(symbol, env));
     clu_search_find(s, GLOBALS, symbol);
     clu_search_find(s, HELD, value);
     clu_search_later(s, value);
@@ -353,7 +353,7 @@ static void visit(clu_search *s, SEXP x) {
   case LISTSXP:
   case DOTSXP: visit_language(s, x); break;
   case PROMSXP: { /* of `...` */
-    SEXP value = PROTECT(try_value(x, R_BaseEnv));
+    SEXP value = PROTECT(clu_try_value(x, R_BaseEnv));
     clu_search_find(s, HELD, value);
     clu_search_later(s, value);
     UNPROTECT(1);

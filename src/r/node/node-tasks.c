@@ -15,6 +15,7 @@
 
 #define TELL_AFTER 2400000 /* ns that a result may lie in the ring before the session is told */
 #define SLOW 100000        /* ns: what takes less does not fill much memory */
+#define SEED_KIND 10407    /* L'Ecuyer-CMRG, Inversion, Rejection: see ?RNGkind */
 #define MOST_IN_RING (CLU_RING_MOST - CLU_RING_RESULT_HEAD)
 
 static struct {
@@ -157,7 +158,7 @@ static void set_stream(uint32_t i) {
     Rf_defineVar(symbol, seed, R_GlobalEnv);
     UNPROTECT(1);
   }
-  INTEGER(seed)[0] = 10407; /* L'Ecuyer-CMRG, Inversion, Rejection: see ?RNGkind */
+  INTEGER(seed)[0] = SEED_KIND;
   memcpy(INTEGER(seed) + 1, work.stream, sizeof work.stream);
 }
 
@@ -246,8 +247,19 @@ static SEXP with_log(SEXP value, SEXP log) {
   return both;
 }
 
+/* The log apart is no format of R's: what is recorded has none. */
 static size_t bare(unsigned char *p, size_t n, SEXP value, SEXP log) {
-  return log == R_NilValue ? clu_plain_bare(p, n, value) : clu_log_bare(p, n, value, log);
+  if (log == R_NilValue) return clu_plain_bare(p, n, value);
+  return work.flags & CLU_TASKS_RECORDED ? 0 : clu_log_bare(p, n, value, log);
+}
+
+/* Whether the task has used random numbers, or set others: the state is not what it got. */
+static int has_drawn(void) {
+  SEXP seed;
+  if (!(work.flags & CLU_TASKS_SEEDED)) return 0;
+  seed = clu_variable(clu_job_seed_symbol(), R_GlobalEnv);
+  if (TYPEOF(seed) != INTSXP || Rf_xlength(seed) != 7 || INTEGER(seed)[0] != SEED_KIND) return 1;
+  return memcmp(INTEGER(seed) + 1, work.stream, sizeof work.stream) != 0;
 }
 
 /* Whether the next task begins when this one has ended: else the answer has taken time, which is
@@ -262,7 +274,7 @@ static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64
   clu_put64(head + 8, work.began);
   clu_put64(head + 16, took);
   clu_blob_append(b, head, sizeof head);
-  b = clu_node_serialize(b, x);
+  b = work.flags & CLU_TASKS_RECORDED ? clu_serialize(b, x) : clu_node_serialize(b, x);
   UNPROTECT(1);
   if (!b->segments && b->size - sizeof head <= MOST_IN_RING && (p = ring_room(now, took))) {
     memcpy(p + CLU_RING_RESULT_HEAD, b->data + sizeof head, b->size - sizeof head);
@@ -286,6 +298,7 @@ static void send_result(uint32_t flags, SEXP value) {
   unsigned char *p = ring_room(now, took);
   size_t n = 0;
   if (log != R_NilValue) flags |= CLU_RESULT_LOG;
+  if ((work.flags & CLU_TASKS_RECORDED) && has_drawn()) flags |= CLU_RESULT_DREW;
   work.slow = took > SLOW;
   if (work.flags & CLU_TASKS_ONLY) work.over = work.job;
   if (p) n = bare(p + CLU_RING_RESULT_HEAD, MOST_IN_RING, value, log);

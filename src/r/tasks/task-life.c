@@ -13,6 +13,7 @@
 SEXP ffi_session_in_child(void) {
   if (!clu_session_is_parents()) return Rf_ScalarLogical(0);
   clu_session_begin_in_child();
+  clu_journals_forget();
   clu_tasks_forget();
   clu_wake_forget();
   return Rf_ScalarLogical(1);

@@ -50,6 +50,9 @@ static inline double clu_number_or_na(uint64_t x) { return x ? (double)x : NA_RE
 
 /* Results that have come become values. May jump: the rest stays for later. */
 void clu_job_take_results(clu_task_job *j);
+/* The value of a task is this; with CLU_RESULT_LOG in `flags` list(value, log). `prot`:
+ * clu_job_prot(). */
+void clu_job_set_value(clu_task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEXP v);
 
 /* ---- task-drive.c ---- */
 

@@ -5,7 +5,7 @@
 #include "r/share/share.h"
 #include "r/tasks/tasks.h"
 
-static void set_value(clu_task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEXP v) {
+void clu_job_set_value(clu_task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEXP v) {
   if (flags & CLU_RESULT_LOG) {
     if (VECTOR_ELT(prot, 3) == R_NilValue) {
       PROTECT(v);
@@ -61,7 +61,7 @@ void clu_job_take_results(clu_task_job *j) {
   clu_task_result r;
   while (clu_task_job_next_result(j, small, &r)) {
     SEXP v = PROTECT(r.body ? value_of(r.body) : value_of_record(r.flags, small, r.size));
-    set_value(j, prot, r.task, r.flags, v);
+    clu_job_set_value(j, prot, r.task, r.flags, v);
     UNPROTECT(1);
   }
 }

@@ -1,0 +1,85 @@
+# The lock of a journal, the file "<journal>.lock", says in one line which session writes to it:
+# host, pid, when the process was started, which start of the machine. It is made by a call that
+# fails where there is one, which holds on network file systems, too. A thread of its owner touches
+# it every 10 s (src/core/journal/syncing.c); of an owner on another host that is the only sign of
+# life.
+
+LOCK_IS_OLD <- 60 # seconds without a touch after which an owner on another host is gone
+
+# Takes the lock of a journal. Its path.
+lock_journal <- function(path) {
+  lock <- paste0(path, ".lock")
+  for (k in 1:20) {
+    if (.Call(ffi_file_new, lock, paste0(paste(this_owner(), collapse = " "), "\n"))) return(lock)
+    owner <- owner_of(lock)
+    if (is.null(owner)) {
+      Sys.sleep(0.01) # it has just been removed, or its owner is about to write its line
+    } else if (is_at_work(owner, lock)) {
+      text <- "journal '%s' is written to by process %s on host '%s' (file '%s')"
+      throw("journal_locked", sprintf(text, path, owner$pid, owner$host, lock),
+            host = owner$host, pid = suppressWarnings(as.integer(owner$pid)))
+    } else {
+      remove_lock(lock, owner)
+    }
+  }
+  throw("journal", sprintf("journal '%s': its file '%s' can be neither read nor removed", path,
+                           lock))
+}
+
+this_owner <- function() {
+  pid <- Sys.getpid()
+  list(host = gsub("[[:space:]]", "-", Sys.info()[["nodename"]]), pid = as.character(pid),
+       started = start_of_process(pid), boot = boot_of_machine())
+}
+
+# Returns what a lock says; NULL: nothing yet.
+owner_of <- function(lock) {
+  line <- tryCatch(suppressWarnings(readLines(lock, n = 1L)), error = function(e) character())
+  words <- strsplit(line, " ", fixed = TRUE)
+  if (!length(words) || length(words[[1L]]) != 4L) {
+    age <- as.numeric(Sys.time()) - as.numeric(file.mtime(lock))
+    if (is.na(age) || age < 2) return(NULL)
+    return(list(host = "", pid = "", started = "", boot = "")) # whose writer has ended meanwhile
+  }
+  structure(as.list(words[[1L]]), names = c("host", "pid", "started", "boot"))
+}
+
+is_at_work <- function(owner, lock) {
+  here <- this_owner()
+  if (!nzchar(owner$pid)) return(FALSE)
+  if (owner$host != here$host) {
+    age <- as.numeric(Sys.time()) - as.numeric(file.mtime(lock))
+    return(!is.na(age) && age < LOCK_IS_OLD)
+  }
+  if (owner$boot != here$boot) return(FALSE)
+  started <- start_of_process(owner$pid)
+  if (started == "-") return(isTRUE(tools::pskill(as.integer(owner$pid), 0L)))
+  started == owner$started
+}
+
+# Removes the lock of an owner that is gone. Two may try it at the same time: who has it under
+# another name looks whether it is the one that was meant.
+remove_lock <- function(lock, owner) {
+  aside <- sprintf("%s.%d.%s", lock, Sys.getpid(), basename(tempfile("")))
+  if (!suppressWarnings(file.rename(lock, aside))) return(invisible())
+  found <- owner_of(aside)
+  if (!identical(found, owner)) file.link(aside, lock)
+  unlink(aside)
+}
+
+# When a process was started, in ticks since the machine was: "" where there is no such process;
+# "-" where the system does not tell.
+start_of_process <- function(pid) {
+  if (!dir.exists("/proc/self")) return("-")
+  stat <- tryCatch(suppressWarnings(readLines(sprintf("/proc/%s/stat", pid), n = 1L)),
+                   error = function(e) character())
+  if (!length(stat)) return("")
+  fields <- strsplit(sub("^.*\\) ", "", stat), " ", fixed = TRUE)[[1L]]
+  if (fields[[1L]] %in% c("Z", "X")) return("") # it has ended
+  fields[[20L]]
+}
+
+boot_of_machine <- function() {
+  file <- "/proc/sys/kernel/random/boot_id"
+  if (file.exists(file)) readLines(file, n = 1L) else "-"
+}

@@ -1,0 +1,284 @@
+# A map with a journal: what of it was done before, and what is recorded.
+#
+# An element is known by its key: a hash of what it would compute (src/r/journal/keys.h). The key of
+# the code comes first: the function with what its code mentions, constants, globals, packages that
+# are attached for it. The key of an element is the hash of the element that begins with it. An
+# element that has used random numbers, which the node tells, has its stream in its key, too.
+#
+# A JOB record says what the code was, part by part, so that users can be told what has changed. And
+# it has the first stream of the map's random numbers.
+
+# How the objects of JOB records look, and what keys are made of. Another number makes other keys.
+JOURNAL_FORMAT <- 1L
+
+# Says how often a map was completed in this session, by journal and key.
+the$journal_runs <- new.env(parent = emptyenv())
+
+# `o`: of task_options(). An environment: what run_map() needs of a journal; NULL: there is none.
+journal_begin <- function(o, f, more, needs, n) {
+  if (is.null(o$journal)) return(NULL)
+  record <- new.env(parent = emptyenv())
+  record$path <- journal_path(o$journal)
+  record$ptr <- open_journal(record$path, o$journal_sync)
+  ok <- FALSE
+  on.exit(if (!ok) journal_end(record))
+  record$errors <- o$journal_errors == "keep"
+  record$n <- n
+  record$parts <- code_parts(f, more, needs, o)
+  record$key <- key_of_parts(record$parts)
+  jobs <- journal_jobs(record$ptr)
+  mine <- Filter(function(job) identical(job$key, record$key), jobs)
+  record$seed <- first_stream(o, mine, record)
+  if (!length(mine)) check_changed(record, jobs, o)
+  warn_versions(record, mine, needs)
+  record$number <- job_record(record, mine, record$key, record$parts, record$seed, o, needs)
+  ok <- TRUE
+  record
+}
+
+# Does for a single task what journal_begin() does for a map. Many tasks have the same code, and
+# other values in it: these have one JOB record together, which says how they are called. Where
+# random numbers come from the session, the stream of a task follows from that record and from its
+# key, and from how many of the same key were before it in this session.
+journal_begin_task <- function(o, fun, args, needs, label) {
+  if (is.null(o$journal)) return(NULL)
+  record <- new.env(parent = emptyenv())
+  record$path <- journal_path(o$journal)
+  record$ptr <- open_journal(record$path, o$journal_sync)
+  ok <- FALSE
+  on.exit(if (!ok) journal_end(record))
+  record$errors <- o$journal_errors == "keep"
+  record$n <- 1
+  record$key <- key_of_parts(code_parts(fun, args, needs, o))
+  shared <- .Call(ffi_key, list(JOURNAL_FORMAT, "task", label), NULL)
+  mine <- Filter(function(job) identical(job$key, shared), journal_jobs(record$ptr))
+  first <- if (length(mine)) mine[[1L]]$seed else o$seed
+  record$seed <- o$seed
+  if (isTRUE(o$seed_is_drawn) && !is.null(first)) {
+    record$seed <- stream_of_key(first, .Call(ffi_key, list(record$key, runs_of(record)), NULL))
+    count_run(record)
+  }
+  warn_versions(record, mine, needs)
+  record$number <- job_record(record, mine, shared, list(), first, o, needs, label)
+  ok <- TRUE
+  record
+}
+
+# One of the 2^48 streams behind the first one.
+stream_of_key <- function(first, key) {
+  steps <- sum(as.integer(key[1:6]) * 256^(0:5))
+  .Call(ffi_stream_jump, first, steps)
+}
+
+# The path that all sessions have for it.
+journal_path <- function(path) {
+  folder <- normalizePath(dirname(path), mustWork = FALSE)
+  if (!dir.exists(folder)) throw("argument", sprintf("`.journal`: there is no folder '%s'", folder))
+  if (dir.exists(path)) throw("argument", sprintf("`.journal`: '%s' is a folder", path))
+  file.path(folder, basename(path))
+}
+
+# A handle. One that this session has open already is shared.
+open_journal <- function(path, sync) {
+  ptr <- .Call(ffi_journal_shared, path)
+  if (!is.null(ptr)) return(ptr)
+  lock <- lock_journal(path)
+  ok <- FALSE
+  on.exit(if (!ok) unlink(lock))
+  ptr <- .Call(ffi_journal_open, path, sync, lock)
+  ok <- TRUE
+  tell_damage(path, .Call(ffi_journal_counts, ptr))
+  ptr
+}
+
+tell_damage <- function(path, counts) {
+  if (counts$torn > 0) {
+    say(sprintf("journal '%s': its last %.0f bytes were not whole, and are gone", path,
+                counts$torn))
+  }
+  if (counts$damaged > 0) {
+    text <- "journal '%s' is damaged at %.0f %s: what was there is computed again"
+    warning(warningCondition(sprintf(text, path, counts$damaged,
+                                     if (counts$damaged == 1) "place" else "places"),
+                             class = "clutch_journal_damaged"))
+  }
+}
+
+# It is flushed before, so that what cannot be written is an error of the map.
+journal_end <- function(record) {
+  if (!is.null(record$ptr)) .Call(ffi_journal_close, record$ptr)
+  record$ptr <- NULL
+}
+
+# An error where the journal takes nothing more.
+check_journal <- function(record, flush = FALSE) {
+  why <- .Call(ffi_journal_error, record$ptr, flush)
+  if (is.null(why)) return(invisible())
+  throw("journal", sprintf("journal '%s': %s; what is in it is whole", record$path, why),
+        path = record$path)
+}
+
+# ---- keys ----
+
+# A key for each part of the code, by its name as users know it.
+code_parts <- function(f, more, needs, o) {
+  key <- function(x) .Call(ffi_key, x, NULL)
+  names_of <- function(x, text) {
+    if (!length(x)) return(character())
+    names <- names_or_empty(x)
+    sprintf(text, ifelse(nzchar(names), names, seq_along(x)))
+  }
+  more <- more[!names_or_empty(more) %in% NOT_IN_KEYS]
+  globals <- needs$globals
+  if (length(globals)) globals <- globals[order(names(globals), method = "radix")]
+  developed <- Filter(is_developed, unique(c(needs$attach, needs$load, needs$named)))
+  packages <- sort(unique(c(needs$attach, o$packages)), method = "radix")
+  parts <- c(
+    list(`.f` = key(f)),
+    stats::setNames(lapply(unname(more), key), names_of(more, "argument `%s`")),
+    stats::setNames(lapply(unname(globals), key), names_of(globals, "variable `%s`")),
+    if (length(packages)) list(`the packages that are attached` = key(packages)),
+    stats::setNames(lapply(developed, function(name) key(asNamespace(name))),
+                    sprintf("package %s", developed))
+  )
+  lapply(parts, key_text)
+}
+
+# Options of the session, which mclapply() sends with each map.
+NOT_IN_KEYS <- "..options"
+
+names_or_empty <- function(x) if (is.null(names(x))) character(length(x)) else names(x)
+
+key_text <- function(key) paste(format(as.hexmode(as.integer(key)), width = 2L), collapse = "")
+
+# A package that pkgload::load_all() has made: its code is a part of the key.
+is_developed <- function(name) {
+  isNamespaceLoaded(name) && exists(".__DEVTOOLS__", asNamespace(name), inherits = FALSE)
+}
+
+key_of_parts <- function(parts) .Call(ffi_key, list(JOURNAL_FORMAT, parts), NULL)
+
+# ---- what was recorded before ----
+
+# All JOB records: their objects, with `key` and `number`.
+journal_jobs <- function(ptr) {
+  lapply(seq_len(.Call(ffi_journal_jobs, ptr)), function(k) {
+    job <- .Call(ffi_journal_job, ptr, k - 1)
+    c(job[[2L]], list(key = job[[1L]], number = k - 1))
+  })
+}
+
+# The stream of the first element. Where `.seed` is TRUE it comes from the session, whose numbers
+# nobody can draw again: so the one that was recorded is used. Whoever calls the same map twice in a
+# session wants two different ones, and gets them again in the same order.
+first_stream <- function(o, mine, record) {
+  if (is.null(o$seed) || !isTRUE(o$seed_is_drawn)) return(o$seed)
+  seeds <- unique(Filter(Negate(is.null), lapply(mine, function(job) job$seed)))
+  if (list(o$seed) %in% seeds) return(o$seed)
+  k <- 1L + runs_of(record)
+  if (k <= length(seeds)) seeds[[k]] else o$seed
+}
+
+run_name <- function(record) paste(record$path, key_text(record$key))
+
+runs_of <- function(record) {
+  runs <- the$journal_runs[[run_name(record)]]
+  if (is.null(runs)) 0L else runs
+}
+
+# The map is complete.
+count_run <- function(record) {
+  assign(run_name(record), runs_of(record) + 1L, envir = the$journal_runs)
+}
+
+# The code is not that of any map in the journal. Where one of these was the same map, with other
+# code, it is said what has changed.
+check_changed <- function(record, jobs, o) {
+  before <- changed_job(record, jobs, o)
+  if (is.null(before)) return(invisible())
+  parts <- changed_parts(before$parts, record$parts)
+  what <- paste(utils::head(parts, 5L), collapse = ", ")
+  if (length(parts) > 5L) what <- sprintf("%s and %d more", what, length(parts) - 5L)
+  verb <- if (length(parts) == 1L) "has" else "have"
+  text <- sprintf("%s %s changed since journal '%s' was written", what, verb, record$path)
+  if (o$journal_if_changed == "error") {
+    throw("journal_changed", text, parts = parts, path = record$path)
+  }
+  of <- if (is.na(record$n)) "no element is" else sprintf("0 of %.0f elements are", record$n)
+  say(sprintf("%s: %s kept", text, of))
+}
+
+# The last map that was called the same, or the only one there is; NULL: none.
+changed_job <- function(record, jobs, o) {
+  if (!length(jobs)) return(NULL)
+  same <- Filter(function(job) identical(job$label, journal_label(o)), jobs)
+  if (length(same)) return(same[[length(same)]])
+  keys <- unique(lapply(jobs, function(job) job$key))
+  if (length(keys) == 1L) jobs[[length(jobs)]]
+}
+
+changed_parts <- function(before, now) {
+  all <- union(names(before), names(now))
+  all <- Filter(function(name) !identical(before[[name]], now[[name]]), all)
+  sub("^[.]f$", "`.f`", all)
+}
+
+# Returns what the map is called, as text: see task-job-label.R.
+journal_label <- function(o) {
+  if (is.null(o$called)) return("")
+  code <- o$called[[2L]]
+  if (is.symbol(code)) code <- as.character(code)
+  paste(c(o$called[[1L]], if (is.character(code)) code), collapse = ": ")
+}
+
+# ---- what is recorded now ----
+
+package_versions <- function(needs) {
+  names <- sort(unique(c(needs$attach, needs$load, needs$named)), method = "radix")
+  names <- Filter(function(name) nzchar(system.file(package = name)), names)
+  vapply(names, function(name) as.character(utils::packageVersion(name)), "")
+}
+
+warn_versions <- function(record, mine, needs) {
+  if (!length(mine)) return(invisible())
+  now <- package_versions(needs)
+  for (job in mine) {
+    before <- job$packages[intersect(names(job$packages), names(now))]
+    other <- names(before)[before != now[names(before)]]
+    if (!length(other)) next
+    texts <- sprintf("%s %s (now %s)", other, before[other], now[other])
+    text <- "journal '%s' has results that were made with %s; they are kept"
+    warning(warningCondition(sprintf(text, record$path, paste(texts, collapse = ", ")),
+                             class = "clutch_journal_versions", packages = other))
+    return(invisible())
+  }
+}
+
+# The number of the JOB record of this map: one that says the same, or a new one.
+job_record <- function(record, mine, key, parts, seed, o, needs, label = journal_label(o)) {
+  versions <- package_versions(needs)
+  for (job in mine) {
+    is_same <- identical(job$seed, seed) && identical(job$packages, versions)
+    if (is_same) return(job$number)
+  }
+  object <- list(format = JOURNAL_FORMAT, label = label, parts = parts,
+                 seed = seed, packages = versions, n = record$n, when = Sys.time(),
+                 host = Sys.info()[["nodename"]], pid = Sys.getpid(),
+                 r = as.character(getRversion()), retries = o$retries)
+  .Call(ffi_journal_add_job, record$ptr, key, object)
+}
+
+# A job that has not begun takes what the journal has of its elements, and records the others.
+# `elements`: NULL: it is one task without an element. `seed`: the stream of the first of them.
+journal_attach <- function(record, job, elements, seed = record$seed) {
+  if (is.null(elements)) elements <- list(NULL)
+  keys <- .Call(ffi_element_keys, elements, record$key)
+  kept <- .Call(ffi_job_record, job, record$ptr, keys, record$number, seed, record$errors)
+  record$kept <- sum(record$kept, kept)
+}
+
+tell_kept <- function(record) {
+  if (record$kept == 0) return(invisible())
+  of <- if (is.na(record$n)) "" else sprintf(" of %.0f", record$n)
+  say(sprintf("journal '%s': %.0f%s elements were done before", record$path, record$kept, of))
+}

@@ -1,0 +1,356 @@
+#include "r/journal/keying.h"
+
+#include <R_ext/Utils.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "r/globals/globals.h"
+#include "r/journal/mentions.h"
+
+static void object(clu_keying *k, SEXP x);
+
+/* ---- attributes ---- */
+
+/* Attributes that say nothing of the object: where code was written; what data.table knows a copy
+ * by. */
+static int is_no_matter(const char *name) {
+  return strcmp(name, "srcref") == 0 || strcmp(name, "srcfile") == 0 ||
+         strcmp(name, "wholeSrcref") == 0 || strcmp(name, ".internal.selfref") == 0;
+}
+
+typedef struct attribute {
+  const char *name;
+  SEXP value;
+} attribute;
+
+typedef struct attributes {
+  attribute *list;
+  int n;
+} attributes;
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const attribute *)a)->name, ((const attribute *)b)->name);
+}
+
+static void take_attribute(attributes *all, SEXP name, SEXP value) {
+  const char *text = CHAR(PRINTNAME(name));
+  if (is_no_matter(text)) return;
+  all->list[all->n].name = text;
+  all->list[all->n++].value = value;
+}
+
+#if R_VERSION >= R_Version(4, 6, 0)
+static SEXP take_mapped(SEXP name, SEXP value, void *data) {
+  take_attribute(data, name, value);
+  return NULL;
+}
+#endif
+
+/* Sorted by their names; their values are protected by `x`. */
+static attributes attributes_of(SEXP x) {
+  attributes all = {NULL, 0};
+  if (!clu_has_attributes(x)) return all;
+  all.list = (attribute *)R_alloc((size_t)clu_attribute_count(x), sizeof(attribute));
+#if R_VERSION >= R_Version(4, 6, 0)
+  R_mapAttrib(x, take_mapped, &all);
+#else
+  for (SEXP a = ATTRIB(x); a != R_NilValue; a = CDR(a)) take_attribute(&all, TAG(a), CAR(a));
+#endif
+  qsort(all.list, (size_t)all.n, sizeof(attribute), by_name);
+  return all;
+}
+
+/* Row names 1 ... n, however they are stored; -1: they are others. */
+static R_xlen_t automatic_rows(SEXP x) {
+  R_xlen_t n = Rf_xlength(x);
+  if (TYPEOF(x) != INTSXP) return -1;
+  if (n == 2 && INTEGER_ELT(x, 0) == NA_INTEGER) return abs(INTEGER_ELT(x, 1));
+  for (R_xlen_t i = 0; i < n; i++)
+    if (INTEGER_ELT(x, i) != i + 1) return -1;
+  return n;
+}
+
+static void code_environment(clu_keying *k, SEXP env, clu_mentions *m);
+
+static void attribute_value(clu_keying *k, SEXP x, const attribute *a) {
+  R_xlen_t rows;
+  if (strcmp(a->name, "row.names") == 0 && (rows = automatic_rows(a->value)) >= 0) {
+    clu_key_tag(k, 'w');
+    clu_key_number(k, (uint64_t)rows);
+  } else if (TYPEOF(x) == LANGSXP && TYPEOF(a->value) == ENVSXP &&
+             strcmp(a->name, ".Environment") == 0) {
+    clu_mentions m;
+    clu_mentions_begin(&m);
+    clu_mentions_add(&m, R_NilValue, x);
+    code_environment(k, a->value, &m);
+  } else {
+    object(k, a->value);
+  }
+}
+
+static void all_attributes(clu_keying *k, SEXP x) {
+  attributes all;
+  const void *vmax = vmaxget();
+  clu_seen before = k->seen;
+  if (!clu_has_attributes(x)) return;
+  all = attributes_of(x);
+  for (int i = 0; i < all.n; i++) {
+    clu_key_tag(k, 'a');
+    clu_key_characters(k, all.list[i].name);
+    attribute_value(k, x, &all.list[i]);
+  }
+  if (k->seen.key == before.key) vmaxset(vmax); /* else the map has grown behind it */
+}
+
+/* ---- code ---- */
+
+/* function(...) in code has a source reference as its last part. */
+static int is_function_call(SEXP x) {
+  return TYPEOF(x) == LANGSXP && TYPEOF(CAR(x)) == SYMSXP &&
+         strcmp(CHAR(PRINTNAME(CAR(x))), "function") == 0 && Rf_length(x) == 4;
+}
+
+static void cells(clu_keying *k, SEXP x, char kind) {
+  R_xlen_t n = is_function_call(x) ? 3 : INT32_MAX;
+  clu_key_tag(k, kind);
+  for (; (TYPEOF(x) == LANGSXP || TYPEOF(x) == LISTSXP || TYPEOF(x) == DOTSXP) && n > 0;
+       x = CDR(x), n--) {
+    if (TAG(x) != R_NilValue) {
+      clu_key_tag(k, '=');
+      clu_key_characters(k, Rf_translateCharUTF8(PRINTNAME(TAG(x))));
+    }
+    clu_key_tag(k, ',');
+    object(k, CAR(x));
+  }
+  clu_key_tag(k, ')');
+}
+
+static SEXP namespace_name(SEXP env) {
+  SEXP spec = R_NamespaceEnvSpec(env);
+  return TYPEOF(spec) == STRSXP && Rf_xlength(spec) > 0 ? STRING_ELT(spec, 0) : R_BlankString;
+}
+
+/* Names of the variables, sorted in the same way in each locale. */
+static int by_text(const void *a, const void *b) {
+  return strcmp(CHAR(*(const SEXP *)a), CHAR(*(const SEXP *)b));
+}
+
+static SEXP *sorted_names(SEXP names) {
+  size_t n = (size_t)Rf_xlength(names);
+  SEXP *all = (SEXP *)R_alloc(n + 1, sizeof(SEXP));
+  for (size_t i = 0; i < n; i++) all[i] = STRING_ELT(names, (R_xlen_t)i);
+  qsort(all, n, sizeof(SEXP), by_text);
+  return all;
+}
+
+/* A package that pkgload::load_all() has made is as its code is now. */
+static void developed_package(clu_keying *k, SEXP env) {
+  SEXP names, *all;
+  if (!R_existsVarInFrame(env, Rf_install(".__DEVTOOLS__"))) return;
+  if (clu_key_meet(k, (uint64_t)(uintptr_t)env)) return;
+  names = PROTECT(R_lsInternal3(env, TRUE, FALSE));
+  all = sorted_names(names);
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
+    SEXP value;
+    if (strncmp(CHAR(all[i]), ".__", 3) == 0 || strcmp(CHAR(all[i]), ".packageName") == 0) continue;
+    clu_key_tag(k, 'v');
+    clu_key_text(k, all[i]);
+    value = PROTECT(clu_value_in(Rf_installTrChar(all[i]), env));
+    object(k, value);
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
+}
+
+/* An environment that does not travel, by its name. */
+static void staying(clu_keying *k, SEXP env) {
+  if (env == R_GlobalEnv) {
+    clu_key_tag(k, 'G');
+  } else if (env == R_EmptyEnv) {
+    clu_key_tag(k, '0');
+  } else if (env == R_BaseEnv || env == R_BaseNamespace) {
+    clu_key_tag(k, 'B');
+  } else if (R_IsNamespaceEnv(env)) {
+    clu_key_tag(k, 'N');
+    clu_key_text(k, namespace_name(env));
+    developed_package(k, env);
+  } else {
+    SEXP name = PROTECT(R_PackageEnvName(env));
+    clu_key_tag(k, 'K');
+    clu_key_text(k, TYPEOF(name) == STRSXP ? STRING_ELT(name, 0) : R_BlankString);
+    UNPROTECT(1);
+  }
+}
+
+/* Strings that variables have which the code mentions may name others. Until nothing is new. */
+static void find_named(SEXP env, clu_mentions *m) {
+  size_t before;
+  do {
+    before = m->n;
+    for (SEXP e = env; !clu_env_stays(e); e = clu_parent_env(e)) {
+      SEXP names = PROTECT(R_lsInternal3(e, TRUE, FALSE));
+      for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
+        SEXP value;
+        if (!clu_mentions_has(m, STRING_ELT(names, i))) continue;
+        value = PROTECT(clu_value_in(Rf_installTrChar(STRING_ELT(names, i)), e));
+        clu_mentions_add_texts(m, value);
+        UNPROTECT(1);
+      }
+      UNPROTECT(1);
+    }
+  } while (m->n > before);
+}
+
+/* The variables that code finds in this environment and those around it. */
+static void code_environment(clu_keying *k, SEXP env, clu_mentions *m) {
+  find_named(env, m);
+  for (; !clu_env_stays(env); env = clu_parent_env(env)) {
+    SEXP names = PROTECT(R_lsInternal3(env, TRUE, FALSE)), *all = sorted_names(names);
+    for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
+      SEXP value;
+      if (!clu_mentions_has(m, all[i])) continue;
+      clu_key_tag(k, 'v');
+      clu_key_text(k, all[i]);
+      value = PROTECT(clu_value_in(Rf_installTrChar(all[i]), env));
+      object(k, value);
+      UNPROTECT(1);
+    }
+    UNPROTECT(1);
+  }
+  staying(k, env);
+}
+
+/* The same code in the same environment is the same function, be it one object or several. */
+static void closure(clu_keying *k, SEXP x) {
+  SEXP env = clu_closure_env(x), body = PROTECT(R_ClosureExpr(x)), formals = clu_closure_formals(x);
+  unsigned char code[CLU_HASH];
+  clu_hash outer = k->h;
+  uint64_t at, number_of_code;
+  clu_hash_begin(&k->h, NULL);
+  cells(k, formals, 'p');
+  object(k, body);
+  clu_hash_end(&k->h, code);
+  k->h = outer;
+  clu_key_tag(k, 'F');
+  clu_hash_add(&k->h, code, sizeof code);
+  all_attributes(k, x);
+  memcpy(&number_of_code, code, sizeof number_of_code);
+  if (clu_env_stays(env)) {
+    staying(k, env);
+  } else if ((at = clu_key_meet(k, number_of_code ^ (uint64_t)(uintptr_t)env))) {
+    clu_key_tag(k, '^');
+    clu_key_number(k, at);
+  } else {
+    clu_mentions m;
+    clu_mentions_begin(&m);
+    clu_mentions_add(&m, formals, body);
+    code_environment(k, env, &m);
+  }
+  UNPROTECT(1);
+}
+
+/* ---- other objects ---- */
+
+static void environment(clu_keying *k, SEXP env) {
+  SEXP names, *all;
+  uint64_t at;
+  if (clu_env_stays(env)) {
+    staying(k, env);
+    return;
+  }
+  if ((at = clu_key_meet(k, (uint64_t)(uintptr_t)env))) {
+    clu_key_tag(k, '^');
+    clu_key_number(k, at);
+    return;
+  }
+  clu_key_tag(k, 'E');
+  names = PROTECT(R_lsInternal3(env, TRUE, FALSE));
+  all = sorted_names(names);
+  for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
+    SEXP value = PROTECT(clu_value_in(Rf_installTrChar(all[i]), env));
+    clu_key_tag(k, 'v');
+    clu_key_text(k, all[i]);
+    object(k, value);
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
+  clu_key_tag(k, ')');
+  all_attributes(k, env);
+  environment(k, clu_parent_env(env));
+}
+
+/* Objects that are of no use in another process. */
+static int is_of_no_use(SEXP x) {
+  return Rf_isObject(x) && (Rf_inherits(x, "clutch_cluster") || Rf_inherits(x, "clutch_node") ||
+                            Rf_inherits(x, "clutch_task") || Rf_inherits(x, "connection"));
+}
+
+/* A function of R's own, by its name: that is what R writes of it. */
+static void primitive(clu_keying *k, SEXP x) {
+  SEXP call = PROTECT(Rf_lang2(Rf_install("deparse"), x));
+  SEXP name = PROTECT(Rf_eval(call, R_BaseEnv));
+  clu_key_tag(k, 'P');
+  clu_key_text(k, STRING_ELT(name, 0));
+  UNPROTECT(2);
+}
+
+static void promise(clu_keying *k, SEXP x) {
+  SEXP value = PROTECT(clu_try_value(x, R_BaseEnv));
+  object(k, value);
+  UNPROTECT(1);
+}
+
+static void object(clu_keying *k, SEXP x) {
+  R_CheckStack();
+  if (is_of_no_use(x)) {
+    clu_key_tag(k, 'O');
+    return;
+  }
+  switch (TYPEOF(x)) {
+  case NILSXP: clu_key_tag(k, 'n'); return;
+  case SYMSXP:
+    clu_key_tag(k, 'y');
+    clu_key_characters(k, Rf_translateCharUTF8(PRINTNAME(x)));
+    return;
+  case LGLSXP:
+  case INTSXP:
+  case REALSXP:
+  case CPLXSXP:
+  case STRSXP:
+  case VECSXP:
+  case EXPRSXP:
+  case RAWSXP: clu_key_vector(k, x, object); break;
+  case LANGSXP: cells(k, x, '('); break;
+  case LISTSXP:
+  case DOTSXP: cells(k, x, 'p'); break;
+  case CLOSXP: closure(k, x); return;
+  case ENVSXP: environment(k, x); return;
+  case SPECIALSXP:
+  case BUILTINSXP: primitive(k, x); return;
+  case PROMSXP: promise(k, x); return;
+  case S4SXP: clu_key_tag(k, '4'); break;
+  default: clu_key_tag(k, 'Q'); break; /* pointers, weak references */
+  }
+  all_attributes(k, x);
+}
+
+void clu_key_of(SEXP x, const unsigned char *start, unsigned char out[CLU_HASH]) {
+  const void *vmax = vmaxget();
+  clu_keying k = {{0}, {NULL, NULL, 0, 0}};
+  clu_hash_begin(&k.h, start);
+  object(&k, x);
+  clu_hash_end(&k.h, out);
+  vmaxset(vmax);
+}
+
+void clu_key_of_element(SEXP x, R_xlen_t i, const unsigned char *start,
+                        unsigned char out[CLU_HASH]) {
+  clu_keying k = {{0}, {NULL, NULL, 0, 0}};
+  if (TYPEOF(x) == VECSXP) {
+    clu_key_of(VECTOR_ELT(x, i), start, out);
+    return;
+  }
+  clu_hash_begin(&k.h, start);
+  clu_key_scalar(&k, x, i);
+  clu_hash_end(&k.h, out);
+}

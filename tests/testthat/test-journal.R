@@ -1,0 +1,479 @@
+# Maps with a journal: what is done is not done again, and nothing wrong is ever taken from one.
+
+# As functions of the workspace are, which bring nothing of the test's frame.
+workspace <- function(f) {
+  environment(f) <- globalenv()
+  f
+}
+
+new_journal <- function(env = parent.frame()) {
+  folder <- withr::local_tempdir(.local_envir = env)
+  file.path(folder, "fits.journal")
+}
+
+# The values of a map, and how many elements it has computed. What says what was kept is silent.
+counted_map <- function(cl, x, f, ...) {
+  folder <- tempfile("count-")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  Sys.setenv(CLUTCH_TEST_COUNT = folder)
+  parallel::clusterCall(cl, Sys.setenv, CLUTCH_TEST_COUNT = folder)
+  values <- suppressMessages(cluster_map(cl, x, f, ...))
+  list(values = values, computed = length(list.files(folder)))
+}
+# In functions of maps
+count_me <- quote(file.create(tempfile("", Sys.getenv("CLUTCH_TEST_COUNT"))))
+counting <- function(f) {
+  body(f) <- call("{", count_me, body(f))
+  environment(f) <- globalenv()
+  f
+}
+# As a new session: how often maps were called is forgotten
+new_session <- function() {
+  runs <- clutch:::the$journal_runs
+  rm(list = ls(runs), envir = runs)
+}
+
+test_that("what is done is not done again: added, removed, in another order, twice", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  f <- counting(function(i) i^2)
+  expect_identical(counted_map(cl, 1:10, f, .journal = path),
+                   list(values = as.list((1:10)^2), computed = 10L))
+  expect_identical(counted_map(cl, 1:10, f, .journal = path),
+                   list(values = as.list((1:10)^2), computed = 0L))
+  expect_identical(counted_map(cl, c(12:3, 3L), f, .journal = path),
+                   list(values = as.list(c(12:3, 3)^2), computed = 2L))
+  expect_identical(counted_map(cl, c(a = 5L), f, .journal = path),
+                   list(values = list(a = 25), computed = 0L))
+  expect_identical(counted_map(cl, list(1L, 2), f, .journal = path)$computed, 1L) # 2 is no integer
+  rows <- journal_read(path, values = TRUE)
+  expect_identical(nrow(rows), 13L)
+  expect_setequal(rows$value, as.list((c(1:12, 2))^2))
+  expect_true(all(rows$state == "done"))
+})
+
+test_that("all maps have a journal, and each has its own keys", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  run <- function() {
+    suppressMessages(list(
+      cluster_map_dbl(cl, 1:3, function(i) i + 0.5, .journal = path),
+      cluster_map2(cl, 1:3, 4:6, function(x, y) x * y, .journal = path),
+      cluster_pmap(cl, list(a = 1:2, b = 3:4), function(a, b) a - b, .journal = path),
+      cluster_imap(cl, c(x = 1, y = 2), function(v, n) paste(n, v), .journal = path),
+      cluster_map_dfr(cl, 1:2, function(i) data.frame(i = i), .journal = path),
+      cluster_walk(cl, 1:2, identity, .journal = path)
+    ))
+  }
+  first <- run()
+  n <- nrow(journal_read(path, all = TRUE))
+  expect_identical(n, 14L)
+  expect_identical(run(), first)
+  expect_identical(nrow(journal_read(path, all = TRUE)), n)
+})
+
+test_that("a message says what has changed, or an error before anything starts", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  assign("beta", 2, globalenv())
+  withr::defer(rm("beta", envir = globalenv()))
+  f <- workspace(function(i, k) i * beta + k)
+  map <- function(...) cluster_map(cl, 1:3, f, ..., .journal = path)
+  map(k = 1)
+  expect_message(map(k = 1), "3 of 3 elements were done before")
+  expect_message(map(k = 2), "argument `k` has changed .*0 of 3 elements are kept")
+  assign("beta", 3, globalenv())
+  expect_message(map(k = 2), "variable `beta` has changed")
+  f <- workspace(function(i, k) k + i * beta)
+  expect_message(map(k = 2), "`.f` has changed")
+  f <- workspace(function(i, k) k + i * beta * 2)
+  e <- tryCatch(map(k = 3, .journal_if_changed = "error"), error = identity)
+  expect_s3_class(e, c("clutch_journal_changed", "clutch_error"), exact = FALSE)
+  expect_identical(e$parts, c("`.f`", "argument `k`"))
+  expect_identical(map(k = 3), list(9, 15, 21))
+})
+
+test_that("an element that has used random numbers has its stream in its key", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  f <- counting(function(i) if (i > 5) rnorm(1) else i)
+  set.seed(1)
+  undisturbed <- counted_map(cl, 1:10, f)$values
+  set.seed(1)
+  first <- counted_map(cl, 1:6, f, .journal = path)
+  expect_identical(first$values, undisturbed[1:6])
+  set.seed(1)
+  expect_identical(counted_map(cl, 1:10, f, .journal = path),
+                   list(values = undisturbed, computed = 4L))
+  # without a seed of the user's: the streams that were recorded, in a new session
+  new_session()
+  expect_identical(counted_map(cl, 1:10, f, .journal = path),
+                   list(values = undisturbed, computed = 0L))
+  # the same map a second time in a session: other numbers
+  second <- counted_map(cl, 1:10, f, .journal = path)
+  expect_identical(second$computed, 5L)
+  expect_identical(second$values[1:5], undisturbed[1:5])
+  expect_false(any(second$values[6:10] %in% undisturbed[6:10]))
+  # and in the next session both again
+  new_session()
+  expect_identical(counted_map(cl, 1:10, f, .journal = path)$values, undisturbed)
+  expect_identical(counted_map(cl, 1:10, f, .journal = path),
+                   list(values = second$values, computed = 0L))
+  # another place, another stream
+  new_session()
+  expect_identical(counted_map(cl, c(1, 6:10), f, .journal = path)$computed, 6L) # no integers
+  new_session()
+  expect_identical(counted_map(cl, c(2L, 6:10), f, .journal = path)$computed, 5L)
+  expect_identical(counted_map(cl, 1:10, f, .seed = 3, .journal = path)$computed, 5L)
+  expect_identical(counted_map(cl, 1:10, f, .seed = 3, .journal = path)$computed, 0L)
+})
+
+test_that("set.seed() in the function counts as random numbers that were used", {
+  cl <- make_cluster(1)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  f <- counting(function(i) {
+    set.seed(i)
+    1
+  })
+  counted_map(cl, 1:2, f, .seed = 11, .journal = path)
+  expect_identical(counted_map(cl, 1:2, f, .seed = 12, .journal = path)$computed, 2L)
+  expect_identical(counted_map(cl, 1:2, f, .seed = FALSE, .journal = path)$computed, 2L)
+})
+
+test_that("errors are recorded; they are computed again, or kept with their class and calls", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  f <- counting(function(i) {
+    if (i == 2) stop(errorCondition("no such thing", class = "my_error"))
+    if (i == 3) tools::pskill(Sys.getpid(), 9L)
+    i
+  })
+  map <- function(...) {
+    suppressWarnings(counted_map(cl, 1:4, f, .journal = path, .on_error = "continue", ...))
+  }
+  first <- map()
+  expect_identical(first$computed, 4L)
+  rows <- journal_read(path)
+  rows <- rows[order(rows$element), ]
+  expect_identical(rows$state, c("done", "error", "died", "done"))
+  expect_identical(rows$error, c(NA, "no such thing", NA, NA))
+  expect_identical(map()$computed, 2L)
+  kept <- map(.journal_errors = "keep")
+  expect_identical(kept$computed, 1L) # who died is tried again
+  expect_s3_class(kept$values[[2L]], "clutch_task_error")
+  expect_s3_class(kept$values[[2L]]$parent, "my_error")
+  expect_identical(kept$values[[2L]]$calls, first$values[[2L]]$calls)
+  e <- task_error_of(suppressMessages(suppressWarnings(
+    cluster_map(cl, 1:2, f, .journal = path, .journal_errors = "keep")
+  )))
+  expect_identical(e$element, 2)
+})
+
+test_that("what elements have said is said again", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  f <- counting(function(i) {
+    cat("out", i, "\n")
+    if (i == 2) warning("careful")
+    i
+  })
+  map <- function() {
+    warnings <- character()
+    out <- utils::capture.output(suppressMessages(withCallingHandlers(
+      cluster_map(cl, 1:3, f, .journal = path),
+      warning = function(w) {
+        warnings <<- c(warnings, conditionMessage(w))
+        invokeRestart("muffleWarning")
+      }
+    )))
+    list(out, warnings)
+  }
+  parallel::clusterCall(cl, Sys.setenv, CLUTCH_TEST_COUNT = tempdir())
+  first <- map()
+  expect_length(grep("^out", first[[1L]]), 3L)
+  expect_identical(map()[[2L]], first[[2L]])
+  expect_identical(grep("^out", map()[[1L]], value = TRUE),
+                   grep("^out", first[[1L]], value = TRUE))
+})
+
+test_that("values of each kind come back as they were", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  make <- workspace(function(i) {
+    switch(i, NULL, 1L, c(a = 1.5), "Z\u00fcrich", NA, list(1, list("b")), data.frame(x = 1:3),
+           factor("u"), function(x) x + 1, quote(a + b), as.raw(1:3), 1i, numeric(5e5) + 1,
+           rep(c("long", NA), 1e5), lm(dist ~ speed, cars), as.Date("2026-01-01"), 1:1e6)
+  })
+  first <- cluster_map(cl, 1:17, make)
+  suppressMessages({
+    recorded <- cluster_map(cl, 1:17, make, .journal = path)
+    again <- cluster_map(cl, 1:17, make, .journal = path)
+  })
+  expect_equal(recorded, first)
+  expect_equal(again, first)
+  expect_equal(journal_read(path, values = TRUE)$value[order(journal_read(path)$element)], first)
+})
+
+test_that("a torn end is cut off and said, and a flipped bit loses one element", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  f <- counting(function(i) i + 0.25)
+  counted_map(cl, 1:20, f, .journal = path)
+  whole <- readBin(path, "raw", file.size(path))
+  writeBin(utils::head(whole, -5L), path)
+  expect_message(cluster_map(cl, 1:2, f, .journal = path), "last .* bytes were not whole")
+  expect_identical(counted_map(cl, 1:20, f, .journal = path),
+                   list(values = as.list(1:20 + 0.25), computed = 1L))
+  whole <- readBin(path, "raw", file.size(path))
+  bits <- sample(seq_len(8 * (length(whole) - 128L)), 30L)
+  for (bit in bits) {
+    at <- 128L + (bit - 1L) %/% 8L + 1L
+    broken <- whole
+    broken[[at]] <- xor(broken[[at]], as.raw(2^((bit - 1L) %% 8L)))
+    writeBin(broken, path)
+    x <- suppressWarnings(counted_map(cl, 1:20, f, .journal = path))
+    expect_identical(x$values, as.list(1:20 + 0.25))
+    expect_lte(x$computed, 1L)
+  }
+  writeBin(charToRaw("some other file, which is longer than the head of a journal is"), path)
+  expect_error(cluster_map(cl, 1:2, f, .journal = path), "is no journal",
+               class = "clutch_journal")
+  expect_identical(file.size(path), 62)
+})
+
+test_that("a full disk ends the map with its error, and what is there stays good", {
+  skip_if_not(file.exists("/dev/full"))
+  outside_checks_only()
+  skip_if_not(Sys.info()[["effective_user"]] == "root")
+  folder <- tempfile("small-")
+  dir.create(folder)
+  mounted <- system2("mount", c("-t", "tmpfs", "-o", "size=256k", "none", folder),
+                     stdout = FALSE, stderr = FALSE)
+  skip_if_not(mounted == 0L, "no small file system can be made here")
+  withr::defer({
+    system2("umount", folder)
+    unlink(folder, recursive = TRUE)
+  })
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- file.path(folder, "j")
+  f <- workspace(function(i) rep(i + 0.5, 1000))
+  e <- tryCatch(cluster_map(cl, 1:100, f, .journal = path), error = identity)
+  expect_s3_class(e, c("clutch_journal", "clutch_error"), exact = FALSE)
+  expect_match(conditionMessage(e), "what is in it is whole")
+  expect_false(file.exists(paste0(path, ".lock")))
+  kept <- journal_read(path, values = TRUE)
+  expect_gt(nrow(kept), 10L)
+  expect_equal(kept$value, lapply(kept$element, f))
+  # on a larger disk the rest is computed
+  larger <- new_journal()
+  file.copy(path, larger)
+  x <- suppressMessages(cluster_map(cl, 1:100, f, .journal = larger))
+  expect_equal(x, lapply(1:100, f))
+})
+
+test_that("another session that writes is named; one that has ended leaves no lock", {
+  cl <- make_cluster(1)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  lock <- paste0(path, ".lock")
+  script <- start_script(c(
+    "cl <- make_cluster(1)",
+    sprintf("cluster_map(cl, 1:2, function(i) Sys.sleep(60), .journal = %s)", deparse(path))
+  ))
+  withr::defer(tools::pskill(script$pid, 9L))
+  expect_true(eventually(file.exists(lock) && length(readLines(lock)) == 1L))
+  e <- tryCatch(cluster_map(cl, 1, identity, .journal = path), error = identity)
+  expect_s3_class(e, c("clutch_journal_locked", "clutch_error"), exact = FALSE)
+  expect_identical(e$pid, script$pid)
+  expect_match(conditionMessage(e), e$host, fixed = TRUE)
+  expect_error(journal_compact(path), class = "clutch_journal_locked")
+  expect_identical(nrow(journal_read(path)), 0L) # to read is no problem
+  tools::pskill(script$pid, 9L)
+  expect_true(eventually(!alive(script$pid)))
+  expect_identical(cluster_map(cl, 1, identity, .journal = path), list(1))
+  expect_false(file.exists(lock))
+  # of another host: alive while its file is touched
+  writeLines("elsewhere 17 1234 -", lock)
+  expect_error(cluster_map(cl, 1, identity, .journal = path), "host 'elsewhere'",
+               class = "clutch_journal_locked")
+  Sys.setFileTime(lock, Sys.time() - 120)
+  expect_message(cluster_map(cl, 1, identity, .journal = path), "1 of 1")
+  # and one whose process has another start, or of another boot
+  writeLines(sub(" [0-9]+ ", sprintf(" %d ", Sys.getpid()), paste(unlist(
+    utils::modifyList(clutch:::this_owner(), list(started = "1"))
+  ), collapse = " ")), lock)
+  expect_message(cluster_map(cl, 1, identity, .journal = path), "1 of 1")
+  expect_identical(dir(dirname(path)), basename(path))
+})
+
+test_that("two maps of a session may share a journal", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  tasks <- lapply(1:4, function(i) cluster_submit(cl, i * 10, .journal = path))
+  x <- suppressMessages(cluster_map(cl, 1:4, function(i) i, .journal = path))
+  expect_identical(x, as.list(1:4))
+  expect_identical(collect_all(tasks), as.list(1:4 * 10))
+  expect_false(file.exists(paste0(path, ".lock")))
+  n <- nrow(journal_read(path))
+  expect_identical(n, 8L)
+  tasks <- lapply(1:5, function(i) cluster_submit(cl, i * 10, .journal = path))
+  expect_identical(collect_all(tasks), as.list(1:5 * 10))
+  expect_identical(nrow(journal_read(path, all = TRUE)), 9L)
+  task <- cluster_submit(cl, Sys.sleep(60), .journal = path)
+  cancel(task)
+  expect_false(file.exists(paste0(path, ".lock")))
+})
+
+test_that("submitted tasks have random numbers of their own, the same in the next session", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  run <- function() {
+    new_session()
+    tasks <- lapply(1:5, function(i) cluster_submit(cl, c(i, rnorm(1)), .journal = path))
+    tasks <- c(tasks, lapply(1:2, function(i) cluster_submit(cl, rnorm(1), .journal = path)))
+    collect_all(tasks)
+  }
+  first <- run()
+  expect_identical(anyDuplicated(unlist(first)), 0L)
+  expect_identical(run(), first)
+  expect_identical(nrow(journal_read(path, all = TRUE)), 7L)
+})
+
+test_that("loops of foreach and mclapply() have a journal", {
+  skip_if_not_installed("foreach")
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  registerDoClutch(cl, journal = path)
+  withr::defer({
+    registerDoClutch(cl)
+    foreach::registerDoSEQ()
+  })
+  `%dopar%` <- foreach::`%dopar%`
+  x <- foreach::foreach(i = 1:5, .combine = c) %dopar% sqrt(i)
+  n <- nrow(journal_read(path, all = TRUE))
+  expect_identical(n, 5L)
+  y <- suppressMessages(foreach::foreach(i = 1:7, .combine = c) %dopar% sqrt(i))
+  expect_identical(y, sqrt(1:7))
+  expect_identical(nrow(journal_read(path, all = TRUE)), 7L)
+  other <- new_journal()
+  f <- function(i) i + 0.5
+  suppressMessages({
+    clutch::mclapply(1:3, f, mc.cores = 2, .journal = other)
+    expect_identical(clutch::mclapply(1:4, f, mc.cores = 2, .journal = other),
+                     as.list(1:4 + 0.5))
+  })
+  expect_identical(nrow(journal_read(other, all = TRUE)), 4L)
+  end_own_cluster()
+})
+
+test_that("a journal is made shorter, and what counts stays", {
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  path <- new_journal()
+  f <- counting(function(i) if (i == 2) stop("no") else i + 0.5)
+  for (k in 1:3) {
+    suppressWarnings(counted_map(cl, 1:3, f, .journal = path, .on_error = "continue"))
+  }
+  before <- journal_read(path)
+  expect_identical(nrow(journal_read(path, all = TRUE)), 5L)
+  expect_gt(journal_compact(path), 0)
+  expect_identical(nrow(journal_read(path, all = TRUE)), 3L)
+  same <- c("key", "map", "element", "state", "seconds", "error")
+  expect_identical(journal_read(path)[same], before[same])
+  expect_identical(counted_map(cl, c(1L, 3L), f, .journal = path)$computed, 0L)
+  expect_identical(dir(dirname(path)), basename(path))
+})
+
+test_that("bad input is an error before anything starts", {
+  cl <- make_cluster(1)
+  withr::defer(stop_cluster(cl))
+  bad <- function(...) expect_error(cluster_map(cl, 1, identity, ...), class = "clutch_argument")
+  bad(.journal = 1)
+  bad(.journal = "")
+  bad(.journal = c("a", "b"))
+  bad(.journal = file.path(tempfile(), "j"))
+  bad(.journal = tempdir())
+  path <- new_journal()
+  bad(.journal = path, .journal_if_changed = "perhaps")
+  bad(.journal = path, .journal_sync = -1)
+  bad(.journal = path, .journal_errors = TRUE)
+  expect_false(file.exists(path))
+  expect_error(journal_read(tempfile()), class = "clutch_journal")
+  expect_error(journal_read(1), class = "clutch_argument")
+  expect_identical(cluster_map(cl, list(), identity, .journal = path), list())
+})
+
+test_that("Ctrl-C leaves what was done, and the next call goes on", {
+  path <- new_journal()
+  lines <- c(
+    sprintf("path <- %s", deparse(path)),
+    "cl <- make_cluster(2)",
+    "f <- function(i) { Sys.sleep(0.05); i }",
+    "n <- 0",
+    "x <- tryCatch(cluster_map(cl, 1:400, f, .journal = path), interrupt = function(e) NULL)",
+    "cat('interrupted', is.null(x), '\\n')",
+    "y <- cluster_map(cl, 1:40, f, .journal = path)",
+    "cat('right', identical(y, as.list(1:40)), '\\n')"
+  )
+  script <- start_script(lines)
+  expect_true(eventually(file.exists(path) && file.size(path) > 3000))
+  tools::pskill(script$pid, 2L)
+  expect_true(eventually(any(grepl("right", readLines(script$out))), 60))
+  out <- readLines(script$out)
+  expect_true(any(grepl("interrupted TRUE", out)))
+  expect_true(any(grepl("right TRUE", out)))
+  expect_true(grepl("of 40 elements were done", gsub("\\s+", " ", paste(out, collapse = " "))))
+})
+
+test_that("a session that is killed at any moment loses nothing that was done", {
+  linux_only()
+  n <- 300
+  folder <- withr::local_tempdir()
+  kills <- 0
+  done <- function() file.exists(file.path(folder, "done"))
+  starts <- function() length(list.files(folder, "^start-"))
+  while (!done()) {
+    # a random number of starts later
+    most <- starts() + sample.int(60L, 1L)
+    script <- start_script(fixture = "journal-map", folder = folder, n = n)
+    expect_true(eventually(starts() >= most || done() || !alive(script$pid), 60))
+    if (!done()) kills <- kills + 1
+    tools::pskill(script$pid, 9L)
+    expect_true(eventually(!alive(script$pid)))
+  }
+  expect_gt(kills, 3)
+  values <- readRDS(file.path(folder, "done"))
+  expect_identical(values[-3 * (1:(n / 3))], as.list((1:n)[-3 * (1:(n / 3))] / 7))
+  rows <- journal_read(file.path(folder, "journal"), values = TRUE, all = TRUE)
+  # nobody has computed what was there
+  expect_identical(anyDuplicated(rows$key), 0L)
+  expect_identical(rows$value[order(rows$element)], values)
+  # the random numbers are those of one undisturbed map with the same first stream
+  jobs <- local({
+    ptr <- .Call(clutch:::ffi_journal_open, file.path(folder, "journal"), Inf, NULL)
+    on.exit(.Call(clutch:::ffi_journal_close, ptr))
+    clutch:::journal_jobs(ptr)
+  })
+  expect_length(jobs, 1L)
+  cl <- make_cluster(2)
+  withr::defer(stop_cluster(cl))
+  seed <- c(10407L, jobs[[1L]]$seed)
+  expect_identical(cluster_map(cl, seq_len(n), function(i) if (i %% 3 == 0) rnorm(1) else i / 7,
+                               .seed = seed), values)
+  # each was started once, and those under way at a kill once more
+  expect_lte(starts(), n + kills * 2 * 8)
+})
