@@ -98,9 +98,9 @@
   IN_TURN(ffi_link_command, 4, (SEXP link, SEXP rank, SEXP node, SEXP carries))                  \
   IN_TURN(ffi_link_hosts, 1, (SEXP link))                                                        \
   IN_TURN(ffi_link_close, 2, (SEXP link, SEXP seconds))                                          \
-  /* r/tasks/task-drive.c */                                                                     \
+  /* r/tasks/drive.c */                                                                          \
   IN_TURN(ffi_tasks_step, 4, (SEXP x, SEXP job, SEXP seconds, SEXP known))                       \
-  /* r/tasks/task-hosts.c */                                                                     \
+  /* r/tasks/hosts.c */                                                                          \
   IN_TURN(ffi_tasks_host, 6,                                                                     \
           (SEXP x, SEXP number, SEXP nodes, SEXP server, SEXP command, SEXP idle))               \
   IN_TURN(ffi_tasks_host_there, 2, (SEXP x, SEXP number))                                        \
@@ -108,7 +108,7 @@
   IN_TURN(ffi_tasks_hosts_idle, 1, (SEXP x))                                                     \
   IN_TURN(ffi_tasks_desired, 2, (SEXP x, SEXP seconds))                                          \
   IN_TURN(ffi_tasks_are_gone, 2, (SEXP x, SEXP nodes))                                           \
-  /* r/tasks/task-life.c */                                                                      \
+  /* r/tasks/life.c */                                                                           \
   IN_TURN(ffi_tasks_new, 3, (SEXP handles, SEXP grace, SEXP most))                               \
   PLAIN(ffi_session_in_child, 0, (void))                                                         \
   IN_TURN(ffi_tasks_show, 2, (SEXP x, SEXP view))                                                \
@@ -124,11 +124,11 @@
   IN_TURN(ffi_job_outcome, 1, (SEXP job))                                                        \
   IN_TURN(ffi_job_drop_value, 1, (SEXP job))                                                     \
   IN_TURN(ffi_job_fail_pending, 2, (SEXP job, SEXP cause))                                       \
-  /* r/tasks/task-budget.c */                                                                    \
+  /* r/tasks/budget.c */                                                                         \
   IN_TURN(ffi_tasks_budget, 3, (SEXP x, SEXP size, SEXP under))                                  \
   IN_TURN(ffi_tasks_map_begins, 3, (SEXP x, SEXP tokens, SEXP own))                              \
   IN_TURN(ffi_tasks_map_ends, 2, (SEXP x, SEXP own))                                             \
-  /* r/tasks/task-query.c */                                                                     \
+  /* r/tasks/query.c */                                                                          \
   IN_TURN(ffi_job_state, 1, (SEXP job))                                                          \
   IN_TURN(ffi_job_finished, 1, (SEXP job))                                                       \
   IN_TURN(ffi_job_ready, 1, (SEXP job))                                                          \
@@ -155,9 +155,9 @@
   IN_TURN(ffi_job_label, 1, (SEXP job))                                                          \
   IN_TURN(ffi_tasks_open_since, 1, (SEXP x))                                                     \
   IN_TURN(ffi_stream_jump, 2, (SEXP state, SEXP n))                                              \
-  /* r/tasks/task-stacks.c */                                                                    \
+  /* r/tasks/stacks.c */                                                                         \
   IN_TURN(ffi_stacks, 2, (SEXP handles, SEXP seconds))                                           \
-  /* r/tasks/task-news.c */                                                                      \
+  /* r/tasks/news.c */                                                                           \
   IN_TURN(ffi_job_await, 1, (SEXP job))                                                          \
   PLAIN(ffi_wake_descriptors, 0, (void))                                                         \
   PLAIN(ffi_wake, 0, (void))                                                                     \
@@ -227,10 +227,10 @@
   PLAIN(ffi_work_message, 1, (SEXP cond))                                                        \
   PLAIN(ffi_work_warning, 1, (SEXP cond))                                                        \
   PLAIN(ffi_work_output, 0, (void))                                                              \
-  /* r/tasks/task-options.c */                                                                   \
+  /* r/tasks/options.c */                                                                        \
   PLAIN(ffi_options_set, 1, (SEXP names))                                                        \
   PLAIN(ffi_stream_of_seed, 1, (SEXP seed))                                                      \
-  /* r/tasks/task-submit.c */                                                                    \
+  /* r/tasks/submit.c */                                                                         \
   IN_TURN(ffi_submit, 4, (SEXP cl, SEXP fun, SEXP code, SEXP also))                              \
   IN_TURN(ffi_task_value, 1, (SEXP task))                                                        \
   IN_TURN(ffi_map_begin, 5, (SEXP cl, SEXP elements, SEXP fun, SEXP globals, SEXP code))         \

@@ -6,7 +6,7 @@
  * Whatever is not plainly so is left to that.
  *
  * A task or map with all options as by default takes the same way in C for its bytes:
- * task-submit.c. Whatever is out of the ordinary takes the way by R, from the beginning or from
+ * submit.c. Whatever is out of the ordinary takes the way by R, from the beginning or from
  * where it was noticed.
  */
 #include "r/globals/globals.h"

@@ -6,9 +6,9 @@
  * the nodes' handles, the elements, the values, the logs (NULL: none has come yet), and what hears
  * its conditions (R/task-relay.R; NULL: nobody).
  *
- * Files, each knows only those before it: elements <- task-handle <- values <- task-drive <-
- * job-label <- task-life, task-query, task-news, task-stacks, task-budget, task-hosts;
- * task-options, task-life <- task-submit. Only task-drive.c and task-stacks.c wait.
+ * Files, each knows only those before it: elements <- handle <- values <- drive <- job-label <-
+ * life, query, news, stacks, budget, hosts; options, life <- submit. Only drive.c and stacks.c
+ * wait.
  */
 #ifndef CLUTCH_R_TASKS_H
 #define CLUTCH_R_TASKS_H
@@ -24,7 +24,7 @@ extern const clu_engine_caller clu_elements;
  */
 void clu_tasks_check(int rc);
 
-/* ---- task-handle.c ---- */
+/* ---- handle.c ---- */
 
 /* The engines of this session, made when they are first asked for. May jump. */
 clu_engines *clu_tasks_all(void);
@@ -54,7 +54,7 @@ void clu_job_take_results(clu_task_job *j);
  * clu_job_prot(). */
 void clu_job_set_value(clu_task_job *j, SEXP prot, uint64_t task, uint32_t flags, SEXP v);
 
-/* ---- task-drive.c ---- */
+/* ---- drive.c ---- */
 
 /* Works until `deadline`, or until there is something to be done about the job (may be NULL), of
  * whose failures `known` are known to R: enum clu_engine_event, and never CLU_EVENT_NONE. Looks at

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/wire/task-message.h"
-#include "r/tasks/task-life.h"
-#include "r/tasks/task-options.h"
+#include "r/tasks/life.h"
+#include "r/tasks/options.h"
 
 #define MOST_SIZE 500e6 /* bytes of a description of which nobody is warned */
 

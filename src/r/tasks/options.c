@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "r/base/r-api.h"
-#include "r/tasks/task-options.h"
+#include "r/tasks/options.h"
 
 int clu_options_any(void) {
   for (SEXP o = clu_variable(Rf_install(".Options"), R_BaseEnv); o != R_NilValue; o = CDR(o))

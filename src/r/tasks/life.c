@@ -1,5 +1,5 @@
 /* Where the tasks of a cluster and its jobs begin and end, as R sees it. */
-#include "r/tasks/task-life.h"
+#include "r/tasks/life.h"
 
 #include <string.h>
 
