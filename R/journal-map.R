@@ -13,6 +13,8 @@ JOURNAL_FORMAT <- 1L
 
 # Says how often a map was completed in this session, by journal and key.
 the$journal_runs <- new.env(parent = emptyenv())
+# Has the keys of maps whose function has no name, in their order, by journal and label.
+the$journal_maps <- new.env(parent = emptyenv())
 
 # `o`: of task_options(). An environment: what run_map() needs of a journal; NULL: there is none.
 journal_begin <- function(o, f, more, needs, n) {
@@ -29,6 +31,8 @@ journal_begin <- function(o, f, more, needs, n) {
   jobs <- journal_jobs(record$ptr)
   mine <- Filter(function(job) identical(job$key, record$key), jobs)
   record$seed <- first_stream(o, mine, record)
+  record$label <- journal_label(o)
+  record$place <- place_in_session(record)
   if (!length(mine)) check_changed(record, jobs, o)
   warn_versions(record, mine, needs)
   record$number <- job_record(record, mine, record$key, record$parts, record$seed, o, needs)
@@ -194,7 +198,7 @@ count_run <- function(record) {
 # The code is not that of any map in the journal. Where one of these was the same map, with other
 # code, it is said what has changed.
 check_changed <- function(record, jobs, o) {
-  before <- changed_job(record, jobs, o)
+  before <- changed_job(record, jobs)
   if (is.null(before)) return(invisible())
   parts <- changed_parts(before$parts, record$parts)
   what <- paste(utils::head(parts, 5L), collapse = ", ")
@@ -208,10 +212,14 @@ check_changed <- function(record, jobs, o) {
   say(sprintf("%s: %s kept", text, of))
 }
 
-# The last map that was called the same, or the only one there is; NULL: none.
-changed_job <- function(record, jobs, o) {
+# The last map that was called the same; or, where its function has no name, that came at the same
+# place in its session; or the only one there is. NULL: none.
+changed_job <- function(record, jobs) {
   if (!length(jobs)) return(NULL)
-  same <- Filter(function(job) identical(job$label, journal_label(o)), jobs)
+  is_same <- function(job) {
+    identical(job$label, record$label) && (is.na(record$place) || identical(job$place, record$place))
+  }
+  same <- Filter(is_same, jobs)
   if (length(same)) return(same[[length(same)]])
   keys <- unique(lapply(jobs, function(job) job$key))
   if (length(keys) == 1L) jobs[[length(jobs)]]
@@ -221,6 +229,16 @@ changed_parts <- function(before, now) {
   all <- union(names(before), names(now))
   all <- Filter(function(name) !identical(before[[name]], now[[name]]), all)
   sub("^[.]f$", "`.f`", all)
+}
+
+# At which place a map, whose function has no name, comes among those of this journal in this session.
+# NA: the function has one.
+place_in_session <- function(record) {
+  if (grepl(": ", record$label, fixed = TRUE)) return(NA_integer_)
+  name <- paste(record$path, record$label)
+  known <- unique(c(the$journal_maps[[name]], key_text(record$key)))
+  assign(name, known, envir = the$journal_maps)
+  match(key_text(record$key), known)
 }
 
 # Returns what the map is called, as text: see task-job-label.R.
@@ -261,7 +279,7 @@ job_record <- function(record, mine, key, parts, seed, o, needs, label = journal
     is_same <- identical(job$seed, seed) && identical(job$packages, versions)
     if (is_same) return(job$number)
   }
-  object <- list(format = JOURNAL_FORMAT, label = label, parts = parts,
+  object <- list(format = JOURNAL_FORMAT, label = label, place = record$place, parts = parts,
                  seed = seed, packages = versions, n = record$n, when = Sys.time(),
                  host = Sys.info()[["nodename"]], pid = Sys.getpid(),
                  r = as.character(getRversion()), retries = o$retries)

@@ -13,7 +13,7 @@ PRIVATE_SETTINGS <- c("secret", "own", "certificate")
 
 # The value has lines with these settings, which read_host_settings() reads. The settings are a
 # named list of strings and numbers without names; element `private` is text that was made in C, see
-# src/r/private-text.h. The value is such a text, too. `before`: lines before all others.
+# src/r/base/private-text.h. The value is such a text, too. `before`: lines before all others.
 host_settings_text <- function(settings, before = character()) {
   private <- settings$private
   settings$private <- NULL

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/journal/record.h"
 #include "core/link/link.h"
 #include "core/net/tls.h"
 #include "core/wire/frame.h"
@@ -152,6 +153,29 @@ static void save_records(const char *dir) {
   }
 }
 
+/* Records as a journal has them, behind the head that the target writes; the last has a head of its
+ * own. */
+static void save_journal(const char *dir) {
+  for (int k = 0; k < 4; k++) {
+    clu_journal_head head = {.salt = 77, .made = 1, .nr = 3, .r = "B"};
+    unsigned char bytes[CLU_JOURNAL_HEAD], payload[64] = {0};
+    add_byte(k < 3);
+    clu_journal_head_put(bytes, &head);
+    if (k == 3) add(bytes, sizeof bytes);
+    for (int i = 0; i < 5; i++) {
+      clu_record r = {
+          .kind = (uint8_t)(i % 4 + 1), .size = (uint64_t)(8 + 5 * i * k), .attempt = 1};
+      unsigned char h[CLU_RECORD_HEAD];
+      r.key[0] = (unsigned char)i;
+      if (r.size > sizeof payload) r.size = sizeof payload;
+      clu_record_put(h, &r, payload, head.salt);
+      add(h, sizeof h);
+      add(payload, (size_t)(clu_record_length(r.size) - CLU_RECORD_HEAD));
+    }
+    save(dir, "journal", k);
+  }
+}
+
 int main(int argc, char **argv) {
   static const unsigned char secret[CLU_SECRET] = "another one than the target's..",
                              nonce[CLU_NONCE] = {7};
@@ -191,5 +215,6 @@ int main(int argc, char **argv) {
   save_tls(dir);
   save_link(dir);
   save_records(dir);
+  save_journal(dir);
   return 0;
 }
