@@ -1,5 +1,5 @@
 # A thousand hosts that are no hosts: session, scheduler and link process are the real ones, without R. The hosts are
-# stubs on this machine, each with a real proxy and TLS, whose nodes answer at once: hosts-model.c. And the seconds until
+# stubs on this machine, each with a real relay and TLS, whose nodes answer at once: hosts-model.c. And the seconds until
 # many hosts have come, computed from one ssh to a network namespace of this machine (root only).
 #
 # QUICK=1: fewer hosts and tasks. The limit of descriptors of this machine decides how many nodes there are.
