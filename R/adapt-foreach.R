@@ -139,10 +139,10 @@ BLOCK_SECONDS <- 0.25 # of the first; each later one may take twice as long as t
 run_loop <- function(loop, cl, code, o, span) {
   began <- clock()
   t <- tasks_of(cl)
-  code$fun <- traced_function(code$fun, span)
   o$called <- list("foreach", loop$expr)
   blocks <- list()
   record <- journal_begin(o, code$fun, NULL, code$needs, NA)
+  code$fun <- traced_function(code$fun, span)
   if (!is.null(record)) {
     on.exit(journal_end(record))
     o["seed"] <- list(record$seed)

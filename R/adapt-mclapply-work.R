@@ -62,6 +62,7 @@ options_of_process <- c("warn", "echo", "verbose", "keep.source", "keep.source.p
 # `..do`: how the function is called: mc_core(), mc_call() or mc_piece().
 mc_on_node <- function(..x, ..do, ..fun, ..silent, ..options, ...) {
   mc_begin(..x, ..options)
+  .Call(ffi_task_state_begins)
   ..fun <- own_copy(..fun)
   mc_run(..silent, try(..do(..x$x, ..fun, ...), silent = TRUE))
 }

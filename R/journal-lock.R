@@ -37,24 +37,30 @@ owner_of <- function(lock) {
   line <- tryCatch(suppressWarnings(readLines(lock, n = 1L)), error = function(e) character())
   words <- strsplit(line, " ", fixed = TRUE)
   if (!length(words) || length(words[[1L]]) != 4L) {
-    age <- as.numeric(Sys.time()) - as.numeric(file.mtime(lock))
+    age <- age_of(lock)
     if (is.na(age) || age < 2) return(NULL)
     return(list(host = "", pid = "", started = "", boot = "")) # whose writer has ended meanwhile
   }
   structure(as.list(words[[1L]]), names = c("host", "pid", "started", "boot"))
 }
 
+# Seconds since it was touched, by the clock of the file system, which may be another machine's.
+age_of <- function(lock) {
+  probe <- tempfile("clutch-clock-", dirname(lock))
+  now <- if (file.create(probe, showWarnings = FALSE)) file.mtime(probe) else Sys.time()
+  unlink(probe)
+  as.numeric(now) - as.numeric(file.mtime(lock))
+}
+
+# Where the owner's process can be looked at, that says it: on the same start of the same machine,
+# in the same space of process numbers.
 is_at_work <- function(owner, lock) {
   here <- this_owner()
   if (!nzchar(owner$pid)) return(FALSE)
-  if (owner$host != here$host) {
-    age <- as.numeric(Sys.time()) - as.numeric(file.mtime(lock))
-    return(!is.na(age) && age < LOCK_IS_OLD)
-  }
-  if (owner$boot != here$boot) return(FALSE)
-  started <- start_of_process(owner$pid)
-  if (started == "-") return(isTRUE(tools::pskill(as.integer(owner$pid), 0L)))
-  started == owner$started
+  can_tell <- owner$host == here$host && owner$boot == here$boot && here$started != "-"
+  if (can_tell) return(start_of_process(owner$pid) == owner$started)
+  age <- age_of(lock)
+  !is.na(age) && age < LOCK_IS_OLD
 }
 
 # Removes the lock of an owner that is gone. Two may try it at the same time: who has it under
@@ -79,7 +85,10 @@ start_of_process <- function(pid) {
   fields[[20L]]
 }
 
+# Which start of the machine this is, and which space of process numbers.
 boot_of_machine <- function() {
   file <- "/proc/sys/kernel/random/boot_id"
-  if (file.exists(file)) readLines(file, n = 1L) else "-"
+  if (!file.exists(file)) return("-")
+  space <- gsub("[^0-9]", "", Sys.readlink("/proc/self/ns/pid"))
+  paste0(readLines(file, n = 1L), "/", space)
 }

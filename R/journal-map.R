@@ -26,16 +26,20 @@ journal_begin <- function(o, f, more, needs, n) {
   on.exit(if (!ok) journal_end(record))
   record$errors <- o$journal_errors == "keep"
   record$n <- n
+  record$first <- 0
+  record$draws <- takes_state(list(f, needs$globals))
+  record$packages <- packages_of(f, more, needs, o)
   record$parts <- code_parts(f, more, needs, o)
   record$key <- key_of_parts(record$parts)
+  record$run <- runs_of(record)
   jobs <- journal_jobs(record$ptr)
   mine <- Filter(function(job) identical(job$key, record$key), jobs)
   record$seed <- first_stream(o, mine, record)
   record$label <- journal_label(o)
   record$place <- place_in_session(record)
   if (!length(mine)) check_changed(record, jobs, o)
-  warn_versions(record, mine, needs)
-  record$number <- job_record(record, mine, record$key, record$parts, record$seed, o, needs)
+  warn_versions(record, mine)
+  record$number <- job_record(record, mine, record$key, record$parts, record$seed, o)
   ok <- TRUE
   record
 }
@@ -53,17 +57,21 @@ journal_begin_task <- function(o, fun, args, needs, label) {
   on.exit(if (!ok) journal_end(record))
   record$errors <- o$journal_errors == "keep"
   record$n <- 1
+  record$first <- 0
+  record$draws <- takes_state(list(fun, needs$globals))
+  record$packages <- packages_of(fun, args, needs, o)
   record$key <- key_of_parts(code_parts(fun, args, needs, o))
-  shared <- .Call(ffi_key, list(JOURNAL_FORMAT, "task", label), NULL)
+  shared <- key_of(list(JOURNAL_FORMAT, "task", label))
   mine <- Filter(function(job) identical(job$key, shared), journal_jobs(record$ptr))
   first <- if (length(mine)) mine[[1L]]$seed else o$seed
   record$seed <- o$seed
+  record$run <- runs_of(record)
   if (isTRUE(o$seed_is_drawn) && !is.null(first)) {
-    record$seed <- stream_of_key(first, .Call(ffi_key, list(record$key, runs_of(record)), NULL))
-    count_run(record)
+    record$seed <- stream_of_key(first, key_of(list(record$key, record$run)))
   }
-  warn_versions(record, mine, needs)
-  record$number <- job_record(record, mine, shared, list(), first, o, needs, label)
+  count_run(record)
+  warn_versions(record, mine)
+  record$number <- job_record(record, mine, shared, list(), first, o, label)
   ok <- TRUE
   record
 }
@@ -76,6 +84,7 @@ stream_of_key <- function(first, key) {
 
 # The path that all sessions have for it.
 journal_path <- function(path) {
+  if (file.exists(path)) path <- normalizePath(path) # a link leads to the same file
   folder <- normalizePath(dirname(path), mustWork = FALSE)
   if (!dir.exists(folder)) throw("argument", sprintf("`.journal`: there is no folder '%s'", folder))
   if (dir.exists(path)) throw("argument", sprintf("`.journal`: '%s' is a folder", path))
@@ -85,11 +94,15 @@ journal_path <- function(path) {
 # A handle. One that this session has open already is shared.
 open_journal <- function(path, sync) {
   ptr <- .Call(ffi_journal_shared, path)
-  if (!is.null(ptr)) return(ptr)
+  if (!is.null(ptr)) {
+    if (file.exists(path)) return(ptr)
+    .Call(ffi_journal_close, ptr)
+    throw("journal", sprintf("journal '%s' was removed while this session writes to it", path))
+  }
   lock <- lock_journal(path)
   ok <- FALSE
   on.exit(if (!ok) unlink(lock))
-  ptr <- .Call(ffi_journal_open, path, sync, lock)
+  ptr <- .Call(ffi_journal_open, path, sync, lock, NULL)
   ok <- TRUE
   tell_damage(path, .Call(ffi_journal_counts, ptr))
   ptr
@@ -126,50 +139,103 @@ check_journal <- function(record, flush = FALSE) {
 
 # A key for each part of the code, by its name as users know it.
 code_parts <- function(f, more, needs, o) {
-  key <- function(x) .Call(ffi_key, x, NULL)
+  # a helper that looks into its callers finds what is beside the function
+  is_asking <- any(vapply(needs$globals, is.function, NA)) && asks_callers(needs$globals)
+  key <- function(x) .Call(ffi_key, x, NULL, is_asking)
   names_of <- function(x, text) {
     if (!length(x)) return(character())
     names <- names_or_empty(x)
     sprintf(text, ifelse(nzchar(names), names, seq_along(x)))
   }
-  more <- more[!names_or_empty(more) %in% NOT_IN_KEYS]
+  more <- lapply(more, without_display_options)
   globals <- needs$globals
   if (length(globals)) globals <- globals[order(names(globals), method = "radix")]
-  developed <- Filter(is_developed, unique(c(needs$attach, needs$load, needs$named)))
+  developed <- Filter(is_developed, packages_of(f, more, needs, o))
   packages <- sort(unique(c(needs$attach, o$packages)), method = "radix")
   parts <- c(
     list(`.f` = key(f)),
     stats::setNames(lapply(unname(more), key), names_of(more, "argument `%s`")),
     stats::setNames(lapply(unname(globals), key), names_of(globals, "variable `%s`")),
     if (length(packages)) list(`the packages that are attached` = key(packages)),
-    stats::setNames(lapply(developed, function(name) key(asNamespace(name))),
-                    sprintf("package %s", developed))
+    stats::setNames(lapply(developed, key_of_developed), sprintf("package %s", developed)),
+    if (isTRUE(getOption("warn") >= 2)) list(`option warn` = key(2))
   )
   lapply(parts, key_text)
 }
 
-# Options of the session, which mclapply() sends with each map.
-NOT_IN_KEYS <- "..options"
+# mclapply() sends all plain options of the session with each map. Those that change values count.
+without_display_options <- function(x) {
+  is_options <- is.list(x) && all(c("digits", "OutDec", "scipen") %in% names(x))
+  if (is_options) x[intersect(sort(names(x), method = "radix"), OPTIONS_IN_KEYS)] else x
+}
+OPTIONS_IN_KEYS <- c("OutDec", "contrasts", "digits", "digits.secs", "encoding",
+                     "max.deparse.length", "na.action", "nwarnings", "scipen",
+                     "stringsAsFactors", "ts.S.compat", "ts.eps", "useFancyQuotes")
+
+# Functions that find variables of whoever calls them.
+asks_callers <- function(globals) {
+  asking <- c("parent.frame", "sys.frame", "sys.frames", "sys.function", "eval.parent", "dynGet",
+              "caller_env", "parent.env")
+  any(vapply(Filter(is.function, globals), function(f) {
+    !is.primitive(f) && any(asking %in% all.names(body(f)))
+  }, NA))
+}
+
+# Functions that use the state of the random numbers, and leave it as it was.
+takes_state <- function(code) {
+  using <- c("with_preserve_seed", "local_preserve_seed", "with_seed", "local_seed", ".Random.seed",
+             "nextRNGStream", "nextRNGSubStream", "clusterSetRNGStream", "mclapply", "pvec",
+             "mcmapply", "mcMap", "mcparallel", "future_lapply", "future_map")
+  any(vapply(unlist(code), function(f) {
+    is.function(f) && !is.primitive(f) && any(using %in% all.names(body(f)))
+  }, NA))
+}
+
+key_of <- function(x) .Call(ffi_key, x, NULL, FALSE)
 
 names_or_empty <- function(x) if (is.null(names(x))) character(length(x)) else names(x)
 
 key_text <- function(key) paste(format(as.hexmode(as.integer(key)), width = 2L), collapse = "")
+
+# Packages whose code the map uses, as far as that is known.
+packages_of <- function(f, more, needs, o) {
+  functions <- Filter(is.function, c(list(f), get0(".f", environment(f), inherits = FALSE), more,
+                                     needs$globals))
+  functions <- Filter(Negate(is.primitive), functions)
+  homes <- lapply(functions, function(g) topenv(environment(g)))
+  homes <- vapply(Filter(isNamespace, homes), getNamespaceName, "")
+  setdiff(unique(c(needs$attach, needs$load, needs$named, o$packages, homes)), c("base", "clutch"))
+}
+
+# The R code of such a package, and its compiled code.
+key_of_developed <- function(name) {
+  library <- getLoadedDLLs()[[name]]
+  path <- if (!is.null(library)) library[["path"]]
+  compiled <- if (!is.null(path) && file.exists(path)) unname(tools::md5sum(path))
+  key_of(list(asNamespace(name), compiled))
+}
 
 # A package that pkgload::load_all() has made: its code is a part of the key.
 is_developed <- function(name) {
   isNamespaceLoaded(name) && exists(".__DEVTOOLS__", asNamespace(name), inherits = FALSE)
 }
 
-key_of_parts <- function(parts) .Call(ffi_key, list(JOURNAL_FORMAT, parts), NULL)
+key_of_parts <- function(parts) key_of(list(JOURNAL_FORMAT, parts))
 
 # ---- what was recorded before ----
 
-# All JOB records: their objects, with `key` and `number`.
+# All JOB records: their objects, with `key` and `number`. They are read once a journal.
 journal_jobs <- function(ptr) {
-  lapply(seq_len(.Call(ffi_journal_jobs, ptr)), function(k) {
+  made <- format(.Call(ffi_journal_counts, ptr)$made, digits = 17)
+  n <- .Call(ffi_journal_jobs, ptr)
+  known <- the$journal_jobs[[made]]
+  if (length(known) > n) known <- NULL # some were lost meanwhile
+  new <- lapply(seq_len(n)[seq_len(n) > length(known)], function(k) {
     job <- .Call(ffi_journal_job, ptr, k - 1)
-    c(job[[2L]], list(key = job[[1L]], number = k - 1))
+    c(job[[2L]], list(key = job[[1L]], number = job[[3L]]))
   })
+  the$journal_jobs <- stats::setNames(list(c(known, new)), made)
+  the$journal_jobs[[made]]
 }
 
 # The stream of the first element. Where `.seed` is TRUE it comes from the session, whose numbers
@@ -179,7 +245,7 @@ first_stream <- function(o, mine, record) {
   if (is.null(o$seed) || !isTRUE(o$seed_is_drawn)) return(o$seed)
   seeds <- unique(Filter(Negate(is.null), lapply(mine, function(job) job$seed)))
   if (list(o$seed) %in% seeds) return(o$seed)
-  k <- 1L + runs_of(record)
+  k <- 1L + record$run
   if (k <= length(seeds)) seeds[[k]] else o$seed
 }
 
@@ -190,7 +256,7 @@ runs_of <- function(record) {
   if (is.null(runs)) 0L else runs
 }
 
-# The map is complete.
+# The map has come to its end.
 count_run <- function(record) {
   assign(run_name(record), runs_of(record) + 1L, envir = the$journal_runs)
 }
@@ -217,7 +283,8 @@ check_changed <- function(record, jobs, o) {
 changed_job <- function(record, jobs) {
   if (!length(jobs)) return(NULL)
   is_same <- function(job) {
-    identical(job$label, record$label) && (is.na(record$place) || identical(job$place, record$place))
+    is_there <- is.na(record$place) || identical(job$place, record$place)
+    identical(job$label, record$label) && is_there
   }
   same <- Filter(is_same, jobs)
   if (length(same)) return(same[[length(same)]])
@@ -231,8 +298,8 @@ changed_parts <- function(before, now) {
   sub("^[.]f$", "`.f`", all)
 }
 
-# At which place a map, whose function has no name, comes among those of this journal in this session.
-# NA: the function has one.
+# At which place a map, whose function has no name, comes among those of this journal in this
+# session. NA: the function has one.
 place_in_session <- function(record) {
   if (grepl(": ", record$label, fixed = TRUE)) return(NA_integer_)
   name <- paste(record$path, record$label)
@@ -251,15 +318,15 @@ journal_label <- function(o) {
 
 # ---- what is recorded now ----
 
-package_versions <- function(needs) {
-  names <- sort(unique(c(needs$attach, needs$load, needs$named)), method = "radix")
+package_versions <- function(record) {
+  names <- sort(record$packages, method = "radix")
   names <- Filter(function(name) nzchar(system.file(package = name)), names)
   vapply(names, function(name) as.character(utils::packageVersion(name)), "")
 }
 
-warn_versions <- function(record, mine, needs) {
+warn_versions <- function(record, mine) {
   if (!length(mine)) return(invisible())
-  now <- package_versions(needs)
+  now <- package_versions(record)
   for (job in mine) {
     before <- job$packages[intersect(names(job$packages), names(now))]
     other <- names(before)[before != now[names(before)]]
@@ -273,8 +340,8 @@ warn_versions <- function(record, mine, needs) {
 }
 
 # The number of the JOB record of this map: one that says the same, or a new one.
-job_record <- function(record, mine, key, parts, seed, o, needs, label = journal_label(o)) {
-  versions <- package_versions(needs)
+job_record <- function(record, mine, key, parts, seed, o, label = journal_label(o)) {
+  versions <- package_versions(record)
   for (job in mine) {
     is_same <- identical(job$seed, seed) && identical(job$packages, versions)
     if (is_same) return(job$number)
@@ -291,7 +358,9 @@ job_record <- function(record, mine, key, parts, seed, o, needs, label = journal
 journal_attach <- function(record, job, elements, seed = record$seed) {
   if (is.null(elements)) elements <- list(NULL)
   keys <- .Call(ffi_element_keys, elements, record$key)
-  kept <- .Call(ffi_job_record, job, record$ptr, keys, record$number, seed, record$errors)
+  as <- c(record$number, record$run, record$first, record$draws, record$errors)
+  kept <- .Call(ffi_job_record, job, record$ptr, keys, as.double(as), seed)
+  record$first <- record$first + length(elements)
   record$kept <- sum(record$kept, kept)
 }
 

@@ -44,7 +44,7 @@ journal_read <- function(path, values = FALSE, all = FALSE) {
   check_journal_file(path)
   check_flag(values, "`values`")
   check_flag(all, "`all`")
-  ptr <- .Call(ffi_journal_open, journal_path(path), Inf, NULL)
+  ptr <- .Call(ffi_journal_open, journal_path(path), Inf, NULL, NULL)
   on.exit(.Call(ffi_journal_close, ptr))
   tell_damage(path, within_reading(.Call(ffi_journal_counts, ptr)))
   rows <- .Call(ffi_journal_rows, ptr)
@@ -96,7 +96,7 @@ rows_that_count <- function(rows) {
 
 map_names <- function(numbers, jobs) {
   labels <- vapply(jobs, function(job) as.character(job$label), "")
-  labels[numbers + 1]
+  labels[match(numbers, vapply(jobs, function(job) job$number, 1))]
 }
 
 state_names <- function(rows) {
@@ -154,7 +154,7 @@ journal_compact <- function(path) {
   on.exit(.Call(ffi_journal_close, from))
   new <- paste0(path, ".new")
   unlink(new)
-  to <- .Call(ffi_journal_open, new, 0, paste0(new, ".lock"))
+  to <- .Call(ffi_journal_open, new, 0, paste0(new, ".lock"), from)
   done <- FALSE
   on.exit({
     .Call(ffi_journal_close, to)
@@ -162,6 +162,7 @@ journal_compact <- function(path) {
   }, add = TRUE, after = FALSE)
   .Call(ffi_journal_copy, from, to)
   .Call(ffi_journal_close, to)
+  Sys.chmod(new, file.mode(path), use_umask = FALSE)
   if (!file.rename(new, path)) throw("journal", sprintf("file '%s' cannot be replaced", path))
   done <- TRUE
   invisible(before - file.size(path))

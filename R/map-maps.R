@@ -90,7 +90,9 @@
 #'   and comments do not count, nor do position, options such as `.retries`, or the number of nodes.
 #'   Where the element has used random numbers, its stream counts, too: so it is computed again when
 #'   `.seed` or its position has changed. With `.seed = TRUE` the streams that the journal has are
-#'   used again; a second call of the same map in a session gets streams of its own.
+#'   used again, unless the session's generator was seeded or used before; a second call of the same
+#'   map in a session gets streams of its own. Without streams (`.seed = FALSE`) random numbers are
+#'   those of a place in a run of the map.
 #'
 #'   What is not known: files and other things outside that the function reads, variables that only
 #'   the nodes have, and the code of packages. When a package has another version than the one that

@@ -232,8 +232,13 @@ task_options <- function(given = NULL, taken = map_options) {
     o$handler <- o$relay
     o$relay <- "handler"
   }
-  if (!is.null(o$journal)) o$seed_is_drawn <- isTRUE(o$seed)
-  o["seed"] <- list(stream_of_seed(o$seed)) # the last: it draws a number
+  if (is.null(o$journal)) {
+    o["seed"] <- list(stream_of_seed(o$seed))
+  } else {
+    o$seed_is_drawn <- isTRUE(o$seed) && is_unseeded()
+    o["seed"] <- list(stream_of_seed(o$seed))
+    if (o$seed_is_drawn) the$left_seed <- session_state()
+  } # the last: it draws a number
   o
 }
 
@@ -250,8 +255,17 @@ with_session_options <- function(o, session, given, taken) {
 
 # ---- random numbers ----
 
-# The stream of the first element: six integers, or NULL. The session's own generator is left as
-# one draw leaves it.
+# Nobody has seeded or used the session's generator, but for what maps with a journal have drawn:
+# then no other session can draw the same.
+is_unseeded <- function() {
+  state <- session_state()
+  is.null(state) || identical(state, the$left_seed)
+}
+
+session_state <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
+
+# Returns the stream of the first element: six integers, or NULL. The session's own generator is
+# left as one draw leaves it.
 stream_of_seed <- function(seed) {
   if (is.null(seed) || isFALSE(seed)) return(NULL)
   .Call(ffi_stream_of_seed, seed)

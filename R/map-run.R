@@ -49,9 +49,7 @@ finish_map <- function(t, job, elements, o, bar) {
   if (!is.null(o$record)) check_journal(o$record, flush = TRUE)
   settle_replacements(t)
   if (is.null(values)) values <- values_or_errors(t, job, n)
-  if (!is.null(o$record) && !length(.Call(ffi_job_failures, job, 0)$element)) {
-    count_run(o$record)
-  }
+  if (!is.null(o$record)) count_run(o$record)
   if (!is.null(names(elements))) names(values) <- names(elements)
   values
 }

@@ -14,7 +14,7 @@ directions='
 init             r/base r/share r/serialize r/session r/tasks r/journal r/globals r/node r/socket
 r/journal        r/base r/serialize r/session r/tasks r/globals core/tasks core/journal core/wire core/base
 r/tasks          r/base r/share r/serialize r/session core/tasks core/journal core/sched core/node core/loop core/shm core/wire core/base
-r/session        r/base r/share r/serialize core/node core/link core/net core/loop core/view core/shm core/wire core/base
+r/session        r/base r/share r/serialize core/journal core/node core/link core/net core/loop core/view core/shm core/wire core/base
 r/globals        r/base core/base
 r/node           r/base r/share r/serialize core/supervisor core/node core/link core/loop core/view core/shm core/wire core/base
 r/socket         r/base r/serialize core/net core/loop core/base

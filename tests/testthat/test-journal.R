@@ -6,8 +6,9 @@ workspace <- function(f) {
   f
 }
 
-new_journal <- function(env = parent.frame()) {
-  folder <- withr::local_tempdir(.local_envir = env)
+new_journal <- function() {
+  folder <- tempfile("journal-")
+  dir.create(folder)
   file.path(folder, "fits.journal")
 }
 
@@ -28,15 +29,16 @@ counting <- function(f) {
   environment(f) <- globalenv()
   f
 }
-# As a new session: how often maps were called is forgotten
+# As a new session: how often maps were called is forgotten, and nobody has seeded the generator
 new_session <- function() {
   runs <- clutch:::the$journal_runs
   rm(list = ls(runs), envir = runs)
+  suppressWarnings(rm(".Random.seed", envir = globalenv()))
 }
 
 test_that("what is done is not done again: added, removed, in another order, twice", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   f <- counting(function(i) i^2)
   expect_identical(counted_map(cl, 1:10, f, .journal = path),
@@ -56,7 +58,7 @@ test_that("what is done is not done again: added, removed, in another order, twi
 
 test_that("all maps have a journal, and each has its own keys", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   run <- function() {
     suppressMessages(list(
@@ -77,10 +79,10 @@ test_that("all maps have a journal, and each has its own keys", {
 
 test_that("a message says what has changed, or an error before anything starts", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   assign("beta", 2, globalenv())
-  withr::defer(rm("beta", envir = globalenv()))
+  on.exit(rm("beta", envir = globalenv()), add = TRUE)
   f <- workspace(function(i, k) i * beta + k)
   map <- function(...) cluster_map(cl, 1:3, f, ..., .journal = path)
   map(k = 1)
@@ -99,7 +101,7 @@ test_that("a message says what has changed, or an error before anything starts",
 
 test_that("an element that has used random numbers has its stream in its key", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   f <- counting(function(i) if (i > 5) rnorm(1) else i)
   set.seed(1)
@@ -135,7 +137,7 @@ test_that("an element that has used random numbers has its stream in its key", {
 
 test_that("set.seed() in the function counts as random numbers that were used", {
   cl <- make_cluster(1)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   f <- counting(function(i) {
     set.seed(i)
@@ -146,9 +148,153 @@ test_that("set.seed() in the function counts as random numbers that were used", 
   expect_identical(counted_map(cl, 1:2, f, .seed = FALSE, .journal = path)$computed, 2L)
 })
 
+test_that("random numbers without a stream are those of a place in a run", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  f <- workspace(function(x) rnorm(1))
+  map <- function() {
+    unlist(suppressMessages(cluster_map(cl, rep(1, 4), f, .seed = FALSE, .journal = path)))
+  }
+  first <- map()
+  expect_identical(anyDuplicated(first), 0L)
+  second <- map() # another run: other numbers
+  expect_false(any(second %in% first))
+  new_session()
+  expect_identical(map(), first)
+  expect_identical(map(), second)
+})
+
+test_that("a function that puts the state back has used it, as far as its code says so", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  f <- workspace(function(i) {
+    state <- .Random.seed
+    on.exit(assign(".Random.seed", state, globalenv()))
+    rnorm(1)
+  })
+  map <- function(seed) {
+    unlist(suppressMessages(cluster_map(cl, 1:2, f, .seed = seed, .journal = path)))
+  }
+  first <- map(1)
+  expect_false(any(map(2) %in% first))
+  expect_identical(map(1), first)
+})
+
+test_that("set.seed() in the session decides, whatever was recorded", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  f <- workspace(function(i) rnorm(1))
+  map <- function() unlist(suppressMessages(cluster_map(cl, 1:3, f, .journal = path)))
+  set.seed(1)
+  one <- map()
+  new_session()
+  set.seed(2)
+  two <- map()
+  expect_false(any(two %in% one))
+  set.seed(1)
+  expect_identical(map(), one)
+})
+
+test_that("a value goes before an error that came before the function had drawn", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  flag <- tempfile()
+  g <- workspace(function(i, flag) {
+    if (!file.exists(flag)) stop("no connection")
+    rnorm(1)
+  })
+  map <- function(...) {
+    set.seed(1)
+    suppressWarnings(suppressMessages(
+      cluster_map(cl, 1, g, flag = flag, .journal = path, .on_error = "continue", ...)
+    ))
+  }
+  expect_s3_class(map()[[1L]], "clutch_task_error")
+  file.create(flag)
+  value <- map()
+  unlink(flag)
+  expect_identical(map(), value)
+  expect_identical(map(.journal_errors = "keep"), value)
+})
+
+test_that("the body of a loop of foreach is in its key", {
+  skip_if_not_installed("foreach")
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  registerDoClutch(cl, journal = new_journal())
+  on.exit({
+    registerDoClutch(cl)
+    foreach::registerDoSEQ()
+  }, add = TRUE)
+  `%dopar%` <- foreach::`%dopar%`
+  expect_identical(foreach::foreach(i = 1:2, .combine = c) %dopar% (i + 1), c(2, 3))
+  expect_identical(foreach::foreach(i = 1:2, .combine = c) %dopar% (i + 2), c(3, 4))
+})
+
+test_that("options that change what mclapply() computes count", {
+  path <- new_journal()
+  f <- workspace(function(i) format(pi))
+  run <- function() suppressMessages(clutch::mclapply(1:2, f, mc.cores = 2, .journal = path))
+  on.exit(end_own_cluster(), add = TRUE)
+  expect_identical(run()[[1L]], "3.141593")
+  old <- options(digits = 3)
+  on.exit(options(old), add = TRUE)
+  expect_identical(run()[[1L]], "3.14")
+})
+
+test_that("any session reads a journal, also one without a cluster", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  cluster_map(cl, 1:3, identity, .journal = path)
+  script <- start_script(c(
+    sprintf("path <- %s", deparse(path)),
+    "cat('rows', nrow(journal_read(path)), '\n')",
+    "journal_compact(path)",
+    "cat('rows', nrow(journal_read(path)), dir(dirname(path)), '\n')"
+  ))
+  expect_true(eventually(length(grep("^rows", readLines(script$out))) == 2L))
+  expect_identical(trimws(grep("^rows", readLines(script$out), value = TRUE)),
+                   c("rows 3", "rows 3 fits.journal"))
+})
+
+test_that("a link leads to the same journal, and one that is removed in use is missed", {
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  cluster_map(cl, 1:2, identity, .journal = path)
+  link <- file.path(dirname(path), "link.journal")
+  file.symlink(path, link)
+  expect_message(cluster_map(cl, 1:2, identity, .journal = link), "2 of 2")
+  task <- cluster_submit(cl, Sys.sleep(60), .journal = path)
+  on.exit(cancel(task), add = TRUE)
+  unlink(c(path, link))
+  expect_error(cluster_map(cl, 1:2, identity, .journal = path), "was removed",
+               class = "clutch_journal")
+})
+
+test_that("a lock is touched as long as its owner is there, and not taken from another", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  lock <- paste0(path, ".lock")
+  task <- cluster_submit(cl, Sys.sleep(60), .journal = path, .journal_sync = 0)
+  before <- file.mtime(lock)
+  Sys.setFileTime(lock, Sys.time() - 3600)
+  expect_true(eventually(file.mtime(lock) >= before - 1, 30))
+  # somebody else has taken it over meanwhile: it is theirs
+  writeLines("elsewhere 17 1234 -", lock)
+  cancel(task)
+  expect_identical(readLines(lock), "elsewhere 17 1234 -")
+})
+
 test_that("errors are recorded; they are computed again, or kept with their class and calls", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   f <- counting(function(i) {
     if (i == 2) stop(errorCondition("no such thing", class = "my_error"))
@@ -178,7 +324,7 @@ test_that("errors are recorded; they are computed again, or kept with their clas
 
 test_that("what elements have said is said again", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   f <- counting(function(i) {
     cat("out", i, "\n")
@@ -206,7 +352,7 @@ test_that("what elements have said is said again", {
 
 test_that("values of each kind come back as they were", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   make <- workspace(function(i) {
     switch(i, NULL, 1L, c(a = 1.5), "Z\u00fcrich", NA, list(1, list("b")), data.frame(x = 1:3),
@@ -225,7 +371,7 @@ test_that("values of each kind come back as they were", {
 
 test_that("a torn end is cut off and said, and a flipped bit loses one element", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   f <- counting(function(i) i + 0.25)
   counted_map(cl, 1:20, f, .journal = path)
@@ -260,12 +406,12 @@ test_that("a full disk ends the map with its error, and what is there stays good
   mounted <- system2("mount", c("-t", "tmpfs", "-o", "size=256k", "none", folder),
                      stdout = FALSE, stderr = FALSE)
   skip_if_not(mounted == 0L, "no small file system can be made here")
-  withr::defer({
+  on.exit({
     system2("umount", folder)
     unlink(folder, recursive = TRUE)
-  })
+  }, add = TRUE)
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- file.path(folder, "j")
   f <- workspace(function(i) rep(i + 0.5, 1000))
   e <- tryCatch(cluster_map(cl, 1:100, f, .journal = path), error = identity)
@@ -284,14 +430,14 @@ test_that("a full disk ends the map with its error, and what is there stays good
 
 test_that("another session that writes is named; one that has ended leaves no lock", {
   cl <- make_cluster(1)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   lock <- paste0(path, ".lock")
   script <- start_script(c(
     "cl <- make_cluster(1)",
     sprintf("cluster_map(cl, 1:2, function(i) Sys.sleep(60), .journal = %s)", deparse(path))
   ))
-  withr::defer(tools::pskill(script$pid, 9L))
+  on.exit(tools::pskill(script$pid, 9L), add = TRUE)
   expect_true(eventually(file.exists(lock) && length(readLines(lock)) == 1L))
   e <- tryCatch(cluster_map(cl, 1, identity, .journal = path), error = identity)
   expect_s3_class(e, c("clutch_journal_locked", "clutch_error"), exact = FALSE)
@@ -319,7 +465,7 @@ test_that("another session that writes is named; one that has ended leaves no lo
 
 test_that("two maps of a session may share a journal", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   tasks <- lapply(1:4, function(i) cluster_submit(cl, i * 10, .journal = path))
   x <- suppressMessages(cluster_map(cl, 1:4, function(i) i, .journal = path))
@@ -338,7 +484,7 @@ test_that("two maps of a session may share a journal", {
 
 test_that("submitted tasks have random numbers of their own, the same in the next session", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   run <- function() {
     new_session()
@@ -355,13 +501,13 @@ test_that("submitted tasks have random numbers of their own, the same in the nex
 test_that("loops of foreach and mclapply() have a journal", {
   skip_if_not_installed("foreach")
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   registerDoClutch(cl, journal = path)
-  withr::defer({
+  on.exit({
     registerDoClutch(cl)
     foreach::registerDoSEQ()
-  })
+  }, add = TRUE)
   `%dopar%` <- foreach::`%dopar%`
   x <- foreach::foreach(i = 1:5, .combine = c) %dopar% sqrt(i)
   n <- nrow(journal_read(path, all = TRUE))
@@ -382,7 +528,7 @@ test_that("loops of foreach and mclapply() have a journal", {
 
 test_that("a journal is made shorter, and what counts stays", {
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   path <- new_journal()
   f <- counting(function(i) if (i == 2) stop("no") else i + 0.5)
   for (k in 1:3) {
@@ -400,7 +546,7 @@ test_that("a journal is made shorter, and what counts stays", {
 
 test_that("bad input is an error before anything starts", {
   cl <- make_cluster(1)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   bad <- function(...) expect_error(cluster_map(cl, 1, identity, ...), class = "clutch_argument")
   bad(.journal = 1)
   bad(.journal = "")
@@ -442,7 +588,8 @@ test_that("Ctrl-C leaves what was done, and the next call goes on", {
 test_that("a session that is killed at any moment loses nothing that was done", {
   linux_only()
   n <- 300
-  folder <- withr::local_tempdir()
+  folder <- tempfile("killed-")
+  dir.create(folder)
   kills <- 0
   done <- function() file.exists(file.path(folder, "done"))
   starts <- function() length(list.files(folder, "^start-"))
@@ -464,13 +611,13 @@ test_that("a session that is killed at any moment loses nothing that was done", 
   expect_identical(rows$value[order(rows$element)], values)
   # the random numbers are those of one undisturbed map with the same first stream
   jobs <- local({
-    ptr <- .Call(clutch:::ffi_journal_open, file.path(folder, "journal"), Inf, NULL)
+    ptr <- .Call(clutch:::ffi_journal_open, file.path(folder, "journal"), Inf, NULL, NULL)
     on.exit(.Call(clutch:::ffi_journal_close, ptr))
     clutch:::journal_jobs(ptr)
   })
   expect_length(jobs, 1L)
   cl <- make_cluster(2)
-  withr::defer(stop_cluster(cl))
+  on.exit(stop_cluster(cl), add = TRUE)
   seed <- c(10407L, jobs[[1L]]$seed)
   expect_identical(cluster_map(cl, seq_len(n), function(i) if (i %% 3 == 0) rnorm(1) else i / 7,
                                .seed = seed), values)

@@ -18,7 +18,6 @@ struct clu_journal {
   char *path;
   int refs;
   clu_fd fd;
-  char *touched; /* NULL: none */
   int may_write;
   clu_journal_head head;
   clu_journal_reader reader;
@@ -28,6 +27,8 @@ struct clu_journal {
   size_t nappended, capappended;
   uint64_t *jobs; /* where JOB records are */
   size_t njobs, capjobs;
+  uint64_t next_job;
+  int no_times;
   unsigned char *buffer;
   size_t n; /* bytes in it, which belong behind the first `written` of the file */
   uint64_t written;
@@ -66,7 +67,10 @@ static int note_result(clu_journal *j, uint64_t at, const clu_record *r) {
 static int note(clu_journal *j, uint64_t at, const clu_record *r) {
   j->counts.records++;
   j->counts.drew += (r->flags & CLU_RECORD_DREW) != 0;
-  if (r->kind == CLU_RECORD_JOB) return note_job(j, at);
+  if (r->kind == CLU_RECORD_JOB) {
+    if (r->job >= j->next_job) j->next_job = (uint64_t)r->job + 1;
+    return note_job(j, at);
+  }
   return r->kind == CLU_RECORD_TIME ? CLU_OK : note_result(j, at, r);
 }
 
@@ -167,9 +171,9 @@ int clu_journal_open(const char *path, const clu_journal_options *o, clu_journal
   j->fd = CLU_NO_FD;
   j->may_write = o->may_write;
   j->sync_ns = o->sync_ns;
+  j->no_times = o->no_times;
   rc = open_file(j, path, o, e);
-  if (rc == CLU_OK &&
-      ((o->touched && !(j->touched = copy_of(o->touched))) || !(j->path = copy_of(path))))
+  if (rc == CLU_OK && !(j->path = copy_of(path)))
     rc = clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   if (rc != CLU_OK) {
     clu_journal_unref(j);
@@ -203,7 +207,6 @@ static void take_out(clu_journal *j) {
 /* All but the file. */
 static void release(clu_journal *j) {
   free(j->path);
-  free(j->touched);
   clu_journal_reader_fini(&j->reader);
   clu_journal_index_fini(&j->index);
   free(j->appended);
@@ -216,7 +219,6 @@ void clu_journal_unref(clu_journal *j) {
   if (!j || --j->refs > 0) return;
   take_out(j);
   if (j->buffer) clu_journal_flush(j);
-  if (j->touched) clu_os_file_remove(j->touched);
   if (j->syncing)
     clu_journal_syncing_leave(j->syncing);
   else
@@ -226,6 +228,7 @@ void clu_journal_unref(clu_journal *j) {
 }
 
 void clu_journals_forget(void) {
+  clu_journal_syncing_forget_left();
   while (writable) {
     clu_journal *j = writable;
     writable = j->next;
@@ -240,6 +243,7 @@ void clu_journals_settle(int wait) { clu_journal_syncing_settle(wait); }
 const clu_journal_head *clu_journal_head_of(const clu_journal *j) { return &j->head; }
 const clu_err *clu_journal_error(const clu_journal *j) { return j->error.code ? &j->error : NULL; }
 uint64_t clu_journal_jobs(const clu_journal *j) { return j->njobs; }
+uint64_t clu_journal_next_job(const clu_journal *j) { return j->next_job; }
 uint64_t clu_journal_job_at(const clu_journal *j, uint64_t k) { return j->jobs[k]; }
 
 clu_journal_counts clu_journal_count(clu_journal *j) {
@@ -253,8 +257,23 @@ clu_journal_counts clu_journal_count(clu_journal *j) {
 
 /* ---- appending ---- */
 
-/* What was not written whole is cut off again. Nothing more is taken. */
+static void wrote(clu_journal *j, uint64_t n) {
+  j->written += n;
+  j->reader.size = j->written;
+}
+
+/* Of the buffer those records are kept that were written whole. What was not is cut off again.
+ * Nothing more is taken. */
 static int give_up(clu_journal *j) {
+  uint64_t size = 0;
+  clu_record r;
+  clu_os_file_size(j->fd, &size);
+  for (size_t at = 0; at < j->n && clu_record_get(j->buffer + at, &r);) {
+    size_t length = (size_t)clu_record_length(r.size);
+    if (j->written + length > size) break;
+    wrote(j, length);
+    at += length;
+  }
   clu_os_file_cut(j->fd, j->written);
   j->n = 0;
   return j->error.code;
@@ -265,14 +284,20 @@ static int write_out(clu_journal *j, const void *p, size_t n, uint64_t at) {
   return clu_os_file_write(j->fd, at, p, n, &j->error);
 }
 
-static void wrote(clu_journal *j, uint64_t n) {
-  j->written += n;
-  j->reader.size = j->written;
+/* Whether somebody else has written to the file, or removed it: who was away for long may have lost
+ * its lock. */
+static int is_somebody_elses(clu_journal *j) {
+  uint64_t size = 0;
+  if (clu_os_file_size(j->fd, &size) == CLU_OK && size == j->written) return 0;
+  clu_fail(&j->error, CLU_SYS, 0, "somebody else has written to it");
+  j->n = 0;
+  return 1;
 }
 
 int clu_journal_flush(clu_journal *j) {
   if (j->error.code) return j->error.code;
   if (j->n == 0) return CLU_OK;
+  if (is_somebody_elses(j)) return j->error.code;
   if (write_out(j, j->buffer, j->n, j->written) != CLU_OK) return give_up(j);
   wrote(j, j->n);
   j->n = 0;
@@ -296,6 +321,7 @@ static int put_large(clu_journal *j, const clu_record *r, const void *payload) {
   uint64_t length = clu_record_length(r->size), at = j->written;
   int rc = clu_journal_flush(j);
   if (rc != CLU_OK) return rc;
+  if (is_somebody_elses(j)) return j->error.code;
   at = j->written;
   clu_record_put(head, r, payload, j->head.salt);
   if (write_out(j, head, sizeof head, at) != CLU_OK ||
@@ -310,6 +336,7 @@ static int put_large(clu_journal *j, const clu_record *r, const void *payload) {
 static void put_time(clu_journal *j, uint64_t now) {
   clu_record r = {.kind = CLU_RECORD_TIME, .size = sizeof(double)};
   double date = clu_os_date();
+  if (j->no_times) return;
   if (j->last_time && now - j->last_time < TIME_EVERY) return;
   j->last_time = now;
   if (j->n + clu_record_length(r.size) > BUFFER) return;

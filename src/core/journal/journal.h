@@ -29,6 +29,7 @@ typedef struct clu_journal_options {
   uint64_t sync_ns;    /* at the most so long after a flush it is on the disk; 0: each flush waits
                           for that; UINT64_MAX: never */
   const char *touched; /* a file that is touched every 10 s, or NULL */
+  int no_times;        /* records are copied to it, which have TIME records of their own */
   uint32_t nr;         /* of a new one: R's header */
   const unsigned char *r;
 } clu_journal_options;
@@ -70,6 +71,8 @@ int64_t clu_journal_tick(clu_journal *j, uint64_t now);
 const clu_err *clu_journal_error(const clu_journal *j);
 /* JOB records so far. */
 uint64_t clu_journal_jobs(const clu_journal *j);
+/* The number that the next one gets. */
+uint64_t clu_journal_next_job(const clu_journal *j);
 /* Where the k-th (from 0) is. */
 uint64_t clu_journal_job_at(const clu_journal *j, uint64_t k);
 

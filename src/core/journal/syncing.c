@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define OWNER 512                /* bytes of the file that is touched, at the most */
 #define TOUCH_EVERY 10000000000u /* ns */
 
 struct clu_journal_syncing {
@@ -10,24 +11,29 @@ struct clu_journal_syncing {
   clu_fd fd;
   uint64_t every;
   char *touched;
+  char owner[OWNER]; /* what that says */
+  size_t nowner;
   clu_gate *gate; /* guards what follows */
   int wrote, ends, done, has_thread;
   clu_thread thread;
   clu_err error; /* of the disk; code CLU_OK: none */
 };
 
-clu_journal_syncing *clu_journal_syncing_new(clu_fd fd, uint64_t every, const char *touched) {
-  clu_journal_syncing *s = calloc(1, sizeof *s);
-  if (!s) return NULL;
-  s->fd = fd;
-  s->every = every;
-  s->gate = clu_gate_new();
-  if (touched && (s->touched = malloc(strlen(touched) + 1))) strcpy(s->touched, touched);
-  if (s->gate && (s->touched || !touched)) return s;
-  if (s->gate) clu_gate_free(s->gate);
-  free(s->touched);
-  free(s);
-  return NULL;
+/* What the file `touched` says; 0 bytes: it is not there. */
+static size_t what_it_says(const char *touched, char out[OWNER]) {
+  clu_fd fd;
+  uint64_t size = 0;
+  if (clu_os_file_open(touched, CLU_FILE_READ, &fd, NULL) != CLU_OK) return 0;
+  if (clu_os_file_size(fd, &size) != CLU_OK || size > OWNER) size = 0;
+  if (size > 0 && clu_os_file_read(fd, 0, out, (size_t)size) != CLU_OK) size = 0;
+  clu_os_file_close(fd);
+  return (size_t)size;
+}
+
+static int is_ours(const clu_journal_syncing *s) {
+  char now[OWNER];
+  size_t n = what_it_says(s->touched, now);
+  return n > 0 && n == s->nowner && memcmp(now, s->owner, n) == 0;
 }
 
 /* With the lock held, which is given up meanwhile. */
@@ -47,10 +53,10 @@ static void run(void *data) {
   while (!s->ends) {
     uint64_t now = clu_os_now(), wait = TOUCH_EVERY;
     if (s->touched && now - touched >= TOUCH_EVERY) {
-      clu_os_file_touch(s->touched);
+      if (is_ours(s)) clu_os_file_touch(s->touched);
       touched = now;
     }
-    if (s->wrote && s->every != UINT64_MAX) {
+    if (s->wrote && s->every > 0 && s->every != UINT64_MAX) {
       uint64_t ago = now - synced;
       if (ago >= s->every) {
         synced = now;
@@ -61,10 +67,33 @@ static void run(void *data) {
     }
     clu_gate_wait(s->gate, (int64_t)wait);
   }
-  if (s->wrote && s->every != UINT64_MAX) sync_now(s);
+  if (s->wrote && s->every > 0 && s->every != UINT64_MAX) sync_now(s);
   clu_os_file_close(s->fd);
   s->done = 1;
   clu_gate_unlock(s->gate);
+}
+
+static int start(clu_journal_syncing *s, clu_err *e) {
+  int rc = clu_os_thread_start(run, s, &s->thread, e);
+  s->has_thread = rc == CLU_OK;
+  return rc;
+}
+
+clu_journal_syncing *clu_journal_syncing_new(clu_fd fd, uint64_t every, const char *touched) {
+  clu_journal_syncing *s = calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->fd = fd;
+  s->every = every;
+  s->gate = clu_gate_new();
+  if (touched && (s->touched = malloc(strlen(touched) + 1))) {
+    strcpy(s->touched, touched);
+    s->nowner = what_it_says(touched, s->owner);
+  }
+  if (s->gate && (!touched || (s->touched && start(s, NULL) == CLU_OK))) return s;
+  if (s->gate) clu_gate_free(s->gate);
+  free(s->touched);
+  free(s);
+  return NULL;
 }
 
 int clu_journal_syncing_wrote(clu_journal_syncing *s, clu_err *e) {
@@ -74,8 +103,7 @@ int clu_journal_syncing_wrote(clu_journal_syncing *s, clu_err *e) {
   is_first = !s->wrote;
   s->wrote = 1;
   if (!s->has_thread) {
-    rc = clu_os_thread_start(run, s, &s->thread, e);
-    s->has_thread = rc == CLU_OK;
+    rc = start(s, e);
   } else if (is_first) {
     clu_gate_wake(s->gate);
   }
@@ -97,6 +125,7 @@ static void release(clu_journal_syncing *s) {
 static clu_journal_syncing *left;
 
 void clu_journal_syncing_leave(clu_journal_syncing *s) {
+  if (s->touched && is_ours(s)) clu_os_file_remove(s->touched);
   if (!s->has_thread) {
     clu_os_file_close(s->fd);
     release(s);
@@ -130,7 +159,8 @@ void clu_journal_syncing_settle(int wait) {
 
 /* Some thread may have been within the gate: its memory stays. */
 void clu_journal_syncing_forget(clu_journal_syncing *s) {
-  left = NULL;
   free(s->touched);
   free(s);
 }
+
+void clu_journal_syncing_forget_left(void) { left = NULL; }

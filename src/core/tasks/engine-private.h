@@ -39,7 +39,7 @@ typedef struct clu_recording {
   clu_journal *file;
   unsigned char *keys; /* CLU_HASH bytes a task */
   unsigned char *done; /* until it is begun; a flag a task */
-  uint32_t number;
+  clu_task_recorded as;
   int nodes;
   struct clu_recorded_stream { /* by node: the random stream of one of its tasks */
     uint64_t task;

@@ -269,9 +269,19 @@ clu_task_job *clu_task_job_new(clu_engine *t, const clu_task_spec *spec, clu_blo
 void clu_task_job_seed(clu_task_job *j, const uint32_t seed[6]);
 /* Gives a name to a job that has not begun. CLU_OK or CLU_NOMEM. */
 int clu_task_job_name(clu_task_job *j, const char *label);
+typedef struct clu_task_recorded {
+  uint32_t number; /* of its JOB record */
+  /* Of tasks that use random numbers, but have no stream: where they stand takes its place. The
+   * first of them is number `first` of run `run` of the map. */
+  uint32_t run;
+  uint64_t first;
+  int draws; /* all of them count as if they used random numbers */
+} clu_task_recorded;
+/* What stands in the key of task `task` in place of a stream. */
+void clu_task_place(uint32_t out[6], const clu_task_recorded *as, uint64_t task);
 /* Of a job that has not begun: from now on its results are recorded in `file`, of which it has a
  * reference until it is closed, in records that have the keys of its tasks (`keys`: CLU_HASH bytes
- * each) and the number `number` of its JOB record. Tasks with a flag in `done` have ended before,
+ * each) and as `as` says. Tasks with a flag in `done` have ended before,
  * and their values are with the caller. Both arrays are by malloc(), one for each task, and the
  * job's from now on, also on failure. CLU_OK or CLU_NOMEM.
  *
@@ -279,7 +289,7 @@ int clu_task_job_name(clu_task_job *j, const char *label);
  * caller gets it. Where the journal takes nothing more, results come as without: the caller asks
  * clu_journal_error(). */
 int clu_task_job_record(clu_task_job *j, clu_journal *file, unsigned char *keys,
-                        unsigned char *done, uint32_t number);
+                        unsigned char *done, const clu_task_recorded *as);
 /* One of these has failed before; its value says how. */
 void clu_task_job_fail_before(clu_task_job *j, uint64_t task, uint32_t attempt);
 /* The journal of a job; NULL: it has none, or is closed. */

@@ -134,5 +134,7 @@ void clu_task_job_release(clu_task_job *j) {
     clu_engine_act(t, 0); /* who is at it is interrupted */
     clu_task_job_send_end(t, j);
   }
+  clu_recording_free(j->recording); /* it has never begun */
+  j->recording = NULL;
   clu_task_job_forget(j);
 }

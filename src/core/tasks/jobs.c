@@ -174,7 +174,7 @@ static void job_free(clu_task_job *j) {
 }
 
 void clu_task_job_forget(clu_task_job *j) {
-  if (j->engine && j->recording) j->recording->file = NULL; /* another process has it */
+  if (j->recording) j->recording->file = NULL; /* another process has it */
   j->engine = NULL;
   j->job = NULL;
   j->released = 1;

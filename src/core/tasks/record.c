@@ -8,7 +8,7 @@
 #include "core/wire/task-message.h"
 
 int clu_task_job_record(clu_task_job *j, clu_journal *file, unsigned char *keys,
-                        unsigned char *done, uint32_t number) {
+                        unsigned char *done, const clu_task_recorded *as) {
   clu_recording *r = calloc(1, sizeof *r);
   if (r) r->streams = calloc((size_t)j->nsent_to + 1, sizeof *r->streams);
   if (!r || !r->streams) {
@@ -20,11 +20,21 @@ int clu_task_job_record(clu_task_job *j, clu_journal *file, unsigned char *keys,
   r->file = clu_journal_ref(file);
   r->keys = keys;
   r->done = done;
-  r->number = number;
+  r->as = *as;
   r->nodes = j->nsent_to;
   j->recording = r;
   for (uint64_t i = 0; i < j->n; i++) j->ended[i] = done[i] != 0;
   return CLU_OK;
+}
+
+/* No stream begins with such a number: they are below 2^32 - 209. */
+void clu_task_place(uint32_t out[6], const clu_task_recorded *as, uint64_t task) {
+  uint64_t at = as->first + task;
+  memset(out, 0, 6 * sizeof *out);
+  out[0] = UINT32_MAX;
+  out[1] = as->run;
+  out[2] = (uint32_t)at;
+  out[3] = (uint32_t)(at >> 32);
 }
 
 clu_journal *clu_task_job_journal(const clu_task_job *j) {
@@ -56,14 +66,16 @@ static const uint32_t *stream_of(clu_task_job *j, uint64_t task, int node) {
 static void fill(clu_record *r, clu_task_job *j, const clu_ended *x, uint32_t flags) {
   memset(r, 0, sizeof *r);
   memcpy(r->key, j->recording->keys + CLU_HASH * x->task, CLU_HASH);
-  if ((flags & CLU_RESULT_DREW) && j->seeded) {
+  if ((flags & CLU_RESULT_DREW) || j->recording->as.draws) {
+    uint32_t place[6];
     r->flags = CLU_RECORD_DREW;
-    clu_record_key_of_stream(r->key, stream_of(j, x->task, x->node));
+    if (!j->seeded) clu_task_place(place, &j->recording->as, x->task);
+    clu_record_key_of_stream(r->key, j->seeded ? stream_of(j, x->task, x->node) : place);
   }
   r->element = (uint32_t)(x->task + 1);
   r->attempt = (uint8_t)(x->attempt > UINT8_MAX ? UINT8_MAX : x->attempt);
   r->node = (uint16_t)(x->node + 1);
-  r->job = (uint16_t)j->recording->number;
+  r->job = (uint16_t)j->recording->as.number;
 }
 
 void clu_task_job_record_result(clu_task_job *j, const clu_ended *x, uint32_t flags, uint64_t took,

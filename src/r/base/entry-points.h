@@ -25,7 +25,7 @@
   IN_TURN(ffi_node_ready, 1, (SEXP handle))                                                      \
   IN_TURN(ffi_any_recv, 1, (SEXP nodes))                                                         \
   /* r/journal/journal.c */                                                                      \
-  IN_TURN(ffi_journal_open, 3, (SEXP path, SEXP sync, SEXP lock))                                \
+  IN_TURN(ffi_journal_open, 4, (SEXP path, SEXP sync, SEXP lock, SEXP like))                     \
   IN_TURN(ffi_journal_shared, 1, (SEXP path))                                                    \
   IN_TURN(ffi_journal_close, 1, (SEXP x))                                                        \
   IN_TURN(ffi_journal_error, 2, (SEXP x, SEXP flush))                                            \
@@ -36,9 +36,8 @@
   IN_TURN(ffi_journal_job, 2, (SEXP x, SEXP k))                                                  \
   IN_TURN(ffi_journal_object, 2, (SEXP x, SEXP at))                                              \
   IN_TURN(ffi_journal_rows, 1, (SEXP x))                                                         \
-  IN_TURN(ffi_job_record, 6,                                                                     \
-          (SEXP handle, SEXP journal, SEXP keys, SEXP number, SEXP seed, SEXP errors))           \
-  PLAIN(ffi_key, 2, (SEXP x, SEXP start))                                                        \
+  IN_TURN(ffi_job_record, 5, (SEXP handle, SEXP journal, SEXP keys, SEXP as, SEXP seed))         \
+  PLAIN(ffi_key, 3, (SEXP x, SEXP start, SEXP all))                                              \
   PLAIN(ffi_element_keys, 2, (SEXP elements, SEXP start))                                        \
   PLAIN(ffi_file_new, 2, (SEXP path, SEXP text))                                                 \
   /* r/session/acceptor.c */                                                                     \
@@ -220,6 +219,7 @@
   PLAIN(ffi_work_environment, 1, (SEXP old))                                                     \
   /* r/node/node-tasks.c */                                                                      \
   PLAIN(ffi_work_unreadable, 1, (SEXP failure))                                                  \
+  PLAIN(ffi_task_state_begins, 0, (void))                                                        \
   PLAIN(ffi_task_attempt, 0, (void))                                                             \
   /* r/node/relay.c */                                                                           \
   PLAIN(ffi_work_slim, 1, (SEXP cond))                                                           \

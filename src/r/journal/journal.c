@@ -16,11 +16,12 @@ static const unsigned char *start_of(SEXP start) {
   return start == R_NilValue ? NULL : RAW_RO(start);
 }
 
-/* The key of an object, as raw vector. `start`: the key with which it begins, or NULL. */
-SEXP ffi_key(SEXP x, SEXP start) {
+/* The key of an object, as raw vector. `start`: the key with which it begins, or NULL. `all`: see
+ * clu_key_of(). */
+SEXP ffi_key(SEXP x, SEXP start, SEXP all) {
   unsigned char key[CLU_HASH];
   SEXP out;
-  clu_key_of(x, start_of(start), key);
+  clu_key_of(x, start_of(start), Rf_asLogical(all) == 1, key);
   out = Rf_allocVector(RAWSXP, CLU_HASH);
   memcpy(RAW(out), key, CLU_HASH);
   return out;
@@ -57,22 +58,29 @@ static clu_blob *r_header(void) {
 }
 
 /* Opens a journal. `sync`: seconds. `lock`: the path of the file that says whose it is, which is
- * touched now and then, and removed at last; NULL: it is only read. */
-SEXP ffi_journal_open(SEXP path, SEXP sync, SEXP lock) {
+ * touched now and then, and removed at last; NULL: it is only read. `like`: a journal whose records
+ * will be copied to it, so that its objects have the same header; or NULL. */
+SEXP ffi_journal_open(SEXP path, SEXP sync, SEXP lock, SEXP like) {
   const char *file = Rf_translateCharUTF8(STRING_ELT(path, 0));
   double seconds = Rf_asReal(sync);
   clu_journal_options o = {.may_write = lock != R_NilValue, .sync_ns = UINT64_MAX};
-  SEXP x = PROTECT(clu_handle_new(&journals, R_NilValue));
   clu_blob *header = r_header();
   clu_journal *j = NULL;
   clu_err e = {0};
+  SEXP x;
   int rc;
   if (seconds < 1e9) o.sync_ns = (uint64_t)(1e9 * seconds);
   if (o.may_write) o.touched = Rf_translateCharUTF8(STRING_ELT(lock, 0));
-  if (header->size <= CLU_JOURNAL_R_HEAD) {
+  if (like != R_NilValue) {
+    o.nr = clu_journal_head_of(get(like))->nr;
+    o.r = clu_journal_head_of(get(like))->r;
+    o.no_times = 1;
+  } else if (header->size <= CLU_JOURNAL_R_HEAD) {
     o.nr = (uint32_t)header->size;
     o.r = header->data;
   }
+  clu_need_session();
+  x = PROTECT(clu_handle_new(&journals, R_NilValue));
   rc = clu_journal_open(file, &o, &j, &e);
   clu_blob_unref(header);
   if (rc != CLU_OK) clu_raise("journal", "journal %s: %s", file, e.text);
@@ -83,8 +91,11 @@ SEXP ffi_journal_open(SEXP path, SEXP sync, SEXP lock) {
 
 /* Another handle of one that this session has open; NULL: it has none. */
 SEXP ffi_journal_shared(SEXP path) {
-  SEXP x = PROTECT(clu_handle_new(&journals, R_NilValue));
-  clu_journal *j = clu_journal_shared(Rf_translateCharUTF8(STRING_ELT(path, 0)));
+  SEXP x;
+  clu_journal *j;
+  clu_need_session();
+  x = PROTECT(clu_handle_new(&journals, R_NilValue));
+  j = clu_journal_shared(Rf_translateCharUTF8(STRING_ELT(path, 0)));
   if (j) clu_handle_set(x, j);
   UNPROTECT(1);
   return j ? x : R_NilValue;
@@ -105,14 +116,16 @@ SEXP ffi_journal_error(SEXP x, SEXP flush) {
   return e ? Rf_mkString(e->text) : R_NilValue;
 }
 
-/* list(records, keys, size, damaged, lost, torn), see clu_journal_counts. */
+/* list(records, keys, size, damaged, lost, torn, made), see clu_journal_counts. */
 SEXP ffi_journal_counts(SEXP x) {
-  static const char *names[] = {"records", "keys", "size", "damaged", "lost", "torn", ""};
-  clu_journal_counts c = clu_journal_count(get(x));
-  double values[] = {(double)c.records, (double)c.keys, (double)c.size,
-                     (double)c.damaged, (double)c.lost, (double)c.torn};
+  static const char *names[] = {"records", "keys", "size", "damaged", "lost", "torn", "made", ""};
+  clu_journal *j = get(x);
+  clu_journal_counts c = clu_journal_count(j);
+  double values[] = {(double)c.records,           (double)c.keys, (double)c.size,
+                     (double)c.damaged,           (double)c.lost, (double)c.torn,
+                     clu_journal_head_of(j)->made};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  for (int i = 0; i < 6; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(values[i]));
+  for (int i = 0; i < 7; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(values[i]));
   UNPROTECT(1);
   return out;
 }
@@ -148,7 +161,7 @@ SEXP ffi_journal_add_job(SEXP x, SEXP key, SEXP object) {
   clu_blob *b = clu_serialize(NULL, object);
   clu_record r = {.kind = CLU_RECORD_JOB};
   size_t skip = clu_record_r_header(clu_journal_head_of(j), b->data, b->size);
-  uint64_t number = clu_journal_jobs(j);
+  uint64_t number = clu_journal_next_job(j);
   int rc;
   memcpy(r.key, RAW_RO(key), CLU_HASH);
   if (skip == 0) r.flags = CLU_RECORD_HEADED;
@@ -163,13 +176,13 @@ SEXP ffi_journal_add_job(SEXP x, SEXP key, SEXP object) {
 /* How many JOB records there are. */
 SEXP ffi_journal_jobs(SEXP x) { return Rf_ScalarReal((double)clu_journal_jobs(get(x))); }
 
-/* JOB record `k`, from 0: list(key, object). */
+/* JOB record `k`, from 0: list(key, object, its number). */
 SEXP ffi_journal_job(SEXP x, SEXP k) {
   clu_journal *j = get(x);
   double which = Rf_asReal(k);
   clu_record r;
   uint64_t at;
-  SEXP out = PROTECT(Rf_allocVector(VECSXP, 2)), key = Rf_allocVector(RAWSXP, CLU_HASH);
+  SEXP out = PROTECT(Rf_allocVector(VECSXP, 3)), key = Rf_allocVector(RAWSXP, CLU_HASH);
   SET_VECTOR_ELT(out, 0, key);
   if (which < 0 || which >= (double)clu_journal_jobs(j))
     clu_raise("argument", "there is no such record");
@@ -177,6 +190,7 @@ SEXP ffi_journal_job(SEXP x, SEXP k) {
   if (clu_journal_get(j, at, &r) != CLU_OK) clu_raise("journal", "the journal cannot be read");
   memcpy(RAW(key), r.key, CLU_HASH);
   SET_VECTOR_ELT(out, 1, object_at(j, at, &r));
+  SET_VECTOR_ELT(out, 2, Rf_ScalarReal(r.job));
   UNPROTECT(1);
   return out;
 }
@@ -260,19 +274,37 @@ typedef struct finding {
   uint32_t seed[6];
   uint64_t seed_at; /* the element whose stream that is, from 0 */
   int seeded, drew, errors;
+  clu_task_recorded as;
 } finding;
+
+/* The record with the key of element `i` that has used random numbers. */
+static uint64_t find_drawn(finding *f, R_xlen_t i, unsigned char *key, int *is_error) {
+  uint32_t place[6];
+  if (f->seeded) {
+    clu_stream_jump(f->seed, (uint64_t)i - f->seed_at);
+    f->seed_at = (uint64_t)i;
+  } else {
+    clu_task_place(place, &f->as, (uint64_t)i);
+  }
+  clu_record_key_of_stream(key, f->seeded ? f->seed : place);
+  return clu_journal_find(f->j, key, is_error);
+}
 
 /* The record of element `i` that can be taken; 0: there is none. */
 static uint64_t find(finding *f, R_xlen_t i, int *is_error) {
   unsigned char key[CLU_HASH];
-  uint64_t at;
+  uint64_t at = 0, drawn;
+  int drawn_is_error = 0;
   memcpy(key, RAW_RO(f->keys) + i * CLU_HASH, CLU_HASH);
-  at = clu_journal_find(f->j, key, is_error);
-  if (!at && f->seeded && f->drew) {
-    clu_stream_jump(f->seed, (uint64_t)i - f->seed_at);
-    f->seed_at = (uint64_t)i;
-    clu_record_key_of_stream(key, f->seed);
-    at = clu_journal_find(f->j, key, is_error);
+  *is_error = 0;
+  if (!f->as.draws) at = clu_journal_find(f->j, key, is_error);
+  /* it may have failed before it has used any, and then not */
+  if (f->drew && (!at || *is_error)) {
+    drawn = find_drawn(f, i, key, &drawn_is_error);
+    if (drawn && (!at || !drawn_is_error)) {
+      at = drawn;
+      *is_error = drawn_is_error;
+    }
   }
   return *is_error && !f->errors ? 0 : at;
 }
@@ -295,18 +327,22 @@ static int take(finding *f, clu_task_job *job, SEXP prot, R_xlen_t i, unsigned c
   return 1;
 }
 
-/* A job that has not begun records in the journal from now on. `keys`: of ffi_element_keys().
- * `number`: of its JOB record. `seed`: six integers, the stream of the first element, or NULL.
- * `errors`: whether elements that have failed count as done. Elements that the journal has get
- * their values from it: how many. */
-SEXP ffi_job_record(SEXP handle, SEXP journal, SEXP keys, SEXP number, SEXP seed, SEXP errors) {
+/* A job that has not begun records in the journal from now on. `keys`: of ffi_element_keys(). `as`:
+ * number of its JOB record, run, number of its first element, whether all draw, and whether
+ * elements that have failed count as done. `seed`: six integers, the stream of the first element,
+ * or NULL. Elements that the journal has get their values from it: how many. */
+SEXP ffi_job_record(SEXP handle, SEXP journal, SEXP keys, SEXP as, SEXP seed) {
   clu_task_job *job = clu_job_get(handle);
   R_xlen_t n = (R_xlen_t)clu_task_job_size(job), kept = 0;
   finding f = {.j = get(journal), .keys = keys, .seeded = seed != R_NilValue};
   SEXP done = PROTECT(Rf_allocVector(RAWSXP, n)), prot = R_ExternalPtrProtected(handle);
   unsigned char *own_keys, *own_done;
   memset(RAW(done), 0, (size_t)n);
-  f.errors = Rf_asLogical(errors) == 1;
+  f.as.number = (uint32_t)REAL(as)[0];
+  f.as.run = (uint32_t)REAL(as)[1];
+  f.as.first = (uint64_t)REAL(as)[2];
+  f.as.draws = REAL(as)[3] != 0;
+  f.errors = REAL(as)[4] != 0;
   f.drew = clu_journal_count(f.j).drew > 0;
   for (int i = 0; i < 6 && f.seeded; i++) f.seed[i] = (uint32_t)INTEGER(seed)[i];
   if (Rf_xlength(keys) != n * CLU_HASH) clu_raise("argument", "the keys are not those of the job");
@@ -323,7 +359,7 @@ SEXP ffi_job_record(SEXP handle, SEXP journal, SEXP keys, SEXP number, SEXP seed
   }
   memcpy(own_keys, RAW(keys), (size_t)n * CLU_HASH);
   memcpy(own_done, RAW(done), (size_t)n);
-  if (clu_task_job_record(job, f.j, own_keys, own_done, (uint32_t)Rf_asReal(number)) != CLU_OK)
+  if (clu_task_job_record(job, f.j, own_keys, own_done, &f.as) != CLU_OK)
     clu_raise("memory", "not enough memory");
   UNPROTECT(1);
   return Rf_ScalarReal((double)kept);

@@ -143,6 +143,11 @@ void clu_key_vector(clu_keying *k, SEXP x, void (*element)(clu_keying *, SEXP)) 
   }
 }
 
+void clu_key_attributes(clu_keying *k, int n, int is_s4) {
+  clu_key_tag(k, is_s4 ? 'S' : 'A');
+  clu_key_number(k, (uint64_t)n);
+}
+
 /* A value of a plain vector, as the vector of length one that the node gets. */
 void clu_key_scalar(clu_keying *k, SEXP x, R_xlen_t i) {
   double real;
@@ -165,4 +170,5 @@ void clu_key_scalar(clu_keying *k, SEXP x, R_xlen_t i) {
     integer = TYPEOF(x) == INTSXP ? INTEGER_ELT(x, i) : LOGICAL_ELT(x, i);
     ints(k, &integer, 1);
   }
+  clu_key_attributes(k, 0, 0);
 }

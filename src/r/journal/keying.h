@@ -13,6 +13,7 @@ typedef struct clu_seen {
 typedef struct clu_keying {
   clu_hash h;
   clu_seen seen;
+  int all; /* of the environments of functions all variables count */
 } clu_keying;
 
 /* Its number, from 1, if this was met before; else 0, and it is from now on. */
@@ -25,6 +26,8 @@ void clu_key_characters(clu_keying *k, const char *text);
 void clu_key_text(clu_keying *k, SEXP x); /* a CHARSXP */
 /* A vector without its attributes; `element` is for those of lists. */
 void clu_key_vector(clu_keying *k, SEXP x, void (*element)(clu_keying *, SEXP));
+/* How many attributes follow. */
+void clu_key_attributes(clu_keying *k, int n, int is_s4);
 /* A value of a plain vector, as the vector of length one that a node gets. */
 void clu_key_scalar(clu_keying *k, SEXP x, R_xlen_t i);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "r/globals/globals.h"
+#include "r/serialize/serialize.h"
 #include "r/journal/mentions.h"
 
 static void object(clu_keying *k, SEXP x);
@@ -26,6 +27,7 @@ typedef struct attribute {
 typedef struct attributes {
   attribute *list;
   int n;
+  int is_table; /* a data.table, which gets an index when it is searched */
 } attributes;
 
 static int by_name(const void *a, const void *b) {
@@ -34,7 +36,7 @@ static int by_name(const void *a, const void *b) {
 
 static void take_attribute(attributes *all, SEXP name, SEXP value) {
   const char *text = CHAR(PRINTNAME(name));
-  if (is_no_matter(text)) return;
+  if (is_no_matter(text) || (all->is_table && strcmp(text, "index") == 0)) return;
   all->list[all->n].name = text;
   all->list[all->n++].value = value;
 }
@@ -48,7 +50,7 @@ static SEXP take_mapped(SEXP name, SEXP value, void *data) {
 
 /* Sorted by their names; their values are protected by `x`. */
 static attributes attributes_of(SEXP x) {
-  attributes all = {NULL, 0};
+  attributes all = {NULL, 0, Rf_inherits(x, "data.table")};
   if (!clu_has_attributes(x)) return all;
   all.list = (attribute *)R_alloc((size_t)clu_attribute_count(x), sizeof(attribute));
 #if R_VERSION >= R_Version(4, 6, 0)
@@ -80,20 +82,28 @@ static void attribute_value(clu_keying *k, SEXP x, const attribute *a) {
   } else if (TYPEOF(x) == LANGSXP && TYPEOF(a->value) == ENVSXP &&
              strcmp(a->name, ".Environment") == 0) {
     clu_mentions m;
+    uint64_t at = clu_key_meet(k, (uint64_t)(uintptr_t)a->value + 1);
+    if (at) {
+      clu_key_tag(k, '^');
+      clu_key_number(k, at);
+      return;
+    }
     clu_mentions_begin(&m);
-    clu_mentions_add(&m, R_NilValue, x);
+    m.all = 1; /* what evaluates it may look for others there, as lm(weights = ) does */
     code_environment(k, a->value, &m);
   } else {
     object(k, a->value);
   }
 }
 
+/* Their number comes first, also where there are none: else those of the last element of a list
+ * could be those of the list. */
 static void all_attributes(clu_keying *k, SEXP x) {
   attributes all;
   const void *vmax = vmaxget();
   clu_seen before = k->seen;
-  if (!clu_has_attributes(x)) return;
   all = attributes_of(x);
+  clu_key_attributes(k, all.n, Rf_isS4(x));
   for (int i = 0; i < all.n; i++) {
     clu_key_tag(k, 'a');
     clu_key_characters(k, all.list[i].name);
@@ -182,6 +192,16 @@ static void staying(clu_keying *k, SEXP env) {
   }
 }
 
+/* Whether the code of a function asks for variables by other means than a symbol. */
+static int asks_for_any(SEXP f) {
+  clu_mentions m;
+  SEXP body = PROTECT(R_ClosureExpr(f));
+  clu_mentions_begin(&m);
+  clu_mentions_add(&m, clu_closure_formals(f), body);
+  UNPROTECT(1);
+  return m.all;
+}
+
 /* Strings that variables have which the code mentions may name others. Until nothing is new. */
 static void find_named(SEXP env, clu_mentions *m) {
   size_t before;
@@ -194,6 +214,7 @@ static void find_named(SEXP env, clu_mentions *m) {
         if (!clu_mentions_has(m, STRING_ELT(names, i))) continue;
         value = PROTECT(clu_value_in(Rf_installTrChar(STRING_ELT(names, i)), e));
         clu_mentions_add_texts(m, value);
+        if (TYPEOF(value) == CLOSXP && asks_for_any(value)) m->all = 1; /* of who calls it, too */
         UNPROTECT(1);
       }
       UNPROTECT(1);
@@ -244,6 +265,7 @@ static void closure(clu_keying *k, SEXP x) {
     clu_mentions m;
     clu_mentions_begin(&m);
     clu_mentions_add(&m, formals, body);
+    m.all |= k->all;
     code_environment(k, env, &m);
   }
   UNPROTECT(1);
@@ -294,6 +316,15 @@ static void primitive(clu_keying *k, SEXP x) {
   UNPROTECT(2);
 }
 
+/* An object that keeps its data elsewhere, and says itself what R is to write of it. */
+static void serialized(clu_keying *k, SEXP x) {
+  clu_blob *b = clu_serialize(NULL, x);
+  clu_key_tag(k, 'z');
+  clu_key_number(k, b->size);
+  clu_hash_add(&k->h, b->data, b->size);
+  clu_blob_unref(b);
+}
+
 static void promise(clu_keying *k, SEXP x) {
   SEXP value = PROTECT(clu_try_value(x, R_BaseEnv));
   object(k, value);
@@ -304,6 +335,10 @@ static void object(clu_keying *k, SEXP x) {
   R_CheckStack();
   if (is_of_no_use(x)) {
     clu_key_tag(k, 'O');
+    return;
+  }
+  if (TYPEOF(x) == VECSXP && ALTREP(x)) {
+    serialized(k, x);
     return;
   }
   switch (TYPEOF(x)) {
@@ -328,15 +363,24 @@ static void object(clu_keying *k, SEXP x) {
   case SPECIALSXP:
   case BUILTINSXP: primitive(k, x); return;
   case PROMSXP: promise(k, x); return;
+  case BCODESXP: {
+    SEXP code = PROTECT(R_BytecodeExpr(x));
+    object(k, code);
+    UNPROTECT(1);
+    return;
+  }
   case S4SXP: clu_key_tag(k, '4'); break;
-  default: clu_key_tag(k, 'Q'); break; /* pointers, weak references */
+  case EXTPTRSXP:
+  case WEAKREFSXP: clu_key_tag(k, 'Q'); break;
+  default:
+    clu_raise("journal", "there is no key for an object of type '%s'", Rf_type2char(TYPEOF(x)));
   }
   all_attributes(k, x);
 }
 
-void clu_key_of(SEXP x, const unsigned char *start, unsigned char out[CLU_HASH]) {
+void clu_key_of(SEXP x, const unsigned char *start, int all, unsigned char out[CLU_HASH]) {
   const void *vmax = vmaxget();
-  clu_keying k = {{0}, {NULL, NULL, 0, 0}};
+  clu_keying k = {{0}, {NULL, NULL, 0, 0}, all};
   clu_hash_begin(&k.h, start);
   object(&k, x);
   clu_hash_end(&k.h, out);
@@ -345,9 +389,9 @@ void clu_key_of(SEXP x, const unsigned char *start, unsigned char out[CLU_HASH])
 
 void clu_key_of_element(SEXP x, R_xlen_t i, const unsigned char *start,
                         unsigned char out[CLU_HASH]) {
-  clu_keying k = {{0}, {NULL, NULL, 0, 0}};
+  clu_keying k = {{0}, {NULL, NULL, 0, 0}, 0};
   if (TYPEOF(x) == VECSXP) {
-    clu_key_of(VECTOR_ELT(x, i), start, out);
+    clu_key_of(VECTOR_ELT(x, i), start, 0, out);
     return;
   }
   clu_hash_begin(&k.h, start);

@@ -6,11 +6,11 @@
  * namespace or package counts by its name, but one that pkgload::load_all() has made by its code.
  *
  * Of the environment of a function, or formula, only those variables count that its code mentions,
- * by a symbol, by a string, or by a string in such a variable; all do where the code asks for
- * variables by other means (get(), eval(), environment(), ...). So a clock, a connection or a
- * cluster that lies beside does not make another key. Environments that are data count with all
- * that is in them. Clusters of this package, pointers and connections are all the same: on a node
- * they are of no use.
+ * by a symbol, by a string, or by a string in such a variable; all do where the code, or a function
+ * that it has there, asks for variables by other means (get(), eval(), do.call(), ...). Of that of
+ * a formula all count. So a clock, a connection or a cluster that lies beside does not make another
+ * key. Environments that are data count with all that is in them. Clusters of this package,
+ * pointers and connections are all the same: on a node they are of no use.
  *
  * Hash: core/base/hash.h. Memory is R's: a jump leaks nothing.
  */
@@ -20,9 +20,10 @@
 #include "core/base/hash.h"
 #include "r/base/r-api.h"
 
-/* The key of an object. `start`: the key with which the hash begins, or NULL. Promises are forced,
- * so code of R may run; may jump. */
-void clu_key_of(SEXP x, const unsigned char *start, unsigned char out[CLU_HASH]);
+/* The key of an object. `start`: the key with which the hash begins, or NULL. `all`: of the
+ * environments of functions all variables count. Promises are forced, so code of R may run; may
+ * jump. */
+void clu_key_of(SEXP x, const unsigned char *start, int all, unsigned char out[CLU_HASH]);
 /* The same of element `i` of a list or of a plain vector, as the node gets it. */
 void clu_key_of_element(SEXP x, R_xlen_t i, const unsigned char *start,
                         unsigned char out[CLU_HASH]);

@@ -1,5 +1,7 @@
 #include "r/journal/mentions.h"
 
+#include "r/globals/globals.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -14,6 +16,7 @@ static int asks_for_any(const char *name) {
                                        "eval",
                                        "evalq",
                                        "eval.parent",
+                                       "evalqq",
                                        "parse",
                                        "str2lang",
                                        "str2expression",
@@ -22,6 +25,8 @@ static int asks_for_any(const char *name) {
                                        "sys.frame",
                                        "sys.frames",
                                        "sys.function",
+                                       "sys.call",
+                                       "match.call",
                                        "parent.env",
                                        "ls",
                                        "objects",
@@ -29,13 +34,30 @@ static int asks_for_any(const char *name) {
                                        "as.symbol",
                                        "topenv",
                                        "attach",
+                                       "source",
+                                       "sys.source",
+                                       "do.call",
+                                       "match.fun",
+                                       "as.formula",
+                                       "formula",
+                                       "reformulate",
+                                       "update",
+                                       "update.formula",
+                                       "terms",
                                        "eval_tidy",
+                                       "eval_bare",
                                        "current_env",
                                        "caller_env",
                                        "env_get",
+                                       "env_has",
+                                       "env_parent",
                                        "sym",
+                                       "syms",
                                        "ensym",
+                                       "inject",
+                                       "exec",
                                        "parse_expr",
+                                       "parse_exprs",
                                        "str_interp",
                                        "str_gl"
                                        "ue",
@@ -80,53 +102,46 @@ void clu_mentions_add_texts(clu_mentions *m, SEXP x) {
     for (R_xlen_t i = 0; i < Rf_xlength(x); i++) add(m, STRING_ELT(x, i));
 }
 
-/* Formal arguments of the functions that a piece of code is in, the innermost first. */
-typedef struct scope {
-  SEXP formals;
-  const struct scope *outer;
-} scope;
-
-static int is_argument(const scope *s, SEXP symbol) {
-  for (; s; s = s->outer)
-    for (SEXP a = s->formals; a != R_NilValue; a = CDR(a))
-      if (TAG(a) == symbol) return 1;
-  return 0;
+/* A search that is used again and again: only for the symbols of code. */
+static clu_search *symbols_search(void) {
+  static SEXP kept;
+  if (!kept) {
+    SEXP x = PROTECT(ffi_globals_new());
+    R_PreserveObject(kept = x);
+    UNPROTECT(1);
+  }
+  clu_search_reset(clu_search_get(kept));
+  return clu_search_get(kept);
 }
 
-static int is_function_call(SEXP code) {
-  return TYPEOF(code) == LANGSXP && TYPEOF(CAR(code)) == SYMSXP &&
-         strcmp(CHAR(PRINTNAME(CAR(code))), "function") == 0 && Rf_length(code) >= 3 &&
-         (TYPEOF(CADR(code)) == LISTSXP || CADR(code) == R_NilValue);
-}
-
-static void add_symbol(clu_mentions *m, SEXP symbol, const scope *s) {
+static void add_symbol(clu_mentions *m, SEXP symbol) {
   const char *name = CHAR(PRINTNAME(symbol));
   if (symbol == R_MissingArg) return;
   if (asks_for_any(name)) m->all = 1;
-  if (strncmp(name, "..", 2) == 0 && name[2] >= '1' && name[2] <= '9' &&
-      !is_argument(s, R_DotsSymbol))
-    add(m, PRINTNAME(R_DotsSymbol));
-  if (!is_argument(s, symbol)) add(m, PRINTNAME(symbol));
+  add(m, PRINTNAME(symbol));
+  if (strncmp(name, "..", 2) != 0 || !name[2]) return;
+  add(m, PRINTNAME(R_DotsSymbol));         /* ..1 */
+  add(m, PRINTNAME(Rf_install(name + 2))); /* ..columns in a data.table */
 }
 
-static void add_code(clu_mentions *m, SEXP code, const scope *s) {
+/* The strings in code, arguments that a function outside has, and functions that are called: R
+ * passes over a local variable that is none. */
+static void add_strings(clu_mentions *m, SEXP code) {
   R_CheckStack();
-  if (is_function_call(code)) {
-    scope inner = {CADR(code), s};
-    add_code(m, CADR(code), &inner);
-    add_code(m, CADDR(code), &inner);
-    return;
-  }
+  if (TYPEOF(code) == LANGSXP && TYPEOF(CAR(code)) == SYMSXP) add(m, PRINTNAME(CAR(code)));
   for (; TYPEOF(code) == LANGSXP || TYPEOF(code) == LISTSXP; code = CDR(code))
-    add_code(m, CAR(code), s);
-  if (TYPEOF(code) == SYMSXP) add_symbol(m, code, s);
+    add_strings(m, CAR(code));
+  if (TYPEOF(code) == SYMSXP && strncmp(CHAR(PRINTNAME(code)), "..", 2) == 0) add_symbol(m, code);
   clu_mentions_add_texts(m, code);
 }
 
 void clu_mentions_add(clu_mentions *m, SEXP formals, SEXP code) {
-  scope of_function = {formals, NULL};
-  add_code(m, formals, &of_function);
-  add_code(m, code, &of_function);
+  clu_search *s = symbols_search();
+  clu_span span = clu_symbols_of(s, formals, code);
+  for (size_t i = 0; i < span.n; i++)
+    if (s->uses[span.first + i].how) add_symbol(m, s->uses[span.first + i].symbol);
+  add_strings(m, formals);
+  add_strings(m, code);
 }
 
 int clu_mentions_has(const clu_mentions *m, SEXP name) {

@@ -253,11 +253,18 @@ static size_t bare(unsigned char *p, size_t n, SEXP value, SEXP log) {
   return work.flags & CLU_TASKS_RECORDED ? 0 : clu_log_bare(p, n, value, log);
 }
 
+/* The state of the generator, which R makes anew whenever it has drawn: held until the task has
+ * ended, or another object could have its place. */
+static SEXP state_before(void) {
+  static SEXP cell;
+  if (!cell) R_PreserveObject(cell = Rf_cons(R_NilValue, R_NilValue));
+  return cell;
+}
+
 /* Whether the task has used random numbers, or set others: the state is not what it got. */
 static int has_drawn(void) {
-  SEXP seed;
-  if (!(work.flags & CLU_TASKS_SEEDED)) return 0;
-  seed = clu_variable(clu_job_seed_symbol(), R_GlobalEnv);
+  SEXP seed = clu_variable(clu_job_seed_symbol(), R_GlobalEnv);
+  if (!(work.flags & CLU_TASKS_SEEDED)) return seed != CAR(state_before());
   if (TYPEOF(seed) != INTSXP || Rf_xlength(seed) != 7 || INTEGER(seed)[0] != SEED_KIND) return 1;
   return memcmp(INTEGER(seed) + 1, work.stream, sizeof work.stream) != 0;
 }
@@ -352,7 +359,10 @@ static void do_task(void) {
   if (!work.readable) clu_raise("protocol", "the elements of these tasks could not be read");
   clu_job_enter(work.job, (work.flags & CLU_TASKS_SEEDED) != 0, (work.flags & CLU_TASKS_BARE) != 0);
   if (clu_job_relays()) clu_me.task = CLU_TASK_RELAYED;
-  if (work.flags & CLU_TASKS_SEEDED) set_stream(i);
+  if (work.flags & CLU_TASKS_SEEDED)
+    set_stream(i);
+  else if (work.flags & CLU_TASKS_RECORDED)
+    SETCAR(state_before(), clu_variable(clu_job_seed_symbol(), R_GlobalEnv));
   if (!x_symbol) x_symbol = Rf_install(".x");
   if (!(work.flags & CLU_TASKS_BARE)) {
     value = PROTECT(element(CAR(work.cell), i));
@@ -422,4 +432,11 @@ SEXP ffi_work_unreadable(SEXP failure) {
 /* How often the task at hand was started, this time included; NA outside of tasks. */
 SEXP ffi_task_attempt(void) {
   return Rf_ScalarInteger(clu_me.task ? (int)work.attempt : NA_INTEGER);
+}
+
+/* The state of the random numbers is now that of the task at hand: what was done to it before does
+ * not count as use. */
+SEXP ffi_task_state_begins(void) {
+  SETCAR(state_before(), clu_variable(clu_job_seed_symbol(), R_GlobalEnv));
+  return R_NilValue;
 }

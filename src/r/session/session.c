@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "core/journal/journal.h"
 #include "core/base/slab.h"
 
 clu_session *clu_the_session;
@@ -146,6 +147,7 @@ void clu_handle_set(SEXP x, void *p) {
  * library whose symbols are not looked up by name (R_useDynamicSymbols()). */
 SEXP ffi_end_thread(void) {
   clu_turn_end();
+  clu_journals_settle(1);
   return R_NilValue;
 }
 
