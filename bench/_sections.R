@@ -438,6 +438,39 @@ sections$faults <- list(
                       num(of("first answer")), num(of("1,000 calls"))))
   })
 
+sections$journal <- list(
+  title = "Journals", scripts = "journal", peers = c("batchtools", "targets"), no_text = TRUE,
+  question = "What does a map with a journal cost, and what does the same map take that finds all done?",
+  tables = list(
+    list(caption = "Seconds of whole maps on two nodes; MB of the journal.", make = function() {
+      t <- read("journal.csv")
+      out <- crossed(t, "job", "who", "job", ", s")
+      out[["journal, MB"]] <- num(t$mb[match(out$job, t$job)])
+      out
+    }),
+    list(caption = "Tasks of 10 ms on two processes, whose start is included: seconds beyond the work alone.",
+         make = function() crossed(read("journal-others.csv"), "who", "what", "package"))),
+  compares = paste("`cluster_map()` with and without `.journal`; batchtools' socket cluster with two chunks and",
+                   "a registry on the same disk; targets' dynamic branches by a local crew controller of two workers."),
+  better = c(
+    "targets follows what depends on what, over whole pipelines, and keeps each object under a name.",
+    "batchtools keeps each job apart, with its log, and submits to any scheduler."),
+  shows = function() {
+    t <- read("journal.csv")
+    o <- read("journal-others.csv")
+    of <- function(job, who) get_median(t, job = job, who = who)
+    beyond <- function(who, what) get_median(o, who = who, what = what)
+    sentences(
+      sprintf("A journal makes %s take %s times as long, %s %s times.", "10,000 tasks of 1 ms",
+              times_as(of("10,000 tasks of 1 ms", "with a journal"), of("10,000 tasks of 1 ms", "without")),
+              "a million no-ops",
+              times_as(of("a million no-ops", "with a journal"), of("a million no-ops", "without"))),
+      sprintf("100,000 elements that are done take %s s.", num(of("100,000 finished elements", "the same again"))),
+      sprintf("Beyond the work itself clutch takes %s s, batchtools %s s, targets %s s.",
+              num(beyond("clutch with a journal", "beyond the work, s")), num(beyond("batchtools", "beyond the work, s")),
+              num(beyond("targets", "beyond the work, s"))))
+  })
+
 sections$broadcast <- list(
   title = "Broadcast", scripts = "broadcast", peers = "mirai",
   no_text = TRUE,

@@ -22,6 +22,7 @@ counts_here <- function() {
 
 test_that("a node's first answer, first map and next 1,000 calls take few page faults", {
   counts_here()
+  fork_server_stop() # that of tests before may have grown, and its nodes copy more
   cl <- make_cluster(4)
   on.exit(stop_cluster(cl))
   pids <- cluster_status(cl)$pid
