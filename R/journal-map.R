@@ -27,7 +27,7 @@ journal_begin <- function(o, f, more, needs, n) {
   record$errors <- o$journal_errors == "keep"
   record$n <- n
   record$first <- 0
-  record$draws <- takes_state(list(f, needs$globals))
+  record$draws <- takes_state(functions_of(f, more, needs))
   record$packages <- packages_of(f, more, needs, o)
   record$parts <- code_parts(f, more, needs, o)
   record$key <- key_of_parts(record$parts)
@@ -58,7 +58,7 @@ journal_begin_task <- function(o, fun, args, needs, label) {
   record$errors <- o$journal_errors == "keep"
   record$n <- 1
   record$first <- 0
-  record$draws <- takes_state(list(fun, needs$globals))
+  record$draws <- takes_state(functions_of(fun, args, needs))
   record$packages <- packages_of(fun, args, needs, o)
   record$key <- key_of_parts(code_parts(fun, args, needs, o))
   shared <- key_of(list(JOURNAL_FORMAT, "task", label))
@@ -140,7 +140,7 @@ check_journal <- function(record, flush = FALSE) {
 # A key for each part of the code, by its name as users know it.
 code_parts <- function(f, more, needs, o) {
   # a helper that looks into its callers finds what is beside the function
-  is_asking <- any(vapply(needs$globals, is.function, NA)) && asks_callers(needs$globals)
+  is_asking <- asks_callers(functions_of(NULL, more, needs))
   key <- function(x) .Call(ffi_key, x, NULL, is_asking)
   names_of <- function(x, text) {
     if (!length(x)) return(character())
@@ -172,23 +172,29 @@ OPTIONS_IN_KEYS <- c("OutDec", "contrasts", "digits", "digits.secs", "encoding",
                      "max.deparse.length", "na.action", "nwarnings", "scipen",
                      "stringsAsFactors", "ts.S.compat", "ts.eps", "useFancyQuotes")
 
-# Functions that find variables of whoever calls them.
-asks_callers <- function(globals) {
-  asking <- c("parent.frame", "sys.frame", "sys.frames", "sys.function", "eval.parent", "dynGet",
-              "caller_env", "parent.env")
-  any(vapply(Filter(is.function, globals), function(f) {
-    !is.primitive(f) && any(asking %in% all.names(body(f)))
-  }, NA))
+# The functions that travel, but for those within other objects. Maps wrap that of the user.
+functions_of <- function(f, more, needs) {
+  inner <- if (is.function(f) && !is.primitive(f)) get0(".f", environment(f), inherits = FALSE)
+  all <- Filter(is.function, c(list(f, inner), more, needs$globals))
+  Filter(Negate(is.primitive), all)
 }
 
-# Functions that use the state of the random numbers, and leave it as it was.
-takes_state <- function(code) {
-  using <- c("with_preserve_seed", "local_preserve_seed", "with_seed", "local_seed", ".Random.seed",
-             "nextRNGStream", "nextRNGSubStream", "clusterSetRNGStream", "mclapply", "pvec",
-             "mcmapply", "mcMap", "mcparallel", "future_lapply", "future_map")
-  any(vapply(unlist(code), function(f) {
-    is.function(f) && !is.primitive(f) && any(using %in% all.names(body(f)))
-  }, NA))
+uses_any <- function(functions, names) {
+  any(vapply(functions, function(f) any(names %in% all.names(body(f))), NA))
+}
+
+# Some of these find variables of whoever calls them.
+asks_callers <- function(functions) {
+  uses_any(functions, c("parent.frame", "sys.frame", "sys.frames", "sys.function", "eval.parent",
+                        "dynGet", "caller_env", "parent.env"))
+}
+
+# Some of these use the state of the random numbers, and may leave it as it was.
+takes_state <- function(functions) {
+  uses_any(functions, c("with_preserve_seed", "local_preserve_seed", "with_seed", "local_seed",
+                        ".Random.seed", "nextRNGStream", "nextRNGSubStream", "mclapply", "pvec",
+                        "clusterSetRNGStream", "mcmapply", "mcMap", "mcparallel", "future_lapply",
+                        "future_map"))
 }
 
 key_of <- function(x) .Call(ffi_key, x, NULL, FALSE)
@@ -199,10 +205,7 @@ key_text <- function(key) paste(format(as.hexmode(as.integer(key)), width = 2L),
 
 # Packages whose code the map uses, as far as that is known.
 packages_of <- function(f, more, needs, o) {
-  functions <- Filter(is.function, c(list(f), get0(".f", environment(f), inherits = FALSE), more,
-                                     needs$globals))
-  functions <- Filter(Negate(is.primitive), functions)
-  homes <- lapply(functions, function(g) topenv(environment(g)))
+  homes <- lapply(functions_of(f, more, needs), function(g) topenv(environment(g)))
   homes <- vapply(Filter(isNamespace, homes), getNamespaceName, "")
   setdiff(unique(c(needs$attach, needs$load, needs$named, o$packages, homes)), c("base", "clutch"))
 }

@@ -77,6 +77,48 @@ test_that("all maps have a journal, and each has its own keys", {
   expect_identical(nrow(journal_read(path, all = TRUE)), n)
 })
 
+test_that("functions of R and of packages have a journal", {
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  run <- function() {
+    suppressMessages(list(cluster_map(cl, 1:3, sqrt, .journal = path),
+                          cluster_map(cl, list(1:3, 4:6), stats::median, .journal = path),
+                          cluster_walk(cl, 1:2, print, .journal = path),
+                          cluster_map(cl, list(list(a = 1), list(a = 2)), "a", .journal = path)))
+  }
+  utils::capture.output(first <- run())
+  n <- nrow(journal_read(path, all = TRUE))
+  expect_identical(n, 9L)
+  utils::capture.output(expect_identical(run(), first))
+  expect_identical(nrow(journal_read(path, all = TRUE)), n)
+  # a large variable is no list of its elements
+  assign("large", numeric(1e7), globalenv())
+  on.exit(rm("large", envir = globalenv()), add = TRUE)
+  expect_identical(cluster_map(cl, 1, workspace(function(i) length(large)), .journal = path),
+                   list(10000000L))
+})
+
+test_that("results of another version of a package are kept, with a warning", {
+  record <- list(path = "j", packages = "stats")
+  versions <- clutch:::package_versions(record)
+  expect_silent(clutch:::warn_versions(record, list(list(packages = versions))))
+  w <- tryCatch(clutch:::warn_versions(record, list(list(packages = c(stats = "0.1")))),
+                warning = identity)
+  expect_s3_class(w, "clutch_journal_versions")
+  expect_identical(w$packages, "stats")
+  # as a map calls it
+  cl <- make_cluster(1)
+  on.exit(stop_cluster(cl), add = TRUE)
+  path <- new_journal()
+  cluster_map(cl, 1:2, stats::median, .journal = path)
+  rows <- journal_read(path)
+  ptr <- .Call(clutch:::ffi_journal_open, path, Inf, NULL, NULL)
+  jobs <- clutch:::journal_jobs(ptr)
+  .Call(clutch:::ffi_journal_close, ptr)
+  expect_identical(jobs[[1L]]$packages, versions)
+})
+
 test_that("a message says what has changed, or an error before anything starts", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)
