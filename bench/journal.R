@@ -49,10 +49,11 @@ for (r in seq_len(reps)) for (job in names(jobs)) {
   f <- jobs[[job]][[2L]]
   quietly(cluster_map(cl, x[1:20], f))
   unlink(path)
-  if (r %% 2 == 0) note(job, "without", r, seconds(cluster_map(cl, x, f)))
-  note(job, "with a journal", r, seconds(quietly(cluster_map(cl, x, f, .journal = path, .journal_sync = sync))))
-  if (r %% 2 == 1) note(job, "without", r, seconds(cluster_map(cl, x, f)))
-  note(job, "the same again", r, seconds(quietly(cluster_map(cl, x, f, .journal = path, .journal_sync = sync))))
+  if (r %% 2 == 0) note(job, "without", r, seconds(cluster_map(cl, x, f, .seed = 1)))
+  map <- function() quietly(cluster_map(cl, x, f, .seed = 1, .journal = path, .journal_sync = sync))
+  note(job, "with a journal", r, seconds(map()))
+  if (r %% 2 == 1) note(job, "without", r, seconds(cluster_map(cl, x, f, .seed = 1)))
+  note(job, "the same again", r, seconds(map()))
   sizes[[job]] <- file.size(path) / 1e6
   gc()
 }
