@@ -27,8 +27,6 @@ mc_seeds <- function(n, mc.set.seed) {
   })
 }
 
-session_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
-
 # list(value) for each element, or the error of one that has not delivered any. `called`: what the
 # map is called, see task-job-label.R. While the nodes start, what is large is shared.
 mc_map <- function(elements, do, FUN, dots, cores, silent, called, journal = NULL) {

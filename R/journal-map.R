@@ -19,19 +19,9 @@ the$journal_maps <- new.env(parent = emptyenv())
 # `o`: of task_options(). An environment: what run_map() needs of a journal; NULL: there is none.
 journal_begin <- function(o, f, more, needs, n) {
   if (is.null(o$journal)) return(NULL)
-  record <- new.env(parent = emptyenv())
-  record$path <- journal_path(o$journal)
-  record$ptr <- open_journal(record$path, o$journal_sync)
+  record <- new_journal_record(o, f, more, needs, n)
   ok <- FALSE
   on.exit(if (!ok) journal_end(record))
-  record$errors <- o$journal_errors == "keep"
-  record$n <- n
-  record$first <- 0
-  record$draws <- takes_state(functions_of(f, more, needs))
-  record$packages <- packages_of(f, more, needs, o)
-  record$parts <- code_parts(f, more, needs, o)
-  record$key <- key_of_parts(record$parts)
-  record$run <- runs_of(record)
   jobs <- journal_jobs(record$ptr)
   mine <- Filter(function(job) identical(job$key, record$key), jobs)
   record$seed <- first_stream(o, mine, record)
@@ -50,28 +40,39 @@ journal_begin <- function(o, f, more, needs, n) {
 # key, and from how many of the same key were before it in this session.
 journal_begin_task <- function(o, fun, args, needs, label) {
   if (is.null(o$journal)) return(NULL)
-  record <- new.env(parent = emptyenv())
-  record$path <- journal_path(o$journal)
-  record$ptr <- open_journal(record$path, o$journal_sync)
+  record <- new_journal_record(o, fun, args, needs, 1)
   ok <- FALSE
   on.exit(if (!ok) journal_end(record))
-  record$errors <- o$journal_errors == "keep"
-  record$n <- 1
-  record$first <- 0
-  record$draws <- takes_state(functions_of(fun, args, needs))
-  record$packages <- packages_of(fun, args, needs, o)
-  record$key <- key_of_parts(code_parts(fun, args, needs, o))
   shared <- key_of(list(JOURNAL_FORMAT, "task", label))
   mine <- Filter(function(job) identical(job$key, shared), journal_jobs(record$ptr))
   first <- if (length(mine)) mine[[1L]]$seed else o$seed
   record$seed <- o$seed
-  record$run <- runs_of(record)
   if (isTRUE(o$seed_is_drawn) && !is.null(first)) {
     record$seed <- stream_of_key(first, key_of(list(record$key, record$run)))
   }
   count_run(record)
   warn_versions(record, mine)
   record$number <- job_record(record, mine, shared, list(), first, o, label)
+  ok <- TRUE
+  record
+}
+
+# Opens the journal and finds the key of the code, for a map or a task.
+new_journal_record <- function(o, f, more, needs, n) {
+  path <- journal_path(o$journal)
+  functions <- functions_of(f, more, needs)
+  record <- list2env(list(
+    path = path, ptr = open_journal(path, o$journal_sync), n = n,
+    first = 0, # elements so far
+    errors = o$journal_errors == "keep",
+    draws = takes_state(functions),
+    packages = packages_of(functions, needs, o)
+  ), parent = emptyenv())
+  ok <- FALSE
+  on.exit(if (!ok) journal_end(record))
+  record$parts <- code_parts(f, more, needs, o, record$packages)
+  record$key <- key_of_parts(record$parts)
+  record$run <- runs_of(record)
   ok <- TRUE
   record
 }
@@ -137,8 +138,8 @@ check_journal <- function(record, flush = FALSE) {
 
 # ---- keys ----
 
-# A key for each part of the code, by its name as users know it.
-code_parts <- function(f, more, needs, o) {
+# A key for each part of the code, by its name as users know it. `used`: packages, of packages_of().
+code_parts <- function(f, more, needs, o, used) {
   # a helper that looks into its callers finds what is beside the function
   is_asking <- asks_callers(functions_of(NULL, more, needs))
   key <- function(x) .Call(ffi_key, x, NULL, is_asking)
@@ -150,7 +151,7 @@ code_parts <- function(f, more, needs, o) {
   more <- lapply(more, without_display_options)
   globals <- needs$globals
   if (length(globals)) globals <- globals[order(names(globals), method = "radix")]
-  developed <- Filter(is_developed, packages_of(f, more, needs, o))
+  developed <- Filter(is_developed, used)
   packages <- sort(unique(c(needs$attach, o$packages)), method = "radix")
   parts <- c(
     list(`.f` = key(f)),
@@ -204,8 +205,8 @@ names_or_empty <- function(x) if (is.null(names(x))) character(length(x)) else n
 key_text <- function(key) paste(format(as.hexmode(as.integer(key)), width = 2L), collapse = "")
 
 # Packages whose code the map uses, as far as that is known.
-packages_of <- function(f, more, needs, o) {
-  homes <- lapply(functions_of(f, more, needs), function(g) topenv(environment(g)))
+packages_of <- function(functions, needs, o) {
+  homes <- lapply(functions, function(g) topenv(environment(g)))
   homes <- vapply(Filter(isNamespace, homes), getNamespaceName, "")
   setdiff(unique(c(needs$attach, needs$load, needs$named, o$packages, homes)), c("base", "clutch"))
 }

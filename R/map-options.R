@@ -237,7 +237,7 @@ task_options <- function(given = NULL, taken = map_options) {
   } else {
     o$seed_is_drawn <- isTRUE(o$seed) && is_unseeded()
     o["seed"] <- list(stream_of_seed(o$seed))
-    if (o$seed_is_drawn) the$left_seed <- session_state()
+    if (o$seed_is_drawn) the$left_seed <- session_seed()
   } # the last: it draws a number
   o
 }
@@ -258,11 +258,11 @@ with_session_options <- function(o, session, given, taken) {
 # Nobody has seeded or used the session's generator, but for what maps with a journal have drawn:
 # then no other session can draw the same.
 is_unseeded <- function() {
-  state <- session_state()
+  state <- session_seed()
   is.null(state) || identical(state, the$left_seed)
 }
 
-session_state <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
+session_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 
 # Returns the stream of the first element: six integers, or NULL. The session's own generator is
 # left as one draw leaves it.

@@ -292,8 +292,6 @@ int clu_task_job_record(clu_task_job *j, clu_journal *file, unsigned char *keys,
                         unsigned char *done, const clu_task_recorded *as);
 /* One of these has failed before; its value says how. */
 void clu_task_job_fail_before(clu_task_job *j, uint64_t task, uint32_t attempt);
-/* The journal of a job; NULL: it has none, or is closed. */
-clu_journal *clu_task_job_journal(const clu_task_job *j);
 /* The scheduler has it from now on. CLU_OK or CLU_NOMEM. */
 int clu_task_job_begin(clu_engine *t, clu_task_job *j);
 /* Gives it up: who is at it is interrupted. Whether tasks were left. */

@@ -37,10 +37,6 @@ void clu_task_place(uint32_t out[6], const clu_task_recorded *as, uint64_t task)
   out[3] = (uint32_t)(at >> 32);
 }
 
-clu_journal *clu_task_job_journal(const clu_task_job *j) {
-  return j->recording ? j->recording->file : NULL;
-}
-
 void clu_recording_free(clu_recording *r) {
   if (!r) return;
   clu_journal_unref(r->file);

@@ -337,16 +337,18 @@ SEXP ffi_job_record(SEXP handle, SEXP journal, SEXP keys, SEXP as, SEXP seed) {
   finding f = {.j = get(journal), .keys = keys, .seeded = seed != R_NilValue};
   SEXP done = PROTECT(Rf_allocVector(RAWSXP, n)), prot = R_ExternalPtrProtected(handle);
   unsigned char *own_keys, *own_done;
+  int has_results;
   memset(RAW(done), 0, (size_t)n);
   f.as.number = (uint32_t)REAL(as)[0];
   f.as.run = (uint32_t)REAL(as)[1];
   f.as.first = (uint64_t)REAL(as)[2];
   f.as.draws = REAL(as)[3] != 0;
   f.errors = REAL(as)[4] != 0;
+  has_results = clu_journal_count(f.j).keys > 0;
   f.drew = clu_journal_count(f.j).drew > 0;
   for (int i = 0; i < 6 && f.seeded; i++) f.seed[i] = (uint32_t)INTEGER(seed)[i];
   if (Rf_xlength(keys) != n * CLU_HASH) clu_raise("argument", "the keys are not those of the job");
-  for (R_xlen_t i = 0; i < n && clu_journal_count(f.j).keys > 0; i++) {
+  for (R_xlen_t i = 0; i < n && has_results; i++) {
     if (i % 65536 == 65535) R_CheckUserInterrupt();
     kept += take(&f, job, prot, i, RAW(done));
   }

@@ -153,6 +153,15 @@ static SEXP *sorted_names(SEXP names) {
   return all;
 }
 
+/* A variable of this environment: its name and its value. */
+static void variable(clu_keying *k, SEXP name, SEXP env) {
+  SEXP value = PROTECT(clu_value_in(Rf_installTrChar(name), env));
+  clu_key_tag(k, 'v');
+  clu_key_text(k, name);
+  object(k, value);
+  UNPROTECT(1);
+}
+
 /* A package that pkgload::load_all() has made is as its code is now. */
 static void developed_package(clu_keying *k, SEXP env) {
   SEXP names, *all;
@@ -161,13 +170,8 @@ static void developed_package(clu_keying *k, SEXP env) {
   names = PROTECT(R_lsInternal3(env, TRUE, FALSE));
   all = sorted_names(names);
   for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
-    SEXP value;
     if (strncmp(CHAR(all[i]), ".__", 3) == 0 || strcmp(CHAR(all[i]), ".packageName") == 0) continue;
-    clu_key_tag(k, 'v');
-    clu_key_text(k, all[i]);
-    value = PROTECT(clu_value_in(Rf_installTrChar(all[i]), env));
-    object(k, value);
-    UNPROTECT(1);
+    variable(k, all[i], env);
   }
   UNPROTECT(1);
 }
@@ -228,13 +232,8 @@ static void code_environment(clu_keying *k, SEXP env, clu_mentions *m) {
   for (; !clu_env_stays(env); env = clu_parent_env(env)) {
     SEXP names = PROTECT(R_lsInternal3(env, TRUE, FALSE)), *all = sorted_names(names);
     for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
-      SEXP value;
       if (!clu_mentions_has(m, all[i])) continue;
-      clu_key_tag(k, 'v');
-      clu_key_text(k, all[i]);
-      value = PROTECT(clu_value_in(Rf_installTrChar(all[i]), env));
-      object(k, value);
-      UNPROTECT(1);
+      variable(k, all[i], env);
     }
     UNPROTECT(1);
   }
@@ -289,11 +288,7 @@ static void environment(clu_keying *k, SEXP env) {
   names = PROTECT(R_lsInternal3(env, TRUE, FALSE));
   all = sorted_names(names);
   for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
-    SEXP value = PROTECT(clu_value_in(Rf_installTrChar(all[i]), env));
-    clu_key_tag(k, 'v');
-    clu_key_text(k, all[i]);
-    object(k, value);
-    UNPROTECT(1);
+    variable(k, all[i], env);
   }
   UNPROTECT(1);
   clu_key_tag(k, ')');
