@@ -70,6 +70,8 @@ check_number <- function(x, what, least, text, above = FALSE) {
   has_to_be(what, text)
 }
 
+check_timeout <- function(timeout) check_number(timeout, "`timeout`", 0, "a number of seconds")
+
 check_positive_time <- function(x, what) {
   check_number(x, what, 0, "a positive number of seconds", above = TRUE)
 }

@@ -38,3 +38,10 @@ is_this_machine <- function(host) {
   host %in% c("localhost", "::1", Sys.info()[["nodename"]]) ||
     grepl("^127(\\.[0-9]{1,3}){3}$", host)
 }
+
+# Tells whether this is a folder of this user's that nobody else can read, and no link to one.
+is_private_folder <- function(path) {
+  about <- file.info(path)
+  isTRUE(about$isdir) && isTRUE(about$uid == file.info(tempdir())$uid) &&
+    bitwAnd(as.integer(about$mode), 63L) == 0L && isTRUE(Sys.readlink(path) == "")
+}

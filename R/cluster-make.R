@@ -212,8 +212,32 @@ make_cluster <- function(spec = available_cores(),
   request <- with_hosts_by_name(request)
   request$preload <- preload
   request$min_hosts <- check_min_hosts(min_hosts, request$launch)
+  request$made_by <- list(spec = spec, strategy = strategy, packages = packages, outfile = outfile,
+                          env = env, options = list(...), rscript_args = rscript_args,
+                          setup_timeout = setup_timeout, min_hosts = min_hosts)
   launcher <- launcher_for(request)
   start_cluster(launcher, launcher$plan(request), began, setup_timeout)
+}
+
+# These are the arguments of the call make_cluster(spec).
+made_by_default <- function(spec) {
+  list(spec = spec, strategy = strategies, packages = NULL, outfile = "/dev/null", env = NULL,
+       options = list(), rscript_args = character(), setup_timeout = 120, min_hosts = NULL)
+}
+
+# Another cluster as one that was made before, with what make_cluster() was given then: see
+# plan-new.R. `preload`: of preload_of().
+make_cluster_again <- function(made, preload = NULL) {
+  began <- clock()
+  request <- check_request(made$spec, made$strategy, made$packages, made$outfile, made$env,
+                           made$options, made$rscript_args, made$setup_timeout,
+                           names(formals(make_cluster)))
+  request <- with_hosts_by_name(request)
+  request$preload <- preload
+  request$min_hosts <- check_min_hosts(made$min_hosts, request$launch)
+  request$made_by <- made
+  launcher <- launcher_for(request)
+  start_cluster(launcher, launcher$plan(request), began, made$setup_timeout)
 }
 
 start_cluster <- function(launcher, plan, began, setup_timeout) {

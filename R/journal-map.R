@@ -34,6 +34,15 @@ journal_begin <- function(o, f, more, needs, n) {
   record
 }
 
+# A map that journal_begin() has begun in another process goes on here. `begun`: that record, as a
+# list. Its values are for the journal only.
+journal_go_on <- function(begun, o) {
+  record <- list2env(begun, parent = emptyenv())
+  record$only <- TRUE
+  record$ptr <- open_journal(record$path, o$journal_sync)
+  record
+}
+
 # Does for a single task what journal_begin() does for a map. Many tasks have the same code, and
 # other values in it: these have one JOB record together, which says how they are called. Where
 # random numbers come from the session, the stream of a task follows from that record and from its
@@ -152,7 +161,7 @@ code_parts <- function(f, more, needs, o, used) {
   globals <- needs$globals
   if (length(globals)) globals <- globals[order(names(globals), method = "radix")]
   developed <- Filter(is_developed, used)
-  packages <- sort(unique(c(needs$attach, o$packages)), method = "radix")
+  packages <- sort(unique(as.character(o$packages)), method = "radix")
   parts <- c(
     list(`.f` = key(f)),
     stats::setNames(lapply(unname(more), key), names_of(more, "argument `%s`")),
@@ -357,13 +366,19 @@ job_record <- function(record, mine, key, parts, seed, o, label = journal_label(
   .Call(ffi_journal_add_job, record$ptr, key, object)
 }
 
+# See ffi_job_record().
+record_numbers <- function(record) {
+  as.double(c(record$number, record$run, record$first, record$draws, record$errors,
+              isTRUE(record$only)))
+}
+
 # A job that has not begun takes what the journal has of its elements, and records the others.
 # `elements`: NULL: it is one task without an element. `seed`: the stream of the first of them.
 journal_attach <- function(record, job, elements, seed = record$seed) {
   if (is.null(elements)) elements <- list(NULL)
-  keys <- .Call(ffi_element_keys, elements, record$key)
-  as <- c(record$number, record$run, record$first, record$draws, record$errors)
-  kept <- .Call(ffi_job_record, job, record$ptr, keys, as.double(as), seed)
+  keys <- record$keys
+  if (is.null(keys)) keys <- .Call(ffi_element_keys, elements, record$key)
+  kept <- .Call(ffi_job_record, job, record$ptr, keys, record_numbers(record), seed)
   record$first <- record$first + length(elements)
   record$kept <- sum(record$kept, kept)
 }

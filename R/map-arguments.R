@@ -23,6 +23,7 @@ map_arguments <- alist(
   .journal_if_changed = "compute",
   .journal_sync = 1,
   .journal_errors = "again",
+  .detach = FALSE,
   .env = parent.frame()
 )
 

@@ -55,6 +55,7 @@ map_elements <- function(cl, frame, elements, adapt, walk) {
   o <- c(task_options(given_options(frame)), list(called = called_as(frame)))
   f <- adapt(f)
   if (walk) f <- function_walk(f)
+  if (!is.null(o$detach)) return(detach_map(cl, elements, f, constants, o, frame$.env))
   if (is.null(cl)) return(on_own(elements, f, constants, o, frame$.env))
   run_map(cl, elements, f, constants, o, frame$.env)
 }
@@ -79,6 +80,9 @@ cluster_of_call <- function(frame, first, which_missing) {
                             "pass it as .more = list(name = value)"))
   }
   if (is_own(frame$cl)) return(NULL)
+  # a detached map makes a cluster of its own
+  is_described <- inherits(frame$cl, "clutch_hosts") || is_number(frame$cl)
+  if (is_described && !isFALSE(frame$.detach)) return(frame$cl)
   cluster_or_own(frame$cl)
 }
 

@@ -103,6 +103,8 @@
 #'   Failed elements are computed again. Results are safe from the end of the session 20 ms after
 #'   they have come, and from the end of the machine `.journal_sync` seconds later. One session at a
 #'   time may write to a journal. See [journal_read()].
+#' @section Detached maps: With `.detach = TRUE` the map returns at once, and goes on when the
+#'   session ends. The value is a handle, for [collect()] and [cancel()]. See [cluster_jobs()].
 #' @section Limits of memory: What counts for `.max_memory` is what `cluster_status()$memory` shows:
 #'   what a node has written, in memory or swap, and not what it shares with its fork server. What
 #'   garbage earlier elements left is collected before the next one begins. Where not even a new
@@ -150,6 +152,8 @@
 #'   power failure may take. 0: each result is, before the map goes on. `Inf`: the system decides.
 #' @param .journal_errors `"again"`: elements that have failed are computed again. `"keep"`: their
 #'   errors are taken from the journal, as values are.
+#' @param .detach `FALSE`, `TRUE`, a name, or a list, see [cluster_jobs()]. If not `FALSE`, the map
+#'   goes on without the session. `.journal` is needed, too.
 #' @param .env environment in which a name given as `.f` and names in `.globals` are looked up: by
 #'   default the caller's.
 #' @return
@@ -216,8 +220,8 @@ cluster_map <- new_map(".x", function() {
 #' @usage NULL
 #' @export
 cluster_walk <- new_map(".x", function() {
-  map_one(environment(), walk = TRUE)
-  invisible(.x)
+  values <- map_one(environment(), walk = TRUE)
+  invisible(if (is_job(values)) values else .x)
 })
 
 #' Apply a function to elements of two vectors, on the nodes of a cluster
@@ -258,8 +262,8 @@ cluster_map2 <- new_map(c(".x", ".y"), function() map_two(environment()))
 #' @usage NULL
 #' @export
 cluster_walk2 <- new_map(c(".x", ".y"), function() {
-  map_two(environment(), walk = TRUE)
-  invisible(.x)
+  values <- map_two(environment(), walk = TRUE)
+  invisible(if (is_job(values)) values else .x)
 })
 
 #' Apply a function to elements of several vectors, on the nodes of a cluster
@@ -303,8 +307,8 @@ cluster_pmap <- new_map(".l", function() map_list(environment()))
 #' @usage NULL
 #' @export
 cluster_pwalk <- new_map(".l", function() {
-  map_list(environment(), walk = TRUE)
-  invisible(.l)
+  values <- map_list(environment(), walk = TRUE)
+  invisible(if (is_job(values)) values else .l)
 })
 
 #' Apply a function to elements and their names, on the nodes of a cluster
@@ -345,8 +349,8 @@ cluster_imap <- new_map(".x", function() map_indexed(environment()))
 #' @usage NULL
 #' @export
 cluster_iwalk <- new_map(".x", function() {
-  map_indexed(environment(), walk = TRUE)
-  invisible(.x)
+  values <- map_indexed(environment(), walk = TRUE)
+  invisible(if (is_job(values)) values else .x)
 })
 
 #' How often the task at hand was started

@@ -41,6 +41,8 @@
 #'       the map.}
 #'     \item{`clutch.journal_if_changed`}{`"compute"` (default) or `"error"`. What becomes of a map
 #'       whose code has changed.}
+#'     \item{`clutch.detach`}{`FALSE` (default), `TRUE`, or a list, see [cluster_jobs()]. Whether
+#'       maps go on without the session.}
 #'     \item{`clutch.progress`}{`TRUE` or `FALSE`; by default a map shows a bar in an interactive
 #'       session when it takes longer than a second.}
 #'     \item{`clutch.chunk`}{number of elements, 1 or more; by default the measured times say. How
@@ -143,7 +145,8 @@ check_option <- function(name, x, what) {
     journal = check_one(x, what, is_filled, "the name of a file"),
     journal_if_changed = check_choice(x, what, c("compute", "error")),
     journal_sync = check_number(x, what, 0, "a number of seconds, 0 or more"),
-    journal_errors = check_choice(x, what, c("again", "keep"))
+    journal_errors = check_choice(x, what, c("again", "keep")),
+    detach = check_detach(x, what)
   )
 }
 

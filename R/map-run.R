@@ -21,7 +21,7 @@ run_map_in <- function(span, cl, elements, f, more, o, env) {
   if (is.null(needs) && n > 0L) needs <- find_needs(list(f, elements, more), o$globals, env)
   t <- tasks_of(cl)
   if (n == 0L) return(structure(list(), names = if (!is.null(names(elements))) character()))
-  record <- journal_begin(o, f, more, needs, n)
+  record <- if (is.null(o$begun)) journal_begin(o, f, more, needs, n) else journal_go_on(o$begun, o)
   if (!is.null(record)) {
     on.exit(journal_end(record))
     o["seed"] <- list(record$seed)
@@ -36,7 +36,7 @@ run_map_in <- function(span, cl, elements, f, more, o, env) {
   on.exit(span_job_ended(span, job), add = TRUE)
   span_of_job(span, t, job)
   job_start(t, job)
-  bar <- progress_new(o$progress, n, began)
+  bar <- if (is.null(o$bar)) progress_new(o$progress, n, began) else o$bar
   if (bar$on) on.exit(progress_end(bar), add = TRUE)
   finish_map(t, job, elements, o, bar)
 }
@@ -108,7 +108,7 @@ drive_map <- function(t, job, n, o, bar) {
       known <- known + length(f$element)
     }
     if (o$relay == "ordered") shown <- relay_ready(t, job, shown, bar = bar)
-    if (bar$on) progress_show(bar, n - .Call(ffi_job_state, job)$left)
+    if (bar$on) progress_show(bar, n - .Call(ffi_job_state, job)$left, known)
     if (event == "done") return(NULL)
   }
 }
@@ -117,7 +117,7 @@ drive_map <- function(t, job, n, o, bar) {
 values_or_errors <- function(t, job, n) {
   failures <- .Call(ffi_job_failures, job, 0)
   values <- map_values(t, job, n, failures)
-  if (length(failures$element)) warn_failed(values, failures, n)
+  if (length(failures$element)) warn_failed(values, failures$element, n)
   values
 }
 
@@ -161,11 +161,4 @@ map_values <- function(t, job, n, failures) {
     values[[element]] <- task_error(t, failures, k, values[[element]])
   }
   values
-}
-
-warn_failed <- function(values, failures, n) {
-  first <- values[[min(failures$element)]]
-  text <- sprintf("%d of %d elements failed; the first: %s", length(failures$element), n,
-                  conditionMessage(first))
-  warning(warningCondition(text, class = "clutch_failed"))
 }

@@ -238,8 +238,6 @@ task_list <- function(...) {
   tasks
 }
 
-check_timeout <- function(timeout) check_number(timeout, "`timeout`", 0, "a number of seconds")
-
 # ---- giving up ----
 
 #' @rdname cluster_submit

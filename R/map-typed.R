@@ -158,11 +158,14 @@ as_logicals <- function(values, name) {
 
 # One value an element, as a vector whose type and missing value `empty` has.
 typed <- function(values, types, empty, name) {
+  if (is_job(values)) return(job_after(values, "typed", types, empty, name))
   out <- .Call(ffi_values_typed, values, types, empty)
   if (is.null(out)) out <- typed_slowly(values, types, empty, name)
   names(out) <- names(values)
   out
 }
+
+add_kind("values", "typed", function() typed)
 
 # Elements that have failed are missing values; one that does not fit is named.
 typed_slowly <- function(values, types, empty, name) {
@@ -184,6 +187,7 @@ typed_slowly <- function(values, types, empty, name) {
 # The rows of data frames, or of lists that are made such. Elements that are NULL or have failed
 # have none.
 as_rows <- function(values, name) {
+  if (is_job(values)) return(job_after(values, "as_rows", name))
   has_none <- vapply(values, function(v) is.null(v) || inherits(v, "clutch_task_error"), NA)
   elements <- which(unname(!has_none))
   if (!length(elements)) return(data.frame())
@@ -193,6 +197,8 @@ as_rows <- function(values, name) {
     throw("value", paste("the rows cannot be bound:", conditionMessage(e)))
   })
 }
+
+add_kind("values", "as_rows", function() as_rows)
 
 frame_of <- function(value, element, name) {
   if (is.data.frame(value)) return(value)

@@ -17,9 +17,7 @@ view_folder <- function(create = FALSE) {
     link <- Sys.readlink(path) # NA: nothing is there
     if (!create || (!is.na(about$isdir) && !is.na(link))) break
   }
-  is_private <- isTRUE(about$isdir) && isTRUE(about$uid == own) &&
-    bitwAnd(as.integer(about$mode), 63L) == 0L && isTRUE(link == "")
-  if (is_private) path
+  if (is_private_folder(path)) path
 }
 
 # One that the user has named is not removed.

@@ -8,6 +8,8 @@ new_plan <- function(request, ..., launcher) { # behind the dots: it is not `lau
   fields <- list(
     launcher = launcher,
     strategy = request$strategy,
+    # what make_cluster() was given, but for `preload`
+    made_by = request$made_by,
     # names, one for each node
     hosts = vapply(request$hosts, function(h) h$host, ""),
     # number of nodes with which the cluster starts, and which `cl` has, if it may have more with

@@ -105,3 +105,10 @@ missing_hint <- function(text) {
   if (!length(found)) return(hint_for_text(text))
   hint_for_name(paste0(found[[3L]], found[[4L]]))
 }
+
+# A map goes on when elements fail. `values`: of all `n`; `failed`: numbers of those that did.
+warn_failed <- function(values, failed, n) {
+  text <- sprintf("%d of %d elements failed; the first: %s", length(failed), n,
+                  conditionMessage(values[[min(failed)]]))
+  warning(warningCondition(text, class = "clutch_failed"))
+}

@@ -22,12 +22,18 @@ progress_new <- function(progress, n, began) {
 # A map that shows nothing has this.
 no_bar <- list(on = FALSE)
 
+# `tell` is called some ten times a second with the number of elements that have ended, and of those
+# among them that have failed.
+bar_that_tells <- function(tell) list2env(list(on = TRUE, tell = tell), parent = baseenv())
+
 uses_progressr <- function() {
   if (!isNamespaceLoaded("progressr") || !length(progressr::handlers())) return(FALSE)
   isTRUE(tryCatch(progressr::handlers(global = NA), error = function(e) FALSE))
 }
 
-progress_show <- function(bar, done) {
+# `failed`: how many of those that are done.
+progress_show <- function(bar, done, failed = 0) {
+  if (!is.null(bar$tell)) return(bar$tell(done, failed))
   if (!is.null(bar$step)) {
     if (done > bar$done) bar$step(amount = done - bar$done)
     bar$done <- done

@@ -38,7 +38,9 @@ template  base start hosts
 task      base code plan event launch
 slurm     base start plan event launch hosts task
 cluster   base machine code start plan event launch share hosts ssh task
-map       base code journal event task cluster
+detach    base start plan code journal launch hosts ssh task cluster
+map       base code journal event task cluster detach
+runner    base node start journal task cluster detach map
 parallel  base machine plan launch task cluster
 trace     base machine task cluster
 view      base socket observer plan event launch hosts task cluster trace

@@ -189,6 +189,38 @@ int clu_os_spawn(const clu_spawn *s, clu_pid *out, clu_err *e) {
   return CLU_OK;
 }
 
+/* Two forks: the process between is waited for, and what it leaves goes to the system's first
+ * process. No vfork(): it would have to be within another one. */
+int clu_os_spawn_detached(const clu_spawn *s, clu_err *e) {
+  clu_spawn own = *s;
+  sigset_t all, old;
+  int report[2] = {-1, -1}, err = 0;
+  pid_t between;
+  own.new_session = 1;
+  own.nkeep = own.follow = 0;
+  if (clu_fd_pipe(report, 0) != 0)
+    return clu_fail(e, CLU_LIMIT, errno, "no pipe can be made: %s", strerror(errno));
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &old);
+  between = fork();
+  if (between == 0) {
+    pid_t pid = fork();
+    if (pid == 0) become_program(&own, report[1], 0);
+    err = errno;
+    if (pid < 0 && write(report[1], &err, sizeof err) < 0) err = 0;
+    clu_os_end_self();
+  }
+  if (between < 0) err = errno;
+  sigprocmask(SIG_SETMASK, &old, NULL);
+  close(report[1]);
+  while (between > 0 && waitpid(between, NULL, 0) < 0 && errno == EINTR) continue;
+  if (between > 0) err = reported(report[0]);
+  close(report[0]);
+  if (!err) return CLU_OK;
+  return clu_fail(e, err == EAGAIN || err == ENOMEM ? CLU_LIMIT : CLU_SYS, err,
+                  "'%s' cannot be started: %s", s->file, strerror(err));
+}
+
 int clu_os_kept(int i, clu_fd *fd) {
   *fd = 3 + i;
   return fcntl(3 + i, F_GETFD) < 0 ? CLU_SYS : CLU_OK;

@@ -371,6 +371,11 @@ int clu_os_follow_parent_meanwhile(clu_pid parent) { return parent ? CLU_UNSUPPO
 
 /* ---- what descendants leave: it ends with its job ---- */
 
+int clu_os_spawn_detached(const clu_spawn *s, clu_err *e) {
+  (void)s;
+  return clu_fail(e, CLU_UNSUPPORTED, 0, "what a process has started ends with it on Windows");
+}
+
 int clu_os_adopt_orphans(void) { return CLU_UNSUPPORTED; }
 
 int clu_os_children(clu_pid **out, int *n) {

@@ -320,3 +320,30 @@ test_that("the keys of this version are those of every other", {
                    "6f1f2635c021cde670fd37d250f976c6")
   expect_identical(key(fun("function(x, n = 2) x + n")), "5fd7251240fd273b7f31fcb84f4e41c9")
 })
+
+test_that("attached packages count where code finds names in them, and only there", {
+  first <- list(weighted = function(x) x, other = function(x) x)
+  attach(first, name = "package:first", warn.conflicts = FALSE)
+  on.exit(detach("package:first", character.only = TRUE))
+  f <- fun("function(x) weighted(x) + 1")
+  g <- fun("function(x) { other <- x; other + 1 }")
+  by_name <- fun("function(x) do.call(\"weighted\", list(x))")
+  beside <- new.env(parent = globalenv())
+  h <- f
+  environment(h) <- beside
+  formula <- y ~ weighted(x)
+  environment(formula) <- globalenv()
+  before <- lapply(list(f, by_name, h, formula), key)
+  local <- key(g)
+  # an object beside, of whatever class, is nobody's affair
+  beside$unused <- structure(1, class = "of_package_first")
+  expect_identical(key(h), before[[3L]])
+  # another package masks the function
+  attach(list(weighted = function(x) -x, other = 1), name = "package:second",
+         warn.conflicts = FALSE)
+  after <- tryCatch(lapply(list(f, by_name, h, formula), key),
+                    finally = detach("package:second", character.only = TRUE))
+  for (i in seq_along(before)) expect_false(identical(before[[i]], after[[i]]))
+  expect_identical(key(g), local)
+  expect_identical(lapply(list(f, by_name, h, formula), key), before)
+})

@@ -276,6 +276,7 @@ typedef struct clu_task_recorded {
   uint32_t run;
   uint64_t first;
   int draws; /* all of them count as if they used random numbers */
+  int only;  /* values are for the journal: the caller gets those of tasks that have failed */
 } clu_task_recorded;
 /* What stands in the key of task `task` in place of a stream. */
 void clu_task_place(uint32_t out[6], const clu_task_recorded *as, uint64_t task);

@@ -29,6 +29,13 @@ static int push_ring_result(clu_task_job *j, uint64_t task, uint32_t flags, cons
   return CLU_OK;
 }
 
+/* Whether the journal has all that is to be kept of a result. Then the task has ended. */
+static int is_only_recorded(clu_task_job *j, uint64_t task, uint32_t flags) {
+  if (!j->recording || !j->recording->as.only || (flags & CLU_RESULT_ERROR)) return 0;
+  clu_task_job_has_value(j, task);
+  return 1;
+}
+
 /* The node has answered, with `bytes` of them. */
 static void note_answer(clu_engine *t, const clu_ended *x, uint32_t flags, uint64_t began,
                         uint64_t took, size_t bytes, uint64_t now) {
@@ -81,7 +88,7 @@ static void take_record(clu_node *nd, clu_task_node *at, uint64_t seq, const uns
     clu_task_job_record_result(j, &x, flags, took, p + CLU_RING_RESULT_HEAD,
                                n - CLU_RING_RESULT_HEAD);
   note_answer(at->engine, &x, flags, began, took, n, now);
-  if (x.why != CLU_END_ANSWER) return;
+  if (x.why != CLU_END_ANSWER || is_only_recorded(j, x.task, flags)) return;
   if (push_ring_result(j, x.task, flags, p + CLU_RING_RESULT_HEAD, n - CLU_RING_RESULT_HEAD) !=
       CLU_OK)
     j->out_of_memory = 1;
@@ -186,7 +193,8 @@ static void on_result(clu_node *nd, clu_task_node *at, const clu_msg *m) {
   note_answer(at->engine, &x, flags, began, took, m->body ? clu_blob_weight(m->body) : 0, now);
   if (given_up && m->body && j->nfailures > failed)
     j->failures[failed].stack = clu_blob_ref(m->body);
-  if (x.why == CLU_END_ANSWER && clu_queue_push(&j->results, x.task, flags, m->body) != CLU_OK)
+  if (x.why == CLU_END_ANSWER && !is_only_recorded(j, x.task, flags) &&
+      clu_queue_push(&j->results, x.task, flags, m->body) != CLU_OK)
     j->out_of_memory = 1;
   take_ring(nd, at); /* what had to wait for this one */
 }

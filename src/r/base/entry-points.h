@@ -36,6 +36,7 @@
   IN_TURN(ffi_journal_job, 2, (SEXP x, SEXP k))                                                  \
   IN_TURN(ffi_journal_object, 2, (SEXP x, SEXP at))                                              \
   IN_TURN(ffi_journal_rows, 1, (SEXP x))                                                         \
+  IN_TURN(ffi_journal_values, 5, (SEXP journal, SEXP keys, SEXP as, SEXP seed, SEXP wants))      \
   IN_TURN(ffi_job_record, 5, (SEXP handle, SEXP journal, SEXP keys, SEXP as, SEXP seed))         \
   PLAIN(ffi_key, 3, (SEXP x, SEXP start, SEXP all))                                              \
   PLAIN(ffi_element_keys, 2, (SEXP elements, SEXP start))                                        \
@@ -313,6 +314,8 @@
   PLAIN(ffi_budget_held, 0, (void))                                                              \
   PLAIN(ffi_process_memory, 1, (SEXP pid))                                                       \
   PLAIN(ffi_processes_are_there, 1, (SEXP pids))                                                 \
+  PLAIN(ffi_start_detached, 3, (SEXP argv, SEXP envp, SEXP log))                                 \
+  PLAIN(ffi_run_program, 4, (SEXP argv, SEXP envp, SEXP log, SEXP seconds))                      \
   PLAIN(ffi_process_kill, 1, (SEXP pid))                                                         \
   PLAIN(ffi_limits, 0, (void))                                                                   \
   PLAIN(ffi_raise_fds, 1, (SEXP n))                                                              \

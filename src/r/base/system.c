@@ -57,6 +57,56 @@ SEXP ffi_processes_are_there(SEXP pids) {
   return out;
 }
 
+static const char **strings(SEXP x) {
+  R_xlen_t n = Rf_xlength(x);
+  const char **out = (const char **)R_alloc((size_t)n + 1, sizeof *out);
+  for (R_xlen_t i = 0; i < n; i++) out[i] = CHAR(STRING_ELT(x, i));
+  out[n] = NULL;
+  return out;
+}
+
+/* How a program is started whose output is appended to `log`. */
+static clu_spawn spawn_for(SEXP argv, SEXP envp, SEXP log) {
+  clu_err e = {0, 0, ""};
+  const char **a = strings(argv), **v = strings(envp);
+  clu_spawn s = {.file = a[0], .argv = (char *const *)a, .envp = (char *const *)v};
+  clu_fd out = CLU_NO_FD;
+  if (clu_os_open_append(CHAR(STRING_ELT(log, 0)), &out, &e) != CLU_OK) clu_raise_err(&e);
+  s.in = CLU_NO_FD;
+  s.out = s.err = out;
+  s.new_session = 1;
+  return s;
+}
+
+/* Starts a program that is no child of this process. */
+SEXP ffi_start_detached(SEXP argv, SEXP envp, SEXP log) {
+  clu_spawn s = spawn_for(argv, envp, log);
+  clu_err e = {0, 0, ""};
+  int rc = clu_os_spawn_detached(&s, &e);
+  clu_os_close(s.out);
+  if (rc != CLU_OK) clu_raise_err(&e);
+  return R_NilValue;
+}
+
+/* Runs a program, and waits for its end: its exit status; NA: a signal has ended it, or it was
+ * killed, with what it has started, after so many seconds. */
+SEXP ffi_run_program(SEXP argv, SEXP envp, SEXP log, SEXP seconds) {
+  clu_spawn s = spawn_for(argv, envp, log);
+  clu_err e = {0, 0, ""};
+  clu_exit how = {0, 0};
+  uint64_t end = clu_os_now() + (uint64_t)(1e9 * Rf_asReal(seconds));
+  clu_pid pid;
+  int rc = clu_os_spawn(&s, &pid, &e), n;
+  clu_os_close(s.out);
+  if (rc != CLU_OK) clu_raise_err(&e);
+  while ((rc = clu_os_reap(pid, 0, &how)) == CLU_AGAIN) {
+    clu_watch none = {CLU_NO_FD, CLU_READ, 0};
+    clu_os_poll(&none, 1, 1000000, &n, NULL);
+    if (clu_os_now() > end) clu_os_kill(pid, CLU_SIG_KILL, 1);
+  }
+  return Rf_ScalarInteger(rc == CLU_OK && !how.by_signal ? how.code : NA_INTEGER);
+}
+
 /* Kills it; FALSE: it is not there, or not this user's. */
 SEXP ffi_process_kill(SEXP pid) {
   int p = Rf_asInteger(pid);

@@ -309,45 +309,60 @@ static uint64_t find(finding *f, R_xlen_t i, int *is_error) {
   return *is_error && !f->errors ? 0 : at;
 }
 
+/* Finds the record of element `i`, whose payload can be used: where it is; 0: there is none. */
+static uint64_t find_usable(finding *f, R_xlen_t i, clu_record *r, int *is_error) {
+  uint64_t at = find(f, i, is_error);
+  if (!at || clu_journal_get(f->j, at, r) != CLU_OK) return 0;
+  if (*is_error && (r->size == 0 || (r->flags & (CLU_RECORD_DIED | CLU_RECORD_TIMEOUT)))) return 0;
+  return at;
+}
+
 /* Takes the value of element `i` into the job: 1, or 0: it has none that can be used. */
 static int take(finding *f, clu_task_job *job, SEXP prot, R_xlen_t i, unsigned char *done) {
   int is_error = 0;
-  uint64_t at = find(f, i, &is_error);
   clu_record r;
-  uint32_t flags = 0;
-  SEXP value;
-  if (!at || clu_journal_get(f->j, at, &r) != CLU_OK) return 0;
-  if (is_error && (r.size == 0 || (r.flags & (CLU_RECORD_DIED | CLU_RECORD_TIMEOUT)))) return 0;
-  if (r.flags & CLU_RECORD_LOG) flags |= CLU_RESULT_LOG;
-  value = PROTECT(object_at(f->j, at, &r));
-  clu_job_set_value(job, prot, (uint64_t)i, flags, value);
-  UNPROTECT(1);
+  uint64_t at = find_usable(f, i, &r, &is_error);
+  if (!at) return 0;
   done[i] = 1;
+  if (is_error || !f->as.only) {
+    uint32_t flags = r.flags & CLU_RECORD_LOG ? CLU_RESULT_LOG : 0;
+    SEXP value = PROTECT(object_at(f->j, at, &r));
+    clu_job_set_value(job, prot, (uint64_t)i, flags, value);
+    UNPROTECT(1);
+  }
   if (is_error) clu_task_job_fail_before(job, (uint64_t)i, r.attempt);
   return 1;
 }
 
+/* `as`: numbers, see ffi_job_record(). */
+static finding finding_of(SEXP journal, SEXP keys, SEXP as, SEXP seed, R_xlen_t n) {
+  finding f = {.j = get(journal), .keys = keys, .seeded = seed != R_NilValue};
+  const double *number = REAL(as);
+  if (Rf_xlength(keys) != n * CLU_HASH) clu_raise("argument", "the keys are not those of the job");
+  f.as.number = (uint32_t)number[0];
+  f.as.run = (uint32_t)number[1];
+  f.as.first = (uint64_t)number[2];
+  f.as.draws = number[3] != 0;
+  f.errors = number[4] != 0;
+  f.as.only = number[5] != 0;
+  f.drew = clu_journal_count(f.j).drew > 0;
+  for (int i = 0; i < 6 && f.seeded; i++) f.seed[i] = (uint32_t)INTEGER(seed)[i];
+  return f;
+}
+
 /* A job that has not begun records in the journal from now on. `keys`: of ffi_element_keys(). `as`:
- * number of its JOB record, run, number of its first element, whether all draw, and whether
- * elements that have failed count as done. `seed`: six integers, the stream of the first element,
- * or NULL. Elements that the journal has get their values from it: how many. */
+ * number of its JOB record, run, number of its first element, whether all draw, whether elements
+ * that have failed count as done, and whether values are for the journal only. `seed`: six
+ * integers, the stream of the first element, or NULL. Elements that the journal has get their
+ * values from it: how many. */
 SEXP ffi_job_record(SEXP handle, SEXP journal, SEXP keys, SEXP as, SEXP seed) {
   clu_task_job *job = clu_job_get(handle);
   R_xlen_t n = (R_xlen_t)clu_task_job_size(job), kept = 0;
-  finding f = {.j = get(journal), .keys = keys, .seeded = seed != R_NilValue};
+  finding f = finding_of(journal, keys, as, seed, n);
   SEXP done = PROTECT(Rf_allocVector(RAWSXP, n)), prot = R_ExternalPtrProtected(handle);
   unsigned char *own_keys, *own_done;
-  int has_results;
+  int has_results = clu_journal_count(f.j).keys > 0;
   memset(RAW(done), 0, (size_t)n);
-  f.as.number = (uint32_t)REAL(as)[0];
-  f.as.run = (uint32_t)REAL(as)[1];
-  f.as.first = (uint64_t)REAL(as)[2];
-  f.as.draws = REAL(as)[3] != 0;
-  f.errors = REAL(as)[4] != 0;
-  has_results = clu_journal_count(f.j).keys > 0;
-  f.drew = clu_journal_count(f.j).drew > 0;
-  for (int i = 0; i < 6 && f.seeded; i++) f.seed[i] = (uint32_t)INTEGER(seed)[i];
-  if (Rf_xlength(keys) != n * CLU_HASH) clu_raise("argument", "the keys are not those of the job");
   for (R_xlen_t i = 0; i < n && has_results; i++) {
     if (i % 65536 == 65535) R_CheckUserInterrupt();
     kept += take(&f, job, prot, i, RAW(done));
@@ -365,6 +380,38 @@ SEXP ffi_job_record(SEXP handle, SEXP journal, SEXP keys, SEXP as, SEXP seed) {
     clu_raise("memory", "not enough memory");
   UNPROTECT(1);
   return Rf_ScalarReal((double)kept);
+}
+
+/* What the journal has of these elements, as for ffi_job_record(): list(values, logs, states). Of
+ * each element: its value, or what is known of its error; what it has said, or NULL; 0: the journal
+ * has nothing, 1: a value, 2: an error. `wants`: FALSE: the states only. */
+SEXP ffi_journal_values(SEXP journal, SEXP keys, SEXP as, SEXP seed, SEXP wants) {
+  static const char *names[] = {"values", "logs", "states", ""};
+  R_xlen_t n = Rf_xlength(keys) / CLU_HASH;
+  finding f = finding_of(journal, keys, as, seed, n);
+  int wanted = Rf_asLogical(wants) == 1;
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names)), values = R_NilValue, logs = R_NilValue, states;
+  states = column(out, 2, RAWSXP, n);
+  memset(RAW(states), 0, (size_t)n);
+  if (wanted) {
+    values = column(out, 0, VECSXP, n);
+    logs = column(out, 1, VECSXP, n);
+  }
+  for (R_xlen_t i = 0; i < n; i++) {
+    int is_error = 0;
+    clu_record r;
+    uint64_t at = find_usable(&f, i, &r, &is_error);
+    if (i % 65536 == 65535) R_CheckUserInterrupt();
+    if (!at) continue;
+    RAW(states)[i] = is_error ? 2 : 1;
+    if (!wanted) continue;
+    SET_VECTOR_ELT(values, i, object_at(f.j, at, &r));
+    if (!(r.flags & CLU_RECORD_LOG)) continue;
+    SET_VECTOR_ELT(logs, i, VECTOR_ELT(VECTOR_ELT(values, i), 1));
+    SET_VECTOR_ELT(values, i, VECTOR_ELT(VECTOR_ELT(values, i), 0));
+  }
+  UNPROTECT(1);
+  return out;
 }
 
 /* Makes a file with this text where there is none, whoever else tries it at the same time: TRUE;

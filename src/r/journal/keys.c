@@ -74,6 +74,14 @@ static R_xlen_t automatic_rows(SEXP x) {
 
 static void code_environment(clu_keying *k, SEXP env, clu_mentions *m);
 
+/* Which attached packages the code finds functions or data in: another one may mask them. */
+static void packages(clu_keying *k, const clu_mentions *m) {
+  SEXP found = PROTECT(clu_mentions_in_packages(m));
+  if (Rf_xlength(found) > 0) clu_key_tag(k, 'P');
+  for (R_xlen_t i = 0; i < Rf_xlength(found); i++) clu_key_text(k, STRING_ELT(found, i));
+  UNPROTECT(1);
+}
+
 static void attribute_value(clu_keying *k, SEXP x, const attribute *a) {
   R_xlen_t rows;
   if (strcmp(a->name, "row.names") == 0 && (rows = automatic_rows(a->value)) >= 0) {
@@ -83,12 +91,14 @@ static void attribute_value(clu_keying *k, SEXP x, const attribute *a) {
              strcmp(a->name, ".Environment") == 0) {
     clu_mentions m;
     uint64_t at = clu_key_meet(k, (uint64_t)(uintptr_t)a->value + 1);
+    clu_mentions_begin(&m);
+    clu_mentions_add(&m, R_NilValue, x);
     if (at) {
       clu_key_tag(k, '^');
       clu_key_number(k, at);
+      packages(k, &m);
       return;
     }
-    clu_mentions_begin(&m);
     m.all = 1; /* what evaluates it may look for others there, as lm(weights = ) does */
     code_environment(k, a->value, &m);
   } else {
@@ -238,6 +248,7 @@ static void code_environment(clu_keying *k, SEXP env, clu_mentions *m) {
     UNPROTECT(1);
   }
   staying(k, env);
+  if (env == R_GlobalEnv) packages(k, m);
 }
 
 /* The same code in the same environment is the same function, be it one object or several. */
@@ -255,7 +266,7 @@ static void closure(clu_keying *k, SEXP x) {
   clu_hash_add(&k->h, code, sizeof code);
   all_attributes(k, x);
   memcpy(&number_of_code, code, sizeof number_of_code);
-  if (clu_env_stays(env)) {
+  if (clu_env_stays(env) && env != R_GlobalEnv) {
     staying(k, env);
   } else if ((at = clu_key_meet(k, number_of_code ^ (uint64_t)(uintptr_t)env))) {
     clu_key_tag(k, '^');

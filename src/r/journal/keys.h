@@ -8,9 +8,11 @@
  * Of the environment of a function, or formula, only those variables count that its code mentions,
  * by a symbol, by a string, or by a string in such a variable; all do where the code, or a function
  * that it has there, asks for variables by other means (get(), eval(), do.call(), ...). Of that of
- * a formula all count. So a clock, a connection or a cluster that lies beside does not make another
- * key. Environments that are data count with all that is in them. Clusters of this package,
- * pointers and connections are all the same: on a node they are of no use.
+ * a formula all count. Of attached packages that not every R has, those count in which names are
+ * found that the code mentions, with these names. So a clock, a connection or a cluster that lies
+ * beside does not make another key. Environments that are data count with all that is in them.
+ * Clusters of this package, pointers and connections are all the same: on a node they are of no
+ * use.
  *
  * Hash: core/base/hash.h. Memory is R's: a jump leaks nothing.
  */

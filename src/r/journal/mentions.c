@@ -3,6 +3,7 @@
 #include "r/globals/globals.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MOST_TEXTS 1000 /* strings of a vector that may be names */
@@ -142,6 +143,50 @@ void clu_mentions_add(clu_mentions *m, SEXP formals, SEXP code) {
     if (s->uses[span.first + i].how) add_symbol(m, s->uses[span.first + i].symbol);
   add_strings(m, formals);
   add_strings(m, code);
+}
+
+/* ---- packages ---- */
+
+static int is_default(SEXP name) {
+  static const char *const all[] = {"package:stats", "package:graphics", "package:grDevices",
+                                    "package:utils", "package:datasets", "package:methods",
+                                    "package:base"};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (strcmp(CHAR(name), all[i]) == 0) return 1;
+  return 0;
+}
+
+/* The package on the search path in which the name is found; NULL: a default one, or none. */
+static SEXP package_with(SEXP name) {
+  SEXP symbol = Rf_installTrChar(name), env = clu_parent_env(R_GlobalEnv);
+  for (; env != R_EmptyEnv && env != R_BaseEnv; env = clu_parent_env(env)) {
+    SEXP package;
+    if (!R_IsPackageEnv(env) || !R_existsVarInFrame(env, symbol)) continue;
+    package = R_PackageEnvName(env);
+    if (TYPEOF(package) != STRSXP || is_default(STRING_ELT(package, 0))) return NULL;
+    return STRING_ELT(package, 0); /* the environment has it */
+  }
+  return NULL;
+}
+
+static int by_first(const void *a, const void *b) {
+  return strcmp(CHAR(*(const SEXP *)a), CHAR(*(const SEXP *)b));
+}
+
+SEXP clu_mentions_in_packages(const clu_mentions *m) {
+  SEXP(*found)[2] = (SEXP(*)[2])R_alloc(m->n + 1, sizeof *found), out;
+  R_xlen_t n = 0;
+  for (size_t i = 0; i < m->cap; i++) {
+    SEXP package = m->names[i] && CHAR(m->names[i])[0] ? package_with(m->names[i]) : NULL;
+    if (!package) continue;
+    found[n][0] = m->names[i];
+    found[n++][1] = package;
+  }
+  qsort(found, (size_t)n, sizeof *found, by_first);
+  out = PROTECT(Rf_allocVector(STRSXP, 2 * n));
+  for (R_xlen_t i = 0; i < 2 * n; i++) SET_STRING_ELT(out, i, found[i / 2][i % 2]);
+  UNPROTECT(1);
+  return out;
 }
 
 int clu_mentions_has(const clu_mentions *m, SEXP name) {

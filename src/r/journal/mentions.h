@@ -17,6 +17,9 @@ void clu_mentions_begin(clu_mentions *m);
 void clu_mentions_add(clu_mentions *m, SEXP formals, SEXP code);
 /* The strings of a short character vector, or of a list of them; of others none. */
 void clu_mentions_add_texts(clu_mentions *m, SEXP x);
+/* Where the names come from that a package on the search path has which not every R attaches: name
+ * and package in turns, sorted by name. Variables of the workspace do not count. May allocate. */
+SEXP clu_mentions_in_packages(const clu_mentions *m);
 /* `name`: a string as R has it, a CHARSXP. */
 int clu_mentions_has(const clu_mentions *m, SEXP name);
 
