@@ -41,7 +41,7 @@ shared_info             share_info
 (?<!_)launcher(?=\()     hosts_command     R man tests/testthat vignettes README.md NEWS.md
 clutch_launch(?!_)      clutch_hosts      R man tests/testthat vignettes
 slurm\(workers          slurm(nodes
-(?<!server_)rehears(e[ds]?|als?|ing) warm_up R tests/testthat
+rehears(e[ds]?|als?|ing) warm_up           R src tests/testthat
 keepers?                cleanup           R inst tests/testthat
 lanes?                  row               R
 look_(at|for)[a-z_]*    poll_or_check     R

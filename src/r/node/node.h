@@ -3,7 +3,7 @@
  * Files, each of which uses only those before it: node-state (the channel and the request at hand),
  * give-back (memory of an idle node), stack (which calls it is in, told to who asks), node-start
  * (how a node comes to be), relay (output and conditions of tasks), job-state (what tasks may
- * change of R), rehearse (what a fork server does once for its nodes), fresh (the workspace of a
+ * change of R), warm-up (what a fork server does once for its nodes), fresh (the workspace of a
  * task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and their workspace),
  * node-tasks, node-loop; observed-stacks, observed-values, observer. fork-server-main uses that and
  * node-start, join uses node-start.

@@ -85,7 +85,7 @@ static void keep_large_blocks(void) {
 /* ---- all of it ---- */
 
 /* What a node does at its first task and at its end. */
-SEXP ffi_fork_server_rehearse(void) {
+SEXP ffi_fork_server_warm_up(void) {
   ffi_work_output();
   clu_state_remember(0, 0);
   clu_state_is_bare();
