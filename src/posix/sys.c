@@ -98,6 +98,9 @@ unsigned clu_os_can(void) {
 #if defined(CLU_HAVE_MEMFD)
   can |= CLU_CAN_MEMFD;
 #endif
+#if defined(__GLIBC__) && !defined(CLU_PORTABLE)
+  can |= CLU_CAN_RELEASE;
+#endif
   return can;
 }
 

@@ -444,7 +444,8 @@ enum {
   CLU_CAN_USER_TIMEOUT = 16, /* CLU_OPT_USER_TIMEOUT */
   CLU_CAN_MEMORY = 32,       /* clu_os_process_memory() */
   CLU_CAN_THREADS = 64,      /* clu_os_thread_count() */
-  CLU_CAN_MEMFD = 128        /* shared memory has a name of its own in the list of mappings */
+  CLU_CAN_MEMFD = 128,       /* shared memory has a name of its own in the list of mappings */
+  CLU_CAN_RELEASE = 256      /* clu_os_release_memory() does something */
 };
 unsigned clu_os_can(void); /* those of this system, as sum */
 

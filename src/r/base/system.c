@@ -94,7 +94,8 @@ SEXP ffi_system_can(void) {
              {CLU_CAN_USER_TIMEOUT, "user_timeout"},
              {CLU_CAN_MEMORY, "memory"},
              {CLU_CAN_THREADS, "threads"},
-             {CLU_CAN_MEMFD, "memfd"}};
+             {CLU_CAN_MEMFD, "memfd"},
+             {CLU_CAN_RELEASE, "release"}};
   const int n = sizeof all / sizeof *all;
   unsigned can = clu_os_can();
   SEXP out = PROTECT(Rf_allocVector(LGLSXP, n)), names = PROTECT(Rf_allocVector(STRSXP, n));
