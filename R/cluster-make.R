@@ -207,17 +207,28 @@ make_cluster <- function(spec = available_cores(),
   tempdir(TRUE) # it may have been deleted
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   began <- clock()
-  request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
-                           setup_timeout, names(formals()))
-  request <- with_hosts_by_name(request)
-  request$preload <- preload
-  request$min_hosts <- check_min_hosts(min_hosts, request$launch)
-  request$made_by <- list(spec = spec, strategy = strategy, packages = packages, outfile = outfile,
-                          env = env, options = list(...), rscript_args = rscript_args,
-                          setup_timeout = setup_timeout, min_hosts = min_hosts)
-  launcher <- launcher_for(request)
-  start_cluster(launcher, launcher$plan(request), began, setup_timeout)
+  start <- launcher_and_plan(environment(), list(...))
+  start_cluster(start$launcher, start$plan, began, setup_timeout)
 }
+
+# The launcher for what make_cluster() or launch_plan() was given, and its plan. `frame` is the
+# function's, or a list, where `preload` is a request already; `options` is what was in the dots.
+launcher_and_plan <- function(frame, options) {
+  request <- check_request(frame$spec, frame$strategy, frame$packages, frame$outfile, frame$env,
+                           options, frame$rscript_args, frame$setup_timeout,
+                           names(formals(make_cluster)))
+  request <- with_hosts_by_name(request)
+  request$preload <- frame$preload
+  request$min_hosts <- check_min_hosts(frame$min_hosts, request$launch)
+  request$made_by <- lapply(stats::setNames(nm = MADE_BY), function(name) frame[[name]])
+  request$made_by$options <- options
+  launcher <- launcher_for(request)
+  list(launcher = launcher, plan = launcher$plan(request))
+}
+
+# The arguments by which a cluster can be made again, beside `options`.
+MADE_BY <- c("spec", "strategy", "packages", "outfile", "env", "rscript_args", "setup_timeout",
+             "min_hosts")
 
 # These are the arguments of the call make_cluster(spec).
 made_by_default <- function(spec) {
@@ -229,15 +240,8 @@ made_by_default <- function(spec) {
 # plan-new.R. `preload`: of preload_of().
 make_cluster_again <- function(made, preload = NULL) {
   began <- clock()
-  request <- check_request(made$spec, made$strategy, made$packages, made$outfile, made$env,
-                           made$options, made$rscript_args, made$setup_timeout,
-                           names(formals(make_cluster)))
-  request <- with_hosts_by_name(request)
-  request$preload <- preload
-  request$min_hosts <- check_min_hosts(made$min_hosts, request$launch)
-  request$made_by <- made
-  launcher <- launcher_for(request)
-  start_cluster(launcher, launcher$plan(request), began, made$setup_timeout)
+  start <- launcher_and_plan(c(made, list(preload = preload)), made$options)
+  start_cluster(start$launcher, start$plan, began, made$setup_timeout)
 }
 
 start_cluster <- function(launcher, plan, began, setup_timeout) {
@@ -310,13 +314,8 @@ launch_plan <- function(spec = available_cores(),
                         rscript_args = character(), setup_timeout = 120, preload = NULL,
                         min_hosts = NULL) {
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
-  request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
-                           setup_timeout, names(formals()))
-  request <- with_hosts_by_name(request)
-  request$preload <- preload
-  request$min_hosts <- check_min_hosts(min_hosts, request$launch)
-  launcher <- launcher_for(request)
-  structure(launcher$show(new_record(launcher$plan(request))), class = "clutch_launch_plan")
+  start <- launcher_and_plan(environment(), list(...))
+  structure(start$launcher$show(new_record(start$plan)), class = "clutch_launch_plan")
 }
 
 #' @export
