@@ -15,7 +15,9 @@
 #' The next `plan()` stops it. A cluster that is given as `workers` is used as it is, and is not
 #' stopped.
 #'
-#' A future has the globals and packages that \pkg{future} finds, and its random numbers. What it
+#' A future has the globals and packages that \pkg{future} finds, and what these need in turn, as in
+#' [cluster_map()]: methods of S3, S4 and R6 that the workspace has, and what functions in lists and
+#' objects use. It has its random numbers. What it
 #' assigns in the workspace, attaches, or sets as an option or environment variable is gone for the
 #' next. Conditions of class `immediateCondition`, as \pkg{progressr} signals them, are relayed
 #' while it runs. The session's options `clutch.timeout`, `clutch.retries` and `clutch.max_memory`
@@ -134,7 +136,9 @@ launch_future <- function(backend, future, ...) {
   reset <- data$context$reset # versions before 1.67 have none
   if (is.character(reset)) data$context$reset <- reset[!reset %in% reset_by_node]
   hear <- function(cond) if (inherits(cond, "clutch_live")) relay_live(future, cond$condition)
-  future[["task"]] <- submit_future(cl, data, isTRUE(future$gc), hear, called_future(future))
+  needs <- needs_beside(data$core$expr, data$core$globals)
+  future[["task"]] <- submit_future(cl, data, needs, isTRUE(future$gc), hear,
+                                    called_future(future))
   future[["state"]] <- "running"
   register_future(backend, future)
   future
@@ -144,11 +148,23 @@ launch_future <- function(backend, future, ...) {
 # changed. For future it takes a seventh of the time of a short future.
 reset_by_node <- c("globalenv", "options", "envvars", "pwd")
 
+# future sends the variables that the code of a future names, and attaches packages of which that
+# uses something. These are needed besides: methods of the workspace, packages and variables that
+# methods and functions in lists and objects use. Variables that the code names itself are future's
+# affair: it was told which to send.
+needs_beside <- function(expr, globals) {
+  env <- list2env(as.list(globals), parent = globalenv())
+  code <- eval(call("function", NULL, expr), env)
+  needs <- find_needs(list(code), TRUE, env)
+  named <- c(names(globals), all.names(expr))
+  needs$globals <- needs$globals[setdiff(names(needs$globals), named)]
+  needs
+}
+
 # The options that users have set for tasks are in force, but for those that future sees to itself.
 # `hear` gets what is signalled on the node.
-submit_future <- function(cl, data, collect_garbage, hear, called) {
+submit_future <- function(cl, data, needs, collect_garbage, hear, called) {
   o <- task_options(list(seed = FALSE, relay = hear, fresh = TRUE), submit_options)
-  needs <- find_needs(list(), FALSE, baseenv())
   o$called <- called
   o$max_size <- Inf # future has a limit of its own
   submit(tasks_of(cl), run_future, needs, o, "a future", NULL, list(data, collect_garbage))

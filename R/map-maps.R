@@ -27,6 +27,17 @@
 #'   What the code finds in an attached package has that package attached on the nodes. A package
 #'   whose classes the objects have (a data.table, a tibble) is loaded there. An S4 class brings the
 #'   methods that the workspace has for it, also for generics of packages (`show`, `+`): some 20 ms.
+#' @section Packages under development: A package that `pkgload::load_all()` has made of its source
+#'   is on the nodes as it is in the session now, in maps and tasks, in the functions of package
+#'   \pkg{parallel}, and for other packages that use the cluster. Nodes get a copy of its namespace:
+#'   functions, data, what it imports, methods and classes, the compiled code that the session has
+#'   loaded, and links to the files of `inst/`. They load it when something needs it, in place of an
+#'   installed version. After another `load_all()`, or when a function of it was replaced, they load
+#'   it again before they do anything else. Nodes on other hosts are sent its files.
+#'
+#'   `.onLoad()` runs on the node, too; an error there is a warning. What is in an environment of
+#'   the package is as it was when the copy was made. Workers of base R (`node = "psock"`) and the
+#'   daemons of [mirai_daemons()] have the package as it was when they were started.
 #' @section Who does what: Elements are handed out in their order as nodes get free. A second one
 #'   waits at each node. Where elements take little time, many travel together: some 8 milliseconds
 #'   of work, by the times measured so far. What waits at a node goes to another that is idle.

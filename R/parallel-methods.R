@@ -42,6 +42,7 @@ sendData_clutch_node <- function(node, data) {
     if (identical(data$type, "DONE")) stop_nodes(list(node))
     return(invisible()) # as base R's workers: unknown types are ignored
   }
+  if (!is.null(the$source)) tell_source(.subset2(node, "info"))
   frame <- if (sys.nframe() > 4L) sys.frame(-4L) # sendData <- postNode <- sendCall <- frame
   parent <- if (!is.null(frame)) parent.env(frame)
   status <- .Call(ffi_node_send, .subset2(node, 1L), .subset2(data, 2L), frame, parent)

@@ -22,6 +22,7 @@ new_record <- function(plan) {
     tasks = NULL, # the environment of its tasks, see task-jobs.R; NULL: there was none yet
     setup = NULL, # what cluster_setup() has said, see setup_of()
     session_libraries = .libPaths(), # of which the nodes were told
+    source = NULL, # which copies of packages they were told of, see task-source.R
     stopped = NULL, # numbers of the nodes that were stopped
     lost_servers = NULL, # how earlier fork servers of its nodes ended, by pid as text
     by_killer = NULL, # by number as text: whether the out-of-memory killer has ended that node

@@ -72,5 +72,5 @@ libraries_for <- function(request) {
   if (isTRUE(request$rscript_given) || any(grepl("^R_LIBS", names(request$env)))) return(NULL)
   # a variable that was set since this session began counts for new processes
   said <- strsplit(Sys.getenv("R_LIBS"), .Platform$path.sep, fixed = TRUE)[[1L]]
-  unique(c(.libPaths(), normalizePath(said[dir.exists(said)])))
+  unique(c(source_libraries(), .libPaths(), normalizePath(said[dir.exists(said)])))
 }

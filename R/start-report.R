@@ -29,11 +29,12 @@ slurm_time_left <- function() {
 }
 
 # Packages that code on the nodes may use: these, and what the session has attached besides R's own.
+# What load_all() has made is sent, see code-source.R.
 packages_to_compare <- function(packages) {
   attached <- sub("^package:", "", grep("^package:", search(), value = TRUE))
   of_r <- c("base", "compiler", "datasets", "graphics", "grDevices", "grid", "methods", "parallel",
             "splines", "stats", "stats4", "tcltk", "tools", "utils")
-  unique(c("clutch", setdiff(c(packages, attached), of_r)))
+  unique(c("clutch", setdiff(c(packages, attached), c(of_r, .Call(ffi_source_packages)))))
 }
 
 # Lines that say what differs from `own`, each once with the hosts of which it is true.

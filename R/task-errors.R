@@ -94,8 +94,9 @@ task_package_error <- function(f, cond) {
 failure_hint <- function(text, lacks) {
   hint <- missing_hint(text)
   if (!length(lacks) || !nzchar(hint)) return(hint)
-  sprintf(paste0("\nPackage '%s', which the session has attached or loaded, ",
-                 "cannot be had on the node: %s"), names(lacks)[[1L]], lacks[[1L]])
+  text <- paste0("\nPackage '%s', which the session has attached or loaded, ",
+                 "cannot be had on the node: %s")
+  paste0(sprintf(text, names(lacks)[[1L]], lacks[[1L]]), hint_for_source())
 }
 
 # An object that the session has and the node has not.

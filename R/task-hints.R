@@ -11,7 +11,7 @@ hint_for_name <- function(name) {
   found <- Find(function(p) exists(name, as.environment(p), inherits = FALSE), packages)
   if (length(found)) {
     package <- sub("^package:", "", found)
-    if (package %in% of_source()) return(hint_for_source())
+    if (!is.null(the$source$packages[[package]]$problem)) return(hint_for_source())
     text <- "\nThe node does not have '%s': attach package '%s' there with `.packages = \"%s\"`"
     return(sprintf(text, name, package, package))
   }
@@ -19,18 +19,12 @@ hint_for_name <- function(name) {
           name, hint_for_source())
 }
 
-# Packages that the session has from their sources, by pkgload::load_all().
-of_source <- function() {
-  if (!isNamespaceLoaded("pkgload")) return(character())
-  is_source <- function(p) exists(".__DEVTOOLS__", asNamespace(p), inherits = FALSE)
-  setdiff(Filter(is_source, loadedNamespaces()), "clutch")
-}
-
+# Packages that the session has from their source, and of which nodes have no copy.
 hint_for_source <- function() {
-  packages <- of_source()
-  if (!length(packages)) return("")
-  sprintf("\nNodes have packages that are installed, and load_all() has loaded %s from its source",
-          paste0("'", packages, "'", collapse = ", "))
+  problems <- unlist(lapply(the$source$packages, function(p) p$problem))
+  if (!length(problems)) return("")
+  text <- "\nNodes do not have package '%s' as load_all() has made it of its source: %s"
+  paste(sprintf(text, names(problems), problems), collapse = "")
 }
 
 # The hint is what an error's text may come from, whatever the node has or has not.

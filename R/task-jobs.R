@@ -15,6 +15,7 @@ tasks_of <- function(cl) {
   ranks <- .Call(ffi_tasks_attach_all, t$ptr, cl)
   t$ranks <- if (is.null(ranks)) attach_or_replace(t, cl) else ranks
   if (has_other_libraries(cl)) tell_libraries(info)
+  if (!is.null(the$source)) tell_source(info)
   if (!is.null(t$deaths_in_a_row)) t$deaths_in_a_row[t$ranks] <- 0L
   t
 }

@@ -24,7 +24,7 @@ has_other_libraries <- function(cl) {
 # the cluster, of which the job may have a part. Nodes of other machines are not told.
 tell_libraries <- function(info) {
   paths <- .libPaths()
-  set_cluster(info, session_libraries = paths)
+  set_cluster(info, session_libraries = paths, source = NULL) # whose libraries come first
   if (is.null(info$plan$libraries)) return(invisible())
   for (handle in info$handles) tell_handle(handle, libraries_here, list(paths))
   others <- Filter(function(s) !isTRUE(s$libraries), setup_of(info))

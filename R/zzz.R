@@ -25,6 +25,7 @@ NULL
   detect_tracing()
   setHook(packageEvent("otel", "onLoad"), function(...) the$otel <- otel_unknown)
   adapt_to_others()
+  watch_source()
 }
 
 # A variable for each entry point of the library. `.registration = TRUE` of useDynLib() makes the

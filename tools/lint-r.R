@@ -46,7 +46,7 @@ trace     base machine task cluster
 view      base socket observer plan event launch hosts task cluster trace
 profile   base code plan launch task cluster parallel view
 adapt     base machine code journal socket start plan event launch task cluster map parallel view
-zzz       base start event launch task parallel adapt
+zzz       base code start event launch task parallel adapt
 "
 
 # Files that list the fields of records, and write them, by what a record is called where it is

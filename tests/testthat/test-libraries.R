@@ -50,7 +50,7 @@ test_that("what .libPaths() is told after the start holds on nodes, replaced one
   expect_true(all(c(before, lib) %in% kept) && normalizePath(tempdir()) %in% normalizePath(kept))
 })
 
-test_that("a package that the session has from its source: the error says it", {
+test_that("a package that the session has from its source, and no copy: the error says it", {
   skip_if_not_installed("pkgload")
   lib <- made_library()
   on.exit({
@@ -61,9 +61,19 @@ test_that("a package that the session has from its source: the error says it", {
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl), add = TRUE)
   fun <- getExportedValue("clutchtestlib", "clutchtestlib_fun")
-  calls <- list(fun, function(i) clutchtestlib_fun(i), by_name)
+  attached <- function(i) clutchtestlib_fun(i)
+  environment(attached) <- globalenv()
+  calls <- list(fun, attached, by_name)
   for (f in calls) {
-    expect_error(suppressWarnings(cluster_map(cl, 1, f)), "load_all() has loaded 'clutchtestlib'",
+    expect_identical(cluster_map(cl, 1, f), list(3))
+  }
+  # as where a copy could not be written
+  source <- clutch:::the$source
+  source$packages$clutchtestlib$problem <- "the disk is full"
+  source$number <- source$number + 1
+  assign("source", source, envir = clutch:::the)
+  for (f in calls) {
+    expect_error(suppressWarnings(cluster_map(cl, 1, f)), "of its source: the disk is full",
                  fixed = TRUE, class = "clutch_task_error")
   }
 })

@@ -249,6 +249,9 @@
   /* r/globals/search.c */                                                                       \
   PLAIN(ffi_globals_locals, 5, (SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame))              \
   PLAIN(ffi_globals_search, 3, (SEXP x, SEXP roots, SEXP also))                                  \
+  /* r/globals/source.c */                                                                       \
+  PLAIN(ffi_source_packages, 0, (void))                                                          \
+  PLAIN(ffi_closures_in, 1, (SEXP env))                                                          \
   /* r/socket/connection-read.c */                                                               \
   PLAIN(ffi_connection_left, 2, (SEXP handle, SEXP whole))                                       \
   /* r/socket/connection-write.c */                                                              \
