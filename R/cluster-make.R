@@ -201,7 +201,7 @@ make_cluster <- function(spec = available_cores(),
                          packages = NULL, outfile = "/dev/null", env = NULL, ...,
                          # behind the dots: `rscript` is not to be taken for `rscript_args`
                          rscript_args = character(), setup_timeout = 120, preload = NULL,
-                         min_hosts = NULL) {
+                         min_hosts = NULL, keep = NULL) {
   if (is_starting()) return(refuse_while_starting())
   forget_parents()
   tempdir(TRUE) # it may have been deleted
@@ -212,6 +212,7 @@ make_cluster <- function(spec = available_cores(),
   request <- with_hosts_by_name(request)
   request$preload <- preload
   request$min_hosts <- check_min_hosts(min_hosts, request$launch)
+  request$stay <- check_keep(keep, request)
   launcher <- launcher_for(request)
   start_cluster(launcher, launcher$plan(request), began, setup_timeout)
 }
@@ -284,13 +285,14 @@ launch_plan <- function(spec = available_cores(),
                         strategy = c("fork_server", "spawn", "parallel", "sequential"),
                         packages = NULL, outfile = "/dev/null", env = NULL, ...,
                         rscript_args = character(), setup_timeout = 120, preload = NULL,
-                        min_hosts = NULL) {
+                        min_hosts = NULL, keep = NULL) {
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
                            setup_timeout, names(formals()))
   request <- with_hosts_by_name(request)
   request$preload <- preload
   request$min_hosts <- check_min_hosts(min_hosts, request$launch)
+  request$stay <- check_keep(keep, request)
   launcher <- launcher_for(request)
   structure(launcher$show(new_record(launcher$plan(request))), class = "clutch_launch_plan")
 }
@@ -375,6 +377,7 @@ stop_nodes <- function(cl) {
   .Call(ffi_nodes_stop, handles, 2000, 5)
   if (length(ranks) == length(info$hosts)) hide_cluster(info)
   end_own_server(info, ranks)
+  if (length(ranks) == length(info$hosts)) give_server(info)
   end <- launcher_of(info)$end
   if (!is.null(end)) end(info, ranks)
   tell_stop(info, ranks)
