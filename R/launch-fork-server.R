@@ -98,7 +98,8 @@ with_stay_by_option <- function(spec) {
 }
 
 kept_or_new <- function(spec, env) {
-  server <- if (!is.null(spec$stays)) take_kept(spec, server_setup(spec, server_env(spec, env)))
+  # how large its heap was at first makes no difference
+  server <- if (!is.null(spec$stays)) take_kept(spec, server_setup(spec, without_threads(env)))
   if (is.null(server)) return(server_start(spec, env))
   clean_at_end()
   server$ran_code <- runs_code(spec)
@@ -197,9 +198,14 @@ server_command <- function(spec, env, folder, is_own = FALSE) {
 # The environment in which a server starts. Threads do not survive a fork: none may be started
 # before it. The nodes get the user's values back.
 server_env <- function(spec, env) {
-  for (v in thread_variables) if (is.na(env[v]) || v == "OPENBLAS_NUM_THREADS") env[v] <- "1"
+  env <- without_threads(env)
   if (spec$strategy == "spawn") return(env)
   quick_start(env, bytes_of_code(c(spec$packages, spec$load)))
+}
+
+without_threads <- function(env) {
+  for (v in thread_variables) if (is.na(env[v]) || v == "OPENBLAS_NUM_THREADS") env[v] <- "1"
+  env
 }
 
 server_start <- function(spec, env, preload = NULL) {

@@ -7,7 +7,7 @@
 # stopped, or takes longer than PATIENCE, is left alone. The first that fits serves this session. Who
 # asks for `keep` gets an own one else.
 
-PATIENCE <- 0.5 # seconds for the handshake, and for the answer
+PATIENCE <- 1.5 # seconds for the handshake, and for the answer
 
 # For so many seconds fork servers of this session stay. `keep`: of make_cluster(); NULL: the option
 # decides. 0 where it is no use.
@@ -34,12 +34,12 @@ can_stay <- function(request) {
 # ---- what a session has to be like ----
 
 # These tell in which window, terminal or login a session runs: nothing that R or a package that is
-# loaded takes into account. The nodes get the session's own.
+# loaded takes into account. So does the size of R's heap. The nodes get the session's own.
 window_variables <- c(
   "_", "SHLVL", "PWD", "OLDPWD", "COLUMNS", "LINES", "WINDOWID", "WINDOW", "STY", "TMUX", "TMUX_PANE",
   "TERM_SESSION_ID", "ITERM_SESSION_ID", "SSH_TTY", "SSH_CLIENT", "SSH_CONNECTION", "GPG_TTY",
   "XDG_SESSION_ID", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "MANAGERPID",
-  "R_SESSION_TMPDIR", "GNOME_TERMINAL_SCREEN", "VTE_VERSION", "KONSOLE_DBUS_SESSION"
+  "R_SESSION_TMPDIR", "R_NSIZE", "GNOME_TERMINAL_SCREEN", "VTE_VERSION", "KONSOLE_DBUS_SESSION"
 )
 
 # `env`: the environment with which a server is started; `files`: as startup_files() has them;

@@ -9,6 +9,7 @@
 
 #include "core/base/deadline.h"
 #include "core/base/os-folders.h"
+#include "core/base/os-forks.h"
 #include "core/link/near.h"
 #include "core/supervisor/stay.h"
 #include "core/supervisor/supervisor.h"
@@ -241,13 +242,26 @@ SEXP ffi_fork_server_leave(void) {
   return R_NilValue;
 }
 
+/* When nobody has come at once, the forks to come are made cheaper meanwhile: with large packages
+ * that takes some tenths of a second, and a fork a sixth of the time then. */
+static int await_session(uint64_t until) {
+  uint64_t soon = clu_deadline_after(clu_os_now(), 300000000);
+  int rc = CLU_TIMEOUT;
+  if (has_to_end) return CLU_CANCELLED;
+  if (soon < until) {
+    rc = clu_stay_await(&waiting, signals, soon, &options.control, &session);
+    if (rc == CLU_TIMEOUT) clu_os_expect_forks();
+  }
+  if (rc != CLU_TIMEOUT) return rc;
+  return clu_stay_await(&waiting, signals, until, &options.control, &session);
+}
+
 /* Waits for another session, and serves it from now on: TRUE. FALSE: the time is up, or a signal
  * came. */
 SEXP ffi_fork_server_await(SEXP seconds) {
   clu_err e = {0, 0, ""};
-  uint64_t until = clu_deadline_after(clu_os_now(), (int64_t)(1e9 * Rf_asReal(seconds)));
-  int rc = CLU_CANCELLED;
-  if (!has_to_end) rc = clu_stay_await(&waiting, signals, until, &options.control, &session);
+  int rc =
+      await_session(clu_deadline_after(clu_os_now(), (int64_t)(1e9 * Rf_asReal(seconds))));
   clu_os_watch_end();
   if (rc != CLU_OK) return Rf_ScalarLogical(FALSE);
   clu_node_choose_seeds(); /* its nodes have the numbers that those of the session before had */
