@@ -135,22 +135,24 @@ prepare_again <- function(setup) {
 
 # What of `theirs` is not as in `mine`: texts.
 differences <- function(mine, theirs) {
-  texts <- c(r = "R", clutch = "package clutch", what = "the arguments of make_cluster()",
-             libraries = ".libPaths()", profile = "a startup file of R",
-             folder = "the working directory", env = "the environment",
-             who = "user, groups, capabilities or processors", limits = "the limits (ulimit)",
-             groups = "the control group", namespaces = "the namespaces")
+  texts <- c(r = "R differs", clutch = "package clutch differs",
+             what = "the arguments of make_cluster() differ", libraries = ".libPaths() differs",
+             profile = "a startup file of R differs", folder = "the working directory differs",
+             env = variables_text(mine$env, theirs$env),
+             who = "user, groups, capabilities or processors differ",
+             limits = "the limits (ulimit) differ", groups = "the control group differs",
+             namespaces = "the namespaces differ")
   differs <- !vapply(names(texts), function(n) identical(mine[[n]], theirs[[n]]), NA)
-  if (differs[["env"]]) texts[["env"]] <- variables_text(mine$env, theirs$env)
-  if (any(differs)) sprintf("%s differs", unname(texts[differs]))
+  if (any(differs)) unname(texts[differs])
 }
 
+# Values may be secret.
 variables_text <- function(mine, theirs) {
   changes <- env_changes(theirs, mine)
   names <- sort(c(names(changes$env_set), changes$env_unset))
-  if (length(names) == 1L) return(paste("environment variable", names))
+  if (length(names) == 1L) return(sprintf("environment variable %s differs", names))
   more <- if (length(names) > 5L) sprintf(" and %d more", length(names) - 5L) else ""
-  sprintf("the environment (%s%s)", paste(utils::head(names, 5L), collapse = ", "), more)
+  sprintf("environment variables %s%s differ", paste(utils::head(names, 5L), collapse = ", "), more)
 }
 
 # ---- settings ----
