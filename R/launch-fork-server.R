@@ -13,14 +13,6 @@
 # cluster is garbage. When a fork server was killed, its folder is removed by a node that it had,
 # when the next server is started, or at the session's end.
 
-# Environment variables that matter while R starts, or to libraries when they are loaded. Only the
-# others can be set in a node afterwards.
-start_variable <- function(names) {
-  prefixes <- c("R_", "LC_", "LANG", "LD_", "DYLD_", "OMP_", "OPENBLAS_", "MKL_", "BLIS_", "GOTO_",
-                "VECLIB_", "KMP_", "MALLOC_", "TMP", "TEMP", "HOME$", "TZ", "PATH$")
-  grepl(sprintf("^(%s)", paste(prefixes, collapse = "|")), names)
-}
-
 env_or <- function(var, default) if (nzchar(v <- Sys.getenv(var))) v else default
 first_file <- function(...) Filter(file.exists, path.expand(c(...)))[1L]
 
@@ -56,7 +48,9 @@ with_load <- function(spec, load, libraries) {
 }
 
 # The one that make_cluster() takes when nothing is asked for, being started if it is not there.
-default_server <- function() server_for(default_server_spec(), effective_env(NULL))
+default_server <- function() {
+  server_for(with_stay_by_option(default_server_spec()), effective_env(NULL))
+}
 
 # `spec`: as default_server_spec(); `env`: the whole environment
 server_key <- function(spec, env) {
@@ -120,8 +114,8 @@ why_not_to_stay <- function(rscript_args) {
   }
 }
 
-# The cluster has been stopped. When this returns, other sessions, and this one, can find its server,
-# if that stays and has no other nodes.
+# The cluster has been stopped. When this returns, other sessions, and this one, can find its
+# server, if that stays and has no other nodes.
 give_server <- function(info) {
   server <- info$server
   if (!isTRUE(server$stays) || is.null(server$report)) return()
@@ -361,7 +355,9 @@ clean_after_killed <- function() {
 #' for the next cluster of the session. That cluster then starts in a few hundredths of a second.
 #'
 #' A fork server ends by itself with the session, and when it has had no node for
-#' `getOption("clutch.idle_limit", 300)` seconds. This function ends it now.
+#' `getOption("clutch.idle_limit", 300)` seconds. This function ends it now. One that was asked to
+#' stay for your next session, see *Next session* of [make_cluster()], is no longer this session's
+#' when its cluster was stopped.
 #'
 #' @param all `TRUE` or `FALSE`. `TRUE` also ends servers that have nodes, and so the clusters of
 #'   these nodes. `FALSE`, the default, ends idle ones only.

@@ -4,8 +4,7 @@
 # A session that is to have such a server describes what a start depends on here and now:
 # stay_wanted(). It asks those that wait and have the same packages, one after the other. Each
 # compares with what it was started for, and with the files of what it has loaded. One that is
-# stopped, or takes longer than PATIENCE, is left alone. The first that fits serves this session. Who
-# asks for `keep` gets an own one else.
+# stopped, or takes longer than PATIENCE, is left alone. The first that fits serves this session.
 
 PATIENCE <- 1.5 # seconds for the handshake, and for the answer
 
@@ -36,8 +35,9 @@ can_stay <- function(request) {
 # These tell in which window, terminal or login a session runs: nothing that R or a package that is
 # loaded takes into account. So does the size of R's heap. The nodes get the session's own.
 window_variables <- c(
-  "_", "SHLVL", "PWD", "OLDPWD", "COLUMNS", "LINES", "WINDOWID", "WINDOW", "STY", "TMUX", "TMUX_PANE",
-  "TERM_SESSION_ID", "ITERM_SESSION_ID", "SSH_TTY", "SSH_CLIENT", "SSH_CONNECTION", "GPG_TTY",
+  "_", "SHLVL", "PWD", "OLDPWD", "COLUMNS", "LINES", "WINDOWID", "WINDOW", "STY", "TMUX",
+  "TMUX_PANE", "TERM_SESSION_ID", "ITERM_SESSION_ID", "SSH_TTY", "SSH_CLIENT", "SSH_CONNECTION",
+  "GPG_TTY",
   "XDG_SESSION_ID", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "MANAGERPID",
   "R_SESSION_TMPDIR", "R_NSIZE", "GNOME_TERMINAL_SCREEN", "VTE_VERSION", "KONSOLE_DBUS_SESSION"
 )

@@ -65,7 +65,7 @@ listen_for_observers <- function() {
 
 # Attaches packages and tells what came of it.
 prepare <- function(setup) {
-  if (!is.null(the_node$stay$report)) return(prepare_again(setup))
+  if (!is.null(the_node$stay$report)) return(answer_again(setup))
   the_node$libraries <- .libPaths()
   set_libraries(setup$libraries)
   if (!is.null(setup$stay)) begin_to_stay(setup$stay)

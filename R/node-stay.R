@@ -1,9 +1,9 @@
 # A fork server that stays when its session has ended, and serves the user's next one.
 #
-# It is told with SETUP (setup$stay) that it may, and what a session has to be like that it may serve
-# then: launch-stay.R. Before it attaches anything it looks at all packages that it could load: so it
-# knows later whether a package that it has loaded was changed on the disk meanwhile. With the first
-# settings it hears for how long it may stay.
+# It is told with SETUP (setup$stay) that it may, and what a session has to be like that it may
+# serve then: launch-stay.R. Before it attaches anything it looks at all packages that it could
+# load: so it knows later whether a package that it has loaded was changed on the disk meanwhile.
+# With the first settings it hears for how long it may stay.
 #
 # When the session has ended, so have all nodes, and what they had: nothing of it is in this process
 # but its settings. These are put back. Then it waits in another folder, without output. Who comes
@@ -121,7 +121,7 @@ remember_report <- function(setup, report) {
 workspace_names <- function() sort(ls(globalenv(), all.names = TRUE))
 
 # The answer to another session's SETUP.
-prepare_again <- function(setup) {
+answer_again <- function(setup) {
   stay <- the_node$stay
   set_libraries(setup$libraries)
   stale <- why_stale()

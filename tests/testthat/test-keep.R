@@ -5,8 +5,8 @@
 outside_checks_only()
 is_chaos <- as.integer(Sys.getenv("CLUTCH_EVENTS", "300")) >= 10000L
 
-# The folder in which they wait is the test's own, and so is that of temporary folders. What is there
-# at the end was left behind.
+# The folder in which they wait is the test's own, and so is that of temporary folders. What is
+# there at the end was left behind.
 keep_here <- function(env = parent.frame()) {
   linux_only()
   needs("proc")
@@ -31,7 +31,8 @@ left_in <- function(place) {
   c(list.files(place, "^kept"), list.files(file.path(place, "tmp")))
 }
 
-# What a session says that runs these lines, with these variables, and ends. `shell`: commands before.
+# What a session says that runs these lines, with these variables, and ends. `shell`: commands
+# before.
 session <- function(place, lines, env = character(), wd = place, shell = character(), wait = TRUE) {
   file <- tempfile(fileext = ".R")
   writeLines(c("library(clutch)", report_lines, lines), file)
@@ -62,8 +63,9 @@ said_by <- function(out, name) {
   sub("^[^=]*=", "", line)
 }
 a_session <- function(..., args = "keep = 60", more = character()) {
-  session(..., lines = c(sprintf("cl <- make_cluster(2, %s)", args), "tell('server', server_of(cl))",
-                         "tell('nodes', unlist(parallel::clusterEvalQ(cl, Sys.getpid())))", more))
+  session(..., lines = c(sprintf("cl <- make_cluster(2, %s)", args),
+                         "tell('server', server_of(cl))",
+                         "tell('nodes', parallel::clusterEvalQ(cl, Sys.getpid()))", more))
 }
 server_in <- function(out) as.integer(said_by(out, "server"))
 
@@ -112,7 +114,8 @@ test_that("folder, variables and output of the nodes are the new session's", {
   more <- c("tell('folder', parallel::clusterEvalQ(cl, getwd())[[1]])",
             "tell('var', parallel::clusterEvalQ(cl, Sys.getenv(c('MINE', 'OURS'), NA))[[1]])",
             "tell('pwd', parallel::clusterEvalQ(cl, Sys.getenv('PWD'))[[1]])",
-            "tell('tmp', parallel::clusterEvalQ(cl, Sys.getenv('R_SESSION_TMPDIR') == tempdir())[[1]])",
+            "own_tmp <- function() Sys.getenv('R_SESSION_TMPDIR') == tempdir()",
+            "tell('tmp', parallel::clusterCall(cl, own_tmp)[[1]])",
             "tell('size', parallel::clusterEvalQ(cl, Sys.getenv('R_NSIZE', NA))[[1]])",
             "tell('umask', format(parallel::clusterEvalQ(cl, Sys.umask(NA))[[1]]))",
             "x <- cluster_map(cl, 1, function(i) cat('printed\\n'))")
@@ -258,7 +261,8 @@ test_that("control group and namespaces have to be the same", {
   writeLines(c("library(clutch)", report_lines, "cl <- make_cluster(1, keep = 1)",
                "tell('server', server_of(cl))"), file)
   out <- session(place, shell = sprintf(
-    "export TMPDIR=%1$s/tmp R_LIBS=%2$s R_TESTS= R_PROFILE_USER=%1$s/no-profile; exec unshare -n %3$s %4$s", place,
+    paste("export TMPDIR=%1$s/tmp R_LIBS=%2$s R_TESTS= R_PROFILE_USER=%1$s/no-profile;",
+          "exec unshare -n %3$s %4$s"), place,
     paste(c(file.path(place, "lib"), .libPaths()), collapse = ":"),
     file.path(R.home("bin"), "Rscript"), file), lines = character())
   expect_match(text_of(out), "the namespaces differ")
@@ -334,7 +338,6 @@ test_that("a package that was put in front, changed in place, or removed counts 
 test_that("a package that changes while the server loads it makes it of no use", {
   place <- keep_here()
   install_numbered(place, 1L)
-  touch <- "writeLines(readLines(f <- system.file('DESCRIPTION', package = 'numbered')), f)"
   rds <- "f <- system.file('Meta', 'package.rds', package = 'numbered'); saveRDS(readRDS(f), f)"
   suppressMessages(install_made_package("above", c(
     "here <- numbered::value()",
@@ -365,7 +368,9 @@ test_that("of two sessions at the same time exactly one gets it", {
     outs <- vapply(1:3, function(k) session(place, lines, wait = FALSE), "")
     Sys.sleep(0.7) # they have loaded the package; without it the test has less to find
     file.create(mark)
-    all_said <- function(name) unlist(lapply(outs, function(o) said_by(readLines(o, warn = FALSE), name)))
+    all_said <- function(name) {
+      unlist(lapply(outs, function(out) said_by(readLines(out, warn = FALSE), name)))
+    }
     expect_true(eventually(length(all_said("done")) == 3L))
     expect_identical(sum(all_said("server") == as.character(server_in(first))), 1L)
     expect_identical(all_said("works"), rep("2", 3L))
@@ -502,8 +507,8 @@ test_that("option clutch.keep does it for all, also for the session's own cluste
   expect_true(one_waits())
   second <- session(place, lines)
   expect_identical(server_in(second), server_in(first))
-  preload <- session(place, c("options(clutch.keep = 60)", "cl <- make_cluster(1, preload = x <- 1)",
-                              "tell('server', server_of(cl))"))
+  preload <- session(place, c("options(clutch.keep = 60)",
+                              "cl <- make_cluster(1, preload = x <- 1)", "tell('server', server_of(cl))"))
   expect_true(eventually(!alive(server_in(preload))))
   expect_identical(nrow(kept()), 1L)
 })

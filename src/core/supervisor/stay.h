@@ -5,9 +5,9 @@
  * kernel, and to know these: handshake.h, with the server in the place of the node. That connection
  * is the control channel then. The other side is core/node/take.h.
  *
- * One at a time: others wait in the listener's queue, and hear of an end when it is closed. What the
- * session is told and asks before it has the server is the caller's concern, and may end with the
- * connection; so the listener stays until clu_stay_end().
+ * One at a time: others wait in the listener's queue, and hear of an end when it is closed. What
+ * the session is told and asks before it has the server is the caller's concern, and may end with
+ * the connection; so the listener stays until clu_stay_end().
  */
 #ifndef CLUTCH_STAY_H
 #define CLUTCH_STAY_H

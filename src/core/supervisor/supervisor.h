@@ -28,12 +28,13 @@
  *
  * Ends. stop_cluster(): idle nodes get DONE and end, busy ones are killed at once, and after 2 s
  * the supervisor kills the rest. A cluster that is garbage ends in the same way, without a wait.
- * A fork server that was idle too long sends BYE and ends. One that is kept for another session
- * (stay.h) has ended its nodes and all else of the session before. When the session ends, the control
+ * A fork server that was idle too long sends BYE and ends. When the session ends, the control
  * channel closes, and the supervisor kills and reaps every node; if R code runs in the fork
- * server then, SIGTERM at the parent's end does it (Linux). When the fork server is killed, each
- * node gets SIGTERM from the system (Linux), and the next cluster or map starts a new server.
- * When a connection to a TCP node breaks, that node ends within 2 s.
+ * server then, SIGTERM at the parent's end does it (Linux). A server that stays (stay.h) has no
+ * parent to follow: it ends its nodes as any, waits for another session, and ends when its time is
+ * over, or at SIGTERM. When the fork server is killed, each node gets SIGTERM from the system
+ * (Linux), and the next cluster or map starts a new server. When a connection to a TCP node
+ * breaks, that node ends within 2 s.
  */
 #ifndef CLUTCH_SUPERVISOR_H
 #define CLUTCH_SUPERVISOR_H
@@ -50,7 +51,7 @@ struct clu_sv_kept;
 
 /* Why all has ended. */
 enum clu_sv_why {
-  CLU_SV_LEFT,  /* the session has ended, wants no more of this server, or did nothing for so long */
+  CLU_SV_LEFT,  /* the session has ended, needs it no more, or did nothing for too long */
   CLU_SV_ASKED, /* the session wants this process to end */
   CLU_SV_SIGNAL /* CLU_SIG_TERM came */
 };

@@ -48,7 +48,7 @@ int clu_hs_meet(clu_hs *h, clu_fd fd, clu_fd stop) {
     if (rc == CLU_OK) continue;
     if (rc != CLU_AGAIN)
       fail(h, clu_hs_closed);
-    else if (clu_os_now() >= h->deadline) /* what has come while this process was stopped was read */
+    else if (clu_os_now() >= h->deadline) /* what came while this process was stopped was read */
       fail(h, time_is_up);
     else if (wait_for(h, fd, h->out_left > 0 ? CLU_WRITE : CLU_READ, stop) != CLU_OK)
       return CLU_CANCELLED;

@@ -1,4 +1,4 @@
-/* The handshake (core/wire/handshake.h) over a connection, from its beginning to its end. Blocks. */
+/* The handshake (core/wire/handshake.h) over a connection, from its beginning to its end. */
 #ifndef CLUTCH_MEET_H
 #define CLUTCH_MEET_H
 
