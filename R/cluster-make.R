@@ -103,10 +103,10 @@
 #'
 #' @section Next session:
 #' A script that attaches packages in its nodes takes seconds for that each time it is run. With
-#' `make_cluster(8, packages = "survival", keep = 600)` the fork server, with the packages, stays for
-#' 600 seconds after the cluster was stopped or the session has ended, in whatever way. A session of
-#' the same user on this machine that asks for `keep` and the same `packages` within that time gets
-#' it: its nodes are forked at once. One session has it at a time.
+#' `make_cluster(8, packages = "survival", keep = 600)` the fork server, with the packages, stays
+#' for 600 seconds after the cluster was stopped or the session has ended, in whatever way. A
+#' session of the same user on this machine that asks for `keep` and the same `packages` within that
+#' time gets it: its nodes are forked at once. One session has it at a time.
 #'
 #' Nothing of the session before is in it: its nodes have ended, and no code of that session was run
 #' in the fork server. Working directory, environment variables, options, random numbers and output
@@ -118,15 +118,16 @@
 #' control group and namespaces. All packages that it has loaded have to be those on the disk: a
 #' package that was installed again since, or put in front in [.libPaths()], ends the fork server.
 #' With `packages`, also the working directory and environment variables, except those that tell of
-#' a terminal or login; else only variables that R and libraries read when they start. What a package
-#' has read elsewhere when it was loaded, such as a file of its own with settings, is as it was then.
+#' a terminal or login; else only variables that R and libraries read when they start. What a
+#' package has read elsewhere when it was loaded, such as a file of its own with settings, is as it
+#' was then.
 #'
 #' It ends when the time is over, at SIGTERM, and by [fork_server_stop()] in a session that has it.
-#' Where a profile of yours (`.Rprofile`) does more than set options and variables no fork server
-#' is kept: what it does may depend on anything. The same holds for the nodes of a node, for other
-#' strategies than `"fork_server"`, `preload` and other hosts (an error, if `keep` is given), and for
-#' systems other than Linux. Fork servers wait in the folder `clutch` of `XDG_RUNTIME_DIR`, else in
-#' `/tmp`; only you can enter it, and other users' processes are refused.
+#' Where a profile of yours (`.Rprofile`) does more than set options and variables no fork server is
+#' kept: what it does may depend on anything. The same holds for the nodes of a node, for other
+#' strategies than `"fork_server"`, `preload` and other hosts (an error, if `keep` is given), and
+#' for systems other than Linux. Fork servers wait in the folder `clutch` of `XDG_RUNTIME_DIR`, else
+#' in `/tmp`; only you can enter it, and other users' processes are refused.
 #'
 #' @section Nodes over TCP:
 #' Node and session prove to each other that they know the cluster's secret (HMAC-SHA256 over random

@@ -84,7 +84,7 @@ with_stay <- function(spec, seconds) {
   spec
 }
 
-# The same where nobody has said for how long.
+# Option clutch.keep decides where nobody has said for how long.
 with_stay_by_option <- function(spec) {
   seconds <- seconds_to_stay()
   if (seconds > 0 && !is.null(why_not_to_stay(spec$rscript_args))) seconds <- 0
@@ -225,7 +225,7 @@ server_start <- function(spec, env, preload = NULL) {
        ran_code = runs_code(spec), stays = !is.null(spec$stays))
 }
 
-# What a server is told first. `env`: that with which it was started.
+# The value is what a server is told first. `env`: that with which it was started.
 server_setup <- function(spec, env, preload = NULL) {
   by_exec <- spec$strategy == "spawn"
   files <- if (!is.null(spec$stays)) startup_files()

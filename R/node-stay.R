@@ -8,7 +8,8 @@
 # When the session has ended, so have all nodes, and what they had: nothing of it is in this process
 # but its settings. These are put back. Then it waits in another folder, without output. Who comes
 # sends SETUP, as to a new one. It answers with what it has said the first time, or with why it is
-# not what that session wants. A process whose packages are stale ends.
+# not what that session wants. A process ends when its packages have
+# changed on the disk.
 #
 # the_node$stay is a list:
 #   wanted     what setup$stay was
@@ -63,7 +64,7 @@ begin_to_stay <- function(wanted) {
 }
 
 # Packages that are not what a new R would load now.
-stale_packages <- function() {
+changed_packages <- function() {
   folders <- loaded_folders()
   was <- the_node$stay$stamps[folders]
   same <- !is.na(was) & was == stamps_of(folders)
@@ -89,16 +90,16 @@ folders_by_search <- function(packages) {
 }
 
 # Libraries of code that were replaced while this process has them in its memory.
-stale_libraries <- function() {
+changed_libraries <- function() {
   lines <- read_lines(proc_file("self/maps"))
   lines <- grep("\\.so[.0-9]* \\(deleted\\)$", lines, value = TRUE)
   unique(basename(sub(" \\(deleted\\)$", "", sub("^[^/]*", "", lines))))
 }
 
 # Why this process is of no more use to anybody: texts.
-why_stale <- function() {
-  packages <- stale_packages()
-  libraries <- stale_libraries()
+what_has_changed <- function() {
+  packages <- changed_packages()
+  libraries <- changed_libraries()
   c(
     if (length(packages)) {
       sprintf("package %s was installed again or removed since", paste(packages, collapse = ", "))
@@ -110,7 +111,7 @@ why_stale <- function() {
 
 # ---- SETUP ----
 
-# What prepare() has reported. `setup`: the same for another session.
+# Keeps what prepare() has reported, for the next session. `setup`: what it was given.
 remember_report <- function(setup, report) {
   if (is.null(the_node$stay)) return()
   the_node$stay$report <- report
@@ -124,16 +125,16 @@ workspace_names <- function() sort(ls(globalenv(), all.names = TRUE))
 answer_again <- function(setup) {
   stay <- the_node$stay
   set_libraries(setup$libraries)
-  stale <- why_stale()
-  if (unclass(Sys.time()) > stay$until + 1) stale <- c(stale, "its time is over")
-  if (length(stale)) the_node$stay$ends <- TRUE
-  refused <- c(stale, if (is.null(stale)) differences(stay$wanted, setup$stay))
+  changed <- what_has_changed()
+  if (unclass(Sys.time()) > stay$until + 1) changed <- c(changed, "its time is over")
+  if (length(changed)) the_node$stay$ends <- TRUE
+  refused <- c(changed, if (is.null(changed)) differences(stay$wanted, setup$stay))
   if (length(refused)) return(list(refused = refused))
   end_offer()
   c(stay$report, list(env = stay$wanted$all_env))
 }
 
-# What of `theirs` is not as in `mine`: texts.
+# The value says what of `theirs` is not as in `mine`: texts.
 differences <- function(mine, theirs) {
   texts <- c(r = "R differs", clutch = "package clutch differs",
              what = "the arguments of make_cluster() differ", libraries = ".libPaths() differs",
@@ -191,7 +192,7 @@ stays_on <- function() {
   TRUE
 }
 
-# What those of the session before have changed in this process.
+# Puts back what those of the session before have changed in this process.
 forget_settings <- function() {
   set_variables(NULL, NULL)
   has_programs <- length(the_node$of_programs) > 0L

@@ -21,8 +21,8 @@ place_of_pids <- function() {
   paste(c(Sys.info()[["nodename"]], boot, Sys.readlink(proc_file("self/ns/pid"))), collapse = " ")
 }
 
-# Those that wait here: lists with what they have written, and `path`. What others have left that
-# were killed goes.
+# The value has those that wait here: lists with what they have written, and `path`. What others
+# have left that were killed goes.
 kept_here <- function() {
   folder <- if (system_can("proc")) view_folder()
   if (is.null(folder)) return(list())
@@ -48,7 +48,7 @@ read_about <- function(file) {
   about
 }
 
-# Of one that was killed.
+# Removes what one has left that was killed.
 remove_kept <- function(k) {
   if (is_string(k$tmp) && dir.exists(k$tmp)) .Call(ffi_remove_folder, k$tmp)
   remove_view_socket(c(paste0(k$path, ".secret"), about_path(k$path), k$path))

@@ -211,8 +211,10 @@ TEST(who_does_not_know_the_secret_gets_nothing) {
   CHECK_INT_EQ(clu_hs_meet(&h, fd, CLU_NO_FD), CLU_PROTO);
   clu_os_close(fd);
   fd = connect_to_it();
-  CHECK(write((int)fd, "GET / HTTP/1.0\r\n\r\nand much more than a handshake has, of which "
-                       "nothing is believed\r\n", 80) == 80);
+  CHECK(write((int)fd,
+              "GET / HTTP/1.0\r\n\r\nand much more than a handshake has, of which "
+              "nothing is believed\r\n",
+              80) == 80);
   CHECK_SOON(clu_os_reader_has_gone(fd), 5000);
   clu_os_close(fd);
   take_it(&r); /* it waits for the next */

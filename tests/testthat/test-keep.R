@@ -508,7 +508,8 @@ test_that("option clutch.keep does it for all, also for the session's own cluste
   second <- session(place, lines)
   expect_identical(server_in(second), server_in(first))
   preload <- session(place, c("options(clutch.keep = 60)",
-                              "cl <- make_cluster(1, preload = x <- 1)", "tell('server', server_of(cl))"))
+                              "cl <- make_cluster(1, preload = x <- 1)",
+                              "tell('server', server_of(cl))"))
   expect_true(eventually(!alive(server_in(preload))))
   expect_identical(nrow(kept()), 1L)
 })

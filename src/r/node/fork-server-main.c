@@ -260,8 +260,7 @@ static int await_session(uint64_t until) {
  * came. */
 SEXP ffi_fork_server_await(SEXP seconds) {
   clu_err e = {0, 0, ""};
-  int rc =
-      await_session(clu_deadline_after(clu_os_now(), (int64_t)(1e9 * Rf_asReal(seconds))));
+  int rc = await_session(clu_deadline_after(clu_os_now(), (int64_t)(1e9 * Rf_asReal(seconds))));
   clu_os_watch_end();
   if (rc != CLU_OK) return Rf_ScalarLogical(FALSE);
   clu_node_choose_seeds(); /* its nodes have the numbers that those of the session before had */

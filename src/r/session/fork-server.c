@@ -190,7 +190,8 @@ SEXP ffi_server_info(SEXP server) {
   SET_VECTOR_ELT(out, 1, Rf_mkString(st.state));
   SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(st.idle));
   SET_VECTOR_ELT(out, 3, Rf_ScalarLogical(st.asked));
-  SET_VECTOR_ELT(out, 4, Rf_ScalarLogical(st.reaped && st.how.code >= 0 ? st.how.by_signal : NA_LOGICAL));
+  SET_VECTOR_ELT(out, 4,
+                 Rf_ScalarLogical(st.reaped && st.how.code >= 0 ? st.how.by_signal : NA_LOGICAL));
   SET_VECTOR_ELT(out, 5,
                  Rf_ScalarInteger(st.reaped && st.how.code >= 0 ? st.how.code : NA_INTEGER));
   SET_VECTOR_ELT(out, 6, Rf_ScalarReal((double)st.applied));
