@@ -73,6 +73,7 @@ forget_parents <- function() {
 #   by_program           a fork server that starts nodes executes R's program, not its front end
 #   later                R's own packages that a node is still to attach
 #   attached, lacks      packages attached for a job; those that could not be, and why
+#   stay                 of a fork server that may serve another session, see node-stay.R
 #   number, of_programs  that of the settings; those of nodes that run programs, see node-programs.R
 #   calls                the stack of the task that has failed
 #   loop_frame           see node-stack.R

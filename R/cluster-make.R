@@ -31,6 +31,9 @@
 #' @param min_hosts Number: of the hosts of [hosts()], [slurm()] or [hosts_command()] so many have
 #'   to come. If others do not, there is a warning of class `clutch_hosts_missing`, with element
 #'   `hosts`, and the cluster has the nodes of those that have. By default all have to come.
+#' @param keep Number of seconds for which the fork server stays when the cluster was stopped or the
+#'   session has ended, for your next session. `NULL`: option `clutch.keep`, 0 by default. See
+#'   *Next session*.
 #' @return Object of class `c("clutch_cluster", "cluster")`: a list of nodes.
 #'
 #' @section Strategies:
@@ -97,6 +100,34 @@
 #'
 #' With the other strategies nothing is forked: each node evaluates the expression by itself when it
 #' has started, as by [cluster_setup()]. That time does not count for `setup_timeout`.
+#'
+#' @section Next session:
+#' A script that attaches packages in its nodes takes seconds for that each time it is run. With
+#' `make_cluster(8, packages = "survival", keep = 600)` the fork server, with the packages, stays
+#' for 600 seconds after the cluster was stopped or the session has ended, in whatever way. A
+#' session of the same user on this machine that asks for `keep` and the same `packages` within that
+#' time gets it: its nodes are forked at once. One session has it at a time.
+#'
+#' Nothing of the session before is in it: its nodes have ended, and no code of that session was run
+#' in the fork server. Working directory, environment variables, options, random numbers and output
+#' of the nodes are the new session's.
+#'
+#' It is what a new R would be, or it is not used, and a message says why. These have to be the
+#' same: R and this package; other arguments of `make_cluster()` that concern the start;
+#' [.libPaths()]; startup files; user, groups, capabilities, processors and limits (`ulimit`);
+#' control group and namespaces. All packages that it has loaded have to be those on the disk: a
+#' package that was installed again since, or put in front in [.libPaths()], ends the fork server.
+#' With `packages`, also the working directory and environment variables, except those that tell of
+#' a terminal or login; else only variables that R and libraries read when they start. What a
+#' package has read elsewhere when it was loaded, such as a file of its own with settings, is as it
+#' was then.
+#'
+#' It ends when the time is over, at SIGTERM, and by [fork_server_stop()] in a session that has it.
+#' Where a profile of yours (`.Rprofile`) does more than set options and variables no fork server is
+#' kept: what it does may depend on anything. The same holds for the nodes of a node, for other
+#' strategies than `"fork_server"`, `preload` and other hosts (an error, if `keep` is given), and
+#' for systems other than Linux. Fork servers wait in the folder `clutch` of `XDG_RUNTIME_DIR`, else
+#' in `/tmp`; only you can enter it, and other users' processes are refused.
 #'
 #' @section Nodes over TCP:
 #' Node and session prove to each other that they know the cluster's secret (HMAC-SHA256 over random
@@ -201,7 +232,7 @@ make_cluster <- function(spec = available_cores(),
                          packages = NULL, outfile = "/dev/null", env = NULL, ...,
                          # behind the dots: `rscript` is not to be taken for `rscript_args`
                          rscript_args = character(), setup_timeout = 120, preload = NULL,
-                         min_hosts = NULL) {
+                         min_hosts = NULL, keep = NULL) {
   if (is_starting()) return(refuse_while_starting())
   forget_parents()
   tempdir(TRUE) # it may have been deleted
@@ -222,6 +253,7 @@ launcher_and_plan <- function(frame, options) {
   request$min_hosts <- check_min_hosts(frame$min_hosts, request$launch)
   request$made_by <- lapply(stats::setNames(nm = MADE_BY), function(name) frame[[name]])
   request$made_by$options <- options
+  request$stay <- check_keep(frame$keep, request)
   launcher <- launcher_for(request)
   list(launcher = launcher, plan = launcher$plan(request))
 }
@@ -312,7 +344,7 @@ launch_plan <- function(spec = available_cores(),
                         strategy = c("fork_server", "spawn", "parallel", "sequential"),
                         packages = NULL, outfile = "/dev/null", env = NULL, ...,
                         rscript_args = character(), setup_timeout = 120, preload = NULL,
-                        min_hosts = NULL) {
+                        min_hosts = NULL, keep = NULL) {
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   start <- launcher_and_plan(environment(), list(...))
   structure(start$launcher$show(new_record(start$plan)), class = "clutch_launch_plan")
@@ -398,6 +430,7 @@ stop_nodes <- function(cl) {
   .Call(ffi_nodes_stop, handles, 2000, 5)
   if (length(ranks) == length(info$hosts)) hide_cluster(info)
   end_own_server(info, ranks)
+  if (length(ranks) == length(info$hosts)) give_server(info)
   end <- launcher_of(info)$end
   if (!is.null(end)) end(info, ranks)
   tell_stop(info, ranks)

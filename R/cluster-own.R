@@ -104,7 +104,7 @@ own_nodes_for <- function(n, cores = available_cores(), load = character()) {
 # 0.1 s for something else. `own`: the$own or the$pool, which have the same server.
 begin_own <- function(own, load = character()) {
   if (!is.null(own) || .Call(ffi_is_node)) return(FALSE)
-  spec <- with_load(default_server_spec(), load, .libPaths())
+  spec <- with_stay_by_option(with_load(default_server_spec(), load, .libPaths()))
   server <- tryCatch(server_for(spec, effective_env(NULL)), error = function(e) NULL)
   !is.null(server) && is.null(server$report) # what is wrong start_own() will say
 }

@@ -13,20 +13,15 @@
 # cluster is garbage. When a fork server was killed, its folder is removed by a node that it had,
 # when the next server is started, or at the session's end.
 
-# Environment variables that matter while R starts, or to libraries when they are loaded. Only the
-# others can be set in a node afterwards.
-start_variable <- function(names) {
-  prefixes <- c("R_", "LC_", "LANG", "LD_", "DYLD_", "OMP_", "OPENBLAS_", "MKL_", "BLIS_", "GOTO_",
-                "VECLIB_", "KMP_", "MALLOC_", "TMP", "TEMP", "HOME$", "TZ", "PATH$")
-  grepl(sprintf("^(%s)", paste(prefixes, collapse = "|")), names)
-}
+env_or <- function(var, default) if (nzchar(v <- Sys.getenv(var))) v else default
+first_file <- function(...) Filter(file.exists, path.expand(c(...)))[1L]
+
+# NA: there is none.
+user_profile <- function() env_or("R_PROFILE_USER", first_file(".Rprofile", "~/.Rprofile"))
 
 # The files that R reads when it starts, as ?Startup tells, with their dates.
 startup_files <- function() {
-  env_or <- function(var, default) if (nzchar(v <- Sys.getenv(var))) v else default
-  first <- function(...) Filter(file.exists, path.expand(c(...)))[1L]
-  user <- c(env_or("R_PROFILE_USER", first(".Rprofile", "~/.Rprofile")),
-            env_or("R_ENVIRON_USER", first(".Renviron", "~/.Renviron")))
+  user <- c(user_profile(), env_or("R_ENVIRON_USER", first_file(".Renviron", "~/.Renviron")))
   site <- c(env_or("R_PROFILE", file.path(R.home("etc"), "Rprofile.site")),
             env_or("R_ENVIRON", file.path(R.home("etc"), "Renviron.site")))
   stamp <- function(f) {
@@ -53,7 +48,9 @@ with_load <- function(spec, load, libraries) {
 }
 
 # The one that make_cluster() takes when nothing is asked for, being started if it is not there.
-default_server <- function() server_for(default_server_spec(), effective_env(NULL))
+default_server <- function() {
+  server_for(with_stay_by_option(default_server_spec()), effective_env(NULL))
+}
 
 # `spec`: as default_server_spec(); `env`: the whole environment
 server_key <- function(spec, env) {
@@ -74,9 +71,59 @@ server_for <- function(spec, env, quiet = FALSE) {
   forget_parents()
   sweep_servers(quiet)
   key <- server_key(spec, env)
-  if (is.null(the$servers[[key]])) the$servers[[key]] <- server_start(spec, env)
+  if (is.null(the$servers[[key]])) the$servers[[key]] <- kept_or_new(spec, env)
   the$servers[[key]]$key <- key
   the$servers[[key]]
+}
+
+# ---- servers that stay ----
+
+# The server of the value may serve another session when this one has ended: see launch-stay.R.
+with_stay <- function(spec, seconds) {
+  spec$stays <- if (seconds > 0 && spec$strategy == "fork_server") "stays"
+  spec
+}
+
+# Option clutch.keep decides where nobody has said for how long.
+with_stay_by_option <- function(spec) {
+  seconds <- seconds_to_stay()
+  if (seconds > 0 && !is.null(why_not_to_stay(spec$rscript_args))) seconds <- 0
+  with_stay(spec, seconds)
+}
+
+kept_or_new <- function(spec, env) {
+  # how large its heap was at first makes no difference
+  server <- if (!is.null(spec$stays)) take_kept(spec, server_setup(spec, without_threads(env)))
+  if (is.null(server)) return(server_start(spec, env))
+  clean_at_end()
+  server$ran_code <- runs_code(spec)
+  server
+}
+
+runs_code <- function(spec) length(spec$packages) > 0L || length(startup_files()$user) > 0L
+
+# Why no server of this session may serve another one, a text; NULL: it may. What a profile does
+# other than to set options may depend on anything, such as files that it reads.
+why_not_to_stay <- function(rscript_args) {
+  if (any(c("--vanilla", "--no-init-file") %in% rscript_args)) return(NULL)
+  profile <- user_profile()
+  if (is.na(profile) || !file.exists(profile)) return(NULL)
+  code <- tryCatch(parse(profile, keep.source = FALSE), error = function(e) NULL)
+  if (is.null(code) || !is_simple_code(code)) {
+    sprintf("the profile %s does more than set options and variables", profile)
+  }
+}
+
+# The cluster has been stopped. When this returns, other sessions, and this one, can find its
+# server, if that stays and has no other nodes.
+give_server <- function(info) {
+  server <- info$server
+  if (!isTRUE(server$stays) || is.null(server$report)) return()
+  i <- .Call(ffi_server_info, server$handle)
+  if (i$live > 0L || i$state != "ready") return()
+  .Call(ffi_server_give, server$handle, 2)
+  the$servers[[server$key]] <- NULL
+  unlink(c(server$log, server$folder), recursive = TRUE)
 }
 
 # ---- servers of one cluster ----
@@ -145,9 +192,14 @@ server_command <- function(spec, env, folder, is_own = FALSE) {
 # The environment in which a server starts. Threads do not survive a fork: none may be started
 # before it. The nodes get the user's values back.
 server_env <- function(spec, env) {
-  for (v in thread_variables) if (is.na(env[v]) || v == "OPENBLAS_NUM_THREADS") env[v] <- "1"
+  env <- without_threads(env)
   if (spec$strategy == "spawn") return(env)
   quick_start(env, bytes_of_code(c(spec$packages, spec$load)))
+}
+
+without_threads <- function(env) {
+  for (v in thread_variables) if (is.na(env[v]) || v == "OPENBLAS_NUM_THREADS") env[v] <- "1"
+  env
 }
 
 server_start <- function(spec, env, preload = NULL) {
@@ -167,13 +219,20 @@ server_start <- function(spec, env, preload = NULL) {
   if (by_exec) how <- bare_server(how)
   variables <- paste0(names(how$env), "=", how$env)
   handle <- .Call(ffi_server_start, how$argv[[1L]], how$argv, variables, log)
-  setup <- list(packages = if (!by_exec) spec$packages, load = spec$load, by_exec = by_exec,
-                preload = preload, libraries = spec$libraries)
-  .Call(ffi_server_send, handle, "setup", setup)
+  .Call(ffi_server_send, handle, "setup", server_setup(spec, env, preload))
   ok <- TRUE
-  ran_code <- length(spec$packages) > 0L || length(startup_files()$user) > 0L
   list(handle = handle, log = log, env = env, report = NULL, tmp = NULL, folder = folder,
-       ran_code = ran_code)
+       ran_code = runs_code(spec), stays = !is.null(spec$stays))
+}
+
+# The value is what a server is told first. `env`: that with which it was started.
+server_setup <- function(spec, env, preload = NULL) {
+  by_exec <- spec$strategy == "spawn"
+  files <- if (!is.null(spec$stays)) startup_files()
+  runs_code <- length(c(spec$packages, spec$load, files$user)) > 0L
+  list(packages = if (!by_exec) spec$packages, load = spec$load, by_exec = by_exec,
+       preload = preload, libraries = spec$libraries,
+       stay = if (!is.null(spec$stays)) stay_wanted(spec, env, files, runs_code))
 }
 
 # From a server that executes its nodes these inherit nothing of R. Without default packages and the
@@ -265,7 +324,9 @@ sweep_servers <- function(quiet = FALSE) {
       text <- "The fork server (pid %d) %s; a new one is started."
       say(sprintf(text, i$pid, server_ended(i)))
     }
-    server_clean(the$servers[[key]])
+    server <- the$servers[[key]]
+    # one that stays, and was idle for too long, is at work, and removes its folder itself
+    if (!(i$bye && isTRUE(server$stays))) server_clean(server)
     the$servers[[key]] <- NULL
   }
 }
@@ -294,7 +355,9 @@ clean_after_killed <- function() {
 #' for the next cluster of the session. That cluster then starts in a few hundredths of a second.
 #'
 #' A fork server ends by itself with the session, and when it has had no node for
-#' `getOption("clutch.idle_limit", 300)` seconds. This function ends it now.
+#' `getOption("clutch.idle_limit", 300)` seconds. This function ends it now. One that was asked to
+#' stay for your next session, see *Next session* of [make_cluster()], is no longer this session's
+#' when its cluster was stopped.
 #'
 #' @param all `TRUE` or `FALSE`. `TRUE` also ends servers that have nodes, and so the clusters of
 #'   these nodes. `FALSE`, the default, ends idle ones only.

@@ -35,12 +35,25 @@ plan_forked <- function(request) {
                strategy = request$strategy,
                libraries = if (needs_libraries(request)) libraries)
   if (request$strategy != "spawn") spec <- with_load(spec, request$load, libraries)
+  stay <- stay_of(request)
+  spec <- with_stay(spec, stay)
   announce <- !isFALSE(request$announce) && request$outfile != "/dev/null"
   settings <- list(wd = getwd(), session = Sys.getpid(), umask = Sys.umask(), announce = announce,
-                   nice = request$renice, share_from = share_from_of(n))
+                   nice = request$renice, share_from = share_from_of(n),
+                   stay = if (stay > 0) stay)
   new_plan(request, launcher = "fork", hosts = rep("localhost", n), libraries = libraries,
            spec = spec, settings = settings, session_env = effective_env(request$env),
            keep = request$keep, end_of_server = fork_server_end_text)
+}
+
+# For so many seconds its fork server stays for another session, see launch-stay.R.
+stay_of <- function(request) {
+  if (!can_stay(request)) return(0)
+  seconds <- seconds_to_stay(request$stay)
+  why <- if (seconds > 0) why_not_to_stay(request$rscript_args)
+  if (is.null(why)) return(seconds)
+  say(sprintf("The fork server is not kept for another session: %s.", why))
+  0
 }
 
 # Tells whether the fork server itself attaches packages or evaluates something, and not each node.
@@ -107,6 +120,7 @@ connect_server <- function(info, n, left) {
     server_drop(server$key)
     spec <- info$spec
     spec$strategy <- "spawn"
+    spec$stays <- NULL
     set_cluster(info, spec = spec, strategy = "spawn")
     if (!is.null(info$plan$keep)) spec_of_programs(info)
     server <- server_of_spec(info, left)

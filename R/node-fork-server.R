@@ -36,12 +36,13 @@ fork_server_main <- function(lib, idle, packages, tmpdir, command) {
       observer = observer_main(), # in a child
       settings = {
         the_node$number <- todo$seq
+        settings_of_stay(todo$object$stay)
         answer("applied", todo$seq, apply_settings(todo$object))
         keep_settings(todo$seq, todo$object)
       },
       program = run_program(settings_of(todo$seq), todo$seq, todo$object), # in a node
       failed = stop(todo$object),
-      end = break
+      end = if (!await_session(todo$seq == 1)) break
     )
   }
   quit(save = "no", runLast = FALSE)
@@ -64,8 +65,10 @@ listen_for_observers <- function() {
 
 # Attaches packages and tells what came of it.
 prepare <- function(setup) {
+  if (!is.null(the_node$stay$report)) return(answer_again(setup))
   the_node$libraries <- .libPaths()
   set_libraries(setup$libraries)
+  if (!is.null(setup$stay)) begin_to_stay(setup$stay)
   report <- attach_packages(setup$packages)
   report$threads <- c(report$threads, load_before_fork(setup$load), uncounted_threads())
   forks <- !length(report$threads) && !isTRUE(report$start_threads > 1L) && is.null(report$error)
@@ -83,6 +86,7 @@ prepare <- function(setup) {
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
   if (!setup$by_exec) .Call(ffi_fork_server_warm_up)
   if (settles) settle_memory(is_larger)
+  remember_report(setup, report)
   report
 }
 

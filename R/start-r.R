@@ -20,6 +20,14 @@ env_changes <- function(wanted, from) {
   list(env_set = wanted[changed], env_unset = setdiff(names(from), names(wanted)))
 }
 
+# Environment variables that matter while R starts, or to libraries when they are loaded. Only the
+# others can be set in a node afterwards.
+start_variable <- function(names) {
+  prefixes <- c("R_", "LC_", "LANG", "LD_", "DYLD_", "OMP_", "OPENBLAS_", "MKL_", "BLIS_", "GOTO_",
+                "VECLIB_", "KMP_", "MALLOC_", "TMP", "TEMP", "HOME$", "TZ", "PATH$")
+  grepl(sprintf("^(%s)", paste(prefixes, collapse = "|")), names)
+}
+
 # ---- the command ----
 
 default_packages_argument <- function(methods) {

@@ -9,6 +9,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "posix/features.h"
+
 /* One call is asked for this much at the most: some systems refuse 2 GB and more. */
 #define MOST_AT_ONCE ((size_t)1 << 30)
 
@@ -90,6 +92,24 @@ int clu_os_file_sync(clu_fd fd, clu_err *e) {
 int clu_os_file_touch(const char *path) { return utimes(path, NULL) == 0 ? CLU_OK : CLU_SYS; }
 
 void clu_os_file_remove(const char *path) { unlink(path); }
+
+#if defined(CLU_HAVE_PROC) /* and so POSIX's names for the nanoseconds */
+#define NS(st, which) \
+  ((int64_t)(st).st_##which##tim.tv_sec * 1000000000 + (int64_t)(st).st_##which##tim.tv_nsec)
+#else
+#define NS(st, which) ((int64_t)(st).st_##which##time * 1000000000)
+#endif
+
+int clu_os_file_stamp(const char *path, clu_file_stamp *out) {
+  struct stat st;
+  if (stat(path, &st) != 0) return CLU_SYS;
+  out->device = (uint64_t)st.st_dev;
+  out->number = (uint64_t)st.st_ino;
+  out->size = (uint64_t)st.st_size;
+  out->modified = NS(st, m);
+  out->changed = NS(st, c);
+  return CLU_OK;
+}
 
 double clu_os_date(void) {
   struct timeval t;

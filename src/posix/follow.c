@@ -71,6 +71,14 @@ int clu_os_follow_parent(clu_pid parent, int may_thread) {
 #endif
 }
 
+int clu_os_follow_nobody(void) {
+#if defined(CLU_HAVE_PRCTL)
+  return prctl(PR_SET_PDEATHSIG, 0) == 0 ? CLU_OK : CLU_UNSUPPORTED;
+#else
+  return CLU_UNSUPPORTED;
+#endif
+}
+
 #if defined(CLU_HAVE_PRCTL)
 
 int clu_os_follow_parent_meanwhile(clu_pid parent) {

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "posix/features.h"
 #include "posix/net.h"
 
 int clu_os_path_id(const char *path, uint64_t id[2]) {
@@ -52,3 +53,20 @@ void clu_os_path_remove_folder(const char *path) {
   folder[end - path] = 0;
   rmdir(folder);
 }
+
+#if defined(CLU_HAVE_PEERCRED)
+int clu_os_path_peer(clu_fd fd, clu_pid *pid) {
+  struct ucred who;
+  socklen_t n = sizeof who;
+  *pid = 0;
+  if (getsockopt((int)fd, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0) return CLU_PEER_UNKNOWN;
+  *pid = (clu_pid)who.pid;
+  return who.uid == geteuid() ? CLU_PEER_OWN : CLU_PEER_OTHER;
+}
+#else
+int clu_os_path_peer(clu_fd fd, clu_pid *pid) {
+  (void)fd;
+  *pid = 0;
+  return CLU_PEER_UNKNOWN;
+}
+#endif

@@ -115,6 +115,12 @@ void clu_os_file_remove(const char *path) {
   free(wide);
 }
 
+int clu_os_file_stamp(const char *path, clu_file_stamp *out) {
+  (void)path;
+  (void)out;
+  return CLU_UNSUPPORTED;
+}
+
 double clu_os_date(void) {
   FILETIME t;
   GetSystemTimeAsFileTime(&t); /* tenths of microseconds since 1601 */

@@ -351,3 +351,9 @@ void clu_os_path_remove(const char *path, const uint64_t id[2]) {
 }
 
 void clu_os_path_remove_folder(const char *path) { (void)path; }
+
+int clu_os_path_peer(clu_fd fd, clu_pid *pid) {
+  (void)fd;
+  *pid = 0;
+  return CLU_PEER_UNKNOWN;
+}

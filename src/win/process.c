@@ -369,6 +369,8 @@ int clu_os_follow_parent(clu_pid parent, int may_thread) {
 
 int clu_os_follow_parent_meanwhile(clu_pid parent) { return parent ? CLU_UNSUPPORTED : CLU_OK; }
 
+int clu_os_follow_nobody(void) { return CLU_UNSUPPORTED; }
+
 /* ---- what descendants leave: it ends with its job ---- */
 
 int clu_os_spawn_detached(const clu_spawn *s, clu_err *e) {

@@ -12,6 +12,7 @@
 #include "core/base/os-folders.h"
 #include "core/node/transports.h"
 #include "core/node/fork-private.h"
+#include "core/supervisor/stay.h"
 #include "core/supervisor/supervisor.h"
 
 enum {
@@ -260,8 +261,25 @@ TEST_UNUSED static void answer_settings(clu_supervisor *sv, const clu_msg *m) {
   }
 }
 
+/* A server that stays at this path for a second: 1: another session has come. */
+TEST_UNUSED static int stub_stays(clu_supervisor *sv, clu_sv_options *how, const char *path) {
+  static clu_stay stay;
+  clu_fd signals;
+  clu_pid session;
+  clu_err e;
+  int rc = clu_stay_offer(&stay, path, &e);
+  clu_supervisor_fini(sv);
+  if (rc != CLU_OK || clu_os_watch_start(&signals, &e) != CLU_OK) _exit(82);
+  clu_os_follow_nobody();
+  rc = clu_stay_await(&stay, signals, clu_os_now() + 1000000000u, &how->control, &session);
+  clu_stay_end(&stay);
+  clu_os_watch_end();
+  return rc == CLU_OK;
+}
+
 __attribute__((constructor)) static void stub(void) {
   const char *tmp = getenv("TEST_STUB_TMP"), *idle = getenv("TEST_STUB_IDLE_MS");
+  const char *stays = getenv("TEST_STUB_STAY");
   static clu_supervisor sv;
   clu_sv_options how;
   char *none[] = {NULL};
@@ -272,6 +290,7 @@ __attribute__((constructor)) static void stub(void) {
   how.tmp = tmp;
   how.exec = none;
   how.idle_ns = idle ? (uint64_t)atoi(idle) * 1000000u : 0;
+again:
   if (clu_supervisor_init(&sv, &how, &e) != CLU_OK) _exit(80);
   clu_supervisor_answer(&sv, CLU_K_READY, 0, "ready", 5);
   if (getenv("TEST_STUB_OOM")) clu_supervisor_count_oom(&sv, getenv("TEST_STUB_OOM"));
@@ -281,6 +300,7 @@ __attribute__((constructor)) static void stub(void) {
     if (ev.what == CLU_SV_CHILD) {
       stub_node(&ev.node);
     } else if (ev.what == CLU_SV_END) {
+      if (stays && ev.why == CLU_SV_LEFT && stub_stays(&sv, &how, stays)) goto again;
       clu_supervisor_fini(&sv);
       _exit(0);
     } else {

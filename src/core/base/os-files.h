@@ -25,6 +25,14 @@ int clu_os_file_sync(clu_fd fd, clu_err *e);
 /* The file at `path` was changed just now, as others see it. CLU_OK or CLU_SYS. */
 int clu_os_file_touch(const char *path);
 void clu_os_file_remove(const char *path);
+/* What tells one state of a file or folder from another: a file that was written again, or replaced
+ * by another, differs in one of these. Times are ns since 1970. */
+typedef struct clu_file_stamp {
+  uint64_t device, number, size;
+  int64_t modified, changed;
+} clu_file_stamp;
+/* CLU_OK; CLU_SYS: there is no such file, or it is out of reach. Windows: CLU_UNSUPPORTED. */
+int clu_os_file_stamp(const char *path, clu_file_stamp *out);
 /* Seconds since 1970, with a fraction. */
 double clu_os_date(void);
 

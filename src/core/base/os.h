@@ -320,6 +320,10 @@ int clu_os_path_id(const char *path, uint64_t id[2]);
 void clu_os_path_remove(const char *path, const uint64_t id[2]);
 /* Removes the folder in which `path` is, if nothing else is there. */
 void clu_os_path_remove_folder(const char *path);
+/* Whose process is at the other end of a Unix-domain connection, or was when it began to listen:
+ * CLU_PEER_OWN is this process's user and nobody else. `*pid`: its number; 0: it has none here.
+ * CLU_PEER_UNKNOWN: the system does not tell (only Linux does). */
+int clu_os_path_peer(clu_fd fd, clu_pid *pid);
 
 /* ---- processes ---- */
 
@@ -395,6 +399,9 @@ void clu_os_end_self(void);
  * can be started. Windows: CLU_UNSUPPORTED; what clu_os_spawn() started ends with its parent. */
 int clu_os_follow_parent(clu_pid parent, int may_thread);
 int clu_os_follow_parent_meanwhile(clu_pid parent); /* the same until it is called with 0 */
+/* From now on it may outlive its parent, whatever it was told before by these two. CLU_UNSUPPORTED,
+ * but on Linux. */
+int clu_os_follow_nobody(void);
 /* From now on a thread watches the connection `fd`. When the other side has ended it, or it is
  * broken, and this process is still there `grace_ns` later, it gets CLU_SIG_TERM. Elsewhere than on
  * Linux bytes that are not read hide the end. CLU_LIMIT: no thread can be started. Windows:

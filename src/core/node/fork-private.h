@@ -46,6 +46,7 @@ struct clu_server {
   clu_blob *refusal;   /* why they were refused */
   clu_shared *shared;  /* with it and its nodes; NULL: not known yet, or not to be had */
   int live;            /* nodes that are open */
+  int adopted;         /* started by another session, and so no child of this process */
   int remote;          /* on another host: not a process of this one, and there is no `shared` */
   uint64_t link, host; /* then: the node that is the link process, and the host's number there */
   int cut;             /* its connection is */

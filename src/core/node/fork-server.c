@@ -74,19 +74,20 @@ int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, cl
   return CLU_OK;
 }
 
-int clu_server_connect(clu_session *session, clu_fd fd, clu_server **out, clu_err *e) {
+/* One that is no child of this process. */
+static int server_at(clu_session *session, clu_fd fd, int takes, clu_server **out, clu_err *e) {
   clu_server *s;
   int rc;
   clu_os_move_high(&fd, 1024);
   s = calloc(1, sizeof *s);
-  if (!s || clu_chan_init(&s->chan, fd, INT64_MAX, CLU_TAKES_FDS) != CLU_OK) {
+  if (!s || clu_chan_init(&s->chan, fd, INT64_MAX, takes) != CLU_OK) {
     free(s);
     clu_os_close(fd);
     return clu_fail(e, CLU_NOMEM, 0, "not enough memory");
   }
   s->session = session;
   s->refs = 1;
-  s->remote = s->reaped = 1;
+  s->reaped = 1;
   s->how.code = -1;
   rc = clu_loop_watch(&session->loop, fd, CLU_READ, server_ready, s, &s->watch, e);
   if (rc != CLU_OK) {
@@ -97,6 +98,20 @@ int clu_server_connect(clu_session *session, clu_fd fd, clu_server **out, clu_er
   list(s);
   *out = s;
   return CLU_OK;
+}
+
+int clu_server_connect(clu_session *session, clu_fd fd, clu_server **out, clu_err *e) {
+  int rc = server_at(session, fd, CLU_TAKES_FDS, out, e);
+  if (rc == CLU_OK) (*out)->remote = 1;
+  return rc;
+}
+
+int clu_server_adopt(clu_session *session, clu_fd fd, clu_pid pid, clu_server **out, clu_err *e) {
+  int rc = server_at(session, fd, CLU_TAKES_SEGMENTS, out, e);
+  if (rc != CLU_OK) return rc;
+  (*out)->pid = pid;
+  (*out)->adopted = 1;
+  return rc;
 }
 
 void clu_server_set_host(clu_server *s, uint64_t link, uint64_t host) {
@@ -322,6 +337,7 @@ static void server_ready(void *self, unsigned ready) {
 int clu_server_is_starting(const clu_server *s) { return s->state == CLU_SERVER_STARTING; }
 int clu_server_is_ready(const clu_server *s) { return s->state == CLU_SERVER_READY; }
 int clu_server_is_remote(const clu_server *s) { return s->remote; }
+int clu_server_is_adopted(const clu_server *s) { return s->adopted; }
 int clu_server_has_ended(const clu_server *s) { return s->state == CLU_SERVER_ENDED; }
 clu_blob *clu_server_report(const clu_server *s) { return s->ready; }
 

@@ -19,7 +19,11 @@ int clu_server_start(clu_session *session, clu_spawn *spec, clu_server **out, cl
 /* One on another host, or any that is no process of this one: `fd` is its control channel, which is
  * taken over. Its status has neither pid nor how it ended. */
 int clu_server_connect(clu_session *session, clu_fd fd, clu_server **out, clu_err *e);
+/* One of this machine that another session has started: it is process `pid`, which cannot be
+ * reaped. Its status never has how it ended. */
+int clu_server_adopt(clu_session *session, clu_fd fd, clu_pid pid, clu_server **out, clu_err *e);
 int clu_server_is_remote(const clu_server *s);
+int clu_server_is_adopted(const clu_server *s);
 /* It is that of this host behind the link process that is node `link`. */
 void clu_server_set_host(clu_server *s, uint64_t link, uint64_t host);
 /* The connection to that host is cut, or is there again (`reach`: enum clu_reach): see

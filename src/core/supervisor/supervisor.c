@@ -26,7 +26,10 @@ static void on_control(void *self, unsigned ready) {
 static void take_signals(clu_supervisor *sv) {
   int term = 0;
   clu_os_watch_clear(&term);
-  if (term) sv->closed = 1;
+  if (term) {
+    sv->closed = 1;
+    sv->why = CLU_SV_SIGNAL;
+  }
   clu_sv_reap(sv);
 }
 
@@ -240,7 +243,10 @@ static int handle(clu_supervisor *sv, clu_msg *m, clu_sv_event *ev) {
     return 0;
   case CLU_K_MACHINE: tell_of_machine(sv, m); return 0;
   case CLU_K_VIEW: clu_sv_take_view(sv, m); return 0;
-  case CLU_K_QUIT: sv->closed = 1; return 0;
+  case CLU_K_QUIT:
+    sv->closed = 1;
+    sv->why = m->body && m->body->size == 1 ? CLU_SV_LEFT : CLU_SV_ASKED;
+    return 0;
   default: handle_for_node(sv, m); return 0;
   }
 }
@@ -252,7 +258,10 @@ static enum turn take_messages(clu_supervisor *sv, clu_sv_event *ev) {
   for (int k = 0; k < MESSAGES_A_TURN && !sv->closed; k++) {
     clu_msg m;
     int r = clu_chan_next(&sv->chan, &m), for_caller;
-    if (r < 0) sv->closed = 1;
+    if (r < 0) {
+      sv->closed = 1;
+      sv->why = CLU_SV_ASKED;
+    }
     if (r <= 0) return NONE_LEFT;
     for_caller = handle(sv, &m, ev);
     clu_blob_unref(m.body);
@@ -287,5 +296,6 @@ int clu_supervisor_serve(clu_supervisor *sv, clu_sv_event *ev, clu_err *e) {
   clu_sv_close_listener(sv);
   clu_sv_end_all(sv);
   ev->what = CLU_SV_END;
+  ev->why = sv->why;
   return CLU_OK;
 }

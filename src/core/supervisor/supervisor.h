@@ -30,9 +30,11 @@
  * the supervisor kills the rest. A cluster that is garbage ends in the same way, without a wait.
  * A fork server that was idle too long sends BYE and ends. When the session ends, the control
  * channel closes, and the supervisor kills and reaps every node; if R code runs in the fork
- * server then, SIGTERM at the parent's end does it (Linux). When the fork server is killed, each
- * node gets SIGTERM from the system (Linux), and the next cluster or map starts a new server.
- * When a connection to a TCP node breaks, that node ends within 2 s.
+ * server then, SIGTERM at the parent's end does it (Linux). A server that stays (stay.h) has no
+ * parent to follow: it ends its nodes as any, waits for another session, and ends when its time is
+ * over, or at SIGTERM. When the fork server is killed, each node gets SIGTERM from the system
+ * (Linux), and the next cluster or map starts a new server. When a connection to a TCP node
+ * breaks, that node ends within 2 s.
  */
 #ifndef CLUTCH_SUPERVISOR_H
 #define CLUTCH_SUPERVISOR_H
@@ -46,6 +48,13 @@
 
 struct clu_sv_node;
 struct clu_sv_kept;
+
+/* Why all has ended. */
+enum clu_sv_why {
+  CLU_SV_LEFT,  /* the session has ended, needs it no more, or did nothing for too long */
+  CLU_SV_ASKED, /* the session wants this process to end */
+  CLU_SV_SIGNAL /* CLU_SIG_TERM came */
+};
 
 enum { CLU_SV_VIEWS = 64, CLU_SV_OBSERVERS = 32, CLU_SV_SPARE = 1024 };
 typedef struct clu_sv_view {
@@ -69,6 +78,7 @@ typedef struct clu_supervisor {
   clu_fd signals;        /* readable when a child ended or CLU_SIG_TERM came */
   clu_watch_id children; /* the watch of `signals` */
   int closed;            /* the session has gone, or wants all to end */
+  int why;               /* then: enum clu_sv_why */
   struct clu_sv_table *table;
   struct clu_sv_node *nodes; /* in the table */
   int n;
@@ -112,13 +122,15 @@ enum clu_sv_what {
   CLU_SV_SETUP,    /* the same for the first message */
   CLU_SV_CHILD,    /* this process is a node now: ev.node */
   CLU_SV_OBSERVER, /* it is an observer: ev.node.fd is the connection to who asks */
-  CLU_SV_END       /* the session has ended or has said so: nodes have ended, end this process */
+  CLU_SV_END       /* the session has ended or has said so, see ev.why: nodes have ended. End this
+                      process, or let it serve another session: fini, then init */
 };
 
 typedef struct clu_sv_event {
   int what;
   clu_msg msg; /* the body is the caller's */
   clu_boot node;
+  int why; /* enum clu_sv_why */
 } clu_sv_event;
 
 /* CLU_OK, CLU_NOMEM, CLU_LIMIT, CLU_SYS; then clu_supervisor_fini() frees what there is. */

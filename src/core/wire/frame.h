@@ -56,7 +56,7 @@ enum clu_kind {
   CLU_K_ERRORS, /* the same for their error output, where it differs */
   CLU_K_CANCEL, /* seq: the node. u64 request; or nothing: only the answer is wanted */
   CLU_K_STOP,   /* seq: the node. u32 milliseconds of grace, after which it is killed */
-  CLU_K_QUIT,   /* end all */
+  CLU_K_QUIT,   /* end all. u8 1: it may stay for another session (core/supervisor/stay.h) */
   /* fork server to session */
   CLU_K_READY,   /* what was attached, or the error. Passes the descriptor of the shared memory */
   CLU_K_APPLIED, /* seq: number of the settings. Empty, or the error's text */

@@ -70,6 +70,10 @@
   IN_TURN(ffi_psock_is_ready, 2, (SEXP handle, SEXP pid))                                        \
   /* r/session/fork-server.c */                                                                  \
   IN_TURN(ffi_server_start, 4, (SEXP file, SEXP argv, SEXP envp, SEXP log))                      \
+  IN_TURN(ffi_server_take, 2, (SEXP path, SEXP seconds))                                         \
+  IN_TURN(ffi_server_give, 2, (SEXP server, SEXP seconds))                                       \
+  IN_TURN(ffi_server_let_go, 1, (SEXP server))                                                   \
+  PLAIN(ffi_kept_end, 2, (SEXP path, SEXP seconds))                                              \
   IN_TURN(ffi_server_send, 3, (SEXP server, SEXP kind, SEXP object))                             \
   IN_TURN(ffi_server_wait, 2, (SEXP server, SEXP seconds))                                       \
   IN_TURN(ffi_server_settings, 3, (SEXP server, SEXP object, SEXP output))                       \
@@ -175,6 +179,11 @@
   PLAIN(ffi_fork_server_keeps, 2, (SEXP from, SEXP to))                                          \
   PLAIN(ffi_fork_server_count_oom, 1, (SEXP file))                                               \
   PLAIN(ffi_fork_server_temp, 0, (void))                                                         \
+  PLAIN(ffi_fork_server_stays, 0, (void))                                                        \
+  PLAIN(ffi_fork_server_offer, 1, (SEXP path))                                                   \
+  PLAIN(ffi_fork_server_leave, 0, (void))                                                        \
+  PLAIN(ffi_fork_server_await, 1, (SEXP seconds))                                                \
+  PLAIN(ffi_fork_server_taken, 0, (void))                                                        \
   PLAIN(ffi_fork_server_serve, 1, (SEXP env))                                                    \
   PLAIN(ffi_fork_server_answer, 3, (SEXP kind, SEXP seq, SEXP object))                           \
   /* r/node/host.c */                                                                            \
@@ -319,6 +328,7 @@
   PLAIN(ffi_processes_are_there, 1, (SEXP pids))                                                 \
   PLAIN(ffi_start_detached, 3, (SEXP argv, SEXP envp, SEXP log))                                 \
   PLAIN(ffi_run_program, 4, (SEXP argv, SEXP envp, SEXP log, SEXP seconds))                      \
+  PLAIN(ffi_file_stamps, 1, (SEXP paths))                                                        \
   PLAIN(ffi_process_kill, 1, (SEXP pid))                                                         \
   PLAIN(ffi_limits, 0, (void))                                                                   \
   PLAIN(ffi_raise_fds, 1, (SEXP n))                                                              \

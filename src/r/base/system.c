@@ -1,7 +1,10 @@
 /* This file has what R asks the operating system, by way of the port. */
 #include "r/base/r-api.h"
 
+#include <stdio.h>
+
 #include "core/base/budget.h"
+#include "core/base/os-files.h"
 #include "core/base/os-lock.h"
 #include "core/base/os-output.h"
 #include "core/base/os-samples.h"
@@ -105,6 +108,27 @@ SEXP ffi_run_program(SEXP argv, SEXP envp, SEXP log, SEXP seconds) {
     if (clu_os_now() > end) clu_os_kill(pid, CLU_SIG_KILL, 1);
   }
   return Rf_ScalarInteger(rc == CLU_OK && !how.by_signal ? how.code : NA_INTEGER);
+}
+
+/* Of each file or folder: device, number, size, times of its last changes; NA: there is none. Equal
+ * texts mean that it has not changed. */
+SEXP ffi_file_stamps(SEXP paths) {
+  R_xlen_t n = Rf_xlength(paths);
+  SEXP out = PROTECT(Rf_allocVector(STRSXP, n));
+  for (R_xlen_t i = 0; i < n; i++) {
+    clu_file_stamp s;
+    char text[120];
+    if (clu_os_file_stamp(R_ExpandFileName(CHAR(STRING_ELT(paths, i))), &s) != CLU_OK) {
+      SET_STRING_ELT(out, i, NA_STRING);
+      continue;
+    }
+    snprintf(text, sizeof text, "%llu %llu %llu %lld %lld", (unsigned long long)s.device,
+             (unsigned long long)s.number, (unsigned long long)s.size, (long long)s.modified,
+             (long long)s.changed);
+    SET_STRING_ELT(out, i, Rf_mkChar(text));
+  }
+  UNPROTECT(1);
+  return out;
 }
 
 /* Kills it; FALSE: it is not there, or not this user's. */

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/deadline.h"
 #include "core/base/os-folders.h"
+#include "core/base/os-forks.h"
 #include "core/link/near.h"
+#include "core/supervisor/stay.h"
 #include "core/supervisor/supervisor.h"
 #include "r/base/entry-points.h"
 #include "r/node/node.h"
@@ -19,6 +22,9 @@ static char **exec_argv;
 static int is_child; /* this process is a node by now */
 static clu_fd control = 3;
 static int begins_in_r; /* nodes call forked_node_begin() */
+static clu_sv_options options;
+static int stays; /* it may outlive its session */
+static clu_stay waiting = {.listener = CLU_NO_FD};
 
 void clu_fork_server_control(clu_fd fd) { control = fd; }
 
@@ -59,18 +65,17 @@ static char *own_temp_dir(void) {
 SEXP ffi_fork_server_begin(SEXP exec, SEXP idle) {
   clu_err e = {0, 0, ""};
   R_xlen_t n = Rf_xlength(exec);
-  clu_sv_options how;
   clu_node_choose_seeds();
   session = clu_os_getppid();
   exec_argv = calloc((size_t)n + 1, sizeof *exec_argv);
   if (!exec_argv) clu_raise("memory", "not enough memory");
   for (R_xlen_t i = 0; i < n; i++) exec_argv[i] = strdup(CHAR(STRING_ELT(exec, i)));
   if (clu_os_follow_parent(session, 0) == CLU_DEAD) clu_os_end_self();
-  how.control = control;
-  how.tmp = own_temp_dir();
-  how.exec = exec_argv;
-  how.idle_ns = (uint64_t)(1e9 * Rf_asReal(idle));
-  if (clu_supervisor_init(&sv, &how, &e) != CLU_OK) clu_raise_err(&e);
+  options.control = control;
+  options.tmp = own_temp_dir();
+  options.exec = exec_argv;
+  options.idle_ns = (uint64_t)(1e9 * Rf_asReal(idle));
+  if (clu_supervisor_init(&sv, &options, &e) != CLU_OK) clu_raise_err(&e);
   clu_node_r("is.null", R_NilValue); /* it finds the namespace once, and not in each node */
   clu_stack_hook();
   return R_NilValue;
@@ -113,7 +118,8 @@ static SEXP todo(const char *what, uint64_t seq, SEXP object) {
   return out;
 }
 
-/* list(what, seq, object): "setup" and "settings" want an answer, "failed": object is why, "end".
+/* list(what, seq, object): "setup" and "settings" want an answer, "failed": object is why, "end":
+ * seq 1: it may stay for another session.
  * In a child, which is a node: what ffi_node_loop() returns, or "program": it has to run that, seq
  * is its number, and object how often it was started before; or "observer". */
 SEXP ffi_fork_server_serve(SEXP env) {
@@ -130,8 +136,9 @@ SEXP ffi_fork_server_serve(SEXP env) {
   case CLU_SV_SETUP:
   case CLU_SV_SETTINGS:
     /* R code runs now, which may take long: the session's end must not wait for it */
-    clu_os_on_term(session, R_TempDir);
-    clu_os_follow_parent_meanwhile(session); /* without: it ends when the code is done */
+    clu_os_on_term(stays ? -1 : session, R_TempDir);
+    /* without: it ends when the code is done */
+    if (!stays) clu_os_follow_parent_meanwhile(session);
     return todo(ev.what == CLU_SV_SETUP ? "setup" : "settings", ev.msg.seq,
                 clu_unserialize(ev.msg.body, 0));
   case CLU_SV_CHILD:
@@ -149,7 +156,7 @@ SEXP ffi_fork_server_serve(SEXP env) {
     is_child = 1;
     clu_observer_begin(&sv, &ev.node);
     return todo("observer", 0, R_NilValue);
-  default: return todo("end", 0, R_NilValue);
+  default: return todo("end", ev.why == CLU_SV_LEFT, R_NilValue);
   }
 }
 
@@ -202,5 +209,67 @@ SEXP ffi_fork_server_answer(SEXP kind, SEXP seq, SEXP object) {
     n = (size_t)Rf_xlength(object);
   }
   clu_supervisor_answer(&sv, (uint8_t)k, (uint64_t)Rf_asReal(seq), p, n);
+  return R_NilValue;
+}
+
+/* ---- another session ---- */
+
+/* From now on it may outlive its session. */
+SEXP ffi_fork_server_stays(void) {
+  stays = 1;
+  clu_os_follow_nobody();
+  return R_NilValue;
+}
+
+/* From now on another session can connect to this path, and its own is still there. NULL; or why
+ * that cannot be, a text. */
+SEXP ffi_fork_server_offer(SEXP path) {
+  clu_err e = {0, 0, ""};
+  if (waiting.listener != CLU_NO_FD) return R_NilValue;
+  if (clu_stay_offer(&waiting, CHAR(STRING_ELT(path, 0)), &e) == CLU_OK) return R_NilValue;
+  return Rf_mkString(e.text);
+}
+
+static clu_fd signals = CLU_NO_FD;
+static int has_to_end; /* CLU_SIG_TERM came */
+
+/* Lets its session go. A signal that came before is heard at the next wait. */
+SEXP ffi_fork_server_leave(void) {
+  clu_err e = {0, 0, ""};
+  clu_os_watch_clear(&has_to_end);
+  clu_supervisor_fini(&sv);
+  if (clu_os_watch_start(&signals, &e) != CLU_OK) clu_raise_err(&e);
+  return R_NilValue;
+}
+
+/* When nobody has come at once, the forks to come are made cheaper meanwhile: with large packages
+ * that takes some tenths of a second, and a fork a sixth of the time then. */
+static int await_session(uint64_t until) {
+  uint64_t soon = clu_deadline_after(clu_os_now(), 300000000);
+  int rc = CLU_TIMEOUT;
+  if (has_to_end) return CLU_CANCELLED;
+  if (soon < until) {
+    rc = clu_stay_await(&waiting, signals, soon, &options.control, &session);
+    if (rc == CLU_TIMEOUT) clu_os_expect_forks();
+  }
+  if (rc != CLU_TIMEOUT) return rc;
+  return clu_stay_await(&waiting, signals, until, &options.control, &session);
+}
+
+/* Waits for another session, and serves it from now on: TRUE. FALSE: the time is up, or a signal
+ * came. */
+SEXP ffi_fork_server_await(SEXP seconds) {
+  clu_err e = {0, 0, ""};
+  int rc = await_session(clu_deadline_after(clu_os_now(), (int64_t)(1e9 * Rf_asReal(seconds))));
+  clu_os_watch_end();
+  if (rc != CLU_OK) return Rf_ScalarLogical(FALSE);
+  clu_node_choose_seeds(); /* its nodes have the numbers that those of the session before had */
+  if (clu_supervisor_init(&sv, &options, &e) != CLU_OK) clu_raise_err(&e);
+  return Rf_ScalarLogical(TRUE);
+}
+
+/* Nobody else can have it. */
+SEXP ffi_fork_server_taken(void) {
+  clu_stay_end(&waiting);
   return R_NilValue;
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/node/take.h"
+
 static void free_server(void *p) { clu_server_unref(p); }
 static clu_handle_kind servers = {.name = "clutch_server", .free = free_server};
 
@@ -39,6 +41,50 @@ SEXP ffi_server_start(SEXP file, SEXP argv, SEXP envp, SEXP log) {
   UNPROTECT(1);
   return x;
 }
+
+/* ---- one that another session has left ---- */
+
+/* A handle of the fork server that waits at `path`; or why there is none, a text. */
+SEXP ffi_server_take(SEXP path, SEXP seconds) {
+  clu_err e = {0, 0, ""};
+  clu_server *server = NULL;
+  SEXP x;
+  clu_need_session();
+  x = PROTECT(clu_server_handle_new(R_NilValue));
+  if (clu_server_take(clu_the_session, CHAR(STRING_ELT(path, 0)), clu_in_seconds(seconds), &server,
+                      &e) == CLU_OK)
+    clu_handle_set(x, server);
+  UNPROTECT(1);
+  return server ? x : Rf_mkString(e.text);
+}
+
+static int server_has_ended(void *s) { return clu_server_has_ended(s); }
+
+/* Another session may have it from now on. When this returns it can be found, unless it has ended
+ * or takes longer than that. */
+SEXP ffi_server_give(SEXP server, SEXP seconds) {
+  clu_server *s = clu_get_server(server);
+  clu_server_send(s, CLU_K_QUIT, 0, "\1", 1, CLU_NO_FD);
+  if (!clu_pump_for(server_has_ended, s, clu_in_seconds(seconds))) clu_server_close(s);
+  return R_NilValue;
+}
+
+/* It may stay or end, as it likes. */
+SEXP ffi_server_let_go(SEXP server) {
+  clu_server_close(clu_get_server(server));
+  return R_NilValue;
+}
+
+/* Ends who waits at `path`. Its process id; or why that was not done, a text. */
+SEXP ffi_kept_end(SEXP path, SEXP seconds) {
+  clu_err e = {0, 0, ""};
+  clu_pid pid;
+  if (clu_server_end_kept(CHAR(STRING_ELT(path, 0)), clu_in_seconds(seconds), &pid, &e) != CLU_OK)
+    return Rf_mkString(e.text);
+  return Rf_ScalarInteger((int)pid);
+}
+
+/* ---- what it is told ---- */
 
 static uint8_t kind_of(SEXP kind) {
   return strcmp(CHAR(STRING_ELT(kind, 0)), "setup") == 0 ? CLU_K_SETUP : CLU_K_QUIT;
@@ -144,7 +190,8 @@ SEXP ffi_server_info(SEXP server) {
   SET_VECTOR_ELT(out, 1, Rf_mkString(st.state));
   SET_VECTOR_ELT(out, 2, Rf_ScalarLogical(st.idle));
   SET_VECTOR_ELT(out, 3, Rf_ScalarLogical(st.asked));
-  SET_VECTOR_ELT(out, 4, Rf_ScalarLogical(st.reaped ? st.how.by_signal : NA_LOGICAL));
+  SET_VECTOR_ELT(out, 4,
+                 Rf_ScalarLogical(st.reaped && st.how.code >= 0 ? st.how.by_signal : NA_LOGICAL));
   SET_VECTOR_ELT(out, 5,
                  Rf_ScalarInteger(st.reaped && st.how.code >= 0 ? st.how.code : NA_INTEGER));
   SET_VECTOR_ELT(out, 6, Rf_ScalarReal((double)st.applied));
@@ -197,6 +244,13 @@ SEXP ffi_server_close(SEXP server, SEXP seconds) {
   uint64_t deadline = clu_in_seconds(seconds);
   int starting = clu_server_is_starting(s);
   int reaped;
+  if (!clu_server_is_remote(s)) clu_server_send(s, CLU_K_QUIT, 0, NULL, 0, CLU_NO_FD);
+  /* it is no child, and while its end of the channel is open its number is nobody else's */
+  if (clu_server_is_adopted(s) && !clu_pump_for(server_has_ended, s, deadline)) {
+    clu_server_status st;
+    clu_server_status_of(s, &st);
+    clu_os_kill(st.pid, CLU_SIG_KILL, 0);
+  }
   clu_server_close(s);
   while (!(reaped = clu_server_reap(s)) && clu_os_now() < deadline) clu_os_pause(1000000);
   if (!reaped) {
