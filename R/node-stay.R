@@ -210,7 +210,7 @@ offer <- function() {
   stay <- the_node$stay
   the_node$stay$path <- path
   if (!is.null(.Call(ffi_fork_server_offer, path))) return(FALSE)
-  write_about(path, list(
+  write_kept(path, list(
     pid = Sys.getpid(), since = stay$since, until = stay$until, place = place_of_pids(),
     protocol = .Call(ffi_host_protocol), r = stay$wanted$r[[1L]], clutch = stay$wanted$clutch[[1L]],
     packages = paste(stay$packages, collapse = ","), tmp = tempdir()

@@ -9,7 +9,7 @@ kept_path <- function(folder, pid) file.path(folder, sprintf("kept-%d", as.integ
 about_path <- function(path) paste0(path, ".about")
 
 # `about`: a named list of strings and numbers. Who sees the file sees all of it.
-write_about <- function(path, about) {
+write_kept <- function(path, about) {
   new <- paste0(about_path(path), "-")
   writeLines(paste(names(about), vapply(about, format, "", digits = 15L)), new)
   file.rename(new, about_path(path))

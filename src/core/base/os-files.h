@@ -25,8 +25,8 @@ int clu_os_file_sync(clu_fd fd, clu_err *e);
 /* The file at `path` was changed just now, as others see it. CLU_OK or CLU_SYS. */
 int clu_os_file_touch(const char *path);
 void clu_os_file_remove(const char *path);
-/* What tells one state of a file or folder from another: a file that was written again, or replaced
- * by another, differs in one of these. Times are ns since 1970. */
+/* One state of a file or folder is told from another by this: a file that was written again, or
+ * replaced by another, differs in one of these. Times are ns since 1970. */
 typedef struct clu_file_stamp {
   uint64_t device, number, size;
   int64_t modified, changed;

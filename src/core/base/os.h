@@ -349,9 +349,10 @@ typedef struct clu_spawn {
 /* Starts a program, with signals at their defaults. Blocks until it runs, or its errno is known.
  * Windows: `in`, `out` and `err` are files; it and all that it starts end with this process. */
 int clu_os_spawn(const clu_spawn *s, clu_pid *pid, clu_err *e);
-/* The same, but the program is nobody's child: it goes on when this process has ended. `in`, `out`,
- * `err` as above; `new_session` is implied, `keep`, `leaves`, `hold` and `follow` are not looked
- * at. Blocks for as long as fork() takes twice. Windows: CLU_UNSUPPORTED. */
+/* Starts a program in the same way, but it is nobody's child: it goes on when this process has
+ * ended. `in`, `out`, `err` as above; `new_session` is implied, `keep`, `leaves`, `hold` and
+ * `follow` are not looked at. Blocks for as long as fork() takes twice. Windows: CLU_UNSUPPORTED.
+ */
 int clu_os_spawn_detached(const clu_spawn *s, clu_err *e);
 /* Makes this process the parent of what its descendants leave. CLU_UNSUPPORTED, but on Linux. */
 int clu_os_adopt_orphans(void);

@@ -65,8 +65,8 @@ int clu_server_take(clu_session *session, const char *path, uint64_t deadline, c
   return rc;
 }
 
-/* Who waits in its queue hears when it is closed: 1. As long as it is not, the number is still that
- * process's. */
+/* A process that waits in its queue hears when it is closed: 1. As long as it is not, the number is
+ * still that process's. */
 static int closes(clu_fd fd, uint64_t deadline) {
   int64_t left;
   while ((left = clu_deadline_left(deadline, clu_os_now(), SLICE)) > 0) {

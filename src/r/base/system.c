@@ -110,8 +110,8 @@ SEXP ffi_run_program(SEXP argv, SEXP envp, SEXP log, SEXP seconds) {
   return Rf_ScalarInteger(rc == CLU_OK && !how.by_signal ? how.code : NA_INTEGER);
 }
 
-/* Of each file or folder: device, number, size, times of its last changes; NA: there is none. Equal
- * texts mean that it has not changed. */
+/* For each file or folder: device, number, size, times of its last changes; NA: there is none.
+ * Equal texts mean that it has not changed. */
 SEXP ffi_file_stamps(SEXP paths) {
   R_xlen_t n = Rf_xlength(paths);
   SEXP out = PROTECT(Rf_allocVector(STRSXP, n));

@@ -382,9 +382,9 @@ SEXP ffi_job_record(SEXP handle, SEXP journal, SEXP keys, SEXP as, SEXP seed) {
   return Rf_ScalarReal((double)kept);
 }
 
-/* What the journal has of these elements, as for ffi_job_record(): list(values, logs, states). Of
- * each element: its value, or what is known of its error; what it has said, or NULL; 0: the journal
- * has nothing, 1: a value, 2: an error. `wants`: FALSE: the states only. */
+/* Reads what the journal has of these elements, as for ffi_job_record(): list(values, logs,
+ * states). For each element: its value, or what is known of its error; what it has said, or NULL;
+ * 0: the journal has nothing, 1: a value, 2: an error. `wants`: FALSE: the states only. */
 SEXP ffi_journal_values(SEXP journal, SEXP keys, SEXP as, SEXP seed, SEXP wants) {
   static const char *names[] = {"values", "logs", "states", ""};
   R_xlen_t n = Rf_xlength(keys) / CLU_HASH;
