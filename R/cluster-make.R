@@ -122,7 +122,8 @@
 #' package has read elsewhere when it was loaded, such as a file of its own with settings, is as it
 #' was then.
 #'
-#' It ends when the time is over, at SIGTERM, and by [fork_server_stop()] in a session that has it.
+#' It ends when the time is over, at SIGTERM, by [fork_server_stop()] in a session that has it, and
+#' by `cluster_jobs(stop = TRUE)`. [cluster_jobs()] lists it.
 #' Where a profile of yours (`.Rprofile`) does more than set options and variables no fork server is
 #' kept: what it does may depend on anything. The same holds for the nodes of a node, for other
 #' strategies than `"fork_server"`, `preload` and other hosts (an error, if `keep` is given), and

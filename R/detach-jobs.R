@@ -46,8 +46,8 @@
 #' Where several hosts see the same home folder, each of them lists all maps. `collect()` works from
 #' each that sees the journal.
 #'
-#' @param stop `TRUE` or `FALSE`. `TRUE` ends all maps that are at work, waits for that, and removes
-#'   all from the list.
+#' @param stop `TRUE` or `FALSE`. `TRUE` ends all maps that are at work and all fork servers that
+#'   wait for a session, waits for that, and removes all from the list.
 #' @param name string: the name of a map, or of its journal.
 #' @param resume `TRUE` or `FALSE`. `TRUE`: where the process of the map has died before its end,
 #'   another one goes on with what is left.
@@ -68,6 +68,9 @@
 #'   * `since`, `until`: when it was submitted, and ends at the latest
 #'   * `host`, `pid`: of its runner
 #'   * `cluster`, `map`, `journal`: strings: its nodes, what was called, the path
+#'
+#'   Printed, it tells of fork servers, too, that `make_cluster(keep = )` has left. Its attribute
+#'   `kept` has them: a data frame with `pid`, `since`, `until` and `packages`.
 #' * `cluster_attach()`: handle of class `clutch_job`.
 #' * `collect()`: what the map would have returned; output and warnings of its elements appear. Then
 #'   the map is listed no more, and its values stay in the journal.
@@ -112,11 +115,12 @@ cluster_jobs <- function(stop = FALSE) {
   entries <- all_entries()
   if (stop) {
     for (entry in entries) stop_and_forget(entry)
+    stop_kept_servers()
     entries <- all_entries()
   }
   rows <- Filter(Negate(is.null), lapply(entries, row_of_entry))
   out <- if (length(rows)) do.call(rbind, rows) else row_of_job(NULL)[0L, ]
-  structure(out, class = c("clutch_jobs", "data.frame"))
+  structure(out, class = c("clutch_jobs", "data.frame"), kept = kept_servers())
 }
 
 stop_and_forget <- function(entry) {
@@ -166,10 +170,12 @@ seconds_left <- function(job, state, progress) {
 
 #' @export
 print.clutch_jobs <- function(x, ...) {
-  if (!nrow(x)) {
-    cat("no detached maps\n")
-    return(invisible(x))
-  }
+  if (!nrow(x)) cat("no detached maps\n") else print_jobs(x)
+  print_kept(attr(x, "kept"))
+  invisible(x)
+}
+
+print_jobs <- function(x) {
   shown <- data.frame(
     name = x$name, state = x$state,
     done = sprintf("%.0f of %.0f%s", x$done, x$total,
@@ -179,7 +185,14 @@ print.clutch_jobs <- function(x, ...) {
     pid = ifelse(is.na(x$pid), "", x$pid), journal = x$journal
   )
   print(shown, row.names = FALSE, right = FALSE)
-  invisible(x)
+}
+
+print_kept <- function(kept) {
+  for (i in seq_len(NROW(kept))) {
+    packages <- if (nzchar(kept$packages[[i]])) paste(" with", kept$packages[[i]]) else ""
+    cat(sprintf("a fork server%s waits for the next session until %s, pid %d\n", packages,
+                format(kept$until[[i]], "%H:%M:%S"), kept$pid[[i]]))
+  }
 }
 
 #' @rdname cluster_jobs

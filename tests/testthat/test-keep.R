@@ -102,7 +102,10 @@ test_that("the next session gets the server with its packages, and nothing of th
     expect_false(any(grepl("fork server", out)))
     expect_true(one_waits())
   }
-  expect_identical(clutch:::stop_kept_servers(), 1L)
+  jobs <- new_jobs_folder()
+  on.exit(end_jobs(jobs), add = TRUE)
+  expect_output(print(cluster_jobs()), "waits for the next session")
+  expect_identical(nrow(attr(cluster_jobs(stop = TRUE), "kept")), 0L)
   expect_false(alive(server_in(first)))
   expect_true(nobody_waits(place))
 })
