@@ -471,6 +471,21 @@ sections$journal <- list(
               num(beyond("targets", "beyond the work, s"))))
   })
 
+sections$outlive <- list(
+  title = "Beyond the session", scripts = "outlive", peers = character(), no_text = TRUE,
+  question = "What does a fork server save that the session before has kept, and what does a detached map cost?",
+  tables = list(list(caption = "Milliseconds.", make = function() crossed(read("outlive.csv"), "what", "who", "what"))),
+  compares = "the same cluster and the same map in a session of their own.",
+  shows = function() {
+    t <- read("outlive.csv")
+    of <- function(what, who) get_median(t[startsWith(t$what, what), ], who = who)
+    sentences(
+      sprintf("A cluster with packages is there in %s ms where a fork server was kept, else in %s ms.",
+              num(of("make_cluster", "kept")), num(of("make_cluster", "a start of its own"))),
+      sprintf("A detached map returns in %s ms, and %s ms after cancel() nothing of it is left.",
+              num(of("a map", "detached")), num(of("cancel", "detached"))))
+  })
+
 sections$broadcast <- list(
   title = "Broadcast", scripts = "broadcast", peers = "mirai",
   no_text = TRUE,

@@ -2,7 +2,7 @@
 # iteration from its iterator and combines each result, whoever evaluates it. registerDoClutch(), doParallel on base R's
 # PSOCK nodes and doFuture under plan(clutch) have two nodes each.
 #
-#   Rscript bench/foreach.R [--iterations=20000] [--reps=3]     QUICK=1: fewer, twice
+#   Rscript bench/foreach.R [--iterations=20000] [--reps=2]     QUICK=1: fewer, twice
 source("bench/_common.R")
 use_deps_libraries() # doFuture wants a future newer than many have
 suppressPackageStartupMessages({
@@ -37,7 +37,7 @@ if (has("doFuture")) contenders$`doFuture, plan(clutch)` <- function() {
   foreach(i = seq_len(n)) %dopar% NULL
 }
 rows <- list()
-for (r in seq_len(repetitions())) {
+for (r in seq_len(repetitions(2L))) {
   for (who in rotated(names(contenders), r)) {
     gc()
     us <- 1e6 * seconds(contenders[[who]]()) / n

@@ -4,7 +4,7 @@
 #
 # Package future 1.40 or newer is wanted, and future.mirai: of the library that 'tools/deps.sh newer-library' names.
 #
-#   Rscript bench/futures.R [--seconds=1.5] [--reps=3]     QUICK=1: shorter, twice
+#   Rscript bench/futures.R [--seconds=1.5] [--reps=2]     QUICK=1: shorter, twice
 source("bench/_common.R")
 use_deps_libraries()
 suppressPackageStartupMessages(library(clutch))
@@ -38,7 +38,7 @@ many <- function(n) {
 }
 
 rows <- list()
-for (r in seq_len(repetitions())) {
+for (r in seq_len(repetitions(2L))) {
   for (who in rotated(names(plans), r)) {
     plans[[who]]()
     one(0) # warm

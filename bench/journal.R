@@ -5,7 +5,7 @@
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
-reps <- repetitions(3L)
+reps <- repetitions(2L)
 n_tasks <- as.integer(option("tasks", if (quick) "200" else "1000"))
 sync <- as.numeric(option("sync", "1"))
 folder <- tempfile("journal-")

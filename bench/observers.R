@@ -8,15 +8,15 @@
 #    what the method can tell apart, as many pairs have nobody who looks in either block.
 # 2. The processor time of an observer that looks twice a second at many nodes that are busy.
 #
-#   Rscript bench/observers.R [--reps=30]     QUICK=1: fewer times, and 100 nodes in place of 1,000
+#   Rscript bench/observers.R [--reps=20]     QUICK=1: fewer times, and 100 nodes in place of 1,000
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
-reps <- repetitions(30L, 6L) # the median of 30 ratios is known to 0.012
+reps <- repetitions(20L, 6L) # the median of 20 ratios is known to 0.015
 elements <- seq_len(1e6)
 block <- 1 # seconds
 many <- if (quick) 100L else 1000L
-watched_for <- if (quick) 5 else 30
+watched_for <- if (quick) 5 else 15
 
 # Processor time of these processes until now, in seconds.
 cpu_of <- function(pids) {

@@ -8,7 +8,7 @@
 # hardly change, and the time that it took.
 # Accuracy: a function of which it is known, by the clock of its own process, which share of CPU time it takes.
 #
-#   Rscript bench/profile.R [--reps=5]     QUICK=1: less work, twice
+#   Rscript bench/profile.R [--reps=3]     QUICK=1: less work, twice
 source("bench/_common.R")
 suppressPackageStartupMessages(library(clutch))
 machine()
@@ -43,7 +43,7 @@ cpu_of_all <- function() {
 }
 
 rows <- list()
-reps <- repetitions(5L)
+reps <- repetitions(3L)
 for (kind in names(kinds)) {
   work <- kinds[[kind]]
   work() # so that all is compiled

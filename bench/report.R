@@ -15,7 +15,7 @@ suppressPackageStartupMessages(library(clutch))
 .libPaths(c(.libPaths(), deps_libraries("models")))
 
 scripts <- c("startup", "starting", "roundtrip", "sockets", "latency", "stacks", "observers", "tasks", "tiny", "hosts",
-    "promises", "futures", "foreach", "daemons", "work-on-a-node", "faults", "memory", "journal", "broadcast", "data", "recovery",
+    "promises", "futures", "foreach", "daemons", "work-on-a-node", "faults", "memory", "journal", "outlive", "broadcast", "data", "recovery",
     "profile", "peers", "busy", "work", "models")
 # What a script writes begins with its name; but for these
 also <- c(roundtrip = "payload")

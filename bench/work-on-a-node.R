@@ -69,9 +69,9 @@ measure <- function(job) {
     sapply(names, function(k) lapply(rounds, `[[`, k), simplify = FALSE)
   }
   in_turn(2L, function(k) run(k, 2L * job$n))
-  runs <- in_turn(6L, function(k) run(k, job$n))
+  runs <- in_turn(5L, function(k) run(k, job$n))
   # often: there may be a collection in one of them
-  touched <- in_turn(7L, function(k) touched_mb(pids[[k]], run(k, max(job$n %/% 5L, 1L))))
+  touched <- in_turn(5L, function(k) touched_mb(pids[[k]], run(k, max(job$n %/% 5L, 1L))))
   sapply(names, function(k) {
     r <- simplify2array(runs[[k]])
     c(seconds = min(r[1L, ]), collecting = sum(r[2L, ]), touched = stats::median(unlist(touched[[k]])))
@@ -152,7 +152,7 @@ for (i in seq_len(nrow(goals))) {
                               ifelse(rows$ratio <= g$goal, "met", "MISSED")), sep = "")
 }
 method(file,
-  what = paste("seconds of the quickest of 6 runs; seconds in collections of all 6 together (gc.time()); MB that a fifth of a",
+  what = paste("seconds of the quickest of 5 runs; seconds in collections of all 5 together (gc.time()); MB that a fifth of a",
                "run touches (Referenced in smaps_rollup, median of 7). Median of all clusters"),
   order = "a new cluster of each kind in each repetition, which take turns in random order",
   warm = "two runs of double length before",

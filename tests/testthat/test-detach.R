@@ -444,3 +444,38 @@ test_that("twenty in a row leave nothing", {
   expect_true(eventually(length(list.files("/dev/shm")) <= shm))
   expect_identical(list.files(tempdir()), tmp)
 })
+
+# Each is submitted by a process that ends at once, and collected by this one. 'make chaos': 1,000.
+test_that("many in a row leave no process, file, or shared memory", {
+  linux_only()
+  outside_checks_only()
+  is_chaos <- as.integer(Sys.getenv("CLUTCH_EVENTS", "150")) >= 10000L
+  folder <- new_jobs_folder()
+  on.exit(end_jobs(folder))
+  place <- tempfile("journals-")
+  dir.create(place)
+  on.exit(unlink(place, recursive = TRUE), add = TRUE)
+  shared <- list.files("/dev/shm")
+  n <- if (is_chaos) 1000L else 5L
+  code <- c(
+    "large <- seq_len(3e5) + 0", # goes by shared memory
+    "cluster_map_dbl(2, 1:6, function(i, k) large[[i]] * k, .more = list(k = %d),",
+    "                .journal = '%s', .detach = list(name = 'row'))"
+  )
+  for (k in seq_len(n)) {
+    path <- file.path(place, sprintf("%d.journal", k))
+    s <- start_script(sprintf(paste(code, collapse = "\n"), k, path))
+    expect_true(eventually(!alive(s$pid), 60))
+    job <- cluster_attach("row")
+    if (!identical(collect(job, timeout = 60), (1:6) * as.double(k))) {
+      fail(sprintf("map %d has other values", k))
+    }
+    # its temporary folder is where that of its session was
+    expect_true(eventually(!length(list.files(s$tmp))))
+    unlink(c(path, s$tmp), recursive = TRUE)
+  }
+  expect_true(eventually(!length(runners_in(folder))))
+  expect_identical(list.files(folder), character())
+  expect_identical(list.files(place), character())
+  expect_true(eventually(!length(setdiff(list.files("/dev/shm"), shared))))
+})
