@@ -4,6 +4,7 @@
 #
 # An entry has these files. Each is written by one process at a time, and appears as a whole:
 #   job.rds    what is known when the map is submitted, see new_entry()
+#   source     packages from their source, where the session has such: see R/task-source.R
 #   work       what its runner does, see R/runner-main.R; it goes when that has ended
 #   owner      the process that is the runner, see R/journal-lock.R; touched every 10 s
 #   progress   how far the runner is: see write_progress()

@@ -18,7 +18,8 @@
 #' A *runner*, an R process of its own, does the map. It makes a cluster as `cl` was made, with the
 #' same arguments of [make_cluster()], and prepares it with what [cluster_setup()] and
 #' [cluster_export()] have told `cl`. What `parallel::clusterExport()` has put on the nodes of `cl`
-#' is not there: what the function uses travels with it, as always. `cl` is free for other work. The
+#' is not there: what the function uses travels with it, as always, and so do packages that
+#' `pkgload::load_all()` has made (not with `on`, see below). `cl` is free for other work. The
 #' runner ends when the map has ended, and its nodes with it.
 #'
 #' `.detach` is `TRUE`, or a name for the map, or a list with

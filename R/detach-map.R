@@ -41,9 +41,21 @@ detach_map <- function(cl, elements, f, more, o, env) {
   o$needs <- find_needs(list(f, elements, more), o$globals, env)
   work <- list(cluster = cluster_description(cl), elements = elements, f = f, more = more, o = o,
                options = options_for_runner())
-  if (!is.null(o$detach$on)) return(submit_there(work))
-  work$place <- list(folder = getwd(), libraries = .libPaths(), umask = Sys.umask())
+  if (!is.null(o$detach$on)) {
+    check_installed(f, more, o)
+    return(submit_there(work))
+  }
   new_job(submit_map(work))
+}
+
+# The keys are made on the other host, where the code of a package from its source is not.
+check_installed <- function(f, more, o) {
+  used <- packages_of(functions_of(f, more, o$needs), o$needs, o)
+  developed <- if (!is.null(the$source)) intersect(used, source_packages())
+  if (!length(developed)) return(invisible())
+  text <- paste("package '%s' comes from load_all(): a map that is submitted on another host finds",
+                "installed packages only")
+  throw("unsupported", sprintf(text, developed[[1L]]))
 }
 
 submit_there <- function(work) {
@@ -79,10 +91,13 @@ submit_map <- function(work) {
   job <- list(name = name_of_job(detach, record$path), label = record$label, n = n,
               names = names(work$elements), record = record, relay = o$relay,
               on_error = o$on_error, limits = detach[c("time", "memory")], by = detach$by,
-              cluster = work$cluster$text)
+              cluster = work$cluster$text,
+              place = list(folder = getwd(), libraries = .libPaths(), umask = Sys.umask()))
   entry <- new_entry(job)
   ok <- FALSE
   on.exit(if (!ok) remove_entry(entry), add = TRUE)
+  source <- source_files()
+  if (length(source)) write_object(source, entry_file(entry, "source"))
   write_object(work, entry_file(entry, "work"))
   start_runner(entry, detach$by)
   ok <- TRUE
@@ -141,9 +156,11 @@ text_of_spec <- function(spec) {
   sprintf("%s(), %d nodes", spec$call, sum(spec$each))
 }
 
-# Without what make_cluster() does with `preload`.
+# Without what make_cluster() does with `preload`, and without packages from their source.
 setup_to_repeat <- function(info) {
-  Filter(function(s) !isTRUE(s$profile) && !identical(s$fun, preload_here), setup_of(info))
+  Filter(function(s) {
+    !isTRUE(s$profile) && !isTRUE(s$source) && !identical(s$fun, preload_here)
+  }, setup_of(info))
 }
 
 # ---- names ----

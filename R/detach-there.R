@@ -17,7 +17,6 @@ answer_from_there <- function() {
 
 commands_there <- list(
   submit = function(work) {
-    work$place <- list(folder = getwd(), libraries = .libPaths(), umask = Sys.umask())
     entry <- submit_map(work)
     list(id = basename(entry), job = read_object(entry_file(entry, "job.rds")))
   },

@@ -15,7 +15,7 @@
   # it has ended: an interrupt that comes now is too late
   suspendInterrupts({
     write_object(end, entry_file(entry, "end.rds"))
-    unlink(entry_file(entry, "work"))
+    unlink(entry_file(entry, c("source", "work")))
   })
   quit("no", 0L)
 }
@@ -31,9 +31,17 @@ run_entry <- function(entry) {
   # who has submitted it may have cancelled it meanwhile
   if (file.exists(entry_file(entry, "cancel"))) return(list(state = "cancelled"))
   job <- read_object(entry_file(entry, "job.rds"))
+  if (is.null(job)) throw_unreadable()
+  take_place(job$place)
+  source <- read_object(entry_file(entry, "source"))
+  if (!is.null(source)) source_here(source) # the work may have functions of these packages
   work <- read_object(entry_file(entry, "work"))
-  if (is.null(job) || is.null(work)) throw("jobs", "the files of this map cannot be read")
-  take_place(work)
+  if (is.null(work)) throw_unreadable()
+  options(work$options)
+  if (!is.null(source)) {
+    tell <- list(fun = source_here, arg = source, source = TRUE)
+    work$cluster$setup <- c(list(tell), work$cluster$setup)
+  }
   o <- work$o
   o$begun <- job$record
   o$bar <- bar_that_tells(watcher_of_map(entry, job))
@@ -49,13 +57,13 @@ run_entry <- function(entry) {
   list(state = "done", failed = length(errors), errors = errors)
 }
 
-# Folder, libraries and options are those that the session had when it called the map.
-take_place <- function(work) {
-  place <- work$place
+throw_unreadable <- function() throw("jobs", "the files of this map cannot be read")
+
+# Folder and libraries are those that the session had when it called the map.
+take_place <- function(place) {
   if (!is.null(place$folder)) try(setwd(place$folder), silent = TRUE)
   set_libraries(place$libraries)
   Sys.umask(place$umask)
-  options(work$options)
 }
 
 # `work(cl)` is called on a cluster as that of the session.

@@ -27,6 +27,12 @@ sees_files <- function(info) {
   is.null(info$remote) && all(vapply(unique(info$hosts), is_this_machine, NA))
 }
 
+# All copies, with their files, for source_here() in a process that may outlive this session.
+source_files <- function() {
+  told <- lapply(source_now()$packages, files_told)
+  told[lengths(told) > 0L]
+}
+
 library_told <- function(package) {
   if (is.null(package$problem)) list(library = package$library)
 }

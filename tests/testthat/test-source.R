@@ -310,3 +310,29 @@ test_that("files that are read by source() travel", {
   expect_identical(cluster_map(cl, 2, env$outer), list(21))
   expect_identical(cluster_map(cl, 2, eval(quote(function(i) outer(i)), env)), list(21))
 })
+
+test_that("a detached map has it, also when its session has ended", {
+  linux_only()
+  folder <- new_jobs_folder()
+  on.exit(end_jobs(folder))
+  source <- write_source_package(answer = 3)
+  on.exit(unlink(source, recursive = TRUE), add = TRUE)
+  can_develop()
+  path <- journal_file()
+  s <- start_script(c(
+    sprintf("pkgload::load_all('%s', compile = FALSE, quiet = TRUE)", source),
+    sprintf("f <- %s", paste(deparse(says), collapse = "\n")),
+    "go <- function(cl, name) cluster_map(cl, 1:2, function(i) {Sys.sleep(0.5); f()}, ",
+    sprintf("  .journal = paste0('%s', name), .detach = name)", path),
+    "go(2, 'number'); cl <- make_cluster(1); cluster_map(cl, 1, function(i) f())",
+    "go(cl, 'cluster'); go(NULL, 'own')"
+  ))
+  expect_true(eventually(!alive(s$pid), 60))
+  for (name in c("number", "cluster", "own")) {
+    expect_identical(collect(cluster_attach(name), timeout = 60), rep(list(should_say(3)), 2))
+  }
+  with_source(function(folder) {
+    expect_error(cluster_map(2, 1:2, in_workspace(function(i) fun(i)), .journal = path,
+                             .detach = list(on = "there")), class = "clutch_unsupported")
+  })
+})
