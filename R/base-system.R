@@ -40,8 +40,8 @@ is_this_machine <- function(host) {
 }
 
 # Tells whether this is a folder of this user's that nobody else can read, and no link to one.
-is_private_folder <- function(path) {
-  about <- file.info(path)
+# `about`, `link`: what was known of it at one moment.
+is_private_folder <- function(path, about = file.info(path), link = Sys.readlink(path)) {
   isTRUE(about$isdir) && isTRUE(about$uid == file.info(tempdir())$uid) &&
-    bitwAnd(as.integer(about$mode), 63L) == 0L && isTRUE(Sys.readlink(path) == "")
+    bitwAnd(as.integer(about$mode), 63L) == 0L && isTRUE(link == "")
 }

@@ -7,8 +7,8 @@
 view_folder <- function(create = FALSE) {
   path <- Sys.getenv("CLUTCH_VIEW_FOLDER")
   run <- Sys.getenv("XDG_RUNTIME_DIR")
-  own <- file.info(tempdir())$uid
   if (!nzchar(path)) {
+    own <- file.info(tempdir())$uid
     path <- if (nzchar(run)) file.path(run, "clutch") else paste0("/tmp/clutch-", own)
   }
   for (try in 1:20) { # another fork server may remove it in this moment
@@ -17,7 +17,7 @@ view_folder <- function(create = FALSE) {
     link <- Sys.readlink(path) # NA: nothing is there
     if (!create || (!is.na(about$isdir) && !is.na(link))) break
   }
-  if (is_private_folder(path)) path
+  if (is_private_folder(path, about, link)) path
 }
 
 # One that the user has named is not removed.

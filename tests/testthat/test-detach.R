@@ -274,7 +274,7 @@ test_that("a bound in time or memory ends it", {
     Sys.sleep(0.1)
     i
   })
-  job <- cluster_map(2, 1:1000, f, .journal = path, .detach = list(time = 1))
+  job <- cluster_map(2, 1:1000, f, .journal = path, .detach = list(time = 5))
   expect_error(collect(job, timeout = 60), class = "clutch_limit")
   expect_gt(nrow(journal_read(path)), 0)
   job <- cluster_map(2, 1:1000, workspace(function(i) {

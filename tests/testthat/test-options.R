@@ -88,7 +88,8 @@ test_that("an option of no use is the error that the argument is, with the optio
                 globals = list(1, NA, list(2)), packages = list(1, "", NA_character_),
                 fresh = list("yes", NA, 1), journal = list(1, "", c("a", "b"), NA_character_),
                 journal_if_changed = list("perhaps", NA), journal_sync = list("1 s", -1),
-                journal_errors = list("sometimes", TRUE))
+                journal_errors = list("sometimes", TRUE),
+                detach = list(NA, 3, list(5), list(time = "long")))
     expect_setequal(names(bad), names(clutch:::option_defaults))
     for (name in names(bad)) for (value in bad[[name]]) {
       option <- paste0("clutch.", name)
@@ -174,7 +175,7 @@ test_that("every option that is read is on the help page", {
                    c(names(clutch:::option_defaults), "task_grace", "max_size", "trace",
                      "cancel_grace", "budget", "idle_limit", "idle_seconds", "session_only",
                      "load_ahead", "wait_awake", "prestart", "share_from", "heartbeat", "reconnect",
-                     "log", "trace_spans"))
+                     "log", "trace_spans", "keep"))
   for (name in wanted) expect_match(page, name, fixed = TRUE)
   code <- unlist(lapply(ls(asNamespace("clutch"), all.names = TRUE),
                         function(n) deparse(get(n, asNamespace("clutch")))))
