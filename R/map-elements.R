@@ -47,7 +47,8 @@ map_rows <- function(cl, frame, vectors, labels, walk) {
   map_elements(cl, frame, rows, function(f) function_of_row(f, arguments), walk)
 }
 
-# `cl`: NULL: the session's own. `adapt` makes of the user's function one of a single element.
+# `cl`: NULL: the session's own; "here": no cluster. `adapt` makes of the user's function one of a
+# single element.
 map_elements <- function(cl, frame, elements, adapt, walk) {
   f <- as_task_function(frame$.f, frame$.env)
   constants <- check_dots(eval(quote(list(...)), frame), f)
@@ -55,6 +56,7 @@ map_elements <- function(cl, frame, elements, adapt, walk) {
   o <- c(task_options(given_options(frame)), list(called = called_as(frame)))
   f <- adapt(f)
   if (walk) f <- function_walk(f)
+  if (identical(cl, "here")) return(map_here(elements, f, constants, o))
   if (!is.null(o$detach)) return(detach_map(cl, elements, f, constants, o, frame$.env))
   if (is.null(cl)) return(on_own(elements, f, constants, o, frame$.env))
   run_map(cl, elements, f, constants, o, frame$.env)
@@ -80,6 +82,7 @@ cluster_of_call <- function(frame, first, which_missing) {
                             "pass it as .more = list(name = value)"))
   }
   if (is_own(frame$cl)) return(NULL)
+  if (identical(frame$cl, "here")) return("here")
   # a detached map makes a cluster of its own
   is_described <- inherits(frame$cl, "clutch_hosts") || is_number(frame$cl)
   if (is_described && !isFALSE(frame$.detach)) return(frame$cl)

@@ -116,6 +116,10 @@
 #'   time may write to a journal. See [journal_read()].
 #' @section Detached maps: With `.detach = TRUE` the map returns at once, and goes on when the
 #'   session ends. The value is a handle, for [collect()] and [cancel()]. See [cluster_jobs()].
+#' @section Without nodes: With `cl = "here"` the elements are done in this session, one after the
+#'   other, with the random numbers that they have on a cluster. So `browser()`, `debug()` and
+#'   `options(error = recover)` work in `.f`. It sees all variables of the session. Limits,
+#'   `.retries`, `.fresh` and `.relay` make no difference; `.journal` and `.detach` are errors.
 #' @section Limits of memory: What counts for `.max_memory` is what `cluster_status()$memory` shows:
 #'   what a node has written, in memory or swap, and not what it shares with its fork server. What
 #'   garbage earlier elements left is collected before the next one begins. Where not even a new
@@ -125,6 +129,7 @@
 #'   over the machine's memory is none. The memory of nodes on other machines is not known here: a
 #'   warning of class `clutch_unlimited` says so.
 #' @param cl cluster made by [make_cluster()]. `NULL`: the session's own, see [own-cluster].
+#'   `"here"`: no cluster, see *Without nodes*.
 #' @param .x vector or list. Its elements are the first argument of `.f`.
 #' @param .f function of one element. Or as in purrr: the name of a function; a formula such as
 #'   `~ .x + 1` (with package \pkg{rlang}); or what to extract from each element, by a name, a

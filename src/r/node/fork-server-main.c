@@ -263,7 +263,7 @@ SEXP ffi_fork_server_await(SEXP seconds) {
   int rc = await_session(clu_deadline_after(clu_os_now(), (int64_t)(1e9 * Rf_asReal(seconds))));
   clu_os_watch_end();
   if (rc != CLU_OK) return Rf_ScalarLogical(FALSE);
-  clu_node_choose_seeds(); /* its nodes have the numbers that those of the session before had */
+  clu_node_choose_seeds(); /* else its nodes had the random numbers of those before */
   if (clu_supervisor_init(&sv, &options, &e) != CLU_OK) clu_raise_err(&e);
   return Rf_ScalarLogical(TRUE);
 }
