@@ -109,6 +109,9 @@ check_detachable <- function(o) {
   if (is.null(o$journal)) {
     throw("argument", "`.detach` needs `.journal`: the results of a detached map are kept there")
   }
+  if (o$detach$memory < Inf && !system_can("memory")) {
+    throw("unsupported", "`.detach`: on this system nobody knows how much memory a process has")
+  }
   if (o$relay == "handler") {
     throw("argument", "`.relay` cannot be a function where `.detach` is: nobody may be there")
   }
