@@ -62,7 +62,7 @@ said_by <- function(out, name) {
   line <- grep(paste0("^", name, "="), out, value = TRUE)
   sub("^[^=]*=", "", line)
 }
-a_session <- function(..., args = "keep = 60", more = character()) {
+a_session <- function(..., args = "keep = 900", more = character()) {
   session(..., lines = c(sprintf("cl <- make_cluster(2, %s)", args),
                          "tell('server', server_of(cl))",
                          "tell('nodes', parallel::clusterEvalQ(cl, Sys.getpid()))", more))
@@ -77,7 +77,7 @@ nobody_waits <- function(place) {
 
 test_that("the next session gets the server with its packages, and nothing of the session before", {
   place <- keep_here()
-  args <- "keep = 60, packages = c('stats4', 'splines')"
+  args <- "keep = 900, packages = c('stats4', 'splines')"
   more <- c("tell('search', parallel::clusterEvalQ(cl, search())[[1]])",
             "tell('workspace', parallel::clusterEvalQ(cl, ls(globalenv(), all.names = TRUE))[[1]])",
             "tell('random', parallel::clusterEvalQ(cl, runif(1)))",
@@ -174,10 +174,10 @@ test_that("it stays when its session is killed, or did nothing for long", {
   expect_identical(kept()$pid, server_in(out))
   expect_false(any(alive(as.integer(strsplit(said_by(out, "nodes"), " ")[[1L]]))))
   clutch:::stop_kept_servers()
-  out <- session(place, c("options(clutch.idle_limit = 0.3)", "cl <- make_cluster(2, keep = 60)",
+  out <- session(place, c("options(clutch.idle_limit = 0.3)", "cl <- make_cluster(2, keep = 900)",
     "tell('server', server_of(cl))", "rm(cl)", "x <- gc()",
     "for (i in 1:1000) if (nrow(clutch:::kept_servers()) == 1L) break else Sys.sleep(0.01)",
-    "cl <- make_cluster(2, keep = 60)", "tell('again', server_of(cl))",
+    "cl <- make_cluster(2, keep = 900)", "tell('again', server_of(cl))",
     "tell('works', length(cluster_map(cl, 1:2, function(i) i)))"))
   expect_identical(said_by(out, "again"), said_by(out, "server"))
   expect_identical(said_by(out, "works"), "2")
@@ -188,16 +188,16 @@ test_that("stop_cluster() lets others have it, while the session lives", {
   place <- keep_here()
   mark <- file.path(place, "mark")
   out <- session(place, wait = FALSE, c(
-    "cl <- make_cluster(2, keep = 60)", "other <- make_cluster(2, keep = 60)",
+    "cl <- make_cluster(2, keep = 900)", "other <- make_cluster(2, keep = 900)",
     "tell('server', server_of(cl))",
     "tell('shared', server_of(other) == server_of(cl))",
     "stop_cluster(cl)", "tell('waits', nrow(clutch:::kept_servers()))",
     "tell('works', length(cluster_map(other, 1:2, function(i) i)))",
     "stop_cluster(other)", "tell('waits', nrow(clutch:::kept_servers()))",
-    "cl <- make_cluster(1, keep = 60)", "tell('again', server_of(cl))", "stop_cluster(cl)",
+    "cl <- make_cluster(1, keep = 900)", "tell('again', server_of(cl))", "stop_cluster(cl)",
     sprintf("file.create('%s')", mark),
     sprintf("while (file.exists('%s')) Sys.sleep(0.01)", mark),
-    "cl <- make_cluster(2, keep = 60)", "tell('own', server_of(cl))"))
+    "cl <- make_cluster(2, keep = 900)", "tell('own', server_of(cl))"))
   expect_true(eventually(file.exists(mark)))
   taken <- a_session(place, more = c(
     sprintf("unlink('%s')", mark),
@@ -216,7 +216,7 @@ test_that("stop_cluster() lets others have it, while the session lives", {
 
 test_that("a session that differs starts its own and says why", {
   place <- keep_here()
-  args <- "keep = 60, packages = 'stats4'"
+  args <- "keep = 900, packages = 'stats4'"
   first <- a_session(place, args = args)
   expect_true(one_waits())
   differs <- function(text, ...) {
@@ -238,7 +238,7 @@ test_that("a session that differs starts its own and says why", {
     differs("processors differ", shell = "taskset -pc 0 $$")
   }
   # one with other packages is no concern of it
-  out <- a_session(place, args = "keep = 60, packages = 'splines'")
+  out <- a_session(place, args = "keep = 900, packages = 'splines'")
   expect_false(any(grepl("fork server", out)))
   expect_true(eventually(nrow(kept()) == 2L))
   again <- a_session(place, args = args)
@@ -281,7 +281,7 @@ install_numbered <- function(place, number) {
 }
 
 value_in <- function(place, ...) {
-  out <- a_session(place, args = "keep = 60, packages = 'numbered'", ...,
+  out <- a_session(place, args = "keep = 900, packages = 'numbered'", ...,
                    more = "tell('value', unlist(parallel::clusterEvalQ(cl, value())))")
   list(value = said_by(out, "value"), server = server_in(out), out = out)
 }
@@ -346,7 +346,7 @@ test_that("a package that changes while the server loads it makes it of no use",
     "here <- numbered::value()",
     sprintf(".onLoad <- function(...) if (file.exists('%s/now')) { %s }", place, rds)),
     file.path(place, "lib"), c("import(numbered)", "export(here)")))
-  session_above <- function() a_session(place, args = "keep = 60, packages = 'above'")
+  session_above <- function() a_session(place, args = "keep = 900, packages = 'above'")
   file.create(file.path(place, "now"))
   first <- session_above()
   expect_true(one_waits())
@@ -475,10 +475,10 @@ test_that("the server leaves nothing of a session in itself", {
 
 test_that("what cannot be kept is an error, and a profile that does much is no server of others", {
   place <- keep_here()
-  expect_error(make_cluster(1, keep = 60, preload = x <- 1), "without `preload`",
+  expect_error(make_cluster(1, keep = 900, preload = x <- 1), "without `preload`",
                class = "clutch_argument")
-  expect_error(make_cluster(1, "spawn", keep = 60), "fork_server", class = "clutch_argument")
-  expect_error(launch_plan(hosts("there"), keep = 60), "on this machine", class = "clutch_argument")
+  expect_error(make_cluster(1, "spawn", keep = 900), "fork_server", class = "clutch_argument")
+  expect_error(launch_plan(hosts("there"), keep = 900), "on this machine", class = "clutch_argument")
   for (bad in list(-1, Inf, "1", NA, c(1, 2))) {
     expect_error(make_cluster(1, keep = bad), "number of seconds", class = "clutch_argument")
   }
@@ -503,14 +503,14 @@ test_that("what cannot be kept is an error, and a profile that does much is no s
 
 test_that("option clutch.keep does it for all, also for the session's own cluster", {
   place <- keep_here()
-  lines <- c("options(clutch.keep = 60)",
+  lines <- c("options(clutch.keep = 900)",
              "x <- cluster_map(NULL, 1:4, function(i) Sys.getpid())",
              "tell('server', server_of(clutch:::the$own$cl))")
   first <- session(place, lines)
   expect_true(one_waits())
   second <- session(place, lines)
   expect_identical(server_in(second), server_in(first))
-  preload <- session(place, c("options(clutch.keep = 60)",
+  preload <- session(place, c("options(clutch.keep = 900)",
                               "cl <- make_cluster(1, preload = x <- 1)",
                               "tell('server', server_of(cl))"))
   expect_true(eventually(!alive(server_in(preload))))
