@@ -370,6 +370,40 @@ test_that("any session reads a journal, also one without a cluster", {
                    c("rows 3", "rows 3 fits.journal"))
 })
 
+test_that("a journal of an earlier version has all that it had", {
+  # fixtures/journal-1.journal was written by these maps; other keys, or another format, would have
+  # users compute everything again: JOURNAL_FORMAT counts such changes
+  path <- new_journal()
+  file.copy(test_path("fixtures", "journal-1.journal"), path)
+  cl <- make_cluster(2)
+  on.exit(stop_cluster(cl), add = TRUE)
+  f <- function(x) {
+    file.create(tempfile("", Sys.getenv("CLUTCH_TEST_COUNT")))
+    if (is.null(x)) stop("no value")
+    if (is.numeric(x)) x * 2 + offset else rev(x)
+  }
+  assign("offset", 0.25, envir = globalenv())
+  on.exit(rm("offset", envir = globalenv()), add = TRUE)
+  x <- list(1, 2L, NA_real_, NaN, "a", NA_character_, TRUE, NULL, c(b = 1.5), 1:300,
+            data.frame(x = 1:2))
+  maps <- list(
+    suppressWarnings(counted_map(cl, x, workspace(f), .journal = path, .on_error = "continue",
+                                 .journal_errors = "keep")),
+    counted_map(cl, c(1, NA, 3), workspace(f), .journal = path),
+    counted_map(cl, 1:2, workspace(function(i) {
+      file.create(tempfile("", Sys.getenv("CLUTCH_TEST_COUNT")))
+      rnorm(1)
+    }), .seed = 1, .journal = path)
+  )
+  for (map in maps) expect_identical(map$computed, 0L)
+  expect_s3_class(maps[[1L]]$values[[8L]], "clutch_task_error")
+  expect_identical(maps[[1L]]$values[-8L], lapply(x[-8L], function(x) {
+    if (is.numeric(x)) x * 2 + 0.25 else rev(x)
+  }))
+  expect_identical(maps[[2L]]$values, list(2.25, NA_real_, 6.25))
+  expect_equal(maps[[3L]]$values, list(0.4608108, -0.4853957), tolerance = 1e-6)
+})
+
 test_that("a link leads to the same journal, and one that is removed in use is missed", {
   cl <- make_cluster(2)
   on.exit(stop_cluster(cl), add = TRUE)

@@ -7,15 +7,24 @@
 
 static uint64_t rotate(uint64_t x, int r) { return x << r | x >> (64 - r); }
 
-/* Little endian on every machine, so that a journal may be read on another one. */
+/* Little endian on every machine, so that a journal may be read on another one. Compilers make one
+ * load of the first way, and of the second one for each byte. */
 static uint64_t word(const unsigned char *p) {
   uint64_t x = 0;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  memcpy(&x, p, sizeof x);
+#else
   for (int i = 7; i >= 0; i--) x = x << 8 | p[i];
+#endif
   return x;
 }
 
 static void put_word(unsigned char *p, uint64_t x) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  memcpy(p, &x, sizeof x);
+#else
   for (int i = 0; i < 8; i++) p[i] = (unsigned char)(x >> 8 * i);
+#endif
 }
 
 static void block(clu_hash *h, const unsigned char *p) {
@@ -54,10 +63,9 @@ static uint64_t mixed(uint64_t k) {
   return k ^ k >> 33;
 }
 
-void clu_hash_end(clu_hash *h, unsigned char out[CLU_HASH]) {
-  size_t has = h->n % 16;
-  if (has > 0) {
-    memset(h->tail + has, 0, 16 - has);
+/* With the bytes of `tail` behind the last n % 16 being zero. */
+static void finish(clu_hash *h, unsigned char out[CLU_HASH]) {
+  if (h->n % 16 > 0) {
     h->h2 ^= rotate(word(h->tail + 8) * C2, 33) * C1;
     h->h1 ^= rotate(word(h->tail) * C1, 31) * C2;
   }
@@ -71,4 +79,21 @@ void clu_hash_end(clu_hash *h, unsigned char out[CLU_HASH]) {
   h->h2 += h->h1;
   put_word(out, h->h1);
   put_word(out + 8, h->h2);
+}
+
+void clu_hash_end(clu_hash *h, unsigned char out[CLU_HASH]) {
+  size_t has = h->n % 16;
+  memset(h->tail + has, 0, sizeof h->tail - has);
+  finish(h, out);
+}
+
+void clu_hash_of(const unsigned char *key, const void *bytes, size_t n,
+                 unsigned char out[CLU_HASH]) {
+  const unsigned char *p = bytes, *end = p + (n & ~(size_t)15);
+  clu_hash h;
+  clu_hash_begin(&h, key);
+  h.n = n;
+  for (; p < end; p += 16) block(&h, p);
+  if (n % 16 > 0) memcpy(h.tail, p, n % 16); /* all zero before */
+  finish(&h, out);
 }

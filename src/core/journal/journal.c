@@ -309,8 +309,8 @@ int clu_journal_flush(clu_journal *j) {
 static void put_small(clu_journal *j, const clu_record *r, const void *payload) {
   unsigned char *p = j->buffer + j->n;
   size_t length = (size_t)clu_record_length(r->size), used = CLU_RECORD_HEAD + (size_t)r->size;
-  clu_record_put(p, r, payload, j->head.salt);
   if (r->size > 0) memcpy(p + CLU_RECORD_HEAD, payload, (size_t)r->size);
+  clu_record_put_before(p, r, j->head.salt);
   memset(p + used, 0, length - used);
   j->n += length;
 }

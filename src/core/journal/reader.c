@@ -68,6 +68,8 @@ int clu_journal_reader_is_whole(clu_journal_reader *x, uint64_t at, clu_record *
   if (clu_journal_reader_bytes(x, at, head, sizeof head) != CLU_OK || !clu_record_get(head, r))
     return 0;
   if (clu_record_length(r->size) > x->size - at) return 0;
+  if (at >= x->at && at + CLU_RECORD_HEAD + r->size <= x->at + x->n)
+    return clu_record_is_right(x->piece + (at - x->at), r->size, x->salt);
   clu_record_check_begin(&h, head, x->salt);
   return add(x, &h, at + CLU_RECORD_HEAD, r->size) && clu_record_check_end(&h, head);
 }

@@ -4,13 +4,22 @@
 
 static const char magic[8] = {'c', 'l', 'u', 't', 'c', 'h', 'J', '1'};
 
-static void put(unsigned char *p, uint64_t x, int n) {
+/* `n`: a constant, so that compilers make one store or load of it. */
+static inline void put(unsigned char *p, uint64_t x, int n) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  memcpy(p, &x, (size_t)n);
+#else
   for (int i = 0; i < n; i++) p[i] = (unsigned char)(x >> 8 * i);
+#endif
 }
 
-static uint64_t get(const unsigned char *p, int n) {
+static inline uint64_t get(const unsigned char *p, int n) {
   uint64_t x = 0;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+  memcpy(&x, p, (size_t)n);
+#else
   while (n-- > 0) x = x << 8 | p[n];
+#endif
   return x;
 }
 
@@ -106,6 +115,31 @@ void clu_record_put(unsigned char out[CLU_RECORD_HEAD], const clu_record *r, con
   if (r->size > 0) clu_hash_add(&h, payload, (size_t)r->size);
   clu_hash_end(&h, hash);
   memcpy(out + 4, hash, 4);
+}
+
+/* The check of what lies in a row, in which the check is 0. */
+static void check_of(const unsigned char *record, uint64_t size, uint64_t salt,
+                     unsigned char hash[CLU_HASH]) {
+  unsigned char key[CLU_HASH];
+  put(key, salt, 8);
+  put(key + 8, salt, 8);
+  clu_hash_of(key, record, CLU_RECORD_HEAD + (size_t)size, hash);
+}
+
+void clu_record_put_before(unsigned char *out, const clu_record *r, uint64_t salt) {
+  unsigned char hash[CLU_HASH];
+  put_head(out, r);
+  check_of(out, r->size, salt, hash);
+  memcpy(out + 4, hash, 4);
+}
+
+int clu_record_is_right(unsigned char *record, uint64_t size, uint64_t salt) {
+  unsigned char hash[CLU_HASH], check[4];
+  memcpy(check, record + 4, sizeof check);
+  memset(record + 4, 0, sizeof check);
+  check_of(record, size, salt, hash);
+  memcpy(record + 4, check, sizeof check);
+  return memcmp(hash, check, sizeof check) == 0;
 }
 
 int clu_record_get(const unsigned char in[CLU_RECORD_HEAD], clu_record *r) {

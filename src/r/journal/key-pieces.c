@@ -44,9 +44,13 @@ static int is_little_endian(void) {
 
 void clu_key_tag(clu_keying *k, char c) { clu_hash_add(&k->h, &c, 1); }
 
+static void put(unsigned char *p, uint64_t x, int n) {
+  for (int i = 0; i < n; i++) p[i] = (unsigned char)(x >> 8 * i);
+}
+
 void clu_key_number(clu_keying *k, uint64_t x) {
   unsigned char bytes[8];
-  for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(x >> 8 * i);
+  put(bytes, x, 8);
   clu_hash_add(&k->h, bytes, sizeof bytes);
 }
 
@@ -148,27 +152,33 @@ void clu_key_attributes(clu_keying *k, int n, int is_s4) {
   clu_key_number(k, (uint64_t)n);
 }
 
-/* A value of a plain vector, as the vector of length one that the node gets. */
+/* What clu_key_vector() hashes of a vector of one number, and clu_key_attributes() of no attributes,
+ * at once: there may be a million of them. */
+static void number_alone(clu_keying *k, char tag, uint64_t bits, int size) {
+  unsigned char bytes[1 + 8 + 8 + 1 + 8] = {(unsigned char)tag};
+  put(bytes + 1, 1, 8);
+  put(bytes + 9, bits, size);
+  bytes[9 + size] = 'A';
+  clu_hash_add(&k->h, bytes, (size_t)(9 + size + 9));
+}
+
 void clu_key_scalar(clu_keying *k, SEXP x, R_xlen_t i) {
   double real;
-  int integer;
+  uint64_t bits;
   switch (TYPEOF(x)) {
   case REALSXP:
-    clu_key_tag(k, 'd');
-    clu_key_number(k, 1);
     real = REAL_ELT(x, i);
-    doubles(k, &real, 1);
+    if (ISNAN(real)) real = R_IsNA(real) ? NA_REAL : R_NaN;
+    memcpy(&bits, &real, sizeof bits);
+    number_alone(k, 'd', bits, 8);
     break;
   case STRSXP:
     clu_key_tag(k, 's');
     clu_key_number(k, 1);
     clu_key_text(k, STRING_ELT(x, i));
+    clu_key_attributes(k, 0, 0);
     break;
-  default:
-    clu_key_tag(k, TYPEOF(x) == INTSXP ? 'i' : 'l');
-    clu_key_number(k, 1);
-    integer = TYPEOF(x) == INTSXP ? INTEGER_ELT(x, i) : LOGICAL_ELT(x, i);
-    ints(k, &integer, 1);
+  case INTSXP: number_alone(k, 'i', (uint32_t)INTEGER_ELT(x, i), 4); break;
+  default: number_alone(k, 'l', (uint32_t)LOGICAL_ELT(x, i), 4);
   }
-  clu_key_attributes(k, 0, 0);
 }
