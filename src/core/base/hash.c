@@ -63,11 +63,11 @@ static uint64_t mixed(uint64_t k) {
   return k ^ k >> 33;
 }
 
-/* With the bytes of `tail` behind the last n % 16 being zero. */
-static void finish(clu_hash *h, unsigned char out[CLU_HASH]) {
+/* `w0`, `w1`: the last n % 16 bytes, and zeros. */
+static void finish(clu_hash *h, uint64_t w0, uint64_t w1, unsigned char out[CLU_HASH]) {
   if (h->n % 16 > 0) {
-    h->h2 ^= rotate(word(h->tail + 8) * C2, 33) * C1;
-    h->h1 ^= rotate(word(h->tail) * C1, 31) * C2;
+    h->h2 ^= rotate(w1 * C2, 33) * C1;
+    h->h1 ^= rotate(w0 * C1, 31) * C2;
   }
   h->h1 ^= h->n;
   h->h2 ^= h->n;
@@ -84,16 +84,30 @@ static void finish(clu_hash *h, unsigned char out[CLU_HASH]) {
 void clu_hash_end(clu_hash *h, unsigned char out[CLU_HASH]) {
   size_t has = h->n % 16;
   memset(h->tail + has, 0, sizeof h->tail - has);
-  finish(h, out);
+  finish(h, word(h->tail), word(h->tail + 8), out);
+}
+
+static uint64_t half_word(const unsigned char *p) {
+  return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* The word that less than 8 bytes and zeros make. To copy them, and to load the copy as one word,
+ * would wait until the copy is out of the processor's store buffer. */
+static uint64_t part(const unsigned char *p, size_t n) {
+  uint64_t x = 0;
+  if (n >= 4) return half_word(p) | half_word(p + n - 4) << 8 * (n - 4);
+  while (n-- > 0) x = x << 8 | p[n];
+  return x;
 }
 
 void clu_hash_of(const unsigned char *key, const void *bytes, size_t n,
                  unsigned char out[CLU_HASH]) {
   const unsigned char *p = bytes, *end = p + (n & ~(size_t)15);
-  clu_hash h;
-  clu_hash_begin(&h, key);
-  h.n = n;
+  size_t has = n % 16;
+  clu_hash h = {.h1 = key ? word(key) : 0, .h2 = key ? word(key + 8) : 0, .n = n};
   for (; p < end; p += 16) block(&h, p);
-  if (n % 16 > 0) memcpy(h.tail, p, n % 16); /* all zero before */
-  finish(&h, out);
+  if (has >= 8)
+    finish(&h, word(p), part(p + 8, has - 8), out);
+  else
+    finish(&h, part(p, has), 0, out);
 }

@@ -74,20 +74,18 @@ size_t clu_record_r_header(const clu_journal_head *h, const unsigned char *p, si
   return memcmp(p + 10, h->r + 10, h->nr - 10) == 0 ? h->nr : 0;
 }
 
+/* In whole words, as the hash reads them: a word that was stored in pieces cannot be loaded before
+ * all of them have left the processor's store buffer. */
 static void put_head(unsigned char *out, const clu_record *r) {
   uint32_t seconds;
   memcpy(&seconds, &r->seconds, sizeof seconds);
-  put(out, r->size, 4);
-  put(out + 4, 0, 4);
+  put(out, (uint32_t)r->size, 8);
   memcpy(out + 8, r->key, CLU_HASH);
-  out[24] = r->kind;
-  out[25] = r->flags;
-  out[26] = r->attempt;
-  out[27] = (unsigned char)(r->size >> 32);
-  put(out + 28, r->element, 4);
-  put(out + 32, seconds, 4);
-  put(out + 36, r->node, 2);
-  put(out + 38, r->job, 2);
+  put(out + 24,
+      r->kind | (uint64_t)r->flags << 8 | (uint64_t)r->attempt << 16 |
+          (r->size >> 32 & 255) << 24 | (uint64_t)r->element << 32,
+      8);
+  put(out + 32, seconds | (uint64_t)r->node << 32 | (uint64_t)r->job << 48, 8);
 }
 
 void clu_record_check_begin(clu_hash *h, const unsigned char head[CLU_RECORD_HEAD], uint64_t salt) {

@@ -152,33 +152,43 @@ void clu_key_attributes(clu_keying *k, int n, int is_s4) {
   clu_key_number(k, (uint64_t)n);
 }
 
-/* What clu_key_vector() hashes of a vector of one number, and clu_key_attributes() of no attributes,
- * at once: there may be a million of them. */
-static void number_alone(clu_keying *k, char tag, uint64_t bits, int size) {
-  unsigned char bytes[1 + 8 + 8 + 1 + 8] = {(unsigned char)tag};
-  put(bytes + 1, 1, 8);
-  put(bytes + 9, bits, size);
-  bytes[9 + size] = 'A';
-  clu_hash_add(&k->h, bytes, (size_t)(9 + size + 9));
+/* Writes what clu_key_vector() hashes of a vector of one number, and clu_key_attributes() of no
+ * attributes: its tag, 1 in 8 bytes, `size` bytes, 'A', 0 in 8 bytes. There may be a million of
+ * them, so they are put together as the words that the hash loads. Returns the length. */
+static size_t number_alone(unsigned char to[32], char tag, uint64_t bits, int size) {
+  put(to, (unsigned char)tag | 1 << 8, 8);
+  put(to + 8, bits << 8 | (size == 4 ? (uint64_t)'A' << 40 : 0), 8);
+  put(to + 16, size == 4 ? 0 : bits >> 56 | 'A' << 8, 8);
+  put(to + 24, 0, 8);
+  return (size_t)size + 18;
 }
 
-void clu_key_scalar(clu_keying *k, SEXP x, R_xlen_t i) {
+static void key_of_string(SEXP x, const unsigned char *start, unsigned char out[CLU_HASH]) {
+  clu_keying k = {{0}, {NULL, NULL, 0, 0}, 0};
+  clu_hash_begin(&k.h, start);
+  clu_key_tag(&k, 's');
+  clu_key_number(&k, 1);
+  clu_key_text(&k, x);
+  clu_key_attributes(&k, 0, 0);
+  clu_hash_end(&k.h, out);
+}
+
+void clu_key_of_scalar(SEXP x, R_xlen_t i, const unsigned char *start,
+                       unsigned char out[CLU_HASH]) {
+  unsigned char bytes[32];
   double real;
   uint64_t bits;
+  size_t n;
   switch (TYPEOF(x)) {
+  case STRSXP: key_of_string(STRING_ELT(x, i), start, out); return;
   case REALSXP:
     real = REAL_ELT(x, i);
     if (ISNAN(real)) real = R_IsNA(real) ? NA_REAL : R_NaN;
     memcpy(&bits, &real, sizeof bits);
-    number_alone(k, 'd', bits, 8);
+    n = number_alone(bytes, 'd', bits, 8);
     break;
-  case STRSXP:
-    clu_key_tag(k, 's');
-    clu_key_number(k, 1);
-    clu_key_text(k, STRING_ELT(x, i));
-    clu_key_attributes(k, 0, 0);
-    break;
-  case INTSXP: number_alone(k, 'i', (uint32_t)INTEGER_ELT(x, i), 4); break;
-  default: number_alone(k, 'l', (uint32_t)LOGICAL_ELT(x, i), 4);
+  case INTSXP: n = number_alone(bytes, 'i', (uint32_t)INTEGER_ELT(x, i), 4); break;
+  default: n = number_alone(bytes, 'l', (uint32_t)LOGICAL_ELT(x, i), 4);
   }
+  clu_hash_of(start, bytes, n, out);
 }
