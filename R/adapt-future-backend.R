@@ -177,7 +177,7 @@ submit_future <- function(backend, cl, data, collect_garbage, hear, called) {
          known)
 }
 
-# What a journal knows a future by. The rest of `data` is other for each future, or is only about
+# A journal knows a future by this. The rest of `data` is other for each future, or is only about
 # how it is evaluated.
 known_by <- function(data, needs) {
   core <- data$core
@@ -190,7 +190,7 @@ known_by <- function(data, needs) {
        args = list(seed = core$seed, stdout = capture$stdout, conditions = classes))
 }
 
-# As long as the plan is in force: else the file would be read anew for each future.
+# The journal is open as long as the plan is in force: else it would be read anew for each future.
 keep_journal_open <- function(backend, o) {
   pid <- Sys.getpid()
   if (identical(backend$journal_pid, pid)) return(invisible())

@@ -244,8 +244,8 @@ journal_jobs <- function(ptr) {
 
 # The stream of the first element. Where `.seed` is TRUE and the session was not seeded, nobody can
 # draw it again: so the one that was recorded is used. Whoever calls the same map twice in a session
-# wants two different ones, and gets them again in the same order. A session that was seeded has what
-# its seed says.
+# wants two different ones, and gets them again in the same order. A session that was seeded has
+# what its seed says.
 first_stream <- function(o, mine, record) {
   if (is.null(o$seed)) return(NULL)
   seeds <- unique(Filter(Negate(is.null), lapply(mine, function(job) job$seed)))

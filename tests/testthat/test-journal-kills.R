@@ -40,8 +40,8 @@ child_of <- function(script, who) {
   if (length(found)) found[[sample.int(length(found), 1L)]]
 }
 
-# Starts the script for the `run`-th time, and kills it at a random moment: most often some starts of
-# elements later, else some time after its own start. Who was killed first, when its session was,
+# Starts the script for the `run`-th time, and kills it at a random moment: most often some starts
+# of elements later, else some time after its own start. Who was killed first, when its session was,
 # and whether it had come to its end before.
 killed_run <- function(folder, n, run, is_last) {
   starts <- function() length(list.files(folder, "^start-"))
@@ -74,9 +74,9 @@ killed_run <- function(folder, n, run, is_last) {
   list(who = who, when = now, over = is_done())
 }
 
-# What the run with this number has cost: elements under way at its kill, elements that had ended and
-# are not in the journal, how long before the kill the first of these had, elements that began after
-# it, and elements that had ended when their node was killed before it could say so.
+# Says what the run with this number has cost: elements under way at its kill, elements that had
+# ended and are not in the journal, how long before the kill the first of these had, elements that
+# began after it, and elements that had ended when their node was killed before it could say so.
 cost_of_run <- function(folder, run, killed, kept) {
   started <- marks(folder, "start", run)
   ended <- marks(folder, "end", run)
@@ -106,8 +106,8 @@ killed_until_done <- function(folder, n, kills) {
   }
 }
 
-# One journal from the first start of the script to its end, with so many kills at the most. The costs
-# of each run.
+# One journal from the first start of the script to its end, with so many kills at the most. Returns
+# the costs of each run.
 journal_with_kills <- function(n, kills, info) {
   folder <- tempfile("killed-")
   dir.create(folder)

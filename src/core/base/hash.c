@@ -2,30 +2,15 @@
 
 #include <string.h>
 
+#include "core/base/bytes.h"
+
 #define C1 0x87c37b91114253d5u
 #define C2 0x4cf5ad432745937fu
 
 static uint64_t rotate(uint64_t x, int r) { return x << r | x >> (64 - r); }
 
-/* Little endian on every machine, so that a journal may be read on another one. Compilers make one
- * load of the first way, and of the second one for each byte. */
-static uint64_t word(const unsigned char *p) {
-  uint64_t x = 0;
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-  memcpy(&x, p, sizeof x);
-#else
-  for (int i = 7; i >= 0; i--) x = x << 8 | p[i];
-#endif
-  return x;
-}
-
-static void put_word(unsigned char *p, uint64_t x) {
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-  memcpy(p, &x, sizeof x);
-#else
-  for (int i = 0; i < 8; i++) p[i] = (unsigned char)(x >> 8 * i);
-#endif
-}
+static uint64_t word(const unsigned char *p) { return clu_bytes_get(p, 8); }
+static void put_word(unsigned char *p, uint64_t x) { clu_bytes_put(p, x, 8); }
 
 static void block(clu_hash *h, const unsigned char *p) {
   h->h1 ^= rotate(word(p) * C1, 31) * C2;
@@ -87,15 +72,11 @@ void clu_hash_end(clu_hash *h, unsigned char out[CLU_HASH]) {
   finish(h, word(h->tail), word(h->tail + 8), out);
 }
 
-static uint64_t half_word(const unsigned char *p) {
-  return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /* The word that less than 8 bytes and zeros make. To copy them, and to load the copy as one word,
  * would wait until the copy is out of the processor's store buffer. */
 static uint64_t part(const unsigned char *p, size_t n) {
   uint64_t x = 0;
-  if (n >= 4) return half_word(p) | half_word(p + n - 4) << 8 * (n - 4);
+  if (n >= 4) return clu_bytes_get(p, 4) | clu_bytes_get(p + n - 4, 4) << 8 * (n - 4);
   while (n-- > 0) x = x << 8 | p[n];
   return x;
 }

@@ -24,7 +24,7 @@ struct clu_journal {
   clu_journal_index index;
   clu_journal_counts counts;
   uint64_t indexed; /* records before this place are in the index */
-  uint64_t *jobs; /* where JOB records are */
+  uint64_t *jobs;   /* where JOB records are */
   size_t njobs, capjobs;
   uint64_t next_job;
   int no_times;

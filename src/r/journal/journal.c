@@ -122,8 +122,9 @@ SEXP ffi_journal_counts(SEXP x) {
                                 "torn",    "drew", "made", ""};
   clu_journal *j = get(x);
   clu_journal_counts c = clu_journal_count(j);
-  double values[] = {(double)c.records, (double)c.keys, (double)c.size, (double)c.damaged,
-                     (double)c.lost,    (double)c.torn, (double)c.drew, clu_journal_head_of(j)->made};
+  double values[] = {
+      (double)c.records, (double)c.keys, (double)c.size, (double)c.damaged,
+      (double)c.lost,    (double)c.torn, (double)c.drew, clu_journal_head_of(j)->made};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
   for (int i = 0; i < 8; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(values[i]));
   UNPROTECT(1);

@@ -4,6 +4,8 @@
 #include <R_ext/Utils.h>
 #include <string.h>
 
+#include "core/base/bytes.h"
+
 #define PIECE 512 /* numbers at once */
 
 /* ---- what was met before ---- */
@@ -44,13 +46,9 @@ static int is_little_endian(void) {
 
 void clu_key_tag(clu_keying *k, char c) { clu_hash_add(&k->h, &c, 1); }
 
-static void put(unsigned char *p, uint64_t x, int n) {
-  for (int i = 0; i < n; i++) p[i] = (unsigned char)(x >> 8 * i);
-}
-
 void clu_key_number(clu_keying *k, uint64_t x) {
   unsigned char bytes[8];
-  put(bytes, x, 8);
+  clu_bytes_put(bytes, x, 8);
   clu_hash_add(&k->h, bytes, sizeof bytes);
 }
 
@@ -156,10 +154,10 @@ void clu_key_attributes(clu_keying *k, int n, int is_s4) {
  * attributes: its tag, 1 in 8 bytes, `size` bytes, 'A', 0 in 8 bytes. There may be a million of
  * them, so they are put together as the words that the hash loads. Returns the length. */
 static size_t number_alone(unsigned char to[32], char tag, uint64_t bits, int size) {
-  put(to, (unsigned char)tag | 1 << 8, 8);
-  put(to + 8, bits << 8 | (size == 4 ? (uint64_t)'A' << 40 : 0), 8);
-  put(to + 16, size == 4 ? 0 : bits >> 56 | 'A' << 8, 8);
-  put(to + 24, 0, 8);
+  clu_bytes_put(to, (unsigned char)tag | 1 << 8, 8);
+  clu_bytes_put(to + 8, bits << 8 | (size == 4 ? (uint64_t)'A' << 40 : 0), 8);
+  clu_bytes_put(to + 16, size == 4 ? 0 : bits >> 56 | 'A' << 8, 8);
+  clu_bytes_put(to + 24, 0, 8);
   return (size_t)size + 18;
 }
 

@@ -9,12 +9,11 @@
 
 #define MERSENNE 3    /* what R's kind of generator is called in .Random.seed, of two digits */
 #define WORDS 624     /* of its state */
-#define LONGEST 600.0 /* seconds since the session began: after that many seeds look like a time */
+#define LONGEST 600.0 /* seconds since the session began: after that many seeds look like a time \
+                       */
 #define CHOSEN 22000000u /* people choose smaller seeds: up to a date such as 20261231 */
 
-static SEXP session_state(void) {
-  return clu_variable(Rf_install(".Random.seed"), R_GlobalEnv);
-}
+static SEXP session_state(void) { return clu_variable(Rf_install(".Random.seed"), R_GlobalEnv); }
 
 /* A list with the state that this package has left. */
 static SEXP left_by_us(void) {
@@ -32,7 +31,7 @@ static int is_left_by_us(SEXP state) {
   return memcmp(INTEGER_RO(state), INTEGER_RO(left), sizeof(int) * (size_t)XLENGTH(state)) == 0;
 }
 
-/* What comes before `x` in the sequence that R fills a state with: x = 69069 y + 1. */
+/* Returns the number before `x` in the sequence that R fills a state with: x = 69069 y + 1. */
 static uint32_t before(uint32_t x) {
   static uint32_t inverse;
   if (!inverse) {

@@ -1,8 +1,8 @@
-/* Whether somebody has seeded the session's random numbers.
+/* Tells whether somebody has seeded the session's random numbers.
  *
  * Nobody has, as long as there is no state; when the state is that which the last draw of this
- * package has left; and when R has seeded the generator itself, by the clock, and nobody has drawn a
- * number. The last comes of code that looks at the generator without using it, as that of all
+ * package has left; and when R has seeded the generator itself, by the clock, and nobody has drawn
+ * a number. The last comes of code that looks at the generator without using it, as that of all
  * functions made by Rcpp does. */
 #ifndef CLUTCH_TASK_SEEDING_H
 #define CLUTCH_TASK_SEEDING_H
