@@ -7,10 +7,10 @@
 #include "core/base/os-files.h"
 #include "r/base/r-api.h"
 
-#define MERSENNE 3    /* what R's kind of generator is called in .Random.seed, of two digits */
-#define WORDS 624     /* of its state */
-#define LONGEST 600.0 /* seconds since the session began: after that many seeds look like a time \
-                       */
+#define MERSENNE 3 /* what R's kind of generator is called in .Random.seed, of two digits */
+#define WORDS 624  /* of its state */
+/* So many seconds after the session began too many seeds look like a time. */
+#define LONGEST 600.0
 #define CHOSEN 22000000u /* people choose smaller seeds: up to a date such as 20261231 */
 
 static SEXP session_state(void) { return clu_variable(Rf_install(".Random.seed"), R_GlobalEnv); }
