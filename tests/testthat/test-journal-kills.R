@@ -139,11 +139,15 @@ test_that("a script that is killed at any moment goes on where it was", {
   set.seed(kills_seed)
   info <- sprintf("CLUTCH_SEED=%d", kills_seed)
   n <- if (is_chaos) 1000 else 100 # elements of each of its two maps
+  # each journal has one run that comes to its end: on a busy machine that may be the first one
+  least <- if (is_chaos) kills_wanted else min(kills_wanted, 5L)
+  journals <- 1L
   costs <- journal_with_kills(n, kills_wanted, info)
-  expect_gt(nrow(costs), min(kills_wanted, 5L))
-  while (is_chaos && sum(costs$who != "nobody") < kills_wanted) {
+  while (nrow(costs) - journals < least && (is_chaos || journals < 20L)) {
+    journals <- journals + 1L
     costs <- rbind(costs, journal_with_kills(n, kills_wanted, info))
   }
+  expect_gte(nrow(costs) - journals, least)
   expect_lte(sum(costs$late), 2 * nrow(costs))
   expect_lt(max(costs$lost_ms), 500) # 20 ms, and what a busy machine takes
   if (!is_chaos) return(invisible())
