@@ -203,6 +203,7 @@ TEST(a_file_that_ends_at_any_byte_has_all_that_was_whole) {
     CHECK(!wrong);
     CHECK(cut < n || there == 30);
     REQUIRE(add(j, 77, 8) == CLU_OK);
+    CHECK(has(j, 77, 8) == 1); /* it is where the torn end was, which has been read */
     clu_journal_unref(j);
     REQUIRE(j = opened(0));
     CHECK_INT_EQ(clu_journal_count(j).torn, 0);

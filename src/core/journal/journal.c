@@ -138,7 +138,8 @@ static int scan(clu_journal *j, uint64_t size) {
     }
   }
   j->counts.torn = size - at;
-  j->written = j->reader.size = j->indexed = at;
+  j->written = j->indexed = at;
+  clu_journal_reader_cut(&j->reader, at);
   return rc;
 }
 

@@ -20,6 +20,11 @@ void clu_journal_reader_fini(clu_journal_reader *x) {
   memset(x, 0, sizeof *x);
 }
 
+void clu_journal_reader_cut(clu_journal_reader *x, uint64_t size) {
+  x->size = size;
+  if (size < x->at + x->n) x->n = size > x->at ? (size_t)(size - x->at) : 0;
+}
+
 /* Has the piece begin at `at`, and returns how many bytes of it are there; 0: it cannot be read. */
 static size_t load(clu_journal_reader *x, uint64_t at) {
   size_t n;
