@@ -23,6 +23,15 @@
 #' while it runs. The session's options `clutch.timeout`, `clutch.retries` and `clutch.max_memory`
 #' are in force, see [clutch-options].
 #'
+#' `plan(clutch, journal = path)` records the result of each future in a journal, and takes from it
+#' what is there, also in another session: see [cluster_map()], section *Journal*. A future is known
+#' by its expression, globals, packages, random seed, and by what of its output is captured. Of
+#' packages such as \pkg{future.apply} a future is a chunk of elements: with another number of
+#' workers the chunks are others, and are computed again, unless there is one element in each
+#' (`future.chunk.size = 1`). Output and conditions are relayed again, but for those that are
+#' relayed at once. What has failed is computed again. As long as the plan is in force no other
+#' session can write to the file.
+#'
 #' Within a node that has one core to itself, `plan(clutch)` evaluates futures one after another in
 #' that process: nested plans, as in `plan(list(clutch, clutch))`, start no more processes than
 #' there are cores. `workers = I(1)` starts one in any case.
@@ -30,6 +39,8 @@
 #'   `interrupts = FALSE`, `gc = TRUE`.
 #' @param workers number of nodes, or hosts, as `spec` of [make_cluster()]; or a cluster that this
 #'   has made; or a function that returns one of these.
+#' @param journal string: the file of a journal. `NULL`: there is none, or that of option
+#'   `clutch.journal`.
 #' @return `clutch()` is not to be called. It has the attributes of a plan.
 #' @section Errors: A call of `clutch()` is an error of class `clutch_argument`; of class
 #'   `clutch_package` where \pkg{future} is older than 1.40. A future whose node has died is an
@@ -43,7 +54,8 @@
 #'   future::plan("sequential")
 #' }
 #' @export
-clutch <- function(..., workers = clutch::available_cores()) { # evaluated where others like
+clutch <- function(..., workers = clutch::available_cores(), # evaluated where others like
+                   journal = NULL) {
   check_future()
   throw("argument", "clutch() is not to be called: say future::plan(clutch)")
 }
@@ -53,13 +65,15 @@ check_future <- function() need_package("future", "plan(clutch)", "1.40.0")
 # Newer versions of future know those that every backend has.
 class(clutch) <- c("clutch", "multiprocess", "future", "function")
 attr(clutch, "init") <- TRUE
-attr(clutch, "tweakable") <- c("workers", "interrupts", "hooks", "maxSizeOfObjects")
-attr(clutch, "factory") <- function(workers = available_cores(), ...) {
+attr(clutch, "tweakable") <- c("workers", "journal", "interrupts", "hooks", "maxSizeOfObjects")
+attr(clutch, "factory") <- function(workers = available_cores(), ..., journal = NULL) {
   check_future()
+  check_option("journal", journal, "`journal`")
   if (is.function(workers)) workers <- workers()
   if (stays_in_this_process(workers)) return(in_future("SequentialFutureBackend")(...))
   backend <- in_future("MultiprocessFutureBackend")(..., workers = workers, reg = registry_name())
   backend$futureClasses <- c("ClutchFuture", backend$futureClasses)
+  backend$journal <- journal
   class(backend) <- c("ClutchFutureBackend", class(backend))
   backend_cluster(backend)
   backend
@@ -110,6 +124,7 @@ stop_workers <- function(backend, interrupt = TRUE, ...) {
   empty_registry(backend)
   if (!is.null(backend$cluster)) stop_cluster(backend$cluster)
   backend$cluster <- NULL
+  close_journal(backend)
   TRUE
 }
 
@@ -137,8 +152,8 @@ launch_future <- function(backend, future, ...) {
   if (is.character(reset)) data$context$reset <- reset[!reset %in% reset_by_node]
   hear <- function(cond) if (inherits(cond, "clutch_live")) relay_live(future, cond$condition)
   needs <- needs_beside(data$core$expr, data$core$globals)
-  future[["task"]] <- submit_future(cl, data, needs, isTRUE(future$gc), hear,
-                                    called_future(future))
+  called <- called_future(future)
+  future[["task"]] <- submit_future(backend, cl, data, needs, isTRUE(future$gc), hear, called)
   future[["state"]] <- "running"
   register_future(backend, future)
   future
@@ -163,11 +178,44 @@ needs_beside <- function(expr, globals) {
 
 # The options that users have set for tasks are in force, but for those that future sees to itself.
 # `hear` gets what is signalled on the node.
-submit_future <- function(cl, data, needs, collect_garbage, hear, called) {
-  o <- task_options(list(seed = FALSE, relay = hear, fresh = TRUE), submit_options)
+submit_future <- function(backend, cl, data, needs, collect_garbage, hear, called) {
+  o <- list(seed = FALSE, relay = hear, fresh = TRUE)
+  o$journal <- backend$journal
+  o <- task_options(o, submit_options)
   o$called <- called
   o$max_size <- Inf # future has a limit of its own
-  submit(tasks_of(cl), run_future, needs, o, "a future", NULL, list(data, collect_garbage))
+  records <- !is.null(o$journal)
+  known <- if (records) known_by(data, needs)
+  if (records) keep_journal_open(backend, o)
+  label <- if (records && is.name(called[[2L]])) paste("future:", called[[2L]]) else "a future"
+  submit(tasks_of(cl), run_future, needs, o, label, NULL, list(data, collect_garbage, records),
+         known)
+}
+
+# A journal knows a future by this. The rest of `data` is other for each future, or is only about
+# how it is evaluated.
+known_by <- function(data, needs) {
+  core <- data$core
+  capture <- data$capture
+  needs$globals <- stats::setNames(lapply(seq_along(core$globals), function(i) core$globals[[i]]),
+                                   names(core$globals))
+  needs$attach <- core$packages
+  classes <- as.character(capture$conditionClasses)
+  list(fun = eval(call("function", NULL, core$expr), globalenv()), needs = needs,
+       args = list(seed = core$seed, stdout = capture$stdout, conditions = classes))
+}
+
+# The journal is open as long as the plan is in force: else it would be read anew for each future.
+keep_journal_open <- function(backend, o) {
+  pid <- Sys.getpid()
+  if (identical(backend$journal_pid, pid)) return(invisible())
+  backend$open_journal <- open_journal(journal_path(o$journal), o$journal_sync)
+  backend$journal_pid <- pid
+}
+
+close_journal <- function(backend) {
+  if (identical(backend$journal_pid, Sys.getpid())) .Call(ffi_journal_close, backend$open_journal)
+  backend$open_journal <- backend$journal_pid <- NULL
 }
 
 # The value is the label of the future's job, see task-job-label.R.
@@ -177,8 +225,9 @@ called_future <- function(future) {
   list("future", if (is_labelled) as.name(label) else future$expr)
 }
 
-# On a node. A cluster of the user's may have another future than this session.
-run_future <- function(data, collect_garbage) {
+# On a node. A cluster of the user's may have another future than this session. With a journal a
+# future that has failed is a task that has: it is not to be taken from there as done.
+run_future <- function(data, collect_garbage, is_recorded = FALSE) {
   ns <- asNamespace("future")
   if (is.null(ns$evalFuture)) {
     text <- "package future of the node is %s, and has to be 1.40.0 or newer: %s"
@@ -190,7 +239,14 @@ run_future <- function(data, collect_garbage) {
   on.exit(options(before), add = TRUE)
   # where the session makes errors of warnings, it does so when they are relayed
   if (before$warn >= 2) options(warn = 0)
-  ns$evalFuture(data)
+  result <- ns$evalFuture(data)
+  if (!is_recorded) return(result)
+  last <- result$conditions[length(result$conditions)]
+  is_done <- inherits(result, "FutureResult") &&
+    !(length(last) && inherits(last[[1L]]$condition, c("error", "interrupt")))
+  if (is_done) return(result)
+  stop(errorCondition("the future has failed", class = "clutch_future_failed", result = result,
+                      call = NULL))
 }
 
 # Until a node is free. Futures that have ended hold none, but future's list of them; with the first

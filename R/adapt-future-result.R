@@ -27,6 +27,7 @@ fetch_result <- function(future) {
     tryCatch(collect(future$task), clutch_task_error = function(e) lost_error(future, e))
   }
   if (inherits(result, "FutureResult")) {
+    if (!is.null(future$task$record)) result$uuid <- future$uuid # it may be that of another session
     result$conditions <- c(future$.signaledConditions, result$conditions)
     future[[".signaledConditions"]] <- NULL
     future[["state"]] <- "finished"
@@ -66,7 +67,9 @@ given_up_error <- function(future) {
   if (inherits(of_its_own, "FutureInterruptError")) of_its_own else e
 }
 
+# A future that has failed has a result, which says so: see run_future().
 lost_error <- function(future, e) {
+  if (inherits(e$parent, "clutch_future_failed")) return(e$parent$result)
   text <- sprintf("Future %s of class %s has no result: %s", name_of_future(future),
                   class(future)[[1L]], conditionMessage(e))
   is_interrupt <- inherits(e, c("clutch_task_died", "clutch_task_timeout", "clutch_task_memory",

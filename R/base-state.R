@@ -27,8 +27,8 @@
 #   tree_from    so many hosts and more are started as a tree, see hosts-tree.R
 #   clusters     how many there were
 #   is_child     this is a forked child of a session
-#   journal_runs, journal_maps, journal_jobs, journal_of_loops, left_seed    see journal-map.R,
-#                adapt-foreach.R, map-options.R
+#   journal_runs, journal_maps, journal_jobs, journal_of_loops    see journal-map.R,
+#                adapt-foreach.R
 #   profiling    the process that makes a profile: cluster_profile()
 #   made_for_loops    registerDoClutch() has made the cluster that is registered
 #   on_new_nodes what is told of nodes that are made for mclapply()

@@ -251,13 +251,18 @@ journal_jobs <- function(ptr) {
   the$journal_jobs[[made]]
 }
 
-# The stream of the first element. Where `.seed` is TRUE it comes from the session, whose numbers
-# nobody can draw again: so the one that was recorded is used. Whoever calls the same map twice in a
-# session wants two different ones, and gets them again in the same order.
+# The stream of the first element. Where `.seed` is TRUE and the session was not seeded, nobody can
+# draw it again: so the one that was recorded is used. Whoever calls the same map twice in a session
+# wants two different ones, and gets them again in the same order. A session that was seeded has
+# what its seed says.
 first_stream <- function(o, mine, record) {
-  if (is.null(o$seed) || !isTRUE(o$seed_is_drawn)) return(o$seed)
+  if (is.null(o$seed)) return(NULL)
   seeds <- unique(Filter(Negate(is.null), lapply(mine, function(job) job$seed)))
   if (list(o$seed) %in% seeds) return(o$seed)
+  if (!isTRUE(o$seed_is_drawn)) {
+    record$other_streams <- length(seeds) > 0L && record$run == 0L
+    return(o$seed)
+  }
   k <- 1L + record$run
   if (k <= length(seeds)) seeds[[k]] else o$seed
 }
@@ -384,7 +389,17 @@ journal_attach <- function(record, job, elements, seed = record$seed) {
 }
 
 tell_kept <- function(record) {
+  tell_other_streams(record)
   if (record$kept == 0) return(invisible())
   of <- if (is.na(record$n)) "" else sprintf(" of %.0f", record$n)
   say(sprintf("journal '%s': %.0f%s elements were done before", record$path, record$kept, of))
+}
+
+# The session was seeded in another way, or uses its generator without being seeded: what has used
+# random numbers is computed again in each session.
+tell_other_streams <- function(record) {
+  if (!isTRUE(record$other_streams) || isTRUE(record$kept >= record$n)) return(invisible())
+  if (.Call(ffi_journal_counts, record$ptr)$drew == 0) return(invisible())
+  say(sprintf(paste("journal '%s': random numbers begin elsewhere than before. Elements that use",
+                    "them are computed again. See set.seed()"), record$path))
 }

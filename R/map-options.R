@@ -241,9 +241,8 @@ task_options <- function(given = NULL, taken = map_options) {
   if (is.null(o$journal)) {
     o["seed"] <- list(stream_of_seed(o$seed))
   } else {
-    o$seed_is_drawn <- isTRUE(o$seed) && is_unseeded()
+    o$seed_is_drawn <- isTRUE(o$seed) && .Call(ffi_is_unseeded)
     o["seed"] <- list(stream_of_seed(o$seed))
-    if (o$seed_is_drawn) the$left_seed <- session_seed()
   } # the last: it draws a number
   o
 }
@@ -260,13 +259,6 @@ with_session_options <- function(o, session, given, taken) {
 }
 
 # ---- random numbers ----
-
-# Nobody has seeded or used the session's generator, but for what maps with a journal have drawn:
-# then no other session can draw the same.
-is_unseeded <- function() {
-  state <- session_seed()
-  is.null(state) || identical(state, the$left_seed)
-}
 
 session_seed <- function() get0(".Random.seed", globalenv(), inherits = FALSE)
 

@@ -159,14 +159,17 @@ function_to_call <- function(f, env) {
   named
 }
 
-# `label`: NULL: one will be made of `code`. `args`: of the function.
-submit <- function(t, fun, needs, o, label, code, args = NULL) {
+# `label`: NULL: one will be made of `code`. `args`: of the function. `known`: what a journal knows
+# the task by, where that is not the function with its arguments: list(fun, args, needs).
+submit <- function(t, fun, needs, o, label, code, args = NULL, known = NULL) {
   submitted <- FALSE
   task <- new.env(hash = FALSE, parent = emptyenv())
   task$scheduler <- t
   task$label <- label
   if (is.null(label)) task$code <- code
-  record <- journal_begin_task(o, fun, args, needs, if (is.null(label)) text_of(code) else label)
+  if (is.null(known)) known <- list(fun = fun, args = args, needs = needs)
+  record <- journal_begin_task(o, known$fun, known$args, known$needs,
+                               if (is.null(label)) text_of(code) else label)
   if (!is.null(record)) {
     o["seed"] <- list(record$seed)
     task$record <- record

@@ -40,8 +40,13 @@ jobs <- list(
   }))
 )
 raw <- list()
+# `s`: the map is called when this is evaluated. Beside it the processor time that the session takes for it, which other
+# work on the machine changes less.
 note <- function(job, who, rep, s) {
-  raw[[length(raw) + 1L]] <<- data.frame(job = job, who = who, rep = rep, s = s)
+  before <- sum(proc.time()[1:2])
+  force(s)
+  cpu <- sum(proc.time()[1:2]) - before
+  raw[[length(raw) + 1L]] <<- data.frame(job = job, who = who, rep = rep, s = s, cpu = cpu)
 }
 sizes <- list()
 for (r in seq_len(reps)) for (job in names(jobs)) {
@@ -72,6 +77,8 @@ table <- spread(raw, c("job", "who"), "s")
 table$mb <- vapply(table$job, function(job) sizes[[job]], 1)
 cat("Seconds; MB of the journal\n")
 show(table, "journal")
+cat("Processor seconds of the session\n")
+show(spread(raw, c("job", "who"), "cpu"), "journal-cpu")
 
 # ---- beside others: the overhead of `n_tasks` tasks of 10 ms, and of the same again ----
 task <- busy_for(0.01)

@@ -103,6 +103,15 @@ TEST(the_hash_is_murmurhash3_and_does_not_depend_on_how_bytes_come) {
     clu_hash_end(&h, out);
     CHECK(memcmp(out, known, sizeof out) == 0);
   }
+  for (size_t length = 0; length <= n; length++) {
+    unsigned char out[CLU_HASH], at_once[CLU_HASH];
+    clu_hash h;
+    clu_hash_begin(&h, known);
+    clu_hash_add(&h, text, length);
+    clu_hash_end(&h, out);
+    clu_hash_of(known, text, length, at_once);
+    CHECK(memcmp(out, at_once, sizeof out) == 0);
+  }
 }
 
 TEST(what_is_appended_is_found_at_once_and_by_the_next_who_opens) {
@@ -194,6 +203,7 @@ TEST(a_file_that_ends_at_any_byte_has_all_that_was_whole) {
     CHECK(!wrong);
     CHECK(cut < n || there == 30);
     REQUIRE(add(j, 77, 8) == CLU_OK);
+    CHECK(has(j, 77, 8) == 1); /* it is where the torn end was, which has been read */
     clu_journal_unref(j);
     REQUIRE(j = opened(0));
     CHECK_INT_EQ(clu_journal_count(j).torn, 0);

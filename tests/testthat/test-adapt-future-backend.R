@@ -30,6 +30,14 @@ test_that("futures end as futures do, whatever ends them", {
   }
 })
 
+test_that("futures that a journal has are not computed again", {
+  for (lib in futures()) {
+    s <- start_script(fixture = "future-journal", lib = lib)
+    expect_done(s, 120)
+    expect_true(ends(s))
+  }
+})
+
 test_that("clutch() is not to be called, and says which future it needs", {
   skip_if_not_installed("future")
   old <- utils::packageVersion("future") < "1.40.0"

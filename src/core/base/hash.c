@@ -2,21 +2,15 @@
 
 #include <string.h>
 
+#include "core/base/bytes.h"
+
 #define C1 0x87c37b91114253d5u
 #define C2 0x4cf5ad432745937fu
 
 static uint64_t rotate(uint64_t x, int r) { return x << r | x >> (64 - r); }
 
-/* Little endian on every machine, so that a journal may be read on another one. */
-static uint64_t word(const unsigned char *p) {
-  uint64_t x = 0;
-  for (int i = 7; i >= 0; i--) x = x << 8 | p[i];
-  return x;
-}
-
-static void put_word(unsigned char *p, uint64_t x) {
-  for (int i = 0; i < 8; i++) p[i] = (unsigned char)(x >> 8 * i);
-}
+static uint64_t word(const unsigned char *p) { return clu_bytes_get(p, 8); }
+static void put_word(unsigned char *p, uint64_t x) { clu_bytes_put(p, x, 8); }
 
 static void block(clu_hash *h, const unsigned char *p) {
   h->h1 ^= rotate(word(p) * C1, 31) * C2;
@@ -54,12 +48,11 @@ static uint64_t mixed(uint64_t k) {
   return k ^ k >> 33;
 }
 
-void clu_hash_end(clu_hash *h, unsigned char out[CLU_HASH]) {
-  size_t has = h->n % 16;
-  if (has > 0) {
-    memset(h->tail + has, 0, 16 - has);
-    h->h2 ^= rotate(word(h->tail + 8) * C2, 33) * C1;
-    h->h1 ^= rotate(word(h->tail) * C1, 31) * C2;
+/* `w0`, `w1`: the last n % 16 bytes, and zeros. */
+static void finish(clu_hash *h, uint64_t w0, uint64_t w1, unsigned char out[CLU_HASH]) {
+  if (h->n % 16 > 0) {
+    h->h2 ^= rotate(w1 * C2, 33) * C1;
+    h->h1 ^= rotate(w0 * C1, 31) * C2;
   }
   h->h1 ^= h->n;
   h->h2 ^= h->n;
@@ -71,4 +64,31 @@ void clu_hash_end(clu_hash *h, unsigned char out[CLU_HASH]) {
   h->h2 += h->h1;
   put_word(out, h->h1);
   put_word(out + 8, h->h2);
+}
+
+void clu_hash_end(clu_hash *h, unsigned char out[CLU_HASH]) {
+  size_t has = h->n % 16;
+  memset(h->tail + has, 0, sizeof h->tail - has);
+  finish(h, word(h->tail), word(h->tail + 8), out);
+}
+
+/* The word that less than 8 bytes and zeros make. To copy them, and to load the copy as one word,
+ * would wait until the copy is out of the processor's store buffer. */
+static uint64_t part(const unsigned char *p, size_t n) {
+  uint64_t x = 0;
+  if (n >= 4) return clu_bytes_get(p, 4) | clu_bytes_get(p + n - 4, 4) << 8 * (n - 4);
+  while (n-- > 0) x = x << 8 | p[n];
+  return x;
+}
+
+void clu_hash_of(const unsigned char *key, const void *bytes, size_t n,
+                 unsigned char out[CLU_HASH]) {
+  const unsigned char *p = bytes, *end = p + (n & ~(size_t)15);
+  size_t has = n % 16;
+  clu_hash h = {.h1 = key ? word(key) : 0, .h2 = key ? word(key + 8) : 0, .n = n};
+  for (; p < end; p += 16) block(&h, p);
+  if (has >= 8)
+    finish(&h, word(p), part(p + 8, has - 8), out);
+  else
+    finish(&h, part(p, has), 0, out);
 }

@@ -23,9 +23,8 @@ struct clu_journal {
   clu_journal_reader reader;
   clu_journal_index index;
   clu_journal_counts counts;
-  clu_journal_entry *appended; /* since the index was used last: they are not in it yet */
-  size_t nappended, capappended;
-  uint64_t *jobs; /* where JOB records are */
+  uint64_t indexed; /* records before this place are in the index */
+  uint64_t *jobs;   /* where JOB records are */
   size_t njobs, capjobs;
   uint64_t next_job;
   int no_times;
@@ -51,37 +50,38 @@ static int note_job(clu_journal *j, uint64_t at) {
   return CLU_OK;
 }
 
-/* The index is a table larger than the processor's caches: each entry that is put into it takes
- * longer than all else that is done for a small record. So entries are put there when somebody
- * asks. */
-static int note_result(clu_journal *j, uint64_t at, const clu_record *r) {
-  clu_journal_entry *e, *more = clu_grow(j->appended, &j->capappended, j->nappended + 1, sizeof *e);
-  if (!more) return CLU_NOMEM;
-  j->appended = more;
-  e = &j->appended[j->nappended++];
-  memcpy(e->key, r->key, CLU_HASH);
-  e->at = at | (r->kind == CLU_RECORD_ERROR);
-  return CLU_OK;
-}
-
 static int note(clu_journal *j, uint64_t at, const clu_record *r) {
   j->counts.records++;
   j->counts.drew += (r->flags & CLU_RECORD_DREW) != 0;
-  if (r->kind == CLU_RECORD_JOB) {
-    if (r->job >= j->next_job) j->next_job = (uint64_t)r->job + 1;
-    return note_job(j, at);
-  }
-  return r->kind == CLU_RECORD_TIME ? CLU_OK : note_result(j, at, r);
+  if (r->kind != CLU_RECORD_JOB) return CLU_OK;
+  if (r->job >= j->next_job) j->next_job = (uint64_t)r->job + 1;
+  return note_job(j, at);
 }
 
-/* Brings the index up to date; what there is no memory for will be computed again. */
+static int put_into_index(clu_journal *j, uint64_t at, const clu_record *r) {
+  j->indexed = at + clu_record_length(r->size);
+  if (r->kind != CLU_RECORD_VALUE && r->kind != CLU_RECORD_ERROR) return CLU_OK;
+  return clu_journal_index_put(&j->index, r->key, at, r->kind == CLU_RECORD_ERROR);
+}
+
+/* Large ones were written by this process; the others are checked again, which costs little. */
+static int is_there(clu_journal *j, uint64_t at, clu_record *r) {
+  uint64_t length;
+  if (clu_journal_get(j, at, r) != CLU_OK) return 0;
+  length = clu_record_length(r->size);
+  if (length > LARGE) return length <= j->written - at;
+  return clu_journal_reader_is_whole(&j->reader, at, r);
+}
+
+/* Brings the index up to date. It is a table larger than the processor's caches: each entry that is
+ * put into it takes longer than all else that is done for a small record. So records are read for
+ * it from the file when somebody asks. What cannot be read, or has no memory, is computed again. */
 static void update_index(clu_journal *j) {
-  for (size_t i = 0; i < j->nappended; i++) {
-    const clu_journal_entry *e = &j->appended[i];
-    if (clu_journal_index_put(&j->index, e->key, e->at & ~(uint64_t)1, (int)(e->at & 1)) != CLU_OK)
-      break;
-  }
-  j->nappended = 0;
+  clu_record r;
+  if (j->n > 0) clu_journal_flush(j);
+  while (j->indexed < j->written)
+    if (!is_there(j, j->indexed, &r) || put_into_index(j, j->indexed, &r) != CLU_OK)
+      j->indexed = j->written;
 }
 
 /* ---- opened ---- */
@@ -127,6 +127,7 @@ static int scan(clu_journal *j, uint64_t size) {
   while (at < size && rc == CLU_OK) {
     if (clu_journal_reader_is_whole(&j->reader, at, &r)) {
       rc = note(j, at, &r);
+      if (rc == CLU_OK) rc = put_into_index(j, at, &r);
       at += clu_record_length(r.size);
     } else {
       uint64_t next = clu_journal_reader_search(&j->reader, at + 8);
@@ -137,7 +138,8 @@ static int scan(clu_journal *j, uint64_t size) {
     }
   }
   j->counts.torn = size - at;
-  j->written = j->reader.size = at;
+  j->written = j->indexed = at;
+  clu_journal_reader_cut(&j->reader, at);
   return rc;
 }
 
@@ -209,7 +211,6 @@ static void release(clu_journal *j) {
   free(j->path);
   clu_journal_reader_fini(&j->reader);
   clu_journal_index_fini(&j->index);
-  free(j->appended);
   free(j->jobs);
   free(j->buffer);
   free(j);
@@ -309,8 +310,8 @@ int clu_journal_flush(clu_journal *j) {
 static void put_small(clu_journal *j, const clu_record *r, const void *payload) {
   unsigned char *p = j->buffer + j->n;
   size_t length = (size_t)clu_record_length(r->size), used = CLU_RECORD_HEAD + (size_t)r->size;
-  clu_record_put(p, r, payload, j->head.salt);
   if (r->size > 0) memcpy(p + CLU_RECORD_HEAD, payload, (size_t)r->size);
+  clu_record_put_before(p, r, j->head.salt);
   memset(p + used, 0, length - used);
   j->n += length;
 }
@@ -379,7 +380,7 @@ int64_t clu_journal_tick(clu_journal *j, uint64_t now) {
 
 uint64_t clu_journal_find(clu_journal *j, const unsigned char key[CLU_HASH], int *is_error) {
   uint64_t at;
-  if (j->nappended) update_index(j);
+  update_index(j);
   return clu_journal_index_get(&j->index, key, &at, is_error) ? at : 0;
 }
 

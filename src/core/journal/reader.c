@@ -20,6 +20,11 @@ void clu_journal_reader_fini(clu_journal_reader *x) {
   memset(x, 0, sizeof *x);
 }
 
+void clu_journal_reader_cut(clu_journal_reader *x, uint64_t size) {
+  x->size = size;
+  if (size < x->at + x->n) x->n = size > x->at ? (size_t)(size - x->at) : 0;
+}
+
 /* Has the piece begin at `at`, and returns how many bytes of it are there; 0: it cannot be read. */
 static size_t load(clu_journal_reader *x, uint64_t at) {
   size_t n;
@@ -68,6 +73,8 @@ int clu_journal_reader_is_whole(clu_journal_reader *x, uint64_t at, clu_record *
   if (clu_journal_reader_bytes(x, at, head, sizeof head) != CLU_OK || !clu_record_get(head, r))
     return 0;
   if (clu_record_length(r->size) > x->size - at) return 0;
+  if (at >= x->at && at + CLU_RECORD_HEAD + r->size <= x->at + x->n)
+    return clu_record_is_right(x->piece + (at - x->at), r->size, x->salt);
   clu_record_check_begin(&h, head, x->salt);
   return add(x, &h, at + CLU_RECORD_HEAD, r->size) && clu_record_check_end(&h, head);
 }

@@ -17,6 +17,8 @@ typedef struct clu_journal_reader {
 /* `fd` stays the caller's. CLU_OK or CLU_NOMEM. */
 int clu_journal_reader_init(clu_journal_reader *x, clu_fd fd, uint64_t salt, uint64_t size);
 void clu_journal_reader_fini(clu_journal_reader *x); /* accepts zeroed memory */
+/* The file ends here now: what was read behind it counts no more, since others will be there. */
+void clu_journal_reader_cut(clu_journal_reader *x, uint64_t size);
 /* Bytes of the file; CLU_OK, CLU_EOF or CLU_SYS. */
 int clu_journal_reader_bytes(clu_journal_reader *x, uint64_t at, void *to, size_t n);
 /* Tells whether a whole record is at `at`, and which. */

@@ -88,6 +88,10 @@ int clu_journal_is_begun(const unsigned char *in, size_t n);
 /* The head of a record, complete with its check. */
 void clu_record_put(unsigned char out[CLU_RECORD_HEAD], const clu_record *r, const void *payload,
                     uint64_t salt);
+/* Does the same where the payload lies behind the head already. */
+void clu_record_put_before(unsigned char *out, const clu_record *r, uint64_t salt);
+/* Tells whether this record, all of whose bytes are there, has the check that it should have. */
+int clu_record_is_right(unsigned char *record, uint64_t size, uint64_t salt);
 /* Tells whether these bytes may be the head of a record; then `r` is that. */
 int clu_record_get(const unsigned char in[CLU_RECORD_HEAD], clu_record *r);
 /* Makes of the key of an element that of one which has used this random stream. */

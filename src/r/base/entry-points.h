@@ -240,6 +240,8 @@
   /* r/tasks/options.c */                                                                        \
   PLAIN(ffi_options_set, 1, (SEXP names))                                                        \
   PLAIN(ffi_stream_of_seed, 1, (SEXP seed))                                                      \
+  /* r/tasks/seeding.c */                                                                        \
+  PLAIN(ffi_is_unseeded, 0, (void))                                                              \
   /* r/tasks/submit.c */                                                                         \
   IN_TURN(ffi_submit, 4, (SEXP cl, SEXP fun, SEXP code, SEXP also))                              \
   IN_TURN(ffi_task_value, 1, (SEXP task))                                                        \

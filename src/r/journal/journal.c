@@ -116,16 +116,17 @@ SEXP ffi_journal_error(SEXP x, SEXP flush) {
   return e ? Rf_mkString(e->text) : R_NilValue;
 }
 
-/* list(records, keys, size, damaged, lost, torn, made), see clu_journal_counts. */
+/* list(records, keys, size, damaged, lost, torn, drew, made), see clu_journal_counts. */
 SEXP ffi_journal_counts(SEXP x) {
-  static const char *names[] = {"records", "keys", "size", "damaged", "lost", "torn", "made", ""};
+  static const char *names[] = {"records", "keys", "size", "damaged", "lost",
+                                "torn",    "drew", "made", ""};
   clu_journal *j = get(x);
   clu_journal_counts c = clu_journal_count(j);
-  double values[] = {(double)c.records,           (double)c.keys, (double)c.size,
-                     (double)c.damaged,           (double)c.lost, (double)c.torn,
-                     clu_journal_head_of(j)->made};
+  double values[] = {
+      (double)c.records, (double)c.keys, (double)c.size, (double)c.damaged,
+      (double)c.lost,    (double)c.torn, (double)c.drew, clu_journal_head_of(j)->made};
   SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
-  for (int i = 0; i < 7; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(values[i]));
+  for (int i = 0; i < 8; i++) SET_VECTOR_ELT(out, i, Rf_ScalarReal(values[i]));
   UNPROTECT(1);
   return out;
 }

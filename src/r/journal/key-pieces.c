@@ -4,6 +4,8 @@
 #include <R_ext/Utils.h>
 #include <string.h>
 
+#include "core/base/bytes.h"
+
 #define PIECE 512 /* numbers at once */
 
 /* ---- what was met before ---- */
@@ -46,7 +48,7 @@ void clu_key_tag(clu_keying *k, char c) { clu_hash_add(&k->h, &c, 1); }
 
 void clu_key_number(clu_keying *k, uint64_t x) {
   unsigned char bytes[8];
-  for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(x >> 8 * i);
+  clu_bytes_put(bytes, x, 8);
   clu_hash_add(&k->h, bytes, sizeof bytes);
 }
 
@@ -148,27 +150,43 @@ void clu_key_attributes(clu_keying *k, int n, int is_s4) {
   clu_key_number(k, (uint64_t)n);
 }
 
-/* A value of a plain vector, as the vector of length one that the node gets. */
-void clu_key_scalar(clu_keying *k, SEXP x, R_xlen_t i) {
+/* Writes what clu_key_vector() hashes of a vector of one number, and clu_key_attributes() of no
+ * attributes: its tag, 1 in 8 bytes, `size` bytes, 'A', 0 in 8 bytes. There may be a million of
+ * them, so they are put together as the words that the hash loads. Returns the length. */
+static size_t number_alone(unsigned char to[32], char tag, uint64_t bits, int size) {
+  clu_bytes_put(to, (unsigned char)tag | 1 << 8, 8);
+  clu_bytes_put(to + 8, bits << 8 | (size == 4 ? (uint64_t)'A' << 40 : 0), 8);
+  clu_bytes_put(to + 16, size == 4 ? 0 : bits >> 56 | 'A' << 8, 8);
+  clu_bytes_put(to + 24, 0, 8);
+  return (size_t)size + 18;
+}
+
+static void key_of_string(SEXP x, const unsigned char *start, unsigned char out[CLU_HASH]) {
+  clu_keying k = {{0}, {NULL, NULL, 0, 0}, 0};
+  clu_hash_begin(&k.h, start);
+  clu_key_tag(&k, 's');
+  clu_key_number(&k, 1);
+  clu_key_text(&k, x);
+  clu_key_attributes(&k, 0, 0);
+  clu_hash_end(&k.h, out);
+}
+
+void clu_key_of_scalar(SEXP x, R_xlen_t i, const unsigned char *start,
+                       unsigned char out[CLU_HASH]) {
+  unsigned char bytes[32];
   double real;
-  int integer;
+  uint64_t bits;
+  size_t n;
   switch (TYPEOF(x)) {
+  case STRSXP: key_of_string(STRING_ELT(x, i), start, out); return;
   case REALSXP:
-    clu_key_tag(k, 'd');
-    clu_key_number(k, 1);
     real = REAL_ELT(x, i);
-    doubles(k, &real, 1);
+    if (ISNAN(real)) real = R_IsNA(real) ? NA_REAL : R_NaN;
+    memcpy(&bits, &real, sizeof bits);
+    n = number_alone(bytes, 'd', bits, 8);
     break;
-  case STRSXP:
-    clu_key_tag(k, 's');
-    clu_key_number(k, 1);
-    clu_key_text(k, STRING_ELT(x, i));
-    break;
-  default:
-    clu_key_tag(k, TYPEOF(x) == INTSXP ? 'i' : 'l');
-    clu_key_number(k, 1);
-    integer = TYPEOF(x) == INTSXP ? INTEGER_ELT(x, i) : LOGICAL_ELT(x, i);
-    ints(k, &integer, 1);
+  case INTSXP: n = number_alone(bytes, 'i', (uint32_t)INTEGER_ELT(x, i), 4); break;
+  default: n = number_alone(bytes, 'l', (uint32_t)LOGICAL_ELT(x, i), 4);
   }
-  clu_key_attributes(k, 0, 0);
+  clu_hash_of(start, bytes, n, out);
 }

@@ -28,7 +28,7 @@ void clu_key_text(clu_keying *k, SEXP x); /* a CHARSXP */
 void clu_key_vector(clu_keying *k, SEXP x, void (*element)(clu_keying *, SEXP));
 /* How many attributes follow. */
 void clu_key_attributes(clu_keying *k, int n, int is_s4);
-/* A value of a plain vector, as the vector of length one that a node gets. */
-void clu_key_scalar(clu_keying *k, SEXP x, R_xlen_t i);
+/* The key of a value of a plain vector, as the vector of length one that a node gets. */
+void clu_key_of_scalar(SEXP x, R_xlen_t i, const unsigned char *start, unsigned char out[CLU_HASH]);
 
 #endif

@@ -395,12 +395,8 @@ void clu_key_of(SEXP x, const unsigned char *start, int all, unsigned char out[C
 
 void clu_key_of_element(SEXP x, R_xlen_t i, const unsigned char *start,
                         unsigned char out[CLU_HASH]) {
-  clu_keying k = {{0}, {NULL, NULL, 0, 0}, 0};
-  if (TYPEOF(x) == VECSXP) {
+  if (TYPEOF(x) == VECSXP)
     clu_key_of(VECTOR_ELT(x, i), start, 0, out);
-    return;
-  }
-  clu_hash_begin(&k.h, start);
-  clu_key_scalar(&k, x, i);
-  clu_hash_end(&k.h, out);
+  else
+    clu_key_of_scalar(x, i, start, out);
 }

@@ -6,6 +6,7 @@
 
 #include "r/base/r-api.h"
 #include "r/tasks/options.h"
+#include "r/tasks/seeding.h"
 
 int clu_options_any(void) {
   for (SEXP o = clu_variable(Rf_install(".Options"), R_BaseEnv); o != R_NilValue; o = CDR(o))
@@ -42,11 +43,13 @@ static void stream_of(uint32_t seed, int *stream) {
 
 /* Draws as runif(1) does. */
 static double draw(void) {
+  int was_unseeded = clu_is_unseeded();
   double u;
   GetRNGstate();
   do u = unif_rand();
   while (u <= 0 || u >= 1);
   PutRNGstate();
+  if (was_unseeded) clu_seed_is_ours();
   return u;
 }
 
