@@ -197,9 +197,10 @@ submit_future <- function(backend, cl, data, needs, collect_garbage, hear, calle
 known_by <- function(data, needs) {
   core <- data$core
   capture <- data$capture
-  needs$globals <- stats::setNames(lapply(seq_along(core$globals), function(i) core$globals[[i]]),
-                                   names(core$globals))
-  needs$attach <- core$packages
+  own <- stats::setNames(lapply(seq_along(core$globals), function(i) core$globals[[i]]),
+                         names(core$globals))
+  needs$globals <- c(own, needs$globals)
+  needs$attach <- union(core$packages, needs$attach)
   classes <- as.character(capture$conditionClasses)
   list(fun = eval(call("function", NULL, core$expr), globalenv()), needs = needs,
        args = list(seed = core$seed, stdout = capture$stdout, conditions = classes))

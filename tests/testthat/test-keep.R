@@ -478,7 +478,8 @@ test_that("what cannot be kept is an error, and a profile that does much is no s
   expect_error(make_cluster(1, keep = 900, preload = x <- 1), "without `preload`",
                class = "clutch_argument")
   expect_error(make_cluster(1, "spawn", keep = 900), "fork_server", class = "clutch_argument")
-  expect_error(launch_plan(hosts("there"), keep = 900), "on this machine", class = "clutch_argument")
+  expect_error(launch_plan(hosts("there"), keep = 900), "on this machine",
+               class = "clutch_argument")
   for (bad in list(-1, Inf, "1", NA, c(1, 2))) {
     expect_error(make_cluster(1, keep = bad), "number of seconds", class = "clutch_argument")
   }
