@@ -18,9 +18,9 @@ const int CLU_SIG_INT = 2, CLU_SIG_NUDGE = 23, CLU_SIG_TERM = 15, CLU_SIG_KILL =
 #define KEPT \
   "CLUTCH_KEPT" /* in the environment of a process started here: the handle of its `kept` */
 
-/* What a process was given to keep, in memory that it shares with the one that started it. Sockets
- * go by WSADuplicateSocketW(), which needs the pid, so after the start: an inherited handle alone
- * is one to Windows' own sockets only, not with a layered provider, nor in wine. */
+/* This is what a process was given to keep, in memory that it shares with the one that started it.
+ * Sockets go by WSADuplicateSocketW(), which needs the pid, so after the start: an inherited handle
+ * alone is one to Windows' own sockets only, not with a layered provider, nor in wine. */
 typedef struct kept {
   int n;
   struct {

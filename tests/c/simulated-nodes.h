@@ -34,7 +34,7 @@ static uint64_t dice(uint64_t n) { /* xorshift64* (Vigna 2016) */
 static int once_in(uint64_t n) { return dice(n) == 0; }
 
 static void say_seed(void) { test_say("  CLUTCH_SEED=%llu\n", (unsigned long long)sim_seed); }
-/* What does not hold ends the run: all that follows would be of no use. */
+/* A condition that does not hold ends the run: all that follows would be of no use. */
 #define HOLDS(cond)                                                                       \
   do {                                                                                    \
     if (!test_true(__FILE__, __LINE__, !!(cond), #cond)) say_seed(), fflush(0), _exit(1); \
@@ -92,7 +92,7 @@ static void happens_meanwhile(int waits);
 /* host_acts() for each: only within clu_loop_pump(). */
 static void hosts_act(void);
 
-/* What a task gives: which it is, and what it has said before. */
+/* Makes what a task gives: which it is, and what it has said before. */
 static uint64_t value_of(const piece *p, int relays) {
   return (uint64_t)p->work << 44 | p->task << 16 | (uint64_t)p->attempt << 4 | (uint64_t)relays;
 }
@@ -286,7 +286,7 @@ static void host_says(sim_node *s, uint8_t kind, uint64_t number) {
   clu_blob_unref(m.body);
 }
 
-/* As node_exited() of core/node/fork-server.c */
+/* Does as node_exited() of core/node/fork-server.c */
 static void tell_end(sim_node *s) {
   clu_node *nd = &s->node;
   if (s->chan.fd != CLU_NO_FD) {
