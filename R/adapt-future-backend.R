@@ -167,6 +167,7 @@ submit_future <- function(cl, data, needs, collect_garbage, hear, called) {
   o <- task_options(list(seed = FALSE, relay = hear, fresh = TRUE), submit_options)
   o$called <- called
   o$max_size <- Inf # future has a limit of its own
+  o$pointers <- "allow" # and its option future.globals.onReference
   submit(tasks_of(cl), run_future, needs, o, "a future", NULL, list(data, collect_garbage))
 }
 

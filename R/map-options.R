@@ -32,6 +32,8 @@
 #'       what is recorded is on the disk.}
 #'     \item{`clutch.journal_errors`}{`"again"` (default) or `"keep"`. Whether what has failed is
 #'       computed again.}
+#'     \item{`clutch.pointers`}{`"error"` (default), `"warn"` or `"allow"`. What it means that there
+#'       is an external pointer in what travels, and no recipe for it, see [register_travel()].}
 #'     \item{`clutch.fresh`}{`TRUE` or `FALSE` (default). Whether each element or task finds the
 #'       workspace of its node as it was before the others.}
 #'   }
@@ -143,7 +145,8 @@ check_option <- function(name, x, what) {
     journal = check_one(x, what, is_filled, "the name of a file"),
     journal_if_changed = check_choice(x, what, c("compute", "error")),
     journal_sync = check_number(x, what, 0, "a number of seconds, 0 or more"),
-    journal_errors = check_choice(x, what, c("again", "keep"))
+    journal_errors = check_choice(x, what, c("again", "keep")),
+    pointers = check_choice(x, what, c("error", "warn", "allow"))
   )
 }
 

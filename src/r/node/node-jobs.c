@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Preserved: descriptions; what the job at hand needs. */
-enum { DESCRIPTIONS, ENV, CALL, BEFORE, SEED, N_KEPT };
+enum { DESCRIPTIONS, ENV, CALL, BEFORE, SEED, TRAVEL, N_KEPT };
 
 #define MOST_LOOKED_UP 8  /* variables of a job that are looked up before each of its tasks */
 #define MOST_COUNTED 1000 /* variables of the workspace that are counted before each task */
@@ -45,6 +45,7 @@ static SEXP kept(int which) { return clu_kept_in(jobs.kept, which); }
 SEXP clu_job_env(void) { return kept(ENV); }
 SEXP clu_job_call(void) { return kept(CALL); }
 int clu_job_relays(void) { return jobs.relay; }
+SEXP clu_job_travel(void) { return kept(TRAVEL); }
 
 /* ---- descriptions ---- */
 
@@ -267,6 +268,7 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   if (problem == R_NilValue) {
     clu_compiled_use(x, CLU_JOB_GLOBALS, number);
     set_up(x, seeded);
+    keep(TRAVEL, part(x, CLU_JOB_TRAVEL));
     keep(CALL, task_call(part(x, CLU_JOB_FUN), part(x, CLU_JOB_MORE), bare, env));
     remember_variables(Rf_getAttrib(part(x, CLU_JOB_GLOBALS), R_NamesSymbol));
   } else {

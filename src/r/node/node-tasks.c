@@ -12,6 +12,7 @@
 #include "core/base/os.h"
 #include "core/base/rng-stream.h"
 #include "core/wire/task-message.h"
+#include "r/serialize/travel.h"
 
 #define TELL_AFTER 2400000 /* ns that a result may lie in the ring before the session is told */
 #define SLOW 100000        /* ns: what takes less does not fill much memory */
@@ -70,6 +71,7 @@ static SEXP read_description(void) {
   if (TYPEOF(x) != VECSXP || Rf_xlength(x) != CLU_JOB_PARTS)
     clu_raise("protocol", "the description of a job arrived damaged");
   if (n > 0) SET_VECTOR_ELT(x, CLU_JOB_FUN, fun);
+  if (VECTOR_ELT(x, CLU_JOB_TRAVEL) != R_NilValue) x = clu_node_r("node_unpack_job", x);
   UNPROTECT(2);
   return x;
 }
@@ -269,23 +271,83 @@ static int has_drawn(void) {
   return memcmp(INTEGER(seed) + 1, work.stream, sizeof work.stream) != 0;
 }
 
-/* Tells whether the next task begins when this one has ended: else the answer has taken time, which
- * is not that task's. */
-static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64_t took) {
-  unsigned char head[CLU_RESULT_HEAD], *p;
+/* What travels in the place of a value: NULL: it does itself; list(value), or what the session is
+ * told of an error. */
+static SEXP in_place_of(SEXP value) {
+  SEXP quoted = PROTECT(Rf_lang2(R_QuoteSymbol, value)), out;
+  SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
+  SEXP call = PROTECT(Rf_lang3(Rf_install("node_result"), quoted, clu_job_travel()));
+  out = Rf_eval(call, ns);
+  UNPROTECT(4);
+  return out;
+}
+
+/* Whether all results are to be looked at, as there are recipes that the session has registered. */
+static int has_recipes(void) {
+  SEXP travel = clu_job_travel();
+  return TYPEOF(travel) == VECSXP && clu_element(travel, "recipes") != R_NilValue;
+}
+
+/* Both logs, which are lists or NULL. */
+static SEXP joined(SEXP log, SEXP more) {
+  R_xlen_t n = Rf_xlength(log), m = Rf_xlength(more);
+  SEXP both;
+  if (m == 0) return log;
+  both = Rf_allocVector(VECSXP, n + m);
+  for (R_xlen_t i = 0; i < n + m; i++)
+    SET_VECTOR_ELT(both, i, i < n ? VECTOR_ELT(log, i) : VECTOR_ELT(more, i - n));
+  return both;
+}
+
+/* Room for the head, then the value with its log. */
+static clu_blob *bytes_of(SEXP value, SEXP log) {
+  static const unsigned char head[CLU_RESULT_HEAD];
   SEXP x = PROTECT(log == R_NilValue ? value : with_log(value, log));
   clu_blob *b = clu_blob_new(sizeof head + 64);
   if (!b) clu_raise("memory", "not enough memory");
-  clu_put32(head, flags);
-  clu_put32(head + 4, (uint32_t)(work.late / 1000));
-  clu_put64(head + 8, work.began);
-  clu_put64(head + 16, took);
-  clu_blob_append(b, head, sizeof head);
+  clu_blob_append(b, head, sizeof head); /* there is room */
+  clu_serialized_pointer();
   b = work.flags & CLU_TASKS_RECORDED ? clu_serialize(b, x) : clu_node_serialize(b, x);
   UNPROTECT(1);
-  if (!b->segments && b->size - sizeof head <= MOST_IN_RING && (p = ring_room(now, took))) {
-    memcpy(p + CLU_RING_RESULT_HEAD, b->data + sizeof head, b->size - sizeof head);
-    put_in_ring(p, flags, b->size - sizeof head, now, took);
+  return b;
+}
+
+/* Does the same for a value that has a pointer, or may have what a recipe takes. */
+static clu_blob *checked_bytes_of(SEXP value, SEXP log, uint32_t *flags) {
+  SEXP other = PROTECT(in_place_of(value)), more;
+  clu_blob *b;
+  more = PROTECT(clu_job_relays() ? clu_relay_take() : R_NilValue);
+  log = PROTECT(joined(log, more));
+  if (log != R_NilValue) *flags |= CLU_RESULT_LOG;
+  if (Rf_isObject(other)) {
+    *flags |= CLU_RESULT_ERROR;
+    value = other;
+  } else if (other != R_NilValue) {
+    value = VECTOR_ELT(other, 0);
+  }
+  b = bytes_of(value, log);
+  UNPROTECT(3);
+  return b;
+}
+
+/* Tells whether the next task begins when this one has ended: else the answer has taken time, which
+ * is not that task's. */
+static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64_t took) {
+  clu_blob *b = bytes_of(value, log);
+  unsigned char *p;
+  size_t n;
+  if ((clu_serialized_pointer() || has_recipes()) && !(flags & CLU_RESULT_ERROR)) {
+    clu_blob_unref(b);
+    b = checked_bytes_of(value, log, &flags);
+  }
+  clu_put32(b->data, flags);
+  clu_put32(b->data + 4, (uint32_t)(work.late / 1000));
+  clu_put64(b->data + 8, work.began);
+  clu_put64(b->data + 16, took);
+  n = b->size - CLU_RESULT_HEAD;
+  if (!b->segments && n <= MOST_IN_RING && (p = ring_room(now, took))) {
+    memcpy(p + CLU_RING_RESULT_HEAD, b->data + CLU_RESULT_HEAD, n);
+    put_in_ring(p, flags, n, now, took);
     clu_blob_unref(b);
     return 1;
   }
@@ -365,7 +427,9 @@ static void do_task(void) {
     SETCAR(state_before(), clu_variable(clu_job_seed_symbol(), R_GlobalEnv));
   if (!x_symbol) x_symbol = Rf_install(".x");
   if (!(work.flags & CLU_TASKS_BARE)) {
-    value = PROTECT(element(CAR(work.cell), i));
+    value = element(CAR(work.cell), i);
+    if (clu_is_packed(value)) value = clu_unpack("unpack", value);
+    PROTECT(value);
     Rf_defineVar(x_symbol, value, clu_job_env());
     UNPROTECT(1);
   }

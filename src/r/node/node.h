@@ -197,6 +197,8 @@ int clu_job_is_entered(uint64_t number);
 SEXP clu_job_call(void);
 SEXP clu_job_env(void);
 int clu_job_relays(void);
+/* What the description of the job at hand says of what travels packed, or NULL. */
+SEXP clu_job_travel(void);
 /* The task at hand has ended. Where each has a fresh workspace, and it has changed something, the
  * job is left: 1. */
 int clu_job_end_task(void);
