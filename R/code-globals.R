@@ -14,10 +14,11 @@ find_needs <- function(roots, globals, env) {
                 order = attached_packages())
   given <- if (!isFALSE(globals)) given_globals(globals, env)
   if (!is.null(given)) roots <- c(roots, unname(given))
-  if (length(the$travel)) roots <- c(roots, functions_of_recipes())
+  has_recipes <- has_registered()
+  if (has_recipes) roots <- c(roots, functions_of_recipes(registered_recipes()))
   search <- .Call(ffi_globals_new)
   found <- search_all(search, roots)
-  needs$has_pointer <- .Call(ffi_globals_pointer, search) || has_registered(found$classes)
+  needs$has_pointer <- has_recipes || .Call(ffi_globals_pointer, search)
   if (isFALSE(globals)) return(needs)
   if (is.null(found)) {
     needs$globals <- given

@@ -12,6 +12,9 @@ by_raw <- function(package, to, from) {
   )
 }
 
+# A recipe returns this of an object that may travel as it is.
+as_it_is <- structure(list(), class = "clutch_as_it_is")
+
 # ---- tables ----
 
 arrow_table <- list(
@@ -120,10 +123,9 @@ by_xml2 <- list(
   to = function(x) {
     is_set <- inherits(x, "xml_nodeset")
     nodes <- if (is_set) lapply(seq_along(x), function(k) x[[k]]) else list(x)
-    root <- if (length(nodes)) of_package("xml2", "xml_root")(nodes[[1L]])
     list(texts = vapply(nodes, as.character, ""), class = class(x), is_set = is_set,
          names = vapply(nodes, of_package("xml2", "xml_name"), ""),
-         is_html = inherits(root, "html_document"))
+         is_html = length(nodes) > 0L && is_html(nodes[[1L]]))
   },
   from = function(data) {
     nodes <- Map(function(text, name) node_of_text(text, name, data), data$texts, data$names)
@@ -131,6 +133,13 @@ by_xml2 <- list(
     if (data$is_set) structure(nodes, class = data$class) else nodes[[1L]]
   }
 )
+
+# Only newer versions of xml2 have a class for it.
+is_html <- function(node) {
+  root <- of_package("xml2", "xml_root")(node)
+  inherits(root, "html_document") ||
+    (of_package("xml2", "xml_name")(root) == "html" && !startsWith(as.character(root), "<?xml"))
+}
 
 node_of_text <- function(text, name, data) {
   if (!data$is_html) {
@@ -174,7 +183,8 @@ sqlite_connection <- list(
     list(bytes = readBin(file, "raw", file.size(file)), bigint = rest$bigint)
   },
   from = function(data) {
-    if (is.null(data$bytes)) return(do.call(connect, c(list("RSQLite", "SQLite"), data)))
+    if (is.null(data$bytes))
+      return(closes_itself(do.call(connect, c(list("RSQLite", "SQLite"), data))))
     file <- tempfile(fileext = ".sqlite")
     on.exit(unlink(file))
     writeBin(data$bytes, file)
@@ -182,9 +192,22 @@ sqlite_connection <- list(
     on.exit(of_package("DBI", "dbDisconnect")(disk), add = TRUE, after = FALSE)
     memory <- connect("RSQLite", "SQLite", ":memory:", bigint = data$bigint)
     of_package("RSQLite", "sqliteCopyDatabase")(disk, memory)
-    memory
+    closes_itself(memory)
   }
 )
+
+# Nobody closes a connection that was made for a map, and RSQLite warns of one that becomes garbage
+# open. The finalizer that was registered last comes first.
+closes_itself <- function(connection) {
+  shell <- connection
+  methods::slot(shell, "ptr", check = FALSE) <- methods::new("externalptr")
+  close <- function(pointer) {
+    methods::slot(shell, "ptr", check = FALSE) <- pointer
+    try(suppressWarnings(of_package("DBI", "dbDisconnect")(shell)), silent = TRUE)
+  }
+  reg.finalizer(methods::slot(connection, "ptr"), close)
+  connection
+}
 
 duckdb_connection <- list(
   package = c("DBI", "duckdb"),
@@ -208,9 +231,10 @@ server_connection <- function(package, driver) {
     package = c("DBI", package),
     to = function(x) {
       if (!is_open(x)) return(as_it_is)
-      info <- of_package("DBI", "dbGetInfo")(x)
-      user <- c(info$username, info$user)[1L]
-      args <- list(dbname = info$dbname, host = info$host, port = info$port, user = user)
+      of_server <- of_package("DBI", "dbGetInfo")(x)
+      user <- c(of_server$username, of_server$user)[1L]
+      args <- list(dbname = of_server$dbname, host = of_server$host, port = of_server$port,
+                   user = user)
       args[lengths(args) == 1L & !vapply(args, anyNA, NA)]
     },
     from = function(data) do.call(connect, c(list(package, driver), data))

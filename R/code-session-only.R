@@ -70,7 +70,6 @@ tell_pointer <- function(found, pointers, of_result = FALSE) {
 # Their packages make a new pointer where it is nil, or they are of use without it.
 mends_itself <- c(
   "igraph", "xgb.Booster", # these packages
-  "fastmap", # cachem, memoise, shiny
   "merPredD", "lmResp", "glmResp", "nlsResp", "lmerResp", # lme4
   "stanfit", "stanmodel", # rstan, rstanarm, brms
   "CmdStanFit", "CmdStanModel", "CmdStanRun", # cmdstanr
@@ -81,8 +80,12 @@ mends_itself <- c(
 # So do these, by the name that the pointer has: those of TMB and glmmTMB.
 mends_itself_by_name <- c("ADFun", "parallelADFun", "DoubleFun")
 
+# And closures that a package has made: those of fastmap, which cachem, memoise and shiny use.
+mends_itself_in <- "fastmap"
+
 mends <- function(x) {
-  if (inherits(x, mends_itself, which = FALSE)) return(TRUE)
+  if (inherits(x, mends_itself)) return(TRUE)
+  if (typeof(x) == "closure") return(environmentName(topenv(environment(x))) %in% mends_itself_in)
   name <- .Call(ffi_pointer_tag, x)
   !is.null(name) && name %in% mends_itself_by_name
 }
@@ -118,7 +121,8 @@ pointer_in <- function(x, name, visited, path = name, class = "") {
   )
   found <- pointer_in_parts(parts, typeof(x), name, visited, path, class)
   if (is.null(found)) found <- pointer_in_attributes(x, name, visited, path, class)
-  if (is.null(found) && typeof(x) == "closure") found <- pointer_in(body(x), name, visited, path, class)
+  if (is.null(found) && typeof(x) == "closure")
+    found <- pointer_in(body(x), name, visited, path, class)
   found
 }
 
@@ -160,9 +164,10 @@ pointer_in_attributes <- function(x, name, visited, path, class) {
   }
 }
 
-# `.internal.selfref` is a data.table's, which does without.
+# `.internal.selfref` is a data.table's, `versionKey` of the definition of an S4 class: both do
+# without.
 attributes_left_out <- c("names", "class", "dim", "srcref", "srcfile", "wholeSrcref",
-                         ".Environment", ".internal.selfref")
+                         ".Environment", ".internal.selfref", "versionKey")
 
 is_terminal <- function(x) {
   if (is.null(x) || is.symbol(x) || is.primitive(x)) return(TRUE)

@@ -62,7 +62,7 @@ serve <- function(loop) {
 # open is closed, and finalizers of what is in the workspace run; those of what was there before the
 # fork are not this process's.
 node_end <- function() {
-  if (.Call(ffi_node_is_stopped)) run_last()
+  if (.Call(ffi_node_was_told)) run_last()
   try(silent = TRUE, {
     while (sink.number() > 0L) sink()
     if (isNamespaceLoaded("grDevices") && length(grDevices::dev.list())) grDevices::graphics.off()
@@ -79,8 +79,9 @@ node_end <- function() {
   .Call(ffi_node_end)
 }
 
-# As quit(runLast = TRUE) does it, which looks for `.Last` where code of the workspace would. It may
-# take as long as the session waits for the end of a node. An error of it is shown and does no harm.
+# Calls `.Last()` as quit(runLast = TRUE) does it, which looks for it where code of the workspace
+# would. It may take as long as the session waits for the end of a node. An error of it is shown and
+# does no harm.
 run_last <- function() {
   last <- get0(".Last", globalenv(), mode = "function")
   if (is.null(last)) return(invisible())

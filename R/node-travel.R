@@ -1,17 +1,22 @@
-# Objects that were packed for their way (R/code-travel.R), on a node. src/r/node/node-tasks.c calls
+# Objects that were packed for their way (R/code-pack.R), on a node. src/r/node/node-tasks.c calls
 # these functions.
 
 # A job's description, see src/core/wire/task-message.h. What of it was packed is in its last part:
-#   packed    function, constants and variables, where one of them has to be packed; else NULL
-#   pointers  "error", "warn" or "allow": what a pointer in a result means
-#   recipes   what the session has registered, for results
+#   packed     function, constants and variables, where one of them has to be packed; else NULL
+#   pointers   "error", "warn" or "allow": what a pointer in a result means
+#   recipes    what the session has registered, for results
+#   variables  of the workspace that these recipes need
 node_unpack_job <- function(x) {
   names(x) <- job_parts
-  packed <- x$travel$packed
-  if (!is.null(packed)) {
-    parts <- unpack(packed)
-    for (name in c("fun", "more", "globals")) x[name] <- list(parts[[name]])
-  }
+  attach_as_found(x)
+  for (p in x$packages) if (!is_attached(p)) attach_for_job(p)
+  variables <- x$travel$variables
+  variables <- variables[setdiff(names(variables), ls(globalenv(), all.names = TRUE))]
+  put_variables(variables)
+  on.exit(rm(list = names(variables), envir = globalenv()))
+  parts <- unpack(x$travel$packed)
+  for (name in names(parts)) x[name] <- list(parts[[name]])
+  x$travel["packed"] <- list(NULL)
   unname(x)
 }
 

@@ -191,7 +191,7 @@
   PLAIN(ffi_node_interrupted, 1, (SEXP value))                                                   \
   PLAIN(ffi_node_at_task, 0, (void))                                                             \
   PLAIN(ffi_node_closed, 0, (void))                                                              \
-  PLAIN(ffi_node_is_stopped, 0, (void))                                                          \
+  PLAIN(ffi_node_was_told, 0, (void))                                                            \
   PLAIN(ffi_node_end, 0, (void))                                                                 \
   /* r/node/observer.c */                                                                        \
   PLAIN(ffi_observer_caller, 0, (void))                                                          \

@@ -247,17 +247,32 @@ static void set_up(SEXP x, int seeded) {
   jobs.has_fresh = 1;
 }
 
+static int is_packed(SEXP x) {
+  SEXP travel = is_description(x) ? part(x, CLU_JOB_TRAVEL) : R_NilValue;
+  return travel != R_NilValue && clu_element(travel, "packed") != R_NilValue;
+}
+
+/* The description of the job. What of it was packed is unpacked for its first task here: an error
+ * is that task's. */
+static SEXP description_of(uint64_t number) {
+  int i = find(number);
+  SEXP x = i < 0 ? R_NilValue : VECTOR_ELT(kept(DESCRIPTIONS), i);
+  if (!is_packed(x)) return x;
+  x = PROTECT(clu_node_r("node_unpack_job", x));
+  SET_VECTOR_ELT(kept(DESCRIPTIONS), find(number), x);
+  UNPROTECT(1);
+  return x;
+}
+
 void clu_job_enter(uint64_t number, int seeded, int bare) {
   SEXP x, env, problem;
-  int i;
   clu_job_end_task(); /* of one that was interrupted */
   if (jobs.entered == number && in_order()) {
     jobs.at_task = jobs.fresh;
     return;
   }
   clu_job_leave();
-  i = find(number);
-  x = PROTECT(i < 0 ? R_NilValue : VECTOR_ELT(kept(DESCRIPTIONS), i));
+  x = PROTECT(description_of(number));
   env = PROTECT(R_NewEnv(R_GlobalEnv, FALSE, 0)); /* few variables, one of them set for each task */
   jobs.relay = is_description(x) && Rf_asLogical(part(x, CLU_JOB_RELAY)) == TRUE;
   clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, CLU_JOB_LIVE)) != FALSE;

@@ -71,7 +71,6 @@ static SEXP read_description(void) {
   if (TYPEOF(x) != VECSXP || Rf_xlength(x) != CLU_JOB_PARTS)
     clu_raise("protocol", "the description of a job arrived damaged");
   if (n > 0) SET_VECTOR_ELT(x, CLU_JOB_FUN, fun);
-  if (VECTOR_ELT(x, CLU_JOB_TRAVEL) != R_NilValue) x = clu_node_r("node_unpack_job", x);
   UNPROTECT(2);
   return x;
 }
@@ -271,34 +270,6 @@ static int has_drawn(void) {
   return memcmp(INTEGER(seed) + 1, work.stream, sizeof work.stream) != 0;
 }
 
-/* What travels in the place of a value: NULL: it does itself; list(value), or what the session is
- * told of an error. */
-static SEXP in_place_of(SEXP value) {
-  SEXP quoted = PROTECT(Rf_lang2(R_QuoteSymbol, value)), out;
-  SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
-  SEXP call = PROTECT(Rf_lang3(Rf_install("node_result"), quoted, clu_job_travel()));
-  out = Rf_eval(call, ns);
-  UNPROTECT(4);
-  return out;
-}
-
-/* Whether all results are to be looked at, as there are recipes that the session has registered. */
-static int has_recipes(void) {
-  SEXP travel = clu_job_travel();
-  return TYPEOF(travel) == VECSXP && clu_element(travel, "recipes") != R_NilValue;
-}
-
-/* Both logs, which are lists or NULL. */
-static SEXP joined(SEXP log, SEXP more) {
-  R_xlen_t n = Rf_xlength(log), m = Rf_xlength(more);
-  SEXP both;
-  if (m == 0) return log;
-  both = Rf_allocVector(VECSXP, n + m);
-  for (R_xlen_t i = 0; i < n + m; i++)
-    SET_VECTOR_ELT(both, i, i < n ? VECTOR_ELT(log, i) : VECTOR_ELT(more, i - n));
-  return both;
-}
-
 /* Room for the head, then the value with its log. */
 static clu_blob *bytes_of(SEXP value, SEXP log) {
   static const unsigned char head[CLU_RESULT_HEAD];
@@ -314,10 +285,10 @@ static clu_blob *bytes_of(SEXP value, SEXP log) {
 
 /* Does the same for a value that has a pointer, or may have what a recipe takes. */
 static clu_blob *checked_bytes_of(SEXP value, SEXP log, uint32_t *flags) {
-  SEXP other = PROTECT(in_place_of(value)), more;
+  SEXP other = PROTECT(clu_travel_in_place(value)), more;
   clu_blob *b;
   more = PROTECT(clu_job_relays() ? clu_relay_take() : R_NilValue);
-  log = PROTECT(joined(log, more));
+  log = PROTECT(clu_travel_logs(log, more));
   if (log != R_NilValue) *flags |= CLU_RESULT_LOG;
   if (Rf_isObject(other)) {
     *flags |= CLU_RESULT_ERROR;
@@ -336,7 +307,7 @@ static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64
   clu_blob *b = bytes_of(value, log);
   unsigned char *p;
   size_t n;
-  if ((clu_serialized_pointer() || has_recipes()) && !(flags & CLU_RESULT_ERROR)) {
+  if ((clu_serialized_pointer() || clu_travel_has_recipes()) && !(flags & CLU_RESULT_ERROR)) {
     clu_blob_unref(b);
     b = checked_bytes_of(value, log, &flags);
   }

@@ -1,5 +1,5 @@
-/* What R/code-travel.R asks of objects that are of use in one process only: of those with external
- * pointers in them. */
+/* Questions of R/code-pack.R and R/code-session-only.R about objects that are of use in one process
+ * only: those with external pointers in them. */
 #include "r/serialize/travel.h"
 
 #include <Rversion.h>
@@ -164,8 +164,10 @@ SEXP ffi_address(SEXP x) {
 SEXP ffi_symbol_of(SEXP x) {
   char file[4096], name[1024];
   SEXP out;
-  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != Rf_install("native symbol")) return R_NilValue;
-  if (!clu_os_symbol_of((void (*)(void))R_ExternalPtrAddrFn(x), file, sizeof file, name, sizeof name))
+  if (TYPEOF(x) != EXTPTRSXP || R_ExternalPtrTag(x) != Rf_install("native symbol"))
+    return R_NilValue;
+  if (!clu_os_symbol_of((void (*)(void))R_ExternalPtrAddrFn(x), file, sizeof file, name,
+                        sizeof name))
     return R_NilValue;
   out = PROTECT(Rf_allocVector(STRSXP, 2));
   SET_STRING_ELT(out, 0, Rf_mkChar(file));
