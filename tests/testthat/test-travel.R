@@ -54,7 +54,32 @@ test_that("objects travel to other hosts in the same ways", {
   long_test()
   hosts <- hosts_or_skip("alpha")
   on.exit(stop_hosts(hosts))
-  expect_all_right(kinds_that_travel("", hosts$ssh, "alpha"), 150)
+  expect_all_right(kinds_that_travel("", "alpha", strsplit(hosts$ssh, " ")[[1L]]), 150)
+})
+
+test_that("the file of a function of sourceCpp() travels where it is not there", {
+  long_test()
+  skip_if_not_installed("Rcpp")
+  folder <- tempfile("cpp")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  file <- file.path(folder, "thrice.cpp")
+  writeLines(c("#include <Rcpp.h>", "// [[Rcpp::export]]", "int thrice(int x) { return 3 * x; }"),
+             file)
+  env <- new.env(parent = globalenv())
+  Rcpp::sourceCpp(file, env = env, cacheDir = folder)
+  packed <- clutch:::pack(list(env$thrice), list())
+  expect_s3_class(packed, "clutch_packed")
+  saveRDS(packed, file.path(folder, "packed.rds"))
+  there <- names(packed$libraries)
+  expect_true(startsWith(there, normalizePath(folder)))
+  unlink(there)
+  code <- sprintf("f <- clutch:::unpack(readRDS('%s'))[[1]]; cat(f(14L))",
+                  file.path(folder, "packed.rds"))
+  libraries <- paste(.libPaths(), collapse = .Platform$path.sep)
+  out <- system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote(code)), stdout = TRUE,
+                 env = paste0("R_LIBS=", shQuote(libraries)))
+  expect_identical(out, "42")
 })
 
 test_that("what is refused is named as code would reach it, before anything starts", {
