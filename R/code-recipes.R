@@ -268,6 +268,7 @@ dll_info <- list(
 
 # `package`: whose library it is, which every host may have elsewhere.
 library_of <- function(path, symbol = NULL) {
+  if (!file.exists(path)) return(list(loaded = path, symbol = symbol)) # R's own: "base"
   home <- dirname(dirname(path))
   is_of_package <- basename(dirname(path)) == "libs" && file.exists(file.path(home, "DESCRIPTION"))
   uses_rcpp <- isNamespaceLoaded("Rcpp") && !is_of_package
@@ -300,6 +301,7 @@ take_libraries <- function(libraries) {
 }
 
 load_library <- function(data) {
+  if (!is.null(data$loaded)) return(getLoadedDLLs()[[data$loaded]])
   if (!is.null(data$package)) return(library_of_package(data$package))
   if (!is.null(data$load)) loadNamespace(data$load)
   at <- the$libraries[[data$path]]

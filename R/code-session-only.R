@@ -100,6 +100,10 @@ visited_new <- function(registered) {
   visited
 }
 
+# Tells whether a recipe takes anything in what was searched: after one that was found the search
+# has not gone on.
+needs_packing <- function(found, visited) !is.null(found) || length(visited$paths) > 0L
+
 # The first such object that `x`, known as `name`, leads to: list(name, path, object, class), or
 # NULL. `path`: how `x` is reached, in R's words; `class`: of what it is in.
 pointer_in <- function(x, name, visited, path = name, class = "") {

@@ -80,7 +80,8 @@
 #'       time without use the nodes of the session's own cluster end, see [own-cluster]. Read when
 #'       these nodes are started.}
 #'     \item{`clutch.session_only`}{`"refuse"` (default) or `"send"`. Whether [mclapply()] sends
-#'       connections and external pointers that code uses, which are of use in this process only.}
+#'       connections and external pointers that code uses, which are of use in this process only,
+#'       and for which [register_travel()] knows nothing.}
 #'     \item{`clutch.share_from`}{`NULL` (default), or number of bytes, 0 or more, or `Inf`. From
 #'       this size on vectors go to nodes of this host, and come back, by shared memory, see
 #'       [share()]; `Inf`: none do. `NULL`: from where on it is quicker than the socket. That is

@@ -29,7 +29,9 @@ node_result <- function(value, travel) {
     visited <- visited_new(travel$recipes)
     found <- pointer_in(value, "value", visited)
     if (pointers != "allow") tell_pointer(found, pointers, of_result = TRUE)
-    packed <- pack(value, travel$recipes, visited$paths)
-    if (inherits(packed, "clutch_packed")) list(packed)
+    if (needs_packing(found, visited)) {
+      packed <- pack(value, travel$recipes, visited$paths)
+      if (inherits(packed, "clutch_packed")) list(packed)
+    }
   }, error = function(e) task_failure(e)))
 }

@@ -7,16 +7,18 @@
 on_their_way <- function(fun, elements, more, globals, pointers) {
   registered <- registered_recipes()
   visited <- visited_new(registered)
-  if (pointers != "allow") {
-    tell_pointer(pointer_of_job(fun, elements, more, globals, visited), pointers)
-  }
-  parts <- list(fun = fun, more = more, globals = globals)
-  packed <- pack(parts, registered, visited$paths)
-  is_packed <- inherits(packed, "clutch_packed")
-  travel <- list(packed = if (is_packed) packed, pointers = pointers,
+  found <- pointer_of_job(fun, elements, more, globals, visited)
+  if (pointers != "allow") tell_pointer(found, pointers)
+  travel <- list(packed = NULL, pointers = pointers,
                  recipes = if (length(registered)) registered,
                  variables = variables_of_recipes(registered))
-  list(elements = elements_on_way(elements, registered, visited), travel = travel)
+  if (needs_packing(found, visited)) {
+    packed <- pack(list(fun = fun, more = more, globals = globals), registered, visited$paths)
+    if (inherits(packed, "clutch_packed")) travel$packed <- packed
+    elements <- elements_on_way(elements, registered, visited)
+  }
+  is_default <- pointers == "error" && is.null(travel$packed) && is.null(travel$recipes)
+  list(elements = elements, travel = if (!is_default) travel)
 }
 
 variables_of_recipes <- function(registered) {

@@ -283,11 +283,16 @@ static clu_blob *bytes_of(SEXP value, SEXP log) {
   return b;
 }
 
-/* Does the same for a value that has a pointer, or may have what a recipe takes. */
-static clu_blob *checked_bytes_of(SEXP value, SEXP log, uint32_t *flags) {
-  SEXP other = PROTECT(clu_travel_in_place(value)), more;
-  clu_blob *b;
+/* The bytes for a value that has a pointer, or may have what a recipe takes: `b`, which it was
+ * written to, or others. */
+static clu_blob *checked_bytes(clu_blob *b, SEXP value, SEXP log, uint32_t *flags) {
+  SEXP other = PROTECT(clu_travel_in_place(value, b)), more;
   more = PROTECT(clu_job_relays() ? clu_relay_take() : R_NilValue);
+  if (other == R_NilValue && more == R_NilValue) {
+    UNPROTECT(2);
+    return b;
+  }
+  clu_blob_unref(b);
   log = PROTECT(clu_travel_logs(log, more));
   if (log != R_NilValue) *flags |= CLU_RESULT_LOG;
   if (Rf_isObject(other)) {
@@ -307,10 +312,8 @@ static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64
   clu_blob *b = bytes_of(value, log);
   unsigned char *p;
   size_t n;
-  if ((clu_serialized_pointer() || clu_travel_has_recipes()) && !(flags & CLU_RESULT_ERROR)) {
-    clu_blob_unref(b);
-    b = checked_bytes_of(value, log, &flags);
-  }
+  if ((clu_serialized_pointer() || clu_travel_has_recipes()) && !(flags & CLU_RESULT_ERROR))
+    b = checked_bytes(b, value, log, &flags);
   clu_put32(b->data, flags);
   clu_put32(b->data + 4, (uint32_t)(work.late / 1000));
   clu_put64(b->data + 8, work.began);

@@ -7,13 +7,26 @@ int clu_travel_has_recipes(void) {
   return TYPEOF(travel) == VECSXP && clu_element(travel, "recipes") != R_NilValue;
 }
 
-SEXP clu_travel_in_place(SEXP value) {
+static SEXP ask(void *value) {
   SEXP ns = PROTECT(R_FindNamespace(PROTECT(Rf_mkString("clutch"))));
   SEXP quoted = PROTECT(Rf_lang2(R_QuoteSymbol, value)); /* it may be code */
   SEXP call = PROTECT(Rf_lang3(Rf_install("node_result"), quoted, clu_job_travel()));
   SEXP out = Rf_eval(call, ns);
   UNPROTECT(4);
   return out;
+}
+
+static void drop(void *bytes, Rboolean jump) {
+  if (jump) clu_blob_unref(bytes);
+}
+
+SEXP clu_travel_in_place(SEXP value, clu_blob *bytes) {
+  static SEXP token;
+  if (!token) {
+    token = R_MakeUnwindCont();
+    R_PreserveObject(token);
+  }
+  return R_UnwindProtect(ask, value, drop, bytes, token);
 }
 
 SEXP clu_travel_logs(SEXP log, SEXP more) {

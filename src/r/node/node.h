@@ -205,8 +205,8 @@ SEXP clu_job_travel(void);
 /* Tells whether all results are to be looked at: the session has registered recipes. */
 int clu_travel_has_recipes(void);
 /* The list(object) that travels in the place of this result; NULL: it does itself; or an object of
- * class clutch_task_failure: it cannot. Not protected. */
-SEXP clu_travel_in_place(SEXP value);
+ * class clutch_task_failure: it cannot. Not protected. `bytes` are given back on a jump. */
+SEXP clu_travel_in_place(SEXP value, clu_blob *bytes);
 /* Both logs of a task in one, which are lists or NULL. */
 SEXP clu_travel_logs(SEXP log, SEXP more);
 /* The task at hand has ended. Where each has a fresh workspace, and it has changed something, the
