@@ -70,7 +70,7 @@ submit_to <- function(manager, value, message) {
   task <- cluster_submit_call(manager$backend, run_for_biocparallel, list(message, manager$key),
                               .globals = FALSE, .seed = FALSE, .relay = "none", .timeout = Inf,
                               .retries = manager$BPPARAM$retries, .packages = character(),
-                              .label = paste("task", value$data$tag))
+                              .pointers = "allow", .label = paste("task", value$data$tag))
   manager$running <- c(manager$running, list(list(task = task, value = value)))
   manager
 }

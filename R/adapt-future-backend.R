@@ -184,6 +184,7 @@ submit_future <- function(backend, cl, data, needs, collect_garbage, hear, calle
   o <- task_options(o, submit_options)
   o$called <- called
   o$max_size <- Inf # future has a limit of its own
+  o$pointers <- "allow" # and its option future.globals.onReference
   records <- !is.null(o$journal)
   known <- if (records) known_by(data, needs)
   if (records) keep_journal_open(backend, o)

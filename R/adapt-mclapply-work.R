@@ -38,7 +38,8 @@ mc_map <- function(elements, do, FUN, dots, cores, silent, called, journal = NUL
     cluster_map(own_nodes(cores, ahead$load), elements, mc_on_node,
                 .more = c(more, ahead$more), .globals = if (length(globals)) globals else TRUE,
                 .seed = FALSE, .progress = FALSE, .chunk = 1, .relay = "live",
-                .on_error = "continue", .retries = 0, .fresh = TRUE, .journal = journal),
+                .on_error = "continue", .retries = 0, .fresh = TRUE, .journal = journal,
+                .pointers = "allow"), # refuse_session_only() has looked
     clutch_failed = function(w) invokeRestart("muffleWarning")
   )
 }

@@ -32,6 +32,8 @@
 #   profiling    the process that makes a profile: cluster_profile()
 #   made_for_loops    registerDoClutch() has made the cluster that is registered
 #   on_new_nodes what is told of nodes that are made for mclapply()
+#   travel       recipes that users have registered, see code-travel.R
+#   libraries    files of compiled code that have come, by their paths, see code-recipes.R
 #   shell        lines of programs for a shell, by name, see base-shell.R
 #   called       what the next map is called, see task-job-label.R
 #   signals, s4, task_is_also see adapt-register.R and adapt-future.R

@@ -378,9 +378,10 @@ format.clutch_launch_plan <- function(x, ...) unclass(x)
 #'
 #' Ends the nodes and waits until they have ended.
 #'
-#' Idle nodes close their files and devices first. A node that is busy, or takes longer than two
-#' seconds for that, is killed. [parallel::stopCluster()] does the same. A cluster to which nothing
-#' refers any more is stopped when R next collects garbage.
+#' Idle nodes run `.Last()` if their workspace has one, and close their files and devices first. A
+#' node that is busy, or takes longer than two seconds for that, is killed.
+#' [parallel::stopCluster()] does the same. A cluster to which nothing refers any more is stopped
+#' when R next collects garbage.
 #'
 #' @param cl Cluster made by [make_cluster()]. `NULL`: the one registered with
 #'   [parallel::setDefaultCluster()], else the session's own, see [own-cluster], and the nodes of

@@ -7,14 +7,19 @@
 #   load     packages whose methods the objects need
 #   order    all packages that are attached here; the first masks the others
 #   named    packages that code names by `::`, which loads them
+#   has_pointer    there may be what is of use in this process only: see R/code-travel.R
 # `roots`: a list of all that travels. `env`: the frame in which names in `globals` are looked up.
 find_needs <- function(roots, globals, env) {
   needs <- list(globals = list(), attach = character(), load = character(),
                 order = attached_packages())
-  if (isFALSE(globals)) return(needs)
-  given <- given_globals(globals, env)
+  given <- if (!isFALSE(globals)) given_globals(globals, env)
   if (!is.null(given)) roots <- c(roots, unname(given))
-  found <- search_all(.Call(ffi_globals_new), roots)
+  has_recipes <- has_registered()
+  if (has_recipes) roots <- c(roots, functions_of_recipes(registered_recipes()))
+  search <- .Call(ffi_globals_new)
+  found <- search_all(search, roots)
+  needs$has_pointer <- has_recipes || .Call(ffi_globals_pointer, search)
+  if (isFALSE(globals)) return(needs)
   if (is.null(found)) {
     needs$globals <- given
     return(needs)

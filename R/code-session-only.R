@@ -1,11 +1,14 @@
-# Objects that are of use in this process only: connections, and external pointers, behind which is
-# memory of compiled code. In another process a pointer is nil, and the number of a connection is
-# that of another one, or of none.
+# This file finds objects that are of use in this process only: connections, and external pointers,
+# behind which is memory of compiled code. In another process a pointer is nil, and the number of a
+# connection is that of another one, or of none.
 #
 # The search for globals finds out whether there is any that would travel, at little cost
 # (src/r/globals/search.c). Where there is, it matters only if code uses it: a frame may have a
 # connection that its functions do not touch. So it is followed from code to code then: a closure
-# leads to the variables that it names, what is in a variable to all that is in it.
+# leads to the variables that it names, what is in a variable to all that is in it. What a recipe
+# takes (R/code-travel.R) is none, nor what makes its pointer anew.
+
+# ---- the maps of mclapply() ----
 
 # An error of class "clutch_session_only" where `fun` uses such an object, or `x` or `dots` has one.
 refuse_session_only <- function(fun, x, dots) {
@@ -13,8 +16,7 @@ refuse_session_only <- function(fun, x, dots) {
   search <- .Call(ffi_globals_new)
   search_all(search, list(fun, x, dots))
   if (!.Call(ffi_globals_pointer, search)) return(invisible())
-  visited <- new.env(parent = emptyenv())
-  visited$objects <- list()
+  visited <- visited_new(registered_recipes())
   found <- pointer_in(x, "X", visited)
   for (k in seq_along(dots)) {
     name <- if (nzchar(c(names(dots)[k], "")[[1L]])) names(dots)[[k]] else sprintf("..%d", k)
@@ -37,38 +39,139 @@ throw_session_only <- function(found) {
   throw("session_only", sprintf(text, found$name, what), name = found$name)
 }
 
-# Their packages make a new pointer where it is nil.
-mends_itself <- c("data.table", "igraph", "xgb.Booster")
+# ---- maps and tasks ----
 
-# The first such object that `x`, known as `name`, leads to: list(name, object, class), or NULL.
-pointer_in <- function(x, name, visited, class = "") {
-  if (is_terminal(x) || inherits(x, mends_itself)) return(NULL)
+# Says of the first such object where it is, as `pointers` wants: by an error of class
+# "clutch_pointer", or a warning of the same class. `found`: of pointer_in(), or NULL.
+tell_pointer <- function(found, pointers, of_result = FALSE) {
+  if (is.null(found)) return(invisible())
+  what <- if (inherits(found$object, "connection")) "connection" else "external pointer"
+  class <- setdiff(c(class(found$object)[[1L]], found$class), c("externalptr", ""))
+  class <- c(class, "")[[1L]]
+  of <- if (nzchar(class)) paste(" of class", class) else ""
+  text <- sprintf("`%s` is %s %s%s, which only the process that made it can use", found$path,
+                  if (what == "connection") "a" else "an", what, of)
+  if (pointers == "warn") {
+    text <- paste0(text, ": it is of no use there")
+    warning(warningCondition(text, class = "clutch_pointer", path = found$path,
+                             object_class = class))
+    return(invisible())
+  }
+  cure <- sprintf("make it within the function, or say by register_travel(%s) how it travels",
+                  if (nzchar(class)) dQuote(class, FALSE) else "class, to, from")
+  if (what == "connection") cure <- "open it within the function"
+  if (of_result) cure <- sub("make it within the function", "return data in its place", cure)
+  text <- paste0(text, ": ", cure, ". If it does no harm, say .pointers = \"allow\"")
+  throw("pointer", text, path = found$path, object_class = class)
+}
+
+# ---- the search ----
+
+# Their packages make a new pointer where it is nil, or they are of use without it.
+mends_itself <- c(
+  "igraph", "xgb.Booster", # these packages
+  "merPredD", "lmResp", "glmResp", "nlsResp", "lmerResp", # lme4
+  "stanfit", "stanmodel", # rstan, rstanarm, brms
+  "CmdStanFit", "CmdStanModel", "CmdStanRun", # cmdstanr
+  "RsamtoolsFile", "RsamtoolsFileList", # Rsamtools
+  "ff", "recordedplot"
+)
+
+# So do these, by the name that the pointer has: those of TMB and glmmTMB.
+mends_itself_by_name <- c("ADFun", "parallelADFun", "DoubleFun")
+
+# And closures that a package has made: those of fastmap, which cachem, memoise and shiny use.
+mends_itself_in <- "fastmap"
+
+mends <- function(x) {
+  if (inherits(x, mends_itself)) return(TRUE)
+  if (typeof(x) == "closure") return(environmentName(topenv(environment(x))) %in% mends_itself_in)
+  name <- .Call(ffi_pointer_tag, x)
+  !is.null(name) && name %in% mends_itself_by_name
+}
+
+# `paths`: where objects are that recipes take, by address.
+visited_new <- function(registered) {
+  visited <- new.env(parent = emptyenv())
+  visited$objects <- new.env(parent = emptyenv())
+  visited$paths <- new.env(parent = emptyenv())
+  visited$registered <- registered
+  visited$classes <- names(registered)
+  visited
+}
+
+# Tells whether a recipe takes anything in what was searched: after one that was found the search
+# has not gone on.
+needs_packing <- function(found, visited) !is.null(found) || length(visited$paths) > 0L
+
+# The first such object that `x`, known as `name`, leads to: list(name, path, object, class), or
+# NULL. `path`: how `x` is reached, in R's words; `class`: of what it is in.
+pointer_in <- function(x, name, visited, path = name, class = "") {
+  if (.Call(ffi_only_data, x, visited$classes, Inf)) return(NULL)
+  if (is_terminal(x)) return(NULL)
   if (inherits(x, c("clutch_cluster", "clutch_node", "clutch_task"))) return(NULL) # they say it
+  if (!is.null(recipe_of(x, visited$registered))) {
+    visited$paths[[.Call(ffi_address, x)]] <- path
+    return(NULL)
+  }
+  if (mends(x)) return(NULL)
   if (.Call(ffi_is_pointer, x) || inherits(x, "connection"))
-    return(list(name = name, object = x, class = class))
+    return(list(name = name, path = path, object = x, class = class))
   if (is.object(x)) class <- class(x)[[1L]]
   parts <- switch(typeof(x),
     closure = variables_of(x, visited),
     environment = variables_in(x, visited),
     list = , expression = , language = , pairlist = as.list(x)
   )
-  rest <- attributes(x)
-  rest <- rest[!names(rest) %in% attributes_left_out]
-  named <- typeof(x) == "closure" && !is.null(names(parts))
-  for (k in seq_along(parts)) {
-    found <- pointer_in(parts[[k]], if (named) names(parts)[[k]] else name, visited, class)
-    if (!is.null(found)) return(found)
-  }
-  for (part in rest) {
-    found <- pointer_in(part, name, visited, class)
-    if (!is.null(found)) return(found)
-  }
-  if (typeof(x) == "closure") pointer_in(body(x), name, visited, class)
+  found <- pointer_in_parts(parts, typeof(x), name, visited, path, class)
+  if (is.null(found)) found <- pointer_in_attributes(x, name, visited, path, class)
+  if (is.null(found) && typeof(x) == "closure")
+    found <- pointer_in(body(x), name, visited, path, class)
+  found
 }
 
-# `.internal.selfref` is a data.table's, which does without.
+# Variables of a closure have names of their own.
+pointer_in_parts <- function(parts, type, name, visited, path, class) {
+  names <- names(parts)
+  for (k in seq_along(parts)) {
+    part <- .subset2(parts, k)
+    if (.Call(ffi_only_data, part, visited$classes, Inf)) next
+    is_variable <- type == "closure" && !is.null(names)
+    found <- if (is_variable) {
+      pointer_in(part, names[[k]], visited)
+    } else {
+      pointer_in(part, name, visited, path_of_part(path, type, names[k], k), class)
+    }
+    if (!is.null(found)) return(found)
+  }
+}
+
+path_of_part <- function(path, type, name, k) {
+  if (type %in% c("language", "pairlist")) return(path)
+  if (length(name) && !is.na(name) && nzchar(name))
+    return(paste0(path, "$", as_name_in_code(name)))
+  sprintf("%s[[%d]]", path, k)
+}
+
+as_name_in_code <- function(name) if (make.names(name) == name) name else paste0("`", name, "`")
+
+pointer_in_attributes <- function(x, name, visited, path, class) {
+  all <- attributes(x)
+  for (attribute in setdiff(names(all), attributes_left_out)) {
+    part <- if (isS4(x)) {
+      paste0(path, "@", attribute)
+    } else {
+      sprintf("attr(%s, \"%s\")", path, attribute)
+    }
+    found <- pointer_in(all[[attribute]], name, visited, part, class)
+    if (!is.null(found)) return(found)
+  }
+}
+
+# `.internal.selfref` is a data.table's, `versionKey` of the definition of an S4 class: both do
+# without.
 attributes_left_out <- c("names", "class", "dim", "srcref", "srcfile", "wholeSrcref",
-                         ".Environment", ".internal.selfref")
+                         ".Environment", ".internal.selfref", "versionKey")
 
 is_terminal <- function(x) {
   if (is.null(x) || is.symbol(x) || is.primitive(x)) return(TRUE)
@@ -94,16 +197,21 @@ variables_of <- function(f, visited) {
 }
 
 variables_in <- function(env, visited) {
-  stays <- identical(env, globalenv()) || identical(env, baseenv()) || isNamespace(env) ||
-    identical(env, emptyenv()) || !is.null(attr(env, "path"))
-  if (stays || was_visited(env, visited)) return(NULL)
-  names <- ls(env, all.names = TRUE)
-  active <- vapply(names, bindingIsActive, NA, env)
-  lapply(names[!active], function(name) tryCatch(env[[name]], error = function(e) NULL))
+  if (stays_here(env) || was_visited(env, visited)) return(NULL)
+  .Call(ffi_known_values, env)
 }
 
+# Tells whether the environment is one that does not travel.
+stays_here <- function(env) {
+  identical(env, globalenv()) || identical(env, baseenv()) || isNamespace(env) ||
+    identical(env, emptyenv()) || !is.null(attr(env, "path"))
+}
+
+# A closure that was made of another is another object, with the same code: it is asked for its
+# frame once.
 was_visited <- function(x, visited) {
-  for (y in visited$objects) if (identical(x, y)) return(TRUE)
-  visited$objects <- c(visited$objects, list(x))
+  address <- .Call(ffi_address, x)
+  if (!is.null(visited$objects[[address]])) return(TRUE)
+  visited$objects[[address]] <- list(x)
   FALSE
 }

@@ -108,7 +108,7 @@ state_names <- function(rows) {
 
 object_of_row <- function(ptr, rows, k) {
   x <- .Call(ffi_journal_object, ptr, rows$at[[k]])
-  if (bitwAnd(as.integer(rows$flags[[k]]), FLAG_LOG) > 0L) x[[1L]] else x
+  unpack_result(if (bitwAnd(as.integer(rows$flags[[k]]), FLAG_LOG) > 0L) x[[1L]] else x)
 }
 
 error_texts <- function(ptr, rows) {

@@ -24,6 +24,7 @@ map_arguments <- alist(
   .journal_sync = 1,
   .journal_errors = "again",
   .detach = FALSE,
+  .pointers = "error",
   .env = parent.frame()
 )
 
@@ -34,7 +35,7 @@ names(option_defaults) <- sub(".", "", names(option_defaults), fixed = TRUE)
 # These of them make sense for one task, too. Submitted tasks have them in this order.
 submit_arguments <- map_arguments[c(".globals", ".packages", ".seed", ".timeout", ".retries",
                                     ".relay", ".max_memory", ".fresh", ".journal", ".journal_sync",
-                                    ".journal_errors")]
+                                    ".journal_errors", ".pointers")]
 
 # A map that goes through the arguments `vectors`. `run` does what it does: a function without
 # arguments, whose body finds those of the map.

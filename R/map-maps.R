@@ -170,6 +170,10 @@
 #'   errors are taken from the journal, as values are.
 #' @param .detach `FALSE`, `TRUE`, a name, or a list, see [cluster_jobs()]. If not `FALSE`, the map
 #'   goes on without the session. `.journal` is needed, too.
+#' @param .pointers `"error"`: an external pointer, or a connection, in what the code uses, and for
+#'   which [register_travel()] knows nothing, is an error of class `clutch_pointer` before anything
+#'   starts. In a result it is the error of the element. `"warn"`: a warning. `"allow"`: nothing is
+#'   said. The pointer is nil where it arrives.
 #' @param .env environment in which a name given as `.f` and names in `.globals` are looked up: by
 #'   default the caller's.
 #' @return
@@ -195,6 +199,8 @@
 #'   * `clutch_journal`: the journal cannot be read or written. What is in it stays whole
 #'   * `clutch_journal_locked` (`host`, `pid`): another session writes to it
 #'   * `clutch_journal_changed` (`parts`): with `.journal_if_changed = "error"`
+#'   * `clutch_pointer` (`path`, `object_class`): what travels is of use in this process only, see
+#'     [register_travel()]
 #'   * `clutch_argument`: an argument or option is of no use
 #'   * `clutch_stopped`: the cluster has been stopped
 #'

@@ -32,6 +32,8 @@
 #'       what is recorded is on the disk.}
 #'     \item{`clutch.journal_errors`}{`"again"` (default) or `"keep"`. Whether what has failed is
 #'       computed again.}
+#'     \item{`clutch.pointers`}{`"error"` (default), `"warn"` or `"allow"`. What it means that there
+#'       is an external pointer in what travels, and no recipe for it, see [register_travel()].}
 #'     \item{`clutch.fresh`}{`TRUE` or `FALSE` (default). Whether each element or task finds the
 #'       workspace of its node as it was before the others.}
 #'   }
@@ -82,7 +84,8 @@
 #'       time without use the nodes of the session's own cluster end, see [own-cluster]. Read when
 #'       these nodes are started.}
 #'     \item{`clutch.session_only`}{`"refuse"` (default) or `"send"`. Whether [mclapply()] sends
-#'       connections and external pointers that code uses, which are of use in this process only.}
+#'       connections and external pointers that code uses, which are of use in this process only,
+#'       and for which [register_travel()] knows nothing.}
 #'     \item{`clutch.share_from`}{`NULL` (default), or number of bytes, 0 or more, or `Inf`. From
 #'       this size on vectors go to nodes of this host, and come back, by shared memory, see
 #'       [share()]; `Inf`: none do. `NULL`: from where on it is quicker than the socket. That is
@@ -148,7 +151,8 @@ check_option <- function(name, x, what) {
     journal_if_changed = check_choice(x, what, c("compute", "error")),
     journal_sync = check_number(x, what, 0, "a number of seconds, 0 or more"),
     journal_errors = check_choice(x, what, c("again", "keep")),
-    detach = check_detach(x, what)
+    detach = check_detach(x, what),
+    pointers = check_choice(x, what, c("error", "warn", "allow"))
   )
 }
 

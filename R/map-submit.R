@@ -121,7 +121,7 @@ cluster_submit <- new_submit(alist(cl = , expr = ), function() { # nolint: space
 
 # C code does what nearly always is to be done; NULL: something is out of the ordinary.
 submit_plain <- function(cl, code, env) {
-  if (has_other_libraries(cl) || has_other_source(cl)) return(NULL)
+  if (has_other_libraries(cl) || has_other_source(cl) || has_registered()) return(NULL)
   fun <- .Call(ffi_code_alone, code, env)
   if (is.null(fun)) return(NULL)
   task <- .Call(ffi_submit, cl, fun, code, the$task_is_also)

@@ -58,9 +58,11 @@ serve <- function(loop) {
 }
 
 # The end that was asked for, where there is something to do (see be_done() in
-# src/r/node/node-loop.c). What the user's code left open is closed, and finalizers of what is in
-# the workspace run; those of what was there before the fork are not this process's.
+# src/r/node/node-loop.c). `.Last()` runs, as where an R of its own ends. What the user's code left
+# open is closed, and finalizers of what is in the workspace run; those of what was there before the
+# fork are not this process's.
 node_end <- function() {
+  if (.Call(ffi_node_was_told)) run_last()
   try(silent = TRUE, {
     while (sink.number() > 0L) sink()
     if (isNamespaceLoaded("grDevices") && length(grDevices::dev.list())) grDevices::graphics.off()
@@ -75,4 +77,13 @@ node_end <- function() {
   # an R of its own removes its temporary folder
   if (isTRUE(the_node$joined)) quit(save = "no", runLast = FALSE)
   .Call(ffi_node_end)
+}
+
+# Calls `.Last()` as quit(runLast = TRUE) does it, which looks for it where code of the workspace
+# would. It may take as long as the session waits for the end of a node. An error of it is shown and
+# does no harm.
+run_last <- function() {
+  last <- get0(".Last", globalenv(), mode = "function")
+  if (is.null(last)) return(invisible())
+  try(last())
 }

@@ -36,8 +36,9 @@ hint_for_text <- function(text) {
 # Base R, and packages, find out only that the address is none.
 hint_for_pointer <- function(text) {
   if (!grepl("NULL value passed as symbol address|external pointer", text)) return("")
-  paste0("\nObjects of compiled code (external pointers) cannot be sent to a node, nor functions ",
-         "that Rcpp::sourceCpp() has made: make them on the nodes, in the function or by ",
+  if (grepl("register_travel", text, fixed = TRUE)) return("") # it says so itself
+  paste0("\nExternal pointers of compiled code cannot be sent to a node where nothing says how ",
+         "they travel (?register_travel): make them on the nodes, in the function or by ",
          "cluster_setup()")
 }
 

@@ -91,12 +91,20 @@ attach_node <- function(t, rank) {
 # then whatever jumps out leaves nothing behind. `o$called`: what it is called, see
 # R/task-job-label.R.
 job_new <- function(t, fun, elements, more, needs, o) {
-  fun <- compiled_once(fun, length(t$info$handles), length(elements))
+  on_way <- NULL
+  if (isTRUE(needs$has_pointer)) {
+    on_way <- on_their_way(fun, elements, more, needs$globals, o$pointers)
+    elements <- on_way$elements
+  } else if (!identical(o$pointers, "error")) {
+    on_way <- list(travel = list(pointers = o$pointers))
+  }
+  is_packed <- !is.null(on_way$travel$packed)
+  if (!is_packed) fun <- compiled_once(fun, length(t$info$handles), length(elements))
   if (length(needs$attach)) t$has_attached <- TRUE
   parts <- list( # see job_parts
-    fun,
-    if (length(more)) more,
-    if (length(needs$globals)) needs$globals,
+    if (!is_packed) fun,
+    if (length(more) && !is_packed) more,
+    if (length(needs$globals) && !is_packed) needs$globals,
     if (length(needs$attach)) needs$attach,
     if (length(needs$load)) needs$load,
     if (t$has_attached) needs$order, # only what a job has attached is detached for another
@@ -104,7 +112,8 @@ job_new <- function(t, fun, elements, more, needs, o) {
     o$relay != "none",
     switch(o$relay, live = TRUE, handler = NA, FALSE),
     warn_on_nodes(),
-    if (o$fresh) TRUE
+    if (o$fresh) TRUE,
+    on_way$travel
   )
   forget_deaths(t)
   handler <- if (o$relay == "handler") handler_of(o$handler)

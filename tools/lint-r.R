@@ -23,7 +23,7 @@ directions <- "
 base
 machine   base
 code      base
-journal   base
+journal   base code
 socket    base
 observer  base socket
 start     base machine

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #endif
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,4 +209,16 @@ void clu_os_keep_freed(void) {
   block = malloc(((size_t)32 << 20) - 65536);
   free(block);
 #endif
+}
+
+int clu_os_symbol_of(void (*fun)(void), char *file, size_t nfile, char *name, size_t nname) {
+  Dl_info info;
+  void *at;
+  memcpy(&at, &fun, sizeof at);
+  if (!at || !dladdr(at, &info) || !info.dli_fname || !info.dli_sname || info.dli_saddr != at)
+    return 0;
+  if (strlen(info.dli_fname) >= nfile || strlen(info.dli_sname) >= nname) return 0;
+  strcpy(file, info.dli_fname);
+  strcpy(name, info.dli_sname);
+  return 1;
 }

@@ -253,3 +253,9 @@ int64_t clu_os_memory_limit_below(const char *root) {
   (void)root;
   return clu_os_total_memory();
 }
+int clu_os_symbol_of(void (*fun)(void), char *file, size_t nfile, char *name, size_t nname) {
+  (void)fun;
+  if (nfile) *file = 0;
+  if (nname) *name = 0;
+  return 0;
+}

@@ -83,6 +83,7 @@ test_that("objects of compiled code: the error says what to do", {
   on.exit(stop_cluster(cl))
   native <- get("C_rnorm", asNamespace("stats"))$address
   f <- function(i) .External(native, 1, 0, 1)
-  expect_error(cluster_map(cl, 1, f), "cannot be sent to a node.*make them on the nodes",
-               class = "clutch_task_error")
+  expect_error(cluster_map(cl, 1, f), "`native` is an external pointer", class = "clutch_pointer")
+  expect_error(cluster_map(cl, 1, f, .pointers = "allow"),
+               "cannot be sent to a node.*make them on the nodes", class = "clutch_task_error")
 })

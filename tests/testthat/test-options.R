@@ -89,7 +89,8 @@ test_that("an option of no use is the error that the argument is, with the optio
                 fresh = list("yes", NA, 1), journal = list(1, "", c("a", "b"), NA_character_),
                 journal_if_changed = list("perhaps", NA), journal_sync = list("1 s", -1),
                 journal_errors = list("sometimes", TRUE),
-                detach = list(NA, 3, list(5), list(time = "long")))
+                detach = list(NA, 3, list(5), list(time = "long")),
+                pointers = list("sometimes", NA))
     expect_setequal(names(bad), names(clutch:::option_defaults))
     for (name in names(bad)) for (value in bad[[name]]) {
       option <- paste0("clutch.", name)

@@ -215,3 +215,27 @@ test_that("a function that is kept by the nodes is the one that was sent", {
     expect_identical(parallel::clusterCall(cl[1], `if`, TRUE, 2), list(2)) # special
   }
 })
+
+test_that("a node that is stopped runs .Last() as base R's does, and a stop comes to an end", {
+  for (cl in list(new_cluster(1), parallel::makePSOCKcluster(1))) {
+    file <- tempfile()
+    parallel::clusterCall(cl, function(file) {
+      assign("file", file, globalenv()) # which is still there
+      assign(".Last", function() cat("the last\n", file = file), globalenv())
+      NULL
+    }, file)
+    parallel::stopCluster(cl)
+    expect_true(eventually(file.exists(file) && identical(readLines(file), "the last")))
+  }
+  for (last in list(function() stop("no"), function() quit("no"), function() repeat Sys.sleep(1))) {
+    cl <- new_cluster(1)
+    pid <- pids(cl)
+    parallel::clusterCall(cl, function(f) {
+      assign(".Last", f, globalenv())
+      NULL
+    }, last)
+    took <- system.time(stop_cluster(cl))[["elapsed"]]
+    expect_lt(took, 20)
+    expect_true(eventually(!alive(pid)))
+  }
+})

@@ -3,6 +3,7 @@
 #ifndef CLUTCH_OS_MACHINE_H
 #define CLUTCH_OS_MACHINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Tells what this machine has left to do, and to give. */
@@ -41,5 +42,8 @@ char clu_os_process_state(int64_t pid);
  * are huge. It is the GNU C library's way as soon as a block of 32 MB was freed, and it is given
  * one, of which no page is touched. Elsewhere nothing. */
 void clu_os_keep_freed(void);
+/* The file of the library that has this function, and the function's name there; 0: not known, or
+ * there is no room for them. */
+int clu_os_symbol_of(void (*fun)(void), char *file, size_t nfile, char *name, size_t nname);
 
 #endif

@@ -201,6 +201,7 @@
   PLAIN(ffi_node_interrupted, 1, (SEXP value))                                                   \
   PLAIN(ffi_node_at_task, 0, (void))                                                             \
   PLAIN(ffi_node_closed, 0, (void))                                                              \
+  PLAIN(ffi_node_was_told, 0, (void))                                                            \
   PLAIN(ffi_node_end, 0, (void))                                                                 \
   /* r/node/observer.c */                                                                        \
   PLAIN(ffi_observer_caller, 0, (void))                                                          \
@@ -256,7 +257,6 @@
   /* r/globals/search-state.c */                                                                 \
   PLAIN(ffi_globals_new, 0, (void))                                                              \
   PLAIN(ffi_globals_pointer, 1, (SEXP x))                                                        \
-  PLAIN(ffi_is_pointer, 1, (SEXP x))                                                             \
   /* r/globals/search.c */                                                                       \
   PLAIN(ffi_globals_locals, 5, (SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame))              \
   PLAIN(ffi_globals_search, 3, (SEXP x, SEXP roots, SEXP also))                                  \
@@ -313,6 +313,14 @@
   /* r/base/json.c */                                                                            \
   PLAIN(ffi_json_numbers, 1, (SEXP x))                                                           \
   PLAIN(ffi_json_strings, 2, (SEXP x, SEXP escaped))                                             \
+  /* r/serialize/travel.c */                                                                     \
+  PLAIN(ffi_is_pointer, 1, (SEXP x))                                                             \
+  PLAIN(ffi_only_data, 3, (SEXP x, SEXP classes, SEXP large))                                    \
+  PLAIN(ffi_copy_dots, 2, (SEXP from, SEXP to))                                                  \
+  PLAIN(ffi_pointer_tag, 1, (SEXP x))                                                            \
+  PLAIN(ffi_known_values, 1, (SEXP env))                                                         \
+  PLAIN(ffi_address, 1, (SEXP x))                                                                \
+  PLAIN(ffi_symbol_of, 1, (SEXP x))                                                              \
   /* r/serialize/serialize.c */                                                                  \
   PLAIN(ffi_share, 1, (SEXP x))                                                                  \
   /* r/share/splice.c */                                                                         \

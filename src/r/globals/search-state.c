@@ -143,6 +143,7 @@ void clu_search_reset(clu_search *s) {
   map_reset(&s->packages);
   s->ntodo = s->nuses = s->nspans = s->assigned = s->first = 0;
   s->scope = s->scopes = s->branch = 0;
+  s->has_pointer = 0;
   for (int k = 0; k < N_FOUND; k++) SET_VECTOR_ELT(CAR(s->kept), k, R_NilValue);
 }
 
@@ -155,10 +156,6 @@ clu_search *clu_search_get(SEXP x) {
 
 /* Tells whether it has met an external pointer that is not nil. */
 SEXP ffi_globals_pointer(SEXP x) { return Rf_ScalarLogical(clu_search_get(x)->has_pointer); }
-
-SEXP ffi_is_pointer(SEXP x) {
-  return Rf_ScalarLogical(TYPEOF(x) == EXTPTRSXP && R_ExternalPtrAddr(x) != NULL);
-}
 
 /* A search, for ffi_globals_search(). */
 SEXP ffi_globals_new(void) {

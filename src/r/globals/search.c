@@ -203,6 +203,7 @@ static void visit_attribute(clu_search *s, SEXP name, SEXP value) {
   if (strcmp(n, "srcref") == 0 || strcmp(n, "srcfile") == 0 || strcmp(n, "wholeSrcref") == 0)
     return;
   if (strcmp(n, ".internal.selfref") == 0) return; /* of a data.table, which does without */
+  if (strcmp(n, "versionKey") == 0) return;        /* a pointer that each S4 class has */
   clu_search_later(s, value);
 }
 

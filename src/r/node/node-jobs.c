@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Preserved: descriptions; what the job at hand needs. */
-enum { DESCRIPTIONS, ENV, CALL, BEFORE, SEED, N_KEPT };
+enum { DESCRIPTIONS, ENV, CALL, BEFORE, SEED, TRAVEL, N_KEPT };
 
 #define MOST_LOOKED_UP 8  /* variables of a job that are looked up before each of its tasks */
 #define MOST_COUNTED 1000 /* variables of the workspace that are counted before each task */
@@ -45,6 +45,7 @@ static SEXP kept(int which) { return clu_kept_in(jobs.kept, which); }
 SEXP clu_job_env(void) { return kept(ENV); }
 SEXP clu_job_call(void) { return kept(CALL); }
 int clu_job_relays(void) { return jobs.relay; }
+SEXP clu_job_travel(void) { return kept(TRAVEL); }
 
 /* ---- descriptions ---- */
 
@@ -246,17 +247,32 @@ static void set_up(SEXP x, int seeded) {
   jobs.has_fresh = 1;
 }
 
+static int is_packed(SEXP x) {
+  SEXP travel = is_description(x) ? part(x, CLU_JOB_TRAVEL) : R_NilValue;
+  return travel != R_NilValue && clu_element(travel, "packed") != R_NilValue;
+}
+
+/* The description of the job. What of it was packed is unpacked for its first task here: an error
+ * is that task's. */
+static SEXP description_of(uint64_t number) {
+  int i = find(number);
+  SEXP x = i < 0 ? R_NilValue : VECTOR_ELT(kept(DESCRIPTIONS), i);
+  if (!is_packed(x)) return x;
+  x = PROTECT(clu_node_r("node_unpack_job", x));
+  SET_VECTOR_ELT(kept(DESCRIPTIONS), find(number), x);
+  UNPROTECT(1);
+  return x;
+}
+
 void clu_job_enter(uint64_t number, int seeded, int bare) {
   SEXP x, env, problem;
-  int i;
   clu_job_end_task(); /* of one that was interrupted */
   if (jobs.entered == number && in_order()) {
     jobs.at_task = jobs.fresh;
     return;
   }
   clu_job_leave();
-  i = find(number);
-  x = PROTECT(i < 0 ? R_NilValue : VECTOR_ELT(kept(DESCRIPTIONS), i));
+  x = PROTECT(description_of(number));
   env = PROTECT(R_NewEnv(R_GlobalEnv, FALSE, 0)); /* few variables, one of them set for each task */
   jobs.relay = is_description(x) && Rf_asLogical(part(x, CLU_JOB_RELAY)) == TRUE;
   clu_me.relay_at_once = is_description(x) && Rf_asLogical(part(x, CLU_JOB_LIVE)) != FALSE;
@@ -267,6 +283,7 @@ void clu_job_enter(uint64_t number, int seeded, int bare) {
   if (problem == R_NilValue) {
     clu_compiled_use(x, CLU_JOB_GLOBALS, number);
     set_up(x, seeded);
+    keep(TRAVEL, part(x, CLU_JOB_TRAVEL));
     keep(CALL, task_call(part(x, CLU_JOB_FUN), part(x, CLU_JOB_MORE), bare, env));
     remember_variables(Rf_getAttrib(part(x, CLU_JOB_GLOBALS), R_NamesSymbol));
   } else {

@@ -338,6 +338,9 @@ SEXP ffi_node_closed(void) {
   return Rf_ScalarLogical(clu_me.fd_closed && (clu_me.ready || clu_me.new_r));
 }
 
+/* Tells whether this node ends because the session has said so. */
+SEXP ffi_node_was_told(void) { return Rf_ScalarLogical(clu_me.asked_to_end); }
+
 /* Ends this process without R's exit: finalizers and exit handlers in it are the fork server's. */
 SEXP ffi_node_end(void) {
   fflush(NULL);

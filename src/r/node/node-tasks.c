@@ -12,6 +12,7 @@
 #include "core/base/os.h"
 #include "core/base/rng-stream.h"
 #include "core/wire/task-message.h"
+#include "r/serialize/travel.h"
 
 #define TELL_AFTER 2400000 /* ns that a result may lie in the ring before the session is told */
 #define SLOW 100000        /* ns: what takes less does not fill much memory */
@@ -269,23 +270,58 @@ static int has_drawn(void) {
   return memcmp(INTEGER(seed) + 1, work.stream, sizeof work.stream) != 0;
 }
 
-/* Tells whether the next task begins when this one has ended: else the answer has taken time, which
- * is not that task's. */
-static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64_t took) {
-  unsigned char head[CLU_RESULT_HEAD], *p;
+/* Room for the head, then the value with its log. */
+static clu_blob *bytes_of(SEXP value, SEXP log) {
+  static const unsigned char head[CLU_RESULT_HEAD];
   SEXP x = PROTECT(log == R_NilValue ? value : with_log(value, log));
   clu_blob *b = clu_blob_new(sizeof head + 64);
   if (!b) clu_raise("memory", "not enough memory");
-  clu_put32(head, flags);
-  clu_put32(head + 4, (uint32_t)(work.late / 1000));
-  clu_put64(head + 8, work.began);
-  clu_put64(head + 16, took);
-  clu_blob_append(b, head, sizeof head);
+  clu_blob_append(b, head, sizeof head); /* there is room */
+  clu_serialized_pointer();
   b = work.flags & CLU_TASKS_RECORDED ? clu_serialize(b, x) : clu_node_serialize(b, x);
   UNPROTECT(1);
-  if (!b->segments && b->size - sizeof head <= MOST_IN_RING && (p = ring_room(now, took))) {
-    memcpy(p + CLU_RING_RESULT_HEAD, b->data + sizeof head, b->size - sizeof head);
-    put_in_ring(p, flags, b->size - sizeof head, now, took);
+  return b;
+}
+
+/* The bytes for a value that has a pointer, or may have what a recipe takes: `b`, which it was
+ * written to, or others. */
+static clu_blob *checked_bytes(clu_blob *b, SEXP value, SEXP log, uint32_t *flags) {
+  SEXP other = PROTECT(clu_travel_in_place(value, b)), more;
+  more = PROTECT(clu_job_relays() ? clu_relay_take() : R_NilValue);
+  if (other == R_NilValue && more == R_NilValue) {
+    UNPROTECT(2);
+    return b;
+  }
+  clu_blob_unref(b);
+  log = PROTECT(clu_travel_logs(log, more));
+  if (log != R_NilValue) *flags |= CLU_RESULT_LOG;
+  if (Rf_isObject(other)) {
+    *flags |= CLU_RESULT_ERROR;
+    value = other;
+  } else if (other != R_NilValue) {
+    value = VECTOR_ELT(other, 0);
+  }
+  b = bytes_of(value, log);
+  UNPROTECT(3);
+  return b;
+}
+
+/* Tells whether the next task begins when this one has ended: else the answer has taken time, which
+ * is not that task's. */
+static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64_t took) {
+  clu_blob *b = bytes_of(value, log);
+  unsigned char *p;
+  size_t n;
+  if ((clu_serialized_pointer() || clu_travel_has_recipes()) && !(flags & CLU_RESULT_ERROR))
+    b = checked_bytes(b, value, log, &flags);
+  clu_put32(b->data, flags);
+  clu_put32(b->data + 4, (uint32_t)(work.late / 1000));
+  clu_put64(b->data + 8, work.began);
+  clu_put64(b->data + 16, took);
+  n = b->size - CLU_RESULT_HEAD;
+  if (!b->segments && n <= MOST_IN_RING && (p = ring_room(now, took))) {
+    memcpy(p + CLU_RING_RESULT_HEAD, b->data + CLU_RESULT_HEAD, n);
+    put_in_ring(p, flags, n, now, took);
     clu_blob_unref(b);
     return 1;
   }
@@ -365,7 +401,9 @@ static void do_task(void) {
     SETCAR(state_before(), clu_variable(clu_job_seed_symbol(), R_GlobalEnv));
   if (!x_symbol) x_symbol = Rf_install(".x");
   if (!(work.flags & CLU_TASKS_BARE)) {
-    value = PROTECT(element(CAR(work.cell), i));
+    value = element(CAR(work.cell), i);
+    if (clu_is_packed(value)) value = clu_unpack("unpack", value);
+    PROTECT(value);
     Rf_defineVar(x_symbol, value, clu_job_env());
     UNPROTECT(1);
   }

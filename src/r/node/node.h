@@ -197,6 +197,18 @@ int clu_job_is_entered(uint64_t number);
 SEXP clu_job_call(void);
 SEXP clu_job_env(void);
 int clu_job_relays(void);
+/* The part of the description of the job at hand that tells what travels packed, or NULL. */
+SEXP clu_job_travel(void);
+
+/* ---- node-travel.c ---- */
+
+/* Tells whether all results are to be looked at: the session has registered recipes. */
+int clu_travel_has_recipes(void);
+/* The list(object) that travels in the place of this result; NULL: it does itself; or an object of
+ * class clutch_task_failure: it cannot. Not protected. `bytes` are given back on a jump. */
+SEXP clu_travel_in_place(SEXP value, clu_blob *bytes);
+/* Both logs of a task in one, which are lists or NULL. */
+SEXP clu_travel_logs(SEXP log, SEXP more);
 /* The task at hand has ended. Where each has a fresh workspace, and it has changed something, the
  * job is left: 1. */
 int clu_job_end_task(void);

@@ -1,6 +1,7 @@
 /* R objects to bytes and back, by R's own serialization. Plain values take a shorter way:
  * plain.c. */
 #include "r/serialize/serialize.h"
+#include "r/serialize/travel.h"
 #include "r/share/share.h"
 #include "r/base/turn.h"
 
@@ -138,12 +139,27 @@ static SEXP take_apart(SEXP number, SEXP cell) {
   return CAR(at);
 }
 
+/* Set when a pointer that leads somewhere is written: it is nil where it arrives. */
+static int has_met_pointer;
+
+int clu_serialized_pointer(void) {
+  int met = has_met_pointer;
+  has_met_pointer = 0;
+  return met;
+}
+
+static SEXP note_pointer(SEXP x, SEXP unused) {
+  (void)unused;
+  if (clu_is_live_pointer(x)) has_met_pointer = 1;
+  return R_NilValue;
+}
+
 static SEXP do_out(void *data) {
   stream *st = data;
   struct R_outpstream_st out;
   /* the sender is the same build of R on the same machine: native byte order, version 3 */
   R_InitOutPStream(&out, (R_pstream_data_t)st, R_pstream_binary_format, 3, out_char, out_bytes,
-                   st->apart ? put_apart : NULL, st->apart ? st->apart : R_NilValue);
+                   st->apart ? put_apart : note_pointer, st->apart ? st->apart : R_NilValue);
   st->turn = clu_turn_pause();
   st->outer = clu_shared_writing(st->splice);
   R_Serialize(st->x, &out);

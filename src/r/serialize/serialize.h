@@ -15,6 +15,8 @@ clu_blob *clu_serialize(clu_blob *b, SEXP x);
  * which the blob brings (r/share/share.h). How large they have to be depends on that number; 0:
  * none do. A blob takes one object so; those after it travel whole. */
 clu_blob *clu_serialize_for(clu_blob *b, SEXP x, int receivers);
+/* Tells whether a pointer that leads somewhere was in any object since this was asked last. */
+int clu_serialized_pointer(void);
 /* `fn` is called every few megabytes while a large object is written or read, and may jump out.
  * Until this is called it is R_CheckUserInterrupt(). */
 void clu_serialize_set_check(void (*fn)(void));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/wire/task-message.h"
+#include "r/serialize/travel.h"
 #include "r/share/share.h"
 #include "r/tasks/tasks.h"
 
@@ -15,6 +16,7 @@ void clu_job_set_value(clu_task_job *j, SEXP prot, uint64_t task, uint32_t flags
     SET_VECTOR_ELT(VECTOR_ELT(prot, 3), (R_xlen_t)task, VECTOR_ELT(v, 1));
     v = VECTOR_ELT(v, 0);
   }
+  if (clu_is_packed(v)) v = clu_unpack("unpack_result", v);
   SET_VECTOR_ELT(VECTOR_ELT(prot, 2), (R_xlen_t)task, v);
   clu_task_job_has_value(j, task);
 }
