@@ -61,7 +61,7 @@ check_installed <- function(f, more, o) {
 submit_there <- function(work) {
   on <- work$o$detach$on
   work$o$detach["on"] <- list(NULL)
-  answer <- ask_there(on, "submit", work)
+  answer <- ask_there(on, "submit", with_packed(work, packed_parts(work)))
   job <- answer$job
   job$there <- list(on = on, id = answer$id)
   job$record <- job$record[c("path", "kept")]
@@ -77,6 +77,7 @@ submit_map <- function(work) {
   o$journal <- journal_path(o$journal)
   same <- same_map(work, o)
   if (!is.null(same)) return(same)
+  packed <- packed_parts(work)
   n <- length(work$elements)
   record <- journal_begin(o, work$f, work$more, o$needs, n)
   on.exit(journal_end(record))
@@ -98,10 +99,39 @@ submit_map <- function(work) {
   on.exit(if (!ok) remove_entry(entry), add = TRUE)
   source <- source_files()
   if (length(source)) write_object(source, entry_file(entry, "source"))
-  write_object(work, entry_file(entry, "work"))
+  write_object(with_packed(work, packed), entry_file(entry, "work"))
   start_runner(entry, detach$by)
   ok <- TRUE
   entry
+}
+
+# ---- objects with pointers ----
+
+# The parts of the work that have pointers, as another process can read them, or an error: these
+# cannot travel. NULL: the work has none, or they do not matter.
+packed_parts <- function(work) {
+  needs <- work$o$needs
+  if (!isTRUE(needs$has_pointer)) return(NULL)
+  on_their_way(work$f, work$elements, work$more, needs$globals, work$o$pointers)
+  registered <- registered_recipes()
+  parts <- list(elements = work$elements, f = work$f, more = work$more, needs = needs)
+  packed <- pack(parts, registered)
+  if (inherits(packed, "clutch_packed")) list(packed = packed, recipes = registered)
+}
+
+with_packed <- function(work, packed) {
+  if (is.null(packed)) return(work)
+  work[c("elements", "f", "more")] <- NULL
+  work$o["needs"] <- list(NULL)
+  c(work, packed)
+}
+
+unpacked_work <- function(work) {
+  if (is.null(work$packed)) return(work)
+  for (name in names(work$recipes)) the$travel[[name]] <- work$recipes[[name]]
+  parts <- unpack(work$packed)
+  work$o$needs <- parts$needs
+  c(work[setdiff(names(work), c("packed", "recipes"))], parts[c("elements", "f", "more")])
 }
 
 check_detachable <- function(o) {

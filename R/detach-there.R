@@ -17,7 +17,7 @@ answer_from_there <- function() {
 
 commands_there <- list(
   submit = function(work) {
-    entry <- submit_map(work)
+    entry <- submit_map(unpacked_work(work))
     list(id = basename(entry), job = read_object(entry_file(entry, "job.rds")))
   },
   # of a map: how far it is, after it has been waited for

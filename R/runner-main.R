@@ -37,6 +37,7 @@ run_entry <- function(entry) {
   if (!is.null(source)) source_here(source) # the work may have functions of these packages
   work <- read_object(entry_file(entry, "work"))
   if (is.null(work)) throw_unreadable()
+  work <- unpacked_work(work)
   options(work$options)
   if (!is.null(source)) {
     tell <- list(fun = source_here, arg = source, source = TRUE)

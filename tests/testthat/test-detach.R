@@ -263,6 +263,29 @@ test_that("the cluster of the runner is as that of the session", {
   expect_identical(length(unique(vapply(values, `[[`, 1L, 7))), 1L)
 })
 
+test_that("objects with pointers are made again in its runner and nodes, or refused", {
+  linux_only()
+  outside_checks_only()
+  folder <- new_jobs_folder()
+  on.exit(end_jobs(folder))
+  reader <- function(lines) {
+    structure(list(lines = lines, con = textConnection(lines)), class = "clutch_test_reader")
+  }
+  environment(reader) <- globalenv()
+  r <- reader(c("a", "b"))
+  on.exit(close(r$con), add = TRUE)
+  f <- workspace(function(i, r) c(readLines(r$con, 1), Sys.getpid()))
+  expect_error(cluster_map(2, 1:2, f, r = r, .journal = journal_file(), .detach = TRUE), "r\\$con",
+               class = "clutch_pointer")
+  expect_identical(nrow(cluster_jobs()), 0L)
+  register_travel("clutch_test_reader", to = workspace(function(x) x$lines), from = reader)
+  on.exit(register_travel("clutch_test_reader", NULL), add = TRUE)
+  job <- cluster_map(2, 1:2, f, r = r, .journal = journal_file(), .detach = TRUE)
+  values <- collect(job, timeout = 60)
+  expect_identical(vapply(values, `[[`, "", 1L) %in% c("a", "b"), c(TRUE, TRUE))
+  expect_false(Sys.getpid() %in% vapply(values, `[[`, "", 2L))
+})
+
 test_that("a bound in time or memory ends it", {
   linux_only()
   outside_checks_only()
