@@ -11,6 +11,7 @@
 #include <tlhelp32.h>
 
 #include "core/base/os-machine.h"
+#include "core/base/os-memory.h"
 #include "core/base/os-samples.h"
 
 /* ---- texts ---- */
@@ -252,4 +253,17 @@ int64_t clu_os_memory_limit(void) { return clu_os_total_memory(); }
 int64_t clu_os_memory_limit_below(const char *root) {
   (void)root;
   return clu_os_total_memory();
+}
+
+/* ---- how much memory is left: Windows has no such groups ---- */
+
+int clu_os_memory_bounds(const char *root, clu_memory_bounds *out) {
+  (void)root;
+  memset(out, 0, sizeof *out);
+  return CLU_UNSUPPORTED;
+}
+
+int clu_os_memory_left(const char *root, const clu_memory_bounds *b, clu_memory_left *out) {
+  (void)root, (void)b, (void)out;
+  return CLU_UNSUPPORTED;
 }

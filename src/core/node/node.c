@@ -217,6 +217,14 @@ void clu_node_limit(clu_node *nd, uint64_t bytes) {
   if (clu_node_is_open(nd) && nd->transport->limit_memory) nd->transport->limit_memory(nd, bytes);
 }
 
+int clu_node_can_hold(const clu_node *nd) {
+  return clu_node_is_ready(nd) && nd->transport->hold != NULL;
+}
+
+void clu_node_hold(clu_node *nd, int held) {
+  if (clu_node_is_open(nd) && nd->transport->hold) nd->transport->hold(nd, held);
+}
+
 /* ---- requests ---- */
 
 const clu_req *clu_node_first(const clu_node *nd) { return clu_requests_first(&nd->requests); }

@@ -193,7 +193,9 @@ enum clu_kill {
   CLU_NOT_KILLED,
   CLU_KILL_NO_REACTION, /* time was up, and it did not react */
   CLU_KILL_CORRUPT,     /* it sent what makes no sense */
-  CLU_KILL_NO_MEMORY    /* there was no memory for what it was to be sent */
+  CLU_KILL_NO_MEMORY,   /* there was no memory for what it was to be sent */
+  CLU_KILL_YIELD,       /* others had to have its memory: the start of its task is no try */
+  CLU_KILL_NO_ROOM      /* its task took more than there is: that is not tried again */
 };
 
 typedef struct clu_death {
@@ -204,7 +206,8 @@ typedef struct clu_death {
   uint64_t at;           /* when it was found out */
   uint64_t job, element; /* what it was at; 0: nothing that anybody wants */
   int has_begun;         /* something, since it came up */
-  uint64_t memory;       /* bytes that it had too much of; 0: not known */
+  uint64_t memory;       /* bytes that it had; 0: not known */
+  uint64_t room;         /* bytes that all may have, where that was too little; else 0 */
 } clu_death;
 /* Deaths of which the caller was not told yet; the k-th (from 0), a copy; the first `n` were told.
  */
