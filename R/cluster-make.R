@@ -207,13 +207,21 @@ make_cluster <- function(spec = available_cores(),
   tempdir(TRUE) # it may have been deleted
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
   began <- clock()
-  request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
-                           setup_timeout, names(formals()))
+  start <- launcher_and_plan(environment(), list(...))
+  start_cluster(start$launcher, start$plan, began, setup_timeout)
+}
+
+# The launcher for what make_cluster() or launch_plan() was given, and its plan. `frame` is the
+# function's, where `preload` is a request already, and `options` is what was in the dots.
+launcher_and_plan <- function(frame, options) {
+  request <- check_request(frame$spec, frame$strategy, frame$packages, frame$outfile, frame$env,
+                           options, frame$rscript_args, frame$setup_timeout,
+                           names(formals(make_cluster)))
   request <- with_hosts_by_name(request)
-  request$preload <- preload
-  request$min_hosts <- check_min_hosts(min_hosts, request$launch)
+  request$preload <- frame$preload
+  request$min_hosts <- check_min_hosts(frame$min_hosts, request$launch)
   launcher <- launcher_for(request)
-  start_cluster(launcher, launcher$plan(request), began, setup_timeout)
+  list(launcher = launcher, plan = launcher$plan(request))
 }
 
 start_cluster <- function(launcher, plan, began, setup_timeout) {
@@ -286,13 +294,8 @@ launch_plan <- function(spec = available_cores(),
                         rscript_args = character(), setup_timeout = 120, preload = NULL,
                         min_hosts = NULL) {
   preload <- preload_request(substitute(preload), written_in(sys.call(), parent.frame()))
-  request <- check_request(spec, strategy, packages, outfile, env, list(...), rscript_args,
-                           setup_timeout, names(formals()))
-  request <- with_hosts_by_name(request)
-  request$preload <- preload
-  request$min_hosts <- check_min_hosts(min_hosts, request$launch)
-  launcher <- launcher_for(request)
-  structure(launcher$show(new_record(launcher$plan(request))), class = "clutch_launch_plan")
+  start <- launcher_and_plan(environment(), list(...))
+  structure(start$launcher$show(new_record(start$plan)), class = "clutch_launch_plan")
 }
 
 #' @export

@@ -1,8 +1,8 @@
-# The signature of all maps.
+# The signatures of all maps, and of submitted tasks.
 #
 # An option of the maps is added here: all maps get the argument, and options() and the scheduler
-# the default. Its check is added to check_option() in map-options.R, and its text to the help page
-# of cluster_map().
+# the default. Where its name is added to `submit_arguments`, submitted tasks get it, too. Its check
+# is added to check_option() in map-options.R, and its text to the help page of cluster_map().
 
 # Each map has these arguments besides the cluster, its vectors, the function and constants of the
 # function.
@@ -30,6 +30,11 @@ map_arguments <- alist(
 option_defaults <- lapply(map_arguments[!names(map_arguments) %in% c(".more", ".env")], eval)
 names(option_defaults) <- sub(".", "", names(option_defaults), fixed = TRUE)
 
+# These of them make sense for one task, too. Submitted tasks have them in this order.
+submit_arguments <- map_arguments[c(".globals", ".packages", ".seed", ".timeout", ".retries",
+                                    ".relay", ".max_memory", ".fresh", ".journal", ".journal_sync",
+                                    ".journal_errors")]
+
 # A map that goes through the arguments `vectors`. `run` does what it does: a function without
 # arguments, whose body finds those of the map.
 new_map <- function(vectors, run) {
@@ -37,6 +42,12 @@ new_map <- function(vectors, run) {
   first <- rep(alist(x = ), length(without_default)) # nolint: spaces_inside_linter.
   names(first) <- without_default
   formals(run) <- c(first, map_arguments)
+  run
+}
+
+# A function that submits a task: `first` are its own arguments, `run` does what it does.
+new_submit <- function(first, run) {
+  formals(run) <- c(first, submit_arguments, alist(.label = NULL))
   run
 }
 

@@ -208,6 +208,7 @@ options_taken <- function(names) {
 }
 
 map_options <- options_taken(names(option_defaults))
+submit_options <- options_taken(sub(".", "", names(submit_arguments), fixed = TRUE))
 
 # The value has the options that the call has given to the function whose frame this is.
 given_options <- function(frame, taken = map_options) {

@@ -91,10 +91,7 @@
 #' cancel(slow)
 #' stop_cluster(cl)
 #' @export
-cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = TRUE,
-                           .timeout = Inf, .retries = 0, .relay = "ordered", .max_memory = Inf,
-                           .fresh = FALSE, .journal = NULL, .journal_sync = 1,
-                           .journal_errors = "again", .label = NULL) {
+cluster_submit <- new_submit(alist(cl = , expr = ), function() { # nolint: spaces_inside_linter.
   # nearly always so: what is checked below is not checked here, for that takes as long as the rest
   is_plain <- nargs() == 2L && !missing(cl) && !missing(expr)
   traces <- !is.null(otel <- the$otel) && !is.list(otel$tracer_provider) && is_tracing_now()
@@ -120,7 +117,7 @@ cluster_submit <- function(cl, expr, .globals = TRUE, .packages = NULL, .seed = 
   needs <- find_needs(list(fun), o$globals, env) # R code of others may run
   t <- tasks_of(cl)
   submit(t, fun, needs, o, .label, code)
-}
+})
 
 # C code does what nearly always is to be done; NULL: something is out of the ordinary.
 submit_plain <- function(cl, code, env) {
@@ -137,10 +134,7 @@ submit_plain <- function(cl, code, env) {
 
 #' @rdname cluster_submit
 #' @export
-cluster_submit_call <- function(cl, f, args = list(), .globals = TRUE, .packages = NULL,
-                                .seed = TRUE, .timeout = Inf, .retries = 0, .relay = "ordered",
-                                .max_memory = Inf, .fresh = FALSE, .journal = NULL,
-                                .journal_sync = 1, .journal_errors = "again", .label = NULL) {
+cluster_submit_call <- new_submit(alist(cl = , f = , args = list()), function() { # nolint
   cl <- cluster_or_own(cl)
   given(f, "f")
   code <- as.call(list(substitute(f), quote(...)))
@@ -154,7 +148,7 @@ cluster_submit_call <- function(cl, f, args = list(), .globals = TRUE, .packages
   if (o$relay == "live") o$relay <- "ordered"
   needs <- find_needs(list(fun, args), o$globals, env) # R code of others may run
   submit(tasks_of(cl), fun, needs, o, .label, code, args)
-}
+})
 
 # A name is not what a map would extract: a misspelt one is an error.
 function_to_call <- function(f, env) {
@@ -194,8 +188,3 @@ submit <- function(t, fun, needs, o, label, code, args = NULL) {
   class(task) <- c("clutch_task", the$task_is_also)
   task
 }
-
-# These options of cluster_map() make sense for one task.
-submit_options <- options_taken(c("globals", "packages", "seed", "timeout", "retries", "relay",
-                                  "max_memory", "fresh", "journal", "journal_sync",
-                                  "journal_errors"))

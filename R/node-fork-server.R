@@ -81,7 +81,7 @@ prepare <- function(setup) {
   if (settles) warm_up()
   starting_is_over()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
-  if (!setup$by_exec) .Call(ffi_fork_server_rehearse)
+  if (!setup$by_exec) .Call(ffi_fork_server_warm_up)
   if (settles) settle_memory(is_larger)
   report
 }

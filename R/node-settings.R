@@ -29,7 +29,7 @@ apply_settings <- function(s) {
     the_node$nice <- s$nice
     .Call(ffi_fork_server_begins, isTRUE(s$announce) || !is.na(s$nice))
     if (!is.null(s$nodes)) .Call(ffi_fork_server_expect, s$nodes)
-    if (!isTRUE(s$by_exec)) .Call(ffi_fork_server_rehearse) # variables and folder have changed
+    if (!isTRUE(s$by_exec)) .Call(ffi_fork_server_warm_up) # variables and folder have changed
     NULL
   }, error = function(e) conditionMessage(e))
 }

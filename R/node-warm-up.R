@@ -39,7 +39,7 @@ warm_up_compiler <- function() {
 warm_up_host <- function() {
   warm_up()
   suppressWarnings(rm(list = ".Random.seed", envir = globalenv()))
-  .Call(ffi_fork_server_rehearse)
+  .Call(ffi_fork_server_warm_up)
   settle_memory(FALSE)
   the_node$settled <- TRUE
 }

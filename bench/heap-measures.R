@@ -14,11 +14,11 @@ measures <- list(
   "no early collection" = c("R/start-packages.R", "if (forks) collect_early()", ""),
   "full collection at the end" = c("R/node-fork-server.R", "if (settles) settle_memory(is_larger)",
                                    "if (settles) settle_memory(TRUE)"),
-  "cells not used up" = c("src/r/node/rehearse.c", "use_up_cells(lengths[k], &cells);", "(void)use_up_cells;"),
-  "blocks not used up" = c("src/r/node/rehearse.c", "use_up_blocks(size, &left);", "(void)use_up_blocks, (void)left;"),
-  "small blocks apart" = c("src/r/node/rehearse.c", "put_blocks_together(size);", "(void)put_blocks_together;"),
-  "large blocks given back" = c("src/r/node/rehearse.c", "  keep_large_blocks();", "  (void)keep_large_blocks;"),
-  "code not inherited" = c("src/r/node/rehearse.c", "  share_code();", "  (void)share_code;"),
+  "cells not used up" = c("src/r/node/warm-up.c", "use_up_cells(lengths[k], &cells);", "(void)use_up_cells;"),
+  "blocks not used up" = c("src/r/node/warm-up.c", "use_up_blocks(size, &left);", "(void)use_up_blocks, (void)left;"),
+  "small blocks apart" = c("src/r/node/warm-up.c", "put_blocks_together(size);", "(void)put_blocks_together;"),
+  "large blocks given back" = c("src/r/node/warm-up.c", "  keep_large_blocks();", "  (void)keep_large_blocks;"),
+  "code not inherited" = c("src/r/node/warm-up.c", "  share_code();", "  (void)share_code;"),
   "no warm-up" = c("R/node-fork-server.R", "if (settles) warm_up()", ""))
 
 # ---- one variant: figures of one process, one "name value" a line ----

@@ -23,7 +23,8 @@
 #define VALUES_5 a, b, c, d, e
 #define VALUES_6 a, b, c, d, e, f
 
-/* Those that use the session are called through a function of this file, which has the turn. */
+/* Entry points that use the session are called through a function of this file, which has the
+ * turn. */
 #define DEFINE_WITH_TURN(name, n, arguments)   \
   static SEXP name##_in_turn(PARAMETERS_##n) { \
     int mine = clu_turn_enter(CLU_FRAME);      \
@@ -31,7 +32,7 @@
     clu_turn_leave(mine);                      \
     return x;                                  \
   }
-/* Of the others the list may say a wrong number, which nobody else would notice. */
+/* The list may say a wrong number of the others, which nobody else would notice. */
 #define CHECK_NUMBER(name, n, arguments)                                    \
   _Static_assert(_Generic(&name, SEXP(*)(PARAMETERS_##n) : 1, default : 0), \
                  #name " has another number of arguments");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Looks for names that the project has replaced: ARCHITECTURE.md says which words it uses, each with
-# one meaning. The report of measurements keeps what it said at its time. And for comments of R code
+# one meaning. The report of measurements keeps what it said at its time. And for comments of R and C code
 # that begin as fragments do.
 # Prints where they are. The last line is "N passed, N failed".
 set -uo pipefail
@@ -41,7 +41,7 @@ shared_info             share_info
 (?<!_)launcher(?=\()     hosts_command     R man tests/testthat vignettes README.md NEWS.md
 clutch_launch(?!_)      clutch_hosts      R man tests/testthat vignettes
 slurm\(workers          slurm(nodes
-(?<!server_)rehears(e[ds]?|als?|ing) warm_up R tests/testthat
+rehears(e[ds]?|als?|ing) warm_up           R src tests/testthat
 keepers?                cleanup           R inst tests/testthat
 lanes?                  row               R
 look_(at|for)[a-z_]*    poll_or_check     R
@@ -80,20 +80,26 @@ search() { # options of grep, the list
 }
 search -i "$words"
 search '' "$exact"
-# A comment of R code stands alone. A paragraph that begins with one of these words is mostly no
-# sentence, and a sentence that does is read twice.
-fragments=$(awk '
-  FNR == 1 { before = "" }
-  /^ *# *(Of|Those|Who|As|What|Whether|The same)[ ,:]/ && before !~ /^ *#[^'"'"']/ {
-    print "  " FILENAME ":" FNR ": " $0
-  }
-  { before = $0 }' R/*.R)
-if [ -n "$fragments" ]; then
-  echo "FAIL comments that begin with Of, Those, Who, As, What, Whether or The same:"
-  echo "$fragments"
-  failed=$((failed + 1))
-else
-  passed=$((passed + 1))
-fi
+# A comment stands alone. A paragraph that begins with one of these words is mostly no sentence, and a
+# sentence that does is read twice.
+fragments() { # how a comment begins, what the line before it is not, files
+  local found
+  found=$(awk -v begin="^ *$1 *(Of|Those|Who|As|What|Whether|The same)[ ,:]" -v not_after="$2" '
+    FNR == 1 { before = "" }
+    $0 ~ begin && before !~ not_after { print "  " FILENAME ":" FNR ": " $0 }
+    { before = $0 }' "${@:3}")
+  if [ -n "$found" ]; then
+    echo "FAIL comments that begin with Of, Those, Who, As, What, Whether or The same:"
+    echo "$found"
+    failed=$((failed + 1))
+  else
+    passed=$((passed + 1))
+  fi
+}
+fragments '#' "^ *#[^']" R/*.R
+# src/core/tasks and src/core/supervisor are to follow
+mapfile -t c_files < <(find src tests/c tests/fuzz -name '*.[ch]' -not -path '*/build/*' -not -path 'src/core/tasks/*' \
+  -not -path 'src/core/supervisor/*')
+fragments '(/[*]|//)' '^ *//' "${c_files[@]}"
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -59,7 +59,8 @@ for (page in pages) {
 }
 # their numbers are for the order in browseVignettes(); here they stand by theme
 for (page in list.files(file.path(from, "vignettes"), pattern = "\\.Rmd$", full.names = TRUE)) {
-  write(sub("^(title: \")[0-9]+\\. ", "\\1", read(page)), page)
+  without <- sub("^(title: \"|.*VignetteIndexEntry\\{)[0-9]+\\. ", "\\1", read(page))
+  write(without, page)
 }
 copy("tools/site/_pkgdown.yml", from)
 copy(Sys.glob("tools/site/extra.*"), file.path(from, "pkgdown"))

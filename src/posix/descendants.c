@@ -1,5 +1,5 @@
-/* What the descendants of a process leave when their parents end: adoption, and how they are told
- * apart. */
+/* This file sees to what the descendants of a process leave when their parents end: adoption, and
+ * how they are told apart. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #elif defined(__APPLE__)

@@ -1,4 +1,5 @@
-/* What this system has beyond POSIX, one macro each; the only place that asks for its name.
+/* This file says what this system has beyond POSIX, one macro each; the only place that asks for
+ * its name.
  *
  * Included after the system's headers. With CLU_PORTABLE nothing of Linux's own is used, as on a
  * Unix that has none of it ('make test-portable'): each CLU_HAVE_ macro needs a fallback that this
@@ -32,8 +33,8 @@
 #define CLU_HAVE_SOCK_CLOEXEC 1 /* SOCK_CLOEXEC, SOCK_NONBLOCK */
 #endif
 
-/* What is not confirmed of a socket's bytes: macOS and the BSDs tell by other names, so this stays
- * with CLU_PORTABLE */
+/* How much of a socket's bytes is not confirmed is asked by this. macOS and the BSDs tell by other
+ * names, so it stays with CLU_PORTABLE. */
 #if defined(__linux__)
 #define CLU_HAVE_SIOCOUTQ 1
 #endif

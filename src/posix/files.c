@@ -9,7 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* What one call is asked for at the most: some systems refuse 2 GB and more. */
+/* One call is asked for this much at the most: some systems refuse 2 GB and more. */
 #define MOST_AT_ONCE ((size_t)1 << 30)
 
 static int failed(clu_err *e, const char *what) {

@@ -209,7 +209,7 @@ static int move(int fd, const range *list, int n, int protection, size_t *done) 
   return 1;
 }
 
-/* What would write between the copy and the mapping would be lost: no signal handler may run. */
+/* A write between the copy and the mapping would be lost: no signal handler may run. */
 static size_t move_all(int fd, const memory *m) {
   size_t done = 0;
   sigset_t all, old;

@@ -1,4 +1,5 @@
-/* What this machine has left, and what its processes have used, by the files of Linux's /proc. */
+/* This file finds what this machine has left, and what its processes have used, by the files of
+ * Linux's /proc. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #endif
@@ -64,7 +65,7 @@ static int64_t least_limit(char *folder, size_t top, const char *name, int64_t l
   }
 }
 
-/* Whether `name` is in a list with commas. */
+/* Tells whether `name` is in a list with commas. */
 static int is_in(const char *list, const char *name) {
   size_t n = strlen(name);
   for (;; list++) {

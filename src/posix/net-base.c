@@ -1,4 +1,5 @@
-/* What the other socket files of this port are built on: codes of errors, addresses, new sockets.
+/* The other socket files of this port are built on this one: codes of errors, addresses, new
+ * sockets.
  */
 #if defined(__linux__)
 #define _GNU_SOURCE

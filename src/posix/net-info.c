@@ -1,5 +1,5 @@
-/* What the system tells of sockets, the list of this process's sockets, and the wait for a set of
- * them. */
+/* This file has what the system tells of sockets, the list of this process's sockets, and the wait
+ * for a set of them. */
 #if defined(__linux__)
 #define _GNU_SOURCE
 #elif defined(__APPLE__)

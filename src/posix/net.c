@@ -70,7 +70,7 @@ int clu_os_addr_path(const char *path, clu_addr *out, clu_err *e) {
   return CLU_OK;
 }
 
-/* As inet_ntop(AF_INET), which takes 20 times as long by way of printf(). */
+/* Does as inet_ntop(AF_INET), which takes 20 times as long by way of printf(). */
 static void put_ipv4(const void *from, char *out, size_t cap) {
   const unsigned char *b = from;
   char text[16], *p = text;
@@ -351,9 +351,9 @@ static int listens(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &n) == 0 && on;
 }
 
-/* What a failure to set or get an option means. EINVAL: a family that has no such option, a value
- * that is out of range, or on macOS a connection that was reset; no value of TCP_NODELAY is out of
- * range. */
+/* Says what a failure to set or get an option means. EINVAL: a family that has no such option, a
+ * value that is out of range, or on macOS a connection that was reset; no value of TCP_NODELAY is
+ * out of range. */
 static int option_failed(clu_fd fd, clu_sockopt which, int level, int err) {
   clu_addr a;
   int has_options = clu_os_local_addr(fd, &a) != CLU_OK || a.family != CLU_UNIX;

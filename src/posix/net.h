@@ -1,4 +1,4 @@
-/* What the socket files of this port share. */
+/* The socket files of this port share this. */
 #ifndef CLUTCH_POSIX_NET_H
 #define CLUTCH_POSIX_NET_H
 
@@ -6,9 +6,9 @@
 
 /* The one table: the code of an errno of a socket call. */
 int clu_net_code(int err);
-/* The same of a read or write on a connection. Whatever has ended it is a reset: also when the peer
- * has not answered keepalive's questions, or confirmed nothing for too long. Where the system has
- * no buffers just now, or too many descriptors are on their way, it is CLU_AGAIN. */
+/* Does the same of a read or write on a connection. Whatever has ended it is a reset: also when the
+ * peer has not answered keepalive's questions, or confirmed nothing for too long. Where the system
+ * has no buffers just now, or too many descriptors are on their way, it is CLU_AGAIN. */
 int clu_net_transfer_code(int err);
 /* A system's sockaddr of `len` bytes as address. */
 void clu_net_put(clu_addr *a, const void *sockaddr, size_t len);

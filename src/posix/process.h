@@ -1,4 +1,4 @@
-/* What the files of processes share: signal.c <- follow.c, process.c. */
+/* The files of processes share this: signal.c <- follow.c, process.c. */
 #ifndef CLUTCH_POSIX_PROCESS_H
 #define CLUTCH_POSIX_PROCESS_H
 

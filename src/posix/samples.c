@@ -1,5 +1,5 @@
-/* Whether samples of this process are taken: by a timer that sends SIGPROF, or by a thread that
- * does.
+/* This file tells whether samples of this process are taken: by a timer that sends SIGPROF, or by a
+ * thread that does.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -92,7 +92,7 @@ static int write_from_begin(copy *c, int fd, uint64_t at) {
   return rc;
 }
 
-/* Whether another core has nothing to do, as far as the system tells. */
+/* Tells whether another core has nothing to do, as far as the system tells. */
 static int is_core_idle(void) {
   int running = 0;
   FILE *f = fopen("/proc/loadavg", "re");

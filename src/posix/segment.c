@@ -111,7 +111,8 @@ int clu_os_segment_id(clu_fd fd, uint64_t id[2]) {
   return CLU_OK;
 }
 
-/* Whether memory that may be written to counts as used from the start (vm.overcommit_memory = 2).
+/* Tells whether memory that may be written to counts as used from the start (vm.overcommit_memory =
+ * 2).
  */
 static int is_counted(void) {
 #if defined(CLU_HAVE_PROC)
@@ -143,8 +144,8 @@ void clu_os_segment_unmap(void *p, size_t n) { munmap(p, n); }
 
 #if defined(CLU_HAVE_PROC)
 
-/* Of each page 64 bits: 63 it is in memory, 62 it is swapped out, 61 it is the file's. A page that
- * was written to is this process's own. */
+/* There are 64 bits for each page: 63 it is in memory, 62 it is swapped out, 61 it is the file's. A
+ * page that was written to is this process's own. */
 static int has_own(const uint64_t *entries, size_t n) {
   for (size_t i = 0; i < n; i++) {
     uint64_t in_memory = entries[i] >> 63 & 1, swapped = entries[i] >> 62 & 1;
@@ -153,7 +154,7 @@ static int has_own(const uint64_t *entries, size_t n) {
   return 0;
 }
 
-/* What linux/fs.h has since Linux 6.7, which headers may be older than the system. */
+/* This is what linux/fs.h has since Linux 6.7, which headers may be older than the system. */
 typedef struct pages_scan {
   uint64_t size, flags, start, end, walk_end, regions, room, most;
   uint64_t inverted, all_of, any_of, wanted;
@@ -164,8 +165,8 @@ typedef struct pages_region {
 #define PAGES_SCAN _IOWR('f', 16, pages_scan)
 enum { IS_FILE = 1 << 2, IS_PRESENT = 1 << 3, IS_SWAPPED = 1 << 4 };
 
-/* Whether there is a page of its own: the first that the system finds. It takes half the time of
- * reading what each page is. -1: the system cannot tell. */
+/* Tells whether there is a page of its own: the first that the system finds. It takes half the time
+ * of reading what each page is. -1: the system cannot tell. */
 static int scan_for_own(int pagemap, uint64_t start, uint64_t end) {
   pages_region first;
   pages_scan s = {.size = sizeof s,

@@ -98,6 +98,9 @@ unsigned clu_os_can(void) {
 #if defined(CLU_HAVE_MEMFD)
   can |= CLU_CAN_MEMFD;
 #endif
+#if defined(__GLIBC__) && !defined(CLU_PORTABLE)
+  can |= CLU_CAN_RELEASE;
+#endif
   return can;
 }
 
@@ -280,8 +283,8 @@ void clu_os_release_memory(void) {
 }
 
 #if defined(CLU_HAVE_PROC)
-/* What all mappings have of their own, by a file of /proc; -1: not known. `*shm`: about how much of
- * it may be pages of memory files; INT64_MAX where the file does not say. */
+/* Returns what all mappings have of their own, by a file of /proc; -1: not known. `*shm`: about how
+ * much of it may be pages of memory files; INT64_MAX where the file does not say. */
 static int64_t own_memory(clu_pid pid, const char *name, int64_t *shm) {
   char path[64], line[512];
   long long kb;

@@ -66,7 +66,7 @@ static X509 *new_certificate(EVP_PKEY *key) {
   return NULL;
 }
 
-/* What was written to `b` as text. 1: done. */
+/* Returns what was written to `b` as text. 1: done. */
 static int text_of(BIO *b, char out[CLU_TLS_TEXT]) {
   char *p = NULL;
   long n = BIO_get_mem_data(b, &p);
@@ -330,7 +330,7 @@ static int broken(const clu_tls *t, clu_err *e) {
   return CLU_PROTO;
 }
 
-/* What a call of OpenSSL that returned `rc` came to. */
+/* Says what a call of OpenSSL that returned `rc` came to. */
 static int outcome(clu_tls *t, int rc, clu_err *e) {
   int what;
   if (rc > 0) return CLU_OK;

@@ -1,4 +1,4 @@
-/* What the other socket files of this port are built on: Winsock's start, codes of errors, new
+/* The other socket files of this port are built on this one: Winsock's start, codes of errors, new
  * sockets. */
 #include "win/win.h"
 

@@ -1,4 +1,5 @@
-/* What a program is started with on Windows: its command line, and its environment. */
+/* This file makes what a program is started with on Windows: its command line, and its
+ * environment. */
 #include "win/win.h"
 
 #include <stdio.h>

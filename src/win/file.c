@@ -186,7 +186,8 @@ int clu_os_remove_few(const char *path) {
   return left;
 }
 
-/* What the thread runs must stay loaded until it has ended, also when the package is unloaded. */
+/* The code that the thread runs must stay loaded until it has ended, also when the package is
+ * unloaded. */
 static DWORD WINAPI remove_in_thread(void *path) {
   HMODULE here = NULL;
   GetModuleHandleExW(

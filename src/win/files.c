@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* What one call is asked for at the most. */
+/* One call is asked for this much at the most. */
 #define MOST_AT_ONCE ((size_t)1 << 30)
 
 static int failed(clu_err *e, const char *what) {

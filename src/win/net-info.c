@@ -1,4 +1,4 @@
-/* What Windows tells of sockets. */
+/* This file has what Windows tells of sockets. */
 #include "win/win.h"
 
 #include <iphlpapi.h>
@@ -19,7 +19,8 @@ typedef struct tcp_info_0 {
   UCHAR syn_again;
 } tcp_info_0;
 
-/* Of the tables, which count from 1 (MIB_TCP_STATE). TCP_INFO's state is one less. */
+/* This state is one of the tables, which count from 1 (MIB_TCP_STATE). TCP_INFO's state is one
+ * less. */
 static int state_of(unsigned mib) {
   static const unsigned char names[] = {CLU_TCP_NONE,      CLU_TCP_CLOSED,    CLU_TCP_LISTEN,
                                         CLU_TCP_SYN_SENT,  CLU_TCP_SYN_RECV,  CLU_TCP_ESTABLISHED,

@@ -293,7 +293,7 @@ static int where(clu_sockopt which, int *level, int *name) {
   }
 }
 
-/* Of a system that is older than the option */
+/* A system that is older than the option fails so. */
 static int no_option(int err) {
   return err == WSAEOPNOTSUPP || err == WSAENOPROTOOPT || err == WSAEINVAL ? CLU_UNSUPPORTED
                                                                            : CLU_SYS;

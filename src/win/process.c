@@ -12,15 +12,16 @@
 #include "core/base/os-forks.h"
 
 /* Windows has no numbers of its own; those of the C library where it has them */
-const int CLU_SIG_INT = 2, CLU_SIG_NUDGE = 23, CLU_SIG_TERM = 15, CLU_SIG_KILL = 9, CLU_SIG_STOP = 19, CLU_SIG_CONT = 18;
+const int CLU_SIG_INT = 2, CLU_SIG_NUDGE = 23, CLU_SIG_TERM = 15, CLU_SIG_KILL = 9,
+          CLU_SIG_STOP = 19, CLU_SIG_CONT = 18;
 
 #define MAX_KEEP 8
 #define KEPT \
   "CLUTCH_KEPT" /* in the environment of a process started here: the handle of its `kept` */
 
-/* What a process was given to keep, in memory that it shares with the one that started it. Sockets
- * go by WSADuplicateSocketW(), which needs the pid, so after the start: an inherited handle alone
- * is one to Windows' own sockets only, not with a layered provider, nor in wine. */
+/* This is what a process was given to keep, in memory that it shares with the one that started it.
+ * Sockets go by WSADuplicateSocketW(), which needs the pid, so after the start: an inherited handle
+ * alone is one to Windows' own sockets only, not with a layered provider, nor in wine. */
 typedef struct kept {
   int n;
   struct {

@@ -6,8 +6,8 @@
 
 #include "core/base/os-output.h"
 
-/* Of one write. The system takes all it is given and keeps a copy of it, in memory that cannot be
- * paged out. */
+/* One write takes this much at most. The system takes all it is given and keeps a copy of it, in
+ * memory that cannot be paged out. */
 #define MOST_AT_ONCE (1u << 20)
 
 /* ---- a pair ---- */

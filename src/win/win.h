@@ -1,4 +1,4 @@
-/* What the files of this port share. */
+/* The files of this port share this. */
 #ifndef CLUTCH_WIN_H
 #define CLUTCH_WIN_H
 
@@ -25,13 +25,14 @@ int clu_win_start(clu_err *e);
 const char *clu_win_text(int err, char out[CLU_WIN_TEXT]);
 /* The code of an error of Winsock. */
 int clu_win_code(int err);
-/* The same of a transfer of bytes over a connection: CLU_AGAIN, CLU_RESET or CLU_SYS. */
+/* Does the same of a transfer of bytes over a connection: CLU_AGAIN, CLU_RESET or CLU_SYS. */
 int clu_win_transfer_code(int err);
 /* A copy in UTF-16 for the caller to free(), or NULL. What is not UTF-8 is taken as the ANSI code
  * page's: R 4.2 and later use UTF-8, but where Windows does not know it as code page, or another
  * program is asking. */
 wchar_t *clu_win_wide(const char *text);
-/* The same of a path, made absolute and with the prefix that allows more than 260 characters. */
+/* Does the same of a path, made absolute and with the prefix that allows more than 260
+ * characters. */
 wchar_t *clu_win_wide_path(const char *path);
 
 /* The command line for the arguments of a program, for the caller to free(); NULL: no memory. */
@@ -44,7 +45,7 @@ wchar_t *clu_win_environment(char *const *envp, const wchar_t *name, uint64_t va
 /* A new stream socket: non-blocking and not inheritable; INVALID_SOCKET and WSAGetLastError()
  * otherwise. */
 SOCKET clu_win_socket(int family);
-/* The same of one that is there already. 0, or the error; then it is closed. */
+/* Does the same of one that is there already. 0, or the error; then it is closed. */
 int clu_win_prepare(SOCKET s);
 /* Waits as WSAPoll(), but also for connections that fail (see poll.c), and for no sockets at all.
  * Entries are all valid. The number of those that are ready, or -1 and WSAGetLastError(). */

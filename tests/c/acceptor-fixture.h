@@ -20,7 +20,7 @@
 
 static const unsigned char secret[CLU_SECRET] = "the secret of these tests is 32";
 
-/* What the nodes tell of themselves, in shared memory. */
+/* This is what the nodes tell of themselves, in shared memory. */
 typedef struct telling {
   volatile int connects; /* begun */
   volatile int failed;   /* clu_join_cluster() did */

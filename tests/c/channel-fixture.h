@@ -46,7 +46,7 @@ TEST_UNUSED static void queue(two *t, uint8_t kind, uint64_t seq, size_t n, unsi
   clu_blob_unref(b);
 }
 
-/* What clu_chan_next() says in the end: 1, an error, or 0 when nothing more comes. */
+/* Returns what clu_chan_next() says in the end: 1, an error, or 0 when nothing more comes. */
 TEST_UNUSED static int receive(two *t, clu_msg *m) {
   double end = test_ms() + 20000;
   while (test_ms() < end) {

@@ -35,7 +35,7 @@ typedef struct stub {
   clu_thread thread;
 } stub;
 
-/* What a job of a test is, for elements(); and what has come of it. */
+/* This is what a job of a test is, for elements(); and what has come of it. */
 typedef struct plan {
   uint64_t n;
   int *values, *failures; /* by task: how many have come */
@@ -98,7 +98,7 @@ static int answers(stub *s, clu_chan *c, uint64_t seq, uint64_t value, int deed,
   return says(c, CLU_K_RESULT, seq, bytes, deed == BIG ? sizeof bytes : CLU_RESULT_HEAD + 8);
 }
 
-/* Whether it goes on. */
+/* Tells whether it goes on. */
 static int does_task(stub *s, clu_chan *c, uint64_t seq, uint64_t element, uint32_t attempt,
                      int ring) {
   int deed = x.does(element, attempt);

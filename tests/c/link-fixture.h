@@ -336,7 +336,7 @@ TEST_UNUSED static void host_down(host_fixture *h) {
   down(&h->f);
 }
 
-/* What the link process says of the host: its state, and counts. */
+/* Returns what the link process says of the host: its state, and counts. */
 TEST_UNUSED static int host_state(host_fixture *h, uint32_t rank, uint64_t counts[3]) {
   double end = test_ms() + 3000;
   int state = -1;

@@ -43,7 +43,7 @@ TEST_UNUSED static void one_down(one *o) {
   clu_os_close(o->control);
 }
 
-/* Of the proxy. CLU_OK, or why there are no more. */
+/* Has turns of the proxy. CLU_OK, or why there are no more. */
 TEST_UNUSED static int turns(one *o, int n) {
   int rc = CLU_OK;
   clu_err e;

@@ -249,7 +249,7 @@ TEST_UNUSED static void stub_node(const clu_boot *b) {
   }
 }
 
-/* Of settings that bring segments the sum of their bytes. */
+/* The answer to settings that bring segments is the sum of their bytes. */
 TEST_UNUSED static void answer_settings(clu_supervisor *sv, const clu_msg *m) {
   unsigned char sum[16];
   if (m->body && m->body->segments) {

@@ -1,4 +1,4 @@
-/* What simulated engines count is what is there: of jobs, tasks, nodes, news and tokens. */
+/* Simulated engines count what is there: of jobs, tasks, nodes, news and tokens. */
 #ifndef SIMULATED_COUNTS_H
 #define SIMULATED_COUNTS_H
 

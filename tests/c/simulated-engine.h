@@ -71,7 +71,7 @@ static void work_begins(const sim_node *s, const piece *p) {
   }
 }
 
-/* What is in a ring is read, whatever becomes of the node. */
+/* All that is in a ring is read, whatever becomes of the node. */
 static void work_answered(const sim_node *s, const piece *p) {
   work *w = &W.works[p->work];
   if (is_attached(s) && !w->cancelled && !w->released) w->tasks[p->task].left = 1;
@@ -104,9 +104,7 @@ static int work_deed(const sim_node *s, const piece *p, uint64_t *takes) {
   return WELL;
 }
 
-static uint64_t work_fills(const piece *p) {
-  return W.works[p->work].large ? dice(300) << 20 : 0;
-}
+static uint64_t work_fills(const piece *p) { return W.works[p->work].large ? dice(300) << 20 : 0; }
 
 static void excuse(int e, int i);
 static void work_is_killed(const sim_node *s) {
@@ -216,7 +214,7 @@ void __wrap_clu_budget_give(int n) {
 
 /* ---- the order in which tasks leave ---- */
 
-/* Whether a task of this job waits that the node may have, as sched-policy.h says. */
+/* Tells whether a task of this job waits that the node may have, as sched-policy.h says. */
 static int waits_for(const clu_sched *s, const clu_job *j, int node) {
   if (j->cancelled || !j->pending.waiting || !clu_policy_may_do(j, node)) return 0;
   if (s->away && j->group->needs_caller) return 0;

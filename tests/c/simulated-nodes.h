@@ -36,7 +36,7 @@ static uint64_t dice(uint64_t n) { /* xorshift64* (Vigna 2016) */
 static int once_in(uint64_t n) { return dice(n) == 0; }
 
 static void say_seed(void) { test_say("  CLUTCH_SEED=%llu\n", (unsigned long long)sim_seed); }
-/* What does not hold ends the run: all that follows would be of no use. */
+/* A condition that does not hold ends the run: all that follows would be of no use. */
 #define HOLDS(cond)                                                                       \
   do {                                                                                    \
     if (!test_true(__FILE__, __LINE__, !!(cond), #cond)) say_seed(), fflush(0), _exit(1); \
@@ -62,17 +62,17 @@ typedef struct sim_node {
   int kind, serial;
   clu_claim claim;
   clu_ring ring;
-  clu_chan chan; /* the node's end */
-  int runs;      /* its process does */
-  int frozen;    /* it is stopped, as by SIGSTOP */
-  int cut;       /* enum clu_reach */
-  int told_end;  /* 1: by itself; 2: it is to be killed */
+  clu_chan chan;    /* the node's end */
+  int runs;         /* its process does */
+  int frozen;       /* it is stopped, as by SIGSTOP */
+  int cut;          /* enum clu_reach */
+  int told_end;     /* 1: by itself; 2: it is to be killed */
   uint64_t kill_at; /* when it is, if it has not ended by itself */
-  int ends;      /* it has ended: 1: its end is still to be told; 2: nobody will tell how */
-  int over;      /* it had too much memory */
+  int ends;         /* it has ended: 1: its end is still to be told; 2: nobody will tell how */
+  int over;         /* it had too much memory */
   uint64_t limit, memory;
-  uint64_t held;            /* since when it is held; 0: it is not */
-  uint64_t peak, from, half; /* its task fills so much, from then on, within so many ns */
+  uint64_t held;              /* since when it is held; 0: it is not */
+  uint64_t peak, from, half;  /* its task fills so much, from then on, within so many ns */
   uint64_t cancel, to_cancel; /* the task that it is to give up; the one on its way to its host */
   int signals;                /* interrupts that its host has to confirm */
   uint64_t asked;             /* what is to be taken back, on its way to its host */
@@ -108,7 +108,7 @@ static uint64_t node_has(const sim_node *s) {
   return now - s->from >= s->half ? s->peak : s->peak * (now - s->from) / s->half;
 }
 
-/* What a task gives: which it is, and what it has said before. */
+/* Makes what a task gives: which it is, and what it has said before. */
 static uint64_t value_of(const piece *p, int relays) {
   return (uint64_t)p->work << 44 | p->task << 16 | (uint64_t)p->attempt << 4 | (uint64_t)relays;
 }
@@ -305,7 +305,7 @@ static void host_says(sim_node *s, uint8_t kind, uint64_t number) {
   clu_blob_unref(m.body);
 }
 
-/* As node_exited() of core/node/fork-server.c */
+/* Does as node_exited() of core/node/fork-server.c */
 static void tell_end(sim_node *s) {
   clu_node *nd = &s->node;
   if (s->chan.fd != CLU_NO_FD) {

@@ -1,4 +1,5 @@
-/* What the owner of simulated engines does about events; and how a run begins and ends. */
+/* The owner of simulated engines hears of events and does what they ask for. Here a run begins and
+ * ends, too. */
 #ifndef SIMULATED_OWNER_H
 #define SIMULATED_OWNER_H
 

@@ -131,7 +131,7 @@ TEST(a_session_that_was_stopped_for_longer_than_the_nodes_wait) {
   for (int i = 0; i < 3; i++) reap(pid[i], 0);
 }
 
-/* The same, in the middle: the node has answered, and waits for the session's proof. */
+/* This is the same in the middle: the node has answered, and waits for the session's proof. */
 TEST(a_session_that_was_stopped_in_the_middle_of_the_handshake) {
   pid_t pid;
   prepare();

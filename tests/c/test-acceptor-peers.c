@@ -87,7 +87,7 @@ TEST(more_pending_peers_than_places_do_not_keep_a_node_out) {
   reap(pid, 0);
 }
 
-/* What they have sent is no answer, and does not keep them in their places. */
+/* The bytes that they have sent are no answer, and does not keep them in their places. */
 static void crowd_that_says(size_t n) {
   int fd[CLU_PENDING_PEERS + 44];
   static const unsigned char bytes[] = {'c', 'l', 'u', 't', 'c', 'h', CLU_HS_VERSION,

@@ -32,7 +32,7 @@ TEST(many_small_messages_arrive_in_order) {
   down(&t);
 }
 
-/* What one has given back another may take, but nobody what has bytes in it. */
+/* A buffer that one has given back another may take, but nobody one that has bytes in it. */
 TEST(buffers_go_from_one_channel_to_the_next) {
   enum { N = 4 };
   unsigned char of[CLU_HEADER + 200];

@@ -1,7 +1,7 @@
 /* Engines under random schedules: maps and submitted tasks, deaths, replacements, retries, limits
  * of time and memory, cancels, nodes that stand still or are cut off, hosts that are lost, an owner
- * that is elsewhere, memory that is short, and elements that cannot be had. All is in one thread and
- * in a time of its own (simulated-nodes.h). A failure prints the seed that repeats it
+ * that is elsewhere, memory that is short, and elements that cannot be had. All is in one thread
+ * and in a time of its own (simulated-nodes.h). A failure prints the seed that repeats it
  * (CLUTCH_SEED).
  *
  * What holds after each step: each task ends once, with its own value or a failure that its job

@@ -42,7 +42,7 @@ TEST(it_tries_again_after_pauses_that_grow) {
   alone_down(&h);
 }
 
-/* What was never connected cannot know that a refusal is the session's end. */
+/* A proxy that was never connected cannot know that a refusal is the session's end. */
 TEST(it_gives_up_when_its_time_is_up) {
   host_fixture h;
   double from = test_ms();

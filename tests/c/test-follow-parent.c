@@ -124,7 +124,7 @@ static pthread_mutex_t taken = PTHREAD_MUTEX_INITIALIZER;
 static void take(void) { pthread_mutex_lock(&taken); }
 static void give(void) { pthread_mutex_unlock(&taken); }
 
-/* As the C library with the lock of malloc(), and with one that fork() itself holds. */
+/* Stands for the C library with the lock of malloc(), and with one that fork() itself holds. */
 static void get_signal_with_lock(void) {
   pthread_atfork(take, give, give);
   take();

@@ -110,7 +110,8 @@ static int mappings_as(const unsigned char *p, size_t n, char how) {
 
 enum { PART = 4096 };
 
-/* As the dynamic linker maps a library: headers, code, constants, what it has relocated, data. */
+/* Maps memory as the dynamic linker does with a library: headers, code, constants, what it has
+ * relocated, data. */
 static unsigned char *new_library(void) {
   static const int how[5] = {PROT_READ, PROT_READ | PROT_EXEC, PROT_READ, PROT_READ,
                              PROT_READ | PROT_WRITE};

@@ -18,7 +18,7 @@ static void begin(clu_hs *m, const unsigned char *ms, clu_hs *n, const unsigned 
   clu_hs_node(n, ns, nonce, 5, 4711, 0x040202, 1000);
 }
 
-/* What one has to say, to the other, `piece` bytes at a time. */
+/* Passes what one has to say to the other, `piece` bytes at a time. */
 static int pass(clu_hs *from, clu_hs *to, size_t piece) {
   int moved = 0;
   while (from->out_left > 0 && clu_hs_want(to) > 0) {

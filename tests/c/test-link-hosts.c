@@ -66,7 +66,7 @@ static void says(uint64_t rank, int state, const char *why) {
   REQUIRE(clu_loop_pump(clu_session_loop(x.session), 1000000000, NULL) == CLU_OK);
 }
 
-/* What the link process is told next, within so many ms: the host, 0: nothing. */
+/* Waits for what the link process is told next, within so many ms: the host, 0: nothing. */
 static uint64_t is_told(char *text, size_t room, int ms) {
   uint64_t end = clu_os_now() + (uint64_t)ms * 1000000;
   text[0] = 0;

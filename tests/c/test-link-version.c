@@ -53,7 +53,7 @@ static clu_conn *connect_as_host(host_fixture *h) {
   return shake.conn;
 }
 
-/* What the link process says of host 1, when that has ended. */
+/* Waits for what the link process says of host 1, when that has ended. */
 static void await_end(host_fixture *h, char *why, size_t size) {
   double end = test_ms() + 5000;
   int state = -1;

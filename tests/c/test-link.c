@@ -13,7 +13,7 @@ typedef struct side {
   int bye;
 } side;
 
-/* What was written and has not been read: of each direction. */
+/* This is what was written and has not been read, for each direction. */
 typedef struct wire {
   unsigned char bytes[1 << 20];
   size_t n;

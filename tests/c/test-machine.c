@@ -1,4 +1,5 @@
-/* What a control group leaves of the machine's memory, by trees of files as machines have them. */
+/* These tests are of what a control group leaves of the machine's memory, by trees of files as
+ * machines have them. */
 #include "test.h"
 
 #include <sys/stat.h>

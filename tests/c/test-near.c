@@ -77,7 +77,7 @@ TEST(without_descriptors_the_link_process_waits_and_goes_on) {
   host_down(&h);
 }
 
-/* What a node needs is not there: that node is missed, and nothing else. */
+/* A descriptor that a node needs is not there: that node is missed, and nothing else. */
 TEST(a_node_for_which_there_is_no_descriptor_does_not_end_its_host) {
   host_fixture h;
   struct rlimit few, before;
@@ -177,7 +177,8 @@ TEST(who_has_proven_itself_does_not_lose_its_place_to_others) {
   host_down(&h);
 }
 
-/* As ssh does, which is killed where the start of a cluster fails, while R there still begins. */
+/* The command ends as ssh does, which is killed where the start of a cluster fails, while R there
+ * still begins. */
 TEST(a_host_that_never_connected_ends_with_who_has_started_it) {
   host_fixture h;
   int p[2];
@@ -243,7 +244,8 @@ TEST(a_host_that_has_connected_stays_without_who_has_started_it) {
   host_down(&h);
 }
 
-/* Who has connected waits for an answer no longer than it may, whenever its last try was. */
+/* A host that has connected waits for an answer no longer than it may, whenever its last try
+ * was. */
 TEST(a_host_that_is_cut_off_ends_in_time_also_between_two_tries) {
   host_fixture h;
   double from;

@@ -1,4 +1,4 @@
-/* Who listens: many ports at once, on the loopback. */
+/* These tests find out who listens: many ports at once, on the loopback. */
 #include "test.h"
 
 #include "core/net/port-probe.h"

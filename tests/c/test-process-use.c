@@ -1,4 +1,4 @@
-/* What processes use, looked at now and then. */
+/* These tests are of what processes use, looked at now and then. */
 #include "test.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* What the port tells of processes and does to their files: memory of their own, children, marks,
- * small folders. */
+/* These tests are of what the port tells of processes and does to their files: memory of their own,
+ * children, marks, small folders. */
 #include "test.h"
 
 #include <sys/stat.h>
@@ -146,7 +146,7 @@ TEST(children_and_their_marks_are_known) {
   CHECK_INT_EQ(clu_os_env_of(c.pid, "PATH", text, sizeof text), CLU_SYS);
 }
 
-/* What others read as this process's command line: its bytes. */
+/* Returns what others read as this process's command line: its bytes. */
 static size_t command_line(char *out, size_t cap) {
   FILE *f = fopen("/proc/self/cmdline", "re");
   size_t n = f ? fread(out, 1, cap, f) : 0;

@@ -51,7 +51,7 @@ TEST(a_segment_that_cannot_be_read_does_not_become_zeros) {
   host_down(&h);
 }
 
-/* What has come counts as received: after a new connection it would not be sent again. */
+/* All that has come counts as received: after a new connection it would not be sent again. */
 TEST(a_record_that_cannot_be_used_is_the_end_and_not_left_out) {
   one o;
   one_up_and_resumed(&o);
@@ -60,7 +60,7 @@ TEST(a_record_that_cannot_be_used_is_the_end_and_not_left_out) {
   one_down(&o);
 }
 
-/* Who calls clu_proxy_turn() where there is something to do hears of the cut. */
+/* The caller of clu_proxy_turn() where there is something to do hears of the cut. */
 TEST(a_connection_that_cannot_be_watched_is_a_cut_that_is_told) {
   one o;
   clu_fd conn[2];

@@ -90,7 +90,8 @@ static void frame(one *o, int kind, uint64_t seq, size_t n, uint64_t total) {
   REQUIRE(n == 0 || write((int)o->control, bytes, n) == (ssize_t)n);
 }
 
-/* Who waits until all has left would wait for ever, where the connection is cut behind BYE. */
+/* A side that waits until all has left would wait for ever, where the connection is cut behind
+ * BYE. */
 TEST(nothing_waits_for_another_side_that_has_ended) {
   one o;
   one_up_and_resumed(&o);

@@ -39,7 +39,7 @@ static int pending(const clu_conn *s) {
   return x->at < x->n;
 }
 
-/* What the other side says first. */
+/* Makes what the other side says first. */
 static void make_script(script *x) {
   clu_link l;
   const unsigned char *p;

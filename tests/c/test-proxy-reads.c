@@ -51,7 +51,7 @@ TEST(a_small_message_costs_one_read_and_none_in_vain) {
   one_down(&o);
 }
 
-/* What comes after a read that had room for more is not overlooked, nor is the end. */
+/* A message that comes after a read that had room for more is not overlooked, nor is the end. */
 TEST(what_comes_later_is_seen) {
   unsigned char m[CLU_HEADER + 100];
   one o;

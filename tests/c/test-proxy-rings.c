@@ -3,7 +3,7 @@
 
 #include "core/wire/task-message.h"
 
-/* What has come of a node. */
+/* This is what has come of a node. */
 typedef struct taken {
   uint32_t records, messages;
   int wrong;

@@ -8,7 +8,7 @@ enum { NODE = 5, MB = 1 << 20, SIZE = 600 << 10 };
 
 static const unsigned char bytes[CLU_LINK_MOST];
 
-/* As the session does it: `*node` is the session's end of the node's channel. */
+/* Starts a node as the session does it: `*node` is the session's end of the node's channel. */
 static void node_up(one *o, clu_fd *node) {
   unsigned char m[CLU_HEADER + 5] = {0};
   clu_iov iov = {m, sizeof m};

@@ -1,4 +1,4 @@
-/* Whether samples of a process are taken. */
+/* These tests ask whether samples of a process are taken. */
 #include "test.h"
 
 #include <pthread.h>

@@ -58,7 +58,7 @@ static int n_stubs, n_works;
 static uint64_t tasks_ended, asked;
 static clu_sched *sched;
 
-/* Whether the promises have held so far. */
+/* Tells whether the promises have held so far. */
 static int broken;
 static int holds(int ok) {
   broken |= !ok;
@@ -96,7 +96,7 @@ static void stub_is_cut(int i, int cut) {
   clu_sched_node_cut(sched, i, cut, now_ns);
 }
 
-/* What a node and its host say when they are cut off waits. Neither waits for the other. */
+/* All that a node and its host say while they are cut off waits. Neither waits for the other. */
 static void hear(int i) {
   stub *s = &stubs[i];
   if (s->cut) return;

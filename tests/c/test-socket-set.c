@@ -19,7 +19,7 @@ static int put(clu_sockset *set, clu_sock *s, unsigned want) {
   return place;
 }
 
-/* What is told of `place`, and how many members are ready in all. */
+/* Returns what is told of `place`, and how many members are ready in all. */
 static unsigned told(clu_sockset *set, int place, int wait_ms, int *n) {
   const clu_sockset_ready *ready = NULL;
   unsigned got = 0;

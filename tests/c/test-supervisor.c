@@ -349,7 +349,7 @@ TEST(the_folders_of_many_are_removed_while_others_are_seen_to) {
   down(&r);
 }
 
-/* As a forked node that nobody has asked for anything. */
+/* It is like a forked node that nobody has asked for anything. */
 TEST(a_node_that_has_made_no_folder_ends_as_others) {
   fixture r;
   setenv("TEST_STUB_NO_FOLDER", "1", 1);

@@ -106,7 +106,7 @@ static void other_close(other o) {
   ERR_clear_error();
 }
 
-/* What the server says to a client of its own making. */
+/* Checks what the server says to a client of its own making. */
 static void check_other(int version, const char *why) {
   clu_tls_keys *k[2];
   clu_conn *s;

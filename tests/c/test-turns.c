@@ -7,7 +7,7 @@
 #include "core/base/segment.h"
 #include "core/loop/turns.h"
 
-/* What both threads use, each in its turn: plain variables, so that the thread sanitizer sees it
+/* Both threads use this, each in its turn: plain variables, so that the thread sanitizer sees it
  * when two have the turn. */
 static struct {
   clu_turns turns;
@@ -67,7 +67,7 @@ static void send_bytes(int n) {
   for (int i = 0; i < n; i++) CHECK_INT_EQ(write((int)x.pair[1], "a", 1), 1);
 }
 
-/* As the owner, shortly. */
+/* Takes the turn as the owner, shortly. */
 static int got(void) {
   int mine = clu_turns_enter(&x.turns, __builtin_frame_address(0)), n = x.got;
   clu_turns_leave(&x.turns, mine);
@@ -109,7 +109,7 @@ TEST(the_thread_works_while_the_owner_is_elsewhere) {
   tear_down();
 }
 
-/* As the owner: something is due in so many ms. */
+/* Says as the owner that something is due in so many ms. */
 static void set_due(int ms) {
   int mine = clu_turns_enter(&x.turns, __builtin_frame_address(0));
   x.due = clu_os_now() + (uint64_t)ms * 1000000;

@@ -1,4 +1,5 @@
-/* What the link process writes into the views of clusters: how hosts are, and what nodes there use.
+/* These tests are of what the link process writes into the views of clusters: how hosts are, and
+ * what nodes there use.
  */
 #include "proxy-fixture.h"
 #include "view-fixture.h"

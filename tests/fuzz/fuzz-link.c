@@ -36,7 +36,7 @@ static void step(const uint8_t *s, const uint8_t *p, size_t n) {
     record(s[0] & 63, stream, p, n, ++number);
 }
 
-/* What the proxy sends is read and dropped, so that there is room for more. */
+/* All that the proxy sends is read and dropped, so that there is room for more. */
 static void forget(clu_fd fd) {
   static uint8_t bytes[65536];
   clu_fd passed[CLU_MAX_FDS];

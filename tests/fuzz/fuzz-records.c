@@ -17,7 +17,7 @@ static void check(const clu_link *l) {
   FUZZ_CHECK(l->acked <= l->queued);
 }
 
-/* What it says is written, and nobody hears it. */
+/* All that it says is written, and nobody hears it. */
 static void say(clu_link *l) {
   size_t n;
   while (clu_link_out(l, &n) && n > 0) {

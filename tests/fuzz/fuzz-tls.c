@@ -1,6 +1,6 @@
-/* What comes to a TLS stream from somebody who has proven nothing: the first byte says to which
- * side, the second how much comes at a time. It never gets to the end of a handshake, holds no more
- * memory than one that is let wait, and each failure has its sentence. */
+/* This target is what comes to a TLS stream from somebody who has proven nothing: the first byte
+ * says to which side, the second how much comes at a time. It never gets to the end of a handshake,
+ * holds no more memory than one that is let wait, and each failure has its sentence. */
 #include "fuzz.h"
 
 #include "core/net/tls.h"
@@ -15,7 +15,7 @@ static void make_keys(void) {
     FUZZ_CHECK(clu_tls_keys_new(own[i], certificate[1 - i], &keys[i], NULL) == CLU_OK);
 }
 
-/* What the side says is taken away, so that it never waits for room. */
+/* All that the side says is taken away, so that it never waits for room. */
 static void drop(clu_fd fd) {
   static unsigned char dropped[65536];
   clu_iov iov = {dropped, sizeof dropped};

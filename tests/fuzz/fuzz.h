@@ -1,4 +1,4 @@
-/* What the targets share. Each target is one LLVMFuzzerTestOneInput(); see Makefile. */
+/* All targets share this. Each target is one LLVMFuzzerTestOneInput(); see Makefile. */
 #ifndef CLUTCH_FUZZ_H
 #define CLUTCH_FUZZ_H
 

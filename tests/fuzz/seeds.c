@@ -45,7 +45,8 @@ static void save(const char *dir, const char *target, int number) {
   len = 0;
 }
 
-/* What each side of TLS sends first: the client at once, the server when it has heard that. */
+/* Saves what each side of TLS sends first: the client at once, the server when it has heard
+ * that. */
 static void save_tls(const char *dir) {
   char own[2][CLU_TLS_TEXT], certificate[2][CLU_TLS_TEXT];
   clu_tls_keys *k[2];
@@ -133,7 +134,7 @@ static void record(int type, uint64_t stream, uint64_t number, uint32_t n) {
   add(h, sizeof h);
 }
 
-/* What the other side of a link says first. */
+/* Saves what the other side of a link says first. */
 static void save_records(const char *dir) {
   for (int k = 0; k < 4; k++) {
     unsigned char version[12] = {CLU_LINK_VERSION};

@@ -1,5 +1,5 @@
 # Each kind of event is caused, and told to who listens. (The line that the log makes of it:
-# test-log.R.)
+# test-event-log.R.)
 
 # Events while `code` is evaluated, as a list.
 heard <- function(code) {

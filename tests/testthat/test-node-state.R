@@ -239,6 +239,7 @@ test_that("quit() and closed descriptors end the node with a cause, and no other
 
 test_that("a node that is idle keeps no memory for values to come", {
   linux_only()
+  needs("release")
   cl <- make_cluster(1)
   on.exit(stop_cluster(cl))
   of_its_own <- function() {

@@ -208,6 +208,7 @@ test_that("quit() in a node leaves the folder of its fork server and of other no
 
 test_that("where many nodes follow, forks are made cheaper before the first of them", {
   linux_only()
+  needs("memfd")
   outside_checks_only()
   is_moved <- function(cl) {
     any(grepl("/memfd:clutch-memory", readLines(sprintf("/proc/%d/maps", server_pid(cl)))))

@@ -52,8 +52,8 @@ static uint32_t number(const unsigned char *bytes, size_t at) {
   return own;
 }
 
-/* Of an item of that type: how many items follow as parts of it, beside its attributes. Or -1: its
- * size is a number of its own. */
+/* Tells how many items of an item of that type follow as parts of it, beside its attributes. Or -1:
+ * its size is a number of its own. */
 static int parts(uint32_t type, uint32_t flags) {
   switch (type) {
   case BASE_ENVIRONMENT:
@@ -77,7 +77,7 @@ static int parts(uint32_t type, uint32_t flags) {
   }
 }
 
-/* Of a type whose elements are no items: bytes of each; 0: others. */
+/* Says how many bytes each element of this type has; 0: its elements are items. */
 static size_t width(uint32_t type) {
   switch (type) {
   case SPECIAL:

@@ -20,7 +20,7 @@ int clu_os_file_read(clu_fd fd, uint64_t at, void *p, size_t n);
 /* All `n` bytes, at `at`. CLU_OK, or CLU_SYS: some may be written. */
 int clu_os_file_write(clu_fd fd, uint64_t at, const void *p, size_t n, clu_err *e);
 int clu_os_file_cut(clu_fd fd, uint64_t size); /* CLU_OK or CLU_SYS */
-/* What was written is on the disk. CLU_OK or CLU_SYS. */
+/* Waits until all that was written is on the disk. CLU_OK or CLU_SYS. */
 int clu_os_file_sync(clu_fd fd, clu_err *e);
 /* The file at `path` was changed just now, as others see it. CLU_OK or CLU_SYS. */
 int clu_os_file_touch(const char *path);

@@ -13,9 +13,9 @@ int clu_os_lock_file(const char *under, const char *name, int i, clu_fd *fd);
  * processes that have it, at the latest with their end. CLU_OK, CLU_SYS; CLU_UNSUPPORTED where the
  * system does not say when it was started, and on Windows. */
 int clu_os_mark_folder(const char *folder, clu_fd *fd);
-/* Whether a folder that was marked so, by this user on this machine since it was started, is not in
- * use any more. CLU_OK: it is not, and nobody else is told so until `fd` is closed; CLU_AGAIN: it
- * is; CLU_SYS: it is no such folder, or that cannot be known. */
+/* Tells whether a folder that was marked so, by this user on this machine since it was started, is
+ * not in use any more. CLU_OK: it is not, and nobody else is told so until `fd` is closed;
+ * CLU_AGAIN: it is; CLU_SYS: it is no such folder, or that cannot be known. */
 int clu_os_claim_folder(const char *folder, clu_fd *fd);
 
 #endif

@@ -18,7 +18,7 @@ int64_t clu_os_count_in_file(const char *path, const char *name);
 /* Bytes of this machine's memory, or of what this process may have of it by its control group
  * (where the groups are mounted as usual). */
 int64_t clu_os_memory_limit(void);
-/* The same by the files below the folder `root`, as of another machine. For tests. */
+/* Does the same by the files below the folder `root`, as of another machine. For tests. */
 int64_t clu_os_memory_limit_below(const char *root);
 /* How many mappings of memory a process may have; INT64_MAX: not known. */
 int64_t clu_os_most_mappings(void);

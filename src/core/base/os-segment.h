@@ -16,7 +16,7 @@ int clu_os_segment_new(clu_fd fd[2]);
  * returns, if a core is idle. CLU_OK, CLU_LIMIT (no file may be so long) or CLU_SYS; then what was
  * there before is still right. */
 int clu_os_segment_write(clu_fd fd, uint64_t at, const void *p, size_t n);
-/* The same, by two threads wherever the system has the means. For tests. */
+/* Does the same, by two threads wherever the system has the means. For tests. */
 int clu_os_segment_write_by_two(clu_fd fd, uint64_t at, const void *p, size_t n);
 int clu_os_segment_read(clu_fd fd, uint64_t at, void *p, size_t n);
 /* It stays as it is from here on: nobody can write to it, nor change its length. CLU_OK or CLU_SYS.
@@ -34,7 +34,8 @@ void clu_os_segment_unmap(void *p, size_t n);
 /* Tells of a mapping, by pages: 1: this process has written to none of these bytes; 0: it may have.
  */
 int clu_os_segment_is_unchanged(const void *p, size_t n);
-/* Whether this process may map as much as it wants to: its address space has no limit of its own.
+/* Tells whether this process may map as much as it wants to: its address space has no limit of its
+ * own.
  */
 int clu_os_segment_may_be_many(void);
 /* How many descriptors this process may have. */

@@ -24,7 +24,7 @@ typedef int64_t clu_pid;
 
 /* Monotonic nanoseconds; unrelated to the wall clock, which may be set at any time. */
 uint64_t clu_os_now(void);
-/* The same by a coarse clock, which takes less time to read, where there is one. */
+/* Does the same by a coarse clock, which takes less time to read, where there is one. */
 uint64_t clu_os_now_coarse(void);
 /* Blocks for `ns`, or until a signal comes. */
 void clu_os_pause(uint64_t ns);
@@ -373,10 +373,11 @@ int clu_os_leads_group(void); /* as what clu_os_spawn() has started. Windows: 0 
  * Signal 0 only asks whether that could be done. Windows: CLU_SIG_TERM and CLU_SIG_KILL end it at
  * once, with `group` all that it has started, too; there is no other. */
 int clu_os_kill(clu_pid pid, int sig, int group);
-/* As "SIGKILL", or NULL: there is no such signal here. Windows: there is none. */
+/* Returns a name such as "SIGKILL", or NULL: there is no such signal here. Windows: there is
+ * none. */
 const char *clu_os_signal_name(int sig);
 extern const int CLU_SIG_INT, CLU_SIG_NUDGE, CLU_SIG_TERM, CLU_SIG_KILL, CLU_SIG_STOP, CLU_SIG_CONT;
-/* Whether the child `pid` has ended. CLU_OK: yes, it is reaped and `*how` says how;
+/* Tells whether the child `pid` has ended. CLU_OK: yes, it is reaped and `*how` says how;
  * CLU_AGAIN: it runs; CLU_DEAD: no such child (somebody else reaped it). Its process group gets
  * SIGKILL first when `group` is set, while the pid cannot yet be anybody else's. */
 int clu_os_reap(clu_pid pid, int group, clu_exit *how);
@@ -443,7 +444,8 @@ enum {
   CLU_CAN_USER_TIMEOUT = 16, /* CLU_OPT_USER_TIMEOUT */
   CLU_CAN_MEMORY = 32,       /* clu_os_process_memory() */
   CLU_CAN_THREADS = 64,      /* clu_os_thread_count() */
-  CLU_CAN_MEMFD = 128        /* shared memory has a name of its own in the list of mappings */
+  CLU_CAN_MEMFD = 128,       /* shared memory has a name of its own in the list of mappings */
+  CLU_CAN_RELEASE = 256      /* clu_os_release_memory() does something */
 };
 unsigned clu_os_can(void); /* those of this system, as sum */
 
@@ -475,8 +477,8 @@ void clu_os_times(double out[5]);
 /* How the calling process may be told, when it was forked by others than this package, that these
  * descriptors are not its own: `fn` runs in the child after each fork(). Windows: never. */
 int clu_os_after_fork(void (*fn)(void));
-/* The same with functions that run in the parent, before and after, if it is the calling thread
- * that forks. In the child `fn` is told whether it was. */
+/* Does the same with functions that run in the parent, before and after, if it is the calling
+ * thread that forks. In the child `fn` is told whether it was. */
 int clu_os_around_fork(void (*before)(void), void (*after)(void), void (*fn)(int by_caller));
 
 #endif

@@ -23,7 +23,7 @@ typedef struct clu_segment clu_segment;
 clu_segment *clu_segment_new(void);
 /* Appends `n` bytes. CLU_OK, CLU_LIMIT or CLU_SYS; then what was there before is still right. */
 int clu_segment_append(clu_segment *s, const void *p, size_t n);
-/* The same at any place. What nobody has written between that and the end is zeros. */
+/* Does the same at any place. All that nobody has written between that and the end is zeros. */
 int clu_segment_put(clu_segment *s, uint64_t at, const void *p, size_t n);
 /* Moves its end to the next multiple of CLU_SEGMENT_ALIGN; returns that. */
 uint64_t clu_segment_align(clu_segment *s);
@@ -39,9 +39,9 @@ clu_segment *clu_segment_receive(clu_fd fd, int *rc);
 /* From now on those that come and are mapped keep their descriptors, as long as these are at most
  * an eighth of what this process may have. */
 void clu_segments_keep_fds(void);
-/* Whether there is such a one now. */
+/* Tells whether there is such a one now. */
 int clu_segments_any_kept(void);
-/* Whether it came, and has its descriptor. */
+/* Tells whether it came, and has its descriptor. */
 int clu_segment_is_kept(const clu_segment *s);
 /* `bytes` more of it are in a message with this number, which is not 0; how many there are. */
 void clu_segment_count(clu_segment *s, uint64_t message, uint64_t bytes);
@@ -50,8 +50,8 @@ uint64_t clu_segment_counted(const clu_segment *s, uint64_t message);
  * has no bytes. NULL: no memory. */
 clu_segment *clu_segment_new_lost(void);
 int clu_segment_is_lost(const clu_segment *s);
-/* Whether this process had it mapped already when it came: as long as it does not write to it, the
- * second mapping takes no memory. */
+/* Tells whether this process had it mapped already when it came: as long as it does not write to
+ * it, the second mapping takes no memory. */
 int clu_segment_is_again(const clu_segment *s);
 /* Maps one of this process's own, which keeps its descriptor. CLU_OK or CLU_NOMEM. */
 int clu_segment_map(clu_segment *s);

@@ -8,8 +8,8 @@
 
 #include "core/base/os.h"
 
-/* Whether `fd`, which is connected to `peer`, has met itself: both addresses are as the system
- * tells them. Then its port is free as soon as it is closed. */
+/* Tells whether `fd`, which is connected to `peer`, has met itself: both addresses are as the
+ * system tells them. Then its port is free as soon as it is closed. */
 static inline int clu_met_itself(clu_fd fd, const clu_addr *peer) {
   clu_addr here;
   if (clu_os_local_addr(fd, &here) != CLU_OK) return 0;

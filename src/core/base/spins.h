@@ -10,9 +10,9 @@
  * more. */
 #define CLU_SPIN 100000
 
-/* Whether to wait awake: not where that was in vain some times in a row; tried again now and then.
- * It is in vain, too, where others took the processor for CLU_CROWDED and more while this process
- * gave way: there are more of them than processors, and a sleeper leaves his to them. */
+/* Tells whether to wait awake: not where that was in vain some times in a row; tried again now and
+ * then. It is in vain, too, where others took the processor for CLU_CROWDED and more while this
+ * process gave way: there are more of them than processors, and a sleeper leaves his to them. */
 typedef struct clu_spins {
   unsigned misses, waits;
   int crowded;

@@ -19,7 +19,7 @@ typedef struct clu_journal_index {
  * CLU_OK or CLU_NOMEM. */
 int clu_journal_index_put(clu_journal_index *x, const unsigned char key[CLU_HASH], uint64_t at,
                           int is_error);
-/* Whether there is one. */
+/* Tells whether there is one. */
 int clu_journal_index_get(const clu_journal_index *x, const unsigned char key[CLU_HASH],
                           uint64_t *at, int *is_error);
 void clu_journal_index_fini(clu_journal_index *x);

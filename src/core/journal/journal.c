@@ -262,7 +262,7 @@ static void wrote(clu_journal *j, uint64_t n) {
   j->reader.size = j->written;
 }
 
-/* Of the buffer those records are kept that were written whole. What was not is cut off again.
+/* Keeps those records of the buffer that were written whole. The others are cut off again.
  * Nothing more is taken. */
 static int give_up(clu_journal *j) {
   uint64_t size = 0;
@@ -284,8 +284,8 @@ static int write_out(clu_journal *j, const void *p, size_t n, uint64_t at) {
   return clu_os_file_write(j->fd, at, p, n, &j->error);
 }
 
-/* Whether somebody else has written to the file, or removed it: who was away for long may have lost
- * its lock. */
+/* Tells whether somebody else has written to the file, or removed it: who was away for long may
+ * have lost its lock. */
 static int is_somebody_elses(clu_journal *j) {
   uint64_t size = 0;
   if (clu_os_file_size(j->fd, &size) == CLU_OK && size == j->written) return 0;

@@ -46,7 +46,7 @@ clu_journal *clu_journal_shared(const char *path);
 /* In a forked child: its copies of all journals that can be written are freed, whatever refers to
  * them, and their files are left alone. */
 void clu_journals_forget(void);
-/* What journals that were closed have left to be done: frees what is done, and waits for the rest
+/* Sees to what closed journals have left to be done: frees what is done, and waits for the rest
  * if `wait`. */
 void clu_journals_settle(int wait);
 const clu_journal_head *clu_journal_head_of(const clu_journal *j);

@@ -19,7 +19,7 @@ int clu_journal_reader_init(clu_journal_reader *x, clu_fd fd, uint64_t salt, uin
 void clu_journal_reader_fini(clu_journal_reader *x); /* accepts zeroed memory */
 /* Bytes of the file; CLU_OK, CLU_EOF or CLU_SYS. */
 int clu_journal_reader_bytes(clu_journal_reader *x, uint64_t at, void *to, size_t n);
-/* Whether a whole record is at `at`, and which. */
+/* Tells whether a whole record is at `at`, and which. */
 int clu_journal_reader_is_whole(clu_journal_reader *x, uint64_t at, clu_record *r);
 /* The next whole record from `at` on, where none is: its place; `size`: there is none. */
 uint64_t clu_journal_reader_search(clu_journal_reader *x, uint64_t at);

@@ -81,14 +81,14 @@ static inline uint64_t clu_record_length(uint64_t size) {
   return (CLU_RECORD_HEAD + size + 7) & ~(uint64_t)7;
 }
 void clu_journal_head_put(unsigned char out[CLU_JOURNAL_HEAD], const clu_journal_head *h);
-/* Whether it is one. */
+/* Tells whether it is one. */
 int clu_journal_head_get(const unsigned char in[CLU_JOURNAL_HEAD], clu_journal_head *h);
-/* Whether these `n` bytes may be the beginning of one. */
+/* Tells whether these `n` bytes may be the beginning of one. */
 int clu_journal_is_begun(const unsigned char *in, size_t n);
 /* The head of a record, complete with its check. */
 void clu_record_put(unsigned char out[CLU_RECORD_HEAD], const clu_record *r, const void *payload,
                     uint64_t salt);
-/* Whether these bytes may be the head of a record; then `r` is that. */
+/* Tells whether these bytes may be the head of a record; then `r` is that. */
 int clu_record_get(const unsigned char in[CLU_RECORD_HEAD], clu_record *r);
 /* Makes of the key of an element that of one which has used this random stream. */
 void clu_record_key_of_stream(unsigned char key[CLU_HASH], const uint32_t stream[6]);

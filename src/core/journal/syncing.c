@@ -19,7 +19,7 @@ struct clu_journal_syncing {
   clu_err error; /* of the disk; code CLU_OK: none */
 };
 
-/* What the file `touched` says; 0 bytes: it is not there. */
+/* Reads what the file `touched` says; 0 bytes: it is not there. */
 static size_t what_it_says(const char *touched, char out[OWNER]) {
   clu_fd fd;
   uint64_t size = 0;
@@ -121,7 +121,7 @@ static void release(clu_journal_syncing *s) {
   free(s);
 }
 
-/* Those that were left and whose threads have not been joined. */
+/* These were left, and their threads have not been joined. */
 static clu_journal_syncing *left;
 
 void clu_journal_syncing_leave(clu_journal_syncing *s) {

@@ -1,4 +1,5 @@
-/* What of a stream has come from the other side, and is on its way to the local descriptor. */
+/* This file has what of a stream has come from the other side, and is on its way to the local
+ * descriptor. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static clu_link_stream_chunk *new_chunk(size_t n) {
   return c;
 }
 
-/* What travels with the next bytes. */
+/* Returns what travels with the next bytes. */
 static clu_link_stream_chunk *coming(clu_link_stream *s) {
   if (!s->coming) s->coming = new_chunk(0);
   return s->coming;
@@ -172,13 +173,13 @@ static void tell_segment_credit(clu_link_stream *s, clu_link_stream_chunk *c) {
   if (!s->closing) clu_link_send(&s->proxy->link, CLU_L_SEGMENT_CREDIT, s->id, n, sizeof n);
 }
 
-/* Whether something else has to be written before. */
+/* Tells whether something else has to be written before. */
 static int waits_for_other(const clu_link_stream *s, const clu_link_stream_chunk *c) {
   clu_link_stream *other = c->after ? clu_link_stream_find(s->proxy, c->after) : NULL;
   return other && other != s && other->fd != CLU_NO_FD && other->first;
 }
 
-/* The same of the end of the control channel. */
+/* Tells the same of the end of the control channel. */
 static int waits_for_all(const clu_link_stream *s) {
   if (s->kind != CLU_STREAM_CONTROL) return 0;
   for (const clu_link_stream *other = s->proxy->streams; other; other = other->next)

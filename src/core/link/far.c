@@ -201,7 +201,7 @@ static void try_now(far *f) {
     failed(f, CLU_SYS);
 }
 
-/* Who has started this process may have given up, and can tell it by nothing else. */
+/* The one who has started this process may have given up, and can tell it by nothing else. */
 static void look_for_starter(void *self) {
   far *f = self;
   if (clu_os_reader_has_gone(f->how->starter))
@@ -249,7 +249,7 @@ static int watch_signals(far *f) {
   return rc;
 }
 
-/* Whether the session, or the fork server, has ended. */
+/* Tells whether the session, or the fork server, has ended. */
 static void look(far *f) {
   clu_proxy_status st;
   if (clu_proxy_turn(f->proxy) != CLU_OK) {

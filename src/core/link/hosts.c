@@ -62,7 +62,7 @@ static clu_node *find_node(const clu_session *s, uint64_t id) {
   return nd;
 }
 
-/* What ssh and srun end with says how the program there has ended, but for 255: they may have lost
+/* The status of ssh and srun says how the program there has ended, but for 255: they may have lost
  * their own connection. 1: `text` says so; 0: it is not known; -1: it has not ended. */
 static int command_has_ended(const clu_link_hosts *k, const clu_link_host *h, char *text,
                              size_t size) {

@@ -142,7 +142,7 @@ static void host_stack(void *self, const clu_proxy_stack *x) {
   clu_near_show_stack(&h->n->views, &h->shown, x, clu_os_now());
 }
 
-/* Of many hosts a part is asked each time. */
+/* Asks a part of many hosts each time. */
 static void ask_hosts(void *self, uint64_t now) {
   near *n = self;
   int parts = n->nhosts <= ASKED ? 1 : ASKED_PARTS, k = 0;
@@ -302,7 +302,7 @@ static int take_keys(near *n, const unsigned char *p, size_t size) {
   return clu_tls_keys_new(own, own + k + 1, &n->keys, NULL);
 }
 
-/* What cannot be used ends this process, which the session sees. */
+/* A message that cannot be used ends this process, which the session sees. */
 static void listen_there(near *n, const clu_msg *m) {
   clu_fd fd = clu_chan_take_fd(&n->chan);
   const unsigned char *p = m->body ? m->body->data : NULL;
@@ -403,7 +403,7 @@ static void session_ready(void *self, unsigned ready) {
 
 /* ---- its life ---- */
 
-/* Of a thousand hosts few have something to do at a time. */
+/* Few of a thousand hosts have something to do at a time. */
 static void take_turns(near *n) {
   host *h = n->due;
   n->due = NULL;

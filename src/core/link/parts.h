@@ -121,10 +121,10 @@ clu_ring *clu_link_stream_ring(const clu_link_stream *s);
  * what was written up to the position `upto`. 1: all of that; 0: it has to wait for room or credit;
  * < 0: a negative code. */
 int clu_link_stream_send_results(clu_link_stream *s, uint64_t number, uint64_t upto);
-/* The same after the socket was read until it had nothing more: for all numbers. 1 also where the
- * node is within a message, or part of a header is here: the rest of that comes first. */
+/* Does the same after the socket was read until it had nothing more: for all numbers. 1 also where
+ * the node is within a message, or part of a header is here: the rest of that comes first. */
 int clu_link_stream_forward_ring(clu_link_stream *s, uint64_t upto);
-/* Whether this message says that there is something in the ring. It stays here. */
+/* Tells whether this message says that there is something in the ring. It stays here. */
 int clu_link_stream_tells_of_ring(const clu_link_stream *s, const clu_header *h);
 /* This node is at work: its ring may have something of which it does not tell. */
 void clu_link_stream_look_soon(clu_link_stream *s);
@@ -143,11 +143,11 @@ int clu_link_stream_forward(clu_link_stream *s);
 /* It is of no use any more: closed here, and the other side is told. It is freed at the end of the
  * turn. */
 void clu_link_stream_end(clu_link_stream *s);
-/* The same, and the other side is not told: it knows. */
+/* Does the same, and does not tell the other side: it knows. */
 void clu_link_stream_close(clu_link_stream *s);
 /* Frees the first chunk, with what it would pass on. */
 void clu_link_stream_pop_chunk(clu_link_stream *s);
-/* The same of all, and of what would travel with the next. */
+/* Does the same of all, and of what would travel with the next. */
 void clu_link_stream_drop_chunks(clu_link_stream *s);
 
 /* ---- arrivals.c ---- */

@@ -108,7 +108,7 @@ void clu_proxy_say_bye(clu_proxy *r, const char *why) {
 
 /* ---- records ---- */
 
-/* Of a stream that has ended here meanwhile: nobody wants it. */
+/* Nobody wants a record of a stream that has ended here meanwhile. */
 static int take(clu_proxy *r, const clu_link_record *rec) {
   clu_link_stream *s;
   switch (rec->type) {
@@ -135,7 +135,7 @@ static int take(clu_proxy *r, const clu_link_record *rec) {
 
 /* ---- the connection ---- */
 
-/* What has come is of no use, and so is the connection; with `for_good` the link. */
+/* The bytes that have come are of no use, and so is the connection; with `for_good` the link. */
 static void refuse(clu_proxy *r, int code, int for_good) {
   char why[sizeof r->why];
   if (r->link.other_version)

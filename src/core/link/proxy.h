@@ -95,7 +95,7 @@ typedef struct clu_proxy_options {
   void (*on_due)(void *data);
   /* Near: the other side has told what it uses. May be NULL. It must not free the proxy. */
   void (*on_use)(void *data, const clu_proxy_use *u);
-  /* The same of the R calls of a node. */
+  /* Tells the same of the R calls of a node. */
   void (*on_stack)(void *data, const clu_proxy_stack *x);
   void *data;
 } clu_proxy_options;
@@ -119,13 +119,13 @@ int clu_proxy_control(clu_proxy *r, clu_fd fd);
 /* A new connection, whose handshake is done. Takes over `conn`; the one before is closed. CLU_OK or
  * CLU_SYS. */
 int clu_proxy_connect(clu_proxy *r, clu_conn *conn);
-/* Whether clu_proxy_turn() has something to do. */
+/* Tells whether clu_proxy_turn() has something to do. */
 int clu_proxy_is_due(const clu_proxy *r);
 /* Does what there is to do. CLU_OK; CLU_DEAD: nothing can be resumed, see `why`. */
 int clu_proxy_turn(clu_proxy *r);
 /* The other side is to know that this one ends. Then clu_proxy_turn() until all has left. */
 void clu_proxy_say_bye(clu_proxy *r, const char *why);
-/* Whether something waits to be written or acknowledged. 0 where the other side has ended. */
+/* Tells whether something waits to be written or acknowledged. 0 where the other side has ended. */
 int clu_proxy_is_behind(const clu_proxy *r);
 /* Near: asks the other side what it uses; the answer goes to on_use. CLU_OK; CLU_AGAIN: it is cut
  * off, or there is no room; CLU_NOMEM. */

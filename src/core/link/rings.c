@@ -41,7 +41,7 @@ static void put_head(unsigned char *p, size_t n) {
   clu_put64(p + CLU_HEADER, clu_os_now());
 }
 
-/* Whether the next record may leave; `*n`: its size. < 0: what is there is none. */
+/* Tells whether the next record may leave; `*n`: its size. < 0: what is there is none. */
 static int next_record(clu_ring *ring, uint64_t number, uint64_t upto, const unsigned char **p,
                        size_t *n) {
   if (clu_ring_read(ring) >= upto) return 0;

@@ -22,7 +22,7 @@ static void forget(clu_proxy *r, clu_sent_segment **at) {
   free(s);
 }
 
-/* Whether a message waits for it. */
+/* Tells whether a message waits for it. */
 static int is_awaited(const clu_proxy *r, const clu_sent_segment *s) {
   for (const clu_link_stream *l = r->streams; l; l = l->next)
     for (int i = 0; i < l->brings; i++)
@@ -50,8 +50,8 @@ void clu_proxy_forget_unawaited(clu_proxy *r) {
   }
 }
 
-/* What was used longest ago, and by one message only if `once`; NULL: all of that waits. `*n`: how
- * many there are, `*bytes` long. */
+/* Returns what was used longest ago, and by one message only if `once`; NULL: all of that waits.
+ * `*n`: how many there are, `*bytes` long. */
 static clu_sent_segment **oldest_of(clu_proxy *r, int once, int *n, uint64_t *bytes) {
   clu_sent_segment **oldest = NULL;
   *n = 0;
@@ -142,8 +142,8 @@ clu_got_segment *clu_proxy_got(clu_proxy *r, uint64_t number) {
   return g;
 }
 
-/* As many as the other side keeps, and messages of all streams may wait for. Each has a descriptor
- * here: more of them could take all that this process may have. */
+/* There is room for as many as the other side keeps, and messages of all streams may wait for. Each
+ * has a descriptor here: more of them could take all that this process may have. */
 static int is_room(const clu_proxy *r) {
   size_t n = 0, most = MOST + SPARE * CLU_MAX_FDS;
   for (const clu_link_stream *l = r->streams; l; l = l->next) most += CLU_MAX_FDS;
@@ -151,8 +151,8 @@ static int is_room(const clu_proxy *r) {
   return n < most;
 }
 
-/* Whether this one more may be announced for `s`: the first of a message where little waits here;
- * the others of the same message at any time. */
+/* Tells whether this one more may be announced for `s`: the first of a message where little waits
+ * here; the others of the same message at any time. */
 static int may_come(const clu_link_stream *s) {
   return s->announced > 0 ? s->announced < CLU_MAX_FDS
                           : s->segments_here < s->proxy->how.segment_window;

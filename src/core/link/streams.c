@@ -134,7 +134,7 @@ static int settle_ended(clu_link_stream *s) {
   return 1;
 }
 
-/* What must happen before the header of a message of the control channel may leave. 1: it has;
+/* Does what must happen before the header of a message of the control channel may leave. 1: it has;
  * 0: later; < 0: a negative code. */
 static int before_control(clu_link_stream *s, const clu_header *h) {
   clu_proxy *r = s->proxy;
@@ -159,7 +159,7 @@ static int before_control(clu_link_stream *s, const clu_header *h) {
   }
 }
 
-/* The same for the segments that a message of a node brings. */
+/* Does the same for the segments that a message of a node brings. */
 static int before_data(clu_link_stream *s, const clu_header *h) {
   int rc = CLU_OK;
   if (s->brings == 0) {
@@ -302,8 +302,8 @@ static int forward_others(const clu_link_stream *s) {
   return 1;
 }
 
-/* Whether a look at the socket would most likely be in vain, and what is in the ring need not be
- * looked at either. What is there nevertheless makes it readable again. */
+/* Tells whether a look at the socket would most likely be in vain, and what is in the ring need not
+ * be looked at either. What is there nevertheless makes it readable again. */
 static int is_enough(const clu_link_stream *s) {
   const clu_ring *ring = clu_link_stream_ring(s);
   return s->is_dry && !s->ended && !(ring && clu_ring_used(ring));

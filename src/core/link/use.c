@@ -1,8 +1,8 @@
-/* What a host and its nodes use, told to the session's host when that asks, which it does while
- * somebody looks at the cluster. The near proxy asks (CLU_L_ASK), the far one looks at some
- * processes and answers (CLU_L_USE) with what is new: nodes that it has looked at, or that are at
- * another task. So a host with many nodes needs as little as one with few. Nothing of it concerns
- * R, fork server or nodes: what a node is at lies in shared memory.
+/* This file tells what a host and its nodes use, told to the session's host when that asks, which
+ * it does while somebody looks at the cluster. The near proxy asks (CLU_L_ASK), the far one looks
+ * at some processes and answers (CLU_L_USE) with what is new: nodes that it has looked at, or that
+ * are at another task. So a host with many nodes needs as little as one with few. Nothing of it
+ * concerns R, fork server or nodes: what a node is at lies in shared memory.
  *
  * CLU_L_USE: u64 ns that the answer took, u64 load in thousandths, u64 bytes of memory, u64 of it
  * that are free, each of these ~0: not known; then for each node u64 its number, u64 thousandths of
@@ -45,7 +45,7 @@ static void weigh(clu_proxy *r, clu_process_use *x, uint64_t now) {
   clu_weighing_spend(&r->weighing, x->took);
 }
 
-/* Whether it was looked at. The first look is exact where there is time for it. */
+/* Tells whether it was looked at. The first look is exact where there is time for it. */
 static int look_at(clu_link_stream *s, const clu_activity *a, uint64_t after, uint64_t now) {
   clu_pid pid = (clu_pid)atomic_load_explicit(&a->pid, memory_order_relaxed);
   if (pid <= 0) return 0;
@@ -57,7 +57,7 @@ static int look_at(clu_link_stream *s, const clu_activity *a, uint64_t after, ui
   return 1;
 }
 
-/* Those of which it had to wait. */
+/* Weighs one process after the other, as long as it may. */
 static void weigh_some(clu_proxy *r, uint64_t now) {
   while (clu_weighing_may(&r->weighing, now)) {
     clu_process_use *first = NULL;

@@ -196,7 +196,7 @@ void clu_near_pass_questions(clu_near_views *v) {
   }
 }
 
-/* What was told before a question is no answer to it, but to the one before. */
+/* A stack that was told before a question is no answer to it, but to the one before. */
 static uint32_t answered(const clu_proxy_stack *x) {
   if (x->is_answer) return x->question;
   return x->question > 1 ? x->question - 1 : UINT32_MAX;

@@ -87,7 +87,7 @@ void clu_loop_unwatch(clu_loop *l, clu_watch_id *id);
 void clu_timer_init(clu_timer *t, void (*fn)(void *self), void *self);
 /* It fires at `due`; what it was armed for before is forgotten. */
 void clu_timer_arm(clu_loop *l, clu_timer *t, uint64_t due);
-/* The same, if it is not armed for an earlier time. */
+/* Does the same, if it is not armed for an earlier time. */
 void clu_timer_arm_by(clu_loop *l, clu_timer *t, uint64_t due);
 /* It does not fire any more. One that is not armed is fine. */
 void clu_timer_cancel(clu_timer *t);

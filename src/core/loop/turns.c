@@ -211,8 +211,8 @@ void clu_turns_after_fork(clu_turns *t) {
   if (!t->held) give(t);
 }
 
-/* What another thread has forked may have locked for ever what it holds: nothing is locked any
- * more, since nobody else is there. */
+/* A child of another thread's fork may have locks for ever that nobody will unlock: nothing is
+ * locked any more, since nobody else is there. */
 void clu_turns_in_child(clu_turns *t, int by_owner) {
   if (t->gate && by_owner) clu_gate_unlock(t->gate);
   t->gate = NULL;

@@ -36,8 +36,8 @@
 #include "core/loop/event-loop.h"
 
 typedef struct clu_turns_work {
-  /* Whether there is something that cannot wait for the owner. Asked at each leave, with the turn:
-   * to be answered at once. */
+  /* Tells whether there is something that cannot wait for the owner. Asked at each leave, with the
+   * turn: to be answered at once. */
   int (*is_urgent)(void *self);
   /* When there is something to do although nothing is urgent, as clu_os_now() counts; 0: never.
    * Asked at each leave, and behind each piece of work, with the turn. May be NULL. */

@@ -24,7 +24,7 @@ typedef struct clu_sockset_ready {
 clu_sockset *clu_sockset_new(clu_err *e);
 /* Accepts NULL; closes no member. */
 void clu_sockset_free(clu_sockset *set);
-/* Whether this process made it. */
+/* Tells whether this process made it. */
 int clu_sockset_is_mine(const clu_sockset *set);
 /* An open socket becomes a member. One that is a member gets this interest, and keeps its place. */
 int clu_sockset_put(clu_sockset *set, clu_sock *s, unsigned want, int *place, clu_err *e);

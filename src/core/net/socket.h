@@ -63,7 +63,7 @@ typedef struct clu_sock {
   struct clu_sock *next, *before;
 } clu_sock;
 
-/* What is handed out stays to be taken back up to this many bytes. */
+/* Bytes that are handed out stay to be taken back up to this many bytes. */
 #define CLU_SOCK_KEEP (64u << 20)
 /* Most that is read and thrown away from a peer that goes on sending while its socket is closed. */
 #define CLU_SOCK_DRAIN (1u << 20)
@@ -102,12 +102,12 @@ int clu_sock_wait(clu_sock *s, unsigned want, int64_t wait_ns);
 /* Reads once into the buffer. CLU_OK: there is more at [pos, end); CLU_AGAIN, CLU_EOF, CLU_RESET,
  * CLU_CLOSED... */
 int clu_sock_fill(clu_sock *s, clu_err *e);
-/* The same straight to `out`, for large reads: only when nothing is in the buffer. CLU_OK: `*got` >
+/* Reads straight to `out`, for large reads: only when nothing is in the buffer. CLU_OK: `*got` >
  * 0. */
 int clu_sock_get(clu_sock *s, void *out, size_t n, size_t *got, clu_err *e);
 /* Hands out up to `n` bytes that are there; returns how many. */
 size_t clu_sock_take(clu_sock *s, void *out, size_t n);
-/* What has been handed out until now is not taken back any more. */
+/* All that has been handed out until now is not taken back any more. */
 static inline void clu_sock_keep(clu_sock *s) { s->mark = s->pos; }
 /* Takes back what has been handed out since then. */
 static inline void clu_sock_undo(clu_sock *s) { s->pos = s->mark; }
@@ -127,7 +127,8 @@ int clu_sock_shutdown(clu_sock *s, unsigned how, clu_err *e);
  * Without the reading a close with unread bytes would reset the connection, and the peer could lose
  * what it has not read. CLU_OK: closed; CLU_AGAIN: call it again, or clu_sock_drop(). */
 int clu_sock_end(clu_sock *s, int64_t wait_ns);
-/* The same at once: what can be done without waiting is done, then the descriptor is closed. */
+/* Does the same at once: what can be done without waiting is done, then the descriptor is
+ * closed. */
 void clu_sock_drop(clu_sock *s);
 
 #endif

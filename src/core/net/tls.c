@@ -89,7 +89,7 @@ static int ended(tls_conn *w, int rc) {
   return clu_fail(e, rc, 0, "%s", clu_code_text(rc));
 }
 
-/* What became of a call of the port. */
+/* Says what became of a call of the port. */
 static int outcome(tls_conn *w, int rc) {
   clu_err *e = &w->s->err;
   if (rc == CLU_OK || rc == CLU_AGAIN || rc == CLU_EOF) return rc;
@@ -100,7 +100,7 @@ static int outcome(tls_conn *w, int rc) {
   return ended(w, rc);
 }
 
-/* What became of sending. The other side may have said why before it closed. */
+/* Says what became of sending. The other side may have said why before it closed. */
 static int sent(tls_conn *w, int rc) {
   unsigned char dropped[64];
   size_t n;

@@ -202,7 +202,7 @@ static void make_room(clu_acceptor *a, int other, uint64_t before) {
   }
 }
 
-/* Whether there is a place for one more that is not of another user. */
+/* Tells whether there is a place for one more that is not of another user. */
 static int has_place(clu_acceptor *a) {
   if (a->seen.pending - a->others >= CLU_PENDING_PEERS) make_room(a, 0, clu_os_now() - GRACE_NS);
   return a->seen.pending - a->others < CLU_PENDING_PEERS;

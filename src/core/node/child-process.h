@@ -52,9 +52,9 @@ int clu_child_start(clu_children *set, const clu_spawn *spec, int slot, const ch
                     clu_child **out, clu_err *e);
 
 clu_pid clu_child_pid(const clu_child *c);
-/* Whether it has ended, as far as is known already. */
+/* Tells whether it has ended, as far as is known already. */
 int clu_child_has_ended(const clu_child *c);
-/* The same after asking the system. One that has ended is reaped, after its process group was
+/* Does the same after asking the system. One that has ended is reaped, after its process group was
  * killed, unless it was started with `leaves`. */
 int clu_child_reap(clu_child *c);
 /* 1, and `*how` it ended; 0: it runs, or somebody else has reaped it. */

@@ -34,12 +34,12 @@ void clu_server_unref(clu_server *s);
  * over; or CLU_NO_FD. CLU_OK, CLU_DEAD (it has ended), CLU_NOMEM. */
 int clu_server_send(clu_server *s, uint8_t kind, uint64_t seq, const void *p, size_t n,
                     clu_fd pass);
-/* The same with a body of which it takes its own reference. It may bring segments, but not to a
- * server that is remote: CLU_UNSUPPORTED. */
+/* Does the same with a body of which it takes its own reference. It may bring segments, but not to
+ * a server that is remote: CLU_UNSUPPORTED. */
 int clu_server_send_blob(clu_server *s, uint8_t kind, uint64_t seq, clu_blob *body);
 /* Closes the control channel: server and nodes end. */
 void clu_server_close(clu_server *s);
-/* Whether its process has ended; reaps it. */
+/* Tells whether its process has ended; reaps it. */
 int clu_server_reap(clu_server *s);
 
 int clu_server_is_starting(const clu_server *s);

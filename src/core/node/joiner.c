@@ -26,7 +26,7 @@ static int go_on(const try_state *t) {
                 0);
 }
 
-/* What is left of the time until `until`, a slice at most; 0: nothing. */
+/* Returns what is left of the time until `until`, a slice at most; 0: nothing. */
 static int64_t slice(uint64_t until) { return clu_deadline_left(until, clu_os_now(), SLICE); }
 
 static int wait_for(const try_state *t, clu_fd fd, unsigned want, uint64_t until) {

@@ -1,4 +1,5 @@
-/* What a node tells while it is busy, by the memory that it shares with this process. */
+/* This file has what a node tells while it is busy, by the memory that it shares with this
+ * process. */
 #include "core/node/node-private.h"
 
 static clu_shared *memory_of(const clu_node *nd, int *slot) {

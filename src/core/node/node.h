@@ -34,11 +34,12 @@ int clu_node_rank(const clu_node *nd);
 void clu_node_set_rank(clu_node *nd, int rank);
 /* 0: not known yet. It may be one of another machine. */
 clu_pid clu_node_pid(const clu_node *nd);
-/* The same if it is a process of this machine, a child of this one, and not reaped; else 0. */
+/* Returns the same if it is a process of this machine, a child of this one, and not reaped; else
+ * 0. */
 clu_pid clu_node_own_pid(const clu_node *nd);
-/* Whether its process reads the same clock as this one (clu_os_now()). */
+/* Tells whether its process reads the same clock as this one (clu_os_now()). */
 int clu_node_clock_is_ours(const clu_node *nd);
-/* Whether messages to it may bring segments. */
+/* Tells whether messages to it may bring segments. */
 int clu_node_takes_segments(const clu_node *nd);
 /* Sets who gives it tasks, NULL: nobody. What comes of these goes to the hooks of the session. */
 void clu_node_set_data(clu_node *nd, void *data);
@@ -60,19 +61,19 @@ int clu_node_is_starting(const clu_node *nd);
 int clu_node_is_ready(const clu_node *nd);
 int clu_node_is_open(const clu_node *nd);
 int clu_node_is_lost(const clu_node *nd);
-/* Whether it is ready and was not told to end. Else it may be gone at any moment, and is given
- * nothing more to do. */
+/* Tells whether it is ready and was not told to end. Else it may be gone at any moment, and is
+ * given nothing more to do. */
 int clu_node_takes_work(const clu_node *nd);
-/* Whether it cannot be reached now, and may be again: it is on another host, to which the
+/* Tells whether it cannot be reached now, and may be again: it is on another host, to which the
  * connection is cut; or that host has said that it ends. enum clu_reach. */
 int clu_node_is_cut(const clu_node *nd);
-/* Whether it has a connection. */
+/* Tells whether it has a connection. */
 int clu_node_is_connected(const clu_node *nd);
 /* Why it could not be started, or NULL. The node's. */
 const char *clu_node_refusal(const clu_node *nd);
-/* Whether it is closed, and no more will be known of how. */
+/* Tells whether it is closed, and no more will be known of how. */
 int clu_node_end_known(const clu_node *nd);
-/* Whether it had more memory than it may and was killed for it: `*bytes` is what it had. */
+/* Tells whether it had more memory than it may and was killed for it: `*bytes` is what it had. */
 int clu_node_over_limit(const clu_node *nd, uint64_t *bytes);
 
 typedef struct clu_node_status {
@@ -124,7 +125,7 @@ const clu_req *clu_node_first(const clu_node *nd);
 clu_blob *clu_node_take_first(clu_node *nd);
 /* How many there are, answered and cancelled ones included. */
 int clu_node_requests(const clu_node *nd);
-/* Whether one of `scope` has no answer. */
+/* Tells whether one of `scope` has no answer. */
 int clu_node_awaits(const clu_node *nd, uint64_t scope);
 /* Cancels those of `scope`; with 0, all. */
 void clu_node_cancel(clu_node *nd, uint64_t scope);
@@ -134,9 +135,10 @@ void clu_node_cancel_one(clu_node *nd, uint64_t seq);
 uint64_t clu_node_cancelled_since(const clu_node *nd);
 /* Removes all, answered or not. */
 void clu_node_drop_requests(clu_node *nd);
-/* Whether no cancelled request or task is left and no interrupt is under way. A closed node is. */
+/* Tells whether no cancelled request or task is left and no interrupt is under way. A closed node
+ * is. */
 int clu_node_in_step(const clu_node *nd);
-/* Whether it has something to answer. */
+/* Tells whether it has something to answer. */
 int clu_node_busy(const clu_node *nd);
 
 /* The number of the request that it has to answer next; 0: none. */
@@ -152,7 +154,7 @@ int64_t clu_node_gave_back(const clu_node *nd);
 
 /* Asks which calls it is in. The number of the question; 0: nobody can ask it. */
 uint32_t clu_node_ask_stack(clu_node *nd);
-/* Whether it has answered that. A closed node does not. */
+/* Tells whether it has answered that. A closed node does not. */
 int clu_node_has_told_stack(clu_node *nd, uint32_t question);
 /* Reads what it has told last: 1, or 0: nothing. */
 int clu_node_stack(clu_node *nd, clu_stack *out);
@@ -161,7 +163,7 @@ int clu_node_stack(clu_node *nd, clu_stack *out);
 
 /* Sends it a message that is no request. */
 void clu_node_send(clu_node *nd, uint8_t kind, clu_blob *body);
-/* The same with a number, a few bytes, and a descriptor (or CLU_NO_FD), which it takes over.
+/* Does the same with a number, a few bytes, and a descriptor (or CLU_NO_FD), which it takes over.
  * CLU_OK, CLU_DEAD, CLU_NOMEM. */
 int clu_node_pass(clu_node *nd, uint8_t kind, uint64_t seq, const void *p, size_t n, clu_fd fd);
 /* Queues a message about `n` tasks (or none), the first of which has the number `*seq`, the
@@ -172,11 +174,11 @@ int clu_node_tasks(clu_node *nd, uint8_t kind, clu_blob *body, uint32_t n, uint6
 void clu_node_count_done(clu_node *nd);
 /* Sends what can be sent now. */
 void clu_node_push(clu_node *nd);
-/* Whether everything has been sent. */
+/* Tells whether everything has been sent. */
 int clu_node_all_sent(const clu_node *nd);
 /* Has it give up request or task `seq`, if that is what it is at. */
 void clu_node_interrupt(clu_node *nd, uint64_t seq);
-/* Whether an interrupt is under way: when it is delivered, CLU_K_SIGNALLED comes. */
+/* Tells whether an interrupt is under way: when it is delivered, CLU_K_SIGNALLED comes. */
 int clu_node_is_interrupted(const clu_node *nd);
 /* Asks its host for another CLU_K_SIGNALLED, behind all that the host has sent: whether one will
  * come. 0: the node is reached without a connection that may be slow. */
@@ -187,17 +189,17 @@ void clu_node_take_back(clu_node *nd, uint64_t end);
  * none. Both are there until it is closed. */
 clu_claim *clu_node_claim(const clu_node *nd);
 clu_ring *clu_node_ring(const clu_node *nd);
-/* Whether it is behind a proxy, on another host. That reads its ring, and its fork server tells
- * what it had begun when it ends. */
+/* Tells whether it is behind a proxy, on another host. That reads its ring, and its fork server
+ * tells what it had begun when it ends. */
 int clu_node_is_proxied(const clu_node *nd);
-/* Whether its transport sees to a limit of its memory. If not, the caller may, by
+/* Tells whether its transport sees to a limit of its memory. If not, the caller may, by
  * clu_node_own_pid(). */
 int clu_node_limits_memory(const clu_node *nd);
 /* From now on it is ended when it has more than so many bytes; 0: no limit. */
 void clu_node_limit(clu_node *nd, uint64_t bytes);
-/* Whether its process can be stopped for a while, with all that it has started. */
+/* Tells whether its process can be stopped for a while, with all that it has started. */
 int clu_node_can_hold(const clu_node *nd);
-/* Stops it (`held`), or has it go on. Who stops it has it go on before anything is wanted of it. */
+/* Stops it (`held`), or has it go on. It has to go on before anything is wanted of it. */
 void clu_node_hold(clu_node *nd, int held);
 
 #endif

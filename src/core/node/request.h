@@ -43,7 +43,7 @@ clu_req *clu_requests_find(const clu_requests *q, uint64_t seq);
 clu_req *clu_requests_first(const clu_requests *q);
 /* The oldest without an answer: the one that the node is at. */
 clu_req *clu_requests_head(const clu_requests *q);
-/* Whether one has no answer yet: of this scope, or with `any` of all. */
+/* Tells whether one has no answer yet: of this scope, or with `any` of all. */
 int clu_requests_await(const clu_requests *q, uint64_t scope, int any);
 int clu_requests_some_cancelled(const clu_requests *q);
 /* Without an answer. */

@@ -48,13 +48,13 @@ clu_children *clu_session_children(clu_session *s);
 /* All nodes, the youngest first; NULL: there is none (more). */
 clu_node *clu_session_nodes(const clu_session *s);
 clu_node *clu_node_next(const clu_node *nd);
-/* Whether there is no node and no server. */
+/* Tells whether there is no node and no server. */
 int clu_session_is_empty(const clu_session *s);
 /* Nodes that were lost so far: who waits for several nodes looks at each only when this number
  * has changed. */
 uint64_t clu_session_deaths(const clu_session *s);
-/* Whether a node can be reached: its host is there; the connection is cut; the host has said that
- * it ends, and its nodes with it, of which the end is known a moment later. */
+/* Tells whether a node can be reached: its host is there; the connection is cut; the host has said
+ * that it ends, and its nodes with it, of which the end is known a moment later. */
 enum clu_reach { CLU_IS_REACHED, CLU_IS_CUT, CLU_HAS_SAID_BYE };
 /* How often nodes were cut off, or came back: clu_node_is_cut() says another thing than before only
  * when this number has changed. */

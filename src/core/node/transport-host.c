@@ -48,7 +48,7 @@ static void host_ask_stack(clu_node *nd, int asks) {
     f->far->asking += asks;
 }
 
-/* What it has told after the last question is the answer to that; else it was told before. */
+/* All that it has told after the last question is the answer to that; else it was told before. */
 static void host_told(clu_node *nd, const clu_blob *answer) {
   clu_far_stack *far = ((clu_fork_node *)nd)->far;
   const unsigned char *p = answer->data;

@@ -26,10 +26,10 @@ struct clu_transport {
   /* While the node is starting a connection that ends may be followed by another: it is not the
    * end of the node. */
   int reconnects;
-  /* Whether its connection passes descriptors: messages to and from it may bring segments. */
+  /* Tells whether its connection passes descriptors: messages to and from it may bring segments. */
   int takes_segments;
-  /* Whether it is behind a proxy, on another host: that reads its ring, and what it had begun is
-   * told when it has ended. */
+  /* Tells whether it is behind a proxy, on another host: that reads its ring, and what it had begun
+   * is told when it has ended. */
   int is_proxied;
 
   /* Required. `stop`: tells it to end, and has it killed after `grace_ms` (0: now). It may close

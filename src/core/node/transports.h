@@ -10,7 +10,7 @@
  * CLU_DEAD: the server has ended. */
 int clu_node_new_fork(clu_server *s, int kind, clu_node **out, clu_err *e);
 
-/* The same of the fork server of another host (clu_server_connect()). */
+/* Does the same of the fork server of another host (clu_server_connect()). */
 int clu_node_new_host(clu_server *s, int kind, clu_node **out, clu_err *e);
 
 /* A node that connects over TCP. It is starting until it has connected (clu_node_connect(), as

@@ -27,7 +27,7 @@ static inline void clu_list_init(clu_list *list) { list->prev = list->next = lis
 
 static inline int clu_list_is_empty(const clu_list *list) { return list->next == list; }
 
-/* Whether it is in a list. */
+/* Tells whether it is in a list. */
 static inline int clu_list_has(const clu_link *link) { return link->next != NULL; }
 
 /* The first and the next member; NULL: there is none. */

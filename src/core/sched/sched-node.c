@@ -17,7 +17,7 @@ void clu_sched_node_enlist(clu_sched *s, clu_sched_node *nd) {
     clu_list_push_back(&s->room, &nd->ready);
 }
 
-/* What it has from `from` on waits again. */
+/* All that it has from `from` on waits again. */
 static void take_from(clu_sched *s, clu_sched_node *nd, uint64_t from) {
   while (nd->batches.len) {
     clu_batch *b = clu_batches_at(&nd->batches, nd->batches.len - 1);
@@ -145,8 +145,8 @@ void clu_sched_node_renew_time(clu_sched *s, clu_sched_node *nd, uint64_t now) {
   clu_sched_node_set_deadline(s, nd, now + limit);
 }
 
-/* What is not begun has all its time: a node may be busy with a call, and nobody tells when it
- * begins, so its claim word is polled. */
+/* A task that is not begun has all its time: a node may be busy with a call, and nobody tells when
+ * it begins, so its claim word is polled. */
 uint64_t clu_sched_node_time_left(clu_sched_node *nd, uint64_t now) {
   const clu_batch *b = clu_sched_first_batch(nd);
   uint64_t limit = b->job->spec.timeout_ns, end;

@@ -15,7 +15,7 @@ static inline void clu_sched_node_set_takes(clu_sched *s, clu_sched_node *nd, in
   s->taken += bytes - nd->takes;
   nd->takes = bytes;
 }
-/* Whether it has something has changed, perhaps. */
+/* It may have something since now, or nothing any more. */
 static inline void clu_sched_node_count(clu_sched *s, clu_sched_node *nd) {
   int has = nd->batches.len > 0;
   s->busy += has - nd->counted;
@@ -55,7 +55,7 @@ static inline void clu_sched_node_new_head(clu_sched *s, clu_sched_node *nd, uin
       s, nd, b && !b->cancelled && b->job->spec.timeout_ns ? now + b->job->spec.timeout_ns : 0);
 }
 
-/* Whether what it has not begun can be taken back. */
+/* Tells whether what it has not begun can be taken back. */
 static inline int clu_sched_node_gives_back(const clu_sched_node *nd) {
   return nd->claim || nd->elsewhere;
 }
@@ -66,7 +66,7 @@ int clu_sched_node_take_back(clu_sched *s, clu_sched_node *nd);
 void clu_sched_node_ask_later(clu_sched *s, clu_sched_node *nd, uint64_t now);
 /* Forgets that its host is asked, or to be asked. */
 void clu_sched_node_unask(clu_sched_node *nd);
-/* Whether a host is to be asked now; then that is in `a`. */
+/* Tells whether a host is to be asked now; then that is in `a`. */
 int clu_sched_next_ask(clu_sched *s, clu_action *a);
 /* Its first task, if that is cancelled, is to be interrupted. */
 void clu_sched_node_interrupt_cancelled(clu_sched *s, clu_sched_node *nd, uint64_t now);

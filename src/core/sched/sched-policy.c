@@ -33,8 +33,8 @@ static uint32_t most_singles(const clu_sched *s, const clu_group *g) {
   return n < 2 ? 2 : (uint32_t)n;
 }
 
-/* Whether so many tasks of a job take so short that a second batch is to be with a node elsewhere:
- * while it waits for one it would do nothing. */
+/* Tells whether so many tasks of a job take so short that a second batch is to be with a node
+ * elsewhere: while it waits for one it would do nothing. */
 static int are_quick(const clu_job *j, uint32_t n) {
   uint64_t time = j->spec.n == 1 ? j->group->time : j->time;
   return time > 0 && n * time <= CLU_AHEAD / 2;

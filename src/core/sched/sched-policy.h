@@ -24,10 +24,10 @@ uint32_t clu_policy_most_at(const clu_sched *s, const clu_job *j, const clu_sche
 /* enum clu_readiness: on which part of the ready list it belongs. */
 int clu_policy_readiness(const clu_sched *s, const clu_sched_node *nd);
 int clu_policy_may_do(const clu_job *j, int node);
-/* Whether there is room for a task of a job at a node. There is for the first in any case. */
+/* Tells whether there is room for a task of a job at a node. There is for the first in any case. */
 int clu_policy_fits(const clu_sched *s, const clu_job *j, const clu_sched_node *nd);
-/* Whether another node than `node` is there and can be reached that may do it; -1: whether any is
- * there. */
+/* Tells whether another node than `node` is there and can be reached that may do it; -1: whether
+ * any is there. */
 int clu_policy_others_may(const clu_sched *s, const clu_job *j, int node);
 /* Says what clu_pending_take() is to leave alone for `node`: `node` itself when retries must not
  * come back to it; -1: nothing. */
@@ -37,10 +37,10 @@ static inline int clu_policy_avoid(const clu_sched *s, const clu_job *j, int nod
 }
 /* The job whose turn it is at `node`: the first that came and has something for it; NULL: none. */
 clu_job *clu_policy_job_for(const clu_sched *s, int node);
-/* Whether `from` has tasks for node `to` that it need not have begun. */
+/* Tells whether `from` has tasks for node `to` that it need not have begun. */
 int clu_policy_may_steal(const clu_sched *s, const clu_sched_node *from, int to);
-/* Whether what is sent only makes the node's last batch longer: a thousand tasks sent one by one
- * are not to be a thousand batches. */
+/* Tells whether what is sent only makes the node's last batch longer: a thousand tasks sent one by
+ * one are not to be a thousand batches. */
 int clu_policy_extends(const clu_sched_node *nd, const clu_action *a, uint64_t seq, uint64_t now);
 
 #endif

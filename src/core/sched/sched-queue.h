@@ -67,7 +67,8 @@ typedef struct clu_taken {
 } clu_taken;
 
 void clu_pending_init(clu_pending *q, uint64_t total);
-/* The same without tasks that have a flag in `done`. CLU_OK or CLU_NOMEM; then there are none. */
+/* Does the same without tasks that have a flag in `done`. CLU_OK or CLU_NOMEM; then there are
+ * none. */
 int clu_pending_init_without(clu_pending *q, uint64_t total, const unsigned char *done);
 void clu_pending_fini(clu_pending *q);
 /* Tasks that were not begun wait again. */
@@ -90,11 +91,12 @@ static inline int clu_pending_first_avoids(const clu_pending *q) {
              ? ((clu_retry *)clu_fifo_at(&q->retries, 0, sizeof(clu_retry)))->last
              : -1;
 }
-/* Whether a task waits that any node may have: no retry. */
+/* Tells whether a task waits that any node may have: no retry. */
 static inline int clu_pending_has_plain(const clu_pending *q) {
   return q->nreturned || q->next < q->total;
 }
-/* Whether a task waits, others than retries that must not meet node `avoid` (-1: all count). */
+/* Tells whether a task waits, others than retries that must not meet node `avoid` (-1: all
+ * count). */
 int clu_pending_has(const clu_pending *q, int avoid);
 /* Takes at most `most` of them: first a retry, then what was taken back, then what never left. 1,
  * or 0: none. */

@@ -6,11 +6,11 @@
 #define MB ((int64_t)1 << 20)
 /* The last peaks count for so much, at least. */
 static const double NEWS = 0.125;
-/* What is kept free: a part of all, and no more than that. What is left for the kernel when a task
- * has to give way. */
+/* A part of all is kept free, and no more than that. When no more is left than the floor a task has
+ * to give way. */
 enum { RESERVE_PART = 20, FLOOR_PART = 50 };
 static const int64_t MOST_RESERVE = 512 * MB, MOST_FLOOR = 64 * MB, LEAST_FLOOR = 4 * MB;
-/* Who holds less than this is not worth to be ended. */
+/* A node that holds less is not worth to be ended. */
 static const int64_t LEAST_HELD = 8 * MB;
 /* ns between two looks, and bytes that a core fills in a second at the most */
 static const uint64_t LEAST_PAUSE = 4000000, MOST_PAUSE = 1000000000, SHORT_PAUSE = 20000000;
@@ -58,7 +58,7 @@ static int goes_on(const clu_room *r, const clu_room_node *nd, int64_t needs, in
   return needs <= spare || !nd->grows;
 }
 
-/* Next to nothing is left: who gives way? Whoever holds something, the youngest first. */
+/* Next to nothing is left: the youngest that holds something gives way. */
 static void make_room(const clu_room *r, clu_room_node *nodes, size_t n) {
   if (!r->may_end || r->left > max(min(r->limit / FLOOR_PART, MOST_FLOOR), LEAST_FLOOR)) return;
   if (!nodes[0].grows) return; /* it needs no more now */

@@ -1,5 +1,5 @@
-/* Who may go on where memory is short: which of the nodes at work are stopped, which go on, and
- * whose task has to give way. It is asked and changes nothing: a function of numbers.
+/* This decides who may go on where memory is short: which of the nodes at work are stopped, which
+ * go on, and whose task has to give way. It is a function of numbers.
  *
  * A task that is at work needs as much as it is expected to have at its peak, without what its node
  * has already. What is expected: what tasks of its job have had so far, their mean and one standard
@@ -30,7 +30,7 @@ typedef struct clu_peaks {
   int64_t most;
 } clu_peaks;
 void clu_peaks_add(clu_peaks *p, int64_t bytes);
-/* What one task is expected to have; 0: none was seen. */
+/* Returns what one task is expected to have; 0: none was seen. */
 int64_t clu_peaks_expected(const clu_peaks *p);
 
 /* A node that has a task. */
@@ -60,10 +60,10 @@ typedef struct clu_room {
   int may_end;         /* what was ended before is gone */
   /* told: */
   int64_t reserve; /* bytes that are kept free */
-  int64_t spare;   /* bytes that are left when all that goes on has what it takes; may be negative */
-  int is_short;    /* less than a third is free: nobody is stopped elsewhere */
-  int held;        /* so many are to be stopped */
-  int growing;     /* so many grow, and go on */
+  int64_t spare; /* bytes that are left when all that goes on has what it takes; may be negative */
+  int is_short;  /* less than a third is free: nobody is stopped elsewhere */
+  int held;      /* so many are to be stopped */
+  int growing;   /* so many grow, and go on */
 } clu_room;
 
 /* Decides, and puts them in order: the one with the oldest task is the first then. */

@@ -77,19 +77,19 @@ struct clu_job {
 };
 
 struct clu_sched {
-  clu_sched_node **nodes; /* by number; NULL: it was never up */
-  int n, up, cut;         /* so many are up; of these, so many cannot be reached */
-  int held;               /* so many are stopped */
-  int busy, most;         /* nodes that have something; at most so many may, 0: all */
-  int busy_apart;         /* of these, on other machines */
+  clu_sched_node **nodes;  /* by number; NULL: it was never up */
+  int n, up, cut;          /* so many are up; of these, so many cannot be reached */
+  int held;                /* so many are stopped */
+  int busy, most;          /* nodes that have something; at most so many may, 0: all */
+  int busy_apart;          /* of these, on other machines */
   int64_t capacity, taken; /* bytes that tasks may have together; that nodes with something take of
                               it */
   int is_tight;            /* nothing more is handed out but by clu_sched_room() */
-  clu_list idle, room;    /* the ready list: who has nothing at all comes before who has room. Idle:
-                             who has worked last comes first, who has not yet comes last. Room: the
-                             longest ready first */
-  clu_list asking;        /* nodes whose hosts are to be asked for what these have not begun */
-  clu_list stealable;     /* nodes that have tasks which may be taken back; the latest first */
+  clu_list idle, room; /* the ready list: who has nothing at all comes before who has room. Idle:
+                          who has worked last comes first, who has not yet comes last. Room: the
+                          longest ready first */
+  clu_list asking;     /* nodes whose hosts are to be asked for what these have not begun */
+  clu_list stealable;  /* nodes that have tasks which may be taken back; the latest first */
   clu_list jobs;
   clu_group *groups;
   size_t waiting;       /* jobs with tasks that wait */

@@ -160,16 +160,16 @@ void clu_sched_node_closed(clu_sched *s, int i) {
   clu_sched_node_enlist(s, nd);
 }
 
-/* Whether a task whose start number `attempt` has ended with the death of its node may be started
- * once more. A start number has to fit into clu_pending.starts. */
+/* Tells whether a task whose start number `attempt` has ended with the death of its node may be
+ * started once more. A start number has to fit into clu_pending.starts. */
 static int may_start_again(clu_job *j, uint64_t task, uint32_t attempt, int rule) {
   if (rule == CLU_RETRY_NONE || j->spec.retries == 0 || attempt >= UINT8_MAX) return 0;
   if (rule == CLU_RETRY_FREE && clu_pending_excuse(&j->pending, task) == CLU_OK) return 1;
   return attempt - clu_pending_excused(&j->pending, task) <= j->spec.retries;
 }
 
-/* What becomes of a batch whose node is lost. `begun` tasks of it had been begun; the first of them
- * was interrupted, if `interrupted`. */
+/* Decides what becomes of a batch whose node is lost. `begun` tasks of it had been begun; the first
+ * of them was interrupted, if `interrupted`. */
 static void lose_batch(clu_sched *s, clu_sched_node *nd, const clu_batch *b, uint32_t begun,
                        int interrupted, int cause, int rule) {
   clu_job *j = b->job;
@@ -271,7 +271,7 @@ static void interrupt_or_kill(clu_sched *s, clu_sched_node *nd, uint64_t now, cl
   clu_sched_node_enlist(s, nd);
 }
 
-/* Whether there is a node about which something has to be done now; then that is in `a`. */
+/* Tells whether there is a node about which something has to be done now; then that is in `a`. */
 static int next_overdue(clu_sched *s, uint64_t now, clu_action *a) {
   uint64_t next = UINT64_MAX, left;
   if (now < s->deadline) return 0;
@@ -360,7 +360,7 @@ static int give_one_of(clu_sched *s, const clu_list *ready, clu_action *a) {
   return 0;
 }
 
-/* Whether a node that has nothing may get something. */
+/* Tells whether a node that has nothing may get something. */
 static int may_begin(const clu_sched *s) { return s->most == 0 || s->busy < s->most; }
 
 void clu_sched_next(clu_sched *s, uint64_t now, clu_action *a) {

@@ -137,9 +137,9 @@ void clu_job_fail_pending(clu_sched *s, clu_job *j, int cause);
 void clu_job_free(clu_sched *s, clu_job *j, uint64_t now);
 uint64_t clu_job_left(const clu_job *j);    /* tasks that have not ended */
 uint64_t clu_job_waiting(const clu_job *j); /* tasks that are with no node */
-/* Whether a task has ended for which there is no clu_ended, for want of memory. */
+/* Tells whether a task has ended for which there is no clu_ended, for want of memory. */
 int clu_job_out_of_memory(const clu_job *j);
-/* Whether a node is there that may do it; one that is cut off may come back. */
+/* Tells whether a node is there that may do it; one that is cut off may come back. */
 int clu_job_has_node(const clu_sched *s, const clu_job *j);
 /* Measured nanoseconds of one task; 0: not known yet. */
 uint64_t clu_job_time(const clu_job *j);
@@ -202,7 +202,7 @@ void clu_sched_room(clu_sched *s, int64_t capacity, int is_tight);
  */
 void clu_job_expect(clu_job *j, int64_t bytes);
 int64_t clu_sched_taken(const clu_sched *s); /* bytes that they are expected to have now */
-/* What node `i` has takes so many in truth. */
+/* The tasks of node `i` take so many in truth. */
 void clu_sched_node_takes(clu_sched *s, int i, int64_t bytes);
 /* Tasks that are with it, and how many of them are cancelled (may be NULL). */
 uint32_t clu_sched_node_tasks(const clu_sched *s, int i, uint32_t *cancelled);
@@ -212,7 +212,7 @@ uint64_t clu_sched_node_head(const clu_sched *s, int i);
 uint64_t clu_sched_node_since(const clu_sched *s, int i);
 /* Since when it has nothing; 0: since it came. UINT64_MAX: it has something, or is not there. */
 uint64_t clu_sched_node_idle_since(const clu_sched *s, int i);
-/* Whether `seq` is one of the tasks that node `i` still has to answer. */
+/* Tells whether `seq` is one of the tasks that node `i` still has to answer. */
 int clu_sched_node_has(const clu_sched *s, int i, uint64_t seq);
 /* Whose task `seq` of node `i` is, if that is what it is at and somebody wants it: 1. */
 int clu_sched_node_current(const clu_sched *s, int i, uint64_t seq, void **user, uint64_t *task);
@@ -229,8 +229,8 @@ int clu_sched_sent(clu_sched *s, const clu_action *a, uint64_t seq, uint64_t byt
 /* While the caller is away somebody else may have turns: jobs that need the caller are left alone,
  * and so is what nodes have of them. */
 void clu_sched_away(clu_sched *s, int away);
-/* Whether there is something, or may soon be, that can be done while the caller is away: tasks wait
- * for a node, wait at one that may be busy for long, or something is due. */
+/* Tells whether there is something, or may soon be, that can be done while the caller is away:
+ * tasks wait for a node, wait at one that may be busy for long, or something is due. */
 int clu_sched_is_urgent(const clu_sched *s);
 /* It could not be done; the tasks wait again. */
 void clu_sched_unsent(clu_sched *s, const clu_action *a);

@@ -42,7 +42,7 @@ typedef struct clu_stack {
 
 /* Asks. The number of the question. */
 uint32_t clu_stack_ask(clu_stack_word *w);
-/* Whether it was answered, or a later one. */
+/* Tells whether it was answered, or a later one. */
 int clu_stack_is_told(const clu_stack_word *w, uint32_t question);
 
 /* The node's: whether somebody has asked since it has answered last: the number, or 0. */

@@ -41,11 +41,11 @@ static void see_death(clu_engine *t, clu_task_node *at) {
                 : 0;
   d->at = clu_os_now();
   note_task(t, d);
-  d->has_begun = clu_sched_node_lost(t->sched, at->index, d->cause,
-                                     at->over_memory || at->killed == CLU_KILL_NO_ROOM
-                                         ? CLU_RETRY_NONE
-                                     : at->excuse == CLU_EXCUSED ? CLU_RETRY_FREE
-                                                                 : CLU_RETRY_COUNTED);
+  d->has_begun =
+      clu_sched_node_lost(t->sched, at->index, d->cause,
+                          at->over_memory || at->killed == CLU_KILL_NO_ROOM ? CLU_RETRY_NONE
+                          : at->excuse == CLU_EXCUSED                       ? CLU_RETRY_FREE
+                                                                            : CLU_RETRY_COUNTED);
   clu_engine_tell_all(t);
 }
 

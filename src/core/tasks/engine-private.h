@@ -1,8 +1,8 @@
 /* The insides of an engine, for the files of this folder and for tests only.
  *
  * Each file writes the part of clu_engine that has its name; others read it. Files, each knows only
- * those before it: wake, memory-history, trace <- notes <- record <- jobs <- room <- results, limits,
- * cores, send, idle <- deaths <- turn <- engine, job-life <- away.
+ * those before it: wake, memory-history, trace <- notes <- record <- jobs <- room <- results,
+ * limits, cores, send, idle <- deaths <- turn <- engine, job-life <- away.
  *
  * Nodes are found by clu_task_node.node, and never by what the caller has of them. That pointer
  * goes when the node is freed or replaced.
@@ -19,16 +19,16 @@
 
 /* What is known of a node's memory. room.c */
 typedef struct clu_node_room {
-  int64_t base;  /* bytes without a file behind them, before its first task; -1: not known */
-  int64_t has;   /* bytes that it has more, when it was last looked at */
-  int64_t peak;  /* the most that the task at hand has had; 0: nobody has looked */
-  uint64_t head; /* that task */
-  int64_t mark;  /* what it had when it was seen to grow last, or to have less, */
-  uint64_t grew; /* when that was; 0: it has not grown since its task began */
-  int grows;     /* it had more a short time ago */
-  int held;      /* it is stopped, */
+  int64_t base;      /* bytes without a file behind them, before its first task; -1: not known */
+  int64_t has;       /* bytes that it has more, when it was last looked at */
+  int64_t peak;      /* the most that the task at hand has had; 0: nobody has looked */
+  uint64_t head;     /* that task */
+  int64_t mark;      /* what it had when it was seen to grow last, or to have less, */
+  uint64_t grew;     /* when that was; 0: it has not grown since its task began */
+  int grows;         /* it had more a short time ago */
+  int held;          /* it is stopped, */
   int64_t held_with; /* with so many bytes */
-  int collects;  /* it was told to give back what it does not need, and has got nothing since */
+  int collects;      /* it was told to give back what it does not need, and has got nothing since */
 } clu_node_room;
 
 /* Says whether the starts of tasks at a node that has ended count as tries: see
@@ -201,14 +201,14 @@ struct clu_engine_limits {
 /* room.c */
 struct clu_engines_room {
   clu_memory_bounds bounds;
-  uint64_t found;   /* when that was looked for; 0: never */
-  uint64_t due;     /* when to look again; 0: when something is handed out */
-  uint64_t ended;   /* when a node was ended for want of memory */
-  uint64_t round;   /* how often it was looked */
-  int64_t most;     /* bytes that tasks may have together, as the user says; 0: any number */
-  int cores;        /* that fill memory; 0: not asked */
-  int unknown;      /* nothing bounds, or nobody tells */
-  clu_room is;      /* as it was the last time */
+  uint64_t found; /* when that was looked for; 0: never */
+  uint64_t due;   /* when to look again; 0: when something is handed out */
+  uint64_t ended; /* when a node was ended for want of memory */
+  uint64_t round; /* how often it was looked */
+  int64_t most;   /* bytes that tasks may have together, as the user says; 0: any number */
+  int cores;      /* that fill memory; 0: not asked */
+  int unknown;    /* nothing bounds, or nobody tells */
+  clu_room is;    /* as it was the last time */
   clu_room_node *nodes;
   clu_task_node **of; /* of each of these */
   size_t n, cap;

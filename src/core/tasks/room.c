@@ -20,12 +20,13 @@
 #include "core/tasks/engine-private.h"
 
 #define MB ((int64_t)1 << 20)
-static const uint64_t LONG_TASK = 20000000;     /* ns; of others nobody asks what they have */
-static const uint64_t FIND_EVERY = 1000000000;  /* ns between two looks for limits */
-static const uint64_t GONE_AFTER = 50000000;    /* ns until the memory of one that was ended is free */
-static const uint64_t GROWS_FOR = 200000000;    /* ns after it had more that a node counts as growing */
-static const int64_t GROWN = MB;                /* who has so much more grows */
-static const int64_t GARBAGE = 32 * MB;         /* so much of an idle node's is worth to be collected */
+static const uint64_t LONG_TASK = 20000000;    /* ns; of others nobody asks what they have */
+static const uint64_t FIND_EVERY = 1000000000; /* ns between two looks for limits */
+static const uint64_t GONE_AFTER = 50000000; /* ns until the memory of one that was ended is free */
+static const uint64_t GROWS_FOR =
+    200000000;                          /* ns after it had more that a node counts as growing */
+static const int64_t GROWN = MB;        /* who has so much more grows */
+static const int64_t GARBAGE = 32 * MB; /* so much of an idle node's is worth to be collected */
 
 /* ---- what nodes have ---- */
 
@@ -39,8 +40,8 @@ void clu_engine_room_attach(clu_task_node *at, clu_node *nd) {
   at->room = none;
 }
 
-/* Who has not grown for some time does not: other processes may have had its processor, or it
- * computes between two steps. */
+/* A node counts as growing for some time after it had more: other processes may have had its
+ * processor, or it computes between two steps. */
 static void see_growth(clu_node_room *r, uint64_t now) {
   if (r->has > r->mark + GROWN || r->has < r->mark) {
     if (r->has > r->mark) r->grew = now;
@@ -90,7 +91,7 @@ static int reserve(struct clu_engines_room *r) {
   return 1;
 }
 
-/* The job of which it has a task that somebody wants; NULL: there is none. */
+/* Returns the job of which it has a task that somebody wants; NULL: there is none. */
 static clu_task_job *job_at(const clu_task_node *at, uint64_t head) {
   void *user;
   uint64_t task;
@@ -154,7 +155,7 @@ static void see_nodes(clu_engines *all, uint64_t now) {
   }
 }
 
-/* What is known of their jobs, once all were seen. */
+/* Tells the plan what is known of their jobs, once all were seen. */
 static void see_jobs(clu_engines *all) {
   for (size_t k = 0; k < all->room.n; k++) {
     clu_room_node *x = &all->room.nodes[k];
@@ -169,7 +170,7 @@ static void see_jobs(clu_engines *all) {
 
 /* ---- what is left ---- */
 
-/* As the user says: without what tasks have now. */
+/* The user's bound holds for what tasks have now, all together. */
 static void bound_by_user(clu_engines *all) {
   struct clu_engines_room *r = &all->room;
   int64_t has = 0;
@@ -182,7 +183,7 @@ static void bound_by_user(clu_engines *all) {
   r->is.left = r->most > has ? r->most - has : 0;
 }
 
-/* Whether anybody tells. */
+/* Asks what is left: 1 if anybody tells. */
 static int see_left(clu_engines *all, uint64_t now) {
   struct clu_engines_room *r = &all->room;
   clu_memory_left x;

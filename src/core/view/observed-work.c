@@ -1,6 +1,6 @@
-/* What nodes are at, and which R calls they are in: those of this host say it in memory that they
- * share with their fork server or with the session, those of others in the view, by the link
- * process. */
+/* This file finds what nodes are at, and which R calls they are in: those of this host say it in
+ * memory that they share with their fork server or with the session, those of others in the view,
+ * by the link process. */
 #include "core/view/observed.h"
 
 static const uint64_t TOLD_WITHIN = 15000000000u; /* what a host told before counts no more */

@@ -33,7 +33,7 @@ void clu_observed_free(clu_observed *s); /* accepts NULL */
 
 /* ---- observed-work.c ---- */
 
-/* Whether what another host tells is true now. */
+/* Tells whether what another host tells is true now. */
 int clu_observed_tells(const clu_view_far *h);
 /* The host of node `i`, if it is another one and tells what is true now; else NULL. */
 const clu_view_far *clu_observed_told_by(const clu_view *v, int i);

@@ -21,7 +21,7 @@ static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* What is known now is what later estimates begin with. */
+/* Later estimates begin with what is known now. */
 static void begin_with(clu_process_use *x, int64_t own, int64_t doubt) {
   x->own = x->then.own = own;
   x->then.anonymous = x->anonymous;

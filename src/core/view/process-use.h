@@ -59,7 +59,7 @@ typedef struct clu_weighing {
   int64_t left; /* ns */
 } clu_weighing;
 
-/* Whether there is time left for one more. */
+/* Tells whether there is time left for one more. */
 int clu_weighing_may(clu_weighing *w, uint64_t now);
 void clu_weighing_spend(clu_weighing *w, uint64_t ns);
 

@@ -26,7 +26,7 @@ clu_view *clu_view_new(const clu_view_about *about, clu_err *e) {
   return v;
 }
 
-/* Of a reader. NULL: not enough memory; the mapping is gone then. */
+/* Makes the view of a reader. NULL: not enough memory; the mapping is gone then. */
 static clu_view *mapped(void *memory) {
   clu_view *v = calloc(1, sizeof *v);
   if (!v) {
@@ -174,7 +174,7 @@ static clu_view_job *job_at(clu_view *v, int place, uint64_t number) {
   return clu_view_get(&j->number) == number ? j : NULL;
 }
 
-/* Of several tasks: one that goes on keeps its place as long as there are others. */
+/* One of several tasks that goes on keeps its place as long as there are others. */
 static int new_place(clu_view_memory *m, int is_map) {
   uint64_t n = clu_view_get(is_map ? &m->nmaps : &m->nsingles);
   int place;

@@ -29,9 +29,10 @@ int clu_chan_init(clu_chan *c, clu_fd fd, uint64_t limit, int takes_fds) {
   return CLU_OK;
 }
 
-/* Who has thousands of channels has no memory for the buffers of all: each has one while there is
- * something in it. A node, which has one channel, keeps it. The last buffer stays for the next
- * channel, of any thread: malloc() and free() took 1,000 of a small call's 201,000 instructions. */
+/* A process with thousands of channels has no memory for the buffers of all: each has one while
+ * there is something in it. A node, which has one channel, keeps it. The last buffer stays for the
+ * next channel, of any thread: malloc() and free() took 1,000 of a small call's 201,000
+ * instructions. */
 static _Atomic(unsigned char *) spare;
 
 static void give_buffer_back(clu_chan *c) {
@@ -181,7 +182,8 @@ static void written(clu_chan *c, size_t put) {
   }
 }
 
-/* What comes next, as iov: several small messages in `small`, or one frame from where it is. */
+/* Returns what comes next, as iov: several small messages in `small`, or one frame from where it
+ * is. */
 static int next_bytes(clu_chan *c, unsigned char small[GATHER], clu_iov iov[2]) {
   clu_out *o = c->head;
   int n = 0;
@@ -201,7 +203,7 @@ static int next_bytes(clu_chan *c, unsigned char small[GATHER], clu_iov iov[2]) 
   return n;
 }
 
-/* What is handed over with the first byte of what comes next. */
+/* Returns what is handed over with the first byte of what comes next. */
 static int descriptors_of(const clu_out *o, clu_fd pass[CLU_MAX_FDS]) {
   const clu_segments *s = segments_of(o);
   if (o->pass != CLU_NO_FD) {

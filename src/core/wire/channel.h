@@ -31,7 +31,7 @@ typedef struct clu_msg {
 
 struct clu_out;
 
-/* Whether descriptors may be passed, in both directions. */
+/* Tells whether descriptors may be passed, in both directions. */
 enum clu_takes_fds {
   CLU_TAKES_NONE,
   CLU_TAKES_FDS,     /* single ones, see clu_chan_take_fd() */
@@ -74,7 +74,7 @@ void clu_chan_fini(clu_chan *c);
  * frame. CLU_OK; CLU_NOMEM, or CLU_UNSUPPORTED for segments where descriptors cannot be passed
  * (then `pass` is closed, too). */
 int clu_chan_send(clu_chan *c, uint8_t kind, uint64_t seq, clu_blob *body, clu_fd pass);
-/* The same with a few bytes that are copied. */
+/* Does the same with a few bytes that are copied. */
 int clu_chan_send_bytes(clu_chan *c, uint8_t kind, uint64_t seq, const void *p, size_t n,
                         clu_fd pass);
 /* CLU_OK: all is written; CLU_AGAIN: some is left, flush again when the descriptor is writable;
@@ -90,8 +90,9 @@ int clu_chan_fill(clu_chan *c);
 /* 1: `m` is a message, its body the caller's; 0: none is complete; < 0: -CLU_PROTO or -CLU_NOMEM.
  */
 int clu_chan_next(clu_chan *c, clu_msg *m);
-/* The same for a channel whose descriptor blocks, and without the body: 1 when a message has begun.
- * Its body is read by clu_chan_read() and its end reached by clu_chan_skip() before the next one.
+/* Does the same for a channel whose descriptor blocks, and without the body: 1 when a message has
+ * begun. Its body is read by clu_chan_read() and its end reached by clu_chan_skip() before the next
+ * one.
  */
 int clu_chan_begin(clu_chan *c, clu_msg *m);
 /* The next `n` bytes of its body. Blocks. CLU_OK; CLU_CANCELLED when the sender has cancelled the

@@ -92,7 +92,7 @@ static unsigned char *awaited(clu_hs *h) {
                                : h->confirm;
 }
 
-/* As soon as it can be told that these are not the bytes of the message that is awaited. */
+/* Tells as soon as it can be known that these are not the bytes of the message that is awaited. */
 static int head_fits(clu_hs *h, const unsigned char *m) {
   unsigned char want[HEAD];
   size_t n = h->have < HEAD ? h->have : HEAD;

@@ -106,7 +106,7 @@ void clu_secret_to_hex(const unsigned char *secret, char out[2 * CLU_SECRET + 1]
 
 /* "did not say ..." and so on: a constant, for a sentence about the other side. */
 const char *clu_hs_why_text(int why);
-/* The same with what else is known. `out` gets it. */
+/* Does the same with what else is known. `out` gets it. */
 void clu_hs_explain(const clu_hs *h, char *out, size_t size);
 const char *clu_hs_verdict_text(int verdict);
 

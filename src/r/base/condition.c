@@ -26,7 +26,7 @@ static SEXP internal(const char *name, SEXP a, SEXP b, SEXP c) {
 
 static SEXP quoted(SEXP x) { return Rf_lang2(Rf_install("quote"), x); }
 
-/* What warning() does with a condition that no handler has muffled. */
+/* Does what warning() does with a condition that no handler has muffled. */
 SEXP ffi_show_warning(SEXP text, SEXP call) {
   call = PROTECT(quoted(call));
   internal(".dfltWarn", text, call, NULL);
@@ -34,7 +34,7 @@ SEXP ffi_show_warning(SEXP text, SEXP call) {
   return R_NilValue;
 }
 
-/* Whether `x` is a condition of these classes as base R makes it: list(message, call). */
+/* Tells whether `x` is a condition of these classes as base R makes it: list(message, call). */
 static int is_simple(SEXP x, const char *const *classes) {
   SEXP cls, names, text;
   if (TYPEOF(x) != VECSXP || XLENGTH(x) != 2) return 0;
@@ -54,11 +54,11 @@ int clu_warn_level(void) {
   return level == NA_INTEGER ? 0 : level;
 }
 
-/* As warning() does it with a condition, or message(), those of `log` after the first `done` that
- * are simple and of that kind, and follow each other. Before each variable `done` of environment
- * `state` says that it is done. `restart`, which muffles, ends the call of the R function whose
- * frame `frame` is. `show`: the function that is called for those that no handler has muffled; for
- * warnings only where options(warn =) makes errors of them. */
+/* Shows, as warning() does it with a condition, or message(), those of `log` after the first `done`
+ * that are simple and of that kind, and follow each other. Before each variable `done` of
+ * environment `state` says that it is done. `restart`, which muffles, ends the call of the R
+ * function whose frame `frame` is. `show`: the function that is called for those that no handler
+ * has muffled; for warnings only where options(warn =) makes errors of them. */
 SEXP ffi_relay_simple(SEXP log, SEXP done, SEXP state, SEXP show, SEXP restart, SEXP frame) {
   static const char *const warning[] = {"simpleWarning", "warning", "condition"};
   static const char *const message[] = {"simpleMessage", "message", "condition"};

@@ -211,8 +211,8 @@
   PLAIN(ffi_node_begin_exec, 4, (SEXP slot, SEXP tmp, SEXP program, SEXP server))                \
   PLAIN(ffi_node_program_done, 0, (void))                                                        \
   PLAIN(ffi_node_title, 1, (SEXP text))                                                          \
-  /* r/node/rehearse.c */                                                                        \
-  PLAIN(ffi_fork_server_rehearse, 0, (void))                                                     \
+  /* r/node/warm-up.c */                                                                         \
+  PLAIN(ffi_fork_server_warm_up, 0, (void))                                                      \
   PLAIN(ffi_fork_server_use_up, 1, (SEXP most))                                                  \
   /* r/node/job-state.c */                                                                       \
   PLAIN(ffi_work_sinks, 1, (SEXP output))                                                        \

@@ -21,8 +21,8 @@ static char *put_whole(char *to, double x) {
   return to;
 }
 
-/* As "%.16g". What is frequent is done without printf(), which takes 0.5 us: whole numbers, and
- * times since the epoch, which have 10 digits, and so 6 more. */
+/* Writes a number as "%.16g" does. Frequent ones are done without printf(), which takes 0.5 us:
+ * whole numbers, and times since the epoch, which have 10 digits, and so 6 more. */
 static char *put_number(char *to, double x) {
   if (x == floor(x) && fabs(x) < 1e15) return put_whole(to, x);
   if (x >= 1e9 && x < 9.9e9) {
@@ -68,7 +68,7 @@ static SEXP text_of(const char *text, size_t n) {
   return out;
 }
 
-/* Of numbers or logicals. */
+/* Returns the JSON of numbers or logicals. */
 SEXP ffi_json_numbers(SEXP x) {
   R_xlen_t n = XLENGTH(x);
   char *text = R_alloc((size_t)n + 1, LONGEST), *to = text;
@@ -79,7 +79,7 @@ SEXP ffi_json_numbers(SEXP x) {
   return text_of(text, (size_t)(to - text));
 }
 
-/* Whether it may stand in quotes as it is, also where JSON stands in another text. */
+/* Tells whether it may stand in quotes as it is, also where JSON stands in another text. */
 static int is_plain(const char *text) {
   for (; *text; text++) {
     unsigned char c = (unsigned char)*text;
@@ -88,7 +88,8 @@ static int is_plain(const char *text) {
   return 1;
 }
 
-/* Of strings in UTF-8, in quotes. `escaped`: they are; else NULL where one would have to be. */
+/* Returns the JSON of strings in UTF-8, in quotes. `escaped`: they are; else NULL where one would
+ * have to be. */
 SEXP ffi_json_strings(SEXP x, SEXP escaped) {
   R_xlen_t n = XLENGTH(x);
   size_t size = 0;

@@ -9,7 +9,7 @@
 
 /* A new one with `n` bytes, copied. May jump. */
 SEXP clu_private_new(const char *bytes, size_t n);
-/* Whether it is one, also one that was overwritten. */
+/* Tells whether it is one, also one that was overwritten. */
 int clu_is_private(SEXP x);
 /* Its bytes, which end with 0; an R error where there are none any more. */
 const char *clu_private_bytes(SEXP x, size_t *n);

@@ -40,7 +40,7 @@
 #define clu_closure_body(x) BODY(x)
 #endif
 
-/* Whether the environment is one that does not travel. */
+/* Tells whether the environment is one that does not travel. */
 static inline int clu_env_stays(SEXP env) {
   return env == R_GlobalEnv || env == R_BaseEnv || env == R_EmptyEnv || env == R_BaseNamespace ||
          R_IsNamespaceEnv(env) || R_IsPackageEnv(env);
@@ -103,12 +103,13 @@ static inline SEXP clu_kept_in(SEXP list, int which) {
 
 /* Raises an R condition of class "clutch_<what>", then "clutch_error". Does not return. */
 NORET void clu_raise(const char *what, const char *fmt, ...);
-/* The same for a failure of the core. */
+/* Does the same for a failure of the core. */
 NORET void clu_raise_err(const clu_err *e);
-/* The same for a "cluster" or "task" of another process, whose pointers were lost on the way here.
+/* Does the same for a "cluster" or "task" of another process, whose pointers were lost on the way
+ * here.
  */
 NORET void clu_raise_foreign(const char *what);
-/* Whether this process is a node that has said hello. */
+/* Tells whether this process is a node that has said hello. */
 extern int clu_is_node;
 
 /* condition.c. The call .Internal(call), not evaluated and not protected. */

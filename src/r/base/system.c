@@ -1,4 +1,4 @@
-/* What R asks the operating system, by way of the port. */
+/* This file has what R asks the operating system, by way of the port. */
 #include "r/base/r-api.h"
 
 #include "core/base/budget.h"
@@ -31,7 +31,7 @@ SEXP ffi_thread_count(void) {
   return Rf_ScalarInteger(n < 0 ? NA_INTEGER : n);
 }
 
-/* Whether this process is sampled, by Rprof() that is. */
+/* Tells whether this process is sampled, by Rprof() that is. */
 SEXP ffi_is_sampled(SEXP by_thread) {
   return Rf_ScalarLogical(clu_os_is_sampled(Rf_asLogical(by_thread) == TRUE));
 }
@@ -44,8 +44,8 @@ SEXP ffi_process_memory(SEXP pid) {
   return Rf_ScalarReal(n < 0 ? NA_REAL : (double)n);
 }
 
-/* Of each: whether it is there, and this user may send it signals. Not on Windows, which has no
- * signal 0 and says no of all; only fork servers ask. */
+/* Tells of each whether it is there, and this user may send it signals. Not on Windows, which has
+ * no signal 0 and says no of all; only fork servers ask. */
 SEXP ffi_processes_are_there(SEXP pids) {
   R_xlen_t n = Rf_xlength(pids);
   SEXP out = PROTECT(Rf_allocVector(LGLSXP, n));
@@ -94,7 +94,8 @@ SEXP ffi_system_can(void) {
              {CLU_CAN_USER_TIMEOUT, "user_timeout"},
              {CLU_CAN_MEMORY, "memory"},
              {CLU_CAN_THREADS, "threads"},
-             {CLU_CAN_MEMFD, "memfd"}};
+             {CLU_CAN_MEMFD, "memfd"},
+             {CLU_CAN_RELEASE, "release"}};
   const int n = sizeof all / sizeof *all;
   unsigned can = clu_os_can();
   SEXP out = PROTECT(Rf_allocVector(LGLSXP, n)), names = PROTECT(Rf_allocVector(STRSXP, n));
@@ -125,7 +126,8 @@ SEXP ffi_weak_new(SEXP env, SEXP value) {
   return out;
 }
 SEXP ffi_weak_get(SEXP ref) { return R_WeakRefKey(ref); }
-/* What it keeps as long as the environment lives; such a value is not serialized with it. */
+/* Returns what it keeps as long as the environment lives; such a value is not serialized with
+ * it. */
 SEXP ffi_weak_value(SEXP ref) {
   SEXP held = R_WeakRefValue(ref);
   return TYPEOF(held) == EXTPTRSXP ? R_ExternalPtrProtected(held) : R_NilValue;
@@ -179,7 +181,8 @@ SEXP ffi_secret_bytes(SEXP n) {
   return out;
 }
 
-/* Whether two strings are the same. How long that takes tells nothing of how alike they are. */
+/* Tells whether two strings are the same. How long that takes tells nothing of how alike they
+ * are. */
 SEXP ffi_same_secret(SEXP a, SEXP b) {
   SEXP x = STRING_ELT(a, 0), y = STRING_ELT(b, 0);
   if (LENGTH(x) != LENGTH(y)) return Rf_ScalarLogical(FALSE);

@@ -14,7 +14,7 @@
 
 /* Deadlines from now on. `seconds` that are NaN, negative or over 1e9: CLU_NEVER. */
 uint64_t clu_deadline(double seconds);
-/* The same in ns; < 0: CLU_NEVER. */
+/* Does the same in ns; < 0: CLU_NEVER. */
 uint64_t clu_deadline_ns(int64_t ns);
 uint64_t clu_in_ms(uint64_t ms);
 /* Converts what is left of a time, a number in R: negative is 0, over 1e9 is CLU_NEVER. */
@@ -28,10 +28,12 @@ int64_t clu_slice(uint64_t deadline);
  * jump and must not use R's API. The turn at the session (r/base/turn.h) is given back meanwhile.
  */
 void clu_check_interrupt_now(void (*undo)(void *), void *data);
-/* The same, unless they were checked less than 10 ms ago: for loops that do not wait each time. */
+/* Does the same, unless they were checked less than 10 ms ago: for loops that do not wait each
+ * time. */
 void clu_check_interrupt(void (*undo)(void *), void *data);
 
-/* Whether the session may wait awake at all: option clutch.wait_awake. Calls R, does not jump. */
+/* Tells whether the session may wait awake at all: option clutch.wait_awake. Calls R, does not
+ * jump. */
 int clu_may_spin(void);
 
 #endif

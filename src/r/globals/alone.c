@@ -51,12 +51,13 @@ static int is_short(SEXP code) {
   return left >= 0;
 }
 
-/* Whether it is code as people write it in a line or two, without data in it. */
+/* Tells whether it is code as people write it in a line or two, without data in it. */
 SEXP ffi_code_is_short(SEXP code) { return Rf_ScalarLogical(is_short(code)); }
 
 static int is_language(SEXP code) { return TYPEOF(code) == LANGSXP || TYPEOF(code) == SYMSXP; }
 
-/* Whether `env` is the workspace, or a frame of a function of the workspace that has no `...`. */
+/* Tells whether `env` is the workspace, or a frame of a function of the workspace that has no
+ * `...`. */
 static int is_of_workspace(SEXP env) {
   SEXP package = Rf_install(".packageName");
   for (; env != R_GlobalEnv; env = clu_parent_env(env)) {
@@ -69,7 +70,8 @@ static int is_of_workspace(SEXP env) {
 
 /* ---- its function ---- */
 
-/* Those that every R attaches: default_packages() in R/code-globals.R. */
+/* Tells whether it is one of those that every R attaches: default_packages() in
+ * R/code-globals.R. */
 static int is_default_package(SEXP name) {
   static const char *names[] = {"base",      "methods",  "datasets", "utils",
                                 "grDevices", "graphics", "stats"};
@@ -138,8 +140,8 @@ static SEXP function_of(SEXP code, SEXP frame) {
   return fun;
 }
 
-/* The same function again for the same code: then its bytes need not be made again. Its environment
- * is the workspace. */
+/* Returns the same function again for the same code: then its bytes need not be made again. Its
+ * environment is the workspace. */
 static SEXP known_function_of(SEXP code) {
   SEXP fun;
   if (kept(CODE) == code && kept(FUN) != R_NilValue) return kept(FUN);
@@ -149,7 +151,7 @@ static SEXP known_function_of(SEXP code) {
   return fun;
 }
 
-/* As ffi_code_alone(). */
+/* Does as ffi_code_alone(). */
 static SEXP search_function(clu_search *s, SEXP code, SEXP env) {
   SEXP frame = R_NilValue, fun;
   if (env != R_GlobalEnv && is_language(code)) {

@@ -84,8 +84,8 @@ clu_span clu_symbols_of(clu_search *s, SEXP formals, SEXP body);
 /* The value of a promise, or of a symbol in `env`; R_NilValue where that is an error. Code of R may
  * run. Not protected. */
 SEXP clu_try_value(SEXP expr, SEXP env);
-/* The same of a variable of `env` itself: R_NilValue also where it has none (an argument that is
- * missing). Of an active binding its function. */
+/* Returns the same of a variable of `env` itself: R_NilValue also where it has none (an argument
+ * that is missing). Of an active binding its function. */
 SEXP clu_value_in(SEXP symbol, SEXP env);
 
 /* Visits what is to be visited. */

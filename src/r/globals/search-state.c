@@ -153,7 +153,7 @@ clu_search *clu_search_get(SEXP x) {
   return s;
 }
 
-/* Whether it has met an external pointer that is not nil. */
+/* Tells whether it has met an external pointer that is not nil. */
 SEXP ffi_globals_pointer(SEXP x) { return Rf_ScalarLogical(clu_search_get(x)->has_pointer); }
 
 SEXP ffi_is_pointer(SEXP x) {

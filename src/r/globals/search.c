@@ -1,5 +1,5 @@
-/* What the code that travels to a node needs of this session: a search through everything that can
- * be reached from the objects that travel, as serialize() reaches it.
+/* This file finds what the code that travels to a node needs of this session: a search through
+ * everything that can be reached from the objects that travel, as serialize() reaches it.
  *
  * The search goes through closures with their environments, lists, calls, attributes, slots, and
  * the variables of environments. It does not enter the workspace, namespaces and what is on the
@@ -37,8 +37,8 @@ SEXP clu_try_value(SEXP expr, SEXP env) {
   return value;
 }
 
-/* What a variable is bound to. A promise that was not asked for yet has an expression and an
- * environment. */
+/* This is what a variable is bound to. A promise that was not asked for yet has an expression and
+ * an environment. */
 typedef struct binding {
   SEXP value, expr, env;
 } binding;
@@ -91,7 +91,7 @@ static const char *name_of(SEXP env) {
   return TYPEOF(name) == STRSXP && Rf_xlength(name) == 1 ? CHAR(STRING_ELT(name, 0)) : "";
 }
 
-/* What others put on the search path for their own use is no data of the user's. */
+/* Objects that others put on the search path for their own use are no data of the user's. */
 static int is_tool(const char *name) {
   return strcmp(name, "Autoloads") == 0 || strncmp(name, "tools:", 6) == 0 ||
          strncmp(name, "org:", 4) == 0 || strcmp(name, "devtools_shims") == 0;
@@ -124,9 +124,9 @@ static uint64_t leads_to(clu_search *s, SEXP symbol, int as_function) {
   return where;
 }
 
-/* Whether a variable of the environments that travel along has this name; those of a call have to
- * be functions. One that is used is a promise no more: what it stands for has to travel, and not
- * the frame that it was made in. */
+/* Tells whether a variable of the environments that travel along has this name; those of a call
+ * have to be functions. One that is used is a promise no more: what it stands for has to travel,
+ * and not the frame that it was made in. */
 static int is_local(SEXP symbol, SEXP env, unsigned how, SEXP *end) {
   for (; !clu_env_stays(env); env = clu_parent_env(env)) {
     if (!R_existsVarInFrame(env, symbol)) continue;
@@ -166,7 +166,7 @@ static void take(clu_search *s, SEXP symbol, uint64_t where) {
   }
 }
 
-/* Whether the look-up goes on in the workspace behind this environment. */
+/* Tells whether the look-up goes on in the workspace behind this environment. */
 static int leads_on(SEXP end, SEXP symbol) {
   if (end == R_BaseEnv) return !R_existsVarInFrame(end, symbol); /* the workspace encloses it */
   return end == R_GlobalEnv || R_IsPackageEnv(end);
@@ -451,7 +451,7 @@ R_xlen_t clu_search_locals(clu_search *s, SEXP code, SEXP env, SEXP top, SEXP fr
   return n;
 }
 
-/* As clu_search_locals(). Returns the names of those that are left to R. */
+/* Does as clu_search_locals(). Returns the names of those that are left to R. */
 SEXP ffi_globals_locals(SEXP x, SEXP code, SEXP env, SEXP top, SEXP frame) {
   clu_search *s = clu_search_get(x);
   clu_span all = clu_symbols_of(s, R_NilValue, code);

@@ -27,7 +27,7 @@ SEXP ffi_key(SEXP x, SEXP start, SEXP all) {
   return out;
 }
 
-/* Those of all elements, one behind the other. `elements`: a list or a plain vector. */
+/* Returns the keys of all elements, one behind the other. `elements`: a list or a plain vector. */
 SEXP ffi_element_keys(SEXP elements, SEXP start) {
   R_xlen_t n = Rf_xlength(elements);
   SEXP out = PROTECT(Rf_allocVector(RAWSXP, n * CLU_HASH));

@@ -1,4 +1,4 @@
-/* What the files of keys share: a hash that is being made, and what it has met. For these only. */
+/* The files of keys share this: a hash that is being made, and what it has met. For these only. */
 #ifndef CLUTCH_R_KEYING_H
 #define CLUTCH_R_KEYING_H
 

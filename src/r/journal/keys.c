@@ -196,7 +196,7 @@ static void staying(clu_keying *k, SEXP env) {
   }
 }
 
-/* Whether the code of a function asks for variables by other means than a symbol. */
+/* Tells whether the code of a function asks for variables by other means than a symbol. */
 static int asks_for_any(SEXP f) {
   clu_mentions m;
   SEXP body = PROTECT(R_ClosureExpr(f));
@@ -240,7 +240,7 @@ static void code_environment(clu_keying *k, SEXP env, clu_mentions *m) {
   staying(k, env);
 }
 
-/* The same code in the same environment is the same function, be it one object or several. */
+/* Equal code in one environment is the same function, be it one object or several. */
 static void closure(clu_keying *k, SEXP x) {
   SEXP env = clu_closure_env(x), body = PROTECT(R_ClosureExpr(x)), formals = clu_closure_formals(x);
   unsigned char code[CLU_HASH];

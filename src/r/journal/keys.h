@@ -24,7 +24,7 @@
  * environments of functions all variables count. Promises are forced, so code of R may run; may
  * jump. */
 void clu_key_of(SEXP x, const unsigned char *start, int all, unsigned char out[CLU_HASH]);
-/* The same of element `i` of a list or of a plain vector, as the node gets it. */
+/* Does the same of element `i` of a list or of a plain vector, as the node gets it. */
 void clu_key_of_element(SEXP x, R_xlen_t i, const unsigned char *start,
                         unsigned char out[CLU_HASH]);
 

@@ -7,7 +7,7 @@
 
 #define MOST_TEXTS 1000 /* strings of a vector that may be names */
 
-/* What asks for variables by other means than a symbol. */
+/* Tells whether a function asks for variables by other means than a symbol. */
 static int asks_for_any(const char *name) {
   static const char *const asking[] = {"get",
                                        "get0",

@@ -35,7 +35,7 @@
 /* Preserved: what is watched, what is known, functions that compiled code has in itself. */
 enum { WATCHED, KNOWN, LANGUAGE, N_KEPT };
 
-/* What is known: a closure's formals, body and source reference; what is above its environments;
+/* This is known: a closure's formals, body and source reference; what is above its environments;
  * those of base R's functions that its code calls; the code, or NULL: it is for no other closure.
  */
 enum { FORMALS_OF, BODY_OF, SRCREF_OF, TOP_OF, CALLS, CODE, N_KNOWN };
@@ -126,8 +126,8 @@ static unsigned hash_of(SEXP formals, SEXP body, int *left) {
   return ok ? hash | 1 : 0;
 }
 
-/* Whether two pieces of code, of which hash_code() has been through one, are the same but for their
- * source references. */
+/* Tells whether two pieces of code, of which hash_code() has been through one, are the same but for
+ * their source references. */
 static int is_same_code(SEXP a, SEXP b, int *parts) {
   for (;; a = CDR(a), b = CDR(b)) {
     if (a == b) return 1;
@@ -147,7 +147,7 @@ static SEXP text_in(SEXP srcfile, const char *name) {
   return clu_variable(symbol, srcfile);
 }
 
-/* Whether two source references mean the same place of the same text. */
+/* Tells whether two source references mean the same place of the same text. */
 static int is_same_srcref(SEXP a, SEXP b) {
   static const char *const parts[] = {"filename", "timestamp", "lines"};
   SEXP of_a, of_b;
@@ -215,8 +215,8 @@ static int has_any(SEXP env, SEXP symbols) {
   return 0;
 }
 
-/* Whether one of these functions of base R has another meaning in that environment, as far as that
- * can differ: what a namespace sees is always the same. */
+/* Tells whether one of these functions of base R has another meaning in that environment, as far as
+ * that can differ: what a namespace sees is always the same. */
 static int is_masked(SEXP symbols, SEXP env, SEXP top) {
   for (; env != top; env = clu_parent_env(env))
     if (has_any(env, symbols)) return 1;
@@ -243,7 +243,7 @@ static SEXP language_functions(void) {
   return VECTOR_ELT(x, 0);
 }
 
-/* What code calls, as far as it matters. */
+/* Returns what code calls, as far as it matters. */
 static SEXP calls_of(SEXP formals, SEXP body, SEXP top) {
   SEXP cells = PROTECT(with_calls(formals, R_NilValue)), language, few = R_NilValue;
   cells = PROTECT(with_calls(body, cells));
@@ -370,7 +370,7 @@ static void set_variable(SEXP symbol, SEXP value, SEXP env) {
 
 static SEXP visit(SEXP x, int deep, use *u);
 
-/* Whether it is visited now for the first time: it is remembered. */
+/* Tells whether it is visited now for the first time: it is remembered. */
 static int add_environment(SEXP env, use *u) {
   for (int i = 0; i < u->n_envs; i++)
     if (u->envs[i] == env) return 0;
@@ -429,7 +429,7 @@ static void visit_globals(SEXP x, use *u) {
   UNPROTECT(1);
 }
 
-/* What R has compiled of those that are watched is remembered, and watched no more. */
+/* Remembers what R has compiled of those that are watched, and watches that no more. */
 static void note(void) {
   SEXP all = clu_kept_in(compiled.kept, WATCHED);
   int n = compiled.watched;

@@ -164,7 +164,7 @@ SEXP ffi_fork_server_listen(SEXP path, SEXP owns_folder) {
                           CLU_OK);
 }
 
-/* Whether the nodes that follow call forked_node_begin(). */
+/* Tells whether the nodes that follow call forked_node_begin(). */
 SEXP ffi_fork_server_begins(SEXP in_r) {
   begins_in_r = Rf_asLogical(in_r) == TRUE;
   return R_NilValue;
@@ -176,7 +176,7 @@ SEXP ffi_fork_server_expect(SEXP n) {
   return R_NilValue;
 }
 
-/* Whether one of the nodes with these numbers may be started again. */
+/* Tells whether one of the nodes with these numbers may be started again. */
 SEXP ffi_fork_server_keeps(SEXP from, SEXP to) {
   uint64_t first = (uint64_t)Rf_asReal(from), last = (uint64_t)Rf_asReal(to);
   return Rf_ScalarLogical(clu_supervisor_keeps(&sv, first, last));

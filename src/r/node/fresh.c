@@ -1,5 +1,5 @@
-/* What a task with a fresh workspace (`.fresh`) may change of the workspace and of the search path,
- * and what the next task finds as it was before.
+/* This file has what a task with a fresh workspace (`.fresh`) may change of the workspace and of
+ * the search path, and what the next task finds as it was before.
  *
  * Values are compared as pointers: R makes a new object when a variable is set, and copies one that
  * is changed in place, since it is remembered here. What has no copies (environments, external
@@ -14,8 +14,8 @@
 /* Preserved: the variables of the workspace, by number; the environments of the search path. */
 enum { SYMBOLS, NAMES, VALUES, PATH, N_KEPT };
 
-/* Of a variable. The value of an active one is its function. One that is delayed has none that
- * could be remembered. */
+/* These are properties of a variable. The value of an active one is its function. One that is
+ * delayed has none that could be remembered. */
 enum { ACTIVE = 1, LOCKED = 2, DELAYED = 4 };
 
 static struct {
@@ -61,7 +61,7 @@ static SEXP value_of(SEXP symbol, unsigned char how) {
 
 static SEXP symbol_of(R_xlen_t i) { return VECTOR_ELT(kept(SYMBOLS), i); }
 
-/* Whether the variable is as it was. What a promise has become is not known any more. */
+/* Tells whether the variable is as it was. What a promise has become is not known any more. */
 static int is_same(R_xlen_t i) {
   SEXP symbol = symbol_of(i);
   unsigned char how;

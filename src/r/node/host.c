@@ -55,7 +55,7 @@ SEXP ffi_host_start(SEXP argv, SEXP text) {
   return R_NilValue;
 }
 
-/* What only the hosts of a cluster know. */
+/* Only the hosts of a cluster know this. */
 typedef struct host_secrets {
   unsigned char secret[CLU_SECRET];
   char own[2 * CLU_TLS_TEXT], certificate[2 * CLU_TLS_TEXT]; /* "": not encrypted */

@@ -1,6 +1,6 @@
-/* What the tasks of a job may change of a node's R, and what the next job finds as it was before:
- * options, environment variables, the working directory, the locale, sinks, time limits, the kind
- * of random numbers. What calls do (clusterEvalQ(), cluster_setup()) stays.
+/* This file has what the tasks of a job may change of a node's R, and what the next job finds as it
+ * was before: options, environment variables, the working directory, the locale, sinks, time
+ * limits, the kind of random numbers. What calls do (clusterEvalQ(), cluster_setup()) stays.
  *
  * Nearly always nothing was changed. To find that out is done here, and takes about 2 us; what has
  * changed is put back by R/node-state.R. */
@@ -120,7 +120,7 @@ static int has_devices(void) {
   return Rf_length(clu_variable(Rf_install(".Devices"), R_BaseEnv)) > 1;
 }
 
-/* Of the workspace .Random.seed is there in any case. */
+/* The workspace has .Random.seed in any case. */
 int clu_state_is_bare(void) {
   return sinks(1) == 0 && !has_connections() && !has_devices() && Rf_length(R_GlobalEnv) <= 1;
 }
@@ -155,9 +155,9 @@ void clu_state_set_warn(SEXP value) {
   SETCADR(call, R_NilValue);
 }
 
-/* Whether the options are the same objects as before, or the same number: of some that are numbers
- * R makes a new object whenever they are set, also to what they were. That the job itself has set
- * `warn` does not count. */
+/* Tells whether the options are the same objects as before, or the same number: of some that are
+ * numbers R makes a new object whenever they are set, also to what they were. That the job itself
+ * has set `warn` does not count. */
 static int same_options(void) {
   SEXP values = kept(OPTIONS), names = kept(OPTION_NAMES);
   R_xlen_t i = 0, n = Rf_xlength(values);
@@ -219,7 +219,7 @@ SEXP ffi_work_environment(SEXP old) {
   return now;
 }
 
-/* Of those in `kept` one or two differ on a new node, and only these are replaced: to build a
+/* One or two of those in `kept` differ on a new node, and only these are replaced: to build a
  * vector anew would write to the pages that the node shares with the fork server, where the others
  * are. */
 static void remember_environment(void) {

@@ -13,8 +13,8 @@ static clu_pid parent; /* the session that has started it; 0: not known, or on a
 
 static int parent_lives(void) { return !parent || clu_os_kill(parent, 0, 0) == 0; }
 
-/* What watched_start() in R has put behind the secret is not for code that reads the standard
- * input. Its end is there already, or about to be. */
+/* The lines that watched_start() in R has put behind the secret are not for code that reads the
+ * standard input. Its end is there already, or about to be. */
 static void forget_input(void) {
   char bytes[64];
   for (int rc = CLU_OK; rc == CLU_OK || rc == CLU_AGAIN;) {

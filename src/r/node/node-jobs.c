@@ -101,8 +101,8 @@ void clu_job_forget(uint64_t number) {
 
 /* ---- the call of a task ---- */
 
-/* Whether the variable has another meaning already: the function's, the element's, or that of an
- * argument with the same name. */
+/* Tells whether the variable has another meaning already: the function's, the element's, or that of
+ * an argument with the same name. */
 static int is_taken(SEXP name, SEXP env) {
   return strcmp(CHAR(PRINTNAME(name)), ".x") == 0 || R_existsVarInFrame(env, name);
 }
@@ -142,7 +142,7 @@ static SEXP failing_call(SEXP problem, SEXP env) {
 
 /* ---- the workspace ---- */
 
-/* Of many variables only the number is looked at, which R has to count. */
+/* Only the number of many variables is looked at, which R has to count. */
 static int has_variables(void) {
   if (jobs.n_variables > MOST_LOOKED_UP)
     return jobs.n_globals > MOST_COUNTED || Rf_length(R_GlobalEnv) >= jobs.n_globals;
@@ -151,8 +151,8 @@ static int has_variables(void) {
   return 1;
 }
 
-/* Whether all is there that enter() has prepared: the task before may have removed it, or left a
- * sink behind. This is done for each task, and most of them are short. */
+/* Tells whether all is there that enter() has prepared: the task before may have removed it, or
+ * left a sink behind. This is done for each task, and most of them are short. */
 static int in_order(void) {
   if (jobs.collects ? !clu_relay_try_to_reach() : clu_state_sinks() != jobs.sinks) return 0;
   return Rf_length(kept(ENV)) >= jobs.n_env && has_variables();
@@ -182,7 +182,7 @@ static int needs_packages(SEXP x) {
   return 0;
 }
 
-/* Whether there are packages or variables to see to, or the description is none. */
+/* Tells whether there are packages or variables to see to, or the description is none. */
 static int needs_anything(SEXP x) {
   return !is_description(x) || part(x, CLU_JOB_GLOBALS) != R_NilValue || needs_packages(x);
 }
@@ -203,7 +203,7 @@ static SEXP new_variables(SEXP x) {
   return names;
 }
 
-/* As node_restore() in R/node-tasks.R, for variables that were not there. */
+/* Does as node_restore() in R/node-tasks.R, for variables that were not there. */
 static void remove_variables(SEXP names) {
   for (R_xlen_t i = 0; i < Rf_xlength(names); i++) {
     SEXP symbol = Rf_installTrChar(STRING_ELT(names, i));
@@ -211,7 +211,7 @@ static void remove_variables(SEXP names) {
   }
 }
 
-/* What prevents that its tasks are done: a condition, or NULL. */
+/* Returns what prevents that its tasks are done: a condition, or NULL. */
 static SEXP prepare(SEXP x) {
   SEXP how, names, values;
   if (!needs_anything(x)) return R_NilValue;
@@ -323,7 +323,8 @@ void clu_job_leave(void) {
 
 int clu_job_is_entered(uint64_t number) { return jobs.entered == number; }
 
-/* Whether the task has changed nothing. Other random numbers are no reason to leave the job. */
+/* Tells whether the task has changed nothing. Other random numbers are no reason to leave the
+ * job. */
 static int is_clean(void) {
   if (!jobs.has_fresh) return 0;
   clu_state_end_time_limit();

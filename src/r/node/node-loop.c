@@ -208,7 +208,7 @@ static int serve_call(uint64_t seq, SEXP env) {
   return 1;
 }
 
-/* The same for one whose answer nobody wants. 0: the channel has failed. */
+/* Does the same for one whose answer nobody wants. 0: the channel has failed. */
 static int serve_tell(SEXP env) {
   SEXP call;
   clu_me.seq = 0;
@@ -300,7 +300,7 @@ SEXP ffi_node_failed(SEXP value) {
   return Rf_ScalarLogical(clu_me.closed);
 }
 
-/* As the session wished. The calls in which a task was go with that: a line each. */
+/* Answers as the session wished. The calls in which a task was go with that: a line each. */
 static void answer_cancelled(SEXP value) {
   SEXP calls = R_NilValue;
   clu_blob *b = NULL;
@@ -326,14 +326,15 @@ SEXP ffi_node_interrupted(SEXP value) {
   return Rf_ScalarLogical(FALSE);
 }
 
-/* Whether a task is being done: NULL, or TRUE where its output and conditions are to be collected.
+/* Tells whether a task is being done: NULL, or TRUE where its output and conditions are to be
+ * collected.
  */
 SEXP ffi_node_at_task(void) {
   return clu_me.task ? Rf_ScalarLogical(clu_me.task == CLU_TASK_RELAYED) : R_NilValue;
 }
 
-/* Whether user's code has closed the descriptor of the channel. Not so where none has run: R would
- * remove the fork server's folder at its exit. */
+/* Tells whether user's code has closed the descriptor of the channel. Not so where none has run: R
+ * would remove the fork server's folder at its exit. */
 SEXP ffi_node_closed(void) {
   return Rf_ScalarLogical(clu_me.fd_closed && (clu_me.ready || clu_me.new_r));
 }

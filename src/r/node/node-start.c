@@ -94,7 +94,7 @@ void clu_node_get_ready(int idle) {
   clu_me.ready = 1;
 }
 
-/* Whether something has come that is to be read. */
+/* Tells whether something has come that is to be read. */
 SEXP ffi_node_is_asked(void) {
   return Rf_ScalarLogical(clu_os_wait_readable(clu_me.boot.fd, 0) == CLU_OK);
 }
@@ -159,7 +159,7 @@ static SEXP begin(void) {
 
 void clu_node_begin_forked(void) { begin(); }
 
-/* Whether this process is a node that serves: FALSE in a fork server. */
+/* Tells whether this process is a node that serves: FALSE in a fork server. */
 SEXP ffi_is_node(void) { return Rf_ScalarLogical(clu_is_node); }
 
 /* A node that has joined and is set up; or, with a text, is not, and ends. */
@@ -185,8 +185,8 @@ SEXP ffi_node_title(SEXP text) {
   return R_NilValue;
 }
 
-/* What a node started by exec follows: its parent, or the fork server where that has ended while R
- * started. What has started R in between, and so leads the group, is followed as well. */
+/* Returns what a node started by exec follows: its parent, or the fork server where that has ended
+ * while R started. What has started R in between, and so leads the group, is followed as well. */
 static clu_pid parent_or_ended(clu_pid server) {
   return clu_os_leads_group() ? server : clu_os_getppid();
 }

@@ -1,4 +1,4 @@
-/* What a node's files share: its state, the answer to the request at hand, the bytes of the message
+/* A node's files share this: its state, the answer to the request at hand, the bytes of the message
  * that has begun. */
 #include "r/node/node.h"
 
@@ -69,8 +69,8 @@ SEXP clu_node_read_object(uint64_t n) {
   return clu_unserialize_bytes(few, (size_t)n);
 }
 
-/* The same bytes as before are the same function: they name no environment but the workspace and
- * base R's. */
+/* Bytes that are the same as before are the same function: they name no environment but the
+ * workspace and base R's. */
 SEXP clu_node_read_function(uint32_t n) {
   static unsigned char bytes[CLU_MOST_FUN];
   static uint32_t size;

@@ -212,11 +212,11 @@ static unsigned char *ring_room(uint64_t now, uint64_t took) {
   return p;
 }
 
-/* Whether the session is to be told now of what is in the ring. To wake it takes 50 us of both
- * processors together: of 10,000 tasks of 0.4 ms on two nodes a tenth. So of a map's tasks that are
- * quick it is told now and then, and when there is nothing else to do. At once it is told of an
- * error, of a task that came alone, to see how long these take, and of submitted tasks: the next
- * may take long, and the session may sleep until it is told. */
+/* Tells whether the session is to be told now of what is in the ring. To wake it takes 50 us of
+ * both processors together: of 10,000 tasks of 0.4 ms on two nodes a tenth. So of a map's tasks
+ * that are quick it is told now and then, and when there is nothing else to do. At once it is told
+ * of an error, of a task that came alone, to see how long these take, and of submitted tasks: the
+ * next may take long, and the session may sleep until it is told. */
 static int has_to_tell(uint32_t flags, uint64_t now) {
   if ((work.flags & CLU_TASKS_BARE) || (flags & CLU_RESULT_ERROR)) return 1;
   if (work.mean > (work.n == 1 ? CLU_QUICK : TELL_AFTER / 2)) return 1;
@@ -261,7 +261,7 @@ static SEXP state_before(void) {
   return cell;
 }
 
-/* Whether the task has used random numbers, or set others: the state is not what it got. */
+/* Tells whether the task has used random numbers, or set others: the state is not what it got. */
 static int has_drawn(void) {
   SEXP seed = clu_variable(clu_job_seed_symbol(), R_GlobalEnv);
   if (!(work.flags & CLU_TASKS_SEEDED)) return seed != CAR(state_before());
@@ -269,8 +269,8 @@ static int has_drawn(void) {
   return memcmp(INTEGER(seed) + 1, work.stream, sizeof work.stream) != 0;
 }
 
-/* Whether the next task begins when this one has ended: else the answer has taken time, which is
- * not that task's. */
+/* Tells whether the next task begins when this one has ended: else the answer has taken time, which
+ * is not that task's. */
 static int send_bytes(uint32_t flags, SEXP value, SEXP log, uint64_t now, uint64_t took) {
   unsigned char head[CLU_RESULT_HEAD], *p;
   SEXP x = PROTECT(log == R_NilValue ? value : with_log(value, log));

@@ -3,7 +3,7 @@
  * Files, each of which uses only those before it: node-state (the channel and the request at hand),
  * give-back (memory of an idle node), stack (which calls it is in, told to who asks), node-start
  * (how a node comes to be), relay (output and conditions of tasks), job-state (what tasks may
- * change of R), rehearse (what a fork server does once for its nodes), fresh (the workspace of a
+ * change of R), warm-up (what a fork server does once for its nodes), fresh (the workspace of a
  * task), compiled (code that R has compiled in earlier jobs), node-jobs (jobs and their workspace),
  * node-tasks, node-loop; observed-stacks, observed-values, observer. fork-server-main uses that and
  * node-start, join uses node-start.
@@ -76,7 +76,7 @@ void clu_node_stop_running(void);
 void clu_node_read(void *p, size_t n);
 SEXP clu_node_read_object(uint64_t n);
 
-/* The same for a function of `n` bytes that travels apart from what it is called with. */
+/* Does the same for a function of `n` bytes that travels apart from what it is called with. */
 SEXP clu_node_read_function(uint32_t n);
 /* Calls a function of this package's with `x`. `x` is evaluated: it may not be a symbol or call. */
 SEXP clu_node_r(const char *fun, SEXP x);
@@ -87,7 +87,7 @@ SEXP clu_node_r(const char *fun, SEXP x);
 void clu_give_back_begin(void);
 /* It has worked for so long, in ns. */
 void clu_give_back_worked(uint64_t ns);
-/* Whether it may have memory to give back. */
+/* Tells whether it may have memory to give back. */
 int clu_give_back_is_due(void);
 /* It has been idle for a while: gives back to the system what it does not need. Code of R may run.
  */
@@ -129,9 +129,10 @@ void clu_node_joined(const clu_boot *b, clu_chan *c, int64_t idle_ns);
 SEXP clu_relay_take(void);
 /* Forgets it: the task was cancelled. */
 void clu_relay_drop(void);
-/* Whether there is the connection that collects what tasks print. */
+/* Tells whether there is the connection that collects what tasks print. */
 int clu_relay_is_open(void);
-/* Whether what R prints arrives there, alone or also elsewhere. R has to have a sink for it. */
+/* Tells whether what R prints arrives there, alone or also elsewhere. R has to have a sink for
+ * it. */
 int clu_relay_try_to_reach(void);
 
 /* ---- job-state.c ---- */
@@ -149,7 +150,7 @@ void clu_state_end_time_limit(void);
 /* How many sinks output goes through; one more, to this connection. */
 int clu_state_sinks(void);
 void clu_state_sink(SEXP connection);
-/* Whether there is nothing that node_end() in R would close or remove: no sinks, connections,
+/* Tells whether there is nothing that node_end() in R would close or remove: no sinks, connections,
  * devices, variables of the workspace. */
 int clu_state_is_bare(void);
 /* options(warn = value) */
@@ -179,7 +180,7 @@ void clu_compiled_use(SEXP x, int globals, uint64_t owner);
 /* They were called, and the workspace is still theirs: what R has compiled meanwhile is remembered.
  */
 void clu_compiled_note(uint64_t owner);
-/* The same, and the others are watched no more. */
+/* Does the same, and the others are watched no more. */
 void clu_compiled_end(uint64_t owner);
 
 /* ---- node-jobs.c ---- */

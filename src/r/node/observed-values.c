@@ -1,4 +1,4 @@
-/* What an observer has seen of a cluster, as R's values. */
+/* This file makes what an observer has seen of a cluster, as R's values. */
 #include "r/node/observed.h"
 
 #include <string.h>
@@ -124,7 +124,8 @@ static double known(const clu_word *w, double unit) {
   return x ? (double)(x - 1) / unit : NA_REAL;
 }
 
-/* What it is at, and since when; since when it is at nothing is known of few. Whether it is busy.
+/* Reads what it is at, and since when; since when it is at nothing is known of few. Tells
+ * whether it is busy.
  */
 static int read_work(SEXP out, R_xlen_t i, const clu_observed *s) {
   uint64_t job, task;
@@ -256,8 +257,8 @@ static SEXP read_jobs(const clu_observed *s) {
   return out;
 }
 
-/* Of the first `end` tasks those after `from`, the oldest first, but for those that are overwritten
- * meanwhile. */
+/* Reads, of the first `end` tasks, those after `from`, the oldest first, but for those that are
+ * overwritten meanwhile. */
 static SEXP read_tasks(const clu_view *v, uint64_t from, uint64_t end) {
   static const char *names[] = {"job", "element", "began", "ended", "node", "ok", ""};
   const clu_view_memory *m = v->memory;

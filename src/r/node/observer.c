@@ -83,7 +83,8 @@ SEXP ffi_view_numbers(SEXP view) {
 /* `x`: a number from R, which counts something. */
 static uint64_t count_of(double x) { return x >= 1 && x < 9e15 ? (uint64_t)x : 0; }
 
-/* What is seen of one of them now, see clu_observed_values(). `wish`: c(tasks, ended, told). */
+/* Returns what is seen of one of them now, see clu_observed_values(). `wish`: c(tasks, ended,
+ * told). */
 SEXP ffi_observer_read(SEXP view, SEXP wish) {
   clu_observed *s = R_ExternalPtrAddr(view);
   clu_observed_wish w;
@@ -112,7 +113,7 @@ SEXP ffi_observer_ask(SEXP view, SEXP nodes) {
   return clu_observed_ask_stacks(s, is_asked);
 }
 
-/* What they have told, see clu_observed_stacks(). */
+/* Returns what they have told, see clu_observed_stacks(). */
 SEXP ffi_observer_stacks(SEXP view, SEXP questions) {
   const clu_observed *s = R_ExternalPtrAddr(view);
   if (!s) clu_raise("argument", "there is no such view");
@@ -139,7 +140,7 @@ SEXP ffi_observer_end(void) {
   return R_NilValue;
 }
 
-/* What a process does, by the system's letter; NA: there is none. */
+/* Says what a process does, by the system's letter; NA: there is none. */
 SEXP ffi_process_letter(SEXP pid) {
   char text[2] = {clu_os_process_state((int64_t)Rf_asReal(pid)), 0};
   return text[0] ? Rf_mkString(text) : Rf_ScalarString(NA_STRING);

@@ -1,6 +1,6 @@
-/* What a task prints and signals. It is kept in a log that travels with the result, or is sent at
- * once where the job wants that. Order is kept: output is put into the log, or is sent, before each
- * condition.
+/* This file is for what a task prints and signals. It is kept in a log that travels with the
+ * result, or is sent at once where the job wants that. Order is kept: output is put into the log,
+ * or is sent, before each condition.
  *
  * src/r/base/condition.c signals the conditions of warning("text") and message("text") in the
  * session, and muffles them in the node.
@@ -86,7 +86,7 @@ void clu_relay_drop(void) {
   keep(LAST, R_NilValue);
 }
 
-/* Whether `x` holds more than a call as somebody writes it: a function, or more than `*left`
+/* Tells whether `x` holds more than a call as somebody writes it: a function, or more than `*left`
  * objects. */
 static int is_large(SEXP x, int *left) {
   for (; TYPEOF(x) == LANGSXP || TYPEOF(x) == LISTSXP; x = CDR(x))
@@ -135,7 +135,7 @@ SEXP ffi_work_log(SEXP cond, SEXP now) {
   return Rf_ScalarLogical(TRUE);
 }
 
-/* The same of a message, which is then muffled. TRUE: as that of ffi_work_warning(). */
+/* Does the same of a message, which is then muffled. TRUE: as that of ffi_work_warning(). */
 SEXP ffi_work_message(SEXP cond) {
   SEXP taken, no = PROTECT(Rf_ScalarLogical(FALSE));
   taken = ffi_work_log(cond, no);
@@ -144,7 +144,7 @@ SEXP ffi_work_message(SEXP cond) {
   return taken;
 }
 
-/* The same of a warning, which is then muffled. Where options(warn =) makes it nothing, or an
+/* Does the same of a warning, which is then muffled. Where options(warn =) makes it nothing, or an
  * error, R sees to that, and in the session only handlers see it. TRUE: a restart other than the
  * usual one is to muffle it. */
 SEXP ffi_work_warning(SEXP cond) {
@@ -182,7 +182,7 @@ static size_t relay_write(const void *p, size_t size, size_t n, Rconnection con)
   return n;
 }
 
-/* What is printed to see where it arrives: a text of no length. */
+/* This is printed to see where it arrives: a text of no length. */
 static const char nothing[] = "%s";
 
 static int relay_vfprintf(Rconnection con, const char *format, va_list ap) {

@@ -1,6 +1,6 @@
-/* What most tasks print and signal, to bytes and back: short output, and conditions as
- * warning("text") and message("text") make them. R's own serialization takes five times as long for
- * each of these as all that the node does with it besides.
+/* This file turns what most tasks print and signal to bytes and back: short output, and conditions
+ * as warning("text") and message("text") make them. R's own serialization takes five times as long
+ * for each of these as all that the node does with it besides.
  *
  *    0  u32      size of the value, which follows as clu_plain_bare() writes it
  * then each entry of the log:
@@ -85,7 +85,7 @@ static int known_call(SEXP call) {
   return n <= sizeof bytes ? remember(call, bytes, n) : -1;
 }
 
-/* Whether it is `names`, and nothing else. */
+/* Tells whether it is `names`, and nothing else. */
 static int is_names(SEXP x, const char *const *names, int n) {
   if (TYPEOF(x) != STRSXP || XLENGTH(x) != n || clu_has_attributes(x)) return 0;
   for (int i = 0; i < n; i++)

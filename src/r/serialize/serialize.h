@@ -11,9 +11,9 @@
 /* The object in R's binary format, behind what is in `b` already; NULL: a new blob. Takes over the
  * reference to `b` and hands it back. May raise R's own errors; leaks nothing then. */
 clu_blob *clu_serialize(clu_blob *b, SEXP x);
-/* The same for so many processes of this host that take segments: large vectors go by one, which
- * the blob brings (r/share/share.h). How large they have to be depends on that number; 0: none do.
- * A blob takes one object so; those after it travel whole. */
+/* Does the same for so many processes of this host that take segments: large vectors go by one,
+ * which the blob brings (r/share/share.h). How large they have to be depends on that number; 0:
+ * none do. A blob takes one object so; those after it travel whole. */
 clu_blob *clu_serialize_for(clu_blob *b, SEXP x, int receivers);
 /* `fn` is called every few megabytes while a large object is written or read, and may jump out.
  * Until this is called it is R_CheckUserInterrupt(). */
@@ -43,8 +43,8 @@ SEXP clu_unserialize_from(clu_reader read, void *data, const clu_segments *segme
 void clu_plain_learn(const unsigned char *null, size_t n);
 /* Appends a plain value: 1, or 0 for others, and then nothing is appended. */
 int clu_plain_put(clu_blob *b, SEXP x);
-/* The same without the header that each serialized object has, to `p` with room for `n` bytes: how
- * many it took; 0: it is not plain, or too large. clu_plain_bare_get(): an R error of class
+/* Does the same without the header that each serialized object has, to `p` with room for `n` bytes:
+ * how many it took; 0: it is not plain, or too large. clu_plain_bare_get(): an R error of class
  * clutch_protocol when these are no such bytes. */
 size_t clu_plain_bare(unsigned char *p, size_t n, SEXP x);
 SEXP clu_plain_bare_get(const unsigned char *p, size_t n);

@@ -61,7 +61,7 @@ SEXP ffi_acceptor_open(SEXP host, SEXP ports, SEXP backlog, SEXP secret) {
   return out;
 }
 
-/* Whether this machine has this address, which is a number. */
+/* Tells whether this machine has this address, which is a number. */
 SEXP ffi_can_listen(SEXP host) {
   clu_listen how = {0, 0, 0};
   clu_addr at[CLU_MAX_ADDRS];
@@ -80,7 +80,7 @@ static void secret_hex(const clu_acceptor *m, char out[HEX]) {
   clu_secret_to_hex(clu_acceptor_secret(m), out);
 }
 
-/* As hexadecimal digits, for the command that a person is asked to run. */
+/* Returns it as hexadecimal digits, for the command that a person is asked to run. */
 SEXP ffi_acceptor_secret(SEXP acceptor) {
   char hex[HEX];
   SEXP out;
@@ -155,7 +155,8 @@ static int enough_ready(const arrival_wait *w) {
 
 static int arrived_or_failed(void *data) { return enough_ready(data) || some_failed(data); }
 
-/* Whether `n` of the expected nodes are ready: FALSE when the time is up or one has failed. */
+/* Tells whether `n` of the expected nodes are ready: FALSE when the time is up or one has
+ * failed. */
 SEXP ffi_acceptor_wait(SEXP acceptor, SEXP n, SEXP seconds) {
   arrival_wait w;
   get_acceptor(acceptor);
@@ -165,7 +166,7 @@ SEXP ffi_acceptor_wait(SEXP acceptor, SEXP n, SEXP seconds) {
   return Rf_ScalarLogical(enough_ready(&w) && !some_failed(&w));
 }
 
-/* What came to the listener: named counts. */
+/* Returns what came to the listener: named counts. */
 SEXP ffi_acceptor_report(SEXP acceptor) {
   static const char *names[] = {"accepted", "pending", "crowded", "pauses",   "silent",
                                 "closed",   "garbage", "version", "no_proof", ""};

@@ -2,7 +2,7 @@
  * and a function that is sent again and again. */
 #include "r/session/session.h"
 
-/* What clusterCall() sent last. */
+/* This is what clusterCall() sent last. */
 static struct {
   clu_blob *blob;
   int shares; /* for nodes that take segments */
@@ -81,7 +81,7 @@ clu_blob *clu_call_function(SEXP fun) {
   return last.bytes;
 }
 
-/* What clusterCall() sends to the first node is kept for the others. `call`: function, arguments.
+/* Keeps for the others what clusterCall() sends to the first node. `call`: function, arguments.
  */
 static void keep_sent(SEXP call, clu_blob *b, int shares) {
   clu_call_forget_sent();

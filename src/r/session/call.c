@@ -188,8 +188,8 @@ static uint64_t in_step_by(const clu_node *nd) {
   return end == UINT64_MAX ? end : end > spent ? end - spent : 0;
 }
 
-/* What came of the sending of a call; constants, for this is on the way of each call. NULL: it was
- * sent. */
+/* Says what came of the sending of a call; constants, for this is on the way of each call. NULL: it
+ * was sent. */
 static SEXP failed_because(int which) {
   static const char *const names[N_FAILURES] = {"dead", "stuck", "no_scope"};
   static SEXP values[N_FAILURES];
@@ -354,7 +354,7 @@ SEXP ffi_node_recv(SEXP handle) {
   return answer_list(handle, nd, r);
 }
 
-/* Whether ffi_node_recv() would return at once; NA: nothing was sent to this node. */
+/* Tells whether ffi_node_recv() would return at once; NA: nothing was sent to this node. */
 SEXP ffi_node_ready(SEXP handle) {
   clu_node *nd = clu_get_node(handle);
   const clu_req *r;

@@ -54,7 +54,7 @@ SEXP ffi_server_send(SEXP server, SEXP kind, SEXP object) {
 
 static int server_started(void *s) { return !clu_server_is_starting(s); }
 
-/* What the server reported when it was ready; NULL: not in time, or it ended. */
+/* Returns what the server reported when it was ready; NULL: not in time, or it ended. */
 SEXP ffi_server_wait(SEXP server, SEXP seconds) {
   clu_server *s = clu_get_server(server);
   clu_wait_for(server_started, s, clu_in_seconds(seconds), NULL);
@@ -73,7 +73,7 @@ static int settings_answered(void *data) {
   return clu_server_answered(w->s, &w->refusal) >= w->seq || clu_server_has_ended(w->s);
 }
 
-/* What nobody reads does not cross to this host. */
+/* A file that nobody reads does not cross to this host. */
 static int send_file(clu_server *s, uint8_t kind, const char *path, clu_err *e) {
   clu_fd fd = CLU_NO_FD;
   int rc;

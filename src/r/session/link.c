@@ -171,8 +171,8 @@ static char *put_setting(char *to, const char *name, const char *text) {
   return to;
 }
 
-/* What only its hosts know, as lines: the secret as 64 digits, and where connections are encrypted
- * also own and certificate. See r/base/private-text.h. */
+/* Returns what only its hosts know, as lines: the secret as 64 digits, and where connections are
+ * encrypted also own and certificate. See r/base/private-text.h. */
 SEXP ffi_link_secrets(SEXP link) {
   const link_process *k = get_link(link);
   char hex[2 * CLU_SECRET + 1], text[sizeof hex + 4 * CLU_TLS_TEXT + 64], *to = text;
@@ -228,8 +228,8 @@ SEXP ffi_link_command(SEXP link, SEXP rank, SEXP node, SEXP carries) {
   return R_NilValue;
 }
 
-/* What that process knows of the nodes of cluster `number` on its hosts is shown in this view from
- * now on; with `view` NULL it is not any more. Whether that could be sent. */
+/* All that this process knows of the nodes of cluster `number` on its hosts is shown in this view
+ * from now on; with `view` NULL it is not any more. Tells whether that was sent. */
 SEXP ffi_link_view(SEXP link, SEXP number, SEXP view) {
   link_process *k = get_link(link);
   const clu_view *v = clu_get_view(view);

@@ -15,7 +15,7 @@ SEXP clu_node_handle_new(void) { return clu_handle_new(&nodes_of_r, Rf_allocVect
 
 void clu_node_handle_set(SEXP x, clu_node *nd) { clu_handle_set(x, nd); }
 
-/* Those that there are of a start that failed half-way. */
+/* Tells whether all that there are have ended, of a start that failed half-way. */
 static int all_ended(void *list) {
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++) {
     clu_node *nd = R_ExternalPtrAddr(VECTOR_ELT(list, i));

@@ -32,7 +32,7 @@
 extern clu_session *clu_the_session;
 /* Makes the session, if there is none; an R error in a forked child of it. */
 void clu_need_session(void);
-/* Whether this is a forked child, and the session is its parent's. */
+/* Tells whether this is a forked child, and the session is its parent's. */
 int clu_session_is_parents(void);
 /* Then it gets one of its own. What is the parent's is left alone. */
 void clu_session_begin_in_child(void);
@@ -48,7 +48,7 @@ typedef struct clu_handle_kind {
   const char *name; /* the tag of its external pointers */
   /* Frees what is behind one: called with the turn at the session that has made it. */
   void (*free)(void *p);
-  /* The same in another process; NULL: there it is left as it is. */
+  /* Does the same in another process; NULL: there it is left as it is. */
   void (*forget)(void *p);
   /* session.c's */
   SEXP tag;
@@ -64,7 +64,7 @@ int clu_handle_is(SEXP x, clu_handle_kind *kind);
 void *clu_handle_get(SEXP x, clu_handle_kind *kind);
 /* Frees what is behind it now, if there is anything: as its finalizer does. */
 void clu_handle_end(SEXP x);
-/* Whether it was made by the session of this process. */
+/* Tells whether it was made by the session of this process. */
 int clu_handle_is_ours(SEXP x);
 /* Does what clu_need_session() does, for what belongs to this handle. */
 void clu_need_session_of(SEXP x);
@@ -75,9 +75,9 @@ void clu_need_session_of(SEXP x);
  * done meanwhile. An interrupt or a time limit of R's jumps out, after `fn` (may be NULL) has run.
  */
 int clu_wait_for(int (*done)(void *), void *data, uint64_t deadline, void (*fn)(void *));
-/* The same without a deadline, for the answer of this node. */
+/* Does the same without a deadline, for the answer of this node. */
 int clu_wait_for_answer(int (*done)(void *), void *data, void (*fn)(void *), const clu_node *nd);
-/* The same without a check for interrupts, for clean-ups: no R API in there. */
+/* Does the same without a check for interrupts, for clean-ups: no R API in there. */
 int clu_pump_for(int (*done)(void *), void *data, uint64_t deadline);
 
 /* ---- fork-server.c ---- */
@@ -91,7 +91,7 @@ SEXP clu_server_handle_new(SEXP keeps);
 clu_node *clu_get_node(SEXP x);
 SEXP clu_node_handle_new(void);
 void clu_node_handle_set(SEXP x, clu_node *nd);
-/* What R is told of a node: a list. */
+/* Returns what R is told of a node: a list. */
 SEXP clu_node_info(clu_node *nd);
 
 /* ---- process.c ---- */

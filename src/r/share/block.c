@@ -1,4 +1,4 @@
-/* What all vectors in segments have in common: who holds them, and where they may be named. */
+/* All vectors in segments have this in common: who holds them, and where they may be named. */
 #include "r/share/share.h"
 
 #include <stdio.h>
@@ -84,10 +84,10 @@ static uint64_t may_wait(void) {
   return wait < memory / 8 ? wait : memory / 8;
 }
 
-/* What is sent again and again, as share() makes it, takes no memory again, but some address space
- * and one of the mappings that a process may have: each of 8 nodes took 3 ms of its time for
- * collections each time that 100 MB came once more. An address space with a limit is used up:
- * whether there is one is asked once for each message. */
+/* A vector that is sent again and again, as share() makes it, takes no memory again, but some
+ * address space and one of the mappings that a process may have: each of 8 nodes took 3 ms of its
+ * time for collections each time that 100 MB came once more. An address space with a limit is used
+ * up: whether there is one is asked once for each message. */
 static int may_be_many = -1;
 
 static uint64_t counted_of(const clu_segment *s, uint64_t bytes) {
@@ -96,12 +96,12 @@ static uint64_t counted_of(const clu_segment *s, uint64_t bytes) {
   return may_be_many ? bytes / 16 : bytes;
 }
 
-/* What is dropped at once, and was never touched, takes no memory; but it makes R collect what is
- * young, which costs a few milliseconds, and is most of what is mapped. R runs the finalizers,
- * which give back what was found, after some thousand evaluations of its own, so it is asked to do
- * that now. A full collection follows where that was not enough: at once in a session, later in a
- * node, because it makes all of the node's heap its own. What was in use after the last one does
- * not count. */
+/* A vector that is dropped at once, and was never touched, takes no memory; but it makes R collect
+ * what is young, which costs a few milliseconds, and is most of what is mapped. R runs the
+ * finalizers, which give back what was found, after some thousand evaluations of its own, so it is
+ * asked to do that now. A full collection follows where that was not enough: at once in a session,
+ * later in a node, because it makes all of the node's heap its own. What was in use after the last
+ * one does not count. */
 static uint64_t in_use;
 
 void clu_shared_expect(const clu_segments *list) {

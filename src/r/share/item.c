@@ -1,5 +1,5 @@
-/* What stands in place of a vector in what R writes: its bytes in a segment, and an ALTREP object
- * that says where. */
+/* This file has what stands in place of a vector in what R writes: its bytes in a segment, and an
+ * ALTREP object that says where. */
 #include "r/share/share.h"
 
 /* Parts of R's format, see "R Internals", section 1.8, and serialize.c of R's sources. */

@@ -84,13 +84,13 @@ SEXP clu_held_new(size_t size, clu_segment *segment, R_xlen_t length, uint64_t b
 void clu_held_methods(R_altrep_class_t class);
 /* The segment is not needed any more. */
 void clu_held_drop(clu_held *h);
-/* Whether vectors can be in it; else they are copied from it by clu_shared_read(). */
+/* Tells whether vectors can be in it; else they are copied from it by clu_shared_read(). */
 int clu_shared_can_hold(const clu_segment *segment);
 int clu_shared_read(const clu_segment *segment, uint64_t at, void *p, size_t n);
-/* Whether share() has made it. */
+/* Tells whether share() has made it. */
 int clu_held_is_own(const clu_held *h);
-/* Whether what is written may name it in place of its elements: share() has made it, or it came and
- * most of its segment is in the message, so that not much is kept with it. */
+/* Tells whether what is written may name it in place of its elements: share() has made it, or it
+ * came and most of its segment is in the message, so that not much is kept with it. */
 int clu_held_can_be_named(const clu_held *h);
 /* list(the symbol clutch, `x`) */
 SEXP clu_shared_wrap(SEXP x);
@@ -119,7 +119,7 @@ int clu_native_encoding(void);
 
 /* ---- share-mapped.c: which segments vectors have mapped ---- */
 
-/* Whether a vector may have `segment` mapped; else it is copied. */
+/* Tells whether a vector may have `segment` mapped; else it is copied. */
 int clu_mapped_has_room(const clu_segment *segment);
 /* A vector has it, until it is removed. 0: no memory. */
 int clu_mapped_add(const clu_segment *segment);
@@ -138,8 +138,8 @@ SEXP clu_strings_get(clu_segment *segment, const double *state);
 /* ---- share-vector.c: the objects ---- */
 
 void clu_shared_init(DllInfo *dll);
-/* Whether `x` is such a vector; whether its segment can be handed on, because share() has made it
- * and nobody has written to it. */
+/* Tells whether `x` is such a vector; whether its segment can be handed on, because share() has
+ * made it and nobody has written to it. */
 int clu_is_shared(SEXP x);
 int clu_shared_can_be_sent(SEXP x);
 /* Counts how much of the segments that came is in `x`: clu_segment_count(). Looks at `x` and the
@@ -153,8 +153,8 @@ size_t clu_shared_width(int type);
 /* Bytes from which on vectors are shared: getOption("clutch.share_from"), else what is best with so
  * many receivers. SIZE_MAX: none; 0: the option is no such number. */
 size_t clu_share_from(int receivers);
-/* Whether there may be such a vector somewhere in `x`: 0 is sure, 1 is not. Looks at a few objects
- * only. */
+/* Tells whether there may be such a vector somewhere in `x`: 0 is sure, 1 is not. Looks at a few
+ * objects only. */
 int clu_may_have_large(SEXP x, size_t from);
 /* Bytes that the vectors of `x` will take where it is written, without those of `from` bytes and
  * more. Looks at a few objects only, and not at strings. */

@@ -49,7 +49,7 @@ static int put_text(clu_splice *s, const void *text, size_t n) {
   return 1;
 }
 
-/* What kind the element at hand is; -1: nobody else can read its encoding. */
+/* Says what kind the element at hand is; -1: nobody else can read its encoding. */
 static int kind_of(clu_splice_strings *v) {
   int kind = v->flags >> FLAGS_SHIFT & CLU_STRING_KINDS;
   if (v->length < 0) return CLU_STRING_MISSING;
@@ -120,7 +120,7 @@ static int elements_back(clu_splice *s) {
   return 1;
 }
 
-/* What the segment has of this vector goes to the blob after all. 0, or CLU_NOMEM. */
+/* All that the segment has of this vector goes to the blob after all. 0, or CLU_NOMEM. */
 static int give_up(clu_splice *s) {
   clu_splice_strings *v = &s->strings;
   int pending[] = {v->flags, v->length}; /* of the element at hand */
@@ -175,7 +175,7 @@ static int finish(clu_splice *s) {
   return clu_splice_item(s, state, CLU_STATE_STRINGS) && clu_splice_item_end(s) ? 1 : CLU_NOMEM;
 }
 
-/* As clu_splice_bytes(). What does not belong here ends the vector, wherever it is. */
+/* Does as clu_splice_bytes(). All that does not belong here ends the vector, wherever it is. */
 static int to_segment(clu_splice *s, const void *p, size_t n) {
   clu_splice_strings *v = &s->strings;
   int complete, fits = take_piece(v, p, n, &complete);
@@ -199,7 +199,7 @@ static int begin_in_segment(clu_splice *s) {
   return 1;
 }
 
-/* What the blob has of this vector. */
+/* Moves what the blob has of this vector. */
 static int move(clu_splice *s) {
   clu_splice_strings *v = &s->strings;
   const unsigned char *from = s->b->data + s->item + 2 * sizeof(int);

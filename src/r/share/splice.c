@@ -117,8 +117,9 @@ static uint64_t large_after(clu_splice *s, int nhead, size_t n) {
   return bytes;
 }
 
-/* Whether a vector's elements begin: R writes some thousand at a time, or all. The length of a long
- * vector is three numbers, of which the first is -1; so may be an element that was written before.
+/* Tells whether a vector's elements begin: R writes some thousand at a time, or all. The length of
+ * a long vector is three numbers, of which the first is -1; so may be an element that was written
+ * before.
  */
 static uint64_t vector_begins(clu_splice *s, size_t n) {
   uint64_t bytes = large_after(s, 4, n);

@@ -118,7 +118,7 @@ static SEXP expanded(SEXP x) {
   return out;
 }
 
-/* Who asks for a pointer to write to may write at any time. */
+/* A caller that asks for a pointer to write to may write at any time. */
 static void *elements(SEXP x, Rboolean writable) {
   SEXP all = expanded(x);
   if (writable) {
@@ -183,7 +183,7 @@ static SEXP duplicate(SEXP x, Rboolean deep) {
   return out;
 }
 
-/* Of a segment that cannot be kept mapped. */
+/* Reads them from a segment that cannot be kept mapped. */
 static SEXP read_strings(const clu_segment *segment, uint64_t at, const strings *v) {
   SEXP x = PROTECT(Rf_allocVector(STRSXP, v->held.length)), text;
   uint64_t ends[512], first = 0, last, from = 0,
@@ -240,7 +240,7 @@ int clu_strings_can_be_sent(SEXP x) {
   return clu_strings_are_shared(x) && !of(x)->changed && clu_held_is_own(&of(x)->held);
 }
 
-/* As in share-vector.c. Else the bytes are copied to the new message's segment. Neither makes R's
+/* Works as in vector.c. Else the bytes are copied to the new message's segment. Neither makes R's
  * strings. */
 static SEXP serialized_state(SEXP x) {
   clu_splice *to = clu_shared_writing_now();

@@ -64,7 +64,7 @@ static void *ordinary(SEXP x) {
   }
 }
 
-/* Of a segment that cannot be kept mapped. */
+/* Reads it from a segment that cannot be kept mapped. */
 static SEXP read_vector(int type, const clu_segment *segment, uint64_t at, R_xlen_t n,
                         size_t bytes) {
   SEXP x = PROTECT(Rf_allocVector((SEXPTYPE)type, n));
@@ -143,8 +143,8 @@ void clu_shared_count(SEXP x, uint64_t message) {
   if (clu_segments_any_kept()) count(x, message, &left);
 }
 
-/* Of one that share() has made, or that came with others that are in this message too, only its
- * place travels, if nobody has written to it since; and once in a message: who receives it may
+/* A vector that share() has made, or that came with others that are in this message, too, travels
+ * by its place only, if nobody has written to it since; and once in a message: who receives it may
  * write to it. Files and other hosts get an ordinary vector. */
 static SEXP serialized_state(SEXP x) {
   clu_splice *writing = clu_shared_writing_now();
@@ -164,8 +164,8 @@ static SEXP serialized_state(SEXP x) {
   return out;
 }
 
-/* Whether packages write through pointers that are to read by: from R 4.6 on these have no other in
- * Rcpp, for which R has no DATAPTR() any more. */
+/* Tells whether packages write through pointers that are to read by: from R 4.6 on these have no
+ * other in Rcpp, for which R has no DATAPTR() any more. */
 #define READERS_WRITE (R_VERSION >= R_Version(4, 6, 0))
 
 /* Where the system lets nobody write to a mapping, a vector that is to be written to is copied. */
@@ -297,5 +297,5 @@ static int has_shared(SEXP x) {
   return TYPEOF(in) == TYPEOF(x) && clu_is_shared(in) && Rf_xlength(in) == Rf_xlength(x);
 }
 
-/* Whether it is a vector in shared memory. */
+/* Tells whether it is a vector in shared memory. */
 SEXP ffi_is_shared(SEXP x) { return Rf_ScalarLogical(clu_is_shared(x) || has_shared(x)); }

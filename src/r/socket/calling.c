@@ -20,9 +20,9 @@ int clu_is_base_frame(SEXP frame) {
   return TYPEOF(frame) == ENVSXP && clu_parent_env(frame) == R_BaseNamespace;
 }
 
-/* As sys.frame(-1) in a function that is called here, but without a function: .Internal(eval())
- * has a context of its own, and evaluates .Internal(sys.frame(-1)) there. (R_GetCurrentEnv() is
- * where the function was called from, before R 4.6.) */
+/* Does as sys.frame(-1) in a function that is called here, but without a function:
+ * .Internal(eval()) has a context of its own, and evaluates .Internal(sys.frame(-1)) there.
+ * (R_GetCurrentEnv() is where the function was called from, before R 4.6.) */
 SEXP clu_calling_frame(void) {
   static SEXP call;
   if (!call) {

@@ -28,7 +28,7 @@
 
 /* ---- the call that reads ---- */
 
-/* What has been handed out is not taken back any more. */
+/* All that has been handed out is not taken back any more. */
 static void settle(conn *c) {
   clu_sock_keep(c->s);
   c->front_mark = c->front_at;
@@ -88,8 +88,8 @@ static void undo(void *data) {
   Riconv(c->con->inconv, NULL, NULL, NULL, NULL);
 }
 
-/* What R has pushed back comes before what is left of the same. Without memory it stays where it
- * is. */
+/* All that R has pushed back comes before what is left of the same. Without memory it stays where
+ * it is. */
 static void take_pushed_back(conn *c) {
   Rconnection con = c->con;
   size_t n = 0, left = c->front_n - c->front_at;

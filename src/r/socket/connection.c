@@ -44,7 +44,8 @@ static void con_destroy(Rconnection con) {
 
 static int converts(const char *name) { return name[0] && strcmp(name, "native.enc") != 0; }
 
-/* As R's set_iconv(), which packages cannot call. R closes the converters with the connection. */
+/* Does as R's set_iconv(), which packages cannot call. R closes the converters with the
+ * connection. */
 static int set_converters(Rconnection con, conn *c) {
   const char *name = con->encname;
   void *cv;
@@ -157,9 +158,9 @@ SEXP clu_connection_new(clu_sock *s, const clu_connection_args *a, SEXP opener) 
   return ans;
 }
 
-/* What summary() of base says of an open connection of this package: made once each time that it is
- * opened, since nothing of it changes before it is closed. NULL of all else. serialize() asks for
- * it whenever it is called, and base R takes longer for it than for a small object. */
+/* Returns what summary() of base says of an open connection of this package: made once each time
+ * that it is opened, since nothing of it changes before it is closed. NULL of all else. serialize()
+ * asks for it whenever it is called, and base R takes longer for it than for a small object. */
 SEXP ffi_connection_summary(SEXP x) {
   SEXP handle = clu_handle_of(x), kept, says;
   conn *c;

@@ -75,17 +75,20 @@ SEXP clu_package_value(const char *name);
 SEXP clu_own_call(const char *name, SEXP handle, SEXP argument);
 /* The frame of the function whose call of C this is; the workspace: there is none. */
 SEXP clu_calling_frame(void);
-/* Whether this frame of base is that of unserialize(), which no function of base or utils calls. */
+/* Tells whether this frame of base is that of unserialize(), which no function of base or utils
+ * calls. */
 int clu_unserializes(SEXP frame);
-/* Whether it is that of readBin(). */
+/* Tells whether it is that of readBin(). */
 int clu_reads_vector(SEXP frame);
 /* It is a call of a function of base. */
 int clu_is_base_frame(SEXP frame);
 /* It is one of serialize() or saveRDS(), by the names of their arguments. */
 int clu_serializes(SEXP frame);
-/* Whether that will call no R code, nor C code of others, and fails for want of memory only. */
+/* Tells whether that will call no R code, nor C code of others, and fails for want of memory
+ * only. */
 int clu_serializes_alone(SEXP frame);
-/* Whether the function whose call of C this is was not called by one that has a connection, too. */
+/* Tells whether the function whose call of C this is was not called by one that has a connection,
+ * too. */
 int clu_called_for_itself(void);
 /* R objects that are made once for a connection: a list, with R_NilValue for what is not yet. */
 enum { CLU_ON_EXIT_UNCORK, CLU_ON_EXIT_LEFT_PART, CLU_ON_EXIT_LEFT, CLU_SUMMARY, CLU_N_KEPT };

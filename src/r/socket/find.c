@@ -74,8 +74,8 @@ clu_sock *clu_socket_release(SEXP x) {
   return s;
 }
 
-/* What was serialized has lost its pointers; what was closed here has them. The terminal's three
- * have none. */
+/* A socket that was serialized has lost its pointers; one that was closed here has them. The
+ * terminal's three have none. */
 static void raise_if_foreign(SEXP x) {
   SEXP p = clu_socket_pointer(x);
   clu_err e;

@@ -1,4 +1,4 @@
-/* What sockets tell of themselves: one, or all of this process. */
+/* This file has what sockets tell of themselves: one, or all of this process. */
 #include "r/socket/socket.h"
 
 #include <stdlib.h>

@@ -127,8 +127,8 @@ static SEXP light(opening *o, const char *class) {
   return out;
 }
 
-/* Whether R's table of connections has room. Before R 4.4 it has 128 places, later at least so
- * many. */
+/* Tells whether R's table of connections has room. Before R 4.4 it has 128 places, later at least
+ * so many. */
 static int has_place(void) {
   SEXP call = PROTECT(Rf_lang1(Rf_install("getAllConnections")));
   SEXP all = Rf_eval(call, R_BaseNamespace);

@@ -23,7 +23,7 @@ static double number_in(const char *text) {
   return *end ? NA_REAL : x;
 }
 
-/* As base R's functions, these take the number of a port as text, too. */
+/* These functions take the number of a port as text, too, as base R's do. */
 int clu_port_arg(SEXP x, int least) {
   double port = NA_REAL;
   if (Rf_xlength(x) == 1 && !Rf_inherits(x, "factor")) {

@@ -160,7 +160,7 @@ SEXP ffi_socket_set_remove(SEXP x, SEXP list) {
 
 /* ---- the wait ---- */
 
-/* Those of `ready` that are ready for `what`, with their names. */
+/* Returns those of `ready` that are ready for `what`, with their names. */
 static SEXP ready_for(unsigned what, SEXP held, const clu_sockset_ready *ready, int n) {
   SEXP members = VECTOR_ELT(held, 0), member_names = VECTOR_ELT(held, 1), out, names;
   int k = 0;

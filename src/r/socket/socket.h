@@ -63,8 +63,8 @@ void clu_socket_put_all(clu_sock *s, const void *from, size_t n);
 /* Raises the condition of a failure at a socket. `written`: bytes of the call that have gone, or <
  * 0. `s` may be NULL. Does not return. */
 void clu_raise_socket(const clu_sock *s, const clu_err *e, double written);
-/* The same of a socket that could not be opened. `prefix`: what that made impossible, comes before
- * the text. `warn`: base R's warning, or NULL. */
+/* Does the same of a socket that could not be opened. `prefix`: what that made impossible, comes
+ * before the text. `warn`: base R's warning, or NULL. */
 void clu_raise_opening(const clu_sock *s, const clu_err *e, const char *prefix, const char *warn);
 /* The failure of a time that is up. */
 void clu_timed_out(clu_sock *s, const char *what, double seconds, double written, clu_err *e);

@@ -44,7 +44,7 @@ SEXP ffi_tasks_desired(SEXP x, SEXP seconds) {
   return Rf_ScalarReal(clu_engine_desired(t, (uint64_t)(1e9 * Rf_asReal(seconds))));
 }
 
-/* Whether none of these nodes (from 1) has a part in the work. */
+/* Tells whether none of these nodes (from 1) has a part in the work. */
 SEXP ffi_tasks_are_gone(SEXP x, SEXP nodes) {
   clu_engine *t = clu_tasks_get(x);
   for (R_xlen_t k = 0; k < Rf_xlength(nodes); k++)

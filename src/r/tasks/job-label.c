@@ -49,7 +49,7 @@ static void put(label *l, const char *s) {
   }
 }
 
-/* What did not fit is marked: by three dots in place of the last characters. */
+/* A rest that did not fit is marked: by three dots in place of the last characters. */
 static void end(label *l) {
   l->to[l->n] = 0;
   if (l->full) {
@@ -258,8 +258,8 @@ static int count(SEXP args) {
   return n;
 }
 
-/* Whether it is the name of an ordinary function, as most are: no operator, and none of the words
- * that put_control() knows. */
+/* Tells whether it is the name of an ordinary function, as most are: no operator, and none of the
+ * words that put_control() knows. */
 static int is_word(const char *name) {
   char c = name[0];
   if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.')) return 0;

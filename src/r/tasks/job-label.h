@@ -16,7 +16,7 @@
 /* Writes `name`(`code`) to `to`, which has room for CLU_LABEL_MOST + 1 bytes. `name`: a symbol,
  * pkg::symbol, or a string; of anything else a call is called "cluster_map". */
 void clu_label_of_call(char *to, SEXP name, SEXP code);
-/* The same of a text, NULL: "". */
+/* Does the same of a text, NULL: "". */
 void clu_label_of_text(char *to, const char *text);
 
 #endif

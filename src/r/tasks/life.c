@@ -9,7 +9,8 @@
 
 /* ---- the tasks of a cluster ---- */
 
-/* Whether this is a forked child of a session, without one of its own: then it has one now. */
+/* Tells whether this is a forked child of a session, without one of its own: then it has one
+ * now. */
 SEXP ffi_session_in_child(void) {
   if (!clu_session_is_parents()) return Rf_ScalarLogical(0);
   clu_session_begin_in_child();
@@ -38,7 +39,7 @@ SEXP ffi_tasks_new(SEXP handles, SEXP grace, SEXP most) {
   return x;
 }
 
-/* What is done is shown in this view from now on. */
+/* Shows what is done in this view from now on. */
 SEXP ffi_tasks_show(SEXP x, SEXP view) {
   clu_engine_show(clu_tasks_get(x), clu_get_view(view));
   return R_NilValue;
@@ -179,8 +180,8 @@ void clu_job_label_call(clu_task_job *j, SEXP name, SEXP code) {
   if (clu_task_job_name(j, label) != CLU_OK) clu_raise("memory", "not enough memory");
 }
 
-/* What a job that has not begun is called: the call of `name` with `code`, see job-label.h; where
- * `name` is NULL the text `code`. */
+/* Says what a job that has not begun is called: the call of `name` with `code`, see job-label.h;
+ * where `name` is NULL the text `code`. */
 SEXP ffi_job_name(SEXP job, SEXP name, SEXP code) {
   clu_task_job *j = clu_job_get(job);
   char label[CLU_LABEL_MOST + 1];
@@ -234,8 +235,9 @@ SEXP ffi_job_end(SEXP job, SEXP wait) {
   return R_NilValue;
 }
 
-/* What has come of a job with one task: NULL: it has not ended; list(value): it has ended well and
- * has said nothing; NA: R has to ask for the rest. In the last two cases nothing more will come. */
+/* Returns what has come of a job with one task: NULL: it has not ended; list(value): it has ended
+ * well and has said nothing; NA: R has to ask for the rest. In the last two cases nothing more will
+ * come. */
 SEXP ffi_job_outcome(SEXP job) {
   clu_task_job *j = clu_job_get(job);
   SEXP prot = R_ExternalPtrProtected(job), out;

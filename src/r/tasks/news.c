@@ -1,4 +1,5 @@
-/* What R asks about tasks while it is idle: for what to wait, and what has come of it. */
+/* This file has what R asks about tasks while it is idle: for what to wait, and what has come of
+ * it. */
 #include "r/tasks/tasks.h"
 #include "core/tasks/wake.h"
 
@@ -23,7 +24,7 @@ SEXP ffi_wake_descriptors(void) {
   return out;
 }
 
-/* Who waits for the descriptors is woken. */
+/* Wakes whoever waits for the descriptors. */
 SEXP ffi_wake(void) {
   clu_wake();
   return R_NilValue;
@@ -73,8 +74,8 @@ static const char *name_of(int what) {
   }
 }
 
-/* What was noted since the last time: a list of vectors; NULL: nothing. `at`: seconds by this
- * machine's clock. */
+/* Returns what was noted since the last time: a list of vectors; NULL: nothing. `at`: seconds by
+ * this machine's clock. */
 SEXP ffi_tasks_notes(SEXP x) {
   static const char *names[] = {"kind", "node", "job", "element", "attempt", "at", ""};
   clu_engine *t = clu_tasks_get(x);

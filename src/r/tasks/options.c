@@ -1,4 +1,5 @@
-/* What the options of a map or task are made of: options of the session, random streams. */
+/* This file has what the options of a map or task are made of: options of the session, random
+ * streams. */
 #include <R_ext/Random.h>
 #include <stdint.h>
 #include <string.h>
@@ -27,8 +28,8 @@ SEXP ffi_options_set(SEXP names) {
   return out;
 }
 
-/* What set.seed(seed, "L'Ecuyer-CMRG") puts into .Random.seed, behind the kinds. The session's own
- * generator has no part in it. */
+/* Computes what set.seed(seed, "L'Ecuyer-CMRG") puts into .Random.seed, behind the kinds. The
+ * session's own generator has no part in it. */
 static void stream_of(uint32_t seed, int *stream) {
   const uint32_t m2 = 4294944443u;
   for (int i = 0; i < 50; i++) seed = 69069 * seed + 1;
@@ -39,7 +40,7 @@ static void stream_of(uint32_t seed, int *stream) {
   }
 }
 
-/* As runif(1) does it. */
+/* Draws as runif(1) does. */
 static double draw(void) {
   double u;
   GetRNGstate();

@@ -2,7 +2,7 @@
 #ifndef CLUTCH_TASK_OPTIONS_H
 #define CLUTCH_TASK_OPTIONS_H
 
-/* Whether an option of this package is set. */
+/* Tells whether an option of this package is set. */
 int clu_options_any(void);
 /* The stream of the first task, six integers, as the session's generator says, of which one number
  * is drawn. */

@@ -1,4 +1,4 @@
-/* What R asks of a job, and of the work of a cluster as a whole. */
+/* This file has what R asks of a job, and of the work of a cluster as a whole. */
 #include <string.h>
 
 #include "core/base/rng-stream.h"
@@ -334,8 +334,8 @@ static SEXP trace_list(const clu_trace *t, size_t from, size_t n, uint64_t job) 
   return out;
 }
 
-/* What was done when: a list of vectors, times in seconds by this machine's clock. Of the job are:
- * `of` (its tasks), `bytes_out`, `queued`, `label`. */
+/* Says what was done when: a list of vectors, times in seconds by this machine's clock. Of the job
+ * are: `of` (its tasks), `bytes_out`, `queued`, `label`. */
 SEXP ffi_tasks_trace(SEXP x) {
   clu_engine *t = clu_tasks_get(x);
   const clu_trace *trace = clu_engine_trace(t);
@@ -361,7 +361,7 @@ SEXP ffi_tasks_memory(SEXP x) {
   return out;
 }
 
-/* What ffi_tasks_trace() has of this job, the last `most` of it. It may have ended. */
+/* Returns what ffi_tasks_trace() has of this job, the last `most` of it. It may have ended. */
 SEXP ffi_job_trace(SEXP x, SEXP job, SEXP most) {
   clu_engine *t = clu_tasks_get(x);
   clu_task_job *j = clu_job_get(job);
@@ -384,7 +384,7 @@ SEXP ffi_job_number(SEXP job) {
   return Rf_ScalarReal((double)clu_task_job_number(clu_job_get(job)));
 }
 
-/* What it was called; "": nobody has said. */
+/* Says what it was called; "": nobody has said. */
 SEXP ffi_job_label(SEXP job) {
   SEXP label = PROTECT(Rf_mkCharCE(clu_task_job_label(clu_job_get(job)), CE_UTF8));
   SEXP out = Rf_ScalarString(label);

@@ -38,7 +38,7 @@ static int all_told(void *data) {
 
 enum { JOB, ELEMENT, SINCE, KNOWN, CURRENT, AGE, TEXT, LABEL };
 
-/* What node `i` is at: the number that its request or task has there; 0: nothing. */
+/* Says what node `i` is at: the number that its request or task has there; 0: nothing. */
 static uint64_t put_work(SEXP out, R_xlen_t i, const clu_node *nd, uint64_t now) {
   clu_task_job *j;
   uint64_t task, since, head = clu_engine_at_hand(nd, &j, &task, &since);

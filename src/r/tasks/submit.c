@@ -11,7 +11,7 @@
 
 #define MOST_SIZE 500e6 /* bytes of a description of which nobody is warned */
 
-/* Whether a field of the cluster's tasks is there, and empty. One that is not there was given
+/* Tells whether a field of the cluster's tasks is there, and empty. One that is not there was given
  * another name in R, and may have something in it: the long way sees to it. */
 static int is_empty(SEXP symbol, SEXP env) {
   return R_existsVarInFrame(env, symbol) && Rf_length(clu_variable(symbol, env)) == 0;
@@ -32,7 +32,8 @@ static SEXP whole_tasks(SEXP cl) {
   return TYPEOF(t) == ENVSXP ? t : R_NilValue;
 }
 
-/* Whether R has nothing to see to: deaths, replacements, packages that others have attached. */
+/* Tells whether R has nothing to see to: deaths, replacements, packages that others have
+ * attached. */
 static int is_plain(SEXP t) {
   return is_empty(Rf_install("deaths"), t) && is_empty(Rf_install("deaths_in_a_row"), t) &&
          is_empty(Rf_install("replacements"), t) &&

@@ -1,4 +1,4 @@
-/* What sockets tell of themselves on Windows, and their options. */
+/* These tests are of what sockets tell of themselves on Windows, and their options. */
 #include "test.h"
 
 #include "net-fixture.h"

@@ -1,5 +1,5 @@
-/* What a fork server does once so that none of its nodes has to: what each would write anyway, and
- * room for what it will write.
+/* This is what a fork server does once so that none of its nodes has to: what each would write
+ * anyway, and room for what it will write.
  *
  * A node shares all pages with its fork server until it writes to them. Each such page is copied,
  * which takes some 3 us, and the first in a huge page breaks that up. After the start of an R small
@@ -84,8 +84,8 @@ static void keep_large_blocks(void) {
 
 /* ---- all of it ---- */
 
-/* What a node does at its first task and at its end. */
-SEXP ffi_fork_server_rehearse(void) {
+/* Does what a node does at its first task and at its end. */
+SEXP ffi_fork_server_warm_up(void) {
   ffi_work_output();
   clu_state_remember(0, 0);
   clu_state_is_bare();
