@@ -81,7 +81,7 @@ death_of <- function(d, info) {
   i <- d$info
   end <- if (is.null(d$killed) && !d$over_memory) end_of_host(info, d$index)
   how <- if (is.null(end)) lost_text(d, info) else end$text
-  is_memory <- d$over_memory || identical(end$cause, "memory") ||
+  is_memory <- d$over_memory || ended_for_room(d) || identical(end$cause, "memory") ||
     grepl("out-of-memory", how, fixed = TRUE)
   list(
     how = how,
@@ -100,6 +100,7 @@ lost_text <- function(d, info) {
   i <- d$info
   if (is.null(i)) return("it was replaced, since it did not give up what it was told to")
   if (d$over_memory) return(memory_text(d))
+  if (ended_for_room(d)) return(room_text(d))
   if (!is.null(d$killed)) return(killed_text(d$killed))
   if (i$state == "stopped") return("the cluster was stopped")
   death_text(i, info)
@@ -112,6 +113,19 @@ killed_text <- function(why) {
     corrupt = "it sent what makes no sense and was ended",
     no_memory = "there was not enough memory for what it was to be sent, and it was ended"
   )
+}
+
+# Tells whether it was ended since memory was short on this machine.
+ended_for_room <- function(d) !is.null(d$killed) && d$killed %in% c("yields", "no_room")
+
+room_text <- function(d) {
+  if (d$killed == "no_room") {
+    text <- "it had %s of the %s that there are, needed more even alone, and was ended"
+    return(sprintf(text, mb(d$memory), mb(d$room)))
+  }
+  text <- paste("memory was short, and it was ended so that older tasks could go on:",
+                "it had %s of the %s that there are")
+  sprintf(text, mb(d$memory), mb(d$room))
 }
 
 memory_text <- function(d) {

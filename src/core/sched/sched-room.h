@@ -4,8 +4,8 @@
  * A task that is at work needs as much as it is expected to have at its peak, without what its node
  * has already. What is expected: what tasks of its job have had so far, their mean and one standard
  * deviation; of one that has more than that already, and still grows, the largest of them or a
- * quarter more than it has. Of a job of which none has ended yet: twice of what the node has while
- * that grows, and no less than the largest of those at work.
+ * quarter more than it has. Of a job of which none has ended yet: four times of what the node has
+ * while that grows, and no less than the largest of those at work.
  *
  * Nodes are served by the age of their tasks, the oldest first. That one always goes on, and as
  * much is kept for it as the largest task of its job has had: so there is always one that can end.
@@ -61,7 +61,7 @@ typedef struct clu_room {
   /* told: */
   int64_t reserve; /* bytes that are kept free */
   int64_t spare; /* bytes that are left when all that goes on has what it takes; may be negative */
-  int is_short;  /* less than a third is free: nobody is stopped elsewhere */
+  int is_short;  /* less than a third is free, or not all fit: all nodes are looked at */
   int held;      /* so many are to be stopped */
   int growing;   /* so many grow, and go on */
 } clu_room;

@@ -73,6 +73,7 @@ struct clu_job {
   uint32_t batches;     /* that are with nodes, or on their way there */
   uint64_t time, bytes; /* of one task, as measured */
   uint64_t longest;     /* how long a node has been at one: of clu_sched_desired() */
+  int denied;           /* the last time there was no room for a task of it */
   int64_t expects;      /* bytes that one task is expected to have at its peak; 0: not known */
 };
 

@@ -80,6 +80,7 @@ uint64_t clu_job_waiting(const clu_job *j) { return j->pending.waiting; }
 int clu_job_out_of_memory(const clu_job *j) { return j->out_of_memory; }
 uint64_t clu_job_time(const clu_job *j) { return j->time; }
 void clu_job_expect(clu_job *j, int64_t bytes) { j->expects = bytes; }
+int clu_job_waits_for_room(const clu_job *j) { return j->denied && j->pending.waiting > 0; }
 int clu_job_has_node(const clu_sched *s, const clu_job *j) {
   return clu_policy_others_may(s, j, -1);
 }
@@ -336,7 +337,8 @@ static clu_sched_node *steal(clu_sched *s, uint64_t now) {
 static int give(clu_sched *s, clu_sched_node *nd, clu_action *a) {
   clu_job *j = clu_policy_job_for(s, nd->index);
   clu_taken x;
-  if (!j || !clu_policy_fits(s, j, nd)) return 0;
+  if (!j) return 0;
+  if ((j->denied = !clu_policy_fits(s, j, nd))) return 0;
   if (!clu_pending_take(&j->pending, clu_policy_batch_size(s, j, nd),
                         clu_policy_avoid(s, j, nd->index), &x))
     return 0;

@@ -201,6 +201,8 @@ void clu_sched_room(clu_sched *s, int64_t capacity, int is_tight);
 /* A task of it has so many bytes at its peak, as far as is known; 0: not known, or next to nothing.
  */
 void clu_job_expect(clu_job *j, int64_t bytes);
+/* Tells whether it has a task that waits only for that. */
+int clu_job_waits_for_room(const clu_job *j);
 int64_t clu_sched_taken(const clu_sched *s); /* bytes that they are expected to have now */
 /* The tasks of node `i` take so many in truth. */
 void clu_sched_node_takes(clu_sched *s, int i, int64_t bytes);

@@ -80,8 +80,13 @@ typedef struct clu_queue {
 /* What tasks have had at their peaks. room.c */
 typedef struct clu_job_room {
   clu_peaks peaks;
-  int64_t seen;   /* the most that one of those at work has */
-  uint64_t round; /* of looking, when that was */
+  int64_t seen;      /* the most that one of those at work has */
+  uint64_t round;    /* of looking, when that was */
+  int going, held;   /* so many nodes at its tasks go on, and are stopped, at the last look */
+  int width;         /* the most nodes that had a task of it while memory was short */
+  uint64_t short_ns; /* for how long it was short: one of it was stopped, or could not begin */
+  double went;       /* nodes that went on meanwhile, times ns */
+  int64_t limit;     /* bytes that all may have */
 } clu_job_room;
 
 struct clu_task_job {
@@ -201,14 +206,15 @@ struct clu_engine_limits {
 /* room.c */
 struct clu_engines_room {
   clu_memory_bounds bounds;
-  uint64_t found; /* when that was looked for; 0: never */
-  uint64_t due;   /* when to look again; 0: when something is handed out */
-  uint64_t ended; /* when a node was ended for want of memory */
-  uint64_t round; /* how often it was looked */
-  int64_t most;   /* bytes that tasks may have together, as the user says; 0: any number */
-  int cores;      /* that fill memory; 0: not asked */
-  int unknown;    /* nothing bounds, or nobody tells */
-  clu_room is;    /* as it was the last time */
+  uint64_t found;  /* when that was looked for; 0: never */
+  uint64_t due;    /* when to look again; 0: when something is handed out */
+  uint64_t ended;  /* when a node was ended for want of memory */
+  uint64_t round;  /* how often it was looked */
+  uint64_t looked; /* when that was, while nodes are at work; else 0 */
+  int64_t most; /* bytes that tasks may have together, as the user says; 0: any number; -1: nobody
+                   looks */
+  int cores;    /* that fill memory; 0: not asked */
+  clu_room is;  /* as it was the last time */
   clu_room_node *nodes;
   clu_task_node **of; /* of each of these */
   size_t n, cap;

@@ -188,6 +188,23 @@ int clu_engine_take_rings(clu_engine *t);
 
 /* ---- deaths ---- */
 
+/* From now on tasks of all engines together may have so many bytes, and no more than the system has
+ * left; 0: what it has left; -1: nobody looks. */
+void clu_engines_set_memory(clu_engines *all, int64_t bytes);
+int64_t clu_engines_memory(const clu_engines *all);
+/* This tells what was found out about the memory of a job. */
+typedef struct clu_room_use {
+  int64_t limit;     /* bytes that all may have; 0: not known */
+  int64_t expected;  /* that one of its tasks takes; 0: not known */
+  int64_t peak;      /* the most that one had; 0: not known */
+  uint64_t short_ns; /* for so long not all of them could be at work */
+  double went;       /* so many were, meanwhile, */
+  int width;         /* of so many nodes that had one */
+} clu_room_use;
+clu_room_use clu_task_job_room_use(const clu_task_job *j);
+/* Tells whether a node is stopped, since memory is short. */
+int clu_engine_is_held(const clu_engine *t, int i);
+
 /* Why a node was ended that is of no more use. */
 enum clu_kill {
   CLU_NOT_KILLED,

@@ -174,7 +174,7 @@ static void see_jobs(clu_engines *all) {
 static void bound_by_user(clu_engines *all) {
   struct clu_engines_room *r = &all->room;
   int64_t has = 0;
-  if (!r->most) return;
+  if (r->most <= 0) return;
   for (clu_engine *t = all->first; t; t = t->next)
     for (int i = 0; i < t->n; i++)
       if (t->nodes[i].id) has += t->nodes[i].room.has;
@@ -187,6 +187,7 @@ static void bound_by_user(clu_engines *all) {
 static int see_left(clu_engines *all, uint64_t now) {
   struct clu_engines_room *r = &all->room;
   clu_memory_left x;
+  if (r->most < 0) return 0;
   if (!r->cores) r->cores = clu_os_affinity_count();
   if (!r->found || now - r->found > FIND_EVERY) {
     clu_os_memory_bounds("", &r->bounds);
@@ -227,6 +228,23 @@ static void end(clu_engines *all, clu_task_node *at, const clu_room_node *x, uin
   clu_task_node_kill(at->node, at, x->to == CLU_ROOM_YIELD ? CLU_KILL_YIELD : CLU_KILL_NO_ROOM);
 }
 
+/* Counts how many of a job go on and how many are held: of jobs of several tasks. */
+static void count_going(clu_engines *all) {
+  struct clu_engines_room *r = &all->room;
+  for (clu_engine *t = all->first; t; t = t->next)
+    for (clu_task_job *j = t->jobs.first; j; j = j->next) j->room.going = j->room.held = 0;
+  for (size_t k = 0; k < r->n; k++) {
+    const clu_room_node *x = &r->nodes[k];
+    clu_task_node *at = r->of[x->index];
+    clu_task_job *j = job_at(at, at->room.head);
+    if (!j) continue;
+    if (x->to == CLU_ROOM_GO)
+      j->room.going++;
+    else if (x->to == CLU_ROOM_HOLD)
+      j->room.held++;
+  }
+}
+
 static void carry_out(clu_engines *all, uint64_t now) {
   struct clu_engines_room *r = &all->room;
   for (size_t k = 0; k < r->n; k++) {
@@ -242,20 +260,32 @@ static void carry_out(clu_engines *all, uint64_t now) {
   }
 }
 
-static void tell_jobs(clu_engine *t) {
+/* Counts for how long tasks of it were held or had to wait, and how many went on meanwhile. */
+static void count_shortage(const struct clu_engines_room *r, clu_task_job *j, uint64_t took) {
+  clu_job_room *of = &j->room;
+  if (of->held > 0 || clu_job_waits_for_room(j->job)) {
+    of->short_ns += took;
+    of->went += (double)took * of->going;
+    if (of->going + of->held > of->width) of->width = of->going + of->held;
+  }
+  of->limit = r->is.limit;
+}
+
+static void tell_jobs(clu_engine *t, uint64_t took) {
   for (clu_task_job *j = t->jobs.first; j; j = j->next) {
     const clu_job_room *of = room_of(t, j);
     int64_t expected = clu_peaks_expected(&of->peaks);
     if (expected == 0 && t->all->room.is.is_short) expected = of->seen;
     clu_job_expect(j->job, expected);
+    count_shortage(&t->all->room, j, took);
   }
 }
 
-static void tell_schedulers(clu_engines *all) {
+static void tell_schedulers(clu_engines *all, uint64_t took) {
   const clu_room *is = &all->room.is;
   int is_tight = is->held > 0 || (is->is_short && is->spare < 0);
   for (clu_engine *t = all->first; t; t = t->next) {
-    tell_jobs(t);
+    tell_jobs(t, took);
     clu_sched_room(t->sched, is->spare + clu_sched_taken(t->sched), is_tight);
   }
 }
@@ -273,14 +303,16 @@ void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
   if (r->n == 0 || !see_left(all, now)) {
     let_go(all);
     r->is.is_short = 0;
-    r->due = 0;
+    r->due = r->looked = 0;
     return;
   }
   see_jobs(all);
   r->is.may_end = !r->ended || now - r->ended > GONE_AFTER;
   clu_room_plan(&r->is, r->nodes, r->n);
+  count_going(all);
   carry_out(all, now);
-  tell_schedulers(all);
+  tell_schedulers(all, r->looked ? now - r->looked : 0);
+  r->looked = now;
   r->due = now + clu_room_pause(&r->is, r->cores);
 }
 
@@ -288,3 +320,17 @@ void clu_engine_room_free(clu_engine *t) {
   for (int i = 0; t->nodes && i < t->n; i++)
     if (t->nodes[i].room.held && t->nodes[i].node) clu_node_hold(t->nodes[i].node, 0);
 }
+
+void clu_engines_set_memory(clu_engines *all, int64_t bytes) { all->room.most = bytes; }
+int64_t clu_engines_memory(const clu_engines *all) { return all->room.most; }
+
+clu_room_use clu_task_job_room_use(const clu_task_job *j) {
+  const clu_job_room *of = &j->room;
+  clu_room_use x = {.limit = of->limit, .peak = of->peaks.most, .width = of->width};
+  x.expected = clu_peaks_expected(&of->peaks);
+  x.short_ns = of->short_ns;
+  x.went = of->short_ns ? of->went / (double)of->short_ns : 0;
+  return x;
+}
+
+int clu_engine_is_held(const clu_engine *t, int i) { return t->nodes[i].room.held; }

@@ -1,0 +1,60 @@
+# The budget of memory: how much the tasks of a session may have together. src/core/tasks/room.c
+# says what is done to keep within it.
+
+# Compiled code is told what option `clutch.memory` says, whenever a job is made.
+set_memory_budget <- function() .Call(ffi_memory_budget, memory_budget(getOption("clutch.memory")))
+
+# Number of bytes; 0: what the system has left; -1: nobody looks at memory.
+memory_budget <- function(x) {
+  if (is.null(x) || isTRUE(x)) return(0)
+  if (isFALSE(x)) return(-1)
+  what <- option_text("clutch.memory")
+  bytes <- check_size(x, what)
+  most <- .Call(ffi_memory_limit)
+  if (bytes <= most) return(bytes)
+  throw("argument", sprintf("%s is %s, and this machine has %s", what, mb(bytes), mb(most)))
+}
+
+# Number of bytes that a size is: a number of bytes, or text such as "2 GB" or "512 MiB".
+check_size <- function(x, what) {
+  bytes <- if (is.numeric(x)) x else if (is_string(x)) size_in_bytes(x) else NA
+  if (length(bytes) == 1L && is.finite(bytes) && bytes >= 1) return(as.double(bytes))
+  has_to_be(what, "a size above 0: a number of bytes, or text such as \"2 GB\"")
+}
+
+# NA: that is no size.
+size_in_bytes <- function(text) {
+  parts <- regmatches(text, regexec("^ *([0-9.]+) *([kKMGT]?)(i?)B? *$", text))[[1L]]
+  if (!length(parts)) return(NA_real_)
+  base <- if (nzchar(parts[[4L]])) 1024 else 1000
+  power <- match(toupper(parts[[3L]]), c("", "K", "M", "G", "T")) - 1
+  suppressWarnings(as.numeric(parts[[2L]])) * base^power
+}
+
+# ---- what a map is told ----
+
+# Memory was short for so many seconds at least: below that nobody has noticed.
+LEAST_SHORTAGE <- 0.2
+
+# One message at the end of a map whose tasks did not fit side by side.
+tell_shortage <- function(job) {
+  use <- room_of(job)
+  if (use$short < LEAST_SHORTAGE) return(invisible())
+  message(structure(
+    class = c("clutch_memory_short", "message", "condition"),
+    list(message = paste0(shortage_text(use), "\n"), call = NULL, limit = use$limit,
+         peak = use$peak, seconds = use$short, at_once = use$went)
+  ))
+}
+
+# What was found out about the memory of a job: a list of numbers, in bytes and seconds.
+room_of <- function(job) {
+  as.list(stats::setNames(.Call(ffi_job_room, job),
+                          c("limit", "expected", "peak", "short", "went", "width")))
+}
+
+shortage_text <- function(use) {
+  text <- paste("for %.1f s memory was short: a task took up to %s, and there are %s for all.",
+                "On average %.1f tasks were at work meanwhile")
+  sprintf(text, use$short, mb(use$peak), mb(use$limit), use$went)
+}
