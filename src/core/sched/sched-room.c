@@ -79,7 +79,7 @@ void clu_room_plan(clu_room *r, clu_room_node *nodes, size_t n) {
   r->reserve = min(r->limit / RESERVE_PART, MOST_RESERVE);
   r->held = r->growing = 0;
   spare = r->left - r->reserve;
-  qsort(nodes, n, sizeof *nodes, by_age);
+  if (n > 0) qsort(nodes, n, sizeof *nodes, by_age);
   for (size_t k = 0; k < n; k++) {
     clu_room_node *nd = &nodes[k];
     int64_t needs;
