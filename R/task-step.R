@@ -120,7 +120,7 @@ ended_for_room <- function(d) !is.null(d$killed) && d$killed %in% c("yields", "n
 
 room_text <- function(d) {
   if (d$killed == "no_room") {
-    text <- "it had %s of the %s that there are, needed more even alone, and was ended"
+    text <- "it had %s of the %s that there are, needed more, and was ended"
     return(sprintf(text, mb(d$memory), mb(d$room)))
   }
   text <- paste("memory was short, and it was ended so that older tasks could go on:",

@@ -91,6 +91,7 @@ TEST(the_oldest_goes_on_whatever_is_left) {
 TEST(the_youngest_that_holds_something_gives_way) {
   clu_room r = room(900 * MB, MB);
   clu_room_node nodes[3] = {node(0, 1, 500 * MB, 0), node(1, 2, 300 * MB, 0), node(2, 3, MB, 0)};
+  for (int k = 0; k < 3; k++) nodes[k].again = 1;
   clu_room_plan(&r, nodes, 3);
   CHECK_INT_EQ(nodes[0].to, CLU_ROOM_GO);
   CHECK_INT_EQ(nodes[1].to, CLU_ROOM_YIELD);
@@ -98,6 +99,19 @@ TEST(the_youngest_that_holds_something_gives_way) {
   r.may_end = 0; /* what was ended before is still there */
   clu_room_plan(&r, nodes, 3);
   CHECK_INT_EQ(nodes[1].to, CLU_ROOM_HOLD);
+}
+
+TEST(where_nothing_may_be_started_again_what_holds_most_fails) {
+  clu_room r = room(900 * MB, MB);
+  clu_room_node nodes[3] = {node(0, 1, 500 * MB, 0), node(1, 2, 300 * MB, 0),
+                            node(2, 3, 20 * MB, 0)};
+  clu_room_plan(&r, nodes, 3);
+  CHECK_INT_EQ(nodes[0].to, CLU_ROOM_NEVER);
+  CHECK_INT_EQ(nodes[1].to, CLU_ROOM_HOLD);
+  nodes[1].has = 600 * MB;
+  clu_room_plan(&r, nodes, 3);
+  CHECK_INT_EQ(nodes[0].to, CLU_ROOM_GO);
+  CHECK_INT_EQ(nodes[1].to, CLU_ROOM_YIELD);
 }
 
 TEST(who_is_alone_and_needs_more_cannot_fit) {
@@ -190,6 +204,7 @@ static void look(sim *s, int64_t (*size)(void)) {
     if (!s->works[k]) continue;
     nodes[n] = node(k, s->began[k], s->has[k], expects);
     nodes[n].most = most;
+    nodes[n].again = 1;
     nodes[n].grows = s->age[k] > 0 && s->age[k] < 300;
     nodes[n++].held = s->held[k];
   }

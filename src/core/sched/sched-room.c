@@ -62,16 +62,26 @@ static int goes_on(const clu_room *r, const clu_room_node *nd, int64_t needs, in
   return needs <= spare || !nd->grows;
 }
 
-/* Next to nothing is left: the youngest that holds something gives way. */
-static void make_room(const clu_room *r, clu_room_node *nodes, size_t n) {
-  if (!r->may_end || r->left > max(min(r->limit / FLOOR_PART, MOST_FLOOR), LEAST_FLOOR)) return;
-  if (!nodes[0].grows) return; /* it needs no more now */
-  for (size_t k = n - 1; k > 0; k--) {
-    if (nodes[k].stays || nodes[k].has < LEAST_HELD) continue;
-    nodes[k].to = CLU_ROOM_YIELD;
-    return;
+/* The youngest whose task is put back; where none is, the one that holds most. NULL: nobody holds
+ * enough, or may be ended. */
+static clu_room_node *victim(clu_room_node *nodes, size_t n) {
+  clu_room_node *most = NULL;
+  for (size_t k = n; k-- > 0;) {
+    clu_room_node *nd = &nodes[k];
+    if (nd->stays || nd->has < LEAST_HELD) continue;
+    if (nd->again && k > 0) return nd;
+    if (!most || nd->has > most->has) most = nd;
   }
-  if (!nodes[0].stays && nodes[0].has >= LEAST_HELD) nodes[0].to = CLU_ROOM_NEVER;
+  return most;
+}
+
+/* Next to nothing is left, and the oldest needs more. */
+static void make_room(const clu_room *r, clu_room_node *nodes, size_t n) {
+  clu_room_node *nd;
+  if (!r->may_end || r->left > max(min(r->limit / FLOOR_PART, MOST_FLOOR), LEAST_FLOOR)) return;
+  if (!nodes[0].grows) return;
+  nd = victim(nodes, n);
+  if (nd) nd->to = nd == nodes ? CLU_ROOM_NEVER : CLU_ROOM_YIELD;
 }
 
 void clu_room_plan(clu_room *r, clu_room_node *nodes, size_t n) {

@@ -13,8 +13,8 @@
  * soon as it grows, and goes on when it fits. So what is stopped holds little, and loses nothing.
  *
  * Where next to nothing is left although all are stopped that can be, the youngest task that holds
- * something gives way to the oldest: its node is to be ended. Where the oldest is the only one that
- * holds something, it cannot fit.
+ * something and may be started again gives way to the oldest: its node is to be ended. Where there
+ * is none, one has to fail: the one that holds most. That is also the oldest where it is alone.
  */
 #ifndef CLUTCH_SCHED_ROOM_H
 #define CLUTCH_SCHED_ROOM_H
@@ -40,6 +40,7 @@ typedef struct clu_room_node {
   int64_t has;      /* bytes that its tasks have added to it */
   int64_t expected; /* as clu_peaks_expected() says of its job */
   int64_t most;     /* the largest of the peaks of its job, or of what those at work have */
+  int again;        /* its task is put back when it is ended */
   int grows;        /* it does, or did when it was stopped */
   int held;         /* it is stopped */
   int stays;        /* it must not be stopped or ended: nobody can, or its task is cancelled */
@@ -52,7 +53,7 @@ enum clu_room_to {
   CLU_ROOM_GO,    /* it goes on */
   CLU_ROOM_HOLD,  /* it is stopped */
   CLU_ROOM_YIELD, /* it is ended for others */
-  CLU_ROOM_NEVER  /* it is ended, as it does not fit alone */
+  CLU_ROOM_NEVER  /* it is ended, as it does not fit */
 };
 
 typedef struct clu_room {

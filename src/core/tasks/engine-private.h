@@ -82,6 +82,7 @@ typedef struct clu_job_room {
   clu_peaks peaks;
   int64_t seen;      /* the most that one of those at work has */
   uint64_t round;    /* of looking, when that was */
+  int64_t ended;     /* the most that one had that was ended */
   int going, held;   /* so many nodes at its tasks go on, and are stopped, at the last look */
   int width;         /* the most nodes that had a task of it while memory was short */
   uint64_t short_ns; /* for how long it was short: one of it was stopped, or could not begin */

@@ -118,6 +118,7 @@ static void add(clu_engines *all, clu_task_node *at, uint64_t head, clu_pid pid,
   x->grows = at->room.grows;
   x->held = at->room.held;
   x->stays = !j || at->killed || !clu_node_can_hold(at->node);
+  x->again = j && j->spec.retries > 0;
   x->expected = x->most = 0;
   r->of[r->n++] = at;
   if (j) {
@@ -222,6 +223,8 @@ static void hold(clu_task_node *at, const clu_room_node *x, uint64_t now) {
 }
 
 static void end(clu_engines *all, clu_task_node *at, const clu_room_node *x, uint64_t now) {
+  clu_task_job *j = job_at(at, at->room.head);
+  if (j && x->has > j->room.ended) j->room.ended = x->has;
   at->memory = x->has;
   at->excuse = x->to == CLU_ROOM_YIELD ? CLU_EXCUSED : CLU_NOT_EXCUSED;
   all->room.ended = now;
@@ -328,6 +331,7 @@ clu_room_use clu_task_job_room_use(const clu_task_job *j) {
   const clu_job_room *of = &j->room;
   clu_room_use x = {.limit = of->limit, .peak = of->peaks.most, .width = of->width};
   x.expected = clu_peaks_expected(&of->peaks);
+  if (of->ended > x.peak) x.peak = of->ended;
   x.short_ns = of->short_ns;
   x.went = of->short_ns ? of->went / (double)of->short_ns : 0;
   return x;
