@@ -54,7 +54,7 @@ room_of <- function(job) {
 }
 
 shortage_text <- function(use) {
-  text <- paste("for %.1f s memory was short: a task took up to %s, and there are %s for all.",
+  text <- paste("for %.1f s memory was short: nodes had up to %s each, and there are %s for all.",
                 "On average %.1f tasks were at work meanwhile")
   sprintf(text, use$short, mb(use$peak), mb(use$limit), use$went)
 }

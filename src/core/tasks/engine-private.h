@@ -210,6 +210,7 @@ struct clu_engines_room {
   uint64_t found;  /* when that was looked for; 0: never */
   uint64_t due;    /* when to look again; 0: when something is handed out */
   uint64_t ended;  /* when a node was ended for want of memory */
+  int ends;        /* one that was is still there */
   uint64_t round;  /* how often it was looked */
   uint64_t looked; /* when that was, while nodes are at work; else 0 */
   int64_t most; /* bytes that tasks may have together, as the user says; 0: any number; -1: nobody

@@ -142,12 +142,15 @@ static void see_idle(const clu_engines *all, clu_task_node *at, clu_pid pid, uin
 
 static void see_nodes(clu_engines *all, uint64_t now) {
   all->room.n = 0;
+  all->room.ends = 0;
   all->room.round++;
   for (clu_engine *t = all->first; t; t = t->next) {
     for (int i = 0; i < t->n; i++) {
       clu_task_node *at = &t->nodes[i];
       clu_pid pid = at->id ? pid_of(at->node) : 0;
       uint64_t head = pid ? clu_sched_node_head(t->sched, i) : 0;
+      if (at->id && (at->killed == CLU_KILL_YIELD || at->killed == CLU_KILL_NO_ROOM))
+        all->room.ends = 1;
       if (head)
         add(all, at, head, pid, now);
       else if (pid)
@@ -310,7 +313,7 @@ void clu_engines_look_at_room(clu_engines *all, uint64_t now) {
     return;
   }
   see_jobs(all);
-  r->is.may_end = !r->ended || now - r->ended > GONE_AFTER;
+  r->is.may_end = !r->ends && (!r->ended || now - r->ended > GONE_AFTER);
   clu_room_plan(&r->is, r->nodes, r->n);
   count_going(all);
   carry_out(all, now);
