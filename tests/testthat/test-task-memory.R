@@ -171,6 +171,12 @@ test_that("whatever ends while nodes are stopped, nothing stays stopped", {
   }
 })
 
+test_that("what nodes of stopped clusters have had counts for nothing", {
+  with_budget("150 MB", 3, function(cl) stopifnot(length(cluster_map(cl, rep(40, 3), grow)) == 3L))
+  with_budget("150 MB", 3, function(cl) stopifnot(length(cluster_map(cl, rep(40, 3), grow)) == 3L))
+  with_budget("150 MB", 1, function(cl) expect_identical(cluster_map(cl, 110, grow), list(110)))
+})
+
 test_that("sizes are read as people write them", {
   size <- function(x) clutch:::check_size(x, "it")
   expect_identical(size(5e8), 5e8)

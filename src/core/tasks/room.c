@@ -181,7 +181,7 @@ static void bound_by_user(clu_engines *all) {
   if (r->most <= 0) return;
   for (clu_engine *t = all->first; t; t = t->next)
     for (int i = 0; i < t->n; i++)
-      if (t->nodes[i].id) has += t->nodes[i].room.has;
+      if (t->nodes[i].id && pid_of(t->nodes[i].node)) has += t->nodes[i].room.has;
   if (r->is.limit && r->is.left <= r->most - has) return;
   r->is.limit = r->most;
   r->is.left = r->most > has ? r->most - has : 0;
