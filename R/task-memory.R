@@ -47,10 +47,19 @@ tell_shortage <- function(job) {
   ))
 }
 
-# What was found out about the memory of a job: a list of numbers, in bytes and seconds.
-room_of <- function(job) {
-  as.list(stats::setNames(.Call(ffi_job_room, job),
-                          c("limit", "expected", "peak", "short", "went", "width")))
+# What was found out about the memory of a job, or of all jobs of a cluster: a list of numbers, in
+# bytes and seconds.
+room_of <- function(job) room_list(.Call(ffi_job_room, job))
+room_of_tasks <- function(t) room_list(.Call(ffi_tasks_room, t$ptr))
+
+room_list <- function(x) {
+  as.list(stats::setNames(x, c("limit", "expected", "peak", "short", "went", "width")))
+}
+
+# Tells which nodes of a cluster are stopped since memory is short, by rank.
+held_nodes <- function(info) {
+  if (is.null(info$tasks)) return(integer())
+  which(.Call(ffi_tasks_held, info$tasks$ptr))
 }
 
 shortage_text <- function(use) {

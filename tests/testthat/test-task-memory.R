@@ -51,6 +51,27 @@ test_that("tasks that do not fit side by side all end, right and in order, and n
   })
 })
 
+test_that("who is held, and that memory limits, is told", {
+  file <- tempfile()
+  on.exit(unlink(file))
+  with_budget("200 MB", 2, function(cl) {
+    first <- cluster_submit(cl, grow(100, file))
+    expect_true(eventually(max(cluster_status(cl)$memory) > 90))
+    second <- cluster_submit(cl, grow(120))
+    expect_true(eventually("held" %in% cluster_status(cl)$state))
+    expect_identical(cluster_status(cl)$pid[cluster_status(cl)$state == "held"],
+                     stopped(pids(cl)))
+    expect_true(eventually(any(grepl("1 held", capture.output(cluster_top(cl))))))
+    Sys.sleep(1) # of which the summary tells
+    file.create(file)
+    expect_identical(list(collect(first), collect(second)), list(100, 120))
+    expect_false("held" %in% cluster_status(cl)$state)
+    limits <- summary(cluster_trace(cl))$limits
+    expect_true("memory" %in% limits$what)
+    expect_match(limits$measured[limits$what == "memory"], "200 MB for all.*of 2 nodes")
+  })
+})
+
 test_that("where all fit nobody says a word, and all are at work", {
   with_budget("400 MB", 3, function(cl) {
     expect_silent(x <- cluster_map(cl, rep(10, 12), grow))

@@ -89,7 +89,9 @@ static clu_view_node *shown(const clu_node *nd) {
 static uint64_t shown_state(const clu_node *nd) {
   switch (nd->state) {
   case CLU_NODE_STARTING: return CLU_VIEW_STARTING;
-  case CLU_NODE_READY: return nd->stopping ? CLU_VIEW_STOPPED : CLU_VIEW_READY;
+  case CLU_NODE_READY:
+    if (nd->stopping) return CLU_VIEW_STOPPED;
+    return nd->held ? CLU_VIEW_HELD : CLU_VIEW_READY;
   case CLU_NODE_LOST: return CLU_VIEW_LOST;
   default: return CLU_VIEW_STOPPED;
   }
@@ -222,7 +224,10 @@ int clu_node_can_hold(const clu_node *nd) {
 }
 
 void clu_node_hold(clu_node *nd, int held) {
-  if (clu_node_is_open(nd) && nd->transport->hold) nd->transport->hold(nd, held);
+  if (!clu_node_is_open(nd) || !nd->transport->hold) return;
+  nd->held = held;
+  nd->transport->hold(nd, held);
+  clu_node_show_state(nd);
 }
 
 /* ---- requests ---- */

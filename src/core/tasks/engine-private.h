@@ -77,12 +77,13 @@ typedef struct clu_queue {
   clu_queued *first, *last;
 } clu_queue;
 
-/* What tasks have had at their peaks. room.c */
+/* Peaks of tasks, and how they fared: of a job of several tasks, or of all that an engine does. Of
+ * these only tasks of jobs of one are in `peaks`. room.c */
 typedef struct clu_job_room {
   clu_peaks peaks;
   int64_t seen;      /* the most that one of those at work has */
   uint64_t round;    /* of looking, when that was */
-  int64_t ended;     /* the most that one had that was ended */
+  int64_t top;       /* the most that one has had */
   int going, held;   /* so many nodes at its tasks go on, and are stopped, at the last look */
   int width;         /* the most nodes that had a task of it while memory was short */
   uint64_t short_ns; /* for how long it was short: one of it was stopped, or could not begin */
@@ -106,7 +107,7 @@ struct clu_task_job {
   int counted;       /* in jobs.nbare of its engine */
   uint32_t seed[6];  /* the stream of the first task */
   double max_memory; /* bytes; 0: no limit */
-  clu_job_room room; /* of jobs of more than one task */
+  clu_job_room room;
   clu_queue results, relays;
   clu_blob *ring_results; /* those that came by way of rings: u64 task, u32 flags, u32 size, and the
                              bytes, each */
@@ -237,7 +238,7 @@ struct clu_engine {
   struct clu_engine_idle idle;
   struct clu_engine_cores cores;
   struct clu_engine_limits limits;
-  clu_job_room room; /* of jobs of one task */
+  clu_job_room room; /* of all its tasks */
   clu_trace trace;
   clu_memory_history memory;
   clu_view *view; /* of the cluster; NULL: there is none. A reference */

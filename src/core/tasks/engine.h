@@ -192,7 +192,7 @@ int clu_engine_take_rings(clu_engine *t);
  * left; 0: what it has left; -1: nobody looks. */
 void clu_engines_set_memory(clu_engines *all, int64_t bytes);
 int64_t clu_engines_memory(const clu_engines *all);
-/* This tells what was found out about the memory of a job. */
+/* This tells what was found out about the memory of tasks. */
 typedef struct clu_room_use {
   int64_t limit;     /* bytes that all may have; 0: not known */
   int64_t expected;  /* that one of its tasks takes; 0: not known */
@@ -202,6 +202,7 @@ typedef struct clu_room_use {
   int width;         /* of so many nodes that had one */
 } clu_room_use;
 clu_room_use clu_task_job_room_use(const clu_task_job *j);
+clu_room_use clu_engine_room_use(const clu_engine *t); /* of all its jobs */
 /* Tells whether a node is stopped, since memory is short. */
 int clu_engine_is_held(const clu_engine *t, int i);
 

@@ -63,6 +63,12 @@ static clu_job_room *room_of(clu_engine *t, clu_task_job *j) {
   return j->n > 1 ? &j->room : &t->room;
 }
 
+/* A task of it has had so many bytes. */
+static void note_most(clu_engine *t, clu_task_job *j, int64_t bytes) {
+  if (bytes > j->room.top) j->room.top = bytes;
+  if (bytes > t->room.top) t->room.top = bytes;
+}
+
 void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j) {
   clu_engines *all = at->engine->all;
   clu_node_room *r = &at->room;
@@ -72,6 +78,7 @@ void clu_task_node_room_ended(clu_task_node *at, clu_task_job *j) {
     if (pid) measure(at, pid, all->room.due); /* it has not freed anything yet */
   }
   clu_peaks_add(&room_of(at->engine, j)->peaks, r->peak);
+  note_most(at->engine, j, r->peak);
   r->peak = 0;
   r->head = 0;
 }
@@ -227,27 +234,29 @@ static void hold(clu_task_node *at, const clu_room_node *x, uint64_t now) {
 
 static void end(clu_engines *all, clu_task_node *at, const clu_room_node *x, uint64_t now) {
   clu_task_job *j = job_at(at, at->room.head);
-  if (j && x->has > j->room.ended) j->room.ended = x->has;
+  if (j) note_most(at->engine, j, x->has);
   at->memory = x->has;
   at->excuse = x->to == CLU_ROOM_YIELD ? CLU_EXCUSED : CLU_NOT_EXCUSED;
   all->room.ended = now;
   clu_task_node_kill(at->node, at, x->to == CLU_ROOM_YIELD ? CLU_KILL_YIELD : CLU_KILL_NO_ROOM);
 }
 
-/* Counts how many of a job go on and how many are held: of jobs of several tasks. */
+/* Counts how many go on and how many are held, of each job and each engine. */
 static void count_going(clu_engines *all) {
   struct clu_engines_room *r = &all->room;
-  for (clu_engine *t = all->first; t; t = t->next)
+  for (clu_engine *t = all->first; t; t = t->next) {
+    t->room.going = t->room.held = 0;
     for (clu_task_job *j = t->jobs.first; j; j = j->next) j->room.going = j->room.held = 0;
+  }
   for (size_t k = 0; k < r->n; k++) {
     const clu_room_node *x = &r->nodes[k];
     clu_task_node *at = r->of[x->index];
     clu_task_job *j = job_at(at, at->room.head);
     if (!j) continue;
-    if (x->to == CLU_ROOM_GO)
-      j->room.going++;
-    else if (x->to == CLU_ROOM_HOLD)
-      j->room.held++;
+    j->room.going += x->to == CLU_ROOM_GO;
+    j->room.held += x->to == CLU_ROOM_HOLD;
+    at->engine->room.going += x->to == CLU_ROOM_GO;
+    at->engine->room.held += x->to == CLU_ROOM_HOLD;
   }
 }
 
@@ -266,25 +275,27 @@ static void carry_out(clu_engines *all, uint64_t now) {
   }
 }
 
-/* Counts for how long tasks of it were held or had to wait, and how many went on meanwhile. */
-static void count_shortage(const struct clu_engines_room *r, clu_task_job *j, uint64_t took) {
-  clu_job_room *of = &j->room;
-  if (of->held > 0 || clu_job_waits_for_room(j->job)) {
-    of->short_ns += took;
-    of->went += (double)took * of->going;
-    if (of->going + of->held > of->width) of->width = of->going + of->held;
-  }
-  of->limit = r->is.limit;
+/* Counts for how long tasks were held or had to wait, and how many went on meanwhile. */
+static void count_shortage(const clu_engines *all, clu_job_room *of, int waits, uint64_t took) {
+  of->limit = all->room.is.limit;
+  if (of->held == 0 && !waits) return;
+  of->short_ns += took;
+  of->went += (double)took * of->going;
+  if (of->going + of->held > of->width) of->width = of->going + of->held;
 }
 
 static void tell_jobs(clu_engine *t, uint64_t took) {
+  int any = 0;
   for (clu_task_job *j = t->jobs.first; j; j = j->next) {
     const clu_job_room *of = room_of(t, j);
     int64_t expected = clu_peaks_expected(&of->peaks);
+    int waits = clu_job_waits_for_room(j->job);
     if (expected == 0 && t->all->room.is.is_short) expected = of->seen;
     clu_job_expect(j->job, expected);
-    count_shortage(&t->all->room, j, took);
+    count_shortage(t->all, &j->room, waits, took);
+    any |= waits;
   }
+  count_shortage(t->all, &t->room, any, took);
 }
 
 static void tell_schedulers(clu_engines *all, uint64_t took) {
@@ -330,14 +341,15 @@ void clu_engine_room_free(clu_engine *t) {
 void clu_engines_set_memory(clu_engines *all, int64_t bytes) { all->room.most = bytes; }
 int64_t clu_engines_memory(const clu_engines *all) { return all->room.most; }
 
-clu_room_use clu_task_job_room_use(const clu_task_job *j) {
-  const clu_job_room *of = &j->room;
-  clu_room_use x = {.limit = of->limit, .peak = of->peaks.most, .width = of->width};
+static clu_room_use use_of(const clu_job_room *of) {
+  clu_room_use x = {.limit = of->limit, .peak = of->top, .width = of->width};
   x.expected = clu_peaks_expected(&of->peaks);
-  if (of->ended > x.peak) x.peak = of->ended;
   x.short_ns = of->short_ns;
   x.went = of->short_ns ? of->went / (double)of->short_ns : 0;
   return x;
 }
+
+clu_room_use clu_task_job_room_use(const clu_task_job *j) { return use_of(&j->room); }
+clu_room_use clu_engine_room_use(const clu_engine *t) { return use_of(&t->room); }
 
 int clu_engine_is_held(const clu_engine *t, int i) { return t->nodes[i].room.held; }

@@ -130,6 +130,7 @@
   IN_TURN(ffi_memory_budget, 1, (SEXP bytes))                                                    \
   PLAIN(ffi_memory_limit, 0, (void))                                                             \
   IN_TURN(ffi_job_room, 1, (SEXP job))                                                           \
+  IN_TURN(ffi_tasks_room, 1, (SEXP x))                                                           \
   IN_TURN(ffi_tasks_held, 1, (SEXP x))                                                           \
   /* r/tasks/query.c */                                                                          \
   IN_TURN(ffi_job_state, 1, (SEXP job))                                                          \

@@ -30,10 +30,9 @@ SEXP ffi_memory_budget(SEXP bytes) {
   return R_NilValue;
 }
 
-/* What was found out about the memory of a job: c(limit, expected, peak, short, went, width), bytes
+/* What was found out about the memory of tasks: c(limit, expected, peak, short, went, width), bytes
  * and seconds; 0: not known. */
-SEXP ffi_job_room(SEXP job) {
-  clu_room_use x = clu_task_job_room_use(clu_job_get(job));
+static SEXP room_use(clu_room_use x) {
   SEXP out = Rf_allocVector(REALSXP, 6);
   double *to = REAL(out);
   to[0] = (double)x.limit;
@@ -44,6 +43,10 @@ SEXP ffi_job_room(SEXP job) {
   to[5] = x.width;
   return out;
 }
+
+SEXP ffi_job_room(SEXP job) { return room_use(clu_task_job_room_use(clu_job_get(job))); }
+/* The same of all tasks of a cluster. */
+SEXP ffi_tasks_room(SEXP x) { return room_use(clu_engine_room_use(clu_tasks_get(x))); }
 
 /* Which nodes are stopped, since memory is short: a logical vector. */
 SEXP ffi_tasks_held(SEXP x) {
