@@ -47,8 +47,8 @@ tell_shortage <- function(job) {
   ))
 }
 
-# What was found out about the memory of a job, or of all jobs of a cluster: a list of numbers, in
-# bytes and seconds.
+# The value is what was found out about the memory of a job, or of all jobs of a cluster: a list of
+# numbers, in bytes and seconds.
 room_of <- function(job) room_list(.Call(ffi_job_room, job))
 room_of_tasks <- function(t) room_list(.Call(ffi_tasks_room, t$ptr))
 

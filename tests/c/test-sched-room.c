@@ -234,7 +234,7 @@ static void look(sim *s, int64_t (*size)(void)) {
   }
 }
 
-/* Whether all `tasks` have ended. */
+/* Tells whether all `tasks` have ended. */
 static int run(sim *s, int n, int tasks, int64_t limit, int64_t (*size)(void)) {
   memset(s, 0, sizeof *s);
   s->n = n;

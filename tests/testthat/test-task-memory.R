@@ -24,11 +24,11 @@ with_budget <- function(budget, nodes, code) {
 
 # Processes of these that are stopped.
 stopped <- function(pids) {
-  is_stopped <- function(pid) {
+  stands <- function(pid) {
     stat <- suppressWarnings(try(readLines(file.path("/proc", pid, "stat")), silent = TRUE))
     !inherits(stat, "try-error") && grepl("\\) T ", stat)
   }
-  pids[vapply(pids, is_stopped, NA)]
+  pids[vapply(pids, stands, NA)]
 }
 
 test_that("tasks that do not fit side by side all end, right and in order, and none is ended", {

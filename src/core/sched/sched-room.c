@@ -6,7 +6,7 @@
 #define MB ((int64_t)1 << 20)
 /* The last peaks count for so much, at least. */
 static const double NEWS = 0.125;
-/* Of what it has, a task that grows and of whose job nothing is known takes so many times as much.
+/* A task that grows, and of whose job nothing is known, takes so many times what it has.
  * Where eight that grow alike are held one by one, the oldest gets 64 % of what was free; with 2 it
  * would get 39 %. */
 enum { GROWTH = 4 };

@@ -30,8 +30,8 @@ SEXP ffi_memory_budget(SEXP bytes) {
   return R_NilValue;
 }
 
-/* What was found out about the memory of tasks: c(limit, expected, peak, short, went, width), bytes
- * and seconds; 0: not known. */
+/* Returns what was found out about the memory of tasks: c(limit, expected, peak, short, went,
+ * width), bytes and seconds; 0: not known. */
 static SEXP room_use(clu_room_use x) {
   SEXP out = Rf_allocVector(REALSXP, 6);
   double *to = REAL(out);
@@ -45,10 +45,10 @@ static SEXP room_use(clu_room_use x) {
 }
 
 SEXP ffi_job_room(SEXP job) { return room_use(clu_task_job_room_use(clu_job_get(job))); }
-/* The same of all tasks of a cluster. */
+/* This tells it of all tasks of a cluster. */
 SEXP ffi_tasks_room(SEXP x) { return room_use(clu_engine_room_use(clu_tasks_get(x))); }
 
-/* Which nodes are stopped, since memory is short: a logical vector. */
+/* Tells which nodes are stopped, since memory is short: a logical vector. */
 SEXP ffi_tasks_held(SEXP x) {
   const clu_engine *t = clu_tasks_get(x);
   SEXP out = Rf_allocVector(LGLSXP, clu_engine_size(t));
